@@ -1,0 +1,53 @@
+// Command godwit runs and explains multi-device memory: scenarios, devices,
+// allocation traces, benchmarks. One file per verb; the logic lives in the
+// packages below.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, for scripts: 0 success, 1 the run worked but what it shows is not
+// what was expected, 2 bad usage or input.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// failed marks an error as a result that was not what was expected (exit 1);
+// every other error is bad usage or input (exit 2).
+type failed struct{ error }
+
+func (f failed) Unwrap() error { return f.error }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "godwit",
+		Short:         "Multi-device memory: run it, replay it, measure it",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(verbs()...)
+	return root
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := newRoot().ExecuteContext(ctx)
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "godwit:", err)
+	var f failed
+	if errors.As(err, &f) {
+		os.Exit(exitFailed)
+	}
+	os.Exit(exitUsage)
+}

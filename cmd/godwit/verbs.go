@@ -1,0 +1,8 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// verbs lists the commands, one constructor and one file each.
+func verbs() []*cobra.Command {
+	return []*cobra.Command{}
+}

@@ -1,0 +1,109 @@
+package mem
+
+import (
+	"context"
+	"fmt"
+)
+
+// Point is a place on a timeline: a command that some queue has accepted, or a
+// user event. A plain, comparable value. The zero Point is no point, and counts
+// as reached.
+type Point struct {
+	Line *Timeline
+	Seq  uint64 // from 1
+}
+
+// IsZero reports whether p is no point.
+func (p Point) IsZero() bool { return p.Line == nil }
+
+// Reached reports whether p has ended, well or badly. It never blocks.
+func (p Point) Reached() bool { return p.Line == nil || p.Line.reached(p.Seq) }
+
+// Succeeded reports whether p has ended well.
+func (p Point) Succeeded() bool {
+	return p.Line == nil || (p.Line.reached(p.Seq) && (p.Line.clean() || p.Line.failure(p.Seq) == nil))
+}
+
+// Err is why p ended badly; nil while it has not ended, and where it ended well.
+func (p Point) Err() error {
+	if p.Line == nil || p.Line.clean() {
+		return nil
+	}
+	return p.Line.failure(p.Seq)
+}
+
+// Before reports whether reaching q implies that p was reached: both are on
+// one in-order timeline, and p is not the later of them.
+func (p Point) Before(q Point) bool {
+	return p == q || (p.Line != nil && p.Line == q.Line && p.Line.inOrder && p.Seq <= q.Seq)
+}
+
+// Wait blocks until p has ended or ctx has, and returns p's error or ctx's.
+func (p Point) Wait(ctx context.Context) error {
+	if p.Line == nil {
+		return nil
+	}
+	w := chanWaiter(make(chan error, 1))
+	if done, err := p.Notify(w); done {
+		return err
+	}
+	select {
+	case err := <-w:
+		return err
+	case <-ctx.Done():
+		p.Line.forget(p.Seq, w)
+		return ctx.Err()
+	}
+}
+
+type chanWaiter chan error
+
+func (c chanWaiter) PointReached(_ Point, err error) { c <- err }
+
+// Notify asks that w be told when p ends. Where p has ended already, w is not
+// called: done is true and err is p's error.
+func (p Point) Notify(w Waiter) (done bool, err error) {
+	if p.Line == nil {
+		return true, nil
+	}
+	return p.Line.notify(p.Seq, w)
+}
+
+// String is the timeline's name and the sequence number, as in "q0#12".
+func (p Point) String() string {
+	if p.Line == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s#%d", p.Line.name, p.Seq)
+}
+
+// Waiter is told that a point has ended. The call comes from the goroutine
+// that ended the point, without locks held: it must be short and must not block.
+type Waiter interface {
+	PointReached(p Point, err error)
+}
+
+// WaitKind says what the failure of a point means for what waits for it.
+type WaitKind uint8
+
+// Data waits pass a failure on: what waits needs the result (read after write,
+// the user's wait list). Order waits only delay (write after read, write after
+// write, in-order queues).
+const (
+	Order WaitKind = iota
+	Data
+)
+
+// String is "order" or "data".
+func (k WaitKind) String() string {
+	if k == Data {
+		return "data"
+	}
+	return "order"
+}
+
+// Wait is a point and what its failure means.
+type Wait struct {
+	Point Point
+	Kind  WaitKind
+}

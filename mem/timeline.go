@@ -1,0 +1,240 @@
+package mem
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+)
+
+// Timeline is the order in which a queue's points were issued, and which of
+// them have ended. A queue owns one; so does a context for its user events.
+//
+// Life of a point: issued (Next), then ended exactly once (End), well or with
+// an error. An error is kept as long as the timeline: a failure must never be
+// forgotten by somebody who asks late. Everything else is retired: points that
+// have ended are a mark (all up to it have) and a bit set above the mark.
+//
+// All methods are safe for use from many goroutines. Steady state allocates
+// nothing on the Go heap. Lock order: mu is a leaf; nothing is called under it.
+type Timeline struct {
+	name    string                   // immutable
+	inOrder bool                     // immutable
+	onFail  func(p Point, err error) // immutable; may be nil
+
+	issued  atomic.Uint64
+	mark    atomic.Uint64 // every point up to it has ended
+	failing atomic.Bool   // failed is not empty
+
+	mu     sync.Mutex
+	above  []uint64         // protected by mu: bit i of word w is point base+64*w+i
+	base   uint64           // protected by mu: a multiple of 64, at most mark+1
+	failed map[uint64]error // protected by mu
+	heads  map[uint64]int32 // protected by mu: point -> first waiter node + 1
+	nodes  []waitNode       // protected by mu
+	free   int32            // protected by mu: first free node + 1
+}
+
+type waitNode struct {
+	w    Waiter
+	next int32 // node + 1, 0 at the end
+}
+
+// NewTimeline returns an empty timeline. inOrder says that points end in the
+// order of issue, so that they may be compared; such a queue must not end a
+// point before those issued earlier. onFail, where not nil, is called for every
+// point that fails, after the failure is visible and before any waiter is told.
+func NewTimeline(name string, inOrder bool, onFail func(p Point, err error)) *Timeline {
+	return &Timeline{name: name, inOrder: inOrder, onFail: onFail}
+}
+
+// Name is the name given at creation.
+func (t *Timeline) Name() string { return t.name }
+
+// InOrder reports whether the points can be compared.
+func (t *Timeline) InOrder() bool { return t.inOrder }
+
+// Next issues the next point.
+func (t *Timeline) Next() Point { return Point{t, t.issued.Add(1)} }
+
+// Last is the point issued last, or the zero Point.
+func (t *Timeline) Last() Point {
+	if n := t.issued.Load(); n > 0 {
+		return Point{t, n}
+	}
+	return Point{}
+}
+
+// End ends a point, well where err is nil. Ending a point twice, or one that
+// was never issued, is a bug in the queue that owns the timeline, and panics.
+func (t *Timeline) End(p Point, err error) {
+	if p.Line != t || p.Seq == 0 || p.Seq > t.issued.Load() {
+		panic(fmt.Sprintf("timeline %s: End of %v, which it did not issue", t.name, p))
+	}
+	t.mu.Lock()
+	if t.endedLocked(p.Seq) {
+		t.mu.Unlock()
+		panic(fmt.Sprintf("timeline %s: End of %v twice", t.name, p))
+	}
+	if err != nil {
+		if t.failed == nil {
+			t.failed = make(map[uint64]error)
+		}
+		t.failed[p.Seq] = err
+		t.failing.Store(true) // before the mark: who sees the end sees the failure
+	}
+	t.setLocked(p.Seq)
+	t.mu.Unlock()
+	if err != nil && t.onFail != nil {
+		t.onFail(p, err)
+	}
+	for w := t.take(p.Seq); w != nil; w = t.take(p.Seq) {
+		w.PointReached(p, err)
+	}
+}
+
+// endedLocked reports whether seq has ended. mu is held.
+func (t *Timeline) endedLocked(seq uint64) bool {
+	if seq <= t.mark.Load() {
+		return true
+	}
+	i := seq - t.base
+	return i/64 < uint64(len(t.above)) && t.above[i/64]&(1<<(i%64)) != 0
+}
+
+// setLocked records that seq has ended and moves the mark. mu is held.
+func (t *Timeline) setLocked(seq uint64) {
+	mark := t.mark.Load()
+	if seq == mark+1 && len(t.above) == 0 { // in order, the common case
+		t.mark.Store(seq)
+		return
+	}
+	if len(t.above) == 0 {
+		t.base = (mark + 1) &^ 63
+	}
+	i := seq - t.base
+	for uint64(len(t.above)) <= i/64 {
+		t.above = append(t.above, 0)
+	}
+	t.above[i/64] |= 1 << (i % 64)
+	t.advanceLocked(mark)
+}
+
+// advanceLocked moves the mark over the points that have ended in one piece,
+// and drops the words behind it. mu is held.
+func (t *Timeline) advanceLocked(mark uint64) {
+	for {
+		i := mark + 1 - t.base
+		if i/64 >= uint64(len(t.above)) {
+			break
+		}
+		run := uint64(bits.TrailingZeros64(^(t.above[i/64] >> (i % 64))))
+		run = min(run, 64-i%64)
+		if run == 0 {
+			break
+		}
+		mark += run
+	}
+	t.mark.Store(mark)
+	switch passed := int((mark + 1 - t.base) / 64); {
+	case mark+1-t.base >= 64*uint64(len(t.above)) || t.emptyAbove(mark):
+		t.above = t.above[:0]
+	case passed > 0 && passed >= len(t.above)/2: // amortised: half of it goes
+		n := copy(t.above, t.above[passed:])
+		t.above = t.above[:n]
+		t.base += 64 * uint64(passed)
+	}
+}
+
+// emptyAbove reports whether nothing above the mark has ended, where that is
+// quick to tell: one word is left. mu is held.
+func (t *Timeline) emptyAbove(mark uint64) bool {
+	i := mark + 1 - t.base
+	return int(i/64) == len(t.above)-1 && t.above[i/64]>>(i%64) == 0
+}
+
+func (t *Timeline) reached(seq uint64) bool {
+	if seq <= t.mark.Load() {
+		return true
+	}
+	if t.inOrder {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.endedLocked(seq)
+}
+
+func (t *Timeline) clean() bool { return !t.failing.Load() }
+
+func (t *Timeline) failure(seq uint64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed[seq]
+}
+
+// notify implements Point.Notify.
+func (t *Timeline) notify(seq uint64, w Waiter) (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.endedLocked(seq) {
+		return true, t.failed[seq]
+	}
+	n := t.free
+	if n == 0 {
+		t.nodes = append(t.nodes, waitNode{})
+		n = int32(len(t.nodes))
+	} else {
+		t.free = t.nodes[n-1].next
+	}
+	if t.heads == nil {
+		t.heads = make(map[uint64]int32)
+	}
+	t.nodes[n-1] = waitNode{w, t.heads[seq]}
+	t.heads[seq] = n
+	return false, nil
+}
+
+// take removes and returns a waiter of seq, or nil.
+func (t *Timeline) take(seq uint64) Waiter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.heads[seq]
+	if n == 0 {
+		return nil
+	}
+	node := &t.nodes[n-1]
+	w, next := node.w, node.next
+	*node = waitNode{next: t.free}
+	t.free = n
+	if next == 0 {
+		delete(t.heads, seq)
+	} else {
+		t.heads[seq] = next
+	}
+	return w
+}
+
+// forget removes w, which no longer cares about seq, where it still waits.
+func (t *Timeline) forget(seq uint64, w Waiter) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	prev := int32(0)
+	for n := t.heads[seq]; n != 0; prev, n = n, t.nodes[n-1].next {
+		if t.nodes[n-1].w != w {
+			continue
+		}
+		next := t.nodes[n-1].next
+		switch {
+		case prev != 0:
+			t.nodes[prev-1].next = next
+		case next != 0:
+			t.heads[seq] = next
+		default:
+			delete(t.heads, seq)
+		}
+		t.nodes[n-1] = waitNode{next: t.free}
+		t.free = n
+		return
+	}
+}
