@@ -1,0 +1,111 @@
+package devices
+
+import (
+	"context"
+
+	"godwit/mem"
+)
+
+// Op is what a command does.
+type Op uint8
+
+// The closed set of commands.
+const (
+	OpMarker   Op = iota // nothing, once its waits are reached
+	OpCopy               // Size bytes from Src to Dst
+	OpCopyRect           // Rect of bytes from Src to Dst
+	OpFill               // Size bytes at Dst with Pattern
+	OpLaunch             // Kernel over an index space
+	OpHostCall           // Call, on a host goroutine
+)
+
+// String names the operation.
+func (o Op) String() string {
+	switch o {
+	case OpMarker:
+		return "marker"
+	case OpCopy:
+		return "copy"
+	case OpCopyRect:
+		return "copy-rect"
+	case OpFill:
+		return "fill"
+	case OpLaunch:
+		return "launch"
+	case OpHostCall:
+		return "host-call"
+	}
+	return "unknown"
+}
+
+// Loc is one end of a copy: (device, block, offset), or host bytes where
+// Device is nil.
+type Loc struct {
+	Device Device
+	Block  mem.Block
+	Off    uint64 // bytes into the block; into Bytes for rectangles
+	Bytes  []byte
+}
+
+// Rect is the shape of a rectangular copy. Offsets of the first byte are in
+// the Locs; pitches are in bytes and already defaulted.
+type Rect struct {
+	Region           [3]uint64 // bytes, rows, slices
+	SrcRow, SrcSlice uint64
+	DstRow, DstSlice uint64
+}
+
+// Command is what a queue is given: a tagged union of the closed set of
+// operations. Callers reuse it from call to call.
+type Command struct {
+	Op  Op
+	Tag uint64 // the caller's; copied into traces and errors
+
+	Dst, Src Loc
+	Size     uint64 // bytes, for OpCopy and OpFill
+	Rect     Rect
+	Pattern  []byte // 1 to 128 bytes, a power of two; Size is a multiple of it
+
+	Kernel                Kernel
+	Dims                  int       // 1 to 3
+	Global, Local, Offset [3]uint64 // work-items; Local zero leaves it to the driver
+	Args                  []Arg
+
+	Call func(ctx context.Context) error
+}
+
+// ArgKind is the form of a kernel argument.
+type ArgKind uint8
+
+// The kinds of arguments.
+const (
+	ArgValue  ArgKind = iota // bytes by value
+	ArgBuffer                // (block, offset, size)
+	ArgLocal                 // a size of local memory
+	ArgSVM                   // a shared virtual memory pointer
+)
+
+// String names the kind.
+func (k ArgKind) String() string {
+	switch k {
+	case ArgValue:
+		return "value"
+	case ArgBuffer:
+		return "buffer"
+	case ArgLocal:
+		return "local"
+	case ArgSVM:
+		return "svm"
+	}
+	return "unknown"
+}
+
+// Arg is the value of a kernel argument in a launch.
+type Arg struct {
+	Kind    ArgKind
+	Value   []byte    // ArgValue
+	Block   mem.Block // ArgBuffer: a block of the queue's device; zero is a null pointer
+	Off     uint64    // ArgBuffer: bytes into the block
+	Size    uint64    // ArgBuffer: bytes reachable; ArgLocal: bytes wanted
+	Pointer uint64    // ArgSVM
+}

@@ -1,0 +1,139 @@
+// Package devices is the contract between the runtime and the drivers, and the
+// helpers drivers share.
+//
+// The runtime plans, a driver executes. A driver knows no content versions, no
+// contexts and no sub-buffers: it discovers memories and limits, hands out
+// blocks, builds kernels, runs commands, reports points and describes links.
+// Everything a driver sees is (block, offset, size).
+//
+// The contract is small on purpose. What only some drivers can do is a small
+// optional interface found by presence (PeerCopier, Viewer, Profiler); what a
+// driver lacks is supplied by helpers here (SoftQueue, Transport), never by a
+// nil test in the runtime.
+package devices
+
+import (
+	"context"
+
+	"godwit/mem"
+)
+
+// Type is the kind of a device, as OpenCL has it.
+type Type string
+
+// The device types.
+const (
+	CPU         Type = "cpu"
+	GPU         Type = "gpu"
+	Accelerator Type = "accelerator"
+	Custom      Type = "custom"
+)
+
+// SVMCaps says which shared virtual memory a device has.
+type SVMCaps struct {
+	Coarse, Fine, Atomics bool
+}
+
+// AddressSpace is a range of integer addresses of a device that has them.
+type AddressSpace struct {
+	Name string // "global", "local"
+	Base uint64
+	Size uint64 // bytes
+}
+
+// Info describes a device. It does not change while the device is open.
+type Info struct {
+	Driver, Platform, Name, Vendor, Version string
+
+	Type         Type
+	ComputeUnits int
+	GlobalMemory uint64    // bytes; 0 is unlimited
+	LocalMemory  uint64    // bytes for each work-group
+	MaxAlloc     uint64    // bytes in one block; 0 is unlimited
+	BaseAlign    uint64    // bytes: the alignment of sub-buffer origins (CL_DEVICE_MEM_BASE_ADDR_ALIGN / 8)
+	MaxWorkGroup uint64    // work-items in a work-group; 0 is unlimited
+	MaxWorkItems [3]uint64 // in each dimension; 0 is unlimited
+	SharesHost   bool      // integrated: host memory is as near as its own
+	FP16, FP64   bool
+	SVM          SVMCaps
+	Extensions   []string
+	Spaces       []AddressSpace // only for devices with integer addresses
+}
+
+// Device is an open device with a memory of its own. All methods are safe for
+// use from many goroutines.
+type Device interface {
+	// Info describes the device.
+	Info() Info
+	// Memory is where the device's blocks come from.
+	Memory() mem.Resource
+	// Build makes p's kernels runnable here. It may take long; it stops when
+	// ctx ends. Fails with mem.ErrBuild and the build log.
+	Build(ctx context.Context, p *Program) (Module, error)
+	// NewQueue opens a command queue.
+	NewQueue(QueueOptions) (Queue, error)
+	// Close frees everything the device holds. Queues and modules must have
+	// been closed; blocks still live are freed and named in the error.
+	Close() error
+}
+
+// QueueOptions say how a queue is to work.
+type QueueOptions struct {
+	Name       string // for timelines and traces
+	OutOfOrder bool   // commands start when their waits are reached, in any order
+	Profiling  bool   // keep times, see Profiler
+	// OnFail, where not nil, is told of every point that fails, once the
+	// failure is visible and before any waiter is told; it must not block.
+	OnFail func(p mem.Point, cause error)
+}
+
+// Queue runs commands. Submit is called by one goroutine at a time; everything
+// else from anywhere.
+type Queue interface {
+	// Submit accepts a command, to start once its waits are reached: Data waits
+	// that fail make it fail with mem.ErrDependency and the first cause, Order
+	// waits only delay. In an in-order queue it starts after all accepted
+	// earlier, however those ended. Waits may name points of any queue of any
+	// driver. Submit never blocks. Command and waits, and the slices in them,
+	// are the caller's again on return, but for bytes to be copied (Loc.Bytes),
+	// which must stay as they are until the point is reached. On error nothing
+	// was accepted.
+	Submit(cmd *Command, waits []mem.Wait) (mem.Point, error)
+	// Timeline is the order of this queue's points.
+	Timeline() *mem.Timeline
+	// Wait blocks until p, a point of this queue, is reached, or ctx ends.
+	Wait(ctx context.Context, p mem.Point) error
+	// Flush makes sure that all accepted commands will start without further
+	// calls.
+	Flush() error
+	// Close refuses further commands and returns when all accepted ones have
+	// ended; those whose waits can never be reached must be failed by ending
+	// the points they wait for.
+	Close() error
+}
+
+// PeerCopier is a Device whose queues accept copies whose source or
+// destination is a block of some other device.
+type PeerCopier interface {
+	// PeerLink says whether this device's queues accept a copy from a block of
+	// other into a block of this device, and how good that way is.
+	PeerLink(other Device) (mem.Link, bool)
+}
+
+// Viewer is a Device whose blocks the host can reach in place.
+type Viewer interface {
+	// View returns the bytes [off, off+size) of b. The slice is outside the Go
+	// heap and is valid until the block is freed.
+	View(b mem.Block, off, size uint64) ([]byte, error)
+}
+
+// Times are when a command changed state, in nanoseconds on the device's clock.
+type Times struct {
+	Queued, Submitted, Started, Ended uint64
+}
+
+// Profiler is a Queue that keeps times (QueueOptions.Profiling).
+type Profiler interface {
+	// Times returns the times of a reached point, while they are kept.
+	Times(p mem.Point) (Times, bool)
+}

@@ -1,0 +1,4 @@
+package devices
+
+// Group is one work-group of a launch of a Go kernel.
+type Group struct{}

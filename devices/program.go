@@ -1,0 +1,45 @@
+package devices
+
+import "godwit/mem"
+
+// Program is a set of kernels, as OpenCL C, as Go forms, or both. A device
+// builds what it can run.
+type Program struct {
+	Name    string // for errors
+	Source  string // OpenCL C; empty where there is none
+	Options string // for the OpenCL compiler
+	Go      []GoKernel
+}
+
+// ArgInfo describes a kernel's argument.
+type ArgInfo struct {
+	Name   string
+	Kind   ArgKind
+	Access mem.Mode // for buffers: Read where declared const, else ReadWrite, unless the Go form promises Write
+	Size   uint64   // bytes, for values; 0 is unknown
+}
+
+// GoKernel is the Go form of a kernel: a function run once for each
+// work-group. It is called from many goroutines at once, for different groups.
+type GoKernel struct {
+	Name string
+	Args []ArgInfo
+	Func func(g *Group)
+}
+
+// Module is a built program on a device.
+type Module interface {
+	// Kernel finds a kernel by name; it fails with mem.ErrKernelName.
+	Kernel(name string) (Kernel, error)
+	// Kernels lists the names in the module, sorted.
+	Kernels() []string
+	// Close releases it, once nothing launches its kernels.
+	Close() error
+}
+
+// Kernel is a function on a device, ready for launches from many goroutines.
+type Kernel interface {
+	Name() string
+	// Args describes the arguments in order. The slice must not be changed.
+	Args() []ArgInfo
+}

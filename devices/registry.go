@@ -1,0 +1,67 @@
+package devices
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"godwit/mem"
+)
+
+// Config asks a driver for devices.
+type Config struct {
+	Name   string            // of the device; the driver makes one up where empty
+	Memory uint64            // bytes of global memory; 0 is the driver's default
+	Local  uint64            // bytes of local memory; 0 is the driver's default
+	Params map[string]string // what else the driver understands; unknown keys are errors
+}
+
+// Driver opens devices of one kind.
+type Driver interface {
+	// Open opens the devices that cfg describes: one for simulated drivers,
+	// one or more for real ones.
+	Open(ctx context.Context, cfg Config) ([]Device, error)
+}
+
+// registry is the one piece of mutable package state in the project: drivers
+// enter it from their init functions, as with database/sql.
+var registry = struct {
+	sync.RWMutex
+	m map[string]Driver // protected by the mutex
+}{m: make(map[string]Driver)}
+
+// Register makes a driver known by name. It panics where the name is taken:
+// two drivers of one name is a bug in the program.
+func Register(name string, d Driver) {
+	registry.Lock()
+	defer registry.Unlock()
+	if _, taken := registry.m[name]; taken {
+		panic("devices: driver " + name + " registered twice")
+	}
+	registry.m[name] = d
+}
+
+// Drivers lists the names of the registered drivers, sorted.
+func Drivers() []string {
+	registry.RLock()
+	defer registry.RUnlock()
+	var names []string
+	for n := range registry.m {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Open opens devices through the named driver. It fails with
+// mem.ErrDeviceNotFound, naming the drivers there are, where none has the name.
+func Open(ctx context.Context, driver string, cfg Config) ([]Device, error) {
+	registry.RLock()
+	d, ok := registry.m[driver]
+	registry.RUnlock()
+	if !ok {
+		return nil, fmt.Errorf("driver %q: this program has %v: %w", driver, Drivers(), mem.ErrDeviceNotFound)
+	}
+	return d.Open(ctx, cfg)
+}
