@@ -9,14 +9,23 @@ type Request struct {
 
 // Block is a piece of a device's memory. It is a plain value without pointers:
 // its meaning is its resource's. The zero Block is no block.
+//
+// A layer may carve a block into pieces (Piece): such a piece has its block's
+// Ref, and drivers find its bytes by how far its Addr lies from that of the
+// block they gave out. Only whole blocks are freed with the one who gave them.
 type Block struct {
-	Addr uint64 // the device's address, or an offset where the device has none
+	Addr uint64 // the device's address, or any distinct number where the device has none
 	Size uint64 // bytes asked for
 	Ref  uint64 // the resource's own handle; 0 only in the zero Block
 }
 
 // IsZero reports whether b is no block.
 func (b Block) IsZero() bool { return b.Ref == 0 }
+
+// Piece returns the size bytes at off of b, which must lie inside b.
+func (b Block) Piece(off, size uint64) Block {
+	return Block{Addr: b.Addr + off, Size: size, Ref: b.Ref}
+}
 
 // Outcome is what became of a request. Running out is an outcome, not a fault.
 type Outcome uint8
