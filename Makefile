@@ -1,0 +1,61 @@
+# What a contributor and CI run; `make help` lists it. Every target installs
+# what it lacks (tools/deps), so that a bare machine with Go, git, gcc and make
+# will do.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# PoCL's CPU devices: two, so that bytes move between real OpenCL devices.
+export POCL_DEVICES ?= pthread pthread
+
+# FUZZTIME is for each fuzz target; TESTFLAGS may hold -run or -v.
+FUZZTIME ?= 5s
+TESTFLAGS ?=
+LINT := bin/golangci-lint
+
+.PHONY: help deps build run test lint vet fuzz bench soak nocgo ci clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-6s %s\n", $$1, $$2}'
+
+deps: ## install what is missing: OpenCL headers, loader and PoCL (Debian)
+	@bash tools/deps
+
+build: deps ## bin/godwit
+	@if bash tools/deps --have; then go build -o bin/godwit ./cmd/godwit; \
+	else echo "building without OpenCL devices: everything else works"; CGO_ENABLED=0 go build -o bin/godwit ./cmd/godwit; fi
+
+run: build ## two scenarios on simulated devices: a real file's histogram, a stencil
+	bin/godwit run examples/histogram.yaml --input text=docs/design.md
+	bin/godwit run examples/halo.yaml
+
+test: deps ## every test, with the race detector
+	go test -race $(TESTFLAGS) ./...
+
+vet: deps ## go vet
+	go vet ./...
+
+lint: vet $(LINT) ## go vet and golangci-lint, pinned in tools/go.mod
+	$(LINT) run ./...
+
+$(LINT): tools/go.mod tools/go.sum
+	go build -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+fuzz: deps ## each fuzz target for FUZZTIME
+	bash tools/fuzz $(FUZZTIME)
+
+bench: deps ## every benchmark once, to keep them alive
+	go test -run '^$$' -bench . -benchtime 1x ./... | { grep -v 'no test files' || true; }
+
+soak: deps ## the long random tests, with new seeds
+	GODWIT_SOAK=1 go test -race -count=1 -v -timeout 4h $(TESTFLAGS) ./... \
+		| { grep -E '^(ok|FAIL|panic|---)|seed|commands|\.go:[0-9]+:' || true; }
+
+nocgo: ## everything but the OpenCL driver builds without cgo
+	CGO_ENABLED=0 go build ./...
+	CGO_ENABLED=0 go vet ./...
+
+ci: deps lint nocgo test fuzz bench ## what CI runs
+
+clean: ## remove what was built
+	rm -rf bin
