@@ -1,0 +1,18 @@
+// Package trace holds what happened, in forms that can be written, read back
+// and replayed.
+//
+// Its first part, in the files alloc_*.go, is allocation traces: which chunk
+// was allocated and freed when. An [Allocs] is the form in memory; [ReadAllocs]
+// and [OpenAllocs] read four formats, told apart by their content, and the
+// Write methods write them:
+//
+//   - Godwit's CSV, `op,id,bytes,time_us` (plain or gzip);
+//   - MiniMalloc's CSV, `id,lower,upper,size`;
+//   - RMM's log, `Thread,Time,Action,Pointer,Size,Stream`;
+//   - PyTorch's memory snapshot (torch.cuda.memory._snapshot) as JSON.
+//
+// An [AllocWriter] records a running program in Godwit's CSV.
+//
+// The package imports nothing of the project but mem, and decides nothing:
+// strategies are measured on traces by bufalloc/replay.
+package trace
