@@ -1,0 +1,177 @@
+package mem_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/mem"
+)
+
+var errTest = errors.New("test failure")
+
+type told struct {
+	mu  sync.Mutex
+	got []mem.Point
+	err []error
+}
+
+func (w *told) PointReached(p mem.Point, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.got, w.err = append(w.got, p), append(w.err, err)
+}
+
+// TestATimelineEqualsAListOfOutcomes ends points in any order a queue may, and
+// asks about all of them after each.
+func TestATimelineEqualsAListOfOutcomes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		inOrder := rapid.Bool().Draw(t, "in order")
+		var failed []mem.Point
+		l := mem.NewTimeline("q", inOrder, func(p mem.Point, err error) {
+			require.ErrorIs(t, p.Err(), errTest, "visible before it is told")
+			failed = append(failed, p)
+		})
+		var (
+			points  []mem.Point
+			ended   = map[mem.Point]error{}
+			waiters = map[mem.Point][]*told{}
+			open    []mem.Point
+			fails   []mem.Point
+		)
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch {
+			case len(open) == 0 || rapid.IntRange(0, 2).Draw(t, "issue") > 0:
+				p := l.Next()
+				require.Equal(t, p, l.Last())
+				points, open = append(points, p), append(open, p)
+				if rapid.Bool().Draw(t, "watch") {
+					w := &told{}
+					done, _ := p.Notify(w)
+					require.False(t, done)
+					waiters[p] = append(waiters[p], w)
+				}
+			default:
+				i := 0
+				if !inOrder {
+					i = rapid.IntRange(0, len(open)-1).Draw(t, "which")
+				}
+				p, err := open[i], error(nil)
+				open = slices.Delete(open, i, i+1)
+				if rapid.IntRange(0, 4).Draw(t, "fail") == 0 {
+					err, fails = errTest, append(fails, p)
+				}
+				ended[p] = err
+				l.End(p, err)
+			}
+		}
+		require.Equal(t, fails, failed)
+		for _, p := range points {
+			err, done := ended[p]
+			require.Equal(t, done, p.Reached(), "%v", p)
+			require.Equal(t, done && err == nil, p.Succeeded(), "%v", p)
+			require.Equal(t, err, p.Err(), "%v", p)
+			for _, w := range waiters[p] {
+				if done {
+					require.Equal(t, []mem.Point{p}, w.got)
+					require.Equal(t, []error{err}, w.err)
+				} else {
+					require.Empty(t, w.got)
+				}
+			}
+		}
+		for i, p := range points {
+			for j, q := range points {
+				require.Equal(t, i == j || (inOrder && i <= j), p.Before(q))
+			}
+		}
+	})
+}
+
+func TestEndingAPointThatIsNotOpenPanics(t *testing.T) {
+	l, other := mem.NewTimeline("q", true, nil), mem.NewTimeline("r", true, nil)
+	p := l.Next()
+	l.End(p, nil)
+	require.Panics(t, func() { l.End(p, nil) }, "twice")
+	require.Panics(t, func() { l.End(mem.Point{Line: l, Seq: 2}, nil) }, "never issued")
+	require.Panics(t, func() { l.End(other.Next(), nil) }, "of another timeline")
+	require.Panics(t, func() { l.End(mem.Point{}, nil) }, "the zero point")
+}
+
+func TestTheZeroPointIsReached(t *testing.T) {
+	var p mem.Point
+	require.True(t, p.Reached() && p.Succeeded() && p.IsZero())
+	require.NoError(t, p.Err())
+	require.NoError(t, p.Wait(context.Background()))
+	done, err := p.Notify(&told{})
+	require.True(t, done)
+	require.NoError(t, err)
+	require.False(t, p.Before(mem.NewTimeline("q", true, nil).Next()))
+	require.Equal(t, "-", p.String())
+}
+
+func TestWaitReturnsTheFailureOrTheContextsEnd(t *testing.T) {
+	l := mem.NewTimeline("q", false, nil)
+	p, q := l.Next(), l.Next()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, p.Wait(ctx), context.DeadlineExceeded)
+	go l.End(q, errTest)
+	require.ErrorIs(t, q.Wait(context.Background()), errTest)
+	l.End(p, nil)
+	require.NoError(t, p.Wait(context.Background()))
+	require.Equal(t, "q#1", p.String())
+}
+
+func TestManyGoroutinesWaitWhileOthersEndPoints(t *testing.T) {
+	l := mem.NewTimeline("q", false, nil)
+	const n = 500
+	points := make([]mem.Point, n)
+	for i := range points {
+		points[i] = l.Next()
+	}
+	var wg sync.WaitGroup
+	for _, p := range points {
+		wg.Go(func() {
+			err := p.Wait(context.Background())
+			if want := p.Seq%7 == 0; (err != nil) != want {
+				t.Errorf("%v: %v", p, err)
+			}
+		})
+		wg.Go(func() {
+			if p.Seq%7 == 0 {
+				l.End(p, errTest)
+			} else {
+				l.End(p, nil)
+			}
+		})
+	}
+	wg.Wait()
+	for _, p := range points {
+		require.True(t, p.Reached())
+	}
+}
+
+func TestATimelineInSteadyStateAllocatesNothing(t *testing.T) {
+	for _, inOrder := range []bool{true, false} {
+		l := mem.NewTimeline("q", inOrder, nil)
+		w := &told{got: make([]mem.Point, 0, 1<<16), err: make([]error, 0, 1<<16)}
+		round := func() {
+			p, q := l.Next(), l.Next()
+			_, _ = p.Notify(w)
+			if !inOrder {
+				p, q = q, p
+			}
+			l.End(p, nil)
+			l.End(q, nil)
+		}
+		round()
+		require.Zero(t, testing.AllocsPerRun(1000, round))
+	}
+}
