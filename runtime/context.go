@@ -1,0 +1,107 @@
+package runtime
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"godwit/devices"
+	"godwit/mem"
+	"godwit/trace"
+)
+
+// Options describe a context.
+type Options struct {
+	// Name is for errors and traces.
+	Name string
+	// Devices become memories 1, 2, ... in this order. At least one; none
+	// twice. They stay the caller's, to be closed after the context, unless
+	// OwnDevices is set.
+	Devices []devices.Device
+	// OwnDevices makes Close close the devices, and a failing NewContext too.
+	OwnDevices bool
+	// NoPeer ignores that drivers can copy between devices directly, so that
+	// all copies go through the host.
+	NoPeer bool
+	// Links overrides what drivers say about the ways between memories.
+	Links []Link
+	// Resource, where not nil, is called once for each memory, the host's
+	// included, and returns the stack of layers that blocks come from; base is
+	// the device's own.
+	Resource func(id mem.MemoryID, base mem.Resource) mem.Resource
+	// WaitForMemory lets an enqueue that finds no room wait for frees that are
+	// pending on running commands, under its ctx. Without it such an enqueue
+	// fails with mem.ErrNoMemory.
+	WaitForMemory bool
+	// Trace, where not nil, is told of buffers, commands and completions.
+	Trace trace.CommandSink
+}
+
+// Link is the way from one memory to another, in that direction only.
+type Link struct {
+	From, To mem.MemoryID
+	mem.Link
+}
+
+// errContextClosed is told apart from ErrClosed by its status.
+var errContextClosed = mem.Sentinel("context closed", mem.InvalidContext)
+
+// memory is a memory of the context with its device. All fields are immutable.
+type memory struct {
+	dev  devices.Device
+	info devices.Info
+	res  mem.Resource // the top of the stack
+}
+
+// Context holds devices, the buffers that migrate between them, and the queues
+// that run commands on them. All methods of it and of its objects are safe for
+// use from many goroutines.
+type Context struct {
+	name     string        // immutable
+	opts     Options       // immutable
+	mems     []memory      // immutable; by MemoryID, the host first
+	topo     *mem.Topology // immutable
+	start    time.Time     // immutable
+	events   eventTable    // has its own lock
+	userLine *mem.Timeline // immutable
+
+	planner  noPlanner              // protected by mu
+	mu       sync.Mutex             // the planner lock
+	closed   bool                   // protected by mu
+	openUser map[uint64]struct{}    // protected by mu: user events not set yet, by sequence
+	queues   map[*Queue]struct{}    // protected by mu
+	programs map[*Program]struct{}  // protected by mu
+	roots    map[mem.BufferID]*root // protected by mu
+	queueSeq int                    // protected by mu: for made-up names
+}
+
+// Memory returns the memory of a device of the context. It fails with
+// mem.ErrInvalidDevice where the device is not one of the context's.
+func (c *Context) Memory(d devices.Device) (mem.MemoryID, error) { return c.memoryOf(d) }
+
+func (c *Context) memoryOf(d devices.Device) (mem.MemoryID, error) {
+	for i := range c.mems {
+		if d != nil && c.mems[i].dev == d {
+			return mem.MemoryID(i), nil
+		}
+	}
+	if d == nil {
+		return 0, fmt.Errorf("nil device: %w", mem.ErrInvalidDevice)
+	}
+	return 0, fmt.Errorf("device %s is not one of context %s: %w", d.Info().Name, c.name, mem.ErrInvalidDevice)
+}
+
+// Device is the device of a memory; the host's is memory 0. It fails with
+// mem.ErrInvalidDevice where the context has no such memory.
+func (c *Context) Device(id mem.MemoryID) (devices.Device, error) {
+	if int(id) >= len(c.mems) {
+		return nil, fmt.Errorf("memory %d: context %s has 0 to %d: %w", id, c.name, len(c.mems)-1, mem.ErrInvalidDevice)
+	}
+	return c.mems[id].dev, nil
+}
+
+// Topology says how the memories are linked. It must not be changed.
+func (c *Context) Topology() *mem.Topology { return c.topo }
+
+// Resource is the top of a memory's stack of layers, for statistics.
+func (c *Context) Resource(id mem.MemoryID) mem.Resource { return c.mems[id].res }

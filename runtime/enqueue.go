@@ -1,0 +1,322 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// The Enqueue methods have in common:
+//
+//   - They never block, unless Options.WaitForMemory is set and there is no
+//     room: then they wait under ctx, which is used for nothing else.
+//   - The command starts after the events of the wait list have ended, and
+//     fails where one of them failed.
+//   - Offsets and sizes are bytes of the buffer or sub-buffer given.
+//   - On error nothing has changed. mem.ErrInvalidBuffer, ErrInvalidQueue,
+//     ErrInvalidContext, ErrInvalidWaitList: an object is nil, released, closed
+//     or another context's. mem.ErrInvalidValue: a range is empty or leaves its
+//     buffer. mem.ErrMisaligned: a sub-buffer's origin is not aligned for the
+//     queue's device. mem.ErrNoMemory: no room on the device. mem.ErrPoisoned:
+//     bytes to be read were lost by a command that failed.
+
+// opcode is the user's operation.
+type opcode uint8
+
+const (
+	opUser opcode = iota
+	opWrite
+	opRead
+	opCopy
+	opFill
+	opLaunch
+	opMigrate
+	opMarker
+	opBarrier
+	opHostCall
+)
+
+var opNames = [...]string{"user", "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"}
+
+func (o opcode) String() string { return opNames[o] }
+
+// request is a validated call on its way to the planner.
+type request struct {
+	q    *Queue
+	op   opcode
+	wait []Event
+	size uint64
+	a, b use    // buffers of write, read, fill (a) and copy (a to b)
+	data []byte // host bytes of write and read, pattern of fill
+
+	launch  *Launch
+	migrate []*Buffer
+	to      MigrateFlags
+	call    func(context.Context) error
+}
+
+// use is a range of a buffer that a request touches; buf is nil in an unused one.
+type use struct {
+	buf *Buffer
+	r   mem.Range // of the root
+}
+
+// resolve checks that b is a buffer of q's context and finds the range.
+func (q *Queue) resolve(what string, b *Buffer, off, size uint64) (use, error) {
+	if b == nil {
+		return use{}, fmt.Errorf("%s: nil buffer: %w", what, mem.ErrInvalidBuffer)
+	}
+	if q == nil {
+		return use{}, fmt.Errorf("%s: nil queue: %w", what, mem.ErrInvalidQueue)
+	}
+	if b.c != q.c {
+		return use{}, fmt.Errorf("%s: buffer %s is of context %s, queue %s of %s: %w", what, b.label(), b.c.name, q.name, q.c.name, mem.ErrInvalidContext)
+	}
+	r, err := b.view.Resolve(off, size)
+	if err != nil {
+		return use{}, fmt.Errorf("%s: buffer %s: %w", what, b.label(), err)
+	}
+	return use{b, r}, nil
+}
+
+// EnqueueWrite copies data to off of b on the queue's device. data must stay as
+// it is until the event ends.
+func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
+	u, err := q.resolve("write", b, off, uint64(len(data)))
+	if err != nil {
+		return Event{}, err
+	}
+	return q.submit(ctx, &request{q: q, op: opWrite, wait: wait, a: u, data: data, size: uint64(len(data))})
+}
+
+// EnqueueRead copies the bytes at off of b to data, by way of the queue's
+// device. data is the runtime's until the event ends.
+func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
+	u, err := q.resolve("read", b, off, uint64(len(data)))
+	if err != nil {
+		return Event{}, err
+	}
+	return q.submit(ctx, &request{q: q, op: opRead, wait: wait, a: u, data: data, size: uint64(len(data))})
+}
+
+// EnqueueCopy copies size bytes at srcOff of src to dstOff of dst, on the
+// queue's device. It fails with mem.ErrOverlap where the two share a byte.
+func (q *Queue) EnqueueCopy(ctx context.Context, src, dst *Buffer, srcOff, dstOff, size uint64, wait ...Event) (Event, error) {
+	from, err := q.resolve("copy source", src, srcOff, size)
+	if err != nil {
+		return Event{}, err
+	}
+	to, err := q.resolve("copy destination", dst, dstOff, size)
+	if err != nil {
+		return Event{}, err
+	}
+	if src.root == dst.root && from.r.Overlaps(to.r) {
+		return Event{}, fmt.Errorf("copy from %v to %v of buffer %s: they share %v: %w", from.r, to.r, src.root.label(), from.r.Intersect(to.r), mem.ErrOverlap)
+	}
+	return q.submit(ctx, &request{q: q, op: opCopy, wait: wait, a: from, b: to, size: size})
+}
+
+// EnqueueFill fills size bytes at off of b with repetitions of pattern, whose
+// length is 1, 2, 4, ... or 128 bytes and divides off and size.
+func (q *Queue) EnqueueFill(ctx context.Context, b *Buffer, pattern []byte, off, size uint64, wait ...Event) (Event, error) {
+	n := uint64(len(pattern))
+	if n > 128 || !mem.IsPow2(n) {
+		return Event{}, fmt.Errorf("fill with a pattern of %d bytes: it must have 1, 2, 4, ... or 128: %w", n, mem.ErrInvalidValue)
+	}
+	u, err := q.resolve("fill", b, off, size)
+	if err != nil {
+		return Event{}, err
+	}
+	if off%n != 0 || size%n != 0 {
+		return Event{}, fmt.Errorf("fill of %d bytes at %d with a pattern of %d: both must be multiples of it: %w", size, off, n, mem.ErrInvalidValue)
+	}
+	return q.submit(ctx, &request{q: q, op: opFill, wait: wait, a: u, data: pattern, size: size})
+}
+
+// Launch is a kernel over an index space, with its arguments.
+type Launch struct {
+	Kernel *Kernel
+	Global []uint64 // work-items in each of 1 to 3 dimensions
+	Local  []uint64 // work-group size; nil leaves it to the driver
+	Offset []uint64 // of the global ids; nil is zero
+	Args   []Arg
+}
+
+// EnqueueLaunch runs a kernel on the queue's device. Buffer arguments are
+// brought there first. The slices of l are the caller's again on return.
+//
+// Further errors: mem.ErrInvalidKernel, ErrNotBuilt, mem.ErrKernelArgs (too few
+// or too many arguments), mem.ErrArgValue, mem.ErrArgSize, mem.ErrWorkDimension,
+// mem.ErrGlobalSize, mem.ErrWorkGroupSize, ErrWorkItemSize, ErrGlobalOffset, and
+// mem.ErrNoResources where the local memory asked for is more than the
+// device's.
+func (q *Queue) EnqueueLaunch(ctx context.Context, l Launch, wait ...Event) (Event, error) {
+	if q == nil {
+		return Event{}, fmt.Errorf("launch: nil queue: %w", mem.ErrInvalidQueue)
+	}
+	if err := q.checkLaunch(&l); err != nil {
+		return Event{}, err
+	}
+	return q.submit(ctx, &request{q: q, op: opLaunch, wait: wait, launch: &l})
+}
+
+// Errors of launches that package mem has no value for.
+var (
+	ErrWorkItemSize = mem.Sentinel("invalid work-item size", mem.InvalidWorkItemSize)
+	ErrGlobalOffset = mem.Sentinel("invalid global offset", mem.InvalidGlobalOffset)
+)
+
+func (q *Queue) checkLaunch(l *Launch) error {
+	k := l.Kernel
+	switch {
+	case k == nil:
+		return fmt.Errorf("launch: nil kernel: %w", mem.ErrInvalidKernel)
+	case k.prog.c != q.c:
+		return fmt.Errorf("launch: kernel %s is of context %s, queue %s of %s: %w", k.name, k.prog.c.name, q.name, q.c.name, mem.ErrInvalidContext)
+	case k.on[q.mem] == nil:
+		return fmt.Errorf("launch: kernel %s on queue %s: %w", k.name, q.name, ErrNotBuilt)
+	}
+	info := &q.c.mems[q.mem].info
+	if err := l.checkSpace(info); err != nil {
+		return fmt.Errorf("launch of %s: %w", k.name, err)
+	}
+	if len(l.Args) != len(k.args) {
+		return fmt.Errorf("launch of %s with %d arguments: it has %d: %w", k.name, len(l.Args), len(k.args), mem.ErrKernelArgs)
+	}
+	var local uint64
+	for i := range l.Args {
+		a := &l.Args[i]
+		if err := a.check(i, &k.args[i]); err != nil {
+			return fmt.Errorf("launch of %s: %w", k.name, err)
+		}
+		switch {
+		case a.kind == devices.ArgLocal:
+			if local += a.size; local < a.size || local > info.LocalMemory {
+				return fmt.Errorf("launch of %s: argument %d (%s) makes %d bytes of local memory: the device has %d: %w", k.name, i, k.args[i].Name, local, info.LocalMemory, mem.ErrNoResources)
+			}
+		case a.kind == devices.ArgBuffer && a.buf != nil:
+			if err := q.checkArgBuffer(a); err != nil {
+				return fmt.Errorf("launch of %s: argument %d (%s): %w", k.name, i, k.args[i].Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (q *Queue) checkArgBuffer(a *Arg) error {
+	if a.buf.c != q.c {
+		return fmt.Errorf("buffer %s is of context %s, queue %s of %s: %w", a.buf.label(), a.buf.c.name, q.name, q.c.name, mem.ErrInvalidContext)
+	}
+	if a.ranged {
+		if _, err := a.buf.view.Resolve(a.off, a.size); err != nil {
+			return fmt.Errorf("buffer %s: %w", a.buf.label(), err)
+		}
+	}
+	return nil
+}
+
+// checkSpace tests the index space against the device's limits.
+func (l *Launch) checkSpace(info *devices.Info) error {
+	n := len(l.Global)
+	if n < 1 || n > 3 {
+		return fmt.Errorf("%d dimensions: there are 1 to 3: %w", n, mem.ErrWorkDimension)
+	}
+	if l.Local != nil && len(l.Local) != n {
+		return fmt.Errorf("work-group size in %d dimensions, index space in %d: %w", len(l.Local), n, mem.ErrWorkGroupSize)
+	}
+	if l.Offset != nil && len(l.Offset) != n {
+		return fmt.Errorf("offset in %d dimensions, index space in %d: %w", len(l.Offset), n, ErrGlobalOffset)
+	}
+	group := uint64(1)
+	for d, g := range l.Global {
+		if g == 0 {
+			return fmt.Errorf("global size 0 in dimension %d: %w", d, mem.ErrGlobalSize)
+		}
+		if l.Offset != nil && l.Offset[d] > math.MaxUint64-g {
+			return fmt.Errorf("offset %d + global size %d in dimension %d overflows: %w", l.Offset[d], g, d, ErrGlobalOffset)
+		}
+		if l.Local == nil {
+			continue
+		}
+		w := l.Local[d]
+		if w == 0 || g%w != 0 {
+			return fmt.Errorf("work-group size %d in dimension %d: it must divide the global size %d: %w", w, d, g, mem.ErrWorkGroupSize)
+		}
+		if m := info.MaxWorkItems[d]; m != 0 && w > m {
+			return fmt.Errorf("work-group size %d in dimension %d: the device takes %d: %w", w, d, m, ErrWorkItemSize)
+		}
+		if w > math.MaxUint64/group {
+			return fmt.Errorf("work-group size %d in dimension %d makes the work-group overflow: %w", w, d, mem.ErrWorkGroupSize)
+		}
+		group *= w
+	}
+	if info.MaxWorkGroup != 0 && group > info.MaxWorkGroup {
+		return fmt.Errorf("work-group of %d work-items: the device takes %d: %w", group, info.MaxWorkGroup, mem.ErrWorkGroupSize)
+	}
+	return nil
+}
+
+// MigrateFlags say what EnqueueMigrate does.
+type MigrateFlags uint8
+
+// MigrateToHost brings buffers to the host instead of the queue's device.
+// ContentUndefined brings no content: what the buffers hold is lost.
+const (
+	MigrateToHost MigrateFlags = 1 << iota
+	ContentUndefined
+)
+
+// EnqueueMigrate brings the whole of some buffers or sub-buffers to the queue's
+// device, so that later commands find them there.
+func (q *Queue) EnqueueMigrate(ctx context.Context, bufs []*Buffer, flags MigrateFlags, wait ...Event) (Event, error) {
+	if len(bufs) == 0 {
+		return Event{}, fmt.Errorf("migrate of no buffers: %w", mem.ErrInvalidValue)
+	}
+	if flags&^(MigrateToHost|ContentUndefined) != 0 {
+		return Event{}, fmt.Errorf("migrate flags %#x: unknown bits: %w", uint8(flags), mem.ErrInvalidValue)
+	}
+	for _, b := range bufs {
+		var size uint64
+		if b != nil {
+			size = b.Size()
+		}
+		if _, err := q.resolve("migrate", b, 0, size); err != nil {
+			return Event{}, err
+		}
+	}
+	return q.submit(ctx, &request{q: q, op: opMigrate, wait: wait, migrate: bufs, to: flags})
+}
+
+// EnqueueMarker does nothing, once the wait list has ended, or without one, all
+// commands enqueued earlier on this queue (however they ended).
+func (q *Queue) EnqueueMarker(ctx context.Context, wait ...Event) (Event, error) {
+	if q == nil {
+		return Event{}, fmt.Errorf("marker: nil queue: %w", mem.ErrInvalidQueue)
+	}
+	return q.submit(ctx, &request{q: q, op: opMarker, wait: wait})
+}
+
+// EnqueueBarrier is EnqueueMarker, and commands enqueued later on this queue
+// start after it.
+func (q *Queue) EnqueueBarrier(ctx context.Context, wait ...Event) (Event, error) {
+	if q == nil {
+		return Event{}, fmt.Errorf("barrier: nil queue: %w", mem.ErrInvalidQueue)
+	}
+	return q.submit(ctx, &request{q: q, op: opBarrier, wait: wait})
+}
+
+// EnqueueHostCall runs f on a goroutine of the host in the queue's order. An
+// error of f's is the command's failure. The context of f ends when the queue
+// is torn down.
+func (q *Queue) EnqueueHostCall(ctx context.Context, f func(context.Context) error, wait ...Event) (Event, error) {
+	if q == nil {
+		return Event{}, fmt.Errorf("host call: nil queue: %w", mem.ErrInvalidQueue)
+	}
+	if f == nil {
+		return Event{}, fmt.Errorf("host call of no function: %w", mem.ErrInvalidValue)
+	}
+	return q.submit(ctx, &request{q: q, op: opHostCall, wait: wait, call: f})
+}

@@ -1,0 +1,318 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// ExecStatus is the execution status of a command, as OpenCL has it: Complete
+// is 0, states before it are positive, a failure is its negative OpenCL status.
+type ExecStatus int32
+
+// The execution states. Commands are submitted to their device when they are
+// enqueued, so Queued is seen only inside an enqueue. Running is known only
+// where the queue keeps times (QueueOptions.Profiling).
+const (
+	Complete  ExecStatus = 0
+	Running   ExecStatus = 1
+	Submitted ExecStatus = 2
+	Queued    ExecStatus = 3
+)
+
+// Event stands for a command, or is a user event. It is a small value, to be
+// copied freely; all copies are one reference, and the caller's to Release. An
+// event that is never released keeps its record (less than 128 bytes) until
+// its context is closed. The zero Event is no event, and an error everywhere.
+//
+// All methods are safe for use from many goroutines. Use after the last Release
+// fails with mem.ErrInvalidEvent, also once the record serves another event.
+type Event struct {
+	c   *Context
+	idx uint32
+	gen uint32
+}
+
+// eventRecord is what an Event names. Records come from a table and return to
+// it; gen counts the lives. All fields are protected by eventTable.mu.
+type eventRecord struct {
+	point   mem.Point
+	queue   *Queue // nil for user events
+	command uint64 // its number in the context, from 1; 0 for user events
+	gen     uint32
+	refs    int32
+	next    uint32 // free list: index + 1
+	op      opcode
+}
+
+// eventTable holds the records in pages, so that they never move and a million
+// of them cost no copying. Lock order: mu is a leaf.
+type eventTable struct {
+	mu    sync.Mutex
+	pages []*[eventPage]eventRecord // protected by mu
+	n     uint32                    // protected by mu: records ever used
+	free  uint32                    // protected by mu: first free record + 1
+	live  int                       // protected by mu
+}
+
+const eventPage = 1024 // records
+
+func (t *eventTable) at(i uint32) *eventRecord { return &t.pages[i/eventPage][i%eventPage] }
+
+// add makes a record with one reference.
+func (t *eventTable) add(c *Context, q *Queue, op opcode, command uint64, p mem.Point) Event {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.free
+	if i != 0 {
+		i--
+		t.free = t.at(i).next
+	} else {
+		i = t.n
+		if i/eventPage == uint32(len(t.pages)) {
+			t.pages = append(t.pages, new([eventPage]eventRecord))
+		}
+		t.n++
+	}
+	r := t.at(i)
+	r.point, r.queue, r.command, r.op, r.refs, r.next = p, q, command, op, 1, 0
+	t.live++
+	return Event{c: c, idx: i, gen: r.gen}
+}
+
+// get copies a live record out.
+func (e Event) get() (eventRecord, error) {
+	if e.c == nil {
+		return eventRecord{}, fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
+	}
+	t := &e.c.events
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.lookup(e)
+	if r == nil {
+		return eventRecord{}, fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
+	}
+	return *r, nil
+}
+
+// lookup finds a live record, or nil. mu is held.
+func (t *eventTable) lookup(e Event) *eventRecord {
+	if e.idx >= t.n {
+		return nil
+	}
+	if r := t.at(e.idx); r.gen == e.gen && r.refs > 0 {
+		return r
+	}
+	return nil
+}
+
+// appendWaits turns a wait list into Data waits, for context c. On error dst is
+// as it was.
+func (t *eventTable) appendWaits(dst []mem.Wait, c *Context, list []Event) ([]mem.Wait, error) {
+	if len(list) == 0 {
+		return dst, nil
+	}
+	out := dst
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, e := range list {
+		switch {
+		case e.c == nil:
+			return dst, fmt.Errorf("wait list entry %d is the zero event: %w", i, mem.ErrInvalidWaitList)
+		case e.c != c:
+			return dst, fmt.Errorf("wait list entry %d belongs to another context: %w", i, mem.ErrInvalidContext)
+		}
+		r := t.lookup(e)
+		if r == nil {
+			return dst, fmt.Errorf("wait list entry %d was released: %w", i, mem.ErrInvalidWaitList)
+		}
+		if r.point.Reached() && r.point.Succeeded() {
+			continue
+		}
+		out = append(out, mem.Wait{Point: r.point, Kind: mem.Data})
+	}
+	return out, nil
+}
+
+// IsZero reports whether e is no event.
+func (e Event) IsZero() bool { return e.c == nil }
+
+// Retain adds a reference, for code that shares an event by counting.
+func (e Event) Retain() error { return e.count(1) }
+
+// Release gives a reference up. With the last, the event is gone; the command
+// goes on. Fails with mem.ErrInvalidEvent where it is gone already.
+func (e Event) Release() error { return e.count(-1) }
+
+func (e Event) count(d int32) error {
+	if e.c == nil {
+		return fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
+	}
+	t := &e.c.events
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.lookup(e)
+	if r == nil {
+		return fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
+	}
+	r.refs += d
+	if r.refs == 0 {
+		*r = eventRecord{gen: r.gen + 1, next: t.free}
+		t.free = e.idx + 1
+		t.live--
+	}
+	return nil
+}
+
+// Point is the place on a timeline where the event's command ends.
+func (e Event) Point() (mem.Point, error) {
+	r, err := e.get()
+	return r.point, err
+}
+
+// Command is the number of the command in its context, from 1 in enqueue order
+// (0 for user events), as in traces.
+func (e Event) Command() (uint64, error) {
+	r, err := e.get()
+	return r.command, err
+}
+
+// Status is the execution status: Complete, or negative where the command
+// failed. The error is for e itself, never for the command: see Err.
+func (e Event) Status() (ExecStatus, error) {
+	r, err := e.get()
+	if err != nil {
+		return 0, err
+	}
+	if !r.point.Reached() {
+		if t, ok := times(r); ok && t.Started != 0 {
+			return Running, nil
+		}
+		return Submitted, nil
+	}
+	return ExecStatus(mem.StatusOf(r.point.Err())), nil
+}
+
+// Err is why the command failed: nil while it has not ended and where it ended
+// well. Where e itself is no live event, Err says so.
+func (e Event) Err() error {
+	r, err := e.get()
+	if err != nil {
+		return err
+	}
+	return r.point.Err()
+}
+
+// Wait blocks until the command has ended or ctx has. It returns the command's
+// error or ctx's.
+func (e Event) Wait(ctx context.Context) error {
+	r, err := e.get()
+	if err != nil {
+		return err
+	}
+	if r.queue != nil {
+		return r.queue.waitPoint(ctx, r.point)
+	}
+	return r.point.Wait(ctx)
+}
+
+// ErrProfiling: the event's queue keeps no times, or the command has not ended.
+var ErrProfiling = mem.Sentinel("profiling information not available", mem.ProfilingInfoNotAvailable)
+
+// Times returns when the command changed state, in nanoseconds of its device's
+// clock. It fails with ErrProfiling where the queue was made without
+// QueueOptions.Profiling, the driver keeps no times, or the command has not
+// ended.
+func (e Event) Times() (devices.Times, error) {
+	r, err := e.get()
+	if err != nil {
+		return devices.Times{}, err
+	}
+	if !r.point.Reached() {
+		return devices.Times{}, fmt.Errorf("command %d has not ended: %w", r.command, ErrProfiling)
+	}
+	t, ok := times(r)
+	if !ok {
+		return devices.Times{}, fmt.Errorf("command %d: its queue keeps no times: %w", r.command, ErrProfiling)
+	}
+	return t, nil
+}
+
+func times(r eventRecord) (devices.Times, bool) {
+	if r.queue == nil || !r.queue.profiling {
+		return devices.Times{}, false
+	}
+	p, ok := r.queue.dev.(devices.Profiler)
+	if !ok {
+		return devices.Times{}, false
+	}
+	return p.Times(r.point)
+}
+
+// userFailure is a negative status that the user gave a user event.
+type userFailure ExecStatus
+
+func (u userFailure) Error() string      { return fmt.Sprintf("user event set to %d", int32(u)) }
+func (u userFailure) Status() mem.Status { return mem.Status(u) }
+
+// NewUserEvent makes an event that ends when SetStatus says so.
+func (c *Context) NewUserEvent() (Event, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return Event{}, fmt.Errorf("user event: context %s: %w", c.name, errContextClosed)
+	}
+	p := c.userLine.Next()
+	c.openUser[p.Seq] = struct{}{}
+	return c.events.add(c, nil, opUser, 0, p), nil
+}
+
+// SetStatus ends a user event: Complete, or a negative status that becomes the
+// cause in all that waits for it. It fails with mem.ErrInvalidEvent where e is
+// no user event, mem.ErrInvalidValue where the status is positive, and
+// mem.ErrInvalidOperation where it was set before.
+func (e Event) SetStatus(s ExecStatus) error {
+	r, err := e.get()
+	if err != nil {
+		return err
+	}
+	if r.queue != nil {
+		return fmt.Errorf("command %d is no user event: %w", r.command, mem.ErrInvalidEvent)
+	}
+	if s > Complete {
+		return fmt.Errorf("user event status %d: it must be 0 (complete) or negative: %w", s, mem.ErrInvalidValue)
+	}
+	c := e.c
+	c.mu.Lock()
+	_, open := c.openUser[r.point.Seq]
+	delete(c.openUser, r.point.Seq)
+	c.mu.Unlock()
+	if !open {
+		return fmt.Errorf("user event %v was set before: %w", r.point, mem.ErrInvalidOperation)
+	}
+	var cause error
+	if s < 0 {
+		cause = userFailure(s)
+	}
+	c.userLine.End(r.point, cause)
+	return nil
+}
+
+// WaitAll waits for all events and returns the first failure in the order of
+// the list, or ctx's error.
+func WaitAll(ctx context.Context, events ...Event) error {
+	var first error
+	for _, e := range events {
+		if err := e.Wait(ctx); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// since is the context's clock: nanoseconds since it was made.
+func (c *Context) since() int64 { return int64(time.Since(c.start)) }

@@ -1,0 +1,271 @@
+package runtime
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// Program is a set of kernels built for some or all devices of a context. Safe
+// for use from many goroutines.
+type Program struct {
+	c       *Context
+	name    string
+	modules []devices.Module // by memory; nil where not built; immutable but for Close
+	closed  bool             // protected by c.mu
+}
+
+// ErrNotBuilt: the program was not built for the device.
+var ErrNotBuilt = mem.Sentinel("program not built for this device", mem.InvalidProgramExecutable)
+
+// Build makes p's kernels runnable on the given devices, or on all of the
+// context. It may take long; it stops when ctx ends. It fails with mem.ErrBuild
+// and the log of the first device that cannot build p, and then nothing is
+// built.
+func (c *Context) Build(ctx context.Context, p *devices.Program, on ...devices.Device) (*Program, error) {
+	if p == nil {
+		return nil, fmt.Errorf("build of no program: %w", mem.ErrInvalidValue)
+	}
+	prog := &Program{c: c, name: p.Name, modules: make([]devices.Module, len(c.mems))}
+	if len(on) == 0 {
+		for _, m := range c.mems[1:] {
+			on = append(on, m.dev)
+		}
+	}
+	for _, d := range on {
+		id, err := c.memoryOf(d)
+		if err != nil {
+			return nil, errors.Join(err, prog.release())
+		}
+		if prog.modules[id] != nil {
+			continue
+		}
+		m, err := d.Build(ctx, p)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("program %q on %s: %w", p.Name, c.topo.Name(id), err), prog.release())
+		}
+		prog.modules[id] = m
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errors.Join(fmt.Errorf("program %q: context %s: %w", p.Name, c.name, errContextClosed), prog.release())
+	}
+	c.programs[prog] = struct{}{}
+	return prog, nil
+}
+
+// release closes all modules.
+func (p *Program) release() error {
+	var errs []error
+	for _, m := range p.modules {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close releases the program. Its kernels cannot be launched any more; launches
+// in flight must have ended.
+func (p *Program) Close() error {
+	p.c.mu.Lock()
+	if p.closed {
+		p.c.mu.Unlock()
+		return fmt.Errorf("program %q: %w", p.name, mem.ErrClosed)
+	}
+	p.closed = true
+	delete(p.c.programs, p)
+	p.c.mu.Unlock()
+	return p.release()
+}
+
+// Kernels lists the names of the kernels, sorted.
+func (p *Program) Kernels() []string {
+	var names []string
+	for _, m := range p.modules {
+		if m != nil {
+			names = append(names, m.Kernels()...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Kernel is a function of a program, for launches on any device it was built
+// for, from many goroutines. It has no state: arguments come with each launch.
+type Kernel struct {
+	prog *Program
+	name string
+	on   []devices.Kernel // by memory; nil where not built; immutable
+	args []devices.ArgInfo
+}
+
+// Kernel finds a kernel by name; it fails with mem.ErrKernelName.
+func (p *Program) Kernel(name string) (*Kernel, error) {
+	k := &Kernel{prog: p, name: name, on: make([]devices.Kernel, len(p.modules))}
+	for id, m := range p.modules {
+		if m == nil {
+			continue
+		}
+		dk, err := m.Kernel(name)
+		if err != nil {
+			return nil, fmt.Errorf("program %q: %w", p.name, err)
+		}
+		k.on[id] = dk
+		k.args = dk.Args()
+	}
+	return k, nil
+}
+
+// Name is the kernel's name.
+func (k *Kernel) Name() string { return k.name }
+
+// Args describes the arguments, in order. The slice must not be changed.
+func (k *Kernel) Args() []devices.ArgInfo { return k.args }
+
+// Arg is the value of a kernel argument in a launch. Make one with Bytes,
+// Int32, ..., Buf, In, Out, InOut or Local. The zero Arg is no argument.
+type Arg struct {
+	kind   devices.ArgKind
+	set    bool
+	n      uint8
+	mode   argMode
+	ranged bool
+	small  [16]byte // values up to 16 bytes, so that making one allocates nothing
+	large  []byte
+	buf    *Buffer
+	off    uint64
+	size   uint64
+}
+
+type argMode uint8
+
+const (
+	byKernel argMode = iota // as the kernel declares it
+	modeRead
+	modeWrite
+	modeReadWrite
+)
+
+// Bytes is an argument by value. Longer values than 16 bytes are not copied
+// until the enqueue.
+func Bytes(b []byte) Arg {
+	a := Arg{kind: devices.ArgValue, set: true}
+	if len(b) <= len(a.small) {
+		a.n = uint8(copy(a.small[:], b))
+	} else {
+		a.large = b
+	}
+	return a
+}
+
+func word(v uint64, n uint8) Arg {
+	a := Arg{kind: devices.ArgValue, set: true, n: n}
+	binary.LittleEndian.PutUint64(a.small[:], v)
+	return a
+}
+
+// Int32 is a 4-byte signed value.
+func Int32(v int32) Arg { return word(uint64(uint32(v)), 4) }
+
+// Uint32 is a 4-byte unsigned value.
+func Uint32(v uint32) Arg { return word(uint64(v), 4) }
+
+// Int64 is an 8-byte signed value.
+func Int64(v int64) Arg { return word(uint64(v), 8) }
+
+// Uint64 is an 8-byte unsigned value.
+func Uint64(v uint64) Arg { return word(v, 8) }
+
+// Float32 is a 4-byte floating-point value.
+func Float32(v float32) Arg { return word(uint64(math.Float32bits(v)), 4) }
+
+// Float64 is an 8-byte floating-point value.
+func Float64(v float64) Arg { return word(math.Float64bits(v), 8) }
+
+// Local is n bytes of local memory for each work-group.
+func Local(n uint64) Arg { return Arg{kind: devices.ArgLocal, set: true, size: n} }
+
+// Buf is a whole buffer or sub-buffer, used as the kernel and the buffer's
+// flags declare: read where either says so, else read and written. A nil buffer
+// is a null pointer.
+func Buf(b *Buffer) Arg { return Arg{kind: devices.ArgBuffer, set: true, buf: b} }
+
+// In is a buffer that this launch only reads.
+func In(b *Buffer) Arg { return Arg{kind: devices.ArgBuffer, set: true, buf: b, mode: modeRead} }
+
+// InOut is a buffer that this launch reads and writes, or writes in part.
+func InOut(b *Buffer) Arg {
+	return Arg{kind: devices.ArgBuffer, set: true, buf: b, mode: modeReadWrite}
+}
+
+// Out is a buffer of which this launch writes every byte (or, with Range, every
+// byte of the range), so that its old content need not be brought. The promise
+// is believed: bytes that are not written are garbage.
+func Out(b *Buffer) Arg { return Arg{kind: devices.ArgBuffer, set: true, buf: b, mode: modeWrite} }
+
+// Range limits what the launch uses of a buffer argument to size bytes at off
+// of it: nothing outside is brought or ordered. The kernel still receives the
+// start of the (sub-)buffer. A kernel's own declaration that it writes all of
+// an argument counts only together with a Range.
+func (a Arg) Range(off, size uint64) Arg {
+	a.ranged, a.off, a.size = true, off, size
+	return a
+}
+
+// value is the bytes of an ArgValue.
+func (a *Arg) value() []byte {
+	if a.large != nil {
+		return a.large
+	}
+	return a.small[:a.n]
+}
+
+// access is what a launch with argument a of kernel argument info does to it.
+func (a *Arg) access(info *devices.ArgInfo) mem.Mode {
+	switch {
+	case a.mode == modeRead || a.buf.view.Flags.ReadOnly() || (a.mode == byKernel && info.Access == mem.Read):
+		return mem.Read
+	case a.mode == modeWrite || (a.mode == byKernel && info.Access == mem.Write && a.ranged):
+		return mem.Write
+	}
+	return mem.ReadWrite
+}
+
+// check tests a against the kernel's argument i.
+func (a *Arg) check(i int, info *devices.ArgInfo) error {
+	if !a.set {
+		return fmt.Errorf("argument %d (%s) is not set: %w", i, info.Name, mem.ErrKernelArgs)
+	}
+	if a.kind != info.Kind {
+		return fmt.Errorf("argument %d (%s) is a %v: the kernel wants a %v: %w", i, info.Name, a.kind, info.Kind, mem.ErrArgValue)
+	}
+	switch a.kind {
+	case devices.ArgValue:
+		if n := uint64(len(a.value())); n == 0 || (info.Size != 0 && n != info.Size) {
+			return fmt.Errorf("argument %d (%s) has %d bytes: the kernel wants %d: %w", i, info.Name, n, info.Size, mem.ErrArgSize)
+		}
+	case devices.ArgLocal:
+		if a.size == 0 {
+			return fmt.Errorf("argument %d (%s): 0 bytes of local memory: %w", i, info.Name, mem.ErrArgSize)
+		}
+	case devices.ArgBuffer:
+		if a.buf == nil {
+			if a.ranged {
+				return fmt.Errorf("argument %d (%s): a range of no buffer: %w", i, info.Name, mem.ErrArgValue)
+			}
+			return nil
+		}
+		if (a.mode == modeWrite || a.mode == modeReadWrite) && a.buf.view.Flags.ReadOnly() {
+			return fmt.Errorf("argument %d (%s) writes a read-only buffer: %w", i, info.Name, mem.ErrArgValue)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// QueueOptions say how a queue is to work.
+type QueueOptions struct {
+	Name       string // for errors and traces; made up where empty
+	OutOfOrder bool   // commands start when what they wait for is done, in any order
+	Profiling  bool   // keep times, see Event.Times
+}
+
+// Queue is the user's way to give commands to one device. In an in-order queue
+// (the default) a command starts after all earlier have ended, however they
+// ended.
+type Queue struct {
+	c         *Context      // immutable
+	name      string        // immutable
+	mem       mem.MemoryID  // immutable
+	inOrder   bool          // immutable
+	profiling bool          // immutable
+	dev       devices.Queue // immutable
+
+	closed  bool        // protected by c.mu
+	running []mem.Point // protected by c.mu: accepted, perhaps not ended; the last one only where inOrder
+	pruneAt int         // protected by c.mu: length of running at which the ended are dropped
+	barrier mem.Point   // protected by c.mu: the last barrier, where out of order
+
+	failMu sync.Mutex // a leaf
+	failed error      // protected by failMu: the first failure since the last Finish
+}
+
+// NewQueue opens a queue of a device of the context (the host has one too:
+// Context.Device(mem.Host)). It fails with mem.ErrInvalidDevice where the device
+// is another's.
+func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
+	id, err := c.memoryOf(d)
+	if err != nil {
+		return nil, err
+	}
+	c.lock()
+	defer c.unlock()
+	if c.closed {
+		return nil, fmt.Errorf("queue: context %s: %w", c.name, errContextClosed)
+	}
+	if o.Name == "" {
+		c.queueSeq++
+		o.Name = fmt.Sprintf("%s.q%d", c.topo.Name(id), c.queueSeq)
+	}
+	q := &Queue{c: c, name: o.Name, mem: id, inOrder: !o.OutOfOrder, profiling: o.Profiling, pruneAt: 16}
+	q.dev, err = d.NewQueue(devices.QueueOptions{
+		Name:       o.Name,
+		OutOfOrder: o.OutOfOrder,
+		Profiling:  o.Profiling || c.opts.Trace != nil,
+		OnFail:     q.onFail,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue %s: %w", o.Name, err)
+	}
+	c.queues[q] = struct{}{}
+	return q, nil
+}
+
+// Name is the queue's name.
+func (q *Queue) Name() string { return q.name }
+
+// Memory is the memory of the queue's device.
+func (q *Queue) Memory() mem.MemoryID { return q.mem }
+
+// Context is the context of the queue.
+func (q *Queue) Context() *Context { return q.c }
+
+// onFail is told by the device's queue of a point that failed.
+func (q *Queue) onFail(p mem.Point, cause error) {
+	q.failMu.Lock()
+	if q.failed == nil {
+		q.failed = cause
+	}
+	q.failMu.Unlock()
+	q.c.pointFailed(p, cause)
+}
+
+func (q *Queue) waitPoint(ctx context.Context, p mem.Point) error { return q.dev.Wait(ctx, p) }
+
+// live fails where q was closed. c.mu is held.
+func (q *Queue) live() error {
+	if q.c.closed {
+		return fmt.Errorf("queue %s: context %s: %w", q.name, q.c.name, errContextClosed)
+	}
+	if q.closed {
+		return fmt.Errorf("queue %s was closed: %w", q.name, mem.ErrInvalidQueue)
+	}
+	return nil
+}
+
+// track remembers an accepted point. c.mu is held.
+func (q *Queue) track(p mem.Point) {
+	if q.inOrder {
+		q.running = append(q.running[:0], p)
+		return
+	}
+	if len(q.running) >= q.pruneAt {
+		q.prune()
+	}
+	q.running = append(q.running, p)
+}
+
+// prune drops ended points; amortised over the calls of track.
+func (q *Queue) prune() {
+	kept := q.running[:0]
+	for _, p := range q.running {
+		if !p.Reached() {
+			kept = append(kept, p)
+		}
+	}
+	q.running = kept
+	q.pruneAt = max(16, 2*len(kept))
+}
+
+// Finish blocks until all commands enqueued before have ended, or ctx has. It
+// returns ctx's error, or the cause of the first failure among the queue's
+// commands since the last Finish.
+func (q *Queue) Finish(ctx context.Context) error {
+	q.c.lock()
+	if err := q.live(); err != nil {
+		q.c.unlock()
+		return err
+	}
+	pending := append([]mem.Point(nil), q.running...)
+	q.c.unlock()
+	if err := q.drain(ctx, pending); err != nil {
+		return err
+	}
+	q.failMu.Lock()
+	defer q.failMu.Unlock()
+	err := q.failed
+	q.failed = nil
+	return err
+}
+
+// drain waits for points of q, however they end.
+func (q *Queue) drain(ctx context.Context, points []mem.Point) error {
+	for _, p := range points {
+		if p.Reached() {
+			continue
+		}
+		if err := q.dev.Wait(ctx, p); err != nil && !p.Reached() {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flush makes sure that all enqueued commands will start without further calls.
+func (q *Queue) Flush() error {
+	q.c.lock()
+	err := q.live()
+	q.c.unlock()
+	if err != nil {
+		return err
+	}
+	return q.dev.Flush()
+}
+
+// Close refuses further commands and returns when all enqueued ones have ended.
+// Commands that wait for a user event keep it waiting.
+func (q *Queue) Close() error {
+	q.c.lock()
+	err := q.live()
+	if err == nil {
+		q.closed = true
+		delete(q.c.queues, q)
+	}
+	q.c.unlock()
+	if err != nil {
+		return err
+	}
+	return q.dev.Close()
+}

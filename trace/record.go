@@ -1,0 +1,75 @@
+package trace
+
+import "godwit/mem"
+
+// CommandSink is told what a runtime context does. Records and the slices in
+// them are the caller's again on return: a sink copies what it keeps. Command
+// and Buffer are called in enqueue order under the context's planner lock,
+// Completed from whatever goroutine ends a point: a sink must be quick, must
+// not block and must not call the context.
+type CommandSink interface {
+	// Buffer tells that a root buffer was created or released.
+	Buffer(*BufferRecord)
+	// Command tells that a command was accepted, or refused after planning.
+	Command(*CommandRecord)
+	// Completed tells that a command or a step has ended. It may come before
+	// the Command it belongs to, where a device is done before the enqueue is.
+	Completed(*CompletionRecord)
+}
+
+// BufferRecord is the creation or the release of a root buffer.
+type BufferRecord struct {
+	Buffer   mem.BufferID
+	Name     string // the user's, may be empty
+	Size     uint64 // bytes
+	Init     bool   // created with content, valid on the host
+	Released bool
+}
+
+// CommandRecord is one command, as planned and submitted. Times are in
+// nanoseconds since the context was made.
+type CommandRecord struct {
+	ID       uint64       // from 1, in enqueue order
+	Queue    string       // name of the user's queue
+	Memory   mem.MemoryID // of the queue's device
+	Op       string       // "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"
+	Kernel   string       // for launches
+	Accesses []mem.Access // root ranges, as given to the planner
+	Blocks   []BlockRecord
+	Steps    []StepRecord
+	Waits    []mem.Wait  // of the command: hazards, steps, the user's wait list
+	Point    mem.Point   // zero where the command was refused
+	Version  mem.Version // of what it writes; 0 where it writes nothing
+	Enqueued int64       // when the call came
+	Done     int64       // when it was submitted
+	Err      error       // why it was refused
+}
+
+// BlockRecord is storage that a command was the first to want.
+type BlockRecord struct {
+	Buffer mem.BufferID
+	Memory mem.MemoryID
+	Bytes  uint64
+}
+
+// StepRecord is a copy inserted before a command.
+type StepRecord struct {
+	Buffer   mem.BufferID
+	Range    mem.Range // bytes of the root buffer
+	From, To mem.MemoryID
+	Route    mem.Route
+	Version  mem.Version // of the content moved (the newest in the range)
+	Waits    []mem.Wait
+	Point    mem.Point // zero where the step was never submitted
+}
+
+// CompletionRecord is the end of a command or step. Times are in nanoseconds
+// since the context was made; Started is 0 where the queue keeps no times.
+type CompletionRecord struct {
+	Command uint64 // CommandRecord.ID
+	Step    int    // index in CommandRecord.Steps, -1 for the command itself
+	Point   mem.Point
+	Err     error
+	Started int64
+	Ended   int64
+}
