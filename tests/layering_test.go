@@ -1,0 +1,234 @@
+// Package tests holds what crosses packages: the import table, and in its
+// sub-directories the tests that run many packages together.
+package tests
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// house is the table of DESIGN.md: every package and what it may import of the
+// project. What
+// a package may import, those may in turn; the table is about direct imports
+// and is closed over them, so that "runtime" lets in "mem".
+//
+// Packages that do not exist yet are listed all the same. A package that is not
+// here fails the test.
+var house = map[string]string{
+	"mem":          "",
+	"mem/rangemap": "mem",
+	"trace":        "mem",
+	"bufalloc":     "mem trace",
+
+	"bufalloc/internal/yardstick": "bufalloc",
+	"bufalloc/pack":               "mem trace",
+	"bufalloc/replay":             "bufalloc trace bufalloc/pack bufalloc/internal/yardstick",
+	"bufalloc/fuzz":               "bufalloc trace bufalloc/replay bufalloc/pack bufalloc/internal/yardstick",
+
+	"devices":            "mem",
+	"devices/null":       "devices bufalloc",
+	"devices/cpu":        "devices bufalloc",
+	"devices/tce":        "devices bufalloc",
+	"devices/opencl":     "devices bufalloc",
+	"devices/devicetest": "devices kernels",
+
+	"svm":              "mem bufalloc",
+	"subbuffer":        "mem",
+	"resource":         "mem bufalloc trace",
+	"migration":        "mem mem/rangemap",
+	"migration/oracle": "mem",
+
+	"kernels": "devices",
+	"runtime": "migration subbuffer svm devices resource trace",
+
+	"pool": "runtime resource",
+
+	"scenario": "runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
+	"backend":  "pool runtime kernels devices/cpu devices/opencl",
+
+	"metrics": "pool resource",
+	"report":  "trace bufalloc/replay bufalloc/pack",
+	"tensor":  "backend",
+
+	"icd":               "runtime devices/opencl",
+	"cmd/godwit":        everything,
+	"tests":             everything,
+	"tests/metamorphic": everything,
+	"examples":          everything,
+}
+
+const everything = "*"
+
+// families are packages whose sub-packages, where not in the table by
+// themselves, may import what the family may, and the family. The same goes for
+// every package's internal ones.
+var families = []string{"pool", "icd", "cmd/godwit", "tests", "examples"}
+
+// purely are the packages of levels 0 to 3, which build without cgo and import
+// nothing from outside but these.
+var (
+	allowedOutside = []string{"github.com/google/btree", "golang.org/x/"}
+	purely         = []string{
+		"mem", "mem/rangemap", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz",
+		"devices", "devices/null", "devices/cpu", "devices/tce", "devices/devicetest",
+		"svm", "subbuffer", "resource", "migration", "migration/oracle", "kernels", "runtime", "pool",
+	}
+)
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	CgoFiles   []string
+	Standard   bool
+	Error      *struct{ Err string }
+}
+
+// list runs go list over patterns, with or without cgo.
+func list(t *testing.T, cgo string, args ...string) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Imports,CgoFiles,Standard,Error"}, args...)...)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var pkgs []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return pkgs
+		}
+		require.NoError(t, err)
+		pkgs = append(pkgs, p)
+	}
+}
+
+// inside strips the module from an import path of the project.
+func inside(path string) (string, bool) { return strings.CutPrefix(path, "godwit/") }
+
+// row finds a package's row, its own or its family's.
+func row(name string) (string, bool) {
+	if r, ok := house[name]; ok {
+		return r, true
+	}
+	parent, ok := familyOf(name)
+	if !ok {
+		return "", false
+	}
+	r, ok := house[parent]
+	return r + " " + parent, ok
+}
+
+// familyOf finds the package whose row a sub-package shares.
+func familyOf(name string) (string, bool) {
+	for _, f := range families {
+		if strings.HasPrefix(name, f+"/") {
+			return f, true
+		}
+	}
+	parent, _, ok := strings.Cut(name, "/internal/")
+	return parent, ok
+}
+
+// mayImport is a package's row closed over the rows of what it names.
+func mayImport(name string) map[string]bool {
+	may := make(map[string]bool)
+	var add func(row string)
+	add = func(row string) {
+		for _, dep := range strings.Fields(row) {
+			if !may[dep] {
+				may[dep] = true
+				r, _ := house[dep]
+				add(r)
+			}
+		}
+	}
+	r, _ := row(name)
+	add(r)
+	return may
+}
+
+func TestEveryPackageIsInTheTableAndImportsOnlyWhatItMay(t *testing.T) {
+	pkgs := list(t, "1", "./...")
+	require.NotEmpty(t, pkgs)
+	for _, p := range pkgs {
+		name, ok := inside(p.ImportPath)
+		if !ok {
+			continue
+		}
+		if _, ok := row(name); !ok {
+			t.Errorf("package %s is not in the table", name)
+			continue
+		}
+		may := mayImport(name)
+		if may[everything] {
+			continue
+		}
+		for _, imp := range p.Imports {
+			dep, ok := inside(imp)
+			if !ok || may[dep] {
+				continue
+			}
+			if f, ok := familyOf(dep); ok && (f == name || may[f]) && house[dep] == "" {
+				continue
+			}
+			t.Errorf("%s imports %s, which the table does not allow", name, dep)
+		}
+	}
+}
+
+func TestTheTableNamesNoCycle(t *testing.T) {
+	for name := range house {
+		require.False(t, mayImport(name)[name], "%s may import itself by way of its row", name)
+	}
+}
+
+func TestCgoIsOnlyInOpenCLAndICD(t *testing.T) {
+	for _, p := range list(t, "1", "./...") {
+		name, ok := inside(p.ImportPath)
+		if ok && len(p.CgoFiles) > 0 && !strings.HasPrefix(name, "devices/opencl") && !strings.HasPrefix(name, "icd") {
+			t.Errorf("%s uses cgo: %v", name, p.CgoFiles)
+		}
+	}
+}
+
+func TestLowerLevelsBuildWithoutCgoAndTakeLittleFromOutside(t *testing.T) {
+	have := make(map[string]bool)
+	for _, p := range list(t, "0", "./...") {
+		if name, ok := inside(p.ImportPath); ok {
+			have[name] = true
+		}
+	}
+	args := []string{"-deps"}
+	for _, name := range purely {
+		if have[name] {
+			args = append(args, "./"+name)
+		}
+	}
+	for _, p := range list(t, "0", args...) {
+		if p.Error != nil {
+			t.Errorf("%s does not build without cgo: %s", p.ImportPath, p.Error.Err)
+		}
+		if _, ok := inside(p.ImportPath); ok || p.Standard {
+			continue
+		}
+		ok := slices.ContainsFunc(allowedOutside, func(a string) bool { return strings.HasPrefix(p.ImportPath, a) })
+		if !ok {
+			t.Errorf("%s is imported by a package of levels 0 to 3", p.ImportPath)
+		}
+	}
+	cmd := exec.Command("go", append([]string{"build"}, args[1:]...)...)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
