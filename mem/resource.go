@@ -61,7 +61,8 @@ type ResourceStats struct {
 	Capacity    uint64 // 0 is unknown or unlimited
 	Live        uint64 // in blocks given out and not freed
 	Pending     uint64 // freed, but waiting for a point
-	Reserved    uint64 // taken from upstream: live, pending and cached
+	Reserved    uint64 // taken from upstream: live, pending, cached, and free parts of what is split
+	Cached      uint64 // of Reserved, what Trim(0) would give back now
 	PeakLive    uint64
 	LargestFree uint64 // the largest block that could be given now, 0 if unknown
 	Blocks      int    // live blocks, a count

@@ -1,0 +1,148 @@
+package resource_test
+
+import (
+	"fmt"
+	"sort"
+	"sync"
+
+	"godwit/mem"
+)
+
+// flat is the reference memory below every stack under test: first fit over
+// [0, cap), no cleverness, every rule of mem.Resource checked.
+type flat struct {
+	mu      sync.Mutex
+	cap     uint64
+	next    uint64
+	blocks  []mem.Block // live and pending, by address
+	live    map[mem.Block]bool
+	waiting map[mem.Block][]mem.Point
+	stats   mem.ResourceStats
+}
+
+func newFlat(capacity uint64) *flat {
+	return &flat{cap: capacity, live: map[mem.Block]bool{}, waiting: map[mem.Block][]mem.Point{}}
+}
+
+func (f *flat) reap() {
+	for b, pts := range f.waiting {
+		done := true
+		for _, p := range pts {
+			done = done && p.Reached()
+		}
+		if done {
+			delete(f.waiting, b)
+			f.remove(b)
+		}
+	}
+}
+
+func (f *flat) remove(b mem.Block) {
+	for i := range f.blocks {
+		if f.blocks[i] == b {
+			f.blocks = append(f.blocks[:i], f.blocks[i+1:]...)
+			return
+		}
+	}
+	panic("flat: lost a block")
+}
+
+func (f *flat) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reap()
+	for i, r := range reqs {
+		b, ok := f.place(r)
+		if !ok {
+			for _, b := range out[:i] {
+				delete(f.live, b)
+				f.remove(b)
+			}
+			f.stats.Failures++
+			if len(f.waiting) > 0 {
+				return mem.NeedsWait, nil
+			}
+			return mem.Exhausted, nil
+		}
+		out[i] = b
+	}
+	f.stats.Allocs += uint64(len(reqs))
+	return mem.Ready, nil
+}
+
+func (f *flat) place(r mem.Request) (mem.Block, bool) {
+	at := uint64(0)
+	align := max(r.Align, 1)
+	for i := 0; i <= len(f.blocks); i++ {
+		up, _ := mem.AlignUp(at, align)
+		end := f.cap
+		if i < len(f.blocks) {
+			end = f.blocks[i].Addr
+		}
+		if up <= end && r.Size <= end-up {
+			f.next++
+			b := mem.Block{Addr: up, Size: r.Size, Ref: f.next}
+			f.blocks = append(f.blocks, b)
+			sort.Slice(f.blocks, func(i, j int) bool { return f.blocks[i].Addr < f.blocks[j].Addr })
+			f.live[b] = true
+			return b, true
+		}
+		if i < len(f.blocks) {
+			at = f.blocks[i].Addr + f.blocks[i].Size
+		}
+	}
+	return mem.Block{}, false
+}
+
+func (f *flat) FreeAfter(b mem.Block, after []mem.Point) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.live[b] {
+		return fmt.Errorf("flat: %v is not live: %w", b, mem.ErrInvalidValue)
+	}
+	delete(f.live, b)
+	f.waiting[b] = append([]mem.Point(nil), after...)
+	f.stats.Frees++
+	f.reap()
+	return nil
+}
+
+func (f *flat) Pending(dst []mem.Point) []mem.Point {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, pts := range f.waiting {
+		for _, p := range pts {
+			if !p.Reached() {
+				dst = append(dst, p)
+			}
+		}
+	}
+	return dst
+}
+
+func (f *flat) Trim(uint64) uint64 { return 0 }
+
+func (f *flat) Stats() mem.ResourceStats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reap()
+	s := f.stats
+	s.Capacity, s.Blocks = f.cap, len(f.live)
+	for b := range f.live {
+		s.Live += b.Size
+	}
+	for b := range f.waiting {
+		s.Pending += b.Size
+	}
+	s.Reserved = s.Live + s.Pending
+	return s
+}
+
+func (f *flat) Check() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.blocks) != len(f.live)+len(f.waiting) {
+		return fmt.Errorf("flat: %d blocks, %d live, %d waiting", len(f.blocks), len(f.live), len(f.waiting))
+	}
+	return nil
+}

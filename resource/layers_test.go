@@ -1,0 +1,186 @@
+package resource_test
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/mem"
+	"godwit/resource"
+	"godwit/trace"
+)
+
+func alloc(t *testing.T, r mem.Resource, want mem.Outcome, size uint64) mem.Block {
+	t.Helper()
+	var out [1]mem.Block
+	o, err := r.AllocAll([]mem.Request{{Size: size, Tag: size}}, out[:])
+	require.NoError(t, err)
+	require.Equal(t, want, o)
+	return out[0]
+}
+
+func TestALimitCountsPendingFreesUntilTheirPoint(t *testing.T) {
+	l := must(resource.NewLimit(newFlat(capacity), 1000))
+	a := alloc(t, l, mem.Ready, 600)
+	alloc(t, l, mem.OverBudget, 500)
+	line := mem.NewTimeline("q", true, nil)
+	p := line.Next()
+	require.NoError(t, l.FreeAfter(a, []mem.Point{p}))
+	require.EqualValues(t, 600, l.Held())
+	alloc(t, l, mem.NeedsWait, 500)
+	require.Equal(t, []mem.Point{p}, l.Pending(nil))
+	alloc(t, l, mem.OverBudget, 1001)
+	line.End(p, nil)
+	alloc(t, l, mem.Ready, 1000)
+	require.EqualValues(t, 1000, l.Held())
+}
+
+func TestRetryTrimsWhatIsCachedBelowAndThenServes(t *testing.T) {
+	pool := must(resource.NewPool(newFlat(1<<16), resource.PoolOptions{Slab: 1 << 14}))
+	r := resource.NewRetry(pool, nil)
+	var held []mem.Block
+	for range 4 {
+		held = append(held, alloc(t, r, mem.Ready, 1<<14))
+	}
+	for _, b := range held {
+		require.NoError(t, r.FreeAfter(b, nil))
+	}
+	require.EqualValues(t, 1<<16, r.Stats().Cached)
+	alloc(t, pool, mem.Exhausted, 1<<15)
+	alloc(t, r, mem.Ready, 1<<15)
+	tried, rescued := r.Retries()
+	require.EqualValues(t, 1, tried)
+	require.EqualValues(t, 1, rescued)
+}
+
+func TestRetryAsksForEvictionLast(t *testing.T) {
+	dev := newFlat(1000)
+	var held mem.Block
+	r := resource.NewRetry(dev, func(want uint64) uint64 {
+		require.EqualValues(t, 900, want)
+		require.NoError(t, dev.FreeAfter(held, nil))
+		return held.Size
+	})
+	held = alloc(t, r, mem.Ready, 800)
+	alloc(t, r, mem.Ready, 900)
+}
+
+func TestStatisticsHavePyTorchsMeanings(t *testing.T) {
+	s := resource.NewStatistics(must(resource.NewPool(newFlat(capacity), resource.PoolOptions{Slab: 10 << 10})))
+	line := mem.NewTimeline("q", true, nil)
+	a, b := alloc(t, s, mem.Ready, 4096), alloc(t, s, mem.Ready, 1024)
+	f := s.Figures()
+	require.EqualValues(t, 5120, f.Allocated.Current)
+	require.EqualValues(t, 5120, f.Active.Current)
+	require.EqualValues(t, 10<<10, f.Reserved.Current)
+	require.EqualValues(t, 5120, f.InactiveSplit.Current)
+	p := line.Next()
+	require.NoError(t, s.FreeAfter(a, []mem.Point{p}))
+	f = s.Figures()
+	require.EqualValues(t, 1024, f.Allocated.Current)
+	require.EqualValues(t, 5120, f.Active.Current, "still in use until its point")
+	line.End(p, nil)
+	f = s.Figures()
+	require.EqualValues(t, 1024, f.Active.Current)
+	require.EqualValues(t, 9216, f.InactiveSplit.Current)
+	require.EqualValues(t, 5120, f.Allocated.Peak)
+	s.ResetPeak()
+	require.EqualValues(t, 1024, s.Figures().Allocated.Peak, "the peak starts again at what is current")
+	require.NoError(t, s.FreeAfter(b, nil))
+	f = s.Figures()
+	require.EqualValues(t, 5120, f.Allocated.Accumulated)
+	require.EqualValues(t, 5120, f.Allocated.Released)
+	require.EqualValues(t, 2, f.Allocations.Accumulated)
+	require.Zero(t, f.InactiveSplit.Current, "a slab with nothing in it is cached, not split")
+	alloc(t, s, mem.Exhausted, capacity+1)
+	require.EqualValues(t, 1, s.Figures().OutOfMemory)
+	s.ResetAccumulated()
+	f = s.Figures()
+	require.Zero(t, f.Allocated.Accumulated+f.Allocated.Released+f.OutOfMemory)
+}
+
+func TestTrackNamesTheHoldersLargestFirst(t *testing.T) {
+	tr := resource.NewTrack(newFlat(capacity), 8)
+	small, big := alloc(t, tr, mem.Ready, 100), alloc(t, tr, mem.Ready, 9000)
+	require.NoError(t, tr.Name(big, "weights"))
+	hs := tr.Holdings()
+	require.Len(t, hs, 2)
+	require.Equal(t, big, hs[0].Block)
+	require.Equal(t, "weights", hs[0].Name)
+	require.EqualValues(t, 9000, hs[0].Tag)
+	require.Contains(t, hs[0].Stack(), "TestTrackNamesTheHoldersLargestFirst")
+	require.NoError(t, tr.FreeAfter(small, nil))
+	require.Error(t, tr.Name(small, "gone"))
+	require.Len(t, tr.Holdings(), 1)
+}
+
+func TestATraceOfAStackCanBeRead(t *testing.T) {
+	var buf bytes.Buffer
+	w := trace.NewAllocWriter(&buf)
+	r := resource.NewTrace(newFlat(capacity), w)
+	a := alloc(t, r, mem.Ready, 100)
+	alloc(t, r, mem.Ready, 200)
+	require.NoError(t, r.FreeAfter(a, nil))
+	require.NoError(t, w.Flush())
+	got, err := trace.ReadAllocs(&buf, "stack.csv")
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Equal(t, 2, got[0].Chunks)
+	require.Len(t, got[0].Events, 3)
+	peak, _, err := got[0].PeakLive(1)
+	require.NoError(t, err)
+	require.EqualValues(t, 300, peak)
+}
+
+func TestBadSettingsAreErrors(t *testing.T) {
+	up := newFlat(capacity)
+	for name, err := range map[string]error{
+		"limit 0":         second(resource.NewLimit(up, 0)),
+		"no bins":         second(resource.NewBins(up, 4096)),
+		"bin of 0":        second(resource.NewBins(up, 4096, 0, 8)),
+		"slab too small":  second(resource.NewBins(up, 64, 128)),
+		"fixed of 0":      second(resource.NewFixed(up, 0, 4)),
+		"fixed overflows": second(resource.NewFixed(up, 1<<60, 1<<10)),
+		"odd alignment":   second(resource.NewPool(up, resource.PoolOptions{Align: 48})),
+	} {
+		require.ErrorIs(t, err, mem.ErrInvalidValue, name)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestManyGoroutinesShareTheDocumentedStack(t *testing.T) {
+	dev := newFlat(capacity)
+	r := documented(dev)
+	line := mem.NewTimeline("q", false, nil)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			var out [2]mem.Block
+			for i := range uint64(500) {
+				o, err := r.AllocAll([]mem.Request{{Size: 1 + (i*uint64(g+3)*131)%9000}, {Size: 64}}, out[:])
+				if err != nil {
+					t.Errorf("goroutine %d: %v", g, err)
+					return
+				}
+				if o != mem.Ready {
+					continue
+				}
+				p := line.Next()
+				if err := r.FreeAfter(out[0], []mem.Point{p}); err != nil {
+					t.Error(err)
+				}
+				line.End(p, nil)
+				if err := r.FreeAfter(out[1], nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r.Trim(0)
+	require.NoError(t, r.Check())
+	require.Zero(t, dev.Stats().Live+dev.Stats().Pending)
+}

@@ -1,0 +1,134 @@
+package resource
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/dustin/go-humanize"
+
+	"godwit/mem"
+)
+
+// Limit is a ceiling on the bytes that callers hold through it, those given
+// back but still waiting for a point included.
+type Limit struct {
+	base
+	max uint64 // immutable
+
+	mu    sync.Mutex
+	held  uint64                 // protected by mu: live, pending included
+	live  map[mem.Block]struct{} // protected by mu
+	waits pending                // protected by mu
+}
+
+// NewLimit returns a ceiling of max bytes over up. It fails with
+// mem.ErrInvalidValue for a ceiling of zero.
+func NewLimit(up mem.Resource, max uint64) (*Limit, error) {
+	if max == 0 {
+		return nil, fmt.Errorf("limit of 0 bytes: a ceiling must leave room for something: %w", mem.ErrInvalidValue)
+	}
+	return &Limit{base: base{up}, max: max, live: make(map[mem.Block]struct{})}, nil
+}
+
+// String names the layer with its ceiling.
+func (l *Limit) String() string { return "limit " + humanize.IBytes(l.max) }
+
+// Held is the number of bytes counted against the ceiling.
+func (l *Limit) Held() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reapLocked()
+	return l.held
+}
+
+// Max is the ceiling in bytes.
+func (l *Limit) Max() uint64 { return l.max }
+
+func (l *Limit) reapLocked() { l.waits.reap(func(b mem.Block) { l.held -= b.Size }) }
+
+// AllocAll answers OverBudget where the ceiling would be passed, NeedsWait
+// where it would not once all pending frees have happened.
+func (l *Limit) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+	want, err := total(reqs)
+	if err != nil {
+		return mem.Exhausted, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if want > l.max-l.held {
+		l.reapLocked()
+	}
+	if want > l.max-l.held {
+		if want <= l.max-(l.held-l.waits.bytes) {
+			return mem.NeedsWait, nil
+		}
+		return mem.OverBudget, nil
+	}
+	o, err := l.up.AllocAll(reqs, out)
+	if err != nil || o != mem.Ready {
+		return o, err
+	}
+	for _, b := range out {
+		l.live[b] = struct{}{}
+		l.held += b.Size
+	}
+	return o, nil
+}
+
+// FreeAfter gives b back; it counts against the ceiling until the points are
+// reached.
+func (l *Limit) FreeAfter(b mem.Block, after []mem.Point) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.live[b]; !ok {
+		return notLive("limit", b)
+	}
+	if err := l.up.FreeAfter(b, after); err != nil {
+		return err
+	}
+	delete(l.live, b)
+	if reached(after) {
+		l.held -= b.Size
+	} else {
+		l.waits.add(b, after)
+	}
+	return nil
+}
+
+// Check tests that what is held is what is live and pending, and no more than
+// the ceiling; then upstream.
+func (l *Limit) Check() error {
+	l.mu.Lock()
+	sum := l.waits.bytes
+	for b := range l.live {
+		sum += b.Size
+	}
+	held := l.held
+	l.mu.Unlock()
+	if sum != held {
+		return fmt.Errorf("limit: %d bytes counted as held, but %d are live or pending", held, sum)
+	}
+	if held > l.max {
+		return fmt.Errorf("limit: %d bytes held over the ceiling of %d", held, l.max)
+	}
+	return l.up.Check()
+}
+
+// total sums requests. Zero sizes and sums past 64 bits are errors.
+func total(reqs []mem.Request) (uint64, error) {
+	var sum uint64
+	for i, r := range reqs {
+		if r.Size == 0 {
+			return 0, fmt.Errorf("request %d of %d: size 0: a block holds at least one byte: %w", i+1, len(reqs), mem.ErrInvalidSize)
+		}
+		if sum+r.Size < sum {
+			return 0, fmt.Errorf("request %d of %d: %d bytes more overflow 64 bits: %w", i+1, len(reqs), r.Size, mem.ErrInvalidSize)
+		}
+		sum += r.Size
+	}
+	return sum, nil
+}
+
+func notLive(layer string, b mem.Block) error {
+	return fmt.Errorf("%s: free of block %#x of %d bytes (ref %#x), which is not live here: %w", layer, b.Addr, b.Size, b.Ref, mem.ErrInvalidValue)
+}
