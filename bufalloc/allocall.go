@@ -1,0 +1,92 @@
+package bufalloc
+
+import (
+	"fmt"
+
+	"godwit/mem"
+)
+
+// AllocAll gives a chunk for every request, or none: out[i] is for reqs[i],
+// and len(out) must equal len(reqs). Where one hole holds them all they are
+// placed in it side by side, in order, so that freeing them together gives the
+// hole back whole; else each is placed by itself. An Align of 0 leaves the
+// alignment to the region's granularity. It fails as Alloc does, and then
+// nothing has changed and out holds zero chunks.
+func (r *Region) AllocAll(reqs []mem.Request, out []Chunk) error {
+	if len(out) != len(reqs) {
+		return fmt.Errorf("%d requests and room for %d chunks: want as many: %w", len(reqs), len(out), mem.ErrInvalidValue)
+	}
+	clear(out)
+	for i, q := range reqs {
+		if q.Size == 0 || (q.Align != 0 && !mem.IsPow2(q.Align)) {
+			return fmt.Errorf("request %d of %d: %w", i, len(reqs), badRequest(q.Size, q.Align))
+		}
+	}
+	if len(reqs) > 1 && r.strategy.splits() && r.together(reqs, out) {
+		return nil
+	}
+	before := r.s
+	for i, q := range reqs {
+		c, err := r.Alloc(q.Size, max(q.Align, 1))
+		if err != nil {
+			for j := i - 1; j >= 0; j-- {
+				r.free(out[j].index)
+			}
+			clear(out)
+			scans := r.s.Scans
+			r.s = before
+			r.s.Scans = scans
+			r.s.Failures++
+			return fmt.Errorf("request %d of %d: %w", i, len(reqs), err)
+		}
+		out[i] = c
+	}
+	return nil
+}
+
+// together places all requests in one hole, where there is one for them.
+func (r *Region) together(reqs []mem.Request, out []Chunk) bool {
+	total, align, ok := r.extent(reqs)
+	if !ok || total > r.size || len(reqs) > r.maxChunks-r.s.Chunks || len(r.nodes) > maxNodes-128-2*len(reqs) {
+		return false
+	}
+	i, addr, _ := r.find(total, align)
+	if i == 0 {
+		return false
+	}
+	i = r.carve(i, addr, total)
+	for k, q := range reqs {
+		at := r.nodes[i].addr
+		if gap := -at & (max(q.Align, r.granule) - 1); gap > 0 {
+			g := r.cutFront(i, gap)
+			r.insert(g)
+		}
+		f := i
+		if need := r.rounded(q.Size); need < r.nodes[i].size {
+			f = r.cutFront(i, need)
+		}
+		r.enlive(f, q.Size)
+		out[k] = Chunk{f, r.nodes[f].a}
+	}
+	r.s.Allocs += uint64(len(reqs))
+	return true
+}
+
+// extent is the bytes that the requests take side by side from an address
+// aligned to align, the greatest of their alignments.
+func (r *Region) extent(reqs []mem.Request) (total, align uint64, ok bool) {
+	align = r.granule
+	for _, q := range reqs {
+		a := max(q.Align, r.granule)
+		align = max(align, a)
+		start, ok := mem.AlignUp(total, a)
+		if !ok || q.Size > r.size || start > r.size {
+			return 0, 0, false
+		}
+		total = start + r.rounded(q.Size)
+	}
+	return total, align, true
+}
+
+// rounded is a size, at most the region's, rounded up to the granularity.
+func (r *Region) rounded(size uint64) uint64 { return (size + r.granule - 1) &^ (r.granule - 1) }

@@ -1,0 +1,296 @@
+package bufalloc
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"godwit/mem"
+)
+
+// Options are a Region's fixed properties. The zero value is a good default.
+type Options struct {
+	// Strategy places the chunks; the zero value is Fit.
+	Strategy Strategy
+	// Granularity in bytes: sizes are rounded up to a multiple of it, and every
+	// chunk is aligned to it at least. A power of two up to 1 GiB; 0 means 1.
+	Granularity uint64
+	// MaxChunks is the greatest number of live chunks; 0 means as many as fit
+	// (1,023 under the PoCL strategies, as there).
+	MaxChunks int
+	// Chunks is the number of live chunks to set bookkeeping aside for, so that
+	// it never grows, and with it no operation is slow, up to there.
+	Chunks int
+}
+
+// Region manages the addresses [base, base+size). It belongs to one goroutine
+// at a time; see Locked for many.
+type Region struct {
+	base, size  uint64 // size changes by Grow and Shrink
+	granule     uint64 // immutable
+	strategy    Strategy
+	maxChunks   int    // immutable
+	nodes       []node // nodes[0] is the anchor
+	spare       uint32 // unused nodes, linked by next
+	salt        uint32 // immutable: where generations started
+	gen         uint32 // of the newest chunk
+	bins        *bins  // holes under Fit and GoodFit, else nil
+	placer      placer // holes under the others, else nil
+	wide        []uint64
+	index       *addrIndex // live chunks by address, once somebody has asked
+	passes      int        // proposed moves not yet committed or aborted
+	s           Stats
+	wastes      bool // immutable: slack is kept in wide
+	initialSize uint64
+}
+
+// NewRegion returns a region of size bytes at base with nothing allocated. It
+// fails with mem.ErrInvalidSize where size is 0 or more than 2^63, and with
+// mem.ErrInvalidValue where base+size overflows or an option breaks its rule.
+func NewRegion(base, size uint64, o Options) (*Region, error) {
+	switch {
+	case size == 0 || size > 1<<63:
+		return nil, fmt.Errorf("region of %d bytes: want 1 to 2^63: %w", size, mem.ErrInvalidSize)
+	case size > math.MaxUint64-base:
+		return nil, fmt.Errorf("region of %d bytes at %#x: its end overflows 64 bits: %w", size, base, mem.ErrInvalidValue)
+	case o.Strategy >= numStrategies:
+		return nil, fmt.Errorf("region with %v: no such strategy: %w", o.Strategy, mem.ErrInvalidValue)
+	case o.Granularity != 0 && (!mem.IsPow2(o.Granularity) || o.Granularity > slackMax+1):
+		return nil, fmt.Errorf("granularity %d: want a power of two up to %d: %w", o.Granularity, slackMax+1, mem.ErrInvalidValue)
+	case o.MaxChunks < 0 || o.Chunks < 0:
+		return nil, fmt.Errorf("limit of %d chunks, room for %d: neither can be negative: %w", o.MaxChunks, o.Chunks, mem.ErrInvalidValue)
+	}
+	r := &Region{base: base, initialSize: size, strategy: o.Strategy, granule: max(o.Granularity, 1), maxChunks: o.MaxChunks, salt: rand.Uint32()}
+	if r.maxChunks == 0 {
+		r.maxChunks = defaultMaxChunks(o.Strategy)
+	}
+	r.gen = r.salt & genMask
+	r.nodes = make([]node, 1, min(2*o.Chunks+3, maxNodes))
+	r.setStrategy()
+	r.Reset()
+	return r, nil
+}
+
+func defaultMaxChunks(s Strategy) int {
+	if s == PoCLTight || s == PoCLWasteful {
+		return poclMaxChunks
+	}
+	return maxNodes / 2
+}
+
+func (r *Region) setStrategy() {
+	switch r.strategy {
+	case Fit, GoodFit:
+		r.bins = &bins{fit: r.strategy == Fit}
+	case BestFit:
+		r.placer = newBestFit()
+	case Tight, Wasteful:
+		r.placer = &firstFit{tailFirst: r.strategy == Wasteful}
+	case Buddy:
+		r.placer, r.wastes = &buddy{}, true
+	case PowerOfTwo:
+		r.placer, r.wastes = &pools{}, true
+	case PoCLTight, PoCLWasteful:
+		r.placer, r.wastes = &pocl{firstFit{tailFirst: r.strategy == PoCLWasteful}}, true
+	}
+}
+
+// Reset frees every chunk at once and forgets the statistics. Chunks from
+// before are stale afterwards. A grown or shrunk region keeps its size.
+func (r *Region) Reset() {
+	if r.size == 0 {
+		r.size = r.initialSize
+	}
+	r.nodes, r.spare = r.nodes[:1], 0
+	r.nodes[0] = node{}
+	r.passes, r.s = 0, Stats{}
+	clear(r.wide)
+	if r.bins != nil {
+		r.bins.reset(r.size)
+	} else {
+		r.placer.reset()
+	}
+	if r.index != nil {
+		r.index.clear()
+	}
+	h := r.newNode()
+	r.nodes[h] = node{addr: r.base, size: r.size}
+	r.linkAfter(h, 0)
+	r.insert(h)
+}
+
+// Base is the region's first address.
+func (r *Region) Base() uint64 { return r.base }
+
+// Size is the region's size in bytes.
+func (r *Region) Size() uint64 { return r.size }
+
+// Bounds is the region's addresses.
+func (r *Region) Bounds() mem.Range { return mem.Range{Start: r.base, End: r.base + r.size} }
+
+// Strategy is the strategy given at creation.
+func (r *Region) Strategy() Strategy { return r.strategy }
+
+// Granularity is the granularity in bytes, at least 1.
+func (r *Region) Granularity() uint64 { return r.granule }
+
+func (r *Region) insert(i uint32) {
+	if r.bins != nil {
+		r.bins.insert(r.nodes, i)
+		return
+	}
+	r.placer.insert(r, i)
+}
+
+func (r *Region) remove(i uint32) {
+	if r.bins != nil {
+		r.bins.remove(r.nodes, i)
+		return
+	}
+	r.placer.remove(r, i)
+}
+
+func (r *Region) find(size, align uint64) (i uint32, addr, take uint64) {
+	if r.bins != nil {
+		i, addr = r.bins.find(r, size, align)
+		return i, addr, size
+	}
+	return r.placer.find(r, size, align)
+}
+
+// Alloc gives a chunk of size bytes at a multiple of align, a power of two. It
+// fails with mem.ErrInvalidSize for size 0, mem.ErrInvalidValue for any other
+// alignment, and mem.ErrNoMemory where no hole is large enough or the limit of
+// chunks is reached; then nothing has changed.
+func (r *Region) Alloc(size, align uint64) (Chunk, error) {
+	if size == 0 || !mem.IsPow2(align) {
+		return Chunk{}, badRequest(size, align)
+	}
+	align = max(align, r.granule)
+	i := r.alloc(size, align)
+	if i == 0 {
+		r.s.Failures++
+		return Chunk{}, &NoRoomError{Size: size, Align: align, Free: r.s.free(r.size), Chunks: r.s.Chunks, Limit: r.maxChunks}
+	}
+	r.s.Allocs++
+	return Chunk{i, r.nodes[i].a}, nil
+}
+
+// alloc places a chunk and returns its node, or 0. The request is valid.
+func (r *Region) alloc(size, align uint64) uint32 {
+	if size > r.size || r.s.Chunks >= r.maxChunks || len(r.nodes) > maxNodes-128 {
+		return 0
+	}
+	need := (size + r.granule - 1) &^ (r.granule - 1)
+	i, addr, take := r.find(need, align)
+	if i == 0 {
+		return 0
+	}
+	i = r.carve(i, addr, take)
+	r.enlive(i, size)
+	return i
+}
+
+// carve takes hole i out of the order and cuts it to [addr, addr+take); what is
+// left in front and behind goes back as holes.
+func (r *Region) carve(i uint32, addr, take uint64) uint32 {
+	r.remove(i)
+	if front := addr - r.nodes[i].addr; front > 0 {
+		r.insert(r.cutFront(i, front))
+	}
+	if r.nodes[i].size > take {
+		r.insert(r.cutBack(i, take))
+	}
+	return i
+}
+
+// enlive makes node i, in no order, a chunk for which size bytes were asked.
+func (r *Region) enlive(i uint32, size uint64) {
+	r.gen = (r.gen + 1) & genMask
+	n := &r.nodes[i]
+	slack := n.size - size
+	n.a, n.b = liveBit|r.gen, 0
+	if r.wastes {
+		r.setWide(i, slack)
+	} else {
+		n.b = uint32(slack)
+	}
+	s := &r.s
+	s.Chunks++
+	s.Live += size
+	s.Slack += slack
+	s.PeakLive = max(s.PeakLive, s.Live)
+	s.HighWater = max(s.HighWater, n.end()-r.base)
+	if r.index != nil {
+		r.index.add(n.addr, i)
+	}
+}
+
+// slack is the bytes of chunk i beyond those asked for.
+func (r *Region) slack(i uint32) uint64 {
+	if r.wastes {
+		return r.wide[i]
+	}
+	return uint64(r.nodes[i].b & slackMax)
+}
+
+func (r *Region) setWide(i uint32, slack uint64) {
+	for len(r.wide) <= int(i) {
+		r.wide = append(r.wide, 0)
+	}
+	r.wide[i] = slack
+}
+
+// Free gives a chunk back. It fails with ErrStaleChunk for one freed already,
+// ErrForeignChunk for one this region never gave, and mem.ErrInvalidOperation
+// for one that is part of a proposed move; then nothing has changed.
+func (r *Region) Free(c Chunk) error {
+	i := c.index
+	if int(i) >= len(r.nodes) || r.nodes[i].a != c.gen || c.gen&liveBit == 0 {
+		return r.notLive(c, "free")
+	}
+	if r.nodes[i].b&moving != 0 {
+		return fmt.Errorf("free of %v: it is part of a proposed move, to be committed or aborted first: %w", c, mem.ErrInvalidOperation)
+	}
+	r.free(i)
+	r.s.Frees++
+	return nil
+}
+
+// free makes chunk i a hole, or part of one.
+func (r *Region) free(i uint32) {
+	n := &r.nodes[i]
+	slack := r.slack(i)
+	r.s.Chunks--
+	r.s.Live -= n.size - slack
+	r.s.Slack -= slack
+	if r.index != nil {
+		r.index.drop(n.addr)
+	}
+	n.a, n.b = 0, 0
+	r.settle(i)
+}
+
+// settle merges node i, a hole in no order, with its neighbours and puts the
+// result into the order.
+func (r *Region) settle(i uint32) {
+	for {
+		p, n := r.nodes[i].prev, r.nodes[i].next
+		switch {
+		case p != 0 && !r.nodes[p].live() && r.joins(p, i):
+			r.remove(p)
+			r.nodes[i].addr = r.nodes[p].addr
+			r.nodes[i].size += r.nodes[p].size
+			r.unlink(p)
+		case n != 0 && !r.nodes[n].live() && r.joins(i, n):
+			r.remove(n)
+			r.nodes[i].size += r.nodes[n].size
+			r.unlink(n)
+		default:
+			r.insert(i)
+			return
+		}
+	}
+}
+
+func (r *Region) joins(i, j uint32) bool { return r.placer == nil || r.placer.joins(r, i, j) }
