@@ -1,0 +1,197 @@
+package devices
+
+import (
+	"fmt"
+	"math"
+
+	"godwit/mem"
+)
+
+// CheckCommand tests what can be told of a command without its device's
+// memory: the shape of copies and fills, and that a launch gives a kernel the
+// arguments it takes, within the device's limits. Drivers call it when a
+// command is submitted. Errors name the value and the rule.
+func CheckCommand(cmd *Command, info *Info) error {
+	switch cmd.Op {
+	case OpMarker:
+		return nil
+	case OpCopy:
+		if cmd.Size == 0 {
+			return fmt.Errorf("copy of 0 bytes: a copy moves at least one: %w", mem.ErrInvalidValue)
+		}
+		if err := checkLoc("source", &cmd.Src, cmd.Size); err != nil {
+			return err
+		}
+		if err := checkLoc("destination", &cmd.Dst, cmd.Size); err != nil {
+			return err
+		}
+		return checkOverlap(cmd)
+	case OpCopyRect:
+		return checkRect(cmd)
+	case OpFill:
+		n := uint64(len(cmd.Pattern))
+		if !mem.IsPow2(n) || n > 128 {
+			return fmt.Errorf("fill pattern of %d bytes: it must be 1 to 128, a power of two: %w", n, mem.ErrInvalidValue)
+		}
+		if cmd.Size == 0 || cmd.Size%n != 0 {
+			return fmt.Errorf("fill of %d bytes: it must be a multiple of the pattern's %d, not zero: %w", cmd.Size, n, mem.ErrInvalidValue)
+		}
+		return checkLoc("destination", &cmd.Dst, cmd.Size)
+	case OpLaunch:
+		return checkLaunch(cmd, info)
+	case OpHostCall:
+		if cmd.Call == nil {
+			return fmt.Errorf("host call without a function: %w", mem.ErrInvalidValue)
+		}
+		return nil
+	}
+	return fmt.Errorf("operation %d: not one of the devices.Op constants: %w", cmd.Op, mem.ErrInvalidValue)
+}
+
+// checkLoc tests that size bytes at l lie inside its block or bytes.
+func checkLoc(what string, l *Loc, size uint64) error {
+	total := l.Block.Size
+	switch {
+	case l.Device == nil:
+		total = uint64(len(l.Bytes))
+	case l.Block.IsZero():
+		return fmt.Errorf("%s: no block: %w", what, mem.ErrInvalidBuffer)
+	}
+	if _, err := mem.SpanIn(l.Off, size, total); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// checkOverlap tests that a copy inside one block does not run into itself.
+func checkOverlap(cmd *Command) error {
+	d, s := &cmd.Dst, &cmd.Src
+	if d.Device == nil || d.Device != s.Device || d.Block.Ref != s.Block.Ref {
+		return nil
+	}
+	to := mem.Range{Start: d.Block.Addr + d.Off, End: d.Block.Addr + d.Off + cmd.Size}
+	from := mem.Range{Start: s.Block.Addr + s.Off, End: s.Block.Addr + s.Off + cmd.Size}
+	if to.Overlaps(from) {
+		return fmt.Errorf("copy of %d bytes from %v to %v of one block: %w", cmd.Size, from, to, mem.ErrOverlap)
+	}
+	return nil
+}
+
+// RectSpan is how far the rectangle reaches from its first byte, in bytes. ok
+// is false where that does not fit 64 bits.
+func RectSpan(region [3]uint64, row, slice uint64) (span uint64, ok bool) {
+	span, ok = mulAdd(region[2]-1, slice, region[0])
+	if !ok {
+		return 0, false
+	}
+	return mulAdd(region[1]-1, row, span)
+}
+
+// mulAdd is a*b + c.
+func mulAdd(a, b, c uint64) (uint64, bool) {
+	if a != 0 && b > (math.MaxUint64-c)/a {
+		return 0, false
+	}
+	return a*b + c, true
+}
+
+func checkRect(cmd *Command) error {
+	r := &cmd.Rect
+	if r.Region[0] == 0 || r.Region[1] == 0 || r.Region[2] == 0 {
+		return fmt.Errorf("rectangle of %v: no side may be 0: %w", r.Region, mem.ErrInvalidValue)
+	}
+	for _, end := range []struct {
+		what       string
+		loc        *Loc
+		row, slice uint64
+	}{{"source", &cmd.Src, r.SrcRow, r.SrcSlice}, {"destination", &cmd.Dst, r.DstRow, r.DstSlice}} {
+		if r.Region[1] > 1 && end.row < r.Region[0] {
+			return fmt.Errorf("%s row pitch %d: rows have %d bytes: %w", end.what, end.row, r.Region[0], mem.ErrInvalidValue)
+		}
+		if rows, ok := mulAdd(r.Region[1]-1, end.row, r.Region[0]); r.Region[2] > 1 && (!ok || end.slice < rows) {
+			return fmt.Errorf("%s slice pitch %d: slices have %d bytes: %w", end.what, end.slice, rows, mem.ErrInvalidValue)
+		}
+		span, ok := RectSpan(r.Region, end.row, end.slice)
+		if !ok {
+			return fmt.Errorf("%s rectangle %v overflows 64 bits: %w", end.what, r.Region, mem.ErrInvalidValue)
+		}
+		if err := checkLoc(end.what, end.loc, span); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkLaunch(cmd *Command, info *Info) error {
+	if cmd.Kernel == nil {
+		return fmt.Errorf("launch without a kernel: %w", mem.ErrInvalidKernel)
+	}
+	name := cmd.Kernel.Name()
+	if cmd.Dims < 1 || cmd.Dims > 3 {
+		return fmt.Errorf("kernel %s: %d dimensions: there are 1 to 3: %w", name, cmd.Dims, mem.ErrWorkDimension)
+	}
+	items := uint64(1)
+	for d := range cmd.Dims {
+		global, local := cmd.Global[d], cmd.Local[d]
+		if global == 0 {
+			return fmt.Errorf("kernel %s: global size 0 in dimension %d: it must be at least 1: %w", name, d, mem.ErrGlobalSize)
+		}
+		if (local == 0) != (cmd.Local[0] == 0) {
+			return fmt.Errorf("kernel %s: local size %v: give all dimensions or none: %w", name, cmd.Local, mem.ErrWorkGroupSize)
+		}
+		if local != 0 && global%local != 0 {
+			return fmt.Errorf("kernel %s: local size %d does not divide the global size %d in dimension %d: %w",
+				name, local, global, d, mem.ErrWorkGroupSize)
+		}
+		if most := info.MaxWorkItems[d]; most != 0 && local > most {
+			return fmt.Errorf("kernel %s: local size %d in dimension %d: this device takes %d: %w", name, local, d, most, mem.ErrWorkGroupSize)
+		}
+		if _, ok := mulAdd(global, 1, cmd.Offset[d]); !ok || global > math.MaxInt64 || cmd.Offset[d] > math.MaxInt64-global {
+			return fmt.Errorf("kernel %s: offset %d + global size %d does not fit: %w", name, cmd.Offset[d], global, mem.ErrGlobalSize)
+		}
+		var ok bool
+		if items, ok = mulAdd(items, max(local, 1), 0); !ok {
+			return fmt.Errorf("kernel %s: local size %v overflows: %w", name, cmd.Local, mem.ErrWorkGroupSize)
+		}
+	}
+	if most := info.MaxWorkGroup; most != 0 && items > most {
+		return fmt.Errorf("kernel %s: work-groups of %d work-items: this device takes %d: %w", name, items, most, mem.ErrWorkGroupSize)
+	}
+	return checkArgs(name, cmd.Args, cmd.Kernel.Args(), info)
+}
+
+func checkArgs(name string, args []Arg, want []ArgInfo, info *Info) error {
+	if len(args) != len(want) {
+		return fmt.Errorf("kernel %s: %d arguments given, it takes %d: %w", name, len(args), len(want), mem.ErrKernelArgs)
+	}
+	local := uint64(0)
+	for i := range args {
+		a, w := &args[i], &want[i]
+		svm := a.Kind == ArgSVM && w.Kind == ArgBuffer && info.SVM.Coarse
+		if a.Kind != w.Kind && !svm {
+			return fmt.Errorf("kernel %s, argument %d (%s): %v given, it is a %v: %w", name, i, w.Name, a.Kind, w.Kind, mem.ErrArgValue)
+		}
+		switch a.Kind {
+		case ArgValue:
+			if w.Size != 0 && uint64(len(a.Value)) != w.Size || len(a.Value) == 0 {
+				return fmt.Errorf("kernel %s, argument %d (%s): %d bytes given, it has %d: %w", name, i, w.Name, len(a.Value), w.Size, mem.ErrArgSize)
+			}
+		case ArgBuffer:
+			if a.Block.IsZero() {
+				continue // a null pointer
+			}
+			if _, err := mem.SpanIn(a.Off, a.Size, a.Block.Size); err != nil {
+				return fmt.Errorf("kernel %s, argument %d (%s): %w", name, i, w.Name, err)
+			}
+		case ArgLocal:
+			if a.Size == 0 {
+				return fmt.Errorf("kernel %s, argument %d (%s): 0 bytes of local memory: %w", name, i, w.Name, mem.ErrArgSize)
+			}
+			if local += a.Size; local < a.Size || local > info.LocalMemory {
+				return fmt.Errorf("kernel %s, argument %d (%s): %d bytes of local memory with it: this device has %d: %w",
+					name, i, w.Name, local, info.LocalMemory, mem.ErrNoResources)
+			}
+		}
+	}
+	return nil
+}

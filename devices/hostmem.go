@@ -1,0 +1,221 @@
+package devices
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"godwit/mem"
+)
+
+// hostStore takes blocks from the operating system, outside the Go heap.
+//
+// Assumptions: buffers are mostly large, but there may be a hundred thousand
+// small ones, and a process may have only some 65,000 mappings. So blocks up
+// to 64 KiB are pieces of 1 MiB slabs, one power-of-two class a slab; larger
+// ones are mappings of their own, which the collector never sees and which go
+// back to the system when freed.
+type hostStore struct {
+	limit uint64 // bytes that may be mapped; 0 is unlimited
+	inUse uint64 // bytes of mappings
+	given uint64 // bytes of blocks, rounded as the store rounds them
+	slabs map[uint64]*slab
+	free  [maxClass + 1][]uint64 // addresses by class, classes 2^8 to 2^16
+}
+
+type slab struct {
+	class int
+	live  int
+}
+
+const (
+	slabSize   = 1 << 20
+	minClass   = 8
+	maxClass   = 16
+	pageSize   = 4096
+	hugeEnough = 4 << 20 // mappings from this size on ask for huge pages
+
+	keyLarge = math.MaxUint64 // key of a mapping of its own; else the class
+)
+
+// NewHostMemory returns a resource whose blocks are host memory outside the
+// Go heap; a block's Addr is its address in the process. limit bounds the
+// bytes taken from the system; 0 is unlimited. Blocks are zeroed when they come
+// from the system, and hold anything when they are reused.
+func NewHostMemory(name string, limit uint64) *HostMemory {
+	return &HostMemory{NewBlocks(name, 128, &hostStore{limit: limit, slabs: make(map[uint64]*slab)})}
+}
+
+// HostMemory is a mem.Resource of host memory and a Viewer of its blocks.
+type HostMemory struct{ *Blocks }
+
+// View implements Viewer.
+func (m *HostMemory) View(b mem.Block, off, size uint64) ([]byte, error) {
+	addr, err := m.Address(b, off, size)
+	if err != nil {
+		return nil, err
+	}
+	return AddressBytes(addr, size), nil
+}
+
+// AddressBytes returns the size bytes of the process at addr, which must be
+// outside the Go heap.
+func AddressBytes(addr, size uint64) []byte {
+	return unsafe.Slice((*byte)(pointer(addr)), size)
+}
+
+// pointer makes a pointer of an address outside the Go heap, which no
+// collector moves or frees.
+func pointer(addr uint64) unsafe.Pointer {
+	a := uintptr(addr)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&a))
+}
+
+func classOf(size, align uint64) int {
+	return max(bits.Len64(max(size, align)-1), minClass)
+}
+
+// Take implements Store.
+func (s *hostStore) Take(size, align uint64) (addr, key uint64, ok bool) {
+	if max(size, align) <= 1<<maxClass {
+		return s.takeSmall(classOf(size, align))
+	}
+	length, ok := mem.AlignUp(size, pageSize)
+	if !ok {
+		return 0, 0, false
+	}
+	addr, ok = s.mmapAligned(length, max(align, pageSize))
+	if !ok {
+		return 0, 0, false
+	}
+	s.given += length
+	return addr, keyLarge, true
+}
+
+// mmapAligned maps length bytes at a multiple of align: what a larger mapping
+// has beyond that goes back at once.
+func (s *hostStore) mmapAligned(length, align uint64) (uint64, bool) {
+	spare := align - pageSize
+	if length > math.MaxInt64-spare || (s.limit != 0 && length > s.limit-min(s.inUse, s.limit)) {
+		return 0, false
+	}
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(length+spare), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return 0, false
+	}
+	raw := uint64(uintptr(p))
+	addr, _ := mem.AlignUp(raw, align)
+	s.unmap(raw, addr-raw)
+	s.unmap(addr+length, raw+spare-addr)
+	if length >= hugeEnough {
+		_ = unix.Madvise(AddressBytes(addr, length), unix.MADV_HUGEPAGE) // a wish; systems without it are slower
+	}
+	s.inUse += length
+	return addr, true
+}
+
+// unmap gives a range back to the system. Only a range that is not mapped can
+// make it fail.
+func (s *hostStore) unmap(addr, length uint64) {
+	if length == 0 {
+		return
+	}
+	if err := unix.MunmapPtr(pointer(addr), uintptr(length)); err != nil {
+		panic(fmt.Sprintf("devices: munmap of %d bytes at %#x: %v", length, addr, err))
+	}
+}
+
+func (s *hostStore) takeSmall(class int) (addr, key uint64, ok bool) {
+	if len(s.free[class]) == 0 && !s.addSlab(class) {
+		return 0, 0, false
+	}
+	n := len(s.free[class]) - 1
+	addr = s.free[class][n]
+	s.free[class] = s.free[class][:n]
+	s.slabs[addr&^(slabSize-1)].live++
+	s.given += 1 << class
+	return addr, uint64(class), true
+}
+
+// addSlab maps a slab at a multiple of its size and lists its pieces.
+func (s *hostStore) addSlab(class int) bool {
+	base, ok := s.mmapAligned(slabSize, slabSize)
+	if !ok {
+		return false
+	}
+	s.slabs[base] = &slab{class: class}
+	for a := base + slabSize; a > base; a -= 1 << class { // lowest address on top
+		s.free[class] = append(s.free[class], a-1<<class)
+	}
+	return true
+}
+
+// Give implements Store.
+func (s *hostStore) Give(addr, key, size uint64) {
+	if key != keyLarge {
+		s.slabs[addr&^(slabSize-1)].live--
+		s.free[key] = append(s.free[key], addr)
+		s.given -= 1 << key
+		return
+	}
+	length, _ := mem.AlignUp(size, pageSize)
+	s.given -= length
+	s.inUse -= length
+	s.unmap(addr, length)
+}
+
+// Limits implements Store.
+func (s *hostStore) Limits() (capacity, largest uint64) {
+	if s.limit == 0 {
+		return 0, 0
+	}
+	return s.limit, s.limit - s.inUse
+}
+
+// Cached implements Store: what lies free in slabs, and what sizes were
+// rounded up by.
+func (s *hostStore) Cached() uint64 { return s.inUse - s.given }
+
+// Trim implements Store: it unmaps slabs without a live block.
+func (s *hostStore) Trim(keep uint64) uint64 {
+	before := s.inUse
+	for base, sl := range s.slabs {
+		if sl.live > 0 || s.Cached() <= keep {
+			continue
+		}
+		s.free[sl.class] = slices.DeleteFunc(s.free[sl.class], func(a uint64) bool { return a&^(slabSize-1) == base })
+		delete(s.slabs, base)
+		s.inUse -= slabSize
+		s.unmap(base, slabSize)
+	}
+	return before - s.inUse
+}
+
+// Check implements Store: every piece of every slab is live or listed free once.
+func (s *hostStore) Check() error {
+	if s.given > s.inUse || (s.limit != 0 && s.inUse > s.limit) {
+		return fmt.Errorf("%d bytes given of %d mapped, limit %d", s.given, s.inUse, s.limit)
+	}
+	free := make(map[uint64]int)
+	seen := make(map[uint64]bool)
+	for class, list := range s.free {
+		for _, a := range list {
+			base := a &^ (slabSize - 1)
+			if sl := s.slabs[base]; sl == nil || sl.class != class || a&(1<<class-1) != 0 || seen[a] {
+				return fmt.Errorf("free piece %#x of class %d has no slab of that class, or is listed twice", a, class)
+			}
+			seen[a] = true
+			free[base]++
+		}
+	}
+	for base, sl := range s.slabs {
+		if free[base]+sl.live != slabSize>>sl.class {
+			return fmt.Errorf("slab %#x of class %d: %d free + %d live pieces are not all of it", base, sl.class, free[base], sl.live)
+		}
+	}
+	return nil
+}

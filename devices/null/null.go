@@ -1,0 +1,147 @@
+// Package null is a driver that runs the whole stack and moves nothing. Its
+// memory is bookkeeping without bytes, its commands take no time, its kernels
+// are looked up and never called.
+//
+// It has two uses: measuring what everything above a driver costs, and being
+// the skeleton to clone. A new driver starts as a copy of this package, and
+// replaces, in this order: the Store (where blocks are), Execute (what commands
+// do), Build (what a kernel is), Info (what the limits are).
+package null
+
+import (
+	"context"
+	"fmt"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+func init() { devices.Register("null", driver{}) }
+
+type driver struct{}
+
+// Open opens one device. It takes no parameters.
+func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, error) {
+	for key := range cfg.Params {
+		return nil, fmt.Errorf("driver null: parameter %q: it takes none: %w", key, mem.ErrInvalidValue)
+	}
+	return []devices.Device{New(cfg)}, nil
+}
+
+// Device is an open null device.
+type Device struct {
+	info   devices.Info
+	memory *devices.Blocks
+	engine *devices.Engine
+}
+
+var (
+	_ devices.Device     = (*Device)(nil)
+	_ devices.Executor   = (*Device)(nil)
+	_ devices.PeerCopier = (*Device)(nil)
+)
+
+// New opens a device of its own; cfg.Memory 0 is unlimited.
+func New(cfg devices.Config) *Device {
+	if cfg.Name == "" {
+		cfg.Name = "null"
+	}
+	if cfg.Local == 0 {
+		cfg.Local = 64 << 10
+	}
+	d := &Device{info: devices.Info{
+		Driver: "null", Platform: "Godwit", Name: cfg.Name, Vendor: "Godwit", Version: "1",
+		Type: devices.Custom, ComputeUnits: 1,
+		GlobalMemory: cfg.Memory, LocalMemory: cfg.Local, BaseAlign: 128,
+		FP16: true, FP64: true,
+	}}
+	d.memory = devices.NewBlocks(cfg.Name, 128, &store{capacity: cfg.Memory})
+	d.engine = devices.NewEngine(d, devices.EngineOptions{Name: cfg.Name, Workers: 1, Instant: true, InstantLaunch: true})
+	return d
+}
+
+// Info implements devices.Device.
+func (d *Device) Info() devices.Info { return d.info }
+
+// Memory implements devices.Device.
+func (d *Device) Memory() mem.Resource { return d.memory }
+
+// Build implements devices.Device: the Go forms, for their arguments.
+func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
+	m, err := devices.BuildGo(p)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
+	}
+	return m, nil
+}
+
+// NewQueue implements devices.Device.
+func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.engine.NewQueue(opts)
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// PeerLink implements devices.PeerCopier: nothing is moved from anywhere.
+func (d *Device) PeerLink(devices.Device) (mem.Link, bool) {
+	return mem.Link{Route: mem.RoutePeer}, true
+}
+
+// Close implements devices.Device.
+func (d *Device) Close() error {
+	if err := d.engine.Close(); err != nil {
+		return err
+	}
+	return d.memory.Close()
+}
+
+// Accept implements devices.Executor.
+func (d *Device) Accept(cmd *devices.Command) error { return devices.CheckCommand(cmd, &d.info) }
+
+// Execute implements devices.Executor: every command has already succeeded.
+func (d *Device) Execute(*devices.Command) error { return nil }
+
+// store gives out addresses that were never used before, up to a number of
+// bytes at a time.
+type store struct {
+	capacity uint64 // 0 is unlimited
+	used     uint64
+	next     uint64
+}
+
+// Take implements devices.Store.
+func (s *store) Take(size, align uint64) (addr, key uint64, ok bool) {
+	addr, ok = mem.AlignUp(s.next, align)
+	if !ok || size > ^uint64(0)-addr || (s.capacity != 0 && size > s.capacity-s.used) {
+		return 0, 0, false
+	}
+	s.next, s.used = addr+size, s.used+size
+	return addr, 0, true
+}
+
+// Give implements devices.Store.
+func (s *store) Give(_, _, size uint64) { s.used -= size }
+
+// Limits implements devices.Store.
+func (s *store) Limits() (capacity, largest uint64) {
+	if s.capacity == 0 {
+		return 0, 0
+	}
+	return s.capacity, s.capacity - s.used
+}
+
+// Trim implements devices.Store; nothing is cached.
+func (s *store) Trim(uint64) uint64 { return 0 }
+
+// Cached implements devices.Store.
+func (s *store) Cached() uint64 { return 0 }
+
+// Check implements devices.Store.
+func (s *store) Check() error {
+	if s.capacity != 0 && s.used > s.capacity {
+		return fmt.Errorf("%d bytes used of %d", s.used, s.capacity)
+	}
+	return nil
+}
