@@ -1,0 +1,38 @@
+// Package scenario reads, runs, explains and verifies scenarios: YAML files
+// that say which devices there are, which buffers, and which commands run on
+// them.
+//
+// # The language
+//
+// A scenario is one YAML mapping:
+//
+//	name, about   what it shows
+//	let           names for numbers: {cells: 4096, bytes: cells * 4}
+//	inputs        files given on the command line: {text: {default: FILE}}
+//	devices       name, driver, count, memory, local, params; for opencl also platform, device
+//	links         between: [A, B] (or from, to), route: peer|host, latency, bandwidth
+//	buffers       name, size, and content: file, input, fill, random or ramp
+//	sub-buffers   name, of, and a place: offset and size, part: i/n, or parts: n
+//	queues        name, device, order: in|out; every device, and "host", also
+//	              has an in-order queue of its own name
+//	commands      see below, in the order in which they are enqueued
+//	expect        what must hold at the end
+//
+// Commands are write, read, copy, fill, launch, migrate, barrier, marker and
+// repeat; each may have an id, a queue and after (ids it waits for). A number
+// may be written as an expression over sizes (64 KiB), names of let, the
+// variables of enclosing repeats and size(BUFFER); names may contain such
+// expressions in braces, as in "part{i}".
+//
+// # Errors
+//
+// What is wrong with a scenario is reported with file, line and the rule it
+// breaks, all of it at once: see [Errors].
+//
+// # Verification
+//
+// A run is verified against a plain run of the same commands on one device
+// with one flat memory, in the order of the file: every byte that a command
+// reads, and at the end every byte of every buffer, must be the same. The
+// bytes moved stand beside the lower bound from package migration/oracle.
+package scenario

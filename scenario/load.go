@@ -1,0 +1,282 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"godwit/mem"
+)
+
+// Options are what a scenario gets from outside.
+type Options struct {
+	Inputs map[string]string // input name -> file
+}
+
+// Load reads the scenario in the named file. It fails with Errors where rules
+// of the language are broken, and with other errors where the file cannot be
+// read.
+func Load(file string, opt Options) (*Scenario, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(file, data, opt)
+}
+
+// Parse is Load for content that is at hand. file is for errors, and the place
+// from which other files are found.
+func Parse(file string, data []byte, opt Options) (*Scenario, error) {
+	l := &loader{
+		source: source{file: file},
+		given:  opt,
+		out:    &Scenario{File: file, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
+		inputs: make(map[string]string),
+		named:  make(map[string]string),
+		ids:    make(map[string]int),
+	}
+	l.scope = &scope{vars: make(map[string]int64), size: l.sizeOf}
+	root := l.parse(data)
+	if root == nil {
+		return nil, l.err()
+	}
+	m := l.mapping(root, "scenario")
+	if name := m.text("name"); name != "" {
+		l.out.Name = name
+	}
+	l.out.About = m.text("about")
+	for _, section := range []func(*mapping){ // each uses what those before it declare
+		l.readInputs, l.readLet, l.readDevices, l.readLinks, l.readBuffers,
+		l.readViews, l.readQueues, l.readCommands, l.readExpect,
+	} {
+		section(m)
+	}
+	m.done()
+	l.checkInputs()
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return l.out, nil
+}
+
+// loader is the state of reading one scenario.
+type loader struct {
+	source
+	out    *Scenario
+	scope  *scope
+	inputs map[string]string // declared input -> file
+	given  Options
+	named  map[string]string // name -> what has it
+	ids    map[string]int    // command id -> index of the command that had it last
+	loop   Loop
+}
+
+var nameRule = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// declare reads the name under key and makes sure that it is new.
+func (l *loader) declare(m *mapping, what string) string {
+	name := m.need("name")
+	switch taken, dup := l.named[what+" "+name]; {
+	case name == "":
+	case !nameRule.MatchString(name):
+		l.errorf(m.get("name"), "%s %q: a name is letters, digits and _, and begins with no digit", what, name)
+	case dup:
+		l.errorf(m.get("name"), "%s %q: the name is taken by the %s", what, name, taken)
+	}
+	m.what = fmt.Sprintf("%s %q", what, name)
+	return name
+}
+
+// take enters a name into a space of names.
+func (l *loader) take(space, name string, n ast.Node) {
+	if n != nil {
+		l.named[space+" "+name] = fmt.Sprintf("%s of line %d", space, n.GetToken().Position.Line)
+	}
+}
+
+// number computes the expression at n.
+func (l *loader) number(n ast.Node, what string, sc *scope) int64 {
+	text := l.text(n, what)
+	if text == "" {
+		return 0
+	}
+	v, err := sc.eval(text)
+	if err != nil {
+		l.errorf(n, "%s %q: %v", what, text, err)
+	}
+	return v
+}
+
+// natural is a number under key that must be at least least; missing is def.
+func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) uint64 {
+	n := m.get(key)
+	if n == nil {
+		return def
+	}
+	before := len(l.errs)
+	v := l.number(n, m.what+": "+key, sc)
+	if len(l.errs) > before {
+		return def
+	}
+	if v < 0 || uint64(v) < least {
+		l.errorf(n, "%s: %s is %d: want at least %d", m.what, key, v, least)
+		return def
+	}
+	return uint64(v)
+}
+
+func (l *loader) readInputs(m *mapping) {
+	n := m.get("inputs")
+	if n == nil {
+		return
+	}
+	in := l.mapping(n, "inputs")
+	for _, kv := range in.keys {
+		name := keyName(kv)
+		spec := l.mapping(in.get(name), fmt.Sprintf("input %q", name))
+		l.inputs[name] = ""
+		if path := spec.text("default"); path != "" {
+			l.inputs[name] = filepath.Join(filepath.Dir(l.file), path)
+		}
+		spec.text("about")
+		spec.done()
+		if path, ok := l.given.Inputs[name]; ok {
+			l.inputs[name] = path
+		}
+		if l.inputs[name] == "" {
+			l.errorf(kv.Key, "input %q: no file was given; add --input %s=FILE", name, name)
+		}
+	}
+}
+
+// checkInputs reports files given for inputs that nobody declared.
+func (l *loader) checkInputs() {
+	for name := range l.given.Inputs {
+		if _, ok := l.inputs[name]; !ok {
+			l.errorf(nil, "--input %s=...: the scenario declares no such input; it has %s", name, l.inputNames())
+		}
+	}
+}
+
+func (l *loader) inputNames() string {
+	if len(l.inputs) == 0 {
+		return "none"
+	}
+	var out []string
+	for name := range l.inputs {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+func (l *loader) readDevices(m *mapping) {
+	n := m.get("devices")
+	if n == nil {
+		l.errorf(m.node, "scenario: devices are missing")
+		return
+	}
+	for _, n := range l.list(n) {
+		d := l.mapping(n, "device")
+		name := l.declare(d, "device")
+		dev := Device{Driver: d.need("driver"), Line: n.GetToken().Position.Line}
+		if name == "host" {
+			l.errorf(n, "device \"host\": that is the name of the host's memory")
+		}
+		dev.Memory = l.natural(d, "memory", l.scope, 1, 0)
+		dev.Local = l.natural(d, "local", l.scope, 1, 0)
+		count := l.natural(d, "count", l.scope, 1, 1)
+		dev.Params = l.readParams(d)
+		d.done()
+		if count > 1024 {
+			l.errorf(n, "device %q: count is %d: want at most 1024", name, count)
+			continue
+		}
+		for i := range count {
+			dev.Name = name
+			if d.has("count") {
+				dev.Name += strconv.FormatUint(i, 10)
+			}
+			l.take("device", dev.Name, n)
+			l.out.Devices = append(l.out.Devices, dev)
+		}
+	}
+	if len(l.out.Devices) == 0 && len(l.errs) == 0 {
+		l.errorf(n, "scenario: devices: want at least one")
+	}
+}
+
+// readParams collects what goes to the driver as it is.
+func (l *loader) readParams(d *mapping) map[string]string {
+	out := make(map[string]string)
+	for _, key := range []string{"platform", "device", "type"} {
+		if v := d.text(key); v != "" {
+			out[key] = v
+		}
+	}
+	if n := d.get("params"); n != nil {
+		p := l.mapping(n, d.what+": params")
+		for _, kv := range p.keys {
+			out[keyName(kv)] = p.text(keyName(kv))
+		}
+	}
+	return out
+}
+
+func (l *loader) readLinks(m *mapping) {
+	for _, n := range l.list(m.get("links")) {
+		s := l.mapping(n, "link")
+		link := mem.Link{Route: mem.RouteHost}
+		if s.oneOf("route", "peer", "host") == "peer" {
+			link.Route = mem.RoutePeer
+		}
+		if text := s.text("latency"); text != "" {
+			d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
+			if err != nil || d < 0 {
+				l.errorf(s.get("latency"), "link: latency %q: want a time such as 5us", text)
+			}
+			link.Latency = d
+		}
+		if bn := s.get("bandwidth"); bn != nil {
+			text := strings.TrimSuffix(s.text("bandwidth"), "/s")
+			v, err := l.scope.eval(text)
+			if err != nil || v <= 0 {
+				l.errorf(bn, "link: bandwidth %q: want bytes a second such as 32 GB/s", text)
+			}
+			link.Bandwidth = uint64(max(v, 0))
+		}
+		line := n.GetToken().Position.Line
+		if bn := s.get("between"); bn != nil {
+			ends := l.list(bn)
+			if len(ends) != 2 {
+				l.errorf(bn, "link: between: want two devices, not %d", len(ends))
+				continue
+			}
+			a, b := l.memory(ends[0], "link: between"), l.memory(ends[1], "link: between")
+			l.out.Links = append(l.out.Links, Link{a, b, link, line}, Link{b, a, link, line})
+		} else {
+			from, to := l.memory(s.get("from"), "link: from"), l.memory(s.get("to"), "link: to")
+			l.out.Links = append(l.out.Links, Link{from, to, link, line})
+		}
+		if last := l.out.Links[len(l.out.Links)-1]; last.From == last.To && last.From != "" {
+			l.errorf(n, "link: %s is linked to itself", last.From)
+		}
+		s.done()
+	}
+}
+
+// memory reads the name of a device or "host".
+func (l *loader) memory(n ast.Node, what string) string {
+	name := l.text(n, what)
+	if _, ok := l.named["device "+name]; !ok && name != "host" && name != "" {
+		l.errorf(n, "%s: no device is named %q", what, name)
+	}
+	return name
+}

@@ -1,0 +1,77 @@
+package scenario
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+func (l *loader) readExpect(m *mapping) {
+	nodes := l.list(m.get("expect"))
+	if len(l.errs) > 0 {
+		return
+	}
+	for _, n := range nodes {
+		s := l.mapping(n, "expect")
+		e := Expectation{Line: s.node.GetToken().Position.Line}
+		kind := ""
+		for _, k := range []string{"buffer", "moved", "copies", "only"} {
+			if !s.has(k) {
+				continue
+			}
+			if kind != "" {
+				l.errorf(s.node, "expect: %s beside %s: one expectation says one thing", k, kind)
+			}
+			kind = k
+		}
+		switch kind {
+		case "buffer":
+			l.expectContent(s, &e)
+		case "moved":
+			if s.text("moved") == "lower-bound" {
+				e.Minimal = true
+			} else {
+				v := l.natural(s, "moved", l.scope, 0, 0)
+				e.Moved = &v
+			}
+		case "copies":
+			v := l.natural(s, "copies", l.scope, 0, 0)
+			e.Copies = &v
+		case "only":
+			for _, n := range l.list(s.get("only")) {
+				e.Only = append(e.Only, l.placeNamed(n, "expect: only"))
+			}
+		default:
+			l.errorf(s.node, "expect: want one of buffer, moved, copies, only")
+		}
+		s.done()
+		l.out.Expect = append(l.out.Expect, e)
+	}
+}
+
+// expectContent reads what a buffer must hold.
+func (l *loader) expectContent(s *mapping, e *Expectation) {
+	p := l.place(s, "buffer", "offset")
+	e.Place = &p
+	s.what = fmt.Sprintf("expect: buffer %s", p.Name)
+	e.Data = l.data(s, l.scope)
+	e.SHA256 = strings.ToLower(s.text("sha256"))
+	equals := s.text("equals")
+	e.Reference = equals == "reference"
+	given := 0
+	for _, is := range []bool{e.Data != nil, e.SHA256 != "", equals != ""} {
+		if is {
+			given++
+		}
+	}
+	switch sum, err := hex.DecodeString(e.SHA256); {
+	case given != 1:
+		l.errorf(s.node, "%s: want one of equals: reference, sha256, %s", s.what, strings.Join(dataKeys, ", "))
+	case equals != "" && !e.Reference:
+		l.errorf(s.get("equals"), "%s: equals %q: want reference", s.what, equals)
+	case e.SHA256 != "" && (err != nil || len(sum) != 32):
+		l.errorf(s.get("sha256"), "%s: sha256: want 64 hex digits", s.what)
+	case e.Data != nil && e.Data.size > p.Range.Size():
+		l.errorf(s.node, "%s: %s has %d bytes, the place only %d", s.what, e.Data, e.Data.size, p.Range.Size())
+	}
+}

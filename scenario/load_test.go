@@ -1,0 +1,166 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+)
+
+// TestScenarioErrorsNameFileLineAndRule runs testdata/errors: a scenario each,
+// and what is reported of it.
+func TestScenarioErrorsNameFileLineAndRule(t *testing.T) {
+	datadriven.RunTest(t, "testdata/errors", func(t *testing.T, d *datadriven.TestData) string {
+		require.Equal(t, "load", d.Cmd)
+		opt := Options{Inputs: map[string]string{}}
+		for _, a := range d.CmdArgs {
+			opt.Inputs[a.Key] = a.Vals[0]
+		}
+		s, err := Parse("s.yaml", []byte(d.Input), opt)
+		if err == nil {
+			return fmt.Sprintf("ok: %d commands\n", len(s.Commands))
+		}
+		var es Errors
+		require.ErrorAs(t, err, &es)
+		var out strings.Builder
+		for _, e := range es {
+			require.Equal(t, "s.yaml", e.File)
+			require.NotEmpty(t, e.Rule)
+			fmt.Fprintln(&out, e)
+		}
+		return out.String()
+	})
+}
+
+func TestExpressions(t *testing.T) {
+	sc := &scope{
+		vars: map[string]int64{"n": 10},
+		size: func(name string) (uint64, bool) { return 4096, name == "a" },
+	}
+	for text, want := range map[string]string{
+		"1 + 2 * 3":                "7",
+		"(1 + 2) * 3":              "9",
+		"64 KiB":                   "65536",
+		"64KiB/2":                  "32768",
+		"1.5 MB":                   "1500000",
+		"0x40":                     "64",
+		"1_000":                    "1000",
+		"size(a)/4 - n":            "1014",
+		"min(n, 3) + max(n, 3)":    "13",
+		"ceil(n, 4)":               "12",
+		"-n + 20 % 7":              "-4",
+		"10 - 2 - 3":               "5",
+		"":                         "ends where a number is wanted",
+		"1 +":                      "ends where a number is wanted",
+		"m":                        `no number is named "m"`,
+		"size(b)":                  "size(b): no buffer or sub-buffer above has this name",
+		"sin(1, 2)":                `no function is named "sin"; there are size, min, max and ceil`,
+		"1 / 0":                    "division by zero",
+		"4 lightyears":             `"4lightyears" is not a number of bytes`,
+		"(1":                       `')' is missing`,
+		"1 2":                      `unexpected "2"`,
+		"9223372036854775807 + 1":  "9223372036854775807 + 1 does not fit 63 bits",
+		"-9223372036854775807 - 2": "-9223372036854775807 - 2 does not fit 63 bits",
+		"4611686018427387904 * 2":  "4611686018427387904 * 2 does not fit 63 bits",
+		"16 EiB":                   `"16EiB" is not a number of bytes`,
+		strings.Repeat("(", 200):   "nested too deep",
+		"ceil(5, 0)":               "ceil(5, 0): rounds a number up to a multiple of a positive one",
+		"$":                        `unexpected "$"`,
+	} {
+		v, err := sc.eval(text)
+		got := fmt.Sprint(v)
+		if err != nil {
+			got = err.Error()
+		}
+		require.Equal(t, want, got, text)
+	}
+}
+
+func TestRepeatsUnrollWithTheirVariables(t *testing.T) {
+	s, err := Parse("s.yaml", []byte(`
+let: {n: 64}
+devices: [{name: d, driver: cpu, count: 2}]
+buffers: [{name: a, size: n * 8, ramp: uint}]
+sub-buffers: [{name: part, of: a, parts: 4}]
+commands:
+- {fill: a, pattern: 7, queue: d0, id: start}
+- repeat: 3
+  as: t
+  do:
+  - repeat: 2
+    as: i
+    do: [{read: "part{i}", offset: t * 4, size: 4, queue: "d{i}", after: start, id: "r{i}"}]
+- {read: a, queue: d1, after: [r0, r1]}
+`), Options{})
+	require.NoError(t, err)
+	require.Len(t, s.Commands, 8)
+	c := s.Commands[6] // t = 2, i = 1
+	require.Equal(t, "part1", c.Place.Name)
+	require.Equal(t, "[136,140)", c.Place.Range.String())
+	require.Equal(t, "d1", s.Queues[c.Queue].Device)
+	require.Equal(t, []int{0}, c.After)
+	require.Equal(t, Loop{Line: 8, Start: 1, Round: 2, Rounds: 3}, c.Loop)
+	require.Equal(t, []int{5, 6}, s.Commands[7].After, "an id is the last command that had it")
+}
+
+func TestContent(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), []byte("abc"), 0o600))
+	for text, want := range map[string]string{
+		"fill: 7":            "0707070707070707",
+		"fill: {short: -2}":  "fefffefffefffeff",
+		"fill: {float: 0.5}": "0000003f0000003f",
+		"fill: {hex: 01 02}": "0102010201020102",
+		"fill: {double: 1}":  "000000000000f03f",
+		"ramp: ushort":       "0000010002000300",
+		"file: f":            "6162630000000000",
+		"input: in":          "6162630000000000",
+	} {
+		s, err := Parse(filepath.Join(dir, "s.yaml"), []byte(`
+inputs: {in: {default: f}}
+devices: [{name: d, driver: cpu}]
+buffers: [{name: a, size: 8, `+text+`}]
+commands: []
+`), Options{})
+		require.NoError(t, err, text)
+		require.Equal(t, want, fmt.Sprintf("%x", s.Buffers[0].Data.Bytes(8)), text)
+	}
+}
+
+func TestLoadFailsWhereThereIsNoFile(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), Options{})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	var es Errors
+	require.False(t, errors.As(err, &es))
+}
+
+// FuzzParse: whatever the text, reading ends, does not panic, and what it
+// accepts names only things that are there.
+func FuzzParse(f *testing.F) {
+	f.Add("devices: [{name: d, driver: cpu}]\nbuffers: [{name: a, size: 8}]\ncommands: [{read: a}]")
+	f.Add("devices: &x [{name: d, driver: cpu}]\nbuffers: [{name: a, size: 8, fill: {int: 3}}]\ncommands: [{repeat: 3, as: i, do: [{fill: a, pattern: i}]}]\nexpect: [{buffer: a, fill: 2}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "file") || strings.Contains(text, "inputs") || len(text) > 1<<12 {
+			return
+		}
+		s, err := Parse("s.yaml", []byte(text), Options{})
+		if err != nil {
+			require.Nil(t, s)
+			return
+		}
+		for i, c := range s.Commands {
+			require.Less(t, c.Queue, len(s.Queues))
+			for _, a := range c.After {
+				require.Less(t, a, i)
+			}
+			if c.Place.Name != "" {
+				require.LessOrEqual(t, c.Place.Range.End, s.Buffers[c.Place.Buffer].Size)
+			}
+		}
+	})
+}

@@ -1,0 +1,252 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// The reading of YAML nodes. It works on the syntax tree and not on decoded
+// values, so that every rule, not only those of YAML itself, can be reported
+// with its line. Getters record what is wrong and return a zero value, so that
+// one pass finds many faults.
+
+// source is the file being read and what was found wrong with it.
+type source struct {
+	file    string
+	errs    Errors
+	anchors map[string]ast.Node
+}
+
+// errorf records a broken rule at n.
+func (s *source) errorf(n ast.Node, format string, args ...any) {
+	line := 0
+	if n != nil && n.GetToken() != nil {
+		line = n.GetToken().Position.Line
+	}
+	e := &Error{s.file, line, fmt.Sprintf(format, args...)}
+	for _, seen := range s.errs { // a command in a repeat is read many times
+		if *seen == *e {
+			return
+		}
+	}
+	s.errs = append(s.errs, e)
+}
+
+// err returns what was found wrong, ordered by line, or nil.
+func (s *source) err() error {
+	if len(s.errs) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(s.errs, func(a, b *Error) int { return a.Line - b.Line })
+	return s.errs
+}
+
+// parse returns the file's one document.
+func (s *source) parse(data []byte) ast.Node {
+	f, err := parseBytes(data)
+	if err != nil {
+		var ye yaml.Error
+		if errors.As(err, &ye) && ye.GetToken() != nil {
+			s.errs = append(s.errs, &Error{s.file, ye.GetToken().Position.Line, "not YAML: " + ye.GetMessage()})
+		} else {
+			s.errs = append(s.errs, &Error{s.file, 0, "not YAML: " + err.Error()})
+		}
+		return nil
+	}
+	var body ast.Node
+	for _, d := range f.Docs {
+		if d.Body == nil {
+			continue
+		}
+		if body != nil {
+			s.errorf(d.Body, "a second document: a scenario is one YAML document")
+			return nil
+		}
+		body = d.Body
+	}
+	if body == nil {
+		s.errorf(nil, "empty: a scenario has devices, buffers and commands")
+		return nil
+	}
+	s.anchors = make(map[string]ast.Node)
+	for _, a := range ast.Filter(ast.AnchorType, body) {
+		if a, ok := a.(*ast.AnchorNode); ok {
+			s.anchors[a.Name.String()] = a.Value
+		}
+	}
+	return body
+}
+
+// parseBytes is parser.ParseBytes with a panic of the parser, which some broken
+// input causes, as an error.
+func parseBytes(data []byte) (f *ast.File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	return parser.ParseBytes(data, 0)
+}
+
+// plain looks through anchors and aliases. The depth limit ends an alias that
+// contains itself.
+func (s *source) plain(n ast.Node) ast.Node {
+	for range 100 {
+		switch v := n.(type) {
+		case *ast.AnchorNode:
+			n = v.Value
+		case *ast.AliasNode:
+			target, ok := s.anchors[v.Value.String()]
+			if !ok {
+				s.errorf(n, "alias *%s: no anchor has this name", v.Value)
+				return nil
+			}
+			n = target
+		default:
+			return n
+		}
+	}
+	s.errorf(n, "an alias that leads to itself")
+	return nil
+}
+
+// kindOf names what a node is, for errors.
+func kindOf(n ast.Node) string {
+	switch n.(type) {
+	case nil, *ast.NullNode:
+		return "nothing"
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	}
+	return fmt.Sprintf("%q", strings.TrimSpace(n.String()))
+}
+
+// list returns the elements of a sequence; a lone element counts as one.
+func (s *source) list(n ast.Node) []ast.Node {
+	switch v := s.plain(n).(type) {
+	case nil, *ast.NullNode:
+		return nil
+	case *ast.SequenceNode:
+		return v.Values
+	default:
+		return []ast.Node{v}
+	}
+}
+
+// text returns a scalar as it is written.
+func (s *source) text(n ast.Node, what string) string {
+	switch v := s.plain(n).(type) {
+	case *ast.StringNode:
+		return v.Value
+	case *ast.LiteralNode:
+		return strings.TrimSpace(v.Value.Value)
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return v.GetToken().Value
+	default:
+		s.errorf(n, "%s: want a word, not %s", what, kindOf(v))
+		return ""
+	}
+}
+
+// mapping is a YAML mapping whose keys must all be asked for.
+type mapping struct {
+	src  *source
+	node ast.Node
+	what string // what it is, for errors
+	keys []*ast.MappingValueNode
+	used []string
+}
+
+// mapping reads n, which must be a mapping. what names it in errors.
+func (s *source) mapping(n ast.Node, what string) *mapping {
+	m := &mapping{src: s, node: n, what: what}
+	switch v := s.plain(n).(type) {
+	case *ast.MappingNode:
+		m.keys = v.Values
+		if len(v.Values) > 0 {
+			m.node = v.Values[0].Key // the token of a block mapping is its first colon
+		}
+	case *ast.MappingValueNode:
+		m.keys = []*ast.MappingValueNode{v}
+		m.node = v.Key
+	default:
+		s.errorf(n, "%s: want a mapping, not %s", what, kindOf(v))
+	}
+	for _, kv := range m.keys {
+		if kv.Key.IsMergeKey() {
+			s.errorf(kv, "%s: merge keys (<<) are not part of the language", what)
+		}
+	}
+	return m
+}
+
+func keyName(kv *ast.MappingValueNode) string { return kv.Key.GetToken().Value }
+
+// get returns the value of key, or nil.
+func (m *mapping) get(key string) ast.Node {
+	if !slices.Contains(m.used, key) {
+		m.used = append(m.used, key)
+	}
+	for _, kv := range m.keys {
+		if keyName(kv) == key {
+			return kv.Value
+		}
+	}
+	return nil
+}
+
+// has reports whether key is there, without asking for it.
+func (m *mapping) has(key string) bool {
+	return slices.ContainsFunc(m.keys, func(kv *ast.MappingValueNode) bool { return keyName(kv) == key })
+}
+
+// text returns the scalar under key, or "".
+func (m *mapping) text(key string) string {
+	n := m.get(key)
+	if n == nil {
+		return ""
+	}
+	return m.src.text(n, m.what+": "+key)
+}
+
+// need is text that must be there.
+func (m *mapping) need(key string) string {
+	if m.get(key) == nil {
+		m.src.errorf(m.node, "%s: %s is missing", m.what, key)
+		return ""
+	}
+	return m.text(key)
+}
+
+// oneOf is text that must be one of words; the first is the default.
+func (m *mapping) oneOf(key string, words ...string) string {
+	n := m.get(key)
+	if n == nil {
+		return words[0]
+	}
+	t := m.text(key)
+	if !slices.Contains(words, t) {
+		m.src.errorf(n, "%s: %s %q: want one of %s", m.what, key, t, strings.Join(words, ", "))
+		return words[0]
+	}
+	return t
+}
+
+// done reports keys that nobody asked for.
+func (m *mapping) done() {
+	for _, kv := range m.keys {
+		if k := keyName(kv); !slices.Contains(m.used, k) && !kv.Key.IsMergeKey() {
+			known := slices.Clone(m.used)
+			slices.Sort(known)
+			m.src.errorf(kv.Key, "%s: unknown key %q; known here: %s", m.what, k, strings.Join(known, ", "))
+		}
+	}
+}
