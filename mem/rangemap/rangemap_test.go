@@ -47,7 +47,15 @@ func agree(t require.TestingT, m *Map[int], o model) {
 		r, v := m.Get(uint64(i))
 		require.Equal(t, o[i], v, "offset %d", i)
 		require.True(t, r.Contains(mem.Range{Start: uint64(i), End: uint64(i) + 1}))
+		var rest []string
+		for c := m.Seek(uint64(i)); c.OK(); c.Next() {
+			rest = append(rest, fmt.Sprintf("%v=%d", c.Range(), c.Value()))
+		}
+		all := o.segments()
+		require.Equal(t, all[len(all)-len(rest):], rest)
+		require.Contains(t, rest[0], fmt.Sprint(r))
 	}
+	require.False(t, m.Seek(uint64(len(o))).OK())
 }
 
 func TestARandomMapEqualsAnArrayOfOffsets(t *testing.T) {

@@ -1,0 +1,103 @@
+package migration
+
+import (
+	"fmt"
+
+	"godwit/mem"
+)
+
+// Check tests the planner's invariants:
+//
+//   - C1: content and hazards of every buffer tile it, merged where equal;
+//   - C2: bytes that were written and not lost are valid somewhere, bytes never
+//     written and poisoned bytes nowhere, and every valid memory has storage;
+//   - C3: no version is above the last one given out;
+//   - C7: reader lists have the length they say and no cycle;
+//   - stores are in order, of existing stores, and as large as the buffer;
+//   - free slots hold no live buffer, and the count of live ones is right.
+func (p *Planner) Check() error {
+	live := 0
+	for i, b := range p.buffers {
+		if !b.live {
+			if len(b.stores) != 0 || b.content.Len() != 0 {
+				return fmt.Errorf("migration: slot %d is not live and has state", i)
+			}
+			continue
+		}
+		live++
+		if err := p.checkBuffer(b); err != nil {
+			return fmt.Errorf("migration: %s: %w", bufferName(mem.BufferID(b.generation)<<32|mem.BufferID(i)), err)
+		}
+	}
+	if live != p.stats.Buffers {
+		return fmt.Errorf("migration: %d live buffers, %d counted", live, p.stats.Buffers)
+	}
+	for _, i := range p.free {
+		if p.buffers[i].live {
+			return fmt.Errorf("migration: slot %d is free and live", i)
+		}
+	}
+	return nil
+}
+
+func (p *Planner) checkBuffer(b *buffer) error {
+	if err := b.content.Check(); err != nil {
+		return err
+	}
+	for r, c := range b.content.All() {
+		switch written := c.version > 0; {
+		case c.version > p.version:
+			return fmt.Errorf("bytes %v have version %d, the last was %d", r, c.version, p.version)
+		case written && c.poison == nil && c.valid.Empty():
+			return fmt.Errorf("bytes %v of version %d are valid nowhere", r, c.version)
+		case !written && (c.poison != nil || !c.valid.Empty()):
+			return fmt.Errorf("bytes %v were never written, but are valid on %v or poisoned", r, c.valid)
+		case c.poison != nil && !c.valid.Empty():
+			return fmt.Errorf("bytes %v are poisoned and valid on %v", r, c.valid)
+		case c.poison != nil && c.poison.Version != c.version:
+			return fmt.Errorf("bytes %v of version %d are poisoned by version %d", r, c.version, c.poison.Version)
+		}
+		for m := range c.valid.All() {
+			if s := b.at(m); s == nil || !s.stored {
+				return fmt.Errorf("bytes %v are valid on %s, where there is no storage", r, p.topo.Name(m))
+			}
+		}
+	}
+	for i := range b.stores {
+		s := &b.stores[i]
+		switch {
+		case i > 0 && b.stores[i-1].memory >= s.memory:
+			return fmt.Errorf("stores out of order at memory %d", s.memory)
+		case p.topo.Store(s.memory) != s.memory:
+			return fmt.Errorf("memory %d is no store", s.memory)
+		case s.hazards.Size() != b.content.Size():
+			return fmt.Errorf("hazards on memory %d cover %d of %d bytes", s.memory, s.hazards.Size(), b.content.Size())
+		}
+		if err := s.check(); err != nil {
+			return fmt.Errorf("on %s: %w", p.topo.Name(s.memory), err)
+		}
+	}
+	return nil
+}
+
+func (s *store) check() error {
+	if err := s.hazards.Check(); err != nil {
+		return err
+	}
+	for r, h := range s.hazards.All() {
+		if h.step && h.writer.IsZero() {
+			return fmt.Errorf("bytes %v: a step without a point", r)
+		}
+		if h.readers[0].IsZero() && !h.readers[1].IsZero() {
+			return fmt.Errorf("bytes %v: readers not filled from the front", r)
+		}
+		n := int32(0)
+		for i := h.more; i != 0; i = s.spill.cells[i].next {
+			if want := s.spill.cells[h.more].n - n; s.spill.cells[i].n != want || want <= 0 || s.spill.cells[i].point.IsZero() {
+				return fmt.Errorf("bytes %v: reader %d of a list says that %d are left, not %d", r, n, s.spill.cells[i].n, want)
+			}
+			n++
+		}
+	}
+	return nil
+}

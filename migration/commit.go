@@ -1,0 +1,131 @@
+package migration
+
+import (
+	"errors"
+	"fmt"
+
+	"godwit/mem"
+)
+
+// errStale is why a commit panics: the caller broke the rule that nothing comes
+// between a plan and its commits.
+var errStale = errors.New("migration: commit of a plan that was overtaken by another commit, a release or a failure")
+
+// CommitStep records that a queue has accepted step i of the plan, to end at
+// the point. The destination is fresh from here on, bound to the point. Steps
+// are committed in the order of the plan, each once, before Commit; those of a
+// command that is refused afterwards stay. The destination must have been
+// Stored.
+//
+// Committing a plan after another plan was committed, or after Fail, Release or
+// Unstored, is a bug in the caller, and panics.
+func (p *Planner) CommitStep(plan *Plan, i int, at mem.Point) {
+	p.current(plan)
+	st := &plan.Steps[i]
+	b := p.buffers[uint32(st.Buffer)]
+	from, to := st.From, st.To
+	b.content.Update(st.Range, func(_ mem.Range, c content) content {
+		if c.valid.Has(from) {
+			c.valid = c.valid.With(to)
+		}
+		return c
+	})
+	b.ensure(to).wrote(st.Range, at, true)
+	b.at(from).read(st.Range, at)
+	p.load(st, st.Range.Size())
+	p.stats.Steps++
+	p.stats.BytesMoved += st.Bytes()
+	p.stats.RideAlong += st.RideAlong
+}
+
+// Commit records that a queue has accepted the command that was planned, to
+// end at the point, and returns the version of what it writes; 0 where it
+// writes nothing. All steps must have been committed. It panics like
+// CommitStep.
+func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
+	p.current(plan)
+	p.edits++
+	p.stats.Commands++
+	var version mem.Version
+	for _, a := range plan.Accesses {
+		b := p.buffers[uint32(a.Buffer)]
+		s := b.ensure(a.Memory)
+		if !a.Mode.Writes() {
+			s.read(a.Range, at)
+			continue
+		}
+		if version == 0 {
+			p.version++
+			version = p.version
+		}
+		s.wrote(a.Range, at, false)
+		b.content.Set(a.Range, content{version: version, valid: mem.SetOf(a.Memory)})
+	}
+	return version
+}
+
+func (p *Planner) current(plan *Plan) {
+	if plan.edits != p.edits {
+		panic(errStale)
+	}
+}
+
+// Fail tells that a point to which steps or a command were committed has failed
+// with cause. A step's promise is withdrawn: its destination is not fresh any
+// more where it still held what was copied. What a command wrote is poisoned
+// where it is still the latest. Newer content is untouched, and a range that is
+// fresh nowhere any more is poisoned too, so that no byte is ever silently
+// stale. Points that nothing was committed to, or whose bytes were all
+// overwritten, change nothing; nor does a second call.
+//
+// It looks at every buffer: failures are rare.
+func (p *Planner) Fail(at mem.Point, cause error) {
+	p.edits++
+	if cause == nil {
+		cause = fmt.Errorf("%v failed: %w", at, mem.ErrDependency)
+	}
+	lost := Poison{Point: at, Cause: cause}
+	for _, b := range p.buffers {
+		var poison *Poison // one for neighbours, so that they stay equal
+		for i := range b.stores {
+			poison = b.fail(&b.stores[i], lost, poison)
+		}
+	}
+}
+
+// fail is Fail for one store. It returns the poison made last.
+func (b *buffer) fail(s *store, lost Poison, poison *Poison) *Poison {
+	found := false
+	for c := s.hazards.Seek(0); c.OK(); c.Next() {
+		h := c.Value()
+		if h.writer != lost.Point {
+			continue
+		}
+		found = true
+		b.content.Update(c.Range(), func(_ mem.Range, v content) content {
+			if !v.valid.Has(s.memory) {
+				return v
+			}
+			if v.valid = v.valid.Without(s.memory); !h.step {
+				v.valid = mem.MemorySet{}
+			}
+			if v.valid.Empty() {
+				if poison == nil || poison.Version != v.version {
+					poison = &Poison{v.version, lost.Point, lost.Cause}
+				}
+				v.poison = poison
+			}
+			return v
+		})
+	}
+	if !found {
+		return poison
+	}
+	s.hazards.Update(mem.Range{End: s.hazards.Size()}, func(_ mem.Range, h hazard) hazard {
+		if h.writer == lost.Point {
+			h.writer, h.step = mem.Point{}, false
+		}
+		return h
+	})
+	return poison
+}

@@ -1,0 +1,144 @@
+package migration
+
+import (
+	"godwit/mem"
+	"godwit/mem/rangemap"
+)
+
+// store is one buffer on one memory: whether it has storage there, and what has
+// to be waited for before its bytes are used.
+type store struct {
+	memory  mem.MemoryID
+	stored  bool
+	hazards rangemap.Map[hazard]
+	spill   spill
+	cursor  uint64 // where the next sweep goes on
+}
+
+// hazard is who used a byte of a store last. Readers on one in-order queue
+// collapse to the latest; two points fit, older ones spill.
+type hazard struct {
+	writer  mem.Point
+	readers [2]mem.Point // filled from the front, newest first
+	more    int32        // a list in the store's spill, 0 where there is none
+	step    bool         // the writer was a step, not a command
+}
+
+// sweep is how many segments of a cut-up store a commit retires beside those
+// that it touches. A commit cuts at most two new ones for each range, so that
+// three are enough to keep up.
+const sweep = 4
+
+// data appends the wait of who reads the bytes of h: the writer must have
+// succeeded.
+func (s *store) data(waits []mem.Wait, base int, h hazard, ix *waitIndex) []mem.Wait {
+	if h.writer.IsZero() || h.writer.Succeeded() {
+		return waits
+	}
+	return ix.add(waits, base, mem.Wait{Point: h.writer, Kind: mem.Data})
+}
+
+// order appends the waits of who writes the bytes of h: writer and readers must
+// have ended.
+func (s *store) order(waits []mem.Wait, base int, h hazard, ix *waitIndex) []mem.Wait {
+	if !h.writer.Reached() {
+		waits = ix.add(waits, base, mem.Wait{Point: h.writer})
+	}
+	return s.readers(waits, base, h, ix)
+}
+
+// readers appends the waits of who changes bytes that others may be reading.
+func (s *store) readers(waits []mem.Wait, base int, h hazard, ix *waitIndex) []mem.Wait {
+	for _, r := range h.readers {
+		if !r.Reached() {
+			waits = ix.add(waits, base, mem.Wait{Point: r})
+		}
+	}
+	for i := h.more; i != 0; i = s.spill.cells[i].next {
+		if r := s.spill.cells[i].point; !r.Reached() {
+			waits = ix.add(waits, base, mem.Wait{Point: r})
+		}
+	}
+	return waits
+}
+
+// wrote makes at the last writer of r, which forgets the readers: whoever waits
+// for at has waited for them.
+func (s *store) wrote(r mem.Range, at mem.Point, step bool) {
+	s.hazards.Set(r, hazard{writer: at, step: step})
+	s.sweep()
+}
+
+// read adds at to the readers of r.
+func (s *store) read(r mem.Range, at mem.Point) {
+	s.spill.collect(&s.hazards)
+	var seen, made hazard // segments that were equal stay so
+	first := true
+	s.hazards.Update(r, func(_ mem.Range, h hazard) hazard {
+		if first || h != seen {
+			first, seen, made = false, h, s.reader(s.retire(h), at)
+		}
+		return made
+	})
+	s.sweep()
+}
+
+// reader adds at to the readers of h.
+func (s *store) reader(h hazard, at mem.Point) hazard {
+	if at.Reached() {
+		return h
+	}
+	a, b := h.readers[0], h.readers[1]
+	switch {
+	case a.IsZero() || a.Before(at):
+		h.readers[0] = at
+	case at.Before(a) || at.Before(b):
+	case b.IsZero() || b.Before(at):
+		h.readers = [2]mem.Point{at, a}
+	default:
+		h.readers = [2]mem.Point{at, a}
+		h.more = s.spill.add(h.more, b)
+	}
+	return h
+}
+
+// retire forgets the points of h that nobody has to wait for any more. A writer
+// that failed stays until Fail has seen it.
+func (s *store) retire(h hazard) hazard {
+	if !h.writer.IsZero() && h.writer.Succeeded() {
+		h.writer, h.step = mem.Point{}, false
+	}
+	if h.readers[0] == (mem.Point{}) && h.more == 0 {
+		return h
+	}
+	if h.readers[1].Reached() {
+		h.readers[1] = mem.Point{}
+	}
+	if h.readers[0].Reached() {
+		h.readers = [2]mem.Point{h.readers[1], {}}
+	}
+	if h.more != 0 && s.spill.cells[h.more].point.Reached() {
+		h.more = s.spill.prune(h.more)
+	}
+	return h
+}
+
+// sweep retires a few segments, going round the store.
+func (s *store) sweep() {
+	if s.hazards.Len() == 1 {
+		return
+	}
+	c := s.hazards.Seek(s.cursor)
+	if !c.OK() {
+		c = s.hazards.Seek(0)
+	}
+	r := c.Range()
+	for range sweep - 1 {
+		if c.Next(); !c.OK() {
+			break
+		}
+		r.End = c.Range().End
+	}
+	s.cursor = r.End
+	s.hazards.Update(r, func(_ mem.Range, h hazard) hazard { return s.retire(h) })
+}

@@ -1,0 +1,193 @@
+package migration
+
+import (
+	"fmt"
+
+	"godwit/mem"
+)
+
+// Plan is what has to happen before a command may run. It is data: the planner
+// fills it, the runtime carries it out. One Plan can be filled again and again
+// and then allocates nothing; the slices are valid until it is filled again.
+type Plan struct {
+	// Accesses are the command's, with memories that share a store named by it
+	// and overlapping ranges made disjoint: where one reads and another writes
+	// the same bytes, they are read-write.
+	Accesses []mem.Access
+	// Storage must exist, and Stored be told, before a step or the command runs.
+	Storage []Want
+	// Steps are the copies, in the order in which to submit and commit them.
+	Steps []Step
+	// StepWaits are the indices of the steps that the command waits for as Data.
+	StepWaits []int
+	// Waits are the command's further waits.
+	Waits []mem.Wait
+
+	arena  []mem.Wait // the steps' waits, one after the other
+	groups []group
+	bounds []bound
+	edits  uint64 // the planner's when planned
+}
+
+// Want is storage for a whole buffer on a memory that has none.
+type Want struct {
+	Buffer mem.BufferID
+	Memory mem.MemoryID
+}
+
+// Step is one copy of a range of a buffer between its blocks on two memories.
+// A route through the host is one step: the transport does both legs through
+// its staging memory, and the host's own copy does not become valid by it.
+type Step struct {
+	Buffer   mem.BufferID
+	Range    mem.Range
+	From, To mem.MemoryID
+	Route    mem.Route
+	// Waits are points that must be reached before the copy starts. It lies in
+	// the plan.
+	Waits []mem.Wait
+	// After is the step of the same plan whose destination this one reads, to
+	// be waited for as Data; -1 where there is none.
+	After int
+	// Export is the earlier step of the same plan that reads the same bytes
+	// from the same memory through the host, so that the staged bytes may be
+	// used again; -1 where this step reads From itself. It reads them where the
+	// transport cannot use them again, too: From's later writers wait for it.
+	Export int
+	// RideAlong is how many bytes of Range nobody needed (Options.Gap).
+	RideAlong uint64
+	Reason    Reason
+
+	from, to int // Waits in the arena, while it grows
+}
+
+// Bytes is how many bytes the step moves because they are needed.
+func (s *Step) Bytes() uint64 { return s.Range.Size() - s.RideAlong }
+
+// Reason says why a step is what it is: To lacked the versions Oldest to Newest
+// of its range, which the memories of Fresh held; From was chosen among them by
+// Choice. Commit returned these versions to whoever wrote them.
+type Reason struct {
+	Oldest, Newest mem.Version
+	Fresh          mem.MemorySet
+	Choice         Choice
+}
+
+// Choice is what made the planner prefer a source to the other memories that
+// held the bytes. In this order it looks.
+type Choice uint8
+
+// OnlyCopy: there was no other. ByRoute: its route is cheaper. ByTime: its link
+// is expected to take less time. ByNeighbour: the copy of the bytes before
+// comes from there. ByLoad: its link has less to carry. ByNumber: nothing else
+// told them apart. ByExport: another step of the plan brings the bytes to the
+// host anyway. ByRelay: it is the destination of an earlier step, and nearer.
+const (
+	OnlyCopy Choice = iota
+	ByRoute
+	ByTime
+	ByNeighbour
+	ByLoad
+	ByNumber
+	ByExport
+	ByRelay
+)
+
+// String is a phrase that follows "from m, ".
+func (c Choice) String() string {
+	switch c {
+	case OnlyCopy:
+		return "the only copy"
+	case ByRoute:
+		return "the cheapest route"
+	case ByTime:
+		return "the fastest link"
+	case ByNeighbour:
+		return "like the bytes before"
+	case ByLoad:
+		return "the least loaded link"
+	case ByNumber:
+		return "the first of equals"
+	case ByExport:
+		return "exported once for several"
+	case ByRelay:
+		return "relayed from an earlier step"
+	}
+	return fmt.Sprintf("Choice(%d)", uint8(c))
+}
+
+// group is a run of accesses of one buffer on one memory in ascending order,
+// whose steps are therefore in ascending order too.
+type group struct {
+	buffer mem.BufferID
+	memory mem.MemoryID
+	end    uint64 // of the last access
+	step   int    // the first step
+}
+
+func (d *Plan) reset() {
+	d.Accesses, d.Storage, d.Steps = d.Accesses[:0], d.Storage[:0], d.Steps[:0]
+	d.StepWaits, d.Waits = d.StepWaits[:0], d.Waits[:0]
+	d.arena, d.groups, d.bounds = d.arena[:0], d.groups[:0], d.bounds[:0]
+}
+
+// finish makes the slices that could not be made while their array grew.
+func (d *Plan) finish() {
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		s.Waits = d.arena[s.from:s.to:s.to]
+		d.StepWaits = append(d.StepWaits, i)
+	}
+}
+
+// want notes that storage is missing. Accesses come in groups of one buffer and
+// memory, or are few.
+func (d *Plan) want(w Want) {
+	n := len(d.Storage)
+	if n > 0 && d.Storage[n-1] == w {
+		return
+	}
+	if len(d.Accesses) <= few {
+		for _, have := range d.Storage {
+			if have == w {
+				return
+			}
+		}
+	}
+	d.Storage = append(d.Storage, w)
+}
+
+// open starts a new group where access a does not continue the last.
+func (d *Plan) open(a mem.Access) {
+	if n := len(d.groups); n > 0 {
+		g := &d.groups[n-1]
+		if g.buffer == a.Buffer && g.memory == a.Memory && g.end <= a.Range.Start {
+			g.end = a.Range.End
+			return
+		}
+	}
+	d.groups = append(d.groups, group{a.Buffer, a.Memory, a.Range.End, len(d.Steps)})
+}
+
+// covering returns a step of an earlier group that brings all of r of the
+// buffer to another memory than m, for which ok holds; or -1.
+func (d *Plan) covering(id mem.BufferID, r mem.Range, m mem.MemoryID, ok func(*Step) bool) int {
+	for gi := range len(d.groups) - 1 {
+		g := &d.groups[gi]
+		if g.buffer != id || g.memory == m {
+			continue
+		}
+		lo, hi := g.step, d.groups[gi+1].step
+		for lo < hi { // the last step that starts at or below r.Start
+			if mid := (lo + hi) / 2; d.Steps[mid].Range.Start <= r.Start {
+				lo = mid + 1
+			} else {
+				hi = mid
+			}
+		}
+		if lo--; lo >= g.step && d.Steps[lo].Range.Contains(r) && ok(&d.Steps[lo]) {
+			return lo
+		}
+	}
+	return -1
+}

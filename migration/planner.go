@@ -1,0 +1,321 @@
+// Package migration keeps the memories of a context coherent: it knows which
+// bytes of every buffer are fresh where, and which points on which queues have
+// to be waited for before they may be read, written or copied. Given what a
+// command accesses, it says which bytes have to move first, from where, by
+// which route, and why. It is pure: data in, data out. It knows no device, no
+// queue and no clock, starts no goroutine and reads no bytes.
+//
+// # Assumptions
+//
+//   - One caller at a time. The Planner has no lock: the runtime's context holds
+//     its one planner lock around every call, and from Plan to Commit.
+//   - A point ends only after everything it waits for has ended, also where it
+//     ends badly. So a later writer that waits for the last writer need not wait
+//     for those that the last writer waited for.
+//   - What waits for a failed point as Data fails too.
+//   - Buffers are mostly used whole, on few memories, by few queues.
+//
+// # State, and the invariants it keeps (DESIGN.md, "Coherence")
+//
+// A buffer has one map from its bytes to content: Version, Valid (the memories
+// that hold that version) and, where the command that wrote it failed, poison.
+// For every memory where it lives it has a second map, from bytes to hazards:
+// the point that last wrote there and the points that have read since. The
+// content of a byte goes
+//
+//	never written (Version 0, Valid empty)
+//	  -> fresh       a command writes on m: Version rises, Valid = {m}
+//	fresh -> fresh   a step copies into m: Valid gains m, bound to the step's point
+//	fresh -> fresh   that step fails: Valid loses m, if it is still what was copied
+//	fresh -> poison  the command that wrote it fails: Valid = {}, the cause is kept
+//	poison -> fresh  a command writes
+//
+// Validity is thus a promise that a point keeps: whoever reads on m waits for
+// m's last writer as Data. Hazards are per memory: a write on one memory never
+// waits for readers on another, since they read other bytes.
+//
+// # One command
+//
+//	Plan        what is missing: storage, steps, waits; changes nothing
+//	Stored      for each Want, once its storage exists
+//	CommitStep  for each step, in order, once a queue has accepted it
+//	Commit      once the command itself is accepted
+//
+// Stopping between two of these is no error and needs no undoing: storage that
+// exists exists, and a step that was accepted makes a good copy.
+//
+// Points that have been reached are retired as they are touched, and a few more
+// by every commit, so that state is bounded by how the bytes are cut up and by
+// the points outstanding. A writer's point stays until it is known to have
+// succeeded, or its failure was told to Fail.
+package migration
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"godwit/mem"
+	"godwit/mem/rangemap"
+)
+
+// Options tune a Planner. The zero value is the default.
+type Options struct {
+	// Gap lets one copy run on over bytes nobody asked for, where two copies
+	// over the same link would have to stop and start again and the bytes
+	// between take less than the link's latency. They are counted apart
+	// (Step.RideAlong). It needs links whose latency and bandwidth are known.
+	Gap bool
+}
+
+// Planner is the coherence state of one context's buffers. See the package
+// comment for what it assumes of its caller; it is not safe for concurrent use.
+type Planner struct {
+	topo    *mem.Topology // immutable
+	opts    Options       // immutable
+	buffers []*buffer     // by index; an unused slot holds a buffer that is not live
+	free    []uint32      // unused slots
+	version mem.Version   // the last one given out
+	edits   uint64        // counts what makes older plans void
+	loads   []uint64      // bytes planned over each link, from*n+to
+	stats   Stats
+
+	stepWaits, commandWaits waitIndex // scratch of Plan
+}
+
+// buffer is a root buffer: what its bytes are worth, and where.
+type buffer struct {
+	generation uint32
+	live       bool
+	content    rangemap.Map[content]
+	stores     []store // sorted by memory; where the buffer has, or had, storage
+}
+
+// content is what a byte is worth. Valid is empty where version is 0, and where
+// poison is not nil.
+type content struct {
+	version mem.Version
+	valid   mem.MemorySet
+	poison  *Poison
+}
+
+// Poison says which command's failure took the content, and with what error.
+type Poison struct {
+	Version mem.Version // the version that was lost
+	Point   mem.Point   // where it failed
+	Cause   error
+}
+
+// New returns a planner with no buffers over the memories of topo, which must
+// not change any more. Memories that share a store (Topology.Store) are one to
+// it: all that it hands out names the store.
+func New(topo *mem.Topology, opts Options) *Planner {
+	n := topo.Len()
+	return &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n)}
+}
+
+// Create adds a buffer of size bytes that were never written and are stored
+// nowhere. It fails with mem.ErrInvalidSize where size is zero.
+func (p *Planner) Create(size uint64) (mem.BufferID, error) {
+	return p.CreateWith(size, mem.MemorySet{})
+}
+
+// CreateWith adds a buffer whose content exists, stored and fresh, in the
+// memories of valid, before its first command; an empty set is Create. It fails
+// with mem.ErrInvalidSize where size is zero and with mem.ErrInvalidValue where
+// valid names a memory that the topology does not have.
+func (p *Planner) CreateWith(size uint64, valid mem.MemorySet) (mem.BufferID, error) {
+	if size == 0 {
+		return 0, fmt.Errorf("buffer of size 0: a buffer holds at least one byte: %w", mem.ErrInvalidSize)
+	}
+	var stores mem.MemorySet
+	for m := range valid.All() {
+		s, err := p.store(m)
+		if err != nil {
+			return 0, err
+		}
+		stores = stores.With(s)
+	}
+	b, index, err := p.slot()
+	if err != nil {
+		return 0, err
+	}
+	c := content{valid: stores}
+	if !stores.Empty() {
+		p.version++
+		c.version = p.version
+	}
+	b.live = true
+	b.content = rangemap.Make(size, c)
+	for m := range stores.All() {
+		b.ensure(m).stored = true
+	}
+	p.stats.Buffers++
+	return mem.BufferID(b.generation)<<32 | mem.BufferID(index), nil
+}
+
+// slot returns an unused buffer with a fresh generation, and its index.
+func (p *Planner) slot() (*buffer, uint32, error) {
+	if n := len(p.free); n > 0 {
+		index := p.free[n-1]
+		p.free = p.free[:n-1]
+		b := p.buffers[index]
+		b.generation++
+		return b, index, nil
+	}
+	if uint64(len(p.buffers)) > math.MaxUint32 {
+		return nil, 0, fmt.Errorf("more than %d buffers in one context: %w", uint64(math.MaxUint32), mem.ErrNoHostMemory)
+	}
+	b := &buffer{generation: 1}
+	p.buffers = append(p.buffers, b)
+	return b, uint32(len(p.buffers) - 1), nil
+}
+
+// Release forgets a buffer; its ID is never valid again. What has to end before
+// its blocks may be freed is what Points says beforehand. It fails with
+// mem.ErrInvalidBuffer where there is no such buffer.
+func (p *Planner) Release(id mem.BufferID) error {
+	b, err := p.buffer(id)
+	if err != nil {
+		return err
+	}
+	b.live = false
+	b.content = rangemap.Map[content]{}
+	clear(b.stores)
+	b.stores = b.stores[:0]
+	if b.generation < math.MaxUint32 { // else the slot has had all its names
+		p.free = append(p.free, uint32(id))
+	}
+	p.stats.Buffers--
+	p.edits++
+	return nil
+}
+
+// Stored says that storage for the whole buffer exists on a memory. It fails
+// with mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such
+// buffer or memory.
+func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID) error {
+	b, m, err := p.place(id, m)
+	if err != nil {
+		return err
+	}
+	b.ensure(m).stored = true
+	return nil
+}
+
+// Unstored says that the buffer's storage on a memory is given up; the caller
+// frees the block after Points. It fails with mem.ErrInvalidOperation, and
+// changes nothing, where content is valid nowhere else; and like Stored.
+func (p *Planner) Unstored(id mem.BufferID, m mem.MemoryID) error {
+	b, m, err := p.place(id, m)
+	if err != nil {
+		return err
+	}
+	only := mem.SetOf(m)
+	for r, c := range b.content.All() {
+		if c.valid == only {
+			return fmt.Errorf("%s on %s: bytes %v of version %d are nowhere else: %w",
+				bufferName(id), p.topo.Name(m), r, c.version, mem.ErrInvalidOperation)
+		}
+	}
+	b.content.Update(mem.Range{End: b.content.Size()}, func(_ mem.Range, c content) content {
+		c.valid = c.valid.Without(m)
+		return c
+	})
+	if i, ok := b.find(m); ok {
+		b.stores = slices.Delete(b.stores, i, i+1)
+	}
+	p.edits++
+	return nil
+}
+
+// Points appends the points, not yet reached, that use the buffer's storage on
+// a memory: its block may be freed after them. Unknown buffers and memories
+// have none.
+func (p *Planner) Points(dst []mem.Point, id mem.BufferID, m mem.MemoryID) []mem.Point {
+	b, m, err := p.place(id, m)
+	if err != nil {
+		return dst
+	}
+	i, ok := b.find(m)
+	if !ok {
+		return dst
+	}
+	s := &b.stores[i]
+	var waits []mem.Wait
+	p.stepWaits.reset()
+	for c := s.hazards.Seek(0); c.OK(); c.Next() {
+		waits = s.order(waits, 0, c.Value(), &p.stepWaits)
+	}
+	for _, w := range waits {
+		dst = append(dst, w.Point)
+	}
+	return dst
+}
+
+// buffer returns the live buffer of that name.
+func (p *Planner) buffer(id mem.BufferID) (*buffer, error) {
+	if i := uint32(id); int64(i) < int64(len(p.buffers)) {
+		if b := p.buffers[i]; b.live && b.generation == uint32(id>>32) {
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: released, or never created in this context: %w", bufferName(id), mem.ErrInvalidBuffer)
+}
+
+// store returns the store of a memory that must exist.
+func (p *Planner) store(m mem.MemoryID) (mem.MemoryID, error) {
+	if int(m) >= p.topo.Len() {
+		return 0, fmt.Errorf("memory %d: this topology has memories 0 to %d: %w", m, p.topo.Len()-1, mem.ErrInvalidValue)
+	}
+	return p.topo.Store(m), nil
+}
+
+// place is buffer and store at once.
+func (p *Planner) place(id mem.BufferID, m mem.MemoryID) (*buffer, mem.MemoryID, error) {
+	b, err := p.buffer(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	m, err = p.store(m)
+	return b, m, err
+}
+
+// find returns where the store of memory m is, or belongs.
+func (b *buffer) find(m mem.MemoryID) (int, bool) {
+	if len(b.stores) > 8 {
+		return slices.BinarySearchFunc(b.stores, m, func(s store, m mem.MemoryID) int { return int(s.memory) - int(m) })
+	}
+	for i := range b.stores {
+		if at := b.stores[i].memory; at >= m {
+			return i, at == m
+		}
+	}
+	return len(b.stores), false
+}
+
+// at returns the store of memory m, or nil. Adding a store moves the others.
+func (b *buffer) at(m mem.MemoryID) *store {
+	if i, ok := b.find(m); ok {
+		return &b.stores[i]
+	}
+	return nil
+}
+
+// ensure is at, adding the store where there is none.
+func (b *buffer) ensure(m mem.MemoryID) *store {
+	i, ok := b.find(m)
+	if !ok {
+		b.stores = slices.Insert(b.stores, i, store{memory: m, hazards: rangemap.Make(b.content.Size(), hazard{})})
+	}
+	return &b.stores[i]
+}
+
+// bufferName is how errors name a buffer: its index and, from the second use
+// of the index on, its generation.
+func bufferName(id mem.BufferID) string {
+	if g := uint32(id >> 32); g != 1 {
+		return fmt.Sprintf("buffer %d.%d", uint32(id), g)
+	}
+	return fmt.Sprintf("buffer %d", uint32(id))
+}

@@ -1,0 +1,251 @@
+package migration
+
+import (
+	"fmt"
+
+	"godwit/mem"
+)
+
+// Plan fills dst with what has to happen before a command with these accesses
+// may run. It changes no coherence state: a plan that is not committed never
+// was. Accesses may name several buffers and memories, and may overlap.
+//
+// It fails, with dst empty, with mem.ErrInvalidBuffer where a buffer was
+// released or never created, mem.ErrInvalidValue where a range, mode or memory
+// is none, mem.ErrInvalidOperation where the same bytes would be written on two
+// memories, and mem.ErrPoisoned, with the cause in its chain, where bytes to be
+// read were lost by a command that failed. Bytes that were never written are
+// read as they are: nothing is copied.
+func (p *Planner) Plan(dst *Plan, accs []mem.Access) error {
+	dst.reset()
+	p.commandWaits.reset()
+	err := p.accept(dst, accs)
+	for i := 0; i < len(dst.Accesses) && err == nil; i++ {
+		err = p.access(dst, dst.Accesses[i])
+	}
+	for i := range dst.Steps { // loads were changed for choose's sake only
+		p.load(&dst.Steps[i], -dst.Steps[i].Range.Size())
+	}
+	if err != nil {
+		dst.reset()
+		return err
+	}
+	if len(dst.groups) > 1 {
+		p.shareExports(dst)
+	}
+	dst.finish()
+	dst.edits = p.edits
+	return nil
+}
+
+// access plans one access: its storage, the steps that bring what it reads and
+// its memory lacks, and the waits for who used the rest.
+func (p *Planner) access(dst *Plan, a mem.Access) error {
+	b := p.buffers[uint32(a.Buffer)]
+	s := b.at(a.Memory)
+	if s == nil || !s.stored {
+		dst.want(Want{a.Buffer, a.Memory})
+	}
+	dst.open(a)
+	var stale run
+	for c := b.content.Seek(a.Range.Start); c.OK() && c.Range().Start < a.Range.End; c.Next() {
+		v, r := c.Value(), c.Range().Intersect(a.Range)
+		if a.Mode.Reads() {
+			if v.poison != nil {
+				return fmt.Errorf("%s: bytes %v hold version %d, lost when %v failed: %w: %w",
+					bufferName(a.Buffer), r, v.version, v.poison.Point, mem.ErrPoisoned, v.poison.Cause)
+			}
+			if !v.valid.Empty() && !v.valid.Has(a.Memory) {
+				if !stale.extend(r, v) {
+					p.bring(dst, b, a, stale)
+					stale = run{r, v.valid, v.version, v.version}
+				}
+				continue
+			}
+		}
+		if !stale.r.Empty() {
+			p.bring(dst, b, a, stale)
+			stale = run{}
+		}
+		if s != nil {
+			p.wait(dst, s, r, a.Mode, v.valid.Has(a.Memory))
+		}
+	}
+	if !stale.r.Empty() {
+		p.bring(dst, b, a, stale)
+	}
+	return nil
+}
+
+// wait adds the command's waits for bytes that need not come. What failed on
+// bytes that are worth nothing here (fresh is false) is nothing to the command.
+func (p *Planner) wait(dst *Plan, s *store, r mem.Range, mode mem.Mode, fresh bool) {
+	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
+		h := c.Value()
+		switch {
+		case mode == mem.Write || !fresh:
+			dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
+		case mode == mem.ReadWrite:
+			dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
+			dst.Waits = s.readers(dst.Waits, 0, h, &p.commandWaits)
+		default:
+			dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
+		}
+	}
+}
+
+// run is a stretch of bytes that a memory lacks and the same memories hold.
+type run struct {
+	r              mem.Range
+	valid          mem.MemorySet
+	oldest, newest mem.Version
+}
+
+// extend adds the bytes r right behind the run, where they are held alike.
+func (s *run) extend(r mem.Range, v content) bool {
+	if s.r.End != r.Start || s.r.Empty() || s.valid != v.valid {
+		return false
+	}
+	s.r.End = r.End
+	s.oldest, s.newest = min(s.oldest, v.version), max(s.newest, v.version)
+	return true
+}
+
+// bring plans the steps of a run to where a is: one source, and as many steps
+// as there are different waits, so that no byte waits for another's sake.
+func (p *Planner) bring(dst *Plan, b *buffer, a mem.Access, stale run) {
+	if stale.r.Empty() {
+		return
+	}
+	src := p.choose(dst, a, stale)
+	st := Step{
+		Buffer: a.Buffer, From: src.from, To: a.Memory, Route: p.topo.Link(src.from, a.Memory).Route,
+		After: src.after, Export: -1,
+		Reason: Reason{stale.oldest, stale.newest, stale.valid, src.choice},
+	}
+	from, to := b.at(src.from), b.at(a.Memory)
+	for off := stale.r.Start; off < stale.r.End; off = st.Range.End {
+		st.Range = mem.Range{Start: off, End: stale.r.End}
+		st.from = len(dst.arena)
+		p.gate(dst, &st, from, to)
+		st.to = len(dst.arena)
+		p.load(&st, st.Range.Size())
+		if p.opts.Gap {
+			p.bridge(dst, b, &st)
+		}
+		if !dst.lengthen(&st) {
+			dst.Steps = append(dst.Steps, st)
+		}
+	}
+}
+
+// gate appends the waits of the bytes at the start of st.Range, and ends the
+// range where other waits begin.
+func (p *Planner) gate(dst *Plan, st *Step, from, to *store) {
+	p.stepWaits.reset()
+	base := len(dst.arena)
+	if st.After < 0 { // a relayed step waits for the one before instead
+		c := from.hazards.Seek(st.Range.Start)
+		dst.arena = from.data(dst.arena, base, c.Value(), &p.stepWaits)
+		st.Range.End = min(st.Range.End, c.Range().End)
+	}
+	if to != nil {
+		c := to.hazards.Seek(st.Range.Start)
+		dst.arena = to.order(dst.arena, base, c.Value(), &p.stepWaits)
+		st.Range.End = min(st.Range.End, c.Range().End)
+	}
+}
+
+// lengthen lets the last step carry the bytes of st too, where st goes on right
+// behind it, the same way and after the same waits.
+func (d *Plan) lengthen(st *Step) bool {
+	n := len(d.Steps)
+	if n == d.groups[len(d.groups)-1].step { // none in this group
+		return false
+	}
+	last := &d.Steps[n-1]
+	if last.Range.End != st.Range.Start || !d.alike(last, st) {
+		return false
+	}
+	last.Range.End = st.Range.End
+	r := &last.Reason
+	r.Oldest, r.Newest = min(r.Oldest, st.Reason.Oldest), max(r.Newest, st.Reason.Newest)
+	r.Fresh = r.Fresh.Intersect(st.Reason.Fresh)
+	d.arena = d.arena[:st.from]
+	return true
+}
+
+// alike reports whether two steps differ in nothing but the range.
+func (d *Plan) alike(a, b *Step) bool {
+	if a.Buffer != b.Buffer || a.From != b.From || a.To != b.To || a.After != b.After || a.to-a.from != b.to-b.from {
+		return false
+	}
+	for i := range a.to - a.from {
+		if d.arena[a.from+i] != d.arena[b.from+i] {
+			return false
+		}
+	}
+	return true
+}
+
+// bridge lets the last step run on up to the start of st, where the bytes
+// between are good at the source, wait for nothing else, and take less than the
+// link's latency.
+func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
+	n := len(dst.Steps)
+	if n == dst.groups[len(dst.groups)-1].step {
+		return
+	}
+	last := &dst.Steps[n-1]
+	gap := mem.Range{Start: last.Range.End, End: st.Range.Start}
+	if gap.Empty() || !dst.alike(last, st) || !p.worthwhile(last, gap.Size()) {
+		return
+	}
+	for c := b.content.Seek(gap.Start); c.OK() && c.Range().Start < gap.End; c.Next() {
+		if !c.Value().valid.Has(st.From) {
+			return
+		}
+	}
+	probe, from, to := *st, b.at(st.From), b.at(st.To)
+	for off := gap.Start; off < gap.End; off = probe.Range.End {
+		probe.Range = mem.Range{Start: off, End: gap.End}
+		probe.from = len(dst.arena)
+		p.gate(dst, &probe, from, to)
+		probe.to = len(dst.arena)
+		same := dst.alike(last, &probe)
+		dst.arena = dst.arena[:probe.from]
+		if !same {
+			return
+		}
+	}
+	last.Range.End = gap.End
+	last.RideAlong += gap.Size()
+	p.load(&Step{From: last.From, To: last.To, Range: gap}, gap.Size())
+}
+
+// shareExports lets steps that take the same bytes through the host name the
+// first of them.
+func (p *Planner) shareExports(dst *Plan) {
+	gi := 0
+	for i := range dst.Steps {
+		for gi+1 < len(dst.groups) && dst.groups[gi+1].step <= i {
+			gi++
+		}
+		st := &dst.Steps[i]
+		if p.legs(st.From, st.To) != 2 || st.After >= 0 {
+			continue
+		}
+		all := dst.groups
+		dst.groups = all[:gi+1]
+		first := dst.covering(st.Buffer, st.Range, st.To, func(e *Step) bool {
+			return e.From == st.From && e.Range == st.Range && e.After < 0 && p.legs(e.From, e.To) == 2
+		})
+		dst.groups = all
+		if first >= 0 {
+			st.Export = first
+			if e := dst.Steps[first].Export; e >= 0 {
+				st.Export = e
+			}
+		}
+	}
+}

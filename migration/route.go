@@ -1,0 +1,176 @@
+package migration
+
+import (
+	"math/bits"
+
+	"godwit/mem"
+)
+
+// source is where a run comes from.
+type source struct {
+	from   mem.MemoryID
+	after  int // an earlier step of the plan that brings it there, or -1
+	choice Choice
+}
+
+// choose picks the memory that a run is copied from: by the cheaper route (peer,
+// then one leg from or to the host, then two through it), then by the expected
+// time where both links' are known, then the one that the bytes right before
+// come from, then by the bytes already planned over the link, then by number.
+// The same calls make the same choices. Bytes that several memories need go
+// through the host once, and from one that gets them to a peer of it directly.
+func (p *Planner) choose(dst *Plan, a mem.Access, stale run) source {
+	best, _ := stale.valid.First()
+	if stale.valid != mem.SetOf(best) {
+		before := dst.sourceBefore(a, stale.r.Start)
+		for m := range stale.valid.All() {
+			if m != best && p.compare(m, best, a.Memory, stale.r.Size(), before) > 0 {
+				best = m
+			}
+		}
+		src := source{best, -1, OnlyCopy}
+		for m := range stale.valid.All() {
+			if m != best {
+				by := p.compare(best, m, a.Memory, stale.r.Size(), before)
+				src.choice = max(src.choice, Choice(max(by, -by)))
+			}
+		}
+		return p.share(dst, a, stale, src)
+	}
+	return p.share(dst, a, stale, source{best, -1, OnlyCopy})
+}
+
+// compare is above zero where x is the better source for m, below where y is;
+// its size is the Choice that tells them apart.
+func (p *Planner) compare(x, y, m mem.MemoryID, size uint64, before int) int {
+	sign := func(less, more bool, by Choice) int {
+		switch {
+		case less:
+			return int(by)
+		case more:
+			return -int(by)
+		}
+		return 0
+	}
+	if rx, ry := p.rank(x, m), p.rank(y, m); rx != ry {
+		return sign(rx < ry, true, ByRoute)
+	}
+	tx, okx := p.time(x, m, size)
+	ty, oky := p.time(y, m, size)
+	if okx && oky && tx != ty {
+		return sign(tx < ty, true, ByTime)
+	}
+	if before == int(x) || before == int(y) {
+		return sign(before == int(x), true, ByNeighbour)
+	}
+	if lx, ly := p.carried(x, m), p.carried(y, m); lx != ly {
+		return sign(lx < ly, true, ByLoad)
+	}
+	return sign(x < y, true, ByNumber)
+}
+
+// sourceBefore is where the bytes right before off come from, or -1.
+func (d *Plan) sourceBefore(a mem.Access, off uint64) int {
+	if n := len(d.Steps); n > d.groups[len(d.groups)-1].step && d.Steps[n-1].Range.End == off && d.Steps[n-1].To == a.Memory {
+		return int(d.Steps[n-1].From)
+	}
+	return -1
+}
+
+// share looks whether an earlier step for another memory makes the run cheaper
+// than src does, which would take two legs.
+func (p *Planner) share(dst *Plan, a mem.Access, stale run, src source) source {
+	if len(dst.groups) < 2 || p.legs(src.from, a.Memory) != 2 {
+		return src
+	}
+	relay := dst.covering(a.Buffer, stale.r, a.Memory, func(e *Step) bool {
+		return p.legs(e.To, a.Memory) == 1
+	})
+	if relay >= 0 {
+		return source{dst.Steps[relay].To, relay, ByRelay}
+	}
+	export := dst.covering(a.Buffer, stale.r, a.Memory, func(e *Step) bool {
+		return e.After < 0 && stale.valid.Has(e.From) && p.legs(e.From, e.To) == 2
+	})
+	if export >= 0 && dst.Steps[export].From != src.from {
+		return source{dst.Steps[export].From, -1, ByExport}
+	}
+	return src
+}
+
+// rank orders routes by cost.
+func (p *Planner) rank(from, to mem.MemoryID) int {
+	switch {
+	case p.topo.Link(from, to).Route == mem.RoutePeer:
+		return 1
+	case from == mem.Host || to == mem.Host:
+		return 2
+	}
+	return 3
+}
+
+// legs is how many transfers a copy takes: 2 through the host's staging memory.
+func (p *Planner) legs(from, to mem.MemoryID) int {
+	if p.rank(from, to) == 3 {
+		return 2
+	}
+	return 1
+}
+
+// time is how long a copy is expected to take, in seconds, where that is known.
+// Of a route through the host without figures of its own, the slower leg's
+// bandwidth and both latencies count: the legs overlap.
+func (p *Planner) time(from, to mem.MemoryID, size uint64) (float64, bool) {
+	l := p.link(from, to)
+	if l.Bandwidth == 0 {
+		return 0, false
+	}
+	return l.Latency.Seconds() + float64(size)/float64(l.Bandwidth), true
+}
+
+func (p *Planner) link(from, to mem.MemoryID) mem.Link {
+	l := p.topo.Link(from, to)
+	if l.Bandwidth == 0 && p.legs(from, to) == 2 {
+		out, in := p.topo.Link(from, mem.Host), p.topo.Link(mem.Host, to)
+		l.Bandwidth = min(out.Bandwidth, in.Bandwidth)
+		l.Latency = out.Latency + in.Latency
+	}
+	return l
+}
+
+// worthwhile reports whether gap bytes take the link of st less than starting
+// another copy does.
+func (p *Planner) worthwhile(st *Step, gap uint64) bool {
+	l := p.link(st.From, st.To)
+	if l.Latency <= 0 || l.Bandwidth == 0 {
+		return false
+	}
+	hi, lo := bits.Mul64(uint64(l.Latency), l.Bandwidth)
+	if hi >= 1e9 {
+		return true
+	}
+	limit, _ := bits.Div64(hi, lo, 1e9) // latency is in nanoseconds
+	return gap < limit
+}
+
+// carried is what has been planned over the way from one memory to another: of
+// two legs, over the busier.
+func (p *Planner) carried(from, to mem.MemoryID) uint64 {
+	n := p.topo.Len()
+	if p.legs(from, to) == 2 {
+		return max(p.loads[int(from)*n], p.loads[int(to)])
+	}
+	return p.loads[int(from)*n+int(to)]
+}
+
+// load adds bytes to the links that a step goes over. The sum may wrap: bytes
+// may be the negative of what was added.
+func (p *Planner) load(st *Step, bytes uint64) {
+	n := p.topo.Len()
+	if p.legs(st.From, st.To) == 2 {
+		p.loads[int(st.From)*n] += bytes
+		p.loads[int(st.To)] += bytes
+		return
+	}
+	p.loads[int(st.From)*n+int(st.To)] += bytes
+}

@@ -1,0 +1,158 @@
+package migration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"godwit/mem"
+)
+
+// Stats are a planner's figures since it was made, counts unless said.
+type Stats struct {
+	Buffers    int    // alive now
+	Commands   uint64 // committed
+	Steps      uint64 // committed
+	BytesMoved uint64 // arriving through steps because a command needed them, each once whatever the hops
+	RideAlong  uint64 // bytes that came along though nobody needed them (Options.Gap)
+}
+
+// Stats returns the figures.
+func (p *Planner) Stats() Stats { return p.stats }
+
+// Version is the last version given out.
+func (p *Planner) Version() mem.Version { return p.version }
+
+// Segment is a row of a buffer's table: bytes that are worth the same.
+type Segment struct {
+	Range   mem.Range
+	Version mem.Version   // 0: never written
+	Valid   mem.MemorySet // where that version is
+	Pending mem.MemorySet // of Valid: where (a part of) it is still being written or copied
+	Poison  *Poison       // not nil: the content was lost; do not change it
+}
+
+// Segments returns a buffer's table, in ascending order. It fails with
+// mem.ErrInvalidBuffer where there is no such buffer.
+func (p *Planner) Segments(id mem.BufferID) ([]Segment, error) {
+	b, err := p.buffer(id)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Segment, 0, b.content.Len())
+	for r, c := range b.content.All() {
+		s := Segment{Range: r, Version: c.version, Valid: c.valid, Poison: c.poison}
+		for m := range c.valid.All() {
+			if b.at(m).pending(r) {
+				s.Pending = s.Pending.With(m)
+			}
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// pending reports whether a writer of r has not succeeded yet.
+func (s *store) pending(r mem.Range) bool {
+	if s == nil {
+		return false
+	}
+	found := false
+	s.hazards.Overlap(r, func(_ mem.Range, h hazard) bool {
+		found = !h.writer.Succeeded()
+		return !found
+	})
+	return found
+}
+
+// Hazard is a row of a store's table: who has to be waited for.
+type Hazard struct {
+	Range   mem.Range
+	Writer  mem.Point   // zero where there is none
+	Step    bool        // the writer is a step
+	Readers []mem.Point // since the writer
+}
+
+// Hazards returns the points that use a buffer's bytes on a memory and have not
+// been retired, in ascending order of the bytes. It fails with
+// mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such buffer or
+// memory; a memory where the buffer never was has no rows.
+func (p *Planner) Hazards(id mem.BufferID, m mem.MemoryID) ([]Hazard, error) {
+	b, m, err := p.place(id, m)
+	if err != nil {
+		return nil, err
+	}
+	s := b.at(m)
+	if s == nil {
+		return nil, nil
+	}
+	var out []Hazard
+	for r, h := range s.hazards.All() {
+		row := Hazard{Range: r, Writer: h.writer, Step: h.step}
+		for _, p := range h.readers {
+			if !p.IsZero() {
+				row.Readers = append(row.Readers, p)
+			}
+		}
+		for i := h.more; i != 0; i = s.spill.cells[i].next {
+			row.Readers = append(row.Readers, s.spill.cells[i].point)
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+// Stores returns the memories where a buffer has storage; the empty set where
+// there is no such buffer.
+func (p *Planner) Stores(id mem.BufferID) mem.MemorySet {
+	var out mem.MemorySet
+	if b, err := p.buffer(id); err == nil {
+		for i := range b.stores {
+			if b.stores[i].stored {
+				out = out.With(b.stores[i].memory)
+			}
+		}
+	}
+	return out
+}
+
+// Retire forgets every point of every buffer that has been reached. Commits do
+// so little by little; this is for a context that falls idle.
+func (p *Planner) Retire() {
+	for _, b := range p.buffers {
+		for i := range b.stores {
+			s := &b.stores[i]
+			s.hazards.Update(mem.Range{End: s.hazards.Size()}, func(_ mem.Range, h hazard) hazard { return s.retire(h) })
+		}
+	}
+}
+
+// Explain says in one sentence why a step of a plan is what it is.
+func (p *Planner) Explain(s *Step) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s lacks %s of %v", p.topo.Name(s.To), s.Reason.versions(), s.Range)
+	if s.RideAlong > 0 {
+		fmt.Fprintf(&b, " (%d of its bytes ride along)", s.RideAlong)
+	}
+	fmt.Fprintf(&b, ", fresh on %s; from %s by %s: %s", p.names(s.Reason.Fresh), p.topo.Name(s.From), s.Route, s.Reason.Choice)
+	return b.String()
+}
+
+func (r Reason) versions() string {
+	if r.Oldest == r.Newest {
+		return fmt.Sprintf("version %d", r.Newest)
+	}
+	return fmt.Sprintf("versions %d to %d", r.Oldest, r.Newest)
+}
+
+// names lists the memories of a set.
+func (p *Planner) names(s mem.MemorySet) string {
+	if s.Empty() {
+		return "none"
+	}
+	var names []string
+	for _, m := range slices.Collect(s.All()) {
+		names = append(names, p.topo.Name(m))
+	}
+	return strings.Join(names, " and ")
+}
