@@ -1,0 +1,159 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"godwit/bufalloc"
+)
+
+// Options say how Measure works. The zero value searches the smallest region,
+// takes no times and uses all cores.
+type Options struct {
+	Region   uint64 // bytes; 0 searches the smallest that works for each strategy
+	Repeats  int    // for times; 0 takes none
+	Workers  int    // 0: as many as there are cores
+	Progress func() // called once for every stream and strategy done, from many goroutines
+}
+
+// Result is what one strategy makes of one stream. Sizes in bytes.
+type Result struct {
+	Trace        string  `json:"trace"`
+	Strategy     string  `json:"strategy"`
+	Align        uint64  `json:"align"`
+	Ops          int     `json:"ops"`
+	PeakLive     uint64  `json:"peak_live"`  // sizes rounded up to Align
+	Region       uint64  `json:"region"`     // the region replayed through; 0 where none works
+	MinRegion    uint64  `json:"min_region"` // 0 where none works, or none was searched
+	Overhead     float64 `json:"overhead"`   // MinRegion / PeakLive, else 0
+	Probes       int     `json:"probes,omitempty"`
+	Exhaustive   bool    `json:"exhaustive"`              // every smaller size of the grid fails
+	FailingAbove uint64  `json:"failing_above,omitempty"` // a larger region that fails nevertheless
+	Run
+	*Times
+}
+
+// Measure runs every stream through every strategy: searches and replays on
+// all cores, and then the times one after the other, so that they do not
+// disturb each other. Results are ordered by stream and then by strategy. It
+// stops early with ctx's error when ctx ends.
+func Measure(ctx context.Context, streams []*Stream, strategies []bufalloc.Strategy, o Options) ([]Result, error) {
+	results := make([]Result, len(streams)*len(strategies))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers(o.Workers))
+	for i := range results {
+		st, s := streams[i/len(strategies)], strategies[i%len(strategies)]
+		g.Go(func() (err error) {
+			results[i], err = measureOne(gctx, st, s, o)
+			if o.Progress != nil && err == nil {
+				o.Progress()
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if o.Repeats == 0 {
+		return results, nil
+	}
+	for i := range results {
+		r := &results[i]
+		if r.Region == 0 {
+			continue
+		}
+		t, err := Time(ctx, streams[i/len(strategies)], strategies[i%len(strategies)], r.Region, o.Repeats)
+		if err != nil {
+			return nil, err
+		}
+		r.Times = &t
+	}
+	return results, nil
+}
+
+func workers(n int) int {
+	if n > 0 {
+		return n
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+func measureOne(ctx context.Context, st *Stream, s bufalloc.Strategy, o Options) (Result, error) {
+	res := Result{Trace: st.Name, Strategy: s.String(), Align: st.Align, Ops: len(st.Ops),
+		PeakLive: st.PeakLive, Region: o.Region}
+	if o.Region == 0 {
+		m, err := MinRegion(ctx, st, s)
+		if err != nil {
+			return res, err
+		}
+		res.Region, res.MinRegion, res.Probes = m.Region, m.Region, m.Probes
+		res.Exhaustive, res.FailingAbove = m.Exhaustive, m.FailingAbove
+		res.Overhead = float64(m.Region) / float64(st.PeakLive)
+		if m.Region == 0 {
+			res.FirstFailure = -1
+			return res, nil
+		}
+	}
+	run, err := Replay(ctx, st, s, res.Region)
+	res.Run = run
+	if err == nil && o.Region == 0 && run.Failures > 0 {
+		err = fmt.Errorf("%s, %v: %d failures in the region of %d bytes that had worked", st.Name, s, run.Failures, res.Region)
+	}
+	return res, err
+}
+
+// Mean sums up one strategy over several streams.
+type Mean struct {
+	Strategy    string  `json:"strategy"`
+	Traces      int     `json:"traces"`       // streams with an overhead
+	NeverFits   int     `json:"never_fits"`   // streams without one
+	Overhead    float64 `json:"overhead"`     // geometric mean; 0 for none
+	OverheadMax float64 `json:"overhead_max"` // the worst
+	NSPerOp     float64 `json:"ns_per_op"`    // geometric mean; 0 where no times were taken
+	Failures    int     `json:"failures"`     // sum
+}
+
+// Means sums results up by strategy, in order of first appearance.
+func Means(results []Result) []Mean {
+	var out []Mean
+	at := make(map[string]int)
+	type logs struct {
+		overhead, ns float64
+		timed        int
+	}
+	var sums []logs
+	for _, r := range results {
+		i, ok := at[r.Strategy]
+		if !ok {
+			i = len(out)
+			at[r.Strategy] = i
+			out, sums = append(out, Mean{Strategy: r.Strategy}), append(sums, logs{})
+		}
+		m, s := &out[i], &sums[i]
+		m.Failures += r.Failures
+		if r.Overhead > 0 {
+			m.Traces++
+			m.OverheadMax = max(m.OverheadMax, r.Overhead)
+			s.overhead += math.Log(r.Overhead)
+		} else if r.Region == 0 {
+			m.NeverFits++
+		}
+		if r.Times != nil && r.NSPerOp > 0 {
+			s.ns += math.Log(r.NSPerOp)
+			s.timed++
+		}
+	}
+	for i, s := range sums {
+		if out[i].Traces > 0 {
+			out[i].Overhead = math.Exp(s.overhead / float64(out[i].Traces))
+		}
+		if s.timed > 0 {
+			out[i].NSPerOp = math.Exp(s.ns / float64(s.timed))
+		}
+	}
+	return out
+}

@@ -1,0 +1,187 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+
+	"godwit/bufalloc"
+	"godwit/mem"
+)
+
+// The smallest region is searched on a grid: sizes from the peak of live bytes
+// upward, each at most 0.1 % larger than the one before (or one alignment unit,
+// where that is more), to a thousand times the peak.
+//
+// Bisection alone would be wrong. A strategy that fails in one region may pass
+// in a smaller one, because the size changes where it places chunks (GoodFit
+// and Fit place by distance from the ends; buddies by powers of two). So the
+// search has two parts. Doubling steps and then bisection find some size that
+// works, and one just below that fails: an upper bound, from a few dozen
+// replays. Then every grid size below it that has not been tried is tried, from
+// the smallest, and the first that works is the answer. Replays that fail do so
+// early, so this costs little; where it would take more than scanBudget
+// operations it is left out, and MinResult.Exhaustive says so.
+
+// MinResult is the outcome of MinRegion. Sizes in bytes.
+type MinResult struct {
+	Region       uint64 // the smallest size that works; 0 where none was found
+	FailingAbove uint64 // the largest size beyond Region seen to fail; 0 where none did
+	Probes       int    // replays done
+	Exhaustive   bool   // every smaller size of the grid was tried and fails
+}
+
+// maxOverhead bounds the grid, as a multiple of the peak of live bytes.
+const maxOverhead = 1024
+
+// scanBudget bounds the operations replayed by the search's second part.
+const scanBudget = 400_000_000
+
+// grid is the sizes that are tried, made as far as needed.
+type grid struct {
+	align uint64
+	sizes []uint64
+}
+
+func newGrid(st *Stream) *grid { return &grid{st.Align, []uint64{st.PeakLive}} }
+
+// at is the k-th size.
+func (g *grid) at(k int) uint64 {
+	for len(g.sizes) <= k {
+		last := g.sizes[len(g.sizes)-1]
+		step := last / 1000 &^ (g.align - 1)
+		g.sizes = append(g.sizes, last+max(step, g.align))
+	}
+	return g.sizes[k]
+}
+
+// prober replays one stream through regions of many sizes.
+type prober struct {
+	st       *Stream
+	strategy bufalloc.Strategy
+	chunks   []bufalloc.Chunk
+	works    map[uint64]bool // by size
+	ops      int             // replayed in all
+}
+
+// try reports whether the strategy never fails in a region of size bytes.
+func (p *prober) try(ctx context.Context, size uint64) (bool, error) {
+	if ok, known := p.works[size]; known {
+		return ok, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	r, err := newRegion(p.st, p.strategy, size)
+	if err != nil {
+		return false, err
+	}
+	done, err := p.replay(r)
+	p.ops += done
+	p.works[size] = done == len(p.st.Ops)
+	return p.works[size], err
+}
+
+// replay runs until the first failure and returns how many operations worked.
+func (p *prober) replay(r *bufalloc.Region) (int, error) {
+	for i, op := range p.st.Ops {
+		if op.Size == 0 {
+			if err := r.Free(p.chunks[op.Slot]); err != nil {
+				return i, fmt.Errorf("%s, %v, operation %d: %w", p.st.Name, p.strategy, i, err)
+			}
+			continue
+		}
+		c, err := r.Alloc(op.Size, p.st.Align)
+		if err != nil {
+			return i, nil
+		}
+		p.chunks[op.Slot] = c
+	}
+	return len(p.st.Ops), nil
+}
+
+func newRegion(st *Stream, s bufalloc.Strategy, size uint64) (*bufalloc.Region, error) {
+	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Strategy: s, Granularity: st.granularity(), Chunks: st.Slots})
+	if err != nil {
+		return nil, fmt.Errorf("%s, %v: %w", st.Name, s, err)
+	}
+	return r, nil
+}
+
+// maxGranularity is the greatest that a Region takes, in bytes.
+const maxGranularity = 1 << 30
+
+func (st *Stream) granularity() uint64 { return min(st.Align, maxGranularity) }
+
+// MinRegion finds the smallest region in which the strategy never fails on st,
+// to 0.1 %. It returns early with ctx's error when ctx ends. Sound for
+// strategies that are not monotone in the region's size; see above.
+func MinRegion(ctx context.Context, st *Stream, s bufalloc.Strategy) (MinResult, error) {
+	return minRegion(ctx, st, s, scanBudget)
+}
+
+func minRegion(ctx context.Context, st *Stream, s bufalloc.Strategy, budget int) (MinResult, error) {
+	if st.PeakLive == 0 {
+		return MinResult{}, fmt.Errorf("%s: a stream not made by this package: %w", st.Name, mem.ErrInvalidValue)
+	}
+	p := &prober{st: st, strategy: s, chunks: make([]bufalloc.Chunk, st.Slots), works: make(map[uint64]bool)}
+	g := newGrid(st)
+	hi, err := p.bracket(ctx, g)
+	if err != nil || hi < 0 {
+		return MinResult{Probes: len(p.works)}, err
+	}
+	res := MinResult{Exhaustive: true}
+	best := hi
+	for k, start := 0, p.ops; k < hi; k++ {
+		ok, err := p.try(ctx, g.at(k))
+		if err != nil {
+			return res, err
+		}
+		if ok {
+			best = k
+			break
+		}
+		if p.ops-start > budget {
+			res.Exhaustive = k+1 == hi
+			break
+		}
+	}
+	res.Region, res.Probes = g.at(best), len(p.works)
+	for size, ok := range p.works {
+		if !ok && size > res.Region {
+			res.FailingAbove = max(res.FailingAbove, size)
+		}
+	}
+	return res, nil
+}
+
+// bracket finds, by doubling steps and bisection, a grid index that works and
+// whose predecessor fails; -1 where not even the grid's end works.
+func (p *prober) bracket(ctx context.Context, g *grid) (int, error) {
+	lo, hi := -1, 0 // lo fails (or is before the grid), hi is tried next
+	for step := 1; ; step *= 2 {
+		ok, err := p.try(ctx, g.at(hi))
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			break
+		}
+		if g.at(hi)/maxOverhead >= p.st.PeakLive {
+			return -1, nil
+		}
+		lo, hi = hi, hi+step
+	}
+	for hi-lo > 1 {
+		mid := lo + (hi-lo)/2
+		ok, err := p.try(ctx, g.at(mid))
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi, nil
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"godwit/bufalloc"
+	"godwit/bufalloc/replay"
+	"godwit/trace"
+)
+
+// replayFlags are the flags of godwit replay.
+type replayFlags struct {
+	strategies []string
+	region     string
+	align      uint64
+	repeats    int
+	series     bool
+	json       bool
+}
+
+// replayOutput is the JSON form of what godwit replay says.
+type replayOutput struct {
+	Traces  []traceInfo     `json:"traces"`
+	Results []replay.Result `json:"results"`
+	Means   []replay.Mean   `json:"means"` // geometric, by strategy
+}
+
+// traceInfo says what was read.
+type traceInfo struct {
+	File         string         `json:"file"`
+	Name         string         `json:"name"`
+	Format       string         `json:"format"`
+	Events       int            `json:"events"`
+	Chunks       int            `json:"chunks"`
+	UnknownFrees int            `json:"unknown_frees"`
+	MissingFrees int            `json:"missing_frees"`
+	FailedAllocs int            `json:"failed_allocs"`
+	ZeroSized    int            `json:"zero_sized"`
+	First        []trace.Oddity `json:"first,omitempty"`
+}
+
+func newReplay() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay TRACE…",
+		Short: "Replay allocation traces through placement strategies",
+		Long: `Replay allocation traces through placement strategies.
+
+Reads Godwit's CSV (op,id,bytes,time_us), MiniMalloc's CSV (id,lower,upper,size),
+RMM's log and PyTorch's memory snapshot as JSON, plain or gzip, told apart by
+content. With --region min, the default, it finds for each strategy the smallest
+region in which it never fails, to 0.1 %; overhead is that region divided by the
+peak of live bytes.
+
+Exit status: 0; 1 where --region is given and something did not fit; 2 for bad
+usage or input.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runReplay(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringSliceVarP(&f.strategies, "strategy", "s", []string{"fit", "bestfit", "goodfit"},
+		"strategies, or all: "+knownStrategies())
+	fl.StringVar(&f.region, "region", "min", "size of the region (64MiB, 2GB), or min to search the smallest")
+	fl.Uint64Var(&f.align, "align", 0, "alignment in bytes; sizes are rounded up to it (default 256, MiniMalloc 1)")
+	fl.IntVar(&f.repeats, "repeats", 3, "repeats of the timed replays; 0 takes no times")
+	fl.BoolVar(&f.series, "series", false, "with --json: also live bytes and holes over time")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func knownStrategies() string {
+	var names []string
+	for _, s := range bufalloc.Strategies() {
+		names = append(names, s.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f replayFlags) error {
+	strategies, err := strategyNames(f.strategies)
+	if err != nil {
+		return err
+	}
+	if f.repeats < 0 {
+		return errors.New("--repeats cannot be negative")
+	}
+	o := replay.Options{Repeats: f.repeats}
+	if f.region != "min" {
+		if o.Region, err = parseBytes(f.region); err != nil {
+			return fmt.Errorf("--region: %w", err)
+		}
+		if o.Region == 0 || o.Region > 1<<63 {
+			return fmt.Errorf("--region %s: want 1 byte to 2^63", f.region)
+		}
+	}
+	_, streams, infos, err := readTraces(files, f.align, errOut)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(len(streams)*len(strategies), "replaying")
+	o.Progress = func() { _ = bar.Add(1) } // a bar that cannot be drawn is no error
+	results, err := replay.Measure(ctx, streams, strategies, o)
+	if err != nil {
+		return err
+	}
+	_ = bar.Finish()
+	if !f.series {
+		for i := range results {
+			results[i].Series = nil
+		}
+	}
+	if f.json {
+		err = writeJSON(out, replayOutput{infos, results, replay.Means(results)})
+	} else {
+		printReplay(out, results, o.Region != 0)
+	}
+	if err != nil {
+		return err
+	}
+	return replayVerdict(results)
+}
+
+// replayVerdict is the exit status: failures in a given region are a result
+// that was not expected.
+func replayVerdict(results []replay.Result) error {
+	n := 0
+	for _, r := range results {
+		n += r.Failures
+	}
+	if n > 0 {
+		return failed{fmt.Errorf("%d allocations did not fit their region", n)}
+	}
+	return nil
+}
+
+// readTraces reads all files, says what was odd, and makes streams of them.
+func readTraces(files []string, align uint64, errOut io.Writer) (traces []*trace.Allocs, streams []*replay.Stream, infos []traceInfo, err error) {
+	for _, file := range files {
+		all, err := trace.OpenAllocs(file)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		for _, t := range all {
+			a := align
+			if a == 0 {
+				a = defaultAlign(t)
+			}
+			st, err := replay.FromTrace(t, a)
+			if err != nil {
+				return nil, nil, nil, fmt.Errorf("%s: %w", file, err)
+			}
+			traces, streams = append(traces, t), append(streams, st)
+			infos = append(infos, info(file, t))
+			sayOddities(errOut, file, t)
+		}
+		if len(all) == 0 {
+			return nil, nil, nil, fmt.Errorf("%s: no device recorded anything", file)
+		}
+	}
+	return traces, streams, infos, nil
+}
+
+// defaultAlign is 256, what GPUs ask for; MiniMalloc's units are not bytes.
+func defaultAlign(t *trace.Allocs) uint64 {
+	if t.Format == trace.FormatMiniMalloc {
+		return 1
+	}
+	return 256
+}
+
+func info(file string, t *trace.Allocs) traceInfo {
+	o := t.Oddities
+	return traceInfo{file, t.Name, string(t.Format), len(t.Events), t.Chunks,
+		o.UnknownFrees, o.MissingFrees, o.FailedAllocs, o.ZeroSized, o.First}
+}
+
+func sayOddities(w io.Writer, file string, t *trace.Allocs) {
+	o := t.Oddities
+	if o.Total() == 0 {
+		return
+	}
+	_, _ = fmt.Fprintf(w, "godwit: %s: passed over %d frees of what is not live, %d missing frees, %d failed and %d empty allocations\n",
+		file, o.UnknownFrees, o.MissingFrees, o.FailedAllocs, o.ZeroSized) // stderr: nothing to do about an error
+	for _, l := range o.First[:min(len(o.First), 3)] {
+		_, _ = fmt.Fprintf(w, "godwit: %s:%d: %s\n", file, l.Line, l.Text)
+	}
+}
+
+func printReplay(w io.Writer, results []replay.Result, fixed bool) {
+	t := newTable(w, 3, "trace", "strategy", "peak live", "region", "overhead", "frag mean", "max", "failures", "ns/op", "worst ns", "worst op")
+	last := ""
+	for _, r := range results {
+		if last != "" && r.Trace != last {
+			t.AppendSeparator()
+		}
+		last = r.Trace
+		ns, worst, op := "-", "-", "-"
+		if r.Times != nil {
+			ns, worst = fmt.Sprintf("%.0f", r.NSPerOp), fmt.Sprintf("%.0f", r.Worst.NS)
+			op = fmt.Sprintf("%s #%d", r.Worst.Op, r.Worst.Index)
+		}
+		region, overhead := sizeOf(r.Region), "-"
+		if r.Region == 0 {
+			region = "never fits"
+		} else if !fixed {
+			overhead = fmt.Sprintf("%.4f", r.Overhead)
+		}
+		frag, most := fmt.Sprintf("%.3f", r.Fragmentation.Mean), fmt.Sprintf("%.3f", r.Fragmentation.Max)
+		t.AppendRow([]any{r.Trace, r.Strategy, sizeOf(r.PeakLive), region, overhead, frag, most, r.Failures, ns, worst, op})
+	}
+	t.Render()
+	m := newTable(w, 2, "geometric mean", "traces", "overhead", "worst", "never fits", "ns/op", "failures")
+	for _, x := range replay.Means(results) {
+		row := []any{x.Strategy, x.Traces, "-", "-", x.NeverFits, "-", x.Failures}
+		if x.Traces > 0 {
+			row[2], row[3] = fmt.Sprintf("%.4f", x.Overhead), fmt.Sprintf("%.4f", x.OverheadMax)
+		}
+		if x.NSPerOp > 0 {
+			row[5] = fmt.Sprintf("%.0f", x.NSPerOp)
+		}
+		m.AppendRow(row)
+	}
+	m.Render()
+}
