@@ -2,7 +2,6 @@ package devices
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"godwit/mem"
 )
@@ -14,8 +13,7 @@ type record struct {
 	point mem.Point // of q's timeline
 	times Times
 
-	holds atomic.Int32                    // what must happen before it is ready
-	cause atomic.Pointer[DependencyError] // the first Data wait seen to fail
+	gate // opens when it is ready
 
 	args  []Arg  // storage of cmd.Args
 	bytes []byte // storage of values and patterns
@@ -24,59 +22,8 @@ type record struct {
 	ready *record // protected by the engine's mu: the ready list
 }
 
-// dataWaiter and orderWaiter are records as seen by the points they wait for.
-type (
-	dataWaiter  record
-	orderWaiter record
-)
-
-// PointReached implements mem.Waiter.
-func (w *dataWaiter) PointReached(p mem.Point, err error) {
-	r := (*record)(w)
-	if err != nil {
-		r.fail(p, err)
-	}
-	r.release()
-}
-
-// PointReached implements mem.Waiter.
-func (w *orderWaiter) PointReached(mem.Point, error) { (*record)(w).release() }
-
-func (r *record) fail(p mem.Point, err error) { r.cause.CompareAndSwap(nil, Dependency(p, err)) }
-
-// release drops one hold; the last one makes the record ready.
-func (r *record) release() {
-	if r.holds.Add(-1) == 0 {
-		r.q.engine.push(r)
-	}
-}
-
-// watch registers for the waits that are not yet reached.
-func (r *record) watch(waits []mem.Wait) {
-	for _, w := range waits {
-		if w.Kind == mem.Order {
-			if w.Point.Reached() {
-				continue
-			}
-			r.holds.Add(1)
-			if done, _ := w.Point.Notify((*orderWaiter)(r)); done {
-				r.holds.Add(-1)
-			}
-			continue
-		}
-		if w.Point.Succeeded() {
-			continue
-		}
-		r.holds.Add(1)
-		done, err := w.Point.Notify((*dataWaiter)(r))
-		if done {
-			r.holds.Add(-1)
-		}
-		if err != nil {
-			r.fail(w.Point, err)
-		}
-	}
-}
+// opened implements the gate's owner.
+func (r *record) opened() { r.q.engine.push(r) }
 
 // fill copies cmd into the record, so that nothing of it is the caller's but
 // the bytes to be copied.

@@ -119,7 +119,9 @@ func (q *SoftQueue) take() *record {
 	q.live++
 	r := q.free
 	if r == nil {
-		return &record{q: q}
+		r = &record{q: q}
+		r.owner = r
+		return r
 	}
 	q.free, r.next = r.next, nil
 	q.nfree--
