@@ -3,6 +3,7 @@ package devices
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"godwit/mem"
@@ -11,11 +12,12 @@ import (
 // Store places blocks in addresses, for Blocks, which calls it under its lock.
 // It does no bookkeeping of what is live.
 type Store interface {
-	// Take finds size bytes at an address that is a multiple of align. ok is
-	// false where there is no room. key is the store's own.
-	Take(size, align uint64) (addr, key uint64, ok bool)
-	// Give takes back what Take gave.
-	Give(addr, key, size uint64)
+	// Take finds a place for every request, or for none: at[i] for reqs[i].
+	// Alignments are powers of two, sizes not zero. It returns false where
+	// there is no room.
+	Take(reqs []mem.Request, at []Place) bool
+	// Give takes back what Take gave for a request of size bytes.
+	Give(p Place, size uint64)
 	// Limits returns the capacity and the largest size that Take could serve
 	// now, in bytes; 0 is unknown or unlimited.
 	Limits() (capacity, largest uint64)
@@ -26,6 +28,24 @@ type Store interface {
 	Cached() uint64
 	// Check tests the store's invariants.
 	Check() error
+}
+
+// Place is where a Store put a block. Key is the store's own.
+type Place struct{ Addr, Key uint64 }
+
+// TakeEach is Store.Take for stores that place requests one by one.
+func TakeEach(reqs []mem.Request, at []Place, take func(size, align uint64) (Place, bool), give func(p Place, size uint64)) bool {
+	for i, r := range reqs {
+		p, ok := take(r.Size, r.Align)
+		if !ok {
+			for j := range i {
+				give(at[j], reqs[j].Size)
+			}
+			return false
+		}
+		at[i] = p
+	}
+	return true
 }
 
 // Blocks is a mem.Resource over a Store: all-or-nothing allocation, handles
@@ -50,6 +70,8 @@ type Blocks struct {
 	spare   []*deferredFree   // protected by mu
 	stats   mem.ResourceStats // protected by mu: Live, Pending, PeakLive, counts
 	lost    error             // protected by mu: why there are no more blocks
+	reqs    []mem.Request     // protected by mu: scratch
+	places  []Place           // protected by mu: scratch
 }
 
 type entryState uint8
@@ -62,10 +84,11 @@ const (
 )
 
 type entry struct {
-	addr, key, size, tag uint64
-	gen                  uint32
-	pins                 int32
-	state                entryState
+	Place
+	size, tag uint64
+	gen       uint32
+	pins      int32
+	state     entryState
 }
 
 // NewBlocks returns a resource named for errors that takes its blocks from
@@ -94,20 +117,16 @@ func (m *Blocks) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, err
 	if m.lost != nil {
 		return mem.Exhausted, m.lost
 	}
-	for i, r := range reqs {
-		addr, key, ok := m.store.Take(r.Size, max(r.Align, m.align))
-		if !ok {
-			for j := range i {
-				e := &m.entries[uint32(out[j].Ref)-1]
-				m.store.Give(e.addr, e.key, e.size)
-				m.vacate(uint32(out[j].Ref) - 1)
-				out[j] = mem.Block{}
-			}
-			return m.shortOf(reqs), nil
-		}
-		out[i] = m.enter(addr, key, r)
+	m.reqs = append(m.reqs[:0], reqs...)
+	for i := range m.reqs {
+		m.reqs[i].Align = max(m.reqs[i].Align, m.align)
 	}
-	for _, r := range reqs {
+	m.places = slices.Grow(m.places[:0], len(reqs))[:len(reqs)]
+	if !m.store.Take(m.reqs, m.places) {
+		return m.shortOf(reqs), nil
+	}
+	for i, r := range reqs {
+		out[i] = m.enter(m.places[i], r)
 		m.stats.Live += r.Size
 	}
 	m.stats.Blocks += len(reqs)
@@ -134,7 +153,7 @@ func (m *Blocks) shortOf(reqs []mem.Request) mem.Outcome {
 }
 
 // enter makes a live entry. mu is held.
-func (m *Blocks) enter(addr, key uint64, r mem.Request) mem.Block {
+func (m *Blocks) enter(p Place, r mem.Request) mem.Block {
 	if len(m.free) == 0 {
 		m.entries = append(m.entries, entry{})
 		m.free = append(m.free, uint32(len(m.entries)-1))
@@ -142,8 +161,8 @@ func (m *Blocks) enter(addr, key uint64, r mem.Request) mem.Block {
 	i := m.free[len(m.free)-1]
 	m.free = m.free[:len(m.free)-1]
 	e := &m.entries[i]
-	*e = entry{addr: addr, key: key, size: r.Size, tag: r.Tag, gen: e.gen, state: entryLive}
-	return mem.Block{Addr: addr, Size: r.Size, Ref: uint64(e.gen)<<32 | uint64(i+1)}
+	*e = entry{Place: p, size: r.Size, tag: r.Tag, gen: e.gen, state: entryLive}
+	return mem.Block{Addr: p.Addr, Size: r.Size, Ref: uint64(e.gen)<<32 | uint64(i+1)}
 }
 
 // vacate makes an entry free. mu is held.
@@ -164,9 +183,9 @@ func (m *Blocks) find(b mem.Block) (uint32, error) {
 		return 0, fmt.Errorf("memory %s: block %#x of %d bytes (handle %d, generation %d) has been freed: %w",
 			m.name, b.Addr, b.Size, i, gen, mem.ErrInvalidBuffer)
 	}
-	if b.Addr < e.addr || b.Size > e.size || b.Addr-e.addr > e.size-b.Size {
+	if b.Addr < e.Addr || b.Size > e.size || b.Addr-e.Addr > e.size-b.Size {
 		return 0, fmt.Errorf("memory %s: block %#x of %d bytes does not lie in the block of that handle, %#x of %d bytes: %w",
-			m.name, b.Addr, b.Size, e.addr, e.size, mem.ErrInvalidBuffer)
+			m.name, b.Addr, b.Size, e.Addr, e.size, mem.ErrInvalidBuffer)
 	}
 	return i, nil
 }
@@ -210,7 +229,7 @@ func (m *Blocks) Unpin(b mem.Block) {
 	i := uint32(b.Ref) - 1
 	e := &m.entries[i]
 	if e.pins--; e.pins == 0 && e.state == entryDying {
-		m.store.Give(e.addr, e.key, e.size)
+		m.store.Give(e.Place, e.size)
 		m.vacate(i)
 	}
 }
@@ -221,9 +240,9 @@ func (m *Blocks) FreeAfter(b mem.Block, after []mem.Point) error {
 	i, err := m.find(b)
 	if err == nil {
 		switch e := &m.entries[i]; {
-		case b.Addr != e.addr || b.Size != e.size:
+		case b.Addr != e.Addr || b.Size != e.size:
 			err = fmt.Errorf("memory %s: free of %d bytes at %#x, a piece of the block of %d bytes at %#x: free the block: %w",
-				m.name, b.Size, b.Addr, e.size, e.addr, mem.ErrInvalidBuffer)
+				m.name, b.Size, b.Addr, e.size, e.Addr, mem.ErrInvalidBuffer)
 		case e.state == entryPending:
 			err = fmt.Errorf("memory %s: block %#x of %d bytes freed twice (the first free waits for points): %w",
 				m.name, b.Addr, b.Size, mem.ErrInvalidBuffer)
@@ -262,7 +281,7 @@ func (m *Blocks) retire(i uint32) {
 		e.state = entryDying
 		return
 	}
-	m.store.Give(e.addr, e.key, e.size)
+	m.store.Give(e.Place, e.size)
 	m.vacate(i)
 }
 
@@ -298,7 +317,7 @@ func (m *Blocks) Close() error {
 		switch e.state {
 		case entryLive:
 			leaks = append(leaks, fmt.Errorf("memory %s: block %#x of %d bytes (tag %d) was still live: %w",
-				m.name, e.addr, e.size, e.tag, mem.ErrInvalidOperation))
+				m.name, e.Addr, e.size, e.tag, mem.ErrInvalidOperation))
 			m.stats.Live -= e.size
 			m.stats.Blocks--
 			m.stats.Frees++
@@ -309,7 +328,7 @@ func (m *Blocks) Close() error {
 		default:
 			continue
 		}
-		m.store.Give(e.addr, e.key, e.size)
+		m.store.Give(e.Place, e.size)
 		m.vacate(uint32(i))
 	}
 	m.store.Trim(0)

@@ -49,10 +49,10 @@ func (m *Blocks) checkEntries() error {
 	if len(m.free) != free {
 		return fmt.Errorf("%d entries are free, %d are listed", free, len(m.free))
 	}
-	slices.SortFunc(used, func(a, b *entry) int { return cmp.Compare(a.addr, b.addr) })
+	slices.SortFunc(used, func(a, b *entry) int { return cmp.Compare(a.Addr, b.Addr) })
 	for i := 1; i < len(used); i++ {
-		if a, b := used[i-1], used[i]; a.addr+a.size > b.addr {
-			return fmt.Errorf("blocks %#x of %d bytes and %#x of %d bytes overlap", a.addr, a.size, b.addr, b.size)
+		if a, b := used[i-1], used[i]; a.Addr+a.size > b.Addr {
+			return fmt.Errorf("blocks %#x of %d bytes and %#x of %d bytes overlap", a.Addr, a.size, b.Addr, b.size)
 		}
 	}
 	if len(m.waiting) == 0 && pending != 0 {

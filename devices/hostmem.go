@@ -80,20 +80,24 @@ func classOf(size, align uint64) int {
 }
 
 // Take implements Store.
-func (s *hostStore) Take(size, align uint64) (addr, key uint64, ok bool) {
+func (s *hostStore) Take(reqs []mem.Request, at []Place) bool {
+	return TakeEach(reqs, at, s.take, s.Give)
+}
+
+func (s *hostStore) take(size, align uint64) (Place, bool) {
 	if max(size, align) <= 1<<maxClass {
 		return s.takeSmall(classOf(size, align))
 	}
 	length, ok := mem.AlignUp(size, pageSize)
 	if !ok {
-		return 0, 0, false
+		return Place{}, false
 	}
-	addr, ok = s.mmapAligned(length, max(align, pageSize))
+	addr, ok := s.mmapAligned(length, max(align, pageSize))
 	if !ok {
-		return 0, 0, false
+		return Place{}, false
 	}
 	s.given += length
-	return addr, keyLarge, true
+	return Place{addr, keyLarge}, true
 }
 
 // mmapAligned maps length bytes at a multiple of align: what a larger mapping
@@ -129,16 +133,16 @@ func (s *hostStore) unmap(addr, length uint64) {
 	}
 }
 
-func (s *hostStore) takeSmall(class int) (addr, key uint64, ok bool) {
+func (s *hostStore) takeSmall(class int) (Place, bool) {
 	if len(s.free[class]) == 0 && !s.addSlab(class) {
-		return 0, 0, false
+		return Place{}, false
 	}
 	n := len(s.free[class]) - 1
-	addr = s.free[class][n]
+	addr := s.free[class][n]
 	s.free[class] = s.free[class][:n]
 	s.slabs[addr&^(slabSize-1)].live++
 	s.given += 1 << class
-	return addr, uint64(class), true
+	return Place{addr, uint64(class)}, true
 }
 
 // addSlab maps a slab at a multiple of its size and lists its pieces.
@@ -155,17 +159,17 @@ func (s *hostStore) addSlab(class int) bool {
 }
 
 // Give implements Store.
-func (s *hostStore) Give(addr, key, size uint64) {
-	if key != keyLarge {
-		s.slabs[addr&^(slabSize-1)].live--
-		s.free[key] = append(s.free[key], addr)
-		s.given -= 1 << key
+func (s *hostStore) Give(p Place, size uint64) {
+	if p.Key != keyLarge {
+		s.slabs[p.Addr&^(slabSize-1)].live--
+		s.free[p.Key] = append(s.free[p.Key], p.Addr)
+		s.given -= 1 << p.Key
 		return
 	}
 	length, _ := mem.AlignUp(size, pageSize)
 	s.given -= length
 	s.inUse -= length
-	s.unmap(addr, length)
+	s.unmap(p.Addr, length)
 }
 
 // Limits implements Store.

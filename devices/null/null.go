@@ -112,17 +112,21 @@ type store struct {
 }
 
 // Take implements devices.Store.
-func (s *store) Take(size, align uint64) (addr, key uint64, ok bool) {
-	addr, ok = mem.AlignUp(s.next, align)
+func (s *store) Take(reqs []mem.Request, at []devices.Place) bool {
+	return devices.TakeEach(reqs, at, s.take, s.Give)
+}
+
+func (s *store) take(size, align uint64) (devices.Place, bool) {
+	addr, ok := mem.AlignUp(s.next, align)
 	if !ok || size > ^uint64(0)-addr || (s.capacity != 0 && size > s.capacity-s.used) {
-		return 0, 0, false
+		return devices.Place{}, false
 	}
 	s.next, s.used = addr+size, s.used+size
-	return addr, 0, true
+	return devices.Place{Addr: addr}, true
 }
 
 // Give implements devices.Store.
-func (s *store) Give(_, _, size uint64) { s.used -= size }
+func (s *store) Give(_ devices.Place, size uint64) { s.used -= size }
 
 // Limits implements devices.Store.
 func (s *store) Limits() (capacity, largest uint64) {
