@@ -1,10 +1,12 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
 	"godwit/mem"
+	"godwit/migration"
 	"godwit/subbuffer"
 	"godwit/trace"
 )
@@ -72,20 +74,25 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, init 
 	if c.closed {
 		return nil, fmt.Errorf("buffer of %d bytes: context %s: %w", size, c.name, errContextClosed)
 	}
-	id, err := c.planner.Create(size)
-	if err != nil {
-		return nil, err
-	}
-	r := &root{id: id, name: name, size: size, blocks: make([]mem.Block, len(c.mems)), views: 1}
+	r := &root{name: name, size: size, blocks: make([]mem.Block, len(c.mems)), views: 1}
+	var valid mem.MemorySet
 	if init != nil {
 		if err := c.initialise(r, init); err != nil {
 			return nil, err
 		}
+		valid = mem.SetOf(mem.Host)
 	}
-	view.Root = id
-	c.roots[id] = r
+	if r.id, err = c.planner.CreateWith(size, valid); err != nil {
+		return nil, errors.Join(err, c.freeRoot(r))
+	}
+	view.Root = r.id
+	c.roots[r.id] = r
 	if c.opts.Trace != nil {
-		c.opts.Trace.Buffer(&trace.BufferRecord{Buffer: id, Name: name, Size: size, Init: init != nil})
+		created := trace.BufferRecord{Buffer: r.id, Name: name, Size: size}
+		if init != nil {
+			created.Version = c.planner.Version()
+		}
+		c.opts.Trace.Buffer(&created)
 	}
 	return &Buffer{c: c, root: r, view: view, refs: 1}, nil
 }
@@ -175,6 +182,16 @@ func (b *Buffer) ID() mem.BufferID { return b.root.id }
 
 // Name is the name given at creation, which sub-buffers share.
 func (b *Buffer) Name() string { return b.root.name }
+
+// Segments is the table of b's root buffer: which bytes are fresh where.
+func (b *Buffer) Segments() ([]migration.Segment, error) {
+	b.c.lock()
+	defer b.c.unlock()
+	if err := b.live(); err != nil {
+		return nil, err
+	}
+	return b.c.planner.Segments(b.root.id)
+}
 
 // Retain adds a reference, for code that shares a buffer by counting.
 func (b *Buffer) Retain() error {

@@ -7,6 +7,7 @@ import (
 
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/migration"
 	"godwit/trace"
 )
 
@@ -23,7 +24,9 @@ type Options struct {
 	// NoPeer ignores that drivers can copy between devices directly, so that
 	// all copies go through the host.
 	NoPeer bool
-	// Links overrides what drivers say about the ways between memories.
+	// Links overrides what drivers say about the ways between memories. One of
+	// mem.RouteSame declares that two memories are one store; the drivers must
+	// then accept each other's blocks.
 	Links []Link
 	// Resource, where not nil, is called once for each memory, the host's
 	// included, and returns the stack of layers that blocks come from; base is
@@ -51,28 +54,34 @@ type memory struct {
 	dev  devices.Device
 	info devices.Info
 	res  mem.Resource // the top of the stack
+	hidden
 }
 
 // Context holds devices, the buffers that migrate between them, and the queues
 // that run commands on them. All methods of it and of its objects are safe for
 // use from many goroutines.
 type Context struct {
-	name     string        // immutable
-	opts     Options       // immutable
-	mems     []memory      // immutable; by MemoryID, the host first
-	topo     *mem.Topology // immutable
-	start    time.Time     // immutable
-	events   eventTable    // has its own lock
-	userLine *mem.Timeline // immutable
+	name      string             // immutable
+	opts      Options            // immutable
+	mems      []memory           // immutable; by MemoryID, the host first
+	topo      *mem.Topology      // immutable
+	start     time.Time          // immutable
+	userLine  *mem.Timeline      // immutable
+	events    eventTable         // has its own lock
+	failures  failureList        // has its own lock
+	transport *devices.Transport // has its own lock
 
-	planner  noPlanner              // protected by mu
-	mu       sync.Mutex             // the planner lock
-	closed   bool                   // protected by mu
-	openUser map[uint64]struct{}    // protected by mu: user events not set yet, by sequence
-	queues   map[*Queue]struct{}    // protected by mu
-	programs map[*Program]struct{}  // protected by mu
-	roots    map[mem.BufferID]*root // protected by mu
-	queueSeq int                    // protected by mu: for made-up names
+	mu         sync.Mutex             // the planner lock
+	planner    *migration.Planner     // protected by mu
+	closed     bool                   // protected by mu
+	openUser   map[uint64]struct{}    // protected by mu: user events not set yet, by sequence
+	queues     map[*Queue]struct{}    // protected by mu
+	programs   map[*Program]struct{}  // protected by mu
+	roots      map[mem.BufferID]*root // protected by mu
+	queueSeq   int                    // protected by mu: for made-up names
+	commandSeq uint64                 // protected by mu: commands that were planned and had storage
+	scratch    scratch                // protected by mu
+	record     trace.CommandRecord    // protected by mu
 }
 
 // Memory returns the memory of a device of the context. It fails with
@@ -105,3 +114,13 @@ func (c *Context) Topology() *mem.Topology { return c.topo }
 
 // Resource is the top of a memory's stack of layers, for statistics.
 func (c *Context) Resource(id mem.MemoryID) mem.Resource { return c.mems[id].res }
+
+// Stats are what the planner has done so far: commands, copies, bytes moved.
+func (c *Context) Stats() migration.Stats {
+	c.lock()
+	defer c.unlock()
+	return c.planner.Stats()
+}
+
+// Name is the context's name.
+func (c *Context) Name() string { return c.name }

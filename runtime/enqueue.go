@@ -43,19 +43,24 @@ var opNames = [...]string{"user", "write", "read", "copy", "fill", "launch", "mi
 
 func (o opcode) String() string { return opNames[o] }
 
-// request is a validated call on its way to the planner.
+// request is a validated call on its way to the planner. What is not handed on
+// to a device is in borrowed, so that the compiler sees that it never leaves the
+// caller's stack.
 type request struct {
 	q    *Queue
 	op   opcode
-	wait []Event
+	to   MigrateFlags
 	size uint64
 	a, b use    // buffers of write, read, fill (a) and copy (a to b)
 	data []byte // host bytes of write and read, pattern of fill
+	call func(context.Context) error
+}
 
+// borrowed is what a request looks at until it is submitted, and copies from.
+type borrowed struct {
+	wait    []Event
 	launch  *Launch
 	migrate []*Buffer
-	to      MigrateFlags
-	call    func(context.Context) error
 }
 
 // use is a range of a buffer that a request touches; buf is nil in an unused one.
@@ -89,7 +94,7 @@ func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []
 	if err != nil {
 		return Event{}, err
 	}
-	return q.submit(ctx, &request{q: q, op: opWrite, wait: wait, a: u, data: data, size: uint64(len(data))})
+	return q.submit(ctx, &request{q: q, op: opWrite, a: u, data: data, size: uint64(len(data))}, &borrowed{wait: wait})
 }
 
 // EnqueueRead copies the bytes at off of b to data, by way of the queue's
@@ -99,7 +104,7 @@ func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []b
 	if err != nil {
 		return Event{}, err
 	}
-	return q.submit(ctx, &request{q: q, op: opRead, wait: wait, a: u, data: data, size: uint64(len(data))})
+	return q.submit(ctx, &request{q: q, op: opRead, a: u, data: data, size: uint64(len(data))}, &borrowed{wait: wait})
 }
 
 // EnqueueCopy copies size bytes at srcOff of src to dstOff of dst, on the
@@ -116,7 +121,7 @@ func (q *Queue) EnqueueCopy(ctx context.Context, src, dst *Buffer, srcOff, dstOf
 	if src.root == dst.root && from.r.Overlaps(to.r) {
 		return Event{}, fmt.Errorf("copy from %v to %v of buffer %s: they share %v: %w", from.r, to.r, src.root.label(), from.r.Intersect(to.r), mem.ErrOverlap)
 	}
-	return q.submit(ctx, &request{q: q, op: opCopy, wait: wait, a: from, b: to, size: size})
+	return q.submit(ctx, &request{q: q, op: opCopy, a: from, b: to, size: size}, &borrowed{wait: wait})
 }
 
 // EnqueueFill fills size bytes at off of b with repetitions of pattern, whose
@@ -133,7 +138,7 @@ func (q *Queue) EnqueueFill(ctx context.Context, b *Buffer, pattern []byte, off,
 	if off%n != 0 || size%n != 0 {
 		return Event{}, fmt.Errorf("fill of %d bytes at %d with a pattern of %d: both must be multiples of it: %w", size, off, n, mem.ErrInvalidValue)
 	}
-	return q.submit(ctx, &request{q: q, op: opFill, wait: wait, a: u, data: pattern, size: size})
+	return q.submit(ctx, &request{q: q, op: opFill, a: u, data: pattern, size: size}, &borrowed{wait: wait})
 }
 
 // Launch is a kernel over an index space, with its arguments.
@@ -160,7 +165,7 @@ func (q *Queue) EnqueueLaunch(ctx context.Context, l Launch, wait ...Event) (Eve
 	if err := q.checkLaunch(&l); err != nil {
 		return Event{}, err
 	}
-	return q.submit(ctx, &request{q: q, op: opLaunch, wait: wait, launch: &l})
+	return q.submit(ctx, &request{q: q, op: opLaunch}, &borrowed{wait: wait, launch: &l})
 }
 
 // Errors of launches that package mem has no value for.
@@ -287,7 +292,7 @@ func (q *Queue) EnqueueMigrate(ctx context.Context, bufs []*Buffer, flags Migrat
 			return Event{}, err
 		}
 	}
-	return q.submit(ctx, &request{q: q, op: opMigrate, wait: wait, migrate: bufs, to: flags})
+	return q.submit(ctx, &request{q: q, op: opMigrate, to: flags}, &borrowed{wait: wait, migrate: bufs})
 }
 
 // EnqueueMarker does nothing, once the wait list has ended, or without one, all
@@ -296,7 +301,7 @@ func (q *Queue) EnqueueMarker(ctx context.Context, wait ...Event) (Event, error)
 	if q == nil {
 		return Event{}, fmt.Errorf("marker: nil queue: %w", mem.ErrInvalidQueue)
 	}
-	return q.submit(ctx, &request{q: q, op: opMarker, wait: wait})
+	return q.submit(ctx, &request{q: q, op: opMarker}, &borrowed{wait: wait})
 }
 
 // EnqueueBarrier is EnqueueMarker, and commands enqueued later on this queue
@@ -305,7 +310,7 @@ func (q *Queue) EnqueueBarrier(ctx context.Context, wait ...Event) (Event, error
 	if q == nil {
 		return Event{}, fmt.Errorf("barrier: nil queue: %w", mem.ErrInvalidQueue)
 	}
-	return q.submit(ctx, &request{q: q, op: opBarrier, wait: wait})
+	return q.submit(ctx, &request{q: q, op: opBarrier}, &borrowed{wait: wait})
 }
 
 // EnqueueHostCall runs f on a goroutine of the host in the queue's order. An
@@ -318,5 +323,5 @@ func (q *Queue) EnqueueHostCall(ctx context.Context, f func(context.Context) err
 	if f == nil {
 		return Event{}, fmt.Errorf("host call of no function: %w", mem.ErrInvalidValue)
 	}
-	return q.submit(ctx, &request{q: q, op: opHostCall, wait: wait, call: f})
+	return q.submit(ctx, &request{q: q, op: opHostCall, call: f}, &borrowed{wait: wait})
 }

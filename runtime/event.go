@@ -261,8 +261,8 @@ func (u userFailure) Status() mem.Status { return mem.Status(u) }
 
 // NewUserEvent makes an event that ends when SetStatus says so.
 func (c *Context) NewUserEvent() (Event, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.lock()
+	defer c.unlock()
 	if c.closed {
 		return Event{}, fmt.Errorf("user event: context %s: %w", c.name, errContextClosed)
 	}
@@ -287,10 +287,10 @@ func (e Event) SetStatus(s ExecStatus) error {
 		return fmt.Errorf("user event status %d: it must be 0 (complete) or negative: %w", s, mem.ErrInvalidValue)
 	}
 	c := e.c
-	c.mu.Lock()
+	c.lock()
 	_, open := c.openUser[r.point.Seq]
 	delete(c.openUser, r.point.Seq)
-	c.mu.Unlock()
+	c.unlock()
 	if !open {
 		return fmt.Errorf("user event %v was set before: %w", r.point, mem.ErrInvalidOperation)
 	}

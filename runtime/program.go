@@ -52,8 +52,8 @@ func (c *Context) Build(ctx context.Context, p *devices.Program, on ...devices.D
 		}
 		prog.modules[id] = m
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.lock()
+	defer c.unlock()
 	if c.closed {
 		return nil, errors.Join(fmt.Errorf("program %q: context %s: %w", p.Name, c.name, errContextClosed), prog.release())
 	}
@@ -75,14 +75,14 @@ func (p *Program) release() error {
 // Close releases the program. Its kernels cannot be launched any more; launches
 // in flight must have ended.
 func (p *Program) Close() error {
-	p.c.mu.Lock()
+	p.c.lock()
 	if p.closed {
-		p.c.mu.Unlock()
+		p.c.unlock()
 		return fmt.Errorf("program %q: %w", p.name, mem.ErrClosed)
 	}
 	p.closed = true
 	delete(p.c.programs, p)
-	p.c.mu.Unlock()
+	p.c.unlock()
 	return p.release()
 }
 

@@ -5,24 +5,24 @@ import "godwit/mem"
 // CommandSink is told what a runtime context does. Records and the slices in
 // them are the caller's again on return: a sink copies what it keeps. Command
 // and Buffer are called in enqueue order under the context's planner lock,
-// Completed from whatever goroutine ends a point: a sink must be quick, must
-// not block and must not call the context.
+// Completed from whatever goroutine ends a point, which may be one that holds
+// that lock: a sink must be quick, must not block and must not call the context.
 type CommandSink interface {
 	// Buffer tells that a root buffer was created or released.
 	Buffer(*BufferRecord)
 	// Command tells that a command was accepted, or refused after planning.
 	Command(*CommandRecord)
-	// Completed tells that a command or a step has ended. It may come before
-	// the Command it belongs to, where a device is done before the enqueue is.
+	// Completed tells that a command or a step has ended, after the Command it
+	// belongs to.
 	Completed(*CompletionRecord)
 }
 
 // BufferRecord is the creation or the release of a root buffer.
 type BufferRecord struct {
 	Buffer   mem.BufferID
-	Name     string // the user's, may be empty
-	Size     uint64 // bytes
-	Init     bool   // created with content, valid on the host
+	Name     string      // the user's, may be empty
+	Size     uint64      // bytes
+	Version  mem.Version // of the content it was created with, fresh on the host; 0 where there is none
 	Released bool
 }
 
@@ -52,15 +52,22 @@ type BlockRecord struct {
 	Bytes  uint64
 }
 
-// StepRecord is a copy inserted before a command.
+// StepRecord is a copy inserted before a command, and why: To lacked the
+// versions Oldest to Newest of the range, which the memories of Fresh held, and
+// From was chosen among those by Choice. The command that wrote a version is the
+// one whose CommandRecord.Version it is.
 type StepRecord struct {
-	Buffer   mem.BufferID
-	Range    mem.Range // bytes of the root buffer
-	From, To mem.MemoryID
-	Route    mem.Route
-	Version  mem.Version // of the content moved (the newest in the range)
-	Waits    []mem.Wait
-	Point    mem.Point // zero where the step was never submitted
+	Buffer         mem.BufferID
+	Range          mem.Range // bytes of the root buffer
+	From, To       mem.MemoryID
+	Route          mem.Route
+	RideAlong      uint64 // bytes of the range that nobody needed
+	Oldest, Newest mem.Version
+	Fresh          mem.MemorySet
+	Choice         string // a phrase that follows "from m, "
+	Why            string // all of that in a sentence
+	Waits          []mem.Wait
+	Point          mem.Point // zero where the step was never submitted
 }
 
 // CompletionRecord is the end of a command or step. Times are in nanoseconds

@@ -1,0 +1,102 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+
+	"godwit/mem"
+)
+
+// Check tests the invariants of the context, for tests and debugging:
+//
+//   - the planner's own (C1 to C7 of DESIGN.md, as far as one state shows them);
+//   - a root buffer has a block on exactly the memories where the planner thinks
+//     it is stored, of its size, and no block serves two buffers;
+//   - every root buffer has a live view;
+//   - each memory's resource is sound, and counts at least the blocks held here;
+//   - the event table's live records are those with references, and free list
+//     and live records make up the table.
+//
+// Failures that devices have reported are settled first. It takes time in
+// proportion to the state.
+func (c *Context) Check() error {
+	c.lock()
+	defer c.unlock()
+	errs := []error{c.planner.Check(), c.events.check()}
+	type place struct {
+		m mem.MemoryID
+		b mem.Block
+	}
+	holder := make(map[place]*root)
+	count := make([]int, len(c.mems))
+	for id, r := range c.roots {
+		if r.id != id || r.views < 1 {
+			errs = append(errs, fmt.Errorf("buffer %s: filed under %d, with %d views", r.label(), id, r.views))
+		}
+		stores := c.planner.Stores(id)
+		for i, b := range r.blocks {
+			m := mem.MemoryID(i)
+			if stored := stores.Has(m); stored != !b.IsZero() {
+				errs = append(errs, fmt.Errorf("buffer %s on %s: block %+v, planner says stored %t", r.label(), c.topo.Name(m), b, stored))
+			}
+			if b.IsZero() {
+				continue
+			}
+			count[m]++
+			if b.Size != r.size {
+				errs = append(errs, fmt.Errorf("buffer %s on %s: block of %d bytes for %d", r.label(), c.topo.Name(m), b.Size, r.size))
+			}
+			if other := holder[place{m, b}]; other != nil {
+				errs = append(errs, fmt.Errorf("buffers %s and %s share block %+v on %s", r.label(), other.label(), b, c.topo.Name(m)))
+			}
+			holder[place{m, b}] = r
+		}
+	}
+	if !c.closed {
+		errs = append(errs, c.checkResources(count))
+	}
+	return errors.Join(errs...)
+}
+
+// checkResources tests each memory's resource, of which the context holds count
+// blocks. c.mu is held.
+func (c *Context) checkResources(count []int) error {
+	var errs []error
+	for i := range c.mems {
+		if err := c.mems[i].res.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("resource of %s: %w", c.topo.Name(mem.MemoryID(i)), err))
+		}
+		if live := c.mems[i].res.Stats().Blocks; live < count[i] {
+			errs = append(errs, fmt.Errorf("resource of %s: %d live blocks, %d in use", c.topo.Name(mem.MemoryID(i)), live, count[i]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// check tests the table against itself.
+func (t *eventTable) check() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	live := 0
+	for i := range t.n {
+		switch r := t.at(i); {
+		case r.refs < 0:
+			return fmt.Errorf("event %d has %d references", i, r.refs)
+		case r.refs > 0:
+			live++
+		}
+	}
+	free := 0
+	for i := t.free; i != 0; i = t.at(i - 1).next {
+		if free++; i > t.n || free > int(t.n) {
+			return fmt.Errorf("the list of free events is broken at %d", i)
+		}
+		if t.at(i-1).refs != 0 {
+			return fmt.Errorf("event %d is free with %d references", i-1, t.at(i-1).refs)
+		}
+	}
+	if live != t.live || live+free != int(t.n) {
+		return fmt.Errorf("%d events: %d live, counted %d, %d free", t.n, live, t.live, free)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"godwit/mem"
+)
+
+// ErrLeak: a context was closed with buffers that nobody had released.
+var ErrLeak = mem.Sentinel("buffers not released", mem.InvalidOperation)
+
+// Close ends the context: nothing can be created or enqueued any more, and all
+// commands are drained. Where ctx ends first, user events not set yet fail with
+// ctx's error, so that what waits for them ends; Close then waits for what is
+// running. Queues and programs are closed and every block on every memory is
+// freed. The error names buffers that were not released (ErrLeak), and what else
+// went wrong. Closing twice fails with mem.ErrClosed.
+func (c *Context) Close(ctx context.Context) error {
+	c.lock()
+	if c.closed {
+		c.unlock()
+		return fmt.Errorf("context %s: %w", c.name, mem.ErrClosed)
+	}
+	c.closed = true
+	queues := make(map[*Queue][]mem.Point, len(c.queues))
+	for q := range c.queues {
+		queues[q] = slices.Clone(q.running)
+	}
+	c.unlock()
+
+	for q, points := range queues {
+		_ = q.dev.Flush() // a lost device: draining says so
+		if err := q.drain(ctx, points); err != nil {
+			break
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		c.failUserEvents(fmt.Errorf("context %s closed: %w", c.name, err))
+	}
+	var errs []error
+	for q := range queues {
+		errs = append(errs, q.dev.Close())
+	}
+	errs = append(errs, c.closeTransport())
+	c.failUserEvents(fmt.Errorf("context %s: %w", c.name, errContextClosed))
+
+	c.lock()
+	defer c.unlock()
+	for p := range c.programs {
+		p.closed = true
+		errs = append(errs, p.release())
+	}
+	errs = append(errs, c.freeAll())
+	return errors.Join(append(errs, c.closeDevices())...)
+}
+
+// failUserEvents ends the user events that are not set.
+func (c *Context) failUserEvents(cause error) {
+	c.lock()
+	open := c.openUser
+	c.openUser = nil
+	c.unlock()
+	for seq := range open {
+		c.userLine.End(mem.Point{Line: c.userLine, Seq: seq}, cause)
+	}
+}
+
+// freeAll frees all storage and names the buffers that still had some owner.
+// c.mu is held.
+func (c *Context) freeAll() error {
+	var errs []error
+	var leaks []string
+	for _, r := range c.roots {
+		leaks = append(leaks, fmt.Sprintf("%s (%d bytes)", r.label(), r.size))
+		errs = append(errs, c.drop(r))
+	}
+	if len(leaks) > 0 {
+		slices.Sort(leaks)
+		errs = append(errs, fmt.Errorf("context %s: %d %w: %v", c.name, len(leaks), ErrLeak, leaks))
+	}
+	for i := range c.mems {
+		c.mems[i].res.Trim(0)
+	}
+	return errors.Join(errs...)
+}
+
+// closeDevices closes the host's memory and, where they are the context's, the
+// devices. c.mu is held.
+func (c *Context) closeDevices() error {
+	errs := []error{c.mems[mem.Host].dev.Close()}
+	if c.opts.OwnDevices {
+		for i := range c.mems[1:] {
+			errs = append(errs, c.mems[i+1].dev.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

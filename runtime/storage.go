@@ -1,0 +1,197 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"godwit/devices"
+	"godwit/mem"
+	"godwit/migration"
+	"godwit/trace"
+)
+
+// noMemory is the sentinel for running out of a memory.
+func noMemory(m mem.MemoryID) error {
+	if m == mem.Host {
+		return mem.ErrNoHostMemory
+	}
+	return mem.ErrNoMemory
+}
+
+// obtain gets the blocks that a plan wants, all or none, and tells the planner.
+// Wants of one memory are asked for at once. c.mu is held.
+func (c *Context) obtain(plan *migration.Plan) error {
+	s := &c.scratch
+	if len(plan.Storage) == 0 {
+		return nil
+	}
+	s.blocks = s.blocks[:0]
+	for range plan.Storage {
+		s.blocks = append(s.blocks, mem.Block{})
+	}
+	for i, w := range plan.Storage {
+		if !s.blocks[i].IsZero() {
+			continue // with an earlier one of its memory
+		}
+		if err := c.obtainOn(plan, w.Memory, i); err != nil {
+			return errors.Join(err, c.freeBlocks(plan, s.blocks))
+		}
+	}
+	for i, w := range plan.Storage {
+		if err := c.planner.Stored(w.Buffer, w.Memory); err != nil {
+			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
+		}
+		c.roots[w.Buffer].blocks[w.Memory] = s.blocks[i]
+	}
+	return nil
+}
+
+// obtainOn gets the blocks wanted on one memory, the first of which is wants
+// number from. c.mu is held.
+func (c *Context) obtainOn(plan *migration.Plan, m mem.MemoryID, from int) error {
+	s := &c.scratch
+	s.reqs = s.reqs[:0]
+	var total uint64
+	for _, w := range plan.Storage[from:] {
+		if w.Memory == m {
+			size := c.roots[w.Buffer].size
+			total += size
+			s.reqs = append(s.reqs, mem.Request{Size: size, Tag: uint64(w.Buffer)})
+		}
+	}
+	for len(s.given) < len(s.reqs) {
+		s.given = append(s.given, mem.Block{})
+	}
+	given := s.given[:len(s.reqs)]
+	outcome, err := c.mems[m].res.AllocAll(s.reqs, given)
+	if err != nil {
+		return fmt.Errorf("storage on %s: %w", c.topo.Name(m), err)
+	}
+	if outcome != mem.Ready {
+		err := fmt.Errorf("storage for %d buffers, %d bytes, on %s: %v: %w", len(s.reqs), total, c.topo.Name(m), outcome, noMemory(m))
+		if outcome == mem.NeedsWait {
+			return &errRoom{err, c.mems[m].res}
+		}
+		return err
+	}
+	for i, w := range plan.Storage[from:] {
+		if w.Memory == m {
+			s.blocks[from+i], given = given[0], given[1:]
+		}
+	}
+	return nil
+}
+
+// freeBlocks gives blocks back that no command has seen.
+func (c *Context) freeBlocks(plan *migration.Plan, blocks []mem.Block) error {
+	var errs []error
+	for i, b := range blocks {
+		if !b.IsZero() {
+			errs = append(errs, c.mems[plan.Storage[i].Memory].res.FreeAfter(b, nil))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// giveBack frees the new blocks of a refused command's plan into which none of
+// the accepted copies goes. c.mu is held.
+func (c *Context) giveBack(plan *migration.Plan, accepted int) error {
+	var errs []error
+	for _, w := range plan.Storage {
+		if fills(plan.Steps[:accepted], w) {
+			continue
+		}
+		if err := c.planner.Unstored(w.Buffer, w.Memory); err != nil {
+			panic(fmt.Sprintf("runtime: nothing was copied there: %v", err))
+		}
+		r := c.roots[w.Buffer]
+		errs = append(errs, c.mems[w.Memory].res.FreeAfter(r.blocks[w.Memory], nil))
+		r.blocks[w.Memory] = mem.Block{}
+	}
+	return errors.Join(errs...)
+}
+
+func fills(steps []migration.Step, w migration.Want) bool {
+	for i := range steps {
+		if steps[i].Buffer == w.Buffer && steps[i].To == w.Memory {
+			return true
+		}
+	}
+	return false
+}
+
+// drop forgets a root buffer and frees its blocks after the points that use
+// them. c.mu is held.
+func (c *Context) drop(r *root) error {
+	errs := []error{c.freeRoot(r)}
+	errs = append(errs, c.planner.Release(r.id))
+	delete(c.roots, r.id)
+	if c.opts.Trace != nil {
+		c.opts.Trace.Buffer(&trace.BufferRecord{Buffer: r.id, Name: r.name, Size: r.size, Released: true})
+	}
+	return errors.Join(errs...)
+}
+
+// freeRoot frees a root's blocks after the points that use them. c.mu is held.
+func (c *Context) freeRoot(r *root) error {
+	var errs []error
+	for m, b := range r.blocks {
+		if b.IsZero() {
+			continue
+		}
+		c.scratch.points = c.planner.Points(c.scratch.points[:0], r.id, mem.MemoryID(m))
+		errs = append(errs, c.mems[m].res.FreeAfter(b, c.scratch.points))
+		r.blocks[m] = mem.Block{}
+	}
+	return errors.Join(errs...)
+}
+
+// initialise stores a new buffer's content in the host's memory.
+func (c *Context) initialise(r *root, data []byte) error {
+	var given [1]mem.Block
+	res := c.mems[mem.Host].res
+	outcome, err := res.AllocAll([]mem.Request{{Size: r.size, Tag: uint64(r.id)}}, given[:])
+	if err == nil && outcome != mem.Ready {
+		err = fmt.Errorf("%v: %w", outcome, mem.ErrNoHostMemory)
+	}
+	if err != nil {
+		return fmt.Errorf("content of %d bytes on the host: %w", r.size, err)
+	}
+	view, err := c.mems[mem.Host].dev.(devices.Viewer).View(given[0], 0, r.size)
+	if err != nil {
+		return errors.Join(err, res.FreeAfter(given[0], nil))
+	}
+	copy(view, data)
+	r.blocks[mem.Host] = given[0]
+	return nil
+}
+
+// waitForFree blocks until one of the frees that a resource has pending can
+// happen, or ctx ends. tries counts how often there was nothing to wait for: the
+// frees have happened meanwhile, or the resource promises what it has not.
+func waitForFree(ctx context.Context, room *errRoom, tries *int) error {
+	points := room.res.Pending(nil)
+	if len(points) == 0 {
+		if *tries++; *tries > 3 {
+			return room.error
+		}
+		return nil
+	}
+	one, done := context.WithCancel(ctx)
+	defer done()
+	var all sync.WaitGroup
+	for _, p := range points {
+		all.Go(func() {
+			if err := p.Wait(one); err == nil || p.Reached() {
+				done()
+			}
+		})
+	}
+	all.Wait()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w while waiting for room: %w", err, room.error)
+	}
+	return nil
+}

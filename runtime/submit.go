@@ -1,0 +1,323 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"godwit/devices"
+	"godwit/mem"
+	"godwit/migration"
+)
+
+// One command, from call to bytes. Assumptions: planning is cheap beside any
+// copy, so one lock for all of a context's planning is enough; queues accept
+// without blocking, so it can be held from the plan to the commit, and what was
+// planned is still true when it is committed; points say all that a command has
+// to wait for, so nobody waits here.
+//
+// The path of a request:
+//
+//  1. validated by its Enqueue method, without locks (enqueue.go);
+//  2. under the planner lock: objects are alive, accesses and waits collected;
+//  3. planned (package migration): storage, copies, waits;
+//  4. storage obtained: all blocks or none (storage.go);
+//  5. each copy submitted to a hidden queue and committed when accepted;
+//  6. the command submitted to its queue and committed when accepted.
+//
+// A failure up to 4 changes nothing. Copies accepted before a failure in 5 or 6
+// are good copies of what they copied and stay; new blocks into which none was
+// accepted are given back.
+//
+// Lock order: Context.mu (the planner lock) before eventTable.mu,
+// failureList.mu, Queue.failMu, and every lock of drivers, resources and sinks.
+// Drivers call OnFail and waiters without locks of theirs, but perhaps from
+// inside Submit, under Context.mu: so OnFail only lists the failure, and whoever
+// holds Context.mu settles it before giving the lock up (failure.go).
+
+// scratch is what one enqueue needs for its duration, kept for the next so that
+// steady state allocates nothing. All of it is protected by Context.mu.
+type scratch struct {
+	accs   []mem.Access
+	user   []mem.Wait // of the wait list, barriers and markers
+	waits  []mem.Wait // of the command
+	values []byte     // argument values
+	plan   migration.Plan
+	cmd    devices.Command
+	args   []devices.Arg
+	reqs   []mem.Request
+	blocks []mem.Block    // of the plan's storage
+	given  []mem.Block    // of one memory
+	points []mem.Point    // of the plan's steps
+	dst    [1]devices.End // of one step
+	landed [1]mem.Point   // of one step
+}
+
+// errRoom is running out where a pending free could make room.
+type errRoom struct {
+	error
+	res mem.Resource
+}
+
+func (e *errRoom) Unwrap() error { return e.error }
+
+// submit takes a request through the planner to the devices.
+func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, error) {
+	c := q.c
+	called, tries := c.calledAt(), 0
+	for {
+		c.lock()
+		e, err := c.enqueue(req, in, called)
+		c.unlock()
+		if err == nil {
+			return e, nil
+		}
+		var room *errRoom
+		if !errors.As(err, &room) || !c.opts.WaitForMemory {
+			return Event{}, err
+		}
+		if err := waitForFree(ctx, room, &tries); err != nil {
+			return Event{}, err
+		}
+	}
+}
+
+// enqueue is the path under the planner lock. c.mu is held.
+func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, error) {
+	q, s := req.q, &c.scratch
+	if err := q.live(); err != nil {
+		return Event{}, err
+	}
+	if err := c.collect(req, in); err != nil {
+		return Event{}, err
+	}
+	var err error
+	if s.user, err = c.events.appendWaits(s.user[:0], c, in.wait); err != nil {
+		return Event{}, fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+	}
+	q.addOrder(req.op, len(in.wait) == 0)
+	if err := c.planner.Plan(&s.plan, s.accs); err != nil {
+		return Event{}, fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+	}
+	if err := c.obtain(&s.plan); err != nil {
+		return Event{}, err
+	}
+	p, accepted, err := c.execute(req, in.launch)
+	if err != nil {
+		err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+		err = errors.Join(err, c.giveBack(&s.plan, accepted))
+	}
+	var version mem.Version
+	c.commandSeq++
+	if err == nil {
+		version = c.planner.Commit(&s.plan, p)
+		q.accepted(req.op, p, len(in.wait) == 0)
+	}
+	if c.opts.Trace != nil {
+		c.traceCommand(req, in.launch, called, version, p, err)
+	}
+	if err != nil {
+		return Event{}, err
+	}
+	return c.events.add(c, q, req.op, c.commandSeq, p), nil
+}
+
+// collect checks that the objects of a request are alive and usable on its
+// queue's device, and lists its accesses. c.mu is held.
+func (c *Context) collect(req *request, in *borrowed) error {
+	s := &c.scratch
+	s.accs = s.accs[:0]
+	switch req.op {
+	case opWrite, opFill:
+		return c.access(req, req.a, mem.Write, req.q.mem)
+	case opRead:
+		return c.access(req, req.a, mem.Read, req.q.mem)
+	case opCopy:
+		if err := c.access(req, req.a, mem.Read, req.q.mem); err != nil {
+			return err
+		}
+		return c.access(req, req.b, mem.Write, req.q.mem)
+	case opMigrate:
+		mode, m := mem.Read, req.q.mem
+		if req.to&ContentUndefined != 0 {
+			mode = mem.Write
+		}
+		if req.to&MigrateToHost != 0 {
+			m = mem.Host
+		}
+		for _, b := range in.migrate {
+			if err := c.access(req, use{b, b.view.Range}, mode, m); err != nil {
+				return err
+			}
+		}
+	case opLaunch:
+		return c.collectArgs(req, in.launch)
+	}
+	return nil
+}
+
+// collectArgs lists the accesses of a launch. c.mu is held.
+func (c *Context) collectArgs(req *request, l *Launch) error {
+	k := l.Kernel
+	if k.prog.closed {
+		return fmt.Errorf("launch of %s: program %q was closed: %w", k.name, k.prog.name, mem.ErrInvalidKernel)
+	}
+	for i := range l.Args {
+		a := &l.Args[i]
+		if a.kind != devices.ArgBuffer || a.buf == nil {
+			continue
+		}
+		u := use{a.buf, a.buf.view.Range}
+		if a.ranged {
+			u.r = mem.Range{Start: a.off, End: a.off + a.size}.Shift(a.buf.view.Range.Start)
+		}
+		if err := c.access(req, u, a.access(&k.args[i]), req.q.mem); err != nil {
+			return fmt.Errorf("launch of %s: argument %d: %w", k.name, i, err)
+		}
+	}
+	return nil
+}
+
+// access adds one access, or says why the buffer cannot be used there. c.mu is
+// held.
+func (c *Context) access(req *request, u use, mode mem.Mode, m mem.MemoryID) error {
+	if err := u.buf.live(); err != nil {
+		return fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+	}
+	m = c.topo.Store(m)
+	at := &c.mems[m]
+	if u.buf.view.Sub {
+		if err := u.buf.view.CheckAlign(c.mems[req.q.mem].info.BaseAlign); err != nil {
+			return fmt.Errorf("%v on queue %s: buffer %s: %w", req.op, req.q.name, u.buf.label(), err)
+		}
+	}
+	if largest := at.maxBuffer(); u.buf.root.size > largest {
+		return fmt.Errorf("%v on queue %s: buffer %s has %d bytes, %s takes %d in one: %w",
+			req.op, req.q.name, u.buf.root.label(), u.buf.root.size, c.topo.Name(m), largest, noMemory(m))
+	}
+	c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m})
+	return nil
+}
+
+// addOrder adds the waits that out-of-order queues need of the runtime: on the
+// last barrier, and for markers and barriers without a wait list on all earlier
+// commands. c.mu is held.
+func (q *Queue) addOrder(op opcode, waitsForAll bool) {
+	if q.inOrder {
+		return
+	}
+	s := &q.c.scratch
+	if (op == opMarker || op == opBarrier) && waitsForAll {
+		q.prune()
+		for _, p := range q.running {
+			s.user = append(s.user, mem.Wait{Point: p, Kind: mem.Order})
+		}
+	}
+	if !q.barrier.Reached() {
+		s.user = append(s.user, mem.Wait{Point: q.barrier, Kind: mem.Order})
+	}
+}
+
+// accepted records a command that q's device took. c.mu is held.
+func (q *Queue) accepted(op opcode, p mem.Point, waitsForAll bool) {
+	if op == opBarrier && !q.inOrder {
+		q.barrier = p
+		if waitsForAll {
+			q.running = q.running[:0]
+		}
+	}
+	q.track(p)
+}
+
+// execute submits the plan's copies, committing each, and then the command. It
+// returns the command's point and how many copies were accepted. c.mu is held.
+func (c *Context) execute(req *request, l *Launch) (p mem.Point, accepted int, err error) {
+	s := &c.scratch
+	s.points = s.points[:0]
+	for i := range s.plan.Steps {
+		sp, err := c.submitStep(&s.plan, i)
+		if err != nil {
+			return mem.Point{}, i, err
+		}
+		c.planner.CommitStep(&s.plan, i, sp)
+		s.points = append(s.points, sp)
+	}
+	s.waits = append(s.waits[:0], s.plan.Waits...)
+	s.waits = append(s.waits, s.user...)
+	for _, i := range s.plan.StepWaits {
+		s.waits = append(s.waits, mem.Wait{Point: s.points[i], Kind: mem.Data})
+	}
+	c.command(req, l)
+	p, err = req.q.dev.Submit(&s.cmd, s.waits)
+	c.forget()
+	return p, len(s.plan.Steps), err
+}
+
+// command fills the scratch command from a request whose storage is there.
+// c.mu is held.
+func (c *Context) command(req *request, l *Launch) {
+	s, m := &c.scratch, c.topo.Store(req.q.mem)
+	s.cmd = devices.Command{Tag: c.commandSeq + 1, Args: s.args[:0], Size: req.size}
+	switch req.op {
+	case opWrite:
+		s.cmd.Op, s.cmd.Dst, s.cmd.Src.Bytes = devices.OpCopy, c.loc(req.a, m), req.data
+	case opRead:
+		s.cmd.Op, s.cmd.Src, s.cmd.Dst.Bytes = devices.OpCopy, c.loc(req.a, m), req.data
+	case opCopy:
+		s.cmd.Op, s.cmd.Src, s.cmd.Dst = devices.OpCopy, c.loc(req.a, m), c.loc(req.b, m)
+	case opFill:
+		s.cmd.Op, s.cmd.Dst, s.cmd.Pattern = devices.OpFill, c.loc(req.a, m), req.data
+	case opLaunch:
+		req.q.launch(l, m)
+	case opHostCall:
+		s.cmd.Op, s.cmd.Call = devices.OpHostCall, req.call
+	default:
+		s.cmd.Op = devices.OpMarker
+	}
+}
+
+// loc is where a use lies on a memory that is its own store.
+func (c *Context) loc(u use, m mem.MemoryID) devices.Loc {
+	return devices.Loc{Device: c.mems[m].dev, Block: u.buf.root.blocks[m], Off: u.r.Start}
+}
+
+// launch fills the scratch command from a launch. c.mu is held.
+func (q *Queue) launch(l *Launch, m mem.MemoryID) {
+	s := &q.c.scratch
+	s.cmd.Op, s.cmd.Kernel, s.cmd.Dims = devices.OpLaunch, l.Kernel.on[q.mem], len(l.Global)
+	copy(s.cmd.Global[:], l.Global)
+	copy(s.cmd.Local[:], l.Local)
+	copy(s.cmd.Offset[:], l.Offset)
+	s.values = s.values[:0]
+	for i := range l.Args {
+		if l.Args[i].kind == devices.ArgValue {
+			s.values = append(s.values, l.Args[i].value()...)
+		}
+	}
+	values := s.values
+	for i := range l.Args {
+		a := &l.Args[i]
+		arg := devices.Arg{Kind: a.kind}
+		switch {
+		case a.kind == devices.ArgValue:
+			n := len(a.value())
+			arg.Value, values = values[:n:n], values[n:]
+		case a.kind == devices.ArgLocal:
+			arg.Size = a.size
+		case a.buf != nil:
+			arg.Block, arg.Off, arg.Size = a.buf.root.blocks[m], a.buf.view.Range.Start, a.buf.Size()
+			if a.ranged {
+				arg.Size = a.off + a.size
+			}
+		}
+		s.args = append(s.args, arg)
+	}
+	s.cmd.Args = s.args
+}
+
+// forget drops the caller's memory from the scratch command.
+func (c *Context) forget() {
+	s := &c.scratch
+	s.args = s.args[:0]
+	s.cmd = devices.Command{}
+}

@@ -1,0 +1,78 @@
+package runtime
+
+import (
+	"godwit/devices"
+	"godwit/mem"
+	"godwit/trace"
+)
+
+// calledAt is the time at which a command came, where anybody wants to know.
+func (c *Context) calledAt() int64 {
+	if c.opts.Trace == nil {
+		return 0
+	}
+	return c.since()
+}
+
+// traceCommand tells the sink of a command that was planned, and arranges for it
+// to be told of the ends. c.mu is held.
+func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Version, p mem.Point, err error) {
+	s, plan := &c.scratch, &c.scratch.plan
+	r := &c.record
+	*r = trace.CommandRecord{
+		ID: c.commandSeq, Queue: req.q.name, Memory: req.q.mem, Op: req.op.String(),
+		Accesses: s.accs, Blocks: r.Blocks[:0], Steps: r.Steps[:0], Waits: s.waits,
+		Point: p, Version: v, Enqueued: called, Done: c.since(), Err: err,
+	}
+	if req.op == opLaunch {
+		r.Kernel = l.Kernel.name
+	}
+	for _, w := range plan.Storage {
+		r.Blocks = append(r.Blocks, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: c.roots[w.Buffer].size})
+	}
+	for i := range plan.Steps {
+		st := &plan.Steps[i]
+		step := trace.StepRecord{
+			Buffer: st.Buffer, Range: st.Range, From: st.From, To: st.To, Route: st.Route, RideAlong: st.RideAlong,
+			Oldest: st.Reason.Oldest, Newest: st.Reason.Newest, Fresh: st.Reason.Fresh, Choice: st.Reason.Choice.String(), Why: c.planner.Explain(st),
+			Waits: st.Waits,
+		}
+		if i < len(s.points) {
+			step.Point = s.points[i]
+		}
+		r.Steps = append(r.Steps, step)
+	}
+	c.opts.Trace.Command(r)
+	for i, sp := range s.points {
+		c.watch(sp, nil, i)
+	}
+	if err == nil {
+		c.watch(p, req.q.dev, -1)
+	}
+}
+
+// watcher tells the sink of the end of one point.
+type watcher struct {
+	c       *Context
+	queue   devices.Queue // nil for steps
+	command uint64
+	step    int
+}
+
+func (c *Context) watch(p mem.Point, q devices.Queue, step int) {
+	w := &watcher{c, q, c.commandSeq, step}
+	if done, err := p.Notify(w); done {
+		w.PointReached(p, err)
+	}
+}
+
+// PointReached implements mem.Waiter.
+func (w *watcher) PointReached(p mem.Point, err error) {
+	r := trace.CompletionRecord{Command: w.command, Step: w.step, Point: p, Err: err, Ended: w.c.since()}
+	if prof, ok := w.queue.(devices.Profiler); ok {
+		if t, ok := prof.Times(p); ok && t.Started != 0 {
+			r.Started = max(0, r.Ended-int64(t.Ended-t.Started)) // the device's clock may have another zero
+		}
+	}
+	w.c.opts.Trace.Completed(&r)
+}

@@ -1,0 +1,101 @@
+package trace
+
+import (
+	"slices"
+	"sync"
+
+	"godwit/mem"
+)
+
+// Recorder is a CommandSink that keeps everything, for explanations, timelines
+// and tests. Safe for use from many goroutines.
+type Recorder struct {
+	mu          sync.Mutex
+	buffers     []BufferRecord     // protected by mu
+	commands    []CommandRecord    // protected by mu
+	completions []CompletionRecord // protected by mu
+}
+
+var _ CommandSink = (*Recorder)(nil)
+
+// Buffer implements CommandSink.
+func (r *Recorder) Buffer(b *BufferRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.buffers = append(r.buffers, *b)
+}
+
+// Command implements CommandSink.
+func (r *Recorder) Command(c *CommandRecord) {
+	kept := *c
+	kept.Accesses = slices.Clone(c.Accesses)
+	kept.Blocks = slices.Clone(c.Blocks)
+	kept.Steps = slices.Clone(c.Steps)
+	kept.Waits = slices.Clone(c.Waits)
+	for i := range kept.Steps {
+		kept.Steps[i].Waits = slices.Clone(kept.Steps[i].Waits)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.commands = append(r.commands, kept)
+}
+
+// Completed implements CommandSink.
+func (r *Recorder) Completed(c *CompletionRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.completions = append(r.completions, *c)
+}
+
+// Buffers returns the creations and releases so far, in order.
+func (r *Recorder) Buffers() []BufferRecord {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.buffers)
+}
+
+// Commands returns the commands so far, in enqueue order.
+func (r *Recorder) Commands() []CommandRecord {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.commands)
+}
+
+// Completions returns the ends so far, in the order in which they were told.
+func (r *Recorder) Completions() []CompletionRecord {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.completions)
+}
+
+// Writer finds the command that wrote a version; ok is false where it was a
+// buffer's first content, or is not in the record.
+func (r *Recorder) Writer(v mem.Version) (c CommandRecord, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v == 0 {
+		return CommandRecord{}, false
+	}
+	for i := range r.commands {
+		if r.commands[i].Version == v && r.commands[i].Err == nil {
+			return r.commands[i], true
+		}
+	}
+	return CommandRecord{}, false
+}
+
+// BytesMoved is how many bytes the accepted steps bring to their destinations
+// because a command needed them.
+func (r *Recorder) BytesMoved() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var n uint64
+	for _, c := range r.commands {
+		for _, s := range c.Steps {
+			if !s.Point.IsZero() {
+				n += s.Range.Size() - s.RideAlong
+			}
+		}
+	}
+	return n
+}
