@@ -16,16 +16,16 @@ func (f *firstFit) holes() int                         { return f.n }
 func (f *firstFit) check(*Region, uint32) error        { return nil }
 
 func (f *firstFit) find(r *Region, size, align uint64) (uint32, uint64, uint64) {
-	i := firstHole(r, size, align, f.tailFirst)
+	i := firstHole(r, size, align, f.tailFirst, true)
 	n := &r.nodes[i]
 	return i, n.addr + -n.addr&(align-1), size
 }
 
 // firstHole is the first hole in address order that holds the chunk, with the
-// tail before all others or after them.
-func firstHole(r *Region, size, align uint64, tailFirst bool) uint32 {
+// tail before all others or after them, or not at all.
+func firstHole(r *Region, size, align uint64, tailFirst, useTail bool) uint32 {
 	tail := r.nodes[0].prev
-	fits := !r.nodes[tail].live() && holds(&r.nodes[tail], size, align)
+	fits := useTail && !r.nodes[tail].live() && holds(&r.nodes[tail], size, align)
 	if tailFirst && fits {
 		return tail
 	}
@@ -56,7 +56,9 @@ func (p *pocl) find(r *Region, size, align uint64) (uint32, uint64, uint64) {
 	if up < size {
 		return 0, 0, 0
 	}
-	i := firstHole(r, up, align, p.tailFirst)
+	// The array has an element for each chunk and for each hole but the tail;
+	// cutting the tail takes one more, reusing a hole does not.
+	i := firstHole(r, up, align, p.tailFirst, r.s.Chunks+p.n-1 < r.maxChunks)
 	if i == 0 {
 		return 0, 0, 0
 	}
