@@ -177,3 +177,15 @@ func (a *Allocator) remove(i uint32) {
 		}
 	}
 }
+
+// Nodes is the number of chunks and holes.
+func (a *Allocator) Nodes() int {
+	n := 0
+	for i := a.nodes[0].next; i != 0; i = a.nodes[i].next {
+		n++
+	}
+	return n
+}
+
+// Bookkeeping is the bytes that the allocator's own structures hold.
+func (a *Allocator) Bookkeeping() uint64 { return uint64(cap(a.nodes)) * 32 }
