@@ -1,0 +1,251 @@
+//go:build cgo
+
+#include "bridge.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gw_sink {
+	pthread_mutex_t mu;
+	pthread_cond_t some;
+	gw_done *done; // a stack of n, room for cap
+	int n, cap, closed;
+};
+
+gw_sink *gw_sink_new(void)
+{
+	gw_sink *s = calloc(1, sizeof *s);
+	if (!s)
+		return NULL;
+	s->cap = 1024;
+	s->done = malloc(s->cap * sizeof *s->done);
+	if (!s->done) {
+		free(s);
+		return NULL;
+	}
+	pthread_mutex_init(&s->mu, NULL);
+	pthread_cond_init(&s->some, NULL);
+	return s;
+}
+
+static void sink_put(gw_sink *s, uint64_t id, int32_t status)
+{
+	pthread_mutex_lock(&s->mu);
+	if (s->n == s->cap) {
+		gw_done *more = realloc(s->done, 2 * s->cap * sizeof *more);
+		if (!more)
+			abort(); // a lost completion would hang its waiters for ever
+		s->done = more;
+		s->cap *= 2;
+	}
+	s->done[s->n++] = (gw_done){id, status, 0};
+	if (s->n == 1)
+		pthread_cond_signal(&s->some);
+	pthread_mutex_unlock(&s->mu);
+}
+
+int gw_sink_take(gw_sink *s, gw_done *out, int max)
+{
+	pthread_mutex_lock(&s->mu);
+	while (s->n == 0 && !s->closed)
+		pthread_cond_wait(&s->some, &s->mu);
+	int n = s->n == 0 ? -1 : s->n < max ? s->n : max;
+	if (n > 0) {
+		memcpy(out, s->done, n * sizeof *out); // oldest first
+		memmove(s->done, s->done + n, (s->n - n) * sizeof *out);
+		s->n -= n;
+	}
+	pthread_mutex_unlock(&s->mu);
+	return n;
+}
+
+void gw_sink_close(gw_sink *s)
+{
+	pthread_mutex_lock(&s->mu);
+	s->closed = 1;
+	pthread_cond_broadcast(&s->some);
+	pthread_mutex_unlock(&s->mu);
+}
+
+void gw_sink_free(gw_sink *s)
+{
+	free(s->done);
+	free(s);
+}
+
+gw_tag *gw_tag_new(gw_sink *s, uint64_t id)
+{
+	gw_tag *t = malloc(sizeof *t);
+	if (t)
+		*t = (gw_tag){s, id};
+	return t;
+}
+
+void gw_tag_free(gw_tag *t) { free(t); }
+
+static void CL_CALLBACK ended(cl_event e, cl_int status, void *tag)
+{
+	(void)e;
+	gw_tag *t = tag;
+	cl_int fault = gw_faulty(2);
+	sink_put(t->sink, t->id, fault ? fault : status);
+}
+
+// listen asks for t's callback at the end of the command of event e.
+cl_int gw_listen(cl_event e, gw_tag *t) { return clSetEventCallback(e, CL_COMPLETE, ended, t); }
+
+static cl_int set_args(gw_cmd *c, const uint8_t *a)
+{
+	for (uint32_t i = 0; i < c->nargs; i++) {
+		uint32_t kind, size;
+		memcpy(&kind, a, 4);
+		memcpy(&size, a + 4, 4);
+		a += 8;
+		cl_int err = clSetKernelArg((cl_kernel)c->kernel, i, size, kind == GW_ARG_LOCAL ? NULL : a);
+		if (err != CL_SUCCESS) {
+			c->failed_arg = (int32_t)i;
+			return err;
+		}
+		if (kind != GW_ARG_LOCAL)
+			a += (size + 7) & ~7u;
+	}
+	return CL_SUCCESS;
+}
+
+cl_int gw_submit(gw_cmd *c, const void *args, const gw_handle *waits, void *host, gw_tag *tag)
+{
+	cl_command_queue q = (cl_command_queue)c->queue;
+	cl_mem src = (cl_mem)c->src, dst = (cl_mem)c->dst;
+	const cl_event *w = c->nwaits ? (const cl_event *)waits : NULL;
+	cl_uint nw = c->nwaits;
+	cl_event e = NULL;
+	cl_int err = CL_INVALID_OPERATION;
+	c->failed_arg = -1;
+	c->event = 0;
+	size_t so[3] = {c->src_off, 0, 0}, dof[3] = {c->dst_off, 0, 0}, zero[3] = {0, 0, 0};
+	switch (c->op) {
+	case GW_MARKER:
+		err = nw ? clEnqueueMarkerWithWaitList(q, nw, w, &e) : clEnqueueMarkerWithWaitList(q, 0, NULL, &e);
+		break;
+	case GW_COPY:
+		err = clEnqueueCopyBuffer(q, src, dst, c->src_off, c->dst_off, c->size, nw, w, &e);
+		break;
+	case GW_READ:
+		err = clEnqueueReadBuffer(q, src, CL_FALSE, c->src_off, c->size, host, nw, w, &e);
+		break;
+	case GW_WRITE:
+		err = clEnqueueWriteBuffer(q, dst, CL_FALSE, c->dst_off, c->size, host, nw, w, &e);
+		break;
+	case GW_FILL:
+		err = clEnqueueFillBuffer(q, dst, c->pattern, c->pattern_size, c->dst_off, c->size, nw, w, &e);
+		break;
+	case GW_LAUNCH:
+		err = set_args(c, args);
+		if (err == CL_SUCCESS)
+			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, &e);
+		break;
+	case GW_COPY_RECT:
+		err = clEnqueueCopyBufferRect(q, src, dst, so, dof, c->region, c->src_pitch[0], c->src_pitch[1], c->dst_pitch[0], c->dst_pitch[1], nw, w, &e);
+		break;
+	case GW_READ_RECT:
+		err = clEnqueueReadBufferRect(q, src, CL_FALSE, so, zero, c->region, c->src_pitch[0], c->src_pitch[1], c->dst_pitch[0], c->dst_pitch[1], host, nw, w, &e);
+		break;
+	case GW_WRITE_RECT:
+		err = clEnqueueWriteBufferRect(q, dst, CL_FALSE, dof, zero, c->region, c->dst_pitch[0], c->dst_pitch[1], c->src_pitch[0], c->src_pitch[1], host, nw, w, &e);
+		break;
+	}
+	if (err != CL_SUCCESS)
+		return err;
+	c->event = (gw_handle)e;
+	c->no_callback = gw_listen(e, tag);
+	return CL_SUCCESS;
+}
+
+cl_int gw_status(gw_handle event)
+{
+	cl_int st = CL_QUEUED;
+	cl_int err = clGetEventInfo((cl_event)event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof st, &st, NULL);
+	return err == CL_SUCCESS ? st : err;
+}
+
+cl_int gw_wait(gw_handle event)
+{
+	cl_event e = (cl_event)event;
+	clWaitForEvents(1, &e);
+	return gw_status(event);
+}
+
+void gw_release_events(const gw_handle *events, int n)
+{
+	for (int i = 0; i < n; i++)
+		clReleaseEvent((cl_event)events[i]);
+}
+
+cl_int gw_flush(gw_handle queue) { return clFlush((cl_command_queue)queue); }
+cl_int gw_finish(gw_handle queue) { return clFinish((cl_command_queue)queue); }
+
+void gw_times(gw_handle event, uint64_t t[4])
+{
+	static const cl_profiling_info what[4] = {CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT, CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END};
+	for (int i = 0; i < 4; i++) {
+		cl_ulong v = 0;
+		clGetEventProfilingInfo((cl_event)event, what[i], sizeof v, &v, NULL);
+		t[i] = v;
+	}
+}
+
+gw_handle gw_sub_buffer(gw_handle mem, size_t off, size_t size, cl_int *err)
+{
+	cl_buffer_region r = {off, size};
+	return (gw_handle)clCreateSubBuffer((cl_mem)mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &r, err);
+}
+
+void gw_release_mems(const gw_handle *mems, int n)
+{
+	for (int i = 0; i < n; i++)
+		clReleaseMemObject((cl_mem)mems[i]);
+}
+
+cl_int gw_touch(gw_handle queue, gw_handle mem, size_t off)
+{
+	static const uint32_t word = 0;
+	cl_int err = clEnqueueFillBuffer((cl_command_queue)queue, (cl_mem)mem, &word, sizeof word, off, sizeof word, 0, NULL, NULL);
+	return err == CL_SUCCESS ? clFlush((cl_command_queue)queue) : err;
+}
+
+cl_int gw_device_info(gw_handle dev, uint32_t what, void *out, size_t n, size_t *len)
+{
+	return clGetDeviceInfo((cl_device_id)dev, what, n, out, len);
+}
+
+cl_int gw_kernel_arg(gw_handle kernel, uint32_t i, uint32_t *address, uint64_t *qualifier, char *name, size_t name_max, char *type, size_t type_max)
+{
+	cl_kernel k = (cl_kernel)kernel;
+	cl_kernel_arg_address_qualifier a = 0;
+	cl_kernel_arg_type_qualifier q = 0;
+	cl_int err = clGetKernelArgInfo(k, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof a, &a, NULL);
+	if (err == CL_SUCCESS)
+		err = clGetKernelArgInfo(k, i, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof q, &q, NULL);
+	*address = a;
+	*qualifier = q;
+	if (err != CL_SUCCESS)
+		return err;
+	if (clGetKernelArgInfo(k, i, CL_KERNEL_ARG_NAME, name_max, name, NULL) != CL_SUCCESS)
+		name[0] = 0;
+	if (clGetKernelArgInfo(k, i, CL_KERNEL_ARG_TYPE_NAME, type_max, type, NULL) != CL_SUCCESS)
+		type[0] = 0;
+	return CL_SUCCESS;
+}
+
+cl_int gw_kernel_names(gw_handle program, char *out, size_t n, size_t *len)
+{
+	return clGetProgramInfo((cl_program)program, CL_PROGRAM_KERNEL_NAMES, n, out, len);
+}
+
+cl_int gw_build_log(gw_handle program, gw_handle dev, char *out, size_t n, size_t *len, int32_t *status)
+{
+	cl_build_status st = CL_BUILD_NONE;
+	clGetProgramBuildInfo((cl_program)program, (cl_device_id)dev, CL_PROGRAM_BUILD_STATUS, sizeof st, &st, NULL);
+	*status = st;
+	return clGetProgramBuildInfo((cl_program)program, (cl_device_id)dev, CL_PROGRAM_BUILD_LOG, n, out, len);
+}

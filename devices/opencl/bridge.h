@@ -1,0 +1,83 @@
+//go:build cgo
+
+// What go-opencl lacks: sub-buffers, rectangles, event callbacks, staged copies
+// between devices; and one call for a whole command, where go-opencl needs one
+// for each argument and allocates for each event.
+//
+// No function here keeps a pointer to Go memory after it returns, but for host
+// memory of non-blocking transfers, which the Go side pins until the command
+// has ended. cl handles cross the border as integers.
+#ifndef GODWIT_BRIDGE_H
+#define GODWIT_BRIDGE_H
+
+#include "loader.h"
+
+typedef uintptr_t gw_handle;
+
+// A sink collects ended commands from the callbacks of many queues, for one
+// goroutine to take. Life: new, take until it returns -1 after close, free.
+typedef struct gw_sink gw_sink;
+typedef struct gw_done { uint64_t id; int32_t status; int32_t pad; } gw_done;
+GW_HIDDEN gw_sink *gw_sink_new(void);
+GW_HIDDEN int gw_sink_take(gw_sink *s, gw_done *out, int max); // blocks until there is one
+GW_HIDDEN void gw_sink_close(gw_sink *s);
+GW_HIDDEN void gw_sink_free(gw_sink *s);
+
+// A tag is what a callback gets: C memory, one for each command record.
+typedef struct gw_tag { gw_sink *sink; uint64_t id; } gw_tag;
+GW_HIDDEN gw_tag *gw_tag_new(gw_sink *s, uint64_t id);
+GW_HIDDEN void gw_tag_free(gw_tag *t);
+
+enum { GW_MARKER, GW_COPY, GW_READ, GW_WRITE, GW_FILL, GW_LAUNCH, GW_COPY_RECT, GW_READ_RECT, GW_WRITE_RECT };
+
+// A command for one queue, free of pointers. Offsets and sizes in bytes.
+typedef struct gw_cmd {
+	gw_handle queue, src, dst, kernel;
+	gw_handle event;                 // out
+	size_t src_off, dst_off, size;   // copies, fills
+	size_t region[3], src_pitch[2], dst_pitch[2];
+	size_t global[3], local[3], offset[3];
+	uint32_t op, dims, nargs, nwaits, has_local, pattern_size;
+	int32_t failed_arg;              // out: index, where setting an argument failed, else -1
+	int32_t no_callback;             // out: the status of clSetEventCallback
+	uint8_t pattern[128];
+} gw_cmd;
+
+// Kinds of kernel arguments in the encoding below.
+enum { GW_ARG_VALUE, GW_ARG_MEM, GW_ARG_LOCAL };
+
+// gw_submit enqueues c behind the events in waits and registers tag's callback.
+// args holds, for each argument, 4 bytes of kind, 4 bytes of size, and for
+// values and handles their bytes, padded to 8. host is the host end of
+// transfers.
+GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, const gw_handle *waits, void *host, gw_tag *tag);
+
+// gw_status is an event's execution status: CL_COMPLETE, a negative error, or
+// positive while it has not ended.
+GW_HIDDEN cl_int gw_status(gw_handle event);
+GW_HIDDEN cl_int gw_wait(gw_handle event);
+GW_HIDDEN void gw_release_events(const gw_handle *events, int n);
+// gw_flush submits without waiting; go-opencl's Flush is clFinish.
+GW_HIDDEN cl_int gw_flush(gw_handle queue);
+GW_HIDDEN cl_int gw_finish(gw_handle queue);
+GW_HIDDEN void gw_times(gw_handle event, uint64_t t[4]);
+
+GW_HIDDEN gw_handle gw_sub_buffer(gw_handle mem, size_t off, size_t size, cl_int *err);
+GW_HIDDEN void gw_release_mems(const gw_handle *mems, int n);
+// gw_touch writes a few bytes at off, so that lazy drivers allocate now.
+GW_HIDDEN cl_int gw_touch(gw_handle queue, gw_handle mem, size_t off);
+GW_HIDDEN cl_int gw_device_info(gw_handle dev, uint32_t what, void *out, size_t n, size_t *len);
+// gw_kernel_arg describes an argument of a kernel.
+GW_HIDDEN cl_int gw_kernel_arg(gw_handle kernel, uint32_t i, uint32_t *address, uint64_t *qualifier, char *name, size_t name_max, char *type, size_t type_max);
+GW_HIDDEN cl_int gw_kernel_names(gw_handle program, char *out, size_t n, size_t *len);
+GW_HIDDEN cl_int gw_build_log(gw_handle program, gw_handle dev, char *out, size_t n, size_t *len, int32_t *status);
+
+// A ring stages copies from one device to another of the same context through
+// pinned memory; see ring.c.
+typedef struct gw_ring gw_ring;
+typedef struct gw_shape { size_t first, max; int queues; } gw_shape; // chunk sizes in bytes, queues in each direction used
+GW_HIDDEN gw_ring *gw_ring_new(gw_handle host, size_t bytes, const gw_handle *read_queues, const gw_handle *write_queues, int queues);
+GW_HIDDEN void gw_ring_free(gw_ring *r);
+GW_HIDDEN cl_int gw_ring_copy(gw_ring *r, gw_cmd *c, gw_shape shape, const gw_handle *waits, gw_tag *tag);
+
+#endif

@@ -1,0 +1,107 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// errBusy: the device cannot be closed yet.
+var errBusy = mem.Sentinel("device in use", mem.InvalidOperation)
+
+// Device is an open OpenCL device. All methods are safe for use from many
+// goroutines.
+type Device struct {
+	driver *driver
+	host   *host
+	found  Found
+	name   string
+	info   devices.Info
+	handle handle // of found.device
+	memory *devices.Blocks
+	store  *store
+
+	service *cl.CommandQueue // touches fresh memory, maps pinned memory
+	busy    atomic.Int32     // queues and modules not yet closed
+	lost    atomic.Bool      // the device reported that it is gone
+	closed  atomic.Bool
+}
+
+var (
+	_ devices.Device     = (*Device)(nil)
+	_ devices.PeerCopier = (*Device)(nil)
+)
+
+func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
+	d := &Device{driver: dr, host: h, found: f, name: opts.name, info: f.Info, handle: rawHandle(f.device)}
+	if d.name == "" {
+		d.name = fmt.Sprintf("opencl%d.%d", f.Platform, f.Index)
+	}
+	var err error
+	if d.service, err = h.context.CreateCommandQueue(f.device, 0); err != nil {
+		return nil, fmt.Errorf("device %s: no command queue: %w", d.name, errors.Join(err, mem.ErrDeviceLost))
+	}
+	if opts.memory != 0 {
+		d.info.GlobalMemory = min(opts.memory, d.info.GlobalMemory)
+		d.info.MaxAlloc = min(d.info.MaxAlloc, d.info.GlobalMemory)
+	}
+	carve := opts.carve == "on" || opts.carve == "" && !d.info.SharesHost
+	d.store = newStore(d, carve, opts.slab)
+	d.memory = devices.NewBlocks(d.name, d.info.BaseAlign, d.store)
+	return d, nil
+}
+
+// Info implements devices.Device.
+func (d *Device) Info() devices.Info { return d.info }
+
+// Name is the device's name in errors and traces.
+func (d *Device) Name() string { return d.name }
+
+// Memory implements devices.Device.
+func (d *Device) Memory() mem.Resource { return d.memory }
+
+// Close implements devices.Device. It fails, and closes nothing, while queues
+// or modules are open.
+func (d *Device) Close() error { return d.driver.close(d) }
+
+// shut is Close without the driver's part.
+func (d *Device) shut() error {
+	if n := d.busy.Load(); n > 0 {
+		return fmt.Errorf("device %s: %d queues and modules are open: close them first: %w", d.name, n, errBusy)
+	}
+	if d.closed.Swap(true) {
+		return fmt.Errorf("device %s: %w", d.name, mem.ErrClosed)
+	}
+	d.host.dropPairs(d)
+	err := d.memory.Close()
+	d.store.close()
+	_ = d.service.Finish() // only errors of a lost device, which is going anyway
+	d.service.Release()
+	return err
+}
+
+// usable fails where the device is lost or closed.
+func (d *Device) usable() error {
+	switch {
+	case d.lost.Load():
+		return fmt.Errorf("device %s was lost: %w", d.name, mem.ErrDeviceLost)
+	case d.closed.Load():
+		return fmt.Errorf("device %s: %w", d.name, mem.ErrClosed)
+	}
+	return nil
+}
+
+// sees notes what a status says about the device, and returns the status.
+func (d *Device) sees(st int32) int32 {
+	if isLost(st) {
+		d.lost.Store(true)
+	}
+	return st
+}

@@ -1,0 +1,28 @@
+// Package opencl makes real OpenCL devices into Godwit devices, through
+// github.com/jgillich/go-opencl. Importing it registers the driver "opencl".
+//
+// All devices of one platform share one cl_context, in which each has memory of
+// its own: a block on a device is a cl_mem (or a part of one) that no other
+// device ever touches, so that no vendor's runtime migrates anything behind our
+// back. Copies between two devices of a platform go through a ring of pinned
+// memory with both legs overlapped, chained by events across their queues; see
+// ring.c. Devices that share the host's memory copy once.
+//
+// Parameters (devices.Config.Params): platform and device choose by index or by
+// a part of the name, type by kind (cpu, gpu, accelerator), count takes that
+// many of what was chosen, carve (on, off) says whether blocks are carved out
+// of large slabs, slab how large those are in bytes.
+//
+// Assumptions: commands are small and many; hardly any fails; waits are mostly
+// on commands of the same platform. So a command whose waits are all such is
+// given to OpenCL at once, with cl_events for waits, and one call into C does
+// all of it. Whatever OpenCL is bad at stays here: a command that waits for
+// something foreign, or for a command that is itself still here, is kept until
+// that has ended or gone, and only then enqueued. So nothing in a cl queue ever
+// waits for the host, no event in OpenCL fails for reasons that are not
+// OpenCL's, and an Order wait is an edge that cannot fail.
+//
+// Environment: GODWIT_OPENCL_LIBRARY names the OpenCL loader to open in place
+// of libOpenCL.so.1; GODWIT_DEBUG=leaks prints, when the last device of a
+// platform is closed, the cl objects that were not released.
+package opencl

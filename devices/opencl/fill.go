@@ -1,0 +1,178 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"fmt"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// own fails where dev is not the queue's device.
+func (r *record) own(dev devices.Device) error {
+	if d, ok := dev.(*Device); !ok || d != r.q.dev {
+		return fmt.Errorf("device %s: a block of another device: %w", r.q.dev.name, mem.ErrInvalidDevice)
+	}
+	return nil
+}
+
+// src and dst find the cl_mem of one end.
+func (r *record) src(d *Device, l *devices.Loc, n uint64) error {
+	h, off, err := d.locate(l.Block, l.Off, n, false)
+	r.cmd.src, r.cmd.src_off = h, size(off)
+	return err
+}
+
+func (r *record) dst(d *Device, l *devices.Loc, n uint64) error {
+	h, off, err := d.locate(l.Block, l.Off, n, false)
+	r.cmd.dst, r.cmd.dst_off = h, size(off)
+	return err
+}
+
+// locate finds the cl_mem of a part of a block; see store.resolve.
+func (d *Device) locate(b mem.Block, off, n uint64, exact bool) (handle, uint64, error) {
+	addr, err := d.memory.Address(b, off, n)
+	if err != nil {
+		return 0, 0, err
+	}
+	return d.store.resolve(addr, n, exact)
+}
+
+// fillCopy chooses among the forms of a copy: within the device, between the
+// device and the host, from a device of the same platform. srcLen and dstLen are
+// how far the ends reach.
+func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, read, write uint32) error {
+	d := r.q.dev
+	from, fromCL := cmd.Src.Device.(*Device)
+	to, toCL := cmd.Dst.Device.(*Device)
+	switch {
+	case fromCL && from.host != d.host || toCL && to.host != d.host:
+		return fmt.Errorf("device %s: copy from or to an OpenCL device of another platform: %w", d.name, mem.ErrInvalidDevice)
+	case fromCL && toCL && (from == d || to == d):
+		return r.fillPeer(cmd, from, to, srcLen, dstLen, within)
+	case fromCL && from == d:
+		r.cmd.op = u32(read)
+		if err := r.hostEnd(&cmd.Dst, dstLen, 0); err != nil {
+			return err
+		}
+		return r.src(d, &cmd.Src, srcLen)
+	case toCL && to == d:
+		r.cmd.op = u32(write)
+		if err := r.hostEnd(&cmd.Src, srcLen, 0); err != nil {
+			return err
+		}
+		return r.dst(d, &cmd.Dst, dstLen)
+	case !fromCL && !toCL:
+		return r.fillHost(cmd, srcLen, dstLen)
+	}
+	return fmt.Errorf("device %s: copy between two other devices: %w", d.name, mem.ErrInvalidDevice)
+}
+
+// fillPeer is a copy of which both ends are OpenCL devices of one platform.
+func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen uint64, within uint32) error {
+	if err := r.src(from, &cmd.Src, srcLen); err != nil {
+		return err
+	}
+	if err := r.dst(to, &cmd.Dst, dstLen); err != nil {
+		return err
+	}
+	r.cmd.op = u32(within)
+	switch {
+	case from == to:
+		if r.cmd.src == r.cmd.dst && cmd.Op == devices.OpCopy {
+			s, t := uint64(r.cmd.src_off), uint64(r.cmd.dst_off)
+			if s < t+dstLen && t < s+srcLen {
+				return fmt.Errorf("device %s: copy of %d bytes from %d to %d of one block: %w", from.name, srcLen, s, t, mem.ErrOverlap)
+			}
+		}
+	case from.info.SharesHost && to.info.SharesHost: // one memory in fact: one copy
+	case cmd.Op != devices.OpCopy:
+		return fmt.Errorf("device %s: rectangle from device %s: only plain copies go between devices: %w", to.name, from.name, mem.ErrInvalidOperation)
+	default:
+		var err error
+		r.pair, err = r.host.pair(from, to)
+		return err
+	}
+	return nil
+}
+
+// hostEnd takes hold of the host's bytes of a transfer until it has ended: a
+// Go slice is pinned, since C keeps its address, and a block of a device in
+// this process's memory is kept from being freed.
+func (r *record) hostEnd(l *devices.Loc, n uint64, i int) error {
+	if l.Device == nil {
+		r.bytes = l.Bytes[l.Off : l.Off+n]
+		r.pin.Pin(&r.bytes[0]) // memory outside the Go heap is left alone
+		return nil
+	}
+	b, ok := l.Device.(devices.HostBacked)
+	if !ok {
+		return fmt.Errorf("device %s: it cannot reach the memory of device %s: %w", r.q.dev.name, l.Device.Info().Name, mem.ErrInvalidDevice)
+	}
+	addr, err := b.Pinner().Pin(l.Block, l.Off, n)
+	if err != nil {
+		return err
+	}
+	r.unpin[i] = pinnedBlock{b.Pinner(), l.Block}
+	r.bytes = devices.AddressBytes(addr, n)
+	return nil
+}
+
+// fillHost is a copy of which no end is OpenCL's: a host call does it.
+func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
+	if err := r.hostEnd(&cmd.Src, srcLen, 0); err != nil {
+		return err
+	}
+	src := r.bytes
+	if err := r.hostEnd(&cmd.Dst, dstLen, 1); err != nil {
+		return err
+	}
+	dst, rect, isRect := r.bytes, cmd.Rect, cmd.Op == devices.OpCopyRect
+	r.op = devices.OpHostCall
+	r.call = hostCopy(dst, src, rect, isRect)
+	return nil
+}
+
+// fillLaunch encodes the arguments for C.
+func (r *record) fillLaunch(cmd *devices.Command) error {
+	d := r.q.dev
+	k, ok := cmd.Kernel.(*kernel)
+	if !ok || k.dev != d {
+		return fmt.Errorf("device %s: kernel %s was not built for it: %w", d.name, cmd.Kernel.Name(), mem.ErrInvalidKernel)
+	}
+	if err := k.use(); err != nil {
+		return err
+	}
+	r.kernel = k
+	c := &r.cmd
+	c.op, c.kernel, c.dims, c.nargs = nativeLaunch, rawHandle(k.cl), u32(cmd.Dims), u32(len(cmd.Args))
+	if cmd.Local[0] != 0 {
+		c.has_local = 1
+	}
+	for i := range 3 {
+		c.global[i], c.local[i], c.offset[i] = size(cmd.Global[i]), size(cmd.Local[i]), size(cmd.Offset[i])
+	}
+	for i := range cmd.Args {
+		a := &cmd.Args[i]
+		switch a.Kind {
+		case devices.ArgValue:
+			r.args = appendValue(r.args, a.Value)
+		case devices.ArgLocal:
+			r.args = appendLocal(r.args, a.Size)
+		case devices.ArgBuffer:
+			var m handle
+			if !a.Block.IsZero() {
+				var err error
+				if m, _, err = d.locate(a.Block, a.Off, a.Size, true); err != nil {
+					return fmt.Errorf("kernel %s, argument %d (%s): %w", k.name, i, k.args[i].Name, err)
+				}
+			}
+			r.args = appendMem(r.args, m)
+		default:
+			return fmt.Errorf("kernel %s, argument %d (%s): %v arguments are not supported by this driver yet: %w",
+				k.name, i, k.args[i].Name, a.Kind, mem.ErrArgValue)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/mem"
+)
+
+// host is what the open devices of one platform share: the cl_context, the
+// records of accepted commands, and two goroutines that move them on.
+//
+// Life of a record: free -> resolving (its waits are being looked at) -> held
+// (some wait is neither reached nor an event in OpenCL) -> enqueuing -> native
+// (OpenCL has it, event is set) -> settling (OpenCL has ended it, some wait has
+// not been seen to end) -> ended -> free. Host calls go from held to calling.
+//
+// A record that is held counts what it is held by (blockers); whoever takes the
+// count to zero puts it on the ready list. The ready list is worked off by the
+// host's goroutines only, never within Submit or within a waiter's call: so
+// chains do not recurse, and no point is ended under a caller's lock.
+//
+// OpenCL's callbacks put (record, status) into the sink, a list in C, and never
+// enter Go. A record is free again only when its callback has come.
+//
+// Lock order: a queue's submit order (the caller's), pair.mu or kernel.mu, mu,
+// then locks of mem.Timelines. Nothing is called under mu that takes long: no
+// OpenCL call is.
+type host struct {
+	name    string
+	context *cl.Context
+	devices []*cl.Device // all of the platform
+	open    int          // protected by driver.mu: devices
+
+	buildMu  sync.Mutex
+	programs map[[2]string]*program // protected by buildMu
+	builds   sync.WaitGroup
+
+	pairMu sync.Mutex
+	pairs  map[[2]*Device]*pair // protected by pairMu
+	rings  [2]int               // bytes of a main and a side ring; immutable but for tests
+
+	sink   sink
+	wake   chan struct{} // capacity 1: something is ready
+	stop   chan struct{}
+	moving sync.WaitGroup // the goroutines
+
+	mu       sync.Mutex
+	ended    sync.Cond                // L is mu: a command has ended
+	lines    map[*mem.Timeline]*Queue // protected by mu
+	records  []*record                // protected by mu: by index
+	free     []*record                // protected by mu
+	ready    []*record                // protected by mu
+	draining int                      // protected by mu: goroutines that will look at ready again
+}
+
+func newHost(f Found) (*host, error) {
+	devs, err := f.platform.GetDevices(cl.DeviceTypeAll)
+	if err != nil {
+		return nil, fmt.Errorf("platform %s: %w", f.Info.Platform, errors.Join(err, mem.ErrDeviceNotFound))
+	}
+	ctx, err := cl.CreateContext(devs)
+	if err != nil {
+		return nil, fmt.Errorf("platform %s: no context for its %d devices: %w", f.Info.Platform, len(devs), errors.Join(err, mem.ErrDeviceLost))
+	}
+	h := &host{
+		name: f.Info.Platform, context: ctx, devices: devs, programs: make(map[[2]string]*program),
+		pairs: make(map[[2]*Device]*pair), sink: newSink(), wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		lines: make(map[*mem.Timeline]*Queue), rings: [2]int{mainRing, sideRing},
+	}
+	h.ended.L = &h.mu
+	h.moving.Go(h.receive)
+	h.moving.Go(h.dispatch)
+	return h, nil
+}
+
+// close releases everything, after the last device.
+func (h *host) close() {
+	close(h.stop)
+	h.sink.close()
+	h.moving.Wait()
+	h.builds.Wait()
+	for _, p := range h.programs {
+		if p.cl != nil {
+			p.cl.Release()
+		}
+	}
+	for _, r := range h.records {
+		freeTag(r.tag)
+	}
+	h.sink.free()
+	h.context.Release()
+	if os.Getenv("GODWIT_DEBUG") == "leaks" {
+		created, released := Objects()
+		fmt.Fprintf(os.Stderr, "godwit: opencl: platform %s closed: created %+v, released %+v\n", h.name, created, released)
+	}
+}
+
+// receive takes ended commands out of the sink.
+func (h *host) receive() {
+	var out [128]done
+	for {
+		n := h.sink.take(out[:])
+		if n < 0 {
+			return
+		}
+		h.mu.Lock()
+		h.draining++
+		for _, d := range out[:n] {
+			h.callbackLocked(h.records[d.id], int32(d.status))
+		}
+		h.drainLocked()
+		h.mu.Unlock()
+	}
+}
+
+// dispatch works off what becomes ready other than by OpenCL.
+func (h *host) dispatch() {
+	for {
+		select {
+		case <-h.stop:
+			return
+		case <-h.wake:
+		}
+		h.mu.Lock()
+		h.draining++
+		h.drainLocked()
+		h.mu.Unlock()
+	}
+}
+
+// drainLocked advances ready records until there is none. It is called with mu
+// held and draining raised by one; mu is released in between.
+func (h *host) drainLocked() {
+	for len(h.ready) > 0 {
+		r := h.ready[len(h.ready)-1]
+		h.ready[len(h.ready)-1] = nil
+		h.ready = h.ready[:len(h.ready)-1]
+		h.advanceLocked(r)
+	}
+	h.draining--
+}
+
+// readyLocked puts r on the ready list.
+func (h *host) readyLocked(r *record) {
+	h.ready = append(h.ready, r)
+	if h.draining == 0 {
+		select {
+		case h.wake <- struct{}{}:
+		default: // a token is there already
+		}
+	}
+}

@@ -1,0 +1,217 @@
+//go:build cgo
+
+// Thunks for the OpenCL functions that go-opencl and this package reference.
+//
+// go-opencl is linked with -lOpenCL, and a program so linked does not start
+// where the loader is not installed. These definitions satisfy its references,
+// so that (with --as-needed) the program no longer needs the library to start;
+// each opens the loader on first use and fails with a status where there is
+// none. All creates and releases pass here, go-opencl's finalizers' too, so
+// this is also where objects are counted, and where tests inject faults.
+#define _GNU_SOURCE
+#include "loader.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define GW_NO_PLATFORM (-1001) // CL_PLATFORM_NOT_FOUND_KHR: what the loader says without a platform
+
+// Every function reached, once.
+#define GW_FUNCTIONS(X) \
+	X(clBuildProgram) X(clCreateBuffer) X(clCreateCommandQueue) X(clCreateContext) X(clCreateImage) \
+	X(clCreateKernel) X(clCreateProgramWithSource) X(clCreateSubBuffer) X(clCreateUserEvent) \
+	X(clEnqueueBarrierWithWaitList) X(clEnqueueCopyBuffer) X(clEnqueueCopyBufferRect) X(clEnqueueFillBuffer) \
+	X(clEnqueueMapBuffer) X(clEnqueueMapImage) X(clEnqueueMarkerWithWaitList) X(clEnqueueNDRangeKernel) \
+	X(clEnqueueReadBuffer) X(clEnqueueReadBufferRect) X(clEnqueueReadImage) X(clEnqueueTask) \
+	X(clEnqueueUnmapMemObject) X(clEnqueueWriteBuffer) X(clEnqueueWriteBufferRect) X(clEnqueueWriteImage) \
+	X(clFinish) X(clFlush) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clGetEventInfo) X(clGetEventProfilingInfo) \
+	X(clGetKernelArgInfo) X(clGetKernelInfo) X(clGetKernelWorkGroupInfo) X(clGetPlatformIDs) \
+	X(clGetPlatformInfo) X(clGetProgramBuildInfo) X(clGetProgramInfo) X(clGetSupportedImageFormats) \
+	X(clReleaseCommandQueue) X(clReleaseContext) X(clReleaseEvent) X(clReleaseKernel) X(clReleaseMemObject) \
+	X(clReleaseProgram) X(clRetainEvent) X(clSetEventCallback) X(clSetKernelArg) X(clSetUserEventStatus) \
+	X(clWaitForEvents)
+
+#define GW_FIELD(f) __typeof__(f) *f;
+static struct { GW_FUNCTIONS(GW_FIELD) } fn; // written once, under once
+static const char *missing;                  // written once, under once
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void load(void)
+{
+	const char *named = getenv("GODWIT_OPENCL_LIBRARY");
+	void *lib = named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!lib && !named)
+		lib = dlopen("libOpenCL.so", RTLD_NOW | RTLD_LOCAL);
+	if (!lib) {
+		missing = named ? "the OpenCL loader named by GODWIT_OPENCL_LIBRARY cannot be opened"
+		                : "no OpenCL loader (libOpenCL.so.1) is installed";
+		return;
+	}
+	const char *lacking = NULL;
+#define GW_FIND(f) if (!(fn.f = (__typeof__(f) *)dlsym(lib, #f)) && !lacking) lacking = "the OpenCL loader is older than OpenCL 1.2: it lacks " #f;
+	GW_FUNCTIONS(GW_FIND)
+	missing = lacking;
+}
+
+const char *gw_load(void)
+{
+	pthread_once(&once, load);
+	return missing;
+}
+
+static int64_t made[GW_KINDS], gone[GW_KINDS]; // atomic
+static int armed[3];                           // atomic: calls left to the fault, 0 is off
+static cl_int codes[3];
+
+void gw_counts(int64_t created[GW_KINDS], int64_t released[GW_KINDS])
+{
+	for (int k = 0; k < GW_KINDS; k++) {
+		released[k] = __atomic_load_n(&gone[k], __ATOMIC_SEQ_CST);
+		created[k] = __atomic_load_n(&made[k], __ATOMIC_SEQ_CST);
+	}
+}
+
+void gw_fault(int op, int nth, cl_int code)
+{
+	codes[op] = code;
+	__atomic_store_n(&armed[op], nth, __ATOMIC_SEQ_CST);
+}
+
+cl_int gw_faulty(int op)
+{
+	if (__atomic_load_n(&armed[op], __ATOMIC_RELAXED) <= 0)
+		return CL_SUCCESS;
+	return __atomic_sub_fetch(&armed[op], 1, __ATOMIC_SEQ_CST) == 0 ? codes[op] : CL_SUCCESS;
+}
+
+static void *created(int kind, void *object)
+{
+	if (object)
+		__atomic_add_fetch(&made[kind], 1, __ATOMIC_RELAXED);
+	return object;
+}
+
+static cl_int released(int kind, cl_int err)
+{
+	if (err == CL_SUCCESS)
+		__atomic_add_fetch(&gone[kind], 1, __ATOMIC_RELAXED);
+	return err;
+}
+
+static cl_int enqueued(cl_int err, cl_event *ev)
+{
+	if (err == CL_SUCCESS && ev)
+		__atomic_add_fetch(&made[GW_EVENT], 1, __ATOMIC_RELAXED);
+	return err;
+}
+
+// P and A spell a function's parameters and the arguments passed on.
+#define P(...) (__VA_ARGS__)
+#define A(...) (__VA_ARGS__)
+#define WAITS cl_uint nw, const cl_event *w, cl_event *ev
+
+// Functions that return a status.
+#define STATUS(f, p, a) \
+	GW_HIDDEN cl_int f p { return gw_load() ? GW_NO_PLATFORM : fn.f a; }
+// Functions that return an object of a kind, and a status in *err.
+#define CREATE(kind, type, f, p, a) \
+	GW_HIDDEN type f p \
+	{ \
+		if (gw_load()) { if (err) *err = GW_NO_PLATFORM; return NULL; } \
+		return created(kind, fn.f a); \
+	}
+#define RELEASE(kind, f, type) \
+	GW_HIDDEN cl_int f(type o) { return gw_load() ? GW_NO_PLATFORM : released(kind, fn.f(o)); }
+// Functions that enqueue a command and return a status.
+#define ENQUEUE(f, p, a) \
+	GW_HIDDEN cl_int f p \
+	{ \
+		cl_int fault; \
+		if (gw_load()) return GW_NO_PLATFORM; \
+		if ((fault = gw_faulty(0))) return fault; \
+		return enqueued(fn.f a, ev); \
+	}
+
+STATUS(clGetPlatformIDs, P(cl_uint n, cl_platform_id *ids, cl_uint *num), A(n, ids, num))
+STATUS(clGetPlatformInfo, P(cl_platform_id p, cl_platform_info i, size_t n, void *v, size_t *r), A(p, i, n, v, r))
+STATUS(clGetDeviceIDs, P(cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id *ids, cl_uint *num), A(p, t, n, ids, num))
+STATUS(clGetDeviceInfo, P(cl_device_id d, cl_device_info i, size_t n, void *v, size_t *r), A(d, i, n, v, r))
+STATUS(clGetSupportedImageFormats, P(cl_context c, cl_mem_flags f, cl_mem_object_type t, cl_uint n, cl_image_format *v, cl_uint *r), A(c, f, t, n, v, r))
+STATUS(clGetEventInfo, P(cl_event e, cl_event_info i, size_t n, void *v, size_t *r), A(e, i, n, v, r))
+STATUS(clGetEventProfilingInfo, P(cl_event e, cl_profiling_info i, size_t n, void *v, size_t *r), A(e, i, n, v, r))
+STATUS(clGetKernelArgInfo, P(cl_kernel k, cl_uint a, cl_kernel_arg_info i, size_t n, void *v, size_t *r), A(k, a, i, n, v, r))
+STATUS(clGetKernelInfo, P(cl_kernel k, cl_kernel_info i, size_t n, void *v, size_t *r), A(k, i, n, v, r))
+STATUS(clGetKernelWorkGroupInfo, P(cl_kernel k, cl_device_id d, cl_kernel_work_group_info i, size_t n, void *v, size_t *r), A(k, d, i, n, v, r))
+STATUS(clGetProgramBuildInfo, P(cl_program p, cl_device_id d, cl_program_build_info i, size_t n, void *v, size_t *r), A(p, d, i, n, v, r))
+STATUS(clGetProgramInfo, P(cl_program p, cl_program_info i, size_t n, void *v, size_t *r), A(p, i, n, v, r))
+STATUS(clBuildProgram, P(cl_program p, cl_uint n, const cl_device_id *d, const char *o, void(CL_CALLBACK *f)(cl_program, void *), void *u), A(p, n, d, o, f, u))
+STATUS(clSetKernelArg, P(cl_kernel k, cl_uint i, size_t n, const void *v), A(k, i, n, v))
+STATUS(clSetUserEventStatus, P(cl_event e, cl_int s), A(e, s))
+STATUS(clSetEventCallback, P(cl_event e, cl_int s, void(CL_CALLBACK *f)(cl_event, cl_int, void *), void *u), A(e, s, f, u))
+STATUS(clWaitForEvents, P(cl_uint n, const cl_event *e), A(n, e))
+STATUS(clFinish, P(cl_command_queue q), A(q))
+STATUS(clFlush, P(cl_command_queue q), A(q))
+
+CREATE(GW_CONTEXT, cl_context, clCreateContext, P(const cl_context_properties *p, cl_uint n, const cl_device_id *d, void(CL_CALLBACK *f)(const char *, const void *, size_t, void *), void *u, cl_int *err), A(p, n, d, f, u, err))
+CREATE(GW_QUEUE, cl_command_queue, clCreateCommandQueue, P(cl_context c, cl_device_id d, cl_command_queue_properties p, cl_int *err), A(c, d, p, err))
+CREATE(GW_PROGRAM, cl_program, clCreateProgramWithSource, P(cl_context c, cl_uint n, const char **s, const size_t *l, cl_int *err), A(c, n, s, l, err))
+CREATE(GW_KERNEL, cl_kernel, clCreateKernel, P(cl_program p, const char *n, cl_int *err), A(p, n, err))
+CREATE(GW_MEM, cl_mem, clCreateSubBuffer, P(cl_mem m, cl_mem_flags f, cl_buffer_create_type t, const void *i, cl_int *err), A(m, f, t, i, err))
+CREATE(GW_MEM, cl_mem, clCreateImage, P(cl_context c, cl_mem_flags f, const cl_image_format *i, const cl_image_desc *d, void *h, cl_int *err), A(c, f, i, d, h, err))
+CREATE(GW_EVENT, cl_event, clCreateUserEvent, P(cl_context c, cl_int *err), A(c, err))
+
+GW_HIDDEN cl_mem clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void *h, cl_int *err)
+{
+	cl_int fault = gw_load() ? GW_NO_PLATFORM : gw_faulty(1);
+	if (fault) {
+		if (err) *err = fault;
+		return NULL;
+	}
+	return created(GW_MEM, fn.clCreateBuffer(c, f, n, h, err));
+}
+
+RELEASE(GW_CONTEXT, clReleaseContext, cl_context)
+RELEASE(GW_QUEUE, clReleaseCommandQueue, cl_command_queue)
+RELEASE(GW_MEM, clReleaseMemObject, cl_mem)
+RELEASE(GW_PROGRAM, clReleaseProgram, cl_program)
+RELEASE(GW_KERNEL, clReleaseKernel, cl_kernel)
+RELEASE(GW_EVENT, clReleaseEvent, cl_event)
+
+// A retain is one more reference to release.
+GW_HIDDEN cl_int clRetainEvent(cl_event e)
+{
+	return gw_load() ? GW_NO_PLATFORM : enqueued(fn.clRetainEvent(e), &e);
+}
+
+ENQUEUE(clEnqueueBarrierWithWaitList, P(cl_command_queue q, WAITS), A(q, nw, w, ev))
+ENQUEUE(clEnqueueMarkerWithWaitList, P(cl_command_queue q, WAITS), A(q, nw, w, ev))
+ENQUEUE(clEnqueueCopyBuffer, P(cl_command_queue q, cl_mem s, cl_mem d, size_t so, size_t dof, size_t n, WAITS), A(q, s, d, so, dof, n, nw, w, ev))
+ENQUEUE(clEnqueueCopyBufferRect, P(cl_command_queue q, cl_mem s, cl_mem d, const size_t *so, const size_t *dof, const size_t *r, size_t sr, size_t ss, size_t dr, size_t ds, WAITS), A(q, s, d, so, dof, r, sr, ss, dr, ds, nw, w, ev))
+ENQUEUE(clEnqueueFillBuffer, P(cl_command_queue q, cl_mem m, const void *p, size_t pn, size_t o, size_t n, WAITS), A(q, m, p, pn, o, n, nw, w, ev))
+ENQUEUE(clEnqueueNDRangeKernel, P(cl_command_queue q, cl_kernel k, cl_uint d, const size_t *o, const size_t *g, const size_t *l, WAITS), A(q, k, d, o, g, l, nw, w, ev))
+ENQUEUE(clEnqueueTask, P(cl_command_queue q, cl_kernel k, WAITS), A(q, k, nw, w, ev))
+ENQUEUE(clEnqueueReadBuffer, P(cl_command_queue q, cl_mem m, cl_bool b, size_t o, size_t n, void *p, WAITS), A(q, m, b, o, n, p, nw, w, ev))
+ENQUEUE(clEnqueueWriteBuffer, P(cl_command_queue q, cl_mem m, cl_bool b, size_t o, size_t n, const void *p, WAITS), A(q, m, b, o, n, p, nw, w, ev))
+ENQUEUE(clEnqueueReadBufferRect, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *bo, const size_t *ho, const size_t *r, size_t br, size_t bs, size_t hr, size_t hs, void *p, WAITS), A(q, m, b, bo, ho, r, br, bs, hr, hs, p, nw, w, ev))
+ENQUEUE(clEnqueueWriteBufferRect, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *bo, const size_t *ho, const size_t *r, size_t br, size_t bs, size_t hr, size_t hs, const void *p, WAITS), A(q, m, b, bo, ho, r, br, bs, hr, hs, p, nw, w, ev))
+ENQUEUE(clEnqueueReadImage, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *o, const size_t *r, size_t rp, size_t sp, void *p, WAITS), A(q, m, b, o, r, rp, sp, p, nw, w, ev))
+ENQUEUE(clEnqueueWriteImage, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *o, const size_t *r, size_t rp, size_t sp, const void *p, WAITS), A(q, m, b, o, r, rp, sp, p, nw, w, ev))
+ENQUEUE(clEnqueueUnmapMemObject, P(cl_command_queue q, cl_mem m, void *p, WAITS), A(q, m, p, nw, w, ev))
+
+GW_HIDDEN void *clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, size_t o, size_t n, WAITS, cl_int *err)
+{
+	cl_int e = gw_load() ? GW_NO_PLATFORM : gw_faulty(0);
+	void *p = e ? NULL : fn.clEnqueueMapBuffer(q, m, b, f, o, n, nw, w, ev, &e);
+	enqueued(e, ev);
+	if (err) *err = e;
+	return p;
+}
+
+GW_HIDDEN void *clEnqueueMapImage(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, const size_t *o, const size_t *r, size_t *rp, size_t *sp, WAITS, cl_int *err)
+{
+	cl_int e = gw_load() ? GW_NO_PLATFORM : gw_faulty(0);
+	void *p = e ? NULL : fn.clEnqueueMapImage(q, m, b, f, o, r, rp, sp, nw, w, ev, &e);
+	enqueued(e, ev);
+	if (err) *err = e;
+	return p;
+}

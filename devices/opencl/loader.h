@@ -1,0 +1,31 @@
+//go:build cgo
+
+// The part of OpenCL that this package and go-opencl call, reached through a
+// loader that is opened on first use, and what is counted on the way.
+#ifndef GODWIT_LOADER_H
+#define GODWIT_LOADER_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_0_APIS
+#include <CL/cl.h>
+#include <stdint.h>
+
+// Everything here is hidden: an exported clCreateBuffer in the program would
+// take the place of the loader's own inside the vendors' libraries.
+#define GW_HIDDEN __attribute__((visibility("hidden")))
+
+// Kinds of cl objects that are counted.
+enum { GW_CONTEXT, GW_QUEUE, GW_MEM, GW_PROGRAM, GW_KERNEL, GW_EVENT, GW_KINDS };
+
+// gw_load opens the loader; NULL on success, else what is missing (static).
+GW_HIDDEN const char *gw_load(void);
+// gw_counts copies objects created and released so far, by kind.
+GW_HIDDEN void gw_counts(int64_t created[GW_KINDS], int64_t released[GW_KINDS]);
+// gw_fault makes the nth call from now that enqueues (op 0), creates a buffer
+// (op 1) or ends a command (op 2) report the OpenCL status code; 0 disarms.
+GW_HIDDEN void gw_fault(int op, int nth, cl_int code);
+// gw_faulty counts a call of kind op and returns the status it must report.
+GW_HIDDEN cl_int gw_faulty(int op);
+
+#endif

@@ -1,0 +1,340 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("POCL_DEVICES") == "" {
+		_ = os.Setenv("POCL_DEVICES", "pthread pthread")
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// open opens n devices, which the test closes, checked, with all queues closed
+// before. It skips the test where there is no OpenCL.
+func open(t testing.TB, n int, params map[string]string) []*Device {
+	t.Helper()
+	if _, err := Select(Selection{}); errors.Is(err, ErrMissing) {
+		t.Skipf("no OpenCL here: %v", err)
+	}
+	devs, err := devices.Open(context.Background(), "opencl", devices.Config{Params: params})
+	require.NoError(t, err)
+	if len(devs) < n {
+		for _, d := range devs {
+			require.NoError(t, d.Close())
+		}
+		t.Skipf("%d OpenCL devices here, %d needed", len(devs), n)
+	}
+	var out []*Device
+	for i, d := range devs {
+		if i >= n {
+			require.NoError(t, d.Close())
+			continue
+		}
+		out = append(out, d.(*Device))
+		t.Cleanup(func() {
+			require.NoError(t, d.Memory().Check())
+			require.NoError(t, d.Close())
+		})
+	}
+	return out
+}
+
+func openQueue(t testing.TB, d *Device, opts devices.QueueOptions) *Queue {
+	t.Helper()
+	q, err := d.NewQueue(opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, q.Close()) })
+	return q.(*Queue)
+}
+
+func alloc(t testing.TB, d *Device, size uint64) mem.Block {
+	t.Helper()
+	var b [1]mem.Block
+	out, err := d.Memory().AllocAll([]mem.Request{{Size: size}}, b[:])
+	require.NoError(t, err)
+	require.Equal(t, mem.Ready, out)
+	t.Cleanup(func() { require.NoError(t, d.Memory().FreeAfter(b[0], nil)) })
+	return b[0]
+}
+
+func run(t testing.TB, q *Queue, cmd *devices.Command, waits ...mem.Wait) mem.Point {
+	t.Helper()
+	p, err := q.Submit(cmd, waits)
+	require.NoError(t, err)
+	return p
+}
+
+func finishPoint(t testing.TB, q *Queue, p mem.Point) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	require.NoError(t, q.Wait(ctx, p))
+}
+
+func write(d *Device, b mem.Block, off uint64, data []byte) *devices.Command {
+	return &devices.Command{Op: devices.OpCopy, Size: uint64(len(data)),
+		Dst: devices.Loc{Device: d, Block: b, Off: off}, Src: devices.Loc{Bytes: data}}
+}
+
+func read(d *Device, b mem.Block, off uint64, data []byte) *devices.Command {
+	return &devices.Command{Op: devices.OpCopy, Size: uint64(len(data)),
+		Src: devices.Loc{Device: d, Block: b, Off: off}, Dst: devices.Loc{Bytes: data}}
+}
+
+func pattern(n int, seed byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i*7) ^ byte(i>>8) + seed
+	}
+	return b
+}
+
+const source = `
+kernel void add(global int *out, const global int *in, int n) {
+	out[get_global_id(0)] = in[get_global_id(0)] + n;
+}
+kernel void sum(global int *out, local int *tmp, float4 unused) {
+	tmp[get_local_id(0)] = get_global_id(0);
+	barrier(CLK_LOCAL_MEM_FENCE);
+	if (get_local_id(0) == 0) { int s = 0; for (int i = 0; i < get_local_size(0); i++) s += tmp[i]; out[get_group_id(0)] = s; }
+}
+`
+
+// modes runs a test with whole and with carved memory.
+func modes(t *testing.T, f func(t *testing.T, params map[string]string)) {
+	for _, carve := range []string{"off", "on"} {
+		t.Run("carve="+carve, func(t *testing.T) { f(t, map[string]string{"carve": carve, "slab": "4194304"}) })
+	}
+}
+
+func TestBytesComeBackAsWritten(t *testing.T) {
+	modes(t, func(t *testing.T, params map[string]string) {
+		d := open(t, 1, params)[0]
+		for _, ooo := range []bool{false, true} {
+			q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: ooo})
+			b := alloc(t, d, 1<<20)
+			data := pattern(1<<20, 3)
+			w := run(t, q, write(d, b, 0, data))
+			got := make([]byte, 1<<19)
+			r := run(t, q, read(d, b, 1<<19, got), mem.Wait{Point: w, Kind: mem.Data})
+			finishPoint(t, q, r)
+			require.Equal(t, data[1<<19:], got)
+		}
+	})
+}
+
+func TestKernelsAndTheirArguments(t *testing.T) {
+	modes(t, func(t *testing.T, params map[string]string) {
+		d := open(t, 1, params)[0]
+		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+		m, err := d.Build(context.Background(), &devices.Program{Name: "p", Source: source})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, m.Close()) })
+		require.Equal(t, []string{"add", "sum"}, m.Kernels())
+		k, err := m.Kernel("add")
+		require.NoError(t, err)
+		require.Equal(t, []devices.ArgInfo{
+			{Name: "out", Kind: devices.ArgBuffer, Access: mem.ReadWrite},
+			{Name: "in", Kind: devices.ArgBuffer, Access: mem.Read},
+			{Name: "n", Kind: devices.ArgValue, Size: 4},
+		}, k.Args())
+		in, out := alloc(t, d, 4096), alloc(t, d, 4096)
+		data := make([]byte, 4096)
+		for i := range 1024 {
+			data[4*i], data[4*i+1] = byte(i), byte(i>>8)
+		}
+		run(t, q, write(d, in, 0, data))
+		// The second half of in, from an aligned offset.
+		launch := &devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: 1, Global: [3]uint64{512}, Args: []devices.Arg{
+			{Kind: devices.ArgBuffer, Block: out, Size: 4096},
+			{Kind: devices.ArgBuffer, Block: in, Off: 2048, Size: 2048},
+			{Kind: devices.ArgValue, Value: []byte{5, 0, 0, 0}},
+		}}
+		run(t, q, launch)
+		got := make([]byte, 2048)
+		finishPoint(t, q, run(t, q, read(d, out, 0, got)))
+		for i := range 512 {
+			require.Equal(t, 512+i+5, int(got[4*i])|int(got[4*i+1])<<8)
+		}
+		sum, err := m.Kernel("sum")
+		require.NoError(t, err)
+		run(t, q, &devices.Command{Op: devices.OpLaunch, Kernel: sum, Dims: 1, Global: [3]uint64{64}, Local: [3]uint64{16}, Args: []devices.Arg{
+			{Kind: devices.ArgBuffer, Block: out, Size: 4096}, {Kind: devices.ArgLocal, Size: 64}, {Kind: devices.ArgValue, Value: make([]byte, 16)},
+		}})
+		finishPoint(t, q, run(t, q, read(d, out, 0, got[:16])))
+		require.Equal(t, []byte{120, 0, 0, 0, 120 + 0, 1, 0, 0}, got[:8])
+	})
+}
+
+func TestBytesMoveBetweenDevices(t *testing.T) {
+	modes(t, func(t *testing.T, params map[string]string) {
+		devs := open(t, 2, params)
+		a, b := devs[0], devs[1]
+		q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true})
+		qa := openQueue(t, a, devices.QueueOptions{Name: "a"})
+		for _, n := range []int{1, 4096, 1 << 20, 5<<20 + 17} {
+			src, dst := alloc(t, a, uint64(n)), alloc(t, b, uint64(n))
+			data, got := pattern(n, 9), make([]byte, n)
+			w := run(t, qa, write(a, src, 0, data))
+			c := run(t, q, &devices.Command{Op: devices.OpCopy, Size: uint64(n),
+				Dst: devices.Loc{Device: b, Block: dst}, Src: devices.Loc{Device: a, Block: src}}, mem.Wait{Point: w, Kind: mem.Data})
+			finishPoint(t, q, run(t, q, read(b, dst, 0, got), mem.Wait{Point: c, Kind: mem.Data}))
+			require.Equal(t, data, got)
+		}
+	})
+}
+
+// ringed forces the way through the ring between devices that do not need it.
+func ringed(t *testing.T, devs []*Device) {
+	for _, d := range devs {
+		d.info.SharesHost = false
+	}
+}
+
+func TestBytesMoveThroughTheRing(t *testing.T) {
+	devs := open(t, 2, nil)
+	ringed(t, devs)
+	a, b := devs[0], devs[1]
+	q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true})
+	qa := openQueue(t, a, devices.QueueOptions{Name: "a"})
+	user := mem.NewTimeline("user", false, nil)
+	a.host.rings = [2]int{256 << 10, 96 << 10} // small: many laps
+	p, err := a.host.pair(a, b)
+	require.NoError(t, err)
+	for i := range p.shapes {
+		p.shapes[i] = shape{First: 4 << 10, Max: 32 << 10 << i, Queues: 1 + i%4}
+	}
+	var ends []mem.Point
+	var want, got [][]byte
+	for i, n := range []int{1, 4095, 1 << 20, 3<<20 + 17, 5 << 20, 600 << 10, 2 << 20, 64 << 10, 4<<20 + 1, 800 << 10, 1 << 20} {
+		src, dst := alloc(t, a, uint64(n)), alloc(t, b, uint64(n))
+		data, back := pattern(n, byte(i)), make([]byte, n)
+		w := run(t, qa, write(a, src, 0, data))
+		waits := []mem.Wait{{Point: w, Kind: mem.Data}}
+		var gate mem.Point
+		if i%3 == 2 {
+			gate = user.Next()
+			waits = append(waits, mem.Wait{Point: gate})
+		}
+		c := run(t, q, &devices.Command{Op: devices.OpCopy, Size: uint64(n),
+			Dst: devices.Loc{Device: b, Block: dst}, Src: devices.Loc{Device: a, Block: src}}, waits...)
+		ends = append(ends, run(t, q, read(b, dst, 0, back), mem.Wait{Point: c, Kind: mem.Data}))
+		want, got = append(want, data), append(got, back)
+		if !gate.IsZero() {
+			user.End(gate, nil)
+		}
+	}
+	for i, e := range ends {
+		finishPoint(t, q, e)
+		require.Equal(t, want[i], got[i], "copy %d", i)
+	}
+}
+
+func TestNothingLeaks(t *testing.T) {
+	modes(t, func(t *testing.T, params map[string]string) {
+		created, released := Objects()
+		require.Equal(t, created, released, "left by earlier tests")
+		t.Run("use", func(t *testing.T) {
+			devs := open(t, 2, params)
+			ringed(t, devs)
+			a, b := devs[0], devs[1]
+			q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true, Profiling: true})
+			src, dst := alloc(t, a, 3<<20), alloc(t, b, 3<<20)
+			var p mem.Point
+			for range 50 {
+				p = run(t, q, &devices.Command{Op: devices.OpCopy, Size: 3 << 20,
+					Dst: devices.Loc{Device: b, Block: dst}, Src: devices.Loc{Device: a, Block: src}}, mem.Wait{Point: p})
+			}
+			m, err := b.Build(context.Background(), &devices.Program{Name: "p", Source: source})
+			require.NoError(t, err)
+			_, err = m.Kernel("add")
+			require.NoError(t, err)
+			require.NoError(t, m.Close())
+			finishPoint(t, q, p)
+			times, ok := q.Times(p)
+			require.True(t, ok)
+			require.LessOrEqual(t, times.Started, times.Ended)
+		})
+		created, released = Objects()
+		require.Equal(t, created, released)
+		require.Positive(t, created.Events)
+	})
+}
+
+func TestAWaitOnSomethingForeignHoldsOnlyWhatWaits(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true})
+	user := mem.NewTimeline("user", false, nil)
+	gate := user.Next()
+	b := alloc(t, d, 4096)
+	data := pattern(4096, 1)
+	gated := run(t, q, write(d, b, 0, data), mem.Wait{Point: gate, Kind: mem.Data})
+	behind := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: gated})
+	other := run(t, q, &devices.Command{Op: devices.OpMarker})
+	finishPoint(t, q, other)
+	require.False(t, gated.Reached())
+	require.False(t, behind.Reached())
+	user.End(gate, nil)
+	finishPoint(t, q, behind)
+	require.True(t, gated.Reached())
+}
+
+func TestFailuresTravelAlongDataWaitsOnly(t *testing.T) {
+	for _, ooo := range []bool{false, true} {
+		d := open(t, 1, nil)[0]
+		q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: ooo})
+		cause := errors.New("the test says so")
+		started := make(chan struct{})
+		bad := run(t, q, &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { <-started; return cause }})
+		byData := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: bad, Kind: mem.Data})
+		byOrder := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: bad, Kind: mem.Order})
+		chain := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: byData, Kind: mem.Data}, mem.Wait{Point: byOrder, Kind: mem.Data})
+		close(started)
+		ctx := context.Background()
+		require.ErrorIs(t, q.Wait(ctx, bad), cause)
+		require.ErrorIs(t, q.Wait(ctx, byData), mem.ErrDependency)
+		require.ErrorIs(t, q.Wait(ctx, byData), cause)
+		require.NoError(t, q.Wait(ctx, byOrder))
+		require.ErrorIs(t, q.Wait(ctx, chain), cause)
+		late := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: chain, Kind: mem.Data})
+		require.ErrorIs(t, q.Wait(ctx, late), cause)
+	}
+}
+
+func TestAProgramThatDoesNotBuildSaysWhy(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	_, err := d.Build(context.Background(), &devices.Program{Name: "bad", Source: "kernel void f(global int *x) { x[0] = nonsense; }"})
+	require.ErrorIs(t, err, mem.ErrBuild)
+	require.Contains(t, err.Error(), "nonsense")
+	_, err = d.Build(context.Background(), &devices.Program{Name: "none"})
+	require.ErrorIs(t, err, mem.ErrBuild)
+}
+
+func TestSelectNamesWhatThereIs(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	_, err := Select(Selection{Device: "no such device"})
+	require.ErrorIs(t, err, mem.ErrDeviceNotFound)
+	require.Contains(t, err.Error(), d.info.Name)
+	_, err = devices.Open(context.Background(), "opencl", devices.Config{Params: map[string]string{"colour": "red"}})
+	require.ErrorIs(t, err, mem.ErrInvalidValue)
+	_, err = devices.Open(context.Background(), "opencl", devices.Config{Params: map[string]string{"count": "99"}})
+	require.ErrorIs(t, err, mem.ErrDeviceNotFound)
+	found, err := Select(Selection{Platform: strings.ToUpper(d.info.Platform[:8]), Count: 1})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+}

@@ -1,0 +1,217 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// How copies get from one device to another of the same cl_context.
+//
+// A pair of devices has one main line and a few side lines, each with a ring of
+// pinned memory and in-order queues of its own. A copy whose waits are reached
+// goes to the main line, where copies follow each other without gaps. A copy
+// that still waits for something would hold all that come after it there, so it
+// takes a side line, alone, until it has ended; where none is free it is held
+// back until its waits are reached, and goes to the main line then.
+const (
+	mainRing  = 64 << 20 // bytes
+	sideRing  = 32 << 20 // bytes
+	sideLines = 3
+	maxQueues = 4 // in each direction; ring.c has the same limit
+)
+
+// line is a ring and its queues.
+type line struct {
+	mu     sync.Mutex // held while a copy is enqueued
+	ring   ring
+	pinned *cl.MemObject
+	mapped *cl.MappedMemObject
+	mapper *cl.CommandQueue
+	queues []*cl.CommandQueue
+}
+
+// pair is the way from one device to another.
+type pair struct {
+	from, to *Device
+	main     *line
+
+	mu     sync.Mutex
+	free   []*line // protected by mu
+	all    []*line // immutable once built
+	shapes shapes  // protected by mu
+	tuned  bool    // protected by mu
+}
+
+// pair returns the way from one device to another, made on first use.
+func (h *host) pair(from, to *Device) (*pair, error) {
+	h.pairMu.Lock()
+	defer h.pairMu.Unlock()
+	key := [2]*Device{from, to}
+	if p := h.pairs[key]; p != nil {
+		return p, nil
+	}
+	p := &pair{from: from, to: to, shapes: defaultShapes()}
+	for i := range 1 + sideLines {
+		bytes := h.rings[1]
+		if i == 0 {
+			bytes = h.rings[0]
+		}
+		l, err := h.newLine(from, to, bytes)
+		if err != nil {
+			p.close()
+			return nil, fmt.Errorf("way from device %s to %s: %w", from.name, to.name, err)
+		}
+		p.all = append(p.all, l)
+	}
+	p.main, p.free = p.all[0], append(p.free, p.all[1:]...)
+	h.pairs[key] = p
+	return p, nil
+}
+
+// newLine makes queues on both devices and a ring of pinned memory. go-opencl's
+// objects are kept for as long as the ring is.
+func (h *host) newLine(from, to *Device, bytes int) (*line, error) {
+	l := &line{mapper: from.service}
+	var read, write []handle
+	for range maxQueues {
+		for _, end := range []struct {
+			dev  *Device
+			list *[]handle
+		}{{from, &read}, {to, &write}} {
+			q, err := h.context.CreateCommandQueue(end.dev.found.device, 0)
+			if err != nil {
+				l.close()
+				return nil, fmt.Errorf("no command queue on device %s: %w", end.dev.name, errors.Join(err, mem.ErrNoResources))
+			}
+			l.queues = append(l.queues, q)
+			*end.list = append(*end.list, rawHandle(q))
+		}
+	}
+	var err error
+	if l.pinned, err = h.context.CreateEmptyBuffer(cl.MemReadWrite|cl.MemAllocHostPtr, bytes); err == nil {
+		l.mapped, _, err = mapPinned(l.mapper, l.pinned, bytes)
+	}
+	if err != nil {
+		l.close()
+		return nil, fmt.Errorf("%d bytes of pinned memory: %w", bytes, errors.Join(err, mem.ErrNoHostMemory))
+	}
+	l.ring = newRing(uintptr(l.mapped.Ptr()), uint64(bytes), read, write)
+	return l, nil
+}
+
+// mapPinned maps all of a buffer in host memory.
+func mapPinned(q *cl.CommandQueue, m *cl.MemObject, bytes int) (*cl.MappedMemObject, bool, error) {
+	mapped, ev, err := q.EnqueueMapBuffer(m, true, cl.MapFlagRead|cl.MapFlagWrite, 0, bytes, nil)
+	if ev != nil {
+		ev.Release()
+	}
+	return mapped, err == nil, err
+}
+
+// close waits for the line's commands and releases everything in order: queues,
+// the events in the ring, the mapping, the memory.
+func (l *line) close() {
+	for _, q := range l.queues {
+		_ = q.Finish() // a lost device has nothing left to finish
+	}
+	if l.ring != nil {
+		freeRing(l.ring)
+	}
+	if l.mapped != nil {
+		if ev, err := l.mapper.EnqueueUnmapMemObject(l.pinned, l.mapped, nil); err == nil {
+			_ = l.mapper.Finish()
+			ev.Release()
+		}
+	}
+	if l.pinned != nil {
+		l.pinned.Release()
+	}
+	for _, q := range l.queues {
+		q.Release()
+	}
+	runtime.KeepAlive(l)
+}
+
+func (p *pair) close() {
+	for _, l := range p.all {
+		l.close()
+	}
+}
+
+// dropPairs closes the ways from and to d. No queue of d is open, but those of
+// the other devices may be: their copies with d have ended, since a block of d
+// may not be in use when d is closed.
+func (h *host) dropPairs(d *Device) {
+	h.pairMu.Lock()
+	defer h.pairMu.Unlock()
+	for key, p := range h.pairs {
+		if p.from == d || p.to == d {
+			delete(h.pairs, key)
+			p.close()
+		}
+	}
+}
+
+// takeSide finds r a side line.
+func (r *record) takeSide() bool {
+	p := r.pair
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.side != nil {
+		return true
+	}
+	if len(p.free) == 0 {
+		return false
+	}
+	r.side, p.free = p.free[len(p.free)-1], p.free[:len(p.free)-1]
+	return true
+}
+
+func (p *pair) giveSide(l *line) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, l)
+}
+
+// copy enqueues r's legs, behind the events in r.handles.
+func (p *pair) copy(r *record) int32 {
+	l := p.main
+	if r.side != nil {
+		l = r.side
+	}
+	p.mu.Lock()
+	s := p.shapes.of(uint64(r.cmd.size))
+	p.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int32(ringCopy(l.ring, &r.cmd, s, r.handles, r.tag))
+}
+
+// PeerLink implements devices.PeerCopier. The first call for a pair of discrete
+// devices measures the way between them, which takes some tens of milliseconds.
+func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
+	if _, ok := other.(devices.HostBacked); ok {
+		return mem.Link{Route: mem.RoutePeer}, true
+	}
+	o, ok := other.(*Device)
+	if !ok || o.host != d.host || o == d || d.usable() != nil || o.usable() != nil {
+		return mem.Link{}, false
+	}
+	if o.info.SharesHost && d.info.SharesHost {
+		return mem.Link{Route: mem.RoutePeer}, true
+	}
+	p, err := d.host.pair(o, d)
+	if err != nil {
+		return mem.Link{}, false
+	}
+	return p.link(), true
+}

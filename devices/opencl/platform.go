@@ -1,0 +1,189 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// OpenCL's names for what this package asks devices, where go-opencl's getters
+// panic or cut short.
+const (
+	infoType         = 0x1000
+	infoUnits        = 0x1002
+	infoMaxGroup     = 0x1004
+	infoMaxItems     = 0x1005
+	infoMaxAlloc     = 0x1010
+	infoBaseAlign    = 0x1019 // bits
+	infoGlobalMemory = 0x101F
+	infoLocalMemory  = 0x1023
+	infoQueue        = 0x102A
+	infoName         = 0x102B
+	infoVendor       = 0x102C
+	infoDriver       = 0x102D
+	infoVersion      = 0x102F
+	infoExtensions   = 0x1030
+	infoFP64         = 0x1032
+	infoUnified      = 0x1035
+	infoSVM          = 0x1053
+)
+
+// Selection chooses among the devices there are. Zero values choose all.
+type Selection struct {
+	Platform string       // an index, or a part of the name in any case
+	Device   string       // an index within the platform, or a part of the name in any case
+	Type     devices.Type // cpu, gpu, accelerator
+	Count    int          // at most so many
+}
+
+// Found is a device that discovery saw.
+type Found struct {
+	Info     devices.Info
+	Platform int // its platform's index
+	Index    int // its own, within the platform
+
+	device   *cl.Device
+	platform *cl.Platform
+}
+
+// Select lists the OpenCL devices that s chooses, in the order of platforms and
+// devices. It fails with ErrMissing where there is no OpenCL loader or no
+// platform, and with mem.ErrDeviceNotFound, listing what there is, where
+// nothing was chosen.
+func Select(s Selection) ([]Found, error) {
+	all, err := discover()
+	if err != nil {
+		return nil, err
+	}
+	var chosen []Found
+	for _, f := range all {
+		if s.chooses(f) && (s.Count == 0 || len(chosen) < s.Count) {
+			chosen = append(chosen, f)
+		}
+	}
+	if len(chosen) == 0 || len(chosen) < s.Count {
+		return nil, fmt.Errorf("%s: %d found; there are: %s: %w", s, len(chosen), list(all), mem.ErrDeviceNotFound)
+	}
+	return chosen, nil
+}
+
+// Discover lists all OpenCL devices. It fails with ErrMissing where there is no
+// OpenCL loader or no platform.
+func Discover() ([]devices.Info, error) {
+	all, err := discover()
+	var infos []devices.Info
+	for _, f := range all {
+		infos = append(infos, f.Info)
+	}
+	return infos, err
+}
+
+func (s Selection) chooses(f Found) bool {
+	return named(s.Platform, f.Platform, f.Info.Platform) && named(s.Device, f.Index, f.Info.Name) &&
+		(s.Type == "" || s.Type == f.Info.Type)
+}
+
+// named reports whether want is index i, or a part of name.
+func named(want string, i int, name string) bool {
+	return want == "" || want == fmt.Sprint(i) || strings.Contains(strings.ToLower(name), strings.ToLower(want))
+}
+
+// String says what is looked for.
+func (s Selection) String() string {
+	var parts []string
+	for _, p := range []struct{ what, value string }{{"platform", s.Platform}, {"device", s.Device}, {"type", string(s.Type)}} {
+		if p.value != "" {
+			parts = append(parts, fmt.Sprintf("%s %q", p.what, p.value))
+		}
+	}
+	if s.Count > 0 {
+		parts = append(parts, fmt.Sprintf("count %d", s.Count))
+	}
+	if parts == nil {
+		return "any OpenCL device"
+	}
+	return "OpenCL device with " + strings.Join(parts, ", ")
+}
+
+func list(all []Found) string {
+	var names []string
+	for _, f := range all {
+		names = append(names, fmt.Sprintf("%d.%d %s (%s, %s)", f.Platform, f.Index, f.Info.Name, f.Info.Type, f.Info.Platform))
+	}
+	return strings.Join(names, "; ")
+}
+
+// discover asks every platform for its devices. A platform that cannot answer
+// is passed over: one vendor's broken library must not hide the others.
+func discover() ([]Found, error) {
+	if why := loaderMissing(); why != "" {
+		return nil, fmt.Errorf("%s (Debian: apt install ocl-icd-libopencl1, and a driver such as pocl-opencl-icd): %w", why, ErrMissing)
+	}
+	platforms, err := cl.GetPlatforms()
+	if err != nil || len(platforms) == 0 {
+		return nil, fmt.Errorf("the OpenCL loader knows no platform (Debian: apt install a driver such as pocl-opencl-icd): %w", ErrMissing)
+	}
+	var all []Found
+	for p, platform := range platforms {
+		devs, err := platform.GetDevices(cl.DeviceTypeAll)
+		if err != nil {
+			continue
+		}
+		for i, d := range devs {
+			all = append(all, Found{describe(platform, d), p, i, d, platform})
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the OpenCL platforms here have no devices: %w", ErrMissing)
+	}
+	return all, nil
+}
+
+// describe fills a device's Info.
+func describe(p *cl.Platform, d *cl.Device) devices.Info {
+	h := rawHandle(d)
+	in := devices.Info{
+		Driver: "opencl", Platform: p.Name(), Name: deviceString(h, infoName), Vendor: deviceString(h, infoVendor),
+		Version:      deviceString(h, infoVersion) + ", driver " + deviceString(h, infoDriver),
+		Type:         typeOf(deviceUint(h, infoType)),
+		ComputeUnits: int(deviceUint(h, infoUnits)),
+		GlobalMemory: deviceUint(h, infoGlobalMemory),
+		LocalMemory:  deviceUint(h, infoLocalMemory),
+		MaxAlloc:     deviceUint(h, infoMaxAlloc),
+		BaseAlign:    max(deviceUint(h, infoBaseAlign)/8, 1),
+		MaxWorkGroup: deviceUint(h, infoMaxGroup),
+		SharesHost:   deviceUint(h, infoUnified) != 0,
+		FP64:         deviceUint(h, infoFP64) != 0,
+		Extensions:   strings.Fields(deviceString(h, infoExtensions)),
+	}
+	for i, items := 0, deviceInfo(h, infoMaxItems); i < 3 && 8*i+8 <= len(items); i++ {
+		in.MaxWorkItems[i] = native64(items[8*i:])
+	}
+	for _, e := range in.Extensions {
+		in.FP16 = in.FP16 || e == "cl_khr_fp16"
+	}
+	svm := deviceUint(h, infoSVM)
+	in.SVM = devices.SVMCaps{Coarse: svm&1 != 0, Fine: svm&2 != 0, Atomics: svm&8 != 0}
+	if in.Type == devices.CPU {
+		in.SharesHost = true // PoCL leaves the deprecated query unanswered on some systems
+	}
+	return in
+}
+
+func typeOf(bits uint64) devices.Type {
+	switch {
+	case bits&uint64(cl.DeviceTypeGPU) != 0:
+		return devices.GPU
+	case bits&uint64(cl.DeviceTypeCPU) != 0:
+		return devices.CPU
+	case bits&uint64(cl.DeviceTypeAccelerator) != 0:
+		return devices.Accelerator
+	}
+	return devices.Custom
+}

@@ -1,0 +1,295 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// program is OpenCL C built for all devices of a host, shared by the modules of
+// the same source and options.
+type program struct {
+	key   [2]string
+	users int           // protected by host.buildMu
+	built chan struct{} // closed once what follows is there
+	cl    *cl.Program
+	names []string // sorted
+	err   error
+}
+
+// module is a program on one device.
+type module struct {
+	dev  *Device
+	prog *program
+	name string
+
+	mu      sync.Mutex
+	kernels map[string]*kernel // protected by mu: made on first use
+	closed  bool               // protected by mu
+}
+
+// kernel is a cl_kernel of a module. Its arguments are state of the cl_kernel,
+// so setting them and launching happens under mu.
+type kernel struct {
+	name string
+	args []devices.ArgInfo
+	dev  *Device
+
+	mu     sync.Mutex
+	cl     *cl.Kernel // protected by mu: nil once released
+	uses   int        // protected by mu: accepted launches
+	closed bool       // protected by mu: released with the last use
+}
+
+// use keeps the cl_kernel until release.
+func (k *kernel) use() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return fmt.Errorf("kernel %s: its program was closed: %w", k.name, mem.ErrInvalidKernel)
+	}
+	k.uses++
+	return nil
+}
+
+func (k *kernel) release() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.uses--
+	k.dropLocked()
+}
+
+func (k *kernel) dropLocked() {
+	if k.closed && k.uses == 0 && k.cl != nil {
+		k.cl.Release()
+		k.cl = nil
+	}
+}
+
+// Name implements devices.Kernel.
+func (k *kernel) Name() string { return k.name }
+
+// Args implements devices.Kernel.
+func (k *kernel) Args() []devices.ArgInfo { return k.args }
+
+// Build implements devices.Device. The compiler cannot be stopped; where ctx
+// ends first, Build returns and the compiler's result is kept for others.
+func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	if p == nil || strings.TrimSpace(p.Source) == "" {
+		return nil, fmt.Errorf("device %s: the program has no OpenCL C source, which is what this device runs: %w", d.name, mem.ErrBuild)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	prog := d.host.program(p)
+	select {
+	case <-prog.built:
+	case <-ctx.Done():
+		d.host.dropProgram(prog)
+		return nil, ctx.Err()
+	}
+	if prog.err != nil {
+		d.host.dropProgram(prog)
+		return nil, fmt.Errorf("program %s: %w", p.Name, prog.err)
+	}
+	d.busy.Add(1)
+	return &module{dev: d, prog: prog, name: p.Name, kernels: make(map[string]*kernel)}, nil
+}
+
+// program returns the program of p's source and options, being built.
+func (h *host) program(p *devices.Program) *program {
+	h.buildMu.Lock()
+	defer h.buildMu.Unlock()
+	key := [2]string{p.Source, p.Options}
+	prog := h.programs[key]
+	if prog == nil {
+		prog = &program{key: key, built: make(chan struct{})}
+		h.programs[key] = prog
+		h.builds.Go(func() {
+			prog.cl, prog.names, prog.err = h.compile(p.Source, p.Options)
+			close(prog.built)
+		})
+	}
+	prog.users++
+	return prog
+}
+
+// dropProgram ends one use of prog. A program without users is released, or
+// left to host.close where its compiler still runs.
+func (h *host) dropProgram(prog *program) {
+	h.buildMu.Lock()
+	defer h.buildMu.Unlock()
+	if prog.users--; prog.users > 0 {
+		return
+	}
+	select {
+	case <-prog.built:
+		delete(h.programs, prog.key)
+		if prog.cl != nil {
+			prog.cl.Release()
+		}
+	default:
+	}
+}
+
+// compile builds source for all devices of the context.
+func (h *host) compile(source, options string) (*cl.Program, []string, error) {
+	p, err := h.context.CreateProgramWithSource([]string{source})
+	if err != nil {
+		return nil, nil, errors.Join(err, mem.ErrBuild)
+	}
+	opts := strings.TrimSpace(options + " -cl-kernel-arg-info")
+	if err := p.BuildProgram(nil, opts); err != nil {
+		logs := h.buildLogs(p)
+		p.Release()
+		return nil, nil, fmt.Errorf("%w (options %q)%s", mem.ErrBuild, options, logs)
+	}
+	names, st := kernelNames(rawHandle(p))
+	if st != 0 {
+		p.Release()
+		return nil, nil, statusError(st, "kernel names")
+	}
+	slices.Sort(names)
+	return p, names, nil
+}
+
+// buildLogs is what the compiler said for the devices where it failed, each
+// text once.
+func (h *host) buildLogs(p *cl.Program) string {
+	var b strings.Builder
+	seen := make(map[string]bool)
+	for _, d := range h.devices {
+		log, failed := buildLog(rawHandle(p), rawHandle(d))
+		if failed && log != "" && !seen[log] {
+			seen[log] = true
+			fmt.Fprintf(&b, "\nfor %s:\n%s", deviceString(rawHandle(d), infoName), log)
+		}
+	}
+	return b.String()
+}
+
+// Kernels implements devices.Module.
+func (m *module) Kernels() []string { return slices.Clone(m.prog.names) }
+
+// Kernel implements devices.Module.
+func (m *module) Kernel(name string) (devices.Kernel, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, fmt.Errorf("program %s: %w", m.name, mem.ErrClosed)
+	}
+	if k := m.kernels[name]; k != nil {
+		return k, nil
+	}
+	if _, ok := slices.BinarySearch(m.prog.names, name); !ok {
+		return nil, fmt.Errorf("kernel %q: program %s has %v: %w", name, m.name, m.prog.names, mem.ErrKernelName)
+	}
+	ck, err := m.prog.cl.CreateKernel(name)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", name, errors.Join(err, mem.ErrInvalidKernel))
+	}
+	k := &kernel{name: name, dev: m.dev, cl: ck}
+	if k.args, err = describeArgs(ck); err != nil {
+		ck.Release()
+		return nil, fmt.Errorf("kernel %s: %w", name, err)
+	}
+	m.kernels[name] = k
+	return k, nil
+}
+
+// Close implements devices.Module.
+func (m *module) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("program %s: %w", m.name, mem.ErrClosed)
+	}
+	m.closed = true
+	for _, k := range m.kernels {
+		k.mu.Lock()
+		k.closed = true
+		k.dropLocked()
+		k.mu.Unlock()
+	}
+	m.dev.host.dropProgram(m.prog)
+	m.dev.busy.Add(-1)
+	return nil
+}
+
+// OpenCL's address spaces and type qualifiers of kernel arguments.
+const (
+	addressGlobal   = 0x119B
+	addressLocal    = 0x119C
+	addressConstant = 0x119D
+	qualifierConst  = 1
+)
+
+// describeArgs asks a kernel for its arguments.
+func describeArgs(k *cl.Kernel) ([]devices.ArgInfo, error) {
+	n, err := k.NumArgs()
+	if err != nil {
+		return nil, err
+	}
+	args := make([]devices.ArgInfo, n)
+	for i := range args {
+		address, qualifier, name, typ, st := kernelArg(rawHandle(k), i)
+		if st != 0 {
+			return nil, statusError(st, "argument %d", i)
+		}
+		a := &args[i]
+		a.Name = name
+		switch address {
+		case addressGlobal, addressConstant:
+			a.Kind, a.Access = devices.ArgBuffer, mem.ReadWrite
+			if address == addressConstant || qualifier&qualifierConst != 0 {
+				a.Access = mem.Read
+			}
+		case addressLocal:
+			a.Kind = devices.ArgLocal
+		default:
+			a.Kind, a.Size = devices.ArgValue, sizeOfType(typ)
+		}
+	}
+	return args, nil
+}
+
+// sizeOfType is the size of OpenCL C's scalar and vector types in bytes; 0 for
+// any other, such as a struct.
+func sizeOfType(t string) uint64 {
+	t = strings.TrimSpace(t)
+	if u, ok := strings.CutPrefix(t, "unsigned "); ok {
+		t = u
+	}
+	base := strings.TrimRight(t, "0123456789")
+	sizes := map[string]uint64{
+		"char": 1, "uchar": 1, "bool": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4,
+		"long": 8, "ulong": 8, "double": 8, "size_t": 8, "ptrdiff_t": 8, "intptr_t": 8, "uintptr_t": 8,
+	}
+	n := sizes[base]
+	switch t[len(base):] {
+	case "":
+		return n
+	case "2":
+		return 2 * n
+	case "3", "4": // a 3-vector has the size of a 4-vector
+		return 4 * n
+	case "8":
+		return 8 * n
+	case "16":
+		return 16 * n
+	}
+	return 0
+}

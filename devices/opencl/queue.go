@@ -1,0 +1,256 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// Queue is a cl_command_queue, and what is held back from it. See host.
+type Queue struct {
+	dev     *Device
+	line    *mem.Timeline
+	cl      *cl.CommandQueue
+	handle  handle
+	inOrder bool
+	dirty   atomic.Bool    // enqueued since the last flush
+	calls   sync.WaitGroup // host calls
+
+	flight  map[uint64]*record // protected by host.mu: accepted and not ended, by sequence
+	tail    mem.Point          // protected by host.mu: accepted last, where in order
+	pending int                // protected by host.mu: accepted and not told of as ended
+	closing bool               // protected by host.mu
+	times   []timed            // protected by host.mu; nil without profiling
+}
+
+type timed struct {
+	seq uint64
+	t   devices.Times
+}
+
+// keptTimes is for how many commands times are kept.
+const keptTimes = 4096
+
+var (
+	_ devices.Queue    = (*Queue)(nil)
+	_ devices.Profiler = (*Queue)(nil)
+)
+
+// NewQueue implements devices.Device.
+func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	var props cl.CommandQueueProperty
+	if opts.OutOfOrder && deviceUint(d.handle, infoQueue)&1 != 0 {
+		props |= cl.CommandQueueOutOfOrderExecModeEnable
+	}
+	if opts.Profiling {
+		props |= cl.CommandQueueProfilingEnable
+	}
+	cq, err := d.host.context.CreateCommandQueue(d.found.device, props)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: no command queue: %w", d.name, err)
+	}
+	q := &Queue{
+		dev: d, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail), cl: cq, handle: rawHandle(cq),
+		inOrder: !opts.OutOfOrder, flight: make(map[uint64]*record),
+	}
+	if opts.Profiling {
+		q.times = make([]timed, keptTimes)
+	}
+	d.busy.Add(1)
+	d.host.mu.Lock()
+	d.host.lines[q.line] = q
+	d.host.mu.Unlock()
+	return q, nil
+}
+
+// Timeline implements devices.Queue.
+func (q *Queue) Timeline() *mem.Timeline { return q.line }
+
+// Submit implements devices.Queue.
+func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	h := q.dev.host
+	if err := devices.CheckCommand(cmd, &q.dev.info); err != nil {
+		return mem.Point{}, fmt.Errorf("device %s: %w", q.dev.name, err)
+	}
+	if err := q.dev.usable(); err != nil {
+		return mem.Point{}, err
+	}
+	h.mu.Lock()
+	r := h.takeLocked()
+	h.mu.Unlock()
+	r.q, r.op, r.number = q, cmd.Op, cmd.Tag
+	err := r.fill(cmd)
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if q.closing && err == nil {
+		err = fmt.Errorf("queue %s: %w", q.line.Name(), mem.ErrClosed)
+	}
+	if err != nil {
+		h.refuseLocked(r)
+		return mem.Point{}, err
+	}
+	r.waits = append(r.waits, waits...)
+	if q.inOrder && !q.tail.Reached() {
+		r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
+	}
+	r.strict = r.op == devices.OpHostCall
+	open := h.resolveLocked(r)
+	if open && r.failure == nil && r.op != devices.OpHostCall && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
+		r.state = enqueuing
+		h.mu.Unlock()
+		_, err = r.enqueue()
+		h.mu.Lock()
+		if err != nil {
+			h.refuseLocked(r)
+			return mem.Point{}, err
+		}
+		q.acceptLocked(r)
+		h.nativeLocked(r)
+		if r.early { // no point is ended within Submit
+			r.state, r.blockers = settling, 0
+			h.readyLocked(r)
+		}
+		return r.point, nil
+	}
+	q.acceptLocked(r)
+	if open {
+		h.readyLocked(r)
+	}
+	return r.point, nil
+}
+
+// acceptLocked issues r's point.
+func (q *Queue) acceptLocked(r *record) {
+	r.point = q.line.Next()
+	q.flight[r.point.Seq] = r
+	q.pending++
+	if q.inOrder {
+		q.tail = r.point
+	}
+}
+
+// refuseLocked takes back a record whose command was not accepted.
+func (h *host) refuseLocked(r *record) {
+	r.letGo()
+	h.dropEdgesLocked(r)
+	r.state, r.called, r.event = ended, true, 0
+	h.recycleLocked(r)
+}
+
+// flushOnce makes OpenCL start what was enqueued, where there is anything new.
+func (q *Queue) flushOnce() {
+	if q.dirty.Swap(false) {
+		flush(q.handle)
+	}
+}
+
+// Flush implements devices.Queue.
+func (q *Queue) Flush() error {
+	q.flushOnce()
+	return nil
+}
+
+// Wait implements devices.Queue.
+func (q *Queue) Wait(ctx context.Context, p mem.Point) error {
+	if p.Line != q.line {
+		return fmt.Errorf("queue %s: point %v is not of this queue: %w", q.line.Name(), p, mem.ErrInvalidEvent)
+	}
+	q.flushOnce()
+	for start := time.Now(); !p.Reached() && time.Since(start) < pollFor && ctx.Err() == nil; {
+		if !q.dev.host.poll(q, p) {
+			break
+		}
+		runtime.Gosched()
+	}
+	return p.Wait(ctx)
+}
+
+// Times implements devices.Profiler.
+func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
+	q.dev.host.mu.Lock()
+	defer q.dev.host.mu.Unlock()
+	if p.Line != q.line || q.times == nil || q.times[p.Seq%keptTimes].seq != p.Seq {
+		return devices.Times{}, false
+	}
+	return q.times[p.Seq%keptTimes].t, true
+}
+
+func (q *Queue) keepTimesLocked(r *record) {
+	t := eventTimes(r.event)
+	q.times[r.point.Seq%keptTimes] = timed{r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]}}
+}
+
+// Close implements devices.Queue.
+func (q *Queue) Close() error {
+	h := q.dev.host
+	h.mu.Lock()
+	if q.closing {
+		h.mu.Unlock()
+		return fmt.Errorf("queue %s: %w", q.line.Name(), mem.ErrClosed)
+	}
+	q.closing = true
+	h.mu.Unlock()
+	q.flushOnce()
+	h.mu.Lock()
+	for q.pending > 0 {
+		h.ended.Wait()
+	}
+	delete(h.lines, q.line)
+	h.mu.Unlock()
+	q.calls.Wait()
+	_ = finish(q.handle) // commands have ended; OpenCL may still be at its bookkeeping
+	q.cl.Release()
+	q.dev.busy.Add(-1)
+	return nil
+}
+
+// fill copies the command into r and finds the cl objects it names.
+func (r *record) fill(cmd *devices.Command) error {
+	d := r.q.dev
+	r.cmd.queue = r.q.handle
+	switch cmd.Op {
+	case devices.OpMarker:
+		r.cmd.op = nativeMarker
+	case devices.OpHostCall:
+		r.call = cmd.Call
+	case devices.OpFill:
+		if err := r.own(cmd.Dst.Device); err != nil {
+			return err
+		}
+		r.cmd.op, r.cmd.pattern_size = nativeFill, u32(len(cmd.Pattern))
+		copy(unsafe.Slice((*byte)(&r.cmd.pattern[0]), len(r.cmd.pattern)), cmd.Pattern)
+		r.cmd.size = size(cmd.Size)
+		return r.dst(d, &cmd.Dst, cmd.Size)
+	case devices.OpCopy:
+		r.cmd.size = size(cmd.Size)
+		return r.fillCopy(cmd, cmd.Size, cmd.Size, nativeCopy, nativeRead, nativeWrite)
+	case devices.OpCopyRect:
+		rc := &cmd.Rect
+		for i := range rc.Region {
+			r.cmd.region[i] = size(rc.Region[i])
+		}
+		r.cmd.src_pitch[0], r.cmd.src_pitch[1] = size(rc.SrcRow), size(rc.SrcSlice)
+		r.cmd.dst_pitch[0], r.cmd.dst_pitch[1] = size(rc.DstRow), size(rc.DstSlice)
+		s, _ := devices.RectSpan(rc.Region, rc.SrcRow, rc.SrcSlice)
+		t, _ := devices.RectSpan(rc.Region, rc.DstRow, rc.DstSlice)
+		return r.fillCopy(cmd, s, t, nativeCopyRect, nativeReadRect, nativeWriteRect)
+	case devices.OpLaunch:
+		return r.fillLaunch(cmd)
+	}
+	return nil
+}

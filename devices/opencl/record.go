@@ -1,0 +1,464 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+type state uint8
+
+const (
+	free state = iota
+	resolving
+	held
+	enqueuing
+	native
+	settling
+	calling
+	ended
+)
+
+// record is an accepted (or being accepted) command. Records are pooled; the
+// slices keep their room. Fields are the submitting goroutine's until the
+// record is held or native, and protected by host.mu from then on, but for what
+// is copied from the command, which does not change.
+type record struct {
+	host *host // immutable
+	tag  tag   // immutable; C memory
+
+	q      *Queue
+	point  mem.Point
+	op     devices.Op
+	number uint64 // devices.Command.Tag, for errors
+	waits  []mem.Wait
+
+	// What to do, from the command.
+	cmd    nativeCmd
+	args   []byte
+	bytes  []byte // host end of a transfer
+	pin    runtime.Pinner
+	call   func(context.Context) error
+	kernel *kernel
+	pair   *pair // the copy goes through a ring
+	unpin  [2]pinnedBlock
+
+	state    state
+	strict   bool      // needs its waits reached, not only in OpenCL
+	early    bool      // OpenCL ended it before Submit was done
+	called   bool      // its callback has come, or none will
+	status   int32     // what OpenCL said
+	failure  error     // the first failure among Data waits
+	edges    []*record // native records waited for; each has users raised
+	handles  []handle  // the events of edges
+	after    []*record // held until this one is native or ended
+	blockers int
+	users    int // edges and polls that need event
+	event    handle
+	side     *line // the ring held by a gated copy
+}
+
+type pinnedBlock struct {
+	pinner devices.Pinner
+	block  mem.Block
+}
+
+// takeLocked returns a free record.
+func (h *host) takeLocked() *record {
+	if n := len(h.free); n > 0 {
+		r := h.free[n-1]
+		h.free = h.free[:n-1]
+		return r
+	}
+	r := &record{host: h, tag: h.sink.tag(len(h.records))}
+	h.records = append(h.records, r)
+	return r
+}
+
+// recycleLocked makes r free where nothing needs it any more.
+func (h *host) recycleLocked(r *record) {
+	if r.state != ended || !r.called || r.users > 0 {
+		return
+	}
+	if r.event != 0 {
+		releaseEvents([]handle{r.event})
+	}
+	*r = record{host: r.host, tag: r.tag, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
+		handles: r.handles[:0], after: r.after[:0]}
+	h.free = append(h.free, r)
+}
+
+// resolveLocked looks at r's waits: failures of Data waits go to r.failure;
+// native ones become edges; others, and with r.strict all that are not reached,
+// block r. It returns whether r can go on.
+func (h *host) resolveLocked(r *record) bool {
+	h.dropEdgesLocked(r)
+	r.state, r.blockers = resolving, 1 // one for this pass: waiters may come meanwhile
+	for i := range r.waits {
+		w := &r.waits[i]
+		if w.Point.Reached() {
+			r.note(w)
+			continue
+		}
+		var x *record
+		if q := h.lines[w.Point.Line]; q != nil {
+			x = q.flight[w.Point.Seq]
+		}
+		switch {
+		case x != nil && !r.strict && (x.state == native || x.state == settling && x.status == 0):
+			if x.line() == nil || x.line() != r.line() { // an in-order cl queue orders its own
+				x.users++
+				r.edges = append(r.edges, x)
+			}
+		case x != nil && !r.strict && (x.state == held || x.state == enqueuing || x.state == resolving):
+			x.after = append(x.after, r)
+			r.blockers++
+		default:
+			r.blockers++
+			if done, _ := w.Point.Notify(r); done {
+				r.blockers--
+				r.note(w)
+			}
+		}
+	}
+	r.blockers--
+	r.state = held
+	return r.blockers == 0
+}
+
+// line is the in-order cl queue in which r's event is, nil where there is none.
+func (r *record) line() *Queue {
+	if r.q.inOrder && r.pair == nil && r.call == nil {
+		return r.q
+	}
+	return nil
+}
+
+// note remembers the failure of a reached Data wait.
+func (r *record) note(w *mem.Wait) {
+	if w.Kind == mem.Data && r.failure == nil && !w.Point.Succeeded() {
+		r.failure = devices.Dependency(w.Point, w.Point.Err())
+	}
+}
+
+func (h *host) dropEdgesLocked(r *record) {
+	for _, x := range r.edges {
+		x.users--
+		h.recycleLocked(x)
+	}
+	clear(r.edges)
+	r.edges = r.edges[:0]
+}
+
+// PointReached implements mem.Waiter: one blocker less.
+func (r *record) PointReached(mem.Point, error) {
+	r.host.mu.Lock()
+	defer r.host.mu.Unlock()
+	r.host.unblockLocked(r)
+}
+
+func (h *host) unblockLocked(r *record) {
+	r.blockers--
+	if r.blockers == 0 && r.state != resolving {
+		h.readyLocked(r)
+	}
+}
+
+// advanceLocked moves a record on that nothing blocks any more. mu is released
+// in between.
+func (h *host) advanceLocked(r *record) {
+	if r.state == settling {
+		h.settleLocked(r)
+		return
+	}
+	for {
+		if !h.resolveLocked(r) {
+			return
+		}
+		strict := r.strict
+		switch {
+		case r.failure != nil && r.strict: // all waits have ended: nothing overtakes through it
+			r.called = true
+			h.finishLocked(r, r.failure)
+			return
+		case r.failure != nil || r.op == devices.OpHostCall:
+			r.strict = true
+		case r.pair != nil && len(r.edges) > 0 && !r.takeSide():
+			r.strict = true
+		}
+		if r.strict && !strict {
+			continue // look again: now every wait must be reached
+		}
+		if r.op == devices.OpHostCall {
+			r.state, r.called = calling, true
+			r.q.calls.Go(func() { h.runCall(r) })
+			return
+		}
+		break
+	}
+	r.state = enqueuing
+	h.mu.Unlock()
+	st, err := r.enqueue()
+	h.mu.Lock()
+	h.enqueuedLocked(r, st, err)
+}
+
+// enqueue gives r to OpenCL, behind the events of its edges. It is called
+// without locks.
+func (r *record) enqueue() (int32, error) {
+	r.handles = r.handles[:0]
+	for _, x := range r.edges {
+		r.handles = append(r.handles, x.event)
+		if x.q != r.q || x.pair != nil {
+			x.q.flushOnce()
+		}
+	}
+	var st int32
+	switch {
+	case r.pair != nil:
+		st = r.pair.copy(r)
+	case r.kernel != nil:
+		r.kernel.mu.Lock()
+		st = int32(submit(&r.cmd, r.args, r.handles, nil, r.tag))
+		r.kernel.mu.Unlock()
+	default:
+		st = int32(submit(&r.cmd, nil, r.handles, r.bytes, r.tag))
+	}
+	if r.q.dev.sees(st); st != 0 {
+		return st, r.refusal(st)
+	}
+	r.event = r.cmd.event
+	r.q.dirty.Store(true)
+	return 0, nil
+}
+
+// refusal is the error of a command that OpenCL did not take.
+func (r *record) refusal(st int32) error {
+	if r.kernel != nil {
+		if i := int(r.cmd.failed_arg); i >= 0 && i < len(r.kernel.args) {
+			return statusError(st, "kernel %s on device %s, argument %d (%s)", r.kernel.name, r.q.dev.name, i, r.kernel.args[i].Name)
+		}
+		return statusError(st, "kernel %s on device %s", r.kernel.name, r.q.dev.name)
+	}
+	return statusError(st, "%v on device %s", r.op, r.q.dev.name)
+}
+
+// enqueuedLocked notes the outcome of enqueue for an accepted command.
+func (h *host) enqueuedLocked(r *record, st int32, err error) {
+	if err != nil || st != 0 {
+		r.called = true
+		h.dropEdgesLocked(r)
+		h.finishLocked(r, err)
+		return
+	}
+	h.nativeLocked(r)
+	if r.early {
+		h.settleLocked(r)
+	}
+}
+
+// nativeLocked: OpenCL has r; what was held by it can go on.
+func (h *host) nativeLocked(r *record) {
+	r.state = native
+	for _, x := range r.after {
+		h.unblockLocked(x)
+	}
+	clear(r.after)
+	r.after = r.after[:0]
+	if !r.early && r.cmd.no_callback != 0 {
+		h.moving.Go(func() { // no callback will come: somebody has to wait
+			st := eventWait(r.event)
+			h.mu.Lock()
+			h.draining++
+			h.callbackLocked(r, st)
+			h.drainLocked()
+			h.mu.Unlock()
+		})
+	}
+}
+
+// callbackLocked: OpenCL has ended r with a status.
+func (h *host) callbackLocked(r *record, status int32) {
+	r.called = true
+	if r.state == ended { // a poll saw it first
+		h.recycleLocked(r)
+		return
+	}
+	if r.early {
+		return
+	}
+	r.early, r.status = true, r.q.dev.sees(status)
+	if r.state == native {
+		h.settleLocked(r)
+	}
+}
+
+// settleLocked ends r once its waits have been seen to end: callbacks come in
+// any order, and a failure has to be known before what depends on it ends.
+func (h *host) settleLocked(r *record) {
+	r.state, r.blockers = resolving, 1
+	for i := range r.waits {
+		w := &r.waits[i]
+		if !w.Point.Reached() {
+			r.blockers++
+			if done, _ := w.Point.Notify(r); !done {
+				continue
+			}
+			r.blockers--
+		}
+		r.note(w)
+	}
+	r.blockers--
+	r.state = settling
+	if r.blockers > 0 {
+		return
+	}
+	h.dropEdgesLocked(r)
+	switch {
+	case r.failure != nil:
+		h.finishLocked(r, r.failure)
+	case r.status == int32(mem.ExecStatusErrorInWaitList) && r.called && r.hasFailedOrder():
+		// OpenCL let an Order wait's failure through. The command did not run:
+		// it does now, behind nothing.
+		releaseEvents([]handle{r.event})
+		r.event, r.early, r.called, r.status = 0, false, false, 0
+		r.state = held
+		h.readyLocked(r)
+	case r.status < 0:
+		h.finishLocked(r, r.refusal(r.status))
+	default:
+		h.finishLocked(r, nil)
+	}
+}
+
+func (r *record) hasFailedOrder() bool {
+	return slices.ContainsFunc(r.waits, func(w mem.Wait) bool { return w.Kind == mem.Order && !w.Point.Succeeded() })
+}
+
+// finishLocked ends r's point. mu is released while waiters are told.
+func (h *host) finishLocked(r *record, err error) {
+	q := r.q
+	r.state = ended
+	delete(q.flight, r.point.Seq)
+	for _, x := range r.after {
+		h.unblockLocked(x)
+	}
+	clear(r.after)
+	r.after = r.after[:0]
+	if q.times != nil && err == nil && r.event != 0 {
+		q.keepTimesLocked(r)
+	}
+	r.users++ // keeps it from being recycled
+	h.mu.Unlock()
+	r.letGo()
+	q.line.End(r.point, err)
+	h.mu.Lock()
+	r.users--
+	q.pending--
+	h.recycleLocked(r)
+	if q.closing {
+		h.ended.Broadcast()
+	}
+}
+
+// letGo gives back what the command held.
+func (r *record) letGo() {
+	if r.bytes != nil {
+		r.pin.Unpin()
+		r.bytes = nil
+	}
+	for i, u := range r.unpin {
+		if u.pinner != nil {
+			u.pinner.Unpin(u.block)
+			r.unpin[i] = pinnedBlock{}
+		}
+	}
+	if r.side != nil {
+		r.pair.giveSide(r.side)
+		r.side = nil
+	}
+	if r.kernel != nil {
+		r.kernel.release()
+		r.kernel = nil
+	}
+	r.call = nil
+}
+
+// runCall is the life of a host call's goroutine.
+func (h *host) runCall(r *record) {
+	err := protect(r.call)
+	h.mu.Lock()
+	h.draining++
+	h.finishLocked(r, err)
+	h.drainLocked()
+	h.mu.Unlock()
+}
+
+// protect calls f, and turns a panic into an error.
+func protect(f func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("host call panicked: %v: %w", v, devices.ErrFault)
+		}
+	}()
+	return f(context.Background())
+}
+
+// poll asks OpenCL whether p's command has ended well, and if so ends it
+// without waiting for the callback, which takes its time. It reports whether it
+// is worth asking again soon.
+func (h *host) poll(q *Queue, p mem.Point) (again bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := q.flight[p.Seq]
+	if r == nil || r.state != native || r.early {
+		return false
+	}
+	r.users++
+	h.mu.Unlock()
+	st := eventStatus(r.event)
+	h.mu.Lock()
+	r.users--
+	if st != 0 || r.state != native || r.early {
+		h.recycleLocked(r)
+		return st > 0
+	}
+	for i := range r.waits { // what it waited for has ended too
+		w := r.waits[i].Point
+		if x := h.lines[w.Line]; !w.Reached() && x != nil {
+			h.mu.Unlock()
+			h.poll(x, w)
+			h.mu.Lock()
+			if r.state != native || r.early {
+				return false
+			}
+		}
+	}
+	r.early = true
+	h.draining++
+	h.settleLocked(r)
+	h.drainLocked()
+	return false
+}
+
+// pollFor is how long a Wait polls before it waits for the callback.
+const pollFor = 200 * time.Microsecond
+
+// hostCopy is a copy between bytes of this process, as a host call.
+func hostCopy(dst, src []byte, rect devices.Rect, isRect bool) func(context.Context) error {
+	return func(context.Context) error {
+		if isRect {
+			devices.CopyRect(dst, src, &rect)
+		} else {
+			copy(dst, src)
+		}
+		return nil
+	}
+}

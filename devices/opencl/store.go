@@ -1,0 +1,381 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/bufalloc"
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// Where blocks are.
+//
+// OpenCL buffers have no addresses, so a block's address is made up: the index
+// of its object plus one in the high bits, the byte's offset in the block in the
+// low ones. An object is a block's cl_mem, in one of two forms:
+//
+// Whole: a cl_mem of its own. The form where memory is shared with the host,
+// and creating a buffer costs little more than malloc.
+//
+// Carved: a chunk of a slab, which is one large cl_mem. The form of discrete
+// devices, where creating and first touching a buffer costs tens of
+// microseconds and more. No command ever names the slab: each uses a cl
+// sub-buffer of it, of the whole block (made on first use) or of the part that a
+// kernel argument names (made on first use, kept with the block). Sub-buffers of
+// sub-buffers do not exist in OpenCL; parts too are made from the slab.
+//
+// Drivers allocate on first use, in a command, where running out is an ugly
+// failure. So a fresh cl_mem of a discrete device is touched by its device at
+// once, in bytes at its end that belong to no block.
+
+const (
+	objectShift = 44  // bits of offset in an address: blocks of at most 16 TiB
+	touchPad    = 256 // bytes at the end of what is touched
+)
+
+// part is a cached sub-buffer: size bytes at off of the block.
+type part struct {
+	off, size uint64
+	mem       handle
+}
+
+type object struct {
+	live  bool
+	size  uint64
+	root  *cl.MemObject  // whole: the block's own
+	slab  *slab          // carved
+	chunk bufalloc.Chunk // carved
+	off   uint64         // carved: bytes into the slab
+	base  handle         // what transfers use; carved: 0 until first use
+	parts []part
+}
+
+type slab struct {
+	mem    *cl.MemObject
+	region *bufalloc.Region
+	size   uint64 // bytes of the cl_mem
+	live   int    // blocks
+}
+
+// store implements devices.Store for a device. Lock order: Blocks' lock, mu.
+type store struct {
+	dev      *Device
+	carve    bool
+	slabSize uint64
+
+	mu       sync.Mutex
+	objects  []object // protected by mu
+	free     []uint32 // protected by mu
+	slabs    []*slab  // protected by mu
+	reserved uint64   // protected by mu: bytes of all cl_mems
+	given    uint64   // protected by mu: bytes of blocks
+	scratch  []handle // protected by mu
+}
+
+func newStore(d *Device, carve bool, slabSize uint64) *store {
+	if slabSize == 0 {
+		slabSize = min(256<<20, max(16<<20, d.info.GlobalMemory/64))
+	}
+	if d.info.MaxAlloc != 0 {
+		slabSize = min(slabSize, d.info.MaxAlloc)
+	}
+	return &store{dev: d, carve: carve, slabSize: slabSize}
+}
+
+// Take implements devices.Store.
+func (s *store) Take(reqs []mem.Request, at []devices.Place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, r := range reqs {
+		var ok bool
+		if at[i], ok = s.takeOne(r.Size, r.Align); !ok {
+			for _, p := range at[:i] {
+				s.giveOne(p.Key)
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// takeOne places one block. mu is held.
+func (s *store) takeOne(size, align uint64) (devices.Place, bool) {
+	if s.dev.lost.Load() || size >= 1<<objectShift || s.dev.info.MaxAlloc != 0 && size > s.dev.info.MaxAlloc {
+		return devices.Place{}, false
+	}
+	o, ok := object{live: true, size: size}, false
+	if s.carve {
+		ok = s.carveOut(&o, size, align)
+	} else if o.root = s.create(size, !s.dev.info.SharesHost); o.root != nil {
+		o.base, ok = rawHandle(o.root), true
+	}
+	if !ok {
+		return devices.Place{}, false
+	}
+	s.given += size
+	var i uint32
+	if n := len(s.free); n > 0 {
+		i, s.free = s.free[n-1], s.free[:n-1]
+		o.parts = s.objects[i].parts[:0]
+		s.objects[i] = o
+	} else {
+		i = uint32(len(s.objects))
+		s.objects = append(s.objects, o)
+	}
+	return devices.Place{Addr: uint64(i+1) << objectShift, Key: uint64(i)}, true
+}
+
+// padded is the size of a cl_mem for size bytes of blocks.
+func padded(size uint64, touched bool) uint64 {
+	if !touched {
+		return size
+	}
+	return (size+touchPad-1)/touchPad*touchPad + touchPad
+}
+
+// create makes a cl_mem, or returns nil where there is no room. mu is held.
+func (s *store) create(size uint64, touched bool) *cl.MemObject {
+	n := padded(size, touched)
+	if limit := s.dev.info.GlobalMemory; limit != 0 && (n > limit || s.reserved > limit-n) {
+		return nil
+	}
+	m, err := s.dev.host.context.CreateEmptyBuffer(cl.MemReadWrite, int(n))
+	if err != nil {
+		return nil
+	}
+	if touched {
+		if st := touch(rawHandle(s.dev.service), rawHandle(m), n-touchPad); s.dev.sees(st) != 0 {
+			m.Release()
+			return nil
+		}
+	}
+	s.reserved += n
+	return m
+}
+
+// carveOut places a block in a slab, a new one where the others have no room.
+// mu is held.
+func (s *store) carveOut(o *object, size, align uint64) bool {
+	for _, sl := range s.slabs {
+		if s.place(sl, o, size, align) {
+			return true
+		}
+	}
+	want := s.slabSize - touchPad
+	if size > want/2 {
+		want = size // a slab of its own
+	}
+	for _, n := range []uint64{want, size} {
+		for retried := false; ; retried = true {
+			if sl := s.addSlab(n); sl != nil {
+				return s.place(sl, o, size, align)
+			}
+			if retried || s.trim(0) == 0 {
+				break
+			}
+		}
+	}
+	return false
+}
+
+func (s *store) addSlab(size uint64) *slab {
+	m := s.create(size, true)
+	if m == nil {
+		return nil
+	}
+	r, err := bufalloc.NewRegion(0, padded(size, true)-touchPad, bufalloc.Options{})
+	if err != nil {
+		s.reserved -= padded(size, true)
+		m.Release()
+		return nil
+	}
+	sl := &slab{mem: m, region: r, size: padded(size, true)}
+	s.slabs = append(s.slabs, sl)
+	return sl
+}
+
+func (s *store) place(sl *slab, o *object, size, align uint64) bool {
+	c, err := sl.region.Alloc(size, align)
+	if err != nil {
+		return false
+	}
+	off, err := sl.region.Addr(c)
+	if err != nil {
+		return false
+	}
+	o.slab, o.chunk, o.off = sl, c, off
+	sl.live++
+	return true
+}
+
+// Give implements devices.Store.
+func (s *store) Give(p devices.Place, _ uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.giveOne(p.Key)
+}
+
+// giveOne frees the object with an index. mu is held.
+func (s *store) giveOne(key uint64) {
+	o := &s.objects[key]
+	s.given -= o.size
+	s.scratch = s.scratch[:0]
+	for _, p := range o.parts {
+		s.scratch = append(s.scratch, p.mem)
+	}
+	if o.slab != nil {
+		if o.base != 0 {
+			s.scratch = append(s.scratch, o.base)
+		}
+		_ = o.slab.region.Free(o.chunk) // live by construction; Check would tell
+		o.slab.live--
+	}
+	releaseMems(s.scratch)
+	if o.root != nil {
+		s.reserved -= padded(o.size, !s.dev.info.SharesHost)
+		o.root.Release()
+	}
+	*o = object{parts: o.parts[:0]}
+	s.free = append(s.free, uint32(key))
+}
+
+// resolve returns the cl_mem and the offset in it for size bytes at addr. A
+// kernel argument must have a cl_mem that starts there (exact); its offset must
+// then keep the device's alignment.
+func (s *store) resolve(addr, size uint64, exact bool) (handle, uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, off := addr>>objectShift-1, addr&(1<<objectShift-1)
+	if i >= uint64(len(s.objects)) || !s.objects[i].live {
+		return 0, 0, fmt.Errorf("device %s: no block at %#x: %w", s.dev.name, addr, mem.ErrInvalidBuffer)
+	}
+	o := &s.objects[i]
+	if o.base == 0 {
+		h, st := subBuffer(rawHandle(o.slab.mem), o.off, o.size)
+		if s.dev.sees(st) != 0 {
+			return 0, 0, statusError(st, "device %s: sub-buffer of %d bytes at %d of a slab", s.dev.name, o.size, o.off)
+		}
+		o.base = h
+	}
+	if !exact || off == 0 && size == o.size {
+		return o.base, off, nil
+	}
+	return s.partOf(o, off, size)
+}
+
+// partOf returns a sub-buffer of a part of a block. mu is held.
+func (s *store) partOf(o *object, off, size uint64) (handle, uint64, error) {
+	for _, p := range o.parts {
+		if p.off == off && p.size == size {
+			return p.mem, 0, nil
+		}
+	}
+	if off%s.dev.info.BaseAlign != 0 {
+		return 0, 0, fmt.Errorf("device %s: kernel argument at offset %d of its block: this device needs multiples of %d: %w",
+			s.dev.name, off, s.dev.info.BaseAlign, mem.ErrMisaligned)
+	}
+	parent, at := o.base, off
+	if o.slab != nil {
+		parent, at = rawHandle(o.slab.mem), o.off+off
+	}
+	h, st := subBuffer(parent, at, size)
+	if s.dev.sees(st) != 0 {
+		return 0, 0, statusError(st, "device %s: sub-buffer of %d bytes at %d", s.dev.name, size, at)
+	}
+	o.parts = append(o.parts, part{off, size, h})
+	return h, 0, nil
+}
+
+// Limits implements devices.Store.
+func (s *store) Limits() (capacity, largest uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	capacity = s.dev.info.GlobalMemory
+	largest = capacity - min(capacity, s.reserved)
+	for _, sl := range s.slabs {
+		largest = max(largest, sl.region.Stats().LargestFree)
+	}
+	if s.dev.info.MaxAlloc != 0 {
+		largest = min(largest, s.dev.info.MaxAlloc)
+	}
+	return capacity, largest
+}
+
+// Trim implements devices.Store: it releases empty slabs.
+func (s *store) Trim(keep uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trim(keep)
+}
+
+func (s *store) trim(keep uint64) (freed uint64) {
+	kept := s.slabs[:0]
+	for _, sl := range s.slabs {
+		if sl.live > 0 || s.reserved-s.given <= keep {
+			kept = append(kept, sl)
+			continue
+		}
+		sl.mem.Release()
+		s.reserved -= sl.size
+		freed += sl.size
+	}
+	clear(s.slabs[len(kept):])
+	s.slabs = kept
+	return freed
+}
+
+// Cached implements devices.Store.
+func (s *store) Cached() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reserved - s.given
+}
+
+// close releases what is left, once all blocks are given back.
+func (s *store) close() { s.Trim(0) }
+
+// Check implements devices.Store: figures agree with objects and slabs, and
+// slabs are sound.
+func (s *store) Check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var given, reserved uint64
+	live := make(map[*slab]int)
+	for i := range s.objects {
+		o := &s.objects[i]
+		if !o.live {
+			continue
+		}
+		given += o.size
+		if o.slab != nil {
+			live[o.slab]++
+			continue
+		}
+		reserved += padded(o.size, !s.dev.info.SharesHost)
+	}
+	for _, sl := range s.slabs {
+		reserved += sl.size
+		if sl.live != live[sl] {
+			return fmt.Errorf("slab of %d bytes counts %d blocks, %d lie in it", sl.size, sl.live, live[sl])
+		}
+		if err := sl.region.Check(); err != nil {
+			return fmt.Errorf("slab of %d bytes: %w", sl.size, err)
+		}
+		delete(live, sl)
+	}
+	if len(live) > 0 {
+		return fmt.Errorf("blocks lie in %d slabs that are gone", len(live))
+	}
+	if given != s.given || reserved != s.reserved {
+		return fmt.Errorf("%d bytes given and %d reserved, but counted %d and %d", s.given, s.reserved, given, reserved)
+	}
+	return nil
+}
+
+func native64(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
