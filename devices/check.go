@@ -130,7 +130,7 @@ func checkLaunch(cmd *Command, info *Info) error {
 	if cmd.Dims < 1 || cmd.Dims > 3 {
 		return fmt.Errorf("kernel %s: %d dimensions: there are 1 to 3: %w", name, cmd.Dims, mem.ErrWorkDimension)
 	}
-	items := uint64(1)
+	items, all := uint64(1), uint64(1)
 	for d := range cmd.Dims {
 		global, local := cmd.Global[d], cmd.Local[d]
 		if global == 0 {
@@ -150,6 +150,9 @@ func checkLaunch(cmd *Command, info *Info) error {
 			return fmt.Errorf("kernel %s: offset %d + global size %d does not fit: %w", name, cmd.Offset[d], global, mem.ErrGlobalSize)
 		}
 		var ok bool
+		if all, ok = mulAdd(all, global, 0); !ok || all > math.MaxInt64 {
+			return fmt.Errorf("kernel %s: %v work-items do not fit 63 bits: %w", name, cmd.Global[:cmd.Dims], mem.ErrGlobalSize)
+		}
 		if items, ok = mulAdd(items, max(local, 1), 0); !ok {
 			return fmt.Errorf("kernel %s: local size %v overflows: %w", name, cmd.Local, mem.ErrWorkGroupSize)
 		}

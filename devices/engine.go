@@ -55,6 +55,9 @@ type EngineOptions struct {
 	// reached may be executed inside Submit. InstantLaunch extends this to
 	// launches.
 	Instant, InstantLaunch bool
+	// Serial runs launches one at a time, as a single core does; other
+	// commands run beside them.
+	Serial bool
 }
 
 // Engine runs the queues of one simulated device. All methods are safe for use
@@ -67,14 +70,38 @@ type Engine struct {
 	workers sync.WaitGroup
 	wake    sync.Cond // workers with nothing to do; its L is mu
 
-	mu         sync.Mutex
-	head, tail *record  // protected by mu: the ready list
-	jobs       *Job     // protected by mu: parallel work that wants helpers
-	idle       int      // protected by mu: workers in wake.Wait and not yet signalled
-	running    int      // protected by mu: worker goroutines
-	limit      int      // protected by mu: Workers, and one for each host call in progress
-	open       []string // protected by mu: names of queues not yet closed
-	closed     bool     // protected by mu
+	mu        sync.Mutex
+	ready     fifo      // protected by mu
+	serial    fifo      // protected by mu: ready launches, where they are serial
+	launching bool      // protected by mu: one of them runs
+	jobs      *Job      // protected by mu: parallel work that wants helpers
+	idle      int       // protected by mu: workers in wake.Wait and not yet signalled
+	running   int       // protected by mu: worker goroutines
+	limit     int       // protected by mu: Workers, and one for each host call in progress
+	open      []string  // protected by mu: names of queues not yet closed
+	closed    bool      // protected by mu
+	launches  []*launch // protected by mu: free
+}
+
+// fifo is a list of ready records.
+type fifo struct{ head, tail *record }
+
+func (f *fifo) push(r *record) {
+	r.ready = nil
+	if f.tail == nil {
+		f.head = r
+	} else {
+		f.tail.ready = r
+	}
+	f.tail = r
+}
+
+func (f *fifo) pop() *record {
+	r := f.head
+	if f.head = r.ready; f.head == nil {
+		f.tail = nil
+	}
+	return r
 }
 
 // NewEngine returns an engine without goroutines; they start with the first
@@ -108,13 +135,11 @@ func (e *Engine) Close() error {
 // push appends a ready record and finds it a worker.
 func (e *Engine) push(r *record) {
 	e.mu.Lock()
-	r.ready = nil
-	if e.tail == nil {
-		e.head = r
+	if e.opts.Serial && r.cmd.Op == OpLaunch {
+		e.serial.push(r)
 	} else {
-		e.tail.ready = r
+		e.ready.push(r)
 	}
-	e.tail = r
 	e.callWorker()
 	e.mu.Unlock()
 }
@@ -146,14 +171,18 @@ func (e *Engine) work() {
 			return
 		case e.jobs != nil:
 			e.help(e.jobs)
-		case e.head != nil:
-			r := e.head
-			if e.head = r.ready; e.head == nil {
-				e.tail = nil
-			}
+		case e.ready.head != nil:
+			r := e.ready.pop()
 			e.mu.Unlock()
 			r.run()
 			e.mu.Lock()
+		case e.serial.head != nil && !e.launching:
+			e.launching = true
+			r := e.serial.pop()
+			e.mu.Unlock()
+			r.run()
+			e.mu.Lock()
+			e.launching = false
 		case e.closed:
 			e.running--
 			return
@@ -168,7 +197,7 @@ func (e *Engine) work() {
 func (e *Engine) hostCall(f func(context.Context) error) error {
 	e.mu.Lock()
 	e.limit++
-	if e.head != nil {
+	if e.ready.head != nil || e.serial.head != nil {
 		e.callWorker()
 	}
 	e.mu.Unlock()

@@ -37,7 +37,7 @@ func NewHost(opts HostOptions) *Host {
 		memory: NewHostMemory("host", opts.Memory),
 	}
 	h.engine = NewEngine(h, EngineOptions{Name: "host", Workers: opts.Workers})
-	h.mover = NewMover(h, h.engine)
+	h.mover = NewMover(h, h.memory, 0, h.engine)
 	return h
 }
 

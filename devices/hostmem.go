@@ -47,7 +47,12 @@ const (
 // bytes taken from the system; 0 is unlimited. Blocks are zeroed when they come
 // from the system, and hold anything when they are reused.
 func NewHostMemory(name string, limit uint64) *HostMemory {
-	return &HostMemory{NewBlocks(name, 128, &hostStore{limit: limit, slabs: make(map[uint64]*slab)})}
+	return &HostMemory{NewHostBlocks(name, 128, limit)}
+}
+
+// NewHostBlocks is the Blocks of a NewHostMemory, aligned to align at least.
+func NewHostBlocks(name string, align, limit uint64) *Blocks {
+	return NewBlocks(name, align, &hostStore{limit: limit, slabs: make(map[uint64]*slab)})
 }
 
 // HostMemory is a mem.Resource of host memory and a Viewer of its blocks.

@@ -23,12 +23,18 @@ type HostBacked interface {
 // Mover executes the commands that move bytes, for devices whose memories are
 // bytes of this process.
 type Mover struct {
-	self   HostBacked
+	self   Device
+	memory Pinner // of self
+	shift  uint64 // what makes an address of self's an address of the process
 	engine *Engine
 }
 
-// NewMover returns a mover for self; large copies are split over e's workers.
-func NewMover(self HostBacked, e *Engine) *Mover { return &Mover{self, e} }
+// NewMover returns a mover for self, whose blocks are in memory and whose bytes
+// are in the process at their address + shift. Large copies are split over e's
+// workers.
+func NewMover(self Device, memory Pinner, shift uint64, e *Engine) *Mover {
+	return &Mover{self, memory, shift, e}
+}
 
 // Splitting a copy pays once a part outweighs waking a worker.
 const (
@@ -87,17 +93,20 @@ func (m *Mover) bytes(l *Loc, size uint64) ([]byte, pinned, error) {
 	if l.Device == nil {
 		return l.Bytes[l.Off : l.Off+size], pinned{}, nil
 	}
-	dev, ok := l.Device.(HostBacked)
-	if !ok {
-		return nil, pinned{}, fmt.Errorf("device %s cannot reach the memory of %s: %w",
-			m.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
+	from, shift := m.memory, m.shift
+	if l.Device != m.self {
+		dev, ok := l.Device.(HostBacked)
+		if !ok {
+			return nil, pinned{}, fmt.Errorf("device %s cannot reach the memory of %s: %w",
+				m.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
+		}
+		from, shift = dev.Pinner(), 0
 	}
-	p := dev.Pinner()
-	addr, err := p.Pin(l.Block, l.Off, size)
+	addr, err := from.Pin(l.Block, l.Off, size)
 	if err != nil {
 		return nil, pinned{}, err
 	}
-	return AddressBytes(addr, size), pinned{p}, nil
+	return AddressBytes(addr+shift, size), pinned{from}, nil
 }
 
 // copy is Go's copy, with help for large ones. Ends must not overlap where it

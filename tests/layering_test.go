@@ -33,11 +33,14 @@ var house = map[string]string{
 	"bufalloc/replay":             "bufalloc trace bufalloc/pack bufalloc/internal/yardstick",
 	"bufalloc/fuzz":               "bufalloc trace bufalloc/replay bufalloc/pack bufalloc/internal/yardstick",
 
-	"devices":            "mem",
-	"devices/null":       "devices bufalloc",
-	"devices/cpu":        "devices bufalloc",
-	"devices/tce":        "devices bufalloc",
-	"devices/opencl":     "devices bufalloc",
+	"devices":        "mem",
+	"devices/null":   "devices bufalloc",
+	"devices/cpu":    "devices bufalloc devices/internal/region",
+	"devices/tce":    "devices bufalloc devices/internal/region",
+	"devices/opencl": "devices bufalloc",
+
+	"devices/internal/region": "devices bufalloc",
+
 	"devices/devicetest": "devices kernels",
 
 	"svm":              "mem bufalloc",

@@ -1,0 +1,213 @@
+// Package cpu is a driver for the host's processors: memory of this process
+// outside the Go heap, from the operating system or, where a size is given, a
+// bufalloc region of that size; kernels are Go forms whose work-groups run in
+// parallel.
+//
+// Each device is a memory of its own, though it could reach the others': the
+// host and cpu devices copy between each other directly, as peers.
+//
+// Parameters of Config.Params: workers (goroutines, default the processors),
+// strategy (of bufalloc, with a memory size), base-align (bytes), max-work-group
+// (work-items), shares-host (bool).
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"godwit/bufalloc"
+	"godwit/devices"
+	"godwit/devices/internal/region"
+	"godwit/mem"
+)
+
+func init() { devices.Register("cpu", driver{}) }
+
+type driver struct{}
+
+// Open opens one device.
+func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, error) {
+	o := Options{Name: cfg.Name, Memory: cfg.Memory, LocalMemory: cfg.Local}
+	p := region.NewParams("cpu", cfg)
+	p.Int("workers", &o.Workers)
+	p.Strategy("strategy", &o.Strategy)
+	p.Uint("base-align", &o.BaseAlign)
+	p.Uint("max-work-group", &o.MaxWorkGroup)
+	p.Bool("shares-host", &o.SharesHost)
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	d, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	return []devices.Device{d}, nil
+}
+
+// Options describe a device; zero values are defaults.
+type Options struct {
+	Name         string            // "cpu"
+	Memory       uint64            // bytes of a region of its own; 0 takes blocks from the system, without limit
+	Strategy     bufalloc.Strategy // of the region
+	LocalMemory  uint64            // bytes for each work-group; 256 KiB
+	Workers      int               // goroutines that execute at once; the number of processors
+	BaseAlign    uint64            // bytes, a power of two; 128
+	MaxWorkGroup uint64            // work-items; 4096
+	SharesHost   bool              // say that host memory is as near
+}
+
+// Device is an open cpu device.
+type Device struct {
+	info   devices.Info
+	memory *devices.Blocks
+	store  *region.Store // nil where blocks are the system's
+	engine *devices.Engine
+	mover  *devices.Mover
+}
+
+var (
+	_ devices.HostBacked = (*Device)(nil)
+	_ devices.Viewer     = (*Device)(nil)
+	_ devices.PeerCopier = (*Device)(nil)
+	_ devices.Executor   = (*Device)(nil)
+)
+
+// New opens a device. It fails with mem.ErrInvalidValue where BaseAlign is no
+// power of two, and with mem.ErrNoHostMemory where the host has no such region.
+func New(o Options) (*Device, error) {
+	if o.Name == "" {
+		o.Name = "cpu"
+	}
+	if o.LocalMemory == 0 {
+		o.LocalMemory = 256 << 10
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.BaseAlign == 0 {
+		o.BaseAlign = 128
+	}
+	if o.MaxWorkGroup == 0 {
+		o.MaxWorkGroup = 4096
+	}
+	if !mem.IsPow2(o.BaseAlign) {
+		return nil, fmt.Errorf("device %s: base alignment %d: it must be a power of two: %w", o.Name, o.BaseAlign, mem.ErrInvalidValue)
+	}
+	d := &Device{info: devices.Info{
+		Driver: "cpu", Platform: "Godwit", Name: o.Name, Vendor: "Godwit", Version: "1",
+		Type: devices.CPU, ComputeUnits: o.Workers,
+		GlobalMemory: o.Memory, LocalMemory: o.LocalMemory, BaseAlign: o.BaseAlign, MaxWorkGroup: o.MaxWorkGroup,
+		MaxWorkItems: [3]uint64{o.MaxWorkGroup, o.MaxWorkGroup, o.MaxWorkGroup},
+		SharesHost:   o.SharesHost, FP64: true,
+	}}
+	if o.Memory > 0 {
+		var err error
+		if d.store, err = region.New(o.Name, 0, o.Memory, true, bufalloc.Options{Strategy: o.Strategy}); err != nil {
+			return nil, err
+		}
+		d.memory = devices.NewBlocks(o.Name, o.BaseAlign, d.store)
+	} else {
+		d.memory = devices.NewHostBlocks(o.Name, o.BaseAlign, 0)
+	}
+	d.engine = devices.NewEngine(d, devices.EngineOptions{Name: o.Name, Workers: o.Workers})
+	d.mover = devices.NewMover(d, d.memory, 0, d.engine)
+	return d, nil
+}
+
+// Info implements devices.Device.
+func (d *Device) Info() devices.Info { return d.info }
+
+// Memory implements devices.Device.
+func (d *Device) Memory() mem.Resource { return d.memory }
+
+// Pinner implements devices.HostBacked.
+func (d *Device) Pinner() devices.Pinner { return d.memory }
+
+// View implements devices.Viewer.
+func (d *Device) View(b mem.Block, off, size uint64) ([]byte, error) {
+	addr, err := d.memory.Address(b, off, size)
+	if err != nil {
+		return nil, err
+	}
+	return devices.AddressBytes(addr, size), nil
+}
+
+// PeerLink implements devices.PeerCopier: the host and other cpu devices.
+func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
+	_, ok := other.(devices.HostBacked)
+	return mem.Link{Route: mem.RoutePeer}, ok
+}
+
+// Build implements devices.Device, from the program's Go forms.
+func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
+	m, err := devices.BuildGo(p)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
+	}
+	return m, nil
+}
+
+// NewQueue implements devices.Device.
+func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.engine.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// Close implements devices.Device.
+func (d *Device) Close() error {
+	if err := d.engine.Close(); err != nil {
+		return err
+	}
+	err := d.memory.Close()
+	if d.store != nil {
+		err = errors.Join(err, d.store.Close())
+	}
+	return err
+}
+
+// Accept implements devices.Executor.
+func (d *Device) Accept(cmd *devices.Command) error { return devices.CheckCommand(cmd, &d.info) }
+
+// Execute implements devices.Executor.
+func (d *Device) Execute(cmd *devices.Command) error {
+	if moved, err := d.mover.Execute(cmd); moved {
+		return err
+	}
+	return d.launch(cmd)
+}
+
+// launch runs a kernel with its buffers kept in place, whoever frees them.
+func (d *Device) launch(cmd *devices.Command) error {
+	var array [16]devices.Bound
+	args := array[:0]
+	defer func() {
+		for i := range args {
+			if a := &cmd.Args[i]; a.Kind == devices.ArgBuffer && !a.Block.IsZero() {
+				d.memory.Unpin(a.Block)
+			}
+		}
+	}()
+	for i := range cmd.Args {
+		a := &cmd.Args[i]
+		b := devices.Bound{Kind: a.Kind, Size: a.Size, ID: uint64(i) + 1}
+		switch {
+		case a.Kind == devices.ArgValue:
+			b.Bytes, b.Size = a.Value, uint64(len(a.Value))
+		case a.Kind == devices.ArgBuffer && a.Block.IsZero():
+			b.Null, b.Size = true, 0
+		case a.Kind == devices.ArgBuffer:
+			addr, err := d.memory.Pin(a.Block, a.Off, a.Size)
+			if err != nil {
+				return fmt.Errorf("kernel %s, argument %d: %w", cmd.Kernel.Name(), i, err)
+			}
+			b.Addr, b.Bytes = addr, devices.AddressBytes(addr, a.Size)
+		}
+		args = append(args, b)
+	}
+	return d.engine.RunKernel(cmd, &d.info, devices.KernelRun{Args: args})
+}

@@ -1,0 +1,89 @@
+package tce
+
+import (
+	"fmt"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// Accept implements devices.Executor.
+func (d *Device) Accept(cmd *devices.Command) error { return devices.CheckCommand(cmd, &d.info) }
+
+// Execute implements devices.Executor.
+func (d *Device) Execute(cmd *devices.Command) error {
+	if moved, err := d.mover.Execute(cmd); moved {
+		return err
+	}
+	return d.launch(cmd)
+}
+
+// launch takes local memory, binds the arguments to addresses and runs the
+// kernel. Buffers are not kept in place: a kernel that reaches for one freed
+// meanwhile is what the checks are for.
+func (d *Device) launch(cmd *devices.Command) (err error) {
+	var array [16]devices.Bound
+	var reqArray [16]mem.Request
+	var blockArray [16]mem.Block
+	args, reqs := array[:0], reqArray[:0]
+	for i := range cmd.Args {
+		if a := &cmd.Args[i]; a.Kind == devices.ArgLocal {
+			reqs = append(reqs, mem.Request{Size: a.Size, Tag: uint64(i)})
+		}
+	}
+	locals := append(blockArray[:0], make([]mem.Block, len(reqs))...)
+	if err := d.takeLocal(cmd, reqs, locals); err != nil {
+		return err
+	}
+	defer func() {
+		for _, b := range locals {
+			if free := d.locals.FreeAfter(b, nil); err == nil {
+				err = free
+			}
+		}
+	}()
+	next := 0
+	for i := range cmd.Args {
+		a := &cmd.Args[i]
+		b := devices.Bound{Kind: a.Kind, Size: a.Size}
+		switch {
+		case a.Kind == devices.ArgValue:
+			b.Bytes, b.Size = a.Value, uint64(len(a.Value))
+		case a.Kind == devices.ArgLocal:
+			b.Addr = locals[next].Addr
+			next++
+		case a.Block.IsZero():
+			b.Null, b.Size = true, 0
+		default:
+			if b.Addr, err = d.globals.Address(a.Block, a.Off, a.Size); err != nil {
+				return fmt.Errorf("kernel %s, argument %d: %w", cmd.Kernel.Name(), i, err)
+			}
+		}
+		if a.Kind != devices.ArgValue && !b.Null {
+			c, _ := d.Find(b.Addr)
+			b.ID = c.ID
+		}
+		args = append(args, b)
+	}
+	return d.engine.RunKernel(cmd, &d.info, devices.KernelRun{Args: args, Space: d, Serial: true})
+}
+
+// takeLocal fills locals with blocks of local memory, all or none.
+func (d *Device) takeLocal(cmd *devices.Command, reqs []mem.Request, locals []mem.Block) error {
+	if len(reqs) == 0 {
+		return nil
+	}
+	out, err := d.locals.AllocAll(reqs, locals)
+	if err != nil {
+		return err
+	}
+	if out == mem.Ready {
+		return nil
+	}
+	want := uint64(0)
+	for _, r := range reqs {
+		want += r.Size
+	}
+	return fmt.Errorf("kernel %s: %d bytes of local memory in %d arguments: the device has %d, with these alignments it does not fit: %w",
+		cmd.Kernel.Name(), want, len(reqs), d.info.LocalMemory, mem.ErrNoResources)
+}

@@ -1,0 +1,184 @@
+// Package tce is a driver for a simulated accelerator in the manner of
+// transport-triggered processors: a global and a local address space of a fixed
+// size each, placed by bufalloc regions, and one core.
+//
+// Kernels are Go forms that get integer addresses. They reach memory only by
+// loads and stores that are checked: out of bounds, after a free, misaligned or
+// where there is no memory, the launch fails with a devices.Fault that names
+// address, kernel, argument and work-item. Local memory is taken from its
+// region for each launch and freed when it ends; where it runs out the launch
+// fails with mem.ErrNoResources. Work-groups run one after another, launches
+// too; copies run beside them.
+//
+// The device is nobody's peer: bytes come and go through the host.
+//
+// Parameters of Config.Params: strategy (of bufalloc, both regions), base-align
+// (bytes), max-work-group (work-items), global-base and local-base (addresses).
+package tce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"godwit/bufalloc"
+	"godwit/devices"
+	"godwit/devices/internal/region"
+	"godwit/mem"
+)
+
+func init() { devices.Register("tce", driver{}) }
+
+type driver struct{}
+
+// Open opens one device.
+func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, error) {
+	o := Options{Name: cfg.Name, Memory: cfg.Memory, LocalMemory: cfg.Local}
+	p := region.NewParams("tce", cfg)
+	p.Strategy("strategy", &o.Strategy)
+	p.Uint("base-align", &o.BaseAlign)
+	p.Uint("max-work-group", &o.MaxWorkGroup)
+	p.Uint("global-base", &o.GlobalBase)
+	p.Uint("local-base", &o.LocalBase)
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	d, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	return []devices.Device{d}, nil
+}
+
+// Options describe a device; zero values are defaults.
+type Options struct {
+	Name         string            // "tce"
+	Memory       uint64            // bytes of global memory; 256 MiB
+	LocalMemory  uint64            // bytes of local memory; 64 KiB
+	Strategy     bufalloc.Strategy // of both regions
+	BaseAlign    uint64            // bytes, a power of two; 128
+	MaxWorkGroup uint64            // work-items; 1024
+	GlobalBase   uint64            // address; 0x10000000
+	LocalBase    uint64            // address; 0x1000
+}
+
+// Device is an open tce device.
+type Device struct {
+	info          devices.Info
+	globals       *devices.Blocks
+	locals        *devices.Blocks
+	global, local *region.Store
+	engine        *devices.Engine
+	mover         *devices.Mover
+}
+
+var (
+	_ devices.Device   = (*Device)(nil)
+	_ devices.Executor = (*Device)(nil)
+	_ devices.Space    = (*Device)(nil)
+)
+
+// New opens a device. It fails with mem.ErrInvalidValue where BaseAlign is no
+// power of two or the address spaces overlap, and with mem.ErrNoHostMemory where
+// the host has no such memory.
+func New(o Options) (*Device, error) {
+	if o.Name == "" {
+		o.Name = "tce"
+	}
+	for _, def := range []struct {
+		v *uint64
+		d uint64
+	}{{&o.Memory, 256 << 20}, {&o.LocalMemory, 64 << 10}, {&o.BaseAlign, 128}, {&o.MaxWorkGroup, 1024},
+		{&o.GlobalBase, 0x10000000}, {&o.LocalBase, 0x1000}} {
+		if *def.v == 0 {
+			*def.v = def.d
+		}
+	}
+	if !mem.IsPow2(o.BaseAlign) {
+		return nil, fmt.Errorf("device %s: base alignment %d: it must be a power of two: %w", o.Name, o.BaseAlign, mem.ErrInvalidValue)
+	}
+	global, err := mem.Span(o.GlobalBase, o.Memory)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: global memory: %w", o.Name, err)
+	}
+	local, err := mem.Span(o.LocalBase, o.LocalMemory)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: local memory: %w", o.Name, err)
+	}
+	if global.Overlaps(local) {
+		return nil, fmt.Errorf("device %s: global memory %v and local memory %v overlap: %w", o.Name, global, local, mem.ErrInvalidValue)
+	}
+	d := &Device{info: devices.Info{
+		Driver: "tce", Platform: "Godwit", Name: o.Name, Vendor: "Godwit", Version: "1",
+		Type: devices.Accelerator, ComputeUnits: 1,
+		GlobalMemory: o.Memory, LocalMemory: o.LocalMemory, MaxAlloc: o.Memory, BaseAlign: o.BaseAlign, MaxWorkGroup: o.MaxWorkGroup,
+		MaxWorkItems: [3]uint64{o.MaxWorkGroup, o.MaxWorkGroup, o.MaxWorkGroup}, FP64: true,
+		Spaces: []devices.AddressSpace{
+			{Name: "global", Base: o.GlobalBase, Size: o.Memory}, {Name: "local", Base: o.LocalBase, Size: o.LocalMemory},
+		},
+	}}
+	if d.global, err = region.New(o.Name, o.GlobalBase, o.Memory, false, bufalloc.Options{Strategy: o.Strategy}); err != nil {
+		return nil, err
+	}
+	if d.local, err = region.New(o.Name+" local", o.LocalBase, o.LocalMemory, false, bufalloc.Options{Strategy: o.Strategy}); err != nil {
+		return nil, errors.Join(err, d.global.Close())
+	}
+	d.globals = devices.NewBlocks(o.Name, o.BaseAlign, d.global)
+	d.locals = devices.NewBlocks(o.Name+" local", localAlign, d.local)
+	d.engine = devices.NewEngine(d, devices.EngineOptions{Name: o.Name, Workers: 2, Serial: true})
+	d.mover = devices.NewMover(d, d.globals, d.global.Shift(), d.engine)
+	return d, nil
+}
+
+// localAlign is the alignment of local arguments: a word of the core. What
+// needs more asks for more.
+const localAlign = 8
+
+// Info implements devices.Device.
+func (d *Device) Info() devices.Info { return d.info }
+
+// Memory implements devices.Device.
+func (d *Device) Memory() mem.Resource { return d.globals }
+
+// LocalMemory is where launches take local memory from.
+func (d *Device) LocalMemory() mem.Resource { return d.locals }
+
+// Build implements devices.Device, from the program's Go forms.
+func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
+	m, err := devices.BuildGo(p)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
+	}
+	return m, nil
+}
+
+// NewQueue implements devices.Device.
+func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.engine.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// Close implements devices.Device.
+func (d *Device) Close() error {
+	if err := d.engine.Close(); err != nil {
+		return err
+	}
+	return errors.Join(d.globals.Close(), d.locals.Close(), d.global.Close(), d.local.Close())
+}
+
+// Epoch implements devices.Space.
+func (d *Device) Epoch() uint64 { return d.global.Epoch() + d.local.Epoch() }
+
+// Find implements devices.Space.
+func (d *Device) Find(addr uint64) (devices.Chunk, bool) {
+	switch {
+	case d.global.Contains(addr):
+		return d.global.Find(addr)
+	case d.local.Contains(addr):
+		return d.local.Find(addr)
+	}
+	return devices.Chunk{}, false
+}
