@@ -16,6 +16,7 @@ type ArgInfo struct {
 	Name   string
 	Kind   ArgKind
 	Access mem.Mode // for buffers: Read where declared const, else ReadWrite, unless the Go form promises Write
+	Type   string   // the OpenCL C type of the value, or of the elements; empty where unknown
 	Size   uint64   // bytes, for values; 0 is unknown
 }
 

@@ -1,0 +1,107 @@
+package kernels
+
+import (
+	"slices"
+
+	"godwit/devices"
+)
+
+// elementwise: copy(src, dst, n), fill(dst, value, n), add(a, b, c, n) and
+// mul(a, b, c, n), scale(x, y, alpha, n), saxpy(x, y, alpha, n).
+func elementwise() []kernel {
+	return slices.Concat(
+		[]kernel{copyBytes()},
+		typedElementwise[float32]("float", "", "saxpy"),
+		typedElementwise[float64]("double", "_f64", "daxpy"),
+		typedElementwise[int32]("int", "_i32", "iaxpy"),
+	)
+}
+
+// copyBytes copies n bytes.
+func copyBytes() kernel {
+	return kernel{
+		name: "copy",
+		args: []devices.ArgInfo{in("src", "uchar"), out("dst", "uchar"), value("n", "ulong")},
+		source: `
+__kernel void copy(__global const uchar *src, __global uchar *dst, ulong n) {
+  ` + loop + `
+    dst[i] = src[i];
+}
+`,
+		run: func(g *devices.Group) {
+			src, dst := devices.Global[uint8](g, 0), devices.Global[uint8](g, 1)
+			strided(g, 0, size(g, 2), func(i int) { dst.Store(i, src.Load(i)) })
+		},
+	}
+}
+
+func typedElementwise[T number](t, suffix, axpy string) []kernel {
+	fp64 := t == "double"
+	return []kernel{{
+		name: "fill" + suffix, fp64: fp64,
+		args: []devices.ArgInfo{out("dst", t), value("value", t), value("n", "ulong")},
+		source: typed(`
+__kernel void fill$S(__global $T *dst, $T value, ulong n) {
+  `+loop+`
+    dst[i] = value;
+}
+`, t, suffix),
+		run: func(g *devices.Group) {
+			dst, v := devices.Global[T](g, 0), devices.Value[T](g, 1)
+			strided(g, 0, size(g, 2), func(i int) { dst.Store(i, v) })
+		},
+	}, {
+		name: "add" + suffix, fp64: fp64,
+		args: []devices.ArgInfo{in("a", t), in("b", t), out("c", t), value("n", "ulong")},
+		source: typed(`
+__kernel void add$S(__global const $T *a, __global const $T *b, __global $T *c, ulong n) {
+  `+loop+`
+    c[i] = a[i] + b[i];
+}
+`, t, suffix),
+		run: func(g *devices.Group) {
+			a, b, c := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Global[T](g, 2)
+			strided(g, 0, size(g, 3), func(i int) { c.Store(i, a.Load(i)+b.Load(i)) })
+		},
+	}, {
+		name: "mul" + suffix, fp64: fp64,
+		args: []devices.ArgInfo{in("a", t), in("b", t), out("c", t), value("n", "ulong")},
+		source: typed(`
+__kernel void mul$S(__global const $T *a, __global const $T *b, __global $T *c, ulong n) {
+  `+loop+`
+    c[i] = a[i] * b[i];
+}
+`, t, suffix),
+		run: func(g *devices.Group) {
+			a, b, c := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Global[T](g, 2)
+			strided(g, 0, size(g, 3), func(i int) { c.Store(i, a.Load(i)*b.Load(i)) })
+		},
+	}, {
+		name: "scale" + suffix, fp64: fp64,
+		args: []devices.ArgInfo{in("x", t), out("y", t), value("alpha", t), value("n", "ulong")},
+		source: typed(`
+__kernel void scale$S(__global const $T *x, __global $T *y, $T alpha, ulong n) {
+  `+loop+`
+    y[i] = alpha * x[i];
+}
+`, t, suffix),
+		run: func(g *devices.Group) {
+			x, y, alpha := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Value[T](g, 2)
+			strided(g, 0, size(g, 3), func(i int) { y.Store(i, alpha*x.Load(i)) })
+		},
+	}, {
+		name: axpy, fp64: fp64,
+		args: []devices.ArgInfo{in("x", t), inout("y", t), value("alpha", t), value("n", "ulong")},
+		source: typed(`
+__kernel void `+axpy+`(__global const $T *x, __global $T *y, $T alpha, ulong n) {
+  `+loop+`
+    y[i] = alpha * x[i] + y[i];
+}
+`, t, suffix),
+		run: func(g *devices.Group) {
+			x, y, alpha := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Value[T](g, 2)
+			// The conversion keeps Go from contracting, too.
+			strided(g, 0, size(g, 3), func(i int) { y.Store(i, T(alpha*x.Load(i))+y.Load(i)) })
+		},
+	}}
+}

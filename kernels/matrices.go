@@ -1,0 +1,45 @@
+package kernels
+
+import "godwit/devices"
+
+// matrices: matmul(a, b, c, m, n, k), c = a b, row-major, a of m x k and b of
+// k x n elements. The launch is one- or two-dimensional: columns in dimension
+// 0, rows in dimension 1; both stride.
+func matrices() []kernel {
+	return []kernel{matmul[float32]("float", ""), matmul[float64]("double", "_f64"), matmul[int32]("int", "_i32")}
+}
+
+func matmul[T number](t, suffix string) kernel {
+	return kernel{
+		name: "matmul" + suffix, fp64: t == "double",
+		args: []devices.ArgInfo{
+			in("a", t), in("b", t), out("c", t), value("m", "ulong"), value("n", "ulong"), value("k", "ulong"),
+		},
+		source: typed(`
+__kernel void matmul$S(__global const $T *a, __global const $T *b, __global $T *c, ulong m, ulong n, ulong k) {
+  for (ulong row = get_global_id(1) - get_global_offset(1); row < m; row += get_global_size(1))
+    for (ulong col = get_global_id(0) - get_global_offset(0); col < n; col += get_global_size(0)) {
+      $T s = 0;
+      for (ulong i = 0; i < k; i++)
+        s += a[row * k + i] * b[i * n + col];
+      c[row * n + col] = s;
+    }
+}
+`, t, suffix),
+		run: func(g *devices.Group) {
+			a, b, c := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Global[T](g, 2)
+			m, n, k := size(g, 3), size(g, 4), size(g, 5)
+			g.Items(func(it devices.Item) {
+				for row := it.Global(1) - g.Offset(1); row < m; row += g.GlobalSize(1) {
+					for col := it.Global(0) - g.Offset(0); col < n; col += g.GlobalSize(0) {
+						var s T
+						for i := range k {
+							s += T(a.Load(row*k+i) * b.Load(i*n+col))
+						}
+						c.Store(row*n+col, s)
+					}
+				}
+			})
+		},
+	}
+}
