@@ -24,6 +24,10 @@ func (p Point) Succeeded() bool {
 	return p.Line == nil || (p.Line.reached(p.Seq) && (p.Line.clean() || p.Line.failure(p.Seq) == nil))
 }
 
+// Passed reports whether p and every point issued before it on its timeline
+// have ended. On an in-order timeline it is Reached. It never blocks.
+func (p Point) Passed() bool { return p.Line == nil || p.Seq <= p.Line.mark.Load() }
+
 // Err is why p ended badly; nil while it has not ended, and where it ended well.
 func (p Point) Err() error {
 	if p.Line == nil || p.Line.clean() {

@@ -65,6 +65,14 @@ func (t *Timeline) Last() Point {
 	return Point{}
 }
 
+// Oldest is the first point issued that has not ended, or the zero Point.
+func (t *Timeline) Oldest() Point {
+	if next := t.mark.Load() + 1; next <= t.issued.Load() {
+		return Point{t, next}
+	}
+	return Point{}
+}
+
 // End ends a point, well where err is nil. Ending a point twice, or one that
 // was never issued, is a bug in the queue that owns the timeline, and panics.
 func (t *Timeline) End(p Point, err error) {

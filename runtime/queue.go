@@ -73,6 +73,10 @@ func (q *Queue) Name() string { return q.name }
 // Memory is the memory of the queue's device.
 func (q *Queue) Memory() mem.MemoryID { return q.mem }
 
+// Last is the point of the command accepted last, or the zero Point. Everything
+// enqueued so far has ended once it has Passed.
+func (q *Queue) Last() mem.Point { return q.dev.Timeline().Last() }
+
 // Context is the context of the queue.
 func (q *Queue) Context() *Context { return q.c }
 

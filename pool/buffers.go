@@ -1,0 +1,374 @@
+// Package pool keeps buffers for reuse, since creating one costs far more than
+// using it: tens of microseconds for an OpenCL buffer's creation, first use and
+// release, where a hit here costs tens of nanoseconds.
+//
+// # Assumptions
+//
+//   - Programs ask for few different sizes again and again.
+//   - Whoever gives a buffer back says on which queue it was used last
+//     (Handle.PutAfter). Nobody has to finish a queue first: the same queue may
+//     have the buffer again at once, others once everything on that queue up to
+//     the moment of giving back has ended (or at once with Options.HiddenWait:
+//     the planner's hazards then make the new user's commands wait).
+//   - Content is never at risk, whatever the pool does: a pooled buffer is a
+//     runtime buffer, and the runtime orders commands on it. What the pool adds is
+//     that nobody waits without having asked for it.
+//
+// # State
+//
+// A buffer is out (with a caller), ready (nobody uses it) or waiting (given
+// back, its point not yet passed):
+//
+//	create -> out -> ready   -> out, or trimmed
+//	          out -> waiting -> ready; or out, to the queue it waits for
+//
+// Ready buffers are a stack by bin, so that the one used last comes back first
+// and the least recently used is at the bottom, where trimming starts.
+//
+// Every bin has its own lock, and a hit touches nothing else that is written to:
+// goroutines that use different sizes do not disturb each other. Lock order: one
+// bin's mutex at a time; the runtime's locks are never taken under it.
+package pool
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// ErrReturned: a handle was given back before.
+var ErrReturned = mem.Sentinel("handle was given back before", mem.InvalidMemObject)
+
+// Options shape a pool of buffers. The zero value is a good default.
+type Options struct {
+	Bins Bins
+	// HiddenWait lets a queue have a buffer that another still uses: commands
+	// on it then wait for the other's.
+	HiddenWait bool
+}
+
+// BufferPool is an unbounded pool of buffers of one context, by size and flags.
+// Safe for use from many goroutines.
+type BufferPool struct {
+	ctx  *runtime.Context // immutable
+	opts Options          // immutable
+
+	tables atomic.Pointer[[]*table] // one for each flags seen; only ever grows
+	grow   sync.Mutex               // held to add a table or bucket
+
+	held  atomic.Uint64 // bytes in buffers that exist: out, ready and waiting
+	epoch atomic.Uint64 // moves on with misses; stamps entries for trimming
+}
+
+// table is the buckets for one value of the flags.
+type table struct {
+	flags   runtime.Flags
+	buckets [binsCount]atomic.Pointer[bucket]
+}
+
+// bucket is one bin's buffers. The padding keeps buckets of different
+// goroutines on different cache lines.
+type bucket struct {
+	_ [64]byte
+
+	mu      sync.Mutex
+	size    uint64   // bytes of each buffer; immutable
+	ready   []*entry // protected by mu: least recently used first
+	waiting []*entry // protected by mu: longest waiting first
+	out     int      // protected by mu
+	asked   uint64   // protected by mu: bytes asked for by those out
+	hits    uint64   // protected by mu
+	misses  uint64   // protected by mu
+
+	_ [64]byte
+}
+
+// entry is one buffer of a bucket.
+type entry struct {
+	buf    *runtime.Buffer // immutable
+	bucket *bucket         // immutable
+	gen    atomic.Uint64   // odd while out; changed under the bucket's mu
+	stamp  uint64          // protected by bucket.mu: epoch of the last return
+	asked  uint64          // protected by bucket.mu
+	after  mem.Point       // protected by bucket.mu: in waiting, what must have passed
+}
+
+// Handle is a buffer on loan. A plain value; copies are the same loan. The zero
+// Handle is the loan of nothing: giving it back does nothing.
+type Handle struct {
+	e    *entry
+	gen  uint64
+	size uint64
+}
+
+// NewBufferPool returns an empty pool of c's buffers.
+func NewBufferPool(c *runtime.Context, o Options) (*BufferPool, error) {
+	if o.Bins > LeadingBits {
+		return nil, fmt.Errorf("pool with %v: want power-of-two or leading-bits: %w", o.Bins, mem.ErrInvalidValue)
+	}
+	p := &BufferPool{ctx: c, opts: o}
+	p.tables.Store(&[]*table{})
+	return p, nil
+}
+
+// Size is the number of bytes asked for.
+func (h Handle) Size() uint64 { return h.size }
+
+// BucketSize is the number of bytes of the buffer, Size or more.
+func (h Handle) BucketSize() uint64 {
+	if h.e == nil {
+		return 0
+	}
+	return h.e.bucket.size
+}
+
+// Buffer is the buffer on loan, of BucketSize bytes with content left over from
+// earlier use; nil once h was given back.
+func (h Handle) Buffer() *runtime.Buffer {
+	if h.e == nil || h.e.gen.Load() != h.gen {
+		return nil
+	}
+	return h.e.buf
+}
+
+// IsZero reports whether h is the loan of nothing.
+func (h Handle) IsZero() bool { return h.e == nil }
+
+// Get lends a buffer of at least size bytes for use on q; q may be nil where
+// that is not known yet. Fails with mem.ErrInvalidSize for sizes that no bin
+// has, and like runtime.Context.CreateBuffer.
+func (p *BufferPool) Get(q *runtime.Queue, size uint64, flags runtime.Flags) (Handle, error) {
+	if err := checkSize(size); err != nil {
+		return Handle{}, err
+	}
+	b := p.bucket(size, flags)
+	if h, ok := b.take(q, size, p.opts.HiddenWait, true); ok {
+		return h, nil
+	}
+	h, err := p.create(b, size, flags)
+	if err == nil {
+		p.held.Add(b.size)
+	}
+	return h, err
+}
+
+// bucket finds the bucket of a size, making it on first use.
+func (p *BufferPool) bucket(size uint64, flags runtime.Flags) *bucket {
+	i, binSize := p.opts.Bins.bin(size)
+	for _, t := range *p.tables.Load() {
+		if t.flags == flags {
+			if b := t.buckets[i].Load(); b != nil {
+				return b
+			}
+			break
+		}
+	}
+	p.grow.Lock()
+	defer p.grow.Unlock()
+	var t *table
+	tables := *p.tables.Load()
+	for _, have := range tables {
+		if have.flags == flags {
+			t = have
+		}
+	}
+	if t == nil {
+		t = &table{flags: flags}
+		more := append(tables[:len(tables):len(tables)], t)
+		p.tables.Store(&more)
+	}
+	if t.buckets[i].Load() == nil {
+		t.buckets[i].Store(&bucket{size: binSize})
+	}
+	return t.buckets[i].Load()
+}
+
+// buckets calls f for every bucket, by flags and ascending size, until it
+// returns false.
+func (p *BufferPool) buckets(f func(*bucket) bool) {
+	for _, t := range *p.tables.Load() {
+		for i := range t.buckets {
+			if b := t.buckets[i].Load(); b != nil && !f(b) {
+				return
+			}
+		}
+	}
+}
+
+// create makes a buffer for b and lends it. The caller counts it as held.
+func (p *BufferPool) create(b *bucket, size uint64, flags runtime.Flags) (Handle, error) {
+	buf, err := p.ctx.CreateBuffer(b.size, flags, nil)
+	if err != nil {
+		return Handle{}, err
+	}
+	p.epoch.Add(1)
+	e := &entry{buf: buf, bucket: b}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lend(e, size), nil
+}
+
+// lend marks e as out. mu is held.
+func (b *bucket) lend(e *entry, size uint64) Handle {
+	e.asked = size
+	b.out++
+	b.asked += size
+	return Handle{e, e.gen.Add(1), size}
+}
+
+// take lends a ready buffer, or a waiting one that q may have. miss says
+// whether to count one.
+func (b *bucket) take(q *runtime.Queue, size uint64, hidden, miss bool) (Handle, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) > 0 {
+		b.settle()
+	}
+	e := b.own(q)
+	if n := len(b.ready); e == nil && n > 0 {
+		e, b.ready = b.ready[n-1], b.ready[:n-1]
+	}
+	if e == nil && hidden && len(b.waiting) > 0 {
+		e = b.waiting[0]
+		b.waiting = b.waiting[:copy(b.waiting, b.waiting[1:])]
+	}
+	if e == nil {
+		if miss {
+			b.misses++
+		}
+		return Handle{}, false
+	}
+	b.hits++
+	return b.lend(e, size), true
+}
+
+// own takes the newest buffer that waits for q itself; nil where there is none.
+// mu is held.
+func (b *bucket) own(q *runtime.Queue) *entry {
+	if q == nil {
+		return nil
+	}
+	for i := len(b.waiting) - 1; i >= 0; i-- {
+		if e := b.waiting[i]; e.after.Line == q.Last().Line {
+			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
+			return e
+		}
+	}
+	return nil
+}
+
+// settleMost bounds the work of one settle, so that a hit stays O(1). The
+// longest waiting are looked at first.
+const settleMost = 16
+
+// settle makes ready what has waited long enough. mu is held.
+func (b *bucket) settle() {
+	n := min(len(b.waiting), settleMost)
+	kept := 0
+	for i, e := range b.waiting[:n] {
+		if e.after.Passed() {
+			e.after = mem.Point{}
+			b.ready = append(b.ready, e)
+			continue
+		}
+		b.waiting[kept] = b.waiting[i]
+		kept++
+	}
+	if kept < n {
+		end := kept + copy(b.waiting[kept:], b.waiting[n:])
+		clear(b.waiting[end:])
+		b.waiting = b.waiting[:end]
+	}
+}
+
+// Put gives a buffer back that no running command uses, or whose commands the
+// next user may wait for. A second Put of the same loan fails with ErrReturned
+// and changes nothing.
+func (p *BufferPool) Put(h Handle) error { return p.PutAfter(h, nil) }
+
+// PutAfter gives a buffer back that commands enqueued on q so far may still be
+// using. It fails like Put.
+func (p *BufferPool) PutAfter(h Handle, q *runtime.Queue) error {
+	if h.e == nil {
+		return nil
+	}
+	var after mem.Point
+	if q != nil {
+		after = q.Last()
+	}
+	b := h.e.bucket
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if h.e.gen.Load() != h.gen {
+		return fmt.Errorf("loan of %d bytes: %w", h.size, ErrReturned)
+	}
+	h.e.gen.Add(1)
+	h.e.stamp = p.epoch.Load()
+	b.out--
+	b.asked -= h.e.asked
+	if after.Passed() {
+		b.ready = append(b.ready, h.e)
+	} else {
+		h.e.after = after
+		b.waiting = append(b.waiting, h.e)
+	}
+	return nil
+}
+
+// Clear releases every buffer that is not out: ready ones at once, waiting ones
+// once the commands that use them have ended. It returns the bytes given up.
+func (p *BufferPool) Clear() (uint64, error) {
+	var drop []*entry
+	p.buckets(func(b *bucket) bool {
+		b.mu.Lock()
+		drop = append(append(drop, b.ready...), b.waiting...)
+		clear(b.ready)
+		clear(b.waiting)
+		b.ready, b.waiting = b.ready[:0], b.waiting[:0]
+		b.mu.Unlock()
+		return true
+	})
+	return p.release(drop)
+}
+
+// release gives up buffers that are in no list any more.
+func (p *BufferPool) release(drop []*entry) (freed uint64, first error) {
+	for _, e := range drop {
+		if err := e.buf.Release(); err != nil && first == nil {
+			first = err
+		}
+		freed += e.bucket.size
+	}
+	p.held.Add(-freed)
+	return freed, first
+}
+
+// wait blocks until some waiting buffer is ready, or ctx ends; false where none
+// waits.
+func (p *BufferPool) wait(ctx context.Context) (bool, error) {
+	var after mem.Point
+	p.buckets(func(b *bucket) bool {
+		b.mu.Lock()
+		if len(b.waiting) > 0 {
+			after = b.waiting[0].after
+		}
+		b.mu.Unlock()
+		return after.IsZero()
+	})
+	if after.IsZero() {
+		return false, nil
+	}
+	for !after.Passed() { // out of order, earlier commands may outlast it
+		if _ = after.Wait(ctx); ctx.Err() != nil {
+			return true, ctx.Err()
+		}
+		if !after.Passed() {
+			after = after.Line.Oldest()
+		}
+	}
+	return true, nil
+}
