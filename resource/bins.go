@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dustin/go-humanize"
-
 	"godwit/mem"
 )
 
@@ -63,7 +61,7 @@ func NewFixed(up mem.Resource, size, count uint64) (*Bins, error) {
 func (b *Bins) String() string {
 	var sizes []string
 	for _, s := range b.bins {
-		sizes = append(sizes, humanize.IBytes(s.size))
+		sizes = append(sizes, mem.FormatBytes(s.size))
 	}
 	return b.name + " " + strings.Join(sizes, ",")
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/dustin/go-humanize"
-
 	"godwit/mem"
 )
 
@@ -31,7 +29,7 @@ func NewLimit(up mem.Resource, max uint64) (*Limit, error) {
 }
 
 // String names the layer with its ceiling.
-func (l *Limit) String() string { return "limit " + humanize.IBytes(l.max) }
+func (l *Limit) String() string { return "limit " + mem.FormatBytes(l.max) }
 
 // Held is the number of bytes counted against the ceiling.
 func (l *Limit) Held() uint64 {

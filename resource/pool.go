@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dustin/go-humanize"
-
 	"godwit/bufalloc"
 	"godwit/mem"
 )
@@ -72,7 +70,7 @@ func NewPool(up mem.Resource, o PoolOptions) (*Pool, error) {
 }
 
 // String names the layer and its slab size.
-func (p *Pool) String() string { return "pool " + humanize.IBytes(p.opts.Slab) + " slabs" }
+func (p *Pool) String() string { return "pool " + mem.FormatBytes(p.opts.Slab) + " slabs" }
 
 // AllocAll carves all requests from one slab where one has the room, so that
 // they come and go together; else each from the first slab that has.

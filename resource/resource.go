@@ -43,7 +43,7 @@ type Layer interface {
 }
 
 // Describe prints a stack from the caller down, as in
-// "statistics > limit 1.0 GiB > device".
+// "statistics > limit 1 GiB > device".
 func Describe(r mem.Resource) string {
 	var parts []string
 	for r != nil {

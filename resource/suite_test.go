@@ -231,6 +231,6 @@ func TestBadRequestsAreErrorsThatNameTheRule(t *testing.T) {
 }
 
 func TestDescribePrintsTheStackFromTheCallerDown(t *testing.T) {
-	require.Equal(t, "trace > track > statistics > retry > limit 768 KiB > bins 256 B,1.0 KiB > pool 128 KiB slabs > fail > device",
+	require.Equal(t, "trace > track > statistics > retry > limit 768 KiB > bins 256 B,1 KiB > pool 128 KiB slabs > fail > device",
 		resource.Describe(documented(newFlat(capacity))))
 }
