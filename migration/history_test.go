@@ -1,0 +1,403 @@
+package migration_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"godwit/mem"
+	"godwit/migration"
+	"godwit/migration/oracle"
+)
+
+// A history is a random life of a context: commands on several queues over
+// shared buffers, refused commands, storage given up, buffers released. Three
+// judges look at it. The oracle says which bytes must have moved and which
+// memory holds what. Check looks at the planner's invariants. And a simulated
+// machine (machine_test.go) runs steps and commands in any order that their
+// waits allow, some of them badly, and sees whether any of them reads other
+// bytes than it should, or writes what another is using.
+type history struct {
+	choices
+	machine
+	topo    *mem.Topology
+	p       *migration.Planner
+	o       *oracle.Oracle
+	planner variant
+	gap     bool
+	quiet   bool
+	buffers []*buffer
+	queues  []*mem.Timeline
+	log     []string
+	err     error // the first thing that was wrong
+}
+
+// choices is where a history's decisions come from: n returns one of [0, n).
+type choices interface{ n(n int) int }
+
+// variant is the planner in use: the true one, or a mutant that must be caught.
+type variant struct {
+	plan         func(h *history, dst *migration.Plan, accs []mem.Access) error // nil: Planner.Plan
+	deafToFaults bool
+}
+
+type buffer struct {
+	id     mem.BufferID
+	size   uint64
+	blocks map[mem.MemoryID]*block
+}
+
+// options of a history.
+type options struct {
+	gap, faults bool
+	quiet       bool // keep no log
+	steps       int
+	planner     variant
+}
+
+// replay lives a history and returns what was wrong with it.
+func replay(c choices, o options) error {
+	h := &history{choices: c, planner: o.planner, gap: o.gap, quiet: o.quiet, machine: machine{faults: o.faults}}
+	h.setUp()
+	for i := 0; i < o.steps && h.err == nil; i++ {
+		h.step()
+	}
+	for h.err == nil && (len(h.tasks) > 0 || len(h.faulty) > 0) {
+		h.advance()
+		h.tellFailures(1)
+	}
+	if h.err == nil {
+		h.idle()
+	}
+	if h.err != nil {
+		return fmt.Errorf("%w\n%v", h.err, h.log)
+	}
+	return nil
+}
+
+func (h *history) fail(format string, args ...any) {
+	if h.err == nil {
+		h.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (h *history) note(format string, args ...any) {
+	h.log = append(h.log, fmt.Sprintf(format+"\n", args...))
+}
+
+func (h *history) setUp() {
+	h.machine.choices, h.machine.fail, h.machine.note = h.choices, h.fail, h.note
+	h.topo = mem.NewTopology([]string{"a", "b", "c", "d"}[:1+h.n(4)]...)
+	n := h.topo.Len()
+	for range h.n(6) {
+		a, b := mem.MemoryID(h.n(n)), mem.MemoryID(h.n(n))
+		l := mem.Link{Route: mem.RoutePeer, Bandwidth: uint64(h.n(3)) * 1e9, Latency: 8}
+		if h.n(5) == 0 {
+			l.Route = mem.RouteSame
+		}
+		_ = h.topo.SetLink(a, b, l) // a memory and itself: no link
+	}
+	if h.gap {
+		for a := range mem.MemoryID(n) {
+			for b := range mem.MemoryID(n) {
+				l := h.topo.Link(a, b)
+				l.Bandwidth, l.Latency = 1e9, 8
+				_ = h.topo.SetLink(a, b, l)
+			}
+		}
+	}
+	h.p, h.o = migration.New(h.topo, migration.Options{Gap: h.gap}), oracle.New(h.topo, 1)
+	for i := range 1 + h.n(3) {
+		h.queues = append(h.queues, mem.NewTimeline(fmt.Sprint("q", i), h.n(3) > 0, nil))
+	}
+	h.copies = mem.NewTimeline("copy", false, nil)
+	for range 1 + h.n(3) {
+		h.create()
+	}
+}
+
+func (h *history) step() {
+	switch k := h.n(40); {
+	case k < 16:
+		h.enqueue()
+	case k < 34:
+		h.advance()
+	case k < 37:
+		h.tellFailures(2)
+	case k == 37:
+		h.unstore()
+	case k == 38:
+		h.p.Retire()
+	case len(h.buffers) > 1 && h.n(3) == 0:
+		h.release()
+	default:
+		h.create()
+	}
+	h.compare()
+}
+
+func (h *history) create() {
+	if len(h.buffers) > 4 {
+		return
+	}
+	b := &buffer{size: uint64(1 + h.n(32)), blocks: map[mem.MemoryID]*block{}}
+	var valid mem.MemorySet
+	if h.n(2) == 0 {
+		valid = valid.With(mem.MemoryID(h.n(h.topo.Len())))
+	}
+	var err error
+	if b.id, err = h.p.CreateWith(b.size, valid); err != nil {
+		h.fail("create: %v", err)
+		return
+	}
+	if err := h.o.Create(b.id, b.size, valid); err != nil {
+		h.fail("create: %v", err)
+	}
+	for m := range valid.All() {
+		v, _, _ := h.o.Byte(b.id, 0)
+		b.blocks[h.topo.Store(m)] = newBlock(b.size, v)
+	}
+	h.buffers = append(h.buffers, b)
+	h.note("create %d size %d on %v", b.id, b.size, valid)
+}
+
+// release and unstore give blocks up: whoever still uses one must be among its
+// Points.
+func (h *history) release() {
+	i := h.n(len(h.buffers))
+	b := h.buffers[i]
+	h.note("release %d", b.id)
+	for m, blk := range b.blocks {
+		h.usersKnown(blk, h.p.Points(nil, b.id, m))
+	}
+	if err := h.p.Release(b.id); err != nil {
+		h.fail("release: %v", err)
+	}
+	h.o.Release(b.id)
+	h.buffers = slices.Delete(h.buffers, i, i+1)
+}
+
+func (h *history) unstore() {
+	b, m := h.buffers[h.n(len(h.buffers))], h.topo.Store(mem.MemoryID(h.n(h.topo.Len())))
+	points := h.p.Points(nil, b.id, m)
+	if err := h.p.Unstored(b.id, m); err != nil {
+		if !errors.Is(err, mem.ErrInvalidOperation) {
+			h.fail("unstored: %v", err)
+		}
+		return
+	}
+	h.note("unstored %d on %d", b.id, m)
+	if blk := b.blocks[m]; blk != nil {
+		h.usersKnown(blk, points)
+	}
+	h.o.Unstored(b.id, m)
+	delete(b.blocks, m)
+}
+
+func (h *history) accesses() []mem.Access {
+	accs := make([]mem.Access, 1+h.n(3))
+	m := mem.MemoryID(h.n(h.topo.Len()))
+	many := h.n(6) == 0
+	if h.n(12) == 0 {
+		accs = make([]mem.Access, 12)
+	}
+	for i := range accs {
+		b := h.buffers[h.n(len(h.buffers))]
+		if many {
+			m = mem.MemoryID(h.n(h.topo.Len()))
+		}
+		r := mem.Range{End: b.size}
+		if h.n(3) > 0 {
+			r.Start = uint64(h.n(int(b.size)))
+			r.End = r.Start + 1 + uint64(h.n(int(b.size-r.Start)))
+		}
+		accs[i] = mem.Access{Buffer: b.id, Range: r, Mode: mem.Mode(h.n(3)), Memory: m}
+	}
+	return accs
+}
+
+// enqueue plans a command and lets some of it be accepted.
+func (h *history) enqueue() {
+	accs := h.accesses()
+	h.note("command %v", accs)
+	var plan migration.Plan
+	var err error
+	if h.planner.plan != nil {
+		err = h.planner.plan(h, &plan, accs)
+	} else {
+		err = h.p.Plan(&plan, accs)
+	}
+	if err != nil {
+		if _, oerr := h.o.Enqueue(accs); oerr == nil || mem.StatusOf(oerr) != mem.StatusOf(err) {
+			h.fail("planner: %v, oracle: %v", err, oerr)
+		}
+		return
+	}
+	fate := h.n(12)
+	if fate == 0 {
+		return // nothing was submitted
+	}
+	for _, w := range plan.Storage {
+		if err := h.p.Stored(w.Buffer, w.Memory); err != nil {
+			h.fail("stored: %v", err)
+			return
+		}
+		b := h.byID(w.Buffer)
+		b.blocks[w.Memory] = newBlock(b.size, garbage)
+	}
+	expect := h.contents(&plan)
+	if fate == 1 && len(plan.Steps) > 0 {
+		h.refuse(&plan, h.n(len(plan.Steps)))
+		return
+	}
+	res, err := h.o.Enqueue(accs)
+	if err != nil {
+		h.fail("planned, but the oracle says: %v", err)
+		return
+	}
+	var moved uint64
+	points := make([]mem.Point, len(plan.Steps))
+	for i := range plan.Steps {
+		moved += plan.Steps[i].Bytes()
+		points[i] = h.submitStep(&plan, i, points, res.Command)
+	}
+	if moved != res.Bytes && !h.gap {
+		h.fail("%d bytes moved, the lower bound is %d: %+v", moved, res.Bytes, plan.Steps)
+	}
+	h.submitCommand(&plan, points, res, expect)
+}
+
+// refuse has the steps before n accepted, and no more.
+func (h *history) refuse(plan *migration.Plan, n int) {
+	points := make([]mem.Point, len(plan.Steps))
+	for i := range n {
+		st := &plan.Steps[i]
+		res, err := h.o.Prefetch([]mem.Access{{Buffer: st.Buffer, Range: st.Range, Memory: st.To}})
+		if err != nil || (res.Bytes != st.Bytes() && !h.gap) {
+			h.fail("step %d of a refused command moves %d bytes, the lower bound is %d (%v)", i, st.Bytes(), res.Bytes, err)
+		}
+		points[i] = h.submitStep(plan, i, points, res.Command)
+	}
+}
+
+// contents is what a command must see, version by version.
+func (h *history) contents(plan *migration.Plan) (out [][]mem.Version) {
+	for _, a := range plan.Accesses {
+		var vs []mem.Version
+		for off := a.Range.Start; off < a.Range.End; off++ {
+			v, _, _ := h.o.Byte(a.Buffer, off)
+			vs = append(vs, v)
+		}
+		out = append(out, vs)
+	}
+	return out
+}
+
+func (h *history) submitStep(plan *migration.Plan, i int, points []mem.Point, command int) mem.Point {
+	st := plan.Steps[i]
+	b := h.byID(st.Buffer)
+	at := h.copies.Next()
+	h.note("step %v: %d %v %d -> %d after %v, step %d", at, st.Buffer, st.Range, st.From, st.To, st.Waits, st.After)
+	waits := slices.Clone(st.Waits)
+	if st.After >= 0 {
+		waits = append(waits, mem.Wait{Point: points[st.After], Kind: mem.Data})
+	}
+	h.p.CommitStep(plan, i, at)
+	h.tasks = append(h.tasks, &task{
+		at: at, waits: waits,
+		reads:  []use{{b.blocks[st.From], st.Range, nil}},
+		writes: []use{{b.blocks[st.To], st.Range, nil}},
+		step:   true,
+		failed: func() { h.o.FailCopy(command, st.Buffer, st.Range, st.To) },
+	})
+	return at
+}
+
+func (h *history) submitCommand(plan *migration.Plan, points []mem.Point, res oracle.Result, expect [][]mem.Version) {
+	q := h.queues[h.n(len(h.queues))]
+	at := q.Next()
+	t := &task{at: at, waits: slices.Clone(plan.Waits), version: res.Version, failed: func() { h.o.Fail(res.Command) }}
+	for _, i := range plan.StepWaits {
+		t.waits = append(t.waits, mem.Wait{Point: points[i], Kind: mem.Data})
+	}
+	for i, a := range plan.Accesses {
+		u := use{h.byID(a.Buffer).blocks[a.Memory], a.Range, expect[i]}
+		if a.Mode.Reads() {
+			t.reads = append(t.reads, u)
+		}
+		if a.Mode.Writes() {
+			t.writes = append(t.writes, u)
+		}
+	}
+	if v := h.p.Commit(plan, at); v != res.Version {
+		h.fail("version %d, the oracle says %d", v, res.Version)
+	}
+	h.note("%v after %v writes version %d", at, t.waits, res.Version)
+	h.tasks = append(h.tasks, t)
+}
+
+func (h *history) byID(id mem.BufferID) *buffer {
+	for _, b := range h.buffers {
+		if b.id == id {
+			return b
+		}
+	}
+	return nil
+}
+
+// tellFailures delivers about one in n of the failures that are still unknown.
+func (h *history) tellFailures(n int) {
+	h.faulty = slices.DeleteFunc(h.faulty, func(t *task) bool {
+		if h.n(n) != 0 {
+			return false
+		}
+		h.note("told of the failure of %v", t.at)
+		t.failed()
+		if !h.planner.deafToFaults {
+			h.p.Fail(t.at, t.at.Err())
+		}
+		return true
+	})
+}
+
+// compare asks Check and the oracle about everything there is.
+func (h *history) compare() {
+	if h.err != nil {
+		return
+	}
+	if err := h.p.Check(); err != nil {
+		h.fail("%v", err)
+	}
+	for _, b := range h.buffers {
+		segs, err := h.p.Segments(b.id)
+		if err != nil {
+			h.fail("segments: %v", err)
+		}
+		for _, s := range segs {
+			for off := s.Range.Start; off < s.Range.End; off++ {
+				v, valid, lost := h.o.Byte(b.id, off)
+				if h.gap {
+					valid = s.Valid
+				}
+				if v != s.Version || valid != s.Valid || lost != (s.Poison != nil) {
+					h.fail("byte %d of %d: planner has version %d on %v, lost %v; oracle %d on %v, %v",
+						off, b.id, s.Version, s.Valid, s.Poison != nil, v, valid, lost)
+				}
+			}
+		}
+	}
+}
+
+// idle checks that nothing is remembered of points that have all ended.
+func (h *history) idle() {
+	h.compare()
+	h.p.Retire()
+	for _, b := range h.buffers {
+		for m := range mem.MemoryID(h.topo.Len()) {
+			rows, err := h.p.Hazards(b.id, m)
+			if err != nil || len(rows) > 1 || len(rows) == 1 && (!rows[0].Writer.IsZero() || len(rows[0].Readers) > 0) {
+				h.fail("hazards of %d on %d when all has ended: %v %v", b.id, m, rows, err)
+			}
+		}
+	}
+}

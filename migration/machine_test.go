@@ -1,0 +1,176 @@
+package migration_test
+
+import (
+	"errors"
+	"slices"
+
+	"godwit/mem"
+)
+
+// machine runs tasks in any order that their waits and queues allow: each
+// starts, takes a while, and ends well or badly. What a byte holds is the
+// version of its content.
+type machine struct {
+	choices
+	faults bool
+	copies *mem.Timeline
+	tasks  []*task // not ended, in order of submission
+	faulty []*task // ended badly, and the planner does not know
+	fail   func(format string, args ...any)
+	note   func(format string, args ...any)
+}
+
+// garbage is in fresh blocks and behind failed writes.
+const garbage = ^mem.Version(0)
+
+type block struct{ bytes []mem.Version }
+
+func newBlock(size uint64, v mem.Version) *block {
+	b := &block{make([]mem.Version, size)}
+	b.fill(mem.Range{End: size}, v)
+	return b
+}
+
+func (b *block) fill(r mem.Range, v mem.Version) {
+	for i := r.Start; i < r.End; i++ {
+		b.bytes[i] = v
+	}
+}
+
+// use is a range of a block, and what it must hold where that is known.
+type use struct {
+	b      *block
+	r      mem.Range
+	expect []mem.Version // 0: anything
+}
+
+type task struct {
+	at            mem.Point
+	waits         []mem.Wait
+	reads, writes []use
+	step          bool
+	version       mem.Version // what a command writes
+	running       bool
+	seen          [][]mem.Version // by read, when it started
+	failed        func()          // tells the oracle
+}
+
+var errInjected = errors.New("injected failure")
+
+// advance starts or ends one task.
+func (m *machine) advance() {
+	var ready []*task
+	for i, t := range m.tasks {
+		if t.running || m.mayStart(i) {
+			ready = append(ready, t)
+		}
+	}
+	if len(ready) == 0 {
+		if len(m.tasks) > 0 {
+			m.fail("deadlock: %d tasks and none may start", len(m.tasks))
+		}
+		return
+	}
+	t := ready[m.n(len(ready))]
+	if !t.running {
+		for _, w := range t.waits {
+			if w.Kind == mem.Data && w.Point.Err() != nil {
+				m.end(t, errors.Join(mem.ErrDependency, w.Point.Err()))
+				return
+			}
+		}
+		m.start(t)
+		return
+	}
+	m.finish(t)
+}
+
+func (m *machine) mayStart(i int) bool {
+	t := m.tasks[i]
+	for _, e := range m.tasks[:i] {
+		if e.at.Line == t.at.Line && t.at.Line.InOrder() {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(t.waits, func(w mem.Wait) bool { return !w.Point.Reached() })
+}
+
+func (m *machine) start(t *task) {
+	m.note("start %v", t.at)
+	for _, e := range m.tasks {
+		if e.running && (clash(t.writes, e.reads) || clash(t.writes, e.writes) || clash(t.reads, e.writes)) {
+			m.fail("%v runs while %v does and one writes what the other uses", t.at, e.at)
+		}
+	}
+	t.running = true
+	for _, u := range t.reads {
+		seen := slices.Clone(u.b.bytes[u.r.Start:u.r.End])
+		for i, want := range u.expect {
+			if want != 0 && seen[i] != want {
+				m.fail("%v reads version %d at byte %d, not %d", t.at, seen[i], u.r.Start+uint64(i), want)
+			}
+		}
+		t.seen = append(t.seen, seen)
+	}
+}
+
+func clash(a, b []use) bool {
+	return slices.ContainsFunc(a, func(x use) bool {
+		return slices.ContainsFunc(b, func(y use) bool { return x.b == y.b && x.r.Overlaps(y.r) })
+	})
+}
+
+// finish ends a running task; a failed one leaves garbage where it wrote.
+func (m *machine) finish(t *task) {
+	if m.faults && m.n(8) == 0 {
+		for _, u := range t.writes {
+			u.b.fill(u.r, garbage)
+		}
+		m.end(t, errInjected)
+		return
+	}
+	for _, u := range t.writes {
+		if t.step {
+			copy(u.b.bytes[u.r.Start:u.r.End], t.seen[0])
+			continue
+		}
+		u.b.fill(u.r, t.version)
+	}
+	m.end(t, nil)
+}
+
+func (m *machine) end(t *task, err error) {
+	m.note("end %v: %v", t.at, err)
+	m.tasks = slices.DeleteFunc(m.tasks, func(e *task) bool { return e == t })
+	if err != nil {
+		m.faulty = append(m.faulty, t)
+	}
+	t.at.Line.End(t.at, err)
+}
+
+// usersKnown checks that whoever still uses a block is among the points, or is
+// waited for, however indirectly, by one of them.
+func (m *machine) usersKnown(b *block, points []mem.Point) {
+	covered := map[*task]bool{}
+	mark := func(p mem.Point) {
+		for _, t := range m.tasks {
+			if t.at.Before(p) {
+				covered[t] = true
+			}
+		}
+	}
+	for _, p := range points {
+		mark(p)
+	}
+	uses := func(us []use) bool { return slices.ContainsFunc(us, func(u use) bool { return u.b == b }) }
+	for _, t := range slices.Backward(m.tasks) { // waits lead to earlier tasks only
+		if covered[t] {
+			for _, w := range t.waits {
+				mark(w.Point)
+			}
+		}
+		if (uses(t.reads) || uses(t.writes)) && !covered[t] {
+			m.fail("a block may be freed after %v, but %v uses it", points, t.at)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+// Package oracle is the reference for package migration: for every byte of
+// every buffer, which version each memory holds. It is as plain as it can be
+// made, shares no code with the planner, and is given the same accesses and
+// failures. Per command it counts the bytes that have to move: those that the
+// command reads and its memory does not hold. No planner that decides at
+// enqueue can move fewer, and a right one moves as many.
+//
+// It costs one pass over the bytes of every access, and 8 bytes of memory for
+// each byte of a buffer on each memory where it was used. Where all ranges of a
+// history are multiples of some unit, one offset can stand for so many bytes.
+package oracle
+
+import (
+	"fmt"
+
+	"godwit/mem"
+)
+
+// Oracle is the reference state of one context's buffers. Not safe for
+// concurrent use.
+type Oracle struct {
+	topo     *mem.Topology
+	unit     uint64 // bytes that an offset of the arrays stands for
+	buffers  map[mem.BufferID]*buffer
+	version  mem.Version
+	commands []mem.Version // by command, what it wrote; 0 for nothing
+}
+
+// buffer holds one entry for each offset in every slice.
+type buffer struct {
+	latest []uint32 // the version of the content, 0 for never written
+	lost   []bool   // no memory holds it any more
+	stores []*store // by memory; nil where it was never used
+}
+
+type store struct {
+	holds []uint32 // the version held, 0 for none that counts
+	by    []uint32 // 2*command for what it wrote, 2*command+1 for what was copied for it
+}
+
+// Result is what the oracle says about one command.
+type Result struct {
+	Command int         // a handle for Fail and FailCopy
+	Version mem.Version // of what the command writes, 0 for nothing
+	Bytes   uint64      // that had to move before it
+}
+
+// New returns an oracle without buffers. unit is the number of bytes that one
+// offset stands for: 1, or a common divisor of all sizes and range ends to come.
+func New(topo *mem.Topology, unit uint64) *Oracle {
+	return &Oracle{topo: topo, unit: max(unit, 1), buffers: map[mem.BufferID]*buffer{}}
+}
+
+// Create adds a buffer of size bytes under an ID of the caller's, whose content
+// exists in the memories of valid; with an empty set it was never written.
+func (o *Oracle) Create(id mem.BufferID, size uint64, valid mem.MemorySet) error {
+	if size == 0 || size%o.unit != 0 {
+		return fmt.Errorf("oracle: buffer of %d bytes, in units of %d: %w", size, o.unit, mem.ErrInvalidSize)
+	}
+	if o.buffers[id] != nil {
+		return fmt.Errorf("oracle: buffer %d exists: %w", id, mem.ErrInvalidBuffer)
+	}
+	n := size / o.unit
+	b := &buffer{latest: make([]uint32, n), lost: make([]bool, n), stores: make([]*store, o.topo.Len())}
+	o.buffers[id] = b
+	if valid.Empty() {
+		return nil
+	}
+	o.version++
+	o.commands = append(o.commands, 0) // nobody's: cannot fail
+	for i := range b.latest {
+		b.latest[i] = uint32(o.version)
+	}
+	for m := range valid.All() {
+		copy(b.at(o.topo.Store(m)).holds, b.latest)
+	}
+	return nil
+}
+
+// Release forgets a buffer.
+func (o *Oracle) Release(id mem.BufferID) { delete(o.buffers, id) }
+
+// Enqueue replays a command: what it reads arrives where it reads it, then what
+// it writes is written. It fails, changing nothing, like migration's Plan.
+func (o *Oracle) Enqueue(accs []mem.Access) (Result, error) { return o.replay(accs, true) }
+
+// Prefetch replays the copies of a command that was then refused: what it would
+// read arrives, nothing is written.
+func (o *Oracle) Prefetch(accs []mem.Access) (Result, error) { return o.replay(accs, false) }
+
+func (o *Oracle) replay(accs []mem.Access, writes bool) (Result, error) {
+	for i, a := range accs {
+		if err := o.accept(a); err != nil {
+			return Result{}, fmt.Errorf("oracle: access %d: %w", i, err)
+		}
+	}
+	if err := o.oneWriter(accs); err != nil {
+		return Result{}, err
+	}
+	if err := o.intact(accs); err != nil {
+		return Result{}, err
+	}
+	res := Result{Command: len(o.commands)}
+	o.commands = append(o.commands, 0)
+	for _, a := range accs {
+		if a.Mode.Reads() {
+			res.Bytes += o.arrive(a, uint32(2*res.Command+1))
+		}
+	}
+	for _, a := range accs {
+		if writes && a.Mode.Writes() {
+			if res.Version == 0 {
+				o.version++
+				res.Version = o.version
+				o.commands[res.Command] = o.version
+			}
+			o.write(a, uint32(2*res.Command))
+		}
+	}
+	return res, nil
+}
+
+// accept checks one access.
+func (o *Oracle) accept(a mem.Access) error {
+	b := o.buffers[a.Buffer]
+	switch {
+	case b == nil:
+		return fmt.Errorf("no buffer %d: %w", a.Buffer, mem.ErrInvalidBuffer)
+	case int(a.Memory) >= o.topo.Len(), a.Mode > mem.Write, a.Range.Empty(), a.Range.End > uint64(len(b.latest))*o.unit,
+		a.Range.Start%o.unit != 0, a.Range.End%o.unit != 0:
+		return fmt.Errorf("%v of %v on memory %d: %w", a.Mode, a.Range, a.Memory, mem.ErrInvalidValue)
+	}
+	return nil
+}
+
+// intact checks that nothing that is read was lost.
+func (o *Oracle) intact(accs []mem.Access) error {
+	for _, a := range accs {
+		for i := a.Range.Start / o.unit; a.Mode.Reads() && i < a.Range.End/o.unit; i++ {
+			if o.buffers[a.Buffer].lost[i] {
+				return fmt.Errorf("oracle: byte %d of buffer %d: %w", i*o.unit, a.Buffer, mem.ErrPoisoned)
+			}
+		}
+	}
+	return nil
+}
+
+// oneWriter refuses commands that write a byte on two memories.
+func (o *Oracle) oneWriter(accs []mem.Access) error {
+	for i, a := range accs {
+		for _, b := range accs[:i] {
+			if a.Mode.Writes() && b.Mode.Writes() && a.Buffer == b.Buffer && a.Range.Overlaps(b.Range) &&
+				o.topo.Store(a.Memory) != o.topo.Store(b.Memory) {
+				return fmt.Errorf("oracle: %v written on two memories: %w", a.Range.Intersect(b.Range), mem.ErrInvalidOperation)
+			}
+		}
+	}
+	return nil
+}
+
+// arrive makes a's memory hold what it reads, and counts what it did not.
+func (o *Oracle) arrive(a mem.Access, by uint32) (moved uint64) {
+	b := o.buffers[a.Buffer]
+	s := b.at(o.topo.Store(a.Memory))
+	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
+		if s.holds[i] != b.latest[i] {
+			s.holds[i], s.by[i] = b.latest[i], by
+			moved += o.unit
+		}
+	}
+	return moved
+}
+
+// write makes a's memory the only one that holds its range.
+func (o *Oracle) write(a mem.Access, by uint32) {
+	b := o.buffers[a.Buffer]
+	s := b.at(o.topo.Store(a.Memory))
+	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
+		b.latest[i], b.lost[i] = uint32(o.version), false
+		s.holds[i], s.by[i] = uint32(o.version), by
+	}
+}
+
+// Fail replays the failure of a command: what it wrote and is still the latest
+// is lost, wherever it has got to.
+func (o *Oracle) Fail(command int) {
+	version := uint32(o.commands[command])
+	if version == 0 {
+		return
+	}
+	for _, b := range o.buffers {
+		for _, s := range b.stores {
+			for i := 0; s != nil && i < len(s.by); i++ {
+				if by := s.by[i]; by == uint32(2*command) && s.holds[i] == version && b.latest[i] == version {
+					b.lose(i)
+				}
+			}
+		}
+	}
+}
+
+// FailCopy replays the failure of a copy that was made for a command: its
+// destination does not hold the bytes, if they are still what was copied. What
+// nobody holds any more is lost.
+func (o *Oracle) FailCopy(command int, id mem.BufferID, r mem.Range, to mem.MemoryID) {
+	b := o.buffers[id]
+	if b == nil {
+		return
+	}
+	s := b.at(o.topo.Store(to))
+	for i := r.Start / o.unit; i < r.End/o.unit; i++ {
+		if s.by[i] != uint32(2*command+1) || s.holds[i] == 0 || s.holds[i] != b.latest[i] {
+			continue
+		}
+		s.holds[i] = 0
+		if b.holders(i).Empty() {
+			b.lose(int(i))
+		}
+	}
+}
+
+// Unstored replays the loss of a buffer's storage on a memory.
+func (o *Oracle) Unstored(id mem.BufferID, m mem.MemoryID) {
+	if b := o.buffers[id]; b != nil {
+		b.stores[o.topo.Store(m)] = nil
+	}
+}
+
+// Byte says what a byte of a buffer is worth: its version, 0 for never written;
+// the memories that hold it; and whether it was lost. The buffer and the byte
+// must exist.
+func (o *Oracle) Byte(id mem.BufferID, off uint64) (v mem.Version, valid mem.MemorySet, lost bool) {
+	b, i := o.buffers[id], off/o.unit
+	return mem.Version(b.latest[i]), b.holders(i), b.lost[i]
+}
+
+func (b *buffer) holders(i uint64) (out mem.MemorySet) {
+	for m, s := range b.stores {
+		if s != nil && s.holds[i] != 0 && s.holds[i] == b.latest[i] {
+			out = out.With(mem.MemoryID(m))
+		}
+	}
+	return out
+}
+
+func (b *buffer) lose(i int) {
+	b.lost[i] = true
+	for _, s := range b.stores {
+		if s != nil {
+			s.holds[i] = 0
+		}
+	}
+}
+
+func (b *buffer) at(m mem.MemoryID) *store {
+	if b.stores[m] == nil {
+		b.stores[m] = &store{make([]uint32, len(b.latest)), make([]uint32, len(b.latest))}
+	}
+	return b.stores[m]
+}
