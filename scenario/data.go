@@ -73,11 +73,11 @@ func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *Data {
 		}
 		return l.fileData(n, what, path, "input "+name)
 	case "fill":
-		p := l.pattern(n, what, sc)
+		p, text := l.pattern(n, what, sc)
 		if p == nil {
 			return nil
 		}
-		return &Data{what: fmt.Sprintf("a fill of 0x%x", p), fill: func(dst []byte) {
+		return &Data{what: "a fill of " + text, fill: func(dst []byte) {
 			for i := 0; i < len(dst); i += len(p) {
 				copy(dst[i:], p)
 			}
@@ -122,15 +122,15 @@ func (l *loader) fileData(n ast.Node, what, path, name string) *Data {
 }
 
 // pattern reads the bytes of a fill: a byte, a typed number or hex digits.
-func (l *loader) pattern(n ast.Node, what string, sc *scope) []byte {
+func (l *loader) pattern(n ast.Node, what string, sc *scope) (value []byte, text string) {
 	v := l.plain(n)
 	if _, ok := v.(*ast.MappingNode); !ok {
 		b := l.number(n, what, sc)
 		if b < 0 || b > math.MaxUint8 {
 			l.errorf(n, "%s: %d is not a byte; for other types write {int: %d}, {float: ...} or {hex: ...}", what, b, b)
-			return nil
+			return nil, ""
 		}
-		return []byte{byte(b)}
+		return []byte{byte(b)}, strconv.FormatInt(b, 10)
 	}
 	m := l.mapping(n, what)
 	if m.has("hex") {
@@ -138,12 +138,16 @@ func (l *loader) pattern(n ast.Node, what string, sc *scope) []byte {
 		out, err := hex.DecodeString(strings.ReplaceAll(m.text("hex"), " ", ""))
 		if size := len(out); err != nil || size == 0 || size > 128 || size&(size-1) != 0 {
 			l.errorf(n, "%s: hex: want pairs of hex digits for 1, 2, 4, ... or 128 bytes", what)
-			return nil
+			return nil, ""
 		}
-		return out
+		return out, hex.EncodeToString(out) + " (hex)"
 	}
-	out, _ := l.typed(m, sc)
-	return out
+	kind := ""
+	if len(m.keys) == 1 {
+		kind = " (" + keyName(m.keys[0]) + ")"
+	}
+	value, text = l.typed(m, sc)
+	return value, text + kind
 }
 
 // types are the OpenCL C scalar types, with their sizes in bytes.

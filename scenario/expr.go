@@ -13,14 +13,25 @@ import (
 )
 
 // Expressions: numbers with units (64 KiB), names, + - * / %, parentheses and
-// the functions size(BUFFER), min, max and ceil(a, b), which is a rounded up to
-// a multiple of b. All arithmetic is on 64-bit signed integers; overflow is an
-// error, and so is a negative result where a size is wanted.
+// the functions size(BUFFER), start(SUB-BUFFER), input(NAME), min, max and
+// ceil(a, b), which is a rounded up to a multiple of b. All arithmetic is on 64-bit signed integers;
+// overflow is an error, and so is a negative result where a size is wanted.
 
 // scope answers names and sizes.
 type scope struct {
-	vars map[string]int64
-	size func(name string) (uint64, bool) // of a buffer or sub-buffer
+	vars  map[string]int64
+	size  func(name string) (uint64, bool)  // bytes of a buffer or sub-buffer
+	start func(name string) (uint64, bool)  // where it begins in its root buffer
+	input func(name string) (uint64, error) // bytes of an input's file
+}
+
+// number computes text after the {expressions} in it, as in size(part{i}).
+func (sc *scope) number(text string) (int64, error) {
+	text, err := sc.expand(text)
+	if err != nil {
+		return 0, err
+	}
+	return sc.eval(text)
 }
 
 // eval computes text.
@@ -215,17 +226,8 @@ func (p *exprParser) unit() string {
 
 // call computes a function whose opening parenthesis has been read.
 func (p *exprParser) call(name string) int64 {
-	if name == "size" {
-		of := p.word()
-		p.expect(')')
-		if p.err != nil {
-			return 0
-		}
-		size, ok := p.scope.size(of)
-		if !ok {
-			return p.fail("size(%s): no buffer or sub-buffer above has this name", of)
-		}
-		return int64(size)
+	if name == "size" || name == "start" || name == "input" {
+		return p.sizeOf(name)
 	}
 	a := p.sum()
 	p.expect(',')
@@ -243,7 +245,32 @@ func (p *exprParser) call(name string) int64 {
 	case name == "ceil":
 		return p.fail("ceil(%d, %d): rounds a number up to a multiple of a positive one", a, b)
 	}
-	return p.fail("no function is named %q; there are size, min, max and ceil", name)
+	return p.fail("no function is named %q; there are size, start, input, min, max and ceil", name)
+}
+
+// sizeOf computes size(NAME), start(NAME) or input(NAME).
+func (p *exprParser) sizeOf(function string) int64 {
+	of := p.word()
+	p.expect(')')
+	if p.err != nil {
+		return 0
+	}
+	if function == "input" {
+		size, err := p.scope.input(of)
+		if err != nil {
+			return p.fail("input(%s): %w", of, err)
+		}
+		return int64(size)
+	}
+	lookup := p.scope.size
+	if function == "start" {
+		lookup = p.scope.start
+	}
+	v, ok := lookup(of)
+	if !ok {
+		return p.fail("%s(%s): no buffer or sub-buffer above has this name", function, of)
+	}
+	return int64(v)
 }
 
 // expand replaces each {expression} in a name by its value.

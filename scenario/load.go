@@ -42,7 +42,7 @@ func Parse(file string, data []byte, opt Options) (*Scenario, error) {
 		named:  make(map[string]string),
 		ids:    make(map[string]int),
 	}
-	l.scope = &scope{vars: make(map[string]int64), size: l.sizeOf}
+	l.scope = &scope{vars: make(map[string]int64), size: l.sizeOf, start: l.startOf, input: l.inputSize}
 	root := l.parse(data)
 	if root == nil {
 		return nil, l.err()
@@ -107,7 +107,7 @@ func (l *loader) number(n ast.Node, what string, sc *scope) int64 {
 	if text == "" {
 		return 0
 	}
-	v, err := sc.eval(text)
+	v, err := sc.number(text)
 	if err != nil {
 		l.errorf(n, "%s %q: %v", what, text, err)
 	}
@@ -165,6 +165,22 @@ func (l *loader) checkInputs() {
 	}
 }
 
+// inputSize is the number of bytes in an input's file.
+func (l *loader) inputSize(name string) (uint64, error) {
+	path, ok := l.inputs[name]
+	if !ok {
+		return 0, fmt.Errorf("no input is named %q; declared under inputs: %s", name, l.inputNames())
+	}
+	if path == "" {
+		return 0, nil // reported where it is declared
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return uint64(info.Size()), nil
+}
+
 func (l *loader) inputNames() string {
 	if len(l.inputs) == 0 {
 		return "none"
@@ -199,6 +215,7 @@ func (l *loader) readDevices(m *mapping) {
 			l.errorf(n, "device %q: count is %d: want at most 1024", name, count)
 			continue
 		}
+		dev.Count = int(count)
 		for i := range count {
 			dev.Name = name
 			if d.has("count") {

@@ -113,16 +113,17 @@ func (l *loader) fraction(s *mapping) (i, count uint64, ok bool) {
 	return i, count, true
 }
 
-// addPart adds the i-th of count equal parts, cut at multiples of align.
+// addPart adds the i-th of count parts, as equal as cuts at multiples of align
+// let them be.
 func (l *loader) addPart(s *mapping, v View, i, count, total, align uint64) {
-	step := total / count
-	if step*count < total {
-		step++
+	cut := func(i uint64) uint64 {
+		if i == count {
+			return total
+		}
+		at := total/count*i + total%count*i/count
+		return at - at%align
 	}
-	if align > 0 && step%align != 0 {
-		step += align - step%align
-	}
-	v.Range = mem.Range{Start: min(i*step, total), End: min((i+1)*step, total)}
+	v.Range = mem.Range{Start: cut(i), End: cut(i + 1)}
 	if v.Range.Empty() {
 		l.errorf(s.node, "%s: %d bytes cut into %d parts at multiples of %d leave nothing for part %d", s.what, total, count, align, i+1)
 		return
@@ -178,6 +179,12 @@ func (l *loader) lookup(name string) (Place, bool) {
 		}
 	}
 	return Place{View: -1}, false
+}
+
+// startOf is where a sub-buffer begins in its buffer.
+func (l *loader) startOf(name string) (uint64, bool) {
+	p, ok := l.lookup(name)
+	return p.Range.Start, ok
 }
 
 func (l *loader) sizeOf(name string) (uint64, bool) {

@@ -3,10 +3,13 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"godwit/devices"
+	"godwit/kernels"
 	"godwit/mem"
 )
 
@@ -74,7 +77,7 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 		l.readCopy(m, &c)
 	case Fill:
 		c.Place = l.place(m, kind, "offset")
-		if c.Pattern = l.needPattern(m); c.Pattern != nil && c.Place.Range.Size()%uint64(len(c.Pattern)) != 0 {
+		if c.Pattern, c.Text = l.needPattern(m); c.Pattern != nil && c.Place.Range.Size()%uint64(len(c.Pattern)) != 0 {
 			l.errorf(m.node, "fill: %d bytes are not a multiple of the pattern's %d", c.Place.Range.Size(), len(c.Pattern))
 		}
 	case Launch:
@@ -236,11 +239,11 @@ func (l *loader) readCopy(m *mapping, c *Command) {
 	}
 }
 
-func (l *loader) needPattern(m *mapping) []byte {
+func (l *loader) needPattern(m *mapping) ([]byte, string) {
 	n := m.get("pattern")
 	if n == nil {
 		l.errorf(m.node, "fill: pattern is missing")
-		return nil
+		return nil, ""
 	}
 	return l.pattern(n, "fill: pattern", l.scope)
 }
@@ -275,42 +278,92 @@ func (l *loader) readLaunch(m *mapping, c *Command) {
 	} else if (local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims) {
 		l.errorf(m.node, "%s: global, local and offset want the same number of dimensions", m.what)
 	}
-	for i, n := range l.list(m.get("args")) {
-		c.Args = append(c.Args, l.readArg(n, fmt.Sprintf("%s: argument %d", m.what, i)))
+	kernel := kernelNamed(c.Kernel)
+	if kernel == nil {
+		l.errorf(m.get("launch"), "launch %q: no such kernel; there are %s", c.Kernel, strings.Join(kernels.Names(), ", "))
+		return
+	}
+	args := l.list(m.get("args"))
+	if len(args) != len(kernel.Args) {
+		l.errorf(m.node, "%s: %s given, it takes %d: %s", m.what, count(len(args), "argument", "arguments"), len(kernel.Args), signature(kernel))
+		return
+	}
+	for i, n := range args {
+		c.Args = append(c.Args, l.readArg(n, fmt.Sprintf("%s: argument %d (%s)", m.what, i, kernel.Args[i].Name), &kernel.Args[i]))
 	}
 }
 
-// readArg reads a buffer's name, {buffer: ..., access, range, offset, size},
-// {local: bytes} or {TYPE: number}.
-func (l *loader) readArg(n ast.Node, what string) Arg {
-	if _, ok := l.plain(n).(*ast.MappingNode); !ok {
+// readArg reads a kernel argument: a buffer's name or {buffer: ..., access,
+// offset, size}; {local: bytes}; a number or {TYPE: number}.
+func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
+	_, isMap := l.plain(n).(*ast.MappingNode)
+	if !isMap {
+		switch info.Kind {
+		case devices.ArgValue:
+			return l.plainValue(n, what, info)
+		case devices.ArgLocal:
+			l.errorf(n, "%s: want {local: BYTES}", what)
+			return Arg{}
+		}
 		p := l.placeNamed(n, what)
-		return Arg{Buffer: true, Place: p, Used: p.Range, Access: mem.ReadWrite}
+		return Arg{Buffer: true, Place: p, Used: p.Range, Access: info.Access}
 	}
 	m := l.mapping(n, what)
+	kind := devices.ArgValue
 	switch {
 	case m.has("local"):
+		kind = devices.ArgLocal
+	case m.has("buffer"):
+		kind = devices.ArgBuffer
+	}
+	switch {
+	case kind != info.Kind:
+		l.errorf(n, "%s: the kernel wants a %v, not a %v", what, info.Kind, kind)
+		return Arg{}
+	case kind == devices.ArgLocal:
 		defer m.done()
 		return Arg{Local: l.natural(m, "local", l.scope, 1, 1)}
-	case !m.has("buffer"):
-		value, text := l.typed(m, l.scope)
-		return Arg{Value: value, Text: text}
+	case kind == devices.ArgBuffer:
+		return l.readBufferArg(m, info)
 	}
-	a := Arg{Buffer: true, Place: l.placeNamed(m.get("buffer"), what)}
+	value, text := l.typed(m, l.scope)
+	if value != nil && info.Size != 0 && uint64(len(value)) != info.Size {
+		l.errorf(n, "%s: the kernel wants a %s of %d bytes, not %d", what, info.Type, info.Size, len(value))
+	}
+	return Arg{Value: value, Text: text}
+}
+
+// plainValue reads a number of the type that the kernel declares.
+func (l *loader) plainValue(n ast.Node, what string, info *devices.ArgInfo) Arg {
+	text := l.text(n, what)
+	if _, err := strconv.ParseFloat(text, 64); err != nil || (info.Type != "float" && info.Type != "double") {
+		text = strconv.FormatInt(l.number(n, what, l.scope), 10)
+	}
+	value, err := encode(info.Type, text)
+	if err != nil {
+		l.errorf(n, "%s: %v", what, err)
+	}
+	return Arg{Value: value, Text: text}
+}
+
+func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) Arg {
+	a := Arg{Buffer: true, Place: l.placeNamed(m.get("buffer"), m.what), Access: info.Access, Stated: m.has("access")}
 	offset, size := l.natural(m, "offset", l.scope, 0, 0), l.natural(m, "size", l.scope, 1, 0)
 	a.Used = a.Place.Range
 	if a.Place.Name != "" {
 		a.Used = l.within(m, a.Place.Range, offset, size)
 	}
-	a.Stated = m.has("access")
-	switch m.oneOf("access", "read-write", "read", "write") {
-	case "read":
-		a.Access = mem.Read
-	case "write":
-		a.Access = mem.Write
-	default:
-		a.Access = mem.ReadWrite
+	if a.Stated {
+		switch m.oneOf("access", "read-write", "read", "write") {
+		case "read":
+			a.Access = mem.Read
+		case "write":
+			a.Access = mem.Write
+		default:
+			a.Access = mem.ReadWrite
+		}
 	}
+	m.get("access")
 	m.done()
 	return a
 }

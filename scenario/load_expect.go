@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
 )
 
 func (l *loader) readExpect(m *mapping) {
@@ -39,12 +41,15 @@ func (l *loader) readExpect(m *mapping) {
 			e.Copies = &v
 		case "only":
 			for _, n := range l.list(s.get("only")) {
-				e.Only = append(e.Only, l.placeNamed(n, "expect: only"))
+				e.Only = append(e.Only, l.somewhere(n, "expect: only"))
 			}
 		default:
 			l.errorf(s.node, "expect: want one of buffer, moved, copies, only")
 		}
 		s.done()
+		if len(l.errs) == 0 {
+			e.Text = l.out.expectText(&e)
+		}
 		l.out.Expect = append(l.out.Expect, e)
 	}
 }
@@ -74,4 +79,14 @@ func (l *loader) expectContent(s *mapping, e *Expectation) {
 	case e.Data != nil && e.Data.size > p.Range.Size():
 		l.errorf(s.node, "%s: %s has %d bytes, the place only %d", s.what, e.Data, e.Data.size, p.Range.Size())
 	}
+}
+
+// somewhere reads a buffer's name, or {buffer, offset, size}.
+func (l *loader) somewhere(n ast.Node, what string) Place {
+	if _, ok := l.plain(n).(*ast.MappingNode); !ok {
+		return l.placeNamed(n, what)
+	}
+	m := l.mapping(n, what)
+	defer m.done()
+	return l.place(m, "buffer", "offset")
 }

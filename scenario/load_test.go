@@ -59,7 +59,7 @@ func TestExpressions(t *testing.T) {
 		"1 +":                      "ends where a number is wanted",
 		"m":                        `no number is named "m"`,
 		"size(b)":                  "size(b): no buffer or sub-buffer above has this name",
-		"sin(1, 2)":                `no function is named "sin"; there are size, min, max and ceil`,
+		"sin(1, 2)":                `no function is named "sin"; there are size, start, input, min, max and ceil`,
 		"1 / 0":                    "division by zero",
 		"4 lightyears":             `"4lightyears" is not a number of bytes`,
 		"(1":                       `')' is missing`,
@@ -163,4 +163,18 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTheDocumentedExampleIsAScenario parses the first example of the language's
+// reference.
+func TestTheDocumentedExampleIsAScenario(t *testing.T) {
+	doc, err := os.ReadFile("../docs/scenarios.md")
+	require.NoError(t, err)
+	_, text, ok := strings.Cut(string(doc), "```yaml\n")
+	require.True(t, ok)
+	text, _, _ = strings.Cut(text, "```")
+	s, err := Parse("../docs/x.yaml", []byte(text), Options{})
+	require.NoError(t, err)
+	require.Len(t, s.Devices, 3)
+	require.Len(t, s.Views, 3)
 }

@@ -1,10 +1,6 @@
 package scenario
 
-import (
-	"fmt"
-
-	"godwit/mem"
-)
+import "godwit/mem"
 
 // Scenario is a scenario as read: names resolved, expressions computed,
 // repeats unrolled. It is immutable once read.
@@ -27,6 +23,7 @@ type Device struct {
 	Memory uint64 // bytes; 0 is the driver's default
 	Local  uint64 // bytes; 0 is the driver's default
 	Params map[string]string
+	Count  int // devices in the declaration that this one came from
 	Line   int
 }
 
@@ -96,6 +93,7 @@ type Command struct {
 	To      Place   // copy
 	Data    *Data   // write
 	Pattern []byte  // fill
+	Text    string  // fill: the pattern as written
 	Places  []Place // migrate
 	Host    bool    // migrate: to the host and not to the queue's device
 
@@ -105,6 +103,16 @@ type Command struct {
 	Global, Local, Offset [3]uint64 // work-items
 
 	Loop Loop
+}
+
+// launches counts the kernel launches.
+func (s *Scenario) launches() (n int) {
+	for i := range s.Commands {
+		if s.Commands[i].Kind == Launch {
+			n++
+		}
+	}
+	return n
 }
 
 // Loop says in which round of which outermost repeat a command is.
@@ -129,6 +137,7 @@ type Arg struct {
 // Expectation is what must hold at the end.
 type Expectation struct {
 	Line int
+	Text string // what is expected, for people
 
 	Place     *Place // content: of this place
 	Reference bool   // content: as in the reference run
@@ -139,25 +148,6 @@ type Expectation struct {
 	Minimal bool    // bytes moved equal the lower bound
 	Copies  *uint64 // number of copies
 	Only    []Place // every copy lies in one of these
-}
-
-// String says what is expected, for reports.
-func (e *Expectation) String() string {
-	switch {
-	case e.Reference:
-		return e.Place.Name + " equals the reference run"
-	case e.SHA256 != "":
-		return e.Place.Name + " has SHA-256 " + e.SHA256[:12] + "…"
-	case e.Place != nil:
-		return e.Place.Name + " equals " + e.Data.String()
-	case e.Moved != nil:
-		return fmt.Sprintf("bytes moved = %d", *e.Moved)
-	case e.Minimal:
-		return "bytes moved = lower bound"
-	case e.Copies != nil:
-		return fmt.Sprintf("copies = %d", *e.Copies)
-	}
-	return fmt.Sprintf("only %s move", names(e.Only))
 }
 
 func names(places []Place) string {

@@ -5,6 +5,8 @@ import "github.com/spf13/cobra"
 // verbs lists the commands, one constructor and one file each.
 func verbs() []*cobra.Command {
 	return []*cobra.Command{
+		newRun(),
+		newDevices(),
 		newBench(),
 		newReplay(),
 	}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"godwit/scenario"
+)
+
+// runFlags are the flags of godwit run.
+type runFlags struct {
+	inputs   []string
+	json     bool
+	timeline string
+	all      bool
+}
+
+func newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run SCENARIO [--input NAME=FILE]…",
+		Short: "Run a scenario, show every copy and why, verify every byte",
+		Long: `Run a scenario, show every copy and why, verify every byte.
+
+A scenario is a YAML file that says which devices there are, which buffers, and
+which commands run on them; examples/ has some, and "go doc godwit/scenario"
+describes the language. The run shows for every command which copies were
+inserted and why, where every buffer's bytes are at the end, and the bytes moved
+beside the lower bound. Every byte read, and every buffer at the end, is compared
+with a plain run of the same commands on one flat memory.
+
+Exit code: 0 as expected, 1 an expectation failed or a byte differed, 2 bad usage
+or a faulty scenario.`,
+		Example: `  godwit run examples/pingpong.yaml
+  godwit run examples/histogram.yaml --input text=README.md
+  godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runScenario(cmd.Context(), cmd.OutOrStdout(), args[0], f)
+		},
+	}
+	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "`NAME=FILE`: the file for an input the scenario declares")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
+	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
+	return cmd
+}
+
+func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) error {
+	opt := scenario.Options{Inputs: make(map[string]string)}
+	for _, in := range f.inputs {
+		name, path, ok := strings.Cut(in, "=")
+		if !ok || name == "" || path == "" {
+			return fmt.Errorf("--input %q: want NAME=FILE", in)
+		}
+		opt.Inputs[name] = path
+	}
+	s, err := scenario.Load(file, opt)
+	if err != nil {
+		if f.json {
+			return errors.Join(writeJSON(out, scenario.Failed(file, err)), err)
+		}
+		return err
+	}
+	bar := newProgress(1, "")
+	stage := ""
+	res, err := scenario.Run(ctx, s, scenario.RunOptions{Progress: func(now string, done, total int) {
+		if now != stage {
+			stage = now
+			bar.Describe(now)
+			bar.ChangeMax(total)
+		}
+		_ = bar.Set(done) // a bar that cannot be drawn is no reason to stop
+	}})
+	_ = bar.Finish()
+	if f.timeline != "" {
+		err = errors.Join(err, writeTimeline(f.timeline, res))
+	}
+	if f.json {
+		err = errors.Join(err, writeJSON(out, res))
+	} else {
+		res.Print(out, printOptions(f.all))
+	}
+	return runError(res, err)
+}
+
+// runError turns what came of a run into an error with the right exit code:
+// faults of the scenario are bad input, everything else is a failed run.
+func runError(res *scenario.Result, err error) error {
+	var bad scenario.Errors
+	switch {
+	case errors.As(err, &bad):
+		return err
+	case err != nil:
+		return failed{err}
+	case !res.OK():
+		return failed{fmt.Errorf("%s: not as expected", res.File)}
+	}
+	return nil
+}
+
+func writeTimeline(file string, res *scenario.Result) error {
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(res.WriteTimeline(out), out.Close())
+}
+
+// printOptions fit the report to standard output.
+func printOptions(all bool) scenario.PrintOptions {
+	opt := scenario.PrintOptions{All: all}
+	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
+		opt.Color = os.Getenv("NO_COLOR") == ""
+		if width, _, err := term.GetSize(fd); err == nil {
+			opt.Width = width
+		}
+	}
+	return opt
+}

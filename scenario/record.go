@@ -1,0 +1,62 @@
+package scenario
+
+import (
+	"slices"
+	"sync"
+
+	"godwit/mem"
+	"godwit/trace"
+)
+
+// recorder keeps what the runtime tells: a trace.CommandSink.
+type recorder struct {
+	mu          sync.Mutex
+	buffers     []trace.BufferRecord                 // protected by mu
+	commands    map[uint64]*trace.CommandRecord      // protected by mu
+	completions map[mem.Point]trace.CompletionRecord // protected by mu
+}
+
+func newRecorder() *recorder {
+	return &recorder{
+		commands:    make(map[uint64]*trace.CommandRecord),
+		completions: make(map[mem.Point]trace.CompletionRecord),
+	}
+}
+
+// Buffer implements trace.CommandSink.
+func (r *recorder) Buffer(b *trace.BufferRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !b.Released {
+		r.buffers = append(r.buffers, *b)
+	}
+}
+
+// Command implements trace.CommandSink. The record's slices are its caller's.
+func (r *recorder) Command(c *trace.CommandRecord) {
+	k := *c
+	k.Accesses = slices.Clone(c.Accesses)
+	k.Blocks = slices.Clone(c.Blocks)
+	k.Waits = slices.Clone(c.Waits)
+	k.Steps = slices.Clone(c.Steps)
+	for i := range k.Steps {
+		k.Steps[i].Waits = slices.Clone(k.Steps[i].Waits)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.commands[c.ID] = &k
+}
+
+// Completed implements trace.CommandSink.
+func (r *recorder) Completed(c *trace.CompletionRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.completions[c.Point] = *c
+}
+
+// command returns the record of a command, or nil.
+func (r *recorder) command(id uint64) *trace.CommandRecord {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.commands[id]
+}

@@ -1,0 +1,319 @@
+package scenario
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"godwit/migration"
+)
+
+// PrintOptions say how a result is shown.
+type PrintOptions struct {
+	Width int  // columns of the terminal; 0 wraps nothing
+	Color bool // use colours
+	All   bool // show every round of a repeat, also those like the one before
+}
+
+// Print shows a result to people: the commands with the copies that each
+// needed and why, where every buffer's bytes are at the end, and what was
+// verified.
+func (r *Result) Print(w io.Writer, opt PrintOptions) {
+	p := &printer{w: w, opt: opt, r: r}
+	p.heading()
+	if len(r.Commands) > 0 {
+		p.commands()
+		p.segments()
+	}
+	p.summary()
+}
+
+type printer struct {
+	w   io.Writer
+	opt PrintOptions
+	r   *Result
+}
+
+// paint colours a text where colours are wanted.
+func (p *printer) paint(s string, colors ...text.Color) string {
+	if !p.opt.Color || s == "" {
+		return s
+	}
+	return text.Colors(colors).Sprint(s)
+}
+
+func (p *printer) heading() {
+	fmt.Fprint(p.w, p.paint(p.r.Scenario, text.Bold))
+	if p.r.About != "" {
+		fmt.Fprintf(p.w, ": %s", strings.TrimSpace(p.r.About))
+	}
+	fmt.Fprint(p.w, "\n\n")
+	if len(p.r.Devices) == 0 {
+		return
+	}
+	t := p.table("device", "driver", "type", "memory", "peak use")
+	for _, d := range p.r.Devices {
+		memory := "unlimited"
+		if d.Bytes > 0 {
+			memory = roughText(d.Bytes)
+		}
+		t.AppendRow(table.Row{d.Name, d.Driver, d.Type, memory, roughText(d.PeakUse)})
+	}
+	p.render(t)
+}
+
+// table returns an empty table in the house style: no frame, one rule under
+// the header.
+func (p *printer) table(header ...any) table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Options.SeparateHeader = true
+	style.Format.Header = text.FormatDefault
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	t.SetStyle(style)
+	t.AppendHeader(header)
+	t.SuppressTrailingSpaces()
+	return t
+}
+
+func (p *printer) render(t table.Writer) {
+	fmt.Fprintln(p.w, t.Render())
+	fmt.Fprintln(p.w)
+}
+
+// commands shows the commands, each with its copies. Rounds of a repeat that
+// are like the round before them take one line together.
+func (p *printer) commands() {
+	t := p.table("#", "queue", "command", "copied first", "way", "why")
+	t.SetColumnConfigs([]table.ColumnConfig{
+		{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight},
+		{Number: 3, WidthMax: p.share(3), WidthMaxEnforcer: text.WrapSoft},
+		{Number: 6, WidthMax: p.share(2), WidthMaxEnforcer: text.WrapSoft},
+	})
+	for i := 0; i < len(p.r.Commands); {
+		if n := p.folded(i); n > 0 {
+			p.foldRow(t, i, n)
+			i += n
+			continue
+		}
+		p.commandRows(t, &p.r.Commands[i])
+		i++
+	}
+	p.render(t)
+}
+
+// share is a part of the terminal's width, for columns that may wrap.
+func (p *printer) share(of int) int {
+	if p.opt.Width == 0 {
+		return 0
+	}
+	return max(24, p.opt.Width/of-8)
+}
+
+func (p *printer) commandRows(t table.Writer, c *CommandResult) {
+	row := table.Row{c.Number, c.Queue, c.Text, "", "", ""}
+	for i, ci := range c.Copies {
+		cp := &p.r.Copies[ci]
+		if i > 0 {
+			row = table.Row{"", "", "", "", "", ""}
+		}
+		row[3] = p.paint(copyText(cp), text.FgYellow)
+		row[4] = cp.From + " → " + cp.To + ", " + wayText(cp)
+		row[5] = p.paint(whyText(cp), text.Faint)
+		t.AppendRow(row)
+	}
+	if len(c.Copies) == 0 {
+		t.AppendRow(row)
+	}
+}
+
+// copyText names the bytes of a copy.
+func copyText(c *CopyResult) string {
+	return fmt.Sprintf("%s of %s at %s", sizeText(c.Bytes), c.Buffer, humanize.Comma(int64(c.Offset)))
+}
+
+// wayText names the route of a copy; one that begins or ends at the host needs
+// no word for passing through it.
+func wayText(c *CopyResult) string {
+	if c.Route == "host" && (c.From == "host" || c.To == "host") {
+		return "direct"
+	}
+	if c.Route == "host" {
+		return "through host"
+	}
+	return c.Route
+}
+
+// whyText is the reason for a copy, with that for its source where there was a
+// choice.
+func whyText(c *CopyResult) string {
+	if c.Choice == "" || c.Choice == migration.OnlyCopy.String() {
+		return c.Reason
+	}
+	return fmt.Sprintf("%s (%s: %s)", c.Reason, c.From, c.Choice)
+}
+
+// round returns the first command and the number of commands of the round of a
+// repeat that begins with command i; n is 0 where none begins there.
+func (p *printer) round(i int) (n int) {
+	loop := p.r.loop(i)
+	if loop.Line == 0 || (i > 0 && p.r.loop(i-1) == loop) {
+		return 0
+	}
+	for i+n < len(p.r.Commands) && p.r.loop(i+n) == loop {
+		n++
+	}
+	return n
+}
+
+// folded returns the number of commands, from i, of rounds that look like the
+// round before, where those are at least two rounds.
+func (p *printer) folded(i int) int {
+	n := p.round(i)
+	if p.opt.All || n == 0 || p.r.loop(i).Round < 1 || i < n || p.r.loop(i-n).Start != p.r.loop(i).Start {
+		return 0
+	}
+	total := 0
+	for p.round(i+total) == n && p.r.loop(i+total).Start == p.r.loop(i).Start && p.same(i-n, i+total, n) {
+		total += n
+	}
+	if total < 2*n {
+		return 0
+	}
+	return total
+}
+
+// numbers are references to commands, which differ from round to round.
+var numbers = regexp.MustCompile(`#\d+`)
+
+// same reports whether n commands from b on look like those from a on, but for
+// their numbers.
+func (p *printer) same(a, b, n int) bool {
+	for k := range n {
+		x, y := &p.r.Commands[a+k], &p.r.Commands[b+k]
+		if x.Text != y.Text || x.Queue != y.Queue || len(x.Copies) != len(y.Copies) {
+			return false
+		}
+		for j := range x.Copies {
+			c, d := p.r.Copies[x.Copies[j]], p.r.Copies[y.Copies[j]]
+			if c.Buffer != d.Buffer || c.Offset != d.Offset || c.Bytes != d.Bytes || c.From != d.From || c.To != d.To || c.Route != d.Route ||
+				numbers.ReplaceAllString(c.Reason, "") != numbers.ReplaceAllString(d.Reason, "") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (p *printer) foldRow(t table.Writer, i, n int) {
+	first, last := p.r.loop(i), p.r.loop(i+n-1)
+	rounds := last.Round - first.Round + 1
+	var moved uint64
+	copies := 0
+	for _, c := range p.r.Commands[i : i+n] {
+		moved += c.BytesMoved
+		copies += len(c.Copies)
+	}
+	what := fmt.Sprintf("rounds %d to %d: each like round %d", first.Round+1, last.Round+1, first.Round)
+	each := ""
+	if copies > 0 {
+		each = fmt.Sprintf("%s in %s a round", sizeText(moved/uint64(rounds)), count(copies/rounds, "copy", "copies"))
+	}
+	t.AppendRow(table.Row{"⋮", "", p.paint(what, text.Italic), p.paint(each, text.FgYellow), "", ""})
+}
+
+// loop is the round of a repeat that a command of the run belongs to.
+func (r *Result) loop(i int) Loop {
+	if i >= len(r.Commands) {
+		return Loop{}
+	}
+	return r.s.Commands[i].Loop
+}
+
+func (p *printer) segments() {
+	t := p.table("buffer", "range", "bytes", "latest content on", "written by")
+	const shown = 40
+	for i, s := range p.r.Segments {
+		if i == shown && !p.opt.All {
+			t.AppendRow(table.Row{fmt.Sprintf("and %d more", len(p.r.Segments)-shown)})
+			break
+		}
+		name := s.Buffer
+		if i > 0 && p.r.Segments[i-1].Buffer == name {
+			name = ""
+		}
+		where := strings.Join(s.Memories, ", ")
+		if where == "" {
+			where = "nowhere"
+		}
+		t.AppendRow(table.Row{name, fmt.Sprintf("[%d,%d)", s.Offset, s.Offset+s.Bytes), sizeText(s.Bytes), where, p.writer(s.Writer)})
+	}
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, Align: text.AlignRight, AlignHeader: text.AlignRight}})
+	p.render(t)
+}
+
+func (p *printer) writer(n int) string {
+	switch n {
+	case 0:
+		return "nobody"
+	case initial:
+		return "initial content"
+	}
+	return "#" + strconv.Itoa(n) + " " + p.r.s.Commands[n-1].verb()
+}
+
+func (p *printer) summary() {
+	r := p.r
+	good, bad := p.paint("✓", text.FgGreen), p.paint("✗", text.FgRed, text.Bold)
+	mark := func(ok bool) string {
+		if ok {
+			return good
+		}
+		return bad
+	}
+	if r.Error == "" {
+		least := "the lower bound is " + sizeText(r.BytesLowerBound)
+		if r.BytesMoved == r.BytesLowerBound {
+			least = "the least possible"
+		}
+		fmt.Fprintf(p.w, "%s moved %s in %s: %s\n", mark(r.BytesMoved == r.BytesLowerBound), sizeText(r.BytesMoved), count(len(r.Copies), "copy", "copies"), least)
+		if r.Verified {
+			fmt.Fprintf(p.w, "%s verified: %s compared, all equal to a run on one flat memory\n", good, sizeText(r.BytesCompared))
+		}
+		if r.BytesUndefined > 0 {
+			fmt.Fprintf(p.w, "  not compared: %s that depend on content nobody wrote\n", sizeText(r.BytesUndefined))
+		}
+	}
+	const shown = 10
+	for _, m := range r.Mismatches[:min(shown, len(r.Mismatches))] {
+		fmt.Fprintf(p.w, "%s %s\n", bad, m)
+	}
+	if n := len(r.Mismatches) - shown; n > 0 {
+		fmt.Fprintf(p.w, "%s and %d more\n", bad, n)
+	}
+	for _, e := range r.Expect {
+		fmt.Fprintf(p.w, "%s expected: %s", mark(e.Met), e.Text)
+		if !e.Met {
+			fmt.Fprintf(p.w, "; got %s (%s:%d)", e.Got, r.File, e.Line)
+		}
+		fmt.Fprintln(p.w)
+	}
+	if r.Error != "" {
+		fmt.Fprintf(p.w, "%s not finished: %s\n", bad, r.Error)
+	}
+}
+
+// count writes a number with its noun.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return humanize.Comma(int64(n)) + " " + many
+}

@@ -1,0 +1,130 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"godwit/mem"
+)
+
+// sizeText writes a number of bytes for people, exactly.
+func sizeText(n uint64) string {
+	for _, u := range []struct {
+		shift uint
+		name  string
+	}{{40, "TiB"}, {30, "GiB"}, {20, "MiB"}, {10, "KiB"}} {
+		if n>>u.shift > 0 && n&(1<<u.shift-1) == 0 {
+			return fmt.Sprintf("%d %s", n>>u.shift, u.name)
+		}
+	}
+	return humanize.Comma(int64(n)) + " B"
+}
+
+// roughText writes a number of bytes for people, rounded where it is long.
+func roughText(n uint64) string {
+	if exact := sizeText(n); n < 1<<20 || !strings.HasSuffix(exact, " B") {
+		return exact
+	}
+	return humanize.IBytes(n)
+}
+
+// rangeText writes a half-open range; units where both ends have them.
+func rangeText(r mem.Range) string {
+	unit := func(n uint64) string {
+		if n == 0 {
+			return "0"
+		}
+		return sizeText(n)
+	}
+	if (r.Start|r.End)&1023 != 0 {
+		return r.String()
+	}
+	return fmt.Sprintf("[%s, %s)", unit(r.Start), unit(r.End))
+}
+
+// placeText names a place; with its range where that is not the whole of what
+// the name stands for.
+func (s *Scenario) placeText(p Place, r mem.Range) string {
+	whole := mem.Range{End: s.Buffers[p.Buffer].Size}
+	if p.View >= 0 {
+		whole = s.Views[p.View].Range
+	}
+	if r == whole {
+		return p.Name
+	}
+	return p.Name + rangeText(mem.Range{Start: r.Start - whole.Start, End: r.End - whole.Start})
+}
+
+// verb is a command in a word or two, as used in reasons.
+func (c *Command) verb() string {
+	if c.Kind == Launch {
+		return c.Kernel
+	}
+	return string(c.Kind)
+}
+
+// text is a command in a line.
+func (s *Scenario) text(c *Command) string {
+	switch c.Kind {
+	case Write:
+		return fmt.Sprintf("write %s: %s", s.placeText(c.Place, c.Place.Range), c.Data)
+	case Read:
+		return "read " + s.placeText(c.Place, c.Place.Range)
+	case Copy:
+		return fmt.Sprintf("copy %s → %s", s.placeText(c.Place, c.Place.Range), s.placeText(c.To, c.To.Range))
+	case Fill:
+		return fmt.Sprintf("fill %s with %s", s.placeText(c.Place, c.Place.Range), c.Text)
+	case Migrate:
+		to := s.Queues[c.Queue].Device
+		if c.Host {
+			to = "host"
+		}
+		return fmt.Sprintf("migrate %s to %s", names(c.Places), to)
+	case Launch:
+		var args []string
+		for i := range c.Args {
+			args = append(args, s.argText(&c.Args[i]))
+		}
+		return fmt.Sprintf("%s(%s)", c.Kernel, strings.Join(args, ", "))
+	}
+	return string(c.Kind)
+}
+
+func (s *Scenario) argText(a *Arg) string {
+	switch {
+	case a.Buffer:
+		return s.placeText(a.Place, a.Used)
+	case a.Local > 0:
+		return "local " + sizeText(a.Local)
+	}
+	return a.Text
+}
+
+// expectText says what is expected.
+func (s *Scenario) expectText(e *Expectation) string {
+	place := ""
+	if e.Place != nil {
+		place = s.placeText(*e.Place, e.Place.Range)
+	}
+	switch {
+	case e.Reference:
+		return place + " equals the reference run"
+	case e.SHA256 != "":
+		return fmt.Sprintf("%s has SHA-256 %s…", place, e.SHA256[:12])
+	case e.Place != nil:
+		return fmt.Sprintf("%s equals %s", place, e.Data)
+	case e.Moved != nil:
+		return "bytes moved = " + sizeText(*e.Moved)
+	case e.Minimal:
+		return "bytes moved = lower bound"
+	case e.Copies != nil:
+		return fmt.Sprintf("copies = %d", *e.Copies)
+	}
+	var only []string
+	for _, p := range e.Only {
+		only = append(only, s.placeText(p, p.Range))
+	}
+	return "nothing moves but " + strings.Join(only, ", ")
+}
