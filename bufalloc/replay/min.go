@@ -119,12 +119,27 @@ func MinRegion(ctx context.Context, st *Stream, s bufalloc.Strategy) (MinResult,
 	return minRegion(ctx, st, s, scanBudget)
 }
 
+// UpperRegion is the first part of MinRegion alone: a size that works, by
+// bisection, and 0 where none was found. It takes a few dozen replays; a smaller
+// size may work too.
+func UpperRegion(ctx context.Context, st *Stream, s bufalloc.Strategy) (uint64, error) {
+	p, g := newProber(st, s), newGrid(st)
+	hi, err := p.bracket(ctx, g)
+	if err != nil || hi < 0 {
+		return 0, err
+	}
+	return g.at(hi), nil
+}
+
+func newProber(st *Stream, s bufalloc.Strategy) *prober {
+	return &prober{st: st, strategy: s, chunks: make([]bufalloc.Chunk, st.Slots), works: make(map[uint64]bool)}
+}
+
 func minRegion(ctx context.Context, st *Stream, s bufalloc.Strategy, budget int) (MinResult, error) {
 	if st.PeakLive == 0 {
 		return MinResult{}, fmt.Errorf("%s: a stream not made by this package: %w", st.Name, mem.ErrInvalidValue)
 	}
-	p := &prober{st: st, strategy: s, chunks: make([]bufalloc.Chunk, st.Slots), works: make(map[uint64]bool)}
-	g := newGrid(st)
+	p, g := newProber(st, s), newGrid(st)
 	hi, err := p.bracket(ctx, g)
 	if err != nil || hi < 0 {
 		return MinResult{Probes: len(p.works)}, err

@@ -51,6 +51,17 @@ func FromTrace(t *trace.Allocs, align uint64) (*Stream, error) {
 	return st, st.seal()
 }
 
+// NewStream makes a stream of operations; it keeps ops. It fails where a slot
+// is freed empty or allocated full, align is not a power of two, or nothing is
+// allocated.
+func NewStream(name string, align uint64, ops []Op) (*Stream, error) {
+	st := &Stream{Name: name, Align: align, Ops: ops}
+	for _, op := range ops {
+		st.Slots = max(st.Slots, int(op.Slot)+1)
+	}
+	return st, st.seal()
+}
+
 // seal checks the stream and finds its peak.
 func (st *Stream) seal() error {
 	if !mem.IsPow2(st.Align) {

@@ -8,6 +8,7 @@ func verbs() []*cobra.Command {
 		newRun(),
 		newDevices(),
 		newBench(),
+		newFuzz(),
 		newReplay(),
 	}
 }

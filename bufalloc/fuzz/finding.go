@@ -1,0 +1,140 @@
+package fuzz
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"godwit/bufalloc"
+	"godwit/bufalloc/pack"
+	"godwit/bufalloc/replay"
+	"godwit/trace"
+)
+
+// Finding is the worst sequence that a search found, shrunk. Sizes in bytes.
+type Finding struct {
+	Strategy  string    `json:"strategy"`
+	Objective Objective `json:"objective"`
+	Seed      uint64    `json:"seed"`
+	Score     float64   `json:"score"` // see the objectives
+	Found     float64   `json:"score_before_shrinking"`
+	Evals     int       `json:"evals"`
+	Stopped   bool      `json:"stopped"` // by time or a signal
+	Ops       int       `json:"ops"`
+	FoundOps  int       `json:"ops_before_shrinking"`
+
+	PeakLive  uint64  `json:"peak_live"`
+	MinRegion uint64  `json:"min_region"` // 0: never fits
+	Overhead  float64 `json:"overhead"`   // MinRegion / PeakLive
+	Offline   uint64  `json:"offline"`    // what a packing needs that knows the sequence
+	Price     float64 `json:"price"`      // MinRegion / Offline
+	Robson    float64 `json:"robson"`     // Robson's bound / PeakLive, for this peak and largest size
+	Region    uint64  `json:"region"`     // in which the rest is counted and measured
+	Scans     uint64  `json:"scans"`
+	WorstNS   float64 `json:"worst_ns"` // the slowest operation that did not scan
+	ScanNS    float64 `json:"scan_ns"`  // the slowest that did, 0 for none
+
+	TraceFile  string         `json:"trace_file,omitempty"`
+	CorpusFile string         `json:"corpus_file,omitempty"`
+	Stream     *replay.Stream `json:"-"` // nil where the search was stopped before it found any
+	Genome     []byte         `json:"-"`
+}
+
+// offlineNodes bounds the final offline packing; a count, so that it ends alike
+// everywhere.
+const offlineNodes = 200_000
+
+// timeRepeats is how often the finding is replayed for its times.
+const timeRepeats = 5
+
+// finding shrinks the best and measures it.
+func (s *searcher) finding(ctx context.Context, stopped bool) (*Finding, error) {
+	f := &Finding{Strategy: s.o.Strategy.String(), Objective: s.o.Objective, Seed: s.o.Seed,
+		Evals: s.evals, Stopped: stopped, Found: s.best.score}
+	ops := express(s.best.genome, s.o.Ops)
+	if f.FoundOps = len(ops); f.FoundOps == 0 {
+		return f, nil
+	}
+	ops, score, err := s.shrink(ctx, ops, s.best.score)
+	if err != nil {
+		return nil, err
+	}
+	f.Score, f.Ops = score, len(ops)
+	if f.Genome, err = encode(ops); err != nil {
+		f.Genome = s.best.genome // too many live at once for single genes: the one before shrinking does as well
+	}
+	if f.Stream, err = stream(ops); err != nil {
+		return nil, err
+	}
+	f.Stream.Name = fmt.Sprintf("%s-%s-%d", f.Strategy, f.Objective, f.Seed)
+	return f, f.measure(ctx, s.o.Strategy)
+}
+
+// measure puts the finding beside the yardsticks.
+func (f *Finding) measure(ctx context.Context, s bufalloc.Strategy) error {
+	st := f.Stream
+	f.PeakLive = st.PeakLive
+	m, err := replay.MinRegion(ctx, st, s)
+	if err != nil {
+		return err
+	}
+	f.MinRegion = m.Region
+	items, err := pack.FromTrace(st.Trace(), Unit)
+	if err != nil {
+		return err
+	}
+	packed, err := pack.Minimize(ctx, items, pack.Options{Nodes: offlineNodes})
+	if err != nil {
+		return err
+	}
+	f.Offline = packed.Height
+	f.Overhead = float64(f.MinRegion) / float64(f.PeakLive)
+	f.Price = float64(f.MinRegion) / float64(f.Offline)
+	f.Robson = robsonOf(st) / float64(f.PeakLive/Unit)
+	if f.Region = f.Objective.region(st.PeakLive); f.Region == 0 {
+		f.Region = max(f.MinRegion, st.PeakLive)
+	}
+	run, err := replay.Replay(ctx, st, s, f.Region)
+	if err != nil {
+		return err
+	}
+	f.Scans = run.Scans
+	times, err := replay.Time(ctx, st, s, f.Region, timeRepeats)
+	f.WorstNS = times.Worst.NS
+	if times.Scan != nil {
+		f.ScanNS = times.Scan.NS
+	}
+	return err
+}
+
+func robsonOf(st *replay.Stream) float64 {
+	var largest uint64
+	for _, op := range st.Ops {
+		largest = max(largest, op.Size)
+	}
+	return Robson(st.PeakLive/Unit, largest/Unit)
+}
+
+// Save writes the finding to dir, which it makes: a trace in Godwit's CSV, and
+// in dir/corpus/FuzzStrategies an entry for the fuzz target of that name. The
+// files are named after strategy, objective and seed.
+func (f *Finding) Save(dir string) error {
+	if f.Stream == nil {
+		return nil
+	}
+	corpus := filepath.Join(dir, "corpus", "FuzzStrategies")
+	if err := os.MkdirAll(corpus, 0o755); err != nil {
+		return err
+	}
+	f.TraceFile = filepath.Join(dir, f.Stream.Name+".csv")
+	if err := trace.SaveAllocs(f.TraceFile, f.Stream.Trace(),
+		fmt.Sprintf("godwit fuzz: strategy %s, objective %s, seed %d", f.Strategy, f.Objective, f.Seed),
+		fmt.Sprintf("score %.4f after %d sequences; region %d bytes: %.4f x offline, %.4f x peak; Robson's bound %.4f x peak",
+			f.Score, f.Evals, f.MinRegion, f.Price, f.Overhead, f.Robson)); err != nil {
+		return err
+	}
+	f.CorpusFile = filepath.Join(corpus, f.Stream.Name)
+	return os.WriteFile(f.CorpusFile, []byte("go test fuzz v1\n[]byte("+strconv.Quote(string(f.Genome))+")\n"), 0o644)
+}

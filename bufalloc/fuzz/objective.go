@@ -1,0 +1,155 @@
+package fuzz
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"godwit/bufalloc"
+	"godwit/bufalloc/pack"
+	"godwit/bufalloc/replay"
+	"godwit/mem"
+)
+
+// Objective is what a search makes as bad as it can.
+type Objective string
+
+// The objectives.
+const (
+	// Overhead: the smallest region in which the strategy never fails, divided
+	// by what an offline packing of the same sequence needs.
+	Overhead Objective = "overhead"
+	// Fragmentation: the greatest external fragmentation, 1 - largest hole /
+	// free, in a region of twice the peak of live bytes.
+	Fragmentation Objective = "fragmentation"
+	// Failure: how many times the bytes of a request are free when it fails, in
+	// a region of 5/4 of the peak; where none fails, the greatest fragmentation.
+	Failure Objective = "failure"
+	// SlowOp: the most holes or chunks that one operation looks at, in a region
+	// of 5/4 of the peak; see cost.
+	SlowOp Objective = "slow-op"
+)
+
+// Objectives lists them all.
+func Objectives() []Objective { return []Objective{Overhead, Fragmentation, Failure, SlowOp} }
+
+// ParseObjective returns the objective of that name, else an error wrapping
+// mem.ErrInvalidValue that lists them.
+func ParseObjective(name string) (Objective, error) {
+	var names []string
+	for _, o := range Objectives() {
+		if string(o) == name {
+			return o, nil
+		}
+		names = append(names, string(o))
+	}
+	return "", fmt.Errorf("objective %q: want one of %s: %w", name, strings.Join(names, ", "), mem.ErrInvalidValue)
+}
+
+// region is the region that an objective replays through, in bytes; 0 where it
+// searches one.
+func (o Objective) region(peak uint64) uint64 {
+	switch o {
+	case Fragmentation:
+		return 2 * peak
+	case Failure, SlowOp:
+		return (peak + peak/4) &^ (Unit - 1)
+	}
+	return 0
+}
+
+// judge scores one sequence for one strategy: higher is worse for it. beat is
+// the score that it has to pass to be of interest: work that cannot lead there
+// is left out, and the score is then an upper bound that is at most beat.
+func judge(ctx context.Context, o Objective, s bufalloc.Strategy, st *replay.Stream, beat float64) (float64, error) {
+	if o == Overhead {
+		return judgeOverhead(ctx, s, st, beat)
+	}
+	r, err := bufalloc.NewRegion(0, o.region(st.PeakLive), bufalloc.Options{Strategy: s, Granularity: Unit, Chunks: st.Slots})
+	if err != nil {
+		return 0, err
+	}
+	held := make([]bufalloc.Chunk, st.Slots)
+	worst := 0.0
+	before := r.Stats()
+	for _, op := range st.Ops {
+		ok := true
+		if op.Size != 0 {
+			held[op.Slot], err = r.Alloc(op.Size, Unit)
+			ok = err == nil
+		} else if c := held[op.Slot]; !c.IsZero() {
+			if err := r.Free(c); err != nil {
+				return 0, err
+			}
+		}
+		after := r.Stats()
+		worst = max(worst, o.step(s, op, ok, before, after))
+		before = after
+	}
+	return worst, nil
+}
+
+// step scores one operation.
+func (o Objective) step(s bufalloc.Strategy, op replay.Op, ok bool, before, after bufalloc.Stats) float64 {
+	switch {
+	case o == SlowOp:
+		return float64(cost(s, op, before, after))
+	case o == Failure && !ok && op.Size <= before.Free:
+		return float64(before.Free) / float64(op.Size)
+	}
+	return after.Fragmentation()
+}
+
+// cost is how many holes or chunks an operation looks at, at most: a model of
+// its time that is the same on every machine. Frees and the bitmap strategies
+// look at a fixed few, but for Fit's last resort, which looks at the holes of
+// several bins; trees at a path; lists in address order at all chunks and holes.
+func cost(s bufalloc.Strategy, op replay.Op, before, after bufalloc.Stats) int {
+	switch {
+	case op.Size == 0:
+		return 1
+	case after.Scans > before.Scans:
+		return 1 + before.Holes
+	}
+	switch s {
+	case bufalloc.BestFit:
+		return 1 + bits.Len(uint(before.Holes))
+	case bufalloc.Tight, bufalloc.Wasteful, bufalloc.PoCLTight, bufalloc.PoCLWasteful:
+		return 1 + before.Holes + before.Chunks
+	}
+	return 1
+}
+
+func judgeOverhead(ctx context.Context, s bufalloc.Strategy, st *replay.Stream, beat float64) (float64, error) {
+	size, err := replay.UpperRegion(ctx, st, s)
+	if err != nil {
+		return 0, err
+	}
+	most := float64(size) / float64(st.PeakLive) // a packing needs the peak at least
+	if most <= beat {
+		return most, nil
+	}
+	items, err := pack.FromTrace(st.Trace(), Unit)
+	if err != nil {
+		return 0, err
+	}
+	packed, err := pack.Greedy(ctx, items)
+	if err != nil {
+		return 0, err
+	}
+	return float64(size) / float64(packed.Height), nil
+}
+
+// Robson is the least region, in units, with which any allocator that cannot
+// move chunks serves every program of at most peak live units in chunks whose
+// sizes are powers of two up to largest: peak * (log2(largest)/2 + 1) -
+// largest + 1 (Robson, "Bounds for some functions concerning dynamic storage
+// allocation", JACM 1974). The logarithm is rounded down.
+func Robson(peak, largest uint64) float64 {
+	if peak == 0 || largest == 0 {
+		return 0
+	}
+	log := float64(bits.Len64(largest) - 1)
+	return float64(peak)*(log/2+1) - float64(largest) + 1
+}

@@ -1,0 +1,237 @@
+package fuzz
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+
+	"godwit/bufalloc"
+	"godwit/mem"
+)
+
+// Options say how a search works.
+type Options struct {
+	Strategy  bufalloc.Strategy
+	Objective Objective
+	Seed      uint64
+	Ops       int    // operations of a sequence at most, up to 2^20; 0 is 400
+	Evals     int    // sequences to try, the shrinking left out; 0 is 4,000
+	Progress  func() // called after each of Evals
+}
+
+const (
+	defaultOps   = 400
+	defaultEvals = 4000
+	maxOps       = 1 << 20
+	population   = 20
+	tournament   = 3
+	immigrants   = 8   // one in so many is new, without parents
+	patience     = 600 // evaluations without gain before starting afresh
+	genesAtStart = 40
+)
+
+// individual is a genome and what it does to the strategy.
+type individual struct {
+	genome []byte
+	score  float64
+}
+
+// searcher is one search. It belongs to one goroutine.
+type searcher struct {
+	o     Options
+	rng   *rand.Rand
+	pop   []individual
+	best  individual // of all times
+	evals int
+	since int     // evaluations since the population last gained
+	peak  float64 // the population's best
+}
+
+// Search looks for the sequence that is worst for the strategy under the
+// objective, shrinks it and reports it. When ctx ends it stops where it is and
+// reports what it has, with Finding.Stopped set: that is not an error. Errors
+// are bad options, or a defect of bufalloc.
+func Search(ctx context.Context, o Options) (*Finding, error) {
+	if o.Ops == 0 {
+		o.Ops = defaultOps
+	}
+	if o.Evals == 0 {
+		o.Evals = defaultEvals
+	}
+	if o.Ops < 1 || o.Ops > maxOps || o.Evals < 1 {
+		return nil, fmt.Errorf("fuzz: %d operations, %d evaluations: %w", o.Ops, o.Evals, mem.ErrInvalidValue)
+	}
+	if _, err := ParseObjective(string(o.Objective)); err != nil {
+		return nil, err
+	}
+	s := &searcher{o: o, rng: newRand(o)}
+	work := context.WithoutCancel(ctx) // one sequence is soon judged; the search stops between two
+	stopped, err := s.run(ctx, work)
+	if err != nil {
+		return nil, err
+	}
+	return s.finding(work, stopped)
+}
+
+// newRand gives each strategy and objective random numbers of its own.
+func newRand(o Options) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%v/%s", o.Strategy, o.Objective) // a hash never fails
+	return rand.New(rand.NewPCG(o.Seed, h.Sum64()))
+}
+
+func (s *searcher) run(ctx, work context.Context) (stopped bool, err error) {
+	for s.evals < s.o.Evals {
+		if ctx.Err() != nil {
+			return true, nil
+		}
+		var child []byte
+		if len(s.pop) < population || s.rng.IntN(immigrants) == 0 {
+			child = s.random()
+		} else {
+			child = s.mutate(s.pick().genome)
+		}
+		if err := s.consider(work, child); err != nil {
+			return false, err
+		}
+		if s.o.Progress != nil {
+			s.o.Progress()
+		}
+		if s.since > patience {
+			s.pop, s.since, s.peak = s.pop[:0], 0, 0
+		}
+	}
+	return false, nil
+}
+
+// consider evaluates a genome and takes it into the population in the place of
+// the mildest of a few drawn from it, where it is no milder.
+func (s *searcher) consider(ctx context.Context, genome []byte) error {
+	s.evals++
+	s.since++
+	slot, beat := -1, 0.0
+	if len(s.pop) == population {
+		slot = s.rng.IntN(population)
+		for range tournament - 1 {
+			if i := s.rng.IntN(population); s.pop[i].score < s.pop[slot].score {
+				slot = i
+			}
+		}
+		beat = s.pop[slot].score
+	}
+	score, err := s.score(ctx, express(genome, s.o.Ops), beat)
+	if err != nil {
+		return err
+	}
+	x := individual{genome, score}
+	switch {
+	case slot < 0:
+		s.pop = append(s.pop, x)
+	case score >= beat:
+		s.pop[slot] = x
+	}
+	if score > s.peak {
+		s.peak, s.since = score, 0
+	}
+	if score > s.best.score {
+		s.best = x
+	}
+	return nil
+}
+
+// score judges operations; a sequence that allocates nothing scores 0.
+func (s *searcher) score(ctx context.Context, ops []chunkOp, beat float64) (float64, error) {
+	if len(ops) == 0 {
+		return 0, nil // the first operation of a sequence is an allocation
+	}
+	st, err := stream(ops)
+	if err != nil {
+		return 0, err
+	}
+	return judge(ctx, s.o.Objective, s.o.Strategy, st, beat)
+}
+
+// pick is the worst for the strategy of a few drawn from the population.
+func (s *searcher) pick() individual {
+	best := s.pop[s.rng.IntN(len(s.pop))]
+	for range tournament - 1 {
+		if x := s.pop[s.rng.IntN(len(s.pop))]; x.score > best.score {
+			best = x
+		}
+	}
+	return best
+}
+
+func (s *searcher) gene() []byte {
+	g := []byte{byte(s.rng.Uint32()), byte(s.rng.Uint32()), byte(s.rng.Uint32()), byte(s.rng.Uint32())}
+	if s.rng.IntN(3) > 0 {
+		g[3] &^= 24 // mostly short runs
+	}
+	return g
+}
+
+// random makes a new genome: half of them at random, half after Robson: fill
+// with small chunks, free some at even distances, allocate twice the size.
+func (s *searcher) random() []byte {
+	var g []byte
+	if s.rng.IntN(2) == 0 {
+		for range 1 + s.rng.IntN(genesAtStart) {
+			g = append(g, s.gene()...)
+		}
+		return g
+	}
+	stride := byte(1 + s.rng.IntN(3))
+	first := s.rng.IntN(4)
+	last := min(first+2+s.rng.IntN(8), sizeExponents)
+	for e := first; e < last; e++ {
+		for range 1 + s.rng.IntN(4) {
+			g = append(g, 255, byte(e)<<3, 0, countMask)
+		}
+		for k := range byte(1 + s.rng.IntN(4)) {
+			g = append(g, 0, k*31, stride, countMask)
+		}
+	}
+	return g
+}
+
+// mutate copies a genome with one to four changes.
+func (s *searcher) mutate(parent []byte) []byte {
+	g := slices.Clone(parent)
+	for range 1 + s.rng.IntN(4) {
+		if len(g) == 0 {
+			return s.gene()
+		}
+		g = s.change(g, s.rng.IntN(len(g)/geneBytes)*geneBytes)
+	}
+	// What lies beyond Ops has no effect: keep genomes from growing for ever.
+	return g[:min(len(g), geneBytes*s.o.Ops)]
+}
+
+// change makes one change to g, which it owns, at the gene that starts at at.
+func (s *searcher) change(g []byte, at int) []byte {
+	switch s.rng.IntN(8) {
+	case 0: // another gene
+		copy(g[at:], s.gene())
+	case 1: // another byte
+		g[at+s.rng.IntN(geneBytes)] = byte(s.rng.Uint32())
+	case 2: // a little more or less
+		g[at+1+s.rng.IntN(geneBytes-1)] += byte(s.rng.IntN(5)) - 2
+	case 3: // one gene more
+		return slices.Insert(g, at, s.gene()...)
+	case 4: // some fewer
+		return slices.Delete(g, at, min(at+geneBytes*(1+s.rng.IntN(4)), len(g)))
+	case 5: // a stretch again, elsewhere
+		end := min(at+geneBytes*(1+s.rng.IntN(6)), len(g))
+		to := s.rng.IntN(len(g)/geneBytes+1) * geneBytes
+		return slices.Insert(g, to, slices.Clone(g[at:end])...)
+	case 6: // twice or half the size
+		g[at+1] += byte(s.rng.IntN(2))*16 - 8
+	case 7: // the rest of another one
+		o := s.pick().genome
+		cut := s.rng.IntN(len(o)/geneBytes+1) * geneBytes
+		return append(g[:at], o[cut:]...)
+	}
+	return g
+}

@@ -1,0 +1,139 @@
+package fuzz
+
+import "context"
+
+// shrinkEvals bounds the work of making a finding small.
+const shrinkEvals = 1500
+
+// shrinker makes a sequence smaller while it stays as bad.
+type shrinker struct {
+	s     *searcher
+	ops   []chunkOp
+	score float64
+	left  int
+}
+
+// shrink drops chunks, whole with their frees, and then frees alone, in ever
+// smaller groups (Zeller and Hildebrandt, "Simplifying and isolating
+// failure-inducing input", IEEE TSE 2002), and rounds sizes to powers of two,
+// as long as the score does not fall.
+func (s *searcher) shrink(ctx context.Context, ops []chunkOp, score float64) ([]chunkOp, float64, error) {
+	k := &shrinker{s, ops, score, shrinkEvals}
+	for _, pass := range []func(context.Context) error{k.dropChunks, k.dropFrees, k.roundSizes, k.dropChunks} {
+		if err := pass(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
+	return k.ops, k.score, nil
+}
+
+// try adopts ops where they score no less.
+func (k *shrinker) try(ctx context.Context, ops []chunkOp) (bool, error) {
+	if k.left == 0 || len(ops) == 0 {
+		return false, nil
+	}
+	k.left--
+	ops = renumber(ops)
+	score, err := k.s.score(ctx, ops, 0)
+	if err != nil || score < k.score {
+		return false, err
+	}
+	k.ops, k.score = ops, score
+	return true, nil
+}
+
+// drop tries to do without groups of things, of which there are count() in the
+// sequence; without(lo, hi) is the sequence less those in [lo, hi).
+func (k *shrinker) drop(ctx context.Context, count func() int, without func(lo, hi int) []chunkOp) error {
+	for size := count() / 2; size >= 1; size /= 2 {
+		for lo := 0; lo < count() && k.left > 0; {
+			ok, err := k.try(ctx, without(lo, lo+size))
+			if err != nil {
+				return err
+			}
+			if !ok {
+				lo += size
+			}
+		}
+	}
+	return nil
+}
+
+// keep is the sequence of the operations that ok says.
+func (k *shrinker) keep(ok func(op chunkOp) bool) []chunkOp {
+	var out []chunkOp
+	for _, op := range k.ops {
+		if ok(op) {
+			out = append(out, op)
+		}
+	}
+	return out
+}
+
+func (k *shrinker) dropChunks(ctx context.Context) error {
+	count := func() int { return len(k.keep(func(op chunkOp) bool { return op.size > 0 })) }
+	return k.drop(ctx, count, func(lo, hi int) []chunkOp {
+		return k.keep(func(op chunkOp) bool { return op.chunk < lo || op.chunk >= hi })
+	})
+}
+
+func (k *shrinker) dropFrees(ctx context.Context) error {
+	count := func() int { return len(k.keep(func(op chunkOp) bool { return op.size == 0 })) }
+	return k.drop(ctx, count, func(lo, hi int) []chunkOp {
+		n := -1
+		return k.keep(func(op chunkOp) bool {
+			if op.size == 0 {
+				n++
+			}
+			return op.size > 0 || n < lo || n >= hi
+		})
+	})
+}
+
+// roundSizes makes each size that occurs a power of two wherever it occurs.
+func (k *shrinker) roundSizes(ctx context.Context) error {
+	done := make(map[uint64]bool)
+	for i := 0; i < len(k.ops); i++ {
+		size := k.ops[i].size
+		if size&(size-1) == 0 || done[size] {
+			continue
+		}
+		done[size] = true
+		low := size
+		for low&(low-1) != 0 {
+			low &= low - 1
+		}
+		ok, err := k.try(ctx, resize(k.ops, size, low))
+		if err == nil && !ok {
+			_, err = k.try(ctx, resize(k.ops, size, 2*low))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func resize(ops []chunkOp, from, to uint64) []chunkOp {
+	out := make([]chunkOp, len(ops))
+	for i, op := range ops {
+		if op.size == from {
+			op.size = to
+		}
+		out[i] = op
+	}
+	return out
+}
+
+// renumber counts chunks anew in the order of allocation.
+func renumber(ops []chunkOp) []chunkOp {
+	number := make(map[int]int)
+	out := make([]chunkOp, len(ops))
+	for i, op := range ops {
+		if op.size > 0 {
+			number[op.chunk] = len(number)
+		}
+		out[i] = chunkOp{op.size, number[op.chunk]}
+	}
+	return out
+}
