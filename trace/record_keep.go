@@ -61,6 +61,13 @@ func (r *Recorder) Commands() []CommandRecord {
 	return slices.Clone(r.commands)
 }
 
+// CommandsFrom is Commands without the first n.
+func (r *Recorder) CommandsFrom(n int) []CommandRecord {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.commands[min(n, len(r.commands)):])
+}
+
 // Completions returns the ends so far, in the order in which they were told.
 func (r *Recorder) Completions() []CompletionRecord {
 	r.mu.Lock()

@@ -1,0 +1,183 @@
+package runtime_test
+
+import (
+	"context"
+	goruntime "runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/null"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+func TestUserEventsEndOnceAndCarryTheirStatus(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx, q := soon(t), h.q[0]
+	e, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	s, err := e.Status()
+	require.NoError(t, err)
+	require.Equal(t, runtime.Submitted, s)
+	require.NoError(t, e.Err())
+	require.ErrorIs(t, e.SetStatus(runtime.Running), mem.ErrInvalidValue)
+	first := h.ok(q.EnqueueMarker(ctx, e))
+	second := h.ok(q.EnqueueMarker(ctx, first))
+	require.NoError(t, e.SetStatus(-1234))
+	require.ErrorIs(t, e.SetStatus(runtime.Complete), mem.ErrInvalidOperation)
+	s, err = e.Status()
+	require.NoError(t, err)
+	require.Equal(t, runtime.ExecStatus(-1234), s)
+	require.ErrorIs(t, runtime.WaitAll(ctx, first, second), mem.ErrDependency)
+	require.ErrorContains(t, second.Err(), "-1234", "the first cause reaches all dependants")
+	s, err = second.Status()
+	require.NoError(t, err)
+	require.Equal(t, runtime.ExecStatus(mem.ExecStatusErrorInWaitList), s)
+	require.ErrorIs(t, first.SetStatus(runtime.Complete), mem.ErrInvalidEvent, "it is no user event")
+	require.Error(t, q.Finish(ctx))
+}
+
+func TestAReleasedEventIsAnErrorAlsoInItsRecordsNextLife(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx, q := soon(t), h.q[0]
+	old := h.ok(q.EnqueueMarker(ctx))
+	require.NoError(t, old.Retain())
+	require.NoError(t, old.Release())
+	require.NoError(t, old.Wait(ctx))
+	require.NoError(t, old.Release())
+	next := h.ok(q.EnqueueMarker(ctx)) // the same record
+	require.NotEqual(t, old, next)
+	for name, err := range map[string]error{
+		"wait": old.Wait(ctx), "release": old.Release(), "retain": old.Retain(), "err": old.Err(), "set": old.SetStatus(0),
+		"zero wait": runtime.Event{}.Wait(ctx), "zero release": runtime.Event{}.Release(),
+	} {
+		require.ErrorIs(t, err, mem.ErrInvalidEvent, name)
+		require.Equal(t, mem.InvalidEvent, mem.StatusOf(err), name)
+	}
+	_, err := old.Status()
+	require.ErrorIs(t, err, mem.ErrInvalidEvent)
+	_, err = old.Times()
+	require.ErrorIs(t, err, mem.ErrInvalidEvent)
+	require.NoError(t, next.Wait(ctx))
+}
+
+func TestTimesAreKeptWhereAskedFor(t *testing.T) {
+	d, err := cpu.New(cpu.Options{})
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
+	require.NoError(t, err)
+	ctx := soon(t)
+	for _, profiling := range []bool{false, true} {
+		q, err := c.NewQueue(d, runtime.QueueOptions{Profiling: profiling})
+		require.NoError(t, err)
+		gate, err := c.NewUserEvent()
+		require.NoError(t, err)
+		e, err := q.EnqueueHostCall(ctx, func(context.Context) error { time.Sleep(time.Millisecond); return nil }, gate)
+		require.NoError(t, err)
+		_, err = e.Times()
+		require.ErrorIs(t, err, runtime.ErrProfiling, "it has not ended")
+		require.NoError(t, gate.SetStatus(runtime.Complete))
+		require.NoError(t, e.Wait(ctx))
+		times, err := e.Times()
+		if !profiling {
+			require.ErrorIs(t, err, runtime.ErrProfiling)
+			require.Equal(t, mem.ProfilingInfoNotAvailable, mem.StatusOf(err))
+			continue
+		}
+		require.NoError(t, err)
+		require.LessOrEqual(t, times.Queued, times.Submitted)
+		require.LessOrEqual(t, times.Submitted, times.Started)
+		require.GreaterOrEqual(t, times.Ended-times.Started, uint64(time.Millisecond))
+	}
+	require.NoError(t, c.Close(ctx))
+}
+
+// TestEventReferencesAgreeWithCounting runs random retains and releases beside
+// plain counters.
+func TestEventReferencesAgreeWithCounting(t *testing.T) {
+	h := build(t, runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}}, outOfOrder)
+	q := h.q[0]
+	rapid.Check(t, func(rt *rapid.T) {
+		refs := map[runtime.Event]int{}
+		var events []runtime.Event
+		rt.Repeat(map[string]func(*rapid.T){
+			"enqueue": func(rt *rapid.T) {
+				e, err := q.EnqueueMarker(context.Background())
+				require.NoError(rt, err)
+				require.NotContains(rt, refs, e, "an event that was another before")
+				refs[e] = 1
+				events = append(events, e)
+			},
+			"count": func(rt *rapid.T) {
+				if len(events) == 0 {
+					rt.Skip("no events yet")
+				}
+				e := rapid.SampledFrom(events).Draw(rt, "event")
+				f, d := e.Release, -1
+				if rapid.Bool().Draw(rt, "retain") {
+					f, d = e.Retain, 1
+				}
+				err := f()
+				if refs[e] == 0 {
+					require.ErrorIs(rt, err, mem.ErrInvalidEvent)
+					return
+				}
+				require.NoError(rt, err)
+				refs[e] += d
+			},
+			"": func(rt *rapid.T) {
+				for e, n := range refs {
+					_, err := e.Status()
+					require.Equal(rt, n > 0, err == nil)
+				}
+				require.NoError(rt, h.c.Check())
+			},
+		})
+		for e, n := range refs {
+			for range n {
+				require.NoError(rt, e.Release())
+			}
+		}
+	})
+}
+
+// BenchmarkLiveEvents holds a million events at once and reports what each
+// costs on the Go heap.
+func BenchmarkLiveEvents(b *testing.B) {
+	const n = 1_000_000
+	d := null.New(devices.Config{})
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
+	require.NoError(b, err)
+	q, err := c.NewQueue(d, runtime.QueueOptions{})
+	require.NoError(b, err)
+	events := make([]runtime.Event, n)
+	heap := func() uint64 {
+		var s goruntime.MemStats
+		goruntime.GC()
+		goruntime.ReadMemStats(&s)
+		return s.HeapAlloc
+	}
+	ctx := context.Background()
+	for b.Loop() {
+		before := heap()
+		for i := range events {
+			if events[i], err = q.EnqueueMarker(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if after := heap(); after > before { // later rounds reuse the records
+			b.ReportMetric(float64(after-before)/n, "B/event")
+		}
+		for _, e := range events {
+			if err := e.Release(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	require.NoError(b, c.Close(ctx))
+}

@@ -1,0 +1,261 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+func TestAMarkerWaitsForAllBeforeItOnAnOutOfOrderQueue(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx, q := soon(t), h.q[0]
+	a, b := h.buffer(8, nil), h.buffer(8, nil)
+	gate := h.gate()
+	held := h.ok(q.EnqueueFill(ctx, a, []byte{1}, 0, 8, gate))
+	marker := h.ok(q.EnqueueMarker(ctx))
+	free := h.ok(q.EnqueueFill(ctx, b, []byte{1}, 0, 8))
+	h.done(h.ok(q.EnqueueMarker(ctx, free)))
+	h.held(marker)
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	h.done(marker)
+	h.done(held)
+}
+
+func TestABarrierHoldsBackWhatFollowsOnAnOutOfOrderQueue(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx, q := soon(t), h.q[0]
+	b := h.buffer(8, nil)
+	for _, withList := range []bool{false, true} {
+		gate := h.gate()
+		var barrier runtime.Event
+		if withList {
+			barrier = h.ok(q.EnqueueBarrier(ctx, gate))
+		} else {
+			h.ok(q.EnqueueFill(ctx, b, []byte{1}, 0, 8, gate))
+			barrier = h.ok(q.EnqueueBarrier(ctx))
+		}
+		after := h.ok(q.EnqueueHostCall(ctx, func(context.Context) error { return nil }))
+		h.held(barrier)
+		h.held(after)
+		require.NoError(t, gate.SetStatus(runtime.Complete))
+		h.done(after)
+		h.done(barrier)
+	}
+}
+
+func TestAFailureDoesNotPassThroughAnInOrderQueueOrABarrier(t *testing.T) {
+	for _, o := range []runtime.QueueOptions{{}, outOfOrder} {
+		h := build(t, runtime.Options{Devices: memories(1)}, o)
+		ctx, q := soon(t), h.q[0]
+		bad := h.ok(q.EnqueueHostCall(ctx, func(context.Context) error { return errInjected }))
+		h.done(h.ok(q.EnqueueBarrier(ctx)))
+		h.done(h.ok(q.EnqueueHostCall(ctx, func(context.Context) error { return nil })))
+		require.ErrorIs(t, bad.Wait(ctx), errInjected)
+		dependent := h.ok(q.EnqueueMarker(ctx, bad))
+		err := dependent.Wait(ctx)
+		require.ErrorIs(t, err, mem.ErrDependency)
+		require.ErrorIs(t, err, errInjected)
+		require.ErrorIs(t, q.Finish(ctx), errInjected, "the first failure since the last Finish")
+		require.NoError(t, q.Finish(ctx))
+	}
+}
+
+func TestAnInOrderQueueKeepsItsOrder(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx, q := soon(t), h.q[0]
+	gate := h.gate()
+	var mu sync.Mutex
+	var order []int
+	for i := range 20 {
+		var wait []runtime.Event
+		if i == 3 {
+			wait = append(wait, gate)
+		}
+		h.ok(q.EnqueueHostCall(ctx, func(context.Context) error {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, i)
+			return nil
+		}, wait...))
+	}
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.NoError(t, q.Finish(ctx))
+	for i, got := range order {
+		require.Equal(t, i, got)
+	}
+	require.Len(t, order, 20)
+}
+
+func TestFinishGivesUpWithItsContext(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	gate := h.gate()
+	h.ok(h.q[0].EnqueueMarker(soon(t), gate))
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, h.q[0].Finish(ctx), context.DeadlineExceeded)
+}
+
+func TestMigrateBringsContentAheadOrDropsIt(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(2)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	a, b := h.buffer(64, bytes.Repeat([]byte{6}, 64)), h.buffer(64, bytes.Repeat([]byte{7}, 64))
+	valid := func(b *runtime.Buffer) mem.MemorySet {
+		seg, err := b.Segments()
+		require.NoError(t, err)
+		require.Len(t, seg, 1)
+		return seg[0].Valid
+	}
+	h.done(h.ok(h.q[0].EnqueueMigrate(ctx, []*runtime.Buffer{a, b}, 0)))
+	require.Equal(t, mem.SetOf(0, 1), valid(a))
+	require.Equal(t, uint64(128), h.c.Stats().BytesMoved)
+	h.done(h.ok(h.q[1].EnqueueFill(ctx, a, []byte{8}, 0, 64)))
+	h.done(h.ok(h.q[1].EnqueueMigrate(ctx, []*runtime.Buffer{a}, runtime.MigrateToHost)))
+	require.Equal(t, mem.SetOf(0, 2), valid(a))
+	moved := h.c.Stats().BytesMoved
+	h.done(h.ok(h.q[0].EnqueueMigrate(ctx, []*runtime.Buffer{a}, runtime.ContentUndefined)))
+	require.Equal(t, mem.SetOf(1), valid(a))
+	require.Equal(t, moved, h.c.Stats().BytesMoved, "no content was brought")
+}
+
+// tight is two queues over a device that has room for one of two buffers.
+func tight(t *testing.T, wait bool) (*house, *runtime.Buffer, *runtime.Buffer) {
+	d, err := cpu.New(cpu.Options{Memory: 96 << 10})
+	require.NoError(t, err)
+	h := build(t, runtime.Options{Devices: []devices.Device{d}, WaitForMemory: wait}, outOfOrder)
+	a, err := h.c.CreateBuffer(64<<10, 0, nil)
+	require.NoError(t, err)
+	return h, a, h.buffer(64<<10, nil)
+}
+
+func TestAnEnqueueWithoutRoomFailsOrWaitsForPendingFrees(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		h, a, b := tight(t, wait)
+		ctx, q := soon(t), h.q[0]
+		gate := h.gate()
+		h.ok(q.EnqueueFill(ctx, a, []byte{1}, 0, 64<<10, gate))
+		require.NoError(t, a.Release()) // freed when the gated fill has ended
+		if !wait {
+			_, err := q.EnqueueFill(ctx, b, []byte{2}, 0, 64<<10)
+			require.ErrorIs(t, err, mem.ErrNoMemory)
+			require.NoError(t, gate.SetStatus(runtime.Complete))
+			require.NoError(t, q.Finish(ctx))
+			continue
+		}
+		brief, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		_, err := q.EnqueueFill(brief, b, []byte{2}, 0, 64<<10)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, mem.ErrNoMemory)
+		require.NoError(t, h.c.Check())
+
+		result := make(chan error, 1)
+		go func() {
+			_, err := q.EnqueueFill(ctx, b, []byte{2}, 0, 64<<10)
+			result <- err
+		}()
+		select {
+		case err := <-result:
+			t.Fatalf("the enqueue did not wait: %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		_, err = h.c.CreateBuffer(8, 0, nil) // others are not held up meanwhile
+		require.NoError(t, err)
+		require.NoError(t, gate.SetStatus(runtime.Complete))
+		require.NoError(t, <-result)
+		require.NoError(t, q.Finish(ctx))
+		err = h.c.Close(ctx)
+		require.ErrorIs(t, err, runtime.ErrLeak)
+		require.ErrorContains(t, err, "65536 bytes")
+		h.closed = true
+	}
+}
+
+func TestCloseNamesLeaksAndFreesThem(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	weights, err := h.c.CreateNamedBuffer("weights", 4096, 0, nil)
+	require.NoError(t, err)
+	sub, err := weights.Sub(128, 128, 0)
+	require.NoError(t, err)
+	h.ok(h.q[0].EnqueueFill(ctx, weights, []byte{1}, 0, 4096))
+	require.NoError(t, weights.Release()) // the sub-buffer still holds it
+	err = h.c.Close(ctx)
+	require.ErrorIs(t, err, runtime.ErrLeak)
+	require.ErrorContains(t, err, "weights (4096 bytes)")
+	require.Zero(t, h.c.Resource(1).Stats().Live)
+	require.Error(t, sub.Release())
+	h.closed = true
+}
+
+func TestCloseDrains(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(2)}, runtime.QueueOptions{})
+	ran := false
+	h.ok(h.q[1].EnqueueHostCall(soon(t), func(context.Context) error {
+		time.Sleep(5 * time.Millisecond)
+		ran = true
+		return nil
+	}))
+	require.NoError(t, h.c.Close(soon(t)))
+	require.True(t, ran)
+	h.closed = true
+}
+
+func TestCloseCancelsWhatNobodyWillEverStart(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(2)}, outOfOrder)
+	b := h.buffer(64, nil)
+	gate, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	never := h.ok(h.q[0].EnqueueFill(soon(t), b, []byte{1}, 0, 64, gate))
+	point, err := never.Point()
+	require.NoError(t, err)
+	h.ok(h.q[1].EnqueueRead(soon(t), b, 0, make([]byte, 64)))
+	require.NoError(t, b.Release())
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	require.NoError(t, h.c.Close(ctx))
+	require.ErrorIs(t, point.Err(), context.DeadlineExceeded)
+	require.ErrorIs(t, gate.SetStatus(runtime.Complete), mem.ErrInvalidOperation)
+	h.closed = true
+}
+
+func TestManyGoroutinesShareBuffersQueuesAndEvents(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(3)}, outOfOrder)
+	ctx := soon(t)
+	shared := h.buffer(4096, bytes.Repeat([]byte{1}, 4096))
+	var wg sync.WaitGroup
+	for g := range 6 {
+		wg.Go(func() {
+			own := make([]byte, 512)
+			for i := range 60 {
+				q := h.q[(g+i)%3]
+				sub, err := shared.Sub(uint64(g)*512, 512, 0)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				e, err := q.EnqueueFill(ctx, sub, []byte{byte(i)}, 0, 512)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r, err := h.q[i%3].EnqueueRead(ctx, shared, uint64(g)*512, own, e)
+				err = errors.Join(err, r.Wait(ctx), e.Release(), r.Release(), sub.Release())
+				if err != nil || !bytes.Equal(own, bytes.Repeat([]byte{byte(i)}, 512)) {
+					t.Errorf("goroutine %d round %d: %v, read %d", g, i, err, own[0])
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,85 @@
+package metamorphic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"godwit/runtime"
+	"godwit/trace"
+)
+
+// RunCrowd replays n histories over the same buffers at once, each from a
+// goroutine of its own, on one context. The order in which the context took the
+// commands (Event.Command) is the one they must have taken effect in: the
+// verdict replays them in it. Histories must come from Crowd.
+func RunCrowd(crowd []*History, cfg Config) (res Result, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), max(cfg.Patience, 30*time.Second))
+	defer cancel()
+	first := newReplay(ctx, crowd[0], cfg)
+	if err := first.setUp(); err != nil {
+		return Result{}, err
+	}
+	all := []*replay{first}
+	for _, h := range crowd[1:] {
+		r := *first
+		r.h, r.events, r.open = h, make(map[int]runtime.Event), make(map[int]runtime.Event)
+		all = append(all, &r)
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(all))
+	for i, r := range all {
+		wg.Go(func() {
+			for k := range r.h.Ops {
+				if err := r.do(&r.h.Ops[k]); err != nil {
+					errs[i] = fmt.Errorf("goroutine %d, operation %d (%s): %w", i, k, r.h.Ops[k].Kind, err)
+					break
+				}
+				if k%16 == 0 {
+					errs[i] = errors.Join(errs[i], r.c.Check())
+				}
+			}
+			errs[i] = errors.Join(errs[i], r.setAll())
+		})
+	}
+	wg.Wait()
+	for _, r := range all[1:] {
+		first.log = append(first.log, r.log...)
+		first.result.Commands += r.result.Commands
+		first.owned = append(first.owned, r.owned...)
+	}
+	slices.SortFunc(first.log, func(a, b entry) int { return int(a.command) - int(b.command) })
+	if err = errors.Join(errs...); err == nil {
+		err = errors.Join(first.compareMoves(), first.finish())
+	}
+	return first.result, errors.Join(err, first.tearDown())
+}
+
+// Crowd draws n histories of the same buffers for RunCrowd.
+func Crowd(seed uint64, n, ops int) []*History {
+	first := Generate(seed, ops)
+	first.Ops = withoutRenewals(first.Ops)
+	out := []*History{first}
+	for i := range n - 1 {
+		g := drawOver(first, seed+uint64(i)+1<<32, ops)
+		g.Ops = withoutRenewals(g.Ops)
+		out = append(out, g)
+	}
+	return out
+}
+
+// withoutRenewals leaves out what other goroutines must not meet: a buffer they
+// use being released.
+func withoutRenewals(ops []Op) []Op {
+	return slices.DeleteFunc(ops, func(op Op) bool { return op.Kind == Renew })
+}
+
+func newReplay(ctx context.Context, h *History, cfg Config) *replay {
+	return &replay{
+		h: h, cfg: cfg, ctx: ctx, rec: &trace.Recorder{},
+		events: make(map[int]runtime.Event), open: make(map[int]runtime.Event), kernel: make(map[Kind]*runtime.Kernel),
+	}
+}

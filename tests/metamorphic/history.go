@@ -1,0 +1,259 @@
+// Package metamorphic runs one random history of commands over many
+// configurations of devices and compares every byte read with one flat memory.
+//
+// A history is data: buffers, overlapping sub-buffers, commands on logical
+// queues, wait lists, user events that hold commands back. It means the same
+// whatever runs it, since commands that touch the same bytes take effect in
+// enqueue order. Run replays it on a configuration (kinds and number of devices,
+// peer routes or not, allocation strategy, queue order) beside the model, checks
+// the context's invariants after every step, and counts the bytes that moved
+// against the oracle's lower bound. A history that fails can be shrunk and
+// saved.
+package metamorphic
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+)
+
+// Align is the alignment in bytes of sub-buffer origins in histories; devices
+// must accept it.
+const Align = 128
+
+// LogicalQueues is how many queues a history speaks of. A configuration maps
+// them to those it has.
+const LogicalQueues = 8
+
+// Kind is what an operation does.
+type Kind string
+
+// The kinds of operations. User makes an event that holds back those that wait
+// for it, until Set or Finish. Renew releases a root buffer and its sub-buffers,
+// perhaps in use, and makes new ones without content.
+const (
+	Write   Kind = "write"
+	Read    Kind = "read"
+	Copy    Kind = "copy"
+	Fill    Kind = "fill"
+	Mix     Kind = "mix"     // launch: dst[i] = 31*dst[i] + src[i] + salt
+	Produce Kind = "produce" // launch that promises to write all of dst: dst[i] = 7*i + salt
+	Reverse Kind = "reverse" // launch that promises to write all of dst: dst[i] = src[n-1-i]
+	Migrate Kind = "migrate"
+	Marker  Kind = "marker"
+	Barrier Kind = "barrier"
+	User    Kind = "user"
+	Set     Kind = "set"
+	Finish  Kind = "finish"
+	Renew   Kind = "renew"
+)
+
+// Op is one operation. ID is its name in wait lists; names of operations that
+// are not there (any more) mean nothing.
+type Op struct {
+	ID             int
+	Kind           Kind
+	Queue          int    `json:",omitempty"`
+	Dst, Src       int    `json:",omitempty"` // views
+	DstOff, SrcOff int    `json:",omitempty"` // bytes of the views
+	Size           int    `json:",omitempty"` // bytes
+	Salt           uint32 `json:",omitempty"`
+	Host           bool   `json:",omitempty"` // Migrate: to the host
+	Undefined      bool   `json:",omitempty"` // Migrate: without content
+	Wait           []int  `json:",omitempty"`
+	Ref            int    `json:",omitempty"` // Set: the user event
+}
+
+// View is a buffer or, where Sub is set, a sub-buffer of the root.
+type View struct {
+	Root         int
+	Origin, Size int // bytes
+	Sub          bool
+}
+
+// History is what is replayed.
+type History struct {
+	Seed  uint64
+	Roots []int  // sizes in bytes
+	Init  []bool // roots made with content
+	Views []View
+	Ops   []Op
+}
+
+// String is one line that finds the history again.
+func (h *History) String() string {
+	return fmt.Sprintf("seed %d: %d buffers, %d views, %d operations", h.Seed, len(h.Roots), len(h.Views), len(h.Ops))
+}
+
+// Save writes h as JSON.
+func (h *History) Save(path string) error {
+	b, err := json.MarshalIndent(h, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
+}
+
+// Load reads a history that Save wrote.
+func Load(path string) (*History, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	h := new(History)
+	return h, json.Unmarshal(b, h)
+}
+
+// generator draws a history.
+type generator struct {
+	*rand.Rand
+	h     *History
+	users []int // user events not set yet
+	// How often each kind is drawn, itself drawn, so that histories differ in
+	// character: some write, some read, some are held back most of the time.
+	weights []weight
+	total   int
+	waits   float64
+}
+
+type weight struct {
+	kind Kind
+	n    int
+}
+
+// Generate draws a history of n operations.
+func Generate(seed uint64, n int) *History {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &History{Seed: seed}}
+	g.character()
+	g.buffers()
+	g.ops(n)
+	return g.h
+}
+
+// drawOver draws n operations over the buffers of h.
+func drawOver(h *History, seed uint64, n int) *History {
+	other := *h
+	other.Seed, other.Ops = seed, nil
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &other}
+	g.character()
+	g.ops(n)
+	return g.h
+}
+
+// character draws how often each kind comes.
+func (g *generator) character() {
+	for _, k := range []Kind{Write, Read, Copy, Fill, Mix, Produce, Reverse} {
+		g.weigh(k, 1+g.IntN(10))
+	}
+	for _, k := range []Kind{Migrate, Marker, Barrier, User, Set} {
+		g.weigh(k, g.IntN(4))
+	}
+	g.weigh(Finish, g.IntN(2))
+	g.weigh(Renew, g.IntN(2))
+	g.waits = g.Float64() * 0.6
+}
+
+func (g *generator) ops(n int) {
+	for id := range n {
+		g.h.Ops = append(g.h.Ops, g.op(id))
+	}
+}
+
+func (g *generator) weigh(k Kind, n int) {
+	g.weights = append(g.weights, weight{k, n})
+	g.total += n
+}
+
+// buffers draws roots and views, sub-buffers mostly overlapping.
+func (g *generator) buffers() {
+	for root := range 1 + g.IntN(4) {
+		size := Align * (1 + g.IntN(32))
+		if g.IntN(3) == 0 {
+			size += g.IntN(Align)
+		}
+		g.h.Roots = append(g.h.Roots, size)
+		g.h.Init = append(g.h.Init, g.IntN(2) == 0)
+		g.h.Views = append(g.h.Views, View{Root: root, Size: size})
+		for range g.IntN(4) {
+			origin := Align * g.IntN((size+Align-1)/Align)
+			g.h.Views = append(g.h.Views, View{Root: root, Origin: origin, Size: 1 + g.IntN(size-origin), Sub: true})
+		}
+	}
+}
+
+func (g *generator) kind() Kind {
+	n := g.IntN(g.total)
+	for _, w := range g.weights {
+		if n -= w.n; n < 0 {
+			return w.kind
+		}
+	}
+	panic("weights do not add up")
+}
+
+func (g *generator) op(id int) Op {
+	op := Op{ID: id, Kind: g.kind(), Queue: g.IntN(LogicalQueues), Salt: g.Uint32()}
+	for g.Float64() < g.waits && id > 0 && len(op.Wait) < 4 {
+		w := g.IntN(id)
+		if len(g.users) > 0 && g.IntN(4) == 0 {
+			w = g.users[g.IntN(len(g.users))]
+		}
+		op.Wait = append(op.Wait, w)
+	}
+	switch op.Kind {
+	case Write, Read, Fill, Produce:
+		op.Dst = g.IntN(len(g.h.Views))
+		op.DstOff, op.Size = g.span(g.h.Views[op.Dst].Size)
+	case Copy, Mix, Reverse:
+		if !g.pair(&op) {
+			op.Kind = Marker
+		}
+	case Migrate:
+		op.Dst, op.Host, op.Undefined = g.IntN(len(g.h.Views)), g.IntN(3) == 0, g.IntN(6) == 0
+	case User:
+		g.users = append(g.users, id)
+	case Set:
+		if len(g.users) == 0 {
+			op.Kind = Marker
+			break
+		}
+		i := g.IntN(len(g.users))
+		op.Ref = g.users[i]
+		g.users = append(g.users[:i], g.users[i+1:]...)
+	case Finish:
+		g.users = nil
+	case Renew:
+		op.Dst = g.IntN(len(g.h.Roots))
+	}
+	return op
+}
+
+// span draws a range of a view: often all of it, often its ends.
+func (g *generator) span(size int) (off, n int) {
+	if g.IntN(4) == 0 {
+		return 0, size
+	}
+	off = g.IntN(size)
+	n = 1 + g.IntN(size-off)
+	if g.IntN(4) == 0 {
+		n = size - off
+	}
+	return off, n
+}
+
+// pair draws a source and a destination of one size that share no byte; false
+// where luck fails it.
+func (g *generator) pair(op *Op) bool {
+	for range 20 {
+		op.Dst, op.Src = g.IntN(len(g.h.Views)), g.IntN(len(g.h.Views))
+		dst, src := g.h.Views[op.Dst], g.h.Views[op.Src]
+		op.DstOff, op.Size = g.span(min(dst.Size, src.Size))
+		op.SrcOff = g.IntN(src.Size - op.Size + 1)
+		d, s := dst.Origin+op.DstOff, src.Origin+op.SrcOff
+		if dst.Root != src.Root || d+op.Size <= s || s+op.Size <= d {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package metamorphic
+
+import (
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// Program is the kernels of histories, in OpenCL C and in Go, so that any device
+// can run them. Offsets and sizes are in bytes.
+var Program = &devices.Program{
+	Name: "metamorphic",
+	Source: `
+kernel void mix(global uchar *dst, uint dstOff, const global uchar *src, uint srcOff, uint salt) {
+	size_t i = get_global_id(0);
+	dst[dstOff + i] = (uchar)(31 * (uint)dst[dstOff + i] + (uint)src[srcOff + i] + salt);
+}
+kernel void produce(global uchar *dst, uint dstOff, uint salt) {
+	size_t i = get_global_id(0);
+	dst[dstOff + i] = (uchar)(7 * (uint)i + salt);
+}
+kernel void reverse(global uchar *dst, uint dstOff, const global uchar *src, uint srcOff) {
+	size_t i = get_global_id(0);
+	dst[dstOff + i] = src[srcOff + get_global_size(0) - 1 - i];
+}
+`,
+	Go: []devices.GoKernel{
+		{
+			Name: "mix",
+			Args: []devices.ArgInfo{buffer("dst", mem.ReadWrite), word("dstOff"), buffer("src", mem.Read), word("srcOff"), word("salt")},
+			Func: func(g *devices.Group) {
+				dst, src := devices.Global[uint8](g, 0), devices.Global[uint8](g, 2)
+				d, s, salt := off(g, 1), off(g, 3), devices.Value[uint32](g, 4)
+				g.Items(func(it devices.Item) {
+					i := it.Global(0)
+					dst.Store(d+i, mixed(dst.Load(d+i), src.Load(s+i), salt))
+				})
+			},
+		},
+		{
+			Name: "produce",
+			Args: []devices.ArgInfo{buffer("dst", mem.ReadWrite), word("dstOff"), word("salt")},
+			Func: func(g *devices.Group) {
+				dst, d, salt := devices.Global[uint8](g, 0), off(g, 1), devices.Value[uint32](g, 2)
+				g.Items(func(it devices.Item) {
+					dst.Store(d+it.Global(0), produced(it.Global(0), salt))
+				})
+			},
+		},
+		{
+			Name: "reverse",
+			Args: []devices.ArgInfo{buffer("dst", mem.ReadWrite), word("dstOff"), buffer("src", mem.Read), word("srcOff")},
+			Func: func(g *devices.Group) {
+				dst, src := devices.Global[uint8](g, 0), devices.Global[uint8](g, 2)
+				d, s, n := off(g, 1), off(g, 3), g.GlobalSize(0)
+				g.Items(func(it devices.Item) {
+					i := it.Global(0)
+					dst.Store(d+i, src.Load(s+n-1-i))
+				})
+			},
+		},
+	},
+}
+
+func buffer(name string, access mem.Mode) devices.ArgInfo {
+	return devices.ArgInfo{Name: name, Kind: devices.ArgBuffer, Access: access}
+}
+
+func word(name string) devices.ArgInfo {
+	return devices.ArgInfo{Name: name, Kind: devices.ArgValue, Size: 4}
+}
+
+func off(g *devices.Group, arg int) int { return int(devices.Value[uint32](g, arg)) }

@@ -1,0 +1,259 @@
+package metamorphic
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"godwit/bufalloc"
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/tce"
+	"godwit/mem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open makes the devices whose kinds are the letters of kinds: c for cpu, t for
+// tce, with bufalloc regions of size bytes each (0: cpu memory without limit).
+func open(kinds string, size uint64, s bufalloc.Strategy) func() ([]devices.Device, error) {
+	return func() ([]devices.Device, error) {
+		var devs []devices.Device
+		for i, k := range kinds {
+			var d devices.Device
+			var err error
+			name := fmt.Sprintf("%c%d", k, i)
+			if k == 't' {
+				d, err = tce.New(tce.Options{Name: name, Memory: size, Strategy: s})
+			} else {
+				d, err = cpu.New(cpu.Options{Name: name, Memory: size, Strategy: s, Workers: 2})
+			}
+			if err != nil {
+				return nil, err
+			}
+			devs = append(devs, d)
+		}
+		return devs, nil
+	}
+}
+
+// configs is every combination: devices, peer routes, strategies, queue order,
+// and memory that suffices or does not.
+func configs() []Config {
+	var all []Config
+	for _, kinds := range []string{"c", "t", "ct", "tt", "ctct"} {
+		for _, s := range bufalloc.Strategies() {
+			for _, size := range []uint64{8 << 10, 256 << 10} {
+				for _, noPeer := range []bool{false, true} {
+					for _, ooo := range []bool{false, true} {
+						all = append(all, Config{
+							Name: fmt.Sprintf("%s/%v/%dKiB/noPeer=%t/outOfOrder=%t", kinds, s, size>>10, noPeer, ooo),
+							Open: open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo,
+						})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// fail saves, shrinks and prints a history that failed.
+func fail(t *testing.T, h *History, cfg Config, err error) {
+	t.Helper()
+	cfg.Patience = 5 * time.Second
+	small := Shrink(h, cfg)
+	dir := os.Getenv("GODWIT_FAILURES")
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	name := strings.NewReplacer("/", "_", "=", "-").Replace(cfg.Name)
+	path := filepath.Join(dir, fmt.Sprintf("metamorphic-%d-%s.json", h.Seed, name))
+	require.NoError(t, small.Save(path))
+	t.Errorf("%v\non %s: %v\nshrunk to %v, saved as %s; replay with GODWIT_HISTORY=%s\n%s", h, cfg.Name, err, small, path, path, describe(small))
+}
+
+func describe(h *History) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "roots %v init %v\n", h.Roots, h.Init)
+	for i, v := range h.Views {
+		fmt.Fprintf(&b, "view %d: %+v\n", i, v)
+	}
+	for _, op := range h.Ops {
+		fmt.Fprintf(&b, "%+v\n", op)
+	}
+	return b.String()
+}
+
+// TestHistoriesAgreeWithOneFlatMemory draws histories and configurations. In CI
+// the seeds are fixed; with GODWIT_SOAK=1 they are new and run until 100,000
+// commands (or GODWIT_SOAK_COMMANDS) were accepted; GODWIT_SEED=N runs one
+// history on every configuration; GODWIT_HISTORY=FILE a saved one.
+func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
+	all := configs()
+	switch {
+	case os.Getenv("GODWIT_HISTORY") != "":
+		h, err := Load(os.Getenv("GODWIT_HISTORY"))
+		require.NoError(t, err)
+		everywhere(t, h, all)
+		return
+	case os.Getenv("GODWIT_SEED") != "":
+		seed, err := strconv.ParseUint(os.Getenv("GODWIT_SEED"), 10, 64)
+		require.NoError(t, err)
+		everywhere(t, Generate(seed, 120), all)
+		return
+	}
+	goal, seed := 4000, uint64(1)
+	if os.Getenv("GODWIT_SOAK") != "" {
+		goal, seed = 100_000, rand.Uint64()
+		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
+			goal = n
+		}
+	}
+	start := rand.New(rand.NewPCG(seed, 1))
+	order := start.Perm(len(all))
+	var total Result
+	runs := 0
+	for ; total.Commands < goal && !t.Failed(); runs++ {
+		h, cfg := Generate(seed+uint64(runs), 20+start.IntN(200)), all[order[runs%len(all)]]
+		res, err := Run(h, cfg)
+		if err != nil {
+			fail(t, h, cfg, err)
+		}
+		total.Commands += res.Commands
+		total.Refused += res.Refused
+		total.BytesMoved += res.BytesMoved
+		total.BytesRead += res.BytesRead
+	}
+	t.Logf("metamorphic: first seed %d: %d histories over %d of %d configurations, %d commands, %d refused for want of memory, %d bytes moved (the lower bound), %d bytes read and compared",
+		seed, runs, min(runs, len(all)), len(all), total.Commands, total.Refused, total.BytesMoved, total.BytesRead)
+	if os.Getenv("GODWIT_SOAK") != "" {
+		fmt.Printf("metamorphic: %d commands, first seed %d\n", total.Commands, seed)
+	}
+	require.Positive(t, total.Refused, "no configuration was short of memory")
+	require.Positive(t, total.BytesMoved)
+}
+
+func everywhere(t *testing.T, h *History, all []Config) {
+	for _, cfg := range all {
+		if _, err := Run(h, cfg); err != nil {
+			fail(t, h, cfg, err)
+			return
+		}
+	}
+}
+
+// TestOneHistoryOnManyConfigurationsReadsTheSame is the metamorphic property in
+// itself: with memory enough, the same bytes are read whatever the house.
+func TestOneHistoryOnManyConfigurationsReadsTheSame(t *testing.T) {
+	h := Generate(7, 80)
+	var first *Result
+	for i, cfg := range configs() {
+		if strings.Contains(cfg.Name, "/8KiB/") || (i%7 != 0 && os.Getenv("GODWIT_SOAK") == "") {
+			continue
+		}
+		res, err := Run(h, cfg)
+		require.NoError(t, err, cfg.Name)
+		require.Zero(t, res.Refused, cfg.Name)
+		if first == nil {
+			first = &res
+		}
+		require.Equal(t, first.BytesRead, res.BytesRead, cfg.Name)
+		require.Equal(t, first.Digest, res.Digest, cfg.Name)
+	}
+}
+
+// TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands has several
+// goroutines enqueue over the same buffers and queues.
+func TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands(t *testing.T) {
+	all := configs()
+	runs := 12
+	if os.Getenv("GODWIT_SOAK") != "" {
+		runs = 300
+	}
+	commands := 0
+	for i := range runs {
+		cfg := all[(i*37)%len(all)]
+		res, err := RunCrowd(Crowd(uint64(i), 4, 60), cfg)
+		require.NoError(t, err, "seed %d on %s", i, cfg.Name)
+		commands += res.Commands
+	}
+	t.Logf("metamorphic: %d commands from 4 goroutines over %d histories", commands, runs)
+}
+
+// deaf is a device whose queues do not hear some of the waits.
+type deaf struct {
+	*cpu.Device
+	hears func(mem.Wait) bool
+}
+
+func (d *deaf) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.Device.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return &deafQueue{q, d}, nil
+}
+
+type deafQueue struct {
+	devices.Queue
+	d *deaf
+}
+
+func (q *deafQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	var heard []mem.Wait
+	for _, w := range waits {
+		if q.d.hears(w) {
+			heard = append(heard, w)
+		}
+	}
+	return q.Queue.Submit(cmd, heard)
+}
+
+// TestTheTestSeesWaitsThatAreNotKept proves that the histories are sharp enough:
+// on devices that do not hear Order waits, or Data waits, some history must
+// fail, and it must still fail when shrunk.
+func TestTheTestSeesWaitsThatAreNotKept(t *testing.T) {
+	for kind := range map[mem.WaitKind]bool{mem.Order: true, mem.Data: true} {
+		cfg := Config{Name: "deaf to " + kind.String(), OutOfOrder: true, Unchecked: true, Open: func() ([]devices.Device, error) {
+			var devs []devices.Device
+			for range 2 {
+				c, err := cpu.New(cpu.Options{Workers: 2})
+				if err != nil {
+					return nil, err
+				}
+				devs = append(devs, &deaf{c, func(w mem.Wait) bool { return w.Kind != kind }})
+			}
+			return devs, nil
+		}}
+		found := false
+		for seed := uint64(1); seed < 300 && !found; seed++ {
+			h := Generate(seed, 60)
+			if _, err := Run(h, cfg); err != nil {
+				found = true
+				require.ErrorContains(t, err, "one flat memory has")
+				small := Shrink(h, cfg)
+				require.LessOrEqual(t, len(small.Ops), len(h.Ops))
+			}
+		}
+		require.True(t, found, "no history noticed that %v waits are ignored", kind)
+	}
+}
+
+func TestAHistoryIsReadBackAsItWasSaved(t *testing.T) {
+	h := Generate(3, 50)
+	path := filepath.Join(t.TempDir(), "h.json")
+	require.NoError(t, h.Save(path))
+	again, err := Load(path)
+	require.NoError(t, err)
+	require.Equal(t, h, again)
+	require.Equal(t, h, Generate(3, 50), "a seed is a history")
+}
