@@ -1,0 +1,162 @@
+package pool
+
+import (
+	"fmt"
+	"strings"
+
+	"godwit/mem"
+	"godwit/resource"
+)
+
+// Verdict is why memory ran out.
+type Verdict uint8
+
+// Capacity: what is live leaves too little, however it lies. Budget: a limit
+// set by the user would be passed. Fragmentation: enough is free, but nowhere
+// in one piece. Cached: EmptyCache would make the room. Pending: frees that
+// wait for running commands would make the room.
+const (
+	Capacity Verdict = iota
+	Budget
+	Fragmentation
+	Cached
+	Pending
+)
+
+// String is the verdict in words.
+func (v Verdict) String() string {
+	return [...]string{"capacity", "budget", "fragmentation", "cached", "pending"}[v]
+}
+
+// OutOfMemory is the certificate of a failed allocation: an error that says
+// what would have helped. errors.Is(err, mem.ErrNoMemory) holds. Bytes unless
+// said.
+type OutOfMemory struct {
+	Device      string
+	Requested   uint64
+	Capacity    uint64 // of the device; 0 is unknown
+	Free        uint64 // neither live, pending nor cached
+	LargestHole uint64 // the largest block that could be given
+	Cached      uint64 // EmptyCache would give it back
+	Pending     uint64 // waits for running commands
+	Live        uint64
+	Verdict     Verdict
+	Holders     []resource.Holding // the biggest, at most five; needs a Track layer
+	Release     []resource.Holding // the smallest set whose release would make the room; empty where unknown
+}
+
+// Unwrap makes it a mem.ErrNoMemory.
+func (e *OutOfMemory) Unwrap() error { return mem.ErrNoMemory }
+
+// Error is the certificate in a few lines.
+func (e *OutOfMemory) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: out of memory: %s asked for; %s free, largest hole %s, %s cached, %s waiting for commands, %s live",
+		e.Device, mem.FormatBytes(e.Requested), mem.FormatBytes(e.Free), mem.FormatBytes(e.LargestHole),
+		mem.FormatBytes(e.Cached), mem.FormatBytes(e.Pending), mem.FormatBytes(e.Live))
+	if e.Capacity > 0 {
+		fmt.Fprintf(&b, " of %s", mem.FormatBytes(e.Capacity))
+	}
+	fmt.Fprintf(&b, ": %v", e.Verdict)
+	list := func(what string, hs []resource.Holding) {
+		for i, h := range hs {
+			sep := ", "
+			if i == 0 {
+				sep = "; " + what + ": "
+			}
+			name := h.Name
+			if name == "" {
+				name = fmt.Sprintf("tag %#x", h.Tag)
+			}
+			fmt.Fprintf(&b, "%s%s %s", sep, name, mem.FormatBytes(h.Block.Size))
+		}
+	}
+	list("biggest holders", e.Holders)
+	list("releasing these would do", e.Release)
+	return b.String()
+}
+
+const biggest = 5 // holders named in a certificate
+
+// certify says why r could not give size bytes, asked for on behalf of tag.
+func certify(device string, r mem.Resource, size uint64, outcome mem.Outcome) *OutOfMemory {
+	s := r.Stats()
+	e := &OutOfMemory{
+		Device: device, Requested: size, Capacity: s.Capacity, LargestHole: s.LargestFree,
+		Cached: s.Cached, Pending: s.Pending, Live: s.Live,
+	}
+	if used := max(s.Reserved, s.Live+s.Pending) - s.Cached; s.Capacity > used+s.Cached {
+		e.Free = s.Capacity - used - s.Cached
+	}
+	free := e.Free
+	if s.Reserved > s.Live+s.Pending+s.Cached { // holes in slabs
+		free += s.Reserved - s.Live - s.Pending - s.Cached
+	}
+	switch {
+	case outcome == mem.OverBudget:
+		e.Verdict = Budget
+	case free >= size:
+		e.Verdict = Fragmentation
+	case free+s.Cached >= size:
+		e.Verdict = Cached
+	case free+s.Cached+s.Pending >= size:
+		e.Verdict = Pending
+	}
+	e.Free = free
+	t, ok := resource.Find[*resource.Track](r)
+	if !ok {
+		return e
+	}
+	holders := t.Holdings()
+	e.Holders = holders[:min(len(holders), biggest)]
+	e.Release = releaseSet(r, holders, size, outcome)
+	return e
+}
+
+// releaseSet names the smallest set of holders whose release would make room.
+func releaseSet(r mem.Resource, holders []resource.Holding, size uint64, outcome mem.Outcome) []resource.Holding {
+	if outcome == mem.OverBudget {
+		return underBudget(r, holders, size)
+	}
+	m, ok := resource.Find[resource.Mapper](r)
+	if !ok {
+		return nil
+	}
+	blocks, ok := resource.SmallestRelease(m.Extents(), size, 1)
+	if !ok {
+		return nil
+	}
+	var set []resource.Holding
+	for _, b := range blocks {
+		for _, h := range holders {
+			if h.Block == b {
+				set = append(set, h)
+			}
+		}
+	}
+	if len(set) < len(blocks) {
+		return nil // some belong to others
+	}
+	return set
+}
+
+// underBudget takes the largest holders until the budget has room; a limit
+// does not care where the bytes lie, so that fewest is largest first.
+func underBudget(r mem.Resource, holders []resource.Holding, size uint64) (set []resource.Holding) {
+	l, ok := resource.Find[*resource.Limit](r)
+	if !ok || size > l.Max() {
+		return nil
+	}
+	room := l.Max() - l.Held()
+	for _, h := range holders {
+		if room >= size {
+			break
+		}
+		set = append(set, h)
+		room += h.Block.Size
+	}
+	if room < size {
+		return nil
+	}
+	return set
+}
