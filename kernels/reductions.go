@@ -32,11 +32,11 @@ __kernel void sum$S(__global const $T *x, __global $T *partial, ulong n, __local
   scratch[l] = s;
   barrier(CLK_LOCAL_MEM_FENCE);
   for (size_t m = size; m > 1;) {
-    size_t half = (m + 1) / 2;
-    if (l + half < m)
-      scratch[l] += scratch[l + half];
+    size_t upper = (m + 1) / 2;
+    if (l + upper < m)
+      scratch[l] += scratch[l + upper];
     barrier(CLK_LOCAL_MEM_FENCE);
-    m = half;
+    m = upper;
   }
   if (l == 0)
     partial[get_group_id(0)] = scratch[0];
