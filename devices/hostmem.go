@@ -210,14 +210,23 @@ func (s *hostStore) Check() error {
 		return fmt.Errorf("%d bytes given of %d mapped, limit %d", s.given, s.inUse, s.limit)
 	}
 	free := make(map[uint64]int)
-	seen := make(map[uint64]bool)
+	listed := make(map[uint64]*[slabSize >> minClass / 64]uint64) // a bit for each smallest piece
 	for class, list := range s.free {
 		for _, a := range list {
 			base := a &^ (slabSize - 1)
-			if sl := s.slabs[base]; sl == nil || sl.class != class || a&(1<<class-1) != 0 || seen[a] {
-				return fmt.Errorf("free piece %#x of class %d has no slab of that class, or is listed twice", a, class)
+			if sl := s.slabs[base]; sl == nil || sl.class != class || a&(1<<class-1) != 0 {
+				return fmt.Errorf("free piece %#x of class %d has no slab of that class", a, class)
 			}
-			seen[a] = true
+			seen := listed[base]
+			if seen == nil {
+				seen = new([slabSize >> minClass / 64]uint64)
+				listed[base] = seen
+			}
+			bit := (a - base) >> minClass
+			if seen[bit/64]&(1<<(bit%64)) != 0 {
+				return fmt.Errorf("free piece %#x of class %d is listed twice", a, class)
+			}
+			seen[bit/64] |= 1 << (bit % 64)
 			free[base]++
 		}
 	}

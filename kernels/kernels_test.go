@@ -143,7 +143,7 @@ func TestElementwise(t *testing.T) {
 	everywhere(t, func(b *bench) {
 		for _, n := range []int{1, 7, 64, 1000} {
 			for _, global := range []uint64{1, 64, 100, 1024} {
-				x, y := random32(n), random32(n+1)[1:]
+				x, y := random32(n), random32(n + 1)[1:]
 				got, want := make([]float32, n), make([]float32, n)
 				check := func(f func(i int) float32) {
 					for i := range want {

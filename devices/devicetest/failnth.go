@@ -1,0 +1,215 @@
+package devicetest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// ErrInjected is the error of a Submit that FailNth made fail.
+var ErrInjected = fmt.Errorf("injected: %w", mem.ErrNoResources)
+
+// Submits counts the commands submitted to the queues of devices that share
+// it, and says which one fails. Safe for use from many goroutines.
+type Submits struct {
+	fail  atomic.Int64
+	count atomic.Int64
+}
+
+// Fail makes the n-th Submit from now on fail, from 1; 0 makes none fail.
+func (s *Submits) Fail(n int) {
+	s.count.Store(0)
+	s.fail.Store(int64(n))
+}
+
+// Count is the number of Submits since Fail.
+func (s *Submits) Count() int { return int(s.count.Load()) }
+
+// FailNth returns d with queues that refuse a Submit when s says so. It is a
+// Viewer, a PeerCopier and host-backed where d is. Commands may name it, or d,
+// as a device.
+func FailNth(d devices.Device, s *Submits) devices.Device {
+	f := faulty{d, s}
+	if h, ok := d.(hostBacked); ok {
+		return &faultyHost{f, h}
+	}
+	v, views := d.(devices.Viewer)
+	p, peers := d.(devices.PeerCopier)
+	switch {
+	case views && peers:
+		return &faultyBoth{f, v, peer{p}}
+	case views:
+		return &faultyViewer{f, v}
+	case peers:
+		return &faultyPeer{f, peer{p}}
+	}
+	return &f
+}
+
+type hostBacked interface {
+	devices.HostBacked
+	devices.Viewer
+	devices.PeerCopier
+}
+
+type faulty struct {
+	devices.Device
+	submits *Submits
+}
+
+type (
+	faultyViewer struct {
+		faulty
+		devices.Viewer
+	}
+	faultyPeer struct {
+		faulty
+		peer
+	}
+	faultyBoth struct {
+		faulty
+		devices.Viewer
+		peer
+	}
+	faultyHost struct {
+		faulty
+		inner hostBacked
+	}
+)
+
+// Pinner implements devices.HostBacked.
+func (f *faultyHost) Pinner() devices.Pinner { return f.inner.Pinner() }
+
+// View implements devices.Viewer.
+func (f *faultyHost) View(b mem.Block, off, size uint64) ([]byte, error) {
+	return f.inner.View(b, off, size)
+}
+
+// PeerLink implements devices.PeerCopier.
+func (f *faultyHost) PeerLink(other devices.Device) (mem.Link, bool) {
+	return f.inner.PeerLink(unwrap(other))
+}
+
+// peer is a PeerCopier that knows wrapped devices.
+type peer struct{ devices.PeerCopier }
+
+// PeerLink implements devices.PeerCopier.
+func (p peer) PeerLink(other devices.Device) (mem.Link, bool) {
+	return p.PeerCopier.PeerLink(unwrap(other))
+}
+
+func (f *faulty) unwrapped() devices.Device { return f.Device }
+
+// unwrap returns the device in d, where d is from FailNth.
+func unwrap(d devices.Device) devices.Device {
+	if w, ok := d.(interface{ unwrapped() devices.Device }); ok {
+		return w.unwrapped()
+	}
+	return d
+}
+
+// NewQueue implements devices.Device.
+func (f *faulty) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := f.Device.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyQueue{Queue: q, submits: f.submits}, nil
+}
+
+type faultyQueue struct {
+	devices.Queue
+	submits *Submits
+	cmd     devices.Command // Submit is called by one goroutine at a time
+}
+
+// Submit implements devices.Queue.
+func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	if n := q.submits.count.Add(1); n == q.submits.fail.Load() {
+		return mem.Point{}, fmt.Errorf("submit %d, a %v: %w", n, cmd.Op, ErrInjected)
+	}
+	q.cmd = *cmd
+	q.cmd.Dst.Device, q.cmd.Src.Device = unwrap(cmd.Dst.Device), unwrap(cmd.Src.Device)
+	return q.Queue.Submit(&q.cmd, waits)
+}
+
+// Times implements devices.Profiler where the queue does.
+func (q *faultyQueue) Times(p mem.Point) (devices.Times, bool) {
+	if pr, ok := q.Queue.(devices.Profiler); ok {
+		return pr.Times(p)
+	}
+	return devices.Times{}, false
+}
+
+// testEverySubmitFails runs a transfer between two devices with commands on
+// both sides, with each of its Submits failing in turn.
+func testEverySubmitFails(e *env) {
+	var s Submits
+	src, dst := e.on(FailNth(e.dev, &s)), e.on(FailNth(e.openDevice(), &s))
+	const size = 100_000
+	from, to := src.alloc(size), dst.alloc(size)
+	for n := 0; ; n++ {
+		s.Fail(n)
+		failed := transferOnce(e, src, dst, from, to, size)
+		if n > 0 && s.Count() < n {
+			require.False(e.t, failed)
+			break
+		}
+		require.Equal(e.t, n > 0, failed, "submit %d", n)
+		require.NoError(e.t, e.dev.Memory().Check())
+	}
+	require.Greater(e.t, s.Count(), 2)
+}
+
+// transferOnce reports whether anything failed; then by injection only.
+func transferOnce(e, src, dst *env, from, to mem.Block, size uint64) bool {
+	tr, err := devices.NewTransport(devices.TransportOptions{Budget: 128 << 10, Chunk: 32 << 10, Ring: 2})
+	require.NoError(e.t, err)
+	open := func(x *env) devices.Queue {
+		q, err := x.dev.NewQueue(devices.QueueOptions{Name: "hidden", OutOfOrder: true})
+		require.NoError(e.t, err)
+		return q
+	}
+	out, in, before, after := open(src), open(dst), open(src), open(dst)
+	defer func() {
+		require.NoError(e.t, tr.Check())
+		require.NoError(e.t, tr.Close())
+		for _, q := range []devices.Queue{out, in, before, after} {
+			require.NoError(e.t, q.Close())
+		}
+	}()
+	want, got := noise(5, int(size)), make([]byte, size)
+	p, err := before.Submit(&devices.Command{Op: devices.OpCopy, Size: size, Dst: src.at(from, 0), Src: devices.Loc{Bytes: want}}, nil)
+	if err != nil {
+		require.ErrorIs(e.t, err, ErrInjected)
+		return true
+	}
+	points := []mem.Point{p}
+	err = tr.Copy(devices.End{Device: src.dev, Queue: out, Block: from},
+		[]devices.End{{Device: dst.dev, Queue: in, Block: to, Route: mem.RouteHost}}, size, []mem.Wait{data(p)}, points[:1:1])
+	if err != nil {
+		require.ErrorIs(e.t, err, ErrInjected)
+		require.True(e.t, points[0].IsZero(), "not accepted, so no point")
+		require.NoError(e.t, p.Wait(e.context()))
+		return true
+	}
+	landed := points[0]
+	end, err := after.Submit(&devices.Command{Op: devices.OpCopy, Size: size, Src: dst.at(to, 0), Dst: devices.Loc{Bytes: got}}, []mem.Wait{data(landed)})
+	if err != nil {
+		require.ErrorIs(e.t, err, ErrInjected)
+		_ = landed.Wait(context.Background()) // its own failure is looked at elsewhere
+		return true
+	}
+	if err := end.Wait(e.context()); err != nil {
+		require.ErrorIs(e.t, err, ErrInjected)
+		require.ErrorIs(e.t, landed.Err(), ErrInjected)
+		return true
+	}
+	e.equal(want, got, "what went through")
+	return false
+}

@@ -1,0 +1,253 @@
+package devicetest
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// testMoveRandom runs random writes, reads, copies, rectangles and fills in
+// order, against bytes on the host.
+func testMoveRandom(e *env) {
+	const size, blocks = 4096, 3
+	q := e.inOrder()
+	var dev [blocks]mem.Block
+	var model [blocks][]byte
+	for i := range dev {
+		dev[i] = e.alloc(size)
+		model[i] = noise(uint64(i), size)
+		e.wait(q, e.write(q, dev[i], 0, model[i]))
+	}
+	rapid.Check(e.t, func(t *rapid.T) {
+		pick := func() int { return rapid.IntRange(0, blocks-1).Draw(t, "block") }
+		span := func() (uint64, uint64) {
+			r := mem.Range{Start: rapid.Uint64Range(0, size-1).Draw(t, "from")}
+			r.End = rapid.Uint64Range(r.Start+1, size).Draw(t, "to")
+			return r.Start, r.Size()
+		}
+		var last mem.Point
+		t.Repeat(map[string]func(*rapid.T){
+			"write": func(*rapid.T) {
+				i := pick()
+				off, n := span()
+				bytes := noise(off+n<<20, int(n))
+				last = e.write(q, dev[i], off, bytes)
+				copy(model[i][off:], bytes)
+			},
+			"read": func(*rapid.T) {
+				i := pick()
+				off, n := span()
+				got := make([]byte, n)
+				e.wait(q, e.read(q, dev[i], off, got))
+				e.equal(model[i][off:off+n], got, fmt.Sprintf("block %d from %d", i, off))
+			},
+			"copy": func(t *rapid.T) {
+				from := pick()
+				to := (from + rapid.IntRange(1, blocks-1).Draw(t, "to")) % blocks
+				off, n := span()
+				at := rapid.Uint64Range(0, size-n).Draw(t, "at")
+				last = e.submit(q, &devices.Command{Op: devices.OpCopy, Size: n, Dst: e.at(dev[to], at), Src: e.at(dev[from], off)})
+				copy(model[to][at:at+n], model[from][off:])
+			},
+			"copy inside": func(t *rapid.T) {
+				i, n := pick(), rapid.Uint64Range(1, size/2).Draw(t, "n")
+				off := rapid.Uint64Range(0, size/2-n).Draw(t, "off")
+				at := rapid.Uint64Range(size/2, size-n).Draw(t, "at")
+				last = e.submit(q, &devices.Command{Op: devices.OpCopy, Size: n, Dst: e.at(dev[i], at), Src: e.at(dev[i], off)})
+				copy(model[i][at:at+n], model[i][off:off+n])
+			},
+			"fill": func(t *rapid.T) {
+				i, n := pick(), uint64(1)<<rapid.IntRange(0, 7).Draw(t, "pattern")
+				count := rapid.Uint64Range(1, size/n).Draw(t, "count")
+				off := n * rapid.Uint64Range(0, size/n-count).Draw(t, "at")
+				pattern := noise(count, int(n))
+				last = e.fill(q, dev[i], off, n*count, pattern)
+				for k := range count * n {
+					model[i][off+k] = pattern[k%n]
+				}
+			},
+			"rect": func(t *rapid.T) {
+				from := pick()
+				to := (from + rapid.IntRange(1, blocks-1).Draw(t, "to")) % blocks
+				r := drawRect(t)
+				d, _ := devices.RectSpan(r.Region, r.DstRow, r.DstSlice)
+				s, _ := devices.RectSpan(r.Region, r.SrcRow, r.SrcSlice)
+				at := rapid.Uint64Range(0, size-d).Draw(t, "at")
+				off := rapid.Uint64Range(0, size-s).Draw(t, "off")
+				cmd := &devices.Command{Op: devices.OpCopyRect, Rect: r, Dst: e.at(dev[to], at), Src: e.at(dev[from], off)}
+				want := model[to]
+				switch rapid.SampledFrom([]string{"inside", "in", "out"}).Draw(t, "way") {
+				case "in":
+					cmd.Src = devices.Loc{Bytes: append([]byte(nil), model[from]...), Off: off}
+				case "out":
+					want = append([]byte(nil), model[to]...)
+					got := append([]byte(nil), model[to]...)
+					cmd.Dst = devices.Loc{Bytes: got, Off: at}
+					e.wait(q, e.submit(q, cmd))
+					copyRect(want[at:], model[from][off:], &r)
+					e.equal(want, got, "rectangle to the host")
+					return
+				}
+				last = e.submit(q, cmd)
+				copyRect(want[at:], model[from][off:], &r)
+			},
+		})
+		if !last.IsZero() {
+			e.wait(q, last)
+		}
+		for i := range dev {
+			got := make([]byte, size)
+			e.wait(q, e.read(q, dev[i], 0, got))
+			e.equal(model[i], got, fmt.Sprintf("block %d at the end", i))
+		}
+	})
+}
+
+func drawRect(t *rapid.T) devices.Rect {
+	side := func(name string, most uint64) uint64 { return rapid.Uint64Range(1, most).Draw(t, name) }
+	r := devices.Rect{Region: [3]uint64{side("x", 30), side("y", 6), side("z", 4)}}
+	pitch := func(row, slice *uint64) {
+		*row = r.Region[0] + rapid.Uint64Range(0, 8).Draw(t, "row gap")
+		*slice = *row*r.Region[1] + rapid.Uint64Range(0, 30).Draw(t, "slice gap")
+	}
+	pitch(&r.SrcRow, &r.SrcSlice)
+	pitch(&r.DstRow, &r.DstSlice)
+	return r
+}
+
+// copyRect is the reference: byte by byte.
+func copyRect(dst, src []byte, r *devices.Rect) {
+	for z := range r.Region[2] {
+		for y := range r.Region[1] {
+			for x := range r.Region[0] {
+				dst[z*r.DstSlice+y*r.DstRow+x] = src[z*r.SrcSlice+y*r.SrcRow+x]
+			}
+		}
+	}
+}
+
+func testMoveRules(e *env) {
+	q, b := e.inOrder(), e.alloc(256)
+	host := devices.Loc{Bytes: make([]byte, 256)}
+	last := q.Timeline().Last()
+	for _, c := range []struct {
+		name string
+		cmd  devices.Command
+		err  error
+	}{
+		{"no size", devices.Command{Op: devices.OpCopy, Dst: e.at(b, 0), Src: host}, mem.ErrInvalidValue},
+		{"past the block's end", devices.Command{Op: devices.OpCopy, Size: 200, Dst: e.at(b, 57), Src: host}, mem.ErrInvalidValue},
+		{"past the host's end", devices.Command{Op: devices.OpCopy, Size: 256, Dst: e.at(b, 0), Src: devices.Loc{Bytes: make([]byte, 255)}}, mem.ErrInvalidValue},
+		{"overflow", devices.Command{Op: devices.OpCopy, Size: 2, Dst: e.at(b, ^uint64(0)), Src: host}, mem.ErrInvalidValue},
+		{"no block", devices.Command{Op: devices.OpCopy, Size: 1, Dst: devices.Loc{Device: e.dev}, Src: host}, mem.ErrInvalidBuffer},
+		{"overlap", devices.Command{Op: devices.OpCopy, Size: 20, Dst: e.at(b, 0), Src: e.at(b, 19)}, mem.ErrOverlap},
+		{"no pattern", devices.Command{Op: devices.OpFill, Size: 16, Dst: e.at(b, 0)}, mem.ErrInvalidValue},
+		{"pattern of 3", devices.Command{Op: devices.OpFill, Size: 9, Dst: e.at(b, 0), Pattern: make([]byte, 3)}, mem.ErrInvalidValue},
+		{"pattern of 256", devices.Command{Op: devices.OpFill, Size: 256, Dst: e.at(b, 0), Pattern: make([]byte, 256)}, mem.ErrInvalidValue},
+		{"part of a pattern", devices.Command{Op: devices.OpFill, Size: 6, Dst: e.at(b, 0), Pattern: make([]byte, 4)}, mem.ErrInvalidValue},
+		{"flat rectangle", devices.Command{Op: devices.OpCopyRect, Rect: devices.Rect{Region: [3]uint64{1, 0, 1}}, Dst: e.at(b, 0), Src: host}, mem.ErrInvalidValue},
+		{"rows that overlap", devices.Command{Op: devices.OpCopyRect, Dst: e.at(b, 0), Src: host,
+			Rect: devices.Rect{Region: [3]uint64{8, 2, 1}, SrcRow: 8, DstRow: 7}}, mem.ErrInvalidValue},
+		{"large rectangle", devices.Command{Op: devices.OpCopyRect, Dst: e.at(b, 0), Src: host,
+			Rect: devices.Rect{Region: [3]uint64{1, 1 << 32, 1}, SrcRow: 1 << 33, DstRow: 1}}, mem.ErrInvalidValue},
+		{"no call", devices.Command{Op: devices.OpHostCall}, mem.ErrInvalidValue},
+		{"no such operation", devices.Command{Op: 99}, mem.ErrInvalidValue},
+	} {
+		_, err := q.Submit(&c.cmd, nil)
+		require.ErrorIs(e.t, err, c.err, c.name)
+	}
+	require.Equal(e.t, last, q.Timeline().Last(), "nothing was accepted")
+	require.ErrorIs(e.t, q.Wait(e.context(), users().Next()), mem.ErrInvalidEvent, "a point of another queue")
+}
+
+// testOwnership changes everything that was given to Submit, but for bytes to
+// be copied, before the command runs.
+func testOwnership(e *env) {
+	q, line := e.inOrder(), users()
+	b := e.alloc(64)
+	gate := line.Next()
+	pattern := []byte{1, 2, 3, 4}
+	cmd := &devices.Command{Op: devices.OpFill, Size: 64, Dst: e.at(b, 0), Pattern: pattern}
+	waits := []mem.Wait{{Point: gate, Kind: mem.Data}}
+	p, err := q.Submit(cmd, waits)
+	require.NoError(e.t, err)
+	clear(pattern)
+	clear(waits)
+	*cmd = devices.Command{}
+	require.False(e.t, p.Reached())
+	line.End(gate, nil)
+	e.wait(q, p)
+	got := make([]byte, 64)
+	e.wait(q, e.read(q, b, 0, got))
+	for i := range got {
+		e.equal([]byte{byte(i%4) + 1}, got[i:i+1], "fill")
+	}
+}
+
+func testPeers(e *env) {
+	other := e.on(e.openDevice())
+	peer, ok := e.dev.(devices.PeerCopier)
+	if !ok {
+		e.t.Skip("no peer copies")
+	}
+	if _, ok = peer.PeerLink(other.dev); !ok {
+		e.t.Skip("no peer copies from another device of its kind")
+	}
+	const size = 100_000
+	q, oq := e.inOrder(), other.inOrder()
+	src, dst, want := other.alloc(size), e.alloc(size), noise(1, size)
+	wrote := other.write(oq, src, 0, want)
+	p := e.submit(q, &devices.Command{Op: devices.OpCopy, Size: size - 7, Dst: e.at(dst, 7), Src: other.at(src, 3)}, mem.Wait{Point: wrote, Kind: mem.Data})
+	e.wait(q, p)
+	got := make([]byte, size-7)
+	e.wait(q, e.read(q, dst, 7, got))
+	e.equal(want[3:size-4], got, "copy from a peer")
+}
+
+// testTransport moves a range from one device to two, both at once.
+func testTransport(e *env) {
+	tr, err := devices.NewTransport(devices.TransportOptions{Budget: 1 << 20, Chunk: 64 << 10})
+	require.NoError(e.t, err)
+	const size = 1<<20 + 12345
+	if n := e.dev.Info().GlobalMemory; n != 0 && n < 2*size {
+		e.t.Skip("memory too small")
+	}
+	ends := make([]devices.End, 3)
+	envs := []*env{e, e.on(e.openDevice()), e.on(e.openDevice())}
+	queues := make([]devices.Queue, 3)
+	for i, x := range envs {
+		ends[i] = devices.End{Device: x.dev, Block: x.alloc(size), Queue: x.outOfOrder(), Off: uint64(i * 100), Route: mem.RouteHost}
+		queues[i] = x.inOrder()
+	}
+	want := noise(9, size-200)
+	wrote := e.write(queues[0], ends[0].Block, 0, want)
+	e.wait(queues[0], wrote)
+	line := users()
+	for _, gated := range []bool{false, true} {
+		waits := []mem.Wait{{Point: wrote, Kind: mem.Data}}
+		var gate mem.Point
+		if gated {
+			gate = line.Next()
+			waits = append(waits, mem.Wait{Point: gate, Kind: mem.Order})
+		}
+		out := make([]mem.Point, 2)
+		require.NoError(e.t, tr.Copy(ends[0], ends[1:], size-200, waits, out))
+		if gated {
+			require.False(e.t, out[0].Reached() || out[1].Reached())
+			line.End(gate, errTest) // an Order wait only delays
+		}
+		for i, p := range out {
+			require.NoError(e.t, p.Wait(e.context()))
+			got := make([]byte, size-200)
+			envs[i+1].wait(queues[i+1], envs[i+1].read(queues[i+1], ends[i+1].Block, ends[i+1].Off, got))
+			e.equal(want, got, fmt.Sprintf("destination %d", i))
+			envs[i+1].wait(queues[i+1], envs[i+1].fill(queues[i+1], ends[i+1].Block, 0, size, []byte{0}))
+		}
+	}
+	require.NoError(e.t, tr.Check())
+	require.NoError(e.t, tr.Close())
+}
