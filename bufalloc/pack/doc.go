@@ -17,8 +17,8 @@
 //     (greedy.go, order.go), over an index that finds an item's neighbours
 //     (index.go, layout.go).
 //   - A greedy placement that is slightly too high is bent into shape by
-//     ejecting and placing again (repair.go). This is what works for traces of
-//     10^5 items.
+//     ejecting and placing again (repair.go), and its order is improved by its
+//     failures (wheel.go). This is what works for traces of 10^5 items.
 //   - Components of a few hundred items are searched exhaustively (search.go)
 //     under several preference orders in turn (portfolio.go). The search either
 //     finds a placement or proves that there is none.

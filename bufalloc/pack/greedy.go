@@ -27,7 +27,7 @@ func Greedy(ctx context.Context, items []Item, by ...Order) (Result, error) {
 		by = allOrders
 	}
 	for _, c := range p.comps {
-		c.greedy(p.bud, p.bound, by)
+		c.greedy(p.bud, p.bound, by, false)
 	}
 	return p.result(), nil
 }
@@ -38,15 +38,15 @@ var allOrders = []Order{ByTotal, BySize, ByArea, ByStart, ByWidth}
 // component is a group of items that share no time with any other, and the
 // lowest placement known of it.
 type component struct {
-	boxes  []box   // immutable
-	m      int     // sections; immutable
-	load   []int64 // bytes alive, by section; immutable
-	lower  int64   // proven: no placement is lower
-	height int64   // of the placement
-	offset []int64 // the placement, by box
-	layout *layout // scratch for greedy and repair
-	search *portfolio
-	tried  int // rounds of improvement so far
+	boxes  []box      // immutable
+	m      int        // sections; immutable
+	load   []int64    // bytes alive, by section; immutable
+	lower  int64      // proven: no placement is lower
+	height int64      // of the placement
+	offset []int64    // the placement, by box
+	layout *layout    // scratch for greedy and repair
+	search *portfolio // nil until needed
+	wheel  *wheel     // nil until needed
 }
 
 func newComponent(boxes []box) *component {
@@ -75,8 +75,9 @@ func (c *component) adopt(offset []int64) bool {
 	return true
 }
 
-// greedy tries orders until one is no higher than enough.
-func (c *component) greedy(bud *budget, enough int64, by []Order) {
+// greedy tries orders until one is no higher than enough, with a few moves of
+// repair after each if asked for.
+func (c *component) greedy(bud *budget, enough int64, by []Order, mend bool) {
 	if c.height <= enough {
 		return
 	}
@@ -84,19 +85,26 @@ func (c *component) greedy(bud *budget, enough int64, by []Order) {
 		c.layout = newLayout(c.boxes)
 	}
 	for _, o := range by {
-		if !c.pass(bud, keys(c.boxes, c.load, o, 0, 0)) {
+		if !c.pass(bud, permutation(c.boxes, keys(c.boxes, c.load, o, 0, 0))) {
 			return
 		}
-		if c.adopt(c.layout.offset); c.height <= enough {
+		c.adopt(c.layout.offset)
+		if mend && c.height > enough && newRepairer(c.layout).run(enough, bud, fewMoves) {
+			c.adopt(c.layout.offset)
+		}
+		if c.height <= enough {
 			return
 		}
 	}
 }
 
-// pass places every box at its lowest offset in order of keys.
-func (c *component) pass(bud *budget, ks []float64) bool {
+// fewMoves is enough to mend a placement in which a handful of boxes stick out.
+const fewMoves = 64
+
+// pass places every box at its lowest offset in the order of perm.
+func (c *component) pass(bud *budget, perm []int32) bool {
 	c.layout.reset()
-	for _, i := range permutation(c.boxes, ks) {
+	for _, i := range perm {
 		if !bud.spend() {
 			return false
 		}

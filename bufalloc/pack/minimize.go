@@ -17,7 +17,7 @@ func Minimize(ctx context.Context, items []Item, opts Options) (Result, error) {
 		return Result{}, err
 	}
 	for _, c := range p.comps {
-		c.greedy(p.bud, p.bound, allOrders)
+		c.greedy(p.bud, p.bound, allOrders, true)
 	}
 	for moves := uint64(firstRound); !p.bud.over; moves *= 2 {
 		settled := true

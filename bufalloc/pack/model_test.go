@@ -2,7 +2,6 @@ package pack_test
 
 import (
 	"slices"
-	"testing"
 
 	"pgregory.net/rapid"
 
@@ -104,10 +103,4 @@ func mustHold(t rapid.TB, items []pack.Item, r pack.Result) {
 	case r.Proven != (r.Height == r.Bound):
 		t.Fatalf("proven is %v at height %d, bound %d", r.Proven, r.Height, r.Bound)
 	}
-}
-
-// trials scales rapid's number of checks.
-func trials(t *testing.T, f func(*rapid.T)) {
-	t.Helper()
-	rapid.Check(t, f)
 }

@@ -20,6 +20,7 @@ type conflict struct {
 type repairer struct {
 	*layout
 	unit   int64   // bytes that cost one
+	span   int64   // sections that cost one
 	weight []int64 // by box
 	queue  []int32 // heap of boxes without a place, the dearest first
 	byOff  []conflict
@@ -27,16 +28,21 @@ type repairer struct {
 }
 
 func newRepairer(l *layout) *repairer {
-	r := &repairer{layout: l, unit: 1, weight: make([]int64, len(l.boxes))}
+	// Both parts of a cost stay below 2^13, so that no sum of costs overflows.
+	r := &repairer{layout: l, unit: 1, span: 1, weight: make([]int64, len(l.boxes))}
 	for i := range l.boxes {
-		r.unit = max(r.unit, l.boxes[i].size>>20)
+		r.unit = max(r.unit, l.boxes[i].size>>12)
+		r.span = max(r.span, int64(l.boxes[i].hi)>>12)
 	}
 	return r
 }
 
-// cost is the price of pushing out box i.
+// cost is the price of pushing out box i: it grows with the box's size and
+// lifetime, since a long-lived box needs room that is free all that time and
+// draws others after it.
 func (r *repairer) cost(i int32) int64 {
-	return r.weight[i] * (r.boxes[i].size/r.unit + 1)
+	b := &r.boxes[i]
+	return r.weight[i] * (b.size/r.unit + 1) * (int64(b.hi-b.lo)/r.span + 1)
 }
 
 // run tries to bring every box below limit in at most budget moves. It starts

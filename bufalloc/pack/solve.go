@@ -107,7 +107,7 @@ func Solve(ctx context.Context, items []Item, capacity uint64, opts Options) (Re
 	}
 	var open []*component
 	for _, c := range p.comps {
-		if c.greedy(p.bud, limit, allOrders); c.height > limit {
+		if c.greedy(p.bud, limit, allOrders, true); c.height > limit {
 			open = append(open, c)
 		}
 	}
@@ -154,34 +154,8 @@ func (c *component) attempt(p *packing, limit int64, moves uint64) outcome {
 			return r
 		}
 	}
-	return c.mend(p.bud, limit, moves)
-}
-
-// mend tries to bend a greedy placement below limit: the best one known in
-// even rounds, in odd rounds a fresh one with noise in its order.
-func (c *component) mend(bud *budget, limit int64, moves uint64) outcome {
-	if c.layout == nil {
-		c.layout = newLayout(c.boxes)
+	if c.wheel == nil {
+		c.wheel = newWheel(c)
 	}
-	round := c.tried
-	c.tried++
-	if round%2 == 0 {
-		c.layout.reset()
-		for i, off := range c.offset {
-			c.layout.put(int32(i), off)
-		}
-	} else {
-		o := allOrders[round/2%len(allOrders)]
-		if !c.pass(bud, keys(c.boxes, c.load, o, 0.1, uint64(round))) {
-			return stopped
-		}
-		c.adopt(c.layout.offset)
-	}
-	if newRepairer(c.layout).run(limit, bud, moves) && c.adopt(c.layout.offset) {
-		return found
-	}
-	if c.height <= limit {
-		return found
-	}
-	return stopped
+	return c.wheel.round(p.bud, limit, moves)
 }

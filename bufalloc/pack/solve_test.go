@@ -16,7 +16,7 @@ import (
 )
 
 func TestMinimizeFindsTheOptimum(t *testing.T) {
-	trials(t, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		items := drawItems(t, 7)
 		r, err := pack.Minimize(context.Background(), items, pack.Options{})
 		if err != nil {
@@ -33,7 +33,7 @@ func TestMinimizeFindsTheOptimum(t *testing.T) {
 }
 
 func TestSolveAgreesWithBruteForceAtEveryCapacity(t *testing.T) {
-	trials(t, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		items := drawItems(t, 7)
 		if len(items) == 0 {
 			return
@@ -81,7 +81,7 @@ func cut(rng *rand.Rand, lower, upper, size uint64, n int) []pack.Item {
 // The node budgets are about three times what the search needs, so that a
 // change that makes it much weaker shows.
 func TestSolveMiniMalloc(t *testing.T) {
-	for name, nodes := range map[string]uint64{"A": 200_000, "B": 10_000, "C": 30_000} {
+	for name, nodes := range map[string]uint64{"A": 200_000, "B": 5_000, "C": 15_000, "D": 45_000} {
 		t.Run(name, func(t *testing.T) {
 			items := miniMalloc(t, name)
 			r, err := pack.Solve(t.Context(), items, miniCapacity, pack.Options{Nodes: nodes})
@@ -172,7 +172,7 @@ func TestSolveBelowThePeakIsInfeasibleAtOnce(t *testing.T) {
 
 // Local repair alone, as for groups too large to search.
 func TestRepairAlone(t *testing.T) {
-	trials(t, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		items := drawItems(t, 40)
 		greedy, err := pack.Greedy(context.Background(), items)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestVerifyAgreesWithComparingAllPairs(t *testing.T) {
-	trials(t, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		items := drawItems(t, 12)
 		offsets := make([]uint64, len(items))
 		for i := range offsets {
