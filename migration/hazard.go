@@ -31,7 +31,7 @@ const sweep = 4
 
 // data appends the wait of who reads the bytes of h: the writer must have
 // succeeded.
-func (s *store) data(waits []mem.Wait, base int, h hazard, ix *waitIndex) []mem.Wait {
+func (s *store) data(waits []mem.Wait, base int, h *hazard, ix *waitIndex) []mem.Wait {
 	if h.writer.IsZero() || h.writer.Succeeded() {
 		return waits
 	}
@@ -40,7 +40,7 @@ func (s *store) data(waits []mem.Wait, base int, h hazard, ix *waitIndex) []mem.
 
 // order appends the waits of who writes the bytes of h: writer and readers must
 // have ended.
-func (s *store) order(waits []mem.Wait, base int, h hazard, ix *waitIndex) []mem.Wait {
+func (s *store) order(waits []mem.Wait, base int, h *hazard, ix *waitIndex) []mem.Wait {
 	if !h.writer.Reached() {
 		waits = ix.add(waits, base, mem.Wait{Point: h.writer})
 	}
@@ -48,7 +48,7 @@ func (s *store) order(waits []mem.Wait, base int, h hazard, ix *waitIndex) []mem
 }
 
 // readers appends the waits of who changes bytes that others may be reading.
-func (s *store) readers(waits []mem.Wait, base int, h hazard, ix *waitIndex) []mem.Wait {
+func (s *store) readers(waits []mem.Wait, base int, h *hazard, ix *waitIndex) []mem.Wait {
 	for _, r := range h.readers {
 		if !r.Reached() {
 			waits = ix.add(waits, base, mem.Wait{Point: r})
@@ -72,11 +72,19 @@ func (s *store) wrote(r mem.Range, at mem.Point, step bool) {
 // read adds at to the readers of r.
 func (s *store) read(r mem.Range, at mem.Point) {
 	s.spill.collect(&s.hazards)
+	if h := s.hazards.Whole(r); h != nil {
+		s.retire(h)
+		s.reader(h, at)
+		return
+	}
 	var seen, made hazard // segments that were equal stay so
 	first := true
 	s.hazards.Update(r, func(_ mem.Range, h hazard) hazard {
 		if first || h != seen {
-			first, seen, made = false, h, s.reader(s.retire(h), at)
+			first, seen = false, h
+			s.retire(&h)
+			s.reader(&h, at)
+			made = h
 		}
 		return made
 	})
@@ -84,9 +92,9 @@ func (s *store) read(r mem.Range, at mem.Point) {
 }
 
 // reader adds at to the readers of h.
-func (s *store) reader(h hazard, at mem.Point) hazard {
+func (s *store) reader(h *hazard, at mem.Point) {
 	if at.Reached() {
-		return h
+		return
 	}
 	a, b := h.readers[0], h.readers[1]
 	switch {
@@ -99,17 +107,16 @@ func (s *store) reader(h hazard, at mem.Point) hazard {
 		h.readers = [2]mem.Point{at, a}
 		h.more = s.spill.add(h.more, b)
 	}
-	return h
 }
 
 // retire forgets the points of h that nobody has to wait for any more. A writer
 // that failed stays until Fail has seen it.
-func (s *store) retire(h hazard) hazard {
+func (s *store) retire(h *hazard) {
 	if !h.writer.IsZero() && h.writer.Succeeded() {
 		h.writer, h.step = mem.Point{}, false
 	}
 	if h.readers[0] == (mem.Point{}) && h.more == 0 {
-		return h
+		return
 	}
 	if h.readers[1].Reached() {
 		h.readers[1] = mem.Point{}
@@ -120,6 +127,11 @@ func (s *store) retire(h hazard) hazard {
 	if h.more != 0 && s.spill.cells[h.more].point.Reached() {
 		h.more = s.spill.prune(h.more)
 	}
+}
+
+// retired is retire as Update wants it.
+func (s *store) retired(_ mem.Range, h hazard) hazard {
+	s.retire(&h)
 	return h
 }
 
@@ -140,5 +152,5 @@ func (s *store) sweep() {
 		r.End = c.Range().End
 	}
 	s.cursor = r.End
-	s.hazards.Update(r, func(_ mem.Range, h hazard) hazard { return s.retire(h) })
+	s.hazards.Update(r, s.retired)
 }

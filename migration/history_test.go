@@ -305,8 +305,8 @@ func (h *history) submitStep(plan *migration.Plan, i int, points []mem.Point, co
 	h.p.CommitStep(plan, i, at)
 	h.tasks = append(h.tasks, &task{
 		at: at, waits: waits,
-		reads:  []use{{b.blocks[st.From], st.Range, nil}},
-		writes: []use{{b.blocks[st.To], st.Range, nil}},
+		reads:  []span{{b.blocks[st.From], st.Range, nil}},
+		writes: []span{{b.blocks[st.To], st.Range, nil}},
 		step:   true,
 		failed: func() { h.o.FailCopy(command, st.Buffer, st.Range, st.To) },
 	})
@@ -321,7 +321,7 @@ func (h *history) submitCommand(plan *migration.Plan, points []mem.Point, res or
 		t.waits = append(t.waits, mem.Wait{Point: points[i], Kind: mem.Data})
 	}
 	for i, a := range plan.Accesses {
-		u := use{h.byID(a.Buffer).blocks[a.Memory], a.Range, expect[i]}
+		u := span{h.byID(a.Buffer).blocks[a.Memory], a.Range, expect[i]}
 		if a.Mode.Reads() {
 			t.reads = append(t.reads, u)
 		}

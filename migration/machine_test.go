@@ -37,8 +37,8 @@ func (b *block) fill(r mem.Range, v mem.Version) {
 	}
 }
 
-// use is a range of a block, and what it must hold where that is known.
-type use struct {
+// span is a range of a block, and what it must hold where that is known.
+type span struct {
 	b      *block
 	r      mem.Range
 	expect []mem.Version // 0: anything
@@ -47,7 +47,7 @@ type use struct {
 type task struct {
 	at            mem.Point
 	waits         []mem.Wait
-	reads, writes []use
+	reads, writes []span
 	step          bool
 	version       mem.Version // what a command writes
 	running       bool
@@ -114,9 +114,9 @@ func (m *machine) start(t *task) {
 	}
 }
 
-func clash(a, b []use) bool {
-	return slices.ContainsFunc(a, func(x use) bool {
-		return slices.ContainsFunc(b, func(y use) bool { return x.b == y.b && x.r.Overlaps(y.r) })
+func clash(a, b []span) bool {
+	return slices.ContainsFunc(a, func(x span) bool {
+		return slices.ContainsFunc(b, func(y span) bool { return x.b == y.b && x.r.Overlaps(y.r) })
 	})
 }
 
@@ -162,7 +162,7 @@ func (m *machine) usersKnown(b *block, points []mem.Point) {
 	for _, p := range points {
 		mark(p)
 	}
-	uses := func(us []use) bool { return slices.ContainsFunc(us, func(u use) bool { return u.b == b }) }
+	uses := func(us []span) bool { return slices.ContainsFunc(us, func(u span) bool { return u.b == b }) }
 	for _, t := range slices.Backward(m.tasks) { // waits lead to earlier tasks only
 		if covered[t] {
 			for _, w := range t.waits {

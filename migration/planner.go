@@ -245,7 +245,7 @@ func (p *Planner) Points(dst []mem.Point, id mem.BufferID, m mem.MemoryID) []mem
 	var waits []mem.Wait
 	p.stepWaits.reset()
 	for c := s.hazards.Seek(0); c.OK(); c.Next() {
-		waits = s.order(waits, 0, c.Value(), &p.stepWaits)
+		waits = s.order(waits, 0, c.Ref(), &p.stepWaits)
 	}
 	for _, w := range waits {
 		dst = append(dst, w.Point)

@@ -47,9 +47,9 @@ func (p *Planner) access(dst *Plan, a mem.Access) error {
 		dst.want(Want{a.Buffer, a.Memory})
 	}
 	dst.open(a)
-	var stale run
+	var stale run // the zero run, and none while nothing is stale
 	for c := b.content.Seek(a.Range.Start); c.OK() && c.Range().Start < a.Range.End; c.Next() {
-		v, r := c.Value(), c.Range().Intersect(a.Range)
+		v, r := c.Ref(), c.Range().Intersect(a.Range)
 		if a.Mode.Reads() {
 			if v.poison != nil {
 				return fmt.Errorf("%s: bytes %v hold version %d, lost when %v failed: %w: %w",
@@ -81,7 +81,7 @@ func (p *Planner) access(dst *Plan, a mem.Access) error {
 // bytes that are worth nothing here (fresh is false) is nothing to the command.
 func (p *Planner) wait(dst *Plan, s *store, r mem.Range, mode mem.Mode, fresh bool) {
 	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
-		h := c.Value()
+		h := c.Ref()
 		switch {
 		case mode == mem.Write || !fresh:
 			dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
@@ -102,7 +102,7 @@ type run struct {
 }
 
 // extend adds the bytes r right behind the run, where they are held alike.
-func (s *run) extend(r mem.Range, v content) bool {
+func (s *run) extend(r mem.Range, v *content) bool {
 	if s.r.End != r.Start || s.r.Empty() || s.valid != v.valid {
 		return false
 	}
@@ -146,12 +146,12 @@ func (p *Planner) gate(dst *Plan, st *Step, from, to *store) {
 	base := len(dst.arena)
 	if st.After < 0 { // a relayed step waits for the one before instead
 		c := from.hazards.Seek(st.Range.Start)
-		dst.arena = from.data(dst.arena, base, c.Value(), &p.stepWaits)
+		dst.arena = from.data(dst.arena, base, c.Ref(), &p.stepWaits)
 		st.Range.End = min(st.Range.End, c.Range().End)
 	}
 	if to != nil {
 		c := to.hazards.Seek(st.Range.Start)
-		dst.arena = to.order(dst.arena, base, c.Value(), &p.stepWaits)
+		dst.arena = to.order(dst.arena, base, c.Ref(), &p.stepWaits)
 		st.Range.End = min(st.Range.End, c.Range().End)
 	}
 }

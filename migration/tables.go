@@ -122,7 +122,7 @@ func (p *Planner) Retire() {
 	for _, b := range p.buffers {
 		for i := range b.stores {
 			s := &b.stores[i]
-			s.hazards.Update(mem.Range{End: s.hazards.Size()}, func(_ mem.Range, h hazard) hazard { return s.retire(h) })
+			s.hazards.Update(mem.Range{End: s.hazards.Size()}, s.retired)
 		}
 	}
 }

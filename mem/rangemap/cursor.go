@@ -41,6 +41,15 @@ func (c Cursor[V]) Value() V {
 	return c.m.vals[c.i]
 }
 
+// Ref is Value without the copy: good until the map is edited, and not to be
+// written through.
+func (c Cursor[V]) Ref() *V {
+	if c.i == none {
+		return &c.m.one
+	}
+	return &c.m.vals[c.i]
+}
+
 // Next moves to the segment above, or nowhere after the last.
 func (c *Cursor[V]) Next() {
 	if c.i != none {

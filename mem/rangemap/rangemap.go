@@ -91,6 +91,16 @@ func (m *Map[V]) All() iter.Seq2[mem.Range, V] {
 	return func(yield func(mem.Range, V) bool) { m.Overlap(mem.Range{End: m.size}, yield) }
 }
 
+// Whole returns the value of the map's only segment, to be read and written in
+// place, where r covers it; nil where r does not, or the map is cut up. It is
+// the quick form of Update for maps that are used whole.
+func (m *Map[V]) Whole(r mem.Range) *V {
+	if m.cut || r.Start > 0 || r.End < m.size || m.size == 0 {
+		return nil
+	}
+	return &m.one
+}
+
 // Set gives every offset of r the value v. Offsets outside the map are ignored.
 func (m *Map[V]) Set(r mem.Range, v V) {
 	if r.Start == 0 && r.End >= m.size && m.size > 0 {

@@ -50,6 +50,7 @@ func agree(t require.TestingT, m *Map[int], o model) {
 		var rest []string
 		for c := m.Seek(uint64(i)); c.OK(); c.Next() {
 			rest = append(rest, fmt.Sprintf("%v=%d", c.Range(), c.Value()))
+			require.Equal(t, c.Value(), *c.Ref())
 		}
 		all := o.segments()
 		require.Equal(t, all[len(all)-len(rest):], rest)
@@ -180,6 +181,17 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 			require.Error(t, m.Check())
 		})
 	}
+}
+
+func TestWholeIsTheOnlySegment(t *testing.T) {
+	m := Make(10, 1)
+	*m.Whole(mem.Range{End: 10}) = 2
+	*m.Whole(mem.Range{End: 99})++
+	require.Equal(t, []string{"[0,10)=3"}, segments(&m))
+	require.Nil(t, m.Whole(mem.Range{Start: 1, End: 10}))
+	require.Nil(t, m.Whole(mem.Range{End: 9}))
+	m.Set(mem.Range{End: 1}, 7)
+	require.Nil(t, m.Whole(mem.Range{End: 10}), "cut up")
 }
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {

@@ -1,0 +1,355 @@
+package migration_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/mem"
+	"godwit/migration"
+)
+
+// program enqueues commands and lets tests ask what was planned.
+type program struct {
+	t      *testing.T
+	topo   *mem.Topology
+	p      *migration.Planner
+	copies *mem.Timeline
+	queues map[string]*mem.Timeline
+}
+
+// command is one that was enqueued.
+type command struct {
+	at      mem.Point
+	waits   []mem.Wait // further waits: of the steps, as Data, too
+	steps   []step
+	version mem.Version
+	wants   []migration.Want
+}
+
+type step struct {
+	migration.Step
+	at    mem.Point
+	waits []mem.Wait
+}
+
+func begin(t *testing.T, topo *mem.Topology, opts migration.Options) *program {
+	return &program{t: t, topo: topo, p: migration.New(topo, opts), copies: mem.NewTimeline("copy", false, nil), queues: map[string]*mem.Timeline{}}
+}
+
+func (g *program) buffer(size uint64) mem.BufferID {
+	id, err := g.p.Create(size)
+	require.NoError(g.t, err)
+	return id
+}
+
+func use(mode mem.Mode, id mem.BufferID, start, end uint64, m mem.MemoryID) mem.Access {
+	return mem.Access{Buffer: id, Range: mem.Range{Start: start, End: end}, Mode: mode, Memory: m}
+}
+
+func (g *program) on(queue string, accs ...mem.Access) command {
+	if g.queues[queue] == nil {
+		g.queues[queue] = mem.NewTimeline(queue, queue != "ooo", nil)
+	}
+	var plan migration.Plan
+	require.NoError(g.t, g.p.Plan(&plan, accs))
+	c := command{waits: append([]mem.Wait{}, plan.Waits...), wants: append([]migration.Want{}, plan.Storage...)}
+	for _, w := range plan.Storage {
+		require.NoError(g.t, g.p.Stored(w.Buffer, w.Memory))
+	}
+	for i, st := range plan.Steps {
+		s := step{st, g.copies.Next(), append([]mem.Wait{}, st.Waits...)}
+		if st.After >= 0 {
+			s.waits = append(s.waits, mem.Wait{Point: c.steps[st.After].at, Kind: mem.Data})
+		}
+		g.p.CommitStep(&plan, i, s.at)
+		c.steps = append(c.steps, s)
+	}
+	for _, i := range plan.StepWaits {
+		c.waits = append(c.waits, mem.Wait{Point: c.steps[i].at, Kind: mem.Data})
+	}
+	c.at = g.queues[queue].Next()
+	c.version = g.p.Commit(&plan, c.at)
+	require.NoError(g.t, g.p.Check())
+	return c
+}
+
+func (g *program) failPoint(p mem.Point, err error) {
+	p.Line.End(p, err)
+	g.p.Fail(p, err)
+	require.NoError(g.t, g.p.Check())
+}
+
+func data(p mem.Point) mem.Wait  { return mem.Wait{Point: p, Kind: mem.Data} }
+func order(p mem.Point) mem.Wait { return mem.Wait{Point: p, Kind: mem.Order} }
+
+// moved lists a command's copies as text.
+func (c command) moved() (out []string) {
+	for _, s := range c.steps {
+		out = append(out, fmt.Sprintf("%v %d->%d %v", s.Range, s.From, s.To, s.Route))
+	}
+	return out
+}
+
+var errLost = errors.New("the device fell off the bus")
+
+func TestReadersOfTheSameBytesRunAtOnce(t *testing.T) {
+	g := begin(t, mem.NewTopology("a"), migration.Options{})
+	b := g.buffer(100)
+	w := g.on("q", use(mem.Write, b, 0, 100, 1))
+	for _, q := range []string{"q", "r", "ooo", "ooo"} {
+		require.Equal(t, []mem.Wait{data(w.at)}, g.on(q, use(mem.Read, b, 0, 100, 1)).waits)
+	}
+}
+
+func TestAWriterWaitsForEveryReaderAndNotForItsContent(t *testing.T) {
+	g := begin(t, mem.NewTopology("a"), migration.Options{})
+	b := g.buffer(100)
+	w := g.on("q", use(mem.Write, b, 0, 100, 1))
+	r1 := g.on("r", use(mem.Read, b, 0, 100, 1))
+	o1, o2 := g.on("ooo", use(mem.Read, b, 0, 100, 1)), g.on("ooo", use(mem.Read, b, 0, 100, 1))
+	r2 := g.on("r", use(mem.Read, b, 0, 100, 1))
+	require.NotEqual(t, r1.at, r2.at)
+	over := g.on("s", use(mem.Write, b, 0, 100, 1))
+	require.ElementsMatch(t, []mem.Wait{order(w.at), order(o1.at), order(o2.at), order(r2.at)}, over.waits, "r1 is before r2 in one queue")
+}
+
+func TestAReadWriteNeedsTheWriterAndOnlyFollowsReaders(t *testing.T) {
+	g := begin(t, mem.NewTopology("a"), migration.Options{})
+	b := g.buffer(100)
+	w := g.on("q", use(mem.Write, b, 0, 100, 1))
+	r := g.on("r", use(mem.Read, b, 0, 100, 1))
+	require.ElementsMatch(t, []mem.Wait{data(w.at), order(r.at)}, g.on("s", use(mem.ReadWrite, b, 0, 100, 1)).waits)
+}
+
+func TestHazardsArePerMemory(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	g.on("q", use(mem.Write, b, 0, 100, 1))
+	g.on("q", use(mem.Read, b, 0, 100, 1))
+	require.Empty(t, g.on("r", use(mem.Write, b, 0, 100, 2)).waits, "a write on b waits for nobody on a")
+}
+
+func TestUnrelatedRangesOfOneBufferAreConcurrent(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	w1, w2 := g.on("q", use(mem.Write, b, 0, 50, 1)), g.on("r", use(mem.Write, b, 50, 100, 1))
+	require.Empty(t, w2.waits)
+	r := g.on("s", use(mem.Read, b, 0, 100, 2))
+	require.Equal(t, []string{"[0,50) 1->2 host", "[50,100) 1->2 host"}, r.moved(), "each half goes when its writer is done")
+	require.Equal(t, []mem.Wait{data(w1.at)}, r.steps[0].waits)
+	require.Equal(t, []mem.Wait{data(w2.at)}, r.steps[1].waits)
+}
+
+func TestAdjacentStepsWithTheSameWaitsAreOne(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	for i := range uint64(10) {
+		g.on("q", use(mem.Write, b, 10*i, 10*i+10, 1))
+	}
+	for seq := range uint64(10) {
+		q := g.queues["q"]
+		q.End(mem.Point{Line: q, Seq: seq + 1}, nil)
+	}
+	r := g.on("r", use(mem.Read, b, 5, 95, 2))
+	require.Equal(t, []string{"[5,95) 1->2 host"}, r.moved())
+	require.Equal(t, migration.Reason{Oldest: 1, Newest: 10, Fresh: mem.SetOf(1)}, r.steps[0].Reason)
+}
+
+func TestBytesAboutToBeOverwrittenDoNotMove(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	g.on("q", use(mem.Write, b, 0, 100, 1))
+	c := g.on("r", use(mem.Read, b, 0, 40, 2), use(mem.Write, b, 40, 100, 2))
+	require.Equal(t, []string{"[0,40) 1->2 host"}, c.moved())
+}
+
+func TestOverlappingAccessesOfOneCommandAreCombined(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	g.on("q", use(mem.Write, b, 0, 100, 1))
+	c := g.on("r", use(mem.Read, b, 0, 50, 2), use(mem.Write, b, 30, 80, 2), use(mem.Read, b, 20, 40, 2))
+	require.Equal(t, []string{"[0,50) 1->2 host"}, c.moved(), "[30,50) is read before it is written")
+	segs, err := g.p.Segments(b)
+	require.NoError(t, err)
+	require.Len(t, segs, 3)
+	require.Equal(t, mem.Range{Start: 30, End: 80}, segs[1].Range)
+	require.Equal(t, c.version, segs[1].Version)
+}
+
+func TestOneExportServesManyImports(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b", "c", "d"), migration.Options{})
+	b := g.buffer(100)
+	g.on("q", use(mem.Write, b, 0, 100, 1))
+	c := g.on("r", use(mem.Read, b, 0, 100, 2), use(mem.Read, b, 0, 100, 3), use(mem.Read, b, 0, 100, 4))
+	require.Len(t, c.steps, 3)
+	require.Equal(t, []int{-1, 0, 0}, []int{c.steps[0].Export, c.steps[1].Export, c.steps[2].Export})
+	require.EqualValues(t, 300, g.p.Stats().BytesMoved, "each arrival once, whatever the hops")
+}
+
+func TestAPeerOfADestinationGetsItFromThere(t *testing.T) {
+	topo := mem.NewTopology("a", "b", "c")
+	require.NoError(t, topo.SetLink(2, 3, mem.Link{Route: mem.RoutePeer}))
+	g := begin(t, topo, migration.Options{})
+	b := g.buffer(100)
+	g.on("q", use(mem.Write, b, 0, 100, 1))
+	c := g.on("r", use(mem.Read, b, 0, 100, 2), use(mem.Read, b, 0, 100, 3))
+	require.Equal(t, []string{"[0,100) 1->2 host", "[0,100) 2->3 peer"}, c.moved())
+	require.Equal(t, 0, c.steps[1].After)
+	require.Equal(t, migration.ByRelay, c.steps[1].Reason.Choice)
+}
+
+func TestMigratingToTheHostAndADeviceReadsTheDeviceOnce(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	g.on("q", use(mem.Write, b, 0, 100, 1))
+	c := g.on("r", use(mem.Read, b, 0, 100, mem.Host), use(mem.Read, b, 0, 100, 2))
+	require.Equal(t, []string{"[0,100) 1->0 host", "[0,100) 0->2 host"}, c.moved())
+}
+
+func TestDevicesThatShareAStoreNeverCopyBetweenEachOther(t *testing.T) {
+	topo := mem.NewTopology("a", "b", "c")
+	require.NoError(t, topo.Share(2, 3))
+	g := begin(t, topo, migration.Options{})
+	b := g.buffer(100)
+	w := g.on("q", use(mem.Write, b, 0, 100, 3))
+	require.Equal(t, []migration.Want{{Buffer: b, Memory: 2}}, w.wants, "the store's name is its smallest memory's")
+	r := g.on("r", use(mem.Read, b, 0, 100, 2))
+	require.Empty(t, r.steps)
+	require.Equal(t, []mem.Wait{data(w.at)}, r.waits)
+}
+
+func TestReadingWhatWasNeverWrittenCopiesNothingAndWantsStorage(t *testing.T) {
+	g := begin(t, mem.NewTopology("a"), migration.Options{})
+	b := g.buffer(100)
+	c := g.on("q", use(mem.Read, b, 0, 100, 1))
+	require.Empty(t, c.steps)
+	require.Empty(t, c.waits)
+	require.Equal(t, []migration.Want{{Buffer: b, Memory: 1}}, c.wants)
+	require.Zero(t, c.version)
+}
+
+func TestAFailedCopyWithdrawsItsPromiseAndNothingElse(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	g.on("q", use(mem.Write, b, 0, 100, 1))
+	c := g.on("r", use(mem.Read, b, 0, 100, 2))
+	g.failPoint(c.steps[0].at, errLost)
+	require.Empty(t, g.on("q", use(mem.Read, b, 0, 100, 1)).steps, "the good copy is still readable")
+	require.Equal(t, []string{"[0,100) 1->2 host"}, g.on("s", use(mem.Read, b, 0, 100, 2)).moved(), "and copied again")
+}
+
+func TestAFailedCopyOfOldBytesLeavesNewOnesAlone(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	g.on("q", use(mem.Write, b, 0, 100, 1))
+	c := g.on("r", use(mem.Read, b, 0, 100, 2))
+	w := g.on("r", use(mem.Write, b, 0, 60, 2))
+	g.failPoint(c.steps[0].at, errLost)
+	require.Equal(t, []string{"[60,100) 1->2 host"}, g.on("s", use(mem.Read, b, 0, 100, 2)).moved())
+	require.NotZero(t, w.version)
+}
+
+func TestAFailedWritePoisonsItsBytesAndNoNewerOnes(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	old := g.on("q", use(mem.Write, b, 0, 100, 1))
+	g.on("r", use(mem.Write, b, 0, 40, 2))
+	g.failPoint(old.at, errLost)
+	var plan migration.Plan
+	require.NoError(t, g.p.Plan(&plan, []mem.Access{use(mem.Read, b, 0, 40, 1)}), "newer bytes are good")
+	err := g.p.Plan(&plan, []mem.Access{use(mem.Read, b, 30, 100, 1)})
+	require.ErrorIs(t, err, mem.ErrPoisoned)
+	require.ErrorIs(t, err, errLost)
+	require.ErrorContains(t, err, "buffer 0: bytes [40,100) hold version 1, lost when q#1 failed")
+	require.Equal(t, mem.ExecStatusErrorInWaitList, mem.StatusOf(err))
+	require.Empty(t, plan.Steps)
+	g.on("q", use(mem.Write, b, 40, 100, 2))
+	require.Empty(t, g.on("q", use(mem.Read, b, 0, 100, 2)).steps, "a write clears the poison")
+}
+
+func TestAFailureReachesTheCopiesOfWhatWasLost(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	w := g.on("q", use(mem.Write, b, 0, 100, 1))
+	g.on("r", use(mem.Read, b, 0, 100, 2))
+	g.failPoint(w.at, errLost)
+	var plan migration.Plan
+	require.ErrorIs(t, g.p.Plan(&plan, []mem.Access{use(mem.Read, b, 0, 1, 2)}), errLost)
+}
+
+func TestAFullOverwriteBehindAFailedReaderOnlyFollowsIt(t *testing.T) {
+	g := begin(t, mem.NewTopology("a"), migration.Options{})
+	b := g.buffer(100)
+	g.on("q", use(mem.Write, b, 0, 100, 1))
+	r := g.on("r", use(mem.Read, b, 0, 100, 1))
+	require.Contains(t, g.on("s", use(mem.Write, b, 0, 100, 1)).waits, order(r.at))
+	g.failPoint(r.at, errLost)
+	require.Empty(t, g.on("s", use(mem.Read, b, 0, 100, 1)).steps)
+}
+
+func TestAnOldFailureOnAMemoryIsNothingToWhoGetsNewBytesThere(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(100)
+	old := g.on("q", use(mem.Write, b, 0, 100, 1))
+	g.on("r", use(mem.Write, b, 0, 100, 2))
+	c := g.on("q", use(mem.Read, b, 0, 100, 1))
+	require.Contains(t, c.steps[0].waits, order(old.at))
+	require.NotContains(t, c.waits, data(old.at))
+}
+
+func TestThePlannerSpreadsEqualRoutesOverLinks(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b", "c"), migration.Options{})
+	from := map[mem.MemoryID]int{}
+	for i := range mem.MemoryID(10) {
+		b := g.buffer(100)
+		g.on("q", use(mem.Write, b, 0, 100, 1+i%2))
+		g.on("q", use(mem.Read, b, 0, 100, 2-i%2))
+		c := g.on("q", use(mem.Read, b, 0, 100, 3))
+		require.Equal(t, migration.ByLoad, c.steps[0].Reason.Choice)
+		from[c.steps[0].From]++
+	}
+	require.Equal(t, map[mem.MemoryID]int{1: 5, 2: 5}, from)
+}
+
+func TestSourcesAreChosenByRouteThenTimeThenNumber(t *testing.T) {
+	link := func(r mem.Route, bandwidth uint64) mem.Link { return mem.Link{Route: r, Bandwidth: bandwidth} }
+	for _, c := range []struct {
+		name   string
+		links  map[mem.MemoryID]mem.Link // from a, b and c to d
+		from   mem.MemoryID
+		choice migration.Choice
+	}{
+		{"nothing known", nil, 1, migration.ByNumber},
+		{"one peer", map[mem.MemoryID]mem.Link{2: link(mem.RoutePeer, 0)}, 2, migration.ByRoute},
+		{"a slow peer before a fast way round", map[mem.MemoryID]mem.Link{2: link(mem.RoutePeer, 1), 1: link(mem.RouteHost, 1000)}, 2, migration.ByRoute},
+		{"the faster of two peers", map[mem.MemoryID]mem.Link{2: link(mem.RoutePeer, 10), 3: link(mem.RoutePeer, 20)}, 3, migration.ByTime},
+		{"the first of two peers", map[mem.MemoryID]mem.Link{2: link(mem.RoutePeer, 10), 3: link(mem.RoutePeer, 10)}, 2, migration.ByNumber},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			topo := mem.NewTopology("a", "b", "c", "d")
+			for m, l := range c.links {
+				require.NoError(t, topo.SetLink(m, 4, l))
+			}
+			p := migration.New(topo, migration.Options{})
+			id, err := p.CreateWith(100, mem.SetOf(1, 2, 3))
+			require.NoError(t, err)
+			var plan migration.Plan
+			require.NoError(t, p.Plan(&plan, []mem.Access{use(mem.Read, id, 0, 100, 4)}))
+			require.Len(t, plan.Steps, 1)
+			require.Equal(t, c.from, plan.Steps[0].From)
+			require.Equal(t, c.choice, plan.Steps[0].Reason.Choice)
+		})
+	}
+}
+
+func TestTheHostIsOneLegAndSoNearerThanAnotherDevice(t *testing.T) {
+	p := migration.New(mem.NewTopology("a", "b"), migration.Options{})
+	id, err := p.CreateWith(100, mem.SetOf(mem.Host, 1))
+	require.NoError(t, err)
+	var plan migration.Plan
+	require.NoError(t, p.Plan(&plan, []mem.Access{use(mem.Read, id, 0, 100, 2)}))
+	require.Equal(t, mem.Host, plan.Steps[0].From)
+}
