@@ -18,6 +18,10 @@ import (
 // Options are what a scenario gets from outside.
 type Options struct {
 	Inputs map[string]string // input name -> file
+	// Driver, where not empty, opens all devices instead of the drivers that
+	// the scenario names. Real devices keep their own memory sizes; where there
+	// are fewer of them than wanted they are opened more than once.
+	Driver string
 }
 
 // Load reads the scenario in the named file. It fails with Errors where rules
@@ -63,7 +67,21 @@ func Parse(file string, data []byte, opt Options) (*Scenario, error) {
 	if err := l.err(); err != nil {
 		return nil, err
 	}
+	if opt.Driver != "" {
+		l.out.redirect(opt.Driver)
+	}
 	return l.out, nil
+}
+
+// redirect makes all devices another driver's.
+func (s *Scenario) redirect(driver string) {
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		d.Driver, d.Params = driver, nil
+		if driver == realDriver {
+			d.Memory, d.Local, d.Count, d.Reuse = 0, 0, len(s.Devices), true
+		}
+	}
 }
 
 // loader is the state of reading one scenario.

@@ -23,7 +23,8 @@ type Device struct {
 	Memory uint64 // bytes; 0 is the driver's default
 	Local  uint64 // bytes; 0 is the driver's default
 	Params map[string]string
-	Count  int // devices in the declaration that this one came from
+	Count  int  // devices in the declaration that this one came from
+	Reuse  bool // a device may be opened several times, where there are too few
 	Line   int
 }
 

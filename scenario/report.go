@@ -306,7 +306,8 @@ func (p *printer) summary() {
 		fmt.Fprintln(p.w)
 	}
 	if r.Error != "" {
-		fmt.Fprintf(p.w, "%s not finished: %s\n", bad, r.Error)
+		first, _, _ := strings.Cut(r.Error, "\n")
+		fmt.Fprintf(p.w, "%s not finished: %s\n", bad, first)
 	}
 }
 

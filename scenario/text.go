@@ -24,7 +24,7 @@ func sizeText(n uint64) string {
 
 // roughText writes a number of bytes for people, rounded where it is long.
 func roughText(n uint64) string {
-	if exact := sizeText(n); n < 1<<20 || !strings.HasSuffix(exact, " B") {
+	if exact := sizeText(n); n < 1<<20 || len(exact) < len("1,024 KiB") {
 		return exact
 	}
 	return humanize.IBytes(n)

@@ -158,7 +158,7 @@ func printDevices(w io.Writer, lists []driverList, all bool) {
 
 // printDetails shows what does not fit the table, for real devices.
 func printDetails(w io.Writer, d deviceInfo, all bool) {
-	if d.Platform == "" {
+	if d.Platform == "Godwit" { // simulated: the table says it all
 		return
 	}
 	fmt.Fprintf(w, "  %s: platform %s, %s\n", d.Name, d.Platform, d.Version)

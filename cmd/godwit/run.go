@@ -20,6 +20,7 @@ type runFlags struct {
 	json     bool
 	timeline string
 	all      bool
+	driver   string
 }
 
 func newRun() *cobra.Command {
@@ -40,6 +41,7 @@ Exit code: 0 as expected, 1 an expectation failed or a byte differed, 2 bad usag
 or a faulty scenario.`,
 		Example: `  godwit run examples/pingpong.yaml
   godwit run examples/histogram.yaml --input text=README.md
+  godwit run examples/overlap.yaml --driver opencl     # on real devices
   godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,12 +51,13 @@ or a faulty scenario.`,
 	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "`NAME=FILE`: the file for an input the scenario declares")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
+	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, opencl")
 	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
 	return cmd
 }
 
 func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) error {
-	opt := scenario.Options{Inputs: make(map[string]string)}
+	opt := scenario.Options{Inputs: make(map[string]string), Driver: f.driver}
 	for _, in := range f.inputs {
 		name, path, ok := strings.Cut(in, "=")
 		if !ok || name == "" || path == "" {
@@ -80,12 +83,12 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) er
 		_ = bar.Set(done) // a bar that cannot be drawn is no reason to stop
 	}})
 	_ = bar.Finish()
-	if f.timeline != "" {
+	if f.timeline != "" && len(res.Commands) > 0 {
 		err = errors.Join(err, writeTimeline(f.timeline, res))
 	}
 	if f.json {
 		err = errors.Join(err, writeJSON(out, res))
-	} else {
+	} else if err == nil || len(res.Commands) > 0 { // else there is nothing but the error to show
 		res.Print(out, printOptions(f.all))
 	}
 	return runError(res, err)

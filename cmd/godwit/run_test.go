@@ -11,17 +11,57 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"godwit/devices/opencl"
+	"godwit/scenario"
 )
 
 func example(name string) string { return filepath.Join("..", "..", "examples", name+".yaml") }
 
-// TestRunExitCodes runs the built program, as a shell would.
-func TestRunExitCodes(t *testing.T) {
-	dir := t.TempDir()
-	bin := filepath.Join(dir, "godwit")
+// built is the program, built.
+func built(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "godwit")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".")
 	build.Stderr = os.Stderr
 	require.NoError(t, build.Run())
+	return bin
+}
+
+// TestExamplesOnOpenCLDevices runs every example with two real devices in place
+// of its own; with PoCL those are two parts of this machine's processor, each
+// with a memory of its own.
+func TestExamplesOnOpenCLDevices(t *testing.T) {
+	found, err := opencl.Discover()
+	if err != nil || len(found) == 0 {
+		t.Skip("no OpenCL device here: ", err)
+	}
+	files, err := filepath.Glob(example("*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	bin := built(t)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), bin, "run", file, "--driver", "opencl", "--json")
+			cmd.Env = append(os.Environ(), "POCL_DEVICES=pthread pthread")
+			out, err := cmd.Output()
+			require.NoError(t, err, "%s", out)
+			var got scenario.Result
+			require.NoError(t, json.Unmarshal(out, &got))
+			require.True(t, got.OK())
+			require.Equal(t, got.BytesLowerBound, got.BytesMoved)
+			require.Positive(t, got.BytesMoved)
+			for _, d := range got.Devices {
+				require.Equal(t, "opencl", d.Driver)
+			}
+		})
+	}
+}
+
+// TestRunExitCodes runs the built program, as a shell would.
+func TestRunExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	bin := built(t)
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -43,6 +83,8 @@ func TestRunExitCodes(t *testing.T) {
 		{"no file", []string{"run", filepath.Join(dir, "none.yaml")}, 2, "no such file"},
 		{"a rule is broken", []string{"run", write("rule.yaml", head+"commands: [{read: b}]")}, 2, "rule.yaml:3: read: no buffer or sub-buffer is named \"b\""},
 		{"a driver nobody has", []string{"run", write("driver.yaml", "devices: [{name: d, driver: abacus}]\nbuffers: [{name: a, size: 1}]\ncommands: []")}, 2, "driver.yaml:1: device d: driver \"abacus\""},
+		{"another driver", []string{"run", example("overlap"), "--driver", "tce"}, 0, ""},
+		{"another driver that nobody has", []string{"run", example("overlap"), "--driver", "abacus"}, 2, "driver \"abacus\""},
 		{"an unknown flag", []string{"run", "--frobnicate", example("pingpong")}, 2, "unknown flag"},
 		{"an unknown input", []string{"run", example("pingpong"), "--input", "x=" + text}, 2, "declares no such input"},
 		{"half an input", []string{"run", example("histogram"), "--input", "text"}, 2, "want NAME=FILE"},
@@ -131,6 +173,21 @@ func TestRunJSONOfAFaultyScenario(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
 	assert.Contains(t, got["error"], "s.yaml:1: ")
 	assert.Equal(t, false, got["verified"])
+}
+
+// TestDevicesSaysWhatIsMissing hides the OpenCL loader.
+func TestDevicesSaysWhatIsMissing(t *testing.T) {
+	bin := built(t)
+	for _, args := range [][]string{{"devices"}, {"devices", "--json"}, {"run", example("pingpong")}} {
+		cmd := exec.CommandContext(t.Context(), bin, args...)
+		cmd.Env = append(os.Environ(), "GODWIT_OPENCL_LIBRARY="+filepath.Join(t.TempDir(), "none.so"))
+		out, err := cmd.Output()
+		require.NoError(t, err, "everything else works without OpenCL")
+		if args[0] == "devices" {
+			require.Contains(t, string(out), "OpenCL is not available")
+			require.Contains(t, string(out), "tce")
+		}
+	}
 }
 
 func TestDevicesListsDrivers(t *testing.T) {
