@@ -1,0 +1,77 @@
+package metrics_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/mem"
+	"godwit/metrics"
+	"godwit/pool"
+	"godwit/resource"
+	"godwit/runtime"
+)
+
+func TestAScrapeShowsPoolsAndMemories(t *testing.T) {
+	d, err := cpu.New(cpu.Options{Name: "cpu0", Memory: 1 << 20})
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{
+		Devices: []devices.Device{d}, OwnDevices: true,
+		Resource: pool.Stack(pool.StackOptions{Pool: &resource.PoolOptions{Slab: 1 << 16}}),
+	})
+	require.NoError(t, err)
+	a, err := pool.NewDeviceAllocator(c, d)
+	require.NoError(t, err)
+	p, err := pool.NewBufferPool(c, pool.Options{})
+	require.NoError(t, err)
+
+	col := metrics.NewCollector()
+	require.NoError(t, col.AddPool("activations", p))
+	require.NoError(t, col.AddMemory("cpu0", c.Resource(1)))
+	require.ErrorIs(t, col.AddPool("activations", p), mem.ErrInvalidValue)
+	require.ErrorIs(t, col.AddMemory("cpu0", c.Resource(1)), mem.ErrInvalidValue)
+
+	h, err := p.Get(nil, 3000, 0)
+	require.NoError(t, err)
+	block, err := a.Allocate(context.Background(), 1000, "weights")
+	require.NoError(t, err)
+	_, err = a.Allocate(context.Background(), 1<<20, "too much")
+	require.ErrorIs(t, err, mem.ErrNoMemory)
+
+	require.NoError(t, testutil.CollectAndCompare(col, strings.NewReader(`
+# HELP godwit_memory_out_of_memory_total Requests refused for want of room or budget since the last reset.
+# TYPE godwit_memory_out_of_memory_total counter
+godwit_memory_out_of_memory_total{memory="cpu0"} 1
+# HELP godwit_memory_peak_bytes The highest figure since the last reset, by state: allocated, active, reserved.
+# TYPE godwit_memory_peak_bytes gauge
+godwit_memory_peak_bytes{memory="cpu0",state="active"} 1000
+godwit_memory_peak_bytes{memory="cpu0",state="allocated"} 1000
+godwit_memory_peak_bytes{memory="cpu0",state="reserved"} 65536
+# HELP godwit_pool_bytes Bytes in buffers of the pool, by state: out, ready, waiting.
+# TYPE godwit_pool_bytes gauge
+godwit_pool_bytes{pool="activations",state="out"} 4096
+godwit_pool_bytes{pool="activations",state="ready"} 0
+godwit_pool_bytes{pool="activations",state="waiting"} 0
+# HELP godwit_pool_requests_total Buffers asked for, by whether the pool had one.
+# TYPE godwit_pool_requests_total counter
+godwit_pool_requests_total{pool="activations",result="hit"} 0
+godwit_pool_requests_total{pool="activations",result="miss"} 1
+`), "godwit_memory_out_of_memory_total", "godwit_memory_peak_bytes", "godwit_pool_bytes", "godwit_pool_requests_total"))
+	problems, err := testutil.CollectAndLint(col)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+
+	col.Remove("activations")
+	require.Zero(t, testutil.CollectAndCount(col, "godwit_pool_buffers"))
+	require.NoError(t, block.Release())
+	require.NoError(t, p.Put(h))
+	_, err = p.Clear()
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	require.NoError(t, c.Close(context.Background()))
+}
