@@ -9,7 +9,7 @@ import (
 	"godwit/mem"
 )
 
-// ErrLeak: a context was closed with buffers that nobody had released.
+// ErrLeak says that a context was closed with buffers that nobody had released.
 var ErrLeak = mem.Sentinel("buffers not released", mem.InvalidOperation)
 
 // Close ends the context: nothing can be created or enqueued any more, and all

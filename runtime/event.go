@@ -220,7 +220,7 @@ func (e Event) Wait(ctx context.Context) error {
 	return r.point.Wait(ctx)
 }
 
-// ErrProfiling: the event's queue keeps no times, or the command has not ended.
+// ErrProfiling says that the event's queue keeps no times, or the command has not ended.
 var ErrProfiling = mem.Sentinel("profiling information not available", mem.ProfilingInfoNotAvailable)
 
 // Times returns when the command changed state, in nanoseconds of its device's

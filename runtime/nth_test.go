@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -87,6 +88,38 @@ func (s *story) check() {
 		}
 	}
 	require.NoError(t, s.h.c.Check())
+}
+
+func TestARefusedCommandGivesItsNewBlocksBack(t *testing.T) {
+	devs, fs := failing(2)
+	h := build(t, runtime.Options{Devices: devs}, outOfOrder)
+	ctx := soon(t)
+	blocks := func() [2]int { return [2]int{h.c.Resource(1).Stats().Blocks, h.c.Resource(2).Stats().Blocks} }
+	a, b := h.buffer(64, nil), h.buffer(64, nil)
+	h.done(h.ok(h.q[0].EnqueueFill(ctx, a, []byte{4}, 0, 64)))
+	require.Equal(t, [2]int{1, 0}, blocks())
+	refuse := func(cmd *devices.Command) error {
+		if stepCopies(cmd) != nil {
+			return nil
+		}
+		return errInjected
+	}
+	fs[1].refuse.Store(&refuse)
+	_, err := h.q[1].EnqueueCopy(ctx, a, b, 0, 0, 64) // the copy of a is accepted, the command is not
+	require.ErrorIs(t, err, errInjected)
+	require.NoError(t, h.c.Check())
+	require.Equal(t, [2]int{1, 1}, blocks(), "a is copied, nobody needs b there")
+	seg, err := a.Segments()
+	require.NoError(t, err)
+	require.Equal(t, mem.SetOf(1, 2), seg[0].Valid, "a good copy")
+	_, err = h.q[1].EnqueueFill(ctx, b, []byte{1}, 0, 64)
+	require.ErrorIs(t, err, errInjected)
+	require.Equal(t, [2]int{1, 1}, blocks())
+	fs[1].refuse.Store(nil)
+	got := make([]byte, 64)
+	h.done(h.ok(h.q[1].EnqueueRead(ctx, a, 0, got)))
+	require.Equal(t, bytes.Repeat([]byte{4}, 64), got)
+	require.Equal(t, uint64(64), h.c.Stats().BytesMoved)
 }
 
 // TestFailingTheNthAllocationOrSubmitLeavesNoTrace fails one allocation or

@@ -181,20 +181,28 @@ func TestAnEnqueueWithoutRoomFailsOrWaitsForPendingFrees(t *testing.T) {
 }
 
 func TestCloseNamesLeaksAndFreesThem(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	devs := memories(1)
+	c, err := runtime.NewContext(runtime.Options{Devices: devs}) // the device outlives it
+	require.NoError(t, err)
 	ctx := soon(t)
-	weights, err := h.c.CreateNamedBuffer("weights", 4096, 0, nil)
+	q, err := c.NewQueue(devs[0], runtime.QueueOptions{})
+	require.NoError(t, err)
+	weights, err := c.CreateNamedBuffer("weights", 4096, 0, nil)
 	require.NoError(t, err)
 	sub, err := weights.Sub(128, 128, 0)
 	require.NoError(t, err)
-	h.ok(h.q[0].EnqueueFill(ctx, weights, []byte{1}, 0, 4096))
+	_, err = q.EnqueueFill(ctx, weights, []byte{1}, 0, 4096)
+	require.NoError(t, err)
 	require.NoError(t, weights.Release()) // the sub-buffer still holds it
-	err = h.c.Close(ctx)
+	require.Equal(t, 1, devs[0].Memory().Stats().Blocks)
+	err = c.Close(ctx)
 	require.ErrorIs(t, err, runtime.ErrLeak)
 	require.ErrorContains(t, err, "weights (4096 bytes)")
-	require.Zero(t, h.c.Resource(1).Stats().Live)
+	s := devs[0].Memory().Stats()
+	require.Zero(t, s.Blocks)
+	require.Zero(t, s.Live+s.Pending)
 	require.Error(t, sub.Release())
-	h.closed = true
+	require.NoError(t, devs[0].Close())
 }
 
 func TestCloseDrains(t *testing.T) {

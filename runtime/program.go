@@ -21,7 +21,7 @@ type Program struct {
 	closed  bool             // protected by c.mu
 }
 
-// ErrNotBuilt: the program was not built for the device.
+// ErrNotBuilt says that a program was not built for a device.
 var ErrNotBuilt = mem.Sentinel("program not built for this device", mem.InvalidProgramExecutable)
 
 // Build makes p's kernels runnable on the given devices, or on all of the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -168,17 +169,30 @@ func (c *Context) initialise(r *root, data []byte) error {
 	return nil
 }
 
+// A resource hears of a point's end like anybody else, perhaps a moment after a
+// waiter of ours. So where nothing is pending any more though it said so, it gets
+// that moment, doubled with each try, before its promise counts as broken.
+const (
+	firstPause = 20 * time.Microsecond
+	mostTries  = 14 // 0.3 s in all
+)
+
 // waitForFree blocks until one of the frees that a resource has pending can
-// happen, or ctx ends. tries counts how often there was nothing to wait for: the
-// frees have happened meanwhile, or the resource promises what it has not.
+// happen, or ctx ends. tries counts how often in a row there was none.
 func waitForFree(ctx context.Context, room *errRoom, tries *int) error {
 	points := room.res.Pending(nil)
 	if len(points) == 0 {
-		if *tries++; *tries > 3 {
+		if *tries++; *tries > mostTries {
 			return room.error
 		}
-		return nil
+		select {
+		case <-time.After(firstPause << *tries):
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("%w while waiting for room: %w", ctx.Err(), room.error)
+		}
 	}
+	*tries = 0
 	one, done := context.WithCancel(ctx)
 	defer done()
 	var all sync.WaitGroup

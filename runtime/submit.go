@@ -33,7 +33,7 @@ import (
 // failureList.mu, Queue.failMu, and every lock of drivers, resources and sinks.
 // Drivers call OnFail and waiters without locks of theirs, but perhaps from
 // inside Submit, under Context.mu: so OnFail only lists the failure, and whoever
-// holds Context.mu settles it before giving the lock up (failure.go).
+// takes Context.mu next settles it (failure.go).
 
 // scratch is what one enqueue needs for its duration, kept for the next so that
 // steady state allocates nothing. All of it is protected by Context.mu.

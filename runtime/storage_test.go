@@ -1,0 +1,48 @@
+package runtime
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/mem"
+	"godwit/migration"
+	"godwit/resource"
+)
+
+// TestStorageOnSeveralMemoriesIsAllOrNone obtains a plan's blocks on two
+// memories, the second of which has none: the first's are given back.
+func TestStorageOnSeveralMemoriesIsAllOrNone(t *testing.T) {
+	devs := []devices.Device{devices.NewHost(devices.HostOptions{}), devices.NewHost(devices.HostOptions{})}
+	var layers []*resource.Fail
+	c, err := NewContext(Options{Devices: devs, OwnDevices: true, Resource: func(_ mem.MemoryID, base mem.Resource) mem.Resource {
+		layers = append(layers, resource.NewFail(base))
+		return layers[len(layers)-1]
+	}})
+	require.NoError(t, err)
+	a, err := c.CreateBuffer(64, 0, nil)
+	require.NoError(t, err)
+	b, err := c.CreateBuffer(64, 0, nil)
+	require.NoError(t, err)
+	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1}, {Buffer: a.ID(), Memory: 2}, {Buffer: b.ID(), Memory: 1}}}
+	layers[2].At(1, mem.Exhausted, nil)
+	c.lock()
+	err = c.obtain(&plan)
+	c.unlock()
+	require.ErrorIs(t, err, mem.ErrNoMemory)
+	require.Zero(t, layers[1].Stats().Blocks)
+	require.NoError(t, c.Check())
+	c.lock()
+	err = c.obtain(&plan)
+	c.unlock()
+	require.NoError(t, err)
+	require.Equal(t, uint64(2), layers[1].Calls(), "blocks of one memory are asked for at once")
+	require.Equal(t, 2, layers[1].Stats().Blocks)
+	require.Equal(t, 1, layers[2].Stats().Blocks)
+	require.NoError(t, c.Check())
+	require.NoError(t, a.Release())
+	require.NoError(t, b.Release())
+	require.NoError(t, c.Close(context.Background()))
+}
