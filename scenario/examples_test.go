@@ -61,6 +61,15 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestTheReadmeShowsTheOverlapExample: what the README promises is what runs.
+func TestTheReadmeShowsTheOverlapExample(t *testing.T) {
+	var out strings.Builder
+	run(t, "../examples/overlap.yaml", scenario.Options{}).Print(&out, scenario.PrintOptions{})
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), out.String())
+}
+
 // TestResultsAreTheSameEachTime guards against what depends on timing.
 func TestResultsAreTheSameEachTime(t *testing.T) {
 	show := func() string {

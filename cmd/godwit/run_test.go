@@ -175,6 +175,14 @@ func TestRunJSONOfAFaultyScenario(t *testing.T) {
 	assert.Equal(t, false, got["verified"])
 }
 
+func TestTheReadmeNamesEveryVerb(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	require.NoError(t, err)
+	for _, v := range verbs() {
+		assert.Contains(t, string(readme), "| `"+v.Name(), "README.md: verbs")
+	}
+}
+
 // TestDevicesSaysWhatIsMissing hides the OpenCL loader.
 func TestDevicesSaysWhatIsMissing(t *testing.T) {
 	bin := built(t)

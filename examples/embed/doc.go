@@ -1,0 +1,2 @@
+// Package embed shows how a Go program uses Godwit; see its Example.
+package embed
