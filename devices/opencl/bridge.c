@@ -1,36 +1,48 @@
 //go:build cgo
 
+#define _GNU_SOURCE
 #include "bridge.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 struct gw_sink {
 	pthread_mutex_t mu;
 	pthread_cond_t some;
-	gw_done *done; // a stack of n, room for cap
+	gw_done *done; // n, oldest first, room for cap
 	int n, cap, closed;
+
+	int watching;
+	pthread_t watcher;
+	pthread_cond_t work;
+	gw_tag *head, *tail; // watched, oldest first
+	int asleep;          // the watcher waits for work
 };
 
-gw_sink *gw_sink_new(void)
+static void *watch(void *sink);
+
+gw_sink *gw_sink_new(int watching)
 {
 	gw_sink *s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
 	s->cap = 1024;
 	s->done = malloc(s->cap * sizeof *s->done);
-	if (!s->done) {
-		free(s);
-		return NULL;
-	}
 	pthread_mutex_init(&s->mu, NULL);
 	pthread_cond_init(&s->some, NULL);
+	pthread_cond_init(&s->work, NULL);
+	if (!s->done || (watching && pthread_create(&s->watcher, NULL, watch, s))) {
+		gw_sink_free(s);
+		return NULL;
+	}
+	s->watching = watching;
 	return s;
 }
 
 static void sink_put(gw_sink *s, uint64_t id, int32_t status)
 {
-	pthread_mutex_lock(&s->mu);
 	if (s->n == s->cap) {
 		gw_done *more = realloc(s->done, 2 * s->cap * sizeof *more);
 		if (!more)
@@ -41,7 +53,66 @@ static void sink_put(gw_sink *s, uint64_t id, int32_t status)
 	s->done[s->n++] = (gw_done){id, status, 0};
 	if (s->n == 1)
 		pthread_cond_signal(&s->some);
+}
+
+// Looking costs a lock in the driver, so only so many events are looked at in a
+// pass, oldest first, and those that have not ended go to the end of the list.
+#define LOOKS 64
+#define NAP_NS 20000
+#define IDLE_NAPS 50 // before the watcher sleeps: waking it costs the submitter
+
+// look takes up to LOOKS tags off the list, puts those that have ended into the
+// sink, and the others back. It is called with mu held, and releases it.
+static void look(gw_sink *s)
+{
+	gw_tag *some[LOOKS];
+	cl_int status[LOOKS];
+	int n = 0;
+	for (; s->head && n < LOOKS; n++) {
+		some[n] = s->head;
+		s->head = s->head->next;
+	}
+	if (!s->head)
+		s->tail = NULL;
 	pthread_mutex_unlock(&s->mu);
+	for (int i = 0; i < n; i++)
+		status[i] = gw_status((gw_handle)some[i]->watched);
+	pthread_mutex_lock(&s->mu);
+	for (int i = 0; i < n; i++) {
+		if (status[i] <= CL_COMPLETE) {
+			cl_int fault = gw_faulty(2);
+			sink_put(s, some[i]->id, fault ? fault : status[i]);
+			continue;
+		}
+		some[i]->next = NULL;
+		*(s->tail ? &s->tail->next : &s->head) = some[i];
+		s->tail = some[i];
+	}
+}
+
+static void *watch(void *sink)
+{
+	gw_sink *s = sink;
+	int idle = 0;
+	prctl(PR_SET_TIMERSLACK, 1000); // naps as short as asked for
+	pthread_mutex_lock(&s->mu);
+	while (!s->closed || s->head) {
+		if (s->head) {
+			idle = 0;
+			look(s);
+		} else if (++idle > IDLE_NAPS) {
+			s->asleep = 1;
+			pthread_cond_wait(&s->work, &s->mu);
+			s->asleep = 0;
+			idle = 0;
+			continue;
+		}
+		pthread_mutex_unlock(&s->mu);
+		nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+		pthread_mutex_lock(&s->mu);
+	}
+	pthread_mutex_unlock(&s->mu);
+	return NULL;
 }
 
 int gw_sink_take(gw_sink *s, gw_done *out, int max)
@@ -64,7 +135,10 @@ void gw_sink_close(gw_sink *s)
 	pthread_mutex_lock(&s->mu);
 	s->closed = 1;
 	pthread_cond_broadcast(&s->some);
+	pthread_cond_broadcast(&s->work);
 	pthread_mutex_unlock(&s->mu);
+	if (s->watching)
+		pthread_join(s->watcher, NULL);
 }
 
 void gw_sink_free(gw_sink *s)
@@ -77,7 +151,7 @@ gw_tag *gw_tag_new(gw_sink *s, uint64_t id)
 {
 	gw_tag *t = malloc(sizeof *t);
 	if (t)
-		*t = (gw_tag){s, id};
+		*t = (gw_tag){.sink = s, .id = id};
 	return t;
 }
 
@@ -88,11 +162,26 @@ static void CL_CALLBACK ended(cl_event e, cl_int status, void *tag)
 	(void)e;
 	gw_tag *t = tag;
 	cl_int fault = gw_faulty(2);
+	pthread_mutex_lock(&t->sink->mu);
 	sink_put(t->sink, t->id, fault ? fault : status);
+	pthread_mutex_unlock(&t->sink->mu);
 }
 
-// listen asks for t's callback at the end of the command of event e.
-cl_int gw_listen(cl_event e, gw_tag *t) { return clSetEventCallback(e, CL_COMPLETE, ended, t); }
+cl_int gw_listen(cl_event e, gw_tag *t)
+{
+	gw_sink *s = t->sink;
+	if (!s->watching)
+		return clSetEventCallback(e, CL_COMPLETE, ended, t);
+	pthread_mutex_lock(&s->mu);
+	t->watched = e; // the record keeps it until the sink has told
+	t->next = NULL;
+	*(s->tail ? &s->tail->next : &s->head) = t;
+	s->tail = t;
+	if (s->asleep)
+		pthread_cond_signal(&s->work);
+	pthread_mutex_unlock(&s->mu);
+	return CL_SUCCESS;
+}
 
 static cl_int set_args(gw_cmd *c, const uint8_t *a)
 {

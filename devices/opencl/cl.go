@@ -55,7 +55,12 @@ type tag = *C.gw_tag
 
 type done = C.gw_done
 
-func newSink() sink          { return sink{C.gw_sink_new()} }
+func newSink(watching bool) sink {
+	if watching {
+		return sink{C.gw_sink_new(1)}
+	}
+	return sink{C.gw_sink_new(0)}
+}
 func (s sink) tag(i int) tag { return C.gw_tag_new(s.c, C.uint64_t(i)) }
 func (s sink) close()        { C.gw_sink_close(s.c) }
 func (s sink) free()         { C.gw_sink_free(s.c) }
@@ -217,22 +222,20 @@ func buildLog(p, d handle) (log string, failed bool) {
 // ring is a staged way from one device to another; see ring.c.
 type ring = *C.gw_ring
 
-// shape says how a ring cuts a copy: chunk sizes in bytes, and queues used in
-// each direction.
-type shape struct {
-	First, Max uint64
-	Queues     int
-}
-
-func newRing(host uintptr, bytes uint64, read, write []handle) ring {
-	return C.gw_ring_new(handle(host), C.size_t(bytes), &read[0], &write[0], C.int(len(read)))
+func newRing(host uintptr, bytes uint64, read, write handle, flush bool) ring {
+	f := C.int(0)
+	if flush {
+		f = 1
+	}
+	return C.gw_ring_new(handle(host), C.size_t(bytes), read, write, f)
 }
 
 func freeRing(r ring) { C.gw_ring_free(r) }
 
-func ringCopy(r ring, c *nativeCmd, s shape, waits []handle, t tag) C.cl_int {
+// ringCopy enqueues c in chunks of at most so many bytes.
+func ringCopy(r ring, c *nativeCmd, chunk uint64, waits []handle, t tag) C.cl_int {
 	c.nwaits = C.uint32_t(len(waits))
-	return C.gw_ring_copy(r, c, C.gw_shape{first: C.size_t(s.First), max: C.size_t(s.Max), queues: C.int(s.Queues)}, first(waits), t)
+	return C.gw_ring_copy(r, c, C.size_t(chunk), first(waits), t)
 }
 
 // Counts are objects of each kind, by OpenCL's names.

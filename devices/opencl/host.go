@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/jgillich/go-opencl/cl"
@@ -38,6 +39,11 @@ type host struct {
 	devices []*cl.Device // all of the platform
 	open    int          // protected by driver.mu: devices
 
+	// immediate: commands start when they are enqueued, without a flush, and
+	// callbacks are slow. So it is with NVIDIA's OpenCL, and not to be relied on
+	// with others.
+	immediate bool
+
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
 	builds   sync.WaitGroup
@@ -69,9 +75,10 @@ func newHost(f Found) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("platform %s: no context for its %d devices: %w", f.Info.Platform, len(devs), errors.Join(err, mem.ErrDeviceLost))
 	}
+	immediate := strings.Contains(f.Info.Platform, "NVIDIA")
 	h := &host{
-		name: f.Info.Platform, context: ctx, devices: devs, programs: make(map[[2]string]*program),
-		pairs: make(map[[2]*Device]*pair), sink: newSink(), wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		immediate: immediate, name: f.Info.Platform, context: ctx, devices: devs, programs: make(map[[2]string]*program),
+		pairs: make(map[[2]*Device]*pair), sink: newSink(immediate), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 		lines: make(map[*mem.Timeline]*Queue), rings: [2]int{mainRing, sideRing},
 	}
 	h.ended.L = &h.mu

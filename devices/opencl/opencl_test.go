@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -30,6 +31,13 @@ func open(t testing.TB, n int, params map[string]string) []*Device {
 	t.Helper()
 	if _, err := Select(Selection{}); errors.Is(err, ErrMissing) {
 		t.Skipf("no OpenCL here: %v", err)
+	}
+	if platform := os.Getenv("GODWIT_TEST_PLATFORM"); platform != "" { // a part of the name
+		params = maps.Clone(params)
+		if params == nil {
+			params = make(map[string]string)
+		}
+		params["platform"] = platform
 	}
 	devs, err := devices.Open(context.Background(), "opencl", devices.Config{Params: params})
 	require.NoError(t, err)
@@ -213,12 +221,10 @@ func TestBytesMoveThroughTheRing(t *testing.T) {
 	q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true})
 	qa := openQueue(t, a, devices.QueueOptions{Name: "a"})
 	user := mem.NewTimeline("user", false, nil)
-	a.host.rings = [2]int{256 << 10, 96 << 10} // small: many laps
+	a.host.rings = [2]int{256 << 10, 96 << 10} // small: many laps, uneven ends
 	p, err := a.host.pair(a, b)
 	require.NoError(t, err)
-	for i := range p.shapes {
-		p.shapes[i] = shape{First: 4 << 10, Max: 32 << 10 << i, Queues: 1 + i%4}
-	}
+	p.way.Store(&way{bandwidth: 1e9, gap: 1e-9}) // the smallest chunks
 	var ends []mem.Point
 	var want, got [][]byte
 	for i, n := range []int{1, 4095, 1 << 20, 3<<20 + 17, 5 << 20, 600 << 10, 2 << 20, 64 << 10, 4<<20 + 1, 800 << 10, 1 << 20} {
@@ -337,4 +343,38 @@ func TestSelectNamesWhatThereIs(t *testing.T) {
 	found, err := Select(Selection{Platform: strings.ToUpper(d.info.Platform[:8]), Count: 1})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
+}
+
+func TestTheWayIsFoundFromThreeCopies(t *testing.T) {
+	want := way{bandwidth: 40e9, gap: 7e-6, base: 15e-6}
+	var times [len(probes)]float64
+	for i, p := range probes {
+		times[i] = float64(p.size+p.chunk)/want.bandwidth + float64(p.size/p.chunk)*want.gap + want.base
+	}
+	got, ok := solve(times)
+	require.True(t, ok)
+	require.InEpsilon(t, want.bandwidth, got.bandwidth, 1e-6)
+	require.InEpsilon(t, want.gap, got.gap, 1e-6)
+	require.InEpsilon(t, want.base, got.base, 1e-6)
+	require.InDelta(t, 4<<20, defaultWay.chunk(64<<20), 1<<20) // measured: 4 MiB was best at 64 MiB
+	_, ok = solve([len(probes)]float64{1, 1, 1})
+	require.False(t, ok)
+}
+
+func TestPeerLinkMeasuresTheWayAndLeavesNoMark(t *testing.T) {
+	devs := open(t, 2, nil)
+	link, ok := devs[1].PeerLink(devs[0])
+	require.True(t, ok)
+	require.Equal(t, mem.RoutePeer, link.Route)
+	ringed(t, devs)
+	link, ok = devs[1].PeerLink(devs[0])
+	require.True(t, ok)
+	require.Positive(t, link.Bandwidth)
+	p, err := devs[0].host.pair(devs[0], devs[1])
+	require.NoError(t, err)
+	require.True(t, p.way.Load().measured)
+	require.Zero(t, devs[0].Memory().Stats().Live)
+	require.Zero(t, devs[1].Memory().Stats().Live)
+	_, ok = devs[1].PeerLink(devs[1])
+	require.False(t, ok)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jgillich/go-opencl/cl"
 
@@ -26,10 +27,9 @@ const (
 	mainRing  = 64 << 20 // bytes
 	sideRing  = 32 << 20 // bytes
 	sideLines = 3
-	maxQueues = 4 // in each direction; ring.c has the same limit
 )
 
-// line is a ring and its queues.
+// line is a ring and its two queues.
 type line struct {
 	mu     sync.Mutex // held while a copy is enqueued
 	ring   ring
@@ -44,11 +44,12 @@ type pair struct {
 	from, to *Device
 	main     *line
 
-	mu     sync.Mutex
-	free   []*line // protected by mu
-	all    []*line // immutable once built
-	shapes shapes  // protected by mu
-	tuned  bool    // protected by mu
+	mu   sync.Mutex
+	free []*line // protected by mu
+	all  []*line // immutable once built
+
+	tuning sync.Mutex // held while the way is measured
+	way    atomic.Pointer[way]
 }
 
 // pair returns the way from one device to another, made on first use.
@@ -59,7 +60,8 @@ func (h *host) pair(from, to *Device) (*pair, error) {
 	if p := h.pairs[key]; p != nil {
 		return p, nil
 	}
-	p := &pair{from: from, to: to, shapes: defaultShapes()}
+	p := &pair{from: from, to: to}
+	p.way.Store(&defaultWay)
 	for i := range 1 + sideLines {
 		bytes := h.rings[1]
 		if i == 0 {
@@ -81,20 +83,13 @@ func (h *host) pair(from, to *Device) (*pair, error) {
 // objects are kept for as long as the ring is.
 func (h *host) newLine(from, to *Device, bytes int) (*line, error) {
 	l := &line{mapper: from.service}
-	var read, write []handle
-	for range maxQueues {
-		for _, end := range []struct {
-			dev  *Device
-			list *[]handle
-		}{{from, &read}, {to, &write}} {
-			q, err := h.context.CreateCommandQueue(end.dev.found.device, 0)
-			if err != nil {
-				l.close()
-				return nil, fmt.Errorf("no command queue on device %s: %w", end.dev.name, errors.Join(err, mem.ErrNoResources))
-			}
-			l.queues = append(l.queues, q)
-			*end.list = append(*end.list, rawHandle(q))
+	for _, dev := range []*Device{from, to} {
+		q, err := h.context.CreateCommandQueue(dev.found.device, 0)
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("no command queue on device %s: %w", dev.name, errors.Join(err, mem.ErrNoResources))
 		}
+		l.queues = append(l.queues, q)
 	}
 	var err error
 	if l.pinned, err = h.context.CreateEmptyBuffer(cl.MemReadWrite|cl.MemAllocHostPtr, bytes); err == nil {
@@ -104,7 +99,7 @@ func (h *host) newLine(from, to *Device, bytes int) (*line, error) {
 		l.close()
 		return nil, fmt.Errorf("%d bytes of pinned memory: %w", bytes, errors.Join(err, mem.ErrNoHostMemory))
 	}
-	l.ring = newRing(uintptr(l.mapped.Ptr()), uint64(bytes), read, write)
+	l.ring = newRing(uintptr(l.mapped.Ptr()), uint64(bytes), rawHandle(l.queues[0]), rawHandle(l.queues[1]), !h.immediate)
 	return l, nil
 }
 
@@ -188,12 +183,9 @@ func (p *pair) copy(r *record) int32 {
 	if r.side != nil {
 		l = r.side
 	}
-	p.mu.Lock()
-	s := p.shapes.of(uint64(r.cmd.size))
-	p.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return int32(ringCopy(l.ring, &r.cmd, s, r.handles, r.tag))
+	return int32(ringCopy(l.ring, &r.cmd, p.way.Load().chunk(uint64(r.cmd.size)), r.handles, r.tag))
 }
 
 // PeerLink implements devices.PeerCopier. The first call for a pair of discrete
@@ -213,5 +205,6 @@ func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
 	if err != nil {
 		return mem.Link{}, false
 	}
-	return p.link(), true
+	p.tune()
+	return p.way.Load().link(), true
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"time"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -447,9 +446,6 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	h.drainLocked()
 	return false
 }
-
-// pollFor is how long a Wait polls before it waits for the callback.
-const pollFor = 200 * time.Microsecond
 
 // hostCopy is a copy between bytes of this process, as a host call.
 func hostCopy(dst, src []byte, rect devices.Rect, isRect bool) func(context.Context) error {

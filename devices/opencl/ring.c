@@ -2,125 +2,62 @@
 
 // Copies between two devices of one context, staged through pinned memory.
 //
-// A copy is cut into chunks. Chunk i is read out of the source by a read queue
-// (of the source's device) into the ring, and written from there into the
-// destination by a write queue (of the destination's device); the write waits
-// for the read's event, so the legs of neighbouring chunks overlap and no host
-// thread takes part. With several queues in each direction, chunks go round
-// them, which hides the time between one command's end and the next one's start.
+// A copy is cut into chunks. Each is read out of the source into the ring by a
+// queue of the source's device, and written from there into the destination by
+// a queue of the destination's; the write waits for the read's event, so the
+// legs of neighbouring chunks overlap and no host thread takes part.
 //
-// The first chunks are small, so that the second leg starts early, and so are
-// the last, so that little is left to do when the first leg is over.
+// All chunks of a copy are of one size. With links of equal speed b, n bytes in
+// chunks of c take (n + c)/b and some microseconds for each chunk: small chunks
+// at the start or end would gain nothing, since a leg that lags by the largest
+// chunk never catches up. More queues in each direction gain nothing either:
+// their transfers share the link, so that the first chunk is done later.
 //
-// The ring's bytes are given out in order, round and round. A read that would
-// overwrite bytes whose write has not been seen to end waits for that write's
-// event. All queues are in order and every event of earlier copies ends without
-// help from outside (gated copies never come here before their waits are
-// reached, or have a ring of their own), so nothing can stand still.
+// The ring's bytes are given out in order, round and round. A read that
+// overwrites bytes given out before waits for their writes, by way of the newest
+// of them, since queues are in order. Every event of earlier copies ends without
+// help from outside (a gated copy never comes here before its waits are reached,
+// or has a ring of its own), so nothing can stand still.
 //
-// Not safe for concurrent use: the Go side holds the ring's lock.
+// Not safe for concurrent use: the Go side holds the line's lock.
 #include "bridge.h"
 #include <stdlib.h>
 #include <string.h>
 
-cl_int gw_listen(cl_event e, gw_tag *t);
+#define MAX_SEGMENTS 1024
+#define MAX_WAITS 32 // a read carries; where the copy has more, a marker stands for them
 
-#define MAX_QUEUES 4
-#define MAX_SEGMENTS 4096
+// Reads enqueued ahead of their writes: the second read starts at once behind
+// the first, and the host enqueues writes while it runs.
+#define AHEAD 2
+// Chunks that fit the ring at least: those ahead, one being written, one free.
+#define LAP (2 + AHEAD)
 
-typedef struct segment { size_t start, end; int queue; cl_event written; } segment;
+// A segment is bytes given out, and the event of the write that empties them.
+typedef struct segment { size_t start, end; cl_event written; } segment;
 
 struct gw_ring {
 	char *host;
 	size_t bytes, head;
-	cl_command_queue read[MAX_QUEUES], write[MAX_QUEUES];
-	int queues;
-	cl_event fence[MAX_QUEUES]; // on each write queue, the newest write whose segment was given out again
-	segment seg[MAX_SEGMENTS];  // n from first on, oldest first, modulo MAX_SEGMENTS
+	cl_command_queue read, write;
+	int flush;
+	cl_event fence;            // the newest write whose segment was given out again
+	segment seg[MAX_SEGMENTS]; // n from first on, oldest first, modulo MAX_SEGMENTS
 	int first, n;
 };
 
-gw_ring *gw_ring_new(gw_handle host, size_t bytes, const gw_handle *rq, const gw_handle *wq, int queues)
+gw_ring *gw_ring_new(gw_handle host, size_t bytes, gw_handle read, gw_handle write, int flush)
 {
 	gw_ring *r = calloc(1, sizeof *r);
-	if (!r)
-		return NULL;
-	r->host = (char *)host;
-	r->bytes = bytes;
-	r->queues = queues < MAX_QUEUES ? queues : MAX_QUEUES;
-	for (int i = 0; i < r->queues; i++) {
-		r->read[i] = (cl_command_queue)rq[i];
-		r->write[i] = (cl_command_queue)wq[i];
+	if (r) {
+		r->host = (char *)host;
+		r->bytes = bytes;
+		r->read = (cl_command_queue)read;
+		r->write = (cl_command_queue)write;
+		r->flush = flush;
 	}
 	return r;
 }
-
-static void set_fence(gw_ring *r, int q, cl_event e)
-{
-	if (r->fence[q])
-		clReleaseEvent(r->fence[q]);
-	r->fence[q] = e;
-}
-
-// pop forgets the oldest segment; its write, being newer than all that were
-// forgotten before it, becomes its queue's fence.
-static void pop(gw_ring *r)
-{
-	segment *s = &r->seg[r->first];
-	set_fence(r, s->queue, s->written);
-	r->first = (r->first + 1) % MAX_SEGMENTS;
-	r->n--;
-}
-
-void gw_ring_free(gw_ring *r)
-{
-	while (r->n)
-		pop(r);
-	for (int i = 0; i < r->queues; i++)
-		set_fence(r, i, NULL);
-	free(r);
-}
-
-// take gives out c bytes, and appends to w the fences that have not ended. They
-// cover every write whose bytes were ever given out again, so also those of a
-// skipped rest of the ring; w needs room for MAX_QUEUES.
-static size_t take(gw_ring *r, size_t c, cl_event *w, cl_uint *nw)
-{
-	size_t at = r->head + c <= r->bytes ? r->head : 0;
-	while (r->n) {
-		segment *s = &r->seg[r->first];
-		int skipped = at < r->head && s->start >= r->head;
-		if (!skipped && !(s->start < at + c && at < s->end) && r->n < MAX_SEGMENTS)
-			break;
-		pop(r);
-	}
-	for (int i = 0; i < r->queues; i++) {
-		if (r->fence[i] && gw_status((gw_handle)r->fence[i]) <= CL_COMPLETE)
-			set_fence(r, i, NULL); // a wait that is over still costs the device
-		if (r->fence[i])
-			w[(*nw)++] = r->fence[i];
-	}
-	r->head = at + c;
-	return at;
-}
-
-// chunk is the size of the next chunk with `left` bytes to go: it doubles from
-// first to max, and halves towards the end.
-static size_t chunk(size_t previous, size_t left, gw_shape s)
-{
-	size_t c = previous ? previous * 2 : s.first;
-	if (c > s.max)
-		c = s.max;
-	while (c > s.first && c + c / 2 > left)
-		c /= 2;
-	c &= ~(size_t)4095;
-	if (c == 0 || c >= left || left - c < s.first / 2)
-		c = left;
-	return c;
-}
-
-// waits a chunk's read may carry: the copy's own, where they are few, and the fences
-#define MAX_WAITS 32
 
 // hold keeps e in *slot, in place of what was there.
 static void hold(cl_event *slot, cl_event e)
@@ -132,73 +69,142 @@ static void hold(cl_event *slot, cl_event e)
 	*slot = e;
 }
 
-// stage enqueues both legs of one chunk. last[k] is the copy's newest write on
-// queue k.
-static cl_int stage(gw_ring *r, gw_cmd *c, size_t done, size_t n, int q, int nq, const cl_event *gates, cl_uint ngates, cl_event *last)
+// pop forgets the oldest segment; its write becomes the fence. (There is none
+// where the copy was refused before it.)
+static void pop(gw_ring *r)
 {
-	cl_event w[MAX_WAITS + MAX_QUEUES], read = NULL, written = NULL;
-	cl_uint nw = 0;
-	size_t at = take(r, n, w, &nw);
-	for (cl_uint k = 0; k < ngates; k++)
-		w[nw++] = gates[k];
-	cl_int err = clEnqueueReadBuffer(r->read[q], (cl_mem)c->src, CL_FALSE, c->src_off + done, n, r->host + at, nw, nw ? w : NULL, &read);
-	if (err != CL_SUCCESS)
-		return err;
-	nw = 0;
-	w[nw++] = read;
-	for (int k = 0; done + n == c->size && k < nq; k++) // the last write ends last
-		if (k != q && last[k])
-			w[nw++] = last[k];
-	clFlush(r->read[q]); // an event is waited for across queues only after a flush
-	err = clEnqueueWriteBuffer(r->write[q], (cl_mem)c->dst, CL_FALSE, c->dst_off + done, n, r->host + at, nw, w, &written);
-	clReleaseEvent(read);
-	if (err != CL_SUCCESS)
-		return err;
-	clFlush(r->write[q]);
-	hold(&last[q], written);
-	r->seg[(r->first + r->n++) % MAX_SEGMENTS] = (segment){at, at + n, q, written};
-	return CL_SUCCESS;
+	segment *s = &r->seg[r->first];
+	if (s->written)
+		hold(&r->fence, s->written);
+	hold(&s->written, NULL);
+	r->first = (r->first + 1) % MAX_SEGMENTS;
+	r->n--;
 }
 
-cl_int gw_ring_copy(gw_ring *r, gw_cmd *c, gw_shape shape, const gw_handle *waits, gw_tag *tag)
+static void empty(gw_ring *r)
 {
-	int nq = shape.queues < 1 ? 1 : shape.queues < r->queues ? shape.queues : r->queues;
-	cl_event last[MAX_QUEUES] = {0}, start = NULL;
-	const cl_event *gates = (const cl_event *)waits;
-	cl_uint ngates = c->nwaits;
+	while (r->n)
+		pop(r);
+	hold(&r->fence, NULL);
+}
+
+void gw_ring_free(gw_ring *r)
+{
+	empty(r);
+	free(r);
+}
+
+// take gives out c bytes. The fence, where it is not reached yet, covers every
+// write whose bytes were ever given out again, those of a skipped rest of the
+// ring too.
+static size_t take(gw_ring *r, size_t c)
+{
+	size_t at = r->head + c <= r->bytes ? r->head : 0;
+	while (r->n) {
+		segment *s = &r->seg[r->first];
+		int skipped = at < r->head && s->start >= r->head;
+		if (!skipped && !(s->start < at + c && at < s->end) && r->n < MAX_SEGMENTS)
+			break;
+		pop(r);
+	}
+	if (r->fence && gw_status((gw_handle)r->fence) <= CL_COMPLETE)
+		hold(&r->fence, NULL); // a wait that is over would still cost the device
+	r->head = at + c;
+	return at;
+}
+
+// A copy under way: chunk i is bytes [i*chunk, ...) of it.
+typedef struct copy {
+	gw_ring *r;
+	gw_cmd *c;
+	size_t chunk, chunks;
+	const cl_event *gates; // what the first read waits for; the queue is in order behind it
+	cl_uint ngates;
+	struct { cl_event read; int segment; } open[AHEAD]; // chunk i in i % AHEAD: read and not yet written
+} copy;
+
+static size_t length(const copy *x, size_t i)
+{
+	size_t left = x->c->size - i * x->chunk;
+	return left < x->chunk ? left : x->chunk;
+}
+
+// read_leg enqueues the read of chunk i.
+static cl_int read_leg(copy *x, size_t i)
+{
+	gw_ring *r = x->r;
+	cl_event w[MAX_WAITS + 1];
+	cl_uint nw = 0;
+	size_t n = length(x, i), at = take(r, n);
+	for (; i == 0 && nw < x->ngates; nw++)
+		w[nw] = x->gates[nw];
+	if (r->fence)
+		w[nw++] = r->fence;
+	cl_int err = clEnqueueReadBuffer(r->read, (cl_mem)x->c->src, CL_FALSE, x->c->src_off + i * x->chunk, n, r->host + at, nw, nw ? w : NULL, &x->open[i % AHEAD].read);
+	if (err != CL_SUCCESS)
+		return err;
+	int s = (r->first + r->n++) % MAX_SEGMENTS;
+	r->seg[s] = (segment){at, at + n, NULL};
+	x->open[i % AHEAD].segment = s;
+	return r->flush ? clFlush(r->read) : CL_SUCCESS;
+}
+
+// write_leg enqueues the write of chunk i.
+static cl_int write_leg(copy *x, size_t i)
+{
+	gw_ring *r = x->r;
+	segment *s = &r->seg[x->open[i % AHEAD].segment];
+	cl_int err = clEnqueueWriteBuffer(r->write, (cl_mem)x->c->dst, CL_FALSE, x->c->dst_off + i * x->chunk, length(x, i), r->host + s->start, 1, &x->open[i % AHEAD].read, &s->written);
+	hold(&x->open[i % AHEAD].read, NULL);
+	if (err != CL_SUCCESS)
+		return err;
+	if (i + 1 == x->chunks) {
+		clRetainEvent(s->written);
+		x->c->event = (gw_handle)s->written;
+	}
+	return r->flush ? clFlush(r->write) : CL_SUCCESS;
+}
+
+// refuse undoes a copy that could not be enqueued whole: what was accepted must
+// not outlive the refusal, so it waits for it.
+static void refuse(copy *x)
+{
+	clFinish(x->r->read);
+	clFinish(x->r->write);
+	for (int i = 0; i < AHEAD; i++)
+		hold(&x->open[i].read, NULL);
+	if (x->c->event)
+		clReleaseEvent((cl_event)x->c->event);
+	x->c->event = 0;
+	empty(x->r);
+}
+
+cl_int gw_ring_copy(gw_ring *r, gw_cmd *c, size_t chunk, const gw_handle *waits, gw_tag *tag)
+{
+	size_t most = chunk < r->bytes / LAP ? chunk : r->bytes / LAP;
+	size_t chunks = (c->size + most - 1) / most;
+	size_t even = ((c->size + chunks - 1) / chunks + 4095) & ~(size_t)4095;
+	copy x = {.r = r, .c = c, .chunk = even < most ? even : most, .gates = (const cl_event *)waits, .ngates = c->nwaits};
+	cl_event start = NULL;
 	cl_int err = CL_SUCCESS;
-	size_t done = 0, n = 0;
-	int q = 0;
-	if (shape.max > r->bytes / 2)
-		shape.max = r->bytes / 2;
-	if (shape.first > shape.max)
-		shape.first = shape.max;
+	x.chunks = (c->size + x.chunk - 1) / x.chunk;
 	c->event = 0;
 	c->failed_arg = -1;
-	if (ngates > MAX_WAITS) { // one event stands for them all
-		err = clEnqueueMarkerWithWaitList(r->read[0], ngates, gates, &start);
-		gates = &start;
-		ngates = 1;
+	if (x.ngates > MAX_WAITS) {
+		err = clEnqueueMarkerWithWaitList(r->read, x.ngates, x.gates, &start);
+		x.gates = &start;
+		x.ngates = 1;
 	}
-	for (int i = 0; done < c->size && err == CL_SUCCESS; i++, done += n) {
-		q = i % nq;
-		n = chunk(n, c->size - done, shape);
-		if (n > shape.max)
-			n = shape.max;
-		err = stage(r, c, done, n, q, nq, gates, i < nq ? ngates : 0, last);
+	for (size_t i = 0, reads = 0; i < x.chunks && err == CL_SUCCESS; i++) {
+		while (err == CL_SUCCESS && reads < x.chunks && reads < i + AHEAD)
+			err = read_leg(&x, reads++);
+		if (err == CL_SUCCESS)
+			err = write_leg(&x, i);
 	}
-	if (start)
-		clReleaseEvent(start);
-	if (err == CL_SUCCESS) {
-		clRetainEvent(last[q]);
-		c->event = (gw_handle)last[q];
-		c->no_callback = gw_listen(last[q], tag);
-	}
-	for (int i = 0; i < nq; i++)
-		hold(&last[i], NULL);
-	for (int i = 0; i < r->queues && err != CL_SUCCESS; i++) { // what was accepted must not outlive the refusal
-		clFinish(r->read[i]);
-		clFinish(r->write[i]);
-	}
+	hold(&start, NULL);
+	if (err == CL_SUCCESS)
+		c->no_callback = gw_listen((cl_event)c->event, tag);
+	else
+		refuse(&x);
 	return err;
 }
