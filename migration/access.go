@@ -13,8 +13,8 @@ const few = 8
 
 // accept checks the command's accesses, names memories by their stores, and
 // leaves in dst.Accesses the same bytes with no overlap within one buffer and
-// memory. Where there are more than few, or gaps may ride along, they are in
-// ascending order.
+// memory. Where there are more than few, or gaps may ride along, those of one
+// buffer and memory are in ascending order.
 func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
 	writers, memories := 0, false
 	for i, a := range accs {
@@ -42,10 +42,29 @@ func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
 	if overlapping(dst.Accesses) || p.opts.Gap && len(accs) > 1 {
 		dst.combine()
 	}
+	if memories {
+		dst.hostFirst()
+	}
 	if memories && writers > 1 {
 		return dst.oneWriter()
 	}
 	return nil
+}
+
+// hostFirst lets what the host reads come first, so that it can go on from there
+// to the other memories. Sorted accesses of a buffer are in that order already.
+func (d *Plan) hostFirst() {
+	if len(d.Accesses) > few {
+		return
+	}
+	n := 0
+	for i, a := range d.Accesses {
+		if a.Memory == mem.Host {
+			copy(d.Accesses[n+1:i+1], d.Accesses[n:i])
+			d.Accesses[n] = a
+			n++
+		}
+	}
 }
 
 // overlapping reports whether two accesses of one buffer and memory may share a

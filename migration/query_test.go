@@ -205,7 +205,7 @@ func TestMigratingToTheHostAndADeviceReadsTheDeviceOnce(t *testing.T) {
 	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
 	b := g.buffer(100)
 	g.on("q", use(mem.Write, b, 0, 100, 1))
-	c := g.on("r", use(mem.Read, b, 0, 100, mem.Host), use(mem.Read, b, 0, 100, 2))
+	c := g.on("r", use(mem.Read, b, 0, 100, 2), use(mem.Read, b, 0, 100, mem.Host))
 	require.Equal(t, []string{"[0,100) 1->0 host", "[0,100) 0->2 host"}, c.moved())
 }
 

@@ -153,14 +153,13 @@ func (p *Planner) worthwhile(st *Step, gap uint64) bool {
 	return gap < limit
 }
 
-// carried is what has been planned over the way from one memory to another: of
-// two legs, over the busier.
+// carried is what has been planned over the way from one memory to another. Of
+// two legs the first counts: the second is the same whatever the source.
 func (p *Planner) carried(from, to mem.MemoryID) uint64 {
-	n := p.topo.Len()
 	if p.legs(from, to) == 2 {
-		return max(p.loads[int(from)*n], p.loads[int(to)])
+		to = mem.Host
 	}
-	return p.loads[int(from)*n+int(to)]
+	return p.loads[int(from)*p.topo.Len()+int(to)]
 }
 
 // load adds bytes to the links that a step goes over. The sum may wrap: bytes
