@@ -47,7 +47,7 @@ func (r *Region) AllocAll(reqs []mem.Request, out []Chunk) error {
 // together places all requests in one hole, where there is one for them.
 func (r *Region) together(reqs []mem.Request, out []Chunk) bool {
 	total, align, ok := r.extent(reqs)
-	if !ok || total > r.size || len(reqs) > r.maxChunks-r.s.Chunks || len(r.nodes) > maxNodes-128-2*len(reqs) {
+	if !ok || total > r.size || len(reqs) > r.maxChunks-r.chunks() || len(r.nodes) > maxNodes-128-2*len(reqs) {
 		return false
 	}
 	i, addr, _ := r.find(total, align)
@@ -65,10 +65,9 @@ func (r *Region) together(reqs []mem.Request, out []Chunk) bool {
 		if need := r.rounded(q.Size); need < r.nodes[i].size {
 			f = r.cutFront(i, need)
 		}
-		r.enlive(f, q.Size)
+		r.enlive(f, q.Size, max(q.Align, r.granule))
 		out[k] = Chunk{f, r.nodes[f].a}
 	}
-	r.s.Allocs += uint64(len(reqs))
 	return true
 }
 

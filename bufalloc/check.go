@@ -20,10 +20,10 @@ func (r *Region) Check() error {
 		return err
 	}
 	s := r.s
-	if sum.Live != s.Live || sum.Slack != s.Slack || sum.Chunks != s.Chunks {
-		return fmt.Errorf("nodes: %d live, %d slack, %d chunks; figures: %d, %d, %d", sum.Live, sum.Slack, sum.Chunks, s.Live, s.Slack, s.Chunks)
+	if sum.Live != s.Live || sum.Slack != s.Slack || sum.Chunks != r.chunks() {
+		return fmt.Errorf("nodes: %d live, %d slack, %d chunks; figures: %d, %d, %d", sum.Live, sum.Slack, sum.Chunks, s.Live, s.Slack, r.chunks())
 	}
-	if sum.Live+sum.Slack+sum.Free != r.size || s.PeakLive < s.Live || s.HighWater < sum.HighWater || s.HighWater > r.size && r.size >= r.initialSize {
+	if sum.Live+sum.Slack+sum.Free != r.size || s.PeakLive < s.Live || s.HighWater < sum.HighWater || s.HighWater > r.size {
 		return fmt.Errorf("figures %+v are out of proportion", s)
 	}
 	held := 0
@@ -47,7 +47,7 @@ func (r *Region) Check() error {
 			return fmt.Errorf("the list of spare nodes has a cycle")
 		}
 	}
-	if want := len(r.nodes) - 1 - sum.Chunks - sum.Holes; spare != want {
+	if want := len(r.nodes) - anchor - 1 - sum.Chunks - sum.Holes; spare != want {
 		return fmt.Errorf("%d spare nodes, want %d of %d", spare, want, len(r.nodes))
 	}
 	return nil
@@ -55,8 +55,8 @@ func (r *Region) Check() error {
 
 // checkTiling tests clauses 1, 2, 4 and the first half of 3, and sums up.
 func (r *Region) checkTiling() (sum Stats, err error) {
-	at, prev := r.base, uint32(0)
-	for i := r.nodes[0].next; i != 0; prev, i = i, r.nodes[i].next {
+	at, prev := r.base, uint32(anchor)
+	for i := r.nodes[anchor].next; i != anchor; prev, i = i, r.nodes[i].next {
 		n := &r.nodes[i]
 		if n.addr != at || n.size == 0 || n.prev != prev || n.size > r.base+r.size-at {
 			return sum, fmt.Errorf("node %d: [%#x, +%d) after node %d, want it at %#x after %d, not empty and within the region", i, n.addr, n.size, n.prev, at, prev)
@@ -65,12 +65,12 @@ func (r *Region) checkTiling() (sum Stats, err error) {
 		if err := r.checkNode(i, &sum); err != nil {
 			return sum, err
 		}
-		if !n.live() && prev != 0 && !r.nodes[prev].live() && r.joins(prev, i) {
+		if !n.live() && !r.nodes[prev].live() && r.joins(prev, i) {
 			return sum, fmt.Errorf("holes %d and %d at %#x are neighbours and not merged", prev, i, n.addr)
 		}
 	}
-	if at != r.base+r.size || r.nodes[0].prev != prev {
-		return sum, fmt.Errorf("the nodes end at %#x with node %d, want %#x and %d", at, r.nodes[0].prev, r.base+r.size, prev)
+	if at != r.base+r.size || r.nodes[anchor].prev != prev {
+		return sum, fmt.Errorf("the nodes end at %#x with node %d, want %#x and %d", at, r.nodes[anchor].prev, r.base+r.size, prev)
 	}
 	return sum, nil
 }

@@ -24,12 +24,12 @@ func (f *firstFit) find(r *Region, size, align uint64) (uint32, uint64, uint64) 
 // firstHole is the first hole in address order that holds the chunk, with the
 // tail before all others or after them, or not at all.
 func firstHole(r *Region, size, align uint64, tailFirst, useTail bool) uint32 {
-	tail := r.nodes[0].prev
+	tail := r.nodes[anchor].prev
 	fits := useTail && !r.nodes[tail].live() && holds(&r.nodes[tail], size, align)
 	if tailFirst && fits {
 		return tail
 	}
-	for i := r.nodes[0].next; i != 0 && i != tail; i = r.nodes[i].next {
+	for i := r.nodes[anchor].next; i != anchor && i != tail; i = r.nodes[i].next {
 		if !r.nodes[i].live() && holds(&r.nodes[i], size, align) {
 			return i
 		}
@@ -64,7 +64,7 @@ func (p *pocl) find(r *Region, size, align uint64) (uint32, uint64, uint64) {
 	}
 	n := &r.nodes[i]
 	addr := n.addr + -n.addr&(align-1)
-	if i == r.nodes[0].prev {
+	if i == r.nodes[anchor].prev {
 		return i, addr, up
 	}
 	return i, addr, n.end() - addr

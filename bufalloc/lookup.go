@@ -35,7 +35,7 @@ func (r *Region) span(i uint32) Span {
 // change during the walk.
 func (r *Region) Walk() iter.Seq[Span] {
 	return func(yield func(Span) bool) {
-		for i := r.nodes[0].next; i != 0; i = r.nodes[i].next {
+		for i := r.nodes[anchor].next; i != anchor; i = r.nodes[i].next {
 			if !yield(r.span(i)) {
 				return
 			}
@@ -109,7 +109,7 @@ func (r *Region) FreeAddr(addr uint64) error {
 func (r *Region) ordered() *addrIndex {
 	if r.index == nil {
 		r.index = newAddrIndex()
-		for i := r.nodes[0].next; i != 0; i = r.nodes[i].next {
+		for i := r.nodes[anchor].next; i != anchor; i = r.nodes[i].next {
 			if r.nodes[i].live() {
 				r.index.add(r.nodes[i].addr, i)
 			}

@@ -101,7 +101,7 @@ func (p *pair) alloc(size, align uint64) error {
 	c, err := p.r.Alloc(size, align)
 	if errors.Is(err, mem.ErrNoMemory) {
 		up, ok := mem.AlignUp(size, p.r.granule)
-		if p.r.strategy.Exact() && ok && p.r.s.Chunks < p.r.maxChunks && p.m.fits(up, max(align, p.r.granule)) {
+		if p.r.strategy.Exact() && ok && p.r.chunks() < p.r.maxChunks && p.m.fits(up, max(align, p.r.granule)) {
 			return fmt.Errorf("%w, and there is", err)
 		}
 		return nil

@@ -3,25 +3,33 @@ package bufalloc
 import "fmt"
 
 // node is a chunk or a hole. 32 bytes, no pointers. Links are indices into
-// Region.nodes; 0 is none, and nodes[0] is the anchor of the address order.
+// Region.nodes.
+//
+// Two nodes are never chunks or holes. nodes[0] ends every list of holes: its
+// address is above all others, and what is written into its links is never
+// read, so that lists are edited without asking where they end. nodes[anchor]
+// closes the address order to a ring and counts as live, so that holes are
+// merged without asking where the region ends.
 //
 // The links a and b mean different things in holes and chunks: a hole's are its
 // places in its strategy's list, a chunk's are its generation (with liveBit,
 // which no index reaches) and its flags.
 type node struct {
 	addr       uint64 // address of the first byte
-	size       uint64 // bytes, slack included; never 0 but in the anchor
+	size       uint64 // bytes, slack included; never 0 in a chunk or a hole
 	prev, next uint32 // neighbours in address order
 	a          uint32 // hole: previous in its list; chunk: liveBit | generation
-	b          uint32 // hole: next in its list; chunk: flags | slack
+	b          uint32 // hole: next in its list; chunk: flags | log2(alignment) | slack
 }
 
 const (
+	anchor   = 1         // the node that is before the first and behind the last
 	liveBit  = 1 << 31   // in a: the node is a chunk
 	genMask  = 1<<31 - 1 // in a: the generation
 	reserved = 1 << 31   // in b: taken by Reserve; never moved
 	moving   = 1 << 30   // in b: part of a proposed move
-	slackMax = 1<<30 - 1 // in b: bytes beyond those asked for
+	alignBit = 24        // in b: from here, 6 bits, the alignment asked for
+	slackMax = 1<<24 - 1 // in b: bytes beyond those asked for
 	maxNodes = 1<<31 - 2
 )
 
@@ -38,14 +46,19 @@ type Chunk struct {
 }
 
 // IsZero reports whether c is no chunk.
-func (c Chunk) IsZero() bool { return c.index == 0 }
+func (c Chunk) IsZero() bool { return c == Chunk{} }
 
 // Ref is c as one word, for mem.Block.Ref; 0 only for the zero Chunk.
 func (c Chunk) Ref() uint64 { return uint64(c.gen)<<32 | uint64(c.index) }
 
 // ChunkFromRef is the chunk whose Ref is ref. Any value is accepted: one that
 // names no live chunk is refused by the region.
-func ChunkFromRef(ref uint64) Chunk { return Chunk{uint32(ref), uint32(ref >> 32)} }
+func ChunkFromRef(ref uint64) Chunk {
+	if uint32(ref) <= anchor {
+		return Chunk{}
+	}
+	return Chunk{uint32(ref), uint32(ref >> 32)}
+}
 
 // String is the chunk's index and generation, as in "chunk 12.345".
 func (c Chunk) String() string {
@@ -68,7 +81,7 @@ func (r *Region) newNode() uint32 {
 
 // dropNode gives the index back.
 func (r *Region) dropNode(i uint32) {
-	r.nodes[i] = node{next: r.spare}
+	r.nodes[i].a, r.nodes[i].next = 0, r.spare
 	r.spare = i
 }
 

@@ -106,7 +106,7 @@ func (b *buddy) joins(r *Region, i, j uint32) bool {
 type pools struct{ lists }
 
 func (p *pools) insert(r *Region, i uint32) {
-	if r.nodes[i].next != 0 { // the tail is in no pool
+	if r.nodes[i].next != anchor { // the tail is in no pool
 		p.push(r.nodes, i)
 		return
 	}
@@ -114,7 +114,7 @@ func (p *pools) insert(r *Region, i uint32) {
 }
 
 func (p *pools) remove(r *Region, i uint32) {
-	if r.nodes[i].next != 0 {
+	if r.nodes[i].next != anchor {
 		p.lists.remove(r, i)
 		return
 	}
@@ -131,17 +131,17 @@ func (p *pools) find(r *Region, size, align uint64) (uint32, uint64, uint64) {
 			return i, n.addr, n.size
 		}
 	}
-	if i := r.nodes[0].prev; !r.nodes[i].live() && holds(&r.nodes[i], take, align) {
+	if i := r.nodes[anchor].prev; !r.nodes[i].live() && holds(&r.nodes[i], take, align) {
 		return i, r.nodes[i].addr + -r.nodes[i].addr&(align-1), take
 	}
 	return 0, 0, 0
 }
 
 // joins gives what borders on the tail back to it, and nothing else.
-func (p *pools) joins(r *Region, _, j uint32) bool { return r.nodes[j].next == 0 }
+func (p *pools) joins(r *Region, _, j uint32) bool { return r.nodes[j].next == anchor }
 
 func (p *pools) check(r *Region, i uint32) error {
-	if r.nodes[i].next == 0 {
+	if r.nodes[i].next == anchor {
 		return nil
 	}
 	return p.lists.check(r, i)

@@ -3,6 +3,7 @@ package bufalloc
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 
 	"godwit/mem"
@@ -13,7 +14,7 @@ type Options struct {
 	// Strategy places the chunks; the zero value is Fit.
 	Strategy Strategy
 	// Granularity in bytes: sizes are rounded up to a multiple of it, and every
-	// chunk is aligned to it at least. A power of two up to 1 GiB; 0 means 1.
+	// chunk is aligned to it at least. A power of two up to 16 MiB; 0 means 1.
 	Granularity uint64
 	// MaxChunks is the greatest number of live chunks; 0 means as many as fit
 	// (1,023 under the PoCL strategies, as there).
@@ -26,22 +27,22 @@ type Options struct {
 // Region manages the addresses [base, base+size). It belongs to one goroutine
 // at a time; see Locked for many.
 type Region struct {
-	base, size  uint64 // size changes by Grow and Shrink
-	granule     uint64 // immutable
-	strategy    Strategy
-	maxChunks   int    // immutable
-	nodes       []node // nodes[0] is the anchor
-	spare       uint32 // unused nodes, linked by next
-	salt        uint32 // immutable: where generations started
-	gen         uint32 // of the newest chunk
-	bins        *bins  // holes under Fit and GoodFit, else nil
-	placer      placer // holes under the others, else nil
-	wide        []uint64
-	index       *addrIndex // live chunks by address, once somebody has asked
-	passes      int        // proposed moves not yet committed or aborted
-	s           Stats
-	wastes      bool // immutable: slack is kept in wide
-	initialSize uint64
+	base, size uint64 // size changes by Grow and Shrink
+	granule    uint64 // immutable
+	strategy   Strategy
+	maxChunks  int    // immutable
+	quick      uint64 // sizes up to it take the short way through Alloc
+	nodes      []node // see node for the first two
+	spare      uint32 // unused nodes, linked by next
+	salt       uint32 // immutable: where generations started
+	gen        uint32 // of the newest chunk
+	bins       *bins  // holes under Fit and GoodFit, else nil
+	placer     placer // holes under the others, else nil
+	wide       []uint64
+	index      *addrIndex // live chunks by address, once somebody has asked
+	passes     int        // proposed moves not yet committed or aborted
+	s          Stats
+	wastes     bool // immutable: slack is kept in wide
 }
 
 // NewRegion returns a region of size bytes at base with nothing allocated. It
@@ -60,12 +61,12 @@ func NewRegion(base, size uint64, o Options) (*Region, error) {
 	case o.MaxChunks < 0 || o.Chunks < 0:
 		return nil, fmt.Errorf("limit of %d chunks, room for %d: neither can be negative: %w", o.MaxChunks, o.Chunks, mem.ErrInvalidValue)
 	}
-	r := &Region{base: base, initialSize: size, strategy: o.Strategy, granule: max(o.Granularity, 1), maxChunks: o.MaxChunks, salt: rand.Uint32()}
+	r := &Region{base: base, size: size, strategy: o.Strategy, granule: max(o.Granularity, 1), maxChunks: o.MaxChunks, salt: rand.Uint32()}
 	if r.maxChunks == 0 {
 		r.maxChunks = defaultMaxChunks(o.Strategy)
 	}
 	r.gen = r.salt & genMask
-	r.nodes = make([]node, 1, min(2*o.Chunks+3, maxNodes))
+	r.nodes = make([]node, 2, min(o.Chunks+o.Chunks/2+4, maxNodes))
 	r.setStrategy()
 	r.Reset()
 	return r, nil
@@ -75,7 +76,7 @@ func defaultMaxChunks(s Strategy) int {
 	if s == PoCLTight || s == PoCLWasteful {
 		return poclMaxChunks
 	}
-	return maxNodes / 2
+	return maxNodes/2 - 128
 }
 
 func (r *Region) setStrategy() {
@@ -98,15 +99,14 @@ func (r *Region) setStrategy() {
 // Reset frees every chunk at once and forgets the statistics. Chunks from
 // before are stale afterwards. A grown or shrunk region keeps its size.
 func (r *Region) Reset() {
-	if r.size == 0 {
-		r.size = r.initialSize
-	}
-	r.nodes, r.spare = r.nodes[:1], 0
-	r.nodes[0] = node{}
+	r.nodes, r.spare = r.nodes[:2], 0
+	r.nodes[0] = node{addr: math.MaxUint64}
+	r.nodes[anchor] = node{prev: anchor, next: anchor, a: liveBit}
 	r.passes, r.s = 0, Stats{}
 	clear(r.wide)
 	if r.bins != nil {
 		r.bins.reset(r.size)
+		r.setQuick()
 	} else {
 		r.placer.reset()
 	}
@@ -115,7 +115,7 @@ func (r *Region) Reset() {
 	}
 	h := r.newNode()
 	r.nodes[h] = node{addr: r.base, size: r.size}
-	r.linkAfter(h, 0)
+	r.linkAfter(h, anchor)
 	r.insert(h)
 }
 
@@ -133,6 +133,15 @@ func (r *Region) Strategy() Strategy { return r.strategy }
 
 // Granularity is the granularity in bytes, at least 1.
 func (r *Region) Granularity() uint64 { return r.granule }
+
+// setQuick says which requests take the short way through Alloc: those of Fit
+// that are not searched for.
+func (r *Region) setQuick() {
+	r.quick = 0
+	if r.strategy == Fit && r.bins.few > r.granule {
+		r.quick = r.bins.few - r.granule
+	}
+}
 
 func (r *Region) insert(i uint32) {
 	if r.bins != nil {
@@ -158,27 +167,9 @@ func (r *Region) find(size, align uint64) (i uint32, addr, take uint64) {
 	return r.placer.find(r, size, align)
 }
 
-// Alloc gives a chunk of size bytes at a multiple of align, a power of two. It
-// fails with mem.ErrInvalidSize for size 0, mem.ErrInvalidValue for any other
-// alignment, and mem.ErrNoMemory where no hole is large enough or the limit of
-// chunks is reached; then nothing has changed.
-func (r *Region) Alloc(size, align uint64) (Chunk, error) {
-	if size == 0 || !mem.IsPow2(align) {
-		return Chunk{}, badRequest(size, align)
-	}
-	align = max(align, r.granule)
-	i := r.alloc(size, align)
-	if i == 0 {
-		r.s.Failures++
-		return Chunk{}, &NoRoomError{Size: size, Align: align, Free: r.s.free(r.size), Chunks: r.s.Chunks, Limit: r.maxChunks}
-	}
-	r.s.Allocs++
-	return Chunk{i, r.nodes[i].a}, nil
-}
-
 // alloc places a chunk and returns its node, or 0. The request is valid.
 func (r *Region) alloc(size, align uint64) uint32 {
-	if size > r.size || r.s.Chunks >= r.maxChunks || len(r.nodes) > maxNodes-128 {
+	if size > r.size || r.chunks() >= r.maxChunks || len(r.nodes) > maxNodes-128 {
 		return 0
 	}
 	need := (size + r.granule - 1) &^ (r.granule - 1)
@@ -187,7 +178,7 @@ func (r *Region) alloc(size, align uint64) uint32 {
 		return 0
 	}
 	i = r.carve(i, addr, take)
-	r.enlive(i, size)
+	r.enlive(i, size, align)
 	return i
 }
 
@@ -204,19 +195,20 @@ func (r *Region) carve(i uint32, addr, take uint64) uint32 {
 	return i
 }
 
-// enlive makes node i, in no order, a chunk for which size bytes were asked.
-func (r *Region) enlive(i uint32, size uint64) {
+// enlive makes node i, in no order, a chunk for which size bytes at a multiple
+// of align were asked.
+func (r *Region) enlive(i uint32, size, align uint64) {
 	r.gen = (r.gen + 1) & genMask
 	n := &r.nodes[i]
 	slack := n.size - size
-	n.a, n.b = liveBit|r.gen, 0
+	n.a, n.b = liveBit|r.gen, uint32(bits.Len64(align-1))<<alignBit
 	if r.wastes {
 		r.setWide(i, slack)
 	} else {
-		n.b = uint32(slack)
+		n.b |= uint32(slack)
 	}
 	s := &r.s
-	s.Chunks++
+	s.Allocs++
 	s.Live += size
 	s.Slack += slack
 	s.PeakLive = max(s.PeakLive, s.Live)
@@ -241,27 +233,11 @@ func (r *Region) setWide(i uint32, slack uint64) {
 	r.wide[i] = slack
 }
 
-// Free gives a chunk back. It fails with ErrStaleChunk for one freed already,
-// ErrForeignChunk for one this region never gave, and mem.ErrInvalidOperation
-// for one that is part of a proposed move; then nothing has changed.
-func (r *Region) Free(c Chunk) error {
-	i := c.index
-	if int(i) >= len(r.nodes) || r.nodes[i].a != c.gen || c.gen&liveBit == 0 {
-		return r.notLive(c, "free")
-	}
-	if r.nodes[i].b&moving != 0 {
-		return fmt.Errorf("free of %v: it is part of a proposed move, to be committed or aborted first: %w", c, mem.ErrInvalidOperation)
-	}
-	r.free(i)
-	r.s.Frees++
-	return nil
-}
-
 // free makes chunk i a hole, or part of one.
 func (r *Region) free(i uint32) {
 	n := &r.nodes[i]
 	slack := r.slack(i)
-	r.s.Chunks--
+	r.s.Frees++
 	r.s.Live -= n.size - slack
 	r.s.Slack -= slack
 	if r.index != nil {
@@ -271,18 +247,21 @@ func (r *Region) free(i uint32) {
 	r.settle(i)
 }
 
+// chunks is the number of live chunks.
+func (r *Region) chunks() int { return int(r.s.Allocs - r.s.Frees) }
+
 // settle merges node i, a hole in no order, with its neighbours and puts the
 // result into the order.
 func (r *Region) settle(i uint32) {
 	for {
 		p, n := r.nodes[i].prev, r.nodes[i].next
 		switch {
-		case p != 0 && !r.nodes[p].live() && r.joins(p, i):
+		case !r.nodes[p].live() && r.joins(p, i):
 			r.remove(p)
 			r.nodes[i].addr = r.nodes[p].addr
 			r.nodes[i].size += r.nodes[p].size
 			r.unlink(p)
-		case n != 0 && !r.nodes[n].live() && r.joins(i, n):
+		case !r.nodes[n].live() && r.joins(i, n):
 			r.remove(n)
 			r.nodes[i].size += r.nodes[n].size
 			r.unlink(n)

@@ -1,5 +1,7 @@
 package bufalloc
 
+import "math/bits"
+
 // Stats are a region's figures, in bytes unless said.
 type Stats struct {
 	Capacity    uint64 // the region's size
@@ -33,7 +35,7 @@ func (s Stats) Fragmentation() float64 {
 // bin under Fit and GoodFit, and a walk under the other strategies.
 func (r *Region) Stats() Stats {
 	s := r.s
-	s.Capacity = r.size
+	s.Capacity, s.Chunks = r.size, r.chunks()
 	s.Free = s.free(r.size)
 	s.Bookkeeping = uint64(cap(r.nodes))*32 + uint64(cap(r.wide))*8
 	if r.bins != nil {
@@ -41,7 +43,7 @@ func (r *Region) Stats() Stats {
 		s.LargestFree = r.bins.largest(r.nodes)
 		return s
 	}
-	for i := r.nodes[0].next; i != 0; i = r.nodes[i].next {
+	for i := r.nodes[anchor].next; i != anchor; i = r.nodes[i].next {
 		if n := &r.nodes[i]; !n.live() {
 			s.Holes++
 			s.LargestFree = max(s.LargestFree, n.size)
@@ -55,9 +57,9 @@ func (b *bins) largest(ns []node) uint64 {
 	if b.top == 0 {
 		return 0
 	}
-	o := len64(b.top)
+	o := bits.Len64(b.top) - 1
 	most := uint64(0)
-	for h := b.head[o<<subBits|len64(uint64(b.sub[o]))]; h != 0; h = ns[h].b {
+	for h := b.head[o<<subBits|(bits.Len32(b.sub[o])-1)]; h != 0; h = ns[h].b {
 		most = max(most, ns[h].size)
 	}
 	return most

@@ -1,0 +1,135 @@
+package bufalloc
+
+import (
+	"fmt"
+	"math/bits"
+
+	"godwit/mem"
+)
+
+// Alloc gives a chunk of size bytes at a multiple of align, a power of two. It
+// fails with mem.ErrInvalidSize for size 0, mem.ErrInvalidValue for any other
+// alignment, and mem.ErrNoMemory where no hole is large enough or the limit of
+// chunks is reached; then nothing has changed.
+func (r *Region) Alloc(size, align uint64) (Chunk, error) {
+	// The short way: Fit, a request that needs no search, a hole that needs no
+	// cut in front. All the rest, errors among it, goes the long way. For a
+	// power of two and no other number, x ^ (x-1) > x-1.
+	if size-1 >= r.quick || align^(align-1) <= align-1 || r.chunks() >= r.maxChunks {
+		return r.allocLong(size, align)
+	}
+	b, ns := r.bins, r.nodes
+	need := (size + r.granule - 1) &^ (r.granule - 1)
+	mask := (align - 1) | (r.granule - 1)
+	bin := binOf(need)
+	i := b.head[bin]
+	if n := &ns[i]; n.size < need || n.addr&mask != 0 { // nodes[0] has size 0
+		o := bin >> subBits
+		m := b.sub[o] & (^uint32(1) << (bin & (subCount - 1)))
+		if m == 0 {
+			t := b.top & (^uint64(1) << o)
+			if t == 0 {
+				return r.allocLong(size, align)
+			}
+			o = uint32(bits.TrailingZeros64(t))
+			m = b.sub[o]
+		}
+		bin = o<<subBits | uint32(bits.TrailingZeros32(m))
+		i = b.head[bin]
+		if ns[i].addr&mask != 0 {
+			return r.allocLong(size, align)
+		}
+	}
+	n := &ns[i]
+	b.count--
+	ns[n.b].a = 0
+	b.behead(bin, n.b)
+	if rest := n.size - need; rest != 0 {
+		n.size = need
+		j := r.spare
+		if j == 0 {
+			j = r.newNode()
+			ns = r.nodes
+			n = &ns[i]
+		} else {
+			r.spare = ns[j].next
+		}
+		x := n.next
+		n.next = j
+		m := &ns[j]
+		m.addr, m.size, m.prev, m.next = n.addr+need, rest, i, x
+		ns[x].prev = j
+		b.insert(ns, j)
+	}
+	r.gen = (r.gen + 1) & genMask
+	n.a, n.b = liveBit|r.gen, uint32(bits.Len64(mask))<<alignBit|uint32(need-size)
+	s := &r.s
+	s.Allocs++
+	s.Live += size
+	s.Slack += need - size
+	s.PeakLive = max(s.PeakLive, s.Live)
+	s.HighWater = max(s.HighWater, n.addr+need-r.base)
+	if r.index != nil {
+		r.index.add(n.addr, i)
+	}
+	return Chunk{i, n.a}, nil
+}
+
+func (r *Region) allocLong(size, align uint64) (Chunk, error) {
+	if size == 0 || !mem.IsPow2(align) {
+		return Chunk{}, badRequest(size, align)
+	}
+	align = max(align, r.granule)
+	i := r.alloc(size, align)
+	if i == 0 {
+		r.s.Failures++
+		return Chunk{}, &NoRoomError{Size: size, Align: align, Free: r.s.free(r.size), Chunks: r.chunks(), Limit: r.maxChunks}
+	}
+	return Chunk{i, r.nodes[i].a}, nil
+}
+
+// Free gives a chunk back. It fails with ErrStaleChunk for one freed already,
+// ErrForeignChunk for one this region never gave, and mem.ErrInvalidOperation
+// for one that is part of a proposed move; then nothing has changed.
+func (r *Region) Free(c Chunk) error {
+	b, ns, i := r.bins, r.nodes, c.index
+	if int(i) >= len(ns) || ns[i].a != c.gen || c.gen&liveBit == 0 {
+		return r.notLive(c, "free")
+	}
+	n := &ns[i]
+	if b == nil || r.index != nil || n.b >= moving {
+		return r.freeLong(c)
+	}
+	s := &r.s
+	s.Frees++
+	slack := uint64(n.b & slackMax)
+	s.Live -= n.size - slack
+	s.Slack -= slack
+	if p := n.prev; ns[p].a&liveBit == 0 {
+		b.remove(ns, p)
+		m := &ns[p]
+		n.addr = m.addr
+		n.size += m.size
+		n.prev = m.prev
+		ns[m.prev].next = i
+		m.next, r.spare = r.spare, p
+	}
+	if x := n.next; ns[x].a&liveBit == 0 {
+		b.remove(ns, x)
+		m := &ns[x]
+		n.size += m.size
+		n.next = m.next
+		ns[m.next].prev = i
+		m.next, r.spare = r.spare, x
+	}
+	b.insert(ns, i)
+	return nil
+}
+
+func (r *Region) freeLong(c Chunk) error {
+	if r.nodes[c.index].b&moving != 0 {
+		return fmt.Errorf("free of %v: it is part of a proposed move, to be committed or aborted first: %w", c, mem.ErrInvalidOperation)
+	}
+	r.free(c.index)
+	return nil
+}
