@@ -36,6 +36,16 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 		}
 		bin = o<<subBits | uint32(bits.TrailingZeros32(m))
 		i = b.head[bin]
+		if b.count <= sparse {
+			// Rule 2. Where the octave has no other bin, next is the first
+			// of the next octave, which may be empty: nodes[0] is too small.
+			next := o<<subBits + uint32(bits.TrailingZeros32(m&(m-1)))
+			j := b.head[next]
+			n := &ns[j]
+			pick := -uint32(below(n.addr, ns[i].addr) &^ below(near(need), n.size) &^ below(n.size, need))
+			i ^= (i ^ j) & pick
+			bin ^= (bin ^ next) & pick
+		}
 		if ns[i].addr&mask != 0 {
 			return r.allocLong(size, align)
 		}

@@ -24,17 +24,25 @@ func binOf(size uint64) uint32 {
 // ends (see node). On random sizes every branch saved is a misprediction saved.
 type bins struct {
 	fit   bool
+	order uint32 // all ones under Fit: heads are ordered by address
 	top   uint64 // bit o: sub[o] is not 0
 	sub   [octaves + 4]uint32
-	head  [octaves * subCount]uint32
+	head  [octaves*subCount + 1]uint32 // one more than there are: see Alloc
 	count int
 	rules
 }
 
 func (b *bins) reset(size uint64) {
 	*b = bins{fit: b.fit}
+	if b.fit {
+		b.order = ^uint32(0)
+	}
 	b.rules.resize(size)
 }
+
+// below is 1 where x < y, else 0, for x and y less than 2^63 apart: a comparison
+// that is never mispredicted.
+func below(x, y uint64) uint64 { return (x - y) >> 63 }
 
 // insert puts hole i at its bin's head, or second where the head is at a lower
 // address and the strategy is Fit.
@@ -45,10 +53,8 @@ func (b *bins) insert(ns []node, i uint32) {
 	b.sub[bin>>subBits] |= 1 << (bin & (subCount - 1))
 	b.top |= 1 << (bin >> subBits)
 	b.count++
-	first, second := i, h
-	if b.fit && ns[h].addr < n.addr { // never for nodes[0]
-		first, second = h, i
-	}
+	swap := (i ^ h) & b.order & -uint32(below(ns[h].addr, n.addr)) // never with nodes[0]
+	first, second := i^swap, h^swap
 	// What follows second: where i is first, what followed h before, which is
 	// linked to it already.
 	third := ns[h].b
@@ -123,6 +129,9 @@ func (b *bins) find(r *Region, size, align uint64) (uint32, uint64) {
 	// Any hole of a higher bin holds the size; a hole of the bins above that of
 	// size+align-1 holds it wherever it lies.
 	k, ok := b.from(bin + 1)
+	if ok && b.fit && b.count <= sparse {
+		k = b.lower(ns, k, size)
+	}
 	if ok && holds(&ns[b.head[k]], size, align) {
 		h := b.head[k]
 		return h, b.place(ns, h, size, align)

@@ -107,6 +107,9 @@ func (r *Region) checkNode(i uint32, sum *Stats) error {
 func (b *bins) check(r *Region) (int, error) {
 	held := 0
 	for k, h := range b.head {
+		if k == octaves*subCount {
+			break
+		}
 		o := k >> subBits
 		if (h != 0) != (b.sub[o]>>(k&(subCount-1))&1 == 1) || (b.sub[o] != 0) != (b.top>>o&1 == 1) {
 			return 0, fmt.Errorf("bin %d with head %d: the bit map says otherwise", k, h)

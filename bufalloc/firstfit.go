@@ -58,7 +58,7 @@ func (p *pocl) find(r *Region, size, align uint64) (uint32, uint64, uint64) {
 	}
 	// The array has an element for each chunk and for each hole but the tail;
 	// cutting the tail takes one more, reusing a hole does not.
-	i := firstHole(r, up, align, p.tailFirst, r.s.Chunks+p.n-1 < r.maxChunks)
+	i := firstHole(r, up, align, p.tailFirst, r.chunks()+p.n-1 < r.maxChunks)
 	if i == 0 {
 		return 0, 0, 0
 	}

@@ -5,9 +5,9 @@ import "fmt"
 // node is a chunk or a hole. 32 bytes, no pointers. Links are indices into
 // Region.nodes.
 //
-// Two nodes are never chunks or holes. nodes[0] ends every list of holes: its
-// address is above all others, and what is written into its links is never
-// read, so that lists are edited without asking where they end. nodes[anchor]
+// Two nodes are never chunks or holes. nodes[0] ends every list of holes: no
+// hole starts above its address, its size is 0, and what is written into its
+// links is never read, so that lists are edited without asking where they end. nodes[anchor]
 // closes the address order to a ring and counts as live, so that holes are
 // merged without asking where the region ends.
 //

@@ -100,7 +100,7 @@ func (r *Region) setStrategy() {
 // before are stale afterwards. A grown or shrunk region keeps its size.
 func (r *Region) Reset() {
 	r.nodes, r.spare = r.nodes[:2], 0
-	r.nodes[0] = node{addr: math.MaxUint64}
+	r.nodes[0] = node{addr: r.base + r.size - 1}
 	r.nodes[anchor] = node{prev: anchor, next: anchor, a: liveBit}
 	r.passes, r.s = 0, Stats{}
 	clear(r.wide)

@@ -113,6 +113,7 @@ func (r *Region) Shrink(by uint64) error {
 
 // resized tells the rules that depend on the region's size.
 func (r *Region) resized() {
+	r.nodes[0].addr = r.base + r.size - 1
 	if r.bins != nil {
 		r.bins.resize(r.size)
 		r.setQuick()

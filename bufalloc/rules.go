@@ -6,10 +6,12 @@ package bufalloc
 //
 //  1. Before it rounds the request up to the next bin, Fit looks at the head of
 //     the request's own: rounding up is the great loss of a plain good fit.
-//  2. The hole at the lower address is kept at a bin's head.
+//  2. The hole at the lower address is kept at a bin's head; and while holes are
+//     few, the next two bins of an octave are treated as one, so that addresses
+//     still have a say where most bins hold one hole or none.
 //  3. A request of a 128th of the region or more can afford a search, because no
 //     more than that many holes can be that large: among holes that exceed it by
-//     three eighths at most, the one at the lowest address; else the smallest.
+//     three eighths at most (near), the one at the lowest address; else the smallest.
 //  4. Chunks of a 15th of the region or more are cut from the high end of their
 //     hole, all others from the low end, so that they gather at opposite ends.
 //  5. But where exactly one of the two neighbours of the hole of rule 3 is a
@@ -27,6 +29,7 @@ const (
 	fewFraction   = 128
 	largeFraction = 15
 	wideFraction  = 4
+	sparse        = 4096 // holes are few up to here (rule 2)
 )
 
 // resize tells the rules the size of the region.
@@ -36,13 +39,30 @@ func (p *rules) resize(size uint64) {
 	p.wide = max(size/wideFraction, 1)
 }
 
+// near is the size of the largest hole that is not much larger than the
+// request.
+func near(size uint64) uint64 { return size + size/8*3 }
+
+// lower is the second half of rule 2: bin k, not empty, or the next of its
+// octave, whichever head is at the lower address.
+func (b *bins) lower(ns []node, k uint32, size uint64) uint32 {
+	next, ok := b.from(k + 1)
+	if !ok || next>>subBits != k>>subBits {
+		return k
+	}
+	if h := b.head[next]; ns[h].addr < ns[b.head[k]].addr && ns[h].size <= near(size) {
+		return next
+	}
+	return k
+}
+
 // search is rule 3. It finds a hole wherever there is one.
 func (b *bins) search(ns []node, size, align uint64) uint32 {
-	lim := size + size/8*3
-	near, far := uint32(0), uint32(0) // nodes[0] is above all others
+	lim := near(size)
+	low, far := uint32(0), uint32(0)
 	last := binOf(lim)
 	for k, ok := b.from(binOf(size)); ok; k, ok = b.from(k + 1) {
-		if k > last && near|far != 0 {
+		if k > last && low|far != 0 {
 			break
 		}
 		for h := b.head[k]; h != 0; h = ns[h].b {
@@ -50,16 +70,16 @@ func (b *bins) search(ns []node, size, align uint64) uint32 {
 			switch {
 			case !holds(n, size, align):
 			case n.size <= lim:
-				if n.addr < ns[near].addr {
-					near = h
+				if low == 0 || n.addr < ns[low].addr {
+					low = h
 				}
 			case far == 0 || n.size < ns[far].size || n.size == ns[far].size && n.addr < ns[far].addr:
 				far = h
 			}
 		}
 	}
-	if near != 0 {
-		return near
+	if low != 0 {
+		return low
 	}
 	return far
 }
@@ -69,7 +89,8 @@ func (b *bins) place(ns []node, i uint32, size, align uint64) uint64 {
 	n := &ns[i]
 	high := size >= b.large
 	if size >= b.few && n.size < b.wide {
-		if before, behind := ns[n.prev].size == size, ns[n.next].size == size; before != behind {
+		before, behind := ns[n.prev].size == size, ns[n.next].size == size
+		if before != behind && n.prev != anchor && n.next != anchor {
 			high = behind
 		}
 	}
