@@ -20,12 +20,11 @@ type Bound struct {
 	Null  bool   // a buffer argument without a block
 }
 
-// KernelRun is a launch of a Go kernel for RunKernel.
+// KernelRun says how RunKernel is to work.
 type KernelRun struct {
-	Args  []Bound // may be reused afterwards
-	Space Space   // checks addresses; nil where Args have Bytes
+	Space Space // checks addresses; nil where arguments have Bytes
 	// Serial runs the groups one after another, in order, on the calling
-	// goroutine, as one core does; local memory is then the device's, in Args.
+	// goroutine, as one core does; local memory is then the device's.
 	Serial bool
 }
 
@@ -69,9 +68,10 @@ func (e *Engine) dropLaunch(l *launch) {
 	e.mu.Unlock()
 }
 
-// RunKernel runs a launch of a kernel built by BuildGo over all its groups.
+// RunKernel runs a launch of a kernel built by BuildGo over all its groups,
+// with args in the place of cmd's; the slice is the caller's again on return.
 // The first Fault or panic of a kernel stops it and is the error.
-func (e *Engine) RunKernel(cmd *Command, info *Info, run KernelRun) error {
+func (e *Engine) RunKernel(cmd *Command, info *Info, args []Bound, run KernelRun) error {
 	k, ok := cmd.Kernel.(*BuiltGo)
 	if !ok {
 		return fmt.Errorf("kernel %s is not a Go form: %w", cmd.Kernel.Name(), mem.ErrInvalidKernel)
@@ -79,7 +79,7 @@ func (e *Engine) RunKernel(cmd *Command, info *Info, run KernelRun) error {
 	l := e.takeLaunch()
 	defer e.dropLaunch(l)
 	l.kernel, l.space, l.dims = k, run.Space, cmd.Dims
-	l.args = append(l.args[:0], run.Args...)
+	l.args = append(l.args[:0], args...)
 	l.serial = run.Serial
 	l.shape(cmd, info)
 	if run.Serial {

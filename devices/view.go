@@ -16,11 +16,9 @@ type Scalar interface {
 // checked on every device: an access the device does not allow ends the launch
 // with a Fault, and only that. It is valid as long as its Group.
 type View[T Scalar] struct {
-	g    *Group
-	s    []T // where the host can reach the bytes
-	addr uint64
-	n    int
-	arg  int
+	g   *Group
+	s   []T // where the host can reach the bytes
+	arg int
 }
 
 // Global returns buffer argument arg as elements of T; bytes at the end that
@@ -34,12 +32,12 @@ func Local[T Scalar](g *Group, arg int) View[T] { return view[T](g, arg, ArgLoca
 func view[T Scalar](g *Group, arg int, kind ArgKind) View[T] {
 	size := uint64(unsafe.Sizeof(*new(T)))
 	b := g.argument(arg, size, false, kind)
-	v := View[T]{g: g, addr: b.Addr, n: int(b.Size / size), arg: arg}
-	if b.Bytes != nil && v.n > 0 {
+	v := View[T]{g: g, arg: arg}
+	if n := b.Size / size; b.Bytes != nil && n > 0 {
 		if b.Addr&(size-1) != 0 {
 			g.fault(&Fault{Kind: Misaligned, Arg: arg, Addr: b.Addr, Size: size})
 		}
-		v.s = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b.Bytes))), v.n)
+		v.s = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b.Bytes))), n)
 	}
 	return v
 }
@@ -57,7 +55,12 @@ func Value[T Scalar](g *Group, arg int) T {
 }
 
 // Len is the number of elements.
-func (v View[T]) Len() int { return v.n }
+func (v View[T]) Len() int {
+	if v.s != nil {
+		return len(v.s)
+	}
+	return int(v.g.args[v.arg].Size / uint64(unsafe.Sizeof(*new(T))))
+}
 
 // Slice returns the elements in place, where the host can reach them, and nil
 // on devices with address spaces of their own.
@@ -68,17 +71,26 @@ func (v View[T]) Load(i int) T {
 	if uint(i) < uint(len(v.s)) {
 		return v.s[i]
 	}
-	return *v.at(i, false)
+	return v.load(i)
 }
 
 // Store sets element i.
 func (v View[T]) Store(i int, x T) {
 	if uint(i) < uint(len(v.s)) {
 		v.s[i] = x
-		return
+	} else {
+		v.store(i, x)
 	}
-	*v.at(i, true) = x
 }
+
+// load and store are the slow paths, kept out of Load and Store so that those
+// are inlined.
+//
+//go:noinline
+func (v View[T]) load(i int) T { return *v.at(i, false) }
+
+//go:noinline
+func (v View[T]) store(i int, x T) { *v.at(i, true) = x }
 
 // at returns element i by checked address, or ends the kernel.
 func (v View[T]) at(i int, write bool) *T {
@@ -86,15 +98,17 @@ func (v View[T]) at(i int, write bool) *T {
 	if uint(i) < uint(len(v.s)) {
 		return &v.s[i]
 	}
-	if uint(i) >= uint(v.n) {
-		f := &Fault{Kind: OutOfBounds, Arg: v.arg, Addr: v.addr + uint64(i)*size, Size: size, Write: write,
-			Detail: fmt.Sprintf("element %d of %d", i, v.n)}
-		if v.g.args[v.arg].Null {
+	b := &v.g.args[v.arg]
+	addr := b.Addr + uint64(i)*size
+	if uint64(i) >= b.Size/size {
+		f := &Fault{Kind: OutOfBounds, Arg: v.arg, Addr: addr, Size: size, Write: write,
+			Detail: fmt.Sprintf("element %d of %d", i, b.Size/size)}
+		if b.Null {
 			f.Kind = NullPointer
 		}
 		v.g.fault(f)
 	}
-	return (*T)(v.g.reach(v.arg, v.addr+uint64(i)*size, size, write))
+	return (*T)(v.g.reach(v.arg, addr, size, write))
 }
 
 // Add adds x to element i atomically, as seen by all groups of all launches on

@@ -209,5 +209,5 @@ func (d *Device) launch(cmd *devices.Command) error {
 		}
 		args = append(args, b)
 	}
-	return d.engine.RunKernel(cmd, &d.info, devices.KernelRun{Args: args})
+	return d.engine.RunKernel(cmd, &d.info, args, devices.KernelRun{})
 }

@@ -31,7 +31,10 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 			reqs = append(reqs, mem.Request{Size: a.Size, Tag: uint64(i)})
 		}
 	}
-	locals := append(blockArray[:0], make([]mem.Block, len(reqs))...)
+	locals := blockArray[:0]
+	for range reqs {
+		locals = append(locals, mem.Block{})
+	}
 	if err := d.takeLocal(cmd, reqs, locals); err != nil {
 		return err
 	}
@@ -65,7 +68,7 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 		}
 		args = append(args, b)
 	}
-	return d.engine.RunKernel(cmd, &d.info, devices.KernelRun{Args: args, Space: d, Serial: true})
+	return d.engine.RunKernel(cmd, &d.info, args, devices.KernelRun{Space: d, Serial: true})
 }
 
 // takeLocal fills locals with blocks of local memory, all or none.
