@@ -63,6 +63,7 @@ type Op struct {
 	Undefined      bool   `json:",omitempty"` // Migrate: without content
 	Wait           []int  `json:",omitempty"`
 	Ref            int    `json:",omitempty"` // Set: the user event
+	Fail           bool   `json:",omitempty"` // Set: to a failure
 }
 
 // View is a buffer or, where Sub is set, a sub-buffer of the root.
@@ -79,6 +80,10 @@ type History struct {
 	Init  []bool // roots made with content
 	Views []View
 	Ops   []Op
+
+	// Failing says that some user events fail, and with them what waits for
+	// them, and what reads what that was to write.
+	Failing bool
 }
 
 // String is one line that finds the history again.
@@ -126,6 +131,18 @@ type weight struct {
 func Generate(seed uint64, n int) *History {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &History{Seed: seed}}
 	g.character()
+	g.buffers()
+	g.ops(n)
+	return g.h
+}
+
+// GenerateFailing draws a history of n operations in which about every other
+// user event fails.
+func GenerateFailing(seed uint64, n int) *History {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), h: &History{Seed: seed, Failing: true}}
+	g.character()
+	g.weigh(User, 2)
+	g.weigh(Set, 2)
 	g.buffers()
 	g.ops(n)
 	return g.h
@@ -219,7 +236,7 @@ func (g *generator) op(id int) Op {
 			break
 		}
 		i := g.IntN(len(g.users))
-		op.Ref = g.users[i]
+		op.Ref, op.Fail = g.users[i], g.h.Failing && g.IntN(2) == 0
 		g.users = append(g.users[:i], g.users[i+1:]...)
 	case Finish:
 		g.users = nil

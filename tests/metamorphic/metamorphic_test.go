@@ -1,12 +1,15 @@
 package metamorphic
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -187,6 +190,84 @@ func TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands(t *testing.
 		commands += res.Commands
 	}
 	t.Logf("metamorphic: %d commands from 4 goroutines over %d histories", commands, runs)
+}
+
+// flaky is a device on which every so many commands fail.
+type flaky struct {
+	*cpu.Device
+	mu    sync.Mutex
+	dice  *rand.Rand // protected by mu
+	every int
+}
+
+var errFlaky = errors.New("flaky")
+
+func (f *flaky) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := f.Device.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return &flakyQueue{q, f}, nil
+}
+
+type flakyQueue struct {
+	devices.Queue
+	f *flaky
+}
+
+func (q *flakyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	q.f.mu.Lock()
+	hit := q.f.dice.IntN(q.f.every) == 0
+	q.f.mu.Unlock()
+	if hit {
+		return q.Queue.Submit(&devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { return errFlaky }}, waits)
+	}
+	return q.Queue.Submit(cmd, waits)
+}
+
+// TestFailuresLoseExactlyWhatTheyMust replays histories in which user events
+// fail, and devices that fail commands and copies now and then: what must fail
+// fails, what need not succeeds with the right bytes, lost bytes are never read
+// in silence, and Check is clean after every step.
+func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
+	all := configs()
+	runs, seed := 40, uint64(1)
+	if os.Getenv("GODWIT_SOAK") != "" {
+		runs, seed = 2000, rand.Uint64()
+	}
+	var total Result
+	for i := range runs {
+		h, cfg := GenerateFailing(seed+uint64(i), 120), all[(i*31)%len(all)]
+		if i%3 == 0 {
+			cfg.Name, cfg.Flaky = "flaky", errFlaky
+			cfg.Open = func() ([]devices.Device, error) {
+				var devs []devices.Device
+				for k := range 3 {
+					d, err := cpu.New(cpu.Options{Workers: 2})
+					if err != nil {
+						return nil, err
+					}
+					devs = append(devs, &flaky{Device: d, dice: rand.New(rand.NewPCG(h.Seed, uint64(k))), every: 12})
+				}
+				return devs, nil
+			}
+		}
+		res, err := Run(h, cfg)
+		if err != nil {
+			fail(t, h, cfg, err)
+			return
+		}
+		total.Commands += res.Commands
+		total.Failed += res.Failed
+		total.Lost += res.Lost
+		total.Spurious += res.Spurious
+		total.BytesRead += res.BytesRead
+	}
+	t.Logf("metamorphic: first seed %d: %d commands, %d failed (%d of them for a copy they shared), %d refused for lost bytes, %d bytes read and compared",
+		seed, total.Commands, total.Failed, total.Spurious, total.Lost, total.BytesRead)
+	require.Positive(t, total.Failed)
+	require.Positive(t, total.Lost)
+	require.Positive(t, total.BytesRead)
 }
 
 // deaf is a device whose queues do not hear some of the waits.

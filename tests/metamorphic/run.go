@@ -20,6 +20,7 @@ type Config struct {
 	NoPeer     bool
 	OutOfOrder bool
 	Unchecked  bool          // leave Context.Check out of every step but the last
+	Flaky      error         // what the devices of Open fail with now and then, where they do
 	Patience   time.Duration // after which a run that does not end counts as hung; 0 is 30 s
 }
 
@@ -27,7 +28,10 @@ type Config struct {
 type Result struct {
 	Commands   int    // accepted
 	Refused    int    // for want of memory
-	BytesMoved uint64 // equal to the oracle's lower bound
+	BytesMoved uint64 // equal to the oracle's lower bound, where nothing may fail
+	Failed     int    // commands that failed after they were accepted
+	Spurious   int    // of Failed: rested on a copy made together with lost bytes
+	Lost       int    // commands refused because they read what a failed one was to write
 	BytesRead  int    // compared with the flat memory
 	Digest     uint64 // of the defined bytes read: equal wherever nothing was refused
 }
@@ -56,7 +60,10 @@ type replay struct {
 type entry struct {
 	op      *Op
 	command uint64 // its place in the context's order; 0 for renewals
+	event   runtime.Event
 	got     []byte // by a read, once it has ended
+	waits   []runtime.Event
+	refused bool // because bytes it reads were known to be lost
 }
 
 // Run replays h. An error is a failure of what is tested, or of the devices.
@@ -185,8 +192,13 @@ func (r *replay) do(op *Op) error {
 	if op.Kind == Read {
 		got = make([]byte, op.Size)
 	}
-	e, err := r.enqueue(op, got)
+	wait := r.waits(op)
+	e, err := r.enqueue(op, got, wait)
 	switch {
+	case errors.Is(err, mem.ErrPoisoned) && r.mayFail():
+		r.log = append(r.log, entry{op: op, refused: true})
+		r.result.Lost++
+		return nil
 	case errors.Is(err, mem.ErrNoMemory) || errors.Is(err, mem.ErrNoHostMemory):
 		r.result.Refused++
 		return nil
@@ -205,21 +217,28 @@ func (r *replay) do(op *Op) error {
 		r.result.Commands++
 	}
 	if command > 0 || op.Kind == Renew {
-		r.log = append(r.log, entry{op, command, got})
+		r.log = append(r.log, entry{op: op, command: command, event: e, got: got, waits: wait})
 	}
 	return nil
 }
 
-// enqueue gives the operation to the context, a read with the memory it is to
-// fill; the zero event where it is no command.
-func (r *replay) enqueue(op *Op, got []byte) (runtime.Event, error) {
-	q := r.queues[op.Queue%len(r.queues)]
-	var wait []runtime.Event
+// mayFail reports whether commands of this run may fail once they are accepted.
+func (r *replay) mayFail() bool { return r.h.Failing || r.cfg.Flaky != nil }
+
+// waits is an operation's wait list.
+func (r *replay) waits(op *Op) (wait []runtime.Event) {
 	for _, id := range op.Wait {
 		if e, ok := r.events[id]; ok {
 			wait = append(wait, e)
 		}
 	}
+	return wait
+}
+
+// enqueue gives the operation to the context, a read with the memory it is to
+// fill; the zero event where it is no command.
+func (r *replay) enqueue(op *Op, got []byte, wait []runtime.Event) (runtime.Event, error) {
+	q := r.queues[op.Queue%len(r.queues)]
 	dst := r.views[op.Dst%len(r.views)]
 	dstOff, srcOff, size := uint64(op.DstOff), uint64(op.SrcOff), uint64(op.Size)
 	switch op.Kind {
@@ -251,9 +270,9 @@ func (r *replay) enqueue(op *Op, got []byte) (runtime.Event, error) {
 		r.open[op.ID] = e
 		return e, err
 	case Set:
-		return runtime.Event{}, r.set(op.Ref)
+		return runtime.Event{}, r.set(op.Ref, op.Fail)
 	case Finish:
-		return runtime.Event{}, errors.Join(r.setAll(), q.Finish(r.ctx))
+		return runtime.Event{}, errors.Join(r.setAll(), r.finishQueue(q))
 	case Renew:
 		return runtime.Event{}, errors.Join(r.release(op.Dst), r.create(op.Dst, false))
 	}
@@ -275,19 +294,31 @@ func (r *replay) args(op *Op) []runtime.Arg {
 	return []runtime.Arg{runtime.InOut(dst).Range(uint64(op.DstOff), size), dstOff, src, srcOff, runtime.Uint32(op.Salt)}
 }
 
-func (r *replay) set(id int) error {
+// finishQueue finishes a queue; what failed on it is no error where commands may.
+func (r *replay) finishQueue(q *runtime.Queue) error {
+	err := q.Finish(r.ctx)
+	if r.mayFail() && r.ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+func (r *replay) set(id int, fail bool) error {
 	e, ok := r.open[id]
 	if !ok {
 		return nil
 	}
 	delete(r.open, id)
+	if fail {
+		return e.SetStatus(-999)
+	}
 	return e.SetStatus(runtime.Complete)
 }
 
 func (r *replay) setAll() error {
 	var errs []error
 	for id := range r.open {
-		errs = append(errs, r.set(id))
+		errs = append(errs, r.set(id, false))
 	}
 	return errors.Join(errs...)
 }
