@@ -17,18 +17,24 @@ import (
 	"golang.org/x/term"
 
 	"godwit/bufalloc"
+	"godwit/bufalloc/replay"
 )
 
-// strategyNames reads the values of --strategy: names, or all.
-func strategyNames(names []string) (list []bufalloc.Strategy, err error) {
+// strategyNames reads the values of --strategy: names, or all. offline is true
+// where the packer that knows lifetimes beforehand is among them.
+func strategyNames(names []string) (list []bufalloc.Strategy, offline bool, err error) {
 	for _, name := range names {
-		if strings.EqualFold(name, "all") {
-			list = append(list, bufalloc.Strategies()...)
+		switch strings.ToLower(name) {
+		case "all":
+			list, offline = append(list, bufalloc.Strategies()...), true
+			continue
+		case replay.OfflineName:
+			offline = true
 			continue
 		}
 		s, err := bufalloc.ParseStrategy(name)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		list = append(list, s)
 	}
@@ -38,7 +44,7 @@ func strategyNames(names []string) (list []bufalloc.Strategy, err error) {
 		seen[s] = true
 		return again
 	})
-	return list, nil
+	return list, offline, nil
 }
 
 // parseBytes reads a number of bytes: plain, or with a unit such as KiB, MB, G.
@@ -115,4 +121,14 @@ func sizeOf(b uint64) string {
 		return fmt.Sprintf("%d B", b)
 	}
 	return fmt.Sprintf("%.*f %ciB", 3-min(len(fmt.Sprintf("%.0f", v)), 3), v, "KMGTPE"[unit-1])
+}
+
+// onlineOnly is strategyNames for what cannot use the offline packer, which all
+// then leaves out.
+func onlineOnly(names []string) ([]bufalloc.Strategy, error) {
+	list, offline, err := strategyNames(names)
+	if err == nil && offline && slices.Contains(names, replay.OfflineName) {
+		err = fmt.Errorf("%s knows lifetimes beforehand: it is for godwit replay", replay.OfflineName)
+	}
+	return list, err
 }

@@ -66,7 +66,7 @@ search first; then it keeps what it found.
 }
 
 func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) error {
-	strategies, err := strategyNames(f.strategies)
+	strategies, err := onlineOnly(f.strategies)
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"godwit/bufalloc"
 	"godwit/bufalloc/replay"
+	"godwit/report"
 	"godwit/trace"
 )
 
@@ -20,8 +22,10 @@ type replayFlags struct {
 	region     string
 	align      uint64
 	repeats    int
+	offline    time.Duration
 	series     bool
 	json       bool
+	report     string
 }
 
 // replayOutput is the JSON form of what godwit replay says.
@@ -56,7 +60,8 @@ Reads Godwit's CSV (op,id,bytes,time_us), MiniMalloc's CSV (id,lower,upper,size)
 RMM's log and PyTorch's memory snapshot as JSON, plain or gzip, told apart by
 content. With --region min, the default, it finds for each strategy the smallest
 region in which it never fails, to 0.1 %; overhead is that region divided by the
-peak of live bytes.
+peak of live bytes. "offline" among the strategies is the packer that knows all
+lifetimes beforehand: what placement could reach.
 
 Exit status: 0; 1 where --region is given and something did not fit; 2 for bad
 usage or input.`,
@@ -71,8 +76,10 @@ usage or input.`,
 	fl.StringVar(&f.region, "region", "min", "size of the region (64MiB, 2GB), or min to search the smallest")
 	fl.Uint64Var(&f.align, "align", 0, "alignment in bytes; sizes are rounded up to it (default 256, MiniMalloc 1)")
 	fl.IntVar(&f.repeats, "repeats", 3, "repeats of the timed replays; 0 takes no times")
+	fl.DurationVar(&f.offline, "offline-limit", 10*time.Second, "time limit of the offline packer for each trace")
 	fl.BoolVar(&f.series, "series", false, "with --json: also live bytes and holes over time")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.StringVar(&f.report, "report", "", "write a self-contained HTML report to `FILE`")
 	return cmd
 }
 
@@ -81,16 +88,16 @@ func knownStrategies() string {
 	for _, s := range bufalloc.Strategies() {
 		names = append(names, s.String())
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(append(names, replay.OfflineName), ", ")
 }
 
 func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f replayFlags) error {
-	strategies, err := strategyNames(f.strategies)
+	strategies, offline, err := strategyNames(f.strategies)
 	if err != nil {
 		return err
 	}
-	if f.repeats < 0 {
-		return errors.New("--repeats cannot be negative")
+	if f.repeats < 0 || f.offline < 0 {
+		return errors.New("--repeats and --offline-limit cannot be negative")
 	}
 	o := replay.Options{Repeats: f.repeats}
 	if f.region != "min" {
@@ -101,7 +108,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 			return fmt.Errorf("--region %s: want 1 byte to 2^63", f.region)
 		}
 	}
-	_, streams, infos, err := readTraces(files, f.align, errOut)
+	traces, streams, infos, err := readTraces(files, f.align, errOut)
 	if err != nil {
 		return err
 	}
@@ -112,6 +119,24 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 		return err
 	}
 	_ = bar.Finish()
+	views := make([]report.View, len(streams))
+	for i, st := range streams {
+		views[i] = report.View{Trace: traces[i], Stream: st, Results: results[i*len(strategies) : (i+1)*len(strategies) : (i+1)*len(strategies)]}
+	}
+	if offline {
+		if err := addOffline(ctx, views, f); err != nil {
+			return err
+		}
+	}
+	results = results[:0:0]
+	for _, v := range views {
+		results = append(results, v.Results...)
+	}
+	if f.report != "" {
+		if err := writeReport(ctx, f.report, views, strategies); err != nil {
+			return err
+		}
+	}
 	if !f.series {
 		for i := range results {
 			results[i].Series = nil
@@ -214,6 +239,9 @@ func printReplay(w io.Writer, results []replay.Result, fixed bool) {
 			overhead = fmt.Sprintf("%.4f", r.Overhead)
 		}
 		frag, most := fmt.Sprintf("%.3f", r.Fragmentation.Mean), fmt.Sprintf("%.3f", r.Fragmentation.Max)
+		if r.Strategy == replay.OfflineName {
+			frag, most = "-", "-"
+		}
 		t.AppendRow([]any{r.Trace, r.Strategy, sizeOf(r.PeakLive), region, overhead, frag, most, r.Failures, ns, worst, op})
 	}
 	t.Render()

@@ -81,3 +81,25 @@ func TestReplaySaysWhatItPassedOver(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
 	assert.Equal(t, 1, got.Traces[0].UnknownFrees)
 }
+
+func TestReplayWritesAReportWithThePackerBeside(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.html")
+	out, _, err := godwit(t, "replay", traceFile("minimalloc/A.1048576.csv"), traceFile("minimalloc/B.1048576.csv"),
+		"-s", "fit,offline,pocl-tight", "--offline-limit", "100ms", "--repeats", "0", "--json", "--report", file)
+	require.NoError(t, err)
+	var got replayOutput
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Len(t, got.Results, 6)
+	assert.Equal(t, []string{"fit", "pocl-tight", "offline"},
+		[]string{got.Results[0].Strategy, got.Results[1].Strategy, got.Results[2].Strategy})
+	assert.GreaterOrEqual(t, got.Results[2].Overhead, 1.0)
+	assert.Less(t, got.Results[2].Overhead, got.Results[0].Overhead)
+	html, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(html), "<h2>B.1048576</h2>")
+
+	_, _, err = godwit(t, "replay", traceFile("minimalloc/A.1048576.csv"), "--repeats", "0", "--report", filepath.Join(file, "no"))
+	require.Error(t, err)
+	_, _, err = godwit(t, "fuzz", "-s", "offline", "--out", t.TempDir())
+	require.Error(t, err)
+}
