@@ -18,6 +18,7 @@ type machine struct {
 	faulty []*task // ended badly, and the planner does not know
 	fail   func(format string, args ...any)
 	note   func(format string, args ...any)
+	held   []*mem.Timeline // scratch of advance
 }
 
 // garbage is in fresh blocks and behind failed writes.
@@ -60,11 +61,17 @@ var errInjected = errors.New("injected failure")
 // advance starts or ends one task.
 func (m *machine) advance() {
 	var ready []*task
-	for i, t := range m.tasks {
-		if t.running || m.mayStart(i) {
+	held := m.held[:0] // in-order queues that an earlier task holds up
+	for _, t := range m.tasks {
+		inOrder := t.at.Line.InOrder()
+		if t.running || !(inOrder && slices.Contains(held, t.at.Line)) && t.unblocked() {
 			ready = append(ready, t)
 		}
+		if inOrder {
+			held = append(held, t.at.Line)
+		}
 	}
+	m.held = held
 	if len(ready) == 0 {
 		if len(m.tasks) > 0 {
 			m.fail("deadlock: %d tasks and none may start", len(m.tasks))
@@ -85,14 +92,14 @@ func (m *machine) advance() {
 	m.finish(t)
 }
 
-func (m *machine) mayStart(i int) bool {
-	t := m.tasks[i]
-	for _, e := range m.tasks[:i] {
-		if e.at.Line == t.at.Line && t.at.Line.InOrder() {
+// unblocked reports whether all that t waits for has ended.
+func (t *task) unblocked() bool {
+	for _, w := range t.waits {
+		if !w.Point.Reached() {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(t.waits, func(w mem.Wait) bool { return !w.Point.Reached() })
+	return true
 }
 
 func (m *machine) start(t *task) {
