@@ -92,46 +92,56 @@ func (p *printer) render(t table.Writer) {
 // are like the round before them take one line together.
 func (p *printer) commands() {
 	t := p.table("#", "queue", "command", "copied first", "way", "why")
-	t.SetColumnConfigs([]table.ColumnConfig{
-		{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight},
-		{Number: 3, WidthMax: p.share(3), WidthMaxEnforcer: text.WrapSoft},
-		{Number: 6, WidthMax: p.share(2), WidthMaxEnforcer: text.WrapSoft},
-	})
+	var rows []table.Row
 	for i := 0; i < len(p.r.Commands); {
 		if n := p.folded(i); n > 0 {
-			p.foldRow(t, i, n)
+			rows = append(rows, p.foldRow(i, n))
 			i += n
 			continue
 		}
-		p.commandRows(t, &p.r.Commands[i])
+		rows = append(rows, p.commandRows(&p.r.Commands[i])...)
 		i++
 	}
+	t.AppendRows(rows)
+	command, why := p.fit(rows)
+	t.SetColumnConfigs([]table.ColumnConfig{
+		{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight},
+		{Number: 3, WidthMax: command, WidthMaxEnforcer: text.WrapSoft},
+		{Number: 6, WidthMax: why, WidthMaxEnforcer: text.WrapSoft},
+	})
 	p.render(t)
 }
 
-// share is a part of the terminal's width, for columns that may wrap.
-func (p *printer) share(of int) int {
+// fit returns the widths of the columns that may wrap, the command and the
+// reason, so that a row fits the terminal; 0 is as wide as need be.
+func (p *printer) fit(rows []table.Row) (command, why int) {
 	if p.opt.Width == 0 {
-		return 0
+		return 0, 0
 	}
-	return max(24, p.opt.Width/of-8)
+	var natural [6]int
+	for _, row := range rows {
+		for i, cell := range row {
+			natural[i] = max(natural[i], text.StringWidthWithoutEscSequences(fmt.Sprint(cell)))
+		}
+	}
+	const least, gap = 20, 2
+	room := p.opt.Width - natural[0] - natural[1] - natural[3] - natural[4] - 6*gap
+	command = min(natural[2], max(least, room*2/5))
+	return command, min(max(natural[5], 1), max(least, room-command))
 }
 
-func (p *printer) commandRows(t table.Writer, c *CommandResult) {
-	row := table.Row{c.Number, c.Queue, c.Text, "", "", ""}
+func (p *printer) commandRows(c *CommandResult) []table.Row {
+	rows := []table.Row{{c.Number, c.Queue, c.Text, "", "", ""}}
 	for i, ci := range c.Copies {
-		cp := &p.r.Copies[ci]
 		if i > 0 {
-			row = table.Row{"", "", "", "", "", ""}
+			rows = append(rows, table.Row{"", "", "", "", "", ""})
 		}
+		cp, row := &p.r.Copies[ci], rows[i]
 		row[3] = p.paint(copyText(cp), text.FgYellow)
 		row[4] = cp.From + " → " + cp.To + ", " + wayText(cp)
 		row[5] = p.paint(whyText(cp), text.Faint)
-		t.AppendRow(row)
 	}
-	if len(c.Copies) == 0 {
-		t.AppendRow(row)
-	}
+	return rows
 }
 
 // copyText names the bytes of a copy.
@@ -212,7 +222,7 @@ func (p *printer) same(a, b, n int) bool {
 	return true
 }
 
-func (p *printer) foldRow(t table.Writer, i, n int) {
+func (p *printer) foldRow(i, n int) table.Row {
 	first, last := p.r.loop(i), p.r.loop(i+n-1)
 	rounds := last.Round - first.Round + 1
 	var moved uint64
@@ -226,7 +236,7 @@ func (p *printer) foldRow(t table.Writer, i, n int) {
 	if copies > 0 {
 		each = fmt.Sprintf("%s in %s a round", sizeText(moved/uint64(rounds)), count(copies/rounds, "copy", "copies"))
 	}
-	t.AppendRow(table.Row{"⋮", "", p.paint(what, text.Italic), p.paint(each, text.FgYellow), "", ""})
+	return table.Row{"⋮", "", p.paint(what, text.Italic), p.paint(each, text.FgYellow), "", ""}
 }
 
 // loop is the round of a repeat that a command of the run belongs to.

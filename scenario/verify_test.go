@@ -1,0 +1,102 @@
+package scenario
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/mem"
+	"godwit/trace"
+)
+
+// liar is the cpu driver with queues that fill with the wrong pattern.
+type liar struct{}
+
+type liarDevice struct{ *cpu.Device }
+
+type liarQueue struct{ devices.Queue }
+
+func (liar) Open(ctx context.Context, cfg devices.Config) ([]devices.Device, error) {
+	devs, err := devices.Open(ctx, "cpu", cfg)
+	if err != nil {
+		return nil, err
+	}
+	return []devices.Device{liarDevice{devs[0].(*cpu.Device)}}, nil
+}
+
+func (d liarDevice) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.Device.NewQueue(o)
+	return liarQueue{q}, err
+}
+
+func (q liarQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	if cmd.Op == devices.OpFill {
+		cmd.Pattern = []byte{^cmd.Pattern[0]}
+	}
+	return q.Queue.Submit(cmd, waits)
+}
+
+func init() { devices.Register("liar", liar{}) }
+
+// TestWrongBytesAreNoticed runs on a device that computes wrongly: verification
+// that cannot fail would be worth nothing.
+func TestWrongBytesAreNoticed(t *testing.T) {
+	s, err := Parse("s.yaml", []byte(`
+devices: [{name: d, driver: liar, memory: 1 MiB}]
+buffers: [{name: a, size: 4 KiB, fill: 1}]
+commands:
+- {fill: a, offset: 1 KiB, size: 16, pattern: 3}
+- {read: a, queue: d}
+expect: [{buffer: a, equals: reference}]
+`), Options{})
+	require.NoError(t, err)
+	res, err := Run(t.Context(), s, RunOptions{})
+	require.NoError(t, err)
+	require.False(t, res.Verified)
+	require.False(t, res.OK())
+	require.Equal(t, []string{
+		"#2 read a: 16 B of the bytes differ from the reference run, the first at 1024: 0xfc and not 0x03",
+		"buffer a at the end: 16 B of the bytes differ from the reference run, the first at 1024: 0xfc and not 0x03",
+	}, res.Mismatches)
+	require.Equal(t, "differs in 1 place, the first at 1024: 0xfc", res.Expect[0].Got)
+}
+
+// TestWrongPlansContradictTheExplanation: the explanation keeps an account of
+// its own.
+func TestWrongPlansContradictTheExplanation(t *testing.T) {
+	x := newExplainer([]string{"host", "left", "right"}, func(int) string { return "fill" })
+	x.create(1, "a", 100, true)
+	step := func(from, to mem.MemoryID, start, end uint64) trace.StepRecord {
+		return trace.StepRecord{Buffer: 1, Range: mem.Range{Start: start, End: end}, From: from, To: to}
+	}
+	right := step(0, 1, 0, 100)
+	x.copy(&right, 1)
+	x.use(1, []mem.Access{{Buffer: 1, Range: mem.Range{Start: 20, End: 30}, Mode: mem.ReadWrite, Memory: 1}})
+	require.Empty(t, x.problems)
+	again, stale := step(0, 1, 50, 60), step(0, 2, 10, 40)
+	x.copy(&again, 2)
+	x.copy(&stale, 2)
+	require.Equal(t, []string{
+		"a [50,60) was copied to left, which holds its latest content",
+		"a [20,30) was copied from host, which does not hold its latest content",
+	}, x.problems)
+}
+
+func TestDifferences(t *testing.T) {
+	r := func(ends ...uint64) (out []mem.Range) {
+		for i := 0; i < len(ends); i += 2 {
+			out = append(out, mem.Range{Start: ends[i], End: ends[i+1]})
+		}
+		return out
+	}
+	a, b := []byte("0123456789"), []byte("0x23xx67xx")
+	require.Equal(t, r(1, 2, 4, 6, 8, 10), differences(a, b, nil))
+	require.Equal(t, r(8, 10), differences(a, b, r(0, 3, 4, 6)))
+	require.Equal(t, r(5, 6), differences(a, b, r(0, 5, 8, 10)))
+	require.Empty(t, differences(a, b, r(0, 10)))
+	require.Empty(t, differences(a, a, nil))
+	require.Empty(t, differences(nil, nil, nil))
+}
