@@ -73,7 +73,7 @@ func TestTheReadmeShowsTheOverlapExample(t *testing.T) {
 // TestResultsAreTheSameEachTime guards against what depends on timing.
 func TestResultsAreTheSameEachTime(t *testing.T) {
 	show := func() string {
-		out, err := json.Marshal(run(t, "../examples/halo.yaml", scenario.Options{}))
+		out, err := json.Marshal(run(t, "../examples/histogram.yaml", scenario.Options{}))
 		require.NoError(t, err)
 		return string(out)
 	}

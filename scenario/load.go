@@ -22,6 +22,8 @@ type Options struct {
 	// the scenario names. Real devices keep their own memory sizes; where there
 	// are fewer of them than wanted they are opened more than once.
 	Driver string
+
+	limit int // of commands; 0 is maxCommands
 }
 
 // Load reads the scenario in the named file. It fails with Errors where rules
@@ -47,6 +49,9 @@ func Parse(file string, data []byte, opt Options) (*Scenario, error) {
 		ids:    make(map[string]int),
 	}
 	l.scope = &scope{vars: make(map[string]int64), size: l.sizeOf, start: l.startOf, input: l.inputSize}
+	if l.given.limit == 0 {
+		l.given.limit = maxCommands
+	}
 	root := l.parse(data)
 	if root == nil {
 		return nil, l.err()

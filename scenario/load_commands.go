@@ -57,8 +57,8 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 		l.readRepeat(m, depth)
 		return
 	}
-	if len(l.out.Commands) >= maxCommands {
-		l.errorf(n, "more than %d commands", maxCommands)
+	if len(l.out.Commands) >= l.given.limit {
+		l.errorf(n, "more than %d commands", l.given.limit)
 		return
 	}
 	c := Command{Kind: Kind(kind), Line: m.node.GetToken().Position.Line, Loop: l.loop}
@@ -165,8 +165,8 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 	case shadows:
 		l.errorf(m.get("as"), "repeat: as %q: the name is taken", name)
 		return
-	case count > maxCommands:
-		l.errorf(m.node, "repeat: %d times: more than %d commands", count, maxCommands)
+	case count > uint64(l.given.limit):
+		l.errorf(m.node, "repeat: %d times: more than %d commands", count, l.given.limit)
 		return
 	}
 	outermost := depth == 0

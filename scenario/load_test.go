@@ -17,7 +17,7 @@ import (
 func TestScenarioErrorsNameFileLineAndRule(t *testing.T) {
 	datadriven.RunTest(t, "testdata/errors", func(t *testing.T, d *datadriven.TestData) string {
 		require.Equal(t, "load", d.Cmd)
-		opt := Options{Inputs: map[string]string{}}
+		opt := Options{Inputs: map[string]string{}, limit: 1000}
 		for _, a := range d.CmdArgs {
 			opt.Inputs[a.Key] = a.Vals[0]
 		}
