@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -135,46 +134,55 @@ func (p *BoundedPool) trim(n uint64) (uint64, error) { return p.trimTo(p.o.Ceili
 // bytes are held or none is unused. It returns the bytes given up.
 func (p *BoundedPool) Trim(target uint64) (uint64, error) { return p.trimTo(target) }
 
-// candidate is an unused buffer that might go.
-type candidate struct {
-	b     *bucket
-	e     *entry
-	stamp uint64
-}
-
+// trimTo takes the bottom of the stack that was given back longest ago, again
+// and again: O(buckets) for each buffer given up.
 func (p *BoundedPool) trimTo(target uint64) (uint64, error) {
 	held := p.held.Load()
 	if held <= target {
 		return 0, nil
 	}
-	var all []candidate
+	excess := held - target
+	var drop []*entry
+	for excess > 0 {
+		e := p.oldest().pop()
+		if e == nil {
+			break
+		}
+		drop = append(drop, e)
+		excess -= min(excess, e.bucket.size)
+	}
+	return p.release(drop)
+}
+
+// oldest returns the bucket whose least recently used buffer was given back
+// longest ago, the one with the larger buffers among equals; nil where nothing
+// is ready.
+func (p *BoundedPool) oldest() (best *bucket) {
+	var stamp uint64
 	p.buckets(func(b *bucket) bool {
 		b.mu.Lock()
-		for range len(b.waiting)/settleMost + 1 {
-			b.settle()
-		}
-		for _, e := range b.ready {
-			all = append(all, candidate{b, e, e.stamp})
+		b.settle()
+		if len(b.ready) > 0 && (best == nil || b.ready[0].stamp < stamp || b.ready[0].stamp == stamp && b.size > best.size) {
+			best, stamp = b, b.ready[0].stamp
 		}
 		b.mu.Unlock()
 		return true
 	})
-	slices.SortStableFunc(all, func(x, y candidate) int {
-		return cmp.Or(cmp.Compare(x.stamp, y.stamp), cmp.Compare(y.b.size, x.b.size))
-	})
-	excess := held - target
-	var drop []*entry
-	for _, c := range all {
-		if excess == 0 {
-			break
-		}
-		c.b.mu.Lock()
-		if i := slices.Index(c.b.ready, c.e); i >= 0 { // else somebody has it again
-			c.b.ready = slices.Delete(c.b.ready, i, i+1)
-			drop = append(drop, c.e)
-			excess -= min(excess, c.b.size)
-		}
-		c.b.mu.Unlock()
+	return best
+}
+
+// pop takes the least recently used buffer out; nil where none is ready any
+// more, or b is nil.
+func (b *bucket) pop() *entry {
+	if b == nil {
+		return nil
 	}
-	return p.release(drop)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.ready) == 0 {
+		return nil
+	}
+	e := b.ready[0]
+	b.ready = slices.Delete(b.ready, 0, 1)
+	return e
 }
