@@ -31,8 +31,8 @@ func (c *Context) Close(ctx context.Context) error {
 	}
 	c.unlock()
 
+	c.flush()
 	for q, points := range queues {
-		_ = q.dev.Flush() // a lost device: draining says so
 		if err := q.drain(ctx, points); err != nil {
 			break
 		}

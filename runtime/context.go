@@ -3,6 +3,7 @@ package runtime
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"godwit/devices"
@@ -70,6 +71,9 @@ type Context struct {
 	events    eventTable         // has its own lock
 	failures  failureList        // has its own lock
 	transport *devices.Transport // has its own lock
+
+	unflushed atomic.Bool                     // something was submitted since the last flush
+	open      atomic.Pointer[[]devices.Queue] // the users' and the hidden ones; replaced under mu
 
 	mu         sync.Mutex             // the planner lock
 	planner    *migration.Planner     // protected by mu

@@ -62,6 +62,7 @@ func newContext(o Options) (*Context, error) {
 	if err := c.openTransport(); err != nil {
 		return nil, errors.Join(err, host.Close())
 	}
+	c.listQueues()
 	return c, nil
 }
 

@@ -127,6 +127,67 @@ func TestMigrateBringsContentAheadOrDropsIt(t *testing.T) {
 	require.Equal(t, moved, h.c.Stats().BytesMoved, "no content was brought")
 }
 
+// lazy is a device whose queues start nothing until they are flushed.
+type lazy struct{ *devices.Host }
+
+func (l *lazy) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := l.Host.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return &lazyQueue{Queue: q, gates: mem.NewTimeline("gates", false, nil)}, nil
+}
+
+type lazyQueue struct {
+	devices.Queue
+	gates *mem.Timeline
+	mu    sync.Mutex
+	gate  mem.Point // protected by mu
+}
+
+func (q *lazyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gate.IsZero() {
+		q.gate = q.gates.Next()
+	}
+	return q.Queue.Submit(cmd, append(append([]mem.Wait(nil), waits...), mem.Wait{Point: q.gate}))
+}
+
+func (q *lazyQueue) Flush() error {
+	q.mu.Lock()
+	gate := q.gate
+	q.gate = mem.Point{}
+	q.mu.Unlock()
+	if !gate.IsZero() {
+		q.gates.End(gate, nil)
+	}
+	return nil
+}
+
+func TestWhoeverWaitsFlushesAllThatMayBeWaitedFor(t *testing.T) {
+	for name, wait := range map[string]func(h *house, e runtime.Event) error{
+		"event":  func(h *house, e runtime.Event) error { return e.Wait(soon(t)) },
+		"finish": func(h *house, _ runtime.Event) error { return h.q[1].Finish(soon(t)) },
+		"flush": func(h *house, e runtime.Event) error {
+			p, err := e.Point()
+			return errors.Join(err, h.q[1].Flush(), p.Wait(soon(t)))
+		},
+		"close": func(h *house, _ runtime.Event) error { return h.q[1].Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := build(t, runtime.Options{Devices: []devices.Device{&lazy{devices.NewHost(devices.HostOptions{})}, &lazy{devices.NewHost(devices.HostOptions{})}}}, runtime.QueueOptions{})
+			ctx := soon(t)
+			b := h.buffer(64, nil)
+			got := make([]byte, 64)
+			h.ok(h.q[0].EnqueueFill(ctx, b, []byte{5}, 0, 64))
+			e := h.ok(h.q[1].EnqueueRead(ctx, b, 0, got)) // waits for a copy on a hidden queue, which waits for the fill
+			require.NoError(t, wait(h, e))
+			require.Equal(t, bytes.Repeat([]byte{5}, 64), got)
+		})
+	}
+}
+
 // tight is two queues over a device that has room for one of two buffers.
 func tight(t *testing.T, wait bool) (*house, *runtime.Buffer, *runtime.Buffer) {
 	d, err := cpu.New(cpu.Options{Memory: 96 << 10})

@@ -64,7 +64,32 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 		return nil, fmt.Errorf("queue %s: %w", o.Name, err)
 	}
 	c.queues[q] = struct{}{}
+	c.listQueues()
 	return q, nil
+}
+
+// listQueues renews the list of what flush has to flush. c.mu is held.
+func (c *Context) listQueues() {
+	var list []devices.Queue
+	for i := range c.mems {
+		list = append(list, c.mems[i].in, c.mems[i].out)
+	}
+	for q := range c.queues {
+		list = append(list, q.dev)
+	}
+	c.open.Store(&list)
+}
+
+// flush makes sure that all that was submitted will start: a command may wait
+// for copies and commands on any other queue, whose device may hold them back
+// until it is flushed. Whoever is about to wait calls it.
+func (c *Context) flush() {
+	if !c.unflushed.Swap(false) {
+		return
+	}
+	for _, q := range *c.open.Load() {
+		_ = q.Flush() // closed meanwhile, or a lost device, which those who wait are told
+	}
 }
 
 // Name is the queue's name.
@@ -90,7 +115,12 @@ func (q *Queue) onFail(p mem.Point, cause error) {
 	q.c.pointFailed(p, cause)
 }
 
-func (q *Queue) waitPoint(ctx context.Context, p mem.Point) error { return q.dev.Wait(ctx, p) }
+func (q *Queue) waitPoint(ctx context.Context, p mem.Point) error {
+	if !p.Reached() {
+		q.c.flush()
+	}
+	return q.dev.Wait(ctx, p)
+}
 
 // live fails where q was closed. c.mu is held.
 func (q *Queue) live() error {
@@ -138,6 +168,7 @@ func (q *Queue) Finish(ctx context.Context) error {
 	}
 	pending := append([]mem.Point(nil), q.running...)
 	q.c.unlock()
+	q.c.flush()
 	if err := q.drain(ctx, pending); err != nil {
 		return err
 	}
@@ -161,7 +192,8 @@ func (q *Queue) drain(ctx context.Context, points []mem.Point) error {
 	return nil
 }
 
-// Flush makes sure that all enqueued commands will start without further calls.
+// Flush makes sure that all enqueued commands, and those on other queues that
+// they wait for, will start without further calls.
 func (q *Queue) Flush() error {
 	q.c.lock()
 	err := q.live()
@@ -169,7 +201,8 @@ func (q *Queue) Flush() error {
 	if err != nil {
 		return err
 	}
-	return q.dev.Flush()
+	q.c.flush()
+	return nil
 }
 
 // Close refuses further commands and returns when all enqueued ones have ended.
@@ -180,10 +213,13 @@ func (q *Queue) Close() error {
 	if err == nil {
 		q.closed = true
 		delete(q.c.queues, q)
+		q.c.listQueues()
 	}
 	q.c.unlock()
 	if err != nil {
 		return err
 	}
+	_ = q.dev.Flush() // a lost device: Close says so
+	q.c.flush()
 	return q.dev.Close()
 }

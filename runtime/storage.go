@@ -179,7 +179,8 @@ const (
 
 // waitForFree blocks until one of the frees that a resource has pending can
 // happen, or ctx ends. tries counts how often in a row there was none.
-func waitForFree(ctx context.Context, room *errRoom, tries *int) error {
+func (c *Context) waitForFree(ctx context.Context, room *errRoom, tries *int) error {
+	c.flush()
 	points := room.res.Pending(nil)
 	if len(points) == 0 {
 		if *tries++; *tries > mostTries {

@@ -76,7 +76,7 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 		if !errors.As(err, &room) || !c.opts.WaitForMemory {
 			return Event{}, err
 		}
-		if err := waitForFree(ctx, room, &tries); err != nil {
+		if err := c.waitForFree(ctx, room, &tries); err != nil {
 			return Event{}, err
 		}
 	}
@@ -103,6 +103,9 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		return Event{}, err
 	}
 	p, accepted, err := c.execute(req, in.launch)
+	if !c.unflushed.Load() {
+		c.unflushed.Store(true)
+	}
 	if err != nil {
 		err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 		err = errors.Join(err, c.giveBack(&s.plan, accepted))
