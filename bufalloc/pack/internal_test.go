@@ -147,6 +147,16 @@ func TestSectionsKeepExactlyTheOverlaps(t *testing.T) {
 	}
 }
 
+func TestMemoOnlyHoldsForStatesThatAllowNoMore(t *testing.T) {
+	m := newMemo(4)
+	require.False(t, m.failed(5, mark{-1, -1}))
+	m.store(5, mark{10, 3})
+	for k, want := range map[mark]bool{{10, 3}: true, {10, 4}: true, {11, 0}: true, {10, 2}: false, {9, 7}: false, {-1, -1}: false} {
+		require.Equal(t, want, m.failed(5, k), "%v", k)
+		require.False(t, m.failed(7, k))
+	}
+}
+
 // A search cut short and run again, with what it remembers, ends as one that
 // was never interrupted: the memory must not hide placements.
 func TestMemoryHidesNothing(t *testing.T) {

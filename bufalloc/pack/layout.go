@@ -15,7 +15,6 @@ type layout struct {
 	index  *index
 	near   []int32 // scratch
 	blocks []block // scratch
-	work   uint64  // neighbours looked at
 }
 
 func newLayout(boxes []box) *layout {
@@ -36,7 +35,6 @@ func (l *layout) reset() {
 func (l *layout) neighbours(i int32) []block {
 	b := &l.boxes[i]
 	l.near = l.index.query(b.lo, b.hi, l.near[:0])
-	l.work += uint64(len(l.near)) + 1
 	l.blocks = l.blocks[:0]
 	for _, j := range l.near {
 		l.blocks = append(l.blocks, block{l.offset[j], l.offset[j] + l.boxes[j].size})
@@ -60,30 +58,13 @@ func (l *layout) lowest(i int32) int64 {
 	return at
 }
 
-// snuggest returns the offset in the smallest gap where box i fits below
-// limit, or the lowest above everything.
-func (l *layout) snuggest(i int32, limit int64) int64 {
-	b := &l.boxes[i]
-	at, best, left := int64(0), int64(-1), int64(1<<62)
-	for _, n := range l.neighbours(i) {
-		if gap := n.off - at - b.size; gap >= 0 && gap < left {
-			best, left = at, gap
-		}
-		if n.top > at {
-			at = alignUp(n.top, b.align)
-		}
-	}
-	if best < 0 {
-		return at
-	}
-	return best
-}
-
+// put places box i at off.
 func (l *layout) put(i int32, off int64) {
 	l.offset[i] = off
 	l.index.insert(i, l.boxes[i].hi)
 }
 
+// take removes box i.
 func (l *layout) take(i int32) {
 	l.offset[i] = -1
 	l.index.remove(i)

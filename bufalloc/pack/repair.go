@@ -16,7 +16,7 @@ type conflict struct {
 // is pushed out and placed again in its turn. A box grows dearer each time it
 // is pushed out, so that no two boxes displace each other for ever. This is the
 // ejection idea of local search for packing problems; the growing weights are
-// those of breakout local search (Morris, AAAI 1993).
+// those of the breakout method (Morris, AAAI 1993).
 type repairer struct {
 	*layout
 	unit   int64   // bytes that cost one
@@ -94,7 +94,6 @@ func (r *repairer) cheapest(i int32, limit int64) int64 {
 		return -1
 	}
 	r.near = r.index.query(b.lo, b.hi, r.near[:0])
-	r.work += uint64(len(r.near)) + 1
 	r.byOff = r.byOff[:0]
 	for _, j := range r.near {
 		r.byOff = append(r.byOff, conflict{block{r.offset[j], r.offset[j] + r.boxes[j].size}, r.cost(j)})
