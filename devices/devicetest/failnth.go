@@ -92,7 +92,7 @@ func (f *faultyHost) View(b mem.Block, off, size uint64) ([]byte, error) {
 
 // PeerLink implements devices.PeerCopier.
 func (f *faultyHost) PeerLink(other devices.Device) (mem.Link, bool) {
-	return f.inner.PeerLink(unwrap(other))
+	return f.inner.PeerLink(Unwrap(other))
 }
 
 // peer is a PeerCopier that knows wrapped devices.
@@ -100,13 +100,13 @@ type peer struct{ devices.PeerCopier }
 
 // PeerLink implements devices.PeerCopier.
 func (p peer) PeerLink(other devices.Device) (mem.Link, bool) {
-	return p.PeerCopier.PeerLink(unwrap(other))
+	return p.PeerCopier.PeerLink(Unwrap(other))
 }
 
 func (f *faulty) unwrapped() devices.Device { return f.Device }
 
-// unwrap returns the device in d, where d is from FailNth.
-func unwrap(d devices.Device) devices.Device {
+// Unwrap returns the device in d, where d is from FailNth, and else d.
+func Unwrap(d devices.Device) devices.Device {
 	if w, ok := d.(interface{ unwrapped() devices.Device }); ok {
 		return w.unwrapped()
 	}
@@ -134,7 +134,7 @@ func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point,
 		return mem.Point{}, fmt.Errorf("submit %d, a %v: %w", n, cmd.Op, ErrInjected)
 	}
 	q.cmd = *cmd
-	q.cmd.Dst.Device, q.cmd.Src.Device = unwrap(cmd.Dst.Device), unwrap(cmd.Src.Device)
+	q.cmd.Dst.Device, q.cmd.Src.Device = Unwrap(cmd.Dst.Device), Unwrap(cmd.Src.Device)
 	return q.Queue.Submit(&q.cmd, waits)
 }
 
