@@ -63,9 +63,8 @@ type EngineOptions struct {
 // Engine runs the queues of one simulated device. All methods are safe for use
 // from many goroutines.
 type Engine struct {
-	exec  Executor      // immutable
-	opts  EngineOptions // immutable
-	epoch time.Time     // immutable; the zero of Times
+	exec Executor      // immutable
+	opts EngineOptions // immutable
 
 	workers sync.WaitGroup
 	wake    sync.Cond // workers with nothing to do; its L is mu
@@ -108,7 +107,7 @@ func (f *fifo) pop() *record {
 // command that needs one.
 func NewEngine(exec Executor, opts EngineOptions) *Engine {
 	opts.Workers = max(opts.Workers, 1)
-	e := &Engine{exec: exec, opts: opts, epoch: time.Now(), limit: opts.Workers}
+	e := &Engine{exec: exec, opts: opts, limit: opts.Workers}
 	e.wake.L = &e.mu
 	return e
 }
@@ -238,4 +237,9 @@ func (e *Engine) instant(op Op) bool {
 	return e.opts.Instant
 }
 
-func (e *Engine) now() uint64 { return uint64(time.Since(e.epoch)) }
+// epoch is the zero of Times: one for all simulated devices, so that their
+// times compare.
+var epoch = time.Now()
+
+// now is the time on the clock of simulated devices, in nanoseconds, never 0.
+func now() uint64 { return uint64(time.Since(epoch)) + 1 }

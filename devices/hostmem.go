@@ -16,7 +16,7 @@ import (
 //
 // Assumptions: buffers are mostly large, but there may be a hundred thousand
 // small ones, and a process may have only some 65,000 mappings. So blocks up
-// to 64 KiB are pieces of 1 MiB slabs, one power-of-two class a slab; larger
+// to 64 KiB are pieces of 256 KiB slabs, one power-of-two class a slab; larger
 // ones are mappings of their own, which the collector never sees and which go
 // back to the system when freed.
 type hostStore struct {
@@ -33,7 +33,7 @@ type slab struct {
 }
 
 const (
-	slabSize   = 1 << 20
+	slabSize   = 256 << 10
 	minClass   = 8
 	maxClass   = 16
 	pageSize   = 4096

@@ -42,6 +42,7 @@ func (t *Transport) pump() {
 		for _, k := range batch {
 			switch {
 			case k.a != nil:
+				t.keepTimes(k.a)
 				t.line.End(k.a.point, *k.a.err.Load())
 				k.a.x.done()
 			case k.x != nil:

@@ -64,7 +64,7 @@ func (r *record) clear() {
 func (r *record) run() {
 	var err error
 	if r.q.opts.Profiling {
-		r.times.Started = r.q.engine.now()
+		r.times.Started = now()
 	}
 	if d := r.cause.Load(); d != nil {
 		err = d

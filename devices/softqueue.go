@@ -81,7 +81,7 @@ func (q *SoftQueue) Submit(cmd *Command, waits []mem.Wait) (mem.Point, error) {
 	}
 	var queued uint64
 	if q.times != nil {
-		queued = q.engine.now()
+		queued = now()
 	}
 	if clearWay && q.last == nil && q.engine.protect(cmd) == nil {
 		// Nobody knows the point yet, so ending it calls nobody.
@@ -108,7 +108,7 @@ func (q *SoftQueue) Submit(cmd *Command, waits []mem.Wait) (mem.Point, error) {
 	r.fill(cmd)
 	r.watch(waits)
 	if q.times != nil {
-		r.times.Submitted = q.engine.now()
+		r.times.Submitted = now()
 	}
 	r.release()
 	return p, nil
@@ -132,7 +132,7 @@ func (q *SoftQueue) take() *record {
 func (q *SoftQueue) finish(r *record, err error) {
 	var ended uint64
 	if q.times != nil {
-		ended = q.engine.now()
+		ended = now()
 		r.times.Ended = ended
 		q.mu.Lock()
 		q.keepTimes(r.point.Seq, r.times) // before anybody is told of the end

@@ -13,14 +13,15 @@ import (
 // landed and every leg has ended.
 type transfer struct {
 	gate
-	t     *Transport
-	src   End
-	size  uint64
-	chunk uint64
-	dsts  []*arrival // pooled with the transfer
-	n     int        // of dsts in use
-	slots []slot
-	left  atomic.Int32 // destinations not landed, reads watched, one for the submitter
+	t               *Transport
+	src             End
+	size            uint64
+	chunk           uint64
+	dsts            []*arrival // pooled with the transfer
+	n               int        // of dsts in use
+	slots           []slot
+	queued, started uint64       // times, where the transport profiles
+	left            atomic.Int32 // destinations not landed, reads watched, one for the submitter
 
 	writes []mem.Point // of the last chunk in each slot, slots x destinations
 	waits  []mem.Wait  // scratch
@@ -48,6 +49,9 @@ func (t *Transport) take(src End, size uint64) *transfer {
 		x.owner = x
 	}
 	x.src, x.size = src, size
+	if t.opts.Profiling {
+		x.queued, x.started = now(), 0
+	}
 	t.stats.Flying++
 	return x
 }
@@ -123,6 +127,9 @@ func (x *transfer) opened() { x.t.post(task{x: x}) }
 func (x *transfer) launch() error {
 	for _, a := range x.dsts[:x.n] {
 		a.left.Store(1)
+	}
+	if x.t.opts.Profiling {
+		x.started = now()
 	}
 	ring := len(x.slots)
 	x.writes = slices.Grow(x.writes[:0], ring*x.n)[:ring*x.n]
@@ -242,6 +249,7 @@ func (a *arrival) release() {
 		a.x.t.post(task{a: a}) // not from within Copy
 		return
 	}
+	a.x.t.keepTimes(a)
 	a.x.t.line.End(a.point, nil)
 	a.x.done()
 }

@@ -56,6 +56,9 @@ type TransportOptions struct {
 	Budget  uint64       // most bytes of staging; 64 MiB
 	Chunk   uint64       // largest chunk in bytes, a power of two; 4 MiB
 	Ring    int          // most slots of one transfer; 4
+	// Profiling keeps times: see Times. Hidden queues must profile too, for
+	// copies of one leg.
+	Profiling bool
 	// OnFail is told of each failed point of the transport's own timeline, as
 	// in QueueOptions; never from within Copy.
 	OnFail func(p mem.Point, cause error)
@@ -85,14 +88,16 @@ type Transport struct {
 	landed  sync.Cond // flying is zero; its L is mu
 	work    sync.Cond // todo is not empty, or closed; its L is mu
 	mu      sync.Mutex
-	stats   TransportStats       // protected by mu
-	chunks  map[[2]Device]uint64 // protected by mu: tuned pairs
-	idle    [64][]slot           // protected by mu: staging not in use, by class
-	starved []*transfer          // protected by mu: wait for staging, in order
-	spare   []*transfer          // protected by mu
-	todo    []task               // protected by mu: for the pump
-	pumping bool                 // protected by mu: the pump has been started
-	closed  bool                 // protected by mu
+	stats   TransportStats             // protected by mu
+	chunks  map[[2]Device]uint64       // protected by mu: tuned pairs
+	idle    [64][]slot                 // protected by mu: staging not in use, by class
+	starved []*transfer                // protected by mu: wait for staging, in order
+	spare   []*transfer                // protected by mu
+	todo    []task                     // protected by mu: for the pump
+	times   []timed                    // protected by mu: of staged transfers, a ring; nil unless profiling
+	queues  map[*mem.Timeline]Profiler // protected by mu: of copies of one leg; nil unless profiling
+	pumping bool                       // protected by mu: the pump has been started
+	closed  bool                       // protected by mu
 }
 
 // slot is one staging buffer.
@@ -128,6 +133,9 @@ func NewTransport(opts TransportOptions) (*Transport, error) {
 	if opts.Staging == nil {
 		t.own = NewHostMemory(opts.Name, 0)
 		opts.Staging, opts.View = t.own, t.own
+	}
+	if opts.Profiling {
+		t.times, t.queues = make([]timed, keptTimes), make(map[*mem.Timeline]Profiler)
 	}
 	t.opts = opts
 	t.landed.L, t.work.L = &t.mu, &t.mu
@@ -170,7 +178,7 @@ func (t *Transport) Copy(src End, dsts []End, size uint64, waits []mem.Wait, out
 		case err != nil:
 			errs = errors.Join(errs, fmt.Errorf("copy to destination %d: %w", i, err))
 		case q != nil:
-			t.count(func(s *TransportStats) { s.Direct++ })
+			t.countDirect(q)
 		default:
 			if staged == nil {
 				staged = t.take(src, size)

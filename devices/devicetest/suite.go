@@ -29,6 +29,9 @@ type Option func(*env)
 // kernels are not expected to fault.
 func WithoutContent() Option { return func(e *env) { e.content = false } }
 
+// WithoutKernels is for devices that run none: Build must say so.
+func WithoutKernels() Option { return func(e *env) { e.kernels = false } }
+
 // IgnoringGoroutines keeps goroutines out of the leak check, such as those of
 // a vendor's library.
 func IgnoringGoroutines(o ...goleak.Option) Option {
@@ -67,7 +70,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Close", testClose},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := &env{t: t, content: true, open: open}
+			e := &env{t: t, content: true, kernels: true, open: open}
 			for _, o := range opts {
 				o(e)
 			}
@@ -87,6 +90,7 @@ type env struct {
 	t       *testing.T
 	open    func(t testing.TB) devices.Device
 	content bool
+	kernels bool
 	ignore  []goleak.Option
 	dev     devices.Device
 	ctx     context.Context
