@@ -64,7 +64,7 @@ func (m *machine) advance() {
 	held := m.held[:0] // in-order queues that an earlier task holds up
 	for _, t := range m.tasks {
 		inOrder := t.at.Line.InOrder()
-		if t.running || !(inOrder && slices.Contains(held, t.at.Line)) && t.unblocked() {
+		if t.running || (!inOrder || !slices.Contains(held, t.at.Line)) && t.unblocked() {
 			ready = append(ready, t)
 		}
 		if inOrder {
