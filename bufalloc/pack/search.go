@@ -163,7 +163,7 @@ func (s *search) descend(depth int, list []entry, in span) outcome {
 		if !s.bound(list, e, in) {
 			continue
 		}
-		if r := s.place(depth+1, list, e, in); r != failed {
+		if r := s.place(depth+1, list, e); r != failed {
 			return r
 		}
 	}
@@ -236,7 +236,7 @@ func (s *search) hope(x int32, c *entry) bool {
 
 // place puts c at its raw offset and solves what remains, with the bounds that
 // bound left in s.eff.
-func (s *search) place(depth int, list []entry, c *entry, in span) outcome {
+func (s *search) place(depth int, list []entry, c *entry) outcome {
 	child, in := s.next(depth, list, c)
 	b := &s.boxes[c.idx]
 	s.offset[c.idx] = c.raw
@@ -255,7 +255,7 @@ func (s *search) place(depth int, list []entry, c *entry, in span) outcome {
 			split = split || s.cross[x] == 0 && x > in.lo && x < in.hi
 		}
 	}
-	r := stopped
+	var r outcome
 	if split {
 		r = s.parts(depth+1, child, in)
 	} else {
