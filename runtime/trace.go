@@ -3,6 +3,7 @@ package runtime
 import (
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/migration"
 	"godwit/trace"
 )
 
@@ -44,17 +45,28 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	}
 	c.opts.Trace.Command(r)
 	for i, sp := range s.points {
-		c.watch(sp, nil, i)
+		c.watch(sp, c.hiddenQueue(&plan.Steps[i], sp), i)
 	}
 	if err == nil {
 		c.watch(p, req.q.dev, -1)
 	}
 }
 
+// hiddenQueue is the queue that carries a step in one leg; nil where the
+// transport stages it.
+func (c *Context) hiddenQueue(st *migration.Step, p mem.Point) devices.Queue {
+	for _, q := range []devices.Queue{c.mems[st.To].in, c.mems[st.From].out} {
+		if q.Timeline() == p.Line {
+			return q
+		}
+	}
+	return nil
+}
+
 // watcher tells the sink of the end of one point.
 type watcher struct {
 	c       *Context
-	queue   devices.Queue // nil for steps
+	queue   devices.Queue // nil for staged steps
 	command uint64
 	step    int
 }
