@@ -190,7 +190,8 @@ func (d *Plan) alike(a, b *Step) bool {
 
 // bridge lets the last step run on up to the start of st, where the bytes
 // between are good at the source, wait for nothing else, and take less than the
-// link's latency.
+// link's latency. (A device's alignment, where it asks for wider ends, is the
+// same question asked of the bytes beside a step, and belongs here.)
 func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
 	n := len(dst.Steps)
 	if n == dst.groups[len(dst.groups)-1].step {

@@ -353,3 +353,29 @@ func TestTheHostIsOneLegAndSoNearerThanAnotherDevice(t *testing.T) {
 	require.NoError(t, p.Plan(&plan, []mem.Access{use(mem.Read, id, 0, 100, 2)}))
 	require.Equal(t, mem.Host, plan.Steps[0].From)
 }
+
+func TestAHundredMemories(t *testing.T) {
+	var devices []string
+	for i := range 100 {
+		devices = append(devices, fmt.Sprint("d", i))
+	}
+	g := begin(t, mem.NewTopology(devices...), migration.Options{})
+	b := g.buffer(100)
+	g.on("q", use(mem.Write, b, 0, 100, 77))
+	var everywhere []mem.Access
+	for m := range mem.MemoryID(101) {
+		everywhere = append(everywhere, use(mem.Read, b, 10, 90, m))
+	}
+	c := g.on("r", everywhere...)
+	require.Len(t, c.steps, 100, "all but where it was written")
+	for _, s := range c.steps[1:] {
+		require.Equal(t, mem.Host, s.From, "once to the host, and on from there")
+		require.Zero(t, s.After)
+	}
+	segs, err := g.p.Segments(b)
+	require.NoError(t, err)
+	require.Equal(t, 101, segs[1].Valid.Len())
+	require.Equal(t, mem.SetOf(77), segs[0].Valid)
+	w := g.on("q", use(mem.Write, b, 0, 100, 99))
+	require.Equal(t, []mem.Wait{order(c.steps[98].at), order(c.at)}, w.waits)
+}
