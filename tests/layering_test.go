@@ -57,9 +57,10 @@ var house = map[string]string{
 	"scenario": "runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
-	"metrics": "pool resource",
-	"report":  "trace bufalloc/replay bufalloc/pack",
-	"tensor":  "backend",
+	"pool/replay": "pool runtime devices/null trace",
+	"metrics":     "pool resource",
+	"report":      "trace bufalloc/replay bufalloc/pack",
+	"tensor":      "backend",
 
 	"icd":               "runtime devices/opencl",
 	"cmd/godwit":        everything,
