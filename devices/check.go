@@ -108,8 +108,11 @@ func checkRect(cmd *Command) error {
 		if r.Region[1] > 1 && end.row < r.Region[0] {
 			return fmt.Errorf("%s row pitch %d: rows have %d bytes: %w", end.what, end.row, r.Region[0], mem.ErrInvalidValue)
 		}
-		if rows, ok := mulAdd(r.Region[1]-1, end.row, r.Region[0]); r.Region[2] > 1 && (!ok || end.slice < rows) {
-			return fmt.Errorf("%s slice pitch %d: slices have %d bytes: %w", end.what, end.slice, rows, mem.ErrInvalidValue)
+		// OpenCL's rule for slices, which drivers of real devices insist on.
+		rows, ok := mulAdd(r.Region[1], end.row, 0)
+		if r.Region[2] > 1 && (!ok || end.row == 0 || end.slice < rows || end.slice%end.row != 0) {
+			return fmt.Errorf("%s slice pitch %d: it must be a multiple of the row pitch %d, at least the %d bytes of a slice: %w",
+				end.what, end.slice, end.row, rows, mem.ErrInvalidValue)
 		}
 		span, ok := RectSpan(r.Region, end.row, end.slice)
 		if !ok {

@@ -48,7 +48,8 @@ type Loc struct {
 }
 
 // Rect is the shape of a rectangular copy. Offsets of the first byte are in
-// the Locs; pitches are in bytes and already defaulted.
+// the Locs; pitches are in bytes and already defaulted: rows are at least as
+// long as the region's, and slices whole rows, at least as many.
 type Rect struct {
 	Region           [3]uint64 // bytes, rows, slices
 	SrcRow, SrcSlice uint64

@@ -135,19 +135,23 @@ func testPromises(e *env) {
 	}
 	m, q := e.build(), e.inOrder()
 	const n, group = 256, 64
-	for _, name := range m.Kernels() {
-		k := e.kernel(m, name)
+	for _, form := range kernels.Program().Go {
+		k := e.kernel(m, form.Name)
+		require.Len(e.t, k.Args(), len(form.Args))
+		for i, a := range k.Args() {
+			require.Equal(e.t, form.Args[i].Kind, a.Kind, "kernel %s, argument %d", form.Name, i)
+		}
 		var results [2][]byte
 		for i, garbage := range []byte{0x00, 0xa5} {
-			results[i] = e.runOverGarbage(q, k, n, group, garbage)
+			results[i] = e.runOverGarbage(q, k, form.Args, n, group, garbage)
 		}
-		require.True(e.t, bytes.Equal(results[0], results[1]), "kernel %s promises to write what it does not", name)
+		require.True(e.t, bytes.Equal(results[0], results[1]), "kernel %s promises to write what it does not", form.Name)
 	}
 }
 
 // runOverGarbage launches a kernel of the library with all sizes n, outputs as
 // large as it writes, and returns what the promised ones hold.
-func (e *env) runOverGarbage(q devices.Queue, k devices.Kernel, n, group uint64, garbage byte) []byte {
+func (e *env) runOverGarbage(q devices.Queue, k devices.Kernel, args []devices.ArgInfo, n, group uint64, garbage byte) []byte {
 	var cmd devices.Command
 	var outputs, blocks []mem.Block
 	defer func() {
@@ -167,10 +171,10 @@ func (e *env) runOverGarbage(q devices.Queue, k devices.Kernel, n, group uint64,
 	// Matrices and grids have n elements in all, where others have n.
 	side := map[string]uint64{"m": 16, "n": 16, "k": 16, "width": 16, "height": 16, "hi": 16}
 	square := false
-	for _, a := range k.Args() {
+	for _, a := range args {
 		square = square || a.Name == "m" || a.Name == "width"
 	}
-	for _, a := range k.Args() {
+	for _, a := range args {
 		width := map[string]uint64{"uchar": 1, "float": 4, "int": 4, "uint": 4, "double": 8, "ulong": 8}[a.Type]
 		require.NotZero(e.t, width, "kernel %s, argument %s: type %q", k.Name(), a.Name, a.Type)
 		switch {

@@ -112,7 +112,7 @@ func drawRect(t *rapid.T) devices.Rect {
 	r := devices.Rect{Region: [3]uint64{side("x", 30), side("y", 6), side("z", 4)}}
 	pitch := func(row, slice *uint64) {
 		*row = r.Region[0] + rapid.Uint64Range(0, 8).Draw(t, "row gap")
-		*slice = *row*r.Region[1] + rapid.Uint64Range(0, 30).Draw(t, "slice gap")
+		*slice = *row * (r.Region[1] + rapid.Uint64Range(0, 2).Draw(t, "slice gap"))
 	}
 	pitch(&r.SrcRow, &r.SrcSlice)
 	pitch(&r.DstRow, &r.DstSlice)
@@ -152,6 +152,8 @@ func testMoveRules(e *env) {
 		{"flat rectangle", devices.Command{Op: devices.OpCopyRect, Rect: devices.Rect{Region: [3]uint64{1, 0, 1}}, Dst: e.at(b, 0), Src: host}, mem.ErrInvalidValue},
 		{"rows that overlap", devices.Command{Op: devices.OpCopyRect, Dst: e.at(b, 0), Src: host,
 			Rect: devices.Rect{Region: [3]uint64{8, 2, 1}, SrcRow: 8, DstRow: 7}}, mem.ErrInvalidValue},
+		{"half a row between slices", devices.Command{Op: devices.OpCopyRect, Dst: e.at(b, 0), Src: host,
+			Rect: devices.Rect{Region: [3]uint64{8, 2, 2}, SrcRow: 8, SrcSlice: 16, DstRow: 8, DstSlice: 20}}, mem.ErrInvalidValue},
 		{"large rectangle", devices.Command{Op: devices.OpCopyRect, Dst: e.at(b, 0), Src: host,
 			Rect: devices.Rect{Region: [3]uint64{1, 1 << 32, 1}, SrcRow: 1 << 33, DstRow: 1}}, mem.ErrInvalidValue},
 		{"no call", devices.Command{Op: devices.OpHostCall}, mem.ErrInvalidValue},
