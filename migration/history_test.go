@@ -387,17 +387,3 @@ func (h *history) compare() {
 		}
 	}
 }
-
-// idle checks that nothing is remembered of points that have all ended.
-func (h *history) idle() {
-	h.compare()
-	h.p.Retire()
-	for _, b := range h.buffers {
-		for m := range mem.MemoryID(h.topo.Len()) {
-			rows, err := h.p.Hazards(b.id, m)
-			if err != nil || len(rows) > 1 || len(rows) == 1 && (!rows[0].Writer.IsZero() || len(rows[0].Readers) > 0) {
-				h.fail("hazards of %d on %d when all has ended: %v %v", b.id, m, rows, err)
-			}
-		}
-	}
-}
