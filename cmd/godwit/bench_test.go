@@ -27,7 +27,8 @@ func TestBenchAllocMeasuresEveryContenderOnEveryWorkload(t *testing.T) {
 			require.NotNil(t, r.Worst)
 			assert.Positive(t, r.Worst.NS)
 			assert.GreaterOrEqual(t, r.BytesChunk, 32.0)
-			assert.LessOrEqual(t, r.BytesChunk, 66.0)
+			assert.LessOrEqual(t, r.BytesChunk, 96.0)
+			assert.LessOrEqual(t, r.BestNS, r.NSPerPair)
 		}
 		if r.Contender == "fit" {
 			assert.GreaterOrEqual(t, r.Overhead, 1.0)
