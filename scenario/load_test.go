@@ -145,10 +145,10 @@ func FuzzParse(f *testing.F) {
 	f.Add("devices: [{name: d, driver: cpu}]\nbuffers: [{name: a, size: 8}]\ncommands: [{read: a}]")
 	f.Add("devices: &x [{name: d, driver: cpu}]\nbuffers: [{name: a, size: 8, fill: {int: 3}}]\ncommands: [{repeat: 3, as: i, do: [{fill: a, pattern: i}]}]\nexpect: [{buffer: a, fill: 2}]")
 	f.Fuzz(func(t *testing.T, text string) {
-		if strings.Contains(text, "file") || strings.Contains(text, "inputs") || len(text) > 1<<12 {
+		if strings.Contains(text, "file") || strings.Contains(text, "inputs") || len(text) > 1<<13 {
 			return
 		}
-		s, err := Parse("s.yaml", []byte(text), Options{})
+		s, err := Parse("s.yaml", []byte(text), Options{limit: 1000})
 		if err != nil {
 			require.Nil(t, s)
 			return
