@@ -25,7 +25,7 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 	i := b.head[bin]
 	if n := &ns[i]; n.size < need || n.addr&mask != 0 { // nodes[0] has size 0
 		o := bin >> subBits
-		m := b.sub[o] & (^uint32(1) << (bin & (subCount - 1)))
+		m := b.sub[o] & (^uint64(1) << (bin & (subCount - 1)))
 		if m == 0 {
 			t := b.top & (^uint64(1) << o)
 			if t == 0 {
@@ -34,12 +34,12 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 			o = uint32(bits.TrailingZeros64(t))
 			m = b.sub[o]
 		}
-		bin = o<<subBits | uint32(bits.TrailingZeros32(m))
+		bin = o<<subBits | uint32(bits.TrailingZeros64(m))
 		i = b.head[bin]
 		if b.count <= sparse {
 			// Rule 2. Where the octave has no other bin, next is the first
 			// of the next octave, which may be empty: nodes[0] is too small.
-			next := o<<subBits + uint32(bits.TrailingZeros32(m&(m-1)))
+			next := o<<subBits + uint32(bits.TrailingZeros64(m&(m-1)))
 			j := b.head[next]
 			n := &ns[j]
 			pick := -uint32(below(n.addr, ns[i].addr) &^ below(near(need), n.size) &^ below(n.size, need))

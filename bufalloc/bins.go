@@ -2,10 +2,10 @@ package bufalloc
 
 import "math/bits"
 
-// Bins hold the holes by size: one list for each size below 32, then 32 to an
+// Bins hold the holes by size: one list for each size below 64, then 64 to an
 // octave. A bit in a two-level map says which lists are not empty.
 const (
-	subBits  = 5
+	subBits  = 6
 	subCount = 1 << subBits
 	octaves  = 64 - subBits + 1
 )
@@ -26,7 +26,7 @@ type bins struct {
 	fit   bool
 	order uint32 // all ones under Fit: heads are ordered by address
 	top   uint64 // bit o: sub[o] is not 0
-	sub   [octaves + 4]uint32
+	sub   [octaves + 4]uint64
 	head  [octaves*subCount + 1]uint32 // one more than there are: see Alloc
 	count int
 	rules
@@ -99,14 +99,14 @@ func (b *bins) from(bin uint32) (uint32, bool) {
 		return 0, false
 	}
 	if m := b.sub[o] >> (bin & (subCount - 1)); m != 0 {
-		return bin + uint32(bits.TrailingZeros32(m)), true
+		return bin + uint32(bits.TrailingZeros64(m)), true
 	}
 	t := b.top >> 1 >> o << 1 << o
 	if t == 0 {
 		return 0, false
 	}
 	o = uint32(bits.TrailingZeros64(t))
-	return o<<subBits | uint32(bits.TrailingZeros32(b.sub[o])), true
+	return o<<subBits | uint32(bits.TrailingZeros64(b.sub[o])), true
 }
 
 // holds reports whether n has room for size bytes at a multiple of align.

@@ -66,7 +66,7 @@ func NewRegion(base, size uint64, o Options) (*Region, error) {
 		r.maxChunks = defaultMaxChunks(o.Strategy)
 	}
 	r.gen = r.salt & genMask
-	r.nodes = make([]node, 2, min(o.Chunks+o.Chunks/2+4, maxNodes))
+	r.nodes = make([]node, 2, min(o.Chunks+o.Chunks*7/16+4, maxNodes))
 	r.setStrategy()
 	r.Reset()
 	return r, nil

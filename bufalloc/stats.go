@@ -17,7 +17,7 @@ type Stats struct {
 	Frees       uint64 // chunks freed since Reset, a count
 	Failures    uint64 // requests that did not fit since Reset, a count
 	Scans       uint64 // searches in full as a last resort (Fit) since Reset, a count
-	Bookkeeping uint64 // held by the region's own structures
+	Bookkeeping uint64 // held by nodes, which grow with the chunks; Fit's bins are 8 KiB more
 }
 
 func (s *Stats) free(capacity uint64) uint64 { return capacity - s.Live - s.Slack }
@@ -59,7 +59,7 @@ func (b *bins) largest(ns []node) uint64 {
 	}
 	o := bits.Len64(b.top) - 1
 	most := uint64(0)
-	for h := b.head[o<<subBits|(bits.Len32(b.sub[o])-1)]; h != 0; h = ns[h].b {
+	for h := b.head[o<<subBits|(bits.Len64(b.sub[o])-1)]; h != 0; h = ns[h].b {
 		most = max(most, ns[h].size)
 	}
 	return most
