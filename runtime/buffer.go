@@ -126,6 +126,9 @@ func (m *memory) maxBuffer() uint64 {
 // for no device of the context; commands on a device for which it is not
 // aligned fail with that too.
 func (b *Buffer) Sub(origin, size uint64, flags Flags) (*Buffer, error) {
+	if err := b.made(); err != nil {
+		return nil, err
+	}
 	view, err := b.view.Of(origin, size, flags)
 	if err != nil {
 		return nil, err
@@ -148,7 +151,15 @@ func (b *Buffer) Sub(origin, size uint64, flags Flags) (*Buffer, error) {
 	return &Buffer{c: c, root: b.root, view: view, refs: 1}, nil
 }
 
-// live fails where b is nil or was released. c.mu is held.
+// made fails where b is nil, or no buffer that CreateBuffer or Sub made.
+func (b *Buffer) made() error {
+	if b == nil || b.root == nil {
+		return fmt.Errorf("nil buffer: %w", mem.ErrInvalidBuffer)
+	}
+	return nil
+}
+
+// live fails where b was released. c.mu is held.
 func (b *Buffer) live() error {
 	if b.refs == 0 {
 		return fmt.Errorf("buffer %s was released: %w", b.label(), mem.ErrInvalidBuffer)
@@ -185,6 +196,9 @@ func (b *Buffer) Name() string { return b.root.name }
 
 // Segments is the table of b's root buffer: which bytes are fresh where.
 func (b *Buffer) Segments() ([]migration.Segment, error) {
+	if err := b.made(); err != nil {
+		return nil, err
+	}
 	b.c.lock()
 	defer b.c.unlock()
 	if err := b.live(); err != nil {
@@ -195,6 +209,9 @@ func (b *Buffer) Segments() ([]migration.Segment, error) {
 
 // Retain adds a reference, for code that shares a buffer by counting.
 func (b *Buffer) Retain() error {
+	if err := b.made(); err != nil {
+		return err
+	}
 	b.c.lock()
 	defer b.c.unlock()
 	if err := b.live(); err != nil {
@@ -209,6 +226,9 @@ func (b *Buffer) Retain() error {
 // the commands that use it have ended. It fails with mem.ErrInvalidBuffer where
 // b was released already.
 func (b *Buffer) Release() error {
+	if err := b.made(); err != nil {
+		return err
+	}
 	c := b.c
 	c.lock()
 	defer c.unlock()

@@ -71,11 +71,11 @@ type use struct {
 
 // resolve checks that b is a buffer of q's context and finds the range.
 func (q *Queue) resolve(what string, b *Buffer, off, size uint64) (use, error) {
-	if q == nil || q.c == nil {
-		return use{}, fmt.Errorf("%s: nil queue: %w", what, mem.ErrInvalidQueue)
+	if err := q.made(); err != nil {
+		return use{}, err
 	}
-	if b == nil || b.root == nil {
-		return use{}, fmt.Errorf("%s: nil buffer: %w", what, mem.ErrInvalidBuffer)
+	if err := b.made(); err != nil {
+		return use{}, fmt.Errorf("%s: %w", what, err)
 	}
 	if b.c != q.c {
 		return use{}, fmt.Errorf("%s: buffer %s is of context %s, queue %s of %s: %w", what, b.label(), b.c.name, q.name, q.c.name, mem.ErrInvalidContext)
@@ -159,8 +159,8 @@ type Launch struct {
 // mem.ErrNoResources where the local memory asked for is more than the
 // device's.
 func (q *Queue) EnqueueLaunch(ctx context.Context, l Launch, wait ...Event) (Event, error) {
-	if q == nil || q.c == nil {
-		return Event{}, fmt.Errorf("launch: nil queue: %w", mem.ErrInvalidQueue)
+	if err := q.made(); err != nil {
+		return Event{}, err
 	}
 	if err := q.checkLaunch(&l); err != nil {
 		return Event{}, err
@@ -212,8 +212,8 @@ func (q *Queue) checkLaunch(l *Launch) error {
 }
 
 func (q *Queue) checkArgBuffer(a *Arg) error {
-	if a.buf.root == nil {
-		return fmt.Errorf("nil buffer: %w", mem.ErrInvalidBuffer)
+	if err := a.buf.made(); err != nil {
+		return err
 	}
 	if a.buf.c != q.c {
 		return fmt.Errorf("buffer %s is of context %s, queue %s of %s: %w", a.buf.label(), a.buf.c.name, q.name, q.c.name, mem.ErrInvalidContext)
@@ -301,8 +301,8 @@ func (q *Queue) EnqueueMigrate(ctx context.Context, bufs []*Buffer, flags Migrat
 // EnqueueMarker does nothing, once the wait list has ended, or without one, all
 // commands enqueued earlier on this queue (however they ended).
 func (q *Queue) EnqueueMarker(ctx context.Context, wait ...Event) (Event, error) {
-	if q == nil || q.c == nil {
-		return Event{}, fmt.Errorf("marker: nil queue: %w", mem.ErrInvalidQueue)
+	if err := q.made(); err != nil {
+		return Event{}, err
 	}
 	return q.submit(ctx, &request{q: q, op: opMarker}, &borrowed{wait: wait})
 }
@@ -310,8 +310,8 @@ func (q *Queue) EnqueueMarker(ctx context.Context, wait ...Event) (Event, error)
 // EnqueueBarrier is EnqueueMarker, and commands enqueued later on this queue
 // start after it.
 func (q *Queue) EnqueueBarrier(ctx context.Context, wait ...Event) (Event, error) {
-	if q == nil || q.c == nil {
-		return Event{}, fmt.Errorf("barrier: nil queue: %w", mem.ErrInvalidQueue)
+	if err := q.made(); err != nil {
+		return Event{}, err
 	}
 	return q.submit(ctx, &request{q: q, op: opBarrier}, &borrowed{wait: wait})
 }
@@ -320,8 +320,8 @@ func (q *Queue) EnqueueBarrier(ctx context.Context, wait ...Event) (Event, error
 // error of f's is the command's failure. The context of f ends when the queue
 // is torn down.
 func (q *Queue) EnqueueHostCall(ctx context.Context, f func(context.Context) error, wait ...Event) (Event, error) {
-	if q == nil || q.c == nil {
-		return Event{}, fmt.Errorf("host call: nil queue: %w", mem.ErrInvalidQueue)
+	if err := q.made(); err != nil {
+		return Event{}, err
 	}
 	if f == nil {
 		return Event{}, fmt.Errorf("host call of no function: %w", mem.ErrInvalidValue)

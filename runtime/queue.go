@@ -122,6 +122,14 @@ func (q *Queue) waitPoint(ctx context.Context, p mem.Point) error {
 	return q.dev.Wait(ctx, p)
 }
 
+// made fails where q is nil, or no queue that NewQueue made.
+func (q *Queue) made() error {
+	if q == nil || q.c == nil {
+		return fmt.Errorf("nil queue: %w", mem.ErrInvalidQueue)
+	}
+	return nil
+}
+
 // live fails where q was closed. c.mu is held.
 func (q *Queue) live() error {
 	if q.c.closed {
@@ -161,6 +169,9 @@ func (q *Queue) prune() {
 // returns ctx's error, or the cause of the first failure among the queue's
 // commands since the last Finish.
 func (q *Queue) Finish(ctx context.Context) error {
+	if err := q.made(); err != nil {
+		return err
+	}
 	q.c.lock()
 	if err := q.live(); err != nil {
 		q.c.unlock()
@@ -195,6 +206,9 @@ func (q *Queue) drain(ctx context.Context, points []mem.Point) error {
 // Flush makes sure that all enqueued commands, and those on other queues that
 // they wait for, will start without further calls.
 func (q *Queue) Flush() error {
+	if err := q.made(); err != nil {
+		return err
+	}
 	q.c.lock()
 	err := q.live()
 	q.c.unlock()
@@ -208,6 +222,9 @@ func (q *Queue) Flush() error {
 // Close refuses further commands and returns when all enqueued ones have ended.
 // Commands that wait for a user event keep it waiting.
 func (q *Queue) Close() error {
+	if err := q.made(); err != nil {
+		return err
+	}
 	q.c.lock()
 	err := q.live()
 	if err == nil {

@@ -169,7 +169,8 @@ func TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands(t *testing.
 	t.Logf("metamorphic: %d commands from 4 goroutines over %d histories", commands, runs)
 }
 
-// flaky is a device on which every so many commands fail.
+// flaky is a device on which every so many commands fail, half of them by being
+// refused.
 type flaky struct {
 	*cpu.Device
 	mu    sync.Mutex
@@ -194,9 +195,12 @@ type flakyQueue struct {
 
 func (q *flakyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
 	q.f.mu.Lock()
-	hit := q.f.dice.IntN(q.f.every) == 0
+	hit, refuse := q.f.dice.IntN(q.f.every) == 0, q.f.dice.IntN(2) == 0
 	q.f.mu.Unlock()
-	if hit {
+	switch {
+	case hit && refuse:
+		return mem.Point{}, errFlaky
+	case hit:
 		return q.Queue.Submit(&devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { return errFlaky }}, waits)
 	}
 	return q.Queue.Submit(cmd, waits)
@@ -216,7 +220,7 @@ func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
 	for i := range runs {
 		h, cfg := GenerateFailing(seed+uint64(i), 120), all[(i*31)%len(all)]
 		if i%3 == 0 {
-			cfg.Name, cfg.Flaky = "flaky", errFlaky
+			cfg.Name, cfg.Flaky, cfg.NoPeer = "flaky", errFlaky, i%2 == 0
 			cfg.Open = func() ([]devices.Device, error) {
 				var devs []devices.Device
 				for k := range 3 {
@@ -237,11 +241,12 @@ func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
 		total.Commands += res.Commands
 		total.Failed += res.Failed
 		total.Lost += res.Lost
+		total.Refused += res.Refused
 		total.Spurious += res.Spurious
 		total.BytesRead += res.BytesRead
 	}
-	t.Logf("metamorphic: first seed %d: %d commands, %d failed (%d of them for a copy they shared), %d refused for lost bytes, %d bytes read and compared",
-		seed, total.Commands, total.Failed, total.Spurious, total.Lost, total.BytesRead)
+	t.Logf("metamorphic: first seed %d: %d commands, %d failed (%d of them for a copy they shared), %d refused for lost bytes, %d for other reasons, %d bytes read and compared",
+		seed, total.Commands, total.Failed, total.Spurious, total.Lost, total.Refused, total.BytesRead)
 	require.Positive(t, total.Failed)
 	require.Positive(t, total.Lost)
 	require.Positive(t, total.BytesRead)

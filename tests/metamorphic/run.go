@@ -27,7 +27,7 @@ type Config struct {
 // Result is what a run did.
 type Result struct {
 	Commands   int    // accepted
-	Refused    int    // for want of memory
+	Refused    int    // for want of memory, or by flaky devices
 	BytesMoved uint64 // equal to the oracle's lower bound, where nothing may fail
 	Failed     int    // commands that failed after they were accepted
 	Spurious   int    // of Failed: rested on a copy made together with lost bytes
@@ -199,7 +199,7 @@ func (r *replay) do(op *Op) error {
 		r.log = append(r.log, entry{op: op, refused: true})
 		r.result.Lost++
 		return nil
-	case errors.Is(err, mem.ErrNoMemory) || errors.Is(err, mem.ErrNoHostMemory):
+	case r.cfg.Flaky != nil && errors.Is(err, r.cfg.Flaky), errors.Is(err, mem.ErrNoMemory) || errors.Is(err, mem.ErrNoHostMemory):
 		r.result.Refused++
 		return nil
 	case err != nil:

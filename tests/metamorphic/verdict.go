@@ -14,7 +14,9 @@ func (r *replay) compareMoves() error {
 	for _, c := range commands {
 		if r.mayFail() { // when the planner hears of a failure is a matter of timing
 			for _, s := range c.Steps {
-				r.result.BytesMoved += s.Range.Size() - s.RideAlong
+				if !s.Point.IsZero() {
+					r.result.BytesMoved += s.Range.Size() - s.RideAlong
+				}
 			}
 			continue
 		}

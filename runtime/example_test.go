@@ -1,0 +1,77 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/tce"
+	"godwit/kernels"
+	"godwit/runtime"
+	"godwit/trace"
+)
+
+// A buffer is written on one device and used on another: the runtime moves what
+// is stale, and says why.
+func Example() {
+	ctx := context.Background()
+	a, err := cpu.New(cpu.Options{Name: "a"})
+	check(err)
+	b, err := tce.New(tce.Options{Name: "b"})
+	check(err)
+	var record trace.Recorder
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{a, b}, OwnDevices: true, Trace: &record})
+	check(err)
+	qa, err := c.NewQueue(a, runtime.QueueOptions{})
+	check(err)
+	qb, err := c.NewQueue(b, runtime.QueueOptions{})
+	check(err)
+	prog, err := c.Build(ctx, kernels.Program())
+	check(err)
+	add, err := prog.Kernel("add_i32")
+	check(err)
+
+	x, err := c.CreateBuffer(64, 0, nil)
+	check(err)
+	y, err := c.CreateBuffer(64, 0, nil)
+	check(err)
+	sum, err := c.CreateBuffer(64, 0, nil)
+	check(err)
+	for i, buf := range []*runtime.Buffer{x, y} {
+		word := binary.LittleEndian.AppendUint32(nil, uint32(i+20))
+		_, err = qa.EnqueueFill(ctx, buf, word, 0, 64)
+		check(err)
+	}
+	_, err = qb.EnqueueLaunch(ctx, runtime.Launch{
+		Kernel: add, Global: []uint64{16},
+		Args: []runtime.Arg{runtime.Buf(x), runtime.Buf(y), runtime.Out(sum), runtime.Uint64(16)},
+	})
+	check(err)
+	got := make([]byte, 4)
+	read, err := qb.EnqueueRead(ctx, sum, 0, got)
+	check(err)
+	check(read.Wait(ctx))
+	fmt.Println("sum", binary.LittleEndian.Uint32(got))
+	for _, cmd := range record.Commands() {
+		for _, s := range cmd.Steps {
+			fmt.Printf("%s of %s: %s\n", cmd.Op, cmd.Kernel, s.Why)
+		}
+	}
+
+	for _, buf := range []*runtime.Buffer{x, y, sum} {
+		check(buf.Release())
+	}
+	check(c.Close(ctx))
+	// Output:
+	// sum 41
+	// launch of add_i32: b lacks version 1 of [0,64), fresh on a; from a by host: the only copy
+	// launch of add_i32: b lacks version 2 of [0,64), fresh on a; from a by host: the only copy
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
