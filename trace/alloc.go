@@ -49,8 +49,8 @@ const (
 
 // Oddity is one thing in a file that a reader passed over.
 type Oddity struct {
-	Line int    // 1-based
-	Text string // what was odd, with the id or pointer it was about
+	Line int    `json:"line"` // 1-based
+	Text string `json:"text"` // what was odd, with the id or pointer it was about
 }
 
 // Oddities counts what a reader passed over: real logs begin and end in the
