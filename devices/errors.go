@@ -7,7 +7,7 @@ import (
 	"godwit/mem"
 )
 
-// ErrFault: a command did what its device does not allow, such as a kernel
+// ErrFault is that a command did what its device does not allow, such as a kernel
 // that reads outside its memory. Only the command fails.
 var ErrFault = mem.Sentinel("kernel fault", mem.OutOfResources)
 
