@@ -2,6 +2,7 @@ package devices
 
 import (
 	"fmt"
+	"sync"
 
 	"godwit/mem"
 )
@@ -27,13 +28,14 @@ type Mover struct {
 	memory Pinner // of self
 	shift  uint64 // what makes an address of self's an address of the process
 	engine *Engine
+	splits sync.Pool // of *splitCopy
 }
 
 // NewMover returns a mover for self, whose blocks are in memory and whose bytes
 // are in the process at their address + shift. Large copies are split over e's
 // workers.
 func NewMover(self Device, memory Pinner, shift uint64, e *Engine) *Mover {
-	return &Mover{self, memory, shift, e}
+	return &Mover{self: self, memory: memory, shift: shift, engine: e, splits: sync.Pool{New: newSplitCopy}}
 }
 
 // Splitting a copy pays once a part outweighs waking a worker.
@@ -116,10 +118,26 @@ func (m *Mover) copy(dst, src []byte) {
 		copy(dst, src)
 		return
 	}
-	var j Job
-	m.engine.Parallel(&j, (len(dst)+splitPart-1)/splitPart, func(part int) {
+	s := m.splits.Get().(*splitCopy)
+	s.dst, s.src = dst, src
+	m.engine.Parallel(&s.job, (len(dst)+splitPart-1)/splitPart, s.body)
+	s.dst, s.src = nil, nil
+	m.splits.Put(s)
+}
+
+// splitCopy is a large copy in parts; pooled.
+type splitCopy struct {
+	job      Job
+	dst, src []byte
+	body     func(part int)
+}
+
+func newSplitCopy() any {
+	s := new(splitCopy)
+	s.body = func(part int) {
 		lo := part * splitPart
-		hi := min(lo+splitPart, len(dst))
-		copy(dst[lo:hi], src[lo:hi])
-	})
+		hi := min(lo+splitPart, len(s.dst))
+		copy(s.dst[lo:hi], s.src[lo:hi])
+	}
+	return s
 }
