@@ -36,8 +36,11 @@ func (m Move) Overlaps() bool { return m.From.Overlaps(m.To) }
 // there now has to go. So Next looks for the window of that size that holds the
 // fewest live bytes, which is also a lower bound for the bytes to be moved
 // (Bound), and moves its chunks, the largest first, into the smallest holes
-// outside that take them. Chunks that no hole takes are slid to the low end of
-// the window; where that is not enough, the same is done with the whole region.
+// outside that take them. When no hole takes any more of them, it makes larger
+// holes first, by the moves that raise the sum of the squares of the holes most
+// for a byte moved: small chunks between large holes go, and go where they fit
+// tightly. What neither helps is slid to the low end of the window; where that
+// is not enough, the same is done with the whole region.
 //
 // A Defrag belongs to its region's goroutine. Next is O(n log n) and allocates.
 type Defrag struct {
@@ -103,9 +106,15 @@ func (d *Defrag) Next(dst []Move, budget uint64) []Move {
 		return dst
 	}
 	before := len(dst)
+	if d.slide.Empty() && d.moved > d.r.s.Live {
+		d.slide = d.r.Bounds() // sliding all would have cost less: it ends for certain
+	}
 	if d.slide.Empty() {
 		w, _ := d.window()
 		if dst = d.evacuate(dst, w, budget); len(dst) > before || len(d.open) > 0 {
+			return dst
+		}
+		if dst = d.gather(dst, budget); len(dst) > before {
 			return dst
 		}
 		d.slide = w
