@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -72,17 +73,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) er
 		}
 		return err
 	}
-	bar := newProgress(1, "")
-	stage := ""
-	res, err := scenario.Run(ctx, s, scenario.RunOptions{Progress: func(now string, done, total int) {
-		if now != stage {
-			stage = now
-			bar.Describe(now)
-			bar.ChangeMax(total)
-		}
-		_ = bar.Set(done) // a bar that cannot be drawn is no reason to stop
-	}})
-	_ = bar.Finish()
+	res, err := runShowingProgress(ctx, s)
 	if f.timeline != "" && len(res.Commands) > 0 {
 		err = errors.Join(err, writeTimeline(f.timeline, res))
 	}
@@ -92,6 +83,39 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) er
 		res.Print(out, printOptions(f.all))
 	}
 	return runError(res, err)
+}
+
+// runShowingProgress runs s under a bar that is redrawn while one command takes
+// long.
+func runShowingProgress(ctx context.Context, s *scenario.Scenario) (*scenario.Result, error) {
+	bar := newProgress(len(s.Commands), "starting")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = bar.RenderBlank() // a bar that cannot be drawn is no reason to stop
+			case <-stop:
+				return
+			}
+		}
+	}()
+	stage := ""
+	res, err := scenario.Run(ctx, s, scenario.RunOptions{Progress: func(now string, done, total int) {
+		if now != stage {
+			stage = now
+			bar.Describe(now)
+			bar.ChangeMax(total)
+		}
+		_ = bar.Set(min(done, total-1)) // a full bar draws itself no more
+	}})
+	close(stop)
+	<-stopped
+	_ = bar.Finish()
+	return res, err
 }
 
 // runError turns what came of a run into an error with the right exit code:
