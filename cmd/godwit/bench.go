@@ -24,7 +24,7 @@ func newBench() *cobra.Command {
 			return errors.New("bench: say which")
 		},
 	}
-	cmd.AddCommand(newBenchAlloc())
+	cmd.AddCommand(newBenchAlloc(), newBenchMigrate())
 	return cmd
 }
 

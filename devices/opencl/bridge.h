@@ -50,6 +50,7 @@ typedef struct gw_cmd {
 	size_t region[3], src_pitch[2], dst_pitch[2];
 	size_t global[3], local[3], offset[3];
 	uint32_t op, dims, nargs, nwaits, has_local, pattern_size;
+	uint32_t by_rows;                // GW_COPY_RECT: as a copy for each row
 	int32_t failed_arg;              // out: index, where setting an argument failed, else -1
 	int32_t no_callback;             // out: the status of clSetEventCallback
 	uint8_t pattern[128];

@@ -105,6 +105,13 @@ func (d *driver) closeLocked(dev *Device) error {
 	return err
 }
 
+// ParseSelection reads a selection from the parameters of a devices.Config, as
+// opening devices does; unknown parameters are errors.
+func ParseSelection(params map[string]string) (Selection, error) {
+	sel, _, err := parse(devices.Config{Params: params})
+	return sel, err
+}
+
 // parse reads the parameters; unknown ones are errors.
 func parse(cfg devices.Config) (Selection, options, error) {
 	sel, opts := Selection{}, options{name: cfg.Name, memory: cfg.Memory}

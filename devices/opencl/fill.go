@@ -78,6 +78,11 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 		return err
 	}
 	r.cmd.op = u32(within)
+	if cmd.Op == devices.OpCopyRect && (r.cmd.src == r.cmd.dst && r.cmd.src_pitch != r.cmd.dst_pitch || r.host.noRects && from.store.carve) {
+		// OpenCL takes rectangles within one cl_mem only with equal pitches, and
+		// PoCL 3.1 crashes on those of sub-buffers.
+		r.cmd.by_rows = 1
+	}
 	switch {
 	case from == to:
 		if r.cmd.src == r.cmd.dst && cmd.Op == devices.OpCopy {

@@ -43,6 +43,8 @@ type host struct {
 	// callbacks are slow. So it is with NVIDIA's OpenCL, and not to be relied on
 	// with others.
 	immediate bool
+	// noRects: rectangles between sub-buffers crash. So it is with PoCL 3.1.
+	noRects bool
 
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
@@ -77,7 +79,7 @@ func newHost(f Found) (*host, error) {
 	}
 	immediate := strings.Contains(f.Info.Platform, "NVIDIA")
 	h := &host{
-		immediate: immediate, name: f.Info.Platform, context: ctx, devices: devs, programs: make(map[[2]string]*program),
+		immediate: immediate, noRects: strings.Contains(f.Info.Platform, "Portable Computing Language"), name: f.Info.Platform, context: ctx, devices: devs, programs: make(map[[2]string]*program),
 		pairs: make(map[[2]*Device]*pair), sink: newSink(immediate), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 		lines: make(map[*mem.Timeline]*Queue), rings: [2]int{mainRing, sideRing},
 	}

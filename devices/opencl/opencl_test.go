@@ -25,6 +25,29 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// openSmall opens one device with 64 MiB, which the caller closes.
+func openSmall(t testing.TB, params map[string]string) *Device {
+	t.Helper()
+	if _, err := Select(Selection{}); errors.Is(err, ErrMissing) {
+		t.Skipf("no OpenCL here: %v", err)
+	}
+	devs, err := devices.Open(context.Background(), "opencl", devices.Config{Memory: 64 << 20, Params: onPlatform(params)})
+	require.NoError(t, err)
+	return devs[0].(*Device)
+}
+
+// onPlatform adds the platform to test on (a part of its name), where one is
+// chosen.
+func onPlatform(params map[string]string) map[string]string {
+	platform := os.Getenv("GODWIT_TEST_PLATFORM")
+	if platform == "" {
+		return params
+	}
+	out := map[string]string{"platform": platform}
+	maps.Copy(out, params)
+	return out
+}
+
 // open opens n devices, which the test closes, checked, with all queues closed
 // before. It skips the test where there is no OpenCL.
 func open(t testing.TB, n int, params map[string]string) []*Device {
@@ -32,14 +55,7 @@ func open(t testing.TB, n int, params map[string]string) []*Device {
 	if _, err := Select(Selection{}); errors.Is(err, ErrMissing) {
 		t.Skipf("no OpenCL here: %v", err)
 	}
-	if platform := os.Getenv("GODWIT_TEST_PLATFORM"); platform != "" { // a part of the name
-		params = maps.Clone(params)
-		if params == nil {
-			params = make(map[string]string)
-		}
-		params["platform"] = platform
-	}
-	devs, err := devices.Open(context.Background(), "opencl", devices.Config{Params: params})
+	devs, err := devices.Open(context.Background(), "opencl", devices.Config{Params: onPlatform(params)})
 	require.NoError(t, err)
 	if len(devs) < n {
 		for _, d := range devs {
@@ -157,9 +173,9 @@ func TestKernelsAndTheirArguments(t *testing.T) {
 		k, err := m.Kernel("add")
 		require.NoError(t, err)
 		require.Equal(t, []devices.ArgInfo{
-			{Name: "out", Kind: devices.ArgBuffer, Access: mem.ReadWrite},
-			{Name: "in", Kind: devices.ArgBuffer, Access: mem.Read},
-			{Name: "n", Kind: devices.ArgValue, Size: 4},
+			{Name: "out", Kind: devices.ArgBuffer, Access: mem.ReadWrite, Type: "int"},
+			{Name: "in", Kind: devices.ArgBuffer, Access: mem.Read, Type: "int"},
+			{Name: "n", Kind: devices.ArgValue, Size: 4, Type: "int"},
 		}, k.Args())
 		in, out := alloc(t, d, 4096), alloc(t, d, 4096)
 		data := make([]byte, 4096)
@@ -343,6 +359,9 @@ func TestSelectNamesWhatThereIs(t *testing.T) {
 	found, err := Select(Selection{Platform: strings.ToUpper(d.info.Platform[:8]), Count: 1})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
+	require.True(t, named("1", 1, "GPU 2"))
+	require.False(t, named("2", 1, "GPU 2"), "a number is an index, even where the name holds it")
+	require.True(t, named("gpu 2", 1, "GPU 2"))
 }
 
 func TestTheWayIsFoundFromThreeCopies(t *testing.T) {

@@ -4,6 +4,7 @@ package opencl
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/jgillich/go-opencl/cl"
@@ -89,9 +90,13 @@ func (s Selection) chooses(f Found) bool {
 		(s.Type == "" || s.Type == f.Info.Type)
 }
 
-// named reports whether want is index i, or a part of name.
+// named reports whether want is index i or, where it is no number, a part of
+// name.
 func named(want string, i int, name string) bool {
-	return want == "" || want == fmt.Sprint(i) || strings.Contains(strings.ToLower(name), strings.ToLower(want))
+	if n, err := strconv.Atoi(want); err == nil {
+		return n == i
+	}
+	return strings.Contains(strings.ToLower(name), strings.ToLower(want))
 }
 
 // String says what is looked for.

@@ -32,6 +32,9 @@ type module struct {
 	dev  *Device
 	prog *program
 	name string
+	// forms are the arguments of the Go forms: they know what OpenCL C cannot
+	// say, that all of an argument is written. Immutable.
+	forms map[string][]devices.ArgInfo
 
 	mu      sync.Mutex
 	kernels map[string]*kernel // protected by mu: made on first use
@@ -106,7 +109,11 @@ func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module,
 		return nil, fmt.Errorf("program %s: %w", p.Name, prog.err)
 	}
 	d.busy.Add(1)
-	return &module{dev: d, prog: prog, name: p.Name, kernels: make(map[string]*kernel)}, nil
+	m := &module{dev: d, prog: prog, name: p.Name, forms: make(map[string][]devices.ArgInfo), kernels: make(map[string]*kernel)}
+	for _, k := range p.Go {
+		m.forms[k.Name] = slices.Clone(k.Args)
+	}
+	return m, nil
 }
 
 // program returns the program of p's source and options, being built.
@@ -206,6 +213,7 @@ func (m *module) Kernel(name string) (devices.Kernel, error) {
 		ck.Release()
 		return nil, fmt.Errorf("kernel %s: %w", name, err)
 	}
+	k.promise(m.forms[name])
 	m.kernels[name] = k
 	return k, nil
 }
@@ -250,7 +258,7 @@ func describeArgs(k *cl.Kernel) ([]devices.ArgInfo, error) {
 			return nil, statusError(st, "argument %d", i)
 		}
 		a := &args[i]
-		a.Name = name
+		a.Name, a.Type = name, elementType(typ)
 		switch address {
 		case addressGlobal, addressConstant:
 			a.Kind, a.Access = devices.ArgBuffer, mem.ReadWrite
@@ -260,19 +268,45 @@ func describeArgs(k *cl.Kernel) ([]devices.ArgInfo, error) {
 		case addressLocal:
 			a.Kind = devices.ArgLocal
 		default:
-			a.Kind, a.Size = devices.ArgValue, sizeOfType(typ)
+			a.Kind, a.Size = devices.ArgValue, sizeOfType(a.Type)
 		}
 	}
 	return args, nil
 }
 
+// promise takes over what a Go form of the kernel says: that it writes all of an
+// argument, and the sizes of values that OpenCL names by a type of the program's.
+func (k *kernel) promise(form []devices.ArgInfo) {
+	if len(form) != len(k.args) {
+		return
+	}
+	for i := range k.args {
+		a, f := &k.args[i], &form[i]
+		switch {
+		case a.Kind != f.Kind:
+		case a.Kind == devices.ArgBuffer && a.Access == mem.ReadWrite && f.Access == mem.Write:
+			a.Access = mem.Write
+		case a.Kind == devices.ArgValue && a.Size == 0:
+			a.Size = f.Size
+		}
+	}
+}
+
+// elementType is a type without pointers, qualifiers and C's long names.
+func elementType(t string) string {
+	t = strings.TrimSpace(strings.TrimRight(strings.TrimSpace(t), "* "))
+	for _, q := range []string{"const ", "volatile ", "restrict "} {
+		t = strings.ReplaceAll(t, q, "")
+	}
+	if u, ok := strings.CutPrefix(t, "unsigned "); ok {
+		t = "u" + u
+	}
+	return t
+}
+
 // sizeOfType is the size of OpenCL C's scalar and vector types in bytes; 0 for
 // any other, such as a struct.
 func sizeOfType(t string) uint64 {
-	t = strings.TrimSpace(t)
-	if u, ok := strings.CutPrefix(t, "unsigned "); ok {
-		t = u
-	}
 	base := strings.TrimRight(t, "0123456789")
 	sizes := map[string]uint64{
 		"char": 1, "uchar": 1, "bool": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4,

@@ -251,17 +251,35 @@ func (r *record) fill(cmd *devices.Command) error {
 		r.cmd.size = size(cmd.Size)
 		return r.fillCopy(cmd, cmd.Size, cmd.Size, nativeCopy, nativeRead, nativeWrite)
 	case devices.OpCopyRect:
-		rc := &cmd.Rect
+		rc := cmd.Rect
+		flatten(&rc)
 		for i := range rc.Region {
 			r.cmd.region[i] = size(rc.Region[i])
 		}
 		r.cmd.src_pitch[0], r.cmd.src_pitch[1] = size(rc.SrcRow), size(rc.SrcSlice)
 		r.cmd.dst_pitch[0], r.cmd.dst_pitch[1] = size(rc.DstRow), size(rc.DstSlice)
-		s, _ := devices.RectSpan(rc.Region, rc.SrcRow, rc.SrcSlice)
-		t, _ := devices.RectSpan(rc.Region, rc.DstRow, rc.DstSlice)
+		s, _ := devices.RectSpan(cmd.Rect.Region, cmd.Rect.SrcRow, cmd.Rect.SrcSlice) // checked before
+		t, _ := devices.RectSpan(cmd.Rect.Region, cmd.Rect.DstRow, cmd.Rect.DstSlice)
 		return r.fillCopy(cmd, s, t, nativeCopyRect, nativeReadRect, nativeWriteRect)
 	case devices.OpLaunch:
 		return r.fillLaunch(cmd)
 	}
 	return nil
+}
+
+// flatten brings a rectangle into the form that OpenCL takes: pitches of
+// dimensions that have one element only do not count, and rows of one in several
+// slices are rows. (Slice pitches that are no multiple of the row pitch, which
+// OpenCL does not take either, are cut into slices in C.)
+func flatten(r *devices.Rect) {
+	if r.Region[1] == 1 && r.Region[2] > 1 {
+		r.Region[1], r.Region[2] = r.Region[2], 1
+		r.SrcRow, r.DstRow = r.SrcSlice, r.DstSlice
+	}
+	if r.Region[1] == 1 {
+		r.SrcRow, r.DstRow = r.Region[0], r.Region[0]
+	}
+	if r.Region[2] == 1 {
+		r.SrcSlice, r.DstSlice = r.SrcRow*r.Region[1], r.DstRow*r.Region[1]
+	}
 }

@@ -1,0 +1,96 @@
+// Package migratebench measures how fast content gets from one OpenCL device to
+// another: through Godwit, and through the vendor's own means. It is the logic of
+// "godwit bench migrate".
+//
+// Everything is measured in one run, since machines are shared and figures of
+// different days do not compare. What is the vendor's runs in a child process:
+// vendors' libraries have crashed at such work. All results are checked.
+//
+// A time is the median of several, from the call that asks until the host has
+// seen it done.
+package migratebench
+
+import "time"
+
+// Options say what to measure.
+type Options struct {
+	Sizes    []uint64          // bytes of a buffer
+	Params   map[string]string // which devices, see package opencl
+	Reps     int               // times that medians are over
+	Vendor   []string          // command line of the child, a JSON request is appended; nil leaves the vendor out
+	Progress func(what string) // told of each step; may be nil
+}
+
+// Report is what was measured.
+type Report struct {
+	Devices []Device `json:"devices"`
+	Reps    int      `json:"reps"`
+	Moves   []Move   `json:"moves"`
+	Limits  []Limit  `json:"limits"`
+	Small   []Small  `json:"small"`
+	Spread  []Spread `json:"spread,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
+}
+
+// Device is a device that took part.
+type Device struct {
+	Name, Platform, Version string
+	Shared                  bool // its memory is the host's
+}
+
+// Move is a buffer of Size bytes whose latest content is on one device and is
+// wanted on another.
+type Move struct {
+	From, To int
+	Size     uint64 // bytes
+
+	Godwit        time.Duration // EnqueueMigrate through the runtime
+	GodwitKernel  time.Duration // a kernel there that touches two words of the buffer, brought by the runtime
+	Driver        time.Duration // the copy alone, on the driver's queue
+	VendorKernel  time.Duration // the same kernel over one cl_mem that the vendor's runtime migrates; 0 is not measured
+	VendorCopy    time.Duration // clEnqueueCopyBuffer from a buffer of one device to one of the other; 0 is not measured
+	VendorProblem string        // why the vendor's figures are missing
+}
+
+// Limit is one way of a device and pinned host memory.
+type Limit struct {
+	Device   int
+	Size     uint64        // bytes
+	Down, Up time.Duration // out of the device, into it
+}
+
+// Small is a figure of one command.
+type Small struct {
+	What   string
+	Godwit time.Duration
+	Vendor time.Duration // the same with raw OpenCL calls; 0 is not measured
+	Moved  uint64        // bytes moved, where that is the point
+}
+
+// Spread is one device's content brought to all others.
+type Spread struct {
+	Size uint64 // bytes
+	How  string // star, chain
+	Time time.Duration
+	Rate float64 // bytes arriving in all, a second
+}
+
+// rate is bytes a second.
+func rate(n uint64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+// Rate is Godwit's bytes a second.
+func (m Move) Rate() float64 { return rate(m.Size, m.Godwit) }
+
+// Ratio is how many times faster Godwit is than a vendor's time; 0 where that
+// was not measured.
+func Ratio(godwit, vendor time.Duration) float64 {
+	if godwit <= 0 {
+		return 0
+	}
+	return vendor.Seconds() / godwit.Seconds()
+}

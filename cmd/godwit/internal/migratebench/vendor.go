@@ -1,0 +1,405 @@
+//go:build cgo
+
+package migratebench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/jgillich/go-opencl/cl"
+)
+
+// request is what the child is to measure: one pair of devices of a platform.
+type request struct {
+	Platform string
+	From, To int // indices within the platform
+	Sizes    []uint64
+	Reps     int
+	Limits   bool
+	Small    bool
+}
+
+// answer is a line of the child's output: one figure.
+type answer struct {
+	What  string
+	Size  uint64
+	Time  time.Duration
+	Error string
+}
+
+// askVendor runs the child, and returns what it measured before it ended,
+// however it ended.
+func askVendor(ctx context.Context, argv []string, r request) ([]answer, error) {
+	req, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, argv[0], append(slices.Clone(argv[1:]), string(req))...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	var got []answer
+	lines := bufio.NewScanner(&out)
+	for lines.Scan() {
+		var a answer
+		if json.Unmarshal(lines.Bytes(), &a) == nil {
+			got = append(got, a)
+		}
+	}
+	if err != nil {
+		last := strings.TrimSpace(errs.String())
+		if i := strings.IndexByte(last, '\n'); i > 0 {
+			last = last[:i]
+		}
+		err = fmt.Errorf("the vendor's part ended with: %w: %s", err, last)
+	}
+	return got, err
+}
+
+// Child measures what a request (in JSON) asks for, and prints answers as it
+// goes.
+func Child(req string) error {
+	var r request
+	if err := json.Unmarshal([]byte(req), &r); err != nil {
+		return err
+	}
+	v, err := newVendor(r)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(os.Stdout)
+	say := func(what string, size uint64, t time.Duration, err error) error {
+		a := answer{What: what, Size: size, Time: t}
+		if err != nil {
+			a.Error = err.Error()
+		}
+		return enc.Encode(a)
+	}
+	var errs []error
+	if r.Small {
+		t, err := v.create()
+		errs = append(errs, say("create", 1<<20, t, err))
+		t, err = v.enqueue()
+		errs = append(errs, say("enqueue", 0, t, err))
+	}
+	for _, n := range r.Sizes {
+		if r.Limits {
+			for d, name := range []string{"from", "to"} {
+				down, up, err := v.limits(d, n)
+				errs = append(errs, say(name+" down", n, down, err), say(name+" up", n, up, err))
+			}
+		}
+		t, err := v.copyBuffer(n)
+		errs = append(errs, say("copy", n, t, err))
+		t, err = v.implicit(n)
+		errs = append(errs, say("kernel", n, t, err))
+	}
+	return errors.Join(errs...)
+}
+
+// vendor is two devices in one context, used as OpenCL's users use them. Nothing
+// is released: the process ends soon.
+type vendor struct {
+	request
+	ctx    *cl.Context
+	queues [2]*cl.CommandQueue
+	prog   *cl.Program
+}
+
+func newVendor(r request) (*vendor, error) {
+	platforms, err := cl.GetPlatforms()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range platforms {
+		if p.Name() != r.Platform {
+			continue
+		}
+		devs, err := p.GetDevices(cl.DeviceTypeAll)
+		if err != nil {
+			return nil, err
+		}
+		v := &vendor{request: r}
+		two := []*cl.Device{devs[r.From], devs[r.To]}
+		if v.ctx, err = cl.CreateContext(two); err != nil {
+			return nil, err
+		}
+		for i, d := range two {
+			if v.queues[i], err = v.ctx.CreateCommandQueue(d, 0); err != nil {
+				return nil, err
+			}
+		}
+		if v.prog, err = v.ctx.CreateProgramWithSource([]string{source}); err != nil {
+			return nil, err
+		}
+		return v, v.prog.BuildProgram(nil, "")
+	}
+	return nil, fmt.Errorf("no platform %q", r.Platform)
+}
+
+// median runs f often enough, after one run to warm up, and less often where it
+// is slow.
+func median(reps int, f func() (time.Duration, error)) (time.Duration, error) {
+	var all []time.Duration
+	for i := -1; i < reps; i++ {
+		t, err := f()
+		if err != nil {
+			return 0, err
+		}
+		if i >= 0 {
+			all = append(all, t)
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/2], nil
+}
+
+func (v *vendor) buffer(n uint64) (*cl.MemObject, error) {
+	m, err := v.ctx.CreateEmptyBuffer(cl.MemReadWrite, int(n))
+	if err != nil {
+		return nil, err
+	}
+	data := content(n)
+	_, err = v.queues[0].EnqueueWriteBuffer(m, true, 0, int(n), unsafe.Pointer(&data[0]), nil)
+	return m, err
+}
+
+func (v *vendor) verify(q *cl.CommandQueue, m *cl.MemObject, n uint64, touched uint32) error {
+	got := make([]byte, n)
+	if _, err := q.EnqueueReadBuffer(m, true, 0, int(n), unsafe.Pointer(&got[0]), nil); err != nil {
+		return err
+	}
+	return check(got, touched)
+}
+
+// implicit is one cl_mem that both devices touch in turn.
+func (v *vendor) implicit(n uint64) (time.Duration, error) {
+	m, err := v.buffer(n)
+	if err != nil {
+		return 0, err
+	}
+	defer m.Release()
+	k, err := v.prog.CreateKernel("touch")
+	if err != nil {
+		return 0, err
+	}
+	defer k.Release()
+	if err := k.SetArgs(m, n/4-1); err != nil {
+		return 0, err
+	}
+	touched := uint32(0)
+	t, err := median(v.Reps, func() (time.Duration, error) {
+		q := v.queues[(touched+1)%2]
+		touched++
+		start := time.Now()
+		ev, err := q.EnqueueNDRangeKernel(k, nil, []int{64}, nil, nil)
+		if err != nil {
+			return 0, err
+		}
+		err = q.Finish()
+		d := time.Since(start)
+		ev.Release()
+		return d, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return t, v.verify(v.queues[touched%2], m, n, touched)
+}
+
+// copyBuffer is clEnqueueCopyBuffer between buffers that live on the two
+// devices.
+func (v *vendor) copyBuffer(n uint64) (time.Duration, error) {
+	src, err := v.buffer(n)
+	if err != nil {
+		return 0, err
+	}
+	defer src.Release()
+	dst, err := v.ctx.CreateEmptyBuffer(cl.MemReadWrite, int(n))
+	if err != nil {
+		return 0, err
+	}
+	defer dst.Release()
+	zero := []byte{0}
+	place := func(q *cl.CommandQueue, m *cl.MemObject) error { // a write of the device's makes it the owner
+		ev, err := q.EnqueueFillBuffer(m, unsafe.Pointer(&zero[0]), 1, 0, 1, nil)
+		if err == nil {
+			ev.Release()
+			err = q.Finish()
+		}
+		return err
+	}
+	if err := place(v.queues[1], dst); err != nil {
+		return 0, err
+	}
+	t, err := median(v.Reps, func() (time.Duration, error) {
+		start := time.Now()
+		ev, err := v.queues[1].EnqueueCopyBuffer(src, dst, 0, 0, int(n), nil)
+		if err != nil {
+			return 0, err
+		}
+		err = v.queues[1].Finish()
+		d := time.Since(start)
+		ev.Release()
+		if err == nil { // the source back to its device, as it was
+			data := content(4)
+			_, err = v.queues[0].EnqueueWriteBuffer(src, true, 0, 4, unsafe.Pointer(&data[0]), nil)
+		}
+		return d, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return t, v.verify(v.queues[1], dst, n, 0)
+}
+
+// limits is one way between a device and pinned memory.
+func (v *vendor) limits(device int, n uint64) (down, up time.Duration, err error) {
+	q := v.queues[device]
+	m, err := v.ctx.CreateEmptyBuffer(cl.MemReadWrite, int(n))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer m.Release()
+	pinned, err := v.ctx.CreateEmptyBuffer(cl.MemReadWrite|cl.MemAllocHostPtr, int(n))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer pinned.Release()
+	mapped, ev, err := q.EnqueueMapBuffer(pinned, true, cl.MapFlagRead|cl.MapFlagWrite, 0, int(n), nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	ev.Release()
+	copy(mapped.ByteSlice(), content(n))
+	timed := func(enqueue func() (*cl.Event, error)) func() (time.Duration, error) {
+		return func() (time.Duration, error) {
+			start := time.Now()
+			ev, err := enqueue()
+			if err != nil {
+				return 0, err
+			}
+			err = q.Finish()
+			d := time.Since(start)
+			ev.Release()
+			return d, err
+		}
+	}
+	if up, err = median(v.Reps, timed(func() (*cl.Event, error) { return q.EnqueueWriteBuffer(m, false, 0, int(n), mapped.Ptr(), nil) })); err != nil {
+		return 0, 0, err
+	}
+	clear(mapped.ByteSlice())
+	if down, err = median(v.Reps, timed(func() (*cl.Event, error) { return q.EnqueueReadBuffer(m, false, 0, int(n), mapped.Ptr(), nil) })); err != nil {
+		return 0, 0, err
+	}
+	err = check(mapped.ByteSlice(), 0)
+	if ev, e := q.EnqueueUnmapMemObject(pinned, mapped, nil); e == nil {
+		err = errors.Join(err, q.Finish())
+		ev.Release()
+	}
+	return down, up, err
+}
+
+// create is the life of a 1 MiB buffer beyond a launch: created, used once,
+// released.
+func (v *vendor) create() (time.Duration, error) {
+	k, err := v.prog.CreateKernel("touch")
+	if err != nil {
+		return 0, err
+	}
+	defer k.Release()
+	q := v.queues[1]
+	launch := func(m *cl.MemObject) error {
+		if err := k.SetArgs(m, uint64(1<<18-1)); err != nil {
+			return err
+		}
+		ev, err := q.EnqueueNDRangeKernel(k, nil, []int{64}, nil, nil)
+		if err != nil {
+			return err
+		}
+		defer ev.Release()
+		return q.Finish()
+	}
+	old, err := v.buffer(1 << 20)
+	if err != nil {
+		return 0, err
+	}
+	defer old.Release()
+	return beyond(v.Reps, func() error { return launch(old) }, func() error {
+		m, err := v.ctx.CreateEmptyBuffer(cl.MemReadWrite, 1<<20)
+		if err != nil {
+			return err
+		}
+		defer m.Release()
+		return launch(m)
+	})
+}
+
+// beyond is the median of how much longer b takes than a, in turns.
+func beyond(reps int, a, b func() error) (time.Duration, error) {
+	one := func(f func() error) (time.Duration, error) {
+		start := time.Now()
+		err := f()
+		return time.Since(start), err
+	}
+	return median(20*reps, func() (time.Duration, error) {
+		ta, err := one(a)
+		if err != nil {
+			return 0, err
+		}
+		tb, err := one(b)
+		return tb - ta, err
+	})
+}
+
+// enqueue is the time to set three arguments and enqueue a kernel.
+func (v *vendor) enqueue() (time.Duration, error) {
+	k, err := v.prog.CreateKernel("three")
+	if err != nil {
+		return 0, err
+	}
+	defer k.Release()
+	a, err := v.buffer(4096)
+	if err != nil {
+		return 0, err
+	}
+	defer a.Release()
+	b, err := v.buffer(4096)
+	if err != nil {
+		return 0, err
+	}
+	defer b.Release()
+	q := v.queues[1]
+	return median(v.Reps, func() (time.Duration, error) {
+		var events [batch]*cl.Event
+		start := time.Now()
+		for i := range events {
+			if err := k.SetArgs(a, b, uint32(i)); err != nil {
+				return 0, err
+			}
+			var err error
+			if events[i], err = q.EnqueueNDRangeKernel(k, nil, []int{64}, nil, nil); err != nil {
+				return 0, err
+			}
+		}
+		d := time.Since(start) / batch
+		err := q.Finish()
+		for _, ev := range events {
+			ev.Release()
+		}
+		return d, err
+	})
+}
+
+// batch is how many commands an enqueue time is over.
+const batch = 200
