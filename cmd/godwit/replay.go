@@ -12,6 +12,7 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/bufalloc/replay"
+	poolreplay "godwit/pool/replay"
 	"godwit/report"
 	"godwit/trace"
 )
@@ -26,13 +27,15 @@ type replayFlags struct {
 	series     bool
 	json       bool
 	report     string
+	pools      []string
 }
 
 // replayOutput is the JSON form of what godwit replay says.
 type replayOutput struct {
-	Traces  []traceInfo     `json:"traces"`
-	Results []replay.Result `json:"results"`
-	Means   []replay.Mean   `json:"means"` // geometric, by strategy
+	Traces  []traceInfo         `json:"traces"`
+	Results []replay.Result     `json:"results"`
+	Means   []replay.Mean       `json:"means"` // geometric, by strategy
+	Pools   []poolreplay.Result `json:"pools,omitempty"`
 }
 
 // traceInfo says what was read.
@@ -63,6 +66,11 @@ region in which it never fails, to 0.1 %; overhead is that region divided by the
 peak of live bytes. "offline" among the strategies is the packer that knows all
 lifetimes beforehand: what placement could reach.
 
+--pool also runs the traces twice through pools of buffers, which round sizes up
+and keep what is freed: power-of-two, leading-bits, and either with ":1.1" for a
+ceiling of 1.1 times the peak of live bytes. Held over peak compares with
+overhead: both are bytes taken from the device for a byte in use.
+
 Exit status: 0; 1 where --region is given and something did not fit; 2 for bad
 usage or input.`,
 		Args: cobra.MinimumNArgs(1),
@@ -77,6 +85,7 @@ usage or input.`,
 	fl.Uint64Var(&f.align, "align", 0, "alignment in bytes; sizes are rounded up to it (default 256, MiniMalloc 1)")
 	fl.IntVar(&f.repeats, "repeats", 3, "repeats of the timed replays; 0 takes no times")
 	fl.DurationVar(&f.offline, "offline-limit", 10*time.Second, "time limit of the offline packer for each trace")
+	fl.StringSliceVar(&f.pools, "pool", nil, "pools of buffers to run the traces through as well, such as power-of-two,leading-bits:1.1")
 	fl.BoolVar(&f.series, "series", false, "with --json: also live bytes and holes over time")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.StringVar(&f.report, "report", "", "write a self-contained HTML report to `FILE`")
@@ -112,6 +121,10 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	if err != nil {
 		return err
 	}
+	pools, err := replayPools(ctx, traces, f.pools)
+	if err != nil {
+		return err
+	}
 	bar := newProgress(len(streams)*len(strategies), "replaying")
 	o.Progress = func() { _ = bar.Add(1) } // a bar that cannot be drawn is no error
 	results, err := replay.Measure(ctx, streams, strategies, o)
@@ -143,9 +156,10 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 		}
 	}
 	if f.json {
-		err = writeJSON(out, replayOutput{infos, results, replay.Means(results)})
+		err = writeJSON(out, replayOutput{infos, results, replay.Means(results), pools})
 	} else {
 		printReplay(out, results, o.Region != 0)
+		printPools(out, pools)
 	}
 	if err != nil {
 		return err
