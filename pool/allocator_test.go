@@ -163,7 +163,7 @@ func TestRecordStreamKeepsMemoryUntilTheStreamHasPassed(t *testing.T) {
 	require.NoError(t, h.Release())
 	require.ErrorIs(t, h.RecordStream(q), pool.ErrReturned)
 	_, err = a.Allocate(bg, 1<<16, "")
-	certificate(t, err)
+	require.NotNil(t, certificate(t, err))
 	require.NoError(t, gate.SetStatus(runtime.Complete))
 	require.NoError(t, a.Close())
 	require.False(t, a.Initialized())

@@ -69,13 +69,3 @@ func (p *pending) points(dst []mem.Point) []mem.Point {
 	}
 	return dst
 }
-
-// holds reports whether b waits here.
-func (p *pending) holds(b mem.Block) bool {
-	for _, e := range p.entries {
-		if e.block == b {
-			return true
-		}
-	}
-	return false
-}

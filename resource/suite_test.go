@@ -63,7 +63,6 @@ type model struct {
 	open    []mem.Point // issued, not ended
 	live    []mem.Block
 	pending []held
-	limit   uint64
 }
 
 type held struct {

@@ -76,11 +76,5 @@ func statusError(st int32, format string, args ...any) error {
 	return fmt.Errorf("%s: OpenCL status %d: %w", fmt.Sprintf(format, args...), st, err)
 }
 
-// isOutOfMemory reports whether a status says that memory ran out. NVIDIA says
-// so with any of the three.
-func isOutOfMemory(st int32) bool {
-	return st == int32(mem.MemObjectAllocationFailure) || st == int32(mem.OutOfResources) || st == int32(mem.OutOfHostMemory)
-}
-
 // isLost reports whether a status says that the device will not come back.
 func isLost(st int32) bool { return st == int32(mem.DeviceNotAvailable) || st == -9999 }
