@@ -39,7 +39,7 @@ func newContext(o Options) (*Context, error) {
 		names[i] = d.Info().Name
 	}
 	if o.Name == "" {
-		o.Name = "context"
+		o.Name = "unnamed"
 	}
 	topo, err := topology(&o, uniqueNames(names))
 	if err != nil {

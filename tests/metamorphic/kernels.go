@@ -6,26 +6,27 @@ import (
 )
 
 // Program is the kernels of histories, in OpenCL C and in Go, so that any device
-// can run them. Offsets and sizes are in bytes.
+// can run them. Offsets and sizes are in bytes. mix is a function of OpenCL C,
+// hence the prefix.
 var Program = &devices.Program{
 	Name: "metamorphic",
 	Source: `
-kernel void mix(global uchar *dst, uint dstOff, const global uchar *src, uint srcOff, uint salt) {
+kernel void meta_mix(global uchar *dst, uint dstOff, const global uchar *src, uint srcOff, uint salt) {
 	size_t i = get_global_id(0);
 	dst[dstOff + i] = (uchar)(31 * (uint)dst[dstOff + i] + (uint)src[srcOff + i] + salt);
 }
-kernel void produce(global uchar *dst, uint dstOff, uint salt) {
+kernel void meta_produce(global uchar *dst, uint dstOff, uint salt) {
 	size_t i = get_global_id(0);
 	dst[dstOff + i] = (uchar)(7 * (uint)i + salt);
 }
-kernel void reverse(global uchar *dst, uint dstOff, const global uchar *src, uint srcOff) {
+kernel void meta_reverse(global uchar *dst, uint dstOff, const global uchar *src, uint srcOff) {
 	size_t i = get_global_id(0);
 	dst[dstOff + i] = src[srcOff + get_global_size(0) - 1 - i];
 }
 `,
 	Go: []devices.GoKernel{
 		{
-			Name: "mix",
+			Name: "meta_mix",
 			Args: []devices.ArgInfo{buffer("dst", mem.ReadWrite), word("dstOff"), buffer("src", mem.Read), word("srcOff"), word("salt")},
 			Func: func(g *devices.Group) {
 				dst, src := devices.Global[uint8](g, 0), devices.Global[uint8](g, 2)
@@ -37,7 +38,7 @@ kernel void reverse(global uchar *dst, uint dstOff, const global uchar *src, uin
 			},
 		},
 		{
-			Name: "produce",
+			Name: "meta_produce",
 			Args: []devices.ArgInfo{buffer("dst", mem.ReadWrite), word("dstOff"), word("salt")},
 			Func: func(g *devices.Group) {
 				dst, d, salt := devices.Global[uint8](g, 0), off(g, 1), devices.Value[uint32](g, 2)
@@ -47,7 +48,7 @@ kernel void reverse(global uchar *dst, uint dstOff, const global uchar *src, uin
 			},
 		},
 		{
-			Name: "reverse",
+			Name: "meta_reverse",
 			Args: []devices.ArgInfo{buffer("dst", mem.ReadWrite), word("dstOff"), buffer("src", mem.Read), word("srcOff")},
 			Func: func(g *devices.Group) {
 				dst, src := devices.Global[uint8](g, 0), devices.Global[uint8](g, 2)

@@ -110,7 +110,7 @@ func (r *replay) setUp() error {
 		return errors.Join(err, r.c.Close(r.ctx))
 	}
 	for _, k := range []Kind{Mix, Produce, Reverse} {
-		if r.kernel[k], err = r.prog.Kernel(string(k)); err != nil {
+		if r.kernel[k], err = r.prog.Kernel("meta_" + string(k)); err != nil {
 			return errors.Join(err, r.c.Close(r.ctx))
 		}
 	}
