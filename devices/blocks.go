@@ -89,6 +89,7 @@ type entry struct {
 	gen       uint32
 	pins      int32
 	state     entryState
+	user      *userBytes // not nil: the bytes are the user's, not the store's
 }
 
 // NewBlocks returns a resource named for errors that takes its blocks from
@@ -229,8 +230,7 @@ func (m *Blocks) Unpin(b mem.Block) {
 	i := uint32(b.Ref) - 1
 	e := &m.entries[i]
 	if e.pins--; e.pins == 0 && e.state == entryDying {
-		m.store.Give(e.Place, e.size)
-		m.vacate(i)
+		m.give(i)
 	}
 }
 
@@ -281,7 +281,16 @@ func (m *Blocks) retire(i uint32) {
 		e.state = entryDying
 		return
 	}
-	m.store.Give(e.Place, e.size)
+	m.give(i)
+}
+
+// give gives an entry's bytes back to whom they came from. mu is held.
+func (m *Blocks) give(i uint32) {
+	if e := &m.entries[i]; e.user != nil {
+		e.user.pinner.Unpin()
+	} else {
+		m.store.Give(e.Place, e.size)
+	}
 	m.vacate(i)
 }
 
@@ -328,8 +337,7 @@ func (m *Blocks) Close() error {
 		default:
 			continue
 		}
-		m.store.Give(e.Place, e.size)
-		m.vacate(uint32(i))
+		m.give(uint32(i))
 	}
 	m.store.Trim(0)
 	return errors.Join(leaks...)

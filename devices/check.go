@@ -186,6 +186,10 @@ func checkArgs(name string, args []Arg, want []ArgInfo, info *Info) error {
 			if a.Block.IsZero() {
 				continue // a null pointer
 			}
+			if _, ok := a.Device.(HostBacked); a.Device != nil && !ok {
+				return fmt.Errorf("kernel %s, argument %d (%s): a block of device %s, whose memory is not of this process: %w",
+					name, i, w.Name, a.Device.Info().Name, mem.ErrInvalidOperation)
+			}
 			if _, err := mem.SpanIn(a.Off, a.Size, a.Block.Size); err != nil {
 				return fmt.Errorf("kernel %s, argument %d (%s): %w", name, i, w.Name, err)
 			}

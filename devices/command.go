@@ -105,7 +105,8 @@ func (k ArgKind) String() string {
 type Arg struct {
 	Kind    ArgKind
 	Value   []byte    // ArgValue
-	Block   mem.Block // ArgBuffer: a block of the queue's device; zero is a null pointer
+	Device  Device    // ArgBuffer: whose block it is; nil is the queue's device's own
+	Block   mem.Block // ArgBuffer; zero is a null pointer
 	Off     uint64    // ArgBuffer: bytes into the block
 	Size    uint64    // ArgBuffer: bytes reachable; ArgLocal: bytes wanted
 	Pointer uint64    // ArgSVM

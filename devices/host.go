@@ -45,6 +45,7 @@ var (
 	_ HostBacked = (*Host)(nil)
 	_ Viewer     = (*Host)(nil)
 	_ PeerCopier = (*Host)(nil)
+	_ Adopter    = (*Host)(nil)
 )
 
 // Info implements Device.

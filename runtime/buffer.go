@@ -11,14 +11,23 @@ import (
 	"godwit/trace"
 )
 
-// Flags say how kernels may use a buffer; see subbuffer.Flags.
+// Flags say how kernels and the host may use a buffer; see subbuffer.Flags.
 type Flags = subbuffer.Flags
 
-// Access flags of buffers.
+// Flags of buffers: how kernels access them, what memory the host has, and how
+// the host accesses them. They are OpenCL's, bit for bit.
 const (
 	ReadWrite = subbuffer.ReadWrite
 	WriteOnly = subbuffer.WriteOnly
 	ReadOnly  = subbuffer.ReadOnly
+
+	UseHostPtr   = subbuffer.UseHostPtr
+	AllocHostPtr = subbuffer.AllocHostPtr
+	CopyHostPtr  = subbuffer.CopyHostPtr
+
+	HostWriteOnly = subbuffer.HostWriteOnly
+	HostReadOnly  = subbuffer.HostReadOnly
+	HostNoAccess  = subbuffer.HostNoAccess
 )
 
 // root is the content that buffers and sub-buffers are views of.
@@ -30,6 +39,7 @@ type root struct {
 	id     mem.BufferID // immutable
 	name   string       // immutable
 	size   uint64       // bytes, immutable
+	user   bool         // immutable: the host's block is the caller's memory (UseHostPtr)
 	blocks []mem.Block  // protected by c.mu; by memory, zero where it has none
 	views  int          // protected by c.mu: live Buffers of it
 }
@@ -45,20 +55,27 @@ type Buffer struct {
 }
 
 // CreateBuffer makes a buffer of size bytes. Zero flags are ReadWrite. Where
-// init is not nil it must have size bytes; they are copied to the host's memory
-// before the call returns and move to devices when commands read them there. No
-// other storage is taken before the first use.
+// host is not nil it must have size bytes, which are the first content:
+//
+//   - they are copied to the host's memory before the call returns (CopyHostPtr,
+//     and also without it), or
+//   - with UseHostPtr they are the host's memory of the buffer, used in place by
+//     devices that share it, and left to the context until the buffer and all
+//     that uses it are gone. Map the buffer to see its content in them.
+//
+// AllocHostPtr takes the host's memory at once. No other storage is taken before
+// the first use.
 //
 // It fails with mem.ErrInvalidSize where size is zero or no device of the
 // context could hold it, mem.ErrInvalidValue where flags contradict,
-// mem.ErrInvalidHostPtr where init is too short or too long, and
-// mem.ErrNoHostMemory where the host has no room for init.
-func (c *Context) CreateBuffer(size uint64, flags Flags, init []byte) (*Buffer, error) {
-	return c.CreateNamedBuffer("", size, flags, init)
+// mem.ErrInvalidHostPtr where host is too short, too long, or missing though
+// flags speak of it, and mem.ErrNoHostMemory where the host has no room.
+func (c *Context) CreateBuffer(size uint64, flags Flags, host []byte) (*Buffer, error) {
+	return c.CreateNamedBuffer("", size, flags, host)
 }
 
 // CreateNamedBuffer is CreateBuffer with a name for errors, leaks and traces.
-func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, init []byte) (*Buffer, error) {
+func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host []byte) (*Buffer, error) {
 	view, err := subbuffer.Whole(0, size, flags)
 	if err != nil {
 		return nil, err
@@ -66,35 +83,52 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, init 
 	if largest := c.largestBuffer(); size > largest {
 		return nil, fmt.Errorf("buffer of %d bytes: no device of context %s takes more than %d: %w", size, c.name, largest, mem.ErrInvalidSize)
 	}
-	if init != nil && uint64(len(init)) != size {
-		return nil, fmt.Errorf("buffer of %d bytes with %d bytes of content: they must be as many: %w", size, len(init), mem.ErrInvalidHostPtr)
+	switch {
+	case host == nil && flags&(UseHostPtr|CopyHostPtr) != 0:
+		return nil, fmt.Errorf("buffer of %d bytes, flags %#x, without host memory: %w", size, uint64(flags), mem.ErrInvalidHostPtr)
+	case host != nil && uint64(len(host)) != size:
+		return nil, fmt.Errorf("buffer of %d bytes with %d bytes of content: they must be as many: %w", size, len(host), mem.ErrInvalidHostPtr)
 	}
 	c.lock()
 	defer c.unlock()
 	if c.closed {
 		return nil, fmt.Errorf("buffer of %d bytes: context %s: %w", size, c.name, errContextClosed)
 	}
-	r := &root{name: name, size: size, blocks: make([]mem.Block, len(c.mems)), views: 1}
-	var valid mem.MemorySet
-	if init != nil {
-		if err := c.initialise(r, init); err != nil {
-			return nil, err
-		}
-		valid = mem.SetOf(mem.Host)
+	r := &root{name: name, size: size, user: flags&UseHostPtr != 0, blocks: make([]mem.Block, len(c.mems)), views: 1}
+	if err := c.initialise(r, flags, host); err != nil {
+		return nil, err
 	}
-	if r.id, err = c.planner.CreateWith(size, valid); err != nil {
+	if err := c.register(r, host != nil); err != nil {
 		return nil, errors.Join(err, c.freeRoot(r))
 	}
 	view.Root = r.id
+	return &Buffer{c: c, root: r, view: view, refs: 1}, nil
+}
+
+// register tells planner and trace of a new root. c.mu is held.
+func (c *Context) register(r *root, content bool) error {
+	var valid mem.MemorySet
+	if content {
+		valid = mem.SetOf(mem.Host)
+	}
+	var err error
+	if r.id, err = c.planner.CreateWith(r.size, valid); err != nil {
+		return err
+	}
+	if !r.blocks[mem.Host].IsZero() {
+		if err := c.planner.Stored(r.id, mem.Host); err != nil {
+			return err
+		}
+	}
 	c.roots[r.id] = r
 	if c.opts.Trace != nil {
-		created := trace.BufferRecord{Buffer: r.id, Name: name, Size: size}
-		if init != nil {
+		created := trace.BufferRecord{Buffer: r.id, Name: r.name, Size: r.size}
+		if content {
 			created.Version = c.planner.Version()
 		}
 		c.opts.Trace.Buffer(&created)
 	}
-	return &Buffer{c: c, root: r, view: view, refs: 1}, nil
+	return nil
 }
 
 // largestBuffer is the size in bytes of the largest buffer that some device can
@@ -119,7 +153,7 @@ func (m *memory) maxBuffer() uint64 {
 }
 
 // Sub makes a sub-buffer: size bytes at origin of b, sharing b's content. Zero
-// flags are b's. b may be released before it. It fails with
+// flags, and those of each kind that are not given, are b's. b may be released before it. It fails with
 // mem.ErrInvalidBuffer where b was released or is a sub-buffer,
 // mem.ErrInvalidSize and mem.ErrInvalidValue where the range is empty, leaves b
 // or flags permit what b's forbid, and mem.ErrMisaligned where origin is aligned

@@ -42,7 +42,9 @@ func (c *Context) Check() error {
 			if b.IsZero() {
 				continue
 			}
-			count[m]++
+			if !r.user || m != mem.Host { // no layer counts the caller's memory
+				count[m]++
+			}
 			if b.Size != r.size {
 				errs = append(errs, fmt.Errorf("buffer %s on %s: block of %d bytes for %d", r.label(), c.topo.Name(m), b.Size, r.size))
 			}

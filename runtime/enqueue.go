@@ -19,7 +19,8 @@ import (
 //   - On error nothing has changed. mem.ErrInvalidBuffer, ErrInvalidQueue,
 //     ErrInvalidContext, ErrInvalidWaitList: an object is nil, released, closed
 //     or another context's. mem.ErrInvalidValue: a range is empty or leaves its
-//     buffer. mem.ErrMisaligned: a sub-buffer's origin is not aligned for the
+//     buffer. mem.ErrInvalidOperation: a read or write that the buffer's flags
+//     deny the host. mem.ErrMisaligned: a sub-buffer's origin is not aligned for the
 //     queue's device. mem.ErrNoMemory: no room on the device. mem.ErrPoisoned:
 //     bytes to be read were lost by a command that failed.
 
@@ -91,6 +92,9 @@ func (q *Queue) resolve(what string, b *Buffer, off, size uint64) (use, error) {
 // it is until the event ends.
 func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
 	u, err := q.resolve("write", b, off, uint64(len(data)))
+	if err == nil {
+		err = b.view.Flags.HostWrites()
+	}
 	if err != nil {
 		return Event{}, err
 	}
@@ -101,6 +105,9 @@ func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []
 // device. data is the runtime's until the event ends.
 func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
 	u, err := q.resolve("read", b, off, uint64(len(data)))
+	if err == nil {
+		err = b.view.Flags.HostReads()
+	}
 	if err != nil {
 		return Event{}, err
 	}

@@ -143,30 +143,47 @@ func (c *Context) freeRoot(r *root) error {
 			continue
 		}
 		c.scratch.points = c.planner.Points(c.scratch.points[:0], r.id, mem.MemoryID(m))
-		errs = append(errs, c.mems[m].res.FreeAfter(b, c.scratch.points))
+		errs = append(errs, c.resource(r, mem.MemoryID(m)).FreeAfter(b, c.scratch.points))
 		r.blocks[m] = mem.Block{}
 	}
 	return errors.Join(errs...)
 }
 
-// initialise stores a new buffer's content in the host's memory.
-func (c *Context) initialise(r *root, data []byte) error {
+// initialise gets a new buffer the host memory that its flags ask for, with its
+// first content. c.mu is held.
+func (c *Context) initialise(r *root, flags Flags, content []byte) error {
+	host := c.mems[mem.Host]
+	if r.user {
+		b, err := host.dev.(devices.Adopter).Adopt(content, 0)
+		r.blocks[mem.Host] = b
+		return err
+	}
+	if content == nil && flags&AllocHostPtr == 0 {
+		return nil
+	}
 	var given [1]mem.Block
-	res := c.mems[mem.Host].res
-	outcome, err := res.AllocAll([]mem.Request{{Size: r.size, Tag: uint64(r.id)}}, given[:])
+	outcome, err := host.res.AllocAll([]mem.Request{{Size: r.size}}, given[:])
 	if err == nil && outcome != mem.Ready {
 		err = fmt.Errorf("%v: %w", outcome, mem.ErrNoHostMemory)
 	}
 	if err != nil {
 		return fmt.Errorf("content of %d bytes on the host: %w", r.size, err)
 	}
-	view, err := c.mems[mem.Host].dev.(devices.Viewer).View(given[0], 0, r.size)
+	view, err := host.dev.(devices.Viewer).View(given[0], 0, r.size)
 	if err != nil {
-		return errors.Join(err, res.FreeAfter(given[0], nil))
+		return errors.Join(err, host.res.FreeAfter(given[0], nil))
 	}
-	copy(view, data)
+	copy(view, content)
 	r.blocks[mem.Host] = given[0]
 	return nil
+}
+
+// resource is where a root's block on a memory came from.
+func (c *Context) resource(r *root, m mem.MemoryID) mem.Resource {
+	if r.user && m == mem.Host {
+		return c.mems[m].dev.Memory() // no layer has heard of it
+	}
+	return c.mems[m].res
 }
 
 // A resource hears of a point's end like anybody else, perhaps a moment after a

@@ -309,6 +309,9 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 			arg.Size = a.size
 		case a.buf != nil:
 			arg.Block, arg.Off, arg.Size = a.buf.root.blocks[m], a.buf.view.Range.Start, a.buf.Size()
+			if m != q.mem {
+				arg.Device = q.c.mems[m].dev
+			}
 			if a.ranged {
 				arg.Size = a.off + a.size
 			}

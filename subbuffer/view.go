@@ -12,39 +12,12 @@ import (
 	"godwit/mem"
 )
 
-// Flags say how kernels may use a buffer. The bits are OpenCL's cl_mem_flags.
-type Flags uint32
-
-// Access flags; zero is ReadWrite for a root and the parent's for a sub-buffer.
-// They bind kernels, not the host's reads and writes. At most one may be given.
-const (
-	ReadWrite Flags = 1 << 0 // CL_MEM_READ_WRITE
-	WriteOnly Flags = 1 << 1 // CL_MEM_WRITE_ONLY: kernels do not read it (but may leave bytes as they are)
-	ReadOnly  Flags = 1 << 2 // CL_MEM_READ_ONLY: kernels do not write it
-)
-
-// ReadOnly reports whether kernels only read the buffer.
-func (f Flags) ReadOnly() bool { return f&ReadOnly != 0 }
-
-const accessFlags = ReadWrite | WriteOnly | ReadOnly
-
 // View is a range of a root buffer: the whole of it, or a sub-buffer.
 type View struct {
 	Root  mem.BufferID
 	Range mem.Range // bytes of the root
-	Flags Flags     // exactly one access flag
+	Flags Flags     // with exactly one access flag
 	Sub   bool      // a sub-buffer, even where it spans the whole root
-}
-
-// checkFlags wants at most one access flag and nothing else.
-func checkFlags(f Flags) error {
-	if f&^accessFlags != 0 {
-		return fmt.Errorf("buffer flags %#x: bits %#x are not known: %w", uint32(f), uint32(f&^accessFlags), mem.ErrInvalidValue)
-	}
-	if a := f & accessFlags; a&(a-1) != 0 {
-		return fmt.Errorf("buffer flags %#x: read-write, write-only and read-only exclude each other: %w", uint32(f), mem.ErrInvalidValue)
-	}
-	return nil
 }
 
 // Whole is the view of all size bytes of a root. It fails with ErrInvalidSize
@@ -56,16 +29,14 @@ func Whole(root mem.BufferID, size uint64, flags Flags) (View, error) {
 	if size == 0 {
 		return View{}, fmt.Errorf("buffer of 0 bytes: a buffer holds at least one: %w", mem.ErrInvalidSize)
 	}
-	if flags == 0 {
-		flags = ReadWrite
-	}
-	return View{Root: root, Range: mem.Range{End: size}, Flags: flags}, nil
+	return View{Root: root, Range: mem.Range{End: size}, Flags: flags.withAccess(ReadWrite)}, nil
 }
 
 // Of makes the sub-buffer of size bytes at origin, both in bytes of v, which
-// must be a whole buffer. Zero flags are v's. It fails with ErrInvalidBuffer
-// where v is itself a sub-buffer, ErrInvalidSize where size is zero, and
-// ErrInvalidValue where the range leaves v or flags permit what v forbids.
+// must be a whole buffer. Flags not given are v's: see Flags.inherit. It fails
+// with ErrInvalidBuffer where v is itself a sub-buffer, ErrInvalidSize where
+// size is zero, and ErrInvalidValue where the range leaves v or flags permit
+// what v forbids.
 func (v View) Of(origin, size uint64, flags Flags) (View, error) {
 	if v.Sub {
 		return View{}, fmt.Errorf("sub-buffer of sub-buffer %v: only a whole buffer has sub-buffers: %w", v.Range, mem.ErrInvalidBuffer)
@@ -77,14 +48,8 @@ func (v View) Of(origin, size uint64, flags Flags) (View, error) {
 	if err != nil {
 		return View{}, fmt.Errorf("sub-buffer: %w", err)
 	}
-	if err := checkFlags(flags); err != nil {
+	if flags, err = flags.inherit(v.Flags); err != nil {
 		return View{}, err
-	}
-	switch {
-	case flags == 0:
-		flags = v.Flags
-	case v.Flags != ReadWrite && flags != v.Flags:
-		return View{}, fmt.Errorf("sub-buffer flags %#x: the buffer's are %#x and permit less: %w", uint32(flags), uint32(v.Flags), mem.ErrInvalidValue)
 	}
 	return View{Root: v.Root, Range: r.Shift(v.Range.Start), Flags: flags, Sub: true}, nil
 }

@@ -181,6 +181,15 @@ func (d *Device) Execute(cmd *devices.Command) error {
 	return d.launch(cmd)
 }
 
+// pinner is the memory of a device whose blocks kernels use in place: another
+// cpu device's or the host's, where the two were declared to share one store.
+func (d *Device) pinner(of devices.Device) devices.Pinner {
+	if h, ok := of.(devices.HostBacked); ok {
+		return h.Pinner()
+	}
+	return d.memory
+}
+
 // launch runs a kernel with its buffers kept in place, whoever frees them.
 func (d *Device) launch(cmd *devices.Command) error {
 	var array [16]devices.Bound
@@ -188,7 +197,7 @@ func (d *Device) launch(cmd *devices.Command) error {
 	defer func() {
 		for i := range args {
 			if a := &cmd.Args[i]; a.Kind == devices.ArgBuffer && !a.Block.IsZero() {
-				d.memory.Unpin(a.Block)
+				d.pinner(a.Device).Unpin(a.Block)
 			}
 		}
 	}()
@@ -201,7 +210,7 @@ func (d *Device) launch(cmd *devices.Command) error {
 		case a.Kind == devices.ArgBuffer && a.Block.IsZero():
 			b.Null, b.Size = true, 0
 		case a.Kind == devices.ArgBuffer:
-			addr, err := d.memory.Pin(a.Block, a.Off, a.Size)
+			addr, err := d.pinner(a.Device).Pin(a.Block, a.Off, a.Size)
 			if err != nil {
 				return fmt.Errorf("kernel %s, argument %d: %w", cmd.Kernel.Name(), i, err)
 			}

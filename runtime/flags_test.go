@@ -1,0 +1,147 @@
+package runtime_test
+
+import (
+	"bytes"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/mem"
+	"godwit/resource"
+	"godwit/runtime"
+)
+
+func TestHostPointerAndFlagsMustAgree(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	for _, tc := range []struct {
+		name  string
+		flags runtime.Flags
+		host  []byte
+		want  error
+	}{
+		{"use of no memory", runtime.UseHostPtr, nil, mem.ErrInvalidHostPtr},
+		{"copy of no memory", runtime.CopyHostPtr, nil, mem.ErrInvalidHostPtr},
+		{"use of too little", runtime.UseHostPtr, make([]byte, 7), mem.ErrInvalidHostPtr},
+		{"copy of too much", runtime.CopyHostPtr, make([]byte, 9), mem.ErrInvalidHostPtr},
+		{"use and allocate", runtime.UseHostPtr | runtime.AllocHostPtr, make([]byte, 8), mem.ErrInvalidValue},
+		{"use and copy", runtime.UseHostPtr | runtime.CopyHostPtr, make([]byte, 8), mem.ErrInvalidValue},
+	} {
+		_, err := h.c.CreateBuffer(8, tc.flags, tc.host)
+		require.ErrorIs(t, err, tc.want, tc.name)
+	}
+	require.NoError(t, h.c.Check())
+}
+
+func TestHostAccessIsEnforced(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	for _, tc := range []struct {
+		flags         runtime.Flags
+		reads, writes bool
+	}{
+		{0, true, true}, {runtime.HostReadOnly, true, false}, {runtime.HostWriteOnly, false, true}, {runtime.HostNoAccess, false, false},
+	} {
+		b, err := h.c.CreateBuffer(8, tc.flags|runtime.CopyHostPtr, make([]byte, 8))
+		require.NoError(t, err)
+		sub, err := b.Sub(0, 4, 0)
+		require.NoError(t, err)
+		for _, v := range []*runtime.Buffer{b, sub} {
+			_, err = h.q[0].EnqueueRead(ctx, v, 0, make([]byte, 4))
+			require.Equal(t, tc.reads, err == nil)
+			if err != nil {
+				require.Equal(t, mem.InvalidOperation, mem.StatusOf(err))
+			}
+			_, err = h.q[0].EnqueueWrite(ctx, v, 0, make([]byte, 4))
+			require.Equal(t, tc.writes, err == nil)
+			if err != nil {
+				require.Equal(t, mem.InvalidOperation, mem.StatusOf(err))
+			}
+		}
+		require.NoError(t, h.q[0].Finish(ctx))
+		require.NoError(t, sub.Release())
+		require.NoError(t, b.Release())
+	}
+}
+
+func TestAllocHostPtrTakesTheHostsMemoryAtOnce(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	b, err := h.c.CreateBuffer(4096, runtime.AllocHostPtr, nil)
+	require.NoError(t, err)
+	require.Equal(t, uint64(4096), h.c.Resource(mem.Host).Stats().Live)
+	require.NoError(t, h.c.Check())
+	segs, err := b.Segments()
+	require.NoError(t, err)
+	require.Zero(t, segs[0].Version, "it has no content")
+	require.NoError(t, b.Release())
+	require.Zero(t, h.c.Resource(mem.Host).Stats().Live)
+}
+
+func TestUseHostPtrIsTheHostsBlockAndPassesEveryLayerBy(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1), Resource: func(id mem.MemoryID, base mem.Resource) mem.Resource {
+		if id != mem.Host {
+			return base
+		}
+		l, err := resource.NewLimit(base, 1) // too little for any block of its own
+		require.NoError(t, err)
+		return l
+	}}, runtime.QueueOptions{})
+	ctx := soon(t)
+	user := bytes.Repeat([]byte{3}, 1<<12)
+	b, err := h.c.CreateBuffer(1<<12, runtime.UseHostPtr, user)
+	require.NoError(t, err)
+	h.done(h.ok(h.q[0].EnqueueFill(ctx, b, []byte{4}, 0, 100)))
+	require.Equal(t, byte(3), user[0], "the device has its own copy")
+	h.done(h.ok(h.q[0].EnqueueMigrate(ctx, []*runtime.Buffer{b}, runtime.MigrateToHost)))
+	require.Equal(t, append(bytes.Repeat([]byte{4}, 100), bytes.Repeat([]byte{3}, 1<<12-100)...), user)
+	require.NoError(t, h.c.Check())
+	require.NoError(t, b.Release())
+	require.Zero(t, h.c.Resource(mem.Host).Stats().Live)
+}
+
+var double = &devices.Program{Name: "double", Go: []devices.GoKernel{{
+	Name: "double",
+	Args: []devices.ArgInfo{{Name: "a", Kind: devices.ArgBuffer, Access: mem.ReadWrite}},
+	Func: func(g *devices.Group) {
+		a := devices.Global[uint8](g, 0)
+		g.Items(func(it devices.Item) { a.Store(it.Global(0), 2*a.Load(it.Global(0))) })
+	},
+}}}
+
+func TestUseHostPtrIsUsedInPlaceWhereADeviceSharesIt(t *testing.T) {
+	d, err := cpu.New(cpu.Options{Workers: 1, SharesHost: true})
+	require.NoError(t, err)
+	h := build(t, runtime.Options{Devices: []devices.Device{d}, Links: []runtime.Link{{From: mem.Host, To: 1, Link: mem.Link{Route: mem.RouteSame}}}}, runtime.QueueOptions{})
+	ctx := soon(t)
+	user := []byte{1, 2, 3, 4}
+	b, err := h.c.CreateBuffer(4, runtime.UseHostPtr, user)
+	require.NoError(t, err)
+	p, err := h.c.Build(ctx, double)
+	require.NoError(t, err)
+	k, err := p.Kernel("double")
+	require.NoError(t, err)
+	h.done(h.ok(h.q[0].EnqueueLaunch(ctx, runtime.Launch{Kernel: k, Global: []uint64{4}, Args: []runtime.Arg{runtime.Buf(b)}})))
+	require.Equal(t, []byte{2, 4, 6, 8}, user, "the kernel worked on the caller's bytes")
+	require.Zero(t, h.c.Stats().BytesMoved)
+	require.Zero(t, h.c.Resource(1).Stats().Blocks)
+	require.NoError(t, b.Release())
+}
+
+func TestUseHostPtrIsLeftWhereItIsUntilTheCommandsEnd(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	user := []byte{1, 2, 3, 4}
+	addr := unsafe.SliceData(user)
+	b, err := h.c.CreateBuffer(4, runtime.UseHostPtr, user)
+	require.NoError(t, err)
+	gate := h.gate()
+	got := make([]byte, 4)
+	e := h.ok(h.q[0].EnqueueRead(ctx, b, 0, got, gate))
+	require.NoError(t, b.Release())
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	h.done(e)
+	require.Equal(t, user, got)
+	require.Same(t, addr, unsafe.SliceData(user))
+}
