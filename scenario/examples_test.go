@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -115,6 +116,20 @@ func runText(t *testing.T, text string) (*scenario.Result, error) {
 	s, err := scenario.Parse("s.yaml", []byte(text), scenario.Options{})
 	require.NoError(t, err)
 	return scenario.Run(t.Context(), s, scenario.RunOptions{})
+}
+
+func TestACancelledRunEndsAndLeavesNothing(t *testing.T) {
+	s, err := scenario.Load("../examples/pingpong.yaml", scenario.Options{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	res, err := scenario.Run(ctx, s, scenario.RunOptions{Progress: func(_ string, done, _ int) {
+		if done == 5 {
+			cancel()
+		}
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, res.OK())
+	require.Equal(t, context.Canceled.Error(), res.Error)
 }
 
 const two = `
