@@ -38,9 +38,12 @@ const (
 	opMarker
 	opBarrier
 	opHostCall
+	opReadRect
+	opWriteRect
+	opCopyRect
 )
 
-var opNames = [...]string{"user", "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"}
+var opNames = [...]string{"user", "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call", "read-rect", "write-rect", "copy-rect"}
 
 func (o opcode) String() string { return opNames[o] }
 
@@ -54,6 +57,10 @@ type request struct {
 	size uint64
 	a, b use    // buffers of write, read, fill (a) and copy (a to b)
 	data []byte // host bytes of write and read, pattern of fill
+	off  uint64 // of a rectangle in data
+	rect devices.Rect
+
+	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call func(context.Context) error
 }
 

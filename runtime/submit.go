@@ -96,7 +96,14 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		return Event{}, fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 	}
 	q.addOrder(req.op, len(in.wait) == 0)
-	if err := c.planner.Plan(&s.plan, s.accs); err != nil {
+	err = c.planner.Plan(&s.plan, s.accs)
+	if req.coarse && errors.Is(err, mem.ErrPoisoned) { // perhaps between the rows
+		req.exact = true
+		if err = c.collect(req, in); err == nil {
+			err = c.planner.Plan(&s.plan, s.accs)
+		}
+	}
+	if err != nil {
 		return Event{}, fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 	}
 	if err := c.obtain(&s.plan); err != nil {
@@ -140,6 +147,15 @@ func (c *Context) collect(req *request, in *borrowed) error {
 			return err
 		}
 		return c.access(req, req.b, mem.Write, req.q.mem)
+	case opReadRect:
+		return c.rectAccess(req, req.a, req.rect.SrcRow, req.rect.SrcSlice, mem.Read)
+	case opWriteRect:
+		return c.rectAccess(req, req.a, req.rect.DstRow, req.rect.DstSlice, mem.Write)
+	case opCopyRect:
+		if err := c.rectAccess(req, req.a, req.rect.SrcRow, req.rect.SrcSlice, mem.Read); err != nil {
+			return err
+		}
+		return c.rectAccess(req, req.b, req.rect.DstRow, req.rect.DstSlice, mem.Write)
 	case opMigrate:
 		mode, m := mem.Read, req.q.mem
 		if req.to&ContentUndefined != 0 {
@@ -270,6 +286,8 @@ func (c *Context) command(req *request, l *Launch) {
 		s.cmd.Op, s.cmd.Src, s.cmd.Dst = devices.OpCopy, c.loc(req.a, m), c.loc(req.b, m)
 	case opFill:
 		s.cmd.Op, s.cmd.Dst, s.cmd.Pattern = devices.OpFill, c.loc(req.a, m), req.data
+	case opReadRect, opWriteRect, opCopyRect:
+		c.rectCommand(req, m)
 	case opLaunch:
 		req.q.launch(l, m)
 	case opHostCall:
