@@ -9,14 +9,24 @@ import (
 	"godwit/devices/devicetest"
 )
 
-// small are devices with little memory, so that the suite can fill them.
 func TestConformance(t *testing.T) {
-	for name, params := range map[string]map[string]string{
-		"whole":  {"carve": "off", "count": "1"},
-		"carved": {"carve": "on", "count": "1", "slab": "4194304"},
+	for _, c := range []struct {
+		name     string
+		params   map[string]string
+		discrete bool // as if the memory were not the host's
+	}{
+		{"whole", map[string]string{"carve": "off"}, false},
+		{"carved", map[string]string{"carve": "on", "slab": "4194304"}, false},
+		{"discrete", map[string]string{"carve": "on", "events": "watch"}, true},
+		{"discrete, whole", map[string]string{"carve": "off", "events": "watch"}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			devicetest.Run(t, func(t testing.TB) devices.Device { return openSmall(t, params) })
+		c.params["count"] = "1"
+		t.Run(c.name, func(t *testing.T) {
+			devicetest.Run(t, func(t testing.TB) devices.Device {
+				d := openSmall(t, c.params)
+				d.info.SharesHost = d.info.SharesHost && !c.discrete
+				return d
+			})
 		})
 	}
 }

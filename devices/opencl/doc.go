@@ -11,7 +11,9 @@
 // Parameters (devices.Config.Params): platform and device choose by index or by
 // a part of the name, type by kind (cpu, gpu, accelerator), count takes that
 // many of what was chosen, carve (on, off) says whether blocks are carved out
-// of large slabs, slab how large those are in bytes.
+// of large slabs, slab how large those are in bytes, events (watch, callback)
+// whether a thread of ours looks for commands that have ended or OpenCL calls
+// back; what a platform's first open device says counts for all.
 //
 // Assumptions: commands are small and many; hardly any fails; waits are mostly
 // on commands of the same platform. So a command whose waits are all such is

@@ -28,6 +28,7 @@ type options struct {
 	memory uint64 // bytes; 0 is the device's own
 	carve  string // "on", "off", "" for the default
 	slab   uint64 // bytes; 0 is the default
+	events string // "watch", "callback", "" for the default; of the platform's first device
 }
 
 // Open implements devices.Driver. Devices may be opened more than once; each
@@ -67,7 +68,7 @@ func (d *driver) openOne(f Found, opts options, i, n int) (*Device, error) {
 	h := d.hosts[f.Platform]
 	if h == nil {
 		var err error
-		if h, err = newHost(f); err != nil {
+		if h, err = newHost(f, opts); err != nil {
 			return nil, err
 		}
 		d.hosts[f.Platform] = h
@@ -135,11 +136,14 @@ func parse(cfg devices.Config) (Selection, options, error) {
 		case "carve":
 			opts.carve = v
 			ok = v == "on" || v == "off"
+		case "events":
+			opts.events = v
+			ok = v == "watch" || v == "callback"
 		case "slab":
 			opts.slab, err = strconv.ParseUint(v, 10, 64)
 			ok = err == nil && opts.slab > 0
 		default:
-			return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, carve and slab: %w", key, mem.ErrInvalidValue)
+			return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, carve, slab and events: %w", key, mem.ErrInvalidValue)
 		}
 		if !ok {
 			return sel, opts, fmt.Errorf("driver opencl: parameter %s: %q is none of its values: %w", key, v, mem.ErrInvalidValue)

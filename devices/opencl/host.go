@@ -68,7 +68,7 @@ type host struct {
 	draining int                      // protected by mu: goroutines that will look at ready again
 }
 
-func newHost(f Found) (*host, error) {
+func newHost(f Found, opts options) (*host, error) {
 	devs, err := f.platform.GetDevices(cl.DeviceTypeAll)
 	if err != nil {
 		return nil, fmt.Errorf("platform %s: %w", f.Info.Platform, errors.Join(err, mem.ErrDeviceNotFound))
@@ -80,7 +80,7 @@ func newHost(f Found) (*host, error) {
 	immediate := strings.Contains(f.Info.Platform, "NVIDIA")
 	h := &host{
 		immediate: immediate, noRects: strings.Contains(f.Info.Platform, "Portable Computing Language"), name: f.Info.Platform, context: ctx, devices: devs, programs: make(map[[2]string]*program),
-		pairs: make(map[[2]*Device]*pair), sink: newSink(immediate), wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		pairs: make(map[[2]*Device]*pair), sink: newSink(opts.events == "watch" || opts.events == "" && immediate), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 		lines: make(map[*mem.Timeline]*Queue), rings: [2]int{mainRing, sideRing},
 	}
 	h.ended.L = &h.mu

@@ -376,6 +376,11 @@ func TestTheWayIsFoundFromThreeCopies(t *testing.T) {
 	require.InEpsilon(t, want.gap, got.gap, 1e-6)
 	require.InEpsilon(t, want.base, got.base, 1e-6)
 	require.InDelta(t, 4<<20, defaultWay.chunk(64<<20), 1<<20) // measured: 4 MiB was best at 64 MiB
+	require.Equal(t, uint64(512<<10), defaultWay.chunk(1<<20))
+	for n := uint64(1); n < 1<<34; n = n*3 + 1 {
+		require.LessOrEqual(t, defaultWay.chunk(n), uint64(maxChunk))
+		require.Less(t, defaultWay.chunk(n)-1, n+4096)
+	}
 	_, ok = solve([len(probes)]float64{1, 1, 1})
 	require.False(t, ok)
 }

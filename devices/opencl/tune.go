@@ -38,10 +38,13 @@ const (
 	maxChunk = mainRing / 4
 )
 
-// chunk is the best chunk size for a copy of n bytes.
+// chunk is the best chunk size for a copy of n bytes, such that the chunks are
+// equal.
 func (w *way) chunk(n uint64) uint64 {
-	c := uint64(math.Sqrt(float64(n) * w.gap * w.bandwidth))
-	return min(max(c&^4095, minChunk), maxChunk)
+	best := math.Sqrt(float64(n) * w.gap * w.bandwidth)
+	best = min(max(best, minChunk), maxChunk)
+	count := max(uint64(math.Round(float64(n)/best)), 1, (n+maxChunk-1)/maxChunk)
+	return ((n+count-1)/count + 4095) &^ 4095
 }
 
 func (w *way) link() mem.Link {
