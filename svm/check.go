@@ -1,0 +1,100 @@
+package svm
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Stats are an arena's figures, in bytes unless said.
+type Stats struct {
+	Capacity uint64
+	Blocks   int    // live, a count
+	Live     uint64 // in live blocks
+	Freed    int    // freed and not yet recycled, a count
+	Resting  uint64 // addresses not given out for a while
+	Maps     int    // live, a count
+}
+
+// Stats returns the figures.
+func (a *Arena) Stats() Stats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := Stats{Capacity: uint64(len(a.user)), Resting: a.rested}
+	for _, b := range a.blocks {
+		if b.freed {
+			s.Freed++
+			continue
+		}
+		s.Blocks++
+		s.Live += b.Size
+		s.Maps += len(b.maps)
+	}
+	return s
+}
+
+// Check tests the arena's invariants:
+//
+//   - bufalloc's own, and that its chunks are the blocks and the resting ranges,
+//     each once, blocks at their chunk's address and of its size;
+//   - resting bytes add up, and are at most a quarter of the arena;
+//   - maps lie in their live block, none is gone, and no map for writing overlaps
+//     another;
+//   - freed blocks have no maps.
+func (a *Arena) Check() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil
+	}
+	errs := []error{a.region.Check()}
+	if n, want := a.region.Stats().Live, len(a.blocks)+len(a.resting); a.live() != want {
+		errs = append(errs, fmt.Errorf("%d chunks (%d bytes), %d blocks and %d resting", a.live(), n, len(a.blocks), len(a.resting)))
+	}
+	for c, b := range a.blocks {
+		r, err := a.region.Range(c)
+		if err != nil || b.chunk != c || r != b.whole() {
+			errs = append(errs, fmt.Errorf("%s lies at %v of %v: %w", b.label(), r, c, errors.Join(err)))
+		}
+		errs = append(errs, b.check())
+	}
+	var rested uint64
+	for _, r := range a.resting {
+		rested += r.size
+		if _, err := a.region.Range(r.chunk); err != nil || a.blocks[r.chunk] != nil {
+			errs = append(errs, fmt.Errorf("%v rests and is a block, or is none (%v)", r.chunk, err))
+		}
+	}
+	if rested != a.rested || rested > uint64(len(a.user))/4 {
+		errs = append(errs, fmt.Errorf("%d bytes rest, counted %d, at most %d", rested, a.rested, len(a.user)/4))
+	}
+	return errors.Join(errs...)
+}
+
+// live is the number of live chunks. mu is held.
+func (a *Arena) live() int {
+	n := 0
+	for s := range a.region.Walk() {
+		if !s.Chunk.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// check tests a block's maps.
+func (b *block) check() error {
+	if b.freed && len(b.maps) > 0 {
+		return fmt.Errorf("%s is freed and has %d maps", b.label(), len(b.maps))
+	}
+	for i, m := range b.maps {
+		if m.b != b || m.state == mapGone || !b.whole().Contains(m.r) {
+			return fmt.Errorf("map %v of %s: state %d", m.r, b.label(), m.state)
+		}
+		for _, o := range b.maps[:i] {
+			if o.r.Overlaps(m.r) && (o.flags.Writes() || m.flags.Writes()) {
+				return fmt.Errorf("maps %v and %v of %s overlap, one for writing", o.r, m.r, b.label())
+			}
+		}
+	}
+	return nil
+}

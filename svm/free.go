@@ -1,0 +1,61 @@
+package svm
+
+import (
+	"errors"
+	"fmt"
+
+	"godwit/bufalloc"
+	"godwit/mem"
+)
+
+// Freed is a block that was freed and whose addresses are not yet at rest.
+type Freed struct{ chunk bufalloc.Chunk }
+
+// Free makes the pointer p of a block stale: nothing finds it any more, its maps
+// are dropped and the user's view of it has no rights. by says who did it, for
+// those who use it afterwards. The drivers' view stays until Recycle. It fails
+// with Lookup's errors, and mem.ErrInvalidValue where p points inside a block.
+func (a *Arena) Free(p Pointer, by string) (Freed, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b, err := a.find(p)
+	if err != nil {
+		return Freed{}, err
+	}
+	if b.Start != p {
+		return Freed{}, fmt.Errorf("free of %v, inside %s: give the pointer that was allocated: %w", p, b.label(), mem.ErrInvalidValue)
+	}
+	if err := a.protect(b.whole(), 0); err != nil {
+		return Freed{}, err
+	}
+	for _, m := range b.maps {
+		m.state = mapGone
+	}
+	b.maps, b.freed = nil, true
+	a.past.add(entry{kind: freedEntry, r: b.whole(), gen: b.Gen, block: b.label(), by: by})
+	return Freed{b.chunk}, nil
+}
+
+// Recycle gives the memory of a freed block back, once nothing uses the drivers'
+// view of it any more. Its addresses rest before they are given out again. It
+// fails with mem.ErrInvalidOperation where f was recycled before.
+func (a *Arena) Recycle(f Freed) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.blocks[f.chunk]
+	if b == nil || !b.freed {
+		return fmt.Errorf("recycle of an svm block that is not freed: %w", mem.ErrInvalidOperation)
+	}
+	if a.closed {
+		return fmt.Errorf("arena %s: %w", a.name, mem.ErrClosed)
+	}
+	delete(a.blocks, f.chunk)
+	size, _ := mem.AlignUp(b.Size, a.page)
+	err := discard(a.file, a.driver, uint64(b.Start)-a.base, size)
+	a.resting = append(a.resting, rest{f.chunk, size})
+	a.rested += size
+	for a.rested > uint64(len(a.user))/4 {
+		err = errors.Join(err, a.wake())
+	}
+	return err
+}

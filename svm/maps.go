@@ -1,0 +1,222 @@
+package svm
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"godwit/mem"
+)
+
+// MapFlags say what the host does with a map. The bits are OpenCL's
+// cl_map_flags.
+type MapFlags uint64
+
+// The map flags. MapWriteInvalidate promises that every byte is written, so that
+// the old content is not brought; it excludes the others.
+const (
+	MapRead            MapFlags = 1 << 0 // CL_MAP_READ
+	MapWrite           MapFlags = 1 << 1 // CL_MAP_WRITE
+	MapWriteInvalidate MapFlags = 1 << 2 // CL_MAP_WRITE_INVALIDATE_REGION
+)
+
+// Check fails with mem.ErrInvalidValue where flags are none, unknown or
+// contradict.
+func (f MapFlags) Check() error {
+	if unknown := f &^ (MapRead | MapWrite | MapWriteInvalidate); unknown != 0 || f == 0 {
+		return fmt.Errorf("map flags %#x: read, write or write-invalidate is wanted: %w", uint64(f), mem.ErrInvalidValue)
+	}
+	if f&MapWriteInvalidate != 0 && f != MapWriteInvalidate {
+		return fmt.Errorf("map flags %#x: write-invalidate excludes read and write: %w", uint64(f), mem.ErrInvalidValue)
+	}
+	return nil
+}
+
+// Writes reports whether the host may write.
+func (f MapFlags) Writes() bool { return f&(MapWrite|MapWriteInvalidate) != 0 }
+
+type mapState uint8
+
+const (
+	mapWanted mapState = iota
+	mapGranted
+	mapLeaving
+	mapGone
+)
+
+// Map is the host's right to touch a range of a block.
+type Map struct {
+	a     *Arena    // immutable
+	b     *block    // immutable
+	r     mem.Range // immutable: addresses
+	flags MapFlags  // immutable
+
+	state mapState // protected by a.mu
+	had   bool     // protected by a.mu: it was granted before it was leaving
+}
+
+// Range is the addresses of the map.
+func (m *Map) Range() mem.Range { return m.r }
+
+// Flags are those given to Arena.Map.
+func (m *Map) Flags() MapFlags { return m.flags }
+
+// Block is the block that is mapped.
+func (m *Map) Block() Block { return m.b.Block }
+
+// Map records that size bytes at p are to be mapped; the host's rights come with
+// Grant. Its errors are Lookup's, mem.ErrInvalidValue where size is 0, the bytes
+// leave the block or flags are bad, and ErrMapped where the rules of maps forbid
+// it (see the package comment).
+func (a *Arena) Map(p Pointer, size uint64, f MapFlags) (*Map, error) {
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b, err := a.find(p)
+	if err != nil {
+		return nil, err
+	}
+	if size == 0 || !b.Contains(p, size) {
+		return nil, fmt.Errorf("map of %d bytes at %v of %s: it must be some bytes of it: %w", size, p, b.label(), mem.ErrInvalidValue)
+	}
+	r := mem.Range{Start: uint64(p), End: uint64(p) + size}
+	for _, m := range b.maps {
+		if m.r.Overlaps(r) && (m.flags.Writes() || f.Writes()) {
+			return nil, fmt.Errorf("map of %v of %s: %v is mapped, one of the two for writing: %w", r, b.label(), m.r, ErrMapped)
+		}
+	}
+	m := &Map{a: a, b: b, r: r, flags: f}
+	b.maps = append(b.maps, m)
+	return m, nil
+}
+
+// Grant gives the host its rights. On a map that was dropped meanwhile, it does
+// nothing.
+func (m *Map) Grant() error {
+	m.a.mu.Lock()
+	defer m.a.mu.Unlock()
+	if m.state != mapWanted {
+		return nil
+	}
+	m.state = mapGranted
+	return m.a.refresh(m.b, m.r)
+}
+
+// TakeUnmap finds the youngest map that was made of p, for whoever is about to
+// unmap it: it must be followed by Drop or by Keep. Its errors are Lookup's, and
+// ErrMapped where there is no such map.
+func (a *Arena) TakeUnmap(p Pointer) (*Map, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b, err := a.find(p)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range slices.Backward(b.maps) {
+		if m.r.Start == uint64(p) && m.state != mapLeaving {
+			m.had, m.state = m.state == mapGranted, mapLeaving
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("unmap of %v of %s: no map was made of that pointer: %w", p, b.label(), ErrMapped)
+}
+
+// Keep takes TakeUnmap back.
+func (m *Map) Keep() {
+	m.a.mu.Lock()
+	defer m.a.mu.Unlock()
+	if m.state != mapLeaving {
+		return
+	}
+	m.state = mapWanted
+	if m.had {
+		m.state = mapGranted
+	}
+}
+
+// Drop ends a map, granted or not; the host's rights to what no other map gives
+// are gone. by says who did it, for those who touch it afterwards. A map that is
+// gone already stays so.
+func (m *Map) Drop(by string) error {
+	a := m.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m.state == mapGone {
+		return nil
+	}
+	had := m.had || m.state == mapGranted
+	m.state = mapGone
+	m.b.maps = slices.DeleteFunc(m.b.maps, func(o *Map) bool { return o == m })
+	if !had {
+		return nil
+	}
+	a.past.add(entry{kind: unmappedEntry, r: m.r, gen: m.b.Gen, block: m.b.label(), by: by})
+	return a.refresh(m.b, m.r)
+}
+
+// Conflict fails with ErrMapped where the host has mapped bytes that a command
+// is to use: a write needs them unmapped, a read not mapped for writing. Fine
+// grain knows no such conflict. p must be of a live block.
+func (a *Arena) Conflict(p Pointer, size uint64, writes bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.at(p)
+	if b == nil || len(b.maps) == 0 || b.Flags&FineGrain != 0 {
+		return nil
+	}
+	r := mem.Range{Start: uint64(p), End: uint64(p) + size}
+	for _, m := range b.maps {
+		if m.r.Overlaps(r) && (writes || m.flags.Writes()) {
+			return fmt.Errorf("%v of %s: the host has mapped %v: unmap it first: %w", r, b.label(), m.r, ErrMapped)
+		}
+	}
+	return nil
+}
+
+// refresh sets the rights of the pages around r to what the granted maps of b
+// give together. mu is held.
+func (a *Arena) refresh(b *block, r mem.Range) error {
+	if b.Flags&FineGrain != 0 || b.freed {
+		return nil
+	}
+	first, last := r.Start&^(a.page-1), (r.End-1)&^(a.page-1)
+	for start := first; start <= last; {
+		rights := a.rights(b, start)
+		end := start + a.page
+		for end <= last && a.rights(b, end) == rights {
+			end += a.page
+		}
+		if err := a.protect(mem.Range{Start: start, End: end}, rights); err != nil {
+			return err
+		}
+		start = end
+	}
+	return nil
+}
+
+// rights are those of the page at addr. mu is held.
+func (a *Arena) rights(b *block, addr uint64) int {
+	page, rights := mem.Range{Start: addr, End: addr + a.page}, unix.PROT_NONE
+	for _, m := range b.maps {
+		if m.r.Overlaps(page) && (m.state == mapGranted || (m.state == mapLeaving && m.had)) {
+			rights |= unix.PROT_READ
+			if m.flags.Writes() {
+				rights |= unix.PROT_WRITE
+			}
+		}
+	}
+	return rights
+}
+
+// protect sets the rights of the pages that hold r. mu is held.
+func (a *Arena) protect(r mem.Range, rights int) error {
+	start := (r.Start - a.base) &^ (a.page - 1)
+	end, _ := mem.AlignUp(r.End-a.base, a.page)
+	if err := unix.Mprotect(a.user[start:end], rights); err != nil {
+		return fmt.Errorf("rights %d of svm addresses %v: %w: %w", rights, r, err, mem.ErrNoHostMemory)
+	}
+	return nil
+}
