@@ -61,7 +61,7 @@ type request struct {
 	rect devices.Rect
 
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
-	call func(context.Context) error
+	call          func(context.Context) error
 }
 
 // borrowed is what a request looks at until it is submitted, and copies from.
