@@ -41,7 +41,8 @@ type root struct {
 	size   uint64       // bytes, immutable
 	user   bool         // immutable: the host's block is the caller's memory (UseHostPtr)
 	blocks []mem.Block  // protected by c.mu; by memory, zero where it has none
-	views  int          // protected by c.mu: live Buffers of it
+	views  int          // protected by c.mu: live Buffers and mappings of it
+	maps   uint32       // protected by c.mu: its first mapping in c.maps, index + 1
 }
 
 // Buffer is a buffer or a sub-buffer. It belongs to a context, not to a device:

@@ -14,6 +14,7 @@ import (
 //     it is stored, of its size, and no block serves two buffers;
 //   - every root buffer has a live view;
 //   - each memory's resource is sound, and counts at least the blocks held here;
+//   - every mapping is in the list of its buffer, once;
 //   - the event table's live records are those with references, and free list
 //     and live records make up the table.
 //
@@ -22,7 +23,7 @@ import (
 func (c *Context) Check() error {
 	c.lock()
 	defer c.unlock()
-	errs := []error{c.planner.Check(), c.events.check()}
+	errs := []error{c.planner.Check(), c.events.check(), c.checkMaps()}
 	type place struct {
 		m mem.MemoryID
 		b mem.Block

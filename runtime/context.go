@@ -82,6 +82,7 @@ type Context struct {
 	queues     map[*Queue]struct{}    // protected by mu
 	programs   map[*Program]struct{}  // protected by mu
 	roots      map[mem.BufferID]*root // protected by mu
+	maps       mapTable               // protected by mu
 	queueSeq   int                    // protected by mu: for made-up names
 	commandSeq uint64                 // protected by mu: commands that were planned and had storage
 	scratch    scratch                // protected by mu

@@ -41,9 +41,11 @@ const (
 	opReadRect
 	opWriteRect
 	opCopyRect
+	opMap
+	opUnmap
 )
 
-var opNames = [...]string{"user", "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call", "read-rect", "write-rect", "copy-rect"}
+var opNames = [...]string{"user", "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call", "read-rect", "write-rect", "copy-rect", "map", "unmap"}
 
 func (o opcode) String() string { return opNames[o] }
 
@@ -59,6 +61,9 @@ type request struct {
 	data []byte // host bytes of write and read, pattern of fill
 	off  uint64 // of a rectangle in data
 	rect devices.Rect
+
+	mapFlags MapFlags
+	mapping  Mapping // made by a map, ended by an unmap
 
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call          func(context.Context) error

@@ -96,6 +96,9 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		return Event{}, fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 	}
 	q.addOrder(req.op, len(in.wait) == 0)
+	if req.op == opUnmap {
+		c.mapWaits(req)
+	}
 	err = c.planner.Plan(&s.plan, s.accs)
 	if req.coarse && errors.Is(err, mem.ErrPoisoned) { // perhaps between the rows
 		req.exact = true
@@ -108,6 +111,11 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	}
 	if err := c.obtain(&s.plan); err != nil {
 		return Event{}, err
+	}
+	if req.op == opMap {
+		if err := c.viewMap(req); err != nil {
+			return Event{}, errors.Join(err, c.giveBack(&s.plan, 0))
+		}
 	}
 	p, accepted, err := c.execute(req, in.launch)
 	if !c.unflushed.Load() {
@@ -122,9 +130,17 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if err == nil {
 		version = c.planner.Commit(&s.plan, p)
 		q.accepted(req.op, p, len(in.wait) == 0)
+		if req.op == opMap {
+			c.mapped(req, p)
+		}
+	} else {
+		req.mapping = Mapping{}
 	}
 	if c.opts.Trace != nil {
 		c.traceCommand(req, in.launch, called, version, p, err)
+	}
+	if err == nil && req.op == opUnmap {
+		err = c.unmapped(req)
 	}
 	if err != nil {
 		return Event{}, err
@@ -171,6 +187,10 @@ func (c *Context) collect(req *request, in *borrowed) error {
 		}
 	case opLaunch:
 		return c.collectArgs(req, in.launch)
+	case opMap:
+		return c.collectMap(req)
+	case opUnmap:
+		return c.collectUnmap(req)
 	}
 	return nil
 }

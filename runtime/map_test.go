@@ -1,0 +1,334 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/null"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+func TestMapsThatOpenCLRefuses(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx, q := soon(t), h.q[0]
+	b := h.buffer(64, make([]byte, 64))
+	made := func(f runtime.Flags) *runtime.Buffer {
+		b, err := h.c.CreateBuffer(64, f, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = b.Release() })
+		return b
+	}
+	for _, tc := range []struct {
+		name      string
+		b         *runtime.Buffer
+		off, size uint64
+		flags     runtime.MapFlags
+		want      error
+	}{
+		{"no flags", b, 0, 64, 0, mem.ErrInvalidValue},
+		{"an unknown flag", b, 0, 64, 8, mem.ErrInvalidValue},
+		{"invalidate and read", b, 0, 64, runtime.MapInvalidate | runtime.MapRead, mem.ErrInvalidValue},
+		{"invalidate and write", b, 0, 64, runtime.MapInvalidate | runtime.MapWrite, mem.ErrInvalidValue},
+		{"no bytes", b, 0, 0, runtime.MapRead, mem.ErrInvalidValue},
+		{"past the end", b, 60, 5, runtime.MapRead, mem.ErrInvalidValue},
+		{"nil buffer", nil, 0, 1, runtime.MapRead, mem.ErrInvalidBuffer},
+		{"read of what the host only writes", made(runtime.HostWriteOnly), 0, 8, runtime.MapRead, mem.ErrInvalidOperation},
+		{"write of what the host only reads", made(runtime.HostReadOnly), 0, 8, runtime.MapWrite, mem.ErrInvalidOperation},
+		{"invalidate what the host only reads", made(runtime.HostReadOnly), 0, 8, runtime.MapInvalidate, mem.ErrInvalidOperation},
+		{"read where the host has no access", made(runtime.HostNoAccess), 0, 8, runtime.MapRead, mem.ErrInvalidOperation},
+		{"write where the host has no access", made(runtime.HostNoAccess), 0, 8, runtime.MapWrite, mem.ErrInvalidOperation},
+	} {
+		_, _, err := q.EnqueueMap(ctx, tc.b, tc.off, tc.size, tc.flags)
+		require.ErrorIs(t, err, tc.want, tc.name)
+	}
+	_, err := q.EnqueueUnmap(ctx, runtime.Mapping{})
+	require.ErrorIs(t, err, mem.ErrInvalidValue)
+	require.Zero(t, b.Maps())
+	require.NoError(t, h.c.Check())
+}
+
+func TestSeveralMapsAtOnceButNotTwoForWritingTheSameBytes(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx, q := soon(t), h.q[0]
+	b := h.buffer(64, make([]byte, 64))
+	sub, err := b.Sub(0, 32, 0)
+	require.NoError(t, err)
+	var maps []runtime.Mapping
+	for _, tc := range []struct {
+		b         *runtime.Buffer
+		off, size uint64
+		flags     runtime.MapFlags
+		want      error
+	}{
+		{b, 0, 16, runtime.MapWrite, nil},
+		{b, 16, 16, runtime.MapInvalidate, nil}, // beside it
+		{b, 8, 16, runtime.MapWrite, mem.ErrInvalidOperation},
+		{sub, 31, 1, runtime.MapWrite, mem.ErrInvalidOperation}, // through a view
+		{b, 15, 1, runtime.MapRead | runtime.MapWrite, mem.ErrInvalidOperation},
+		{b, 0, 64, runtime.MapRead, nil},
+		{sub, 0, 32, runtime.MapRead, nil},
+		{b, 32, 32, runtime.MapWrite, nil},
+	} {
+		m, e, err := q.EnqueueMap(ctx, tc.b, tc.off, tc.size, tc.flags)
+		require.ErrorIs(t, err, tc.want)
+		require.Equal(t, tc.want != nil, m.IsZero())
+		if tc.want == nil {
+			h.done(e)
+			maps = append(maps, m)
+		}
+		require.NoError(t, h.c.Check())
+		require.Equal(t, len(maps), b.Maps())
+	}
+	require.Equal(t, unsafe.SliceData(maps[0].Bytes()), unsafe.SliceData(maps[2].Bytes()), "two maps of a byte are the same byte")
+	for _, m := range maps {
+		h.ok(q.EnqueueUnmap(ctx, m))
+		_, err := q.EnqueueUnmap(ctx, m)
+		require.ErrorIs(t, err, mem.ErrInvalidValue, "unmapped twice")
+		require.NoError(t, h.c.Check())
+	}
+	m, err := q.Map(ctx, b, 0, 64, runtime.MapWrite)
+	require.NoError(t, err, "nothing is mapped any more")
+	_, err = q.EnqueueUnmap(ctx, maps[0])
+	require.ErrorIs(t, err, mem.ErrInvalidValue, "its record serves another mapping")
+	h.ok(q.EnqueueUnmap(ctx, m))
+	require.NoError(t, q.Finish(ctx))
+	require.NoError(t, sub.Release())
+}
+
+func TestAMapBringsWhatTheHostLacksAndAnUnmapMakesTheHostTheOnlyHolder(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(2)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	b := h.buffer(64, bytes.Repeat([]byte{1}, 64))
+	h.ok(h.q[0].EnqueueFill(ctx, b, []byte{2}, 16, 16))
+
+	m, err := h.q[1].Map(ctx, b, 0, 32, runtime.MapRead|runtime.MapWrite)
+	require.NoError(t, err)
+	require.Equal(t, uint64(16), h.c.Stats().BytesMoved, "the bytes that device 0 had written")
+	require.Equal(t, append(bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{2}, 16)...), m.Bytes())
+	copy(m.Bytes(), []byte{7, 8, 9})
+	h.ok(h.q[1].EnqueueUnmap(ctx, m))
+	segs, err := b.Segments()
+	require.NoError(t, err)
+	require.Equal(t, mem.SetOf(mem.Host), segs[0].Valid)
+	require.Equal(t, uint64(32), segs[0].Range.End)
+
+	got := make([]byte, 64)
+	h.done(h.ok(h.q[0].EnqueueRead(ctx, b, 0, got)))
+	want := append([]byte{7, 8, 9}, bytes.Repeat([]byte{1}, 61)...)
+	copy(want[16:], bytes.Repeat([]byte{2}, 16))
+	require.Equal(t, want, got)
+	require.Equal(t, uint64(16+64), h.c.Stats().BytesMoved)
+}
+
+func TestAnInvalidatingMapBringsNothing(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	b := h.buffer(64, nil)
+	h.ok(h.q[0].EnqueueFill(ctx, b, []byte{2}, 0, 64))
+	m, err := h.q[0].Map(ctx, b, 0, 32, runtime.MapInvalidate)
+	require.NoError(t, err)
+	require.Zero(t, h.c.Stats().BytesMoved)
+	copy(m.Bytes(), bytes.Repeat([]byte{5}, 32))
+	h.ok(h.q[0].EnqueueUnmap(ctx, m))
+	got := make([]byte, 64)
+	h.done(h.ok(h.q[0].EnqueueRead(ctx, b, 0, got)))
+	require.Equal(t, append(bytes.Repeat([]byte{5}, 32), bytes.Repeat([]byte{2}, 32)...), got)
+	require.Equal(t, uint64(32), h.c.Stats().BytesMoved)
+}
+
+func TestAMapForReadingLeavesCopiesValid(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	b := h.buffer(64, nil)
+	h.ok(h.q[0].EnqueueFill(ctx, b, []byte{2}, 0, 64))
+	m, err := h.q[0].Map(ctx, b, 0, 64, runtime.MapRead)
+	require.NoError(t, err)
+	h.ok(h.q[0].EnqueueUnmap(ctx, m))
+	h.done(h.ok(h.q[0].EnqueueRead(ctx, b, 0, make([]byte, 64))))
+	require.Equal(t, uint64(64), h.c.Stats().BytesMoved, "to the host, and not back")
+}
+
+func TestAMapThatIsNotWaitedForWaitsForItsList(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx := soon(t)
+	b := h.buffer(64, make([]byte, 64))
+	gate := h.gate()
+	m, e, err := h.q[0].EnqueueMap(ctx, b, 0, 64, runtime.MapWrite, gate)
+	require.NoError(t, err)
+	h.held(e)
+	u := h.ok(h.q[0].EnqueueUnmap(ctx, m))
+	r := h.ok(h.q[0].EnqueueRead(ctx, b, 0, make([]byte, 64)))
+	h.held(u)
+	h.held(r)
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	h.done(r)
+	require.NoError(t, u.Wait(ctx))
+}
+
+func TestAWriterWaitsForTheReadersOfTheHostsCopyBeforeItIsMapped(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx := soon(t)
+	b := h.buffer(64, bytes.Repeat([]byte{1}, 64))
+	hq, err := h.c.NewQueue(mustDevice(t, h.c), runtime.QueueOptions{OutOfOrder: true})
+	require.NoError(t, err)
+	gate := h.gate()
+	got := make([]byte, 64)
+	r := h.ok(hq.EnqueueRead(ctx, b, 0, got, gate)) // reads the host's own block, later
+	_, read, err := h.q[0].EnqueueMap(ctx, b, 0, 64, runtime.MapRead)
+	require.NoError(t, err)
+	h.done(read)
+	m, write, err := h.q[0].EnqueueMap(ctx, b, 0, 64, runtime.MapWrite)
+	require.NoError(t, err)
+	h.held(write)
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	h.done(write)
+	m.Bytes()[0] = 9
+	h.done(r)
+	require.Equal(t, byte(1), got[0])
+	require.NoError(t, b.Release())
+	h.closed = true
+	err = h.c.Close(ctx)
+	require.ErrorIs(t, err, runtime.ErrLeak, "two mappings are left")
+}
+
+func mustDevice(t *testing.T, c *runtime.Context) devices.Device {
+	t.Helper()
+	d, err := c.Device(mem.Host)
+	require.NoError(t, err)
+	return d
+}
+
+func TestAFailedMapIsUnmappedAndItsFailureIsTheUnmaps(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx := soon(t)
+	b := h.buffer(64, make([]byte, 64))
+	gate := h.gate()
+	m, _, err := h.q[0].EnqueueMap(ctx, b, 0, 32, runtime.MapWrite, gate)
+	require.NoError(t, err)
+	early := h.ok(h.q[0].EnqueueUnmap(ctx, m)) // before anybody knows
+	m, e, err := h.q[0].EnqueueMap(ctx, b, 32, 32, runtime.MapWrite, gate)
+	require.NoError(t, err)
+	require.NoError(t, gate.SetStatus(-77))
+	require.ErrorIs(t, early.Wait(ctx), mem.ErrDependency)
+	require.ErrorIs(t, e.Wait(ctx), mem.ErrDependency)
+	h.done(h.ok(h.q[0].EnqueueUnmap(ctx, m))) // when everybody does: nothing was written
+	for _, off := range []uint64{0, 32} {
+		_, err = h.q[0].EnqueueRead(ctx, b, off, make([]byte, 8))
+		require.ErrorIs(t, err, mem.ErrPoisoned, "never silently what somebody may have scribbled")
+	}
+	require.Zero(t, b.Maps())
+
+	bad := h.gate()
+	require.NoError(t, bad.SetStatus(-78))
+	_, err = h.q[0].Map(ctx, h.buffer(8, make([]byte, 8)), 0, 8, runtime.MapRead, bad)
+	require.ErrorIs(t, err, runtime.ErrMap)
+	require.Equal(t, mem.MapFailure, mem.StatusOf(err))
+	require.NoError(t, h.c.Check())
+}
+
+func TestABlockingMapGivesUpWithItsContext(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	b := h.buffer(8, make([]byte, 8))
+	gate := h.gate()
+	short, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	_, err := h.q[0].Map(short, b, 0, 8, runtime.MapWrite, gate)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Zero(t, b.Maps())
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.NoError(t, h.q[0].Finish(soon(t)))
+}
+
+func TestAMappedBufferOutlivesItsRelease(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	b := h.buffer(64, bytes.Repeat([]byte{3}, 64))
+	m, err := h.q[0].Map(ctx, b, 0, 64, runtime.MapRead|runtime.MapWrite)
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
+	require.Equal(t, byte(3), m.Bytes()[63])
+	require.NoError(t, h.c.Check())
+	h.done(h.ok(h.q[0].EnqueueUnmap(ctx, m)))
+	require.Zero(t, h.c.Resource(mem.Host).Stats().Blocks, "its storage went with the last mapping")
+}
+
+func TestMappingUserMemoryGivesItsOwnBytes(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	user := make([]byte, 64)
+	b, err := h.c.CreateBuffer(64, runtime.UseHostPtr, user)
+	require.NoError(t, err)
+	h.ok(h.q[0].EnqueueFill(ctx, b, []byte{6}, 0, 64))
+	m, err := h.q[0].Map(ctx, b, 8, 8, runtime.MapRead)
+	require.NoError(t, err)
+	require.Equal(t, unsafe.Pointer(&user[8]), unsafe.Pointer(unsafe.SliceData(m.Bytes())))
+	require.Equal(t, bytes.Repeat([]byte{6}, 8), user[8:16])
+	require.Zero(t, user[0], "only the mapped range came")
+	h.done(h.ok(h.q[0].EnqueueUnmap(ctx, m)))
+	require.NoError(t, b.Release())
+}
+
+// sharing is a context over a device that shares the host's memory and does
+// nothing.
+func sharing(t testing.TB) (*runtime.Context, *runtime.Queue, *runtime.Buffer) {
+	t.Helper()
+	d := null.New(devices.Config{})
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true,
+		Links: []runtime.Link{{From: mem.Host, To: 1, Link: mem.Link{Route: mem.RouteSame}}}})
+	require.NoError(t, err)
+	q, err := c.NewQueue(d, runtime.QueueOptions{})
+	require.NoError(t, err)
+	b, err := c.CreateBuffer(1<<20, runtime.AllocHostPtr, nil)
+	require.NoError(t, err)
+	return c, q, b
+}
+
+func mapPair(ctx context.Context, q *runtime.Queue, b *runtime.Buffer) error {
+	m, e, err := q.EnqueueMap(ctx, b, 0, 1<<20, runtime.MapRead|runtime.MapWrite)
+	if err != nil {
+		return err
+	}
+	u, err := q.EnqueueUnmap(ctx, m)
+	if err != nil {
+		return err
+	}
+	if err := e.Release(); err != nil {
+		return err
+	}
+	return u.Release()
+}
+
+func TestMapsAllocateNothingInSteadyState(t *testing.T) {
+	c, q, b := sharing(t)
+	ctx := soon(t)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if err := mapPair(ctx, q, b); err != nil {
+			t.Fatal(err)
+		}
+	}))
+	require.Zero(t, c.Stats().BytesMoved)
+	require.NoError(t, b.Release())
+	require.NoError(t, c.Close(ctx))
+}
+
+// BenchmarkMapUnmap is a map and an unmap for reading and writing, on a device
+// that shares the host's memory: nothing moves.
+func BenchmarkMapUnmap(b *testing.B) {
+	c, q, buf := sharing(b)
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := mapPair(ctx, q, buf); err != nil {
+			b.Fatal(err)
+		}
+	}
+	require.NoError(b, buf.Release())
+	require.NoError(b, c.Close(ctx))
+}
