@@ -8,10 +8,6 @@ SHELL := bash
 # PoCL's CPU devices: two, so that bytes move between real OpenCL devices.
 export POCL_DEVICES ?= pthread pthread
 
-# Keeps OpenCL's headers from remarking in every build that no version was
-# chosen; builds without it are the same.
-export CGO_CFLAGS ?= -g -O2 -DCL_TARGET_OPENCL_VERSION=300
-
 # FUZZTIME is for each fuzz target; TESTFLAGS may hold -run or -v.
 FUZZTIME ?= 5s
 TESTFLAGS ?=
