@@ -167,14 +167,25 @@ func checkLaunch(cmd *Command, info *Info) error {
 }
 
 func checkArgs(name string, args []Arg, want []ArgInfo, info *Info) error {
+	for len(args) > len(want) && args[len(args)-1].Kind == ArgSVM {
+		if err := checkArgSVM(&args[len(args)-1], info); err != nil {
+			return fmt.Errorf("kernel %s: shared virtual memory beyond the arguments: %w", name, err)
+		}
+		args = args[:len(args)-1]
+	}
 	if len(args) != len(want) {
 		return fmt.Errorf("kernel %s: %d arguments given, it takes %d: %w", name, len(args), len(want), mem.ErrKernelArgs)
 	}
 	local := uint64(0)
 	for i := range args {
 		a, w := &args[i], &want[i]
-		svm := a.Kind == ArgSVM && w.Kind == ArgBuffer && info.SVM.Coarse
-		if a.Kind != w.Kind && !svm {
+		if a.Kind == ArgSVM && w.Kind == ArgBuffer {
+			if err := checkArgSVM(a, info); err != nil {
+				return fmt.Errorf("kernel %s, argument %d (%s): %w", name, i, w.Name, err)
+			}
+			continue
+		}
+		if a.Kind != w.Kind {
 			return fmt.Errorf("kernel %s, argument %d (%s): %v given, it is a %v: %w", name, i, w.Name, a.Kind, w.Kind, mem.ErrArgValue)
 		}
 		switch a.Kind {
@@ -204,4 +215,19 @@ func checkArgs(name string, args []Arg, want []ArgInfo, info *Info) error {
 		}
 	}
 	return nil
+}
+
+// checkArgSVM tests a pointer, which an argument is or some structure holds.
+func checkArgSVM(a *Arg, info *Info) error {
+	if !info.SVM.Coarse {
+		return fmt.Errorf("this device has no shared virtual memory: %w", mem.ErrInvalidOperation)
+	}
+	if a.Block.IsZero() {
+		return nil // a null pointer
+	}
+	if _, ok := a.Device.(HostBacked); a.Device != nil && (!ok || !info.SVM.Fine) {
+		return fmt.Errorf("a block of device %s: only devices with fine grain reach those: %w", a.Device.Info().Name, mem.ErrInvalidOperation)
+	}
+	_, err := mem.SpanIn(a.Off, a.Size, a.Block.Size)
+	return err
 }

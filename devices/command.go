@@ -70,7 +70,7 @@ type Command struct {
 	Kernel                Kernel
 	Dims                  int       // 1 to 3
 	Global, Local, Offset [3]uint64 // work-items; Local zero leaves it to the driver
-	Args                  []Arg
+	Args                  []Arg     // the kernel's, and then any number of ArgSVM that it reaches by pointers in memory
 
 	Call func(ctx context.Context) error
 }
@@ -105,9 +105,9 @@ func (k ArgKind) String() string {
 type Arg struct {
 	Kind    ArgKind
 	Value   []byte    // ArgValue
-	Device  Device    // ArgBuffer: whose block it is; nil is the queue's device's own
-	Block   mem.Block // ArgBuffer; zero is a null pointer
-	Off     uint64    // ArgBuffer: bytes into the block
-	Size    uint64    // ArgBuffer: bytes reachable; ArgLocal: bytes wanted
-	Pointer uint64    // ArgSVM
+	Device  Device    // ArgBuffer, ArgSVM: whose block it is; nil is the queue's device's own
+	Block   mem.Block // ArgBuffer, ArgSVM; zero is a null pointer
+	Off     uint64    // ArgBuffer, ArgSVM: bytes into the block
+	Size    uint64    // ArgBuffer, ArgSVM: bytes reachable; ArgLocal: bytes wanted
+	Pointer uint64    // ArgSVM: the address at which kernels see the first of those bytes
 }

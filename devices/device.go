@@ -120,6 +120,15 @@ type PeerCopier interface {
 	PeerLink(other Device) (mem.Link, bool)
 }
 
+// SVMReserver is a Device whose kernels see ArgSVM arguments at the addresses
+// that those name, so that pointers in memory mean the same everywhere.
+type SVMReserver interface {
+	// ReserveSVM says that the addresses of r are for shared virtual memory. It
+	// fails with mem.ErrInvalidOperation where the device has memory of its own
+	// there.
+	ReserveSVM(r mem.Range) error
+}
+
 // Viewer is a Device whose blocks the host can reach in place.
 type Viewer interface {
 	// View returns the bytes [off, off+size) of b. The slice is outside the Go

@@ -179,7 +179,7 @@ func (g *Group) reach(arg int, addr, size uint64, write bool) unsafe.Pointer {
 // own arguments reach.
 func (g *Group) find(addr uint64) (Chunk, bool) {
 	if g.run.space != nil {
-		return g.run.space.Find(addr)
+		return g.findIn(g.run.space, addr)
 	}
 	for i := range g.args {
 		if b := &g.args[i]; addr-b.Addr < uint64(len(b.Bytes)) {
@@ -187,4 +187,22 @@ func (g *Group) find(addr uint64) (Chunk, bool) {
 		}
 	}
 	return Chunk{}, false
+}
+
+// findIn finds the memory at an address of a space, or at one of shared virtual
+// memory that the launch uses: the space has its bytes elsewhere.
+func (g *Group) findIn(space Space, addr uint64) (Chunk, bool) {
+	for i := range g.args {
+		b := &g.args[i]
+		if !b.SVM || addr-b.Addr >= b.Size {
+			continue
+		}
+		c, ok := space.Find(b.Own)
+		if !ok || c.ID != b.ID {
+			return Chunk{}, false // freed meanwhile
+		}
+		off := b.Own - c.Addr
+		return Chunk{Addr: b.Addr, ID: c.ID, Bytes: c.Bytes[off : off+b.Size]}, true
+	}
+	return space.Find(addr)
 }

@@ -32,7 +32,7 @@ func NewHost(opts HostOptions) *Host {
 	h := &Host{
 		info: Info{
 			Driver: "host", Platform: "Godwit", Name: "host", Vendor: "Godwit", Version: "1",
-			Type: Custom, ComputeUnits: 0, GlobalMemory: opts.Memory, BaseAlign: 128, SharesHost: true,
+			Type: Custom, ComputeUnits: 0, GlobalMemory: opts.Memory, BaseAlign: 128, SharesHost: true, SVM: SVMCaps{Coarse: true, Fine: true},
 		},
 		memory: NewHostMemory("host", opts.Memory),
 	}
@@ -46,6 +46,8 @@ var (
 	_ Viewer     = (*Host)(nil)
 	_ PeerCopier = (*Host)(nil)
 	_ Adopter    = (*Host)(nil)
+
+	_ SVMReserver = (*Host)(nil)
 )
 
 // Info implements Device.
@@ -61,6 +63,9 @@ func (h *Host) Pinner() Pinner { return h.memory }
 func (h *Host) View(b mem.Block, off, size uint64) ([]byte, error) {
 	return h.memory.View(b, off, size)
 }
+
+// ReserveSVM implements SVMReserver.
+func (h *Host) ReserveSVM(mem.Range) error { return nil }
 
 // PeerLink implements PeerCopier.
 func (h *Host) PeerLink(other Device) (mem.Link, bool) {

@@ -18,6 +18,9 @@ type Bound struct {
 	Size  uint64 // bytes
 	ID    uint64 // of the Chunk it lies in, not 0: without a Space, any number of its own
 	Null  bool   // a buffer argument without a block
+	// SVM: kernels see the bytes at Addr, and a Space has them at Own.
+	SVM bool
+	Own uint64
 }
 
 // KernelRun says how RunKernel is to work.

@@ -55,7 +55,7 @@ type Options struct {
 	Workers      int               // goroutines that execute at once; the number of processors
 	BaseAlign    uint64            // bytes, a power of two; 128
 	MaxWorkGroup uint64            // work-items; 4096
-	SharesHost   bool              // say that host memory is as near
+	SharesHost   bool              // say that host memory is as near; then SVM may be fine-grained
 }
 
 // Device is an open cpu device.
@@ -72,6 +72,8 @@ var (
 	_ devices.Viewer     = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
 	_ devices.Executor   = (*Device)(nil)
+
+	_ devices.SVMReserver = (*Device)(nil)
 )
 
 // New opens a device. It fails with mem.ErrInvalidValue where BaseAlign is no
@@ -101,6 +103,7 @@ func New(o Options) (*Device, error) {
 		GlobalMemory: o.Memory, LocalMemory: o.LocalMemory, BaseAlign: o.BaseAlign, MaxWorkGroup: o.MaxWorkGroup,
 		MaxWorkItems: [3]uint64{o.MaxWorkGroup, o.MaxWorkGroup, o.MaxWorkGroup},
 		SharesHost:   o.SharesHost, FP64: true,
+		SVM: devices.SVMCaps{Coarse: true, Fine: o.SharesHost, Atomics: o.SharesHost},
 	}}
 	if o.Memory > 0 {
 		var err error
@@ -139,6 +142,10 @@ func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
 	_, ok := other.(devices.HostBacked)
 	return mem.Link{Route: mem.RoutePeer}, ok
 }
+
+// ReserveSVM implements devices.SVMReserver: addresses are the process's, so
+// those of an arena are nobody else's.
+func (d *Device) ReserveSVM(mem.Range) error { return nil }
 
 // Build implements devices.Device, from the program's Go forms.
 func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
@@ -190,13 +197,18 @@ func (d *Device) pinner(of devices.Device) devices.Pinner {
 	return d.memory
 }
 
+// holds reports whether an argument is a block, to be kept in place.
+func holds(a *devices.Arg) bool {
+	return (a.Kind == devices.ArgBuffer || a.Kind == devices.ArgSVM) && !a.Block.IsZero()
+}
+
 // launch runs a kernel with its buffers kept in place, whoever frees them.
 func (d *Device) launch(cmd *devices.Command) error {
 	var array [16]devices.Bound
 	args := array[:0]
 	defer func() {
 		for i := range args {
-			if a := &cmd.Args[i]; a.Kind == devices.ArgBuffer && !a.Block.IsZero() {
+			if a := &cmd.Args[i]; holds(a) {
 				d.pinner(a.Device).Unpin(a.Block)
 			}
 		}
@@ -207,14 +219,18 @@ func (d *Device) launch(cmd *devices.Command) error {
 		switch {
 		case a.Kind == devices.ArgValue:
 			b.Bytes, b.Size = a.Value, uint64(len(a.Value))
-		case a.Kind == devices.ArgBuffer && a.Block.IsZero():
-			b.Null, b.Size = true, 0
-		case a.Kind == devices.ArgBuffer:
+		case a.Kind == devices.ArgLocal:
+		case !holds(a):
+			b.Kind, b.Null, b.Size = devices.ArgBuffer, true, 0
+		default:
 			addr, err := d.pinner(a.Device).Pin(a.Block, a.Off, a.Size)
 			if err != nil {
 				return fmt.Errorf("kernel %s, argument %d: %w", cmd.Kernel.Name(), i, err)
 			}
-			b.Addr, b.Bytes = addr, devices.AddressBytes(addr, a.Size)
+			b.Kind, b.Addr, b.Bytes = devices.ArgBuffer, addr, devices.AddressBytes(addr, a.Size)
+			if a.Kind == devices.ArgSVM {
+				b.Addr = a.Pointer
+			}
 		}
 		args = append(args, b)
 	}

@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Launch/Rules", testLaunchRules},
 		{"Launch/WritePromisesHold", testPromises},
 		{"Launch/HostCalls", testHostCalls},
+		{"Launch/SVM", testSVM},
 		{"Fail/EverySubmit", testEverySubmitFails},
 		{"Close", testClose},
 	} {

@@ -39,6 +39,8 @@ var (
 	_ devices.Device     = (*Device)(nil)
 	_ devices.Executor   = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
+
+	_ devices.SVMReserver = (*Device)(nil)
 )
 
 // New opens a device of its own; cfg.Memory 0 is unlimited.
@@ -53,7 +55,7 @@ func New(cfg devices.Config) *Device {
 		Driver: "null", Platform: "Godwit", Name: cfg.Name, Vendor: "Godwit", Version: "1",
 		Type: devices.Custom, ComputeUnits: 1,
 		GlobalMemory: cfg.Memory, LocalMemory: cfg.Local, BaseAlign: 128,
-		FP16: true, FP64: true,
+		FP16: true, FP64: true, SVM: devices.SVMCaps{Coarse: true},
 	}}
 	d.memory = devices.NewBlocks(cfg.Name, 128, &store{capacity: cfg.Memory})
 	d.engine = devices.NewEngine(d, devices.EngineOptions{Name: cfg.Name, Workers: 1, Instant: true, InstantLaunch: true})
@@ -88,6 +90,9 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 func (d *Device) PeerLink(devices.Device) (mem.Link, bool) {
 	return mem.Link{Route: mem.RoutePeer}, true
 }
+
+// ReserveSVM implements devices.SVMReserver: nothing is ever reached.
+func (d *Device) ReserveSVM(mem.Range) error { return nil }
 
 // Close implements devices.Device.
 func (d *Device) Close() error {

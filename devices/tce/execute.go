@@ -56,8 +56,9 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 			b.Addr = locals[next].Addr
 			next++
 		case a.Block.IsZero():
-			b.Null, b.Size = true, 0
+			b.Kind, b.Null, b.Size = devices.ArgBuffer, true, 0
 		default:
+			b.Kind = devices.ArgBuffer
 			if b.Addr, err = d.globals.Address(a.Block, a.Off, a.Size); err != nil {
 				return fmt.Errorf("kernel %s, argument %d: %w", cmd.Kernel.Name(), i, err)
 			}
@@ -65,6 +66,9 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 		if a.Kind != devices.ArgValue && !b.Null {
 			c, _ := d.Find(b.Addr)
 			b.ID = c.ID
+		}
+		if a.Kind == devices.ArgSVM && !b.Null {
+			b.SVM, b.Own, b.Addr = true, b.Addr, a.Pointer
 		}
 		args = append(args, b)
 	}

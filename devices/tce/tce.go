@@ -10,6 +10,10 @@
 // fails with mem.ErrNoResources. Work-groups run one after another, launches
 // too; copies run beside them.
 //
+// Shared virtual memory has addresses that the device's own memory has not:
+// launches translate them, so that a pointer in memory is the same number here
+// and on the host.
+//
 // The device is nobody's peer: bytes come and go through the host.
 //
 // Parameters of Config.Params: strategy (of bufalloc, both regions), base-align
@@ -76,6 +80,8 @@ var (
 	_ devices.Device   = (*Device)(nil)
 	_ devices.Executor = (*Device)(nil)
 	_ devices.Space    = (*Device)(nil)
+
+	_ devices.SVMReserver = (*Device)(nil)
 )
 
 // New opens a device. It fails with mem.ErrInvalidValue where BaseAlign is no
@@ -112,7 +118,7 @@ func New(o Options) (*Device, error) {
 		Driver: "tce", Platform: "Godwit", Name: o.Name, Vendor: "Godwit", Version: "1",
 		Type: devices.Accelerator, ComputeUnits: 1,
 		GlobalMemory: o.Memory, LocalMemory: o.LocalMemory, MaxAlloc: o.Memory, BaseAlign: o.BaseAlign, MaxWorkGroup: o.MaxWorkGroup,
-		MaxWorkItems: [3]uint64{o.MaxWorkGroup, o.MaxWorkGroup, o.MaxWorkGroup}, FP64: true,
+		MaxWorkItems: [3]uint64{o.MaxWorkGroup, o.MaxWorkGroup, o.MaxWorkGroup}, FP64: true, SVM: devices.SVMCaps{Coarse: true},
 		Spaces: []devices.AddressSpace{
 			{Name: "global", Base: o.GlobalBase, Size: o.Memory}, {Name: "local", Base: o.LocalBase, Size: o.LocalMemory},
 		},
@@ -142,6 +148,16 @@ func (d *Device) Memory() mem.Resource { return d.globals }
 
 // LocalMemory is where launches take local memory from.
 func (d *Device) LocalMemory() mem.Resource { return d.locals }
+
+// ReserveSVM implements devices.SVMReserver.
+func (d *Device) ReserveSVM(r mem.Range) error {
+	for _, s := range d.info.Spaces {
+		if own := (mem.Range{Start: s.Base, End: s.Base + s.Size}); own.Overlaps(r) {
+			return fmt.Errorf("device %s: shared virtual memory at %v: its %s memory is at %v: %w", d.info.Name, r, s.Name, own, mem.ErrInvalidOperation)
+		}
+	}
+	return nil
+}
 
 // Build implements devices.Device, from the program's Go forms.
 func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
