@@ -47,6 +47,8 @@ func (c *Context) Close(ctx context.Context) error {
 	errs = append(errs, c.closeTransport())
 	c.failUserEvents(fmt.Errorf("context %s: %w", c.name, errContextClosed))
 
+	c.callbacks.drain()
+
 	c.lock()
 	defer c.unlock()
 	for p := range c.programs {

@@ -69,6 +69,7 @@ type Context struct {
 	start     time.Time          // immutable
 	userLine  *mem.Timeline      // immutable
 	events    eventTable         // has its own lock
+	callbacks callbacks          // has its own lock
 	failures  failureList        // has its own lock
 	transport *devices.Transport // has its own lock
 

@@ -1,0 +1,151 @@
+package runtime
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"godwit/mem"
+)
+
+// Event callbacks. A point tells of its end on whatever goroutine ended it, under
+// nobody's locks but perhaps inside somebody's Submit, where a user's function
+// has no business. So it only puts the callbacks of its event, in order, on the
+// context's list, which one goroutine works off. That goroutine lives while there
+// is something to call, and Close returns after it.
+//
+// Life of a listener: made with the first callback of an event that has not
+// ended, told of the end by the event's point, gone.
+
+// callbacks are a context's. Lock order: mu is a leaf; nothing is called under it.
+type callbacks struct {
+	mu        sync.Mutex
+	idle      sync.Cond           // calling is false; its L is mu
+	listeners map[Event]*listener // protected by mu
+	todo      []callback          // protected by mu
+	calling   bool                // protected by mu: the goroutine is there
+}
+
+type callback struct {
+	e      Event
+	status ExecStatus
+	f      func(Event, ExecStatus)
+}
+
+// listener is the callbacks of one event. list is protected by callbacks.mu.
+type listener struct {
+	e    Event
+	list []callback
+}
+
+// OnStatus has f called once the command's status is s or past it: Submitted,
+// Running or Complete. f is given e and s, or the negative status where the
+// command failed. It is called once, on a goroutine of the context, never from
+// inside another call; one callback of a context at a time, so that it should
+// not block and must not close the context. For one event Submitted comes before
+// Running and that before Complete, callbacks of one status in the order in which
+// they were given. Drivers do not tell when a command starts: Running's come
+// when it has ended. e stays valid until f returns.
+//
+// It fails with mem.ErrInvalidEvent where e is no live event and
+// mem.ErrInvalidValue where f is nil or s is another status.
+func (e Event) OnStatus(s ExecStatus, f func(Event, ExecStatus)) error {
+	if f == nil {
+		return fmt.Errorf("event callback without a function: %w", mem.ErrInvalidValue)
+	}
+	if s != Submitted && s != Running && s != Complete {
+		return fmt.Errorf("event callback for status %d: submitted, running or complete: %w", s, mem.ErrInvalidValue)
+	}
+	if err := e.Retain(); err != nil {
+		return err
+	}
+	r, err := e.get()
+	if err != nil {
+		return err
+	}
+	k, call := &e.c.callbacks, callback{e, s, f}
+	if s == Submitted { // all that is accepted was
+		if err := r.point.Err(); err != nil {
+			call.status = ExecStatus(mem.StatusOf(err))
+		}
+		k.mu.Lock()
+		k.push(call)
+		k.mu.Unlock()
+		return nil
+	}
+	k.mu.Lock()
+	l := k.listeners[e]
+	if l != nil {
+		l.list = append(l.list, call)
+		k.mu.Unlock()
+		return nil
+	}
+	l = &listener{e, []callback{call}}
+	if k.listeners == nil {
+		k.listeners = make(map[Event]*listener)
+	}
+	k.listeners[e] = l
+	k.mu.Unlock()
+	if r.queue != nil {
+		r.queue.c.flush() // nobody may ever wait for it
+	}
+	if done, err := r.point.Notify(l); done {
+		l.PointReached(r.point, err)
+	}
+	return nil
+}
+
+// PointReached implements mem.Waiter.
+func (l *listener) PointReached(_ mem.Point, err error) {
+	k := &l.e.c.callbacks
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.listeners, l.e)
+	slices.SortStableFunc(l.list, func(a, b callback) int { return cmp.Compare(b.status, a.status) })
+	for _, call := range l.list {
+		if err != nil {
+			call.status = ExecStatus(mem.StatusOf(err))
+		}
+		k.push(call)
+	}
+}
+
+// push adds a callback and sees that somebody calls it. mu is held.
+func (k *callbacks) push(call callback) {
+	k.todo = append(k.todo, call)
+	if !k.calling {
+		k.calling = true
+		go k.work()
+	}
+}
+
+// work calls what there is to call.
+func (k *callbacks) work() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.todo) > 0 {
+		list := k.todo
+		k.todo = nil
+		k.mu.Unlock()
+		for _, call := range list {
+			call.f(call.e, call.status)
+			_ = call.e.Release() // the reference is ours: it cannot fail
+		}
+		k.mu.Lock()
+	}
+	k.calling = false
+	if k.idle.L != nil {
+		k.idle.Broadcast()
+	}
+}
+
+// drain waits until everything was called.
+func (k *callbacks) drain() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.idle.L = &k.mu
+	for k.calling {
+		k.idle.Wait()
+	}
+}

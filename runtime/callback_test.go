@@ -1,0 +1,164 @@
+package runtime_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// calls records callbacks.
+type calls struct {
+	mu   sync.Mutex
+	list []call
+	all  chan struct{}
+	want int
+}
+
+type call struct {
+	name   string
+	status runtime.ExecStatus
+}
+
+func expect(n int) *calls { return &calls{all: make(chan struct{}), want: n} }
+
+func (c *calls) on(t *testing.T, e runtime.Event, s runtime.ExecStatus, name string) {
+	t.Helper()
+	require.NoError(t, e.OnStatus(s, func(got runtime.Event, status runtime.ExecStatus) {
+		if got != e {
+			status = 999
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.list = append(c.list, call{name, status})
+		if len(c.list) == c.want {
+			close(c.all)
+		}
+	}))
+}
+
+func (c *calls) get(t *testing.T) []call {
+	t.Helper()
+	select {
+	case <-c.all:
+	case <-soon(t).Done():
+		t.Fatal("callbacks are missing")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.list
+}
+
+func TestCallbacksComeInTheOrderOfTheStates(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	b, gate := h.buffer(8, nil), h.gate()
+	e := h.ok(h.q[0].EnqueueFill(ctx, b, []byte{1}, 0, 8, gate))
+	c := expect(5)
+	c.on(t, e, runtime.Complete, "complete 1")
+	c.on(t, e, runtime.Running, "running")
+	c.on(t, e, runtime.Submitted, "submitted")
+	c.on(t, e, runtime.Complete, "complete 2")
+	require.NoError(t, e.Release(), "the callbacks keep it")
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.NoError(t, h.q[0].Finish(ctx))
+	e2, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	c.on(t, e2, runtime.Submitted, "a user event")
+	require.Equal(t, []call{
+		{"submitted", runtime.Submitted}, {"running", runtime.Running}, {"complete 1", runtime.Complete}, {"complete 2", runtime.Complete},
+		{"a user event", runtime.Submitted},
+	}, c.get(t))
+	require.ErrorIs(t, e.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) {}), mem.ErrInvalidEvent, "its last reference is gone")
+}
+
+func TestCallbacksOfAFailureAreGivenItsStatus(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(2)}, outOfOrder)
+	ctx := soon(t)
+	a, b, gate := h.buffer(8, nil), h.buffer(8, nil), h.gate()
+	first := h.ok(h.q[0].EnqueueFill(ctx, a, []byte{1}, 0, 8, gate))
+	second := h.ok(h.q[1].EnqueueCopy(ctx, a, b, 0, 0, 8)) // by its data
+	third := h.ok(h.q[0].EnqueueMarker(ctx, second))       // by its wait list
+	c := expect(4)
+	c.on(t, third, runtime.Complete, "third")
+	require.NoError(t, gate.SetStatus(-1234))
+	for _, e := range []runtime.Event{first, second, third} {
+		require.Error(t, e.Wait(ctx))
+		s, err := e.Status()
+		require.NoError(t, err)
+		require.Negative(t, s, "a negative status reaches all dependants")
+	}
+	c.on(t, third, runtime.Running, "late")
+	c.on(t, third, runtime.Submitted, "late")
+	c.on(t, gate, runtime.Complete, "gate")
+	const waited = runtime.ExecStatus(mem.ExecStatusErrorInWaitList)
+	require.ElementsMatch(t, []call{{"third", waited}, {"late", waited}, {"late", waited}, {"gate", -1234}}, c.get(t))
+}
+
+func TestACallbackMayUseTheContext(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	b := h.buffer(8, nil)
+	end, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	e := h.ok(h.q[0].EnqueueFill(ctx, b, []byte{1}, 0, 8))
+	require.NoError(t, e.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) {
+		next, err := h.q[0].EnqueueRead(ctx, b, 0, make([]byte, 8))
+		if err == nil {
+			err = next.Wait(ctx)
+		}
+		if err == nil {
+			_ = end.SetStatus(runtime.Complete)
+		} else {
+			_ = end.SetStatus(-1)
+		}
+	}))
+	h.done(end)
+}
+
+func TestCloseReturnsAfterAllCallbacks(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	n := 0
+	var e runtime.Event
+	for range 50 {
+		e = h.ok(h.q[0].EnqueueMarker(soon(t)))
+		require.NoError(t, e.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) { n++ }))
+	}
+	h.closed = true
+	require.NoError(t, h.c.Close(soon(t)))
+	require.Equal(t, 50, n)
+}
+
+func TestCallbacksThatAreRefused(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	f := func(runtime.Event, runtime.ExecStatus) {}
+	e := h.ok(h.q[0].EnqueueMarker(soon(t)))
+	require.ErrorIs(t, e.OnStatus(runtime.Complete, nil), mem.ErrInvalidValue)
+	require.ErrorIs(t, e.OnStatus(runtime.Queued, f), mem.ErrInvalidValue)
+	require.ErrorIs(t, e.OnStatus(-1, f), mem.ErrInvalidValue)
+	require.ErrorIs(t, (runtime.Event{}).OnStatus(runtime.Complete, f), mem.ErrInvalidEvent)
+	require.NoError(t, e.Release())
+	require.ErrorIs(t, e.OnStatus(runtime.Complete, f), mem.ErrInvalidEvent)
+}
+
+func TestTimesComeInOrder(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{Profiling: true})
+	ctx := soon(t)
+	b := h.buffer(1<<20, nil)
+	var last uint64
+	for range 3 {
+		e := h.ok(h.q[0].EnqueueFill(ctx, b, []byte{1}, 0, 1<<20))
+		h.done(e)
+		tm, err := e.Times()
+		require.NoError(t, err)
+		require.Positive(t, tm.Queued)
+		require.LessOrEqual(t, tm.Queued, tm.Submitted)
+		require.LessOrEqual(t, tm.Submitted, tm.Started)
+		require.LessOrEqual(t, tm.Started, tm.Ended)
+		require.LessOrEqual(t, last, tm.Started, "an in-order queue")
+		last = tm.Ended
+	}
+}
