@@ -108,7 +108,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	if q.inOrder && !q.tail.Reached() {
 		r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
 	}
-	r.strict = r.op == devices.OpHostCall
+	r.strict = r.needsReached()
 	open := h.resolveLocked(r)
 	if open && r.failure == nil && r.op != devices.OpHostCall && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
 		r.state = enqueuing
@@ -132,6 +132,15 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		h.readyLocked(r)
 	}
 	return r.point, nil
+}
+
+// needsReached reports whether r can be given to OpenCL, or run, only once its
+// waits are reached. NVIDIA takes the bytes of a write out of pageable memory
+// when the write is enqueued, whatever it waits for: before a read that it waits
+// for has put them there.
+func (r *record) needsReached() bool {
+	write := r.cmd.op == nativeWrite || r.cmd.op == nativeWriteRect
+	return r.op == devices.OpHostCall || write && r.host.immediate
 }
 
 // acceptLocked issues r's point.
