@@ -82,8 +82,9 @@ type QueueOptions struct {
 	Name       string // for timelines and traces
 	OutOfOrder bool   // commands start when their waits are reached, in any order
 	Profiling  bool   // keep times, see Profiler
-	// OnFail, where not nil, is told of every point that fails, once the
-	// failure is visible and before any waiter is told; it must not block.
+	// OnFail, where not nil, is told of every point that fails, before the
+	// point counts as reached for anybody: whoever sees a failure can rely on
+	// OnFail having returned. It must not block.
 	OnFail func(p mem.Point, cause error)
 }
 

@@ -43,7 +43,8 @@ type waitNode struct {
 // NewTimeline returns an empty timeline. inOrder says that points end in the
 // order of issue, so that they may be compared; such a queue must not end a
 // point before those issued earlier. onFail, where not nil, is called for every
-// point that fails, after the failure is visible and before any waiter is told.
+// point that fails, before the point counts as reached for anybody: so whoever
+// sees the failure knows that onFail has returned. It must not block.
 func NewTimeline(name string, inOrder bool, onFail func(p Point, err error)) *Timeline {
 	return &Timeline{name: name, inOrder: inOrder, onFail: onFail}
 }
@@ -80,6 +81,11 @@ func (t *Timeline) End(p Point, err error) {
 		panic(fmt.Sprintf("timeline %s: End of %v, which it did not issue", t.name, p))
 	}
 	t.mu.Lock()
+	if err != nil && t.onFail != nil && !t.endedLocked(p.Seq) {
+		t.mu.Unlock()
+		t.onFail(p, err)
+		t.mu.Lock()
+	}
 	if t.endedLocked(p.Seq) {
 		t.mu.Unlock()
 		panic(fmt.Sprintf("timeline %s: End of %v twice", t.name, p))
@@ -93,9 +99,6 @@ func (t *Timeline) End(p Point, err error) {
 	}
 	t.setLocked(p.Seq)
 	t.mu.Unlock()
-	if err != nil && t.onFail != nil {
-		t.onFail(p, err)
-	}
 	for w := t.take(p.Seq); w != nil; w = t.take(p.Seq) {
 		w.PointReached(p, err)
 	}

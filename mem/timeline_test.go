@@ -35,7 +35,8 @@ func TestATimelineEqualsAListOfOutcomes(t *testing.T) {
 		inOrder := rapid.Bool().Draw(t, "in order")
 		var failed []mem.Point
 		l := mem.NewTimeline("q", inOrder, func(p mem.Point, err error) {
-			require.ErrorIs(t, p.Err(), errTest, "visible before it is told")
+			require.False(t, p.Reached(), "told before it is visible")
+			require.ErrorIs(t, err, errTest)
 			failed = append(failed, p)
 		})
 		var (

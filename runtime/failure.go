@@ -9,9 +9,9 @@ import (
 
 // Failures after commit. A queue tells of a failed point from any goroutine,
 // perhaps from inside its Submit while that goroutine holds the planner lock,
-// and always before anybody who waits for the point. So a failure is only listed
-// then, and settled, that is told to the planner, by whoever takes the planner
-// lock next. As every taking of the lock settles first, nobody who has seen a
+// and always before the point counts as reached for anybody. So a failure is only
+// listed then, and settled, that is told to the planner, by whoever takes the
+// planner lock next. As every taking of the lock settles first, nobody who has seen a
 // failure ends up with a plan that has not, and nobody sees planner state in
 // which a known failure is missing.
 //

@@ -21,9 +21,16 @@ type faulty struct {
 	*devices.Host
 	refuse atomic.Pointer[func(*devices.Command) error]
 	fail   atomic.Pointer[func(*devices.Command) error]
+	slow   time.Duration // takes the time before it tells of a failure
 }
 
 func (f *faulty) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	if tell := o.OnFail; tell != nil {
+		o.OnFail = func(p mem.Point, cause error) {
+			time.Sleep(f.slow)
+			tell(p, cause)
+		}
+	}
 	q, err := f.Host.NewQueue(o)
 	if err != nil {
 		return nil, err
