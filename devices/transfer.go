@@ -21,7 +21,7 @@ type transfer struct {
 	n               int        // of dsts in use
 	slots           []slot
 	queued, started uint64       // times, where the transport profiles
-	left            atomic.Int32 // destinations not landed, reads watched, one for the submitter
+	left            atomic.Int32 // destinations not landed, one for the submitter
 
 	writes []mem.Point // of the last chunk in each slot, slots x destinations
 	waits  []mem.Wait  // scratch
@@ -192,24 +192,25 @@ func (x *transfer) launchChunk(s int, off, size uint64) error {
 			continue
 		}
 		before[i] = write
-		a.left.Add(1)
-		if done, err := write.Notify(a); done {
-			a.PointReached(write, err)
-		}
+		a.watch(write)
 		watched = true
 	}
-	if !watched { // nothing else tells when the slot is free again
-		x.left.Add(1)
-		if done, _ := read.Notify(x); done {
-			x.left.Add(-1)
+	if !watched { // all are lost, but may not end while the source is being read
+		for _, a := range x.dsts[:x.n] {
+			a.watch(read)
 		}
 		before[0] = read
 	}
 	return nil
 }
 
-// PointReached implements mem.Waiter for reads that nothing else waits for.
-func (x *transfer) PointReached(mem.Point, error) { x.done() }
+// watch holds a destination until a leg has ended.
+func (a *arrival) watch(leg mem.Point) {
+	a.left.Add(1)
+	if done, err := leg.Notify(a); done {
+		a.PointReached(leg, err)
+	}
+}
 
 // settle drops the submitter's holds: from here on the last leg to end lands
 // its destination.
@@ -227,7 +228,7 @@ func (x *transfer) done() {
 	}
 }
 
-// PointReached implements mem.Waiter: a write leg has ended.
+// PointReached implements mem.Waiter: a leg has ended.
 func (a *arrival) PointReached(_ mem.Point, err error) {
 	if err != nil {
 		a.fail(err)
