@@ -59,6 +59,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Order/InOrder", testInOrder},
 		{"Order/OutOfOrder", testOutOfOrder},
 		{"Order/WaitKinds", testWaitKinds},
+		{"Order/EndsAfterAllItWaitsFor", testEndsLast},
 		{"Order/AcrossTimelines", testAcrossTimelines},
 		{"Order/SubmitNeverBlocks", testSubmitNeverBlocks},
 		{"Order/ManyQueues", testManyQueues},
