@@ -27,3 +27,11 @@ func Discover() ([]devices.Info, error) {
 	_, err := driver{}.Open(nil, devices.Config{}) //nolint:staticcheck // the context is not used
 	return nil, err
 }
+
+// Counts are objects of each kind, by OpenCL's names.
+type Counts struct {
+	Contexts, Queues, Buffers, Programs, Kernels, Events int64
+}
+
+// Objects returns how many cl objects this process has created and released: none.
+func Objects() (created, released Counts) { return }
