@@ -1,0 +1,235 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"os"
+	"os/exec"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jgillich/go-opencl/cl"
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// inject makes the nth call report a status, for this test alone.
+func inject(t *testing.T, op, nth int, status mem.Status) {
+	injectFault(op, nth, int32(status))
+	t.Cleanup(func() { injectFault(op, 0, 0) })
+}
+
+func TestARefusedEnqueueHasChangedNothing(t *testing.T) {
+	modes(t, func(t *testing.T, params map[string]string) {
+		d := open(t, 1, params)[0]
+		q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true})
+		b := alloc(t, d, 4096)
+		data, got := pattern(4096, 1), make([]byte, 4096)
+		finishPoint(t, q, run(t, q, write(d, b, 0, data)))
+		last := q.Timeline().Last()
+		inject(t, faultEnqueue, 1, mem.OutOfResources)
+		_, err := q.Submit(write(d, b, 0, make([]byte, 4096)), nil)
+		require.ErrorIs(t, err, mem.ErrNoResources)
+		require.Equal(t, mem.OutOfResources, mem.StatusOf(err))
+		require.Equal(t, last, q.Timeline().Last(), "nothing was accepted")
+		finishPoint(t, q, run(t, q, read(d, b, 0, got)))
+		require.Equal(t, data, got)
+	})
+}
+
+func TestRunningOutOfMemoryIsAnOutcomeAndPasses(t *testing.T) {
+	d := open(t, 1, map[string]string{"carve": "off"})[0]
+	var b [1]mem.Block
+	inject(t, faultCreate, 1, mem.MemObjectAllocationFailure)
+	out, err := d.Memory().AllocAll([]mem.Request{{Size: 4096}}, b[:])
+	require.NoError(t, err)
+	require.Equal(t, mem.Exhausted, out)
+	require.NoError(t, d.Memory().Check())
+	alloc(t, d, 4096)
+}
+
+func TestAFullDeviceWorksAgainAfterARelease(t *testing.T) {
+	for _, carve := range []string{"on", "off"} {
+		d := openSmall(t, map[string]string{"carve": carve, "count": "1"})
+		var blocks []mem.Block
+		for {
+			var b [1]mem.Block
+			out, err := d.Memory().AllocAll([]mem.Request{{Size: 3 << 20}}, b[:])
+			require.NoError(t, err)
+			if out != mem.Ready {
+				require.Equal(t, mem.Exhausted, out)
+				break
+			}
+			blocks = append(blocks, b[0])
+		}
+		require.Greater(t, len(blocks), 10)
+		require.NoError(t, d.Memory().FreeAfter(blocks[0], nil))
+		var b [1]mem.Block
+		out, err := d.Memory().AllocAll([]mem.Request{{Size: 3 << 20}}, b[:])
+		require.NoError(t, err)
+		require.Equal(t, mem.Ready, out)
+		blocks[0] = b[0]
+		require.NoError(t, d.Memory().Check())
+		for _, b := range blocks {
+			require.NoError(t, d.Memory().FreeAfter(b, nil))
+		}
+		require.NoError(t, d.Close())
+	}
+}
+
+func TestACommandThatFailsOnTheDevice(t *testing.T) {
+	for _, events := range []string{"callback", "watch"} {
+		t.Run(events, func(t *testing.T) {
+			d := open(t, 1, map[string]string{"events": events})[0]
+			var told []mem.Point
+			q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true, OnFail: func(p mem.Point, _ error) { told = append(told, p) }})
+			b := alloc(t, d, 4096)
+			gate := mem.NewTimeline("user", false, nil)
+			opening := gate.Next()
+			bad := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: opening})
+			byData := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: bad, Kind: mem.Data})
+			byOrder := run(t, q, write(d, b, 0, pattern(4096, 2)), mem.Wait{Point: bad, Kind: mem.Order})
+			inject(t, faultEnd, 1, mem.OutOfResources)
+			gate.End(opening, nil) // from here on Point.Wait: a poll would see how it really ended
+			ctx := context.Background()
+			err := bad.Wait(ctx)
+			require.ErrorIs(t, err, mem.ErrNoResources)
+			require.ErrorIs(t, byData.Wait(ctx), mem.ErrDependency)
+			require.ErrorIs(t, byData.Wait(ctx), mem.ErrNoResources)
+			require.NoError(t, byOrder.Wait(ctx))
+			got := make([]byte, 4096)
+			finishPoint(t, q, run(t, q, read(d, b, 0, got)))
+			require.Equal(t, pattern(4096, 2), got)
+			require.Equal(t, []mem.Point{bad, byData}, told)
+		})
+	}
+}
+
+func TestALostDeviceSaysSoAndCanBeClosed(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	inject(t, faultEnqueue, 1, mem.DeviceNotAvailable)
+	_, err := q.Submit(&devices.Command{Op: devices.OpMarker}, nil)
+	require.ErrorIs(t, err, mem.ErrDeviceLost)
+	_, err = q.Submit(&devices.Command{Op: devices.OpMarker}, nil)
+	require.ErrorIs(t, err, mem.ErrDeviceLost)
+	require.Contains(t, err.Error(), d.name)
+	_, err = d.NewQueue(devices.QueueOptions{})
+	require.ErrorIs(t, err, mem.ErrDeviceLost)
+	_, err = d.Build(context.Background(), &devices.Program{Source: source})
+	require.ErrorIs(t, err, mem.ErrDeviceLost)
+	var b [1]mem.Block
+	out, err := d.Memory().AllocAll([]mem.Request{{Size: 1}}, b[:])
+	require.NoError(t, err)
+	require.Equal(t, mem.Exhausted, out)
+}
+
+func TestACopyThatIsRefusedHalfwayLeavesTheRingUsable(t *testing.T) {
+	devs := open(t, 2, nil)
+	ringed(t, devs)
+	a, b := devs[0], devs[1]
+	a.host.rings = [2]int{256 << 10, 96 << 10}
+	q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true})
+	qa := openQueue(t, a, devices.QueueOptions{Name: "a"})
+	p, err := a.host.pair(a, b)
+	require.NoError(t, err)
+	p.way.Store(&way{bandwidth: 1e9, gap: 1e-9})
+	src, dst := alloc(t, a, 1<<20), alloc(t, b, 1<<20)
+	data, got := pattern(1<<20, 5), make([]byte, 1<<20)
+	finishPoint(t, qa, run(t, qa, write(a, src, 0, data)))
+	copyAll := &devices.Command{Op: devices.OpCopy, Size: 1 << 20,
+		Dst: devices.Loc{Device: b, Block: dst}, Src: devices.Loc{Device: a, Block: src}}
+	for nth := 1; nth < 12; nth++ {
+		inject(t, faultEnqueue, nth, mem.OutOfResources)
+		_, err := q.Submit(copyAll, nil)
+		require.ErrorIs(t, err, mem.ErrNoResources)
+	}
+	finishPoint(t, q, run(t, q, copyAll))
+	finishPoint(t, q, run(t, q, read(b, dst, 0, got)))
+	require.Equal(t, data, got)
+}
+
+func TestWrongArgumentsAreToldBeforeTheLaunch(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	m, err := d.Build(context.Background(), &devices.Program{Name: "p", Source: source})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	k, err := m.Kernel("add")
+	require.NoError(t, err)
+	_, err = m.Kernel("nothing")
+	require.ErrorIs(t, err, mem.ErrKernelName)
+	b := alloc(t, d, 4096)
+	whole := devices.Arg{Kind: devices.ArgBuffer, Block: b, Size: 4096}
+	for _, c := range []struct {
+		args []devices.Arg
+		want error
+	}{
+		{[]devices.Arg{whole, whole}, mem.ErrKernelArgs},
+		{[]devices.Arg{whole, whole, {Kind: devices.ArgValue, Value: make([]byte, 8)}}, mem.ErrArgSize},
+		{[]devices.Arg{whole, whole, whole}, mem.ErrArgValue},
+		{[]devices.Arg{whole, {Kind: devices.ArgBuffer, Block: b, Off: 4, Size: 4}, {Kind: devices.ArgValue, Value: make([]byte, 4)}}, mem.ErrMisaligned},
+	} {
+		_, err := q.Submit(&devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: 1, Global: [3]uint64{64}, Args: c.args}, nil)
+		require.ErrorIs(t, err, c.want)
+	}
+	require.True(t, q.Timeline().Last().IsZero(), "nothing was accepted")
+}
+
+// TestWithoutALoader runs this test again in a process whose loader is hidden.
+func TestWithoutALoader(t *testing.T) {
+	const hidden = "GODWIT_TEST_HIDDEN"
+	if os.Getenv(hidden) != "" {
+		_, err := devices.Open(context.Background(), "opencl", devices.Config{})
+		require.ErrorIs(t, err, ErrMissing)
+		require.Equal(t, mem.DeviceNotFound, mem.StatusOf(err))
+		require.Contains(t, err.Error(), "GODWIT_OPENCL_LIBRARY")
+		_, err = cl.GetPlatforms()
+		require.Error(t, err, "go-opencl's own calls fail too, and do not crash")
+		created, released := Objects()
+		require.Equal(t, created, released)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWithoutALoader$", "-test.v")
+	cmd.Env = append(os.Environ(), hidden+"=1", "GODWIT_OPENCL_LIBRARY=/nonexistent/libOpenCL.so")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "PASS: TestWithoutALoader")
+}
+
+func TestTheProgramDoesNotNeedTheLoaderToStart(t *testing.T) {
+	f, err := elf.Open(os.Args[0])
+	if err != nil {
+		t.Skipf("not an ELF program: %v", err)
+	}
+	defer func() { require.NoError(t, f.Close()) }()
+	libs, err := f.ImportedLibraries()
+	require.NoError(t, err)
+	require.False(t, slices.ContainsFunc(libs, func(l string) bool { return strings.Contains(l, "OpenCL") }), "%v", libs)
+	exported, err := f.DynamicSymbols()
+	if !errors.Is(err, elf.ErrNoSymbols) {
+		require.NoError(t, err)
+	}
+	for _, s := range exported {
+		require.False(t, strings.HasPrefix(s.Name, "clCreate"), "%s must be hidden", s.Name)
+	}
+}
+
+func TestHandlesAreWhereTheyAreTaken(t *testing.T) {
+	for name, typ := range map[string]reflect.Type{
+		"clContext": reflect.TypeFor[cl.Context](), "clQueue": reflect.TypeFor[cl.CommandQueue](), "clMem": reflect.TypeFor[cl.MemObject](),
+		"clProgram": reflect.TypeFor[cl.Program](), "clKernel": reflect.TypeFor[cl.Kernel](), "id": reflect.TypeFor[cl.Device](),
+	} {
+		f := typ.Field(0)
+		require.Equal(t, name, f.Name)
+		require.Zero(t, f.Offset)
+		require.Equal(t, reflect.TypeFor[uintptr]().Size(), f.Type.Size())
+	}
+}
