@@ -64,6 +64,26 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 	return version
 }
 
+// Reads records that something that ends at the point uses a buffer's bytes on a
+// memory as they are, such as the host's use of a mapped range, which ends with
+// the unmap: later writers there wait for it. Nothing is brought. It fails with
+// mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such buffer,
+// memory or range; where the buffer is not stored there is nothing to record.
+func (p *Planner) Reads(id mem.BufferID, m mem.MemoryID, r mem.Range, at mem.Point) error {
+	b, m, err := p.place(id, m)
+	if err != nil {
+		return err
+	}
+	if r.Empty() || r.End > b.content.Size() {
+		return fmt.Errorf("%s: range %v of its %d bytes: %w", bufferName(id), r, b.content.Size(), mem.ErrInvalidValue)
+	}
+	p.edits++
+	if s := b.at(m); s != nil {
+		s.read(r, at)
+	}
+	return nil
+}
+
 func (p *Planner) current(plan *Plan) {
 	if plan.edits != p.edits {
 		panic(errStale)

@@ -17,6 +17,8 @@ import (
 //   - a map for reading is a read on the host,
 //   - a map for writing is a read-write on the host, and one that invalidates a
 //     write: from then on the host is the only memory where the range is valid,
+//   - an unmap of a read one ends a use of the host's bytes, so that writers there
+//     wait for it,
 //   - an unmap of a written range is a write on the host, so that whatever read
 //     the range in between, which OpenCL leaves undefined, is stale after it.
 //
@@ -240,10 +242,15 @@ func (c *Context) mapped(req *request, p mem.Point) {
 }
 
 // unmapped forgets a mapping whose unmap was accepted. c.mu is held.
-func (c *Context) unmapped(req *request) error {
+func (c *Context) unmapped(req *request, p mem.Point) error {
 	t := &c.maps
 	m := t.find(req.mapping)
 	r, i := m.root, req.mapping.idx+1
+	if !m.flags.writes() {
+		if err := c.planner.Reads(r.id, mem.Host, m.r, p); err != nil {
+			panic(fmt.Sprintf("runtime: a mapped range that the planner does not know: %v", err))
+		}
+	}
 	at := &r.maps
 	for *at != i {
 		at = &t.records[*at-1].next

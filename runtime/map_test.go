@@ -198,6 +198,25 @@ func TestAWriterWaitsForTheReadersOfTheHostsCopyBeforeItIsMapped(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrLeak, "two mappings are left")
 }
 
+// The host's bytes are in use until the unmap, not only until the map.
+func TestAWriterOfTheHostsCopyWaitsForTheUnmap(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx := soon(t)
+	b := h.buffer(64, bytes.Repeat([]byte{1}, 64))
+	m, err := h.q[0].Map(ctx, b, 0, 64, runtime.MapRead)
+	require.NoError(t, err)
+	gate := h.gate()
+	unmap := h.ok(h.q[0].EnqueueUnmap(ctx, m, gate))
+	h.done(h.ok(h.q[0].EnqueueFill(ctx, b, []byte{2}, 0, 64))) // on the device: nobody reads there
+	brings := h.ok(h.q[0].EnqueueMigrate(ctx, []*runtime.Buffer{b}, runtime.MigrateToHost))
+	h.held(unmap)
+	h.held(brings)
+	require.Equal(t, bytes.Repeat([]byte{1}, 64), m.Bytes())
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	h.done(brings)
+	require.Equal(t, bytes.Repeat([]byte{2}, 64), m.Bytes())
+}
+
 func mustDevice(t *testing.T, c *runtime.Context) devices.Device {
 	t.Helper()
 	d, err := c.Device(mem.Host)

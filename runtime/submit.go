@@ -140,7 +140,7 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		c.traceCommand(req, in.launch, called, version, p, err)
 	}
 	if err == nil && req.op == opUnmap {
-		err = c.unmapped(req)
+		err = c.unmapped(req, p)
 	}
 	if err != nil {
 		return Event{}, err

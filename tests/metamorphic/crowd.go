@@ -67,20 +67,22 @@ func Crowd(seed uint64, n, ops int, failing bool) []*History {
 	if failing {
 		first = GenerateFailing(seed, ops)
 	}
-	first.Ops = withoutRenewals(first.Ops)
+	first.Ops = unshared(first.Ops)
 	out := []*History{first}
 	for i := range n - 1 {
 		g := drawOver(first, seed+uint64(i)+1<<32, ops)
-		g.Ops = withoutRenewals(g.Ops)
+		g.Ops = unshared(g.Ops)
 		out = append(out, g)
 	}
 	return out
 }
 
-// withoutRenewals leaves out what other goroutines must not meet: a buffer they
-// use being released.
-func withoutRenewals(ops []Op) []Op {
-	return slices.DeleteFunc(ops, func(op Op) bool { return op.Kind == Renew })
+// unshared leaves out what other goroutines must not meet: a buffer they use being
+// released, or a mapped range, which OpenCL lets nobody else use.
+func unshared(ops []Op) []Op {
+	return slices.DeleteFunc(ops, func(op Op) bool {
+		return op.Kind == Renew || op.Kind == MapRead || op.Kind == MapWrite || op.Kind == MapInvalidate
+	})
 }
 
 func newReplay(ctx context.Context, h *History, cfg Config) *replay {

@@ -41,6 +41,16 @@ const (
 	Produce Kind = "produce" // launch that promises to write all of dst: dst[i] = 7*i + salt
 	Reverse Kind = "reverse" // launch that promises to write all of dst: dst[i] = src[n-1-i]
 	Migrate Kind = "migrate"
+
+	WriteRect Kind = "write-rect"
+	ReadRect  Kind = "read-rect"
+	CopyRect  Kind = "copy-rect"
+
+	// A map, a host call that uses the mapped bytes, and an unmap.
+	MapRead       Kind = "map-read"
+	MapWrite      Kind = "map-write"
+	MapInvalidate Kind = "map-invalidate"
+
 	Marker  Kind = "marker"
 	Barrier Kind = "barrier"
 	User    Kind = "user"
@@ -57,7 +67,9 @@ type Op struct {
 	Queue          int    `json:",omitempty"`
 	Dst, Src       int    `json:",omitempty"` // views
 	DstOff, SrcOff int    `json:",omitempty"` // bytes of the views
-	Size           int    `json:",omitempty"` // bytes
+	Size           int    `json:",omitempty"` // bytes; of a row of a rectangle
+	Rows           int    `json:",omitempty"` // of a rectangle
+	DstRow, SrcRow int    `json:",omitempty"` // row pitches of a rectangle in bytes
 	Salt           uint32 `json:",omitempty"`
 	Host           bool   `json:",omitempty"` // Migrate: to the host
 	Undefined      bool   `json:",omitempty"` // Migrate: without content
@@ -163,6 +175,9 @@ func (g *generator) character() {
 	for _, k := range []Kind{Write, Read, Copy, Fill, Mix, Produce, Reverse} {
 		g.weigh(k, 1+g.IntN(10))
 	}
+	for _, k := range []Kind{WriteRect, ReadRect, CopyRect, MapRead, MapWrite, MapInvalidate} {
+		g.weigh(k, g.IntN(6))
+	}
 	for _, k := range []Kind{Migrate, Marker, Barrier, User, Set} {
 		g.weigh(k, g.IntN(4))
 	}
@@ -219,7 +234,15 @@ func (g *generator) op(id int) Op {
 		op.Wait = append(op.Wait, w)
 	}
 	switch op.Kind {
-	case Write, Read, Fill, Produce:
+	case WriteRect, ReadRect:
+		op.Dst = g.IntN(len(g.h.Views))
+		g.rect(&op, g.h.Views[op.Dst].Size)
+		op.DstOff = g.IntN(g.h.Views[op.Dst].Size - extent(op.Size, op.Rows, op.DstRow) + 1)
+	case CopyRect:
+		if !g.rectPair(&op) {
+			op.Kind = Marker
+		}
+	case Write, Read, Fill, Produce, MapRead, MapWrite, MapInvalidate:
 		op.Dst = g.IntN(len(g.h.Views))
 		op.DstOff, op.Size = g.span(g.h.Views[op.Dst].Size)
 	case Copy, Mix, Reverse:
@@ -257,6 +280,49 @@ func (g *generator) span(size int) (off, n int) {
 		n = size - off
 	}
 	return off, n
+}
+
+// extent is how far a rectangle reaches from its first byte.
+func extent(size, rows, pitch int) int { return (rows-1)*pitch + size }
+
+// rect draws a rectangle that fits into limit bytes.
+func (g *generator) rect(op *Op, limit int) {
+	op.Size = 1 + g.IntN(min(limit, 64))
+	op.DstRow = op.Size + g.IntN(32)
+	op.Rows = 1 + g.IntN(min((limit-op.Size)/op.DstRow+1, 24))
+	op.SrcRow = op.DstRow
+}
+
+// rectPair draws a rectangle, and where it is in a source and a destination that
+// share no byte; false where luck fails it.
+func (g *generator) rectPair(op *Op) bool {
+	for range 20 {
+		op.Dst, op.Src = g.IntN(len(g.h.Views)), g.IntN(len(g.h.Views))
+		dst, src := g.h.Views[op.Dst], g.h.Views[op.Src]
+		g.rect(op, min(dst.Size, src.Size))
+		if op.Dst != op.Src && g.IntN(2) == 0 {
+			op.SrcRow = op.Size
+		}
+		op.DstOff = g.IntN(dst.Size - extent(op.Size, op.Rows, op.DstRow) + 1)
+		op.SrcOff = g.IntN(src.Size - extent(op.Size, op.Rows, op.SrcRow) + 1)
+		if dst.Root != src.Root || !g.rowsMeet(op, dst.Origin, src.Origin) {
+			return true
+		}
+	}
+	return false
+}
+
+// rowsMeet compares every row with every other.
+func (g *generator) rowsMeet(op *Op, dst, src int) bool {
+	for i := range op.Rows {
+		for j := range op.Rows {
+			d, s := dst+op.DstOff+i*op.DstRow, src+op.SrcOff+j*op.SrcRow
+			if d < s+op.Size && s < d+op.Size {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // pair draws a source and a destination of one size that share no byte; false

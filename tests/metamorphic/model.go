@@ -48,18 +48,32 @@ func (m *model) at(view, off, size int) (bytes []byte, known, lost []bool) {
 	return m.bytes[v.Root][from : from+size], m.known[v.Root][from : from+size], m.lost[v.Root][from : from+size]
 }
 
-// extent is the range of its destination view that an operation works on.
-func (m *model) extent(op *Op) (off, size int) {
+// row is a run of bytes of the destination view, and of the source view where
+// there is one.
+type row struct{ dst, src, size int }
+
+// rows are the runs that an operation works on: one but for rectangles.
+func (m *model) rows(op *Op) []row {
 	if op.Kind == Migrate {
-		return 0, m.h.Views[op.Dst].Size
+		return []row{{0, 0, m.h.Views[op.Dst].Size}}
 	}
-	return op.DstOff, op.Size
+	out := []row{{op.DstOff, op.SrcOff, op.Size}}
+	for i := 1; i < op.Rows; i++ {
+		out = append(out, row{op.DstOff + i*op.DstRow, op.SrcOff + i*op.SrcRow, op.Size})
+	}
+	return out
 }
+
+// bytes is how many bytes of its destination an operation works on.
+func (op *Op) bytes() int { return op.Size * max(op.Rows, 1) }
+
+// reads reports whether an operation gives bytes to the host.
+func (op *Op) reads() bool { return op.Kind == Read || op.Kind == ReadRect || op.Kind == MapRead }
 
 // writes reports whether an operation writes its destination.
 func (op *Op) writes() bool {
 	switch op.Kind {
-	case Write, Fill, Produce, Copy, Mix, Reverse:
+	case Write, Fill, Produce, Copy, Mix, Reverse, WriteRect, CopyRect, MapWrite, MapInvalidate:
 		return true
 	case Migrate:
 		return op.Undefined
@@ -69,18 +83,17 @@ func (op *Op) writes() bool {
 
 // readsLost reports whether an operation reads bytes that are lost.
 func (m *model) readsLost(op *Op) bool {
-	var reads []bool
-	off, size := m.extent(op)
-	switch {
-	case op.Kind == Read, op.Kind == Mix, op.Kind == Migrate && !op.Undefined:
-		_, _, reads = m.at(op.Dst, off, size)
-	}
-	if slices.Contains(reads, true) {
-		return true
-	}
-	if op.Kind == Copy || op.Kind == Mix || op.Kind == Reverse {
-		_, _, reads = m.at(op.Src, op.SrcOff, op.Size)
-		return slices.Contains(reads, true)
+	for _, w := range m.rows(op) {
+		var dst, src []bool
+		if op.reads() || op.Kind == Mix || op.Kind == MapWrite || (op.Kind == Migrate && !op.Undefined) {
+			_, _, dst = m.at(op.Dst, w.dst, w.size)
+		}
+		if op.Kind == Copy || op.Kind == Mix || op.Kind == Reverse || op.Kind == CopyRect {
+			_, _, src = m.at(op.Src, w.src, w.size)
+		}
+		if slices.Contains(dst, true) || slices.Contains(src, true) {
+			return true
+		}
 	}
 	return false
 }
@@ -90,24 +103,31 @@ func (m *model) lose(op *Op) {
 	if !op.writes() {
 		return
 	}
-	off, size := m.extent(op)
-	_, known, lost := m.at(op.Dst, off, size)
-	set(known, false)
-	set(lost, true)
+	for _, w := range m.rows(op) {
+		_, known, lost := m.at(op.Dst, w.dst, w.size)
+		set(known, false)
+		set(lost, true)
+	}
 }
 
 // apply does what an accepted operation does.
 func (m *model) apply(op *Op) {
 	if op.writes() {
-		off, size := m.extent(op)
-		_, _, lost := m.at(op.Dst, off, size)
-		set(lost, false)
+		for _, w := range m.rows(op) {
+			_, _, lost := m.at(op.Dst, w.dst, w.size)
+			set(lost, false)
+		}
 	}
 	switch op.Kind {
-	case Write:
-		b, known, _ := m.at(op.Dst, op.DstOff, op.Size)
-		copy(b, pattern(op.Size, op.Salt))
-		set(known, true)
+	case Write, WriteRect, MapWrite, MapInvalidate:
+		data := pattern(op.bytes(), op.Salt)
+		for i, w := range m.rows(op) {
+			b, known, _ := m.at(op.Dst, w.dst, w.size)
+			copy(b, data[i*w.size:])
+			set(known, true)
+		}
+	case CopyRect:
+		m.applyRows(op)
 	case Fill:
 		b, known, _ := m.at(op.Dst, op.DstOff, op.Size)
 		for i := range b {
@@ -131,6 +151,25 @@ func (m *model) apply(op *Op) {
 		set(m.known[op.Dst], false)
 		set(m.lost[op.Dst], false)
 	}
+}
+
+// applyRows copies all rows, of which none is source and destination.
+func (m *model) applyRows(op *Op) {
+	for _, w := range m.rows(op) {
+		dst, dk, _ := m.at(op.Dst, w.dst, w.size)
+		src, sk, _ := m.at(op.Src, w.src, w.size)
+		copy(dst, src)
+		copy(dk, sk)
+	}
+}
+
+// read is what an operation gives to the host, and which bytes of it are known.
+func (m *model) read(op *Op) (bytes []byte, known []bool) {
+	for _, w := range m.rows(op) {
+		b, k, _ := m.at(op.Dst, w.dst, w.size)
+		bytes, known = append(bytes, b...), append(known, k...)
+	}
+	return bytes, known
 }
 
 func (m *model) applyPair(op *Op) {

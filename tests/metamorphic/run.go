@@ -189,8 +189,8 @@ func (r *replay) step(op *Op) error {
 // do gives the operation to the context and logs it where it was accepted.
 func (r *replay) do(op *Op) error {
 	got := []byte(nil)
-	if op.Kind == Read {
-		got = make([]byte, op.Size)
+	if op.reads() {
+		got = make([]byte, op.bytes())
 	}
 	wait := r.waits(op)
 	e, err := r.enqueue(op, got, wait)
@@ -246,6 +246,10 @@ func (r *replay) enqueue(op *Op, got []byte, wait []runtime.Event) (runtime.Even
 		return q.EnqueueWrite(r.ctx, dst, dstOff, pattern(op.Size, op.Salt), wait...)
 	case Read:
 		return q.EnqueueRead(r.ctx, dst, dstOff, got, wait...)
+	case WriteRect, ReadRect, CopyRect:
+		return r.rect(q, op, got, wait)
+	case MapRead, MapWrite, MapInvalidate:
+		return r.mapped(q, op, got, wait)
 	case Copy:
 		return q.EnqueueCopy(r.ctx, r.views[op.Src], dst, srcOff, dstOff, size, wait...)
 	case Fill:

@@ -80,10 +80,10 @@ func (r *replay) judge() error {
 			continue
 		}
 		m.apply(x.op)
-		if x.op.Kind != Read {
+		if !x.op.reads() {
 			continue
 		}
-		want, known, _ := m.at(x.op.Dst, x.op.DstOff, x.op.Size)
+		want, known := m.read(x.op)
 		for i := range x.got {
 			switch {
 			case !known[i]:
