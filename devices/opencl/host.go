@@ -66,6 +66,7 @@ type host struct {
 	free     []*record                // protected by mu
 	ready    []*record                // protected by mu
 	draining int                      // protected by mu: goroutines that will look at ready again
+	closing  bool                     // protected by mu
 }
 
 func newHost(f Found, opts options) (*host, error) {
@@ -89,8 +90,16 @@ func newHost(f Found, opts options) (*host, error) {
 	return h, nil
 }
 
-// close releases everything, after the last device.
+// close releases everything, after the last device. It waits for callbacks that
+// are still to come, of commands that a poll has seen end: they write to the
+// sink, and the record's event is released by them.
 func (h *host) close() {
+	h.mu.Lock()
+	h.closing = true
+	for len(h.free) < len(h.records) {
+		h.ended.Wait()
+	}
+	h.mu.Unlock()
 	close(h.stop)
 	h.sink.close()
 	h.moving.Wait()

@@ -92,6 +92,9 @@ func (h *host) recycleLocked(r *record) {
 	*r = record{host: r.host, tag: r.tag, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
 		handles: r.handles[:0], after: r.after[:0]}
 	h.free = append(h.free, r)
+	if h.closing {
+		h.ended.Broadcast()
+	}
 }
 
 // resolveLocked looks at r's waits: failures of Data waits go to r.failure;

@@ -1,0 +1,62 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+func TestNothingLeaks(t *testing.T) {
+	modes(t, func(t *testing.T, params map[string]string) {
+		created, released := Objects()
+		require.Equal(t, created, released, "left by earlier tests")
+		t.Run("use", func(t *testing.T) {
+			devs := open(t, 2, params)
+			ringed(t, devs)
+			a, b := devs[0], devs[1]
+			q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true, Profiling: true})
+			src, dst := alloc(t, a, 3<<20), alloc(t, b, 3<<20)
+			var p mem.Point
+			for range 50 {
+				p = run(t, q, &devices.Command{Op: devices.OpCopy, Size: 3 << 20,
+					Dst: devices.Loc{Device: b, Block: dst}, Src: devices.Loc{Device: a, Block: src}}, mem.Wait{Point: p})
+			}
+			m, err := b.Build(context.Background(), &devices.Program{Name: "p", Source: source})
+			require.NoError(t, err)
+			_, err = m.Kernel("add")
+			require.NoError(t, err)
+			require.NoError(t, m.Close())
+			finishPoint(t, q, p)
+			times, ok := q.Times(p)
+			require.True(t, ok)
+			require.LessOrEqual(t, times.Started, times.Ended)
+		})
+		created, released = Objects()
+		require.Equal(t, created, released)
+		require.Positive(t, created.Events)
+	})
+}
+
+// A Wait that polls sees a command end before its callback comes. Closing right
+// then must wait for the callback: it writes to memory of ours, and the event is
+// released by it.
+func TestClosingWaitsForCallbacksStillToCome(t *testing.T) {
+	for range 20 {
+		t.Run("", func(t *testing.T) {
+			d := open(t, 1, nil)[0]
+			q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+			b := alloc(t, d, 64)
+			for range 20 {
+				finishPoint(t, q, run(t, q, write(d, b, 0, pattern(64, 1))))
+			}
+		})
+		created, released := Objects()
+		require.Equal(t, created, released)
+	}
+}
