@@ -336,8 +336,9 @@ func (q *Queue) EnqueueBarrier(ctx context.Context, wait ...Event) (Event, error
 }
 
 // EnqueueHostCall runs f on a goroutine of the host in the queue's order. An
-// error of f's is the command's failure. The context of f ends when the queue
-// is torn down.
+// error of f's, or a panic, is the command's failure. Nothing stops f but
+// itself: the context that it gets never ends, and closing the queue waits for
+// it.
 func (q *Queue) EnqueueHostCall(ctx context.Context, f func(context.Context) error, wait ...Event) (Event, error) {
 	if err := q.made(); err != nil {
 		return Event{}, err
