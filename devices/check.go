@@ -225,8 +225,8 @@ func checkArgSVM(a *Arg, info *Info) error {
 	if a.Block.IsZero() {
 		return nil // a null pointer
 	}
-	if _, ok := a.Device.(HostBacked); a.Device != nil && (!ok || !info.SVM.Fine) {
-		return fmt.Errorf("a block of device %s: only devices with fine grain reach those: %w", a.Device.Info().Name, mem.ErrInvalidOperation)
+	if _, ok := a.Device.(HostBacked); a.Device != nil && !ok {
+		return fmt.Errorf("a block of device %s, whose memory is not of this process: %w", a.Device.Info().Name, mem.ErrInvalidOperation)
 	}
 	_, err := mem.SpanIn(a.Off, a.Size, a.Block.Size)
 	return err

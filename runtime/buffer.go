@@ -41,6 +41,8 @@ type root struct {
 	size   uint64       // bytes, immutable
 	user   bool         // immutable: the host's block is the caller's memory (UseHostPtr)
 	blocks []mem.Block  // protected by c.mu; by memory, zero where it has none
+	svm    *svmRoot     // immutable; nil where it is no shared virtual memory
+	last   mem.Point    // protected by c.mu: of the command that freed it, where it is
 	views  int          // protected by c.mu: live Buffers and mappings of it
 	maps   uint32       // protected by c.mu: its first mapping in c.maps, index + 1
 }
@@ -62,7 +64,9 @@ type Buffer struct {
 //     and also without it), or
 //   - with UseHostPtr they are the host's memory of the buffer, used in place by
 //     devices that share it, and left to the context until the buffer and all
-//     that uses it are gone. Map the buffer to see its content in them.
+//     that uses it are gone. Map the buffer to see its content in them. Where
+//     they are shared virtual memory (SVMBytes), coarse-grained or fine, the
+//     buffer is a view of that: one content for buffer and pointer.
 //
 // AllocHostPtr takes the host's memory at once. No other storage is taken before
 // the first use.
@@ -94,6 +98,11 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 	defer c.unlock()
 	if c.closed {
 		return nil, fmt.Errorf("buffer of %d bytes: context %s: %w", size, c.name, errContextClosed)
+	}
+	if flags&UseHostPtr != 0 {
+		if b, ok, err := c.aliasSVM(view, host); ok {
+			return b, err
+		}
 	}
 	r := &root{name: name, size: size, user: flags&UseHostPtr != 0, blocks: make([]mem.Block, len(c.mems)), views: 1}
 	if err := c.initialise(r, flags, host); err != nil {

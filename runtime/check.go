@@ -13,6 +13,8 @@ import (
 //   - a root buffer has a block on exactly the memories where the planner thinks
 //     it is stored, of its size, and no block serves two buffers;
 //   - every root buffer has a live view;
+//   - pointers of shared virtual memory are those of the arena's live blocks, and
+//     the arena is sound;
 //   - each memory's resource is sound, and counts at least the blocks held here;
 //   - every mapping is in the list of its buffer, once;
 //   - the event table's live records are those with references, and free list
@@ -56,7 +58,23 @@ func (c *Context) Check() error {
 		}
 	}
 	if !c.closed {
-		errs = append(errs, c.checkResources(count))
+		errs = append(errs, c.checkResources(count), c.checkSVM())
+	}
+	return errors.Join(errs...)
+}
+
+// checkSVM tests the arena against the pointers that commands may use. c.mu is
+// held.
+func (c *Context) checkSVM() error {
+	if c.arena == nil {
+		return nil
+	}
+	errs := []error{c.arena.Check()}
+	for p, r := range c.svmRoots {
+		b, err := c.arena.Lookup(p)
+		if err != nil || b.Start != p || b.Size != r.size || r.svm.p != p || r.svm.buf.refs != 1 || c.roots[r.id] != r {
+			errs = append(errs, fmt.Errorf("%s: arena has %+v (%w)", r.label(), b, errors.Join(err)))
+		}
 	}
 	return errors.Join(errs...)
 }

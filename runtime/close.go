@@ -92,7 +92,7 @@ func (c *Context) freeAll() error {
 // closeDevices closes the host's memory and, where they are the context's, the
 // devices. c.mu is held.
 func (c *Context) closeDevices() error {
-	errs := []error{c.mems[mem.Host].dev.Close()}
+	errs := []error{c.mems[mem.Host].dev.Close(), c.closeArena()}
 	if c.opts.OwnDevices {
 		for i := range c.mems[1:] {
 			errs = append(errs, c.mems[i+1].dev.Close())

@@ -9,6 +9,7 @@ import (
 	"godwit/devices"
 	"godwit/mem"
 	"godwit/migration"
+	"godwit/svm"
 	"godwit/trace"
 )
 
@@ -37,6 +38,9 @@ type Options struct {
 	// pending on running commands, under its ctx. Without it such an enqueue
 	// fails with mem.ErrNoMemory.
 	WaitForMemory bool
+	// SVMSize is how many bytes of address space shared virtual memory has; 0 is
+	// 64 GiB. It is taken with the first SVMAlloc, and memory only when used.
+	SVMSize uint64
 	// Trace, where not nil, is told of buffers, commands and completions.
 	Trace trace.CommandSink
 }
@@ -83,6 +87,9 @@ type Context struct {
 	queues     map[*Queue]struct{}    // protected by mu
 	programs   map[*Program]struct{}  // protected by mu
 	roots      map[mem.BufferID]*root // protected by mu
+	arena      *svm.Arena             // replaced once, protected by mu
+	svmRoots   map[Pointer]*root      // protected by mu: shared virtual memory, not freed
+	svmPoints  map[*svm.Map]mem.Point // protected by mu: where the maps end
 	maps       mapTable               // protected by mu
 	queueSeq   int                    // protected by mu: for made-up names
 	commandSeq uint64                 // protected by mu: commands that were planned and had storage

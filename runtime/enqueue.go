@@ -7,6 +7,7 @@ import (
 
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/svm"
 )
 
 // The Enqueue methods have in common:
@@ -43,9 +44,13 @@ const (
 	opCopyRect
 	opMap
 	opUnmap
+	opSVMMap
+	opSVMUnmap
+	opSVMMigrate
+	opSVMFree
 )
 
-var opNames = [...]string{"user", "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call", "read-rect", "write-rect", "copy-rect", "map", "unmap"}
+var opNames = [...]string{"user", "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call", "read-rect", "write-rect", "copy-rect", "map", "unmap", "svm-map", "svm-unmap", "svm-migrate", "svm-free"}
 
 func (o opcode) String() string { return opNames[o] }
 
@@ -64,6 +69,7 @@ type request struct {
 
 	mapFlags MapFlags
 	mapping  Mapping // made by a map, ended by an unmap
+	svmMap   *svm.Map
 
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call          func(context.Context) error
@@ -74,6 +80,7 @@ type borrowed struct {
 	wait    []Event
 	launch  *Launch
 	migrate []*Buffer
+	svm     []use
 }
 
 // use is a range of a buffer that a request touches; buf is nil in an unused one.
@@ -167,6 +174,7 @@ type Launch struct {
 	Local  []uint64 // work-group size; nil leaves it to the driver
 	Offset []uint64 // of the global ids; nil is zero
 	Args   []Arg
+	SVM    []Arg // shared virtual memory that the kernel reaches by pointers in memory
 }
 
 // EnqueueLaunch runs a kernel on the queue's device. Buffer arguments are
@@ -209,6 +217,9 @@ func (q *Queue) checkLaunch(l *Launch) error {
 	}
 	if len(l.Args) != len(k.args) {
 		return fmt.Errorf("launch of %s with %d arguments: it has %d: %w", k.name, len(l.Args), len(k.args), mem.ErrKernelArgs)
+	}
+	if err := l.checkIndirect(); err != nil {
+		return fmt.Errorf("launch of %s: %w", k.name, err)
 	}
 	var local uint64
 	for i := range l.Args {

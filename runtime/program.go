@@ -133,16 +133,17 @@ func (k *Kernel) Args() []devices.ArgInfo { return k.args }
 // Arg is the value of a kernel argument in a launch. Make one with Bytes,
 // Int32, ..., Buf, In, Out, InOut or Local. The zero Arg is no argument.
 type Arg struct {
-	kind   devices.ArgKind
-	set    bool
-	n      uint8
-	mode   argMode
-	ranged bool
-	small  [16]byte // values up to 16 bytes, so that making one allocates nothing
-	large  []byte
-	buf    *Buffer
-	off    uint64
-	size   uint64
+	kind    devices.ArgKind
+	set     bool
+	n       uint8
+	mode    argMode
+	ranged  bool
+	small   [16]byte // values up to 16 bytes, so that making one allocates nothing
+	large   []byte
+	buf     *Buffer
+	off     uint64
+	pointer Pointer
+	size    uint64
 }
 
 type argMode uint8
@@ -244,7 +245,7 @@ func (a *Arg) check(i int, info *devices.ArgInfo) error {
 	if !a.set {
 		return fmt.Errorf("argument %d (%s) is not set: %w", i, info.Name, mem.ErrKernelArgs)
 	}
-	if a.kind != info.Kind {
+	if a.kind != info.Kind && (a.kind != devices.ArgSVM || info.Kind != devices.ArgBuffer) {
 		return fmt.Errorf("argument %d (%s) is a %v: the kernel wants a %v: %w", i, info.Name, a.kind, info.Kind, mem.ErrArgValue)
 	}
 	switch a.kind {

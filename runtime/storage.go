@@ -138,6 +138,10 @@ func (c *Context) drop(r *root) error {
 // freeRoot frees a root's blocks after the points that use them. c.mu is held.
 func (c *Context) freeRoot(r *root) error {
 	var errs []error
+	if r.svm != nil {
+		c.scratch.points = c.planner.Points(c.scratch.points[:0], r.id, mem.Host)
+		c.recycle(r, c.scratch.points)
+	}
 	for m, b := range r.blocks {
 		if b.IsZero() {
 			continue

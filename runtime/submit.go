@@ -38,19 +38,21 @@ import (
 // scratch is what one enqueue needs for its duration, kept for the next so that
 // steady state allocates nothing. All of it is protected by Context.mu.
 type scratch struct {
-	accs   []mem.Access
-	user   []mem.Wait // of the wait list, barriers and markers
-	waits  []mem.Wait // of the command
-	values []byte     // argument values
-	plan   migration.Plan
-	cmd    devices.Command
-	args   []devices.Arg
-	reqs   []mem.Request
-	blocks []mem.Block    // of the plan's storage
-	given  []mem.Block    // of one memory
-	points []mem.Point    // of the plan's steps
-	dst    [1]devices.End // of one step
-	landed [1]mem.Point   // of one step
+	accs    []mem.Access
+	user    []mem.Wait // of the wait list, barriers and markers
+	waits   []mem.Wait // of the command
+	values  []byte     // argument values
+	plan    migration.Plan
+	cmd     devices.Command
+	args    []devices.Arg
+	reqs    []mem.Request
+	blocks  []mem.Block    // of the plan's storage
+	given   []mem.Block    // of one memory
+	points  []mem.Point    // of the plan's steps
+	svmArgs []boundSVM     // arguments that are pointers
+	svmMore []boundSVM     // what else of shared virtual memory is reached
+	dst     [1]devices.End // of one step
+	landed  [1]mem.Point   // of one step
 }
 
 // errRoom is running out where a pending free could make room.
@@ -99,6 +101,9 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if req.op == opUnmap {
 		c.mapWaits(req)
 	}
+	if req.op == opSVMUnmap {
+		c.svmWaits(req)
+	}
 	err = c.planner.Plan(&s.plan, s.accs)
 	if req.coarse && errors.Is(err, mem.ErrPoisoned) { // perhaps between the rows
 		req.exact = true
@@ -141,6 +146,9 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	}
 	if err == nil && req.op == opUnmap {
 		err = c.unmapped(req, p)
+	}
+	if err == nil {
+		err = c.acceptedSVM(req, in, p)
 	}
 	if err != nil {
 		return Event{}, err
@@ -191,6 +199,8 @@ func (c *Context) collect(req *request, in *borrowed) error {
 		return c.collectMap(req)
 	case opUnmap:
 		return c.collectUnmap(req)
+	case opSVMMap, opSVMUnmap, opSVMFree, opSVMMigrate:
+		return c.collectSVM(req, in)
 	}
 	return nil
 }
@@ -201,8 +211,15 @@ func (c *Context) collectArgs(req *request, l *Launch) error {
 	if k.prog.closed {
 		return fmt.Errorf("launch of %s: program %q was closed: %w", k.name, k.prog.name, mem.ErrInvalidKernel)
 	}
+	c.scratch.svmArgs, c.scratch.svmMore = c.scratch.svmArgs[:0], c.scratch.svmMore[:0]
 	for i := range l.Args {
 		a := &l.Args[i]
+		if a.kind == devices.ArgSVM {
+			if err := c.collectSVMArg(req, a, &k.args[i], true); err != nil {
+				return fmt.Errorf("launch of %s: argument %d: %w", k.name, i, err)
+			}
+			continue
+		}
 		if a.kind != devices.ArgBuffer || a.buf == nil {
 			continue
 		}
@@ -214,6 +231,11 @@ func (c *Context) collectArgs(req *request, l *Launch) error {
 			return fmt.Errorf("launch of %s: argument %d: %w", k.name, i, err)
 		}
 	}
+	for i := range l.SVM {
+		if err := c.collectSVMArg(req, &l.SVM[i], &indirect, false); err != nil {
+			return fmt.Errorf("launch of %s: Launch.SVM[%d]: %w", k.name, i, err)
+		}
+	}
 	return nil
 }
 
@@ -222,6 +244,12 @@ func (c *Context) collectArgs(req *request, l *Launch) error {
 func (c *Context) access(req *request, u use, mode mem.Mode, m mem.MemoryID) error {
 	if err := u.buf.live(); err != nil {
 		return fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+	}
+	if u.buf.root.svm != nil {
+		var err error
+		if m, err = c.svmMemory(req, u, mode, m); err != nil {
+			return fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+		}
 	}
 	m = c.topo.Store(m)
 	at := &c.mems[m]
@@ -310,7 +338,7 @@ func (c *Context) command(req *request, l *Launch) {
 		c.rectCommand(req, m)
 	case opLaunch:
 		req.q.launch(l, m)
-	case opHostCall:
+	case opHostCall, opSVMMap, opSVMFree:
 		s.cmd.Op, s.cmd.Call = devices.OpHostCall, req.call
 	default:
 		s.cmd.Op = devices.OpMarker
@@ -319,6 +347,7 @@ func (c *Context) command(req *request, l *Launch) {
 
 // loc is where a use lies on a memory that is its own store.
 func (c *Context) loc(u use, m mem.MemoryID) devices.Loc {
+	m = c.storeOf(u.buf.root, m)
 	return devices.Loc{Device: c.mems[m].dev, Block: u.buf.root.blocks[m], Off: u.r.Start}
 }
 
@@ -335,7 +364,7 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 			s.values = append(s.values, l.Args[i].value()...)
 		}
 	}
-	values := s.values
+	values, pointers := s.values, s.svmArgs
 	for i := range l.Args {
 		a := &l.Args[i]
 		arg := devices.Arg{Kind: a.kind}
@@ -345,16 +374,22 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 			arg.Value, values = values[:n:n], values[n:]
 		case a.kind == devices.ArgLocal:
 			arg.Size = a.size
+		case a.kind == devices.ArgSVM:
+			arg, pointers = q.svmArg(pointers[0], m), pointers[1:]
 		case a.buf != nil:
-			arg.Block, arg.Off, arg.Size = a.buf.root.blocks[m], a.buf.view.Range.Start, a.buf.Size()
-			if m != q.mem {
-				arg.Device = q.c.mems[m].dev
+			on := q.c.storeOf(a.buf.root, m)
+			arg.Block, arg.Off, arg.Size = a.buf.root.blocks[on], a.buf.view.Range.Start, a.buf.Size()
+			if on != q.mem {
+				arg.Device = q.c.mems[on].dev
 			}
 			if a.ranged {
 				arg.Size = a.off + a.size
 			}
 		}
 		s.args = append(s.args, arg)
+	}
+	for _, b := range s.svmMore {
+		s.args = append(s.args, q.svmArg(b, m))
 	}
 	s.cmd.Args = s.args
 }

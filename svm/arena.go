@@ -203,7 +203,7 @@ func (a *Arena) Alloc(size, align uint64, f Flags, name string, tag uint64) (Poi
 	}
 	c, err := a.take(size, align)
 	if err != nil {
-		return 0, fmt.Errorf("svm block of %d bytes at a multiple of %d in arena %s: %w: %w", size, align, a.name, err, mem.ErrNoHostMemory)
+		return 0, fmt.Errorf("svm block of %d bytes at a multiple of %d in arena %s: %v: %w", size, align, a.name, err, mem.ErrNoHostMemory)
 	}
 	addr, err := a.region.Addr(c)
 	if err != nil {
