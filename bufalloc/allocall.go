@@ -33,9 +33,9 @@ func (r *Region) AllocAll(reqs []mem.Request, out []Chunk) error {
 				r.free(out[j].index)
 			}
 			clear(out)
-			scans := r.s.Scans
+			scans, steps := r.s.Scans, r.s.ScanSteps
 			r.s = before
-			r.s.Scans = scans
+			r.s.Scans, r.s.ScanSteps = scans, steps
 			r.s.Failures++
 			return fmt.Errorf("request %d of %d: %w", i, len(reqs), err)
 		}

@@ -145,16 +145,17 @@ func (b *bins) find(r *Region, size, align uint64) (uint32, uint64) {
 	if !b.fit {
 		return 0, 0
 	}
-	r.s.Scans++
-	i := b.scan(ns, bin, size, align)
+	i := b.scan(ns, bin, size, align, &r.s)
 	return i, b.place(ns, i, size, align)
 }
 
 // scan is the last resort: every hole of the candidate bins, smallest bins
 // first.
-func (b *bins) scan(ns []node, bin uint32, size, align uint64) uint32 {
+func (b *bins) scan(ns []node, bin uint32, size, align uint64, s *Stats) uint32 {
+	s.Scans++
 	for k, ok := b.from(bin); ok; k, ok = b.from(k + 1) {
 		for h := b.head[k]; h != 0; h = ns[h].b {
+			s.ScanSteps++
 			if holds(&ns[h], size, align) {
 				return h
 			}

@@ -75,6 +75,12 @@ func (r *Region) newNode() uint32 {
 		r.spare = r.nodes[i].next
 		return i
 	}
+	if n := len(r.nodes); n == cap(r.nodes) {
+		// By an eighth: append would double what a little more is needed of.
+		grown := make([]node, n, n+max(n/8, 16))
+		copy(grown, r.nodes)
+		r.nodes = grown
+	}
 	r.nodes = append(r.nodes, node{})
 	return uint32(len(r.nodes) - 1)
 }

@@ -19,8 +19,9 @@ type Options struct {
 	// MaxChunks is the greatest number of live chunks; 0 means as many as fit
 	// (1,023 under the PoCL strategies, as there).
 	MaxChunks int
-	// Chunks is the number of live chunks to set bookkeeping aside for, so that
-	// it never grows, and with it no operation is slow, up to there.
+	// Chunks is the number of live chunks to set bookkeeping aside for, 47 bytes
+	// each, so that it does not grow, and with it no operation is slow, up to
+	// there. Where holes are nearly half as many or more, it grows by an eighth.
 	Chunks int
 }
 
@@ -66,7 +67,9 @@ func NewRegion(base, size uint64, o Options) (*Region, error) {
 		r.maxChunks = defaultMaxChunks(o.Strategy)
 	}
 	r.gen = r.salt & genMask
-	r.nodes = make([]node, 2, min(o.Chunks+o.Chunks*7/16+4, maxNodes))
+	// Holes are about a third of the chunks, rarely half (Knuth's fifty-percent
+	// rule): 47 bytes a chunk.
+	r.nodes = make([]node, 2, min(o.Chunks+o.Chunks*15/32+4, maxNodes))
 	r.setStrategy()
 	r.Reset()
 	return r, nil

@@ -176,6 +176,7 @@ func (g *Regions) Stats() Stats {
 		sum.Frees += s.Frees
 		sum.Failures += s.Failures
 		sum.Scans += s.Scans
+		sum.ScanSteps += s.ScanSteps
 		sum.Bookkeeping += s.Bookkeeping
 	}
 	return sum

@@ -17,7 +17,8 @@ type Stats struct {
 	Frees       uint64 // chunks freed since Reset, a count
 	Failures    uint64 // requests that did not fit since Reset, a count
 	Scans       uint64 // searches in full as a last resort (Fit) since Reset, a count
-	Bookkeeping uint64 // held by nodes, which grow with the chunks; Fit's bins are 8 KiB more
+	ScanSteps   uint64 // holes that those searches looked at since Reset, a count
+	Bookkeeping uint64 // held by nodes, which grow with the chunks; the bins of Fit and GoodFit are 15 KiB more
 }
 
 func (s *Stats) free(capacity uint64) uint64 { return capacity - s.Live - s.Slack }

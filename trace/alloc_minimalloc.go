@@ -14,6 +14,10 @@ import (
 // units lives in [lower, upper). Columns are found by name; older files say
 // begin and end. The online order is made from it: by time, frees before
 // allocations at equal times, else as the file has them.
+//
+// Of its further columns, hint and offset say where a buffer was put or should
+// be, which a replay decides anew: they are passed over. An alignment or gaps of
+// a buffer's own would change what fits, so they must say nothing.
 
 // mmEvent is an end of a lifetime, before sorting.
 type mmEvent struct {
@@ -36,9 +40,12 @@ func readMiniMalloc(l *lines, cols []string) (*Allocs, error) {
 			return nil, fmt.Errorf("the header has no column %s", name)
 		}
 	}
-	if len(cols) > 4 { // alignment, gaps, hint: they would change what fits
-		return nil, fmt.Errorf("%d columns: only id, lower, upper and size are understood", len(cols))
+	for i, c := range cols {
+		if !slices.Contains(at[:], i) && !slices.Contains([]string{"alignment", "gaps", "hint", "offset"}, c) {
+			return nil, fmt.Errorf("column %q: want id, lower, upper, size, and perhaps alignment, gaps, hint, offset", clip(c))
+		}
 	}
+	alignment, gaps := index(cols, "alignment"), index(cols, "gaps")
 	var rows []mmRow
 	ids := make(map[string]int)
 	for {
@@ -54,6 +61,12 @@ func readMiniMalloc(l *lines, cols []string) (*Allocs, error) {
 			return nil, fmt.Errorf("id %q was on line %d before", clip(f[at[0]]), before)
 		}
 		ids[f[at[0]]] = l.n
+		if alignment >= 0 && !slices.Contains([]string{"", "0", "1"}, f[alignment]) {
+			return nil, fmt.Errorf("alignment %s: one buffer's own is not replayed; a replay aligns all alike", clip(f[alignment]))
+		}
+		if gaps >= 0 && f[gaps] != "" {
+			return nil, fmt.Errorf("gaps %q: buffers that leave part of their lifetime to others are not replayed", clip(f[gaps]))
+		}
 		row, err := mmParse(f[at[1]], f[at[2]], f[at[3]], l.n)
 		if err != nil {
 			return nil, err

@@ -85,6 +85,7 @@ func TestMiniMallocFreesComeFirstAtEqualTimes(t *testing.T) {
 	assert.EqualValues(t, 8, peak)
 	assert.Equal(t, 3, at)
 	assert.Equal(t, shorts(got), shorts(read(t, "size,id,end,begin\n7,y,10,0\n5,x,20,10\n3,z,11,10\n")), "columns go by name")
+	assert.Equal(t, shorts(got), shorts(read(t, "id,lower,upper,size,alignment,gaps,hint,offset\nx,10,20,5,1,,-1,0\ny,0,10,7,,,9,8\nz,10,11,3,0,,,\n")), "columns that change nothing")
 }
 
 func TestRMMTimesCountOnPastMidnight(t *testing.T) {
@@ -113,7 +114,9 @@ func TestMalformedLinesNameFileAndLine(t *testing.T) {
 		{m + "1,2,2,5\n", "x.csv:2: lifetime [2,2) is empty"},
 		{m + "1,2,3,0\n", "x.csv:2: allocation 0 of 0 bytes"},
 		{m + "1,2,3,1\n1,4,5,1\n", `x.csv:3: id "1" was on line 2`},
-		{"id,lower,upper,size,gaps\n", "x.csv:1: 5 columns"},
+		{"id,lower,upper,size,size\n", `x.csv:1: column "size": want id, lower`},
+		{"id,lower,upper,size,gaps\n1,2,9,4,\n2,2,9,4,3-5\n", `x.csv:3: gaps "3-5"`},
+		{"id,lower,upper,size,alignment\n1,2,9,4,1\n2,2,9,4,64\n", "x.csv:3: alignment 64: one buffer's own"},
 		{"id,size,a,b\n", "x.csv:1: the header has no column lower"},
 		{r + "1,2,3\n", "x.csv:2: "},
 		{r + "1,25:00:00:1,allocate,0x1,1,0\n", `x.csv:2: time "25:00:00:1" is not`},

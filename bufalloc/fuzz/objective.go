@@ -27,7 +27,7 @@ const (
 	// a region of 5/4 of the peak; where none fails, the greatest fragmentation.
 	Failure Objective = "failure"
 	// SlowOp: the most holes or chunks that one operation looks at, in a region
-	// of 5/4 of the peak; see cost.
+	// of 5/4 of the peak: counted by Fit, a bound for the others; see cost.
 	SlowOp Objective = "slow-op"
 )
 
@@ -101,16 +101,16 @@ func (o Objective) step(s bufalloc.Strategy, op replay.Op, ok bool, before, afte
 	return after.Fragmentation()
 }
 
-// cost is how many holes or chunks an operation looks at, at most: a model of
-// its time that is the same on every machine. Frees and the bitmap strategies
-// look at a fixed few, but for Fit's last resort, which looks at the holes of
-// several bins; trees at a path; lists in address order at all chunks and holes.
+// cost is how many holes or chunks an operation looks at: what stands for its
+// time, and is the same on every machine. Frees and the bitmap strategies look
+// at a fixed few, but for Fit's last resort, which counts what it looks at; trees
+// at a path; lists in address order at all chunks and holes, at most.
 func cost(s bufalloc.Strategy, op replay.Op, before, after bufalloc.Stats) int {
 	switch {
 	case op.Size == 0:
 		return 1
 	case after.Scans > before.Scans:
-		return 1 + before.Holes
+		return 1 + int(after.ScanSteps-before.ScanSteps)
 	}
 	switch s {
 	case bufalloc.BestFit:

@@ -182,3 +182,36 @@ func TestMemoryHidesNothing(t *testing.T) {
 		}
 	}
 }
+
+// support leaves off early; it must not do so too early.
+func TestSupportAgreesWithAskingEveryBox(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 2))
+	for range 3000 {
+		boxes := draw(rng, 2+rng.IntN(8), 3)
+		s := newSearch(boxes, 3, newMemo(1))
+		list := make([]entry, len(boxes))
+		for i := range list {
+			boxes[i].size, boxes[i].align = 1+rng.Int64N(3), 1<<rng.IntN(3)
+			list[i] = entry{idx: int32(i), eff: rng.Int64N(6)}
+			s.eff[i] = list[i].eff + rng.Int64N(2) // bounds only rise
+		}
+		slices.SortFunc(list, func(a, b entry) int {
+			if a.before(&b) {
+				return -1
+			}
+			return 1
+		})
+		copy(s.boxes, boxes)
+		c, i := &list[rng.IntN(len(list))], rng.Int32N(int32(len(list)))
+		want := none
+		for j := range boxes {
+			if j := int32(j); j != i && j != c.idx && boxes[j].overlaps(&boxes[i]) {
+				want = min(want, s.eff[j]+boxes[j].size)
+			}
+		}
+		if want != none {
+			want = alignUp(want, boxes[i].align)
+		}
+		require.Equal(t, want, s.support(list, c, i))
+	}
+}

@@ -42,7 +42,7 @@ type BenchRow struct {
 	Failures   int      `json:"failures"`
 	AllocsPair float64  `json:"heap_allocs_per_pair"`           // on the Go heap
 	BytesChunk float64  `json:"bytes_per_live_chunk"`           // nodes in use at the peak, those of holes included
-	BytesAside float64  `json:"bytes_set_aside_per_live_chunk"` // with the room for a hole beside every chunk
+	BytesAside float64  `json:"bytes_set_aside_per_live_chunk"` // for live chunks at most, with room for holes
 	Overhead   float64  `json:"overhead,omitempty"`             // smallest region / peak live
 	Note       string   `json:"note,omitempty"`
 }
@@ -123,8 +123,8 @@ func benchStream(ctx context.Context, st *Stream, o BenchOptions) ([]BenchRow, e
 				c.reset()
 				c.run(st.Ops[:st.PeakAt+1]) // grows what grows
 				used, aside := c.bookkeeping()
-				atPeak := float64(st.liveAt(st.PeakAt))
-				rows[i].BytesChunk, rows[i].BytesAside = float64(used)/atPeak, float64(aside)/atPeak
+				rows[i].BytesChunk = float64(used) / float64(st.liveAt(st.PeakAt))
+				rows[i].BytesAside = float64(aside) / float64(st.Slots)
 			}
 			ns[i] = append(ns[i], rows[i].round(c, st, batches[i]))
 			c.each(least[i])
