@@ -119,7 +119,7 @@ func holds(n *node, size, align uint64) bool {
 func (b *bins) find(r *Region, size, align uint64) (uint32, uint64) {
 	ns := r.nodes
 	if b.fit && size >= b.few {
-		i := b.search(ns, size, align)
+		i := b.search(ns, size, align, &r.s)
 		return i, b.place(ns, i, size, align)
 	}
 	bin := binOf(size)

@@ -202,7 +202,7 @@ func TestDefragErrors(t *testing.T) {
 
 // TestBytesToDefragmentW1 drives W1 at 1e4 live to its worst, a region so tight
 // that the next request fails, and defragments it to one hole of 90 % of what
-// is free, with every byte scaled down and copied.
+// is free. What the chunks hold is modelled by two bytes for every 256.
 func TestBytesToDefragmentW1(t *testing.T) {
 	for _, s := range []Strategy{Fit, GoodFit} {
 		t.Run(s.String(), func(t *testing.T) {
@@ -210,14 +210,17 @@ func TestBytesToDefragmentW1(t *testing.T) {
 			d, err := r.Defrag(0.9)
 			require.NoError(t, err)
 			before, bound := r.Stats(), d.Bound()
+			content := newPages(r)
 			passes := 0
 			for moves := d.Next(nil, 256<<20); len(moves) > 0; moves = d.Next(moves[:0], 256<<20) {
 				for _, m := range moves {
+					content.move(m)
 					require.NoError(t, d.Commit(m))
 				}
 				passes++
 			}
 			require.NoError(t, r.Check())
+			require.Zero(t, content.lost(r), "chunks whose content is not what it was")
 			require.True(t, d.Done())
 			after := r.Stats()
 			require.Equal(t, before.Live, after.Live)
@@ -227,6 +230,41 @@ func TestBytesToDefragmentW1(t *testing.T) {
 				100*float64(d.Moved())/float64(before.Live), float64(d.Moved())/float64(bound), passes, 100*(1-after.Fragmentation()))
 		})
 	}
+}
+
+// pages is a model of what a region's chunks hold: a word for every 256 bytes,
+// which tells which chunk and which of its pages it is.
+type pages []uint16
+
+func pageWord(c Chunk, k uint64) uint16 {
+	return uint16((uint64(c.index)*0x9E3779B97F4A7C15 + k*0xD6E8FEB86659FD93) >> 48)
+}
+
+func newPages(r *Region) pages {
+	p := make(pages, r.size/256+1)
+	for s := range r.Walk() {
+		for k := uint64(0); !s.Free() && k < s.Range.Size()/256; k++ {
+			p[s.Range.Start/256+k] = pageWord(s.Chunk, k)
+		}
+	}
+	return p
+}
+
+func (p pages) move(m Move) {
+	copy(p[m.To.Start/256:m.To.End/256], p[m.From.Start/256:m.From.End/256])
+}
+
+// lost is the number of chunks with a page that is not theirs.
+func (p pages) lost(r *Region) (n int) {
+	for s := range r.Walk() {
+		for k := uint64(0); !s.Free() && k < s.Range.Size()/256; k++ {
+			if p[s.Range.Start/256+k] != pageWord(s.Chunk, k) {
+				n++
+				break
+			}
+		}
+	}
+	return n
 }
 
 // worstW1 is a region in which W1 with n live chunks has just failed.

@@ -17,7 +17,7 @@ package bufalloc
 //  5. But where exactly one of the two neighbours of the hole of rule 3 is a
 //     chunk of the request's size, the new chunk goes next to it: chunks of one
 //     size side by side leave holes that are multiples of it. Not in holes of
-//     a quarter of the region or more, which are not worth cutting so.
+//     an eighth of the region or more, which are not worth cutting so.
 //  6. Before failing, Fit searches in full.
 type rules struct {
 	few   uint64 // requests from this size on are searched for (rule 3)
@@ -28,7 +28,7 @@ type rules struct {
 const (
 	fewFraction   = 128
 	largeFraction = 15
-	wideFraction  = 4
+	wideFraction  = 8
 	sparse        = 4096 // holes are few up to here (rule 2)
 )
 
@@ -57,7 +57,7 @@ func (b *bins) lower(ns []node, k uint32, size uint64) uint32 {
 }
 
 // search is rule 3. It finds a hole wherever there is one.
-func (b *bins) search(ns []node, size, align uint64) uint32 {
+func (b *bins) search(ns []node, size, align uint64, s *Stats) uint32 {
 	lim := near(size)
 	low, far := uint32(0), uint32(0)
 	last := binOf(lim)
@@ -66,6 +66,7 @@ func (b *bins) search(ns []node, size, align uint64) uint32 {
 			break
 		}
 		for h := b.head[k]; h != 0; h = ns[h].b {
+			s.ScanSteps++
 			n := &ns[h]
 			switch {
 			case !holds(n, size, align):

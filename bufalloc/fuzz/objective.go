@@ -103,13 +103,13 @@ func (o Objective) step(s bufalloc.Strategy, op replay.Op, ok bool, before, afte
 
 // cost is how many holes or chunks an operation looks at: what stands for its
 // time, and is the same on every machine. Frees and the bitmap strategies look
-// at a fixed few, but for Fit's last resort, which counts what it looks at; trees
-// at a path; lists in address order at all chunks and holes, at most.
+// at a fixed few, but for Fit's searches, which count what they look at; trees at
+// a path; lists in address order at all chunks and holes, at most.
 func cost(s bufalloc.Strategy, op replay.Op, before, after bufalloc.Stats) int {
 	switch {
 	case op.Size == 0:
 		return 1
-	case after.Scans > before.Scans:
+	case after.ScanSteps > before.ScanSteps:
 		return 1 + int(after.ScanSteps-before.ScanSteps)
 	}
 	switch s {

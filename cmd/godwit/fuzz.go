@@ -42,7 +42,7 @@ search first; then it keeps what it found.
   overhead       smallest region / what an offline packing of the sequence needs
   fragmentation  1 - largest hole / free, in a region of twice the peak
   failure        free / request when one fails, in a region of 5/4 of the peak
-  slow-op        holes and chunks that one operation looks at`,
+  slow-op        holes and chunks that one operation looks at, in a region of 5/4`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runFuzz(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)

@@ -1,0 +1,222 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"godwit/bufalloc"
+)
+
+// Fit's rules were chosen on the committed traces and on W1 and W2 at seed 1.
+// Here it meets streams of the same kinds that it was not chosen on: other
+// seeds, the traces backwards, cut in halves, two at once, and with other sizes.
+
+// with makes a stream of other operations.
+func (st *Stream) with(t testing.TB, name string, ops []Op) *Stream {
+	t.Helper()
+	out, err := NewStream(st.Name+" "+name, st.Align, ops)
+	require.NoError(t, err)
+	return out
+}
+
+// backwards turns time round: frees are allocations and the reverse.
+func backwards(t testing.TB, st *Stream) *Stream {
+	sizes := make([]uint64, st.Slots)
+	for _, op := range st.Ops {
+		if op.Size != 0 {
+			sizes[op.Slot] = op.Size
+		} else {
+			sizes[op.Slot] = 0
+		}
+	}
+	var ops []Op
+	for slot, size := range sizes { // never freed: there from the start
+		if size != 0 {
+			ops = append(ops, Op{size, uint32(slot)})
+		}
+	}
+	held := make([]uint64, st.Slots)
+	freed := make([]uint64, len(st.Ops)) // by operation
+	for i, op := range st.Ops {
+		if op.Size == 0 {
+			freed[i] = held[op.Slot]
+		}
+		held[op.Slot] = op.Size
+	}
+	for i, op := range slices.Backward(st.Ops) {
+		ops = append(ops, Op{freed[i], op.Slot})
+	}
+	return st.with(t, "backwards", ops)
+}
+
+// resized changes every size by up to a tenth. Where alike is set chunks of one
+// size remain chunks of one size.
+func resized(t testing.TB, st *Stream, seed uint64, alike bool) *Stream {
+	rng, ops := splitmix(seed), slices.Clone(st.Ops)
+	for i := range ops {
+		if ops[i].Size == 0 {
+			continue
+		}
+		r := &rng
+		if alike {
+			own := splitmix(seed ^ ops[i].Size*0x9E3779B97F4A7C15)
+			r = &own
+		}
+		ops[i].Size = max(uint64(float64(ops[i].Size)*(0.9+0.2*r.uniform())), 1)
+	}
+	name := "resized"
+	if alike {
+		name = "resized alike"
+	}
+	return st.with(t, name, ops)
+}
+
+// half is the first or second half; what is live at the cut is there at its
+// start.
+func half(t testing.TB, st *Stream, second bool) *Stream {
+	cut := len(st.Ops) / 2
+	if !second {
+		return st.with(t, "first half", st.Ops[:cut])
+	}
+	at := make([]int, st.Slots)
+	for i, op := range st.Ops[:cut] {
+		at[op.Slot] = 0
+		if op.Size != 0 {
+			at[op.Slot] = i + 1
+		}
+	}
+	slices.Sort(at)
+	var ops []Op
+	for _, i := range at {
+		if i > 0 {
+			ops = append(ops, st.Ops[i-1])
+		}
+	}
+	return st.with(t, "second half", append(ops, st.Ops[cut:]...))
+}
+
+// together runs two streams in one region, evenly mixed.
+func together(t testing.TB, a, b *Stream) *Stream {
+	ops := make([]Op, 0, len(a.Ops)+len(b.Ops))
+	for i, j := 0, 0; i < len(a.Ops) || j < len(b.Ops); {
+		if j == len(b.Ops) || i < len(a.Ops) && i*len(b.Ops) <= j*len(a.Ops) {
+			ops = append(ops, a.Ops[i])
+			i++
+		} else {
+			op := b.Ops[j]
+			op.Slot += uint32(a.Slots)
+			ops = append(ops, op)
+			j++
+		}
+	}
+	return a.with(t, "with "+b.Name, ops)
+}
+
+var (
+	pytorch    = []string{"resnet50-train.csv.gz", "gpt2-train.csv.gz", "llama-generate.csv.gz"}
+	minimalloc = []string{"minimalloc/A.1048576.csv", "minimalloc/B.1048576.csv", "minimalloc/C.1048576.csv",
+		"minimalloc/D.1048576.csv", "minimalloc/E.1048576.csv"}
+)
+
+// set is streams of one kind: those Fit was chosen on, and others.
+type set struct {
+	name          string
+	chosen, other []*Stream
+}
+
+func traceSet(t testing.TB, name string, files []string, align uint64) set {
+	s := set{name: name}
+	for _, f := range files {
+		s.chosen = append(s.chosen, open(t, f, align))
+	}
+	for i, st := range s.chosen {
+		seed := uint64(100 + i)
+		s.other = append(s.other, backwards(t, st), resized(t, st, seed, false), resized(t, st, seed, true),
+			backwards(t, resized(t, st, seed+100, true)), half(t, st, false), half(t, st, true),
+			together(t, st, s.chosen[(i+1)%len(s.chosen)]))
+	}
+	return s
+}
+
+func seedSet(t testing.TB, name string, seeds uint64, make func(seed uint64) (*Stream, error)) set {
+	s := set{name: name}
+	for seed := range seeds {
+		st, err := make(seed + 1)
+		require.NoError(t, err)
+		st.Name = fmt.Sprintf("%s, seed %d", name, seed+1)
+		if seed == 0 {
+			s.chosen = []*Stream{st}
+		} else {
+			s.other = append(s.other, st)
+		}
+	}
+	return s
+}
+
+// meanOverhead is the geometric mean and the greatest of the overheads.
+func meanOverhead(t testing.TB, streams []*Stream, s bufalloc.Strategy) (mean, most float64) {
+	results, err := Measure(t.Context(), streams, []bufalloc.Strategy{s}, Options{})
+	require.NoError(t, err)
+	for _, r := range results {
+		t.Logf("%-44s %-8v %.4f (a larger one fails: %.4f)", r.Trace, s, r.Overhead, float64(r.FailingAbove)/float64(r.PeakLive))
+		mean += math.Log(r.Overhead)
+		most = max(most, r.Overhead)
+	}
+	return math.Exp(mean / float64(len(results))), most
+}
+
+// TestFitOnStreamsItWasNotChosenOn compares Fit with best fit and good fit,
+// and logs the table of docs/allocator.md: all of it with GODWIT_SOAK=1 (ten
+// minutes), else the small sets.
+func TestFitOnStreamsItWasNotChosenOn(t *testing.T) {
+	sets := []set{traceSet(t, "MiniMalloc A-E", minimalloc, 1)}
+	if os.Getenv("GODWIT_SOAK") != "" {
+		w1 := func(n int) func(uint64) (*Stream, error) {
+			return func(seed uint64) (*Stream, error) { return W1(n, 200_000, 2*n, seed) }
+		}
+		sets = append(sets, traceSet(t, "PyTorch", pytorch, 256),
+			seedSet(t, "W1 1e3", 9, w1(1e3)), seedSet(t, "W1 1e4", 4, w1(1e4)), seedSet(t, "W1 1e5", 3, w1(1e5)),
+			seedSet(t, "W2 mix", 9, func(seed uint64) (*Stream, error) { return W2(W2Mix, 36_363, seed) }))
+	}
+	var b strings.Builder
+	for _, s := range sets {
+		var others [3]float64
+		for i, strategy := range []bufalloc.Strategy{bufalloc.Fit, bufalloc.BestFit, bufalloc.GoodFit} {
+			mean, most := meanOverhead(t, s.chosen, strategy)
+			other, otherMost := meanOverhead(t, s.other, strategy)
+			others[i] = other
+			fmt.Fprintf(&b, "\n| %s | %v | %.4f (%.3f) | %.4f (%.3f) |", s.name, strategy, mean, most, other, otherMost)
+		}
+		assert.LessOrEqual(t, others[0], others[1], "%s: Fit is no worse than best fit", s.name)
+		assert.LessOrEqual(t, others[0], others[2], "%s: Fit is no worse than good fit", s.name)
+	}
+	t.Log(b.String())
+}
+
+// The variants keep what they should.
+func TestVariantsOfStreams(t *testing.T) {
+	st := open(t, minimalloc[0], 1)
+	back := backwards(t, st)
+	assert.Equal(t, st.PeakLive, back.PeakLive)
+	assert.Equal(t, st.Ops, backwards(t, back).Ops, "all is freed, so that twice backwards is forwards")
+	assert.Equal(t, st.PeakLive, max(half(t, st, false).PeakLive, half(t, st, true).PeakLive))
+	sizes := make(map[uint64]uint64)
+	for i, op := range resized(t, st, 5, true).Ops {
+		old := st.Ops[i].Size
+		assert.InDelta(t, old, op.Size, float64(old)/10+1)
+		if was, ok := sizes[old]; ok {
+			assert.Equal(t, was, op.Size)
+		}
+		sizes[old] = op.Size
+	}
+	both := together(t, st, back)
+	assert.Len(t, both.Ops, len(st.Ops)+len(back.Ops))
+	assert.Greater(t, both.PeakLive, st.PeakLive)
+}
