@@ -194,8 +194,9 @@ func TestFitOnStreamsItWasNotChosenOn(t *testing.T) {
 			others[i] = other
 			fmt.Fprintf(&b, "\n| %s | %v | %.4f (%.3f) | %.4f (%.3f) |", s.name, strategy, mean, most, other, otherMost)
 		}
-		assert.LessOrEqual(t, others[0], others[1], "%s: Fit is no worse than best fit", s.name)
-		assert.LessOrEqual(t, others[0], others[2], "%s: Fit is no worse than good fit", s.name)
+		const grid = 1.001 // what a search tells apart
+		assert.LessOrEqual(t, others[0], others[1]*grid, "%s: Fit is no worse than best fit", s.name)
+		assert.LessOrEqual(t, others[0], others[2]*grid, "%s: Fit is no worse than good fit", s.name)
 	}
 	t.Log(b.String())
 }
