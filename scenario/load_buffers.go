@@ -125,6 +125,9 @@ func (l *loader) addPart(s *mapping, v View, i, count, total, align uint64) {
 	}
 	v.Range = mem.Range{Start: cut(i), End: cut(i + 1)}
 	if v.Range.Empty() {
+		if total == 0 { // the buffer's size was at fault, and said to be
+			return
+		}
 		l.errorf(s.node, "%s: %d bytes cut into %d parts at multiples of %d leave nothing for part %d", s.what, total, count, align, i+1)
 		return
 	}

@@ -278,12 +278,11 @@ func (l *loader) readLaunch(m *mapping, c *Command) {
 	} else if (local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims) {
 		l.errorf(m.node, "%s: global, local and offset want the same number of dimensions", m.what)
 	}
-	kernel := kernelNamed(c.Kernel)
+	kernel, args := kernelNamed(c.Kernel), l.list(m.get("args"))
 	if kernel == nil {
 		l.errorf(m.get("launch"), "launch %q: no such kernel; there are %s", c.Kernel, strings.Join(kernels.Names(), ", "))
 		return
 	}
-	args := l.list(m.get("args"))
 	if len(args) != len(kernel.Args) {
 		l.errorf(m.node, "%s: %s given, it takes %d: %s", m.what, count(len(args), "argument", "arguments"), len(kernel.Args), signature(kernel))
 		return

@@ -45,6 +45,7 @@ func (l *loader) readExpect(m *mapping) {
 			}
 		default:
 			l.errorf(s.node, "expect: want one of buffer, moved, copies, only")
+			continue
 		}
 		s.done()
 		if len(l.errs) == 0 {

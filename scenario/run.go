@@ -62,7 +62,9 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 		return err
 	}
 	err := r.enqueueAll(ctx)
-	if werr := r.wait(ctx); err == nil {
+	// Where a command was refused because an earlier one had failed by then, the
+	// failure is what there is to say; which of them it is depends on the timing.
+	if werr := r.wait(ctx); err == nil || (werr != nil && errors.Is(err, mem.ErrPoisoned)) {
 		err = werr
 	}
 	if cerr := r.ctx.Check(); cerr != nil && err == nil {

@@ -21,7 +21,7 @@ func newBench() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help() // to the terminal; the error below says what is wrong
-			return errors.New("bench: say which")
+			return errors.New("bench: which? alloc or migrate")
 		},
 	}
 	cmd.AddCommand(newBenchAlloc(), newBenchMigrate())

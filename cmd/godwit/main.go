@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
@@ -29,12 +30,35 @@ func (f failed) Unwrap() error { return f.error }
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "godwit",
+		Version:       version(),
 		Short:         "Multi-device memory: run it, replay it, measure it",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.AddCommand(verbs()...)
 	return root
+}
+
+// version is what the build knows of itself: a module version or a commit.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version + " " + info.GoVersion
+}
+
+// atLeastOne wants one to most arguments, each of which is what.
+func atLeastOne(what string, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return fmt.Errorf("%s: which? want %s's file; see %s --help", cmd.Name(), what, cmd.CommandPath())
+		case len(args) > most:
+			return fmt.Errorf("%s: want %s's file and nothing more, not %q", cmd.Name(), what, args[most])
+		}
+		return nil
+	}
 }
 
 func main() {

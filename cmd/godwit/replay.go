@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ overhead: both are bytes taken from the device for a byte in use.
 
 Exit status: 0; 1 where --region is given and something did not fit; 2 for bad
 usage or input.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeastOne("a trace", math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runReplay(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f)
 		},

@@ -32,8 +32,8 @@ func newRun() *cobra.Command {
 		Long: `Run a scenario, show every copy and why, verify every byte.
 
 A scenario is a YAML file that says which devices there are, which buffers, and
-which commands run on them; examples/ has some, and "go doc godwit/scenario"
-describes the language. The run shows for every command which copies were
+which commands run on them; examples/ has some, and docs/scenarios.md describes
+the language. The run shows for every command which copies were
 inserted and why, where every buffer's bytes are at the end, and the bytes moved
 beside the lower bound. Every byte read, and every buffer at the end, is compared
 with a plain run of the same commands on one flat memory.
@@ -44,7 +44,7 @@ or a faulty scenario.`,
   godwit run examples/histogram.yaml --input text=README.md
   godwit run examples/overlap.yaml --driver opencl     # on real devices
   godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev`,
-		Args: cobra.ExactArgs(1),
+		Args: atLeastOne("a scenario", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runScenario(cmd.Context(), cmd.OutOrStdout(), args[0], f)
 		},
@@ -73,9 +73,18 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) er
 		}
 		return err
 	}
+	var timeline *os.File // made before the run: a file that cannot be is bad usage
+	if f.timeline != "" {
+		if timeline, err = os.Create(f.timeline); err != nil {
+			return fmt.Errorf("--timeline: %w", err)
+		}
+	}
 	res, err := runShowingProgress(ctx, s)
-	if f.timeline != "" && len(res.Commands) > 0 {
-		err = errors.Join(err, writeTimeline(f.timeline, res))
+	if timeline != nil {
+		if len(res.Commands) > 0 { // else there is nothing but the error to show
+			err = errors.Join(err, res.WriteTimeline(timeline))
+		}
+		err = errors.Join(err, timeline.Close())
 	}
 	if f.json {
 		err = errors.Join(err, writeJSON(out, res))
@@ -131,14 +140,6 @@ func runError(res *scenario.Result, err error) error {
 		return failed{fmt.Errorf("%s: not as expected", res.File)}
 	}
 	return nil
-}
-
-func writeTimeline(file string, res *scenario.Result) error {
-	out, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	return errors.Join(res.WriteTimeline(out), out.Close())
 }
 
 // printOptions fit the report to standard output.

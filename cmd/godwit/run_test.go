@@ -79,7 +79,7 @@ func TestRunExitCodes(t *testing.T) {
 		{"an input", []string{"run", example("histogram"), "--input", "text=" + text}, 0, ""},
 		{"an expectation fails", []string{"run", write("fails.yaml", head+"commands: [{fill: a, pattern: 2}]\nexpect: [{buffer: a, fill: 3}]")}, 1, "not as expected"},
 		{"no room", []string{"run", write("room.yaml", "devices: [{name: d, driver: tce, memory: 64 KiB}]\nbuffers: [{name: a, size: 60 KiB}, {name: b, size: 60 KiB}]\ncommands: [{fill: a, pattern: 1}, {fill: b, pattern: 1}]")}, 1, "room.yaml:3: #2 fill b with 1"},
-		{"no scenario", []string{"run"}, 2, "accepts 1 arg"},
+		{"no scenario", []string{"run"}, 2, "want a scenario's file"},
 		{"no file", []string{"run", filepath.Join(dir, "none.yaml")}, 2, "no such file"},
 		{"a rule is broken", []string{"run", write("rule.yaml", head+"commands: [{read: b}]")}, 2, "rule.yaml:3: read: no buffer or sub-buffer is named \"b\""},
 		{"a driver nobody has", []string{"run", write("driver.yaml", "devices: [{name: d, driver: abacus}]\nbuffers: [{name: a, size: 1}]\ncommands: []")}, 2, "driver.yaml:1: device d: driver \"abacus\""},

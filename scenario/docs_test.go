@@ -1,0 +1,47 @@
+package scenario
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/kernels"
+)
+
+// The documentation's table of kernels has them all, with their arguments.
+func TestDocumentedKernels(t *testing.T) {
+	text, err := os.ReadFile("../docs/scenarios.md")
+	require.NoError(t, err)
+	for _, name := range kernels.Names() {
+		base := strings.TrimSuffix(strings.TrimSuffix(name, "_f64"), "_i32")
+		var args []string
+		for _, a := range kernelNamed(name).Args {
+			args = append(args, a.Name)
+		}
+		want := "`" + base + "(" + strings.Join(args, ", ") + ")`"
+		if base == "daxpy" || base == "iaxpy" {
+			want = "`" + base + "`"
+		}
+		require.Contains(t, string(text), want)
+	}
+}
+
+// One mistake is one error: nothing that only follows from it.
+func TestOneMistakeOneError(t *testing.T) {
+	const head = "devices: [{name: d, driver: cpu}]\nbuffers: [{name: b, size: 1 KiB}]\n"
+	for text, want := range map[string]string{
+		head + "commands: [{launch: nope, global: 1, args: [b]}]":                                                   "no such kernel",
+		head + "commands: [{read: b}]\nexpect: [{moves: 17}]":                                                       "want one of buffer, moved",
+		strings.Replace(head, "1 KiB", "0", 1) + "sub-buffers: [{name: s, of: b, parts: 2}]\ncommands: [{read: b}]": "size is 0",
+	} {
+		file := t.TempDir() + "/s.yaml"
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, err := Load(file, Options{})
+		var bad Errors
+		require.ErrorAs(t, err, &bad)
+		require.Len(t, bad, 1, "%v", bad)
+		require.Contains(t, bad[0].Rule, want)
+	}
+}
