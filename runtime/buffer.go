@@ -36,15 +36,16 @@ const (
 // included, holds one; with the last, the planner forgets it and its blocks are
 // freed after the last points that touch them.
 type root struct {
-	id     mem.BufferID // immutable
-	name   string       // immutable
-	size   uint64       // bytes, immutable
-	user   bool         // immutable: the host's block is the caller's memory (UseHostPtr)
-	blocks []mem.Block  // protected by c.mu; by memory, zero where it has none
-	svm    *svmRoot     // immutable; nil where it is no shared virtual memory
-	last   mem.Point    // protected by c.mu: of the command that freed it, where it is
-	views  int          // protected by c.mu: live Buffers and mappings of it
-	maps   uint32       // protected by c.mu: its first mapping in c.maps, index + 1
+	id        mem.BufferID // immutable
+	name      string       // immutable
+	size      uint64       // bytes, immutable
+	user      bool         // immutable: the host's block is the caller's memory (UseHostPtr)
+	blocks    []mem.Block  // protected by c.mu; by memory, zero where it has none
+	svm       *svmRoot     // immutable; nil where it is no shared virtual memory
+	last      mem.Point    // protected by c.mu: of the command that freed it, where it is
+	views     int          // protected by c.mu: live Buffers and mappings of it
+	onRelease []func()     // protected by c.mu
+	maps      uint32       // protected by c.mu: its first mapping in c.maps, index + 1
 }
 
 // Buffer is a buffer or a sub-buffer. It belongs to a context, not to a device:

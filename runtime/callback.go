@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"godwit/mem"
 )
@@ -130,7 +131,9 @@ func (k *callbacks) work() {
 		k.mu.Unlock()
 		for _, call := range list {
 			call.f(call.e, call.status)
-			_ = call.e.Release() // the reference is ours: it cannot fail
+			if !call.e.IsZero() {
+				_ = call.e.Release() // the reference is ours: it cannot fail
+			}
 		}
 		k.mu.Lock()
 	}
@@ -147,5 +150,62 @@ func (k *callbacks) drain() {
 	k.idle.L = &k.mu
 	for k.calling {
 		k.idle.Wait()
+	}
+}
+
+// OnRelease has f called once b's root buffer is gone: released with all its
+// sub-buffers and mappings, and no command uses its storage, nor memory that it
+// was given (UseHostPtr). The functions of one buffer are called in the reverse
+// of the order in which they were given, as Event.OnStatus calls its. It fails
+// with mem.ErrInvalidBuffer where b was released and mem.ErrInvalidValue where f
+// is nil.
+func (b *Buffer) OnRelease(f func()) error {
+	if f == nil {
+		return fmt.Errorf("buffer callback without a function: %w", mem.ErrInvalidValue)
+	}
+	if err := b.made(); err != nil {
+		return err
+	}
+	b.c.lock()
+	defer b.c.unlock()
+	if err := b.live(); err != nil {
+		return err
+	}
+	b.root.onRelease = append(b.root.onRelease, f)
+	return nil
+}
+
+// gone is a dropped root whose last points have not all been reached.
+type gone struct {
+	k    *callbacks
+	left atomic.Int32
+	list []func()
+}
+
+// released arranges for the callbacks of a root that is being dropped, whose
+// blocks are used until the points. c.mu is held.
+func (c *Context) released(r *root, points []mem.Point) {
+	if len(r.onRelease) == 0 {
+		return
+	}
+	g := &gone{k: &c.callbacks, list: r.onRelease}
+	g.left.Store(int32(len(points)) + 1)
+	for _, p := range points {
+		if done, _ := p.Notify(g); done {
+			g.left.Add(-1)
+		}
+	}
+	g.PointReached(mem.Point{}, nil)
+}
+
+// PointReached implements mem.Waiter.
+func (g *gone) PointReached(mem.Point, error) {
+	if g.left.Add(-1) != 0 {
+		return
+	}
+	g.k.mu.Lock()
+	defer g.k.mu.Unlock()
+	for _, f := range slices.Backward(g.list) {
+		g.k.push(callback{f: func(Event, ExecStatus) { f() }})
 	}
 }

@@ -162,3 +162,57 @@ func TestTimesComeInOrder(t *testing.T) {
 		last = tm.Ended
 	}
 }
+
+func TestReleaseCallbacksComeLastFirstOnceNothingUsesTheBuffer(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx := soon(t)
+	user := make([]byte, 8)
+	b, err := h.c.CreateBuffer(8, runtime.UseHostPtr, user)
+	require.NoError(t, err)
+	require.ErrorIs(t, b.OnRelease(nil), mem.ErrInvalidValue)
+	all := make(chan string, 3)
+	require.NoError(t, b.OnRelease(func() { all <- "first" }))
+	require.NoError(t, b.OnRelease(func() { all <- "second" }))
+	gate := h.gate()
+	got := make([]byte, 8)
+	e := h.ok(h.q[0].EnqueueRead(ctx, b, 0, got, gate))
+	sub, err := b.Sub(0, 4, 0)
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
+	require.ErrorIs(t, b.OnRelease(func() {}), mem.ErrInvalidBuffer)
+	require.NoError(t, sub.OnRelease(func() { all <- "third" }), "the root is still there")
+	require.NoError(t, sub.Release())
+	h.held(e)
+	require.Empty(t, all)
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	for _, want := range []string{"third", "second", "first"} {
+		select {
+		case name := <-all:
+			require.Equal(t, want, name)
+		case <-ctx.Done():
+			t.Fatal("a callback is missing")
+		}
+	}
+}
+
+func TestCloseCallsTheReleaseCallbacksOfLeaks(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	b, err := h.c.CreateBuffer(8, 0, nil)
+	require.NoError(t, err)
+	called := false
+	require.NoError(t, b.OnRelease(func() { called = true }))
+	h.closed = true
+	require.ErrorIs(t, h.c.Close(soon(t)), runtime.ErrLeak)
+	require.True(t, called)
+}
+
+func TestAQueueTellsWhatItIs(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(2)}, runtime.QueueOptions{})
+	q, err := h.c.NewQueue(h.devs[1], runtime.QueueOptions{Name: "mine"})
+	require.NoError(t, err)
+	require.Same(t, h.c, q.Context())
+	require.Equal(t, mem.MemoryID(2), q.Memory())
+	require.Equal(t, "mine", q.Name())
+	require.NotEmpty(t, h.q[0].Name(), "one is made up")
+	require.NotEqual(t, h.q[0].Name(), h.q[1].Name())
+}

@@ -19,6 +19,12 @@ var ErrLeak = mem.Sentinel("buffers not released", mem.InvalidOperation)
 // freed. The error names buffers that were not released (ErrLeak), and what else
 // went wrong. Closing twice fails with mem.ErrClosed.
 func (c *Context) Close(ctx context.Context) error {
+	err := c.close(ctx)
+	c.callbacks.drain() // of buffers that were not released
+	return err
+}
+
+func (c *Context) close(ctx context.Context) error {
 	c.lock()
 	if c.closed {
 		c.unlock()

@@ -127,8 +127,8 @@ func (q *Queue) EnqueueMap(ctx context.Context, b *Buffer, off, size uint64, fla
 // for writing is then valid on the host and nowhere else. It fails with
 // mem.ErrInvalidValue where m is not mapped (any more) or another context's.
 func (q *Queue) EnqueueUnmap(ctx context.Context, m Mapping, wait ...Event) (Event, error) {
-	if q == nil || q.c == nil {
-		return Event{}, fmt.Errorf("unmap: nil queue: %w", mem.ErrInvalidQueue)
+	if err := q.made(); err != nil {
+		return Event{}, fmt.Errorf("unmap: %w", err)
 	}
 	if m.c != q.c {
 		return Event{}, fmt.Errorf("unmap on queue %s: the mapping is not of context %s: %w", q.name, q.c.name, mem.ErrInvalidValue)
@@ -157,6 +157,9 @@ func (q *Queue) Map(ctx context.Context, b *Buffer, off, size uint64, flags MapF
 
 // Maps is how many mappings there are of b's root buffer (CL_MEM_MAP_COUNT).
 func (b *Buffer) Maps() int {
+	if b.made() != nil {
+		return 0
+	}
 	c := b.c
 	c.lock()
 	defer c.unlock()

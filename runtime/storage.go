@@ -126,7 +126,14 @@ func fills(steps []migration.Step, w migration.Want) bool {
 // drop forgets a root buffer and frees its blocks after the points that use
 // them. c.mu is held.
 func (c *Context) drop(r *root) error {
+	var last []mem.Point // of commands that use the storage
+	if len(r.onRelease) > 0 {
+		for m := range r.blocks {
+			last = c.planner.Points(last, r.id, mem.MemoryID(m))
+		}
+	}
 	errs := []error{c.freeRoot(r)}
+	c.released(r, last)
 	errs = append(errs, c.planner.Release(r.id))
 	delete(c.roots, r.id)
 	if c.opts.Trace != nil {
