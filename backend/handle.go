@@ -66,7 +66,7 @@ func (s *session) close(ctx context.Context) error {
 // everything else is reachable from it. All methods are safe for use from many
 // goroutines. A Handle lives until its Manager is closed.
 type Handle struct {
-	session *session // immutable, as all fields
+	session *session // immutable, as all fields but staging
 	device  devices.Device
 	info    devices.Info
 	backend string
@@ -75,6 +75,7 @@ type Handle struct {
 	queue   *runtime.Queue
 	pool    *pool.BufferPool
 	async   bool
+	staging stager
 }
 
 func newHandle(s *session, c choice, cand Candidate, d devices.Device) (*Handle, error) {

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/backend"
+	"godwit/mem"
+	"godwit/pool"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("POCL_DEVICES") == "" {
+		_ = os.Setenv("POCL_DEVICES", "pthread pthread")
+	}
+	os.Exit(m.Run())
+}
+
+// places are the devices to train on: any backend, one device and several.
+var places = []options{{device: "cpu", n: 1}, {device: "cpu", n: 2}, {device: "tce", n: 3}, {device: "cl", n: 1}, {device: "cl", n: 2}}
+
+// on runs f for each place with a manager that is closed, with nothing leaked.
+func on(t *testing.T, f func(t *testing.T, ctx context.Context, o options)) {
+	for _, o := range places {
+		o.epochs, o.samples, o.batch, o.hidden, o.rate, o.seed = 6, 1200, 240, 8, 1, 1
+		t.Run(fmt.Sprintf("%d x %s", o.n, o.device), func(t *testing.T) {
+			m := backend.NewManager(backend.Options{})
+			if _, err := m.Group(o.device, o.n); errors.Is(err, mem.ErrDeviceNotFound) {
+				t.Skipf("not here: %v", err)
+			}
+			f(t, backend.WithManager(context.Background(), m), o)
+			require.NoError(t, m.Close(context.Background()))
+		})
+	}
+}
+
+var epochLine = regexp.MustCompile(`epoch +\d+  loss (\S+)`)
+
+func TestLossesFallAndAreTheSameOnEveryBackend(t *testing.T) {
+	first := make(map[int][]float64) // by devices: shares are summed in another order
+	on(t, func(t *testing.T, ctx context.Context, o options) {
+		var out strings.Builder
+		require.NoError(t, run(ctx, o, &out, io.Discard))
+		var losses []float64
+		for _, m := range epochLine.FindAllStringSubmatch(out.String(), -1) {
+			v, err := strconv.ParseFloat(m[1], 64)
+			require.NoError(t, err)
+			losses = append(losses, v)
+		}
+		require.Len(t, losses, o.epochs)
+		require.Less(t, losses[o.epochs-1], losses[0])
+		if first[0] == nil {
+			first[0] = losses
+		}
+		require.InDeltaSlice(t, first[0], losses, 2e-3, "the same batches, however they are shared")
+	})
+}
+
+// TestSteadyStateCreatesNoBuffers: 10,000 steps where GODWIT_SOAK is set.
+func TestSteadyStateCreatesNoBuffers(t *testing.T) {
+	steps := 200
+	if os.Getenv("GODWIT_SOAK") != "" {
+		steps = 10_000
+	}
+	on(t, func(t *testing.T, ctx context.Context, o options) {
+		hs, err := backend.ManagerOf(ctx).Group(o.device, o.n)
+		require.NoError(t, err)
+		net, err := newNetwork(ctx, hs, o)
+		require.NoError(t, err)
+		defer net.release()
+		train := func(steps int) {
+			for i := range steps {
+				require.NoError(t, net.step(ctx, net.batches[i%len(net.batches)]))
+				if i%50 == 49 {
+					_, err := net.loss(ctx)
+					require.NoError(t, err)
+				}
+			}
+			_, err := net.loss(ctx)
+			require.NoError(t, err)
+			require.NoError(t, backend.ManagerOf(ctx).Finish(ctx))
+		}
+		train(50) // warm-up
+		before := make([]pool.Stats, len(hs))
+		live := make([]uint64, len(hs)+1)
+		for i, h := range hs {
+			before[i] = h.Pool().Stats()
+			h.Pool().ResetStats()
+		}
+		for i := range live {
+			live[i] = hs[0].Context().Resource(mem.MemoryID(i)).Stats().Live
+		}
+		train(steps)
+		for i, h := range hs {
+			after := h.Pool().Stats()
+			t.Logf("device %d: %d buffers, %d bytes, %d hits, %d misses: hit rate %.4f", i, after.Buffers, after.Held, after.Hits, after.Misses, after.HitRate())
+			require.Equal(t, before[i].Buffers, after.Buffers)
+			require.Equal(t, before[i].Held, after.Held)
+			require.Zero(t, after.Misses)
+			require.Greater(t, after.HitRate(), 0.95)
+		}
+		for i := range live {
+			require.Equal(t, live[i], hs[0].Context().Resource(mem.MemoryID(i)).Stats().Live, "bytes on memory %d", i)
+		}
+	})
+}
+
+func TestMistakesInTheOptionsAreErrors(t *testing.T) {
+	m := backend.NewManager(backend.Options{})
+	ctx := backend.WithManager(context.Background(), m)
+	require.Error(t, run(ctx, options{device: "cpu", n: 1, samples: 10, batch: 20, hidden: 1, epochs: 1}, io.Discard, io.Discard))
+	require.ErrorIs(t, run(ctx, options{device: "nonesuch", n: 1}, io.Discard, io.Discard), mem.ErrDeviceNotFound)
+	require.NoError(t, m.Close(ctx))
+}

@@ -1,0 +1,195 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"godwit/mem"
+)
+
+// Errors of this package.
+var (
+	ErrDType    = mem.Sentinel("element type not supported", mem.InvalidValue)
+	ErrShape    = mem.Sentinel("shapes do not fit", mem.InvalidValue)
+	ErrFeature  = mem.Sentinel("the device lacks a feature", mem.InvalidDevice)
+	ErrReleased = mem.Sentinel("tensor was released before", mem.InvalidMemObject)
+)
+
+// Half is an IEEE 754 binary16 number.
+type Half uint16
+
+// Numeric is what slices of elements hold.
+type Numeric interface {
+	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | int | uint | float32 | float64 | Half
+}
+
+// DType is an element type.
+type DType uint8
+
+// The element types.
+const (
+	Invalid DType = iota
+	Int8
+	Uint8
+	Int16
+	Uint16
+	Int32
+	Uint32
+	Int64
+	Uint64
+	Float16
+	Float32
+	Float64
+)
+
+var dtypes = [...]struct {
+	name string
+	size int
+}{{"invalid", 0}, {"int8", 1}, {"uint8", 1}, {"int16", 2}, {"uint16", 2}, {"int32", 4}, {"uint32", 4},
+	{"int64", 8}, {"uint64", 8}, {"float16", 2}, {"float32", 4}, {"float64", 8}}
+
+// String is the type's name, as NumPy has it.
+func (d DType) String() string {
+	if int(d) < len(dtypes) {
+		return dtypes[d].name
+	}
+	return fmt.Sprintf("DType(%d)", uint8(d))
+}
+
+// Size is the number of bytes of an element, 0 where d is no type.
+func (d DType) Size() int {
+	if int(d) < len(dtypes) {
+		return dtypes[d].size
+	}
+	return 0
+}
+
+// DTypeOf is the element type of a Go type. int and uint are the 64- or 32-bit ones
+// of the machine.
+func DTypeOf[T Numeric]() DType {
+	switch any(*new(T)).(type) {
+	case int8:
+		return Int8
+	case uint8:
+		return Uint8
+	case int16:
+		return Int16
+	case uint16:
+		return Uint16
+	case int32:
+		return Int32
+	case uint32:
+		return Uint32
+	case int64:
+		return Int64
+	case uint64:
+		return Uint64
+	case Half:
+		return Float16
+	case float32:
+		return Float32
+	case float64:
+		return Float64
+	case int:
+		if unsafe.Sizeof(int(0)) == 4 {
+			return Int32
+		}
+		return Int64
+	}
+	if unsafe.Sizeof(uint(0)) == 4 {
+		return Uint32
+	}
+	return Uint64
+}
+
+// ToHalf rounds to the nearest Half, ties to even.
+func ToHalf(f float32) Half {
+	bits := math.Float32bits(f)
+	sign := Half(bits >> 16 & 0x8000)
+	abs := bits & 0x7fffffff
+	switch {
+	case abs > 0x7f800000: // not a number
+		return sign | 0x7e00
+	case abs >= 0x477ff000: // rounds to infinity
+		return sign | 0x7c00
+	case abs < 0x38800000: // subnormal: the unit is 2^-24
+		return sign | Half(math.RoundToEven(float64(math.Float32frombits(abs))*(1<<24)))
+	}
+	abs += 0xfff + abs>>13&1
+	return sign | Half((abs-0x38000000)>>13)
+}
+
+// Float32 is h exactly.
+func (h Half) Float32() float32 {
+	sign := uint32(h&0x8000) << 16
+	exp, frac := uint32(h>>10&0x1f), uint32(h&0x3ff)
+	switch exp {
+	case 0:
+		v := float32(frac) / (1 << 24)
+		return math.Float32frombits(math.Float32bits(v) | sign)
+	case 0x1f:
+		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
+	}
+	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
+}
+
+// bytesOf are the bytes of a slice, in place.
+func bytesOf[T Numeric](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(*new(T))))
+}
+
+// elements are bytes as a slice, in place; b is aligned for T.
+func elements[T Numeric](b []byte) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
+}
+
+// convert is the elements of b, of type d, as T: in place where that is d.
+func convert[T Numeric](d DType, b []byte) []T {
+	if d == DTypeOf[T]() {
+		return elements[T](b)
+	}
+	switch d {
+	case Int8:
+		return cast[T](elements[int8](b))
+	case Uint8:
+		return cast[T](elements[uint8](b))
+	case Int16:
+		return cast[T](elements[int16](b))
+	case Uint16:
+		return cast[T](elements[uint16](b))
+	case Int32:
+		return cast[T](elements[int32](b))
+	case Uint32:
+		return cast[T](elements[uint32](b))
+	case Int64:
+		return cast[T](elements[int64](b))
+	case Uint64:
+		return cast[T](elements[uint64](b))
+	case Float32:
+		return cast[T](elements[float32](b))
+	case Float64:
+		return cast[T](elements[float64](b))
+	}
+	halves := elements[Half](b)
+	wide := make([]float32, len(halves))
+	for i, h := range halves {
+		wide[i] = h.Float32()
+	}
+	return cast[T](wide)
+}
+
+// cast converts as Go does; to Half by way of float32.
+func cast[T Numeric, S Numeric](src []S) []T {
+	dst := make([]T, len(src))
+	if halves, ok := any(dst).([]Half); ok {
+		for i, v := range src {
+			halves[i] = ToHalf(float32(v))
+		}
+		return dst
+	}
+	for i, v := range src {
+		dst[i] = T(v)
+	}
+	return dst
+}
