@@ -217,7 +217,33 @@ func (l *loader) placeNamed(n ast.Node, what string) Place {
 	return p
 }
 
+// readCopyRect reads a copy of rows.
+func (l *loader) readCopyRect(m *mapping, c *Command) {
+	from, to := l.placeNamed(m.get("copy"), "copy"), l.placeNamed(m.get("to"), "copy: to")
+	offset, toOffset := l.natural(m, "offset", l.scope, 0, 0), l.natural(m, "to-offset", l.scope, 0, 0)
+	width, rows := l.natural(m, "size", l.scope, 1, 0), l.natural(m, "rows", l.scope, 1, 1)
+	pitch, toPitch := l.natural(m, "pitch", l.scope, 1, width), l.natural(m, "to-pitch", l.scope, 1, width)
+	switch {
+	case from.Name == "" || to.Name == "":
+		l.errorf(m.node, "copy: rows: want copy, the source, and to, the destination")
+		return
+	case width == 0:
+		l.errorf(m.node, "copy: size is missing: the bytes of a row")
+		return
+	case pitch < width || toPitch < width || max(pitch, toPitch, rows) > 1<<31:
+		l.errorf(m.node, "copy: %d rows of %d bytes, %d and %d bytes apart: want pitches from the row's bytes to 2 GiB", rows, width, pitch, toPitch)
+		return
+	}
+	from.Range = l.within(m, from.Range, offset, (rows-1)*pitch+width)
+	to.Range = l.within(m, to.Range, toOffset, (rows-1)*toPitch+width)
+	c.Place, c.To, c.Rows, c.Width, c.Pitch, c.ToPitch = from, to, rows, width, pitch, toPitch
+}
+
 func (l *loader) readCopy(m *mapping, c *Command) {
+	if m.has("rows") {
+		l.readCopyRect(m, c)
+		return
+	}
 	c.Place = l.place(m, "copy", "offset")
 	if m.get("to") == nil {
 		l.errorf(m.node, "copy: to is missing: the destination")

@@ -92,6 +92,10 @@ type Command struct {
 
 	Place   Place   // write, fill: where to; read, copy: where from
 	To      Place   // copy
+	Rows    uint64  // copy of rows: how many; 0 where it is none
+	Width   uint64  // copy of rows: bytes of one
+	Pitch   uint64  // copy of rows: bytes from one to the next, in the source
+	ToPitch uint64  // copy of rows: bytes from one to the next, in the destination
 	Data    *Data   // write
 	Pattern []byte  // fill
 	Text    string  // fill: the pattern as written

@@ -210,7 +210,12 @@ func (f *flat) run(ctx context.Context, c *Command) error {
 	case Write:
 		copy(f.at(c.Place), c.Data.Bytes(c.Place.Range.Size()))
 	case Copy:
-		copy(f.at(c.To), f.at(c.Place))
+		if c.Rows == 0 {
+			copy(f.at(c.To), f.at(c.Place))
+		}
+		for i := range c.Rows {
+			copy(f.at(c.To)[i*c.ToPitch:], f.at(c.Place)[i*c.Pitch:i*c.Pitch+c.Width])
+		}
 	case Fill:
 		dst := f.at(c.Place)
 		for i := 0; i < len(dst); i += len(c.Pattern) {

@@ -227,6 +227,10 @@ func (r *runner) enqueue(ctx context.Context, i int) (runtime.Event, error) {
 		return q.EnqueueRead(ctx, b, off, r.reads[i], wait...)
 	case Copy:
 		to, toOff := r.object(c.To)
+		if c.Rows > 0 {
+			return q.EnqueueCopyRect(ctx, b, to, runtime.Box{Origin: [3]uint64{off}, Row: c.Pitch},
+				runtime.Box{Origin: [3]uint64{toOff}, Row: c.ToPitch}, [3]uint64{c.Width, c.Rows, 1}, wait...)
+		}
 		return q.EnqueueCopy(ctx, b, to, off, toOff, size, wait...)
 	case Fill:
 		return q.EnqueueFill(ctx, b, c.Pattern, off, size, wait...)

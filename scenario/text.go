@@ -73,6 +73,9 @@ func (s *Scenario) text(c *Command) string {
 	case Read:
 		return "read " + s.placeText(c.Place, c.Place.Range)
 	case Copy:
+		if c.Rows > 0 {
+			return fmt.Sprintf("copy %d rows of %s, %s → %s", c.Rows, sizeText(c.Width), s.placeText(c.Place, c.Place.Range), s.placeText(c.To, c.To.Range))
+		}
 		return fmt.Sprintf("copy %s → %s", s.placeText(c.Place, c.Place.Range), s.placeText(c.To, c.To.Range))
 	case Fill:
 		return fmt.Sprintf("fill %s with %s", s.placeText(c.Place, c.Place.Range), c.Text)
