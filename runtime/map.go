@@ -118,6 +118,9 @@ func (q *Queue) EnqueueMap(ctx context.Context, b *Buffer, off, size uint64, fla
 	if err != nil {
 		return Mapping{}, Event{}, err
 	}
+	if b.root.svm != nil {
+		return q.mapAlias(ctx, u, flags, wait)
+	}
 	req := request{q: q, op: opMap, a: u, mapFlags: flags}
 	e, err := q.submit(ctx, &req, &borrowed{wait: wait})
 	return req.mapping, e, err
@@ -132,6 +135,9 @@ func (q *Queue) EnqueueUnmap(ctx context.Context, m Mapping, wait ...Event) (Eve
 	}
 	if m.c != q.c {
 		return Event{}, fmt.Errorf("unmap on queue %s: the mapping is not of context %s: %w", q.name, q.c.name, mem.ErrInvalidValue)
+	}
+	if m.idx == aliasMapping {
+		return q.unmapAlias(ctx, m, wait)
 	}
 	return q.submit(ctx, &request{q: q, op: opUnmap, mapping: m}, &borrowed{wait: wait})
 }

@@ -341,28 +341,6 @@ func (c *Context) closeArena() error {
 	return errors.Join(c.arena.Check(), c.arena.Close())
 }
 
-// aliasSVM is a buffer over shared virtual memory: a view of that root. ok is
-// false where the bytes are other memory. c.mu is held.
-func (c *Context) aliasSVM(view subbuffer.View, host []byte) (b *Buffer, ok bool, err error) {
-	if c.arena == nil {
-		return nil, false, nil
-	}
-	p, ok := c.arena.PointerTo(host)
-	if !ok {
-		return nil, false, nil
-	}
-	r, off, err := c.svmAt(p)
-	if err != nil {
-		return nil, true, fmt.Errorf("buffer over shared virtual memory: %w: %w", err, mem.ErrInvalidHostPtr)
-	}
-	if view.Range, err = mem.SpanIn(off, view.Size(), r.size); err != nil {
-		return nil, true, fmt.Errorf("buffer over shared virtual memory at %v: %w: %w", p, err, mem.ErrInvalidHostPtr)
-	}
-	view.Root = r.id
-	r.views++
-	return &Buffer{c: c, root: r, view: view, refs: 1}, true, nil
-}
-
 // svmMemory is the memory on which a use of shared virtual memory takes place: m,
 // or the host's where it is fine-grained. It fails where the device cannot, or
 // the host has mapped the bytes. c.mu is held.
@@ -375,9 +353,6 @@ func (c *Context) svmMemory(req *request, u use, mode mem.Mode, m mem.MemoryID) 
 	}
 	if s.fine() {
 		return mem.Host, nil
-	}
-	if req.op == opMap {
-		return m, nil // compared with the other maps
 	}
 	return m, c.arena.Conflict(s.p+Pointer(u.r.Start), u.r.Size(), mode.Writes())
 }

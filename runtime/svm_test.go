@@ -221,6 +221,26 @@ func TestABufferOverACoarseGrainedPointerIsTheSameContent(t *testing.T) {
 	require.ErrorIs(t, err, svm.ErrMapped)
 	h.unmap(own, p+1024)
 
+	// A map of the buffer is a map of the pointer.
+	for _, view := range []*runtime.Buffer{b, sub} {
+		m, err := h.q[own].Map(ctx, view, 256, 128, runtime.MapRead|runtime.MapWrite)
+		require.NoError(t, err)
+		at := view.View().Range.Start + 256
+		inPlace, err := h.c.SVMBytes(p+runtime.Pointer(at), 128)
+		require.NoError(t, err)
+		require.Same(t, &inPlace[0], &m.Bytes()[0])
+		require.Equal(t, want[at:at+128], m.Bytes())
+		m.Bytes()[5], want[at+5] = 77, 77
+		_, err = h.q[sim].EnqueueSVMFill(ctx, p+runtime.Pointer(at), []byte{4}, 8)
+		require.ErrorIs(t, err, svm.ErrMapped)
+		h.ends(h.q[sim].EnqueueUnmap(ctx, m))
+		require.ErrorIs(t, h.c.SVMGuard(func() { m.Bytes()[5] = 1 }), svm.ErrFault)
+		_, err = h.q[sim].EnqueueUnmap(ctx, m)
+		require.Equal(t, mem.InvalidValue, mem.StatusOf(err))
+	}
+	h.ends(h.q[sim].EnqueueSVMRead(ctx, p, got))
+	require.Equal(t, want, got)
+
 	// The pointer is freed, the buffer is not.
 	require.NoError(t, h.c.SVMFree(p))
 	h.ends(h.q[own].EnqueueRead(ctx, b, 0, got[:2048]))

@@ -1,0 +1,63 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"godwit/mem"
+	"godwit/subbuffer"
+	"godwit/svm"
+)
+
+// Buffers over shared virtual memory. Such a buffer, and a sub-buffer of it, is a
+// view of the allocation's root, so content and hazards are one by construction.
+// A map of it is a map of the pointer: the host gets its rights in the user's
+// view, at the address the buffer was made of, and the rules are package svm's.
+// Once the pointer is freed the buffer stays good, but cannot be mapped.
+
+// aliasMapping is the index of mappings that the arena keeps.
+const aliasMapping = math.MaxUint32
+
+// aliasSVM is a buffer over shared virtual memory: a view of that root. ok is
+// false where the bytes are other memory. c.mu is held.
+func (c *Context) aliasSVM(view subbuffer.View, host []byte) (b *Buffer, ok bool, err error) {
+	if c.arena == nil {
+		return nil, false, nil
+	}
+	p, ok := c.arena.PointerTo(host)
+	if !ok {
+		return nil, false, nil
+	}
+	r, off, err := c.svmAt(p)
+	if err != nil {
+		return nil, true, fmt.Errorf("buffer over shared virtual memory: %w: %w", err, mem.ErrInvalidHostPtr)
+	}
+	if view.Range, err = mem.SpanIn(off, view.Size(), r.size); err != nil {
+		return nil, true, fmt.Errorf("buffer over shared virtual memory at %v: %w: %w", p, err, mem.ErrInvalidHostPtr)
+	}
+	view.Root = r.id
+	r.views++
+	return &Buffer{c: c, root: r, view: view, refs: 1}, true, nil
+}
+
+// mapAlias maps bytes of a buffer over shared virtual memory.
+func (q *Queue) mapAlias(ctx context.Context, u use, flags MapFlags, wait []Event) (Mapping, Event, error) {
+	p := u.buf.root.svm.p + Pointer(u.r.Start)
+	bytes, e, err := q.EnqueueSVMMap(ctx, p, u.r.Size(), svm.MapFlags(flags), wait...)
+	if err != nil {
+		return Mapping{}, Event{}, fmt.Errorf("map of buffer %s: %w", u.buf.label(), err)
+	}
+	return Mapping{c: q.c, first: unsafe.SliceData(bytes), size: len(bytes), idx: aliasMapping}, e, nil
+}
+
+// unmapAlias ends such a map.
+func (q *Queue) unmapAlias(ctx context.Context, m Mapping, wait []Event) (Event, error) {
+	e, err := q.EnqueueSVMUnmap(ctx, Pointer(uintptr(unsafe.Pointer(m.first))), wait...)
+	if errors.Is(err, svm.ErrMapped) {
+		err = fmt.Errorf("unmap: %w: %w", mem.ErrInvalidValue, err)
+	}
+	return e, err
+}
