@@ -50,7 +50,7 @@ func everywhere(t *testing.T, f func(b *bench)) {
 			defer cancel()
 			m := backend.NewManager(backend.Options{})
 			n := 2
-			if name == "cl" {
+			if name != "cpu" && name != "tce" {
 				n = 0 // as many as there are
 			}
 			both, err := m.Group(name, n)
