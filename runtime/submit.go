@@ -338,7 +338,7 @@ func (c *Context) command(req *request, l *Launch) {
 		c.rectCommand(req, m)
 	case opLaunch:
 		req.q.launch(l, m)
-	case opHostCall, opSVMMap, opSVMFree:
+	case opHostCall, opSVMMap, opSVMUnmap, opSVMFree:
 		s.cmd.Op, s.cmd.Call = devices.OpHostCall, req.call
 	default:
 		s.cmd.Op = devices.OpMarker

@@ -21,8 +21,7 @@ import (
 //     (UseHostPtr with bytes of SVMBytes) is a view of the same root.
 //   - Kernels see the pointer, wherever the device's block is (devices.ArgSVM).
 //   - Coarse grain: the host touches the user's view only while mapped; rights
-//     are given by the map's command when it runs, and taken when the unmap is
-//     enqueued. Commands may not use what the host has mapped.
+//     are given by the map's command when it runs, and taken by the unmap's. Commands may not use what the host has mapped.
 //   - Fine grain: the host's block is the only one. Devices that share the host's
 //     memory use it in place; on others such a pointer is an error.
 //

@@ -155,9 +155,10 @@ func (q *Queue) EnqueueSVMMap(ctx context.Context, p Pointer, size uint64, flags
 	return bytes, e, nil
 }
 
-// EnqueueSVMUnmap ends the youngest map that was made of p: the host may not
-// touch its bytes any more, from now on. What was mapped for writing is then
-// valid on the host and nowhere else. It fails with svm.ErrMapped where there is
+// EnqueueSVMUnmap ends the youngest map that was made of p. The host's rights end
+// with the command, however that ends, so that host calls it waits for may still
+// touch the bytes; commands enqueued from now on may use them. What was mapped for
+// writing is then valid on the host and nowhere else. It fails with svm.ErrMapped where there is
 // no such map.
 func (q *Queue) EnqueueSVMUnmap(ctx context.Context, p Pointer, wait ...Event) (Event, error) {
 	u, err := q.svmUse("svm unmap", p, 1)
@@ -169,13 +170,34 @@ func (q *Queue) EnqueueSVMUnmap(ctx context.Context, p Pointer, wait ...Event) (
 		return Event{}, err
 	}
 	u.r.End = u.r.Start + m.Range().Size()
-	e, err := q.submit(ctx, &request{q: q, op: opSVMUnmap, a: u, svmMap: m}, &borrowed{wait: wait})
+	leave := &leaving{m, "EnqueueSVMUnmap on queue " + q.name}
+	e, err := q.submit(ctx, &request{q: q, op: opSVMUnmap, a: u, svmMap: m, call: leave.drop}, &borrowed{wait: wait})
 	if err != nil {
 		m.Keep()
 		return Event{}, err
 	}
-	n, _ := e.Command() // e is live
-	return e, m.Drop(fmt.Sprintf("EnqueueSVMUnmap, command %d, on queue %s", n, q.name))
+	end, err := e.Point()
+	if err != nil {
+		return Event{}, err
+	}
+	if done, _ := end.Notify(leave); done {
+		leave.PointReached(end, nil)
+	}
+	return e, nil
+}
+
+// leaving is a map whose unmap was accepted: it is dropped by the command, or
+// where that fails before it runs, at its end.
+type leaving struct {
+	m  *svm.Map
+	by string
+}
+
+func (l *leaving) drop(context.Context) error { return l.m.Drop(l.by) }
+
+// PointReached implements mem.Waiter.
+func (l *leaving) PointReached(mem.Point, error) {
+	_ = l.m.Drop(l.by) // nobody to tell: the command has failed
 }
 
 // SVMRange is size bytes at Pointer; size 0 is all of the block.

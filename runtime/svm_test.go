@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,7 +120,7 @@ func TestAPointerGoesAroundDevicesAndTheHost(t *testing.T) {
 	h.unmap(shares, p+512)
 	err := h.c.SVMGuard(func() { b[3] = 1 })
 	require.ErrorIs(t, err, svm.ErrFault)
-	require.ErrorContains(t, err, "EnqueueSVMUnmap, command 4, on queue shares")
+	require.ErrorContains(t, err, "EnqueueSVMUnmap on queue shares")
 	require.ErrorContains(t, err, "cells")
 	got := make([]byte, 4096)
 	h.ends(h.q[sim].EnqueueSVMRead(ctx, p, got))
@@ -411,4 +412,33 @@ func TestWhatOpenCLRefusesOfSVM(t *testing.T) {
 	require.ErrorContains(t, err, "no fine-grained")
 	_, err = plain.c.SVMBytes(p, 1)
 	require.ErrorIs(t, err, svm.ErrNotSVM)
+}
+
+func TestTheHostTouchesAMapUntilItsUnmapRuns(t *testing.T) {
+	h := svmBuild(t)
+	ctx := soon(t)
+	p := h.alloc(4096, 0)
+	for _, fails := range []bool{false, true} {
+		gate, err := h.c.NewUserEvent()
+		require.NoError(t, err)
+		b, ready, err := h.q[own].EnqueueSVMMap(ctx, p, 4096, runtime.SVMMapWriteInvalidate)
+		require.NoError(t, err)
+		require.NoError(t, ready.Wait(ctx))
+		copy(b, noise(4096))
+		e := h.ok(h.q[shares].EnqueueSVMUnmap(ctx, p, gate))
+		b[0] = 99
+		got := make([]byte, 4096)
+		read := h.ok(h.q[sim].EnqueueSVMRead(ctx, p, got)) // not in the way any more
+		if fails {
+			require.NoError(t, gate.SetStatus(-5))
+			require.ErrorIs(t, e.Wait(ctx), mem.ErrDependency)
+			require.Error(t, read.Wait(ctx))
+		} else {
+			require.NoError(t, gate.SetStatus(runtime.Complete))
+			require.NoError(t, read.Wait(ctx))
+			require.Equal(t, append([]byte{99}, noise(4096)[1:]...), got)
+		}
+		require.Eventually(t, func() bool { return h.c.SVMGuard(func() { sink = b[0] }) != nil }, 10*time.Second, time.Millisecond)
+		require.NoError(t, h.c.Check())
+	}
 }

@@ -84,7 +84,7 @@ func (a *Arena) Map(p Pointer, size uint64, f MapFlags) (*Map, error) {
 	}
 	r := mem.Range{Start: uint64(p), End: uint64(p) + size}
 	for _, m := range b.maps {
-		if m.r.Overlaps(r) && (m.flags.Writes() || f.Writes()) {
+		if m.state != mapLeaving && m.r.Overlaps(r) && (m.flags.Writes() || f.Writes()) {
 			return nil, fmt.Errorf("map of %v of %s: %v is mapped, one of the two for writing: %w", r, b.label(), m.r, ErrMapped)
 		}
 	}
@@ -106,7 +106,8 @@ func (m *Map) Grant() error {
 }
 
 // TakeUnmap finds the youngest map that was made of p, for whoever is about to
-// unmap it: it must be followed by Drop or by Keep. Its errors are Lookup's, and
+// unmap it: it must be followed by Drop or by Keep. Until then the host keeps its
+// rights, but the map is no longer in anybody's way. Its errors are Lookup's, and
 // ErrMapped where there is no such map.
 func (a *Arena) TakeUnmap(p Pointer) (*Map, error) {
 	a.mu.Lock()
@@ -169,7 +170,7 @@ func (a *Arena) Conflict(p Pointer, size uint64, writes bool) error {
 	}
 	r := mem.Range{Start: uint64(p), End: uint64(p) + size}
 	for _, m := range b.maps {
-		if m.r.Overlaps(r) && (writes || m.flags.Writes()) {
+		if m.state != mapLeaving && m.r.Overlaps(r) && (writes || m.flags.Writes()) {
 			return fmt.Errorf("%v of %s: the host has mapped %v: unmap it first: %w", r, b.label(), m.r, ErrMapped)
 		}
 	}
@@ -179,7 +180,7 @@ func (a *Arena) Conflict(p Pointer, size uint64, writes bool) error {
 // refresh sets the rights of the pages around r to what the granted maps of b
 // give together. mu is held.
 func (a *Arena) refresh(b *block, r mem.Range) error {
-	if b.Flags&FineGrain != 0 || b.freed {
+	if b.Flags&FineGrain != 0 || b.freed || a.closed {
 		return nil
 	}
 	first, last := r.Start&^(a.page-1), (r.End-1)&^(a.page-1)
