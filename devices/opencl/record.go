@@ -423,13 +423,15 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	if r == nil || r.state != native || r.early {
 		return false
 	}
-	r.users++
+	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
+	defer func() {
+		r.users--
+		h.recycleLocked(r)
+	}()
 	h.mu.Unlock()
 	st := eventStatus(r.event)
 	h.mu.Lock()
-	r.users--
 	if st != 0 || r.state != native || r.early {
-		h.recycleLocked(r)
 		return st > 0
 	}
 	for i := range r.waits { // what it waited for has ended too
