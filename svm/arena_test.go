@@ -133,6 +133,16 @@ func TestRightsOfAPageAreThoseOfAllItsMaps(t *testing.T) {
 	require.NoError(t, m.Grant())
 	require.False(t, can(0, false))
 
+	// Granted while its unmap waits for it.
+	m, err = a.Map(p, 1, svm.MapRead)
+	require.NoError(t, err)
+	early, err := a.TakeUnmap(p)
+	require.NoError(t, err)
+	require.NoError(t, m.Grant())
+	require.True(t, can(0, false))
+	require.NoError(t, early.Drop("m"))
+	require.False(t, can(0, false))
+
 	// An unmap that is taken back leaves all as it was.
 	m = grant(t, a, p, 1, svm.MapRead)
 	taken, err := a.TakeUnmap(p)

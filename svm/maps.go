@@ -98,10 +98,14 @@ func (a *Arena) Map(p Pointer, size uint64, f MapFlags) (*Map, error) {
 func (m *Map) Grant() error {
 	m.a.mu.Lock()
 	defer m.a.mu.Unlock()
-	if m.state != mapWanted {
+	switch m.state {
+	case mapWanted:
+		m.state = mapGranted
+	case mapLeaving: // its unmap waits for it
+		m.had = true
+	default:
 		return nil
 	}
-	m.state = mapGranted
 	return m.a.refresh(m.b, m.r)
 }
 
