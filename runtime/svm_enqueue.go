@@ -331,6 +331,9 @@ func (c *Context) acceptedSVM(req *request, in *borrowed, p mem.Point) error {
 		c.svmPoints[req.svmMap] = p
 	case opSVMUnmap:
 		delete(c.svmPoints, req.svmMap)
+		if !req.svmMap.Flags().Writes() { // its bytes are in use until then
+			errs = append(errs, c.planner.Reads(req.a.buf.root.id, mem.Host, req.a.r, p))
+		}
 	case opSVMFree:
 		for _, u := range in.svm {
 			errs = append(errs, c.dropSVM(u.buf.root, p))

@@ -18,6 +18,7 @@ type Config struct {
 	Name       string
 	Open       func() ([]devices.Device, error) // called for each run; the devices are closed by it
 	NoPeer     bool
+	SVM        bool // buffers without first content lie over shared virtual memory
 	OutOfOrder bool
 	Unchecked  bool          // leave Context.Check out of every step but the last
 	Flaky      error         // what the devices of Open fail with now and then, where they do
@@ -44,6 +45,8 @@ type replay struct {
 	c      *runtime.Context
 	queues []*runtime.Queue
 	views  []*runtime.Buffer
+	svm    map[int]runtime.Pointer // of the roots that lie over it
+	freed  []runtime.Pointer       // to be freed at the end
 	prog   *runtime.Program
 	kernel map[Kind]*runtime.Kernel
 	oracle *oracle.Oracle
@@ -136,6 +139,8 @@ func (r *replay) create(root int, init bool) error {
 			r.views[i], err = whole.Sub(uint64(v.Origin), uint64(v.Size), 0)
 		case init:
 			r.views[i], err = r.c.CreateBuffer(uint64(v.Size), 0, pattern(v.Size, uint32(root)))
+		case r.cfg.SVM:
+			r.views[i], err = r.createSVM(root, uint64(v.Size))
 		default:
 			r.views[i], err = r.c.CreateBuffer(uint64(v.Size), 0, nil)
 		}
@@ -168,6 +173,10 @@ func (r *replay) release(root int) error {
 			errs = append(errs, r.views[i].Release())
 			r.views[i] = nil
 		}
+	}
+	if p, ok := r.svm[root]; ok { // host calls may still use a map of it
+		r.freed = append(r.freed, p)
+		delete(r.svm, root)
 	}
 	return errors.Join(errs...)
 }
@@ -241,6 +250,9 @@ func (r *replay) enqueue(op *Op, got []byte, wait []runtime.Event) (runtime.Even
 	q := r.queues[op.Queue%len(r.queues)]
 	dst := r.views[op.Dst%len(r.views)]
 	dstOff, srcOff, size := uint64(op.DstOff), uint64(op.SrcOff), uint64(op.Size)
+	if e, ok, err := r.bySVM(q, op, got, wait); ok {
+		return e, err
+	}
 	switch op.Kind {
 	case Write:
 		return q.EnqueueWrite(r.ctx, dst, dstOff, pattern(op.Size, op.Salt), wait...)

@@ -158,6 +158,14 @@ func (r *replay) tearDown() error {
 	for root := range r.h.Roots {
 		errs = append(errs, r.release(root))
 	}
+	for _, q := range r.queues {
+		if len(r.freed) > 0 {
+			_ = q.Finish(r.ctx) // commands that failed were judged before
+		}
+	}
+	for _, p := range r.freed {
+		errs = append(errs, r.c.SVMFree(p))
+	}
 	for _, e := range r.owned {
 		errs = append(errs, e.Release())
 	}
