@@ -147,7 +147,7 @@ func checkLaunch(cmd *Command, info *Info) error {
 				name, local, global, d, mem.ErrWorkGroupSize)
 		}
 		if most := info.MaxWorkItems[d]; most != 0 && local > most {
-			return fmt.Errorf("kernel %s: local size %d in dimension %d: this device takes %d: %w", name, local, d, most, mem.ErrWorkGroupSize)
+			return fmt.Errorf("kernel %s: local size %d in dimension %d: this device takes %d: %w", name, local, d, most, mem.ErrWorkItemSize)
 		}
 		if _, ok := mulAdd(global, 1, cmd.Offset[d]); !ok || global > math.MaxInt64 || cmd.Offset[d] > math.MaxInt64-global {
 			return fmt.Errorf("kernel %s: offset %d + global size %d does not fit: %w", name, cmd.Offset[d], global, mem.ErrGlobalSize)

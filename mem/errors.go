@@ -112,6 +112,7 @@ var (
 	ErrArgSize       = Sentinel("invalid argument size", InvalidArgSize)
 	ErrArgValue      = Sentinel("invalid argument value", InvalidArgValue)
 	ErrWorkGroupSize = Sentinel("invalid work-group size", InvalidWorkGroupSize)
+	ErrWorkItemSize  = Sentinel("invalid work-item size", InvalidWorkItemSize)
 	ErrGlobalSize    = Sentinel("invalid global work size", InvalidGlobalWorkSize)
 	ErrWorkDimension = Sentinel("invalid work dimension", InvalidWorkDimension)
 	// ErrClosed: the object was closed or released before this call.

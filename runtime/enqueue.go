@@ -195,9 +195,9 @@ func (q *Queue) EnqueueLaunch(ctx context.Context, l Launch, wait ...Event) (Eve
 	return q.submit(ctx, &request{q: q, op: opLaunch}, &borrowed{wait: wait, launch: &l})
 }
 
-// Errors of launches that package mem has no value for.
+// Errors of launches, beside those of package mem.
 var (
-	ErrWorkItemSize = mem.Sentinel("invalid work-item size", mem.InvalidWorkItemSize)
+	ErrWorkItemSize = mem.ErrWorkItemSize
 	ErrGlobalOffset = mem.Sentinel("invalid global offset", mem.InvalidGlobalOffset)
 )
 

@@ -36,7 +36,7 @@ var sentinels = map[mem.Status]error{
 	mem.InvalidKernelArgs:          mem.ErrKernelArgs,
 	mem.InvalidWorkDimension:       mem.ErrWorkDimension,
 	mem.InvalidWorkGroupSize:       mem.ErrWorkGroupSize,
-	mem.InvalidWorkItemSize:        mem.ErrWorkGroupSize,
+	mem.InvalidWorkItemSize:        mem.ErrWorkItemSize,
 	mem.InvalidEventWaitList:       mem.ErrInvalidWaitList,
 	mem.InvalidEvent:               mem.ErrInvalidEvent,
 	mem.InvalidOperation:           mem.ErrInvalidOperation,

@@ -1,0 +1,192 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// How records end: by OpenCL's word, by a poll, or as host calls.
+
+// callbackLocked: OpenCL has ended r with a status.
+func (h *host) callbackLocked(r *record, status int32) {
+	r.called = true
+	if r.state == ended { // a poll saw it first
+		h.recycleLocked(r)
+		return
+	}
+	if r.early {
+		return
+	}
+	r.early, r.status = true, r.q.dev.sees(status)
+	if r.state == native {
+		h.settleLocked(r)
+	}
+}
+
+// settleLocked ends r once its waits have been seen to end: callbacks come in
+// any order, and a failure has to be known before what depends on it ends.
+func (h *host) settleLocked(r *record) {
+	r.state, r.blockers = resolving, 1
+	for i := range r.waits {
+		w := &r.waits[i]
+		if !w.Point.Reached() {
+			r.blockers++
+			if done, _ := w.Point.Notify(r); !done {
+				continue
+			}
+			r.blockers--
+		}
+		r.note(w)
+	}
+	r.blockers--
+	r.state = settling
+	if r.blockers > 0 {
+		return
+	}
+	h.dropEdgesLocked(r)
+	switch {
+	case r.failure != nil:
+		h.finishLocked(r, r.failure)
+	case r.status == int32(mem.ExecStatusErrorInWaitList) && r.called && r.hasFailedOrder():
+		// OpenCL let an Order wait's failure through. The command did not run:
+		// it does now, behind nothing.
+		releaseEvents([]handle{r.event})
+		r.event, r.early, r.called, r.status = 0, false, false, 0
+		r.state = held
+		h.readyLocked(r)
+	case r.status < 0:
+		h.finishLocked(r, r.refusal(r.status))
+	default:
+		h.finishLocked(r, nil)
+	}
+}
+
+func (r *record) hasFailedOrder() bool {
+	return slices.ContainsFunc(r.waits, func(w mem.Wait) bool { return w.Kind == mem.Order && !w.Point.Succeeded() })
+}
+
+// finishLocked ends r's point. mu is released while waiters are told.
+func (h *host) finishLocked(r *record, err error) {
+	q := r.q
+	r.state = ended
+	delete(q.flight, r.point.Seq)
+	for _, x := range r.after {
+		h.unblockLocked(x)
+	}
+	clear(r.after)
+	r.after = r.after[:0]
+	if q.times != nil && err == nil && r.event != 0 {
+		q.keepTimesLocked(r)
+	}
+	r.users++ // keeps it from being recycled
+	h.mu.Unlock()
+	r.letGo()
+	q.line.End(r.point, err)
+	h.mu.Lock()
+	r.users--
+	q.pending--
+	h.recycleLocked(r)
+	if q.closing {
+		h.ended.Broadcast()
+	}
+}
+
+// letGo gives back what the command held.
+func (r *record) letGo() {
+	if r.bytes != nil {
+		r.pin.Unpin()
+		r.bytes = nil
+	}
+	for i, u := range r.unpin {
+		if u.pinner != nil {
+			u.pinner.Unpin(u.block)
+			r.unpin[i] = pinnedBlock{}
+		}
+	}
+	if r.side != nil {
+		r.pair.giveSide(r.side)
+		r.side = nil
+	}
+	if r.kernel != nil {
+		r.kernel.release()
+		r.kernel = nil
+	}
+	r.call = nil
+}
+
+// runCall is the life of a host call's goroutine.
+func (h *host) runCall(r *record) {
+	err := protect(r.call)
+	h.mu.Lock()
+	h.draining++
+	h.finishLocked(r, err)
+	h.drainLocked()
+	h.mu.Unlock()
+}
+
+// protect calls f, and turns a panic into an error.
+func protect(f func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("host call panicked: %v: %w", v, devices.ErrFault)
+		}
+	}()
+	return f(context.Background())
+}
+
+// poll asks OpenCL whether p's command has ended well, and if so ends it
+// without waiting for the callback, which takes its time. It reports whether it
+// is worth asking again soon.
+func (h *host) poll(q *Queue, p mem.Point) (again bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := q.flight[p.Seq]
+	if r == nil || r.state != native || r.early {
+		return false
+	}
+	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
+	defer func() {
+		r.users--
+		h.recycleLocked(r)
+	}()
+	h.mu.Unlock()
+	st := eventStatus(r.event)
+	h.mu.Lock()
+	if st != 0 || r.state != native || r.early {
+		return st > 0
+	}
+	for i := range r.waits { // what it waited for has ended too
+		w := r.waits[i].Point
+		if x := h.lines[w.Line]; !w.Reached() && x != nil {
+			h.mu.Unlock()
+			h.poll(x, w)
+			h.mu.Lock()
+			if r.state != native || r.early {
+				return false
+			}
+		}
+	}
+	r.early = true
+	h.draining++
+	h.settleLocked(r)
+	h.drainLocked()
+	return false
+}
+
+// hostCopy is a copy between bytes of this process, as a host call.
+func hostCopy(dst, src []byte, rect devices.Rect, isRect bool) func(context.Context) error {
+	return func(context.Context) error {
+		if isRect {
+			devices.CopyRect(dst, src, &rect)
+		} else {
+			copy(dst, src)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,89 @@
+package runtime
+
+import (
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// From a request to the driver's command.
+
+// command fills the scratch command from a request whose storage is there.
+// c.mu is held.
+func (c *Context) command(req *request, l *Launch) {
+	s, m := &c.scratch, c.topo.Store(req.q.mem)
+	s.cmd = devices.Command{Tag: c.commandSeq + 1, Args: s.args[:0], Size: req.size}
+	switch req.op {
+	case opWrite:
+		s.cmd.Op, s.cmd.Dst, s.cmd.Src.Bytes = devices.OpCopy, c.loc(req.a, m), req.data
+	case opRead:
+		s.cmd.Op, s.cmd.Src, s.cmd.Dst.Bytes = devices.OpCopy, c.loc(req.a, m), req.data
+	case opCopy:
+		s.cmd.Op, s.cmd.Src, s.cmd.Dst = devices.OpCopy, c.loc(req.a, m), c.loc(req.b, m)
+	case opFill:
+		s.cmd.Op, s.cmd.Dst, s.cmd.Pattern = devices.OpFill, c.loc(req.a, m), req.data
+	case opReadRect, opWriteRect, opCopyRect:
+		c.rectCommand(req, m)
+	case opLaunch:
+		req.q.launch(l, m)
+	case opHostCall, opSVMMap, opSVMUnmap, opSVMFree:
+		s.cmd.Op, s.cmd.Call = devices.OpHostCall, req.call
+	default:
+		s.cmd.Op = devices.OpMarker
+	}
+}
+
+// loc is where a use lies on a memory that is its own store.
+func (c *Context) loc(u use, m mem.MemoryID) devices.Loc {
+	m = c.storeOf(u.buf.root, m)
+	return devices.Loc{Device: c.mems[m].dev, Block: u.buf.root.blocks[m], Off: u.r.Start}
+}
+
+// launch fills the scratch command from a launch. c.mu is held.
+func (q *Queue) launch(l *Launch, m mem.MemoryID) {
+	s := &q.c.scratch
+	s.cmd.Op, s.cmd.Kernel, s.cmd.Dims = devices.OpLaunch, l.Kernel.on[q.mem], len(l.Global)
+	copy(s.cmd.Global[:], l.Global)
+	copy(s.cmd.Local[:], l.Local)
+	copy(s.cmd.Offset[:], l.Offset)
+	s.values = s.values[:0]
+	for i := range l.Args {
+		if l.Args[i].kind == devices.ArgValue {
+			s.values = append(s.values, l.Args[i].value()...)
+		}
+	}
+	values, pointers := s.values, s.svmArgs
+	for i := range l.Args {
+		a := &l.Args[i]
+		arg := devices.Arg{Kind: a.kind}
+		switch {
+		case a.kind == devices.ArgValue:
+			n := len(a.value())
+			arg.Value, values = values[:n:n], values[n:]
+		case a.kind == devices.ArgLocal:
+			arg.Size = a.size
+		case a.kind == devices.ArgSVM:
+			arg, pointers = q.svmArg(pointers[0], m), pointers[1:]
+		case a.buf != nil:
+			on := q.c.storeOf(a.buf.root, m)
+			arg.Block, arg.Off, arg.Size = a.buf.root.blocks[on], a.buf.view.Range.Start, a.buf.Size()
+			if on != q.mem {
+				arg.Device = q.c.mems[on].dev
+			}
+			if a.ranged {
+				arg.Size = a.off + a.size
+			}
+		}
+		s.args = append(s.args, arg)
+	}
+	for _, b := range s.svmMore {
+		s.args = append(s.args, q.svmArg(b, m))
+	}
+	s.cmd.Args = s.args
+}
+
+// forget drops the caller's memory from the scratch command.
+func (c *Context) forget() {
+	s := &c.scratch
+	s.args = s.args[:0]
+	s.cmd = devices.Command{}
+}
