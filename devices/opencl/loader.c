@@ -29,10 +29,13 @@
 	X(clGetPlatformInfo) X(clGetProgramBuildInfo) X(clGetProgramInfo) X(clGetSupportedImageFormats) \
 	X(clReleaseCommandQueue) X(clReleaseContext) X(clReleaseEvent) X(clReleaseKernel) X(clReleaseMemObject) \
 	X(clReleaseProgram) X(clRetainEvent) X(clSetEventCallback) X(clSetKernelArg) X(clSetUserEventStatus) \
-	X(clWaitForEvents)
+	X(clWaitForEvents) X(clCompileProgram) X(clCreateProgramWithBinary) X(clLinkProgram) X(clUnloadPlatformCompiler)
+
+// Functions later than OpenCL 1.2, which may be missing.
+#define GW_OPTIONAL(X) X(clCreateProgramWithIL) X(clGetKernelSubGroupInfo)
 
 #define GW_FIELD(f) __typeof__(f) *f;
-static struct { GW_FUNCTIONS(GW_FIELD) } fn; // written once, under once
+static struct { GW_FUNCTIONS(GW_FIELD) GW_OPTIONAL(GW_FIELD) } fn; // written once, under once
 static const char *missing;                  // written once, under once
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -50,6 +53,8 @@ static void load(void)
 	const char *lacking = NULL;
 #define GW_FIND(f) if (!(fn.f = (__typeof__(f) *)dlsym(lib, #f)) && !lacking) lacking = "the OpenCL loader is older than OpenCL 1.2: it lacks " #f;
 	GW_FUNCTIONS(GW_FIND)
+#define GW_SEEK(f) fn.f = (__typeof__(f) *)dlsym(lib, #f);
+	GW_OPTIONAL(GW_SEEK)
 	missing = lacking;
 }
 
@@ -113,6 +118,9 @@ static cl_int enqueued(cl_int err, cl_event *ev)
 // Functions that return a status.
 #define STATUS(f, p, a) \
 	GW_HIDDEN cl_int f p { return gw_load() ? GW_NO_PLATFORM : fn.f a; }
+// Functions of GW_OPTIONAL that return a status.
+#define OPTIONAL(f, p, a) \
+	GW_HIDDEN cl_int f p { return gw_load() ? GW_NO_PLATFORM : fn.f ? fn.f a : CL_INVALID_OPERATION; }
 // Functions that return an object of a kind, and a status in *err.
 #define CREATE(kind, type, f, p, a) \
 	GW_HIDDEN type f p \
@@ -145,6 +153,9 @@ STATUS(clGetKernelWorkGroupInfo, P(cl_kernel k, cl_device_id d, cl_kernel_work_g
 STATUS(clGetProgramBuildInfo, P(cl_program p, cl_device_id d, cl_program_build_info i, size_t n, void *v, size_t *r), A(p, d, i, n, v, r))
 STATUS(clGetProgramInfo, P(cl_program p, cl_program_info i, size_t n, void *v, size_t *r), A(p, i, n, v, r))
 STATUS(clBuildProgram, P(cl_program p, cl_uint n, const cl_device_id *d, const char *o, void(CL_CALLBACK *f)(cl_program, void *), void *u), A(p, n, d, o, f, u))
+STATUS(clCompileProgram, P(cl_program p, cl_uint n, const cl_device_id *d, const char *o, cl_uint hn, const cl_program *h, const char **hs, void(CL_CALLBACK *f)(cl_program, void *), void *u), A(p, n, d, o, hn, h, hs, f, u))
+STATUS(clUnloadPlatformCompiler, P(cl_platform_id p), A(p))
+OPTIONAL(clGetKernelSubGroupInfo, P(cl_kernel k, cl_device_id d, cl_kernel_sub_group_info i, size_t m, const void *in, size_t n, void *v, size_t *r), A(k, d, i, m, in, n, v, r))
 STATUS(clSetKernelArg, P(cl_kernel k, cl_uint i, size_t n, const void *v), A(k, i, n, v))
 STATUS(clSetUserEventStatus, P(cl_event e, cl_int s), A(e, s))
 STATUS(clSetEventCallback, P(cl_event e, cl_int s, void(CL_CALLBACK *f)(cl_event, cl_int, void *), void *u), A(e, s, f, u))
@@ -155,6 +166,8 @@ STATUS(clFlush, P(cl_command_queue q), A(q))
 CREATE(GW_CONTEXT, cl_context, clCreateContext, P(const cl_context_properties *p, cl_uint n, const cl_device_id *d, void(CL_CALLBACK *f)(const char *, const void *, size_t, void *), void *u, cl_int *err), A(p, n, d, f, u, err))
 CREATE(GW_QUEUE, cl_command_queue, clCreateCommandQueue, P(cl_context c, cl_device_id d, cl_command_queue_properties p, cl_int *err), A(c, d, p, err))
 CREATE(GW_PROGRAM, cl_program, clCreateProgramWithSource, P(cl_context c, cl_uint n, const char **s, const size_t *l, cl_int *err), A(c, n, s, l, err))
+CREATE(GW_PROGRAM, cl_program, clCreateProgramWithBinary, P(cl_context c, cl_uint n, const cl_device_id *d, const size_t *l, const unsigned char **b, cl_int *st, cl_int *err), A(c, n, d, l, b, st, err))
+CREATE(GW_PROGRAM, cl_program, clLinkProgram, P(cl_context c, cl_uint n, const cl_device_id *d, const char *o, cl_uint pn, const cl_program *p, void(CL_CALLBACK *f)(cl_program, void *), void *u, cl_int *err), A(c, n, d, o, pn, p, f, u, err))
 CREATE(GW_KERNEL, cl_kernel, clCreateKernel, P(cl_program p, const char *n, cl_int *err), A(p, n, err))
 CREATE(GW_MEM, cl_mem, clCreateSubBuffer, P(cl_mem m, cl_mem_flags f, cl_buffer_create_type t, const void *i, cl_int *err), A(m, f, t, i, err))
 CREATE(GW_MEM, cl_mem, clCreateImage, P(cl_context c, cl_mem_flags f, const cl_image_format *i, const cl_image_desc *d, void *h, cl_int *err), A(c, f, i, d, h, err))
@@ -168,6 +181,15 @@ GW_HIDDEN cl_mem clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void *h,
 		return NULL;
 	}
 	return created(GW_MEM, fn.clCreateBuffer(c, f, n, h, err));
+}
+
+GW_HIDDEN cl_program clCreateProgramWithIL(cl_context c, const void *il, size_t n, cl_int *err)
+{
+	if (gw_load() || !fn.clCreateProgramWithIL) {
+		if (err) *err = CL_INVALID_OPERATION;
+		return NULL;
+	}
+	return created(GW_PROGRAM, fn.clCreateProgramWithIL(c, il, n, err));
 }
 
 RELEASE(GW_CONTEXT, clReleaseContext, cl_context)
