@@ -1,0 +1,203 @@
+package tracelog_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"godwit/devices"
+	"godwit/icd/tracelog"
+	"godwit/mem"
+	"godwit/runtime"
+	"godwit/trace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is a context over memories of real bytes that is traced.
+func house(t require.TestingT, log *tracelog.Log, n int) (*runtime.Context, []*runtime.Queue) {
+	var devs []devices.Device
+	names := []string{"host"}
+	for i := range n {
+		devs = append(devs, devices.NewHost(devices.HostOptions{}))
+		names = append(names, string(rune('A'+i)))
+	}
+	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, Trace: log.Context(names)})
+	require.NoError(t, err)
+	var queues []*runtime.Queue
+	for _, d := range devs {
+		q, err := c.NewQueue(d, runtime.QueueOptions{})
+		require.NoError(t, err)
+		queues = append(queues, q)
+	}
+	return c, queues
+}
+
+func TestEveryCommandAndCopyHasALineWithItsReason(t *testing.T) {
+	var out bytes.Buffer
+	log := tracelog.New(&out)
+	c, q := house(t, log, 2)
+	ctx := context.Background()
+	b, err := c.CreateBuffer(4096, 0, make([]byte, 4096))
+	require.NoError(t, err)
+	do := func(_ runtime.Event, err error) { require.NoError(t, err) }
+	do(q[0].EnqueueFill(ctx, b, []byte{1}, 1024, 1024))
+	do(q[1].EnqueueRead(ctx, b, 0, make([]byte, 4096)))
+	do(q[1].EnqueueRead(ctx, b, 0, make([]byte, 4096)))
+	require.NoError(t, c.Check())
+	require.NoError(t, b.Release())
+	moved := c.Stats().BytesMoved
+	require.NoError(t, c.Close(ctx))
+	require.NoError(t, log.Err())
+	require.Equal(t, `context 1: 0 host 1 A 2 B
+#1 A: fill 1 KiB of buffer 1 at 1024
+#2 B: read buffer 1 (4 KiB)
+    copy 1 KiB of buffer 1 at 0, host → B: B lacks the initial content
+    copy 1 KiB of buffer 1 at 1024, A → B, directly: B lacks what #1 fill wrote
+    copy 2 KiB of buffer 1 at 2048, host → B: B lacks the initial content
+#3 B: read buffer 1 (4 KiB)
+`, out.String())
+
+	s := log.Summary()
+	require.EqualValues(t, 4096, s.BytesMoved)
+	require.Equal(t, moved, s.BytesMoved)
+	require.EqualValues(t, 4096, s.LowerBound)
+	require.EqualValues(t, 3, s.Copies)
+	require.EqualValues(t, 3, s.Commands)
+	require.Equal(t, []tracelog.BufferUse{{Name: "buffer 1", Size: 4096, Copies: 3, BytesMoved: 4096}}, s.Buffers)
+	require.Equal(t, []tracelog.LinkUse{
+		{From: "host", To: "B", Route: "host", Copies: 2, Bytes: 3072},
+		{From: "A", To: "B", Route: "peer", Copies: 1, Bytes: 1024},
+	}, s.Links)
+	out.Reset()
+	require.NoError(t, s.Print(&out))
+	require.Contains(t, out.String(), "moved 4096 bytes (4 KiB) in 3 copies: the least possible")
+}
+
+// TestTheLowerBoundIsWhatTheRuntimeMoves checks two accounts against each
+// other that share nothing: this package's and the planner's.
+func TestTheLowerBoundIsWhatTheRuntimeMoves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := tracelog.New(nil)
+		c, q := house(t, log, rapid.IntRange(1, 4).Draw(t, "devices"))
+		ctx := context.Background()
+		const size = 64
+		var bufs []*runtime.Buffer
+		for range rapid.IntRange(1, 3).Draw(t, "buffers") {
+			var init []byte
+			if rapid.Bool().Draw(t, "initialised") {
+				init = make([]byte, size)
+			}
+			b, err := c.CreateBuffer(size, 0, init)
+			require.NoError(t, err)
+			bufs = append(bufs, b)
+		}
+		for range rapid.IntRange(1, 40).Draw(t, "commands") {
+			on := rapid.SampledFrom(q).Draw(t, "queue")
+			b := rapid.SampledFrom(bufs).Draw(t, "buffer")
+			off := rapid.Uint64Range(0, size-1).Draw(t, "offset")
+			n := rapid.Uint64Range(1, size-off).Draw(t, "bytes")
+			var err error
+			switch rapid.IntRange(0, 3).Draw(t, "kind") {
+			case 0:
+				_, err = on.EnqueueWrite(ctx, b, off, make([]byte, n))
+			case 1:
+				_, err = on.EnqueueRead(ctx, b, off, make([]byte, n))
+			case 2:
+				_, err = on.EnqueueFill(ctx, b, []byte{7}, off, n)
+			case 3:
+				to := rapid.SampledFrom(bufs).Draw(t, "to")
+				if to == b {
+					continue
+				}
+				_, err = on.EnqueueCopy(ctx, b, to, off, off, n)
+			}
+			require.NoError(t, err)
+			s := log.Summary()
+			require.Equal(t, c.Stats().BytesMoved, s.BytesMoved)
+			require.Equal(t, s.LowerBound, s.BytesMoved)
+		}
+		for _, b := range bufs {
+			require.NoError(t, b.Release())
+		}
+		require.NoError(t, c.Close(ctx))
+	})
+}
+
+func TestARefusedCommandAndAFailureAreCountedAndChangeNothing(t *testing.T) {
+	var out bytes.Buffer
+	log := tracelog.New(&out)
+	c := log.Context([]string{"host", "A"})
+	c.Buffer(&trace.BufferRecord{Buffer: 9, Size: 100, Version: 1})
+	reads := []mem.Access{{Buffer: 9, Range: mem.Range{End: 100}, Mode: mem.ReadWrite, Memory: 1}}
+	broken := errors.New("broken")
+	c.Command(&trace.CommandRecord{
+		ID: 1, Memory: 1, Op: "launch", Kernel: "k", Accesses: reads, Err: broken,
+		Steps: []trace.StepRecord{{Buffer: 9, Range: mem.Range{End: 100}, To: 1, Route: mem.RouteHost, Fresh: mem.SetOf(0)}},
+	})
+	s := log.Summary()
+	require.EqualValues(t, 1, s.Refused)
+	require.Zero(t, s.Copies, "a copy that was never submitted")
+	require.Zero(t, s.Commands)
+	require.Zero(t, s.LowerBound)
+
+	c.Command(&trace.CommandRecord{ID: 2, Memory: 1, Op: "launch", Kernel: "k", Accesses: reads})
+	s = log.Summary()
+	require.EqualValues(t, 100, s.LowerBound)
+	least, known := s.Least()
+	require.True(t, known)
+	require.False(t, least, "it was not copied, which the account is there to see")
+	c.Completed(&trace.CompletionRecord{Command: 2, Step: -1, Err: broken})
+	s = log.Summary()
+	_, known = s.Least()
+	require.False(t, known)
+	require.Contains(t, out.String(), "#1 A: k launch reads and writes buffer 1 (100 B): refused: broken")
+	require.Contains(t, out.String(), "#2 ended in an error: broken")
+}
+
+// full is a writer without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no room") }
+
+func TestAWriterThatFailsIsReportedAndTheCountGoesOn(t *testing.T) {
+	log := tracelog.New(full{})
+	c := log.Context([]string{"host"})
+	c.Command(&trace.CommandRecord{ID: 1, Op: "marker"})
+	require.ErrorContains(t, log.Err(), "no room")
+	require.EqualValues(t, 1, log.Summary().Commands)
+}
+
+func TestFilesHoldTheLinesAndTheSummary(t *testing.T) {
+	dir := t.TempDir()
+	none, err := tracelog.Open("", "")
+	require.NoError(t, err)
+	require.Nil(t, none)
+	require.NoError(t, none.Finish())
+	_, err = tracelog.Open(dir, "")
+	require.Error(t, err, "a directory is no file")
+
+	f, err := tracelog.Open(filepath.Join(dir, "lines.%p"), filepath.Join(dir, "sum.json"))
+	require.NoError(t, err)
+	f.Log.Context([]string{"host", "A"}).Command(&trace.CommandRecord{ID: 1, Memory: 1, Op: "marker"})
+	require.NoError(t, f.Finish())
+	lines, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("lines.%d", os.Getpid())))
+	require.NoError(t, err)
+	require.Contains(t, string(lines), "#1 A: marker\n")
+	require.Contains(t, string(lines), "1 commands, 0 of them launches\n")
+	sum, err := os.ReadFile(filepath.Join(dir, "sum.json"))
+	require.NoError(t, err)
+	var s tracelog.Summary
+	require.NoError(t, json.Unmarshal(sum, &s))
+	require.EqualValues(t, 1, s.Commands)
+	require.Len(t, s.Devices, 2)
+}

@@ -1,0 +1,218 @@
+package tracelog
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"godwit/mem"
+	"godwit/trace"
+)
+
+// Summary is what all contexts of a process did. Sizes are in bytes.
+type Summary struct {
+	Contexts   int            `json:"contexts"`
+	Devices    []DeviceUse    `json:"devices"`
+	Commands   uint64         `json:"commands"` // accepted
+	Launches   uint64         `json:"launches"` // of those
+	Refused    uint64         `json:"refused"`  // commands
+	Failed     uint64         `json:"failed"`   // commands and copies that ended in an error
+	Copies     uint64         `json:"copies"`
+	BytesMoved uint64         `json:"bytes_moved"`
+	LowerBound uint64         `json:"bytes_lower_bound"` // read by commands where they were not valid
+	RideAlong  uint64         `json:"ride_along"`        // copied though nobody needed them, not in BytesMoved
+	Links      []LinkUse      `json:"links"`
+	Buffers    []BufferUse    `json:"buffers"` // those with the most bytes moved
+	Ops        map[string]int `json:"ops"`     // accepted commands by kind
+}
+
+// DeviceUse is the storage on one memory, those of the same name in several
+// contexts added up.
+type DeviceUse struct {
+	Name   string `json:"name"`
+	Memory int    `json:"memory"` // 0 is the host
+	Peak   uint64 `json:"peak_use"`
+	now    int64
+}
+
+// LinkUse is the copies that went one way.
+type LinkUse struct {
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Route  string `json:"route"` // peer or host
+	Copies uint64 `json:"copies"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+// BufferUse is the copies of one buffer.
+type BufferUse struct {
+	Name       string `json:"name"`
+	Size       uint64 `json:"size"`
+	Copies     uint64 `json:"copies"`
+	BytesMoved uint64 `json:"bytes_moved"`
+}
+
+// flow counts copies.
+type flow struct{ copies, bytes uint64 }
+
+// shownBuffers is how many buffers a summary lists.
+const shownBuffers = 20
+
+// tally is a summary in the making.
+type tally struct {
+	Summary
+	links map[LinkUse]flow // keys have no counts
+	live  map[*account]struct{}
+	gone  []BufferUse // of released buffers, those with the most bytes
+}
+
+func newTally() tally {
+	return tally{
+		Summary: Summary{Devices: []DeviceUse{}, Ops: make(map[string]int)},
+		links:   make(map[LinkUse]flow), live: make(map[*account]struct{}),
+	}
+}
+
+// device makes sure that there is a row for a memory.
+func (t *tally) device(name string, memory int) {
+	if !slices.ContainsFunc(t.Devices, func(d DeviceUse) bool { return d.Name == name }) {
+		t.Devices = append(t.Devices, DeviceUse{Name: name, Memory: memory})
+	}
+}
+
+// stored notes that a memory holds so many bytes more.
+func (t *tally) stored(name string, delta int64) {
+	for i := range t.Devices {
+		if d := &t.Devices[i]; d.Name == name {
+			d.now += delta
+			d.Peak = max(d.Peak, uint64(max(d.now, 0)))
+		}
+	}
+}
+
+func (t *tally) command(r *trace.CommandRecord) {
+	if r.Err != nil {
+		t.Refused++
+		return
+	}
+	t.Commands++
+	t.Ops[r.Op]++
+	if r.Kernel != "" {
+		t.Launches++
+	}
+}
+
+func (t *tally) step(s *trace.StepRecord, from, to string, of *flow) {
+	n := s.Range.Size() - s.RideAlong
+	t.Copies++
+	t.BytesMoved += n
+	t.RideAlong += s.RideAlong
+	key := LinkUse{From: from, To: to, Route: s.Route.String()}
+	f := t.links[key]
+	t.links[key] = flow{f.copies + 1, f.bytes + n}
+	of.copies++
+	of.bytes += n
+}
+
+// keep takes the counts of a buffer that is released.
+func (t *tally) keep(a *account) {
+	delete(t.live, a)
+	if a.moved.copies > 0 {
+		t.gone = append(t.gone, a.use())
+	}
+	if len(t.gone) >= 8*shownBuffers {
+		t.gone = most(t.gone)
+	}
+}
+
+func (a *account) use() BufferUse {
+	return BufferUse{Name: a.name, Size: a.bytes.Size(), Copies: a.moved.copies, BytesMoved: a.moved.bytes}
+}
+
+// most sorts by bytes moved and drops all but the first.
+func most(b []BufferUse) []BufferUse {
+	slices.SortFunc(b, func(x, y BufferUse) int {
+		return cmp.Or(cmp.Compare(y.BytesMoved, x.BytesMoved), cmp.Compare(x.Name, y.Name))
+	})
+	return b[:min(len(b), shownBuffers)]
+}
+
+// Summary is what has happened so far.
+func (l *Log) Summary() Summary {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &l.sum
+	s := t.Summary
+	s.Contexts = l.contexts
+	s.Devices = slices.Clone(t.Devices)
+	s.Links, s.Buffers = []LinkUse{}, slices.Clone(t.gone)
+	for k, f := range t.links {
+		k.Copies, k.Bytes = f.copies, f.bytes
+		s.Links = append(s.Links, k)
+	}
+	slices.SortFunc(s.Links, func(x, y LinkUse) int {
+		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To), cmp.Compare(x.Route, y.Route))
+	})
+	for a := range t.live {
+		if a.moved.copies > 0 {
+			s.Buffers = append(s.Buffers, a.use())
+		}
+	}
+	s.Buffers = most(s.Buffers)
+	if s.Buffers == nil {
+		s.Buffers = []BufferUse{}
+	}
+	s.Ops = make(map[string]int, len(t.Ops))
+	for k, n := range t.Ops {
+		s.Ops[k] = n
+	}
+	return s
+}
+
+// Least reports whether the bytes moved are the fewest that the commands, in
+// their order, needed. It is not told where something failed, since what a
+// failure makes stale has to move again.
+func (s *Summary) Least() (yes, known bool) { return s.BytesMoved == s.LowerBound, s.Failed == 0 }
+
+// Print writes the summary for people.
+func (s *Summary) Print(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(s.Links) > 0 {
+		fmt.Fprintln(tw, "from\tto\tway\tcopies\tbytes")
+		for _, l := range s.Links {
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\n", l.From, l.To, l.Route, l.Copies, mem.FormatBytes(l.Bytes))
+		}
+		fmt.Fprintln(tw)
+		fmt.Fprintln(tw, "buffer\tsize\tcopies\tbytes moved")
+		for _, b := range s.Buffers {
+			fmt.Fprintf(tw, "%s\t%s\t%d\t%s\n", b.Name, mem.FormatBytes(b.Size), b.Copies, mem.FormatBytes(b.BytesMoved))
+		}
+		fmt.Fprintln(tw)
+	}
+	fmt.Fprintln(tw, "memory\tpeak use")
+	for _, d := range s.Devices {
+		fmt.Fprintf(tw, "%s\t%s\n", d.Name, mem.FormatBytes(d.Peak))
+	}
+	fmt.Fprintf(tw, "\n%d commands, %d of them launches", s.Commands, s.Launches)
+	if s.Refused > 0 {
+		fmt.Fprintf(tw, "; %d refused", s.Refused)
+	}
+	if s.Failed > 0 {
+		fmt.Fprintf(tw, "; %d ended in an error", s.Failed)
+	}
+	fmt.Fprintf(tw, "\nmoved %d bytes (%s) in %d copies: %s\n", s.BytesMoved, mem.FormatBytes(s.BytesMoved), s.Copies, s.verdict())
+	return tw.Flush()
+}
+
+func (s *Summary) verdict() string {
+	least, known := s.Least()
+	switch {
+	case !known:
+		return fmt.Sprintf("the lower bound without the failures is %d", s.LowerBound)
+	case least:
+		return "the least possible"
+	}
+	return fmt.Sprintf("the lower bound is %d", s.LowerBound)
+}
