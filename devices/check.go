@@ -179,13 +179,13 @@ func checkArgs(name string, args []Arg, want []ArgInfo, info *Info) error {
 	local := uint64(0)
 	for i := range args {
 		a, w := &args[i], &want[i]
-		if a.Kind == ArgSVM && w.Kind == ArgBuffer {
+		if a.Kind == ArgSVM && (w.Kind == ArgBuffer || w.Kind == ArgUnknown) {
 			if err := checkArgSVM(a, info); err != nil {
 				return fmt.Errorf("kernel %s, argument %d (%s): %w", name, i, w.Name, err)
 			}
 			continue
 		}
-		if a.Kind != w.Kind {
+		if a.Kind != w.Kind && w.Kind != ArgUnknown {
 			return fmt.Errorf("kernel %s, argument %d (%s): %v given, it is a %v: %w", name, i, w.Name, a.Kind, w.Kind, mem.ErrArgValue)
 		}
 		switch a.Kind {

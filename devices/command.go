@@ -84,6 +84,8 @@ const (
 	ArgBuffer                // (block, offset, size)
 	ArgLocal                 // a size of local memory
 	ArgSVM                   // a shared virtual memory pointer
+	ArgUnknown               // of a kernel only: it does not say, and takes any of those before
+	ArgOpaque                // of a kernel only: an image, sampler or pipe, which no command can give
 )
 
 // String names the kind.
@@ -97,6 +99,8 @@ func (k ArgKind) String() string {
 		return "local"
 	case ArgSVM:
 		return "svm"
+	case ArgOpaque:
+		return "image, sampler or pipe"
 	}
 	return "unknown"
 }

@@ -52,13 +52,45 @@ func (c *Context) Build(ctx context.Context, p *devices.Program, on ...devices.D
 		}
 		prog.modules[id] = m
 	}
+	if err := c.enlist(prog); err != nil {
+		return nil, errors.Join(err, prog.release())
+	}
+	return prog, nil
+}
+
+// Adopt makes a program of modules built elsewhere, one for each of the devices.
+// They are the program's from then on, which closes them; where Adopt fails they
+// stay the caller's.
+func (c *Context) Adopt(name string, on []devices.Device, modules []devices.Module) (*Program, error) {
+	if len(on) == 0 || len(on) != len(modules) {
+		return nil, fmt.Errorf("program %q of %d modules for %d devices: each takes one: %w", name, len(modules), len(on), mem.ErrInvalidValue)
+	}
+	prog := &Program{c: c, name: name, modules: make([]devices.Module, len(c.mems))}
+	for i, d := range on {
+		id, err := c.memoryOf(d)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("program %q: %w", name, err)
+		case modules[i] == nil || prog.modules[id] != nil:
+			return nil, fmt.Errorf("program %q: no module, or a second one, for %s: %w", name, c.topo.Name(id), mem.ErrInvalidValue)
+		}
+		prog.modules[id] = modules[i]
+	}
+	if err := c.enlist(prog); err != nil {
+		return nil, err
+	}
+	return prog, nil
+}
+
+// enlist makes a program one of the context's.
+func (c *Context) enlist(p *Program) error {
 	c.lock()
 	defer c.unlock()
 	if c.closed {
-		return nil, errors.Join(fmt.Errorf("program %q: context %s: %w", p.Name, c.name, errContextClosed), prog.release())
+		return fmt.Errorf("program %q: context %s: %w", p.name, c.name, errContextClosed)
 	}
-	c.programs[prog] = struct{}{}
-	return prog, nil
+	c.programs[p] = struct{}{}
+	return nil
 }
 
 // release closes all modules.
@@ -245,7 +277,7 @@ func (a *Arg) check(i int, info *devices.ArgInfo) error {
 	if !a.set {
 		return fmt.Errorf("argument %d (%s) is not set: %w", i, info.Name, mem.ErrKernelArgs)
 	}
-	if a.kind != info.Kind && (a.kind != devices.ArgSVM || info.Kind != devices.ArgBuffer) {
+	if a.kind != info.Kind && info.Kind != devices.ArgUnknown && (a.kind != devices.ArgSVM || info.Kind != devices.ArgBuffer) {
 		return fmt.Errorf("argument %d (%s) is a %v: the kernel wants a %v: %w", i, info.Name, a.kind, info.Kind, mem.ErrArgValue)
 	}
 	switch a.kind {

@@ -41,7 +41,10 @@ func BenchmarkEnqueue(b *testing.B) {
 		}
 	})
 	b.Run("go-opencl", func(b *testing.B) {
-		prog := m.(*module).prog.cl
+		prog, err := d.host.context.CreateProgramWithSource([]string{source})
+		require.NoError(b, err)
+		defer prog.Release()
+		require.NoError(b, prog.BuildProgram(nil, ""))
 		ck, err := prog.CreateKernel("add")
 		require.NoError(b, err)
 		defer ck.Release()

@@ -225,7 +225,7 @@ func TestTheProgramDoesNotNeedTheLoaderToStart(t *testing.T) {
 func TestHandlesAreWhereTheyAreTaken(t *testing.T) {
 	for name, typ := range map[string]reflect.Type{
 		"clContext": reflect.TypeFor[cl.Context](), "clQueue": reflect.TypeFor[cl.CommandQueue](), "clMem": reflect.TypeFor[cl.MemObject](),
-		"clProgram": reflect.TypeFor[cl.Program](), "clKernel": reflect.TypeFor[cl.Kernel](), "id": reflect.TypeFor[cl.Device](),
+		"clProgram": reflect.TypeFor[cl.Program](), "id": reflect.TypeFor[cl.Device](),
 	} {
 		f := typ.Field(0)
 		require.Equal(t, name, f.Name)

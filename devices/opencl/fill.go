@@ -151,7 +151,7 @@ func (r *record) fillLaunch(cmd *devices.Command) error {
 	}
 	r.kernel = k
 	c := &r.cmd
-	c.op, c.kernel, c.dims, c.nargs = nativeLaunch, rawHandle(k.cl), u32(cmd.Dims), u32(len(cmd.Args))
+	c.op, c.kernel, c.dims, c.nargs = nativeLaunch, k.cl, u32(cmd.Dims), u32(len(cmd.Args))
 	if cmd.Local[0] != 0 {
 		c.has_local = 1
 	}

@@ -27,10 +27,17 @@ type program struct {
 	err   error
 }
 
+// built is a cl_program as its modules use it: they keep it until they drop it.
+type built struct {
+	cl    handle
+	names []string // of kernels, sorted
+	drop  func()
+}
+
 // module is a program on one device.
 type module struct {
 	dev  *Device
-	prog *program
+	prog built
 	name string
 	// forms are the arguments of the Go forms: they know what OpenCL C cannot
 	// say, that all of an argument is written. Immutable.
@@ -49,9 +56,9 @@ type kernel struct {
 	dev  *Device
 
 	mu     sync.Mutex
-	cl     *cl.Kernel // protected by mu: nil once released
-	uses   int        // protected by mu: accepted launches
-	closed bool       // protected by mu: released with the last use
+	cl     handle // immutable until closed without uses: then released, and 0
+	uses   int    // protected by mu: accepted launches, and queries
+	closed bool   // protected by mu: released with the last use
 }
 
 // use keeps the cl_kernel until release.
@@ -73,9 +80,9 @@ func (k *kernel) release() {
 }
 
 func (k *kernel) dropLocked() {
-	if k.closed && k.uses == 0 && k.cl != nil {
-		k.cl.Release()
-		k.cl = nil
+	if k.closed && k.uses == 0 && k.cl != 0 {
+		releaseKernel(k.cl)
+		k.cl = 0
 	}
 }
 
@@ -108,12 +115,16 @@ func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module,
 		d.host.dropProgram(prog)
 		return nil, fmt.Errorf("program %s: %w", p.Name, prog.err)
 	}
-	d.busy.Add(1)
-	m := &module{dev: d, prog: prog, name: p.Name, forms: make(map[string][]devices.ArgInfo), kernels: make(map[string]*kernel)}
+	m := d.newModule(p.Name, built{rawHandle(prog.cl), prog.names, func() { d.host.dropProgram(prog) }})
 	for _, k := range p.Go {
 		m.forms[k.Name] = slices.Clone(k.Args)
 	}
 	return m, nil
+}
+
+func (d *Device) newModule(name string, prog built) *module {
+	d.busy.Add(1)
+	return &module{dev: d, prog: prog, name: name, forms: make(map[string][]devices.ArgInfo), kernels: make(map[string]*kernel)}
 }
 
 // program returns the program of p's source and options, being built.
@@ -158,7 +169,7 @@ func (h *host) compile(source, options string) (*cl.Program, []string, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, mem.ErrBuild)
 	}
-	opts := strings.TrimSpace(options + " -cl-kernel-arg-info")
+	opts := strings.TrimSpace(options + " " + argInfoOption)
 	if err := p.BuildProgram(nil, opts); err != nil {
 		logs := h.buildLogs(p)
 		p.Release()
@@ -204,13 +215,14 @@ func (m *module) Kernel(name string) (devices.Kernel, error) {
 	if _, ok := slices.BinarySearch(m.prog.names, name); !ok {
 		return nil, fmt.Errorf("kernel %q: program %s has %v: %w", name, m.name, m.prog.names, mem.ErrKernelName)
 	}
-	ck, err := m.prog.cl.CreateKernel(name)
-	if err != nil {
-		return nil, fmt.Errorf("kernel %s: %w", name, errors.Join(err, mem.ErrInvalidKernel))
+	ck, st := newKernel(m.prog.cl, name)
+	if st != 0 {
+		return nil, statusError(st, "kernel %s of program %s", name, m.name)
 	}
 	k := &kernel{name: name, dev: m.dev, cl: ck}
+	var err error
 	if k.args, err = describeArgs(ck); err != nil {
-		ck.Release()
+		releaseKernel(ck)
 		return nil, fmt.Errorf("kernel %s: %w", name, err)
 	}
 	k.promise(m.forms[name])
@@ -232,98 +244,7 @@ func (m *module) Close() error {
 		k.dropLocked()
 		k.mu.Unlock()
 	}
-	m.dev.host.dropProgram(m.prog)
+	m.prog.drop()
 	m.dev.busy.Add(-1)
 	return nil
-}
-
-// OpenCL's address spaces and type qualifiers of kernel arguments.
-const (
-	addressGlobal   = 0x119B
-	addressLocal    = 0x119C
-	addressConstant = 0x119D
-	qualifierConst  = 1
-)
-
-// describeArgs asks a kernel for its arguments.
-func describeArgs(k *cl.Kernel) ([]devices.ArgInfo, error) {
-	n, err := k.NumArgs()
-	if err != nil {
-		return nil, err
-	}
-	args := make([]devices.ArgInfo, n)
-	for i := range args {
-		address, qualifier, name, typ, st := kernelArg(rawHandle(k), i)
-		if st != 0 {
-			return nil, statusError(st, "argument %d", i)
-		}
-		a := &args[i]
-		a.Name, a.Type = name, elementType(typ)
-		switch address {
-		case addressGlobal, addressConstant:
-			a.Kind, a.Access = devices.ArgBuffer, mem.ReadWrite
-			if address == addressConstant || qualifier&qualifierConst != 0 {
-				a.Access = mem.Read
-			}
-		case addressLocal:
-			a.Kind = devices.ArgLocal
-		default:
-			a.Kind, a.Size = devices.ArgValue, sizeOfType(a.Type)
-		}
-	}
-	return args, nil
-}
-
-// promise takes over what a Go form of the kernel says: that it writes all of an
-// argument, and the sizes of values that OpenCL names by a type of the program's.
-func (k *kernel) promise(form []devices.ArgInfo) {
-	if len(form) != len(k.args) {
-		return
-	}
-	for i := range k.args {
-		a, f := &k.args[i], &form[i]
-		switch {
-		case a.Kind != f.Kind:
-		case a.Kind == devices.ArgBuffer && a.Access == mem.ReadWrite && f.Access == mem.Write:
-			a.Access = mem.Write
-		case a.Kind == devices.ArgValue && a.Size == 0:
-			a.Size = f.Size
-		}
-	}
-}
-
-// elementType is a type without pointers, qualifiers and C's long names.
-func elementType(t string) string {
-	t = strings.TrimSpace(strings.TrimRight(strings.TrimSpace(t), "* "))
-	for _, q := range []string{"const ", "volatile ", "restrict "} {
-		t = strings.ReplaceAll(t, q, "")
-	}
-	if u, ok := strings.CutPrefix(t, "unsigned "); ok {
-		t = "u" + u
-	}
-	return t
-}
-
-// sizeOfType is the size of OpenCL C's scalar and vector types in bytes; 0 for
-// any other, such as a struct.
-func sizeOfType(t string) uint64 {
-	base := strings.TrimRight(t, "0123456789")
-	sizes := map[string]uint64{
-		"char": 1, "uchar": 1, "bool": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4,
-		"long": 8, "ulong": 8, "double": 8, "size_t": 8, "ptrdiff_t": 8, "intptr_t": 8, "uintptr_t": 8,
-	}
-	n := sizes[base]
-	switch t[len(base):] {
-	case "":
-		return n
-	case "2":
-		return 2 * n
-	case "3", "4": // a 3-vector has the size of a 4-vector
-		return 4 * n
-	case "8":
-		return 8 * n
-	case "16":
-		return 16 * n
-	}
-	return 0
 }

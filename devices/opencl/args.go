@@ -1,0 +1,118 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// OpenCL's address spaces and type qualifiers of kernel arguments.
+const (
+	addressGlobal   = 0x119B
+	addressLocal    = 0x119C
+	addressConstant = 0x119D
+	qualifierConst  = 1
+	qualifierPipe   = 8
+
+	argInfoNotAvailable = -19
+)
+
+// describeArgs asks a kernel for its arguments. Those that OpenCL says nothing
+// of, as it may of kernels out of binaries, are devices.ArgUnknown.
+func describeArgs(k handle) ([]devices.ArgInfo, error) {
+	b, st := kernelInfo(k, kernelNumArgs)
+	if st != 0 || len(b) < 4 {
+		return nil, statusError(st, "number of arguments")
+	}
+	args := make([]devices.ArgInfo, binary.NativeEndian.Uint32(b))
+	for i := range args {
+		address, qualifier, name, typ, st := kernelArg(k, i)
+		a := &args[i]
+		if st == argInfoNotAvailable {
+			a.Kind, a.Access = devices.ArgUnknown, mem.ReadWrite
+			continue
+		}
+		if st != 0 {
+			return nil, statusError(st, "argument %d", i)
+		}
+		a.Name, a.Type = name, elementType(typ)
+		switch {
+		case qualifier&qualifierPipe != 0 || isOpaque(typ):
+			a.Kind = devices.ArgOpaque
+		case address == addressGlobal, address == addressConstant:
+			a.Kind, a.Access = devices.ArgBuffer, mem.ReadWrite
+			if address == addressConstant || qualifier&qualifierConst != 0 {
+				a.Access = mem.Read
+			}
+		case address == addressLocal:
+			a.Kind = devices.ArgLocal
+		default:
+			a.Kind, a.Size = devices.ArgValue, sizeOfType(a.Type)
+		}
+	}
+	return args, nil
+}
+
+// promise takes over what a Go form of the kernel says: that it writes all of an
+// argument, and the sizes of values that OpenCL names by a type of the program's.
+func (k *kernel) promise(form []devices.ArgInfo) {
+	if len(form) != len(k.args) {
+		return
+	}
+	for i := range k.args {
+		a, f := &k.args[i], &form[i]
+		switch {
+		case a.Kind != f.Kind:
+		case a.Kind == devices.ArgBuffer && a.Access == mem.ReadWrite && f.Access == mem.Write:
+			a.Access = mem.Write
+		case a.Kind == devices.ArgValue && a.Size == 0:
+			a.Size = f.Size
+		}
+	}
+}
+
+// isOpaque reports whether values of a type are objects other than buffers.
+func isOpaque(typ string) bool {
+	t := elementType(typ)
+	return !strings.Contains(typ, "*") && (strings.HasPrefix(t, "image") && strings.HasSuffix(t, "_t") || t == "sampler_t" || t == "queue_t")
+}
+
+// elementType is a type without pointers, qualifiers and C's long names.
+func elementType(t string) string {
+	t = strings.TrimSpace(strings.TrimRight(strings.TrimSpace(t), "* "))
+	for _, q := range []string{"const ", "volatile ", "restrict "} {
+		t = strings.ReplaceAll(t, q, "")
+	}
+	if u, ok := strings.CutPrefix(t, "unsigned "); ok {
+		t = "u" + u
+	}
+	return t
+}
+
+// sizeOfType is the size of OpenCL C's scalar and vector types in bytes; 0 for
+// any other, such as a struct.
+func sizeOfType(t string) uint64 {
+	base := strings.TrimRight(t, "0123456789")
+	sizes := map[string]uint64{
+		"char": 1, "uchar": 1, "bool": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4,
+		"long": 8, "ulong": 8, "double": 8, "size_t": 8, "ptrdiff_t": 8, "intptr_t": 8, "uintptr_t": 8,
+	}
+	n := sizes[base]
+	switch t[len(base):] {
+	case "":
+		return n
+	case "2":
+		return 2 * n
+	case "3", "4": // a 3-vector has the size of a 4-vector
+		return 4 * n
+	case "8":
+		return 8 * n
+	case "16":
+		return 16 * n
+	}
+	return 0
+}

@@ -1,0 +1,347 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// NativeProgram is a cl_program in the cl_context of a platform's open devices,
+// for those who need all that OpenCL knows of programs: binaries, compiling and
+// linking apart, build logs, builds for some devices. What was built for a device
+// becomes a devices.Module by Module, whose kernels are launched as any.
+//
+// Several Godwit devices may be one real device; OpenCL is told of it once.
+//
+// All methods are safe for use from many goroutines; builds of one program are
+// for OpenCL to keep apart. A program must be closed before the last device of
+// its platform is.
+type NativeProgram struct {
+	host *host  // immutable
+	cl   handle // immutable
+
+	mu     sync.Mutex
+	users  int  // protected by mu: modules, and one until Close
+	closed bool // protected by mu
+}
+
+// argInfoOption makes PoCL remember what describeArgs asks for.
+const argInfoOption = "-cl-kernel-arg-info"
+
+// BuildCall is what one step of building was given.
+type BuildCall struct {
+	On      []*Device // at least one
+	Options string    // as the user gave them
+}
+
+// handles are the real devices of some Godwit devices, each once.
+func handles(h *host, on []*Device) ([]handle, error) {
+	if len(on) == 0 {
+		return nil, fmt.Errorf("no devices: %w", mem.ErrInvalidValue)
+	}
+	var list []handle
+	for _, d := range on {
+		if d == nil || d.host != h {
+			return nil, fmt.Errorf("a device of another platform: %w", mem.ErrInvalidDevice)
+		}
+		if err := d.usable(); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(list, d.handle) {
+			list = append(list, d.handle)
+		}
+	}
+	return list, nil
+}
+
+// wrap makes a NativeProgram of what OpenCL made.
+func wrap(h *host, p handle, st int32, what string) (*NativeProgram, error) {
+	if err := statusError(st, "program from %s", what); err != nil {
+		return nil, err
+	}
+	return &NativeProgram{host: h, cl: p, users: 1}, nil
+}
+
+// NewSourceProgram makes a program of OpenCL C, for the devices of d's platform.
+func (d *Device) NewSourceProgram(source []byte) (*NativeProgram, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	p, st := sourceProgram(rawHandle(d.host.context), source)
+	return wrap(d.host, p, st, "source")
+}
+
+// NewILProgram makes a program of intermediate language. It fails with
+// mem.ErrInvalidOperation where d's platform has no such function.
+func (d *Device) NewILProgram(il []byte) (*NativeProgram, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	p, st := ilProgram(rawHandle(d.host.context), il)
+	return wrap(d.host, p, st, "intermediate language")
+}
+
+// NewBinaryProgram makes a program of binaries, one for each device. Where some
+// are no binaries of their device, each has its status, in the order of on.
+func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each []mem.Status, err error) {
+	if len(on) == 0 || len(on) != len(binaries) {
+		return nil, nil, fmt.Errorf("%d binaries for %d devices: each takes one: %w", len(binaries), len(on), mem.ErrInvalidValue)
+	}
+	h := on[0].host
+	devs, err := handles(h, on)
+	if err != nil {
+		return nil, nil, err
+	}
+	unique := make([][]byte, len(devs))
+	for i, d := range on {
+		if at := slices.Index(devs, d.handle); unique[at] == nil {
+			unique[at] = binaries[i]
+		}
+	}
+	c, sts, st := binaryProgram(rawHandle(h.context), devs, unique)
+	each = make([]mem.Status, len(on))
+	for i, d := range on {
+		each[i] = mem.Status(sts[slices.Index(devs, d.handle)])
+	}
+	p, err = wrap(h, c, st, "binaries")
+	return p, each, err
+}
+
+// withArgInfo calls build with options that ask for information about kernel
+// arguments, and where those are refused without.
+func withArgInfo(options string, build func(options string) int32) int32 {
+	if strings.Contains(options, argInfoOption) {
+		return build(options)
+	}
+	st := build(strings.TrimSpace(options + " " + argInfoOption))
+	if st == invalidBuildOptions || st == invalidCompilerOptions || st == invalidLinkerOptions {
+		return build(options)
+	}
+	return st
+}
+
+// Statuses of option strings.
+const (
+	invalidBuildOptions    = -43
+	invalidCompilerOptions = -66
+	invalidLinkerOptions   = -67
+)
+
+// Build compiles and links the program for some devices. A status that OpenCL
+// gives is the error's; the log is BuildInfo's.
+func (p *NativeProgram) Build(call BuildCall) error {
+	devs, err := handles(p.host, call.On)
+	if err != nil {
+		return fmt.Errorf("build: %w", err)
+	}
+	st := withArgInfo(call.Options, func(o string) int32 { return buildProgram(p.cl, devs, o) })
+	return statusError(st, "build with options %q", call.Options)
+}
+
+// Compile compiles the program for some devices, for a Link. headers are
+// programs of source, to be included by the names beside them.
+func (p *NativeProgram) Compile(call BuildCall, headers []*NativeProgram, names []string) error {
+	devs, err := handles(p.host, call.On)
+	if err != nil {
+		return fmt.Errorf("compile: %w", err)
+	}
+	if len(headers) != len(names) {
+		return fmt.Errorf("compile: %d headers with %d names: %w", len(headers), len(names), mem.ErrInvalidValue)
+	}
+	hs, err := programHandles(p.host, headers)
+	if err != nil {
+		return fmt.Errorf("compile: %w", err)
+	}
+	st := withArgInfo(call.Options, func(o string) int32 { return compileProgram(p.cl, devs, o, hs, names) })
+	return statusError(st, "compile with options %q", call.Options)
+}
+
+// Link makes a program of compiled ones, for some devices. Where linking fails,
+// OpenCL may make a program all the same, to be asked for its log: then both
+// results are not nil, and the program is to be closed as any.
+func Link(call BuildCall, inputs []*NativeProgram) (*NativeProgram, error) {
+	if len(call.On) == 0 || len(inputs) == 0 {
+		return nil, fmt.Errorf("link of %d programs for %d devices: %w", len(inputs), len(call.On), mem.ErrInvalidValue)
+	}
+	h := call.On[0].host
+	devs, err := handles(h, call.On)
+	if err != nil {
+		return nil, fmt.Errorf("link: %w", err)
+	}
+	hs, err := programHandles(h, inputs)
+	if err != nil {
+		return nil, fmt.Errorf("link: %w", err)
+	}
+	var linked handle
+	st := withArgInfo(call.Options, func(o string) int32 {
+		if linked != 0 {
+			releaseProgram(linked)
+		}
+		var st int32
+		linked, st = linkProgram(rawHandle(h.context), devs, o, hs)
+		return st
+	})
+	err = statusError(st, "link with options %q", call.Options)
+	if linked == 0 {
+		return nil, err
+	}
+	return &NativeProgram{host: h, cl: linked, users: 1}, err
+}
+
+func programHandles(h *host, list []*NativeProgram) ([]handle, error) {
+	hs := make([]handle, len(list))
+	for i, p := range list {
+		if p == nil || p.host != h {
+			return nil, fmt.Errorf("program %d is of another platform: %w", i, mem.ErrInvalidContext)
+		}
+		hs[i] = p.cl
+	}
+	return hs, nil
+}
+
+// Info is what clGetProgramInfo answers; devices in it are OpenCL's own.
+func (p *NativeProgram) Info(what uint32) ([]byte, error) {
+	b, st := programInfo(p.cl, what)
+	return b, statusError(st, "program information %#x", what)
+}
+
+// BuildInfo is what clGetProgramBuildInfo answers for d.
+func (p *NativeProgram) BuildInfo(d *Device, what uint32) ([]byte, error) {
+	b, st := buildInfo(p.cl, d.handle, what)
+	return b, statusError(st, "build information %#x for device %s", what, d.name)
+}
+
+// KernelNames lists the kernels, sorted. It fails with the status
+// CL_INVALID_PROGRAM_EXECUTABLE where nothing was built.
+func (p *NativeProgram) KernelNames() ([]string, error) {
+	names, st := kernelNames(p.cl)
+	slices.Sort(names)
+	return names, statusError(st, "kernel names")
+}
+
+// Binary is what was built for d, and empty where nothing was.
+func (p *NativeProgram) Binary(d *Device) ([]byte, error) {
+	devs, sizes, st := programSizes(p.cl)
+	i := slices.Index(devs, d.handle)
+	if st != 0 || i < 0 || sizes[i] == 0 {
+		return nil, statusError(st, "sizes of binaries")
+	}
+	b, st := programBinary(p.cl, i, sizes)
+	return b, statusError(st, "binary for device %s", d.name)
+}
+
+// Module is what was built for d, as a module of it; name is for errors. The
+// module may outlive the program's Close.
+func (p *NativeProgram) Module(d *Device, name string) (devices.Module, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	if d.host != p.host {
+		return nil, fmt.Errorf("program %s: device %s is of another platform: %w", name, d.name, mem.ErrInvalidDevice)
+	}
+	names, err := p.KernelNames()
+	if err != nil {
+		return nil, fmt.Errorf("program %s: %w", name, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, fmt.Errorf("program %s: %w", name, mem.ErrClosed)
+	}
+	p.users++
+	return d.newModule(name, built{p.cl, names, p.drop}), nil
+}
+
+// Close gives the program up; its modules keep it until they are closed.
+func (p *NativeProgram) Close() error {
+	p.mu.Lock()
+	closed := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if closed {
+		return fmt.Errorf("program: %w", mem.ErrClosed)
+	}
+	p.drop()
+	return nil
+}
+
+func (p *NativeProgram) drop() {
+	p.mu.Lock()
+	p.users--
+	last := p.users == 0
+	p.mu.Unlock()
+	if last {
+		releaseProgram(p.cl)
+	}
+}
+
+// Handle is the cl_device_id below d, as an integer: two devices with the same
+// are one real device.
+func (d *Device) Handle() uintptr { return uintptr(d.handle) }
+
+// NativeKernel is what the kernels of this driver's modules can be asked beside
+// what every kernel can: OpenCL's own words, as bytes of the size they have
+// there.
+type NativeKernel interface {
+	devices.Kernel
+	// Info, ArgInfo, GroupInfo and SubGroupInfo are OpenCL's queries for the
+	// kernel on its device.
+	Info(what uint32) ([]byte, error)
+	ArgInfo(i int, what uint32) ([]byte, error)
+	GroupInfo(what uint32) ([]byte, error)
+	SubGroupInfo(what uint32, input []byte) ([]byte, error)
+	// CheckValue fails as OpenCL does where value cannot be argument i, by value.
+	CheckValue(i int, value []byte) error
+}
+
+var _ NativeKernel = (*kernel)(nil)
+
+// asked keeps the cl_kernel for the length of a query.
+func (k *kernel) asked(query func() ([]byte, int32)) ([]byte, error) {
+	if err := k.use(); err != nil {
+		return nil, err
+	}
+	defer k.release()
+	b, st := query()
+	return b, statusError(st, "kernel %s", k.name)
+}
+
+// Info implements NativeKernel.
+func (k *kernel) Info(what uint32) ([]byte, error) {
+	return k.asked(func() ([]byte, int32) { return kernelInfo(k.cl, what) })
+}
+
+// ArgInfo implements NativeKernel.
+func (k *kernel) ArgInfo(i int, what uint32) ([]byte, error) {
+	return k.asked(func() ([]byte, int32) { return kernelArgInfo(k.cl, i, what) })
+}
+
+// GroupInfo implements NativeKernel.
+func (k *kernel) GroupInfo(what uint32) ([]byte, error) {
+	return k.asked(func() ([]byte, int32) { return kernelGroupInfo(k.cl, k.dev.handle, what) })
+}
+
+// SubGroupInfo implements NativeKernel.
+func (k *kernel) SubGroupInfo(what uint32, input []byte) ([]byte, error) {
+	return k.asked(func() ([]byte, int32) { return kernelSubGroupInfo(k.cl, k.dev.handle, what, input) })
+}
+
+// CheckValue implements NativeKernel. Every launch sets all arguments anew, so
+// what it leaves behind does not matter.
+func (k *kernel) CheckValue(i int, value []byte) error {
+	if len(value) == 0 {
+		return fmt.Errorf("kernel %s, argument %d: 0 bytes: %w", k.name, i, mem.ErrArgSize)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return fmt.Errorf("kernel %s: its program was closed: %w", k.name, mem.ErrInvalidKernel)
+	}
+	return statusError(setArg(k.cl, i, value), "kernel %s, argument %d: %d bytes", k.name, i, len(value))
+}
