@@ -16,7 +16,7 @@ const few = 8
 // memory. Where there are more than few, or gaps may ride along, those of one
 // buffer and memory are in ascending order.
 func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
-	writers, memories := 0, false
+	writers, memories, counts := 0, false, false
 	for i, a := range accs {
 		b, err := p.buffer(a.Buffer)
 		if err != nil {
@@ -36,6 +36,7 @@ func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
 		if a.Mode.Writes() {
 			writers++
 		}
+		counts = counts || b.count != 0
 		memories = memories || i > 0 && a.Memory != dst.Accesses[0].Memory
 		dst.Accesses = append(dst.Accesses, a)
 	}
@@ -44,6 +45,9 @@ func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
 	}
 	if memories {
 		dst.hostFirst()
+	}
+	if counts {
+		p.countsFirst(dst)
 	}
 	if memories && writers > 1 {
 		return dst.oneWriter()

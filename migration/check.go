@@ -1,7 +1,9 @@
 package migration
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/mem"
 )
@@ -14,6 +16,8 @@ import (
 //   - C3: no version is above the last one given out;
 //   - C7: reader lists have the length they say and no cycle;
 //   - stores are in order, of existing stores, and as large as the buffer;
+//   - what a store holds partly (count.go) covers the buffer, and a buffer and
+//     its size buffer know of each other;
 //   - free slots hold no live buffer, and the count of live ones is right.
 func (p *Planner) Check() error {
 	live := 0
@@ -27,6 +31,9 @@ func (p *Planner) Check() error {
 		live++
 		if err := p.checkBuffer(b); err != nil {
 			return fmt.Errorf("migration: %s: %w", bufferName(mem.BufferID(b.generation)<<32|mem.BufferID(i)), err)
+		}
+		if err := p.checkCount(b, mem.BufferID(b.generation)<<32|mem.BufferID(i)); err != nil {
+			return fmt.Errorf("migration: %w", err)
 		}
 	}
 	if live != p.stats.Buffers {
@@ -75,6 +82,31 @@ func (p *Planner) checkBuffer(b *buffer) error {
 		}
 		if err := s.check(); err != nil {
 			return fmt.Errorf("on %s: %w", p.topo.Name(s.memory), err)
+		}
+	}
+	return nil
+}
+
+// checkCount tests the relation of size buffers.
+func (p *Planner) checkCount(b *buffer, id mem.BufferID) error {
+	if b.count != 0 {
+		s, err := p.buffer(b.count)
+		if err != nil || !slices.Contains(s.serves, id) {
+			return fmt.Errorf("%s has the size buffer %s, which does not know of it (%w)", bufferName(id), bufferName(b.count), errors.Join(err))
+		}
+	}
+	for _, of := range b.serves {
+		if d, err := p.buffer(of); err != nil || d.count != id || b.count != 0 {
+			return fmt.Errorf("%s counts the bytes of %s, which does not know of it (%w)", bufferName(id), bufferName(of), errors.Join(err))
+		}
+	}
+	for i := range b.stores {
+		s := &b.stores[i]
+		if s.held == nil {
+			continue
+		}
+		if err := s.held.Check(); err != nil || s.held.Size() != b.content.Size() || !b.partly {
+			return fmt.Errorf("%s: what %s holds partly covers %d of %d bytes (%w)", bufferName(id), p.topo.Name(s.memory), s.held.Size(), b.content.Size(), errors.Join(err))
 		}
 	}
 	return nil

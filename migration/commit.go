@@ -30,11 +30,19 @@ func (p *Planner) CommitStep(plan *Plan, i int, at mem.Point) {
 		}
 		return c
 	})
-	b.ensure(to).wrote(st.Range, at, true)
+	s := b.ensure(to)
+	s.wrote(st.Range, at, true)
+	if st.Late != nil || s.held != nil {
+		p.commitLate(st, b, s, at)
+	}
 	b.at(from).read(st.Range, at)
 	p.load(st, st.Range.Size())
 	p.stats.Steps++
-	p.stats.BytesMoved += st.Bytes()
+	if st.Late != nil {
+		p.stats.LateBytes += st.Bytes()
+	} else {
+		p.stats.BytesMoved += st.Bytes()
+	}
 	p.stats.RideAlong += st.RideAlong
 }
 
@@ -60,6 +68,12 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 		}
 		s.wrote(a.Range, at, false)
 		b.content.Set(a.Range, content{version: version, valid: mem.SetOf(a.Memory)})
+		if b.partly {
+			b.forget(a.Range)
+		}
+		if len(b.serves) > 0 && a.Range.Start < CountSize {
+			p.recounted(b)
+		}
 	}
 	return version
 }
@@ -137,6 +151,9 @@ func (b *buffer) fail(s *store, lost Poison, poison *Poison) *Poison {
 			}
 			return v
 		})
+		if h.step {
+			s.hold(c.Range(), nil)
+		}
 	}
 	if !found {
 		return poison

@@ -12,7 +12,8 @@ type store struct {
 	stored  bool
 	hazards rangemap.Map[hazard]
 	spill   spill
-	cursor  uint64 // where the next sweep goes on
+	cursor  uint64                  // where the next sweep goes on
+	held    *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
 }
 
 // hazard is who used a byte of a store last. Readers on one in-order queue

@@ -28,6 +28,7 @@ type history struct {
 	quiet   bool
 	buffers []*buffer
 	queues  []*mem.Timeline
+	bound   uint64 // bytes, the sum of the lower bounds
 	log     []string
 	err     error // the first thing that was wrong
 }
@@ -39,18 +40,23 @@ type choices interface{ n(n int) int }
 type variant struct {
 	plan         func(h *history, dst *migration.Plan, accs []mem.Access) error // nil: Planner.Plan
 	deafToFaults bool
+	step         func(*migration.Step) // changes a step before it is submitted
 }
 
 type buffer struct {
 	id     mem.BufferID
 	size   uint64
+	count  *buffer       // its size buffer
+	counts []mem.Version // the latest count, when the last command was planned
 	blocks map[mem.MemoryID]*block
 }
 
 // options of a history.
 type options struct {
 	gap, faults bool
-	quiet       bool // keep no log
+	quiet       bool    // keep no log
+	counted     bool    // many buffers have size buffers
+	saved       *uint64 // where not nil: grows by the bytes that need not move
 	steps       int
 	planner     variant
 }
@@ -59,6 +65,12 @@ type options struct {
 func replay(c choices, o options) error {
 	h := &history{choices: c, planner: o.planner, gap: o.gap, quiet: o.quiet, machine: machine{faults: o.faults}}
 	h.setUp()
+	for range 6 {
+		if o.counted {
+			h.create()
+			h.countBy()
+		}
+	}
 	for i := 0; i < o.steps && h.err == nil; i++ {
 		h.step()
 	}
@@ -68,6 +80,12 @@ func replay(c choices, o options) error {
 	}
 	if h.err == nil {
 		h.idle()
+	}
+	if o.saved != nil {
+		*o.saved += h.saved
+	}
+	if h.err == nil && !o.gap && !o.faults && h.moved != h.bound {
+		h.fail("%d bytes moved in all, the lower bound is %d", h.moved, h.bound)
 	}
 	if h.err != nil {
 		return fmt.Errorf("%w\n%v", h.err, h.log)
@@ -120,6 +138,8 @@ func (h *history) step() {
 	switch k := h.n(40); {
 	case k < 16:
 		h.enqueue()
+	case k == 16:
+		h.countBy()
 	case k < 34:
 		h.advance()
 	case k < 37:
@@ -134,6 +154,55 @@ func (h *history) step() {
 		h.create()
 	}
 	h.compare()
+}
+
+// countBy gives a buffer a size buffer, or takes it away.
+func (h *history) countBy() {
+	b, s := h.buffers[h.n(len(h.buffers))], h.buffers[h.n(len(h.buffers))]
+	size := s.id
+	if h.n(4) == 0 {
+		s, size = nil, 0
+	}
+	serves := slices.ContainsFunc(h.buffers, func(o *buffer) bool { return o.count == b })
+	wrong := s != nil && (s.size < migration.CountSize || s == b || s.count != nil || serves)
+	if err := h.p.SetContentSize(b.id, size); (err != nil) != wrong {
+		h.fail("size buffer %d of %d: %v", size, b.id, err)
+	}
+	if wrong {
+		return
+	}
+	b.count = s
+	h.note("size buffer of %d: %d", b.id, size)
+	if err := h.o.SetContentSize(b.id, size); err != nil {
+		h.fail("size buffer: %v", err)
+	}
+	h.recount()
+}
+
+// recount tells the oracle what the counts are.
+func (h *history) recount() {
+	for _, b := range h.buffers {
+		if b.count != nil {
+			h.o.SetCount(b.count.id, countIn(h.counts(b.count)))
+		}
+	}
+}
+
+// counts are the latest bytes of a size buffer.
+func (h *history) counts(s *buffer) (out []mem.Version) {
+	for off := range uint64(migration.CountSize) {
+		v, _, _ := h.o.Byte(s.id, off)
+		out = append(out, v)
+	}
+	return out
+}
+
+// limit is how many bytes of a buffer a reader may rely on.
+func (h *history) limit(b *buffer) uint64 {
+	if b.count == nil || slices.Contains(h.counts(b.count), 0) {
+		return b.size
+	}
+	return countIn(h.counts(b.count))
 }
 
 func (h *history) create() {
@@ -169,6 +238,12 @@ func (h *history) release() {
 	h.note("release %d", b.id)
 	for m, blk := range b.blocks {
 		h.usersKnown(blk, h.p.Points(nil, b.id, m))
+	}
+	if slices.ContainsFunc(h.buffers, func(o *buffer) bool { return o.count == b }) {
+		if err := h.p.Release(b.id); !errors.Is(err, mem.ErrInvalidOperation) {
+			h.fail("release of a size buffer: %v", err)
+		}
+		return
 	}
 	if err := h.p.Release(b.id); err != nil {
 		h.fail("release: %v", err)
@@ -255,13 +330,17 @@ func (h *history) enqueue() {
 		h.fail("planned, but the oracle says: %v", err)
 		return
 	}
+	h.bound += res.Bytes
+	h.recount()
 	var moved uint64
+	late := h.gap
 	points := make([]mem.Point, len(plan.Steps))
 	for i := range plan.Steps {
 		moved += plan.Steps[i].Bytes()
+		late = late || plan.Steps[i].Late != nil
 		points[i] = h.submitStep(&plan, i, points, res.Command)
 	}
-	if moved != res.Bytes && !h.gap {
+	if moved != res.Bytes && !late {
 		h.fail("%d bytes moved, the lower bound is %d: %+v", moved, res.Bytes, plan.Steps)
 	}
 	h.submitCommand(&plan, points, res, expect)
@@ -273,7 +352,8 @@ func (h *history) refuse(plan *migration.Plan, n int) {
 	for i := range n {
 		st := &plan.Steps[i]
 		res, err := h.o.Prefetch([]mem.Access{{Buffer: st.Buffer, Range: st.Range, Memory: st.To}})
-		if err != nil || (res.Bytes != st.Bytes() && !h.gap) {
+		h.bound += res.Bytes
+		if err != nil || (res.Bytes != st.Bytes() && !h.gap && st.Late == nil) {
 			h.fail("step %d of a refused command moves %d bytes, the lower bound is %d (%v)", i, st.Bytes(), res.Bytes, err)
 		}
 		points[i] = h.submitStep(plan, i, points, res.Command)
@@ -282,10 +362,19 @@ func (h *history) refuse(plan *migration.Plan, n int) {
 
 // contents is what a command must see, version by version.
 func (h *history) contents(plan *migration.Plan) (out [][]mem.Version) {
+	for _, b := range h.buffers {
+		if b.size >= migration.CountSize {
+			b.counts = h.counts(b)
+		}
+	}
 	for _, a := range plan.Accesses {
 		var vs []mem.Version
+		limit := h.limit(h.byID(a.Buffer))
 		for off := a.Range.Start; off < a.Range.End; off++ {
 			v, _, _ := h.o.Byte(a.Buffer, off)
+			if off >= limit {
+				v = 0
+			}
 			vs = append(vs, v)
 		}
 		out = append(out, vs)
@@ -295,6 +384,9 @@ func (h *history) contents(plan *migration.Plan) (out [][]mem.Version) {
 
 func (h *history) submitStep(plan *migration.Plan, i int, points []mem.Point, command int) mem.Point {
 	st := plan.Steps[i]
+	if h.planner.step != nil {
+		h.planner.step(&st)
+	}
 	b := h.byID(st.Buffer)
 	at := h.copies.Next()
 	h.note("step %v: %d %v %d -> %d after %v, step %d", at, st.Buffer, st.Range, st.From, st.To, st.Waits, st.After)
@@ -302,12 +394,21 @@ func (h *history) submitStep(plan *migration.Plan, i int, points []mem.Point, co
 	if st.After >= 0 {
 		waits = append(waits, mem.Wait{Point: points[st.After], Kind: mem.Data})
 	}
+	reads := []span{{b.blocks[st.From], st.Range, nil}}
+	if st.Late != nil && st.Late.Count != 0 {
+		for _, j := range st.Late.After {
+			waits = append(waits, mem.Wait{Point: points[j], Kind: mem.Data})
+		}
+		s := h.byID(st.Late.Count)
+		reads = append(reads, span{s.blocks[mem.Host], mem.Range{End: migration.CountSize}, s.counts})
+	}
 	h.p.CommitStep(plan, i, at)
 	h.tasks = append(h.tasks, &task{
 		at: at, waits: waits,
-		reads:  []span{{b.blocks[st.From], st.Range, nil}},
+		reads:  reads,
 		writes: []span{{b.blocks[st.To], st.Range, nil}},
 		step:   true,
+		late:   st.Late,
 		failed: func() { h.o.FailCopy(command, st.Buffer, st.Range, st.To) },
 	})
 	return at

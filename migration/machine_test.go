@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"godwit/mem"
+	"godwit/migration"
 )
 
 // machine runs tasks in any order that their waits and queues allow: each
@@ -19,6 +20,8 @@ type machine struct {
 	fail   func(format string, args ...any)
 	note   func(format string, args ...any)
 	held   []*mem.Timeline // scratch of advance
+	moved  uint64          // bytes, by steps that ended well
+	saved  uint64          // bytes that these did not move, since they did not count or were there
 }
 
 // garbage is in fresh blocks and behind failed writes.
@@ -51,6 +54,9 @@ type task struct {
 	reads, writes []span
 	step          bool
 	version       mem.Version // what a command writes
+	late          *migration.Late
+	count         uint64    // what a late step has read
+	part          mem.Range // of what a step moves, since it started
 	running       bool
 	seen          [][]mem.Version // by read, when it started
 	failed        func()          // tells the oracle
@@ -119,6 +125,25 @@ func (m *machine) start(t *task) {
 		}
 		t.seen = append(t.seen, seen)
 	}
+	if t.step {
+		t.part = t.writes[0].r
+	}
+	if t.late != nil {
+		if t.late.Count != 0 {
+			t.count = countIn(t.seen[1])
+		}
+		t.part = t.late.Resolve(t.count)
+		m.note("%v moves %v, its count is %d", t.at, t.part, t.count)
+	}
+}
+
+// countIn is the count that the bytes of a size buffer hold: since bytes are
+// versions here, a number made of them.
+func countIn(bytes []mem.Version) (n uint64) {
+	for _, v := range bytes[:migration.CountSize] {
+		n = 31*n + uint64(v)
+	}
+	return n % 36
 }
 
 func clash(a, b []span) bool {
@@ -131,6 +156,9 @@ func clash(a, b []span) bool {
 func (m *machine) finish(t *task) {
 	if m.faults && m.n(8) == 0 {
 		for _, u := range t.writes {
+			if t.step {
+				u.r = t.part
+			}
 			u.b.fill(u.r, garbage)
 		}
 		m.end(t, errInjected)
@@ -138,7 +166,12 @@ func (m *machine) finish(t *task) {
 	}
 	for _, u := range t.writes {
 		if t.step {
-			copy(u.b.bytes[u.r.Start:u.r.End], t.seen[0])
+			copy(u.b.bytes[t.part.Start:t.part.End], t.seen[0][t.part.Start-u.r.Start:])
+			m.moved += t.part.Size()
+			m.saved += u.r.Size() - t.part.Size()
+			if t.late != nil {
+				t.late.Landed(t.count)
+			}
 			continue
 		}
 		u.b.fill(u.r, t.version)

@@ -23,6 +23,9 @@ type Plan struct {
 	// Waits are the command's further waits.
 	Waits []mem.Wait
 
+	counted    []counted // the counts that steps read
+	countSteps []int     // the steps that bring them
+
 	arena  []mem.Wait // the steps' waits, one after the other
 	groups []group
 	bounds []bound
@@ -57,11 +60,15 @@ type Step struct {
 	// RideAlong is how many bytes of Range nobody needed (Options.Gap).
 	RideAlong uint64
 	Reason    Reason
+	// Late is not nil where the bytes that move are known only when the step
+	// runs: no more than Range, and perhaps none.
+	Late *Late
 
-	from, to int // Waits in the arena, while it grows
+	from, to int32 // Waits in the arena, while it grows
 }
 
-// Bytes is how many bytes the step moves because they are needed.
+// Bytes is how many bytes the step moves because they are needed: where it has a
+// Late, at most.
 func (s *Step) Bytes() uint64 { return s.Range.Size() - s.RideAlong }
 
 // Reason says why a step is what it is: To lacked the versions Oldest to Newest
@@ -129,6 +136,9 @@ func (d *Plan) reset() {
 	d.Accesses, d.Storage, d.Steps = d.Accesses[:0], d.Storage[:0], d.Steps[:0]
 	d.StepWaits, d.Waits = d.StepWaits[:0], d.Waits[:0]
 	d.arena, d.groups, d.bounds = d.arena[:0], d.groups[:0], d.bounds[:0]
+	if len(d.counted) > 0 {
+		d.counted, d.countSteps = d.counted[:0], d.countSteps[:0]
+	}
 }
 
 // finish makes the slices that could not be made while their array grew.
@@ -136,6 +146,9 @@ func (d *Plan) finish() {
 	for i := range d.Steps {
 		s := &d.Steps[i]
 		s.Waits = d.arena[s.from:s.to:s.to]
+		if s.Late != nil {
+			d.finishLate(s)
+		}
 		d.StepWaits = append(d.StepWaits, i)
 	}
 }

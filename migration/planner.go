@@ -88,7 +88,10 @@ type buffer struct {
 	generation uint32
 	live       bool
 	content    rangemap.Map[content]
-	stores     []store // sorted by memory; where the buffer has, or had, storage
+	stores     []store        // sorted by memory; where the buffer has, or had, storage
+	count      mem.BufferID   // its size buffer, 0 where it has none; see count.go
+	serves     []mem.BufferID // the buffers whose size buffer it is
+	partly     bool           // some store held bytes partly
 }
 
 // content is what a byte is worth. Valid is empty where version is 0, and where
@@ -173,13 +176,18 @@ func (p *Planner) slot() (*buffer, uint32, error) {
 
 // Release forgets a buffer; its ID is never valid again. What has to end before
 // its blocks may be freed is what Points says beforehand. It fails with
-// mem.ErrInvalidBuffer where there is no such buffer.
+// mem.ErrInvalidBuffer where there is no such buffer, and, changing nothing, with
+// mem.ErrInvalidOperation where it is the size buffer of another.
 func (p *Planner) Release(id mem.BufferID) error {
 	b, err := p.buffer(id)
 	if err != nil {
 		return err
 	}
-	b.live = false
+	if len(b.serves) > 0 {
+		return fmt.Errorf("release of %s: %s counts by it: %w", bufferName(id), bufferName(b.serves[0]), mem.ErrInvalidOperation)
+	}
+	p.uncount(id, b)
+	b.live, b.partly = false, false
 	b.content = rangemap.Map[content]{}
 	clear(b.stores)
 	b.stores = b.stores[:0]
@@ -205,7 +213,8 @@ func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID) error {
 
 // Unstored says that the buffer's storage on a memory is given up; the caller
 // frees the block after Points. It fails with mem.ErrInvalidOperation, and
-// changes nothing, where content is valid nowhere else; and like Stored.
+// changes nothing, where content is (wholly, see Carried) valid nowhere else; and
+// like Stored.
 func (p *Planner) Unstored(id mem.BufferID, m mem.MemoryID) error {
 	b, m, err := p.place(id, m)
 	if err != nil {
@@ -213,7 +222,7 @@ func (p *Planner) Unstored(id mem.BufferID, m mem.MemoryID) error {
 	}
 	only := mem.SetOf(m)
 	for r, c := range b.content.All() {
-		if c.valid == only {
+		if c.valid == only || c.valid.Has(m) && b.count != 0 && !b.whole(r, c.valid, m) {
 			return fmt.Errorf("%s on %s: bytes %v of version %d are nowhere else: %w",
 				bufferName(id), p.topo.Name(m), r, c.version, mem.ErrInvalidOperation)
 		}

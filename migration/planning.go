@@ -46,6 +46,11 @@ func (p *Planner) access(dst *Plan, a mem.Access) error {
 	if s == nil || !s.stored {
 		dst.want(Want{a.Buffer, a.Memory})
 	}
+	if b.count != 0 {
+		if err := p.bringCount(dst, b, a); err != nil {
+			return err
+		}
+	}
 	dst.open(a)
 	var stale run // the zero run, and none while nothing is stale
 	for c := b.content.Seek(a.Range.Start); c.OK() && c.Range().Start < a.Range.End; c.Next() {
@@ -124,13 +129,17 @@ func (p *Planner) bring(dst *Plan, b *buffer, a mem.Access, stale run) {
 		Reason: Reason{stale.oldest, stale.newest, stale.valid, src.choice},
 	}
 	from, to := b.at(src.from), b.at(a.Memory)
+	late := b.count != 0 || to != nil && to.held != nil
 	for off := stale.r.Start; off < stale.r.End; off = st.Range.End {
 		st.Range = mem.Range{Start: off, End: stale.r.End}
-		st.from = len(dst.arena)
+		st.from = int32(len(dst.arena))
 		p.gate(dst, &st, from, to)
-		st.to = len(dst.arena)
+		if late {
+			p.gateLate(dst, &st, b, to)
+		}
+		st.to = int32(len(dst.arena))
 		p.load(&st, st.Range.Size())
-		if p.opts.Gap {
+		if p.opts.Gap && !late {
 			p.bridge(dst, b, &st)
 		}
 		if !dst.lengthen(&st) {
@@ -177,7 +186,7 @@ func (d *Plan) lengthen(st *Step) bool {
 
 // alike reports whether two steps differ in nothing but the range.
 func (d *Plan) alike(a, b *Step) bool {
-	if a.Buffer != b.Buffer || a.From != b.From || a.To != b.To || a.After != b.After || a.to-a.from != b.to-b.from {
+	if a.Buffer != b.Buffer || a.From != b.From || a.To != b.To || a.After != b.After || a.to-a.from != b.to-b.from || !a.Late.alike(b.Late) {
 		return false
 	}
 	for i := range a.to - a.from {
@@ -210,9 +219,9 @@ func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
 	probe, from, to := *st, b.at(st.From), b.at(st.To)
 	for off := gap.Start; off < gap.End; off = probe.Range.End {
 		probe.Range = mem.Range{Start: off, End: gap.End}
-		probe.from = len(dst.arena)
+		probe.from = int32(len(dst.arena))
 		p.gate(dst, &probe, from, to)
-		probe.to = len(dst.arena)
+		probe.to = int32(len(dst.arena))
 		same := dst.alike(last, &probe)
 		dst.arena = dst.arena[:probe.from]
 		if !same {
@@ -233,7 +242,7 @@ func (p *Planner) shareExports(dst *Plan) {
 			gi++
 		}
 		st := &dst.Steps[i]
-		if p.legs(st.From, st.To) != 2 || st.After >= 0 {
+		if p.legs(st.From, st.To) != 2 || st.After >= 0 || st.Late != nil {
 			continue
 		}
 		all := dst.groups

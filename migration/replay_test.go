@@ -32,6 +32,8 @@ func (s *scripted) n(n int) int {
 	return int(b) % n
 }
 
+func soaking() bool { return os.Getenv("GODWIT_SOAK") != "" }
+
 func TestARandomHistoryAgreesWithTheOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		if err := replay(drawn{t}, options{faults: true, steps: 60}); err != nil {
@@ -44,7 +46,7 @@ func TestARandomHistoryAgreesWithTheOracle(t *testing.T) {
 // makes it very many, from a new seed.
 func TestManyHistories(t *testing.T) {
 	n, base := 40, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
+	if soaking() {
 		n, base = 10_000, rand.Uint64()
 		t.Logf("%d histories of 200 steps from seed %d", n, base)
 	}

@@ -14,6 +14,7 @@ type Stats struct {
 	Commands   uint64 // committed
 	Steps      uint64 // committed
 	BytesMoved uint64 // arriving through steps because a command needed them, each once whatever the hops
+	LateBytes  uint64 // bytes of steps whose count decides when they run how many of them move; not in BytesMoved
 	RideAlong  uint64 // bytes that came along though nobody needed them (Options.Gap)
 }
 
@@ -135,6 +136,9 @@ func (p *Planner) Explain(s *Step) string {
 		fmt.Fprintf(&b, " (%d of its bytes ride along)", s.RideAlong)
 	}
 	fmt.Fprintf(&b, ", fresh on %s; from %s by %s: %s", p.names(s.Reason.Fresh), p.topo.Name(s.From), s.Route, s.Reason.Choice)
+	if l := s.Late; l != nil && l.Count != 0 {
+		fmt.Fprintf(&b, "; as far as version %d of %s counts", l.Version, bufferName(l.Count))
+	}
 	return b.String()
 }
 

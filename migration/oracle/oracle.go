@@ -24,6 +24,7 @@ type Oracle struct {
 	buffers  map[mem.BufferID]*buffer
 	version  mem.Version
 	commands []mem.Version // by command, what it wrote; 0 for nothing
+	counts   uint32        // numbers given to counts
 }
 
 // buffer holds one entry for each offset in every slice.
@@ -31,11 +32,18 @@ type buffer struct {
 	latest []uint32 // the version of the content, 0 for never written
 	lost   []bool   // no memory holds it any more
 	stores []*store // by memory; nil where it was never used
+
+	size  mem.BufferID // its size buffer, 0 where it has none; see count.go
+	under uint32       // the number of the count in force
+	count uint64       // of a size buffer: what it says
 }
 
 type store struct {
 	holds []uint32 // the version held, 0 for none that counts
 	by    []uint32 // 2*command for what it wrote, 2*command+1 for what was copied for it
+
+	part   []uint32 // the number of the count under which it was brought; nil where nothing was
+	partOf []uint32 // the version that was brought so; 0 for none
 }
 
 // Result is what the oracle says about one command.
@@ -97,14 +105,24 @@ func (o *Oracle) replay(accs []mem.Access, writes bool) (Result, error) {
 	if err := o.oneWriter(accs); err != nil {
 		return Result{}, err
 	}
+	counts := o.countsOf(accs)
 	if err := o.intact(accs); err != nil {
+		return Result{}, err
+	}
+	if err := o.intact(counts); err != nil {
 		return Result{}, err
 	}
 	res := Result{Command: len(o.commands)}
 	o.commands = append(o.commands, 0)
+	by := uint32(2*res.Command + 1)
+	for _, a := range counts {
+		res.Bytes += o.arrive(a, by)
+	}
 	for _, a := range accs {
-		if a.Mode.Reads() {
-			res.Bytes += o.arrive(a, uint32(2*res.Command+1))
+		if n := o.counting(a); n != nil {
+			res.Bytes += o.arriveCounted(a, n.count, by)
+		} else if a.Mode.Reads() {
+			res.Bytes += o.arrive(a, by)
 		}
 	}
 	for _, a := range accs {
@@ -163,6 +181,12 @@ func (o *Oracle) arrive(a mem.Access, by uint32) (moved uint64) {
 	b := o.buffers[a.Buffer]
 	s := b.at(o.topo.Store(a.Memory))
 	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
+		if s.has(b, i) {
+			continue
+		}
+		if s.partOf != nil && s.partOf[i] != 0 {
+			s.partOf[i], s.by[i] = 0, by // brought without a count: as a whole
+		}
 		if s.holds[i] != b.latest[i] {
 			s.holds[i], s.by[i] = b.latest[i], by
 			moved += o.unit
@@ -179,6 +203,7 @@ func (o *Oracle) write(a mem.Access, by uint32) {
 		b.latest[i], b.lost[i] = uint32(o.version), false
 		s.holds[i], s.by[i] = uint32(o.version), by
 	}
+	o.written(a.Buffer, a.Range)
 }
 
 // Fail replays the failure of a command: what it wrote and is still the latest
@@ -209,11 +234,12 @@ func (o *Oracle) FailCopy(command int, id mem.BufferID, r mem.Range, to mem.Memo
 	}
 	s := b.at(o.topo.Store(to))
 	for i := r.Start / o.unit; i < r.End/o.unit; i++ {
-		if s.by[i] != uint32(2*command+1) || s.holds[i] == 0 || s.holds[i] != b.latest[i] {
+		if s.by[i] != uint32(2*command+1) {
 			continue
 		}
-		s.holds[i] = 0
-		if b.holders(i).Empty() {
+		held := s.has(b, i)
+		s.drop(i)
+		if held && b.holders(i).Empty() {
 			b.lose(int(i))
 		}
 	}
@@ -236,7 +262,7 @@ func (o *Oracle) Byte(id mem.BufferID, off uint64) (v mem.Version, valid mem.Mem
 
 func (b *buffer) holders(i uint64) (out mem.MemorySet) {
 	for m, s := range b.stores {
-		if s != nil && s.holds[i] != 0 && s.holds[i] == b.latest[i] {
+		if s != nil && s.has(b, i) {
 			out = out.With(mem.MemoryID(m))
 		}
 	}
@@ -247,14 +273,21 @@ func (b *buffer) lose(i int) {
 	b.lost[i] = true
 	for _, s := range b.stores {
 		if s != nil {
-			s.holds[i] = 0
+			s.drop(uint64(i))
 		}
+	}
+}
+
+// drop makes a store hold nothing of byte i.
+func (s *store) drop(i uint64) {
+	if s.holds[i] = 0; s.partOf != nil {
+		s.partOf[i] = 0
 	}
 }
 
 func (b *buffer) at(m mem.MemoryID) *store {
 	if b.stores[m] == nil {
-		b.stores[m] = &store{make([]uint32, len(b.latest)), make([]uint32, len(b.latest))}
+		b.stores[m] = &store{holds: make([]uint32, len(b.latest)), by: make([]uint32, len(b.latest))}
 	}
 	return b.stores[m]
 }

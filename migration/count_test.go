@@ -1,0 +1,259 @@
+package migration_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/mem"
+	"godwit/migration"
+)
+
+func TestHistoriesOverCountedBuffersAgreeWithTheOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		if err := replay(drawn{t}, options{faults: true, counted: true, steps: 60}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestManyHistoriesOverCountedBuffers(t *testing.T) {
+	n, saved := many(40), uint64(0)
+	for seed := range uint64(n) {
+		live := func(quiet bool) error {
+			c := seeded{rand.New(rand.NewPCG(seed, 3))}
+			return replay(c, options{faults: seed%3 == 0, counted: true, quiet: quiet, saved: &saved, steps: 200})
+		}
+		if live(true) != nil {
+			t.Fatalf("seed %d: %v", seed, live(false))
+		}
+	}
+	require.Greater(t, saved, uint64(n), "bytes that did not count were not moved")
+}
+
+// caughtCounting is caught with many counted buffers.
+func caughtCounting(t *testing.T, faults bool, v variant) error {
+	for seed := range uint64(200) {
+		c := seeded{rand.New(rand.NewPCG(seed, 4))}
+		if err := replay(c, options{faults: faults, counted: true, steps: 200, planner: v}); err != nil {
+			return err
+		}
+	}
+	t.Fatal("no judge noticed the mutant")
+	return nil
+}
+
+func TestAMutantThatCopiesWhatDoesNotCountMovesTooMuch(t *testing.T) {
+	err := caughtCounting(t, false, variant{step: func(st *migration.Step) {
+		if st.Late != nil {
+			all := *st.Late
+			all.Count = 0
+			st.Late = &all
+		}
+	}})
+	require.ErrorContains(t, err, "bytes moved in all, the lower bound is")
+}
+
+func TestAMutantThatDoesNotWaitForTheCountIsCaught(t *testing.T) {
+	err := caughtCounting(t, false, variant{step: func(st *migration.Step) {
+		if st.Late != nil {
+			early := *st.Late
+			early.After = nil
+			st.Late = &early
+		}
+	}})
+	require.Regexp(t, "reads version|one writes what the other uses", err.Error())
+}
+
+// many is n, or very many under GODWIT_SOAK.
+func many(n int) int {
+	if soaking() {
+		return 250 * n
+	}
+	return n
+}
+
+// counting is a buffer of 64 bytes, written on memory 1, and a size buffer that
+// says how many of them matter.
+type counting struct {
+	t           *testing.T
+	p           *migration.Planner
+	data, size  mem.BufferID
+	work, moves *mem.Timeline
+	plan        migration.Plan
+}
+
+func newCounting(t *testing.T) *counting {
+	c := &counting{t: t, p: migration.New(mem.NewTopology("a", "b", "c"), migration.Options{}),
+		work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
+	var err error
+	c.data, err = c.p.Create(64)
+	require.NoError(t, err)
+	c.size, err = c.p.Create(8)
+	require.NoError(t, err)
+	require.NoError(t, c.p.SetContentSize(c.data, c.size))
+	return c
+}
+
+// run plans and commits one access. It returns the steps.
+func (c *counting) run(id mem.BufferID, mode mem.Mode, m mem.MemoryID, r mem.Range) []migration.Step {
+	require.NoError(c.t, c.p.Plan(&c.plan, []mem.Access{{Buffer: id, Range: r, Mode: mode, Memory: m}}))
+	for _, w := range c.plan.Storage {
+		require.NoError(c.t, c.p.Stored(w.Buffer, w.Memory))
+	}
+	for i := range c.plan.Steps {
+		c.p.CommitStep(&c.plan, i, c.moves.Next())
+	}
+	c.p.Commit(&c.plan, c.work.Next())
+	require.NoError(c.t, c.p.Check())
+	return c.plan.Steps
+}
+
+// end ends points that are not reached, oldest first, and tells late steps what
+// the count is.
+func (c *counting) land(count uint64) (moved mem.Range) {
+	for i := range c.plan.Steps {
+		if l := c.plan.Steps[i].Late; l != nil {
+			moved = l.Resolve(count)
+			l.Landed(count)
+		}
+	}
+	return moved
+}
+
+var all = mem.Range{End: 64}
+
+func TestAStepOfACountedBufferWaitsForItsCountOnTheHost(t *testing.T) {
+	c := newCounting(t)
+	c.run(c.data, mem.Write, 1, all)
+	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
+	steps := c.run(c.data, mem.Read, 2, all)
+	require.Len(t, steps, 2)
+	require.Equal(t, c.size, steps[0].Buffer)
+	require.Equal(t, mem.Host, steps[0].To)
+	require.Equal(t, mem.Range{End: 8}, steps[0].Range)
+	require.Nil(t, steps[0].Late)
+	require.Equal(t, all, steps[1].Range, "planned in full")
+	require.Equal(t, c.size, steps[1].Late.Count)
+	require.Equal(t, mem.Version(2), steps[1].Late.Version)
+	require.Equal(t, []int{0}, steps[1].Late.After)
+	require.Contains(t, c.p.Explain(&steps[1]), "as far as version 2 of buffer 1 counts")
+
+	rows, err := c.p.Hazards(c.size, mem.Host)
+	require.NoError(t, err)
+	require.Equal(t, mem.Point{Line: c.moves, Seq: 2}, rows[0].Readers[0], "who changes the count there waits for the copy")
+	require.Equal(t, uint64(8), c.p.Stats().BytesMoved, "what moves of the rest nobody knows yet")
+	require.Equal(t, uint64(64), c.p.Stats().LateBytes)
+}
+
+func TestTheWholeRangeIsValidWhileTheCountStays(t *testing.T) {
+	c := newCounting(t)
+	c.run(c.data, mem.Write, 1, all)
+	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
+	c.run(c.data, mem.Read, 2, all)
+	require.Equal(t, mem.Range{End: 16}, c.land(16))
+	require.Empty(t, c.run(c.data, mem.Read, 2, all))
+	segs, err := c.p.Segments(c.data)
+	require.NoError(t, err)
+	require.Equal(t, mem.SetOf(1, 2), segs[0].Valid)
+}
+
+func TestWhenTheCountChangesOnlyWhatWasNotCarriedIsBrought(t *testing.T) {
+	c := newCounting(t)
+	c.run(c.data, mem.Write, 1, all)
+	for i, turn := range []struct {
+		count uint64
+		moved mem.Range
+	}{
+		{16, mem.Range{Start: 0, End: 16}},
+		{40, mem.Range{Start: 16, End: 40}},
+		{8, mem.Range{Start: 40, End: 40}}, // fewer: nothing, and nothing is forgotten
+		{32, mem.Range{Start: 40, End: 40}},
+		{0, mem.Range{Start: 40, End: 40}},
+		{1 << 63, mem.Range{Start: 40, End: 64}}, // more than there are: all
+		{12, mem.Range{Start: 64, End: 64}},
+	} {
+		c.run(c.size, mem.Write, 1, mem.Range{End: 8})
+		segs, err := c.p.Segments(c.data)
+		require.NoError(t, err)
+		require.Equal(t, mem.SetOf(1), segs[0].Valid, "turn %d: only the last writer has it all", i)
+		require.Len(t, c.run(c.data, mem.Read, 2, all), 2, "turn %d", i)
+		require.Equal(t, turn.moved, c.land(turn.count), "turn %d", i)
+	}
+	require.NoError(t, c.p.SetContentSize(c.data, 0))
+	require.Len(t, c.run(c.data, mem.Read, 2, all), 1, "without a count: what no count has carried")
+	require.Equal(t, mem.Range{Start: 64, End: 64}, c.land(0))
+	require.Equal(t, mem.BufferID(0), c.p.ContentSize(c.data))
+	require.NoError(t, c.p.Release(c.size))
+}
+
+func TestWhatAFailedCopyCarriedDoesNotCount(t *testing.T) {
+	c := newCounting(t)
+	c.run(c.data, mem.Write, 1, all)
+	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
+	c.run(c.data, mem.Read, 2, all)
+	failed := mem.Point{Line: c.moves, Seq: 2}
+	c.plan.Steps[1].Late.Resolve(16) // and it fails before it has landed
+	c.p.Fail(failed, errInjected)
+	require.NoError(t, c.p.Check())
+	c.run(c.data, mem.Read, 2, all)
+	require.Equal(t, mem.Range{End: 16}, c.land(16))
+}
+
+func TestWithoutACountEverythingCounts(t *testing.T) {
+	c := newCounting(t)
+	c.run(c.data, mem.Write, 1, all)
+	steps := c.run(c.data, mem.Read, 2, all)
+	require.Len(t, steps, 1, "a size buffer that was never written says nothing")
+	require.Nil(t, steps[0].Late)
+	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
+	require.Empty(t, c.run(c.data, mem.Read, 2, all), "all of it is there already")
+}
+
+func TestALostCountFailsThePlanOfWhatItCounts(t *testing.T) {
+	c := newCounting(t)
+	c.run(c.data, mem.Write, 1, all)
+	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
+	c.p.Fail(mem.Point{Line: c.work, Seq: 2}, errInjected)
+	err := c.p.Plan(&c.plan, []mem.Access{{Buffer: c.data, Range: all, Memory: 2}})
+	require.ErrorIs(t, err, mem.ErrPoisoned)
+	require.ErrorIs(t, err, errInjected)
+	require.Empty(t, c.run(c.data, mem.Read, 1, all), "nothing has to come, so nothing is counted")
+	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
+	require.Len(t, c.run(c.data, mem.Read, 2, all), 2)
+}
+
+func TestSizeBuffersThatCannotBe(t *testing.T) {
+	c := newCounting(t)
+	small, err := c.p.Create(7)
+	require.NoError(t, err)
+	other, err := c.p.Create(8)
+	require.NoError(t, err)
+	gone, err := c.p.Create(8)
+	require.NoError(t, err)
+	require.NoError(t, c.p.Release(gone))
+	for _, bad := range []struct {
+		name     string
+		id, size mem.BufferID
+		want     error
+	}{
+		{"too small", other, small, mem.ErrInvalidSize},
+		{"itself", other, other, mem.ErrInvalidValue},
+		{"released", other, gone, mem.ErrInvalidBuffer},
+		{"of a released buffer", gone, other, mem.ErrInvalidBuffer},
+		{"a cycle", c.size, c.data, mem.ErrInvalidValue},
+		{"of a size buffer", c.size, other, mem.ErrInvalidValue},
+		{"has one itself", other, c.data, mem.ErrInvalidValue},
+	} {
+		require.ErrorIs(t, c.p.SetContentSize(bad.id, bad.size), bad.want, bad.name)
+		require.NoError(t, c.p.Check(), bad.name)
+	}
+	require.ErrorIs(t, c.p.Release(c.size), mem.ErrInvalidOperation)
+	require.NoError(t, c.p.SetContentSize(c.data, other))
+	require.NoError(t, c.p.Release(c.size))
+	require.NoError(t, c.p.Release(c.data))
+	require.NoError(t, c.p.Release(other))
+	require.NoError(t, c.p.Check())
+}
