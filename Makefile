@@ -13,7 +13,7 @@ FUZZTIME ?= 5s
 TESTFLAGS ?=
 LINT := bin/golangci-lint
 
-.PHONY: help deps build run test lint vet fuzz bench soak nocgo ci clean
+.PHONY: help deps build lib run test lint vet fuzz bench soak nocgo ci clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-6s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ deps: ## install what is missing: OpenCL headers, loader and PoCL (Debian)
 build: deps ## bin/godwit
 	@if bash tools/deps --have; then go build -o bin/godwit ./cmd/godwit; \
 	else echo "building without OpenCL devices: everything else works"; CGO_ENABLED=0 go build -o bin/godwit ./cmd/godwit; fi
+
+lib: deps ## bin/libgodwit.so, the OpenCL driver
+	go build -buildmode=c-shared -o bin/libgodwit.so ./icd/libgodwit
 
 run: build ## two scenarios on simulated devices: a real file's histogram, a stencil
 	bin/godwit run examples/histogram.yaml --input text=docs/design.md

@@ -21,6 +21,9 @@ type Options struct {
 	// twice. They stay the caller's, to be closed after the context, unless
 	// OwnDevices is set.
 	Devices []devices.Device
+	// Names are the devices' memories' in errors and traces; where there are none,
+	// the devices' own.
+	Names []string
 	// OwnDevices makes Close close the devices, and a failing NewContext too.
 	OwnDevices bool
 	// NoPeer ignores that drivers can copy between devices directly, so that

@@ -38,6 +38,9 @@ func newContext(o Options) (*Context, error) {
 			return nil, fmt.Errorf("context %q: device %d is nil or given twice: %w", o.Name, i, mem.ErrInvalidDevice)
 		}
 		names[i] = d.Info().Name
+		if i < len(o.Names) && o.Names[i] != "" {
+			names[i] = o.Names[i]
+		}
 	}
 	if o.Name == "" {
 		o.Name = "unnamed"

@@ -2,6 +2,12 @@
 
 // Thunks for the OpenCL functions that go-opencl and this package reference.
 //
+// What they open is the OpenCL loader, or one driver without it (gw_use_driver):
+// then the functions come from the dispatch table that every object of the
+// driver starts with, as the loader itself finds them (cl_khr_icd). A library
+// that is loaded by the loader must never call it: it finds nothing there, or
+// waits for ever for the loader to be ready.
+//
 // go-opencl is linked with -lOpenCL, and a program so linked does not start
 // where the loader is not installed. These definitions satisfy its references,
 // so that (with --as-needed) the program no longer needs the library to start;
@@ -10,9 +16,11 @@
 // this is also where objects are counted, and where tests inject faults.
 #define _GNU_SOURCE
 #include "loader.h"
+#include <CL/cl_icd.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define GW_NO_PLATFORM (-1001) // CL_PLATFORM_NOT_FOUND_KHR: what the loader says without a platform
 
@@ -39,8 +47,51 @@ static struct { GW_FUNCTIONS(GW_FIELD) GW_OPTIONAL(GW_FIELD) } fn; // written on
 static const char *missing;                  // written once, under once
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+static const char *only_driver; // of gw_use_driver
+static clIcdGetPlatformIDsKHR_fn driver_platforms; // written once, under once
+
+int gw_use_driver(const char *library)
+{
+	if (!only_driver)
+		only_driver = strdup(library);
+	return only_driver && strcmp(only_driver, library) == 0;
+}
+
+// load_driver opens a driver without the loader.
+static void load_driver(void)
+{
+	missing = "the OpenCL driver named by GODWIT_BACKEND cannot be opened";
+	void *lib = dlopen(only_driver, RTLD_NOW | RTLD_LOCAL);
+	if (!lib)
+		return;
+	missing = "the library named by GODWIT_BACKEND is no OpenCL driver: it lacks clIcdGetPlatformIDsKHR";
+	driver_platforms = (clIcdGetPlatformIDsKHR_fn)dlsym(lib, "clIcdGetPlatformIDsKHR");
+	if (!driver_platforms) {
+		void *(*find)(const char *) = (void *(*)(const char *))dlsym(lib, "clGetExtensionFunctionAddress");
+		if (find)
+			driver_platforms = (clIcdGetPlatformIDsKHR_fn)find("clIcdGetPlatformIDsKHR");
+		if (!driver_platforms)
+			return;
+	}
+	missing = "the OpenCL driver named by GODWIT_BACKEND has no platform here";
+	cl_platform_id platform = NULL;
+	cl_uint n = 0;
+	if (driver_platforms(1, &platform, &n) != CL_SUCCESS || n == 0 || !platform)
+		return;
+	const cl_icd_dispatch *d = *(const cl_icd_dispatch **)platform;
+	const char *lacking = NULL;
+#define GW_TAKE(f) if (!(fn.f = (__typeof__(f) *)d->f) && !lacking) lacking = "the OpenCL driver named by GODWIT_BACKEND is older than OpenCL 1.2: it lacks " #f;
+	GW_FUNCTIONS(GW_TAKE)
+	fn.clGetPlatformIDs = driver_platforms;
+	missing = lacking;
+}
+
 static void load(void)
 {
+	if (only_driver) {
+		load_driver();
+		return;
+	}
 	const char *named = getenv("GODWIT_OPENCL_LIBRARY");
 	void *lib = named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!lib && !named)

@@ -21,6 +21,9 @@ enum { GW_CONTEXT, GW_QUEUE, GW_MEM, GW_PROGRAM, GW_KERNEL, GW_EVENT, GW_KINDS }
 
 // gw_load opens the loader; NULL on success, else what is missing (static).
 GW_HIDDEN const char *gw_load(void);
+// gw_use_driver makes gw_load open this driver in place of the loader; 0 where
+// another was named before. To be called before anything else here.
+GW_HIDDEN int gw_use_driver(const char *library);
 // gw_counts copies objects created and released so far, by kind.
 GW_HIDDEN void gw_counts(int64_t created[GW_KINDS], int64_t released[GW_KINDS]);
 // gw_fault makes the nth call from now that enqueues (op 0), creates a buffer

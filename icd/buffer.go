@@ -1,0 +1,204 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"slices"
+	"sync"
+	"unsafe"
+
+	"godwit/runtime"
+)
+
+// memObject is a cl_mem: a buffer or sub-buffer.
+type memObject struct {
+	self       uintptr         // immutable
+	c          *clContext      // immutable
+	run        *runtime.Buffer // immutable
+	parent     *memObject      // immutable: of a sub-buffer
+	flags      uint64          // immutable: cl_mem_flags, as they count
+	size       uint64          // immutable: bytes
+	origin     uint64          // immutable: of a sub-buffer in its parent
+	host       uintptr         // immutable: of CL_MEM_USE_HOST_PTR
+	properties []uint64        // immutable: as given, with the final zero
+
+	mu        sync.Mutex
+	mapped    []mapping  // protected by mu
+	destroyed []callback // protected by mu: of a sub-buffer
+}
+
+const (
+	accessFlags   = C.CL_MEM_READ_WRITE | C.CL_MEM_WRITE_ONLY | C.CL_MEM_READ_ONLY
+	hostPtrFlags  = C.CL_MEM_USE_HOST_PTR | C.CL_MEM_ALLOC_HOST_PTR | C.CL_MEM_COPY_HOST_PTR
+	hostFlags     = C.CL_MEM_HOST_WRITE_ONLY | C.CL_MEM_HOST_READ_ONLY | C.CL_MEM_HOST_NO_ACCESS
+	allocateFlags = accessFlags | hostPtrFlags | hostFlags
+)
+
+//export gwCreateBuffer
+func gwCreateBuffer(ch uintptr, flags, size uint64, host, errcode unsafe.Pointer) uintptr {
+	return createBuffer(ch, nil, flags, size, host, errcode)
+}
+
+//export gwCreateBufferWithProperties
+func gwCreateBufferWithProperties(ch uintptr, properties unsafe.Pointer, flags, size uint64, host, errcode unsafe.Pointer) uintptr {
+	var all []uint64
+	if properties != nil {
+		if *(*uint64)(properties) != 0 { // OpenCL knows none
+			return fail(errcode, clInvalidProperty)
+		}
+		all = []uint64{0}
+	}
+	return createBuffer(ch, all, flags, size, host, errcode)
+}
+
+func createBuffer(ch uintptr, properties []uint64, flags, size uint64, host, errcode unsafe.Pointer) uintptr {
+	c := contexts.get(ch)
+	if c == nil {
+		return fail(errcode, clInvalidContext)
+	}
+	var content []byte
+	switch wants := flags&(C.CL_MEM_USE_HOST_PTR|C.CL_MEM_COPY_HOST_PTR) != 0; {
+	case flags&^allocateFlags != 0:
+		return fail(errcode, clInvalidValue)
+	case size == 0 || size > c.maxAlloc():
+		return fail(errcode, clInvalidBufferSize)
+	case wants != (host != nil):
+		return fail(errcode, clInvalidHostPtr)
+	case wants:
+		content = unsafe.Slice((*byte)(host), size)
+	}
+	run, err := c.run.CreateBuffer(size, runtime.Flags(flags), content)
+	if err != nil {
+		complain(err)
+		return fail(errcode, status(err))
+	}
+	if flags&accessFlags == 0 {
+		flags |= C.CL_MEM_READ_WRITE
+	}
+	m := &memObject{c: c, run: run, flags: flags, size: size, properties: properties}
+	if flags&C.CL_MEM_USE_HOST_PTR != 0 {
+		m.host = uintptr(host)
+	}
+	retain(c.self)
+	if !mems.add(m, &m.self) {
+		m.destroy()
+		return fail(errcode, clOutOfHostMemory)
+	}
+	return made(errcode, m.self)
+}
+
+// maxAlloc is the size in bytes of the largest buffer that some device takes.
+func (c *clContext) maxAlloc() (n uint64) {
+	for _, d := range c.devices {
+		n = max(n, d.maxAlloc())
+	}
+	return n
+}
+
+//export gwCreateSubBuffer
+func gwCreateSubBuffer(h uintptr, flags uint64, typ uint32, info, errcode unsafe.Pointer) uintptr {
+	parent := mems.get(h)
+	switch {
+	case parent == nil || parent.parent != nil:
+		return fail(errcode, clInvalidMemObject)
+	case flags&^(accessFlags|hostFlags) != 0 || typ != C.CL_BUFFER_CREATE_TYPE_REGION || info == nil:
+		return fail(errcode, clInvalidValue)
+	}
+	region := *(*[2]uint64)(info) // origin, size
+	if region[1] == 0 {
+		return fail(errcode, clInvalidBufferSize)
+	}
+	if region[0] > parent.size || region[1] > parent.size-region[0] {
+		return fail(errcode, clInvalidValue)
+	}
+	run, err := parent.run.Sub(region[0], region[1], runtime.Flags(flags))
+	if err != nil {
+		complain(err)
+		return fail(errcode, status(err))
+	}
+	m := &memObject{c: parent.c, run: run, parent: parent, origin: region[0], size: region[1]}
+	m.flags = uint64(run.View().Flags)
+	if parent.host != 0 {
+		m.host = parent.host + uintptr(region[0])
+	}
+	retain(parent.self)
+	if !mems.add(m, &m.self) {
+		m.destroy()
+		return fail(errcode, clOutOfHostMemory)
+	}
+	return made(errcode, m.self)
+}
+
+// destroy implements destroyer. Commands that use the buffer go on.
+func (m *memObject) destroy() {
+	m.mu.Lock()
+	list := m.destroyed
+	m.mu.Unlock()
+	for _, f := range slices.Backward(list) {
+		f.object(m.self)
+	}
+	_ = m.run.Release() // ours: it cannot fail
+	if m.parent != nil {
+		release(m.parent.self)
+	} else {
+		release(m.c.self)
+	}
+}
+
+//export gwSetMemObjectDestructorCallback
+func gwSetMemObjectDestructorCallback(h uintptr, f, user unsafe.Pointer) int32 {
+	m := mems.get(h)
+	if m == nil {
+		return clInvalidMemObject
+	}
+	if f == nil {
+		return clInvalidValue
+	}
+	call := callback{f, user}
+	if m.parent == nil {
+		return status(m.run.OnRelease(func() { call.object(h) }))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.destroyed = append(m.destroyed, call)
+	return clSuccess
+}
+
+//export gwGetMemObjectInfo
+func gwGetMemObjectInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	m := mems.get(h)
+	if m == nil {
+		return clInvalidMemObject
+	}
+	switch what {
+	case C.CL_MEM_TYPE:
+		return answer(uint32(C.CL_MEM_OBJECT_BUFFER), room, value, sizeRet)
+	case C.CL_MEM_FLAGS:
+		return answer(m.flags, room, value, sizeRet)
+	case C.CL_MEM_SIZE:
+		return answer(m.size, room, value, sizeRet)
+	case C.CL_MEM_HOST_PTR:
+		return answer(m.host, room, value, sizeRet)
+	case C.CL_MEM_MAP_COUNT:
+		return answer(uint32(m.run.Maps()), room, value, sizeRet)
+	case C.CL_MEM_REFERENCE_COUNT:
+		return answer(refs(h), room, value, sizeRet)
+	case C.CL_MEM_CONTEXT:
+		return answer(m.c.self, room, value, sizeRet)
+	case C.CL_MEM_ASSOCIATED_MEMOBJECT:
+		if m.parent == nil {
+			return answer(uintptr(0), room, value, sizeRet)
+		}
+		return answer(m.parent.self, room, value, sizeRet)
+	case C.CL_MEM_OFFSET:
+		return answer(m.origin, room, value, sizeRet)
+	case C.CL_MEM_USES_SVM_POINTER:
+		return answerBool(false, room, value, sizeRet)
+	case C.CL_MEM_PROPERTIES:
+		return answerList(m.properties, room, value, sizeRet)
+	}
+	return clInvalidValue
+}

@@ -1,0 +1,99 @@
+//go:build cgo
+
+package icd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"godwit/mem"
+)
+
+// Configuration by environment: a program that knows nothing of Godwit has no
+// other way to say anything.
+
+// config is what the environment asks for.
+type config struct {
+	library string // of the driver that compiles and runs kernels
+	devices []wanted
+	count   int // of devices; 0 is the default. Where there is no list
+	links   []wantedLink
+	typ     uint64 // cl_device_type of all devices; 0 is the real one's
+	trace   string // a file, "-" or "stderr"; empty is none
+}
+
+// wanted is a device that a file asks for.
+type wanted struct {
+	name   string
+	memory uint64 // bytes; 0 is the real device's
+	real   string // index or part of the name of the real device; empty is the next
+	typ    uint64
+}
+
+// wantedLink is the way from one device to another, by names; "host" is one.
+type wantedLink struct {
+	from, to string
+	link     mem.Link
+}
+
+// deviceTypes are the names of OpenCL's device types.
+var deviceTypes = map[string]uint64{"cpu": typeCPU, "gpu": typeGPU, "accelerator": typeAccelerator}
+
+// readConfig reads the environment.
+func readConfig(env func(string) string) (config, error) {
+	c := config{library: findBackend(env("GODWIT_BACKEND")), trace: env("GODWIT_TRACE")}
+	if t := env("GODWIT_DEVICE_TYPE"); t != "" {
+		var ok bool
+		if c.typ, ok = deviceTypes[t]; !ok {
+			return c, fmt.Errorf("GODWIT_DEVICE_TYPE=%s: it is cpu, gpu or accelerator", t)
+		}
+	}
+	want := env("GODWIT_DEVICES")
+	if want == "" {
+		return c, nil
+	}
+	n, err := strconv.Atoi(want)
+	if err != nil {
+		return c, c.readFile(want)
+	}
+	if n < 1 || n > maxDevices {
+		return c, fmt.Errorf("GODWIT_DEVICES=%d: there can be 1 to %d devices", n, maxDevices)
+	}
+	c.count = n
+	return c, nil
+}
+
+// maxDevices is a bound on mistakes.
+const maxDevices = 1024
+
+// vendorFiles is where drivers say which library they are.
+const vendorFiles = "/etc/OpenCL/vendors"
+
+// known are drivers by a short name: the file that names the library, and what it
+// is called where there is no such file.
+var known = map[string]struct{ file, library string }{
+	"pocl":     {"pocl.icd", "libpocl.so.2"},
+	"nvidia":   {"nvidia.icd", "libnvidia-opencl.so.1"},
+	"oclgrind": {"oclgrind.icd", "/usr/lib/oclgrind/liboclgrind-rt-icd.so"},
+}
+
+// findBackend is the library of a driver, given its path or short name; PoCL's
+// where it is empty.
+func findBackend(name string) string {
+	if name == "" {
+		name = "pocl"
+	}
+	k, ok := known[name]
+	if !ok {
+		return name
+	}
+	if text, err := os.ReadFile(filepath.Join(vendorFiles, k.file)); err == nil {
+		if line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n"); line != "" {
+			return line
+		}
+	}
+	return k.library
+}

@@ -1,0 +1,170 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"godwit/devices"
+	"godwit/devices/opencl"
+)
+
+// cl_device_type.
+const (
+	typeDefault     = C.CL_DEVICE_TYPE_DEFAULT
+	typeCPU         = C.CL_DEVICE_TYPE_CPU
+	typeGPU         = C.CL_DEVICE_TYPE_GPU
+	typeAccelerator = C.CL_DEVICE_TYPE_ACCELERATOR
+	typeCustom      = C.CL_DEVICE_TYPE_CUSTOM
+	typeAll         = C.CL_DEVICE_TYPE_ALL
+)
+
+// device is a device of the platform: an opening of a real one, with a memory of
+// its own. It is opened with the first context that is made.
+type device struct {
+	self   uintptr      // immutable
+	p      *platform    // immutable
+	index  int          // immutable: in the platform
+	name   string       // immutable: of its memory, in traces
+	found  opencl.Found // immutable
+	typ    uint64       // immutable
+	memory uint64       // immutable: bytes; 0 is the real device's
+
+	dev devices.Device // protected by p.opening; nil until opened
+}
+
+// destroy implements destroyer. Devices of the platform live for ever.
+func (d *device) destroy() {}
+
+// addDevices makes the platform's devices: those of a file, or so many, dealt out
+// over the real ones. Without either there is one for each real device, but two
+// where there is only one processor: one memory shows no migration.
+func (p *platform) addDevices(found []opencl.Found) error {
+	list := p.config.devices
+	if list == nil {
+		n := p.config.count
+		if n == 0 {
+			n = len(found)
+			if n == 1 && found[0].Info.Type == devices.CPU {
+				n = 2
+			}
+		}
+		list = make([]wanted, n)
+	}
+	numbers := make(map[uint64]int)
+	for i, w := range list {
+		f, err := choose(found, w.real, i)
+		if err != nil {
+			return err
+		}
+		d := &device{p: p, index: i, name: w.name, found: f, memory: w.memory, typ: w.typ}
+		if d.typ == 0 {
+			d.typ = p.config.typ
+		}
+		if d.typ == 0 {
+			d.typ = typeBits(f.Info.Type)
+		}
+		if d.name == "" {
+			d.name = typeName(d.typ) + strconv.Itoa(numbers[d.typ])
+		}
+		numbers[d.typ]++
+		if !devs.add(d, &d.self, 0) {
+			return errors.New("no room for objects")
+		}
+		p.devices = append(p.devices, d)
+	}
+	return nil
+}
+
+// choose finds the real device for device number i.
+func choose(found []opencl.Found, want string, i int) (opencl.Found, error) {
+	if want == "" {
+		return found[i%len(found)], nil
+	}
+	for _, f := range found {
+		if n, err := strconv.Atoi(want); err == nil && n == f.Index || err != nil && strings.Contains(strings.ToLower(f.Info.Name), strings.ToLower(want)) {
+			return f, nil
+		}
+	}
+	return opencl.Found{}, fmt.Errorf("no real device %q", want)
+}
+
+func typeBits(t devices.Type) uint64 {
+	switch t {
+	case devices.CPU:
+		return typeCPU
+	case devices.GPU:
+		return typeGPU
+	case devices.Accelerator:
+		return typeAccelerator
+	}
+	return typeCustom
+}
+
+func typeName(bits uint64) string {
+	for name, b := range deviceTypes {
+		if b == bits {
+			return name
+		}
+	}
+	return "device"
+}
+
+// open returns the real device, opened.
+func (d *device) open() (devices.Device, error) {
+	d.p.opening.Lock()
+	defer d.p.opening.Unlock()
+	if d.dev != nil {
+		return d.dev, nil
+	}
+	opened, err := devices.Open(context.Background(), "opencl", devices.Config{
+		Name: d.name, Memory: d.memory,
+		Params: map[string]string{"platform": strconv.Itoa(d.found.Platform), "device": strconv.Itoa(d.found.Index)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", d.name, err)
+	}
+	d.dev = opened[0]
+	return d.dev, nil
+}
+
+//export gwGetDeviceIDs
+func gwGetDeviceIDs(h uintptr, typ uint64, n uint32, list, num unsafe.Pointer) int32 {
+	p := platforms.get(h)
+	if h == 0 {
+		p = start()
+	}
+	if p == nil {
+		return clInvalidPlatform
+	}
+	const known = typeDefault | typeCPU | typeGPU | typeAccelerator | typeCustom
+	if typ == 0 || typ != typeAll && typ&^known != 0 {
+		return clInvalidDeviceType
+	}
+	ids := p.ofType(typ)
+	if len(ids) == 0 {
+		if num != nil {
+			*(*uint32)(num) = 0
+		}
+		return clDeviceNotFound
+	}
+	return listIDs(ids, n, list, num)
+}
+
+// ofType lists the devices of some types.
+func (p *platform) ofType(typ uint64) (ids []uintptr) {
+	for i, d := range p.devices {
+		if typ == typeAll && d.typ != typeCustom || typ != typeAll && typ&d.typ != 0 || typ != typeAll && typ&typeDefault != 0 && i == 0 {
+			ids = append(ids, d.self)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,182 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"context"
+	"unsafe"
+
+	"godwit/runtime"
+)
+
+// event is a cl_event.
+type event struct {
+	self    uintptr       // immutable
+	c       *clContext    // immutable
+	q       *queue        // immutable; nil for a user event
+	run     runtime.Event // immutable; one reference of it
+	command uint32        // immutable: cl_command_type
+}
+
+// newEvent makes an event of a runtime event, whose reference it takes over; 0
+// where there is no room.
+func newEvent(c *clContext, q *queue, run runtime.Event, command uint32) uintptr {
+	e := &event{c: c, q: q, run: run, command: command}
+	if q != nil {
+		retain(q.self)
+	} else {
+		retain(c.self)
+	}
+	if !events.add(e, &e.self) {
+		e.destroy()
+		return 0
+	}
+	return e.self
+}
+
+// destroy implements destroyer. The command goes on.
+func (e *event) destroy() {
+	_ = e.run.Release() // ours: it cannot fail
+	if e.q != nil {
+		release(e.q.self)
+	} else {
+		release(e.c.self)
+	}
+}
+
+//export gwCreateUserEvent
+func gwCreateUserEvent(ch uintptr, errcode unsafe.Pointer) uintptr {
+	c := contexts.get(ch)
+	if c == nil {
+		return fail(errcode, clInvalidContext)
+	}
+	run, err := c.run.NewUserEvent()
+	if err != nil {
+		return fail(errcode, status(err))
+	}
+	h := newEvent(c, nil, run, C.CL_COMMAND_USER)
+	if h == 0 {
+		return fail(errcode, clOutOfHostMemory)
+	}
+	return made(errcode, h)
+}
+
+//export gwSetUserEventStatus
+func gwSetUserEventStatus(h uintptr, st int32) int32 {
+	e := events.get(h)
+	if e == nil || e.q != nil {
+		return clInvalidEvent
+	}
+	return status(e.run.SetStatus(runtime.ExecStatus(st)))
+}
+
+//export gwWaitForEvents
+func gwWaitForEvents(n uint32, list unsafe.Pointer) int32 {
+	if n == 0 || list == nil {
+		return clInvalidValue
+	}
+	handles := unsafe.Slice((*uintptr)(list), n)
+	var c *clContext
+	for _, h := range handles {
+		e := events.get(h)
+		if e == nil {
+			return clInvalidEvent
+		}
+		if c != nil && e.c != c {
+			return clInvalidContext
+		}
+		c = e.c
+	}
+	st := clSuccess
+	for _, h := range handles {
+		e := events.get(h)
+		if e == nil {
+			return clInvalidEvent // released by another thread meanwhile
+		}
+		if e.run.Wait(context.Background()) != nil {
+			st = clExecStatusErrorInWaitList
+		}
+	}
+	return st
+}
+
+//export gwGetEventInfo
+func gwGetEventInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	e := events.get(h)
+	if e == nil {
+		return clInvalidEvent
+	}
+	switch what {
+	case C.CL_EVENT_COMMAND_QUEUE:
+		if e.q == nil {
+			return answer(uintptr(0), room, value, sizeRet)
+		}
+		return answer(e.q.self, room, value, sizeRet)
+	case C.CL_EVENT_CONTEXT:
+		return answer(e.c.self, room, value, sizeRet)
+	case C.CL_EVENT_COMMAND_TYPE:
+		return answer(e.command, room, value, sizeRet)
+	case C.CL_EVENT_COMMAND_EXECUTION_STATUS:
+		s, err := e.run.Status()
+		if err != nil {
+			return status(err)
+		}
+		return answer(int32(s), room, value, sizeRet)
+	case C.CL_EVENT_REFERENCE_COUNT:
+		return answer(refs(h), room, value, sizeRet)
+	}
+	return clInvalidValue
+}
+
+//export gwGetEventProfilingInfo
+func gwGetEventProfilingInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	e := events.get(h)
+	if e == nil {
+		return clInvalidEvent
+	}
+	if e.q == nil || e.q.flags&C.CL_QUEUE_PROFILING_ENABLE == 0 {
+		return clProfilingInfoNotAvailable
+	}
+	t, err := e.run.Times()
+	if err != nil {
+		return status(err)
+	}
+	var v uint64
+	switch what {
+	case C.CL_PROFILING_COMMAND_QUEUED:
+		v = t.Queued
+	case C.CL_PROFILING_COMMAND_SUBMIT:
+		v = t.Submitted
+	case C.CL_PROFILING_COMMAND_START:
+		v = t.Started
+	case C.CL_PROFILING_COMMAND_END, C.CL_PROFILING_COMMAND_COMPLETE:
+		v = t.Ended
+	default:
+		return clInvalidValue
+	}
+	return answer(v, room, value, sizeRet)
+}
+
+//export gwSetEventCallback
+func gwSetEventCallback(h uintptr, when int32, f, user unsafe.Pointer) int32 {
+	e := events.get(h)
+	if e == nil {
+		return clInvalidEvent
+	}
+	if f == nil || when != C.CL_COMPLETE && when != C.CL_RUNNING && when != C.CL_SUBMITTED {
+		return clInvalidValue
+	}
+	call := callback{f, user}
+	retain(h)
+	err := e.run.OnStatus(runtime.ExecStatus(when), func(_ runtime.Event, s runtime.ExecStatus) {
+		call.event(h, int32(s))
+		release(h)
+	})
+	if err != nil {
+		release(h)
+	}
+	return status(err)
+}

@@ -1,0 +1,67 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"context"
+	"unsafe"
+)
+
+// enqueueMarker is all forms of markers and barriers.
+func enqueueMarker(qh uintptr, barrier bool, command, n uint32, list, out unsafe.Pointer) int32 {
+	q := queues.get(qh)
+	if q == nil {
+		return clInvalidCommandQueue
+	}
+	var w waits
+	wait, st := q.c.waitList(w[:0], n, list)
+	if st != clSuccess {
+		return st
+	}
+	enqueue := q.run.EnqueueMarker
+	if barrier {
+		enqueue = q.run.EnqueueBarrier
+	}
+	run, err := enqueue(context.Background(), wait...)
+	return q.accepted(run, err, command, false, out)
+}
+
+//export gwEnqueueMarkerWithWaitList
+func gwEnqueueMarkerWithWaitList(qh uintptr, n uint32, list, out unsafe.Pointer) int32 {
+	return enqueueMarker(qh, false, C.CL_COMMAND_MARKER, n, list, out)
+}
+
+//export gwEnqueueBarrierWithWaitList
+func gwEnqueueBarrierWithWaitList(qh uintptr, n uint32, list, out unsafe.Pointer) int32 {
+	return enqueueMarker(qh, true, C.CL_COMMAND_BARRIER, n, list, out)
+}
+
+//export gwEnqueueMarker
+func gwEnqueueMarker(qh uintptr, out unsafe.Pointer) int32 {
+	if out == nil {
+		return clInvalidValue
+	}
+	return enqueueMarker(qh, false, C.CL_COMMAND_MARKER, 0, nil, out)
+}
+
+//export gwEnqueueBarrier
+func gwEnqueueBarrier(qh uintptr) int32 {
+	return enqueueMarker(qh, true, C.CL_COMMAND_BARRIER, 0, nil, nil)
+}
+
+// gwEnqueueWaitForEvents is a barrier with a wait list that must not be empty.
+//
+//export gwEnqueueWaitForEvents
+func gwEnqueueWaitForEvents(qh uintptr, n uint32, list unsafe.Pointer) int32 {
+	if n == 0 || list == nil {
+		return clInvalidValue
+	}
+	st := enqueueMarker(qh, true, C.CL_COMMAND_BARRIER, n, list, nil)
+	if st == clInvalidEventWaitList {
+		st = clInvalidEvent
+	}
+	return st
+}

@@ -1,0 +1,68 @@
+//go:build cgo
+
+// The objects that programs hold, as C sees them. See object.go.
+#ifndef GODWIT_ICD_OBJECT_H
+#define GODWIT_ICD_OBJECT_H
+
+#undef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_2_APIS
+#include <CL/cl.h>
+#include <CL/cl_icd.h>
+#include <stdint.h>
+
+#define GW_HIDDEN __attribute__((visibility("hidden")))
+
+// Kinds of objects. A free slot has none.
+enum { GW_NONE, GW_PLATFORM, GW_DEVICE, GW_CONTEXT, GW_QUEUE, GW_MEM, GW_PROGRAM, GW_KERNEL, GW_EVENT, GW_KINDS };
+
+// gw_object is a slot of the arena: what a handle points to.
+typedef struct gw_object {
+	const cl_icd_dispatch *dispatch; // first, for the loader
+	uint32_t kind;                   // atomic
+	int32_t refs;                    // atomic; the program's and other objects'
+	uint32_t next;                   // of the free list: index + 1; under the arena's lock
+	uint32_t pad;
+	uint64_t info[5]; // what C answers by itself, by kind; immutable once kind is set
+} gw_object;
+
+// The arena: GW_SLOTS slots of address space, memory as they are used.
+#define GW_SLOTS ((uint32_t)1 << 24)
+GW_HIDDEN extern char *gw_arena;
+
+// gw_arena_open takes the address space; 0 where there is none.
+GW_HIDDEN int gw_arena_open(void);
+// gw_take takes a slot for an object of a kind, with one reference; NULL where
+// there is no room. The kind is not set yet, so that no handle is valid before
+// Go has its object.
+GW_HIDDEN gw_object *gw_take(uint32_t kind);
+// gw_free gives a slot back, whose handle is invalid from then on.
+GW_HIDDEN void gw_free(gw_object *o);
+// gw_live counts the slots in use of a kind.
+GW_HIDDEN int64_t gw_live(uint32_t kind);
+
+// gw_is says whether a handle is a live object of a kind. It reads nothing but
+// the arena, whatever the handle.
+static inline int gw_is(const void *handle, uint32_t kind)
+{
+	uintptr_t off = (uintptr_t)handle - (uintptr_t)gw_arena;
+	return gw_arena && off < (uintptr_t)GW_SLOTS * sizeof(gw_object) && off % sizeof(gw_object) == 0
+	       && __atomic_load_n(&((gw_object *)handle)->kind, __ATOMIC_ACQUIRE) == kind;
+}
+
+// gw_over says that the process is exiting or a fork's child: nothing may be
+// called any more, neither Go nor the backing library.
+GW_HIDDEN extern int gw_ended;
+static inline int gw_over(void) { return __builtin_expect(__atomic_load_n(&gw_ended, __ATOMIC_RELAXED), 0); }
+
+// The dispatch table, and its functions by name.
+struct gw_entry { const char *name; void *function; };
+GW_HIDDEN extern const cl_icd_dispatch gw_dispatch;
+GW_HIDDEN extern const struct gw_entry gw_entries[];
+
+#endif

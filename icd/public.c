@@ -1,0 +1,49 @@
+//go:build cgo
+
+// What libgodwit.so exports: the two functions that a loader looks for. Nothing
+// else is visible under a name of OpenCL's.
+#include "object.h"
+#include "_cgo_export.h"
+#include <pthread.h>
+#include <string.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+int gw_ended;
+
+// A fork's child has one thread and none of Go's: nothing works there, and an
+// exec or _exit is all that it may do.
+static void in_child(void) { __atomic_store_n(&gw_ended, 1, __ATOMIC_RELAXED); }
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+
+PUBLIC cl_int CL_API_CALL clIcdGetPlatformIDsKHR(cl_uint n, cl_platform_id *platforms, cl_uint *num)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, watch_forks);
+	if (gw_over())
+		return CL_PLATFORM_NOT_FOUND_KHR;
+	return gwGetPlatformIDs(n, platforms, num);
+}
+
+GW_HIDDEN void *gwc_clGetExtensionFunctionAddress(const char *name);
+GW_HIDDEN void *gwc_clGetExtensionFunctionAddress(const char *name)
+{
+	if (!name)
+		return NULL;
+	if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0)
+		return (void *)clIcdGetPlatformIDsKHR;
+	for (const struct gw_entry *e = gw_entries; e->name; e++)
+		if (strcmp(e->name, name) == 0)
+			return e->function;
+	return NULL;
+}
+
+PUBLIC void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) { return gwc_clGetExtensionFunctionAddress(name); }
+
+GW_HIDDEN void *gwc_clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name);
+GW_HIDDEN void *gwc_clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name)
+{
+	return gw_is(p, GW_PLATFORM) ? gwc_clGetExtensionFunctionAddress(name) : NULL;
+}

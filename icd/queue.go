@@ -1,0 +1,204 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"context"
+	"unsafe"
+
+	"godwit/runtime"
+)
+
+// queue is a cl_command_queue.
+type queue struct {
+	self       uintptr        // immutable
+	c          *clContext     // immutable
+	d          *device        // immutable
+	flags      uint64         // immutable: cl_command_queue_properties
+	properties []uint64       // immutable: as given, with the final zero; nil where made the old way
+	run        *runtime.Queue // immutable
+}
+
+const queueFlags = C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | C.CL_QUEUE_PROFILING_ENABLE
+
+//export gwCreateCommandQueue
+func gwCreateCommandQueue(ch, dh uintptr, flags uint64, errcode unsafe.Pointer) uintptr {
+	return createQueue(ch, dh, flags, nil, errcode)
+}
+
+//export gwCreateCommandQueueWithProperties
+func gwCreateCommandQueueWithProperties(ch, dh uintptr, list, errcode unsafe.Pointer) uintptr {
+	var all []uint64
+	var flags uint64
+	if list != nil {
+		for at := (*[2]uint64)(list); at[0] != 0; at = (*[2]uint64)(unsafe.Add(unsafe.Pointer(at), 16)) {
+			switch at[0] {
+			case C.CL_QUEUE_PROPERTIES:
+				flags = at[1]
+			default: // CL_QUEUE_SIZE is for queues on devices, which there are not
+				return fail(errcode, clInvalidValue)
+			}
+			all = append(all, at[0], at[1])
+		}
+		all = append(all, 0)
+	}
+	return createQueue(ch, dh, flags, all, errcode)
+}
+
+func createQueue(ch, dh uintptr, flags uint64, properties []uint64, errcode unsafe.Pointer) uintptr {
+	c := contexts.get(ch)
+	if c == nil {
+		return fail(errcode, clInvalidContext)
+	}
+	d := c.device(dh)
+	const known = queueFlags | C.CL_QUEUE_ON_DEVICE | C.CL_QUEUE_ON_DEVICE_DEFAULT
+	switch {
+	case d == nil:
+		return fail(errcode, clInvalidDevice)
+	case flags&^known != 0 || flags&C.CL_QUEUE_ON_DEVICE_DEFAULT != 0 && flags&C.CL_QUEUE_ON_DEVICE == 0 ||
+		flags&C.CL_QUEUE_ON_DEVICE != 0 && flags&C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0:
+		return fail(errcode, clInvalidValue)
+	case flags&C.CL_QUEUE_ON_DEVICE != 0:
+		return fail(errcode, clInvalidQueueProperties)
+	}
+	q := &queue{c: c, d: d, flags: flags, properties: properties}
+	var err error
+	q.run, err = c.run.NewQueue(c.real(d), runtime.QueueOptions{
+		OutOfOrder: flags&C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0,
+		Profiling:  flags&C.CL_QUEUE_PROFILING_ENABLE != 0,
+	})
+	if err != nil {
+		complain(err)
+		return fail(errcode, status(err))
+	}
+	retain(c.self)
+	if !queues.add(q, &q.self) {
+		q.destroy()
+		return fail(errcode, clOutOfHostMemory)
+	}
+	return made(errcode, q.self)
+}
+
+// destroy implements destroyer. Commands that were enqueued go on, and the queue
+// is closed behind them.
+func (q *queue) destroy() {
+	q.c.users.Go(func() { _ = q.run.Close() }) // it cannot have been closed before
+	release(q.c.self)
+}
+
+//export gwGetCommandQueueInfo
+func gwGetCommandQueueInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	q := queues.get(h)
+	if q == nil {
+		return clInvalidCommandQueue
+	}
+	switch what {
+	case C.CL_QUEUE_CONTEXT:
+		return answer(q.c.self, room, value, sizeRet)
+	case C.CL_QUEUE_DEVICE:
+		return answer(q.d.self, room, value, sizeRet)
+	case C.CL_QUEUE_REFERENCE_COUNT:
+		return answer(refs(h), room, value, sizeRet)
+	case C.CL_QUEUE_PROPERTIES:
+		return answer(q.flags, room, value, sizeRet)
+	case C.CL_QUEUE_PROPERTIES_ARRAY:
+		return answerList(q.properties, room, value, sizeRet)
+	case C.CL_QUEUE_DEVICE_DEFAULT:
+		return answer(uintptr(0), room, value, sizeRet)
+	case C.CL_QUEUE_SIZE:
+		return clInvalidCommandQueue // of queues on devices only
+	}
+	return clInvalidValue
+}
+
+// gwSetCommandQueueProperty went with OpenCL 1.1.
+//
+//export gwSetCommandQueueProperty
+func gwSetCommandQueueProperty(h uintptr, flags uint64, enable uint32, old unsafe.Pointer) int32 {
+	if queues.get(h) == nil {
+		return clInvalidCommandQueue
+	}
+	return clInvalidOperation
+}
+
+//export gwSetDefaultDeviceCommandQueue
+func gwSetDefaultDeviceCommandQueue(ch, dh, qh uintptr) int32 {
+	if contexts.get(ch) == nil {
+		return clInvalidContext
+	}
+	if queues.get(qh) == nil {
+		return clInvalidCommandQueue
+	}
+	return clInvalidOperation
+}
+
+//export gwFlush
+func gwFlush(h uintptr) int32 {
+	q := queues.get(h)
+	if q == nil {
+		return clInvalidCommandQueue
+	}
+	return status(q.run.Flush())
+}
+
+// gwFinish succeeds also where commands failed: their events say so.
+//
+//export gwFinish
+func gwFinish(h uintptr) int32 {
+	q := queues.get(h)
+	if q == nil {
+		return clInvalidCommandQueue
+	}
+	_ = q.run.Finish(context.Background())
+	return clSuccess
+}
+
+// waitList resolves a wait list; dst is room for it.
+func (c *clContext) waitList(dst []runtime.Event, n uint32, list unsafe.Pointer) ([]runtime.Event, int32) {
+	if n == 0 && list == nil {
+		return dst, clSuccess
+	}
+	if n == 0 || list == nil {
+		return nil, clInvalidEventWaitList
+	}
+	for _, h := range unsafe.Slice((*uintptr)(list), n) {
+		e := events.get(h)
+		if e == nil {
+			return nil, clInvalidEventWaitList
+		}
+		if e.c != c {
+			return nil, clInvalidContext
+		}
+		dst = append(dst, e.run)
+	}
+	return dst, clSuccess
+}
+
+// waits is room for a wait list as long as most are, on the caller's stack.
+type waits [8]runtime.Event
+
+// accepted ends every enqueue: it gives the program the event, or if it wants
+// none drops it, and where the call is blocking waits. err is the enqueue's.
+func (q *queue) accepted(run runtime.Event, err error, command uint32, blocking bool, out unsafe.Pointer) int32 {
+	if err != nil {
+		complain(err)
+		return status(err)
+	}
+	st := clSuccess
+	if blocking {
+		st = status(run.Wait(context.Background()))
+	}
+	if out == nil {
+		_ = run.Release()
+		return st
+	}
+	h := newEvent(q.c, q, run, command)
+	if h == 0 {
+		return clOutOfHostMemory
+	}
+	*(*uintptr)(out) = h
+	return st
+}
