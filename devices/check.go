@@ -220,7 +220,7 @@ func checkArgs(name string, args []Arg, want []ArgInfo, info *Info) error {
 // checkArgSVM tests a pointer, which an argument is or some structure holds.
 func checkArgSVM(a *Arg, info *Info) error {
 	if !info.SVM.Coarse {
-		return fmt.Errorf("this device has no shared virtual memory: %w", mem.ErrInvalidOperation)
+		return NoSVM(info)
 	}
 	if a.Block.IsZero() {
 		return nil // a null pointer
@@ -230,4 +230,14 @@ func checkArgSVM(a *Arg, info *Info) error {
 	}
 	_, err := mem.SpanIn(a.Off, a.Size, a.Block.Size)
 	return err
+}
+
+// NoSVM is the error of pointers for a device that has no shared virtual memory,
+// or cannot use its own. It is a mem.ErrInvalidOperation.
+func NoSVM(info *Info) error {
+	why := info.SVM.Why
+	if why == "" {
+		why = "none"
+	}
+	return fmt.Errorf("device %s has no shared virtual memory (%s): %w", info.Name, why, mem.ErrInvalidOperation)
 }

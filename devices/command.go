@@ -114,4 +114,5 @@ type Arg struct {
 	Off     uint64    // ArgBuffer, ArgSVM: bytes into the block
 	Size    uint64    // ArgBuffer, ArgSVM: bytes reachable; ArgLocal: bytes wanted
 	Pointer uint64    // ArgSVM: the address at which kernels see the first of those bytes
+	Space   SVMSpace  // ArgSVM, of devices with SVMCaps.InPlace: lends them the bytes at Pointer; nil is not needed
 }

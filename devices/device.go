@@ -32,6 +32,12 @@ const (
 // SVMCaps says which shared virtual memory a device has.
 type SVMCaps struct {
 	Coarse, Fine, Atomics bool
+	// InPlace: kernels follow pointers in the host's own memory. Then that is
+	// where content is, coarse-grained too; the device has no copy of it.
+	InPlace bool
+	// Why says what keeps Coarse, or Fine, from being true where the device has
+	// such memory of its own.
+	Why string
 }
 
 // AddressSpace is a range of integer addresses of a device that has them.
@@ -128,6 +134,16 @@ type SVMReserver interface {
 	// fails with mem.ErrInvalidOperation where the device has memory of its own
 	// there.
 	ReserveSVM(r mem.Range) error
+}
+
+// SVMSpace gives kernels of devices that use shared virtual memory in place the
+// right to touch it. It is safe for use from many goroutines.
+type SVMSpace interface {
+	// Lend gives the process rights to size bytes at addr, which lie in one live
+	// block, until they are returned. Lends may overlap, and outlive the block.
+	Lend(addr, size uint64) error
+	// Return ends one Lend of the same bytes.
+	Return(addr, size uint64)
 }
 
 // Viewer is a Device whose blocks the host can reach in place.

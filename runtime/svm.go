@@ -24,6 +24,11 @@ import (
 //     are given by the map's command when it runs, and taken by the unmap's. Commands may not use what the host has mapped.
 //   - Fine grain: the host's block is the only one. Devices that share the host's
 //     memory use it in place; on others such a pointer is an error.
+//   - Devices whose kernels follow pointers in this process (SVMCaps.InPlace, such
+//     as PoCL's cpu devices) have no copy of coarse-grained memory either: one
+//     address cannot be two memories there. What they do to it they do on the
+//     host's memory, and nothing moves between them. Their launches are lent the
+//     host's view of the bytes for as long as they are under way.
 //
 // Life of an allocation: SVMAlloc -> SVMFree or EnqueueSVMFree, after which no
 // enqueue takes the pointer -> its buffers released, its last commands ended: the
@@ -73,7 +78,7 @@ func (c *Context) openArena() error {
 		return err
 	}
 	for i := range c.mems {
-		if r, ok := c.mems[i].dev.(devices.SVMReserver); ok {
+		if r, ok := c.mems[i].dev.(devices.SVMReserver); ok && c.mems[i].info.SVM.Coarse {
 			err = errors.Join(err, r.ReserveSVM(a.Bounds()))
 		}
 	}
@@ -88,10 +93,10 @@ func (c *Context) openArena() error {
 // have pointers of shared virtual memory, or of fine grain.
 func (m *memory) svmDevice(fine bool) error {
 	switch _, ok := m.dev.(devices.SVMReserver); {
-	case !ok && m.info.SVM.Coarse:
+	case !m.info.SVM.Coarse:
+		return devices.NoSVM(&m.info)
+	case !ok:
 		return fmt.Errorf("device %s: driver %s does not use its shared virtual memory: %w", m.info.Name, m.info.Driver, mem.ErrInvalidOperation)
-	case !ok || !m.info.SVM.Coarse:
-		return fmt.Errorf("device %s has no shared virtual memory: %w", m.info.Name, mem.ErrInvalidOperation)
 	case fine && !m.info.SVM.Fine:
 		return fmt.Errorf("device %s has no fine-grained shared virtual memory: %w", m.info.Name, mem.ErrInvalidOperation)
 	}
@@ -341,8 +346,8 @@ func (c *Context) closeArena() error {
 }
 
 // svmMemory is the memory on which a use of shared virtual memory takes place: m,
-// or the host's where it is fine-grained. It fails where the device cannot, or
-// the host has mapped the bytes. c.mu is held.
+// or the host's where it is fine-grained or the device uses it in place. It fails
+// where the device cannot, or the host has mapped the bytes. c.mu is held.
 func (c *Context) svmMemory(req *request, u use, mode mem.Mode, m mem.MemoryID) (mem.MemoryID, error) {
 	s := u.buf.root.svm
 	if u.buf == s.buf || s.fine() {
@@ -353,5 +358,5 @@ func (c *Context) svmMemory(req *request, u use, mode mem.Mode, m mem.MemoryID) 
 	if s.fine() {
 		return mem.Host, nil
 	}
-	return m, c.arena.Conflict(s.p+Pointer(u.r.Start), u.r.Size(), mode.Writes())
+	return c.storeOf(u.buf.root, c.topo.Store(m)), c.arena.Conflict(s.p+Pointer(u.r.Start), u.r.Size(), mode.Writes())
 }

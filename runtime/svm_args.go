@@ -96,7 +96,7 @@ func (q *Queue) svmArg(b boundSVM, m mem.MemoryID) devices.Arg {
 	}
 	arg.Off, arg.Size, arg.Pointer = b.off, b.size, uint64(b.root.svm.p)+b.off
 	if m = q.c.storeOf(b.root, m); m != q.mem {
-		arg.Device = q.c.mems[m].dev
+		arg.Device, arg.Space = q.c.mems[m].dev, b.root.svm.arena
 	}
 	arg.Block = b.root.blocks[m]
 	return arg
@@ -104,7 +104,7 @@ func (q *Queue) svmArg(b boundSVM, m mem.MemoryID) devices.Arg {
 
 // storeOf is the memory that holds a root for a device with memory m.
 func (c *Context) storeOf(r *root, m mem.MemoryID) mem.MemoryID {
-	if r.svm != nil && r.svm.fine() {
+	if r.svm != nil && (r.svm.fine() || c.mems[m].info.SVM.InPlace) {
 		return mem.Host
 	}
 	return m

@@ -103,7 +103,14 @@ type block struct {
 	chunk bufalloc.Chunk
 	name  string
 	maps  []*Map // live ones, oldest first
+	lends []lend // to kernels that use the user's view
 	freed bool
+}
+
+// lend is addresses that kernels may touch, n times over.
+type lend struct {
+	r mem.Range
+	n int
 }
 
 // rest is a range of addresses that is not given out for a while.

@@ -3,6 +3,7 @@ package svm
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Stats are an arena's figures, in bytes unless said.
@@ -13,6 +14,7 @@ type Stats struct {
 	Freed    int    // freed and not yet recycled, a count
 	Resting  uint64 // addresses not given out for a while
 	Maps     int    // live, a count
+	Lends    int    // to kernels that use the host's view, a count
 }
 
 // Stats returns the figures.
@@ -21,6 +23,9 @@ func (a *Arena) Stats() Stats {
 	defer a.mu.Unlock()
 	s := Stats{Capacity: uint64(len(a.user)), Resting: a.rested}
 	for _, b := range a.blocks {
+		for i := range b.lends {
+			s.Lends += b.lends[i].n
+		}
 		if b.freed {
 			s.Freed++
 			continue
@@ -39,7 +44,8 @@ func (a *Arena) Stats() Stats {
 //   - resting bytes add up, and are at most a quarter of the arena;
 //   - maps lie in their live block, none is gone, and no map for writing overlaps
 //     another, but for those that are leaving;
-//   - freed blocks have no maps.
+//   - freed blocks have no maps;
+//   - lends lie in their block, and each range is there once.
 func (a *Arena) Check() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,6 +91,11 @@ func (a *Arena) live() int {
 func (b *block) check() error {
 	if b.freed && len(b.maps) > 0 {
 		return fmt.Errorf("%s is freed and has %d maps", b.label(), len(b.maps))
+	}
+	for i, l := range b.lends {
+		if l.n <= 0 || !b.whole().Contains(l.r) || slices.ContainsFunc(b.lends[:i], func(o lend) bool { return o.r == l.r }) {
+			return fmt.Errorf("lend %d of %s: %v, %d times", i, b.label(), l.r, l.n)
+		}
 	}
 	for i, m := range b.maps {
 		if m.b != b || m.state == mapGone || !b.whole().Contains(m.r) {

@@ -25,13 +25,15 @@ func (a *Arena) Free(p Pointer, by string) (Freed, error) {
 	if b.Start != p {
 		return Freed{}, fmt.Errorf("free of %v, inside %s: give the pointer that was allocated: %w", p, b.label(), mem.ErrInvalidValue)
 	}
-	if err := a.protect(b.whole(), 0); err != nil {
-		return Freed{}, err
+	maps := b.maps
+	b.maps, b.freed = nil, true
+	if err := a.refresh(b, b.whole()); err != nil {
+		b.maps, b.freed = maps, false
+		return Freed{}, errors.Join(err, a.refresh(b, b.whole()))
 	}
-	for _, m := range b.maps {
+	for _, m := range maps {
 		m.state = mapGone
 	}
-	b.maps, b.freed = nil, true
 	a.past.add(entry{kind: freedEntry, r: b.whole(), gen: b.Gen, block: b.label(), by: by})
 	return Freed{b.chunk}, nil
 }
@@ -48,6 +50,9 @@ func (a *Arena) Recycle(f Freed) error {
 	}
 	if a.closed {
 		return fmt.Errorf("arena %s: %w", a.name, mem.ErrClosed)
+	}
+	if len(b.lends) > 0 {
+		return fmt.Errorf("recycle of %s, which kernels use: %w", b.label(), mem.ErrInvalidOperation)
 	}
 	delete(a.blocks, f.chunk)
 	size, _ := mem.AlignUp(b.Size, a.page)

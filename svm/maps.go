@@ -181,30 +181,38 @@ func (a *Arena) Conflict(p Pointer, size uint64, writes bool) error {
 	return nil
 }
 
-// refresh sets the rights of the pages around r to what the granted maps of b
-// give together. mu is held.
+// refresh sets the rights of the pages around r to what maps and lends of b give
+// together. mu is held.
 func (a *Arena) refresh(b *block, r mem.Range) error {
-	if b.Flags&FineGrain != 0 || b.freed || a.closed {
+	if a.closed {
 		return nil
 	}
-	first, last := r.Start&^(a.page-1), (r.End-1)&^(a.page-1)
-	for start := first; start <= last; {
-		rights := a.rights(b, start)
-		end := start + a.page
-		for end <= last && a.rights(b, end) == rights {
-			end += a.page
+	end, _ := mem.AlignUp(r.End, a.page)
+	for start := r.Start &^ (a.page - 1); start < end; {
+		rights, next := a.rights(b, start), a.edge(b, start, end)
+		for next < end && a.rights(b, next) == rights {
+			next = a.edge(b, next, end)
 		}
-		if err := a.protect(mem.Range{Start: start, End: end}, rights); err != nil {
+		if err := a.protect(mem.Range{Start: start, End: next}, rights); err != nil {
 			return err
 		}
-		start = end
+		start = next
 	}
 	return nil
 }
 
 // rights are those of the page at addr. mu is held.
 func (a *Arena) rights(b *block, addr uint64) int {
+	const all = unix.PROT_READ | unix.PROT_WRITE
+	if b.Flags&FineGrain != 0 && !b.freed {
+		return all
+	}
 	page, rights := mem.Range{Start: addr, End: addr + a.page}, unix.PROT_NONE
+	for i := range b.lends {
+		if b.lends[i].r.Overlaps(page) {
+			return all
+		}
+	}
 	for _, m := range b.maps {
 		if m.r.Overlaps(page) && (m.state == mapGranted || (m.state == mapLeaving && m.had)) {
 			rights |= unix.PROT_READ
@@ -214,6 +222,26 @@ func (a *Arena) rights(b *block, addr uint64) int {
 		}
 	}
 	return rights
+}
+
+// edge is the first page after that at addr, end at most, from which rights may
+// be others. mu is held.
+func (a *Arena) edge(b *block, addr, end uint64) uint64 {
+	see := func(r mem.Range) {
+		if at := r.Start &^ (a.page - 1); at > addr {
+			end = min(end, at)
+		}
+		if at, _ := mem.AlignUp(r.End, a.page); at > addr {
+			end = min(end, at)
+		}
+	}
+	for i := range b.lends {
+		see(b.lends[i].r)
+	}
+	for _, m := range b.maps {
+		see(m.r)
+	}
+	return end
 }
 
 // protect sets the rights of the pages that hold r. mu is held.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"godwit/mem"
 	"godwit/svm"
 )
 
@@ -15,6 +16,7 @@ type modelBlock struct {
 	bytes []byte
 	fine  bool
 	maps  []*modelMap
+	lends [][2]uint64 // offsets of first and end
 }
 
 type modelMap struct {
@@ -43,6 +45,11 @@ func TestAgainstPlainBytes(t *testing.T) {
 			"": func(t *rapid.T) {
 				require.NoError(t, a.Check())
 				require.Equal(t, len(live), a.Stats().Blocks)
+				lends := 0
+				for _, b := range live {
+					lends += len(b.lends)
+				}
+				require.Equal(t, lends, a.Stats().Lends)
 			},
 			"alloc": func(t *rapid.T) {
 				n := rapid.Uint64Range(1, 5*4096).Draw(t, "size")
@@ -62,8 +69,17 @@ func TestAgainstPlainBytes(t *testing.T) {
 			},
 			"free": func(t *rapid.T) {
 				b := pick()
+				user, err := a.User(b.p, uint64(len(b.bytes)))
+				require.NoError(t, err)
 				f, err := a.Free(b.p, "the model")
 				require.NoError(t, err)
+				for _, l := range b.lends { // kernels go on
+					require.ErrorIs(t, a.Recycle(f), mem.ErrInvalidOperation)
+					require.NoError(t, a.Guard(func() { user[l[0]] ^= 1; user[l[1]-1] ^= 1 }))
+					require.ErrorIs(t, a.Lend(uint64(b.p)+l[0], l[1]-l[0]), svm.ErrFreed)
+					a.Return(uint64(b.p)+l[0], l[1]-l[0])
+				}
+				require.ErrorIs(t, a.Guard(func() { user[0] = 1 }), svm.ErrFault)
 				require.NoError(t, a.Recycle(f))
 				_, err = a.Lookup(b.p)
 				require.ErrorIs(t, err, svm.ErrFreed)
@@ -90,6 +106,26 @@ func TestAgainstPlainBytes(t *testing.T) {
 					b.maps = append(b.maps, &modelMap{m, off, off + n, flags.Writes()})
 				}
 			},
+			"lend": func(t *rapid.T) {
+				b := pick()
+				off := rapid.Uint64Range(0, uint64(len(b.bytes))-1).Draw(t, "off")
+				n := rapid.Uint64Range(1, uint64(len(b.bytes))-off).Draw(t, "size")
+				if len(b.lends) > 0 && rapid.Bool().Draw(t, "again") {
+					off, n = b.lends[0][0], b.lends[0][1]-b.lends[0][0]
+				}
+				require.NoError(t, a.Lend(uint64(b.p)+off, n))
+				require.ErrorIs(t, a.Lend(uint64(b.p)+off, uint64(len(b.bytes))-off+1), mem.ErrInvalidValue)
+				b.lends = append(b.lends, [2]uint64{off, off + n})
+			},
+			"return": func(t *rapid.T) {
+				b := pick()
+				if len(b.lends) == 0 {
+					t.Skip("no lend")
+				}
+				i := rapid.IntRange(0, len(b.lends)-1).Draw(t, "lend")
+				a.Return(uint64(b.p)+b.lends[i][0], b.lends[i][1]-b.lends[i][0])
+				b.lends = append(b.lends[:i], b.lends[i+1:]...)
+			},
 			"unmap": func(t *rapid.T) {
 				b := pick()
 				if len(b.maps) == 0 {
@@ -115,6 +151,9 @@ func TestAgainstPlainBytes(t *testing.T) {
 					page := uint64(4096)
 					covers := m.off/page <= i/page && i/page <= (m.end-1)/page
 					legal = legal || (covers && (m.write || !write))
+				}
+				for _, l := range b.lends {
+					legal = legal || (l[0]/4096 <= i/4096 && i/4096 <= (l[1]-1)/4096)
 				}
 				user, err := a.User(b.p, uint64(len(b.bytes)))
 				require.NoError(t, err)

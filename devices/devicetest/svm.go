@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"encoding/binary"
+	"sync"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,7 +15,18 @@ const svmBase = 0x7000_0000_0000
 
 // chase follows a list whose links are addresses: pairs {next, value} of words.
 // It adds the values up and puts 1000 in their place.
-var chase = &devices.Program{Name: "chase", Go: []devices.GoKernel{{
+var chase = &devices.Program{Name: "chase", Source: `
+kernel void chase(global ulong *list, global ulong *out)
+{
+	ulong sum = 0;
+	for (global ulong *at = list; at; at = (global ulong *)at[0]) {
+		sum += at[1];
+		at[1] = 1000;
+	}
+	out[0] = sum;
+	out[1] = (ulong)list;
+	out[2] = list ? list[1] : 0;
+}`, Go: []devices.GoKernel{{
 	Name: "chase",
 	Args: []devices.ArgInfo{{Name: "list", Kind: devices.ArgBuffer}, {Name: "out", Kind: devices.ArgBuffer}},
 	Func: func(g *devices.Group) {
@@ -47,10 +59,14 @@ func words(v ...uint64) []byte {
 // argument names they do not reach.
 func testSVM(e *env) {
 	r, ok := e.dev.(devices.SVMReserver)
-	if !ok || !e.kernels {
+	if !ok || !e.kernels || !e.dev.Info().SVM.Coarse {
+		e.noSVM()
 		e.t.Skip("the device binds no shared virtual memory")
 	}
-	require.True(e.t, e.dev.Info().SVM.Coarse)
+	if e.dev.Info().SVM.InPlace {
+		testSVMInPlace(e)
+		return
+	}
 	require.NoError(e.t, r.ReserveSVM(mem.Range{Start: svmBase, End: svmBase + 1<<32}))
 	for _, s := range e.dev.Info().Spaces {
 		require.ErrorIs(e.t, r.ReserveSVM(mem.Range{Start: s.Base + 1, End: s.Base + 2}), mem.ErrInvalidOperation, s.Name)
@@ -91,5 +107,129 @@ func testSVM(e *env) {
 	} {
 		p := e.submit(q, cmd)
 		require.ErrorIs(e.t, e.failed(p), devices.ErrFault, what)
+	}
+}
+
+// noSVM: where there is none, pointers are refused, and the device says why.
+func (e *env) noSVM() {
+	if e.dev.Info().SVM.Coarse || !e.kernels {
+		return
+	}
+	m, err := e.dev.Build(e.context(), chase)
+	require.NoError(e.t, err)
+	defer func() { require.NoError(e.t, m.Close()) }()
+	null := devices.Arg{Kind: devices.ArgSVM}
+	_, err = e.inOrder().Submit(launchOf(e.kernel(m, "chase"), 1, 1, null, null), nil)
+	require.ErrorIs(e.t, err, mem.ErrInvalidOperation)
+	require.ErrorContains(e.t, err, e.dev.Info().SVM.Why)
+}
+
+// lending counts what launches are lent.
+type lending struct {
+	t      require.TestingT
+	mu     sync.Mutex
+	lent   map[mem.Range]int // protected by mu
+	total  int               // protected by mu
+	refuse error             // protected by mu: what a second Lend says
+}
+
+func (l *lending) Lend(addr, size uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refuse != nil && len(l.lent) > 0 {
+		return l.refuse
+	}
+	l.lent[mem.Range{Start: addr, End: addr + size}]++
+	l.total++
+	return nil
+}
+
+func (l *lending) Return(addr, size uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := mem.Range{Start: addr, End: addr + size}
+	require.Positive(l.t, l.lent[r])
+	if l.lent[r]--; l.lent[r] == 0 {
+		delete(l.lent, r)
+	}
+}
+
+// all returns how many lends there have been, and requires that none is left.
+func (l *lending) all() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	require.Empty(l.t, l.lent)
+	return l.total
+}
+
+// testSVMInPlace: kernels see the host's blocks at their addresses, lent from
+// before the launch until its point, and commands move their bytes.
+func testSVMInPlace(e *env) {
+	host := devices.NewHost(devices.HostOptions{})
+	defer func() { require.NoError(e.t, host.Close()) }()
+	m, err := e.dev.Build(e.context(), chase)
+	require.NoError(e.t, err)
+	defer func() { require.NoError(e.t, m.Close()) }()
+	k, q, space := e.kernel(m, "chase"), e.inOrder(), &lending{t: e.t, lent: make(map[mem.Range]int)}
+	blocks := make([]mem.Block, 2)
+	got, err := host.Memory().AllocAll([]mem.Request{{Size: 4096}, {Size: 4096}}, blocks)
+	require.NoError(e.t, err)
+	require.Equal(e.t, mem.Ready, got)
+	a, b, out := blocks[0], blocks[1], e.alloc(24)
+	at := func(b mem.Block, off uint64) devices.Loc { return devices.Loc{Device: host, Block: b, Off: off} }
+	bytes := func(b []byte) devices.Loc { return devices.Loc{Bytes: b} }
+	move := func(dst, src devices.Loc, n int) {
+		e.wait(q, e.submit(q, &devices.Command{Op: devices.OpCopy, Size: uint64(n), Dst: dst, Src: src}))
+	}
+	arg := func(b mem.Block, off, size uint64) devices.Arg {
+		return devices.Arg{Kind: devices.ArgSVM, Device: host, Block: b, Off: off, Size: size, Pointer: b.Addr + off, Space: space}
+	}
+	// a[16] -> b[32] -> a[48].
+	list := words(0, 0, b.Addr+32, 1, 0, 0, 0, 4)
+	for round := range 3 {
+		move(at(a, 0), bytes(list), len(list))
+		move(at(b, 32), bytes(words(a.Addr+48, 2)), 16)
+		e.wait(q, e.submit(q, launchOf(k, 1, 1, arg(a, 16, 16), bufferArg(out, 0, 24), arg(b, 32, 16), arg(a, 0, 64))))
+		require.Equal(e.t, 3*(round+1), space.all())
+		result := make([]byte, 24)
+		e.wait(q, e.read(q, out, 0, result))
+		e.equal(words(7, a.Addr+16, 1000), result, "what was found")
+		result = make([]byte, 64)
+		move(at(b, 64), at(a, 0), 64) // within the host's memory
+		move(bytes(result), at(b, 64), 64)
+		e.equal(words(0, 0, b.Addr+32, 1000, 0, 0, 0, 1000), result, "the list")
+	}
+	for _, n := range []int{1, 4, 16, 128} { // also where the address is no multiple of the pattern
+		p, off := noise(uint64(n), n), uint64(n/2)
+		e.wait(q, e.submit(q, &devices.Command{Op: devices.OpFill, Size: 256, Dst: at(a, off), Pattern: p}))
+		result := make([]byte, 256)
+		move(bytes(result), at(a, off), 256)
+		want := make([]byte, 256)
+		devices.FillBytes(want, p)
+		e.equal(want, result, "what was filled")
+	}
+	// A buffer may be the host's block, too; and a null pointer is one.
+	move(at(a, 0), bytes(words(0, 5)), 16)
+	inPlace := devices.Arg{Kind: devices.ArgBuffer, Device: host, Block: a, Size: 16}
+	e.wait(q, e.submit(q, launchOf(k, 1, 1, inPlace, arg(b, 8, 24))))
+	result := make([]byte, 24)
+	move(bytes(result), at(b, 8), 24)
+	e.equal(words(5, a.Addr, 1000), result, "of a buffer in place")
+	e.wait(q, e.submit(q, launchOf(k, 1, 1, devices.Arg{Kind: devices.ArgSVM}, arg(b, 8, 24))))
+	move(bytes(result), at(b, 8), 24)
+	e.equal(words(0, 0, 0), result, "of a null pointer")
+
+	lends := space.all()
+	space.refuse = errTest
+	_, err = q.Submit(launchOf(k, 1, 1, arg(a, 0, 16), arg(b, 8, 24)), nil)
+	require.ErrorIs(e.t, err, errTest)
+	space.refuse = nil
+	_, err = q.Submit(launchOf(k, 1, 1, arg(a, 16, 16), bufferArg(out, 0, 24), arg(a, 4090, 16)), nil)
+	require.ErrorIs(e.t, err, mem.ErrInvalidValue, "past the block's end")
+	_, err = q.Submit(launchOf(k, 1, 1, devices.Arg{Kind: devices.ArgSVM, Block: out, Size: 24, Pointer: a.Addr}, arg(b, 8, 24)), nil)
+	require.ErrorIs(e.t, err, mem.ErrInvalidOperation, "a block of its own")
+	require.Equal(e.t, lends+1, space.all(), "a refused launch keeps nothing")
+	for _, b := range blocks {
+		require.NoError(e.t, host.Memory().FreeAfter(b, nil))
 	}
 }

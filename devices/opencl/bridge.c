@@ -183,6 +183,20 @@ cl_int gw_listen(cl_event e, gw_tag *t)
 	return CL_SUCCESS;
 }
 
+// set_reached tells OpenCL what a kernel reaches by pointers in memory.
+static cl_int set_reached(gw_cmd *c, const uint8_t *a)
+{
+	void *few[16], **p = c->nreached <= 16 ? few : malloc(c->nreached * sizeof *p);
+	if (!p)
+		return CL_OUT_OF_HOST_MEMORY;
+	for (uint32_t i = 0; i < c->nreached; i++, a += 16)
+		memcpy(&p[i], a + 8, sizeof p[i]);
+	cl_int err = clSetKernelExecInfo((cl_kernel)c->kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, c->nreached * sizeof *p, p);
+	if (p != few)
+		free(p);
+	return err;
+}
+
 static cl_int set_args(gw_cmd *c, const uint8_t *a)
 {
 	for (uint32_t i = 0; i < c->nargs; i++) {
@@ -190,7 +204,14 @@ static cl_int set_args(gw_cmd *c, const uint8_t *a)
 		memcpy(&kind, a, 4);
 		memcpy(&size, a + 4, 4);
 		a += 8;
-		cl_int err = clSetKernelArg((cl_kernel)c->kernel, i, size, kind == GW_ARG_LOCAL ? NULL : a);
+		cl_int err;
+		if (kind == GW_ARG_SVM) {
+			void *p;
+			memcpy(&p, a, sizeof p);
+			err = clSetKernelArgSVMPointer((cl_kernel)c->kernel, i, p);
+		} else {
+			err = clSetKernelArg((cl_kernel)c->kernel, i, size, kind == GW_ARG_LOCAL ? NULL : a);
+		}
 		if (err != CL_SUCCESS) {
 			c->failed_arg = (int32_t)i;
 			return err;
@@ -198,7 +219,7 @@ static cl_int set_args(gw_cmd *c, const uint8_t *a)
 		if (kind != GW_ARG_LOCAL)
 			a += (size + 7) & ~7u;
 	}
-	return CL_SUCCESS;
+	return c->nreached ? set_reached(c, a) : CL_SUCCESS;
 }
 
 // rect_slices enqueues slices [first, first+n) of a rectangle.
@@ -288,6 +309,12 @@ cl_int gw_submit(gw_cmd *c, const void *args, const gw_handle *waits, void *host
 		err = set_args(c, args);
 		if (err == CL_SUCCESS)
 			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, &e);
+		break;
+	case GW_SVM_COPY:
+		err = clEnqueueSVMMemcpy(q, CL_FALSE, (void *)c->dst, (void *)c->src, c->size, nw, w, &e);
+		break;
+	case GW_SVM_FILL:
+		err = clEnqueueSVMMemFill(q, (void *)c->dst, c->pattern, c->pattern_size, c->size, nw, w, &e);
 		break;
 	case GW_COPY_RECT:
 	case GW_READ_RECT:

@@ -40,16 +40,17 @@ GW_HIDDEN void gw_tag_free(gw_tag *t);
 // gw_listen makes the end of the command of event e arrive in t's sink.
 GW_HIDDEN cl_int gw_listen(cl_event e, gw_tag *t);
 
-enum { GW_MARKER, GW_COPY, GW_READ, GW_WRITE, GW_FILL, GW_LAUNCH, GW_COPY_RECT, GW_READ_RECT, GW_WRITE_RECT };
+enum { GW_MARKER, GW_COPY, GW_READ, GW_WRITE, GW_FILL, GW_LAUNCH, GW_COPY_RECT, GW_READ_RECT, GW_WRITE_RECT, GW_SVM_COPY, GW_SVM_FILL };
 
-// A command for one queue, free of pointers. Offsets and sizes in bytes.
+// A command for one queue, free of pointers. Offsets and sizes in bytes. src and
+// dst are addresses for GW_SVM_COPY and GW_SVM_FILL.
 typedef struct gw_cmd {
 	gw_handle queue, src, dst, kernel;
 	gw_handle event;                 // out
 	size_t src_off, dst_off, size;   // copies, fills
 	size_t region[3], src_pitch[2], dst_pitch[2];
 	size_t global[3], local[3], offset[3];
-	uint32_t op, dims, nargs, nwaits, has_local, pattern_size;
+	uint32_t op, dims, nargs, nreached, nwaits, has_local, pattern_size;
 	uint32_t by_rows;                // GW_COPY_RECT: as a copy for each row
 	int32_t failed_arg;              // out: index, where setting an argument failed, else -1
 	int32_t no_callback;             // out: the status of clSetEventCallback
@@ -57,12 +58,13 @@ typedef struct gw_cmd {
 } gw_cmd;
 
 // Kinds of kernel arguments in the encoding below.
-enum { GW_ARG_VALUE, GW_ARG_MEM, GW_ARG_LOCAL };
+enum { GW_ARG_VALUE, GW_ARG_MEM, GW_ARG_LOCAL, GW_ARG_SVM };
 
 // gw_submit enqueues c behind the events in waits and registers tag's callback.
 // args holds, for each argument, 4 bytes of kind, 4 bytes of size, and for
-// values and handles their bytes, padded to 8. host is the host end of
-// transfers.
+// values and handles their bytes, padded to 8; GW_ARG_SVM has an address. Behind
+// them are nreached more of that kind, which the kernel reaches by pointers in
+// memory. host is the host end of transfers.
 GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, const gw_handle *waits, void *host, gw_tag *tag);
 
 // gw_status is an event's execution status: CL_COMPLETE, a negative error, or

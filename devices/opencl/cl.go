@@ -85,6 +85,8 @@ const (
 	nativeCopyRect  = C.GW_COPY_RECT
 	nativeReadRect  = C.GW_READ_RECT
 	nativeWriteRect = C.GW_WRITE_RECT
+	nativeSVMCopy   = C.GW_SVM_COPY
+	nativeSVMFill   = C.GW_SVM_FILL
 )
 
 func first[T any](s []T) *T {
@@ -113,6 +115,15 @@ func appendValue(dst, v []byte) []byte {
 func appendMem(dst []byte, m handle) []byte {
 	return binary.NativeEndian.AppendUint64(appendArg(dst, C.GW_ARG_MEM, 8), uint64(m))
 }
+
+func appendSVM(dst []byte, addr uint64) []byte {
+	return binary.NativeEndian.AppendUint64(appendArg(dst, C.GW_ARG_SVM, 8), addr)
+}
+
+// hasSVM reports whether the loader has the functions of shared virtual memory.
+func hasSVM() bool { return C.gw_has_svm() != 0 }
+
+func address(a uint64) handle { return handle(a) }
 
 func appendLocal(dst []byte, size uint64) []byte { return appendArg(dst, C.GW_ARG_LOCAL, int(size)) }
 

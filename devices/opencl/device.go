@@ -37,6 +37,8 @@ type Device struct {
 var (
 	_ devices.Device     = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
+
+	_ devices.SVMReserver = (*Device)(nil)
 )
 
 func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {

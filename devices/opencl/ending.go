@@ -103,12 +103,15 @@ func (r *record) letGo() {
 		r.pin.Unpin()
 		r.bytes = nil
 	}
-	for i, u := range r.unpin {
-		if u.pinner != nil {
-			u.pinner.Unpin(u.block)
-			r.unpin[i] = pinnedBlock{}
-		}
+	for _, u := range r.unpin {
+		u.pinner.Unpin(u.block)
 	}
+	for _, l := range r.lent {
+		l.space.Return(l.addr, l.size)
+	}
+	clear(r.unpin)
+	clear(r.lent)
+	r.unpin, r.lent = r.unpin[:0], r.lent[:0]
 	if r.side != nil {
 		r.pair.giveSide(r.side)
 		r.side = nil

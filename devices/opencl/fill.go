@@ -53,13 +53,13 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		return r.fillPeer(cmd, from, to, srcLen, dstLen, within)
 	case fromCL && from == d:
 		r.cmd.op = u32(read)
-		if err := r.hostEnd(&cmd.Dst, dstLen, 0); err != nil {
+		if err := r.hostEnd(&cmd.Dst, dstLen); err != nil {
 			return err
 		}
 		return r.src(d, &cmd.Src, srcLen)
 	case toCL && to == d:
 		r.cmd.op = u32(write)
-		if err := r.hostEnd(&cmd.Src, srcLen, 0); err != nil {
+		if err := r.hostEnd(&cmd.Src, srcLen); err != nil {
 			return err
 		}
 		return r.dst(d, &cmd.Dst, dstLen)
@@ -105,35 +105,48 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 // hostEnd takes hold of the host's bytes of a transfer until it has ended: a
 // Go slice is pinned, since C keeps its address, and a block of a device in
 // this process's memory is kept from being freed.
-func (r *record) hostEnd(l *devices.Loc, n uint64, i int) error {
+func (r *record) hostEnd(l *devices.Loc, n uint64) error {
 	if l.Device == nil {
 		r.bytes = l.Bytes[l.Off : l.Off+n]
 		r.pin.Pin(&r.bytes[0]) // memory outside the Go heap is left alone
 		return nil
 	}
-	b, ok := l.Device.(devices.HostBacked)
-	if !ok {
-		return fmt.Errorf("device %s: it cannot reach the memory of device %s: %w", r.q.dev.name, l.Device.Info().Name, mem.ErrInvalidDevice)
+	addr, err := r.keep(l.Device, l.Block, l.Off, n)
+	if err == nil {
+		r.bytes = devices.AddressBytes(addr, n)
 	}
-	addr, err := b.Pinner().Pin(l.Block, l.Off, n)
-	if err != nil {
-		return err
-	}
-	r.unpin[i] = pinnedBlock{b.Pinner(), l.Block}
-	r.bytes = devices.AddressBytes(addr, n)
-	return nil
+	return err
 }
 
-// fillHost is a copy of which no end is OpenCL's: a host call does it.
+// keep is the address of a part of a block in this process's memory, which stays
+// there until the command has ended.
+func (r *record) keep(of devices.Device, b mem.Block, off, n uint64) (uint64, error) {
+	h, ok := of.(devices.HostBacked)
+	if !ok {
+		return 0, fmt.Errorf("device %s: it cannot reach the memory of device %s: %w", r.q.dev.name, of.Info().Name, mem.ErrInvalidDevice)
+	}
+	addr, err := h.Pinner().Pin(b, off, n)
+	if err == nil {
+		r.unpin = append(r.unpin, pinnedBlock{h.Pinner(), b})
+	}
+	return addr, err
+}
+
+// fillHost is a copy of which no end is OpenCL's: where the device uses the
+// host's memory in place it does it, else a host call.
 func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
-	if err := r.hostEnd(&cmd.Src, srcLen, 0); err != nil {
+	if err := r.hostEnd(&cmd.Src, srcLen); err != nil {
 		return err
 	}
 	src := r.bytes
-	if err := r.hostEnd(&cmd.Dst, dstLen, 1); err != nil {
+	if err := r.hostEnd(&cmd.Dst, dstLen); err != nil {
 		return err
 	}
 	dst, rect, isRect := r.bytes, cmd.Rect, cmd.Op == devices.OpCopyRect
+	if !isRect && r.q.dev.info.SVM.InPlace {
+		r.cmd.op, r.cmd.src, r.cmd.dst = nativeSVMCopy, address(addressOf(src)), address(addressOf(dst))
+		return nil
+	}
 	r.op = devices.OpHostCall
 	r.call = hostCopy(dst, src, rect, isRect)
 	return nil
@@ -151,7 +164,8 @@ func (r *record) fillLaunch(cmd *devices.Command) error {
 	}
 	r.kernel = k
 	c := &r.cmd
-	c.op, c.kernel, c.dims, c.nargs = nativeLaunch, k.cl, u32(cmd.Dims), u32(len(cmd.Args))
+	c.op, c.kernel, c.dims, c.nargs = nativeLaunch, k.cl, u32(cmd.Dims), u32(len(k.args))
+	c.nreached = u32(len(cmd.Args) - len(k.args))
 	if cmd.Local[0] != 0 {
 		c.has_local = 1
 	}
@@ -159,25 +173,37 @@ func (r *record) fillLaunch(cmd *devices.Command) error {
 		c.global[i], c.local[i], c.offset[i] = size(cmd.Global[i]), size(cmd.Local[i]), size(cmd.Offset[i])
 	}
 	for i := range cmd.Args {
-		a := &cmd.Args[i]
-		switch a.Kind {
-		case devices.ArgValue:
-			r.args = appendValue(r.args, a.Value)
-		case devices.ArgLocal:
-			r.args = appendLocal(r.args, a.Size)
-		case devices.ArgBuffer:
-			var m handle
-			if !a.Block.IsZero() {
-				var err error
-				if m, _, err = d.locate(a.Block, a.Off, a.Size, true); err != nil {
-					return fmt.Errorf("kernel %s, argument %d (%s): %w", k.name, i, k.args[i].Name, err)
-				}
+		if err := r.fillArg(&cmd.Args[i]); err != nil {
+			if i >= len(k.args) {
+				return fmt.Errorf("kernel %s, shared virtual memory beyond the arguments: %w", k.name, err)
 			}
-			r.args = appendMem(r.args, m)
-		default:
-			return fmt.Errorf("kernel %s, argument %d (%s): %v arguments are not supported by this driver yet: %w",
-				k.name, i, k.args[i].Name, a.Kind, mem.ErrArgValue)
+			return fmt.Errorf("kernel %s, argument %d (%s): %w", k.name, i, k.args[i].Name, err)
 		}
+	}
+	return nil
+}
+
+// fillArg encodes one argument.
+func (r *record) fillArg(a *devices.Arg) error {
+	switch a.Kind {
+	case devices.ArgValue:
+		r.args = appendValue(r.args, a.Value)
+	case devices.ArgLocal:
+		r.args = appendLocal(r.args, a.Size)
+	case devices.ArgSVM:
+		return r.fillPointer(a)
+	case devices.ArgBuffer:
+		if a.Device != nil && a.Device != devices.Device(r.q.dev) {
+			return r.fillInPlace(a)
+		}
+		var m handle
+		if !a.Block.IsZero() {
+			var err error
+			if m, _, err = r.q.dev.locate(a.Block, a.Off, a.Size, true); err != nil {
+				return err
+			}
+		}
+		r.args = appendMem(r.args, m)
 	}
 	return nil
 }

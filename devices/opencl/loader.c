@@ -40,7 +40,8 @@
 	X(clWaitForEvents) X(clCompileProgram) X(clCreateProgramWithBinary) X(clLinkProgram) X(clUnloadPlatformCompiler)
 
 // Functions later than OpenCL 1.2, which may be missing.
-#define GW_OPTIONAL(X) X(clCreateProgramWithIL) X(clGetKernelSubGroupInfo)
+#define GW_OPTIONAL(X) X(clCreateProgramWithIL) X(clGetKernelSubGroupInfo) \
+	X(clSetKernelArgSVMPointer) X(clSetKernelExecInfo) X(clEnqueueSVMMemcpy) X(clEnqueueSVMMemFill)
 
 #define GW_FIELD(f) __typeof__(f) *f;
 static struct { GW_FUNCTIONS(GW_FIELD) GW_OPTIONAL(GW_FIELD) } fn; // written once, under once
@@ -113,6 +114,11 @@ const char *gw_load(void)
 {
 	pthread_once(&once, load);
 	return missing;
+}
+
+int gw_has_svm(void)
+{
+	return !gw_load() && fn.clSetKernelArgSVMPointer && fn.clSetKernelExecInfo && fn.clEnqueueSVMMemcpy && fn.clEnqueueSVMMemFill;
 }
 
 static int64_t made[GW_KINDS], gone[GW_KINDS]; // atomic
@@ -207,6 +213,8 @@ STATUS(clBuildProgram, P(cl_program p, cl_uint n, const cl_device_id *d, const c
 STATUS(clCompileProgram, P(cl_program p, cl_uint n, const cl_device_id *d, const char *o, cl_uint hn, const cl_program *h, const char **hs, void(CL_CALLBACK *f)(cl_program, void *), void *u), A(p, n, d, o, hn, h, hs, f, u))
 STATUS(clUnloadPlatformCompiler, P(cl_platform_id p), A(p))
 OPTIONAL(clGetKernelSubGroupInfo, P(cl_kernel k, cl_device_id d, cl_kernel_sub_group_info i, size_t m, const void *in, size_t n, void *v, size_t *r), A(k, d, i, m, in, n, v, r))
+OPTIONAL(clSetKernelArgSVMPointer, P(cl_kernel k, cl_uint i, const void *v), A(k, i, v))
+OPTIONAL(clSetKernelExecInfo, P(cl_kernel k, cl_kernel_exec_info i, size_t n, const void *v), A(k, i, n, v))
 STATUS(clSetKernelArg, P(cl_kernel k, cl_uint i, size_t n, const void *v), A(k, i, n, v))
 STATUS(clSetUserEventStatus, P(cl_event e, cl_int s), A(e, s))
 STATUS(clSetEventCallback, P(cl_event e, cl_int s, void(CL_CALLBACK *f)(cl_event, cl_int, void *), void *u), A(e, s, f, u))
@@ -267,6 +275,8 @@ ENQUEUE(clEnqueueReadBuffer, P(cl_command_queue q, cl_mem m, cl_bool b, size_t o
 ENQUEUE(clEnqueueWriteBuffer, P(cl_command_queue q, cl_mem m, cl_bool b, size_t o, size_t n, const void *p, WAITS), A(q, m, b, o, n, p, nw, w, ev))
 ENQUEUE(clEnqueueReadBufferRect, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *bo, const size_t *ho, const size_t *r, size_t br, size_t bs, size_t hr, size_t hs, void *p, WAITS), A(q, m, b, bo, ho, r, br, bs, hr, hs, p, nw, w, ev))
 ENQUEUE(clEnqueueWriteBufferRect, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *bo, const size_t *ho, const size_t *r, size_t br, size_t bs, size_t hr, size_t hs, const void *p, WAITS), A(q, m, b, bo, ho, r, br, bs, hr, hs, p, nw, w, ev))
+ENQUEUE(clEnqueueSVMMemcpy, P(cl_command_queue q, cl_bool b, void *d, const void *s, size_t n, WAITS), A(q, b, d, s, n, nw, w, ev))
+ENQUEUE(clEnqueueSVMMemFill, P(cl_command_queue q, void *d, const void *p, size_t pn, size_t n, WAITS), A(q, d, p, pn, n, nw, w, ev))
 ENQUEUE(clEnqueueReadImage, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *o, const size_t *r, size_t rp, size_t sp, void *p, WAITS), A(q, m, b, o, r, rp, sp, p, nw, w, ev))
 ENQUEUE(clEnqueueWriteImage, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *o, const size_t *r, size_t rp, size_t sp, const void *p, WAITS), A(q, m, b, o, r, rp, sp, p, nw, w, ev))
 ENQUEUE(clEnqueueUnmapMemObject, P(cl_command_queue q, cl_mem m, void *p, WAITS), A(q, m, p, nw, w, ev))

@@ -24,6 +24,9 @@ GW_HIDDEN const char *gw_load(void);
 // gw_use_driver makes gw_load open this driver in place of the loader; 0 where
 // another was named before. To be called before anything else here.
 GW_HIDDEN int gw_use_driver(const char *library);
+// gw_has_svm reports whether the loader has the functions of shared virtual
+// memory that are used here. Without them they must not be called.
+GW_HIDDEN int gw_has_svm(void);
 // gw_counts copies objects created and released so far, by kind.
 GW_HIDDEN void gw_counts(int64_t created[GW_KINDS], int64_t released[GW_KINDS]);
 // gw_fault makes the nth call from now that enqueues (op 0), creates a buffer

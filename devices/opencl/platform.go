@@ -173,8 +173,7 @@ func describe(p *cl.Platform, d *cl.Device) devices.Info {
 	for _, e := range in.Extensions {
 		in.FP16 = in.FP16 || e == "cl_khr_fp16"
 	}
-	svm := deviceUint(h, infoSVM)
-	in.SVM = devices.SVMCaps{Coarse: svm&1 != 0, Fine: svm&2 != 0, Atomics: svm&8 != 0}
+	in.SVM = svmCaps(in.Type, deviceUint(h, infoSVM))
 	if in.Type == devices.CPU {
 		in.SharesHost = true // PoCL leaves the deprecated query unanswered on some systems
 	}

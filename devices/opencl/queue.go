@@ -249,12 +249,15 @@ func (r *record) fill(cmd *devices.Command) error {
 	case devices.OpHostCall:
 		r.call = cmd.Call
 	case devices.OpFill:
-		if err := r.own(cmd.Dst.Device); err != nil {
-			return err
-		}
 		r.cmd.op, r.cmd.pattern_size = nativeFill, u32(len(cmd.Pattern))
 		copy(unsafe.Slice((*byte)(&r.cmd.pattern[0]), len(r.cmd.pattern)), cmd.Pattern)
 		r.cmd.size = size(cmd.Size)
+		if _, ok := cmd.Dst.Device.(devices.HostBacked); ok {
+			return r.fillFill(cmd)
+		}
+		if err := r.own(cmd.Dst.Device); err != nil {
+			return err
+		}
 		return r.dst(d, &cmd.Dst, cmd.Size)
 	case devices.OpCopy:
 		r.cmd.size = size(cmd.Size)

@@ -45,7 +45,8 @@ type record struct {
 	call   func(context.Context) error
 	kernel *kernel
 	pair   *pair // the copy goes through a ring
-	unpin  [2]pinnedBlock
+	unpin  []pinnedBlock
+	lent   []lent
 
 	state    state
 	strict   bool      // needs its waits reached, not only in OpenCL
@@ -88,7 +89,7 @@ func (h *host) recycleLocked(r *record) {
 		releaseEvents([]handle{r.event})
 	}
 	*r = record{host: r.host, tag: r.tag, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
-		handles: r.handles[:0], after: r.after[:0]}
+		handles: r.handles[:0], after: r.after[:0], unpin: r.unpin[:0], lent: r.lent[:0]}
 	h.free = append(h.free, r)
 	if h.closing {
 		h.ended.Broadcast()
