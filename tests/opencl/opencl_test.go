@@ -74,6 +74,9 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 				all = append(all, metamorphic.Config{
 					Name: fmt.Sprintf("carve=%s/mixed=%t/outOfOrder=%t", carve, mixed, ooo),
 					Open: house(carve, mixed), OutOfOrder: ooo,
+				}, metamorphic.Config{
+					Name: fmt.Sprintf("carve=%s/mixed=%t/outOfOrder=%t/svm", carve, mixed, ooo),
+					Open: house(carve, mixed), OutOfOrder: ooo, SVM: true,
 				})
 			}
 		}
