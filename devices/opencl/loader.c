@@ -19,6 +19,7 @@
 #include <CL/cl_icd.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,14 @@ static void load_driver(void)
 	const char *lacking = NULL;
 #define GW_TAKE(f) if (!(fn.f = (__typeof__(f) *)d->f) && !lacking) lacking = "the OpenCL driver named by GODWIT_BACKEND is older than OpenCL 1.2: it lacks " #f;
 	GW_FUNCTIONS(GW_TAKE)
+	char version[64] = ""; // "OpenCL 3.0 ..."; the tables of drivers older than 2.1 are shorter
+	int major = 0, minor = 0;
+	if (d->clGetPlatformInfo)
+		d->clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
+	if (sscanf(version, "OpenCL %d.%d", &major, &minor) == 2 && 10 * major + minor >= 21) {
+#define GW_MAY_TAKE(f) fn.f = (__typeof__(f) *)d->f;
+		GW_OPTIONAL(GW_MAY_TAKE)
+	}
 	fn.clGetPlatformIDs = driver_platforms;
 	missing = lacking;
 }
