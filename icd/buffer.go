@@ -196,7 +196,7 @@ func gwGetMemObjectInfo(h uintptr, what uint32, room uint64, value, sizeRet unsa
 	case C.CL_MEM_OFFSET:
 		return answer(m.origin, room, value, sizeRet)
 	case C.CL_MEM_USES_SVM_POINTER:
-		return answerBool(false, room, value, sizeRet)
+		return answerBool(m.host != 0 && m.c.isSVM(m.host), room, value, sizeRet)
 	case C.CL_MEM_PROPERTIES:
 		return answerList(m.properties, room, value, sizeRet)
 	}

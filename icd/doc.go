@@ -26,7 +26,7 @@
 //   - a Go function gwFoo with the line "//export gwFoo", in any file here. Handles
 //     (cl_context, cl_mem, ...) are uintptr, since a program may pass anything and
 //     Go must not take that for a pointer; other pointers are unsafe.Pointer;
-//     cl_uint is uint32, cl_int int32, size_t uint64, bit fields uint64. Every
+//     (but see integers in gen.go); cl_uint is uint32, cl_int int32, size_t uint64, bit fields uint64. Every
 //     parameter has a name. It is not called once the process is exiting. Or
 //   - a C function gwc_clFoo in a .c file here; or, where there is neither,
 //   - an error: gen.go's table missing says which.

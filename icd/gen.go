@@ -46,6 +46,13 @@ var handles = map[string]bool{
 	"cl_program": true, "cl_kernel": true, "cl_event": true, "cl_sampler": true,
 }
 
+// integers are pointers, by function and parameter, that Go gets as integers: it
+// looks them up and never follows them, and a program may pass anything.
+var integers = map[string]string{
+	"clSVMFree": "a1", "clEnqueueUnmapMemObject": "a2", "clEnqueueSVMMemFill": "a1", "clEnqueueSVMMap": "a3",
+	"clEnqueueSVMUnmap": "a1", "clSetKernelArgSVMPointer": "a2",
+}
+
 // missing says what entries answer that are not there; CL_INVALID_OPERATION
 // where it says nothing.
 var missing = map[string]string{
@@ -250,6 +257,8 @@ func (f *function) enter(out *bytes.Buffer, short string) {
 	for _, p := range f.params {
 		switch {
 		case handles[p.typ]:
+			args = append(args, "(GoUintptr)"+p.name)
+		case integers[f.name] == p.name:
 			args = append(args, "(GoUintptr)"+p.name)
 		case strings.Contains(p.typ, "*") || p.typ == "callback":
 			args = append(args, "(void *)"+p.name)

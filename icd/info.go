@@ -81,6 +81,7 @@ const (
 	clOutOfResources                  = int32(mem.OutOfResources)
 	clOutOfHostMemory                 = int32(mem.OutOfHostMemory)
 	clProfilingInfoNotAvailable       = int32(mem.ProfilingInfoNotAvailable)
+	clMemCopyOverlap                  = int32(mem.MemCopyOverlap)
 	clExecStatusErrorInWaitList       = int32(mem.ExecStatusErrorInWaitList)
 	clDevicePartitionFailed     int32 = -18
 	clInvalidValue                    = int32(mem.InvalidValue)

@@ -173,11 +173,23 @@ static cl_int gwc_clFinish(cl_command_queue a0)
 	return (cl_int)gwFinish((GoUintptr)a0);
 }
 
-static cl_int gwc_clEnqueueReadBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2, size_t a3, size_t a4, void * a5, cl_uint a6, const cl_event * a7, cl_event * a8) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueReadBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2, size_t a3, size_t a4, void * a5, cl_uint a6, const cl_event * a7, cl_event * a8)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueReadBuffer((GoUintptr)a0, (GoUintptr)a1, a2, a3, a4, (void *)a5, a6, (void *)a7, (void *)a8);
+}
 
-static cl_int gwc_clEnqueueWriteBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2, size_t a3, size_t a4, const void * a5, cl_uint a6, const cl_event * a7, cl_event * a8) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueWriteBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2, size_t a3, size_t a4, const void * a5, cl_uint a6, const cl_event * a7, cl_event * a8)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueWriteBuffer((GoUintptr)a0, (GoUintptr)a1, a2, a3, a4, (void *)a5, a6, (void *)a7, (void *)a8);
+}
 
-static cl_int gwc_clEnqueueCopyBuffer(cl_command_queue a0, cl_mem a1, cl_mem a2, size_t a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueCopyBuffer(cl_command_queue a0, cl_mem a1, cl_mem a2, size_t a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueCopyBuffer((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, a3, a4, a5, a6, (void *)a7, (void *)a8);
+}
 
 static cl_int gwc_clEnqueueReadImage(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, size_t a5, size_t a6, void * a7, cl_uint a8, const cl_event * a9, cl_event * a10) { return CL_INVALID_OPERATION; }
 
@@ -189,11 +201,19 @@ static cl_int gwc_clEnqueueCopyImageToBuffer(cl_command_queue a0, cl_mem a1, cl_
 
 static cl_int gwc_clEnqueueCopyBufferToImage(cl_command_queue a0, cl_mem a1, cl_mem a2, size_t a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8) { return CL_INVALID_OPERATION; }
 
-static void * gwc_clEnqueueMapBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2, cl_map_flags a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static void * gwc_clEnqueueMapBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2, cl_map_flags a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8, cl_int * errcode_ret)
+{
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (void *)gwEnqueueMapBuffer((GoUintptr)a0, (GoUintptr)a1, a2, a3, a4, a5, a6, (void *)a7, (void *)a8, (void *)errcode_ret);
+}
 
 static void * gwc_clEnqueueMapImage(cl_command_queue a0, cl_mem a1, cl_bool a2, cl_map_flags a3, const size_t * a4, const size_t * a5, size_t * a6, size_t * a7, cl_uint a8, const cl_event * a9, cl_event * a10, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
 
-static cl_int gwc_clEnqueueUnmapMemObject(cl_command_queue a0, cl_mem a1, void * a2, cl_uint a3, const cl_event * a4, cl_event * a5) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueUnmapMemObject(cl_command_queue a0, cl_mem a1, void * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueUnmapMemObject((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, a3, (void *)a4, (void *)a5);
+}
 
 static cl_int gwc_clEnqueueNDRangeKernel(cl_command_queue a0, cl_kernel a1, cl_uint a2, const size_t * a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8) { return CL_INVALID_OPERATION; }
 
@@ -281,11 +301,23 @@ static cl_int gwc_clSetUserEventStatus(cl_event a0, cl_int a1)
 	return (cl_int)gwSetUserEventStatus((GoUintptr)a0, a1);
 }
 
-static cl_int gwc_clEnqueueReadBufferRect(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, void * a10, cl_uint a11, const cl_event * a12, cl_event * a13) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueReadBufferRect(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, void * a10, cl_uint a11, const cl_event * a12, cl_event * a13)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueReadBufferRect((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4, (void *)a5, a6, a7, a8, a9, (void *)a10, a11, (void *)a12, (void *)a13);
+}
 
-static cl_int gwc_clEnqueueWriteBufferRect(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, const void * a10, cl_uint a11, const cl_event * a12, cl_event * a13) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueWriteBufferRect(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, const void * a10, cl_uint a11, const cl_event * a12, cl_event * a13)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueWriteBufferRect((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4, (void *)a5, a6, a7, a8, a9, (void *)a10, a11, (void *)a12, (void *)a13);
+}
 
-static cl_int gwc_clEnqueueCopyBufferRect(cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, cl_uint a10, const cl_event * a11, cl_event * a12) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueCopyBufferRect(cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, cl_uint a10, const cl_event * a11, cl_event * a12)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueCopyBufferRect((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, (void *)a3, (void *)a4, (void *)a5, a6, a7, a8, a9, a10, (void *)a11, (void *)a12);
+}
 
 static cl_int gwc_clCreateSubDevicesEXT(cl_device_id a0, const cl_device_partition_property_ext * a1, cl_uint a2, cl_device_id * a3, cl_uint * a4) { return CL_INVALID_OPERATION; }
 
@@ -313,11 +345,19 @@ static cl_int gwc_clUnloadPlatformCompiler(cl_platform_id a0) { return CL_INVALI
 
 static cl_int gwc_clGetKernelArgInfo(cl_kernel a0, cl_uint a1, cl_kernel_arg_info a2, size_t a3, void * a4, size_t * a5) { return CL_INVALID_OPERATION; }
 
-static cl_int gwc_clEnqueueFillBuffer(cl_command_queue a0, cl_mem a1, const void * a2, size_t a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueFillBuffer(cl_command_queue a0, cl_mem a1, const void * a2, size_t a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueFillBuffer((GoUintptr)a0, (GoUintptr)a1, (void *)a2, a3, a4, a5, a6, (void *)a7, (void *)a8);
+}
 
 static cl_int gwc_clEnqueueFillImage(cl_command_queue a0, cl_mem a1, const void * a2, const size_t* a3, const size_t* a4, cl_uint a5, const cl_event * a6, cl_event * a7) { return CL_INVALID_OPERATION; }
 
-static cl_int gwc_clEnqueueMigrateMemObjects(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_mem_migration_flags a3, cl_uint a4, const cl_event * a5, cl_event * a6) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueMigrateMemObjects(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_mem_migration_flags a3, cl_uint a4, const cl_event * a5, cl_event * a6)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueMigrateMemObjects((GoUintptr)a0, a1, (void *)a2, a3, a4, (void *)a5, (void *)a6);
+}
 
 static cl_int gwc_clEnqueueMarkerWithWaitList(cl_command_queue a0, cl_uint a1, const cl_event * a2, cl_event * a3)
 {
@@ -373,19 +413,47 @@ static cl_mem gwc_clCreatePipe(cl_context a0, cl_mem_flags a1, cl_uint a2, cl_ui
 
 static cl_int gwc_clGetPipeInfo(cl_mem a0, cl_pipe_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_MEM_OBJECT; }
 
-static void * gwc_clSVMAlloc(cl_context a0, cl_svm_mem_flags a1, size_t a2, unsigned a3) { return NULL; }
+static void * gwc_clSVMAlloc(cl_context a0, cl_svm_mem_flags a1, size_t a2, unsigned a3)
+{
+	if (gw_over()) return NULL;
+	return (void *)gwSVMAlloc((GoUintptr)a0, a1, a2, a3);
+}
 
-static void gwc_clSVMFree(cl_context a0, void * a1) { return; }
+static void gwc_clSVMFree(cl_context a0, void * a1)
+{
+	if (gw_over()) return;
+	gwSVMFree((GoUintptr)a0, (GoUintptr)a1);
+}
 
-static cl_int gwc_clEnqueueSVMFree(cl_command_queue a0, cl_uint a1, void ** a2, void(CL_CALLBACK *a3)(cl_command_queue , cl_uint , void ** , void * ), void * a4, cl_uint a5, const cl_event * a6, cl_event * a7) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueSVMFree(cl_command_queue a0, cl_uint a1, void ** a2, void(CL_CALLBACK *a3)(cl_command_queue , cl_uint , void ** , void * ), void * a4, cl_uint a5, const cl_event * a6, cl_event * a7)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueSVMFree((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)a4, a5, (void *)a6, (void *)a7);
+}
 
-static cl_int gwc_clEnqueueSVMMemcpy(cl_command_queue a0, cl_bool a1, void * a2, const void * a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueSVMMemcpy(cl_command_queue a0, cl_bool a1, void * a2, const void * a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueSVMMemcpy((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, a5, (void *)a6, (void *)a7);
+}
 
-static cl_int gwc_clEnqueueSVMMemFill(cl_command_queue a0, void * a1, const void * a2, size_t a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueSVMMemFill(cl_command_queue a0, void * a1, const void * a2, size_t a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueSVMMemFill((GoUintptr)a0, (GoUintptr)a1, (void *)a2, a3, a4, a5, (void *)a6, (void *)a7);
+}
 
-static cl_int gwc_clEnqueueSVMMap(cl_command_queue a0, cl_bool a1, cl_map_flags a2, void * a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueSVMMap(cl_command_queue a0, cl_bool a1, cl_map_flags a2, void * a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueSVMMap((GoUintptr)a0, a1, a2, (GoUintptr)a3, a4, a5, (void *)a6, (void *)a7);
+}
 
-static cl_int gwc_clEnqueueSVMUnmap(cl_command_queue a0, void * a1, cl_uint a2, const cl_event * a3, cl_event * a4) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueSVMUnmap(cl_command_queue a0, void * a1, cl_uint a2, const cl_event * a3, cl_event * a4)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueSVMUnmap((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4);
+}
 
 static cl_sampler gwc_clCreateSamplerWithProperties(cl_context a0, const cl_sampler_properties * a1, cl_int * a2) { return NULL; }
 
@@ -399,7 +467,11 @@ static cl_kernel gwc_clCloneKernel(cl_kernel a0, cl_int * errcode_ret) { { if (e
 
 static cl_program gwc_clCreateProgramWithIL(cl_context a0, const void * a1, size_t a2, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
 
-static cl_int gwc_clEnqueueSVMMigrateMem(cl_command_queue a0, cl_uint a1, const void ** a2, const size_t * a3, cl_mem_migration_flags a4, cl_uint a5, const cl_event * a6, cl_event * a7) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueSVMMigrateMem(cl_command_queue a0, cl_uint a1, const void ** a2, const size_t * a3, cl_mem_migration_flags a4, cl_uint a5, const cl_event * a6, cl_event * a7)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueSVMMigrateMem((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, a5, (void *)a6, (void *)a7);
+}
 
 static cl_int gwc_clGetDeviceAndHostTimer(cl_device_id a0, cl_ulong * a1, cl_ulong * a2) { return CL_INVALID_OPERATION; }
 
@@ -613,6 +685,11 @@ const struct gw_entry gw_entries[] = {
 	{"clGetEventProfilingInfo", (void *)gwc_clGetEventProfilingInfo},
 	{"clFlush", (void *)gwc_clFlush},
 	{"clFinish", (void *)gwc_clFinish},
+	{"clEnqueueReadBuffer", (void *)gwc_clEnqueueReadBuffer},
+	{"clEnqueueWriteBuffer", (void *)gwc_clEnqueueWriteBuffer},
+	{"clEnqueueCopyBuffer", (void *)gwc_clEnqueueCopyBuffer},
+	{"clEnqueueMapBuffer", (void *)gwc_clEnqueueMapBuffer},
+	{"clEnqueueUnmapMemObject", (void *)gwc_clEnqueueUnmapMemObject},
 	{"clEnqueueMarker", (void *)gwc_clEnqueueMarker},
 	{"clEnqueueWaitForEvents", (void *)gwc_clEnqueueWaitForEvents},
 	{"clEnqueueBarrier", (void *)gwc_clEnqueueBarrier},
@@ -622,14 +699,27 @@ const struct gw_entry gw_entries[] = {
 	{"clSetMemObjectDestructorCallback", (void *)gwc_clSetMemObjectDestructorCallback},
 	{"clCreateUserEvent", (void *)gwc_clCreateUserEvent},
 	{"clSetUserEventStatus", (void *)gwc_clSetUserEventStatus},
+	{"clEnqueueReadBufferRect", (void *)gwc_clEnqueueReadBufferRect},
+	{"clEnqueueWriteBufferRect", (void *)gwc_clEnqueueWriteBufferRect},
+	{"clEnqueueCopyBufferRect", (void *)gwc_clEnqueueCopyBufferRect},
 	{"clRetainDeviceEXT", (void *)gwc_clRetainDeviceEXT},
 	{"clReleaseDeviceEXT", (void *)gwc_clReleaseDeviceEXT},
 	{"clRetainDevice", (void *)gwc_clRetainDevice},
 	{"clReleaseDevice", (void *)gwc_clReleaseDevice},
+	{"clEnqueueFillBuffer", (void *)gwc_clEnqueueFillBuffer},
+	{"clEnqueueMigrateMemObjects", (void *)gwc_clEnqueueMigrateMemObjects},
 	{"clEnqueueMarkerWithWaitList", (void *)gwc_clEnqueueMarkerWithWaitList},
 	{"clEnqueueBarrierWithWaitList", (void *)gwc_clEnqueueBarrierWithWaitList},
 	{"clGetExtensionFunctionAddressForPlatform", (void *)gwc_clGetExtensionFunctionAddressForPlatform},
 	{"clCreateCommandQueueWithProperties", (void *)gwc_clCreateCommandQueueWithProperties},
+	{"clSVMAlloc", (void *)gwc_clSVMAlloc},
+	{"clSVMFree", (void *)gwc_clSVMFree},
+	{"clEnqueueSVMFree", (void *)gwc_clEnqueueSVMFree},
+	{"clEnqueueSVMMemcpy", (void *)gwc_clEnqueueSVMMemcpy},
+	{"clEnqueueSVMMemFill", (void *)gwc_clEnqueueSVMMemFill},
+	{"clEnqueueSVMMap", (void *)gwc_clEnqueueSVMMap},
+	{"clEnqueueSVMUnmap", (void *)gwc_clEnqueueSVMUnmap},
+	{"clEnqueueSVMMigrateMem", (void *)gwc_clEnqueueSVMMigrateMem},
 	{"clSetDefaultDeviceCommandQueue", (void *)gwc_clSetDefaultDeviceCommandQueue},
 	{"clCreateBufferWithProperties", (void *)gwc_clCreateBufferWithProperties},
 	{"clSetContextDestructorCallback", (void *)gwc_clSetContextDestructorCallback},

@@ -29,4 +29,3 @@ func UseDriver(library string) error {
 // Query is what OpenCL answers for a parameter of clGetDeviceInfo; nil where
 // it does not know it.
 func (f Found) Query(param uint32) []byte { return deviceInfo(rawHandle(f.device), param) }
-

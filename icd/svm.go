@@ -1,0 +1,196 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+// #include "callback.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"unsafe"
+
+	"godwit/devices"
+	"godwit/devices/opencl"
+	"godwit/runtime"
+	"godwit/svm"
+)
+
+// Shared virtual memory, coarse-grained. Its addresses are the runtime's to give;
+// what the host may touch when is package svm's to say.
+
+// hasSVM says whether the driver can do it at all.
+var hasSVM = func() bool {
+	_, ok := any((*opencl.Device)(nil)).(devices.SVMReserver)
+	return ok
+}()
+
+//export gwSVMAlloc
+func gwSVMAlloc(ch uintptr, flags, size uint64, align uint32) unsafe.Pointer {
+	c := contexts.get(ch)
+	if c == nil || align&(align-1) != 0 || align > 128 {
+		return nil
+	}
+	p, err := c.run.SVMAlloc(size, uint64(align), runtime.SVMFlags(flags))
+	if err != nil {
+		complain(err)
+		return nil
+	}
+	b, err := c.run.SVMBytes(p, size)
+	if err != nil {
+		complain(err)
+		return nil
+	}
+	return unsafe.Pointer(unsafe.SliceData(b))
+}
+
+//export gwSVMFree
+func gwSVMFree(ch, p uintptr) {
+	if c := contexts.get(ch); c != nil {
+		complain(c.run.SVMFree(runtime.Pointer(p)))
+	}
+}
+
+//export gwEnqueueSVMFree
+func gwEnqueueSVMFree(qh uintptr, count uint32, pointers, f, user unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
+	q, wait, st := queueAndWaits(qh, n, list)
+	switch {
+	case st != clSuccess:
+		return st
+	case (count == 0) != (pointers == nil):
+		return clInvalidValue
+	}
+	given := slices.Clone(unsafe.Slice((*runtime.Pointer)(pointers), count))
+	var run runtime.Event
+	var err error
+	switch {
+	case f != nil: // it frees them itself
+		run, err = q.run.EnqueueHostCall(context.Background(), func(context.Context) error {
+			C.gw_call_svm_free(f, C.uintptr_t(qh), C.uint32_t(count), unsafe.Pointer(unsafe.SliceData(given)), user)
+			return nil
+		}, wait...)
+	case count == 0:
+		run, err = q.run.EnqueueMarker(context.Background(), wait...)
+	default:
+		run, err = q.run.EnqueueSVMFree(context.Background(), given, wait...)
+	}
+	return q.accepted(run, err, C.CL_COMMAND_SVM_FREE, false, out)
+}
+
+// queueAndWaits resolves a queue and a wait list.
+func queueAndWaits(qh uintptr, n uint32, list unsafe.Pointer) (*queue, []runtime.Event, int32) {
+	q := queues.get(qh)
+	if q == nil {
+		return nil, nil, clInvalidCommandQueue
+	}
+	wait, st := q.c.waitList(nil, n, list)
+	return q, wait, st
+}
+
+// isSVM reports whether an address is in shared virtual memory of the context.
+func (c *clContext) isSVM(p uintptr) bool {
+	_, err := c.run.SVMBytes(runtime.Pointer(p), 1)
+	return !errors.Is(err, svm.ErrNotSVM)
+}
+
+// gwEnqueueSVMMemcpy copies between shared virtual memory and any other.
+//
+//export gwEnqueueSVMMemcpy
+func gwEnqueueSVMMemcpy(qh uintptr, blocking uint32, dst, src unsafe.Pointer, size uint64, n uint32, list, out unsafe.Pointer) int32 {
+	q, wait, st := queueAndWaits(qh, n, list)
+	switch {
+	case st != clSuccess:
+		return st
+	case dst == nil || src == nil:
+		return clInvalidValue
+	}
+	ctx, to, from := context.Background(), runtime.Pointer(uintptr(dst)), runtime.Pointer(uintptr(src))
+	var run runtime.Event
+	var err error
+	switch toSVM, fromSVM := q.c.isSVM(uintptr(dst)), q.c.isSVM(uintptr(src)); {
+	case size == 0:
+		run, err = q.run.EnqueueMarker(ctx, wait...)
+	case toSVM && fromSVM:
+		run, err = q.run.EnqueueSVMMemcpy(ctx, to, from, size, wait...)
+	case toSVM:
+		run, err = q.run.EnqueueSVMWrite(ctx, to, bytesAt(src, size), wait...)
+	case fromSVM:
+		run, err = q.run.EnqueueSVMRead(ctx, from, bytesAt(dst, size), wait...)
+	default:
+		if d, s := uintptr(dst), uintptr(src); d < s+uintptr(size) && s < d+uintptr(size) {
+			return clMemCopyOverlap
+		}
+		run, err = q.run.EnqueueHostCall(ctx, func(context.Context) error {
+			copy(bytesAt(dst, size), bytesAt(src, size))
+			return nil
+		}, wait...)
+	}
+	return q.accepted(run, err, C.CL_COMMAND_SVM_MEMCPY, blocking != 0, out)
+}
+
+//export gwEnqueueSVMMemFill
+func gwEnqueueSVMMemFill(qh, p uintptr, pattern unsafe.Pointer, patternSize, size uint64, n uint32, list, out unsafe.Pointer) int32 {
+	q, wait, st := queueAndWaits(qh, n, list)
+	switch {
+	case st != clSuccess:
+		return st
+	case p == 0 || pattern == nil || patternSize == 0 || patternSize > 128:
+		return clInvalidValue
+	}
+	var run runtime.Event
+	var err error
+	if size == 0 {
+		run, err = q.run.EnqueueMarker(context.Background(), wait...)
+	} else {
+		run, err = q.run.EnqueueSVMFill(context.Background(), runtime.Pointer(p), bytesAt(pattern, patternSize), size, wait...)
+	}
+	return q.accepted(run, err, C.CL_COMMAND_SVM_MEMFILL, false, out)
+}
+
+//export gwEnqueueSVMMap
+func gwEnqueueSVMMap(qh uintptr, blocking uint32, flags uint64, p uintptr, size uint64, n uint32, list, out unsafe.Pointer) int32 {
+	q, wait, st := queueAndWaits(qh, n, list)
+	switch {
+	case st != clSuccess:
+		return st
+	case p == 0 || size == 0 || flags&^mapFlags != 0:
+		return clInvalidValue
+	}
+	_, run, err := q.run.EnqueueSVMMap(context.Background(), runtime.Pointer(p), size, svm.MapFlags(flags), wait...)
+	return q.accepted(run, err, C.CL_COMMAND_SVM_MAP, blocking != 0, out)
+}
+
+//export gwEnqueueSVMUnmap
+func gwEnqueueSVMUnmap(qh, p uintptr, n uint32, list, out unsafe.Pointer) int32 {
+	q, wait, st := queueAndWaits(qh, n, list)
+	switch {
+	case st != clSuccess:
+		return st
+	case p == 0:
+		return clInvalidValue
+	}
+	run, err := q.run.EnqueueSVMUnmap(context.Background(), runtime.Pointer(p), wait...)
+	return q.accepted(run, err, C.CL_COMMAND_SVM_UNMAP, false, out)
+}
+
+//export gwEnqueueSVMMigrateMem
+func gwEnqueueSVMMigrateMem(qh uintptr, count uint32, pointers, sizes unsafe.Pointer, flags uint64, n uint32, list, out unsafe.Pointer) int32 {
+	q, wait, st := queueAndWaits(qh, n, list)
+	switch {
+	case st != clSuccess:
+		return st
+	case count == 0 || pointers == nil || flags&^(C.CL_MIGRATE_MEM_OBJECT_HOST|C.CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) != 0:
+		return clInvalidValue
+	}
+	ranges := make([]runtime.SVMRange, count)
+	for i, p := range unsafe.Slice((*runtime.Pointer)(pointers), count) {
+		ranges[i].Pointer = p
+		if sizes != nil {
+			ranges[i].Size = unsafe.Slice((*uint64)(sizes), count)[i]
+		}
+	}
+	run, err := q.run.EnqueueSVMMigrate(context.Background(), ranges, migrateFlags(flags), wait...)
+	return q.accepted(run, err, C.CL_COMMAND_SVM_MIGRATE_MEM, false, out)
+}

@@ -1,0 +1,168 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"context"
+	"unsafe"
+
+	"godwit/runtime"
+)
+
+// Commands that move bytes. OpenCL lets them have no bytes at all, which is then a
+// marker with the command's name.
+
+// use resolves what most commands begin with: a queue, a buffer of its context,
+// a wait list.
+func use(qh, mh uintptr, room []runtime.Event, n uint32, list unsafe.Pointer) (q *queue, m *memObject, wait []runtime.Event, st int32) {
+	if q = queues.get(qh); q == nil {
+		return nil, nil, nil, clInvalidCommandQueue
+	}
+	if m = mems.get(mh); m == nil {
+		return nil, nil, nil, clInvalidMemObject
+	}
+	if m.c != q.c {
+		return nil, nil, nil, clInvalidContext
+	}
+	wait, st = q.c.waitList(room, n, list)
+	return q, m, wait, st
+}
+
+// bytesAt is the program's memory.
+func bytesAt(p unsafe.Pointer, n uint64) []byte { return unsafe.Slice((*byte)(p), n) }
+
+//export gwEnqueueReadBuffer
+func gwEnqueueReadBuffer(qh, mh uintptr, blocking uint32, off, size uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
+	var w waits
+	q, m, wait, st := use(qh, mh, w[:0], n, list)
+	switch {
+	case st != clSuccess:
+		return st
+	case p == nil || !m.contains(off, size):
+		return clInvalidValue
+	}
+	var run runtime.Event
+	err := runtime.Flags(m.flags).HostReads()
+	if err == nil && size == 0 {
+		run, err = q.run.EnqueueMarker(context.Background(), wait...)
+	} else if err == nil {
+		run, err = q.run.EnqueueRead(context.Background(), m.run, off, bytesAt(p, size), wait...)
+	}
+	return q.accepted(run, err, C.CL_COMMAND_READ_BUFFER, blocking != 0, out)
+}
+
+//export gwEnqueueWriteBuffer
+func gwEnqueueWriteBuffer(qh, mh uintptr, blocking uint32, off, size uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
+	var w waits
+	q, m, wait, st := use(qh, mh, w[:0], n, list)
+	switch {
+	case st != clSuccess:
+		return st
+	case p == nil || !m.contains(off, size):
+		return clInvalidValue
+	}
+	var run runtime.Event
+	err := runtime.Flags(m.flags).HostWrites()
+	if err == nil && size == 0 {
+		run, err = q.run.EnqueueMarker(context.Background(), wait...)
+	} else if err == nil {
+		run, err = q.run.EnqueueWrite(context.Background(), m.run, off, bytesAt(p, size), wait...)
+	}
+	return q.accepted(run, err, C.CL_COMMAND_WRITE_BUFFER, blocking != 0, out)
+}
+
+// contains reports whether size bytes at off are within the buffer.
+func (m *memObject) contains(off, size uint64) bool { return off <= m.size && size <= m.size-off }
+
+//export gwEnqueueCopyBuffer
+func gwEnqueueCopyBuffer(qh, sh, dh uintptr, srcOff, dstOff, size uint64, n uint32, list, out unsafe.Pointer) int32 {
+	var w waits
+	q, src, wait, st := use(qh, sh, w[:0], n, list)
+	if st != clSuccess {
+		return st
+	}
+	dst := mems.get(dh)
+	switch {
+	case dst == nil:
+		return clInvalidMemObject
+	case dst.c != q.c:
+		return clInvalidContext
+	case !src.contains(srcOff, size) || !dst.contains(dstOff, size):
+		return clInvalidValue
+	}
+	var run runtime.Event
+	var err error
+	if size == 0 {
+		run, err = q.run.EnqueueMarker(context.Background(), wait...)
+	} else {
+		run, err = q.run.EnqueueCopy(context.Background(), src.run, dst.run, srcOff, dstOff, size, wait...)
+	}
+	return q.accepted(run, err, C.CL_COMMAND_COPY_BUFFER, false, out)
+}
+
+//export gwEnqueueFillBuffer
+func gwEnqueueFillBuffer(qh, mh uintptr, pattern unsafe.Pointer, patternSize, off, size uint64, n uint32, list, out unsafe.Pointer) int32 {
+	var w waits
+	q, m, wait, st := use(qh, mh, w[:0], n, list)
+	switch {
+	case st != clSuccess:
+		return st
+	case pattern == nil || patternSize == 0 || patternSize > 128 || patternSize&(patternSize-1) != 0,
+		!m.contains(off, size), off%patternSize != 0, size%patternSize != 0:
+		return clInvalidValue
+	}
+	var run runtime.Event
+	var err error
+	if size == 0 {
+		run, err = q.run.EnqueueMarker(context.Background(), wait...)
+	} else {
+		run, err = q.run.EnqueueFill(context.Background(), m.run, bytesAt(pattern, patternSize), off, size, wait...)
+	}
+	return q.accepted(run, err, C.CL_COMMAND_FILL_BUFFER, false, out)
+}
+
+//export gwEnqueueMigrateMemObjects
+func gwEnqueueMigrateMemObjects(qh uintptr, count uint32, objects unsafe.Pointer, flags uint64, n uint32, list, out unsafe.Pointer) int32 {
+	q := queues.get(qh)
+	if q == nil {
+		return clInvalidCommandQueue
+	}
+	if count == 0 || objects == nil {
+		return clInvalidValue
+	}
+	if flags&^(C.CL_MIGRATE_MEM_OBJECT_HOST|C.CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) != 0 {
+		return clInvalidValue
+	}
+	bufs := make([]*runtime.Buffer, count)
+	for i, h := range unsafe.Slice((*uintptr)(objects), count) {
+		m := mems.get(h)
+		if m == nil {
+			return clInvalidMemObject
+		}
+		if m.c != q.c {
+			return clInvalidContext
+		}
+		bufs[i] = m.run
+	}
+	var w waits
+	wait, st := q.c.waitList(w[:0], n, list)
+	if st != clSuccess {
+		return st
+	}
+	run, err := q.run.EnqueueMigrate(context.Background(), bufs, migrateFlags(flags), wait...)
+	return q.accepted(run, err, C.CL_COMMAND_MIGRATE_MEM_OBJECTS, false, out)
+}
+
+// migrateFlags are cl_mem_migration_flags as the runtime has them.
+func migrateFlags(flags uint64) (f runtime.MigrateFlags) {
+	if flags&C.CL_MIGRATE_MEM_OBJECT_HOST != 0 {
+		f |= runtime.MigrateToHost
+	}
+	if flags&C.CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED != 0 {
+		f |= runtime.ContentUndefined
+	}
+	return f
+}
