@@ -32,7 +32,8 @@ run: build ## two scenarios on simulated devices: a real file's histogram, a ste
 	bin/godwit run examples/histogram.yaml --input text=docs/design.md
 	bin/godwit run examples/halo.yaml
 
-test: deps ## every test, with the race detector
+test: ## every test, with the race detector
+	@bash tools/deps --icd
 	go test -race $(TESTFLAGS) ./...
 
 vet: deps ## go vet

@@ -27,6 +27,22 @@ type failed struct{ error }
 
 func (f failed) Unwrap() error { return f.error }
 
+// ended marks an error, or the absence of one, that has an exit code of its own:
+// godwit exec passes on a program's.
+type ended struct {
+	code int
+	err  error // nil where there is nothing to say
+}
+
+func (e ended) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e ended) Unwrap() error { return e.err }
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "godwit",
@@ -68,7 +84,13 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "godwit:", err)
+	var e ended
+	if !errors.As(err, &e) || e.err != nil {
+		fmt.Fprintln(os.Stderr, "godwit:", err)
+	}
+	if e.code != 0 {
+		os.Exit(e.code)
+	}
 	var f failed
 	if errors.As(err, &f) {
 		os.Exit(exitFailed)

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"godwit/icd/tracelog"
+)
+
+// execFlags are the flags of godwit exec.
+type execFlags struct {
+	devices, backend, trace, lib string
+	json                         bool
+}
+
+// Exit codes of godwit exec besides the program's own, as of env and shells.
+const (
+	exitCannotRun = 126
+	exitNotFound  = 127
+	exitSignal    = 128 // and the signal's number
+)
+
+func newExec() *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "exec [--devices N|FILE] [--backend LIB] [--trace[=FILE]] -- PROGRAM ARGS…",
+		Short: "Run any OpenCL program on Godwit's platform, show what was moved",
+		Long: `Run any OpenCL program on Godwit's platform, show what was moved.
+
+The program sees one platform, called Godwit, whose devices have memories of
+their own; its buffers move between them by Godwit's planner, and another OpenCL
+library compiles and runs its kernels. The program need not know: everything is
+said by environment variables, which exec sets for it (docs/icd.md).
+
+After the program has ended the bytes moved are shown on standard error. With
+--json they are one object on standard output, and the program's own output goes
+to standard error.
+
+Exit code: the program's own; 128 and the signal's number where a signal ended
+it; 127 where there is no such program, 126 where it cannot be run; 2 bad usage,
+or libgodwit.so is missing.`,
+		Example: `  godwit exec -- clinfo
+  godwit exec --devices 4 -- ./program
+  godwit exec --devices 4 --trace=program.trace -- python3 program.py
+  godwit exec --backend nvidia --devices 2 -- ./program`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("exec: which program? want godwit exec [flags] -- PROGRAM ARGS…; see godwit exec --help")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return execProgram(cmd.OutOrStdout(), args, f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows the program's name is the program's
+	flags.StringVar(&f.devices, "devices", "", "how many devices, or a `YAML file` that describes them")
+	flags.StringVar(&f.backend, "backend", "", "the OpenCL `library` that compiles and runs kernels: pocl, nvidia, oclgrind or a path")
+	flags.StringVar(&f.trace, "trace", "", "write every command and copy, with its reason, to `FILE` (without one, to standard error)")
+	flags.Lookup("trace").NoOptDefVal = "-"
+	flags.StringVar(&f.lib, "lib", "", "`path` of libgodwit.so")
+	flags.BoolVar(&f.json, "json", false, "print what was moved as one JSON object")
+	return cmd
+}
+
+// execProgram runs a program under libgodwit.so and shows what was moved.
+func execProgram(out io.Writer, args []string, f execFlags) error {
+	dir, err := os.MkdirTemp("", "godwit-exec")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "summary.json")
+	env, err := f.environment(file)
+	if err != nil {
+		return fmt.Errorf("exec: %w", err)
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if f.json {
+		cmd.Stdout = os.Stderr
+	}
+	code, err := runPassingSignals(cmd)
+	if err != nil {
+		return ended{code, err}
+	}
+	if err := showMoved(out, file, args[0], f.json); err != nil {
+		return fmt.Errorf("exec: %w", err)
+	}
+	if code != 0 {
+		return ended{code: code}
+	}
+	return nil
+}
+
+// environment is what tells libgodwit.so all that the flags say.
+func (f *execFlags) environment(summary string) (env []string, err error) {
+	lib, err := findLibrary(f.lib)
+	if err != nil {
+		return nil, err
+	}
+	// ocl-icd takes a library's path in the first, Khronos's loader in the second.
+	env = []string{"OCL_ICD_VENDORS=" + lib, "OCL_ICD_FILENAMES=" + lib, "GODWIT_SUMMARY=" + summary}
+	if f.devices != "" {
+		devices := f.devices
+		if n, err := strconv.Atoi(devices); err != nil {
+			if devices, err = existing(devices); err != nil {
+				return nil, fmt.Errorf("--devices %s: it is a number or a file: %w", f.devices, err)
+			}
+		} else if n < 1 {
+			return nil, fmt.Errorf("--devices %d: want at least 1", n)
+		}
+		env = append(env, "GODWIT_DEVICES="+devices)
+	}
+	if f.backend != "" {
+		backend := f.backend
+		if strings.ContainsRune(backend, filepath.Separator) {
+			if backend, err = existing(backend); err != nil {
+				return nil, fmt.Errorf("--backend: %w", err)
+			}
+		}
+		env = append(env, "GODWIT_BACKEND="+backend)
+	}
+	if f.trace != "" {
+		trace := f.trace
+		if trace != "-" {
+			// Made here, so that a file that cannot be is bad usage.
+			w, err := os.Create(trace)
+			if err != nil {
+				return nil, fmt.Errorf("--trace: %w", err)
+			}
+			if err := w.Close(); err != nil {
+				return nil, fmt.Errorf("--trace: %w", err)
+			}
+			if trace, err = filepath.Abs(trace); err != nil {
+				return nil, fmt.Errorf("--trace: %w", err)
+			}
+		}
+		env = append(env, "GODWIT_TRACE="+trace)
+	}
+	return env, nil
+}
+
+// existing is a file's absolute path.
+func existing(path string) (string, error) {
+	if _, err := os.Stat(path); err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
+}
+
+// libraryName is libgodwit.so's, in whichever directory it is.
+const libraryName = "libgodwit.so"
+
+// findLibrary is the path of libgodwit.so: the one asked for by flag or by
+// GODWIT_LIB, else the one beside this program, in lib beside its directory, or
+// in bin here.
+func findLibrary(asked string) (string, error) {
+	if asked == "" {
+		asked = os.Getenv("GODWIT_LIB")
+	}
+	if asked != "" {
+		if info, err := os.Stat(asked); err == nil && info.IsDir() {
+			asked = filepath.Join(asked, libraryName)
+		}
+		return existing(asked)
+	}
+	var tried []string
+	if self, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			self = real
+		}
+		dir := filepath.Dir(self)
+		tried = append(tried, filepath.Join(dir, libraryName), filepath.Join(dir, "..", "lib", libraryName))
+	}
+	tried = append(tried, filepath.Join("bin", libraryName))
+	for _, path := range tried {
+		if _, err := os.Stat(path); err == nil {
+			return filepath.Abs(path)
+		}
+	}
+	return "", fmt.Errorf("no %s in %s; `make lib` builds it, --lib and GODWIT_LIB name it", libraryName, strings.Join(tried, ", "))
+}
+
+// runPassingSignals runs a program to its end and returns its exit code. Signals
+// sent to this process meanwhile are the program's.
+func runPassingSignals(cmd *exec.Cmd) (code int, err error) {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			return exitNotFound, fmt.Errorf("exec: %w", err)
+		}
+		return exitCannotRun, fmt.Errorf("exec: %w", err)
+	}
+	// A terminal sends these to the program itself.
+	terminal := term.IsTerminal(int(os.Stdin.Fd()))
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			if !terminal || (s != syscall.SIGINT && s != syscall.SIGQUIT) {
+				_ = cmd.Process.Signal(s) // it may have ended meanwhile
+			}
+		case err = <-ended:
+			var exit *exec.ExitError
+			switch {
+			case err == nil:
+				return 0, nil
+			case !errors.As(err, &exit):
+				return exitCannotRun, fmt.Errorf("exec: %w", err)
+			}
+			if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+				return exitSignal + int(ws.Signal()), nil
+			}
+			return exit.ExitCode(), nil
+		}
+	}
+}
+
+// showMoved prints the summary that the library left.
+func showMoved(out io.Writer, file, program string, asJSON bool) error {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if asJSON {
+			return writeJSON(out, &tracelog.Summary{})
+		}
+		fmt.Fprintf(os.Stderr, "\ngodwit: %s used no OpenCL platform, or was killed: nothing is known of what was moved\n", program)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var s tracelog.Summary
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("%s left a summary that cannot be read: %w", program, err)
+	}
+	if asJSON {
+		return writeJSON(out, &s)
+	}
+	fmt.Fprintln(os.Stderr)
+	return s.Print(os.Stderr)
+}
