@@ -64,6 +64,7 @@ type Command struct {
 
 	Dst, Src Loc
 	Size     uint64 // bytes, for OpCopy and OpFill
+	Late     Late   // OpCopy: what part of Size there is to move; nil is all
 	Rect     Rect
 	Pattern  []byte // 1 to 128 bytes, a power of two; Size is a multiple of it
 
@@ -80,12 +81,12 @@ type ArgKind uint8
 
 // The kinds of arguments.
 const (
-	ArgValue  ArgKind = iota // bytes by value
-	ArgBuffer                // (block, offset, size)
-	ArgLocal                 // a size of local memory
-	ArgSVM                   // a shared virtual memory pointer
-	ArgUnknown               // of a kernel only: it does not say, and takes any of those before
-	ArgOpaque                // of a kernel only: an image, sampler or pipe, which no command can give
+	ArgValue   ArgKind = iota // bytes by value
+	ArgBuffer                 // (block, offset, size)
+	ArgLocal                  // a size of local memory
+	ArgSVM                    // a shared virtual memory pointer
+	ArgUnknown                // of a kernel only: it does not say, and takes any of those before
+	ArgOpaque                 // of a kernel only: an image, sampler or pipe, which no command can give
 )
 
 // String names the kind.

@@ -62,6 +62,12 @@ func (t *Transport) start(x *transfer) {
 		x.refuse(d)
 		return
 	}
+	if x.late != nil {
+		if x.cut(); x.size == 0 {
+			x.goOn(nil)
+			return
+		}
+	}
 	t.mu.Lock()
 	ready, err := t.admit(x)
 	if err == nil && !ready {
@@ -131,7 +137,7 @@ func (t *Transport) recycle(x *transfer) {
 	for _, a := range x.dsts[:x.n] {
 		a.dst = End{}
 	}
-	x.n, x.src = 0, End{}
+	x.n, x.src, x.late = 0, End{}, nil
 	x.cause.Store(nil)
 	t.spare = append(t.spare, x)
 	t.stats.Flying--

@@ -68,6 +68,8 @@ func (r *record) run() {
 	}
 	if d := r.cause.Load(); d != nil {
 		err = d
+	} else if r.cmd.Late != nil {
+		err = r.runLate()
 	} else {
 		err = r.q.engine.protect(&r.cmd)
 	}

@@ -70,7 +70,7 @@ func (q *SoftQueue) Submit(cmd *Command, waits []mem.Wait) (mem.Point, error) {
 	if err := q.engine.exec.Accept(cmd); err != nil {
 		return mem.Point{}, err
 	}
-	clearWay := q.engine.instant(cmd.Op)
+	clearWay := q.engine.instant(cmd.Op) && cmd.Late == nil
 	for i := 0; clearWay && i < len(waits); i++ {
 		clearWay = waits[i].Point.Reached() && (waits[i].Kind == mem.Order || waits[i].Point.Succeeded())
 	}

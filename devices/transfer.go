@@ -16,6 +16,7 @@ type transfer struct {
 	t               *Transport
 	src             End
 	size            uint64
+	late            Late // nil where all of size is to move
 	chunk           uint64
 	dsts            []*arrival // pooled with the transfer
 	n               int        // of dsts in use
@@ -80,7 +81,7 @@ func (t *Transport) begin(x *transfer, waits []mem.Wait, out []mem.Point) error 
 	t.mu.Unlock()
 	x.left.Store(int32(x.n) + 1)
 	x.holds.Store(1)
-	ready := true
+	ready := x.late == nil // else the pump finds out what there is to move
 	for i := 0; ready && i < len(waits); i++ {
 		ready = waits[i].Point.Succeeded() || (waits[i].Kind == mem.Order && waits[i].Point.Reached())
 	}
@@ -175,7 +176,7 @@ func (x *transfer) launchChunk(s int, off, size uint64) error {
 		}
 	}
 	from := Loc{Device: x.src.Device, Block: x.src.Block, Off: x.src.Off + off}
-	read, err := x.t.submitLeg(x.src.Queue, Loc{Bytes: bytes}, from, size, x.waits)
+	read, err := x.t.submitLeg(x.src.Queue, Loc{Bytes: bytes}, from, size, nil, x.waits)
 	if err != nil {
 		return fmt.Errorf("read of %d bytes into staging: %w", size, err)
 	}
@@ -186,7 +187,7 @@ func (x *transfer) launchChunk(s int, off, size uint64) error {
 			continue // this destination is lost already
 		}
 		to := Loc{Device: a.dst.Device, Block: a.dst.Block, Off: a.dst.Off + off}
-		write, err := x.t.submitLeg(a.dst.Queue, to, Loc{Bytes: bytes}, size, x.waits)
+		write, err := x.t.submitLeg(a.dst.Queue, to, Loc{Bytes: bytes}, size, nil, x.waits)
 		if err != nil {
 			a.fail(fmt.Errorf("write of %d bytes out of staging: %w", size, err))
 			continue
@@ -249,6 +250,9 @@ func (a *arrival) release() {
 	if a.err.Load() != nil {
 		a.x.t.post(task{a: a}) // not from within Copy
 		return
+	}
+	if a.x.late != nil {
+		a.x.late.Moved()
 	}
 	a.x.t.keepTimes(a)
 	a.x.t.line.End(a.point, nil)

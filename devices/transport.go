@@ -163,6 +163,11 @@ func (t *Transport) SetChunk(from, to Device, bytes uint64) error {
 // points that depend on it. Where Copy itself fails, out[i] is the zero Point
 // for the destinations that were not accepted; the others go on.
 func (t *Transport) Copy(src End, dsts []End, size uint64, waits []mem.Wait, out []mem.Point) error {
+	return t.move(src, dsts, size, nil, waits, out)
+}
+
+// move is Copy, or where late is not nil, CopyLate; then there is one destination.
+func (t *Transport) move(src End, dsts []End, size uint64, late Late, waits []mem.Wait, out []mem.Point) error {
 	clear(out)
 	if size == 0 || len(dsts) == 0 || len(out) != len(dsts) {
 		return fmt.Errorf("transfer of %d bytes to %d destinations with room for %d points: %w", size, len(dsts), len(out), mem.ErrInvalidValue)
@@ -172,7 +177,7 @@ func (t *Transport) Copy(src End, dsts []End, size uint64, waits []mem.Wait, out
 	for i := range dsts {
 		q, to, from, err := direct(&src, &dsts[i])
 		if err == nil && q != nil {
-			out[i], err = t.submitLeg(q, to, from, size, waits)
+			out[i], err = t.submitLeg(q, to, from, size, late, waits)
 		}
 		switch {
 		case err != nil:
@@ -182,6 +187,7 @@ func (t *Transport) Copy(src End, dsts []End, size uint64, waits []mem.Wait, out
 		default:
 			if staged == nil {
 				staged = t.take(src, size)
+				staged.late = late
 			}
 			staged.add(dsts[i], i)
 		}
@@ -231,9 +237,9 @@ func viewRest(v Viewer, e *End) ([]byte, error) {
 }
 
 // submitLeg submits a copy to a hidden queue.
-func (t *Transport) submitLeg(q Queue, to, from Loc, size uint64, waits []mem.Wait) (mem.Point, error) {
+func (t *Transport) submitLeg(q Queue, to, from Loc, size uint64, late Late, waits []mem.Wait) (mem.Point, error) {
 	t.submit.Lock()
-	t.leg = Command{Op: OpCopy, Dst: to, Src: from, Size: size}
+	t.leg = Command{Op: OpCopy, Dst: to, Src: from, Size: size, Late: late}
 	p, err := q.Submit(&t.leg, waits)
 	t.leg = Command{}
 	t.submit.Unlock()

@@ -56,6 +56,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Move/ArgumentsAreTheCallersAgain", testOwnership},
 		{"Move/Peers", testPeers},
 		{"Move/Transport", testTransport},
+		{"Move/Late", testLate},
 		{"Order/InOrder", testInOrder},
 		{"Order/OutOfOrder", testOutOfOrder},
 		{"Order/WaitKinds", testWaitKinds},

@@ -75,6 +75,9 @@ func (r *record) hasFailedOrder() bool {
 func (h *host) finishLocked(r *record, err error) {
 	q := r.q
 	r.state = ended
+	if r.late != nil && err == nil {
+		r.late.Moved()
+	}
 	delete(q.flight, r.point.Seq)
 	for _, x := range r.after {
 		h.unblockLocked(x)
@@ -180,6 +183,16 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	h.settleLocked(r)
 	h.drainLocked()
 	return false
+}
+
+// lateHostCopy is hostCopy of the part that late asks for.
+func lateHostCopy(dst, src []byte, late devices.Late) func(context.Context) error {
+	return func(context.Context) error {
+		if part := devices.PartOf(late, uint64(len(dst))); !part.Empty() {
+			copy(dst[part.Start:part.End], src[part.Start:part.End])
+		}
+		return nil
+	}
 }
 
 // hostCopy is a copy between bytes of this process, as a host call.

@@ -149,6 +149,9 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 	}
 	r.op = devices.OpHostCall
 	r.call = hostCopy(dst, src, rect, isRect)
+	if r.late != nil {
+		r.call = lateHostCopy(dst, src, r.late)
+	}
 	return nil
 }
 

@@ -110,7 +110,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	}
 	r.strict = r.needsReached()
 	open := h.resolveLocked(r)
-	if open && r.failure == nil && r.op != devices.OpHostCall && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
+	if open && r.failure == nil && r.op != devices.OpHostCall && r.late == nil && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
 		r.state = enqueuing
 		h.mu.Unlock()
 		_, err = r.enqueue()
@@ -135,12 +135,13 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 }
 
 // needsReached reports whether r can be given to OpenCL, or run, only once its
-// waits are reached. NVIDIA takes the bytes of a write out of pageable memory
+// waits are reached: host calls, and copies whose extent is known only then.
+// NVIDIA takes the bytes of a write out of pageable memory
 // when the write is enqueued, whatever it waits for: before a read that it waits
 // for has put them there.
 func (r *record) needsReached() bool {
 	write := r.cmd.op == nativeWrite || r.cmd.op == nativeWriteRect
-	return r.op == devices.OpHostCall || write && r.host.immediate
+	return r.op == devices.OpHostCall || r.late != nil || write && r.host.immediate
 }
 
 // acceptLocked issues r's point.
@@ -260,7 +261,7 @@ func (r *record) fill(cmd *devices.Command) error {
 		}
 		return r.dst(d, &cmd.Dst, cmd.Size)
 	case devices.OpCopy:
-		r.cmd.size = size(cmd.Size)
+		r.cmd.size, r.late = size(cmd.Size), cmd.Late
 		return r.fillCopy(cmd, cmd.Size, cmd.Size, nativeCopy, nativeRead, nativeWrite)
 	case devices.OpCopyRect:
 		rc := cmd.Rect

@@ -47,6 +47,7 @@ type record struct {
 	pair   *pair // the copy goes through a ring
 	unpin  []pinnedBlock
 	lent   []lent
+	late   devices.Late // which part of the copy there is to do; nil is all
 
 	state    state
 	strict   bool      // needs its waits reached, not only in OpenCL
@@ -204,11 +205,33 @@ func (h *host) advanceLocked(r *record) {
 		}
 		break
 	}
+	if r.late != nil && !r.cut() {
+		r.called = true
+		h.finishLocked(r, nil)
+		return
+	}
 	r.state = enqueuing
 	h.mu.Unlock()
 	st, err := r.enqueue()
 	h.mu.Lock()
 	h.enqueuedLocked(r, st, err)
+}
+
+// cut leaves of a copy what its Late asks for, and reports whether that is
+// anything. Such a copy has nothing in its event wait list, so that OpenCL never
+// gives it back to be enqueued again.
+func (r *record) cut() bool {
+	part := devices.PartOf(r.late, uint64(r.cmd.size))
+	if part.Empty() {
+		return false
+	}
+	r.cmd.src_off += size(part.Start)
+	r.cmd.dst_off += size(part.Start)
+	r.cmd.size = size(part.Size())
+	if r.bytes != nil {
+		r.bytes = r.bytes[part.Start:part.End]
+	}
+	return true
 }
 
 // enqueue gives r to OpenCL, behind the events of its edges. It is called
