@@ -40,6 +40,7 @@ type deviceInfo struct {
 	FP16         bool     `json:"fp16"`
 	FP64         bool     `json:"fp64"`
 	SVM          []string `json:"svm"`
+	WhyNoSVM     string   `json:"why_no_svm,omitempty"`
 	Extensions   []string `json:"extensions"`
 }
 
@@ -110,12 +111,12 @@ func describe(info devices.Info) deviceInfo {
 		Type: string(info.Type), ComputeUnits: info.ComputeUnits, GlobalMemory: info.GlobalMemory,
 		LocalMemory: info.LocalMemory, MaxAlloc: info.MaxAlloc, BaseAlign: info.BaseAlign,
 		MaxWorkGroup: info.MaxWorkGroup, Integrated: info.SharesHost, FP16: info.FP16, FP64: info.FP64,
-		SVM: []string{}, Extensions: []string{},
+		SVM: []string{}, WhyNoSVM: info.SVM.Why, Extensions: []string{},
 	}
 	for _, s := range []struct {
 		has  bool
 		name string
-	}{{info.SVM.Coarse, "coarse"}, {info.SVM.Fine, "fine"}, {info.SVM.Atomics, "atomics"}} {
+	}{{info.SVM.Coarse, "coarse"}, {info.SVM.Fine, "fine"}, {info.SVM.Atomics, "atomics"}, {info.SVM.InPlace, "in place"}} {
 		if s.has {
 			d.SVM = append(d.SVM, s.name)
 		}
@@ -162,6 +163,9 @@ func printDetails(w io.Writer, d deviceInfo, all bool) {
 		return
 	}
 	fmt.Fprintf(w, "  %s: platform %s, %s\n", d.Name, d.Platform, d.Version)
+	if d.WhyNoSVM != "" {
+		fmt.Fprintf(w, "    no shared virtual memory: %s\n", d.WhyNoSVM)
+	}
 	switch {
 	case len(d.Extensions) == 0:
 	case all:
