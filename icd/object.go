@@ -165,6 +165,10 @@ func release(h uintptr) bool {
 		d = queues.take(h)
 	case kindMem:
 		d = mems.take(h)
+	case kindProgram:
+		d = programs.take(h)
+	case kindKernel:
+		d = kernels.take(h)
 	case kindEvent:
 		d = events.take(h)
 	}

@@ -109,35 +109,79 @@ static cl_int gwc_clReleaseSampler(cl_sampler a0) { return CL_INVALID_SAMPLER; }
 
 static cl_int gwc_clGetSamplerInfo(cl_sampler a0, cl_sampler_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_SAMPLER; }
 
-static cl_program gwc_clCreateProgramWithSource(cl_context a0, cl_uint a1, const char ** a2, const size_t * a3, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_program gwc_clCreateProgramWithSource(cl_context a0, cl_uint a1, const char ** a2, const size_t * a3, cl_int * errcode_ret)
+{
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (cl_program)gwCreateProgramWithSource((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)errcode_ret);
+}
 
-static cl_program gwc_clCreateProgramWithBinary(cl_context a0, cl_uint a1, const cl_device_id * a2, const size_t * a3, const unsigned char ** a4, cl_int * a5, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_program gwc_clCreateProgramWithBinary(cl_context a0, cl_uint a1, const cl_device_id * a2, const size_t * a3, const unsigned char ** a4, cl_int * a5, cl_int * errcode_ret)
+{
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (cl_program)gwCreateProgramWithBinary((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)a4, (void *)a5, (void *)errcode_ret);
+}
 
 GW_HIDDEN cl_int gwc_clRetainProgram(cl_program a0);
 
 GW_HIDDEN cl_int gwc_clReleaseProgram(cl_program a0);
 
-static cl_int gwc_clBuildProgram(cl_program a0, cl_uint a1, const cl_device_id * a2, const char * a3, void(CL_CALLBACK *a4)(cl_program program, void *user_data), void * a5) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clBuildProgram(cl_program a0, cl_uint a1, const cl_device_id * a2, const char * a3, void(CL_CALLBACK *a4)(cl_program program, void *user_data), void * a5)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwBuildProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)a4, (void *)a5);
+}
 
-static cl_int gwc_clUnloadCompiler(void) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clUnloadCompiler(void)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwUnloadCompiler();
+}
 
-static cl_int gwc_clGetProgramInfo(cl_program a0, cl_program_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clGetProgramInfo(cl_program a0, cl_program_info a1, size_t a2, void * a3, size_t * a4)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwGetProgramInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
+}
 
-static cl_int gwc_clGetProgramBuildInfo(cl_program a0, cl_device_id a1, cl_program_build_info a2, size_t a3, void * a4, size_t * a5) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clGetProgramBuildInfo(cl_program a0, cl_device_id a1, cl_program_build_info a2, size_t a3, void * a4, size_t * a5)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwGetProgramBuildInfo((GoUintptr)a0, (GoUintptr)a1, a2, a3, (void *)a4, (void *)a5);
+}
 
-static cl_kernel gwc_clCreateKernel(cl_program a0, const char * a1, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_kernel gwc_clCreateKernel(cl_program a0, const char * a1, cl_int * errcode_ret)
+{
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (cl_kernel)gwCreateKernel((GoUintptr)a0, (void *)a1, (void *)errcode_ret);
+}
 
-static cl_int gwc_clCreateKernelsInProgram(cl_program a0, cl_uint a1, cl_kernel * a2, cl_uint * a3) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clCreateKernelsInProgram(cl_program a0, cl_uint a1, cl_kernel * a2, cl_uint * a3)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwCreateKernelsInProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3);
+}
 
 GW_HIDDEN cl_int gwc_clRetainKernel(cl_kernel a0);
 
 GW_HIDDEN cl_int gwc_clReleaseKernel(cl_kernel a0);
 
-static cl_int gwc_clSetKernelArg(cl_kernel a0, cl_uint a1, size_t a2, const void * a3) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clSetKernelArg(cl_kernel a0, cl_uint a1, size_t a2, const void * a3)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwSetKernelArg((GoUintptr)a0, a1, a2, (void *)a3);
+}
 
-static cl_int gwc_clGetKernelInfo(cl_kernel a0, cl_kernel_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clGetKernelInfo(cl_kernel a0, cl_kernel_info a1, size_t a2, void * a3, size_t * a4)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwGetKernelInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
+}
 
-static cl_int gwc_clGetKernelWorkGroupInfo(cl_kernel a0, cl_device_id a1, cl_kernel_work_group_info a2, size_t a3, void * a4, size_t * a5) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clGetKernelWorkGroupInfo(cl_kernel a0, cl_device_id a1, cl_kernel_work_group_info a2, size_t a3, void * a4, size_t * a5)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwGetKernelWorkGroupInfo((GoUintptr)a0, (GoUintptr)a1, a2, a3, (void *)a4, (void *)a5);
+}
 
 static cl_int gwc_clWaitForEvents(cl_uint a0, const cl_event * a1)
 {
@@ -215,11 +259,23 @@ static cl_int gwc_clEnqueueUnmapMemObject(cl_command_queue a0, cl_mem a1, void *
 	return (cl_int)gwEnqueueUnmapMemObject((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, a3, (void *)a4, (void *)a5);
 }
 
-static cl_int gwc_clEnqueueNDRangeKernel(cl_command_queue a0, cl_kernel a1, cl_uint a2, const size_t * a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueNDRangeKernel(cl_command_queue a0, cl_kernel a1, cl_uint a2, const size_t * a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueNDRangeKernel((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4, (void *)a5, a6, (void *)a7, (void *)a8);
+}
 
-static cl_int gwc_clEnqueueTask(cl_command_queue a0, cl_kernel a1, cl_uint a2, const cl_event * a3, cl_event * a4) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueTask(cl_command_queue a0, cl_kernel a1, cl_uint a2, const cl_event * a3, cl_event * a4)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueTask((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4);
+}
 
-static cl_int gwc_clEnqueueNativeKernel(cl_command_queue a0, void(CL_CALLBACK *a1)(void *), void * a2, size_t a3, cl_uint a4, const cl_mem * a5, const void ** a6, cl_uint a7, const cl_event * a8, cl_event * a9) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueNativeKernel(cl_command_queue a0, void(CL_CALLBACK *a1)(void *), void * a2, size_t a3, cl_uint a4, const cl_mem * a5, const void ** a6, cl_uint a7, const cl_event * a8, cl_event * a9)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwEnqueueNativeKernel((GoUintptr)a0, (void *)a1, (void *)a2, a3, a4, (void *)a5, (void *)a6, a7, (void *)a8, (void *)a9);
+}
 
 static cl_int gwc_clEnqueueMarker(cl_command_queue a0, cl_event * a1)
 {
@@ -335,15 +391,35 @@ GW_HIDDEN cl_int gwc_clReleaseDevice(cl_device_id a0);
 
 static cl_mem gwc_clCreateImage(cl_context a0, cl_mem_flags a1, const cl_image_format * a2, const cl_image_desc * a3, void * a4, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
 
-static cl_program gwc_clCreateProgramWithBuiltInKernels(cl_context a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_VALUE; return NULL; } }
+static cl_program gwc_clCreateProgramWithBuiltInKernels(cl_context a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_int * errcode_ret)
+{
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (cl_program)gwCreateProgramWithBuiltInKernels((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)errcode_ret);
+}
 
-static cl_int gwc_clCompileProgram(cl_program a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_uint a4, const cl_program * a5, const char ** a6, void(CL_CALLBACK *a7)(cl_program program, void *user_data), void * a8) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clCompileProgram(cl_program a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_uint a4, const cl_program * a5, const char ** a6, void(CL_CALLBACK *a7)(cl_program program, void *user_data), void * a8)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwCompileProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, (void *)a5, (void *)a6, (void *)a7, (void *)a8);
+}
 
-static cl_program gwc_clLinkProgram(cl_context a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_uint a4, const cl_program * a5, void(CL_CALLBACK *a6)(cl_program program, void *user_data), void * a7, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_program gwc_clLinkProgram(cl_context a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_uint a4, const cl_program * a5, void(CL_CALLBACK *a6)(cl_program program, void *user_data), void * a7, cl_int * errcode_ret)
+{
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (cl_program)gwLinkProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, (void *)a5, (void *)a6, (void *)a7, (void *)errcode_ret);
+}
 
-static cl_int gwc_clUnloadPlatformCompiler(cl_platform_id a0) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clUnloadPlatformCompiler(cl_platform_id a0)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwUnloadPlatformCompiler((GoUintptr)a0);
+}
 
-static cl_int gwc_clGetKernelArgInfo(cl_kernel a0, cl_uint a1, cl_kernel_arg_info a2, size_t a3, void * a4, size_t * a5) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clGetKernelArgInfo(cl_kernel a0, cl_uint a1, cl_kernel_arg_info a2, size_t a3, void * a4, size_t * a5)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwGetKernelArgInfo((GoUintptr)a0, a1, a2, a3, (void *)a4, (void *)a5);
+}
 
 static cl_int gwc_clEnqueueFillBuffer(cl_command_queue a0, cl_mem a1, const void * a2, size_t a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8)
 {
@@ -457,15 +533,31 @@ static cl_int gwc_clEnqueueSVMUnmap(cl_command_queue a0, void * a1, cl_uint a2, 
 
 static cl_sampler gwc_clCreateSamplerWithProperties(cl_context a0, const cl_sampler_properties * a1, cl_int * a2) { return NULL; }
 
-static cl_int gwc_clSetKernelArgSVMPointer(cl_kernel a0, cl_uint a1, const void * a2) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clSetKernelArgSVMPointer(cl_kernel a0, cl_uint a1, const void * a2)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwSetKernelArgSVMPointer((GoUintptr)a0, a1, (GoUintptr)a2);
+}
 
-static cl_int gwc_clSetKernelExecInfo(cl_kernel a0, cl_kernel_exec_info a1, size_t a2, const void * a3) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clSetKernelExecInfo(cl_kernel a0, cl_kernel_exec_info a1, size_t a2, const void * a3)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwSetKernelExecInfo((GoUintptr)a0, a1, a2, (void *)a3);
+}
 
 static cl_int gwc_clGetKernelSubGroupInfoKHR(cl_kernel a0, cl_device_id a1, cl_kernel_sub_group_info a2, size_t a3, const void * a4, size_t a5, void * a6, size_t * a7) { return CL_INVALID_OPERATION; }
 
-static cl_kernel gwc_clCloneKernel(cl_kernel a0, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_kernel gwc_clCloneKernel(cl_kernel a0, cl_int * errcode_ret)
+{
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (cl_kernel)gwCloneKernel((GoUintptr)a0, (void *)errcode_ret);
+}
 
-static cl_program gwc_clCreateProgramWithIL(cl_context a0, const void * a1, size_t a2, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_program gwc_clCreateProgramWithIL(cl_context a0, const void * a1, size_t a2, cl_int * errcode_ret)
+{
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (cl_program)gwCreateProgramWithIL((GoUintptr)a0, (void *)a1, a2, (void *)errcode_ret);
+}
 
 static cl_int gwc_clEnqueueSVMMigrateMem(cl_command_queue a0, cl_uint a1, const void ** a2, const size_t * a3, cl_mem_migration_flags a4, cl_uint a5, const cl_event * a6, cl_event * a7)
 {
@@ -477,7 +569,11 @@ static cl_int gwc_clGetDeviceAndHostTimer(cl_device_id a0, cl_ulong * a1, cl_ulo
 
 static cl_int gwc_clGetHostTimer(cl_device_id a0, cl_ulong * a1) { return CL_INVALID_OPERATION; }
 
-static cl_int gwc_clGetKernelSubGroupInfo(cl_kernel a0, cl_device_id a1, cl_kernel_sub_group_info a2, size_t a3, const void * a4, size_t a5, void * a6, size_t * a7) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clGetKernelSubGroupInfo(cl_kernel a0, cl_device_id a1, cl_kernel_sub_group_info a2, size_t a3, const void * a4, size_t a5, void * a6, size_t * a7)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwGetKernelSubGroupInfo((GoUintptr)a0, (GoUintptr)a1, a2, a3, (void *)a4, a5, (void *)a6, (void *)a7);
+}
 
 static cl_int gwc_clSetDefaultDeviceCommandQueue(cl_context a0, cl_device_id a1, cl_command_queue a2)
 {
@@ -485,9 +581,17 @@ static cl_int gwc_clSetDefaultDeviceCommandQueue(cl_context a0, cl_device_id a1,
 	return (cl_int)gwSetDefaultDeviceCommandQueue((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2);
 }
 
-static cl_int gwc_clSetProgramReleaseCallback(cl_program a0, void(CL_CALLBACK *a1)(cl_program program, void *user_data), void * a2) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clSetProgramReleaseCallback(cl_program a0, void(CL_CALLBACK *a1)(cl_program program, void *user_data), void * a2)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwSetProgramReleaseCallback((GoUintptr)a0, (void *)a1, (void *)a2);
+}
 
-static cl_int gwc_clSetProgramSpecializationConstant(cl_program a0, cl_uint a1, size_t a2, const void * a3) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clSetProgramSpecializationConstant(cl_program a0, cl_uint a1, size_t a2, const void * a3)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwSetProgramSpecializationConstant((GoUintptr)a0, a1, a2, (void *)a3);
+}
 
 static cl_mem gwc_clCreateBufferWithProperties(cl_context a0, const cl_mem_properties * a1, cl_mem_flags a2, size_t a3, void * a4, cl_int * errcode_ret)
 {
@@ -674,10 +778,21 @@ const struct gw_entry gw_entries[] = {
 	{"clRetainMemObject", (void *)gwc_clRetainMemObject},
 	{"clReleaseMemObject", (void *)gwc_clReleaseMemObject},
 	{"clGetMemObjectInfo", (void *)gwc_clGetMemObjectInfo},
+	{"clCreateProgramWithSource", (void *)gwc_clCreateProgramWithSource},
+	{"clCreateProgramWithBinary", (void *)gwc_clCreateProgramWithBinary},
 	{"clRetainProgram", (void *)gwc_clRetainProgram},
 	{"clReleaseProgram", (void *)gwc_clReleaseProgram},
+	{"clBuildProgram", (void *)gwc_clBuildProgram},
+	{"clUnloadCompiler", (void *)gwc_clUnloadCompiler},
+	{"clGetProgramInfo", (void *)gwc_clGetProgramInfo},
+	{"clGetProgramBuildInfo", (void *)gwc_clGetProgramBuildInfo},
+	{"clCreateKernel", (void *)gwc_clCreateKernel},
+	{"clCreateKernelsInProgram", (void *)gwc_clCreateKernelsInProgram},
 	{"clRetainKernel", (void *)gwc_clRetainKernel},
 	{"clReleaseKernel", (void *)gwc_clReleaseKernel},
+	{"clSetKernelArg", (void *)gwc_clSetKernelArg},
+	{"clGetKernelInfo", (void *)gwc_clGetKernelInfo},
+	{"clGetKernelWorkGroupInfo", (void *)gwc_clGetKernelWorkGroupInfo},
 	{"clWaitForEvents", (void *)gwc_clWaitForEvents},
 	{"clGetEventInfo", (void *)gwc_clGetEventInfo},
 	{"clRetainEvent", (void *)gwc_clRetainEvent},
@@ -690,6 +805,9 @@ const struct gw_entry gw_entries[] = {
 	{"clEnqueueCopyBuffer", (void *)gwc_clEnqueueCopyBuffer},
 	{"clEnqueueMapBuffer", (void *)gwc_clEnqueueMapBuffer},
 	{"clEnqueueUnmapMemObject", (void *)gwc_clEnqueueUnmapMemObject},
+	{"clEnqueueNDRangeKernel", (void *)gwc_clEnqueueNDRangeKernel},
+	{"clEnqueueTask", (void *)gwc_clEnqueueTask},
+	{"clEnqueueNativeKernel", (void *)gwc_clEnqueueNativeKernel},
 	{"clEnqueueMarker", (void *)gwc_clEnqueueMarker},
 	{"clEnqueueWaitForEvents", (void *)gwc_clEnqueueWaitForEvents},
 	{"clEnqueueBarrier", (void *)gwc_clEnqueueBarrier},
@@ -706,6 +824,11 @@ const struct gw_entry gw_entries[] = {
 	{"clReleaseDeviceEXT", (void *)gwc_clReleaseDeviceEXT},
 	{"clRetainDevice", (void *)gwc_clRetainDevice},
 	{"clReleaseDevice", (void *)gwc_clReleaseDevice},
+	{"clCreateProgramWithBuiltInKernels", (void *)gwc_clCreateProgramWithBuiltInKernels},
+	{"clCompileProgram", (void *)gwc_clCompileProgram},
+	{"clLinkProgram", (void *)gwc_clLinkProgram},
+	{"clUnloadPlatformCompiler", (void *)gwc_clUnloadPlatformCompiler},
+	{"clGetKernelArgInfo", (void *)gwc_clGetKernelArgInfo},
 	{"clEnqueueFillBuffer", (void *)gwc_clEnqueueFillBuffer},
 	{"clEnqueueMigrateMemObjects", (void *)gwc_clEnqueueMigrateMemObjects},
 	{"clEnqueueMarkerWithWaitList", (void *)gwc_clEnqueueMarkerWithWaitList},
@@ -719,8 +842,15 @@ const struct gw_entry gw_entries[] = {
 	{"clEnqueueSVMMemFill", (void *)gwc_clEnqueueSVMMemFill},
 	{"clEnqueueSVMMap", (void *)gwc_clEnqueueSVMMap},
 	{"clEnqueueSVMUnmap", (void *)gwc_clEnqueueSVMUnmap},
+	{"clSetKernelArgSVMPointer", (void *)gwc_clSetKernelArgSVMPointer},
+	{"clSetKernelExecInfo", (void *)gwc_clSetKernelExecInfo},
+	{"clCloneKernel", (void *)gwc_clCloneKernel},
+	{"clCreateProgramWithIL", (void *)gwc_clCreateProgramWithIL},
 	{"clEnqueueSVMMigrateMem", (void *)gwc_clEnqueueSVMMigrateMem},
+	{"clGetKernelSubGroupInfo", (void *)gwc_clGetKernelSubGroupInfo},
 	{"clSetDefaultDeviceCommandQueue", (void *)gwc_clSetDefaultDeviceCommandQueue},
+	{"clSetProgramReleaseCallback", (void *)gwc_clSetProgramReleaseCallback},
+	{"clSetProgramSpecializationConstant", (void *)gwc_clSetProgramSpecializationConstant},
 	{"clCreateBufferWithProperties", (void *)gwc_clCreateBufferWithProperties},
 	{"clSetContextDestructorCallback", (void *)gwc_clSetContextDestructorCallback},
 	{NULL, NULL},

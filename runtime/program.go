@@ -223,6 +223,15 @@ func Float32(v float32) Arg { return word(uint64(math.Float32bits(v)), 4) }
 // Float64 is an 8-byte floating-point value.
 func Float64(v float64) Arg { return word(math.Float64bits(v), 8) }
 
+// LocalSize is the bytes of local memory that a asks for; 0 where it is another
+// kind of argument.
+func (a *Arg) LocalSize() uint64 {
+	if a.kind != devices.ArgLocal {
+		return 0
+	}
+	return a.size
+}
+
 // Local is n bytes of local memory for each work-group.
 func Local(n uint64) Arg { return Arg{kind: devices.ArgLocal, set: true, size: n} }
 

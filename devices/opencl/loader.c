@@ -38,7 +38,7 @@
 	X(clGetPlatformInfo) X(clGetProgramBuildInfo) X(clGetProgramInfo) X(clGetSupportedImageFormats) \
 	X(clReleaseCommandQueue) X(clReleaseContext) X(clReleaseEvent) X(clReleaseKernel) X(clReleaseMemObject) \
 	X(clReleaseProgram) X(clRetainEvent) X(clSetEventCallback) X(clSetKernelArg) X(clSetUserEventStatus) \
-	X(clWaitForEvents) X(clCompileProgram) X(clCreateProgramWithBinary) X(clLinkProgram) X(clUnloadPlatformCompiler)
+	X(clWaitForEvents) X(clCompileProgram) X(clCreateProgramWithBinary) X(clLinkProgram)
 
 // Functions later than OpenCL 1.2, which may be missing.
 #define GW_OPTIONAL(X) X(clCreateProgramWithIL) X(clGetKernelSubGroupInfo) \
@@ -220,7 +220,6 @@ STATUS(clGetProgramBuildInfo, P(cl_program p, cl_device_id d, cl_program_build_i
 STATUS(clGetProgramInfo, P(cl_program p, cl_program_info i, size_t n, void *v, size_t *r), A(p, i, n, v, r))
 STATUS(clBuildProgram, P(cl_program p, cl_uint n, const cl_device_id *d, const char *o, void(CL_CALLBACK *f)(cl_program, void *), void *u), A(p, n, d, o, f, u))
 STATUS(clCompileProgram, P(cl_program p, cl_uint n, const cl_device_id *d, const char *o, cl_uint hn, const cl_program *h, const char **hs, void(CL_CALLBACK *f)(cl_program, void *), void *u), A(p, n, d, o, hn, h, hs, f, u))
-STATUS(clUnloadPlatformCompiler, P(cl_platform_id p), A(p))
 OPTIONAL(clGetKernelSubGroupInfo, P(cl_kernel k, cl_device_id d, cl_kernel_sub_group_info i, size_t m, const void *in, size_t n, void *v, size_t *r), A(k, d, i, m, in, n, v, r))
 OPTIONAL(clSetKernelArgSVMPointer, P(cl_kernel k, cl_uint i, const void *v), A(k, i, v))
 OPTIONAL(clSetKernelExecInfo, P(cl_kernel k, cl_kernel_exec_info i, size_t n, const void *v), A(k, i, n, v))

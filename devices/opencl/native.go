@@ -296,8 +296,9 @@ type NativeKernel interface {
 	ArgInfo(i int, what uint32) ([]byte, error)
 	GroupInfo(what uint32) ([]byte, error)
 	SubGroupInfo(what uint32, input []byte) ([]byte, error)
-	// CheckValue fails as OpenCL does where value cannot be argument i, by value.
-	CheckValue(i int, value []byte) error
+	// CheckArg fails as OpenCL does where argument i cannot be set to value; nil
+	// is size bytes of local memory. Every launch sets all arguments anew.
+	CheckArg(i int, size uint64, value []byte) error
 }
 
 var _ NativeKernel = (*kernel)(nil)
@@ -332,16 +333,15 @@ func (k *kernel) SubGroupInfo(what uint32, input []byte) ([]byte, error) {
 	return k.asked(func() ([]byte, int32) { return kernelSubGroupInfo(k.cl, k.dev.handle, what, input) })
 }
 
-// CheckValue implements NativeKernel. Every launch sets all arguments anew, so
-// what it leaves behind does not matter.
-func (k *kernel) CheckValue(i int, value []byte) error {
-	if len(value) == 0 {
-		return fmt.Errorf("kernel %s, argument %d: 0 bytes: %w", k.name, i, mem.ErrArgSize)
+// CheckArg implements NativeKernel.
+func (k *kernel) CheckArg(i int, size uint64, value []byte) error {
+	if value != nil && uint64(len(value)) != size || size == 0 {
+		return fmt.Errorf("kernel %s, argument %d: %d bytes of %d: %w", k.name, i, len(value), size, mem.ErrArgSize)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return fmt.Errorf("kernel %s: its program was closed: %w", k.name, mem.ErrInvalidKernel)
 	}
-	return statusError(setArg(k.cl, i, value), "kernel %s, argument %d: %d bytes", k.name, i, len(value))
+	return statusError(setArg(k.cl, i, size, value), "kernel %s, argument %d: %d bytes", k.name, i, size)
 }

@@ -151,6 +151,7 @@ func kernelSubGroupInfo(k, d handle, what uint32, in []byte) ([]byte, int32) {
 	})
 }
 
-func setArg(k handle, i int, value []byte) int32 {
-	return int32(C.gw_set_arg(k, C.uint32_t(i), C.size_t(len(value)), unsafe.Pointer(first(value))))
+// setArg sets an argument to size bytes at value; nil is local memory.
+func setArg(k handle, i int, size uint64, value []byte) int32 {
+	return int32(C.gw_set_arg(k, C.uint32_t(i), C.size_t(size), unsafe.Pointer(first(value))))
 }

@@ -181,8 +181,9 @@ func TestKernelsAnswerOpenCLsQueries(t *testing.T) {
 		{Name: "tmp", Kind: devices.ArgLocal, Type: "int"},
 		{Name: "n", Kind: devices.ArgValue, Type: "int", Size: 4},
 	}, k.Args())
-	require.NoError(t, k.(NativeKernel).CheckValue(4, words(1)))
-	require.EqualValues(t, mem.InvalidArgSize, mem.StatusOf(k.(NativeKernel).CheckValue(4, words(1, 2))))
+	require.NoError(t, k.(NativeKernel).CheckArg(4, 4, words(1)))
+	require.NoError(t, k.(NativeKernel).CheckArg(3, 64, nil))
+	require.EqualValues(t, mem.InvalidArgSize, mem.StatusOf(k.(NativeKernel).CheckArg(4, 8, words(1, 2))))
 
 	look, err := m.Kernel("look")
 	require.NoError(t, err)

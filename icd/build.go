@@ -1,0 +1,323 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"slices"
+	"strings"
+	"unsafe"
+
+	"godwit/devices"
+	"godwit/devices/opencl"
+)
+
+// Building programs. With a function to be told, a build goes on on a goroutine.
+
+// targets reads the device list of a build: NULL is all of the program's.
+func (p *program) targets(n uint32, list, notify, user unsafe.Pointer) ([]*device, int32) {
+	if (n == 0) != (list == nil) || notify == nil && user != nil {
+		return nil, clInvalidValue
+	}
+	if list == nil {
+		return p.devices, clSuccess
+	}
+	var on []*device
+	for _, h := range unsafe.Slice((*uintptr)(list), n) {
+		d := p.device(h)
+		if d == nil {
+			return nil, clInvalidDevice
+		}
+		if !slices.Contains(on, d) {
+			on = append(on, d)
+		}
+	}
+	return on, clSuccess
+}
+
+// device finds one of the program's devices; nil where it is none.
+func (p *program) device(h uintptr) *device {
+	i := slices.IndexFunc(p.devices, func(d *device) bool { return d.self == h })
+	if i < 0 {
+		return nil
+	}
+	return p.devices[i]
+}
+
+// begin starts a build for some devices.
+func (p *program) begin(on []*device, options string) int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy || p.kernels > 0 {
+		return clInvalidOperation
+	}
+	p.busy = true
+	for i, d := range p.devices {
+		if slices.Contains(on, d) {
+			p.states[i] = buildState{status: buildInProgress, options: options}
+		}
+	}
+	p.retire()
+	return clSuccess
+}
+
+// retire forgets the executable. mu is held.
+func (p *program) retire() {
+	if p.run != nil {
+		_ = p.run.Close() // it is open
+		p.run, p.modules = nil, nil
+	}
+}
+
+// finish ends a build, well where err is nil, and gives its status.
+func (p *program) finish(on []*device, typ uint32, err error) int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	complain(err)
+	p.busy = false
+	for i, d := range p.devices {
+		if s := &p.states[i]; slices.Contains(on, d) {
+			s.status, s.typ = buildDone, typ
+			if err != nil {
+				s.status, s.typ = buildFailed, C.CL_PROGRAM_BINARY_TYPE_NONE
+			}
+		}
+	}
+	if adopted := p.adopt(); err == nil {
+		err = adopted
+	}
+	return status(err)
+}
+
+// adopt makes the runtime's program of what is executable. mu is held.
+func (p *program) adopt() error {
+	p.retire()
+	modules := make([]devices.Module, len(p.devices))
+	var on []devices.Device
+	var list []devices.Module
+	for i, d := range p.devices {
+		if p.states[i].status != buildDone || p.states[i].typ != C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE {
+			continue
+		}
+		m, err := p.native.Module(p.c.opencl(d), p.c.run.Name())
+		if err != nil {
+			closeAll(list)
+			return err
+		}
+		modules[i] = m
+		on, list = append(on, p.c.real(d)), append(list, m)
+	}
+	if len(on) == 0 {
+		return nil
+	}
+	run, err := p.c.run.Adopt(p.c.run.Name(), on, list)
+	if err != nil {
+		closeAll(list)
+		return err
+	}
+	p.run, p.modules = run, modules
+	return nil
+}
+
+func closeAll(list []devices.Module) {
+	for _, m := range list {
+		_ = m.Close() // it is open
+	}
+}
+
+// perform does work now, or where the program wants to be told on a goroutine.
+func (p *program) perform(notify, user unsafe.Pointer, work func() int32) int32 {
+	if notify == nil {
+		return work()
+	}
+	retain(p.self)
+	go func() {
+		work()
+		callback{notify, user}.object(p.self)
+		release(p.self)
+	}()
+	return clSuccess
+}
+
+func text(s unsafe.Pointer) string { return C.GoString((*C.char)(s)) }
+
+//export gwBuildProgram
+func gwBuildProgram(h uintptr, n uint32, list, options, notify, user unsafe.Pointer) int32 {
+	p := programs.get(h)
+	if p == nil {
+		return clInvalidProgram
+	}
+	on, st := p.targets(n, list, notify, user)
+	if st != clSuccess {
+		return st
+	}
+	if p.origin == ofLink {
+		return clInvalidOperation
+	}
+	call := opencl.BuildCall{On: p.c.opencls(on), Options: text(options)}
+	if st := p.begin(on, call.Options); st != clSuccess {
+		return st
+	}
+	return p.perform(notify, user, func() int32 {
+		return p.finish(on, C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE, p.native.Build(call))
+	})
+}
+
+//export gwCompileProgram
+func gwCompileProgram(h uintptr, n uint32, list, options unsafe.Pointer, nheaders uint32, headers, names, notify, user unsafe.Pointer) int32 {
+	p := programs.get(h)
+	if p == nil {
+		return clInvalidProgram
+	}
+	on, st := p.targets(n, list, notify, user)
+	if st != clSuccess {
+		return st
+	}
+	if (nheaders == 0) != (headers == nil) || (nheaders == 0) != (names == nil) {
+		return clInvalidValue
+	}
+	if p.origin != ofSource && p.origin != ofIL {
+		return clInvalidOperation
+	}
+	var included []*opencl.NativeProgram
+	var as []string
+	for i := range int(nheaders) {
+		header := programs.get(unsafe.Slice((*uintptr)(headers), nheaders)[i])
+		name := unsafe.Slice((*unsafe.Pointer)(names), nheaders)[i]
+		switch {
+		case header == nil || header.c != p.c || header.origin != ofSource:
+			return clInvalidProgram
+		case name == nil:
+			return clInvalidValue
+		}
+		included, as = append(included, header.native), append(as, text(name))
+	}
+	call := opencl.BuildCall{On: p.c.opencls(on), Options: text(options)}
+	if st := p.begin(on, call.Options); st != clSuccess {
+		return st
+	}
+	return p.perform(notify, user, func() int32 {
+		st := p.finish(on, C.CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT, p.native.Compile(call, included, as))
+		if st == int32(C.CL_BUILD_PROGRAM_FAILURE) {
+			st = clCompileProgramFailure
+		}
+		return st
+	})
+}
+
+//export gwLinkProgram
+func gwLinkProgram(ch uintptr, n uint32, list, options unsafe.Pointer, ninputs uint32, inputs, notify, user, errcode unsafe.Pointer) uintptr {
+	c := contexts.get(ch)
+	switch {
+	case c == nil:
+		return fail(errcode, clInvalidContext)
+	case (n == 0) != (list == nil) || ninputs == 0 || inputs == nil || notify == nil && user != nil:
+		return fail(errcode, clInvalidValue)
+	}
+	on, st := c.devices, clSuccess
+	if list != nil {
+		if on, st = c.chosen(n, list); st != clSuccess {
+			return fail(errcode, st)
+		}
+	}
+	var parts []*program
+	for _, h := range unsafe.Slice((*uintptr)(inputs), ninputs) {
+		part := programs.get(h)
+		if part == nil || part.c != c {
+			return fail(errcode, clInvalidProgram)
+		}
+		parts = append(parts, part)
+	}
+	with, st := linkable(on, parts)
+	if st != clSuccess {
+		return fail(errcode, st)
+	}
+	p := &program{c: c, devices: on, origin: ofLink}
+	if h := newProgram(p, nil, errcode); h == 0 {
+		return 0
+	}
+	return p.link(with, parts, text(options), notify, user, errcode)
+}
+
+// link links parts into p, for the devices for which they were compiled. A
+// program that could not begin to be linked is none.
+func (p *program) link(with []*device, parts []*program, options string, notify, user, errcode unsafe.Pointer) uintptr {
+	call := opencl.BuildCall{On: p.c.opencls(with), Options: options}
+	natives := make([]*opencl.NativeProgram, len(parts))
+	for i, part := range parts {
+		natives[i] = part.current()
+		retain(part.self)
+	}
+	typ := uint32(C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE)
+	if slices.Contains(strings.Fields(options), "-create-library") {
+		typ = C.CL_PROGRAM_BINARY_TYPE_LIBRARY
+	}
+	p.begin(with, options) // a new program: it can
+	st := p.perform(notify, user, func() int32 {
+		native, err := opencl.Link(call, natives)
+		p.mu.Lock()
+		p.native = native
+		p.mu.Unlock()
+		for _, part := range parts {
+			release(part.self)
+		}
+		return p.finish(with, typ, err)
+	})
+	switch st {
+	case clSuccess, clLinkProgramFailure:
+		if errcode != nil {
+			*(*int32)(errcode) = st
+		}
+		return p.self
+	}
+	release(p.self)
+	return fail(errcode, st)
+}
+
+// linkable lists the devices for which all parts were compiled. Those for which
+// none was are left out, and those for which some were an error.
+func linkable(on []*device, parts []*program) ([]*device, int32) {
+	var with []*device
+	for _, d := range on {
+		n := 0
+		for _, part := range parts {
+			st, typ := part.compiled(d)
+			if st == buildInProgress {
+				return nil, clInvalidOperation
+			}
+			if typ == C.CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT || typ == C.CL_PROGRAM_BINARY_TYPE_LIBRARY {
+				n++
+			}
+		}
+		switch n {
+		case 0:
+		case len(parts):
+			with = append(with, d)
+		default:
+			return nil, clInvalidOperation
+		}
+	}
+	if len(with) == 0 {
+		return nil, clInvalidOperation
+	}
+	return with, clSuccess
+}
+
+// compiled is the state of a device's build, and what there is for it.
+func (p *program) compiled(d *device) (st int32, typ uint32) {
+	i := slices.Index(p.devices, d)
+	if i < 0 {
+		return buildNone, C.CL_PROGRAM_BINARY_TYPE_NONE
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.states[i]
+	if s.status == buildNone && p.origin == ofBinary {
+		if b, err := p.native.BuildInfo(p.c.opencl(d), C.CL_PROGRAM_BINARY_TYPE); err == nil && len(b) == 4 {
+			s.typ = *(*uint32)(unsafe.Pointer(&b[0]))
+		}
+	}
+	return s.status, s.typ
+}

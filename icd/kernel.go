@@ -1,0 +1,317 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"godwit/devices"
+	"godwit/devices/opencl"
+	"godwit/runtime"
+)
+
+// kernel is a cl_kernel. Its arguments are kept as the runtime takes them, so a
+// launch hands over the list as it is.
+type kernel struct {
+	self uintptr             // immutable
+	p    *program            // immutable
+	name string              // immutable
+	run  *runtime.Kernel     // immutable
+	on   []*kernelOn         // immutable: by the program's devices; nil where it is not built
+	info []devices.ArgInfo   // immutable
+	any  opencl.NativeKernel // immutable: of the first device that it is built for
+
+	mu    sync.Mutex
+	args  []runtime.Arg // protected by mu
+	set   []bool        // protected by mu: which are set
+	unset int           // protected by mu: how many are not
+	large [][]byte      // protected by mu: values too long for a runtime.Arg
+	sizes []uint64      // protected by mu: of values that the real platform took last
+	svm   []runtime.Arg // protected by mu: clSetKernelExecInfo
+}
+
+// kernelOn is a kernel on a device.
+type kernelOn struct {
+	d      *device
+	native opencl.NativeKernel
+
+	once     sync.Once
+	most     uint64    // set by once: work-items in a work-group
+	required [3]uint64 // set by once: reqd_work_group_size; zero where there is none
+}
+
+var kernels = table[kernel]{kind: kindKernel}
+
+// newKernel makes a kernel of an executable program. p.mu is held.
+func (p *program) newKernel(name string) (*kernel, int32) {
+	run, err := p.run.Kernel(name)
+	if err != nil {
+		complain(err)
+		return nil, status(err)
+	}
+	k := &kernel{p: p, name: name, run: run, info: run.Args(), on: make([]*kernelOn, len(p.devices))}
+	for i, m := range p.modules {
+		if m == nil {
+			continue
+		}
+		found, err := m.Kernel(name)
+		if err != nil {
+			return nil, status(err)
+		}
+		native, ok := found.(opencl.NativeKernel)
+		if !ok {
+			return nil, clInvalidKernel
+		}
+		k.on[i] = &kernelOn{d: p.devices[i], native: native}
+		if k.any == nil {
+			k.any = native
+		}
+	}
+	n := len(k.info)
+	k.args, k.set, k.unset, k.large, k.sizes = make([]runtime.Arg, n), make([]bool, n), n, make([][]byte, n), make([]uint64, n)
+	return k, clSuccess
+}
+
+// attach gives a kernel its handle. p.mu is held.
+func (p *program) attach(k *kernel) int32 {
+	retain(p.self)
+	p.kernels++
+	if !kernels.add(k, &k.self) {
+		p.kernels--
+		release(p.self)
+		return clOutOfHostMemory
+	}
+	return clSuccess
+}
+
+// destroy implements destroyer. Launches go on.
+func (k *kernel) destroy() {
+	k.p.mu.Lock()
+	k.p.kernels--
+	k.p.mu.Unlock()
+	release(k.p.self)
+}
+
+//export gwCreateKernel
+func gwCreateKernel(h uintptr, name, errcode unsafe.Pointer) uintptr {
+	p := programs.get(h)
+	switch {
+	case p == nil:
+		return fail(errcode, clInvalidProgram)
+	case name == nil:
+		return fail(errcode, clInvalidValue)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run == nil {
+		return fail(errcode, clInvalidProgramExecutable)
+	}
+	k, st := p.newKernel(text(name))
+	if st == clSuccess {
+		st = p.attach(k)
+	}
+	if st != clSuccess {
+		return fail(errcode, st)
+	}
+	return made(errcode, k.self)
+}
+
+//export gwCreateKernelsInProgram
+func gwCreateKernelsInProgram(h uintptr, room uint32, list, num unsafe.Pointer) int32 {
+	p := programs.get(h)
+	if p == nil {
+		return clInvalidProgram
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run == nil {
+		return clInvalidProgramExecutable
+	}
+	names := p.run.Kernels()
+	if list != nil && uint64(room) < uint64(len(names)) {
+		return clInvalidValue
+	}
+	if list != nil {
+		made := make([]*kernel, len(names))
+		for i, name := range names {
+			var st int32
+			if made[i], st = p.newKernel(name); st != clSuccess {
+				return st
+			}
+		}
+		for i, k := range made {
+			if st := p.attach(k); st != clSuccess {
+				return st
+			}
+			unsafe.Slice((*uintptr)(list), len(names))[i] = k.self
+		}
+	}
+	if num != nil {
+		*(*uint32)(num) = uint32(len(names))
+	}
+	return clSuccess
+}
+
+//export gwCloneKernel
+func gwCloneKernel(h uintptr, errcode unsafe.Pointer) uintptr {
+	old := kernels.get(h)
+	if old == nil {
+		return fail(errcode, clInvalidKernel)
+	}
+	old.mu.Lock()
+	k := &kernel{p: old.p, name: old.name, run: old.run, on: old.on, info: old.info, any: old.any,
+		args: slices.Clone(old.args), set: slices.Clone(old.set), unset: old.unset,
+		large: make([][]byte, len(old.large)), sizes: slices.Clone(old.sizes), svm: slices.Clone(old.svm)}
+	for i, v := range old.large {
+		if v != nil {
+			k.large[i] = bytes.Clone(v)
+			k.args[i] = runtime.Bytes(k.large[i])
+		}
+	}
+	old.mu.Unlock()
+	k.p.mu.Lock()
+	st := k.p.attach(k)
+	k.p.mu.Unlock()
+	if st != clSuccess {
+		return fail(errcode, st)
+	}
+	return made(errcode, k.self)
+}
+
+// find is the kernel on a device; nil where the program was not built for it.
+func (k *kernel) find(d *device) *kernelOn {
+	for _, on := range k.on {
+		if on != nil && on.d == d {
+			return on
+		}
+	}
+	return nil
+}
+
+// limits asks once what work-groups the device takes of the kernel.
+func (on *kernelOn) limits() {
+	on.once.Do(func() {
+		if b, err := on.native.GroupInfo(C.CL_KERNEL_WORK_GROUP_SIZE); err == nil && len(b) == 8 {
+			on.most = binary.NativeEndian.Uint64(b)
+		}
+		if b, err := on.native.GroupInfo(C.CL_KERNEL_COMPILE_WORK_GROUP_SIZE); err == nil && len(b) == 24 {
+			for i := range on.required {
+				on.required[i] = binary.NativeEndian.Uint64(b[8*i:])
+			}
+		}
+	})
+}
+
+//export gwGetKernelInfo
+func gwGetKernelInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	k := kernels.get(h)
+	if k == nil {
+		return clInvalidKernel
+	}
+	switch what {
+	case C.CL_KERNEL_FUNCTION_NAME:
+		return answerText(k.name, room, value, sizeRet)
+	case C.CL_KERNEL_NUM_ARGS:
+		return answer(uint32(len(k.info)), room, value, sizeRet)
+	case C.CL_KERNEL_REFERENCE_COUNT:
+		return answer(refs(h), room, value, sizeRet)
+	case C.CL_KERNEL_CONTEXT:
+		return answer(k.p.c.self, room, value, sizeRet)
+	case C.CL_KERNEL_PROGRAM:
+		return answer(k.p.self, room, value, sizeRet)
+	case C.CL_KERNEL_ATTRIBUTES:
+		b, err := k.any.Info(what)
+		if err != nil || len(b) == 0 {
+			return answerText("", room, value, sizeRet)
+		}
+		return answerBytes(b, room, value, sizeRet)
+	}
+	return clInvalidValue
+}
+
+//export gwGetKernelArgInfo
+func gwGetKernelArgInfo(h uintptr, i, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	k := kernels.get(h)
+	if k == nil {
+		return clInvalidKernel
+	}
+	if uint64(i) >= uint64(len(k.info)) {
+		return clInvalidArgIndex
+	}
+	return forward(room, value, sizeRet, func() ([]byte, error) { return k.any.ArgInfo(int(i), what) })
+}
+
+// forward answers what the real platform does.
+func forward(room uint64, value, sizeRet unsafe.Pointer, ask func() ([]byte, error)) int32 {
+	b, err := ask()
+	if err != nil {
+		return status(err)
+	}
+	return answerBytes(b, room, value, sizeRet)
+}
+
+// associated finds the kernel on a device; NULL is the only one.
+func (k *kernel) associated(dh uintptr) *kernelOn {
+	if dh != 0 {
+		return k.find(devs.get(dh))
+	}
+	var only *kernelOn
+	for _, on := range k.on {
+		if on != nil && only != nil {
+			return nil
+		}
+		if on != nil {
+			only = on
+		}
+	}
+	return only
+}
+
+//export gwGetKernelWorkGroupInfo
+func gwGetKernelWorkGroupInfo(h, dh uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	k := kernels.get(h)
+	if k == nil {
+		return clInvalidKernel
+	}
+	on := k.associated(dh)
+	if on == nil {
+		return clInvalidDevice
+	}
+	if what == C.CL_KERNEL_LOCAL_MEM_SIZE {
+		k.tellLocals(on)
+	}
+	return forward(room, value, sizeRet, func() ([]byte, error) { return on.native.GroupInfo(what) })
+}
+
+//export gwGetKernelSubGroupInfo
+func gwGetKernelSubGroupInfo(h, dh uintptr, what uint32, inSize uint64, in unsafe.Pointer, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	k := kernels.get(h)
+	if k == nil {
+		return clInvalidKernel
+	}
+	on := k.associated(dh)
+	if on == nil {
+		return clInvalidDevice
+	}
+	if !on.d.subGroups() {
+		return clInvalidOperation
+	}
+	var input []byte
+	if in != nil {
+		input = bytes.Clone(unsafe.Slice((*byte)(in), inSize))
+	}
+	return forward(room, value, sizeRet, func() ([]byte, error) { return on.native.SubGroupInfo(what, input) })
+}
+
+// subGroups reports whether the device says that it has sub-groups.
+func (d *device) subGroups() bool {
+	b := d.found.Query(C.CL_DEVICE_MAX_NUM_SUB_GROUPS)
+	return len(b) == 4 && binary.NativeEndian.Uint32(b) > 0
+}

@@ -1,0 +1,221 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"godwit/devices"
+	"godwit/runtime"
+)
+
+// Arguments of kernels. What is set is checked and kept at once, so that a launch
+// has nothing left to convert.
+
+// inline is how many bytes of a value a runtime.Arg holds by itself.
+const inline = 16
+
+//export gwSetKernelArg
+func gwSetKernelArg(h uintptr, i uint32, size uint64, value unsafe.Pointer) int32 {
+	k := kernels.get(h)
+	if k == nil {
+		return clInvalidKernel
+	}
+	if uint64(i) >= uint64(len(k.info)) {
+		return clInvalidArgIndex
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch k.info[i].Kind {
+	case devices.ArgBuffer:
+		return k.setBuffer(int(i), size, value)
+	case devices.ArgLocal:
+		return k.setLocal(int(i), size, value)
+	case devices.ArgUnknown:
+		return k.setUnknown(int(i), size, value)
+	case devices.ArgOpaque:
+		if k.info[i].Type == "sampler_t" {
+			return clInvalidSampler
+		}
+		return clInvalidMemObject
+	}
+	return k.setValue(int(i), size, value)
+}
+
+// keep makes a the argument. mu is held.
+func (k *kernel) keep(i int, a runtime.Arg) int32 {
+	k.args[i] = a
+	if !k.set[i] {
+		k.set[i] = true
+		k.unset--
+	}
+	return clSuccess
+}
+
+func (k *kernel) setBuffer(i int, size uint64, value unsafe.Pointer) int32 {
+	if value == nil || *(*uintptr)(value) == 0 {
+		if size != 8 {
+			return clInvalidArgSize
+		}
+		return k.keep(i, runtime.Buf(nil))
+	}
+	if size != 8 {
+		return clInvalidArgSize
+	}
+	m := mems.get(*(*uintptr)(value))
+	if m == nil || m.c != k.p.c {
+		return clInvalidMemObject
+	}
+	return k.keep(i, runtime.Buf(m.run))
+}
+
+func (k *kernel) setLocal(i int, size uint64, value unsafe.Pointer) int32 {
+	switch {
+	case value != nil:
+		return clInvalidArgValue
+	case size == 0:
+		return clInvalidArgSize
+	}
+	return k.keep(i, runtime.Local(size))
+}
+
+func (k *kernel) setValue(i int, size uint64, value unsafe.Pointer) int32 {
+	switch want := k.info[i].Size; {
+	case value == nil:
+		return clInvalidArgValue
+	case size == 0 || want != 0 && want != size:
+		return clInvalidArgSize
+	case want == 0 && k.sizes[i] != size: // a struct: only the real platform knows
+		if err := k.any.CheckArg(i, size, unsafe.Slice((*byte)(value), size)); err != nil {
+			complain(err)
+			return status(err)
+		}
+		k.sizes[i] = size
+	}
+	return k.keepValue(i, size, value)
+}
+
+func (k *kernel) keepValue(i int, size uint64, value unsafe.Pointer) int32 {
+	b := unsafe.Slice((*byte)(value), size)
+	if size > inline {
+		k.large[i] = append(k.large[i][:0], b...)
+		b = k.large[i]
+	}
+	return k.keep(i, runtime.Bytes(b))
+}
+
+// setUnknown is for kernels that do not say what their arguments are, as those
+// out of binaries may. Eight bytes that are a handle of a buffer's are that
+// buffer; eight zeros are a null pointer as well as a number, to the real
+// platform too.
+func (k *kernel) setUnknown(i int, size uint64, value unsafe.Pointer) int32 {
+	if size == 0 {
+		return clInvalidArgSize
+	}
+	if value != nil && size == 8 {
+		if m := mems.get(*(*uintptr)(value)); m != nil {
+			if m.c != k.p.c {
+				return clInvalidMemObject
+			}
+			return k.keep(i, runtime.Buf(m.run))
+		}
+		return k.keepValue(i, size, value)
+	}
+	var b []byte
+	if value != nil {
+		b = unsafe.Slice((*byte)(value), size)
+	}
+	if k.sizes[i] != size || value == nil {
+		if err := k.any.CheckArg(i, size, b); err != nil {
+			complain(err)
+			return status(err)
+		}
+	}
+	if value == nil {
+		return k.keep(i, runtime.Local(size))
+	}
+	k.sizes[i] = size
+	return k.keepValue(i, size, value)
+}
+
+// tellLocals sets what local memory the program asks for on the real kernel, so
+// that it counts in what that answers.
+func (k *kernel) tellLocals(on *kernelOn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.args {
+		if k.set[i] && k.args[i].LocalSize() > 0 {
+			_ = on.native.CheckArg(i, k.args[i].LocalSize(), nil) // it was checked when it was set
+		}
+	}
+}
+
+// hasSVM reports whether some device of the context has shared virtual memory.
+func (c *clContext) hasSVM() bool {
+	for _, d := range c.devices {
+		if d.svm() != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+//export gwSetKernelArgSVMPointer
+func gwSetKernelArgSVMPointer(h uintptr, i uint32, p unsafe.Pointer) int32 {
+	k := kernels.get(h)
+	switch {
+	case k == nil:
+		return clInvalidKernel
+	case !k.p.c.hasSVM():
+		return clInvalidOperation
+	case uint64(i) >= uint64(len(k.info)):
+		return clInvalidArgIndex
+	case k.info[i].Kind != devices.ArgBuffer && k.info[i].Kind != devices.ArgUnknown:
+		return clInvalidArgValue
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.keep(int(i), runtime.SVM(runtime.Pointer(uintptr(p))))
+}
+
+//export gwSetKernelExecInfo
+func gwSetKernelExecInfo(h uintptr, what uint32, size uint64, value unsafe.Pointer) int32 {
+	k := kernels.get(h)
+	switch {
+	case k == nil:
+		return clInvalidKernel
+	case !k.p.c.hasSVM():
+		return clInvalidOperation
+	case value == nil && size > 0 || value == nil && what != C.CL_KERNEL_EXEC_INFO_SVM_PTRS:
+		return clInvalidValue
+	}
+	switch what {
+	case C.CL_KERNEL_EXEC_INFO_SVM_PTRS:
+		if size%8 != 0 {
+			return clInvalidValue
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.svm = k.svm[:0]
+		if size > 0 {
+			for _, p := range unsafe.Slice((*uintptr)(value), size/8) {
+				if p != 0 {
+					k.svm = append(k.svm, runtime.SVM(runtime.Pointer(p)))
+				}
+			}
+		}
+		return clSuccess
+	case C.CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM:
+		switch {
+		case size != 4:
+			return clInvalidValue
+		case *(*uint32)(value) != 0: // no device has fine-grained system memory
+			return clInvalidOperation
+		}
+		return clSuccess
+	}
+	return clInvalidValue
+}

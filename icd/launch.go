@@ -1,0 +1,157 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"context"
+	"unsafe"
+
+	"godwit/runtime"
+)
+
+//export gwEnqueueNDRangeKernel
+func gwEnqueueNDRangeKernel(qh, kh uintptr, dims uint32, offset, global, local unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
+	return enqueueKernel(qh, kh, &space{dims, words(offset, dims), words(global, dims), words(local, dims)}, C.CL_COMMAND_NDRANGE_KERNEL, n, list, out)
+}
+
+var one = [1]uint64{1}
+
+//export gwEnqueueTask
+func gwEnqueueTask(qh, kh uintptr, n uint32, list, out unsafe.Pointer) int32 {
+	return enqueueKernel(qh, kh, &space{1, nil, one[:], one[:]}, C.CL_COMMAND_TASK, n, list, out)
+}
+
+// gwEnqueueNativeKernel: no device claims to run any.
+//
+//export gwEnqueueNativeKernel
+func gwEnqueueNativeKernel(qh uintptr, f, args unsafe.Pointer, size uint64, nmems uint32, list, at unsafe.Pointer, n uint32, waitList, out unsafe.Pointer) int32 {
+	if queues.get(qh) == nil {
+		return clInvalidCommandQueue
+	}
+	return clInvalidOperation
+}
+
+// space is an index space, as the program has it in memory.
+type space struct {
+	dims                  uint32
+	offset, global, local []uint64
+}
+
+// words are n words of the program's; nil where it gave none.
+func words(p unsafe.Pointer, n uint32) []uint64 {
+	if p == nil || n > 3 {
+		return nil
+	}
+	return unsafe.Slice((*uint64)(p), n)
+}
+
+// enqueueKernel tests in OpenCL's order what the runtime does not know; the rest
+// is the runtime's to refuse.
+func enqueueKernel(qh, kh uintptr, s *space, command, n uint32, list, out unsafe.Pointer) int32 {
+	q := queues.get(qh)
+	if q == nil {
+		return clInvalidCommandQueue
+	}
+	k := kernels.get(kh)
+	if k == nil {
+		return clInvalidKernel
+	}
+	if k.p.c != q.c {
+		return clInvalidContext
+	}
+	on := k.find(q.d)
+	if on == nil {
+		return clInvalidProgramExecutable
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.unset > 0 {
+		return clInvalidKernelArgs
+	}
+	if s.dims < 1 || s.dims > 3 {
+		return clInvalidWorkDimension
+	}
+	nothing := s.empty()
+	if nothing && q.d.numericVersion() < versionNumber(2, 1) {
+		return clInvalidGlobalWorkSize
+	}
+	if st := s.fit(on); st != clSuccess {
+		return st
+	}
+	var w waits
+	wait, st := q.c.waitList(w[:0], n, list)
+	if st != clSuccess {
+		return st
+	}
+	if nothing {
+		run, err := q.enqueueNothing(wait)
+		return q.accepted(run, err, command, false, out)
+	}
+	run, err := q.run.EnqueueLaunch(context.Background(), runtime.Launch{
+		Kernel: k.run, Global: s.global, Local: s.local, Offset: s.offset, Args: k.args, SVM: k.svm,
+	}, wait...)
+	return q.accepted(run, err, command, false, out)
+}
+
+// empty reports whether there is no work-item, which is no error since OpenCL 2.1.
+func (s *space) empty() bool {
+	if s.global == nil {
+		return true
+	}
+	for _, g := range s.global {
+		if g == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// fit tests the work-group size against what the kernel was compiled for, and
+// takes that over where the program gives none.
+func (s *space) fit(on *kernelOn) int32 {
+	on.limits()
+	if on.required[0] != 0 {
+		if s.local == nil {
+			s.local = on.required[:s.dims]
+		}
+		for i, r := range on.required {
+			if i < len(s.local) && s.local[i] != r || i >= len(s.local) && r != 1 {
+				return clInvalidWorkGroupSize
+			}
+		}
+	}
+	items := uint64(1)
+	for _, l := range s.local {
+		if l == 0 {
+			return clInvalidWorkGroupSize
+		}
+		items *= l
+	}
+	if on.most != 0 && items > on.most && !s.tooWide(on) {
+		return clInvalidWorkGroupSize
+	}
+	return clSuccess
+}
+
+// tooWide reports whether one side alone is more than the device takes, which the
+// runtime refuses with a status of its own.
+func (s *space) tooWide(on *kernelOn) bool {
+	for i, l := range s.local {
+		if m := on.d.found.Info.MaxWorkItems[i]; m != 0 && l > m {
+			return true
+		}
+	}
+	return false
+}
+
+// enqueueNothing waits as a launch does and does nothing.
+func (q *queue) enqueueNothing(wait []runtime.Event) (runtime.Event, error) {
+	if len(wait) == 0 && q.flags&C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0 {
+		// A marker would wait for all earlier commands.
+		return q.run.EnqueueHostCall(context.Background(), func(context.Context) error { return nil })
+	}
+	return q.run.EnqueueMarker(context.Background(), wait...)
+}

@@ -1,0 +1,287 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"godwit/devices"
+	"godwit/devices/opencl"
+	"godwit/runtime"
+)
+
+// origin is what a program was made of.
+type origin uint8
+
+const (
+	ofSource origin = iota
+	ofBinary
+	ofIL
+	ofLink
+)
+
+// program is a cl_program. What is compiled is one cl_program of the real
+// platform for all devices (opencl.NativeProgram), of which several may be one
+// real device. What was built for each device is a module of it, and those
+// together the runtime's program.
+//
+// Life of a build: begin, which refuses where another goes on or kernels are
+// attached, and forgets the old executable; the compiler, without locks, perhaps
+// on a goroutine; finish, which makes modules of what succeeded.
+type program struct {
+	self    uintptr    // immutable
+	c       *clContext // immutable
+	devices []*device  // immutable: that the program is for
+	origin  origin     // immutable
+	source  []byte     // immutable: or intermediate language
+
+	mu      sync.Mutex
+	native  *opencl.NativeProgram // protected by mu; nil until linking has ended, and where that made none
+	busy    bool                  // protected by mu: a build goes on
+	kernels int                   // protected by mu: attached
+	run     *runtime.Program      // protected by mu; nil where nothing is executable
+	modules []devices.Module      // protected by mu: those of run, by device; nil where it is not built
+	states  []buildState          // protected by mu: by device
+}
+
+// buildState is what became of a device's last build.
+type buildState struct {
+	status  int32  // cl_build_status
+	options string // as the program gave them
+	typ     uint32 // cl_program_binary_type
+}
+
+const (
+	clCompileProgramFailure      int32 = -15
+	clLinkProgramFailure         int32 = -17
+	clKernelArgInfoNotAvailable  int32 = -19
+	clInvalidSampler             int32 = -41
+	clInvalidBinary              int32 = -42
+	clInvalidProgram             int32 = -44
+	clInvalidProgramExecutable   int32 = -45
+	clInvalidKernel              int32 = -48
+	clInvalidArgIndex            int32 = -49
+	clInvalidArgValue            int32 = -50
+	clInvalidArgSize             int32 = -51
+	clInvalidKernelArgs          int32 = -52
+	clInvalidWorkDimension       int32 = -53
+	clInvalidWorkGroupSize       int32 = -54
+	clInvalidGlobalWorkSize      int32 = -63
+	buildNone, buildDone               = C.CL_BUILD_NONE, C.CL_BUILD_SUCCESS
+	buildFailed, buildInProgress       = C.CL_BUILD_ERROR, C.CL_BUILD_IN_PROGRESS
+)
+
+var programs = table[program]{kind: kindProgram}
+
+// newProgram makes the object; native is the program's from here on.
+func newProgram(p *program, native *opencl.NativeProgram, errcode unsafe.Pointer) uintptr {
+	p.native = native
+	p.states = make([]buildState, len(p.devices))
+	for i := range p.states {
+		p.states[i].status = buildNone
+	}
+	retain(p.c.self)
+	if !programs.add(p, &p.self) {
+		p.destroy()
+		return fail(errcode, clOutOfHostMemory)
+	}
+	return made(errcode, p.self)
+}
+
+// destroy implements destroyer. Kernels keep their program, so none is left;
+// commands in flight keep what they need.
+func (p *program) destroy() {
+	if p.run != nil {
+		_ = p.run.Close() // it is open
+	}
+	if p.native != nil {
+		_ = p.native.Close() // it is open
+	}
+	release(p.c.self)
+}
+
+// real is a device of a context as its driver has it.
+func (c *clContext) opencl(d *device) *opencl.Device {
+	dev, _ := c.real(d).(*opencl.Device)
+	return dev
+}
+
+func (c *clContext) opencls(list []*device) []*opencl.Device {
+	out := make([]*opencl.Device, len(list))
+	for i, d := range list {
+		out[i] = c.opencl(d)
+	}
+	return out
+}
+
+//export gwCreateProgramWithSource
+func gwCreateProgramWithSource(ch uintptr, n uint32, strs, lengths, errcode unsafe.Pointer) uintptr {
+	c := contexts.get(ch)
+	if c == nil {
+		return fail(errcode, clInvalidContext)
+	}
+	if n == 0 || strs == nil {
+		return fail(errcode, clInvalidValue)
+	}
+	var source []byte
+	for i, s := range unsafe.Slice((*unsafe.Pointer)(strs), n) {
+		if s == nil {
+			return fail(errcode, clInvalidValue)
+		}
+		var length uint64 // 0: up to the final zero
+		if lengths != nil {
+			length = unsafe.Slice((*uint64)(lengths), n)[i]
+		}
+		if length == 0 {
+			source = append(source, C.GoString((*C.char)(s))...)
+		} else {
+			source = append(source, unsafe.Slice((*byte)(s), length)...)
+		}
+	}
+	native, err := c.opencl(c.devices[0]).NewSourceProgram(source)
+	if err != nil {
+		complain(err)
+		return fail(errcode, status(err))
+	}
+	return newProgram(&program{c: c, devices: c.devices, origin: ofSource, source: source}, native, errcode)
+}
+
+//export gwCreateProgramWithIL
+func gwCreateProgramWithIL(ch uintptr, il unsafe.Pointer, length uint64, errcode unsafe.Pointer) uintptr {
+	c := contexts.get(ch)
+	switch {
+	case c == nil:
+		return fail(errcode, clInvalidContext)
+	case !c.takesIL():
+		return fail(errcode, clInvalidOperation)
+	case il == nil || length == 0:
+		return fail(errcode, clInvalidValue)
+	}
+	code := bytes.Clone(unsafe.Slice((*byte)(il), length))
+	native, err := c.opencl(c.devices[0]).NewILProgram(code)
+	if err != nil {
+		complain(err)
+		return fail(errcode, status(err))
+	}
+	return newProgram(&program{c: c, devices: c.devices, origin: ofIL, source: code}, native, errcode)
+}
+
+// takesIL reports whether some real device takes intermediate language.
+func (c *clContext) takesIL() bool {
+	return slices.ContainsFunc(c.devices, func(d *device) bool { return d.il() != "" })
+}
+
+// il is the intermediate languages that the real device takes.
+func (d *device) il() string {
+	return strings.Trim(string(d.found.Query(C.CL_DEVICE_IL_VERSION)), "\x00 ")
+}
+
+//export gwCreateProgramWithBinary
+func gwCreateProgramWithBinary(ch uintptr, n uint32, list, lengths, binaries, each, errcode unsafe.Pointer) uintptr {
+	c := contexts.get(ch)
+	if c == nil {
+		return fail(errcode, clInvalidContext)
+	}
+	if n == 0 || list == nil || lengths == nil || binaries == nil {
+		return fail(errcode, clInvalidValue)
+	}
+	on, st := c.chosen(n, list)
+	if st != clSuccess {
+		return fail(errcode, st)
+	}
+	statuses := make([]int32, n)
+	if each != nil {
+		statuses = unsafe.Slice((*int32)(each), n)
+	}
+	code, sizes, at := make([][]byte, n), unsafe.Slice((*uint64)(lengths), n), unsafe.Slice((*unsafe.Pointer)(binaries), n)
+	for i := range code {
+		statuses[i] = clSuccess
+		if sizes[i] == 0 || at[i] == nil {
+			statuses[i], st = clInvalidValue, clInvalidValue
+			continue
+		}
+		code[i] = unsafe.Slice((*byte)(at[i]), sizes[i])
+	}
+	if st != clSuccess {
+		return fail(errcode, st)
+	}
+	native, sts, err := opencl.NewBinaryProgram(c.opencls(on), code)
+	for i, s := range sts {
+		statuses[i] = int32(s)
+	}
+	if err != nil {
+		complain(err)
+		return fail(errcode, status(err))
+	}
+	return newProgram(&program{c: c, devices: on, origin: ofBinary}, native, errcode)
+}
+
+// chosen reads a list of the context's devices.
+func (c *clContext) chosen(n uint32, list unsafe.Pointer) ([]*device, int32) {
+	on := make([]*device, n)
+	for i, h := range unsafe.Slice((*uintptr)(list), n) {
+		if on[i] = c.device(h); on[i] == nil {
+			return nil, clInvalidDevice
+		}
+	}
+	return on, clSuccess
+}
+
+// gwCreateProgramWithBuiltInKernels: devices have none, and say so.
+//
+//export gwCreateProgramWithBuiltInKernels
+func gwCreateProgramWithBuiltInKernels(ch uintptr, n uint32, list, names, errcode unsafe.Pointer) uintptr {
+	c := contexts.get(ch)
+	if c == nil {
+		return fail(errcode, clInvalidContext)
+	}
+	if n > 0 && list != nil && names != nil {
+		if _, st := c.chosen(n, list); st != clSuccess {
+			return fail(errcode, st)
+		}
+	}
+	return fail(errcode, clInvalidValue)
+}
+
+//export gwSetProgramSpecializationConstant
+func gwSetProgramSpecializationConstant(h uintptr, id uint32, size uint64, value unsafe.Pointer) int32 {
+	if programs.get(h) == nil {
+		return clInvalidProgram
+	}
+	return clInvalidOperation
+}
+
+// gwSetProgramReleaseCallback is for programs with destructors of variables at
+// program scope, which there are not.
+//
+//export gwSetProgramReleaseCallback
+func gwSetProgramReleaseCallback(h uintptr, f, user unsafe.Pointer) int32 {
+	if programs.get(h) == nil {
+		return clInvalidProgram
+	}
+	if f == nil {
+		return clInvalidValue
+	}
+	return clInvalidOperation
+}
+
+// gwUnloadPlatformCompiler is a hint, and not one to pass on to a compiler that
+// other contexts use.
+//
+//export gwUnloadPlatformCompiler
+func gwUnloadPlatformCompiler(h uintptr) int32 {
+	if platforms.get(h) == nil {
+		return clInvalidPlatform
+	}
+	return clSuccess
+}
+
+//export gwUnloadCompiler
+func gwUnloadCompiler() int32 { return clSuccess }
