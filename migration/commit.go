@@ -78,6 +78,17 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 	return version
 }
 
+// CommitUse is Commit for a command that was planned as a writer and leaves the
+// content as it is, such as a map for writing: what the host writes counts from
+// the unmap on, and a map that fails has lost nothing. To what comes later the
+// command is a reader where it was planned.
+func (p *Planner) CommitUse(plan *Plan, at mem.Point) {
+	for i := range plan.Accesses {
+		plan.Accesses[i].Mode = mem.Read
+	}
+	p.Commit(plan, at)
+}
+
 // Reads records that something that ends at the point uses a buffer's bytes on a
 // memory as they are, such as the host's use of a mapped range, which ends with
 // the unmap: later writers there wait for it. Nothing is brought. It fails with

@@ -15,14 +15,17 @@ import (
 // shares the host's memory. To the planner
 //
 //   - a map for reading is a read on the host,
-//   - a map for writing is a read-write on the host, and one that invalidates a
-//     write: from then on the host is the only memory where the range is valid,
+//   - a map for writing waits like a read-write on the host, and one that
+//     invalidates like a write, but neither changes the content: what the host
+//     writes counts from the unmap on, so that a map that fails has lost nothing,
 //   - an unmap of a read one ends a use of the host's bytes, so that writers there
 //     wait for it,
 //   - an unmap of a written range is a write on the host, so that whatever read
 //     the range in between, which OpenCL leaves undefined, is stale after it.
 //
-// A map that failed is unmapped by a command that writes nothing.
+// A map that is known to have failed is unmapped by a command that writes
+// nothing. An unmap enqueued before that fails with it, and its range is poisoned:
+// what was planned since rests on the unmap.
 //
 // Life of a mapping: made when the map is accepted, gone when its unmap is. It
 // keeps the root alive. Records are in a table and reused with a generation.

@@ -133,7 +133,7 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	var version mem.Version
 	c.commandSeq++
 	if err == nil {
-		version = c.planner.Commit(&s.plan, p)
+		version = c.commit(req, p)
 		q.accepted(req.op, p, len(in.wait) == 0)
 		if req.op == opMap {
 			c.mapped(req, p)
@@ -154,6 +154,24 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		return Event{}, err
 	}
 	return c.events.add(c, q, req.op, c.commandSeq, p), nil
+}
+
+// commit tells the planner of an accepted command, and returns the version that
+// it wrote. c.mu is held.
+func (c *Context) commit(req *request, p mem.Point) mem.Version {
+	s := &c.scratch
+	if req.op != opMap && req.op != opSVMMap {
+		return c.planner.Commit(&s.plan, p)
+	}
+	c.planner.CommitUse(&s.plan, p)
+	for i := range s.accs { // as the trace is to have it
+		if s.accs[i].Mode == mem.Write {
+			s.accs = s.accs[:0] // an invalidating map needs no content
+			break
+		}
+		s.accs[i].Mode = mem.Read
+	}
+	return 0
 }
 
 // collect checks that the objects of a request are alive and usable on its
