@@ -70,6 +70,7 @@ type request struct {
 	mapFlags MapFlags
 	mapping  Mapping // made by a map, ended by an unmap
 	svmMap   *svm.Map
+	asBuffer bool // of svmMap: by a buffer over it, which the queue's device need not reach by pointers
 
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call          func(context.Context) error

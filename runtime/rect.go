@@ -214,13 +214,18 @@ func (r *rows) meet(o rows) mem.Range {
 // c.mu is held.
 func (c *Context) rectAccess(req *request, u use, row, slice uint64, mode mem.Mode) error {
 	s := &c.scratch
-	at := len(s.accs)
-	if err := c.access(req, u, mode, req.q.mem); err != nil {
+	a, err := c.locate(req, u, mode, req.q.mem)
+	if err != nil {
 		return err
 	}
-	a := s.accs[at]
 	r := rowsOf(u.r.Start, req.rect.Region, row, slice)
 	n, group := r.len(), uint64(1)
+	for i := uint64(0); i < n && u.buf.root.svm != nil; i++ {
+		a.Range = r.at(i)
+		if err := c.unmappedSVM(req, u.buf.root, a); err != nil {
+			return err
+		}
+	}
 	if n > RectRows && !req.exact {
 		group = (n + RectRows - 1) / RectRows
 		req.coarse = true
@@ -228,7 +233,6 @@ func (c *Context) rectAccess(req *request, u use, row, slice uint64, mode mem.Mo
 			a.Mode = mem.ReadWrite
 		}
 	}
-	s.accs = s.accs[:at]
 	for i := uint64(0); i < n; i += group {
 		a.Range = mem.Range{Start: r.at(i).Start, End: r.at(min(i+group, n) - 1).End}
 		s.accs = append(s.accs, a)

@@ -260,28 +260,40 @@ func (c *Context) collectArgs(req *request, l *Launch) error {
 // access adds one access, or says why the buffer cannot be used there. c.mu is
 // held.
 func (c *Context) access(req *request, u use, mode mem.Mode, m mem.MemoryID) error {
+	a, err := c.locate(req, u, mode, m)
+	if err == nil {
+		err = c.unmappedSVM(req, u.buf.root, a)
+	}
+	if err != nil {
+		return err
+	}
+	c.scratch.accs = append(c.scratch.accs, a)
+	return nil
+}
+
+// locate is an access but for what the host has mapped of it. c.mu is held.
+func (c *Context) locate(req *request, u use, mode mem.Mode, m mem.MemoryID) (mem.Access, error) {
 	if err := u.buf.live(); err != nil {
-		return fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+		return mem.Access{}, fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
 	}
 	if u.buf.root.svm != nil {
 		var err error
-		if m, err = c.svmMemory(req, u, mode, m); err != nil {
-			return fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+		if m, err = c.svmMemory(req, u, m); err != nil {
+			return mem.Access{}, fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
 		}
 	}
 	m = c.topo.Store(m)
 	at := &c.mems[m]
 	if u.buf.view.Sub {
 		if err := u.buf.view.CheckAlign(c.mems[req.q.mem].info.BaseAlign); err != nil {
-			return fmt.Errorf("%v on queue %s: buffer %s: %w", req.op, req.q.name, u.buf.label(), err)
+			return mem.Access{}, fmt.Errorf("%v on queue %s: buffer %s: %w", req.op, req.q.name, u.buf.label(), err)
 		}
 	}
 	if largest := at.maxBuffer(); u.buf.root.size > largest {
-		return fmt.Errorf("%v on queue %s: buffer %s has %d bytes, %s takes %d in one: %w",
+		return mem.Access{}, fmt.Errorf("%v on queue %s: buffer %s has %d bytes, %s takes %d in one: %w",
 			req.op, req.q.name, u.buf.root.label(), u.buf.root.size, c.topo.Name(m), largest, noMemory(m))
 	}
-	c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m})
-	return nil
+	return mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m}, nil
 }
 
 // addOrder adds the waits that out-of-order queues need of the runtime: on the

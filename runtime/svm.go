@@ -347,8 +347,8 @@ func (c *Context) closeArena() error {
 
 // svmMemory is the memory on which a use of shared virtual memory takes place: m,
 // or the host's where it is fine-grained or the device uses it in place. It fails
-// where the device cannot, or the host has mapped the bytes. c.mu is held.
-func (c *Context) svmMemory(req *request, u use, mode mem.Mode, m mem.MemoryID) (mem.MemoryID, error) {
+// where the device cannot. c.mu is held.
+func (c *Context) svmMemory(req *request, u use, m mem.MemoryID) (mem.MemoryID, error) {
 	s := u.buf.root.svm
 	if u.buf == s.buf || s.fine() {
 		if err := c.mems[req.q.mem].svmDevice(s.fine()); err != nil {
@@ -358,5 +358,17 @@ func (c *Context) svmMemory(req *request, u use, mode mem.Mode, m mem.MemoryID) 
 	if s.fine() {
 		return mem.Host, nil
 	}
-	return c.storeOf(u.buf.root, c.topo.Store(m)), c.arena.Conflict(s.p+Pointer(u.r.Start), u.r.Size(), mode.Writes())
+	return c.storeOf(u.buf.root, c.topo.Store(m)), nil
+}
+
+// unmappedSVM fails where the host has mapped bytes of an access to shared virtual
+// memory. c.mu is held.
+func (c *Context) unmappedSVM(req *request, r *root, a mem.Access) error {
+	if r.svm == nil || r.svm.fine() {
+		return nil
+	}
+	if err := c.arena.Conflict(r.svm.p+Pointer(a.Range.Start), a.Range.Size(), a.Mode.Writes()); err != nil {
+		return fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+	}
+	return nil
 }

@@ -46,7 +46,7 @@ func (c *Context) aliasSVM(view subbuffer.View, host []byte) (b *Buffer, ok bool
 // mapAlias maps bytes of a buffer over shared virtual memory.
 func (q *Queue) mapAlias(ctx context.Context, u use, flags MapFlags, wait []Event) (Mapping, Event, error) {
 	p := u.buf.root.svm.p + Pointer(u.r.Start)
-	bytes, e, err := q.EnqueueSVMMap(ctx, p, u.r.Size(), svm.MapFlags(flags), wait...)
+	bytes, e, err := q.mapSVM(ctx, p, u.r.Size(), svm.MapFlags(flags), true, wait)
 	if err != nil {
 		return Mapping{}, Event{}, fmt.Errorf("map of buffer %s: %w", u.buf.label(), err)
 	}
@@ -55,7 +55,7 @@ func (q *Queue) mapAlias(ctx context.Context, u use, flags MapFlags, wait []Even
 
 // unmapAlias ends such a map.
 func (q *Queue) unmapAlias(ctx context.Context, m Mapping, wait []Event) (Event, error) {
-	e, err := q.EnqueueSVMUnmap(ctx, Pointer(uintptr(unsafe.Pointer(m.first))), wait...)
+	e, err := q.unmapSVM(ctx, Pointer(uintptr(unsafe.Pointer(m.first))), true, wait)
 	if errors.Is(err, svm.ErrMapped) {
 		err = fmt.Errorf("unmap: %w: %w", mem.ErrInvalidValue, err)
 	}

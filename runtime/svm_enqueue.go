@@ -128,6 +128,10 @@ func (q *Queue) EnqueueSVMFill(ctx context.Context, p Pointer, pattern []byte, s
 // bytes leave their block, flags are none or contradict. A map whose command
 // fails gives no rights, and is unmapped all the same.
 func (q *Queue) EnqueueSVMMap(ctx context.Context, p Pointer, size uint64, flags svm.MapFlags, wait ...Event) ([]byte, Event, error) {
+	return q.mapSVM(ctx, p, size, flags, false, wait)
+}
+
+func (q *Queue) mapSVM(ctx context.Context, p Pointer, size uint64, flags svm.MapFlags, asBuffer bool, wait []Event) ([]byte, Event, error) {
 	if err := flags.Check(); err != nil {
 		return nil, Event{}, err
 	}
@@ -148,7 +152,7 @@ func (q *Queue) EnqueueSVMMap(ctx context.Context, p Pointer, size uint64, flags
 		return nil, Event{}, err
 	}
 	grant := func(context.Context) error { return m.Grant() }
-	e, err := q.submit(ctx, &request{q: q, op: opSVMMap, a: u, svmMap: m, call: grant}, &borrowed{wait: wait})
+	e, err := q.submit(ctx, &request{q: q, op: opSVMMap, a: u, svmMap: m, asBuffer: asBuffer, call: grant}, &borrowed{wait: wait})
 	if err != nil {
 		return nil, Event{}, errors.Join(err, m.Drop("a map that was refused"))
 	}
@@ -161,6 +165,10 @@ func (q *Queue) EnqueueSVMMap(ctx context.Context, p Pointer, size uint64, flags
 // writing is then valid on the host and nowhere else. It fails with svm.ErrMapped where there is
 // no such map.
 func (q *Queue) EnqueueSVMUnmap(ctx context.Context, p Pointer, wait ...Event) (Event, error) {
+	return q.unmapSVM(ctx, p, false, wait)
+}
+
+func (q *Queue) unmapSVM(ctx context.Context, p Pointer, asBuffer bool, wait []Event) (Event, error) {
 	u, err := q.svmUse("svm unmap", p, 1)
 	if err != nil {
 		return Event{}, err
@@ -171,7 +179,7 @@ func (q *Queue) EnqueueSVMUnmap(ctx context.Context, p Pointer, wait ...Event) (
 	}
 	u.r.End = u.r.Start + m.Range().Size()
 	leave := &leaving{m, "EnqueueSVMUnmap on queue " + q.name}
-	e, err := q.submit(ctx, &request{q: q, op: opSVMUnmap, a: u, svmMap: m, call: leave.drop}, &borrowed{wait: wait})
+	e, err := q.submit(ctx, &request{q: q, op: opSVMUnmap, a: u, svmMap: m, asBuffer: asBuffer, call: leave.drop}, &borrowed{wait: wait})
 	if err != nil {
 		m.Keep()
 		return Event{}, err
@@ -270,8 +278,10 @@ func (c *Context) collectSVM(req *request, in *borrowed) error {
 		if err := req.a.buf.live(); err != nil {
 			return err
 		}
-		if err := c.mems[m].svmDevice(req.a.buf.root.svm.fine()); err != nil {
-			return err
+		if !req.asBuffer {
+			if err := c.mems[m].svmDevice(req.a.buf.root.svm.fine()); err != nil {
+				return err
+			}
 		}
 		if mode, ok := c.svmMapMode(req); ok {
 			c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: req.a.buf.root.id, Range: req.a.r, Mode: mode, Memory: mem.Host})

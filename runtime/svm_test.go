@@ -10,6 +10,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/devicetest"
 	"godwit/devices/null"
 	"godwit/devices/tce"
 	"godwit/mem"
@@ -254,6 +255,36 @@ func TestABufferOverACoarseGrainedPointerIsTheSameContent(t *testing.T) {
 	require.NoError(t, b.Release())
 }
 
+// A device whose kernels cannot have pointers still uses the buffer, on any command.
+func TestABufferOverAPointerIsMappedOnDevicesWithoutSharedVirtualMemory(t *testing.T) {
+	c, err := cpu.New(cpu.Options{})
+	require.NoError(t, err)
+	d, err := tce.New(tce.Options{})
+	require.NoError(t, err)
+	without := devicetest.FailNth(d, new(devicetest.Submits))
+	h := build(t, runtime.Options{Devices: []devices.Device{c, without}, SVMSize: 1 << 20}, runtime.QueueOptions{})
+	ctx := soon(t)
+	p, err := h.c.SVMAlloc(4096, 0, 0)
+	require.NoError(t, err)
+	bytes, err := h.c.SVMBytes(p, 4096)
+	require.NoError(t, err)
+	b, err := h.c.CreateBuffer(4096, runtime.UseHostPtr, bytes)
+	require.NoError(t, err)
+	h.done(h.ok(h.q[1].EnqueueFill(ctx, b, []byte{3}, 0, 4096)))
+	_, _, err = h.q[1].EnqueueSVMMap(ctx, p, 4096, runtime.SVMMapRead)
+	require.ErrorIs(t, err, mem.ErrInvalidOperation, "by pointer")
+	m, err := h.q[1].Map(ctx, b, 0, 4096, runtime.MapRead|runtime.MapWrite)
+	require.NoError(t, err)
+	require.Equal(t, byte(3), m.Bytes()[4095])
+	m.Bytes()[0] = 4
+	h.done(h.ok(h.q[1].EnqueueUnmap(ctx, m)))
+	got := make([]byte, 2)
+	h.done(h.ok(h.q[1].EnqueueRead(ctx, b, 0, got)))
+	require.Equal(t, []byte{4, 3}, got)
+	require.NoError(t, b.Release())
+	require.NoError(t, h.c.SVMFree(p))
+}
+
 func TestFineGrainIsTheHostsMemoryInPlace(t *testing.T) {
 	h := svmBuild(t)
 	ctx := soon(t)
@@ -282,6 +313,32 @@ func TestFineGrainIsTheHostsMemoryInPlace(t *testing.T) {
 		require.False(t, h.devs[q].Info().SVM.Fine)
 	}
 	require.NoError(t, buf.Release())
+}
+
+func TestARectanglePassesOverMappedBytes(t *testing.T) {
+	h := svmBuild(t)
+	ctx := soon(t)
+	p := h.alloc(4096, 0)
+	bytes, err := h.c.SVMBytes(p, 4096)
+	require.NoError(t, err)
+	b, err := h.c.CreateBuffer(4096, runtime.UseHostPtr, bytes)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Release()) }()
+	h.ends(h.q[own].EnqueueSVMFill(ctx, p, []byte{5}, 4096))
+	between := h.mapped(own, p+64, 64, runtime.SVMMapWrite)
+	rows := runtime.Box{Row: 128} // of 64 bytes at 0, 128, ...
+	write := func(at runtime.Box) (runtime.Event, error) {
+		return h.q[sim].EnqueueWriteRect(ctx, b, at, make([]byte, 256), runtime.Box{}, [3]uint64{64, 4, 1})
+	}
+	h.ends(write(rows))
+	rows.Origin[0] = 60
+	_, err = write(rows)
+	require.ErrorIs(t, err, svm.ErrMapped, "four bytes of it are mapped")
+	between[0] = 9
+	h.unmap(own, p+64)
+	got := make([]byte, 129)
+	h.ends(h.q[sim].EnqueueSVMRead(ctx, p, got))
+	require.Equal(t, []byte{0, 9, 5, 5, 0}, []byte{got[63], got[64], got[65], got[127], got[128]})
 }
 
 func TestEnqueuedFreeHappensWhenItsCommandRuns(t *testing.T) {

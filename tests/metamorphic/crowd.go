@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"godwit/mem"
 	"godwit/runtime"
-	"godwit/trace"
 )
 
 // RunCrowd replays n histories over the same buffers at once, each from a
@@ -27,6 +28,8 @@ func RunCrowd(crowd []*History, cfg Config) (res Result, err error) {
 	for _, h := range crowd[1:] {
 		r := *first
 		r.h, r.events, r.open = h, make(map[int]runtime.Event), make(map[int]runtime.Event)
+		r.needs, r.result = make(map[uint64][]mem.Access), Result{Ops: make(map[string]int)}
+		r.firstSlot = slots * len(all) % (4 * slots)
 		all = append(all, &r)
 	}
 	var wg sync.WaitGroup
@@ -48,7 +51,8 @@ func RunCrowd(crowd []*History, cfg Config) (res Result, err error) {
 	wg.Wait()
 	for _, r := range all[1:] {
 		first.log = append(first.log, r.log...)
-		first.result.Commands += r.result.Commands
+		first.result.Add(r.result)
+		maps.Copy(first.needs, r.needs)
 		first.owned = append(first.owned, r.owned...)
 	}
 	// Where a refusal for lost bytes lies in the order, nobody knows.
@@ -78,16 +82,10 @@ func Crowd(seed uint64, n, ops int, failing bool) []*History {
 }
 
 // unshared leaves out what other goroutines must not meet: a buffer they use being
-// released, or a mapped range, which OpenCL lets nobody else use.
+// released, a mapped range, which OpenCL lets nobody else use, and calls that are
+// to change nothing.
 func unshared(ops []Op) []Op {
 	return slices.DeleteFunc(ops, func(op Op) bool {
-		return op.Kind == Renew || op.Kind == MapRead || op.Kind == MapWrite || op.Kind == MapInvalidate
+		return op.Kind == Renew || op.Kind == Map || op.Kind == Unmap || op.Kind == Refuse
 	})
-}
-
-func newReplay(ctx context.Context, h *History, cfg Config) *replay {
-	return &replay{
-		h: h, cfg: cfg, ctx: ctx, rec: &trace.Recorder{},
-		events: make(map[int]runtime.Event), open: make(map[int]runtime.Event), kernel: make(map[Kind]*runtime.Kernel),
-	}
 }

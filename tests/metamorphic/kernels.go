@@ -23,6 +23,12 @@ kernel void meta_reverse(global uchar *dst, uint dstOff, const global uchar *src
 	size_t i = get_global_id(0);
 	dst[dstOff + i] = src[srcOff + get_global_size(0) - 1 - i];
 }
+kernel void meta_chase(const global ulong *table, uint at, uint salt) {
+	size_t i = get_global_id(0);
+	global uchar *dst = (global uchar *)table[at];
+	const global uchar *src = (const global uchar *)table[at + 1];
+	dst[i] = (uchar)(31 * (uint)dst[i] + (uint)src[i] + salt);
+}
 `,
 	Go: []devices.GoKernel{
 		{
@@ -56,6 +62,18 @@ kernel void meta_reverse(global uchar *dst, uint dstOff, const global uchar *src
 				g.Items(func(it devices.Item) {
 					i := it.Global(0)
 					dst.Store(d+i, src.Load(s+n-1-i))
+				})
+			},
+		},
+		{
+			Name: "meta_chase",
+			Args: []devices.ArgInfo{buffer("table", mem.Read), word("at"), word("salt")},
+			Func: func(g *devices.Group) {
+				table, at, salt := devices.Global[uint64](g, 0), off(g, 1), devices.Value[uint32](g, 2)
+				dst, src := table.Load(at), table.Load(at+1)
+				g.Items(func(it devices.Item) {
+					i := uint64(it.Global(0))
+					devices.StoreAt(g, dst+i, mixed(devices.LoadAt[uint8](g, dst+i), devices.LoadAt[uint8](g, src+i), salt))
 				})
 			},
 		},

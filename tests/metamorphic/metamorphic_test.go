@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open makes the devices whose kinds are the letters of kinds: c for cpu, t for
-// tce, with bufalloc regions of size bytes each (0: cpu memory without limit).
+// open makes the devices whose kinds are the letters of kinds: c for cpu, s for
+// cpu that shares the host's memory, t for tce, with bufalloc regions of size bytes each (0: cpu memory without limit).
 func open(kinds string, size uint64, s bufalloc.Strategy) func() ([]devices.Device, error) {
 	return func() ([]devices.Device, error) {
 		var devs []devices.Device
@@ -36,7 +36,7 @@ func open(kinds string, size uint64, s bufalloc.Strategy) func() ([]devices.Devi
 			if k == 't' {
 				d, err = tce.New(tce.Options{Name: name, Memory: size, Strategy: s})
 			} else {
-				d, err = cpu.New(cpu.Options{Name: name, Memory: size, Strategy: s, Workers: 2})
+				d, err = cpu.New(cpu.Options{Name: name, Memory: size, Strategy: s, Workers: 2, SharesHost: k == 's'})
 			}
 			if err != nil {
 				return nil, err
@@ -51,7 +51,7 @@ func open(kinds string, size uint64, s bufalloc.Strategy) func() ([]devices.Devi
 // and memory that suffices or does not.
 func configs() []Config {
 	var all []Config
-	for _, kinds := range []string{"c", "t", "ct", "tt", "ctct"} {
+	for _, kinds := range []string{"c", "t", "st", "tt", "cst", "ctct"} {
 		for _, s := range bufalloc.Strategies() {
 			for _, size := range []uint64{8 << 10, 256 << 10} {
 				for _, noPeer := range []bool{false, true} {
@@ -108,13 +108,10 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 		if err != nil {
 			fail(t, h, cfg, err)
 		}
-		total.Commands += res.Commands
-		total.Refused += res.Refused
-		total.BytesMoved += res.BytesMoved
-		total.BytesRead += res.BytesRead
+		total.Add(res)
 	}
-	t.Logf("metamorphic: first seed %d: %d histories over %d of %d configurations, %d commands, %d refused for want of memory, %d bytes moved (the lower bound), %d bytes read and compared",
-		seed, runs, min(runs, len(all)), len(all), total.Commands, total.Refused, total.BytesMoved, total.BytesRead)
+	t.Logf("metamorphic: first seed %d: %d histories over %d of %d configurations, %d commands, %d refused for want of memory, %d bytes moved (the lower bound), %d bytes read and compared\n%s",
+		seed, runs, min(runs, len(all)), len(all), total.Commands, total.Refused, total.BytesMoved, total.BytesRead, total.Counts())
 	if os.Getenv("GODWIT_SOAK") != "" {
 		fmt.Printf("metamorphic: %d commands, first seed %d\n", total.Commands, seed)
 	}
@@ -141,7 +138,10 @@ func TestOneHistoryOnManyConfigurationsReadsTheSame(t *testing.T) {
 			continue
 		}
 		res, err := Run(h, cfg)
-		require.NoError(t, err, cfg.Name)
+		if err != nil {
+			fail(t, h, cfg, err)
+			return
+		}
 		require.Zero(t, res.Refused, cfg.Name)
 		if first == nil {
 			first = &res
@@ -238,12 +238,7 @@ func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
 			fail(t, h, cfg, err)
 			return
 		}
-		total.Commands += res.Commands
-		total.Failed += res.Failed
-		total.Lost += res.Lost
-		total.Refused += res.Refused
-		total.Spurious += res.Spurious
-		total.BytesRead += res.BytesRead
+		total.Add(res)
 	}
 	t.Logf("metamorphic: first seed %d: %d commands, %d failed (%d of them for a copy they shared), %d refused for lost bytes, %d for other reasons, %d bytes read and compared",
 		seed, total.Commands, total.Failed, total.Spurious, total.Lost, total.Refused, total.BytesRead)
@@ -286,7 +281,7 @@ func (q *deafQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, e
 // fail, and it must still fail when shrunk.
 func TestTheTestSeesWaitsThatAreNotKept(t *testing.T) {
 	for kind := range map[mem.WaitKind]bool{mem.Order: true, mem.Data: true} {
-		cfg := Config{Name: "deaf to " + kind.String(), OutOfOrder: true, Unchecked: true, Open: func() ([]devices.Device, error) {
+		cfg := Config{Name: "deaf to " + kind.String(), OutOfOrder: true, Unchecked: true, NoSVM: true, Open: func() ([]devices.Device, error) {
 			var devs []devices.Device
 			for range 2 {
 				c, err := cpu.New(cpu.Options{Workers: 2})

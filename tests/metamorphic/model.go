@@ -13,12 +13,12 @@ type model struct {
 
 func newModel(h *History) *model {
 	m := &model{h: h}
-	for i, size := range h.Roots {
-		m.bytes = append(m.bytes, make([]byte, size))
-		m.known = append(m.known, make([]bool, size))
-		m.lost = append(m.lost, make([]bool, size))
-		if h.Init[i] {
-			copy(m.bytes[i], pattern(size, uint32(i)))
+	for i, r := range h.Roots {
+		m.bytes = append(m.bytes, make([]byte, r.Size))
+		m.known = append(m.known, make([]bool, r.Size))
+		m.lost = append(m.lost, make([]bool, r.Size))
+		if r.content() {
+			copy(m.bytes[i], pattern(r.Size, uint32(i)))
 			set(m.known[i], true)
 		}
 	}
@@ -48,47 +48,14 @@ func (m *model) at(view, off, size int) (bytes []byte, known, lost []bool) {
 	return m.bytes[v.Root][from : from+size], m.known[v.Root][from : from+size], m.lost[v.Root][from : from+size]
 }
 
-// row is a run of bytes of the destination view, and of the source view where
-// there is one.
-type row struct{ dst, src, size int }
-
-// rows are the runs that an operation works on: one but for rectangles.
-func (m *model) rows(op *Op) []row {
-	if op.Kind == Migrate {
-		return []row{{0, 0, m.h.Views[op.Dst].Size}}
-	}
-	out := []row{{op.DstOff, op.SrcOff, op.Size}}
-	for i := 1; i < op.Rows; i++ {
-		out = append(out, row{op.DstOff + i*op.DstRow, op.SrcOff + i*op.SrcRow, op.Size})
-	}
-	return out
-}
-
-// bytes is how many bytes of its destination an operation works on.
-func (op *Op) bytes() int { return op.Size * max(op.Rows, 1) }
-
-// reads reports whether an operation gives bytes to the host.
-func (op *Op) reads() bool { return op.Kind == Read || op.Kind == ReadRect || op.Kind == MapRead }
-
-// writes reports whether an operation writes its destination.
-func (op *Op) writes() bool {
-	switch op.Kind {
-	case Write, Fill, Produce, Copy, Mix, Reverse, WriteRect, CopyRect, MapWrite, MapInvalidate:
-		return true
-	case Migrate:
-		return op.Undefined
-	}
-	return false
-}
-
 // readsLost reports whether an operation reads bytes that are lost.
 func (m *model) readsLost(op *Op) bool {
-	for _, w := range m.rows(op) {
+	for _, w := range m.h.rows(op) {
 		var dst, src []bool
-		if op.reads() || op.Kind == Mix || op.Kind == MapWrite || (op.Kind == Migrate && !op.Undefined) {
+		if op.old() {
 			_, _, dst = m.at(op.Dst, w.dst, w.size)
 		}
-		if op.Kind == Copy || op.Kind == Mix || op.Kind == Reverse || op.Kind == CopyRect {
+		if op.paired() {
 			_, _, src = m.at(op.Src, w.src, w.size)
 		}
 		if slices.Contains(dst, true) || slices.Contains(src, true) {
@@ -103,7 +70,7 @@ func (m *model) lose(op *Op) {
 	if !op.writes() {
 		return
 	}
-	for _, w := range m.rows(op) {
+	for _, w := range m.h.rows(op) {
 		_, known, lost := m.at(op.Dst, w.dst, w.size)
 		set(known, false)
 		set(lost, true)
@@ -113,17 +80,19 @@ func (m *model) lose(op *Op) {
 // apply does what an accepted operation does.
 func (m *model) apply(op *Op) {
 	if op.writes() {
-		for _, w := range m.rows(op) {
+		for _, w := range m.h.rows(op) {
 			_, _, lost := m.at(op.Dst, w.dst, w.size)
 			set(lost, false)
 		}
 	}
 	switch op.Kind {
-	case Write, WriteRect, MapWrite, MapInvalidate:
-		data := pattern(op.bytes(), op.Salt)
-		for i, w := range m.rows(op) {
-			b, known, _ := m.at(op.Dst, w.dst, w.size)
-			copy(b, data[i*w.size:])
+	case Write, WriteRect:
+		m.applyData(op)
+	case Unmap:
+		if op.mapWrites() {
+			from, to := op.hostWrites()
+			b, known, _ := m.at(op.Dst, op.DstOff+from, to-from)
+			copy(b, pattern(op.Size, op.Salt)[from:to])
 			set(known, true)
 		}
 	case CopyRect:
@@ -153,9 +122,19 @@ func (m *model) apply(op *Op) {
 	}
 }
 
+// applyData writes the host's memory.
+func (m *model) applyData(op *Op) {
+	data := pattern(op.bytes(), op.Salt)
+	for _, w := range m.h.rows(op) {
+		b, known, _ := m.at(op.Dst, w.dst, w.size)
+		copy(b, data[w.src:])
+		set(known, true)
+	}
+}
+
 // applyRows copies all rows, of which none is source and destination.
 func (m *model) applyRows(op *Op) {
-	for _, w := range m.rows(op) {
+	for _, w := range m.h.rows(op) {
 		dst, dk, _ := m.at(op.Dst, w.dst, w.size)
 		src, sk, _ := m.at(op.Src, w.src, w.size)
 		copy(dst, src)
@@ -163,11 +142,21 @@ func (m *model) applyRows(op *Op) {
 	}
 }
 
-// read is what an operation gives to the host, and which bytes of it are known.
+// untouched is what memory for a read holds before it.
+const untouched = 0xEE
+
+// read is what an operation gives to the host, and which bytes of it are known:
+// those between rows, and where they are not the buffer's, stay as they were.
 func (m *model) read(op *Op) (bytes []byte, known []bool) {
-	for _, w := range m.rows(op) {
+	bytes, known = make([]byte, op.bytes()), make([]bool, op.bytes())
+	set(known, true)
+	for i := range bytes {
+		bytes[i] = untouched
+	}
+	for _, w := range m.h.rows(op) {
 		b, k, _ := m.at(op.Dst, w.dst, w.size)
-		bytes, known = append(bytes, b...), append(known, k...)
+		copy(bytes[w.src:], b)
+		copy(known[w.src:], k)
 	}
 	return bytes, known
 }

@@ -27,9 +27,43 @@ func Report(h *History, cfg Config, err error) string {
 	return fmt.Sprintf("%v\non %s: %v\nshrunk to %d operations, %s\n%s", h, cfg.Name, err, len(small.Ops), saved, small.describe())
 }
 
+// Shrink returns a history with fewer operations that still fails, trying for as
+// long as leaving out more may help: halves, quarters, down to single
+// operations. As failures may depend on timing, each candidate gets three runs.
+func Shrink(h *History, cfg Config) *History {
+	fails := func(ops []Op) bool {
+		try := *h
+		try.Ops = ops
+		for range 3 {
+			if _, err := Run(&try, cfg); err != nil {
+				return true
+			}
+		}
+		return false
+	}
+	ops := h.Ops
+	for size := len(ops) / 2; size > 0; {
+		left := false
+		for from := 0; from < len(ops); {
+			fewer := append(append([]Op(nil), ops[:from]...), ops[min(from+size, len(ops)):]...)
+			if fails(fewer) {
+				ops, left = fewer, true
+			} else {
+				from += size
+			}
+		}
+		if !left || size > 1 {
+			size /= 2
+		}
+	}
+	small := *h
+	small.Ops = ops
+	return &small
+}
+
 func (h *History) describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "roots %v, with content %v\n", h.Roots, h.Init)
+	fmt.Fprintf(&b, "roots %v\n", h.Roots)
 	for i, v := range h.Views {
 		fmt.Fprintf(&b, "view %d: %+v\n", i, v)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"godwit/devices"
@@ -18,7 +21,7 @@ type Config struct {
 	Name       string
 	Open       func() ([]devices.Device, error) // called for each run; the devices are closed by it
 	NoPeer     bool
-	SVM        bool // buffers without first content lie over shared virtual memory
+	NoSVM      bool // no root lies over shared virtual memory
 	OutOfOrder bool
 	Unchecked  bool          // leave Context.Check out of every step but the last
 	Flaky      error         // what the devices of Open fail with now and then, where they do
@@ -27,14 +30,41 @@ type Config struct {
 
 // Result is what a run did.
 type Result struct {
-	Commands   int    // accepted
-	Refused    int    // for want of memory, or by flaky devices
-	BytesMoved uint64 // equal to the oracle's lower bound, where nothing may fail
-	Failed     int    // commands that failed after they were accepted
-	Spurious   int    // of Failed: rested on a copy made together with lost bytes
-	Lost       int    // commands refused because they read what a failed one was to write
-	BytesRead  int    // compared with the flat memory
-	Digest     uint64 // of the defined bytes read: equal wherever nothing was refused
+	Commands   int            // accepted
+	Ops        map[string]int // of Commands, by what was called
+	Refused    int            // for want of memory, or by flaky devices
+	BytesMoved uint64         // equal to the oracle's lower bound, where nothing may fail
+	Failed     int            // commands that failed after they were accepted
+	Spurious   int            // of Failed: rested on a copy made together with lost bytes
+	Lost       int            // commands refused because they read what a failed one was to write
+	BytesRead  int            // compared with the flat memory
+	Digest     uint64         // of the defined bytes read: equal wherever nothing was refused
+}
+
+// Add adds what another run did.
+func (r *Result) Add(o Result) {
+	r.Commands += o.Commands
+	r.Refused += o.Refused
+	r.BytesMoved += o.BytesMoved
+	r.Failed += o.Failed
+	r.Spurious += o.Spurious
+	r.Lost += o.Lost
+	r.BytesRead += o.BytesRead
+	if r.Ops == nil {
+		r.Ops = make(map[string]int)
+	}
+	for k, n := range o.Ops {
+		r.Ops[k] += n
+	}
+}
+
+// Counts is a line for each thing that was called, with how often.
+func (r *Result) Counts() string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(r.Ops)) {
+		fmt.Fprintf(&b, "%8d %s\n", r.Ops[k], k)
+	}
+	return b.String()
 }
 
 // replay is one run.
@@ -43,20 +73,27 @@ type replay struct {
 	cfg    Config
 	ctx    context.Context
 	c      *runtime.Context
-	queues []*runtime.Queue
+	queues []*queue
 	views  []*runtime.Buffer
-	svm    map[int]runtime.Pointer // of the roots that lie over it
-	freed  []runtime.Pointer       // to be freed at the end
 	prog   *runtime.Program
 	kernel map[Kind]*runtime.Kernel
+	svmState
 	oracle *oracle.Oracle
 	rec    *trace.Recorder
-	seen   int                   // command records compared with the oracle
-	events map[int]runtime.Event // by operation
-	open   map[int]runtime.Event // user events not set
-	owned  []runtime.Event       // to be released
+	seen   int                     // command records compared with the oracle
+	needs  map[uint64][]mem.Access // by command: what the history says that it uses
+	events map[int]runtime.Event   // by operation
+	open   map[int]runtime.Event   // user events not set
+	maps   []*openMap
+	owned  []runtime.Event // to be released
 	log    []entry
 	result Result
+}
+
+// queue is a queue and what its device can do.
+type queue struct {
+	*runtime.Queue
+	svm, fine bool // commands may use such shared virtual memory
 }
 
 // entry is an operation that was accepted: a command, or the renewal of a root.
@@ -66,7 +103,9 @@ type entry struct {
 	event   runtime.Event
 	got     []byte // by a read, once it has ended
 	waits   []runtime.Event
-	refused bool // because bytes it reads were known to be lost
+	mapped  runtime.Event // of an unmap: the map's
+	void    bool          // an unmap that writes nothing, since the map is known to have failed
+	refused bool          // because bytes it reads were known to be lost
 }
 
 // Run replays h. An error is a failure of what is tested, or of the devices.
@@ -92,93 +131,134 @@ func Run(h *History, cfg Config) (res Result, err error) {
 	return r.result, errors.Join(err, r.tearDown())
 }
 
+func newReplay(ctx context.Context, h *History, cfg Config) *replay {
+	return &replay{
+		h: h, cfg: cfg, ctx: ctx, rec: &trace.Recorder{}, kernel: make(map[Kind]*runtime.Kernel), views: make([]*runtime.Buffer, len(h.Views)),
+		svmState: svmState{pointers: make(map[int]runtime.Pointer), unmaps: make(map[int][]runtime.Event)},
+		needs:    make(map[uint64][]mem.Access), events: make(map[int]runtime.Event), open: make(map[int]runtime.Event),
+		result: Result{Ops: make(map[string]int)},
+	}
+}
+
 func (r *replay) setUp() error {
 	devs, err := r.cfg.Open()
 	if err != nil {
 		return err
 	}
-	r.c, err = runtime.NewContext(runtime.Options{Name: r.cfg.Name, Devices: devs, OwnDevices: true, NoPeer: r.cfg.NoPeer, Trace: r.rec})
+	r.c, err = runtime.NewContext(runtime.Options{Name: r.cfg.Name, Devices: devs, OwnDevices: true, NoPeer: r.cfg.NoPeer, SVMSize: 1 << 24, Trace: r.rec})
 	if err != nil {
 		return err
 	}
+	if err = r.furnish(devs); err != nil {
+		return errors.Join(err, r.c.Close(r.ctx))
+	}
+	return nil
+}
+
+// furnish makes queues, kernels and buffers.
+func (r *replay) furnish(devs []devices.Device) error {
 	r.oracle = oracle.New(r.c.Topology(), 1)
 	for _, d := range append(devs, devs...) { // two queues each
 		q, err := r.c.NewQueue(d, runtime.QueueOptions{OutOfOrder: r.cfg.OutOfOrder})
 		if err != nil {
-			return errors.Join(err, r.c.Close(r.ctx))
+			return err
 		}
-		r.queues = append(r.queues, q)
+		r.queues = append(r.queues, &queue{Queue: q})
 	}
+	var err error
 	if r.prog, err = r.c.Build(r.ctx, Program); err != nil {
-		return errors.Join(err, r.c.Close(r.ctx))
+		return err
 	}
-	for _, k := range []Kind{Mix, Produce, Reverse} {
+	for _, k := range []Kind{Mix, Produce, Reverse, chase} {
 		if r.kernel[k], err = r.prog.Kernel("meta_" + string(k)); err != nil {
-			return errors.Join(err, r.c.Close(r.ctx))
+			return err
 		}
 	}
-	r.views = make([]*runtime.Buffer, len(r.h.Views))
+	if err := r.furnishSVM(); err != nil {
+		return err
+	}
 	for root := range r.h.Roots {
-		if err := r.create(root, r.h.Init[root]); err != nil {
-			return errors.Join(err, r.c.Close(r.ctx))
+		if err := r.create(root, r.h.Roots[root].Kind); err != nil {
+			return err
 		}
 	}
+	r.seen = len(r.rec.Commands())
 	return nil
 }
 
 // create makes a root and its views.
-func (r *replay) create(root int, init bool) error {
+func (r *replay) create(root int, kind RootKind) error {
 	var whole *runtime.Buffer
 	for i, v := range r.h.Views {
-		if v.Root != root {
-			continue
-		}
 		var err error
 		switch {
+		case v.Root != root:
+			continue
 		case v.Sub:
 			r.views[i], err = whole.Sub(uint64(v.Origin), uint64(v.Size), 0)
-		case init:
-			r.views[i], err = r.c.CreateBuffer(uint64(v.Size), 0, pattern(v.Size, uint32(root)))
-		case r.cfg.SVM:
-			r.views[i], err = r.createSVM(root, uint64(v.Size))
 		default:
-			r.views[i], err = r.c.CreateBuffer(uint64(v.Size), 0, nil)
+			if whole, err = r.createRoot(root, kind); err == nil {
+				err = r.oracle.Create(whole.ID(), uint64(v.Size), hostOnly(kind == Content || kind == UserMem))
+			}
+			r.views[i] = whole
 		}
 		if err != nil {
-			return err
-		}
-		if !v.Sub {
-			whole = r.views[i]
-			var valid mem.MemorySet
-			if init {
-				valid = mem.SetOf(mem.Host)
-			}
-			if err := r.oracle.Create(whole.ID(), uint64(v.Size), valid); err != nil {
-				return err
-			}
+			return fmt.Errorf("%s buffer %d: %w", kind, root, err)
 		}
 	}
 	return nil
 }
 
-// release gives up a root's views, last the root or first, as the history's seed
-// has it.
-func (r *replay) release(root int) error {
+func hostOnly(content bool) mem.MemorySet {
+	if content {
+		return mem.SetOf(mem.Host)
+	}
+	return mem.MemorySet{}
+}
+
+func (r *replay) createRoot(root int, kind RootKind) (*runtime.Buffer, error) {
+	n := r.h.Roots[root].Size
+	size := uint64(n)
+	switch {
+	case kind == Content:
+		return r.c.CreateBuffer(size, 0, pattern(n, uint32(root)))
+	case kind == UserMem:
+		return r.c.CreateBuffer(size, runtime.UseHostPtr, pattern(n, uint32(root)))
+	case kind == HostMem:
+		return r.c.CreateBuffer(size, runtime.AllocHostPtr, nil)
+	case kind == SVM && r.anySVM:
+		return r.createSVM(root, size, 0)
+	case kind == FineSVM && r.anyFine:
+		return r.createSVM(root, size, runtime.SVMFineGrain)
+	}
+	return r.c.CreateBuffer(size, 0, nil)
+}
+
+// renew releases a root on a queue's time and makes a new one without content.
+func (r *replay) renew(q *queue, root int) error {
+	kind := r.h.Roots[root].Kind
+	if kind == Content || kind == UserMem {
+		kind = Plain
+	}
+	return errors.Join(r.release(q, root), r.create(root, kind))
+}
+
+// release gives up a root's views. Maps of it stay until they are unmapped.
+func (r *replay) release(q *queue, root int) error {
 	var errs []error
+	used := false
+	for _, m := range r.maps {
+		if r.h.Views[m.op.Dst].Root == root {
+			m.gone, used = true, true
+		}
+	}
 	for i, v := range r.h.Views {
 		if v.Root == root && r.views[i] != nil {
-			if !v.Sub {
-				r.oracle.Release(r.views[i].ID())
-			}
 			errs = append(errs, r.views[i].Release())
 			r.views[i] = nil
 		}
 	}
-	if p, ok := r.svm[root]; ok { // host calls may still use a map of it
-		r.freed = append(r.freed, p)
-		delete(r.svm, root)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.freeSVM(q, root, used))...)
 }
 
 // step replays one operation on the context and the oracle.
@@ -197,38 +277,89 @@ func (r *replay) step(op *Op) error {
 
 // do gives the operation to the context and logs it where it was accepted.
 func (r *replay) do(op *Op) error {
+	q := r.queueFor(op)
+	switch op.Kind {
+	case User:
+		e, err := r.c.NewUserEvent()
+		if err == nil {
+			r.open[op.ID], r.events[op.ID] = e, e
+			r.owned = append(r.owned, e)
+		}
+		return err
+	case Set:
+		return r.set(op.Ref, op.Fail)
+	case Finish:
+		return errors.Join(r.setAll(), r.finishQueue(q))
+	case Refuse:
+		return r.refuse(q, op)
+	case Renew:
+		r.log = append(r.log, entry{op: op})
+		return r.renew(q, op.Dst)
+	case Unmap:
+		return r.unmap(q, op)
+	}
+	if done, err := r.clash(q, op); done || err != nil {
+		return err
+	}
 	got := []byte(nil)
 	if op.reads() {
 		got = make([]byte, op.bytes())
+		for i := range got {
+			got[i] = untouched
+		}
 	}
 	wait := r.waits(op)
-	e, err := r.enqueue(op, got, wait)
+	e, err := r.enqueue(q, op, got, wait)
+	if done, err := r.turnedDown(op, err); done || err != nil {
+		return err
+	}
+	return r.accepted(entry{op: op, event: e, got: got, waits: wait})
+}
+
+// turnedDown settles an enqueue that failed for a reason that is allowed.
+func (r *replay) turnedDown(op *Op, err error) (done bool, _ error) {
 	switch {
+	case err == nil:
+		return false, nil
 	case errors.Is(err, mem.ErrPoisoned) && r.mayFail():
 		r.log = append(r.log, entry{op: op, refused: true})
 		r.result.Lost++
-		return nil
-	case r.cfg.Flaky != nil && errors.Is(err, r.cfg.Flaky), errors.Is(err, mem.ErrNoMemory) || errors.Is(err, mem.ErrNoHostMemory):
+	case r.cfg.Flaky != nil && errors.Is(err, r.cfg.Flaky), r.noRoom(err):
 		r.result.Refused++
-		return nil
-	case err != nil:
+	default:
+		return false, err
+	}
+	return true, nil
+}
+
+// noRoom reports whether an enqueue failed for want of memory, which devices may
+// be short of.
+func (r *replay) noRoom(err error) bool {
+	return errors.Is(err, mem.ErrNoMemory) || errors.Is(err, mem.ErrNoHostMemory)
+}
+
+// accepted logs a command.
+func (r *replay) accepted(x entry) (err error) {
+	r.events[x.op.ID] = x.event
+	if x.command, err = x.event.Command(); err != nil {
 		return err
 	}
-	var command uint64
-	if !e.IsZero() {
-		r.events[op.ID] = e
-		r.owned = append(r.owned, e)
-		if command, err = e.Command(); err != nil {
-			return err
-		}
-	}
-	if command > 0 {
-		r.result.Commands++
-	}
-	if command > 0 || op.Kind == Renew {
-		r.log = append(r.log, entry{op: op, command: command, event: e, got: got, waits: wait})
-	}
+	r.log = append(r.log, x)
 	return nil
+}
+
+// took notes a command that was accepted, under the name of what was called, and
+// what it uses.
+func (r *replay) took(name string, e runtime.Event, err error, accs ...mem.Access) (runtime.Event, error) {
+	if err != nil {
+		return e, err
+	}
+	r.owned = append(r.owned, e)
+	r.result.Commands++
+	r.result.Ops[name]++
+	n, err := e.Command()
+	r.needs[n] = accs
+	return e, err
 }
 
 // mayFail reports whether commands of this run may fail once they are accepted.
@@ -244,74 +375,8 @@ func (r *replay) waits(op *Op) (wait []runtime.Event) {
 	return wait
 }
 
-// enqueue gives the operation to the context, a read with the memory it is to
-// fill; the zero event where it is no command.
-func (r *replay) enqueue(op *Op, got []byte, wait []runtime.Event) (runtime.Event, error) {
-	q := r.queues[op.Queue%len(r.queues)]
-	dst := r.views[op.Dst%len(r.views)]
-	dstOff, srcOff, size := uint64(op.DstOff), uint64(op.SrcOff), uint64(op.Size)
-	if e, ok, err := r.bySVM(q, op, got, wait); ok {
-		return e, err
-	}
-	switch op.Kind {
-	case Write:
-		return q.EnqueueWrite(r.ctx, dst, dstOff, pattern(op.Size, op.Salt), wait...)
-	case Read:
-		return q.EnqueueRead(r.ctx, dst, dstOff, got, wait...)
-	case WriteRect, ReadRect, CopyRect:
-		return r.rect(q, op, got, wait)
-	case MapRead, MapWrite, MapInvalidate:
-		return r.mapped(q, op, got, wait)
-	case Copy:
-		return q.EnqueueCopy(r.ctx, r.views[op.Src], dst, srcOff, dstOff, size, wait...)
-	case Fill:
-		return q.EnqueueFill(r.ctx, dst, []byte{byte(op.Salt)}, dstOff, size, wait...)
-	case Mix, Produce, Reverse:
-		return q.EnqueueLaunch(r.ctx, runtime.Launch{Kernel: r.kernel[op.Kind], Global: []uint64{size}, Args: r.args(op)}, wait...)
-	case Migrate:
-		var flags runtime.MigrateFlags
-		if op.Host {
-			flags |= runtime.MigrateToHost
-		}
-		if op.Undefined {
-			flags |= runtime.ContentUndefined
-		}
-		return q.EnqueueMigrate(r.ctx, []*runtime.Buffer{dst}, flags, wait...)
-	case Marker:
-		return q.EnqueueMarker(r.ctx, wait...)
-	case Barrier:
-		return q.EnqueueBarrier(r.ctx, wait...)
-	case User:
-		e, err := r.c.NewUserEvent()
-		r.open[op.ID] = e
-		return e, err
-	case Set:
-		return runtime.Event{}, r.set(op.Ref, op.Fail)
-	case Finish:
-		return runtime.Event{}, errors.Join(r.setAll(), r.finishQueue(q))
-	case Renew:
-		return runtime.Event{}, errors.Join(r.release(op.Dst), r.create(op.Dst, false))
-	}
-	return runtime.Event{}, fmt.Errorf("unknown kind %q", op.Kind)
-}
-
-// args are the arguments of a launch: those that are written in full promise so.
-func (r *replay) args(op *Op) []runtime.Arg {
-	dst, size := r.views[op.Dst], uint64(op.Size)
-	dstOff := runtime.Uint32(uint32(op.DstOff))
-	if op.Kind == Produce {
-		return []runtime.Arg{runtime.Out(dst).Range(uint64(op.DstOff), size), dstOff, runtime.Uint32(op.Salt)}
-	}
-	src := runtime.Buf(r.views[op.Src]).Range(uint64(op.SrcOff), size) // const in the kernel
-	srcOff := runtime.Uint32(uint32(op.SrcOff))
-	if op.Kind == Reverse {
-		return []runtime.Arg{runtime.Out(dst).Range(uint64(op.DstOff), size), dstOff, src, srcOff}
-	}
-	return []runtime.Arg{runtime.InOut(dst).Range(uint64(op.DstOff), size), dstOff, src, srcOff, runtime.Uint32(op.Salt)}
-}
-
 // finishQueue finishes a queue; what failed on it is no error where commands may.
-func (r *replay) finishQueue(q *runtime.Queue) error {
+func (r *replay) finishQueue(q *queue) error {
 	err := q.Finish(r.ctx)
 	if r.mayFail() && r.ctx.Err() == nil {
 		return nil

@@ -1,10 +1,93 @@
 package metamorphic
 
-import "godwit/runtime"
+import (
+	"encoding/binary"
+	"errors"
+
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// Roots over shared virtual memory, and commands by pointers. A command goes by
+// pointers where its queue's device can, its roots have them and its ID is odd.
+
+// chase is Mix with pointers that the kernel finds in memory.
+const chase Kind = "chase"
+
+// slots is how many pairs of pointers a replay has in the table; a pair has
+// slotSize bytes.
+const (
+	slots    = 8
+	slotSize = 16
+)
+
+// svmState is what a replay has of shared virtual memory.
+type svmState struct {
+	anySVM, anyFine bool                    // some device has it
+	pointers        map[int]runtime.Pointer // of the roots that lie over it
+	unmaps          map[int][]runtime.Event // of the roots' maps: the host touches the bytes until then
+	freed           []runtime.Pointer       // to be freed at the end: maps are left
+	table           runtime.Pointer         // pairs of pointers for chase
+	tableBuf        *runtime.Buffer         // over the table
+	firstSlot       int                     // this replay's own
+}
+
+// furnishSVM asks each device what it can by having it do it, and makes the
+// table.
+func (r *replay) furnishSVM() (err error) {
+	if r.cfg.NoSVM {
+		return nil
+	}
+	n := len(r.queues) / 2 // two queues for each device
+	for i, q := range r.queues[:n] {
+		if q.svm, err = r.can(q, 0); err != nil {
+			return err
+		}
+		if q.fine, err = r.can(q, runtime.SVMFineGrain); err != nil {
+			return err
+		}
+		r.queues[n+i].svm, r.queues[n+i].fine = q.svm, q.fine
+		r.anySVM, r.anyFine = r.anySVM || q.svm, r.anyFine || q.fine
+	}
+	if !r.anySVM {
+		return nil
+	}
+	const size = 4 * slots * slotSize
+	if r.table, err = r.c.SVMAlloc(size, 0, 0); err != nil {
+		return err
+	}
+	bytes, err := r.c.SVMBytes(r.table, size)
+	if err != nil {
+		return err
+	}
+	if r.tableBuf, err = r.c.CreateBuffer(size, runtime.UseHostPtr, bytes); err != nil {
+		return err
+	}
+	return r.oracle.Create(r.tableBuf.ID(), size, mem.MemorySet{})
+}
+
+// can tries a command on shared virtual memory with such flags.
+func (r *replay) can(q *queue, flags runtime.SVMFlags) (bool, error) {
+	p, err := r.c.SVMAlloc(64, 0, flags)
+	if errors.Is(err, mem.ErrInvalidOperation) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFill(r.ctx, p, []byte{1}, 64) })
+	if err == nil {
+		_ = e.Wait(r.ctx) // flaky devices: that it was accepted is enough
+		err = e.Release()
+	} else if errors.Is(err, mem.ErrInvalidOperation) {
+		return false, r.c.SVMFree(p)
+	}
+	return true, errors.Join(err, r.c.SVMFree(p))
+}
 
 // createSVM makes a buffer over shared virtual memory of its own.
-func (r *replay) createSVM(root int, size uint64) (*runtime.Buffer, error) {
-	p, err := r.c.SVMAlloc(size, 0, 0)
+func (r *replay) createSVM(root int, size uint64, flags runtime.SVMFlags) (*runtime.Buffer, error) {
+	p, err := r.c.SVMAlloc(size, 0, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -12,27 +95,73 @@ func (r *replay) createSVM(root int, size uint64) (*runtime.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.svm == nil {
-		r.svm = make(map[int]runtime.Pointer)
-	}
-	r.svm[root] = p
+	r.pointers[root] = p
 	return r.c.CreateBuffer(size, runtime.UseHostPtr, bytes)
 }
 
-// pointer is off of a view as an address, where it has one.
-func (r *replay) pointer(view, off int) (runtime.Pointer, bool) {
-	v := r.h.Views[view%len(r.h.Views)]
-	p, ok := r.svm[v.Root]
-	return p + runtime.Pointer(v.Origin+off), ok
+// freeSVM frees a root's shared virtual memory: by a command, at once where no
+// unmap was ever enqueued, or at the end where maps are left, since a free would
+// end them.
+func (r *replay) freeSVM(q *queue, root int, used bool) error {
+	p, ok := r.pointers[root]
+	if !ok {
+		return nil
+	}
+	wait := r.unmaps[root]
+	delete(r.pointers, root)
+	delete(r.unmaps, root)
+	switch {
+	case used || q == nil && len(wait) > 0:
+		r.freed = append(r.freed, p)
+		return nil
+	case len(wait) > 0 || q != nil && uint64(p)>>8%2 == 0:
+		e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFree(r.ctx, []runtime.Pointer{p}, wait...) })
+		_, err = r.took("svm-free", e, err)
+		return err
+	}
+	return r.c.SVMFree(p)
 }
 
-// bySVM gives every other operation that can be one on pointers to the context
-// as such; ok is false for all others.
-func (r *replay) bySVM(q *runtime.Queue, op *Op, got []byte, wait []runtime.Event) (e runtime.Event, ok bool, err error) {
-	dst, ok := r.pointer(op.Dst, op.DstOff)
-	if !ok || op.ID%2 == 0 {
+// isSVM and isFine report what a root really lies over here.
+func (r *replay) isSVM(root int) bool { _, ok := r.pointers[root]; return ok }
+func (r *replay) isFine(root int) bool {
+	return r.isSVM(root) && r.h.Roots[root].Kind == FineSVM
+}
+
+func (r *replay) inPlace(m mem.MemoryID) bool {
+	d, err := r.c.Device(m)
+	return err == nil && d.Info().SVM.InPlace
+}
+
+// queueFor is the queue of an operation: the next whose device has fine-grained
+// memory where it needs that.
+func (r *replay) queueFor(op *Op) *queue {
+	for i := range r.queues {
+		q := r.queues[(op.Queue+i)%len(r.queues)]
+		fine := r.isFine(r.h.Views[op.Dst].Root) || op.paired() && r.isFine(r.h.Views[op.Src].Root)
+		if !fine || q.fine {
+			return q
+		}
+	}
+	return r.queues[op.Queue%len(r.queues)]
+}
+
+// pointer is off of a view as an address, where this command on q is to go by
+// addresses.
+func (r *replay) pointer(q *queue, op *Op, view, off int) (runtime.Pointer, bool) {
+	v := r.h.Views[view]
+	p, ok := r.pointers[v.Root]
+	return p + runtime.Pointer(v.Origin+off), ok && q.svm && op.ID%2 != 0
+}
+
+// bySVM gives an operation that goes by pointers to the context as such; ok is
+// false for all others, launches with pointers as arguments among them.
+func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e runtime.Event, ok bool, err error) {
+	dst, ok := r.pointer(q, op, op.Dst, op.DstOff)
+	if !ok {
 		return e, false, nil
 	}
+	name := "svm-" + string(op.Kind)
 	switch op.Kind {
 	case Write:
 		e, err = q.EnqueueSVMWrite(r.ctx, dst, pattern(op.Size, op.Salt), wait...)
@@ -40,14 +169,54 @@ func (r *replay) bySVM(q *runtime.Queue, op *Op, got []byte, wait []runtime.Even
 		e, err = q.EnqueueSVMRead(r.ctx, dst, got, wait...)
 	case Fill:
 		e, err = q.EnqueueSVMFill(r.ctx, dst, []byte{byte(op.Salt)}, uint64(op.Size), wait...)
-	case Copy:
-		src, has := r.pointer(op.Src, op.SrcOff)
-		if !has {
+	case Migrate:
+		dst, _ = r.pointer(q, op, op.Dst, 0)
+		ranges := []runtime.SVMRange{{Pointer: dst, Size: uint64(r.h.Views[op.Dst].Size)}}
+		e, err = q.EnqueueSVMMigrate(r.ctx, ranges, op.migrateFlags(), wait...)
+		name = "svm-" + op.migrateName()
+	case Map:
+		e, err = r.mapOpen(q, op, true, wait)
+		return e, true, err
+	case Copy, Mix:
+		src, has := r.pointer(q, op, op.Src, op.SrcOff)
+		switch {
+		case !has:
 			return e, false, nil
+		case op.Kind == Copy:
+			e, err = q.EnqueueSVMMemcpy(r.ctx, dst, src, uint64(op.Size), wait...)
+		case op.ID%4 == 1 || r.cfg.Flaky != nil: // the table must hold what was written
+			return e, false, nil
+		default:
+			e, err = r.chase(q, op, dst, src, wait)
+			return e, true, err
 		}
-		e, err = q.EnqueueSVMMemcpy(r.ctx, dst, src, uint64(op.Size), wait...)
 	default:
 		return e, false, nil
 	}
+	e, err = r.took(name, e, err, r.uses(q, op)...)
 	return e, true, err
+}
+
+// chase is Mix by a kernel that finds its pointers in the table.
+func (r *replay) chase(q *queue, op *Op, dst, src runtime.Pointer, wait []runtime.Event) (runtime.Event, error) {
+	slot := r.firstSlot + op.ID%slots
+	at := mem.Range{Start: uint64(slot * slotSize), End: uint64(slot*slotSize + slotSize)}
+	pair := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(dst)), uint64(src))
+	m := q.Memory()
+	if r.inPlace(m) {
+		m = mem.Host
+	}
+	e, err := q.EnqueueSVMWrite(r.ctx, r.table+runtime.Pointer(at.Start), pair)
+	_, err = r.took("svm-write", e, err, mem.Access{Buffer: r.tableBuf.ID(), Range: at, Mode: mem.Write, Memory: m})
+	if err != nil {
+		return e, err
+	}
+	size := uint64(op.Size)
+	e, err = q.EnqueueLaunch(r.ctx, runtime.Launch{
+		Kernel: r.kernel[chase], Global: []uint64{size},
+		Args: []runtime.Arg{runtime.SVMIn(r.table).Range(at.Start, slotSize), runtime.Uint32(uint32(2 * slot)), runtime.Uint32(op.Salt)},
+		SVM:  []runtime.Arg{runtime.SVMInOut(dst).Range(0, size), runtime.SVMIn(src).Range(0, size)},
+	}, wait...)
+	accs := append(r.uses(q, op), mem.Access{Buffer: r.tableBuf.ID(), Range: at, Mode: mem.Read, Memory: m})
+	return r.took("launch with exec info", e, err, accs...)
 }

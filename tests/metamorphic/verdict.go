@@ -23,16 +23,20 @@ func (r *replay) compareMoves() error {
 		if c.Err != nil {
 			return fmt.Errorf("command %d was refused after planning: %w", c.ID, c.Err)
 		}
-		want, err := r.oracle.Enqueue(c.Accesses)
+		accs, known := r.needs[c.ID]
+		if !known {
+			return fmt.Errorf("command %d (%s on %s): nobody enqueued it", c.ID, c.Op, c.Queue)
+		}
+		want, err := r.oracle.Enqueue(accs)
 		if err != nil {
-			return fmt.Errorf("command %d: %w", c.ID, err)
+			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
 		}
 		var moved uint64
 		for _, s := range c.Steps {
 			moved += s.Range.Size() - s.RideAlong
 		}
 		if moved != want.Bytes {
-			return fmt.Errorf("command %d (%s on %s) moved %d bytes, %d had to", c.ID, c.Op, c.Queue, moved, want.Bytes)
+			return fmt.Errorf("command %d (%s on %s) moved %d bytes, %d had to; it says %v, the history %v", c.ID, c.Op, c.Queue, moved, want.Bytes, c.Accesses, accs)
 		}
 		r.result.BytesMoved += moved
 	}
@@ -44,10 +48,17 @@ func (r *replay) finish() error {
 	if err := r.setAll(); err != nil {
 		return err
 	}
-	for _, q := range r.queues {
-		if err := r.finishQueue(q); err != nil {
-			return fmt.Errorf("queue %s: %w", q.Name(), err)
+	for i, m := range r.maps {
+		if err := r.unmapOf(m.q, &Op{ID: -100 - i}, m); err != nil {
+			return fmt.Errorf("last unmap of operation %d: %w", m.op.ID, err)
 		}
+	}
+	r.maps = nil
+	if err := r.compareMoves(); err != nil {
+		return err
+	}
+	if err := r.finishAll(); err != nil {
+		return err
 	}
 	if err := r.readEverything(); err != nil {
 		return err
@@ -72,30 +83,37 @@ func (r *replay) judge() error {
 			return fmt.Errorf("operation %d (%s, command %d): %w", x.op.ID, x.op.Kind, x.command, err)
 		}
 		switch {
-		case x.refused:
-			continue
+		case x.refused || x.op.Kind == Unmap && x.mapped.Err() != nil && (x.void || !failed):
+			continue // nothing was done
 		case failed:
 			r.result.Failed++
 			m.lose(x.op)
 			continue
 		}
-		m.apply(x.op)
-		if !x.op.reads() {
-			continue
-		}
-		want, known := m.read(x.op)
-		for i := range x.got {
-			switch {
-			case !known[i]:
-				x.got[i] = 0
-			case x.got[i] != want[i]:
-				return fmt.Errorf("read by operation %d (command %d): byte %d of %d is %d, one flat memory has %d", x.op.ID, x.command, i, len(x.got), x.got[i], want[i])
+		if x.op.reads() { // before the host writes, where it does both
+			if err := x.compare(m); err != nil {
+				return fmt.Errorf("read by operation %d (command %d): %w", x.op.ID, x.command, err)
 			}
+			r.result.BytesRead += len(x.got)
+			_, _ = digest.Write(x.got) // never fails
 		}
-		r.result.BytesRead += len(x.got)
-		_, _ = digest.Write(x.got) // never fails
+		m.apply(x.op)
 	}
 	r.result.Digest = digest.Sum64()
+	return nil
+}
+
+// compare tests what was read, and clears what is unknown of it.
+func (x *entry) compare(m *model) error {
+	want, known := m.read(x.op)
+	for i := range x.got {
+		switch {
+		case !known[i]:
+			x.got[i] = 0
+		case x.got[i] != want[i]:
+			return fmt.Errorf("byte %d of %d is %d, one flat memory has %d", i, len(x.got), x.got[i], want[i])
+		}
+	}
 	return nil
 }
 
@@ -114,7 +132,15 @@ func (r *replay) judgeEnd(m *model, x *entry) (failed bool, err error) {
 	if x.command == 0 { // a renewal
 		return false, nil
 	}
-	must := lost
+	must := lost || x.op.Kind == Fail
+	if x.op.Kind == Unmap && x.mapped.Err() != nil { // known when the unmap was enqueued, or the unmap's failure too
+		if err = x.event.Err(); err == nil && x.op.mapWrites() && !x.void {
+			err = fmt.Errorf("succeeded, though its map failed later: %w", x.mapped.Err())
+		} else {
+			failed, err = err != nil, nil
+		}
+		return failed, err
+	}
 	for _, w := range x.waits {
 		must = must || w.Err() != nil
 	}
@@ -145,8 +171,17 @@ func (r *replay) readEverything() error {
 				return fmt.Errorf("final read of buffer %d: %w", v.Root, err)
 			}
 		}
-		if err := r.finishQueue(r.queues[q]); err != nil {
+		if err := r.finishAll(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func (r *replay) finishAll() error {
+	for _, q := range r.queues {
+		if err := r.finishQueue(q); err != nil {
+			return fmt.Errorf("queue %s: %w", q.Name(), err)
 		}
 	}
 	return nil
@@ -156,7 +191,17 @@ func (r *replay) readEverything() error {
 func (r *replay) tearDown() error {
 	errs := []error{r.setAll()}
 	for root := range r.h.Roots {
-		errs = append(errs, r.release(root))
+		errs = append(errs, r.release(nil, root))
+	}
+	if r.tableBuf != nil {
+		errs = append(errs, r.tableBuf.Release())
+		r.freed = append(r.freed, r.table)
+	}
+	for _, m := range r.maps { // of a run that was given up
+		if !m.byPtr && !m.mapping.IsZero() {
+			_, err := m.q.EnqueueUnmap(r.ctx, m.mapping)
+			errs = append(errs, err)
+		}
 	}
 	for _, q := range r.queues {
 		if len(r.freed) > 0 {
@@ -170,38 +215,4 @@ func (r *replay) tearDown() error {
 		errs = append(errs, e.Release())
 	}
 	return errors.Join(append(errs, r.c.Close(r.ctx))...)
-}
-
-// Shrink returns a history with fewer operations that still fails, trying for as
-// long as leaving out more may help: halves, quarters, down to single
-// operations. As failures may depend on timing, each candidate gets three runs.
-func Shrink(h *History, cfg Config) *History {
-	fails := func(ops []Op) bool {
-		try := *h
-		try.Ops = ops
-		for range 3 {
-			if _, err := Run(&try, cfg); err != nil {
-				return true
-			}
-		}
-		return false
-	}
-	ops := h.Ops
-	for size := len(ops) / 2; size > 0; {
-		left := false
-		for from := 0; from < len(ops); {
-			fewer := append(append([]Op(nil), ops[:from]...), ops[min(from+size, len(ops)):]...)
-			if fails(fewer) {
-				ops, left = fewer, true
-			} else {
-				from += size
-			}
-		}
-		if !left || size > 1 {
-			size /= 2
-		}
-	}
-	small := *h
-	small.Ops = ops
-	return &small
 }

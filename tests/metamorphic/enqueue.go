@@ -1,0 +1,159 @@
+package metamorphic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// From operations to calls.
+
+var errCall = errors.New("a host call that fails")
+
+// enqueue gives an operation to the context, a read with the memory it is to
+// fill: by pointers where that can be, every other time.
+func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (runtime.Event, error) {
+	if e, ok, err := r.bySVM(q, op, got, wait); ok {
+		return e, err
+	}
+	name, accs := string(op.Kind), r.uses(q, op)
+	dst := r.views[op.Dst]
+	dstOff, srcOff, size := uint64(op.DstOff), uint64(op.SrcOff), uint64(op.Size)
+	var e runtime.Event
+	var err error
+	switch op.Kind {
+	case Write:
+		e, err = q.EnqueueWrite(r.ctx, dst, dstOff, pattern(op.Size, op.Salt), wait...)
+	case Read:
+		e, err = q.EnqueueRead(r.ctx, dst, dstOff, got, wait...)
+	case WriteRect:
+		e, err = q.EnqueueWriteRect(r.ctx, dst, op.dstBox(), pattern(op.bytes(), op.Salt), op.srcBox(), op.region(), wait...)
+	case ReadRect:
+		e, err = q.EnqueueReadRect(r.ctx, dst, op.dstBox(), got, op.srcBox(), op.region(), wait...)
+	case CopyRect:
+		e, err = q.EnqueueCopyRect(r.ctx, r.views[op.Src], dst, op.srcBox(), op.dstBox(), op.region(), wait...)
+	case Copy:
+		e, err = q.EnqueueCopy(r.ctx, r.views[op.Src], dst, srcOff, dstOff, size, wait...)
+	case Fill:
+		e, err = q.EnqueueFill(r.ctx, dst, []byte{byte(op.Salt)}, dstOff, size, wait...)
+	case Mix, Produce, Reverse:
+		e, err = q.EnqueueLaunch(r.ctx, r.launch(q, op), wait...)
+	case Migrate:
+		e, err = q.EnqueueMigrate(r.ctx, []*runtime.Buffer{dst}, op.migrateFlags(), wait...)
+		name = op.migrateName()
+	case Map:
+		return r.mapOpen(q, op, false, wait)
+	case Marker:
+		e, err = q.EnqueueMarker(r.ctx, wait...)
+	case Barrier:
+		e, err = q.EnqueueBarrier(r.ctx, wait...)
+	case Fail:
+		e, err = q.EnqueueHostCall(r.ctx, func(context.Context) error { return errCall }, wait...)
+	default:
+		return e, fmt.Errorf("unknown kind %q", op.Kind)
+	}
+	return r.took(name, e, err, accs...)
+}
+
+func (op *Op) region() [3]uint64 {
+	return [3]uint64{uint64(op.Size), uint64(op.Rows), uint64(op.Slices)}
+}
+
+// box is where a rectangle lies: its first byte as an offset, or as bytes, rows
+// and slices.
+func (op *Op) box(off, row, slice int) runtime.Box {
+	b := runtime.Box{Origin: [3]uint64{uint64(off)}, Row: uint64(row), Slice: uint64(slice)}
+	if op.Salt%2 == 1 {
+		b.Origin = [3]uint64{uint64(off % slice % row), uint64(off % slice / row), uint64(off / slice)}
+	}
+	return b
+}
+
+func (op *Op) dstBox() runtime.Box { return op.box(op.DstOff, op.DstRow, op.DstSlice) }
+func (op *Op) srcBox() runtime.Box { return op.box(op.SrcOff, op.SrcRow, op.SrcSlice) }
+
+func (op *Op) migrateFlags() (flags runtime.MigrateFlags) {
+	if op.Host {
+		flags |= runtime.MigrateToHost
+	}
+	if op.Undefined {
+		flags |= runtime.ContentUndefined
+	}
+	return flags
+}
+
+func (op *Op) migrateName() string {
+	name := "migrate"
+	if op.Host {
+		name += " to host"
+	}
+	if op.Undefined {
+		name += " undefined"
+	}
+	return name
+}
+
+// launch has the arguments of a launch: those that are written in full promise
+// so.
+func (r *replay) launch(q *queue, op *Op) runtime.Launch {
+	size := uint64(op.Size)
+	arg := func(buf func(*runtime.Buffer) runtime.Arg, pointer func(runtime.Pointer) runtime.Arg, view, off int) runtime.Arg {
+		if p, ok := r.pointer(q, op, view, 0); ok {
+			return pointer(p).Range(uint64(off), size)
+		}
+		return buf(r.views[view]).Range(uint64(off), size)
+	}
+	l := runtime.Launch{Kernel: r.kernel[op.Kind], Global: []uint64{size}}
+	if op.Kind == Mix {
+		l.Args = append(l.Args, arg(runtime.InOut, runtime.SVMInOut, op.Dst, op.DstOff))
+	} else {
+		l.Args = append(l.Args, arg(runtime.Out, runtime.SVMOut, op.Dst, op.DstOff))
+	}
+	l.Args = append(l.Args, runtime.Uint32(uint32(op.DstOff)))
+	if op.paired() { // const in the kernel
+		l.Args = append(l.Args, arg(runtime.Buf, runtime.SVM, op.Src, op.SrcOff), runtime.Uint32(uint32(op.SrcOff)))
+	}
+	if op.Kind != Reverse {
+		l.Args = append(l.Args, runtime.Uint32(op.Salt))
+	}
+	return l
+}
+
+// uses is what a command on q accesses, by OpenCL's rules: nothing of the
+// runtime's own.
+func (r *replay) uses(q *queue, op *Op) (accs []mem.Access) {
+	m := q.Memory()
+	if op.Kind == Map || op.Kind == Unmap || op.Kind == Migrate && op.Host {
+		m = mem.Host
+	}
+	for _, w := range r.h.rows(op) {
+		mode, dst := mem.Read, op.old()
+		if op.writes() {
+			mode, dst = mem.Write, true
+			if op.old() {
+				mode = mem.ReadWrite
+			}
+		}
+		if dst {
+			accs = append(accs, r.access(op.Dst, w.dst, w.size, mode, m))
+		}
+		if op.paired() {
+			accs = append(accs, r.access(op.Src, w.src, w.size, mem.Read, m))
+		}
+	}
+	return accs
+}
+
+// access is one use of a view's bytes. Fine-grained memory is the host's, and so
+// is shared virtual memory that the device uses in place.
+func (r *replay) access(view, off, size int, mode mem.Mode, m mem.MemoryID) mem.Access {
+	v := r.h.Views[view]
+	if r.isFine(v.Root) || r.isSVM(v.Root) && r.inPlace(m) {
+		m = mem.Host
+	}
+	start := uint64(v.Origin + off)
+	return mem.Access{Buffer: r.views[view].ID(), Range: mem.Range{Start: start, End: start + uint64(size)}, Mode: mode, Memory: m}
+}

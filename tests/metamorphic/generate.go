@@ -1,0 +1,262 @@
+package metamorphic
+
+import (
+	"math/rand/v2"
+
+	"godwit/runtime"
+)
+
+// generator draws a history.
+type generator struct {
+	*rand.Rand
+	h     *History
+	users []int // user events not set yet
+	maps  []int // maps not unmapped yet
+	// How often each kind is drawn, itself drawn, so that histories differ in
+	// character: some write, some read, some are held back most of the time.
+	weights []weight
+	total   int
+	waits   float64
+}
+
+type weight struct {
+	kind Kind
+	n    int
+}
+
+// Generate draws a history of n operations.
+func Generate(seed uint64, n int) *History {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &History{Seed: seed}}
+	g.character()
+	g.buffers()
+	g.ops(n)
+	return g.h
+}
+
+// GenerateFailing draws a history of n operations in which about every other
+// user event fails, and some host calls do.
+func GenerateFailing(seed uint64, n int) *History {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), h: &History{Seed: seed, Failing: true}}
+	g.character()
+	g.weigh(User, 2)
+	g.weigh(Set, 2)
+	g.weigh(Fail, 1)
+	g.buffers()
+	g.ops(n)
+	return g.h
+}
+
+// drawOver draws n operations over the buffers of h.
+func drawOver(h *History, seed uint64, n int) *History {
+	other := *h
+	other.Seed, other.Ops = seed, nil
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &other}
+	g.character()
+	g.ops(n)
+	return g.h
+}
+
+// character draws how often each kind comes.
+func (g *generator) character() {
+	for _, k := range []Kind{Write, Read, Copy, Fill, Mix, Produce, Reverse} {
+		g.weigh(k, 1+g.IntN(10))
+	}
+	for _, k := range []Kind{WriteRect, ReadRect, CopyRect} {
+		g.weigh(k, g.IntN(6))
+	}
+	maps := g.IntN(8)
+	g.weigh(Map, maps)
+	g.weigh(Unmap, maps*2)
+	for _, k := range []Kind{Migrate, Marker, Barrier, User, Set} {
+		g.weigh(k, g.IntN(4))
+	}
+	for _, k := range []Kind{Finish, Renew, Refuse} {
+		g.weigh(k, g.IntN(2))
+	}
+	g.waits = g.Float64() * 0.6
+}
+
+func (g *generator) weigh(k Kind, n int) {
+	g.weights = append(g.weights, weight{k, n})
+	g.total += n
+}
+
+func (g *generator) ops(n int) {
+	for id := range n {
+		g.h.Ops = append(g.h.Ops, g.op(id))
+	}
+}
+
+// kinds are drawn from for roots.
+var kinds = []RootKind{Plain, Plain, Content, Content, UserMem, HostMem, SVM, SVM, SVM, FineSVM}
+
+// buffers draws roots and views, sub-buffers mostly overlapping.
+func (g *generator) buffers() {
+	for root := range 1 + g.IntN(4) {
+		size := Align * (1 + g.IntN(32))
+		if g.IntN(3) == 0 {
+			size += g.IntN(Align)
+		}
+		g.h.Roots = append(g.h.Roots, Root{size, kinds[g.IntN(len(kinds))]})
+		g.h.Views = append(g.h.Views, View{Root: root, Size: size})
+		for range g.IntN(4) {
+			origin := Align * g.IntN((size+Align-1)/Align)
+			g.h.Views = append(g.h.Views, View{Root: root, Origin: origin, Size: 1 + g.IntN(size-origin), Sub: true})
+		}
+	}
+}
+
+func (g *generator) kind() Kind {
+	n := g.IntN(g.total)
+	for _, w := range g.weights {
+		if n -= w.n; n < 0 {
+			return w.kind
+		}
+	}
+	panic("weights do not add up")
+}
+
+// mapFlags are drawn from for maps.
+var mapFlags = []runtime.MapFlags{runtime.MapRead, runtime.MapRead, runtime.MapWrite, runtime.MapRead | runtime.MapWrite, runtime.MapInvalidate}
+
+func (g *generator) op(id int) Op {
+	op := Op{ID: id, Kind: g.kind(), Queue: g.IntN(LogicalQueues), Salt: g.Uint32()}
+	for g.Float64() < g.waits && id > 0 && len(op.Wait) < 4 {
+		w := g.IntN(id)
+		if len(g.users) > 0 && g.IntN(4) == 0 {
+			w = g.users[g.IntN(len(g.users))]
+		}
+		op.Wait = append(op.Wait, w)
+	}
+	if op.Kind == Unmap && len(g.maps) == 0 {
+		op.Kind = Map
+	}
+	switch op.Kind {
+	case WriteRect, ReadRect:
+		g.hostRect(&op)
+	case CopyRect:
+		if !g.rectPair(&op) {
+			op.Kind = Marker
+		}
+	case Write, Read, Fill, Produce, Map, Refuse:
+		op.Dst = g.IntN(len(g.h.Views))
+		op.DstOff, op.Size = g.span(g.h.Views[op.Dst].Size)
+	case Copy, Mix, Reverse:
+		if !g.pair(&op) {
+			op.Kind = Marker
+		}
+	case Migrate:
+		op.Dst, op.Host, op.Undefined = g.IntN(len(g.h.Views)), g.IntN(3) == 0, g.IntN(6) == 0
+	case User:
+		g.users = append(g.users, id)
+	case Set:
+		if len(g.users) == 0 {
+			op.Kind = Marker
+			break
+		}
+		op.Ref, op.Fail = g.take(&g.users), g.h.Failing && g.IntN(2) == 0
+	case Unmap:
+		op.Ref = g.take(&g.maps)
+	case Finish:
+		g.users = nil
+	case Renew:
+		op.Dst = g.IntN(len(g.h.Roots))
+	}
+	if op.Kind == Map {
+		op.Flags = mapFlags[g.IntN(len(mapFlags))]
+		g.maps = append(g.maps, id)
+	}
+	return op
+}
+
+// take removes any of a list.
+func (g *generator) take(list *[]int) int {
+	i := g.IntN(len(*list))
+	v := (*list)[i]
+	*list = append((*list)[:i], (*list)[i+1:]...)
+	return v
+}
+
+// span draws a range of a view: often all of it, often its ends.
+func (g *generator) span(size int) (off, n int) {
+	if g.IntN(4) == 0 {
+		return 0, size
+	}
+	off = g.IntN(size)
+	n = 1 + g.IntN(size-off)
+	if g.IntN(4) == 0 {
+		n = size - off
+	}
+	return off, n
+}
+
+// rect draws a rectangle that fits into limit bytes, every third with slices.
+func (g *generator) rect(op *Op, limit int) {
+	op.Size = 1 + g.IntN(min(limit, 64))
+	op.DstRow = op.Size + g.IntN(32)
+	op.Rows = 1 + g.IntN(min((limit-op.Size)/op.DstRow+1, 16))
+	op.DstSlice, op.Slices = op.DstRow*(op.Rows+g.IntN(3)), 1
+	if g.IntN(3) == 0 {
+		op.Slices = 1 + g.IntN(min((limit-extent(op, op.DstRow, 0))/op.DstSlice+1, 4))
+	}
+	op.SrcRow, op.SrcSlice = op.DstRow, op.DstSlice
+}
+
+// hostRect draws a rectangle of a view, and where it is in the host's memory.
+func (g *generator) hostRect(op *Op) {
+	op.Dst = g.IntN(len(g.h.Views))
+	size := g.h.Views[op.Dst].Size
+	g.rect(op, size)
+	op.DstOff = g.IntN(size - extent(op, op.DstRow, op.DstSlice) + 1)
+	op.SrcRow = op.Size + g.IntN(16)
+	op.SrcSlice = op.SrcRow * (op.Rows + g.IntN(2))
+	op.SrcOff = g.IntN(32)
+}
+
+// rectPair draws a rectangle, and where it is in a source and a destination that
+// share no byte; false where luck fails it.
+func (g *generator) rectPair(op *Op) bool {
+	for range 20 {
+		op.Dst, op.Src = g.IntN(len(g.h.Views)), g.IntN(len(g.h.Views))
+		dst, src := g.h.Views[op.Dst], g.h.Views[op.Src]
+		g.rect(op, min(dst.Size, src.Size))
+		if op.Dst != op.Src && g.IntN(2) == 0 {
+			op.SrcRow, op.SrcSlice = op.Size, op.Size*op.Rows
+		}
+		op.DstOff = g.IntN(dst.Size - extent(op, op.DstRow, op.DstSlice) + 1)
+		op.SrcOff = g.IntN(src.Size - extent(op, op.SrcRow, op.SrcSlice) + 1)
+		if dst.Root != src.Root || !g.rowsMeet(op, dst.Origin, src.Origin) {
+			return true
+		}
+	}
+	return false
+}
+
+// rowsMeet compares every row with every other.
+func (g *generator) rowsMeet(op *Op, dst, src int) bool {
+	rows := g.h.rows(op)
+	for _, a := range rows {
+		for _, b := range rows {
+			if d, s := dst+a.dst, src+b.src; d < s+op.Size && s < d+op.Size {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pair draws a source and a destination of one size that share no byte; false
+// where luck fails it.
+func (g *generator) pair(op *Op) bool {
+	for range 20 {
+		op.Dst, op.Src = g.IntN(len(g.h.Views)), g.IntN(len(g.h.Views))
+		dst, src := g.h.Views[op.Dst], g.h.Views[op.Src]
+		op.DstOff, op.Size = g.span(min(dst.Size, src.Size))
+		op.SrcOff = g.IntN(src.Size - op.Size + 1)
+		d, s := dst.Origin+op.DstOff, src.Origin+op.SrcOff
+		if dst.Root != src.Root || d+op.Size <= s || s+op.Size <= d {
+			return true
+		}
+	}
+	return false
+}

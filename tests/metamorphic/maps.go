@@ -1,0 +1,193 @@
+package metamorphic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"godwit/mem"
+	"godwit/runtime"
+	"godwit/svm"
+)
+
+// Maps that stay open. The host uses the mapped bytes in a host call between the
+// map and the unmap, both of which may be held back by user events.
+
+// openMap is a map that has not been unmapped.
+type openMap struct {
+	op      *Op
+	q       *queue // on which it was made
+	byPtr   bool   // by EnqueueSVMMap, to be undone by EnqueueSVMUnmap
+	mapping runtime.Mapping
+	bytes   []byte
+	event   runtime.Event
+	use     mem.Access // of the whole range by the unmap
+	gone    bool       // its root was released: nobody sees what is written
+}
+
+// mapOpen enqueues a map, of a pointer or of a buffer.
+func (r *replay) mapOpen(q *queue, op *Op, byPtr bool, wait []runtime.Event) (e runtime.Event, err error) {
+	m, name := &openMap{op: op, q: q, byPtr: byPtr}, fmt.Sprintf("map flags %d", op.Flags)
+	if byPtr {
+		p, _ := r.pointer(q, op, op.Dst, op.DstOff)
+		m.bytes, e, err = q.EnqueueSVMMap(r.ctx, p, uint64(op.Size), svm.MapFlags(op.Flags), wait...)
+		name = "svm-" + name
+	} else if m.mapping, e, err = q.EnqueueMap(r.ctx, r.views[op.Dst], uint64(op.DstOff), uint64(op.Size), op.Flags, wait...); err == nil {
+		m.bytes = m.mapping.Bytes()
+	}
+	if m.event, err = r.took(name, e, err, r.uses(q, op)...); err != nil {
+		return e, err
+	}
+	m.use = r.access(op.Dst, op.DstOff, op.Size, mem.Write, mem.Host)
+	r.maps = append(r.maps, m)
+	return e, nil
+}
+
+// unmap lets the host use a mapped range, and ends the map; nothing where there
+// is no such map (any more).
+func (r *replay) unmap(q *queue, op *Op) error {
+	for i, m := range r.maps {
+		if m.op.ID == op.Ref {
+			r.maps = append(r.maps[:i], r.maps[i+1:]...)
+			return r.unmapOf(q, op, m)
+		}
+	}
+	return nil
+}
+
+func (r *replay) unmapOf(q *queue, ref *Op, m *openMap) error {
+	if m.q.svm && !q.svm || m.q.fine && !q.fine {
+		q = m.q
+	}
+	op := *m.op
+	op.ID, op.Kind, op.Salt, op.Ref = ref.ID, Unmap, ref.Salt, ref.Ref
+	x := entry{op: &op, mapped: m.event, waits: r.waits(ref)}
+	if op.reads() {
+		x.got = make([]byte, op.Size)
+	}
+	wait := x.waits
+	if m.event.Err() == nil { // nobody uses what is known not to be mapped
+		used, err := r.persist(func() (runtime.Event, error) {
+			return q.EnqueueHostCall(r.ctx, func(context.Context) error { m.touch(&op, x.got); return nil }, slices.Concat(x.waits, []runtime.Event{m.event})...)
+		})
+		if used, err = r.took("host-call", used, err); err != nil {
+			return err
+		}
+		wait = []runtime.Event{used}
+	}
+	e, err := r.persist(func() (runtime.Event, error) {
+		if m.byPtr {
+			return q.EnqueueSVMUnmap(r.ctx, runtime.Pointer(uintptr(unsafe.Pointer(unsafe.SliceData(m.bytes)))), wait...)
+		}
+		return q.EnqueueUnmap(r.ctx, m.mapping, wait...)
+	})
+	if err != nil {
+		return err
+	}
+	n, err := e.Command()
+	if err != nil {
+		return err
+	}
+	x.void = m.event.Err() != nil && !r.recordsUse(n)
+	var accs []mem.Access
+	if op.mapWrites() && !x.void {
+		accs = append(accs, m.use)
+	}
+	if x.event, err = r.took("unmap", e, err, accs...); err != nil || m.gone {
+		return err
+	}
+	root := r.h.Views[op.Dst].Root
+	r.unmaps[root] = append(r.unmaps[root], e)
+	return r.accepted(x)
+}
+
+// touch is what the host does with a mapped range.
+func (m *openMap) touch(op *Op, got []byte) {
+	if op.reads() {
+		copy(got, m.bytes)
+	}
+	if op.mapWrites() {
+		from, to := op.hostWrites()
+		copy(m.bytes[from:to], pattern(op.Size, op.Salt)[from:])
+	}
+}
+
+// recordsUse reports whether a command's record says that it uses bytes.
+func (r *replay) recordsUse(command uint64) bool {
+	for _, c := range r.rec.CommandsFrom(r.seen) {
+		if c.ID == command {
+			return len(c.Accesses) > 0
+		}
+	}
+	return false
+}
+
+// clash looks for open maps that an operation must not, or must be refused to,
+// meet: done says that it was dealt with.
+func (r *replay) clash(q *queue, op *Op) (done bool, err error) {
+	for _, m := range r.maps {
+		if m.gone || !r.meets(m, op) {
+			continue
+		}
+		var want error
+		switch root := r.h.Views[m.op.Dst].Root; {
+		case r.isSVM(root) && !r.isFine(root):
+			if want = svm.ErrMapped; op.Kind == Map && !m.op.mapWrites() && !op.mapWrites() {
+				return true, nil // two for reading at one address: unmaps could not tell them apart
+			}
+		case op.Kind == Map && op.mapWrites() && m.op.mapWrites() && !r.isSVM(root):
+			want = mem.ErrInvalidOperation
+		default: // OpenCL leaves it undefined
+			return true, nil
+		}
+		_, err := r.enqueue(q, op, make([]byte, op.bytes()), r.waits(op))
+		if r.noRoom(err) { // for the pointers of a chase
+			r.result.Refused++
+			return true, nil
+		}
+		if !errors.Is(err, want) {
+			return true, fmt.Errorf("bytes that are mapped (operation %d, flags %d): got %w, want %w", m.op.ID, m.op.Flags, err, want)
+		}
+		r.result.Ops["refused: mapped"]++
+		return true, nil
+	}
+	return false, nil
+}
+
+// meets reports whether an operation uses mapped bytes in a way that the map
+// does not allow: it writes them, or they are mapped for writing. Two maps may
+// not start at one address either.
+func (r *replay) meets(m *openMap, op *Op) bool {
+	if op.Kind == Map && r.start(op) == r.start(m.op) && r.h.Views[op.Dst].Root == r.h.Views[m.op.Dst].Root {
+		return true
+	}
+	hit := func(view, off, size int, writes bool) bool {
+		v, o := r.h.Views[view], r.h.Views[m.op.Dst]
+		a, b := v.Origin+off, o.Origin+m.op.DstOff
+		return v.Root == o.Root && a < b+m.op.Size && b < a+size && (writes || m.op.mapWrites())
+	}
+	for _, w := range r.h.rows(op) {
+		if (op.old() || op.writes() || op.Kind == Map) && hit(op.Dst, w.dst, w.size, op.writes() || op.Kind == Map && op.mapWrites()) {
+			return true
+		}
+		if op.paired() && hit(op.Src, w.src, w.size, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// start is the first byte of an operation in its root.
+func (r *replay) start(op *Op) int { return r.h.Views[op.Dst].Origin + op.DstOff }
+
+// persist repeats what flaky devices refuse.
+func (r *replay) persist(enqueue func() (runtime.Event, error)) (e runtime.Event, err error) {
+	for range 100 {
+		if e, err = enqueue(); r.cfg.Flaky == nil || !errors.Is(err, r.cfg.Flaky) {
+			break
+		}
+	}
+	return e, err
+}
