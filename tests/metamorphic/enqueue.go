@@ -96,6 +96,14 @@ func (op *Op) migrateName() string {
 	return name
 }
 
+// localSize is one of two sizes: PoCL compiles a kernel anew for each.
+func localSize(global uint64) []uint64 {
+	if global%32 == 0 {
+		return []uint64{32}
+	}
+	return []uint64{1}
+}
+
 // launch has the arguments of a launch: those that are written in full promise
 // so.
 func (r *replay) launch(q *queue, op *Op) runtime.Launch {
@@ -106,7 +114,7 @@ func (r *replay) launch(q *queue, op *Op) runtime.Launch {
 		}
 		return buf(r.views[view]).Range(uint64(off), size)
 	}
-	l := runtime.Launch{Kernel: r.kernel[op.Kind], Global: []uint64{size}}
+	l := runtime.Launch{Kernel: r.kernel[op.Kind], Global: []uint64{size}, Local: localSize(size)}
 	if op.Kind == Mix {
 		l.Args = append(l.Args, arg(runtime.InOut, runtime.SVMInOut, op.Dst, op.DstOff))
 	} else {

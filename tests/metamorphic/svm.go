@@ -213,7 +213,7 @@ func (r *replay) chase(q *queue, op *Op, dst, src runtime.Pointer, wait []runtim
 	}
 	size := uint64(op.Size)
 	e, err = q.EnqueueLaunch(r.ctx, runtime.Launch{
-		Kernel: r.kernel[chase], Global: []uint64{size},
+		Kernel: r.kernel[chase], Global: []uint64{size}, Local: localSize(size),
 		Args: []runtime.Arg{runtime.SVMIn(r.table).Range(at.Start, slotSize), runtime.Uint32(uint32(2 * slot)), runtime.Uint32(op.Salt)},
 		SVM:  []runtime.Arg{runtime.SVMInOut(dst).Range(0, size), runtime.SVMIn(src).Range(0, size)},
 	}, wait...)
