@@ -22,7 +22,8 @@ type config struct {
 	count   int // of devices; 0 is the default. Where there is no list
 	links   []wantedLink
 	typ     uint64 // cl_device_type of all devices; 0 is the real one's
-	trace   string // a file, "-" or "stderr"; empty is none
+	trace   string // see tracelog.Open
+	summary string
 }
 
 // wanted is a device that a file asks for.
@@ -44,7 +45,7 @@ var deviceTypes = map[string]uint64{"cpu": typeCPU, "gpu": typeGPU, "accelerator
 
 // readConfig reads the environment.
 func readConfig(env func(string) string) (config, error) {
-	c := config{library: findBackend(env("GODWIT_BACKEND")), trace: env("GODWIT_TRACE")}
+	c := config{library: findBackend(env("GODWIT_BACKEND")), trace: env("GODWIT_TRACE"), summary: env("GODWIT_SUMMARY")}
 	if t := env("GODWIT_DEVICE_TYPE"); t != "" {
 		var ok bool
 		if c.typ, ok = deviceTypes[t]; !ok {

@@ -113,8 +113,9 @@ func gwCreateContextFromType(properties unsafe.Pointer, typ uint64, notify, user
 }
 
 func createContext(p *platform, properties []uintptr, chosen []*device, errcode unsafe.Pointer) uintptr {
+	guardExit()
 	c := &clContext{p: p, devices: chosen, properties: properties}
-	o := runtime.Options{Name: p.contextName(), Links: p.links(chosen), Trace: p.sink()}
+	o := runtime.Options{Name: p.contextName(), Links: p.links(chosen), Trace: p.sink(chosen)}
 	for _, d := range chosen {
 		dev, err := d.open()
 		if err != nil {

@@ -16,6 +16,7 @@
 //	GODWIT_DEVICES      how many devices, or a file that lists them (config_file.go)
 //	GODWIT_DEVICE_TYPE  cpu, gpu or accelerator: what devices say they are
 //	GODWIT_TRACE        a file, or - for standard error: every command and copy
+//	GODWIT_SUMMARY      a file: what moved, as JSON, when the program ends
 //	GODWIT_DEBUG        anything: why calls failed, on standard error
 //
 // # How entries are written

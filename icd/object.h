@@ -60,6 +60,9 @@ static inline int gw_is(const void *handle, uint32_t kind)
 GW_HIDDEN extern int gw_ended;
 static inline int gw_over(void) { return __builtin_expect(__atomic_load_n(&gw_ended, __ATOMIC_RELAXED), 0); }
 
+// gw_at_exit ends everything; for atexit.
+GW_HIDDEN void gw_at_exit(void);
+
 // The dispatch table, and its functions by name.
 struct gw_entry { const char *name; void *function; };
 GW_HIDDEN extern const cl_icd_dispatch gw_dispatch;

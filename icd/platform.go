@@ -13,15 +13,17 @@ import (
 	"unsafe"
 
 	"godwit/devices/opencl"
+	"godwit/icd/tracelog"
 )
 
 // platform is the one platform there is, made when the loader first asks for it.
 type platform struct {
-	self     uintptr      // immutable
-	config   config       // immutable
-	devices  []*device    // immutable
-	opening  sync.Mutex   // of devices
-	contexts atomic.Int64 // made so far
+	self     uintptr         // immutable
+	config   config          // immutable
+	devices  []*device       // immutable
+	opening  sync.Mutex      // of devices
+	trace    *tracelog.Files // immutable; nil where there is none
+	contexts atomic.Int64    // made so far
 }
 
 // start makes the platform, once; nil where there can be none.
@@ -50,6 +52,9 @@ func newPlatform() (*platform, error) {
 		return nil, fmt.Errorf("no address space for objects")
 	}
 	p := &platform{config: c}
+	if p.trace, err = tracelog.Open(c.trace, c.summary); err != nil {
+		return nil, err
+	}
 	if !platforms.add(p, &p.self) {
 		return nil, fmt.Errorf("no room for objects")
 	}

@@ -18,6 +18,13 @@ static void in_child(void) { __atomic_store_n(&gw_ended, 1, __ATOMIC_RELAXED); }
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
+// The end of the process; see devices/opencl/gate.c. It is called several times.
+void gw_at_exit(void)
+{
+	if (__atomic_exchange_n(&gw_ended, 1, __ATOMIC_ACQ_REL) == 0)
+		gwOnExit();
+}
+
 PUBLIC cl_int CL_API_CALL clIcdGetPlatformIDsKHR(cl_uint n, cl_platform_id *platforms, cl_uint *num)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -9,8 +9,17 @@ import (
 	"godwit/trace"
 )
 
-// sink is where contexts tell what they do; nil where nobody wants to know.
-func (p *platform) sink() trace.CommandSink { return nil }
+// sink is where a context tells what it does; nil where nobody wants to know.
+func (p *platform) sink(chosen []*device) trace.CommandSink {
+	if p.trace == nil {
+		return nil
+	}
+	names := []string{"host"}
+	for _, d := range chosen {
+		names = append(names, d.name)
+	}
+	return p.trace.Log.Context(names)
+}
 
 var debugging = os.Getenv("GODWIT_DEBUG") != ""
 

@@ -43,6 +43,7 @@ gw_sink *gw_sink_new(int watching)
 
 static void sink_put(gw_sink *s, uint64_t id, int32_t status)
 {
+	gw_command(-1);
 	if (s->n == s->cap) {
 		gw_done *more = realloc(s->done, 2 * s->cap * sizeof *more);
 		if (!more)
@@ -170,8 +171,13 @@ static void CL_CALLBACK ended(cl_event e, cl_int status, void *tag)
 cl_int gw_listen(cl_event e, gw_tag *t)
 {
 	gw_sink *s = t->sink;
-	if (!s->watching)
-		return clSetEventCallback(e, CL_COMPLETE, ended, t);
+	gw_command(1);
+	if (!s->watching) {
+		cl_int err = clSetEventCallback(e, CL_COMPLETE, ended, t);
+		if (err != CL_SUCCESS)
+			gw_command(-1);
+		return err;
+	}
 	pthread_mutex_lock(&s->mu);
 	t->watched = e; // the record keeps it until the sink has told
 	t->next = NULL;

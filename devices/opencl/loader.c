@@ -183,23 +183,25 @@ static cl_int enqueued(cl_int err, cl_event *ev)
 
 // Functions that return a status.
 #define STATUS(f, p, a) \
-	GW_HIDDEN cl_int f p { return gw_load() ? GW_NO_PLATFORM : fn.f a; }
+	GW_HIDDEN cl_int f p { GW_GATE return gw_load() ? GW_NO_PLATFORM : fn.f a; }
 // Functions of GW_OPTIONAL that return a status.
 #define OPTIONAL(f, p, a) \
-	GW_HIDDEN cl_int f p { return gw_load() ? GW_NO_PLATFORM : fn.f ? fn.f a : CL_INVALID_OPERATION; }
+	GW_HIDDEN cl_int f p { GW_GATE return gw_load() ? GW_NO_PLATFORM : fn.f ? fn.f a : CL_INVALID_OPERATION; }
 // Functions that return an object of a kind, and a status in *err.
 #define CREATE(kind, type, f, p, a) \
 	GW_HIDDEN type f p \
 	{ \
+		GW_GATE \
 		if (gw_load()) { if (err) *err = GW_NO_PLATFORM; return NULL; } \
 		return created(kind, fn.f a); \
 	}
 #define RELEASE(kind, f, type) \
-	GW_HIDDEN cl_int f(type o) { return gw_load() ? GW_NO_PLATFORM : released(kind, fn.f(o)); }
+	GW_HIDDEN cl_int f(type o) { GW_GATE return gw_load() ? GW_NO_PLATFORM : released(kind, fn.f(o)); }
 // Functions that enqueue a command and return a status.
 #define ENQUEUE(f, p, a) \
 	GW_HIDDEN cl_int f p \
 	{ \
+		GW_GATE \
 		cl_int fault; \
 		if (gw_load()) return GW_NO_PLATFORM; \
 		if ((fault = gw_faulty(0))) return fault; \
@@ -242,6 +244,7 @@ CREATE(GW_EVENT, cl_event, clCreateUserEvent, P(cl_context c, cl_int *err), A(c,
 
 GW_HIDDEN cl_mem clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void *h, cl_int *err)
 {
+	GW_GATE
 	cl_int fault = gw_load() ? GW_NO_PLATFORM : gw_faulty(1);
 	if (fault) {
 		if (err) *err = fault;
@@ -252,6 +255,7 @@ GW_HIDDEN cl_mem clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void *h,
 
 GW_HIDDEN cl_program clCreateProgramWithIL(cl_context c, const void *il, size_t n, cl_int *err)
 {
+	GW_GATE
 	if (gw_load() || !fn.clCreateProgramWithIL) {
 		if (err) *err = CL_INVALID_OPERATION;
 		return NULL;
@@ -269,6 +273,7 @@ RELEASE(GW_EVENT, clReleaseEvent, cl_event)
 // A retain is one more reference to release.
 GW_HIDDEN cl_int clRetainEvent(cl_event e)
 {
+	GW_GATE
 	return gw_load() ? GW_NO_PLATFORM : enqueued(fn.clRetainEvent(e), &e);
 }
 
@@ -291,6 +296,7 @@ ENQUEUE(clEnqueueUnmapMemObject, P(cl_command_queue q, cl_mem m, void *p, WAITS)
 
 GW_HIDDEN void *clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, size_t o, size_t n, WAITS, cl_int *err)
 {
+	GW_GATE
 	cl_int e = gw_load() ? GW_NO_PLATFORM : gw_faulty(0);
 	void *p = e ? NULL : fn.clEnqueueMapBuffer(q, m, b, f, o, n, nw, w, ev, &e);
 	enqueued(e, ev);
@@ -300,6 +306,7 @@ GW_HIDDEN void *clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool b, cl_m
 
 GW_HIDDEN void *clEnqueueMapImage(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, const size_t *o, const size_t *r, size_t *rp, size_t *sp, WAITS, cl_int *err)
 {
+	GW_GATE
 	cl_int e = gw_load() ? GW_NO_PLATFORM : gw_faulty(0);
 	void *p = e ? NULL : fn.clEnqueueMapImage(q, m, b, f, o, r, rp, sp, nw, w, ev, &e);
 	enqueued(e, ev);

@@ -35,4 +35,17 @@ GW_HIDDEN void gw_fault(int op, int nth, cl_int code);
 // gw_faulty counts a call of kind op and returns the status it must report.
 GW_HIDDEN cl_int gw_faulty(int op);
 
+// The gate before every call into OpenCL; see gate.c.
+GW_HIDDEN int gw_enter(void);
+GW_HIDDEN void gw_leave(const int *entered);
+#define GW_GATE __attribute__((cleanup(gw_leave), unused)) int gate = gw_enter();
+
+// gw_guard has handler called at exit, before OpenCL's own statics die.
+GW_HIDDEN void gw_guard(void (*handler)(void));
+// gw_close_gate lets nobody into OpenCL any more, for good, and waits for who is
+// in there and for enqueued commands, at most so long in all. 0: they have ended.
+GW_HIDDEN int gw_close_gate(int64_t nanoseconds);
+// gw_command counts commands that OpenCL has: 1 is one more, -1 one less.
+GW_HIDDEN void gw_command(int more);
+
 #endif

@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"fmt"
+	"time"
 	"unsafe"
 
 	"godwit/mem"
@@ -29,3 +30,15 @@ func UseDriver(library string) error {
 // Query is what OpenCL answers for a parameter of clGetDeviceInfo; nil where
 // it does not know it.
 func (f Found) Query(param uint32) []byte { return deviceInfo(rawHandle(f.device), param) }
+
+// GuardExit has handler, a C function without arguments, called when the process
+// exits, before anything that OpenCL's libraries have registered for then: for
+// libraries in programs that end with commands in flight. It may be called more
+// than once, does its work the first time, and should call CloseGate.
+func GuardExit(handler unsafe.Pointer) { C.gw_guard((*[0]byte)(handler)) }
+
+// CloseGate keeps every goroutine and thread from calling OpenCL any more, for
+// good: who tries waits for ever. It returns when those that are in there have
+// left it and the commands that it has been given have ended, or after the time
+// given; then it returns false.
+func CloseGate(wait time.Duration) bool { return C.gw_close_gate(C.int64_t(wait)) == 0 }

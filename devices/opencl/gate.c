@@ -1,0 +1,77 @@
+//go:build cgo
+
+// The end of a process that does not know it uses us.
+//
+// A library that runs in somebody else's program cannot have its commands drained
+// before exit: exit comes when it comes, destroys the statics of every library,
+// LLVM's among them, and OpenCL's threads go on compiling and running in the
+// ruins. So there is a gate before every call into OpenCL, closed for good by a
+// handler of exit, which then waits for the commands that OpenCL has.
+//
+// Handlers and destructors run in the reverse of the order in which they were
+// registered, and a library registers its statics' destructors when they are first
+// used: so ours is registered again after the first commands have run, and now
+// and then later, to be always before them. It does its work once.
+#define _GNU_SOURCE
+#include "loader.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
+static void (*guard)(void); // atomic: the handler; NULL where there is no gate
+static int64_t commands;    // atomic: in OpenCL
+static uint64_t seen;       // atomic: commands that have ended
+
+int gw_enter(void)
+{
+	if (!__atomic_load_n(&guard, __ATOMIC_RELAXED))
+		return 0;
+	pthread_rwlock_rdlock(&gate); // closed: for ever
+	return 1;
+}
+
+void gw_leave(const int *entered)
+{
+	if (*entered)
+		pthread_rwlock_unlock(&gate);
+}
+
+void gw_guard(void (*handler)(void))
+{
+	__atomic_store_n(&guard, handler, __ATOMIC_RELEASE);
+	atexit(handler);
+}
+
+void gw_command(int more)
+{
+	__atomic_add_fetch(&commands, more, __ATOMIC_RELAXED);
+	void (*handler)(void) = __atomic_load_n(&guard, __ATOMIC_ACQUIRE);
+	if (more > 0 || !handler)
+		return;
+	uint64_t n = __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED);
+	if (n <= 32 || (n & (n - 1)) == 0)
+		atexit(handler);
+}
+
+int gw_close_gate(int64_t ns)
+{
+	struct timespec until, now;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += ns / 1000000000;
+	until.tv_nsec += ns % 1000000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	int err = pthread_rwlock_timedwrlock(&gate, &until);
+	while (__atomic_load_n(&commands, __ATOMIC_ACQUIRE) > 0) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		if (now.tv_sec > until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec > until.tv_nsec))
+			return ETIMEDOUT;
+		nanosleep(&(struct timespec){0, 100000}, NULL);
+	}
+	return err;
+}

@@ -1,0 +1,38 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"sync"
+	"time"
+	"unsafe"
+
+	"godwit/devices/opencl"
+)
+
+// The end of the process. A program may end while its commands run, its static
+// objects' destructors may call OpenCL after that, and it may have forked
+// children, which must not touch anything of ours. So
+//
+//   - every entry looks at gw_ended first, which the handler of exit sets and a
+//     fork's child: releases then succeed, everything else fails, at once;
+//   - the handler closes the gate to OpenCL and waits for the commands in it, but
+//     not for ever: a kernel that never ends must not keep the program from it;
+//   - then the trace gets its summary.
+
+// drainFor is how long an exiting process waits for commands that are running.
+const drainFor = 5 * time.Second
+
+// guardExit arranges for the end, once.
+var guardExit = sync.OnceFunc(func() { opencl.GuardExit(unsafe.Pointer(C.gw_at_exit)) })
+
+//export gwOnExit
+func gwOnExit() {
+	opencl.CloseGate(drainFor)
+	if p := start(); p != nil {
+		complain(p.trace.Finish())
+	}
+}
