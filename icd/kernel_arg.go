@@ -164,7 +164,7 @@ func (c *clContext) hasSVM() bool {
 }
 
 //export gwSetKernelArgSVMPointer
-func gwSetKernelArgSVMPointer(h uintptr, i uint32, p unsafe.Pointer) int32 {
+func gwSetKernelArgSVMPointer(h uintptr, i uint32, p uintptr) int32 {
 	k := kernels.get(h)
 	switch {
 	case k == nil:
@@ -178,7 +178,7 @@ func gwSetKernelArgSVMPointer(h uintptr, i uint32, p unsafe.Pointer) int32 {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.keep(int(i), runtime.SVM(runtime.Pointer(uintptr(p))))
+	return k.keep(int(i), runtime.SVM(runtime.Pointer(p)))
 }
 
 //export gwSetKernelExecInfo
