@@ -44,6 +44,10 @@ type Options struct {
 	// SVMSize is how many bytes of address space shared virtual memory has; 0 is
 	// 64 GiB. It is taken with the first SVMAlloc, and memory only when used.
 	SVMSize uint64
+	// SVMWatch, where not nil, lets a signal handler explain touches of shared
+	// virtual memory from C that the host has no right to: fault.Watch of package
+	// svm/fault.
+	SVMWatch svm.Watch
 	// Trace, where not nil, is told of buffers, commands and completions.
 	Trace trace.CommandSink
 }

@@ -61,6 +61,9 @@ var (
 type Options struct {
 	Name string // for errors; "svm"
 	Size uint64 // bytes of address space, rounded up to pages; 64 GiB. Memory is taken when touched.
+	// Watch, where not nil, is given a table from which a signal handler can
+	// explain touches from C.
+	Watch Watch
 }
 
 // Block is a live allocation, as it was when it was looked up.
@@ -86,6 +89,7 @@ type Arena struct {
 	file   *os.File // immutable
 	user   []byte   // immutable: the user's view, whose rights are changed under mu
 	driver []byte   // immutable: the drivers' view
+	table  *Table   // immutable; nil where nobody watches
 
 	mu      sync.Mutex
 	closed  bool                      // protected by mu
@@ -105,6 +109,7 @@ type block struct {
 	maps  []*Map // live ones, oldest first
 	lends []lend // to kernels that use the user's view
 	freed bool
+	slots []uint32 // of the table
 }
 
 // lend is addresses that kernels may touch, n times over.
@@ -150,6 +155,11 @@ func New(o Options) (*Arena, error) {
 	if a.region, err = bufalloc.NewRegion(a.base, size, bufalloc.Options{Granularity: a.page}); err != nil {
 		return fail(err)
 	}
+	if o.Watch != nil {
+		if a.table, err = newTable(a.name, a.Bounds(), o.Watch); err != nil {
+			return nil, errors.Join(err, a.unmap())
+		}
+	}
 	return a, nil
 }
 
@@ -174,7 +184,7 @@ func (a *Arena) Close() error {
 		return fmt.Errorf("arena %s: %w", a.name, mem.ErrClosed)
 	}
 	a.closed = true
-	return a.unmap()
+	return errors.Join(a.table.close(), a.unmap())
 }
 
 // Bounds is the range of the arena's addresses.
@@ -224,6 +234,7 @@ func (a *Arena) Alloc(size, align uint64, f Flags, name string, tag uint64) (Poi
 		}
 	}
 	a.blocks[c] = b
+	a.tell(b)
 	return b.Start, nil
 }
 

@@ -2,6 +2,7 @@ package svm
 
 import (
 	"fmt"
+	"iter"
 	"runtime/debug"
 
 	"godwit/mem"
@@ -29,7 +30,7 @@ type entry struct {
 // String says what ended, and by whom.
 func (e entry) String() string {
 	if e.kind == unmappedEntry {
-		return fmt.Sprintf("%v of %s was unmapped by %s", e.r, e.block, e.by)
+		return fmt.Sprintf("[%#x, +%d) of it was unmapped by %s", e.r.Start, e.r.Size(), e.by)
 	}
 	return fmt.Sprintf("%s was freed by %s", e.block, e.by)
 }
@@ -57,13 +58,23 @@ func (h *history) at(p Pointer, kind entryKind) (entry, bool) {
 }
 
 func (h *history) last(ok func(e *entry) bool) (entry, bool) {
-	for i := range h.ring {
-		e := &h.ring[(h.next+len(h.ring)-1-i)%len(h.ring)]
+	for e := range h.youngest() {
 		if ok(e) {
 			return *e, true
 		}
 	}
 	return entry{}, false
+}
+
+// youngest lists the entries, the youngest first.
+func (h *history) youngest() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for i := range h.ring {
+			if !yield(&h.ring[(h.next+len(h.ring)-1-i)%len(h.ring)]) {
+				return
+			}
+		}
+	}
 }
 
 // ErrFault says that the host touched shared virtual memory that it may not.
@@ -86,6 +97,8 @@ func (f *Fault) Unwrap() error { return ErrFault }
 // it. It works for Go code on the calling goroutine only; a goroutine of f's
 // must have a Guard of its own. What f panics with otherwise goes on.
 func (a *Arena) Guard(f func()) (err error) {
+	a.table.guard(1)
+	defer a.table.guard(-1)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		v := recover()
@@ -111,16 +124,28 @@ func (a *Arena) Explain(p Pointer) string {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := a.at(p)
-	switch {
-	case a.closed:
+	if a.closed {
 		return fmt.Sprintf("arena %s was closed", a.name)
-	case b == nil || b.freed:
+	}
+	switch n, kind, text := a.explain(p); kind {
+	case slotInto:
+		return fmt.Sprintf("byte %d of %s", n, text)
+	case slotAfter:
+		return fmt.Sprintf("%d bytes past the end of %s", n, text)
+	}
+	return "nothing is allocated there"
+}
+
+// explain is Explain of an address of the arena, in parts: the number in the
+// sentence, its kind, and what follows the number. mu is held.
+func (a *Arena) explain(p Pointer) (n uint64, kind int, text string) {
+	b := a.at(p)
+	if b == nil || b.freed {
 		return a.explainNone(p)
 	}
-	where := fmt.Sprintf("byte %d of %s", uint64(p-b.Start), b.label())
+	n, kind = uint64(p-b.Start), slotInto
 	if b.Flags&FineGrain != 0 {
-		return where + ", which is fine-grained: the host may touch it at any time"
+		return n, kind, b.label() + ", which is fine-grained: the host may touch it at any time"
 	}
 	for _, m := range b.maps {
 		if uint64(p) < m.r.Start || uint64(p) >= m.r.End {
@@ -128,27 +153,27 @@ func (a *Arena) Explain(p Pointer) string {
 		}
 		switch {
 		case m.state == mapWanted || (m.state == mapLeaving && !m.had):
-			return where + ", which is to be mapped, but the map has not ended"
+			return n, kind, b.label() + ", which is to be mapped, but the map has not ended"
 		case m.flags.Writes():
-			return where + ", which is mapped for writing"
+			return n, kind, b.label() + ", which is mapped for writing"
 		}
-		return where + ", which is mapped for reading only"
+		return n, kind, b.label() + ", which is mapped for reading only"
 	}
 	if e, ok := a.past.at(p, unmappedEntry); ok && e.gen == b.Gen {
-		return where + fmt.Sprintf(", which is not mapped: %v", e)
+		return n, kind, fmt.Sprintf("%s, which is not mapped: %v", b.label(), e)
 	}
-	return where + ", which is not mapped"
+	return n, kind, b.label() + ", which is not mapped"
 }
 
-// explainNone says what was at an address where nothing is. mu is held.
-func (a *Arena) explainNone(p Pointer) string {
-	if e, ok := a.past.at(p, freedEntry); ok {
-		return fmt.Sprintf("byte %d of a block that is gone: %v", uint64(p)-e.r.Start, e)
-	}
+// explainNone is explain of an address where nothing is. mu is held.
+func (a *Arena) explainNone(p Pointer) (n uint64, kind int, text string) {
 	if c, ok := a.region.Lookup(uint64(p)); ok {
-		if b := a.blocks[c]; b != nil {
-			return fmt.Sprintf("%d bytes past the end of %s", uint64(p-b.Start)-b.Size, b.label())
+		if b := a.blocks[c]; b != nil && !b.Contains(p, 1) {
+			return uint64(p-b.Start) - b.Size, slotAfter, b.label()
 		}
 	}
-	return "nothing is allocated there"
+	if e, ok := a.past.at(p, freedEntry); ok {
+		return uint64(p) - e.r.Start, slotInto, fmt.Sprintf("a block that is gone: %v", e)
+	}
+	return 0, slotFree, ""
 }

@@ -35,6 +35,7 @@ func (a *Arena) Free(p Pointer, by string) (Freed, error) {
 		m.state = mapGone
 	}
 	a.past.add(entry{kind: freedEntry, r: b.whole(), gen: b.Gen, block: b.label(), by: by})
+	a.tell(b)
 	return Freed{b.chunk}, nil
 }
 
@@ -55,6 +56,7 @@ func (a *Arena) Recycle(f Freed) error {
 		return fmt.Errorf("recycle of %s, which kernels use: %w", b.label(), mem.ErrInvalidOperation)
 	}
 	delete(a.blocks, f.chunk)
+	a.tellGone(b)
 	size, _ := mem.AlignUp(b.Size, a.page)
 	err := discard(a.file, a.driver, uint64(b.Start)-a.base, size)
 	a.resting = append(a.resting, rest{f.chunk, size})

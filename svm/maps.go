@@ -90,6 +90,7 @@ func (a *Arena) Map(p Pointer, size uint64, f MapFlags) (*Map, error) {
 	}
 	m := &Map{a: a, b: b, r: r, flags: f}
 	b.maps = append(b.maps, m)
+	a.tell(b)
 	return m, nil
 }
 
@@ -106,6 +107,7 @@ func (m *Map) Grant() error {
 	default:
 		return nil
 	}
+	m.a.tell(m.b)
 	return m.a.refresh(m.b, m.r)
 }
 
@@ -123,6 +125,7 @@ func (a *Arena) TakeUnmap(p Pointer) (*Map, error) {
 	for _, m := range slices.Backward(b.maps) {
 		if m.r.Start == uint64(p) && m.state != mapLeaving {
 			m.had, m.state = m.state == mapGranted, mapLeaving
+			a.tell(b)
 			return m, nil
 		}
 	}
@@ -140,6 +143,7 @@ func (m *Map) Keep() {
 	if m.had {
 		m.state = mapGranted
 	}
+	m.a.tell(m.b)
 }
 
 // Drop ends a map, granted or not; the host's rights to what no other map gives
@@ -156,9 +160,11 @@ func (m *Map) Drop(by string) error {
 	m.state = mapGone
 	m.b.maps = slices.DeleteFunc(m.b.maps, func(o *Map) bool { return o == m })
 	if !had {
+		a.tell(m.b)
 		return nil
 	}
 	a.past.add(entry{kind: unmappedEntry, r: m.r, gen: m.b.Gen, block: m.b.label(), by: by})
+	a.tell(m.b)
 	return a.refresh(m.b, m.r)
 }
 

@@ -31,9 +31,18 @@ type modelMap struct {
 func TestAgainstPlainBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const size = 64 * 4096
-		a, err := svm.New(svm.Options{Size: size})
+		var table *svm.Table
+		stopped := 0
+		watch := func(t *svm.Table) (func(), error) {
+			table = t
+			return func() { stopped++ }, nil
+		}
+		a, err := svm.New(svm.Options{Size: size, Watch: watch})
 		require.NoError(t, err)
-		defer func() { require.NoError(t, a.Close()) }()
+		defer func() {
+			require.NoError(t, a.Close())
+			require.Equal(t, 1, stopped)
+		}()
 		var live []*modelBlock
 		pick := func() *modelBlock {
 			if len(live) == 0 {
@@ -50,6 +59,10 @@ func TestAgainstPlainBytes(t *testing.T) {
 					lends += len(b.lends)
 				}
 				require.Equal(t, lends, a.Stats().Lends)
+				for range 3 {
+					p := svm.Pointer(a.Bounds().Start + rapid.Uint64Range(0, size-1).Draw(t, "address"))
+					require.Equal(t, a.Explain(p), table.Said(p), "what a signal handler would say of %v", p)
+				}
 			},
 			"alloc": func(t *rapid.T) {
 				n := rapid.Uint64Range(1, 5*4096).Draw(t, "size")

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("POCL_DEVICES") == "" {
 		_ = os.Setenv("POCL_DEVICES", "pthread pthread") // two devices out of PoCL's one
 	}
+	if os.Getenv(straying) != "" {
+		stray()
+	}
 	goleak.VerifyTestMain(m)
 }
 
