@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unsafe"
 
 	"godwit/devices"
@@ -38,11 +39,26 @@ type device struct {
 	typ    uint64       // immutable
 	memory uint64       // immutable: bytes; 0 is the real device's
 
+	parent      *device      // immutable; nil but for sub-devices
+	units       uint32       // immutable: compute units of a sub-device
+	partitioned []uintptr    // immutable: how a sub-device was made
+	subs        atomic.Int64 // sub-devices made so far
+
 	dev devices.Device // protected by p.opening; nil until opened
 }
 
-// destroy implements destroyer. Devices of the platform live for ever.
-func (d *device) destroy() {}
+// destroy implements destroyer. It is called for sub-devices, once no context has
+// them; the devices of the platform live for ever.
+func (d *device) destroy() {
+	d.p.opening.Lock()
+	dev := d.dev
+	d.dev = nil
+	d.p.opening.Unlock()
+	if dev != nil {
+		complain(dev.Close())
+	}
+	release(d.parent.self)
+}
 
 // addDevices makes the platform's devices: those of a file, or so many, dealt out
 // over the real ones. Without either there is one for each real device, but two

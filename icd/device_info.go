@@ -106,16 +106,32 @@ func gwGetDeviceInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.
 		return answerBool(true, room, value, sizeRet)
 	case C.CL_DEVICE_SVM_CAPABILITIES:
 		return answer(d.svm(), room, value, sizeRet)
+	case C.CL_DEVICE_MAX_COMPUTE_UNITS:
+		return answer(d.computeUnits(), room, value, sizeRet)
 	case C.CL_DEVICE_PARENT_DEVICE:
-		return answer(uintptr(0), room, value, sizeRet)
+		if d.parent == nil {
+			return answer(uintptr(0), room, value, sizeRet)
+		}
+		return answer(d.parent.self, room, value, sizeRet)
 	case C.CL_DEVICE_PARTITION_MAX_SUB_DEVICES:
-		return answer(uint32(0), room, value, sizeRet)
-	case C.CL_DEVICE_PARTITION_PROPERTIES, C.CL_DEVICE_PARTITION_TYPE:
-		return answerList([]uintptr{0}, room, value, sizeRet)
+		return answer(d.computeUnits(), room, value, sizeRet)
+	case C.CL_DEVICE_PARTITION_PROPERTIES:
+		return answerList(d.partitions(), room, value, sizeRet)
+	case C.CL_DEVICE_PARTITION_TYPE:
+		if d.parent == nil {
+			return answerList([]uintptr{0}, room, value, sizeRet)
+		}
+		return answerList(d.partitioned, room, value, sizeRet)
 	case C.CL_DEVICE_PARTITION_AFFINITY_DOMAIN:
-		return answer(uint64(0), room, value, sizeRet)
+		if d.computeUnits() < domains {
+			return answer(uint64(0), room, value, sizeRet)
+		}
+		return answer(uint64(C.CL_DEVICE_AFFINITY_DOMAIN_NUMA|C.CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE), room, value, sizeRet)
 	case C.CL_DEVICE_REFERENCE_COUNT:
-		return answer(uint32(1), room, value, sizeRet)
+		if d.parent == nil {
+			return answer(uint32(1), room, value, sizeRet)
+		}
+		return answer(refs(h), room, value, sizeRet)
 	}
 	if b := d.found.Query(what); b != nil {
 		return answerBytes(b, room, value, sizeRet)

@@ -383,7 +383,11 @@ GW_HIDDEN cl_int gwc_clReleaseDeviceEXT(cl_device_id a0);
 
 static cl_event gwc_clCreateEventFromGLsyncKHR(cl_context a0, cl_GLsync a1, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
 
-static cl_int gwc_clCreateSubDevices(cl_device_id a0, const cl_device_partition_property * a1, cl_uint a2, cl_device_id * a3, cl_uint * a4) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clCreateSubDevices(cl_device_id a0, const cl_device_partition_property * a1, cl_uint a2, cl_device_id * a3, cl_uint * a4)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwCreateSubDevices((GoUintptr)a0, (void *)a1, a2, (void *)a3, (void *)a4);
+}
 
 GW_HIDDEN cl_int gwc_clRetainDevice(cl_device_id a0);
 
@@ -567,7 +571,11 @@ static cl_int gwc_clEnqueueSVMMigrateMem(cl_command_queue a0, cl_uint a1, const 
 
 static cl_int gwc_clGetDeviceAndHostTimer(cl_device_id a0, cl_ulong * a1, cl_ulong * a2) { return CL_INVALID_OPERATION; }
 
-static cl_int gwc_clGetHostTimer(cl_device_id a0, cl_ulong * a1) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clGetHostTimer(cl_device_id a0, cl_ulong * a1)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwGetHostTimer((GoUintptr)a0, (void *)a1);
+}
 
 static cl_int gwc_clGetKernelSubGroupInfo(cl_kernel a0, cl_device_id a1, cl_kernel_sub_group_info a2, size_t a3, const void * a4, size_t a5, void * a6, size_t * a7)
 {
@@ -822,6 +830,7 @@ const struct gw_entry gw_entries[] = {
 	{"clEnqueueCopyBufferRect", (void *)gwc_clEnqueueCopyBufferRect},
 	{"clRetainDeviceEXT", (void *)gwc_clRetainDeviceEXT},
 	{"clReleaseDeviceEXT", (void *)gwc_clReleaseDeviceEXT},
+	{"clCreateSubDevices", (void *)gwc_clCreateSubDevices},
 	{"clRetainDevice", (void *)gwc_clRetainDevice},
 	{"clReleaseDevice", (void *)gwc_clReleaseDevice},
 	{"clCreateProgramWithBuiltInKernels", (void *)gwc_clCreateProgramWithBuiltInKernels},
@@ -847,6 +856,7 @@ const struct gw_entry gw_entries[] = {
 	{"clCloneKernel", (void *)gwc_clCloneKernel},
 	{"clCreateProgramWithIL", (void *)gwc_clCreateProgramWithIL},
 	{"clEnqueueSVMMigrateMem", (void *)gwc_clEnqueueSVMMigrateMem},
+	{"clGetHostTimer", (void *)gwc_clGetHostTimer},
 	{"clGetKernelSubGroupInfo", (void *)gwc_clGetKernelSubGroupInfo},
 	{"clSetDefaultDeviceCommandQueue", (void *)gwc_clSetDefaultDeviceCommandQueue},
 	{"clSetProgramReleaseCallback", (void *)gwc_clSetProgramReleaseCallback},
