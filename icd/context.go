@@ -16,6 +16,7 @@ import (
 	"godwit/devices"
 	"godwit/mem"
 	"godwit/runtime"
+	"godwit/svm/fault"
 )
 
 // clContext is a cl_context: a runtime context over the chosen devices.
@@ -115,7 +116,7 @@ func gwCreateContextFromType(properties unsafe.Pointer, typ uint64, notify, user
 func createContext(p *platform, properties []uintptr, chosen []*device, errcode unsafe.Pointer) uintptr {
 	guardExit()
 	c := &clContext{p: p, devices: chosen, properties: properties}
-	o := runtime.Options{Name: p.contextName(), Links: p.links(chosen), Trace: p.sink(chosen)}
+	o := runtime.Options{Name: p.contextName(), SVMWatch: fault.FromEnvironment(), Links: p.links(chosen), Trace: p.sink(chosen)}
 	for _, d := range chosen {
 		dev, err := d.open()
 		if err != nil {

@@ -17,7 +17,8 @@
 //	GODWIT_DEVICE_TYPE  cpu, gpu or accelerator: what devices say they are
 //	GODWIT_TRACE        a file, or - for standard error: every command and copy
 //	GODWIT_SUMMARY      a file: what moved, as JSON, when the program ends
-//	GODWIT_DEBUG        anything: why calls failed, on standard error
+//	GODWIT_DEBUG        anything: why calls failed, on standard error; with the word svm
+//	                    also what a touch outside a map was about (package svm/fault)
 //
 // # How entries are written
 //

@@ -63,7 +63,7 @@ var house = map[string]string{
 	"report":      "trace bufalloc/replay bufalloc/pack",
 	"tensor":      "backend",
 
-	"icd":               "runtime devices/opencl",
+	"icd":               "runtime devices/opencl svm/fault",
 	"cmd/godwit":        everything,
 	"tests":             everything,
 	"tests/metamorphic": everything,

@@ -84,7 +84,7 @@ static void load_driver(void)
 	const char *lacking = NULL;
 #define GW_TAKE(f) if (!(fn.f = (__typeof__(f) *)d->f) && !lacking) lacking = "the OpenCL driver named by GODWIT_BACKEND is older than OpenCL 1.2: it lacks " #f;
 	GW_FUNCTIONS(GW_TAKE)
-	char version[64] = ""; // "OpenCL 3.0 ..."; the tables of drivers older than 2.1 are shorter
+	char version[1024] = ""; // "OpenCL 3.0 ..."; the tables of drivers older than 2.1 are shorter
 	int major = 0, minor = 0;
 	if (d->clGetPlatformInfo)
 		d->clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
