@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"godwit/mem"
@@ -61,7 +62,7 @@ func Open(ctx context.Context, driver string, cfg Config) ([]Device, error) {
 	d, ok := registry.m[driver]
 	registry.RUnlock()
 	if !ok {
-		return nil, fmt.Errorf("driver %q: this program has %v: %w", driver, Drivers(), mem.ErrDeviceNotFound)
+		return nil, fmt.Errorf("driver %q: there are %s: %w", driver, strings.Join(Drivers(), ", "), mem.ErrDeviceNotFound)
 	}
 	return d.Open(ctx, cfg)
 }

@@ -31,7 +31,7 @@ type kernel struct {
 // library lists all kernels, in the order of their files.
 func library() []kernel {
 	return slices.Concat(
-		elementwise(), reductions(), stencils(), matrices(),
+		elementwise(), reductions(), stencils(), matrices(), pointers(),
 	)
 }
 

@@ -2,32 +2,45 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 
 	"godwit/mem"
 	"godwit/migration/oracle"
+	"godwit/trace"
 )
+
+// The lower bound. The oracle keeps an entry for every offset of every buffer;
+// here an offset stands for all bytes between two neighbouring ends of accesses,
+// which share their fate, so that a buffer of a GiB costs as many entries as it
+// has such ends.
+
+// cuts are the ends of accesses in each buffer, ascending, from 0 to its size.
+type cuts map[mem.BufferID][]uint64
+
+// index turns bytes of a buffer into offsets of the oracle's.
+func (c cuts) index(id mem.BufferID, r mem.Range) mem.Range {
+	start, _ := slices.BinarySearch(c[id], r.Start)
+	end, _ := slices.BinarySearch(c[id], r.End)
+	return mem.Range{Start: uint64(start), End: uint64(end)}
+}
+
+// bytes is how many bytes an offset of the oracle's stands for.
+func (c cuts) bytes(id mem.BufferID, off uint64) uint64 { return c[id][off+1] - c[id][off] }
 
 // lowerBound asks the oracle how many bytes had to move for the scenario's
 // commands, as the runtime recorded what they access.
 func (r *runner) lowerBound() (uint64, error) {
-	unit := uint64(0) // the largest that divides every size and range end
-	for _, b := range r.s.Buffers {
-		unit = gcd(unit, b.Size)
-	}
-	for i := range r.events {
-		if rec := r.recorded(i); rec != nil {
-			for _, a := range rec.Accesses {
-				unit = gcd(gcd(unit, a.Range.Start), a.Range.End)
-			}
+	c := r.cuts()
+	o := oracle.New(r.ctx.Topology(), 1)
+	for i, id := range r.ids {
+		if id == 0 {
+			continue // never allocated
 		}
-	}
-	o := oracle.New(r.ctx.Topology(), unit)
-	for i, b := range r.s.Buffers {
 		var valid mem.MemorySet
-		if b.Data != nil {
+		if r.s.Buffers[i].Data != nil {
 			valid = mem.SetOf(mem.Host)
 		}
-		if err := o.Create(r.buffers[i].ID(), b.Size, valid); err != nil {
+		if err := o.Create(id, uint64(len(c[id])-1), valid); err != nil {
 			return 0, err
 		}
 	}
@@ -37,20 +50,64 @@ func (r *runner) lowerBound() (uint64, error) {
 		if rec == nil || len(rec.Accesses) == 0 {
 			continue
 		}
-		res, err := o.Enqueue(rec.Accesses)
+		n, err := r.needed(o, c, rec)
 		if err != nil {
 			return 0, fmt.Errorf("lower bound, #%d: %w", i+1, err)
 		}
-		total += res.Bytes
+		total += n
 		r.progress("lower bound", i+1, len(r.events))
 	}
 	return total, nil
 }
 
-// gcd is the greatest common divisor; that of 0 and b is b.
-func gcd(a, b uint64) uint64 {
-	for b != 0 {
-		a, b = b, a%b
+// cuts collects the ends of all accesses.
+func (r *runner) cuts() cuts {
+	c := make(cuts)
+	for i, id := range r.ids {
+		c[id] = []uint64{0, r.s.Buffers[i].Size}
 	}
-	return a
+	for i := range r.events {
+		if rec := r.recorded(i); rec != nil {
+			for _, a := range rec.Accesses {
+				c[a.Buffer] = append(c[a.Buffer], a.Range.Start, a.Range.End)
+			}
+		}
+	}
+	for id := range c {
+		slices.Sort(c[id])
+		c[id] = slices.Compact(c[id])
+	}
+	return c
+}
+
+// needed is how many bytes had to move for one command.
+func (r *runner) needed(o *oracle.Oracle, c cuts, rec *trace.CommandRecord) (bytes uint64, err error) {
+	type place struct {
+		buffer mem.BufferID
+		store  mem.MemoryID
+		off    uint64
+	}
+	missing := make(map[place]bool)
+	accs := slices.Clone(rec.Accesses)
+	for i := range accs {
+		a := &accs[i]
+		a.Range = c.index(a.Buffer, a.Range)
+		store := r.ctx.Topology().Store(a.Memory)
+		for off := a.Range.Start; a.Mode.Reads() && off < a.Range.End; off++ {
+			if v, valid, _ := o.Byte(a.Buffer, off); v != 0 && !valid.Has(store) {
+				missing[place{a.Buffer, store, off}] = true
+			}
+		}
+	}
+	res, err := o.Enqueue(accs)
+	if err != nil {
+		return 0, err
+	}
+	if res.Bytes != uint64(len(missing)) {
+		return 0, fmt.Errorf("%d pieces are missing, the oracle moves %d", len(missing), res.Bytes)
+	}
+	for p := range missing {
+		bytes += c.bytes(p.buffer, p.off)
+	}
+	return bytes, nil
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -16,23 +17,45 @@ import (
 // Data is content for a buffer or a write: a file's, a pattern, random bytes
 // or a ramp.
 type Data struct {
-	what string // for people
-	size uint64 // of a file; 0 is as much as is wanted
-	fill func(dst []byte)
+	what     string // for people
+	size     uint64 // of a file, or of pointers; 0 is as much as is wanted
+	pointers []pointer
+	fill     func(dst []byte) // nil for pointers; dst holds zeros
+}
+
+// pointer is a place in shared virtual memory whose address is content.
+type pointer struct {
+	buffer int // index into Buffers; -1 is the null pointer
+	at     uint64
 }
 
 // String says what it is.
 func (d *Data) String() string { return d.what }
 
-// Bytes returns size bytes; a file that is shorter is followed by zeros.
-func (d *Data) Bytes(size uint64) []byte {
+// Bytes returns size bytes; a file that is shorter is followed by zeros. at are
+// the addresses of shared virtual memory, by index into Buffers.
+func (d *Data) Bytes(size uint64, at []uint64) []byte {
 	out := make([]byte, size)
-	d.fill(out)
+	d.put(out, at)
 	return out
 }
 
+// put is Bytes into dst, which holds zeros.
+func (d *Data) put(dst []byte, at []uint64) {
+	if d.fill != nil {
+		d.fill(dst)
+	}
+	for i, p := range d.pointers {
+		if p.buffer >= 0 {
+			binary.LittleEndian.PutUint64(dst[8*i:], at[p.buffer]+p.at)
+		}
+	}
+}
+
 // dataKeys are the ways to give content, of which a mapping has at most one.
-var dataKeys = []string{"file", "input", "fill", "random", "ramp"}
+var dataKeys = []string{"file", "input", "fill", "random", "ramp", "pointers"}
+
+var contentKeys = strings.Join(dataKeys, ", ")
 
 // data reads the content given in m, or nil.
 func (l *loader) data(m *mapping, sc *scope) *Data {
@@ -69,7 +92,8 @@ func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *Data {
 			return nil
 		}
 		if path == "" {
-			return nil // reported where it is declared
+			l.faults++ // reported where it is declared
+			return nil
 		}
 		return l.fileData(n, what, path, "input "+name)
 	case "fill":
@@ -77,11 +101,7 @@ func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *Data {
 		if p == nil {
 			return nil
 		}
-		return &Data{what: "a fill of " + text, fill: func(dst []byte) {
-			for i := 0; i < len(dst); i += len(p) {
-				copy(dst[i:], p)
-			}
-		}}
+		return &Data{what: "a fill of " + text, fill: func(dst []byte) { repeat(dst, p) }}
 	case "random":
 		seed := l.number(n, what, sc)
 		return &Data{what: fmt.Sprintf("random bytes of seed %d", seed), fill: func(dst []byte) {
@@ -90,21 +110,113 @@ func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *Data {
 			_, _ = rand.NewChaCha8(key).Read(dst) // never fails
 		}}
 	}
+	if key == "pointers" {
+		return l.pointersData(n, what)
+	}
+	return l.rampData(n, what)
+}
+
+// repeat fills dst with repetitions of p, the last of which may be cut short.
+func repeat(dst, p []byte) {
+	for n := copy(dst, p); n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
+	}
+}
+
+// rampData is 0, 1, 2, ... in a type; past the type's end it starts again.
+func (l *loader) rampData(n ast.Node, what string) *Data {
 	kind := l.text(n, what)
 	if _, err := encode(kind, "0"); err != nil {
 		l.errorf(n, "%s: %v", what, err)
 		return nil
 	}
+	size := types[kind]
+	period := uint64(math.MaxUint64) // of the values; 0 in the type that has them all
+	if bits := 8 * size; kind != "float" && kind != "double" && size < 8 {
+		if kind[0] != 'u' {
+			bits--
+		}
+		period = 1 << bits
+	}
 	return &Data{what: "a ramp of " + kind, fill: func(dst []byte) {
-		for i, at := 0, 0; at < len(dst); i++ {
-			v, err := encode(kind, strconv.Itoa(i))
-			if err != nil { // past the type's end: start again
-				i = 0
-				v, _ = encode(kind, "0")
+		var word [8]byte
+		for i, at := uint64(0), 0; at < len(dst); i, at = i+1, at+size {
+			v := i % period
+			switch kind {
+			case "float":
+				v = uint64(math.Float32bits(float32(v)))
+			case "double":
+				v = math.Float64bits(float64(v))
 			}
-			at += copy(dst[at:], v)
+			binary.LittleEndian.PutUint64(word[:], v)
+			copy(dst[at:], word[:size])
 		}
 	}}
+}
+
+// pointersData reads a list of places in shared virtual memory: a name, {svm:
+// NAME, at: BYTES} or null. Their addresses are the content.
+func (l *loader) pointersData(n ast.Node, what string) *Data {
+	d := &Data{}
+	var names []string
+	for _, n := range l.list(n) {
+		p, name, ok := l.pointerAt(n, what)
+		if !ok {
+			return nil
+		}
+		d.pointers = append(d.pointers, p)
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		l.errorf(n, "%s: want at least one pointer", what)
+		return nil
+	}
+	d.size = 8 * uint64(len(names))
+	d.what = "pointers to " + strings.Join(names, ", ")
+	if len(names) > 4 {
+		d.what = count(len(names), "pointer", "pointers")
+	}
+	return d
+}
+
+// pointerAt reads one pointer. Only its root's index and an offset are known
+// before the run.
+func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok bool) {
+	v := l.plain(n)
+	if kindOf(v) == "nothing" {
+		return pointer{buffer: -1}, "null", true
+	}
+	place, at := Place{}, uint64(0)
+	before := l.faults
+	if _, isMap := v.(*ast.MappingNode); !isMap {
+		place = l.placeNamed(n, what)
+	} else {
+		m := l.mapping(n, what)
+		place, at = l.pointerPlace(m, "svm")
+		m.done()
+	}
+	if l.faults > before || place.Name == "" {
+		return p, "", false
+	}
+	if !l.isSVM(place) {
+		l.errorf(n, "%s: %s is a buffer, and has no address: want shared virtual memory; there is %s", what, place.Name, l.svmNames())
+		return p, "", false
+	}
+	text = place.Name
+	if at > 0 {
+		text += fmt.Sprintf("+%d", at)
+	}
+	return pointer{place.Buffer, at}, text, true
+}
+
+// pointerPlace reads the block named under key, and at: how far the pointer
+// points into it.
+func (l *loader) pointerPlace(m *mapping, key string) (of Place, at uint64) {
+	of = l.placeNamed(m.get(key), m.what)
+	if at = l.natural(m, "at", l.scope, 0, 0); of.Name != "" && at >= of.Range.Size() && of.Range.Size() > 0 {
+		l.errorf(m.get("at"), "%s: at is %d: %s has only %d bytes", m.what, at, of.Name, of.Range.Size())
+	}
+	return of, at
 }
 
 // fileData reads a file's content.

@@ -51,9 +51,13 @@ func (r *runner) open(ctx context.Context) (err error) {
 	}
 	r.ctx, err = runtime.NewContext(runtime.Options{
 		Name: s.Name, Devices: open, OwnDevices: true, Links: links, Trace: r.rec,
+		Resource: r.stack,
 	})
 	if err != nil {
 		return fmt.Errorf("context: %w", err)
+	}
+	if r.stackErr != nil {
+		return r.stackErr
 	}
 	host, err := r.ctx.Device(mem.Host)
 	r.devs["host"] = host

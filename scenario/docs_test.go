@@ -45,3 +45,14 @@ func TestOneMistakeOneError(t *testing.T) {
 		require.Contains(t, bad[0].Rule, want)
 	}
 }
+
+// What the documentation shows of examples is what they are.
+func TestDocumentedExamples(t *testing.T) {
+	doc, err := os.ReadFile("../docs/scenarios.md")
+	require.NoError(t, err)
+	for _, name := range []string{"map", "svm"} {
+		text, err := os.ReadFile("../examples/" + name + ".yaml")
+		require.NoError(t, err)
+		require.Contains(t, string(doc), "```yaml\n"+string(text)+"```\n", name)
+	}
+}

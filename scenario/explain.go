@@ -38,11 +38,12 @@ type explainer struct {
 	memories []string         // names, by MemoryID
 	commands func(int) string // names a command for people
 	accounts map[mem.BufferID]*account
+	store    func(mem.MemoryID) mem.MemoryID // memories that share their bytes have one
 	problems []string
 }
 
 func newExplainer(memories []string, commands func(int) string) *explainer {
-	return &explainer{memories: memories, commands: commands, accounts: make(map[mem.BufferID]*account)}
+	return &explainer{memories: memories, commands: commands, accounts: make(map[mem.BufferID]*account), store: func(m mem.MemoryID) mem.MemoryID { return m }}
 }
 
 // create opens a buffer's account.
@@ -76,6 +77,9 @@ func (a *account) hold(m mem.MemoryID, r mem.Range) {
 
 // reason says why the step was needed, and notes its effect.
 func (x *explainer) reason(s *trace.StepRecord) (why string, writers []int) {
+	stores := *s
+	stores.From, stores.To = x.store(s.From), x.store(s.To)
+	s = &stores
 	a := x.accounts[s.Buffer]
 	var parts []string
 	last := ""
@@ -142,9 +146,9 @@ func (x *explainer) use(command int, accesses []mem.Access) {
 		if !u.Mode.Writes() {
 			continue
 		}
-		a := x.accounts[u.Buffer]
-		a.latest.Set(u.Range, content{command, mem.SetOf(u.Memory)})
-		a.hold(u.Memory, u.Range)
+		a, m := x.accounts[u.Buffer], x.store(u.Memory)
+		a.latest.Set(u.Range, content{command, mem.SetOf(m)})
+		a.hold(m, u.Range)
 	}
 }
 

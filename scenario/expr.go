@@ -20,6 +20,7 @@ import (
 // scope answers names and sizes.
 type scope struct {
 	vars  map[string]int64
+	bad   map[string]bool                   // vars whose value could not be computed
 	size  func(name string) (uint64, bool)  // bytes of a buffer or sub-buffer
 	start func(name string) (uint64, bool)  // where it begins in its root buffer
 	input func(name string) (uint64, error) // bytes of an input's file
@@ -54,6 +55,10 @@ type exprParser struct {
 }
 
 var errOverflow = errors.New("does not fit 63 bits")
+
+// errReported is a number that is not known because of a fault that was
+// reported where it is.
+var errReported = errors.New("not known because of an error above")
 
 func (p *exprParser) fail(format string, args ...any) int64 {
 	if p.err == nil {
@@ -167,6 +172,9 @@ func (p *exprParser) factor() int64 {
 		return p.call(name)
 	}
 	v, ok := p.scope.vars[name]
+	if p.scope.bad[name] {
+		return p.fail("%q: %w", name, errReported)
+	}
 	if !ok {
 		return p.fail("no number is named %q", name)
 	}
@@ -267,6 +275,9 @@ func (p *exprParser) sizeOf(function string) int64 {
 		lookup = p.scope.start
 	}
 	v, ok := lookup(of)
+	if ok && v == 0 && function == "size" {
+		return p.fail("%s(%s): %w", function, of, errReported)
+	}
 	if !ok {
 		return p.fail("%s(%s): no buffer or sub-buffer above has this name", function, of)
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"godwit/devices"
 	"godwit/mem"
 )
 
@@ -46,9 +48,11 @@ func Parse(file string, data []byte, opt Options) (*Scenario, error) {
 		out:    &Scenario{File: file, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
 		inputs: make(map[string]string),
 		named:  make(map[string]string),
-		ids:    make(map[string]int),
+		ids:    make(map[string]waitable),
+		lost:   make(map[string]bool),
+		maps:   make(map[string]int),
 	}
-	l.scope = &scope{vars: make(map[string]int64), size: l.sizeOf, start: l.startOf, input: l.inputSize}
+	l.scope = &scope{vars: make(map[string]int64), bad: make(map[string]bool), size: l.sizeOf, start: l.startOf, input: l.inputSize}
 	if l.given.limit == 0 {
 		l.given.limit = maxCommands
 	}
@@ -62,13 +66,16 @@ func Parse(file string, data []byte, opt Options) (*Scenario, error) {
 	}
 	l.out.About = m.text("about")
 	for _, section := range []func(*mapping){ // each uses what those before it declare
-		l.readInputs, l.readLet, l.readDevices, l.readLinks, l.readBuffers,
-		l.readViews, l.readQueues, l.readCommands, l.readExpect,
+		l.readInputs, l.readLet, l.readDevices, l.readLinks, l.readSVM, l.readBuffers,
+		l.readViews, l.readQueues, l.readEvents, l.readCommands, l.readExpect,
 	} {
 		section(m)
 	}
 	m.done()
 	l.checkInputs()
+	if all := devices.Drivers(); opt.Driver != "" && !slices.Contains(all, opt.Driver) {
+		l.errorf(nil, "--driver: driver %q: there is none of this name; there are %s", opt.Driver, strings.Join(all, ", "))
+	}
 	if err := l.err(); err != nil {
 		return nil, err
 	}
@@ -96,9 +103,19 @@ type loader struct {
 	scope  *scope
 	inputs map[string]string // declared input -> file
 	given  Options
-	named  map[string]string // name -> what has it
-	ids    map[string]int    // command id -> index of the command that had it last
+	named  map[string]string   // name -> what has it
+	ids    map[string]waitable // what may be waited for, by command id or name of a user event
+	lost   map[string]bool     // buffers that were declared, and whose declaration is at fault
+	maps   map[string]int      // name -> index + 1 of the mapping that is there; -1 where its map was at fault
+	track  tracker
 	loop   Loop
+}
+
+// waitable is what a name in a wait list stands for.
+type waitable struct {
+	node    ast.Node // that gave the name
+	command int      // index of the command that had it last, or -1
+	event   int      // index of the user event, or -1
 }
 
 var nameRule = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -124,14 +141,18 @@ func (l *loader) take(space, name string, n ast.Node) {
 	}
 }
 
-// number computes the expression at n.
+// number computes the expression at n. What comes of a fault that was reported
+// where it is, such as the size of a buffer without one, is not reported again.
 func (l *loader) number(n ast.Node, what string, sc *scope) int64 {
 	text := l.text(n, what)
 	if text == "" {
 		return 0
 	}
 	v, err := sc.number(text)
-	if err != nil {
+	switch {
+	case errors.Is(err, errReported):
+		l.faults++
+	case err != nil:
 		l.errorf(n, "%s %q: %v", what, text, err)
 	}
 	return v
@@ -143,9 +164,9 @@ func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) u
 	if n == nil {
 		return def
 	}
-	before := len(l.errs)
+	before := l.faults
 	v := l.number(n, m.what+": "+key, sc)
-	if len(l.errs) > before {
+	if l.faults > before {
 		return def
 	}
 	if v < 0 || uint64(v) < least {
@@ -195,7 +216,7 @@ func (l *loader) inputSize(name string) (uint64, error) {
 		return 0, fmt.Errorf("no input is named %q; declared under inputs: %s", name, l.inputNames())
 	}
 	if path == "" {
-		return 0, nil // reported where it is declared
+		return 0, errReported // where it is declared
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -226,6 +247,9 @@ func (l *loader) readDevices(m *mapping) {
 		d := l.mapping(n, "device")
 		name := l.declare(d, "device")
 		dev := Device{Driver: d.need("driver"), Line: n.GetToken().Position.Line}
+		if all := devices.Drivers(); dev.Driver != "" && !slices.Contains(all, dev.Driver) {
+			l.errorf(d.get("driver"), "device %q: driver %q: there is none of this name; there are %s", name, dev.Driver, strings.Join(all, ", "))
+		}
 		if name == "host" {
 			l.errorf(n, "device \"host\": that is the name of the host's memory")
 		}
@@ -233,6 +257,7 @@ func (l *loader) readDevices(m *mapping) {
 		dev.Local = l.natural(d, "local", l.scope, 1, 0)
 		count := l.natural(d, "count", l.scope, 1, 1)
 		dev.Params = l.readParams(d)
+		dev.Resources = l.readLayers(d)
 		d.done()
 		if count > 1024 {
 			l.errorf(n, "device %q: count is %d: want at most 1024", name, count)
@@ -248,7 +273,7 @@ func (l *loader) readDevices(m *mapping) {
 			l.out.Devices = append(l.out.Devices, dev)
 		}
 	}
-	if len(l.out.Devices) == 0 && len(l.errs) == 0 {
+	if len(l.out.Devices) == 0 && l.faults == 0 {
 		l.errorf(n, "scenario: devices: want at least one")
 	}
 }

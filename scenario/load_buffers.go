@@ -2,16 +2,14 @@ package scenario
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 
-	"godwit/mem"
-)
+	"github.com/goccy/go-yaml/ast"
 
-// partAlign is the alignment, in bytes, of the parts into which a buffer is
-// cut: OpenCL wants sub-buffer origins aligned to the device's base address
-// alignment, which is 128 bytes on most.
-const partAlign = 128
+	"godwit/mem"
+	"godwit/runtime"
+)
 
 // readLet computes named numbers, each of which may use those before it.
 func (l *loader) readLet(m *mapping) {
@@ -25,32 +23,31 @@ func (l *loader) readLet(m *mapping) {
 		if !nameRule.MatchString(name) {
 			l.errorf(kv.Key, "let %q: a name is letters, digits and _, and begins with no digit", name)
 		}
+		before := l.faults
 		l.scope.vars[name] = l.number(let.get(name), "let "+name, l.scope)
+		l.scope.bad[name] = l.faults > before
 	}
 }
 
-func (l *loader) readBuffers(m *mapping) {
-	n := m.get("buffers")
-	if n == nil {
-		l.errorf(m.node, "scenario: buffers are missing")
-		return
-	}
-	for _, n := range l.list(n) {
-		s := l.mapping(n, "buffer")
+// readSVM reads the blocks of shared virtual memory.
+func (l *loader) readSVM(m *mapping) {
+	for _, n := range l.list(m.get("svm")) {
+		s := l.mapping(n, "svm")
 		b := Buffer{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
-		before := len(l.errs)
-		b.Data = l.data(s, l.scope)
-		var def uint64
-		if b.Data != nil {
-			def = b.Data.size
-		}
-		b.Size = l.natural(s, "size", l.scope, 1, def)
-		switch {
-		case len(l.errs) > before:
-		case b.Size == 0:
+		s.what = fmt.Sprintf("svm %q", b.Name)
+		before := l.faults
+		b.Size = l.natural(s, "size", l.scope, 1, 0)
+		if b.Size == 0 && l.faults == before {
 			l.errorf(s.node, "%s: size is missing", s.what)
-		case b.Data != nil && b.Data.size > b.Size:
-			l.errorf(s.node, "%s: %s has %d bytes, the buffer only %d", s.what, b.Data, b.Data.size, b.Size)
+		}
+		b.SVM = &SVM{Align: l.natural(s, "align", l.scope, 1, 0), Born: -1, Freed: -1}
+		if !mem.IsPow2(max(b.SVM.Align, 1)) {
+			l.errorf(s.get("align"), "%s: align is %d: want a power of two", s.what, b.SVM.Align)
+		}
+		flags := l.flags(s, svmFlags)
+		b.SVM.Flags = runtime.SVMFlags(flags)
+		if b.SVM.Flags&runtime.SVMAtomics != 0 && b.SVM.Flags&runtime.SVMFineGrain == 0 {
+			l.errorf(s.get("flags"), "%s: flags: atomics without fine-grain: only fine-grained memory has them", s.what)
 		}
 		s.done()
 		l.take("buffer", b.Name, n)
@@ -58,141 +55,80 @@ func (l *loader) readBuffers(m *mapping) {
 	}
 }
 
-func (l *loader) readViews(m *mapping) {
-	for _, n := range l.list(m.get("sub-buffers")) {
-		s := l.mapping(n, "sub-buffer")
-		v := View{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
-		s.what = "sub-" + s.what
-		of := s.need("of")
-		v.Buffer = l.buffer(of)
-		if v.Buffer < 0 {
-			if of != "" {
-				l.errorf(s.get("of"), "%s: no buffer is named %q (a sub-buffer has none of its own)", s.what, of)
-			}
+func (l *loader) readBuffers(m *mapping) {
+	n := m.get("buffers")
+	if n == nil && len(l.out.Buffers) == 0 && m.get("svm") == nil {
+		l.errorf(m.node, "scenario: buffers are missing")
+		return
+	}
+	for _, n := range l.list(n) {
+		s := l.mapping(n, "buffer")
+		b := Buffer{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
+		if s.has("over") {
+			l.readOver(s, b, n)
 			continue
 		}
-		total := l.out.Buffers[v.Buffer].Size
-		align := l.natural(s, "align", l.scope, 1, partAlign)
-		parts := l.natural(s, "parts", l.scope, 1, 0)
-		part := s.get("part")
-		offset, size := l.natural(s, "offset", l.scope, 0, 0), l.natural(s, "size", l.scope, 1, 0)
-		switch {
-		case (parts != 0 || part != nil) && (s.has("offset") || s.has("size")), parts != 0 && part != nil:
-			l.errorf(s.node, "%s: give offset and size, or part, or parts", s.what)
-		case parts > 4096:
-			l.errorf(s.node, "%s: %d parts: want at most 4096", s.what, parts)
-		case parts != 0:
-			name := v.Name
-			for i := range parts {
-				v.Name = name + strconv.FormatUint(i, 10)
-				l.addPart(s, v, i, parts, total, align)
-			}
-		case part != nil:
-			i, count, ok := l.fraction(s)
-			if ok {
-				l.addPart(s, v, i-1, count, total, align)
-			}
-		default:
-			v.Range = l.within(s, mem.Range{End: total}, offset, size)
-			l.addView(s, v)
+		before := l.faults
+		b.Data = l.data(s, l.scope)
+		var def uint64
+		if b.Data != nil {
+			def = b.Data.size
+		}
+		b.Size = l.natural(s, "size", l.scope, 1, def)
+		b.Flags = runtime.Flags(l.flags(s, bufferFlags))
+		switch ptr := b.Flags & (runtime.UseHostPtr | runtime.CopyHostPtr); {
+		case l.faults > before:
+		case b.Size == 0:
+			l.errorf(s.node, "%s: size is missing", s.what)
+		case b.Data != nil && b.Data.size > b.Size:
+			l.errorf(s.node, "%s: the content, %s, has %d bytes, the buffer only %d", s.what, b.Data, b.Data.size, b.Size)
+		case ptr != 0 && b.Data == nil:
+			l.errorf(s.get("flags"), "%s: flags: %s without content: want one of %s, which is what the host's memory holds", s.what, flagText(uint64(ptr), bufferFlags), strings.Join(dataKeys, ", "))
 		}
 		s.done()
+		l.take("buffer", b.Name, n)
+		l.out.Buffers = append(l.out.Buffers, b)
 	}
 }
 
-// fraction reads part: i/n, with 1 <= i <= n.
-func (l *loader) fraction(s *mapping) (i, count uint64, ok bool) {
-	text := s.text("part")
-	a, b, found := strings.Cut(text, "/")
-	i, err1 := strconv.ParseUint(strings.TrimSpace(a), 10, 16)
-	count, err2 := strconv.ParseUint(strings.TrimSpace(b), 10, 16)
-	if !found || err1 != nil || err2 != nil || i == 0 || i > count {
-		l.errorf(s.get("part"), "%s: part %q: want i/n with i from 1 to n", s.what, text)
-		return 0, 0, false
+// readOver reads a buffer over shared virtual memory.
+func (l *loader) readOver(s *mapping, b Buffer, n ast.Node) {
+	v := View{Name: b.Name, Over: true, Parent: -1, Line: b.Line}
+	of := s.need("over")
+	v.Buffer = l.buffer(of)
+	if of != "" && (v.Buffer < 0 || l.out.Buffers[v.Buffer].SVM == nil) {
+		l.errorf(s.get("over"), "%s: over %q: no shared virtual memory has this name; there is %s", s.what, of, l.svmNames())
+		v.Buffer = -1
 	}
-	return i, count, true
-}
-
-// addPart adds the i-th of count parts, as equal as cuts at multiples of align
-// let them be.
-func (l *loader) addPart(s *mapping, v View, i, count, total, align uint64) {
-	cut := func(i uint64) uint64 {
-		if i == count {
-			return total
-		}
-		at := total/count*i + total%count*i/count
-		return at - at%align
+	offset, size := l.natural(s, "offset", l.scope, 0, 0), l.natural(s, "size", l.scope, 1, 0)
+	v.Flags = runtime.Flags(l.flags(s, bufferFlags))
+	if bad := v.Flags & (runtime.AllocHostPtr | runtime.CopyHostPtr); bad != 0 {
+		l.errorf(s.get("flags"), "%s: flags: %s: a buffer over shared virtual memory has use-host-ptr, and no other host memory", s.what, flagText(uint64(bad), bufferFlags))
 	}
-	v.Range = mem.Range{Start: cut(i), End: cut(i + 1)}
-	if v.Range.Empty() {
-		if total == 0 { // the buffer's size was at fault, and said to be
-			return
-		}
-		l.errorf(s.node, "%s: %d bytes cut into %d parts at multiples of %d leave nothing for part %d", s.what, total, count, align, i+1)
+	v.Flags |= runtime.UseHostPtr
+	s.done()
+	if v.Buffer < 0 {
+		l.lost[v.Name] = true
 		return
 	}
-	if taken, dup := l.named["buffer "+v.Name]; dup && s.has("parts") {
-		l.errorf(s.node, "%s: the name %q is taken by the %s", s.what, v.Name, taken)
-		return
+	if root := &l.out.Buffers[v.Buffer]; root.Size > 0 {
+		v.Range = l.within(s, Place{Buffer: v.Buffer, View: -1, Range: mem.Range{End: root.Size}, Name: of}, offset, size)
 	}
-	l.addView(s, v)
-}
-
-func (l *loader) addView(s *mapping, v View) {
-	l.take("buffer", v.Name, s.node)
+	l.take("buffer", v.Name, n)
 	l.out.Views = append(l.out.Views, v)
 }
 
-// within returns the range at offset of size bytes (0: the rest) inside outer.
-func (l *loader) within(s *mapping, outer mem.Range, offset, size uint64) mem.Range {
-	total := outer.Size()
-	if size == 0 && offset < total {
-		size = total - offset
-	}
-	r, err := mem.SpanIn(offset, size, total)
-	if err != nil {
-		want := fmt.Sprintf("%d bytes at offset %d", size, offset)
-		if size == 0 {
-			want = fmt.Sprintf("what is at offset %d", offset)
-		}
-		l.errorf(s.node, "%s: %s: only %d bytes are there", s.what, want, total)
-		return outer
-	}
-	return r.Shift(outer.Start)
-}
-
-// buffer returns the index of a root buffer, or -1.
-func (l *loader) buffer(name string) int {
+func (l *loader) svmNames() string {
+	var out []string
 	for i := range l.out.Buffers {
-		if l.out.Buffers[i].Name == name {
-			return i
+		if b := &l.out.Buffers[i]; b.SVM != nil && !slices.Contains(out, b.Name) {
+			out = append(out, b.Name)
 		}
 	}
-	return -1
-}
-
-// lookup returns the whole of a buffer or sub-buffer.
-func (l *loader) lookup(name string) (Place, bool) {
-	if i := l.buffer(name); i >= 0 {
-		return Place{Buffer: i, View: -1, Range: mem.Range{End: l.out.Buffers[i].Size}, Name: name}, true
+	if len(out) == 0 {
+		return "none"
 	}
-	for i, v := range l.out.Views {
-		if v.Name == name {
-			return Place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, true
-		}
-	}
-	return Place{View: -1}, false
-}
-
-// startOf is where a sub-buffer begins in its buffer.
-func (l *loader) startOf(name string) (uint64, bool) {
-	p, ok := l.lookup(name)
-	return p.Range.Start, ok
-}
-
-func (l *loader) sizeOf(name string) (uint64, bool) {
-	p, ok := l.lookup(name)
-	return p.Range.Size(), ok
+	return strings.Join(out, ", ")
 }
 
 func (l *loader) readQueues(m *mapping) {
@@ -211,5 +147,22 @@ func (l *loader) readQueues(m *mapping) {
 			l.named["queue "+d.Name] = "device's own queue"
 			l.out.Queues = append(l.out.Queues, Queue{Name: d.Name, Device: d.Name, Line: d.Line})
 		}
+	}
+}
+
+// readEvents reads the user events.
+func (l *loader) readEvents(m *mapping) {
+	for _, n := range l.list(m.get("events")) {
+		e := UserEvent{Name: l.text(n, "event"), Line: n.GetToken().Position.Line, Set: -1}
+		switch before, dup := l.ids[e.Name]; {
+		case e.Name == "":
+			continue
+		case !nameRule.MatchString(e.Name):
+			l.errorf(n, "event %q: a name is letters, digits and _, and begins with no digit", e.Name)
+		case dup:
+			l.errorf(n, "event %q: the name is taken in line %d", e.Name, before.node.GetToken().Position.Line)
+		}
+		l.ids[e.Name] = waitable{n, -1, len(l.out.Events)}
+		l.out.Events = append(l.out.Events, e)
 	}
 }

@@ -78,7 +78,7 @@ func (l *loader) expectContent(s *mapping, e *Expectation) {
 	case e.SHA256 != "" && (err != nil || len(sum) != 32):
 		l.errorf(s.get("sha256"), "%s: sha256: want 64 hex digits", s.what)
 	case e.Data != nil && e.Data.size > p.Range.Size():
-		l.errorf(s.node, "%s: %s has %d bytes, the place only %d", s.what, e.Data, e.Data.size, p.Range.Size())
+		l.errorf(s.node, "%s: the content, %s, has %d bytes, the place only %d", s.what, e.Data, e.Data.size, p.Range.Size())
 	}
 }
 

@@ -12,29 +12,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestScenarioErrorsNameFileLineAndRule runs testdata/errors: a scenario each,
+// TestScenarioErrorsNameFileLineAndRule runs testdata/errors and errors_objects: a scenario each,
 // and what is reported of it.
 func TestScenarioErrorsNameFileLineAndRule(t *testing.T) {
-	datadriven.RunTest(t, "testdata/errors", func(t *testing.T, d *datadriven.TestData) string {
-		require.Equal(t, "load", d.Cmd)
-		opt := Options{Inputs: map[string]string{}, limit: 1000}
-		for _, a := range d.CmdArgs {
-			opt.Inputs[a.Key] = a.Vals[0]
-		}
-		s, err := Parse("s.yaml", []byte(d.Input), opt)
-		if err == nil {
-			return fmt.Sprintf("ok: %d commands\n", len(s.Commands))
-		}
-		var es Errors
-		require.ErrorAs(t, err, &es)
-		var out strings.Builder
-		for _, e := range es {
-			require.Equal(t, "s.yaml", e.File)
-			require.NotEmpty(t, e.Rule)
-			fmt.Fprintln(&out, e)
-		}
-		return out.String()
-	})
+	for _, file := range []string{"testdata/errors", "testdata/errors_objects"} {
+		datadriven.RunTest(t, file, loadText)
+	}
+}
+
+func loadText(t *testing.T, d *datadriven.TestData) string {
+	require.Equal(t, "load", d.Cmd)
+	opt := Options{Inputs: map[string]string{}, limit: 1000}
+	for _, a := range d.CmdArgs {
+		opt.Inputs[a.Key] = a.Vals[0]
+	}
+	s, err := Parse("s.yaml", []byte(d.Input), opt)
+	if err == nil {
+		return fmt.Sprintf("ok: %d commands\n", len(s.Commands))
+	}
+	var es Errors
+	require.ErrorAs(t, err, &es)
+	var out strings.Builder
+	for _, e := range es {
+		require.Equal(t, "s.yaml", e.File)
+		require.NotEmpty(t, e.Rule)
+		fmt.Fprintln(&out, e)
+	}
+	return out.String()
 }
 
 func TestExpressions(t *testing.T) {
@@ -128,7 +132,7 @@ buffers: [{name: a, size: 8, `+text+`}]
 commands: []
 `), Options{})
 		require.NoError(t, err, text)
-		require.Equal(t, want, fmt.Sprintf("%x", s.Buffers[0].Data.Bytes(8)), text)
+		require.Equal(t, want, fmt.Sprintf("%x", s.Buffers[0].Data.Bytes(8, nil)), text)
 	}
 }
 

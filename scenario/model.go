@@ -1,6 +1,9 @@
 package scenario
 
-import "godwit/mem"
+import (
+	"godwit/mem"
+	"godwit/runtime"
+)
 
 // Scenario is a scenario as read: names resolved, expressions computed,
 // repeats unrolled. It is immutable once read.
@@ -12,6 +15,8 @@ type Scenario struct {
 	Buffers  []Buffer
 	Views    []View
 	Queues   []Queue
+	Events   []UserEvent
+	Mappings []Mapping
 	Commands []Command
 	Expect   []Expectation
 }
@@ -23,9 +28,18 @@ type Device struct {
 	Memory uint64 // bytes; 0 is the driver's default
 	Local  uint64 // bytes; 0 is the driver's default
 	Params map[string]string
-	Count  int  // devices in the declaration that this one came from
-	Reuse  bool // a device may be opened several times, where there are too few
-	Line   int
+	Count  int // devices in the declaration that this one came from
+	// Resources are the layers over its memory, from the caller down.
+	Resources []Layer
+	Reuse     bool // a device may be opened several times, where there are too few
+	Line      int
+}
+
+// Layer is a layer of package resource over a device's memory.
+type Layer struct {
+	Kind  string   // "statistics", "retry", "limit", "bins", "pool" or "track"
+	Size  uint64   // limit: the ceiling; pool: bytes of a slab, 0 is the default
+	Sizes []uint64 // bins: bytes of the slots, ascending
 }
 
 // Link declares the way from one device to another. It may name "host".
@@ -35,20 +49,55 @@ type Link struct {
 	Line     int
 }
 
-// Buffer is a root buffer.
+// Buffer is a root: a buffer, or a block of shared virtual memory.
 type Buffer struct {
-	Name string
-	Size uint64 // bytes
-	Data *Data  // content at the start, held by the host; nil is undefined
-	Line int
+	Name  string
+	Size  uint64        // bytes
+	Data  *Data         // content at the start, held by the host; nil is undefined
+	Flags runtime.Flags // of a buffer
+	SVM   *SVM          // of a block of shared virtual memory; nil for a buffer
+	Line  int
 }
 
-// View is a sub-buffer.
+// SVM is what is particular to a block of shared virtual memory.
+type SVM struct {
+	Align uint64 // bytes; 0 leaves it to the runtime
+	Flags runtime.SVMFlags
+	Born  int // index of the command that allocates it; -1 is before all commands
+	Freed int // index of the command that frees it; -1 is after all commands
+}
+
+// fine reports whether b is fine-grained shared virtual memory.
+func (b *Buffer) fine() bool { return b.SVM != nil && b.SVM.Flags&runtime.SVMFineGrain != 0 }
+
+// View is a sub-buffer, or a buffer over shared virtual memory.
 type View struct {
 	Name   string
-	Buffer int // index into Buffers
-	Range  mem.Range
+	Buffer int       // index into Buffers: the root
+	Parent int       // index into Views of the buffer over shared virtual memory that it is a part of; -1 for a part of the root
+	Over   bool      // it is a buffer over shared virtual memory
+	Range  mem.Range // of the root
+	Flags  runtime.Flags
 	Line   int
+}
+
+// UserEvent is an event that a set command ends.
+type UserEvent struct {
+	Name string
+	Line int
+	Set  int // index of the command that sets it; -1 until that is read
+}
+
+// Mapping is a range that the host has mapped, from one command to another.
+type Mapping struct {
+	Name   string
+	Place  Place
+	Flags  runtime.MapFlags
+	Map    int   // index of the map
+	Unmap  int   // index of the unmap; -1 until that is read
+	Uses   []int // indexes of the host's uses in between
+	Line   int
+	writes bool
 }
 
 // Queue is a command queue.
@@ -62,9 +111,9 @@ type Queue struct {
 // Place is a range of a buffer, as a command names it.
 type Place struct {
 	Buffer int       // index into Buffers
-	View   int       // index into Views, -1 for the buffer itself
-	Range  mem.Range // bytes of the root buffer
-	Name   string    // as written: the buffer's or the view's
+	View   int       // index into Views, -1 for the root itself
+	Range  mem.Range // bytes of the root
+	Name   string    // as written: the root's, the view's or the mapping's
 }
 
 // Kind is what a command does.
@@ -72,42 +121,90 @@ type Kind string
 
 // The commands there are. Repeat is unrolled when read, and so is not one.
 const (
-	Write   Kind = "write"
-	Read    Kind = "read"
-	Copy    Kind = "copy"
-	Fill    Kind = "fill"
-	Launch  Kind = "launch"
-	Migrate Kind = "migrate"
-	Barrier Kind = "barrier"
-	Marker  Kind = "marker"
+	Write     Kind = "write"
+	Read      Kind = "read"
+	Copy      Kind = "copy"
+	Fill      Kind = "fill"
+	Launch    Kind = "launch"
+	Migrate   Kind = "migrate"
+	Map       Kind = "map"
+	Unmap     Kind = "unmap"
+	HostWrite Kind = "host-write" // the host writes what it has mapped, or fine-grained memory
+	HostRead  Kind = "host-read"
+	Alloc     Kind = "alloc" // of shared virtual memory; no command of a queue
+	Free      Kind = "free"
+	Set       Kind = "set" // a user event; no command of a queue
+	Barrier   Kind = "barrier"
+	Marker    Kind = "marker"
 )
+
+// reads reports whether a command yields bytes to be compared.
+func (k Kind) reads() bool { return k == Read || k == HostRead }
 
 // Command is one command of the run.
 type Command struct {
-	ID    string // as written, "" where it has none
-	Line  int
-	Kind  Kind
-	Queue int   // index into Queues
-	After []int // indexes of commands waited for, all smaller than its own
+	ID     string // as written, "" where it has none
+	Line   int
+	Kind   Kind
+	Queue  int   // index into Queues; -1 where it goes to none
+	After  []int // indexes of commands waited for, all smaller than its own
+	Events []int // indexes into Events of user events waited for
+	// Order are indexes of commands waited for besides: the host's uses of
+	// memory are no commands of OpenCL, and nothing else would order them.
+	Order []int
 
-	Place   Place   // write, fill: where to; read, copy: where from
+	Place   Place   // write, fill, map: where to; read, copy: where from
 	To      Place   // copy
-	Rows    uint64  // copy of rows: how many; 0 where it is none
-	Width   uint64  // copy of rows: bytes of one
-	Pitch   uint64  // copy of rows: bytes from one to the next, in the source
-	ToPitch uint64  // copy of rows: bytes from one to the next, in the destination
-	Data    *Data   // write
+	Rect    *Rect   // read, write and copy of rows; nil where it is none
+	Data    *Data   // write, host-write
 	Pattern []byte  // fill
 	Text    string  // fill: the pattern as written
-	Places  []Place // migrate
-	Host    bool    // migrate: to the host and not to the queue's device
+	Places  []Place // migrate, free
+
+	Host      bool // migrate: to the host and not to the queue's device
+	Undefined bool // migrate: brings no content
+	Now       bool // free: by the host and not by a queue
+	Blocking  bool // map
+	Mapping   int  // map, unmap, host-read, host-write: index into Mappings; -1 is none
+	Event     int  // set: index into Events
+	Alloc     int  // alloc: index into Buffers of the block it makes
 
 	Kernel                string // launch
 	Args                  []Arg
+	Indirect              []Arg // shared virtual memory that it reaches by pointers in memory
 	Dims                  int
 	Global, Local, Offset [3]uint64 // work-items
 
+	Callbacks []runtime.ExecStatus // that the run is told of
+	Profile   bool                 // its times are shown
+
 	Loop Loop
+}
+
+// queued reports whether c is a command of a queue, with an event.
+func (c *Command) queued() bool { return c.Queue >= 0 }
+
+// Rect says where the rows of a rectangular command lie. Pitches are in bytes.
+type Rect struct {
+	Region       [3]uint64 // bytes, rows, slices
+	Row, Slice   uint64    // pitches at Command.Place
+	Row2, Slice2 uint64    // pitches at the other end: Command.To, or host memory
+	HostOffset   uint64    // read, write: where in host memory the first byte is
+	HostSize     uint64    // read, write: bytes of host memory
+}
+
+// span is how far a rectangle reaches from its first byte.
+func (r *Rect) span(row, slice uint64) uint64 {
+	return (r.Region[2]-1)*slice + (r.Region[1]-1)*row + r.Region[0]
+}
+
+// rows calls f with the offsets of every row at both ends.
+func (r *Rect) rows(f func(at, other uint64)) {
+	for z := range r.Region[2] {
+		for y := range r.Region[1] {
+			f(z*r.Slice+y*r.Row, r.HostOffset+z*r.Slice2+y*r.Row2)
+		}
+	}
 }
 
 // launches counts the kernel launches.
@@ -129,9 +226,11 @@ type Loop struct {
 
 // Arg is a kernel argument.
 type Arg struct {
-	Buffer bool
+	Buffer bool      // or a pointer of shared virtual memory
 	Place  Place     // of a buffer argument: what the kernel is given
+	At     uint64    // of a pointer: bytes into Place
 	Access mem.Mode  // of a buffer argument
+	Ranged bool      // a part was written in the scenario
 	Stated bool      // Access was written in the scenario, and is not the kernel's own
 	Used   mem.Range // of a buffer argument: bytes of the root that are accessed
 	Value  []byte    // by value
@@ -153,15 +252,4 @@ type Expectation struct {
 	Minimal bool    // bytes moved equal the lower bound
 	Copies  *uint64 // number of copies
 	Only    []Place // every copy lies in one of these
-}
-
-func names(places []Place) string {
-	out := ""
-	for i, p := range places {
-		if i > 0 {
-			out += ", "
-		}
-		out += p.Name
-	}
-	return out
 }

@@ -54,6 +54,13 @@ func (r *recorder) Completed(c *trace.CompletionRecord) {
 	r.completions[c.Point] = *c
 }
 
+// last is the buffer that was made last.
+func (r *recorder) last() mem.BufferID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.buffers[len(r.buffers)-1].Buffer
+}
+
 // command returns the record of a command, or nil.
 func (r *recorder) command(id uint64) *trace.CommandRecord {
 	r.mu.Lock()

@@ -1,13 +1,13 @@
 package scenario
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/runtime"
 )
 
 // The reference run: the same commands, one after the other in the order of the
@@ -22,18 +22,6 @@ import (
 // fillings are what memory holds before anything is written.
 var fillings = [2]byte{0x00, 0xa5}
 
-// reference is what a plain run yields.
-type reference struct {
-	reads map[int]known // by command
-	final []known       // by buffer
-}
-
-// known is content, and where it is not defined.
-type known struct {
-	data      []byte
-	undefined []mem.Range // ascending, disjoint
-}
-
 // flat is one memory with all buffers in it.
 type flat struct {
 	s       *Scenario
@@ -42,101 +30,83 @@ type flat struct {
 	queue   devices.Queue
 	blocks  []mem.Block
 	buffers [][]byte // the blocks' bytes
+	filling []byte   // what has no content holds
+	at      []uint64 // addresses of shared virtual memory that kernels see
 }
 
-// runReference runs the first n commands of s.
-func runReference(ctx context.Context, s *Scenario, n int, progress func(string, int, int)) (ref *reference, err error) {
+// reference is the plain run, one or two of them in step.
+type reference struct {
+	flats []*flat
+	at    []uint64 // addresses of shared virtual memory in the run proper, by index into Buffers
+}
+
+// newReference makes the memories of a plain run of s. Shared virtual memory has
+// the addresses at.
+func newReference(ctx context.Context, s *Scenario, at []uint64) (ref *reference, err error) {
+	ref = &reference{at: at}
 	runs := len(fillings)
 	if s.defined() {
 		runs = 1
 	}
-	var flats []*flat
-	defer func() {
-		for _, f := range flats {
-			err = errors.Join(err, f.close())
-		}
-	}()
 	for i := range runs {
-		f, err := newFlat(ctx, s, fillings[i])
+		f, err := newFlat(ctx, s, fillings[i], at)
 		if f != nil {
-			flats = append(flats, f)
+			ref.flats = append(ref.flats, f)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reference run: %w", err)
+			return nil, errors.Join(fmt.Errorf("reference run: %w", err), ref.close())
 		}
-	}
-	ref = &reference{reads: make(map[int]known)}
-	for i := range n {
-		c := &s.Commands[i]
-		for _, f := range flats {
-			if err := f.run(ctx, c); err != nil {
-				return nil, fmt.Errorf("reference run: %s:%d: #%d %s: %w", s.File, c.Line, i+1, s.text(c), err)
-			}
-		}
-		if c.Kind == Read {
-			k := compareFlats(flats, c.Place.Buffer, c.Place.Range)
-			k.data = bytes.Clone(k.data)
-			ref.reads[i] = k
-		}
-		progress("reference", i+1, n)
-	}
-	for i, b := range s.Buffers {
-		k := compareFlats(flats, i, mem.Range{End: b.Size})
-		k.data = bytes.Clone(k.data)
-		ref.final = append(ref.final, k)
 	}
 	return ref, nil
 }
 
-// defined reports whether all buffers have content from the start.
+// step runs command i.
+func (ref *reference) step(ctx context.Context, s *Scenario, i int) error {
+	c := &s.Commands[i]
+	for _, f := range ref.flats {
+		if err := f.run(ctx, c); err != nil {
+			return fmt.Errorf("reference run: %s:%d: #%d %s: %w", s.File, c.Line, i+1, s.text(c), err)
+		}
+	}
+	return nil
+}
+
+func (ref *reference) close() error {
+	var errs []error
+	for _, f := range ref.flats {
+		errs = append(errs, f.close())
+	}
+	return errors.Join(errs...)
+}
+
+// bytes are a range of a root in both runs; the second is nil where there is
+// one.
+func (ref *reference) bytes(buffer int, r mem.Range) (a, b []byte) {
+	a = ref.flats[0].buffers[buffer][r.Start:r.End]
+	if len(ref.flats) > 1 {
+		b = ref.flats[1].buffers[buffer][r.Start:r.End]
+	}
+	return a, b
+}
+
+// defined reports whether all bytes have content from the start, and no command
+// takes it from them.
 func (s *Scenario) defined() bool {
-	for _, b := range s.Buffers {
-		if b.Data == nil {
+	for i := range s.Buffers {
+		if s.Buffers[i].Data == nil {
+			return false
+		}
+	}
+	for i := range s.Commands {
+		c := &s.Commands[i]
+		if c.Undefined || (c.Kind == Map && s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0) {
 			return false
 		}
 	}
 	return true
 }
 
-// compareFlats returns a range of a buffer, and where the runs differ in it.
-func compareFlats(flats []*flat, buffer int, r mem.Range) known {
-	k := known{data: flats[0].buffers[buffer][r.Start:r.End]}
-	if len(flats) == 1 {
-		return k
-	}
-	k.undefined = differences(k.data, flats[1].buffers[buffer][r.Start:r.End], nil)
-	return k
-}
-
-// differences returns the ranges in which a and b differ, but for those to be
-// skipped (ascending, disjoint). a and b are as long as each other.
-func differences(a, b []byte, skip []mem.Range) []mem.Range {
-	var out []mem.Range
-	at := 0
-	compare := func(end int) {
-		if bytes.Equal(a[at:end], b[at:end]) {
-			return
-		}
-		for i := at; i < end; i++ {
-			if a[i] == b[i] {
-				continue
-			}
-			if n := len(out); n > 0 && out[n-1].End == uint64(i) {
-				out[n-1].End++
-			} else {
-				out = append(out, mem.Range{Start: uint64(i), End: uint64(i) + 1})
-			}
-		}
-	}
-	for _, r := range skip {
-		compare(int(r.Start))
-		at = int(r.End)
-	}
-	compare(len(a))
-	return out
-}
-
-func newFlat(ctx context.Context, s *Scenario, filling byte) (*flat, error) {
+func newFlat(ctx context.Context, s *Scenario, filling byte, at []uint64) (*flat, error) {
 	var total uint64
 	for _, b := range s.Buffers {
 		total += b.Size + 4096 // room for alignment
@@ -153,7 +123,7 @@ func newFlat(ctx context.Context, s *Scenario, filling byte) (*flat, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &flat{s: s, dev: devs[0]}
+	f := &flat{s: s, dev: devs[0], filling: []byte{filling}, at: at}
 	if s.launches() > 0 {
 		if f.module, err = f.dev.Build(ctx, library()); err != nil {
 			return f, err
@@ -176,11 +146,11 @@ func newFlat(ctx context.Context, s *Scenario, filling byte) (*flat, error) {
 		if err != nil {
 			return f, err
 		}
-		for i := range view {
-			view[i] = filling
-		}
 		if b.Data != nil {
-			copy(view, b.Data.Bytes(b.Size))
+			clear(view)
+			b.Data.put(view, at)
+		} else {
+			repeat(view, f.filling)
 		}
 		f.buffers = append(f.buffers, view)
 	}
@@ -201,30 +171,49 @@ func (f *flat) close() error {
 	return errors.Join(append(errs, f.dev.Close())...)
 }
 
-// at returns the bytes of a place.
-func (f *flat) at(p Place) []byte { return f.buffers[p.Buffer][p.Range.Start:p.Range.End] }
+// bytesOf returns the bytes of a place.
+func (f *flat) bytesOf(p Place) []byte { return f.buffers[p.Buffer][p.Range.Start:p.Range.End] }
 
 // run executes one command to its end.
 func (f *flat) run(ctx context.Context, c *Command) error {
 	switch c.Kind {
-	case Write:
-		copy(f.at(c.Place), c.Data.Bytes(c.Place.Range.Size()))
+	case Write, HostWrite:
+		f.write(c)
 	case Copy:
-		if c.Rows == 0 {
-			copy(f.at(c.To), f.at(c.Place))
+		dst, src := f.bytesOf(c.To), f.bytesOf(c.Place)
+		if c.Rect == nil {
+			copy(dst, src)
+			break
 		}
-		for i := range c.Rows {
-			copy(f.at(c.To)[i*c.ToPitch:], f.at(c.Place)[i*c.Pitch:i*c.Pitch+c.Width])
-		}
+		n := c.Rect.Region[0]
+		c.Rect.rows(func(at, other uint64) { copy(dst[other:other+n], src[at:]) })
 	case Fill:
-		dst := f.at(c.Place)
-		for i := 0; i < len(dst); i += len(c.Pattern) {
-			copy(dst[i:], c.Pattern)
+		repeat(f.bytesOf(c.Place), c.Pattern)
+	case Map:
+		if f.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0 {
+			repeat(f.bytesOf(c.Place), f.filling)
+		}
+	case Migrate:
+		for _, p := range c.Places {
+			if c.Undefined {
+				repeat(f.bytesOf(p), f.filling)
+			}
 		}
 	case Launch:
 		return f.launch(ctx, c)
 	}
 	return nil // reads are compared by the caller; the rest has no effect on bytes
+}
+
+func (f *flat) write(c *Command) {
+	dst := f.bytesOf(c.Place)
+	if c.Rect == nil {
+		clear(dst)
+		c.Data.put(dst, f.at)
+		return
+	}
+	src, n := c.Data.Bytes(c.Rect.HostSize, f.at), c.Rect.Region[0]
+	c.Rect.rows(func(at, other uint64) { copy(dst[at:at+n], src[other:]) })
 }
 
 func (f *flat) launch(ctx context.Context, c *Command) error {
@@ -233,9 +222,13 @@ func (f *flat) launch(ctx context.Context, c *Command) error {
 		return err
 	}
 	cmd := devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: c.Dims, Global: c.Global, Local: c.Local, Offset: c.Offset}
+	var more []devices.Arg // what is reached by pointers in memory
 	for i := range c.Args {
 		a := &c.Args[i]
 		switch {
+		case a.Buffer && f.s.isSVM(a.Place):
+			cmd.Args = append(cmd.Args, f.pointer(a.Place.Buffer, a.At))
+			more = append(more, f.pointer(a.Place.Buffer, 0))
 		case a.Buffer:
 			r := a.Place.Range
 			cmd.Args = append(cmd.Args, devices.Arg{Kind: devices.ArgBuffer, Block: f.blocks[a.Place.Buffer], Off: r.Start, Size: r.Size()})
@@ -245,9 +238,19 @@ func (f *flat) launch(ctx context.Context, c *Command) error {
 			cmd.Args = append(cmd.Args, devices.Arg{Kind: devices.ArgValue, Value: a.Value})
 		}
 	}
+	for i := range c.Indirect {
+		more = append(more, f.pointer(c.Indirect[i].Place.Buffer, 0))
+	}
+	cmd.Args = append(cmd.Args, more...)
 	p, err := f.queue.Submit(&cmd, nil)
 	if err != nil {
 		return err
 	}
 	return f.queue.Wait(ctx, p)
+}
+
+// pointer is a pointer into a block of shared virtual memory, which kernels see
+// at the address that it has in the run proper.
+func (f *flat) pointer(buffer int, at uint64) devices.Arg {
+	return devices.Arg{Kind: devices.ArgSVM, Block: f.blocks[buffer], Off: at, Size: f.s.Buffers[buffer].Size - at, Pointer: f.at[buffer] + at}
 }

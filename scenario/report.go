@@ -19,6 +19,9 @@ type PrintOptions struct {
 	Width int  // columns of the terminal; 0 wraps nothing
 	Color bool // use colours
 	All   bool // show every round of a repeat, also those like the one before
+	// NoReason leaves out why the run was not finished, where that is shown
+	// beside the report.
+	NoReason bool
 }
 
 // Print shows a result to people: the commands with the copies that each
@@ -30,6 +33,8 @@ func (r *Result) Print(w io.Writer, opt PrintOptions) {
 	if len(r.Commands) > 0 {
 		p.commands()
 		p.segments()
+		p.times()
+		p.memories()
 	}
 	p.summary()
 }
@@ -269,6 +274,27 @@ func (p *printer) segments() {
 	p.render(t)
 }
 
+// times shows when the commands changed state that this was asked of.
+func (p *printer) times() {
+	t := p.table("#", "command", "queued", "submitted", "started", "ended")
+	micro := func(ns uint64) string { return fmt.Sprintf("%.1f us", float64(ns)/1e3) }
+	rows := 0
+	for i := range p.r.Commands {
+		if c := &p.r.Commands[i]; c.Times != nil {
+			rows++
+			t.AppendRow(table.Row{c.Number, c.Text, "0", micro(c.Times.Submitted), micro(c.Times.Started), micro(c.Times.Ended)})
+		}
+	}
+	right := []table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}}
+	for n := 3; n <= 6; n++ {
+		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(right)
+	if rows > 0 {
+		p.render(t)
+	}
+}
+
 func (p *printer) writer(n int) string {
 	switch n {
 	case 0:
@@ -297,6 +323,9 @@ func (p *printer) summary() {
 		if r.Verified {
 			fmt.Fprintf(p.w, "%s verified: %s compared, all equal to a run on one flat memory\n", good, sizeText(r.BytesCompared))
 		}
+		if r.NotCompared != "" {
+			fmt.Fprintf(p.w, "  content not compared: %s\n", r.NotCompared)
+		}
 		if r.BytesUndefined > 0 {
 			fmt.Fprintf(p.w, "  not compared: %s that depend on content nobody wrote\n", sizeText(r.BytesUndefined))
 		}
@@ -317,7 +346,10 @@ func (p *printer) summary() {
 	}
 	if r.Error != "" {
 		first, _, _ := strings.Cut(r.Error, "\n")
-		fmt.Fprintf(p.w, "%s not finished: %s\n", bad, first)
+		if first = ": " + first; p.opt.NoReason {
+			first = ""
+		}
+		fmt.Fprintf(p.w, "%s not finished%s\n", bad, first)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -13,6 +14,10 @@ import (
 
 // RunOptions say how to run a scenario.
 type RunOptions struct {
+	// Profile asks for the times of every command.
+	Profile bool
+	// Stats asks for the statistics of every memory's resources.
+	Stats bool
 	// Progress, where not nil, is told now and then how far the run is.
 	Progress func(stage string, done, total int)
 	// Read, where not nil, is given what each read command yielded, once all
@@ -30,11 +35,23 @@ type runner struct {
 	names   []string // of memories, by MemoryID
 	devs    map[string]devices.Device
 	kernels map[string]*runtime.Kernel
-	buffers []*runtime.Buffer
-	views   []*runtime.Buffer
-	queues  []*runtime.Queue
-	events  []runtime.Event
-	reads   [][]byte // by command; nil where it is no read
+
+	// By index into the scenario's tables.
+	buffers  []*runtime.Buffer // nil for shared virtual memory
+	at       []uint64          // addresses of shared virtual memory; 0 for buffers, and what is not allocated yet
+	ids      []mem.BufferID
+	views    []*runtime.Buffer
+	queues   []*runtime.Queue
+	user     []runtime.Event
+	mappings []mapped
+
+	events   []runtime.Event // by command; zero where it has none
+	reads    [][]byte        // by command; nil where it is no read
+	fired    []firing        // by command; what its callbacks said
+	calls    sync.WaitGroup  // callbacks to come
+	given    [][]byte        // memory that buffers use in place
+	x        *explainer      // of what has run
+	stackErr error           // why a memory has not the stack of resources it should have
 }
 
 // Run executes a scenario on its devices and verifies it. The Result is never
@@ -62,6 +79,9 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 		return err
 	}
 	err := r.enqueueAll(ctx)
+	if err != nil {
+		r.abandon()
+	}
 	// Where a command was refused because an earlier one had failed by then, the
 	// failure is what there is to say; which of them it is depends on the timing.
 	if werr := r.wait(ctx); err == nil || (werr != nil && errors.Is(err, mem.ErrPoisoned)) {
@@ -74,6 +94,9 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
+	if err := r.toldAll(ctx, res); err != nil {
+		return err
+	}
 	if r.opt.Read != nil {
 		for i, data := range r.reads {
 			if data != nil {
@@ -81,11 +104,7 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 			}
 		}
 	}
-	final, err := r.readAll(ctx)
-	if err != nil {
-		return err
-	}
-	return r.verify(ctx, res, final)
+	return r.verify(ctx, res)
 }
 
 // close gives everything back; what is still running is waited for.
@@ -93,14 +112,32 @@ func (r *runner) close(ctx context.Context) error {
 	if r.ctx == nil {
 		return nil
 	}
+	r.abandon()
 	var errs []error
-	for _, e := range r.events {
-		errs = append(errs, e.Release())
+	for _, e := range append(r.events, r.user...) {
+		if !e.IsZero() {
+			errs = append(errs, e.Release())
+		}
 	}
 	for _, b := range append(r.views, r.buffers...) {
-		errs = append(errs, b.Release())
+		if b != nil {
+			errs = append(errs, b.Release())
+		}
+	}
+	for i, p := range r.at {
+		if freed := r.s.Buffers[i].SVM; p != 0 && (freed.Freed < 0 || freed.Freed >= len(r.events)) {
+			errs = append(errs, r.ctx.SVMFree(runtime.Pointer(p)))
+		}
 	}
 	return errors.Join(append(errs, r.ctx.Close(ctx))...)
+}
+
+// abandon fails the user events that no command will set any more, so that what
+// waits for them ends.
+func (r *runner) abandon() {
+	for _, e := range r.user {
+		_ = e.SetStatus(runtime.ExecStatus(mem.ExecStatusErrorInWaitList)) // those that were set stay as they are
+	}
 }
 
 // at marks an error as the fault of a line of the scenario.
@@ -116,37 +153,6 @@ func (s *Scenario) blame(line int, what string, err error) error {
 		return s.at(line, "%s: %v", what, err)
 	}
 	return fmt.Errorf("%s:%d: %s: %w", s.File, line, what, err)
-}
-
-// create makes buffers, views, queues and kernels.
-func (r *runner) create(ctx context.Context) error {
-	s := r.s
-	for _, b := range s.Buffers {
-		var init []byte
-		if b.Data != nil {
-			init = b.Data.Bytes(b.Size)
-		}
-		rb, err := r.ctx.CreateNamedBuffer(b.Name, b.Size, 0, init)
-		if err != nil {
-			return s.blame(b.Line, "buffer "+b.Name, err)
-		}
-		r.buffers = append(r.buffers, rb)
-	}
-	for _, v := range s.Views {
-		rb, err := r.buffers[v.Buffer].Sub(v.Range.Start, v.Range.Size(), 0)
-		if err != nil {
-			return s.blame(v.Line, "sub-buffer "+v.Name, err)
-		}
-		r.views = append(r.views, rb)
-	}
-	for _, q := range s.Queues {
-		rq, err := r.ctx.NewQueue(r.devs[q.Device], runtime.QueueOptions{Name: q.Name, OutOfOrder: q.OutOfOrder, Profiling: true})
-		if err != nil {
-			return s.blame(q.Line, "queue "+q.Name, err)
-		}
-		r.queues = append(r.queues, rq)
-	}
-	return r.build(ctx)
 }
 
 // build builds the kernels that the scenario launches, for all its devices.
@@ -176,12 +182,15 @@ func (r *runner) build(ctx context.Context) error {
 // enqueueAll enqueues every command, in order.
 func (r *runner) enqueueAll(ctx context.Context) error {
 	s := r.s
-	r.reads = make([][]byte, len(s.Commands))
+	r.reads, r.fired = make([][]byte, len(s.Commands)), make([]firing, len(s.Commands))
 	for i := range s.Commands {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		e, err := r.enqueue(ctx, i)
+		if err == nil && !e.IsZero() {
+			err = r.listen(i, e)
+		}
 		if err != nil {
 			c := &s.Commands[i]
 			return s.blame(c.Line, fmt.Sprintf("#%d %s", i+1, s.text(c)), err)
@@ -198,101 +207,13 @@ func (r *runner) progress(stage string, done, total int) {
 	}
 }
 
-// object returns the runtime's buffer for a place and the place's offset in it.
-func (r *runner) object(p Place) (*runtime.Buffer, uint64) {
-	if p.View >= 0 {
-		return r.views[p.View], p.Range.Start - r.s.Views[p.View].Range.Start
-	}
-	return r.buffers[p.Buffer], p.Range.Start
-}
-
-// enqueue enqueues one command.
-func (r *runner) enqueue(ctx context.Context, i int) (runtime.Event, error) {
-	c := &r.s.Commands[i]
-	q := r.queues[c.Queue]
-	var wait []runtime.Event
-	for _, a := range c.After {
-		wait = append(wait, r.events[a])
-	}
-	b, off := (*runtime.Buffer)(nil), uint64(0)
-	if c.Place.Name != "" {
-		b, off = r.object(c.Place)
-	}
-	size := c.Place.Range.Size()
-	switch c.Kind {
-	case Write:
-		return q.EnqueueWrite(ctx, b, off, c.Data.Bytes(size), wait...)
-	case Read:
-		r.reads[i] = make([]byte, size)
-		return q.EnqueueRead(ctx, b, off, r.reads[i], wait...)
-	case Copy:
-		to, toOff := r.object(c.To)
-		if c.Rows > 0 {
-			return q.EnqueueCopyRect(ctx, b, to, runtime.Box{Origin: [3]uint64{off}, Row: c.Pitch},
-				runtime.Box{Origin: [3]uint64{toOff}, Row: c.ToPitch}, [3]uint64{c.Width, c.Rows, 1}, wait...)
-		}
-		return q.EnqueueCopy(ctx, b, to, off, toOff, size, wait...)
-	case Fill:
-		return q.EnqueueFill(ctx, b, c.Pattern, off, size, wait...)
-	case Migrate:
-		var bufs []*runtime.Buffer
-		for _, p := range c.Places {
-			mb, _ := r.object(p)
-			bufs = append(bufs, mb)
-		}
-		var flags runtime.MigrateFlags
-		if c.Host {
-			flags = runtime.MigrateToHost
-		}
-		return q.EnqueueMigrate(ctx, bufs, flags, wait...)
-	case Barrier:
-		return q.EnqueueBarrier(ctx, wait...)
-	case Marker:
-		return q.EnqueueMarker(ctx, wait...)
-	}
-	return q.EnqueueLaunch(ctx, r.launch(c), wait...)
-}
-
-func (r *runner) launch(c *Command) runtime.Launch {
-	l := runtime.Launch{Kernel: r.kernels[c.Kernel], Global: c.Global[:c.Dims], Offset: c.Offset[:c.Dims]}
-	if c.Local[0] != 0 {
-		l.Local = c.Local[:c.Dims]
-	}
-	for i := range c.Args {
-		l.Args = append(l.Args, r.arg(&c.Args[i]))
-	}
-	return l
-}
-
-func (r *runner) arg(a *Arg) runtime.Arg {
-	switch {
-	case a.Local > 0:
-		return runtime.Local(a.Local)
-	case !a.Buffer:
-		return runtime.Bytes(a.Value)
-	}
-	b, off := r.object(Place{Buffer: a.Place.Buffer, View: a.Place.View, Range: a.Used})
-	out := runtime.Buf(b)
-	if a.Stated {
-		switch a.Access {
-		case mem.Read:
-			out = runtime.In(b)
-		case mem.Write:
-			out = runtime.Out(b)
-		default:
-			out = runtime.InOut(b)
-		}
-	}
-	if a.Used != a.Place.Range {
-		out = out.Range(off, a.Used.Size())
-	}
-	return out
-}
-
 // wait waits for every command, and returns the first failure in the order of
 // the scenario.
 func (r *runner) wait(ctx context.Context) error {
 	for i, e := range r.events {
+		if e.IsZero() {
+			continue
+		}
 		if err := e.Wait(ctx); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -305,31 +226,11 @@ func (r *runner) wait(ctx context.Context) error {
 	return nil
 }
 
-// readAll reads every buffer to the host, whose bytes the run's own commands
-// have left wherever they are. Bytes that were never written are read too. The
-// copies that it needs are not the scenario's and are not counted.
-func (r *runner) readAll(ctx context.Context) ([][]byte, error) {
-	q, err := r.ctx.NewQueue(r.devs["host"], runtime.QueueOptions{Name: "verify"})
-	if err != nil {
-		return nil, err
-	}
-	var out [][]byte
-	for i, b := range r.buffers {
-		data := make([]byte, b.Size())
-		e, err := q.EnqueueRead(ctx, b, 0, data)
-		if err == nil {
-			err = errors.Join(e.Wait(ctx), e.Release())
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading buffer %s at the end: %w", r.s.Buffers[i].Name, err)
-		}
-		out = append(out, data)
-	}
-	return out, nil
-}
-
 // recorded is the runtime's record of the scenario's command i, or nil.
 func (r *runner) recorded(i int) *trace.CommandRecord {
+	if r.events[i].IsZero() {
+		return nil
+	}
 	id, err := r.events[i].Command()
 	if err != nil {
 		return nil

@@ -47,14 +47,14 @@ func rangeText(r mem.Range) string {
 // placeText names a place; with its range where that is not the whole of what
 // the name stands for.
 func (s *Scenario) placeText(p Place, r mem.Range) string {
-	whole := mem.Range{End: s.Buffers[p.Buffer].Size}
+	whole, name := mem.Range{End: s.Buffers[p.Buffer].Size}, s.Buffers[p.Buffer].Name
 	if p.View >= 0 {
-		whole = s.Views[p.View].Range
+		whole, name = s.Views[p.View].Range, s.Views[p.View].Name
 	}
 	if r == whole {
-		return p.Name
+		return name
 	}
-	return p.Name + rangeText(mem.Range{Start: r.Start - whole.Start, End: r.End - whole.Start})
+	return name + rangeText(mem.Range{Start: r.Start - whole.Start, End: r.End - whole.Start})
 }
 
 // verb is a command in a word or two, as used in reasons.
@@ -69,34 +69,118 @@ func (c *Command) verb() string {
 func (s *Scenario) text(c *Command) string {
 	switch c.Kind {
 	case Write:
-		return fmt.Sprintf("write %s: %s", s.placeText(c.Place, c.Place.Range), c.Data)
+		return fmt.Sprintf("write %s%s: %s", c.rowsText(" to "), s.placeText(c.Place, c.Place.Range), c.Data)
 	case Read:
-		return "read " + s.placeText(c.Place, c.Place.Range)
+		return "read " + c.rowsText(" of ") + s.placeText(c.Place, c.Place.Range)
 	case Copy:
-		if c.Rows > 0 {
-			return fmt.Sprintf("copy %d rows of %s, %s → %s", c.Rows, sizeText(c.Width), s.placeText(c.Place, c.Place.Range), s.placeText(c.To, c.To.Range))
-		}
-		return fmt.Sprintf("copy %s → %s", s.placeText(c.Place, c.Place.Range), s.placeText(c.To, c.To.Range))
+		return fmt.Sprintf("copy %s%s → %s", c.rowsText(" of "), s.placeText(c.Place, c.Place.Range), s.placeText(c.To, c.To.Range))
 	case Fill:
 		return fmt.Sprintf("fill %s with %s", s.placeText(c.Place, c.Place.Range), c.Text)
 	case Migrate:
-		to := s.Queues[c.Queue].Device
-		if c.Host {
-			to = "host"
+		return s.migrateText(c)
+	case Map, Unmap, HostWrite, HostRead:
+		return s.mapText(c)
+	case Alloc:
+		return "alloc " + c.Place.Name
+	case Free:
+		if c.Now {
+			return fmt.Sprintf("free %s at once", s.names(c.Places))
 		}
-		return fmt.Sprintf("migrate %s to %s", names(c.Places), to)
+		return "free " + s.names(c.Places)
+	case Set:
+		return "set " + s.Events[c.Event].Name
 	case Launch:
-		var args []string
-		for i := range c.Args {
-			args = append(args, s.argText(&c.Args[i]))
-		}
-		return fmt.Sprintf("%s(%s)", c.Kernel, strings.Join(args, ", "))
+		return s.launchText(c)
 	}
 	return string(c.Kind)
 }
 
+// rowsText says which rows a command is about, followed by a word; nothing where
+// it is about none.
+func (c *Command) rowsText(then string) string {
+	if c.Rect == nil {
+		return ""
+	}
+	slices := ""
+	if n := c.Rect.Region[2]; n > 1 {
+		slices = fmt.Sprintf("%d x ", n)
+	}
+	return fmt.Sprintf("%s%d rows of %s%s", slices, c.Rect.Region[1], sizeText(c.Rect.Region[0]), map[string]string{" of ": ", ", " to ": " to "}[then])
+}
+
+func (s *Scenario) migrateText(c *Command) string {
+	to, content := s.Queues[c.Queue].Device, ""
+	if c.Host {
+		to = "host"
+	}
+	if c.Undefined {
+		content = ", content undefined"
+	}
+	return fmt.Sprintf("migrate %s to %s%s", s.names(c.Places), to, content)
+}
+
+// mapText is what concerns the host's own use of memory.
+func (s *Scenario) mapText(c *Command) string {
+	if c.Mapping < 0 {
+		where := s.placeText(c.Place, c.Place.Range)
+		if c.Kind == HostWrite {
+			return fmt.Sprintf("host writes %s: %s", where, c.Data)
+		}
+		return "host reads " + where
+	}
+	m := &s.Mappings[c.Mapping]
+	switch of := s.placeText(c.Place, c.Place.Range); c.Kind {
+	case Map:
+		blocking := ""
+		if c.Blocking {
+			blocking = ", blocking"
+		}
+		return fmt.Sprintf("map %s for %s as %s%s", of, flagText(uint64(m.Flags), mapFlags), m.Name, blocking)
+	case Unmap:
+		return fmt.Sprintf("unmap %s", m.Name)
+	case HostWrite:
+		return fmt.Sprintf("host writes %s: %s", s.partText(c.Place, m), c.Data)
+	}
+	return "host reads " + s.partText(c.Place, m)
+}
+
+// partText names a part of what is mapped.
+func (s *Scenario) partText(p Place, m *Mapping) string {
+	if p.Range == m.Place.Range {
+		return m.Name
+	}
+	start := m.Place.Range.Start
+	return m.Name + rangeText(mem.Range{Start: p.Range.Start - start, End: p.Range.End - start})
+}
+
+func (s *Scenario) launchText(c *Command) string {
+	var args, more []string
+	for i := range c.Args {
+		args = append(args, s.argText(&c.Args[i]))
+	}
+	for i := range c.Indirect {
+		more = append(more, s.argText(&c.Indirect[i]))
+	}
+	text := fmt.Sprintf("%s(%s)", c.Kernel, strings.Join(args, ", "))
+	if len(more) > 0 {
+		text += " reaching " + strings.Join(more, ", ")
+	}
+	return text
+}
+
+// names lists places.
+func (s *Scenario) names(places []Place) string {
+	var out []string
+	for _, p := range places {
+		out = append(out, s.placeText(p, p.Range))
+	}
+	return strings.Join(out, ", ")
+}
+
 func (s *Scenario) argText(a *Arg) string {
 	switch {
+	case a.Buffer && a.At > 0 && !a.Ranged:
+		return fmt.Sprintf("%s+%d", a.Place.Name, a.At)
 	case a.Buffer:
 		return s.placeText(a.Place, a.Used)
 	case a.Local > 0:

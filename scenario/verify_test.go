@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,17 +87,39 @@ func TestWrongPlansContradictTheExplanation(t *testing.T) {
 }
 
 func TestDifferences(t *testing.T) {
-	r := func(ends ...uint64) (out []mem.Range) {
-		for i := 0; i < len(ends); i += 2 {
-			out = append(out, mem.Range{Start: ends[i], End: ends[i+1]})
+	for _, c := range []struct {
+		name           string
+		got, a, second string
+		want           difference
+	}{
+		{"equal", "0123456789", "0123456789", "", difference{compared: 10}},
+		{"runs", "0x23xx67xx", "0123456789", "", difference{compared: 10, wrong: 5, places: 3, first: 1, got: 'x', want: '1', next: 10}},
+		{"undefined bytes do not count", "0x23xx67xx", "0123456789", "0_23__678_", difference{compared: 10, undefined: 4, wrong: 1, places: 1, first: 8, got: 'x', want: '8', next: 9}},
+		{"nothing", "", "", "", difference{}},
+	} {
+		for _, pad := range []int{0, 4095, 4096, 10000} {
+			prefix := strings.Repeat("-", pad)
+			var second []byte
+			if c.second != "" {
+				second = []byte(prefix + c.second)
+			}
+			want := c.want
+			want.compared += uint64(pad)
+			if want.wrong > 0 {
+				want.first, want.next = want.first+uint64(pad), want.next+uint64(pad)
+			}
+			whole, pieces := difference{}, difference{}
+			got, a := []byte(prefix+c.got), []byte(prefix+c.a)
+			whole.compare(0, got, a, second)
+			require.Equal(t, want, whole, c.name)
+			for at := range len(got) {
+				var s []byte
+				if second != nil {
+					s = second[at : at+1]
+				}
+				pieces.compare(uint64(at), got[at:at+1], a[at:at+1], s)
+			}
+			require.Equal(t, want, pieces, "%s, byte by byte", c.name)
 		}
-		return out
 	}
-	a, b := []byte("0123456789"), []byte("0x23xx67xx")
-	require.Equal(t, r(1, 2, 4, 6, 8, 10), differences(a, b, nil))
-	require.Equal(t, r(8, 10), differences(a, b, r(0, 3, 4, 6)))
-	require.Equal(t, r(5, 6), differences(a, b, r(0, 5, 8, 10)))
-	require.Empty(t, differences(a, b, r(0, 10)))
-	require.Empty(t, differences(a, a, nil))
-	require.Empty(t, differences(nil, nil, nil))
 }

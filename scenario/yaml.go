@@ -20,11 +20,13 @@ import (
 type source struct {
 	file    string
 	errs    Errors
+	faults  int // counts broken rules, also those that are not reported, or not again
 	anchors map[string]ast.Node
 }
 
 // errorf records a broken rule at n.
 func (s *source) errorf(n ast.Node, format string, args ...any) {
+	s.faults++
 	line := 0
 	if n != nil && n.GetToken() != nil {
 		line = n.GetToken().Position.Line
@@ -202,6 +204,10 @@ func (m *mapping) get(key string) ast.Node {
 	}
 	return nil
 }
+
+// use marks keys as asked for: they are known, though a fault keeps them from
+// being read.
+func (m *mapping) use(keys ...string) { m.used = append(m.used, keys...) }
 
 // has reports whether key is there, without asking for it.
 func (m *mapping) has(key string) bool {

@@ -25,6 +25,7 @@ type driverList struct {
 
 // deviceInfo is a device, in the form of the JSON output. Sizes are in bytes.
 type deviceInfo struct {
+	Index        int      `json:"index"` // among its driver's; as a scenario's device selects it
 	Name         string   `json:"name"`
 	Platform     string   `json:"platform,omitempty"`
 	Vendor       string   `json:"vendor,omitempty"`
@@ -100,6 +101,9 @@ func listDevices(ctx context.Context) []driverList {
 				l.Missing = err.Error()
 			}
 		}
+		for i := range l.Devices {
+			l.Devices[i].Index = i
+		}
 		out = append(out, l)
 	}
 	return out
@@ -131,7 +135,7 @@ func printDevices(w io.Writer, lists []driverList, all bool) {
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault
 	t.SuppressTrailingSpaces()
-	t.AppendHeader(table.Row{"driver", "device", "type", "units", "memory", "local", "largest", "align", "memory is", "svm", "fp16", "fp64"})
+	t.AppendHeader(table.Row{"driver", "#", "device", "type", "units", "memory", "local", "largest", "align", "memory is", "svm", "fp16", "fp64"})
 	for _, l := range lists {
 		for _, d := range l.Devices {
 			own := "its own"
@@ -139,7 +143,7 @@ func printDevices(w io.Writer, lists []driverList, all bool) {
 				own = "the host's"
 			}
 			t.AppendRow(table.Row{
-				l.Driver, d.Name, d.Type, d.ComputeUnits, bytesOr(d.GlobalMemory, "unlimited"), bytesOr(d.LocalMemory, "none"),
+				l.Driver, d.Index, d.Name, d.Type, d.ComputeUnits, bytesOr(d.GlobalMemory, "unlimited"), bytesOr(d.LocalMemory, "none"),
 				bytesOr(d.MaxAlloc, "unlimited"), fmt.Sprintf("%d B", d.BaseAlign), own, orNone(strings.Join(d.SVM, ", ")), yes(d.FP16), yes(d.FP64),
 			})
 		}
@@ -162,7 +166,7 @@ func printDetails(w io.Writer, d deviceInfo, all bool) {
 	if d.Platform == "Godwit" { // simulated: the table says it all
 		return
 	}
-	fmt.Fprintf(w, "  %s: platform %s, %s\n", d.Name, d.Platform, d.Version)
+	fmt.Fprintf(w, "  %d %s: platform %s, %s\n", d.Index, d.Name, d.Platform, d.Version)
 	if d.WhyNoSVM != "" {
 		fmt.Fprintf(w, "    no shared virtual memory: %s\n", d.WhyNoSVM)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,8 @@ type runFlags struct {
 	timeline string
 	all      bool
 	driver   string
+	stats    bool
+	profile  bool
 }
 
 func newRun() *cobra.Command {
@@ -43,6 +46,7 @@ or a faulty scenario.`,
 		Example: `  godwit run examples/pingpong.yaml
   godwit run examples/histogram.yaml --input text=README.md
   godwit run examples/overlap.yaml --driver opencl     # on real devices
+  godwit run examples/svm.yaml --stats --profile
   godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev`,
 		Args: atLeastOne("a scenario", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,6 +57,8 @@ or a faulty scenario.`,
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
 	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, opencl")
+	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
+	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
 	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
 	return cmd
 }
@@ -79,7 +85,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) er
 			return fmt.Errorf("--timeline: %w", err)
 		}
 	}
-	res, err := runShowingProgress(ctx, s)
+	res, err := runShowingProgress(ctx, s, scenario.RunOptions{Profile: f.profile, Stats: f.stats})
 	if timeline != nil {
 		if len(res.Commands) > 0 { // else there is nothing but the error to show
 			err = errors.Join(err, res.WriteTimeline(timeline))
@@ -89,14 +95,16 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) er
 	if f.json {
 		err = errors.Join(err, writeJSON(out, res))
 	} else if err == nil || len(res.Commands) > 0 { // else there is nothing but the error to show
-		res.Print(out, printOptions(f.all))
+		opt := printOptions(f.all)
+		opt.NoReason = true // main shows it
+		res.Print(out, opt)
 	}
 	return runError(res, err)
 }
 
 // runShowingProgress runs s under a bar that is redrawn while one command takes
 // long.
-func runShowingProgress(ctx context.Context, s *scenario.Scenario) (*scenario.Result, error) {
+func runShowingProgress(ctx context.Context, s *scenario.Scenario, opt scenario.RunOptions) (*scenario.Result, error) {
 	bar := newProgress(len(s.Commands), "starting")
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -113,14 +121,15 @@ func runShowingProgress(ctx context.Context, s *scenario.Scenario) (*scenario.Re
 		}
 	}()
 	stage := ""
-	res, err := scenario.Run(ctx, s, scenario.RunOptions{Progress: func(now string, done, total int) {
+	opt.Progress = func(now string, done, total int) {
 		if now != stage {
 			stage = now
 			bar.Describe(now)
 			bar.ChangeMax(total)
 		}
 		_ = bar.Set(min(done, total-1)) // a full bar draws itself no more
-	}})
+	}
+	res, err := scenario.Run(ctx, s, opt)
 	close(stop)
 	<-stopped
 	_ = bar.Finish()
@@ -142,9 +151,16 @@ func runError(res *scenario.Result, err error) error {
 	return nil
 }
 
+// pipedWidth is how many columns a report takes where it goes to no terminal, and
+// COLUMNS says nothing.
+const pipedWidth = 160
+
 // printOptions fit the report to standard output.
 func printOptions(all bool) scenario.PrintOptions {
-	opt := scenario.PrintOptions{All: all}
+	opt := scenario.PrintOptions{All: all, Width: pipedWidth}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		opt.Width = n
+	}
 	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
 		opt.Color = os.Getenv("NO_COLOR") == ""
 		if width, _, err := term.GetSize(fd); err == nil {

@@ -1,0 +1,176 @@
+package scenario
+
+import (
+	"github.com/goccy/go-yaml/ast"
+
+	"godwit/mem"
+)
+
+// Writes, reads and copies, of bytes or of the rows and slices of a rectangle.
+
+// readTransfer reads a write or a read.
+func (l *loader) readTransfer(m *mapping, c *Command) {
+	key := string(c.Kind)
+	before := l.faults
+	if m.has("rows") || m.has("slices") {
+		c.Rect, c.Place, c.To = l.rect(m, key, "host-")
+	} else {
+		c.Place = l.place(m, key, "offset")
+	}
+	if c.Kind == Read {
+		return
+	}
+	size := c.Place.Range.Size()
+	if c.Rect != nil {
+		size = c.Rect.HostSize
+	}
+	if c.Data = l.data(m, l.scope); c.Data == nil && l.faults == before {
+		l.errorf(m.node, "%s: content is missing: want one of %s", key, contentKeys)
+	} else if c.Data != nil && l.faults == before && c.Data.size > size {
+		l.errorf(m.node, "%s: the content, %s, has %d bytes, the place only %d", key, c.Data, c.Data.size, size)
+	}
+}
+
+func (l *loader) readCopy(m *mapping, c *Command) {
+	if m.get("to") == nil {
+		l.errorf(m.node, "copy: to is missing: the destination")
+		return
+	}
+	before := l.faults
+	if m.has("rows") || m.has("slices") {
+		c.Rect, c.Place, c.To = l.rect(m, "copy", "to-")
+	} else {
+		c.Place, c.To = l.flatCopy(m)
+	}
+	if l.faults > before {
+		return
+	}
+	if l.isSVM(c.Place) != l.isSVM(c.To) {
+		l.errorf(m.node, "copy: of %s and %s one is shared virtual memory, the other a buffer: OpenCL copies between two of a kind; make a buffer over it", c.Place.Name, c.To.Name)
+	}
+}
+
+// flatCopy reads a copy of adjacent bytes.
+func (l *loader) flatCopy(m *mapping) (from, to Place) {
+	before := l.faults
+	from = l.place(m, "copy", "offset")
+	to = l.placeNamed(m.get("to"), "copy: to")
+	offset := l.natural(m, "to-offset", l.scope, 0, 0)
+	if l.faults > before {
+		return from, to
+	}
+	if size := from.Range.Size(); !m.has("size") && to.Range.Size() < size {
+		l.errorf(m.node, "copy: %s has %d bytes, %s only %d; give a size", from.Name, size, to.Name, to.Range.Size())
+		return from, to
+	}
+	to.Range = l.within(m, to, offset, from.Range.Size())
+	if l.faults == before && to.Buffer == from.Buffer && to.Range.Overlaps(from.Range) {
+		l.errorf(m.node, "copy: source %v and destination %v of %s overlap", from.Range, to.Range, l.out.Buffers[to.Buffer].Name)
+	}
+	return from, to
+}
+
+// maxRows bounds the rows and the slices of a rectangle, and maxPitch the bytes
+// between two of them: no product of them overflows.
+const (
+	maxRows  = 1 << 20
+	maxPitch = 1 << 40
+)
+
+// rect reads a rectangle at the place under key, and its other end, whose keys
+// begin with other: "to-" is a place, "host-" is memory of the host.
+func (l *loader) rect(m *mapping, key, other string) (r *Rect, at, to Place) {
+	before := l.faults
+	at = l.placeNamed(m.get(key), key)
+	if other == "to-" {
+		to = l.placeNamed(m.get("to"), key+": to")
+	}
+	r = &Rect{}
+	r.Region = [3]uint64{l.natural(m, "size", l.scope, 1, 0), l.natural(m, "rows", l.scope, 1, 1), l.natural(m, "slices", l.scope, 1, 1)}
+	if !m.has("size") {
+		l.errorf(m.node, "%s: size is missing: the bytes of a row", key)
+	}
+	for i, name := range []string{"rows", "slices"} {
+		if n := r.Region[i+1]; n > maxRows {
+			l.errorf(m.get(name), "%s: %s is %d: want at most %d", key, name, n, maxRows)
+		}
+	}
+	if l.faults > before {
+		m.use("offset", "origin", "pitch", "slice-pitch", other+"offset", other+"origin", other+"pitch", other+"slice-pitch")
+		return nil, at, to
+	}
+	var offset, offset2 uint64
+	offset, r.Row, r.Slice = l.box(m, "", r.Region)
+	offset2, r.Row2, r.Slice2 = l.box(m, other, r.Region)
+	if l.faults > before {
+		return nil, at, to
+	}
+	at.Range = l.within(m, at, offset, r.span(r.Row, r.Slice))
+	if other == "to-" {
+		to.Range = l.within(m, to, offset2, r.span(r.Row2, r.Slice2))
+	} else {
+		r.HostOffset, r.HostSize = offset2, offset2+r.span(r.Row2, r.Slice2)
+	}
+	for _, p := range []Place{at, to} {
+		if p.Name != "" && l.isSVM(p) {
+			l.errorf(m.node, "%s: rows of %s, shared virtual memory: OpenCL has rectangles of buffers only; make a buffer over it", key, p.Name)
+		}
+	}
+	return r, at, to
+}
+
+// box reads where a region lies: an offset in bytes, or an origin in bytes, rows
+// and slices; and the pitches.
+func (l *loader) box(m *mapping, prefix string, region [3]uint64) (offset, row, slice uint64) {
+	before := l.faults
+	pitch := func(key string, n ast.Node, v, least uint64, what string) {
+		if v < least || v > maxPitch {
+			l.errorf(n, "%s: %s is %d: want from %d, %s, to %d", m.what, key, v, least, what, uint64(maxPitch))
+		}
+	}
+	node := func(key string) ast.Node {
+		if n := m.get(key); n != nil {
+			return n
+		}
+		return m.node
+	}
+	row = l.natural(m, prefix+"pitch", l.scope, 0, region[0])
+	pitch(prefix+"pitch", node(prefix+"pitch"), row, region[0], "the bytes of a row")
+	row = min(row, maxPitch)
+	slice = l.natural(m, prefix+"slice-pitch", l.scope, 0, region[1]*row)
+	pitch(prefix+"slice-pitch", node(prefix+"slice-pitch"), slice, region[1]*row, "the bytes of its rows")
+	if slice = min(slice, maxPitch); l.faults == before && slice%row != 0 {
+		l.errorf(node(prefix+"slice-pitch"), "%s: %sslice-pitch is %d: want a multiple of the pitch, %d", m.what, prefix, slice, row)
+	}
+	offset = l.natural(m, prefix+"offset", l.scope, 0, 0)
+	origin, dims := l.dims(m, prefix+"origin", 0)
+	if dims == 0 {
+		return offset, row, slice
+	}
+	if m.has(prefix + "offset") {
+		l.errorf(m.node, "%s: %soffset beside %sorigin: both say where the first byte is", m.what, prefix, prefix)
+	}
+	if origin[0] > maxPitch || origin[1] > maxRows || origin[2] > maxRows {
+		l.errorf(m.get(prefix+"origin"), "%s: %sorigin %v: want at most %d bytes, %d rows and %d slices", m.what, prefix, origin, uint64(maxPitch), maxRows, maxRows)
+		return 0, row, slice
+	}
+	return origin[0] + origin[1]*row + origin[2]*slice, row, slice
+}
+
+// bounds is the range of the root that holds a command's place.
+func bounds(p Place) mem.Range { return p.Range }
+
+// rowRanges calls f with the ranges of the root that a command's rows have at p,
+// or where there are very many with their bounds.
+func (c *Command) rowRanges(p Place, second bool, f func(r mem.Range)) {
+	if c.Rect == nil || c.Rect.Region[1]*c.Rect.Region[2] > 4096 {
+		f(bounds(p))
+		return
+	}
+	c.Rect.rows(func(at, other uint64) {
+		if second {
+			at = other - c.Rect.HostOffset
+		}
+		f(mem.Range{Start: p.Range.Start + at, End: p.Range.Start + at + c.Rect.Region[0]})
+	})
+}

@@ -1,0 +1,181 @@
+package scenario
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// partAlign is the alignment, in bytes, of the parts into which a buffer is
+// cut: OpenCL wants sub-buffer origins aligned to the device's base address
+// alignment, which is 128 bytes on most.
+const partAlign = 128
+
+func (l *loader) readViews(m *mapping) {
+	for _, n := range l.list(m.get("sub-buffers")) {
+		s := l.mapping(n, "sub-buffer")
+		v := View{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
+		s.what = "sub-" + s.what
+		of, ok := l.whole(s, &v)
+		if !ok {
+			l.lost[v.Name] = true
+			continue
+		}
+		before := l.faults
+		v.Flags = runtime.Flags(l.flags(s, bufferFlags))
+		if l.faults == before {
+			l.checkInherited(s, &v)
+		}
+		align := l.natural(s, "align", l.scope, 1, partAlign)
+		parts := l.natural(s, "parts", l.scope, 1, 0)
+		part := s.get("part")
+		offset, size := l.natural(s, "offset", l.scope, 0, 0), l.natural(s, "size", l.scope, 1, 0)
+		switch {
+		case (parts != 0 || part != nil) && (s.has("offset") || s.has("size")), parts != 0 && part != nil:
+			l.errorf(s.node, "%s: give offset and size, or part, or parts", s.what)
+		case parts > 4096:
+			l.errorf(s.node, "%s: %d parts: want at most 4096", s.what, parts)
+		case parts != 0:
+			name := v.Name
+			for i := range parts {
+				v.Name = name + strconv.FormatUint(i, 10)
+				l.addPart(s, v, i, parts, of, align)
+			}
+		case part != nil:
+			i, count, ok := l.fraction(s)
+			if ok {
+				l.addPart(s, v, i-1, count, of, align)
+			}
+		default:
+			v.Range = l.within(s, of, offset, size)
+			l.addView(s, v)
+		}
+		s.done()
+	}
+}
+
+// fraction reads part: i/n, with 1 <= i <= n.
+func (l *loader) fraction(s *mapping) (i, count uint64, ok bool) {
+	text := s.text("part")
+	a, b, found := strings.Cut(text, "/")
+	i, err1 := strconv.ParseUint(strings.TrimSpace(a), 10, 16)
+	count, err2 := strconv.ParseUint(strings.TrimSpace(b), 10, 16)
+	if !found || err1 != nil || err2 != nil || i == 0 || i > count {
+		l.errorf(s.get("part"), "%s: part %q: want i/n with i from 1 to n", s.what, text)
+		return 0, 0, false
+	}
+	return i, count, true
+}
+
+// addPart adds the i-th of count parts, as equal as cuts at multiples of align
+// let them be.
+func (l *loader) addPart(s *mapping, v View, i, count uint64, of Place, align uint64) {
+	total := of.Range.Size()
+	cut := func(i uint64) uint64 {
+		if i == count {
+			return total
+		}
+		at := total/count*i + total%count*i/count
+		return at - at%align
+	}
+	v.Range = mem.Range{Start: cut(i), End: cut(i + 1)}.Shift(of.Range.Start)
+	if v.Range.Empty() {
+		l.lost[v.Name] = true
+		if total > 0 { // else the buffer's size was at fault, and said to be
+			l.errorf(s.node, "%s: the %d bytes of %s, cut into %d parts at multiples of %d, leave nothing for part %d", s.what, total, of.Name, count, align, i+1)
+		}
+		return
+	}
+	if taken, dup := l.named["buffer "+v.Name]; dup && s.has("parts") {
+		l.errorf(s.node, "%s: the name %q is taken by the %s", s.what, v.Name, taken)
+		return
+	}
+	l.addView(s, v)
+}
+
+func (l *loader) addView(s *mapping, v View) {
+	l.take("buffer", v.Name, s.node)
+	l.out.Views = append(l.out.Views, v)
+}
+
+// whole finds what a sub-buffer is a part of: a buffer, or one over shared
+// virtual memory.
+func (l *loader) whole(s *mapping, v *View) (of Place, ok bool) {
+	name := s.need("of")
+	if name == "" || l.lost[name] {
+		return of, false
+	}
+	of, ok = l.lookup(name)
+	switch {
+	case ok && of.View < 0 && l.out.Buffers[of.Buffer].SVM != nil:
+		l.errorf(s.get("of"), "%s: %q is shared virtual memory: make a buffer over it first, and a sub-buffer of that", s.what, name)
+		return of, false
+	case !ok || (of.View >= 0 && !l.out.Views[of.View].Over):
+		l.errorf(s.get("of"), "%s: no buffer is named %q (a sub-buffer has none of its own)", s.what, name)
+		return of, false
+	}
+	v.Buffer, v.Parent = of.Buffer, of.View
+	return of, true
+}
+
+// within returns the range at offset of size bytes (0: the rest) inside a place,
+// which is empty where it was at fault itself.
+func (l *loader) within(s *mapping, of Place, offset, size uint64) mem.Range {
+	total := of.Range.Size()
+	if total == 0 {
+		l.faults++
+		return of.Range
+	}
+	if size == 0 && offset < total {
+		size = total - offset
+	}
+	r, err := mem.SpanIn(offset, size, total)
+	if err != nil {
+		want := fmt.Sprintf("%d bytes at offset %d", size, offset)
+		if size == 0 {
+			want = fmt.Sprintf("offset %d", offset)
+		}
+		l.errorf(s.node, "%s: %s of %s: it has only %d bytes", s.what, want, of.Name, total)
+		return of.Range
+	}
+	return r.Shift(of.Range.Start)
+}
+
+// buffer returns the index of a root, or -1. Of blocks of shared virtual memory
+// that had the name one after the other it is the last.
+func (l *loader) buffer(name string) int {
+	for i := len(l.out.Buffers) - 1; i >= 0; i-- {
+		if l.out.Buffers[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// lookup returns the whole of a buffer or sub-buffer.
+func (l *loader) lookup(name string) (Place, bool) {
+	if i := l.buffer(name); i >= 0 {
+		return Place{Buffer: i, View: -1, Range: mem.Range{End: l.out.Buffers[i].Size}, Name: name}, true
+	}
+	for i, v := range l.out.Views {
+		if v.Name == name {
+			return Place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, true
+		}
+	}
+	return Place{View: -1}, false
+}
+
+// startOf is where a sub-buffer begins in its buffer.
+func (l *loader) startOf(name string) (uint64, bool) {
+	p, ok := l.lookup(name)
+	return p.Range.Start, ok || l.lost[name]
+}
+
+// sizeOf is 0 where the size was at fault.
+func (l *loader) sizeOf(name string) (uint64, bool) {
+	p, ok := l.lookup(name)
+	return p.Range.Size(), ok || l.lost[name]
+}

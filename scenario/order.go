@@ -1,0 +1,300 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// What a scenario may not do though every command of it is right by itself: use
+// bytes that the host has mapped, use what was freed, and wait for what only
+// happens later. It is followed command by command, as they are read.
+
+// use is what a command does to a range of a root.
+type use struct {
+	buffer int
+	r      mem.Range
+	writes bool
+}
+
+func (u use) meets(o use) bool {
+	return u.buffer == o.buffer && (u.writes || o.writes) && u.r.Overlaps(o.r)
+}
+
+// uses lists what a command does to which bytes.
+func (s *Scenario) uses(c *Command) (out []use) {
+	add := func(p Place, second, writes bool) {
+		c.rowRanges(p, second, func(r mem.Range) { out = append(out, use{p.Buffer, r, writes}) })
+	}
+	switch c.Kind {
+	case Write, Fill, HostWrite:
+		add(c.Place, false, true)
+	case Read, HostRead:
+		add(c.Place, false, false)
+	case Copy:
+		add(c.Place, false, false)
+		add(c.To, true, true)
+	case Map:
+		out = append(out, use{c.Place.Buffer, c.Place.Range, s.Mappings[c.Mapping].writes})
+	case Migrate:
+		for _, p := range c.Places {
+			out = append(out, use{p.Buffer, p.Range, c.Undefined})
+		}
+	case Launch:
+		for _, args := range [][]Arg{c.Args, c.Indirect} {
+			for i := range args {
+				if a := &args[i]; a.Buffer && a.Place.Name != "" {
+					out = append(out, use{a.Place.Buffer, a.Used, a.Access.Writes()})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// tracker is what is known of the commands read so far.
+type tracker struct {
+	gates   map[int][]int // by command: the user events, not set yet, that hold it back
+	pending map[int][]use // what such commands do
+	queue   map[int][]int // by queue: the gates of its commands
+	barrier map[int][]int // by queue: those of its barriers
+	fine    []fineUse     // uses of fine-grained memory that later ones may have to wait for
+}
+
+// fineUse is a use of fine-grained shared virtual memory, which no planner
+// orders where the host is one of the parties.
+type fineUse struct {
+	use
+	command int
+	host    bool
+}
+
+// follow checks a command against those before it.
+func (l *loader) follow(m *mapping, c *Command) {
+	uses := l.out.uses(c)
+	if !l.checkFreed(m, c) || !l.checkMaps(m, c, uses) || !l.checkHost(m, c) {
+		return
+	}
+	l.orderFine(c, uses)
+	l.gate(m, c, uses)
+}
+
+// checkFreed reports uses of shared virtual memory that is gone.
+func (l *loader) checkFreed(m *mapping, c *Command) bool {
+	bad := func(p Place) bool {
+		if p.Name == "" || !l.isSVM(p) {
+			return false
+		}
+		b := &l.out.Buffers[p.Buffer]
+		if b.SVM.Freed < 0 || b.SVM.Freed >= len(l.out.Commands) {
+			return false
+		}
+		l.errorf(m.node, "%s: %s: %s", m.what, b.Name, l.freedText(b))
+		return true
+	}
+	places := append([]Place{c.Place, c.To}, c.Places...)
+	for _, args := range [][]Arg{c.Args, c.Indirect} {
+		for i := range args {
+			places = append(places, args[i].Place)
+		}
+	}
+	return !slices.ContainsFunc(places, bad)
+}
+
+// checkMaps reports uses of what the host has mapped: nothing may write it, and
+// where the host may write it nothing may read it.
+func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
+	live := slices.Sorted(maps.Values(l.maps)) // each index + 1
+	for _, i := range live {
+		if i--; i < 0 || i == c.Mapping {
+			continue
+		}
+		mp := &l.out.Mappings[i]
+		mapped := use{mp.Place.Buffer, mp.Place.Range, mp.writes}
+		for _, u := range uses {
+			if !u.meets(mapped) || l.out.Buffers[u.buffer].fine() {
+				continue
+			}
+			how := "reading"
+			if mp.writes {
+				how = "writing"
+			}
+			if c.Kind == Map && !l.onSVM(mp.Place) && !(u.writes && mp.writes) {
+				continue // OpenCL allows a map for reading beside one for writing
+			}
+			l.errorf(m.node, "%s: %s of %s is mapped for %s, as %s in line %d: unmap it first", m.what, u.r.Intersect(mapped.r), l.out.Buffers[u.buffer].Name, how, mp.Name, mp.Line)
+			return false
+		}
+	}
+	return true
+}
+
+// checkHost reports uses by the host that a buffer's flags deny it.
+func (l *loader) checkHost(m *mapping, c *Command) bool {
+	reads, writes := c.Kind == Read, c.Kind == Write
+	if c.Kind == Map {
+		mp := &l.out.Mappings[c.Mapping]
+		reads, writes = mp.Flags&runtime.MapRead != 0, mp.writes
+	}
+	if !reads && !writes {
+		return true
+	}
+	flags := l.out.access(c.Place) & hostAccessFlags
+	what := ""
+	switch {
+	case reads && flags.HostReads() != nil:
+		what = "read"
+	case writes && flags.HostWrites() != nil:
+		what = "write"
+	default:
+		return true
+	}
+	l.errorf(m.node, "%s: %s is %s: the host does not %s it", m.what, l.placeName(c), flagText(uint64(flags), bufferFlags), what)
+	return false
+}
+
+// placeName names a command's place; of a map, what it maps.
+func (l *loader) placeName(c *Command) string {
+	if c.Place.View >= 0 {
+		return l.out.Views[c.Place.View].Name
+	}
+	return l.out.Buffers[c.Place.Buffer].Name
+}
+
+// orderFine makes uses of fine-grained memory by the host, and others that meet
+// them, keep the order of the file.
+func (l *loader) orderFine(c *Command, uses []use) {
+	t := &l.track
+	host := c.Kind == HostRead || c.Kind == HostWrite
+	for _, u := range uses {
+		if !l.out.Buffers[u.buffer].fine() {
+			continue
+		}
+		t.fine = slices.DeleteFunc(t.fine, func(f fineUse) bool {
+			if (host || f.host) && u.meets(f.use) {
+				c.Order = append(c.Order, f.command)
+			}
+			return u.writes && host && u.buffer == f.buffer && u.r.Contains(f.r) // ordered by way of this
+		})
+		t.fine = append(t.fine, fineUse{u, len(l.out.Commands), host})
+	}
+}
+
+// gate finds out which user events, not set yet, hold a command back, and reports
+// a wait for what comes later in the file.
+func (l *loader) gate(m *mapping, c *Command, uses []use) {
+	t := &l.track
+	if len(l.out.Events) == 0 {
+		return
+	}
+	if t.gates == nil {
+		t.gates, t.pending = make(map[int][]int), make(map[int][]use)
+		t.queue, t.barrier = make(map[int][]int), make(map[int][]int)
+	}
+	if c.Kind == Set {
+		t.open(c.Event)
+		return
+	}
+	if !c.queued() {
+		return
+	}
+	gates := l.gatesOf(c, uses)
+	if len(gates) == 0 {
+		return
+	}
+	if c.Blocking {
+		l.errorf(m.node, "map: blocking, and held back by the user event %q, which is not set above: it would wait for ever", l.out.Events[gates[0]].Name)
+		return
+	}
+	i := len(l.out.Commands)
+	t.gates[i], t.pending[i] = gates, uses
+	t.queue[c.Queue] = union(t.queue[c.Queue], gates)
+	if c.Kind == Barrier {
+		t.barrier[c.Queue] = union(t.barrier[c.Queue], gates)
+	}
+}
+
+// gatesOf are those of all that the command waits for, and its own.
+func (l *loader) gatesOf(c *Command, uses []use) []int {
+	t := &l.track
+	var gates []int
+	for _, e := range c.Events {
+		if l.out.Events[e].Set < 0 {
+			gates = union(gates, []int{e})
+		}
+	}
+	for _, list := range [][]int{c.After, c.Order} {
+		for _, a := range list {
+			gates = union(gates, t.gates[a])
+		}
+	}
+	if c.Kind == Unmap {
+		gates = union(gates, t.gates[l.out.Mappings[c.Mapping].Map])
+	}
+	all := (c.Kind == Barrier || c.Kind == Marker) && len(c.After)+len(c.Events) == 0
+	if all || !l.out.Queues[c.Queue].OutOfOrder {
+		gates = union(gates, t.queue[c.Queue])
+	}
+	gates = union(gates, t.barrier[c.Queue])
+	for i, pending := range t.pending {
+		for _, p := range pending {
+			if slices.ContainsFunc(uses, p.meets) {
+				gates = union(gates, t.gates[i])
+				break
+			}
+		}
+	}
+	return gates
+}
+
+// open takes an event that was set from all that it held back.
+func (t *tracker) open(event int) {
+	without := func(gates []int) []int {
+		return slices.DeleteFunc(slices.Clone(gates), func(e int) bool { return e == event })
+	}
+	for i, g := range t.gates {
+		if t.gates[i] = without(g); len(t.gates[i]) == 0 {
+			delete(t.gates, i)
+			delete(t.pending, i)
+		}
+	}
+	for _, m := range []map[int][]int{t.queue, t.barrier} {
+		for q, g := range m {
+			m[q] = without(g)
+		}
+	}
+}
+
+// union is the ascending union of two ascending lists.
+func union(a, b []int) []int {
+	if len(b) == 0 {
+		return a
+	}
+	out := append(slices.Clone(a), b...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// checkEnds reports what was begun and not ended.
+func (l *loader) checkEnds() {
+	line := func(n int, format string, args ...any) {
+		l.faults++
+		l.errs = append(l.errs, &Error{l.file, n, fmt.Sprintf(format, args...)})
+	}
+	for i := range l.out.Mappings {
+		if mp := &l.out.Mappings[i]; mp.Unmap < 0 {
+			line(mp.Line, "map: %s is never unmapped", mp.Name)
+		}
+	}
+	for _, e := range l.out.Events {
+		if e.Set < 0 {
+			line(e.Line, "event %q: no command sets it: what waits for it would wait for ever", e.Name)
+		}
+	}
+}
+
+func lineText(n int) string { return strconv.Itoa(n) }

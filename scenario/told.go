@@ -1,0 +1,114 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"godwit/runtime"
+)
+
+// What events tell: callbacks, and the times of commands.
+
+// firing is what the callbacks of one command said, in the order in which they
+// came.
+type firing struct {
+	mu  sync.Mutex
+	got []runtime.ExecStatus // protected by mu
+}
+
+// listen asks for a command's callbacks.
+func (r *runner) listen(i int, e runtime.Event) error {
+	for _, s := range r.s.Commands[i].Callbacks {
+		f := &r.fired[i]
+		r.calls.Add(1)
+		if err := e.OnStatus(s, func(_ runtime.Event, got runtime.ExecStatus) {
+			defer r.calls.Done()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.got = append(f.got, got)
+		}); err != nil {
+			r.calls.Done()
+			return err
+		}
+	}
+	return nil
+}
+
+// toldAll waits for the callbacks, which come after the ends of commands, and
+// puts what they and the clocks said into the result.
+func (r *runner) toldAll(ctx context.Context, res *Result) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.calls.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		<-done // their commands have ended
+		return ctx.Err()
+	}
+	for i := range r.s.Commands {
+		c, out := &r.s.Commands[i], &res.Commands[i]
+		if len(c.Callbacks) > 0 {
+			r.checkCallbacks(i, out, res)
+		}
+		if (c.Profile || r.opt.Profile) && c.queued() {
+			if err := r.times(i, out, res); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkCallbacks holds the callbacks of a command against OpenCL's rule: each is
+// called once, and submitted comes before running and that before complete.
+func (r *runner) checkCallbacks(i int, out *CommandResult, res *Result) {
+	want := slices.Clone(r.s.Commands[i].Callbacks)
+	slices.SortFunc(want, func(a, b runtime.ExecStatus) int { return int(b - a) })
+	got := r.fired[i].got // nobody calls any more
+	for _, s := range got {
+		out.Callbacks = append(out.Callbacks, stateName(s))
+	}
+	if !slices.Equal(got, want) {
+		res.Mismatches = append(res.Mismatches, fmt.Sprintf("#%d %s: callbacks came as %v, not as %v", i+1, out.Text, got, want))
+	}
+}
+
+func stateName(s runtime.ExecStatus) string {
+	for name, status := range callbackStates {
+		if status == s {
+			return name
+		}
+	}
+	return fmt.Sprintf("failed with status %d", s)
+}
+
+// Times are when a command changed state, in nanoseconds since it was queued, of
+// its device's clock.
+type Times struct {
+	Submitted uint64 `json:"submitted"`
+	Started   uint64 `json:"started"`
+	Ended     uint64 `json:"ended"`
+}
+
+// times reads a command's clock.
+func (r *runner) times(i int, out *CommandResult, res *Result) error {
+	t, err := r.events[i].Times()
+	if errors.Is(err, runtime.ErrProfiling) {
+		return nil // the driver keeps none
+	}
+	if err != nil {
+		return err
+	}
+	if t.Submitted < t.Queued || t.Started < t.Submitted || t.Ended < t.Started {
+		res.Mismatches = append(res.Mismatches, fmt.Sprintf("#%d %s: queued at %d ns, submitted at %d, started at %d, ended at %d: they must not go back", i+1, out.Text, t.Queued, t.Submitted, t.Started, t.Ended))
+		return nil
+	}
+	out.Times = &Times{t.Submitted - t.Queued, t.Started - t.Queued, t.Ended - t.Queued}
+	return nil
+}
