@@ -43,7 +43,8 @@ type root struct {
 	blocks    []mem.Block  // protected by c.mu; by memory, zero where it has none
 	svm       *svmRoot     // immutable; nil where it is no shared virtual memory
 	last      mem.Point    // protected by c.mu: of the command that freed it, where it is
-	views     int          // protected by c.mu: live Buffers and mappings of it
+	views     int          // protected by c.mu: live Buffers, mappings, and roots whose size buffer it is
+	count     *root        // protected by c.mu: its size buffer, of which it holds a view; nil where it has none
 	onRelease []func()     // protected by c.mu
 	maps      uint32       // protected by c.mu: its first mapping in c.maps, index + 1
 }
@@ -284,9 +285,13 @@ func (b *Buffer) Release() error {
 	if b.refs > 0 {
 		return nil
 	}
-	b.root.views--
-	if b.root.views > 0 {
+	return c.unview(b.root)
+}
+
+// unview gives a view of a root up; with the last, the root goes. c.mu is held.
+func (c *Context) unview(r *root) error {
+	if r.views--; r.views > 0 {
 		return nil
 	}
-	return c.drop(b.root)
+	return c.drop(r)
 }

@@ -82,6 +82,9 @@ func (c *Context) freeAll() error {
 	var errs []error
 	var leaks []string
 	for _, r := range c.roots {
+		errs = append(errs, c.uncount(r)) // size buffers go after what they count
+	}
+	for _, r := range c.roots {
 		leaks = append(leaks, fmt.Sprintf("%s (%d bytes)", r.label(), r.size))
 		errs = append(errs, c.drop(r))
 	}

@@ -84,6 +84,7 @@ type Context struct {
 	failures  failureList        // has its own lock
 	transport *devices.Transport // has its own lock
 
+	lateMoved atomic.Uint64                   // bytes moved by steps that read a count
 	unflushed atomic.Bool                     // something was submitted since the last flush
 	open      atomic.Pointer[[]devices.Queue] // the users' and the hidden ones; replaced under mu
 
@@ -139,7 +140,9 @@ func (c *Context) Resource(id mem.MemoryID) mem.Resource { return c.mems[id].res
 func (c *Context) Stats() migration.Stats {
 	c.lock()
 	defer c.unlock()
-	return c.planner.Stats()
+	s := c.planner.Stats()
+	s.BytesMoved += c.lateMoved.Load()
+	return s
 }
 
 // Name is the context's name.

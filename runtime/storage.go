@@ -132,7 +132,7 @@ func (c *Context) drop(r *root) error {
 			last = c.planner.Points(last, r.id, mem.MemoryID(m))
 		}
 	}
-	errs := []error{c.freeRoot(r)}
+	errs := []error{c.uncount(r), c.freeRoot(r)}
 	c.released(r, last)
 	errs = append(errs, c.planner.Release(r.id))
 	delete(c.roots, r.id)

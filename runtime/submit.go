@@ -49,6 +49,7 @@ type scratch struct {
 	blocks  []mem.Block    // of the plan's storage
 	given   []mem.Block    // of one memory
 	points  []mem.Point    // of the plan's steps
+	lates   []*lateCopy    // of the plan's steps; nil where all of the range moves
 	svmArgs []boundSVM     // arguments that are pointers
 	svmMore []boundSVM     // what else of shared virtual memory is reached
 	dst     [1]devices.End // of one step
@@ -330,7 +331,7 @@ func (q *Queue) accepted(op opcode, p mem.Point, waitsForAll bool) {
 // returns the command's point and how many copies were accepted. c.mu is held.
 func (c *Context) execute(req *request, l *Launch) (p mem.Point, accepted int, err error) {
 	s := &c.scratch
-	s.points = s.points[:0]
+	s.points, s.lates = s.points[:0], s.lates[:0]
 	for i := range s.plan.Steps {
 		sp, err := c.submitStep(&s.plan, i)
 		if err != nil {

@@ -36,7 +36,10 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		step := trace.StepRecord{
 			Buffer: st.Buffer, Range: st.Range, From: st.From, To: st.To, Route: st.Route, RideAlong: st.RideAlong,
 			Oldest: st.Reason.Oldest, Newest: st.Reason.Newest, Fresh: st.Reason.Fresh, Choice: st.Reason.Choice.String(), Why: c.planner.Explain(st),
-			Waits: st.Waits,
+			Waits: st.Waits, Late: st.Late != nil,
+		}
+		if st.Late != nil {
+			step.Count, step.CountVersion = st.Late.Count, st.Late.Version
 		}
 		if i < len(s.points) {
 			step.Point = s.points[i]
@@ -45,10 +48,10 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	}
 	c.opts.Trace.Command(r)
 	for i, sp := range s.points {
-		c.watch(sp, c.hiddenQueue(&plan.Steps[i], sp), i)
+		c.watch(watcher{queue: c.hiddenQueue(&plan.Steps[i], sp), step: i, bytes: plan.Steps[i].Range.Size(), late: s.lates[i]}, sp)
 	}
 	if err == nil {
-		c.watch(p, req.q.dev, -1)
+		c.watch(watcher{queue: req.q.dev, step: -1}, p)
 	}
 }
 
@@ -69,10 +72,13 @@ type watcher struct {
 	queue   devices.Queue // nil for staged steps
 	command uint64
 	step    int
+	bytes   uint64    // of the step's range
+	late    *lateCopy // says how many of them moved, where it is not nil
 }
 
-func (c *Context) watch(p mem.Point, q devices.Queue, step int) {
-	w := &watcher{c, q, c.commandSeq, step}
+func (c *Context) watch(of watcher, p mem.Point) {
+	w := &of
+	w.c, w.command = c, c.commandSeq
 	if done, err := p.Notify(w); done {
 		w.PointReached(p, err)
 	}
@@ -81,6 +87,13 @@ func (c *Context) watch(p mem.Point, q devices.Queue, step int) {
 // PointReached implements mem.Waiter.
 func (w *watcher) PointReached(p mem.Point, err error) {
 	r := trace.CompletionRecord{Command: w.command, Step: w.step, Point: p, Err: err, Ended: w.c.since()}
+	switch {
+	case err != nil:
+	case w.late != nil:
+		r.Moved = w.late.moved.Load()
+	default:
+		r.Moved = w.bytes
+	}
 	if prof, ok := w.queue.(devices.Profiler); ok {
 		if t, ok := prof.Times(p); ok && t.Started != 0 {
 			r.Started = max(0, r.Ended-int64(t.Ended-t.Started)) // the device's clock may have another zero

@@ -69,11 +69,26 @@ func (c *Context) submitStep(plan *migration.Plan, i int) (mem.Point, error) {
 		s.waits = append(append(s.waits[:0], waits...), mem.Wait{Point: s.points[st.After], Kind: mem.Data})
 		waits = s.waits
 	}
+	var late *lateCopy
+	if st.Late != nil {
+		var err error
+		if late, waits, err = c.late(st, waits); err != nil {
+			return mem.Point{}, err
+		}
+	}
+	s.lates = append(s.lates, late)
 	r := c.roots[st.Buffer]
 	from, to := &c.mems[st.From], &c.mems[st.To]
 	src := devices.End{Device: from.dev, Queue: from.out, Block: r.blocks[st.From], Off: st.Range.Start, Route: st.Route}
-	s.dst[0] = devices.End{Device: to.dev, Queue: to.in, Block: r.blocks[st.To], Off: st.Range.Start, Route: st.Route}
-	if err := c.transport.Copy(src, s.dst[:], st.Range.Size(), waits, s.landed[:]); err != nil {
+	dst := devices.End{Device: to.dev, Queue: to.in, Block: r.blocks[st.To], Off: st.Range.Start, Route: st.Route}
+	var err error
+	if late != nil {
+		s.landed[0], err = c.transport.CopyLate(src, dst, st.Range.Size(), late, waits)
+	} else {
+		s.dst[0] = dst
+		err = c.transport.Copy(src, s.dst[:], st.Range.Size(), waits, s.landed[:])
+	}
+	if err != nil {
 		return mem.Point{}, fmt.Errorf("copy of %v of buffer %s from %s to %s: %w", st.Range, r.label(), c.topo.Name(st.From), c.topo.Name(st.To), err)
 	}
 	return s.landed[0], nil

@@ -68,6 +68,13 @@ type StepRecord struct {
 	Why            string // all of that in a sentence
 	Waits          []mem.Wait
 	Point          mem.Point // zero where the step was never submitted
+
+	// Late says that how many bytes move is known only when the step has ended:
+	// see CompletionRecord.Moved. Where Count is not 0, they are those below the
+	// number in that size buffer's bytes of CountVersion.
+	Late         bool
+	Count        mem.BufferID
+	CountVersion mem.Version
 }
 
 // CompletionRecord is the end of a command or step. Times are in nanoseconds
@@ -77,6 +84,7 @@ type CompletionRecord struct {
 	Step    int    // index in CommandRecord.Steps, -1 for the command itself
 	Point   mem.Point
 	Err     error
+	Moved   uint64 // bytes that a step has moved, with those that rode along
 	Started int64
 	Ended   int64
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -92,17 +93,28 @@ func (r *Recorder) Writer(v mem.Version) (c CommandRecord, ok bool) {
 }
 
 // BytesMoved is how many bytes the accepted steps bring to their destinations
-// because a command needed them.
+// because a command needed them. Late steps count once they have ended.
 func (r *Recorder) BytesMoved() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var n uint64
 	for _, c := range r.commands {
 		for _, s := range c.Steps {
-			if !s.Point.IsZero() {
+			if !s.Point.IsZero() && !s.Late {
 				n += s.Range.Size() - s.RideAlong
 			}
 		}
 	}
+	for _, e := range r.completions {
+		if e.Step >= 0 && r.late(e) {
+			n += e.Moved
+		}
+	}
 	return n
+}
+
+// late reports whether the step that ended is late. mu is held.
+func (r *Recorder) late(e CompletionRecord) bool {
+	i, ok := slices.BinarySearchFunc(r.commands, e.Command, func(c CommandRecord, id uint64) int { return cmp.Compare(c.ID, id) })
+	return ok && r.commands[i].Steps[e.Step].Late
 }
