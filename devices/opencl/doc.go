@@ -24,6 +24,10 @@
 // waits for the host, no event in OpenCL fails for reasons that are not
 // OpenCL's, and an Order wait is an edge that cannot fail.
 //
+// Shared virtual memory has addresses of the host's choosing. Devices whose
+// kernels follow them, in this process, use the host's memory in place; others
+// say in Info that they have none, and why. See svm.go.
+//
 // Environment: GODWIT_OPENCL_LIBRARY names the OpenCL loader to open in place
 // of libOpenCL.so.1; GODWIT_DEBUG=leaks prints, when the last device of a
 // platform is closed, the cl objects that were not released.

@@ -114,7 +114,7 @@ func (h *host) close() {
 	}
 	h.sink.free()
 	h.context.Release()
-	if os.Getenv("GODWIT_DEBUG") == "leaks" {
+	if strings.Contains(os.Getenv("GODWIT_DEBUG"), "leaks") {
 		created, released := Objects()
 		fmt.Fprintf(os.Stderr, "godwit: opencl: platform %s closed: created %+v, released %+v\n", h.name, created, released)
 	}
