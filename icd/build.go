@@ -50,10 +50,10 @@ func (p *program) device(h uintptr) *device {
 func (p *program) begin(on []*device, options string) int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.busy || p.kernels > 0 {
+	if p.busy != nil || p.kernels > 0 {
 		return clInvalidOperation
 	}
-	p.busy = true
+	p.busy = make(chan struct{})
 	for i, d := range p.devices {
 		if slices.Contains(on, d) {
 			p.states[i] = buildState{status: buildInProgress, options: options}
@@ -61,6 +61,24 @@ func (p *program) begin(on []*device, options string) int32 {
 	}
 	p.retire()
 	return clSuccess
+}
+
+// lockExecutable locks p for making kernels, once no build goes on: programs that
+// ask to be told of a build's end do not always wait for that. It reports
+// whether there is an executable; where there is none p is not locked.
+func (p *program) lockExecutable() bool {
+	for {
+		p.mu.Lock()
+		busy := p.busy
+		if busy == nil && p.run != nil {
+			return true
+		}
+		p.mu.Unlock()
+		if busy == nil {
+			return false
+		}
+		<-busy
+	}
 }
 
 // retire forgets the executable. mu is held.
@@ -76,7 +94,8 @@ func (p *program) finish(on []*device, typ uint32, err error) int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	complain(err)
-	p.busy = false
+	close(p.busy)
+	p.busy = nil
 	for i, d := range p.devices {
 		if s := &p.states[i]; slices.Contains(on, d) {
 			s.status, s.typ = buildDone, typ

@@ -26,7 +26,7 @@ type kernel struct {
 	run  *runtime.Kernel     // immutable
 	on   []*kernelOn         // immutable: by the program's devices; nil where it is not built
 	info []devices.ArgInfo   // immutable
-	any  opencl.NativeKernel // immutable: of the first device that it is built for
+	any  opencl.NativeKernel // immutable: of the first device that the program is built for
 
 	mu    sync.Mutex
 	args  []runtime.Arg // protected by mu
@@ -108,11 +108,10 @@ func gwCreateKernel(h uintptr, name, errcode unsafe.Pointer) uintptr {
 	case name == nil:
 		return fail(errcode, clInvalidValue)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.run == nil {
+	if !p.lockExecutable() {
 		return fail(errcode, clInvalidProgramExecutable)
 	}
+	defer p.mu.Unlock()
 	k, st := p.newKernel(text(name))
 	if st == clSuccess {
 		st = p.attach(k)
@@ -129,11 +128,10 @@ func gwCreateKernelsInProgram(h uintptr, room uint32, list, num unsafe.Pointer) 
 	if p == nil {
 		return clInvalidProgram
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.run == nil {
+	if !p.lockExecutable() {
 		return clInvalidProgramExecutable
 	}
+	defer p.mu.Unlock()
 	names := p.run.Kernels()
 	if list != nil && uint64(room) < uint64(len(names)) {
 		return clInvalidValue

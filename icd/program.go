@@ -44,7 +44,7 @@ type program struct {
 
 	mu      sync.Mutex
 	native  *opencl.NativeProgram // protected by mu; nil until linking has ended, and where that made none
-	busy    bool                  // protected by mu: a build goes on
+	busy    chan struct{}         // protected by mu: closed when the build that goes on has ended; nil where none does
 	kernels int                   // protected by mu: attached
 	run     *runtime.Program      // protected by mu; nil where nothing is executable
 	modules []devices.Module      // protected by mu: those of run, by device; nil where it is not built
@@ -211,6 +211,11 @@ func gwCreateProgramWithBinary(ch uintptr, n uint32, list, lengths, binaries, ea
 	}
 	if st != clSuccess {
 		return fail(errcode, st)
+	}
+	for i, d := range on {
+		if slices.Contains(on[:i], d) {
+			return fail(errcode, clInvalidDevice)
+		}
 	}
 	native, sts, err := opencl.NewBinaryProgram(c.opencls(on), code)
 	for i, s := range sts {

@@ -1,0 +1,347 @@
+//go:build cgo
+
+package icd
+
+import (
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+)
+
+const (
+	kernelName    = 0x1190
+	kernelNumArgs = 0x1191
+	kernelRefs    = 0x1192
+	kernelContext = 0x1193
+	kernelProgram = 0x1194
+	kernelAttrs   = 0x1195
+
+	argAddress = 0x1196
+	argAccess  = 0x1197
+	argType    = 0x1198
+	argQuals   = 0x1199
+	argName    = 0x119A
+
+	groupSize      = 0x11B0
+	groupCompiled  = 0x11B1
+	groupLocalMem  = 0x11B2
+	groupPrefer    = 0x11B3
+	groupPrivate   = 0x11B4
+	subGroupsMax   = 0x2033
+	execSVMPtrs    = 0x11B6
+	execFineSystem = 0x11B7
+)
+
+func kernelOf(k uintptr, what uint32) func(uint64, unsafe.Pointer, unsafe.Pointer) int32 {
+	return func(room uint64, value, size unsafe.Pointer) int32 {
+		return gwGetKernelInfo(k, what, room, value, size)
+	}
+}
+
+func argOf(k uintptr, i, what uint32) func(uint64, unsafe.Pointer, unsafe.Pointer) int32 {
+	return func(room uint64, value, size unsafe.Pointer) int32 {
+		return gwGetKernelArgInfo(k, i, what, room, value, size)
+	}
+}
+
+func groupOf(k, d uintptr, what uint32) func(uint64, unsafe.Pointer, unsafe.Pointer) int32 {
+	return func(room uint64, value, size unsafe.Pointer) int32 {
+		return gwGetKernelWorkGroupInfo(k, d, what, room, value, size)
+	}
+}
+
+func TestKernelsAnswerQueries(t *testing.T) {
+	l := newLab(t)
+	p := l.build(l.source(twoKernels))
+	k, d := l.kernel(p, "add"), l.devs[0]
+	require.Equal(t, "add", str(l, kernelOf(k, kernelName)))
+	require.EqualValues(t, 3, word[uint32](l, kernelOf(k, kernelNumArgs)))
+	require.EqualValues(t, 1, word[uint32](l, kernelOf(k, kernelRefs)))
+	require.Equal(t, l.ctx, word[uintptr](l, kernelOf(k, kernelContext)))
+	require.Equal(t, p, word[uintptr](l, kernelOf(k, kernelProgram)))
+	_ = str(l, kernelOf(k, kernelAttrs))
+	require.EqualValues(t, 0x119B, word[uint32](l, argOf(k, 1, argAddress)))
+	require.EqualValues(t, 0x11A3, word[uint32](l, argOf(k, 1, argAccess)))
+	require.EqualValues(t, 1, word[uint64](l, argOf(k, 1, argQuals)))
+	require.Equal(t, "int*", str(l, argOf(k, 1, argType)))
+	require.Equal(t, "b", str(l, argOf(k, 1, argName)))
+	require.Positive(t, word[uint64](l, groupOf(k, d, groupSize)))
+	require.Positive(t, word[uint64](l, groupOf(k, d, groupPrefer)))
+	_ = word[uint64](l, groupOf(k, d, groupPrivate))
+	require.Equal(t, [3]uint64{4, 1, 1}, word[[3]uint64](l, groupOf(l.kernel(p, "four"), d, groupCompiled)))
+
+	whole := l.kernel(p, "whole")
+	less := word[uint64](l, groupOf(whole, d, groupLocalMem))
+	require.Zero(t, gwSetKernelArg(whole, 1, 4096, nil))
+	require.GreaterOrEqual(t, word[uint64](l, groupOf(whole, d, groupLocalMem)), less+4096-64, "local arguments count")
+
+	var all [4]uintptr
+	var n uint32
+	require.Zero(t, gwCreateKernelsInProgram(p, 4, at(&all[0]), at(&n)))
+	require.EqualValues(t, 4, n)
+	for i, name := range []string{"add", "four", "picture", "whole"} {
+		require.Equal(t, name, str(l, kernelOf(all[i], kernelName)))
+		release(all[i])
+	}
+}
+
+// What a program set when it enqueued counts, whatever it sets afterwards; NULL
+// for the work-group size is what the kernel was compiled for; offsets count; a
+// struct of any size goes by value.
+func TestLaunchesTakeTheirArgumentsAsTheyAreThen(t *testing.T) {
+	l := newLab(t)
+	p := l.build(l.source(twoKernels))
+	gate := l.make(func(e unsafe.Pointer) uintptr { return gwCreateUserEvent(l.ctx, e) })
+	q := l.queues[0]
+	a, c := l.ints(0, 0, 0, 0), l.ints(1000)
+	k := l.kernel(p, "whole")
+	l.set(k, a, localBytes(64))
+	big := [10]int32{7, 9: 30}
+	require.Zero(t, gwSetKernelArg(k, 2, 40, at(&big)))
+	require.Zero(t, gwSetKernelArg(k, 3, 8, at(&c)))
+	offset, global, local := uint64(1<<20), uint64(4), uint64(2)
+	require.Zero(t, gwEnqueueNDRangeKernel(q, k, 1, at(&offset), at(&global), at(&local), 1, at(&gate), nil))
+	big[0] = 5000
+	require.Zero(t, gwSetKernelArg(k, 2, 40, at(&big)))
+	four := l.kernel(p, "four")
+	l.set(four, a)
+	require.Zero(t, launch(q, four, 4, 0))
+	require.Zero(t, gwSetUserEventStatus(gate, 0))
+	require.Equal(t, []int32{1041, 1041, 1041, 1041}, l.read(q, a, 4))
+
+	clone := l.make(func(e unsafe.Pointer) uintptr { return gwCloneKernel(k, e) })
+	big[0] = 1
+	require.Zero(t, gwSetKernelArg(k, 2, 40, at(&big)))
+	require.Zero(t, launch(q, clone, 4, 2))
+	require.Equal(t, []int32{6030, 6030, 6030, 6030}, l.read(q, a, 4), "a clone has arguments of its own")
+
+	task := l.build(l.source("__kernel void one(__global int *a, __global int *b) { a[0] = b == 0 ? get_global_size(0) : -1; }"))
+	k = l.kernel(task, "one")
+	l.set(k, a, uintptr(0))
+	require.Zero(t, gwEnqueueTask(q, k, 0, nil, nil))
+	require.EqualValues(t, 1, l.read(q, a, 1)[0], "NULL buffers arrive as NULL")
+}
+
+// Since OpenCL 2.1 an empty index space is a launch that does nothing.
+func TestAnEmptyIndexSpaceDoesNothing(t *testing.T) {
+	l := newLab(t)
+	k := l.kernel(l.build(l.source(twoKernels)), "add")
+	a := l.ints(5)
+	l.set(k, a, a, int32(1))
+	outOfOrder := l.make(func(e unsafe.Pointer) uintptr { return gwCreateCommandQueue(l.ctx, l.devs[0], 1, e) })
+	gate := l.make(func(e unsafe.Pointer) uintptr { return gwCreateUserEvent(l.ctx, e) })
+	require.Zero(t, gwEnqueueMarkerWithWaitList(outOfOrder, 1, at(&gate), nil))
+	for _, q := range []uintptr{l.queues[0], outOfOrder} {
+		var done uintptr
+		require.Zero(t, gwEnqueueNDRangeKernel(q, k, 1, nil, nil, nil, 0, nil, at(&done)))
+		require.Zero(t, gwWaitForEvents(1, at(&done)), "it waits for nothing else")
+		release(done)
+		require.Zero(t, launch(q, k, 0, 0))
+	}
+	require.Zero(t, gwSetUserEventStatus(gate, 0))
+	require.Zero(t, gwFinish(outOfOrder))
+	require.Equal(t, []int32{5}, l.read(l.queues[0], a, 1))
+}
+
+// Kernels out of binaries may say nothing of their arguments.
+func TestArgumentsOfUnknownKindAreLookedUp(t *testing.T) {
+	l := newLab(t)
+	p := l.build(l.source(twoKernels))
+	h := l.kernel(p, "whole")
+	k := kernels.get(h)
+	info := make([]devices.ArgInfo, len(k.info))
+	for i := range info {
+		info[i].Kind = devices.ArgUnknown
+	}
+	k.info = info
+	a, c := l.ints(0, 0), l.ints(3)
+	l.set(h, a, localBytes(64))
+	big := [10]int32{1, 9: 20}
+	require.Zero(t, gwSetKernelArg(h, 2, 40, at(&big)))
+	require.Zero(t, gwSetKernelArg(h, 3, 8, at(&c)))
+	require.Equal(t, clInvalidArgSize, gwSetKernelArg(h, 2, 0, at(&big)))
+	far := l.make(func(e unsafe.Pointer) uintptr { return gwCreateBuffer(l.other, 0, 64, nil, e) })
+	require.Equal(t, clInvalidMemObject, gwSetKernelArg(h, 3, 8, at(&far)))
+	require.Zero(t, launch(l.queues[1], h, 2, 2))
+	require.Equal(t, []int32{24, 24}, l.read(l.queues[0], a, 2))
+}
+
+func TestWrongArgumentsAreRefused(t *testing.T) {
+	l := newLab(t)
+	p := l.build(l.source(twoKernels))
+	k, whole, picture := l.kernel(p, "add"), l.kernel(p, "whole"), l.kernel(p, "picture")
+	a, junk, v := l.ints(1), l.ctx+1, int32(7)
+	far := l.make(func(e unsafe.Pointer) uintptr { return gwCreateBuffer(l.other, 0, 64, nil, e) })
+	for name, c := range map[string]struct {
+		want int32
+		call func() int32
+	}{
+		"no kernel":              {clInvalidKernel, func() int32 { return gwSetKernelArg(junk, 0, 8, at(&a)) }},
+		"a program":              {clInvalidKernel, func() int32 { return gwSetKernelArg(p, 0, 8, at(&a)) }},
+		"no such argument":       {clInvalidArgIndex, func() int32 { return gwSetKernelArg(k, 3, 8, at(&a)) }},
+		"buffer of 4 bytes":      {clInvalidArgSize, func() int32 { return gwSetKernelArg(k, 0, 4, at(&a)) }},
+		"NULL of 4 bytes":        {clInvalidArgSize, func() int32 { return gwSetKernelArg(k, 0, 4, nil) }},
+		"no buffer":              {clInvalidMemObject, func() int32 { return gwSetKernelArg(k, 0, 8, at(&junk)) }},
+		"another's buffer":       {clInvalidMemObject, func() int32 { return gwSetKernelArg(k, 0, 8, at(&far)) }},
+		"value NULL":             {clInvalidArgValue, func() int32 { return gwSetKernelArg(k, 2, 4, nil) }},
+		"value of 2 bytes":       {clInvalidArgSize, func() int32 { return gwSetKernelArg(k, 2, 2, at(&v)) }},
+		"local with a value":     {clInvalidArgValue, func() int32 { return gwSetKernelArg(whole, 1, 4, at(&v)) }},
+		"local of 0 bytes":       {clInvalidArgSize, func() int32 { return gwSetKernelArg(whole, 1, 0, nil) }},
+		"an image":               {clInvalidMemObject, func() int32 { return gwSetKernelArg(picture, 0, 8, at(&a)) }},
+		"a sampler":              {clInvalidSampler, func() int32 { return gwSetKernelArg(picture, 1, 8, at(&a)) }},
+		"info of nothing":        {clInvalidKernel, func() int32 { return gwGetKernelInfo(junk, kernelName, 0, nil, nil) }},
+		"unknown info":           {clInvalidValue, func() int32 { return gwGetKernelInfo(k, 0x9999, 0, nil, nil) }},
+		"argument info, index":   {clInvalidArgIndex, func() int32 { return gwGetKernelArgInfo(k, 3, argName, 0, nil, nil) }},
+		"argument info, unknown": {clInvalidValue, func() int32 { return gwGetKernelArgInfo(k, 0, 0x9999, 0, nil, nil) }},
+		"argument info, kernel":  {clInvalidKernel, func() int32 { return gwGetKernelArgInfo(junk, 0, argName, 0, nil, nil) }},
+		"group info, kernel":     {clInvalidKernel, func() int32 { return gwGetKernelWorkGroupInfo(junk, l.devs[0], groupSize, 0, nil, nil) }},
+		"group info, device":     {clInvalidDevice, func() int32 { return gwGetKernelWorkGroupInfo(k, junk, groupSize, 0, nil, nil) }},
+		"group info, which?":     {clInvalidDevice, func() int32 { return gwGetKernelWorkGroupInfo(k, 0, groupSize, 0, nil, nil) }},
+		"group info, unknown":    {clInvalidValue, func() int32 { return gwGetKernelWorkGroupInfo(k, l.devs[0], 0x9999, 0, nil, nil) }},
+		"sub-groups, kernel": {clInvalidKernel, func() int32 {
+			return gwGetKernelSubGroupInfo(junk, l.devs[0], subGroupsMax, 0, nil, 0, nil, nil)
+		}},
+		"clone of nothing": {clInvalidKernel, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwCloneKernel(junk, e) })
+		}},
+		"svm pointer, no kernel": {clInvalidKernel, func() int32 { return gwSetKernelArgSVMPointer(junk, 0, 0) }},
+		"exec info, no kernel":   {clInvalidKernel, func() int32 { return gwSetKernelExecInfo(junk, execSVMPtrs, 0, nil) }},
+		"launch, no queue":       {clInvalidCommandQueue, func() int32 { return launch(junk, k, 1, 0) }},
+		"launch, no kernel":      {clInvalidKernel, func() int32 { return launch(l.queues[0], junk, 1, 0) }},
+		"launch, not all set":    {clInvalidKernelArgs, func() int32 { return launch(l.queues[0], k, 1, 0) }},
+		"native kernel":          {clInvalidOperation, func() int32 { return gwEnqueueNativeKernel(l.queues[0], nil, nil, 0, 0, nil, nil, 0, nil, nil) }},
+		"native kernel, queue":   {clInvalidCommandQueue, func() int32 { return gwEnqueueNativeKernel(junk, nil, nil, 0, 0, nil, nil, 0, nil, nil) }},
+	} {
+		require.Equal(t, c.want, c.call(), name)
+	}
+	if !kernels.get(k).p.c.hasSVM() {
+		require.Equal(t, clInvalidOperation, gwSetKernelArgSVMPointer(k, 0, 0))
+		require.Equal(t, clInvalidOperation, gwSetKernelExecInfo(k, execSVMPtrs, 0, nil))
+		return
+	}
+	yes, odd := uint32(1), uint64(0)
+	for name, c := range map[string]struct {
+		want int32
+		call func() int32
+	}{
+		"svm pointer, no such argument": {clInvalidArgIndex, func() int32 { return gwSetKernelArgSVMPointer(k, 9, 0) }},
+		"svm pointer for a value":       {clInvalidArgValue, func() int32 { return gwSetKernelArgSVMPointer(k, 2, 0) }},
+		"exec info, unknown":            {clInvalidValue, func() int32 { return gwSetKernelExecInfo(k, 0x9999, 4, at(&yes)) }},
+		"exec info, odd size":           {clInvalidValue, func() int32 { return gwSetKernelExecInfo(k, execSVMPtrs, 7, at(&odd)) }},
+		"exec info, no value":           {clInvalidValue, func() int32 { return gwSetKernelExecInfo(k, execSVMPtrs, 8, nil) }},
+		"exec info, system":             {clInvalidOperation, func() int32 { return gwSetKernelExecInfo(k, execFineSystem, 4, at(&yes)) }},
+	} {
+		require.Equal(t, c.want, c.call(), name)
+	}
+}
+
+func TestWrongIndexSpacesAreRefused(t *testing.T) {
+	l := newLab(t)
+	p := l.build(l.source(twoKernels))
+	k, four := l.kernel(p, "add"), l.kernel(p, "four")
+	a := l.ints(0, 0, 0, 0)
+	l.set(k, a, a, int32(1))
+	l.set(four, a)
+	q := l.queues[0]
+	far := l.make(func(e unsafe.Pointer) uintptr { return gwCreateCommandQueue(l.other, l.devs[0], 0, e) })
+	junk := l.ctx + 1
+	most := word[uint64](l, groupOf(k, l.devs[0], groupSize))
+	nd := func(k uintptr, dims uint32, offset, global, local []uint64) int32 {
+		var o, lo unsafe.Pointer
+		if offset != nil {
+			o = at(&offset[0])
+		}
+		if local != nil {
+			lo = at(&local[0])
+		}
+		return gwEnqueueNDRangeKernel(q, k, dims, o, at(&global[0]), lo, 0, nil, nil)
+	}
+	max64 := ^uint64(0)
+	for name, c := range map[string]struct {
+		want, got int32
+	}{
+		"queue of another context":   {clInvalidContext, launch(far, k, 1, 0)},
+		"no dimension":               {clInvalidWorkDimension, nd(k, 0, nil, []uint64{1}, nil)},
+		"four dimensions":            {clInvalidWorkDimension, nd(k, 4, nil, []uint64{1, 1, 1, 1}, nil)},
+		"groups that do not divide":  {clInvalidWorkGroupSize, nd(k, 1, nil, []uint64{5}, []uint64{2})},
+		"groups of 0":                {clInvalidWorkGroupSize, nd(k, 1, nil, []uint64{4}, []uint64{0})},
+		"groups too large":           {clInvalidWorkGroupSize, nd(k, 2, nil, []uint64{most, 2}, []uint64{most, 2})},
+		"a side too long":            {-55, nd(k, 1, nil, []uint64{1 << 40}, []uint64{1 << 40})},
+		"an offset too large":        {-56, nd(k, 1, []uint64{max64}, []uint64{4}, nil)},
+		"not the compiled size":      {clInvalidWorkGroupSize, nd(four, 1, nil, []uint64{4}, []uint64{2})},
+		"not the compiled dimension": {clInvalidWorkGroupSize, nd(four, 2, nil, []uint64{4, 4}, []uint64{4, 4})},
+		"too many work-items":        {clInvalidGlobalWorkSize, nd(k, 3, nil, []uint64{1 << 40, 1 << 40, 1 << 40}, nil)},
+		"an event that is none":      {clInvalidEventWaitList, gwEnqueueTask(q, k, 1, at(&junk), nil)},
+		"a wait list that is none":   {clInvalidEventWaitList, gwEnqueueTask(q, k, 1, nil, nil)},
+	} {
+		require.Equal(t, c.want, c.got, name)
+	}
+	require.Equal(t, []int32{0, 0, 0, 0}, l.read(q, a, 4), "nothing ran")
+}
+
+// A kernel may be launched from many threads; its program may go meanwhile.
+func TestKernelsAreLaunchedFromManyThreads(t *testing.T) {
+	l := newLab(t)
+	const threads, rounds = 4, 50
+	a, b := l.ints(make([]int32, 64)...), l.ints(make([]int32, 64)...)
+	ones := make([]int32, 64)
+	for i := range ones {
+		ones[i] = 1
+	}
+	require.Zero(t, gwEnqueueWriteBuffer(l.queues[0], b, 1, 0, 256, at(&ones[0]), 0, nil, nil))
+	p := l.build(l.source(twoKernels))
+	shared := l.kernel(p, "add")
+	one := int32(1)
+	l.set(shared, a, b, one)
+	var all sync.WaitGroup
+	for i := range threads {
+		all.Go(func() {
+			var st int32
+			own := gwCreateKernel(p, cstr("add"), at(&st))
+			for r := range rounds {
+				k := own
+				if r%2 == 0 {
+					k = shared
+				}
+				st := gwSetKernelArg(own, 0, 8, at(&a)) + gwSetKernelArg(own, 1, 8, at(&b)) + gwSetKernelArg(own, 2, 4, at(&one))
+				if st += launch(l.queues[i%len(l.queues)], k, 64, 0); st != 0 {
+					t.Errorf("launch: %d", st)
+				}
+			}
+			release(own)
+		})
+	}
+	all.Wait()
+	got := l.read(l.queues[0], a, 64)
+	for _, v := range got {
+		require.EqualValues(t, threads*rounds, v)
+	}
+}
+
+func TestLaunchesAllocateNothingInSteadyState(t *testing.T) {
+	l := newLab(t)
+	k := l.kernel(l.build(l.source(twoKernels)), "add")
+	a, b := l.ints(make([]int32, 64)...), l.ints(make([]int32, 64)...)
+	l.set(k, a, b, int32(1))
+	const launches = 50
+	v := int32(3)
+	q, global := l.queues[0], uint64(64)
+	some := func() {
+		for range launches {
+			if gwSetKernelArg(k, 2, 4, at(&v))+gwEnqueueNDRangeKernel(q, k, 1, nil, at(&global), nil, 0, nil, nil) != 0 {
+				t.Error("launch failed")
+			}
+		}
+		if gwFinish(q) != 0 {
+			t.Error("finish failed")
+		}
+	}
+	for range 20 {
+		some()
+	}
+	require.Less(t, testing.AllocsPerRun(50, some)/launches, 0.5, "a finish may, a launch must not")
+}

@@ -1,0 +1,311 @@
+//go:build cgo
+
+package icd
+
+import (
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What OpenCL calls what is asked for here.
+const (
+	programReferences = 0x1160
+	programNumDevices = 0x1162
+	programDevices    = 0x1163
+	programSource     = 0x1164
+	programSizes      = 0x1165
+	programBinaries   = 0x1166
+	programNumKernels = 0x1167
+	programNames      = 0x1168
+	programIL         = 0x1169
+
+	buildStatusInfo = 0x1181
+	buildOptions    = 0x1182
+	buildLog        = 0x1183
+	buildType       = 0x1184
+)
+
+const twoKernels = `
+#ifndef BY
+#define BY 1
+#endif
+typedef struct { int a; int b[9]; } big;
+__kernel void add(__global int *a, __global const int *b, int n) { size_t i = get_global_id(0); a[i] += b[i] * n * BY; }
+__kernel __attribute__((reqd_work_group_size(4, 1, 1))) void four(__global int *a) { a[get_global_id(0)] += get_local_size(0); }
+__kernel void whole(__global int *a, __local int *tmp, big s, __constant int *c) {
+	size_t l = get_local_id(0);
+	tmp[l] = s.a + s.b[8] + c[0];
+	a[get_global_id(0) - get_global_offset(0)] = tmp[l];
+}
+__kernel void picture(read_only image2d_t im, sampler_t s, __global float4 *out) { out[0] = read_imagef(im, s, (int2)(0, 0)); }
+`
+
+func programOf(p uintptr, what uint32) func(uint64, unsafe.Pointer, unsafe.Pointer) int32 {
+	return func(room uint64, value, size unsafe.Pointer) int32 {
+		return gwGetProgramInfo(p, what, room, value, size)
+	}
+}
+
+func buildOf(p, d uintptr, what uint32) func(uint64, unsafe.Pointer, unsafe.Pointer) int32 {
+	return func(room uint64, value, size unsafe.Pointer) int32 {
+		return gwGetProgramBuildInfo(p, d, what, room, value, size)
+	}
+}
+
+// binaries are what there is for each device.
+func (l *lab) binaries(p uintptr) [][]byte {
+	l.Helper()
+	sizes := make([]uint64, len(l.devs))
+	require.Zero(l, gwGetProgramInfo(p, programSizes, uint64(8*len(sizes)), at(&sizes[0]), nil))
+	out, places := make([][]byte, len(sizes)), make([]unsafe.Pointer, len(sizes))
+	for i, n := range sizes {
+		if n > 0 {
+			out[i] = make([]byte, n)
+			places[i] = at(&out[i][0])
+		}
+	}
+	require.Zero(l, gwGetProgramInfo(p, programBinaries, uint64(8*len(sizes)), at(&places[0]), nil))
+	return out
+}
+
+// fromBinaries makes a program of what binaries gave.
+func (l *lab) fromBinaries(code [][]byte) uintptr {
+	l.Helper()
+	var lens []uint64
+	var places []unsafe.Pointer
+	for _, b := range code {
+		lens, places = append(lens, uint64(len(b))), append(places, at(&b[0]))
+	}
+	each := make([]int32, len(code))
+	p := l.make(func(e unsafe.Pointer) uintptr {
+		return gwCreateProgramWithBinary(l.ctx, uint32(len(code)), at(&l.devs[0]), at(&lens[0]), at(&places[0]), at(&each[0]), e)
+	})
+	require.Equal(l, make([]int32, len(code)), each)
+	return p
+}
+
+// link compiles with a header that says what BY is, and links.
+func (l *lab) link(text, header string) uintptr {
+	l.Helper()
+	p, h := l.source("#include \"by.h\"\n"+text), l.source(header)
+	name := cstr("by.h")
+	require.Zero(l, gwCompileProgram(p, 0, nil, nil, 1, at(&h), at(&name), nil, nil))
+	require.EqualValues(l, 1, word[uint32](l, buildOf(p, l.devs[1], buildType)))
+	return l.make(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 0, nil, nil, 1, at(&p), nil, nil, e) })
+}
+
+// However a program came to be, its kernels run on all devices, and the buffers
+// follow.
+func TestKernelsOfEveryKindOfProgramRunOnEveryDevice(t *testing.T) {
+	before := [2]int{live(kindProgram), live(kindKernel)}
+	t.Run("use", func(t *testing.T) {
+		l := newLab(t)
+		built := l.build(l.source(twoKernels))
+		fromBinary := l.build(l.fromBinaries(l.binaries(built)))
+		for name, c := range map[string]struct {
+			p  uintptr
+			by int32
+		}{"source": {built, 1}, "binary": {fromBinary, 1}, "linked": {l.link(twoKernels, "#define BY 5\n"), 5}} {
+			k := l.kernel(c.p, "add")
+			a, b := l.ints(1, 2, 3, 4), l.ints(10, 20, 30, 40)
+			l.set(k, a, b, int32(2))
+			for _, q := range l.queues {
+				require.Zero(t, launch(q, k, 4, 0), name)
+			}
+			n := int32(len(l.devs)) * 2 * c.by
+			require.Equal(t, []int32{1 + 10*n, 2 + 20*n, 3 + 30*n, 4 + 40*n}, l.read(l.queues[0], a, 4), name)
+		}
+	})
+	require.Equal(t, before, [2]int{live(kindProgram), live(kindKernel)})
+}
+
+func TestProgramsAnswerQueries(t *testing.T) {
+	l := newLab(t)
+	p := l.source(twoKernels)
+	d := l.devs[0]
+	n := len(l.devs)
+	require.EqualValues(t, 1, word[uint32](l, programOf(p, programReferences)))
+	require.EqualValues(t, n, word[uint32](l, programOf(p, programNumDevices)))
+	require.Len(t, list(l, programOf(p, programDevices)), 8*n)
+	require.Equal(t, twoKernels, str(l, programOf(p, programSource)))
+	require.Empty(t, list(l, programOf(p, programIL)))
+	require.Equal(t, clInvalidProgramExecutable, gwGetProgramInfo(p, programNames, 0, nil, nil))
+	require.Equal(t, clInvalidProgramExecutable, gwGetProgramInfo(p, programNumKernels, 0, nil, nil))
+	require.EqualValues(t, buildNone, word[int32](l, buildOf(p, d, buildStatusInfo)))
+	require.Empty(t, str(l, buildOf(p, d, buildOptions)))
+	require.Empty(t, str(l, buildOf(p, d, buildLog)))
+	require.Zero(t, word[uint32](l, buildOf(p, d, buildType)))
+	l.build(p)
+	require.Equal(t, "add;four;picture;whole", str(l, programOf(p, programNames)))
+	require.EqualValues(t, 4, word[uint64](l, programOf(p, programNumKernels)))
+	require.EqualValues(t, buildDone, word[int32](l, buildOf(p, d, buildStatusInfo)))
+	require.Equal(t, "-DA=1", str(l, buildOf(p, d, buildOptions)), "the user's own, not what we add")
+	require.EqualValues(t, 4, word[uint32](l, buildOf(p, d, buildType)))
+	for _, b := range l.binaries(p) {
+		require.NotEmpty(t, b)
+	}
+	require.Equal(t, clInvalidValue, gwGetProgramInfo(p, 0x9999, 0, nil, nil))
+	require.Equal(t, clInvalidValue, gwGetProgramBuildInfo(p, d, 0x9999, 0, nil, nil))
+}
+
+func TestABuildThatFailsSaysWhy(t *testing.T) {
+	l := newLab(t)
+	p := l.source("__kernel void bad(__global int *a) { a[0] = nothing; }")
+	require.EqualValues(t, -11, gwBuildProgram(p, 0, nil, nil, nil, nil))
+	require.EqualValues(t, buildFailed, word[int32](l, buildOf(p, l.devs[0], buildStatusInfo)))
+	require.Contains(t, str(l, buildOf(p, l.devs[0], buildLog)), "nothing")
+	require.Equal(t, clInvalidProgramExecutable, refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(p, cstr("bad"), e) }))
+	require.Equal(t, clCompileProgramFailure, gwCompileProgram(p, 0, nil, nil, 0, nil, nil, nil, nil))
+}
+
+// Two devices may be one real device: what is built for one is not for the other.
+func TestABuildForSomeDevicesIsForThoseOnly(t *testing.T) {
+	l := newLab(t)
+	p := l.source(twoKernels)
+	last := len(l.devs) - 1
+	require.Zero(t, gwBuildProgram(p, 1, at(&l.devs[last]), nil, nil, nil))
+	require.EqualValues(t, buildNone, word[int32](l, buildOf(p, l.devs[0], buildStatusInfo)))
+	require.EqualValues(t, buildDone, word[int32](l, buildOf(p, l.devs[last], buildStatusInfo)))
+	var st int32
+	k := gwCreateKernel(p, cstr("four"), at(&st))
+	require.Zero(t, st)
+	a := l.ints(0, 0, 0, 0)
+	l.set(k, a)
+	require.Equal(t, clInvalidProgramExecutable, launch(l.queues[0], k, 4, 0))
+	require.Zero(t, launch(l.queues[last], k, 4, 0))
+	require.Equal(t, clInvalidOperation, gwBuildProgram(p, 0, nil, nil, nil, nil), "a kernel is attached")
+	require.Equal(t, []int32{4, 4, 4, 4}, l.read(l.queues[0], a, 4))
+	release(k)
+	require.Zero(t, gwBuildProgram(p, 1, at(&l.devs[0]), nil, nil, nil))
+	k = l.kernel(p, "four")
+	l.set(k, a)
+	require.Zero(t, launch(l.queues[0], k, 4, 0))
+	require.Zero(t, launch(l.queues[last], k, 4, 0))
+	require.Equal(t, []int32{12, 12, 12, 12}, l.read(l.queues[0], a, 4))
+}
+
+func TestWrongCallsOfProgramsAreRefused(t *testing.T) {
+	l := newLab(t)
+	p, built, linked := l.source(twoKernels), l.build(l.source(twoKernels)), l.link(twoKernels, "#define BY 5\n")
+	text, notText := cstr("x"), unsafe.Pointer(nil)
+	one, none, junk := uint64(1), uint64(0), l.ctx+1
+	code, nobody := []byte("no binary"), uintptr(0)
+	codeAt, codeLen := at(&code[0]), uint64(len(code))
+	var each int32
+	fn := cstr("not called")
+	dev := at(&l.devs[0])
+	twice := []uintptr{l.devs[0], l.devs[0]}
+	for name, c := range map[string]struct {
+		want int32
+		call func() int32
+	}{
+		"source, no context": {clInvalidContext, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithSource(junk, 1, at(&text), nil, e) })
+		}},
+		"source, count 0": {clInvalidValue, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithSource(l.ctx, 0, at(&text), nil, e) })
+		}},
+		"source, a NULL": {clInvalidValue, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithSource(l.ctx, 1, at(&notText), nil, e) })
+		}},
+		"il": {clInvalidOperation, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithIL(l.ctx, codeAt, codeLen, e) })
+		}},
+		"il, no context": {clInvalidContext, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithIL(junk, codeAt, codeLen, e) })
+		}},
+		"built-in kernels": {clInvalidValue, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr {
+				return gwCreateProgramWithBuiltInKernels(l.ctx, 1, dev, text, e)
+			})
+		}},
+		"built-in kernels, no device": {clInvalidDevice, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr {
+				return gwCreateProgramWithBuiltInKernels(l.ctx, 1, at(&junk), text, e)
+			})
+		}},
+		"binary, no lengths": {clInvalidValue, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr {
+				return gwCreateProgramWithBinary(l.ctx, 1, dev, nil, at(&codeAt), nil, e)
+			})
+		}},
+		"binary, no device": {clInvalidDevice, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr {
+				return gwCreateProgramWithBinary(l.ctx, 1, at(&junk), at(&codeLen), at(&codeAt), nil, e)
+			})
+		}},
+		"binary, a device twice": {clInvalidDevice, func() int32 {
+			lens, ats := []uint64{codeLen, codeLen}, []unsafe.Pointer{codeAt, codeAt}
+			return refused(func(e unsafe.Pointer) uintptr {
+				return gwCreateProgramWithBinary(l.ctx, 2, at(&twice[0]), at(&lens[0]), at(&ats[0]), nil, e)
+			})
+		}},
+		"binary of no bytes": {clInvalidValue, func() int32 {
+			defer func() { require.Equal(t, clInvalidValue, each) }()
+			return refused(func(e unsafe.Pointer) uintptr {
+				return gwCreateProgramWithBinary(l.ctx, 1, dev, at(&none), at(&codeAt), at(&each), e)
+			})
+		}},
+		"no binary": {clInvalidBinary, func() int32 {
+			defer func() { require.Equal(t, clInvalidBinary, each) }()
+			return refused(func(e unsafe.Pointer) uintptr {
+				return gwCreateProgramWithBinary(l.ctx, 1, dev, at(&codeLen), at(&codeAt), at(&each), e)
+			})
+		}},
+		"build of nothing":          {clInvalidProgram, func() int32 { return gwBuildProgram(junk, 0, nil, nil, nil, nil) }},
+		"build of a context":        {clInvalidProgram, func() int32 { return gwBuildProgram(l.ctx, 0, nil, nil, nil, nil) }},
+		"build, no list":            {clInvalidValue, func() int32 { return gwBuildProgram(p, 1, nil, nil, nil, nil) }},
+		"build, empty list":         {clInvalidValue, func() int32 { return gwBuildProgram(p, 0, dev, nil, nil, nil) }},
+		"build, user data alone":    {clInvalidValue, func() int32 { return gwBuildProgram(p, 0, nil, nil, nil, fn) }},
+		"build, no device":          {clInvalidDevice, func() int32 { return gwBuildProgram(p, 1, at(&nobody), nil, nil, nil) }},
+		"build of a linked program": {clInvalidOperation, func() int32 { return gwBuildProgram(linked, 0, nil, nil, nil, nil) }},
+		"build, no such option":     {-43, func() int32 { return gwBuildProgram(p, 0, nil, cstr("--no-such-option"), nil, nil) }},
+		"compile of nothing":        {clInvalidProgram, func() int32 { return gwCompileProgram(junk, 0, nil, nil, 0, nil, nil, nil, nil) }},
+		"compile, headers unnamed":  {clInvalidValue, func() int32 { return gwCompileProgram(p, 0, nil, nil, 1, at(&p), nil, nil, nil) }},
+		"compile, names alone":      {clInvalidValue, func() int32 { return gwCompileProgram(p, 0, nil, nil, 0, nil, at(&text), nil, nil) }},
+		"compile, no header":        {clInvalidProgram, func() int32 { return gwCompileProgram(p, 0, nil, nil, 1, at(&junk), at(&text), nil, nil) }},
+		"compile of a linked one":   {clInvalidOperation, func() int32 { return gwCompileProgram(linked, 0, nil, nil, 0, nil, nil, nil, nil) }},
+		"link of nothing":           {clInvalidValue, func() int32 { return l.refusedLink(0, nil) }},
+		"link of no program":        {clInvalidProgram, func() int32 { return l.refusedLink(1, at(&junk)) }},
+		"link of one not compiled":  {clInvalidOperation, func() int32 { return l.refusedLink(1, at(&p)) }},
+		"link, no context": {clInvalidContext, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwLinkProgram(junk, 0, nil, nil, 1, at(&p), nil, nil, e) })
+		}},
+		"link, no device": {clInvalidDevice, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 1, at(&junk), nil, 1, at(&p), nil, nil, e) })
+		}},
+		"info of nothing":        {clInvalidProgram, func() int32 { return gwGetProgramInfo(junk, programReferences, 0, nil, nil) }},
+		"build info of nothing":  {clInvalidProgram, func() int32 { return gwGetProgramBuildInfo(junk, l.devs[0], buildLog, 0, nil, nil) }},
+		"build info, no device":  {clInvalidDevice, func() int32 { return gwGetProgramBuildInfo(p, junk, buildLog, 0, nil, nil) }},
+		"constant of nothing":    {clInvalidProgram, func() int32 { return gwSetProgramSpecializationConstant(junk, 0, 1, at(&one)) }},
+		"constant":               {clInvalidOperation, func() int32 { return gwSetProgramSpecializationConstant(p, 0, 1, at(&one)) }},
+		"release callback":       {clInvalidOperation, func() int32 { return gwSetProgramReleaseCallback(p, fn, nil) }},
+		"release callback, none": {clInvalidValue, func() int32 { return gwSetProgramReleaseCallback(p, nil, nil) }},
+		"unload no platform":     {clInvalidPlatform, func() int32 { return gwUnloadPlatformCompiler(junk) }},
+		"unload":                 {clSuccess, func() int32 { return gwUnloadPlatformCompiler(start().self) }},
+		"kernel of nothing": {clInvalidProgram, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(junk, text, e) })
+		}},
+		"kernel of a program not built": {clInvalidProgramExecutable, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(p, text, e) })
+		}},
+		"kernel without a name": {clInvalidValue, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(built, nil, e) })
+		}},
+		"no such kernel": {-46, func() int32 {
+			return refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(built, text, e) })
+		}},
+		"kernels of a program not built": {clInvalidProgramExecutable, func() int32 { return gwCreateKernelsInProgram(p, 0, nil, nil) }},
+		"room for too few kernels":       {clInvalidValue, func() int32 { return gwCreateKernelsInProgram(built, 1, at(&nobody), nil) }},
+	} {
+		require.Equal(t, c.want, c.call(), name)
+	}
+	require.Contains(t, strings.Split(str(l, programOf(linked, programNames)), ";"), "add", "refused calls change nothing")
+}
+
+func (l *lab) refusedLink(n uint32, inputs unsafe.Pointer) int32 {
+	return refused(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 0, nil, nil, n, inputs, nil, nil, e) })
+}
