@@ -6,14 +6,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	stdruntime "runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"godwit/backend"
 	_ "godwit/devices/tce"
@@ -109,42 +106,6 @@ func random(n int, seed uint64) []float32 {
 	return out
 }
 
-func roundTrip[T tensor.Numeric](b *bench, data ...T) {
-	b.Helper()
-	x := up(b, data)
-	require.Equal(b, data, down[T](b, x))
-	y := got(b)(x.Clone(b.ctx))
-	require.Equal(b, data, down[T](b, y))
-	require.NoError(b, tensor.Fill(b.ctx, y, 7))
-	for _, v := range down[float64](b, y) {
-		require.Equal(b, 7.0, v)
-	}
-	require.Equal(b, data, down[T](b, x))
-	free(b, x, y)
-}
-
-func TestEveryTypeGoesThereAndBackAndIsFilled(t *testing.T) {
-	everywhere(t, func(b *bench) {
-		roundTrip[int8](b, -128, 0, 127)
-		roundTrip[uint8](b, 0, 255)
-		roundTrip[int16](b, -32768, 5)
-		roundTrip[uint16](b, 65535, 5)
-		roundTrip[int32](b, math.MinInt32, 5)
-		roundTrip[uint32](b, math.MaxUint32, 5)
-		roundTrip[int64](b, math.MinInt64, 5)
-		roundTrip[uint64](b, math.MaxUint64, 5)
-		roundTrip[int](b, -3, 5)
-		roundTrip[uint](b, 3, 5)
-		roundTrip[float32](b, 1.5, -0.25)
-		if b.h.Has(backend.FP64) {
-			roundTrip(b, math.Pi, math.Inf(1))
-		}
-		if b.h.Has(backend.FP16) {
-			roundTrip(b, tensor.ToHalf(1.5), tensor.ToHalf(-3))
-		}
-	})
-}
-
 func TestArithmeticAgreesWithFloat64(t *testing.T) {
 	everywhere(t, func(b *bench) {
 		for _, n := range []int{1, 7, 64, 1000, 100_003} {
@@ -192,46 +153,6 @@ func TestMatMulAgreesWithFloat64(t *testing.T) {
 			free(b, x, y, z)
 		}
 	})
-}
-
-func TestHalfWhereTheDeviceHasItAndAClearErrorElsewhere(t *testing.T) {
-	everywhere(t, func(b *bench) {
-		xs := []tensor.Half{tensor.ToHalf(1), tensor.ToHalf(2.5), tensor.ToHalf(-0.125), tensor.ToHalf(4)}
-		if !b.h.Has(backend.FP16) {
-			_, err := tensor.FromHost(b.ctx, b.h, xs)
-			require.ErrorIs(b, err, tensor.ErrFeature)
-			require.ErrorContains(b, err, "cl_khr_fp16")
-			return
-		}
-		x := up(b, xs, tensor.Shape(2, 2))
-		sum, prod := got(b)(tensor.Add(b.ctx, x, x)), got(b)(tensor.Mul(b.ctx, x, x))
-		scaled, total, product := got(b)(tensor.Scale(b.ctx, x, 3)), got(b)(tensor.Sum(b.ctx, x)), got(b)(tensor.MatMul(b.ctx, x, x))
-		require.Equal(b, []float32{2, 5, -0.25, 8}, down[float32](b, sum))
-		require.Equal(b, []float32{1, 6.25, 0.015625, 16}, down[float32](b, prod))
-		require.Equal(b, []float32{3, 7.5, -0.375, 12}, down[float32](b, scaled))
-		require.Equal(b, []float32{7.375}, down[float32](b, total))
-		require.Equal(b, []float32{0.6875, 12.5, -0.625, 15.6875}, down[float32](b, product))
-		free(b, x, sum, prod, scaled, total, product)
-	})
-}
-
-func TestHalfConversionIsExactAndRoundsToEven(t *testing.T) {
-	for i := range 1 << 16 {
-		h := tensor.Half(i)
-		f := h.Float32()
-		if f != f {
-			require.NotEqual(t, tensor.ToHalf(f).Float32(), tensor.ToHalf(f).Float32())
-			continue
-		}
-		require.Equal(t, h, tensor.ToHalf(f), "%#x", i)
-		if next := (h + 1).Float32(); i&0x7fff < 0x7bff { // the middle of two neighbours
-			even := h + h&1
-			require.Equal(t, even, tensor.ToHalf((f+next)/2), "%#x", i)
-		}
-	}
-	require.Equal(t, tensor.Half(0x7bff), tensor.ToHalf(65519))
-	require.Equal(t, tensor.Half(0x7c00), tensor.ToHalf(65520))
-	require.Equal(t, tensor.Half(0x8000), tensor.ToHalf(float32(math.Copysign(0, -1))))
 }
 
 func TestAStagedSourceMayChangeAtOnceAndABorrowedOneOnceReady(t *testing.T) {
@@ -380,81 +301,5 @@ func TestStringShowsACorner(t *testing.T) {
 			"[2 2 2 ... 2 2 2] [2 2 2 ... 2 2 2] [2 2 2 ... 2 2 2]]", x.String())
 		free(b, x)
 		require.Contains(b, x.String(), "released")
-	})
-}
-
-func TestTheCollectorGivesForgottenTensorsBackAndReports(t *testing.T) {
-	var reports atomic.Int32
-	m := backend.NewManager(backend.Options{Report: func(what string) {
-		if what == "tensor [3] float32 on cpu (cpu): found by the garbage collector" {
-			reports.Add(1)
-		}
-	}})
-	h, err := m.Default("cpu")
-	require.NoError(t, err)
-	func() {
-		_, err := tensor.FromHost(context.Background(), h, []float32{1, 2, 3})
-		require.NoError(t, err)
-		kept, err := tensor.FromHost(context.Background(), h, []float32{1, 2, 3, 4})
-		require.NoError(t, err)
-		require.NoError(t, kept.Release())
-	}()
-	require.Eventually(t, func() bool {
-		stdruntime.GC()
-		return reports.Load() == 1 && h.Pool().Stats().Out == 0
-	}, 20*time.Second, time.Millisecond)
-	require.NoError(t, m.Close(context.Background()))
-}
-
-// TestRandomProgramsAgreeWithAModel: sequences of operations on a few tensors of
-// integers, against slices.
-func TestRandomProgramsAgreeWithAModel(t *testing.T) {
-	everywhere(t, func(b *bench) {
-		const n = 96 // elements
-		rapid.Check(b.T, func(r *rapid.T) {
-			var ts []*tensor.Tensor
-			var want [][]int32
-			for i := range 3 {
-				vs := rapid.SliceOfN(rapid.Int32(), n, n).Draw(r, "content")
-				x, err := tensor.FromHost(b.ctx, b.both[i%len(b.both)], vs)
-				require.NoError(b, err)
-				ts, want = append(ts, x), append(want, vs)
-			}
-			which := rapid.IntRange(0, 2)
-			for range rapid.IntRange(1, 12).Draw(r, "steps") {
-				d, p, q := which.Draw(r, "dst"), which.Draw(r, "a"), which.Draw(r, "b")
-				switch rapid.SampledFrom([]string{"add", "mul", "scale", "fill", "move"}).Draw(r, "op") {
-				case "add":
-					require.NoError(b, tensor.AddInto(b.ctx, ts[d], ts[p], ts[q]))
-					for i := range n {
-						want[d][i] = want[p][i] + want[q][i]
-					}
-				case "mul":
-					require.NoError(b, tensor.MulInto(b.ctx, ts[d], ts[p], ts[q]))
-					for i := range n {
-						want[d][i] = want[p][i] * want[q][i]
-					}
-				case "scale":
-					require.NoError(b, tensor.ScaleInto(b.ctx, ts[d], ts[p], -3))
-					for i := range n {
-						want[d][i] = -3 * want[p][i]
-					}
-				case "fill":
-					require.NoError(b, tensor.Fill(b.ctx, ts[d], 41))
-					for i := range n {
-						want[d][i] = 41
-					}
-				case "move":
-					moved := got(b)(ts[p].To(b.ctx, b.both[d%len(b.both)]))
-					require.NoError(b, ts[d].Release())
-					ts[d], want[d] = moved, append([]int32(nil), want[p]...)
-				}
-			}
-			for i, x := range ts {
-				require.Equal(b, want[i], down[int32](b, x))
-				require.NoError(b, x.Release())
-			}
-			require.NoError(b, b.h.Context().Check())
-		})
 	})
 }

@@ -1,0 +1,103 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/tce"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+func TestAFailedMapIsUnmappedAndItsFailureIsTheUnmaps(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx := soon(t)
+	b := h.buffer(64, make([]byte, 64))
+	gate := h.gate()
+	m, _, err := h.q[0].EnqueueMap(ctx, b, 0, 32, runtime.MapWrite, gate)
+	require.NoError(t, err)
+	early := h.ok(h.q[0].EnqueueUnmap(ctx, m)) // before anybody knows
+	m, e, err := h.q[0].EnqueueMap(ctx, b, 32, 32, runtime.MapWrite, gate)
+	require.NoError(t, err)
+	require.NoError(t, gate.SetStatus(-77))
+	require.ErrorIs(t, early.Wait(ctx), mem.ErrDependency)
+	require.ErrorIs(t, e.Wait(ctx), mem.ErrDependency)
+	h.done(h.ok(h.q[0].EnqueueUnmap(ctx, m))) // when everybody does: nothing was written
+	_, err = h.q[0].EnqueueRead(ctx, b, 0, make([]byte, 8))
+	require.ErrorIs(t, err, mem.ErrPoisoned, "later plans rested on what the unmap was to bring")
+	got := make([]byte, 32)
+	h.done(h.ok(h.q[0].EnqueueRead(ctx, b, 32, got)))
+	require.Equal(t, make([]byte, 32), got, "a map that failed changed nothing")
+	require.Zero(t, b.Maps())
+
+	bad := h.gate()
+	require.NoError(t, bad.SetStatus(-78))
+	_, err = h.q[0].Map(ctx, h.buffer(8, make([]byte, 8)), 0, 8, runtime.MapRead, bad)
+	require.ErrorIs(t, err, runtime.ErrMap)
+	require.Equal(t, mem.MapFailure, mem.StatusOf(err))
+	require.NoError(t, h.c.Check())
+}
+
+// A map whose bytes cannot come leaves the content where it was, whatever the map
+// was for.
+func TestAMapWhoseTransferFailsLeavesTheContentAsItWas(t *testing.T) {
+	for name, flags := range map[string]runtime.MapFlags{"read": runtime.MapRead, "write": runtime.MapWrite, "both": runtime.MapRead | runtime.MapWrite} {
+		t.Run(name, func(t *testing.T) {
+			d, err := tce.New(tce.Options{})
+			require.NoError(t, err)
+			far := &noWayOut{Device: d}
+			h := build(t, runtime.Options{Devices: []devices.Device{far}}, outOfOrder)
+			ctx := soon(t)
+			b := h.buffer(64, nil)
+			h.done(h.ok(h.q[0].EnqueueFill(ctx, b, []byte{7}, 0, 64)))
+			far.broken.Store(true)
+			_, err = h.q[0].Map(ctx, b, 16, 32, flags)
+			require.ErrorIs(t, err, errInjected)
+			require.ErrorIs(t, err, runtime.ErrMap)
+			far.broken.Store(false)
+			require.Zero(t, b.Maps())
+			m, err := h.q[0].Map(ctx, b, 0, 64, flags)
+			require.NoError(t, err)
+			require.Equal(t, bytes.Repeat([]byte{7}, 64), m.Bytes())
+			h.done(h.ok(h.q[0].EnqueueUnmap(ctx, m)))
+			require.NoError(t, h.c.Check())
+		})
+	}
+}
+
+// noWayOut is a device whose copies to the host fail while broken.
+type noWayOut struct {
+	*tce.Device
+	broken atomic.Bool
+}
+
+func (d *noWayOut) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.Device.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return &noWayOutQueue{q, d}, nil
+}
+
+type noWayOutQueue struct {
+	devices.Queue
+	d *noWayOut
+}
+
+func (q *noWayOutQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	if cmd.Op == devices.OpCopy && cmd.Src.Device != nil && q.d.broken.Load() {
+		return q.Queue.Submit(&devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { return errInjected }}, waits)
+	}
+	inner := *cmd
+	for _, l := range []*devices.Loc{&inner.Dst, &inner.Src} {
+		if l.Device == devices.Device(q.d) {
+			l.Device = q.d.Device
+		}
+	}
+	return q.Queue.Submit(&inner, waits)
+}

@@ -1,0 +1,136 @@
+package runtime_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/devicetest"
+	"godwit/devices/tce"
+	"godwit/mem"
+	"godwit/runtime"
+	"godwit/svm"
+)
+
+func TestABufferOverACoarseGrainedPointerIsTheSameContent(t *testing.T) {
+	h := svmBuild(t)
+	ctx := soon(t)
+	p := h.alloc(4096, 0)
+	bytes, err := h.c.SVMBytes(p+1024, 2048)
+	require.NoError(t, err)
+	b, err := h.c.CreateBuffer(2048, runtime.UseHostPtr, bytes)
+	require.NoError(t, err)
+	sub, err := b.Sub(1024, 512, 0)
+	require.NoError(t, err)
+	require.Equal(t, mem.Range{Start: 2048, End: 2560}, sub.View().Range)
+	h.ends(h.q[own].EnqueueSVMFill(ctx, p, []byte{1}, 4096))
+	h.ends(h.q[sim].EnqueueFill(ctx, b, []byte{2}, 0, 2048))
+	h.ends(h.q[own].EnqueueFill(ctx, sub, []byte{3}, 0, 512))
+	got := make([]byte, 4096)
+	h.ends(h.q[sim].EnqueueSVMRead(ctx, p, got))
+	want := make([]byte, 4096)
+	for i := range want {
+		want[i] = 1
+		if i >= 1024 && i < 3072 {
+			want[i] = 2
+		}
+		if i >= 2048 && i < 2560 {
+			want[i] = 3
+		}
+	}
+	require.Equal(t, want, got)
+	require.ErrorIs(t, h.c.SVMGuard(func() { sink = bytes[0] }), svm.ErrFault)
+	require.Equal(t, want[1024:3072], h.mapped(own, p+1024, 2048, runtime.SVMMapRead))
+	_, err = h.q[sim].EnqueueFill(ctx, sub, []byte{4}, 0, 512)
+	require.ErrorIs(t, err, svm.ErrMapped)
+	h.unmap(own, p+1024)
+
+	// A map of the buffer is a map of the pointer.
+	for _, view := range []*runtime.Buffer{b, sub} {
+		m, err := h.q[own].Map(ctx, view, 256, 128, runtime.MapRead|runtime.MapWrite)
+		require.NoError(t, err)
+		at := view.View().Range.Start + 256
+		inPlace, err := h.c.SVMBytes(p+runtime.Pointer(at), 128)
+		require.NoError(t, err)
+		require.Same(t, &inPlace[0], &m.Bytes()[0])
+		require.Equal(t, want[at:at+128], m.Bytes())
+		m.Bytes()[5], want[at+5] = 77, 77
+		_, err = h.q[sim].EnqueueSVMFill(ctx, p+runtime.Pointer(at), []byte{4}, 8)
+		require.ErrorIs(t, err, svm.ErrMapped)
+		h.ends(h.q[sim].EnqueueUnmap(ctx, m))
+		require.ErrorIs(t, h.c.SVMGuard(func() { m.Bytes()[5] = 1 }), svm.ErrFault)
+		_, err = h.q[sim].EnqueueUnmap(ctx, m)
+		require.Equal(t, mem.InvalidValue, mem.StatusOf(err))
+	}
+	h.ends(h.q[sim].EnqueueSVMRead(ctx, p, got))
+	require.Equal(t, want, got)
+
+	// The pointer is freed, the buffer is not.
+	require.NoError(t, h.c.SVMFree(p))
+	h.ends(h.q[own].EnqueueRead(ctx, b, 0, got[:2048]))
+	require.Equal(t, want[1024:3072], got[:2048])
+	_, err = h.q[own].EnqueueSVMFill(ctx, p, []byte{1}, 1)
+	require.ErrorIs(t, err, svm.ErrFreed)
+	_, err = h.c.CreateBuffer(2048, runtime.UseHostPtr, bytes)
+	require.ErrorIs(t, err, mem.ErrInvalidHostPtr)
+	require.NoError(t, sub.Release())
+	require.NoError(t, b.Release())
+}
+
+// A device whose kernels cannot have pointers still uses the buffer, on any command.
+func TestABufferOverAPointerIsMappedOnDevicesWithoutSharedVirtualMemory(t *testing.T) {
+	c, err := cpu.New(cpu.Options{})
+	require.NoError(t, err)
+	d, err := tce.New(tce.Options{})
+	require.NoError(t, err)
+	without := devicetest.FailNth(d, new(devicetest.Submits))
+	h := build(t, runtime.Options{Devices: []devices.Device{c, without}, SVMSize: 1 << 20}, runtime.QueueOptions{})
+	ctx := soon(t)
+	p, err := h.c.SVMAlloc(4096, 0, 0)
+	require.NoError(t, err)
+	bytes, err := h.c.SVMBytes(p, 4096)
+	require.NoError(t, err)
+	b, err := h.c.CreateBuffer(4096, runtime.UseHostPtr, bytes)
+	require.NoError(t, err)
+	h.done(h.ok(h.q[1].EnqueueFill(ctx, b, []byte{3}, 0, 4096)))
+	_, _, err = h.q[1].EnqueueSVMMap(ctx, p, 4096, runtime.SVMMapRead)
+	require.ErrorIs(t, err, mem.ErrInvalidOperation, "by pointer")
+	m, err := h.q[1].Map(ctx, b, 0, 4096, runtime.MapRead|runtime.MapWrite)
+	require.NoError(t, err)
+	require.Equal(t, byte(3), m.Bytes()[4095])
+	m.Bytes()[0] = 4
+	h.done(h.ok(h.q[1].EnqueueUnmap(ctx, m)))
+	got := make([]byte, 2)
+	h.done(h.ok(h.q[1].EnqueueRead(ctx, b, 0, got)))
+	require.Equal(t, []byte{4, 3}, got)
+	require.NoError(t, b.Release())
+	require.NoError(t, h.c.SVMFree(p))
+}
+
+func TestARectanglePassesOverMappedBytes(t *testing.T) {
+	h := svmBuild(t)
+	ctx := soon(t)
+	p := h.alloc(4096, 0)
+	bytes, err := h.c.SVMBytes(p, 4096)
+	require.NoError(t, err)
+	b, err := h.c.CreateBuffer(4096, runtime.UseHostPtr, bytes)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Release()) }()
+	h.ends(h.q[own].EnqueueSVMFill(ctx, p, []byte{5}, 4096))
+	between := h.mapped(own, p+64, 64, runtime.SVMMapWrite)
+	rows := runtime.Box{Row: 128} // of 64 bytes at 0, 128, ...
+	write := func(at runtime.Box) (runtime.Event, error) {
+		return h.q[sim].EnqueueWriteRect(ctx, b, at, make([]byte, 256), runtime.Box{}, [3]uint64{64, 4, 1})
+	}
+	h.ends(write(rows))
+	rows.Origin[0] = 60
+	_, err = write(rows)
+	require.ErrorIs(t, err, svm.ErrMapped, "four bytes of it are mapped")
+	between[0] = 9
+	h.unmap(own, p+64)
+	got := make([]byte, 129)
+	h.ends(h.q[sim].EnqueueSVMRead(ctx, p, got))
+	require.Equal(t, []byte{0, 9, 5, 5, 0}, []byte{got[63], got[64], got[65], got[127], got[128]})
+}

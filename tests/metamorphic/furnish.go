@@ -1,0 +1,132 @@
+package metamorphic
+
+import (
+	"errors"
+	"fmt"
+
+	"godwit/devices"
+	"godwit/mem"
+	"godwit/migration/oracle"
+	"godwit/runtime"
+)
+
+func (r *replay) setUp() error {
+	devs, err := r.cfg.Open()
+	if err != nil {
+		return err
+	}
+	r.c, err = runtime.NewContext(runtime.Options{Name: r.cfg.Name, Devices: devs, OwnDevices: true, NoPeer: r.cfg.NoPeer, SVMSize: 1 << 24, Trace: r.rec})
+	if err != nil {
+		return err
+	}
+	if err = r.furnish(devs); err != nil {
+		return errors.Join(err, r.c.Close(r.ctx))
+	}
+	return nil
+}
+
+// furnish makes queues, kernels and buffers.
+func (r *replay) furnish(devs []devices.Device) error {
+	r.oracle = oracle.New(r.c.Topology(), 1)
+	for _, d := range append(devs, devs...) { // two queues each
+		q, err := r.c.NewQueue(d, runtime.QueueOptions{OutOfOrder: r.cfg.OutOfOrder})
+		if err != nil {
+			return err
+		}
+		r.queues = append(r.queues, &queue{Queue: q})
+	}
+	var err error
+	if r.prog, err = r.c.Build(r.ctx, Program); err != nil {
+		return err
+	}
+	for _, k := range []Kind{Mix, Produce, Reverse, chase} {
+		if r.kernel[k], err = r.prog.Kernel("meta_" + string(k)); err != nil {
+			return err
+		}
+	}
+	if err := r.furnishSVM(); err != nil {
+		return err
+	}
+	for root := range r.h.Roots {
+		if err := r.create(root, r.h.Roots[root].Kind); err != nil {
+			return err
+		}
+	}
+	r.seen = len(r.rec.Commands())
+	return nil
+}
+
+// create makes a root and its views.
+func (r *replay) create(root int, kind RootKind) error {
+	var whole *runtime.Buffer
+	for i, v := range r.h.Views {
+		var err error
+		switch {
+		case v.Root != root:
+			continue
+		case v.Sub:
+			r.views[i], err = whole.Sub(uint64(v.Origin), uint64(v.Size), 0)
+		default:
+			if whole, err = r.createRoot(root, kind); err == nil {
+				err = r.oracle.Create(whole.ID(), uint64(v.Size), hostOnly(kind == Content || kind == UserMem))
+			}
+			r.views[i] = whole
+		}
+		if err != nil {
+			return fmt.Errorf("%s buffer %d: %w", kind, root, err)
+		}
+	}
+	return nil
+}
+
+func hostOnly(content bool) mem.MemorySet {
+	if content {
+		return mem.SetOf(mem.Host)
+	}
+	return mem.MemorySet{}
+}
+
+func (r *replay) createRoot(root int, kind RootKind) (*runtime.Buffer, error) {
+	n := r.h.Roots[root].Size
+	size := uint64(n)
+	switch {
+	case kind == Content:
+		return r.c.CreateBuffer(size, 0, pattern(n, uint32(root)))
+	case kind == UserMem:
+		return r.c.CreateBuffer(size, runtime.UseHostPtr, pattern(n, uint32(root)))
+	case kind == HostMem:
+		return r.c.CreateBuffer(size, runtime.AllocHostPtr, nil)
+	case kind == SVM && r.anySVM:
+		return r.createSVM(root, size, 0)
+	case kind == FineSVM && r.anyFine:
+		return r.createSVM(root, size, runtime.SVMFineGrain)
+	}
+	return r.c.CreateBuffer(size, 0, nil)
+}
+
+// renew releases a root on a queue's time and makes a new one without content.
+func (r *replay) renew(q *queue, root int) error {
+	kind := r.h.Roots[root].Kind
+	if kind == Content || kind == UserMem {
+		kind = Plain
+	}
+	return errors.Join(r.release(q, root), r.create(root, kind))
+}
+
+// release gives up a root's views. Maps of it stay until they are unmapped.
+func (r *replay) release(q *queue, root int) error {
+	var errs []error
+	used := false
+	for _, m := range r.maps {
+		if r.h.Views[m.op.Dst].Root == root {
+			m.gone, used = true, true
+		}
+	}
+	for i, v := range r.h.Views {
+		if v.Root == root && r.views[i] != nil {
+			errs = append(errs, r.views[i].Release())
+			r.views[i] = nil
+		}
+	}
+	return errors.Join(append(errs, r.freeSVM(q, root, used))...)
+}
