@@ -13,6 +13,8 @@ type record struct {
 	point mem.Point // of q's timeline
 	times Times
 
+	failed error // it was executed inside Submit, which may not end a point with an error
+
 	gate // opens when it is ready
 
 	args  []Arg  // storage of cmd.Args
@@ -55,7 +57,7 @@ func (r *record) keep(b []byte) []byte {
 // clear drops what the record refers to and keeps its storage.
 func (r *record) clear() {
 	clear(r.args)
-	r.cmd = Command{}
+	r.cmd, r.failed = Command{}, nil
 	r.cause.Store(nil)
 }
 
@@ -66,11 +68,14 @@ func (r *record) run() {
 	if r.q.opts.Profiling {
 		r.times.Started = now()
 	}
-	if d := r.cause.Load(); d != nil {
+	switch d := r.cause.Load(); {
+	case d != nil:
 		err = d
-	} else if r.cmd.Late != nil {
+	case r.failed != nil:
+		err = r.failed
+	case r.cmd.Late != nil:
 		err = r.runLate()
-	} else {
+	default:
 		err = r.q.engine.protect(&r.cmd)
 	}
 	r.q.finish(r, err)

@@ -83,15 +83,20 @@ func (q *SoftQueue) Submit(cmd *Command, waits []mem.Wait) (mem.Point, error) {
 	if q.times != nil {
 		queued = now()
 	}
-	if clearWay && q.last == nil && q.engine.protect(cmd) == nil {
-		// Nobody knows the point yet, so ending it calls nobody.
-		p := q.line.Next()
-		q.line.End(p, nil)
-		q.keepTimes(p.Seq, Times{queued, queued, queued, queued})
-		q.mu.Unlock()
-		return p, nil
+	var failed error
+	if clearWay && q.last == nil {
+		if cmd.Op != OpMarker {
+			failed = q.engine.protect(cmd)
+		}
+		if failed == nil {
+			p := q.line.Ended()
+			q.keepTimes(p.Seq, Times{queued, queued, queued, queued})
+			q.mu.Unlock()
+			return p, nil
+		}
 	}
 	r := q.take()
+	r.failed = failed
 	r.point = q.line.Next()
 	p := r.point
 	r.times = Times{Queued: queued}

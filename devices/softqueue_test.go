@@ -138,6 +138,36 @@ func TestADeviceWithOpenQueuesDoesNotClose(t *testing.T) {
 	require.ErrorIs(t, err, mem.ErrClosed)
 }
 
+// once is an executor whose commands fail, and which counts them.
+type once struct{ executed atomic.Int32 }
+
+func (*once) Accept(*devices.Command) error { return nil }
+func (o *once) Execute(*devices.Command) error {
+	o.executed.Add(1)
+	return errTest
+}
+
+func TestACommandThatFailsInsideSubmitIsExecutedOnce(t *testing.T) {
+	exec := new(once)
+	e := devices.NewEngine(exec, devices.EngineOptions{Name: "e", Workers: 1, Instant: true})
+	var told atomic.Int32
+	for _, ooo := range []bool{false, true} {
+		q, err := e.NewQueue(devices.QueueOptions{Name: "q", OutOfOrder: ooo, OnFail: func(mem.Point, error) { told.Add(1) }})
+		require.NoError(t, err)
+		exec.executed.Store(0)
+		p, err := q.Submit(&devices.Command{Op: devices.OpFill}, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, q.Wait(context.Background(), p), errTest)
+		require.EqualValues(t, 1, exec.executed.Load())
+		p, err = q.Submit(&devices.Command{Op: devices.OpMarker}, []mem.Wait{{Point: p, Kind: mem.Order}})
+		require.NoError(t, err)
+		require.NoError(t, q.Wait(context.Background(), p), "the record was cleared")
+		require.NoError(t, q.Close())
+	}
+	require.EqualValues(t, 2, told.Load())
+	require.NoError(t, e.Close())
+}
+
 func TestTimesAreOrderedAndKeptOnlyWhereAsked(t *testing.T) {
 	h := newHost(t, devices.HostOptions{})
 	q := newQueue(t, h, devices.QueueOptions{Name: "q", Profiling: true})

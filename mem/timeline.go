@@ -58,6 +58,16 @@ func (t *Timeline) InOrder() bool { return t.inOrder }
 // Next issues the next point.
 func (t *Timeline) Next() Point { return Point{t, t.issued.Add(1)} }
 
+// Ended issues the next point and ends it well, for a command that is done when
+// it is accepted: nobody can be waiting for it.
+func (t *Timeline) Ended() Point {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	seq := t.issued.Add(1)
+	t.setLocked(seq)
+	return Point{t, seq}
+}
+
 // Last is the point issued last, or the zero Point.
 func (t *Timeline) Last() Point {
 	if n := t.issued.Load(); n > 0 {

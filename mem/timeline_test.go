@@ -48,6 +48,11 @@ func TestATimelineEqualsAListOfOutcomes(t *testing.T) {
 		)
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch {
+			case rapid.IntRange(0, 4).Draw(t, "ended") == 0 && (!inOrder || len(open) == 0):
+				p := l.Ended()
+				require.Equal(t, p, l.Last())
+				points = append(points, p)
+				ended[p] = nil
 			case len(open) == 0 || rapid.IntRange(0, 2).Draw(t, "issue") > 0:
 				p := l.Next()
 				require.Equal(t, p, l.Last())

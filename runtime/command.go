@@ -7,11 +7,11 @@ import (
 
 // From a request to the driver's command.
 
-// command fills the scratch command from a request whose storage is there.
-// c.mu is held.
+// command fills the scratch command, which is clear, from a request whose storage
+// is there. c.mu is held.
 func (c *Context) command(req *request, l *Launch) {
 	s, m := &c.scratch, c.topo.Store(req.q.mem)
-	s.cmd = devices.Command{Tag: c.commandSeq + 1, Args: s.args[:0], Size: req.size}
+	s.cmd.Tag, s.cmd.Size = c.commandSeq+1, req.size
 	switch req.op {
 	case opWrite:
 		s.cmd.Op, s.cmd.Dst, s.cmd.Src.Bytes = devices.OpCopy, c.loc(req.a, m), req.data
@@ -84,6 +84,10 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 // forget drops the caller's memory from the scratch command.
 func (c *Context) forget() {
 	s := &c.scratch
+	if s.cmd.Op == devices.OpMarker { // it has nothing of the caller's
+		s.cmd.Tag, s.cmd.Size = 0, 0
+		return
+	}
 	s.args = s.args[:0]
 	s.cmd = devices.Command{}
 }
