@@ -158,6 +158,19 @@ type Times struct {
 	Queued, Submitted, Started, Ended uint64
 }
 
+// StartTeller is a Queue that tells when its commands start.
+type StartTeller interface {
+	// NotifyStart asks that w be told when the command of a point of the queue
+	// starts. Where it has started already, or ended, w is not called: started is
+	// true. Nor is it where the command fails before it starts.
+	NotifyStart(p mem.Point, w StartWaiter) (started bool)
+}
+
+// StartWaiter is told that a command has started, like a mem.Waiter of its end.
+type StartWaiter interface {
+	PointStarted(p mem.Point)
+}
+
 // Profiler is a Queue that keeps times (QueueOptions.Profiling).
 type Profiler interface {
 	// Times returns the times of a reached point, while they are kept.

@@ -134,7 +134,7 @@ func (e *Engine) Close() error {
 // push appends a ready record and finds it a worker.
 func (e *Engine) push(r *record) {
 	e.mu.Lock()
-	if e.opts.Serial && r.cmd.Op == OpLaunch {
+	if e.opts.Serial && r.op() == OpLaunch {
 		e.serial.push(r)
 	} else {
 		e.ready.push(r)

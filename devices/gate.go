@@ -10,49 +10,35 @@ import (
 // for that have not ended, and the owner's own holds. It is part of pooled
 // records: every waiter it registers fires exactly once before it opens, so
 // nobody knows it afterwards.
+//
+// The owner has two waiters of its own, one for each kind of wait, which are the
+// owner itself under other types: records are many, and hold nothing that can be
+// told from their address.
 type gate struct {
-	owner interface{ opened() } // immutable; called once, by who drops the last hold
 	holds atomic.Int32
 	cause atomic.Pointer[DependencyError] // the first Data wait seen to fail
 }
 
-// dataGate and orderGate are gates as seen by the points they wait for.
-type (
-	dataGate  gate
-	orderGate gate
-)
-
-// PointReached implements mem.Waiter.
-func (w *dataGate) PointReached(p mem.Point, err error) {
-	g := (*gate)(w)
+// ended notes the end of a Data wait.
+func (g *gate) ended(p mem.Point, err error) {
 	if err != nil {
-		g.fail(p, err)
-	}
-	g.release()
-}
-
-// PointReached implements mem.Waiter.
-func (w *orderGate) PointReached(mem.Point, error) { (*gate)(w).release() }
-
-func (g *gate) fail(p mem.Point, err error) { g.cause.CompareAndSwap(nil, Dependency(p, err)) }
-
-// release drops one hold; the last one opens the gate.
-func (g *gate) release() {
-	if g.holds.Add(-1) == 0 {
-		g.owner.opened()
+		g.cause.CompareAndSwap(nil, Dependency(p, err))
 	}
 }
 
-// watch holds the gate for every wait that is not yet reached. The caller has
-// a hold of its own meanwhile.
-func (g *gate) watch(waits []mem.Wait) {
+// drop gives one hold up; the last one opens the gate, once.
+func (g *gate) drop() (open bool) { return g.holds.Add(-1) == 0 }
+
+// watch holds the gate for every wait that is not yet reached, by the owner's
+// waiters. The caller has a hold of its own meanwhile.
+func (g *gate) watch(waits []mem.Wait, data, order mem.Waiter) {
 	for _, w := range waits {
 		if w.Kind == mem.Order {
 			if w.Point.Reached() {
 				continue
 			}
 			g.holds.Add(1)
-			if done, _ := w.Point.Notify((*orderGate)(g)); done {
+			if done, _ := w.Point.Notify(order); done {
 				g.holds.Add(-1)
 			}
 			continue
@@ -61,12 +47,10 @@ func (g *gate) watch(waits []mem.Wait) {
 			continue
 		}
 		g.holds.Add(1)
-		done, err := w.Point.Notify((*dataGate)(g))
+		done, err := w.Point.Notify(data)
 		if done {
 			g.holds.Add(-1)
 		}
-		if err != nil {
-			g.fail(w.Point, err)
-		}
+		g.ended(w.Point, err)
 	}
 }

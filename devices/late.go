@@ -21,14 +21,14 @@ func PartOf(l Late, size uint64) mem.Range {
 	return l.Part().Intersect(mem.Range{End: size})
 }
 
-// runLate runs the record's copy as far as its Late says.
-func (r *record) runLate() error {
-	l, part := r.cmd.Late, PartOf(r.cmd.Late, r.cmd.Size)
+// runLate runs a copy as far as its Late says.
+func (w *work) runLate(e *Engine) error {
+	l, part := w.cmd.Late, PartOf(w.cmd.Late, w.cmd.Size)
 	if !part.Empty() {
-		r.cmd.Dst.Off += part.Start
-		r.cmd.Src.Off += part.Start
-		r.cmd.Size = part.Size()
-		if err := r.q.engine.protect(&r.cmd); err != nil {
+		w.cmd.Dst.Off += part.Start
+		w.cmd.Src.Off += part.Start
+		w.cmd.Size = part.Size()
+		if err := e.protect(&w.cmd); err != nil {
 			return err
 		}
 	}

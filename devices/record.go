@@ -6,77 +6,113 @@ import (
 	"godwit/mem"
 )
 
-// record is an accepted command on its way. See engine.go for its life.
+// record is an accepted command on its way. See engine.go for its life. A gated
+// program can have a million of them, most of them markers: so what the command
+// is lies in another record, which a marker does without.
 type record struct {
-	q     *SoftQueue
-	cmd   Command   // its slices are the record's own
-	point mem.Point // of q's timeline
-	times Times
+	q    *SoftQueue
+	seq  uint64 // of its point on q's timeline
+	gate        // opens when it is ready
+	work *work  // nil for a marker on a queue that keeps no times
 
+	next  *record // protected by q.mu: the successor in an in-order queue; the free list
+	ready *record // protected by the engine's mu: the ready list; by q.mu once it runs: q.active
+}
+
+// work is what a record has to do. Pooled, with its storage.
+type work struct {
+	cmd    Command // its slices are the work's own
+	times  Times
 	failed error // it was executed inside Submit, which may not end a point with an error
-
-	gate // opens when it is ready
 
 	args  []Arg  // storage of cmd.Args
 	bytes []byte // storage of values and patterns
-
-	next  *record // protected by q.mu: the successor in an in-order queue; the free list
-	ready *record // protected by the engine's mu: the ready list
+	next  *work  // protected by SoftQueue.mu: the free list
 }
 
-// opened implements the gate's owner.
-func (r *record) opened() { r.q.engine.push(r) }
+// dataRecord and orderRecord are records as seen by the points they wait for.
+type (
+	dataRecord  record
+	orderRecord record
+)
 
-// fill copies cmd into the record, so that nothing of it is the caller's but
-// the bytes to be copied.
-func (r *record) fill(cmd *Command) {
-	r.cmd = *cmd
+// PointReached implements mem.Waiter.
+func (w *dataRecord) PointReached(p mem.Point, err error) {
+	r := (*record)(w)
+	r.ended(p, err)
+	r.release()
+}
+
+// PointReached implements mem.Waiter.
+func (w *orderRecord) PointReached(mem.Point, error) { (*record)(w).release() }
+
+// release drops a hold; with the last the record is ready.
+func (r *record) release() {
+	if r.drop() {
+		r.q.engine.push(r)
+	}
+}
+
+func (r *record) point() mem.Point { return mem.Point{Line: r.q.line, Seq: r.seq} }
+
+// op is what the record does.
+func (r *record) op() Op {
+	if r.work == nil {
+		return OpMarker
+	}
+	return r.work.cmd.Op
+}
+
+// fill copies cmd into the work, so that nothing of it is the caller's but the
+// bytes to be copied.
+func (w *work) fill(cmd *Command) {
+	w.cmd = *cmd
 	need := len(cmd.Pattern)
 	for i := range cmd.Args {
 		need += len(cmd.Args[i].Value) + 7
 	}
-	r.bytes = slices.Grow(r.bytes[:0], need)
-	r.cmd.Pattern = r.keep(cmd.Pattern)
-	r.args = append(r.args[:0], cmd.Args...)
-	for i := range r.args {
-		r.args[i].Value = r.keep(r.args[i].Value)
+	w.bytes = slices.Grow(w.bytes[:0], need)
+	w.cmd.Pattern = w.keep(cmd.Pattern)
+	w.args = append(w.args[:0], cmd.Args...)
+	for i := range w.args {
+		w.args[i].Value = w.keep(w.args[i].Value)
 	}
-	r.cmd.Args = r.args
+	w.cmd.Args = w.args
 }
 
-// keep copies b to an 8-byte boundary of the record's storage, which has room.
-func (r *record) keep(b []byte) []byte {
+// keep copies b to an 8-byte boundary of the work's storage, which has room.
+func (w *work) keep(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
 	}
-	start := (len(r.bytes) + 7) &^ 7
-	r.bytes = append(r.bytes[:start], b...)
-	return r.bytes[start:len(r.bytes):len(r.bytes)]
+	start := (len(w.bytes) + 7) &^ 7
+	w.bytes = append(w.bytes[:start], b...)
+	return w.bytes[start:len(w.bytes):len(w.bytes)]
 }
 
-// clear drops what the record refers to and keeps its storage.
-func (r *record) clear() {
-	clear(r.args)
-	r.cmd, r.failed = Command{}, nil
-	r.cause.Store(nil)
+// clear drops what the work refers to and keeps its storage.
+func (w *work) clear() {
+	clear(w.args)
+	w.cmd, w.failed, w.times = Command{}, nil, Times{}
 }
 
 // run executes the command, unless something it depends on failed, and ends
 // its point. Called by a worker.
 func (r *record) run() {
-	var err error
-	if r.q.opts.Profiling {
-		r.times.Started = now()
+	if d := r.cause.Load(); d != nil {
+		r.q.finish(r, d)
+		return
 	}
-	switch d := r.cause.Load(); {
-	case d != nil:
-		err = d
-	case r.failed != nil:
-		err = r.failed
-	case r.cmd.Late != nil:
-		err = r.runLate()
+	r.q.begin(r)
+	var err error
+	switch w := r.work; {
+	case w == nil:
+	case w.failed != nil:
+		err = w.failed
+	case w.cmd.Late != nil:
+		err = w.runLate(r.q.engine)
 	default:
-		err = r.q.engine.protect(&r.cmd)
+		err = r.q.engine.protect(&w.cmd)
 	}
 	r.q.finish(r, err)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"godwit/mem"
 )
@@ -15,6 +16,10 @@ const keptTimes = 4096
 
 // keptRecords is how many free records a queue keeps for reuse.
 const keptRecords = 4096
+
+// recordPage is how many records are made at once: as many as the heap gives 8 KiB
+// for, since it would round each up.
+const recordPage = 8192 / int(unsafe.Sizeof(record{}))
 
 // SoftQueue is a queue of a simulated device. Its Submit may be called from
 // many goroutines; nothing is allocated on the Go heap in steady state.
@@ -29,9 +34,14 @@ type SoftQueue struct {
 	last   *record // protected by mu: the latest accepted of an in-order queue, until it has ended
 	free   *record // protected by mu
 	nfree  int     // protected by mu
+	works  *work   // protected by mu: free
+	nworks int     // protected by mu
 	live   int     // protected by mu: records accepted and not yet ended
+	active *record // protected by mu: those that run, linked by ready
 	closed bool    // protected by mu
 	times  []timed // protected by mu: a ring by sequence number; nil unless profiling
+
+	starts map[uint64][]StartWaiter // protected by mu: by sequence number; of commands that have not started
 }
 
 type timed struct {
@@ -42,6 +52,8 @@ type timed struct {
 var (
 	_ Queue    = (*SoftQueue)(nil)
 	_ Profiler = (*SoftQueue)(nil)
+
+	_ StartTeller = (*SoftQueue)(nil)
 )
 
 // NewQueue opens a queue. It fails with mem.ErrClosed after Close.
@@ -95,11 +107,12 @@ func (q *SoftQueue) Submit(cmd *Command, waits []mem.Wait) (mem.Point, error) {
 			return p, nil
 		}
 	}
-	r := q.take()
-	r.failed = failed
-	r.point = q.line.Next()
-	p := r.point
-	r.times = Times{Queued: queued}
+	r, w := q.take(cmd.Op != OpMarker || q.times != nil)
+	p := q.line.Next()
+	r.seq = p.Seq
+	if w != nil {
+		w.failed, w.times = failed, Times{Queued: queued}
+	}
 	r.holds.Store(1)
 	if prev := q.last; prev != nil {
 		r.holds.Store(2)
@@ -110,50 +123,103 @@ func (q *SoftQueue) Submit(cmd *Command, waits []mem.Wait) (mem.Point, error) {
 	}
 	q.mu.Unlock()
 
-	r.fill(cmd)
-	r.watch(waits)
+	if w != nil {
+		w.fill(cmd)
+	}
+	r.watch(waits, (*dataRecord)(r), (*orderRecord)(r))
 	if q.times != nil {
-		r.times.Submitted = now()
+		w.times.Submitted = now()
 	}
 	r.release()
 	return p, nil
 }
 
-// take returns a free record, counted as live. mu is held.
-func (q *SoftQueue) take() *record {
+// take returns a free record, counted as live, with work where it needs that. mu
+// is held.
+func (q *SoftQueue) take(needsWork bool) (*record, *work) {
 	q.live++
 	r := q.free
 	if r == nil {
-		r = &record{q: q}
-		r.owner = r
-		return r
+		page := make([]record, recordPage)
+		for i := range page {
+			page[i].q = q
+			page[i].next, q.free = q.free, &page[i]
+		}
+		q.nfree += len(page)
+		r = q.free
 	}
 	q.free, r.next = r.next, nil
 	q.nfree--
-	return r
+	if !needsWork {
+		return r, nil
+	}
+	w := q.works
+	if w == nil {
+		w = new(work)
+	} else {
+		q.works, w.next = w.next, nil
+		q.nworks--
+	}
+	r.work = w
+	return r, w
+}
+
+// begin tells of the start of a record's command.
+func (q *SoftQueue) begin(r *record) {
+	if q.times != nil {
+		r.work.times.Started = now()
+	}
+	q.mu.Lock()
+	r.ready, q.active = q.active, r
+	told := q.starts[r.seq]
+	delete(q.starts, r.seq)
+	q.mu.Unlock()
+	for _, w := range told {
+		w.PointStarted(r.point())
+	}
+}
+
+// NotifyStart implements StartTeller.
+func (q *SoftQueue) NotifyStart(p mem.Point, w StartWaiter) (started bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if p.Line != q.line || p.Reached() {
+		return true
+	}
+	for r := q.active; r != nil; r = r.ready {
+		if r.seq == p.Seq {
+			return true
+		}
+	}
+	if q.starts == nil {
+		q.starts = make(map[uint64][]StartWaiter)
+	}
+	q.starts[p.Seq] = append(q.starts[p.Seq], w)
+	return false
 }
 
 // finish ends a record's point and lets its successor go.
 func (q *SoftQueue) finish(r *record, err error) {
-	var ended uint64
 	if q.times != nil {
-		ended = now()
-		r.times.Ended = ended
+		r.work.times.Ended = now()
 		q.mu.Lock()
-		q.keepTimes(r.point.Seq, r.times) // before anybody is told of the end
+		q.keepTimes(r.seq, r.work.times) // before anybody is told of the end
 		q.mu.Unlock()
 	}
-	q.line.End(r.point, err)
-	r.clear()
+	q.line.End(r.point(), err)
+	if r.work != nil {
+		r.work.clear()
+	}
+	r.cause.Store(nil)
 	q.mu.Lock()
-	next := r.next
-	if q.last == r {
-		q.last = nil
+	delete(q.starts, r.seq) // of a command that never started
+	for at := &q.active; *at != nil; at = &(*at).ready {
+		if *at == r {
+			*at = r.ready
+			break
+		}
 	}
-	if q.nfree < keptRecords {
-		r.next, q.free = q.free, r
-		q.nfree++
-	}
+	next := q.giveBack(r)
 	if q.live--; q.live == 0 {
 		q.drained.Broadcast()
 	}
@@ -161,6 +227,25 @@ func (q *SoftQueue) finish(r *record, err error) {
 	if next != nil {
 		next.release()
 	}
+}
+
+// giveBack frees a record that has ended, and returns its successor. mu is held.
+func (q *SoftQueue) giveBack(r *record) (next *record) {
+	if q.last == r {
+		q.last = nil
+	}
+	next, r.next, r.ready = r.next, nil, nil
+	if w := r.work; w != nil {
+		if r.work = nil; q.nworks < keptRecords {
+			w.next, q.works = q.works, w
+			q.nworks++
+		}
+	}
+	if q.nfree < keptRecords {
+		r.next, q.free = q.free, r
+		q.nfree++
+	}
+	return next
 }
 
 // keepTimes records the times of an ended command. mu is held.
@@ -210,7 +295,7 @@ func (q *SoftQueue) Close() error {
 	for q.live > 0 {
 		q.drained.Wait()
 	}
-	q.free, q.nfree = nil, 0
+	q.free, q.nfree, q.works, q.nworks = nil, 0, nil, 0
 	q.mu.Unlock()
 	e := q.engine
 	e.mu.Lock()

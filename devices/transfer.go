@@ -47,7 +47,6 @@ func (t *Transport) take(src End, size uint64) *transfer {
 		x, t.spare = t.spare[n-1], t.spare[:n-1]
 	} else {
 		x = &transfer{t: t}
-		x.owner = x
 	}
 	x.src, x.size = src, size
 	if t.opts.Profiling {
@@ -87,7 +86,7 @@ func (t *Transport) begin(x *transfer, waits []mem.Wait, out []mem.Point) error 
 	}
 	if !ready {
 		x.issue(out)
-		x.watch(waits)
+		x.watch(waits, (*dataTransfer)(x), (*orderTransfer)(x))
 		x.release()
 		return nil
 	}
@@ -120,8 +119,29 @@ func (x *transfer) issue(out []mem.Point) {
 	}
 }
 
-// opened implements the gate's owner: the pump starts the transfer.
-func (x *transfer) opened() { x.t.post(task{x: x}) }
+// dataTransfer and orderTransfer are transfers as seen by the points they wait
+// for.
+type (
+	dataTransfer  transfer
+	orderTransfer transfer
+)
+
+// PointReached implements mem.Waiter.
+func (w *dataTransfer) PointReached(p mem.Point, err error) {
+	x := (*transfer)(w)
+	x.ended(p, err)
+	x.release()
+}
+
+// PointReached implements mem.Waiter.
+func (w *orderTransfer) PointReached(mem.Point, error) { (*transfer)(w).release() }
+
+// release drops a hold; with the last the pump starts the transfer.
+func (x *transfer) release() {
+	if x.drop() {
+		x.t.post(task{x: x})
+	}
+}
 
 // launch submits all legs. It fails where the first one is refused, and has
 // then changed nothing. Each destination keeps one hold, for settle.

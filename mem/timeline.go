@@ -27,18 +27,24 @@ type Timeline struct {
 	failing atomic.Bool   // failed is not empty
 
 	mu     sync.Mutex
-	above  []uint64         // protected by mu: bit i of word w is point base+64*w+i
-	base   uint64           // protected by mu: a multiple of 64, at most mark+1
-	failed map[uint64]error // protected by mu
-	heads  map[uint64]int32 // protected by mu: point -> first waiter node + 1
-	nodes  []waitNode       // protected by mu
-	free   int32            // protected by mu: first free node + 1
+	above  []uint64              // protected by mu: bit i of word w is point base+64*w+i
+	base   uint64                // protected by mu: a multiple of 64, at most mark+1
+	failed map[uint64]error      // protected by mu
+	heads  map[uint64]int32      // protected by mu: point -> first waiter node + 1
+	pages  []*[waitPage]waitNode // protected by mu: nodes never move
+	nodes  int32                 // protected by mu: ever used
+	free   int32                 // protected by mu: first free node + 1
 }
 
 type waitNode struct {
 	w    Waiter
 	next int32 // node + 1, 0 at the end
 }
+
+const waitPage = 256 // nodes
+
+// node is number n - 1. mu is held.
+func (t *Timeline) node(n int32) *waitNode { return &t.pages[(n-1)/waitPage][(n-1)%waitPage] }
 
 // NewTimeline returns an empty timeline. inOrder says that points end in the
 // order of issue, so that they may be compared; such a queue must not end a
@@ -82,6 +88,27 @@ func (t *Timeline) Oldest() Point {
 		return Point{t, next}
 	}
 	return Point{}
+}
+
+// Unended appends the points that were issued and have not ended, from seq on.
+func (t *Timeline) Unended(dst []Point, seq uint64) []Point {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := t.issued.Load()
+	for seq = max(seq, t.mark.Load()+1); seq <= last; seq++ {
+		if i := seq - t.base; i/64 < uint64(len(t.above)) {
+			open := ^t.above[i/64] >> (i % 64) // bits beyond the word's end are clear
+			if open == 0 {
+				seq |= 63 // base is a multiple of 64: the end of the word
+				continue
+			}
+			if seq += uint64(bits.TrailingZeros64(open)); seq > last {
+				break
+			}
+		}
+		dst = append(dst, Point{t, seq})
+	}
+	return dst
 }
 
 // End ends a point, well where err is nil. Ending a point twice, or one that
@@ -203,15 +230,18 @@ func (t *Timeline) notify(seq uint64, w Waiter) (bool, error) {
 	}
 	n := t.free
 	if n == 0 {
-		t.nodes = append(t.nodes, waitNode{})
-		n = int32(len(t.nodes))
+		if int(t.nodes) == len(t.pages)*waitPage {
+			t.pages = append(t.pages, new([waitPage]waitNode))
+		}
+		t.nodes++
+		n = t.nodes
 	} else {
-		t.free = t.nodes[n-1].next
+		t.free = t.node(n).next
 	}
 	if t.heads == nil {
 		t.heads = make(map[uint64]int32)
 	}
-	t.nodes[n-1] = waitNode{w, t.heads[seq]}
+	*t.node(n) = waitNode{w, t.heads[seq]}
 	t.heads[seq] = n
 	return false, nil
 }
@@ -224,7 +254,7 @@ func (t *Timeline) take(seq uint64) Waiter {
 	if n == 0 {
 		return nil
 	}
-	node := &t.nodes[n-1]
+	node := t.node(n)
 	w, next := node.w, node.next
 	*node = waitNode{next: t.free}
 	t.free = n
@@ -241,20 +271,20 @@ func (t *Timeline) forget(seq uint64, w Waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	prev := int32(0)
-	for n := t.heads[seq]; n != 0; prev, n = n, t.nodes[n-1].next {
-		if t.nodes[n-1].w != w {
+	for n := t.heads[seq]; n != 0; prev, n = n, t.node(n).next {
+		if t.node(n).w != w {
 			continue
 		}
-		next := t.nodes[n-1].next
+		next := t.node(n).next
 		switch {
 		case prev != 0:
-			t.nodes[prev-1].next = next
+			t.node(prev).next = next
 		case next != 0:
 			t.heads[seq] = next
 		default:
 			delete(t.heads, seq)
 		}
-		t.nodes[n-1] = waitNode{next: t.free}
+		*t.node(n) = waitNode{next: t.free}
 		t.free = n
 		return
 	}

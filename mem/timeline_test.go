@@ -53,6 +53,15 @@ func TestATimelineEqualsAListOfOutcomes(t *testing.T) {
 				require.Equal(t, p, l.Last())
 				points = append(points, p)
 				ended[p] = nil
+			case rapid.IntRange(0, 4).Draw(t, "list") == 0:
+				from := rapid.IntRange(0, len(points)+1).Draw(t, "from")
+				var want []mem.Point
+				for _, p := range points {
+					if _, done := ended[p]; !done && p.Seq >= uint64(from) {
+						want = append(want, p)
+					}
+				}
+				require.Equal(t, want, l.Unended(nil, uint64(from)))
 			case len(open) == 0 || rapid.IntRange(0, 2).Draw(t, "issue") > 0:
 				p := l.Next()
 				require.Equal(t, p, l.Last())

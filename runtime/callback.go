@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"godwit/devices"
 	"godwit/mem"
 )
 
@@ -17,7 +18,8 @@ import (
 // is something to call, and Close returns after it.
 //
 // Life of a listener: made with the first callback of an event that has not
-// ended, told of the end by the event's point, gone.
+// ended, told of the start by a driver that tells (devices.StartTeller) once
+// somebody asked for it, told of the end by the event's point, gone.
 
 // callbacks are a context's. Lock order: mu is a leaf; nothing is called under it.
 type callbacks struct {
@@ -34,10 +36,12 @@ type callback struct {
 	f      func(Event, ExecStatus)
 }
 
-// listener is the callbacks of one event. list is protected by callbacks.mu.
+// listener is the callbacks of one event. All but e is protected by callbacks.mu.
 type listener struct {
-	e    Event
-	list []callback
+	e       Event
+	list    []callback
+	asked   bool // the driver is to tell of the start
+	started bool // it has
 }
 
 // OnStatus has f called once the command's status is s or past it: Submitted,
@@ -46,8 +50,9 @@ type listener struct {
 // inside another call; one callback of a context at a time, so that it should
 // not block and must not close the context. For one event Submitted comes before
 // Running and that before Complete, callbacks of one status in the order in which
-// they were given. Drivers do not tell when a command starts: Running's come
-// when it has ended. e stays valid until f returns.
+// they were given. Running's come when the command starts on simulated devices and the
+// host, and when it has ended on OpenCL devices, which do not tell, and for user
+// events. e stays valid until f returns.
 //
 // It fails with mem.ErrInvalidEvent where e is no live event and
 // mem.ErrInvalidValue where f is nil or s is another status.
@@ -75,26 +80,60 @@ func (e Event) OnStatus(s ExecStatus, f func(Event, ExecStatus)) error {
 		k.mu.Unlock()
 		return nil
 	}
-	k.mu.Lock()
-	l := k.listeners[e]
-	if l != nil {
-		l.list = append(l.list, call)
-		k.mu.Unlock()
-		return nil
-	}
-	l = &listener{e, []callback{call}}
-	if k.listeners == nil {
-		k.listeners = make(map[Event]*listener)
-	}
-	k.listeners[e] = l
-	k.mu.Unlock()
-	if r.queue != nil {
+	l, made, ask := k.listen(call)
+	if made && r.queue != nil {
 		r.queue.c.flush() // nobody may ever wait for it
+	}
+	if ask && r.queue != nil {
+		if t, ok := r.queue.dev.(devices.StartTeller); ok && t.NotifyStart(r.point, l) && !r.point.Reached() {
+			l.PointStarted(r.point)
+		}
+	}
+	if !made {
+		return nil
 	}
 	if done, err := r.point.Notify(l); done {
 		l.PointReached(r.point, err)
 	}
 	return nil
+}
+
+// listen gives a callback to its event's listener. made says that there was none,
+// ask that the driver has not been asked to tell of the start.
+func (k *callbacks) listen(call callback) (l *listener, made, ask bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l = k.listeners[call.e]
+	if l == nil {
+		l, made = &listener{e: call.e}, true
+		if k.listeners == nil {
+			k.listeners = make(map[Event]*listener)
+		}
+		k.listeners[call.e] = l
+	}
+	if call.status == Running {
+		if l.started {
+			k.push(call)
+			return l, made, false
+		}
+		ask, l.asked = !l.asked, true
+	}
+	l.list = append(l.list, call)
+	return l, made, ask
+}
+
+// PointStarted implements devices.StartWaiter.
+func (l *listener) PointStarted(mem.Point) {
+	k := &l.e.c.callbacks
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l.started = true
+	for _, call := range l.list {
+		if call.status == Running {
+			k.push(call)
+		}
+	}
+	l.list = slices.DeleteFunc(l.list, func(c callback) bool { return c.status == Running })
 }
 
 // PointReached implements mem.Waiter.

@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 
@@ -73,6 +74,46 @@ func TestCallbacksComeInTheOrderOfTheStates(t *testing.T) {
 		{"a user event", runtime.Submitted},
 	}, c.get(t))
 	require.ErrorIs(t, e.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) {}), mem.ErrInvalidEvent, "its last reference is gone")
+}
+
+// Whoever asks before the command starts, or while it runs, is told while it runs.
+func TestRunningIsToldWhileTheCommandRuns(t *testing.T) {
+	for _, o := range []runtime.QueueOptions{{}, outOfOrder, {Profiling: true}} {
+		h := build(t, runtime.Options{Devices: memories(1)}, o)
+		ctx := soon(t)
+		gate, end := h.gate(), make(chan struct{})
+		e := h.ok(h.q[0].EnqueueHostCall(ctx, func(context.Context) error { <-end; return nil }, gate))
+		c, d, last := expect(1), expect(1), expect(1)
+		c.on(t, e, runtime.Running, "before")
+		last.on(t, e, runtime.Complete, "complete")
+		require.NoError(t, gate.SetStatus(runtime.Complete))
+		require.Equal(t, []call{{"before", runtime.Running}}, c.get(t))
+		d.on(t, e, runtime.Running, "meanwhile")
+		require.Equal(t, []call{{"meanwhile", runtime.Running}}, d.get(t))
+		s, err := e.Status()
+		require.NoError(t, err)
+		require.Positive(t, s)
+		close(end)
+		require.Equal(t, []call{{"complete", runtime.Complete}}, last.get(t))
+		late := expect(1)
+		late.on(t, e, runtime.Running, "after")
+		require.Equal(t, []call{{"after", runtime.Running}}, late.get(t))
+	}
+}
+
+// The device asks nobody: its first listener came for the end.
+func TestRunningIsToldToWhoAsksAfterAListenerForTheEnd(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+	ctx := soon(t)
+	end, started := make(chan struct{}), make(chan struct{})
+	e := h.ok(h.q[0].EnqueueHostCall(ctx, func(context.Context) error { close(started); <-end; return nil }))
+	c, last := expect(1), expect(1)
+	last.on(t, e, runtime.Complete, "complete")
+	<-started
+	c.on(t, e, runtime.Running, "running")
+	require.Equal(t, []call{{"running", runtime.Running}}, c.get(t))
+	close(end)
+	last.get(t)
 }
 
 func TestCallbacksOfAFailureAreGivenItsStatus(t *testing.T) {

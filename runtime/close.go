@@ -33,7 +33,7 @@ func (c *Context) close(ctx context.Context) error {
 	c.closed = true
 	queues := make(map[*Queue][]mem.Point, len(c.queues))
 	for q := range c.queues {
-		queues[q] = slices.Clone(q.running)
+		queues[q] = q.running(nil)
 	}
 	c.unlock()
 

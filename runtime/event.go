@@ -40,13 +40,27 @@ type Event struct {
 // eventRecord is what an Event names. Records come from a table and return to
 // it; gen counts the lives. All fields are protected by eventTable.mu.
 type eventRecord struct {
-	point   mem.Point
+	seq     uint64 // of its point, on the queue's timeline or the context's of user events
 	queue   *Queue // nil for user events
 	command uint64 // its number in the context, from 1; 0 for user events
 	gen     uint32
 	refs    int32
 	next    uint32 // free list: index + 1
 	op      opcode
+}
+
+// eventState is a record, copied out, with its point.
+type eventState struct {
+	eventRecord
+	point mem.Point
+}
+
+// pointOf is the point of a record of c.
+func (r *eventRecord) pointOf(c *Context) mem.Point {
+	if r.queue != nil {
+		return mem.Point{Line: r.queue.line, Seq: r.seq}
+	}
+	return mem.Point{Line: c.userLine, Seq: r.seq}
 }
 
 // eventTable holds the records in pages, so that they never move and a million
@@ -79,24 +93,24 @@ func (t *eventTable) add(c *Context, q *Queue, op opcode, command uint64, p mem.
 		t.n++
 	}
 	r := t.at(i)
-	r.point, r.queue, r.command, r.op, r.refs, r.next = p, q, command, op, 1, 0
+	r.seq, r.queue, r.command, r.op, r.refs, r.next = p.Seq, q, command, op, 1, 0
 	t.live++
 	return Event{c: c, idx: i, gen: r.gen}
 }
 
 // get copies a live record out.
-func (e Event) get() (eventRecord, error) {
+func (e Event) get() (eventState, error) {
 	if e.c == nil {
-		return eventRecord{}, fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
+		return eventState{}, fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
 	}
 	t := &e.c.events
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.lookup(e)
 	if r == nil {
-		return eventRecord{}, fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
+		return eventState{}, fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
 	}
-	return *r, nil
+	return eventState{*r, r.pointOf(e.c)}, nil
 }
 
 // lookup finds a live record, or nil. mu is held.
@@ -130,10 +144,11 @@ func (t *eventTable) appendWaits(dst []mem.Wait, c *Context, list []Event) ([]me
 		if r == nil {
 			return dst, fmt.Errorf("wait list entry %d was released: %w", i, mem.ErrInvalidWaitList)
 		}
-		if r.point.Reached() && r.point.Succeeded() {
+		p := r.pointOf(c)
+		if p.Reached() && p.Succeeded() {
 			continue
 		}
-		out = append(out, mem.Wait{Point: r.point, Kind: mem.Data})
+		out = append(out, mem.Wait{Point: p, Kind: mem.Data})
 	}
 	return out, nil
 }
@@ -242,7 +257,7 @@ func (e Event) Times() (devices.Times, error) {
 	return t, nil
 }
 
-func times(r eventRecord) (devices.Times, bool) {
+func times(r eventState) (devices.Times, bool) {
 	if r.queue == nil || !r.queue.profiling {
 		return devices.Times{}, false
 	}

@@ -26,11 +26,10 @@ type Queue struct {
 	inOrder   bool          // immutable
 	profiling bool          // immutable
 	dev       devices.Queue // immutable
+	line      *mem.Timeline // immutable: dev's
 
-	closed  bool        // protected by c.mu
-	running []mem.Point // protected by c.mu: accepted, perhaps not ended; the last one only where inOrder
-	pruneAt int         // protected by c.mu: length of running at which the ended are dropped
-	barrier mem.Point   // protected by c.mu: the last barrier, where out of order
+	closed  bool      // protected by c.mu
+	barrier mem.Point // protected by c.mu: the last barrier, where out of order
 
 	failMu sync.Mutex // a leaf
 	failed error      // protected by failMu: the first failure since the last Finish
@@ -53,7 +52,7 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 		c.queueSeq++
 		o.Name = fmt.Sprintf("%s.q%d", c.topo.Name(id), c.queueSeq)
 	}
-	q := &Queue{c: c, name: o.Name, mem: id, inOrder: !o.OutOfOrder, profiling: o.Profiling, pruneAt: 16}
+	q := &Queue{c: c, name: o.Name, mem: id, inOrder: !o.OutOfOrder, profiling: o.Profiling}
 	q.dev, err = d.NewQueue(devices.QueueOptions{
 		Name:       o.Name,
 		OutOfOrder: o.OutOfOrder,
@@ -63,6 +62,7 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue %s: %w", o.Name, err)
 	}
+	q.line = q.dev.Timeline()
 	c.queues[q] = struct{}{}
 	c.listQueues()
 	return q, nil
@@ -100,7 +100,7 @@ func (q *Queue) Memory() mem.MemoryID { return q.mem }
 
 // Last is the point of the command accepted last, or the zero Point. Everything
 // enqueued so far has ended once it has Passed.
-func (q *Queue) Last() mem.Point { return q.dev.Timeline().Last() }
+func (q *Queue) Last() mem.Point { return q.line.Last() }
 
 // Context is the context of the queue.
 func (q *Queue) Context() *Context { return q.c }
@@ -141,28 +141,16 @@ func (q *Queue) live() error {
 	return nil
 }
 
-// track remembers an accepted point. c.mu is held.
-func (q *Queue) track(p mem.Point) {
+// running appends the points of commands that were accepted and have not ended;
+// of an in-order queue the last, which ends after the others.
+func (q *Queue) running(dst []mem.Point) []mem.Point {
 	if q.inOrder {
-		q.running = append(q.running[:0], p)
-		return
-	}
-	if len(q.running) >= q.pruneAt {
-		q.prune()
-	}
-	q.running = append(q.running, p)
-}
-
-// prune drops ended points; amortised over the calls of track.
-func (q *Queue) prune() {
-	kept := q.running[:0]
-	for _, p := range q.running {
-		if !p.Reached() {
-			kept = append(kept, p)
+		if p := q.line.Last(); !p.Reached() {
+			dst = append(dst, p)
 		}
+		return dst
 	}
-	q.running = kept
-	q.pruneAt = max(16, 2*len(kept))
+	return q.line.Unended(dst, 1)
 }
 
 // Finish blocks until all commands enqueued before have ended, or ctx has. It
@@ -177,7 +165,7 @@ func (q *Queue) Finish(ctx context.Context) error {
 		q.c.unlock()
 		return err
 	}
-	pending := append([]mem.Point(nil), q.running...)
+	pending := q.running(nil)
 	q.c.unlock()
 	q.c.flush()
 	if err := q.drain(ctx, pending); err != nil {

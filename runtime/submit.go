@@ -135,7 +135,9 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	c.commandSeq++
 	if err == nil {
 		version = c.commit(req, p)
-		q.accepted(req.op, p, len(in.wait) == 0)
+		if req.op == opBarrier && !q.inOrder {
+			q.barrier = p
+		}
 		if req.op == opMap {
 			c.mapped(req, p)
 		}
@@ -306,25 +308,14 @@ func (q *Queue) addOrder(op opcode, waitsForAll bool) {
 	}
 	s := &q.c.scratch
 	if (op == opMarker || op == opBarrier) && waitsForAll {
-		q.prune()
-		for _, p := range q.running {
+		s.points = q.line.Unended(s.points[:0], 1)
+		for _, p := range s.points {
 			s.user = append(s.user, mem.Wait{Point: p, Kind: mem.Order})
 		}
 	}
 	if !q.barrier.Reached() {
 		s.user = append(s.user, mem.Wait{Point: q.barrier, Kind: mem.Order})
 	}
-}
-
-// accepted records a command that q's device took. c.mu is held.
-func (q *Queue) accepted(op opcode, p mem.Point, waitsForAll bool) {
-	if op == opBarrier && !q.inOrder {
-		q.barrier = p
-		if waitsForAll {
-			q.running = q.running[:0]
-		}
-	}
-	q.track(p)
 }
 
 // execute submits the plan's copies, committing each, and then the command. It

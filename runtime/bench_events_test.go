@@ -1,0 +1,92 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	goruntime "runtime"
+	"runtime/debug"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/null"
+	"godwit/runtime"
+)
+
+// liveEvents is how many events BenchmarkLiveEvents holds at once.
+const liveEvents = 1_000_000
+
+// BenchmarkLiveEvents holds a million events at once, of markers that have ended
+// or that all wait for one user event, and reports what each costs: live bytes on
+// the Go heap, all the way down to the driver's queue, and the growth of the
+// process (its resident pages, once the collector has given back what it can).
+func BenchmarkLiveEvents(b *testing.B) {
+	for _, kind := range []string{"null", "cpu"} {
+		for _, how := range []string{"ended", "gated in order", "gated out of order"} {
+			b.Run(kind+"/"+how, func(b *testing.B) {
+				d := devices.Device(null.New(devices.Config{}))
+				if kind == "cpu" {
+					var err error
+					d, err = cpu.New(cpu.Options{})
+					require.NoError(b, err)
+				}
+				for b.Loop() {
+					holdEvents(b, d, how)
+				}
+				require.NoError(b, d.Close())
+			})
+		}
+	}
+}
+
+// holdEvents makes the events in a context of their own.
+func holdEvents(b *testing.B, d devices.Device, how string) {
+	ctx := context.Background()
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}})
+	require.NoError(b, err)
+	q, err := c.NewQueue(d, runtime.QueueOptions{OutOfOrder: how == "gated out of order"})
+	require.NoError(b, err)
+	gate, err := c.NewUserEvent()
+	require.NoError(b, err)
+	wait := []runtime.Event{gate}
+	if how == "ended" {
+		wait = nil
+	}
+	events := make([]runtime.Event, liveEvents)
+	clear(events) // its pages are there before the measurement
+	heap, process := used(b)
+	for i := range events {
+		if events[i], err = q.EnqueueMarker(ctx, wait...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	heapAfter, processAfter := used(b)
+	b.ReportMetric((heapAfter-heap)/liveEvents, "B/event")
+	b.ReportMetric((processAfter-process)/liveEvents, "process-B/event")
+	require.NoError(b, gate.SetStatus(runtime.Complete))
+	require.NoError(b, q.Finish(ctx))
+	for _, e := range append(events, gate) {
+		if err := e.Release(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	require.NoError(b, c.Close(ctx))
+}
+
+// used is the live heap and the resident pages of the process, in bytes.
+func used(b *testing.B) (heap, process float64) {
+	debug.FreeOSMemory()
+	var s goruntime.MemStats
+	goruntime.ReadMemStats(&s)
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return float64(s.HeapAlloc), float64(s.Sys - s.HeapReleased)
+	}
+	pages, err := strconv.ParseUint(string(bytes.Fields(statm)[1]), 10, 64)
+	require.NoError(b, err)
+	return float64(s.HeapAlloc), float64(pages) * float64(os.Getpagesize())
+}
