@@ -39,7 +39,8 @@
 //
 // # Environment
 //
-// GODWIT_ASYNC_H2D (default 1) is read when a Handle and its queue are made: 0
-// makes uploads wait. GODWIT_DEBUG=leaks prints, when Main ends the process, how
+// Read when a Handle and its queue are made: GODWIT_ASYNC_H2D (default 1); 0 makes
+// uploads wait. GODWIT_PINNED_H2D (default 1); 0 leaves page-locked memory out of
+// uploads and of the staging of OpenCL's transfers. GODWIT_DEBUG=leaks prints, when Main ends the process, how
 // many cl objects were created and released, and what was not released.
 package backend

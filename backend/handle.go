@@ -42,6 +42,8 @@ type session struct {
 	context *runtime.Context
 	handles []*Handle // immutable once opened
 
+	oneStorage bool // immutable: devices use the host's memory in place
+
 	mu       sync.Mutex
 	programs map[*devices.Program]*runtime.Program // protected by mu
 }
@@ -55,9 +57,8 @@ func (s *session) close(ctx context.Context) error {
 		}
 	}
 	for _, h := range s.handles {
-		if _, err := h.pool.Clear(); err != nil {
-			errs = append(errs, err)
-		}
+		_, err := h.pool.Clear()
+		errs = append(errs, err, h.staging.close(), h.extras.close())
 	}
 	return errors.Join(append(errs, s.context.Close(ctx))...)
 }
@@ -66,7 +67,7 @@ func (s *session) close(ctx context.Context) error {
 // everything else is reachable from it. All methods are safe for use from many
 // goroutines. A Handle lives until its Manager is closed.
 type Handle struct {
-	session *session // immutable, as all fields but staging
+	session *session // immutable, as all fields but staging and extras
 	device  devices.Device
 	info    devices.Info
 	backend string
@@ -75,13 +76,18 @@ type Handle struct {
 	queue   *runtime.Queue
 	pool    *pool.BufferPool
 	async   bool
-	staging stager
+	pinning pool.Pinning // of uploads
+	staging staging
+	extras  extras
 }
 
 func newHandle(s *session, c choice, cand Candidate, d devices.Device) (*Handle, error) {
 	h := &Handle{
 		session: s, device: d, info: d.Info(), backend: c.backend.Name(), name: cand.Name, reason: c.reason,
-		async: os.Getenv("GODWIT_ASYNC_H2D") != "0",
+		async: os.Getenv("GODWIT_ASYNC_H2D") != "0", pinning: pool.PinAuto,
+	}
+	if os.Getenv("GODWIT_PINNED_H2D") == "0" {
+		h.pinning = pool.PinNever
 	}
 	var err error
 	if h.queue, err = s.context.NewQueue(d, runtime.QueueOptions{}); err != nil {
@@ -124,6 +130,68 @@ func (h *Handle) Queue() *runtime.Queue { return h.queue }
 // Pool is where tensors take buffers from.
 func (h *Handle) Pool() *pool.BufferPool { return h.pool }
 
+// extras are what few programs use, made on first use.
+type extras struct {
+	mu        sync.Mutex
+	bounded   *pool.BoundedPool     // protected by mu
+	allocator *pool.DeviceAllocator // protected by mu
+}
+
+// close gives up what is there.
+func (x *extras) close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var errs []error
+	if x.bounded != nil {
+		_, err := x.bounded.Clear()
+		errs = append(errs, err)
+	}
+	if x.allocator != nil {
+		errs = append(errs, x.allocator.Close())
+	}
+	x.bounded, x.allocator = nil, nil
+	return errors.Join(errs...)
+}
+
+// BoundedPool is a pool of the context's buffers with a ceiling, seven eighths of the
+// device's memory (half of the host's where the device has no limit); made at the
+// first call. Others, with other ceilings, come from pool.NewBoundedPool.
+func (h *Handle) BoundedPool() (*pool.BoundedPool, error) {
+	x := &h.extras
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.bounded == nil {
+		ceiling := h.info.GlobalMemory / 8 * 7
+		if ceiling == 0 {
+			ceiling = max(devices.PhysicalMemory()/2, 64<<20)
+		}
+		var err error
+		if x.bounded, err = pool.NewBoundedPool(h.Context(), pool.BoundedOptions{Ceiling: ceiling}); err != nil {
+			return nil, err
+		}
+	}
+	return x.bounded, nil
+}
+
+// Allocator is the device's memory as a framework's allocator gives it, with its
+// statistics; made at the first call.
+func (h *Handle) Allocator() (*pool.DeviceAllocator, error) {
+	x := &h.extras
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.allocator == nil {
+		var err error
+		if x.allocator, err = pool.NewDeviceAllocator(h.Context(), h.device); err != nil {
+			return nil, err
+		}
+	}
+	return x.allocator, nil
+}
+
+// PinnedPool is page-locked host memory for transfers, one for all devices of the
+// context; made at the first call.
+func (h *Handle) PinnedPool() (*pool.PinnedPool, error) { return pool.Pinned(h.queue) }
+
 // Manager is where h came from.
 func (h *Handle) Manager() *Manager { return h.session.manager }
 
@@ -132,6 +200,10 @@ func (h *Handle) Async() bool { return h.async }
 
 // SharesContext reports whether buffers of h's can be used on other.
 func (h *Handle) SharesContext(other *Handle) bool { return h.session == other.session }
+
+// SharesStorage reports whether the device uses the host's memory in place, so that a
+// buffer over memory of the caller's (runtime.UseHostPtr) is used without a copy.
+func (h *Handle) SharesStorage() bool { return h.session.oneStorage }
 
 // Has reports whether the device has a feature.
 func (h *Handle) Has(f Feature) bool {

@@ -10,6 +10,7 @@ import (
 
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/pool"
 	"godwit/runtime"
 )
 
@@ -116,7 +117,7 @@ func (m *Manager) open(ctx context.Context, c choice, take []Candidate) (*sessio
 		}
 		open = append(open, d)
 	}
-	o := runtime.Options{Name: c.backend.Name() + strconv.Itoa(len(m.sessions)), Devices: open, OwnDevices: true}
+	o := runtime.Options{Name: c.backend.Name() + strconv.Itoa(len(m.sessions)), Devices: open, OwnDevices: true, Resource: stack(c.backend.OneStorage())}
 	if c.backend.OneStorage() {
 		for i := range open {
 			o.Links = append(o.Links, runtime.Link{From: mem.Host, To: mem.MemoryID(i + 1), Link: mem.Link{Route: mem.RouteSame}})
@@ -126,7 +127,7 @@ func (m *Manager) open(ctx context.Context, c choice, take []Candidate) (*sessio
 	if err != nil {
 		return nil, err
 	}
-	s := &session{manager: m, context: rc, programs: make(map[*devices.Program]*runtime.Program)}
+	s := &session{manager: m, context: rc, oneStorage: c.backend.OneStorage(), programs: make(map[*devices.Program]*runtime.Program)}
 	for i, d := range open {
 		h, err := newHandle(s, c, take[i], d)
 		if err != nil {
@@ -136,6 +137,18 @@ func (m *Manager) open(ctx context.Context, c choice, take []Candidate) (*sessio
 	}
 	sealDeviceFiles()
 	return s, nil
+}
+
+// stack has the documented layers put over the memory of devices, and where that is
+// the host's, over that.
+func stack(oneStorage bool) func(mem.MemoryID, mem.Resource) mem.Resource {
+	over := pool.Stack(pool.StackOptions{})
+	return func(id mem.MemoryID, base mem.Resource) mem.Resource {
+		if oneStorage {
+			id = 1
+		}
+		return over(id, base)
+	}
 }
 
 // Handles lists all handles there are, in the order they were opened.

@@ -7,114 +7,144 @@ import (
 	"sync"
 
 	"godwit/mem"
+	"godwit/pool"
 	"godwit/runtime"
 )
 
-// maxStaging bounds the bytes of staging memory of a handle, in use and kept; a
-// larger upload is staged alone.
-const maxStaging = 256 << 20
+// Uploads are staged in pieces, so that the device takes one while the next is being
+// copied, and a few pieces, still in the processor's caches, do for any length.
+const (
+	maxStaging = 256 << 20 // bytes of staging memory of a handle, in use and kept
+	piece      = 4 << 20   // bytes
+)
 
-// stager keeps copies of uploaded bytes until the device has them. Slices go from
-// flying to idle as their events end, looked at on the next upload.
-type stager struct {
+// staging are the pools that a handle stages uploads in, made on first use: as the
+// environment was when the handle was made, and page-locked in any case.
+type staging struct {
 	mu     sync.Mutex
-	flying []flight // protected by mu: in the order of their queue
-	idle   [][]byte // protected by mu: for reuse
-	held   uint64   // protected by mu: bytes of all slices in both
+	auto   *pool.PinnedPool // protected by mu
+	always *pool.PinnedPool // protected by mu
 }
 
-type flight struct {
-	event runtime.Event // a reference of the stager's own
-	bytes []byte
+// stagingPool returns the pool to stage in.
+func (h *Handle) stagingPool(always bool) (*pool.PinnedPool, error) {
+	s := &h.staging
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, how := &s.auto, h.pinning
+	if always {
+		at, how = &s.always, pool.PinAlways
+	}
+	if *at == nil {
+		var err error
+		if *at, err = pool.NewPinnedPool(h.Context(), pool.PinnedOptions{Pinning: how, Ceiling: maxStaging}); err != nil {
+			return nil, err
+		}
+	}
+	return *at, nil
+}
+
+// close gives staging memory back. No upload is under way.
+func (s *staging) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, p := range []*pool.PinnedPool{s.auto, s.always} {
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
+	}
+	s.auto, s.always = nil, nil
+	return errors.Join(errs...)
 }
 
 // UploadStaged copies data to off of b: first, before it returns, to memory of the
 // handle's own, so that data may be changed at once; from there on the handle's
-// queue, asynchronously. It waits for earlier uploads only where more than 256 MiB
-// would be under way. The event is the caller's to release. It fails like
-// runtime.Queue.EnqueueWrite.
+// queue, asynchronously. The memory is page-locked where that helps (see
+// pool.PinAuto). It waits for earlier uploads, under ctx, only where more than 256 MiB
+// would be under way. The event is the caller's to release; it fails where any part of
+// the upload does. It fails like runtime.Queue.EnqueueWrite; b then holds some of data
+// or none of it.
 func (h *Handle) UploadStaged(ctx context.Context, b *runtime.Buffer, off uint64, data []byte) (runtime.Event, error) {
-	s := &h.staging
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	staged, err := s.take(ctx, len(data))
+	return h.upload(ctx, b, off, data, false)
+}
+
+// UploadPinned is UploadStaged by way of page-locked memory, whatever the device and
+// the environment, as far as the system lets a process lock memory.
+func (h *Handle) UploadPinned(ctx context.Context, b *runtime.Buffer, off uint64, data []byte) (runtime.Event, error) {
+	return h.upload(ctx, b, off, data, true)
+}
+
+func (h *Handle) upload(ctx context.Context, b *runtime.Buffer, off uint64, data []byte, always bool) (e runtime.Event, err error) {
+	if err := h.fits(b, off, data); err != nil {
+		return runtime.Event{}, err
+	}
+	p, err := h.stagingPool(always)
+	if err != nil {
+		return runtime.Event{}, err
+	}
+	if len(data) <= piece {
+		return h.uploadPiece(ctx, p, b, off, data)
+	}
+	events := make([]runtime.Event, 0, (len(data)+piece-1)/piece)
+	defer func() {
+		for _, e := range events {
+			err = errors.Join(err, e.Release())
+		}
+	}()
+	for i := 0; i < len(data); i += piece {
+		e, err := h.uploadPiece(ctx, p, b, off+uint64(i), data[i:min(i+piece, len(data))])
+		if err != nil {
+			return runtime.Event{}, err
+		}
+		events = append(events, e)
+		if i == 0 {
+			_ = h.queue.Flush() // the device begins while the rest is copied; whoever waits is told of failures
+		}
+	}
+	return h.queue.EnqueueMarker(ctx, events...)
+}
+
+// uploadPiece is an upload in one piece.
+func (h *Handle) uploadPiece(ctx context.Context, p *pool.PinnedPool, b *runtime.Buffer, off uint64, data []byte) (runtime.Event, error) {
+	loan, err := p.Get(ctx, h.queue, uint64(len(data)))
 	if err != nil {
 		return runtime.Event{}, fmt.Errorf("%s: staging %d bytes: %w", h, len(data), err)
 	}
-	copy(staged, data)
-	e, err := h.queue.EnqueueWrite(ctx, b, off, staged)
-	if err == nil {
-		if err = e.Retain(); err != nil { // cannot fail for an event just made
-			err = errors.Join(err, e.Wait(ctx), e.Release())
-		}
-	}
-	if err != nil {
-		s.idle = append(s.idle, staged)
-		return runtime.Event{}, err
-	}
-	s.flying = append(s.flying, flight{e, staged})
-	return e, nil
+	copy(loan.Bytes(), data)
+	e, err := h.queue.EnqueueWrite(ctx, b, off, loan.Bytes())
+	return e, errors.Join(err, p.PutAfter(loan, h.queue))
 }
 
-// take finds n bytes: idle ones that are not far too many, or new ones. s.mu is
-// held.
-func (s *stager) take(ctx context.Context, n int) ([]byte, error) {
-	s.reap()
-	for i, b := range s.idle {
-		if cap(b) >= n && cap(b)/4 <= n {
-			s.idle[i] = s.idle[len(s.idle)-1]
-			s.idle = s.idle[:len(s.idle)-1]
-			return b[:n], nil
-		}
+// fits fails where data has no bytes, or more than b from off on.
+func (h *Handle) fits(b *runtime.Buffer, off uint64, data []byte) error {
+	if b == nil {
+		return fmt.Errorf("%s: upload into no buffer: %w", h, mem.ErrInvalidBuffer)
 	}
-	for s.held+uint64(n) > maxStaging {
-		if len(s.idle) > 0 {
-			s.held -= uint64(cap(s.idle[0]))
-			s.idle = s.idle[1:]
-			continue
-		}
-		if len(s.flying) == 0 {
-			break
-		}
-		// Its failure is told to whoever reads the bytes.
-		if _ = s.flying[0].event.Wait(ctx); ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		s.reap()
+	if n := uint64(len(data)); n == 0 || off > b.Size() || n > b.Size()-off {
+		return fmt.Errorf("%s: %d bytes at %d of a buffer of %d: %w", h, n, off, b.Size(), mem.ErrInvalidSize)
 	}
-	b := make([]byte, n)
-	s.held += uint64(n)
-	return b, nil
-}
-
-// reap makes the slices idle whose uploads have ended. s.mu is held.
-func (s *stager) reap() {
-	done := 0
-	for _, f := range s.flying {
-		st, err := f.event.Status()
-		if err == nil && st > runtime.Complete {
-			break // the queue is in order
-		}
-		_ = f.event.Release() // ours, once
-		s.idle = append(s.idle, f.bytes)
-		done++
-	}
-	n := copy(s.flying, s.flying[done:])
-	clear(s.flying[n:])
-	s.flying = s.flying[:n]
+	return nil
 }
 
 // StagingHeld is the number of bytes of staging memory that the handle holds.
-func (h *Handle) StagingHeld() uint64 {
+func (h *Handle) StagingHeld() (held uint64) {
 	h.staging.mu.Lock()
 	defer h.staging.mu.Unlock()
-	return h.staging.held
+	for _, p := range []*pool.PinnedPool{h.staging.auto, h.staging.always} {
+		if p != nil {
+			held += p.Held()
+		}
+	}
+	return held
 }
 
-// Upload is UploadStaged without the copy: data is borrowed until the event ends.
+// Upload copies data to off of b without staging: data is borrowed until the event
+// ends. The event is the caller's to release. It fails like
+// runtime.Queue.EnqueueWrite.
 func (h *Handle) Upload(ctx context.Context, b *runtime.Buffer, off uint64, data []byte) (runtime.Event, error) {
-	if uint64(len(data)) > b.Size() {
-		return runtime.Event{}, fmt.Errorf("%s: %d bytes into a buffer of %d: %w", h, len(data), b.Size(), mem.ErrInvalidSize)
+	if err := h.fits(b, off, data); err != nil {
+		return runtime.Event{}, err
 	}
 	return h.queue.EnqueueWrite(ctx, b, off, data)
 }

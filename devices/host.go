@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"godwit/mem"
@@ -13,6 +14,7 @@ import (
 type Host struct {
 	info   Info
 	memory *HostMemory
+	pinned *PinnedNodes
 	engine *Engine
 	mover  *Mover
 }
@@ -35,6 +37,7 @@ func NewHost(opts HostOptions) *Host {
 			Type: Custom, ComputeUnits: 0, GlobalMemory: opts.Memory, BaseAlign: 128, SharesHost: true, SVM: SVMCaps{Coarse: true, Fine: true},
 		},
 		memory: NewHostMemory("host", opts.Memory),
+		pinned: NewPinnedNodes("host", NewLockedMemory),
 	}
 	h.engine = NewEngine(h, EngineOptions{Name: "host", Workers: opts.Workers})
 	h.mover = NewMover(h, h.memory, 0, h.engine)
@@ -48,6 +51,7 @@ var (
 	_ Adopter    = (*Host)(nil)
 
 	_ SVMReserver = (*Host)(nil)
+	_ PageLocker  = (*Host)(nil)
 )
 
 // Info implements Device.
@@ -66,6 +70,12 @@ func (h *Host) View(b mem.Block, off, size uint64) ([]byte, error) {
 
 // ReserveSVM implements SVMReserver.
 func (h *Host) ReserveSVM(mem.Range) error { return nil }
+
+// PinnedMemory implements PageLocker, with mlock.
+func (h *Host) PinnedMemory(node int) (*PinnedMemory, error) { return h.pinned.At(node) }
+
+// NUMANode implements PageLocker.
+func (h *Host) NUMANode() int { return NodeAny }
 
 // PeerLink implements PeerCopier.
 func (h *Host) PeerLink(other Device) (mem.Link, bool) {
@@ -94,7 +104,7 @@ func (h *Host) Close() error {
 	if err := h.engine.Close(); err != nil {
 		return err
 	}
-	return h.memory.Close()
+	return errors.Join(h.pinned.Close(), h.memory.Close())
 }
 
 // Accept implements Executor.

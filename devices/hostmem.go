@@ -25,6 +25,7 @@ type hostStore struct {
 	given uint64 // bytes of blocks, rounded as the store rounds them
 	slabs map[uint64]*slab
 	free  [maxClass + 1][]uint64 // addresses by class, classes 2^8 to 2^16
+	lock  *locker                // immutable; nil where mappings are not locked
 }
 
 type slab struct {
@@ -124,7 +125,19 @@ func (s *hostStore) mmapAligned(length, align uint64) (uint64, bool) {
 		_ = unix.Madvise(AddressBytes(addr, length), unix.MADV_HUGEPAGE) // a wish; systems without it are slower
 	}
 	s.inUse += length
+	if s.lock != nil {
+		s.lock.mapped(addr, length)
+	}
 	return addr, true
+}
+
+// unmapBlock gives back a mapping that mmapAligned made.
+func (s *hostStore) unmapBlock(addr, length uint64) {
+	s.inUse -= length
+	if s.lock != nil {
+		s.lock.unmapped(addr, length)
+	}
+	s.unmap(addr, length)
 }
 
 // unmap gives a range back to the system. Only a range that is not mapped can
@@ -173,8 +186,7 @@ func (s *hostStore) Give(p Place, size uint64) {
 	}
 	length, _ := mem.AlignUp(size, pageSize)
 	s.given -= length
-	s.inUse -= length
-	s.unmap(p.Addr, length)
+	s.unmapBlock(p.Addr, length)
 }
 
 // Limits implements Store.
@@ -198,8 +210,7 @@ func (s *hostStore) Trim(keep uint64) uint64 {
 		}
 		s.free[sl.class] = slices.DeleteFunc(s.free[sl.class], func(a uint64) bool { return a&^(slabSize-1) == base })
 		delete(s.slabs, base)
-		s.inUse -= slabSize
-		s.unmap(base, slabSize)
+		s.unmapBlock(base, slabSize)
 	}
 	return before - s.inUse
 }

@@ -110,6 +110,7 @@ func NewDeviceAllocator(c *runtime.Context, d devices.Device) (*DeviceAllocator,
 		return nil, err
 	}
 	name := c.Topology().Name(id)
+	id = c.Topology().Store(id) // the host's, where the two were declared to be one
 	q, err := c.NewQueue(d, runtime.QueueOptions{Name: name + " allocator", OutOfOrder: true})
 	if err != nil {
 		return nil, err

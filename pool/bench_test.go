@@ -42,7 +42,8 @@ func BenchmarkHit(b *testing.B) {
 
 // BenchmarkTwoGoroutines compares two goroutines on different buckets of a
 // BoundedPool with one, interleaved, and reports the median ratio of hits per
-// second. It needs two idle cores to mean something.
+// second. It needs two idle cores to mean something: "x-with-nothing-shared" is what
+// two goroutines reach that lock a mutex each and have nothing to do with each other.
 func BenchmarkTwoGoroutines(b *testing.B) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		b.Skip("needs two processors")
@@ -65,20 +66,51 @@ func BenchmarkTwoGoroutines(b *testing.B) {
 		wg.Wait()
 		return time.Since(start)
 	}
-	var ratios []float64
+	alone := func(k int) time.Duration {
+		var wg sync.WaitGroup
+		start := time.Now()
+		for i := range k {
+			wg.Go(func() { lockings(&cells[i], n) })
+		}
+		wg.Wait()
+		return time.Since(start)
+	}
+	var ratios, control []float64
 	for b.Loop() {
 		for range 9 {
 			one := run(1 << 12)
 			two := run(1<<12, 1<<20)
 			ratios = append(ratios, 2*float64(one)/float64(two))
+			one, two = alone(1), alone(2)
+			control = append(control, 2*float64(one)/float64(two))
 		}
 	}
 	slices.Sort(ratios)
+	slices.Sort(control)
 	b.ReportMetric(ratios[len(ratios)/2], "x-of-one")
+	b.ReportMetric(control[len(control)/2], "x-with-nothing-shared")
 	b.ReportMetric(0, "ns/op")
 	_, err = p.Clear()
 	require.NoError(b, err)
 	require.NoError(b, c.Close(bg))
+}
+
+// cell is a mutex on cache lines of its own.
+type cell struct {
+	_  [128]byte
+	mu sync.Mutex
+	n  int
+	_  [128]byte
+}
+
+var cells [2]cell
+
+func lockings(c *cell, n int) {
+	for range 2 * n { // a hit locks twice
+		c.mu.Lock()
+		c.n++
+		c.mu.Unlock()
+	}
 }
 
 func hits(b *testing.B, p *pool.BoundedPool, size uint64, n int) {

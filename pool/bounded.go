@@ -32,8 +32,22 @@ type BoundedPool struct {
 // NewBoundedPool returns an empty pool. It fails with mem.ErrInvalidValue where
 // the ceiling is zero or the marks are not Low <= High <= Ceiling.
 func NewBoundedPool(c *runtime.Context, o BoundedOptions) (*BoundedPool, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	inner, err := NewBufferPool(c, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	p := &BoundedPool{o: o}
+	p.init(c, o.Options, inner.fresh)
+	return p, nil
+}
+
+// complete sets the marks that were not chosen.
+func (o *BoundedOptions) complete() error {
 	if o.Ceiling == 0 {
-		return nil, fmt.Errorf("pool with a ceiling of 0 bytes: it could lend nothing: %w", mem.ErrInvalidValue)
+		return fmt.Errorf("pool with a ceiling of 0 bytes: it could lend nothing: %w", mem.ErrInvalidValue)
 	}
 	if o.High == 0 {
 		o.High = o.Ceiling / 8 * 7
@@ -42,16 +56,9 @@ func NewBoundedPool(c *runtime.Context, o BoundedOptions) (*BoundedPool, error) 
 		o.Low = min(o.Ceiling/4*3, o.High)
 	}
 	if o.Low > o.High || o.High > o.Ceiling {
-		return nil, fmt.Errorf("pool with low mark %d, high mark %d, ceiling %d: want them in this order: %w", o.Low, o.High, o.Ceiling, mem.ErrInvalidValue)
+		return fmt.Errorf("pool with low mark %d, high mark %d, ceiling %d: want them in this order: %w", o.Low, o.High, o.Ceiling, mem.ErrInvalidValue)
 	}
-	inner, err := NewBufferPool(c, o.Options)
-	if err != nil {
-		return nil, err
-	}
-	p := &BoundedPool{o: o}
-	p.ctx, p.opts = inner.ctx, inner.opts
-	p.tables.Store(inner.tables.Load())
-	return p, nil
+	return nil
 }
 
 // Ceiling is the ceiling in bytes.

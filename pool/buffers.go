@@ -54,8 +54,10 @@ type Options struct {
 // BufferPool is an unbounded pool of buffers of one context, by size and flags.
 // Safe for use from many goroutines.
 type BufferPool struct {
-	ctx  *runtime.Context // immutable
-	opts Options          // immutable
+	opts Options // immutable
+	// fresh makes what a bucket of a size keeps; immutable.
+	fresh func(e *entry, size uint64, flags runtime.Flags) error
+	flush func() // makes commands start that somebody waits for; immutable
 
 	tables atomic.Pointer[[]*table] // one for each flags seen; only ever grows
 	grow   sync.Mutex               // held to add a table or bucket
@@ -70,10 +72,12 @@ type table struct {
 	buckets [binsCount]atomic.Pointer[bucket]
 }
 
-// bucket is one bin's buffers. The padding keeps buckets of different
-// goroutines on different cache lines.
+// bucket is one bin's buffers. What a hit writes to is on cache lines that no
+// other bucket has a part in: the padding sees to that for the struct, lineRoom for
+// the lists (small slices of different buckets would be neighbours), and the size
+// of an entry, which is a line, for entries.
 type bucket struct {
-	_ [64]byte
+	_ [cacheLine]byte
 
 	mu      sync.Mutex
 	size    uint64   // bytes of each buffer; immutable
@@ -84,17 +88,32 @@ type bucket struct {
 	hits    uint64   // protected by mu
 	misses  uint64   // protected by mu
 
-	_ [64]byte
+	_ [cacheLine]byte
+}
+
+// cacheLine is what one goroutine's writes may disturb of others, in bytes: two lines,
+// since processors fetch neighbours together. lineRoom is how many entries a list has
+// room for from the start, to fill that.
+const (
+	cacheLine = 128
+	lineRoom  = cacheLine / 8
+)
+
+func newBucket(size uint64) *bucket {
+	return &bucket{size: size, ready: make([]*entry, 0, lineRoom), waiting: make([]*entry, 0, lineRoom)}
 }
 
 // entry is one buffer of a bucket.
 type entry struct {
-	buf    *runtime.Buffer // immutable
+	buf    *runtime.Buffer // immutable; nil in a PinnedPool
+	pin    *pinned         // immutable; nil but in a PinnedPool
 	bucket *bucket         // immutable
 	gen    atomic.Uint64   // odd while out; changed under the bucket's mu
 	stamp  uint64          // protected by bucket.mu: epoch of the last return
 	asked  uint64          // protected by bucket.mu
 	after  mem.Point       // protected by bucket.mu: in waiting, what must have passed
+
+	_ [cacheLine - 64]byte
 }
 
 // Handle is a buffer on loan. A plain value; copies are the same loan. The zero
@@ -110,9 +129,33 @@ func NewBufferPool(c *runtime.Context, o Options) (*BufferPool, error) {
 	if o.Bins > LeadingBits {
 		return nil, fmt.Errorf("pool with %v: want power-of-two or leading-bits: %w", o.Bins, mem.ErrInvalidValue)
 	}
-	p := &BufferPool{ctx: c, opts: o}
-	p.tables.Store(&[]*table{})
+	p := &BufferPool{}
+	p.init(c, o, func(e *entry, size uint64, flags runtime.Flags) (err error) {
+		e.buf, err = c.CreateBuffer(size, flags, nil)
+		return err
+	})
 	return p, nil
+}
+
+func (p *BufferPool) init(c *runtime.Context, o Options, fresh func(*entry, uint64, runtime.Flags) error) {
+	p.opts, p.fresh, p.flush = o, fresh, c.Flush
+	p.tables.Store(&[]*table{})
+}
+
+// size is the bytes of what e keeps.
+func (e *entry) size() uint64 {
+	if e.pin != nil {
+		return uint64(len(e.pin.bytes))
+	}
+	return e.buf.Size()
+}
+
+// release gives up what e keeps.
+func (e *entry) release() error {
+	if e.pin != nil {
+		return e.pin.free()
+	}
+	return e.buf.Release()
 }
 
 // Size is the number of bytes asked for.
@@ -182,7 +225,7 @@ func (p *BufferPool) bucket(size uint64, flags runtime.Flags) *bucket {
 		p.tables.Store(&more)
 	}
 	if t.buckets[i].Load() == nil {
-		t.buckets[i].Store(&bucket{size: binSize})
+		t.buckets[i].Store(newBucket(binSize))
 	}
 	return t.buckets[i].Load()
 }
@@ -201,12 +244,11 @@ func (p *BufferPool) buckets(f func(*bucket) bool) {
 
 // create makes a buffer for b and lends it. The caller counts it as held.
 func (p *BufferPool) create(b *bucket, size uint64, flags runtime.Flags) (Handle, error) {
-	buf, err := p.ctx.CreateBuffer(b.size, flags, nil)
-	if err != nil {
+	e := &entry{bucket: b}
+	if err := p.fresh(e, b.size, flags); err != nil {
 		return Handle{}, err
 	}
 	p.epoch.Add(1)
-	e := &entry{buf: buf, bucket: b}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lend(e, size), nil
@@ -338,7 +380,7 @@ func (p *BufferPool) Clear() (uint64, error) {
 // release gives up buffers that are in no list any more.
 func (p *BufferPool) release(drop []*entry) (freed uint64, first error) {
 	for _, e := range drop {
-		if err := e.buf.Release(); err != nil && first == nil {
+		if err := e.release(); err != nil && first == nil {
 			first = err
 		}
 		freed += e.bucket.size
@@ -362,6 +404,7 @@ func (p *BufferPool) wait(ctx context.Context) (bool, error) {
 	if after.IsZero() {
 		return false, nil
 	}
+	p.flush()
 	for !after.Passed() { // out of order, earlier commands may outlast it
 		if _ = after.Wait(ctx); ctx.Err() != nil {
 			return true, ctx.Err()

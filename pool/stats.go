@@ -65,8 +65,8 @@ func (p *BufferPool) Check() error {
 			switch {
 			case seen[e]:
 				bad = fmt.Errorf("pool: a buffer of %d bytes is listed twice", b.size)
-			case e.bucket != b || e.buf.Size() != b.size:
-				bad = fmt.Errorf("pool: a buffer of %d bytes is in the bucket of %d", e.buf.Size(), b.size)
+			case e.bucket != b || e.size() != b.size:
+				bad = fmt.Errorf("pool: a buffer of %d bytes is in the bucket of %d", e.size(), b.size)
 			case e.gen.Load()%2 != 0:
 				bad = fmt.Errorf("pool: a buffer of %d bytes is listed while it is out", b.size)
 			case i >= len(b.ready) && e.after.IsZero():

@@ -54,6 +54,7 @@ func (c *Context) close(ctx context.Context) error {
 	c.failUserEvents(fmt.Errorf("context %s: %w", c.name, errContextClosed))
 
 	c.callbacks.drain()
+	errs = append(errs, c.attached.close())
 
 	c.lock()
 	defer c.unlock()

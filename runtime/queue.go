@@ -80,6 +80,11 @@ func (c *Context) listQueues() {
 	c.open.Store(&list)
 }
 
+// Flush makes sure that all that was enqueued on any queue of the context will start
+// without further calls. Whoever waits for a point by other means than an Event or a
+// Queue calls it first.
+func (c *Context) Flush() { c.flush() }
+
 // flush makes sure that all that was submitted will start: a command may wait
 // for copies and commands on any other queue, whose device may hold them back
 // until it is flushed. Whoever is about to wait calls it.

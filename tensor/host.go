@@ -15,6 +15,8 @@ type Option func(*upload)
 type upload struct {
 	shape  []int
 	borrow bool
+	alias  bool
+	pinned bool
 	async  bool
 }
 
@@ -26,6 +28,19 @@ func Shape(dims ...int) Option {
 // Borrow copies straight out of the caller's slice, which must stay as it is until
 // Ready has returned nil. Without it the elements are staged: the slice is the caller's on return.
 func Borrow() Option { return func(u *upload) { u.borrow = true } }
+
+// Pinned stages the elements in page-locked memory, whatever the device and
+// GODWIT_PINNED_H2D say: without it they are where that helps. It has no effect with
+// Borrow, whose source goes to the device as it is: page-locked where it came from
+// Handle.PinnedPool.
+func Pinned() Option { return func(u *upload) { u.pinned = true } }
+
+// ZeroCopy makes the slice itself the tensor's storage where the device shares the
+// host's memory (Handle.Has(backend.Integrated), on the cpu backend): no byte is copied,
+// and kernels that write to the tensor write to the slice. Elsewhere it is Borrow. The
+// slice is the tensor's, and must stay as it is, until that is released and all that
+// uses it has ended.
+func ZeroCopy() Option { return func(u *upload) { u.alias = true } }
 
 // Async returns once the copy is enqueued, whatever GODWIT_ASYNC_H2D says.
 func Async() Option { return func(u *upload) { u.async = true } }
@@ -47,12 +62,20 @@ func FromHost[T Numeric](ctx context.Context, h *backend.Handle, data []T, opts 
 	if n != len(data) {
 		return nil, fmt.Errorf("shape %v has %d elements, the slice %d: %w", u.shape, n, len(data), ErrShape)
 	}
+	if u.alias && h.SharesStorage() {
+		return aliased(h, data, u.shape)
+	}
 	t, err := Empty(h, DTypeOf[T](), u.shape...)
 	if err != nil {
 		return nil, err
 	}
 	put := h.UploadStaged
-	if u.borrow || !u.async { // a wait follows: nothing to stage for
+	switch {
+	case u.borrow || u.alias:
+		put = h.Upload
+	case u.pinned:
+		put = h.UploadPinned
+	case !u.async: // a wait follows: nothing to stage for
 		put = h.Upload
 	}
 	if t.s.upload, err = put(ctx, t.s.buf, 0, bytesOf(data)); err == nil && !u.async {
@@ -63,6 +86,21 @@ func FromHost[T Numeric](ctx context.Context, h *backend.Handle, data []T, opts 
 		return nil, err
 	}
 	return t, nil
+}
+
+// aliased makes a tensor of which the slice is the storage.
+func aliased[T Numeric](h *backend.Handle, data []T, shape []int) (*Tensor, error) {
+	if err := check(h, DTypeOf[T]()); err != nil {
+		return nil, err
+	}
+	bytes := bytesOf(data)
+	b, err := h.Context().CreateBuffer(uint64(len(bytes)), runtime.UseHostPtr, bytes)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %v %s over a slice: %w", shape, DTypeOf[T](), err)
+	}
+	o := &owner{free: b.Release}
+	o.refs.Store(1)
+	return wrap(h, whole(b), o, shape, DTypeOf[T]()), nil
 }
 
 // ToHost returns the elements, once all that writes them has ended. They are copied

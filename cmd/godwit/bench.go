@@ -17,14 +17,14 @@ import (
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure allocation and migration on this machine",
+		Short: "Measure allocation, migration, transfers and pools on this machine",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help() // to the terminal; the error below says what is wrong
-			return errors.New("bench: which? alloc or migrate")
+			return errors.New("bench: which? alloc, migrate, transfer or pool")
 		},
 	}
-	cmd.AddCommand(newBenchAlloc(), newBenchMigrate())
+	cmd.AddCommand(newBenchAlloc(), newBenchMigrate(), newBenchTransfer(), newBenchPool())
 	return cmd
 }
 

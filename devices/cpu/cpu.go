@@ -63,6 +63,7 @@ type Device struct {
 	info   devices.Info
 	memory *devices.Blocks
 	store  *region.Store // nil where blocks are the system's
+	pinned *devices.PinnedNodes
 	engine *devices.Engine
 	mover  *devices.Mover
 }
@@ -74,6 +75,7 @@ var (
 	_ devices.Executor   = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
+	_ devices.PageLocker  = (*Device)(nil)
 )
 
 // New opens a device. It fails with mem.ErrInvalidValue where BaseAlign is no
@@ -114,6 +116,7 @@ func New(o Options) (*Device, error) {
 	} else {
 		d.memory = devices.NewHostBlocks(o.Name, o.BaseAlign, 0)
 	}
+	d.pinned = devices.NewPinnedNodes(o.Name, devices.NewLockedMemory)
 	d.engine = devices.NewEngine(d, devices.EngineOptions{Name: o.Name, Workers: o.Workers})
 	d.mover = devices.NewMover(d, d.memory, 0, d.engine)
 	return d, nil
@@ -143,6 +146,12 @@ func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
 	return mem.Link{Route: mem.RoutePeer}, ok
 }
 
+// PinnedMemory implements devices.PageLocker, with mlock.
+func (d *Device) PinnedMemory(node int) (*devices.PinnedMemory, error) { return d.pinned.At(node) }
+
+// NUMANode implements devices.PageLocker: the device is all processors.
+func (d *Device) NUMANode() int { return devices.NodeAny }
+
 // ReserveSVM implements devices.SVMReserver: addresses are the process's, so
 // those of an arena are nobody else's.
 func (d *Device) ReserveSVM(mem.Range) error { return nil }
@@ -170,7 +179,7 @@ func (d *Device) Close() error {
 	if err := d.engine.Close(); err != nil {
 		return err
 	}
-	err := d.memory.Close()
+	err := errors.Join(d.pinned.Close(), d.memory.Close())
 	if d.store != nil {
 		err = errors.Join(err, d.store.Close())
 	}

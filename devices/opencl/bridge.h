@@ -87,6 +87,16 @@ GW_HIDDEN cl_int gw_kernel_arg(gw_handle kernel, uint32_t i, uint32_t *address, 
 GW_HIDDEN cl_int gw_kernel_names(gw_handle program, char *out, size_t n, size_t *len);
 GW_HIDDEN cl_int gw_build_log(gw_handle program, gw_handle dev, char *out, size_t n, size_t *len, int32_t *status);
 
+// gw_pin makes a buffer in page-locked host memory and maps it; NULL and *err where
+// there is none. gw_unpin gives it back.
+GW_HIDDEN void *gw_pin(gw_handle context, gw_handle queue, size_t size, gw_handle *mem, cl_int *err);
+GW_HIDDEN void gw_unpin(gw_handle queue, gw_handle mem, void *host);
+// gw_move enqueues a transfer between page-locked memory and a buffer, starts it, and
+// returns its event in *done. gw_moved waits for that, releases it and returns how it
+// ended, and where t is not NULL when.
+GW_HIDDEN cl_int gw_move(gw_handle queue, gw_handle mem, size_t off, size_t size, void *host, int write, gw_handle *done);
+GW_HIDDEN cl_int gw_moved(gw_handle done, uint64_t t[4]);
+
 // A ring stages copies from one device to another of the same context through
 // pinned memory; see ring.c.
 typedef struct gw_ring gw_ring;

@@ -18,6 +18,10 @@ package opencl
 // #cgo nocallback gw_sub_buffer
 // #cgo noescape gw_times
 // #cgo nocallback gw_times
+// #cgo noescape gw_move
+// #cgo nocallback gw_move
+// #cgo noescape gw_moved
+// #cgo nocallback gw_moved
 // #include <stdlib.h>
 // #include "bridge.h"
 import "C"
@@ -28,6 +32,8 @@ import (
 	"unsafe"
 
 	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/devices"
 )
 
 // handle is a cl object, as an integer: Go never follows it. Who keeps one
@@ -228,6 +234,33 @@ func buildLog(p, d handle) (log string, failed bool) {
 	b := make([]byte, n)
 	C.gw_build_log(p, d, (*C.char)(unsafe.Pointer(&b[0])), n, nil, &st)
 	return strings.TrimSpace(strings.TrimRight(string(b), "\x00")), st == C.CL_BUILD_ERROR
+}
+
+// pin makes page-locked host memory, mapped by way of queue.
+func pin(context, queue handle, size uint64) (addr uint64, m handle, status int32) {
+	var err C.cl_int
+	p := C.gw_pin(context, queue, C.size_t(size), &m, &err)
+	return uint64(uintptr(p)), m, int32(err)
+}
+
+func unpin(queue, m handle, addr uint64) {
+	C.gw_unpin(queue, m, unsafe.Pointer(&devices.AddressBytes(addr, 1)[0]))
+}
+
+// move enqueues and starts a transfer between page-locked bytes and off of a buffer.
+func move(queue, m handle, off uint64, bytes []byte, write bool) (event handle, status int32) {
+	w := C.int(0)
+	if write {
+		w = 1
+	}
+	st := C.gw_move(queue, m, C.size_t(off), C.size_t(len(bytes)), unsafe.Pointer(&bytes[0]), w, &event)
+	return event, int32(st)
+}
+
+// moved waits for the end of a transfer, lets its event go, and returns its status
+// and, where t is not nil, times.
+func moved(event handle, t *[4]uint64) int32 {
+	return int32(C.gw_moved(event, (*C.uint64_t)(unsafe.Pointer(t))))
 }
 
 // ring is a staged way from one device to another; see ring.c.

@@ -29,14 +29,19 @@ type Device struct {
 	store  *store
 
 	service *cl.CommandQueue // touches fresh memory, maps pinned memory
-	busy    atomic.Int32     // queues and modules not yet closed
-	lost    atomic.Bool      // the device reported that it is gone
+	node    int              // of the NUMA nodes
+	pinned  *devices.PinnedNodes
+	staging staging
+	stagers stagers
+	busy    atomic.Int32 // queues and modules not yet closed
+	lost    atomic.Bool  // the device reported that it is gone
 	closed  atomic.Bool
 }
 
 var (
 	_ devices.Device     = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
+	_ devices.PageLocker = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
 )
@@ -57,6 +62,9 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 	carve := opts.carve == "on" || opts.carve == "" && !d.info.SharesHost
 	d.store = newStore(d, carve, opts.slab)
 	d.memory = devices.NewBlocks(d.name, d.info.BaseAlign, d.store)
+	d.node = nodeOf(d.handle)
+	d.pinned = devices.NewPinnedNodes(d.name, func(name string, node int) *devices.PinnedMemory { return newPinned(d, name, node) })
+	d.staging = opts.staging.over(defaultStaging(!d.info.SharesHost))
 	return d, nil
 }
 
@@ -82,7 +90,7 @@ func (d *Device) shut() error {
 		return fmt.Errorf("device %s: %w", d.name, mem.ErrClosed)
 	}
 	d.host.dropPairs(d)
-	err := d.memory.Close()
+	err := errors.Join(d.stagers.close(), d.memory.Close(), d.pinned.Close())
 	d.store.close()
 	_ = d.service.Finish() // only errors of a lost device, which is going anyway
 	d.service.Release()

@@ -24,11 +24,56 @@ type driver struct {
 
 // options are the parameters of an Open beyond the selection.
 type options struct {
-	name   string
-	memory uint64 // bytes; 0 is the device's own
-	carve  string // "on", "off", "" for the default
-	slab   uint64 // bytes; 0 is the default
-	events string // "watch", "callback", "" for the default; of the platform's first device
+	name    string
+	memory  uint64 // bytes; 0 is the device's own
+	carve   string // "on", "off", "" for the default
+	slab    uint64 // bytes; 0 is the default
+	events  string // "watch", "callback", "" for the default; of the platform's first device
+	staging stagingOptions
+}
+
+// stagingOptions are what of staging was chosen; zero is not chosen.
+type stagingOptions struct {
+	on          string // "on", "off"
+	lanes       int
+	chunk, from uint64 // bytes
+}
+
+// over is the choice over a default.
+func (o stagingOptions) over(s staging) staging {
+	if o.on != "" {
+		s.on = o.on == "on"
+	}
+	if o.lanes != 0 {
+		s.lanes = o.lanes
+	}
+	if o.chunk != 0 {
+		s.chunk = o.chunk
+	}
+	if o.from != 0 {
+		s.from = o.from
+	}
+	return s
+}
+
+// parse reads one parameter of those that begin with "stage".
+func (o *stagingOptions) parse(key, v string) (known, ok bool) {
+	var err error
+	switch key {
+	case "stage":
+		o.on = v
+		return true, v == "on" || v == "off"
+	case "stage-lanes":
+		o.lanes, err = strconv.Atoi(v)
+		return true, err == nil && o.lanes > 0 && o.lanes <= 64
+	case "stage-chunk":
+		o.chunk, err = strconv.ParseUint(v, 10, 64)
+		return true, err == nil && o.chunk > 0 && o.chunk%pinnedPage == 0 && o.chunk <= 256<<20
+	case "stage-from":
+		o.from, err = strconv.ParseUint(v, 10, 64)
+		return true, err == nil && o.from > 0
+	}
+	return false, false
 }
 
 // Open implements devices.Driver. Devices may be opened more than once; each
@@ -143,7 +188,10 @@ func parse(cfg devices.Config) (Selection, options, error) {
 			opts.slab, err = strconv.ParseUint(v, 10, 64)
 			ok = err == nil && opts.slab > 0
 		default:
-			return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, carve, slab and events: %w", key, mem.ErrInvalidValue)
+			var known bool
+			if known, ok = opts.staging.parse(key, v); !known {
+				return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, carve, slab, events, stage, stage-lanes, stage-chunk and stage-from: %w", key, mem.ErrInvalidValue)
+			}
 		}
 		if !ok {
 			return sel, opts, fmt.Errorf("driver opencl: parameter %s: %q is none of its values: %w", key, v, mem.ErrInvalidValue)

@@ -147,13 +147,14 @@ func protect(f func(context.Context) error) (err error) {
 }
 
 // poll asks OpenCL whether p's command has ended well, and if so ends it
-// without waiting for the callback, which takes its time. It reports whether it
-// is worth asking again soon.
+// without waiting for the callback, which takes its time; of a command that is held
+// back, it asks for what that waits for. It reports whether it is worth asking again
+// soon.
 func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight[p.Seq]
-	if r == nil || r.state != native || r.early {
+	if r == nil || r.state != native && r.state != held || r.early {
 		return false
 	}
 	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
@@ -161,6 +162,17 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 		r.users--
 		h.recycleLocked(r)
 	}()
+	if r.state == held { // by what OpenCL has, perhaps
+		for i := 0; i < len(r.waits) && r.state == held; i++ {
+			w := r.waits[i].Point
+			if x := h.lines[w.Line]; x != nil && !w.Reached() {
+				h.mu.Unlock()
+				again = h.poll(x, w) || again
+				h.mu.Lock()
+			}
+		}
+		return again
+	}
 	h.mu.Unlock()
 	st := eventStatus(r.event)
 	h.mu.Lock()

@@ -56,13 +56,21 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		if err := r.hostEnd(&cmd.Dst, dstLen); err != nil {
 			return err
 		}
-		return r.src(d, &cmd.Src, srcLen)
+		err := r.src(d, &cmd.Src, srcLen)
+		if err == nil && read == nativeRead {
+			r.stage(false, cmd.Size)
+		}
+		return err
 	case toCL && to == d:
 		r.cmd.op = u32(write)
 		if err := r.hostEnd(&cmd.Src, srcLen); err != nil {
 			return err
 		}
-		return r.dst(d, &cmd.Dst, dstLen)
+		err := r.dst(d, &cmd.Dst, dstLen)
+		if err == nil && write == nativeWrite {
+			r.stage(true, cmd.Size)
+		}
+		return err
 	case !fromCL && !toCL:
 		return r.fillHost(cmd, srcLen, dstLen)
 	}

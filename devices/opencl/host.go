@@ -54,6 +54,8 @@ type host struct {
 	pairs  map[[2]*Device]*pair // protected by pairMu
 	rings  [2]int               // bytes of a main and a side ring; immutable but for tests
 
+	pinned pinnedRanges // page-locked host memory of all devices
+
 	sink   sink
 	wake   chan struct{} // capacity 1: something is ready
 	stop   chan struct{}

@@ -33,9 +33,8 @@ const (
 type line struct {
 	mu     sync.Mutex // held while a copy is enqueued
 	ring   ring
-	pinned *cl.MemObject
-	mapped *cl.MappedMemObject
-	mapper *cl.CommandQueue
+	memory *devices.PinnedMemory
+	block  mem.Block
 	queues []*cl.CommandQueue
 }
 
@@ -82,7 +81,7 @@ func (h *host) pair(from, to *Device) (*pair, error) {
 // newLine makes queues on both devices and a ring of pinned memory. go-opencl's
 // objects are kept for as long as the ring is.
 func (h *host) newLine(from, to *Device, bytes int) (*line, error) {
-	l := &line{mapper: from.service}
+	l := &line{}
 	for _, dev := range []*Device{from, to} {
 		q, err := h.context.CreateCommandQueue(dev.found.device, 0)
 		if err != nil {
@@ -91,29 +90,25 @@ func (h *host) newLine(from, to *Device, bytes int) (*line, error) {
 		}
 		l.queues = append(l.queues, q)
 	}
-	var err error
-	if l.pinned, err = h.context.CreateEmptyBuffer(cl.MemReadWrite|cl.MemAllocHostPtr, bytes); err == nil {
-		l.mapped, _, err = mapPinned(l.mapper, l.pinned, bytes)
+	pinned, err := from.PinnedMemory(from.node)
+	var blocks [1]mem.Block
+	if err == nil {
+		var out mem.Outcome
+		if out, err = pinned.AllocAll([]mem.Request{{Size: uint64(bytes)}}, blocks[:]); err == nil && out != mem.Ready {
+			err = mem.ErrNoHostMemory
+		}
 	}
 	if err != nil {
 		l.close()
 		return nil, fmt.Errorf("%d bytes of pinned memory: %w", bytes, errors.Join(err, mem.ErrNoHostMemory))
 	}
-	l.ring = newRing(uintptr(l.mapped.Ptr()), uint64(bytes), rawHandle(l.queues[0]), rawHandle(l.queues[1]), !h.immediate)
+	l.memory, l.block = pinned, blocks[0]
+	l.ring = newRing(uintptr(l.block.Addr), uint64(bytes), rawHandle(l.queues[0]), rawHandle(l.queues[1]), !h.immediate)
 	return l, nil
 }
 
-// mapPinned maps all of a buffer in host memory.
-func mapPinned(q *cl.CommandQueue, m *cl.MemObject, bytes int) (*cl.MappedMemObject, bool, error) {
-	mapped, ev, err := q.EnqueueMapBuffer(m, true, cl.MapFlagRead|cl.MapFlagWrite, 0, bytes, nil)
-	if ev != nil {
-		ev.Release()
-	}
-	return mapped, err == nil, err
-}
-
 // close waits for the line's commands and releases everything in order: queues,
-// the events in the ring, the mapping, the memory.
+// the events in the ring, its memory.
 func (l *line) close() {
 	for _, q := range l.queues {
 		_ = q.Finish() // a lost device has nothing left to finish
@@ -121,14 +116,8 @@ func (l *line) close() {
 	if l.ring != nil {
 		freeRing(l.ring)
 	}
-	if l.mapped != nil {
-		if ev, err := l.mapper.EnqueueUnmapMemObject(l.pinned, l.mapped, nil); err == nil {
-			_ = l.mapper.Finish()
-			ev.Release()
-		}
-	}
-	if l.pinned != nil {
-		l.pinned.Release()
+	if l.memory != nil {
+		_ = l.memory.FreeAfter(l.block, nil) // ours, once
 	}
 	for _, q := range l.queues {
 		q.Release()

@@ -33,6 +33,10 @@ const (
 	infoFP64         = 0x1032
 	infoUnified      = 0x1035
 	infoSVM          = 0x1053
+	infoPCI          = 0x410F // cl_khr_pci_bus_info
+	infoBusNV        = 0x4008 // NVIDIA's own, of older drivers
+	infoSlotNV       = 0x4009
+	infoDomainNV     = 0x400A
 )
 
 // Selection chooses among the devices there are. Zero values choose all.

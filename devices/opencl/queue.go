@@ -24,6 +24,7 @@ type Queue struct {
 	cl      *cl.CommandQueue
 	handle  handle
 	inOrder bool
+	staged  bool           // large transfers of pageable memory are staged; immutable
 	dirty   atomic.Bool    // enqueued since the last flush
 	calls   sync.WaitGroup // host calls
 
@@ -65,7 +66,7 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	}
 	q := &Queue{
 		dev: d, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail), cl: cq, handle: rawHandle(cq),
-		inOrder: !opts.OutOfOrder, flight: make(map[uint64]*record),
+		inOrder: !opts.OutOfOrder, staged: d.staging.on && pinnedByEnv(), flight: make(map[uint64]*record),
 	}
 	if opts.Profiling {
 		q.times = make([]timed, keptTimes)
@@ -110,7 +111,12 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	}
 	r.strict = r.needsReached()
 	open := h.resolveLocked(r)
-	if open && r.failure == nil && r.op != devices.OpHostCall && r.late == nil && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
+	if open && r.failure == nil && r.staged.stager != nil && r.late == nil {
+		q.acceptLocked(r)
+		r.staged.stager.push(r)
+		return r.point, nil
+	}
+	if open && r.failure == nil && r.op != devices.OpHostCall && r.late == nil && r.staged.stager == nil && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
 		r.state = enqueuing
 		h.mu.Unlock()
 		_, err = r.enqueue()
@@ -138,10 +144,10 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 // waits are reached: host calls, and copies whose extent is known only then.
 // NVIDIA takes the bytes of a write out of pageable memory
 // when the write is enqueued, whatever it waits for: before a read that it waits
-// for has put them there.
+// for has put them there. Page-locked bytes it leaves where they are.
 func (r *record) needsReached() bool {
 	write := r.cmd.op == nativeWrite || r.cmd.op == nativeWriteRect
-	return r.op == devices.OpHostCall || r.late != nil || write && r.host.immediate
+	return r.op == devices.OpHostCall || r.late != nil || r.staged.stager != nil || write && r.host.immediate && !r.pinned
 }
 
 // acceptLocked issues r's point.

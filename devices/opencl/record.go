@@ -48,6 +48,8 @@ type record struct {
 	unpin  []pinnedBlock
 	lent   []lent
 	late   devices.Late // which part of the copy there is to do; nil is all
+	staged stagedCopy
+	pinned bool // bytes are page-locked
 
 	state    state
 	strict   bool      // needs its waits reached, not only in OpenCL
@@ -208,6 +210,10 @@ func (h *host) advanceLocked(r *record) {
 	if r.late != nil && !r.cut() {
 		r.called = true
 		h.finishLocked(r, nil)
+		return
+	}
+	if s := r.staged.stager; s != nil {
+		s.push(r)
 		return
 	}
 	r.state = enqueuing

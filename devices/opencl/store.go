@@ -379,3 +379,5 @@ func (s *store) Check() error {
 }
 
 func native64(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
+
+func native32(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"godwit/cmd/godwit/internal/transferbench"
+	"godwit/mem"
+)
+
+func TestBenchTransferMeasuresEveryWayBothWays(t *testing.T) {
+	out, _, err := godwit(t, "bench", "transfer", "--json", "--sizes", "64KiB,1MiB", "--reps", "1", "--set", "stage-from=65536")
+	if errors.Is(err, mem.ErrDeviceNotFound) {
+		t.Skipf("no OpenCL here: %v", err)
+	}
+	require.NoError(t, err)
+	var r transferbench.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Len(t, r.Moves, 4)
+	for _, m := range r.Moves {
+		var names []string
+		for _, w := range m.Ways {
+			names = append(names, w.Name)
+			assert.Positive(t, w.Time, w.Name)
+			assert.LessOrEqual(t, w.Returned, w.Time, w.Name)
+		}
+		require.Equal(t, []string{"raw, pageable", "raw, pinned", "unstaged", "pageable", "pinned"}, names)
+	}
+	require.Len(t, r.Tensors, 1)
+	x := r.Tensors[0]
+	require.EqualValues(t, 1<<20, x.Size)
+	for _, d := range []int64{int64(x.Memcpy), int64(x.Staged), int64(x.Borrowed), int64(x.Pageable), int64(x.Pinned), int64(x.RawPageable), int64(x.RawPinned), int64(x.DriverPageable)} {
+		assert.Positive(t, d)
+	}
+	assert.LessOrEqual(t, x.StagedReturned, x.Staged)
+}
+
+func TestBenchPoolComparesAHitWithANewBuffer(t *testing.T) {
+	out, _, err := godwit(t, "bench", "pool", "--json", "--sizes", "4KiB", "--reps", "1")
+	if errors.Is(err, mem.ErrDeviceNotFound) {
+		t.Skipf("no OpenCL here: %v", err)
+	}
+	require.NoError(t, err)
+	var r transferbench.Pool
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Len(t, r.Rows, 1)
+	row := r.Rows[0]
+	assert.Positive(t, row.Hit)
+	assert.Positive(t, row.Pinned)
+	assert.Greater(t, row.Raw, row.Hit)
+	text, _, err := godwit(t, "bench", "pool", "--sizes", "4KiB", "--reps", "1")
+	require.NoError(t, err)
+	assert.Contains(t, text, "4.0 KiB")
+}
+
+func TestBenchTransferUsage(t *testing.T) {
+	for _, args := range [][]string{{"bench", "transfer", "x"}, {"bench", "transfer", "--sizes", "3"}, {"bench", "pool", "--reps", "0"},
+		{"bench", "transfer", "--set", "stage-lanes=none"}, {"bench", "pool", "--set", "other=1"}} {
+		_, _, err := godwit(t, args...)
+		require.Error(t, err, "%v", args)
+		assert.False(t, isFailed(err), "%v", args)
+	}
+}

@@ -1,0 +1,200 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// Page-locked host memory: buffers with CL_MEM_ALLOC_HOST_PTR, mapped for as long as
+// they live. Every device of the platform moves from and to them without a copy, and
+// knows them by their address: so host.pinned lists them all, and a transfer whose
+// host end lies in one goes straight to OpenCL, others through a stager.
+
+// pinnedPage is what sizes are rounded up to, and pinnedAlign what is asked of
+// addresses, both in bytes. PoCL's are not a page's.
+const (
+	pinnedPage  = 4096
+	pinnedAlign = 64
+)
+
+// pinnedStore implements devices.Store for page-locked memory near a NUMA node. It is
+// called under the lock of its Blocks.
+type pinnedStore struct {
+	dev   *Device                 // immutable
+	node  int                     // immutable
+	given map[uint64]pinnedBuffer // by address
+	why   atomic.Pointer[string]  // the last refusal
+	held  atomic.Uint64           // bytes
+}
+
+type pinnedBuffer struct {
+	mem  handle
+	size uint64 // bytes
+}
+
+func newPinned(d *Device, name string, node int) *devices.PinnedMemory {
+	s := &pinnedStore{dev: d, node: node, given: make(map[uint64]pinnedBuffer)}
+	return devices.NewPinnedMemory(name, pinnedAlign, s, s.locking)
+}
+
+// PinnedMemory implements devices.PageLocker. Where the device shares the host's
+// memory, OpenCL may leave it unlocked, which it does not say.
+func (d *Device) PinnedMemory(node int) (*devices.PinnedMemory, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	return d.pinned.At(node)
+}
+
+// NUMANode implements devices.PageLocker.
+func (d *Device) NUMANode() int { return d.node }
+
+func (s *pinnedStore) locking() devices.Locking {
+	l := devices.Locking{Locked: s.held.Load()}
+	if why := s.why.Load(); why != nil {
+		l.Why = *why
+	}
+	return l
+}
+
+// Take implements devices.Store.
+func (s *pinnedStore) Take(reqs []mem.Request, at []devices.Place) bool {
+	return devices.TakeEach(reqs, at, s.take, s.Give)
+}
+
+func (s *pinnedStore) take(size, align uint64) (devices.Place, bool) {
+	n, ok := mem.AlignUp(size, pinnedPage)
+	if !ok || n >= 1<<objectShift || s.dev.lost.Load() {
+		return devices.Place{}, false
+	}
+	var b pinnedBuffer
+	var addr uint64
+	var st int32
+	devices.OnNode(s.node, func() { addr, b.mem, st = pin(rawHandle(s.dev.host.context), rawHandle(s.dev.service), n) })
+	if s.dev.sees(st) != 0 || addr == 0 {
+		why := fmt.Sprintf("OpenCL gives no %s of page-locked memory: %v", mem.FormatBytes(n), statusError(st, "device %s", s.dev.name))
+		s.why.Store(&why)
+		return devices.Place{}, false
+	}
+	if addr%align != 0 { // more than OpenCL is asked for
+		unpin(rawHandle(s.dev.service), b.mem, addr)
+		return devices.Place{}, false
+	}
+	b.size = n
+	s.given[addr] = b
+	s.held.Add(n)
+	s.dev.host.pinned.add(mem.Range{Start: addr, End: addr + n})
+	return devices.Place{Addr: addr}, true
+}
+
+// Give implements devices.Store.
+func (s *pinnedStore) Give(p devices.Place, _ uint64) {
+	b := s.given[p.Addr]
+	delete(s.given, p.Addr)
+	s.held.Add(-b.size)
+	s.dev.host.pinned.remove(p.Addr)
+	unpin(rawHandle(s.dev.service), b.mem, p.Addr)
+}
+
+// Limits implements devices.Store: how much may be locked is not known.
+func (s *pinnedStore) Limits() (capacity, largest uint64) { return 0, 0 }
+
+// Cached implements devices.Store.
+func (s *pinnedStore) Cached() uint64 { return 0 }
+
+// Trim implements devices.Store.
+func (s *pinnedStore) Trim(uint64) uint64 { return 0 }
+
+// Check implements devices.Store: figures agree, and what is given is listed.
+func (s *pinnedStore) Check() error {
+	var sum uint64
+	for addr, b := range s.given {
+		sum += b.size
+		if !s.dev.host.pinned.holds(addr, b.size) {
+			return fmt.Errorf("%d bytes of page-locked memory at %#x are not listed as such", b.size, addr)
+		}
+	}
+	if sum != s.held.Load() {
+		return fmt.Errorf("%d bytes of page-locked memory, but counted %d", sum, s.held.Load())
+	}
+	return nil
+}
+
+// pinnedRanges are address ranges of page-locked memory, ascending and apart. Looked
+// into by every transfer and hardly ever changed: so a change makes a new list.
+type pinnedRanges struct {
+	mu   sync.Mutex // held to change the list
+	list atomic.Pointer[[]mem.Range]
+}
+
+func (p *pinnedRanges) load() []mem.Range {
+	if l := p.list.Load(); l != nil {
+		return *l
+	}
+	return nil
+}
+
+// after is the index of the first range that begins above addr.
+func after(list []mem.Range, addr uint64) int {
+	i, _ := slices.BinarySearchFunc(list, addr, func(r mem.Range, a uint64) int {
+		if r.Start <= a {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+func (p *pinnedRanges) add(r mem.Range) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := slices.Clone(p.load())
+	list = slices.Insert(list, after(list, r.Start), r)
+	p.list.Store(&list)
+}
+
+func (p *pinnedRanges) remove(addr uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := slices.DeleteFunc(slices.Clone(p.load()), func(r mem.Range) bool { return r.Start == addr })
+	p.list.Store(&list)
+}
+
+// holds reports whether all of [addr, addr+size) is in one range.
+func (p *pinnedRanges) holds(addr, size uint64) bool {
+	list := p.load()
+	i := after(list, addr)
+	return i > 0 && size <= list[i-1].End-min(addr, list[i-1].End)
+}
+
+// nodeOf finds the NUMA node of a device on the PCI bus.
+func nodeOf(d handle) int {
+	var at [4]uint64 // domain, bus, device, function
+	if info := deviceInfo(d, infoPCI); len(info) == 16 {
+		for i := range at {
+			at[i] = uint64(native32(info[4*i:]))
+		}
+	} else if info := deviceInfo(d, infoBusNV); len(info) == 4 {
+		slot := deviceUint(d, infoSlotNV) // device and function
+		at = [4]uint64{deviceUint(d, infoDomainNV), uint64(native32(info)), slot >> 3, slot & 7}
+	} else {
+		return devices.NodeAny
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", at[0], at[1], at[2], at[3]))
+	node := devices.NodeAny
+	if err == nil {
+		if _, err = fmt.Sscan(strings.TrimSpace(string(text)), &node); err != nil || node < 0 {
+			node = devices.NodeAny
+		}
+	}
+	return node
+}

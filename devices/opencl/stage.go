@@ -1,0 +1,360 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// How bytes get between pageable host memory and a discrete device.
+//
+// Given pageable memory, NVIDIA's OpenCL copies it through a small buffer of its own
+// within clEnqueue…Buffer: the caller is held up for the length of the transfer,
+// which gets along at 10 GB/s into the device and 19 out of it, where the link has
+// 55. So large transfers of pageable memory are staged here, through a ring of
+// page-locked memory.
+//
+// Each device has a stager for each direction, made on first use: lanes (goroutines)
+// with two slots each and a queue in OpenCL that all share. A transfer is cut into
+// chunks, which lanes that are free take one after the other: into the device, a lane
+// copies a chunk into a slot and enqueues the move of it, and copies the next one
+// into its other slot meanwhile; out of it, it enqueues the move of the next chunk
+// before it copies the last one out. Copying, by as many goroutines as there are
+// lanes, overlaps with the link.
+//
+// To the rest of the package a staged transfer is like a host call: it begins when
+// its waits are reached, since the host's bytes may be theirs until then, and Submit
+// never waits for it. Transfers of one direction are worked off in the order in which
+// they can begin; those that wait hold up nobody.
+//
+// Lanes end when the device is closed.
+//
+// Lock order: host.mu, mu. Neither is held while bytes are copied or OpenCL is called.
+const (
+	stageFrom  = 512 << 10 // bytes from which on a transfer is staged
+	stageChunk = 1 << 20   // bytes of a slot
+	leastChunk = 128 << 10 // bytes: smaller ones cost more than they overlap
+	mostLanes  = 4         // what it takes to copy as fast as a link of 55 GB/s moves
+)
+
+// staging says how a device stages. Immutable.
+type staging struct {
+	on    bool
+	lanes int
+	chunk uint64 // bytes
+	from  uint64 // bytes
+}
+
+func defaultStaging(discrete bool) staging {
+	return staging{on: discrete, lanes: min(max(runtime.NumCPU()/4, 1), mostLanes), chunk: stageChunk, from: stageFrom}
+}
+
+// pinnedByEnv is whether GODWIT_PINNED_H2D lets transfers be staged.
+func pinnedByEnv() bool { return os.Getenv("GODWIT_PINNED_H2D") != "0" }
+
+// stager stages transfers of one device in one direction.
+type stager struct {
+	dev    *Device               // immutable
+	write  bool                  // immutable: into the device
+	queue  *cl.CommandQueue      // immutable
+	handle handle                // immutable
+	memory *devices.PinnedMemory // immutable
+	block  mem.Block             // immutable: the ring
+	ended  sync.WaitGroup        // lanes
+
+	mu     sync.Mutex
+	work   sync.Cond // there are chunks, or closed; its L is mu
+	jobs   []*record // protected by mu: transfers with chunks nobody has taken, in order
+	closed bool      // protected by mu
+	pushed uint64    // protected by mu: transfers ever
+}
+
+// stagedCopy is what a record has of its staging. Protected by stager.mu, but for
+// what is set before the record is pushed.
+type stagedCopy struct {
+	stager *stager // nil where the record is not staged
+	mem    handle
+	off    uint64 // bytes into mem
+	chunk  uint64 // bytes
+	next   uint64 // bytes taken by lanes so far
+	lanes  int    // at work on it
+	err    error  // the first failure
+	times  devices.Times
+}
+
+// stagers are a device's two, made on first use.
+type stagers struct {
+	mu     sync.Mutex
+	by     [2]*stager // protected by mu: out of the device, into it
+	failed bool       // protected by mu: there was no memory for one
+}
+
+// stager returns the device's stager for a direction; nil where there is no
+// page-locked memory for it: OpenCL then does what it can.
+func (d *Device) stager(write bool) *stager {
+	i := 0
+	if write {
+		i = 1
+	}
+	d.stagers.mu.Lock()
+	defer d.stagers.mu.Unlock()
+	if d.stagers.by[i] == nil && !d.stagers.failed {
+		s, err := newStager(d, write)
+		if d.stagers.failed = err != nil; !d.stagers.failed {
+			s.start()
+			d.stagers.by[i] = s
+		}
+	}
+	return d.stagers.by[i]
+}
+
+func newStager(d *Device, write bool) (*stager, error) {
+	m, err := d.PinnedMemory(d.node)
+	if err != nil {
+		return nil, err
+	}
+	s := &stager{dev: d, write: write, memory: m}
+	s.work.L = &s.mu
+	var block [1]mem.Block
+	size := 2 * uint64(d.staging.lanes) * d.staging.chunk
+	if out, err := m.AllocAll([]mem.Request{{Size: size}}, block[:]); err != nil || out != mem.Ready {
+		return nil, fmt.Errorf("device %s: %s of page-locked memory to stage in: %w", d.name, mem.FormatBytes(size), errors.Join(err, mem.ErrNoHostMemory))
+	}
+	s.block = block[0]
+	if s.queue, err = d.host.context.CreateCommandQueue(d.found.device, cl.CommandQueueProfilingEnable); err != nil {
+		return nil, errors.Join(err, m.FreeAfter(s.block, nil))
+	}
+	s.handle = rawHandle(s.queue)
+	return s, nil
+}
+
+// start starts the lanes.
+func (s *stager) start() {
+	d := s.dev
+	for i := range d.staging.lanes {
+		l := &lane{s: s}
+		for k := range l.slots {
+			l.slots[k].bytes = devices.AddressBytes(s.block.Addr+uint64(2*i+k)*d.staging.chunk, d.staging.chunk)
+		}
+		s.ended.Go(l.life)
+	}
+}
+
+// close ends the lanes. No transfer is under way.
+func (s *stagers) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, g := range s.by {
+		if g == nil {
+			continue
+		}
+		g.mu.Lock()
+		g.closed = true
+		g.work.Broadcast()
+		g.mu.Unlock()
+		g.ended.Wait()
+		_ = g.queue.Finish() // only errors of a lost device
+		g.queue.Release()
+		errs = append(errs, g.memory.FreeAfter(g.block, nil))
+	}
+	s.by = [2]*stager{}
+	return errors.Join(errs...)
+}
+
+// stage has a plain transfer staged where that is worth it: its host end is
+// pageable, and it is large. n is its bytes.
+func (r *record) stage(write bool, n uint64) {
+	d := r.q.dev
+	r.pinned = d.host.pinned.holds(addressOf(r.bytes), n)
+	if r.pinned || !r.q.staged || n < d.staging.from {
+		return
+	}
+	s := d.stager(write)
+	if s == nil {
+		return
+	}
+	r.staged.stager = s
+	// Chunks are equal, and enough of them for every lane to overlap with itself.
+	count := max((n+d.staging.chunk-1)/d.staging.chunk, min(2*uint64(d.staging.lanes), n/leastChunk))
+	r.staged.chunk = min((n/count+pinnedPage)&^(pinnedPage-1), d.staging.chunk)
+}
+
+// push has r, whose waits are reached, moved. host.mu is held.
+func (s *stager) push(r *record) {
+	r.state, r.called = calling, true
+	r.staged.mem, r.staged.off = r.cmd.src, uint64(r.cmd.src_off)
+	if s.write {
+		r.staged.mem, r.staged.off = r.cmd.dst, uint64(r.cmd.dst_off)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs = append(s.jobs, r)
+	s.pushed++
+	s.work.Broadcast()
+}
+
+// join waits for a transfer that has chunks left; nil once the stager is closed.
+func (s *stager) join() *record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.jobs) == 0 {
+		if s.closed {
+			return nil
+		}
+		s.work.Wait()
+	}
+	r := s.jobs[0]
+	r.staged.lanes++
+	return r
+}
+
+// chunk takes the next chunk of r; ok is false where there is none left, or one has
+// failed.
+func (s *stager) chunk(r *record) (off, n uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, total := &r.staged, uint64(len(r.bytes))
+	if c.err != nil {
+		c.next = total
+	}
+	if c.next < total {
+		off, n, ok = c.next, min(c.chunk, total-c.next), true
+		c.next += n
+	}
+	if c.next == total && len(s.jobs) > 0 && s.jobs[0] == r { // only the first is worked on
+		s.jobs = s.jobs[:copy(s.jobs, s.jobs[1:])]
+	}
+	return off, n, ok
+}
+
+// leave ends a lane's part in r, and with the last one's the transfer.
+func (s *stager) leave(r *record) {
+	s.mu.Lock()
+	r.staged.lanes--
+	last := r.staged.lanes == 0
+	err := r.staged.err
+	s.mu.Unlock()
+	if !last {
+		return
+	}
+	h := s.dev.host
+	h.mu.Lock()
+	h.draining++
+	if r.q.times != nil && err == nil {
+		r.q.times[r.point.Seq%keptTimes] = timed{r.point.Seq, r.staged.times}
+	}
+	h.finishLocked(r, err)
+	h.drainLocked()
+	h.mu.Unlock()
+}
+
+func (s *stager) fail(r *record, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.staged.err == nil {
+		r.staged.err = err
+	}
+}
+
+// lane is one goroutine's part of a stager. Its fields are that goroutine's.
+type lane struct {
+	s     *stager
+	slots [2]slot
+	times [4]uint64
+}
+
+// slot is a piece of the ring, and the move that is under way from or to it.
+type slot struct {
+	bytes []byte
+	move  handle // 0 where there is none
+	off   uint64 // bytes into the transfer
+	n     uint64 // bytes
+}
+
+func (l *lane) life() {
+	for r := l.s.join(); r != nil; r = l.s.join() {
+		if l.s.write {
+			l.put(r)
+		} else {
+			l.get(r)
+		}
+		l.s.leave(r)
+	}
+}
+
+// put moves chunks of r into the device.
+func (l *lane) put(r *record) {
+	for k := 0; ; k ^= 1 {
+		off, n, ok := l.s.chunk(r)
+		if !ok {
+			break
+		}
+		x := &l.slots[k]
+		l.finish(r, x)
+		copy(x.bytes[:n], r.bytes[off:off+n])
+		l.start(r, x, off, n)
+	}
+	l.finish(r, &l.slots[0])
+	l.finish(r, &l.slots[1])
+}
+
+// get moves chunks of r out of the device.
+func (l *lane) get(r *record) {
+	for k, ok := 0, true; ok; k ^= 1 {
+		var off, n uint64
+		if off, n, ok = l.s.chunk(r); ok {
+			l.start(r, &l.slots[k], off, n)
+		}
+		if x := &l.slots[k^1]; x.move != 0 && l.finish(r, x) {
+			copy(r.bytes[x.off:x.off+x.n], x.bytes[:x.n])
+		}
+	}
+}
+
+// start enqueues the move of a chunk.
+func (l *lane) start(r *record, x *slot, off, n uint64) {
+	e, st := move(l.s.handle, r.staged.mem, r.staged.off+off, x.bytes[:n], l.s.write)
+	if l.s.dev.sees(st) != 0 {
+		l.s.fail(r, r.refusal(st))
+		return
+	}
+	x.move, x.off, x.n = e, off, n
+}
+
+// finish waits for the move of a slot, where there is one, and reports whether it
+// went well.
+func (l *lane) finish(r *record, x *slot) bool {
+	if x.move == 0 {
+		return true
+	}
+	var t *[4]uint64
+	if r.q.times != nil {
+		t = &l.times
+	}
+	st := moved(x.move, t)
+	x.move = 0
+	if l.s.dev.sees(st) < 0 {
+		l.s.fail(r, r.refusal(st))
+		return false
+	}
+	if t != nil {
+		l.s.mu.Lock()
+		defer l.s.mu.Unlock()
+		c := &r.staged.times
+		if c.Ended == 0 || t[2] < c.Started {
+			c.Queued, c.Submitted, c.Started = t[0], t[1], t[2]
+		}
+		c.Ended = max(c.Ended, t[3])
+	}
+	return true
+}
