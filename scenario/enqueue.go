@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"runtime/debug"
 
 	"godwit/mem"
 	"godwit/runtime"
@@ -58,6 +59,9 @@ func (v *View) what() string {
 	return "sub-buffer"
 }
 
+// largeContent is where content is worth a collection of its own, in bytes.
+const largeContent = 64 << 20
+
 // createBuffer makes a root that is there from the start.
 func (r *runner) createBuffer(i int) error {
 	b := &r.s.Buffers[i]
@@ -72,6 +76,8 @@ func (r *runner) createBuffer(i int) error {
 		init = b.Data.Bytes(b.Size, r.at)
 		if b.Flags&runtime.UseHostPtr != 0 {
 			r.given = append(r.given, init)
+		} else if b.Size >= largeContent {
+			defer debug.FreeOSMemory() // its copy is garbage that the collector would be slow to notice
 		}
 	}
 	rb, err := r.ctx.CreateNamedBuffer(b.Name, b.Size, b.Flags, init)

@@ -2,8 +2,6 @@ package scenario
 
 import (
 	"github.com/goccy/go-yaml/ast"
-
-	"godwit/mem"
 )
 
 // Writes, reads and copies, of bytes or of the rows and slices of a rectangle.
@@ -155,22 +153,4 @@ func (l *loader) box(m *mapping, prefix string, region [3]uint64) (offset, row, 
 		return 0, row, slice
 	}
 	return origin[0] + origin[1]*row + origin[2]*slice, row, slice
-}
-
-// bounds is the range of the root that holds a command's place.
-func bounds(p Place) mem.Range { return p.Range }
-
-// rowRanges calls f with the ranges of the root that a command's rows have at p,
-// or where there are very many with their bounds.
-func (c *Command) rowRanges(p Place, second bool, f func(r mem.Range)) {
-	if c.Rect == nil || c.Rect.Region[1]*c.Rect.Region[2] > 4096 {
-		f(bounds(p))
-		return
-	}
-	c.Rect.rows(func(at, other uint64) {
-		if second {
-			at = other - c.Rect.HostOffset
-		}
-		f(mem.Range{Start: p.Range.Start + at, End: p.Range.Start + at + c.Rect.Region[0]})
-	})
 }

@@ -157,16 +157,47 @@ func FuzzParse(f *testing.F) {
 			require.Nil(t, s)
 			return
 		}
-		for i, c := range s.Commands {
-			require.Less(t, c.Queue, len(s.Queues))
-			for _, a := range c.After {
-				require.Less(t, a, i)
-			}
-			if c.Place.Name != "" {
-				require.LessOrEqual(t, c.Place.Range.End, s.Buffers[c.Place.Buffer].Size)
-			}
+		for i := range s.Commands {
+			requireInside(t, s, i)
+		}
+		for _, m := range s.Mappings {
+			require.Less(t, m.Map, m.Unmap)
+			require.Less(t, m.Unmap, len(s.Commands))
+		}
+		for _, e := range s.Events {
+			require.GreaterOrEqual(t, e.Set, 0)
 		}
 	})
+}
+
+// requireInside tests that command i names only what is there.
+func requireInside(t *testing.T, s *Scenario, i int) {
+	c := &s.Commands[i]
+	require.Less(t, c.Queue, len(s.Queues))
+	for _, a := range append(c.After, c.Order...) {
+		require.Less(t, a, i)
+		require.True(t, s.Commands[a].queued())
+	}
+	places := append([]Place{c.Place, c.To}, c.Places...)
+	for _, a := range append(c.Args, c.Indirect...) {
+		places = append(places, a.Place)
+		require.LessOrEqual(t, a.At, a.Place.Range.Size())
+	}
+	for _, p := range places {
+		if p.Name == "" {
+			continue
+		}
+		require.LessOrEqual(t, p.Range.End, s.Buffers[p.Buffer].Size)
+		require.False(t, p.Range.Empty())
+		if svm := s.Buffers[p.Buffer].SVM; svm != nil && p.View < 0 {
+			require.LessOrEqual(t, svm.Born, i)
+			require.True(t, svm.Freed < 0 || svm.Freed >= i)
+		}
+	}
+	if c.Rect != nil {
+		require.LessOrEqual(t, c.Rect.span(c.Rect.Row, c.Rect.Slice), c.Place.Range.Size())
+	}
+	_ = s.text(c)
 }
 
 // TestTheDocumentedExampleIsAScenario parses the first example of the language's

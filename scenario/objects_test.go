@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -277,4 +278,34 @@ commands:
 		}
 	}})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestTheTimelineShowsWhatIsMapped(t *testing.T) {
+	res := wants(t, mixed+`
+buffers: [{name: a, size: 4 KiB, fill: 1}]
+commands:
+- {map: a, as: m, flags: [read, write], queue: left}
+- {map: a, offset: 64, size: 64, as: n, flags: read, queue: right}
+- {host-write: m, size: 64, fill: 2}
+- {unmap: n}
+- {unmap: m}
+`)
+	var out strings.Builder
+	require.NoError(t, res.WriteTimeline(&out))
+	var got struct {
+		Events []struct {
+			Name, Cat string
+			PID       int
+			Dur       float64
+		} `json:"traceEvents"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(out.String()), &got))
+	names := map[string]string{}
+	for _, e := range got.Events {
+		if e.Cat == "map" || e.Cat == "command" {
+			names[e.Name] = e.Cat
+			require.Positive(t, e.Dur)
+		}
+	}
+	require.Equal(t, map[string]string{"map": "command", "unmap": "command", "host-write": "command", "m of a": "map", "n of a[64,128)": "map"}, names)
 }

@@ -19,36 +19,56 @@ type use struct {
 	buffer int
 	r      mem.Range
 	writes bool
+	rect   *Rect // where only rows of r are meant; nil is all of it
+	second bool  // the rows are those of the rectangle's other end
 }
 
-func (u use) meets(o use) bool {
-	return u.buffer == o.buffer && (u.writes || o.writes) && u.r.Overlaps(o.r)
+// maxExactRows is how many rows of a rectangle are looked at one by one; of more,
+// what lies between them counts too.
+const maxExactRows = 4096
+
+// meets returns the bytes, or some of them, that two uses share where one of them
+// writes. Of o all of its range counts.
+func (u use) meets(o use) mem.Range {
+	if u.buffer != o.buffer || !(u.writes || o.writes) || !u.r.Overlaps(o.r) {
+		return mem.Range{}
+	}
+	if u.rect == nil || u.rect.Region[1]*u.rect.Region[2] > maxExactRows {
+		return u.r.Intersect(o.r)
+	}
+	var out mem.Range
+	u.rect.rows(func(at, other uint64) {
+		if u.second {
+			at = other - u.rect.HostOffset
+		}
+		row := mem.Range{Start: u.r.Start + at, End: u.r.Start + at + u.rect.Region[0]}
+		if out.Empty() && row.Overlaps(o.r) {
+			out = row.Intersect(o.r)
+		}
+	})
+	return out
 }
 
 // uses lists what a command does to which bytes.
 func (s *Scenario) uses(c *Command) (out []use) {
-	add := func(p Place, second, writes bool) {
-		c.rowRanges(p, second, func(r mem.Range) { out = append(out, use{p.Buffer, r, writes}) })
-	}
 	switch c.Kind {
 	case Write, Fill, HostWrite:
-		add(c.Place, false, true)
+		return []use{{c.Place.Buffer, c.Place.Range, true, c.Rect, false}}
 	case Read, HostRead:
-		add(c.Place, false, false)
+		return []use{{c.Place.Buffer, c.Place.Range, false, c.Rect, false}}
 	case Copy:
-		add(c.Place, false, false)
-		add(c.To, true, true)
+		return []use{{c.Place.Buffer, c.Place.Range, false, c.Rect, false}, {c.To.Buffer, c.To.Range, true, c.Rect, true}}
 	case Map:
-		out = append(out, use{c.Place.Buffer, c.Place.Range, s.Mappings[c.Mapping].writes})
+		return []use{{buffer: c.Place.Buffer, r: c.Place.Range, writes: s.Mappings[c.Mapping].writes}}
 	case Migrate:
 		for _, p := range c.Places {
-			out = append(out, use{p.Buffer, p.Range, c.Undefined})
+			out = append(out, use{buffer: p.Buffer, r: p.Range, writes: c.Undefined})
 		}
 	case Launch:
 		for _, args := range [][]Arg{c.Args, c.Indirect} {
 			for i := range args {
 				if a := &args[i]; a.Buffer && a.Place.Name != "" {
-					out = append(out, use{a.Place.Buffer, a.Used, a.Access.Writes()})
+					out = append(out, use{buffer: a.Place.Buffer, r: a.Used, writes: a.Access.Writes()})
 				}
 			}
 		}
@@ -114,9 +134,10 @@ func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
 			continue
 		}
 		mp := &l.out.Mappings[i]
-		mapped := use{mp.Place.Buffer, mp.Place.Range, mp.writes}
+		mapped := use{buffer: mp.Place.Buffer, r: mp.Place.Range, writes: mp.writes}
 		for _, u := range uses {
-			if !u.meets(mapped) || l.out.Buffers[u.buffer].fine() {
+			shared := u.meets(mapped)
+			if shared.Empty() || l.out.Buffers[u.buffer].fine() {
 				continue
 			}
 			how := "reading"
@@ -126,7 +147,7 @@ func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
 			if c.Kind == Map && !l.onSVM(mp.Place) && !(u.writes && mp.writes) {
 				continue // OpenCL allows a map for reading beside one for writing
 			}
-			l.errorf(m.node, "%s: %s of %s is mapped for %s, as %s in line %d: unmap it first", m.what, u.r.Intersect(mapped.r), l.out.Buffers[u.buffer].Name, how, mp.Name, mp.Line)
+			l.errorf(m.node, "%s: %s of %s is mapped for %s, as %s in line %d: unmap it first", m.what, shared, l.out.Buffers[u.buffer].Name, how, mp.Name, mp.Line)
 			return false
 		}
 	}
@@ -175,7 +196,7 @@ func (l *loader) orderFine(c *Command, uses []use) {
 			continue
 		}
 		t.fine = slices.DeleteFunc(t.fine, func(f fineUse) bool {
-			if (host || f.host) && u.meets(f.use) {
+			if (host || f.host) && !u.meets(f.use).Empty() {
 				c.Order = append(c.Order, f.command)
 			}
 			return u.writes && host && u.buffer == f.buffer && u.r.Contains(f.r) // ordered by way of this
@@ -242,7 +263,7 @@ func (l *loader) gatesOf(c *Command, uses []use) []int {
 	gates = union(gates, t.barrier[c.Queue])
 	for i, pending := range t.pending {
 		for _, p := range pending {
-			if slices.ContainsFunc(uses, p.meets) {
+			if slices.ContainsFunc(uses, func(u use) bool { return !u.meets(p).Empty() }) {
 				gates = union(gates, t.gates[i])
 				break
 			}

@@ -93,10 +93,12 @@ func (p *printer) render(t table.Writer) {
 	fmt.Fprintln(p.w)
 }
 
+var commandColumns = table.Row{"#", "queue", "command", "copied first", "way", "why"}
+
 // commands shows the commands, each with its copies. Rounds of a repeat that
 // are like the round before them take one line together.
 func (p *printer) commands() {
-	t := p.table("#", "queue", "command", "copied first", "way", "why")
+	t := p.table(commandColumns...)
 	var rows []table.Row
 	for i := 0; i < len(p.r.Commands); {
 		if n := p.folded(i); n > 0 {
@@ -123,8 +125,8 @@ func (p *printer) fit(rows []table.Row) (command, why int) {
 	if p.opt.Width == 0 {
 		return 0, 0
 	}
-	var natural [6]int
-	for _, row := range rows {
+	natural := make([]int, len(commandColumns))
+	for _, row := range append(rows, commandColumns) {
 		for i, cell := range row {
 			natural[i] = max(natural[i], text.StringWidthWithoutEscSequences(fmt.Sprint(cell)))
 		}

@@ -79,6 +79,7 @@ func (r *Result) WriteTimeline(w io.Writer) error {
 			args: map[string]any{"number": out.Number, "line": out.Line, "text": out.Text},
 		})
 	}
+	t.mapped(r)
 	t.layOut()
 	for _, c := range r.records {
 		if c == nil {
@@ -122,6 +123,26 @@ func (t *timeline) add(p mem.Point, enqueued int64, waits []mem.Wait, s slice) {
 	}
 	t.slices = append(t.slices, &s)
 	t.of[p] = &s
+}
+
+// mapped shows, beside the host's queues, how long it had what it mapped: from the
+// end of a map to the start of its unmap.
+func (t *timeline) mapped(r *Result) {
+	for i := range r.s.Mappings {
+		m := &r.s.Mappings[i]
+		if m.Unmap >= len(r.records) || r.records[m.Map] == nil || r.records[m.Unmap] == nil {
+			continue
+		}
+		from, to := t.of[r.records[m.Map].Point], t.of[r.records[m.Unmap].Point]
+		if from == nil || to == nil {
+			continue
+		}
+		t.slices = append(t.slices, &slice{
+			queue: "mapped", cat: "map", name: fmt.Sprintf("%s of %s", m.Name, r.s.placeText(m.Place, m.Place.Range)),
+			args:  map[string]any{"for": flagText(uint64(m.Flags), mapFlags), "map": m.Map + 1, "unmap": m.Unmap + 1},
+			start: from.end, end: max(from.end, to.start),
+		})
+	}
 }
 
 // layOut gives every slice a track. What overlaps on one queue, as it may where

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -218,4 +219,50 @@ func TestDevicesListsDrivers(t *testing.T) {
 	for _, n := range names {
 		assert.Contains(t, out, n+": ")
 	}
+}
+
+// TestAFailureIsSaidOnce: the report says that there was one, and the error why.
+func TestAFailureIsSaidOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "room.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("devices: [{name: d, driver: tce, memory: 64 KiB}]\nbuffers: [{name: a, size: 60 KiB}, {name: b, size: 60 KiB}]\ncommands: [{fill: a, pattern: 1}, {fill: b, pattern: 1}]"), 0o600))
+	out, _, err := godwit(t, "run", file)
+	require.ErrorContains(t, err, "out of device memory")
+	require.Contains(t, out, "not finished\n")
+	require.NotContains(t, out, "out of device memory")
+}
+
+// TestReportsThatGoToNoTerminalAreNotTooWide: tables wrap at COLUMNS, or at 160.
+func TestReportsThatGoToNoTerminalAreNotTooWide(t *testing.T) {
+	for _, c := range []struct {
+		columns string
+		most    int
+	}{{"", 160}, {"130", 130}, {"soon", 160}} {
+		t.Setenv("COLUMNS", c.columns)
+		for _, name := range []string{"map", "svm", "overlap"} {
+			out, _, err := godwit(t, "run", example(name))
+			require.NoError(t, err)
+			for _, line := range strings.Split(out, "\n") {
+				require.LessOrEqual(t, utf8.RuneCountInString(line), c.most, line)
+			}
+		}
+	}
+}
+
+func TestRunShowsStatisticsAndTimes(t *testing.T) {
+	out, _, err := godwit(t, "run", example("pingpong"), "--stats", "--profile")
+	require.NoError(t, err)
+	require.Contains(t, out, "inactive split")
+	require.Contains(t, out, "resources of host: statistics > device")
+	require.Contains(t, out, "submitted")
+	out, _, err = godwit(t, "run", example("pingpong"), "--stats", "--profile", "--json")
+	require.NoError(t, err)
+	var got scenario.Result
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Len(t, got.Memories, len(got.Devices)+1)
+	for i, d := range got.Devices {
+		require.Equal(t, d.Name, got.Memories[i+1].Name)
+		require.Positive(t, got.Memories[i+1].Allocations.Accumulated)
+		require.Equal(t, d.PeakUse, got.Memories[i+1].Allocated.Peak)
+	}
+	require.NotNil(t, got.Commands[0].Times)
 }
