@@ -74,6 +74,10 @@ func (g *generator) character() {
 		g.weigh(k, g.IntN(2))
 	}
 	g.waits = g.Float64() * 0.6
+	if g.IntN(2) == 0 {
+		g.weigh(Count, 1+g.IntN(6))
+		g.weigh(CountBy, 1+g.IntN(3))
+	}
 }
 
 func (g *generator) weigh(k Kind, n int) {
@@ -161,6 +165,8 @@ func (g *generator) op(id int) Op {
 		g.users = nil
 	case Renew:
 		op.Dst = g.IntN(len(g.h.Roots))
+	case Count, CountBy:
+		g.countOp(&op)
 	}
 	if op.Kind == Map {
 		op.Flags = mapFlags[g.IntN(len(mapFlags))]

@@ -9,10 +9,11 @@ type model struct {
 	bytes [][]byte
 	known [][]bool
 	lost  [][]bool
+	counts
 }
 
 func newModel(h *History) *model {
-	m := &model{h: h}
+	m := &model{h: h, counts: newCounts(h)}
 	for i, r := range h.Roots {
 		m.bytes = append(m.bytes, make([]byte, r.Size))
 		m.known = append(m.known, make([]bool, r.Size))
@@ -67,6 +68,7 @@ func (m *model) readsLost(op *Op) bool {
 
 // lose does what an operation that failed does to the bytes it was to write.
 func (m *model) lose(op *Op) {
+	m.applyCount(m.h, op, true)
 	if !op.writes() {
 		return
 	}
@@ -79,6 +81,7 @@ func (m *model) lose(op *Op) {
 
 // apply does what an accepted operation does.
 func (m *model) apply(op *Op) {
+	m.applyCount(m.h, op, false)
 	if op.writes() {
 		for _, w := range m.h.rows(op) {
 			_, _, lost := m.at(op.Dst, w.dst, w.size)
@@ -90,6 +93,7 @@ func (m *model) apply(op *Op) {
 		m.applyData(op)
 	case Unmap:
 		if op.mapWrites() {
+			m.brought(op.Dst, op.DstOff, op.Size)
 			from, to := op.hostWrites()
 			b, known, _ := m.at(op.Dst, op.DstOff+from, to-from)
 			copy(b, pattern(op.Size, op.Salt)[from:to])
@@ -119,6 +123,7 @@ func (m *model) apply(op *Op) {
 	case Renew:
 		set(m.known[op.Dst], false)
 		set(m.lost[op.Dst], false)
+		m.by[op.Dst] = 0
 	}
 }
 
@@ -136,9 +141,9 @@ func (m *model) applyData(op *Op) {
 func (m *model) applyRows(op *Op) {
 	for _, w := range m.h.rows(op) {
 		dst, dk, _ := m.at(op.Dst, w.dst, w.size)
-		src, sk, _ := m.at(op.Src, w.src, w.size)
+		src, _, _ := m.at(op.Src, w.src, w.size)
 		copy(dst, src)
-		copy(dk, sk)
+		copy(dk, m.seen(op.Src, w.src, w.size))
 	}
 }
 
@@ -154,16 +159,20 @@ func (m *model) read(op *Op) (bytes []byte, known []bool) {
 		bytes[i] = untouched
 	}
 	for _, w := range m.h.rows(op) {
-		b, k, _ := m.at(op.Dst, w.dst, w.size)
+		b, _, _ := m.at(op.Dst, w.dst, w.size)
 		copy(bytes[w.src:], b)
-		copy(known[w.src:], k)
+		copy(known[w.src:], m.seen(op.Dst, w.dst, w.size))
 	}
 	return bytes, known
 }
 
 func (m *model) applyPair(op *Op) {
 	dst, dk, _ := m.at(op.Dst, op.DstOff, op.Size)
-	src, sk, _ := m.at(op.Src, op.SrcOff, op.Size)
+	src, _, _ := m.at(op.Src, op.SrcOff, op.Size)
+	sk := m.seen(op.Src, op.SrcOff, op.Size)
+	if op.Kind == Mix {
+		m.brought(op.Dst, op.DstOff, op.Size)
+	}
 	for i := range dst {
 		switch op.Kind {
 		case Copy:

@@ -78,6 +78,7 @@ type replay struct {
 	prog   *runtime.Program
 	kernel map[Kind]*runtime.Kernel
 	svmState
+	countState
 	oracle *oracle.Oracle
 	rec    *trace.Recorder
 	seen   int                     // command records compared with the oracle
@@ -176,6 +177,8 @@ func (r *replay) do(op *Op) error {
 		return r.renew(q, op.Dst)
 	case Unmap:
 		return r.unmap(q, op)
+	case Count, CountBy:
+		return r.counting(q, op)
 	}
 	if done, err := r.clash(q, op); done || err != nil {
 		return err

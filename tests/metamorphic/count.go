@@ -1,0 +1,211 @@
+package metamorphic
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// Content size. Two size buffers that nothing else uses say how many bytes of the
+// roots that name them matter.
+
+// Count writes size buffer Ref; CountBy makes it the one of Dst's root, or takes
+// that away where Ref is none of them. Neither happens while anything is mapped:
+// a copy to the host that a larger count asks for would wait for the unmap.
+const (
+	Count   Kind = "count"
+	CountBy Kind = "count-by"
+)
+
+const sizeBuffers = 2
+
+// counted is how many bytes a Count says.
+func (op *Op) counted() uint64 { return uint64(op.Salt % 4500) }
+
+// countOp draws the rest of such an operation.
+func (g *generator) countOp(op *Op) {
+	op.Ref = g.IntN(sizeBuffers)
+	if op.Kind == CountBy {
+		op.Ref = g.IntN(sizeBuffers + 1)
+		op.Dst = g.IntN(len(g.h.Views))
+	}
+}
+
+// countState is a run's size buffers, made when they are first needed.
+type countState struct {
+	sizes [sizeBuffers]*runtime.Buffer
+}
+
+func (r *replay) sizeBuffer(i int) (*runtime.Buffer, error) {
+	if r.sizes[i] == nil {
+		b, err := r.c.CreateBuffer(8, 0, nil)
+		if err != nil {
+			return nil, err
+		}
+		r.sizes[i] = b
+		if err := r.oracle.Create(b.ID(), 8, mem.MemorySet{}); err != nil {
+			return nil, err
+		}
+	}
+	return r.sizes[i], nil
+}
+
+// whole is the view of all of a view's root.
+func (r *replay) whole(view int) *runtime.Buffer {
+	for i, v := range r.h.Views {
+		if v.Root == r.h.Views[view].Root && !v.Sub {
+			return r.views[i]
+		}
+	}
+	return nil
+}
+
+// counting replays a Count or a CountBy.
+func (r *replay) counting(q *queue, op *Op) error {
+	if len(r.maps) > 0 {
+		return nil
+	}
+	var size *runtime.Buffer
+	var err error
+	if op.Ref < sizeBuffers {
+		if size, err = r.sizeBuffer(op.Ref); err != nil {
+			return err
+		}
+	}
+	if op.Kind == Count {
+		return r.writeCount(q, op, size)
+	}
+	if r.isSVM(r.h.Views[op.Dst].Root) {
+		return nil
+	}
+	b, id := r.whole(op.Dst), mem.BufferID(0)
+	if size != nil {
+		id = size.ID()
+	}
+	if err := b.SetContentSizeBuffer(size); err != nil {
+		return err
+	}
+	r.result.Ops["set content size buffer"]++
+	r.log = append(r.log, entry{op: op})
+	return r.oracle.SetContentSize(b.ID(), id)
+}
+
+func (r *replay) writeCount(q *queue, op *Op, size *runtime.Buffer) error {
+	wait := r.waits(op)
+	e, err := q.EnqueueWrite(r.ctx, size, 0, binary.NativeEndian.AppendUint64(nil, op.counted()), wait...)
+	accs := mem.Access{Buffer: size.ID(), Range: mem.Range{End: 8}, Mode: mem.Write, Memory: q.Memory()}
+	e, err = r.took("write of a count", e, err, accs)
+	if done, err := r.turnedDown(op, err); done || err != nil {
+		return err
+	}
+	r.oracle.SetCount(size.ID(), op.counted())
+	return r.accepted(entry{op: op, event: e, waits: wait})
+}
+
+func (r *replay) releaseSizes() error {
+	var errs []error
+	for _, b := range r.sizes {
+		if b != nil {
+			errs = append(errs, b.Release())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// counts is what the model knows of counts.
+type counts struct {
+	by    []int // by root: its size buffer + 1
+	sizes [sizeBuffers]struct {
+		n         uint64
+		set, lost bool
+	}
+}
+
+func newCounts(h *History) counts { return counts{by: make([]int, len(h.Roots))} }
+
+// limit is how many bytes of a root its readers may rely on. Who succeeds though
+// the count is lost needed no copy.
+func (c *counts) limit(root int) uint64 {
+	if by := c.by[root]; by > 0 {
+		if s := c.sizes[by-1]; s.set && !s.lost {
+			return s.n
+		}
+	}
+	return math.MaxInt
+}
+
+// applyCount does what a Count or a CountBy does, or one that failed.
+func (c *counts) applyCount(h *History, op *Op, failed bool) {
+	switch op.Kind {
+	case Count:
+		s := &c.sizes[op.Ref]
+		s.n, s.set, s.lost = op.counted(), true, failed
+	case CountBy:
+		c.by[h.Views[op.Dst].Root] = (op.Ref + 1) % (sizeBuffers + 1)
+	}
+}
+
+// seen is which of the bytes of a view have a value to whoever reads them.
+func (m *model) seen(view, off, size int) []bool {
+	_, known, _ := m.at(view, off, size)
+	v := m.h.Views[view]
+	out, limit := append([]bool{}, known...), m.limit(v.Root)
+	for i := range out {
+		out[i] = out[i] && uint64(v.Origin+off+i) < limit
+	}
+	return out
+}
+
+// brought makes unknown what an operation that keeps old content may not have
+// been given of it.
+func (m *model) brought(view, off, size int) {
+	_, known, _ := m.at(view, off, size)
+	copy(known, m.seen(view, off, size))
+}
+
+// countLost reports whether what an operation reads has a lost count.
+func (m *model) countLost(op *Op) bool {
+	lost := func(view int) bool {
+		by := m.by[m.h.Views[view].Root]
+		return by > 0 && m.sizes[by-1].lost
+	}
+	return op.old() && lost(op.Dst) || op.paired() && lost(op.Src)
+}
+
+// lateMoved is how many bytes were moved by steps that found out then how many.
+// The trace may hear of a step's end a moment after the command that waited for
+// it, so it asks until all have ended.
+func (r *replay) lateMoved() (n uint64, err error) {
+	type step struct {
+		command uint64
+		index   int
+	}
+	late := make(map[step]bool)
+	for _, c := range r.rec.Commands() {
+		for i, s := range c.Steps {
+			if s.Late && !s.Point.IsZero() {
+				late[step{c.ID, i}] = true
+			}
+		}
+	}
+	for r.ctx.Err() == nil {
+		ended := 0
+		n = 0
+		for _, e := range r.rec.Completions() {
+			if late[step{e.Command, e.Step}] {
+				n += e.Moved
+				ended++
+			}
+		}
+		if ended == len(late) {
+			return n, nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return n, fmt.Errorf("the ends of late copies are not in the trace: %w", r.ctx.Err())
+}
