@@ -280,7 +280,10 @@ func (p *Planner) bringCount(dst *Plan, b *buffer, a mem.Access) error {
 func (p *Planner) stageCount(dst *Plan, s *buffer, size mem.BufferID) {
 	a := mem.Access{Buffer: size, Range: countRange, Memory: mem.Host}
 	if at := s.at(mem.Host); at == nil || !at.stored {
-		dst.want(Want{size, mem.Host})
+		// In front, since many accesses of one buffer look only at the last.
+		if w := (Want{size, mem.Host}); !slices.Contains(dst.Storage, w) {
+			dst.Storage = slices.Insert(dst.Storage, 0, w)
+		}
 	}
 	dst.open(a)
 	for c := s.content.Seek(0); c.OK() && c.Range().Start < CountSize; c.Next() {

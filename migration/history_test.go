@@ -312,7 +312,10 @@ func (h *history) enqueue() {
 	if fate == 0 {
 		return // nothing was submitted
 	}
-	for _, w := range plan.Storage {
+	for i, w := range plan.Storage {
+		if slices.Contains(plan.Storage[:i], w) {
+			h.fail("storage wanted twice: %v", plan.Storage)
+		}
 		if err := h.p.Stored(w.Buffer, w.Memory); err != nil {
 			h.fail("stored: %v", err)
 			return
