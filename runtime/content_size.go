@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"sync/atomic"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -99,9 +98,8 @@ type lateCopy struct {
 	late  *migration.Late // immutable; its methods are called by one goroutine after the other
 	base  uint64          // immutable: the offset of the step's first byte
 	bytes []byte          // immutable: of the count, on the host; nil where all count
-	count uint64          // read by Part
-	part  uint64          // bytes, found by Part
-	moved atomic.Uint64   // bytes, once the step has succeeded
+	count uint64          // read by Part, as part is, before the step's point is reached
+	part  mem.Range       // of the buffer: what the step moves
 }
 
 var _ devices.Late = (*lateCopy)(nil)
@@ -135,14 +133,12 @@ func (l *lateCopy) Part() mem.Range {
 	if l.bytes != nil {
 		l.count = binary.NativeEndian.Uint64(l.bytes)
 	}
-	r := l.late.Resolve(l.count)
-	l.part = r.Size()
-	return mem.Range{Start: r.Start - l.base, End: r.End - l.base}
+	l.part = l.late.Resolve(l.count)
+	return mem.Range{Start: l.part.Start - l.base, End: l.part.End - l.base}
 }
 
 // Moved implements devices.Late.
 func (l *lateCopy) Moved() {
 	l.late.Landed(l.count)
-	l.moved.Store(l.part)
-	l.c.lateMoved.Add(l.part)
+	l.c.lateMoved.Add(l.part.Size())
 }

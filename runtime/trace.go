@@ -48,7 +48,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	}
 	c.opts.Trace.Command(r)
 	for i, sp := range s.points {
-		c.watch(watcher{queue: c.hiddenQueue(&plan.Steps[i], sp), step: i, bytes: plan.Steps[i].Range.Size(), late: s.lates[i]}, sp)
+		c.watch(watcher{queue: c.hiddenQueue(&plan.Steps[i], sp), step: i, moved: plan.Steps[i].Range, late: s.lates[i]}, sp)
 	}
 	if err == nil {
 		c.watch(watcher{queue: req.q.dev, step: -1}, p)
@@ -72,8 +72,8 @@ type watcher struct {
 	queue   devices.Queue // nil for staged steps
 	command uint64
 	step    int
-	bytes   uint64    // of the step's range
-	late    *lateCopy // says how many of them moved, where it is not nil
+	moved   mem.Range // by the step
+	late    *lateCopy // says what part of that moved, where it is not nil
 }
 
 func (c *Context) watch(of watcher, p mem.Point) {
@@ -90,9 +90,9 @@ func (w *watcher) PointReached(p mem.Point, err error) {
 	switch {
 	case err != nil:
 	case w.late != nil:
-		r.Moved = w.late.moved.Load()
+		r.Moved, r.Count = w.late.part, w.late.count
 	default:
-		r.Moved = w.bytes
+		r.Moved = w.moved
 	}
 	if prof, ok := w.queue.(devices.Profiler); ok {
 		if t, ok := prof.Times(p); ok && t.Started != 0 {

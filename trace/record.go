@@ -84,7 +84,8 @@ type CompletionRecord struct {
 	Step    int    // index in CommandRecord.Steps, -1 for the command itself
 	Point   mem.Point
 	Err     error
-	Moved   uint64 // bytes that a step has moved, with those that rode along
+	Moved   mem.Range // bytes of the root buffer that a step has moved, with those that rode along
+	Count   uint64    // that a late step has read; of meaning where StepRecord.Count is not 0
 	Started int64
 	Ended   int64
 }

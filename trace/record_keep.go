@@ -107,7 +107,7 @@ func (r *Recorder) BytesMoved() uint64 {
 	}
 	for _, e := range r.completions {
 		if e.Step >= 0 && r.late(e) {
-			n += e.Moved
+			n += e.Moved.Size()
 		}
 	}
 	return n

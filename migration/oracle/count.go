@@ -35,6 +35,14 @@ func (o *Oracle) SetCount(size mem.BufferID, count uint64) {
 	}
 }
 
+// SetLimit says how many bytes of one buffer count, whatever its size buffer's
+// count: for callers whose offsets do not all stand for as many bytes.
+func (o *Oracle) SetLimit(id mem.BufferID, limit uint64) {
+	if b := o.buffers[id]; b != nil {
+		b.limit = &limit
+	}
+}
+
 // recount makes the count of b's bytes another one: what was as good as there is
 // not any more.
 func (o *Oracle) recount(b *buffer) {
@@ -107,13 +115,16 @@ func (o *Oracle) arriveCounted(a mem.Access, count uint64, by uint32) (moved uin
 	if s.partOf == nil {
 		s.part, s.partOf = make([]uint32, len(b.latest)), make([]uint32, len(b.latest))
 	}
+	if b.limit != nil {
+		count = *b.limit
+	}
 	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
 		if b.latest[i] == 0 || s.has(b, i) {
 			continue
 		}
 		if i*o.unit < count && s.holds[i] != b.latest[i] {
 			s.holds[i] = b.latest[i]
-			moved += o.unit
+			moved += o.move(a.Buffer, i)
 		}
 		s.part[i], s.partOf[i], s.by[i] = b.under, b.latest[i], by
 	}

@@ -25,6 +25,7 @@ type Oracle struct {
 	version  mem.Version
 	commands []mem.Version // by command, what it wrote; 0 for nothing
 	counts   uint32        // numbers given to counts
+	moved    func(id mem.BufferID, off uint64)
 }
 
 // buffer holds one entry for each offset in every slice.
@@ -36,6 +37,7 @@ type buffer struct {
 	size  mem.BufferID // its size buffer, 0 where it has none; see count.go
 	under uint32       // the number of the count in force
 	count uint64       // of a size buffer: what it says
+	limit *uint64      // instead of its size buffer's count
 }
 
 type store struct {
@@ -189,10 +191,21 @@ func (o *Oracle) arrive(a mem.Access, by uint32) (moved uint64) {
 		}
 		if s.holds[i] != b.latest[i] {
 			s.holds[i], s.by[i] = b.latest[i], by
-			moved += o.unit
+			moved += o.move(a.Buffer, i)
 		}
 	}
 	return moved
+}
+
+// OnMove has f told of each offset that has to move, in the oracle's units.
+func (o *Oracle) OnMove(f func(id mem.BufferID, off uint64)) { o.moved = f }
+
+// move tells of an offset that has to move, and returns its bytes.
+func (o *Oracle) move(id mem.BufferID, off uint64) uint64 {
+	if o.moved != nil {
+		o.moved(id, off)
+	}
+	return o.unit
 }
 
 // write makes a's memory the only one that holds its range.

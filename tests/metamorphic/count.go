@@ -198,7 +198,7 @@ func (r *replay) lateMoved() (n uint64, err error) {
 		n = 0
 		for _, e := range r.rec.Completions() {
 			if late[step{e.Command, e.Step}] {
-				n += e.Moved
+				n += e.Moved.Size()
 				ended++
 			}
 		}
