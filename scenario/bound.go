@@ -44,6 +44,13 @@ func (r *runner) lowerBound() (uint64, error) {
 			return 0, err
 		}
 	}
+	for i, b := range r.s.Buffers {
+		if b.SizeBuffer > 0 {
+			if err := o.SetContentSize(r.ids[i], r.ids[b.SizeBuffer-1]); err != nil {
+				return 0, err
+			}
+		}
+	}
 	var total uint64
 	for i := range r.events {
 		rec := r.recorded(i)
@@ -66,10 +73,20 @@ func (r *runner) cuts() cuts {
 	for i, id := range r.ids {
 		c[id] = []uint64{0, r.s.Buffers[i].Size}
 	}
+	for _, b := range r.s.Buffers {
+		for at := uint64(1); b.SizeBuffer > 0 && at <= countRange.End; at++ { // a count has an offset for each byte
+			c[r.ids[b.SizeBuffer-1]] = append(c[r.ids[b.SizeBuffer-1]], at)
+		}
+	}
 	for i := range r.events {
 		if rec := r.recorded(i); rec != nil {
 			for _, a := range rec.Accesses {
 				c[a.Buffer] = append(c[a.Buffer], a.Range.Start, a.Range.End)
+			}
+			for j := range rec.Steps {
+				if s := &rec.Steps[j]; s.Count != 0 {
+					c[s.Buffer] = append(c[s.Buffer], r.counted(s))
+				}
 			}
 		}
 	}
@@ -82,32 +99,22 @@ func (r *runner) cuts() cuts {
 
 // needed is how many bytes had to move for one command.
 func (r *runner) needed(o *oracle.Oracle, c cuts, rec *trace.CommandRecord) (bytes uint64, err error) {
-	type place struct {
-		buffer mem.BufferID
-		store  mem.MemoryID
-		off    uint64
-	}
-	missing := make(map[place]bool)
 	accs := slices.Clone(rec.Accesses)
 	for i := range accs {
-		a := &accs[i]
-		a.Range = c.index(a.Buffer, a.Range)
-		store := r.ctx.Topology().Store(a.Memory)
-		for off := a.Range.Start; a.Mode.Reads() && off < a.Range.End; off++ {
-			if v, valid, _ := o.Byte(a.Buffer, off); v != 0 && !valid.Has(store) {
-				missing[place{a.Buffer, store, off}] = true
-			}
+		accs[i].Range = c.index(accs[i].Buffer, accs[i].Range)
+	}
+	for i := range rec.Steps {
+		if s := &rec.Steps[i]; s.Count != 0 {
+			o.SetLimit(s.Buffer, c.index(s.Buffer, mem.Range{End: r.counted(s)}).End)
 		}
 	}
-	res, err := o.Enqueue(accs)
-	if err != nil {
-		return 0, err
-	}
-	if res.Bytes != uint64(len(missing)) {
-		return 0, fmt.Errorf("%d pieces are missing, the oracle moves %d", len(missing), res.Bytes)
-	}
-	for p := range missing {
-		bytes += c.bytes(p.buffer, p.off)
-	}
-	return bytes, nil
+	o.OnMove(func(id mem.BufferID, off uint64) { bytes += c.bytes(id, off) })
+	_, err = o.Enqueue(accs)
+	return bytes, err
+}
+
+// counted is how many bytes of its buffer a late copy found to matter.
+func (r *runner) counted(s *trace.StepRecord) uint64 {
+	i := slices.Index(r.ids, s.Buffer)
+	return min(r.rec.ended(s.Point).Count, r.s.Buffers[i].Size)
 }

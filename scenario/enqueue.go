@@ -26,6 +26,9 @@ func (r *runner) create(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.setSizeBuffers(); err != nil {
+		return err
+	}
 	for i := range s.Views {
 		v := &s.Views[i]
 		rb, err := r.createView(v)

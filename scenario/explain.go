@@ -31,6 +31,9 @@ type account struct {
 	name   string
 	latest rangemap.Map[content]
 	held   []*rangemap.Map[int] // by memory: the writer of what it holds; nil is nothing
+
+	count mem.BufferID                         // its size buffer, or 0
+	part  map[mem.MemoryID]*rangemap.Map[bool] // what is held as far as a count says
 }
 
 // explainer keeps the accounts of a run.
@@ -40,6 +43,7 @@ type explainer struct {
 	accounts map[mem.BufferID]*account
 	store    func(mem.MemoryID) mem.MemoryID // memories that share their bytes have one
 	problems []string
+	ended    func(mem.Point) trace.CompletionRecord // how a copy ended
 }
 
 func newExplainer(memories []string, commands func(int) string) *explainer {
@@ -108,6 +112,7 @@ func (x *explainer) reason(s *trace.StepRecord) (why string, writers []int) {
 		return true
 	})
 	a.hold(s.To, s.Range)
+	a.partly(s.To, s.Range, s.Late && s.Count != 0)
 	const shown = 3
 	if n := len(parts) - shown; n > 0 {
 		parts = append(parts[:shown:shown], fmt.Sprintf("and so on for %d more ranges", n))
@@ -132,6 +137,8 @@ func (x *explainer) phrase(c content, had int, s *trace.StepRecord) string {
 		}
 	}
 	switch had {
+	case c.writer:
+		return to + " held as much of it as an earlier count says; " + fresh
 	case 0:
 		return to + " never held it; " + fresh
 	case initial:
@@ -149,6 +156,7 @@ func (x *explainer) use(command int, accesses []mem.Access) {
 		a, m := x.accounts[u.Buffer], x.store(u.Memory)
 		a.latest.Set(u.Range, content{command, mem.SetOf(m)})
 		a.hold(m, u.Range)
+		x.written(u.Buffer, u.Range)
 	}
 }
 
@@ -179,9 +187,11 @@ func (x *explainer) segments(id mem.BufferID) []Segment {
 // copy describes a step.
 func (x *explainer) copy(s *trace.StepRecord, command int) CopyResult {
 	why, writers := x.reason(s)
-	return CopyResult{
+	out := CopyResult{
 		Buffer: x.accounts[s.Buffer].name, Offset: s.Range.Start, Bytes: s.Range.Size(),
 		From: x.memories[s.From], To: x.memories[s.To], Route: s.Route.String(), RideAlong: s.RideAlong,
 		Reason: why, Choice: s.Choice, Writers: writers, Command: command,
 	}
+	x.late(s, &out)
+	return out
 }

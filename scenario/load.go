@@ -108,6 +108,7 @@ type loader struct {
 	lost   map[string]bool     // buffers that were declared, and whose declaration is at fault
 	maps   map[string]int      // name -> index + 1 of the mapping that is there; -1 where its map was at fault
 	track  tracker
+	sized  []sized // what content_size says
 	loop   Loop
 }
 

@@ -76,6 +76,7 @@ func (l *loader) readBuffers(m *mapping) {
 		}
 		b.Size = l.natural(s, "size", l.scope, 1, def)
 		b.Flags = runtime.Flags(l.flags(s, bufferFlags))
+		l.readContentSize(s)
 		switch ptr := b.Flags & (runtime.UseHostPtr | runtime.CopyHostPtr); {
 		case l.faults > before:
 		case b.Size == 0:
@@ -89,6 +90,7 @@ func (l *loader) readBuffers(m *mapping) {
 		l.take("buffer", b.Name, n)
 		l.out.Buffers = append(l.out.Buffers, b)
 	}
+	l.nameSizeBuffers()
 }
 
 // readOver reads a buffer over shared virtual memory.

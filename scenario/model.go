@@ -56,7 +56,10 @@ type Buffer struct {
 	Data  *Data         // content at the start, held by the host; nil is undefined
 	Flags runtime.Flags // of a buffer
 	SVM   *SVM          // of a block of shared virtual memory; nil for a buffer
-	Line  int
+	// SizeBuffer is the index of the buffer that says how many bytes matter, + 1;
+	// 0 where all do.
+	SizeBuffer int
+	Line       int
 }
 
 // SVM is what is particular to a block of shared virtual memory.

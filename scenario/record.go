@@ -3,6 +3,7 @@ package scenario
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"godwit/mem"
 	"godwit/trace"
@@ -66,4 +67,19 @@ func (r *recorder) command(id uint64) *trace.CommandRecord {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.commands[id]
+}
+
+// ended returns how a point ended that has: the record may come a moment after
+// those that wait for the point have gone on.
+func (r *recorder) ended(p mem.Point) trace.CompletionRecord {
+	for p.Reached() {
+		r.mu.Lock()
+		c, ok := r.completions[p]
+		r.mu.Unlock()
+		if ok {
+			return c
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	return trace.CompletionRecord{}
 }

@@ -32,6 +32,9 @@ type flat struct {
 	buffers [][]byte // the blocks' bytes
 	filling []byte   // what has no content holds
 	at      []uint64 // addresses of shared virtual memory that kernels see
+
+	said     map[int]bool   // size buffers that were written
+	mapLimit map[int]uint64 // by mapping: how many bytes of its buffer counted
 }
 
 // reference is the plain run, one or two of them in step.
@@ -79,12 +82,25 @@ func (ref *reference) close() error {
 	return errors.Join(errs...)
 }
 
-// bytes are a range of a root in both runs; the second is nil where there is
-// one.
+// bytes are what a reader sees of a range of a root in both runs; the second is
+// nil where there is one.
 func (ref *reference) bytes(buffer int, r mem.Range) (a, b []byte) {
-	a = ref.flats[0].buffers[buffer][r.Start:r.End]
+	limit := func(f *flat) uint64 { return f.limit(buffer) }
+	return ref.seen(buffer, r, limit)
+}
+
+// read is bytes for a command that reads.
+func (ref *reference) read(c *Command) (a, b []byte) {
+	if c.Kind == HostRead && c.Mapping >= 0 {
+		return ref.seen(c.Place.Buffer, c.Place.Range, func(f *flat) uint64 { return f.mapLimit[c.Mapping] })
+	}
+	return ref.bytes(c.Place.Buffer, c.Place.Range)
+}
+
+func (ref *reference) seen(buffer int, r mem.Range, limit func(*flat) uint64) (a, b []byte) {
+	a = ref.flats[0].seen(buffer, r, limit(ref.flats[0]))
 	if len(ref.flats) > 1 {
-		b = ref.flats[1].buffers[buffer][r.Start:r.End]
+		b = ref.flats[1].seen(buffer, r, limit(ref.flats[1]))
 	}
 	return a, b
 }
@@ -96,6 +112,9 @@ func (s *Scenario) defined() bool {
 		if s.Buffers[i].Data == nil {
 			return false
 		}
+	}
+	if s.counts() {
+		return false
 	}
 	for i := range s.Commands {
 		c := &s.Commands[i]
@@ -123,7 +142,7 @@ func newFlat(ctx context.Context, s *Scenario, filling byte, at []uint64) (*flat
 	if err != nil {
 		return nil, err
 	}
-	f := &flat{s: s, dev: devs[0], filling: []byte{filling}, at: at}
+	f := &flat{s: s, dev: devs[0], filling: []byte{filling}, at: at, said: make(map[int]bool), mapLimit: make(map[int]uint64)}
 	if s.launches() > 0 {
 		if f.module, err = f.dev.Build(ctx, library()); err != nil {
 			return f, err
@@ -132,7 +151,8 @@ func newFlat(ctx context.Context, s *Scenario, filling byte, at []uint64) (*flat
 	if f.queue, err = f.dev.NewQueue(devices.QueueOptions{Name: "reference"}); err != nil {
 		return f, err
 	}
-	for _, b := range s.Buffers {
+	for i, b := range s.Buffers {
+		f.said[i] = b.Data != nil
 		block := make([]mem.Block, 1)
 		outcome, err := f.dev.Memory().AllocAll([]mem.Request{{Size: b.Size, Align: 128}}, block)
 		if err == nil && outcome != mem.Ready {
@@ -176,11 +196,12 @@ func (f *flat) bytesOf(p Place) []byte { return f.buffers[p.Buffer][p.Range.Star
 
 // run executes one command to its end.
 func (f *flat) run(ctx context.Context, c *Command) error {
+	defer f.wrote(c)
 	switch c.Kind {
 	case Write, HostWrite:
 		f.write(c)
 	case Copy:
-		dst, src := f.bytesOf(c.To), f.bytesOf(c.Place)
+		dst, src := f.bytesOf(c.To), f.seen(c.Place.Buffer, c.Place.Range, f.limit(c.Place.Buffer))
 		if c.Rect == nil {
 			copy(dst, src)
 			break
@@ -193,6 +214,7 @@ func (f *flat) run(ctx context.Context, c *Command) error {
 		if f.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0 {
 			repeat(f.bytesOf(c.Place), f.filling)
 		}
+		f.mapped(c)
 	case Migrate:
 		for _, p := range c.Places {
 			if c.Undefined {
@@ -242,6 +264,9 @@ func (f *flat) launch(ctx context.Context, c *Command) error {
 		more = append(more, f.pointer(c.Indirect[i].Place.Buffer, 0))
 	}
 	cmd.Args = append(cmd.Args, more...)
+	if f.s.counts() {
+		defer f.hide(c)()
+	}
 	p, err := f.queue.Submit(&cmd, nil)
 	if err != nil {
 		return err

@@ -329,7 +329,11 @@ func (p *printer) summary() {
 			fmt.Fprintf(p.w, "  content not compared: %s\n", r.NotCompared)
 		}
 		if r.BytesUndefined > 0 {
-			fmt.Fprintf(p.w, "  not compared: %s that depend on content nobody wrote\n", sizeText(r.BytesUndefined))
+			what := "depend on content nobody wrote"
+			if r.s.counts() {
+				what = "no count includes, or that " + what
+			}
+			fmt.Fprintf(p.w, "  not compared: %s that %s\n", sizeText(r.BytesUndefined), what)
 		}
 	}
 	const shown = 10

@@ -74,6 +74,7 @@ type CopyResult struct {
 	Command int    `json:"command"` // number of the command it was made for
 
 	RideAlong uint64 `json:"ride_along,omitempty"` // of the bytes, how many nobody needed
+	Planned   uint64 `json:"planned,omitempty"`    // bytes, where how many of them move was known only when it ran
 }
 
 // ExpectedResult is an expectation and what became of it.
@@ -112,10 +113,13 @@ func (r *runner) explain(res *Result) {
 	s := r.s
 	res.rec = r.rec
 	r.x = newExplainer(r.names, func(i int) string { return s.Commands[i-1].verb() })
-	r.x.store = r.ctx.Topology().Store
+	r.x.store, r.x.ended = r.ctx.Topology().Store, r.rec.ended
 	for i := range s.Buffers {
 		if b := &s.Buffers[i]; r.ids[i] != 0 {
 			r.x.create(r.ids[i], b.Name, b.Size, b.Data != nil)
+			if b.SizeBuffer > 0 {
+				r.x.accounts[r.ids[i]].count = r.ids[b.SizeBuffer-1]
+			}
 		}
 	}
 	for i := range r.events {

@@ -1,0 +1,75 @@
+package scenario
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func loadString(t *testing.T, text string) (*Scenario, error) {
+	file := t.TempDir() + "/s.yaml"
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return Load(file, Options{})
+}
+
+func TestSizeBuffersThatScenariosMayNotName(t *testing.T) {
+	for buffers, want := range map[string]string{
+		"{name: a, size: 64, content_size: b}":                                                                            `content_size "b": no buffer has this name`,
+		"{name: a, size: 64, content_size: a}":                                                                            "it cannot count its own bytes",
+		"{name: a, size: 64, content_size: b}, {name: b, size: 7}":                                                        "a count takes 8 bytes, it has 7",
+		"{name: a, size: 64, content_size: b}, {name: b, size: 8, content_size: c}, {name: c, size: 8}":                   "that has a content_size itself",
+		"{name: a, size: 64, content_size: m}":                                                                            "this is shared virtual memory",
+		"{name: a, size: 64, content_size: s}, {name: b, size: 64}]\nsub-buffers: [{name: s, of: b, offset: 0, size: 32}": `content_size "s": no buffer has this name`,
+	} {
+		_, err := loadString(t, "devices: [{name: d, driver: cpu}]\nsvm: [{name: m, size: 64}]\nbuffers: ["+buffers+"]\ncommands: [{read: a}]")
+		var bad Errors
+		require.ErrorAs(t, err, &bad, buffers)
+		require.Len(t, bad, 1, "%s: %v", buffers, bad)
+		require.Contains(t, bad[0].Rule, want)
+	}
+}
+
+// What is read, mapped and computed beyond a count is not compared, and what is
+// below it is, however the count got there.
+func TestContentSizeInScenarios(t *testing.T) {
+	s, err := loadString(t, `
+devices: [{name: d0, driver: cpu}, {name: d1, driver: tce, memory: 1 MiB}]
+buffers:
+- {name: a, size: 4 KiB, content_size: n}
+- {name: b, size: 4 KiB, content_size: n}
+- {name: n, size: 16}
+commands:
+- {fill: a, pattern: {int: 3}, queue: d0}
+- {read: a, queue: d1} # no count yet: all of it
+- {map: n, as: m, flags: write-invalidate, queue: d0, blocking: true}
+- {host-write: m, fill: {ulong: 100}, size: 16}
+- {unmap: m}
+- {fill: a, pattern: {int: 4}, queue: d0}
+- {copy: a, to: b, queue: d1}
+- {launch: scale_i32, queue: d1, global: 64, args: [{buffer: a, access: read-write}, {buffer: b, access: read-write}, {int: 5}, 25]}
+- {read: b, queue: d0}
+- {map: b, as: all, flags: [read, write], queue: d0, blocking: true}
+- {host-read: all}
+- {host-write: all, fill: 7, offset: 8, size: 4}
+- {unmap: all}
+- {read: b, queue: d1}
+expect:
+- {buffer: b, offset: 12, size: 88, fill: {int: 20}}
+- {moved: lower-bound}
+`)
+	require.NoError(t, err)
+	res, err := Run(t.Context(), s, RunOptions{})
+	require.NoError(t, err)
+	require.True(t, res.OK(), "%v %v", res.Mismatches, res.Expect)
+	require.True(t, res.Verified)
+	require.Greater(t, res.BytesUndefined, uint64(4*3900))
+	late := 0
+	for _, c := range res.Copies {
+		if c.Planned > 0 {
+			late++
+			require.LessOrEqual(t, c.Bytes, uint64(100))
+		}
+	}
+	require.GreaterOrEqual(t, late, 3)
+}
