@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"godwit/mem"
 )
@@ -15,13 +16,47 @@ var ErrLeak = mem.Sentinel("buffers not released", mem.InvalidOperation)
 // Close ends the context: nothing can be created or enqueued any more, and all
 // commands are drained. Where ctx ends first, user events not set yet fail with
 // ctx's error, so that what waits for them ends; Close then waits for what is
-// running. Queues and programs are closed and every block on every memory is
+// running, however long that takes (see CloseWithin). Queues and programs are closed and every block on every memory is
 // freed. The error names buffers that were not released (ErrLeak), and what else
 // went wrong. Closing twice fails with mem.ErrClosed.
 func (c *Context) Close(ctx context.Context) error {
 	err := c.close(ctx)
 	c.callbacks.drain() // of buffers that were not released
 	return err
+}
+
+// closing is a Close that goes on by itself. Its fields are set once, by start.
+type closing struct {
+	start sync.Once
+	done  chan struct{}
+	err   error // set before done ends
+}
+
+// CloseWithin is Close for programs that must go on, or end, though a device is stuck:
+// it returns when ctx ends, with ctx's error, and the rest goes on in the background for
+// as long as commands keep it busy. Every further call waits for the same end under its
+// own ctx, and returns what Close did. Until it has returned that, the context's devices
+// must be left alone.
+func (c *Context) CloseWithin(ctx context.Context) error {
+	k := &c.closing
+	k.start.Do(func() {
+		k.done = make(chan struct{})
+		go func() {
+			defer close(k.done)
+			k.err = c.Close(ctx)
+		}()
+	})
+	select {
+	case <-k.done:
+		return k.err
+	case <-ctx.Done():
+	}
+	select {
+	case <-k.done: // both: it is done
+		return k.err
+	default:
+		return fmt.Errorf("context %s: closing: %w", c.name, ctx.Err())
+	}
 }
 
 func (c *Context) close(ctx context.Context) error {

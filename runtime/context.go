@@ -83,6 +83,7 @@ type Context struct {
 	callbacks callbacks          // has its own lock
 	failures  failureList        // has its own lock
 	attached  attached           // has its own lock
+	closing   closing            // has its own lock
 	transport *devices.Transport // has its own lock
 
 	lateMoved atomic.Uint64                   // bytes moved by steps that read a count

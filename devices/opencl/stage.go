@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/jgillich/go-opencl/cl"
@@ -28,8 +29,10 @@ import (
 // chunks, which lanes that are free take one after the other: into the device, a lane
 // copies a chunk into a slot and enqueues the move of it, and copies the next one
 // into its other slot meanwhile; out of it, it enqueues the move of the next chunk
-// before it copies the last one out. Copying, by as many goroutines as there are
-// lanes, overlaps with the link.
+// before it copies the last one out. Copying, by several goroutines, overlaps with
+// the link. One lane for each MiB is the most that pays: waking a goroutine costs time
+// too. On an H200's host, where one goroutine copies 6 GB/s, eight lanes reach 38 GB/s
+// up and 34 down, four 25 and 24; larger or smaller slots are slower (docs/measured.md).
 //
 // To the rest of the package a staged transfer is like a host call: it begins when
 // its waits are reached, since the host's bytes may be theirs until then, and Submit
@@ -41,9 +44,10 @@ import (
 // Lock order: host.mu, mu. Neither is held while bytes are copied or OpenCL is called.
 const (
 	stageFrom  = 512 << 10 // bytes from which on a transfer is staged
-	stageChunk = 1 << 20   // bytes of a slot
+	stageChunk = 2 << 20   // bytes of a slot
 	leastChunk = 128 << 10 // bytes: smaller ones cost more than they overlap
-	mostLanes  = 4         // what it takes to copy as fast as a link of 55 GB/s moves
+	laneShare  = 1 << 20   // bytes of a transfer for each lane
+	mostLanes  = 8
 )
 
 // staging says how a device stages. Immutable.
@@ -55,7 +59,7 @@ type staging struct {
 }
 
 func defaultStaging(discrete bool) staging {
-	return staging{on: discrete, lanes: min(max(runtime.NumCPU()/4, 1), mostLanes), chunk: stageChunk, from: stageFrom}
+	return staging{on: discrete, lanes: min(max(runtime.NumCPU()/2, 1), mostLanes), chunk: stageChunk, from: stageFrom}
 }
 
 // pinnedByEnv is whether GODWIT_PINNED_H2D lets transfers be staged.
@@ -86,7 +90,9 @@ type stagedCopy struct {
 	off    uint64 // bytes into mem
 	chunk  uint64 // bytes
 	next   uint64 // bytes taken by lanes so far
+	most   int    // lanes that may work on it
 	lanes  int    // at work on it
+	joined int    // lanes that ever were
 	err    error  // the first failure
 	times  devices.Times
 }
@@ -184,8 +190,9 @@ func (r *record) stage(write bool, n uint64) {
 		return
 	}
 	r.staged.stager = s
+	r.staged.most = int(min(max(n/laneShare, 1), uint64(d.staging.lanes)))
 	// Chunks are equal, and enough of them for every lane to overlap with itself.
-	count := max((n+d.staging.chunk-1)/d.staging.chunk, min(2*uint64(d.staging.lanes), n/leastChunk))
+	count := max((n+d.staging.chunk-1)/d.staging.chunk, min(2*uint64(r.staged.most), n/leastChunk))
 	r.staged.chunk = min((n/count+pinnedPage)&^(pinnedPage-1), d.staging.chunk)
 }
 
@@ -200,22 +207,27 @@ func (s *stager) push(r *record) {
 	defer s.mu.Unlock()
 	s.jobs = append(s.jobs, r)
 	s.pushed++
-	s.work.Broadcast()
+	for range r.staged.most {
+		s.work.Signal()
+	}
 }
 
-// join waits for a transfer that has chunks left; nil once the stager is closed.
+// join waits for a transfer that has chunks left and takes another lane; nil once the
+// stager is closed.
 func (s *stager) join() *record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.jobs) == 0 {
-		if s.closed {
-			return nil
+	for !s.closed {
+		for _, r := range s.jobs {
+			if c := &r.staged; c.joined < c.most {
+				c.joined++
+				c.lanes++
+				return r
+			}
 		}
 		s.work.Wait()
 	}
-	r := s.jobs[0]
-	r.staged.lanes++
-	return r
+	return nil
 }
 
 // chunk takes the next chunk of r; ok is false where there is none left, or one has
@@ -231,8 +243,8 @@ func (s *stager) chunk(r *record) (off, n uint64, ok bool) {
 		off, n, ok = c.next, min(c.chunk, total-c.next), true
 		c.next += n
 	}
-	if c.next == total && len(s.jobs) > 0 && s.jobs[0] == r { // only the first is worked on
-		s.jobs = s.jobs[:copy(s.jobs, s.jobs[1:])]
+	if i := slices.Index(s.jobs, r); c.next == total && i >= 0 {
+		s.jobs = slices.Delete(s.jobs, i, i+1)
 	}
 	return off, n, ok
 }
