@@ -94,6 +94,14 @@ type QueueOptions struct {
 	OnFail func(p mem.Point, cause error)
 }
 
+// OwnThread is a context without end for callers that own the thread they are on,
+// as C programs do: a Wait under it may block the thread in a driver's library,
+// which is quicker than being told by another. Under any other context waits keep
+// no thread.
+var OwnThread = context.WithValue(context.Background(), ownThread{}, true)
+
+type ownThread struct{}
+
 // Queue runs commands. Submit is called by one goroutine at a time; everything
 // else from anywhere.
 type Queue interface {
@@ -151,6 +159,12 @@ type Viewer interface {
 	// View returns the bytes [off, off+size) of b. The slice is outside the Go
 	// heap and is valid until the block is freed.
 	View(b mem.Block, off, size uint64) ([]byte, error)
+}
+
+// Poller is a Queue that may know of a command's end before its point does.
+type Poller interface {
+	// Poll looks whether the command of p has ended, and if so ends p.
+	Poll(p mem.Point)
 }
 
 // Times are when a command changed state, in nanoseconds on the device's clock.

@@ -6,9 +6,9 @@ package icd
 import "C"
 
 import (
-	"context"
 	"unsafe"
 
+	"godwit/devices"
 	"godwit/runtime"
 )
 
@@ -96,7 +96,7 @@ func gwWaitForEvents(n uint32, list unsafe.Pointer) int32 {
 		if e == nil {
 			return clInvalidEvent // released by another thread meanwhile
 		}
-		if e.run.Wait(context.Background()) != nil {
+		if e.run.Wait(devices.OwnThread) != nil {
 			st = clExecStatusErrorInWaitList
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"unsafe"
 
+	"godwit/devices"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -55,7 +56,7 @@ func gwEnqueueMapBuffer(qh, mh uintptr, blocking uint32, flags, off, size uint64
 
 // mapEnded waits for a blocking map. Where it failed nothing stays mapped.
 func (q *queue) mapEnded(mapped runtime.Mapping, run runtime.Event) error {
-	err := run.Wait(context.Background())
+	err := run.Wait(devices.OwnThread)
 	if err == nil {
 		return nil
 	}

@@ -6,9 +6,9 @@ package icd
 import "C"
 
 import (
-	"context"
 	"unsafe"
 
+	"godwit/devices"
 	"godwit/runtime"
 )
 
@@ -152,7 +152,7 @@ func gwFinish(h uintptr) int32 {
 	if q == nil {
 		return clInvalidCommandQueue
 	}
-	_ = q.run.Finish(context.Background())
+	_ = q.run.Finish(devices.OwnThread)
 	return clSuccess
 }
 
@@ -189,7 +189,7 @@ func (q *queue) accepted(run runtime.Event, err error, command uint32, blocking 
 	}
 	st := clSuccess
 	if blocking {
-		st = status(run.Wait(context.Background()))
+		st = status(run.Wait(devices.OwnThread))
 	}
 	if out == nil {
 		_ = run.Release()

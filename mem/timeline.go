@@ -25,6 +25,8 @@ type Timeline struct {
 	issued  atomic.Uint64
 	mark    atomic.Uint64 // every point up to it has ended
 	failing atomic.Bool   // failed is not empty
+	waiters atomic.Int32  // registered and not told
+	onWait  func()        // immutable once points are issued; may be nil
 
 	mu     sync.Mutex
 	above  []uint64              // protected by mu: bit i of word w is point base+64*w+i
@@ -54,6 +56,15 @@ func (t *Timeline) node(n int32) *waitNode { return &t.pages[(n-1)/waitPage][(n-
 func NewTimeline(name string, inOrder bool, onFail func(p Point, err error)) *Timeline {
 	return &Timeline{name: name, inOrder: inOrder, onFail: onFail}
 }
+
+// OnWait has f called whenever somebody asks to be told of a point's end, without
+// the timeline's locks but perhaps with the asker's: so that a queue that looks
+// for ended commands only now and then looks sooner. To be called before the
+// first point is issued.
+func (t *Timeline) OnWait(f func()) { t.onWait = f }
+
+// Waiters is how many ask to be told of points' ends.
+func (t *Timeline) Waiters() int { return int(t.waiters.Load()) }
 
 // Name is the name given at creation.
 func (t *Timeline) Name() string { return t.name }
@@ -223,11 +234,21 @@ func (t *Timeline) failure(seq uint64) error {
 
 // notify implements Point.Notify.
 func (t *Timeline) notify(seq uint64, w Waiter) (bool, error) {
+	done, err := t.register(seq, w)
+	if !done && t.onWait != nil {
+		t.onWait()
+	}
+	return done, err
+}
+
+// register adds w to the waiters of seq, unless that has ended.
+func (t *Timeline) register(seq uint64, w Waiter) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.endedLocked(seq) {
 		return true, t.failed[seq]
 	}
+	t.waiters.Add(1)
 	n := t.free
 	if n == 0 {
 		if int(t.nodes) == len(t.pages)*waitPage {
@@ -255,6 +276,7 @@ func (t *Timeline) take(seq uint64) Waiter {
 		return nil
 	}
 	node := t.node(n)
+	t.waiters.Add(-1)
 	w, next := node.w, node.next
 	*node = waitNode{next: t.free}
 	t.free = n
@@ -286,6 +308,7 @@ func (t *Timeline) forget(seq uint64, w Waiter) {
 		}
 		*t.node(n) = waitNode{next: t.free}
 		t.free = n
+		t.waiters.Add(-1)
 		return
 	}
 }

@@ -203,6 +203,11 @@ func (e Event) Status() (ExecStatus, error) {
 	if err != nil {
 		return 0, err
 	}
+	if !r.point.Reached() && r.queue != nil {
+		if poller, ok := r.queue.dev.(devices.Poller); ok {
+			poller.Poll(r.point)
+		}
+	}
 	if !r.point.Reached() {
 		if t, ok := times(r); ok && t.Started != 0 {
 			return Running, nil

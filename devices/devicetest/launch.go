@@ -140,6 +140,9 @@ func testPromises(e *env) {
 	m, q := e.build(), e.inOrder()
 	const n, group = 256, 64
 	for _, form := range kernels.Program().Go {
+		if form.Args[0].Name == "pointers" {
+			continue // garbage for addresses is a real device's crash
+		}
 		k := e.kernel(m, form.Name)
 		require.Len(e.t, k.Args(), len(form.Args))
 		for i, a := range k.Args() {

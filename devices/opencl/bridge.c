@@ -13,6 +13,9 @@ struct gw_sink {
 	pthread_cond_t some;
 	gw_done *done; // n, oldest first, room for cap
 	int n, cap, closed;
+	int prompt, hurried;    // who takes wants to be woken by what comes; has been told to hurry
+	int idle;               // atomic: the taker sleeps until there are commands
+	int64_t running;        // atomic: commands whose end is to come
 
 	int watching;
 	pthread_t watcher;
@@ -31,7 +34,11 @@ gw_sink *gw_sink_new(int watching)
 	s->cap = 1024;
 	s->done = malloc(s->cap * sizeof *s->done);
 	pthread_mutex_init(&s->mu, NULL);
-	pthread_cond_init(&s->some, NULL);
+	pthread_condattr_t clock;
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->some, &clock);
+	pthread_condattr_destroy(&clock);
 	pthread_cond_init(&s->work, NULL);
 	if (!s->done || (watching && pthread_create(&s->watcher, NULL, watch, s))) {
 		gw_sink_free(s);
@@ -52,7 +59,8 @@ static void sink_put(gw_sink *s, uint64_t id, int32_t status)
 		s->cap *= 2;
 	}
 	s->done[s->n++] = (gw_done){id, status, 0};
-	if (s->n == 1)
+	__atomic_sub_fetch(&s->running, 1, __ATOMIC_SEQ_CST);
+	if (s->n == 1 && s->prompt)
 		pthread_cond_signal(&s->some);
 }
 
@@ -116,12 +124,56 @@ static void *watch(void *sink)
 	return NULL;
 }
 
-int gw_sink_take(gw_sink *s, gw_done *out, int max)
+// A lazy taker looks this often, and after so many looks at nothing sleeps.
+#define LAZY_NS 1000000
+#define LAZY_LOOKS 50
+
+// doze waits a while, as long as nobody is in a hurry. It is called with mu held.
+static void doze(gw_sink *s)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += LAZY_NS;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	while (!s->closed && !s->hurried && pthread_cond_timedwait(&s->some, &s->mu, &until) == 0)
+		;
+}
+
+// lazily waits until there are ended commands, or somebody is in a hurry. It is
+// called with mu held.
+static void lazily(gw_sink *s)
+{
+	int looks = 0;
+	for (s->prompt = 0; !s->closed && !s->hurried; looks++) {
+		doze(s);
+		if (s->n > 0)
+			return;
+		if (__atomic_load_n(&s->running, __ATOMIC_SEQ_CST) > 0) {
+			looks = 0;
+		} else if (looks >= LAZY_LOOKS) {
+			__atomic_store_n(&s->idle, 1, __ATOMIC_SEQ_CST);
+			while (!s->closed && !s->hurried && s->n == 0 && __atomic_load_n(&s->running, __ATOMIC_SEQ_CST) == 0)
+				pthread_cond_wait(&s->some, &s->mu);
+			__atomic_store_n(&s->idle, 0, __ATOMIC_SEQ_CST);
+			looks = 0;
+		}
+	}
+}
+
+int gw_sink_take(gw_sink *s, gw_done *out, int max, int prompt)
 {
 	pthread_mutex_lock(&s->mu);
-	while (s->n == 0 && !s->closed)
-		pthread_cond_wait(&s->some, &s->mu);
-	int n = s->n == 0 ? -1 : s->n < max ? s->n : max;
+	if (prompt || s->watching) {
+		for (s->prompt = 1; s->n == 0 && !s->closed && !s->hurried;)
+			pthread_cond_wait(&s->some, &s->mu);
+	} else {
+		lazily(s);
+	}
+	s->hurried = 0;
+	int n = s->n == 0 && s->closed ? -1 : s->n < max ? s->n : max;
 	if (n > 0) {
 		memcpy(out, s->done, n * sizeof *out); // oldest first
 		memmove(s->done, s->done + n, (s->n - n) * sizeof *out);
@@ -129,6 +181,14 @@ int gw_sink_take(gw_sink *s, gw_done *out, int max)
 	}
 	pthread_mutex_unlock(&s->mu);
 	return n;
+}
+
+void gw_sink_hurry(gw_sink *s)
+{
+	pthread_mutex_lock(&s->mu);
+	s->hurried = 1;
+	pthread_cond_signal(&s->some);
+	pthread_mutex_unlock(&s->mu);
 }
 
 void gw_sink_close(gw_sink *s)
@@ -172,10 +232,15 @@ cl_int gw_listen(cl_event e, gw_tag *t)
 {
 	gw_sink *s = t->sink;
 	gw_command(1);
+	__atomic_add_fetch(&s->running, 1, __ATOMIC_SEQ_CST);
 	if (!s->watching) {
 		cl_int err = clSetEventCallback(e, CL_COMPLETE, ended, t);
-		if (err != CL_SUCCESS)
+		if (err != CL_SUCCESS) {
 			gw_command(-1);
+			__atomic_sub_fetch(&s->running, 1, __ATOMIC_SEQ_CST);
+		}
+		if (__atomic_load_n(&s->idle, __ATOMIC_SEQ_CST))
+			gw_sink_hurry(s);
 		return err;
 	}
 	pthread_mutex_lock(&s->mu);

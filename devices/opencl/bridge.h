@@ -23,8 +23,14 @@ typedef struct gw_done { uint64_t id; int32_t status; int32_t pad; } gw_done;
 // of running commands, every few tens of microseconds, and sleeps when there are
 // none. NVIDIA's callbacks make each command 3.5 us dearer, and come up to 20 ms
 // late for commands longer than some hundred microseconds.
+//
+// A sink that does not watch is lazy where nobody is waiting (prompt is 0): then
+// callbacks wake nobody, and take looks every millisecond while there are commands.
+// To be woken costs more than most commands do. gw_sink_hurry ends such a take at
+// once, perhaps with nothing.
 GW_HIDDEN gw_sink *gw_sink_new(int watching);
-GW_HIDDEN int gw_sink_take(gw_sink *s, gw_done *out, int max); // blocks until there is one
+GW_HIDDEN int gw_sink_take(gw_sink *s, gw_done *out, int max, int prompt); // prompt: blocks until there is one
+GW_HIDDEN void gw_sink_hurry(gw_sink *s);
 GW_HIDDEN void gw_sink_close(gw_sink *s);
 GW_HIDDEN void gw_sink_free(gw_sink *s);
 

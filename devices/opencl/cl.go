@@ -10,6 +10,8 @@ package opencl
 // #cgo nocallback gw_ring_copy
 // #cgo noescape gw_sink_take
 // #cgo nocallback gw_sink_take
+// #cgo noescape gw_sink_hurry
+// #cgo nocallback gw_sink_hurry
 // #cgo noescape gw_release_events
 // #cgo nocallback gw_release_events
 // #cgo noescape gw_release_mems
@@ -72,11 +74,18 @@ func (s sink) close()        { C.gw_sink_close(s.c) }
 func (s sink) free()         { C.gw_sink_free(s.c) }
 func freeTag(t tag)          { C.gw_tag_free(t) }
 
-// take blocks until commands have ended, and returns how many it put in out; -1
-// when the sink is closed and empty.
-func (s sink) take(out []done) int {
-	return int(C.gw_sink_take(s.c, &out[0], C.int(len(out))))
+// take blocks until commands have ended, or somebody is in a hurry, and returns
+// how many it put in out; -1 when the sink is closed and empty. Where prompt is
+// false it may take its time.
+func (s sink) take(out []done, prompt bool) int {
+	if prompt {
+		return int(C.gw_sink_take(s.c, &out[0], C.int(len(out)), 1))
+	}
+	return int(C.gw_sink_take(s.c, &out[0], C.int(len(out)), 0))
 }
+
+// hurry ends a take that takes its time.
+func (s sink) hurry() { C.gw_sink_hurry(s.c) }
 
 // nativeCmd is a command as C gets it, without pointers.
 type nativeCmd = C.gw_cmd

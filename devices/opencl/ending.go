@@ -56,7 +56,7 @@ func (h *host) settleLocked(r *record) {
 	case r.status == int32(mem.ExecStatusErrorInWaitList) && r.called && r.hasFailedOrder():
 		// OpenCL let an Order wait's failure through. The command did not run:
 		// it does now, behind nothing.
-		releaseEvents([]handle{r.event})
+		r.spent = append(r.spent, r.event) // somebody may be looking at it
 		r.event, r.early, r.called, r.status = 0, false, false, 0
 		r.state = held
 		h.readyLocked(r)
@@ -173,8 +173,9 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 		}
 		return again
 	}
+	e := r.event
 	h.mu.Unlock()
-	st := eventStatus(r.event)
+	st := eventStatus(e)
 	h.mu.Lock()
 	if st != 0 || r.state != native || r.early {
 		return st > 0
@@ -205,6 +206,25 @@ func lateHostCopy(dst, src []byte, late devices.Late) func(context.Context) erro
 		}
 		return nil
 	}
+}
+
+// waitNative blocks the thread in OpenCL until p's command has ended, where OpenCL
+// has it. What follows from the end is still to be done: see poll.
+func (h *host) waitNative(q *Queue, p mem.Point) {
+	h.mu.Lock()
+	r := q.flight[p.Seq]
+	if r == nil || r.state != native || r.early {
+		h.mu.Unlock()
+		return
+	}
+	r.users++ // keeps the event
+	e := r.event
+	h.mu.Unlock()
+	eventWait(e)
+	h.mu.Lock()
+	r.users--
+	h.recycleLocked(r)
+	h.mu.Unlock()
 }
 
 // hostCopy is a copy between bytes of this process, as a host call.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jgillich/go-opencl/cl"
 
@@ -57,6 +58,7 @@ type host struct {
 	pinned pinnedRanges // page-locked host memory of all devices
 
 	sink   sink
+	lazy   atomic.Bool   // take was called, or is about to be, and nobody may have waited
 	wake   chan struct{} // capacity 1: something is ready
 	stop   chan struct{}
 	moving sync.WaitGroup // the goroutines
@@ -98,6 +100,7 @@ func newHost(f Found, opts options) (*host, error) {
 func (h *host) close() {
 	h.mu.Lock()
 	h.closing = true
+	h.hurry()
 	for len(h.free) < len(h.records) {
 		h.ended.Wait()
 	}
@@ -126,7 +129,10 @@ func (h *host) close() {
 func (h *host) receive() {
 	var out [128]done
 	for {
-		n := h.sink.take(out[:])
+		h.lazy.Store(true) // before looking: who asks from now on makes take hurry
+		prompt := h.awaited()
+		n := h.sink.take(out[:], prompt)
+		h.lazy.Store(false)
 		if n < 0 {
 			return
 		}
@@ -137,6 +143,30 @@ func (h *host) receive() {
 		}
 		h.drainLocked()
 		h.mu.Unlock()
+	}
+}
+
+// awaited reports whether anybody waits to be told of a command's end: then it is
+// told at once. Else a millisecond more does no harm, and who looks at a single
+// command looks by itself (poll).
+func (h *host) awaited() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return true
+	}
+	for line, q := range h.lines {
+		if q.closing || line.Waiters() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// hurry sees that who waits from now on is told at once.
+func (h *host) hurry() {
+	if h.lazy.Load() {
+		h.sink.hurry()
 	}
 }
 

@@ -68,6 +68,7 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 		dev: d, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail), cl: cq, handle: rawHandle(cq),
 		inOrder: !opts.OutOfOrder, staged: d.staging.on && pinnedByEnv(), flight: make(map[uint64]*record),
 	}
+	q.line.OnWait(d.host.hurry)
 	if opts.Profiling {
 		q.times = make([]timed, keptTimes)
 	}
@@ -187,6 +188,9 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point) error {
 		return fmt.Errorf("queue %s: point %v is not of this queue: %w", q.line.Name(), p, mem.ErrInvalidEvent)
 	}
 	q.flushOnce()
+	if ctx == devices.OwnThread && !q.dev.host.immediate {
+		q.dev.host.waitNative(q, p)
+	}
 	for start := time.Now(); !p.Reached() && time.Since(start) < pollFor && ctx.Err() == nil; {
 		if !q.dev.host.poll(q, p) {
 			break
@@ -206,6 +210,13 @@ var pollFor = func() time.Duration {
 	}
 	return 200 * time.Microsecond
 }()
+
+// Poll implements devices.Poller.
+func (q *Queue) Poll(p mem.Point) {
+	if p.Line == q.line {
+		q.dev.host.poll(q, p)
+	}
+}
 
 // Times implements devices.Profiler.
 func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
@@ -232,6 +243,7 @@ func (q *Queue) Close() error {
 	}
 	q.closing = true
 	h.mu.Unlock()
+	h.hurry()
 	q.flushOnce()
 	h.mu.Lock()
 	for q.pending > 0 {

@@ -63,7 +63,8 @@ type record struct {
 	blockers int
 	users    int // edges and polls that need event
 	event    handle
-	side     *line // the ring held by a gated copy
+	spent    []handle // events of earlier tries
+	side     *line    // the ring held by a gated copy
 }
 
 type pinnedBlock struct {
@@ -91,6 +92,7 @@ func (h *host) recycleLocked(r *record) {
 	if r.event != 0 {
 		releaseEvents([]handle{r.event})
 	}
+	releaseEvents(r.spent)
 	*r = record{host: r.host, tag: r.tag, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
 		handles: r.handles[:0], after: r.after[:0], unpin: r.unpin[:0], lent: r.lent[:0]}
 	h.free = append(h.free, r)
