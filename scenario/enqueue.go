@@ -150,7 +150,7 @@ func (r *runner) enqueue(ctx context.Context, i int) (e runtime.Event, err error
 	case c.Kind == Alloc:
 		return e, r.alloc(c.Alloc, c.Line)
 	case c.Kind == Set:
-		return e, r.user[c.Event].SetStatus(runtime.Complete)
+		return e, r.user[c.Event].SetStatus(c.Status)
 	case c.Now:
 		for _, p := range c.Places {
 			if err := r.ctx.SVMFree(r.pointer(p)); err != nil {

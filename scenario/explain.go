@@ -80,7 +80,7 @@ func (a *account) hold(m mem.MemoryID, r mem.Range) {
 }
 
 // reason says why the step was needed, and notes its effect.
-func (x *explainer) reason(s *trace.StepRecord) (why string, writers []int) {
+func (x *explainer) reason(s *trace.StepRecord, failed bool) (why string, writers []int) {
 	stores := *s
 	stores.From, stores.To = x.store(s.From), x.store(s.To)
 	s = &stores
@@ -88,7 +88,7 @@ func (x *explainer) reason(s *trace.StepRecord) (why string, writers []int) {
 	var parts []string
 	last := ""
 	a.latest.Overlap(s.Range, func(part mem.Range, c content) bool {
-		if !c.valid.Has(s.From) {
+		if !c.valid.Has(s.From) && !failed {
 			x.problems = append(x.problems, fmt.Sprintf("%s %v was copied from %s, which does not hold its latest content", a.name, part, x.memories[s.From]))
 		}
 		if c.valid.Has(s.To) && s.RideAlong == 0 {
@@ -111,8 +111,10 @@ func (x *explainer) reason(s *trace.StepRecord) (why string, writers []int) {
 		}
 		return true
 	})
-	a.hold(s.To, s.Range)
-	a.partly(s.To, s.Range, s.Late && s.Count != 0)
+	if !failed {
+		a.hold(s.To, s.Range)
+		a.partly(s.To, s.Range, s.Late && s.Count != 0)
+	}
 	const shown = 3
 	if n := len(parts) - shown; n > 0 {
 		parts = append(parts[:shown:shown], fmt.Sprintf("and so on for %d more ranges", n))
@@ -132,6 +134,9 @@ func (x *explainer) phrase(c content, had int, s *trace.StepRecord) string {
 		fresh = "its initial content is on " + from
 	default:
 		fresh = fmt.Sprintf("#%d %s wrote it", c.writer, x.commands(c.writer))
+		if c.valid.Empty() {
+			fresh = fmt.Sprintf("#%d %s was to write it, and failed", c.writer, x.commands(c.writer))
+		}
 		if first, _ := c.valid.First(); c.valid.Len() > 1 || first == s.From {
 			fresh += ", fresh on " + from
 		}
@@ -148,12 +153,16 @@ func (x *explainer) phrase(c content, had int, s *trace.StepRecord) string {
 }
 
 // use notes the effect of a command's own accesses.
-func (x *explainer) use(command int, accesses []mem.Access) {
+func (x *explainer) use(command int, accesses []mem.Access, failed bool) {
 	for _, u := range accesses {
 		if !u.Mode.Writes() {
 			continue
 		}
 		a, m := x.accounts[u.Buffer], x.store(u.Memory)
+		if failed { // nobody has what it was to write
+			a.latest.Set(u.Range, content{writer: command})
+			continue
+		}
 		a.latest.Set(u.Range, content{command, mem.SetOf(m)})
 		a.hold(m, u.Range)
 		x.written(u.Buffer, u.Range)
@@ -185,8 +194,8 @@ func (x *explainer) segments(id mem.BufferID) []Segment {
 }
 
 // copy describes a step.
-func (x *explainer) copy(s *trace.StepRecord, command int) CopyResult {
-	why, writers := x.reason(s)
+func (x *explainer) copy(s *trace.StepRecord, command int, failed bool) CopyResult {
+	why, writers := x.reason(s, failed)
 	out := CopyResult{
 		Buffer: x.accounts[s.Buffer].name, Offset: s.Range.Start, Bytes: s.Range.Size(),
 		From: x.memories[s.From], To: x.memories[s.To], Route: s.Route.String(), RideAlong: s.RideAlong,

@@ -16,15 +16,19 @@ func (l *loader) readExpect(m *mapping) {
 	for _, n := range nodes {
 		s := l.mapping(n, "expect")
 		e := Expectation{Line: s.node.GetToken().Position.Line}
-		kind := ""
-		for _, k := range []string{"buffer", "moved", "copies", "only"} {
+		kind, several := "", false
+		for _, k := range []string{"buffer", "moved", "copies", "only", "fails"} {
 			if !s.has(k) {
 				continue
 			}
 			if kind != "" {
 				l.errorf(s.node, "expect: %s beside %s: one expectation says one thing", k, kind)
+				several = true
 			}
 			kind = k
+		}
+		if several {
+			continue
 		}
 		switch kind {
 		case "buffer":
@@ -43,8 +47,10 @@ func (l *loader) readExpect(m *mapping) {
 			for _, n := range l.list(s.get("only")) {
 				e.Only = append(e.Only, l.somewhere(n, "expect: only"))
 			}
+		case "fails":
+			l.expectFailures(s, &e)
 		default:
-			l.errorf(s.node, "expect: want one of buffer, moved, copies, only")
+			l.errorf(s.node, "expect: want one of buffer, moved, copies, only, fails")
 			continue
 		}
 		s.done()
@@ -52,6 +58,29 @@ func (l *loader) readExpect(m *mapping) {
 			e.Text = l.out.expectText(&e)
 		}
 		l.out.Expect = append(l.out.Expect, e)
+	}
+}
+
+// expectFailures reads which commands must fail. Maps that fail, and what the host
+// would do with them, are left out: whether their content is lost is not for the
+// reference run to say.
+func (l *loader) expectFailures(s *mapping, e *Expectation) {
+	for _, n := range l.list(s.get("fails")) {
+		id := l.expanded(n, "expect: fails")
+		w, ok := l.ids[id]
+		if !ok || w.command < 0 {
+			l.errorf(n, "expect: fails %q: no command has this id", id)
+			continue
+		}
+		switch kind := l.out.Commands[w.command].Kind; kind {
+		case Map, Unmap, HostRead, HostWrite, Free:
+			l.errorf(n, "expect: fails %q: it is a %s, which must not fail in a scenario", id, kind)
+		default:
+			e.Fails = append(e.Fails, w.command)
+		}
+	}
+	if len(e.Fails) == 0 && len(l.list(s.get("fails"))) == 0 {
+		l.errorf(s.node, "expect: fails: no command is named")
 	}
 }
 

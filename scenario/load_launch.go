@@ -34,13 +34,14 @@ func (l *loader) dims(m *mapping, key string, least int64) (out [3]uint64, dims 
 func (l *loader) readLaunch(m *mapping, c *Command) {
 	c.Kernel = m.text("launch")
 	m.what = "launch " + c.Kernel
+	m.use("svm")
 	var local, offset int
 	c.Global, c.Dims = l.dims(m, "global", 1)
 	c.Local, local = l.dims(m, "local", 1)
 	c.Offset, offset = l.dims(m, "offset", 0)
-	if c.Dims == 0 {
+	if m.get("global") == nil {
 		l.errorf(m.node, "%s: global is missing: the number of work-items", m.what)
-	} else if (local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims) {
+	} else if c.Dims > 0 && ((local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims)) {
 		l.errorf(m.node, "%s: global, local and offset want the same number of dimensions", m.what)
 	}
 	kernel, args := kernelNamed(c.Kernel), l.list(m.get("args"))

@@ -1,7 +1,10 @@
 package scenario
 
 import (
+	"math"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
 
 	"godwit/mem"
 	"godwit/runtime"
@@ -202,6 +205,20 @@ func (l *loader) freedText(b *Buffer) string {
 	return "it is there twice"
 }
 
+// readStatus reads with which status a user event fails.
+func (l *loader) readStatus(n ast.Node, c *Command) {
+	before := l.faults
+	v := l.number(n, "set: status", l.scope)
+	if (v >= 0 || v < math.MinInt32) && l.faults == before {
+		l.errorf(n, "set: status is %d: want a negative one, such as an OpenCL error's", v)
+		return
+	}
+	c.Status = runtime.ExecStatus(v)
+	if l.track.failed == 0 {
+		l.track.failed = c.Line
+	}
+}
+
 // readSet reads the end of a user event.
 func (l *loader) readSet(m *mapping, c *Command) {
 	name := l.expanded(m.get("set"), "set")
@@ -214,7 +231,10 @@ func (l *loader) readSet(m *mapping, c *Command) {
 	case l.out.Events[w.event].Set >= 0:
 		l.errorf(m.get("set"), "set %q: it was set in line %d: a user event is set once", name, l.out.Commands[l.out.Events[w.event].Set].Line)
 	default:
-		c.Event = w.event
+		c.Event, c.Status = w.event, runtime.Complete
+		if n := m.get("status"); n != nil {
+			l.readStatus(n, c)
+		}
 		l.out.Events[w.event].Set = len(l.out.Commands)
 	}
 }

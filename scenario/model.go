@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"slices"
+
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -164,13 +166,14 @@ type Command struct {
 	Text    string  // fill: the pattern as written
 	Places  []Place // migrate, free
 
-	Host      bool // migrate: to the host and not to the queue's device
-	Undefined bool // migrate: brings no content
-	Now       bool // free: by the host and not by a queue
-	Blocking  bool // map
-	Mapping   int  // map, unmap, host-read, host-write: index into Mappings; -1 is none
-	Event     int  // set: index into Events
-	Alloc     int  // alloc: index into Buffers of the block it makes
+	Host      bool               // migrate: to the host and not to the queue's device
+	Undefined bool               // migrate: brings no content
+	Now       bool               // free: by the host and not by a queue
+	Blocking  bool               // map
+	Mapping   int                // map, unmap, host-read, host-write: index into Mappings; -1 is none
+	Event     int                // set: index into Events
+	Status    runtime.ExecStatus // set: Complete, or a negative status
+	Alloc     int                // alloc: index into Buffers of the block it makes
 
 	Kernel                string // launch
 	Args                  []Arg
@@ -182,6 +185,11 @@ type Command struct {
 	Profile   bool                 // its times are shown
 
 	Loop Loop
+}
+
+// expectedToFail reports whether command i must fail.
+func (s *Scenario) expectedToFail(i int) bool {
+	return slices.ContainsFunc(s.Expect, func(e Expectation) bool { return slices.Contains(e.Fails, i) })
 }
 
 // queued reports whether c is a command of a queue, with an event.
@@ -254,5 +262,6 @@ type Expectation struct {
 	Moved   *uint64 // bytes moved, exactly
 	Minimal bool    // bytes moved equal the lower bound
 	Copies  *uint64 // number of copies
+	Fails   []int   // indexes of commands that must fail
 	Only    []Place // every copy lies in one of these
 }

@@ -309,3 +309,41 @@ commands:
 	}
 	require.Equal(t, map[string]string{"map": "command", "unmap": "command", "host-write": "command", "m of a": "map", "n of a[64,128)": "map"}, names)
 }
+
+// TestAFailingEventReachesAllDependants: by wait lists, and by content, but not by
+// order alone.
+func TestAFailingEventReachesAllDependants(t *testing.T) {
+	const text = mixed + `
+buffers: [{name: a, size: 4 KiB, fill: 1}, {name: b, size: 4 KiB}, {name: c, size: 4 KiB, fill: 2}]
+events: [stop]
+commands:
+- {fill: a, pattern: 3, offset: 1 KiB, size: 2 KiB, queue: left, after: stop, id: made, callbacks: [submitted, complete]}
+- {copy: a, to: b, queue: right, id: used}
+- {marker: left, after: used, id: told}
+- {fill: c, pattern: 4, queue: left}
+- {copy: c, to: a, size: 512, queue: left}
+- {write: a, offset: 1 KiB, size: 512, fill: 7, queue: right}
+- {read: a, size: 1 KiB, queue: near}
+- {read: a, offset: 1 KiB, size: 513, queue: near, id: lost}
+- {copy: a, to: c, size: 64, rows: 4, pitch: 1 KiB, offset: 100, to-pitch: 128, queue: near, id: rows}
+- {set: stop, status: -5}
+`
+	res := wants(t, text+"expect: [{fails: [made, used, told, lost, rows]}]\n")
+	require.Contains(t, res.Commands[1].Failed, "user event set to -5")
+	require.Equal(t, []string{"submitted", "failed with status -14"}, res.Commands[0].Callbacks)
+	// Lost: of a 1.5 KiB, all of b, four rows of c.
+	require.EqualValues(t, 1536+4096+4*64, res.BytesUndefined)
+	var out strings.Builder
+	res.Print(&out, scenario.PrintOptions{})
+	require.Contains(t, out.String(), "copy a → b (failed)")
+	require.Contains(t, out.String(), "✓ expected: failure of made, used, told, lost, rows")
+
+	_, err := runText(t, text)
+	require.ErrorContains(t, err, "s.yaml:10: #1 fill")
+	_, err = runText(t, text+"expect: [{fails: [made, used, told]}]\n")
+	require.ErrorContains(t, err, "s.yaml:17: #8 read a")
+	res, err = runText(t, strings.Replace(text, ", status: -5", "", 1)+"expect: [{fails: told}]\n")
+	require.NoError(t, err)
+	require.False(t, res.OK())
+	require.Equal(t, "#3 marker ended well", res.Expect[0].Got)
+}

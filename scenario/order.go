@@ -82,6 +82,7 @@ type tracker struct {
 	pending map[int][]use // what such commands do
 	queue   map[int][]int // by queue: the gates of its commands
 	barrier map[int][]int // by queue: those of its barriers
+	failed  int           // line of the first set that fails its event; 0 is none
 	fine    []fineUse     // uses of fine-grained memory that later ones may have to wait for
 }
 
@@ -96,6 +97,10 @@ type fineUse struct {
 // follow checks a command against those before it.
 func (l *loader) follow(m *mapping, c *Command) {
 	uses := l.out.uses(c)
+	if l.track.failed > 0 && (c.queued() || c.Now) {
+		l.errorf(m.node, "%s: below the failing event of line %d: whether it would be refused depends on the time; set the event after all commands", m.what, l.track.failed)
+		return
+	}
 	if !l.checkFreed(m, c) || !l.checkMaps(m, c, uses) || !l.checkHost(m, c) {
 		return
 	}

@@ -55,6 +55,13 @@ func (r *recorder) Completed(c *trace.CompletionRecord) {
 	r.completions[c.Point] = *c
 }
 
+// failed reports whether a point was reached by a failure.
+func (r *recorder) failed(p mem.Point) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.completions[p].Err != nil
+}
+
 // last is the buffer that was made last.
 func (r *recorder) last() mem.BufferID {
 	r.mu.Lock()

@@ -63,9 +63,15 @@ func newReference(ctx context.Context, s *Scenario, at []uint64) (ref *reference
 	return ref, nil
 }
 
-// step runs command i.
-func (ref *reference) step(ctx context.Context, s *Scenario, i int) error {
+// step runs command i, or where that has failed loses what it was to write.
+func (ref *reference) step(ctx context.Context, s *Scenario, i int, failed bool) error {
 	c := &s.Commands[i]
+	if failed {
+		for _, f := range ref.flats {
+			f.lose(c)
+		}
+		return nil
+	}
 	for _, f := range ref.flats {
 		if err := f.run(ctx, c); err != nil {
 			return fmt.Errorf("reference run: %s:%d: #%d %s: %w", s.File, c.Line, i+1, s.text(c), err)
@@ -118,7 +124,7 @@ func (s *Scenario) defined() bool {
 	}
 	for i := range s.Commands {
 		c := &s.Commands[i]
-		if c.Undefined || (c.Kind == Map && s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0) {
+		if c.Undefined || c.Status < 0 || (c.Kind == Map && s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0) {
 			return false
 		}
 	}
@@ -225,6 +231,25 @@ func (f *flat) run(ctx context.Context, c *Command) error {
 		return f.launch(ctx, c)
 	}
 	return nil // reads are compared by the caller; the rest has no effect on bytes
+}
+
+// lose takes the content from what a command writes.
+func (f *flat) lose(c *Command) {
+	for _, u := range f.s.uses(c) {
+		b := f.buffers[u.buffer][u.r.Start:u.r.End]
+		switch {
+		case !u.writes:
+		case u.rect == nil:
+			repeat(b, f.filling)
+		default:
+			u.rect.rows(func(at, other uint64) {
+				if u.second {
+					at = other - u.rect.HostOffset
+				}
+				repeat(b[at:at+u.rect.Region[0]], f.filling)
+			})
+		}
+	}
 }
 
 func (f *flat) write(c *Command) {

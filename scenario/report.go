@@ -138,7 +138,11 @@ func (p *printer) fit(rows []table.Row) (command, why int) {
 }
 
 func (p *printer) commandRows(c *CommandResult) []table.Row {
-	rows := []table.Row{{c.Number, c.Queue, c.Text, "", "", ""}}
+	what := c.Text
+	if c.Failed != "" {
+		what += " " + p.paint("(failed)", text.FgRed)
+	}
+	rows := []table.Row{{c.Number, c.Queue, what, "", "", ""}}
 	for i, ci := range c.Copies {
 		if i > 0 {
 			rows = append(rows, table.Row{"", "", "", "", "", ""})

@@ -56,6 +56,7 @@ type CommandResult struct {
 	BytesMoved uint64 `json:"bytes_moved"` // by the copies it needed
 	Copies     []int  `json:"copies"`      // indexes into Result.Copies
 
+	Failed    string   `json:"failed,omitempty"`    // why it failed
 	Callbacks []string `json:"callbacks,omitempty"` // in the order in which they came
 	Times     *Times   `json:"times,omitempty"`     // where asked for, and kept
 }
@@ -145,15 +146,18 @@ func (r *runner) explainCommand(res *Result, i int) {
 	}
 	rec := r.recorded(i)
 	res.records = append(res.records, rec)
+	if r.failed[i] != nil {
+		out.Failed = r.failed[i].Error()
+	}
 	if rec != nil {
 		for j := range rec.Steps {
-			cp := r.x.copy(&rec.Steps[j], i+1)
+			cp := r.x.copy(&rec.Steps[j], i+1, r.rec.failed(rec.Steps[j].Point))
 			out.Copies = append(out.Copies, len(res.Copies))
 			out.BytesMoved += cp.Bytes - cp.RideAlong
 			res.BytesRideAlong += cp.RideAlong
 			res.Copies = append(res.Copies, cp)
 		}
-		r.x.use(i+1, rec.Accesses)
+		r.x.use(i+1, rec.Accesses, r.failed[i] != nil)
 	}
 	res.BytesMoved += out.BytesMoved
 	res.Commands = append(res.Commands, out)

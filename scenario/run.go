@@ -47,6 +47,7 @@ type runner struct {
 
 	events   []runtime.Event // by command; zero where it has none
 	reads    [][]byte        // by command; nil where it is no read
+	failed   []error         // by command; why it failed, where it was to
 	fired    []firing        // by command; what its callbacks said
 	calls    sync.WaitGroup  // callbacks to come
 	given    [][]byte        // memory that buffers use in place
@@ -182,7 +183,7 @@ func (r *runner) build(ctx context.Context) error {
 // enqueueAll enqueues every command, in order.
 func (r *runner) enqueueAll(ctx context.Context) error {
 	s := r.s
-	r.reads, r.fired = make([][]byte, len(s.Commands)), make([]firing, len(s.Commands))
+	r.reads, r.fired, r.failed = make([][]byte, len(s.Commands)), make([]firing, len(s.Commands)), make([]error, len(s.Commands))
 	for i := range s.Commands {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -217,6 +218,10 @@ func (r *runner) wait(ctx context.Context) error {
 		if err := e.Wait(ctx); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
+			}
+			if r.s.expectedToFail(i) {
+				r.failed[i] = err
+				continue
 			}
 			c := &r.s.Commands[i]
 			return fmt.Errorf("%s:%d: #%d %s: %w", r.s.File, c.Line, i+1, r.s.text(c), err)

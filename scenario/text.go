@@ -88,6 +88,9 @@ func (s *Scenario) text(c *Command) string {
 		}
 		return "free " + s.names(c.Places)
 	case Set:
+		if c.Status < 0 {
+			return fmt.Sprintf("set %s to status %d", s.Events[c.Event].Name, c.Status)
+		}
 		return "set " + s.Events[c.Event].Name
 	case Launch:
 		return s.launchText(c)
@@ -206,6 +209,12 @@ func (s *Scenario) expectText(e *Expectation) string {
 		return "bytes moved = " + sizeText(*e.Moved)
 	case e.Minimal:
 		return "bytes moved = lower bound"
+	case len(e.Fails) > 0:
+		var ids []string
+		for _, i := range e.Fails {
+			ids = append(ids, s.Commands[i].ID)
+		}
+		return "failure of " + strings.Join(ids, ", ")
 	case e.Copies != nil:
 		return fmt.Sprintf("copies = %d", *e.Copies)
 	}

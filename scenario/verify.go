@@ -80,11 +80,11 @@ func (v *verifier) compareAll(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := v.ref.step(ctx, s, i); err != nil {
+		if err := v.ref.step(ctx, s, i, v.failed[i] != nil); err != nil {
 			return err
 		}
 		c := &s.Commands[i]
-		if c.Kind.reads() {
+		if c.Kind.reads() && v.failed[i] == nil {
 			v.compareRead(i, c)
 			v.reads[i] = nil
 		}
@@ -268,6 +268,13 @@ func (v *verifier) check(ctx context.Context, e *Expectation) (string, error) {
 		return fmt.Sprintf("%d bytes moved, the lower bound is %d", res.BytesMoved, res.BytesLowerBound), nil
 	case e.Copies != nil && uint64(len(res.Copies)) != *e.Copies:
 		return fmt.Sprintf("%d copies", len(res.Copies)), nil
+	case len(e.Fails) > 0:
+		for _, i := range e.Fails {
+			if v.failed[i] == nil {
+				return fmt.Sprintf("#%d %s ended well", i+1, v.s.text(&v.s.Commands[i])), nil
+			}
+		}
+		return "", nil
 	case len(e.Only) > 0:
 		return v.checkOnly(e), nil
 	case e.Place == nil:

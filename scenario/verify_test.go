@@ -74,12 +74,12 @@ func TestWrongPlansContradictTheExplanation(t *testing.T) {
 		return trace.StepRecord{Buffer: 1, Range: mem.Range{Start: start, End: end}, From: from, To: to}
 	}
 	right := step(0, 1, 0, 100)
-	x.copy(&right, 1)
-	x.use(1, []mem.Access{{Buffer: 1, Range: mem.Range{Start: 20, End: 30}, Mode: mem.ReadWrite, Memory: 1}})
+	x.copy(&right, 1, false)
+	x.use(1, []mem.Access{{Buffer: 1, Range: mem.Range{Start: 20, End: 30}, Mode: mem.ReadWrite, Memory: 1}}, false)
 	require.Empty(t, x.problems)
 	again, stale := step(0, 1, 50, 60), step(0, 2, 10, 40)
-	x.copy(&again, 2)
-	x.copy(&stale, 2)
+	x.copy(&again, 2, false)
+	x.copy(&stale, 2, false)
 	require.Equal(t, []string{
 		"a [50,60) was copied to left, which holds its latest content",
 		"a [20,30) was copied from host, which does not hold its latest content",
