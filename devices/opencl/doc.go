@@ -13,7 +13,11 @@
 // many of what was chosen, carve (on, off) says whether blocks are carved out
 // of large slabs, slab how large those are in bytes, events (watch, callback)
 // whether a thread of ours looks for commands that have ended or OpenCL calls
-// back; what a platform's first open device says counts for all.
+// back; what a platform's first open device says counts for all. stage (on, off; on
+// for devices with memory of their own) says whether large transfers of pageable host
+// memory are staged through page-locked memory, stage-lanes by how many goroutines in
+// each direction, stage-chunk in slots of how many bytes, stage-from from how many
+// bytes on; see stage.go.
 //
 // Assumptions: commands are small and many; hardly any fails; waits are mostly
 // on commands of the same platform. So a command whose waits are all such is
@@ -29,6 +33,7 @@
 // say in Info that they have none, and why. See svm.go.
 //
 // Environment: GODWIT_OPENCL_LIBRARY names the OpenCL loader to open in place
-// of libOpenCL.so.1; GODWIT_DEBUG=leaks prints, when the last device of a
+// of libOpenCL.so.1; GODWIT_PINNED_H2D=0, read when a queue is made, leaves pageable
+// transfers to OpenCL; GODWIT_DEBUG=leaks prints, when the last device of a
 // platform is closed, the cl objects that were not released.
 package opencl

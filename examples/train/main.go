@@ -17,6 +17,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"godwit/backend"
 	_ "godwit/devices/tce"
@@ -67,6 +68,9 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 		return err
 	}
 	defer net.release()
+	if f, ok := progress.(*os.File); ok && !term.IsTerminal(int(f.Fd())) {
+		progress = io.Discard // a bar is for the eye
+	}
 	bar := progressbar.NewOptions(o.epochs*len(net.batches), progressbar.OptionSetWriter(progress),
 		progressbar.OptionSetDescription("training"), progressbar.OptionClearOnFinish())
 	for epoch := range o.epochs {
