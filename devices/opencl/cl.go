@@ -44,7 +44,7 @@ type handle = C.gw_handle
 
 // rawHandle reads the cl object out of a go-opencl object, which has it in its
 // first field (a test checks each type against the field's name and offset).
-func rawHandle[T cl.Context | cl.CommandQueue | cl.MemObject | cl.Program | cl.Device](o *T) handle {
+func rawHandle[T cl.Context | cl.CommandQueue | cl.MemObject | cl.Program | cl.Device | cl.Event](o *T) handle {
 	return *(*handle)(unsafe.Pointer(o))
 }
 

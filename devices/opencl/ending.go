@@ -5,7 +5,6 @@ package opencl
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -53,9 +52,10 @@ func (h *host) settleLocked(r *record) {
 	switch {
 	case r.failure != nil:
 		h.finishLocked(r, r.failure)
-	case r.status == int32(mem.ExecStatusErrorInWaitList) && r.called && r.hasFailedOrder():
-		// OpenCL let an Order wait's failure through. The command did not run:
-		// it does now, behind nothing.
+	case r.called && endedByWaits(r.status):
+		// No Data wait failed: OpenCL let the failure of an Order wait through, or
+		// of one that was run again for such a reason. The command did not run: it
+		// does now, behind nothing.
 		r.spent = append(r.spent, r.event) // somebody may be looking at it
 		r.event, r.early, r.called, r.status = 0, false, false, 0
 		r.state = held
@@ -67,8 +67,10 @@ func (h *host) settleLocked(r *record) {
 	}
 }
 
-func (r *record) hasFailedOrder() bool {
-	return slices.ContainsFunc(r.waits, func(w mem.Wait) bool { return w.Kind == mem.Order && !w.Point.Succeeded() })
+// endedByWaits reports whether a command has this status because something it
+// waited for failed: OpenCL's own, or the one that PoCL 3.1 gives instead.
+func endedByWaits(status int32) bool {
+	return status == int32(mem.ExecStatusErrorInWaitList) || status == int32(mem.DeviceNotFound)
 }
 
 // finishLocked ends r's point. mu is released while waiters are told.

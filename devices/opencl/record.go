@@ -119,7 +119,9 @@ func (h *host) resolveLocked(r *record) bool {
 		}
 		switch {
 		case x != nil && !r.strict && (x.state == native || x.state == settling && x.status == 0):
-			if x.line() == nil || x.line() != r.line() { // an in-order cl queue orders its own
+			// An in-order cl queue orders its own, but ends a command as soon as one
+			// of its waits has failed, when others have not ended.
+			if x.line() == nil || x.line() != r.line() || len(x.edges) > 0 {
 				x.users++
 				r.edges = append(r.edges, x)
 			}
