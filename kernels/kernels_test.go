@@ -287,3 +287,56 @@ func TestOnlyNamesWhatThereIs(t *testing.T) {
 		require.Contains(t, kernels.Program().Source, "__kernel void "+name+"(")
 	}
 }
+
+func TestPointersAreFollowed(t *testing.T) {
+	everywhere(t, func(b *bench) {
+		if r, ok := b.dev.(devices.SVMReserver); ok {
+			require.NoError(b.t, r.ReserveSVM(mem.Range{Start: 1 << 40, End: 1<<40 + 1<<20}))
+		}
+		const n, at = 100, uint64(1)<<40 + 4096
+		ctx, t := context.Background(), b.t
+		blocks := make([]mem.Block, 2) // the cells, and what is gathered
+		got, err := b.dev.Memory().AllocAll([]mem.Request{{Size: 4 * n}, {Size: 4 * n}}, blocks)
+		require.NoError(t, err)
+		require.Equal(t, mem.Ready, got)
+		pointers, x := make([]uint64, n), make([]float32, n)
+		for i := range pointers {
+			pointers[i], x[i] = at+4*uint64(i*37%n), float32(i)
+		}
+		table := make([]mem.Block, 2)
+		_, err = b.dev.Memory().AllocAll([]mem.Request{{Size: 8 * n}, {Size: 4 * n}}, table)
+		require.NoError(t, err)
+		submit := func(c *devices.Command) {
+			p, err := b.queue.Submit(c, nil)
+			require.NoError(t, err)
+			require.NoError(t, b.queue.Wait(ctx, p))
+		}
+		for i, data := range [][]byte{bytesOf(pointers), bytesOf(x)} {
+			submit(&devices.Command{Op: devices.OpCopy, Size: uint64(len(data)), Dst: devices.Loc{Device: b.dev, Block: table[i]}, Src: devices.Loc{Bytes: data}})
+		}
+		for _, name := range []string{"scatter", "gather"} {
+			k, err := b.module.Kernel(name)
+			require.NoError(t, err)
+			other := map[string]mem.Block{"scatter": table[1], "gather": blocks[1]}[name]
+			submit(&devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: 1, Global: [3]uint64{7}, Args: []devices.Arg{
+				{Kind: devices.ArgBuffer, Block: table[0], Size: 8 * n}, {Kind: devices.ArgBuffer, Block: other, Size: 4 * n},
+				{Kind: devices.ArgValue, Value: binary.NativeEndian.AppendUint64(nil, n)},
+				{Kind: devices.ArgSVM, Block: blocks[0], Size: 4 * n, Pointer: at},
+			}})
+		}
+		for i, want := range [][]float32{nil, x} {
+			back := make([]float32, n)
+			submit(&devices.Command{Op: devices.OpCopy, Size: 4 * n, Dst: devices.Loc{Bytes: bytesOf(back)}, Src: devices.Loc{Device: b.dev, Block: blocks[i]}})
+			for j := range back {
+				if i == 0 {
+					require.Equal(t, x[j], back[j*37%n])
+				} else {
+					require.Equal(t, want[j], back[j])
+				}
+			}
+		}
+		for _, block := range append(blocks, table...) {
+			require.NoError(t, b.dev.Memory().FreeAfter(block, nil))
+		}
+	})
+}

@@ -152,6 +152,11 @@ func (r *runner) enqueue(ctx context.Context, i int) (e runtime.Event, err error
 	case c.Kind == Set:
 		return e, r.user[c.Event].SetStatus(c.Status)
 	case c.Now:
+		for _, o := range c.Order { // the host has done with it
+			if err := r.events[o].Wait(ctx); err != nil {
+				return e, err
+			}
+		}
 		for _, p := range c.Places {
 			if err := r.ctx.SVMFree(r.pointer(p)); err != nil {
 				return e, err

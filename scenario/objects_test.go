@@ -34,11 +34,12 @@ func wants(t *testing.T, text string) *scenario.Result {
 	return res
 }
 
-// TestExamplesOnNullDevices: nothing can be compared, everything else holds.
-func TestExamplesOnNullDevices(t *testing.T) {
+// TestExamplesOnEachDriver: on null devices nothing can be compared, everything
+// else holds.
+func TestExamplesOnEachDriver(t *testing.T) {
 	files, err := filepath.Glob("../examples/*.yaml")
 	require.NoError(t, err)
-	for _, file := range files {
+	for _, file := range append(files, "testdata/objects.yaml") {
 		for _, driver := range []string{"null", "cpu", "tce"} {
 			res := run(t, file, scenario.Options{Driver: driver})
 			require.True(t, res.OK(), "%s on %s: %v %v", file, driver, res.Mismatches, res.Expect)
@@ -346,4 +347,30 @@ commands:
 	require.NoError(t, err)
 	require.False(t, res.OK())
 	require.Equal(t, "#3 marker ended well", res.Expect[0].Got)
+}
+
+// TestAFreeWaitsForTheHost: in another queue than the host's uses, and at once.
+func TestAFreeWaitsForTheHost(t *testing.T) {
+	wants(t, mixed+`
+svm: [{name: c, size: 64 KiB}, {name: f, size: 64 KiB, flags: fine-grain}]
+queues: [{name: q, device: near, order: out}, {name: r, device: near, order: out}]
+commands:
+- repeat: 20
+  do:
+  - {map: c, as: m, flags: [read, write], queue: q}
+  - {host-write: m, fill: 1}
+  - {host-read: m}
+  - {unmap: m}
+  - {host-write: f, fill: 1, queue: q}
+  - {free: [c, f], queue: r}
+  - {alloc: c}
+  - {alloc: f}
+  - {host-write: f, fill: 2, queue: r}
+  - {map: c, as: n, flags: write-invalidate, queue: r}
+  - {host-write: n, fill: 3}
+  - {unmap: n, queue: q}
+  - {free: [c, f], now: true}
+  - {alloc: c}
+  - {alloc: f}
+`)
 }

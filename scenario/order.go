@@ -105,6 +105,7 @@ func (l *loader) follow(m *mapping, c *Command) {
 		return
 	}
 	l.orderFine(c, uses)
+	l.orderFree(c)
 	l.gate(m, c, uses)
 }
 
@@ -210,6 +211,26 @@ func (l *loader) orderFine(c *Command, uses []use) {
 	}
 }
 
+// orderFree makes a free wait for what the host does with the block, which the
+// runtime knows nothing of.
+func (l *loader) orderFree(c *Command) {
+	if c.Kind != Free {
+		return
+	}
+	for _, p := range c.Places {
+		for i := range l.out.Mappings {
+			if mp := &l.out.Mappings[i]; mp.Place.Buffer == p.Buffer {
+				c.Order = append(c.Order, mp.Unmap)
+			}
+		}
+		for _, f := range l.track.fine {
+			if f.host && f.buffer == p.Buffer {
+				c.Order = append(c.Order, f.command)
+			}
+		}
+	}
+}
+
 // gate finds out which user events, not set yet, hold a command back, and reports
 // a wait for what comes later in the file.
 func (l *loader) gate(m *mapping, c *Command, uses []use) {
@@ -225,7 +246,7 @@ func (l *loader) gate(m *mapping, c *Command, uses []use) {
 		t.open(c.Event)
 		return
 	}
-	if !c.queued() {
+	if !c.queued() && !c.Now {
 		return
 	}
 	gates := l.gatesOf(c, uses)
@@ -234,6 +255,10 @@ func (l *loader) gate(m *mapping, c *Command, uses []use) {
 	}
 	if c.Blocking {
 		l.errorf(m.node, "map: blocking, and held back by the user event %q, which is not set above: it would wait for ever", l.out.Events[gates[0]].Name)
+		return
+	}
+	if c.Now {
+		l.errorf(m.node, "free: now, and the host's use of it is held back by the user event %q, which is not set above: it would wait for ever", l.out.Events[gates[0]].Name)
 		return
 	}
 	i := len(l.out.Commands)
@@ -260,6 +285,9 @@ func (l *loader) gatesOf(c *Command, uses []use) []int {
 	}
 	if c.Kind == Unmap {
 		gates = union(gates, t.gates[l.out.Mappings[c.Mapping].Map])
+	}
+	if c.Now {
+		return gates
 	}
 	all := (c.Kind == Barrier || c.Kind == Marker) && len(c.After)+len(c.Events) == 0
 	if all || !l.out.Queues[c.Queue].OutOfOrder {

@@ -69,7 +69,7 @@ type verifier struct {
 	ref    *reference // nil where no content can be compared
 	queues map[mem.MemoryID]*runtime.Queue
 	piece  []byte
-	spare  *runtime.Buffer // of pieceSize, for what the host may not read
+	spare  *runtime.Buffer // for what the host may not read
 }
 
 // compareAll runs the reference and compares every read, and every root at the
@@ -227,8 +227,8 @@ func (v *verifier) readPiece(ctx context.Context, p Place, r mem.Range, m mem.Me
 
 // readHidden reads what the host may not read by way of a copy.
 func (v *verifier) readHidden(ctx context.Context, q *runtime.Queue, p Place, got []byte) (runtime.Event, error) {
-	if v.spare == nil {
-		b, err := v.ctx.CreateNamedBuffer("verify", pieceSize, 0, nil)
+	if v.spare == nil || v.spare.Size() < p.Range.Size() {
+		b, err := v.ctx.CreateNamedBuffer("verify", min(pieceSize, v.s.Buffers[p.Buffer].Size), 0, nil)
 		if err != nil {
 			return runtime.Event{}, err
 		}

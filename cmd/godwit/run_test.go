@@ -41,7 +41,7 @@ func TestExamplesOnOpenCLDevices(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	bin := built(t)
-	for _, file := range files {
+	for _, file := range append(files, filepath.Join("..", "..", "scenario", "testdata", "objects.yaml")) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), bin, "run", file, "--driver", "opencl", "--json")
 			cmd.Env = append(os.Environ(), "POCL_DEVICES=pthread pthread")
