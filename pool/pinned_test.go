@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"godwit/devices"
@@ -338,5 +339,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv("POCL_DEVICES") == "" {
 		_ = os.Setenv("POCL_DEVICES", "pthread pthread")
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }

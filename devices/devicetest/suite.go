@@ -51,6 +51,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Alloc/FreeAfterPoints", testFreeAfter},
 		{"Alloc/Exhaustion", testExhaustion},
 		{"Alloc/Random", testAllocRandom},
+		{"Alloc/Pinned", testPinned},
 		{"Move/Random", testMoveRandom},
 		{"Move/Rules", testMoveRules},
 		{"Move/ArgumentsAreTheCallersAgain", testOwnership},
