@@ -18,7 +18,8 @@
 //	GODWIT_TRACE        a file, or - for standard error: every command and copy
 //	GODWIT_SUMMARY      a file: what moved, as JSON, when the program ends
 //	GODWIT_DEBUG        anything: why calls failed, on standard error; with the word svm
-//	                    also what a touch outside a map was about (package svm/fault)
+//	                    shared virtual memory is out of bounds for the program outside
+//	                    of its maps, and a touch there is explained (package svm/fault)
 //
 // # How entries are written
 //

@@ -44,6 +44,11 @@ type Options struct {
 	// SVMSize is how many bytes of address space shared virtual memory has; 0 is
 	// 64 GiB. It is taken with the first SVMAlloc, and memory only when used.
 	SVMSize uint64
+	// SVMTrusted leaves the host all rights to shared virtual memory that is live:
+	// a touch outside a map is not caught, and finds what the devices that use the
+	// host's memory in place have left there, but not what others have. Maps, and
+	// launches in place, then change no rights.
+	SVMTrusted bool
 	// SVMWatch, where not nil, lets a signal handler explain touches of shared
 	// virtual memory from C that the host has no right to: fault.Watch of package
 	// svm/fault.

@@ -73,7 +73,7 @@ func (c *Context) openArena() error {
 	if c.arena != nil {
 		return nil
 	}
-	a, err := svm.New(svm.Options{Name: c.name, Size: c.opts.SVMSize, Watch: c.opts.SVMWatch})
+	a, err := svm.New(svm.Options{Name: c.name, Size: c.opts.SVMSize, Watch: c.opts.SVMWatch, Trusted: c.opts.SVMTrusted})
 	if err != nil {
 		return err
 	}

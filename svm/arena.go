@@ -61,6 +61,10 @@ var (
 type Options struct {
 	Name string // for errors; "svm"
 	Size uint64 // bytes of address space, rounded up to pages; 64 GiB. Memory is taken when touched.
+	// Trusted leaves the host all rights to blocks that are live: no touch outside
+	// a map is caught, but then rights, which cost 100 ns for each page that is in
+	// use, are changed by allocations and frees only.
+	Trusted bool
 	// Watch, where not nil, is given a table from which a signal handler can
 	// explain touches from C.
 	Watch Watch
@@ -90,6 +94,7 @@ type Arena struct {
 	user   []byte   // immutable: the user's view, whose rights are changed under mu
 	driver []byte   // immutable: the drivers' view
 	table  *Table   // immutable; nil where nobody watches
+	trust  bool     // immutable
 
 	mu      sync.Mutex
 	closed  bool                      // protected by mu
@@ -127,7 +132,7 @@ type rest struct {
 // New reserves an arena. It fails with mem.ErrNoHostMemory where the system has
 // no such range.
 func New(o Options) (*Arena, error) {
-	a := &Arena{name: o.Name, page: uint64(os.Getpagesize()), blocks: make(map[bufalloc.Chunk]*block)}
+	a := &Arena{name: o.Name, page: uint64(os.Getpagesize()), blocks: make(map[bufalloc.Chunk]*block), trust: o.Trusted}
 	if a.name == "" {
 		a.name = "svm"
 	}
@@ -228,7 +233,7 @@ func (a *Arena) Alloc(size, align uint64, f Flags, name string, tag uint64) (Poi
 	}
 	a.gen++
 	b := &block{Block: Block{Start: Pointer(addr), Size: size, Flags: f, Tag: tag, Gen: a.gen}, chunk: c, name: name}
-	if f&FineGrain != 0 {
+	if a.open(b) {
 		if err := a.protect(b.whole(), unix.PROT_READ|unix.PROT_WRITE); err != nil {
 			return 0, errors.Join(err, a.region.Free(c))
 		}

@@ -1,6 +1,7 @@
 package svm_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,9 +14,15 @@ import (
 // host's memory: rights to what it names, given and taken. Memory that was never
 // touched has no pages whose rights change; so all is touched before.
 func BenchmarkLend(b *testing.B) {
+	for _, trusted := range []bool{false, true} {
+		benchmarkLend(b, trusted)
+	}
+}
+
+func benchmarkLend(b *testing.B, trusted bool) {
 	for _, size := range []uint64{4 << 10, 1 << 20, 64 << 20} {
-		b.Run(mem.FormatBytes(size), func(b *testing.B) {
-			a, err := svm.New(svm.Options{Size: 1 << 30})
+		b.Run(fmt.Sprintf("%s/trusted=%t", mem.FormatBytes(size), trusted), func(b *testing.B) {
+			a, err := svm.New(svm.Options{Size: 1 << 30, Trusted: trusted})
 			require.NoError(b, err)
 			defer func() { require.NoError(b, a.Close()) }()
 			p, err := a.Alloc(size, 0, 0, "", 0)

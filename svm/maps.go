@@ -190,7 +190,7 @@ func (a *Arena) Conflict(p Pointer, size uint64, writes bool) error {
 // refresh sets the rights of the pages around r to what maps and lends of b give
 // together. mu is held.
 func (a *Arena) refresh(b *block, r mem.Range) error {
-	if a.closed {
+	if a.closed || a.open(b) {
 		return nil
 	}
 	end, _ := mem.AlignUp(r.End, a.page)
@@ -207,12 +207,14 @@ func (a *Arena) refresh(b *block, r mem.Range) error {
 	return nil
 }
 
+// open reports whether the host has all rights to b, mapped or not. mu is held.
+func (a *Arena) open(b *block) bool {
+	return (a.trust || b.Flags&FineGrain != 0) && !b.freed
+}
+
 // rights are those of the page at addr. mu is held.
 func (a *Arena) rights(b *block, addr uint64) int {
 	const all = unix.PROT_READ | unix.PROT_WRITE
-	if b.Flags&FineGrain != 0 && !b.freed {
-		return all
-	}
 	page, rights := mem.Range{Start: addr, End: addr + a.page}, unix.PROT_NONE
 	for i := range b.lends {
 		if b.lends[i].r.Overlaps(page) {
