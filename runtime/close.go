@@ -20,9 +20,11 @@ var ErrLeak = mem.Sentinel("buffers not released", mem.InvalidOperation)
 // freed. The error names buffers that were not released (ErrLeak), and what else
 // went wrong. Closing twice fails with mem.ErrClosed.
 func (c *Context) Close(ctx context.Context) error {
-	err := c.close(ctx)
-	c.callbacks.drain() // of buffers that were not released
-	return err
+	queues, err := c.beginClose()
+	if err != nil {
+		return err
+	}
+	return c.endClose(ctx, queues)
 }
 
 // closing is a Close that goes on by itself. Its fields are set once, by start.
@@ -41,9 +43,15 @@ func (c *Context) CloseWithin(ctx context.Context) error {
 	k := &c.closing
 	k.start.Do(func() {
 		k.done = make(chan struct{})
+		queues, err := c.beginClose() // before it returns, however soon ctx ends
+		if err != nil {
+			k.err = err
+			close(k.done)
+			return
+		}
 		go func() {
 			defer close(k.done)
-			k.err = c.Close(ctx)
+			k.err = c.endClose(ctx, queues)
 		}()
 	})
 	select {
@@ -59,19 +67,29 @@ func (c *Context) CloseWithin(ctx context.Context) error {
 	}
 }
 
-func (c *Context) close(ctx context.Context) error {
+// beginClose makes the context closed, and returns what its queues still run.
+func (c *Context) beginClose() (map[*Queue][]mem.Point, error) {
 	c.lock()
+	defer c.unlock()
 	if c.closed {
-		c.unlock()
-		return fmt.Errorf("context %s: %w", c.name, mem.ErrClosed)
+		return nil, fmt.Errorf("context %s: %w", c.name, mem.ErrClosed)
 	}
 	c.closed = true
 	queues := make(map[*Queue][]mem.Point, len(c.queues))
 	for q := range c.queues {
 		queues[q] = q.running(nil)
 	}
-	c.unlock()
+	return queues, nil
+}
 
+// endClose is the rest of Close.
+func (c *Context) endClose(ctx context.Context, queues map[*Queue][]mem.Point) error {
+	err := c.drainAndFree(ctx, queues)
+	c.callbacks.drain() // of buffers that were not released
+	return err
+}
+
+func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Point) error {
 	c.flush()
 	for q, points := range queues {
 		if err := q.drain(ctx, points); err != nil {
