@@ -83,7 +83,7 @@ func createBuffer(ch uintptr, properties []uint64, flags, size uint64, host, err
 		m.host = uintptr(host)
 	}
 	retain(c.self)
-	if !mems.add(m, &m.self) {
+	if !mems.add(m, &m.self, size, flags, uint64(c.self), 0, 0) {
 		m.destroy()
 		return fail(errcode, clOutOfHostMemory)
 	}
@@ -125,7 +125,7 @@ func gwCreateSubBuffer(h uintptr, flags uint64, typ uint32, info, errcode unsafe
 		m.host = parent.host + uintptr(region[0])
 	}
 	retain(parent.self)
-	if !mems.add(m, &m.self) {
+	if !mems.add(m, &m.self, m.size, m.flags, uint64(m.c.self), uint64(parent.self), m.origin) {
 		m.destroy()
 		return fail(errcode, clOutOfHostMemory)
 	}
@@ -167,6 +167,8 @@ func gwSetMemObjectDestructorCallback(h uintptr, f, user unsafe.Pointer) int32 {
 	return clSuccess
 }
 
+// gwGetMemObjectInfo answers what C does not by itself (info.c).
+//
 //export gwGetMemObjectInfo
 func gwGetMemObjectInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
 	m := mems.get(h)
@@ -174,27 +176,10 @@ func gwGetMemObjectInfo(h uintptr, what uint32, room uint64, value, sizeRet unsa
 		return clInvalidMemObject
 	}
 	switch what {
-	case C.CL_MEM_TYPE:
-		return answer(uint32(C.CL_MEM_OBJECT_BUFFER), room, value, sizeRet)
-	case C.CL_MEM_FLAGS:
-		return answer(m.flags, room, value, sizeRet)
-	case C.CL_MEM_SIZE:
-		return answer(m.size, room, value, sizeRet)
 	case C.CL_MEM_HOST_PTR:
 		return answer(m.host, room, value, sizeRet)
 	case C.CL_MEM_MAP_COUNT:
 		return answer(uint32(m.run.Maps()), room, value, sizeRet)
-	case C.CL_MEM_REFERENCE_COUNT:
-		return answer(refs(h), room, value, sizeRet)
-	case C.CL_MEM_CONTEXT:
-		return answer(m.c.self, room, value, sizeRet)
-	case C.CL_MEM_ASSOCIATED_MEMOBJECT:
-		if m.parent == nil {
-			return answer(uintptr(0), room, value, sizeRet)
-		}
-		return answer(m.parent.self, room, value, sizeRet)
-	case C.CL_MEM_OFFSET:
-		return answer(m.origin, room, value, sizeRet)
 	case C.CL_MEM_USES_SVM_POINTER:
 		return answerBool(m.host != 0 && m.c.isSVM(m.host), room, value, sizeRet)
 	case C.CL_MEM_PROPERTIES:

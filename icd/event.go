@@ -30,7 +30,11 @@ func newEvent(c *clContext, q *queue, run runtime.Event, command uint32) uintptr
 	} else {
 		retain(c.self)
 	}
-	if !events.add(e, &e.self) {
+	var qh uintptr
+	if q != nil {
+		qh = q.self
+	}
+	if !events.add(e, &e.self, uint64(c.self), uint64(qh), uint64(command)) {
 		e.destroy()
 		return 0
 	}
@@ -103,6 +107,8 @@ func gwWaitForEvents(n uint32, list unsafe.Pointer) int32 {
 	return st
 }
 
+// gwGetEventInfo answers what C does not by itself (info.c).
+//
 //export gwGetEventInfo
 func gwGetEventInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
 	e := events.get(h)
@@ -110,23 +116,12 @@ func gwGetEventInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.P
 		return clInvalidEvent
 	}
 	switch what {
-	case C.CL_EVENT_COMMAND_QUEUE:
-		if e.q == nil {
-			return answer(uintptr(0), room, value, sizeRet)
-		}
-		return answer(e.q.self, room, value, sizeRet)
-	case C.CL_EVENT_CONTEXT:
-		return answer(e.c.self, room, value, sizeRet)
-	case C.CL_EVENT_COMMAND_TYPE:
-		return answer(e.command, room, value, sizeRet)
 	case C.CL_EVENT_COMMAND_EXECUTION_STATUS:
 		s, err := e.run.Status()
 		if err != nil {
 			return status(err)
 		}
 		return answer(int32(s), room, value, sizeRet)
-	case C.CL_EVENT_REFERENCE_COUNT:
-		return answer(refs(h), room, value, sizeRet)
 	}
 	return clInvalidValue
 }

@@ -93,11 +93,7 @@ GW_HIDDEN cl_int gwc_clReleaseMemObject(cl_mem a0);
 
 static cl_int gwc_clGetSupportedImageFormats(cl_context a0, cl_mem_flags a1, cl_mem_object_type a2, cl_uint a3, cl_image_format * a4, cl_uint * a5) { return CL_INVALID_OPERATION; }
 
-static cl_int gwc_clGetMemObjectInfo(cl_mem a0, cl_mem_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return (cl_int)gwGetMemObjectInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
-}
+GW_HIDDEN cl_int gwc_clGetMemObjectInfo(cl_mem a0, cl_mem_info a1, size_t a2, void * a3, size_t * a4);
 
 static cl_int gwc_clGetImageInfo(cl_mem a0, cl_image_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_MEM_OBJECT; }
 
@@ -189,11 +185,7 @@ static cl_int gwc_clWaitForEvents(cl_uint a0, const cl_event * a1)
 	return (cl_int)gwWaitForEvents(a0, (void *)a1);
 }
 
-static cl_int gwc_clGetEventInfo(cl_event a0, cl_event_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return (cl_int)gwGetEventInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
-}
+GW_HIDDEN cl_int gwc_clGetEventInfo(cl_event a0, cl_event_info a1, size_t a2, void * a3, size_t * a4);
 
 GW_HIDDEN cl_int gwc_clRetainEvent(cl_event a0);
 

@@ -38,8 +38,8 @@ gw_sink *gw_sink_new(int watching)
 	pthread_condattr_init(&clock);
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->some, &clock);
+	pthread_cond_init(&s->work, &clock);
 	pthread_condattr_destroy(&clock);
-	pthread_cond_init(&s->work, NULL);
 	if (!s->done || (watching && pthread_create(&s->watcher, NULL, watch, s))) {
 		gw_sink_free(s);
 		return NULL;
@@ -60,23 +60,37 @@ static void sink_put(gw_sink *s, uint64_t id, int32_t status)
 	}
 	s->done[s->n++] = (gw_done){id, status, 0};
 	__atomic_sub_fetch(&s->running, 1, __ATOMIC_SEQ_CST);
-	if (s->n == 1 && s->prompt)
+	if (s->n == 1 && (s->prompt || s->watching)) // a watcher comes in its own time
 		pthread_cond_signal(&s->some);
 }
 
+// later is some time from now.
+static struct timespec later(int64_t ns)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_nsec += ns;
+	t.tv_sec += t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
 // Looking costs a lock in the driver, so only so many events are looked at in a
-// pass, oldest first, and those that have not ended go to the end of the list.
+// pass, oldest first, and those that have not ended go to the end of the list;
+// and where nobody waits, only now and then.
 #define LOOKS 64
 #define NAP_NS 20000
+#define LAZY_NS 1000000
 #define IDLE_NAPS 50 // before the watcher sleeps: waking it costs the submitter
 
 // look takes up to LOOKS tags off the list, puts those that have ended into the
-// sink, and the others back. It is called with mu held, and releases it.
-static void look(gw_sink *s)
+// sink, and the others back. It returns whether all had ended, so that there may be
+// more. It is called with mu held, and releases it.
+static int look(gw_sink *s)
 {
 	gw_tag *some[LOOKS];
 	cl_int status[LOOKS];
-	int n = 0;
+	int n = 0, ended = 0;
 	for (; s->head && n < LOOKS; n++) {
 		some[n] = s->head;
 		s->head = s->head->next;
@@ -91,12 +105,28 @@ static void look(gw_sink *s)
 		if (status[i] <= CL_COMPLETE) {
 			cl_int fault = gw_faulty(2);
 			sink_put(s, some[i]->id, fault ? fault : status[i]);
+			ended++;
 			continue;
 		}
 		some[i]->next = NULL;
 		*(s->tail ? &s->tail->next : &s->head) = some[i];
 		s->tail = some[i];
 	}
+	return ended == LOOKS;
+}
+
+// nap is between two looks: longer where nobody waits, until somebody does.
+static void nap(gw_sink *s)
+{
+	if (s->prompt || s->closed) {
+		pthread_mutex_unlock(&s->mu);
+		nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+		pthread_mutex_lock(&s->mu);
+		return;
+	}
+	struct timespec until = later(LAZY_NS);
+	while (!s->prompt && !s->closed && pthread_cond_timedwait(&s->work, &s->mu, &until) == 0)
+		;
 }
 
 static void *watch(void *sink)
@@ -108,7 +138,8 @@ static void *watch(void *sink)
 	while (!s->closed || s->head) {
 		if (s->head) {
 			idle = 0;
-			look(s);
+			if (look(s))
+				continue;
 		} else if (++idle > IDLE_NAPS) {
 			s->asleep = 1;
 			pthread_cond_wait(&s->work, &s->mu);
@@ -116,28 +147,19 @@ static void *watch(void *sink)
 			idle = 0;
 			continue;
 		}
-		pthread_mutex_unlock(&s->mu);
-		nanosleep(&(struct timespec){0, NAP_NS}, NULL);
-		pthread_mutex_lock(&s->mu);
+		nap(s);
 	}
 	pthread_mutex_unlock(&s->mu);
 	return NULL;
 }
 
-// A lazy taker looks this often, and after so many looks at nothing sleeps.
-#define LAZY_NS 1000000
+// A lazy taker sleeps after so many looks at nothing.
 #define LAZY_LOOKS 50
 
 // doze waits a while, as long as nobody is in a hurry. It is called with mu held.
 static void doze(gw_sink *s)
 {
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += LAZY_NS;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
+	struct timespec until = later(LAZY_NS);
 	while (!s->closed && !s->hurried && pthread_cond_timedwait(&s->some, &s->mu, &until) == 0)
 		;
 }
@@ -167,7 +189,10 @@ int gw_sink_take(gw_sink *s, gw_done *out, int max, int prompt)
 {
 	pthread_mutex_lock(&s->mu);
 	if (prompt || s->watching) {
-		for (s->prompt = 1; s->n == 0 && !s->closed && !s->hurried;)
+		s->prompt = prompt;
+		if (prompt && s->watching)
+			pthread_cond_signal(&s->work);
+		while (s->n == 0 && !s->closed && !s->hurried)
 			pthread_cond_wait(&s->some, &s->mu);
 	} else {
 		lazily(s);

@@ -24,8 +24,8 @@ typedef struct gw_done { uint64_t id; int32_t status; int32_t pad; } gw_done;
 // none. NVIDIA's callbacks make each command 3.5 us dearer, and come up to 20 ms
 // late for commands longer than some hundred microseconds.
 //
-// A sink that does not watch is lazy where nobody is waiting (prompt is 0): then
-// callbacks wake nobody, and take looks every millisecond while there are commands.
+// A sink is lazy where nobody is waiting (prompt is 0): then callbacks wake nobody,
+// and take, or the thread that watches, looks every millisecond while there are commands.
 // To be woken costs more than most commands do. gw_sink_hurry ends such a take at
 // once, perhaps with nothing.
 GW_HIDDEN gw_sink *gw_sink_new(int watching);
