@@ -108,12 +108,13 @@ type entry struct {
 	buf    *runtime.Buffer // immutable; nil in a PinnedPool
 	pin    *pinned         // immutable; nil but in a PinnedPool
 	bucket *bucket         // immutable
-	gen    atomic.Uint64   // odd while out; changed under the bucket's mu
+	gen    atomic.Uint64   // raised when given back, under the bucket's mu: ends a loan
+	out    bool            // protected by bucket.mu
 	stamp  uint64          // protected by bucket.mu: epoch of the last return
 	asked  uint64          // protected by bucket.mu
 	after  mem.Point       // protected by bucket.mu: in waiting, what must have passed
 
-	_ [cacheLine - 64]byte
+	_ [cacheLine - 72]byte
 }
 
 // Handle is a buffer on loan. A plain value; copies are the same loan. The zero
@@ -256,10 +257,10 @@ func (p *BufferPool) create(b *bucket, size uint64, flags runtime.Flags) (Handle
 
 // lend marks e as out. mu is held.
 func (b *bucket) lend(e *entry, size uint64) Handle {
-	e.asked = size
+	e.asked, e.out = size, true
 	b.out++
 	b.asked += size
-	return Handle{e, e.gen.Add(1), size}
+	return Handle{e, e.gen.Load(), size}
 }
 
 // take lends a ready buffer, or a waiting one that q may have. miss says
@@ -349,6 +350,7 @@ func (p *BufferPool) PutAfter(h Handle, q *runtime.Queue) error {
 		return fmt.Errorf("loan of %d bytes: %w", h.size, ErrReturned)
 	}
 	h.e.gen.Add(1)
+	h.e.out = false
 	h.e.stamp = p.epoch.Load()
 	b.out--
 	b.asked -= h.e.asked

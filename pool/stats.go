@@ -67,7 +67,7 @@ func (p *BufferPool) Check() error {
 				bad = fmt.Errorf("pool: a buffer of %d bytes is listed twice", b.size)
 			case e.bucket != b || e.size() != b.size:
 				bad = fmt.Errorf("pool: a buffer of %d bytes is in the bucket of %d", e.size(), b.size)
-			case e.gen.Load()%2 != 0:
+			case e.out:
 				bad = fmt.Errorf("pool: a buffer of %d bytes is listed while it is out", b.size)
 			case i >= len(b.ready) && e.after.IsZero():
 				bad = fmt.Errorf("pool: a buffer of %d bytes waits for nothing", b.size)
