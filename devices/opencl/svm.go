@@ -29,8 +29,9 @@ import (
 // reaches beyond them is a fault of the process.
 //
 // Any other device, NVIDIA's for one, has coarse-grained memory at addresses of
-// its own choosing only, which neither another platform nor the host can be given.
-// Its Info says so, and pointers are refused there.
+// its own choosing only, which neither another platform nor another GPU can be
+// given, and takes no other pointers. (With two GPUs in a context, NVIDIA's does
+// not work at all: docs/measured.md.) Info says so, and pointers are refused there.
 
 // OpenCL's bits of CL_DEVICE_SVM_CAPABILITIES.
 const (
