@@ -36,3 +36,8 @@ func gwOnExit() {
 		complain(p.trace.Finish())
 	}
 }
+
+// gwStarted tells C that the runtime runs.
+//
+//export gwStarted
+func gwStarted() {}

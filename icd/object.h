@@ -68,6 +68,9 @@ static inline int gw_over(void)
 	return __builtin_expect(__atomic_load_n(&gw_ended, __ATOMIC_RELAXED), 0);
 }
 
+// gw_share_urgent lets a program's handler of SIGURG live beside Go's.
+GW_HIDDEN void gw_share_urgent(void);
+
 // gw_at_exit ends everything; for atexit.
 GW_HIDDEN void gw_at_exit(void);
 

@@ -16,7 +16,12 @@ int gw_ended;
 // exec or _exit is all that it may do.
 static void in_child(void) { __atomic_store_n(&gw_ended, 1, __ATOMIC_RELAXED); }
 
-static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+static void begin(void)
+{
+	pthread_atfork(NULL, NULL, in_child);
+	gwStarted(); // which returns once the runtime runs
+	gw_share_urgent();
+}
 
 // The end of the process; see devices/opencl/gate.c. It is called several times.
 void gw_at_exit(void)
@@ -28,7 +33,7 @@ void gw_at_exit(void)
 PUBLIC cl_int CL_API_CALL clIcdGetPlatformIDsKHR(cl_uint n, cl_platform_id *platforms, cl_uint *num)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, watch_forks);
+	pthread_once(&once, begin);
 	if (gw_over())
 		return CL_PLATFORM_NOT_FOUND_KHR;
 	return gwGetPlatformIDs(n, platforms, num);

@@ -24,6 +24,11 @@ static pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
 static void (*guard)(void); // atomic: the handler; NULL where there is no gate
 static int64_t commands;    // atomic: in OpenCL
 static uint64_t seen;       // atomic: commands that have ended
+static int calls;           // atomic: into OpenCL that have returned, up to FIRST
+
+// FIRST is how many calls and commands may be the first to use something of a
+// library's.
+enum { FIRST = 32 };
 
 int gw_enter(void)
 {
@@ -35,8 +40,11 @@ int gw_enter(void)
 
 void gw_leave(const int *entered)
 {
-	if (*entered)
-		pthread_rwlock_unlock(&gate);
+	if (!*entered)
+		return;
+	pthread_rwlock_unlock(&gate);
+	if (__atomic_load_n(&calls, __ATOMIC_RELAXED) < FIRST && __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) < FIRST)
+		gw_signals_restore();
 }
 
 void gw_guard(void (*handler)(void))
@@ -49,11 +57,18 @@ void gw_command(int more)
 {
 	__atomic_add_fetch(&commands, more, __ATOMIC_RELAXED);
 	void (*handler)(void) = __atomic_load_n(&guard, __ATOMIC_ACQUIRE);
-	if (more > 0 || !handler)
+	if (!handler)
 		return;
+	if (more > 0) {
+		if (__atomic_load_n(&seen, __ATOMIC_RELAXED) <= FIRST)
+			gw_signals_note();
+		return;
+	}
 	uint64_t n = __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED);
-	if (n <= 32 || (n & (n - 1)) == 0)
-		atexit(handler);
+	if (n > FIRST && (n & (n - 1)) != 0)
+		return;
+	gw_signals_restore();
+	atexit(handler);
 }
 
 int gw_close_gate(int64_t ns)

@@ -54,8 +54,10 @@ static clIcdGetPlatformIDsKHR_fn driver_platforms; // written once, under once
 
 int gw_use_driver(const char *library)
 {
-	if (!only_driver)
+	if (!only_driver) {
+		gw_signals_keep();
 		only_driver = strdup(library);
+	}
 	return only_driver && strcmp(only_driver, library) == 0;
 }
 

@@ -48,4 +48,10 @@ GW_HIDDEN int gw_close_gate(int64_t nanoseconds);
 // gw_command counts commands that OpenCL has: 1 is one more, -1 one less.
 GW_HIDDEN void gw_command(int more);
 
+// gw_signals_keep, before anything else, has the program's signal handlers kept.
+// Then the other two go around what may compile. See signals.c.
+GW_HIDDEN void gw_signals_keep(void);
+GW_HIDDEN void gw_signals_note(void);
+GW_HIDDEN void gw_signals_restore(void);
+
 #endif

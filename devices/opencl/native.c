@@ -32,7 +32,10 @@ gw_handle gw_program_binaries(gw_handle context, uint32_t n, const gw_handle *de
 
 cl_int gw_program_build(gw_handle program, uint32_t n, const gw_handle *devs, const char *options)
 {
-	return clBuildProgram((cl_program)program, n, (const cl_device_id *)devs, options, NULL, NULL);
+	gw_signals_note();
+	cl_int err = clBuildProgram((cl_program)program, n, (const cl_device_id *)devs, options, NULL, NULL);
+	gw_signals_restore();
+	return err;
 }
 
 cl_int gw_program_compile(gw_handle program, uint32_t n, const gw_handle *devs, const char *options, uint32_t nheaders, const gw_handle *headers, const char *names)
@@ -44,14 +47,19 @@ cl_int gw_program_compile(gw_handle program, uint32_t n, const gw_handle *devs, 
 		at[i] = names;
 		names += strlen(names) + 1;
 	}
+	gw_signals_note();
 	cl_int err = clCompileProgram((cl_program)program, n, (const cl_device_id *)devs, options, nheaders, nheaders ? (const cl_program *)headers : NULL, at, NULL, NULL);
+	gw_signals_restore();
 	free(at);
 	return err;
 }
 
 gw_handle gw_program_link(gw_handle context, uint32_t n, const gw_handle *devs, const char *options, uint32_t nprograms, const gw_handle *programs, cl_int *err)
 {
-	return (gw_handle)clLinkProgram((cl_context)context, n, (const cl_device_id *)devs, options, nprograms, (const cl_program *)programs, NULL, NULL, err);
+	gw_signals_note();
+	gw_handle p = (gw_handle)clLinkProgram((cl_context)context, n, (const cl_device_id *)devs, options, nprograms, (const cl_program *)programs, NULL, NULL, err);
+	gw_signals_restore();
+	return p;
 }
 
 void gw_program_release(gw_handle program) { clReleaseProgram((cl_program)program); }
