@@ -75,6 +75,24 @@ func ExampleBorrow() {
 	// Output: float64 [] on cpu: 6
 }
 
+// On a device that uses the host's memory in place the slice is the tensor: nothing is
+// copied, and kernels write to the slice.
+func ExampleZeroCopy() {
+	ctx := context.Background()
+	m := backend.NewManager(backend.Options{})
+	h, err := m.Default("cpu")
+	check(err)
+	data := []float32{1, 2, 3}
+	x, err := tensor.FromHost(ctx, h, data, tensor.ZeroCopy())
+	check(err)
+	check(tensor.ScaleInto(ctx, x, x, 10))
+	check(h.Queue().Finish(ctx))
+	check(x.Release())
+	fmt.Println(data, h.Context().Stats().BytesMoved)
+	check(m.Close(ctx))
+	// Output: [10 20 30] 0
+}
+
 // Tensors of a group's devices can be operands of one operation.
 func ExampleTensor_To() {
 	ctx := context.Background()
