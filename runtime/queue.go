@@ -212,8 +212,8 @@ func (q *Queue) Flush() error {
 	return nil
 }
 
-// Close refuses further commands and returns when all enqueued ones have ended.
-// Commands that wait for a user event keep it waiting.
+// Close refuses further commands and returns when all enqueued ones have ended,
+// however long that takes: Finish before it waits under a context. Commands that wait for a user event keep it waiting.
 func (q *Queue) Close() error {
 	if err := q.made(); err != nil {
 		return err
