@@ -58,7 +58,7 @@ func (s *Scenario) uses(c *Command) (out []use) {
 		return []use{{c.Place.Buffer, c.Place.Range, false, c.Rect, false}}
 	case Copy:
 		return []use{{c.Place.Buffer, c.Place.Range, false, c.Rect, false}, {c.To.Buffer, c.To.Range, true, c.Rect, true}}
-	case Map:
+	case Map, Unmap:
 		return []use{{buffer: c.Place.Buffer, r: c.Place.Range, writes: s.Mappings[c.Mapping].writes}}
 	case Migrate:
 		for _, p := range c.Places {
@@ -134,6 +134,9 @@ func (l *loader) checkFreed(m *mapping, c *Command) bool {
 // checkMaps reports uses of what the host has mapped: nothing may write it, and
 // where the host may write it nothing may read it.
 func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
+	if c.Kind == Unmap {
+		return true
+	}
 	live := slices.Sorted(maps.Values(l.maps)) // each index + 1
 	for _, i := range live {
 		if i--; i < 0 || i == c.Mapping {
@@ -254,11 +257,11 @@ func (l *loader) gate(m *mapping, c *Command, uses []use) {
 		return
 	}
 	if c.Blocking {
-		l.errorf(m.node, "map: blocking, and held back by the user event %q, which is not set above: it would wait for ever", l.out.Events[gates[0]].Name)
+		l.errorf(m.node, "map: blocking, and maybe held back by the user event %q, which is not set above: it could wait for ever", l.out.Events[gates[0]].Name)
 		return
 	}
 	if c.Now {
-		l.errorf(m.node, "free: now, and the host's use of it is held back by the user event %q, which is not set above: it would wait for ever", l.out.Events[gates[0]].Name)
+		l.errorf(m.node, "free: now, and the host's use of it maybe held back by the user event %q, which is not set above: it could wait for ever", l.out.Events[gates[0]].Name)
 		return
 	}
 	i := len(l.out.Commands)
@@ -296,6 +299,7 @@ func (l *loader) gatesOf(c *Command, uses []use) []int {
 	gates = union(gates, t.barrier[c.Queue])
 	for i, pending := range t.pending {
 		for _, p := range pending {
+			p.writes = true // a read, too, may have to wait for one: for storage, or a copy
 			if slices.ContainsFunc(uses, func(u use) bool { return !u.meets(p).Empty() }) {
 				gates = union(gates, t.gates[i])
 				break

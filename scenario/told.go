@@ -19,9 +19,10 @@ type firing struct {
 	got []runtime.ExecStatus // protected by mu
 }
 
-// listen asks for a command's callbacks.
+// listen asks for a command's callbacks, in the order in which they will come
+// where it has ended already.
 func (r *runner) listen(i int, e runtime.Event) error {
-	for _, s := range r.s.Commands[i].Callbacks {
+	for _, s := range inOrder(r.s.Commands[i].Callbacks) {
 		f := &r.fired[i]
 		r.calls.Add(1)
 		if err := e.OnStatus(s, func(_ runtime.Event, got runtime.ExecStatus) {
@@ -69,8 +70,7 @@ func (r *runner) toldAll(ctx context.Context, res *Result) error {
 // called once, and submitted comes before running and that before complete; those
 // that come after a failure are given its status.
 func (r *runner) checkCallbacks(i int, out *CommandResult, res *Result) {
-	want := slices.Clone(r.s.Commands[i].Callbacks)
-	slices.SortFunc(want, func(a, b runtime.ExecStatus) int { return int(b - a) })
+	want := inOrder(r.s.Commands[i].Callbacks)
 	got := r.fired[i].got // nobody calls any more
 	for _, s := range got {
 		out.Callbacks = append(out.Callbacks, stateName(s))
@@ -82,6 +82,11 @@ func (r *runner) checkCallbacks(i int, out *CommandResult, res *Result) {
 	if !right {
 		res.Mismatches = append(res.Mismatches, fmt.Sprintf("#%d %s: callbacks came as %v, not as %v", i+1, out.Text, got, want))
 	}
+}
+
+// inOrder returns states in the order in which a command goes through them.
+func inOrder(states []runtime.ExecStatus) []runtime.ExecStatus {
+	return slices.SortedFunc(slices.Values(states), func(a, b runtime.ExecStatus) int { return int(b - a) })
 }
 
 func stateName(s runtime.ExecStatus) string {

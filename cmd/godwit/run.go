@@ -56,7 +56,7 @@ or a faulty scenario.`,
 	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "`NAME=FILE`: the file for an input the scenario declares")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
-	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, opencl")
+	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
 	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
