@@ -58,3 +58,13 @@ GW_HIDDEN cl_int gwc_clGetEventInfo(cl_event e, cl_event_info what, size_t room,
 	}
 	return gwGetEventInfo((GoUintptr)e, what, room, out, size_ret);
 }
+
+cl_int gw_mem_info(uintptr_t m, uint32_t what, size_t room, void *out, size_t *size_ret)
+{
+	return gwc_clGetMemObjectInfo((cl_mem)m, what, room, out, size_ret);
+}
+
+cl_int gw_event_info(uintptr_t e, uint32_t what, size_t room, void *out, size_t *size_ret)
+{
+	return gwc_clGetEventInfo((cl_event)e, what, room, out, size_ret);
+}

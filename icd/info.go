@@ -2,6 +2,9 @@
 
 package icd
 
+// #include "object.h"
+import "C"
+
 import (
 	"unsafe"
 
@@ -120,3 +123,13 @@ func made(errcode unsafe.Pointer, h uintptr) uintptr {
 
 // status is an error's status.
 func status(err error) int32 { return int32(mem.StatusOf(err)) }
+
+// memInfo and eventInfo are clGetMemObjectInfo and clGetEventInfo as programs call
+// them, by way of C (info.c).
+func memInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	return int32(C.gw_mem_info(C.uintptr_t(h), C.uint32_t(what), C.size_t(room), value, (*C.size_t)(sizeRet)))
+}
+
+func eventInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	return int32(C.gw_event_info(C.uintptr_t(h), C.uint32_t(what), C.size_t(room), value, (*C.size_t)(sizeRet)))
+}

@@ -74,6 +74,10 @@ GW_HIDDEN void gw_share_urgent(void);
 // gw_at_exit ends everything; for atexit.
 GW_HIDDEN void gw_at_exit(void);
 
+// The entries of info.c, for Go.
+GW_HIDDEN cl_int gw_mem_info(uintptr_t m, uint32_t what, size_t room, void *out, size_t *size_ret);
+GW_HIDDEN cl_int gw_event_info(uintptr_t e, uint32_t what, size_t room, void *out, size_t *size_ret);
+
 // The dispatch table, and its functions by name.
 struct gw_entry { const char *name; void *function; };
 GW_HIDDEN extern const cl_icd_dispatch gw_dispatch;

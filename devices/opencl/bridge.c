@@ -185,6 +185,24 @@ static void lazily(gw_sink *s)
 	}
 }
 
+// taken copies the oldest out. It is called with mu held.
+static int taken(gw_sink *s, gw_done *out, int max)
+{
+	int n = s->n < max ? s->n : max;
+	memcpy(out, s->done, n * sizeof *out);
+	memmove(s->done, s->done + n, (s->n - n) * sizeof *out);
+	s->n -= n;
+	return n;
+}
+
+int gw_sink_some(gw_sink *s, gw_done *out, int max)
+{
+	pthread_mutex_lock(&s->mu);
+	int n = taken(s, out, max);
+	pthread_mutex_unlock(&s->mu);
+	return n;
+}
+
 int gw_sink_take(gw_sink *s, gw_done *out, int max, int prompt)
 {
 	pthread_mutex_lock(&s->mu);
@@ -198,12 +216,7 @@ int gw_sink_take(gw_sink *s, gw_done *out, int max, int prompt)
 		lazily(s);
 	}
 	s->hurried = 0;
-	int n = s->n == 0 && s->closed ? -1 : s->n < max ? s->n : max;
-	if (n > 0) {
-		memcpy(out, s->done, n * sizeof *out); // oldest first
-		memmove(s->done, s->done + n, (s->n - n) * sizeof *out);
-		s->n -= n;
-	}
+	int n = s->n == 0 && s->closed ? -1 : taken(s, out, max);
 	pthread_mutex_unlock(&s->mu);
 	return n;
 }

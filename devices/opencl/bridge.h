@@ -31,6 +31,7 @@ typedef struct gw_done { uint64_t id; int32_t status; int32_t pad; } gw_done;
 GW_HIDDEN gw_sink *gw_sink_new(int watching);
 GW_HIDDEN int gw_sink_take(gw_sink *s, gw_done *out, int max, int prompt); // prompt: blocks until there is one
 GW_HIDDEN void gw_sink_hurry(gw_sink *s);
+GW_HIDDEN int gw_sink_some(gw_sink *s, gw_done *out, int max); // take what there is
 GW_HIDDEN void gw_sink_close(gw_sink *s);
 GW_HIDDEN void gw_sink_free(gw_sink *s);
 

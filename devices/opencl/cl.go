@@ -10,6 +10,8 @@ package opencl
 // #cgo nocallback gw_ring_copy
 // #cgo noescape gw_sink_take
 // #cgo nocallback gw_sink_take
+// #cgo noescape gw_sink_some
+// #cgo nocallback gw_sink_some
 // #cgo noescape gw_sink_hurry
 // #cgo nocallback gw_sink_hurry
 // #cgo noescape gw_release_events
@@ -83,6 +85,9 @@ func (s sink) take(out []done, prompt bool) int {
 	}
 	return int(C.gw_sink_take(s.c, &out[0], C.int(len(out)), 0))
 }
+
+// some takes what there is.
+func (s sink) some(out []done) int { return int(C.gw_sink_some(s.c, &out[0], C.int(len(out)))) }
 
 // hurry ends a take that takes its time.
 func (s sink) hurry() { C.gw_sink_hurry(s.c) }

@@ -224,9 +224,18 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	h.mu.Unlock()
 	eventWait(e)
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	r.users--
 	h.recycleLocked(r)
-	h.mu.Unlock()
+	h.draining++ // what ended before it, too
+	var out [64]done
+	for n := len(out); n == len(out); {
+		n = h.sink.some(out[:])
+		for _, d := range out[:n] {
+			h.callbackLocked(h.records[d.id], int32(d.status))
+		}
+	}
+	h.drainLocked()
 }
 
 // hostCopy is a copy between bytes of this process, as a host call.
