@@ -62,6 +62,8 @@ type BufferPool struct {
 	tables atomic.Pointer[[]*table] // one for each flags seen; only ever grows
 	grow   sync.Mutex               // held to add a table or bucket
 
+	_ [cacheLine]byte // what misses write to is apart from what hits read
+
 	held  atomic.Uint64 // bytes in buffers that exist: out, ready and waiting
 	epoch atomic.Uint64 // moves on with misses; stamps entries for trimming
 }

@@ -150,8 +150,8 @@ func protect(f func(context.Context) error) (err error) {
 
 // poll asks OpenCL whether p's command has ended well, and if so ends it
 // without waiting for the callback, which takes its time; of a command that is held
-// back, it asks for what that waits for. It reports whether it is worth asking again
-// soon.
+// back, it asks for what OpenCL has of what that waits for. It reports whether it
+// is worth asking again soon.
 func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,10 +164,14 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 		r.users--
 		h.recycleLocked(r)
 	}()
-	if r.state == held { // by what OpenCL has, perhaps
+	if r.state == held { // by what OpenCL has, perhaps; no deeper: there may be many
 		for i := 0; i < len(r.waits) && r.state == held; i++ {
 			w := r.waits[i].Point
-			if x := h.lines[w.Line]; x != nil && !w.Reached() {
+			x := h.lines[w.Line]
+			if x == nil {
+				continue
+			}
+			if y := x.flight[w.Seq]; y != nil && y.state == native {
 				h.mu.Unlock()
 				again = h.poll(x, w) || again
 				h.mu.Lock()
