@@ -56,6 +56,7 @@ type Info struct {
 	GlobalMemory uint64    // bytes; 0 is unlimited
 	LocalMemory  uint64    // bytes for each work-group
 	MaxAlloc     uint64    // bytes in one block; 0 is unlimited
+	CopyAlign    uint64    // bytes, a power of two: copies in and out of its memory are done in such words, and slowly beside them; 0 is any
 	BaseAlign    uint64    // bytes: the alignment of sub-buffer origins (CL_DEVICE_MEM_BASE_ADDR_ALIGN / 8)
 	MaxWorkGroup uint64    // work-items in a work-group; 0 is unlimited
 	MaxWorkItems [3]uint64 // in each dimension; 0 is unlimited

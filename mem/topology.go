@@ -36,6 +36,7 @@ type Link struct {
 	Route     Route
 	Latency   time.Duration // before the first byte arrives
 	Bandwidth uint64        // bytes a second; 0 is unknown
+	Align     uint64        // bytes, a power of two: offsets at which copies should begin and end; 0 is any
 }
 
 // Topology says which memories there are and how bytes get from one to
@@ -85,13 +86,16 @@ func (t *Topology) Store(id MemoryID) MemoryID { return t.stores[id] }
 // SetLink declares the link from one memory to another, in that direction
 // only; a link of RouteSame is Share. It fails with ErrInvalidValue where a
 // memory does not exist, is linked to itself, or shares its bytes with the
-// other.
+// other, and where the alignment is no power of two.
 func (t *Topology) SetLink(from, to MemoryID, l Link) error {
 	if l.Route == RouteSame {
 		return t.Share(from, to)
 	}
 	if err := t.pair(from, to); err != nil {
 		return err
+	}
+	if l.Align != 0 && !IsPow2(l.Align) {
+		return fmt.Errorf("link %d -> %d: alignment %d: it must be a power of two: %w", from, to, l.Align, ErrInvalidValue)
 	}
 	if t.stores[from] == t.stores[to] {
 		return fmt.Errorf("link %d -> %d by route %v: the two share one store: %w", from, to, l.Route, ErrInvalidValue)

@@ -54,4 +54,6 @@ func TestLinksOfMemoriesThatDoNotExistAreRefused(t *testing.T) {
 		require.ErrorIs(t, topo.SetLink(pair[0], pair[1], mem.Link{Route: mem.RoutePeer}), mem.ErrInvalidValue)
 		require.ErrorIs(t, topo.Share(pair[0], pair[1]), mem.ErrInvalidValue)
 	}
+	require.ErrorIs(t, topo.SetLink(0, 1, mem.Link{Route: mem.RouteHost, Align: 12}), mem.ErrInvalidValue)
+	require.NoError(t, topo.SetLink(0, 1, mem.Link{Route: mem.RouteHost, Align: 16}))
 }

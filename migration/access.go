@@ -13,7 +13,7 @@ const few = 8
 
 // accept checks the command's accesses, names memories by their stores, and
 // leaves in dst.Accesses the same bytes with no overlap within one buffer and
-// memory. Where there are more than few, or gaps may ride along, those of one
+// memory. Where there are more than few, or bytes may ride along, those of one
 // buffer and memory are in ascending order.
 func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
 	writers, memories, counts := 0, false, false
@@ -40,7 +40,7 @@ func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
 		memories = memories || i > 0 && a.Memory != dst.Accesses[0].Memory
 		dst.Accesses = append(dst.Accesses, a)
 	}
-	if overlapping(dst.Accesses) || p.opts.Gap && len(accs) > 1 {
+	if overlapping(dst.Accesses) || (p.opts.Gap || p.aligned) && len(accs) > 1 {
 		dst.combine()
 	}
 	if memories {

@@ -25,10 +25,12 @@ type history struct {
 	o       *oracle.Oracle
 	planner variant
 	gap     bool
+	aligned bool
 	quiet   bool
 	buffers []*buffer
 	queues  []*mem.Timeline
 	bound   uint64 // bytes, the sum of the lower bounds
+	rides   uint64 // bytes that came along, of all steps
 	log     []string
 	err     error // the first thing that was wrong
 }
@@ -54,16 +56,17 @@ type buffer struct {
 // options of a history.
 type options struct {
 	gap, faults bool
+	aligned     bool    // links have alignments
 	quiet       bool    // keep no log
 	counted     bool    // many buffers have size buffers
-	saved       *uint64 // where not nil: grows by the bytes that need not move
+	saved, rode *uint64 // where not nil: grow by the bytes that need not move, and that came along
 	steps       int
 	planner     variant
 }
 
 // replay lives a history and returns what was wrong with it.
 func replay(c choices, o options) error {
-	h := &history{choices: c, planner: o.planner, gap: o.gap, quiet: o.quiet, machine: machine{faults: o.faults}}
+	h := &history{choices: c, planner: o.planner, gap: o.gap, aligned: o.aligned, quiet: o.quiet, machine: machine{faults: o.faults}}
 	h.setUp()
 	for range 6 {
 		if o.counted {
@@ -81,11 +84,14 @@ func replay(c choices, o options) error {
 	if h.err == nil {
 		h.idle()
 	}
+	if o.rode != nil {
+		*o.rode += h.rides
+	}
 	if o.saved != nil {
 		*o.saved += h.saved
 	}
-	if h.err == nil && !o.gap && !o.faults && h.moved != h.bound {
-		h.fail("%d bytes moved in all, the lower bound is %d", h.moved, h.bound)
+	if h.err == nil && !o.faults && h.moved != h.bound+h.rides {
+		h.fail("%d bytes moved in all, the lower bound is %d, and %d came along", h.moved, h.bound, h.rides)
 	}
 	if h.err != nil {
 		return fmt.Errorf("%w\n%v", h.err, h.log)
@@ -120,6 +126,14 @@ func (h *history) setUp() {
 			for b := range mem.MemoryID(n) {
 				l := h.topo.Link(a, b)
 				l.Bandwidth, l.Latency = 1e9, 8
+				_ = h.topo.SetLink(a, b, l)
+			}
+		}
+	}
+	for a := range mem.MemoryID(n) {
+		for b := range mem.MemoryID(n) {
+			if l := h.topo.Link(a, b); h.aligned && h.n(3) > 0 {
+				l.Align = 1 << h.n(4)
 				_ = h.topo.SetLink(a, b, l)
 			}
 		}
@@ -328,23 +342,31 @@ func (h *history) enqueue() {
 		h.refuse(&plan, h.n(len(plan.Steps)))
 		return
 	}
-	res, err := h.o.Enqueue(accs)
+	pre, err := h.o.Prefetch(accs)
 	if err != nil {
 		h.fail("planned, but the oracle says: %v", err)
 		return
 	}
-	h.bound += res.Bytes
+	for i := range plan.Steps {
+		h.along(&plan.Steps[i], pre.Command)
+	}
+	res, err := h.o.Enqueue(accs)
+	if err != nil || res.Bytes != 0 {
+		h.fail("%d bytes had to move after all had: %v", res.Bytes, err)
+		return
+	}
+	h.bound += pre.Bytes
 	h.recount()
 	var moved uint64
-	late := h.gap
+	late := false
 	points := make([]mem.Point, len(plan.Steps))
 	for i := range plan.Steps {
 		moved += plan.Steps[i].Bytes()
 		late = late || plan.Steps[i].Late != nil
-		points[i] = h.submitStep(&plan, i, points, res.Command)
+		points[i] = h.submitStep(&plan, i, points, pre.Command)
 	}
-	if moved != res.Bytes && !late {
-		h.fail("%d bytes moved, the lower bound is %d: %+v", moved, res.Bytes, plan.Steps)
+	if moved != pre.Bytes && !late {
+		h.fail("%d bytes moved, the lower bound is %d: %+v", moved, pre.Bytes, plan.Steps)
 	}
 	h.submitCommand(&plan, points, res, expect)
 }
@@ -354,13 +376,33 @@ func (h *history) refuse(plan *migration.Plan, n int) {
 	points := make([]mem.Point, len(plan.Steps))
 	for i := range n {
 		st := &plan.Steps[i]
-		res, err := h.o.Prefetch([]mem.Access{{Buffer: st.Buffer, Range: st.Range, Memory: st.To}})
+		accs := []mem.Access{{Buffer: st.Buffer, Range: st.Range, Memory: st.To}}
+		if st.RideAlong > 0 {
+			accs = nil
+		}
+		res, err := h.o.Prefetch(accs)
 		h.bound += res.Bytes
-		if err != nil || (res.Bytes != st.Bytes() && !h.gap && st.Late == nil) {
+		if st.RideAlong > 0 {
+			res.Bytes = st.Bytes()
+			h.bound += st.Bytes()
+		}
+		h.along(st, res.Command)
+		if err != nil || (res.Bytes != st.Bytes() && st.Late == nil) {
 			h.fail("step %d of a refused command moves %d bytes, the lower bound is %d (%v)", i, st.Bytes(), res.Bytes, err)
 		}
 		points[i] = h.submitStep(plan, i, points, res.Command)
 	}
+}
+
+// along tells the oracle what came along with a step.
+func (h *history) along(st *migration.Step, command int) {
+	if st.RideAlong == 0 {
+		return
+	}
+	if n := h.o.Along(command, st.Buffer, st.Range, st.From, st.To); n > st.Range.Size() {
+		h.fail("%d bytes came with a step of %v", n, st.Range)
+	}
+	h.rides += st.RideAlong
 }
 
 // contents is what a command must see, version by version.
@@ -480,9 +522,6 @@ func (h *history) compare() {
 		for _, s := range segs {
 			for off := s.Range.Start; off < s.Range.End; off++ {
 				v, valid, lost := h.o.Byte(b.id, off)
-				if h.gap {
-					valid = s.Valid
-				}
 				if v != s.Version || valid != s.Valid || lost != (s.Poison != nil) {
 					h.fail("byte %d of %d: planner has version %d on %v, lost %v; oracle %d on %v, %v",
 						off, b.id, s.Version, s.Valid, s.Poison != nil, v, valid, lost)

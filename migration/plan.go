@@ -57,7 +57,8 @@ type Step struct {
 	// used again; -1 where this step reads From itself. It reads them where the
 	// transport cannot use them again, too: From's later writers wait for it.
 	Export int
-	// RideAlong is how many bytes of Range nobody needed (Options.Gap).
+	// RideAlong is how many bytes of Range nobody needed (Options.Gap, and the
+	// link's alignment).
 	RideAlong uint64
 	Reason    Reason
 	// Late is not nil where the bytes that move are known only when the step

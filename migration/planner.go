@@ -73,6 +73,7 @@ type Options struct {
 type Planner struct {
 	topo    *mem.Topology // immutable
 	opts    Options       // immutable
+	aligned bool          // immutable: some link has an alignment
 	buffers []*buffer     // by index; an unused slot holds a buffer that is not live
 	free    []uint32      // unused slots
 	version mem.Version   // the last one given out
@@ -114,7 +115,13 @@ type Poison struct {
 // it: all that it hands out names the store.
 func New(topo *mem.Topology, opts Options) *Planner {
 	n := topo.Len()
-	return &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n)}
+	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n)}
+	for from := range mem.MemoryID(n) {
+		for to := range mem.MemoryID(n) {
+			p.aligned = p.aligned || topo.Link(from, to).Align > 1
+		}
+	}
+	return p
 }
 
 // Create adds a buffer of size bytes that were never written and are stored

@@ -30,6 +30,9 @@ func (p *Planner) Plan(dst *Plan, accs []mem.Access) error {
 		dst.reset()
 		return err
 	}
+	if p.aligned {
+		p.widen(dst)
+	}
 	if len(dst.groups) > 1 {
 		p.shareExports(dst)
 	}
@@ -139,7 +142,7 @@ func (p *Planner) bring(dst *Plan, b *buffer, a mem.Access, stale run) {
 		}
 		st.to = int32(len(dst.arena))
 		p.load(&st, st.Range.Size())
-		if p.opts.Gap && !late {
+		if p.opts.Gap && !late && len(b.serves) == 0 {
 			p.bridge(dst, b, &st)
 		}
 		if !dst.lengthen(&st) {
@@ -199,8 +202,7 @@ func (d *Plan) alike(a, b *Step) bool {
 
 // bridge lets the last step run on up to the start of st, where the bytes
 // between are good at the source, wait for nothing else, and take less than the
-// link's latency. (A device's alignment, where it asks for wider ends, is the
-// same question asked of the bytes beside a step, and belongs here.)
+// link's latency. (For a device's alignment see align.go.)
 func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
 	n := len(dst.Steps)
 	if n == dst.groups[len(dst.groups)-1].step {

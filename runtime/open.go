@@ -122,5 +122,30 @@ func topology(o *Options, names []string) (*mem.Topology, error) {
 			return nil, fmt.Errorf("context %q: %w", o.Name, err)
 		}
 	}
-	return t, nil
+	return t, align(t, o.Devices)
+}
+
+// align tells links that state no alignment the one of the devices at their ends.
+func align(t *mem.Topology, devs []devices.Device) error {
+	word := func(m mem.MemoryID) uint64 {
+		if m == mem.Host {
+			return 0
+		}
+		return devs[m-1].Info().CopyAlign
+	}
+	for from := range mem.MemoryID(t.Len()) {
+		for to := range mem.MemoryID(t.Len()) {
+			l := t.Link(from, to)
+			if t.Store(from) == t.Store(to) || l.Align != 0 {
+				continue
+			}
+			if l.Align = max(word(from), word(to)); l.Align == 0 {
+				continue
+			}
+			if err := t.SetLink(from, to, l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

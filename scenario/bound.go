@@ -84,8 +84,12 @@ func (r *runner) cuts() cuts {
 				c[a.Buffer] = append(c[a.Buffer], a.Range.Start, a.Range.End)
 			}
 			for j := range rec.Steps {
-				if s := &rec.Steps[j]; s.Count != 0 {
+				s := &rec.Steps[j]
+				if s.Count != 0 {
 					c[s.Buffer] = append(c[s.Buffer], r.counted(s))
+				}
+				if s.RideAlong > 0 {
+					c[s.Buffer] = append(c[s.Buffer], s.Range.Start, s.Range.End)
 				}
 			}
 		}
@@ -109,6 +113,15 @@ func (r *runner) needed(o *oracle.Oracle, c cuts, rec *trace.CommandRecord) (byt
 		}
 	}
 	o.OnMove(func(id mem.BufferID, off uint64) { bytes += c.bytes(id, off) })
+	copies, err := o.Prefetch(accs)
+	if err != nil {
+		return 0, err
+	}
+	for i := range rec.Steps {
+		if s := &rec.Steps[i]; s.RideAlong > 0 {
+			o.Along(copies.Command, s.Buffer, c.index(s.Buffer, s.Range), s.From, s.To)
+		}
+	}
 	_, err = o.Enqueue(accs)
 	return bytes, err
 }

@@ -73,3 +73,27 @@ expect:
 	}
 	require.GreaterOrEqual(t, late, 3)
 }
+
+// A device that copies words is given whole ones where that does no harm, and
+// what came along need not come again.
+func TestDevicesThatCopyWords(t *testing.T) {
+	s, err := loadString(t, `
+devices:
+- {name: d0, driver: tce, memory: 1 MiB, params: {dma-word: 8}}
+- {name: d1, driver: tce, memory: 1 MiB, params: {dma-word: 8}}
+buffers: [{name: a, size: 64}]
+commands:
+- {fill: a, pattern: 5, queue: d0}
+- {read: a, offset: 3, size: 10, queue: d1}
+- {read: a, offset: 0, size: 16, queue: d1}
+- {read: a, queue: d1}
+expect:
+- {moved: 10 + 48}
+- {moved: lower-bound}
+`)
+	require.NoError(t, err)
+	res, err := Run(t.Context(), s, RunOptions{})
+	require.NoError(t, err)
+	require.True(t, res.OK(), "%v %v", res.Mismatches, res.Expect)
+	require.Equal(t, uint64(6), res.BytesRideAlong)
+}

@@ -12,6 +12,9 @@ func (d *Device) Accept(cmd *devices.Command) error { return devices.CheckComman
 
 // Execute implements devices.Executor.
 func (d *Device) Execute(cmd *devices.Command) error {
+	if cmd.Op == devices.OpCopy && d.dma.word > 1 {
+		return d.copyWords(cmd)
+	}
 	if moved, err := d.mover.Execute(cmd); moved {
 		return err
 	}

@@ -14,10 +14,13 @@
 // launches translate them, so that a pointer in memory is the same number here
 // and on the host.
 //
-// The device is nobody's peer: bytes come and go through the host.
+// The device is nobody's peer: bytes come and go through the host. With a DMA
+// word, its copies go in such words, and ends that are none byte by byte (see
+// Transfers): links to it want aligned copies.
 //
 // Parameters of Config.Params: strategy (of bufalloc, both regions), base-align
-// (bytes), max-work-group (work-items), global-base and local-base (addresses).
+// (bytes), dma-word (bytes), max-work-group (work-items), global-base and
+// local-base (addresses).
 package tce
 
 import (
@@ -41,6 +44,7 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 	p := region.NewParams("tce", cfg)
 	p.Strategy("strategy", &o.Strategy)
 	p.Uint("base-align", &o.BaseAlign)
+	p.Uint("dma-word", &o.DMAWord)
 	p.Uint("max-work-group", &o.MaxWorkGroup)
 	p.Uint("global-base", &o.GlobalBase)
 	p.Uint("local-base", &o.LocalBase)
@@ -61,6 +65,7 @@ type Options struct {
 	LocalMemory  uint64            // bytes of local memory; 64 KiB
 	Strategy     bufalloc.Strategy // of both regions
 	BaseAlign    uint64            // bytes, a power of two; 128
+	DMAWord      uint64            // bytes, a power of two up to BaseAlign; 1
 	MaxWorkGroup uint64            // work-items; 1024
 	GlobalBase   uint64            // address; 0x10000000
 	LocalBase    uint64            // address; 0x1000
@@ -74,6 +79,7 @@ type Device struct {
 	global, local *region.Store
 	engine        *devices.Engine
 	mover         *devices.Mover
+	dma           dma
 }
 
 var (
@@ -84,8 +90,8 @@ var (
 	_ devices.SVMReserver = (*Device)(nil)
 )
 
-// New opens a device. It fails with mem.ErrInvalidValue where BaseAlign is no
-// power of two or the address spaces overlap, and with mem.ErrNoHostMemory where
+// New opens a device. It fails with mem.ErrInvalidValue where BaseAlign or
+// DMAWord is no power of two, or the address spaces overlap, and with mem.ErrNoHostMemory where
 // the host has no such memory.
 func New(o Options) (*Device, error) {
 	if o.Name == "" {
@@ -94,7 +100,7 @@ func New(o Options) (*Device, error) {
 	for _, def := range []struct {
 		v *uint64
 		d uint64
-	}{{&o.Memory, 256 << 20}, {&o.LocalMemory, 64 << 10}, {&o.BaseAlign, 128}, {&o.MaxWorkGroup, 1024},
+	}{{&o.Memory, 256 << 20}, {&o.LocalMemory, 64 << 10}, {&o.BaseAlign, 128}, {&o.DMAWord, 1}, {&o.MaxWorkGroup, 1024},
 		{&o.GlobalBase, 0x10000000}, {&o.LocalBase, 0x1000}} {
 		if *def.v == 0 {
 			*def.v = def.d
@@ -102,6 +108,9 @@ func New(o Options) (*Device, error) {
 	}
 	if !mem.IsPow2(o.BaseAlign) {
 		return nil, fmt.Errorf("device %s: base alignment %d: it must be a power of two: %w", o.Name, o.BaseAlign, mem.ErrInvalidValue)
+	}
+	if !mem.IsPow2(o.DMAWord) || o.DMAWord > o.BaseAlign {
+		return nil, fmt.Errorf("device %s: DMA word of %d bytes: it must be a power of two, at most the base alignment of %d: %w", o.Name, o.DMAWord, o.BaseAlign, mem.ErrInvalidValue)
 	}
 	global, err := mem.Span(o.GlobalBase, o.Memory)
 	if err != nil {
@@ -119,6 +128,7 @@ func New(o Options) (*Device, error) {
 		Type: devices.Accelerator, ComputeUnits: 1,
 		GlobalMemory: o.Memory, LocalMemory: o.LocalMemory, MaxAlloc: o.Memory, BaseAlign: o.BaseAlign, MaxWorkGroup: o.MaxWorkGroup,
 		MaxWorkItems: [3]uint64{o.MaxWorkGroup, o.MaxWorkGroup, o.MaxWorkGroup}, FP64: true, SVM: devices.SVMCaps{Coarse: true},
+		CopyAlign: o.DMAWord,
 		Spaces: []devices.AddressSpace{
 			{Name: "global", Base: o.GlobalBase, Size: o.Memory}, {Name: "local", Base: o.LocalBase, Size: o.LocalMemory},
 		},
@@ -133,6 +143,7 @@ func New(o Options) (*Device, error) {
 	d.locals = devices.NewBlocks(o.Name+" local", localAlign, d.local)
 	d.engine = devices.NewEngine(d, devices.EngineOptions{Name: o.Name, Workers: 2, Serial: true})
 	d.mover = devices.NewMover(d, d.globals, d.global.Shift(), d.engine)
+	d.dma.word = o.DMAWord
 	return d, nil
 }
 

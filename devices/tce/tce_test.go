@@ -19,3 +19,7 @@ func open(t testing.TB, o tce.Options) *tce.Device {
 func TestConformance(t *testing.T) {
 	devicetest.Run(t, func(t testing.TB) devices.Device { return open(t, tce.Options{Memory: 16 << 20}) })
 }
+
+func TestConformanceWithDMAWords(t *testing.T) {
+	devicetest.Run(t, func(t testing.TB) devices.Device { return open(t, tce.Options{Memory: 16 << 20, DMAWord: 8}) })
+}

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"godwit/mem"
+	"godwit/migration"
+	"godwit/migration/oracle"
 	"godwit/runtime"
+	"godwit/trace"
 )
 
 // Content size. Two size buffers that nothing else uses say how many bytes of the
@@ -208,4 +212,34 @@ func (r *replay) lateMoved() (n uint64, err error) {
 		time.Sleep(time.Millisecond)
 	}
 	return n, fmt.Errorf("the ends of late copies are not in the trace: %w", r.ctx.Err())
+}
+
+// planned are the context's figures but for the bytes moved, which grow as late
+// copies end.
+func (r *replay) planned() migration.Stats {
+	s := r.c.Stats()
+	s.BytesMoved = 0
+	return s
+}
+
+// expected is what the oracle says of a command, which it is told of what came
+// along with the command's copies.
+func (r *replay) expected(c *trace.CommandRecord, accs []mem.Access) (oracle.Result, error) {
+	rides := slices.ContainsFunc(c.Steps, func(s trace.StepRecord) bool { return s.RideAlong > 0 })
+	if !rides {
+		return r.oracle.Enqueue(accs)
+	}
+	copies, err := r.oracle.Prefetch(accs)
+	if err != nil {
+		return copies, err
+	}
+	for _, s := range c.Steps {
+		if s.RideAlong > 0 {
+			r.oracle.Along(copies.Command, s.Buffer, s.Range, s.From, s.To)
+			r.result.RideAlong += s.RideAlong
+		}
+	}
+	res, err := r.oracle.Enqueue(accs)
+	res.Bytes += copies.Bytes
+	return res, err
 }

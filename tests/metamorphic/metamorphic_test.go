@@ -25,7 +25,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open makes the devices whose kinds are the letters of kinds: c for cpu, s for
-// cpu that shares the host's memory, t for tce, with bufalloc regions of size bytes each (0: cpu memory without limit).
+// cpu that shares the host's memory, t for tce, w for tce that copies words of 8 bytes, with bufalloc regions of
+// size bytes each (0: cpu memory without limit).
 func open(kinds string, size uint64, s bufalloc.Strategy) func() ([]devices.Device, error) {
 	return func() ([]devices.Device, error) {
 		var devs []devices.Device
@@ -33,8 +34,8 @@ func open(kinds string, size uint64, s bufalloc.Strategy) func() ([]devices.Devi
 			var d devices.Device
 			var err error
 			name := fmt.Sprintf("%c%d", k, i)
-			if k == 't' {
-				d, err = tce.New(tce.Options{Name: name, Memory: size, Strategy: s})
+			if k == 't' || k == 'w' {
+				d, err = tce.New(tce.Options{Name: name, Memory: size, Strategy: s, DMAWord: map[rune]uint64{'w': 8}[k]})
 			} else {
 				d, err = cpu.New(cpu.Options{Name: name, Memory: size, Strategy: s, Workers: 2, SharesHost: k == 's'})
 			}
@@ -51,7 +52,7 @@ func open(kinds string, size uint64, s bufalloc.Strategy) func() ([]devices.Devi
 // and memory that suffices or does not.
 func configs() []Config {
 	var all []Config
-	for _, kinds := range []string{"c", "t", "st", "tt", "cst", "ctct"} {
+	for _, kinds := range []string{"c", "t", "st", "tt", "cst", "ctct", "cw", "wtw"} {
 		for _, s := range bufalloc.Strategies() {
 			for _, size := range []uint64{8 << 10, 256 << 10} {
 				for _, noPeer := range []bool{false, true} {

@@ -71,13 +71,13 @@ func (r *replay) refusals() []refusal {
 func (r *replay) refuse(q *queue, op *Op) error {
 	all := r.refusals()
 	x := all[int(op.Salt)%len(all)]
-	before, commands := r.c.Stats(), len(r.rec.CommandsFrom(r.seen))
+	before, commands := r.planned(), len(r.rec.CommandsFrom(r.seen))
 	err := x.call(q, op, r.views[op.Dst])
 	switch {
 	case !errors.Is(err, x.want):
 		return fmt.Errorf("%s: got %w, want %w", x.name, err, x.want)
-	case r.c.Stats() != before:
-		return fmt.Errorf("%s, refused, changed %+v to %+v", x.name, before, r.c.Stats())
+	case r.planned() != before:
+		return fmt.Errorf("%s, refused, changed %+v to %+v", x.name, before, r.planned())
 	case len(r.rec.CommandsFrom(r.seen)) != commands:
 		return fmt.Errorf("%s, refused, is in the trace", x.name)
 	}

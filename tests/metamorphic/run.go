@@ -34,6 +34,7 @@ type Result struct {
 	Ops        map[string]int // of Commands, by what was called
 	Refused    int            // for want of memory, or by flaky devices
 	BytesMoved uint64         // equal to the oracle's lower bound, where nothing may fail
+	RideAlong  uint64         // bytes that came along to the end of a device's word, not in BytesMoved
 	Failed     int            // commands that failed after they were accepted
 	Spurious   int            // of Failed: rested on a copy made together with lost bytes
 	Lost       int            // commands refused because they read what a failed one was to write
@@ -46,6 +47,7 @@ func (r *Result) Add(o Result) {
 	r.Commands += o.Commands
 	r.Refused += o.Refused
 	r.BytesMoved += o.BytesMoved
+	r.RideAlong += o.RideAlong
 	r.Failed += o.Failed
 	r.Spurious += o.Spurious
 	r.Lost += o.Lost

@@ -27,7 +27,7 @@ func (r *replay) compareMoves() error {
 		if !known {
 			return fmt.Errorf("command %d (%s on %s): nobody enqueued it", c.ID, c.Op, c.Queue)
 		}
-		want, err := r.oracle.Enqueue(accs)
+		want, err := r.expected(&c, accs)
 		if err != nil {
 			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
 		}

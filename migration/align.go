@@ -1,0 +1,99 @@
+package migration
+
+import "godwit/mem"
+
+// Unaligned ends. Some devices copy whole words, and only their ends byte by
+// byte, which is slow (mem.Link.Align). So an end is moved out to the next word
+// where the bytes that come along do no harm: the source holds them, all of
+// them, so that they are no older than what they replace; the host has not mapped
+// them; nobody has to be
+// waited for on their account but those that the step waits for anyway; and no
+// other step of the plan brings them. They count as riding along. Where that is
+// not so the end stays, and the device splits the copy.
+
+// widen does so for every step of a plan over links with an alignment.
+func (p *Planner) widen(dst *Plan) {
+	for i := range dst.Steps {
+		st := &dst.Steps[i]
+		align := p.topo.Link(st.From, st.To).Align
+		if align <= 1 || st.After >= 0 || st.Late != nil {
+			continue
+		}
+		b := p.buffers[uint32(st.Buffer)]
+		if len(b.serves) > 0 {
+			continue // steps of a count lie anywhere in the plan
+		}
+		r := st.Range
+		lower := r.Start &^ (align - 1)
+		if lower < r.Start && p.harmless(dst, b, i, mem.Range{Start: lower, End: r.Start}) {
+			st.Range.Start = lower
+		}
+		upper, ok := mem.AlignUp(r.End, align)
+		upper = min(upper, b.content.Size())
+		if ok && upper > r.End && p.harmless(dst, b, i, mem.Range{Start: r.End, End: upper}) {
+			st.Range.End = upper
+		}
+		st.RideAlong += st.Range.Size() - r.Size()
+	}
+}
+
+// harmless reports whether step i may bring the bytes of extra beside its range.
+func (p *Planner) harmless(dst *Plan, b *buffer, i int, extra mem.Range) bool {
+	st := &dst.Steps[i]
+	for _, j := range []int{i - 1, i + 1} { // accesses are in order, and so are a group's steps
+		if j >= 0 && j < len(dst.Steps) {
+			if o := &dst.Steps[j]; o.Buffer == st.Buffer && o.To == st.To && o.Range.Overlaps(extra) {
+				return false
+			}
+		}
+	}
+	from, to := b.at(st.From), b.at(st.To)
+	for c := b.content.Seek(extra.Start); c.OK() && c.Range().Start < extra.End; c.Next() {
+		v := c.Ref()
+		if !v.valid.Has(st.From) || from.partly(c.Range().Intersect(extra)) {
+			return false // the destination's may be newer
+		}
+		if st.To == mem.Host && v.valid.Has(mem.Host) {
+			return false // and so may those that the host has mapped, and tells of when it unmaps them
+		}
+	}
+	return p.waitsAlready(dst, st, from, to, extra)
+}
+
+// partly reports whether a store holds some of r only as far as a count said.
+func (s *store) partly(r mem.Range) (partly bool) {
+	if s.held != nil {
+		s.held.Overlap(r, func(_ mem.Range, c *Carried) bool {
+			partly = c != nil
+			return !partly
+		})
+	}
+	return partly
+}
+
+// waitsAlready reports whether a step waits for all that copying the bytes of
+// extra would have to wait for. What comes into a store that the planner does not
+// know yet waits for nobody.
+func (p *Planner) waitsAlready(dst *Plan, st *Step, from, to *store, extra mem.Range) bool {
+	base := len(dst.arena)
+	defer func() { dst.arena = dst.arena[:base] }()
+	p.stepWaits.reset()
+	for c := from.hazards.Seek(extra.Start); c.OK() && c.Range().Start < extra.End; c.Next() {
+		dst.arena = from.data(dst.arena, base, c.Ref(), &p.stepWaits)
+	}
+	if to != nil {
+		for c := to.hazards.Seek(extra.Start); c.OK() && c.Range().Start < extra.End; c.Next() {
+			dst.arena = to.order(dst.arena, base, c.Ref(), &p.stepWaits)
+		}
+	}
+	for _, w := range dst.arena[base:] {
+		covered := false
+		for _, have := range dst.arena[st.from:st.to] {
+			covered = covered || have.Kind >= w.Kind && (have.Point == w.Point || w.Kind == mem.Order && w.Point.Before(have.Point))
+		}
+		if !covered {
+			return false
+		}
+	}
+	return true
+}

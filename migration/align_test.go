@@ -1,0 +1,196 @@
+package migration_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/mem"
+	"godwit/migration"
+)
+
+func TestHistoriesOverAlignedLinksAgreeWithTheOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		if err := replay(drawn{t}, options{faults: true, aligned: true, steps: 60}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestManyHistoriesOverAlignedLinks(t *testing.T) {
+	n, rode := many(40), uint64(0)
+	for seed := range uint64(n) {
+		live := func(quiet bool) error {
+			c := seeded{rand.New(rand.NewPCG(seed, 5))}
+			return replay(c, options{faults: seed%3 == 0, aligned: true, counted: seed%4 == 1, gap: seed%5 == 1, quiet: quiet, rode: &rode, steps: 200})
+		}
+		if live(true) != nil {
+			t.Fatalf("seed %d: %v", seed, live(false))
+		}
+	}
+	require.Greater(t, rode, uint64(n), "bytes that came along")
+}
+
+// widening is a mutant that moves ends out to the next word where ok.
+func widening(ok func(h *history, st *migration.Step, extra mem.Range) bool) variant {
+	return variant{plan: func(h *history, dst *migration.Plan, accs []mem.Access) error {
+		err := h.p.Plan(dst, accs)
+		for i := range dst.Steps {
+			st := &dst.Steps[i]
+			size, align := h.byID(st.Buffer).size, max(h.topo.Link(st.From, st.To).Align, 1)
+			wide := mem.Range{Start: st.Range.Start &^ (align - 1), End: min((st.Range.End+align-1)&^(align-1), size)}
+			if wide == st.Range || st.After >= 0 || !ok(h, st, wide) {
+				continue
+			}
+			st.RideAlong += wide.Size() - st.Range.Size()
+			st.Range = wide
+		}
+		return err
+	}}
+}
+
+// everywhereAtSource reports whether the source of a step holds all of r.
+func everywhereAtSource(h *history, st *migration.Step, r mem.Range) bool {
+	segs, err := h.p.Segments(st.Buffer)
+	if err != nil {
+		return false
+	}
+	for _, s := range segs {
+		if s.Range.Overlaps(r) && !s.Valid.Has(st.From) {
+			return false
+		}
+	}
+	return true
+}
+
+func caughtWidening(t *testing.T, v variant) error {
+	for seed := range uint64(200) {
+		c := seeded{rand.New(rand.NewPCG(seed, 6))}
+		if err := replay(c, options{faults: true, aligned: true, steps: 200, planner: v}); err != nil {
+			return err
+		}
+	}
+	t.Fatal("no judge noticed the mutant")
+	return nil
+}
+
+func TestAMutantThatOverwritesNewerBytesOfTheDestinationIsCaught(t *testing.T) {
+	err := caughtWidening(t, widening(func(*history, *migration.Step, mem.Range) bool { return true }))
+	require.Regexp(t, "reads version|one writes what the other uses|planner has version", err.Error())
+}
+
+func TestAMutantThatWidensWithoutWaitingIsCaught(t *testing.T) {
+	err := caughtWidening(t, widening(everywhereAtSource))
+	require.Regexp(t, "reads version|one writes what the other uses|a block may be freed", err.Error())
+}
+
+// words is a buffer of 64 bytes on two memories whose link copies words of 8,
+// with storage on both.
+func words(t *testing.T) *counting {
+	topo := mem.NewTopology("a", "b", "c")
+	require.NoError(t, topo.SetLink(1, 2, mem.Link{Route: mem.RoutePeer, Align: 8}))
+	c := &counting{t: t, p: migration.New(topo, migration.Options{}), work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
+	var err error
+	c.data, err = c.p.Create(61)
+	require.NoError(t, err)
+	return c
+}
+
+func (c *counting) ended() {
+	for _, l := range []*mem.Timeline{c.work, c.moves} {
+		for p := l.Next(); p.Seq > 0; p.Seq-- {
+			if !p.Reached() {
+				l.End(p, nil)
+			}
+		}
+	}
+}
+
+func TestEndsAreWidenedWhereThatDoesNoHarm(t *testing.T) {
+	r := func(start, end uint64) mem.Range { return mem.Range{Start: start, End: end} }
+	whole := r(0, 61)
+	for _, turn := range []struct {
+		name   string
+		before func(c *counting)
+		read   mem.Range
+		want   mem.Range
+	}{
+		{"both ends", func(c *counting) { c.run(c.data, mem.Write, 1, whole) }, r(11, 29), r(8, 32)},
+		{"as far as the buffer goes", func(c *counting) { c.run(c.data, mem.Write, 1, whole) }, r(57, 60), r(56, 61)},
+		{"ends that are words", func(c *counting) { c.run(c.data, mem.Write, 1, whole) }, r(8, 32), r(8, 32)},
+		{"not over what is newer at the destination", func(c *counting) {
+			c.run(c.data, mem.Write, 1, whole)
+			c.run(c.data, mem.Write, 2, r(29, 31))
+		}, r(11, 29), r(8, 29)},
+		{"not over what the source does not hold", func(c *counting) {
+			c.run(c.data, mem.Write, 1, r(11, 61))
+			c.run(c.data, mem.Write, 3, r(9, 11))
+		}, r(11, 29), r(11, 32)},
+		{"not over what was never written", func(c *counting) { c.run(c.data, mem.Write, 1, r(11, 30)) }, r(11, 29), r(11, 29)},
+		{"over what is as new there", func(c *counting) {
+			c.run(c.data, mem.Write, 1, whole)
+			c.run(c.data, mem.Read, 2, r(0, 8))
+			c.ended()
+			c.run(c.data, mem.Write, 1, r(3, 8))
+			c.ended()
+		}, r(3, 8), r(0, 8)},
+	} {
+		c := words(t)
+		turn.before(c)
+		c.ended()
+		steps := c.run(c.data, mem.Read, 2, turn.read)
+		require.Len(t, steps, 1, turn.name)
+		require.Equal(t, turn.want, steps[0].Range, turn.name)
+		require.Equal(t, turn.want.Size()-turn.read.Size(), steps[0].RideAlong, turn.name)
+		require.Equal(t, turn.read.Size(), steps[0].Bytes(), turn.name)
+		c.ended()
+		require.Empty(t, c.run(c.data, mem.Read, 2, turn.want), "%s: what came along is there", turn.name)
+	}
+}
+
+// The host may have mapped what it holds, and changed it.
+func TestWhatTheHostHoldsIsNotCopiedOver(t *testing.T) {
+	topo := mem.NewTopology("a")
+	require.NoError(t, topo.SetLink(1, mem.Host, mem.Link{Route: mem.RouteHost, Align: 8}))
+	c := &counting{t: t, p: migration.New(topo, migration.Options{}), work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
+	var err error
+	c.data, err = c.p.Create(64)
+	require.NoError(t, err)
+	c.run(c.data, mem.Write, 1, all)
+	c.ended()
+	c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 11, End: 16})
+	require.Equal(t, mem.Range{Start: 8, End: 16}, c.plan.Steps[0].Range)
+	c.ended()
+	c.run(c.data, mem.Write, 1, mem.Range{Start: 16, End: 20})
+	c.run(c.data, mem.Write, 1, mem.Range{Start: 9, End: 12})
+	c.ended()
+	require.Equal(t, mem.Range{Start: 9, End: 12}, c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 9, End: 12})[0].Range)
+	require.Equal(t, mem.Range{Start: 16, End: 24}, c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 16, End: 20})[0].Range)
+}
+
+func TestEndsAreNotWidenedOverWhatOthersUse(t *testing.T) {
+	c := words(t)
+	c.run(c.data, mem.Write, 1, mem.Range{End: 61})
+	c.run(c.data, mem.Read, 2, mem.Range{End: 61})
+	c.ended()
+	c.run(c.data, mem.Write, 1, mem.Range{Start: 11, End: 61})
+	c.ended()
+	c.run(c.data, mem.Read, 2, mem.Range{Start: 8, End: 10}) // under way while the copy is planned
+	steps := c.run(c.data, mem.Read, 2, mem.Range{Start: 11, End: 20})
+	require.Equal(t, mem.Range{Start: 11, End: 24}, steps[0].Range, "a reader of the bytes before need not end")
+	require.Empty(t, steps[0].Waits)
+}
+
+func TestNeighboursAreNotWidenedOverEachOther(t *testing.T) {
+	c := words(t)
+	c.run(c.data, mem.Write, 1, mem.Range{End: 61})
+	c.ended()
+	c.run(c.data, mem.Write, 1, mem.Range{Start: 13, End: 20}) // its copy waits for it
+	steps := c.run(c.data, mem.Read, 2, mem.Range{Start: 3, End: 37})
+	require.Len(t, steps, 3)
+	require.Equal(t, mem.Range{Start: 0, End: 13}, steps[0].Range)
+	require.Equal(t, mem.Range{Start: 13, End: 20}, steps[1].Range)
+	require.Equal(t, mem.Range{Start: 20, End: 40}, steps[2].Range)
+}

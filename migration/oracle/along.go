@@ -1,0 +1,24 @@
+package oracle
+
+import "godwit/mem"
+
+// Along replays that a copy made for a command, of r of a buffer, brought all
+// that its source held: what nobody needed came along, and is there from now on.
+// It returns how many bytes of these the destination had not held. It is to be
+// called after the copies that the command needs (Prefetch), and before its own
+// writes (Enqueue).
+func (o *Oracle) Along(command int, id mem.BufferID, r mem.Range, from, to mem.MemoryID) (bytes uint64) {
+	b := o.buffers[id]
+	src, dst := b.at(o.topo.Store(from)), b.at(o.topo.Store(to))
+	for i := r.Start / o.unit; i < r.End/o.unit; i++ {
+		if !src.has(b, i) {
+			continue
+		}
+		if !dst.has(b, i) {
+			dst.holds[i] = b.latest[i]
+			bytes += o.unit
+		}
+		dst.by[i] = uint32(2*command + 1)
+	}
+	return bytes
+}
