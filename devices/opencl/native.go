@@ -23,8 +23,9 @@ import (
 // for OpenCL to keep apart. A program must be closed before the last device of
 // its platform is.
 type NativeProgram struct {
-	host *host  // immutable
-	cl   handle // immutable
+	host   *host  // immutable
+	cl     handle // immutable
+	source bool   // immutable: made of OpenCL C
 
 	mu     sync.Mutex
 	users  int  // protected by mu: modules, and one until Close
@@ -73,8 +74,12 @@ func (d *Device) NewSourceProgram(source []byte) (*NativeProgram, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	p, st := sourceProgram(rawHandle(d.host.context), source)
-	return wrap(d.host, p, st, "source")
+	c, st := sourceProgram(rawHandle(d.host.context), source)
+	p, err := wrap(d.host, c, st, "source")
+	if p != nil {
+		p.source = true
+	}
+	return p, err
 }
 
 // NewILProgram makes a program of intermediate language. It fails with
@@ -114,13 +119,14 @@ func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each [
 }
 
 // withArgInfo calls build with options that ask for information about kernel
-// arguments, and where those are refused without.
-func withArgInfo(options string, build func(options string) int32) int32 {
+// arguments, and where those are refused without. A compiler must know the option;
+// of linkers and of what reads binaries any failure may be because of it.
+func withArgInfo(options string, compiler bool, build func(options string) int32) int32 {
 	if strings.Contains(options, argInfoOption) {
 		return build(options)
 	}
 	st := build(strings.TrimSpace(options + " " + argInfoOption))
-	if st == invalidBuildOptions || st == invalidCompilerOptions || st == invalidLinkerOptions {
+	if st != 0 && !compiler || st == invalidBuildOptions || st == invalidCompilerOptions || st == invalidLinkerOptions {
 		return build(options)
 	}
 	return st
@@ -140,7 +146,7 @@ func (p *NativeProgram) Build(call BuildCall) error {
 	if err != nil {
 		return fmt.Errorf("build: %w", err)
 	}
-	st := withArgInfo(call.Options, func(o string) int32 { return buildProgram(p.cl, devs, o) })
+	st := withArgInfo(call.Options, p.source, func(o string) int32 { return buildProgram(p.cl, devs, o) })
 	return statusError(st, "build with options %q", call.Options)
 }
 
@@ -158,7 +164,7 @@ func (p *NativeProgram) Compile(call BuildCall, headers []*NativeProgram, names 
 	if err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
-	st := withArgInfo(call.Options, func(o string) int32 { return compileProgram(p.cl, devs, o, hs, names) })
+	st := withArgInfo(call.Options, true, func(o string) int32 { return compileProgram(p.cl, devs, o, hs, names) })
 	return statusError(st, "compile with options %q", call.Options)
 }
 
@@ -179,7 +185,7 @@ func Link(call BuildCall, inputs []*NativeProgram) (*NativeProgram, error) {
 		return nil, fmt.Errorf("link: %w", err)
 	}
 	var linked handle
-	st := withArgInfo(call.Options, func(o string) int32 {
+	st := withArgInfo(call.Options, false, func(o string) int32 {
 		if linked != 0 {
 			releaseProgram(linked)
 		}

@@ -268,3 +268,17 @@ func TestAProgramMayGoWhileItsKernelRuns(t *testing.T) {
 	require.NoError(t, launch.Err())
 	require.Equal(t, words(2, 3, 4, 5), got)
 }
+
+// OpenCL need not start what is not flushed, so what was held while its queue was
+// flushed is flushed when OpenCL gets it.
+func TestWhatWasHeldIsFlushedWhenOpenCLGetsIt(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	user := mem.NewTimeline("user", false, nil)
+	gate := user.Next()
+	p := run(t, q, write(d, alloc(t, d, 64), 0, make([]byte, 64)), mem.Wait{Point: gate})
+	require.NoError(t, q.Flush())
+	user.End(gate, nil)
+	require.NoError(t, p.Wait(context.Background()))
+	require.False(t, q.dirty.Load())
+}

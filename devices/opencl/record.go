@@ -223,6 +223,7 @@ func (h *host) advanceLocked(r *record) {
 	r.state = enqueuing
 	h.mu.Unlock()
 	st, err := r.enqueue()
+	r.q.flushOnce() // a Flush may have been asked for while it was held, and OpenCL need not start it without
 	h.mu.Lock()
 	h.enqueuedLocked(r, st, err)
 }
