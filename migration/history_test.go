@@ -170,55 +170,6 @@ func (h *history) step() {
 	h.compare()
 }
 
-// countBy gives a buffer a size buffer, or takes it away.
-func (h *history) countBy() {
-	b, s := h.buffers[h.n(len(h.buffers))], h.buffers[h.n(len(h.buffers))]
-	size := s.id
-	if h.n(4) == 0 {
-		s, size = nil, 0
-	}
-	serves := slices.ContainsFunc(h.buffers, func(o *buffer) bool { return o.count == b })
-	wrong := s != nil && (s.size < migration.CountSize || s == b || s.count != nil || serves)
-	if err := h.p.SetContentSize(b.id, size); (err != nil) != wrong {
-		h.fail("size buffer %d of %d: %v", size, b.id, err)
-	}
-	if wrong {
-		return
-	}
-	b.count = s
-	h.note("size buffer of %d: %d", b.id, size)
-	if err := h.o.SetContentSize(b.id, size); err != nil {
-		h.fail("size buffer: %v", err)
-	}
-	h.recount()
-}
-
-// recount tells the oracle what the counts are.
-func (h *history) recount() {
-	for _, b := range h.buffers {
-		if b.count != nil {
-			h.o.SetCount(b.count.id, countIn(h.counts(b.count)))
-		}
-	}
-}
-
-// counts are the latest bytes of a size buffer.
-func (h *history) counts(s *buffer) (out []mem.Version) {
-	for off := range uint64(migration.CountSize) {
-		v, _, _ := h.o.Byte(s.id, off)
-		out = append(out, v)
-	}
-	return out
-}
-
-// limit is how many bytes of a buffer a reader may rely on.
-func (h *history) limit(b *buffer) uint64 {
-	if b.count == nil || slices.Contains(h.counts(b.count), 0) {
-		return b.size
-	}
-	return countIn(h.counts(b.count))
-}
-
 func (h *history) create() {
 	if len(h.buffers) > 4 {
 		return
@@ -394,17 +345,6 @@ func (h *history) refuse(plan *migration.Plan, n int) {
 	}
 }
 
-// along tells the oracle what came along with a step.
-func (h *history) along(st *migration.Step, command int) {
-	if st.RideAlong == 0 {
-		return
-	}
-	if n := h.o.Along(command, st.Buffer, st.Range, st.From, st.To); n > st.Range.Size() {
-		h.fail("%d bytes came with a step of %v", n, st.Range)
-	}
-	h.rides += st.RideAlong
-}
-
 // contents is what a command must see, version by version.
 func (h *history) contents(plan *migration.Plan) (out [][]mem.Version) {
 	for _, b := range h.buffers {
@@ -425,108 +365,4 @@ func (h *history) contents(plan *migration.Plan) (out [][]mem.Version) {
 		out = append(out, vs)
 	}
 	return out
-}
-
-func (h *history) submitStep(plan *migration.Plan, i int, points []mem.Point, command int) mem.Point {
-	st := plan.Steps[i]
-	if h.planner.step != nil {
-		h.planner.step(&st)
-	}
-	b := h.byID(st.Buffer)
-	at := h.copies.Next()
-	h.note("step %v: %d %v %d -> %d after %v, step %d", at, st.Buffer, st.Range, st.From, st.To, st.Waits, st.After)
-	waits := slices.Clone(st.Waits)
-	if st.After >= 0 {
-		waits = append(waits, mem.Wait{Point: points[st.After], Kind: mem.Data})
-	}
-	reads := []span{{b.blocks[st.From], st.Range, nil}}
-	if st.Late != nil && st.Late.Count != 0 {
-		for _, j := range st.Late.After {
-			waits = append(waits, mem.Wait{Point: points[j], Kind: mem.Data})
-		}
-		s := h.byID(st.Late.Count)
-		reads = append(reads, span{s.blocks[mem.Host], mem.Range{End: migration.CountSize}, s.counts})
-	}
-	h.p.CommitStep(plan, i, at)
-	h.tasks = append(h.tasks, &task{
-		at: at, waits: waits,
-		reads:  reads,
-		writes: []span{{b.blocks[st.To], st.Range, nil}},
-		step:   true,
-		late:   st.Late,
-		failed: func() { h.o.FailCopy(command, st.Buffer, st.Range, st.To) },
-	})
-	return at
-}
-
-func (h *history) submitCommand(plan *migration.Plan, points []mem.Point, res oracle.Result, expect [][]mem.Version) {
-	q := h.queues[h.n(len(h.queues))]
-	at := q.Next()
-	t := &task{at: at, waits: slices.Clone(plan.Waits), version: res.Version, failed: func() { h.o.Fail(res.Command) }}
-	for _, i := range plan.StepWaits {
-		t.waits = append(t.waits, mem.Wait{Point: points[i], Kind: mem.Data})
-	}
-	for i, a := range plan.Accesses {
-		u := span{h.byID(a.Buffer).blocks[a.Memory], a.Range, expect[i]}
-		if a.Mode.Reads() {
-			t.reads = append(t.reads, u)
-		}
-		if a.Mode.Writes() {
-			t.writes = append(t.writes, u)
-		}
-	}
-	if v := h.p.Commit(plan, at); v != res.Version {
-		h.fail("version %d, the oracle says %d", v, res.Version)
-	}
-	h.note("%v after %v writes version %d", at, t.waits, res.Version)
-	h.tasks = append(h.tasks, t)
-}
-
-func (h *history) byID(id mem.BufferID) *buffer {
-	for _, b := range h.buffers {
-		if b.id == id {
-			return b
-		}
-	}
-	return nil
-}
-
-// tellFailures delivers about one in n of the failures that are still unknown.
-func (h *history) tellFailures(n int) {
-	h.faulty = slices.DeleteFunc(h.faulty, func(t *task) bool {
-		if h.n(n) != 0 {
-			return false
-		}
-		h.note("told of the failure of %v", t.at)
-		t.failed()
-		if !h.planner.deafToFaults {
-			h.p.Fail(t.at, t.at.Err())
-		}
-		return true
-	})
-}
-
-// compare asks Check and the oracle about everything there is.
-func (h *history) compare() {
-	if h.err != nil {
-		return
-	}
-	if err := h.p.Check(); err != nil {
-		h.fail("%v", err)
-	}
-	for _, b := range h.buffers {
-		segs, err := h.p.Segments(b.id)
-		if err != nil {
-			h.fail("segments: %v", err)
-		}
-		for _, s := range segs {
-			for off := s.Range.Start; off < s.Range.End; off++ {
-				v, valid, lost := h.o.Byte(b.id, off)
-				if v != s.Version || valid != s.Valid || lost != (s.Poison != nil) {
-					h.fail("byte %d of %d: planner has version %d on %v, lost %v; oracle %d on %v, %v",
-						off, b.id, s.Version, s.Valid, s.Poison != nil, v, valid, lost)
-				}
-			}
-		}
-	}
 }
