@@ -262,26 +262,34 @@ func (p *BufferPool) release(drop []*entry) (freed uint64, first error) {
 // wait blocks until some waiting buffer is ready, or ctx ends; false where none
 // waits.
 func (p *BufferPool) wait(ctx context.Context) (bool, error) {
-	var after mem.Point
+	first := make(map[*mem.Timeline]mem.Point) // of each queue: the one it will pass first
 	p.buckets(func(b *bucket) bool {
 		b.mu.Lock()
-		if len(b.waiting) > 0 {
-			after = b.waiting[0].after
+		defer b.mu.Unlock()
+		for _, e := range b.waiting {
+			if f, ok := first[e.after.Line]; !ok || e.after.Seq < f.Seq {
+				first[e.after.Line] = e.after
+			}
 		}
-		b.mu.Unlock()
-		return after.IsZero()
+		return true
 	})
-	if after.IsZero() {
+	if len(first) == 0 {
 		return false, nil
 	}
 	p.flush()
-	for !after.Passed() { // out of order, earlier commands may outlast it
-		if _ = after.Wait(ctx); ctx.Err() != nil {
-			return true, ctx.Err()
-		}
-		if !after.Passed() {
-			after = after.Line.Oldest()
-		}
+	one, done := context.WithCancel(ctx)
+	defer done()
+	var all sync.WaitGroup
+	for _, after := range first {
+		all.Go(func() {
+			for !after.Passed() { // out of order, earlier commands may outlast it
+				if _ = oldest(after).Wait(one); one.Err() != nil {
+					return
+				}
+			}
+			done()
+		})
 	}
-	return true, nil
+	all.Wait()
+	return true, ctx.Err()
 }

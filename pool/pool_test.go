@@ -249,3 +249,39 @@ func TestABoundedPoolTrimsTheLeastRecentlyUsedThenWaitsThenSaysNo(t *testing.T) 
 	require.Zero(t, p.Stats().Held)
 	require.NoError(t, c.Close(bg))
 }
+
+func TestAtTheCeilingWhateverEndsFirstMakesRoom(t *testing.T) {
+	c, qs := cpuContext(t, 2)
+	p, err := pool.NewBoundedPool(c, pool.BoundedOptions{Ceiling: 512 + 1024, High: 1536, Low: 1536})
+	require.NoError(t, err)
+	gates := make([]runtime.Event, 2)
+	for i, size := range []uint64{512, 1024} {
+		gates[i], err = c.NewUserEvent()
+		require.NoError(t, err)
+		h, err := p.Get(bg, qs[i], size, 0)
+		require.NoError(t, err)
+		e, err := qs[i].EnqueueFill(bg, h.Buffer(), []byte{1}, 0, size, gates[i])
+		require.NoError(t, err)
+		require.NoError(t, e.Release())
+		require.NoError(t, p.PutAfter(h, qs[i]))
+	}
+	got := make(chan error)
+	go func() {
+		h, err := p.Get(bg, nil, 1000, 0)
+		if err == nil {
+			err = p.Put(h)
+		}
+		got <- err
+	}()
+	require.NoError(t, gates[1].SetStatus(runtime.Complete))
+	require.NoError(t, <-got, "the first queue is held back for ever")
+	require.NoError(t, gates[0].SetStatus(runtime.Complete))
+	require.NoError(t, qs[0].Finish(bg))
+	for _, g := range gates {
+		require.NoError(t, g.Release())
+	}
+	_, err = p.Clear()
+	require.NoError(t, err)
+	require.NoError(t, p.Check())
+	require.NoError(t, c.Close(bg))
+}
