@@ -87,10 +87,15 @@ func (p *Planner) access(dst *Plan, a mem.Access) error {
 
 // wait adds the command's waits for bytes that need not come. What failed on
 // bytes that are worth nothing here (fresh is false) is nothing to the command.
+// Who only reads waits for no reader, be there content or not.
 func (p *Planner) wait(dst *Plan, s *store, r mem.Range, mode mem.Mode, fresh bool) {
 	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
 		h := c.Ref()
 		switch {
+		case mode == mem.Read && !fresh:
+			if !h.writer.Reached() {
+				dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: h.writer})
+			}
 		case mode == mem.Write || !fresh:
 			dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
 		case mode == mem.ReadWrite:

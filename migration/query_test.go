@@ -104,6 +104,17 @@ func TestReadersOfTheSameBytesRunAtOnce(t *testing.T) {
 	}
 }
 
+func TestReadersOfBytesNeverWrittenRunAtOnceAndAWriterWaitsForThem(t *testing.T) {
+	g := begin(t, mem.NewTopology("a"), migration.Options{})
+	b := g.buffer(100)
+	first := g.on("q", use(mem.Read, b, 0, 100, 1))
+	require.Empty(t, first.waits)
+	second := g.on("r", use(mem.Read, b, 20, 100, 1))
+	require.Empty(t, second.waits)
+	change := g.on("s", use(mem.ReadWrite, b, 0, 100, 1))
+	require.ElementsMatch(t, []mem.Wait{order(first.at), order(second.at)}, change.waits)
+}
+
 func TestAWriterWaitsForEveryReaderAndNotForItsContent(t *testing.T) {
 	g := begin(t, mem.NewTopology("a"), migration.Options{})
 	b := g.buffer(100)

@@ -144,6 +144,22 @@ func TestReadersOfTheSameBytesRunAtOnceAndAWriterWaitsForThem(t *testing.T) {
 	require.Equal(t, bytes.Repeat([]byte{2}, 32), r2[:32])
 }
 
+func TestAReaderOfBytesNeverWrittenHoldsBackNoOther(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(2)}, runtime.QueueOptions{})
+	ctx := soon(t)
+	a, b := h.buffer(64, bytes.Repeat([]byte{1}, 64)), h.buffer(64, nil)
+	gate := h.gate()
+	first := h.ok(h.q[0].EnqueueRead(ctx, a, 0, make([]byte, 64), gate))
+	second := h.ok(h.q[0].EnqueueMigrate(ctx, []*runtime.Buffer{b}, runtime.MigrateToHost)) // behind it
+	m, err := h.q[1].Map(ctx, b, 0, 64, runtime.MapRead)
+	require.NoError(t, err, "the map waits for a reader")
+	h.ok(h.q[1].EnqueueUnmap(ctx, m))
+	writer := h.ok(h.q[1].EnqueueMigrate(ctx, []*runtime.Buffer{b}, runtime.MigrateToHost|runtime.ContentUndefined))
+	h.held(first)
+	h.held(second)
+	h.held(writer)
+}
+
 func TestReadersOnSeveralDevicesDoNotWaitForEachOther(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(2)}, outOfOrder)
 	ctx := soon(t)
