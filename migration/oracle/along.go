@@ -15,8 +15,11 @@ func (o *Oracle) Along(command int, id mem.BufferID, r mem.Range, from, to mem.M
 			continue
 		}
 		if !dst.has(b, i) {
-			dst.holds[i] = b.latest[i]
 			bytes += o.unit
+		}
+		dst.holds[i] = b.latest[i]
+		if dst.partOf != nil {
+			dst.partOf[i] = 0 // as a whole, whatever a count once left out
 		}
 		dst.by[i] = uint32(2*command + 1)
 	}
