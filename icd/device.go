@@ -141,9 +141,11 @@ func (d *device) open() (devices.Device, error) {
 	if d.dev != nil {
 		return d.dev, nil
 	}
+	// Events are watched and not called back of: a callback for every command costs
+	// a C program more than its short commands do.
 	opened, err := devices.Open(context.Background(), "opencl", devices.Config{
 		Name: d.name, Memory: d.memory,
-		Params: map[string]string{"platform": strconv.Itoa(d.found.Platform), "device": strconv.Itoa(d.found.Index)},
+		Params: map[string]string{"events": "watch", "platform": strconv.Itoa(d.found.Platform), "device": strconv.Itoa(d.found.Index)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", d.name, err)

@@ -22,6 +22,7 @@ struct gw_sink {
 	pthread_cond_t work;
 	gw_tag *head, *tail; // watched, oldest first
 	int asleep;          // the watcher waits for work
+	long nap_ns;         // until its next look, where somebody waits
 };
 
 static void *watch(void *sink);
@@ -81,6 +82,7 @@ static struct timespec later(int64_t ns)
 #define LOOKS 64
 #define NAP_NS 20000
 #define LAZY_NS 1000000
+#define LONG_NAP_NS 400000 // where nothing has ended for long
 #define IDLE_NAPS 50 // before the watcher sleeps: waking it costs the submitter
 
 // look takes up to LOOKS tags off the list, puts those that have ended into the
@@ -105,6 +107,7 @@ static int look(gw_sink *s)
 		if (status[i] <= CL_COMPLETE) {
 			cl_int fault = gw_faulty(2);
 			sink_put(s, some[i]->id, fault ? fault : status[i]);
+			s->nap_ns = NAP_NS;
 			ended++;
 			continue;
 		}
@@ -119,8 +122,12 @@ static int look(gw_sink *s)
 static void nap(gw_sink *s)
 {
 	if (s->prompt || s->closed) {
+		struct timespec t = {0, s->nap_ns};
+		s->nap_ns += s->nap_ns / 4; // what takes long may be noticed a little late
+		if (s->nap_ns > LONG_NAP_NS)
+			s->nap_ns = LONG_NAP_NS;
 		pthread_mutex_unlock(&s->mu);
-		nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+		nanosleep(&t, NULL);
 		pthread_mutex_lock(&s->mu);
 		return;
 	}
@@ -133,6 +140,8 @@ static void *watch(void *sink)
 {
 	gw_sink *s = sink;
 	int idle = 0;
+	gw_pass_gate();
+	s->nap_ns = NAP_NS;
 	prctl(PR_SET_TIMERSLACK, 1000); // naps as short as asked for
 	pthread_mutex_lock(&s->mu);
 	while (!s->closed || s->head) {
@@ -282,6 +291,7 @@ cl_int gw_listen(cl_event e, gw_tag *t)
 		return err;
 	}
 	pthread_mutex_lock(&s->mu);
+	s->nap_ns = NAP_NS;
 	t->watched = e; // the record keeps it until the sink has told
 	t->next = NULL;
 	*(s->tail ? &s->tail->next : &s->head) = t;

@@ -30,9 +30,14 @@ static int calls;           // atomic: into OpenCL that have returned, up to FIR
 // library's.
 enum { FIRST = 32 };
 
+static __thread int passes; // this thread sees commands end, for who waits at the closed gate
+static int over;            // atomic: nobody passes any more
+
+void gw_pass_gate(void) { passes = 1; }
+
 int gw_enter(void)
 {
-	if (!__atomic_load_n(&guard, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&guard, __ATOMIC_RELAXED) || (passes && !__atomic_load_n(&over, __ATOMIC_RELAXED)))
 		return 0;
 	pthread_rwlock_rdlock(&gate); // closed: for ever
 	return 1;
@@ -85,8 +90,11 @@ int gw_close_gate(int64_t ns)
 	while (__atomic_load_n(&commands, __ATOMIC_ACQUIRE) > 0) {
 		clock_gettime(CLOCK_REALTIME, &now);
 		if (now.tv_sec > until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec > until.tv_nsec))
-			return ETIMEDOUT;
+			err = ETIMEDOUT;
+		if (err == ETIMEDOUT)
+			break;
 		nanosleep(&(struct timespec){0, 100000}, NULL);
 	}
+	__atomic_store_n(&over, 1, __ATOMIC_RELAXED);
 	return err;
 }

@@ -45,6 +45,9 @@ GW_HIDDEN void gw_guard(void (*handler)(void));
 // gw_close_gate lets nobody into OpenCL any more, for good, and waits for who is
 // in there and for enqueued commands, at most so long in all. 0: they have ended.
 GW_HIDDEN int gw_close_gate(int64_t nanoseconds);
+// gw_pass_gate lets the calling thread through a gate that is being closed: it sees
+// the commands end that are waited for.
+GW_HIDDEN void gw_pass_gate(void);
 // gw_command counts commands that OpenCL has: 1 is one more, -1 one less.
 GW_HIDDEN void gw_command(int more);
 
