@@ -66,12 +66,20 @@ func (s *store) readers(waits []mem.Wait, base int, h *hazard, ix *waitIndex) []
 // wrote makes at the last writer of r, which forgets the readers: whoever waits
 // for at has waited for them.
 func (s *store) wrote(r mem.Range, at mem.Point, step bool) {
-	s.hazards.Set(r, hazard{writer: at, step: step})
+	h := hazard{writer: at, step: step}
+	if at.Succeeded() { // nobody has to wait for it
+		h = hazard{}
+	}
+	s.hazards.Set(r, h)
 	s.sweep()
 }
 
 // read adds at to the readers of r.
 func (s *store) read(r mem.Range, at mem.Point) {
+	if at.Reached() { // nobody has to wait for it
+		s.sweep()
+		return
+	}
 	s.spill.collect(&s.hazards)
 	if h := s.hazards.Whole(r); h != nil {
 		s.retire(h)

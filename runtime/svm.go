@@ -196,6 +196,7 @@ func (c *Context) registerSVM(r *root) error {
 	}
 	s.buf = &Buffer{c: c, root: r, view: view, refs: 1}
 	c.svmRoots[s.p] = r
+	clear(c.svmSeen[:])
 	return nil
 }
 
@@ -203,6 +204,10 @@ func (c *Context) registerSVM(r *root) error {
 func (c *Context) svmAt(p Pointer) (r *root, off uint64, err error) {
 	if c.arena == nil {
 		return nil, 0, fmt.Errorf("%v: context %s has allocated no shared virtual memory: %w", p, c.name, svm.ErrNotSVM)
+	}
+	seen := &c.svmSeen[uint64(p)>>12%uint64(len(c.svmSeen))]
+	if r = *seen; r != nil && p >= r.svm.p && uint64(p-r.svm.p) < r.size {
+		return r, uint64(p - r.svm.p), nil
 	}
 	b, err := c.arena.Lookup(p)
 	if err != nil {
@@ -212,6 +217,7 @@ func (c *Context) svmAt(p Pointer) (r *root, off uint64, err error) {
 	if r == nil {
 		return nil, 0, fmt.Errorf("%v: its free has been enqueued: %w", p, svm.ErrFreed)
 	}
+	*seen = r
 	return r, uint64(p - b.Start), nil
 }
 
@@ -292,6 +298,7 @@ func (c *Context) svmStart(p Pointer) (*root, error) {
 // may use it. c.mu is held.
 func (c *Context) dropSVM(r *root, at mem.Point) error {
 	delete(c.svmRoots, r.svm.p)
+	clear(c.svmSeen[:])
 	r.svm.buf.refs = 0
 	r.last = at
 	if r.views--; r.views > 0 {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -95,6 +96,8 @@ type Arena struct {
 	driver []byte   // immutable: the drivers' view
 	table  *Table   // immutable; nil where nobody watches
 	trust  bool     // immutable
+
+	mapped atomic.Int64 // maps of all blocks; changed under mu
 
 	mu      sync.Mutex
 	closed  bool                      // protected by mu

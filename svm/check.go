@@ -44,7 +44,7 @@ func (a *Arena) Stats() Stats {
 //   - resting bytes add up, and are at most a quarter of the arena;
 //   - maps lie in their live block, none is gone, and no map for writing overlaps
 //     another, but for those that are leaving;
-//   - freed blocks have no maps;
+//   - freed blocks have no maps, and the maps of all blocks are counted;
 //   - lends lie in their block, and each range is there once.
 func (a *Arena) Check() error {
 	a.mu.Lock()
@@ -56,7 +56,9 @@ func (a *Arena) Check() error {
 	if n, want := a.region.Stats().Live, len(a.blocks)+len(a.resting); a.live() != want {
 		errs = append(errs, fmt.Errorf("%d chunks (%d bytes), %d blocks and %d resting", a.live(), n, len(a.blocks), len(a.resting)))
 	}
+	var maps int64
 	for c, b := range a.blocks {
+		maps += int64(len(b.maps))
 		r, err := a.region.Range(c)
 		if err != nil || b.chunk != c || r != b.whole() {
 			errs = append(errs, fmt.Errorf("%s lies at %v of %v: %w", b.label(), r, c, errors.Join(err)))
@@ -72,6 +74,9 @@ func (a *Arena) Check() error {
 	}
 	if rested != a.rested || rested > uint64(len(a.user))/4 {
 		errs = append(errs, fmt.Errorf("%d bytes rest, counted %d, at most %d", rested, a.rested, len(a.user)/4))
+	}
+	if n := a.mapped.Load(); n != maps {
+		errs = append(errs, fmt.Errorf("%d maps, %d are counted", maps, n))
 	}
 	return errors.Join(errs...)
 }

@@ -31,6 +31,7 @@ func (a *Arena) Free(p Pointer, by string) (Freed, error) {
 		b.maps, b.freed = maps, false
 		return Freed{}, errors.Join(err, a.refresh(b, b.whole()))
 	}
+	a.mapped.Add(int64(-len(maps)))
 	for _, m := range maps {
 		m.state = mapGone
 	}

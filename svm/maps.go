@@ -90,6 +90,7 @@ func (a *Arena) Map(p Pointer, size uint64, f MapFlags) (*Map, error) {
 	}
 	m := &Map{a: a, b: b, r: r, flags: f}
 	b.maps = append(b.maps, m)
+	a.mapped.Add(1)
 	a.tell(b)
 	return m, nil
 }
@@ -158,7 +159,9 @@ func (m *Map) Drop(by string) error {
 	}
 	had := m.had || m.state == mapGranted
 	m.state = mapGone
+	n := len(m.b.maps)
 	m.b.maps = slices.DeleteFunc(m.b.maps, func(o *Map) bool { return o == m })
+	a.mapped.Add(int64(len(m.b.maps) - n))
 	if !had {
 		a.tell(m.b)
 		return nil
@@ -172,6 +175,9 @@ func (m *Map) Drop(by string) error {
 // is to use: a write needs them unmapped, a read not mapped for writing. Fine
 // grain knows no such conflict. p must be of a live block.
 func (a *Arena) Conflict(p Pointer, size uint64, writes bool) error {
+	if a.mapped.Load() == 0 {
+		return nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b := a.at(p)
