@@ -15,8 +15,7 @@ import (
 
 // BenchmarkSubBuffersAndPointers is a launch with three arguments, enqueue to
 // submitted, on devices that do nothing: of whole buffers, and of a sub-buffer, a
-// pointer inside a block of shared virtual memory and a sub-buffer over another
-// such block. The two take turns, so that x-whole compares them in one run: it is
+// pointer of shared virtual memory and a sub-buffer over another block of it. The two take turns, so that x-whole compares them in one run: it is
 // the median over rounds of the mixed launches' time by the whole ones'.
 func BenchmarkSubBuffersAndPointers(b *testing.B) {
 	for _, n := range []int{1, 2} {
@@ -81,7 +80,7 @@ func newMix(b *testing.B, n int) *mix {
 		m.blocks[i], err = m.c.SVMAlloc(mixSize, 0, 0)
 		require.NoError(b, err)
 	}
-	m.mixed[1] = runtime.SVM(m.blocks[0] + 4096)
+	m.mixed[1] = runtime.SVM(m.blocks[0])
 	bytes, err := m.c.SVMBytes(m.blocks[1], mixSize)
 	require.NoError(b, err)
 	m.mixed[2] = runtime.Buf(m.sub(b, m.buffer(b, runtime.UseHostPtr, bytes)))

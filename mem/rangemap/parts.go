@@ -20,6 +20,7 @@ type parts struct {
 	tree *btree.BTreeG[key]
 	at   []part
 	free int32 // first unused slot, linked by next
+	last int32 // the slot that floor found last, perhaps unused since
 }
 
 type part struct {
@@ -54,11 +55,17 @@ func (p *parts) reset() {
 
 // floor returns the slot of the segment that holds off.
 func (p *parts) floor(off uint64) int32 {
+	if i := p.last; int(i) < len(p.at) && off >= p.at[i].r.Start && off < p.at[i].r.End {
+		return i
+	}
 	slot := none
 	p.tree.DescendLessOrEqual(key{start: off}, func(k key) bool {
 		slot = k.slot
 		return false
 	})
+	if slot != none {
+		p.last = slot
+	}
 	return slot
 }
 
