@@ -71,6 +71,7 @@ type memory struct {
 	dev  devices.Device
 	info devices.Info
 	res  mem.Resource // the top of the stack
+	svm  bool         // dev is a devices.SVMReserver
 	hidden
 }
 

@@ -75,6 +75,7 @@ func newContext(o Options) (*Context, error) {
 // addMemory adds the next memory.
 func (c *Context) addMemory(d devices.Device) {
 	m := memory{dev: d, info: d.Info(), res: d.Memory()}
+	_, m.svm = d.(devices.SVMReserver)
 	if c.opts.Resource != nil {
 		m.res = c.opts.Resource(mem.MemoryID(len(c.mems)), m.res)
 	}

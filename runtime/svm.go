@@ -92,10 +92,10 @@ func (c *Context) openArena() error {
 // svmDevice fails with mem.ErrInvalidOperation where kernels of a device cannot
 // have pointers of shared virtual memory, or of fine grain.
 func (m *memory) svmDevice(fine bool) error {
-	switch _, ok := m.dev.(devices.SVMReserver); {
+	switch {
 	case !m.info.SVM.Coarse:
 		return devices.NoSVM(&m.info)
-	case !ok:
+	case !m.svm:
 		return fmt.Errorf("device %s: driver %s does not use its shared virtual memory: %w", m.info.Name, m.info.Driver, mem.ErrInvalidOperation)
 	case fine && !m.info.SVM.Fine:
 		return fmt.Errorf("device %s has no fine-grained shared virtual memory: %w", m.info.Name, mem.ErrInvalidOperation)

@@ -110,7 +110,20 @@ func (m *Map[V]) Set(r mem.Range, v V) {
 		m.one = v
 		return
 	}
-	m.Update(r, func(mem.Range, V) V { return v })
+	if !m.cut || r.Start >= m.size || !m.replace(r, v) {
+		m.Update(r, func(mem.Range, V) V { return v })
+	}
+}
+
+// replace is Set where r is a segment and no neighbour has the value v.
+func (m *Map[V]) replace(r mem.Range, v V) bool {
+	i := m.p.floor(r.Start)
+	s := &m.p.at[i]
+	if s.r != r || (s.prev != none && m.vals[s.prev] == v) || (s.next != none && m.vals[s.next] == v) {
+		return false
+	}
+	m.vals[i] = v
+	return true
 }
 
 // Update replaces the value of every offset of r by what f makes of it. f is
