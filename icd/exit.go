@@ -37,7 +37,7 @@ func gwOnExit() {
 	}
 }
 
-// gwStarted tells C that the runtime runs.
+// gwOnStarted tells C that the runtime runs.
 //
-//export gwStarted
-func gwStarted() {}
+//export gwOnStarted
+func gwOnStarted() {}

@@ -309,3 +309,37 @@ func TestWrongCallsOfProgramsAreRefused(t *testing.T) {
 func (l *lab) refusedLink(n uint32, inputs unsafe.Pointer) int32 {
 	return refused(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 0, nil, nil, n, inputs, nil, nil, e) })
 }
+
+// Programs are linked of objects and libraries; a link that fails makes a program
+// with a log.
+func TestLibrariesAreLinked(t *testing.T) {
+	l := newLab(t)
+	parts := []uintptr{
+		l.source("void put(__global int *a); __kernel void go(__global int *a) { put(a); }"),
+		l.source("void put(__global int *a) { a[0] = 7; }"),
+	}
+	for _, p := range parts {
+		require.Zero(t, gwCompileProgram(p, 0, nil, nil, 0, nil, nil, nil, nil))
+	}
+	library := l.make(func(e unsafe.Pointer) uintptr {
+		return gwLinkProgram(l.ctx, 0, nil, cstr("-create-library"), 1, at(&parts[1]), nil, nil, e)
+	})
+	require.EqualValues(t, 2, word[uint32](l, buildOf(library, l.devs[0], buildType)))
+	require.Equal(t, clInvalidProgramExecutable, refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(library, cstr("go"), e) }))
+	with := []uintptr{parts[0], library}
+	linked := l.make(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 0, nil, nil, 2, at(&with[0]), nil, nil, e) })
+	a, k := l.ints(0), l.kernel(linked, "go")
+	l.set(k, a)
+	require.Zero(t, launch(l.queues[1], k, 1, 0))
+	require.Equal(t, []int32{7}, l.read(l.queues[0], a, 1))
+
+	var st int32
+	failed := gwLinkProgram(l.ctx, 0, nil, nil, 1, at(&parts[0]), nil, nil, at(&st))
+	require.Equal(t, clLinkProgramFailure, st)
+	require.NotZero(t, failed)
+	require.EqualValues(t, buildFailed, word[int32](l, buildOf(failed, l.devs[0], buildStatusInfo)))
+	require.Equal(t, clInvalidProgramExecutable, gwGetProgramInfo(failed, programNames, 0, nil, nil))
+	_ = str(l, buildOf(failed, l.devs[0], buildLog))
+	_ = l.binaries(failed)
+	release(failed)
+}

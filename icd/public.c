@@ -19,7 +19,7 @@ static void in_child(void) { __atomic_store_n(&gw_ended, 1, __ATOMIC_RELAXED); }
 static void begin(void)
 {
 	pthread_atfork(NULL, NULL, in_child);
-	gwStarted(); // which returns once the runtime runs
+	gwOnStarted(); // which returns once the runtime runs
 	gw_share_urgent();
 }
 
