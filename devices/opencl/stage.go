@@ -31,8 +31,8 @@ import (
 // into its other slot meanwhile; out of it, it enqueues the move of the next chunk
 // before it copies the last one out. Copying, by several goroutines, overlaps with
 // the link. One lane for each MiB is the most that pays: waking a goroutine costs time
-// too. On an H200's host, where one goroutine copies 6 GB/s, eight lanes reach 38 GB/s
-// up and 34 down, four 25 and 24; larger or smaller slots are slower (docs/measured.md).
+// too. On an H200's host, where one goroutine copies 6 GB/s, eight lanes reach 42 GB/s
+// up and 36 down, four 28 and 26; larger or smaller slots are slower (docs/measured.md).
 //
 // To the rest of the package a staged transfer is like a host call: it begins when
 // its waits are reached, since the host's bytes may be theirs until then, and Submit
