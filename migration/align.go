@@ -5,11 +5,12 @@ import "godwit/mem"
 // Unaligned ends. Some devices copy whole words, and only their ends byte by
 // byte, which is slow (mem.Link.Align). So an end is moved out to the next word
 // where the bytes that come along do no harm: the source holds them, all of
-// them, so that they are no older than what they replace; the host has not mapped
-// them; nobody has to be
-// waited for on their account but those that the step waits for anyway; and no
-// other step of the plan brings them. They count as riding along. Where that is
-// not so the end stays, and the device splits the copy.
+// them, so that they are no older than what they replace; the host, where they go
+// there, has nothing of the buffer mapped for writing (a map that invalidates
+// leaves the host's bytes stale until the unmap, while the host writes them);
+// nobody has to be waited for on their account but those that the step waits for
+// anyway; and no other step of the plan brings them. They count as riding along.
+// Where that is not so the end stays, and the device splits the copy.
 
 // widen does so for every step of a plan over links with an alignment.
 func (p *Planner) widen(dst *Plan) {
@@ -47,6 +48,9 @@ func (p *Planner) harmless(dst *Plan, b *buffer, i int, extra mem.Range) bool {
 			}
 		}
 	}
+	if b.hostWrites(st.To) {
+		return false
+	}
 	from, to := b.at(st.From), b.at(st.To)
 	for c := b.content.Seek(extra.Start); c.OK() && c.Range().Start < extra.End; c.Next() {
 		v := c.Ref()
@@ -54,11 +58,15 @@ func (p *Planner) harmless(dst *Plan, b *buffer, i int, extra mem.Range) bool {
 			return false // the destination's may be newer
 		}
 		if st.To == mem.Host && v.valid.Has(mem.Host) {
-			return false // and so may those that the host has mapped, and tells of when it unmaps them
+			return false // the host may be reading them
 		}
 	}
 	return p.waitsAlready(dst, st, from, to, extra)
 }
+
+// hostWrites reports whether bytes at a destination may be newer than anybody
+// has been told: the host's, while it has some of them mapped.
+func (b *buffer) hostWrites(m mem.MemoryID) bool { return m == mem.Host && b.mapped > 0 }
 
 // partly reports whether a store holds some of r only as far as a count said.
 func (s *store) partly(r mem.Range) (partly bool) {

@@ -194,3 +194,16 @@ func TestNeighboursAreNotWidenedOverEachOther(t *testing.T) {
 	require.Equal(t, mem.Range{Start: 13, End: 20}, steps[1].Range)
 	require.Equal(t, mem.Range{Start: 20, End: 40}, steps[2].Range)
 }
+
+func TestNothingRidesAlongIntoAHostThatIsWriting(t *testing.T) {
+	topo := mem.NewTopology("a")
+	require.NoError(t, topo.SetLink(1, mem.Host, mem.Link{Route: mem.RouteHost, Align: 8}))
+	g := begin(t, topo, migration.Options{})
+	b := g.buffer(64)
+	g.on("q", use(mem.Write, b, 0, 64, 1))
+	require.NoError(t, g.p.Mapped(b, true)) // [16,64) invalidated: the host's bytes look stale
+	require.Equal(t, mem.Range{Start: 9, End: 12}, g.on("q", use(mem.Read, b, 9, 12, mem.Host)).steps[0].Range)
+	require.NoError(t, g.p.Mapped(b, false))
+	require.Equal(t, mem.Range{Start: 24, End: 32}, g.on("q", use(mem.Read, b, 25, 28, mem.Host)).steps[0].Range)
+	require.ErrorIs(t, g.p.Mapped(b+1, true), mem.ErrInvalidBuffer)
+}

@@ -48,6 +48,9 @@ func (p *Planner) Check() error {
 }
 
 func (p *Planner) checkBuffer(b *buffer) error {
+	if b.mapped < 0 {
+		return fmt.Errorf("%d maps for writing", b.mapped)
+	}
 	if err := b.content.Check(); err != nil {
 		return err
 	}

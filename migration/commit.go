@@ -109,6 +109,24 @@ func (p *Planner) Reads(id mem.BufferID, m mem.MemoryID, r mem.Range, at mem.Poi
 	return nil
 }
 
+// Mapped tells that the host may from now on write bytes of a buffer that nobody
+// will have told of before its unmap, or (on is false) that one such map has ended.
+// While there is one, nothing rides along into the host: a map that invalidates
+// changes no content, so that the host's bytes look stale. It fails with
+// mem.ErrInvalidBuffer where there is no such buffer.
+func (p *Planner) Mapped(id mem.BufferID, on bool) error {
+	b, err := p.buffer(id)
+	if err != nil {
+		return err
+	}
+	if on {
+		b.mapped++
+	} else {
+		b.mapped--
+	}
+	return nil
+}
+
 func (p *Planner) current(plan *Plan) {
 	if plan.edits != p.edits {
 		panic(errStale)

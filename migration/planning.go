@@ -215,7 +215,7 @@ func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
 	}
 	last := &dst.Steps[n-1]
 	gap := mem.Range{Start: last.Range.End, End: st.Range.Start}
-	if gap.Empty() || !dst.alike(last, st) || !p.worthwhile(last, gap.Size()) {
+	if gap.Empty() || b.hostWrites(st.To) || !dst.alike(last, st) || !p.worthwhile(last, gap.Size()) {
 		return
 	}
 	for c := b.content.Seek(gap.Start); c.OK() && c.Range().Start < gap.End; c.Next() {

@@ -62,12 +62,18 @@ func TestUnalignedEndsAreWidenedAndElseSplitByTheDevice(t *testing.T) {
 }
 
 func TestWhatTheHostHasMappedIsNotCopiedOver(t *testing.T) {
+	for _, flags := range []runtime.MapFlags{runtime.MapWrite, runtime.MapInvalidate} {
+		notCopiedOver(t, flags)
+	}
+}
+
+func notCopiedOver(t *testing.T, flags runtime.MapFlags) {
 	devs, _ := wordy(t, 1)
 	h := build(t, runtime.Options{Devices: devs}, runtime.QueueOptions{OutOfOrder: true})
 	ctx := soon(t)
 	b := h.buffer(64, nil)
 	h.fill(0, b, 1)
-	m, mapped, err := h.q[0].EnqueueMap(ctx, b, 11, 10, runtime.MapWrite)
+	m, mapped, err := h.q[0].EnqueueMap(ctx, b, 11, 10, flags)
 	require.NoError(t, err)
 	require.NoError(t, mapped.Wait(ctx))
 	copy(m.Bytes(), bytes.Repeat([]byte{2}, 10)) // [11,21), which nobody is told of yet

@@ -250,6 +250,7 @@ func (c *Context) mapped(req *request, p mem.Point) {
 	*m = mapRecord{root: r, r: req.a.r, flags: req.mapFlags, gen: m.gen, next: r.maps, point: p}
 	r.maps = i
 	r.views++
+	c.hostWrites(r, req.mapFlags.writes(), true)
 	req.mapping.idx, req.mapping.gen = i-1, m.gen
 }
 
@@ -258,6 +259,7 @@ func (c *Context) unmapped(req *request, p mem.Point) error {
 	t := &c.maps
 	m := t.find(req.mapping)
 	r, i := m.root, req.mapping.idx+1
+	c.hostWrites(r, m.flags.writes(), false)
 	if !m.flags.writes() {
 		if err := c.planner.Reads(r.id, mem.Host, m.r, p); err != nil {
 			panic(fmt.Sprintf("runtime: a mapped range that the planner does not know: %v", err))
@@ -274,6 +276,17 @@ func (c *Context) unmapped(req *request, p mem.Point) error {
 		return c.drop(r)
 	}
 	return nil
+}
+
+// hostWrites tells the planner of a map for writing that begins or ends. c.mu is
+// held.
+func (c *Context) hostWrites(r *root, writes, on bool) {
+	if !writes {
+		return
+	}
+	if err := c.planner.Mapped(r.id, on); err != nil {
+		panic(fmt.Sprintf("runtime: a mapped buffer that the planner does not know: %v", err))
+	}
 }
 
 // checkMaps tests that every mapping is in its root's list once. c.mu is held.
