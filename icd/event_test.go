@@ -110,6 +110,23 @@ func TestProfilingTimesAreInOrder(t *testing.T) {
 	}
 }
 
+// Programs ask for times when all is done, of thousands of commands.
+func TestProfilingTimesAreKeptForMany(t *testing.T) {
+	l := newLab(t)
+	q := l.make(func(e unsafe.Pointer) uintptr { return gwCreateCommandQueue(l.ctx, l.devs[0], 2, e) })
+	var all [5000]uintptr
+	for i := range all {
+		require.Zero(t, gwEnqueueMarkerWithWaitList(q, 0, nil, at(&all[i])))
+	}
+	require.Zero(t, gwWaitForEvents(uint32(len(all)), at(&all[0])))
+	for _, e := range all {
+		var ended uint64
+		require.Zero(t, gwGetEventProfilingInfo(e, 0x1283, 8, at(&ended), nil))
+		require.NotZero(t, ended)
+		release(e)
+	}
+}
+
 func TestMistakesWithEventsAreErrors(t *testing.T) {
 	l := newLab(t)
 	q := l.queues[0]

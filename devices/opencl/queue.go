@@ -40,8 +40,12 @@ type timed struct {
 	t   devices.Times
 }
 
-// keptTimes is for how many commands times are kept.
-const keptTimes = 4096
+// Times are kept for so many commands at first, and for as many as there have been
+// up to a bound: programs ask for them when all is done.
+const (
+	keptTimes = 4096
+	mostTimes = 1 << 18
+)
 
 var (
 	_ devices.Queue    = (*Queue)(nil)
@@ -222,15 +226,23 @@ func (q *Queue) Poll(p mem.Point) {
 func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 	q.dev.host.mu.Lock()
 	defer q.dev.host.mu.Unlock()
-	if p.Line != q.line || q.times == nil || q.times[p.Seq%keptTimes].seq != p.Seq {
+	if p.Line != q.line || q.times == nil || q.times[p.Seq%uint64(len(q.times))].seq != p.Seq {
 		return devices.Times{}, false
 	}
-	return q.times[p.Seq%keptTimes].t, true
+	return q.times[p.Seq%uint64(len(q.times))].t, true
 }
 
 func (q *Queue) keepTimesLocked(r *record) {
 	t := eventTimes(r.event)
-	q.times[r.point.Seq%keptTimes] = timed{r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]}}
+	q.keepLocked(r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]})
+}
+
+// keepLocked keeps times, in a ring that grows while it may.
+func (q *Queue) keepLocked(seq uint64, t devices.Times) {
+	for n := uint64(len(q.times)); seq >= n && n < mostTimes; n *= 2 {
+		q.times = append(q.times, make([]timed, n)...)
+	}
+	q.times[seq%uint64(len(q.times))] = timed{seq, t}
 }
 
 // Close implements devices.Queue.

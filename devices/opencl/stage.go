@@ -263,7 +263,7 @@ func (s *stager) leave(r *record) {
 	h.mu.Lock()
 	h.draining++
 	if r.q.times != nil && err == nil {
-		r.q.times[r.point.Seq%keptTimes] = timed{r.point.Seq, r.staged.times}
+		r.q.keepLocked(r.point.Seq, r.staged.times)
 	}
 	h.finishLocked(r, err)
 	h.drainLocked()
