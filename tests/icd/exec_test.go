@@ -1,0 +1,47 @@
+package icd_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/icd/tracelog"
+)
+
+// TestGodwitExecShowsWhatAProgramMoved runs the verb itself, with the library
+// beside it.
+func TestGodwitExecShowsWhatAProgramMoved(t *testing.T) {
+	prog := compile(t, "handaround")
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "godwit")
+	cmd := exec.Command("go", "build", "-o", bin, "../../cmd/godwit")
+	text, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	lib, err := filepath.Abs(library)
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(lib, filepath.Join(dir, "libgodwit.so")))
+
+	args := []string{"65536", "2", "4", "Godwit"}
+	lines := filepath.Join(dir, "lines")
+	cmd = exec.Command(bin, append([]string{"exec", "--devices", "2", "--json", "--trace=" + lines, "--", prog}, args...)...)
+	cmd.Env = append(os.Environ(), "POCL_DEVICES=pthread", "GODWIT_LIB=")
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", errs.String())
+	var s tracelog.Summary
+	require.NoError(t, json.Unmarshal(out, &s), "%s", out)
+	require.EqualValues(t, leastHanded(65536, 2, 4, 4, false), s.BytesMoved)
+	require.Contains(t, errs.String(), `"verified": true`, "the program's own output")
+
+	text, err = os.ReadFile(lines)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "advance launch reads and writes buffer 1 (64 KiB)")
+	require.Regexp(t, `(?m)^ +copy buffer 1 \(64 KiB\), .* lacks what #[0-9]+ advance wrote$`, string(text))
+	require.Contains(t, string(text), ": the least possible\n")
+}

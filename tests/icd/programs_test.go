@@ -1,0 +1,133 @@
+package icd_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// python is Debian's, which has Debian's pyopencl.
+const python = "/usr/bin/python3"
+
+// oclgrind, as a driver, is a library of the package.
+const oclgrind = "/usr/lib/oclgrind/liboclgrind-rt-icd.so"
+
+func TestClinfoListsThePlatformAndItsDevicesWithoutAWarning(t *testing.T) {
+	need(t, "clinfo")
+	for _, n := range []int{1, 2, 8} {
+		r := on(n).run(t, time.Minute, "", "clinfo")
+		require.True(t, r.ok(), "%v", r)
+		require.Regexp(t, `Number of platforms\s+1\n`, r.out)
+		require.Regexp(t, `Platform Name\s+Godwit\n`, r.out)
+		require.Regexp(t, fmt.Sprintf(`Number of devices\s+%d\n`, n), r.out)
+		// It puts what a call answers wrongly into angle brackets.
+		require.Empty(t, regexp.MustCompile(`(?mi)^.*(warning|error -?[0-9]|<[a-z]+:[0-9]+).*$`).FindAllString(r.out, -1))
+		list := on(n).run(t, time.Minute, "", "clinfo", "--list")
+		require.True(t, list.ok(), "%v", list)
+		require.Equal(t, n, strings.Count(list.out, "Device #"), "%v", list)
+	}
+}
+
+func TestPythonProgramsComputeWhatNumpyDoes(t *testing.T) {
+	need(t, python)
+	if !available(python, "-c", "import pyopencl") {
+		t.Skip("Debian's python3-pyopencl is not installed; tools/deps --icd installs it")
+	}
+	scripts := []string{"arrays", "pool", "subbuffers", "svm", "rects", "events"}
+	for _, name := range scripts {
+		for _, n := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s on %d", name, n), func(t *testing.T) {
+				r := on(n).run(t, 2*time.Minute, "", python, data(t, name+".py"), "Godwit")
+				require.True(t, r.ok(), "%v", r)
+				require.Regexp(t, `(?m)^OK$`, r.out)
+			})
+		}
+	}
+}
+
+// data is the absolute path of a file in testdata.
+func data(t testing.TB, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	return path
+}
+
+func TestClpeakMeasuresBandwidthAndLatency(t *testing.T) {
+	need(t, "clpeak")
+	for _, mode := range []string{"--global-bandwidth", "--transfer-bandwidth", "--kernel-latency"} {
+		r := on(1).run(t, 2*time.Minute, "", "clpeak", mode)
+		require.True(t, r.ok(), "%s: %v", mode, r)
+		require.Contains(t, r.out, "Platform: Godwit")
+		require.Regexp(t, `(?m) : +[0-9]+\.[0-9]+`, r.out)
+		require.NotRegexp(t, `(?i)error|fail`, r.out)
+	}
+}
+
+// TestProgramsComputeTheSameOverOclgrind runs programs with another library under
+// Godwit, on one device.
+func TestProgramsComputeTheSameOverOclgrind(t *testing.T) {
+	need(t)
+	if _, err := os.Stat(oclgrind); err != nil {
+		t.Skip("oclgrind is not installed; tools/deps --icd installs it")
+	}
+	p := on(1, "GODWIT_BACKEND="+oclgrind, "OCLGRIND_UNINITIALIZED=1")
+	check := func(t *testing.T, r result) {
+		require.True(t, r.ok(), "%v", r)
+		require.NotRegexp(t, `(?i)uninitialized|invalid (read|write)`, r.out)
+	}
+	for _, how := range []string{"whole", "parts"} {
+		t.Run("handaround "+how, func(t *testing.T) {
+			check(t, p.run(t, time.Minute, "", compile(t, "handaround"), "65536", "1", "3", "Godwit", how))
+		})
+	}
+	if available(python, "-c", "import pyopencl") {
+		t.Run("subbuffers.py", func(t *testing.T) {
+			check(t, p.run(t, 2*time.Minute, "", python, data(t, "subbuffers.py"), "Godwit"))
+		})
+	}
+}
+
+func TestWrongHandlesAndValuesAreAnsweredWithOpenCLsErrors(t *testing.T) {
+	r := on(2).run(t, time.Minute, "", compile(t, "errors"), "Godwit")
+	require.True(t, r.ok(), "%v", r)
+	require.Regexp(t, `(?m)^0 of [0-9]{3} calls answered wrongly\nOK$`, r.out)
+}
+
+func TestAProgramKeepsItsSignalHandlers(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		r := on(n).run(t, time.Minute, "", compile(t, "signals"), "Godwit")
+		require.True(t, r.ok(), "%v", r)
+	}
+}
+
+func TestAForkedChildEndsAndItsParentGoesOn(t *testing.T) {
+	r := on(2).run(t, time.Minute, "", compile(t, "forkchild"), "Godwit")
+	require.True(t, r.ok(), "%v", r)
+}
+
+// TestAProgramMayEndWithWorkInFlight starts and ends programs: a few here, a
+// thousand and more with GODWIT_SOAK=1.
+func TestAProgramMayEndWithWorkInFlight(t *testing.T) {
+	ways := []string{"exit", "return", "building", "gated", "callback", "thread", "quick"}
+	each := 2
+	if os.Getenv("GODWIT_SOAK") != "" {
+		each = 1000/len(ways) + 1
+	}
+	prog := compile(t, "inflight")
+	for _, how := range ways {
+		t.Run(how, func(t *testing.T) {
+			for i := range each {
+				r := on(1+i%3).run(t, 30*time.Second, "", prog, how, "Godwit")
+				require.True(t, r.ok(), "time %d: %v", i, r)
+				require.Contains(t, r.out, "in flight")
+			}
+		})
+	}
+}
