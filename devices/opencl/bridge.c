@@ -430,7 +430,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, const gw_handle *waits, void *host
 			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, &e);
 		break;
 	case GW_SVM_COPY:
-		err = clEnqueueSVMMemcpy(q, CL_FALSE, (void *)c->dst, (void *)c->src, c->size, nw, w, &e);
+		err = clEnqueueSVMMemcpy(q, CL_FALSE, (char *)c->dst + c->dst_off, (char *)c->src + c->src_off, c->size, nw, w, &e);
 		break;
 	case GW_SVM_FILL:
 		err = clEnqueueSVMMemFill(q, (void *)c->dst, c->pattern, c->pattern_size, c->size, nw, w, &e);
