@@ -43,7 +43,7 @@ import (
 //
 // Lock order: host.mu, mu. Neither is held while bytes are copied or OpenCL is called.
 const (
-	stageFrom  = 512 << 10 // bytes from which on a transfer is staged
+	stageFrom  = 2 << 20   // bytes from which on a transfer is staged
 	stageChunk = 2 << 20   // bytes of a slot
 	leastChunk = 128 << 10 // bytes: smaller ones cost more than they overlap
 	laneShare  = 1 << 20   // bytes of a transfer for each lane

@@ -221,18 +221,26 @@ func (s *store) Give(p devices.Place, _ uint64) {
 	s.giveOne(p.Key)
 }
 
+// appendSubBuffers adds o's sub-buffers in the order in which they are to be
+// released: the last one made first. NVIDIA's library (580.159.04) crashes where
+// a sub-buffer is released before a later one that shares bytes with it, once
+// kernels have used them; OpenCL allows any order.
+func (o *object) appendSubBuffers(dst []handle) []handle {
+	for i := len(o.parts) - 1; i >= 0; i-- {
+		dst = append(dst, o.parts[i].mem)
+	}
+	if o.slab != nil && o.base != 0 {
+		dst = append(dst, o.base) // made before any part
+	}
+	return dst
+}
+
 // giveOne frees the object with an index. mu is held.
 func (s *store) giveOne(key uint64) {
 	o := &s.objects[key]
 	s.given -= o.size
-	s.scratch = s.scratch[:0]
-	for _, p := range o.parts {
-		s.scratch = append(s.scratch, p.mem)
-	}
+	s.scratch = o.appendSubBuffers(s.scratch[:0])
 	if o.slab != nil {
-		if o.base != 0 {
-			s.scratch = append(s.scratch, o.base)
-		}
 		_ = o.slab.region.Free(o.chunk) // live by construction; Check would tell
 		o.slab.live--
 	}
