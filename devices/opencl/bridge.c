@@ -444,8 +444,16 @@ cl_int gw_submit(gw_cmd *c, const void *args, const gw_handle *waits, void *host
 	if (err != CL_SUCCESS)
 		return err;
 	c->event = (gw_handle)e;
-	c->no_callback = gw_listen(e, tag);
+	c->no_callback = tag ? gw_listen(e, tag) : CL_SUCCESS;
 	return CL_SUCCESS;
+}
+
+cl_int gw_end(gw_handle event)
+{
+	gw_command(1);
+	cl_int st = gw_wait(event), fault = gw_faulty(2);
+	gw_command(-1);
+	return fault ? fault : st;
 }
 
 cl_int gw_status(gw_handle event)

@@ -68,6 +68,7 @@ typedef struct gw_cmd {
 enum { GW_ARG_VALUE, GW_ARG_MEM, GW_ARG_LOCAL, GW_ARG_SVM };
 
 // gw_submit enqueues c behind the events in waits and registers tag's callback.
+// No tag: nobody is told, and gw_end is to be called.
 // args holds, for each argument, 4 bytes of kind, 4 bytes of size, and for
 // values and handles their bytes, padded to 8; GW_ARG_SVM has an address. Behind
 // them are nreached more of that kind, which the kernel reaches by pointers in
@@ -78,6 +79,8 @@ GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, const gw_handle *waits, 
 // positive while it has not ended.
 GW_HIDDEN cl_int gw_status(gw_handle event);
 GW_HIDDEN cl_int gw_wait(gw_handle event);
+// gw_end waits for the command of event, which has no tag, and returns how it ended.
+GW_HIDDEN cl_int gw_end(gw_handle event);
 GW_HIDDEN void gw_release_events(const gw_handle *events, int n);
 // gw_flush submits without waiting; go-opencl's Flush is clFinish.
 GW_HIDDEN cl_int gw_flush(gw_handle queue);

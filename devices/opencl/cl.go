@@ -157,8 +157,21 @@ func u32[T int | uint32](n T) C.uint32_t { return C.uint32_t(n) }
 
 func eventStatus(e handle) int32 { return int32(C.gw_status(e)) }
 func eventWait(e handle) int32   { return int32(C.gw_wait(e)) }
-func flush(q handle) int32       { return int32(C.gw_flush(q)) }
-func finish(q handle) int32      { return int32(C.gw_finish(q)) }
+
+// eventEnd waits for the command of e, which was submitted without a tag.
+func eventEnd(e handle) int32 { return int32(C.gw_end(e)) }
+
+// serialize lets one thread at a time into OpenCL, or ends that.
+func serialize(on bool) {
+	if on {
+		C.gw_serial(1)
+	} else {
+		C.gw_serial(-1)
+	}
+}
+
+func flush(q handle) int32  { return int32(C.gw_flush(q)) }
+func finish(q handle) int32 { return int32(C.gw_finish(q)) }
 
 func releaseEvents(e []handle) {
 	if len(e) > 0 {

@@ -19,6 +19,8 @@ func TestConformance(t *testing.T) {
 		{"carved", map[string]string{"carve": "on", "slab": "4194304"}, false},
 		{"discrete", map[string]string{"carve": "on", "events": "watch"}, true},
 		{"discrete, whole", map[string]string{"carve": "off", "events": "watch"}, true},
+		{"worker", map[string]string{"carve": "off", "worker": "on"}, false},
+		{"worker, discrete", map[string]string{"carve": "on", "worker": "on"}, true},
 		{"discrete, staged", map[string]string{"carve": "on", "events": "watch", "stage": "on", "stage-from": "1", "stage-chunk": "4096", "stage-lanes": "2"}, true},
 	} {
 		c.params["count"] = "1"

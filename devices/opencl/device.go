@@ -65,6 +65,7 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 	d.node = nodeOf(d.handle)
 	d.pinned = devices.NewPinnedNodes(d.name, func(name string, node int) *devices.PinnedMemory { return newPinned(d, name, node) })
 	d.staging = opts.staging.over(defaultStaging(!d.info.SharesHost))
+	d.staging.on = d.staging.on && h.worker == nil // its memory is the host's
 	return d, nil
 }
 

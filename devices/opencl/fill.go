@@ -99,7 +99,7 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 				return fmt.Errorf("device %s: copy of %d bytes from %d to %d of one block: %w", from.name, srcLen, s, t, mem.ErrOverlap)
 			}
 		}
-	case from.info.SharesHost && to.info.SharesHost: // one memory in fact: one copy
+	case from.info.SharesHost && to.info.SharesHost || r.host.worker != nil: // one memory in fact: one copy
 	case cmd.Op != devices.OpCopy:
 		return fmt.Errorf("device %s: rectangle from device %s: only plain copies go between devices: %w", to.name, from.name, mem.ErrInvalidOperation)
 	default:

@@ -35,17 +35,23 @@ static int over;            // atomic: nobody passes any more
 
 void gw_pass_gate(void) { passes = 1; }
 
+enum { GUARDED = 1, SERIAL = 2 }; // what a call has entered
+
 int gw_enter(void)
 {
-	if (!__atomic_load_n(&guard, __ATOMIC_RELAXED) || (passes && !__atomic_load_n(&over, __ATOMIC_RELAXED)))
-		return 0;
-	pthread_rwlock_rdlock(&gate); // closed: for ever
-	return 1;
+	int entered = 0;
+	if (__atomic_load_n(&guard, __ATOMIC_RELAXED) && !(passes && !__atomic_load_n(&over, __ATOMIC_RELAXED))) {
+		pthread_rwlock_rdlock(&gate); // closed: for ever
+		entered = GUARDED;
+	}
+	return gw_serial_enter() ? entered | SERIAL : entered;
 }
 
 void gw_leave(const int *entered)
 {
-	if (!*entered)
+	if (*entered & SERIAL)
+		gw_serial_leave();
+	if (!(*entered & GUARDED))
 		return;
 	pthread_rwlock_unlock(&gate);
 	if (__atomic_load_n(&calls, __ATOMIC_RELAXED) < FIRST && __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) < FIRST)

@@ -44,6 +44,8 @@ type host struct {
 	// callbacks are slow. So it is with NVIDIA's OpenCL, and not to be relied on
 	// with others.
 	immediate bool
+	// worker runs the commands of a platform that has no threads for that.
+	worker *worker // immutable; nil where OpenCL runs them
 	// noRects: rectangles between sub-buffers crash. So it is with PoCL 3.1.
 	noRects bool
 
@@ -78,16 +80,24 @@ func newHost(f Found, opts options) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("platform %s: %w", f.Info.Platform, errors.Join(err, mem.ErrDeviceNotFound))
 	}
-	ctx, err := cl.CreateContext(devs)
+	h := &host{}
+	if opts.worker == "on" || opts.worker == "" && strings.Contains(f.Info.Platform, "Oclgrind") {
+		h.worker = newWorker(h)
+	}
+	h.do(func() { h.context, err = cl.CreateContext(devs) })
 	if err != nil {
+		if h.worker != nil {
+			h.worker.close()
+		}
 		return nil, fmt.Errorf("platform %s: no context for its %d devices: %w", f.Info.Platform, len(devs), errors.Join(err, mem.ErrDeviceLost))
 	}
-	immediate := strings.Contains(f.Info.Platform, "NVIDIA")
-	h := &host{
-		immediate: immediate, noRects: strings.Contains(f.Info.Platform, "Portable Computing Language"), name: f.Info.Platform, context: ctx, devices: devs, programs: make(map[[2]string]*program),
-		pairs: make(map[[2]*Device]*pair), sink: newSink(opts.events == "watch" || opts.events == "" && immediate), wake: make(chan struct{}, 1), stop: make(chan struct{}),
-		lines: make(map[*mem.Timeline]*Queue), rings: [2]int{mainRing, sideRing},
-	}
+	h.name, h.devices = f.Info.Platform, devs
+	h.immediate = strings.Contains(h.name, "NVIDIA")
+	h.noRects = strings.Contains(h.name, "Portable Computing Language")
+	h.programs, h.pairs, h.lines = make(map[[2]string]*program), make(map[[2]*Device]*pair), make(map[*mem.Timeline]*Queue)
+	h.sink = newSink(opts.events == "watch" || opts.events == "" && h.immediate)
+	h.wake, h.stop = make(chan struct{}, 1), make(chan struct{})
+	h.rings = [2]int{mainRing, sideRing}
 	h.ended.L = &h.mu
 	h.moving.Go(h.receive)
 	h.moving.Go(h.dispatch)
@@ -118,7 +128,10 @@ func (h *host) close() {
 		freeTag(r.tag)
 	}
 	h.sink.free()
-	h.context.Release()
+	h.do(h.context.Release)
+	if h.worker != nil {
+		h.worker.close()
+	}
 	if strings.Contains(os.Getenv("GODWIT_DEBUG"), "leaks") {
 		created, released := Objects()
 		fmt.Fprintf(os.Stderr, "godwit: opencl: platform %s closed: created %+v, released %+v\n", h.name, created, released)

@@ -40,6 +40,12 @@ GW_HIDDEN int gw_enter(void);
 GW_HIDDEN void gw_leave(const int *entered);
 #define GW_GATE __attribute__((cleanup(gw_leave), unused)) int gate = gw_enter();
 
+// gw_serial, with 1, lets one thread at a time into OpenCL, until it is called with
+// -1 as often; see serial.c. The gate asks the other two.
+GW_HIDDEN void gw_serial(int more);
+GW_HIDDEN int gw_serial_enter(void); // whether gw_serial_leave is to be called
+GW_HIDDEN void gw_serial_leave(void);
+
 // gw_guard has handler called at exit, before OpenCL's own statics die.
 GW_HIDDEN void gw_guard(void (*handler)(void));
 // gw_close_gate lets nobody into OpenCL any more, for good, and waits for who is

@@ -187,7 +187,7 @@ func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
 	if !ok || o.host != d.host || o == d || d.usable() != nil || o.usable() != nil {
 		return mem.Link{}, false
 	}
-	if o.info.SharesHost && d.info.SharesHost {
+	if o.info.SharesHost && d.info.SharesHost || d.host.worker != nil {
 		return mem.Link{Route: mem.RoutePeer}, true
 	}
 	p, err := d.host.pair(o, d)

@@ -37,8 +37,9 @@ type pinnedStore struct {
 }
 
 type pinnedBuffer struct {
-	mem  handle
-	size uint64 // bytes
+	mem    handle
+	mapped uint64 // its address, at or below what was given
+	size   uint64 // bytes given
 }
 
 func newPinned(d *Device, name string, node int) *devices.PinnedMemory {
@@ -76,24 +77,38 @@ func (s *pinnedStore) take(size, align uint64) (devices.Place, bool) {
 	if !ok || n >= 1<<objectShift || s.dev.lost.Load() {
 		return devices.Place{}, false
 	}
-	var b pinnedBuffer
-	var addr uint64
-	var st int32
-	devices.OnNode(s.node, func() { addr, b.mem, st = pin(rawHandle(s.dev.host.context), rawHandle(s.dev.service), n) })
-	if s.dev.sees(st) != 0 || addr == 0 {
-		why := fmt.Sprintf("OpenCL gives no %s of page-locked memory: %v", mem.FormatBytes(n), statusError(st, "device %s", s.dev.name))
-		s.why.Store(&why)
+	b, ok := s.pin(n)
+	if ok && b.mapped%align != 0 { // OpenCL promises less: Oclgrind has what malloc returns
+		s.unpin(b)
+		b, ok = s.pin(n + align)
+	}
+	if !ok {
 		return devices.Place{}, false
 	}
-	if addr%align != 0 { // more than OpenCL is asked for
-		unpin(rawHandle(s.dev.service), b.mem, addr)
-		return devices.Place{}, false
-	}
+	addr, _ := mem.AlignUp(b.mapped, align)
 	b.size = n
 	s.given[addr] = b
 	s.held.Add(n)
 	s.dev.host.pinned.add(mem.Range{Start: addr, End: addr + n})
 	return devices.Place{Addr: addr}, true
+}
+
+// pin has OpenCL make n bytes.
+func (s *pinnedStore) pin(n uint64) (b pinnedBuffer, ok bool) {
+	var st int32
+	s.dev.host.do(func() {
+		devices.OnNode(s.node, func() { b.mapped, b.mem, st = pin(rawHandle(s.dev.host.context), rawHandle(s.dev.service), n) })
+	})
+	if s.dev.sees(st) == 0 && b.mapped != 0 {
+		return b, true
+	}
+	why := fmt.Sprintf("OpenCL gives no %s of page-locked memory: %v", mem.FormatBytes(n), statusError(st, "device %s", s.dev.name))
+	s.why.Store(&why)
+	return b, false
+}
+
+func (s *pinnedStore) unpin(b pinnedBuffer) {
+	s.dev.host.do(func() { unpin(rawHandle(s.dev.service), b.mem, b.mapped) })
 }
 
 // Give implements devices.Store.
@@ -102,7 +117,7 @@ func (s *pinnedStore) Give(p devices.Place, _ uint64) {
 	delete(s.given, p.Addr)
 	s.held.Add(-b.size)
 	s.dev.host.pinned.remove(p.Addr)
-	unpin(rawHandle(s.dev.service), b.mem, p.Addr)
+	s.unpin(b)
 }
 
 // Limits implements devices.Store: how much may be locked is not known.

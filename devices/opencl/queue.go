@@ -116,12 +116,13 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	}
 	r.strict = r.needsReached()
 	open := h.resolveLocked(r)
-	if open && r.failure == nil && r.staged.stager != nil && r.late == nil {
+	runner := r.runner()
+	if open && r.failure == nil && runner != nil && r.late == nil {
 		q.acceptLocked(r)
-		r.staged.stager.push(r)
+		runner.push(r)
 		return r.point, nil
 	}
-	if open && r.failure == nil && r.op != devices.OpHostCall && r.late == nil && r.staged.stager == nil && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
+	if open && r.failure == nil && r.op != devices.OpHostCall && r.late == nil && runner == nil && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
 		r.state = enqueuing
 		h.mu.Unlock()
 		_, err = r.enqueue()
@@ -146,13 +147,13 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 }
 
 // needsReached reports whether r can be given to OpenCL, or run, only once its
-// waits are reached: host calls, and copies whose extent is known only then.
+// waits are reached: host calls, what a runner runs, and copies whose extent is known only then.
 // NVIDIA takes the bytes of a write out of pageable memory
 // when the write is enqueued, whatever it waits for: before a read that it waits
 // for has put them there. Page-locked bytes it leaves where they are.
 func (r *record) needsReached() bool {
 	write := r.cmd.op == nativeWrite || r.cmd.op == nativeWriteRect
-	return r.op == devices.OpHostCall || r.late != nil || r.staged.stager != nil || write && r.host.immediate && !r.pinned
+	return r.op == devices.OpHostCall || r.late != nil || r.runner() != nil || write && r.host.immediate && !r.pinned
 }
 
 // acceptLocked issues r's point.

@@ -216,8 +216,8 @@ func (h *host) advanceLocked(r *record) {
 		h.finishLocked(r, nil)
 		return
 	}
-	if s := r.staged.stager; s != nil {
-		s.push(r)
+	if x := r.runner(); x != nil {
+		x.push(r)
 		return
 	}
 	r.state = enqueuing

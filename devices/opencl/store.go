@@ -145,15 +145,21 @@ func (s *store) create(size uint64, touched bool) *cl.MemObject {
 	if limit := s.dev.info.GlobalMemory; limit != 0 && (n > limit || s.reserved > limit-n) {
 		return nil
 	}
-	m, err := s.dev.host.context.CreateEmptyBuffer(cl.MemReadWrite, int(n))
+	var m *cl.MemObject
+	var err error
+	var st int32
+	s.dev.host.do(func() {
+		m, err = s.dev.host.context.CreateEmptyBuffer(cl.MemReadWrite, int(n))
+		if err == nil && touched {
+			st = touch(rawHandle(s.dev.service), rawHandle(m), n-touchPad)
+		}
+	})
 	if err != nil {
 		return nil
 	}
-	if touched {
-		if st := touch(rawHandle(s.dev.service), rawHandle(m), n-touchPad); s.dev.sees(st) != 0 {
-			m.Release()
-			return nil
-		}
+	if s.dev.sees(st) != 0 {
+		m.Release()
+		return nil
 	}
 	s.reserved += n
 	return m

@@ -1,0 +1,34 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// oclgrind, as a driver, is a library of its package.
+const oclgrind = "/usr/lib/oclgrind/liboclgrind-rt-icd.so"
+
+// TestOclgrindConforms runs TestConformance in a process whose OpenCL loader sees
+// Oclgrind alone: a platform without threads and locks, see worker.go.
+func TestOclgrindConforms(t *testing.T) {
+	if why := loaderMissing(); why != "" {
+		t.Skip(why)
+	}
+	if _, err := os.Stat(oclgrind); err != nil {
+		t.Skip("oclgrind is not installed; tools/deps --icd installs it")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "oclgrind.icd"), []byte(oclgrind+"\n"), 0o600))
+	cmd := exec.Command(os.Args[0], "-test.run=^TestConformance$/^(whole|carved|discrete, staged)$", "-test.v", "-test.timeout=2m")
+	cmd.Env = append(os.Environ(), "OCL_ICD_VENDORS="+dir, "GODWIT_TEST_PLATFORM=Oclgrind")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: TestConformance/whole/Launch/Arguments")
+	require.Contains(t, string(out), "--- PASS: TestConformance/carved/Order/SubmitNeverBlocks")
+}

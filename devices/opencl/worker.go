@@ -1,0 +1,156 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"runtime"
+	"sync"
+
+	"godwit/devices"
+)
+
+// Platforms without threads of their own.
+//
+// Oclgrind runs a command only within clFinish, clFlush and clWaitForEvents, in the
+// thread that calls them; an event does not move, and no callback comes, before
+// somebody calls one of these for its queue. It has no locks either: its reference
+// counts, its maps of commands and its memory are for one thread at a time, and a
+// clFinish of a queue whose next command waits for one of another queue never ends.
+// And a callback that is set after the command has run is never called.
+//
+// Its checks for reads of uninitialised bytes keep a pool of memory for the thread that
+// made the context, and crash where another allocates a buffer or runs a kernel.
+//
+// So such a platform is lent a thread, in which the context is made, memory is
+// allocated and commands run (do). A worker is given commands whose waits are
+// reached, as a stager is, so that no command has a wait list; it enqueues one, waits
+// for it and ends it, one after the other and in the order in which they could begin.
+// Meanwhile nobody else of this process is in OpenCL (gw_serial): an allocation, or a
+// build, waits until the command that runs has ended; Submit calls nothing and does not.
+// The thread knows nothing of records: who ends one may need what somebody holds who
+// waits for the thread.
+//
+// Lock order: host.mu, mu. Neither is held while OpenCL is called.
+type worker struct {
+	host  *host          // immutable
+	calls chan func()    // for the thread
+	ended sync.WaitGroup // its goroutines
+
+	mu     sync.Mutex
+	work   sync.Cond // there is a job, or closed; its L is mu
+	jobs   []*record // protected by mu: in order
+	closed bool      // protected by mu
+}
+
+// runner ends what it is given, whose waits are reached, by itself: OpenCL has no
+// event of it that others could wait for.
+type runner interface {
+	push(r *record) // host.mu is held
+}
+
+// runner is who runs r, where that is not OpenCL or a host call.
+func (r *record) runner() runner {
+	switch {
+	case r.staged.stager != nil:
+		return r.staged.stager
+	case r.host.worker != nil && r.op != devices.OpHostCall:
+		return r.host.worker
+	}
+	return nil
+}
+
+func newWorker(h *host) *worker {
+	w := &worker{host: h, calls: make(chan func())}
+	w.work.L = &w.mu
+	serialize(true)
+	w.ended.Go(w.thread)
+	w.ended.Go(w.life)
+	return w
+}
+
+// thread is where OpenCL allocates and runs.
+func (w *worker) thread() {
+	runtime.LockOSThread() // and never unlocked: the thread ends with this
+	for f := range w.calls {
+		f()
+	}
+}
+
+// do calls f where OpenCL may allocate and run commands: in the worker's thread,
+// where there is one. f calls OpenCL and takes no locks.
+func (h *host) do(f func()) {
+	if h.worker == nil {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	h.worker.calls <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
+}
+
+// close ends the goroutines. No command is left, and do is not called any more.
+func (w *worker) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.work.Signal()
+	w.mu.Unlock()
+	close(w.calls)
+	w.ended.Wait()
+	serialize(false)
+}
+
+func (w *worker) push(r *record) {
+	r.state, r.called = calling, true
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs = append(w.jobs, r)
+	w.work.Signal()
+}
+
+// next waits for a job; nil once the worker is closed.
+func (w *worker) next() *record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.jobs) == 0 && !w.closed {
+		w.work.Wait()
+	}
+	if len(w.jobs) == 0 {
+		return nil
+	}
+	r := w.jobs[0]
+	w.jobs = append(w.jobs[:0], w.jobs[1:]...)
+	return r
+}
+
+func (w *worker) life() {
+	for r := w.next(); r != nil; r = w.next() {
+		err := r.run()
+		w.host.mu.Lock()
+		w.host.draining++
+		w.host.finishLocked(r, err)
+		w.host.drainLocked()
+		w.host.mu.Unlock()
+	}
+}
+
+// run is r from its being enqueued to its end.
+func (r *record) run() error {
+	if r.kernel != nil {
+		r.kernel.mu.Lock()
+		defer r.kernel.mu.Unlock()
+	}
+	var st int32
+	r.host.do(func() {
+		if st = int32(submit(&r.cmd, r.args, nil, r.bytes, nil)); st == 0 {
+			r.event = r.cmd.event
+			st = eventEnd(r.event)
+		}
+	})
+	if r.q.dev.sees(st) != 0 {
+		return r.refusal(st)
+	}
+	return nil
+}
