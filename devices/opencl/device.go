@@ -59,7 +59,7 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 		d.info.GlobalMemory = min(opts.memory, d.info.GlobalMemory)
 		d.info.MaxAlloc = min(d.info.MaxAlloc, d.info.GlobalMemory)
 	}
-	carve := opts.carve == "on" || opts.carve == "" && !d.info.SharesHost
+	carve := opts.carve == "on" || opts.carve == "" && !d.info.SharesHost && h.worker == nil // checkers look at whole cl_mems
 	d.store = newStore(d, carve, opts.slab)
 	d.memory = devices.NewBlocks(d.name, d.info.BaseAlign, d.store)
 	d.node = nodeOf(d.handle)

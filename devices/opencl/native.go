@@ -109,7 +109,10 @@ func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each [
 			unique[at] = binaries[i]
 		}
 	}
-	c, sts, st := binaryProgram(rawHandle(h.context), devs, unique)
+	var c handle
+	var sts []int32
+	var st int32
+	h.do(func() { c, sts, st = binaryProgram(rawHandle(h.context), devs, unique) })
 	each = make([]mem.Status, len(on))
 	for i, d := range on {
 		each[i] = mem.Status(sts[slices.Index(devs, d.handle)])
@@ -146,7 +149,10 @@ func (p *NativeProgram) Build(call BuildCall) error {
 	if err != nil {
 		return fmt.Errorf("build: %w", err)
 	}
-	st := withArgInfo(call.Options, p.source, func(o string) int32 { return buildProgram(p.cl, devs, o) })
+	st := withArgInfo(call.Options, p.source, func(o string) (st int32) {
+		p.host.do(func() { st = buildProgram(p.cl, devs, o) })
+		return st
+	})
 	return statusError(st, "build with options %q", call.Options)
 }
 
@@ -164,7 +170,10 @@ func (p *NativeProgram) Compile(call BuildCall, headers []*NativeProgram, names 
 	if err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
-	st := withArgInfo(call.Options, true, func(o string) int32 { return compileProgram(p.cl, devs, o, hs, names) })
+	st := withArgInfo(call.Options, true, func(o string) (st int32) {
+		p.host.do(func() { st = compileProgram(p.cl, devs, o, hs, names) })
+		return st
+	})
 	return statusError(st, "compile with options %q", call.Options)
 }
 
@@ -190,7 +199,7 @@ func Link(call BuildCall, inputs []*NativeProgram) (*NativeProgram, error) {
 			releaseProgram(linked)
 		}
 		var st int32
-		linked, st = linkProgram(rawHandle(h.context), devs, o, hs)
+		h.do(func() { linked, st = linkProgram(rawHandle(h.context), devs, o, hs) })
 		return st
 	})
 	err = statusError(st, "link with options %q", call.Options)

@@ -170,7 +170,8 @@ func (h *host) compile(source, options string) (*cl.Program, []string, error) {
 		return nil, nil, errors.Join(err, mem.ErrBuild)
 	}
 	opts := strings.TrimSpace(options + " " + argInfoOption)
-	if err := p.BuildProgram(nil, opts); err != nil {
+	h.do(func() { err = p.BuildProgram(nil, opts) })
+	if err != nil {
 		logs := h.buildLogs(p)
 		p.Release()
 		return nil, nil, fmt.Errorf("%w (options %q)%s", mem.ErrBuild, options, logs)

@@ -19,10 +19,10 @@ import (
 // And a callback that is set after the command has run is never called.
 //
 // Its checks for reads of uninitialised bytes keep a pool of memory for the thread that
-// made the context, and crash where another allocates a buffer or runs a kernel.
+// made the context, and crash where another allocates, builds or runs a kernel.
 //
 // So such a platform is lent a thread, in which the context is made, memory is
-// allocated and commands run (do). A worker is given commands whose waits are
+// allocated, programs are built and commands run (do). A worker is given commands whose waits are
 // reached, as a stager is, so that no command has a wait list; it enqueues one, waits
 // for it and ends it, one after the other and in the order in which they could begin.
 // Meanwhile nobody else of this process is in OpenCL (gw_serial): an allocation, or a
