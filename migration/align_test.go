@@ -1,34 +1,22 @@
 package migration_test
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"godwit/mem"
 	"godwit/migration"
 )
 
 func TestHistoriesOverAlignedLinksAgreeWithTheOracle(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		if err := replay(drawn{t}, options{faults: true, aligned: true, steps: 60}); err != nil {
-			t.Fatal(err)
-		}
-	})
+	agreesWithTheOracle(t, options{faults: true, aligned: true, steps: 60})
 }
 
 func TestManyHistoriesOverAlignedLinks(t *testing.T) {
 	n, rode := many(40), uint64(0)
 	for seed := range uint64(n) {
-		live := func(quiet bool) error {
-			c := seeded{rand.New(rand.NewPCG(seed, 5))}
-			return replay(c, options{faults: seed%3 == 0, aligned: true, counted: seed%4 == 1, gap: seed%5 == 1, quiet: quiet, rode: &rode, steps: 200})
-		}
-		if live(true) != nil {
-			t.Fatalf("seed %d: %v", seed, live(false))
-		}
+		mustLive(t, seed, 5, options{faults: seed%3 == 0, aligned: true, counted: seed%4 == 1, gap: seed%5 == 1, rode: &rode, steps: 200})
 	}
 	require.Greater(t, rode, uint64(n), "bytes that came along")
 }
@@ -66,14 +54,7 @@ func everywhereAtSource(h *history, st *migration.Step, r mem.Range) bool {
 }
 
 func caughtWidening(t *testing.T, v variant) error {
-	for seed := range uint64(200) {
-		c := seeded{rand.New(rand.NewPCG(seed, 6))}
-		if err := replay(c, options{faults: true, aligned: true, steps: 200, planner: v}); err != nil {
-			return err
-		}
-	}
-	t.Fatal("no judge noticed the mutant")
-	return nil
+	return caughtIn(t, 6, options{faults: true, aligned: true, planner: v})
 }
 
 func TestAMutantThatOverwritesNewerBytesOfTheDestinationIsCaught(t *testing.T) {

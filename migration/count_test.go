@@ -1,52 +1,33 @@
 package migration_test
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"godwit/mem"
 	"godwit/migration"
 )
 
 func TestHistoriesOverCountedBuffersAgreeWithTheOracle(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		if err := replay(drawn{t}, options{faults: true, counted: true, steps: 60}); err != nil {
-			t.Fatal(err)
-		}
-	})
+	agreesWithTheOracle(t, options{faults: true, counted: true, steps: 60})
 }
 
 func TestManyHistoriesOverCountedBuffers(t *testing.T) {
 	n, saved := many(40), uint64(0)
 	for seed := range uint64(n) {
-		live := func(quiet bool) error {
-			c := seeded{rand.New(rand.NewPCG(seed, 3))}
-			return replay(c, options{faults: seed%3 == 0, counted: true, quiet: quiet, saved: &saved, steps: 200})
-		}
-		if live(true) != nil {
-			t.Fatalf("seed %d: %v", seed, live(false))
-		}
+		mustLive(t, seed, 3, options{faults: seed%3 == 0, counted: true, saved: &saved, steps: 200})
 	}
 	require.Greater(t, saved, uint64(n), "bytes that did not count were not moved")
 }
 
 // caughtCounting is caught with many counted buffers.
-func caughtCounting(t *testing.T, faults bool, v variant) error {
-	for seed := range uint64(200) {
-		c := seeded{rand.New(rand.NewPCG(seed, 4))}
-		if err := replay(c, options{faults: faults, counted: true, steps: 200, planner: v}); err != nil {
-			return err
-		}
-	}
-	t.Fatal("no judge noticed the mutant")
-	return nil
+func caughtCounting(t *testing.T, v variant) error {
+	return caughtIn(t, 4, options{counted: true, planner: v})
 }
 
 func TestAMutantThatCopiesWhatDoesNotCountMovesTooMuch(t *testing.T) {
-	err := caughtCounting(t, false, variant{step: func(st *migration.Step) {
+	err := caughtCounting(t, variant{step: func(st *migration.Step) {
 		if st.Late != nil {
 			all := *st.Late
 			all.Count = 0
@@ -57,7 +38,7 @@ func TestAMutantThatCopiesWhatDoesNotCountMovesTooMuch(t *testing.T) {
 }
 
 func TestAMutantThatDoesNotWaitForTheCountIsCaught(t *testing.T) {
-	err := caughtCounting(t, false, variant{step: func(st *migration.Step) {
+	err := caughtCounting(t, variant{step: func(st *migration.Step) {
 		if st.Late != nil {
 			early := *st.Late
 			early.After = nil
@@ -65,14 +46,6 @@ func TestAMutantThatDoesNotWaitForTheCountIsCaught(t *testing.T) {
 		}
 	}})
 	require.Regexp(t, "reads version|one writes what the other uses", err.Error())
-}
-
-// many is n, or very many under GODWIT_SOAK.
-func many(n int) int {
-	if soaking() {
-		return 250 * n
-	}
-	return n
 }
 
 // counting is a buffer of 64 bytes, written on memory 1, and a size buffer that
@@ -111,8 +84,7 @@ func (c *counting) run(id mem.BufferID, mode mem.Mode, m mem.MemoryID, r mem.Ran
 	return c.plan.Steps
 }
 
-// end ends points that are not reached, oldest first, and tells late steps what
-// the count is.
+// land tells late steps what the count is, and returns what the last one moved.
 func (c *counting) land(count uint64) (moved mem.Range) {
 	for i := range c.plan.Steps {
 		if l := c.plan.Steps[i].Late; l != nil {

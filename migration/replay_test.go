@@ -35,30 +35,49 @@ func (s *scripted) n(n int) int {
 func soaking() bool { return os.Getenv("GODWIT_SOAK") != "" }
 
 func TestARandomHistoryAgreesWithTheOracle(t *testing.T) {
+	agreesWithTheOracle(t, options{faults: true, steps: 60})
+}
+
+// agreesWithTheOracle replays drawn histories.
+func agreesWithTheOracle(t *testing.T, o options) {
 	rapid.Check(t, func(t *rapid.T) {
-		if err := replay(drawn{t}, options{faults: true, steps: 60}); err != nil {
+		if err := replay(drawn{t}, o); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
+// mustLive replays the history of a seed, and where it goes wrong once more, so
+// that it is told. Each test has a stream of histories of its own.
+func mustLive(t *testing.T, seed, stream uint64, o options) {
+	t.Helper()
+	live := func(quiet bool) error {
+		o.quiet = quiet
+		return replay(seeded{rand.New(rand.NewPCG(seed, stream))}, o)
+	}
+	if live(true) != nil {
+		t.Fatalf("seed %d: %v", seed, live(false))
+	}
+}
+
+// many is n, or very many under GODWIT_SOAK.
+func many(n int) int {
+	if soaking() {
+		return 250 * n
+	}
+	return n
+}
+
 // TestManyHistories lives more and longer ones, without shrinking; GODWIT_SOAK
 // makes it very many, from a new seed.
 func TestManyHistories(t *testing.T) {
-	n, base := 40, uint64(1)
+	n, base := many(40), uint64(1)
 	if soaking() {
-		n, base = 10_000, rand.Uint64()
+		base = rand.Uint64()
 		t.Logf("%d histories of 200 steps from seed %d", n, base)
 	}
 	for i := range uint64(n) {
-		seed := base + i
-		live := func(quiet bool) error {
-			c := seeded{rand.New(rand.NewPCG(seed, 0))}
-			return replay(c, options{faults: i%3 > 0, gap: i%6 == 0, quiet: quiet, steps: 200})
-		}
-		if live(true) != nil {
-			t.Fatalf("seed %d: %v", seed, live(false))
-		}
+		mustLive(t, base+i, 0, options{faults: i%3 > 0, gap: i%6 == 0, steps: 200})
 	}
 }
 
@@ -80,9 +99,14 @@ func FuzzHistory(f *testing.F) {
 
 // caught lives histories with a mutant until one goes wrong, and returns how.
 func caught(t *testing.T, v variant) error {
+	return caughtIn(t, 2, options{faults: true, planner: v})
+}
+
+// caughtIn is caught with histories of another stream and other options.
+func caughtIn(t *testing.T, stream uint64, o options) error {
+	o.steps = 200
 	for seed := range uint64(200) {
-		c := seeded{rand.New(rand.NewPCG(seed, 2))}
-		if err := replay(c, options{faults: true, steps: 200, planner: v}); err != nil {
+		if err := replay(seeded{rand.New(rand.NewPCG(seed, stream))}, o); err != nil {
 			return err
 		}
 	}
