@@ -2,15 +2,11 @@ package report_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -110,47 +106,6 @@ func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestTheWritersErrorIsReported(t *testing.T) {
 	require.ErrorIs(t, report.Write(failingWriter{}, report.Page{Views: []report.View{miniView(t)}}), io.ErrClosedPipe)
-}
-
-// browser finds Chromium or skips.
-func browser(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("no Chromium here: the page was not loaded in a browser")
-	return ""
-}
-
-// load opens the page in a headless browser and returns the attributes that its
-// script leaves on the root element, and what the console said.
-func load(t *testing.T, file, hash string) (attr map[string]string, console string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, browser(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--enable-logging=stderr",
-		"--user-data-dir="+t.TempDir(), "--window-size=1300,1200", "--virtual-time-budget=20000", "--dump-dom", "file://"+file+hash)
-	var out, errOut bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errOut
-	err := cmd.Run()
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		t.Skip("the browser did not come up within a minute: the page was not loaded")
-	}
-	require.NoError(t, err, errOut.String())
-	attr = make(map[string]string)
-	root, _, _ := strings.Cut(out.String(), "<head>")
-	for _, m := range regexp.MustCompile(`data-([a-z-]+)="([^"]*)"`).FindAllStringSubmatch(root, -1) {
-		attr[m[1]] = m[2]
-	}
-	for line := range strings.Lines(errOut.String()) {
-		if strings.Contains(line, "CONSOLE") {
-			console += line
-		}
-	}
-	return attr, console
 }
 
 func savePage(t *testing.T, views ...report.View) string {
