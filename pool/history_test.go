@@ -23,6 +23,40 @@ type lent struct {
 	q    *runtime.Queue
 }
 
+// gates are user events that hold commands back until they are opened.
+type gates struct {
+	c    *runtime.Context
+	shut []runtime.Event // oldest first
+}
+
+func (g *gates) add(t *rapid.T) {
+	e, err := g.c.NewUserEvent()
+	require.NoError(t, err)
+	g.shut = append(g.shut, e)
+}
+
+// open opens the oldest.
+func (g *gates) open(t *rapid.T) {
+	if len(g.shut) > 0 {
+		require.NoError(t, g.shut[0].SetStatus(runtime.Complete))
+		g.shut = g.shut[1:]
+	}
+}
+
+func (g *gates) openAll(t *rapid.T) {
+	for len(g.shut) > 0 {
+		g.open(t)
+	}
+}
+
+// some is what a command waits for: nothing, or the youngest.
+func (g *gates) some(t *rapid.T) []runtime.Event {
+	if len(g.shut) > 0 && rapid.Bool().Draw(t, "held back") {
+		return g.shut[len(g.shut)-1:]
+	}
+	return nil
+}
+
 // Users write a pattern of their own, read it back through a queue that user
 // events hold up at random, and give the buffer back without waiting. Whoever
 // got a buffer under a running command of somebody else would change what that
@@ -33,21 +67,12 @@ func TestNoBufferIsEverReusedUnderARunningCommand(t *testing.T) {
 			c, qs := cpuContext(&quiet{t}, 3)
 			p, err := pool.NewBufferPool(c, pool.Options{HiddenWait: hidden, Bins: pool.LeadingBits})
 			require.NoError(t, err)
-			var gates []runtime.Event
+			g := gates{c: c}
 			var all []*lent
 			users := 0
 			t.Repeat(map[string]func(*rapid.T){
-				"gate": func(t *rapid.T) {
-					g, err := c.NewUserEvent()
-					require.NoError(t, err)
-					gates = append(gates, g)
-				},
-				"open": func(t *rapid.T) {
-					if len(gates) > 0 {
-						require.NoError(t, gates[0].SetStatus(runtime.Complete))
-						gates = gates[1:]
-					}
-				},
+				"gate": g.add,
+				"open": g.open,
 				"use": func(t *rapid.T) {
 					users++
 					q := rapid.SampledFrom(qs).Draw(t, "queue")
@@ -58,10 +83,7 @@ func TestNoBufferIsEverReusedUnderARunningCommand(t *testing.T) {
 					for i := range l.want {
 						l.want[i] = byte(users + i*users)
 					}
-					var wait []runtime.Event
-					if len(gates) > 0 && rapid.Bool().Draw(t, "held back") {
-						wait = gates[len(gates)-1:]
-					}
+					wait := g.some(t)
 					w, err := q.EnqueueWrite(bg, h.Buffer(), 0, l.want, wait...)
 					require.NoError(t, err)
 					r, err := q.EnqueueRead(bg, h.Buffer(), 0, l.got, w)
@@ -73,9 +95,7 @@ func TestNoBufferIsEverReusedUnderARunningCommand(t *testing.T) {
 				},
 				"": func(t *rapid.T) { require.NoError(t, p.Check()) },
 			})
-			for _, g := range gates {
-				require.NoError(t, g.SetStatus(runtime.Complete))
-			}
+			g.openAll(t)
 			for _, q := range qs {
 				require.NoError(t, q.Finish(bg))
 			}

@@ -172,20 +172,11 @@ func TestWhatIsStagedIsWhatArrives(t *testing.T) {
 			b    *runtime.Buffer
 			want []byte
 		}
-		var gates []runtime.Event
+		g := gates{c: c}
 		var all []upload
 		t.Repeat(map[string]func(*rapid.T){
-			"gate": func(t *rapid.T) {
-				g, err := c.NewUserEvent()
-				require.NoError(t, err)
-				gates = append(gates, g)
-			},
-			"open": func(t *rapid.T) {
-				if len(gates) > 0 {
-					require.NoError(t, gates[0].SetStatus(runtime.Complete))
-					gates = gates[1:]
-				}
-			},
+			"gate": g.add,
+			"open": g.open,
 			"upload": func(t *rapid.T) {
 				q := rapid.SampledFrom(qs).Draw(t, "queue")
 				size := rapid.Uint64Range(1, 4).Draw(t, "size") * 200
@@ -197,10 +188,7 @@ func TestWhatIsStagedIsWhatArrives(t *testing.T) {
 				u := upload{want: bytes.Clone(h.Bytes())}
 				u.b, err = c.CreateBuffer(size, 0, nil)
 				require.NoError(t, err)
-				var wait []runtime.Event
-				if len(gates) > 0 && rapid.Bool().Draw(t, "held back") {
-					wait = gates[len(gates)-1:]
-				}
+				wait := g.some(t)
 				e, err := q.EnqueueWrite(bg, u.b, 0, h.Bytes(), wait...)
 				require.NoError(t, err)
 				require.NoError(t, e.Release())
@@ -209,9 +197,7 @@ func TestWhatIsStagedIsWhatArrives(t *testing.T) {
 			},
 			"": func(t *rapid.T) { require.NoError(t, p.Check()) },
 		})
-		for _, g := range gates {
-			require.NoError(t, g.SetStatus(runtime.Complete))
-		}
+		g.openAll(t)
 		for i, u := range all {
 			got := make([]byte, len(u.want))
 			e, err := qs[0].EnqueueRead(bg, u.b, 0, got)

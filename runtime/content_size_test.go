@@ -41,6 +41,13 @@ func (h *house) counted() (b, size *runtime.Buffer) {
 	return b, size
 }
 
+// mixedHouse is a context over mixed devices, with a buffer and its size buffer.
+func mixedHouse(t testing.TB) (h *house, b, size *runtime.Buffer) {
+	h = build(t, runtime.Options{Devices: mixed(t)}, runtime.QueueOptions{OutOfOrder: true})
+	b, size = h.counted()
+	return h, b, size
+}
+
 // fill is a fill of a whole buffer.
 func (h *house) fill(q int, b *runtime.Buffer, v byte, wait ...runtime.Event) runtime.Event {
 	h.t.Helper()
@@ -96,8 +103,7 @@ func TestOnlyTheBytesThatCountAreMoved(t *testing.T) {
 }
 
 func TestEnqueueingDoesNotWaitForTheCount(t *testing.T) {
-	h := build(t, runtime.Options{Devices: mixed(t)}, runtime.QueueOptions{OutOfOrder: true})
-	b, size := h.counted()
+	h, b, size := mixedHouse(t)
 	h.fill(0, b, 1)
 	gate := h.gate()
 	h.setCount(1, size, 64, gate)
@@ -114,8 +120,7 @@ func TestEnqueueingDoesNotWaitForTheCount(t *testing.T) {
 }
 
 func TestWhatChangesTheCountOnTheHostWaitsForTheCopyThatReadsIt(t *testing.T) {
-	h := build(t, runtime.Options{Devices: mixed(t)}, runtime.QueueOptions{OutOfOrder: true})
-	b, size := h.counted()
+	h, b, size := mixedHouse(t)
 	h.setCount(0, size, 32)
 	gate := h.gate()
 	h.fill(0, b, 5, gate)
@@ -134,8 +139,7 @@ func TestWhatChangesTheCountOnTheHostWaitsForTheCopyThatReadsIt(t *testing.T) {
 }
 
 func TestACopyFailsWithTheCommandThatWritesItsCount(t *testing.T) {
-	h := build(t, runtime.Options{Devices: mixed(t)}, runtime.QueueOptions{OutOfOrder: true})
-	b, size := h.counted()
+	h, b, size := mixedHouse(t)
 	h.fill(0, b, 9)
 	gate := h.gate()
 	h.setCount(0, size, 32, gate)
@@ -269,8 +273,7 @@ func TestContentSizeOverTheNullDriver(t *testing.T) {
 }
 
 func TestAHostCallMaySayHowMuchCounts(t *testing.T) {
-	h := build(t, runtime.Options{Devices: mixed(t)}, runtime.QueueOptions{OutOfOrder: true})
-	b, size := h.counted()
+	h, b, size := mixedHouse(t)
 	h.fill(1, b, 4)
 	m, ready, err := h.q[0].EnqueueMap(soon(t), size, 0, 8, runtime.MapInvalidate)
 	require.NoError(t, err)
