@@ -12,6 +12,7 @@ import (
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
+	"godwit/tests/svmmodel"
 )
 
 func TestEnqueuedFreeHappensWhenItsCommandRuns(t *testing.T) {
@@ -76,7 +77,9 @@ func TestWhatOpenCLRefusesOfSVM(t *testing.T) {
 		return err
 	}
 	launch := func(a runtime.Arg, more ...runtime.Arg) error {
-		_, err := q.EnqueueLaunch(ctx, runtime.Launch{Kernel: h.kernel["increment"], Global: []uint64{1}, Args: []runtime.Arg{a}, SVM: more})
+		l := svmmodel.Increment(h.kernel["increment"], a, 64)
+		l.SVM = more
+		_, err := q.EnqueueLaunch(ctx, l)
 		return err
 	}
 	inside, err := h.c.SVMBytes(p, 8)

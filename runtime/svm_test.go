@@ -13,32 +13,8 @@ import (
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
+	"godwit/tests/svmmodel"
 )
-
-// follow adds up a list {next, value} whose links are addresses, and sets the
-// values to 1000. out gets the sum and the address of the list's head.
-var follow = &devices.Program{Name: "follow", Go: []devices.GoKernel{{
-	Name: "follow",
-	Args: []devices.ArgInfo{{Name: "list", Kind: devices.ArgBuffer, Access: mem.ReadWrite}, {Name: "out", Kind: devices.ArgBuffer, Access: mem.Write}},
-	Func: func(g *devices.Group) {
-		sum := uint64(0)
-		for at := g.Addr(0); at != 0; at = devices.LoadAt[uint64](g, at) {
-			sum += devices.LoadAt[uint64](g, at+8)
-			devices.StoreAt(g, at+8, uint64(1000))
-		}
-		out := devices.Global[uint64](g, 1)
-		out.Store(0, sum)
-		out.Store(1, g.Addr(0))
-	},
-}, {
-	Name: "increment", // every byte
-	Args: []devices.ArgInfo{{Name: "data", Kind: devices.ArgBuffer, Access: mem.ReadWrite}},
-	Func: func(g *devices.Group) {
-		for v, i := devices.Global[uint8](g, 0), 0; i < v.Len(); i++ {
-			v.Store(i, v.Load(i)+1)
-		}
-	},
-}}}
 
 // svmDevices are one of each kind: a cpu device with memory of its own, one that
 // shares the host's, and a tce.
@@ -54,7 +30,7 @@ func svmDevices(t testing.TB) []devices.Device {
 
 const own, shares, sim = 0, 1, 2
 
-// svmHouse is a context over svmDevices with the kernels of follow.
+// svmHouse is a context over svmDevices with the kernels of svmmodel.Program.
 type svmHouse struct {
 	*house
 	kernel map[string]*runtime.Kernel
@@ -62,7 +38,7 @@ type svmHouse struct {
 
 func svmBuild(t testing.TB) *svmHouse {
 	h := &svmHouse{house: build(t, runtime.Options{Devices: svmDevices(t), SVMSize: 1 << 24}, runtime.QueueOptions{}), kernel: map[string]*runtime.Kernel{}}
-	p, err := h.c.Build(soon(t), follow)
+	p, err := h.c.Build(soon(t), svmmodel.Program)
 	require.NoError(t, err)
 	for _, name := range p.Kernels() {
 		h.kernel[name], err = p.Kernel(name)
@@ -106,7 +82,7 @@ func TestAPointerGoesAroundDevicesAndTheHost(t *testing.T) {
 	ctx := soon(t)
 	p := h.alloc(4096, 0)
 	h.ends(h.q[own].EnqueueSVMFill(ctx, p, []byte{1}, 4096))
-	h.ends(h.q[sim].EnqueueLaunch(ctx, runtime.Launch{Kernel: h.kernel["increment"], Global: []uint64{1}, Args: []runtime.Arg{runtime.SVM(p+1024).Range(0, 1024)}}))
+	h.ends(h.q[sim].EnqueueLaunch(ctx, svmmodel.Increment(h.kernel["increment"], runtime.SVM(p+1024).Range(0, 1024), 1024)))
 	want := append(append(bytes.Repeat([]byte{1}, 1024), bytes.Repeat([]byte{2}, 1024)...), bytes.Repeat([]byte{1}, 2048)...)
 	// Only what a command reads moves: 1 KiB to the sim, half of the block here.
 	b := h.mapped(shares, p+512, 2048, runtime.SVMMapRead|runtime.SVMMapWrite)
@@ -194,7 +170,7 @@ func TestFineGrainIsTheHostsMemoryInPlace(t *testing.T) {
 	b, err := h.c.SVMBytes(p, 256)
 	require.NoError(t, err)
 	copy(b, noise(256))
-	h.ends(h.q[shares].EnqueueLaunch(ctx, runtime.Launch{Kernel: h.kernel["increment"], Global: []uint64{1}, Args: []runtime.Arg{runtime.SVM(p)}}))
+	h.ends(h.q[shares].EnqueueLaunch(ctx, svmmodel.Increment(h.kernel["increment"], runtime.SVM(p), 256)))
 	want := noise(256)
 	for i := range want {
 		want[i]++
@@ -205,7 +181,7 @@ func TestFineGrainIsTheHostsMemoryInPlace(t *testing.T) {
 	buf, err := h.c.CreateBuffer(128, runtime.UseHostPtr, b[:128])
 	require.NoError(t, err)
 	h.ends(h.q[shares].EnqueueFill(ctx, buf, []byte{9}, 0, 128))
-	h.ends(h.q[shares].EnqueueLaunch(ctx, runtime.Launch{Kernel: h.kernel["increment"], Global: []uint64{1}, Args: []runtime.Arg{runtime.Buf(buf)}}))
+	h.ends(h.q[shares].EnqueueLaunch(ctx, svmmodel.Increment(h.kernel["increment"], runtime.Buf(buf), 128)))
 	require.Equal(t, bytes.Repeat([]byte{10}, 128), b[:128])
 	require.Zero(t, h.c.Stats().BytesMoved)
 	for _, q := range []int{own, sim} {

@@ -14,6 +14,7 @@ import (
 
 	"godwit/runtime"
 	"godwit/svm/fault"
+	"godwit/tests/svmmodel"
 )
 
 // straying is set in the child of TestAKernelThatReachesWhatWasNotNamedIsExplained.
@@ -32,7 +33,7 @@ func stray() {
 	check(err)
 	c, err := runtime.NewContext(runtime.Options{Name: "stray", Devices: devs, OwnDevices: true, SVMSize: 1 << 20, SVMWatch: fault.Watch})
 	check(err)
-	p, err := c.Build(context.Background(), pointers)
+	p, err := c.Build(context.Background(), svmmodel.Program)
 	check(err)
 	follow, err := p.Kernel("follow")
 	check(err)

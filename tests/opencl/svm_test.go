@@ -14,53 +14,8 @@ import (
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
+	"godwit/tests/svmmodel"
 )
-
-// pointers are the kernels of these tests, for every device. follow adds up a
-// list {next, value} whose links are addresses, and sets the values to 1000; out
-// gets the sum and the address of the list's head. increment adds one to n bytes.
-var pointers = &devices.Program{
-	Name: "pointers",
-	Source: `
-kernel void follow(global ulong *list, global ulong *out)
-{
-	ulong sum = 0;
-	for (global ulong *at = list; at; at = (global ulong *)at[0]) {
-		sum += at[1];
-		at[1] = 1000;
-	}
-	out[0] = sum;
-	out[1] = (ulong)list;
-}
-kernel void increment(global uchar *data, ulong n)
-{
-	for (ulong i = 0; i < n; i++)
-		data[i]++;
-}`,
-	Go: []devices.GoKernel{{
-		Name: "follow",
-		Args: []devices.ArgInfo{{Name: "list", Kind: devices.ArgBuffer, Access: mem.ReadWrite}, {Name: "out", Kind: devices.ArgBuffer, Access: mem.Write}},
-		Func: func(g *devices.Group) {
-			sum := uint64(0)
-			for at := g.Addr(0); at != 0; at = devices.LoadAt[uint64](g, at) {
-				sum += devices.LoadAt[uint64](g, at+8)
-				devices.StoreAt(g, at+8, uint64(1000))
-			}
-			out := devices.Global[uint64](g, 1)
-			out.Store(0, sum)
-			out.Store(1, g.Addr(0))
-		},
-	}, {
-		Name: "increment",
-		Args: []devices.ArgInfo{{Name: "data", Kind: devices.ArgBuffer, Access: mem.ReadWrite}, {Name: "n", Kind: devices.ArgValue, Size: 8}},
-		Func: func(g *devices.Group) {
-			v := devices.Global[uint8](g, 0)
-			for i := range int(devices.Value[uint64](g, 1)) {
-				v.Store(i, v.Load(i)+1)
-			}
-		},
-	}},
-}
 
 // The memories of an svmHouse: two openings of OpenCL devices, a cpu, a tce.
 const (
@@ -85,7 +40,7 @@ func openSVM(t testing.TB, open func() ([]devices.Device, error)) *svmHouse {
 	require.NoError(t, err)
 	h.c, err = runtime.NewContext(runtime.Options{Name: "house", Devices: devs, OwnDevices: true, SVMSize: 1 << 24})
 	require.NoError(t, err)
-	p, err := h.c.Build(ctx, pointers)
+	p, err := h.c.Build(ctx, svmmodel.Program)
 	require.NoError(t, err)
 	h.follow, err = p.Kernel("follow")
 	require.NoError(t, err)
@@ -134,7 +89,7 @@ func (h *svmHouse) unmap(q int, p runtime.Pointer) {
 
 // increment is a launch over n bytes at p.
 func (h *svmHouse) increment(q int, p runtime.Pointer, n uint64, wait ...runtime.Event) (runtime.Event, error) {
-	return h.q[q].EnqueueLaunch(h.ctx, runtime.Launch{Kernel: h.inc, Global: []uint64{1}, Args: []runtime.Arg{runtime.SVM(p).Range(0, n), runtime.Uint64(n)}}, wait...)
+	return h.q[q].EnqueueLaunch(h.ctx, svmmodel.Increment(h.inc, runtime.SVM(p).Range(0, n), n), wait...)
 }
 
 func put(b []byte, v ...uint64) {
