@@ -39,7 +39,8 @@ test: ## every test, with the race detector
 vet: deps ## go vet
 	go vet ./...
 
-lint: vet $(LINT) ## go vet and golangci-lint, pinned in tools/go.mod
+lint: vet $(LINT) ## go vet, golangci-lint (pinned in tools/go.mod), a tidy go.mod
+	go mod tidy -diff
 	$(LINT) run ./...
 
 $(LINT): tools/go.mod tools/go.sum

@@ -24,9 +24,11 @@ const liveEvents = 1_000_000
 // or that all wait for one user event, and reports what each costs: live bytes on
 // the Go heap, all the way down to the driver's queue, and the growth of the
 // process (its resident pages, once the collector has given back what it can).
+// What a gated launch of three buffers costs is beside them, of a tenth as many:
+// there the arguments that the driver keeps weigh more than the event.
 func BenchmarkLiveEvents(b *testing.B) {
 	for _, kind := range []string{"null", "cpu"} {
-		for _, how := range []string{"ended", "gated in order", "gated out of order"} {
+		for _, how := range []string{"ended", "gated in order", "gated out of order", "gated launches"} {
 			b.Run(kind+"/"+how, func(b *testing.B) {
 				d := devices.Device(null.New(devices.Config{}))
 				if kind == "cpu" {
@@ -56,17 +58,24 @@ func holdEvents(b *testing.B, d devices.Device, how string) {
 	if how == "ended" {
 		wait = nil
 	}
-	events := make([]runtime.Event, liveEvents)
+	n := liveEvents
+	release := func() {}
+	enqueue := func() (runtime.Event, error) { return q.EnqueueMarker(ctx, wait...) }
+	if how == "gated launches" {
+		n /= 10
+		enqueue, release = gatedLaunch(b, c, q, gate)
+	}
+	events := make([]runtime.Event, n)
 	clear(events) // its pages are there before the measurement
 	heap, process := used(b)
 	for i := range events {
-		if events[i], err = q.EnqueueMarker(ctx, wait...); err != nil {
+		if events[i], err = enqueue(); err != nil {
 			b.Fatal(err)
 		}
 	}
 	heapAfter, processAfter := used(b)
-	b.ReportMetric((heapAfter-heap)/liveEvents, "B/event")
-	b.ReportMetric((processAfter-process)/liveEvents, "process-B/event")
+	b.ReportMetric((heapAfter-heap)/float64(n), "B/event")
+	b.ReportMetric((processAfter-process)/float64(n), "process-B/event")
 	require.NoError(b, gate.SetStatus(runtime.Complete))
 	require.NoError(b, q.Finish(ctx))
 	for _, e := range append(events, gate) {
@@ -74,7 +83,32 @@ func holdEvents(b *testing.B, d devices.Device, how string) {
 			b.Fatal(err)
 		}
 	}
+	release()
 	require.NoError(b, c.Close(ctx))
+}
+
+// gatedLaunch returns what enqueues a kernel of three buffers behind the gate, and
+// what releases them.
+func gatedLaunch(b *testing.B, c *runtime.Context, q *runtime.Queue, gate runtime.Event) (enqueue func() (runtime.Event, error), release func()) {
+	p, err := c.Build(context.Background(), three)
+	require.NoError(b, err)
+	kernel, err := p.Kernel("three")
+	require.NoError(b, err)
+	var args [3]runtime.Arg
+	var buffers [3]*runtime.Buffer
+	for i := range args {
+		buffers[i], err = c.CreateBuffer(64, 0, nil)
+		require.NoError(b, err)
+		args[i] = runtime.Buf(buffers[i])
+	}
+	enqueue = func() (runtime.Event, error) {
+		return q.EnqueueLaunch(context.Background(), runtime.Launch{Kernel: kernel, Global: []uint64{1}, Args: args[:]}, gate)
+	}
+	return enqueue, func() {
+		for _, buf := range buffers {
+			require.NoError(b, buf.Release())
+		}
+	}
 }
 
 // used is the live heap and the resident pages of the process, in bytes.
