@@ -111,7 +111,7 @@ func gwCreateSubBuffer(h uintptr, flags uint64, typ uint32, info, errcode unsafe
 	if region[1] == 0 {
 		return fail(errcode, clInvalidBufferSize)
 	}
-	if region[0] > parent.size || region[1] > parent.size-region[0] {
+	if !parent.contains(region[0], region[1]) {
 		return fail(errcode, clInvalidValue)
 	}
 	run, err := parent.run.Sub(region[0], region[1], runtime.Flags(flags))

@@ -67,32 +67,34 @@ func (r *rectangle) read(bufferOrigin, hostOrigin, region unsafe.Pointer, buffer
 
 //export gwEnqueueReadBufferRect
 func gwEnqueueReadBufferRect(qh, mh uintptr, blocking uint32, bufferOrigin, hostOrigin, region unsafe.Pointer, bufferRow, bufferSlice, hostRow, hostSlice uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
-	var w waits
-	q, m, wait, st := use(qh, mh, w[:0], n, list)
-	if st != clSuccess {
-		return st
-	}
 	var r rectangle
-	if !r.read(bufferOrigin, hostOrigin, region, bufferRow, bufferSlice, hostRow, hostSlice, p) {
-		return clInvalidValue
-	}
-	run, err := q.run.EnqueueReadRect(context.Background(), m.run, r.at, r.bytes, r.host, r.region, wait...)
-	return q.accepted(run, err, C.CL_COMMAND_READ_BUFFER_RECT, blocking != 0, out)
+	ok := r.read(bufferOrigin, hostOrigin, region, bufferRow, bufferSlice, hostRow, hostSlice, p)
+	return enqueueRect(qh, mh, false, blocking, &r, ok, n, list, out)
 }
 
 //export gwEnqueueWriteBufferRect
 func gwEnqueueWriteBufferRect(qh, mh uintptr, blocking uint32, bufferOrigin, hostOrigin, region unsafe.Pointer, bufferRow, bufferSlice, hostRow, hostSlice uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
+	var r rectangle
+	ok := r.read(bufferOrigin, hostOrigin, region, bufferRow, bufferSlice, hostRow, hostSlice, p)
+	return enqueueRect(qh, mh, true, blocking, &r, ok, n, list, out)
+}
+
+// enqueueRect reads or writes a rectangle. What is wrong with the rectangle (ok)
+// comes after what is wrong with the handles.
+func enqueueRect(qh, mh uintptr, write bool, blocking uint32, r *rectangle, ok bool, n uint32, list, out unsafe.Pointer) int32 {
 	var w waits
 	q, m, wait, st := use(qh, mh, w[:0], n, list)
-	if st != clSuccess {
+	switch {
+	case st != clSuccess:
 		return st
-	}
-	var r rectangle
-	if !r.read(bufferOrigin, hostOrigin, region, bufferRow, bufferSlice, hostRow, hostSlice, p) {
+	case !ok:
 		return clInvalidValue
+	case write:
+		run, err := q.run.EnqueueWriteRect(context.Background(), m.run, r.at, r.bytes, r.host, r.region, wait...)
+		return q.accepted(run, err, C.CL_COMMAND_WRITE_BUFFER_RECT, blocking != 0, out)
 	}
-	run, err := q.run.EnqueueWriteRect(context.Background(), m.run, r.at, r.bytes, r.host, r.region, wait...)
-	return q.accepted(run, err, C.CL_COMMAND_WRITE_BUFFER_RECT, blocking != 0, out)
+	run, err := q.run.EnqueueReadRect(context.Background(), m.run, r.at, r.bytes, r.host, r.region, wait...)
+	return q.accepted(run, err, C.CL_COMMAND_READ_BUFFER_RECT, blocking != 0, out)
 }
 
 //export gwEnqueueCopyBufferRect
@@ -102,12 +104,10 @@ func gwEnqueueCopyBufferRect(qh, sh, dh uintptr, srcOrigin, dstOrigin, region un
 	if st != clSuccess {
 		return st
 	}
-	dst := mems.get(dh)
+	dst, st := q.buffer(dh)
 	switch {
-	case dst == nil:
-		return clInvalidMemObject
-	case dst.c != q.c:
-		return clInvalidContext
+	case st != clSuccess:
+		return st
 	case srcOrigin == nil || dstOrigin == nil || region == nil:
 		return clInvalidValue
 	}

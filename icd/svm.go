@@ -178,10 +178,11 @@ func gwEnqueueSVMUnmap(qh, p uintptr, n uint32, list, out unsafe.Pointer) int32 
 //export gwEnqueueSVMMigrateMem
 func gwEnqueueSVMMigrateMem(qh uintptr, count uint32, pointers, sizes unsafe.Pointer, flags uint64, n uint32, list, out unsafe.Pointer) int32 {
 	q, wait, st := queueAndWaits(qh, n, list)
+	how, ok := migrateFlags(flags)
 	switch {
 	case st != clSuccess:
 		return st
-	case count == 0 || pointers == nil || flags&^(C.CL_MIGRATE_MEM_OBJECT_HOST|C.CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) != 0:
+	case count == 0 || pointers == nil || !ok:
 		return clInvalidValue
 	}
 	ranges := make([]runtime.SVMRange, count)
@@ -191,6 +192,6 @@ func gwEnqueueSVMMigrateMem(qh uintptr, count uint32, pointers, sizes unsafe.Poi
 			ranges[i].Size = unsafe.Slice((*uint64)(sizes), count)[i]
 		}
 	}
-	run, err := q.run.EnqueueSVMMigrate(context.Background(), ranges, migrateFlags(flags), wait...)
+	run, err := q.run.EnqueueSVMMigrate(context.Background(), ranges, how, wait...)
 	return q.accepted(run, err, C.CL_COMMAND_SVM_MIGRATE_MEM, false, out)
 }

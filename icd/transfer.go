@@ -21,14 +21,23 @@ func use(qh, mh uintptr, room []runtime.Event, n uint32, list unsafe.Pointer) (q
 	if q = queues.get(qh); q == nil {
 		return nil, nil, nil, clInvalidCommandQueue
 	}
-	if m = mems.get(mh); m == nil {
-		return nil, nil, nil, clInvalidMemObject
-	}
-	if m.c != q.c {
-		return nil, nil, nil, clInvalidContext
+	if m, st = q.buffer(mh); st != clSuccess {
+		return nil, nil, nil, st
 	}
 	wait, st = q.c.waitList(room, n, list)
 	return q, m, wait, st
+}
+
+// buffer resolves a buffer that a command of the queue uses.
+func (q *queue) buffer(h uintptr) (*memObject, int32) {
+	m := mems.get(h)
+	switch {
+	case m == nil:
+		return nil, clInvalidMemObject
+	case m.c != q.c:
+		return nil, clInvalidContext
+	}
+	return m, clSuccess
 }
 
 // bytesAt is the program's memory.
@@ -36,26 +45,16 @@ func bytesAt(p unsafe.Pointer, n uint64) []byte { return unsafe.Slice((*byte)(p)
 
 //export gwEnqueueReadBuffer
 func gwEnqueueReadBuffer(qh, mh uintptr, blocking uint32, off, size uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
-	var w waits
-	q, m, wait, st := use(qh, mh, w[:0], n, list)
-	switch {
-	case st != clSuccess:
-		return st
-	case p == nil || !m.contains(off, size):
-		return clInvalidValue
-	}
-	var run runtime.Event
-	err := runtime.Flags(m.flags).HostReads()
-	if err == nil && size == 0 {
-		run, err = q.run.EnqueueMarker(context.Background(), wait...)
-	} else if err == nil {
-		run, err = q.run.EnqueueRead(context.Background(), m.run, off, bytesAt(p, size), wait...)
-	}
-	return q.accepted(run, err, C.CL_COMMAND_READ_BUFFER, blocking != 0, out)
+	return enqueueTransfer(qh, mh, false, blocking, off, size, p, n, list, out)
 }
 
 //export gwEnqueueWriteBuffer
 func gwEnqueueWriteBuffer(qh, mh uintptr, blocking uint32, off, size uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
+	return enqueueTransfer(qh, mh, true, blocking, off, size, p, n, list, out)
+}
+
+// enqueueTransfer reads or writes one range.
+func enqueueTransfer(qh, mh uintptr, write bool, blocking uint32, off, size uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
 	var w waits
 	q, m, wait, st := use(qh, mh, w[:0], n, list)
 	switch {
@@ -64,14 +63,23 @@ func gwEnqueueWriteBuffer(qh, mh uintptr, blocking uint32, off, size uint64, p u
 	case p == nil || !m.contains(off, size):
 		return clInvalidValue
 	}
-	var run runtime.Event
-	err := runtime.Flags(m.flags).HostWrites()
-	if err == nil && size == 0 {
-		run, err = q.run.EnqueueMarker(context.Background(), wait...)
-	} else if err == nil {
-		run, err = q.run.EnqueueWrite(context.Background(), m.run, off, bytesAt(p, size), wait...)
+	command, may := uint32(C.CL_COMMAND_READ_BUFFER), runtime.Flags.HostReads
+	if write {
+		command, may = C.CL_COMMAND_WRITE_BUFFER, runtime.Flags.HostWrites
 	}
-	return q.accepted(run, err, C.CL_COMMAND_WRITE_BUFFER, blocking != 0, out)
+	var run runtime.Event
+	var err error
+	switch {
+	case size == 0: // a marker has no buffer whose flags the runtime could ask
+		if err = may(runtime.Flags(m.flags)); err == nil {
+			run, err = q.run.EnqueueMarker(context.Background(), wait...)
+		}
+	case write:
+		run, err = q.run.EnqueueWrite(context.Background(), m.run, off, bytesAt(p, size), wait...)
+	default:
+		run, err = q.run.EnqueueRead(context.Background(), m.run, off, bytesAt(p, size), wait...)
+	}
+	return q.accepted(run, err, command, blocking != 0, out)
 }
 
 // contains reports whether size bytes at off are within the buffer.
@@ -84,12 +92,10 @@ func gwEnqueueCopyBuffer(qh, sh, dh uintptr, srcOff, dstOff, size uint64, n uint
 	if st != clSuccess {
 		return st
 	}
-	dst := mems.get(dh)
+	dst, st := q.buffer(dh)
 	switch {
-	case dst == nil:
-		return clInvalidMemObject
-	case dst.c != q.c:
-		return clInvalidContext
+	case st != clSuccess:
+		return st
 	case !src.contains(srcOff, size) || !dst.contains(dstOff, size):
 		return clInvalidValue
 	}
@@ -130,20 +136,15 @@ func gwEnqueueMigrateMemObjects(qh uintptr, count uint32, objects unsafe.Pointer
 	if q == nil {
 		return clInvalidCommandQueue
 	}
-	if count == 0 || objects == nil {
-		return clInvalidValue
-	}
-	if flags&^(C.CL_MIGRATE_MEM_OBJECT_HOST|C.CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) != 0 {
+	how, ok := migrateFlags(flags)
+	if count == 0 || objects == nil || !ok {
 		return clInvalidValue
 	}
 	bufs := make([]*runtime.Buffer, count)
 	for i, h := range unsafe.Slice((*uintptr)(objects), count) {
-		m := mems.get(h)
-		if m == nil {
-			return clInvalidMemObject
-		}
-		if m.c != q.c {
-			return clInvalidContext
+		m, st := q.buffer(h)
+		if st != clSuccess {
+			return st
 		}
 		bufs[i] = m.run
 	}
@@ -152,17 +153,18 @@ func gwEnqueueMigrateMemObjects(qh uintptr, count uint32, objects unsafe.Pointer
 	if st != clSuccess {
 		return st
 	}
-	run, err := q.run.EnqueueMigrate(context.Background(), bufs, migrateFlags(flags), wait...)
+	run, err := q.run.EnqueueMigrate(context.Background(), bufs, how, wait...)
 	return q.accepted(run, err, C.CL_COMMAND_MIGRATE_MEM_OBJECTS, false, out)
 }
 
-// migrateFlags are cl_mem_migration_flags as the runtime has them.
-func migrateFlags(flags uint64) (f runtime.MigrateFlags) {
+// migrateFlags are cl_mem_migration_flags as the runtime has them; ok is false
+// where there are others among them.
+func migrateFlags(flags uint64) (f runtime.MigrateFlags, ok bool) {
 	if flags&C.CL_MIGRATE_MEM_OBJECT_HOST != 0 {
 		f |= runtime.MigrateToHost
 	}
 	if flags&C.CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED != 0 {
 		f |= runtime.ContentUndefined
 	}
-	return f
+	return f, flags&^(C.CL_MIGRATE_MEM_OBJECT_HOST|C.CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) == 0
 }
