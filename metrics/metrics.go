@@ -37,25 +37,23 @@ func NewCollector() *Collector {
 // AddPool shows a pool under the label pool=name. It fails with
 // mem.ErrInvalidValue where the name is taken.
 func (c *Collector) AddPool(name string, p Pool) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, taken := c.pools[name]; taken {
-		return fmt.Errorf("pool %q: the name is taken: %w", name, mem.ErrInvalidValue)
-	}
-	c.pools[name] = p
-	return nil
+	return add(c, c.pools, "pool", name, p)
 }
 
 // AddMemory shows a memory, or the stack of layers over one, under the label
 // memory=name: a resource.Statistics layer in it adds PyTorch's figures. It
 // fails with mem.ErrInvalidValue where the name is taken.
 func (c *Collector) AddMemory(name string, r mem.Resource) error {
+	return add(c, c.memories, "memory", name, r)
+}
+
+func add[T any](c *Collector, to map[string]T, what, name string, v T) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, taken := c.memories[name]; taken {
-		return fmt.Errorf("memory %q: the name is taken: %w", name, mem.ErrInvalidValue)
+	if _, taken := to[name]; taken {
+		return fmt.Errorf("%s %q: the name is taken: %w", what, name, mem.ErrInvalidValue)
 	}
-	c.memories[name] = r
+	to[name] = v
 	return nil
 }
 

@@ -32,37 +32,30 @@ func (r *runner) arg(a *Arg) runtime.Arg {
 		return r.svmArg(a)
 	}
 	b, off := r.object(Place{Buffer: a.Place.Buffer, View: a.Place.View, Range: a.Used})
-	out := runtime.Buf(b)
-	if a.Stated {
-		switch a.Access {
-		case mem.Read:
-			out = runtime.In(b)
-		case mem.Write:
-			out = runtime.Out(b)
-		default:
-			out = runtime.InOut(b)
-		}
-	}
+	out := stated(a, b, runtime.Buf, runtime.In, runtime.Out, runtime.InOut)
 	if a.Used != a.Place.Range {
 		out = out.Range(off, a.Used.Size())
 	}
 	return out
 }
 
+// stated is v as an argument, with the access that the scenario states for it.
+func stated[T any](a *Arg, v T, unstated, in, out, inOut func(T) runtime.Arg) runtime.Arg {
+	switch {
+	case !a.Stated:
+		return unstated(v)
+	case a.Access == mem.Read:
+		return in(v)
+	case a.Access == mem.Write:
+		return out(v)
+	}
+	return inOut(v)
+}
+
 // svmArg is a pointer as an argument.
 func (r *runner) svmArg(a *Arg) runtime.Arg {
 	p := runtime.Pointer(r.at[a.Place.Buffer] + a.At)
-	out := runtime.SVM(p)
-	if a.Stated {
-		switch a.Access {
-		case mem.Read:
-			out = runtime.SVMIn(p)
-		case mem.Write:
-			out = runtime.SVMOut(p)
-		default:
-			out = runtime.SVMInOut(p)
-		}
-	}
+	out := stated(a, p, runtime.SVM, runtime.SVMIn, runtime.SVMOut, runtime.SVMInOut)
 	if a.Ranged {
 		out = out.Range(a.Used.Start-a.At, a.Used.Size())
 	}

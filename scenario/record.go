@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -35,14 +34,7 @@ func (r *recorder) Buffer(b *trace.BufferRecord) {
 
 // Command implements trace.CommandSink. The record's slices are its caller's.
 func (r *recorder) Command(c *trace.CommandRecord) {
-	k := *c
-	k.Accesses = slices.Clone(c.Accesses)
-	k.Blocks = slices.Clone(c.Blocks)
-	k.Waits = slices.Clone(c.Waits)
-	k.Steps = slices.Clone(c.Steps)
-	for i := range k.Steps {
-		k.Steps[i].Waits = slices.Clone(k.Steps[i].Waits)
-	}
+	k := c.Clone()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.commands[c.ID] = &k

@@ -1,6 +1,10 @@
 package trace
 
-import "godwit/mem"
+import (
+	"slices"
+
+	"godwit/mem"
+)
 
 // CommandSink is told what a runtime context does. Records and the slices in
 // them are the caller's again on return: a sink copies what it keeps. Command
@@ -43,6 +47,19 @@ type CommandRecord struct {
 	Enqueued int64       // when the call came
 	Done     int64       // when it was submitted
 	Err      error       // why it was refused
+}
+
+// Clone is a copy of c that may be kept: a sink's caller uses the slices again.
+func (c *CommandRecord) Clone() CommandRecord {
+	k := *c
+	k.Accesses = slices.Clone(c.Accesses)
+	k.Blocks = slices.Clone(c.Blocks)
+	k.Waits = slices.Clone(c.Waits)
+	k.Steps = slices.Clone(c.Steps)
+	for i := range k.Steps {
+		k.Steps[i].Waits = slices.Clone(k.Steps[i].Waits)
+	}
+	return k
 }
 
 // BlockRecord is storage that a command was the first to want.

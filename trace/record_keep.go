@@ -28,14 +28,7 @@ func (r *Recorder) Buffer(b *BufferRecord) {
 
 // Command implements CommandSink.
 func (r *Recorder) Command(c *CommandRecord) {
-	kept := *c
-	kept.Accesses = slices.Clone(c.Accesses)
-	kept.Blocks = slices.Clone(c.Blocks)
-	kept.Steps = slices.Clone(c.Steps)
-	kept.Waits = slices.Clone(c.Waits)
-	for i := range kept.Steps {
-		kept.Steps[i].Waits = slices.Clone(kept.Steps[i].Waits)
-	}
+	kept := c.Clone()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.commands = append(r.commands, kept)

@@ -12,14 +12,20 @@ import (
 	"godwit/mem"
 )
 
-func TestBenchTransferMeasuresEveryWayBothWays(t *testing.T) {
-	out, _, err := godwit(t, "bench", "transfer", "--json", "--sizes", "64KiB,1MiB", "--reps", "1", "--set", "stage-from=65536")
+// benchmarked reads into r what a benchmark prints as JSON.
+func benchmarked(t *testing.T, r any, args ...string) {
+	t.Helper()
+	out, _, err := godwit(t, append(append([]string{"bench"}, args...), "--json")...)
 	if errors.Is(err, mem.ErrDeviceNotFound) {
 		t.Skipf("no OpenCL here: %v", err)
 	}
 	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal([]byte(out), r))
+}
+
+func TestBenchTransferMeasuresEveryWayBothWays(t *testing.T) {
 	var r transferbench.Report
-	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	benchmarked(t, &r, "transfer", "--sizes", "64KiB,1MiB", "--reps", "1", "--set", "stage-from=65536")
 	require.Len(t, r.Moves, 4)
 	for _, m := range r.Moves {
 		var names []string
@@ -40,13 +46,8 @@ func TestBenchTransferMeasuresEveryWayBothWays(t *testing.T) {
 }
 
 func TestBenchPoolComparesAHitWithANewBuffer(t *testing.T) {
-	out, _, err := godwit(t, "bench", "pool", "--json", "--sizes", "4KiB", "--reps", "1")
-	if errors.Is(err, mem.ErrDeviceNotFound) {
-		t.Skipf("no OpenCL here: %v", err)
-	}
-	require.NoError(t, err)
 	var r transferbench.Pool
-	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	benchmarked(t, &r, "pool", "--sizes", "4KiB", "--reps", "1")
 	require.Len(t, r.Rows, 1)
 	row := r.Rows[0]
 	assert.Positive(t, row.Hit)

@@ -182,6 +182,19 @@ func (v *vendor) verify(q *cl.CommandQueue, m *cl.MemObject, n uint64, touched u
 	return check(got, touched)
 }
 
+// timedOn is how long a command takes from its enqueue to the end of its queue.
+func timedOn(q *cl.CommandQueue, enqueue func() (*cl.Event, error)) (time.Duration, error) {
+	start := time.Now()
+	ev, err := enqueue()
+	if err != nil {
+		return 0, err
+	}
+	err = q.Finish()
+	d := time.Since(start)
+	ev.Release()
+	return d, err
+}
+
 // implicit is one cl_mem that both devices touch in turn.
 func (v *vendor) implicit(n uint64) (time.Duration, error) {
 	m, err := v.buffer(n)
@@ -201,15 +214,7 @@ func (v *vendor) implicit(n uint64) (time.Duration, error) {
 	t, err := median(v.Reps, func() (time.Duration, error) {
 		q := v.queues[(touched+1)%2]
 		touched++
-		start := time.Now()
-		ev, err := q.EnqueueNDRangeKernel(k, nil, []int{64}, nil, nil)
-		if err != nil {
-			return 0, err
-		}
-		err = q.Finish()
-		d := time.Since(start)
-		ev.Release()
-		return d, err
+		return timedOn(q, func() (*cl.Event, error) { return q.EnqueueNDRangeKernel(k, nil, []int{64}, nil, nil) })
 	})
 	if err != nil {
 		return 0, err
@@ -243,14 +248,7 @@ func (v *vendor) copyBuffer(n uint64) (time.Duration, error) {
 		return 0, err
 	}
 	t, err := median(v.Reps, func() (time.Duration, error) {
-		start := time.Now()
-		ev, err := v.queues[1].EnqueueCopyBuffer(src, dst, 0, 0, int(n), nil)
-		if err != nil {
-			return 0, err
-		}
-		err = v.queues[1].Finish()
-		d := time.Since(start)
-		ev.Release()
+		d, err := timedOn(v.queues[1], func() (*cl.Event, error) { return v.queues[1].EnqueueCopyBuffer(src, dst, 0, 0, int(n), nil) })
 		if err == nil { // the source back to its device, as it was
 			data := content(4)
 			_, err = v.queues[0].EnqueueWriteBuffer(src, true, 0, 4, unsafe.Pointer(&data[0]), nil)
@@ -282,24 +280,13 @@ func (v *vendor) limits(device int, n uint64) (down, up time.Duration, err error
 	}
 	ev.Release()
 	copy(mapped.ByteSlice(), content(n))
-	timed := func(enqueue func() (*cl.Event, error)) func() (time.Duration, error) {
-		return func() (time.Duration, error) {
-			start := time.Now()
-			ev, err := enqueue()
-			if err != nil {
-				return 0, err
-			}
-			err = q.Finish()
-			d := time.Since(start)
-			ev.Release()
-			return d, err
-		}
-	}
-	if up, err = median(v.Reps, timed(func() (*cl.Event, error) { return q.EnqueueWriteBuffer(m, false, 0, int(n), mapped.Ptr(), nil) })); err != nil {
+	write := func() (*cl.Event, error) { return q.EnqueueWriteBuffer(m, false, 0, int(n), mapped.Ptr(), nil) }
+	if up, err = median(v.Reps, func() (time.Duration, error) { return timedOn(q, write) }); err != nil {
 		return 0, 0, err
 	}
 	clear(mapped.ByteSlice())
-	if down, err = median(v.Reps, timed(func() (*cl.Event, error) { return q.EnqueueReadBuffer(m, false, 0, int(n), mapped.Ptr(), nil) })); err != nil {
+	read := func() (*cl.Event, error) { return q.EnqueueReadBuffer(m, false, 0, int(n), mapped.Ptr(), nil) }
+	if down, err = median(v.Reps, func() (time.Duration, error) { return timedOn(q, read) }); err != nil {
 		return 0, 0, err
 	}
 	err = check(mapped.ByteSlice(), 0)
