@@ -181,6 +181,13 @@ type StartTeller interface {
 	NotifyStart(p mem.Point, w StartWaiter) (started bool)
 }
 
+// Starter is a Queue that knows which of its commands have started.
+type Starter interface {
+	// Started reports whether the command of a point that is not reached is known to
+	// have started.
+	Started(p mem.Point) bool
+}
+
 // StartWaiter is told that a command has started, like a mem.Waiter of its end.
 type StartWaiter interface {
 	PointStarted(p mem.Point)

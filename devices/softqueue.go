@@ -54,6 +54,7 @@ var (
 	_ Profiler = (*SoftQueue)(nil)
 
 	_ StartTeller = (*SoftQueue)(nil)
+	_ Starter     = (*SoftQueue)(nil)
 )
 
 // NewQueue opens a queue. It fails with mem.ErrClosed after Close.
@@ -183,18 +184,30 @@ func (q *SoftQueue) begin(r *record) {
 func (q *SoftQueue) NotifyStart(p mem.Point, w StartWaiter) (started bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if p.Line != q.line || p.Reached() {
+	if p.Line != q.line || p.Reached() || q.activeLocked(p.Seq) {
 		return true
-	}
-	for r := q.active; r != nil; r = r.ready {
-		if r.seq == p.Seq {
-			return true
-		}
 	}
 	if q.starts == nil {
 		q.starts = make(map[uint64][]StartWaiter)
 	}
 	q.starts[p.Seq] = append(q.starts[p.Seq], w)
+	return false
+}
+
+// Started implements Starter.
+func (q *SoftQueue) Started(p mem.Point) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return p.Line == q.line && q.activeLocked(p.Seq)
+}
+
+// activeLocked reports whether a command runs. mu is held.
+func (q *SoftQueue) activeLocked(seq uint64) bool {
+	for r := q.active; r != nil; r = r.ready {
+		if r.seq == seq {
+			return true
+		}
+	}
 	return false
 }
 

@@ -6,7 +6,6 @@ package icd
 import "C"
 
 import (
-	"slices"
 	"sync"
 	"unsafe"
 
@@ -25,9 +24,8 @@ type memObject struct {
 	host       uintptr         // immutable: of CL_MEM_USE_HOST_PTR
 	properties []uint64        // immutable: as given, with the final zero
 
-	mu        sync.Mutex
-	mapped    []mapping  // protected by mu
-	destroyed []callback // protected by mu: of a sub-buffer
+	mu     sync.Mutex
+	mapped []mapping // protected by mu
 }
 
 const (
@@ -134,12 +132,6 @@ func gwCreateSubBuffer(h uintptr, flags uint64, typ uint32, info, errcode unsafe
 
 // destroy implements destroyer. Commands that use the buffer go on.
 func (m *memObject) destroy() {
-	m.mu.Lock()
-	list := m.destroyed
-	m.mu.Unlock()
-	for _, f := range slices.Backward(list) {
-		f.object(m.self)
-	}
 	_ = m.run.Release() // ours: it cannot fail
 	if m.parent != nil {
 		release(m.parent.self)
@@ -157,14 +149,7 @@ func gwSetMemObjectDestructorCallback(h uintptr, f, user unsafe.Pointer) int32 {
 	if f == nil {
 		return clInvalidValue
 	}
-	call := callback{f, user}
-	if m.parent == nil {
-		return status(m.run.OnRelease(func() { call.object(h) }))
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.destroyed = append(m.destroyed, call)
-	return clSuccess
+	return status(m.run.OnRelease(func() { callback{f, user}.object(h) }))
 }
 
 // gwGetMemObjectInfo answers what C does not by itself (info.c).

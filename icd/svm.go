@@ -30,8 +30,9 @@ var hasSVM = func() bool {
 //export gwSVMAlloc
 func gwSVMAlloc(ch uintptr, flags, size uint64, align uint32) unsafe.Pointer {
 	c := contexts.get(ch)
-	if c == nil || align&(align-1) != 0 || align > 128 {
-		return nil
+	const fine = C.CL_MEM_SVM_FINE_GRAIN_BUFFER | C.CL_MEM_SVM_ATOMICS
+	if c == nil || align&(align-1) != 0 || align > 128 || flags&fine != 0 {
+		return nil // no device says that it has fine-grained memory
 	}
 	p, err := c.run.SVMAlloc(size, uint64(align), runtime.SVMFlags(flags))
 	if err != nil {
@@ -71,6 +72,10 @@ func gwEnqueueSVMFree(qh uintptr, count uint32, pointers, f, user unsafe.Pointer
 			C.gw_call_svm_free(f, C.uintptr_t(qh), C.uint32_t(count), unsafe.Pointer(unsafe.SliceData(given)), user)
 			return nil
 		}, wait...)
+		if err == nil { // the function is given the queue
+			retain(qh)
+			err = run.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) { release(qh) })
+		}
 	case count == 0:
 		run, err = q.run.EnqueueMarker(context.Background(), wait...)
 	default:

@@ -250,6 +250,11 @@ func (p *Planner) Unstored(id mem.BufferID, m mem.MemoryID) error {
 // a memory: its block may be freed after them. Unknown buffers and memories
 // have none.
 func (p *Planner) Points(dst []mem.Point, id mem.BufferID, m mem.MemoryID) []mem.Point {
+	return p.PointsIn(dst, id, m, mem.Range{End: math.MaxUint64})
+}
+
+// PointsIn is Points of those that use a range of the buffer.
+func (p *Planner) PointsIn(dst []mem.Point, id mem.BufferID, m mem.MemoryID, r mem.Range) []mem.Point {
 	b, m, err := p.place(id, m)
 	if err != nil {
 		return dst
@@ -261,7 +266,7 @@ func (p *Planner) Points(dst []mem.Point, id mem.BufferID, m mem.MemoryID) []mem
 	s := &b.stores[i]
 	var waits []mem.Wait
 	p.stepWaits.reset()
-	for c := s.hazards.Seek(0); c.OK(); c.Next() {
+	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
 		waits = s.order(waits, 0, c.Ref(), &p.stepWaits)
 	}
 	for _, w := range waits {

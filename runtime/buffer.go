@@ -57,6 +57,8 @@ type Buffer struct {
 	root *root          // immutable
 	view subbuffer.View // immutable
 	refs int            // protected by c.mu; 0 is released
+
+	onRelease []func() // protected by c.mu: of a view of bytes that are not its own
 }
 
 // CreateBuffer makes a buffer of size bytes. Zero flags are ReadWrite. Where
@@ -283,6 +285,10 @@ func (b *Buffer) Release() error {
 	}
 	b.refs--
 	if b.refs > 0 {
+		return nil
+	}
+	if len(b.onRelease) > 0 {
+		c.viewReleased(b)
 		return nil
 	}
 	return c.unview(b.root)

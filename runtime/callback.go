@@ -192,12 +192,12 @@ func (k *callbacks) drain() {
 	}
 }
 
-// OnRelease has f called once b's root buffer is gone: released with all its
-// sub-buffers and mappings, and no command uses its storage, nor memory that it
-// was given (UseHostPtr). The functions of one buffer are called in the reverse
-// of the order in which they were given, as Event.OnStatus calls its. It fails
-// with mem.ErrInvalidBuffer where b was released and mem.ErrInvalidValue where f
-// is nil.
+// OnRelease has f called once b is gone: released, and no command uses its bytes.
+// A buffer that has bytes of its own is gone after its sub-buffers and mappings, and
+// when nothing uses memory that it was given (UseHostPtr) any more. The functions of
+// one buffer are called in the reverse of the order in which they were given, as
+// Event.OnStatus calls its. It fails with mem.ErrInvalidBuffer where b was released
+// and mem.ErrInvalidValue where f is nil.
 func (b *Buffer) OnRelease(f func()) error {
 	if f == nil {
 		return fmt.Errorf("buffer callback without a function: %w", mem.ErrInvalidValue)
@@ -210,24 +210,44 @@ func (b *Buffer) OnRelease(f func()) error {
 	if err := b.live(); err != nil {
 		return err
 	}
-	b.root.onRelease = append(b.root.onRelease, f)
+	if b.view.Sub || b.root.svm != nil {
+		b.onRelease = append(b.onRelease, f)
+	} else {
+		b.root.onRelease = append(b.root.onRelease, f)
+	}
 	return nil
 }
 
-// gone is a dropped root whose last points have not all been reached.
+// viewReleased arranges for the callbacks of a sub-buffer, or of a buffer over shared
+// virtual memory, whose last reference is gone. It keeps its root until they were called, which so is told of after it.
+// c.mu is held.
+func (c *Context) viewReleased(b *Buffer) {
+	r := b.root
+	var points []mem.Point
+	for m := range r.blocks {
+		points = c.planner.PointsIn(points, r.id, mem.MemoryID(m), b.view.Range)
+	}
+	c.released(append([]func(){func() {
+		c.lock()
+		defer c.unlock()
+		_ = c.unview(r) // as Close, it has nobody to tell
+	}}, b.onRelease...), points)
+}
+
+// gone is a released buffer whose last points have not all been reached.
 type gone struct {
 	k    *callbacks
 	left atomic.Int32
 	list []func()
 }
 
-// released arranges for the callbacks of a root that is being dropped, whose
-// blocks are used until the points. c.mu is held.
-func (c *Context) released(r *root, points []mem.Point) {
-	if len(r.onRelease) == 0 {
+// released arranges for the callbacks of a buffer that is used until the points.
+// c.mu is held.
+func (c *Context) released(list []func(), points []mem.Point) {
+	if len(list) == 0 {
 		return
 	}
-	g := &gone{k: &c.callbacks, list: r.onRelease}
+	g := &gone{k: &c.callbacks, list: list}
 	g.left.Store(int32(len(points)) + 1)
 	for _, p := range points {
 		if done, _ := p.Notify(g); done {

@@ -86,13 +86,16 @@ func TestRunningIsToldWhileTheCommandRuns(t *testing.T) {
 		c, d, last := expect(1), expect(1), expect(1)
 		c.on(t, e, runtime.Running, "before")
 		last.on(t, e, runtime.Complete, "complete")
+		s, err := e.Status()
+		require.NoError(t, err)
+		require.Equal(t, runtime.Submitted, s)
 		require.NoError(t, gate.SetStatus(runtime.Complete))
 		require.Equal(t, []call{{"before", runtime.Running}}, c.get(t))
 		d.on(t, e, runtime.Running, "meanwhile")
 		require.Equal(t, []call{{"meanwhile", runtime.Running}}, d.get(t))
-		s, err := e.Status()
+		s, err = e.Status()
 		require.NoError(t, err)
-		require.Positive(t, s)
+		require.Equal(t, runtime.Running, s, "also where no times are kept")
 		close(end)
 		require.Equal(t, []call{{"complete", runtime.Complete}}, last.get(t))
 		late := expect(1)
@@ -234,6 +237,41 @@ func TestReleaseCallbacksComeLastFirstOnceNothingUsesTheBuffer(t *testing.T) {
 			t.Fatal("a callback is missing")
 		}
 	}
+}
+
+// A command that uses other bytes does not hold up a sub-buffer's end, and one that
+// uses its bytes does; the whole buffer ends after it.
+func TestASubBufferIsGoneOnceNothingUsesItsBytes(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(2)}, outOfOrder)
+	ctx := soon(t)
+	b := h.buffer(512, nil)
+	called := make(chan string, 4)
+	require.NoError(t, b.OnRelease(func() { called <- "whole" }))
+	var gates [2]runtime.Event
+	for i, name := range []string{"left", "right"} {
+		part, err := b.Sub(uint64(256*i), 256, 0)
+		require.NoError(t, err)
+		require.NoError(t, part.OnRelease(func() { called <- name + " first" }))
+		require.NoError(t, part.OnRelease(func() { called <- name }))
+		gates[i] = h.gate()
+		h.ok(h.q[i].EnqueueFill(ctx, part, []byte{1}, 0, 256, gates[i]))
+		require.NoError(t, part.Release())
+	}
+	require.NoError(t, b.Release())
+	next := func() string {
+		select {
+		case name := <-called:
+			return name
+		case <-ctx.Done():
+			return "nothing"
+		}
+	}
+	require.Empty(t, called)
+	require.NoError(t, gates[1].SetStatus(runtime.Complete))
+	require.Equal(t, []string{"right", "right first"}, []string{next(), next()})
+	require.Empty(t, called)
+	require.NoError(t, gates[0].SetStatus(runtime.Complete))
+	require.Equal(t, []string{"left", "left first", "whole"}, []string{next(), next(), next()})
 }
 
 func TestCloseCallsTheReleaseCallbacksOfLeaks(t *testing.T) {

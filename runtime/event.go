@@ -16,7 +16,7 @@ type ExecStatus int32
 
 // The execution states. Commands are submitted to their device when they are
 // enqueued, so Queued is seen only inside an enqueue. Running is known only
-// where the queue keeps times (QueueOptions.Profiling).
+// where the driver knows it (devices.Starter).
 const (
 	Complete  ExecStatus = 0
 	Running   ExecStatus = 1
@@ -209,12 +209,21 @@ func (e Event) Status() (ExecStatus, error) {
 		}
 	}
 	if !r.point.Reached() {
-		if t, ok := times(r); ok && t.Started != 0 {
+		if r.started() {
 			return Running, nil
 		}
 		return Submitted, nil
 	}
 	return ExecStatus(mem.StatusOf(r.point.Err())), nil
+}
+
+// started reports whether the command is known to have started.
+func (r *eventState) started() bool {
+	if r.queue == nil {
+		return false
+	}
+	s, ok := r.queue.dev.(devices.Starter)
+	return ok && s.Started(r.point)
 }
 
 // Err is why the command failed: nil while it has not ended and where it ended

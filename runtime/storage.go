@@ -133,7 +133,7 @@ func (c *Context) drop(r *root) error {
 		}
 	}
 	errs := []error{c.uncount(r), c.freeRoot(r)}
-	c.released(r, last)
+	c.released(r.onRelease, last)
 	errs = append(errs, c.planner.Release(r.id))
 	delete(c.roots, r.id)
 	if c.opts.Trace != nil {

@@ -134,3 +134,19 @@ func TestARectanglePassesOverMappedBytes(t *testing.T) {
 	h.ends(h.q[sim].EnqueueSVMRead(ctx, p, got))
 	require.Equal(t, []byte{0, 9, 5, 5, 0}, []byte{got[63], got[64], got[65], got[127], got[128]})
 }
+
+func TestABufferOverAPointerIsGoneBeforeThePointerIs(t *testing.T) {
+	h := svmBuild(t)
+	bytes, err := h.c.SVMBytes(h.alloc(4096, 0), 2048)
+	require.NoError(t, err)
+	b, err := h.c.CreateBuffer(2048, runtime.UseHostPtr, bytes)
+	require.NoError(t, err)
+	gone := make(chan struct{})
+	require.NoError(t, b.OnRelease(func() { close(gone) }))
+	require.NoError(t, b.Release())
+	select {
+	case <-gone:
+	case <-soon(t).Done():
+		t.Fatal("it waits for the pointer to be freed")
+	}
+}

@@ -19,6 +19,7 @@ type slot struct {
 
 func (l *lane) life() {
 	for r := l.s.join(); r != nil; r = l.s.join() {
+		r.begun.Store(true)
 		if l.s.write {
 			l.put(r)
 		} else {

@@ -50,6 +50,7 @@ const (
 var (
 	_ devices.Queue    = (*Queue)(nil)
 	_ devices.Profiler = (*Queue)(nil)
+	_ devices.Starter  = (*Queue)(nil)
 )
 
 // NewQueue implements devices.Device.
@@ -222,6 +223,35 @@ func (q *Queue) Poll(p mem.Point) {
 		q.dev.host.poll(q, p)
 	}
 }
+
+// Started implements devices.Starter.
+func (q *Queue) Started(p mem.Point) bool {
+	h := q.dev.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := q.flight[p.Seq]
+	switch {
+	case r == nil || p.Line != q.line:
+		return false
+	case r.state == calling:
+		return r.runner() == nil || r.begun.Load()
+	case r.state == settling || r.early:
+		return true
+	case r.state != native:
+		return false
+	}
+	r.users++ // keeps the event
+	e := r.event
+	h.mu.Unlock()
+	st := eventStatus(e)
+	h.mu.Lock()
+	r.users--
+	h.recycleLocked(r)
+	return st == statusRunning || st == 0
+}
+
+// statusRunning is CL_RUNNING.
+const statusRunning = 1
 
 // Times implements devices.Profiler.
 func (q *Queue) Times(p mem.Point) (devices.Times, bool) {

@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -49,7 +50,8 @@ type record struct {
 	lent   []lent
 	late   devices.Late // which part of the copy there is to do; nil is all
 	staged stagedCopy
-	pinned bool // bytes are page-locked
+	pinned bool        // bytes are page-locked
+	begun  atomic.Bool // a runner has begun with it
 
 	state    state
 	strict   bool      // needs its waits reached, not only in OpenCL

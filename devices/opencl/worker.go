@@ -138,6 +138,7 @@ func (w *worker) life() {
 
 // run is r from its being enqueued to its end.
 func (r *record) run() error {
+	r.begun.Store(true)
 	if r.kernel != nil {
 		r.kernel.mu.Lock()
 		defer r.kernel.mu.Unlock()

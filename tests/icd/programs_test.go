@@ -113,6 +113,16 @@ func TestWrongHandlesAndValuesAreAnsweredWithOpenCLsErrors(t *testing.T) {
 	require.Regexp(t, `(?m)^0 of [0-9]{3} calls answered wrongly\nOK$`, r.out)
 }
 
+// Who asked is told of the end of objects when they have ended, and in order; what is
+// kept by others lives.
+func TestObjectsEndWhenNothingUsesThem(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		r := on(n).run(t, time.Minute, "", compile(t, "objects"), "Godwit")
+		require.True(t, r.ok(), "%v", r)
+		require.Regexp(t, `(?m)^OK$`, r.out)
+	}
+}
+
 func TestAProgramKeepsItsSignalHandlers(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		r := on(n).run(t, time.Minute, "", compile(t, "signals"), "Godwit")
