@@ -93,7 +93,7 @@ func TestACommandThatFailsOnTheDevice(t *testing.T) {
 			b := alloc(t, d, 4096)
 			gate := mem.NewTimeline("user", false, nil)
 			opening := gate.Next()
-			bad := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: opening})
+			bad := run(t, q, write(d, alloc(t, d, 64), 0, pattern(64, 1)), mem.Wait{Point: opening})
 			byData := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: bad, Kind: mem.Data})
 			byOrder := run(t, q, write(d, b, 0, pattern(4096, 2)), mem.Wait{Point: bad, Kind: mem.Order})
 			inject(t, faultEnd, 1, mem.OutOfResources)

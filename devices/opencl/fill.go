@@ -86,7 +86,7 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 		return err
 	}
 	r.cmd.op = u32(within)
-	if cmd.Op == devices.OpCopyRect && (r.cmd.src == r.cmd.dst && r.cmd.src_pitch != r.cmd.dst_pitch || r.host.noRects && from.store.carve) {
+	if cmd.Op == devices.OpCopyRect && (r.cmd.src == r.cmd.dst && r.cmd.src_pitch != r.cmd.dst_pitch || r.host.pocl && from.store.carve) {
 		// OpenCL takes rectangles within one cl_mem only with equal pitches, and
 		// PoCL 3.1 crashes on those of sub-buffers.
 		r.cmd.by_rows = 1

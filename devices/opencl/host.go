@@ -37,6 +37,7 @@ import (
 type host struct {
 	name    string
 	context *cl.Context
+	past    *cl.Event    // immutable: has ended; nil with a worker
 	devices []*cl.Device // all of the platform
 	open    int          // protected by driver.mu: devices
 
@@ -46,8 +47,9 @@ type host struct {
 	immediate bool
 	// worker runs the commands of a platform that has no threads for that.
 	worker *worker // immutable; nil where OpenCL runs them
-	// noRects: rectangles between sub-buffers crash. So it is with PoCL 3.1.
-	noRects bool
+	// pocl: PoCL 3.1. Rectangles between sub-buffers crash; every marker waits for all
+	// commands before it in its queue.
+	pocl bool
 
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
@@ -91,9 +93,15 @@ func newHost(f Found, opts options) (*host, error) {
 		}
 		return nil, fmt.Errorf("platform %s: no context for its %d devices: %w", f.Info.Platform, len(devs), errors.Join(err, mem.ErrDeviceLost))
 	}
+	if h.worker == nil {
+		if h.past, err = pastEvent(h.context); err != nil {
+			h.context.Release()
+			return nil, fmt.Errorf("platform %s: no user event: %w", f.Info.Platform, errors.Join(err, mem.ErrNoResources))
+		}
+	}
 	h.name, h.devices = f.Info.Platform, devs
 	h.immediate = strings.Contains(h.name, "NVIDIA")
-	h.noRects = strings.Contains(h.name, "Portable Computing Language")
+	h.pocl = strings.Contains(h.name, "Portable Computing Language")
 	h.programs, h.pairs, h.lines = make(map[[2]string]*program), make(map[[2]*Device]*pair), make(map[*mem.Timeline]*Queue)
 	h.sink = newSink(opts.events == "watch" || opts.events == "" && h.immediate)
 	h.wake, h.stop = make(chan struct{}, 1), make(chan struct{})
@@ -102,6 +110,19 @@ func newHost(f Found, opts options) (*host, error) {
 	h.moving.Go(h.receive)
 	h.moving.Go(h.dispatch)
 	return h, nil
+}
+
+// pastEvent makes an event that has ended, for commands that wait for nothing: see
+// record.enqueue.
+func pastEvent(c *cl.Context) (*cl.Event, error) {
+	e, err := c.CreateUserEvent()
+	if err == nil {
+		if err = e.SetUserEventStatus(0); err == nil {
+			return e, nil
+		}
+		e.Release()
+	}
+	return nil, err
 }
 
 // close releases everything, after the last device. It waits for callbacks that
@@ -128,6 +149,9 @@ func (h *host) close() {
 		freeTag(r.tag)
 	}
 	h.sink.free()
+	if h.past != nil {
+		h.past.Release()
+	}
 	h.do(h.context.Release)
 	if h.worker != nil {
 		h.worker.close()

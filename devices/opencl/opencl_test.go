@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jgillich/go-opencl/cl"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -283,6 +284,30 @@ func TestAWaitOnSomethingForeignHoldsOnlyWhatWaits(t *testing.T) {
 	user.End(gate, nil)
 	finishPoint(t, q, behind)
 	require.True(t, gated.Reached())
+}
+
+// OpenCL's markers wait for all commands of their queue where they are given nothing to
+// wait for; ours for nothing.
+func TestAMarkerWithoutWaitsWaitsForNothing(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	for _, profiling := range []bool{false, true} {
+		if profiling && d.host.pocl {
+			continue // its markers wait for all commands of their queue, whatever they are given
+		}
+		q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true, Profiling: profiling})
+		gate, err := d.host.context.CreateUserEvent()
+		require.NoError(t, err)
+		ended, err := q.cl.EnqueueMarkerWithWaitList([]*cl.Event{gate})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		errWait := q.Wait(ctx, run(t, q, &devices.Command{Op: devices.OpMarker}))
+		cancel()
+		require.NoError(t, gate.SetUserEventStatus(0)) // else the queue could not be closed
+		require.NoError(t, cl.WaitForEvents([]*cl.Event{ended}))
+		gate.Release()
+		ended.Release()
+		require.NoError(t, errWait)
+	}
 }
 
 func TestFailuresTravelAlongDataWaitsOnly(t *testing.T) {

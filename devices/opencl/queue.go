@@ -123,7 +123,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		runner.push(r)
 		return r.point, nil
 	}
-	if open && r.failure == nil && r.op != devices.OpHostCall && r.late == nil && runner == nil && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
+	if open && r.failure == nil && r.op != devices.OpHostCall && r.late == nil && runner == nil && !r.instant() && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
 		r.state = enqueuing
 		h.mu.Unlock()
 		_, err = r.enqueue()

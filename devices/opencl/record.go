@@ -198,6 +198,10 @@ func (h *host) advanceLocked(r *record) {
 			r.called = true
 			h.finishLocked(r, r.failure)
 			return
+		case r.instant():
+			r.called = true
+			h.finishLocked(r, nil)
+			return
 		case r.failure != nil || r.op == devices.OpHostCall:
 			r.strict = true
 		case r.pair != nil && len(r.edges) > 0 && !r.takeSide():
@@ -230,6 +234,14 @@ func (h *host) advanceLocked(r *record) {
 	h.enqueuedLocked(r, st, err)
 }
 
+// instant reports whether there is nothing left of r, which nothing blocks: it is a
+// marker behind nothing, of which nobody wants OpenCL's times. OpenCL would hold it up:
+// in a queue out of order, a marker without waits waits for all commands there, with
+// PoCL 3.1 any marker does.
+func (r *record) instant() bool {
+	return r.op == devices.OpMarker && r.failure == nil && len(r.edges) == 0 && !r.q.inOrder && r.q.times == nil
+}
+
 // cut leaves of a copy what its Late asks for, and reports whether that is
 // anything. Such a copy has nothing in its event wait list, so that OpenCL never
 // gives it back to be enqueued again.
@@ -256,6 +268,9 @@ func (r *record) enqueue() (int32, error) {
 		if x.q != r.q || x.pair != nil {
 			x.q.flushOnce()
 		}
+	}
+	if r.cmd.op == nativeMarker && len(r.handles) == 0 && !r.q.inOrder && r.host.past != nil {
+		r.handles = append(r.handles, rawHandle(r.host.past)) // without waits it would wait for all in its queue
 	}
 	var st int32
 	switch {
