@@ -561,7 +561,11 @@ static cl_int gwc_clEnqueueSVMMigrateMem(cl_command_queue a0, cl_uint a1, const 
 	return (cl_int)gwEnqueueSVMMigrateMem((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, a5, (void *)a6, (void *)a7);
 }
 
-static cl_int gwc_clGetDeviceAndHostTimer(cl_device_id a0, cl_ulong * a1, cl_ulong * a2) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clGetDeviceAndHostTimer(cl_device_id a0, cl_ulong * a1, cl_ulong * a2)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwGetDeviceAndHostTimer((GoUintptr)a0, (void *)a1, (void *)a2);
+}
 
 static cl_int gwc_clGetHostTimer(cl_device_id a0, cl_ulong * a1)
 {
@@ -848,6 +852,7 @@ const struct gw_entry gw_entries[] = {
 	{"clCloneKernel", (void *)gwc_clCloneKernel},
 	{"clCreateProgramWithIL", (void *)gwc_clCreateProgramWithIL},
 	{"clEnqueueSVMMigrateMem", (void *)gwc_clEnqueueSVMMigrateMem},
+	{"clGetDeviceAndHostTimer", (void *)gwc_clGetDeviceAndHostTimer},
 	{"clGetHostTimer", (void *)gwc_clGetHostTimer},
 	{"clGetKernelSubGroupInfo", (void *)gwc_clGetKernelSubGroupInfo},
 	{"clSetDefaultDeviceCommandQueue", (void *)gwc_clSetDefaultDeviceCommandQueue},

@@ -8,9 +8,11 @@ import "C"
 import (
 	"time"
 	"unsafe"
+
+	"godwit/devices/opencl"
 )
 
-// The host's timer and the devices' are one clock, which starts with the library.
+// The host's timer starts with the library. A device's is its own, that of profiling.
 
 var clockStart = time.Now()
 
@@ -23,5 +25,28 @@ func gwGetHostTimer(h uintptr, host unsafe.Pointer) int32 {
 		return clInvalidValue
 	}
 	*(*uint64)(host) = uint64(time.Since(clockStart))
+	return clSuccess
+}
+
+//export gwGetDeviceAndHostTimer
+func gwGetDeviceAndHostTimer(h uintptr, device, host unsafe.Pointer) int32 {
+	d := devs.get(h)
+	if d == nil {
+		return clInvalidDevice
+	}
+	if device == nil || host == nil {
+		return clInvalidValue
+	}
+	dev, err := d.open()
+	if err != nil {
+		complain(err)
+		return status(err)
+	}
+	now, err := dev.(*opencl.Device).Clock()
+	if err != nil {
+		complain(err)
+		return status(err)
+	}
+	*(*uint64)(device), *(*uint64)(host) = now, uint64(time.Since(clockStart))
 	return clSuccess
 }

@@ -28,8 +28,9 @@ type Device struct {
 	memory *devices.Blocks
 	store  *store
 
-	service *cl.CommandQueue // touches fresh memory, maps pinned memory
-	node    int              // of the NUMA nodes
+	service *cl.CommandQueue // touches fresh memory, maps pinned memory, tells the device's clock
+	clock   clock
+	node    int // of the NUMA nodes
 	pinned  *devices.PinnedNodes
 	staging staging
 	stagers stagers
@@ -52,7 +53,7 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 		d.name = fmt.Sprintf("opencl%d.%d", f.Platform, f.Index)
 	}
 	var err error
-	if d.service, err = h.context.CreateCommandQueue(f.device, 0); err != nil {
+	if d.service, err = h.context.CreateCommandQueue(f.device, cl.CommandQueueProfilingEnable); err != nil {
 		return nil, fmt.Errorf("device %s: no command queue: %w", d.name, errors.Join(err, mem.ErrDeviceLost))
 	}
 	if opts.memory != 0 {

@@ -86,7 +86,7 @@ func (h *host) finishLocked(r *record, err error) {
 	}
 	clear(r.after)
 	r.after = r.after[:0]
-	if q.times != nil && err == nil && r.event != 0 {
+	if q.timing && err == nil && r.event != 0 {
 		q.keepTimesLocked(r)
 	}
 	r.users++ // keeps it from being recycled
@@ -130,9 +130,22 @@ func (r *record) letGo() {
 
 // runCall is the life of a host call's goroutine.
 func (h *host) runCall(r *record) {
+	q := r.q
+	if q.timing {
+		r.times.Started = hostNow()
+	}
 	err := protect(r.call)
+	var t devices.Times
+	timed := q.timing && err == nil
+	if timed {
+		r.times.Ended = hostNow()
+		t, timed = q.dev.onDevice(r.times)
+	}
 	h.mu.Lock()
 	h.draining++
+	if timed {
+		q.keepLocked(r.point.Seq, t)
+	}
 	h.finishLocked(r, err)
 	h.drainLocked()
 	h.mu.Unlock()

@@ -75,7 +75,7 @@ func (l *lane) finish(r *record, x *slot) bool {
 		return true
 	}
 	var t *[4]uint64
-	if r.q.times != nil {
+	if r.q.timing {
 		t = &l.times
 	}
 	st := moved(x.move, t)

@@ -24,6 +24,7 @@ type Queue struct {
 	cl      *cl.CommandQueue
 	handle  handle
 	inOrder bool
+	timing  bool           // times are kept; immutable
 	staged  bool           // large transfers of pageable memory are staged; immutable
 	dirty   atomic.Bool    // enqueued since the last flush
 	calls   sync.WaitGroup // host calls
@@ -75,7 +76,7 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	}
 	q.line.OnWait(d.host.hurry)
 	if opts.Profiling {
-		q.times = make([]timed, keptTimes)
+		q.timing, q.times = true, make([]timed, keptTimes)
 	}
 	d.busy.Add(1)
 	d.host.mu.Lock()
@@ -257,7 +258,7 @@ const statusRunning = 1
 func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 	q.dev.host.mu.Lock()
 	defer q.dev.host.mu.Unlock()
-	if p.Line != q.line || q.times == nil || q.times[p.Seq%uint64(len(q.times))].seq != p.Seq {
+	if p.Line != q.line || !q.timing || q.times[p.Seq%uint64(len(q.times))].seq != p.Seq {
 		return devices.Times{}, false
 	}
 	return q.times[p.Seq%uint64(len(q.times))].t, true
@@ -309,7 +310,9 @@ func (r *record) fill(cmd *devices.Command) error {
 	case devices.OpMarker:
 		r.cmd.op = nativeMarker
 	case devices.OpHostCall:
-		r.call = cmd.Call
+		if r.call = cmd.Call; r.q.timing {
+			r.times.Queued = hostNow()
+		}
 	case devices.OpFill:
 		r.cmd.op, r.cmd.pattern_size = nativeFill, u32(len(cmd.Pattern))
 		copy(unsafe.Slice((*byte)(&r.cmd.pattern[0]), len(r.cmd.pattern)), cmd.Pattern)

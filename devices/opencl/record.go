@@ -44,6 +44,7 @@ type record struct {
 	bytes  []byte // host end of a transfer
 	pin    runtime.Pinner
 	call   func(context.Context) error
+	times  devices.Times // of a host call, by the host's clock, where its queue keeps any
 	kernel *kernel
 	pair   *pair // the copy goes through a ring
 	unpin  []pinnedBlock
@@ -212,6 +213,9 @@ func (h *host) advanceLocked(r *record) {
 		}
 		if r.op == devices.OpHostCall {
 			r.state, r.called = calling, true
+			if r.q.timing {
+				r.times.Submitted = hostNow()
+			}
 			r.q.calls.Go(func() { h.runCall(r) })
 			return
 		}

@@ -262,7 +262,7 @@ func (s *stager) leave(r *record) {
 	h := s.dev.host
 	h.mu.Lock()
 	h.draining++
-	if r.q.times != nil && err == nil {
+	if r.q.timing && err == nil {
 		r.q.keepLocked(r.point.Seq, r.staged.times)
 	}
 	h.finishLocked(r, err)

@@ -123,6 +123,14 @@ func TestObjectsEndWhenNothingUsesThem(t *testing.T) {
 	}
 }
 
+func TestCommandsSayWhetherTheyRunAndWhenTheyDid(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		r := on(n).run(t, time.Minute, "", compile(t, "states"), "Godwit")
+		require.True(t, r.ok(), "%v", r)
+		require.Regexp(t, `(?m)^OK$`, r.out)
+	}
+}
+
 func TestAProgramKeepsItsSignalHandlers(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		r := on(n).run(t, time.Minute, "", compile(t, "signals"), "Godwit")
