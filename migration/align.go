@@ -64,10 +64,6 @@ func (p *Planner) harmless(dst *Plan, b *buffer, i int, extra mem.Range) bool {
 	return p.waitsAlready(dst, st, from, to, extra)
 }
 
-// hostWrites reports whether bytes at a destination may be newer than anybody
-// has been told: the host's, while it has some of them mapped.
-func (b *buffer) hostWrites(m mem.MemoryID) bool { return m == mem.Host && b.mapped > 0 }
-
 // partly reports whether a store holds some of r only as far as a count said.
 func (s *store) partly(r mem.Range) (partly bool) {
 	if s.held != nil {

@@ -48,8 +48,10 @@ func (p *Planner) Check() error {
 }
 
 func (p *Planner) checkBuffer(b *buffer) error {
-	if b.mapped < 0 {
-		return fmt.Errorf("%d maps for writing", b.mapped)
+	for _, m := range b.maps() {
+		if m.r.Empty() || m.r.End > b.content.Size() {
+			return fmt.Errorf("%v of %d bytes is mapped for writing", m.r, b.content.Size())
+		}
 	}
 	if err := b.content.Check(); err != nil {
 		return err

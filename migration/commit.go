@@ -109,24 +109,6 @@ func (p *Planner) Reads(id mem.BufferID, m mem.MemoryID, r mem.Range, at mem.Poi
 	return nil
 }
 
-// Mapped tells that the host may from now on write bytes of a buffer that nobody
-// will have told of before its unmap, or (on is false) that one such map has ended.
-// While there is one, nothing rides along into the host: a map that invalidates
-// changes no content, so that the host's bytes look stale. It fails with
-// mem.ErrInvalidBuffer where there is no such buffer.
-func (p *Planner) Mapped(id mem.BufferID, on bool) error {
-	b, err := p.buffer(id)
-	if err != nil {
-		return err
-	}
-	if on {
-		b.mapped++
-	} else {
-		b.mapped--
-	}
-	return nil
-}
-
 func (p *Planner) current(plan *Plan) {
 	if plan.edits != p.edits {
 		panic(errStale)
@@ -138,8 +120,9 @@ func (p *Planner) current(plan *Plan) {
 // more where it still held what was copied. What a command wrote is poisoned
 // where it is still the latest. Newer content is untouched, and a range that is
 // fresh nowhere any more is poisoned too, so that no byte is ever silently
-// stale. Points that nothing was committed to, or whose bytes were all
-// overwritten, change nothing; nor does a second call.
+// stale. A map for writing (Mapped) that fails is none any more. Points that nothing
+// was committed to, or whose bytes were all overwritten, change nothing; nor does a
+// second call.
 //
 // It looks at every buffer: failures are rare.
 func (p *Planner) Fail(at mem.Point, cause error) {
@@ -152,6 +135,9 @@ func (p *Planner) Fail(at mem.Point, cause error) {
 		var poison *Poison // one for neighbours, so that they stay equal
 		for i := range b.stores {
 			poison = b.fail(&b.stores[i], lost, poison)
+		}
+		for i, m := range b.maps() {
+			b.maps()[i].failed = m.failed || m.at == at
 		}
 	}
 }

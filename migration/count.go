@@ -80,7 +80,7 @@ func (l *Late) Landed(count uint64) {
 // counted is a count that a plan's steps read.
 type counted struct {
 	size     mem.BufferID
-	version  mem.Version // 0: never written, so that every byte counts
+	version  mem.Version // 0: never written, or being written by the host, so that every byte counts
 	from, to int         // the steps that bring it, in Plan.countSteps
 }
 
@@ -219,7 +219,11 @@ func (b *buffer) whole(r mem.Range, valid mem.MemorySet, m mem.MemoryID) bool {
 // lacks reports whether bytes that an access reads have to come.
 func (b *buffer) lacks(a mem.Access) bool {
 	for c := b.content.Seek(a.Range.Start); c.OK() && c.Range().Start < a.Range.End; c.Next() {
-		if v := c.Ref(); !v.valid.Empty() && !v.valid.Has(a.Memory) {
+		v := c.Ref()
+		if v.valid.Empty() || v.valid.Has(a.Memory) {
+			continue
+		}
+		if !b.hostWrites(a.Memory) || b.anyUnmapped(c.Range().Intersect(a.Range)) {
 			return true
 		}
 	}
@@ -247,7 +251,7 @@ func (p *Planner) bringCount(dst *Plan, b *buffer, a mem.Access) error {
 		return nil
 	}
 	s, n := p.buffers[uint32(size)], counted{size: size, from: len(dst.countSteps)}
-	written := true
+	written := !s.countMapped()
 	var lost *Poison
 	for c := s.content.Seek(0); c.OK() && c.Range().Start < CountSize; c.Next() {
 		v := c.Ref()

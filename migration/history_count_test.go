@@ -53,7 +53,7 @@ func (h *history) counts(s *buffer) (out []mem.Version) {
 
 // limit is how many bytes of a buffer a reader may rely on.
 func (h *history) limit(b *buffer) uint64 {
-	if b.count == nil || slices.Contains(h.counts(b.count), 0) {
+	if b.count == nil || slices.Contains(h.counts(b.count), 0) || h.mapped(b.count.id, mem.Range{End: migration.CountSize}) {
 		return b.size
 	}
 	return countIn(h.counts(b.count))

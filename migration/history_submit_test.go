@@ -11,6 +11,24 @@ import (
 // How a history's plans become tasks of its machine, and how the judges are
 // told.
 
+// submitSteps submits all steps of a plan, of which the oracle has said what they
+// must move.
+func (h *history) submitSteps(plan *migration.Plan, pre oracle.Result) []mem.Point {
+	h.bound += pre.Bytes
+	var moved uint64
+	late := false
+	points := make([]mem.Point, len(plan.Steps))
+	for i := range plan.Steps {
+		moved += plan.Steps[i].Bytes()
+		late = late || plan.Steps[i].Late != nil
+		points[i] = h.submitStep(plan, i, points, pre.Command)
+	}
+	if moved != pre.Bytes && !late {
+		h.fail("%d bytes moved, the lower bound is %d: %+v", moved, pre.Bytes, plan.Steps)
+	}
+	return points
+}
+
 func (h *history) submitStep(plan *migration.Plan, i int, points []mem.Point, command int) mem.Point {
 	st := plan.Steps[i]
 	if h.planner.step != nil {
@@ -43,13 +61,10 @@ func (h *history) submitStep(plan *migration.Plan, i int, points []mem.Point, co
 	return at
 }
 
-func (h *history) submitCommand(plan *migration.Plan, points []mem.Point, res oracle.Result, expect [][]mem.Version) {
-	q := h.queues[h.n(len(h.queues))]
-	at := q.Next()
-	t := &task{at: at, waits: slices.Clone(plan.Waits), version: res.Version, failed: func() { h.o.Fail(res.Command) }}
-	for _, i := range plan.StepWaits {
-		t.waits = append(t.waits, mem.Wait{Point: points[i], Kind: mem.Data})
-	}
+func (h *history) submitCommand(plan *migration.Plan, points []mem.Point, res oracle.Result, expect [][]mem.Version) *task {
+	t := h.task(plan, points)
+	t.version, t.failed = res.Version, func() { h.o.Fail(res.Command) }
+	at := t.at
 	for i, a := range plan.Accesses {
 		u := span{h.byID(a.Buffer).blocks[a.Memory], a.Range, expect[i]}
 		if a.Mode.Reads() {
@@ -64,6 +79,16 @@ func (h *history) submitCommand(plan *migration.Plan, points []mem.Point, res or
 	}
 	h.note("%v after %v writes version %d", at, t.waits, res.Version)
 	h.tasks = append(h.tasks, t)
+	return t
+}
+
+// task is the command of a plan on any queue, after all that it has to wait for.
+func (h *history) task(plan *migration.Plan, points []mem.Point) *task {
+	t := &task{at: h.queues[h.n(len(h.queues))].Next(), waits: slices.Clone(plan.Waits)}
+	for _, i := range plan.StepWaits {
+		t.waits = append(t.waits, mem.Wait{Point: points[i], Kind: mem.Data})
+	}
+	return t
 }
 
 func (h *history) byID(id mem.BufferID) *buffer {

@@ -29,8 +29,9 @@ type history struct {
 	quiet   bool
 	buffers []*buffer
 	queues  []*mem.Timeline
-	bound   uint64 // bytes, the sum of the lower bounds
-	rides   uint64 // bytes that came along, of all steps
+	maps    []*hostMap // of the host's, for writing, not unmapped
+	bound   uint64     // bytes, the sum of the lower bounds
+	rides   uint64     // bytes that came along, of all steps
 	log     []string
 	err     error // the first thing that was wrong
 }
@@ -42,6 +43,7 @@ type choices interface{ n(n int) int }
 type variant struct {
 	plan         func(h *history, dst *migration.Plan, accs []mem.Access) error // nil: Planner.Plan
 	deafToFaults bool
+	deafToMaps   bool
 	step         func(*migration.Step) // changes a step before it is submitted
 }
 
@@ -59,6 +61,7 @@ type options struct {
 	aligned     bool    // links have alignments
 	quiet       bool    // keep no log
 	counted     bool    // many buffers have size buffers
+	maps        bool    // the host maps ranges for writing
 	saved, rode *uint64 // where not nil: grow by the bytes that need not move, and that came along
 	steps       int
 	planner     variant
@@ -75,7 +78,13 @@ func replay(c choices, o options) error {
 		}
 	}
 	for i := 0; i < o.steps && h.err == nil; i++ {
+		if o.maps && h.n(4) == 0 {
+			h.mapOrUnmap()
+		}
 		h.step()
+	}
+	for h.err == nil && len(h.maps) > 0 {
+		h.unmap(0)
 	}
 	for h.err == nil && (len(h.tasks) > 0 || len(h.faulty) > 0) {
 		h.advance()
@@ -200,6 +209,9 @@ func (h *history) create() {
 func (h *history) release() {
 	i := h.n(len(h.buffers))
 	b := h.buffers[i]
+	if h.kept(b) {
+		return
+	}
 	h.note("release %d", b.id)
 	for m, blk := range b.blocks {
 		h.usersKnown(blk, h.p.Points(nil, b.id, m))
@@ -219,6 +231,9 @@ func (h *history) release() {
 
 func (h *history) unstore() {
 	b, m := h.buffers[h.n(len(h.buffers))], h.topo.Store(mem.MemoryID(h.n(h.topo.Len())))
+	if h.kept(b) {
+		return
+	}
 	points := h.p.Points(nil, b.id, m)
 	if err := h.p.Unstored(b.id, m); err != nil {
 		if !errors.Is(err, mem.ErrInvalidOperation) {
@@ -258,35 +273,15 @@ func (h *history) accesses() []mem.Access {
 
 // enqueue plans a command and lets some of it be accepted.
 func (h *history) enqueue() {
-	accs := h.accesses()
+	accs := h.beside(h.accesses())
 	h.note("command %v", accs)
 	var plan migration.Plan
-	var err error
-	if h.planner.plan != nil {
-		err = h.planner.plan(h, &plan, accs)
-	} else {
-		err = h.p.Plan(&plan, accs)
-	}
-	if err != nil {
-		if _, oerr := h.o.Enqueue(accs); oerr == nil || mem.StatusOf(oerr) != mem.StatusOf(err) {
-			h.fail("planner: %v, oracle: %v", err, oerr)
-		}
+	if len(accs) == 0 || !h.plan(&plan, accs) {
 		return
 	}
 	fate := h.n(12)
-	if fate == 0 {
+	if fate == 0 || !h.store(&plan) {
 		return // nothing was submitted
-	}
-	for i, w := range plan.Storage {
-		if slices.Contains(plan.Storage[:i], w) {
-			h.fail("storage wanted twice: %v", plan.Storage)
-		}
-		if err := h.p.Stored(w.Buffer, w.Memory); err != nil {
-			h.fail("stored: %v", err)
-			return
-		}
-		b := h.byID(w.Buffer)
-		b.blocks[w.Memory] = newBlock(b.size, garbage)
 	}
 	expect := h.contents(&plan)
 	if fate == 1 && len(plan.Steps) > 0 {
@@ -306,20 +301,42 @@ func (h *history) enqueue() {
 		h.fail("%d bytes had to move after all had: %v", res.Bytes, err)
 		return
 	}
-	h.bound += pre.Bytes
 	h.recount()
-	var moved uint64
-	late := false
-	points := make([]mem.Point, len(plan.Steps))
-	for i := range plan.Steps {
-		moved += plan.Steps[i].Bytes()
-		late = late || plan.Steps[i].Late != nil
-		points[i] = h.submitStep(&plan, i, points, pre.Command)
+	h.submitCommand(&plan, h.submitSteps(&plan, pre), res, expect)
+}
+
+// plan plans a command; false where planner and oracle refuse it.
+func (h *history) plan(dst *migration.Plan, accs []mem.Access) bool {
+	plan := (*history).truePlan
+	if h.planner.plan != nil {
+		plan = h.planner.plan
 	}
-	if moved != pre.Bytes && !late {
-		h.fail("%d bytes moved, the lower bound is %d: %+v", moved, pre.Bytes, plan.Steps)
+	err := plan(h, dst, accs)
+	if err == nil {
+		return true
 	}
-	h.submitCommand(&plan, points, res, expect)
+	if _, oerr := h.o.Enqueue(accs); oerr == nil || mem.StatusOf(oerr) != mem.StatusOf(err) {
+		h.fail("planner: %v, oracle: %v", err, oerr)
+	}
+	return false
+}
+
+func (h *history) truePlan(dst *migration.Plan, accs []mem.Access) error { return h.p.Plan(dst, accs) }
+
+// store makes the storage that a plan wants.
+func (h *history) store(plan *migration.Plan) bool {
+	for i, w := range plan.Storage {
+		if slices.Contains(plan.Storage[:i], w) {
+			h.fail("storage wanted twice: %v", plan.Storage)
+		}
+		if err := h.p.Stored(w.Buffer, w.Memory); err != nil {
+			h.fail("stored: %v", err)
+			return false
+		}
+		b := h.byID(w.Buffer)
+		b.blocks[w.Memory] = newBlock(b.size, garbage)
+	}
+	return true
 }
 
 // refuse has the steps before n accepted, and no more.
@@ -357,7 +374,7 @@ func (h *history) contents(plan *migration.Plan) (out [][]mem.Version) {
 		limit := h.limit(h.byID(a.Buffer))
 		for off := a.Range.Start; off < a.Range.End; off++ {
 			v, _, _ := h.o.Byte(a.Buffer, off)
-			if off >= limit {
+			if off >= limit || a.Memory == mem.Host && h.mapped(a.Buffer, mem.Range{Start: off, End: off + 1}) {
 				v = 0
 			}
 			vs = append(vs, v)

@@ -15,8 +15,9 @@ type machine struct {
 	choices
 	faults bool
 	copies *mem.Timeline
-	tasks  []*task // not ended, in order of submission
-	faulty []*task // ended badly, and the planner does not know
+	host   []*hostMap // that the host uses
+	tasks  []*task    // not ended, in order of submission
+	faulty []*task    // ended badly, and the planner does not know
 	fail   func(format string, args ...any)
 	note   func(format string, args ...any)
 	held   []*mem.Timeline // scratch of advance
@@ -60,6 +61,7 @@ type task struct {
 	running       bool
 	seen          [][]mem.Version // by read, when it started
 	failed        func()          // tells the oracle
+	maps, unmaps  *hostMap        // what the task begins or ends the use of
 }
 
 var errInjected = errors.New("injected failure")
@@ -116,6 +118,12 @@ func (m *machine) start(t *task) {
 		}
 	}
 	t.running = true
+	m.host = slices.DeleteFunc(m.host, func(h *hostMap) bool { return h == t.unmaps })
+	for _, h := range m.host {
+		if clash(t.writes, []span{h.bytes}) {
+			m.fail("%v writes what the host has mapped", t.at)
+		}
+	}
 	for _, u := range t.reads {
 		seen := slices.Clone(u.b.bytes[u.r.Start:u.r.End])
 		for i, want := range u.expect {
@@ -175,6 +183,10 @@ func (m *machine) finish(t *task) {
 			continue
 		}
 		u.b.fill(u.r, t.version)
+	}
+	if t.maps != nil {
+		t.maps.bytes.b.fill(t.maps.bytes.r, garbage) // while the host is at it
+		m.host = append(m.host, t.maps)
 	}
 	m.end(t, nil)
 }

@@ -93,7 +93,7 @@ type buffer struct {
 	count      mem.BufferID   // its size buffer, 0 where it has none; see count.go
 	serves     []mem.BufferID // the buffers whose size buffer it is
 	partly     bool           // some store held bytes partly
-	mapped     int            // maps of it with which the host may be writing now
+	mapped     *[]mapping     // with which the host may be writing now; nil where it never was, see mapped.go
 }
 
 // content is what a byte is worth. Valid is empty where version is 0, and where
@@ -195,7 +195,7 @@ func (p *Planner) Release(id mem.BufferID) error {
 		return fmt.Errorf("release of %s: %s counts by it: %w", bufferName(id), bufferName(b.serves[0]), mem.ErrInvalidOperation)
 	}
 	p.uncount(id, b)
-	b.live, b.partly, b.mapped = false, false, 0
+	b.live, b.partly, b.mapped = false, false, nil
 	b.content = rangemap.Map[content]{}
 	clear(b.stores)
 	b.stores = b.stores[:0]

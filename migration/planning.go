@@ -124,12 +124,20 @@ func (s *run) extend(r mem.Range, v *content) bool {
 	return true
 }
 
-// bring plans the steps of a run to where a is: one source, and as many steps
-// as there are different waits, so that no byte waits for another's sake.
+// bring plans the steps of a run to where a is, but for what the host writes there.
 func (p *Planner) bring(dst *Plan, b *buffer, a mem.Access, stale run) {
-	if stale.r.Empty() {
-		return
+	switch {
+	case stale.r.Empty():
+	case b.hostWrites(a.Memory):
+		p.bringBeside(dst, b, a, stale)
+	default:
+		p.bringRun(dst, b, a, stale)
 	}
+}
+
+// bringRun plans the steps of a run to where a is: one source, and as many steps
+// as there are different waits, so that no byte waits for another's sake.
+func (p *Planner) bringRun(dst *Plan, b *buffer, a mem.Access, stale run) {
 	src := p.choose(dst, a, stale)
 	st := Step{
 		Buffer: a.Buffer, From: src.from, To: a.Memory, Route: p.topo.Link(src.from, a.Memory).Route,

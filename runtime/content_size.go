@@ -22,6 +22,8 @@ import (
 // count counts from the start of b. Enqueueing does not wait to learn the count:
 // it is that of the last command before which writes the size buffer, wherever
 // it runs, and copies read it when they run. Where that command fails, they do.
+// While the host has the count mapped for writing, from the enqueue of the map to
+// that of the unmap, all bytes count.
 // Size may be the size buffer of several buffers, and be released before them.
 //
 // It fails, and changes nothing, with mem.ErrInvalidBuffer where one of the two

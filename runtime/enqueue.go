@@ -309,7 +309,8 @@ const (
 )
 
 // EnqueueMigrate brings the whole of some buffers or sub-buffers to the queue's
-// device, so that later commands find them there.
+// device, so that later commands find them there. What the host has mapped for
+// writing stays as the host has written it: to the host, the rest is brought.
 func (q *Queue) EnqueueMigrate(ctx context.Context, bufs []*Buffer, flags MigrateFlags, wait ...Event) (Event, error) {
 	if len(bufs) == 0 {
 		return Event{}, fmt.Errorf("migrate of no buffers: %w", mem.ErrInvalidValue)

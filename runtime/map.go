@@ -20,6 +20,8 @@ import (
 //     writes counts from the unmap on, so that a map that fails has lost nothing,
 //   - an unmap of a read one ends a use of the host's bytes, so that writers there
 //     wait for it,
+//   - from a map for writing to its unmap the host's bytes of the range are its own:
+//     no step goes over them (Planner.Mapped),
 //   - an unmap of a written range is a write on the host, so that whatever read
 //     the range in between, which OpenCL leaves undefined, is stale after it.
 //
@@ -250,7 +252,9 @@ func (c *Context) mapped(req *request, p mem.Point) {
 	*m = mapRecord{root: r, r: req.a.r, flags: req.mapFlags, gen: m.gen, next: r.maps, point: p}
 	r.maps = i
 	r.views++
-	c.hostWrites(r, req.mapFlags.writes(), true)
+	if req.mapFlags.writes() {
+		c.hostWrites(r, m.r, p)
+	}
 	req.mapping.idx, req.mapping.gen = i-1, m.gen
 }
 
@@ -259,8 +263,9 @@ func (c *Context) unmapped(req *request, p mem.Point) error {
 	t := &c.maps
 	m := t.find(req.mapping)
 	r, i := m.root, req.mapping.idx+1
-	c.hostWrites(r, m.flags.writes(), false)
-	if !m.flags.writes() {
+	if m.flags.writes() {
+		c.hostWrote(r, m.r)
+	} else {
 		if err := c.planner.Reads(r.id, mem.Host, m.r, p); err != nil {
 			panic(fmt.Sprintf("runtime: a mapped range that the planner does not know: %v", err))
 		}
@@ -278,14 +283,18 @@ func (c *Context) unmapped(req *request, p mem.Point) error {
 	return nil
 }
 
-// hostWrites tells the planner of a map for writing that begins or ends. c.mu is
-// held.
-func (c *Context) hostWrites(r *root, writes, on bool) {
-	if !writes {
-		return
+// hostWrites tells the planner of a map for writing that was accepted to end at
+// the point. c.mu is held.
+func (c *Context) hostWrites(r *root, bytes mem.Range, at mem.Point) {
+	if err := c.planner.Mapped(r.id, bytes, at); err != nil {
+		panic(fmt.Sprintf("runtime: a map that the planner does not take: %v", err))
 	}
-	if err := c.planner.Mapped(r.id, on); err != nil {
-		panic(fmt.Sprintf("runtime: a mapped buffer that the planner does not know: %v", err))
+}
+
+// hostWrote tells the planner that a map for writing has ended. c.mu is held.
+func (c *Context) hostWrote(r *root, bytes mem.Range) {
+	if err := c.planner.Unmapped(r.id, bytes); err != nil {
+		panic(fmt.Sprintf("runtime: a map that the planner does not know: %v", err))
 	}
 }
 

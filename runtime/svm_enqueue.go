@@ -339,11 +339,14 @@ func (c *Context) acceptedSVM(req *request, in *borrowed, p mem.Point) error {
 	switch req.op {
 	case opSVMMap:
 		c.svmPoints[req.svmMap] = p
-		c.hostWrites(req.a.buf.root, req.svmMap.Flags().Writes(), true)
+		if req.svmMap.Flags().Writes() {
+			errs = append(errs, c.planner.Mapped(req.a.buf.root.id, req.a.r, p))
+		}
 	case opSVMUnmap:
 		delete(c.svmPoints, req.svmMap)
-		c.hostWrites(req.a.buf.root, req.svmMap.Flags().Writes(), false)
-		if !req.svmMap.Flags().Writes() { // its bytes are in use until then
+		if req.svmMap.Flags().Writes() {
+			errs = append(errs, c.planner.Unmapped(req.a.buf.root.id, req.a.r))
+		} else { // its bytes are in use until then
 			errs = append(errs, c.planner.Reads(req.a.buf.root.id, mem.Host, req.a.r, p))
 		}
 	case opSVMFree:

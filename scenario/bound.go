@@ -54,14 +54,23 @@ func (r *runner) lowerBound() (uint64, error) {
 	var total uint64
 	for i := range r.events {
 		rec := r.recorded(i)
-		if rec == nil || len(rec.Accesses) == 0 {
+		if rec == nil {
 			continue
 		}
-		n, err := r.needed(o, c, rec)
-		if err != nil {
-			return 0, fmt.Errorf("lower bound, #%d: %w", i+1, err)
+		if len(rec.Accesses) > 0 {
+			n, err := r.needed(o, c, rec)
+			if err != nil {
+				return 0, fmt.Errorf("lower bound, #%d: %w", i+1, err)
+			}
+			total += n
 		}
-		total += n
+		switch id, bytes := r.mapped(i); {
+		case id == 0:
+		case r.s.Commands[i].Kind == Map:
+			o.Mapped(id, c.index(id, bytes))
+		default:
+			o.Unmapped(id, c.index(id, bytes))
+		}
 		r.progress("lower bound", i+1, len(r.events))
 	}
 	return total, nil
@@ -93,12 +102,25 @@ func (r *runner) cuts() cuts {
 				}
 			}
 		}
+		if id, bytes := r.mapped(i); id != 0 { // which may access nothing
+			c[id] = append(c[id], bytes.Start, bytes.End)
+		}
 	}
 	for id := range c {
 		slices.Sort(c[id])
 		c[id] = slices.Compact(c[id])
 	}
 	return c
+}
+
+// mapped says what command i maps for writing, or unmaps; 0 where it does not.
+func (r *runner) mapped(i int) (mem.BufferID, mem.Range) {
+	cmd := &r.s.Commands[i]
+	if cmd.Kind != Map && cmd.Kind != Unmap || !r.s.Mappings[cmd.Mapping].writes {
+		return 0, mem.Range{}
+	}
+	p := r.s.Mappings[cmd.Mapping].Place
+	return r.ids[p.Buffer], p.Range
 }
 
 // needed is how many bytes had to move for one command.

@@ -222,6 +222,12 @@ func (x *explainer) written(id mem.BufferID, r mem.Range) {
 	for m := range a.part {
 		a.partly(m, r, false)
 	}
+	x.recounted(id, r)
+}
+
+// recounted notes that r of a buffer may hold another count from now on: it was
+// written, or the host has mapped it for writing.
+func (x *explainer) recounted(id mem.BufferID, r mem.Range) {
 	if !r.Overlaps(countRange) {
 		return
 	}

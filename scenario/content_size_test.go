@@ -97,3 +97,39 @@ expect:
 	require.True(t, res.OK(), "%v %v", res.Mismatches, res.Expect)
 	require.Equal(t, uint64(6), res.BytesRideAlong)
 }
+
+// What the host has mapped for writing has not to come to it, and a count that it
+// has mapped so is none: all bytes count.
+func TestTheLowerBoundKnowsWhatIsMappedForWriting(t *testing.T) {
+	s, err := loadString(t, `
+devices:
+- {name: d0, driver: tce, memory: 1 MiB}
+- {name: d1, driver: tce, memory: 1 MiB}
+buffers:
+- {name: a, size: 4 KiB, content_size: n}
+- {name: b, size: 256}
+- {name: n, size: 16, fill: {ulong: 100}}
+commands:
+- {fill: a, pattern: 3, queue: d0}
+- {fill: b, pattern: 4, queue: d0}
+- {read: a, queue: d1}
+- {map: b, offset: 32, size: 64, as: new, flags: write-invalidate, queue: d0, blocking: true}
+- {host-write: new, fill: 5, size: 64}
+- {map: b, as: old, flags: read, queue: d0, blocking: true}
+- {unmap: old}
+- {map: n, as: m, flags: write-invalidate, queue: d0, blocking: true}
+- {read: a, queue: d1}
+- {host-write: m, fill: {ulong: 200}, size: 16}
+- {unmap: m}
+- {unmap: new}
+- {read: a, queue: d0}
+- {read: b, queue: d1}
+expect:
+- {moved: 100 + 192 + 3996 + 256}
+- {moved: lower-bound}
+`)
+	require.NoError(t, err)
+	res, err := Run(t.Context(), s, RunOptions{})
+	require.NoError(t, err)
+	require.True(t, res.OK(), "%v %v", res.Mismatches, res.Expect)
+}

@@ -158,6 +158,9 @@ func (r *runner) explainCommand(res *Result, i int) {
 			res.Copies = append(res.Copies, cp)
 		}
 		r.x.use(i+1, rec.Accesses, r.failed[i] != nil)
+		if id, bytes := r.mapped(i); id != 0 && c.Kind == Map {
+			r.x.recounted(id, bytes)
+		}
 		if c.Kind == HostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
 			r.x.use(i+1, []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}, false)
 		}

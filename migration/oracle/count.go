@@ -76,7 +76,7 @@ func (s *store) has(b *buffer, i uint64) bool {
 }
 
 // counting finds the size buffer that decides what an access brings: nil where
-// there is none, or it was never written, or nothing is missing.
+// there is none, or it was never written or is mapped, or nothing is missing.
 func (o *Oracle) counting(a mem.Access) *buffer {
 	b := o.buffers[a.Buffer]
 	if b.size == 0 || !a.Mode.Reads() {
@@ -84,13 +84,13 @@ func (o *Oracle) counting(a mem.Access) *buffer {
 	}
 	n := o.buffers[b.size]
 	for i := range countSize / o.unit {
-		if n.latest[i] == 0 {
+		if n.latest[i] == 0 || o.hostWrites(n, mem.Host, i) {
 			return nil
 		}
 	}
 	s := b.at(o.topo.Store(a.Memory))
 	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
-		if b.latest[i] != 0 && !s.has(b, i) {
+		if b.latest[i] != 0 && !s.has(b, i) && !o.hostWrites(b, a.Memory, i) {
 			return n
 		}
 	}
@@ -119,7 +119,7 @@ func (o *Oracle) arriveCounted(a mem.Access, count uint64, by uint32) (moved uin
 		count = *b.limit
 	}
 	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
-		if b.latest[i] == 0 || s.has(b, i) {
+		if b.latest[i] == 0 || s.has(b, i) || o.hostWrites(b, a.Memory, i) {
 			continue
 		}
 		if i*o.unit < count && s.holds[i] != b.latest[i] {

@@ -38,6 +38,8 @@ type buffer struct {
 	under uint32       // the number of the count in force
 	count uint64       // of a size buffer: what it says
 	limit *uint64      // instead of its size buffer's count
+
+	mapped []mem.Range // by the host for writing; see mapped.go
 }
 
 type store struct {
@@ -183,7 +185,7 @@ func (o *Oracle) arrive(a mem.Access, by uint32) (moved uint64) {
 	b := o.buffers[a.Buffer]
 	s := b.at(o.topo.Store(a.Memory))
 	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
-		if s.has(b, i) {
+		if s.has(b, i) || o.hostWrites(b, a.Memory, i) {
 			continue
 		}
 		if s.partOf != nil && s.partOf[i] != 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/mem"
 	"godwit/runtime"
@@ -44,6 +45,9 @@ func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (ru
 	case Migrate:
 		e, err = q.EnqueueMigrate(r.ctx, []*runtime.Buffer{dst}, op.migrateFlags(), wait...)
 		name = op.migrateName()
+		if slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) }) {
+			name += ", some of it mapped"
+		}
 	case Map:
 		return r.mapOpen(q, op, false, wait)
 	case Marker:

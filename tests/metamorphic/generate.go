@@ -151,6 +151,9 @@ func (g *generator) op(id int) Op {
 		}
 	case Migrate:
 		op.Dst, op.Host, op.Undefined = g.IntN(len(g.h.Views)), g.IntN(3) == 0, g.IntN(6) == 0
+		if len(g.maps) > 0 && g.IntN(2) == 0 { // round what the host has mapped
+			op.Dst, op.Host, op.Undefined = g.h.Ops[g.maps[g.IntN(len(g.maps))]].Dst, true, false
+		}
 	case User:
 		g.users = append(g.users, id)
 	case Set:

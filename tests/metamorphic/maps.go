@@ -42,7 +42,17 @@ func (r *replay) mapOpen(q *queue, op *Op, byPtr bool, wait []runtime.Event) (e 
 	}
 	m.use = r.access(op.Dst, op.DstOff, op.Size, mem.Write, mem.Host)
 	r.maps = append(r.maps, m)
-	return e, nil
+	if op.mapWrites() {
+		err = r.then(m.event, func() { r.oracle.Mapped(m.use.Buffer, m.use.Range) })
+	}
+	return e, err
+}
+
+// then has the oracle told of something when it knows of a command.
+func (r *replay) then(e runtime.Event, tell func()) error {
+	n, err := e.Command()
+	r.thens[n] = tell
+	return err
 }
 
 // unmap lets the host use a mapped range, and ends the map; nothing where there
@@ -95,7 +105,13 @@ func (r *replay) unmapOf(q *queue, ref *Op, m *openMap) error {
 	if op.mapWrites() && !x.void {
 		accs = append(accs, m.use)
 	}
-	if x.event, err = r.took("unmap", e, err, accs...); err != nil || m.gone {
+	if x.event, err = r.took("unmap", e, err, accs...); err != nil {
+		return err
+	}
+	if op.mapWrites() {
+		err = r.then(e, func() { r.oracle.Unmapped(m.use.Buffer, m.use.Range) })
+	}
+	if err != nil || m.gone {
 		return err
 	}
 	root := r.h.Views[op.Dst].Root
@@ -128,7 +144,7 @@ func (r *replay) recordsUse(command uint64) bool {
 // meet: done says that it was dealt with.
 func (r *replay) clash(q *queue, op *Op) (done bool, err error) {
 	for _, m := range r.maps {
-		if m.gone || !r.meets(m, op) {
+		if m.gone || !r.meets(m, op) || r.leavesAlone(op) {
 			continue
 		}
 		var want error
@@ -177,6 +193,12 @@ func (r *replay) meets(m *openMap, op *Op) bool {
 		}
 	}
 	return false
+}
+
+// leavesAlone reports whether an operation brings a buffer to the host, but for
+// what the host has mapped for writing.
+func (r *replay) leavesAlone(op *Op) bool {
+	return op.Kind == Migrate && op.Host && !op.Undefined && !r.isSVM(r.h.Views[op.Dst].Root)
 }
 
 // start is the first byte of an operation in its root.

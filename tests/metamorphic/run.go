@@ -85,6 +85,7 @@ type replay struct {
 	rec    *trace.Recorder
 	seen   int                     // command records compared with the oracle
 	needs  map[uint64][]mem.Access // by command: what the history says that it uses
+	thens  map[uint64]func()       // by command: what the oracle is told after it
 	events map[int]runtime.Event   // by operation
 	open   map[int]runtime.Event   // user events not set
 	maps   []*openMap
@@ -138,7 +139,7 @@ func newReplay(ctx context.Context, h *History, cfg Config) *replay {
 	return &replay{
 		h: h, cfg: cfg, ctx: ctx, rec: &trace.Recorder{}, kernel: make(map[Kind]*runtime.Kernel), views: make([]*runtime.Buffer, len(h.Views)),
 		svmState: svmState{pointers: make(map[int]runtime.Pointer), unmaps: make(map[int][]runtime.Event)},
-		needs:    make(map[uint64][]mem.Access), events: make(map[int]runtime.Event), open: make(map[int]runtime.Event),
+		needs:    make(map[uint64][]mem.Access), thens: make(map[uint64]func()), events: make(map[int]runtime.Event), open: make(map[int]runtime.Event),
 		result: Result{Ops: make(map[string]int)},
 	}
 }

@@ -31,6 +31,9 @@ func (r *replay) compareMoves() error {
 		if err != nil {
 			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
 		}
+		if tell := r.thens[c.ID]; tell != nil {
+			tell()
+		}
 		moved, late := uint64(0), false
 		for _, s := range c.Steps {
 			moved += s.Range.Size() - s.RideAlong

@@ -1,0 +1,148 @@
+package migration
+
+import (
+	"fmt"
+
+	"godwit/mem"
+)
+
+// What the host has mapped for writing. From the map to its unmap the host's bytes
+// of that range are, or are about to be, newer than the content, which a map that
+// invalidates leaves as it is: they look stale while the host writes them. So no
+// step goes over them, and nothing rides along into the host. A command that reads
+// them on the host finds what the host has written, and waits for the map as Data:
+// where that fails, nobody has written anything.
+//
+// A count that the host has mapped for writing is nobody's: neither the old nor
+// the new one. Until the unmap, all bytes count. Copies that were made by the old
+// count are told from whole ones no more, so the map ends it as any write does.
+
+// mapping is a range that the host has mapped for writing.
+type mapping struct {
+	r      mem.Range
+	at     mem.Point // of the map's command
+	failed bool      // Fail was told of it, so that the host writes nothing
+}
+
+// Mapped tells that the host may write bytes of a buffer that nobody will have
+// told of before its unmap: from the point of the map's command on, unless Fail
+// is told of that, until Unmapped. No step is planned into the host's bytes of the range
+// until then. It fails with mem.ErrInvalidBuffer or mem.ErrInvalidValue where
+// there is no such buffer or range. Ranges may overlap.
+func (p *Planner) Mapped(id mem.BufferID, r mem.Range, at mem.Point) error {
+	b, err := p.buffer(id)
+	if err != nil {
+		return err
+	}
+	if r.Empty() || r.End > b.content.Size() {
+		return fmt.Errorf("%s: range %v of its %d bytes: %w", bufferName(id), r, b.content.Size(), mem.ErrInvalidValue)
+	}
+	if b.mapped == nil {
+		b.mapped = new([]mapping)
+	}
+	*b.mapped = append(*b.mapped, mapping{r: r, at: at})
+	if len(b.serves) > 0 && r.Start < CountSize {
+		p.recounted(b)
+	}
+	p.edits++
+	return nil
+}
+
+// Unmapped tells that what Mapped told of exactly that range, once, has ended. It fails with mem.ErrInvalidBuffer where
+// there is no such buffer, and with mem.ErrInvalidValue where the range is not
+// mapped for writing.
+func (p *Planner) Unmapped(id mem.BufferID, r mem.Range) error {
+	b, err := p.buffer(id)
+	if err != nil {
+		return err
+	}
+	if list := b.mapped; list != nil {
+		for i := range *list {
+			if (*list)[i].r == r {
+				last := len(*list) - 1
+				(*list)[i] = (*list)[last]
+				(*list)[last] = mapping{}
+				*list = (*list)[:last]
+				p.edits++
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%s: %v is not mapped for writing: %w", bufferName(id), r, mem.ErrInvalidValue)
+}
+
+// hostWrites reports whether bytes at a destination may be newer than anybody
+// has been told: the host's, while it has some of them mapped.
+func (b *buffer) hostWrites(m mem.MemoryID) bool { return m == mem.Host && len(b.maps()) > 0 }
+
+// maps are those for writing.
+func (b *buffer) maps() []mapping {
+	if b.mapped == nil {
+		return nil
+	}
+	return *b.mapped
+}
+
+// firstMapped returns the start of r as far as one map for writing covers it, and
+// that map, or as far as none does. A map that is known to have failed is none.
+func (b *buffer) firstMapped(r mem.Range) (first mem.Range, by *mapping) {
+	first = r
+	maps := b.maps()
+	for i := range maps {
+		m := &maps[i]
+		switch {
+		case m.failed || !m.r.Overlaps(first):
+		case m.r.Start <= r.Start:
+			return m.r.Intersect(r), m
+		default:
+			first.End = m.r.Start
+		}
+	}
+	return first, nil
+}
+
+// anyUnmapped reports whether the host has not mapped all of r for writing.
+func (b *buffer) anyUnmapped(r mem.Range) bool {
+	for !r.Empty() {
+		first, by := b.firstMapped(r)
+		if by == nil {
+			return true
+		}
+		r.Start = first.End
+	}
+	return false
+}
+
+// bringBeside is bring into a host that has some of the buffer mapped for writing:
+// beside what it has mapped. For those bytes the command waits as for any that
+// need not come, and for the map.
+func (p *Planner) bringBeside(dst *Plan, b *buffer, a mem.Access, stale run) {
+	for rest := stale.r; !rest.Empty(); rest.Start = stale.r.End {
+		var by *mapping
+		if stale.r, by = b.firstMapped(rest); by == nil {
+			p.bringRun(dst, b, a, stale)
+			continue
+		}
+		if s := b.at(a.Memory); s != nil {
+			p.wait(dst, s, stale.r, a.Mode, false)
+		}
+		if !by.at.Succeeded() {
+			dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: by.at, Kind: mem.Data})
+		}
+	}
+}
+
+// countMapped reports whether the host may be writing the count that b holds.
+func (b *buffer) countMapped() bool {
+	if len(b.maps()) == 0 {
+		return false
+	}
+	for rest := countRange; !rest.Empty(); {
+		first, by := b.firstMapped(rest)
+		if by != nil {
+			return true
+		}
+		rest.Start = first.End
+	}
+	return false
+}
