@@ -123,7 +123,7 @@ type Queue interface {
 	// calls.
 	Flush() error
 	// Close refuses further commands and returns when all accepted ones have
-	// ended; those whose waits can never be reached must be failed by ending
+	// ended; a Submit that it overtakes, or a Flush, fails with mem.ErrClosed; those whose waits can never be reached must be failed by ending
 	// the points they wait for.
 	Close() error
 }

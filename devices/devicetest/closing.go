@@ -24,6 +24,7 @@ func testClose(e *env) {
 	_, err = q.Submit(marker(), nil)
 	require.ErrorIs(t, err, mem.ErrClosed)
 	require.ErrorIs(t, q.Close(), mem.ErrClosed)
+	require.ErrorIs(t, q.Flush(), mem.ErrClosed)
 	require.NoError(t, q.Wait(e.context(), p), "points outlive the queue")
 
 	out := make([]mem.Block, 1)

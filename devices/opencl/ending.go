@@ -242,8 +242,6 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	eventWait(e)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r.users--
-	h.recycleLocked(r)
 	h.draining++ // what ended before it, too
 	var out [64]done
 	for n := len(out); n == len(out); {
@@ -253,6 +251,8 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 		}
 	}
 	h.drainLocked()
+	r.users-- // only now: it keeps the host, and the sink with it, from being closed
+	h.recycleLocked(r)
 }
 
 // hostCopy is a copy between bytes of this process, as a host call.

@@ -62,6 +62,8 @@ type host struct {
 	pinned pinnedRanges // page-locked host memory of all devices
 
 	sink   sink
+	use    sync.RWMutex  // held, shared, to hurry the sink; and to free it
+	gone   bool          // protected by use: the sink is freed
 	lazy   atomic.Bool   // take was called, or is about to be, and nobody may have waited
 	wake   chan struct{} // capacity 1: something is ready
 	stop   chan struct{}
@@ -148,7 +150,10 @@ func (h *host) close() {
 	for _, r := range h.records {
 		freeTag(r.tag)
 	}
+	h.use.Lock()
+	h.gone = true
 	h.sink.free()
+	h.use.Unlock()
 	if h.past != nil {
 		h.past.Release()
 	}
@@ -202,7 +207,12 @@ func (h *host) awaited() bool {
 
 // hurry sees that who waits from now on is told at once.
 func (h *host) hurry() {
-	if h.lazy.Load() {
+	if !h.lazy.Load() {
+		return
+	}
+	h.use.RLock()
+	defer h.use.RUnlock()
+	if !h.gone {
 		h.sink.hurry()
 	}
 }

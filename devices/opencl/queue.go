@@ -28,10 +28,13 @@ type Queue struct {
 	staged  bool           // large transfers of pageable memory are staged; immutable
 	dirty   atomic.Bool    // enqueued since the last flush
 	calls   sync.WaitGroup // host calls
+	use     sync.RWMutex   // held, shared, to flush; and to release cl
+	gone    bool           // protected by use: cl is released
 
 	flight  map[uint64]*record // protected by host.mu: accepted and not ended, by sequence
 	tail    mem.Point          // protected by host.mu: accepted last, where in order
 	pending int                // protected by host.mu: accepted and not told of as ended
+	inside  int                // protected by host.mu: calls of Submit that Close waits for
 	closing bool               // protected by host.mu
 	times   []timed            // protected by host.mu; nil without profiling
 }
@@ -98,6 +101,11 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		return mem.Point{}, err
 	}
 	h.mu.Lock()
+	if q.closing {
+		h.mu.Unlock()
+		return mem.Point{}, q.errClosed()
+	}
+	q.inside++
 	r := h.takeLocked()
 	h.mu.Unlock()
 	r.q, r.op, r.number = q, cmd.Op, cmd.Tag
@@ -105,9 +113,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if q.closing && err == nil {
-		err = fmt.Errorf("queue %s: %w", q.line.Name(), mem.ErrClosed)
-	}
+	defer q.leaveLocked()
 	if err != nil {
 		h.refuseLocked(r)
 		return mem.Point{}, err
@@ -148,6 +154,15 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	return r.point, nil
 }
 
+// leaveLocked ends a Submit.
+func (q *Queue) leaveLocked() {
+	if q.inside--; q.closing {
+		q.dev.host.ended.Broadcast()
+	}
+}
+
+func (q *Queue) errClosed() error { return fmt.Errorf("queue %s: %w", q.line.Name(), mem.ErrClosed) }
+
 // needsReached reports whether r can be given to OpenCL, or run, only once its
 // waits are reached: host calls, what a runner runs, and copies whose extent is known only then.
 // NVIDIA takes the bytes of a write out of pageable memory
@@ -178,13 +193,24 @@ func (h *host) refuseLocked(r *record) {
 
 // flushOnce makes OpenCL start what was enqueued, where there is anything new.
 func (q *Queue) flushOnce() {
-	if q.dirty.Swap(false) {
+	if !q.dirty.Swap(false) {
+		return
+	}
+	q.use.RLock()
+	defer q.use.RUnlock()
+	if !q.gone {
 		flush(q.handle)
 	}
 }
 
 // Flush implements devices.Queue.
 func (q *Queue) Flush() error {
+	q.dev.host.mu.Lock()
+	closing := q.closing
+	q.dev.host.mu.Unlock()
+	if closing {
+		return q.errClosed()
+	}
 	q.flushOnce()
 	return nil
 }
@@ -283,9 +309,12 @@ func (q *Queue) Close() error {
 	h.mu.Lock()
 	if q.closing {
 		h.mu.Unlock()
-		return fmt.Errorf("queue %s: %w", q.line.Name(), mem.ErrClosed)
+		return q.errClosed()
 	}
 	q.closing = true
+	for q.inside > 0 { // what they bring in is to be flushed
+		h.ended.Wait()
+	}
 	h.mu.Unlock()
 	h.hurry()
 	q.flushOnce()
@@ -297,7 +326,10 @@ func (q *Queue) Close() error {
 	h.mu.Unlock()
 	q.calls.Wait()
 	_ = finish(q.handle) // commands have ended; OpenCL may still be at its bookkeeping
+	q.use.Lock()
+	q.gone = true
 	q.cl.Release()
+	q.use.Unlock()
 	q.dev.busy.Add(-1)
 	return nil
 }
