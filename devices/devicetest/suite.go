@@ -74,7 +74,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Close", testClose},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := &env{t: t, content: true, kernels: true, open: open}
+			e := &env{t: t, content: true, kernels: true, open: open, blocks: make(map[devices.Device][]mem.Block)}
 			for _, o := range opts {
 				o(e)
 			}
@@ -98,6 +98,9 @@ type env struct {
 	ignore  []goleak.Option
 	dev     devices.Device
 	ctx     context.Context
+	// blocks are freed when their device's queues have been closed: a test that
+	// fails, such as by its deadline, leaves commands that use them.
+	blocks map[devices.Device][]mem.Block
 }
 
 var errTest = errors.New("devicetest: made to fail")
@@ -106,6 +109,9 @@ var errTest = errors.New("devicetest: made to fail")
 func (e *env) openDevice() devices.Device {
 	d := e.open(e.t)
 	e.t.Cleanup(func() {
+		for _, b := range e.blocks[d] {
+			require.NoError(e.t, d.Memory().FreeAfter(b, nil))
+		}
 		require.NoError(e.t, d.Memory().Check())
 		require.NoError(e.t, d.Close())
 	})
@@ -133,13 +139,14 @@ func (e *env) outOfOrder() devices.Queue {
 	return e.queue(devices.QueueOptions{Name: "out-of-order", OutOfOrder: true})
 }
 
-// alloc gives a block that is freed after the test.
+// alloc gives a block that is freed after the test. The device is of openDevice.
 func (e *env) alloc(size uint64) mem.Block {
 	out := make([]mem.Block, 1)
 	got, err := e.dev.Memory().AllocAll([]mem.Request{{Size: size}}, out)
 	require.NoError(e.t, err)
 	require.Equal(e.t, mem.Ready, got)
-	e.t.Cleanup(func() { require.NoError(e.t, e.dev.Memory().FreeAfter(out[0], nil)) })
+	d := Unwrap(e.dev)
+	e.blocks[d] = append(e.blocks[d], out[0])
 	return out[0]
 }
 

@@ -72,6 +72,10 @@ func open(t testing.TB, n int, params map[string]string) []*Device {
 		}
 		out = append(out, d.(*Device))
 		t.Cleanup(func() {
+			for _, b := range allocated[d.(*Device)] {
+				require.NoError(t, d.Memory().FreeAfter(b, nil))
+			}
+			delete(allocated, d.(*Device))
 			require.NoError(t, d.Memory().Check())
 			require.NoError(t, d.Close())
 		})
@@ -87,13 +91,19 @@ func openQueue(t testing.TB, d *Device, opts devices.QueueOptions) *Queue {
 	return q.(*Queue)
 }
 
+// allocated are blocks of alloc's. They are freed when their device's queues have been
+// closed: a test that fails leaves commands that use them, and OpenCL, given a cl_mem
+// that was released, crashes.
+var allocated = map[*Device][]mem.Block{}
+
+// alloc gives a block of a device of open's.
 func alloc(t testing.TB, d *Device, size uint64) mem.Block {
 	t.Helper()
 	var b [1]mem.Block
 	out, err := d.Memory().AllocAll([]mem.Request{{Size: size}}, b[:])
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, out)
-	t.Cleanup(func() { require.NoError(t, d.Memory().FreeAfter(b[0], nil)) })
+	allocated[d] = append(allocated[d], b[0])
 	return b[0]
 }
 
