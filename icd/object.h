@@ -58,15 +58,7 @@ static inline int gw_is(const void *handle, uint32_t kind)
 // gw_over says that the process is exiting or a fork's child: nothing may be
 // called any more, neither Go nor the backing library.
 GW_HIDDEN extern int gw_ended;
-// gw_known says that this thread tells us when it calls exit; see exit.c.
-extern __thread char gw_known __attribute__((visibility("hidden"), tls_model("initial-exec")));
-GW_HIDDEN void gw_know(void);
-static inline int gw_over(void)
-{
-	if (__builtin_expect(!gw_known, 0))
-		gw_know();
-	return __builtin_expect(__atomic_load_n(&gw_ended, __ATOMIC_RELAXED), 0);
-}
+static inline int gw_over(void) { return __builtin_expect(__atomic_load_n(&gw_ended, __ATOMIC_RELAXED), 0); }
 
 // gw_share_urgent lets a program's handler of SIGURG live beside Go's.
 GW_HIDDEN void gw_share_urgent(void);

@@ -8,10 +8,8 @@
 // ruins. So there is a gate before every call into OpenCL, closed for good by a
 // handler of exit, which then waits for the commands that OpenCL has.
 //
-// Handlers and destructors run in the reverse of the order in which they were
-// registered, and a library registers its statics' destructors when they are first
-// used: so ours is registered again after the first commands have run, and now
-// and then later, to be always before them. It does its work once.
+// It comes before whatever libraries have registered for exit: see newest.c. It does
+// its work once.
 #define _GNU_SOURCE
 #include "loader.h"
 #include <errno.h>
@@ -61,14 +59,16 @@ void gw_leave(const int *entered)
 void gw_guard(void (*handler)(void))
 {
 	__atomic_store_n(&guard, handler, __ATOMIC_RELEASE);
-	atexit(handler);
+	gw_newest();
+	gw_guard_again();
 }
+
+void gw_guard_again(void) { atexit(__atomic_load_n(&guard, __ATOMIC_ACQUIRE)); }
 
 void gw_command(int more)
 {
 	__atomic_add_fetch(&commands, more, __ATOMIC_RELAXED);
-	void (*handler)(void) = __atomic_load_n(&guard, __ATOMIC_ACQUIRE);
-	if (!handler)
+	if (!__atomic_load_n(&guard, __ATOMIC_ACQUIRE))
 		return;
 	if (more > 0) {
 		if (__atomic_load_n(&seen, __ATOMIC_RELAXED) <= FIRST)
@@ -76,10 +76,8 @@ void gw_command(int more)
 		return;
 	}
 	uint64_t n = __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED);
-	if (n > FIRST && (n & (n - 1)) != 0)
-		return;
-	gw_signals_restore();
-	atexit(handler);
+	if (n <= FIRST || (n & (n - 1)) == 0)
+		gw_signals_restore();
 }
 
 int gw_close_gate(int64_t ns)

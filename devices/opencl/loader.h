@@ -48,6 +48,10 @@ GW_HIDDEN void gw_serial_leave(void);
 
 // gw_guard has handler called at exit, before OpenCL's own statics die.
 GW_HIDDEN void gw_guard(void (*handler)(void));
+// gw_guard_again registers the handler once more, and gw_newest has that done after
+// all that libraries register; see newest.c.
+GW_HIDDEN void gw_guard_again(void);
+GW_HIDDEN void gw_newest(void);
 // gw_close_gate lets nobody into OpenCL any more, for good, and waits for who is
 // in there and for enqueued commands, at most so long in all. 0: they have ended.
 GW_HIDDEN int gw_close_gate(int64_t nanoseconds);

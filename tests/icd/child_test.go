@@ -55,6 +55,9 @@ func (p platform) with(env ...string) platform {
 	return p
 }
 
+// hangs is how the reason of a process begins that did not end.
+const hangs = "it hangs"
+
 // result is how a child process ended.
 type result struct {
 	out  string // both outputs together
@@ -94,7 +97,7 @@ func (p platform) run(t testing.TB, limit time.Duration, dir, program string, ar
 	case <-ended:
 		r.code, r.why = ending(err)
 	case <-timer.C:
-		r.why = fmt.Sprintf("it hangs: not done after %v\n%s", limit, threads(cmd.Process.Pid))
+		r.why = fmt.Sprintf(hangs+": not done after %v\n%s", limit, threads(cmd.Process.Pid))
 		// The Go runtime in it prints its goroutines when it is sent a fault.
 		_ = syscall.Kill(cmd.Process.Pid, syscall.SIGSEGV)
 		select {

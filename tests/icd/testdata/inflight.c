@@ -1,6 +1,6 @@
 /* Ends with work in flight, in a way named by its argument:
  *
- *   inflight HOW [PLATFORM]
+ *   inflight HOW NUMBER [PLATFORM]
  *
  *   exit      exit() right after enqueueing
  *   return    return from main
@@ -8,7 +8,13 @@
  *   gated     exit() with commands behind a user event that nobody sets
  *   callback  exit() with callbacks to come
  *   thread    exit() from a thread that is not the first
- *   quick     _exit()
+ *   stranger  exit() from a thread that has not called OpenCL, while others compile
+ *   quick     quick_exit()
+ *   now       _exit()
+ *
+ * Programs of the same number, other than 0, have the same kernels, which a cache may
+ * have: then they run while the process ends. Else they are compiled meanwhile, by some
+ * platforms when they are first launched. Number 0 is like no other, ever.
  */
 #include "common.h"
 #include <pthread.h>
@@ -21,6 +27,8 @@ static const char *source =
 	"}\n";
 
 static struct house *h;
+static char number[64]; /* a part of the names of kernels, which caches look at */
+static unsigned pause_us; /* before the process ends, where others go on meanwhile */
 
 static void CL_CALLBACK told(cl_event e, cl_int status, void *arg)
 {
@@ -35,19 +43,42 @@ static void *leaves(void *arg)
 	exit(0);
 }
 
+/* Builds and runs programs. From the moment at which the process ends it may fail. */
 static void *builds(void *arg)
 {
-	(void)arg;
+	cl_mem m = arg;
 	for (int i = 0;; i++) {
-		char text[512];
-		snprintf(text, sizeof text, "kernel void k%d_%d(global int *a) { a[0] = %d; }", getpid(), i, i);
+		char text[512], name[96];
+		snprintf(name, sizeof name, "k%s_%d", number, i);
+		snprintf(text, sizeof text, "kernel void %s(global uint *a) { a[get_global_id(0)] += %d; }", name, i);
 		const char *s = text;
 		cl_int err;
+		size_t global = 256;
 		cl_program p = clCreateProgramWithSource(h->ctx, 1, &s, NULL, &err);
-		if (err == CL_SUCCESS && clBuildProgram(p, 0, NULL, NULL, NULL, NULL) == CL_SUCCESS)
-			clReleaseProgram(p);
+		if (err == CL_SUCCESS)
+			err = clBuildProgram(p, 0, NULL, NULL, NULL, NULL);
+		cl_kernel k = err == CL_SUCCESS ? clCreateKernel(p, name, &err) : NULL;
+		if (err == CL_SUCCESS)
+			err = clSetKernelArg(k, 0, sizeof m, &m);
+		if (err == CL_SUCCESS)
+			err = clEnqueueNDRangeKernel(h->q[0], k, 1, NULL, &global, NULL, 0, NULL, NULL);
+		if (err == CL_SUCCESS)
+			err = clFinish(h->q[0]);
+		if (err != CL_SUCCESS)
+			usleep(10000);
 	}
 	return NULL;
+}
+
+/* A stranger to OpenCL, there before its first call. */
+static void *stranger(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&h, __ATOMIC_ACQUIRE))
+		usleep(100);
+	usleep(pause_us);
+	printf("in flight\n");
+	exit(0);
 }
 
 int main(int argc, char **argv)
@@ -56,14 +87,23 @@ int main(int argc, char **argv)
 	static int calls;
 	static cl_uint data[N];
 	const char *how = argc > 1 ? argv[1] : "exit";
-	h = house(argc > 2 ? argv[2] : "", 0, 0);
-	/* A program that no cache of kernels knows, so that it is compiled now, and
-	 * by some platforms when it is first launched: while the process ends. */
+	snprintf(number, sizeof number, "%s", argc > 2 ? argv[2] : "0");
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	if (!strcmp(number, "0"))
+		snprintf(number, sizeof number, "%d_%lld_%ld", getpid(), (long long)t.tv_sec, t.tv_nsec);
+	pause_us = t.tv_nsec / 1000 % (strcmp(how, "stranger") ? 80000 : 600000);
+	pthread_t other;
+	if (!strcmp(how, "stranger"))
+		CHECK(pthread_create(&other, NULL, stranger, NULL) == 0);
+	__atomic_store_n(&h, house(argc > 3 ? argv[3] : "", 0, 0), __ATOMIC_RELEASE);
+	cl_mem m = buffer(h->ctx, CL_MEM_READ_WRITE, sizeof data, NULL);
+	if (!strcmp(how, "stranger"))
+		builds(m);
 	char text[1024];
-	snprintf(text, sizeof text, "%s\n// %d %f\n kernel void unused%d(global int *a) { *a = %d; }\n", source, getpid(), now(), getpid(), getpid());
+	snprintf(text, sizeof text, "%s\nkernel void unused%s(global int *a) { *a = 1; }\n", source, number);
 	cl_program p = built(h->ctx, text);
 	cl_kernel spin = kernel(p, "spin");
-	cl_mem m = buffer(h->ctx, CL_MEM_READ_WRITE, sizeof data, NULL);
 	cl_uint turns = 300;
 	size_t global = N;
 	OK(clSetKernelArg(spin, 0, sizeof m, &m));
@@ -84,14 +124,15 @@ int main(int argc, char **argv)
 	}
 	printf("in flight\n");
 	fflush(stdout);
-	pthread_t t;
 	if (!strcmp(how, "building")) {
-		CHECK(pthread_create(&t, NULL, builds, NULL) == 0);
-		usleep(20000 + getpid() % 64 * 1000);
+		CHECK(pthread_create(&other, NULL, builds, m) == 0);
+		usleep(pause_us);
 	} else if (!strcmp(how, "thread")) {
-		CHECK(pthread_create(&t, NULL, leaves, NULL) == 0);
-		pthread_join(t, NULL);
+		CHECK(pthread_create(&other, NULL, leaves, NULL) == 0);
+		pthread_join(other, NULL);
 	} else if (!strcmp(how, "quick")) {
+		quick_exit(0);
+	} else if (!strcmp(how, "now")) {
 		_exit(0);
 	} else if (!strcmp(how, "return")) {
 		return 0;
