@@ -3,6 +3,7 @@ package bufalloc
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"godwit/mem"
@@ -139,11 +140,11 @@ func (d *Defrag) fixed(i uint32) bool {
 }
 
 // window is the run of nodes, as large as the wanted hole, with the fewest
-// bytes in chunks, and these bytes. It contains no chunk that is fixed; empty
+// bytes in chunks that have to be copied (no slack), and these bytes. It contains no chunk that is fixed; empty
 // where there is no such run.
 func (d *Defrag) window() (w mem.Range, least uint64) {
 	r := d.r
-	want := uint64(d.goal * float64(r.s.free(r.size)))
+	want := uint64(math.Ceil(d.goal * float64(r.s.free(r.size)))) // as Done counts
 	lo, cost := r.nodes[anchor].next, uint64(0)
 	for hi := lo; hi != anchor; hi = r.nodes[hi].next {
 		n := &r.nodes[hi]
@@ -152,11 +153,11 @@ func (d *Defrag) window() (w mem.Range, least uint64) {
 			continue
 		}
 		if n.live() {
-			cost += n.size
+			cost += n.size - r.slack(hi)
 		}
 		for lo != hi && n.end()-r.nodes[lo].end() >= want {
 			if r.nodes[lo].live() {
-				cost -= r.nodes[lo].size
+				cost -= r.nodes[lo].size - r.slack(lo)
 			}
 			lo = r.nodes[lo].next
 		}

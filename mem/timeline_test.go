@@ -131,6 +131,22 @@ func TestTheZeroPointIsReached(t *testing.T) {
 	require.Equal(t, "-", p.String())
 }
 
+func TestWhoHasToWaitIsHeardOf(t *testing.T) {
+	l, heard := mem.NewTimeline("q", false, nil), 0
+	l.OnWait(func() { heard++ })
+	p, q := l.Next(), l.Next()
+	l.End(p, nil)
+	done, err := p.Notify(&told{})
+	require.True(t, done)
+	require.NoError(t, err)
+	require.Zero(t, heard, "nobody has to wait for what has ended")
+	done, err = q.Notify(&told{})
+	require.False(t, done)
+	require.NoError(t, err)
+	require.Equal(t, 1, heard)
+	l.End(q, nil)
+}
+
 func TestWaitReturnsTheFailureOrTheContextsEnd(t *testing.T) {
 	l := mem.NewTimeline("q", false, nil)
 	p, q := l.Next(), l.Next()

@@ -34,6 +34,22 @@ func TestFlagsOfBuffersThatExcludeEachOther(t *testing.T) {
 	}
 }
 
+func TestWhatTheHostMayDo(t *testing.T) {
+	for _, tc := range []struct {
+		flags         Flags
+		reads, writes error
+	}{
+		{0, nil, nil},
+		{ReadOnly, nil, nil},
+		{HostReadOnly, nil, mem.ErrInvalidOperation},
+		{HostWriteOnly, mem.ErrInvalidOperation, nil},
+		{HostNoAccess, mem.ErrInvalidOperation, mem.ErrInvalidOperation},
+	} {
+		require.ErrorIs(t, tc.flags.HostReads(), tc.reads, "%#x", tc.flags)
+		require.ErrorIs(t, tc.flags.HostWrites(), tc.writes, "%#x", tc.flags)
+	}
+}
+
 func TestFlagsOfSubBuffers(t *testing.T) {
 	for _, tc := range []struct {
 		name             string

@@ -188,6 +188,33 @@ func TestFreedAddressesRestAndTheirMemoryIsZeroAgain(t *testing.T) {
 	require.ErrorIs(t, err, mem.ErrNoHostMemory)
 }
 
+// An arena and its table remember the same frees, and not any number of them.
+func TestAFreeIsForgottenAfterManyOthers(t *testing.T) {
+	var table *svm.Table
+	a, err := svm.New(svm.Options{Size: 1 << 26, Watch: func(t *svm.Table) (func(), error) {
+		table = t
+		return func() {}, nil
+	}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, a.Close()) }()
+	use := func() svm.Pointer {
+		p := alloc(t, a, 8, 0, "block")
+		f, err := a.Free(p, "me")
+		require.NoError(t, err)
+		require.NoError(t, a.Recycle(f))
+		return p
+	}
+	first := use()
+	second := use()
+	for range 4095 {
+		use()
+	}
+	require.Contains(t, table.Said(second), "freed")
+	require.Equal(t, a.Explain(second), table.Said(second))
+	require.NotContains(t, table.Said(first), "freed", "4,096 are remembered")
+	require.Equal(t, a.Explain(first), table.Said(first))
+}
+
 func TestErrors(t *testing.T) {
 	a := arena(t, 1<<20)
 	p := alloc(t, a, 100, 0, "x")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -299,6 +300,18 @@ func TestCheckFindsEveryBrokenRule(t *testing.T) {
 	}
 }
 
+func TestPyTorchTimesCountFromEachDevicesFirstEntry(t *testing.T) {
+	got, err := trace.ReadAllocs(strings.NewReader(`{"segments": [], "device_traces": [
+[{"action": "alloc", "addr": 1, "size": 8, "time_us": 5000}, {"action": "free_completed", "addr": 1, "size": 8, "time_us": 5007}],
+[{"action": "alloc", "addr": 1, "size": 8, "time_us": 9000}, {"action": "free_completed", "addr": 1, "size": 8, "time_us": 9002}]]}`), "two")
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	for i, took := range []int64{7, 2} {
+		assert.Zero(t, got[i].Events[0].Time)
+		assert.EqualValues(t, took, got[i].Events[1].Time)
+	}
+}
+
 func TestPeakLiveErrors(t *testing.T) {
 	var b trace.AllocBuilder
 	require.NoError(t, b.Alloc(1, 1<<62+1, 0))
@@ -306,6 +319,14 @@ func TestPeakLiveErrors(t *testing.T) {
 	_, _, err := tr.PeakLive(3)
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	_, _, err = tr.PeakLive(1 << 63)
+	require.ErrorIs(t, err, mem.ErrInvalidSize)
+
+	require.NoError(t, b.Alloc(2, 1<<62-2, 0))
+	tr = b.Build("x", trace.FormatGodwit)
+	peak, _, err := tr.PeakLive(1)
+	require.NoError(t, err)
+	require.EqualValues(t, math.MaxInt64, peak, "the most there may be")
+	_, _, err = tr.PeakLive(2)
 	require.ErrorIs(t, err, mem.ErrInvalidSize)
 }
 

@@ -2,6 +2,7 @@ package rangemap
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,7 +57,12 @@ func agree(t require.TestingT, m *Map[int], o model) {
 		require.Equal(t, all[len(all)-len(rest):], rest)
 		require.Contains(t, rest[0], fmt.Sprint(r))
 	}
-	require.False(t, m.Seek(uint64(len(o))).OK())
+	for _, off := range []uint64{uint64(len(o)), uint64(len(o)) + 1, math.MaxUint64} {
+		require.False(t, m.Seek(off).OK())
+		r, v := m.Get(off)
+		require.Equal(t, mem.Range{}, r, "there is no offset %d", off)
+		require.Zero(t, v)
+	}
 }
 
 func TestARandomMapEqualsAnArrayOfOffsets(t *testing.T) {
@@ -95,6 +101,7 @@ func TestARandomMapEqualsAnArrayOfOffsets(t *testing.T) {
 
 func FuzzMap(f *testing.F) {
 	f.Add([]byte{2, 5, 1, 5, 9, 1, 0, 40, 0})
+	f.Add([]byte{40, 50, 1}) // past the end of a map in one piece
 	f.Add([]byte{0, 40, 1, 10, 11, 2, 10, 11, 1, 39, 40, 3})
 	f.Fuzz(func(t *testing.T, edits []byte) {
 		const size = 48
