@@ -47,6 +47,7 @@ type host struct {
 	immediate bool
 	// worker runs the commands of a platform that has no threads for that.
 	worker *worker // immutable; nil where OpenCL runs them
+	shadow *shadow // immutable; nil where nobody checks for uninitialised reads
 	// pocl: PoCL 3.1. Rectangles between sub-buffers crash; every marker waits for all
 	// commands before it in its queue.
 	pocl bool
@@ -85,10 +86,18 @@ func newHost(f Found, opts options) (*host, error) {
 		return nil, fmt.Errorf("platform %s: %w", f.Info.Platform, errors.Join(err, mem.ErrDeviceNotFound))
 	}
 	h := &host{}
-	if opts.worker == "on" || opts.worker == "" && strings.Contains(f.Info.Platform, "Oclgrind") {
+	oclgrind := strings.Contains(f.Info.Platform, "Oclgrind")
+	if opts.worker == "on" || opts.worker == "" && oclgrind {
 		h.worker = newWorker(h)
 	}
-	h.do(func() { h.context, err = cl.CreateContext(devs) })
+	h.do(func() {
+		if h.context, err = cl.CreateContext(devs); err != nil || h.worker == nil || !oclgrind {
+			return
+		}
+		if h.shadow, err = newShadow(h.context); err != nil {
+			h.context.Release()
+		}
+	})
 	if err != nil {
 		if h.worker != nil {
 			h.worker.close()
@@ -157,7 +166,12 @@ func (h *host) close() {
 	if h.past != nil {
 		h.past.Release()
 	}
-	h.do(h.context.Release)
+	h.do(func() {
+		if h.shadow != nil {
+			h.shadow.free()
+		}
+		h.context.Release()
+	})
 	if h.worker != nil {
 		h.worker.close()
 	}

@@ -150,6 +150,9 @@ func (p *NativeProgram) Build(call BuildCall) error {
 		return fmt.Errorf("build: %w", err)
 	}
 	st := withArgInfo(call.Options, p.source, func(o string) (st int32) {
+		if p.source {
+			o = p.host.shadow.options(o)
+		}
 		p.host.do(func() { st = buildProgram(p.cl, devs, o) })
 		return st
 	})
@@ -171,7 +174,7 @@ func (p *NativeProgram) Compile(call BuildCall, headers []*NativeProgram, names 
 		return fmt.Errorf("compile: %w", err)
 	}
 	st := withArgInfo(call.Options, true, func(o string) (st int32) {
-		p.host.do(func() { st = compileProgram(p.cl, devs, o, hs, names) })
+		p.host.do(func() { st = compileProgram(p.cl, devs, p.host.shadow.options(o), hs, names) })
 		return st
 	})
 	return statusError(st, "compile with options %q", call.Options)

@@ -169,7 +169,7 @@ func (h *host) compile(source, options string) (*cl.Program, []string, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, mem.ErrBuild)
 	}
-	opts := strings.TrimSpace(options + " " + argInfoOption)
+	opts := h.shadow.options(strings.TrimSpace(options + " " + argInfoOption))
 	h.do(func() { err = p.BuildProgram(nil, opts) })
 	if err != nil {
 		logs := h.buildLogs(p)

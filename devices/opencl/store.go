@@ -32,7 +32,8 @@ import (
 //
 // Drivers allocate on first use, in a command, where running out is an ugly
 // failure. So a fresh cl_mem of a discrete device is touched by its device at
-// once, in bytes at its end that belong to no block.
+// once, in bytes at its end that belong to no block. A platform with a worker has no
+// such device, and may be a checker, which is to see blocks as long as they are.
 
 const (
 	objectShift = 44  // bits of offset in an address: blocks of at most 16 TiB
@@ -112,7 +113,7 @@ func (s *store) takeOne(size, align uint64) (devices.Place, bool) {
 	o, ok := object{live: true, size: size}, false
 	if s.carve {
 		ok = s.carveOut(&o, size, align)
-	} else if o.root = s.create(size, !s.dev.info.SharesHost); o.root != nil {
+	} else if o.root = s.create(size, s.touches()); o.root != nil {
 		o.base, ok = rawHandle(o.root), true
 	}
 	if !ok {
@@ -139,6 +140,9 @@ func padded(size uint64, touched bool) uint64 {
 	return (size+touchPad-1)/touchPad*touchPad + touchPad
 }
 
+// touches reports whether cl_mems of single blocks are touched.
+func (s *store) touches() bool { return !s.dev.info.SharesHost && s.dev.host.worker == nil }
+
 // create makes a cl_mem, or returns nil where there is no room. mu is held.
 func (s *store) create(size uint64, touched bool) *cl.MemObject {
 	n := padded(size, touched)
@@ -150,7 +154,11 @@ func (s *store) create(size uint64, touched bool) *cl.MemObject {
 	var st int32
 	s.dev.host.do(func() {
 		m, err = s.dev.host.context.CreateEmptyBuffer(cl.MemReadWrite, int(n))
-		if err == nil && touched {
+		switch {
+		case err != nil:
+		case s.dev.host.shadow != nil:
+			st = s.dev.host.shadow.fresh(rawHandle(s.dev.service), rawHandle(m))
+		case touched:
 			st = touch(rawHandle(s.dev.service), rawHandle(m), n-touchPad)
 		}
 	})
@@ -252,7 +260,7 @@ func (s *store) giveOne(key uint64) {
 	}
 	releaseMems(s.scratch)
 	if o.root != nil {
-		s.reserved -= padded(o.size, !s.dev.info.SharesHost)
+		s.reserved -= padded(o.size, s.touches())
 		o.root.Release()
 	}
 	*o = object{parts: o.parts[:0]}
@@ -371,7 +379,7 @@ func (s *store) Check() error {
 			live[o.slab]++
 			continue
 		}
-		reserved += padded(o.size, !s.dev.info.SharesHost)
+		reserved += padded(o.size, s.touches())
 	}
 	for _, sl := range s.slabs {
 		reserved += sl.size

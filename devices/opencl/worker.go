@@ -145,7 +145,12 @@ func (r *record) run() error {
 	}
 	var st int32
 	r.host.do(func() {
-		if st = int32(submit(&r.cmd, r.args, nil, r.bytes, nil)); st == 0 {
+		if s := r.host.shadow; s != nil {
+			st = s.submit(&r.cmd, r.args, r.bytes)
+		} else {
+			st = int32(submit(&r.cmd, r.args, nil, r.bytes, nil))
+		}
+		if st == 0 {
 			r.event = r.cmd.event
 			st = eventEnd(r.event)
 		}

@@ -112,6 +112,15 @@ func compilePoCL() ([]string, error) {
 	return names, err
 }
 
+// needPoCLTests skips where they cannot be compiled.
+func needPoCLTests(t testing.TB) {
+	t.Helper()
+	need(t, "gcc", "tar", "xz")
+	if _, err := os.Stat(poclSource); err != nil {
+		t.Skip("PoCL's sources are not installed; tools/deps --icd installs them")
+	}
+}
+
 // poclTest runs one of PoCL's tests on p; it passes, or why says why not.
 func poclTest(t *testing.T, p platform, name string) (why string, r result) {
 	root := filepath.Join(scratch, "pocl")
@@ -138,10 +147,7 @@ func poclTest(t *testing.T, p platform, name string) (why string, r result) {
 // TestPoCLsOwnRuntimeTestsPassWhereTheyPassOnPoCL runs each test on plain PoCL
 // first.
 func TestPoCLsOwnRuntimeTestsPassWhereTheyPassOnPoCL(t *testing.T) {
-	need(t, "gcc", "tar", "xz")
-	if _, err := os.Stat(poclSource); err != nil {
-		t.Skip("PoCL's sources are not installed; tools/deps --icd installs them")
-	}
+	needPoCLTests(t)
 	names, err := poclTests()
 	require.NoError(t, err)
 	require.Greater(t, len(names), 20)

@@ -17,9 +17,6 @@ import (
 // python is Debian's, which has Debian's pyopencl.
 const python = "/usr/bin/python3"
 
-// oclgrind, as a driver, is a library of the package.
-const oclgrind = "/usr/lib/oclgrind/liboclgrind-rt-icd.so"
-
 func TestClinfoListsThePlatformAndItsDevicesWithoutAWarning(t *testing.T) {
 	need(t, "clinfo")
 	for _, n := range []int{1, 2, 8} {
@@ -69,43 +66,6 @@ func TestClpeakMeasuresBandwidthAndLatency(t *testing.T) {
 		require.Contains(t, r.out, "Platform: Godwit")
 		require.Regexp(t, `(?m) : +[0-9]+\.[0-9]+`, r.out)
 		require.NotRegexp(t, `(?i)error|fail`, r.out)
-	}
-}
-
-// TestOclgrindFindsNoUninitialisedRead runs programs with oclgrind under Godwit, on
-// two devices: bytes that were not migrated would be uninitialised there. Programs that
-// are written to in parts are compared in their results alone: Oclgrind 21.10 takes
-// what kernels wrote for uninitialised after a write of another part of the buffer, by
-// itself just as under Godwit.
-func TestOclgrindFindsNoUninitialisedRead(t *testing.T) {
-	need(t)
-	if _, err := os.Stat(oclgrind); err != nil {
-		t.Skip("oclgrind is not installed; tools/deps --icd installs it")
-	}
-	p := on(2, "GODWIT_BACKEND="+oclgrind)
-	checked := p.with("OCLGRIND_UNINITIALIZED=1")
-	finding := `(?i)uninitialized|invalid (read|write)`
-	t.Run("handaround whole", func(t *testing.T) {
-		r := checked.run(t, time.Minute, "", compile(t, "handaround"), "65536", "2", "3", "Godwit", "whole")
-		require.True(t, r.ok(), "%v", r)
-		require.NotRegexp(t, finding, r.out)
-	})
-	t.Run("it would find one", func(t *testing.T) {
-		r := checked.run(t, time.Minute, "", compile(t, "uninitialised"), "Godwit")
-		require.True(t, r.ok(), "%v", r)
-		require.Regexp(t, finding, r.out, "oclgrind does not check: %v", r)
-	})
-	t.Run("handaround parts", func(t *testing.T) {
-		r := p.run(t, time.Minute, "", compile(t, "handaround"), "65536", "2", "3", "Godwit", "parts")
-		require.True(t, r.ok(), "%v", r)
-		require.Contains(t, r.out, `"verified": true`)
-	})
-	if available(python, "-c", "import pyopencl") {
-		t.Run("subbuffers.py", func(t *testing.T) {
-			r := p.run(t, 2*time.Minute, "", python, data(t, "subbuffers.py"), "Godwit")
-			require.True(t, r.ok(), "%v", r)
-			require.NotRegexp(t, `(?i)invalid (read|write)`, r.out)
-		})
 	}
 }
 
