@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unsafe"
@@ -46,12 +47,16 @@ func (p *program) device(h uintptr) *device {
 	return p.devices[i]
 }
 
-// begin starts a build for some devices.
-func (p *program) begin(on []*device, options string) int32 {
+// begin starts a build for some devices, in parts.
+func (p *program) begin(on []*device, options string) ([]part, int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.busy != nil || p.kernels > 0 {
-		return clInvalidOperation
+		return nil, clInvalidOperation
+	}
+	if err := p.apart(on); err != nil {
+		complain(err)
+		return nil, status(err)
 	}
 	p.busy = make(chan struct{})
 	for i, d := range p.devices {
@@ -60,7 +65,7 @@ func (p *program) begin(on []*device, options string) int32 {
 		}
 	}
 	p.retire()
-	return clSuccess
+	return p.parts(on), clSuccess
 }
 
 // lockExecutable locks p for making kernels, once no build goes on: programs that
@@ -89,25 +94,24 @@ func (p *program) retire() {
 	}
 }
 
-// finish ends a build, well where err is nil, and gives its status.
-func (p *program) finish(on []*device, typ uint32, err error) int32 {
+// finish ends a build, of which errs are the errors by device, and gives its status:
+// that of the first error.
+func (p *program) finish(on []*device, typ uint32, errs []error) int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	complain(err)
 	close(p.busy)
 	p.busy = nil
-	for i, d := range p.devices {
-		if s := &p.states[i]; slices.Contains(on, d) {
-			s.status, s.typ = buildDone, typ
-			if err != nil {
-				s.status, s.typ = buildFailed, C.CL_PROGRAM_BINARY_TYPE_NONE
-			}
+	var first error
+	for k, d := range on {
+		s := &p.states[slices.Index(p.devices, d)]
+		s.status, s.typ = buildDone, typ
+		if errs[k] != nil {
+			s.status, s.typ = buildFailed, C.CL_PROGRAM_BINARY_TYPE_NONE
+			complain(errs[k])
+			first = cmp.Or(first, errs[k])
 		}
 	}
-	if adopted := p.adopt(); err == nil {
-		err = adopted
-	}
-	return status(err)
+	return status(cmp.Or(first, p.adopt()))
 }
 
 // adopt makes the runtime's program of what is executable. mu is held.
@@ -120,7 +124,7 @@ func (p *program) adopt() error {
 		if p.states[i].status != buildDone || p.states[i].typ != C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE {
 			continue
 		}
-		m, err := p.native.Module(p.c.opencl(d), p.c.run.Name())
+		m, err := p.by[i].Module(p.c.opencl(d), p.c.run.Name())
 		if err != nil {
 			closeAll(list)
 			return err
@@ -175,12 +179,15 @@ func gwBuildProgram(h uintptr, n uint32, list, options, notify, user unsafe.Poin
 	if p.origin == ofLink {
 		return clInvalidOperation
 	}
-	call := opencl.BuildCall{On: p.c.opencls(on), Options: text(options)}
-	if st := p.begin(on, call.Options); st != clSuccess {
+	opts := text(options)
+	parts, st := p.begin(on, opts)
+	if st != clSuccess {
 		return st
 	}
 	return p.perform(notify, user, func() int32 {
-		return p.finish(on, C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE, p.native.Build(call))
+		return p.finish(on, C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE, p.each(parts, on, func(native *opencl.NativeProgram, on []*opencl.Device) error {
+			return native.Build(opencl.BuildCall{On: on, Options: opts})
+		}))
 	})
 }
 
@@ -211,14 +218,17 @@ func gwCompileProgram(h uintptr, n uint32, list, options unsafe.Pointer, nheader
 		case name == nil:
 			return clInvalidValue
 		}
-		included, as = append(included, header.native), append(as, text(name))
+		included, as = append(included, header.native(header.devices[0])), append(as, text(name))
 	}
-	call := opencl.BuildCall{On: p.c.opencls(on), Options: text(options)}
-	if st := p.begin(on, call.Options); st != clSuccess {
+	opts := text(options)
+	parts, st := p.begin(on, opts)
+	if st != clSuccess {
 		return st
 	}
 	return p.perform(notify, user, func() int32 {
-		st := p.finish(on, C.CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT, p.native.Compile(call, included, as))
+		st := p.finish(on, C.CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT, p.each(parts, on, func(native *opencl.NativeProgram, on []*opencl.Device) error {
+			return native.Compile(opencl.BuildCall{On: on, Options: opts}, included, as)
+		}))
 		if st == int32(C.CL_BUILD_PROGRAM_FAILURE) {
 			st = clCompileProgramFailure
 		}
@@ -240,6 +250,7 @@ func gwLinkProgram(ch uintptr, n uint32, list, options unsafe.Pointer, ninputs u
 		if on, st = c.chosen(n, list); st != clSuccess {
 			return fail(errcode, st)
 		}
+		on = unique(on)
 	}
 	var parts []*program
 	for _, h := range unsafe.Slice((*uintptr)(inputs), ninputs) {
@@ -254,7 +265,7 @@ func gwLinkProgram(ch uintptr, n uint32, list, options unsafe.Pointer, ninputs u
 		return fail(errcode, st)
 	}
 	p := &program{c: c, devices: on, origin: ofLink}
-	if h := newProgram(p, nil, errcode); h == 0 {
+	if h := newProgram(p, nil, make(natives, len(on)), errcode); h == 0 {
 		return 0
 	}
 	return p.link(with, parts, text(options), notify, user, errcode)
@@ -263,10 +274,13 @@ func gwLinkProgram(ch uintptr, n uint32, list, options unsafe.Pointer, ninputs u
 // link links parts into p, for the devices for which they were compiled. A
 // program that could not begin to be linked is none.
 func (p *program) link(with []*device, parts []*program, options string, notify, user, errcode unsafe.Pointer) uintptr {
-	call := opencl.BuildCall{On: p.c.opencls(with), Options: options}
-	natives := make([]*opencl.NativeProgram, len(parts))
-	for i, part := range parts {
-		natives[i] = part.current()
+	inputs := make([]natives, len(with))
+	for i, d := range with {
+		for _, part := range parts {
+			inputs[i] = append(inputs[i], part.native(d))
+		}
+	}
+	for _, part := range parts {
 		retain(part.self)
 	}
 	typ := uint32(C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE)
@@ -275,14 +289,11 @@ func (p *program) link(with []*device, parts []*program, options string, notify,
 	}
 	p.begin(with, options) // a new program: it can
 	st := p.perform(notify, user, func() int32 {
-		native, err := opencl.Link(call, natives)
-		p.mu.Lock()
-		p.native = native
-		p.mu.Unlock()
+		errs := p.linkEach(with, inputs, options)
 		for _, part := range parts {
 			release(part.self)
 		}
-		return p.finish(with, typ, err)
+		return p.finish(with, typ, errs)
 	})
 	switch st {
 	case clSuccess, clLinkProgramFailure:
@@ -293,6 +304,43 @@ func (p *program) link(with []*device, parts []*program, options string, notify,
 	}
 	release(p.self)
 	return fail(errcode, st)
+}
+
+// unique is a list of devices without those that are there before.
+func unique(on []*device) (list []*device) {
+	for _, d := range on {
+		if !slices.Contains(list, d) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// linkEach links what devices have, once for all that have the same.
+func (p *program) linkEach(with []*device, inputs []natives, options string) []error {
+	errs := make([]error, len(with))
+	for i := range with {
+		same := func(k int) bool { return slices.Equal(inputs[k], inputs[i]) }
+		if slices.ContainsFunc(indices(i), same) {
+			continue // with an earlier one
+		}
+		var on []*device
+		for k := range with {
+			if same(k) {
+				on = append(on, with[k])
+			}
+		}
+		native, err := opencl.Link(opencl.BuildCall{On: p.c.opencls(on), Options: options}, inputs[i])
+		p.mu.Lock()
+		p.all = append(p.all, native)
+		for k, d := range with {
+			if same(k) {
+				p.by[slices.Index(p.devices, d)], errs[k] = native, err
+			}
+		}
+		p.mu.Unlock()
+	}
+	return errs
 }
 
 // linkable lists the devices for which all parts were compiled. Those for which
@@ -334,7 +382,7 @@ func (p *program) compiled(d *device) (st int32, typ uint32) {
 	defer p.mu.Unlock()
 	s := p.states[i]
 	if s.status == buildNone && p.origin == ofBinary {
-		if b, err := p.native.BuildInfo(p.c.opencl(d), C.CL_PROGRAM_BINARY_TYPE); err == nil && len(b) == 4 {
+		if b, err := p.by[i].BuildInfo(p.c.opencl(d), C.CL_PROGRAM_BINARY_TYPE); err == nil && len(b) == 4 {
 			s.typ = *(*uint32)(unsafe.Pointer(&b[0]))
 		}
 	}

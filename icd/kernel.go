@@ -8,12 +8,14 @@ import "C"
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"sync"
 	"unsafe"
 
 	"godwit/devices"
 	"godwit/devices/opencl"
+	"godwit/mem"
 	"godwit/runtime"
 )
 
@@ -62,6 +64,9 @@ func (p *program) newKernel(name string) (*kernel, int32) {
 			continue
 		}
 		found, err := m.Kernel(name)
+		if errors.Is(err, mem.ErrKernelName) {
+			continue // it is in what was built for another device
+		}
 		if err != nil {
 			return nil, status(err)
 		}

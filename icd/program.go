@@ -27,10 +27,11 @@ const (
 	ofLink
 )
 
-// program is a cl_program. What is compiled is one cl_program of the real
-// platform for all devices (opencl.NativeProgram), of which several may be one
-// real device. What was built for each device is a module of it, and those
-// together the runtime's program.
+// program is a cl_program. What is compiled are cl_programs of the real platform
+// (opencl.NativeProgram): one for all devices, of which several may be one real
+// device, as long as what is built for one is not to differ from what is built for
+// another (variants.go). What was built for each device is a module, and those together
+// the runtime's program.
 //
 // Life of a build: begin, which refuses where another goes on or kernels are
 // attached, and forgets the old executable; the compiler, without locks, perhaps
@@ -41,14 +42,16 @@ type program struct {
 	devices []*device  // immutable: that the program is for
 	origin  origin     // immutable
 	source  []byte     // immutable: or intermediate language
+	code    [][]byte   // immutable: binaries, by device
 
 	mu      sync.Mutex
-	native  *opencl.NativeProgram // protected by mu; nil until linking has ended, and where that made none
-	busy    chan struct{}         // protected by mu: closed when the build that goes on has ended; nil where none does
-	kernels int                   // protected by mu: attached
-	run     *runtime.Program      // protected by mu; nil where nothing is executable
-	modules []devices.Module      // protected by mu: those of run, by device; nil where it is not built
-	states  []buildState          // protected by mu: by device
+	all     natives          // protected by mu: as they were made; closed with the program
+	by      natives          // protected by mu: by device, what it is built in; nil until linking has ended, and where that made none
+	busy    chan struct{}    // protected by mu: closed when the build that goes on has ended; nil where none does
+	kernels int              // protected by mu: attached
+	run     *runtime.Program // protected by mu; nil where nothing is executable
+	modules []devices.Module // protected by mu: those of run, by device; nil where it is not built
+	states  []buildState     // protected by mu: by device
 }
 
 // buildState is what became of a device's last build.
@@ -80,9 +83,10 @@ const (
 
 var programs = table[program]{kind: kindProgram}
 
-// newProgram makes the object; native is the program's from here on.
-func newProgram(p *program, native *opencl.NativeProgram, errcode unsafe.Pointer) uintptr {
-	p.native = native
+// newProgram makes the object; all natives are the program's from here on. by are
+// those by device.
+func newProgram(p *program, all, by natives, errcode unsafe.Pointer) uintptr {
+	p.all, p.by = all, by
 	p.states = make([]buildState, len(p.devices))
 	for i := range p.states {
 		p.states[i].status = buildNone
@@ -101,9 +105,7 @@ func (p *program) destroy() {
 	if p.run != nil {
 		_ = p.run.Close() // it is open
 	}
-	if p.native != nil {
-		_ = p.native.Close() // it is open
-	}
+	p.all.close()
 	release(p.c.self)
 }
 
@@ -145,12 +147,17 @@ func gwCreateProgramWithSource(ch uintptr, n uint32, strs, lengths, errcode unsa
 			source = append(source, unsafe.Slice((*byte)(s), length)...)
 		}
 	}
-	native, err := c.opencl(c.devices[0]).NewSourceProgram(source)
+	return (&program{c: c, devices: c.devices, origin: ofSource, source: source}).create(errcode)
+}
+
+// create makes a program of source or intermediate language.
+func (p *program) create(errcode unsafe.Pointer) uintptr {
+	native, err := p.variant(p.devices)
 	if err != nil {
 		complain(err)
 		return fail(errcode, status(err))
 	}
-	return newProgram(&program{c: c, devices: c.devices, origin: ofSource, source: source}, native, errcode)
+	return newProgram(p, natives{native}, slices.Repeat(natives{native}, len(p.devices)), errcode)
 }
 
 //export gwCreateProgramWithIL
@@ -165,12 +172,7 @@ func gwCreateProgramWithIL(ch uintptr, il unsafe.Pointer, length uint64, errcode
 		return fail(errcode, clInvalidValue)
 	}
 	code := bytes.Clone(unsafe.Slice((*byte)(il), length))
-	native, err := c.opencl(c.devices[0]).NewILProgram(code)
-	if err != nil {
-		complain(err)
-		return fail(errcode, status(err))
-	}
-	return newProgram(&program{c: c, devices: c.devices, origin: ofIL, source: code}, native, errcode)
+	return (&program{c: c, devices: c.devices, origin: ofIL, source: code}).create(errcode)
 }
 
 // takesIL reports whether some real device takes intermediate language.
@@ -207,7 +209,7 @@ func gwCreateProgramWithBinary(ch uintptr, n uint32, list, lengths, binaries, ea
 			statuses[i], st = clInvalidValue, clInvalidValue
 			continue
 		}
-		code[i] = unsafe.Slice((*byte)(at[i]), sizes[i])
+		code[i] = bytes.Clone(unsafe.Slice((*byte)(at[i]), sizes[i]))
 	}
 	if st != clSuccess {
 		return fail(errcode, st)
@@ -217,15 +219,13 @@ func gwCreateProgramWithBinary(ch uintptr, n uint32, list, lengths, binaries, ea
 			return fail(errcode, clInvalidDevice)
 		}
 	}
-	native, sts, err := opencl.NewBinaryProgram(c.opencls(on), code)
-	for i, s := range sts {
-		statuses[i] = int32(s)
-	}
+	p := &program{c: c, devices: on, origin: ofBinary, code: code}
+	all, by, err := p.fromBinaries(statuses)
 	if err != nil {
 		complain(err)
 		return fail(errcode, status(err))
 	}
-	return newProgram(&program{c: c, devices: on, origin: ofBinary}, native, errcode)
+	return newProgram(p, all, by, errcode)
 }
 
 // chosen reads a list of the context's devices.

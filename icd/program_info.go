@@ -9,17 +9,7 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
-
-	"godwit/devices/opencl"
 )
-
-// current is the real platform's program; nil while it is being linked, and where
-// that failed.
-func (p *program) current() *opencl.NativeProgram {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.native
-}
 
 //export gwGetProgramInfo
 func gwGetProgramInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
@@ -84,10 +74,11 @@ func (p *program) binaries(content bool, room uint64, value, sizeRet unsafe.Poin
 	if value != nil && room < uint64(8*n) {
 		return clInvalidValue
 	}
-	native, sizes := p.current(), make([]uint64, n)
+	sizes := make([]uint64, n)
 	for i, d := range p.devices {
+		native := p.native(d)
 		if value == nil || native == nil {
-			break
+			continue
 		}
 		b, err := native.Binary(p.c.opencl(d))
 		if err != nil {
@@ -130,7 +121,7 @@ func gwGetProgramBuildInfo(h, dh uintptr, what uint32, room uint64, value, sizeR
 	case C.CL_PROGRAM_BUILD_OPTIONS:
 		return answerText(s.options, room, value, sizeRet)
 	case C.CL_PROGRAM_BUILD_LOG:
-		if native := p.current(); native != nil && (s.status == buildDone || s.status == buildFailed) {
+		if native := p.native(d); native != nil && (s.status == buildDone || s.status == buildFailed) {
 			b, err := native.BuildInfo(p.c.opencl(d), what)
 			if err == nil {
 				return answerBytes(b, room, value, sizeRet)

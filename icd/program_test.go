@@ -3,6 +3,7 @@
 package icd
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unsafe"
@@ -185,6 +186,84 @@ func TestABuildForSomeDevicesIsForThoseOnly(t *testing.T) {
 	require.Zero(t, launch(l.queues[0], k, 4, 0))
 	require.Zero(t, launch(l.queues[last], k, 4, 0))
 	require.Equal(t, []int32{12, 12, 12, 12}, l.read(l.queues[0], a, 4))
+}
+
+const numbered = "__kernel void number(__global int *a) { a[0] = NUMBER; }\n" +
+	"#if NUMBER > 11\n__kernel void late(__global int *a) { a[0] = -NUMBER; }\n#endif\n"
+
+// eachNumber runs the kernel on every device, which has another number.
+func (l *lab) eachNumber(p uintptr) {
+	l.Helper()
+	var st int32
+	k, a := gwCreateKernel(p, cstr("number"), at(&st)), l.ints(0)
+	require.Zero(l, st)
+	defer release(k)
+	l.set(k, a)
+	for i, q := range l.queues {
+		require.Zero(l, launch(q, k, 1, 0))
+		require.Equal(l, []int32{int32(10 + i)}, l.read(q, a, 1), "device %d", i)
+	}
+}
+
+// Several devices may be one real device: what is built with options for each, what
+// comes of binaries for each and what is linked of it is each device's own.
+func TestWhatIsBuiltForADeviceIsItsOwn(t *testing.T) {
+	l := newLab(t)
+	p, c := l.source(numbered), l.source(numbered)
+	for i, d := range l.devs {
+		require.Zero(t, gwBuildProgram(p, 1, at(&d), cstr(fmt.Sprint("-DNUMBER=", 10+i)), nil, nil))
+		require.Zero(t, gwCompileProgram(c, 1, at(&d), cstr(fmt.Sprint("-DNUMBER=", 10+i)), 0, nil, nil, nil, nil))
+	}
+	l.eachNumber(p)
+	for i, d := range l.devs {
+		require.Equal(t, fmt.Sprint("-DNUMBER=", 10+i), str(l, buildOf(p, d, buildOptions)))
+	}
+	code := l.binaries(p)
+	require.NotEqual(t, code[0], code[2], "they are one real device")
+	binary := l.build(l.fromBinaries(code))
+	l.eachNumber(binary)
+	l.eachNumber(l.make(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 0, nil, nil, 1, at(&c), nil, nil, e) }))
+
+	// Each can be built again, alone or with the others.
+	require.Zero(t, gwBuildProgram(binary, 1, at(&l.devs[2]), cstr("-DB"), nil, nil))
+	l.eachNumber(binary)
+	require.Zero(t, gwBuildProgram(p, 2, at(&l.devs[1]), cstr("-DNUMBER=12"), nil, nil))
+	k, a := l.kernel(p, "number"), l.ints(0)
+	l.set(k, a)
+	for i, want := range []int32{10, 12, 12} {
+		require.Zero(t, launch(l.queues[i], k, 1, 0))
+		require.Equal(t, []int32{want}, l.read(l.queues[0], a, 1))
+	}
+
+	// A kernel that only some have can be made, and runs there.
+	late := l.kernel(p, "late")
+	l.set(late, a)
+	require.Equal(t, clInvalidProgramExecutable, launch(l.queues[0], late, 1, 0))
+	require.Zero(t, launch(l.queues[2], late, 1, 0))
+	require.Equal(t, []int32{-12}, l.read(l.queues[0], a, 1))
+
+	// A build that fails for one device leaves the others theirs.
+	broken := l.source("#ifdef BAD\n#error no\n#endif\n" + numbered)
+	require.Zero(t, gwBuildProgram(broken, 1, at(&l.devs[0]), cstr("-DNUMBER=10"), nil, nil))
+	require.EqualValues(t, -11, gwBuildProgram(broken, 1, at(&l.devs[2]), cstr("-DNUMBER=12 -DBAD"), nil, nil))
+	require.EqualValues(t, buildDone, word[int32](l, buildOf(broken, l.devs[0], buildStatusInfo)))
+	require.EqualValues(t, buildFailed, word[int32](l, buildOf(broken, l.devs[2], buildStatusInfo)))
+	require.Contains(t, str(l, buildOf(broken, l.devs[2], buildLog)), "error")
+	k = l.kernel(broken, "number")
+	l.set(k, a)
+	require.Zero(t, launch(l.queues[0], k, 1, 0))
+	require.Equal(t, []int32{10}, l.read(l.queues[1], a, 1))
+	require.Equal(t, clInvalidProgramExecutable, launch(l.queues[2], k, 1, 0))
+}
+
+// The kernel of a name must be one kernel.
+func TestAKernelThatDiffersFromDeviceToDeviceIsRefused(t *testing.T) {
+	l := newLab(t)
+	p := l.source("__kernel void k(__global int *a, TYPE b) { a[0] = b; }")
+	for i, typ := range []string{"int", "long", "int"} {
+		require.Zero(t, gwBuildProgram(p, 1, at(&l.devs[i]), cstr("-DTYPE="+typ), nil, nil))
+	}
+	require.EqualValues(t, -47, refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(p, cstr("k"), e) }))
 }
 
 func TestWrongCallsOfProgramsAreRefused(t *testing.T) {

@@ -31,6 +31,7 @@ const (
 	InvalidProgram             Status = -44
 	InvalidProgramExecutable   Status = -45
 	InvalidKernelName          Status = -46
+	InvalidKernelDefinition    Status = -47
 	InvalidKernel              Status = -48
 	InvalidArgIndex            Status = -49
 	InvalidArgValue            Status = -50
@@ -107,6 +108,7 @@ var (
 	ErrBuild         = Sentinel("program build failed", BuildProgramFailure)
 	ErrInvalidKernel = Sentinel("invalid kernel", InvalidKernel)
 	ErrKernelName    = Sentinel("no such kernel", InvalidKernelName)
+	ErrKernelDiffers = Sentinel("a kernel differs from device to device", InvalidKernelDefinition)
 	ErrKernelArgs    = Sentinel("invalid kernel arguments", InvalidKernelArgs)
 	ErrArgIndex      = Sentinel("invalid argument index", InvalidArgIndex)
 	ErrArgSize       = Sentinel("invalid argument size", InvalidArgSize)

@@ -139,21 +139,65 @@ type Kernel struct {
 	args []devices.ArgInfo
 }
 
-// Kernel finds a kernel by name; it fails with mem.ErrKernelName.
+// Kernel finds a kernel by name; it fails with mem.ErrKernelName where no device's
+// module has it, and with mem.ErrKernelDiffers where devices disagree about its
+// arguments. It can be launched where it is there.
 func (p *Program) Kernel(name string) (*Kernel, error) {
 	k := &Kernel{prog: p, name: name, on: make([]devices.Kernel, len(p.modules))}
+	missing, found := error(nil), false
 	for id, m := range p.modules {
 		if m == nil {
 			continue
 		}
 		dk, err := m.Kernel(name)
-		if err != nil {
+		switch {
+		case errors.Is(err, mem.ErrKernelName):
+			missing = err
+			continue
+		case err != nil:
 			return nil, fmt.Errorf("program %q: %w", p.name, err)
 		}
 		k.on[id] = dk
-		k.args = dk.Args()
+		if !found {
+			k.args, found = dk.Args(), true
+			continue
+		}
+		if k.args, err = agreed(k.args, dk.Args()); err != nil {
+			return nil, fmt.Errorf("program %q: kernel %s on %s: %w", p.name, name, p.c.topo.Name(mem.MemoryID(id)), err)
+		}
+	}
+	if !found && missing != nil {
+		return nil, fmt.Errorf("program %q: %w", p.name, missing)
 	}
 	return k, nil
+}
+
+// agreed is what two devices say of a kernel's arguments; what one does not know the
+// other may, and what one only reads the other may write.
+func agreed(a, b []devices.ArgInfo) ([]devices.ArgInfo, error) {
+	if slices.Equal(a, b) {
+		return a, nil
+	}
+	if len(a) != len(b) {
+		return nil, fmt.Errorf("%d arguments, and %d elsewhere: %w", len(b), len(a), mem.ErrKernelDiffers)
+	}
+	out := slices.Clone(a)
+	for i, y := range b {
+		x := &out[i]
+		switch {
+		case y.Kind == devices.ArgUnknown:
+			continue
+		case x.Kind == devices.ArgUnknown:
+			*x = y
+			continue
+		case x.Kind != y.Kind || x.Size != 0 && y.Size != 0 && x.Size != y.Size:
+			return nil, fmt.Errorf("argument %d is %v of %d bytes, and %v of %d elsewhere: %w", i, y.Kind, y.Size, x.Kind, x.Size, mem.ErrKernelDiffers)
+		case x.Access != y.Access:
+			x.Access = mem.ReadWrite
+		}
+		x.Size = max(x.Size, y.Size)
+	}
+	return out, nil
 }
 
 // Name is the kernel's name.

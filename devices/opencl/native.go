@@ -3,6 +3,7 @@
 package opencl
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,8 +29,9 @@ type NativeProgram struct {
 	source bool   // immutable: made of OpenCL C
 
 	mu     sync.Mutex
-	users  int  // protected by mu: modules, and one until Close
-	closed bool // protected by mu
+	users  int      // protected by mu: modules, and one until Close
+	closed bool     // protected by mu
+	last   []handle // protected by mu: devices for which it was built last
 }
 
 // argInfoOption makes PoCL remember what describeArgs asks for.
@@ -93,7 +95,9 @@ func (d *Device) NewILProgram(il []byte) (*NativeProgram, error) {
 }
 
 // NewBinaryProgram makes a program of binaries, one for each device. Where some
-// are no binaries of their device, each has its status, in the order of on.
+// are no binaries of their device, each has its status, in the order of on. It fails
+// with mem.ErrInvalidValue where two that are one real device (Handle) have different
+// binaries: those take two programs.
 func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each []mem.Status, err error) {
 	if len(on) == 0 || len(on) != len(binaries) {
 		return nil, nil, fmt.Errorf("%d binaries for %d devices: each takes one: %w", len(binaries), len(on), mem.ErrInvalidValue)
@@ -105,8 +109,11 @@ func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each [
 	}
 	unique := make([][]byte, len(devs))
 	for i, d := range on {
-		if at := slices.Index(devs, d.handle); unique[at] == nil {
+		switch at := slices.Index(devs, d.handle); {
+		case unique[at] == nil:
 			unique[at] = binaries[i]
+		case !bytes.Equal(unique[at], binaries[i]):
+			return nil, nil, fmt.Errorf("a second binary, of %d bytes, for what device %s really is: %w", len(binaries[i]), d.name, mem.ErrInvalidValue)
 		}
 	}
 	var c handle
@@ -149,6 +156,7 @@ func (p *NativeProgram) Build(call BuildCall) error {
 	if err != nil {
 		return fmt.Errorf("build: %w", err)
 	}
+	p.builtFor(devs)
 	st := withArgInfo(call.Options, p.source, func(o string) (st int32) {
 		if p.source {
 			o = p.host.shadow.options(o)
@@ -157,6 +165,12 @@ func (p *NativeProgram) Build(call BuildCall) error {
 		return st
 	})
 	return statusError(st, "build with options %q", call.Options)
+}
+
+func (p *NativeProgram) builtFor(devs []handle) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = devs
 }
 
 // Compile compiles the program for some devices, for a Link. headers are
@@ -173,6 +187,7 @@ func (p *NativeProgram) Compile(call BuildCall, headers []*NativeProgram, names 
 	if err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
+	p.builtFor(devs)
 	st := withArgInfo(call.Options, true, func(o string) (st int32) {
 		p.host.do(func() { st = compileProgram(p.cl, devs, p.host.shadow.options(o), hs, names) })
 		return st
@@ -209,7 +224,7 @@ func Link(call BuildCall, inputs []*NativeProgram) (*NativeProgram, error) {
 	if linked == 0 {
 		return nil, err
 	}
-	return &NativeProgram{host: h, cl: linked, users: 1}, err
+	return &NativeProgram{host: h, cl: linked, users: 1, last: devs}, err
 }
 
 func programHandles(h *host, list []*NativeProgram) ([]handle, error) {
@@ -246,8 +261,13 @@ func (p *NativeProgram) KernelNames() ([]string, error) {
 // Binary is what was built for d, and empty where nothing was.
 func (p *NativeProgram) Binary(d *Device) ([]byte, error) {
 	devs, sizes, st := programSizes(p.cl)
+	if len(sizes) < len(devs) {
+		p.mu.Lock()
+		devs = p.last
+		p.mu.Unlock()
+	}
 	i := slices.Index(devs, d.handle)
-	if st != 0 || i < 0 || sizes[i] == 0 {
+	if st != 0 || i < 0 || i >= len(sizes) || sizes[i] == 0 {
 		return nil, statusError(st, "sizes of binaries")
 	}
 	b, st := programBinary(p.cl, i, sizes)

@@ -82,16 +82,19 @@ func linkProgram(context handle, devs []handle, options string, inputs []handle)
 	return h, int32(st)
 }
 
-// programSizes are the devices of a program, and the sizes of their binaries.
+// programSizes are the devices of a program, and the sizes of its binaries: PoCL 3.1
+// has fewer of these where it was built for some devices only.
 func programSizes(p handle) (devs []handle, sizes []C.size_t, st int32) {
 	d, st := programInfo(p, programDevices)
 	if st != 0 {
 		return nil, nil, st
 	}
 	s, st := programInfo(p, programBinarySizes)
-	for i := 0; i+8 <= min(len(d), len(s)); i += 8 {
-		devs = append(devs, handle(binary.NativeEndian.Uint64(d[i:])))
-		sizes = append(sizes, C.size_t(binary.NativeEndian.Uint64(s[i:])))
+	for ; len(d) >= 8; d = d[8:] {
+		devs = append(devs, handle(binary.NativeEndian.Uint64(d)))
+	}
+	for ; len(s) >= 8; s = s[8:] {
+		sizes = append(sizes, C.size_t(binary.NativeEndian.Uint64(s)))
 	}
 	return devs, sizes, st
 }

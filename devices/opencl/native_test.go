@@ -248,6 +248,8 @@ func TestProgramErrorsCarryOpenCLsStatus(t *testing.T) {
 	_, each, err := NewBinaryProgram([]*Device{d}, [][]byte{[]byte("no binary at all")})
 	require.EqualValues(t, -42, mem.StatusOf(err))
 	require.Equal(t, []mem.Status{-42}, each)
+	_, _, err = NewBinaryProgram([]*Device{d, d}, [][]byte{[]byte("one binary"), []byte("another")})
+	require.ErrorIs(t, err, mem.ErrInvalidValue, "they are one real device")
 	_, _, err = NewBinaryProgram([]*Device{d}, nil)
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	_, err = d.NewILProgram([]byte{1, 2, 3, 4})
