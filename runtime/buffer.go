@@ -41,6 +41,7 @@ type root struct {
 	size      uint64       // bytes, immutable
 	user      bool         // immutable: the host's block is the caller's memory (UseHostPtr)
 	blocks    []mem.Block  // protected by c.mu; by memory, zero where it has none
+	locked    *locked      // immutable; nil where the host's block is not page-locked
 	svm       *svmRoot     // immutable; nil where it is no shared virtual memory
 	last      mem.Point    // protected by c.mu: of the command that freed it, where it is
 	views     int          // protected by c.mu: live Buffers, mappings, and roots whose size buffer it is
@@ -48,6 +49,10 @@ type root struct {
 	onRelease []func()     // protected by c.mu
 	maps      uint32       // protected by c.mu: its first mapping in c.maps, index + 1
 }
+
+// lent reports whether the host's block is memory that no layer of the host's
+// resource has heard of.
+func (r *root) lent() bool { return r.user || r.locked != nil }
 
 // Buffer is a buffer or a sub-buffer. It belongs to a context, not to a device:
 // it has one latest content, which any number of memories may hold. Bytes that
@@ -72,8 +77,9 @@ type Buffer struct {
 //     they are shared virtual memory (SVMBytes), coarse-grained or fine, the
 //     buffer is a view of that: one content for buffer and pointer.
 //
-// AllocHostPtr takes the host's memory at once. No other storage is taken before
-// the first use.
+// AllocHostPtr takes the host's memory at once, page-locked where a device of the
+// context has memory of its own and can move bytes from and to such memory by itself
+// (devices.PageLocker). No other storage is taken before the first use.
 //
 // It fails with mem.ErrInvalidSize where size is zero or no device of the
 // context could hold it, mem.ErrInvalidValue where flags contradict,
@@ -98,6 +104,22 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 	case host != nil && uint64(len(host)) != size:
 		return nil, fmt.Errorf("buffer of %d bytes with %d bytes of content: they must be as many: %w", size, len(host), mem.ErrInvalidHostPtr)
 	}
+	var pages *locked
+	if flags&AllocHostPtr != 0 {
+		if pages = c.locks.take(size, c.mems[mem.Host].info.BaseAlign); pages != nil {
+			copy(pages.bytes, host)
+		}
+	}
+	b, err := c.createBuffer(name, view, host, pages)
+	if err != nil && pages != nil {
+		pages.free()
+	}
+	return b, err
+}
+
+// createBuffer makes a buffer; pages is its memory on the host, if not nil.
+func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pages *locked) (*Buffer, error) {
+	size, flags := view.Range.Size(), view.Flags
 	c.lock()
 	defer c.unlock()
 	if c.closed {
@@ -108,7 +130,7 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 			return b, err
 		}
 	}
-	r := &root{name: name, size: size, user: flags&UseHostPtr != 0, blocks: make([]mem.Block, len(c.mems)), views: 1}
+	r := &root{name: name, size: size, user: flags&UseHostPtr != 0, locked: pages, blocks: make([]mem.Block, len(c.mems)), views: 1}
 	if err := c.initialise(r, flags, host); err != nil {
 		return nil, err
 	}

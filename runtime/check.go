@@ -45,7 +45,7 @@ func (c *Context) Check() error {
 			if b.IsZero() {
 				continue
 			}
-			if !r.user || m != mem.Host { // no layer counts the caller's memory
+			if !r.lent() || m != mem.Host { // no layer counts it
 				count[m]++
 			}
 			if b.Size != r.size {

@@ -115,7 +115,7 @@ func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Poin
 		p.closed = true
 		errs = append(errs, p.release())
 	}
-	errs = append(errs, c.freeAll())
+	errs = append(errs, c.freeAll(), c.locks.wait())
 	return errors.Join(append(errs, c.closeDevices())...)
 }
 

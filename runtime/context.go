@@ -90,6 +90,7 @@ type Context struct {
 	failures  failureList        // has its own lock
 	attached  attached           // has its own lock
 	closing   closing            // has its own lock
+	locks     locks              // has its own lock
 	transport *devices.Transport // has its own lock
 
 	lateMoved atomic.Uint64                   // bytes moved by steps that read a count

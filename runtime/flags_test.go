@@ -3,12 +3,14 @@ package runtime_test
 import (
 	"bytes"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/null"
 	"godwit/mem"
 	"godwit/resource"
 	"godwit/runtime"
@@ -67,7 +69,7 @@ func TestHostAccessIsEnforced(t *testing.T) {
 }
 
 func TestAllocHostPtrTakesTheHostsMemoryAtOnce(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	h := build(t, runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}}, runtime.QueueOptions{})
 	b, err := h.c.CreateBuffer(4096, runtime.AllocHostPtr, nil)
 	require.NoError(t, err)
 	require.Equal(t, uint64(4096), h.c.Resource(mem.Host).Stats().Live)
@@ -77,6 +79,67 @@ func TestAllocHostPtrTakesTheHostsMemoryAtOnce(t *testing.T) {
 	require.Zero(t, segs[0].Version, "it has no content")
 	require.NoError(t, b.Release())
 	require.Zero(t, h.c.Resource(mem.Host).Stats().Live)
+}
+
+// Where a device has its memory apart and locks pages, AllocHostPtr's are such, its
+// maps and transfers are of that memory, and it goes back when nothing uses it.
+func TestAllocHostPtrIsPageLockedWhereThatHelps(t *testing.T) {
+	for _, shares := range []bool{false, true} {
+		d, err := cpu.New(cpu.Options{Workers: 1, SharesHost: shares})
+		require.NoError(t, err)
+		pages, err := d.PinnedMemory(d.NUMANode())
+		require.NoError(t, err)
+		h := build(t, runtime.Options{Devices: []devices.Device{d}}, runtime.QueueOptions{})
+		ctx := soon(t)
+		content := bytes.Repeat([]byte{5}, 1<<12)
+		b, err := h.c.CreateBuffer(1<<12, runtime.AllocHostPtr, content)
+		require.NoError(t, err)
+		content[0] = 6
+		if shares {
+			require.Zero(t, pages.Stats().Live)
+			require.Equal(t, uint64(1<<12), h.c.Resource(mem.Host).Stats().Live)
+			require.NoError(t, b.Release())
+			continue
+		}
+		require.Equal(t, uint64(1<<12), pages.Stats().Live)
+		locking := pages.Locking()
+		require.NotZero(t, locking.Locked+locking.Unlocked)
+		require.NoError(t, h.c.Check())
+
+		h.done(h.ok(h.q[0].EnqueueFill(ctx, b, []byte{7}, 0, 100)))
+		m, err := h.q[0].Map(ctx, b, 0, 1<<12, runtime.MapRead)
+		require.NoError(t, err)
+		require.Equal(t, append(bytes.Repeat([]byte{7}, 100), bytes.Repeat([]byte{5}, 1<<12-100)...), m.Bytes())
+		h.done(h.ok(h.q[0].EnqueueUnmap(ctx, m)))
+
+		gate := h.gate()
+		use := h.ok(h.q[0].EnqueueMigrate(ctx, []*runtime.Buffer{b}, runtime.MigrateToHost, gate))
+		require.NoError(t, b.Release())
+		require.Equal(t, uint64(1<<12), pages.Stats().Live, "a command uses it")
+		require.NoError(t, gate.SetStatus(runtime.Complete))
+		h.done(use)
+		require.Eventually(t, func() bool { return pages.Stats().Live == 0 }, time.Minute, time.Millisecond)
+		require.NoError(t, pages.Check())
+	}
+}
+
+// A buffer that was never released gives its pages back with the context.
+func TestPageLockedMemoryGoesBackWithItsContext(t *testing.T) {
+	d, err := cpu.New(cpu.Options{Workers: 1})
+	require.NoError(t, err)
+	pages, err := d.PinnedMemory(d.NUMANode())
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}})
+	require.NoError(t, err)
+	_, err = c.CreateBuffer(1<<12, runtime.AllocHostPtr, nil)
+	require.NoError(t, err)
+	require.NotZero(t, pages.Stats().Live)
+	require.ErrorIs(t, c.Close(soon(t)), runtime.ErrLeak)
+	require.Zero(t, pages.Stats().Live)
+	_, err = c.CreateBuffer(1<<12, runtime.AllocHostPtr, nil)
+	require.ErrorContains(t, err, "closed")
+	require.Zero(t, pages.Stats().Live)
+	require.NoError(t, d.Close())
 }
 
 func TestUseHostPtrIsTheHostsBlockAndPassesEveryLayerBy(t *testing.T) {

@@ -68,6 +68,7 @@ func newContext(o Options) (*Context, error) {
 	if err := c.openTransport(); err != nil {
 		return nil, errors.Join(err, host.Close())
 	}
+	c.locks.from = chooseLocker(o.Devices)
 	c.listQueues()
 	return c, nil
 }

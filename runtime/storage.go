@@ -127,13 +127,16 @@ func fills(steps []migration.Step, w migration.Want) bool {
 // them. c.mu is held.
 func (c *Context) drop(r *root) error {
 	var last []mem.Point // of commands that use the storage
-	if len(r.onRelease) > 0 {
+	if len(r.onRelease) > 0 || r.locked != nil {
 		for m := range r.blocks {
 			last = c.planner.Points(last, r.id, mem.MemoryID(m))
 		}
 	}
 	errs := []error{c.uncount(r), c.freeRoot(r)}
 	c.released(r.onRelease, last)
+	if r.locked != nil {
+		r.locked.freeAfter(last)
+	}
 	errs = append(errs, c.planner.Release(r.id))
 	delete(c.roots, r.id)
 	if c.opts.Trace != nil {
@@ -164,7 +167,10 @@ func (c *Context) freeRoot(r *root) error {
 // first content. c.mu is held.
 func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	host := c.mems[mem.Host]
-	if r.user {
+	if r.locked != nil {
+		content = r.locked.bytes
+	}
+	if r.lent() {
 		b, err := host.dev.(devices.Adopter).Adopt(content, 0)
 		r.blocks[mem.Host] = b
 		return err
@@ -191,7 +197,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 
 // resource is where a root's block on a memory came from.
 func (c *Context) resource(r *root, m mem.MemoryID) mem.Resource {
-	if r.user && m == mem.Host {
+	if r.lent() && m == mem.Host {
 		return c.mems[m].dev.Memory() // no layer has heard of it
 	}
 	return c.mems[m].res
