@@ -32,12 +32,14 @@ import "C"
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"unsafe"
 
 	"github.com/jgillich/go-opencl/cl"
 
 	"godwit/devices"
+	"godwit/mem"
 )
 
 // handle is a cl object, as an integer: Go never follows it. Who keeps one
@@ -241,7 +243,15 @@ func kernelArg(k handle, i int) (address uint32, qualifier uint64, name, typ str
 	return uint32(a), uint64(q), C.GoString(&n[0]), C.GoString(&t[0]), int32(st)
 }
 
+// kernelNames are the names of a program's kernels. Where there is none, OpenCL is not
+// asked for names, and only an executable has none.
 func kernelNames(p handle) ([]string, int32) {
+	if b, st := programInfo(p, programKernels); st != 0 || len(b) == 8 && binary.NativeEndian.Uint64(b) == 0 {
+		if st == 0 && !executable(p) {
+			st = int32(mem.InvalidProgramExecutable)
+		}
+		return nil, st
+	}
 	var n C.size_t
 	if st := C.gw_kernel_names(p, nil, 0, &n); st != 0 || n <= 1 {
 		return nil, int32(st)
@@ -249,6 +259,18 @@ func kernelNames(p handle) ([]string, int32) {
 	b := make([]byte, n)
 	st := C.gw_kernel_names(p, (*C.char)(unsafe.Pointer(&b[0])), n, nil)
 	return strings.Split(strings.TrimRight(string(b), "\x00"), ";"), int32(st)
+}
+
+// executable reports whether p has been built, or linked, for any device.
+func executable(p handle) bool {
+	devs, _ := programInfo(p, programDevices)
+	for d := range slices.Chunk(devs, 8) {
+		b, st := buildInfo(p, handle(binary.NativeEndian.Uint64(d)), buildType)
+		if st == 0 && len(b) == 4 && binary.NativeEndian.Uint32(b) == typeExecutable {
+			return true
+		}
+	}
+	return false
 }
 
 // buildLog is what the compiler said for a device, and whether it failed there.

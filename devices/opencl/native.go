@@ -4,6 +4,7 @@ package opencl
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,9 +96,10 @@ func (d *Device) NewILProgram(il []byte) (*NativeProgram, error) {
 }
 
 // NewBinaryProgram makes a program of binaries, one for each device. Where some
-// are no binaries of their device, each has its status, in the order of on. It fails
-// with mem.ErrInvalidValue where two that are one real device (Handle) have different
-// binaries: those take two programs.
+// are no binaries of their device, each has its status, in the order of on; but
+// NVIDIA's library takes any bytes, and fails with the same status to build them. It
+// fails with mem.ErrInvalidValue where two that are one real device (Handle) have
+// different binaries: those take two programs.
 func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each []mem.Status, err error) {
 	if len(on) == 0 || len(on) != len(binaries) {
 		return nil, nil, fmt.Errorf("%d binaries for %d devices: each takes one: %w", len(binaries), len(on), mem.ErrInvalidValue)
@@ -240,6 +242,13 @@ func programHandles(h *host, list []*NativeProgram) ([]handle, error) {
 
 // Info is what clGetProgramInfo answers; devices in it are OpenCL's own.
 func (p *NativeProgram) Info(what uint32) ([]byte, error) {
+	if what == programNames {
+		names, st := kernelNames(p.cl)
+		if st != 0 {
+			return nil, statusError(st, "kernel names")
+		}
+		return append([]byte(strings.Join(names, ";")), 0), nil
+	}
 	b, st := programInfo(p.cl, what)
 	return b, statusError(st, "program information %#x", what)
 }
@@ -247,6 +256,9 @@ func (p *NativeProgram) Info(what uint32) ([]byte, error) {
 // BuildInfo is what clGetProgramBuildInfo answers for d.
 func (p *NativeProgram) BuildInfo(d *Device, what uint32) ([]byte, error) {
 	b, st := buildInfo(p.cl, d.handle, what)
+	if what == buildGlobals && len(b) == 4 { // a size_t: NVIDIA's library answers a cl_uint
+		b = binary.NativeEndian.AppendUint64(nil, uint64(binary.NativeEndian.Uint32(b)))
+	}
 	return b, statusError(st, "build information %#x for device %s", what, d.name)
 }
 
@@ -356,8 +368,19 @@ func (k *kernel) Info(what uint32) ([]byte, error) {
 	return k.asked(func() ([]byte, int32) { return kernelInfo(k.cl, what) })
 }
 
+// has fails where there is no argument i.
+func (k *kernel) has(i int) error {
+	if i < 0 || i >= len(k.args) {
+		return fmt.Errorf("kernel %s has %d arguments: no argument %d: %w", k.name, len(k.args), i, mem.ErrArgIndex)
+	}
+	return nil
+}
+
 // ArgInfo implements NativeKernel.
 func (k *kernel) ArgInfo(i int, what uint32) ([]byte, error) {
+	if err := k.has(i); err != nil { // NVIDIA's library calls it an invalid value
+		return nil, err
+	}
 	return k.asked(func() ([]byte, int32) { return kernelArgInfo(k.cl, i, what) })
 }
 
@@ -373,6 +396,9 @@ func (k *kernel) SubGroupInfo(what uint32, input []byte) ([]byte, error) {
 
 // CheckArg implements NativeKernel.
 func (k *kernel) CheckArg(i int, size uint64, value []byte) error {
+	if err := k.has(i); err != nil {
+		return err
+	}
 	if value != nil && uint64(len(value)) != size || size == 0 {
 		return fmt.Errorf("kernel %s, argument %d: %d bytes of %d: %w", k.name, i, len(value), size, mem.ErrArgSize)
 	}

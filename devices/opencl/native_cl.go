@@ -15,6 +15,12 @@ import (
 const (
 	programDevices     = 0x1163
 	programBinarySizes = 0x1165
+	programKernels     = 0x1167 // how many
+	programNames       = 0x1168 // of kernels
+
+	buildType      = 0x1184
+	typeExecutable = 4
+	buildGlobals   = 0x1185
 
 	kernelNumArgs = 0x1191
 )

@@ -177,8 +177,11 @@ func TestKernelsAnswerOpenCLsQueries(t *testing.T) {
 	require.Equal(t, []uint64{4, 1, 1}, []uint64{native64(size), native64(size[8:]), native64(size[16:])})
 	_, err = four.(NativeKernel).GroupInfo(0x9999)
 	require.EqualValues(t, mem.InvalidValue, mem.StatusOf(err))
-	_, err = four.(NativeKernel).ArgInfo(7, 0x119A)
-	require.EqualValues(t, mem.InvalidArgIndex, mem.StatusOf(err))
+	for _, i := range []int{-1, 1, 7} {
+		_, err = four.(NativeKernel).ArgInfo(i, 0x119A)
+		require.EqualValues(t, mem.InvalidArgIndex, mem.StatusOf(err))
+		require.EqualValues(t, mem.InvalidArgIndex, mem.StatusOf(four.(NativeKernel).CheckArg(i, 4, words(1))))
+	}
 
 	k, err := m.Kernel("scale")
 	require.NoError(t, err)
@@ -245,15 +248,51 @@ func TestProgramErrorsCarryOpenCLsStatus(t *testing.T) {
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	require.NoError(t, p.Close())
 
-	_, each, err := NewBinaryProgram([]*Device{d}, [][]byte{[]byte("no binary at all")})
+	b, each, err := NewBinaryProgram([]*Device{d}, [][]byte{[]byte("no binary at all")})
+	if err == nil { // OpenCL allows to find it out when it is built
+		closed(t, b)
+		require.Equal(t, []mem.Status{0}, each)
+		err = b.Build(BuildCall{On: []*Device{d}})
+	} else {
+		require.Equal(t, []mem.Status{-42}, each)
+	}
 	require.EqualValues(t, -42, mem.StatusOf(err))
-	require.Equal(t, []mem.Status{-42}, each)
 	_, _, err = NewBinaryProgram([]*Device{d, d}, [][]byte{[]byte("one binary"), []byte("another")})
 	require.ErrorIs(t, err, mem.ErrInvalidValue, "they are one real device")
 	_, _, err = NewBinaryProgram([]*Device{d}, nil)
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	_, err = d.NewILProgram([]byte{1, 2, 3, 4})
 	require.Error(t, err)
+}
+
+// NVIDIA's library crashes where it is asked for the names of no kernels.
+func TestAProgramMayHaveNoKernels(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	const none = "int twice(int a) { return 2 * a; }"
+	m, err := d.Build(context.Background(), &devices.Program{Name: "none", Source: none})
+	require.NoError(t, err)
+	closed(t, m)
+	require.Empty(t, m.Kernels())
+	_, err = m.Kernel("twice")
+	require.ErrorIs(t, err, mem.ErrKernelName)
+	p, err := d.NewSourceProgram([]byte(none))
+	require.NoError(t, err)
+	closed(t, p)
+	require.NoError(t, p.Compile(BuildCall{On: []*Device{d}}, nil, nil))
+	_, err = p.KernelNames()
+	require.EqualValues(t, mem.InvalidProgramExecutable, mem.StatusOf(err), "it is compiled, not linked")
+	globals, err := p.BuildInfo(d, buildGlobals)
+	require.NoError(t, err)
+	require.Len(t, globals, 8)
+	l, err := Link(BuildCall{On: []*Device{d}}, []*NativeProgram{p})
+	require.NoError(t, err)
+	closed(t, l)
+	names, err := l.KernelNames()
+	require.NoError(t, err)
+	require.Empty(t, names)
+	text, err := l.Info(programNames)
+	require.NoError(t, err)
+	require.Equal(t, []byte{0}, text)
 }
 
 // A kernel in flight keeps what it needs when its program goes.
