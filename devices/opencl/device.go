@@ -33,7 +33,7 @@ type Device struct {
 	node    int // of the NUMA nodes
 	pinned  *devices.PinnedNodes
 	staging staging
-	stagers stagers
+	stagers stagers      // immutable; where staging is on
 	busy    atomic.Int32 // queues and modules not yet closed
 	lost    atomic.Bool  // the device reported that it is gone
 	closed  atomic.Bool
@@ -67,6 +67,9 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 	d.pinned = devices.NewPinnedNodes(d.name, func(name string, node int) *devices.PinnedMemory { return newPinned(d, name, node) })
 	d.staging = opts.staging.over(defaultStaging(!d.info.SharesHost))
 	d.staging.on = d.staging.on && h.worker == nil // its memory is the host's
+	if d.staging.on {
+		d.stagers = newStagers(d)
+	}
 	return d, nil
 }
 

@@ -37,5 +37,6 @@
 // Environment: GODWIT_OPENCL_LIBRARY names the OpenCL loader to open in place
 // of libOpenCL.so.1; GODWIT_PINNED_H2D=0, read when a queue is made, leaves pageable
 // transfers to OpenCL; GODWIT_DEBUG=leaks prints, when the last device of a
-// platform is closed, the cl objects that were not released.
+// platform is closed, the cl objects that were not released, GODWIT_DEBUG=staging when
+// there is no page-locked memory to stage transfers in.
 package opencl

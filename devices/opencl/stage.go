@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/jgillich/go-opencl/cl"
@@ -24,8 +25,9 @@ import (
 // 55. So large transfers of pageable memory are staged here, through a ring of
 // page-locked memory.
 //
-// Each device has a stager for each direction, made on first use: lanes (goroutines)
-// with two slots each and a queue in OpenCL that all share. A transfer is cut into
+// Each device has a stager for each direction: lanes (goroutines) with two slots each
+// and a queue in OpenCL that all share. They are made, by a goroutine of its own, when
+// the first transfer can begin: Submit takes no memory and does not wait for any. A transfer is cut into
 // chunks, which lanes that are free take one after the other: into the device, a lane
 // copies a chunk into a slot and enqueues the move of it, and copies the next one
 // into its other slot meanwhile; out of it, it enqueues the move of the next chunk
@@ -39,7 +41,12 @@ import (
 // never waits for it. Transfers of one direction are worked off in the order in which
 // they can begin; those that wait hold up nobody.
 //
-// Lanes end when the device is closed.
+// A stager is idle (it has no memory, and nothing to do), then serving (a goroutine
+// looks for memory for the transfers that there are), then open (lanes work, until the
+// device is closed). Where there is no memory, that goroutine has OpenCL move the
+// pageable bytes, goes through the transfers there are, and the stager is idle again.
+// After failures one after the other it tries for the next transfer, then for the
+// second, the fourth and so on. Staging counts, and says under GODWIT_DEBUG=staging.
 //
 // Lock order: host.mu, mu. Neither is held while bytes are copied or OpenCL is called.
 const (
@@ -67,19 +74,57 @@ func pinnedByEnv() bool { return os.Getenv("GODWIT_PINNED_H2D") != "0" }
 
 // stager stages transfers of one device in one direction.
 type stager struct {
-	dev    *Device               // immutable
-	write  bool                  // immutable: into the device
-	queue  *cl.CommandQueue      // immutable
-	handle handle                // immutable
-	memory *devices.PinnedMemory // immutable
-	block  mem.Block             // immutable: the ring
-	ended  sync.WaitGroup        // lanes
+	dev   *Device        // immutable
+	write bool           // immutable: into the device
+	ended sync.WaitGroup // its goroutines
+	ring  func() error   // immutable but for tests: newRing
+
+	queue  *cl.CommandQueue      // what ring makes; immutable once open
+	handle handle                // as queue
+	memory *devices.PinnedMemory // as queue
+	block  mem.Block             // as queue: the ring
 
 	mu     sync.Mutex
 	work   sync.Cond // there are chunks, or closed; its L is mu
 	jobs   []*record // protected by mu: transfers with chunks nobody has taken, in order
-	closed bool      // protected by mu
-	pushed uint64    // protected by mu: transfers ever
+	state  stagerState
+	closed bool    // protected by mu
+	skip   int     // protected by mu: transfers to go without before the next try
+	misses int     // protected by mu: tries that failed since one went well
+	counts Staging // protected by mu
+}
+
+type stagerState uint8 // protected by stager.mu
+
+const (
+	stagerIdle stagerState = iota
+	stagerServing
+	stagerOpen
+)
+
+// mostMisses bounds the transfers that go without, after so many failures, to half of
+// two to its power.
+const mostMisses = 11
+
+// Staging says what became of the large transfers of pageable memory in one direction.
+type Staging struct {
+	Staged   uint64 // transfers staged through page-locked memory
+	Unstaged uint64 // transfers that were to be, but OpenCL moved the pageable bytes
+	Failures uint64 // tries to get page-locked memory that failed
+	Why      string // the last failure, for people
+}
+
+// Staging says what became of transfers out of the device and into it.
+func (d *Device) Staging() (read, write Staging) {
+	var out [2]Staging
+	for i, s := range d.stagers {
+		if s != nil {
+			s.mu.Lock()
+			out[i] = s.counts
+			s.mu.Unlock()
+		}
+	}
+	return out[0], out[1]
 }
 
 // stagedCopy is what a record has of its staging. Protected by stager.mu, but for
@@ -97,54 +142,104 @@ type stagedCopy struct {
 	times  devices.Times
 }
 
-// stagers are a device's two, made on first use.
-type stagers struct {
-	mu     sync.Mutex
-	by     [2]*stager // protected by mu: out of the device, into it
-	failed bool       // protected by mu: there was no memory for one
+// stagers are a device's two: out of it, into it. None where it does not stage.
+type stagers [2]*stager
+
+func newStagers(d *Device) (g stagers) {
+	for i := range g {
+		s := &stager{dev: d, write: i == 1}
+		s.ring, s.work.L = s.newRing, &s.mu
+		g[i] = s
+	}
+	return g
 }
 
-// stager returns the device's stager for a direction; nil where there is no
-// page-locked memory for it: OpenCL then does what it can.
-func (d *Device) stager(write bool) *stager {
-	i := 0
-	if write {
-		i = 1
-	}
-	d.stagers.mu.Lock()
-	defer d.stagers.mu.Unlock()
-	if d.stagers.by[i] == nil && !d.stagers.failed {
-		s, err := newStager(d, write)
-		if d.stagers.failed = err != nil; !d.stagers.failed {
-			s.start()
-			d.stagers.by[i] = s
-		}
-	}
-	return d.stagers.by[i]
-}
-
-func newStager(d *Device, write bool) (*stager, error) {
+// newRing takes what lanes need.
+func (s *stager) newRing() error {
+	d := s.dev
 	m, err := d.PinnedMemory(d.node)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &stager{dev: d, write: write, memory: m}
-	s.work.L = &s.mu
 	var block [1]mem.Block
 	size := 2 * uint64(d.staging.lanes) * d.staging.chunk
 	if out, err := m.AllocAll([]mem.Request{{Size: size}}, block[:]); err != nil || out != mem.Ready {
-		return nil, fmt.Errorf("device %s: %s of page-locked memory to stage in: %w", d.name, mem.FormatBytes(size), errors.Join(err, mem.ErrNoHostMemory))
+		return fmt.Errorf("device %s: %s of page-locked memory to stage in: %w", d.name, mem.FormatBytes(size), errors.Join(err, mem.ErrNoHostMemory))
 	}
-	s.block = block[0]
-	if s.queue, err = d.host.context.CreateCommandQueue(d.found.device, cl.CommandQueueProfilingEnable); err != nil {
-		return nil, errors.Join(err, m.FreeAfter(s.block, nil))
+	q, err := d.host.context.CreateCommandQueue(d.found.device, cl.CommandQueueProfilingEnable)
+	if err != nil {
+		return errors.Join(err, m.FreeAfter(block[0], nil))
 	}
-	s.handle = rawHandle(s.queue)
-	return s, nil
+	s.memory, s.block, s.queue, s.handle = m, block[0], q, rawHandle(q)
+	return nil
 }
 
-// start starts the lanes.
-func (s *stager) start() {
+// serve is the life of the goroutine that looks for memory.
+func (s *stager) serve() {
+	for {
+		s.mu.Lock()
+		if len(s.jobs) == 0 {
+			s.state = stagerIdle
+			s.mu.Unlock()
+			return
+		}
+		try := s.skip == 0
+		if !try {
+			s.skip--
+		}
+		s.mu.Unlock()
+		if try {
+			err := s.ring()
+			if s.tried(err); err == nil {
+				return
+			}
+		}
+		s.mu.Lock()
+		r := s.jobs[0]
+		s.jobs = slices.Delete(s.jobs, 0, 1)
+		s.counts.Unstaged++
+		s.mu.Unlock()
+		s.unstaged(r)
+	}
+}
+
+// tried notes how a try to get memory went, and opens the stager where it went well.
+func (s *stager) tried(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.misses, s.state = 0, stagerOpen
+		s.startLocked()
+		return
+	}
+	s.misses = min(s.misses+1, mostMisses)
+	s.skip = 1<<(s.misses-1) - 1
+	s.counts.Failures++
+	s.counts.Why = err.Error()
+	if strings.Contains(os.Getenv("GODWIT_DEBUG"), "staging") {
+		fmt.Fprintf(os.Stderr, "godwit: opencl: device %s: transfers %s it are not staged, failure %d: %v; %d transfers go without before the next try\n",
+			s.dev.name, map[bool]string{true: "into", false: "out of"}[s.write], s.counts.Failures, err, s.skip)
+	}
+}
+
+// unstaged has OpenCL move r, whose waits are reached. It may take as long as that.
+func (s *stager) unstaged(r *record) {
+	h := s.dev.host
+	h.mu.Lock()
+	r.staged = stagedCopy{}
+	r.state, r.called = enqueuing, false
+	h.mu.Unlock()
+	st, err := r.enqueue()
+	r.q.flushOnce()
+	h.mu.Lock()
+	h.draining++
+	h.enqueuedLocked(r, st, err)
+	h.drainLocked()
+	h.mu.Unlock()
+}
+
+// startLocked starts the lanes.
+func (s *stager) startLocked() {
 	d := s.dev
 	for i := range d.staging.lanes {
 		l := &lane{s: s}
@@ -155,25 +250,24 @@ func (s *stager) start() {
 	}
 }
 
-// close ends the lanes. No transfer is under way.
-func (s *stagers) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// close ends both. No transfer is under way.
+func (g *stagers) close() error {
 	var errs []error
-	for _, g := range s.by {
-		if g == nil {
+	for _, s := range g {
+		if s == nil {
 			continue
 		}
-		g.mu.Lock()
-		g.closed = true
-		g.work.Broadcast()
-		g.mu.Unlock()
-		g.ended.Wait()
-		_ = g.queue.Finish() // only errors of a lost device
-		g.queue.Release()
-		errs = append(errs, g.memory.FreeAfter(g.block, nil))
+		s.mu.Lock()
+		s.closed = true
+		s.work.Broadcast()
+		s.mu.Unlock()
+		s.ended.Wait()
+		if s.queue != nil {
+			_ = s.queue.Finish() // only errors of a lost device
+			s.queue.Release()
+			errs = append(errs, s.memory.FreeAfter(s.block, nil))
+		}
 	}
-	s.by = [2]*stager{}
 	return errors.Join(errs...)
 }
 
@@ -185,11 +279,10 @@ func (r *record) stage(write bool, n uint64) {
 	if r.pinned || !r.q.staged || n < d.staging.from {
 		return
 	}
-	s := d.stager(write)
-	if s == nil {
-		return
+	r.staged.stager = d.stagers[0]
+	if write {
+		r.staged.stager = d.stagers[1]
 	}
-	r.staged.stager = s
 	r.staged.most = int(min(max(n/laneShare, 1), uint64(d.staging.lanes)))
 	// Chunks are equal, and enough of them for every lane to overlap with itself.
 	count := max((n+d.staging.chunk-1)/d.staging.chunk, min(2*uint64(r.staged.most), n/leastChunk))
@@ -206,9 +299,14 @@ func (s *stager) push(r *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.jobs = append(s.jobs, r)
-	s.pushed++
-	for range r.staged.most {
-		s.work.Signal()
+	switch s.state {
+	case stagerIdle:
+		s.state = stagerServing
+		s.ended.Go(s.serve)
+	case stagerOpen:
+		for range r.staged.most {
+			s.work.Signal()
+		}
 	}
 }
 
@@ -220,6 +318,9 @@ func (s *stager) join() *record {
 	for !s.closed {
 		for _, r := range s.jobs {
 			if c := &r.staged; c.joined < c.most {
+				if c.joined == 0 {
+					s.counts.Staged++
+				}
 				c.joined++
 				c.lanes++
 				return r

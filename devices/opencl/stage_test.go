@@ -22,17 +22,9 @@ func staged(lanes int, chunk, from uint64) map[string]string {
 }
 
 // transfers is how many a device has staged so far.
-func transfers(d *Device) (n uint64) {
-	d.stagers.mu.Lock()
-	defer d.stagers.mu.Unlock()
-	for _, s := range d.stagers.by {
-		if s != nil {
-			s.mu.Lock()
-			n += s.pushed
-			s.mu.Unlock()
-		}
-	}
-	return n
+func transfers(d *Device) uint64 {
+	r, w := d.Staging()
+	return r.Staged + w.Staged
 }
 
 func TestStagedTransfersBringEveryByte(t *testing.T) {
@@ -168,44 +160,122 @@ func TestAStagedTransferThatFailsSaysSoAndTheNextOneWorks(t *testing.T) {
 	})
 }
 
-func TestWithoutPinnedMemoryOpenCLMovesPageableBytes(t *testing.T) {
-	d := open(t, 1, staged(1, 4096, 4096))[0]
-	b := alloc(t, d, 40_000)
-	data, got := pattern(40_000, 9), make([]byte, 40_000)
-	both := func(opts devices.QueueOptions) {
-		q := openQueue(t, d, opts)
-		finishPoint(t, q, run(t, q, write(d, b, 0, data)))
-		clear(got)
-		finishPoint(t, q, run(t, q, read(d, b, 0, got)))
-		require.Equal(t, data, got)
-		require.Zero(t, transfers(d))
-	}
-	inject(t, faultCreate, 1, mem.MemObjectAllocationFailure)
-	both(devices.QueueOptions{Name: "no memory for a ring"})
-	inject(t, faultCreate, 0, 0)
-	d.stagers.failed = false
-	t.Setenv("GODWIT_PINNED_H2D", "0")
-	both(devices.QueueOptions{Name: "not wanted"})
+// carries writes pattern(n, seed) into b, reads it, and checks it.
+func carries(t *testing.T, q *Queue, b mem.Block, n int, seed byte) {
+	t.Helper()
+	data, got := pattern(n, seed), make([]byte, n)
+	p := run(t, q, write(q.dev, b, 0, data))
+	finishPoint(t, q, run(t, q, read(q.dev, b, 0, got), mem.Wait{Point: p, Kind: mem.Data}))
+	require.Equal(t, data, got)
+	require.NoError(t, p.Err())
 }
 
+func TestWithoutPinnedMemoryOpenCLMovesPageableBytes(t *testing.T) {
+	for _, opts := range []devices.QueueOptions{{Name: "in order", Profiling: true}, {Name: "out of order", OutOfOrder: true}} {
+		t.Run(opts.Name, func(t *testing.T) {
+			d := open(t, 1, staged(1, 4096, 4096))[0]
+			b := alloc(t, d, 40_000)
+			q := openQueue(t, d, opts)
+			inject(t, faultCreate, 1, mem.MemObjectAllocationFailure)
+			p := run(t, q, write(d, b, 0, pattern(40_000, 1)))
+			finishPoint(t, q, p)
+			_, ok := q.Times(p)
+			require.Equal(t, opts.Profiling, ok)
+			_, w := d.Staging()
+			require.Equal(t, []uint64{0, 1, 1}, []uint64{w.Staged, w.Unstaged, w.Failures})
+			require.Contains(t, w.Why, "page-locked memory to stage in")
+			got := make([]byte, 40_000)
+			finishPoint(t, q, run(t, q, read(d, b, 0, got)))
+			require.Equal(t, pattern(40_000, 1), got)
+			r, _ := d.Staging()
+			require.Equal(t, Staging{Staged: 1}, r, "the other direction has memory of its own")
+			carries(t, q, b, 40_000, 2)
+			_, w = d.Staging()
+			require.EqualValues(t, 1, w.Staged, "the next transfer tries again")
+
+			t.Setenv("GODWIT_PINNED_H2D", "0")
+			before := transfers(d)
+			carries(t, openQueue(t, d, devices.QueueOptions{Name: "not wanted"}), b, 40_000, 3)
+			require.Equal(t, before, transfers(d))
+		})
+	}
+}
+
+func TestTriesForPinnedMemoryBecomeRareAndDoNotEnd(t *testing.T) {
+	d := open(t, 1, staged(1, 4096, 4096))[0]
+	b := alloc(t, d, 8192)
+	s := d.stagers[1]
+	var tries []int
+	n, gives := 0, false
+	s.ring = func() error {
+		tries = append(tries, n)
+		if gives {
+			return s.newRing()
+		}
+		return mem.ErrNoHostMemory
+	}
+	q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true})
+	for n = 1; n <= 40; n++ {
+		gives = n > 20
+		carries(t, q, b, 8192, byte(n))
+	}
+	require.Equal(t, []int{1, 2, 4, 8, 16, 32}, tries)
+	_, w := d.Staging()
+	require.Equal(t, Staging{Staged: 9, Unstaged: 31, Failures: 5, Why: mem.ErrNoHostMemory.Error()}, w)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Zero(t, s.misses)
+}
+
+func TestAnUnstagedTransferThatFailsSaysSo(t *testing.T) {
+	d := open(t, 1, staged(1, 4096, 4096))[0]
+	b := alloc(t, d, 8192)
+	for _, s := range d.stagers {
+		s.ring = func() error { return mem.ErrNoHostMemory }
+	}
+	for _, ooo := range []bool{false, true} {
+		q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: ooo})
+		for _, op := range []int{faultEnqueue, faultEnd} {
+			inject(t, op, 1, mem.OutOfResources)
+			p := run(t, q, write(d, b, 0, pattern(8192, 1)))
+			after := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: p, Kind: mem.Data})
+			require.ErrorIs(t, p.Wait(context.Background()), mem.ErrNoResources)
+			require.ErrorIs(t, after.Wait(context.Background()), mem.ErrDependency)
+			inject(t, op, 0, 0)
+			carries(t, q, b, 8192, 2)
+		}
+	}
+}
+
+// Neither getting the memory nor the transfers hold up Submit, nor anything else.
 func TestSubmitDoesNotWaitForAStagedTransfer(t *testing.T) {
 	d := open(t, 1, staged(1, 4096, 4096))[0]
 	q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true})
-	b := alloc(t, d, 1<<20)
-	s, err := newStager(d, true)
-	require.NoError(t, err)
-	d.stagers.by[1] = s // not started: nobody is there to move anything
+	b, other := alloc(t, d, 1<<20), alloc(t, d, 64)
+	s := d.stagers[1]
+	gate := make(chan struct{})
+	s.ring = func() error { <-gate; return s.newRing() }
 	data := pattern(1<<20, 1)
-	p := run(t, q, write(d, b, 0, data))
-	require.EqualValues(t, 1, transfers(d))
-	require.False(t, p.Reached())
-	s.start()
-	finishPoint(t, q, p)
+	var points []mem.Point
+	for range 3 {
+		points = append(points, run(t, q, write(d, b, 0, data)))
+	}
+	small := make([]byte, 64)
+	finishPoint(t, q, run(t, q, write(d, other, 0, pattern(64, 1))))
+	finishPoint(t, q, run(t, q, read(d, other, 0, small)))
+	for _, p := range points {
+		require.False(t, p.Reached())
+	}
+	close(gate)
+	for _, p := range points {
+		finishPoint(t, q, p)
+	}
 	got := make([]byte, len(data))
 	t.Setenv("GODWIT_PINNED_H2D", "0")
 	plain := openQueue(t, d, devices.QueueOptions{Name: "plain"})
 	finishPoint(t, plain, run(t, plain, read(d, b, 0, got)))
 	require.Equal(t, data, got)
+	require.EqualValues(t, 3, transfers(d))
 }
 
 // Every command waits for the two before it, so that there are more ways through their
