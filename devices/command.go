@@ -72,6 +72,11 @@ type Command struct {
 	Dims                  int       // 1 to 3
 	Global, Local, Offset [3]uint64 // work-items; Local zero leaves it to the driver
 	Args                  []Arg     // the kernel's, and then any number of ArgSVM that it reaches by pointers in memory
+	// Quiet, of an OpLaunch, says that nobody cares when exactly it ends, but for what
+	// waits for its point: that may be reached only when somebody waits for it, asks to
+	// be told of it, or for a later one of the queue. A queue that makes nothing of it
+	// is right too.
+	Quiet bool
 
 	Call func(ctx context.Context) error
 }

@@ -91,7 +91,7 @@ func enqueueKernel(qh, kh uintptr, s *space, command, n uint32, list, out unsafe
 		return q.accepted(run, err, command, false, out)
 	}
 	run, err := q.run.EnqueueLaunch(context.Background(), runtime.Launch{
-		Kernel: k.run, Global: s.global, Local: s.local, Offset: s.offset, Args: k.args, SVM: k.svm,
+		Kernel: k.run, Global: s.global, Local: s.local, Offset: s.offset, Args: k.args, SVM: k.svm, NoEvent: out == nil,
 	}, wait...)
 	return q.accepted(run, err, command, false, out)
 }

@@ -192,7 +192,9 @@ func (q *queue) accepted(run runtime.Event, err error, command uint32, blocking 
 		st = status(run.Wait(devices.OwnThread))
 	}
 	if out == nil {
-		_ = run.Release()
+		if !run.IsZero() { // it is where the runtime was told that nobody wants it
+			_ = run.Release()
+		}
 		return st
 	}
 	h := newEvent(q.c, q, run, command)

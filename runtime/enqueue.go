@@ -176,6 +176,10 @@ type Launch struct {
 	Offset []uint64 // of the global ids; nil is zero
 	Args   []Arg
 	SVM    []Arg // shared virtual memory that the kernel reaches by pointers in memory
+	// NoEvent says that nobody will ask for the command's event: EnqueueLaunch returns
+	// the zero Event. Where the context has one device and one queue, the device then
+	// need not tell of the end of each launch, which is cheaper.
+	NoEvent bool
 }
 
 // EnqueueLaunch runs a kernel on the queue's device. Buffer arguments are

@@ -302,45 +302,6 @@ cl_int gw_listen(cl_event e, gw_tag *t)
 	return CL_SUCCESS;
 }
 
-// set_reached tells OpenCL what a kernel reaches by pointers in memory.
-static cl_int set_reached(gw_cmd *c, const uint8_t *a)
-{
-	void *few[16], **p = c->nreached <= 16 ? few : malloc(c->nreached * sizeof *p);
-	if (!p)
-		return CL_OUT_OF_HOST_MEMORY;
-	for (uint32_t i = 0; i < c->nreached; i++, a += 16)
-		memcpy(&p[i], a + 8, sizeof p[i]);
-	cl_int err = clSetKernelExecInfo((cl_kernel)c->kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, c->nreached * sizeof *p, p);
-	if (p != few)
-		free(p);
-	return err;
-}
-
-static cl_int set_args(gw_cmd *c, const uint8_t *a)
-{
-	for (uint32_t i = 0; i < c->nargs; i++) {
-		uint32_t kind, size;
-		memcpy(&kind, a, 4);
-		memcpy(&size, a + 4, 4);
-		a += 8;
-		cl_int err;
-		if (kind == GW_ARG_SVM) {
-			void *p;
-			memcpy(&p, a, sizeof p);
-			err = clSetKernelArgSVMPointer((cl_kernel)c->kernel, i, p);
-		} else {
-			err = clSetKernelArg((cl_kernel)c->kernel, i, size, kind == GW_ARG_LOCAL ? NULL : a);
-		}
-		if (err != CL_SUCCESS) {
-			c->failed_arg = (int32_t)i;
-			return err;
-		}
-		if (kind != GW_ARG_LOCAL)
-			a += (size + 7) & ~7u;
-	}
-	return c->nreached ? set_reached(c, a) : CL_SUCCESS;
-}
-
 // rect_slices enqueues slices [first, first+n) of a rectangle.
 static cl_int rect_slices(gw_cmd *c, char *host, size_t first, size_t n, cl_uint nw, const cl_event *w, cl_event *e)
 {
@@ -398,7 +359,7 @@ static cl_int rect(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_even
 	return err;
 }
 
-cl_int gw_submit(gw_cmd *c, const void *args, const gw_handle *waits, void *host, gw_tag *tag)
+cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag)
 {
 	cl_command_queue q = (cl_command_queue)c->queue;
 	cl_mem src = (cl_mem)c->src, dst = (cl_mem)c->dst;
@@ -425,9 +386,9 @@ cl_int gw_submit(gw_cmd *c, const void *args, const gw_handle *waits, void *host
 		err = clEnqueueFillBuffer(q, dst, c->pattern, c->pattern_size, c->dst_off, c->size, nw, w, &e);
 		break;
 	case GW_LAUNCH:
-		err = set_args(c, args);
+		err = gw_set_args(c, args, set);
 		if (err == CL_SUCCESS)
-			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, &e);
+			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, c->quiet ? NULL : &e);
 		break;
 	case GW_SVM_COPY:
 		err = clEnqueueSVMMemcpy(q, CL_FALSE, (char *)c->dst + c->dst_off, (char *)c->src + c->src_off, c->size, nw, w, &e);
@@ -444,7 +405,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, const gw_handle *waits, void *host
 	if (err != CL_SUCCESS)
 		return err;
 	c->event = (gw_handle)e;
-	c->no_callback = tag ? gw_listen(e, tag) : CL_SUCCESS;
+	c->no_callback = tag && e ? gw_listen(e, tag) : CL_SUCCESS;
 	return CL_SUCCESS;
 }
 
@@ -477,7 +438,11 @@ void gw_release_events(const gw_handle *events, int n)
 }
 
 cl_int gw_flush(gw_handle queue) { return clFlush((cl_command_queue)queue); }
-cl_int gw_finish(gw_handle queue) { return clFinish((cl_command_queue)queue); }
+cl_int gw_finish(gw_handle queue)
+{
+	cl_int st = clFinish((cl_command_queue)queue), fault = gw_faulty(2);
+	return fault ? fault : st;
+}
 
 void gw_times(gw_handle event, uint64_t t[4])
 {

@@ -119,9 +119,26 @@ func first[T any](s []T) *T {
 }
 
 // submit enqueues c. host is pinned by the caller until the command has ended.
-func submit(c *nativeCmd, args []byte, waits []handle, host []byte, t tag) C.cl_int {
+func submit(c *nativeCmd, args []byte, set setArgs, waits []handle, host []byte, t tag) C.cl_int {
 	c.nwaits = C.uint32_t(len(waits))
-	return C.gw_submit(c, unsafe.Pointer(first(args)), first(waits), unsafe.Pointer(first(host)), t)
+	return C.gw_submit(c, unsafe.Pointer(first(args)), set, first(waits), unsafe.Pointer(first(host)), t)
+}
+
+// setArgs is what the arguments of a cl_kernel were set to last; C memory.
+type setArgs = *C.gw_args
+
+func newSetArgs() setArgs { return C.gw_args_new() }
+func freeSetArgs(s setArgs) {
+	if s != nil {
+		C.gw_args_free(s)
+	}
+}
+
+// forget makes the next launch set all arguments.
+func forget(s setArgs) {
+	if s != nil {
+		s.len = 0
+	}
 }
 
 // appendValue, appendMem and appendLocal encode kernel arguments for C.

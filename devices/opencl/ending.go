@@ -31,6 +31,13 @@ func (h *host) callbackLocked(r *record, status int32) {
 // settleLocked ends r once its waits have been seen to end: callbacks come in
 // any order, and a failure has to be known before what depends on it ends.
 func (h *host) settleLocked(r *record) {
+	if r.covers != 0 {
+		h.coveredLocked(r)
+		return
+	}
+	if q := r.line(); q != nil && q.quiet.has(q.quiet.from) && q.quiet.from < r.point.Seq {
+		h.quietBeforeLocked(r)
+	}
 	r.state, r.blockers = resolving, 1
 	for i := range r.waits {
 		w := &r.waits[i]

@@ -45,6 +45,8 @@ type host struct {
 	// callbacks are slow. So it is with NVIDIA's OpenCL, and not to be relied on
 	// with others.
 	immediate bool
+	// quiet: launches that nobody asks after have no event; see quiet.go.
+	quiet bool // immutable
 	// worker runs the commands of a platform that has no threads for that.
 	worker *worker // immutable; nil where OpenCL runs them
 	shadow *shadow // immutable; nil where nobody checks for uninitialised reads
@@ -62,13 +64,14 @@ type host struct {
 
 	pinned pinnedRanges // page-locked host memory of all devices
 
-	sink   sink
-	use    sync.RWMutex  // held, shared, to hurry the sink; and to free it
-	gone   bool          // protected by use: the sink is freed
-	lazy   atomic.Bool   // take was called, or is about to be, and nobody may have waited
-	wake   chan struct{} // capacity 1: something is ready
-	stop   chan struct{}
-	moving sync.WaitGroup // the goroutines
+	sink      sink
+	use       sync.RWMutex  // held, shared, to hurry the sink; and to free it
+	gone      bool          // protected by use: the sink is freed
+	lazy      atomic.Bool   // take was called, or is about to be, and nobody may have waited
+	wake      chan struct{} // capacity 1: something is ready
+	uncovered atomic.Bool   // some queue is to be covered
+	stop      chan struct{}
+	moving    sync.WaitGroup // the goroutines
 
 	mu       sync.Mutex
 	ended    sync.Cond                // L is mu: a command has ended
@@ -113,6 +116,7 @@ func newHost(f Found, opts options) (*host, error) {
 	h.name, h.devices = f.Info.Platform, devs
 	h.immediate = strings.Contains(h.name, "NVIDIA")
 	h.pocl = strings.Contains(h.name, "Portable Computing Language")
+	h.quiet = h.worker == nil && (opts.quiet == "on" || opts.quiet == "" && h.immediate)
 	h.programs, h.pairs, h.lines = make(map[[2]string]*program), make(map[[2]*Device]*pair), make(map[*mem.Timeline]*Queue)
 	h.sink = newSink(opts.events == "watch" || opts.events == "" && h.immediate)
 	h.wake, h.stop = make(chan struct{}, 1), make(chan struct{})
@@ -242,6 +246,9 @@ func (h *host) dispatch() {
 		h.mu.Lock()
 		h.draining++
 		h.drainLocked()
+		if h.uncovered.Swap(false) {
+			h.coverAllLocked()
+		}
 		h.mu.Unlock()
 	}
 }

@@ -157,6 +157,10 @@ cl_int gw_faulty(int op)
 	return __atomic_sub_fetch(&armed[op], 1, __ATOMIC_SEQ_CST) == 0 ? codes[op] : CL_SUCCESS;
 }
 
+static uint64_t releases; // atomic
+
+uint64_t gw_releases(void) { return __atomic_load_n(&releases, __ATOMIC_SEQ_CST); }
+
 static void *created(int kind, void *object)
 {
 	if (object)
@@ -267,7 +271,16 @@ GW_HIDDEN cl_program clCreateProgramWithIL(cl_context c, const void *il, size_t 
 
 RELEASE(GW_CONTEXT, clReleaseContext, cl_context)
 RELEASE(GW_QUEUE, clReleaseCommandQueue, cl_command_queue)
-RELEASE(GW_MEM, clReleaseMemObject, cl_mem)
+GW_HIDDEN cl_int clReleaseMemObject(cl_mem o)
+{
+	GW_GATE
+	if (gw_load())
+		return GW_NO_PLATFORM;
+	__atomic_add_fetch(&releases, 1, __ATOMIC_SEQ_CST); // before and after: who looks in between has seen neither
+	cl_int st = released(GW_MEM, fn.clReleaseMemObject(o));
+	__atomic_add_fetch(&releases, 1, __ATOMIC_SEQ_CST);
+	return st;
+}
 RELEASE(GW_PROGRAM, clReleaseProgram, cl_program)
 RELEASE(GW_KERNEL, clReleaseKernel, cl_kernel)
 RELEASE(GW_EVENT, clReleaseEvent, cl_event)

@@ -27,6 +27,8 @@ GW_HIDDEN int gw_use_driver(const char *library);
 // gw_has_svm reports whether the loader has the functions of shared virtual
 // memory that are used here. Without them they must not be called.
 GW_HIDDEN int gw_has_svm(void);
+// gw_releases changes with every release of a buffer.
+GW_HIDDEN uint64_t gw_releases(void);
 // gw_counts copies objects created and released so far, by kind.
 GW_HIDDEN void gw_counts(int64_t created[GW_KINDS], int64_t released[GW_KINDS]);
 // gw_fault makes the nth call from now that enqueues (op 0), creates a buffer

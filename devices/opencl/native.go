@@ -402,10 +402,12 @@ func (k *kernel) CheckArg(i int, size uint64, value []byte) error {
 	if value != nil && uint64(len(value)) != size || size == 0 {
 		return fmt.Errorf("kernel %s, argument %d: %d bytes of %d: %w", k.name, i, len(value), size, mem.ErrArgSize)
 	}
+	if err := k.use(); err != nil {
+		return err
+	}
+	defer k.release()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed {
-		return fmt.Errorf("kernel %s: its program was closed: %w", k.name, mem.ErrInvalidKernel)
-	}
+	forget(k.set)
 	return statusError(setArg(k.cl, i, size, value), "kernel %s, argument %d: %d bytes", k.name, i, size)
 }

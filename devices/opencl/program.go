@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jgillich/go-opencl/cl"
 
@@ -49,40 +50,35 @@ type module struct {
 }
 
 // kernel is a cl_kernel of a module. Its arguments are state of the cl_kernel,
-// so setting them and launching happens under mu.
+// so setting them and launching happens under mu. The module uses it until it is
+// closed, an accepted launch until it has ended, a query for its length.
 type kernel struct {
 	name string
 	args []devices.ArgInfo
 	dev  *Device
 
-	mu     sync.Mutex
-	cl     handle // immutable until closed without uses: then released, and 0
-	uses   int    // protected by mu: accepted launches, and queries
-	closed bool   // protected by mu: released with the last use
+	cl     handle       // immutable; released with the last use
+	uses   atomic.Int64 // 0 for good once it is
+	closed atomic.Bool
+
+	mu  sync.Mutex
+	set setArgs // what it points to is protected by mu
 }
 
 // use keeps the cl_kernel until release.
 func (k *kernel) use() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.closed {
-		return fmt.Errorf("kernel %s: its program was closed: %w", k.name, mem.ErrInvalidKernel)
+	for n := k.uses.Load(); n > 0 && !k.closed.Load(); n = k.uses.Load() {
+		if k.uses.CompareAndSwap(n, n+1) {
+			return nil
+		}
 	}
-	k.uses++
-	return nil
+	return fmt.Errorf("kernel %s: its program was closed: %w", k.name, mem.ErrInvalidKernel)
 }
 
 func (k *kernel) release() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.uses--
-	k.dropLocked()
-}
-
-func (k *kernel) dropLocked() {
-	if k.closed && k.uses == 0 && k.cl != 0 {
+	if k.uses.Add(-1) == 0 {
 		releaseKernel(k.cl)
-		k.cl = 0
+		freeSetArgs(k.set)
 	}
 }
 
@@ -226,6 +222,8 @@ func (m *module) Kernel(name string) (devices.Kernel, error) {
 		releaseKernel(ck)
 		return nil, fmt.Errorf("kernel %s: %w", name, err)
 	}
+	k.uses.Store(1)
+	k.set = newSetArgs() // without, all are set each time
 	k.promise(m.forms[name])
 	m.kernels[name] = k
 	return k, nil
@@ -240,10 +238,8 @@ func (m *module) Close() error {
 	}
 	m.closed = true
 	for _, k := range m.kernels {
-		k.mu.Lock()
-		k.closed = true
-		k.dropLocked()
-		k.mu.Unlock()
+		k.closed.Store(true)
+		k.release()
 	}
 	m.prog.drop()
 	m.dev.busy.Add(-1)

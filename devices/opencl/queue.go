@@ -37,6 +37,7 @@ type Queue struct {
 	inside  int                // protected by host.mu: calls of Submit that Close waits for
 	closing bool               // protected by host.mu
 	times   []timed            // protected by host.mu; nil without profiling
+	quiet   quiet
 }
 
 type timed struct {
@@ -77,7 +78,10 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 		dev: d, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail), cl: cq, handle: rawHandle(cq),
 		inOrder: !opts.OutOfOrder, staged: d.staging.on && pinnedByEnv(), flight: make(map[uint64]*record),
 	}
-	q.line.OnWait(d.host.hurry)
+	q.line.OnWait(func() {
+		d.host.hurry()
+		q.coverSoon()
+	})
 	if opts.Profiling {
 		q.timing, q.times = true, make([]timed, keptTimes)
 	}
@@ -123,8 +127,14 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
 	}
 	r.strict = r.needsReached()
+	if r.strict {
+		h.coverLocked(q)
+	}
 	open := h.resolveLocked(r)
 	runner := r.runner()
+	if open && r.mayBeQuiet(cmd) {
+		return h.submitQuietLocked(r)
+	}
 	if open && r.failure == nil && runner != nil && r.late == nil {
 		q.acceptLocked(r)
 		runner.push(r)
@@ -221,6 +231,9 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point) error {
 		return fmt.Errorf("queue %s: point %v is not of this queue: %w", q.line.Name(), p, mem.ErrInvalidEvent)
 	}
 	q.flushOnce()
+	if ctx == devices.OwnThread && q.finishQuiet(p) {
+		return p.Wait(ctx)
+	}
 	if ctx == devices.OwnThread && !q.dev.host.immediate {
 		q.dev.host.waitNative(q, p)
 	}
@@ -325,7 +338,10 @@ func (q *Queue) Close() error {
 	delete(h.lines, q.line)
 	h.mu.Unlock()
 	q.calls.Wait()
-	_ = finish(q.handle) // commands have ended; OpenCL may still be at its bookkeeping
+	st := finish(q.handle) // records have ended; OpenCL may still be at its bookkeeping, and at what is quiet
+	h.mu.Lock()
+	h.retireQuietLocked(q, q.quiet.to, st)
+	h.mu.Unlock()
 	q.use.Lock()
 	q.gone = true
 	q.cl.Release()

@@ -68,6 +68,7 @@ type record struct {
 	event    handle
 	spent    []handle // events of earlier tries
 	side     *line    // the ring held by a gated copy
+	covers   uint64   // it is no command, but the marker of a cover: of the points up to this
 }
 
 type pinnedBlock struct {
@@ -119,6 +120,9 @@ func (h *host) resolveLocked(r *record) bool {
 		var x *record
 		if q := h.lines[w.Point.Line]; q != nil {
 			x = q.flight[w.Point.Seq]
+			if x == nil && !r.strict && q == r.line() && q.quiet.has(w.Point.Seq) {
+				continue // the cl queue orders them; settleLocked sees how it ended
+			}
 		}
 		switch {
 		case x != nil && !r.strict && (x.state == native || x.state == settling && x.status == 0):
@@ -282,16 +286,18 @@ func (r *record) enqueue() (int32, error) {
 		st = r.pair.copy(r)
 	case r.kernel != nil:
 		r.kernel.mu.Lock()
-		st = int32(submit(&r.cmd, r.args, r.handles, nil, r.tag))
+		st = int32(submit(&r.cmd, r.args, r.kernel.set, r.handles, nil, r.tag))
 		r.kernel.mu.Unlock()
 	default:
-		st = int32(submit(&r.cmd, nil, r.handles, r.bytes, r.tag))
+		st = int32(submit(&r.cmd, nil, nil, r.handles, r.bytes, r.tag))
 	}
 	if r.q.dev.sees(st); st != 0 {
 		return st, r.refusal(st)
 	}
 	r.event = r.cmd.event
-	r.q.dirty.Store(true)
+	if r.cmd.quiet == 0 || !r.host.immediate {
+		r.q.dirty.Store(true)
+	}
 	return 0, nil
 }
 

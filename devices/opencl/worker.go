@@ -148,7 +148,7 @@ func (r *record) run() error {
 		if s := r.host.shadow; s != nil {
 			st = s.submit(&r.cmd, r.args, r.bytes)
 		} else {
-			st = int32(submit(&r.cmd, r.args, nil, r.bytes, nil))
+			st = int32(submit(&r.cmd, r.args, nil, nil, r.bytes, nil))
 		}
 		if st == 0 {
 			r.event = r.cmd.event

@@ -1,0 +1,260 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"sync/atomic"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// Quiet launches.
+//
+// To ask NVIDIA for an event makes a launch of 5 us 1.2 us dearer, and to look at
+// events while others are enqueued 0.5 to 1.5 us. So a launch of which nobody asks
+// when it ends (devices.Command.Quiet), on an in-order queue all of whose commands
+// have ended or are quiet too, is enqueued without one, and has no record: it is a
+// point in the queue's span of quiet points, which follows the points that have ended
+// and is followed by those of records.
+//
+// What ends quiet points:
+//
+//   - a wait of a thread that may block in OpenCL (devices.OwnThread): clFinish, then
+//     all of the span that was there before;
+//   - a later record of the queue that has ended: those before it have;
+//   - a cover: a marker with an event, which is looked at as any. Who asks to be told
+//     of a point's end (mem.Point.Notify) has the queue covered, by dispatch, since he
+//     may hold locks; a command of the same queue that needs its waits reached covers
+//     it by itself.
+//
+// A command of the same cl queue that waits for a quiet point needs no edge. Any other
+// waits until the point is reached.
+//
+// Whether a quiet command failed shows in what clFinish, or the cover, says: then all
+// that it speaks of have failed, since nobody can tell which. On platforms where this
+// is on, a kernel that fails takes the context with it, and all later ones fail too.
+type quiet struct {
+	from, to uint64 // protected by host.mu: the points of the span; from > to where there are none
+	covered  uint64 // protected by host.mu: a cover of points up to it is on its way
+	uses     []use  // protected by host.mu: one for each kernel in the span
+
+	open atomic.Bool // there are points that no cover is on its way for
+}
+
+// use is a use of a kernel up to a point of the span.
+type use struct {
+	kernel *kernel
+	last   uint64
+}
+
+// mostUses is how many kernels may be in a span, so that finding one is quick.
+const mostUses = 32
+
+// has reports whether a point is in the span.
+func (q *quiet) has(seq uint64) bool { return q.from <= seq && seq <= q.to && seq != 0 }
+
+// keep notes that point seq uses k, and reports whether the span had no use of it.
+func (q *quiet) keep(k *kernel, seq uint64) bool {
+	for i := range q.uses {
+		if q.uses[i].kernel == k {
+			q.uses[i].last = seq
+			return false
+		}
+	}
+	q.uses = append(q.uses, use{k, seq})
+	return true
+}
+
+// mayBeQuiet reports whether r, whose waits hold it up no more, can be enqueued
+// without an event. host.mu is held.
+func (r *record) mayBeQuiet(cmd *devices.Command) bool {
+	q := r.q
+	return cmd.Quiet && r.host.quiet && r.op == devices.OpLaunch && q.inOrder && !q.timing && r.failure == nil &&
+		len(r.edges) == 0 && len(r.lent) == 0 && len(r.unpin) == 0 && r.runner() == nil &&
+		(q.tail.Reached() || q.quiet.has(q.tail.Seq)) && q.quiet.room(r.kernel)
+}
+
+// room reports whether the span has a use of k, or room for one.
+func (q *quiet) room(k *kernel) bool {
+	if len(q.uses) < mostUses {
+		return true
+	}
+	for i := range q.uses {
+		if q.uses[i].kernel == k {
+			return true
+		}
+	}
+	return false
+}
+
+// submitQuietLocked is the rest of Submit for a quiet launch.
+func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
+	q := r.q
+	r.state, r.cmd.quiet = enqueuing, 1
+	h.mu.Unlock()
+	_, err := r.enqueue()
+	h.mu.Lock()
+	if err != nil {
+		h.refuseLocked(r)
+		return mem.Point{}, err
+	}
+	p := q.line.Next()
+	q.tail = p
+	x := &q.quiet
+	if !x.has(x.to) {
+		x.from = p.Seq
+	}
+	x.to = p.Seq
+	if x.keep(r.kernel, p.Seq) {
+		r.kernel = nil // its use is the span's
+	}
+	x.open.Store(true)
+	r.state, r.called = ended, true
+	r.letGo()
+	h.recycleLocked(r)
+	return p, nil
+}
+
+// retireQuietLocked ends the points of q's span up to seq, of which OpenCL says st.
+// mu is released while waiters are told.
+func (h *host) retireQuietLocked(q *Queue, seq uint64, st int32) {
+	x := &q.quiet
+	from, to := x.from, min(seq, x.to)
+	if !x.has(from) || to < from {
+		return
+	}
+	x.from = to + 1
+	if x.from > x.to {
+		x.open.Store(false)
+	}
+	kept := x.uses[:0]
+	var done [mostUses]*kernel
+	n := 0
+	for _, u := range x.uses {
+		if u.last > to {
+			kept = append(kept, u)
+			continue
+		}
+		done[n] = u.kernel
+		n++
+	}
+	clear(x.uses[len(kept):])
+	x.uses = kept
+	h.mu.Unlock()
+	for _, k := range done[:n] {
+		k.release()
+	}
+	if q.dev.sees(st) >= 0 {
+		q.line.EndThrough(from, to)
+	} else {
+		err := statusError(st, "a launch of %d on device %s", to-from+1, q.dev.name)
+		for ; from <= to; from++ {
+			q.line.End(mem.Point{Line: q.line, Seq: from}, err)
+		}
+	}
+	h.mu.Lock()
+}
+
+// quietBeforeLocked ends the quiet points before r, which has ended.
+func (h *host) quietBeforeLocked(r *record) {
+	st := int32(0)
+	if r.status < 0 { // because of them, perhaps
+		h.mu.Unlock()
+		st = finish(r.q.handle)
+		h.mu.Lock()
+	}
+	h.retireQuietLocked(r.q, r.point.Seq-1, st)
+}
+
+// finishQuiet waits in OpenCL for the quiet point p, and reports whether it was one.
+func (q *Queue) finishQuiet(p mem.Point) bool {
+	h := q.dev.host
+	h.mu.Lock()
+	if !q.quiet.has(p.Seq) {
+		h.mu.Unlock()
+		return false
+	}
+	to := q.quiet.to
+	h.mu.Unlock()
+	q.use.RLock()
+	if q.gone {
+		q.use.RUnlock()
+		return false
+	}
+	st := finish(q.handle)
+	q.use.RUnlock()
+	h.mu.Lock()
+	h.retireQuietLocked(q, to, st)
+	h.mu.Unlock()
+	return true
+}
+
+// coverSoon has the queue covered, where there is anything to cover. The caller may
+// hold locks.
+func (q *Queue) coverSoon() {
+	if !q.quiet.open.Load() {
+		return
+	}
+	h := q.dev.host
+	h.uncovered.Store(true)
+	select {
+	case h.wake <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// coverAllLocked covers all queues. mu is released in between.
+func (h *host) coverAllLocked() {
+	var open []*Queue
+	for _, q := range h.lines {
+		if q.quiet.open.Load() {
+			open = append(open, q)
+		}
+	}
+	for _, q := range open {
+		h.coverLocked(q)
+	}
+}
+
+// coverLocked enqueues a marker behind the quiet points of q that none is on its way
+// for. mu is released in between, and no point is ended.
+func (h *host) coverLocked(q *Queue) {
+	x := &q.quiet
+	if !x.has(x.to) || x.covered >= x.to || h.lines[q.line] != q {
+		return
+	}
+	r := h.takeLocked()
+	r.q, r.op, r.cmd.queue, r.cmd.op = q, devices.OpMarker, q.handle, nativeMarker
+	r.state, r.covers = enqueuing, x.to
+	x.covered = x.to
+	x.open.Store(false)
+	q.pending++ // Close waits for it
+	h.mu.Unlock()
+	st, err := r.enqueue()
+	q.flushOnce()
+	h.mu.Lock()
+	if err != nil {
+		r.called, r.early, r.status = true, true, st
+	} else {
+		h.nativeLocked(r)
+	}
+	if r.early {
+		r.state, r.blockers = settling, 0
+		h.readyLocked(r)
+	}
+}
+
+// coveredLocked: the marker of a cover has ended, or was refused.
+func (h *host) coveredLocked(r *record) {
+	q := r.q
+	r.users++ // keeps it from being recycled
+	h.retireQuietLocked(q, r.covers, r.status)
+	r.users--
+	r.state = ended
+	h.recycleLocked(r)
+	q.pending--
+	if q.closing {
+		h.ended.Broadcast()
+	}
+}

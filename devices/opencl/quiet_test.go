@@ -1,0 +1,322 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+const quietSource = `
+kernel void advance(global uint *a, uint add) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + add; }
+kernel void blend(global uint *a, global const uint *b) { a[get_global_id(0)] += b[get_global_id(0)]; }
+`
+
+const quietWords = 64
+
+// quietly runs a test on a device whose launches may be quiet, with events called
+// back of and watched.
+func quietly(t *testing.T, test func(t *testing.T, d *Device, m devices.Module)) {
+	for _, events := range []string{"callback", "watch"} {
+		t.Run(events, func(t *testing.T) {
+			d := open(t, 1, map[string]string{"quiet": "on", "events": events})[0]
+			m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: quietSource})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, m.Close()) })
+			test(t, d, m)
+		})
+	}
+}
+
+func kernelNamed(t testing.TB, m devices.Module, name string) devices.Kernel {
+	t.Helper()
+	k, err := m.Kernel(name)
+	require.NoError(t, err)
+	return k
+}
+
+func word(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }
+
+// step is a[i] = 3a[i] + add, of a whole block.
+func step(t testing.TB, m devices.Module, a mem.Block, add uint32) *devices.Command {
+	return &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(t, m, "advance"), Dims: 1, Quiet: true,
+		Global: [3]uint64{quietWords}, Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: a, Size: 4 * quietWords}, {Value: word(add)}}}
+}
+
+// zeroed is a block of zeros.
+func zeroed(t testing.TB, d *Device, q *Queue) mem.Block {
+	t.Helper()
+	b := alloc(t, d, 4*quietWords)
+	finishPoint(t, q, run(t, q, &devices.Command{Op: devices.OpFill, Size: 4 * quietWords, Pattern: []byte{0},
+		Dst: devices.Loc{Device: d, Block: b}}))
+	return b
+}
+
+func contentOf(t testing.TB, d *Device, q *Queue, b mem.Block, waits ...mem.Wait) uint32 {
+	t.Helper()
+	got := make([]byte, 4*quietWords)
+	finishPoint(t, q, run(t, q, read(d, b, 0, got), waits...))
+	return binary.NativeEndian.Uint32(got[4*(quietWords-1):])
+}
+
+func isQuiet(q *Queue, p mem.Point) bool {
+	q.dev.host.mu.Lock()
+	defer q.dev.host.mu.Unlock()
+	return q.quiet.has(p.Seq)
+}
+
+func TestQuietLaunchesMakeNoEventsAndEndWithAWaitOfAThreadsOwn(t *testing.T) {
+	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+		a := zeroed(t, d, q)
+		before, _ := Objects()
+		var p mem.Point
+		var want uint32
+		for i := range uint32(100) {
+			p = run(t, q, step(t, m, a, i))
+			want = 3*want + i
+		}
+		require.True(t, isQuiet(q, p))
+		after, _ := Objects()
+		require.Equal(t, before.Events, after.Events)
+		require.NoError(t, q.Wait(devices.OwnThread, p))
+		require.True(t, p.Passed())
+		require.False(t, isQuiet(q, p))
+		require.Equal(t, want, contentOf(t, d, q, a))
+	})
+}
+
+func TestWhoAsksToBeToldOfAQuietPointIsTold(t *testing.T) {
+	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+		a := zeroed(t, d, q)
+		for i := range 50 {
+			first := run(t, q, step(t, m, a, 1))
+			last := run(t, q, step(t, m, a, 1))
+			if i%2 == 0 {
+				finishPoint(t, q, first)
+			}
+			finishPoint(t, q, last)
+			require.True(t, last.Passed())
+		}
+	})
+}
+
+func TestWhatFollowsQuietLaunchesWaitsForThem(t *testing.T) {
+	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+		other := openQueue(t, d, devices.QueueOptions{Name: "other", OutOfOrder: true})
+		a := zeroed(t, d, q)
+		want := uint32(0)
+		launches := func() (p mem.Point) {
+			for range 20 {
+				p = run(t, q, step(t, m, a, 1))
+				want = 3*want + 1
+			}
+			return p
+		}
+		p := launches()
+		require.Equal(t, want, contentOf(t, d, q, a, mem.Wait{Point: p}), "a read of the same queue")
+		p = launches()
+		require.Equal(t, want, contentOf(t, d, other, a, mem.Wait{Point: p}), "a read of another queue")
+		p = launches()
+		reached := false
+		finishPoint(t, q, run(t, q, &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error {
+			reached = p.Reached()
+			return nil
+		}}))
+		require.True(t, reached, "a host call comes after them")
+		p = launches()
+		marker := run(t, q, &devices.Command{Op: devices.OpMarker})
+		finishPoint(t, q, marker)
+		require.True(t, p.Reached(), "a later point that has ended ends those before")
+	})
+}
+
+func TestClosingAQueueEndsItsQuietLaunches(t *testing.T) {
+	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+		for range 10 {
+			dq, err := d.NewQueue(devices.QueueOptions{Name: "q"})
+			require.NoError(t, err)
+			q := dq.(*Queue)
+			a := zeroed(t, d, q)
+			p := run(t, q, step(t, m, a, 1))
+			var called atomic.Bool
+			run(t, q, &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { called.Store(true); return nil }})
+			last := run(t, q, step(t, m, a, 1))
+			require.NoError(t, q.Close())
+			require.True(t, p.Reached() && last.Passed() && called.Load())
+		}
+	})
+}
+
+func TestAFailureOfQuietLaunchesIsThatOfAll(t *testing.T) {
+	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+		var failed []mem.Point
+		q := openQueue(t, d, devices.QueueOptions{Name: "q", OnFail: func(p mem.Point, _ error) { failed = append(failed, p) }})
+		a := zeroed(t, d, q)
+		p := run(t, q, step(t, m, a, 1))
+		r := run(t, q, step(t, m, a, 1))
+		inject(t, faultEnd, 1, mem.OutOfResources)
+		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(devices.OwnThread, r)))
+		require.Equal(t, mem.OutOfResources, mem.StatusOf(p.Err()))
+		require.Equal(t, []mem.Point{p, r}, failed)
+
+		p = run(t, q, step(t, m, a, 1))
+		inject(t, faultEnd, 1, mem.OutOfResources)
+		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(context.Background(), p)), "of the cover")
+
+		inject(t, faultEnqueue, 1, mem.OutOfResources)
+		_, err := q.Submit(step(t, m, a, 1), nil)
+		require.Equal(t, mem.OutOfResources, mem.StatusOf(err), "refused")
+		require.Equal(t, q.Timeline().Last(), p)
+		finishPoint(t, q, run(t, q, step(t, m, a, 1)))
+	})
+}
+
+func TestAKernelMayGoWhileItsQuietLaunchesRun(t *testing.T) {
+	quietly(t, func(t *testing.T, d *Device, _ devices.Module) {
+		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+		a := zeroed(t, d, q)
+		_, released := Objects()
+		var p mem.Point
+		for i := range 2 * mostUses { // more than a span keeps
+			m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: quietSource})
+			require.NoError(t, err)
+			p = run(t, q, step(t, m, a, uint32(i)))
+			require.NoError(t, m.Close())
+		}
+		require.NoError(t, q.Wait(devices.OwnThread, p))
+		finishPoint(t, q, run(t, q, &devices.Command{Op: devices.OpMarker}))
+		_, now := Objects()
+		require.Equal(t, released.Kernels+2*mostUses, now.Kernels)
+	})
+}
+
+func TestArgumentsAreThoseOfEachLaunch(t *testing.T) {
+	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+		a, b := zeroed(t, d, q), zeroed(t, d, q)
+		var wantA, wantB uint32
+		for i := range uint32(60) {
+			run(t, q, step(t, m, a, i/7))
+			wantA = 3*wantA + i/7
+			if i%3 == 0 {
+				run(t, q, step(t, m, b, i/7))
+				wantB = 3*wantB + i/7
+			}
+			if i%10 == 0 { // another's arguments, checked on the same cl_kernel
+				require.NoError(t, kernelNamed(t, m, "advance").(NativeKernel).CheckArg(1, 4, word(77)))
+			}
+		}
+		require.Equal(t, wantA, contentOf(t, d, q, a))
+		require.Equal(t, wantB, contentOf(t, d, q, b))
+		for i := range uint32(20) { // blocks that may have each other's handles
+			var c [1]mem.Block
+			out, err := d.Memory().AllocAll([]mem.Request{{Size: 4 * quietWords}}, c[:])
+			require.NoError(t, err)
+			require.Equal(t, mem.Ready, out)
+			run(t, q, &devices.Command{Op: devices.OpFill, Size: 4 * quietWords, Pattern: word(i), Dst: devices.Loc{Device: d, Block: c[0]}})
+			p := run(t, q, step(t, m, c[0], 1))
+			require.Equal(t, 3*i+1, contentOf(t, d, q, c[0], mem.Wait{Point: p}))
+			require.NoError(t, d.Memory().FreeAfter(c[0], []mem.Point{p}))
+		}
+	})
+}
+
+// TestQuietQueuesEqualAModel runs commands drawn at random on two in-order queues,
+// quiet or not, with waits for the last use of each block, and compares every read.
+func TestQuietQueuesEqualAModel(t *testing.T) {
+	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+		qs := []*Queue{openQueue(t, d, devices.QueueOptions{Name: "q0"}), openQueue(t, d, devices.QueueOptions{Name: "q1"})}
+		blocks := []mem.Block{zeroed(t, d, qs[0]), zeroed(t, d, qs[0]), zeroed(t, d, qs[1])}
+		model, last := make([]uint32, len(blocks)), make([]mem.Point, len(blocks))
+		type check struct {
+			p    mem.Point
+			got  []byte
+			want uint32
+		}
+		var checks []check
+		tb := t
+		rapid.Check(t, func(t *rapid.T) {
+			for range rapid.IntRange(1, 60).Draw(t, "commands") {
+				q := rapid.SampledFrom(qs).Draw(t, "queue")
+				i := rapid.IntRange(0, len(blocks)-1).Draw(t, "block")
+				j := (i + 1) % len(blocks)
+				waits := []mem.Wait{{Point: last[i]}}
+				var cmd *devices.Command
+				switch rapid.IntRange(0, 9).Draw(t, "what") {
+				default:
+					add := rapid.Uint32Range(0, 3).Draw(t, "add")
+					cmd = step(tb, m, blocks[i], add)
+					cmd.Quiet = rapid.IntRange(0, 4).Draw(t, "loud") > 0
+					model[i] = 3*model[i] + add
+				case 0:
+					cmd = &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(tb, m, "blend"), Dims: 1, Quiet: true, Global: [3]uint64{quietWords},
+						Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: blocks[i], Size: 4 * quietWords}, {Kind: devices.ArgBuffer, Block: blocks[j], Size: 4 * quietWords}}}
+					waits = append(waits, mem.Wait{Point: last[j]})
+					model[i] += model[j]
+				case 1:
+					got := make([]byte, 4*quietWords)
+					cmd = read(d, blocks[i], 0, got)
+					checks = append(checks, check{got: got, want: model[i]})
+				case 2:
+					v := rapid.Uint32().Draw(t, "fill")
+					cmd = &devices.Command{Op: devices.OpFill, Size: 4 * quietWords, Pattern: word(v), Dst: devices.Loc{Device: d, Block: blocks[i]}}
+					model[i] = v
+				case 3:
+					p := last[i]
+					cmd = &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error {
+						if !p.Reached() {
+							return fmt.Errorf("%v has not ended", p)
+						}
+						return nil
+					}}
+				case 4:
+					own := q.line.Last()
+					if err := q.Wait(devices.OwnThread, own); err != nil {
+						t.Fatal(err)
+					}
+					if !own.Passed() {
+						t.Fatalf("%v has not ended", own)
+					}
+					continue
+				case 5:
+					if err := last[i].Wait(context.Background()); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				p, err := q.Submit(cmd, waits)
+				if err != nil {
+					t.Fatal(err)
+				}
+				last[i] = p
+				if cmd.Op == devices.OpLaunch && len(waits) == 2 {
+					last[j] = p // reads are uses too
+				}
+				if n := len(checks); n > 0 && checks[n-1].p.IsZero() {
+					checks[n-1].p = p
+				}
+			}
+			for _, c := range checks {
+				if err := c.p.Wait(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				if got := binary.NativeEndian.Uint32(c.got); got != c.want {
+					t.Fatalf("%v read %d, not %d", c.p, got, c.want)
+				}
+			}
+			checks = checks[:0]
+		})
+	})
+}
