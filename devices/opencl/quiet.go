@@ -91,9 +91,10 @@ func (q *quiet) room(k *kernel) bool {
 // submitQuietLocked is the rest of Submit for a quiet launch.
 func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 	q := r.q
-	r.state, r.cmd.quiet = enqueuing, 1
+	r.state = enqueuing
+	r.cmd.quiet = 1
 	h.mu.Unlock()
-	_, err := r.enqueue()
+	_, err := r.enqueueQuiet()
 	h.mu.Lock()
 	if err != nil {
 		h.refuseLocked(r)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -74,11 +75,21 @@ func isQuiet(q *Queue, p mem.Point) bool {
 	return q.quiet.has(p.Seq)
 }
 
-func TestQuietLaunchesMakeNoEventsAndEndWithAWaitOfAThreadsOwn(t *testing.T) {
+// quietened waits until OpenCL has said of all records that they have ended, so that
+// an injected fault is of what comes after.
+func quietened(t testing.TB, q *Queue) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		q.dev.host.mu.Lock()
+		defer q.dev.host.mu.Unlock()
+		return len(q.dev.host.free) == len(q.dev.host.records)
+	}, 10*time.Second, time.Millisecond)
+}
+
+func TestQuietLaunchesEndWithAWaitOfAThreadsOwn(t *testing.T) {
 	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
 		a := zeroed(t, d, q)
-		before, _ := Objects()
 		var p mem.Point
 		var want uint32
 		for i := range uint32(100) {
@@ -86,8 +97,6 @@ func TestQuietLaunchesMakeNoEventsAndEndWithAWaitOfAThreadsOwn(t *testing.T) {
 			want = 3*want + i
 		}
 		require.True(t, isQuiet(q, p))
-		after, _ := Objects()
-		require.Equal(t, before.Events, after.Events)
 		require.NoError(t, q.Wait(devices.OwnThread, p))
 		require.True(t, p.Passed())
 		require.False(t, isQuiet(q, p))
@@ -164,6 +173,7 @@ func TestAFailureOfQuietLaunchesIsThatOfAll(t *testing.T) {
 		var failed []mem.Point
 		q := openQueue(t, d, devices.QueueOptions{Name: "q", OnFail: func(p mem.Point, _ error) { failed = append(failed, p) }})
 		a := zeroed(t, d, q)
+		quietened(t, q)
 		p := run(t, q, step(t, m, a, 1))
 		r := run(t, q, step(t, m, a, 1))
 		inject(t, faultEnd, 1, mem.OutOfResources)
@@ -318,5 +328,8 @@ func TestQuietQueuesEqualAModel(t *testing.T) {
 			}
 			checks = checks[:0]
 		})
+		for _, q := range qs { // before the blocks go
+			finishPoint(t, q, q.line.Last())
+		}
 	})
 }

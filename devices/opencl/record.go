@@ -280,16 +280,27 @@ func (r *record) enqueue() (int32, error) {
 	if r.cmd.op == nativeMarker && len(r.handles) == 0 && !r.q.inOrder && r.host.past != nil {
 		r.handles = append(r.handles, rawHandle(r.host.past)) // without waits it would wait for all in its queue
 	}
+	return r.give(r.tag)
+}
+
+// enqueueQuiet is enqueue of what has no edges, and whose end nobody is told.
+func (r *record) enqueueQuiet() (int32, error) {
+	r.handles = r.handles[:0]
+	return r.give(nil)
+}
+
+// give gives r to OpenCL; t is told of its end.
+func (r *record) give(t tag) (int32, error) {
 	var st int32
 	switch {
 	case r.pair != nil:
 		st = r.pair.copy(r)
 	case r.kernel != nil:
 		r.kernel.mu.Lock()
-		st = int32(submit(&r.cmd, r.args, r.kernel.set, r.handles, nil, r.tag))
+		st = int32(submit(&r.cmd, r.args, r.kernel.set, r.handles, nil, t))
 		r.kernel.mu.Unlock()
 	default:
-		st = int32(submit(&r.cmd, nil, nil, r.handles, r.bytes, r.tag))
+		st = int32(submit(&r.cmd, nil, nil, r.handles, r.bytes, t))
 	}
 	if r.q.dev.sees(st); st != 0 {
 		return st, r.refusal(st)
