@@ -45,7 +45,7 @@ func (d *Device) clockOff() (off uint64, ok bool) {
 	var t [4]uint64
 	d.host.do(func() {
 		before = hostNow()
-		st := int32(submit(&cmd, nil, nil, nil, nil))
+		st := int32(submit(&cmd, nil, nil, nil, nil, nil))
 		after = hostNow()
 		if st != 0 {
 			return
