@@ -203,25 +203,30 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	h.mu.Unlock()
 	st := eventStatus(e)
 	h.mu.Lock()
-	if st != 0 || r.state != native || r.early {
-		return st > 0
+	if st == 0 {
+		h.endedWellLocked(r)
 	}
-	for i := range r.waits { // what it waited for has ended too
+	return st > 0 && r.state == native && !r.early
+}
+
+// endedWellLocked ends r, of which OpenCL says that it has ended well, where that has
+// not been seen. r has users raised; mu is released in between.
+func (h *host) endedWellLocked(r *record) {
+	for i := 0; i < len(r.waits) && r.state == native && !r.early; i++ { // what it waited for has ended too
 		w := r.waits[i].Point
 		if x := h.lines[w.Line]; !w.Reached() && x != nil {
 			h.mu.Unlock()
 			h.poll(x, w)
 			h.mu.Lock()
-			if r.state != native || r.early {
-				return false
-			}
 		}
+	}
+	if r.state != native || r.early {
+		return
 	}
 	r.early = true
 	h.draining++
 	h.settleLocked(r)
 	h.drainLocked()
-	return false
 }
 
 // lateHostCopy is hostCopy of the part that late asks for.
@@ -246,7 +251,7 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	r.users++ // keeps the event
 	e := r.event
 	h.mu.Unlock()
-	eventWait(e)
+	st := eventWait(e)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.draining++ // what ended before it, too
@@ -258,6 +263,9 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 		}
 	}
 	h.drainLocked()
+	if st == 0 {
+		h.endedWellLocked(r)
+	}
 	r.users-- // only now: it keeps the host, and the sink with it, from being closed
 	h.recycleLocked(r)
 }

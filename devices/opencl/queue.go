@@ -234,7 +234,7 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point) error {
 	if ctx == devices.OwnThread && q.finishQuiet(p) {
 		return p.Wait(ctx)
 	}
-	if ctx == devices.OwnThread && !q.dev.host.immediate {
+	if ctx == devices.OwnThread {
 		q.dev.host.waitNative(q, p)
 	}
 	for start := time.Now(); !p.Reached() && time.Since(start) < pollFor && ctx.Err() == nil; {
