@@ -163,5 +163,5 @@ cl_int gw_shadow_submit(gw_shadow *s, gw_cmd *c, const void *args, void *host)
 	case GW_COPY_RECT:
 		return copy(s, c, dst, src, region[0], region[1], region[2]);
 	}
-	return gw_submit(c, args, NULL, host, NULL); // what changes no bytes, or by a kernel
+	return gw_submit(c, args, NULL, NULL, host, NULL); // what changes no bytes, or by a kernel
 }
