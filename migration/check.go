@@ -18,6 +18,7 @@ import (
 //   - stores are in order, of existing stores, and as large as the buffer;
 //   - what a store holds partly (count.go) covers the buffer, and a buffer and
 //     its size buffer know of each other;
+//   - what unmaps keep (undo.go) covers their ranges;
 //   - free slots hold no live buffer, and the count of live ones is right.
 func (p *Planner) Check() error {
 	live := 0
@@ -53,6 +54,9 @@ func (p *Planner) checkBuffer(b *buffer) error {
 			return fmt.Errorf("%v of %d bytes is mapped for writing", m.r, b.content.Size())
 		}
 	}
+	if err := b.checkUndos(); err != nil {
+		return err
+	}
 	if err := b.content.Check(); err != nil {
 		return err
 	}
@@ -87,6 +91,32 @@ func (p *Planner) checkBuffer(b *buffer) error {
 		}
 		if err := s.check(); err != nil {
 			return fmt.Errorf("on %s: %w", p.topo.Name(s.memory), err)
+		}
+	}
+	return nil
+}
+
+// checkUndos tests what is kept of unmaps.
+func (b *buffer) checkUndos() error {
+	if b.host == nil {
+		return nil
+	}
+	for _, u := range b.host.undos {
+		if u.at.IsZero() || u.version == 0 || u.r.End > b.content.Size() || u.was.Size() != u.r.Size() {
+			return fmt.Errorf("the unmap %v of version %d keeps %v of %d bytes", u.at, u.version, u.r, b.content.Size())
+		}
+		for r, c := range u.was.All() {
+			if (c.version > 0 && c.poison == nil) == c.valid.Empty() || c.version == u.version {
+				return fmt.Errorf("the unmap %v keeps version %d of bytes %v, valid on %v", u.at, c.version, r.Shift(u.r.Start), c.valid)
+			}
+		}
+		for i := range u.bound {
+			if by := &u.bound[i].by; by.Size() != u.r.Size() || by.Check() != nil {
+				return fmt.Errorf("the unmap %v keeps promises of %d of %d bytes (%w)", u.at, by.Size(), u.r.Size(), errors.Join(by.Check()))
+			}
+		}
+		if err := u.was.Check(); err != nil {
+			return err
 		}
 	}
 	return nil

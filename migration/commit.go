@@ -120,7 +120,8 @@ func (p *Planner) current(plan *Plan) {
 // more where it still held what was copied. What a command wrote is poisoned
 // where it is still the latest. Newer content is untouched, and a range that is
 // fresh nowhere any more is poisoned too, so that no byte is ever silently
-// stale. A map for writing (Mapped) that fails is none any more. Points that nothing
+// stale. A map for writing (Mapped) that fails is none any more, and an unmap that fails for
+// its sake (CommitUnmap) leaves what was there before. Points that nothing
 // was committed to, or whose bytes were all overwritten, change nothing; nor does a
 // second call.
 //
@@ -136,9 +137,13 @@ func (p *Planner) Fail(at mem.Point, cause error) {
 		for i := range b.stores {
 			poison = b.fail(&b.stores[i], lost, poison)
 		}
-		for i, m := range b.maps() {
-			b.maps()[i].failed = m.failed || m.at == at
+		if b.host == nil {
+			continue
 		}
+		for i, m := range b.host.maps {
+			b.host.maps[i].failed = m.failed || m.at == at
+		}
+		b.failUndo(&lost)
 	}
 }
 

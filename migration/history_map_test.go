@@ -120,15 +120,27 @@ func (h *history) unmap(i int) {
 			h.fail("an unmap is refused")
 			return
 		}
-		res, err := h.o.Enqueue(accs)
+		res, err := h.o.Unmap(m.b.id, m.bytes.r)
 		if err != nil || len(plan.Steps) > 0 {
 			h.fail("an unmap moves %v: %v", plan.Steps, err)
 			return
 		}
 		h.recount()
-		h.note("unmap of %v", m.at)
-		t := h.submitCommand(&plan, nil, res, [][]mem.Version{nil})
-		t.waits, t.unmaps = append(t.waits, mem.Wait{Point: m.at, Kind: mem.Data}), m
+		t := h.task(&plan, nil)
+		t.waits, t.unmaps, t.version = append(t.waits, mem.Wait{Point: m.at, Kind: mem.Data}), m, res.Version
+		t.writes = []span{{m.bytes.b, m.bytes.r, nil}}
+		t.failed = func() {
+			if m.at.Err() != nil {
+				h.o.FailUnmap(res.Command)
+			} else {
+				h.o.Fail(res.Command)
+			}
+		}
+		if v := h.p.CommitUnmap(&plan, t.at, m.at); v != res.Version {
+			h.fail("version %d, the oracle says %d", v, res.Version)
+		}
+		h.note("%v after %v unmaps, as version %d", t.at, t.waits, res.Version)
+		h.tasks = append(h.tasks, t)
 	}
 	h.maps = slices.Delete(h.maps, i, i+1)
 	if !m.told {

@@ -10,12 +10,18 @@ import (
 // of that range are, or are about to be, newer than the content, which a map that
 // invalidates leaves as it is: they look stale while the host writes them. So no
 // step goes over them, and nothing rides along into the host. A command that reads
-// them on the host finds what the host has written, and waits for the map as Data:
-// where that fails, nobody has written anything.
+// them on the host finds what the host has written, also where the content is lost,
+// and waits for the map as Data: where that fails, nobody has written anything.
 //
 // A count that the host has mapped for writing is nobody's: neither the old nor
 // the new one. Until the unmap, all bytes count. Copies that were made by the old
 // count are told from whole ones no more, so the map ends it as any write does.
+
+// hostUse is what the host does with a buffer.
+type hostUse struct {
+	maps        []mapping // for writing, not unmapped
+	undos, free []*undo   // of unmaps; to be used anew
+}
 
 // mapping is a range that the host has mapped for writing.
 type mapping struct {
@@ -37,10 +43,8 @@ func (p *Planner) Mapped(id mem.BufferID, r mem.Range, at mem.Point) error {
 	if r.Empty() || r.End > b.content.Size() {
 		return fmt.Errorf("%s: range %v of its %d bytes: %w", bufferName(id), r, b.content.Size(), mem.ErrInvalidValue)
 	}
-	if b.mapped == nil {
-		b.mapped = new([]mapping)
-	}
-	*b.mapped = append(*b.mapped, mapping{r: r, at: at})
+	h := b.use()
+	h.maps = append(h.maps, mapping{r: r, at: at})
 	if len(b.serves) > 0 && r.Start < CountSize {
 		p.recounted(b)
 	}
@@ -56,16 +60,14 @@ func (p *Planner) Unmapped(id mem.BufferID, r mem.Range) error {
 	if err != nil {
 		return err
 	}
-	if list := b.mapped; list != nil {
-		for i := range *list {
-			if (*list)[i].r == r {
-				last := len(*list) - 1
-				(*list)[i] = (*list)[last]
-				(*list)[last] = mapping{}
-				*list = (*list)[:last]
-				p.edits++
-				return nil
-			}
+	maps := b.maps()
+	for i := range maps {
+		if maps[i].r == r {
+			last := len(maps) - 1
+			maps[i], maps[last] = maps[last], mapping{}
+			b.host.maps = maps[:last]
+			p.edits++
+			return nil
 		}
 	}
 	return fmt.Errorf("%s: %v is not mapped for writing: %w", bufferName(id), r, mem.ErrInvalidValue)
@@ -77,10 +79,18 @@ func (b *buffer) hostWrites(m mem.MemoryID) bool { return m == mem.Host && len(b
 
 // maps are those for writing.
 func (b *buffer) maps() []mapping {
-	if b.mapped == nil {
+	if b.host == nil {
 		return nil
 	}
-	return *b.mapped
+	return b.host.maps
+}
+
+// use is what the host does with a buffer, be it nothing yet.
+func (b *buffer) use() *hostUse {
+	if b.host == nil {
+		b.host = &hostUse{}
+	}
+	return b.host
 }
 
 // firstMapped returns the start of r as far as one map for writing covers it, and

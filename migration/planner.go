@@ -82,6 +82,7 @@ type Planner struct {
 	stats   Stats
 
 	stepWaits, commandWaits waitIndex // scratch of Plan
+	keeping                 []*undo   // scratch of CommitUnmap
 }
 
 // buffer is a root buffer: what its bytes are worth, and where.
@@ -93,7 +94,7 @@ type buffer struct {
 	count      mem.BufferID   // its size buffer, 0 where it has none; see count.go
 	serves     []mem.BufferID // the buffers whose size buffer it is
 	partly     bool           // some store held bytes partly
-	mapped     *[]mapping     // with which the host may be writing now; nil where it never was, see mapped.go
+	host       *hostUse       // what the host has mapped for writing; nil where it never had, see mapped.go
 }
 
 // content is what a byte is worth. Valid is empty where version is 0, and where
@@ -195,7 +196,7 @@ func (p *Planner) Release(id mem.BufferID) error {
 		return fmt.Errorf("release of %s: %s counts by it: %w", bufferName(id), bufferName(b.serves[0]), mem.ErrInvalidOperation)
 	}
 	p.uncount(id, b)
-	b.live, b.partly, b.mapped = false, false, nil
+	b.live, b.partly, b.host = false, false, nil
 	b.content = rangemap.Map[content]{}
 	clear(b.stores)
 	b.stores = b.stores[:0]
@@ -242,6 +243,7 @@ func (p *Planner) Unstored(id mem.BufferID, m mem.MemoryID) error {
 	if i, ok := b.find(m); ok {
 		b.stores = slices.Delete(b.stores, i, i+1)
 	}
+	b.unstoredUndo(m)
 	p.edits++
 	return nil
 }

@@ -59,11 +59,11 @@ func (p *Planner) access(dst *Plan, a mem.Access) error {
 	for c := b.content.Seek(a.Range.Start); c.OK() && c.Range().Start < a.Range.End; c.Next() {
 		v, r := c.Ref(), c.Range().Intersect(a.Range)
 		if a.Mode.Reads() {
-			if v.poison != nil {
+			if v.poison != nil && (!b.hostWrites(a.Memory) || b.anyUnmapped(r)) {
 				return fmt.Errorf("%s: bytes %v hold version %d, lost when %v failed: %w: %w",
 					bufferName(a.Buffer), r, v.version, v.poison.Point, mem.ErrPoisoned, v.poison.Cause)
 			}
-			if !v.valid.Empty() && !v.valid.Has(a.Memory) {
+			if v.poison != nil || !v.valid.Empty() && !v.valid.Has(a.Memory) {
 				if !stale.extend(r, v) {
 					p.bring(dst, b, a, stale)
 					stale = run{r, v.valid, v.version, v.version}

@@ -26,8 +26,9 @@ import (
 //     the range in between, which OpenCL leaves undefined, is stale after it.
 //
 // A map that is known to have failed is unmapped by a command that writes
-// nothing. An unmap enqueued before that fails with it, and its range is poisoned:
-// what was planned since rests on the unmap.
+// nothing. An unmap enqueued before that fails with it, and so does what has been
+// enqueued since and rests on the unmap; the content is then what it was before
+// (Planner.CommitUnmap).
 //
 // Life of a mapping: made when the map is accepted, gone when its unmap is. It
 // keeps the root alive. Records are in a table and reused with a generation.

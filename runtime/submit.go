@@ -166,7 +166,13 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 // it wrote. c.mu is held.
 func (c *Context) commit(req *request, p mem.Point) mem.Version {
 	s := &c.scratch
-	if req.op != opMap && req.op != opSVMMap {
+	switch req.op {
+	case opMap, opSVMMap:
+	case opUnmap:
+		return c.planner.CommitUnmap(&s.plan, p, c.maps.find(req.mapping).point)
+	case opSVMUnmap:
+		return c.planner.CommitUnmap(&s.plan, p, c.svmPoints[req.svmMap])
+	default:
 		return c.planner.Commit(&s.plan, p)
 	}
 	c.planner.CommitUse(&s.plan, p)

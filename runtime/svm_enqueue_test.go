@@ -50,6 +50,24 @@ func TestAMapThatFailsGivesNoRights(t *testing.T) {
 	h.unmap(sim, p)
 }
 
+func TestAMapOfAPointerThatFailsLeavesTheContentThoughItIsUnmapped(t *testing.T) {
+	h := svmBuild(t)
+	ctx := soon(t)
+	p := h.alloc(4096, 0)
+	h.ends(h.q[own].EnqueueSVMFill(ctx, p, []byte{5}, 4096))
+	gate, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	_, e, err := h.q[own].EnqueueSVMMap(ctx, p, 1024, runtime.SVMMapWriteInvalidate, gate)
+	require.NoError(t, err)
+	u, err := h.q[own].EnqueueSVMUnmap(ctx, p)
+	require.NoError(t, err)
+	require.NoError(t, gate.SetStatus(-5))
+	require.ErrorIs(t, e.Wait(ctx), mem.ErrDependency)
+	require.ErrorIs(t, u.Wait(ctx), mem.ErrDependency)
+	require.Equal(t, bytes.Repeat([]byte{5}, 4096), h.mapped(sim, p, 4096, runtime.SVMMapRead))
+	h.unmap(sim, p)
+}
+
 func TestWhatOpenCLRefusesOfSVM(t *testing.T) {
 	h := svmBuild(t)
 	ctx, q := soon(t), h.q[own]

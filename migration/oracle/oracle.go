@@ -12,6 +12,7 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 
 	"godwit/mem"
 )
@@ -26,6 +27,7 @@ type Oracle struct {
 	commands []mem.Version // by command, what it wrote; 0 for nothing
 	counts   uint32        // numbers given to counts
 	moved    func(id mem.BufferID, off uint64)
+	kept     []*kept // by unmaps; see undo.go
 }
 
 // buffer holds one entry for each offset in every slice.
@@ -90,7 +92,10 @@ func (o *Oracle) Create(id mem.BufferID, size uint64, valid mem.MemorySet) error
 }
 
 // Release forgets a buffer.
-func (o *Oracle) Release(id mem.BufferID) { delete(o.buffers, id) }
+func (o *Oracle) Release(id mem.BufferID) {
+	delete(o.buffers, id)
+	o.kept = slices.DeleteFunc(o.kept, func(k *kept) bool { return k.id == id })
+}
 
 // Enqueue replays a command: what it reads arrives where it reads it, then what
 // it writes is written. It fails, changing nothing, like migration's Plan.
@@ -159,7 +164,7 @@ func (o *Oracle) accept(a mem.Access) error {
 func (o *Oracle) intact(accs []mem.Access) error {
 	for _, a := range accs {
 		for i := a.Range.Start / o.unit; a.Mode.Reads() && i < a.Range.End/o.unit; i++ {
-			if o.buffers[a.Buffer].lost[i] {
+			if b := o.buffers[a.Buffer]; b.lost[i] && !o.hostWrites(b, a.Memory, i) {
 				return fmt.Errorf("oracle: byte %d of buffer %d: %w", i*o.unit, a.Buffer, mem.ErrPoisoned)
 			}
 		}
@@ -228,12 +233,18 @@ func (o *Oracle) Fail(command int) {
 	if version == 0 {
 		return
 	}
-	for _, b := range o.buffers {
-		for _, s := range b.stores {
-			for i := 0; s != nil && i < len(s.by); i++ {
-				if by := s.by[i]; by == uint32(2*command) && s.holds[i] == version && b.latest[i] == version {
-					b.lose(i)
-				}
+	for id := range o.buffers {
+		for _, b := range o.states(id) {
+			b.fail(uint32(2*command), version)
+		}
+	}
+}
+
+func (b *buffer) fail(wrote, version uint32) {
+	for _, s := range b.stores {
+		for i := 0; s != nil && i < len(s.by); i++ {
+			if s.by[i] == wrote && s.holds[i] == version && b.latest[i] == version {
+				b.lose(i)
 			}
 		}
 	}
@@ -243,26 +254,24 @@ func (o *Oracle) Fail(command int) {
 // destination does not hold the bytes, if they are still what was copied. What
 // nobody holds any more is lost.
 func (o *Oracle) FailCopy(command int, id mem.BufferID, r mem.Range, to mem.MemoryID) {
-	b := o.buffers[id]
-	if b == nil {
-		return
-	}
-	s := b.at(o.topo.Store(to))
-	for i := r.Start / o.unit; i < r.End/o.unit; i++ {
-		if s.by[i] != uint32(2*command+1) {
-			continue
-		}
-		held := s.has(b, i)
-		s.drop(i)
-		if held && b.holders(i).Empty() {
-			b.lose(int(i))
+	for _, b := range o.states(id) {
+		s := b.at(o.topo.Store(to))
+		for i := r.Start / o.unit; i < r.End/o.unit; i++ {
+			if s.by[i] != uint32(2*command+1) {
+				continue
+			}
+			held := s.has(b, i)
+			s.drop(i)
+			if held && b.holders(i).Empty() {
+				b.lose(int(i))
+			}
 		}
 	}
 }
 
 // Unstored replays the loss of a buffer's storage on a memory.
 func (o *Oracle) Unstored(id mem.BufferID, m mem.MemoryID) {
-	if b := o.buffers[id]; b != nil {
+	for _, b := range o.states(id) {
 		b.stores[o.topo.Store(m)] = nil
 	}
 }

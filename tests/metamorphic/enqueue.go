@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"godwit/mem"
 	"godwit/runtime"
@@ -45,7 +44,7 @@ func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (ru
 	case Migrate:
 		e, err = q.EnqueueMigrate(r.ctx, []*runtime.Buffer{dst}, op.migrateFlags(), wait...)
 		name = op.migrateName()
-		if slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) }) {
+		if r.around(op) {
 			name += ", some of it mapped"
 		}
 	case Map:

@@ -201,6 +201,11 @@ func (r *replay) leavesAlone(op *Op) bool {
 	return op.Kind == Migrate && op.Host && !op.Undefined && !r.isSVM(r.h.Views[op.Dst].Root)
 }
 
+// around reports whether it has to: some of the buffer is mapped for writing.
+func (r *replay) around(op *Op) bool {
+	return r.leavesAlone(op) && slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) })
+}
+
 // start is the first byte of an operation in its root.
 func (r *replay) start(op *Op) int { return r.h.Views[op.Dst].Origin + op.DstOff }
 

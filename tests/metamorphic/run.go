@@ -110,6 +110,7 @@ type entry struct {
 	mapped  runtime.Event // of an unmap: the map's
 	void    bool          // an unmap that writes nothing, since the map is known to have failed
 	refused bool          // because bytes it reads were known to be lost
+	around  bool          // reads nothing of what the host has mapped
 }
 
 // Run replays h. An error is a failure of what is tested, or of the devices.
@@ -198,7 +199,7 @@ func (r *replay) do(op *Op) error {
 	if done, err := r.turnedDown(op, err); done || err != nil {
 		return err
 	}
-	return r.accepted(entry{op: op, event: e, got: got, waits: wait})
+	return r.accepted(entry{op: op, event: e, got: got, waits: wait, around: r.around(op)})
 }
 
 // turnedDown settles an enqueue that failed for a reason that is allowed.

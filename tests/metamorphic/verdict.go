@@ -97,8 +97,14 @@ func (r *replay) judge() error {
 			return fmt.Errorf("operation %d (%s, command %d): %w", x.op.ID, x.op.Kind, x.command, err)
 		}
 		switch {
-		case x.refused || x.op.Kind == Unmap && x.mapped.Err() != nil && (x.void || !failed):
+		case x.refused:
 			continue // nothing was done
+		case x.op.Kind == Unmap && x.mapped.Err() != nil: // nor here
+			if failed {
+				r.result.Failed++
+				r.result.Ops["unmap failed with its map"]++
+			}
+			continue
 		case failed:
 			r.result.Failed++
 			m.lose(x.op)
@@ -146,7 +152,7 @@ func (r *replay) judgeEnd(m *model, x *entry) (failed bool, err error) {
 	if x.command == 0 { // a renewal
 		return false, nil
 	}
-	must := lost || x.op.Kind == Fail
+	must := lost && !x.around || x.op.Kind == Fail
 	if x.op.Kind == Unmap && x.mapped.Err() != nil { // known when the unmap was enqueued, or the unmap's failure too
 		if err = x.event.Err(); err == nil && x.op.mapWrites() && !x.void {
 			err = fmt.Errorf("succeeded, though its map failed later: %w", x.mapped.Err())

@@ -1,0 +1,278 @@
+package migration
+
+import (
+	"slices"
+
+	"godwit/mem"
+	"godwit/mem/rangemap"
+)
+
+// Unmaps whose map may yet fail. An unmap of a range mapped for writing is a write
+// on the host, planned before anybody knows whether the host gets to write. Where
+// the map fails, the host has written nothing and the unmap fails with it: the
+// content is what it was before. So what the unmap replaces is kept beside it until
+// the map is known to have succeeded, and put back where the unmap is told to have
+// failed for its map's sake and nothing has overwritten its version since.
+//
+// That is sound since a step of the unmap's version, to wherever, waits for the
+// unmap as Data, and so never starts: who held the old content holds it still.
+// Later writers there wait for such a step all the same, since it has taken the
+// place of those that it waited for.
+//
+// What is kept is kept up to date: failures of who wrote it, storage that is given
+// up, and other unmaps that are taken back, whose version it may hold. Memories
+// that hold the old content only as far as a count says are not kept.
+
+// undo is what one unmap has replaced. The offsets of its maps are those of r.
+type undo struct {
+	r       mem.Range
+	at, on  mem.Point   // of the unmap, and of the map
+	version mem.Version // of the unmap
+	was     rangemap.Map[content]
+	bound   []promises // for every memory that may hold some of it
+}
+
+// promises say on whose success it hangs that a memory holds bytes.
+type promises struct {
+	memory mem.MemoryID
+	by     rangemap.Map[promise]
+}
+
+// promise is the writer of a hazard; the zero one is kept.
+type promise struct {
+	writer mem.Point
+	step   bool
+}
+
+// CommitUnmap is Commit for an unmap of a range that the host has mapped for
+// writing; on is the point of the map, which need not have ended. Where the map
+// fails, and the command with it, Fail makes the content what it was before.
+func (p *Planner) CommitUnmap(plan *Plan, at, on mem.Point) mem.Version {
+	if on.Succeeded() {
+		return p.Commit(plan, at)
+	}
+	first := len(p.keeping)
+	for _, a := range plan.Accesses {
+		if a.Mode.Writes() {
+			p.keeping = append(p.keeping, p.buffers[uint32(a.Buffer)].keep(a.Range, at, on))
+		}
+	}
+	version := p.Commit(plan, at)
+	for _, u := range p.keeping[first:] {
+		u.version = version
+	}
+	clear(p.keeping[first:])
+	p.keeping = p.keeping[:first]
+	return version
+}
+
+// keep notes what r is worth now.
+func (b *buffer) keep(r mem.Range, at, on mem.Point) *undo {
+	h := b.use()
+	h.retire()
+	u := h.spare()
+	_, c := b.content.Get(r.Start)
+	u.r, u.at, u.on, u.was = r, at, on, rangemap.Make(r.Size(), c)
+	b.content.Overlap(r, func(part mem.Range, c content) bool {
+		u.was.Set(part.Shift(-r.Start), c)
+		for m := range c.valid.All() {
+			u.bind(b.at(m), part)
+		}
+		return true
+	})
+	h.undos = append(h.undos, u)
+	return u
+}
+
+// bind notes on whom it hangs that a store holds part of the buffer.
+func (u *undo) bind(s *store, part mem.Range) {
+	to := u.boundOf(s.memory)
+	s.hazards.Overlap(part, func(r mem.Range, h hazard) bool {
+		if !h.writer.Succeeded() {
+			to.Set(r.Shift(-u.r.Start), promise{h.writer, h.step})
+		}
+		return true
+	})
+	if s.held == nil {
+		return
+	}
+	s.held.Overlap(part, func(r mem.Range, c *Carried) bool {
+		if c != nil {
+			u.drop(r.Shift(-u.r.Start), s.memory, false, nil)
+		}
+		return true
+	})
+}
+
+// boundOf returns the promises of a memory, which it adds where it has to.
+func (u *undo) boundOf(m mem.MemoryID) *rangemap.Map[promise] {
+	for i := range u.bound {
+		if u.bound[i].memory == m {
+			return &u.bound[i].by
+		}
+	}
+	u.bound = append(u.bound, promises{m, rangemap.Make(u.r.Size(), promise{})})
+	return &u.bound[len(u.bound)-1].by
+}
+
+// drop takes a memory, or where all is set every one, from those that hold r of
+// what is kept.
+func (u *undo) drop(r mem.Range, m mem.MemoryID, all bool, lost *Poison) {
+	u.was.Update(r, func(_ mem.Range, c content) content {
+		if !c.valid.Has(m) {
+			return c
+		}
+		if c.valid = c.valid.Without(m); all {
+			c.valid = mem.MemorySet{}
+		}
+		if c.valid.Empty() {
+			c.poison = &Poison{Version: c.version, Cause: errBeyond}
+			if lost != nil {
+				c.poison.Point, c.poison.Cause = lost.Point, lost.Cause
+			}
+		}
+		return c
+	})
+}
+
+// fail is Planner.Fail for what is kept.
+func (u *undo) fail(lost *Poison) {
+	for i := range u.bound {
+		b := &u.bound[i]
+		b.by.Overlap(mem.Range{End: u.r.Size()}, func(r mem.Range, p promise) bool {
+			if p.writer == lost.Point {
+				u.drop(r, b.memory, !p.step, lost)
+			}
+			return true
+		})
+		b.by.Update(mem.Range{End: u.r.Size()}, func(_ mem.Range, p promise) promise {
+			if p.writer == lost.Point {
+				return promise{}
+			}
+			return p
+		})
+	}
+}
+
+// failUndo is Planner.Fail for a buffer's unmaps: one that failed for its map's
+// sake is taken back, in the content and in what other unmaps keep.
+func (b *buffer) failUndo(lost *Poison) {
+	h := b.host
+	i := slices.IndexFunc(h.undos, func(u *undo) bool { return u.at == lost.Point })
+	if i >= 0 && h.undos[i].on.Err() != nil {
+		u := h.undos[i]
+		b.restore(u)
+		for _, o := range h.undos {
+			if o != u {
+				o.take(u)
+			}
+		}
+	}
+	if i >= 0 { // told of: it is over
+		h.free = append(h.free, h.undos[i])
+		h.undos = slices.Delete(h.undos, i, i+1)
+	}
+	for _, u := range h.undos {
+		u.fail(lost)
+	}
+}
+
+// restore puts back what u has kept, where the content is of its version.
+func (b *buffer) restore(u *undo) {
+	for off := u.r.Start; off < u.r.End; {
+		r, c := b.content.Get(off)
+		if r = r.Intersect(u.r); c.version == u.version {
+			u.was.Overlap(r.Shift(-u.r.Start), func(part mem.Range, c content) bool {
+				b.content.Set(part.Shift(u.r.Start), c)
+				return true
+			})
+			for i := range u.bound {
+				if s := b.at(u.bound[i].memory); s != nil {
+					s.rebind(&u.bound[i].by, r, u.r.Start)
+				}
+			}
+		}
+		off = r.End
+	}
+}
+
+// rebind makes the promises of r those that were kept. Who has written since is
+// one that later writers wait for, and nobody else.
+func (s *store) rebind(by *rangemap.Map[promise], r mem.Range, start uint64) {
+	s.spill.collect(&s.hazards)
+	by.Overlap(r.Shift(-start), func(part mem.Range, p promise) bool {
+		s.hazards.Update(part.Shift(start), func(_ mem.Range, h hazard) hazard {
+			if h.writer != p.writer {
+				since := h.writer
+				h.writer, h.step = p.writer, p.step
+				s.reader(&h, since)
+			}
+			return h
+		})
+		return true
+	})
+	s.hold(r, nil)
+}
+
+// take makes what u keeps of another unmap's version what that has kept.
+func (u *undo) take(from *undo) {
+	shared := u.r.Intersect(from.r)
+	for off := shared.Start; off < shared.End; {
+		r, c := u.was.Get(off - u.r.Start)
+		if r = r.Shift(u.r.Start).Intersect(shared); c.version == from.version {
+			from.was.Overlap(r.Shift(-from.r.Start), func(part mem.Range, c content) bool {
+				u.was.Set(part.Shift(from.r.Start-u.r.Start), c)
+				return true
+			})
+			for i := range u.bound {
+				u.bound[i].by.Set(r.Shift(-u.r.Start), promise{})
+			}
+			for i := range from.bound {
+				to := u.boundOf(from.bound[i].memory)
+				from.bound[i].by.Overlap(r.Shift(-from.r.Start), func(part mem.Range, p promise) bool {
+					to.Set(part.Shift(from.r.Start-u.r.Start), p)
+					return true
+				})
+			}
+		}
+		off = r.End
+	}
+}
+
+// unstoredUndo notes that a memory holds nothing of a buffer any more.
+func (b *buffer) unstoredUndo(m mem.MemoryID) {
+	if b.host == nil {
+		return
+	}
+	for _, u := range b.host.undos {
+		u.drop(mem.Range{End: u.r.Size()}, m, false, nil)
+		u.boundOf(m).Set(mem.Range{End: u.r.Size()}, promise{})
+	}
+}
+
+// retire forgets the undos whose map has succeeded. The others go when their
+// unmaps are told of.
+func (h *hostUse) retire() {
+	kept := h.undos[:0]
+	for _, u := range h.undos {
+		if u.on.Succeeded() {
+			h.free = append(h.free, u)
+		} else {
+			kept = append(kept, u)
+		}
+	}
+	clear(h.undos[len(kept):])
+	h.undos = kept
+}
+
+// spare is an undo to be used anew.
+func (h *hostUse) spare() *undo {
+	n := len(h.free)
+	if n == 0 {
+		return &undo{}
+	}
+	u := h.free[n-1]
+	h.free = h.free[:n-1]
+	u.bound = u.bound[:0]
+	return u
+}
