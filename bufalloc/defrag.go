@@ -89,7 +89,7 @@ func (d *Defrag) Done() bool {
 }
 
 // Bound is the fewest bytes that have to be moved from here to the goal by any
-// means, 0 where it is reached.
+// means besides those of open proposals, 0 where it is reached.
 func (d *Defrag) Bound() uint64 {
 	if d.Done() {
 		return 0
@@ -140,25 +140,22 @@ func (d *Defrag) fixed(i uint32) bool {
 }
 
 // window is the run of nodes, as large as the wanted hole, with the fewest
-// bytes in chunks that have to be copied (no slack), and these bytes. It contains no chunk that is fixed; empty
-// where there is no such run.
+// bytes in chunks that have to be copied (no slack), and these bytes. It
+// contains no chunk that is fixed but for those about to leave; empty where
+// there is no such run.
 func (d *Defrag) window() (w mem.Range, least uint64) {
 	r := d.r
 	want := uint64(math.Ceil(d.goal * float64(r.s.free(r.size)))) // as Done counts
 	lo, cost := r.nodes[anchor].next, uint64(0)
 	for hi := lo; hi != anchor; hi = r.nodes[hi].next {
 		n := &r.nodes[hi]
-		if n.live() && d.fixed(hi) {
+		if n.live() && d.fixed(hi) && !d.leaving(hi) {
 			lo, cost = n.next, 0
 			continue
 		}
-		if n.live() {
-			cost += n.size - r.slack(hi)
-		}
+		cost += d.cost(hi)
 		for lo != hi && n.end()-r.nodes[lo].end() >= want {
-			if r.nodes[lo].live() {
-				cost -= r.nodes[lo].size - r.slack(lo)
-			}
+			cost -= d.cost(lo)
 			lo = r.nodes[lo].next
 		}
 		if start := r.nodes[lo].addr; n.end()-start >= want && (w.Empty() || cost < least) {
@@ -166,6 +163,23 @@ func (d *Defrag) window() (w mem.Range, least uint64) {
 		}
 	}
 	return w, least
+}
+
+// leaving reports whether node i is a chunk that this pass has proposed to move.
+func (d *Defrag) leaving(i uint32) bool {
+	if len(d.open) == 0 {
+		return false
+	}
+	_, ok := d.open[Chunk{i, d.r.nodes[i].a}]
+	return ok
+}
+
+// cost is the bytes to be copied, and not proposed yet, to empty node i.
+func (d *Defrag) cost(i uint32) uint64 {
+	if n := &d.r.nodes[i]; n.live() && !d.leaving(i) {
+		return n.size - d.r.slack(i)
+	}
+	return 0
 }
 
 // evacuate proposes moves out of the window.

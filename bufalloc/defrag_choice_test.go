@@ -86,8 +86,14 @@ func TestWhatDefragmentationChooses(t *testing.T) {
 			[]string{"aacc.#...bb.....", "aacc.#bb........"}},
 		{"larger holes first where none takes a chunk", 1, 100, 0, "aa.bbbb..c....ddd...ee",
 			[]string{"aacbbbb.......ddd...ee", "aacbbbb..........dddee"}},
-		{"sliding where nothing else helps, first in the window", 0.55, 100, 0, "#.......BBBBBBBBBBBB###.....DDDDDDDD....####",
+		{"sliding where nothing else helps, first in the window", 0.55, 12, 0, "#.......BBBBBBBBBBBB###.....DDDDDDDD....####",
 			[]string{"#.......BBBBBBBBBBBB###.DDDDDDDD........####", "#...BBBBBBBBBBBB....###.DDDDDDDD........####"}},
+		{"several slide at a time", 0.5, 6, 0, "#..bbb..#..ccc..#",
+			[]string{"#bbb....#ccc....#"}},
+		{"one where the budget is for one", 0.5, 3, 0, "#..bbb..#..ccc..#",
+			[]string{"#bbb....#..ccc..#"}},
+		{"those that gain little wait", 0.8, 100, 0, "#....bbb....#.ccccc.#",
+			[]string{"#bbb........#.ccccc.#"}},
 		{"sliding all where that would have cost less by now", 1, 100, 7, "..a....bb...ccc",
 			[]string{"a......bb...ccc", "abb.........ccc"}},
 		{"but not before", 1, 100, 6, "..a....bb...ccc",
@@ -112,6 +118,23 @@ func TestWhatDefragmentationChooses(t *testing.T) {
 			require.Equal(t, c.then, then)
 		})
 	}
+}
+
+func TestWhileMovesAreOpenTheNextOnesEmptyTheSameWindow(t *testing.T) {
+	d := draw(t, "xxxx...xxxxx.....a..b.....yyyy")
+	pass, err := d.r.Defrag(0.8)
+	require.NoError(t, err)
+	first := pass.Next(nil, 1)
+	second := pass.Next(nil, 100)
+	require.Len(t, append(first, second...), 2)
+	require.NotEqual(t, first[0].Chunk, second[0].Chunk)
+	require.Empty(t, pass.Next(nil, 100))
+	require.Equal(t, 2, pass.Open())
+	require.Zero(t, pass.Bound())
+	require.NoError(t, d.r.Check())
+	require.NoError(t, pass.Commit(second[0]))
+	require.NoError(t, pass.Commit(first[0]))
+	require.Equal(t, "xxxxba.xxxxx..............yyyy", d.String())
 }
 
 // leastToMove is the bound by trying every window.

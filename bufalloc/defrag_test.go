@@ -96,13 +96,20 @@ func defragment(t *testing.T, a *arena, rng *rand.Rand, aborts bool) {
 	d, err := a.r.Defrag(0.9)
 	require.NoError(t, err)
 	for range 10_000 {
-		moves := d.Next(nil, 1<<(8+rng.IntN(8)))
+		budget := uint64(1) << (8 + rng.IntN(8))
+		moves := d.Next(nil, budget)
 		if len(moves) == 0 { // of any use within so small a budget
-			moves = d.Next(nil, 1<<16)
+			budget = 1 << 16
+			moves = d.Next(nil, budget)
 		}
 		if len(moves) == 0 {
 			break
 		}
+		proposed := uint64(0)
+		for _, m := range moves {
+			proposed += m.From.Size()
+		}
+		require.LessOrEqual(t, proposed, budget)
 		require.NoError(t, a.r.Check())
 		require.ErrorIs(t, a.r.Free(moves[0].Chunk), mem.ErrInvalidOperation)
 		if rng.IntN(4) == 0 {

@@ -116,6 +116,37 @@ func TestTrackNamesTheHoldersLargestFirst(t *testing.T) {
 	require.Len(t, tr.Holdings(), 1)
 }
 
+func TestTrackNamesTheOldestFirstOfEqualHolders(t *testing.T) {
+	tr := resource.NewTrack(newFlat(capacity), 0)
+	var want, got []mem.Block
+	for range 20 { // more than a map lists in order by chance
+		want = append(want, alloc(t, tr, mem.Ready, 64))
+	}
+	for _, h := range tr.Holdings() {
+		got = append(got, h.Block)
+	}
+	require.Equal(t, want, got)
+}
+
+func TestAPoolTrimsNoFurtherThanItIsTold(t *testing.T) {
+	up := newFlat(capacity)
+	p, err := resource.NewPool(up, resource.PoolOptions{Slab: 4096})
+	require.NoError(t, err)
+	var blocks []mem.Block
+	for range 3 {
+		blocks = append(blocks, alloc(t, p, mem.Ready, 4096))
+	}
+	for _, b := range blocks {
+		require.NoError(t, p.FreeAfter(b, nil))
+	}
+	for _, x := range []struct{ keep, freed, left uint64 }{
+		{3 * 4096, 0, 3 * 4096}, {3*4096 - 1, 4096, 2 * 4096}, {4096, 4096, 4096}, {4096, 0, 4096}, {0, 4096, 0}, {0, 0, 0},
+	} {
+		require.Equal(t, x.freed, p.Trim(x.keep), "%+v", x)
+		require.Equal(t, x.left, up.Stats().Live, "%+v", x)
+	}
+}
+
 func TestATraceOfAStackCanBeRead(t *testing.T) {
 	var buf bytes.Buffer
 	w := trace.NewAllocWriter(&buf)
