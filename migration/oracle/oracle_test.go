@@ -101,6 +101,20 @@ func TestBadHistoriesAreRefused(t *testing.T) {
 	require.ErrorIs(t, o.Create(2, 0, mem.MemorySet{}), mem.ErrInvalidSize)
 }
 
+func TestBadSizeBuffersAreRefused(t *testing.T) {
+	o := oracle.New(mem.NewTopology("a"), 4)
+	require.NoError(t, o.Create(1, 64, mem.MemorySet{}))
+	require.NoError(t, o.Create(2, 8, mem.MemorySet{}))
+	require.NoError(t, o.SetContentSize(1, 2))
+	require.NoError(t, o.SetContentSize(1, 0))
+	require.ErrorIs(t, o.SetContentSize(3, 2), mem.ErrInvalidBuffer)
+	require.ErrorIs(t, o.SetContentSize(1, 3), mem.ErrInvalidBuffer)
+	coarse := oracle.New(mem.NewTopology("a"), 16)
+	require.NoError(t, coarse.Create(1, 64, mem.MemorySet{}))
+	require.NoError(t, coarse.Create(2, 16, mem.MemorySet{}))
+	require.ErrorIs(t, coarse.SetContentSize(1, 2), mem.ErrInvalidBuffer, "no unit within a count")
+}
+
 func TestAUnitStandsForManyBytes(t *testing.T) {
 	topo := mem.NewTopology("a", "b")
 	one, big := oracle.New(topo, 1), oracle.New(topo, 64)
