@@ -5,10 +5,11 @@ package opencl
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/google/btree"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -144,51 +145,45 @@ func (s *pinnedStore) Check() error {
 	return nil
 }
 
-// pinnedRanges are address ranges of page-locked memory, ascending and apart. Looked
-// into by every transfer and hardly ever changed: so a change makes a new list.
+// pinnedRanges are address ranges of page-locked memory, apart. Every transfer looks
+// into them, without a lock: a change is made to a copy, with which the tree shares all
+// nodes but those on the way to the change.
 type pinnedRanges struct {
-	mu   sync.Mutex // held to change the list
-	list atomic.Pointer[[]mem.Range]
-}
-
-func (p *pinnedRanges) load() []mem.Range {
-	if l := p.list.Load(); l != nil {
-		return *l
-	}
-	return nil
-}
-
-// after is the index of the first range that begins above addr.
-func after(list []mem.Range, addr uint64) int {
-	i, _ := slices.BinarySearchFunc(list, addr, func(r mem.Range, a uint64) int {
-		if r.Start <= a {
-			return -1
-		}
-		return 1
-	})
-	return i
+	mu   sync.Mutex // held to change the tree
+	tree atomic.Pointer[btree.BTreeG[mem.Range]]
 }
 
 func (p *pinnedRanges) add(r mem.Range) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	list := slices.Clone(p.load())
-	list = slices.Insert(list, after(list, r.Start), r)
-	p.list.Store(&list)
+	p.change(func(t *btree.BTreeG[mem.Range]) { t.ReplaceOrInsert(r) })
+}
+func (p *pinnedRanges) remove(addr uint64) {
+	p.change(func(t *btree.BTreeG[mem.Range]) { t.Delete(mem.Range{Start: addr}) })
 }
 
-func (p *pinnedRanges) remove(addr uint64) {
+func (p *pinnedRanges) change(f func(*btree.BTreeG[mem.Range])) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := slices.DeleteFunc(slices.Clone(p.load()), func(r mem.Range) bool { return r.Start == addr })
-	p.list.Store(&list)
+	t := p.tree.Load()
+	if t == nil {
+		t = btree.NewG(16, func(a, b mem.Range) bool { return a.Start < b.Start })
+	} else {
+		t = t.Clone()
+	}
+	f(t)
+	p.tree.Store(t)
 }
 
 // holds reports whether all of [addr, addr+size) is in one range.
-func (p *pinnedRanges) holds(addr, size uint64) bool {
-	list := p.load()
-	i := after(list, addr)
-	return i > 0 && size <= list[i-1].End-min(addr, list[i-1].End)
+func (p *pinnedRanges) holds(addr, size uint64) (all bool) {
+	t := p.tree.Load()
+	if t == nil {
+		return false
+	}
+	t.DescendLessOrEqual(mem.Range{Start: addr}, func(r mem.Range) bool {
+		all = size <= r.End-min(addr, r.End)
+		return false
+	})
+	return all
 }
 
 // nodeOf finds the NUMA node of a device on the PCI bus.
