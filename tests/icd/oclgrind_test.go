@@ -111,6 +111,14 @@ func TestHandedAroundBuffersAreInitialised(t *testing.T) {
 	}
 }
 
+// TestOurOtherProgramsUseNothingUninitialised leaves states.c out, whose kernel takes
+// long on purpose.
+func TestOurOtherProgramsUseNothingUninitialised(t *testing.T) {
+	for _, name := range []string{"errors", "objects", "signals", "forkchild"} {
+		requireClean(t, checked(t, 2).run(t, 2*time.Minute, "", compile(t, name), "Godwit"))
+	}
+}
+
 // TestPythonProgramsUseNothingUninitialised leaves svm.py out: Oclgrind 21.10 has no
 // shared virtual memory.
 func TestPythonProgramsUseNothingUninitialised(t *testing.T) {
