@@ -28,7 +28,8 @@ import (
 // A map that is known to have failed is unmapped by a command that writes
 // nothing. An unmap enqueued before that fails with it, and so does what has been
 // enqueued since and rests on the unmap; the content is then what it was before
-// (Planner.CommitUnmap).
+// (Planner.CommitUnmap). A map that was given up before anybody got it is unmapped
+// by a command that writes nothing, too.
 //
 // Life of a mapping: made when the map is accepted, gone when its unmap is. It
 // keeps the root alive. Records are in a table and reused with a generation.
@@ -142,22 +143,26 @@ func (q *Queue) EnqueueUnmap(ctx context.Context, m Mapping, wait ...Event) (Eve
 	if m.c != q.c {
 		return Event{}, fmt.Errorf("unmap on queue %s: the mapping is not of context %s: %w", q.name, q.c.name, mem.ErrInvalidValue)
 	}
+	return q.unmap(ctx, m, false, wait)
+}
+
+func (q *Queue) unmap(ctx context.Context, m Mapping, unused bool, wait []Event) (Event, error) {
 	if m.idx == aliasMapping {
-		return q.unmapAlias(ctx, m, wait)
+		return q.unmapAlias(ctx, m, unused, wait)
 	}
-	return q.submit(ctx, &request{q: q, op: opUnmap, mapping: m}, &borrowed{wait: wait})
+	return q.submit(ctx, &request{q: q, op: opUnmap, mapping: m, unused: unused}, &borrowed{wait: wait})
 }
 
 // Map is EnqueueMap and waits for its end under ctx (a blocking map). Where the
-// command fails or ctx ends, nothing stays mapped; the error wraps ErrMap and the
-// cause.
+// command fails or ctx ends, nothing stays mapped, and the content is what it was;
+// the error wraps ErrMap and the cause. A command whose ctx has ended may still run.
 func (q *Queue) Map(ctx context.Context, b *Buffer, off, size uint64, flags MapFlags, wait ...Event) (Mapping, error) {
 	m, e, err := q.EnqueueMap(ctx, b, off, size, flags, wait...)
 	if err != nil {
 		return Mapping{}, err
 	}
 	if err = e.Wait(ctx); err != nil {
-		u, uerr := q.EnqueueUnmap(ctx, m)
+		u, uerr := q.unmap(ctx, m, true, nil)
 		if uerr == nil {
 			uerr = u.Release()
 		}
@@ -213,7 +218,7 @@ func (c *Context) collectUnmap(req *request) error {
 	if m == nil {
 		return fmt.Errorf("unmap on queue %s: %d bytes that are not mapped (any more): %w", req.q.name, req.mapping.size, mem.ErrInvalidValue)
 	}
-	if m.flags.writes() && (!m.point.Reached() || m.point.Succeeded()) {
+	if m.flags.writes() && !req.unused && (!m.point.Reached() || m.point.Succeeded()) {
 		c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: m.root.id, Range: m.r, Mode: mem.Write, Memory: mem.Host})
 	}
 	return nil

@@ -224,17 +224,32 @@ func mustDevice(t *testing.T, c *runtime.Context) devices.Device {
 	return d
 }
 
+// Nobody was given the mapping, so that the content is what it was.
 func TestABlockingMapGivesUpWithItsContext(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
-	b := h.buffer(8, make([]byte, 8))
-	gate := h.gate()
-	short, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
-	defer cancel()
-	_, err := h.q[0].Map(short, b, 0, 8, runtime.MapWrite, gate)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Zero(t, b.Maps())
-	require.NoError(t, gate.SetStatus(runtime.Complete))
-	require.NoError(t, h.q[0].Finish(soon(t)))
+	for _, flags := range []runtime.MapFlags{runtime.MapRead, runtime.MapWrite, runtime.MapInvalidate} {
+		h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
+		b := h.buffer(64, make([]byte, 64))
+		h.fill(0, b, 7)
+		gate := h.gate()
+		short, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		defer cancel()
+		_, err := h.q[0].Map(short, b, 0, 32, flags, gate)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, runtime.ErrMap)
+		require.Zero(t, b.Maps())
+		brings := h.ok(h.q[0].EnqueueMigrate(soon(t), []*runtime.Buffer{b}, runtime.MigrateToHost))
+		require.NoError(t, gate.SetStatus(runtime.Complete))
+		require.NoError(t, h.q[0].Finish(soon(t)))
+		h.done(brings)
+		require.Equal(t, uint64(64), h.c.Stats().BytesMoved, "each byte once: the host may be copied to again")
+		m, err := h.q[0].Map(soon(t), b, 0, 64, runtime.MapRead)
+		require.NoError(t, err)
+		require.Equal(t, bytes.Repeat([]byte{7}, 64), m.Bytes())
+		h.done(h.ok(h.q[0].EnqueueUnmap(soon(t), m)))
+		require.Equal(t, bytes.Repeat([]byte{7}, 64), h.seen(0, b))
+		require.Equal(t, uint64(64), h.c.Stats().BytesMoved, "the device's copy is good")
+		require.NoError(t, h.c.Check())
+	}
 }
 
 func TestAMappedBufferOutlivesItsRelease(t *testing.T) {

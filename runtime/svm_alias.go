@@ -54,8 +54,8 @@ func (q *Queue) mapAlias(ctx context.Context, u use, flags MapFlags, wait []Even
 }
 
 // unmapAlias ends such a map.
-func (q *Queue) unmapAlias(ctx context.Context, m Mapping, wait []Event) (Event, error) {
-	e, err := q.unmapSVM(ctx, Pointer(uintptr(unsafe.Pointer(m.first))), true, wait)
+func (q *Queue) unmapAlias(ctx context.Context, m Mapping, unused bool, wait []Event) (Event, error) {
+	e, err := q.unmapSVM(ctx, Pointer(uintptr(unsafe.Pointer(m.first))), true, unused, wait)
 	if errors.Is(err, svm.ErrMapped) {
 		err = fmt.Errorf("unmap: %w: %w", mem.ErrInvalidValue, err)
 	}

@@ -1,7 +1,10 @@
 package runtime_test
 
 import (
+	"bytes"
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +16,26 @@ import (
 	"godwit/runtime"
 	"godwit/svm"
 )
+
+func TestABlockingMapOverAPointerThatIsGivenUpLeavesTheContent(t *testing.T) {
+	h := svmBuild(t)
+	p := h.alloc(4096, 0)
+	over, err := h.c.SVMBytes(p, 4096)
+	require.NoError(t, err)
+	b, err := h.c.CreateBuffer(4096, runtime.UseHostPtr, over)
+	require.NoError(t, err)
+	h.ends(h.q[sim].EnqueueFill(soon(t), b, []byte{7}, 0, 4096))
+	gate, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	short, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	_, err = h.q[sim].Map(short, b, 0, 1024, runtime.MapInvalidate, gate)
+	require.ErrorIs(t, err, runtime.ErrMap)
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.Equal(t, bytes.Repeat([]byte{7}, 4096), h.mapped(own, p, 4096, runtime.SVMMapRead))
+	h.unmap(own, p)
+	require.NoError(t, b.Release())
+}
 
 func TestABufferOverACoarseGrainedPointerIsTheSameContent(t *testing.T) {
 	h := svmBuild(t)

@@ -165,10 +165,10 @@ func (q *Queue) mapSVM(ctx context.Context, p Pointer, size uint64, flags svm.Ma
 // writing is then valid on the host and nowhere else. It fails with svm.ErrMapped where there is
 // no such map.
 func (q *Queue) EnqueueSVMUnmap(ctx context.Context, p Pointer, wait ...Event) (Event, error) {
-	return q.unmapSVM(ctx, p, false, wait)
+	return q.unmapSVM(ctx, p, false, false, wait)
 }
 
-func (q *Queue) unmapSVM(ctx context.Context, p Pointer, asBuffer bool, wait []Event) (Event, error) {
+func (q *Queue) unmapSVM(ctx context.Context, p Pointer, asBuffer, unused bool, wait []Event) (Event, error) {
 	u, err := q.svmUse("svm unmap", p, 1)
 	if err != nil {
 		return Event{}, err
@@ -179,7 +179,7 @@ func (q *Queue) unmapSVM(ctx context.Context, p Pointer, asBuffer bool, wait []E
 	}
 	u.r.End = u.r.Start + m.Range().Size()
 	leave := &leaving{m, "EnqueueSVMUnmap on queue " + q.name}
-	e, err := q.submit(ctx, &request{q: q, op: opSVMUnmap, a: u, svmMap: m, asBuffer: asBuffer, call: leave.drop}, &borrowed{wait: wait})
+	e, err := q.submit(ctx, &request{q: q, op: opSVMUnmap, a: u, svmMap: m, asBuffer: asBuffer, unused: unused, call: leave.drop}, &borrowed{wait: wait})
 	if err != nil {
 		m.Keep()
 		return Event{}, err
@@ -315,7 +315,7 @@ func (c *Context) svmMapMode(req *request) (mode mem.Mode, ok bool) {
 	f, p := req.svmMap.Flags(), c.svmPoints[req.svmMap]
 	switch {
 	case req.op == opSVMUnmap:
-		return mem.Write, f.Writes() && (!p.Reached() || p.Succeeded())
+		return mem.Write, f.Writes() && !req.unused && (!p.Reached() || p.Succeeded())
 	case f&svm.MapWriteInvalidate != 0:
 		return mem.Write, true
 	case f.Writes():
