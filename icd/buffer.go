@@ -152,6 +152,22 @@ func gwSetMemObjectDestructorCallback(h uintptr, f, user unsafe.Pointer) int32 {
 	return status(m.run.OnRelease(func() { callback{f, user}.object(h) }))
 }
 
+// gwSetContentSizeBuffer is clSetContentSizeBufferPoCL; NULL takes the size buffer away.
+//
+//export gwSetContentSizeBuffer
+func gwSetContentSizeBuffer(h, size uintptr) int32 {
+	m, s := mems.get(h), mems.get(size)
+	switch {
+	case m == nil || s == nil && size != 0:
+		return clInvalidMemObject
+	case s == nil:
+		return status(m.run.SetContentSizeBuffer(nil))
+	}
+	err := m.run.SetContentSizeBuffer(s.run)
+	complain(err)
+	return status(err)
+}
+
 // gwGetMemObjectInfo answers what C does not by itself (info.c).
 //
 //export gwGetMemObjectInfo

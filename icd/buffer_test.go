@@ -324,4 +324,31 @@ func TestBuffersAnswerQueries(t *testing.T) {
 	require.EqualValues(t, 1, word[uint32](l, of(m, 0x1104)))
 	require.Zero(t, gwEnqueueUnmapMemObject(l.queues[0], m, uintptr(p), 0, nil, nil))
 	require.Zero(t, gwFinish(l.queues[0]))
+
+	secret := l.make(func(e unsafe.Pointer) uintptr { return gwCreateBuffer(l.ctx, 1<<8, 64, nil, e) }) // the host reads
+	p = gwEnqueueMapBuffer(l.queues[0], secret, 1, 0, 0, 8, 0, nil, nil, at(&st))
+	require.Zero(t, st, "no flags: what the buffer lets the host do")
+	require.Zero(t, gwEnqueueUnmapMemObject(l.queues[0], secret, uintptr(p), 0, nil, nil))
+}
+
+// Only what a buffer's size buffer counts is copied (PoCL's cl_pocl_content_size).
+func TestContentSizeIsWhatCopiesMove(t *testing.T) {
+	l := newLab(t)
+	m, dst, size := l.ints(make([]int32, 256)...), l.ints(1, 1, 1, 1), l.ints(8, 0)
+	small, foreign := l.ints(1), l.make(func(e unsafe.Pointer) uintptr { return gwCreateBuffer(l.other, 0, 64, nil, e) })
+	for name, c := range map[string][2]int32{
+		"of nothing":      {gwSetContentSizeBuffer(0, size), clInvalidMemObject},
+		"by no buffer":    {gwSetContentSizeBuffer(m, l.ctx), clInvalidMemObject},
+		"another context": {gwSetContentSizeBuffer(m, foreign), clInvalidContext},
+		"too small":       {gwSetContentSizeBuffer(m, small), clInvalidBufferSize},
+		"itself":          {gwSetContentSizeBuffer(m, m), clInvalidValue},
+	} {
+		require.Equal(t, c[1], c[0], name)
+	}
+	require.Zero(t, gwSetContentSizeBuffer(m, size))
+	require.Zero(t, gwEnqueueCopyBuffer(l.queues[1], m, dst, 0, 0, 16, 0, nil, nil))
+	require.Equal(t, []int32{0, 0, 1, 1}, l.read(l.queues[2], dst, 4))
+	require.Zero(t, gwSetContentSizeBuffer(m, 0))
+	require.Zero(t, gwEnqueueCopyBuffer(l.queues[1], m, dst, 0, 0, 16, 0, nil, nil))
+	require.Equal(t, []int32{0, 0, 0, 0}, l.read(l.queues[0], dst, 4))
 }

@@ -135,12 +135,12 @@ func createContext(p *platform, properties []uintptr, chosen []*device, errcode 
 		complain(err)
 		return fail(errcode, status(err))
 	}
+	for _, d := range chosen {
+		retain(d.self)
+	}
 	if !contexts.add(c, &c.self) {
 		c.destroy()
 		return fail(errcode, clOutOfHostMemory)
-	}
-	for _, d := range chosen {
-		retain(d.self)
 	}
 	return made(errcode, c.self)
 }

@@ -91,7 +91,7 @@ func gwGetDeviceInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.
 	case C.CL_DEVICE_EXTENSIONS:
 		return answerText(strings.Join(d.extensions(), " "), room, value, sizeRet)
 	case C.CL_DEVICE_EXTENSIONS_WITH_VERSION:
-		return answerBytes(d.extensionVersions(), room, value, sizeRet)
+		return answerBytes(nameVersions(d.extensions()), room, value, sizeRet)
 	case C.CL_DEVICE_OPENCL_C_FEATURES:
 		return answerBytes(d.features(), room, value, sizeRet)
 	case C.CL_DEVICE_OPENCL_C_ALL_VERSIONS:
@@ -188,14 +188,7 @@ func (d *device) extensions() (list []string) {
 			list = append(list, e)
 		}
 	}
-	return list
-}
-
-func (d *device) extensionVersions() (list []byte) {
-	for _, e := range d.extensions() {
-		list = append(list, nameVersion(e, versionNumber(1, 0))...)
-	}
-	return list
+	return append(list, contentSize)
 }
 
 // features are the real device's features of OpenCL C without those for what

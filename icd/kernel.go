@@ -173,7 +173,7 @@ func gwCloneKernel(h uintptr, errcode unsafe.Pointer) uintptr {
 		args: slices.Clone(old.args), set: slices.Clone(old.set), unset: old.unset,
 		large: make([][]byte, len(old.large)), sizes: slices.Clone(old.sizes), svm: slices.Clone(old.svm)}
 	for i, v := range old.large {
-		if v != nil {
+		if len(v) > 0 {
 			k.large[i] = bytes.Clone(v)
 			k.args[i] = runtime.Bytes(k.large[i])
 		}
@@ -288,7 +288,11 @@ func gwGetKernelWorkGroupInfo(h, dh uintptr, what uint32, room uint64, value, si
 		return clInvalidDevice
 	}
 	if what == C.CL_KERNEL_LOCAL_MEM_SIZE {
-		k.tellLocals(on)
+		n, err := k.localMem(on)
+		if err != nil {
+			return status(err)
+		}
+		return answer(n, room, value, sizeRet)
 	}
 	return forward(room, value, sizeRet, func() ([]byte, error) { return on.native.GroupInfo(what) })
 }

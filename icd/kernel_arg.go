@@ -47,7 +47,7 @@ func gwSetKernelArg(h uintptr, i uint32, size uint64, value unsafe.Pointer) int3
 
 // keep makes a the argument. mu is held.
 func (k *kernel) keep(i int, a runtime.Arg) int32 {
-	k.args[i] = a
+	k.args[i], k.large[i] = a, k.large[i][:0]
 	if !k.set[i] {
 		k.set[i] = true
 		k.unset--
@@ -100,11 +100,13 @@ func (k *kernel) setValue(i int, size uint64, value unsafe.Pointer) int32 {
 
 func (k *kernel) keepValue(i int, size uint64, value unsafe.Pointer) int32 {
 	b := unsafe.Slice((*byte)(value), size)
-	if size > inline {
-		k.large[i] = append(k.large[i][:0], b...)
-		b = k.large[i]
+	if size <= inline {
+		return k.keep(i, runtime.Bytes(b))
 	}
-	return k.keep(i, runtime.Bytes(b))
+	b = append(k.large[i][:0], b...)
+	st := k.keep(i, runtime.Bytes(b))
+	k.large[i] = b
+	return st
 }
 
 // setUnknown is for kernels that do not say what their arguments are, as those
@@ -141,16 +143,24 @@ func (k *kernel) setUnknown(i int, size uint64, value unsafe.Pointer) int32 {
 	return k.keepValue(i, size, value)
 }
 
-// tellLocals sets what local memory the program asks for on the real kernel, so
-// that it counts in what that answers.
-func (k *kernel) tellLocals(on *kernelOn) {
+// localMem is the local memory that a work-group takes: the kernel's own, and what
+// arguments are set to. The real kernel is other kernel objects' too, and remembers
+// what they have set: an argument that is not set counts there for a byte.
+func (k *kernel) localMem(on *kernelOn) (uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	sizes, unset := make([]uint64, len(k.args)), uint64(0)
 	for i := range k.args {
-		if k.set[i] && k.args[i].LocalSize() > 0 {
-			_ = on.native.CheckArg(i, k.args[i].LocalSize(), nil) // it was checked when it was set
+		switch {
+		case k.set[i]:
+			sizes[i] = k.args[i].LocalSize()
+		case k.info[i].Kind == devices.ArgLocal:
+			sizes[i] = 1
+			unset++
 		}
 	}
+	n, err := on.native.LocalMem(sizes)
+	return n - min(n, unset), err
 }
 
 // hasSVM reports whether some device of the context has shared virtual memory.

@@ -345,3 +345,24 @@ func TestLaunchesAllocateNothingInSteadyState(t *testing.T) {
 	}
 	require.Less(t, testing.AllocsPerRun(50, some)/launches, 0.5, "a finish may, a launch must not")
 }
+
+// What local memory a kernel takes is a matter of its own arguments, not of what other
+// kernels of the name were given or launched with.
+func TestLocalMemoryIsWhatAKernelsOwnArgumentsTake(t *testing.T) {
+	l := newLab(t)
+	p := l.build(l.source("__kernel void k(__global int *a, __local int *t) { t[get_local_id(0)] = 3; a[0] = t[0]; }"))
+	takes := func(k uintptr) uint64 {
+		return word[uint64](l, func(room uint64, value, size unsafe.Pointer) int32 {
+			return gwGetKernelWorkGroupInfo(k, l.devs[0], 0x11B2, room, value, size)
+		})
+	}
+	one, other := l.kernel(p, "k"), l.kernel(p, "k")
+	own := takes(other)
+	l.set(one, l.ints(0), localBytes(1024))
+	require.Zero(t, launch(l.queues[0], one, 1, 1))
+	require.Equal(t, own+1024, takes(one))
+	require.Equal(t, own, takes(other))
+	l.set(other, l.ints(0), localBytes(16))
+	require.Equal(t, []uint64{own + 1024, own + 16}, []uint64{takes(one), takes(other)})
+	require.Zero(t, gwFinish(l.queues[0]))
+}

@@ -26,6 +26,9 @@ const mapFlags = C.CL_MAP_READ | C.CL_MAP_WRITE | C.CL_MAP_WRITE_INVALIDATE_REGI
 func gwEnqueueMapBuffer(qh, mh uintptr, blocking uint32, flags, off, size uint64, n uint32, list, out, errcode unsafe.Pointer) unsafe.Pointer {
 	var w waits
 	q, m, wait, st := use(qh, mh, w[:0], n, list)
+	if flags == 0 && st == clSuccess { // as with others: the program may do what the buffer lets it
+		flags = m.anyMap()
+	}
 	if st == clSuccess && (flags&^mapFlags != 0 || size == 0 || !m.contains(off, size)) {
 		st = clInvalidValue
 	}
@@ -52,6 +55,17 @@ func gwEnqueueMapBuffer(qh, mh uintptr, blocking uint32, flags, off, size uint64
 	}
 	made(errcode, 0)
 	return at
+}
+
+// anyMap is all that a buffer may be mapped for.
+func (m *memObject) anyMap() (flags uint64) {
+	if runtime.Flags(m.flags).HostReads() == nil {
+		flags |= C.CL_MAP_READ
+	}
+	if runtime.Flags(m.flags).HostWrites() == nil {
+		flags |= C.CL_MAP_WRITE
+	}
+	return flags
 }
 
 // mapEnded waits for a blocking map. Where it failed nothing stays mapped.

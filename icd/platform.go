@@ -8,6 +8,7 @@ import "C"
 import (
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -83,7 +84,8 @@ const Version = "0.1"
 
 const (
 	platformVersion    = "OpenCL 3.0 godwit " + Version
-	platformExtensions = "cl_khr_icd"
+	contentSize        = "cl_pocl_content_size"
+	platformExtensions = "cl_khr_icd " + contentSize
 )
 
 // versionNumber is a cl_version.
@@ -116,9 +118,17 @@ func gwGetPlatformInfo(h uintptr, what uint32, room uint64, value, sizeRet unsaf
 	case C.CL_PLATFORM_NUMERIC_VERSION:
 		return answer(versionNumber(3, 0), room, value, sizeRet)
 	case C.CL_PLATFORM_EXTENSIONS_WITH_VERSION:
-		return answerBytes(nameVersion(platformExtensions, versionNumber(1, 0)), room, value, sizeRet)
+		return answerBytes(nameVersions(strings.Fields(platformExtensions)), room, value, sizeRet)
 	}
 	return clInvalidValue
+}
+
+// nameVersions are extensions as cl_name_version.
+func nameVersions(names []string) (list []byte) {
+	for _, n := range names {
+		list = append(list, nameVersion(n, versionNumber(1, 0))...)
+	}
+	return list
 }
 
 // nameVersion is a cl_name_version.

@@ -39,6 +39,12 @@ PUBLIC cl_int CL_API_CALL clIcdGetPlatformIDsKHR(cl_uint n, cl_platform_id *plat
 	return gwGetPlatformIDs(n, platforms, num);
 }
 
+// cl_pocl_content_size, whose function has no place in the dispatch table.
+static cl_int CL_API_CALL set_content_size_buffer(cl_mem buffer, cl_mem size)
+{
+	return gw_over() ? CL_OUT_OF_RESOURCES : gwSetContentSizeBuffer((GoUintptr)buffer, (GoUintptr)size);
+}
+
 GW_HIDDEN void *gwc_clGetExtensionFunctionAddress(const char *name);
 GW_HIDDEN void *gwc_clGetExtensionFunctionAddress(const char *name)
 {
@@ -46,6 +52,8 @@ GW_HIDDEN void *gwc_clGetExtensionFunctionAddress(const char *name)
 		return NULL;
 	if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0)
 		return (void *)clIcdGetPlatformIDsKHR;
+	if (strcmp(name, "clSetContentSizeBufferPoCL") == 0)
+		return (void *)set_content_size_buffer;
 	for (const struct gw_entry *e = gw_entries; e->name; e++)
 		if (strcmp(e->name, name) == 0)
 			return e->function;

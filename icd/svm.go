@@ -84,11 +84,14 @@ func gwEnqueueSVMFree(qh uintptr, count uint32, pointers, f, user unsafe.Pointer
 	return q.accepted(run, err, C.CL_COMMAND_SVM_FREE, false, out)
 }
 
-// queueAndWaits resolves a queue and a wait list.
+// queueAndWaits resolves the queue and wait list of a command for shared virtual memory.
 func queueAndWaits(qh uintptr, n uint32, list unsafe.Pointer) (*queue, []runtime.Event, int32) {
 	q := queues.get(qh)
-	if q == nil {
+	switch {
+	case q == nil:
 		return nil, nil, clInvalidCommandQueue
+	case q.d.svm() == 0:
+		return nil, nil, clInvalidOperation
 	}
 	wait, st := q.c.waitList(nil, n, list)
 	return q, wait, st

@@ -104,7 +104,7 @@ func gwEnqueueCopyBuffer(qh, sh, dh uintptr, srcOff, dstOff, size uint64, n uint
 	if size == 0 {
 		run, err = q.run.EnqueueMarker(context.Background(), wait...)
 	} else {
-		run, err = q.run.EnqueueCopy(context.Background(), src.run, dst.run, srcOff, dstOff, size, wait...)
+		run, err = q.run.EnqueueCopyContent(context.Background(), src.run, dst.run, srcOff, dstOff, size, wait...)
 	}
 	return q.accepted(run, err, C.CL_COMMAND_COPY_BUFFER, false, out)
 }

@@ -73,6 +73,8 @@ type request struct {
 	svmMap   *svm.Map
 	asBuffer bool // of svmMap: by a buffer over it, which the queue's device need not reach by pointers
 
+	counted bool // of a copy: bytes that do not count stay as they are; cleared where all count
+
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call          func(context.Context) error
 }
@@ -138,6 +140,10 @@ func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []b
 // EnqueueCopy copies size bytes at srcOff of src to dstOff of dst, on the
 // queue's device. It fails with mem.ErrOverlap where the two share a byte.
 func (q *Queue) EnqueueCopy(ctx context.Context, src, dst *Buffer, srcOff, dstOff, size uint64, wait ...Event) (Event, error) {
+	return q.enqueueCopy(ctx, src, dst, srcOff, dstOff, size, false, wait)
+}
+
+func (q *Queue) enqueueCopy(ctx context.Context, src, dst *Buffer, srcOff, dstOff, size uint64, counted bool, wait []Event) (Event, error) {
 	from, err := q.resolve("copy source", src, srcOff, size)
 	if err != nil {
 		return Event{}, err
@@ -149,7 +155,7 @@ func (q *Queue) EnqueueCopy(ctx context.Context, src, dst *Buffer, srcOff, dstOf
 	if src.root == dst.root && from.r.Overlaps(to.r) {
 		return Event{}, fmt.Errorf("copy from %v to %v of buffer %s: they share %v: %w", from.r, to.r, src.root.label(), from.r.Intersect(to.r), mem.ErrOverlap)
 	}
-	return q.submit(ctx, &request{q: q, op: opCopy, a: from, b: to, size: size}, &borrowed{wait: wait})
+	return q.submit(ctx, &request{q: q, op: opCopy, a: from, b: to, size: size, counted: counted}, &borrowed{wait: wait})
 }
 
 // EnqueueFill fills size bytes at off of b with repetitions of pattern, whose

@@ -200,6 +200,9 @@ func (c *Context) collect(req *request, in *borrowed) error {
 		if err := c.access(req, req.a, mem.Read, req.q.mem); err != nil {
 			return err
 		}
+		if req.counted = req.counted && req.a.buf.root.count != nil; req.counted {
+			return c.collectCounted(req)
+		}
 		return c.access(req, req.b, mem.Write, req.q.mem)
 	case opReadRect:
 		return c.rectAccess(req, req.a, req.rect.SrcRow, req.rect.SrcSlice, mem.Read)
@@ -346,7 +349,12 @@ func (c *Context) execute(req *request, l *Launch) (p mem.Point, accepted int, e
 		s.waits = append(s.waits, mem.Wait{Point: s.points[i], Kind: mem.Data})
 	}
 	c.command(req, l)
-	p, err = req.q.dev.Submit(&s.cmd, s.waits)
+	if req.counted {
+		s.cmd.Late, err = c.lateOf(req)
+	}
+	if err == nil {
+		p, err = req.q.dev.Submit(&s.cmd, s.waits)
+	}
 	c.forget()
 	return p, len(s.plan.Steps), err
 }

@@ -4,6 +4,7 @@ package opencl
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -349,6 +350,9 @@ type NativeKernel interface {
 	// CheckArg fails as OpenCL does where argument i cannot be set to value; nil
 	// is size bytes of local memory. Every launch sets all arguments anew.
 	CheckArg(i int, size uint64, value []byte) error
+	// LocalMem is the local memory in bytes that a work-group takes with arguments of
+	// local memory of these sizes, by argument; 0 is for others.
+	LocalMem(sizes []uint64) (uint64, error)
 }
 
 var _ NativeKernel = (*kernel)(nil)
@@ -392,6 +396,30 @@ func (k *kernel) GroupInfo(what uint32) ([]byte, error) {
 // SubGroupInfo implements NativeKernel.
 func (k *kernel) SubGroupInfo(what uint32, input []byte) ([]byte, error) {
 	return k.asked(func() ([]byte, int32) { return kernelSubGroupInfo(k.cl, k.dev.handle, what, input) })
+}
+
+// LocalMem implements NativeKernel. What OpenCL answers depends on what was set last.
+func (k *kernel) LocalMem(sizes []uint64) (uint64, error) {
+	if err := k.use(); err != nil {
+		return 0, err
+	}
+	defer k.release()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	forget(k.set)
+	for i, n := range sizes {
+		if n == 0 {
+			continue
+		}
+		if st := setArg(k.cl, i, n, nil); st != 0 {
+			return 0, statusError(st, "kernel %s, argument %d: %d bytes of local memory", k.name, i, n)
+		}
+	}
+	b, st := kernelGroupInfo(k.cl, k.dev.handle, kernelLocalMemSize)
+	if st != 0 || len(b) != 8 {
+		return 0, fmt.Errorf("kernel %s: local memory: %w", k.name, cmp.Or(statusError(st, "answer of %d bytes", len(b)), mem.ErrInvalidValue))
+	}
+	return binary.NativeEndian.Uint64(b), nil
 }
 
 // CheckArg implements NativeKernel.

@@ -22,7 +22,8 @@ const (
 	typeExecutable = 4
 	buildGlobals   = 0x1185
 
-	kernelNumArgs = 0x1191
+	kernelNumArgs      = 0x1191
+	kernelLocalMemSize = 0x11B2
 )
 
 // ask is one of OpenCL's queries: first for the length, then for the bytes.

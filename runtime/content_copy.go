@@ -1,0 +1,66 @@
+package runtime
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"godwit/devices"
+	"godwit/mem"
+	"godwit/migration"
+)
+
+// EnqueueCopyContent is EnqueueCopy of those of size bytes that count: where src has a
+// size buffer (SetContentSizeBuffer), bytes of dst from its count on stay as they are.
+// That is how PoCL copies such buffers. Without one, or where that was never written, it
+// is EnqueueCopy.
+func (q *Queue) EnqueueCopyContent(ctx context.Context, src, dst *Buffer, srcOff, dstOff, size uint64, wait ...Event) (Event, error) {
+	return q.enqueueCopy(ctx, src, dst, srcOff, dstOff, size, true, wait)
+}
+
+// collectCounted lists the accesses of a copy of what counts: it reads the count on the
+// host, and need not write all of its destination. c.mu is held.
+func (c *Context) collectCounted(req *request) error {
+	size := req.a.buf.root.count
+	segments, err := c.planner.Segments(size.id)
+	if err != nil {
+		return err
+	}
+	for _, s := range segments {
+		if s.Version == 0 && s.Range.Start < migration.CountSize { // never written: all of it counts
+			req.counted = false
+			return c.access(req, req.b, mem.Write, req.q.mem)
+		}
+	}
+	c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: size.id, Range: mem.Range{End: migration.CountSize}, Mode: mem.Read, Memory: mem.Host})
+	return c.access(req, req.b, mem.ReadWrite, req.q.mem)
+}
+
+// countedCopy is how much of a copy there is to do, found out when it runs.
+type countedCopy struct {
+	count []byte // on the host
+	base  uint64 // of the copy's first byte in its source
+	size  uint64
+}
+
+var _ devices.Late = (*countedCopy)(nil)
+
+// lateOf is the scratch command's, of a copy of what counts whose storage is there. c.mu
+// is held.
+func (c *Context) lateOf(req *request) (devices.Late, error) {
+	size := req.a.buf.root.count
+	b, err := c.mems[mem.Host].dev.(devices.Viewer).View(size.blocks[mem.Host], 0, migration.CountSize)
+	if err != nil {
+		return nil, fmt.Errorf("count of buffer %s in %s: %w", req.a.buf.label(), size.label(), err)
+	}
+	return &countedCopy{count: b, base: req.a.r.Start, size: req.size}, nil
+}
+
+// Part implements devices.Late.
+func (k *countedCopy) Part() mem.Range {
+	n := binary.NativeEndian.Uint64(k.count)
+	return mem.Range{End: min(max(n, k.base)-k.base, k.size)}
+}
+
+// Moved implements devices.Late.
+func (k *countedCopy) Moved() {}
