@@ -104,6 +104,7 @@ func (h *host) finishLocked(r *record, err error) {
 	r.users--
 	q.pending--
 	h.recycleLocked(r)
+	h.drainQuietLocked(q)
 	if q.closing {
 		h.ended.Broadcast()
 	}
@@ -212,6 +213,14 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 // endedWellLocked ends r, of which OpenCL says that it has ended well, where that has
 // not been seen. r has users raised; mu is released in between.
 func (h *host) endedWellLocked(r *record) {
+	if r.state != native || r.early {
+		return
+	}
+	if q := r.line(); q != nil && q.quiet.has(q.quiet.from) && q.quiet.from < r.point.Seq {
+		h.mu.Unlock()
+		h.pollBefore(q, r.point.Seq)
+		h.mu.Lock()
+	}
 	for i := 0; i < len(r.waits) && r.state == native && !r.early; i++ { // what it waited for has ended too
 		w := r.waits[i].Point
 		if x := h.lines[w.Line]; !w.Reached() && x != nil {

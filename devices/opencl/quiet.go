@@ -3,6 +3,7 @@
 package opencl
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"godwit/devices"
@@ -13,10 +14,10 @@ import (
 //
 // To ask NVIDIA for an event makes a launch of 5 us 1.2 us dearer, and to look at
 // events while others are enqueued 0.5 to 1.5 us. So a launch of which nobody asks
-// when it ends (devices.Command.Quiet), on an in-order queue all of whose commands
-// have ended or are quiet too, is enqueued without one, and has no record: it is a
-// point in the queue's span of quiet points, which follows the points that have ended
-// and is followed by those of records.
+// when it ends (devices.Command.Quiet), on an in-order queue, is enqueued without one,
+// and has no record: it is a point in the queue's span of quiet points. There is one
+// span; records that OpenCL has may come before it, and any after it. While there are
+// such after it no launch is quiet.
 //
 // What ends quiet points:
 //
@@ -28,16 +29,23 @@ import (
 //     may hold locks; a command of the same queue that needs its waits reached covers
 //     it by itself.
 //
+// The span ends only when the records before it have: so points of the queue end in
+// their order. What is known of its end meanwhile is kept.
+//
 // A command of the same cl queue that waits for a quiet point needs no edge. Any other
 // waits until the point is reached.
 //
 // Whether a quiet command failed shows in what clFinish, or the cover, says: then all
-// that it speaks of have failed, since nobody can tell which. On platforms where this
+// that it speaks of have failed, since nobody can tell which; and so they have where a
+// record failed whose result one of them needed. On platforms where this
 // is on, a kernel that fails takes the context with it, and all later ones fail too.
 type quiet struct {
-	from, to uint64 // protected by host.mu: the points of the span; from > to where there are none
-	covered  uint64 // protected by host.mu: a cover of points up to it is on its way
-	uses     []use  // protected by host.mu: one for each kernel in the span
+	from, to uint64      // protected by host.mu: the points of the span; from > to where there are none
+	known    uint64      // protected by host.mu: those up to it have ended in OpenCL
+	status   int32       // protected by host.mu: how, where badly
+	covered  uint64      // protected by host.mu: a cover of points up to it is on its way
+	needs    []mem.Point // protected by host.mu: records before the span whose results it needs
+	uses     []use       // protected by host.mu: one for each kernel in the span
 
 	open atomic.Bool // there are points that no cover is on its way for
 }
@@ -48,8 +56,12 @@ type use struct {
 	last   uint64
 }
 
-// mostUses is how many kernels may be in a span, so that finding one is quick.
-const mostUses = 32
+// mostUses is how many kernels may be in a span, so that finding one is quick;
+// mostNeeds is how many records its commands may need.
+const (
+	mostUses  = 32
+	mostNeeds = 8
+)
 
 // has reports whether a point is in the span.
 func (q *quiet) has(seq uint64) bool { return q.from <= seq && seq <= q.to && seq != 0 }
@@ -71,8 +83,46 @@ func (q *quiet) keep(k *kernel, seq uint64) bool {
 func (r *record) mayBeQuiet(cmd *devices.Command) bool {
 	q := r.q
 	return cmd.Quiet && r.host.quiet && r.op == devices.OpLaunch && q.inOrder && !q.timing && r.failure == nil &&
-		len(r.edges) == 0 && len(r.lent) == 0 && len(r.unpin) == 0 && r.runner() == nil &&
-		(q.tail.Reached() || q.quiet.has(q.tail.Seq)) && q.quiet.room(r.kernel)
+		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner() == nil && q.quiet.room(r.kernel) && r.followsLocked()
+}
+
+// followsLocked reports whether the cl queue alone orders r behind all that it waits
+// for, and adds to the span's needs.
+func (r *record) followsLocked() bool {
+	q, x := r.q, &r.q.quiet
+	if !x.has(x.to) {
+		x.needs = x.needs[:0]
+	}
+	if !q.tail.Reached() && !x.has(q.tail.Seq) {
+		if x.has(x.from) || !r.behind(q.flight[q.tail.Seq]) {
+			return false
+		}
+	}
+	for _, e := range r.edges {
+		if !r.behind(e) {
+			return false
+		}
+	}
+	n := len(x.needs)
+	for i := range r.waits {
+		w := &r.waits[i]
+		if w.Kind != mem.Data || w.Point.Reached() || x.has(w.Point.Seq) || slices.Contains(x.needs, w.Point) {
+			continue
+		}
+		if len(x.needs) == mostNeeds {
+			x.needs = x.needs[:n]
+			return false
+		}
+		x.needs = append(x.needs, w.Point)
+	}
+	return true
+}
+
+// behind reports whether r, without an event, is ordered behind x by the cl queue. An
+// in-order queue of PoCL's ends a command as soon as one of its waits has failed,
+// when others have not ended.
+func (r *record) behind(x *record) bool {
+	return x != nil && x.state == native && !x.early && x.line() == r.q && (len(x.edges) == 0 || r.host.immediate)
 }
 
 // room reports whether the span has a use of k, or room for one.
@@ -91,6 +141,7 @@ func (q *quiet) room(k *kernel) bool {
 // submitQuietLocked is the rest of Submit for a quiet launch.
 func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 	q := r.q
+	h.dropEdgesLocked(r)
 	r.state = enqueuing
 	r.cmd.quiet = 1
 	h.mu.Unlock()
@@ -121,14 +172,39 @@ func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 // mu is released while waiters are told.
 func (h *host) retireQuietLocked(q *Queue, seq uint64, st int32) {
 	x := &q.quiet
-	from, to := x.from, min(seq, x.to)
-	if !x.has(from) || to < from {
+	if seq = min(seq, x.to); !x.has(seq) || seq <= x.known {
 		return
 	}
-	x.from = to + 1
-	if x.from > x.to {
+	x.known, x.status = seq, min(x.status, q.dev.sees(st))
+	if x.known == x.to {
 		x.open.Store(false)
 	}
+	h.drainQuietLocked(q)
+}
+
+// drainQuietLocked ends the points of q's span that are known to have ended, once the
+// records before them have. mu is released while waiters are told.
+func (h *host) drainQuietLocked(q *Queue) {
+	x := &q.quiet
+	for x.has(x.from) && x.from <= x.known && (mem.Point{Line: q.line, Seq: x.from - 1}).Reached() {
+		h.endQuietLocked(q, x.from, x.known)
+	}
+}
+
+// endQuietLocked ends the first points of q's span. mu is released meanwhile.
+func (h *host) endQuietLocked(q *Queue, from, to uint64) {
+	x := &q.quiet
+	x.from = to + 1
+	var err error
+	if x.status < 0 {
+		err = statusError(x.status, "a launch of %d on device %s", to-from+1, q.dev.name)
+	}
+	for _, p := range x.needs {
+		if err == nil && !p.Succeeded() {
+			err = devices.Dependency(p, p.Err())
+		}
+	}
+	x.status = 0
 	kept := x.uses[:0]
 	var done [mostUses]*kernel
 	n := 0
@@ -146,13 +222,11 @@ func (h *host) retireQuietLocked(q *Queue, seq uint64, st int32) {
 	for _, k := range done[:n] {
 		k.release()
 	}
-	if q.dev.sees(st) >= 0 {
+	if err == nil {
 		q.line.EndThrough(from, to)
-	} else {
-		err := statusError(st, "a launch of %d on device %s", to-from+1, q.dev.name)
-		for ; from <= to; from++ {
-			q.line.End(mem.Point{Line: q.line, Seq: from}, err)
-		}
+	}
+	for ; err != nil && from <= to; from++ {
+		q.line.End(mem.Point{Line: q.line, Seq: from}, err)
 	}
 	h.mu.Lock()
 }
@@ -185,10 +259,24 @@ func (q *Queue) finishQuiet(p mem.Point) bool {
 	}
 	st := finish(q.handle)
 	q.use.RUnlock()
+	h.pollBefore(q, to)
 	h.mu.Lock()
 	h.retireQuietLocked(q, to, st)
 	h.mu.Unlock()
 	return true
+}
+
+// pollBefore ends the records before the point seq of q, all of which have ended in
+// OpenCL.
+func (h *host) pollBefore(q *Queue, seq uint64) {
+	for p := q.line.Oldest(); !p.IsZero() && p.Seq < seq; p.Seq++ {
+		h.mu.Lock()
+		if q.quiet.has(p.Seq) {
+			p.Seq = q.quiet.to
+		}
+		h.mu.Unlock()
+		h.poll(q, p)
+	}
 }
 
 // coverSoon has the queue covered, where there is anything to cover. The caller may

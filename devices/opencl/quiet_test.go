@@ -134,9 +134,9 @@ func TestWhatFollowsQuietLaunchesWaitsForThem(t *testing.T) {
 			return p
 		}
 		p := launches()
-		require.Equal(t, want, contentOf(t, d, q, a, mem.Wait{Point: p}), "a read of the same queue")
+		require.Equal(t, want, contentOf(t, d, q, a, mem.Wait{Point: p, Kind: mem.Data}), "a read of the same queue")
 		p = launches()
-		require.Equal(t, want, contentOf(t, d, other, a, mem.Wait{Point: p}), "a read of another queue")
+		require.Equal(t, want, contentOf(t, d, other, a, mem.Wait{Point: p, Kind: mem.Data}), "a read of another queue")
 		p = launches()
 		reached := false
 		finishPoint(t, q, run(t, q, &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error {
@@ -193,6 +193,26 @@ func TestAFailureOfQuietLaunchesIsThatOfAll(t *testing.T) {
 	})
 }
 
+func TestQuietLaunchesThatNeedAFailedCommandFail(t *testing.T) {
+	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+		a := zeroed(t, d, q)
+		for range 20 {
+			quietened(t, q)
+			inject(t, faultEnd, 1, mem.OutOfResources)
+			w := run(t, q, write(d, a, 0, pattern(4*quietWords, 1)))
+			p := run(t, q, step(t, m, a, 1), mem.Wait{Point: w, Kind: mem.Data})
+			_ = p.Wait(context.Background())
+			if w.Err() == nil { // a poll saw it end before it could fail
+				injectFault(faultEnd, 0, 0)
+				continue
+			}
+			require.Equal(t, mem.OutOfResources, mem.StatusOf(w.Err()))
+			require.ErrorIs(t, p.Err(), mem.ErrDependency)
+		}
+	})
+}
+
 func TestAKernelMayGoWhileItsQuietLaunchesRun(t *testing.T) {
 	quietly(t, func(t *testing.T, d *Device, _ devices.Module) {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
@@ -237,7 +257,7 @@ func TestArgumentsAreThoseOfEachLaunch(t *testing.T) {
 			require.Equal(t, mem.Ready, out)
 			run(t, q, &devices.Command{Op: devices.OpFill, Size: 4 * quietWords, Pattern: word(i), Dst: devices.Loc{Device: d, Block: c[0]}})
 			p := run(t, q, step(t, m, c[0], 1))
-			require.Equal(t, 3*i+1, contentOf(t, d, q, c[0], mem.Wait{Point: p}))
+			require.Equal(t, 3*i+1, contentOf(t, d, q, c[0], mem.Wait{Point: p, Kind: mem.Data}))
 			require.NoError(t, d.Memory().FreeAfter(c[0], []mem.Point{p}))
 		}
 	})
@@ -262,7 +282,7 @@ func TestQuietQueuesEqualAModel(t *testing.T) {
 				q := rapid.SampledFrom(qs).Draw(t, "queue")
 				i := rapid.IntRange(0, len(blocks)-1).Draw(t, "block")
 				j := (i + 1) % len(blocks)
-				waits := []mem.Wait{{Point: last[i]}}
+				waits := []mem.Wait{{Point: last[i], Kind: mem.Data}}
 				var cmd *devices.Command
 				switch rapid.IntRange(0, 9).Draw(t, "what") {
 				default:
@@ -273,7 +293,7 @@ func TestQuietQueuesEqualAModel(t *testing.T) {
 				case 0:
 					cmd = &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(tb, m, "blend"), Dims: 1, Quiet: true, Global: [3]uint64{quietWords},
 						Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: blocks[i], Size: 4 * quietWords}, {Kind: devices.ArgBuffer, Block: blocks[j], Size: 4 * quietWords}}}
-					waits = append(waits, mem.Wait{Point: last[j]})
+					waits = append(waits, mem.Wait{Point: last[j], Kind: mem.Data})
 					model[i] += model[j]
 				case 1:
 					got := make([]byte, 4*quietWords)
