@@ -14,6 +14,7 @@
 #define CL_USE_DEPRECATED_OPENCL_2_2_APIS
 #include <CL/cl.h>
 #include <CL/cl_icd.h>
+#include <signal.h>
 #include <stdint.h>
 
 #define GW_HIDDEN __attribute__((visibility("hidden")))
@@ -60,8 +61,10 @@ static inline int gw_is(const void *handle, uint32_t kind)
 GW_HIDDEN extern int gw_ended;
 static inline int gw_over(void) { return __builtin_expect(__atomic_load_n(&gw_ended, __ATOMIC_RELAXED), 0); }
 
-// gw_share_urgent lets a program's handler of SIGURG live beside Go's.
-GW_HIDDEN void gw_share_urgent(void);
+// gw_share_signals lets a program's handlers live beside the Go runtime's.
+GW_HIDDEN void gw_share_signals(void);
+// gw_block_signals blocks most signals of this thread and of those that it starts.
+GW_HIDDEN void gw_block_signals(sigset_t *before);
 
 // gw_at_exit ends everything; for atexit.
 GW_HIDDEN void gw_at_exit(void);

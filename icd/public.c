@@ -20,7 +20,7 @@ static void begin(void)
 {
 	pthread_atfork(NULL, NULL, in_child);
 	gwOnStarted(); // which returns once the runtime runs
-	gw_share_urgent();
+	gw_share_signals();
 }
 
 // The end of the process; see devices/opencl/gate.c. It is called several times.
@@ -36,7 +36,17 @@ PUBLIC cl_int CL_API_CALL clIcdGetPlatformIDsKHR(cl_uint n, cl_platform_id *plat
 	pthread_once(&once, begin);
 	if (gw_over())
 		return CL_PLATFORM_NOT_FOUND_KHR;
-	return gwGetPlatformIDs(n, platforms, num);
+	// The first call starts the library underneath, and its threads. LLVM then gives this
+	// thread a stack for signals in place of the program's, where it finds that too small.
+	sigset_t blocked;
+	stack_t programs, now;
+	int known = sigaltstack(NULL, &programs) == 0 && !(programs.ss_flags & (SS_DISABLE | SS_ONSTACK));
+	gw_block_signals(&blocked);
+	cl_int err = gwGetPlatformIDs(n, platforms, num);
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	if (known && sigaltstack(NULL, &now) == 0 && now.ss_sp != programs.ss_sp)
+		sigaltstack(&programs, NULL);
+	return err;
 }
 
 // cl_pocl_content_size, whose function has no place in the dispatch table.

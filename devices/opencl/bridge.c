@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "bridge.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -41,7 +42,12 @@ gw_sink *gw_sink_new(int watching)
 	pthread_cond_init(&s->some, &clock);
 	pthread_cond_init(&s->work, &clock);
 	pthread_condattr_destroy(&clock);
-	if (!s->done || (watching && pthread_create(&s->watcher, NULL, watch, s))) {
+	sigset_t all, blocked;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &blocked); // the watcher takes no signals of the program's
+	int ok = s->done && (!watching || pthread_create(&s->watcher, NULL, watch, s) == 0);
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	if (!ok) {
 		gw_sink_free(s);
 		return NULL;
 	}
@@ -386,6 +392,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 		err = clEnqueueFillBuffer(q, dst, c->pattern, c->pattern_size, c->dst_off, c->size, nw, w, &e);
 		break;
 	case GW_LAUNCH:
+		gw_launching();
 		err = gw_set_args(c, args, set);
 		if (err == CL_SUCCESS)
 			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, c->quiet ? NULL : &e);

@@ -21,11 +21,12 @@
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
 static void (*guard)(void); // atomic: the handler; NULL where there is no gate
 static int64_t commands;    // atomic: in OpenCL
-static uint64_t seen;       // atomic: commands that have ended
 static int calls;           // atomic: into OpenCL that have returned, up to FIRST
+static int launches;        // atomic: up to FIRST
+static int ends;            // atomic: of commands, after which the compiler may have come
 
-// FIRST is how many calls and commands may be the first to use something of a
-// library's.
+// FIRST is how many calls and launches, and how many commands beside a launch, may be
+// those that compile for the first time.
 enum { FIRST = 32 };
 
 static __thread int passes; // this thread sees commands end, for who waits at the closed gate
@@ -68,16 +69,19 @@ void gw_guard_again(void) { atexit(__atomic_load_n(&guard, __ATOMIC_ACQUIRE)); }
 void gw_command(int more)
 {
 	__atomic_add_fetch(&commands, more, __ATOMIC_RELAXED);
-	if (!__atomic_load_n(&guard, __ATOMIC_ACQUIRE))
-		return;
-	if (more > 0) {
-		if (__atomic_load_n(&seen, __ATOMIC_RELAXED) <= FIRST)
-			gw_signals_note();
-		return;
-	}
-	uint64_t n = __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED);
-	if (n <= FIRST || (n & (n - 1)) == 0)
+	if (more < 0 && __atomic_load_n(&ends, __ATOMIC_RELAXED) > 0) {
+		__atomic_sub_fetch(&ends, 1, __ATOMIC_RELAXED);
 		gw_signals_restore();
+	}
+}
+
+void gw_launching(void)
+{
+	if (__atomic_load_n(&launches, __ATOMIC_RELAXED) >= FIRST || !__atomic_load_n(&guard, __ATOMIC_RELAXED))
+		return;
+	__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
+	gw_signals_note();
+	__atomic_store_n(&ends, FIRST, __ATOMIC_RELAXED);
 }
 
 int gw_close_gate(int64_t ns)

@@ -62,6 +62,8 @@ GW_HIDDEN int gw_close_gate(int64_t nanoseconds);
 GW_HIDDEN void gw_pass_gate(void);
 // gw_command counts commands that OpenCL has: 1 is one more, -1 one less.
 GW_HIDDEN void gw_command(int more);
+// gw_launching comes before a launch, which may compile.
+GW_HIDDEN void gw_launching(void);
 
 // gw_signals_keep, before anything else, has the program's signal handlers kept.
 // Then the other two go around what may compile. See signals.c.

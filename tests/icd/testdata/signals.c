@@ -1,5 +1,6 @@
 /* A program with signal handlers of its own keeps them: those that it set before
- * the first OpenCL call, and those that it set after.
+ * the first OpenCL call, and those that it set after; and so it keeps what it blocks,
+ * what it ignores, which of its calls are interrupted, and its own signal stack.
  *
  *   signals [PLATFORM]
  */
@@ -40,7 +41,18 @@ static void set(int sig)
 	CHECK(sigaction(sig, &a, NULL) == 0);
 }
 
-static const int early[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD, SIGPROF, SIGURG, SIGPIPE, SIGWINCH, SIGQUIT};
+static void interrupts(int sig) { came[sig]++; }
+
+static char *stack; /* the program's own, for signals */
+enum { STACK = 1 << 16 };
+
+static void on_stack(int sig)
+{
+	char here;
+	came[sig] += &here >= stack && &here < stack + STACK;
+}
+
+static const int early[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD, SIGPROF, SIGURG, SIGPIPE, SIGWINCH, SIGQUIT, SIGBUS, SIGILL, SIGABRT, SIGTRAP};
 static const int late[] = {SIGUSR2, SIGIO, SIGTTOU, SIGVTALRM, SIGTSTP};
 #define COUNT(a) (sizeof a / sizeof *a)
 
@@ -81,6 +93,72 @@ static void raised(const int *sigs, size_t n)
 	}
 }
 
+/* Sent as a signal, a fault is a signal. */
+static void sent_faults(void)
+{
+	static const int sigs[] = {SIGBUS, SIGILL, SIGABRT};
+	for (size_t i = 0; i < COUNT(sigs); i++) {
+		int before = came[sigs[i]];
+		CHECK(raise(sigs[i]) == 0);
+		CHECK(came[sigs[i]] == before + 1);
+	}
+	work(1);
+}
+
+/* A blocked signal comes to who waits for it and to nobody else: not to a thread that
+ * the program does not know, to end the process. */
+static void blocked(void)
+{
+	sigset_t set, old;
+	struct timespec limit = {5, 0};
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN + 3);
+	sigaddset(&set, SIGXCPU);
+	CHECK(pthread_sigmask(SIG_BLOCK, &set, &old) == 0);
+	for (int i = 0; i < 20; i++) {
+		int sig = i % 2 ? SIGXCPU : SIGRTMIN + 3;
+		CHECK(kill(getpid(), sig) == 0);
+		work(1);
+		CHECK(sigtimedwait(&set, NULL, &limit) == sig);
+	}
+	CHECK(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
+}
+
+/* A call that the program wants interrupted is, and one that it wants restarted is. */
+static void interrupted(void)
+{
+	int pipes[2];
+	char c;
+	struct itimerval soon = {{0, 0}, {0, 20000}};
+	CHECK(pipe(pipes) == 0);
+	int before = came[SIGVTALRM] + came[SIGALRM];
+	CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0); /* SIGALRM restarts; the child writes later */
+	pid_t child = fork();
+	if (child == 0) {
+		usleep(200000);
+		_exit(write(pipes[1], "x", 1) != 1);
+	}
+	CHECK(read(pipes[0], &c, 1) == 1);
+	CHECK(came[SIGVTALRM] + came[SIGALRM] == before + 1);
+	while (waitpid(child, NULL, 0) < 0)
+		CHECK(errno == EINTR);
+	child = fork();
+	if (child == 0) {
+		usleep(50000);
+		_exit(kill(getppid(), SIGUSR1) != 0);
+	}
+	before = came[SIGUSR1];
+	CHECK(read(pipes[0], &c, 1) < 0 && errno == EINTR);
+	CHECK(came[SIGUSR1] == before + 1);
+	while (waitpid(child, NULL, 0) < 0)
+		CHECK(errno == EINTR);
+	CHECK(close(pipes[0]) == 0);
+	before = came[SIGPIPE];
+	CHECK(write(pipes[1], "x", 1) < 0 && errno == EPIPE);
+	CHECK(came[SIGPIPE] == before + 1);
+	CHECK(close(pipes[1]) == 0);
+}
+
 static void faults(void)
 {
 	int before = came[SIGSEGV];
@@ -98,11 +176,20 @@ int main(int argc, char **argv)
 	CHECK(sigaction(SIGSEGV, &a, NULL) == 0);
 	for (size_t i = 0; i < COUNT(early); i++)
 		set(early[i]);
+	struct sigaction eintr = {.sa_handler = interrupts}, own = {.sa_handler = on_stack, .sa_flags = SA_ONSTACK};
+	CHECK(sigaction(SIGUSR1, &eintr, NULL) == 0);
+	stack = malloc(STACK);
+	stack_t st = {.ss_sp = stack, .ss_size = STACK};
+	CHECK(sigaltstack(&st, NULL) == 0);
+	CHECK(sigaction(SIGTRAP, &own, NULL) == 0);
+	signal(SIGXFSZ, SIG_IGN);
 
 	h = house(argc > 1 ? argv[1] : "", 0, 0);
 	add = kernel(built(h->ctx, source), "add");
 	cl_uint zero[N] = {0};
 	m = buffer(h->ctx, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof zero, zero);
+	for (int i = 0; i < 200; i++) /* long before the first kernel is compiled */
+		OK(clEnqueueWriteBuffer(h->q[0], m, CL_TRUE, 0, sizeof zero, zero, 0, NULL, NULL));
 	work(3);
 	for (size_t i = 0; i < COUNT(late); i++)
 		set(late[i]);
@@ -112,7 +199,11 @@ int main(int argc, char **argv)
 		raised(early, COUNT(early));
 		raised(late, COUNT(late));
 		faults();
+		sent_faults();
+		blocked();
+		interrupted();
 	}
+	CHECK(sigaction(SIGXFSZ, NULL, &a) == 0 && a.sa_handler == SIG_IGN);
 
 	/* A timer's signals, a thousand a second, while work goes on. */
 	struct itimerval often = {{0, 1000}, {0, 1000}}, off = {{0, 0}, {0, 0}};
