@@ -68,7 +68,7 @@ or libgodwit.so is missing.`,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows the program's name is the program's
-	flags.StringVar(&f.devices, "devices", "", "how many devices, or a `YAML file` that describes them")
+	flags.StringVar(&f.devices, "devices", "", "how many devices, or a YAML file that describes them (`N|FILE`)")
 	flags.StringVar(&f.backend, "backend", "", "the OpenCL `library` that compiles and runs kernels: pocl, nvidia, oclgrind or a path")
 	flags.StringVar(&f.trace, "trace", "", "write every command and copy, with its reason, to `FILE` (without one, to standard error)")
 	flags.Lookup("trace").NoOptDefVal = "-"
@@ -99,7 +99,7 @@ func execProgram(out io.Writer, args []string, f execFlags) error {
 	if err != nil {
 		return ended{code, err}
 	}
-	if err := showMoved(out, file, args[0], f.json); err != nil {
+	if err := f.showMoved(out, file, args[0]); err != nil {
 		return fmt.Errorf("exec: %w", err)
 	}
 	if code != 0 {
@@ -235,14 +235,17 @@ func runPassingSignals(cmd *exec.Cmd) (code int, err error) {
 	}
 }
 
-// showMoved prints the summary that the library left.
-func showMoved(out io.Writer, file, program string, asJSON bool) error {
+// showMoved prints the summary that the library left. A trace on standard error ends
+// with it already.
+func (f *execFlags) showMoved(out io.Writer, file, program string) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		if asJSON {
-			return writeJSON(out, &tracelog.Summary{})
+		if f.json {
+			return writeJSON(out, &tracelog.Summary{
+				Devices: []tracelog.DeviceUse{}, Links: []tracelog.LinkUse{}, Buffers: []tracelog.BufferUse{}, Ops: map[string]int{},
+			})
 		}
-		fmt.Fprintf(os.Stderr, "\ngodwit: %s used no OpenCL platform, or was killed: nothing is known of what was moved\n", program)
+		fmt.Fprintf(os.Stderr, "\ngodwit: %s made no OpenCL context, or was killed: nothing is known of what was moved\n", program)
 		return nil
 	}
 	if err != nil {
@@ -252,8 +255,11 @@ func showMoved(out io.Writer, file, program string, asJSON bool) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return fmt.Errorf("%s left a summary that cannot be read: %w", program, err)
 	}
-	if asJSON {
+	if f.json {
 		return writeJSON(out, &s)
+	}
+	if f.trace == "-" {
+		return nil
 	}
 	fmt.Fprintln(os.Stderr)
 	return s.Print(os.Stderr)

@@ -61,7 +61,7 @@ func TestExecTellsTheProgramByItsEnvironmentAndPassesItsExitCodeOn(t *testing.T)
 		{[]string{"--", "/nothere"}, "no such file", 127},
 		{[]string{"--", dir}, "permission denied", 126},
 		{[]string{"--", "sh", "-c", "kill -KILL $$"}, "", 128 + 9},
-		{[]string{"--", "true"}, "used no OpenCL", 0},
+		{[]string{"--", "true"}, "made no OpenCL context", 0},
 	} {
 		_, errs, code := execed(t, bin, c.args...)
 		require.Equal(t, c.code, code, "%q: %s", c.args, errs)
@@ -82,12 +82,18 @@ func TestExecShowsWhatWasMoved(t *testing.T) {
 	require.Contains(t, errs, "moved 4096 bytes (4 KiB) in 1 copies: the least possible")
 	require.Equal(t, 3, code)
 
+	_, errs, _ = execed(t, bin, "--trace", "--", "sh", "-c", script, file)
+	require.NotContains(t, errs, "moved 4096", "the library has printed it at the end of its trace")
+
 	out, errs, code = execed(t, bin, "--json", "--", "sh", "-c", script, file)
 	var got tracelog.Summary
 	require.NoError(t, json.Unmarshal([]byte(out), &got), "%s", out)
 	require.Equal(t, want, got)
 	require.Contains(t, errs, "out\n")
 	require.Equal(t, 3, code)
+
+	out, _, _ = execed(t, bin, "--json", "--", "true")
+	require.NotContains(t, out, "null", "lists are lists, empty or not")
 
 	_, errs, code = execed(t, bin, "--", "sh", "-c", `echo nonsense > "$GODWIT_SUMMARY"`)
 	require.Contains(t, errs, "cannot be read")
