@@ -37,7 +37,6 @@ import (
 type host struct {
 	name    string
 	context *cl.Context
-	past    *cl.Event    // immutable: has ended; nil with a worker
 	devices []*cl.Device // all of the platform
 	open    int          // protected by driver.mu: devices
 
@@ -107,12 +106,6 @@ func newHost(f Found, opts options) (*host, error) {
 		}
 		return nil, fmt.Errorf("platform %s: no context for its %d devices: %w", f.Info.Platform, len(devs), errors.Join(err, mem.ErrDeviceLost))
 	}
-	if h.worker == nil {
-		if h.past, err = pastEvent(h.context); err != nil {
-			h.context.Release()
-			return nil, fmt.Errorf("platform %s: no user event: %w", f.Info.Platform, errors.Join(err, mem.ErrNoResources))
-		}
-	}
 	h.name, h.devices = f.Info.Platform, devs
 	h.immediate = strings.Contains(h.name, "NVIDIA")
 	h.pocl = strings.Contains(h.name, "Portable Computing Language")
@@ -125,19 +118,6 @@ func newHost(f Found, opts options) (*host, error) {
 	h.moving.Go(h.receive)
 	h.moving.Go(h.dispatch)
 	return h, nil
-}
-
-// pastEvent makes an event that has ended, for commands that wait for nothing: see
-// record.enqueue.
-func pastEvent(c *cl.Context) (*cl.Event, error) {
-	e, err := c.CreateUserEvent()
-	if err == nil {
-		if err = e.SetUserEventStatus(0); err == nil {
-			return e, nil
-		}
-		e.Release()
-	}
-	return nil, err
 }
 
 // close releases everything, after the last device. It waits for callbacks that
@@ -167,9 +147,6 @@ func (h *host) close() {
 	h.gone = true
 	h.sink.free()
 	h.use.Unlock()
-	if h.past != nil {
-		h.past.Release()
-	}
 	h.do(func() {
 		if h.shadow != nil {
 			h.shadow.free()

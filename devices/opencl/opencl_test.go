@@ -301,22 +301,23 @@ func TestAWaitOnSomethingForeignHoldsOnlyWhatWaits(t *testing.T) {
 func TestAMarkerWithoutWaitsWaitsForNothing(t *testing.T) {
 	d := open(t, 1, nil)[0]
 	for _, profiling := range []bool{false, true} {
-		if profiling && d.host.pocl {
-			continue // its markers wait for all commands of their queue, whatever they are given
-		}
 		q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true, Profiling: profiling})
 		gate, err := d.host.context.CreateUserEvent()
 		require.NoError(t, err)
 		ended, err := q.cl.EnqueueMarkerWithWaitList([]*cl.Event{gate})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		errWait := q.Wait(ctx, run(t, q, &devices.Command{Op: devices.OpMarker}))
+		p := run(t, q, &devices.Command{Op: devices.OpMarker})
+		errWait := q.Wait(ctx, p)
+		times, timed := q.Times(p)
 		cancel()
 		require.NoError(t, gate.SetUserEventStatus(0)) // else the queue could not be closed
 		require.NoError(t, cl.WaitForEvents([]*cl.Event{ended}))
 		gate.Release()
 		ended.Release()
 		require.NoError(t, errWait)
+		require.Equal(t, profiling, timed)
+		require.True(t, times.Queued <= times.Submitted && times.Submitted <= times.Started && times.Started <= times.Ended, "%+v", times)
 	}
 }
 

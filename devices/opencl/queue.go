@@ -356,7 +356,9 @@ func (r *record) fill(cmd *devices.Command) error {
 	r.cmd.queue = r.q.handle
 	switch cmd.Op {
 	case devices.OpMarker:
-		r.cmd.op = nativeMarker
+		if r.cmd.op = nativeMarker; r.q.timing {
+			r.times.Queued = hostNow()
+		}
 	case devices.OpHostCall:
 		if r.call = cmd.Call; r.q.timing {
 			r.times.Queued = hostNow()

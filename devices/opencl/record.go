@@ -204,8 +204,7 @@ func (h *host) advanceLocked(r *record) {
 			h.finishLocked(r, r.failure)
 			return
 		case r.instant():
-			r.called = true
-			h.finishLocked(r, nil)
+			h.passLocked(r)
 			return
 		case r.failure != nil || r.op == devices.OpHostCall:
 			r.strict = true
@@ -243,11 +242,23 @@ func (h *host) advanceLocked(r *record) {
 }
 
 // instant reports whether there is nothing left of r, which nothing blocks: it is a
-// marker behind nothing, of which nobody wants OpenCL's times. OpenCL would hold it up:
-// in a queue out of order, a marker without waits waits for all commands there, with
-// PoCL 3.1 any marker does.
+// marker behind nothing. In a queue out of order, OpenCL would have it wait for all
+// commands there: by its rules where it is given no waits, with PoCL 3.1 and NVIDIA's
+// library also where it is given some that have ended.
 func (r *record) instant() bool {
-	return r.op == devices.OpMarker && r.failure == nil && len(r.edges) == 0 && !r.q.inOrder && r.q.times == nil
+	return r.op == devices.OpMarker && r.failure == nil && len(r.edges) == 0 && !r.q.inOrder
+}
+
+// passLocked ends an instant record. Its times are a host call's.
+func (h *host) passLocked(r *record) {
+	r.called = true
+	if !r.q.timing {
+		h.finishLocked(r, nil)
+		return
+	}
+	r.state, r.call = calling, func(context.Context) error { return nil }
+	r.times.Submitted = hostNow()
+	r.q.calls.Go(func() { h.runCall(r) }) // which may ask OpenCL for its clock
 }
 
 // cut leaves of a copy what its Late asks for, and reports whether that is
@@ -276,9 +287,6 @@ func (r *record) enqueue() (int32, error) {
 		if x.q != r.q || x.pair != nil {
 			x.q.flushOnce()
 		}
-	}
-	if r.cmd.op == nativeMarker && len(r.handles) == 0 && !r.q.inOrder && r.host.past != nil {
-		r.handles = append(r.handles, rawHandle(r.host.past)) // without waits it would wait for all in its queue
 	}
 	return r.give(r.tag)
 }
