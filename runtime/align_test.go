@@ -61,6 +61,33 @@ func TestUnalignedEndsAreWidenedAndElseSplitByTheDevice(t *testing.T) {
 	require.Equal(t, want, h.seen(1, b), "what is newer there is as it was")
 }
 
+// The rows of a rectangle come as ranges do, in whole words where that does no harm.
+// The rectangle itself, and a fill, touch exactly their bytes.
+func TestRowsComeInWholeWordsAndCommandsTouchTheirBytesOnly(t *testing.T) {
+	devs, own := wordy(t, 2)
+	h := build(t, runtime.Options{Devices: devs}, runtime.QueueOptions{})
+	ctx := soon(t)
+	b, to := h.buffer(64, nil), h.buffer(64, nil)
+	h.fill(0, b, 7)
+	h.fill(1, to, 1)
+	rows := runtime.Box{Origin: [3]uint64{3}, Row: 24} // [3,13), [27,37), [51,61)
+	h.done(h.ok(h.q[1].EnqueueCopyRect(ctx, b, to, rows, rows, [3]uint64{10, 3, 1})))
+	require.Equal(t, uint64(30), h.c.Stats().BytesMoved)
+	require.Equal(t, uint64(18), h.c.Stats().RideAlong, "3 bytes before and 3 after each row")
+	require.Equal(t, tce.Transfers{Words: 6}, own[1].Transfers(), "the copies go in whole words")
+	h.done(h.ok(h.q[1].EnqueueFill(ctx, b, []byte{9}, 5, 2)))
+	require.Equal(t, tce.Transfers{Words: 6}, own[1].Transfers())
+	require.Equal(t, uint64(18), h.c.Stats().RideAlong)
+
+	want, filled := bytes.Repeat([]byte{1}, 64), bytes.Repeat([]byte{7}, 64)
+	for _, at := range []int{3, 27, 51} {
+		copy(want[at:], bytes.Repeat([]byte{7}, 10))
+	}
+	copy(filled[5:], []byte{9, 9})
+	require.Equal(t, want, h.seen(1, to))
+	require.Equal(t, filled, h.seen(1, b))
+}
+
 func TestWhatTheHostHasMappedIsNotCopiedOver(t *testing.T) {
 	for _, flags := range []runtime.MapFlags{runtime.MapWrite, runtime.MapInvalidate} {
 		notCopiedOver(t, flags)
