@@ -93,6 +93,14 @@ func TestCommandsSayWhetherTheyRunAndWhenTheyDid(t *testing.T) {
 	}
 }
 
+func TestManyThreadsShareAContext(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		r := on(n).run(t, time.Minute, "", compile(t, "threads"), "Godwit")
+		require.True(t, r.ok(), "%v", r)
+		require.Regexp(t, `(?m)^OK$`, r.out)
+	}
+}
+
 func TestAProgramKeepsItsSignalHandlers(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		// An empty cache: LLVM, which has handlers too, compiles.
