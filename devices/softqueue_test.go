@@ -205,4 +205,13 @@ func TestParallelRunsEachPartOnceAndPassesAPanicOn(t *testing.T) {
 			}
 		})
 	})
+	var all sync.WaitGroup
+	all.Add(4)
+	require.PanicsWithValue(t, "everywhere", func() {
+		e.Parallel(&j, 4, func(int) { // on the caller's goroutine and each worker's
+			all.Done()
+			all.Wait()
+			panic("everywhere")
+		})
+	})
 }

@@ -23,6 +23,7 @@ type bench struct {
 	dev    devices.Device
 	queue  devices.Queue
 	module devices.Module
+	runs   int
 }
 
 // everywhere runs f on each simulated device that runs kernels.
@@ -41,7 +42,7 @@ func everywhere(t *testing.T, f func(b *bench)) {
 			require.NoError(t, err)
 			module, err := dev.Build(context.Background(), kernels.Program())
 			require.NoError(t, err)
-			f(&bench{t, dev, queue, module})
+			f(&bench{t: t, dev: dev, queue: queue, module: module})
 			require.NoError(t, module.Close())
 			require.NoError(t, queue.Close())
 			require.NoError(t, dev.Memory().Check())
@@ -55,12 +56,16 @@ func bytesOf[T any](s []T) []byte {
 }
 
 // run launches a kernel with the arguments: slices are buffers, whose content
-// goes to the device and comes back; locals are sizes; the rest are values.
+// goes to the device and comes back; locals are sizes; the rest are values. Every
+// other launch has a global offset, which kernels take off.
 func (b *bench) run(name string, global, width [3]uint64, args ...any) {
 	ctx, t := context.Background(), b.t
 	k, err := b.module.Kernel(name)
 	require.NoError(t, err)
 	cmd := devices.Command{Op: devices.OpLaunch, Kernel: k, Global: global, Local: width}
+	if b.runs++; b.runs%2 == 0 {
+		cmd.Offset = [3]uint64{5, 3, 2}
+	}
 	for cmd.Dims < 3 && global[cmd.Dims] != 0 {
 		cmd.Dims++
 	}

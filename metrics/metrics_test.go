@@ -44,6 +44,15 @@ func TestAScrapeShowsPoolsAndMemories(t *testing.T) {
 	require.ErrorIs(t, err, mem.ErrNoMemory)
 
 	require.NoError(t, testutil.CollectAndCompare(col, strings.NewReader(`
+# HELP godwit_memory_blocks Live blocks.
+# TYPE godwit_memory_blocks gauge
+godwit_memory_blocks{memory="cpu0"} 1
+# HELP godwit_memory_bytes Bytes by state: live, pending, reserved, cached.
+# TYPE godwit_memory_bytes gauge
+godwit_memory_bytes{memory="cpu0",state="cached"} 0
+godwit_memory_bytes{memory="cpu0",state="live"} 1000
+godwit_memory_bytes{memory="cpu0",state="pending"} 0
+godwit_memory_bytes{memory="cpu0",state="reserved"} 65536
 # HELP godwit_memory_out_of_memory_total Requests refused for want of room or budget since the last reset.
 # TYPE godwit_memory_out_of_memory_total counter
 godwit_memory_out_of_memory_total{memory="cpu0"} 1
@@ -61,7 +70,7 @@ godwit_pool_bytes{pool="activations",state="waiting"} 0
 # TYPE godwit_pool_requests_total counter
 godwit_pool_requests_total{pool="activations",result="hit"} 0
 godwit_pool_requests_total{pool="activations",result="miss"} 1
-`), "godwit_memory_out_of_memory_total", "godwit_memory_peak_bytes", "godwit_pool_bytes", "godwit_pool_requests_total"))
+`), "godwit_memory_blocks", "godwit_memory_bytes", "godwit_memory_out_of_memory_total", "godwit_memory_peak_bytes", "godwit_pool_bytes", "godwit_pool_requests_total"))
 	problems, err := testutil.CollectAndLint(col)
 	require.NoError(t, err)
 	require.Empty(t, problems)

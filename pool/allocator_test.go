@@ -113,6 +113,13 @@ func TestOutOfMemoryIsACertificate(t *testing.T) {
 		require.Len(t, oom.Release, 1, "either neighbour of a hole will do")
 		_, frag := a.LargestFree()
 		require.InDelta(t, 0.5, frag, 1e-9)
+		more := []*pool.Allocation{take(t, a, 16*kib, "e"), take(t, a, 16*kib, "f")}
+		largest, frag := a.LargestFree()
+		require.Zero(t, largest)
+		require.Zero(t, frag, "nothing is free")
+		for _, h := range more {
+			require.NoError(t, h.Release())
+		}
 		require.NoError(t, hs[1].Release())
 		h := take(t, a, 32*kib, "")
 		for _, h := range []*pool.Allocation{h, hs[3]} {

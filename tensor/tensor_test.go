@@ -284,7 +284,18 @@ func TestMistakesAreErrorsAndTakeNothing(t *testing.T) {
 		fails(mem.ErrInvalidValue)(tensor.Sum(b.ctx, nil))
 		fails(tensor.ErrShape)(x.Slice(1, 3))
 		fails(tensor.ErrShape)(x.Reshape(3))
-		require.ErrorIs(b, tensor.Fill(b.ctx, bytes, 256), tensor.ErrDType)
+		for d, bounds := range map[tensor.DType][2]float64{
+			tensor.Int8: {-128, 127}, tensor.Uint8: {0, 255}, tensor.Int16: {-1 << 15, 1<<15 - 1}, tensor.Uint16: {0, 1<<16 - 1},
+			tensor.Int32: {-1 << 31, 1<<31 - 1}, tensor.Uint32: {0, 1<<32 - 1},
+		} {
+			of, err := tensor.Empty(b.h, d, 2)
+			require.NoError(b, err)
+			require.NoError(b, tensor.Fill(b.ctx, of, bounds[0]), d)
+			require.NoError(b, tensor.Fill(b.ctx, of, bounds[1]), d)
+			require.ErrorIs(b, tensor.Fill(b.ctx, of, bounds[0]-1), tensor.ErrDType, d)
+			require.ErrorIs(b, tensor.Fill(b.ctx, of, bounds[1]+1), tensor.ErrDType, d)
+			require.NoError(b, of.Release())
+		}
 		require.ErrorIs(b, gone.Release(), tensor.ErrReleased)
 		require.ErrorIs(b, tensor.CopyTo(b.ctx, x, make([]float32, 3)), tensor.ErrShape)
 		require.ErrorIs(b, tensor.CopyTo(b.ctx, x, make([]int32, 4)), tensor.ErrDType)
