@@ -93,6 +93,17 @@ func TestABlockFreedDuringALaunchStaysUntilItsEnd(t *testing.T) {
 	require.ErrorIs(t, r.run(4, func(*devices.Group) { t.Error("must not run") }), mem.ErrInvalidBuffer)
 }
 
+func TestWhatALaunchKeptInPlaceIsGivenOutAgainAfterIt(t *testing.T) {
+	r := newRunner(t, cpu.Options{Memory: 2 << 20})
+	require.NoError(t, r.run(4, func(*devices.Group) {}))
+	require.NoError(t, r.dev.Memory().FreeAfter(r.y, nil))
+	for _, size := range []uint64{1 << 20, 1000 << 10} { // as much as there is beside the other block
+		got, err := r.dev.Memory().AllocAll([]mem.Request{{Size: size}}, make([]mem.Block, 1))
+		require.NoError(t, err)
+		require.Equal(t, mem.Ready, got)
+	}
+}
+
 func TestAViewKeptBeyondItsBlockFailsTheCommandNotTheProcess(t *testing.T) {
 	r := newRunner(t, cpu.Options{})
 	view, err := r.dev.View(r.y, 0, 1<<20)
