@@ -1,0 +1,59 @@
+package icd_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// instant is Godwit on testdata/instant.c, a driver whose commands take no time, or as
+// long as env says.
+func instant(t testing.TB, env ...string) platform {
+	t.Helper()
+	need(t, "gcc")
+	driver := filepath.Join(scratch, "libinstant.so")
+	if _, err := os.Stat(driver); err != nil {
+		text, err := exec.Command("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-shared", "-fPIC",
+			filepath.Join("testdata", "instant.c"), "-o", driver).CombinedOutput()
+		require.NoError(t, err, "%s", text)
+	}
+	return on(1, append([]string{"GODWIT_BACKEND=" + driver}, env...)...)
+}
+
+// nvidia makes Godwit treat the driver as NVIDIA's: launches without events of the
+// program's have none.
+const nvidia = "INSTANT_NAME=NVIDIA, not"
+
+func TestLaunchesThatNobodyAsksAfterEndAllTheSame(t *testing.T) {
+	for _, env := range [][]string{{nvidia}, {nvidia, "INSTANT_KERNEL_US=20"}, {}, {"INSTANT_KERNEL_US=20"}} {
+		r := instant(t, env...).run(t, time.Minute, "", compile(t, "quiet"), "Godwit")
+		require.True(t, r.ok(), "%v: %v", env, r)
+		require.Regexp(t, `(?m)^OK$`, r.out)
+	}
+}
+
+func TestAFailureOfALaunchThatNobodyAsksAfterIsSeen(t *testing.T) {
+	for _, name := range []string{nvidia, "INSTANT_NAME=Instant"} {
+		r := instant(t, name, "INSTANT_FAIL=5").run(t, time.Minute, "", compile(t, "quiet"), "Godwit", "fails")
+		require.True(t, r.ok(), "%s: %v", name, r)
+	}
+}
+
+// BenchmarkOnADriverThatTakesNoTime is what calls cost in Godwit alone.
+func BenchmarkOnADriverThatTakesNoTime(b *testing.B) {
+	compile(b, "bench")
+	for b.Loop() {
+		var runs []figures
+		for range 3 {
+			runs = append(runs, bench(b, instant(b, nvidia), "0.1"))
+		}
+		godwit := middle(runs)
+		for _, name := range []string{"launch_us", "launch_with_args_us", "ndrange_finish_us", "write_4_us", "gated_write_us"} {
+			b.ReportMetric(godwit[name], name)
+		}
+	}
+}
