@@ -34,6 +34,7 @@ func TestOclgrindConformsWhereItChecks(t *testing.T) {
 // conformance is what TestConformance prints of some cases on Oclgrind.
 func conformance(t *testing.T, cases string, env ...string) string {
 	t.Helper()
+	t.Parallel() // with the other processes
 	if why := loaderMissing(); why != "" {
 		t.Skip(why)
 	}
