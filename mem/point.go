@@ -28,6 +28,16 @@ func (p Point) Succeeded() bool {
 // have ended. On an in-order timeline it is Reached. It never blocks.
 func (p Point) Passed() bool { return p.Line == nil || p.Seq <= p.Line.mark.Load() }
 
+// WaitPassed blocks until p and every point issued before it on its timeline have
+// ended, however they did, or ctx has, whose error it then returns. However many
+// points there are, it is told once.
+func (p Point) WaitPassed(ctx context.Context) error {
+	if p.Passed() {
+		return nil
+	}
+	return p.Line.waitPassed(ctx, p.Seq)
+}
+
 // Err is why p ended badly; nil while it has not ended, and where it ended well.
 func (p Point) Err() error {
 	if p.Line == nil || p.Line.clean() {

@@ -1,8 +1,10 @@
 package mem
 
 import (
+	"context"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -24,6 +26,7 @@ type Timeline struct {
 
 	issued  atomic.Uint64
 	mark    atomic.Uint64 // every point up to it has ended
+	top     atomic.Uint64 // no point after it has ended
 	failing atomic.Bool   // failed is not empty
 	waiters atomic.Int32  // registered and not told
 	onWait  func()        // immutable once points are issued; may be nil
@@ -36,6 +39,14 @@ type Timeline struct {
 	pages  []*[waitPage]waitNode // protected by mu: nodes never move
 	nodes  int32                 // protected by mu: ever used
 	free   int32                 // protected by mu: first free node + 1
+
+	passing []passing // protected by mu: who waits for the mark
+}
+
+// passing waits until every point up to seq has ended.
+type passing struct {
+	seq  uint64
+	done chan struct{}
 }
 
 type waitNode struct {
@@ -80,7 +91,7 @@ func (t *Timeline) Next() Point { return Point{t, t.issued.Add(1)} }
 func (t *Timeline) Ended() Point {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	seq := t.issued.Add(1)
+	seq := t.issued.Add(1) // the mark passes it only where nothing is open, and nobody waits
 	t.setLocked(seq)
 	return Point{t, seq}
 }
@@ -146,9 +157,15 @@ func (t *Timeline) End(p Point, err error) {
 		t.failing.Store(true) // before the mark: who sees the end sees the failure
 	}
 	t.setLocked(p.Seq)
+	told, passed := len(t.heads) > 0, t.passed()
 	t.mu.Unlock()
-	for w := t.take(p.Seq); w != nil; w = t.take(p.Seq) {
-		w.PointReached(p, err)
+	if told {
+		for w := t.take(p.Seq); w != nil; w = t.take(p.Seq) {
+			w.PointReached(p, err)
+		}
+	}
+	for _, w := range passed {
+		close(w)
 	}
 }
 
@@ -163,6 +180,9 @@ func (t *Timeline) endedLocked(seq uint64) bool {
 
 // setLocked records that seq has ended and moves the mark. mu is held.
 func (t *Timeline) setLocked(seq uint64) {
+	if seq > t.top.Load() {
+		t.top.Store(seq)
+	}
 	mark := t.mark.Load()
 	if seq == mark+1 && len(t.above) == 0 { // in order, the common case
 		t.mark.Store(seq)
@@ -216,7 +236,7 @@ func (t *Timeline) reached(seq uint64) bool {
 	if seq <= t.mark.Load() {
 		return true
 	}
-	if t.inOrder {
+	if t.inOrder || seq > t.top.Load() {
 		return false
 	}
 	t.mu.Lock()
@@ -286,6 +306,52 @@ func (t *Timeline) take(seq uint64) Waiter {
 		t.heads[seq] = next
 	}
 	return w
+}
+
+// passed removes and returns who waits for no more than the mark. mu is held.
+func (t *Timeline) passed() (done []chan struct{}) {
+	if len(t.passing) == 0 {
+		return nil
+	}
+	mark := t.mark.Load()
+	t.passing = slices.DeleteFunc(t.passing, func(w passing) bool {
+		if w.seq <= mark {
+			t.waiters.Add(-1)
+			done = append(done, w.done)
+		}
+		return w.seq <= mark
+	})
+	return done
+}
+
+// waitPassed implements Point.WaitPassed.
+func (t *Timeline) waitPassed(ctx context.Context, seq uint64) error {
+	w := passing{seq, make(chan struct{})}
+	t.mu.Lock()
+	if seq <= t.mark.Load() {
+		t.mu.Unlock()
+		return nil
+	}
+	t.waiters.Add(1)
+	t.passing = append(t.passing, w)
+	t.mu.Unlock()
+	if t.onWait != nil {
+		t.onWait()
+	}
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.passing = slices.DeleteFunc(t.passing, func(x passing) bool {
+		if x == w {
+			t.waiters.Add(-1)
+		}
+		return x == w
+	})
+	return ctx.Err()
 }
 
 // forget removes w, which no longer cares about seq, where it still waits.

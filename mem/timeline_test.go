@@ -199,6 +199,62 @@ func TestManyGoroutinesWaitWhileOthersEndPoints(t *testing.T) {
 	}
 }
 
+// Points end in random order; who waits for one and all before it returns when that
+// is so, never earlier, and is no waiter any more.
+func TestWaitPassedReturnsWhenThePointAndAllBeforeHaveEnded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := mem.NewTimeline("q", false, nil)
+		n := rapid.IntRange(1, 150).Draw(t, "points")
+		points := make([]mem.Point, n)
+		for i := range points {
+			points[i] = l.Next()
+		}
+		var wg sync.WaitGroup
+		for range rapid.IntRange(1, 5).Draw(t, "waiters") {
+			p := points[rapid.IntRange(0, n-1).Draw(t, "which")]
+			wg.Go(func() {
+				if err := p.WaitPassed(context.Background()); err != nil || !p.Passed() {
+					t.Errorf("%v: %v, passed: %v", p, err, p.Passed())
+				}
+			})
+		}
+		for i, p := range rapid.Permutation(points).Draw(t, "order") {
+			if i%5 == 0 {
+				l.End(p, errTest) // however they end
+			} else {
+				l.End(p, nil)
+			}
+		}
+		wg.Wait()
+		require.Zero(t, l.Waiters())
+		more := []mem.Point{l.Next(), l.Next(), l.Next()}
+		wg.Go(func() {
+			if err := more[1].WaitPassed(context.Background()); err != nil || !more[1].Passed() {
+				t.Errorf("%v: %v", more[1], err)
+			}
+		})
+		l.EndThrough(more[0].Seq, more[2].Seq)
+		wg.Wait()
+		require.NoError(t, points[n-1].WaitPassed(context.Background()))
+		require.NoError(t, mem.Point{}.WaitPassed(context.Background()))
+	})
+}
+
+func TestWaitPassedReturnsTheContextsEnd(t *testing.T) {
+	l := mem.NewTimeline("q", false, nil)
+	asked := 0
+	l.OnWait(func() { asked++ })
+	p, q := l.Next(), l.Next()
+	l.End(q, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, q.WaitPassed(ctx), context.Canceled)
+	require.Zero(t, l.Waiters())
+	require.Equal(t, 1, asked)
+	l.End(p, nil)
+	require.NoError(t, q.WaitPassed(ctx))
+}
+
 func TestATimelineInSteadyStateAllocatesNothing(t *testing.T) {
 	for _, inOrder := range []bool{true, false} {
 		l := mem.NewTimeline("q", inOrder, nil)

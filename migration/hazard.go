@@ -13,6 +13,7 @@ type store struct {
 	hazards rangemap.Map[hazard]
 	spill   spill
 	cursor  uint64                  // where the next sweep goes on
+	due     int                     // commits since the last one
 	held    *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
 }
 
@@ -25,10 +26,14 @@ type hazard struct {
 	step    bool         // the writer was a step, not a command
 }
 
-// sweep is how many segments of a cut-up store a commit retires beside those
-// that it touches. A commit cuts at most two new ones for each range, so that
-// three are enough to keep up.
-const sweep = 4
+// sweep is how many segments of a cut-up store are looked at, beside those that are
+// touched, for each commit, and sweepEvery how many commits are caught up on at once:
+// finding the place costs more than a segment does. A commit cuts at most two new ones
+// for each range, so that three are enough to keep up.
+const (
+	sweep      = 4
+	sweepEvery = 16
+)
 
 // data appends the wait of who reads the bytes of h: the writer must have
 // succeeded.
@@ -144,22 +149,38 @@ func (s *store) retired(_ mem.Range, h hazard) hazard {
 	return h
 }
 
-// sweep retires a few segments, going round the store.
+// retirable reports whether retire would change h.
+func (s *store) retirable(h *hazard) bool {
+	return !h.writer.IsZero() && h.writer.Succeeded() ||
+		!h.readers[0].IsZero() && h.readers[0].Reached() ||
+		!h.readers[1].IsZero() && h.readers[1].Reached() ||
+		h.more != 0 && s.spill.cells[h.more].point.Reached()
+}
+
+// sweep retires a few segments now and then, going round the store.
 func (s *store) sweep() {
 	if s.hazards.Len() == 1 {
 		return
 	}
+	if s.due++; s.due < sweepEvery {
+		return
+	}
+	s.due = 0
 	c := s.hazards.Seek(s.cursor)
 	if !c.OK() {
 		c = s.hazards.Seek(0)
 	}
-	r := c.Range()
-	for range sweep - 1 {
-		if c.Next(); !c.OK() {
-			break
+	var r mem.Range // of what is to be retired
+	for i := 0; i < sweep*sweepEvery && c.OK(); i++ {
+		at := c.Range()
+		s.cursor = at.End
+		if s.retirable(c.Ref()) {
+			if r.Empty() {
+				r.Start = at.Start
+			}
+			r.End = at.End
 		}
-		r.End = c.Range().End
+		c.Next()
 	}
-	s.cursor = r.End
 	s.hazards.Update(r, s.retired)
 }

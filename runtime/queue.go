@@ -183,8 +183,15 @@ func (q *Queue) Finish(ctx context.Context) error {
 	return err
 }
 
-// drain waits for points of q, however they end.
+// few points are waited for one by one, which their device can see to at once; more are
+// waited for together, so that who waits is woken once.
+const few = 16
+
+// drain waits for points of q, in the order of issue, however they end.
 func (q *Queue) drain(ctx context.Context, points []mem.Point) error {
+	if n := len(points); n > few {
+		return points[n-1].WaitPassed(ctx)
+	}
 	for _, p := range points {
 		if p.Reached() {
 			continue

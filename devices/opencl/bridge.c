@@ -55,7 +55,8 @@ gw_sink *gw_sink_new(int watching)
 	return s;
 }
 
-static void sink_put(gw_sink *s, uint64_t id, int32_t status)
+// sink_put adds a command that has ended, and returns whether who takes is to be woken.
+static int sink_put(gw_sink *s, uint64_t id, int32_t status)
 {
 	gw_command(-1);
 	if (s->n == s->cap) {
@@ -67,8 +68,7 @@ static void sink_put(gw_sink *s, uint64_t id, int32_t status)
 	}
 	s->done[s->n++] = (gw_done){id, status, 0};
 	__atomic_sub_fetch(&s->running, 1, __ATOMIC_SEQ_CST);
-	if (s->n == 1 && (s->prompt || s->watching)) // a watcher comes in its own time
-		pthread_cond_signal(&s->some);
+	return s->n == 1 && (s->prompt || s->watching); // a watcher comes in its own time
 }
 
 // later is some time from now.
@@ -98,7 +98,7 @@ static int look(gw_sink *s)
 {
 	gw_tag *some[LOOKS];
 	cl_int status[LOOKS];
-	int n = 0, ended = 0;
+	int n = 0, ended = 0, wake = 0;
 	for (; s->head && n < LOOKS; n++) {
 		some[n] = s->head;
 		s->head = s->head->next;
@@ -112,7 +112,7 @@ static int look(gw_sink *s)
 	for (int i = 0; i < n; i++) {
 		if (status[i] <= CL_COMPLETE) {
 			cl_int fault = gw_faulty(2);
-			sink_put(s, some[i]->id, fault ? fault : status[i]);
+			wake |= sink_put(s, some[i]->id, fault ? fault : status[i]);
 			s->nap_ns = NAP_NS;
 			ended++;
 			continue;
@@ -121,6 +121,8 @@ static int look(gw_sink *s)
 		*(s->tail ? &s->tail->next : &s->head) = some[i];
 		s->tail = some[i];
 	}
+	if (wake)
+		pthread_cond_signal(&s->some);
 	return ended == LOOKS;
 }
 
@@ -277,7 +279,8 @@ static void CL_CALLBACK ended(cl_event e, cl_int status, void *tag)
 	gw_tag *t = tag;
 	cl_int fault = gw_faulty(2);
 	pthread_mutex_lock(&t->sink->mu);
-	sink_put(t->sink, t->id, fault ? fault : status);
+	if (sink_put(t->sink, t->id, fault ? fault : status))
+		pthread_cond_signal(&t->sink->some);
 	pthread_mutex_unlock(&t->sink->mu);
 }
 

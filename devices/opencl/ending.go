@@ -42,11 +42,10 @@ func (h *host) settleLocked(r *record) {
 	for i := range r.waits {
 		w := &r.waits[i]
 		if !w.Point.Reached() {
-			r.blockers++
-			if done, _ := w.Point.Notify(r); !done {
+			if h.gateLocked(w.Point, r) {
+				r.blockers++
 				continue
 			}
-			r.blockers--
 		}
 		r.note(w)
 	}
@@ -87,7 +86,7 @@ func (h *host) finishLocked(r *record, err error) {
 	if r.late != nil && err == nil {
 		r.late.Moved()
 	}
-	delete(q.flight, r.point.Seq)
+	q.flight.drop(r.point.Seq)
 	for _, x := range r.after {
 		h.unblockLocked(x)
 	}
@@ -176,7 +175,7 @@ func protect(f func(context.Context) error) (err error) {
 func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := q.flight[p.Seq]
+	r := q.flight.get(p.Seq)
 	if r == nil || r.state != native && r.state != held || r.early {
 		return false
 	}
@@ -192,7 +191,7 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 			if x == nil {
 				continue
 			}
-			if y := x.flight[w.Seq]; y != nil && y.state == native {
+			if y := x.flight.get(w.Seq); y != nil && y.state == native {
 				h.mu.Unlock()
 				again = h.poll(x, w) || again
 				h.mu.Lock()
@@ -252,7 +251,7 @@ func lateHostCopy(dst, src []byte, late devices.Late) func(context.Context) erro
 // has it. What follows from the end is still to be done: see poll.
 func (h *host) waitNative(q *Queue, p mem.Point) {
 	h.mu.Lock()
-	r := q.flight[p.Seq]
+	r := q.flight.get(p.Seq)
 	if r == nil || r.state != native || r.early {
 		h.mu.Unlock()
 		return

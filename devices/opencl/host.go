@@ -77,7 +77,12 @@ type host struct {
 	lines    map[*mem.Timeline]*Queue // protected by mu
 	records  []*record                // protected by mu: by index
 	free     []*record                // protected by mu
-	ready    []*record                // protected by mu
+	ready    []*record                // protected by mu: from next on, in order
+	next     int                      // protected by mu
+	gates    map[mem.Point]*gate      // protected by mu
+	spare    []*gate                  // protected by mu
+	trash    []handle                 // protected by mu: events to be released
+	emptied  []handle                 // protected by mu: room for trash
 	draining int                      // protected by mu: goroutines that will look at ready again
 	closing  bool                     // protected by mu
 }
@@ -111,6 +116,7 @@ func newHost(f Found, opts options) (*host, error) {
 	h.pocl = strings.Contains(h.name, "Portable Computing Language")
 	h.quiet = h.worker == nil && (opts.quiet == "on" || opts.quiet == "" && h.immediate)
 	h.programs, h.pairs, h.lines = make(map[[2]string]*program), make(map[[2]*Device]*pair), make(map[*mem.Timeline]*Queue)
+	h.gates = make(map[mem.Point]*gate)
 	h.sink = newSink(opts.events == "watch" || opts.events == "" && h.immediate)
 	h.wake, h.stop = make(chan struct{}, 1), make(chan struct{})
 	h.rings = [2]int{mainRing, sideRing}
@@ -130,6 +136,7 @@ func (h *host) close() {
 	for len(h.free) < len(h.records) {
 		h.ended.Wait()
 	}
+	releaseEvents(h.trash)
 	h.mu.Unlock()
 	close(h.stop)
 	h.sink.close()
@@ -227,28 +234,5 @@ func (h *host) dispatch() {
 			h.coverAllLocked()
 		}
 		h.mu.Unlock()
-	}
-}
-
-// drainLocked advances ready records until there is none. It is called with mu
-// held and draining raised by one; mu is released in between.
-func (h *host) drainLocked() {
-	for len(h.ready) > 0 {
-		r := h.ready[len(h.ready)-1]
-		h.ready[len(h.ready)-1] = nil
-		h.ready = h.ready[:len(h.ready)-1]
-		h.advanceLocked(r)
-	}
-	h.draining--
-}
-
-// readyLocked puts r on the ready list.
-func (h *host) readyLocked(r *record) {
-	h.ready = append(h.ready, r)
-	if h.draining == 0 {
-		select {
-		case h.wake <- struct{}{}:
-		default: // a token is there already
-		}
 	}
 }

@@ -31,12 +31,12 @@ type Queue struct {
 	use     sync.RWMutex   // held, shared, to flush; and to release cl
 	gone    bool           // protected by use: cl is released
 
-	flight  map[uint64]*record // protected by host.mu: accepted and not ended, by sequence
-	tail    mem.Point          // protected by host.mu: accepted last, where in order
-	pending int                // protected by host.mu: accepted and not told of as ended
-	inside  int                // protected by host.mu: calls of Submit that Close waits for
-	closing bool               // protected by host.mu
-	times   []timed            // protected by host.mu; nil without profiling
+	flight  flights   // protected by host.mu: accepted and not ended
+	tail    mem.Point // protected by host.mu: accepted last, where in order
+	pending int       // protected by host.mu: accepted and not told of as ended, or to be flushed
+	inside  int       // protected by host.mu: calls of Submit that Close waits for
+	closing bool      // protected by host.mu
+	times   []timed   // protected by host.mu; nil without profiling
 	quiet   quiet
 }
 
@@ -76,7 +76,7 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	}
 	q := &Queue{
 		dev: d, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail), cl: cq, handle: rawHandle(cq),
-		inOrder: !opts.OutOfOrder, staged: d.staging.on && pinnedByEnv(), flight: make(map[uint64]*record),
+		inOrder: !opts.OutOfOrder, staged: d.staging.on && pinnedByEnv(),
 	}
 	q.line.OnWait(func() {
 		d.host.hurry()
@@ -186,7 +186,7 @@ func (r *record) needsReached() bool {
 // acceptLocked issues r's point.
 func (q *Queue) acceptLocked(r *record) {
 	r.point = q.line.Next()
-	q.flight[r.point.Seq] = r
+	q.flight.put(r)
 	q.pending++
 	if q.inOrder {
 		q.tail = r.point
@@ -269,7 +269,7 @@ func (q *Queue) Started(p mem.Point) bool {
 	h := q.dev.host
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := q.flight[p.Seq]
+	r := q.flight.get(p.Seq)
 	switch {
 	case r == nil || p.Line != q.line:
 		return false

@@ -32,43 +32,43 @@ type record struct {
 	host *host // immutable
 	tag  tag   // immutable; C memory
 
-	q      *Queue
-	point  mem.Point
-	op     devices.Op
-	number uint64 // devices.Command.Tag, for errors
-	waits  []mem.Wait
+	// What is looked at most, together.
+	q        *Queue
+	point    mem.Point
+	state    state
+	op       devices.Op
+	strict   bool  // needs its waits reached, not only in OpenCL
+	early    bool  // OpenCL ended it before Submit was done
+	called   bool  // its callback has come, or none will
+	pinned   bool  // bytes are page-locked
+	status   int32 // what OpenCL said
+	blockers int   // what holds it
+	users    int   // edges and polls that need event
+	event    handle
+	failure  error // the first failure among Data waits
+	waits    []mem.Wait
+	edges    []*record // native records waited for; each has users raised
+	after    []*record // held until this one is native or ended
+	handles  []handle  // the events of edges
+	spent    []handle  // events of earlier tries
 
 	// What to do, from the command.
-	cmd    nativeCmd
-	args   []byte
 	bytes  []byte // host end of a transfer
 	pin    runtime.Pinner
-	call   func(context.Context) error
 	times  devices.Times // of a host call, by the host's clock, where its queue keeps any
 	kernel *kernel
-	pair   *pair // the copy goes through a ring
+	pair   *pair        // the copy goes through a ring
+	side   *line        // the ring held by a gated copy
+	late   devices.Late // which part of the copy there is to do; nil is all
+	call   func(context.Context) error
+	number uint64 // devices.Command.Tag, for errors
 	unpin  []pinnedBlock
 	lent   []lent
-	late   devices.Late // which part of the copy there is to do; nil is all
+	args   []byte
 	staged stagedCopy
-	pinned bool        // bytes are page-locked
 	begun  atomic.Bool // a runner has begun with it
-
-	state    state
-	strict   bool      // needs its waits reached, not only in OpenCL
-	early    bool      // OpenCL ended it before Submit was done
-	called   bool      // its callback has come, or none will
-	status   int32     // what OpenCL said
-	failure  error     // the first failure among Data waits
-	edges    []*record // native records waited for; each has users raised
-	handles  []handle  // the events of edges
-	after    []*record // held until this one is native or ended
-	blockers int
-	users    int // edges and polls that need event
-	event    handle
-	spent    []handle // events of earlier tries
-	side     *line    // the ring held by a gated copy
-	covers   uint64   // it is no command, but the marker of a cover: of the points up to this
+	covers uint64      // it is no command, but the marker of a cover: of the points up to this
+	cmd    nativeCmd
 }
 
 type pinnedBlock struct {
@@ -94,10 +94,10 @@ func (h *host) recycleLocked(r *record) {
 		return
 	}
 	if r.event != 0 {
-		releaseEvents([]handle{r.event})
+		h.trash = append(h.trash, r.event)
 	}
-	releaseEvents(r.spent)
-	*r = record{host: r.host, tag: r.tag, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
+	h.trash = append(h.trash, r.spent...)
+	*r = record{host: r.host, tag: r.tag, pin: r.pin, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
 		handles: r.handles[:0], after: r.after[:0], unpin: r.unpin[:0], lent: r.lent[:0]}
 	h.free = append(h.free, r)
 	if h.closing {
@@ -119,7 +119,7 @@ func (h *host) resolveLocked(r *record) bool {
 		}
 		var x *record
 		if q := h.lines[w.Point.Line]; q != nil {
-			x = q.flight[w.Point.Seq]
+			x = q.flight.get(w.Point.Seq)
 			if x == nil && !r.strict && q == r.line() && q.quiet.has(w.Point.Seq) {
 				continue // the cl queue orders them; settleLocked sees how it ended
 			}
@@ -136,9 +136,9 @@ func (h *host) resolveLocked(r *record) bool {
 			x.after = append(x.after, r)
 			r.blockers++
 		default:
-			r.blockers++
-			if done, _ := w.Point.Notify(r); done {
-				r.blockers--
+			if h.gateLocked(w.Point, r) {
+				r.blockers++
+			} else {
 				r.note(w)
 			}
 		}
@@ -172,40 +172,28 @@ func (h *host) dropEdgesLocked(r *record) {
 	r.edges = r.edges[:0]
 }
 
-// PointReached implements mem.Waiter: one blocker less.
-func (r *record) PointReached(mem.Point, error) {
-	r.host.mu.Lock()
-	defer r.host.mu.Unlock()
-	r.host.unblockLocked(r)
-}
-
-func (h *host) unblockLocked(r *record) {
-	r.blockers--
-	if r.blockers == 0 && r.state != resolving {
-		h.readyLocked(r)
-	}
-}
-
 // advanceLocked moves a record on that nothing blocks any more. mu is released
-// in between.
-func (h *host) advanceLocked(r *record) {
+// in between. Where OpenCL was given the record, it returns the queue, with one pending
+// more that keeps it open, to be flushed soon: OpenCL need not start the command
+// without, and a Flush may have been asked for while it was held.
+func (h *host) advanceLocked(r *record) *Queue {
 	if r.state == settling {
 		h.settleLocked(r)
-		return
+		return nil
 	}
 	for {
 		if !h.resolveLocked(r) {
-			return
+			return nil
 		}
 		strict := r.strict
 		switch {
 		case r.failure != nil && r.strict: // all waits have ended: nothing overtakes through it
 			r.called = true
 			h.finishLocked(r, r.failure)
-			return
+			return nil
 		case r.instant():
 			h.passLocked(r)
-			return
+			return nil
 		case r.failure != nil || r.op == devices.OpHostCall:
 			r.strict = true
 		case r.pair != nil && len(r.edges) > 0 && !r.takeSide():
@@ -220,25 +208,27 @@ func (h *host) advanceLocked(r *record) {
 				r.times.Submitted = hostNow()
 			}
 			r.q.calls.Go(func() { h.runCall(r) })
-			return
+			return nil
 		}
 		break
 	}
 	if r.late != nil && !r.cut() {
 		r.called = true
 		h.finishLocked(r, nil)
-		return
+		return nil
 	}
 	if x := r.runner(); x != nil {
 		x.push(r)
-		return
+		return nil
 	}
+	q := r.q
+	q.pending++
 	r.state = enqueuing
 	h.mu.Unlock()
 	st, err := r.enqueue()
-	r.q.flushOnce() // a Flush may have been asked for while it was held, and OpenCL need not start it without
 	h.mu.Lock()
 	h.enqueuedLocked(r, st, err)
+	return q
 }
 
 // instant reports whether there is nothing left of r, which nothing blocks: it is a

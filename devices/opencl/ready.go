@@ -1,0 +1,153 @@
+//go:build cgo
+
+package opencl
+
+import "godwit/mem"
+
+// What moves records on: gates, which hold those that wait for a point that is not
+// in OpenCL, and the ready list.
+
+// gate is a point that records wait for: however many they are, the point has one
+// waiter, and the lock is taken once for all of them.
+type gate struct {
+	host *host     // immutable
+	held []*record // protected by host.mu
+}
+
+// gateLocked holds r until p has ended. It reports false where that it has.
+func (h *host) gateLocked(p mem.Point, r *record) bool {
+	g := h.gates[p]
+	if g == nil {
+		if n := len(h.spare); n > 0 {
+			g, h.spare = h.spare[n-1], h.spare[:n-1]
+		} else {
+			g = &gate{host: h}
+		}
+		if done, _ := p.Notify(g); done {
+			h.spare = append(h.spare, g)
+			return false
+		}
+		h.gates[p] = g
+	}
+	g.held = append(g.held, r)
+	return true
+}
+
+// gateBatch is how many records are let through a gate at once.
+const gateBatch = 256
+
+// PointReached implements mem.Waiter: what the gate holds has one blocker less.
+func (g *gate) PointReached(p mem.Point, _ error) {
+	h := g.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.gates, p)
+	h.draining++
+	for i, r := range g.held {
+		h.unblockLocked(r)
+		if i%gateBatch == gateBatch-1 {
+			h.mu.Unlock()
+			h.mu.Lock()
+		}
+	}
+	clear(g.held)
+	g.held = g.held[:0]
+	h.spare = append(h.spare, g)
+	h.draining--
+	h.wakeLocked()
+}
+
+func (h *host) unblockLocked(r *record) {
+	r.blockers--
+	if r.blockers == 0 && r.state != resolving {
+		h.readyLocked(r)
+	}
+}
+
+// readyLocked puts r on the ready list.
+func (h *host) readyLocked(r *record) {
+	h.ready = append(h.ready, r)
+	h.wakeLocked()
+}
+
+// wakeLocked sees that somebody looks at the ready list.
+func (h *host) wakeLocked() {
+	if len(h.ready) > 0 && h.draining == 0 {
+		select {
+		case h.wake <- struct{}{}:
+		default: // a token is there already
+		}
+	}
+}
+
+// feed is the queue that a draining goroutine has given commands and not flushed.
+type feed struct {
+	q *Queue
+	n int
+}
+
+// mostFed is how many commands a queue is given before it is flushed.
+const mostFed = 32
+
+// addLocked counts a command of q's, whose pending keeps it open until the flush.
+func (f *feed) addLocked(h *host, q *Queue) {
+	if f.q == q {
+		q.pending-- // there is one from before
+	} else {
+		f.flushLocked(h)
+		f.q = q
+	}
+	if f.n++; f.n == mostFed {
+		f.flushLocked(h)
+	}
+}
+
+// flushLocked flushes the queue, and releases events. mu is released in between.
+func (f *feed) flushLocked(h *host) {
+	q, trash := f.q, h.trash
+	if q == nil && len(trash) == 0 {
+		return
+	}
+	*f = feed{}
+	h.trash, h.emptied = h.emptied[:0], nil
+	h.mu.Unlock()
+	if q != nil {
+		q.flushOnce()
+	}
+	releaseEvents(trash)
+	h.mu.Lock()
+	h.emptied = trash
+	if q != nil {
+		q.pending--
+		if q.closing {
+			h.ended.Broadcast()
+		}
+	}
+}
+
+// drainLocked advances ready records until there is none. It is called with mu
+// held and draining raised by one; mu is released in between.
+func (h *host) drainLocked() {
+	for f := (feed{}); len(h.ready) > 0 || f.q != nil || len(h.trash) > 0; {
+		if len(h.ready) == 0 {
+			f.flushLocked(h)
+			continue
+		}
+		if q := h.advanceLocked(h.nextLocked()); q != nil {
+			f.addLocked(h, q)
+		}
+	}
+	h.draining--
+}
+
+// nextLocked takes the record that has been ready for longest.
+func (h *host) nextLocked() *record {
+	r := h.ready[h.next]
+	h.ready[h.next] = nil
+	if h.next++; h.next == len(h.ready) || h.next >= 1024 && h.next >= len(h.ready)/2 { // amortised: half of it goes
+		n := copy(h.ready, h.ready[h.next:])
+		clear(h.ready[n:])
+		h.ready, h.next = h.ready[:n], 0
+	}
+	return r
+}

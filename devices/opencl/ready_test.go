@@ -1,0 +1,82 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// More commands than go through a gate at once wait for one point of somebody
+// else's: they run, or fail, when it has ended, and Close finds none left.
+func TestOnePointHoldsManyCommands(t *testing.T) {
+	errGate := errors.New("the gate's")
+	for _, cause := range []error{nil, errGate} {
+		d := open(t, 1, nil)[0]
+		q := openQueue(t, d, devices.QueueOptions{OutOfOrder: true})
+		const n = 3*gateBatch + 5
+		b := alloc(t, d, 4*n)
+		foreign := mem.NewTimeline("foreign", false, nil)
+		gate := foreign.Next()
+		data := pattern(4*n, 3)
+		finishPoint(t, q, run(t, q, write(d, b, 0, make([]byte, 4*n))))
+		var last mem.Point
+		for i := range uint64(n) {
+			last = run(t, q, write(d, b, 4*i, data[4*i:4*i+4]), mem.Wait{Point: gate, Kind: mem.Data})
+		}
+		require.NoError(t, q.Flush())
+		require.Equal(t, 1, foreign.Waiters())
+		require.False(t, last.Reached())
+		foreign.End(gate, cause)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		require.NoError(t, last.WaitPassed(ctx))
+		cancel()
+		want := data
+		if cause != nil {
+			require.ErrorIs(t, last.Err(), mem.ErrDependency)
+			require.ErrorIs(t, last.Err(), errGate)
+			want = make([]byte, 4*n)
+		}
+		got := make([]byte, 4*n)
+		finishPoint(t, q, run(t, q, read(d, b, 0, got)))
+		require.Equal(t, want, got)
+	}
+}
+
+// What is in flight is found by its number, and nothing else is, whatever stays
+// for how long.
+func TestFlightsEqualAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f, want := flights{}, map[uint64]*record{}
+		var in []uint64
+		seq, most := uint64(0), 0
+		for range rapid.IntRange(1, 400).Draw(t, "steps") {
+			if len(in) == 0 || rapid.IntRange(0, 20).Draw(t, "ends") < rapid.IntRange(5, 15).Draw(t, "share") {
+				seq++
+				r := &record{point: mem.Point{Seq: seq}}
+				f.put(r)
+				want[seq], in = r, append(in, seq)
+			} else {
+				i := rapid.IntRange(0, min(len(in)-1, 3)).Draw(t, "which")
+				f.drop(in[i])
+				delete(want, in[i])
+				in = slices.Delete(in, i, i+1)
+			}
+			require.Equal(t, len(want), f.n)
+			most = max(most, f.n)
+			for s := range seq + 2 {
+				require.Same(t, want[s], f.get(s))
+			}
+		}
+		require.LessOrEqual(t, len(f.ring), max(leastRing, 4*most))
+	})
+}
