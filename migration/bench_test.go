@@ -159,3 +159,32 @@ func BenchmarkOneSegmentOf(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkManyInFlight plans and commits writes side by side, none of which has ended
+// before all are committed.
+func BenchmarkManyInFlight(b *testing.B) {
+	const writes = 15_000
+	p := migration.New(mem.NewTopology("gpu0"), migration.Options{})
+	id := create(b, p, 1<<20)
+	var plan migration.Plan
+	b.ReportAllocs()
+	for b.Loop() {
+		queue := mem.NewTimeline("queue", false, nil)
+		for i := range uint64(writes) {
+			accs := [1]mem.Access{{Buffer: id, Range: mem.Range{Start: 4 * i, End: 4*i + 4}, Mode: mem.Write, Memory: 1}}
+			if err := p.Plan(&plan, accs[:]); err != nil {
+				b.Fatal(err)
+			}
+			for _, w := range plan.Storage {
+				if err := p.Stored(w.Buffer, w.Memory); err != nil {
+					b.Fatal(err)
+				}
+			}
+			p.Commit(&plan, queue.Next())
+		}
+		for i := range uint64(writes) {
+			queue.End(mem.Point{Line: queue, Seq: i + 1}, nil)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/writes, "ns/write")
+}

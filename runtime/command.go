@@ -14,9 +14,9 @@ func (c *Context) command(req *request, l *Launch) {
 	s.cmd.Tag, s.cmd.Size = c.commandSeq+1, req.size
 	switch req.op {
 	case opWrite:
-		s.cmd.Op, s.cmd.Dst, s.cmd.Src.Bytes = devices.OpCopy, c.loc(req.a, m), req.data
+		s.cmd.Op, s.cmd.Dst, s.cmd.Src.Bytes, s.cmd.Awaited = devices.OpCopy, c.loc(req.a, m), req.data, req.awaited
 	case opRead:
-		s.cmd.Op, s.cmd.Src, s.cmd.Dst.Bytes = devices.OpCopy, c.loc(req.a, m), req.data
+		s.cmd.Op, s.cmd.Src, s.cmd.Dst.Bytes, s.cmd.Awaited = devices.OpCopy, c.loc(req.a, m), req.data, req.awaited
 	case opCopy:
 		s.cmd.Op, s.cmd.Src, s.cmd.Dst = devices.OpCopy, c.loc(req.a, m), c.loc(req.b, m)
 	case opFill:

@@ -75,6 +75,7 @@ type request struct {
 
 	counted bool // of a copy: bytes that do not count stay as they are; cleared where all count
 
+	awaited       bool // of a read or write: who enqueues it waits at once
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call          func(context.Context) error
 }
@@ -112,7 +113,8 @@ func (q *Queue) resolve(what string, b *Buffer, off, size uint64) (use, error) {
 }
 
 // EnqueueWrite copies data to off of b on the queue's device. data must stay as
-// it is until the event ends.
+// it is until the event ends. With devices.OwnThread for ctx, the caller waits for the
+// event at once, in the same goroutine: the bytes may be copied by that Wait.
 func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
 	u, err := q.resolve("write", b, off, uint64(len(data)))
 	if err == nil {
@@ -121,11 +123,12 @@ func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []
 	if err != nil {
 		return Event{}, err
 	}
-	return q.submit(ctx, &request{q: q, op: opWrite, a: u, data: data, size: uint64(len(data))}, &borrowed{wait: wait})
+	return q.submit(ctx, &request{q: q, op: opWrite, a: u, data: data, size: uint64(len(data)), awaited: ctx == devices.OwnThread}, &borrowed{wait: wait})
 }
 
 // EnqueueRead copies the bytes at off of b to data, by way of the queue's
-// device. data is the runtime's until the event ends.
+// device. data is the runtime's until the event ends. devices.OwnThread for ctx is as
+// EnqueueWrite has it.
 func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
 	u, err := q.resolve("read", b, off, uint64(len(data)))
 	if err == nil {
@@ -134,7 +137,7 @@ func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []b
 	if err != nil {
 		return Event{}, err
 	}
-	return q.submit(ctx, &request{q: q, op: opRead, a: u, data: data, size: uint64(len(data))}, &borrowed{wait: wait})
+	return q.submit(ctx, &request{q: q, op: opRead, a: u, data: data, size: uint64(len(data)), awaited: ctx == devices.OwnThread}, &borrowed{wait: wait})
 }
 
 // EnqueueCopy copies size bytes at srcOff of src to dstOff of dst, on the

@@ -392,7 +392,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 		err = clEnqueueWriteBuffer(q, dst, CL_FALSE, c->dst_off, c->size, host, nw, w, &e);
 		break;
 	case GW_FILL:
-		err = clEnqueueFillBuffer(q, dst, c->pattern, c->pattern_size, c->dst_off, c->size, nw, w, &e);
+		err = clEnqueueFillBuffer(q, dst, args, c->pattern_size, c->dst_off, c->size, nw, w, &e);
 		break;
 	case GW_LAUNCH:
 		gw_launching();
@@ -404,7 +404,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 		err = clEnqueueSVMMemcpy(q, CL_FALSE, (char *)c->dst + c->dst_off, (char *)c->src + c->src_off, c->size, nw, w, &e);
 		break;
 	case GW_SVM_FILL:
-		err = clEnqueueSVMMemFill(q, (void *)c->dst, c->pattern, c->pattern_size, c->size, nw, w, &e);
+		err = clEnqueueSVMMemFill(q, (void *)c->dst, args, c->pattern_size, c->size, nw, w, &e);
 		break;
 	case GW_COPY_RECT:
 	case GW_READ_RECT:

@@ -62,7 +62,6 @@ typedef struct gw_cmd {
 	int32_t failed_arg;              // out: index, where setting an argument failed, else -1
 	int32_t no_callback;             // out: the status of clSetEventCallback
 	uint32_t quiet;                  // GW_LAUNCH: without an event
-	uint8_t pattern[128];
 } gw_cmd;
 
 // Kinds of kernel arguments in the encoding below.
@@ -86,7 +85,7 @@ GW_HIDDEN cl_int gw_set_args(gw_cmd *c, const void *args, gw_args *set);
 // args holds, for each argument, 4 bytes of kind, 4 bytes of size, and for
 // values and handles their bytes, padded to 8; GW_ARG_SVM has an address. Behind
 // them are nreached more of that kind, which the kernel reaches by pointers in
-// memory. host is the host end of transfers.
+// memory. Of a fill it is the pattern. host is the host end of transfers.
 GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag);
 
 // gw_status is an event's execution status: CL_COMPLETE, a negative error, or

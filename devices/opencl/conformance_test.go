@@ -15,10 +15,11 @@ func TestConformance(t *testing.T) {
 		params   map[string]string
 		discrete bool // as if the memory were not the host's
 	}{
-		{"whole", map[string]string{"carve": "off"}, false},
+		{"direct", map[string]string{"carve": "off"}, false},
+		{"whole", map[string]string{"carve": "off", "direct": "off"}, false},
 		{"carved", map[string]string{"carve": "on", "slab": "4194304"}, false},
 		{"discrete", map[string]string{"carve": "on", "events": "watch"}, true},
-		{"discrete, whole", map[string]string{"carve": "off", "events": "watch"}, true},
+		{"discrete, whole", map[string]string{"carve": "off", "direct": "off", "events": "watch"}, true},
 		{"worker", map[string]string{"carve": "off", "worker": "on"}, false},
 		{"worker, discrete", map[string]string{"carve": "on", "worker": "on"}, true},
 		{"discrete, staged", map[string]string{"carve": "on", "events": "watch", "stage": "on", "stage-from": "1", "stage-chunk": "4096", "stage-lanes": "2"}, true},

@@ -33,6 +33,7 @@ type Device struct {
 	node    int // of the NUMA nodes
 	pinned  *devices.PinnedNodes
 	staging staging
+	direct  bool         // immutable: blocks are in this process's memory; see direct.go
 	stagers stagers      // immutable; where staging is on
 	busy    atomic.Int32 // queues and modules not yet closed
 	lost    atomic.Bool  // the device reported that it is gone
@@ -61,6 +62,7 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 		d.info.MaxAlloc = min(d.info.MaxAlloc, d.info.GlobalMemory)
 	}
 	carve := opts.carve == "on" || opts.carve == "" && !d.info.SharesHost && h.worker == nil // checkers look at whole cl_mems
+	d.direct = !carve && opts.direct != "off" && d.isDirect()
 	d.store = newStore(d, carve, opts.slab)
 	d.memory = devices.NewBlocks(d.name, d.info.BaseAlign, d.store)
 	d.node = nodeOf(d.handle)

@@ -11,7 +11,9 @@
 // Parameters (devices.Config.Params): platform and device choose by index or by
 // a part of the name, type by kind (cpu, gpu, accelerator), count takes that
 // many of what was chosen, carve (on, off) says whether blocks are carved out
-// of large slabs, slab how large those are in bytes, events (watch, callback)
+// of large slabs, slab how large those are in bytes, direct (off; on where it can be)
+// whether blocks are in this process's memory, so that it does copies by itself where it
+// can (direct.go), events (watch, callback)
 // whether a thread of ours looks for commands that have ended or OpenCL calls
 // back, worker (on, off; on for Oclgrind) whether OpenCL has no thread to run commands
 // and takes one call at a time, so that a goroutine here sees to both (worker.go),

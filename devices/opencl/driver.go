@@ -31,6 +31,7 @@ type options struct {
 	events  string // "watch", "callback", "" for the default; of the platform's first device
 	worker  string // "on", "off", "" for the default; of the platform's first device
 	quiet   string // "on", "off", "" for the default; of the platform's first device
+	direct  string // "on", "off", "" for the default, on where it is possible
 	staging stagingOptions
 }
 
@@ -192,13 +193,16 @@ func parse(cfg devices.Config) (Selection, options, error) {
 		case "quiet":
 			opts.quiet = v
 			ok = v == "on" || v == "off"
+		case "direct":
+			opts.direct = v
+			ok = v == "on" || v == "off"
 		case "slab":
 			opts.slab, err = strconv.ParseUint(v, 10, 64)
 			ok = err == nil && opts.slab > 0
 		default:
 			var known bool
 			if known, ok = opts.staging.parse(key, v); !known {
-				return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, carve, slab, events, worker, quiet, stage, stage-lanes, stage-chunk and stage-from: %w", key, mem.ErrInvalidValue)
+				return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, carve, slab, direct, events, worker, quiet, stage, stage-lanes, stage-chunk and stage-from: %w", key, mem.ErrInvalidValue)
 			}
 		}
 		if !ok {

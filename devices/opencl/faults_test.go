@@ -27,7 +27,7 @@ func inject(t *testing.T, op, nth int, status mem.Status) {
 }
 
 func TestARefusedEnqueueHasChangedNothing(t *testing.T) {
-	modes(t, func(t *testing.T, params map[string]string) {
+	nativeModes(t, func(t *testing.T, params map[string]string) {
 		d := open(t, 1, params)[0]
 		q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true})
 		b := alloc(t, d, 4096)
@@ -87,7 +87,7 @@ func TestAFullDeviceWorksAgainAfterARelease(t *testing.T) {
 func TestACommandThatFailsOnTheDevice(t *testing.T) {
 	for _, events := range []string{"callback", "watch"} {
 		t.Run(events, func(t *testing.T) {
-			d := open(t, 1, map[string]string{"events": events})[0]
+			d := open(t, 1, map[string]string{"events": events, "direct": "off"})[0]
 			var told []mem.Point
 			q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true, OnFail: func(p mem.Point, _ error) { told = append(told, p) }})
 			b := alloc(t, d, 4096)

@@ -59,6 +59,7 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		err := r.src(d, &cmd.Src, srcLen)
 		if err == nil && read == nativeRead {
 			r.stage(false, cmd.Size)
+			r.bypass(cmd.Src.Block, cmd.Src.Off, srcLen)
 		}
 		return err
 	case toCL && to == d:
@@ -69,6 +70,7 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		err := r.dst(d, &cmd.Dst, dstLen)
 		if err == nil && write == nativeWrite {
 			r.stage(true, cmd.Size)
+			r.bypass(cmd.Dst.Block, cmd.Dst.Off, dstLen)
 		}
 		return err
 	case !fromCL && !toCL:
@@ -111,12 +113,11 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 }
 
 // hostEnd takes hold of the host's bytes of a transfer until it has ended: a
-// Go slice is pinned, since C keeps its address, and a block of a device in
-// this process's memory is kept from being freed.
+// block of a device in this process's memory is kept from being freed. A Go slice is
+// to be pinned before C gets its address.
 func (r *record) hostEnd(l *devices.Loc, n uint64) error {
 	if l.Device == nil {
 		r.bytes = l.Bytes[l.Off : l.Off+n]
-		r.pin.Pin(&r.bytes[0]) // memory outside the Go heap is left alone
 		return nil
 	}
 	addr, err := r.keep(l.Device, l.Block, l.Off, n)
@@ -124,6 +125,14 @@ func (r *record) hostEnd(l *devices.Loc, n uint64) error {
 		r.bytes = devices.AddressBytes(addr, n)
 	}
 	return err
+}
+
+// pinBytes keeps the host's bytes where they are until r has ended. Memory outside the
+// Go heap is left alone.
+func (r *record) pinBytes() {
+	if len(r.bytes) > 0 {
+		r.pin.Pin(&r.bytes[0])
+	}
 }
 
 // keep is the address of a part of a block in this process's memory, which stays
@@ -146,10 +155,12 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 	if err := r.hostEnd(&cmd.Src, srcLen); err != nil {
 		return err
 	}
+	r.pinBytes()
 	src := r.bytes
 	if err := r.hostEnd(&cmd.Dst, dstLen); err != nil {
 		return err
 	}
+	r.pinBytes()
 	dst, rect, isRect := r.bytes, cmd.Rect, cmd.Op == devices.OpCopyRect
 	if !isRect && r.q.dev.info.SVM.InPlace {
 		r.cmd.op, r.cmd.src, r.cmd.dst = nativeSVMCopy, address(addressOf(src)), address(addressOf(dst))

@@ -21,7 +21,8 @@ import (
 // Life of a record: free -> resolving (its waits are being looked at) -> held
 // (some wait is neither reached nor an event in OpenCL) -> enqueuing -> native
 // (OpenCL has it, event is set) -> settling (OpenCL has ended it, some wait has
-// not been seen to end) -> ended -> free. Host calls go from held to calling.
+// not been seen to end) -> ended -> free. Host calls go from held to calling, copies
+// that are made here (direct.go) too, and those that are owed to who waits for them.
 //
 // A record that is held counts what it is held by (blockers); whoever takes the
 // count to zero puts it on the ready list. The ready list is worked off by the

@@ -38,7 +38,8 @@
 	X(clGetPlatformInfo) X(clGetProgramBuildInfo) X(clGetProgramInfo) X(clGetSupportedImageFormats) \
 	X(clReleaseCommandQueue) X(clReleaseContext) X(clReleaseEvent) X(clReleaseKernel) X(clReleaseMemObject) \
 	X(clReleaseProgram) X(clRetainEvent) X(clSetEventCallback) X(clSetKernelArg) X(clSetUserEventStatus) \
-	X(clWaitForEvents) X(clCompileProgram) X(clCreateProgramWithBinary) X(clLinkProgram)
+	X(clWaitForEvents) X(clCompileProgram) X(clCreateProgramWithBinary) X(clLinkProgram) \
+	X(clSetMemObjectDestructorCallback)
 
 // Functions later than OpenCL 1.2, which may be missing.
 #define GW_OPTIONAL(X) X(clCreateProgramWithIL) X(clGetKernelSubGroupInfo) \
@@ -234,6 +235,7 @@ OPTIONAL(clSetKernelExecInfo, P(cl_kernel k, cl_kernel_exec_info i, size_t n, co
 STATUS(clSetKernelArg, P(cl_kernel k, cl_uint i, size_t n, const void *v), A(k, i, n, v))
 STATUS(clSetUserEventStatus, P(cl_event e, cl_int s), A(e, s))
 STATUS(clSetEventCallback, P(cl_event e, cl_int s, void(CL_CALLBACK *f)(cl_event, cl_int, void *), void *u), A(e, s, f, u))
+STATUS(clSetMemObjectDestructorCallback, P(cl_mem m, void(CL_CALLBACK *f)(cl_mem, void *), void *u), A(m, f, u))
 STATUS(clWaitForEvents, P(cl_uint n, const cl_event *e), A(n, e))
 STATUS(clFinish, P(cl_command_queue q), A(q))
 STATUS(clFlush, P(cl_command_queue q), A(q))

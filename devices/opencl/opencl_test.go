@@ -150,10 +150,18 @@ kernel void sum(global int *out, local int *tmp, float4 unused) {
 }
 `
 
-// modes runs a test with whole and with carved memory.
+// modes runs a test with memory of this process's, where the device has that, and as
+// nativeModes does.
 func modes(t *testing.T, f func(t *testing.T, params map[string]string)) {
+	t.Run("direct", func(t *testing.T) { f(t, map[string]string{"carve": "off"}) })
+	nativeModes(t, f)
+}
+
+// nativeModes runs a test with whole and with carved memory, of which only OpenCL knows
+// where it is.
+func nativeModes(t *testing.T, f func(t *testing.T, params map[string]string)) {
 	for _, carve := range []string{"off", "on"} {
-		t.Run("carve="+carve, func(t *testing.T) { f(t, map[string]string{"carve": carve, "slab": "4194304"}) })
+		t.Run("carve="+carve, func(t *testing.T) { f(t, map[string]string{"carve": carve, "direct": "off", "slab": "4194304"}) })
 	}
 }
 

@@ -174,7 +174,7 @@ func (p *pair) copy(r *record) int32 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return int32(ringCopy(l.ring, &r.cmd, p.way.Load().chunk(uint64(r.cmd.size)), r.handles, r.tag))
+	return int32(ringCopy(l.ring, &r.cmd, p.way.Load().chunk(uint64(r.cmd.size)), r.handles, r.told()))
 }
 
 // PeerLink implements devices.PeerCopier. The first call for a pair of discrete

@@ -5,11 +5,11 @@ package opencl
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/jgillich/go-opencl/cl"
 
@@ -33,7 +33,7 @@ type Queue struct {
 
 	flight  flights   // protected by host.mu: accepted and not ended
 	tail    mem.Point // protected by host.mu: accepted last, where in order
-	pending int       // protected by host.mu: accepted and not told of as ended, or to be flushed
+	pending int       // protected by host.mu: accepted and not told of as ended
 	inside  int       // protected by host.mu: calls of Submit that Close waits for
 	closing bool      // protected by host.mu
 	times   []timed   // protected by host.mu; nil without profiling
@@ -140,6 +140,14 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		runner.push(r)
 		return r.point, nil
 	}
+	if open && r.failure == nil && r.here(directAtOnce) {
+		return q.copyAtOnceLocked(h, r), nil
+	}
+	if open && r.failure == nil && cmd.Awaited && r.here(math.MaxInt) {
+		q.acceptLocked(r)
+		r.state, r.called = owed, true
+		return r.point, nil
+	}
 	if open && r.failure == nil && r.op != devices.OpHostCall && r.late == nil && runner == nil && !r.instant() && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
 		r.state = enqueuing
 		h.mu.Unlock()
@@ -231,6 +239,9 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point) error {
 		return fmt.Errorf("queue %s: point %v is not of this queue: %w", q.line.Name(), p, mem.ErrInvalidEvent)
 	}
 	q.flushOnce()
+	if q.dev.direct {
+		q.dev.host.copyOwed(q, p)
+	}
 	if ctx == devices.OwnThread && q.finishQuiet(p) {
 		return p.Wait(ctx)
 	}
@@ -365,7 +376,7 @@ func (r *record) fill(cmd *devices.Command) error {
 		}
 	case devices.OpFill:
 		r.cmd.op, r.cmd.pattern_size = nativeFill, u32(len(cmd.Pattern))
-		copy(unsafe.Slice((*byte)(&r.cmd.pattern[0]), len(r.cmd.pattern)), cmd.Pattern)
+		r.args = append(r.args, cmd.Pattern...)
 		r.cmd.size = size(cmd.Size)
 		if _, ok := cmd.Dst.Device.(devices.HostBacked); ok {
 			return r.fillFill(cmd)

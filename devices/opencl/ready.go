@@ -89,11 +89,9 @@ type feed struct {
 // mostFed is how many commands a queue is given before it is flushed.
 const mostFed = 32
 
-// addLocked counts a command of q's, whose pending keeps it open until the flush.
+// addLocked counts a command of q's. A queue may be closed before its flush.
 func (f *feed) addLocked(h *host, q *Queue) {
-	if f.q == q {
-		q.pending-- // there is one from before
-	} else {
+	if f.q != q {
 		f.flushLocked(h)
 		f.q = q
 	}
@@ -117,12 +115,6 @@ func (f *feed) flushLocked(h *host) {
 	releaseEvents(trash)
 	h.mu.Lock()
 	h.emptied = trash
-	if q != nil {
-		q.pending--
-		if q.closing {
-			h.ended.Broadcast()
-		}
-	}
 }
 
 // drainLocked advances ready records until there is none. It is called with mu

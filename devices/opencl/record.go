@@ -21,6 +21,7 @@ const (
 	native
 	settling
 	calling
+	owed
 	ended
 )
 
@@ -29,8 +30,9 @@ const (
 // record is held or native, and protected by host.mu from then on, but for what
 // is copied from the command, which does not change.
 type record struct {
-	host *host // immutable
-	tag  tag   // immutable; C memory
+	host  *host // immutable
+	index int   // immutable: of host.records
+	tag   tag   // C memory; made by the first enqueue
 
 	// What is looked at most, together.
 	q        *Queue
@@ -38,6 +40,7 @@ type record struct {
 	state    state
 	op       devices.Op
 	strict   bool  // needs its waits reached, not only in OpenCL
+	reached  bool  // resolveLocked has found no wait that is not
 	early    bool  // OpenCL ended it before Submit was done
 	called   bool  // its callback has come, or none will
 	pinned   bool  // bytes are page-locked
@@ -47,13 +50,15 @@ type record struct {
 	event    handle
 	failure  error // the first failure among Data waits
 	waits    []mem.Wait
-	edges    []*record // native records waited for; each has users raised
-	after    []*record // held until this one is native or ended
-	handles  []handle  // the events of edges
-	spent    []handle  // events of earlier tries
+	two      [2]mem.Wait // room for waits
+	edges    []*record   // native records waited for; each has users raised
+	after    []*record   // held until this one is native or ended
+	handles  []handle    // the events of edges
+	spent    []handle    // events of earlier tries
 
 	// What to do, from the command.
 	bytes  []byte // host end of a transfer
+	memory uint64 // the other end's address, where it is this process's; else 0
 	pin    runtime.Pinner
 	times  devices.Times // of a host call, by the host's clock, where its queue keeps any
 	kernel *kernel
@@ -83,9 +88,25 @@ func (h *host) takeLocked() *record {
 		h.free = h.free[:n-1]
 		return r
 	}
-	r := &record{host: h, tag: h.sink.tag(len(h.records))}
-	h.records = append(h.records, r)
-	return r
+	some := make([]record, moreRecords)
+	for i := range some {
+		r := &some[i]
+		r.host, r.index, r.waits = h, len(h.records), r.two[:0]
+		h.records = append(h.records, r)
+		h.free = append(h.free, &some[len(some)-1-i]) // the first is taken first
+	}
+	return h.takeLocked()
+}
+
+// moreRecords is how many records are made at once.
+const moreRecords = 32
+
+// told is what tells of r's end.
+func (r *record) told() tag {
+	if r.tag == nil {
+		r.tag = r.host.sink.tag(r.index)
+	}
+	return r.tag
 }
 
 // recycleLocked makes r free where nothing needs it any more.
@@ -97,7 +118,7 @@ func (h *host) recycleLocked(r *record) {
 		h.trash = append(h.trash, r.event)
 	}
 	h.trash = append(h.trash, r.spent...)
-	*r = record{host: r.host, tag: r.tag, pin: r.pin, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
+	*r = record{host: r.host, index: r.index, tag: r.tag, pin: r.pin, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
 		handles: r.handles[:0], after: r.after[:0], unpin: r.unpin[:0], lent: r.lent[:0]}
 	h.free = append(h.free, r)
 	if h.closing {
@@ -110,13 +131,14 @@ func (h *host) recycleLocked(r *record) {
 // block r. It returns whether r can go on.
 func (h *host) resolveLocked(r *record) bool {
 	h.dropEdgesLocked(r)
-	r.state, r.blockers = resolving, 1 // one for this pass: waiters may come meanwhile
+	r.state, r.blockers, r.reached = resolving, 1, true // one for this pass: waiters may come meanwhile
 	for i := range r.waits {
 		w := &r.waits[i]
 		if w.Point.Reached() {
 			r.note(w)
 			continue
 		}
+		r.reached = false
 		var x *record
 		if q := h.lines[w.Point.Line]; q != nil {
 			x = q.flight.get(w.Point.Seq)
@@ -173,9 +195,9 @@ func (h *host) dropEdgesLocked(r *record) {
 }
 
 // advanceLocked moves a record on that nothing blocks any more. mu is released
-// in between. Where OpenCL was given the record, it returns the queue, with one pending
-// more that keeps it open, to be flushed soon: OpenCL need not start the command
-// without, and a Flush may have been asked for while it was held.
+// in between. Where OpenCL was given the record, it returns the queue, to be flushed
+// soon: OpenCL need not start the command without, and a Flush may have been asked for
+// while it was held.
 func (h *host) advanceLocked(r *record) *Queue {
 	if r.state == settling {
 		h.settleLocked(r)
@@ -221,8 +243,11 @@ func (h *host) advanceLocked(r *record) *Queue {
 		x.push(r)
 		return nil
 	}
+	if r.here(directHeld) {
+		h.copyHeldLocked(r)
+		return nil
+	}
 	q := r.q
-	q.pending++
 	r.state = enqueuing
 	h.mu.Unlock()
 	st, err := r.enqueue()
@@ -278,7 +303,7 @@ func (r *record) enqueue() (int32, error) {
 			x.q.flushOnce()
 		}
 	}
-	return r.give(r.tag)
+	return r.give(r.told())
 }
 
 // enqueueQuiet is enqueue of what has no edges, and whose end nobody is told.
@@ -298,7 +323,8 @@ func (r *record) give(t tag) (int32, error) {
 		st = int32(submit(&r.cmd, r.args, r.kernel.set, r.handles, nil, t))
 		r.kernel.mu.Unlock()
 	default:
-		st = int32(submit(&r.cmd, nil, nil, r.handles, r.bytes, t))
+		r.pinBytes()
+		st = int32(submit(&r.cmd, r.args, nil, r.handles, r.bytes, t))
 	}
 	if r.q.dev.sees(st); st != 0 {
 		return st, r.refusal(st)

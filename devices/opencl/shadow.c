@@ -131,13 +131,13 @@ static cl_int bring(gw_shadow *s, gw_cmd *c, const void *bytes, size_t size, str
 }
 
 // fill brings the pattern, as often as it fits.
-static cl_int fill(gw_shadow *s, gw_cmd *c)
+static cl_int fill(gw_shadow *s, gw_cmd *c, const void *pattern)
 {
 	char *bytes = malloc(c->size);
 	if (!bytes)
 		return CL_OUT_OF_HOST_MEMORY;
 	for (size_t i = 0; i < c->size; i += c->pattern_size)
-		memcpy(bytes + i, c->pattern, c->pattern_size);
+		memcpy(bytes + i, pattern, c->pattern_size);
 	cl_int err = bring(s, c, bytes, c->size, (struct end){0}, c->size, 1, 1);
 	free(bytes);
 	return err;
@@ -157,7 +157,7 @@ cl_int gw_shadow_submit(gw_shadow *s, gw_cmd *c, const void *args, void *host)
 	case GW_WRITE_RECT:
 		return bring(s, c, host, reach, (struct end){.row = src.row, .slice = src.slice}, region[0], region[1], region[2]);
 	case GW_FILL:
-		return fill(s, c);
+		return fill(s, c, args);
 	case GW_COPY:
 		return copy(s, c, dst, src, c->size, 1, 1);
 	case GW_COPY_RECT:

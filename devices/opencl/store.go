@@ -18,10 +18,12 @@ import (
 //
 // OpenCL buffers have no addresses, so a block's address is made up: the index
 // of its object plus one in the high bits, the byte's offset in the block in the
-// low ones. An object is a block's cl_mem, in one of two forms:
+// low ones. An object is a block's cl_mem, in one of three forms:
 //
 // Whole: a cl_mem of its own. The form where memory is shared with the host,
 // and creating a buffer costs little more than malloc.
+//
+// Direct: the same, in memory of this process's (direct.go).
 //
 // Carved: a chunk of a slab, which is one large cl_mem. The form of discrete
 // devices, where creating and first touching a buffer costs tens of
@@ -47,14 +49,15 @@ type part struct {
 }
 
 type object struct {
-	live  bool
-	size  uint64
-	root  *cl.MemObject  // whole: the block's own
-	slab  *slab          // carved
-	chunk bufalloc.Chunk // carved
-	off   uint64         // carved: bytes into the slab
-	base  handle         // what transfers use; carved: 0 until first use
-	parts []part
+	live   bool
+	size   uint64
+	root   *cl.MemObject  // whole: the block's own
+	slab   *slab          // carved
+	chunk  bufalloc.Chunk // carved
+	off    uint64         // carved: bytes into the slab
+	base   handle         // what transfers use; carved: 0 until first use
+	memory uintptr        // direct: where the bytes are
+	parts  []part
 }
 
 type slab struct {
@@ -113,6 +116,9 @@ func (s *store) takeOne(size, align uint64) (devices.Place, bool) {
 	o, ok := object{live: true, size: size}, false
 	if s.carve {
 		ok = s.carveOut(&o, size, align)
+	} else if s.dev.direct {
+		o.base, o.memory = s.createDirect(size)
+		ok = o.base != 0
 	} else if o.root = s.create(size, s.touches()); o.root != nil {
 		o.base, ok = rawHandle(o.root), true
 	}
@@ -259,6 +265,10 @@ func (s *store) giveOne(key uint64) {
 		o.slab.live--
 	}
 	releaseMems(s.scratch)
+	if o.memory != 0 { // goes with the cl_mem
+		s.reserved -= o.size
+		releaseMems([]handle{o.base})
+	}
 	if o.root != nil {
 		s.reserved -= padded(o.size, s.touches())
 		o.root.Release()
@@ -379,7 +389,7 @@ func (s *store) Check() error {
 			live[o.slab]++
 			continue
 		}
-		reserved += padded(o.size, s.touches())
+		reserved += padded(o.size, o.memory == 0 && s.touches())
 	}
 	for _, sl := range s.slabs {
 		reserved += sl.size

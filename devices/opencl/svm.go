@@ -110,6 +110,7 @@ func (r *record) fillFill(cmd *devices.Command) error {
 	if err := r.hostEnd(&cmd.Dst, cmd.Size); err != nil {
 		return err
 	}
+	r.pinBytes()
 	dst := r.bytes
 	if at := addressOf(dst); r.q.dev.info.SVM.InPlace && at%uint64(len(cmd.Pattern)) == 0 {
 		r.cmd.op, r.cmd.dst = nativeSVMFill, address(at)

@@ -143,6 +143,7 @@ func (r *record) run() error {
 		r.kernel.mu.Lock()
 		defer r.kernel.mu.Unlock()
 	}
+	r.pinBytes()
 	var st int32
 	r.host.do(func() {
 		if s := r.host.shadow; s != nil {

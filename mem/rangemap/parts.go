@@ -55,8 +55,14 @@ func (p *parts) reset() {
 
 // floor returns the slot of the segment that holds off.
 func (p *parts) floor(off uint64) int32 {
-	if i := p.last; int(i) < len(p.at) && off >= p.at[i].r.Start && off < p.at[i].r.End {
-		return i
+	if i := p.last; int(i) < len(p.at) && off >= p.at[i].r.Start {
+		if off < p.at[i].r.End {
+			return i
+		}
+		if i = p.at[i].next; i != none && !p.at[p.last].r.Empty() && off >= p.at[i].r.Start && off < p.at[i].r.End { // uses go upwards
+			p.last = i
+			return i
+		}
 	}
 	slot := none
 	p.tree.DescendLessOrEqual(key{start: off}, func(k key) bool {
