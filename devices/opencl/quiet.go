@@ -94,7 +94,7 @@ func (r *record) followsLocked() bool {
 		x.needs = x.needs[:0]
 	}
 	if !q.tail.Reached() && !x.has(q.tail.Seq) {
-		if x.has(x.from) || !r.behind(q.flight[q.tail.Seq]) {
+		if x.has(x.from) || !r.behind(q.flight.get(q.tail.Seq)) {
 			return false
 		}
 	}
