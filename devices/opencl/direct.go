@@ -32,6 +32,7 @@ const (
 	directAtOnce = 8 << 10   // bytes
 	directHeld   = 64 << 10  // bytes
 	directPiece  = 256 << 10 // bytes copied in one go: nothing stops a goroutine meanwhile
+	directLocked = 1 << 10   // bytes copied with host.mu held: to give it up takes as long
 )
 
 // isDirect finds out whether a device's memory can be this process's.
@@ -99,7 +100,7 @@ func (r *record) here(most int) bool {
 // copyAtOnceLocked does r within Submit. mu is released in between, which nobody
 // uses: nobody knows of r.
 func (q *Queue) copyAtOnceLocked(h *host, r *record) mem.Point {
-	if len(r.bytes) > directPiece/256 {
+	if len(r.bytes) > directLocked {
 		h.mu.Unlock()
 		r.copyHere()
 		h.mu.Lock()
