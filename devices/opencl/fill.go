@@ -9,6 +9,67 @@ import (
 	"godwit/mem"
 )
 
+// fill copies the command into r and finds the cl objects it names.
+func (r *record) fill(cmd *devices.Command) error {
+	d := r.q.dev
+	r.cmd.queue = r.q.handle
+	switch cmd.Op {
+	case devices.OpMarker:
+		if r.cmd.op = nativeMarker; r.q.timing {
+			r.times.Queued = hostNow()
+		}
+	case devices.OpHostCall:
+		if r.call = cmd.Call; r.q.timing {
+			r.times.Queued = hostNow()
+		}
+	case devices.OpFill:
+		r.cmd.op, r.cmd.pattern_size = nativeFill, u32(len(cmd.Pattern))
+		r.args = append(r.args, cmd.Pattern...)
+		r.cmd.size = size(cmd.Size)
+		if _, ok := cmd.Dst.Device.(devices.HostBacked); ok {
+			return r.fillFill(cmd)
+		}
+		if err := r.own(cmd.Dst.Device); err != nil {
+			return err
+		}
+		return r.dst(d, &cmd.Dst, cmd.Size)
+	case devices.OpCopy:
+		r.cmd.size, r.late = size(cmd.Size), cmd.Late
+		return r.fillCopy(cmd, cmd.Size, cmd.Size, nativeCopy, nativeRead, nativeWrite)
+	case devices.OpCopyRect:
+		rc := cmd.Rect
+		flatten(&rc)
+		for i := range rc.Region {
+			r.cmd.region[i] = size(rc.Region[i])
+		}
+		r.cmd.src_pitch[0], r.cmd.src_pitch[1] = size(rc.SrcRow), size(rc.SrcSlice)
+		r.cmd.dst_pitch[0], r.cmd.dst_pitch[1] = size(rc.DstRow), size(rc.DstSlice)
+		s, _ := devices.RectSpan(cmd.Rect.Region, cmd.Rect.SrcRow, cmd.Rect.SrcSlice) // checked before
+		t, _ := devices.RectSpan(cmd.Rect.Region, cmd.Rect.DstRow, cmd.Rect.DstSlice)
+		return r.fillCopy(cmd, s, t, nativeCopyRect, nativeReadRect, nativeWriteRect)
+	case devices.OpLaunch:
+		return r.fillLaunch(cmd)
+	}
+	return nil
+}
+
+// flatten brings a rectangle into the form that OpenCL takes: pitches of
+// dimensions that have one element only do not count, and rows of one in several
+// slices are rows. (Slice pitches that are no multiple of the row pitch, which
+// OpenCL does not take either, are cut into slices in C.)
+func flatten(r *devices.Rect) {
+	if r.Region[1] == 1 && r.Region[2] > 1 {
+		r.Region[1], r.Region[2] = r.Region[2], 1
+		r.SrcRow, r.DstRow = r.SrcSlice, r.DstSlice
+	}
+	if r.Region[1] == 1 {
+		r.SrcRow, r.DstRow = r.Region[0], r.Region[0]
+	}
+	if r.Region[2] == 1 {
+		r.SrcSlice, r.DstSlice = r.SrcRow*r.Region[1], r.DstRow*r.Region[1]
+	}
+}
+
 // own fails where dev is not the queue's device.
 func (r *record) own(dev devices.Device) error {
 	if d, ok := dev.(*Device); !ok || d != r.q.dev {

@@ -165,3 +165,8 @@ func kernelSubGroupInfo(k, d handle, what uint32, in []byte) ([]byte, int32) {
 func setArg(k handle, i int, size uint64, value []byte) int32 {
 	return int32(C.gw_set_arg(k, C.uint32_t(i), C.size_t(size), unsafe.Pointer(first(value))))
 }
+
+// native64 and native32 read words of such answers.
+func native64(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
+
+func native32(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }

@@ -3,7 +3,6 @@
 package opencl
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 
@@ -58,13 +57,6 @@ type object struct {
 	base   handle         // what transfers use; carved: 0 until first use
 	memory uintptr        // direct: where the bytes are
 	parts  []part
-}
-
-type slab struct {
-	mem    *cl.MemObject
-	region *bufalloc.Region
-	size   uint64 // bytes of the cl_mem
-	live   int    // blocks
 }
 
 // store implements devices.Store for a device. Lock order: Blocks' lock, mu.
@@ -179,61 +171,6 @@ func (s *store) create(size uint64, touched bool) *cl.MemObject {
 	return m
 }
 
-// carveOut places a block in a slab, a new one where the others have no room.
-// mu is held.
-func (s *store) carveOut(o *object, size, align uint64) bool {
-	for _, sl := range s.slabs {
-		if s.place(sl, o, size, align) {
-			return true
-		}
-	}
-	want := s.slabSize - touchPad
-	if size > want/2 {
-		want = size // a slab of its own
-	}
-	for _, n := range []uint64{want, size} {
-		for retried := false; ; retried = true {
-			if sl := s.addSlab(n); sl != nil {
-				return s.place(sl, o, size, align)
-			}
-			if retried || s.trim(0) == 0 {
-				break
-			}
-		}
-	}
-	return false
-}
-
-func (s *store) addSlab(size uint64) *slab {
-	m := s.create(size, true)
-	if m == nil {
-		return nil
-	}
-	r, err := bufalloc.NewRegion(0, padded(size, true)-touchPad, bufalloc.Options{})
-	if err != nil {
-		s.reserved -= padded(size, true)
-		m.Release()
-		return nil
-	}
-	sl := &slab{mem: m, region: r, size: padded(size, true)}
-	s.slabs = append(s.slabs, sl)
-	return sl
-}
-
-func (s *store) place(sl *slab, o *object, size, align uint64) bool {
-	c, err := sl.region.Alloc(size, align)
-	if err != nil {
-		return false
-	}
-	off, err := sl.region.Addr(c)
-	if err != nil {
-		return false
-	}
-	o.slab, o.chunk, o.off = sl, c, off
-	sl.live++
-	return true
-}
-
 // Give implements devices.Store.
 func (s *store) Give(p devices.Place, _ uint64) {
 	s.mu.Lock()
@@ -339,29 +276,6 @@ func (s *store) Limits() (capacity, largest uint64) {
 	return capacity, largest
 }
 
-// Trim implements devices.Store: it releases empty slabs.
-func (s *store) Trim(keep uint64) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.trim(keep)
-}
-
-func (s *store) trim(keep uint64) (freed uint64) {
-	kept := s.slabs[:0]
-	for _, sl := range s.slabs {
-		if sl.live > 0 || s.reserved-s.given <= keep {
-			kept = append(kept, sl)
-			continue
-		}
-		sl.mem.Release()
-		s.reserved -= sl.size
-		freed += sl.size
-	}
-	clear(s.slabs[len(kept):])
-	s.slabs = kept
-	return freed
-}
-
 // Cached implements devices.Store.
 func (s *store) Cached() uint64 {
 	s.mu.Lock()
@@ -409,7 +323,3 @@ func (s *store) Check() error {
 	}
 	return nil
 }
-
-func native64(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
-
-func native32(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }

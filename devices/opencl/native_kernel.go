@@ -1,0 +1,118 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// What OpenCL itself knows of a kernel, for those who need all of it.
+
+// NativeKernel is what the kernels of this driver's modules can be asked beside
+// what every kernel can: OpenCL's own words, as bytes of the size they have
+// there.
+type NativeKernel interface {
+	devices.Kernel
+	// Info, ArgInfo, GroupInfo and SubGroupInfo are OpenCL's queries for the
+	// kernel on its device.
+	Info(what uint32) ([]byte, error)
+	ArgInfo(i int, what uint32) ([]byte, error)
+	GroupInfo(what uint32) ([]byte, error)
+	SubGroupInfo(what uint32, input []byte) ([]byte, error)
+	// CheckArg fails as OpenCL does where argument i cannot be set to value; nil
+	// is size bytes of local memory. Every launch sets all arguments anew.
+	CheckArg(i int, size uint64, value []byte) error
+	// LocalMem is the local memory in bytes that a work-group takes with arguments of
+	// local memory of these sizes, by argument; 0 is for others.
+	LocalMem(sizes []uint64) (uint64, error)
+}
+
+var _ NativeKernel = (*kernel)(nil)
+
+// asked keeps the cl_kernel for the length of a query.
+func (k *kernel) asked(query func() ([]byte, int32)) ([]byte, error) {
+	if err := k.use(); err != nil {
+		return nil, err
+	}
+	defer k.release()
+	b, st := query()
+	return b, statusError(st, "kernel %s", k.name)
+}
+
+// Info implements NativeKernel.
+func (k *kernel) Info(what uint32) ([]byte, error) {
+	return k.asked(func() ([]byte, int32) { return kernelInfo(k.cl, what) })
+}
+
+// has fails where there is no argument i.
+func (k *kernel) has(i int) error {
+	if i < 0 || i >= len(k.args) {
+		return fmt.Errorf("kernel %s has %d arguments: no argument %d: %w", k.name, len(k.args), i, mem.ErrArgIndex)
+	}
+	return nil
+}
+
+// ArgInfo implements NativeKernel.
+func (k *kernel) ArgInfo(i int, what uint32) ([]byte, error) {
+	if err := k.has(i); err != nil { // NVIDIA's library calls it an invalid value
+		return nil, err
+	}
+	return k.asked(func() ([]byte, int32) { return kernelArgInfo(k.cl, i, what) })
+}
+
+// GroupInfo implements NativeKernel.
+func (k *kernel) GroupInfo(what uint32) ([]byte, error) {
+	return k.asked(func() ([]byte, int32) { return kernelGroupInfo(k.cl, k.dev.handle, what) })
+}
+
+// SubGroupInfo implements NativeKernel.
+func (k *kernel) SubGroupInfo(what uint32, input []byte) ([]byte, error) {
+	return k.asked(func() ([]byte, int32) { return kernelSubGroupInfo(k.cl, k.dev.handle, what, input) })
+}
+
+// LocalMem implements NativeKernel. What OpenCL answers depends on what was set last.
+func (k *kernel) LocalMem(sizes []uint64) (uint64, error) {
+	if err := k.use(); err != nil {
+		return 0, err
+	}
+	defer k.release()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	forget(k.set)
+	for i, n := range sizes {
+		if n == 0 {
+			continue
+		}
+		if st := setArg(k.cl, i, n, nil); st != 0 {
+			return 0, statusError(st, "kernel %s, argument %d: %d bytes of local memory", k.name, i, n)
+		}
+	}
+	b, st := kernelGroupInfo(k.cl, k.dev.handle, kernelLocalMemSize)
+	if st != 0 || len(b) != 8 {
+		return 0, fmt.Errorf("kernel %s: local memory: %w", k.name, cmp.Or(statusError(st, "answer of %d bytes", len(b)), mem.ErrInvalidValue))
+	}
+	return binary.NativeEndian.Uint64(b), nil
+}
+
+// CheckArg implements NativeKernel.
+func (k *kernel) CheckArg(i int, size uint64, value []byte) error {
+	if err := k.has(i); err != nil {
+		return err
+	}
+	if value != nil && uint64(len(value)) != size || size == 0 {
+		return fmt.Errorf("kernel %s, argument %d: %d bytes of %d: %w", k.name, i, len(value), size, mem.ErrArgSize)
+	}
+	if err := k.use(); err != nil {
+		return err
+	}
+	defer k.release()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	forget(k.set)
+	return statusError(setArg(k.cl, i, size, value), "kernel %s, argument %d: %d bytes", k.name, i, size)
+}
