@@ -26,22 +26,26 @@ import (
 // programs are told.
 
 type deviceFile struct {
-	Devices []struct {
-		Name   string `yaml:"name"`
-		Count  *int   `yaml:"count"`
-		Memory string `yaml:"memory"`
-		Type   string `yaml:"type"`
-		Device string `yaml:"device"`
-		Driver string `yaml:"driver"` // a scenario's; only opencl can be meant here
-	} `yaml:"devices"`
-	Links []struct {
-		From      string   `yaml:"from"`
-		To        string   `yaml:"to"`
-		Between   []string `yaml:"between"`
-		Route     string   `yaml:"route"`
-		Latency   string   `yaml:"latency"`
-		Bandwidth string   `yaml:"bandwidth"`
-	} `yaml:"links"`
+	Devices []fileDevice `yaml:"devices"`
+	Links   []fileLink   `yaml:"links"`
+}
+
+type fileDevice struct {
+	Name   string `yaml:"name"`
+	Count  *int   `yaml:"count"`
+	Memory string `yaml:"memory"`
+	Type   string `yaml:"type"`
+	Device string `yaml:"device"`
+	Driver string `yaml:"driver"` // a scenario's; only opencl can be meant here
+}
+
+type fileLink struct {
+	From      string   `yaml:"from"`
+	To        string   `yaml:"to"`
+	Between   []string `yaml:"between"`
+	Route     string   `yaml:"route"`
+	Latency   string   `yaml:"latency"`
+	Bandwidth string   `yaml:"bandwidth"`
 }
 
 // readFile takes devices and links from a file.
@@ -55,30 +59,12 @@ func (c *config) readFile(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	names := map[string]bool{"host": true}
-	for i, d := range f.Devices {
-		w := wanted{real: d.Device}
-		if d.Driver != "" && d.Driver != "opencl" {
-			return fmt.Errorf("%s: device %d: driver %q: programs run on real devices, driver opencl", path, i, d.Driver)
+	for i := range f.Devices {
+		w, err := f.Devices[i].wanted()
+		if err != nil {
+			return fmt.Errorf("%s: device %d: %w", path, i, err)
 		}
-		if d.Memory != "" {
-			if w.memory, err = humanize.ParseBytes(d.Memory); err != nil {
-				return fmt.Errorf("%s: device %d: memory %q: %w", path, i, d.Memory, err)
-			}
-		}
-		if d.Type != "" {
-			if w.typ = deviceTypes[d.Type]; w.typ == 0 {
-				return fmt.Errorf("%s: device %d: type %q: it is cpu, gpu or accelerator", path, i, d.Type)
-			}
-		}
-		n := 1
-		if d.Count != nil {
-			n = *d.Count
-		}
-		for k := range n {
-			w.name = d.Name
-			if d.Count != nil && d.Name != "" {
-				w.name += strconv.Itoa(k)
-			}
+		for _, w.name = range f.Devices[i].names() {
 			if w.name != "" && names[w.name] {
 				return fmt.Errorf("%s: two devices are named %q", path, w.name)
 			}
@@ -89,30 +75,12 @@ func (c *config) readFile(path string) error {
 	if len(c.devices) < 1 || len(c.devices) > maxDevices {
 		return fmt.Errorf("%s: %d devices: there can be 1 to %d", path, len(c.devices), maxDevices)
 	}
-	for i, l := range f.Links {
-		link := mem.Link{Route: mem.RouteHost}
-		switch l.Route {
-		case "", "host":
-		case "peer":
-			link.Route = mem.RoutePeer
-		default:
-			return fmt.Errorf("%s: link %d: route %q: it is host or peer", path, i, l.Route)
+	for i := range f.Links {
+		link, err := f.Links[i].link()
+		if err != nil {
+			return fmt.Errorf("%s: link %d: %w", path, i, err)
 		}
-		if l.Latency != "" {
-			if link.Latency, err = time.ParseDuration(strings.ReplaceAll(l.Latency, " ", "")); err != nil {
-				return fmt.Errorf("%s: link %d: %w", path, i, err)
-			}
-		}
-		if l.Bandwidth != "" {
-			if link.Bandwidth, err = humanize.ParseBytes(strings.TrimSuffix(l.Bandwidth, "/s")); err != nil {
-				return fmt.Errorf("%s: link %d: bandwidth %q: %w", path, i, l.Bandwidth, err)
-			}
-		}
-		ends := [][2]string{{l.From, l.To}}
-		if len(l.Between) == 2 {
-			ends = [][2]string{{l.Between[0], l.Between[1]}, {l.Between[1], l.Between[0]}}
-		}
-		for _, e := range ends {
+		for _, e := range f.Links[i].ends() {
 			if !names[e[0]] || !names[e[1]] {
 				return fmt.Errorf("%s: link %d: from %q to %q: no such devices", path, i, e[0], e[1])
 			}
@@ -120,4 +88,70 @@ func (c *config) readFile(path string) error {
 		}
 	}
 	return nil
+}
+
+// wanted is the device without its name.
+func (d *fileDevice) wanted() (w wanted, err error) {
+	w.real = d.Device
+	if d.Driver != "" && d.Driver != "opencl" {
+		return w, fmt.Errorf("driver %q: programs run on real devices, driver opencl", d.Driver)
+	}
+	if d.Memory != "" {
+		if w.memory, err = humanize.ParseBytes(d.Memory); err != nil {
+			return w, fmt.Errorf("memory %q: %w", d.Memory, err)
+		}
+	}
+	if d.Type != "" {
+		if w.typ = deviceTypes[d.Type]; w.typ == 0 {
+			return w, fmt.Errorf("type %q: it is cpu, gpu or accelerator", d.Type)
+		}
+	}
+	return w, nil
+}
+
+// names are those of the devices that d stands for, numbered where they are counted.
+func (d *fileDevice) names() []string {
+	if d.Count == nil {
+		return []string{d.Name}
+	}
+	var list []string
+	for k := range *d.Count {
+		name := d.Name
+		if name != "" {
+			name += strconv.Itoa(k)
+		}
+		list = append(list, name)
+	}
+	return list
+}
+
+// link is what l says of its ends' connection.
+func (l *fileLink) link() (link mem.Link, err error) {
+	switch l.Route {
+	case "", "host":
+		link.Route = mem.RouteHost
+	case "peer":
+		link.Route = mem.RoutePeer
+	default:
+		return link, fmt.Errorf("route %q: it is host or peer", l.Route)
+	}
+	if l.Latency != "" {
+		if link.Latency, err = time.ParseDuration(strings.ReplaceAll(l.Latency, " ", "")); err != nil {
+			return link, err
+		}
+	}
+	if l.Bandwidth != "" {
+		if link.Bandwidth, err = humanize.ParseBytes(strings.TrimSuffix(l.Bandwidth, "/s")); err != nil {
+			return link, fmt.Errorf("bandwidth %q: %w", l.Bandwidth, err)
+		}
+	}
+	return link, nil
+}
+
+// ends are from and to: one pair, or both directions.
+func (l *fileLink) ends() [][2]string {
+	if len(l.Between) == 2 {
+		return [][2]string{{l.Between[0], l.Between[1]}, {l.Between[1], l.Between[0]}}
+	}
+	return [][2]string{{l.From, l.To}}
 }

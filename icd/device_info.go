@@ -69,77 +69,11 @@ func gwGetDeviceInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.
 	if n, ok := absent[what]; ok {
 		return answerBytes(make([]byte, n), room, value, sizeRet)
 	}
-	in := &d.found.Info
-	switch what {
-	case C.CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES:
-		if value != nil && room == 4 { // programs that learned its size from PoCL 3.1
-			return answer(uint32(0), room, value, sizeRet)
-		}
-		return answer(uint64(0), room, value, sizeRet)
-	case C.CL_DEVICE_TYPE:
-		return answer(d.typ, room, value, sizeRet)
-	case C.CL_DEVICE_PLATFORM:
-		return answer(d.p.self, room, value, sizeRet)
-	case C.CL_DEVICE_NAME:
-		return answerText(in.Name+" ("+d.name+")", room, value, sizeRet)
-	case C.CL_DEVICE_PROFILE:
-		return answerText("FULL_PROFILE", room, value, sizeRet)
-	case C.CL_DEVICE_VERSION:
-		return answerText(d.version(), room, value, sizeRet)
-	case C.CL_DEVICE_NUMERIC_VERSION:
-		return answer(d.numericVersion(), room, value, sizeRet)
-	case C.CL_DEVICE_EXTENSIONS:
-		return answerText(strings.Join(d.extensions(), " "), room, value, sizeRet)
-	case C.CL_DEVICE_EXTENSIONS_WITH_VERSION:
-		return answerBytes(nameVersions(d.extensions()), room, value, sizeRet)
-	case C.CL_DEVICE_OPENCL_C_FEATURES:
-		return answerBytes(d.features(), room, value, sizeRet)
-	case C.CL_DEVICE_OPENCL_C_ALL_VERSIONS:
-		return answerBytes(d.languages(), room, value, sizeRet)
-	case C.CL_DEVICE_GLOBAL_MEM_SIZE:
-		return answer(d.globalMemory(), room, value, sizeRet)
-	case C.CL_DEVICE_MAX_MEM_ALLOC_SIZE:
-		return answer(d.maxAlloc(), room, value, sizeRet)
-	case C.CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE:
-		n := uint64(64 << 10)
-		if b := d.found.Query(what); len(b) == 8 {
-			n = binary.NativeEndian.Uint64(b)
-		}
-		return answer(min(n, d.maxAlloc()), room, value, sizeRet)
-	case C.CL_DEVICE_EXECUTION_CAPABILITIES:
-		return answer(uint64(C.CL_EXEC_KERNEL), room, value, sizeRet)
-	case C.CL_DEVICE_QUEUE_ON_HOST_PROPERTIES:
-		return answer(uint64(C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE|C.CL_QUEUE_PROFILING_ENABLE), room, value, sizeRet)
-	case C.CL_DEVICE_PREFERRED_INTEROP_USER_SYNC:
-		return answerBool(true, room, value, sizeRet)
-	case C.CL_DEVICE_SVM_CAPABILITIES:
-		return answer(d.svm(), room, value, sizeRet)
-	case C.CL_DEVICE_MAX_COMPUTE_UNITS:
-		return answer(d.computeUnits(), room, value, sizeRet)
-	case C.CL_DEVICE_PARENT_DEVICE:
-		if d.parent == nil {
-			return answer(uintptr(0), room, value, sizeRet)
-		}
-		return answer(d.parent.self, room, value, sizeRet)
-	case C.CL_DEVICE_PARTITION_MAX_SUB_DEVICES:
-		return answer(d.computeUnits(), room, value, sizeRet)
-	case C.CL_DEVICE_PARTITION_PROPERTIES:
-		return answerList(d.partitions(), room, value, sizeRet)
-	case C.CL_DEVICE_PARTITION_TYPE:
-		if d.parent == nil {
-			return answerList([]uintptr{0}, room, value, sizeRet)
-		}
-		return answerList(d.partitioned, room, value, sizeRet)
-	case C.CL_DEVICE_PARTITION_AFFINITY_DOMAIN:
-		if d.computeUnits() < domains {
-			return answer(uint64(0), room, value, sizeRet)
-		}
-		return answer(uint64(C.CL_DEVICE_AFFINITY_DOMAIN_NUMA|C.CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE), room, value, sizeRet)
-	case C.CL_DEVICE_REFERENCE_COUNT:
-		if d.parent == nil {
-			return answer(uint32(1), room, value, sizeRet)
-		}
-		return answer(refs(h), room, value, sizeRet)
+	if st, ok := d.answerOwn(what, room, value, sizeRet); ok {
+		return st
+	}
+	if st, ok := d.answerPartition(what, room, value, sizeRet); ok {
+		return st
 	}
 	if b := d.found.Query(what); b != nil {
 		return answerBytes(b, room, value, sizeRet)
@@ -148,6 +82,53 @@ func gwGetDeviceInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.
 		return answerBytes(b, room, value, sizeRet)
 	}
 	return clInvalidValue
+}
+
+// answerOwn answers what Godwit decides, and says whether it did.
+func (d *device) answerOwn(what uint32, room uint64, value, sizeRet unsafe.Pointer) (st int32, ok bool) {
+	switch what {
+	case C.CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES:
+		return answer(uint64(0), room, value, sizeRet), true
+	case C.CL_DEVICE_TYPE:
+		return answer(d.typ, room, value, sizeRet), true
+	case C.CL_DEVICE_PLATFORM:
+		return answer(d.p.self, room, value, sizeRet), true
+	case C.CL_DEVICE_NAME:
+		return answerText(d.found.Info.Name+" ("+d.name+")", room, value, sizeRet), true
+	case C.CL_DEVICE_PROFILE:
+		return answerText("FULL_PROFILE", room, value, sizeRet), true
+	case C.CL_DEVICE_VERSION:
+		return answerText(d.version(), room, value, sizeRet), true
+	case C.CL_DEVICE_NUMERIC_VERSION:
+		return answer(d.numericVersion(), room, value, sizeRet), true
+	case C.CL_DEVICE_EXTENSIONS:
+		return answerText(strings.Join(d.extensions(), " "), room, value, sizeRet), true
+	case C.CL_DEVICE_EXTENSIONS_WITH_VERSION:
+		return answerBytes(nameVersions(d.extensions()), room, value, sizeRet), true
+	case C.CL_DEVICE_OPENCL_C_FEATURES:
+		return answerBytes(d.features(), room, value, sizeRet), true
+	case C.CL_DEVICE_OPENCL_C_ALL_VERSIONS:
+		return answerBytes(d.languages(), room, value, sizeRet), true
+	case C.CL_DEVICE_GLOBAL_MEM_SIZE:
+		return answer(d.globalMemory(), room, value, sizeRet), true
+	case C.CL_DEVICE_MAX_MEM_ALLOC_SIZE:
+		return answer(d.maxAlloc(), room, value, sizeRet), true
+	case C.CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE:
+		n := uint64(64 << 10)
+		if b := d.found.Query(what); len(b) == 8 {
+			n = binary.NativeEndian.Uint64(b)
+		}
+		return answer(min(n, d.maxAlloc()), room, value, sizeRet), true
+	case C.CL_DEVICE_EXECUTION_CAPABILITIES:
+		return answer(uint64(C.CL_EXEC_KERNEL), room, value, sizeRet), true
+	case C.CL_DEVICE_QUEUE_ON_HOST_PROPERTIES:
+		return answer(uint64(C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE|C.CL_QUEUE_PROFILING_ENABLE), room, value, sizeRet), true
+	case C.CL_DEVICE_PREFERRED_INTEROP_USER_SYNC:
+		return answerBool(true, room, value, sizeRet), true
+	case C.CL_DEVICE_SVM_CAPABILITIES:
+		return answer(d.svm(), room, value, sizeRet), true
+	}
+	return 0, false
 }
 
 // globalMemory is the device's memory in bytes.

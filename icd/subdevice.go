@@ -126,3 +126,37 @@ func (d *device) computeUnits() uint32 {
 	}
 	return uint32(d.found.Info.ComputeUnits)
 }
+
+// answerPartition answers queries of a device as a part of one or as one that can be
+// parted, and says whether what is one.
+func (d *device) answerPartition(what uint32, room uint64, value, sizeRet unsafe.Pointer) (st int32, ok bool) {
+	switch what {
+	case C.CL_DEVICE_MAX_COMPUTE_UNITS:
+		return answer(d.computeUnits(), room, value, sizeRet), true
+	case C.CL_DEVICE_PARENT_DEVICE:
+		if d.parent == nil {
+			return answer(uintptr(0), room, value, sizeRet), true
+		}
+		return answer(d.parent.self, room, value, sizeRet), true
+	case C.CL_DEVICE_PARTITION_MAX_SUB_DEVICES:
+		return answer(d.computeUnits(), room, value, sizeRet), true
+	case C.CL_DEVICE_PARTITION_PROPERTIES:
+		return answerList(d.partitions(), room, value, sizeRet), true
+	case C.CL_DEVICE_PARTITION_TYPE:
+		if d.parent == nil {
+			return answerList([]uintptr{0}, room, value, sizeRet), true
+		}
+		return answerList(d.partitioned, room, value, sizeRet), true
+	case C.CL_DEVICE_PARTITION_AFFINITY_DOMAIN:
+		if d.computeUnits() < domains {
+			return answer(uint64(0), room, value, sizeRet), true
+		}
+		return answer(uint64(C.CL_DEVICE_AFFINITY_DOMAIN_NUMA|C.CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE), room, value, sizeRet), true
+	case C.CL_DEVICE_REFERENCE_COUNT:
+		if d.parent == nil {
+			return answer(uint32(1), room, value, sizeRet), true
+		}
+		return answer(refs(d.self), room, value, sizeRet), true
+	}
+	return 0, false
+}

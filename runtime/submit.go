@@ -91,29 +91,8 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if err := q.live(); err != nil {
 		return Event{}, err
 	}
-	if err := c.collect(req, in); err != nil {
+	if err := c.plan(req, in); err != nil {
 		return Event{}, err
-	}
-	var err error
-	if s.user, err = c.events.appendWaits(s.user[:0], c, in.wait); err != nil {
-		return Event{}, fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
-	}
-	q.addOrder(req.op, len(in.wait) == 0)
-	if req.op == opUnmap {
-		c.mapWaits(req)
-	}
-	if req.op == opSVMUnmap {
-		c.svmWaits(req)
-	}
-	err = c.planner.Plan(&s.plan, s.accs)
-	if req.coarse && errors.Is(err, mem.ErrPoisoned) { // perhaps between the rows
-		req.exact = true
-		if err = c.collect(req, in); err == nil {
-			err = c.planner.Plan(&s.plan, s.accs)
-		}
-	}
-	if err != nil {
-		return Event{}, fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 	}
 	if err := c.obtain(&s.plan); err != nil {
 		return Event{}, err
@@ -160,6 +139,37 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		return Event{}, nil
 	}
 	return c.events.add(c, q, req.op, c.commandSeq, p), nil
+}
+
+// plan collects what a request waits for and plans its accesses, in the scratch space.
+// c.mu is held.
+func (c *Context) plan(req *request, in *borrowed) error {
+	q, s := req.q, &c.scratch
+	if err := c.collect(req, in); err != nil {
+		return err
+	}
+	var err error
+	if s.user, err = c.events.appendWaits(s.user[:0], c, in.wait); err != nil {
+		return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+	}
+	q.addOrder(req.op, len(in.wait) == 0)
+	if req.op == opUnmap {
+		c.mapWaits(req)
+	}
+	if req.op == opSVMUnmap {
+		c.svmWaits(req)
+	}
+	err = c.planner.Plan(&s.plan, s.accs)
+	if req.coarse && errors.Is(err, mem.ErrPoisoned) { // perhaps between the rows
+		req.exact = true
+		if err = c.collect(req, in); err == nil {
+			err = c.planner.Plan(&s.plan, s.accs)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+	}
+	return nil
 }
 
 // commit tells the planner of an accepted command, and returns the version that

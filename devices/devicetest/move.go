@@ -10,101 +10,122 @@ import (
 	"godwit/mem"
 )
 
+// movedSize and movedBlocks are what testMoveRandom moves bytes in.
+const movedSize, movedBlocks = 4096, 3
+
+// moves are blocks of a device, and what is in them as the host has it.
+type moves struct {
+	e     *env
+	q     devices.Queue
+	dev   [movedBlocks]mem.Block
+	model [movedBlocks][]byte
+	last  mem.Point // of the commands of one sequence
+}
+
 // testMoveRandom runs random writes, reads, copies, rectangles and fills in
 // order, against bytes on the host.
 func testMoveRandom(e *env) {
-	const size, blocks = 4096, 3
-	q := e.inOrder()
-	var dev [blocks]mem.Block
-	var model [blocks][]byte
-	for i := range dev {
-		dev[i] = e.alloc(size)
-		model[i] = noise(uint64(i), size)
-		e.wait(q, e.write(q, dev[i], 0, model[i]))
+	m := &moves{e: e, q: e.inOrder()}
+	for i := range m.dev {
+		m.dev[i] = e.alloc(movedSize)
+		m.model[i] = noise(uint64(i), movedSize)
+		e.wait(m.q, e.write(m.q, m.dev[i], 0, m.model[i]))
 	}
 	rapid.Check(e.t, func(t *rapid.T) {
-		pick := func() int { return rapid.IntRange(0, blocks-1).Draw(t, "block") }
-		span := func() (uint64, uint64) {
-			r := mem.Range{Start: rapid.Uint64Range(0, size-1).Draw(t, "from")}
-			r.End = rapid.Uint64Range(r.Start+1, size).Draw(t, "to")
-			return r.Start, r.Size()
-		}
-		var last mem.Point
+		m.last = mem.Point{}
 		t.Repeat(map[string]func(*rapid.T){
-			"write": func(*rapid.T) {
-				i := pick()
-				off, n := span()
-				bytes := noise(off+n<<20, int(n))
-				last = e.write(q, dev[i], off, bytes)
-				copy(model[i][off:], bytes)
-			},
-			"read": func(*rapid.T) {
-				i := pick()
-				off, n := span()
-				got := make([]byte, n)
-				e.wait(q, e.read(q, dev[i], off, got))
-				e.equal(model[i][off:off+n], got, fmt.Sprintf("block %d from %d", i, off))
-			},
-			"copy": func(t *rapid.T) {
-				from := pick()
-				to := (from + rapid.IntRange(1, blocks-1).Draw(t, "to")) % blocks
-				off, n := span()
-				at := rapid.Uint64Range(0, size-n).Draw(t, "at")
-				last = e.submit(q, &devices.Command{Op: devices.OpCopy, Size: n, Dst: e.at(dev[to], at), Src: e.at(dev[from], off)})
-				copy(model[to][at:at+n], model[from][off:])
-			},
-			"copy inside": func(t *rapid.T) {
-				i, n := pick(), rapid.Uint64Range(1, size/2).Draw(t, "n")
-				off := rapid.Uint64Range(0, size/2-n).Draw(t, "off")
-				at := rapid.Uint64Range(size/2, size-n).Draw(t, "at")
-				last = e.submit(q, &devices.Command{Op: devices.OpCopy, Size: n, Dst: e.at(dev[i], at), Src: e.at(dev[i], off)})
-				copy(model[i][at:at+n], model[i][off:off+n])
-			},
-			"fill": func(t *rapid.T) {
-				i, n := pick(), uint64(1)<<rapid.IntRange(0, 7).Draw(t, "pattern")
-				count := rapid.Uint64Range(1, size/n).Draw(t, "count")
-				off := n * rapid.Uint64Range(0, size/n-count).Draw(t, "at")
-				pattern := noise(count, int(n))
-				last = e.fill(q, dev[i], off, n*count, pattern)
-				for k := range count * n {
-					model[i][off+k] = pattern[k%n]
-				}
-			},
-			"rect": func(t *rapid.T) {
-				from := pick()
-				to := (from + rapid.IntRange(1, blocks-1).Draw(t, "to")) % blocks
-				r := drawRect(t)
-				d, _ := devices.RectSpan(r.Region, r.DstRow, r.DstSlice)
-				s, _ := devices.RectSpan(r.Region, r.SrcRow, r.SrcSlice)
-				at := rapid.Uint64Range(0, size-d).Draw(t, "at")
-				off := rapid.Uint64Range(0, size-s).Draw(t, "off")
-				cmd := &devices.Command{Op: devices.OpCopyRect, Rect: r, Dst: e.at(dev[to], at), Src: e.at(dev[from], off)}
-				want := model[to]
-				switch rapid.SampledFrom([]string{"inside", "in", "out"}).Draw(t, "way") {
-				case "in":
-					cmd.Src = devices.Loc{Bytes: append([]byte(nil), model[from]...), Off: off}
-				case "out":
-					want = append([]byte(nil), model[to]...)
-					got := append([]byte(nil), model[to]...)
-					cmd.Dst = devices.Loc{Bytes: got, Off: at}
-					e.wait(q, e.submit(q, cmd))
-					copyRect(want[at:], model[from][off:], &r)
-					e.equal(want, got, "rectangle to the host")
-					return
-				}
-				last = e.submit(q, cmd)
-				copyRect(want[at:], model[from][off:], &r)
-			},
+			"write": m.write, "read": m.read, "copy": m.copy, "copy inside": m.copyInside, "fill": m.fill, "rect": m.rect,
 		})
-		if !last.IsZero() {
-			e.wait(q, last)
+		if !m.last.IsZero() {
+			e.wait(m.q, m.last)
 		}
-		for i := range dev {
-			got := make([]byte, size)
-			e.wait(q, e.read(q, dev[i], 0, got))
-			e.equal(model[i], got, fmt.Sprintf("block %d at the end", i))
+		for i := range m.dev {
+			got := make([]byte, movedSize)
+			e.wait(m.q, e.read(m.q, m.dev[i], 0, got))
+			e.equal(m.model[i], got, fmt.Sprintf("block %d at the end", i))
 		}
 	})
+}
+
+// drawBlock, drawTwo and drawSpan choose a block, two different ones and bytes in one.
+func drawBlock(t *rapid.T) int { return rapid.IntRange(0, movedBlocks-1).Draw(t, "block") }
+
+func drawTwo(t *rapid.T) (from, to int) {
+	from = drawBlock(t)
+	return from, (from + rapid.IntRange(1, movedBlocks-1).Draw(t, "to")) % movedBlocks
+}
+
+func drawSpan(t *rapid.T) (off, n uint64) {
+	off = rapid.Uint64Range(0, movedSize-1).Draw(t, "from")
+	return off, rapid.Uint64Range(off+1, movedSize).Draw(t, "to") - off
+}
+
+func (m *moves) write(t *rapid.T) {
+	i := drawBlock(t)
+	off, n := drawSpan(t)
+	bytes := noise(off+n<<20, int(n))
+	m.last = m.e.write(m.q, m.dev[i], off, bytes)
+	copy(m.model[i][off:], bytes)
+}
+
+func (m *moves) read(t *rapid.T) {
+	i := drawBlock(t)
+	off, n := drawSpan(t)
+	got := make([]byte, n)
+	m.e.wait(m.q, m.e.read(m.q, m.dev[i], off, got))
+	m.e.equal(m.model[i][off:off+n], got, fmt.Sprintf("block %d from %d", i, off))
+}
+
+func (m *moves) copy(t *rapid.T) {
+	from, to := drawTwo(t)
+	off, n := drawSpan(t)
+	at := rapid.Uint64Range(0, movedSize-n).Draw(t, "at")
+	m.last = m.e.submit(m.q, &devices.Command{Op: devices.OpCopy, Size: n, Dst: m.e.at(m.dev[to], at), Src: m.e.at(m.dev[from], off)})
+	copy(m.model[to][at:at+n], m.model[from][off:])
+}
+
+func (m *moves) copyInside(t *rapid.T) {
+	i, n := drawBlock(t), rapid.Uint64Range(1, movedSize/2).Draw(t, "n")
+	off := rapid.Uint64Range(0, movedSize/2-n).Draw(t, "off")
+	at := rapid.Uint64Range(movedSize/2, movedSize-n).Draw(t, "at")
+	m.last = m.e.submit(m.q, &devices.Command{Op: devices.OpCopy, Size: n, Dst: m.e.at(m.dev[i], at), Src: m.e.at(m.dev[i], off)})
+	copy(m.model[i][at:at+n], m.model[i][off:off+n])
+}
+
+func (m *moves) fill(t *rapid.T) {
+	i, n := drawBlock(t), uint64(1)<<rapid.IntRange(0, 7).Draw(t, "pattern")
+	count := rapid.Uint64Range(1, movedSize/n).Draw(t, "count")
+	off := n * rapid.Uint64Range(0, movedSize/n-count).Draw(t, "at")
+	pattern := noise(count, int(n))
+	m.last = m.e.fill(m.q, m.dev[i], off, n*count, pattern)
+	for k := range count * n {
+		m.model[i][off+k] = pattern[k%n]
+	}
+}
+
+func (m *moves) rect(t *rapid.T) {
+	from, to := drawTwo(t)
+	r := drawRect(t)
+	d, _ := devices.RectSpan(r.Region, r.DstRow, r.DstSlice)
+	s, _ := devices.RectSpan(r.Region, r.SrcRow, r.SrcSlice)
+	at := rapid.Uint64Range(0, movedSize-d).Draw(t, "at")
+	off := rapid.Uint64Range(0, movedSize-s).Draw(t, "off")
+	cmd := &devices.Command{Op: devices.OpCopyRect, Rect: r, Dst: m.e.at(m.dev[to], at), Src: m.e.at(m.dev[from], off)}
+	want := m.model[to]
+	switch rapid.SampledFrom([]string{"inside", "in", "out"}).Draw(t, "way") {
+	case "in":
+		cmd.Src = devices.Loc{Bytes: append([]byte(nil), m.model[from]...), Off: off}
+	case "out":
+		want = append([]byte(nil), m.model[to]...)
+		got := append([]byte(nil), m.model[to]...)
+		cmd.Dst = devices.Loc{Bytes: got, Off: at}
+		m.e.wait(m.q, m.e.submit(m.q, cmd))
+		copyRect(want[at:], m.model[from][off:], &r)
+		m.e.equal(want, got, "rectangle to the host")
+		return
+	}
+	m.last = m.e.submit(m.q, cmd)
+	copyRect(want[at:], m.model[from][off:], &r)
 }
 
 func drawRect(t *rapid.T) devices.Rect {

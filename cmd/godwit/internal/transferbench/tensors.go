@@ -80,15 +80,9 @@ func (b *bench) tensors(ctx context.Context, n uint64) (err error) {
 			return err
 		}
 	}
-	var t Tensors
-	t.Size = n
+	t := Tensors{Size: n}
 	var stagedReturned, borrowedReturned time.Duration
-	steps := []struct {
-		f    func() error
-		into *time.Duration
-		also *time.Duration // measured by f itself
-		sum  *time.Duration
-	}{
+	steps := []step{
 		{f: func() error { copy(dst, src); return nil }, into: &t.Memcpy},
 		{f: from(&stagedReturned, src, tensor.Async()), into: &t.Staged, also: &stagedReturned, sum: &t.StagedReturned},
 		{f: from(&borrowedReturned, src, tensor.Async(), tensor.Borrow()), into: &t.Borrowed, also: &borrowedReturned, sum: &t.BorrowedReturned},
@@ -104,6 +98,30 @@ func (b *bench) tensors(ctx context.Context, n uint64) (err error) {
 			return err
 		}, into: &t.DriverPageable},
 	}
+	if err := b.rounds(ctx, steps); err != nil {
+		return err
+	}
+	if !bytes.Equal(src, dst) || !bytes.Equal(src, pinned) {
+		return errors.New("other bytes arrived than were sent")
+	}
+	b.report.Tensors = append(b.report.Tensors, t)
+	if why := p.Locking().Why; why != "" {
+		b.report.Notes = append(b.report.Notes, fmt.Sprintf("pinned memory of tensors: %s", why))
+	}
+	return ctx.Err()
+}
+
+// step is something to be timed.
+type step struct {
+	f    func() error
+	into *time.Duration // the median of how long f took
+	also *time.Duration // what f measured itself, or nil
+	sum  *time.Duration // the median of that
+}
+
+// rounds times all steps in turns, b.Reps times after two rounds that do not count. It
+// ends early, without an error, where ctx does.
+func (b *bench) rounds(ctx context.Context, steps []step) error {
 	all, alsos := make([][]time.Duration, len(steps)), make([][]time.Duration, len(steps))
 	for round := -2; round < b.Reps && ctx.Err() == nil; round++ {
 		for i, s := range steps {
@@ -119,18 +137,11 @@ func (b *bench) tensors(ctx context.Context, n uint64) (err error) {
 			}
 		}
 	}
-	if !bytes.Equal(src, dst) || !bytes.Equal(src, pinned) {
-		return errors.New("other bytes arrived than were sent")
-	}
 	for i, s := range steps {
 		*s.into = median(all[i])
 		if s.also != nil {
 			*s.sum = median(alsos[i])
 		}
 	}
-	b.report.Tensors = append(b.report.Tensors, t)
-	if why := p.Locking().Why; why != "" {
-		b.report.Notes = append(b.report.Notes, fmt.Sprintf("pinned memory of tensors: %s", why))
-	}
-	return ctx.Err()
+	return nil
 }
