@@ -137,8 +137,10 @@ func (h *host) close() {
 	for len(h.free) < len(h.records) {
 		h.ended.Wait()
 	}
-	releaseEvents(h.trash)
+	trash := h.trash
+	h.trash = nil // a goroutine that drains looks again
 	h.mu.Unlock()
+	releaseEvents(trash)
 	close(h.stop)
 	h.sink.close()
 	h.moving.Wait()
