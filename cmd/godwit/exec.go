@@ -99,7 +99,7 @@ func execProgram(out io.Writer, args []string, f execFlags) error {
 	if err != nil {
 		return ended{code, err}
 	}
-	if err := f.showMoved(out, file, args[0]); err != nil {
+	if err := f.showMoved(out, file, args[0], code); err != nil {
 		return fmt.Errorf("exec: %w", err)
 	}
 	if code != 0 {
@@ -237,7 +237,7 @@ func runPassingSignals(cmd *exec.Cmd) (code int, err error) {
 
 // showMoved prints the summary that the library left. A trace on standard error ends
 // with it already.
-func (f *execFlags) showMoved(out io.Writer, file, program string) error {
+func (f *execFlags) showMoved(out io.Writer, file, program string, code int) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if f.json {
@@ -245,7 +245,11 @@ func (f *execFlags) showMoved(out io.Writer, file, program string) error {
 				Devices: []tracelog.DeviceUse{}, Links: []tracelog.LinkUse{}, Buffers: []tracelog.BufferUse{}, Ops: map[string]int{},
 			})
 		}
-		fmt.Fprintf(os.Stderr, "\ngodwit: %s made no OpenCL context, or was killed: nothing is known of what was moved\n", program)
+		if code < exitSignal {
+			fmt.Fprintf(os.Stderr, "\ngodwit: %s made no OpenCL context, or left without its exit handlers\n", program)
+		} else {
+			fmt.Fprintf(os.Stderr, "\ngodwit: %s was ended by signal %d (%v): what it moved is not known\n", program, code-exitSignal, syscall.Signal(code-exitSignal))
+		}
 		return nil
 	}
 	if err != nil {

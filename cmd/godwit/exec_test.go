@@ -60,7 +60,7 @@ func TestExecTellsTheProgramByItsEnvironmentAndPassesItsExitCodeOn(t *testing.T)
 		{[]string{"--lib", "/nothere", "--", "true"}, "no such file", 2},
 		{[]string{"--", "/nothere"}, "no such file", 127},
 		{[]string{"--", dir}, "permission denied", 126},
-		{[]string{"--", "sh", "-c", "kill -KILL $$"}, "", 128 + 9},
+		{[]string{"--", "sh", "-c", "kill -KILL $$"}, "ended by signal 9 (killed)", 128 + 9},
 		{[]string{"--", "true"}, "made no OpenCL context", 0},
 	} {
 		_, errs, code := execed(t, bin, c.args...)

@@ -62,12 +62,26 @@ int gw_use_driver(const char *library)
 	return only_driver && strcmp(only_driver, library) == 0;
 }
 
-// load_driver opens a driver without the loader.
+// is_this reports whether a function is of the library that this code is in.
+static int is_this(void *f)
+{
+	Dl_info ours, its;
+	return f && dladdr((void *)gw_use_driver, &ours) && dladdr(f, &its) && ours.dli_fbase == its.dli_fbase;
+}
+
+// load_driver opens a driver without the loader. Neither this library nor a loader will
+// do, which would call this library again and wait for ever.
 static void load_driver(void)
 {
 	missing = "the OpenCL driver named by GODWIT_BACKEND cannot be opened";
 	void *lib = dlopen(only_driver, RTLD_NOW | RTLD_LOCAL);
 	if (!lib)
+		return;
+	missing = "the library named by GODWIT_BACKEND is libgodwit.so itself, not a driver to compile and run kernels";
+	if (is_this(dlsym(lib, "clGetExtensionFunctionAddress")))
+		return;
+	missing = "the library named by GODWIT_BACKEND is an OpenCL loader, not a driver";
+	if (dlsym(lib, "clGetICDLoaderInfoOCLICD"))
 		return;
 	missing = "the library named by GODWIT_BACKEND is no OpenCL driver: it lacks clIcdGetPlatformIDsKHR";
 	driver_platforms = (clIcdGetPlatformIDsKHR_fn)dlsym(lib, "clIcdGetPlatformIDsKHR");

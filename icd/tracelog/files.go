@@ -18,7 +18,8 @@ type Files struct {
 	summary string // path, "" where none is wanted
 }
 
-// Open starts a log whose lines go to the file lines and whose summary goes, as
+// Open starts a log whose lines are appended to the file lines, which a program's child
+// processes may share, and whose summary goes, as
 // JSON, to the file summary when Finish is called; "" is none, "-" or "stderr"
 // is standard error, and %p in a name is the process's number. Both empty is no
 // log: the Files is nil, which Finish takes.
@@ -32,7 +33,7 @@ func Open(lines, summary string) (*Files, error) {
 	case "-", "stderr":
 		f.lines = os.Stderr
 	default:
-		file, err := os.OpenFile(withPID(lines), os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o666)
+		file, err := os.OpenFile(withPID(lines), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 		if err != nil {
 			return nil, fmt.Errorf("trace: %w", err)
 		}
@@ -54,6 +55,7 @@ func (f *Files) Finish() error {
 	}
 	err := f.Log.Err()
 	s := f.Log.Summary()
+	s.Complete = true
 	if f.lines != nil {
 		_, werr := fmt.Fprintln(f.lines)
 		err = errors.Join(err, werr, s.Print(f.lines), f.close())

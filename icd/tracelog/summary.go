@@ -13,6 +13,7 @@ import (
 
 // Summary is what all contexts of a process did. Sizes are in bytes.
 type Summary struct {
+	Complete   bool           `json:"complete"` // false: the process left none, and all the rest is 0
 	Contexts   int            `json:"contexts"`
 	Devices    []DeviceUse    `json:"devices"`
 	Commands   uint64         `json:"commands"` // accepted

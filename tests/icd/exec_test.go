@@ -1,12 +1,14 @@
 package icd_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -38,6 +40,17 @@ func TestGodwitExecShowsWhatAProgramMoved(t *testing.T) {
 	require.NoError(t, json.Unmarshal(out, &s), "%s", out)
 	require.EqualValues(t, leastHanded(65536, 2, 4, 4, false), s.BytesMoved)
 	require.Contains(t, errs.String(), `"verified": true`, "the program's own output")
+
+	require.True(t, s.Complete)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd = exec.CommandContext(ctx, bin, append([]string{"exec", "--backend", lib, "--", prog}, args...)...)
+	cmd.Env = append(os.Environ(), "GODWIT_LIB=")
+	text, err = cmd.CombinedOutput()
+	require.Error(t, err)
+	require.NoError(t, ctx.Err(), "it called itself and waited for ever")
+	require.Contains(t, string(text), "is libgodwit.so itself")
 
 	text, err = os.ReadFile(lines)
 	require.NoError(t, err)
