@@ -123,8 +123,9 @@ type Queue interface {
 	// calls.
 	Flush() error
 	// Close refuses further commands and returns when all accepted ones have
-	// ended; a Submit that it overtakes, or a Flush, fails with mem.ErrClosed; those whose waits can never be reached must be failed by ending
-	// the points they wait for.
+	// ended; those whose waits can never be reached must be failed by ending
+	// the points they wait for. A Submit or Flush that it overtakes fails with
+	// mem.ErrClosed.
 	Close() error
 }
 

@@ -15,8 +15,9 @@ import (
 
 // BenchmarkSubBuffersAndPointers is a launch with three arguments, enqueue to
 // submitted, on devices that do nothing: of whole buffers, and of a sub-buffer, a
-// pointer of shared virtual memory and a sub-buffer over another block of it. The two take turns, so that x-whole compares them in one run: it is
-// the median over rounds of the mixed launches' time by the whole ones'.
+// pointer of shared virtual memory and a sub-buffer over another block of it. The two
+// take turns, so that x-whole compares them in one run: it is the median over rounds of
+// the mixed launches' time by the whole ones'.
 func BenchmarkSubBuffersAndPointers(b *testing.B) {
 	for _, n := range []int{1, 2} {
 		b.Run(map[int]string{1: "in place", 2: "ping-pong"}[n], func(b *testing.B) {

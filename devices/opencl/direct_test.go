@@ -125,24 +125,30 @@ func TestAFailedWaitLeavesTheBytesAlone(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+// addsOne is a launch that sets out to in and one more, of a kernel that the test closes.
+func addsOne(t *testing.T, d *Device, out, in mem.Block) *devices.Command {
+	m, err := d.Build(context.Background(), &devices.Program{Name: "direct", Source: source})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	k, err := m.Kernel("add")
+	require.NoError(t, err)
+	return &devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: 1, Global: [3]uint64{16, 1, 1}, Args: []devices.Arg{
+		{Kind: devices.ArgBuffer, Block: out, Size: 64}, {Kind: devices.ArgBuffer, Block: in, Size: 64}, {Kind: devices.ArgValue, Value: []byte{1, 0, 0, 0}},
+	}}
+}
+
 // A read in an in-order queue comes after the kernel before it, which OpenCL's own
 // queue sees to, awaited or not.
 func TestWhatOpenCLOrdersIsNotDoneHereBeforeItsTurn(t *testing.T) {
 	d := openDirect(t)
-	m, err := d.Build(context.Background(), &devices.Program{Name: "direct", Source: source})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, m.Close()) }()
-	k, err := m.Kernel("add")
-	require.NoError(t, err)
 	q := openQueue(t, d, devices.QueueOptions{})
 	in, out := alloc(t, d, 64), alloc(t, d, 64)
+	addOne := addsOne(t, d, out, in)
 	for i := range byte(100) {
 		values, got := make([]byte, 64), make([]byte, 64)
 		values[0] = i
 		run(t, q, write(d, in, 0, values))
-		run(t, q, &devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: 1, Global: [3]uint64{16, 1, 1}, Args: []devices.Arg{
-			{Kind: devices.ArgBuffer, Block: out, Size: 64}, {Kind: devices.ArgBuffer, Block: in, Size: 64}, {Kind: devices.ArgValue, Value: []byte{1, 0, 0, 0}},
-		}})
+		run(t, q, addOne)
 		r := read(d, out, 0, got)
 		r.Awaited = i%2 == 0
 		finishPoint(t, q, run(t, q, r))
@@ -153,20 +159,14 @@ func TestWhatOpenCLOrdersIsNotDoneHereBeforeItsTurn(t *testing.T) {
 // Kernels and what is copied here see each other's bytes at once.
 func TestKernelsSeeWhatIsCopiedHereAndTheOtherWayRound(t *testing.T) {
 	d := openDirect(t)
-	m, err := d.Build(context.Background(), &devices.Program{Name: "direct", Source: source})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, m.Close()) }()
-	k, err := m.Kernel("add")
-	require.NoError(t, err)
 	q := openQueue(t, d, devices.QueueOptions{})
 	in, out := alloc(t, d, 64), alloc(t, d, 64)
+	addOne := addsOne(t, d, out, in)
 	for i := range byte(50) {
 		values, got := make([]byte, 64), make([]byte, 64)
 		values[0] = i
 		finishPoint(t, q, run(t, q, write(d, in, 0, values)))
-		finishPoint(t, q, run(t, q, &devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: 1, Global: [3]uint64{16, 1, 1}, Args: []devices.Arg{
-			{Kind: devices.ArgBuffer, Block: out, Size: 64}, {Kind: devices.ArgBuffer, Block: in, Size: 64}, {Kind: devices.ArgValue, Value: []byte{1, 0, 0, 0}},
-		}}))
+		finishPoint(t, q, run(t, q, addOne))
 		before := events()
 		finishPoint(t, q, run(t, q, read(d, out, 0, got)))
 		require.Equal(t, i+1, got[0])

@@ -168,6 +168,7 @@ func parse(cfg devices.Config) (Selection, options, error) {
 	if cfg.Local != 0 {
 		return sel, opts, fmt.Errorf("driver opencl: local memory of %d bytes: a real device's cannot be chosen: %w", cfg.Local, mem.ErrInvalidValue)
 	}
+	switches := map[string]*string{"carve": &opts.carve, "worker": &opts.worker, "quiet": &opts.quiet, "direct": &opts.direct}
 	for key, v := range cfg.Params {
 		ok := true
 		switch key {
@@ -181,20 +182,11 @@ func parse(cfg devices.Config) (Selection, options, error) {
 		case "count":
 			sel.Count, err = strconv.Atoi(v)
 			ok = err == nil && sel.Count > 0
-		case "carve":
-			opts.carve = v
-			ok = v == "on" || v == "off"
 		case "events":
 			opts.events = v
 			ok = v == "watch" || v == "callback"
-		case "worker":
-			opts.worker = v
-			ok = v == "on" || v == "off"
-		case "quiet":
-			opts.quiet = v
-			ok = v == "on" || v == "off"
-		case "direct":
-			opts.direct = v
+		case "carve", "worker", "quiet", "direct":
+			*switches[key] = v
 			ok = v == "on" || v == "off"
 		case "slab":
 			opts.slab, err = strconv.ParseUint(v, 10, 64)

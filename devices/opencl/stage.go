@@ -27,11 +27,11 @@ import (
 //
 // Each device has a stager for each direction: lanes (goroutines) with two slots each
 // and a queue in OpenCL that all share. They are made, by a goroutine of its own, when
-// the first transfer can begin: Submit takes no memory and does not wait for any. A transfer is cut into
-// chunks, which lanes that are free take one after the other: into the device, a lane
-// copies a chunk into a slot and enqueues the move of it, and copies the next one
-// into its other slot meanwhile; out of it, it enqueues the move of the next chunk
-// before it copies the last one out. Copying, by several goroutines, overlaps with
+// the first transfer can begin: Submit takes no memory and does not wait for any. A
+// transfer is cut into chunks, which lanes that are free take one after the other: into
+// the device, a lane copies a chunk into a slot and enqueues the move of it, and copies
+// the next one into its other slot meanwhile; out of it, it enqueues the move of the
+// next chunk before it copies the last one out. Copying, by several goroutines, overlaps with
 // the link. One lane for each MiB is the most that pays: waking a goroutine costs time
 // too. On an H200's host, where one goroutine copies 6 GB/s, eight lanes reach 42 GB/s
 // up and 36 down, four 28 and 26; larger or smaller slots are slower (docs/measured.md).
