@@ -52,9 +52,9 @@ func (p *Planner) Mapped(id mem.BufferID, r mem.Range, at mem.Point) error {
 	return nil
 }
 
-// Unmapped tells that what Mapped told of exactly that range, once, has ended. It fails with mem.ErrInvalidBuffer where
-// there is no such buffer, and with mem.ErrInvalidValue where the range is not
-// mapped for writing.
+// Unmapped tells that what Mapped told of exactly that range, once, has ended. It
+// fails with mem.ErrInvalidBuffer where there is no such buffer, and with
+// mem.ErrInvalidValue where the range is not mapped for writing.
 func (p *Planner) Unmapped(id mem.BufferID, r mem.Range) error {
 	b, err := p.buffer(id)
 	if err != nil {
