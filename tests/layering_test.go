@@ -39,6 +39,7 @@ var house = map[string]string{
 	"devices/tce":    "devices bufalloc devices/internal/region",
 	"devices/opencl": "devices bufalloc",
 
+	"devices/opencl/internal/ocl": "",
 	"devices/internal/region": "devices bufalloc",
 
 	"devices/devicetest": "devices kernels",

@@ -2,13 +2,9 @@
 
 package opencl
 
-// #include "direct.h"
-import "C"
-
 import (
-	"unsafe"
-
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -38,20 +34,18 @@ const (
 // isDirect finds out whether a device's memory can be this process's.
 func (d *Device) isDirect() bool {
 	return d.info.SVM.InPlace && d.info.SharesHost && d.host.worker == nil &&
-		C.gw_memory_is_direct(rawHandle(d.host.context), rawHandle(d.service)) != 0
+		d.host.context.IsDirect(d.service)
 }
 
 // createDirect makes a cl_mem in memory of ours; 0 where there is no room.
-func (s *store) createDirect(size uint64) (m handle, memory uintptr) {
+func (s *store) createDirect(size uint64) (m ocl.Mem, memory uintptr) {
 	if limit := s.dev.info.GlobalMemory; limit != 0 && (size > limit || s.reserved > limit-size) {
 		return 0, 0
 	}
-	var p unsafe.Pointer
-	if m = C.gw_direct_buffer(rawHandle(s.dev.host.context), C.size_t(size), &p); m == 0 {
-		return 0, 0
+	if m, memory = s.dev.host.context.NewDirectBuffer(size); m != 0 {
+		s.reserved += size
 	}
-	s.reserved += size
-	return m, uintptr(p)
+	return m, memory
 }
 
 // memoryOf is the address in this process of a block's address, which resolve has
@@ -82,7 +76,7 @@ func (r *record) copyHere() {
 	at := devices.AddressBytes(r.memory, uint64(len(r.bytes)))
 	for bytes := r.bytes; len(bytes) > 0; {
 		n := min(len(bytes), directPiece)
-		if r.cmd.op == nativeWrite {
+		if r.cmd.Op == ocl.Write {
 			copy(at[:n], bytes[:n])
 		} else {
 			copy(bytes[:n], at[:n])

@@ -6,14 +6,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"sync"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
-func init() { devices.Register("opencl", &driver{hosts: make(map[int]*host)}) }
+func init() {
+	if library := os.Getenv("GODWIT_OPENCL_LIBRARY"); library != "" {
+		ocl.UseLoader(library)
+	}
+	devices.Register("opencl", &driver{hosts: make(map[int]*host)})
+}
 
 // driver keeps one host for each platform in use, so that devices opened one
 // by one still share a cl_context.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -201,7 +202,7 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	}
 	e := r.event
 	h.mu.Unlock()
-	st := eventStatus(e)
+	st := e.Status()
 	h.mu.Lock()
 	if st == 0 {
 		h.endedWellLocked(r)
@@ -259,15 +260,15 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	r.users++ // keeps the event
 	e := r.event
 	h.mu.Unlock()
-	st := eventWait(e)
+	st := e.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.draining++ // what ended before it, too
-	var out [64]done
+	var out [64]ocl.Done
 	for n := len(out); n == len(out); {
-		n = h.sink.some(out[:])
+		n = h.sink.Some(out[:])
 		for _, d := range out[:n] {
-			h.callbackLocked(h.records[d.id], int32(d.status))
+			h.callbackLocked(h.records[d.ID], d.Status)
 		}
 	}
 	h.drainLocked()

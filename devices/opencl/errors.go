@@ -5,6 +5,7 @@ package opencl
 import (
 	"fmt"
 
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -65,7 +66,7 @@ func (e clError) Error() string {
 func (e clError) Status() mem.Status { return mem.Status(e) }
 
 // statusError is the error for what OpenCL answered, or nil for success.
-func statusError(st int32, format string, args ...any) error {
+func statusError(st ocl.Status, format string, args ...any) error {
 	if st == 0 {
 		return nil
 	}
@@ -77,4 +78,4 @@ func statusError(st int32, format string, args ...any) error {
 }
 
 // isLost reports whether a status says that the device will not come back.
-func isLost(st int32) bool { return st == int32(mem.DeviceNotAvailable) || st == -9999 }
+func isLost(st ocl.Status) bool { return st == int32(mem.DeviceNotAvailable) || st == -9999 }

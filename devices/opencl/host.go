@@ -10,8 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/jgillich/go-opencl/cl"
-
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -37,8 +36,8 @@ import (
 // OpenCL call is.
 type host struct {
 	name    string
-	context *cl.Context
-	devices []*cl.Device // all of the platform
+	context ocl.Context
+	devices []ocl.Device // all of the platform
 	open    int          // protected by driver.mu: devices
 
 	// immediate: commands start when they are enqueued, without a flush, and
@@ -64,7 +63,7 @@ type host struct {
 
 	pinned pinnedRanges // page-locked host memory of all devices
 
-	sink      sink
+	sink      ocl.Sink
 	use       sync.RWMutex  // held, shared, to hurry the sink; and to free it
 	gone      bool          // protected by use: the sink is freed
 	lazy      atomic.Bool   // take was called, or is about to be, and nobody may have waited
@@ -82,24 +81,21 @@ type host struct {
 	next     int                      // protected by mu
 	gates    map[mem.Point]*gate      // protected by mu
 	spare    []*gate                  // protected by mu
-	trash    []handle                 // protected by mu: events to be released
-	emptied  []handle                 // protected by mu: room for trash
+	trash    []ocl.Event              // protected by mu: events to be released
+	emptied  []ocl.Event              // protected by mu: room for trash
 	draining int                      // protected by mu: goroutines that will look at ready again
 	closing  bool                     // protected by mu
 }
 
 func newHost(f Found, opts options) (*host, error) {
-	devs, err := f.platform.GetDevices(cl.DeviceTypeAll)
-	if err != nil {
-		return nil, fmt.Errorf("platform %s: %w", f.Info.Platform, errors.Join(err, mem.ErrDeviceNotFound))
-	}
-	h := &host{}
+	h, devs := &host{}, f.all
+	var err error
 	oclgrind := strings.Contains(f.Info.Platform, "Oclgrind")
 	if opts.worker == "on" || opts.worker == "" && oclgrind {
 		h.worker = newWorker(h)
 	}
 	h.do(func() {
-		if h.context, err = cl.CreateContext(devs); err != nil || h.worker == nil || !oclgrind {
+		if h.context, err = ocl.NewContext(devs); err != nil || h.worker == nil || !oclgrind {
 			return
 		}
 		if h.shadow, err = newShadow(h.context); err != nil {
@@ -118,7 +114,7 @@ func newHost(f Found, opts options) (*host, error) {
 	h.quiet = h.worker == nil && (opts.quiet == "on" || opts.quiet == "" && h.immediate)
 	h.programs, h.pairs, h.lines = make(map[[2]string]*program), make(map[[2]*Device]*pair), make(map[*mem.Timeline]*Queue)
 	h.gates = make(map[mem.Point]*gate)
-	h.sink = newSink(opts.events == "watch" || opts.events == "" && h.immediate)
+	h.sink = ocl.NewSink(opts.events == "watch" || opts.events == "" && h.immediate)
 	h.wake, h.stop = make(chan struct{}, 1), make(chan struct{})
 	h.rings = [2]int{mainRing, sideRing}
 	h.ended.L = &h.mu
@@ -140,22 +136,22 @@ func (h *host) close() {
 	trash := h.trash
 	h.trash = nil // a goroutine that drains looks again
 	h.mu.Unlock()
-	releaseEvents(trash)
+	ocl.ReleaseEvents(trash)
 	close(h.stop)
-	h.sink.close()
+	h.sink.Close()
 	h.moving.Wait()
 	h.builds.Wait()
 	for _, p := range h.programs {
-		if p.cl != nil {
+		if p.cl != 0 {
 			p.cl.Release()
 		}
 	}
 	for _, r := range h.records {
-		freeTag(r.tag)
+		r.tag.Free()
 	}
 	h.use.Lock()
 	h.gone = true
-	h.sink.free()
+	h.sink.Free()
 	h.use.Unlock()
 	h.do(func() {
 		if h.shadow != nil {
@@ -167,18 +163,18 @@ func (h *host) close() {
 		h.worker.close()
 	}
 	if strings.Contains(os.Getenv("GODWIT_DEBUG"), "leaks") {
-		created, released := Objects()
+		created, released := ocl.Objects()
 		fmt.Fprintf(os.Stderr, "godwit: opencl: platform %s closed: created %+v, released %+v\n", h.name, created, released)
 	}
 }
 
 // receive takes ended commands out of the sink.
 func (h *host) receive() {
-	var out [128]done
+	var out [128]ocl.Done
 	for {
 		h.lazy.Store(true) // before looking: who asks from now on makes take hurry
 		prompt := h.awaited()
-		n := h.sink.take(out[:], prompt)
+		n := h.sink.Take(out[:], prompt)
 		h.lazy.Store(false)
 		if n < 0 {
 			return
@@ -186,7 +182,7 @@ func (h *host) receive() {
 		h.mu.Lock()
 		h.draining++
 		for _, d := range out[:n] {
-			h.callbackLocked(h.records[d.id], int32(d.status))
+			h.callbackLocked(h.records[d.ID], d.Status)
 		}
 		h.drainLocked()
 		h.mu.Unlock()
@@ -218,7 +214,7 @@ func (h *host) hurry() {
 	h.use.RLock()
 	defer h.use.RUnlock()
 	if !h.gone {
-		h.sink.hurry()
+		h.sink.Hurry()
 	}
 }
 

@@ -2,6 +2,8 @@
 
 package opencl
 
+import "godwit/devices/opencl/internal/ocl"
+
 // lane is one goroutine's part of a stager. Its fields are that goroutine's.
 type lane struct {
 	s     *stager
@@ -12,9 +14,9 @@ type lane struct {
 // slot is a piece of the ring, and the move that is under way from or to it.
 type slot struct {
 	bytes []byte
-	move  handle // 0 where there is none
-	off   uint64 // bytes into the transfer
-	n     uint64 // bytes
+	move  ocl.Event // 0 where there is none
+	off   uint64    // bytes into the transfer
+	n     uint64    // bytes
 }
 
 func (l *lane) life() {
@@ -60,7 +62,7 @@ func (l *lane) get(r *record) {
 
 // start enqueues the move of a chunk.
 func (l *lane) start(r *record, x *slot, off, n uint64) {
-	e, st := move(l.s.handle, r.staged.mem, r.staged.off+off, x.bytes[:n], l.s.write)
+	e, st := r.staged.mem.Move(l.s.queue, r.staged.off+off, x.bytes[:n], l.s.write)
 	if l.s.dev.sees(st) != 0 {
 		l.s.fail(r, r.refusal(st))
 		return
@@ -78,7 +80,7 @@ func (l *lane) finish(r *record, x *slot) bool {
 	if r.q.timing {
 		t = &l.times
 	}
-	st := moved(x.move, t)
+	st := x.move.Moved(t)
 	x.move = 0
 	if l.s.dev.sees(st) < 0 {
 		l.s.fail(r, r.refusal(st))

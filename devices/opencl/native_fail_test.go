@@ -7,11 +7,13 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/jgillich/go-opencl/cl"
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -26,13 +28,13 @@ type nativeGate struct {
 func gateOn(t *testing.T, q *Queue) *nativeGate {
 	t.Helper()
 	h := q.dev.host
-	ev, err := h.context.CreateUserEvent()
+	ev, err := clContext(q.dev).CreateUserEvent()
 	require.NoError(t, err)
 	runtime.SetFinalizer(ev, nil) // the record releases it
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.takeLocked()
-	r.q, r.op, r.event = q, devices.OpMarker, rawHandle(ev)
+	r.q, r.op, r.event = q, devices.OpMarker, *(*ocl.Event)(unsafe.Pointer(ev))
 	q.acceptLocked(r)
 	r.state = native
 	return &nativeGate{r, ev, r.point}

@@ -2,15 +2,12 @@
 
 package opencl
 
-// #include <stdlib.h>
-// #include "loader.h"
-import "C"
-
 import (
 	"fmt"
 	"time"
 	"unsafe"
 
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -19,9 +16,7 @@ import (
 // must not call it. It has to come before anything else of this package, and
 // fails with mem.ErrInvalidOperation where another driver was named before.
 func UseDriver(library string) error {
-	name := C.CString(library)
-	defer C.free(unsafe.Pointer(name))
-	if C.gw_use_driver(name) == 0 {
+	if !ocl.UseDriver(library) {
 		return fmt.Errorf("OpenCL driver %s: another one is in use: %w", library, mem.ErrInvalidOperation)
 	}
 	return nil
@@ -29,16 +24,16 @@ func UseDriver(library string) error {
 
 // Query is what OpenCL answers for a parameter of clGetDeviceInfo; nil where
 // it does not know it.
-func (f Found) Query(param uint32) []byte { return deviceInfo(rawHandle(f.device), param) }
+func (f Found) Query(param uint32) []byte { return f.device.ID.Info(param) }
 
 // GuardExit has handler, a C function without arguments, called when the process
 // exits, before anything that OpenCL's libraries have registered for then: for
 // libraries in programs that end with commands in flight. It may be called more
 // than once, does its work the first time, and should call CloseGate.
-func GuardExit(handler unsafe.Pointer) { C.gw_guard((*[0]byte)(handler)) }
+func GuardExit(handler unsafe.Pointer) { ocl.GuardExit(handler) }
 
 // CloseGate keeps every goroutine and thread from calling OpenCL any more, for
 // good: who tries waits for ever. It returns when those that are in there have
 // left it and the commands that it has been given have ended, or after the time
 // given; then it returns false.
-func CloseGate(wait time.Duration) bool { return C.gw_close_gate(C.int64_t(wait)) == 0 }
+func CloseGate(wait time.Duration) bool { return ocl.CloseGate(wait) }

@@ -11,9 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jgillich/go-opencl/cl"
-
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -21,8 +20,7 @@ import (
 type Queue struct {
 	dev     *Device
 	line    *mem.Timeline
-	cl      *cl.CommandQueue
-	handle  handle
+	cl      ocl.Queue
 	inOrder bool
 	timing  bool           // times are kept; immutable
 	staged  bool           // large transfers of pageable memory are staged; immutable
@@ -63,19 +61,12 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	var props cl.CommandQueueProperty
-	if opts.OutOfOrder && deviceUint(d.handle, infoQueue)&1 != 0 {
-		props |= cl.CommandQueueOutOfOrderExecModeEnable
-	}
-	if opts.Profiling {
-		props |= cl.CommandQueueProfilingEnable
-	}
-	cq, err := d.host.context.CreateCommandQueue(d.found.device, props)
+	cq, err := d.host.context.NewQueue(d.found.device, opts.OutOfOrder && d.id.Uint(infoQueue)&1 != 0, opts.Profiling)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: no command queue: %w", d.name, err)
 	}
 	q := &Queue{
-		dev: d, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail), cl: cq, handle: rawHandle(cq),
+		dev: d, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail), cl: cq,
 		inOrder: !opts.OutOfOrder, staged: d.staging.on && pinnedByEnv(),
 	}
 	q.line.OnWait(func() {
@@ -187,7 +178,7 @@ func (q *Queue) errClosed() error { return fmt.Errorf("queue %s: %w", q.line.Nam
 // when the write is enqueued, whatever it waits for: before a read that it waits
 // for has put them there. Page-locked bytes it leaves where they are.
 func (r *record) needsReached() bool {
-	write := r.cmd.op == nativeWrite || r.cmd.op == nativeWriteRect
+	write := r.cmd.Op == ocl.Write || r.cmd.Op == ocl.WriteRect
 	return r.op == devices.OpHostCall || r.late != nil || r.runner() != nil || write && r.host.immediate && !r.pinned
 }
 
@@ -217,7 +208,7 @@ func (q *Queue) flushOnce() {
 	q.use.RLock()
 	defer q.use.RUnlock()
 	if !q.gone {
-		flush(q.handle)
+		q.cl.Flush()
 	}
 }
 
@@ -294,15 +285,12 @@ func (q *Queue) Started(p mem.Point) bool {
 	r.users++ // keeps the event
 	e := r.event
 	h.mu.Unlock()
-	st := eventStatus(e)
+	st := e.Status()
 	h.mu.Lock()
 	r.users--
 	h.recycleLocked(r)
-	return st == statusRunning || st == 0
+	return st == ocl.Running || st == ocl.Complete
 }
-
-// statusRunning is CL_RUNNING.
-const statusRunning = 1
 
 // Times implements devices.Profiler.
 func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
@@ -315,7 +303,7 @@ func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 }
 
 func (q *Queue) keepTimesLocked(r *record) {
-	t := eventTimes(r.event)
+	t := r.event.Times()
 	q.keepLocked(r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]})
 }
 
@@ -349,7 +337,7 @@ func (q *Queue) Close() error {
 	delete(h.lines, q.line)
 	h.mu.Unlock()
 	q.calls.Wait()
-	st := finish(q.handle) // records have ended; OpenCL may still be at its bookkeeping, and at what is quiet
+	st := q.cl.Finish() // records have ended; OpenCL may still be at its bookkeeping, and at what is quiet
 	h.mu.Lock()
 	h.retireQuietLocked(q, q.quiet.to, st)
 	h.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -143,7 +144,7 @@ func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 	q := r.q
 	h.dropEdgesLocked(r)
 	r.state = enqueuing
-	r.cmd.quiet = 1
+	r.cmd.Quiet = 1
 	h.mu.Unlock()
 	_, err := r.enqueueQuiet()
 	h.mu.Lock()
@@ -236,7 +237,7 @@ func (h *host) quietBeforeLocked(r *record) {
 	st := int32(0)
 	if r.status < 0 { // because of them, perhaps
 		h.mu.Unlock()
-		st = finish(r.q.handle)
+		st = r.q.cl.Finish()
 		h.mu.Lock()
 	}
 	h.retireQuietLocked(r.q, r.point.Seq-1, st)
@@ -257,7 +258,7 @@ func (q *Queue) finishQuiet(p mem.Point) bool {
 		q.use.RUnlock()
 		return false
 	}
-	st := finish(q.handle)
+	st := q.cl.Finish()
 	q.use.RUnlock()
 	h.pollBefore(q, to)
 	h.mu.Lock()
@@ -314,7 +315,7 @@ func (h *host) coverLocked(q *Queue) {
 		return
 	}
 	r := h.takeLocked()
-	r.q, r.op, r.cmd.queue, r.cmd.op = q, devices.OpMarker, q.handle, nativeMarker
+	r.q, r.op, r.cmd.Queue, r.cmd.Op = q, devices.OpMarker, q.cl, ocl.Marker
 	r.state, r.covers = enqueuing, x.to
 	x.covered = x.to
 	x.open.Store(false)

@@ -2,7 +2,10 @@
 
 package opencl
 
-import "godwit/mem"
+import (
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
 
 // What moves records on: gates, which hold those that wait for a point that is not
 // in OpenCL, and the ready list.
@@ -112,7 +115,7 @@ func (f *feed) flushLocked(h *host) {
 	if q != nil {
 		q.flushOnce()
 	}
-	releaseEvents(trash)
+	ocl.ReleaseEvents(trash)
 	h.mu.Lock()
 	h.emptied = trash
 }

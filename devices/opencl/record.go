@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -30,9 +31,9 @@ const (
 // record is held or native, and protected by host.mu from then on, but for what
 // is copied from the command, which does not change.
 type record struct {
-	host  *host // immutable
-	index int   // immutable: of host.records
-	tag   tag   // C memory; made by the first enqueue
+	host  *host   // immutable
+	index int     // immutable: of host.records
+	tag   ocl.Tag // C memory; made by the first enqueue
 
 	// What is looked at most, together.
 	q        *Queue
@@ -47,14 +48,14 @@ type record struct {
 	status   int32 // what OpenCL said
 	blockers int   // what holds it
 	users    int   // edges and polls that need event
-	event    handle
+	event    ocl.Event
 	failure  error // the first failure among Data waits
 	waits    []mem.Wait
 	two      [2]mem.Wait // room for waits
 	edges    []*record   // native records waited for; each has users raised
 	after    []*record   // held until this one is native or ended
-	handles  []handle    // the events of edges
-	spent    []handle    // events of earlier tries
+	handles  []ocl.Event // the events of edges
+	spent    []ocl.Event // events of earlier tries
 
 	// What to do, from the command.
 	bytes  []byte // host end of a transfer
@@ -73,7 +74,7 @@ type record struct {
 	staged stagedCopy
 	begun  atomic.Bool // a runner has begun with it
 	covers uint64      // it is no command, but the marker of a cover: of the points up to this
-	cmd    nativeCmd
+	cmd    ocl.Command
 }
 
 type pinnedBlock struct {
@@ -102,9 +103,9 @@ func (h *host) takeLocked() *record {
 const moreRecords = 32
 
 // told is what tells of r's end.
-func (r *record) told() tag {
-	if r.tag == nil {
-		r.tag = r.host.sink.tag(r.index)
+func (r *record) told() ocl.Tag {
+	if r.tag.IsZero() {
+		r.tag = r.host.sink.Tag(r.index)
 	}
 	return r.tag
 }
@@ -280,13 +281,13 @@ func (h *host) passLocked(r *record) {
 // anything. Such a copy has nothing in its event wait list, so that OpenCL never
 // gives it back to be enqueued again.
 func (r *record) cut() bool {
-	part := devices.PartOf(r.late, uint64(r.cmd.size))
+	part := devices.PartOf(r.late, r.cmd.Size)
 	if part.Empty() {
 		return false
 	}
-	r.cmd.src_off += size(part.Start)
-	r.cmd.dst_off += size(part.Start)
-	r.cmd.size = size(part.Size())
+	r.cmd.SrcOff += part.Start
+	r.cmd.DstOff += part.Start
+	r.cmd.Size = part.Size()
 	if r.bytes != nil {
 		r.bytes = r.bytes[part.Start:part.End]
 	}
@@ -309,28 +310,28 @@ func (r *record) enqueue() (int32, error) {
 // enqueueQuiet is enqueue of what has no edges, and whose end nobody is told.
 func (r *record) enqueueQuiet() (int32, error) {
 	r.handles = r.handles[:0]
-	return r.give(nil)
+	return r.give(ocl.Tag{})
 }
 
 // give gives r to OpenCL; t is told of its end.
-func (r *record) give(t tag) (int32, error) {
+func (r *record) give(t ocl.Tag) (int32, error) {
 	var st int32
 	switch {
 	case r.pair != nil:
 		st = r.pair.copy(r)
 	case r.kernel != nil:
 		r.kernel.mu.Lock()
-		st = int32(submit(&r.cmd, r.args, r.kernel.set, r.handles, nil, t))
+		st = r.cmd.Submit(r.args, r.kernel.set, r.handles, nil, t)
 		r.kernel.mu.Unlock()
 	default:
 		r.pinBytes()
-		st = int32(submit(&r.cmd, r.args, nil, r.handles, r.bytes, t))
+		st = r.cmd.Submit(r.args, ocl.SetArgs{}, r.handles, r.bytes, t)
 	}
 	if r.q.dev.sees(st); st != 0 {
 		return st, r.refusal(st)
 	}
-	r.event = r.cmd.event
-	if r.cmd.quiet == 0 || !r.host.immediate {
+	r.event = r.cmd.Event
+	if r.cmd.Quiet == 0 || !r.host.immediate {
 		r.q.dirty.Store(true)
 	}
 	return 0, nil
@@ -339,7 +340,7 @@ func (r *record) give(t tag) (int32, error) {
 // refusal is the error of a command that OpenCL did not take.
 func (r *record) refusal(st int32) error {
 	if r.kernel != nil {
-		if i := int(r.cmd.failed_arg); i >= 0 && i < len(r.kernel.args) {
+		if i := int(r.cmd.FailedArg); i >= 0 && i < len(r.kernel.args) {
 			return statusError(st, "kernel %s on device %s, argument %d (%s)", r.kernel.name, r.q.dev.name, i, r.kernel.args[i].Name)
 		}
 		return statusError(st, "kernel %s on device %s", r.kernel.name, r.q.dev.name)
@@ -369,9 +370,9 @@ func (h *host) nativeLocked(r *record) {
 	}
 	clear(r.after)
 	r.after = r.after[:0]
-	if !r.early && r.cmd.no_callback != 0 {
+	if !r.early && r.cmd.NoCallback != 0 {
 		h.moving.Go(func() { // no callback will come: somebody has to wait
-			st := eventWait(r.event)
+			st := r.event.Wait()
 			h.mu.Lock()
 			h.draining++
 			h.callbackLocked(r, st)

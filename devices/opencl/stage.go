@@ -11,9 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/jgillich/go-opencl/cl"
-
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -79,8 +78,7 @@ type stager struct {
 	ended sync.WaitGroup // its goroutines
 	ring  func() error   // immutable but for tests: newRing
 
-	queue  *cl.CommandQueue      // what ring makes; immutable once open
-	handle handle                // as queue
+	queue  ocl.Queue             // what ring makes; immutable once open
 	memory *devices.PinnedMemory // as queue
 	block  mem.Block             // as queue: the ring
 
@@ -131,7 +129,7 @@ func (d *Device) Staging() (read, write Staging) {
 // what is set before the record is pushed.
 type stagedCopy struct {
 	stager *stager // nil where the record is not staged
-	mem    handle
+	mem    ocl.Mem
 	off    uint64 // bytes into mem
 	chunk  uint64 // bytes
 	next   uint64 // bytes taken by lanes so far
@@ -166,11 +164,11 @@ func (s *stager) newRing() error {
 	if out, err := m.AllocAll([]mem.Request{{Size: size}}, block[:]); err != nil || out != mem.Ready {
 		return fmt.Errorf("device %s: %s of page-locked memory to stage in: %w", d.name, mem.FormatBytes(size), errors.Join(err, mem.ErrNoHostMemory))
 	}
-	q, err := d.host.context.CreateCommandQueue(d.found.device, cl.CommandQueueProfilingEnable)
+	q, err := d.host.context.NewQueue(d.found.device, false, true)
 	if err != nil {
 		return errors.Join(err, m.FreeAfter(block[0], nil))
 	}
-	s.memory, s.block, s.queue, s.handle = m, block[0], q, rawHandle(q)
+	s.memory, s.block, s.queue = m, block[0], q
 	return nil
 }
 
@@ -262,7 +260,7 @@ func (g *stagers) close() error {
 		s.work.Broadcast()
 		s.mu.Unlock()
 		s.ended.Wait()
-		if s.queue != nil {
+		if s.queue != 0 {
 			_ = s.queue.Finish() // only errors of a lost device
 			s.queue.Release()
 			errs = append(errs, s.memory.FreeAfter(s.block, nil))
@@ -292,9 +290,9 @@ func (r *record) stage(write bool, n uint64) {
 // push has r, whose waits are reached, moved. host.mu is held.
 func (s *stager) push(r *record) {
 	r.state, r.called = calling, true
-	r.staged.mem, r.staged.off = r.cmd.src, uint64(r.cmd.src_off)
+	r.staged.mem, r.staged.off = r.cmd.Src, r.cmd.SrcOff
 	if s.write {
-		r.staged.mem, r.staged.off = r.cmd.dst, uint64(r.cmd.dst_off)
+		r.staged.mem, r.staged.off = r.cmd.Dst, r.cmd.DstOff
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -44,7 +45,7 @@ const (
 // svmCaps is what of a device's shared virtual memory can be used.
 func svmCaps(t devices.Type, bits uint64) devices.SVMCaps {
 	switch {
-	case !hasSVM():
+	case !ocl.HasSVM():
 		return devices.SVMCaps{Why: "the OpenCL loader is older than OpenCL 2.0"}
 	case bits&svmSystem != 0 || t == devices.CPU && bits&svmFine != 0:
 		return devices.SVMCaps{Coarse: true, Fine: true, Atomics: bits&svmAtomics != 0, InPlace: true}
@@ -72,7 +73,7 @@ type lent struct {
 // fillPointer encodes a pointer.
 func (r *record) fillPointer(a *devices.Arg) error {
 	if a.Block.IsZero() {
-		r.args = appendSVM(r.args, 0)
+		r.args = ocl.AppendSVM(r.args, 0)
 		return nil
 	}
 	if a.Device == nil {
@@ -87,7 +88,7 @@ func (r *record) fillPointer(a *devices.Arg) error {
 		}
 		r.lent = append(r.lent, lent{a.Space, a.Pointer, a.Size})
 	}
-	r.args = appendSVM(r.args, a.Pointer)
+	r.args = ocl.AppendSVM(r.args, a.Pointer)
 	return nil
 }
 
@@ -100,7 +101,7 @@ func (r *record) fillInPlace(a *devices.Arg) error {
 	if err != nil {
 		return err
 	}
-	r.args = appendSVM(r.args, addr)
+	r.args = ocl.AppendSVM(r.args, addr)
 	return nil
 }
 
@@ -113,7 +114,7 @@ func (r *record) fillFill(cmd *devices.Command) error {
 	r.pinBytes()
 	dst := r.bytes
 	if at := addressOf(dst); r.q.dev.info.SVM.InPlace && at%uint64(len(cmd.Pattern)) == 0 {
-		r.cmd.op, r.cmd.dst = nativeSVMFill, address(at)
+		r.cmd.Op, r.cmd.Dst = ocl.SVMFill, ocl.Mem(at)
 		return nil
 	}
 	pattern := bytes.Clone(cmd.Pattern)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 )
 
 // Platforms without threads of their own.
@@ -62,7 +63,7 @@ func (r *record) runner() runner {
 func newWorker(h *host) *worker {
 	w := &worker{host: h, calls: make(chan func())}
 	w.work.L = &w.mu
-	serialize(true)
+	ocl.Serialize(true)
 	w.ended.Go(w.thread)
 	w.ended.Go(w.life)
 	return w
@@ -99,7 +100,7 @@ func (w *worker) close() {
 	w.mu.Unlock()
 	close(w.calls)
 	w.ended.Wait()
-	serialize(false)
+	ocl.Serialize(false)
 }
 
 func (w *worker) push(r *record) {
@@ -144,16 +145,16 @@ func (r *record) run() error {
 		defer r.kernel.mu.Unlock()
 	}
 	r.pinBytes()
-	var st int32
+	var st ocl.Status
 	r.host.do(func() {
 		if s := r.host.shadow; s != nil {
 			st = s.submit(&r.cmd, r.args, r.bytes)
 		} else {
-			st = int32(submit(&r.cmd, r.args, nil, nil, r.bytes, nil))
+			st = r.cmd.Submit(r.args, ocl.SetArgs{}, nil, r.bytes, ocl.Tag{})
 		}
 		if st == 0 {
-			r.event = r.cmd.event
-			st = eventEnd(r.event)
+			r.event = r.cmd.Event
+			st = r.event.End()
 		}
 	})
 	if r.q.dev.sees(st) != 0 {

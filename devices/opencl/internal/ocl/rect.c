@@ -1,7 +1,7 @@
 //go:build cgo
 
 // Rectangles: one command of ours, one or several of OpenCL's.
-#include "bridge.h"
+#include "calls.h"
 #include <stdlib.h>
 
 // rect_slices enqueues slices [first, first+n) of a rectangle.

@@ -1,6 +1,6 @@
 //go:build cgo
 
-#include "native.h"
+#include "calls.h"
 #include <stdlib.h>
 #include <string.h>
 

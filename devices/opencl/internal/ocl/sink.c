@@ -3,7 +3,7 @@
 // Sinks: how the ends of commands come from OpenCL to the goroutine that takes them,
 // by its callbacks or by a thread that watches the events. See bridge.h.
 #define _GNU_SOURCE
-#include "bridge.h"
+#include "calls.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
