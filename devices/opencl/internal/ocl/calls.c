@@ -30,7 +30,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 		err = clEnqueueFillBuffer(q, dst, args, c->pattern_size, c->dst_off, c->size, nw, w, &e);
 		break;
 	case GW_LAUNCH:
-		gw_launching();
+		gw_compiles(0);
 		err = gw_set_args(c, args, set);
 		if (err == CL_SUCCESS)
 			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, c->quiet ? NULL : &e);

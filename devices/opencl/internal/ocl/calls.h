@@ -21,8 +21,7 @@ typedef struct gw_done { uint64_t id; int32_t status; int32_t pad; } gw_done;
 //
 // A watching sink does without callbacks: a thread of its own looks at the events
 // of running commands, every few tens of microseconds, and sleeps when there are
-// none. NVIDIA's callbacks make each command 3.5 us dearer, and come up to 20 ms
-// late for commands longer than some hundred microseconds.
+// none. That is for platforms whose callbacks are slow.
 //
 // A sink is lazy where nobody is waiting (prompt is 0): then callbacks wake nobody,
 // and take, or the thread that watches, looks every millisecond while there are commands.
@@ -68,7 +67,7 @@ typedef struct gw_cmd {
 enum { GW_ARG_VALUE, GW_ARG_MEM, GW_ARG_LOCAL, GW_ARG_SVM };
 
 // A gw_args is what the arguments of a kernel were set to last, so that only what has
-// changed is set again: each call costs NVIDIA 0.2 us. len 0: nothing is known.
+// changed is set again: each call takes time. len 0: nothing is known.
 // It is for one thread at a time.
 typedef struct gw_args {
 	size_t len, cap;

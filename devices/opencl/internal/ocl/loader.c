@@ -56,10 +56,8 @@ static clIcdGetPlatformIDsKHR_fn driver_platforms; // written once, under once
 
 int gw_use_driver(const char *library)
 {
-	if (!only_driver) {
-		gw_signals_keep();
+	if (!only_driver)
 		only_driver = strdup(library);
-	}
 	return only_driver && strcmp(only_driver, library) == 0;
 }
 

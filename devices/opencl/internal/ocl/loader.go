@@ -18,9 +18,14 @@ func Missing() string {
 	return ""
 }
 
-// UseDriver has one driver opened without the OpenCL loader. It comes before any other
-// call, and reports false where another driver was named before.
-func UseDriver(library string) bool {
+// Guard are C functions that are called around every call into OpenCL; see gw_guard in
+// loader.h.
+type Guard struct{ Enter, Leave, Compiles, Commands, Watches unsafe.Pointer }
+
+// UseDriver has one driver opened without the OpenCL loader, and guarded. It comes before
+// any other call, and reports false where another driver was named before.
+func UseDriver(library string, g Guard) bool {
+	C.gw_set_guard(g.Enter, g.Leave, g.Compiles, g.Commands, g.Watches)
 	name := C.CString(library)
 	defer C.free(unsafe.Pointer(name))
 	return C.gw_use_driver(name) != 0

@@ -150,7 +150,7 @@ static void *watch(void *sink)
 {
 	gw_sink *s = sink;
 	int idle = 0;
-	gw_pass_gate();
+	gw_watches();
 	s->nap_ns = NAP_NS;
 	prctl(PR_SET_TIMERSLACK, 1000); // naps as short as asked for
 	pthread_mutex_lock(&s->mu);
