@@ -60,8 +60,8 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 		d.info.GlobalMemory = min(opts.memory, d.info.GlobalMemory)
 		d.info.MaxAlloc = min(d.info.MaxAlloc, d.info.GlobalMemory)
 	}
-	carve := opts.carve == "on" || opts.carve == "" && !d.info.SharesHost && h.worker == nil // checkers look at whole cl_mems
-	d.direct = !carve && opts.direct != "off" && d.isDirect()
+	carve := opts.carve.or(!d.info.SharesHost && h.worker == nil) // checkers look at whole cl_mems
+	d.direct = !carve && opts.direct.or(true) && d.isDirect()
 	d.store = newStore(d, carve, opts.slab)
 	d.memory = devices.NewBlocks(d.name, d.info.BaseAlign, d.store)
 	d.node = nodeOf(d.id)

@@ -10,7 +10,7 @@ import (
 
 // Copies that need no OpenCL.
 //
-// Where kernels run in this process (PoCL), a device's memory is this process's, and a
+// Where kernels run in this process, a device's memory is this process's, and a
 // transfer a memcpy, which OpenCL makes in a thread of its own: two threads have to be
 // woken for it, which takes as long as copying some hundred KiB, and a command, an
 // event and a look at it are made and thrown away. So there the buffers lie in memory

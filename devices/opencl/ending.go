@@ -75,9 +75,9 @@ func (h *host) settleLocked(r *record) {
 }
 
 // endedByWaits reports whether a command has this status because something it
-// waited for failed: OpenCL's own, or the one that PoCL 3.1 gives instead.
+// waited for failed: OpenCL's own status, or one that is given instead.
 func endedByWaits(status int32) bool {
-	return status == int32(mem.ExecStatusErrorInWaitList) || status == int32(mem.DeviceNotFound)
+	return status == int32(mem.ExecStatusErrorInWaitList) || status == waitFailed
 }
 
 // finishLocked ends r's point. mu is released while waiters are told.

@@ -49,7 +49,7 @@ var sentinels = map[mem.Status]error{
 var statusNames = map[mem.Status]string{
 	-1001: "no platform", -3: "no compiler", -12: "mapping failed", -19: "no argument information",
 	-44: "invalid program", -45: "program not built for this device", -56: "invalid global offset",
-	-9999: "illegal memory access in a kernel (NVIDIA)",
+	kernelFault: "illegal memory access in a kernel",
 }
 
 // clError is an OpenCL status that has no error in package mem.
@@ -78,4 +78,4 @@ func statusError(st ocl.Status, format string, args ...any) error {
 }
 
 // isLost reports whether a status says that the device will not come back.
-func isLost(st ocl.Status) bool { return st == int32(mem.DeviceNotAvailable) || st == -9999 }
+func isLost(st ocl.Status) bool { return st == int32(mem.DeviceNotAvailable) || st == kernelFault }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -40,18 +39,9 @@ type host struct {
 	devices []ocl.Device // all of the platform
 	open    int          // protected by driver.mu: devices
 
-	// immediate: commands start when they are enqueued, without a flush, and
-	// callbacks are slow. So it is with NVIDIA's OpenCL, and not to be relied on
-	// with others.
-	immediate bool
-	// quiet: launches that nobody asks after have no event; see quiet.go.
-	quiet bool // immutable
-	// worker runs the commands of a platform that has no threads for that.
-	worker *worker // immutable; nil where OpenCL runs them
+	quirks quirks  // immutable
+	worker *worker // immutable; runs the commands of a platform that has no threads for that, else nil
 	shadow *shadow // immutable; nil where nobody checks for uninitialised reads
-	// pocl: PoCL 3.1. Rectangles between sub-buffers crash; every marker waits for all
-	// commands before it in its queue.
-	pocl bool
 
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
@@ -88,14 +78,13 @@ type host struct {
 }
 
 func newHost(f Found, opts options) (*host, error) {
-	h, devs := &host{}, f.all
+	h, devs := &host{name: f.Info.Platform, devices: f.all, quirks: opts.over(quirksOf(f.Info.Platform))}, f.all
 	var err error
-	oclgrind := strings.Contains(f.Info.Platform, "Oclgrind")
-	if opts.worker == "on" || opts.worker == "" && oclgrind {
+	if h.quirks.oneThread {
 		h.worker = newWorker(h)
 	}
 	h.do(func() {
-		if h.context, err = ocl.NewContext(devs); err != nil || h.worker == nil || !oclgrind {
+		if h.context, err = ocl.NewContext(devs); err != nil || !h.quirks.checks {
 			return
 		}
 		if h.shadow, err = newShadow(h.context); err != nil {
@@ -108,13 +97,9 @@ func newHost(f Found, opts options) (*host, error) {
 		}
 		return nil, fmt.Errorf("platform %s: no context for its %d devices: %w", f.Info.Platform, len(devs), errors.Join(err, mem.ErrDeviceLost))
 	}
-	h.name, h.devices = f.Info.Platform, devs
-	h.immediate = strings.Contains(h.name, "NVIDIA")
-	h.pocl = strings.Contains(h.name, "Portable Computing Language")
-	h.quiet = h.worker == nil && (opts.quiet == "on" || opts.quiet == "" && h.immediate)
 	h.programs, h.pairs, h.lines = make(map[[2]string]*program), make(map[[2]*Device]*pair), make(map[*mem.Timeline]*Queue)
 	h.gates = make(map[mem.Point]*gate)
-	h.sink = ocl.NewSink(opts.events == "watch" || opts.events == "" && h.immediate)
+	h.sink = ocl.NewSink(h.quirks.slowCallbacks)
 	h.wake, h.stop = make(chan struct{}, 1), make(chan struct{})
 	h.rings = [2]int{mainRing, sideRing}
 	h.ended.L = &h.mu
@@ -162,7 +147,7 @@ func (h *host) close() {
 	if h.worker != nil {
 		h.worker.close()
 	}
-	if strings.Contains(os.Getenv("GODWIT_DEBUG"), "leaks") {
+	if debugging("leaks") {
 		created, released := ocl.Objects()
 		fmt.Fprintf(os.Stderr, "godwit: opencl: platform %s closed: created %+v, released %+v\n", h.name, created, released)
 	}

@@ -36,7 +36,7 @@ type NativeProgram struct {
 	last   []ocl.DeviceID // protected by mu: devices for which it was built last
 }
 
-// argInfoOption makes PoCL remember what describeArgs asks for.
+// argInfoOption makes OpenCL remember what describeArgs asks for.
 const argInfoOption = "-cl-kernel-arg-info"
 
 // BuildCall is what one step of building was given.
@@ -98,7 +98,7 @@ func (d *Device) NewILProgram(il []byte) (*NativeProgram, error) {
 
 // NewBinaryProgram makes a program of binaries, one for each device. Where some
 // are no binaries of their device, each has its status, in the order of on; but
-// NVIDIA's library takes any bytes, and fails with the same status to build them. It
+// OpenCL may take any bytes, and fail with the same status to build them. It
 // fails with mem.ErrInvalidValue where two that are one real device (Handle) have
 // different binaries: those take two programs.
 func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each []mem.Status, err error) {
@@ -257,7 +257,7 @@ func (p *NativeProgram) Info(what uint32) ([]byte, error) {
 // BuildInfo is what clGetProgramBuildInfo answers for d.
 func (p *NativeProgram) BuildInfo(d *Device, what uint32) ([]byte, error) {
 	b, st := p.cl.BuildInfo(d.id, what)
-	if what == ocl.BuildGlobals && len(b) == 4 { // a size_t: NVIDIA's library answers a cl_uint
+	if what == ocl.BuildGlobals && len(b) == 4 { // a size_t, answered as a cl_uint
 		b = binary.NativeEndian.AppendUint64(nil, uint64(binary.NativeEndian.Uint32(b)))
 	}
 	return b, statusError(st, "build information %#x for device %s", what, d.name)

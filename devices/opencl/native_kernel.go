@@ -60,7 +60,7 @@ func (k *kernel) has(i int) error {
 
 // ArgInfo implements NativeKernel.
 func (k *kernel) ArgInfo(i int, what uint32) ([]byte, error) {
-	if err := k.has(i); err != nil { // NVIDIA's library calls it an invalid value
+	if err := k.has(i); err != nil { // OpenCL may call it an invalid value
 		return nil, err
 	}
 	return k.asked(func() ([]byte, ocl.Status) { return k.cl.ArgInfo(i, what) })

@@ -100,7 +100,7 @@ func (h *host) newLine(from, to *Device, bytes int) (*line, error) {
 		return nil, fmt.Errorf("%d bytes of pinned memory: %w", bytes, errors.Join(err, mem.ErrNoHostMemory))
 	}
 	l.memory, l.block = pinned, blocks[0]
-	l.ring = ocl.NewRing(l.block.Addr, uint64(bytes), l.queues[0], l.queues[1], !h.immediate)
+	l.ring = ocl.NewRing(l.block.Addr, uint64(bytes), l.queues[0], l.queues[1], !h.quirks.startsAtOnce)
 	return l, nil
 }
 

@@ -23,7 +23,7 @@ import (
 // host end lies in one goes straight to OpenCL, others through a stager.
 
 // pinnedPage is what sizes are rounded up to, and pinnedAlign what is asked of
-// addresses, both in bytes. PoCL's are not a page's.
+// addresses, both in bytes. Mapped addresses are not a page's everywhere.
 const (
 	pinnedPage  = 4096
 	pinnedAlign = 64
@@ -81,7 +81,7 @@ func (s *pinnedStore) take(size, align uint64) (devices.Place, bool) {
 		return devices.Place{}, false
 	}
 	b, ok := s.pin(n)
-	if ok && b.mapped%align != 0 { // OpenCL promises less: Oclgrind has what malloc returns
+	if ok && b.mapped%align != 0 { // OpenCL promises less
 		s.unpin(b)
 		b, ok = s.pin(n + align)
 	}

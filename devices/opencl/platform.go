@@ -34,7 +34,7 @@ const (
 	infoUnified      = 0x1035
 	infoSVM          = 0x1053
 	infoPCI          = 0x410F // cl_khr_pci_bus_info
-	infoBusNV        = 0x4008 // NVIDIA's own, of older drivers
+	infoBusNV        = 0x4008 // cl_nv_device_attribute_query, of older drivers
 	infoSlotNV       = 0x4009
 	infoDomainNV     = 0x400A
 )
@@ -138,11 +138,11 @@ func list(all []Found) string {
 // discover asks every platform for its devices.
 func discover() ([]Found, error) {
 	if why := ocl.Missing(); why != "" {
-		return nil, fmt.Errorf("%s (Debian: apt install ocl-icd-libopencl1, and a driver such as pocl-opencl-icd): %w", why, ErrMissing)
+		return nil, fmt.Errorf("%s (Debian: apt install ocl-icd-libopencl1%s): %w", why, driverPackage, ErrMissing)
 	}
 	platforms, err := ocl.Platforms()
 	if err != nil || len(platforms) == 0 {
-		return nil, fmt.Errorf("the OpenCL loader knows no platform (Debian: apt install a driver such as pocl-opencl-icd): %w", ErrMissing)
+		return nil, fmt.Errorf("the OpenCL loader knows no platform (Debian: apt install ocl-icd-libopencl1%s): %w", driverPackage, ErrMissing)
 	}
 	var all []Found
 	for p, platform := range platforms {
@@ -180,7 +180,7 @@ func describe(platform string, h ocl.DeviceID) devices.Info {
 	}
 	in.SVM = svmCaps(in.Type, h.Uint(infoSVM))
 	if in.Type == devices.CPU {
-		in.SharesHost = true // PoCL leaves the deprecated query unanswered on some systems
+		in.SharesHost = true // the query is deprecated, and unanswered by some
 	}
 	return in
 }

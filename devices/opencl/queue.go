@@ -174,12 +174,9 @@ func (q *Queue) errClosed() error { return fmt.Errorf("queue %s: %w", q.line.Nam
 
 // needsReached reports whether r can be given to OpenCL, or run, only once its
 // waits are reached: host calls, what a runner runs, and copies whose extent is known only then.
-// NVIDIA takes the bytes of a write out of pageable memory
-// when the write is enqueued, whatever it waits for: before a read that it waits
-// for has put them there. Page-locked bytes it leaves where they are.
 func (r *record) needsReached() bool {
 	write := r.cmd.Op == ocl.Write || r.cmd.Op == ocl.WriteRect
-	return r.op == devices.OpHostCall || r.late != nil || r.runner() != nil || write && r.host.immediate && !r.pinned
+	return r.op == devices.OpHostCall || r.late != nil || r.runner() != nil || write && r.host.quirks.takesBytesAtEnqueue && !r.pinned
 }
 
 // acceptLocked issues r's point.

@@ -13,8 +13,7 @@ import (
 
 // Quiet launches.
 //
-// To ask NVIDIA for an event makes a launch of 5 us 1.2 us dearer, and to look at
-// events while others are enqueued 0.5 to 1.5 us. So a launch of which nobody asks
+// Events are not free (quirks.slowEvents). So a launch of which nobody asks
 // when it ends (devices.Command.Quiet), on an in-order queue, is enqueued without one,
 // and has no record: it is a point in the queue's span of quiet points. There is one
 // span; records that OpenCL has may come before it, and any after it. While there are
@@ -83,7 +82,7 @@ func (q *quiet) keep(k *kernel, seq uint64) bool {
 // without an event. host.mu is held.
 func (r *record) mayBeQuiet(cmd *devices.Command) bool {
 	q := r.q
-	return cmd.Quiet && r.host.quiet && r.op == devices.OpLaunch && q.inOrder && !q.timing && r.failure == nil &&
+	return cmd.Quiet && r.host.quirks.slowEvents && r.op == devices.OpLaunch && q.inOrder && !q.timing && r.failure == nil &&
 		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner() == nil && q.quiet.room(r.kernel) && r.followsLocked()
 }
 
@@ -119,11 +118,9 @@ func (r *record) followsLocked() bool {
 	return true
 }
 
-// behind reports whether r, without an event, is ordered behind x by the cl queue. An
-// in-order queue of PoCL's ends a command as soon as one of its waits has failed,
-// when others have not ended.
+// behind reports whether r, without an event, is ordered behind x by the cl queue.
 func (r *record) behind(x *record) bool {
-	return x != nil && x.state == native && !x.early && x.line() == r.q && (len(x.edges) == 0 || r.host.immediate)
+	return x != nil && x.state == native && !x.early && x.line() == r.q && (len(x.edges) == 0 || r.host.quirks.failedWaitsKeepOrder)
 }
 
 // room reports whether the span has a use of k, or room for one.

@@ -259,8 +259,8 @@ func (h *host) advanceLocked(r *record) *Queue {
 
 // instant reports whether there is nothing left of r, which nothing blocks: it is a
 // marker behind nothing. In a queue out of order, OpenCL would have it wait for all
-// commands there: by its rules where it is given no waits, with PoCL 3.1 and NVIDIA's
-// library also where it is given some that have ended.
+// commands there: by its rules where it is given no waits, on some platforms also where it is given some
+// that have ended.
 func (r *record) instant() bool {
 	return r.op == devices.OpMarker && r.failure == nil && len(r.edges) == 0 && !r.q.inOrder
 }
@@ -331,7 +331,7 @@ func (r *record) give(t ocl.Tag) (int32, error) {
 		return st, r.refusal(st)
 	}
 	r.event = r.cmd.Event
-	if r.cmd.Quiet == 0 || !r.host.immediate {
+	if r.cmd.Quiet == 0 || !r.host.quirks.startsAtOnce {
 		r.q.dirty.Store(true)
 	}
 	return 0, nil

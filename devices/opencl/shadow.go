@@ -5,37 +5,19 @@ package opencl
 import (
 	"bytes"
 	"encoding/binary"
-	"os"
 
 	"godwit/devices/opencl/internal/ocl"
 )
 
-// Oclgrind's check for reads of uninitialised bytes, made exact.
+// A check for reads of uninitialised bytes, made exact.
 //
-// With OCLGRIND_UNINITIALIZED=1 Oclgrind keeps, for each byte of a buffer, whether it
-// was ever written. What kernels do it follows byte by byte. What the host does it gets
-// wrong; in Oclgrind 21.10, of which the file is src/plugins/Uninitialized.cpp:
-//
-//   - A write, a fill or a copy, and of a fill each pattern and of a rectangle each row,
-//     gives the buffer a new shadow that is as long as what was stored, whatever the
-//     offset (lines 1047 and 2403). All that kernels wrote there is uninitialised from
-//     then on, and so is what was stored anywhere but at the start; bytes below that
-//     length have the state that malloc left.
-//   - A copy makes its destination initialised, whatever its source was (Memory.cpp 593).
-//   - A new buffer has the shadow of a released one that had its number: nothing is told
-//     of either (line 30).
-//   - A buffer that kernels first see as a sub-buffer has the state that malloc left
-//     (lines 1855 and 2523).
-//
-// So where that check is on, all bytes get into a buffer by a kernel of ours, which
-// copies states with them: from another buffer, or from one that is made of the host's
-// bytes, as a whole, for that. And each new buffer is told to be uninitialised, as a
-// whole (fresh). Then Oclgrind's findings are true: there is one where a kernel uses a
-// byte that nobody wrote, or that Godwit should have brought and has not, and else none.
-//
-// What the optimiser makes of kernels the check does not always know: it ends those with
-// a freeze instruction (line 1805), and crashes on some that sum vectors. So programs are
-// built without optimisation then.
+// Where a platform looks for such reads, but follows only what kernels do
+// (quirks.checks), all bytes get into a buffer by a kernel of ours, which copies their
+// state with them: from another buffer, or from one that is made of the host's bytes, as
+// a whole, for that. And each new buffer is told to be uninitialised, as a whole (fresh).
+// Then the findings are true: there is one where a kernel uses a byte that nobody wrote, or
+// that Godwit should have brought and has not, and else none. Programs are built without
+// optimisation, since the check does not know all that it makes.
 //
 // That is for whole cl_mems, which is what checkers are given: the shadow of a carved
 // block is its slab's.
@@ -72,11 +54,8 @@ kernel void godwit_copy(global uchar *to, global const uchar *from, ulong bytes,
 kernel void godwit_touch(global uchar *whole) {}
 `
 
-// newShadow returns the context's shadow keeper; nil where there is no check.
+// newShadow returns the context's shadow keeper.
 func newShadow(context ocl.Context) (*shadow, error) {
-	if os.Getenv("OCLGRIND_UNINITIALIZED") != "1" { // as Oclgrind reads it
-		return nil, nil
-	}
 	s := &shadow{context: context}
 	var st ocl.Status
 	if s.program, st = context.NewProgram([]byte(shadowSource)); st == 0 {
@@ -92,7 +71,7 @@ func newShadow(context ocl.Context) (*shadow, error) {
 		return s, nil
 	}
 	s.free()
-	return nil, statusError(st, "kernels for Oclgrind's check for uninitialised reads")
+	return nil, statusError(st, "kernels for the check for uninitialised reads")
 }
 
 func (s *shadow) free() {
@@ -114,7 +93,7 @@ func (s *shadow) options(options string) string {
 	return options + " -cl-opt-disable"
 }
 
-// launch is a kernel of ours: one work-item, since OCLGRIND_QUICK leaves out work-groups.
+// launch is a kernel of ours: one work-item, since checkers may leave out work-groups.
 func (s *shadow) launch(q ocl.Queue, k ocl.Kernel, n uint32) ocl.Command {
 	return ocl.Command{Queue: q, Op: ocl.Launch, Kernel: k, Args: n, Dims: 1, Global: [3]uint64{1}}
 }

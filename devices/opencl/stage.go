@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"godwit/devices"
@@ -18,7 +17,7 @@ import (
 
 // How bytes get between pageable host memory and a discrete device.
 //
-// Given pageable memory, NVIDIA's OpenCL copies it through a small buffer of its own
+// Given pageable memory, OpenCL copies it through a small buffer of its own
 // within clEnqueue…Buffer: the caller is held up for the length of the transfer,
 // which gets along at 10 GB/s into the device and 19 out of it, where the link has
 // 55. So large transfers of pageable memory are staged here, through a ring of
@@ -67,9 +66,6 @@ type staging struct {
 func defaultStaging(discrete bool) staging {
 	return staging{on: discrete, lanes: min(max(runtime.NumCPU()/2, 1), mostLanes), chunk: stageChunk, from: stageFrom}
 }
-
-// pinnedByEnv is whether GODWIT_PINNED_H2D lets transfers be staged.
-func pinnedByEnv() bool { return os.Getenv("GODWIT_PINNED_H2D") != "0" }
 
 // stager stages transfers of one device in one direction.
 type stager struct {
@@ -214,7 +210,7 @@ func (s *stager) tried(err error) {
 	s.skip = 1<<(s.misses-1) - 1
 	s.counts.Failures++
 	s.counts.Why = err.Error()
-	if strings.Contains(os.Getenv("GODWIT_DEBUG"), "staging") {
+	if debugging("staging") {
 		fmt.Fprintf(os.Stderr, "godwit: opencl: device %s: transfers %s it are not staged, failure %d: %v; %d transfers go without before the next try\n",
 			s.dev.name, map[bool]string{true: "into", false: "out of"}[s.write], s.counts.Failures, err, s.skip)
 	}

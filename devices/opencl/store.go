@@ -176,9 +176,7 @@ func (s *store) Give(p devices.Place, _ uint64) {
 }
 
 // appendSubBuffers adds o's sub-buffers in the order in which they are to be
-// released: the last one made first. NVIDIA's library (580.159.04) crashes where
-// a sub-buffer is released before a later one that shares bytes with it, once
-// kernels have used them; OpenCL allows any order.
+// released: the last one made first (quirks.go).
 func (o *object) appendSubBuffers(dst []ocl.Mem) []ocl.Mem {
 	for i := len(o.parts) - 1; i >= 0; i-- {
 		dst = append(dst, o.parts[i].mem)

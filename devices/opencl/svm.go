@@ -22,17 +22,16 @@ import (
 //
 //   - those with fine-grained system memory, which says so;
 //   - cpu devices with fine-grained buffers: kernels and host touch the same bytes
-//     at the same time there, so that the kernels run in this process (PoCL).
+//     at the same time there, so that the kernels run in this process.
 //
 // Such devices use the host's memory in place. Two of them share it, though they
 // are memories apart for buffers: one address in one process cannot hold two
 // contents. Their launches are lent the pages that they name; what a kernel
 // reaches beyond them is a fault of the process.
 //
-// Any other device, NVIDIA's for one, has coarse-grained memory at addresses of
+// Any other device has coarse-grained memory at addresses of
 // its own choosing only, which neither another platform nor another GPU can be
-// given, and takes no other pointers. (With two GPUs in a context, NVIDIA's does
-// not work at all: docs/measured.md.) Info says so, and pointers are refused there.
+// given, and takes no other pointers. Info says so, and pointers are refused there.
 
 // OpenCL's bits of CL_DEVICE_SVM_CAPABILITIES.
 const (

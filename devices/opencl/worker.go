@@ -12,17 +12,7 @@ import (
 
 // Platforms without threads of their own.
 //
-// Oclgrind runs a command only within clFinish, clFlush and clWaitForEvents, in the
-// thread that calls them; an event does not move, and no callback comes, before
-// somebody calls one of these for its queue. It has no locks either: its reference
-// counts, its maps of commands and its memory are for one thread at a time, and a
-// clFinish of a queue whose next command waits for one of another queue never ends.
-// And a callback that is set after the command has run is never called.
-//
-// Its checks for reads of uninitialised bytes keep a pool of memory for the thread that
-// made the context, and crash where another allocates, builds or runs a kernel.
-//
-// So such a platform is lent a thread, in which the context is made, memory is
+// Such a platform (quirks.oneThread) is lent a thread, in which the context is made, memory is
 // allocated, programs are built and commands run (do). A worker is given commands whose waits are
 // reached, as a stager is, so that no command has a wait list; it enqueues one, waits
 // for it and ends it, one after the other and in the order in which they could begin.
