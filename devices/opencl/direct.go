@@ -21,7 +21,7 @@ import (
 //   - up to directAtOnce, within Submit: copying costs less than enqueueing;
 //   - up to directHeld, of commands that were held back, by who moves them on;
 //   - of any size where who submits waits at once (devices.Command.Awaited), in its
-//     own thread: the record is owed until its Wait comes.
+//     own thread: the record is left until its Wait comes.
 //
 // All others go to OpenCL, those with times too, which are its clock's.
 const (
@@ -91,9 +91,10 @@ func (r *record) here(most int) bool {
 	return r.memory != 0 && r.reached && len(r.bytes) <= most
 }
 
-// copyAtOnceLocked does r within Submit. mu is released in between, which nobody
-// uses: nobody knows of r.
-func (q *Queue) copyAtOnceLocked(h *host, r *record) mem.Point {
+// copyNowLocked does r within Submit: held to free. mu is released in between, which
+// nobody uses: nobody knows of r.
+func (h *host) copyNowLocked(r *record) mem.Point {
+	q := r.q
 	if len(r.bytes) > directLocked {
 		h.mu.Unlock()
 		r.copyHere()
@@ -109,24 +110,25 @@ func (q *Queue) copyAtOnceLocked(h *host, r *record) mem.Point {
 	return p
 }
 
-// copyHeldLocked does r, which was held back. mu is released in between.
-func (h *host) copyHeldLocked(r *record) {
-	r.state, r.called = calling, true
+// copyLocked does and finishes r, which was accepted. mu is released in between.
+func (h *host) copyLocked(r *record) {
+	r.state = elsewhere
 	h.mu.Unlock()
 	r.copyHere()
 	h.mu.Lock()
 	h.finishLocked(r, nil)
 }
 
-// copyOwed does the command of p where it is owed.
+// copyOwed does the command of p where it is left to who waits for it.
 func (h *host) copyOwed(q *Queue, p mem.Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
-	if r == nil || r.state != owed {
+	if r == nil || !r.left {
 		return
 	}
+	r.left = false // to nobody else
 	h.draining++
-	h.copyHeldLocked(r)
+	h.copyLocked(r)
 	h.drainLocked()
 }

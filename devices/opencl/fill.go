@@ -3,6 +3,7 @@
 package opencl
 
 import (
+	"context"
 	"fmt"
 
 	"godwit/devices"
@@ -14,15 +15,16 @@ import (
 func (r *record) fill(cmd *devices.Command) error {
 	d := r.q.dev
 	r.cmd.Queue = r.q.cl
+	if r.host.worker != nil {
+		r.runner = r.host.worker
+	}
 	switch cmd.Op {
 	case devices.OpMarker:
 		if r.cmd.Op = ocl.Marker; r.q.timing {
 			r.times.Queued = hostNow()
 		}
 	case devices.OpHostCall:
-		if r.call = cmd.Call; r.q.timing {
-			r.times.Queued = hostNow()
-		}
+		r.hostCall(cmd.Call)
 	case devices.OpFill:
 		r.cmd.Op, r.cmd.Pattern = ocl.Fill, uint32(len(cmd.Pattern))
 		r.args = append(r.args, cmd.Pattern...)
@@ -227,12 +229,29 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 		r.cmd.Op, r.cmd.Src, r.cmd.Dst = ocl.SVMCopy, ocl.Mem(addressOf(src)), ocl.Mem(addressOf(dst))
 		return nil
 	}
-	r.op = devices.OpHostCall
-	r.call = hostCopy(dst, src, rect, isRect)
-	if r.late != nil {
-		r.call = lateHostCopy(dst, src, r.late)
-	}
+	late := r.late
+	r.hostCall(func(context.Context) error {
+		switch {
+		case isRect:
+			devices.CopyRect(dst, src, &rect)
+		case late != nil:
+			if part := devices.PartOf(late, uint64(len(dst))); !part.Empty() {
+				copy(dst[part.Start:part.End], src[part.Start:part.End])
+			}
+		default:
+			copy(dst, src)
+		}
+		return nil
+	})
 	return nil
+}
+
+// hostCall makes r a host call.
+func (r *record) hostCall(f func(context.Context) error) {
+	r.op, r.call, r.runner = devices.OpHostCall, f, goroutine{}
+	if r.q.timing {
+		r.times.Queued = hostNow()
+	}
 }
 
 // fillLaunch encodes the arguments for C.

@@ -16,16 +16,7 @@ import (
 // host is what the open devices of one platform share: the cl_context, the
 // records of accepted commands, and two goroutines that move them on.
 //
-// Life of a record: free -> resolving (its waits are being looked at) -> held
-// (some wait is neither reached nor an event in OpenCL) -> enqueuing -> native
-// (OpenCL has it, event is set) -> settling (OpenCL has ended it, some wait has
-// not been seen to end) -> ended -> free. Host calls go from held to calling, copies
-// that are made here (direct.go) too, and those that are owed to who waits for them.
-//
-// A record that is held counts what it is held by (blockers); whoever takes the
-// count to zero puts it on the ready list. The ready list is worked off by the
-// host's goroutines only, never within Submit or within a waiter's call: so
-// chains do not recurse, and no point is ended under a caller's lock.
+// The life of a record is told in record.go, the ready list in ready.go.
 //
 // OpenCL's callbacks put (record, status) into the sink, a list in C, and never
 // enter Go. A record is free again only when its callback has come.
@@ -41,7 +32,7 @@ type host struct {
 
 	quirks quirks  // immutable
 	worker *worker // immutable; runs the commands of a platform that has no threads for that, else nil
-	shadow *shadow // immutable; nil where nobody checks for uninitialised reads
+	edge   edge    // immutable
 
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
@@ -78,7 +69,7 @@ type host struct {
 }
 
 func newHost(f Found, opts options) (*host, error) {
-	h, devs := &host{name: f.Info.Platform, devices: f.all, quirks: opts.over(quirksOf(f.Info.Platform))}, f.all
+	h, devs := &host{name: f.Info.Platform, devices: f.all, quirks: opts.over(quirksOf(f.Info.Platform)), edge: plain{}}, f.all
 	var err error
 	if h.quirks.oneThread {
 		h.worker = newWorker(h)
@@ -87,7 +78,7 @@ func newHost(f Found, opts options) (*host, error) {
 		if h.context, err = ocl.NewContext(devs); err != nil || !h.quirks.checks {
 			return
 		}
-		if h.shadow, err = newShadow(h.context); err != nil {
+		if h.edge, err = newShadow(h.context); err != nil {
 			h.context.Release()
 		}
 	})
@@ -139,9 +130,7 @@ func (h *host) close() {
 	h.sink.Free()
 	h.use.Unlock()
 	h.do(func() {
-		if h.shadow != nil {
-			h.shadow.free()
-		}
+		h.edge.free()
 		h.context.Release()
 	})
 	if h.worker != nil {
@@ -166,9 +155,7 @@ func (h *host) receive() {
 		}
 		h.mu.Lock()
 		h.draining++
-		for _, d := range out[:n] {
-			h.callbackLocked(h.records[d.ID], d.Status)
-		}
+		h.takenLocked(out[:n])
 		h.drainLocked()
 		h.mu.Unlock()
 	}

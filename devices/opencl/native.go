@@ -162,7 +162,7 @@ func (p *NativeProgram) Build(call BuildCall) error {
 	p.builtFor(devs)
 	st := withArgInfo(call.Options, p.source, func(o string) (st ocl.Status) {
 		if p.source {
-			o = p.host.shadow.options(o)
+			o = p.host.edge.options(o)
 		}
 		p.host.do(func() { st = p.cl.Build(devs, o) })
 		return st
@@ -192,7 +192,7 @@ func (p *NativeProgram) Compile(call BuildCall, headers []*NativeProgram, names 
 	}
 	p.builtFor(devs)
 	st := withArgInfo(call.Options, true, func(o string) (st ocl.Status) {
-		p.host.do(func() { st = p.cl.Compile(devs, p.host.shadow.options(o), hs, names) })
+		p.host.do(func() { st = p.cl.Compile(devs, p.host.edge.options(o), hs, names) })
 		return st
 	})
 	return statusError(st, "compile with options %q", call.Options)

@@ -33,10 +33,10 @@ func gateOn(t *testing.T, q *Queue) *nativeGate {
 	runtime.SetFinalizer(ev, nil) // the record releases it
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.takeLocked()
-	r.q, r.op, r.event = q, devices.OpMarker, *(*ocl.Event)(unsafe.Pointer(ev))
-	q.acceptLocked(r)
-	r.state = native
+	r := h.takeLocked(q, devices.OpMarker)
+	r.event, r.owed = *(*ocl.Event)(unsafe.Pointer(ev)), true
+	h.acceptLocked(r)
+	h.nativeLocked(r)
 	return &nativeGate{r, ev, r.point}
 }
 
@@ -50,7 +50,7 @@ func (g *nativeGate) end(t *testing.T, status mem.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.draining++
-	h.callbackLocked(g.r, int32(status))
+	h.toldLocked(g.r, int32(status), true)
 	h.drainLocked()
 }
 

@@ -168,7 +168,7 @@ func (p *pair) copy(r *record) int32 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ring.Copy(&r.cmd, p.way.Load().chunk(r.cmd.Size), r.handles, r.told())
+	return l.ring.Copy(&r.cmd, p.way.Load().chunk(r.cmd.Size), r.handles, r.tag)
 }
 
 // PeerLink implements devices.PeerCopier. The first call for a pair of discrete

@@ -164,7 +164,7 @@ func (h *host) compile(source, options string) (ocl.Program, []string, error) {
 	if st != 0 {
 		return 0, nil, errors.Join(statusError(st, "program from source"), mem.ErrBuild)
 	}
-	opts := h.shadow.options(strings.TrimSpace(options + " " + argInfoOption))
+	opts := h.edge.options(strings.TrimSpace(options + " " + argInfoOption))
 	h.do(func() { st = p.Build(nil, opts) })
 	if st != 0 {
 		logs := h.buildLogs(p)

@@ -5,7 +5,6 @@ package opencl
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -101,9 +100,9 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		return mem.Point{}, q.errClosed()
 	}
 	q.inside++
-	r := h.takeLocked()
+	r := h.takeLocked(q, cmd.Op)
 	h.mu.Unlock()
-	r.q, r.op, r.number = q, cmd.Op, cmd.Tag
+	r.number = cmd.Tag
 	err := r.fill(cmd)
 
 	h.mu.Lock()
@@ -117,50 +116,10 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	if q.inOrder && !q.tail.Reached() {
 		r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
 	}
-	r.strict = r.needsReached()
-	if r.strict {
+	if r.strict = r.needsReached(); r.strict {
 		h.coverLocked(q)
 	}
-	open := h.resolveLocked(r)
-	runner := r.runner()
-	if open && r.mayBeQuiet(cmd) {
-		return h.submitQuietLocked(r)
-	}
-	if open && r.failure == nil && runner != nil && r.late == nil {
-		q.acceptLocked(r)
-		runner.push(r)
-		return r.point, nil
-	}
-	if open && r.failure == nil && r.here(directAtOnce) {
-		return q.copyAtOnceLocked(h, r), nil
-	}
-	if open && r.failure == nil && cmd.Awaited && r.here(math.MaxInt) {
-		q.acceptLocked(r)
-		r.state, r.called = owed, true
-		return r.point, nil
-	}
-	if open && r.failure == nil && r.op != devices.OpHostCall && r.late == nil && runner == nil && !r.instant() && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
-		r.state = enqueuing
-		h.mu.Unlock()
-		_, err = r.enqueue()
-		h.mu.Lock()
-		if err != nil {
-			h.refuseLocked(r)
-			return mem.Point{}, err
-		}
-		q.acceptLocked(r)
-		h.nativeLocked(r)
-		if r.early { // no point is ended within Submit
-			r.state, r.blockers = settling, 0
-			h.readyLocked(r)
-		}
-		return r.point, nil
-	}
-	q.acceptLocked(r)
-	if open {
-		h.readyLocked(r)
-	}
-	return r.point, nil
+	return h.submitLocked(r, cmd)
 }
 
 // leaveLocked ends a Submit.
@@ -173,28 +132,10 @@ func (q *Queue) leaveLocked() {
 func (q *Queue) errClosed() error { return fmt.Errorf("queue %s: %w", q.line.Name(), mem.ErrClosed) }
 
 // needsReached reports whether r can be given to OpenCL, or run, only once its
-// waits are reached: host calls, what a runner runs, and copies whose extent is known only then.
+// waits are reached: what a runner runs, and copies whose extent is known only then.
 func (r *record) needsReached() bool {
 	write := r.cmd.Op == ocl.Write || r.cmd.Op == ocl.WriteRect
-	return r.op == devices.OpHostCall || r.late != nil || r.runner() != nil || write && r.host.quirks.takesBytesAtEnqueue && !r.pinned
-}
-
-// acceptLocked issues r's point.
-func (q *Queue) acceptLocked(r *record) {
-	r.point = q.line.Next()
-	q.flight.put(r)
-	q.pending++
-	if q.inOrder {
-		q.tail = r.point
-	}
-}
-
-// refuseLocked takes back a record whose command was not accepted.
-func (h *host) refuseLocked(r *record) {
-	r.letGo()
-	h.dropEdgesLocked(r)
-	r.state, r.called, r.event = ended, true, 0
-	h.recycleLocked(r)
+	return r.runner != nil || r.late != nil || write && r.host.quirks.takesBytesAtEnqueue && !r.pinned
 }
 
 // flushOnce makes OpenCL start what was enqueued, where there is anything new.
@@ -272,20 +213,17 @@ func (q *Queue) Started(p mem.Point) bool {
 	switch {
 	case r == nil || p.Line != q.line:
 		return false
-	case r.state == calling:
-		return r.runner() == nil || r.begun.Load()
-	case r.state == settling || r.early:
+	case r.told:
 		return true
 	case r.state != native:
-		return false
+		return r.begun.Load()
 	}
 	r.users++ // keeps the event
 	e := r.event
 	h.mu.Unlock()
 	st := e.Status()
 	h.mu.Lock()
-	r.users--
-	h.recycleLocked(r)
+	h.leaveLocked(r)
 	return st == ocl.Running || st == ocl.Complete
 }
 

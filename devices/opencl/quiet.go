@@ -83,7 +83,7 @@ func (q *quiet) keep(k *kernel, seq uint64) bool {
 func (r *record) mayBeQuiet(cmd *devices.Command) bool {
 	q := r.q
 	return cmd.Quiet && r.host.quirks.slowEvents && r.op == devices.OpLaunch && q.inOrder && !q.timing && r.failure == nil &&
-		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner() == nil && q.quiet.room(r.kernel) && r.followsLocked()
+		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner == nil && q.quiet.room(r.kernel) && r.followsLocked()
 }
 
 // followsLocked reports whether the cl queue alone orders r behind all that it waits
@@ -120,7 +120,7 @@ func (r *record) followsLocked() bool {
 
 // behind reports whether r, without an event, is ordered behind x by the cl queue.
 func (r *record) behind(x *record) bool {
-	return x != nil && x.state == native && !x.early && x.line() == r.q && (len(x.edges) == 0 || r.host.quirks.failedWaitsKeepOrder)
+	return x != nil && x.state == native && !x.told && x.line() == r.q && (len(x.edges) == 0 || r.host.quirks.failedWaitsKeepOrder)
 }
 
 // room reports whether the span has a use of k, or room for one.
@@ -140,10 +140,10 @@ func (q *quiet) room(k *kernel) bool {
 func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 	q := r.q
 	h.dropEdgesLocked(r)
-	r.state = enqueuing
 	r.cmd.Quiet = 1
+	r.handles = r.handles[:0]
 	h.mu.Unlock()
-	_, err := r.enqueueQuiet()
+	_, err := r.give(ocl.Tag{})
 	h.mu.Lock()
 	if err != nil {
 		h.refuseLocked(r)
@@ -160,9 +160,7 @@ func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 		r.kernel = nil // its use is the span's
 	}
 	x.open.Store(true)
-	r.state, r.called = ended, true
-	r.letGo()
-	h.recycleLocked(r)
+	h.refuseLocked(r) // the point is all that is left of it
 	return p, nil
 }
 
@@ -311,9 +309,8 @@ func (h *host) coverLocked(q *Queue) {
 	if !x.has(x.to) || x.covered >= x.to || h.lines[q.line] != q {
 		return
 	}
-	r := h.takeLocked()
-	r.q, r.op, r.cmd.Queue, r.cmd.Op = q, devices.OpMarker, q.cl, ocl.Marker
-	r.state, r.covers = enqueuing, x.to
+	r := h.takeLocked(q, devices.OpMarker)
+	r.cmd.Queue, r.cmd.Op, r.covers = q.cl, ocl.Marker, x.to
 	x.covered = x.to
 	x.open.Store(false)
 	q.pending++ // Close waits for it
@@ -322,12 +319,10 @@ func (h *host) coverLocked(q *Queue) {
 	q.flushOnce()
 	h.mu.Lock()
 	if err != nil {
-		r.called, r.early, r.status = true, true, st
-	} else {
-		h.nativeLocked(r)
+		r.told, r.status = true, st
 	}
-	if r.early {
-		r.state, r.blockers = settling, 0
+	h.nativeLocked(r)
+	if r.told {
 		h.readyLocked(r)
 	}
 }
@@ -337,9 +332,8 @@ func (h *host) coveredLocked(r *record) {
 	q := r.q
 	r.users++ // keeps it from being recycled
 	h.retireQuietLocked(q, r.covers, r.status)
-	r.users--
 	r.state = ended
-	h.recycleLocked(r)
+	h.leaveLocked(r)
 	q.pending--
 	if q.closing {
 		h.ended.Broadcast()

@@ -22,8 +22,9 @@ import (
 // That is for whole cl_mems, which is what checkers are given: the shadow of a carved
 // block is its slab's.
 //
-// All methods but options are called in the worker's thread.
+// A shadow is the worker's edge, with all that changes bytes done otherwise.
 type shadow struct {
+	plain
 	context ocl.Context
 	program ocl.Program
 	copies  ocl.Kernel
@@ -54,7 +55,29 @@ kernel void godwit_copy(global uchar *to, global const uchar *from, ulong bytes,
 kernel void godwit_touch(global uchar *whole) {}
 `
 
-// newShadow returns the context's shadow keeper.
+// edge is how a worker's commands, new buffers and builds get to OpenCL. All but options
+// is called in the worker's thread.
+type edge interface {
+	// submit enqueues a command without waits.
+	submit(c *ocl.Command, args, host []byte) ocl.Status
+	// fresh sees to a new cl_mem.
+	fresh(q ocl.Queue, m ocl.Mem) ocl.Status
+	// options are what a program is built with, where options are its own.
+	options(options string) string
+	free()
+}
+
+// plain is the edge of a platform that nothing is done for.
+type plain struct{}
+
+func (plain) submit(c *ocl.Command, args, host []byte) ocl.Status {
+	return c.Submit(args, ocl.SetArgs{}, nil, host, ocl.Tag{})
+}
+func (plain) fresh(ocl.Queue, ocl.Mem) ocl.Status { return 0 }
+func (plain) options(options string) string       { return options }
+func (plain) free()                               {}
+
+// newShadow returns the edge of a context.
 func newShadow(context ocl.Context) (*shadow, error) {
 	s := &shadow{context: context}
 	var st ocl.Status
@@ -85,20 +108,15 @@ func (s *shadow) free() {
 	}
 }
 
-// options are what a program is built with, where options are its own.
-func (s *shadow) options(options string) string {
-	if s == nil {
-		return options
-	}
-	return options + " -cl-opt-disable"
-}
+// options implements edge.
+func (s *shadow) options(options string) string { return options + " -cl-opt-disable" }
 
 // launch is a kernel of ours: one work-item, since checkers may leave out work-groups.
 func (s *shadow) launch(q ocl.Queue, k ocl.Kernel, n uint32) ocl.Command {
 	return ocl.Command{Queue: q, Op: ocl.Launch, Kernel: k, Args: n, Dims: 1, Global: [3]uint64{1}}
 }
 
-// fresh makes all bytes of a new cl_mem uninitialised: a write of nothing leaves a
+// fresh implements edge: it makes all bytes uninitialised. A write of nothing leaves a
 // shadow of no bytes, and a kernel that is given a buffer without shadow makes one for
 // all of it, uninitialised.
 func (s *shadow) fresh(q ocl.Queue, m ocl.Mem) ocl.Status {
@@ -115,7 +133,7 @@ func (s *shadow) fresh(q ocl.Queue, m ocl.Mem) ocl.Status {
 	return st
 }
 
-// submit is ocl's, of a command without waits. It may return when the command has ended.
+// submit implements edge. It may return when the command has ended.
 func (s *shadow) submit(c *ocl.Command, args, host []byte) ocl.Status {
 	switch c.Op {
 	case ocl.Write:
@@ -133,7 +151,7 @@ func (s *shadow) submit(c *ocl.Command, args, host []byte) ocl.Status {
 	case ocl.CopyRect:
 		return s.copy(c, c.Src)
 	}
-	return c.Submit(args, ocl.SetArgs{}, nil, host, ocl.Tag{}) // what changes no bytes, or by a kernel
+	return s.plain.submit(c, args, host) // what changes no bytes, or by a kernel
 }
 
 // bring copies bytes of the host, which are initialised, by way of a buffer of their own.

@@ -220,14 +220,13 @@ func (s *stager) tried(err error) {
 func (s *stager) unstaged(r *record) {
 	h := s.dev.host
 	h.mu.Lock()
-	r.staged = stagedCopy{}
-	r.state, r.called = enqueuing, false
+	r.staged, r.runner, r.state = stagedCopy{}, nil, held
 	h.mu.Unlock()
-	st, err := r.enqueue()
+	_, err := r.enqueue()
 	r.q.flushOnce()
 	h.mu.Lock()
 	h.draining++
-	h.enqueuedLocked(r, st, err)
+	h.enqueuedLocked(r, err)
 	h.drainLocked()
 	h.mu.Unlock()
 }
@@ -236,7 +235,7 @@ func (s *stager) unstaged(r *record) {
 func (s *stager) startLocked() {
 	d := s.dev
 	for i := range d.staging.lanes {
-		l := &lane{s: s}
+		l := &stagerLane{s: s}
 		for k := range l.slots {
 			l.slots[k].bytes = devices.AddressBytes(s.block.Addr+uint64(2*i+k)*d.staging.chunk, d.staging.chunk)
 		}
@@ -277,15 +276,15 @@ func (r *record) stage(write bool, n uint64) {
 	if write {
 		r.staged.stager = d.stagers[1]
 	}
+	r.runner = r.staged.stager
 	r.staged.most = int(min(max(n/laneShare, 1), uint64(d.staging.lanes)))
 	// Chunks are equal, and enough of them for every lane to overlap with itself.
 	count := max((n+d.staging.chunk-1)/d.staging.chunk, min(2*uint64(r.staged.most), n/leastChunk))
 	r.staged.chunk = min((n/count+pinnedPage)&^(pinnedPage-1), d.staging.chunk)
 }
 
-// push has r, whose waits are reached, moved. host.mu is held.
-func (s *stager) push(r *record) {
-	r.state, r.called = calling, true
+// run has r, whose waits are reached, moved.
+func (s *stager) run(r *record) {
 	r.staged.mem, r.staged.off = r.cmd.Src, r.cmd.SrcOff
 	if s.write {
 		r.staged.mem, r.staged.off = r.cmd.Dst, r.cmd.DstOff
@@ -354,15 +353,12 @@ func (s *stager) leave(r *record) {
 	if !last {
 		return
 	}
-	h := s.dev.host
-	h.mu.Lock()
-	h.draining++
 	if r.q.timing && err == nil {
+		s.dev.host.mu.Lock()
 		r.q.keepLocked(r.point.Seq, r.staged.times)
+		s.dev.host.mu.Unlock()
 	}
-	h.finishLocked(r, err)
-	h.drainLocked()
-	h.mu.Unlock()
+	s.dev.host.finishedBy(r, err)
 }
 
 func (s *stager) fail(r *record, err error) {

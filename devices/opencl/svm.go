@@ -117,11 +117,10 @@ func (r *record) fillFill(cmd *devices.Command) error {
 		return nil
 	}
 	pattern := bytes.Clone(cmd.Pattern)
-	r.op = devices.OpHostCall
-	r.call = func(context.Context) error {
+	r.hostCall(func(context.Context) error {
 		devices.FillBytes(dst, pattern)
 		return nil
-	}
+	})
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"sync"
 
-	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
 )
 
@@ -31,23 +30,6 @@ type worker struct {
 	work   sync.Cond // there is a job, or closed; its L is mu
 	jobs   []*record // protected by mu: in order
 	closed bool      // protected by mu
-}
-
-// runner ends what it is given, whose waits are reached, by itself: OpenCL has no
-// event of it that others could wait for.
-type runner interface {
-	push(r *record) // host.mu is held
-}
-
-// runner is who runs r, where that is not OpenCL or a host call.
-func (r *record) runner() runner {
-	switch {
-	case r.staged.stager != nil:
-		return r.staged.stager
-	case r.host.worker != nil && r.op != devices.OpHostCall:
-		return r.host.worker
-	}
-	return nil
 }
 
 func newWorker(h *host) *worker {
@@ -93,8 +75,7 @@ func (w *worker) close() {
 	ocl.Serialize(false)
 }
 
-func (w *worker) push(r *record) {
-	r.state, r.called = calling, true
+func (w *worker) run(r *record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.jobs = append(w.jobs, r)
@@ -118,17 +99,12 @@ func (w *worker) next() *record {
 
 func (w *worker) life() {
 	for r := w.next(); r != nil; r = w.next() {
-		err := r.run()
-		w.host.mu.Lock()
-		w.host.draining++
-		w.host.finishLocked(r, err)
-		w.host.drainLocked()
-		w.host.mu.Unlock()
+		w.host.finishedBy(r, w.carryOut(r))
 	}
 }
 
-// run is r from its being enqueued to its end.
-func (r *record) run() error {
+// carryOut is r from its being enqueued to its end.
+func (w *worker) carryOut(r *record) error {
 	r.begun.Store(true)
 	if r.kernel != nil {
 		r.kernel.mu.Lock()
@@ -137,12 +113,7 @@ func (r *record) run() error {
 	r.pinBytes()
 	var st ocl.Status
 	r.host.do(func() {
-		if s := r.host.shadow; s != nil {
-			st = s.submit(&r.cmd, r.args, r.bytes)
-		} else {
-			st = r.cmd.Submit(r.args, ocl.SetArgs{}, nil, r.bytes, ocl.Tag{})
-		}
-		if st == 0 {
+		if st = w.host.edge.submit(&r.cmd, r.args, r.bytes); st == 0 {
 			r.event = r.cmd.Event
 			st = r.event.End()
 		}
