@@ -27,12 +27,14 @@ type Options struct {
 	// OwnDevices makes Close close the devices, and a failing NewContext too.
 	OwnDevices bool
 	// NoPeer ignores that drivers can copy between devices directly, so that
-	// all copies go through the host.
+	// all such copies go through staging memory.
 	NoPeer bool
-	// Links overrides what drivers say about the ways between memories. One of
-	// mem.RouteSame declares that two memories are one store; the drivers must
-	// then accept each other's blocks.
+	// Links overrides what drivers say, and what is measured, of the ways between
+	// memories.
 	Links []Link
+	// Shared are pairs of memories that are one store; the drivers must accept each
+	// other's blocks.
+	Shared [][2]mem.MemoryID
 	// Resource, where not nil, is called once for each memory, the host's
 	// included, and returns the stack of layers that blocks come from; base is
 	// the device's own.

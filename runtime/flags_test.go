@@ -176,7 +176,7 @@ var double = &devices.Program{Name: "double", Go: []devices.GoKernel{{
 func TestUseHostPtrIsUsedInPlaceWhereADeviceSharesIt(t *testing.T) {
 	d, err := cpu.New(cpu.Options{Workers: 1, SharesHost: true})
 	require.NoError(t, err)
-	h := build(t, runtime.Options{Devices: []devices.Device{d}, Links: []runtime.Link{{From: mem.Host, To: 1, Link: mem.Link{Route: mem.RouteSame}}}}, runtime.QueueOptions{})
+	h := build(t, runtime.Options{Devices: []devices.Device{d}, Shared: [][2]mem.MemoryID{{mem.Host, 1}}}, runtime.QueueOptions{})
 	ctx := soon(t)
 	user := []byte{1, 2, 3, 4}
 	b, err := h.c.CreateBuffer(4, runtime.UseHostPtr, user)

@@ -34,7 +34,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	for i := range plan.Steps {
 		st := &plan.Steps[i]
 		step := trace.StepRecord{
-			Buffer: st.Buffer, Range: st.Range, From: st.From, To: st.To, Route: st.Route, RideAlong: st.RideAlong,
+			Buffer: st.Buffer, Range: st.Range, From: st.From, To: st.To, Way: st.Way, RideAlong: st.RideAlong,
 			Oldest: st.Reason.Oldest, Newest: st.Reason.Newest, Fresh: st.Reason.Fresh, Choice: st.Reason.Choice.String(), Why: c.planner.Explain(st),
 			Waits: st.Waits, Late: st.Late != nil,
 		}
