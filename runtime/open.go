@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"godwit/devices"
+	"godwit/devices/soft"
 	"godwit/mem"
 	"godwit/migration"
 	"godwit/svm"
@@ -60,7 +61,7 @@ func newContext(o Options) (*Context, error) {
 		svmPoints: make(map[*svm.Map]mem.Point),
 		planner:   migration.New(topo, migration.Options{}),
 	}
-	host := devices.NewHost(devices.HostOptions{})
+	host := soft.NewHost(soft.HostOptions{})
 	c.addMemory(host)
 	for _, d := range o.Devices {
 		c.addMemory(d)

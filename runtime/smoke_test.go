@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"godwit/devices"
+	"godwit/devices/soft"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/trace"
@@ -40,7 +41,7 @@ type house struct {
 func memories(n int) []devices.Device {
 	var devs []devices.Device
 	for range n {
-		devs = append(devs, devices.NewHost(devices.HostOptions{}))
+		devs = append(devs, soft.NewHost(soft.HostOptions{}))
 	}
 	return devs
 }

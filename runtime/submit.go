@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 	"godwit/migration"
 )
@@ -46,14 +47,14 @@ type scratch struct {
 	cmd     devices.Command
 	args    []devices.Arg
 	reqs    []mem.Request
-	blocks  []mem.Block    // of the plan's storage
-	given   []mem.Block    // of one memory
-	points  []mem.Point    // of the plan's steps
-	lates   []*lateCopy    // of the plan's steps; nil where all of the range moves
-	svmArgs []boundSVM     // arguments that are pointers
-	svmMore []boundSVM     // what else of shared virtual memory is reached
-	dst     [1]devices.End // of one step
-	landed  [1]mem.Point   // of one step
+	blocks  []mem.Block  // of the plan's storage
+	given   []mem.Block  // of one memory
+	points  []mem.Point  // of the plan's steps
+	lates   []*lateCopy  // of the plan's steps; nil where all of the range moves
+	svmArgs []boundSVM   // arguments that are pointers
+	svmMore []boundSVM   // what else of shared virtual memory is reached
+	dst     [1]mover.End // of one step
+	landed  [1]mem.Point // of one step
 }
 
 // errRoom is running out where a pending free could make room.

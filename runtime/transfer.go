@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 	"godwit/migration"
 )
@@ -18,7 +19,7 @@ type hidden struct {
 
 // openTransport opens the transport and the hidden queues of all memories.
 func (c *Context) openTransport() error {
-	t, err := devices.NewTransport(devices.TransportOptions{Name: c.name + ".transport", OnFail: c.pointFailed})
+	t, err := mover.NewTransport(mover.TransportOptions{Name: c.name + ".transport", OnFail: c.pointFailed})
 	if err != nil {
 		return err
 	}
@@ -79,8 +80,8 @@ func (c *Context) submitStep(plan *migration.Plan, i int) (mem.Point, error) {
 	s.lates = append(s.lates, late)
 	r := c.roots[st.Buffer]
 	from, to := &c.mems[st.From], &c.mems[st.To]
-	src := devices.End{Device: from.dev, Queue: from.out, Block: r.blocks[st.From], Off: st.Range.Start, Route: st.Route}
-	dst := devices.End{Device: to.dev, Queue: to.in, Block: r.blocks[st.To], Off: st.Range.Start, Route: st.Route}
+	src := mover.End{Device: from.dev, Queue: from.out, Block: r.blocks[st.From], Off: st.Range.Start, Route: st.Route}
+	dst := mover.End{Device: to.dev, Queue: to.in, Block: r.blocks[st.To], Off: st.Range.Start, Route: st.Route}
 	var err error
 	if late != nil {
 		s.landed[0], err = c.transport.CopyLate(src, dst, st.Range.Size(), late, waits)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 )
 
@@ -168,7 +169,7 @@ func testEverySubmitFails(e *env) {
 
 // transferOnce reports whether anything failed; then by injection only.
 func transferOnce(e, src, dst *env, from, to mem.Block, size uint64) bool {
-	tr, err := devices.NewTransport(devices.TransportOptions{Budget: 128 << 10, Chunk: 32 << 10, Ring: 2})
+	tr, err := mover.NewTransport(mover.TransportOptions{Budget: 128 << 10, Chunk: 32 << 10, Ring: 2})
 	require.NoError(e.t, err)
 	open := func(x *env) devices.Queue {
 		q, err := x.dev.NewQueue(devices.QueueOptions{Name: "hidden", OutOfOrder: true})
@@ -190,8 +191,8 @@ func transferOnce(e, src, dst *env, from, to mem.Block, size uint64) bool {
 		return true
 	}
 	points := []mem.Point{p}
-	err = tr.Copy(devices.End{Device: src.dev, Queue: out, Block: from},
-		[]devices.End{{Device: dst.dev, Queue: in, Block: to, Route: mem.RouteHost}}, size, []mem.Wait{data(p)}, points[:1:1])
+	err = tr.Copy(mover.End{Device: src.dev, Queue: out, Block: from},
+		[]mover.End{{Device: dst.dev, Queue: in, Block: to, Route: mem.RouteHost}}, size, []mem.Wait{data(p)}, points[:1:1])
 	if err != nil {
 		require.ErrorIs(e.t, err, ErrInjected)
 		require.True(e.t, points[0].IsZero(), "not accepted, so no point")

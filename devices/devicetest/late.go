@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 )
 
@@ -38,7 +39,7 @@ func testLate(e *env) {
 	src, dst, away := e.alloc(size), e.alloc(size), other.alloc(size)
 	q, line := e.outOfOrder(), users()
 	plain, theirs := e.inOrder(), other.inOrder()
-	tr, err := devices.NewTransport(devices.TransportOptions{Budget: 128 << 10, Chunk: 16 << 10, Ring: 2})
+	tr, err := mover.NewTransport(mover.TransportOptions{Budget: 128 << 10, Chunk: 16 << 10, Ring: 2})
 	require.NoError(e.t, err)
 	defer func() {
 		require.NoError(e.t, tr.Check())
@@ -46,8 +47,8 @@ func testLate(e *env) {
 	}()
 	want, host := noise(3, size), make([]byte, size)
 	e.wait(plain, e.write(plain, src, 0, want))
-	from := devices.End{Device: e.dev, Queue: e.outOfOrder(), Block: src}
-	to := devices.End{Device: other.dev, Queue: other.outOfOrder(), Block: away, Route: mem.RouteHost}
+	from := mover.End{Device: e.dev, Queue: e.outOfOrder(), Block: src}
+	to := mover.End{Device: other.dev, Queue: other.outOfOrder(), Block: away, Route: mem.RouteHost}
 
 	for _, part := range []mem.Range{{Start: 0, End: 40_000}, {Start: 12_345, End: 99_999}, {Start: 700, End: 700}, {Start: 0, End: 1 << 40}, {Start: 99_999, End: size}, {Start: size + 5, End: size + 9}} {
 		inside := part.Intersect(mem.Range{End: size})

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 )
 
@@ -233,17 +234,17 @@ func testPeers(e *env) {
 
 // testTransport moves a range from one device to two, both at once.
 func testTransport(e *env) {
-	tr, err := devices.NewTransport(devices.TransportOptions{Budget: 1 << 20, Chunk: 64 << 10})
+	tr, err := mover.NewTransport(mover.TransportOptions{Budget: 1 << 20, Chunk: 64 << 10})
 	require.NoError(e.t, err)
 	const size = 1<<20 + 12345
 	if n := e.dev.Info().GlobalMemory; n != 0 && n < 2*size {
 		e.t.Skip("memory too small")
 	}
-	ends := make([]devices.End, 3)
+	ends := make([]mover.End, 3)
 	envs := []*env{e, e.on(e.openDevice()), e.on(e.openDevice())}
 	queues := make([]devices.Queue, 3)
 	for i, x := range envs {
-		ends[i] = devices.End{Device: x.dev, Block: x.alloc(size), Queue: x.outOfOrder(), Off: uint64(i * 100), Route: mem.RouteHost}
+		ends[i] = mover.End{Device: x.dev, Block: x.alloc(size), Queue: x.outOfOrder(), Off: uint64(i * 100), Route: mem.RouteHost}
 		queues[i] = x.inOrder()
 	}
 	want := noise(9, size-200)

@@ -33,7 +33,7 @@ const (
 type line struct {
 	mu     sync.Mutex // held while a copy is enqueued
 	ring   ring
-	memory *devices.PinnedMemory
+	memory devices.PinnedMemory
 	block  mem.Block
 	queues []*cl.CommandQueue
 }
