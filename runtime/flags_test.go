@@ -11,6 +11,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/null"
+	"godwit/devices/work"
 	"godwit/mem"
 	"godwit/resource"
 	"godwit/runtime"
@@ -167,9 +168,9 @@ func TestUseHostPtrIsTheHostsBlockAndPassesEveryLayerBy(t *testing.T) {
 var double = &devices.Program{Name: "double", Go: []devices.GoKernel{{
 	Name: "double",
 	Args: []devices.ArgInfo{{Name: "a", Kind: devices.ArgBuffer, Access: mem.ReadWrite}},
-	Func: func(g *devices.Group) {
-		a := devices.Global[uint8](g, 0)
-		g.Items(func(it devices.Item) { a.Store(it.Global(0), 2*a.Load(it.Global(0))) })
+	Func: func(g *work.Group) {
+		a := work.Global[uint8](g, 0)
+		g.Items(func(it work.Item) { a.Store(it.Global(0), 2*a.Load(it.Global(0))) })
 	},
 }}}
 

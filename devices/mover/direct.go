@@ -56,7 +56,7 @@ func (m *Mover) direct(t *Transfer) error {
 // oneLeg submits a copy that one queue does.
 func (m *Mover) oneLeg(src, dst *End, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, devices.Queue, error) {
 	from, to := &m.mems[src.Memory], &m.mems[dst.Memory]
-	q, out, in := to.in, m.loc(src), m.loc(dst)
+	q, out, in := to.in, m.loc(src, 0), m.loc(dst, 0)
 	var err error
 	switch reachOf(from, to) {
 	case reachFrom:
@@ -74,12 +74,12 @@ func (m *Mover) oneLeg(src, dst *End, size uint64, late devices.Late, waits []me
 	return p, q, err
 }
 
-// loc is an end as its own device knows it.
-func (m *Mover) loc(e *End) devices.Loc {
+// loc is an end, from off on, as its own device knows it.
+func (m *Mover) loc(e *End, off uint64) devices.Loc {
 	if e.Bytes != nil {
-		return devices.Loc{Bytes: e.Bytes, Off: 0}
+		return devices.Loc{Bytes: e.Bytes[off:]}
 	}
-	return devices.Loc{Device: m.mems[e.Memory].Device, Block: e.Block, Off: e.Off}
+	return devices.Loc{Device: m.mems[e.Memory].Device, Block: e.Block, Off: e.Off + off}
 }
 
 // bytes is size bytes of an end as bytes of this process.

@@ -11,18 +11,19 @@
 // A transfer goes in one of three forms:
 //
 //   - direct: one leg on one hidden queue, which does the waiting too (direct.go);
-//   - a chain: legs through staging, tied by points or, where one driver has both
-//     ends, given to it as one batch. Nobody takes part but queues (chain.go);
-//   - in lanes: where one end is bytes of this process, goroutines copy between
-//     these and staging while queues move what is staged (lanes.go).
+//   - a chain: legs through staging, tied by points (chain.go) or, where one driver
+//     has all ends, given to it as one batch (batch.go). Only queues take part;
+//   - in lanes: where one end is bytes of this process and the other device is
+//     reached over a bus, goroutines copy between the bytes and staging while queues
+//     move what is staged (lanes.go).
 //
-// The last two are rings. Life of a ring: free -> gated (its waits are not reached;
-// it holds no staging and no place in a queue) -> starving (no staging is free; first
-// come, first served) -> flying -> landed, for each destination, when its point ends
-// -> free, when nothing touches its staging. What is ready goes from free to flying
-// inside Move. What is not is first offered to the driver as a batch with native
-// gates; what a driver takes so ends without help from here, so that the staging it
-// holds always comes back.
+// The last two are rings (ring.go). Life of a ring: free -> gated (its waits are not
+// reached; it holds no staging and no place in a queue) -> starving (no staging is
+// free; first come, first served) -> flying -> landed, for each destination, when its
+// point ends -> free, when nothing touches its staging. What is ready goes from free to
+// flying inside Move. A batch is gated by its driver, and asks for staging when it can
+// begin (batch.go): staging is held by what ends without further help, so that it
+// always comes back.
 //
 // What may not be done inside Move (end a point with an error, allocate staging) or
 // inside a waiter's call (submit) is done by the pump, a goroutine that starts with
@@ -38,6 +39,7 @@ import (
 	"sync"
 
 	"godwit/devices"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -52,6 +54,7 @@ type Options struct {
 	Name     string // of its timeline; "mover"
 	Memories []Memory
 	Budget   uint64 // most bytes of staging; 256 MiB
+	Chunk    uint64 // most bytes of a chunk; 0 leaves it to the size of what is moved
 	Lanes    int    // goroutines that copy to and from staging; half of the processors, at most 8
 	// Profiling keeps times: see Times.
 	Profiling bool
@@ -80,28 +83,27 @@ type Mover struct {
 	opts  Options       // immutable
 	line  *mem.Timeline // immutable
 	mems  []memory      // immutable once open
-	tuned map[[2]mem.MemoryID]cost
-	home  []int // immutable: by memory, whose staging it uses; see staging.go
+	costs []cost        // immutable once measured: from*len(mems)+to
+	own   *storage.Host // immutable: ordinary host memory
+	lanes lanes
 
 	submit sync.Mutex      // held over each Submit
 	leg    devices.Command // protected by submit
-	batch  batchScratch    // protected by submit
 
-	lanes  lanes
 	pumped sync.WaitGroup
 	landed sync.Cond // Flying is zero; its L is mu
-	work   sync.Cond // todo is not empty, or closed; its L is mu
+	work   sync.Cond // todo is not empty, or closed and landed; its L is mu
 
 	mu      sync.Mutex
-	stats   Stats         // protected by mu
-	staging staging       // protected by mu
-	starved []*ring       // protected by mu: wait for staging, in order
-	spare   []*ring       // protected by mu
-	todo    []task        // protected by mu: for the pump
-	times   []timed       // protected by mu: of rings on the mover's own line; nil unless profiling
-	queues  profilers     // protected by mu: of the other points given out; nil unless profiling
-	pumping bool          // protected by mu: the pump has been started
-	closed  bool          // protected by mu
+	stats   Stats     // protected by mu
+	staging staging   // protected by mu
+	starved []*ring   // protected by mu: wait for staging, in order
+	spare   []*ring   // protected by mu
+	todo    []task    // protected by mu: for the pump
+	times   []timed   // protected by mu: of rings on the mover's own line; nil unless profiling
+	queues  profilers // protected by mu: of the other points given out; nil unless profiling
+	pumping bool      // protected by mu: the pump has been started
+	closed  bool      // protected by mu
 }
 
 // memory is a memory as the mover uses it. Its queues are out of order and hidden
@@ -113,8 +115,10 @@ type memory struct {
 	view     devices.Viewer     // not nil: its blocks are bytes of this process
 	peer     devices.PeerCopier // not nil: its queues may reach other devices' blocks
 	locker   devices.PageLocker // not nil: it has page-locked memory
-	discrete bool               // it is reached over a bus
-	legs     [2]legQueue        // of lanes: out of it, into it
+	discrete bool               // it is reached over a bus, so that staging pays
+	family   int                // of memories between which rings go in batches; -1 where it has none
+	home     int                // the memory whose staging its rings use; see staging.go
+	legs     [2]*legQueue       // of lanes: out of it, into it
 }
 
 // End is one end of a transfer.
@@ -154,7 +158,7 @@ func Open(opts Options) (*Mover, error) {
 	case opts.Lanes < 0 || opts.Lanes > mostLanes:
 		return nil, fmt.Errorf("%d lanes: at least one and at most %d: %w", opts.Lanes, mostLanes, mem.ErrInvalidValue)
 	}
-	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), tuned: make(map[[2]mem.MemoryID]cost)}
+	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0)}
 	m.landed.L, m.work.L = &m.mu, &m.mu
 	m.lanes.init(m)
 	if opts.Profiling {
@@ -166,7 +170,8 @@ func Open(opts Options) (*Mover, error) {
 			return nil, errors.Join(err, m.Close())
 		}
 	}
-	m.findHomes()
+	m.findFamilies()
+	m.costs = make([]cost, len(m.mems)*len(m.mems))
 	return m, nil
 }
 
@@ -175,7 +180,11 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 	x.view, _ = of.Device.(devices.Viewer)
 	x.peer, _ = of.Device.(devices.PeerCopier)
 	x.locker, _ = of.Device.(devices.PageLocker)
-	x.discrete = x.locker != nil && !of.Device.Info().SharesHost
+	if d, ok := of.Device.(devices.Discrete); ok {
+		l := d.HostLink(true)
+		x.discrete = l.Ring.There
+	}
+	x.family, x.legs = -1, [2]*legQueue{{}, {}}
 	if x.in, err = m.openQueue(of, "in"); err == nil {
 		x.out, err = m.openQueue(of, "out")
 	}
@@ -198,13 +207,13 @@ func (m *Mover) openQueue(of Memory, direction string) (devices.Queue, error) {
 // Timeline is the order of the points that are the mover's own.
 func (m *Mover) Timeline() *mem.Timeline { return m.line }
 
-// Flush makes sure that all accepted copies will start without further calls.
-func (m *Mover) Flush() error {
-	var errs []error
+// Flush makes sure that all accepted copies will start without further calls. After
+// Close, and of lost devices, there is nothing to start.
+func (m *Mover) Flush() {
 	for i := range m.mems {
-		errs = append(errs, m.mems[i].in.Flush(), m.mems[i].out.Flush())
+		_ = m.mems[i].in.Flush()
+		_ = m.mems[i].out.Flush()
 	}
-	return errors.Join(errs...)
 }
 
 // Move accepts a transfer, to start once its waits are reached, and sets its points.

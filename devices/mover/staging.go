@@ -14,8 +14,9 @@ import (
 
 // Staging memory.
 //
-// Memories that one driver's queues can tie together (devices.Batcher) and that are
-// near the same NUMA node share staging: it has a home, the first of these memories.
+// Memories that one driver's queues can tie together (devices.Batcher: a family) and
+// that are near the same NUMA node share staging: its home is the first of them.
+// Memories that are not discrete use the host's.
 // Staging is taken from the home in arenas, page-locked where it can, and a ring takes
 // one extent of an arena for as long as anything may touch it. There is one budget for
 // all homes. Where locking fails, an arena is ordinary host memory, which is slower and
@@ -25,7 +26,7 @@ import (
 const (
 	mostArena   = 64 << 20 // bytes
 	leastShare  = 8 << 20  // bytes of a ring that is wanted at least, if the range has as many
-	leastBudget = 256 << 10
+	leastBudget = 64 << 10 // bytes: an arena holds four pages
 	pageSize    = 4096
 )
 
@@ -34,6 +35,7 @@ type staging struct {
 	arenas []*arena
 	held   uint64 // bytes of arenas
 	used   uint64 // bytes of extents
+	gated  uint64 // bytes of extents of gated batches
 }
 
 // arena is a block of staging memory.
@@ -54,35 +56,75 @@ type extent struct {
 	bytes []byte
 }
 
-// findHomes decides whose staging each memory uses.
-func (m *Mover) findHomes() {
-	m.home = make([]int, len(m.mems))
+// findFamilies finds which memories one driver takes batches between, and whose staging
+// each uses. A family has one locked arena at least, always, so that a batch never needs
+// memory that cannot be had: where there is none to be had now, there is no family.
+func (m *Mover) findFamilies() {
 	for i := range m.mems {
-		m.home[i] = i
-		if !m.mems[i].discrete {
-			m.home[i] = 0
+		x := &m.mems[i]
+		if x.home = i; !x.discrete {
+			x.home = 0
 			continue
 		}
-		b, ok := m.mems[i].in.(devices.Batcher)
+		b, ok := x.in.(devices.Batcher)
 		for j := 0; ok && j < i; j++ {
-			if m.mems[j].discrete && m.mems[j].locker.NUMANode() == m.mems[i].locker.NUMANode() && b.Joins(m.mems[j].in) {
-				m.home[i] = m.home[j]
+			y := &m.mems[j]
+			if !y.discrete || !b.Joins(y.in) {
+				continue
+			}
+			if y.family < 0 {
+				y.family = j
+			}
+			x.family = y.family
+			if y.locker.NUMANode() == x.locker.NUMANode() {
+				x.home = y.home
 				break
 			}
 		}
 	}
+	for i := range m.mems {
+		x := &m.mems[i]
+		if x.family < 0 || x.home != i {
+			continue
+		}
+		if _, err := m.grow(i); err != nil || !m.staging.locked(i) {
+			m.disband(x.family)
+		}
+	}
+}
+
+// disband makes a family none.
+func (m *Mover) disband(family int) {
+	for i := range m.mems {
+		if m.mems[i].family == family {
+			m.mems[i].family = -1
+		}
+	}
+}
+
+// locked reports whether a home has an arena that is page-locked. mu is held.
+func (s *staging) locked(home int) bool {
+	return slices.ContainsFunc(s.arenas, func(a *arena) bool { return a.home == home && a.locked })
 }
 
 // homeOf is the home of the staging for a ring: a discrete end's, the source's first.
 func (m *Mover) homeOf(x *ring) int {
 	if m.mems[x.src.Memory].discrete {
-		return m.home[x.src.Memory]
+		return m.mems[x.src.Memory].home
 	}
-	return m.home[x.dsts[0].dst.Memory]
+	return m.mems[x.dsts[0].dst.Memory].home
 }
 
-// arenaSize is how large arenas are.
-func (m *Mover) arenaSize() uint64 { return min(m.opts.Budget/4, mostArena) &^ (pageSize - 1) }
+// arenaSize is how large arenas are: so that each home can have one.
+func (m *Mover) arenaSize() uint64 {
+	homes := uint64(1)
+	for i := range m.mems {
+		if i > 0 && m.mems[i].home == i {
+			homes++
+		}
+	}
+	return min(m.opts.Budget/max(homes, 4), mostArena) &^ (pageSize - 1)
+}
 
 // share is how much staging one ring should take where there is enough: so much that
 // all devices could have one in each direction.
@@ -98,11 +140,12 @@ func (m *Mover) share() uint64 {
 }
 
 // take gives a ring an extent of want bytes, or of as many as there are together but
-// not fewer than least. It reports false where there is none. mu is held.
-func (s *staging) take(home int, want, least uint64) (extent, bool) {
+// not fewer than least, of locked memory where that is asked for. It reports false where
+// there is none. mu is held.
+func (s *staging) take(home int, want, least uint64, locked bool) (extent, bool) {
 	var best *arena
 	for _, a := range s.arenas {
-		if a.home != home {
+		if a.home != home || locked && !a.locked {
 			continue
 		}
 		free := a.region.Stats().LargestFree
@@ -165,9 +208,10 @@ func (s *staging) check() error {
 // takeStaging gives x the extent that it wants. mu is held.
 func (m *Mover) takeStaging(x *ring) bool {
 	want, least := x.wants()
-	e, ok := m.staging.take(x.home, want, least)
+	e, ok := m.staging.take(x.home, want, least, x.form == inBatch)
 	if ok {
 		x.ext = e
+		x.fit()
 		m.stats.InFlight = m.staging.used
 	}
 	return ok
@@ -175,6 +219,13 @@ func (m *Mover) takeStaging(x *ring) bool {
 
 // giveStaging takes x's extent back. mu is held.
 func (m *Mover) giveStaging(x *ring) {
+	if x.gated {
+		m.staging.gated -= uint64(len(x.ext.bytes))
+		x.gated = false
+	}
+	if a := x.ext.arena; a != nil && m.makeshift(a) && a.used == uint64(len(x.ext.bytes)) {
+		m.postLocked(task{}) // nothing uses it any more
+	}
 	m.staging.give(x.ext)
 	x.ext = extent{}
 	m.stats.InFlight = m.staging.used
@@ -184,7 +235,7 @@ func (m *Mover) giveStaging(x *ring) {
 // fails where there is no memory. Called by the pump, without locks.
 func (m *Mover) grow(home int) (bool, error) {
 	size := m.arenaSize()
-	errs := m.shrink(func(a *arena) bool { return m.staging.held+size > m.opts.Budget })
+	errs := m.shrink(func(a *arena) bool { return m.staging.held+size > m.opts.Budget && !m.kept(a) })
 	m.mu.Lock()
 	full := m.staging.held+size > m.opts.Budget
 	m.mu.Unlock()
@@ -203,18 +254,31 @@ func (m *Mover) grow(home int) (bool, error) {
 	return true, nil
 }
 
+// kept reports whether an arena is the last locked one of a family's home. mu is held.
+func (m *Mover) kept(a *arena) bool {
+	if !a.locked || m.mems[a.home].family < 0 {
+		return false
+	}
+	return !slices.ContainsFunc(m.staging.arenas, func(b *arena) bool { return b != a && b.home == a.home && b.locked })
+}
+
+// makeshift reports whether an arena is ordinary memory where locked was asked for.
+func (m *Mover) makeshift(a *arena) bool { return !a.locked && m.mems[a.home].discrete }
+
 // shrink gives idle arenas back for as long as needed says so. mu is taken.
 func (m *Mover) shrink(needed func(*arena) bool) error {
 	var gone []*arena
 	m.mu.Lock()
-	m.staging.arenas = slices.DeleteFunc(m.staging.arenas, func(a *arena) bool {
+	for i := 0; i < len(m.staging.arenas); {
+		a := m.staging.arenas[i]
 		if a.used > 0 || !needed(a) {
-			return false
+			i++
+			continue
 		}
 		gone = append(gone, a)
 		m.staging.held -= a.block.Size
-		return true
-	})
+		m.staging.arenas = slices.Delete(m.staging.arenas, i, i+1)
+	}
 	m.stats.Staging = m.staging.held
 	m.mu.Unlock()
 	var errs []error

@@ -38,7 +38,7 @@ import (
 
 	"github.com/jgillich/go-opencl/cl"
 
-	"godwit/devices"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -310,7 +310,7 @@ func pin(context, queue handle, size uint64) (addr uint64, m handle, status int3
 }
 
 func unpin(queue, m handle, addr uint64) {
-	C.gw_unpin(queue, m, unsafe.Pointer(&devices.AddressBytes(addr, 1)[0]))
+	C.gw_unpin(queue, m, unsafe.Pointer(&storage.BytesAt(addr, 1)[0]))
 }
 
 // move enqueues and starts a transfer between page-locked bytes and off of a buffer.

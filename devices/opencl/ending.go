@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/soft"
 	"godwit/mem"
 )
 
@@ -162,7 +163,7 @@ func (h *host) runCall(r *record) {
 func protect(f func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("host call panicked: %v: %w", v, devices.ErrFault)
+			err = fmt.Errorf("host call panicked: %v: %w", v, mem.ErrFault)
 		}
 	}()
 	return f(context.Background())
@@ -282,7 +283,7 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 func hostCopy(dst, src []byte, rect devices.Rect, isRect bool) func(context.Context) error {
 	return func(context.Context) error {
 		if isRect {
-			devices.CopyRect(dst, src, &rect)
+			soft.CopyRect(dst, src, &rect)
 		} else {
 			copy(dst, src)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -183,7 +184,7 @@ func (r *record) hostEnd(l *devices.Loc, n uint64) error {
 	}
 	addr, err := r.keep(l.Device, l.Block, l.Off, n)
 	if err == nil {
-		r.bytes = devices.AddressBytes(addr, n)
+		r.bytes = storage.BytesAt(addr, n)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jgillich/go-opencl/cl"
 
 	"godwit/devices"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -79,10 +80,10 @@ type stager struct {
 	ended sync.WaitGroup // its goroutines
 	ring  func() error   // immutable but for tests: newRing
 
-	queue  *cl.CommandQueue      // what ring makes; immutable once open
-	handle handle                // as queue
-	memory *devices.PinnedMemory // as queue
-	block  mem.Block             // as queue: the ring
+	queue  *cl.CommandQueue     // what ring makes; immutable once open
+	handle handle               // as queue
+	memory devices.PinnedMemory // as queue
+	block  mem.Block            // as queue: the ring
 
 	mu     sync.Mutex
 	work   sync.Cond // there are chunks, or closed; its L is mu
@@ -244,7 +245,7 @@ func (s *stager) startLocked() {
 	for i := range d.staging.lanes {
 		l := &lane{s: s}
 		for k := range l.slots {
-			l.slots[k].bytes = devices.AddressBytes(s.block.Addr+uint64(2*i+k)*d.staging.chunk, d.staging.chunk)
+			l.slots[k].bytes = storage.BytesAt(s.block.Addr+uint64(2*i+k)*d.staging.chunk, d.staging.chunk)
 		}
 		s.ended.Go(l.life)
 	}

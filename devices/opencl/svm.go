@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"godwit/devices"
+	"godwit/devices/soft"
 	"godwit/mem"
 )
 
@@ -119,7 +120,7 @@ func (r *record) fillFill(cmd *devices.Command) error {
 	pattern := bytes.Clone(cmd.Pattern)
 	r.op = devices.OpHostCall
 	r.call = func(context.Context) error {
-		devices.FillBytes(dst, pattern)
+		soft.FillBytes(dst, pattern)
 		return nil
 	}
 	return nil

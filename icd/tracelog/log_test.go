@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"godwit/devices"
+	"godwit/devices/soft"
 	"godwit/icd/tracelog"
 	"godwit/mem"
 	"godwit/runtime"
@@ -28,7 +29,7 @@ func house(t require.TestingT, log *tracelog.Log, n int) (*runtime.Context, []*r
 	var devs []devices.Device
 	names := []string{"host"}
 	for i := range n {
-		devs = append(devs, devices.NewHost(devices.HostOptions{}))
+		devs = append(devs, soft.NewHost(soft.HostOptions{}))
 		names = append(names, string(rune('A'+i)))
 	}
 	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, Trace: log.Context(names)})
