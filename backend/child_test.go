@@ -88,25 +88,25 @@ func childMain(ctx context.Context, what, device string) error {
 	return ctx.Err()
 }
 
-// work keeps a device busy.
-type work struct {
+// busywork keeps a device busy.
+type busywork struct {
 	h     *backend.Handle
 	buf   *runtime.Buffer
 	scale *runtime.Kernel
 	n     int
 }
 
-func newWork(ctx context.Context, h *backend.Handle) (*work, error) {
+func newWork(ctx context.Context, h *backend.Handle) (*busywork, error) {
 	scale, err := h.Kernel(ctx, "scale")
 	if err != nil {
 		return nil, err
 	}
 	buf, err := h.Context().CreateBuffer(4096, 0, make([]byte, 4096))
-	return &work{h: h, buf: buf, scale: scale}, err
+	return &busywork{h: h, buf: buf, scale: scale}, err
 }
 
 // step enqueues a launch; every eighth step waits for all.
-func (w *work) step() error {
+func (w *busywork) step() error {
 	ctx := context.Background()
 	e, err := w.h.Queue().EnqueueLaunch(ctx, runtime.Launch{Kernel: w.scale, Global: []uint64{64}, Args: []runtime.Arg{
 		runtime.Buf(w.buf), runtime.Buf(w.buf), runtime.Float32(2), runtime.Uint64(1024)}})
@@ -123,7 +123,7 @@ func (w *work) step() error {
 }
 
 // stick launches a kernel that never ends and waits until it is under way.
-func (w *work) stick() error {
+func (w *busywork) stick() error {
 	k, err := w.h.KernelOf(context.Background(), stuckProgram(func() { select {} }), "stuck")
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"godwit/devices"
+	"godwit/devices/storage"
 	"godwit/kernels"
 	"godwit/pool"
 	"godwit/runtime"
@@ -163,7 +164,7 @@ func (h *Handle) BoundedPool() (*pool.BoundedPool, error) {
 	if x.bounded == nil {
 		ceiling := h.info.GlobalMemory / 8 * 7
 		if ceiling == 0 {
-			ceiling = max(devices.PhysicalMemory()/2, 64<<20)
+			ceiling = max(storage.PhysicalMemory()/2, 64<<20)
 		}
 		var err error
 		if x.bounded, err = pool.NewBoundedPool(h.Context(), pool.BoundedOptions{Ceiling: ceiling}); err != nil {

@@ -120,7 +120,7 @@ func (m *Manager) open(ctx context.Context, c choice, take []Candidate) (*sessio
 	o := runtime.Options{Name: c.backend.Name() + strconv.Itoa(len(m.sessions)), Devices: open, OwnDevices: true, Resource: stack(c.backend.OneStorage())}
 	if c.backend.OneStorage() {
 		for i := range open {
-			o.Links = append(o.Links, runtime.Link{From: mem.Host, To: mem.MemoryID(i + 1), Link: mem.Link{Route: mem.RouteSame}})
+			o.Shared = append(o.Shared, [2]mem.MemoryID{mem.Host, mem.MemoryID(i + 1)})
 		}
 	}
 	rc, err := runtime.NewContext(o)

@@ -11,6 +11,7 @@ import (
 	"godwit/backend"
 	"godwit/devices"
 	_ "godwit/devices/tce"
+	"godwit/devices/work"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -216,7 +217,7 @@ func stuckProgram(wait func()) *devices.Program {
 		Source: `__kernel void stuck(__global volatile int *flag) { while (flag[0] == 0) { } }`,
 		Go: []devices.GoKernel{{Name: "stuck",
 			Args: []devices.ArgInfo{{Name: "flag", Kind: devices.ArgBuffer, Access: mem.ReadWrite, Type: "int"}},
-			Func: func(*devices.Group) { wait() },
+			Func: func(*work.Group) { wait() },
 		}},
 	}
 }

@@ -79,6 +79,8 @@ type Command struct {
 	// is right too.
 	Quiet bool
 
+	// Call is what an OpHostCall does. Of an OpCopy it does the copy, in place of the
+	// queue, which checks the command as any and runs Call as a host call.
 	Call func(ctx context.Context) error
 }
 

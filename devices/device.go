@@ -1,5 +1,4 @@
-// Package devices is the contract between the runtime and the drivers, and the
-// helpers drivers share.
+// Package devices is the contract between the runtime and the drivers.
 //
 // The runtime plans, a driver executes. A driver knows no content versions, no
 // contexts and no sub-buffers: it discovers memories and limits, hands out
@@ -7,9 +6,10 @@
 // Everything a driver sees is (block, offset, size).
 //
 // The contract is small on purpose. What only some drivers can do is a small
-// optional interface found by presence (PeerCopier, Viewer, Profiler); what a
-// driver lacks is supplied by helpers here (SoftQueue, Transport), never by a
-// nil test in the runtime.
+// optional interface found by presence (optional.go). Most of a driver exists
+// already: package soft has queues and an engine for commands, package storage
+// has memories. How bytes travel from memory to memory is package mover's, and
+// none of a driver's concern.
 package devices
 
 import (
@@ -127,75 +127,4 @@ type Queue interface {
 	// the points they wait for. A Submit or Flush that it overtakes fails with
 	// mem.ErrClosed.
 	Close() error
-}
-
-// PeerCopier is a Device whose queues accept copies whose source or
-// destination is a block of some other device.
-type PeerCopier interface {
-	// PeerLink says whether this device's queues accept a copy from a block of
-	// other into a block of this device, and how good that way is.
-	PeerLink(other Device) (mem.Link, bool)
-}
-
-// SVMReserver is a Device whose kernels see ArgSVM arguments at the addresses
-// that those name, so that pointers in memory mean the same everywhere.
-type SVMReserver interface {
-	// ReserveSVM says that the addresses of r are for shared virtual memory. It
-	// fails with mem.ErrInvalidOperation where the device has memory of its own
-	// there.
-	ReserveSVM(r mem.Range) error
-}
-
-// SVMSpace gives kernels of devices that use shared virtual memory in place the
-// right to touch it. It is safe for use from many goroutines.
-type SVMSpace interface {
-	// Lend gives the process rights to size bytes at addr, which lie in one live
-	// block, until they are returned. Lends may overlap, and outlive the block.
-	Lend(addr, size uint64) error
-	// Return ends one Lend of the same bytes.
-	Return(addr, size uint64)
-}
-
-// Viewer is a Device whose blocks the host can reach in place.
-type Viewer interface {
-	// View returns the bytes [off, off+size) of b. The slice is outside the Go
-	// heap and is valid until the block is freed.
-	View(b mem.Block, off, size uint64) ([]byte, error)
-}
-
-// Poller is a Queue that may know of a command's end before its point does.
-type Poller interface {
-	// Poll looks whether the command of p has ended, and if so ends p.
-	Poll(p mem.Point)
-}
-
-// Times are when a command changed state, in nanoseconds on the device's clock.
-type Times struct {
-	Queued, Submitted, Started, Ended uint64
-}
-
-// StartTeller is a Queue that tells when its commands start.
-type StartTeller interface {
-	// NotifyStart asks that w be told when the command of a point of the queue
-	// starts. Where it has started already, or ended, w is not called: started is
-	// true. Nor is it where the command fails before it starts.
-	NotifyStart(p mem.Point, w StartWaiter) (started bool)
-}
-
-// Starter is a Queue that knows which of its commands have started.
-type Starter interface {
-	// Started reports whether the command of a point that is not reached is known to
-	// have started.
-	Started(p mem.Point) bool
-}
-
-// StartWaiter is told that a command has started, like a mem.Waiter of its end.
-type StartWaiter interface {
-	PointStarted(p mem.Point)
-}
-
-// Profiler is a Queue that keeps times (QueueOptions.Profiling).
-type Profiler interface {
-	// Times returns the times of a reached point, while they are kept.
-	Times(p mem.Point) (Times, bool)
 }

@@ -7,10 +7,6 @@ import (
 	"godwit/mem"
 )
 
-// ErrFault is that a command did what its device does not allow, such as a kernel
-// that reads outside its memory. Only the command fails.
-var ErrFault = mem.Sentinel("kernel fault", mem.OutOfResources)
-
 // DependencyError is how a command fails when a point it has a Data wait on
 // has failed. It is a mem.ErrDependency and also wraps the first cause: in a
 // chain of dependents, all name the same one.

@@ -1,6 +1,9 @@
 package devices
 
-import "godwit/mem"
+import (
+	"godwit/devices/work"
+	"godwit/mem"
+)
 
 // Program is a set of kernels, as OpenCL C, as Go forms, or both. A device
 // builds what it can run.
@@ -25,7 +28,7 @@ type ArgInfo struct {
 type GoKernel struct {
 	Name string
 	Args []ArgInfo
-	Func func(g *Group)
+	Func func(g *work.Group)
 }
 
 // Module is a built program on a device.

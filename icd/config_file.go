@@ -20,7 +20,7 @@ import (
 //	devices:
 //	- {name: gpu, count: 2, memory: 64 MiB, type: gpu, device: 0}
 //	links:
-//	- {between: [gpu0, gpu1], route: host, latency: 10 us, bandwidth: 25 GB/s}
+//	- {between: [gpu0, gpu1], way: ring, latency: 10 us, bandwidth: 25 GB/s}
 //
 // device is the real one, by index or by a part of its name; type is what
 // programs are told.
@@ -43,7 +43,7 @@ type fileLink struct {
 	From      string   `yaml:"from"`
 	To        string   `yaml:"to"`
 	Between   []string `yaml:"between"`
-	Route     string   `yaml:"route"`
+	Way       string   `yaml:"way"`
 	Latency   string   `yaml:"latency"`
 	Bandwidth string   `yaml:"bandwidth"`
 }
@@ -127,23 +127,24 @@ func (d *fileDevice) names() []string {
 
 // link is what l says of its ends' connection.
 func (l *fileLink) link() (link mem.Link, err error) {
-	switch l.Route {
-	case "", "host":
-		link.Route = mem.RouteHost
-	case "peer":
-		link.Route = mem.RoutePeer
-	default:
-		return link, fmt.Errorf("route %q: it is host or peer", l.Route)
-	}
+	path := mem.Path{There: true}
 	if l.Latency != "" {
-		if link.Latency, err = time.ParseDuration(strings.ReplaceAll(l.Latency, " ", "")); err != nil {
+		if path.Latency, err = time.ParseDuration(strings.ReplaceAll(l.Latency, " ", "")); err != nil {
 			return link, err
 		}
 	}
 	if l.Bandwidth != "" {
-		if link.Bandwidth, err = humanize.ParseBytes(strings.TrimSuffix(l.Bandwidth, "/s")); err != nil {
+		if path.Bandwidth, err = humanize.ParseBytes(strings.TrimSuffix(l.Bandwidth, "/s")); err != nil {
 			return link, fmt.Errorf("bandwidth %q: %w", l.Bandwidth, err)
 		}
+	}
+	switch l.Way {
+	case "", "ring":
+		link.Ring = path
+	case "direct":
+		link.Direct = path
+	default:
+		return link, fmt.Errorf("way %q: it is direct or ring", l.Way)
 	}
 	return link, nil
 }

@@ -27,12 +27,12 @@ func TestConfigurationIsReadFromTheEnvironment(t *testing.T) {
 	require.EqualValues(t, typeGPU, c.typ)
 	require.Equal(t, "libother.so", c.library)
 
-	c, err = read(write("devices:\n- {name: a, count: 2, memory: 64 MiB, type: cpu, device: 0}\n- {name: b}\nlinks:\n- {between: [a0, b], route: peer, latency: 5 us, bandwidth: 2 GB/s}\n"))
+	c, err = read(write("devices:\n- {name: a, count: 2, memory: 64 MiB, type: cpu, device: 0}\n- {name: b}\nlinks:\n- {between: [a0, b], way: direct, latency: 5 us, bandwidth: 2 GB/s}\n"))
 	require.NoError(t, err)
 	require.Equal(t, []wanted{{name: "a0", memory: 64 << 20, real: "0", typ: typeCPU}, {name: "a1", memory: 64 << 20, real: "0", typ: typeCPU}, {name: "b"}}, c.devices)
 	require.Len(t, c.links, 2)
 	require.Equal(t, "b", c.links[1].from)
-	require.EqualValues(t, 2e9, c.links[0].link.Bandwidth)
+	require.EqualValues(t, 2e9, c.links[0].link.Direct.Bandwidth)
 
 	for text, says := range map[string]string{
 		"devices: []":                                  "0 devices",
@@ -43,7 +43,7 @@ func TestConfigurationIsReadFromTheEnvironment(t *testing.T) {
 		"devices: [{driver: tce}]":                     "driver",
 		"devices: [{colour: red}]":                     "colour",
 		"devices: [{name: a}]\nlinks: [{from: a}]":     "no such devices",
-		"devices: [{name: a}]\nlinks: [{route: over}]": "route",
+		"devices: [{name: a}]\nlinks: [{way: over}]": "way",
 	} {
 		_, err := read(write(text))
 		require.ErrorContains(t, err, says, text)

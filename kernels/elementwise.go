@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"godwit/devices"
+	"godwit/devices/work"
 )
 
 // elementwise: copy(src, dst, n), fill(dst, value, n), add(a, b, c, n) and
@@ -28,8 +29,8 @@ __kernel void copy(__global const uchar *src, __global uchar *dst, ulong n) {
     dst[i] = src[i];
 }
 `,
-		run: func(g *devices.Group) {
-			src, dst := devices.Global[uint8](g, 0), devices.Global[uint8](g, 1)
+		run: func(g *work.Group) {
+			src, dst := work.Global[uint8](g, 0), work.Global[uint8](g, 1)
 			strided(g, 0, size(g, 2), func(i int) { dst.Store(i, src.Load(i)) })
 		},
 	}
@@ -46,8 +47,8 @@ __kernel void fill$S(__global $T *dst, $T value, ulong n) {
     dst[i] = value;
 }
 `, t, suffix),
-		run: func(g *devices.Group) {
-			dst, v := devices.Global[T](g, 0), devices.Value[T](g, 1)
+		run: func(g *work.Group) {
+			dst, v := work.Global[T](g, 0), work.Value[T](g, 1)
 			strided(g, 0, size(g, 2), func(i int) { dst.Store(i, v) })
 		},
 	}, {
@@ -59,8 +60,8 @@ __kernel void add$S(__global const $T *a, __global const $T *b, __global $T *c, 
     c[i] = a[i] + b[i];
 }
 `, t, suffix),
-		run: func(g *devices.Group) {
-			a, b, c := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Global[T](g, 2)
+		run: func(g *work.Group) {
+			a, b, c := work.Global[T](g, 0), work.Global[T](g, 1), work.Global[T](g, 2)
 			strided(g, 0, size(g, 3), func(i int) { c.Store(i, a.Load(i)+b.Load(i)) })
 		},
 	}, {
@@ -72,8 +73,8 @@ __kernel void mul$S(__global const $T *a, __global const $T *b, __global $T *c, 
     c[i] = a[i] * b[i];
 }
 `, t, suffix),
-		run: func(g *devices.Group) {
-			a, b, c := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Global[T](g, 2)
+		run: func(g *work.Group) {
+			a, b, c := work.Global[T](g, 0), work.Global[T](g, 1), work.Global[T](g, 2)
 			strided(g, 0, size(g, 3), func(i int) { c.Store(i, a.Load(i)*b.Load(i)) })
 		},
 	}, {
@@ -85,8 +86,8 @@ __kernel void scale$S(__global const $T *x, __global $T *y, $T alpha, ulong n) {
     y[i] = alpha * x[i];
 }
 `, t, suffix),
-		run: func(g *devices.Group) {
-			x, y, alpha := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Value[T](g, 2)
+		run: func(g *work.Group) {
+			x, y, alpha := work.Global[T](g, 0), work.Global[T](g, 1), work.Value[T](g, 2)
 			strided(g, 0, size(g, 3), func(i int) { y.Store(i, alpha*x.Load(i)) })
 		},
 	}, {
@@ -98,8 +99,8 @@ __kernel void `+axpy+`(__global const $T *x, __global $T *y, $T alpha, ulong n) 
     y[i] = alpha * x[i] + y[i];
 }
 `, t, suffix),
-		run: func(g *devices.Group) {
-			x, y, alpha := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Value[T](g, 2)
+		run: func(g *work.Group) {
+			x, y, alpha := work.Global[T](g, 0), work.Global[T](g, 1), work.Value[T](g, 2)
 			// The conversion keeps Go from contracting, too.
 			strided(g, 0, size(g, 3), func(i int) { y.Store(i, T(alpha*x.Load(i))+y.Load(i)) })
 		},

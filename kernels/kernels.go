@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"godwit/devices"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -25,7 +26,7 @@ type kernel struct {
 	args   []devices.ArgInfo
 	source string // OpenCL C
 	fp64   bool   // the source needs doubles
-	run    func(g *devices.Group)
+	run    func(g *work.Group)
 }
 
 // library lists all kernels, in the order of their files.
@@ -112,16 +113,16 @@ func value(name, t string) devices.ArgInfo {
 }
 
 // size is value argument i, a ulong, as an int.
-func size(g *devices.Group, i int) int {
-	return int(min(devices.Value[uint64](g, i), 1<<62))
+func size(g *work.Group, i int) int {
+	return int(min(work.Value[uint64](g, i), 1<<62))
 }
 
 // strided runs f(i) for this group's share of i in [lo, hi): each work-item
 // those at a distance of the global size.
-func strided(g *devices.Group, lo, hi int, f func(i int)) {
+func strided(g *work.Group, lo, hi int, f func(i int)) {
 	stride := g.GlobalSize(0)
 	first := lo - g.Offset(0)
-	g.Items(func(it devices.Item) {
+	g.Items(func(it work.Item) {
 		for i := first + it.Global(0); i < hi; i += stride {
 			f(i)
 		}

@@ -1,6 +1,9 @@
 package kernels
 
-import "godwit/devices"
+import (
+	"godwit/devices"
+	"godwit/devices/work"
+)
 
 // matrices: matmul(a, b, c, m, n, k), c = a b, row-major, a of m x k and b of
 // k x n elements. The launch is one- or two-dimensional: columns in dimension
@@ -26,10 +29,10 @@ __kernel void matmul$S(__global const $T *a, __global const $T *b, __global $T *
     }
 }
 `, t, suffix),
-		run: func(g *devices.Group) {
-			a, b, c := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Global[T](g, 2)
+		run: func(g *work.Group) {
+			a, b, c := work.Global[T](g, 0), work.Global[T](g, 1), work.Global[T](g, 2)
 			m, n, k := size(g, 3), size(g, 4), size(g, 5)
-			g.Items(func(it devices.Item) {
+			g.Items(func(it work.Item) {
 				for row := it.Global(1) - g.Offset(1); row < m; row += g.GlobalSize(1) {
 					for col := it.Global(0) - g.Offset(0); col < n; col += g.GlobalSize(0) {
 						var s T

@@ -1,6 +1,9 @@
 package kernels
 
-import "godwit/devices"
+import (
+	"godwit/devices"
+	"godwit/devices/work"
+)
 
 // pointers: gather(pointers, out, n) and scatter(pointers, x, n), for shared
 // virtual memory: pointers are addresses of floats, which lie in memory that the
@@ -16,9 +19,9 @@ __kernel void gather(__global const ulong *pointers, __global float *out, ulong 
     out[i] = *(__global const float *)(uintptr_t)pointers[i];
 }
 `,
-		run: func(g *devices.Group) {
-			p, out := devices.Global[uint64](g, 0), devices.Global[float32](g, 1)
-			strided(g, 0, size(g, 2), func(i int) { out.Store(i, devices.LoadAt[float32](g, p.Load(i))) })
+		run: func(g *work.Group) {
+			p, out := work.Global[uint64](g, 0), work.Global[float32](g, 1)
+			strided(g, 0, size(g, 2), func(i int) { out.Store(i, work.LoadAt[float32](g, p.Load(i))) })
 		},
 	}, {
 		name: "scatter",
@@ -29,9 +32,9 @@ __kernel void scatter(__global const ulong *pointers, __global const float *x, u
     *(__global float *)(uintptr_t)pointers[i] = x[i];
 }
 `,
-		run: func(g *devices.Group) {
-			p, x := devices.Global[uint64](g, 0), devices.Global[float32](g, 1)
-			strided(g, 0, size(g, 2), func(i int) { devices.StoreAt(g, p.Load(i), x.Load(i)) })
+		run: func(g *work.Group) {
+			p, x := work.Global[uint64](g, 0), work.Global[float32](g, 1)
+			strided(g, 0, size(g, 2), func(i int) { work.StoreAt(g, p.Load(i), x.Load(i)) })
 		},
 	}}
 }

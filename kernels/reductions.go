@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"godwit/devices"
+	"godwit/devices/work"
 )
 
 // reductions: sum(x, partial, n, scratch) and histogram(data, counts, n,
@@ -42,10 +43,10 @@ __kernel void sum$S(__global const $T *x, __global $T *partial, ulong n, __local
     partial[get_group_id(0)] = scratch[0];
 }
 `, t, suffix),
-		run: func(g *devices.Group) {
-			x, partial, scratch := devices.Global[T](g, 0), devices.Global[T](g, 1), devices.Local[T](g, 3)
+		run: func(g *work.Group) {
+			x, partial, scratch := work.Global[T](g, 0), work.Global[T](g, 1), work.Local[T](g, 3)
 			n, stride, off := size(g, 2), g.GlobalSize(0), g.Offset(0)
-			g.Items(func(it devices.Item) {
+			g.Items(func(it work.Item) {
 				var s T
 				for i := it.Global(0) - off; i < n; i += stride {
 					s += x.Load(i)
@@ -54,7 +55,7 @@ __kernel void sum$S(__global const $T *x, __global $T *partial, ulong n, __local
 			})
 			for m := g.Size(0); m > 1; {
 				half := (m + 1) / 2
-				g.Items(func(it devices.Item) {
+				g.Items(func(it work.Item) {
 					if l := it.Local(0); l+half < m {
 						scratch.Store(l, scratch.Load(l)+scratch.Load(l+half))
 					}
@@ -86,10 +87,10 @@ __kernel void histogram(__global const uchar *data, __global uint *counts, ulong
       atomic_add(&counts[v], scratch[v]);
 }
 `,
-		run: func(g *devices.Group) {
-			data, counts, scratch := devices.Global[uint8](g, 0), devices.Global[uint32](g, 1), devices.Local[uint32](g, 3)
+		run: func(g *work.Group) {
+			data, counts, scratch := work.Global[uint8](g, 0), work.Global[uint32](g, 1), work.Local[uint32](g, 3)
 			n, width := size(g, 2), g.Size(0)
-			g.Items(func(it devices.Item) {
+			g.Items(func(it work.Item) {
 				for v := it.Local(0); v < 256; v += width {
 					scratch.Store(v, 0)
 				}
@@ -99,7 +100,7 @@ __kernel void histogram(__global const uchar *data, __global uint *counts, ulong
 				v := int(data.Load(i))
 				scratch.Store(v, scratch.Load(v)+1)
 			})
-			g.Items(func(it devices.Item) {
+			g.Items(func(it work.Item) {
 				for v := it.Local(0); v < 256; v += width {
 					if c := scratch.Load(v); c != 0 {
 						counts.Add(v, c)

@@ -1,6 +1,9 @@
 package kernels
 
-import "godwit/devices"
+import (
+	"godwit/devices"
+	"godwit/devices/work"
+)
 
 // stencils: stencil1d(in, out, lo, hi, n) and stencil2d(in, out, lo, hi, width,
 // height). Both compute the cells (rows) from lo up to hi and nothing else, so
@@ -22,8 +25,8 @@ __kernel void stencil1d(__global const float *in, __global float *out, ulong lo,
   }
 }
 `,
-		run: func(g *devices.Group) {
-			in, out := devices.Global[float32](g, 0), devices.Global[float32](g, 1)
+		run: func(g *work.Group) {
+			in, out := work.Global[float32](g, 0), work.Global[float32](g, 1)
 			n := size(g, 4)
 			strided(g, size(g, 2), size(g, 3), func(i int) {
 				if i == 0 || i+1 == n {
@@ -51,8 +54,8 @@ __kernel void stencil2d(__global const float *in, __global float *out, ulong lo,
   }
 }
 `,
-		run: func(g *devices.Group) {
-			in, out := devices.Global[float32](g, 0), devices.Global[float32](g, 1)
+		run: func(g *work.Group) {
+			in, out := work.Global[float32](g, 0), work.Global[float32](g, 1)
 			width, height := size(g, 4), size(g, 5)
 			strided(g, size(g, 2)*width, size(g, 3)*width, func(i int) {
 				if x, y := i%width, i/width; x == 0 || x+1 == width || y == 0 || y+1 == height {

@@ -99,6 +99,9 @@ var (
 	// ErrNoResources: a limit other than buffer memory was reached, such as a
 	// device's local memory.
 	ErrNoResources = Sentinel("out of resources", OutOfResources)
+	// ErrFault: a command did what its device does not allow, such as a kernel
+	// that reads outside its memory. Only the command fails.
+	ErrFault = Sentinel("kernel fault", OutOfResources)
 	// ErrPoisoned: the bytes were last written by a command that failed.
 	ErrPoisoned = Sentinel("content lost by a failed command", ExecStatusErrorInWaitList)
 	// ErrDependency: an event in a wait list, or one that produced the data,

@@ -5,38 +5,108 @@ import (
 	"time"
 )
 
-// Route is the way by which a copy between two memories goes.
-type Route uint8
+// Way is how bytes get from one memory to another.
+type Way uint8
 
-// RouteSame: one store, nothing to move. RoutePeer: a driver copies from the
-// one to the other directly. RouteHost: out of the one into host staging
-// memory and from there into the other (where one end is the host itself, that
-// end needs no staging).
+// Same: one store, nothing to move. Direct: one copy by one queue that reaches
+// both memories. Ring: in pieces through staging memory that both sides reach.
 const (
-	RouteSame Route = iota
-	RoutePeer
-	RouteHost
+	Same Way = iota
+	Direct
+	Ring
 )
 
-// String is "same", "peer" or "host".
-func (r Route) String() string {
-	switch r {
-	case RouteSame:
+// String is "same", "direct" or "ring".
+func (w Way) String() string {
+	switch w {
+	case Same:
 		return "same"
-	case RoutePeer:
-		return "peer"
-	case RouteHost:
-		return "host"
+	case Direct:
+		return "direct"
+	case Ring:
+		return "ring"
 	}
-	return fmt.Sprintf("Route(%d)", uint8(r))
+	return fmt.Sprintf("Way(%d)", uint8(w))
 }
 
-// Link describes the way from one memory to another.
-type Link struct {
-	Route     Route
+// Phrase is the way in a sentence: "directly", "through staging".
+func (w Way) Phrase() string {
+	switch w {
+	case Direct:
+		return "directly"
+	case Ring:
+		return "through staging"
+	}
+	return "by nothing"
+}
+
+// Class is what storage is made of, as far as ways tell it apart.
+type Class uint8
+
+// Plain is any storage. Locked is page-locked host memory, which devices reach
+// by themselves.
+const (
+	Plain Class = iota
+	Locked
+)
+
+// Path is one way between two memories, and what is known of its cost. In the
+// zero Path there is no such way.
+type Path struct {
+	There     bool
 	Latency   time.Duration // before the first byte arrives
 	Bandwidth uint64        // bytes a second; 0 is unknown
-	Align     uint64        // bytes, a power of two: offsets at which copies should begin and end; 0 is any
+}
+
+// Time is how long a copy of size bytes is expected to take, in seconds. It is
+// not known where the bandwidth is not.
+func (p *Path) Time(size uint64) (seconds float64, known bool) {
+	if !p.There || p.Bandwidth == 0 {
+		return 0, false
+	}
+	return p.Latency.Seconds() + float64(size)/float64(p.Bandwidth), true
+}
+
+// Link describes the ways from one memory to another.
+type Link struct {
+	Direct Path
+	Locked Path // Direct, where one end is page-locked host memory; as Direct where it is not there
+	Ring   Path
+	Align  uint64 // bytes, a power of two: offsets at which copies should begin and end; 0 is any
+}
+
+// DirectLink is a link by which one queue copies directly.
+func DirectLink(latency time.Duration, bandwidth uint64) Link {
+	return Link{Direct: Path{true, latency, bandwidth}}
+}
+
+// RingLink is a link through staging memory.
+func RingLink(latency time.Duration, bandwidth uint64) Link {
+	return Link{Ring: Path{true, latency, bandwidth}}
+}
+
+// Choose is the way of a copy of size bytes of which one end lies in storage of
+// a class: the faster one where both are there and their costs are known, else
+// the direct one where there is one. A link without ways is Same.
+func (l *Link) Choose(size uint64, class Class) (Way, *Path) {
+	direct := &l.Direct
+	if class == Locked && l.Locked.There {
+		direct = &l.Locked
+	}
+	switch {
+	case !direct.There && !l.Ring.There:
+		return Same, direct
+	case !direct.There:
+		return Ring, &l.Ring
+	case !l.Ring.There:
+		return Direct, direct
+	}
+	d, dok := direct.Time(size)
+	r, rok := l.Ring.Time(size)
+	if dok && rok && r < d {
+		return Ring, &l.Ring
+	}
+	return Direct, direct
 }
 
 // Topology says which memories there are and how bytes get from one to
@@ -49,16 +119,20 @@ type Topology struct {
 }
 
 // NewTopology returns a topology of the host and the named further memories
-// (MemoryID 1, 2, ...), in which any two of them are linked through the host:
-// a device and the host directly.
+// (MemoryID 1, 2, ...), in which two of them are linked by a ring through the
+// host's memory, and each directly with the host.
 func NewTopology(devices ...string) *Topology {
 	n := len(devices) + 1
 	t := &Topology{names: append([]string{"host"}, devices...), links: make([]Link, n*n), stores: make([]MemoryID, n)}
 	for from := range n {
 		t.stores[from] = MemoryID(from)
 		for to := range n {
-			if from != to {
-				t.links[from*n+to].Route = RouteHost
+			switch {
+			case from == to:
+			case from == int(Host) || to == int(Host):
+				t.links[from*n+to] = DirectLink(0, 0)
+			default:
+				t.links[from*n+to] = RingLink(0, 0)
 			}
 		}
 	}
@@ -84,21 +158,21 @@ func (t *Topology) Link(from, to MemoryID) Link { return t.links[int(from)*len(t
 func (t *Topology) Store(id MemoryID) MemoryID { return t.stores[id] }
 
 // SetLink declares the link from one memory to another, in that direction
-// only; a link of RouteSame is Share. It fails with ErrInvalidValue where a
-// memory does not exist, is linked to itself, or shares its bytes with the
-// other, and where the alignment is no power of two.
+// only. It fails with ErrInvalidValue where a memory does not exist, is linked to
+// itself, or shares its bytes with the other, where the link has no way, and where
+// the alignment is no power of two.
 func (t *Topology) SetLink(from, to MemoryID, l Link) error {
-	if l.Route == RouteSame {
-		return t.Share(from, to)
-	}
 	if err := t.pair(from, to); err != nil {
 		return err
 	}
 	if l.Align != 0 && !IsPow2(l.Align) {
 		return fmt.Errorf("link %d -> %d: alignment %d: it must be a power of two: %w", from, to, l.Align, ErrInvalidValue)
 	}
+	if !l.Direct.There && !l.Ring.There {
+		return fmt.Errorf("link %d -> %d: it has no way, neither direct nor ring: %w", from, to, ErrInvalidValue)
+	}
 	if t.stores[from] == t.stores[to] {
-		return fmt.Errorf("link %d -> %d by route %v: the two share one store: %w", from, to, l.Route, ErrInvalidValue)
+		return fmt.Errorf("link %d -> %d: the two share one store: %w", from, to, ErrInvalidValue)
 	}
 	t.links[int(from)*t.Len()+int(to)] = l
 	return nil
@@ -120,7 +194,7 @@ func (t *Topology) Share(a, b MemoryID) error {
 	for i, s := range t.stores {
 		for j, u := range t.stores {
 			if s == u && i != j {
-				t.links[i*t.Len()+j] = Link{Route: RouteSame}
+				t.links[i*t.Len()+j] = Link{}
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package mem_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,43 +18,72 @@ func TestAFreshTopologyLinksEverythingThroughTheHost(t *testing.T) {
 	for a := range mem.MemoryID(3) {
 		require.Equal(t, a, topo.Store(a))
 		for b := range mem.MemoryID(3) {
-			want := mem.RouteHost
-			if a == b {
-				want = mem.RouteSame
+			want := mem.Ring
+			switch {
+			case a == b:
+				want = mem.Same
+			case a == mem.Host || b == mem.Host:
+				want = mem.Direct
 			}
-			require.Equal(t, want, topo.Link(a, b).Route)
+			require.Equal(t, want, way(topo, a, b))
 		}
 	}
 }
 
+func way(topo *mem.Topology, from, to mem.MemoryID) mem.Way {
+	l := topo.Link(from, to)
+	w, _ := l.Choose(1, mem.Plain)
+	return w
+}
+
+func TestTheFasterWayIsChosenBySizeAndClass(t *testing.T) {
+	l := mem.Link{
+		Direct: mem.Path{There: true, Latency: 10 * time.Microsecond, Bandwidth: 10e9},
+		Locked: mem.Path{There: true, Latency: 10 * time.Microsecond, Bandwidth: 55e9},
+		Ring:   mem.Path{There: true, Latency: 100 * time.Microsecond, Bandwidth: 40e9},
+	}
+	for _, c := range []struct {
+		size  uint64
+		class mem.Class
+		want  mem.Way
+	}{{4 << 10, mem.Plain, mem.Direct}, {1 << 20, mem.Plain, mem.Direct}, {2 << 20, mem.Plain, mem.Ring}, {1 << 30, mem.Plain, mem.Ring}, {1 << 30, mem.Locked, mem.Direct}} {
+		w, _ := l.Choose(c.size, c.class)
+		require.Equal(t, c.want, w, "%d bytes of class %d", c.size, c.class)
+	}
+	l.Ring.Bandwidth = 0
+	w, _ := l.Choose(1<<30, mem.Plain)
+	require.Equal(t, mem.Direct, w, "nothing is known of the ring")
+	require.ErrorIs(t, mem.NewTopology("a").SetLink(0, 1, mem.Link{}), mem.ErrInvalidValue)
+}
+
 func TestALinkHasADirection(t *testing.T) {
 	topo := mem.NewTopology("gpu0", "gpu1")
-	require.NoError(t, topo.SetLink(1, 2, mem.Link{Route: mem.RoutePeer, Bandwidth: 1 << 30}))
-	require.Equal(t, mem.Link{Route: mem.RoutePeer, Bandwidth: 1 << 30}, topo.Link(1, 2))
-	require.Equal(t, mem.RouteHost, topo.Link(2, 1).Route)
+	require.NoError(t, topo.SetLink(1, 2, mem.DirectLink(0, 1<<30)))
+	require.Equal(t, mem.DirectLink(0, 1<<30), topo.Link(1, 2))
+	require.Equal(t, mem.Ring, way(topo, 2, 1))
 }
 
 func TestSharingIsAnEquivalence(t *testing.T) {
 	topo := mem.NewTopology("a", "b", "c", "d", "e")
 	require.NoError(t, topo.Share(4, 3))
-	require.NoError(t, topo.SetLink(1, 2, mem.Link{Route: mem.RouteSame}))
+	require.NoError(t, topo.Share(1, 2))
 	require.NoError(t, topo.Share(2, 4))
 	require.NoError(t, topo.Share(3, 1), "again")
 	for _, id := range []mem.MemoryID{1, 2, 3, 4} {
 		require.EqualValues(t, 1, topo.Store(id))
-		require.Equal(t, mem.RouteHost, topo.Link(id, 5).Route)
+		require.Equal(t, mem.Ring, way(topo, id, 5))
 	}
-	require.Equal(t, mem.RouteSame, topo.Link(4, 1).Route)
+	require.Equal(t, mem.Same, way(topo, 4, 1))
 	require.EqualValues(t, 5, topo.Store(5))
-	require.ErrorIs(t, topo.SetLink(1, 4, mem.Link{Route: mem.RoutePeer}), mem.ErrInvalidValue)
+	require.ErrorIs(t, topo.SetLink(1, 4, mem.DirectLink(0, 0)), mem.ErrInvalidValue)
 }
 
 func TestLinksOfMemoriesThatDoNotExistAreRefused(t *testing.T) {
 	topo := mem.NewTopology("gpu0")
 	for _, pair := range [][2]mem.MemoryID{{0, 2}, {2, 0}, {1, 1}} {
-		require.ErrorIs(t, topo.SetLink(pair[0], pair[1], mem.Link{Route: mem.RoutePeer}), mem.ErrInvalidValue)
+		require.ErrorIs(t, topo.SetLink(pair[0], pair[1], mem.DirectLink(0, 0)), mem.ErrInvalidValue)
 		require.ErrorIs(t, topo.Share(pair[0], pair[1]), mem.ErrInvalidValue)
 	}
-	require.ErrorIs(t, topo.SetLink(0, 1, mem.Link{Route: mem.RouteHost, Align: 12}), mem.ErrInvalidValue)
-	require.NoError(t, topo.SetLink(0, 1, mem.Link{Route: mem.RouteHost, Align: 16}))
+	require.ErrorIs(t, topo.SetLink(0, 1, mem.Link{Ring: mem.Path{There: true}, Align: 12}), mem.ErrInvalidValue)
+	require.NoError(t, topo.SetLink(0, 1, mem.Link{Ring: mem.Path{There: true}, Align: 16}))
 }

@@ -71,7 +71,7 @@ func TestAMutantThatWidensWithoutWaitingIsCaught(t *testing.T) {
 // with storage on both.
 func words(t *testing.T) *counting {
 	topo := mem.NewTopology("a", "b", "c")
-	require.NoError(t, topo.SetLink(1, 2, mem.Link{Route: mem.RoutePeer, Align: 8}))
+	require.NoError(t, topo.SetLink(1, 2, mem.Link{Direct: mem.Path{There: true}, Align: 8}))
 	c := &counting{t: t, p: migration.New(topo, migration.Options{}), work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
 	var err error
 	c.data, err = c.p.Create(61)
@@ -134,7 +134,7 @@ func TestEndsAreWidenedWhereThatDoesNoHarm(t *testing.T) {
 // The host may have mapped what it holds, and changed it.
 func TestWhatTheHostHoldsIsNotCopiedOver(t *testing.T) {
 	topo := mem.NewTopology("a")
-	require.NoError(t, topo.SetLink(1, mem.Host, mem.Link{Route: mem.RouteHost, Align: 8}))
+	require.NoError(t, topo.SetLink(1, mem.Host, mem.Link{Direct: mem.Path{There: true}, Align: 8}))
 	c := &counting{t: t, p: migration.New(topo, migration.Options{}), work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
 	var err error
 	c.data, err = c.p.Create(64)
@@ -178,7 +178,7 @@ func TestNeighboursAreNotWidenedOverEachOther(t *testing.T) {
 
 func TestNothingRidesAlongIntoAHostThatIsWriting(t *testing.T) {
 	topo := mem.NewTopology("a")
-	require.NoError(t, topo.SetLink(1, mem.Host, mem.Link{Route: mem.RouteHost, Align: 8}))
+	require.NoError(t, topo.SetLink(1, mem.Host, mem.Link{Direct: mem.Path{There: true}, Align: 8}))
 	g := begin(t, topo, migration.Options{})
 	b := g.buffer(64)
 	g.on("q", use(mem.Write, b, 0, 64, 1))

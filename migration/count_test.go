@@ -74,7 +74,7 @@ func newCounting(t *testing.T) *counting {
 func (c *counting) run(id mem.BufferID, mode mem.Mode, m mem.MemoryID, r mem.Range) []migration.Step {
 	require.NoError(c.t, c.p.Plan(&c.plan, []mem.Access{{Buffer: id, Range: r, Mode: mode, Memory: m}}))
 	for _, w := range c.plan.Storage {
-		require.NoError(c.t, c.p.Stored(w.Buffer, w.Memory))
+		require.NoError(c.t, c.p.Stored(w.Buffer, w.Memory, mem.Plain))
 	}
 	for i := range c.plan.Steps {
 		c.p.CommitStep(&c.plan, i, c.moves.Next())

@@ -57,7 +57,7 @@ func TestBuffersOfNoSizeOrOnNoMemoryAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	require.Zero(t, p.Stats().Buffers)
 	require.ErrorIs(t, p.Release(0), mem.ErrInvalidBuffer)
-	require.ErrorIs(t, p.Stored(1<<32, 0), mem.ErrInvalidBuffer)
+	require.ErrorIs(t, p.Stored(1<<32, 0, mem.Plain), mem.ErrInvalidBuffer)
 	require.Empty(t, p.Points(nil, 1<<32, 0))
 	require.True(t, p.Stores(1<<32).Empty())
 }
@@ -70,7 +70,7 @@ func TestAReleasedBuffersIDIsNeverValidAgain(t *testing.T) {
 		id, err := p.Create(10)
 		require.NoError(t, err)
 		require.False(t, seen[id])
-		require.ErrorIs(t, p.Stored(last, 1), mem.ErrInvalidBuffer)
+		require.ErrorIs(t, p.Stored(last, 1, mem.Plain), mem.ErrInvalidBuffer)
 		seen[id], last = true, id
 		require.NoError(t, p.Release(id))
 		require.NoError(t, p.Check())
@@ -82,7 +82,7 @@ func TestTheOnlyCopyCannotBeGivenUp(t *testing.T) {
 	id, err := p.CreateWith(10, mem.SetOf(1))
 	require.NoError(t, err)
 	require.ErrorIs(t, p.Unstored(id, 1), mem.ErrInvalidOperation)
-	require.NoError(t, p.Stored(id, 2))
+	require.NoError(t, p.Stored(id, 2, mem.Plain))
 	require.Equal(t, mem.SetOf(1, 2), p.Stores(id))
 	require.NoError(t, p.Unstored(id, 2), "nothing was there")
 	require.NoError(t, p.Unstored(id, 2), "again")

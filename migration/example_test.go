@@ -21,7 +21,7 @@ func ExamplePlanner() {
 		return
 	}
 	for _, w := range plan.Storage { // allocate, then:
-		_ = p.Stored(w.Buffer, w.Memory)
+		_ = p.Stored(w.Buffer, w.Memory, mem.Plain)
 	}
 	for i := range plan.Steps { // submit to a hidden queue, then:
 		p.CommitStep(&plan, i, copies.Next())
@@ -35,7 +35,7 @@ func ExamplePlanner() {
 		fmt.Println(s.Range, "version", s.Version, "on", s.Valid)
 	}
 	// Output:
-	// gpu1 lacks version 1 of [256,512), fresh on host; from host by host: the only copy
+	// gpu1 lacks version 1 of [256,512), fresh on host; from host directly: the only copy
 	// version 2
 	// [0,256) version 1 on {0}
 	// [256,512) version 2 on {2}

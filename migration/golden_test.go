@@ -103,26 +103,35 @@ func (s *story) topology(t *testing.T, d *datadriven.TestData) string {
 	for _, line := range lines[1:] {
 		f := strings.Fields(line)
 		a, b := s.memory(t, d, f[1]), s.memory(t, d, f[2])
-		l := mem.Link{Route: s.topo.Link(a, b).Route}
+		l, path, share := s.topo.Link(a, b), mem.Path{There: true}, false
 		switch f[0] {
 		case "peer":
-			l.Route = mem.RoutePeer
+			l = mem.DirectLink(0, 0)
 		case "share":
-			l.Route = mem.RouteSame
+			share = true
 		}
 		for _, opt := range f[3:] {
 			k, v, _ := strings.Cut(opt, "=")
 			var err error
 			if k == "latency" {
-				l.Latency, err = time.ParseDuration(v)
+				path.Latency, err = time.ParseDuration(v)
 			} else {
-				_, err = fmt.Sscan(v, &l.Bandwidth)
+				_, err = fmt.Sscan(v, &path.Bandwidth)
 			}
 			if err != nil {
 				d.Fatalf(t, "%s: %v", opt, err)
 			}
 		}
-		if err := s.topo.SetLink(a, b, l); err != nil {
+		if l.Direct.There {
+			l.Direct = path
+		} else {
+			l.Ring = path
+		}
+		err := s.topo.SetLink(a, b, l)
+		if share {
+			err = s.topo.Share(a, b)
+		}
+		if err != nil {
 			return result(err)
 		}
 	}
@@ -157,7 +166,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		return out
 	}
 	for _, w := range plan.Storage {
-		if err := s.p.Stored(w.Buffer, w.Memory); err != nil {
+		if err := s.p.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
 			return result(err)
 		}
 	}

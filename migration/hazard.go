@@ -10,6 +10,7 @@ import (
 type store struct {
 	memory  mem.MemoryID
 	stored  bool
+	class   mem.Class // of the storage
 	hazards rangemap.Map[hazard]
 	spill   spill
 	cursor  uint64                  // where the next sweep goes on

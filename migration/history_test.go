@@ -124,9 +124,10 @@ func (h *history) setUp() {
 	n := h.topo.Len()
 	for range h.n(6) {
 		a, b := mem.MemoryID(h.n(n)), mem.MemoryID(h.n(n))
-		l := mem.Link{Route: mem.RoutePeer, Bandwidth: uint64(h.n(3)) * 1e9, Latency: 8}
+		l := mem.DirectLink(8, uint64(h.n(3))*1e9)
 		if h.n(5) == 0 {
-			l.Route = mem.RouteSame
+			_ = h.topo.Share(a, b)
+			continue
 		}
 		_ = h.topo.SetLink(a, b, l) // a memory and itself: no link
 	}
@@ -134,7 +135,9 @@ func (h *history) setUp() {
 		for a := range mem.MemoryID(n) {
 			for b := range mem.MemoryID(n) {
 				l := h.topo.Link(a, b)
-				l.Bandwidth, l.Latency = 1e9, 8
+				for _, path := range []*mem.Path{&l.Direct, &l.Ring} {
+					path.Bandwidth, path.Latency = 1e9, 8
+				}
 				_ = h.topo.SetLink(a, b, l)
 			}
 		}
@@ -329,7 +332,7 @@ func (h *history) store(plan *migration.Plan) bool {
 		if slices.Contains(plan.Storage[:i], w) {
 			h.fail("storage wanted twice: %v", plan.Storage)
 		}
-		if err := h.p.Stored(w.Buffer, w.Memory); err != nil {
+		if err := h.p.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
 			h.fail("stored: %v", err)
 			return false
 		}

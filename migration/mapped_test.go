@@ -22,20 +22,20 @@ func TestNoStepGoesOverWhatTheHostHasMapped(t *testing.T) {
 	failing := line.Next()
 	require.NoError(t, g.p.Mapped(b, mem.Range{Start: 60, End: 64}, failing))
 	all := g.on("q", use(mem.Read, b, 4, 64, mem.Host))
-	require.Equal(t, []string{"[4,8) 1->0 host", "[24,40) 1->0 host", "[48,60) 1->0 host"}, all.moved())
+	require.Equal(t, []string{"[4,8) 1->0 direct", "[24,40) 1->0 direct", "[48,60) 1->0 direct"}, all.moved())
 	require.Contains(t, all.waits, data(failing), "what the host has written is there once it has mapped it")
 	g.failPoint(failing, errors.New("no map"))
-	require.Equal(t, []string{"[60,64) 1->0 host"}, g.on("q", use(mem.Read, b, 44, 64, mem.Host)).moved(), "who failed to map writes nothing")
+	require.Equal(t, []string{"[60,64) 1->0 direct"}, g.on("q", use(mem.Read, b, 44, 64, mem.Host)).moved(), "who failed to map writes nothing")
 
 	require.ErrorIs(t, g.p.Unmapped(b, mem.Range{Start: 8, End: 24}), mem.ErrInvalidValue)
 	require.ErrorIs(t, g.p.Mapped(b, mem.Range{Start: 60, End: 65}, mem.Point{}), mem.ErrInvalidValue)
 	require.ErrorIs(t, g.p.Mapped(b, mem.Range{}, mem.Point{}), mem.ErrInvalidValue)
 	require.NoError(t, g.p.Unmapped(b, mem.Range{Start: 16, End: 24}))
-	require.Equal(t, []string{"[20,24) 1->0 host"}, g.on("q", use(mem.Read, b, 8, 24, mem.Host)).moved())
+	require.Equal(t, []string{"[20,24) 1->0 direct"}, g.on("q", use(mem.Read, b, 8, 24, mem.Host)).moved())
 	require.NoError(t, g.p.Release(b))
 	c := g.buffer(64) // of the same slot
 	g.on("q", use(mem.Write, c, 0, 64, 1))
-	require.Equal(t, []string{"[0,64) 1->0 host"}, g.on("q", use(mem.Read, c, 0, 64, mem.Host)).moved(), "nothing of it is mapped")
+	require.Equal(t, []string{"[0,64) 1->0 direct"}, g.on("q", use(mem.Read, c, 0, 64, mem.Host)).moved(), "nothing of it is mapped")
 }
 
 func TestWhatTheHostHasMappedStillGoesElsewhere(t *testing.T) {
@@ -43,7 +43,7 @@ func TestWhatTheHostHasMappedStillGoesElsewhere(t *testing.T) {
 	b := g.buffer(64)
 	g.on("q", use(mem.Write, b, 0, 64, 1))
 	require.NoError(t, g.p.Mapped(b, mem.Range{Start: 16, End: 32}, mem.Point{}))
-	require.Equal(t, []string{"[0,16) 1->0 host", "[32,64) 1->0 host", "[0,64) 1->2 host"},
+	require.Equal(t, []string{"[0,16) 1->0 direct", "[32,64) 1->0 direct", "[0,64) 1->2 ring"},
 		g.on("q", use(mem.Read, b, 0, 64, mem.Host), use(mem.Read, b, 0, 64, 2)).moved())
 	require.NoError(t, g.p.Unmapped(b, mem.Range{Start: 16, End: 32}))
 }
@@ -72,10 +72,10 @@ func TestACountThatTheHostHasMappedIsNone(t *testing.T) {
 	mapped := mem.Range{Start: 4, End: 5}
 	require.NoError(t, g.p.Mapped(size, mapped, mem.Point{}))
 	c := g.on("q", use(mem.Read, b, 0, 64, 4))
-	require.Equal(t, []string{"[0,64) 1->4 host"}, c.moved(), "from who has all of it; no count comes over the host's bytes")
+	require.Equal(t, []string{"[0,64) 1->4 ring"}, c.moved(), "from who has all of it; no count comes over the host's bytes")
 	require.Nil(t, c.steps[0].Late, "all bytes count")
 	require.NoError(t, g.p.Unmapped(size, mapped))
-	require.Equal(t, []string{"[0,8) 1->0 host", "[0,64) 4->2 host"}, g.on("q", use(mem.Read, b, 0, 64, 2)).moved())
+	require.Equal(t, []string{"[0,8) 1->0 direct", "[0,64) 4->2 ring"}, g.on("q", use(mem.Read, b, 0, 64, 2)).moved())
 	require.NoError(t, g.p.Check())
 }
 
@@ -90,7 +90,7 @@ func (g *program) hostMaps(b mem.BufferID, start, end uint64) (on, at mem.Point)
 	access := []mem.Access{use(mem.Write, b, start, end, mem.Host)}
 	var plan migration.Plan
 	require.NoError(g.t, g.p.Plan(&plan, access))
-	require.NoError(g.t, g.p.Stored(b, mem.Host))
+	require.NoError(g.t, g.p.Stored(b, mem.Host, mem.Plain))
 	g.p.CommitUse(&plan, on)
 	require.NoError(g.t, g.p.Plan(&plan, access))
 	g.p.CommitUnmap(&plan, at, on)

@@ -39,13 +39,13 @@ type Want struct {
 }
 
 // Step is one copy of a range of a buffer between its blocks on two memories.
-// A route through the host is one step: the transport does both legs through
-// its staging memory, and the host's own copy does not become valid by it.
+// A ring is one step: the mover does its legs through staging memory, and the
+// host's own copy does not become valid by it.
 type Step struct {
 	Buffer   mem.BufferID
 	Range    mem.Range
 	From, To mem.MemoryID
-	Route    mem.Route
+	Way      mem.Way // how; whoever carries the step out does it so
 	// Waits are points that must be reached before the copy starts. It lies in
 	// the plan.
 	Waits []mem.Wait
@@ -53,9 +53,9 @@ type Step struct {
 	// be waited for as Data; -1 where there is none.
 	After int
 	// Export is the earlier step of the same plan that reads the same bytes
-	// from the same memory through the host, so that the staged bytes may be
-	// used again; -1 where this step reads From itself. It reads them where the
-	// transport cannot use them again, too: From's later writers wait for it.
+	// from the same memory into staging, so that the staged bytes serve this
+	// step too; -1 where this step reads From itself. From's later writers wait
+	// for both.
 	Export int
 	// RideAlong is how many bytes of Range nobody needed (Options.Gap, and the
 	// link's alignment).
@@ -85,14 +85,14 @@ type Reason struct {
 // held the bytes. In this order it looks.
 type Choice uint8
 
-// OnlyCopy: there was no other. ByRoute: its route is cheaper. ByTime: its link
-// is expected to take less time. ByNeighbour: the copy of the bytes before
+// OnlyCopy: there was no other. ByWay: its way is cheaper. ByTime: its link is
+// expected to take less time. ByNeighbour: the copy of the bytes before
 // comes from there. ByLoad: its link has less to carry. ByNumber: nothing else
-// told them apart. ByExport: another step of the plan brings the bytes to the
-// host anyway. ByRelay: it is the destination of an earlier step, and nearer.
+// told them apart. ByExport: another step of the plan brings the bytes to
+// staging anyway. ByRelay: it is the destination of an earlier step, and nearer.
 const (
 	OnlyCopy Choice = iota
-	ByRoute
+	ByWay
 	ByTime
 	ByNeighbour
 	ByLoad
@@ -106,8 +106,8 @@ func (c Choice) String() string {
 	switch c {
 	case OnlyCopy:
 		return "the only copy"
-	case ByRoute:
-		return "the cheapest route"
+	case ByWay:
+		return "the cheapest way"
 	case ByTime:
 		return "the fastest link"
 	case ByNeighbour:

@@ -208,15 +208,16 @@ func (p *Planner) Release(id mem.BufferID) error {
 	return nil
 }
 
-// Stored says that storage for the whole buffer exists on a memory. It fails
-// with mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such
+// Stored says that storage for the whole buffer exists on a memory, and of which
+// class, which counts on the host. It fails with mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such
 // buffer or memory.
-func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID) error {
+func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID, class mem.Class) error {
 	b, m, err := p.place(id, m)
 	if err != nil {
 		return err
 	}
-	b.ensure(m).stored = true
+	s := b.ensure(m)
+	s.stored, s.class = true, class
 	return nil
 }
 
@@ -324,6 +325,17 @@ func (b *buffer) at(m mem.MemoryID) *store {
 		return &b.stores[i]
 	}
 	return nil
+}
+
+// class is that of the host's storage, where it is one end of a step.
+func (b *buffer) class(from, to mem.MemoryID) mem.Class {
+	if from != mem.Host && to != mem.Host {
+		return mem.Plain
+	}
+	if s := b.at(mem.Host); s != nil {
+		return s.class
+	}
+	return mem.Plain
 }
 
 // ensure is at, adding the store where there is none.

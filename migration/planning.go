@@ -33,6 +33,7 @@ func (p *Planner) Plan(dst *Plan, accs []mem.Access) error {
 	if p.aligned {
 		p.widen(dst)
 	}
+	p.decideWays(dst)
 	if len(dst.groups) > 1 {
 		p.shareExports(dst)
 	}
@@ -140,7 +141,7 @@ func (p *Planner) bring(dst *Plan, b *buffer, a mem.Access, stale run) {
 func (p *Planner) bringRun(dst *Plan, b *buffer, a mem.Access, stale run) {
 	src := p.choose(dst, a, stale)
 	st := Step{
-		Buffer: a.Buffer, From: src.from, To: a.Memory, Route: p.topo.Link(src.from, a.Memory).Route,
+		Buffer: a.Buffer, From: src.from, To: a.Memory,
 		After: src.after, Export: -1,
 		Reason: Reason{stale.oldest, stale.newest, stale.valid, src.choice},
 	}
@@ -248,8 +249,16 @@ func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
 	p.load(&Step{From: last.From, To: last.To, Range: gap}, gap.Size())
 }
 
-// shareExports lets steps that take the same bytes through the host name the
-// first of them.
+// decideWays decides how each step's bytes travel, now that its range is known.
+func (p *Planner) decideWays(dst *Plan) {
+	for i := range dst.Steps {
+		st := &dst.Steps[i]
+		st.Way = p.way(st, p.buffers[uint32(st.Buffer)])
+	}
+}
+
+// shareExports lets steps that take the same bytes through staging name the first
+// of them.
 func (p *Planner) shareExports(dst *Plan) {
 	gi := 0
 	for i := range dst.Steps {
@@ -257,13 +266,13 @@ func (p *Planner) shareExports(dst *Plan) {
 			gi++
 		}
 		st := &dst.Steps[i]
-		if p.legs(st.From, st.To) != 2 || st.After >= 0 || st.Late != nil {
+		if st.Way != mem.Ring || st.After >= 0 || st.Late != nil {
 			continue
 		}
 		all := dst.groups
 		dst.groups = all[:gi+1]
 		first := dst.covering(st.Buffer, st.Range, st.To, func(e *Step) bool {
-			return e.From == st.From && e.Range == st.Range && e.After < 0 && p.legs(e.From, e.To) == 2
+			return e.From == st.From && e.Range == st.Range && e.After < 0 && e.Way == mem.Ring && e.Late == nil
 		})
 		dst.groups = all
 		if first >= 0 {

@@ -57,7 +57,7 @@ func (g *program) on(queue string, accs ...mem.Access) command {
 	require.NoError(g.t, g.p.Plan(&plan, accs))
 	c := command{waits: append([]mem.Wait{}, plan.Waits...), wants: append([]migration.Want{}, plan.Storage...)}
 	for _, w := range plan.Storage {
-		require.NoError(g.t, g.p.Stored(w.Buffer, w.Memory))
+		require.NoError(g.t, g.p.Stored(w.Buffer, w.Memory, mem.Plain))
 	}
 	for i, st := range plan.Steps {
 		s := step{st, g.copies.Next(), append([]mem.Wait{}, st.Waits...)}
@@ -88,7 +88,7 @@ func order(p mem.Point) mem.Wait { return mem.Wait{Point: p, Kind: mem.Order} }
 // moved lists a command's copies as text.
 func (c command) moved() (out []string) {
 	for _, s := range c.steps {
-		out = append(out, fmt.Sprintf("%v %d->%d %v", s.Range, s.From, s.To, s.Route))
+		out = append(out, fmt.Sprintf("%v %d->%d %v", s.Range, s.From, s.To, s.Way))
 	}
 	return out
 }
@@ -149,7 +149,7 @@ func TestUnrelatedRangesOfOneBufferAreConcurrent(t *testing.T) {
 	w1, w2 := g.on("q", use(mem.Write, b, 0, 50, 1)), g.on("r", use(mem.Write, b, 50, 100, 1))
 	require.Empty(t, w2.waits)
 	r := g.on("s", use(mem.Read, b, 0, 100, 2))
-	require.Equal(t, []string{"[0,50) 1->2 host", "[50,100) 1->2 host"}, r.moved(), "each half goes when its writer is done")
+	require.Equal(t, []string{"[0,50) 1->2 ring", "[50,100) 1->2 ring"}, r.moved(), "each half goes when its writer is done")
 	require.Equal(t, []mem.Wait{data(w1.at)}, r.steps[0].waits)
 	require.Equal(t, []mem.Wait{data(w2.at)}, r.steps[1].waits)
 }
@@ -165,7 +165,7 @@ func TestAdjacentStepsWithTheSameWaitsAreOne(t *testing.T) {
 		q.End(mem.Point{Line: q, Seq: seq + 1}, nil)
 	}
 	r := g.on("r", use(mem.Read, b, 5, 95, 2))
-	require.Equal(t, []string{"[5,95) 1->2 host"}, r.moved())
+	require.Equal(t, []string{"[5,95) 1->2 ring"}, r.moved())
 	require.Equal(t, migration.Reason{Oldest: 1, Newest: 10, Fresh: mem.SetOf(1)}, r.steps[0].Reason)
 }
 
@@ -174,7 +174,7 @@ func TestBytesAboutToBeOverwrittenDoNotMove(t *testing.T) {
 	b := g.buffer(100)
 	g.on("q", use(mem.Write, b, 0, 100, 1))
 	c := g.on("r", use(mem.Read, b, 0, 40, 2), use(mem.Write, b, 40, 100, 2))
-	require.Equal(t, []string{"[0,40) 1->2 host"}, c.moved())
+	require.Equal(t, []string{"[0,40) 1->2 ring"}, c.moved())
 }
 
 func TestOverlappingAccessesOfOneCommandAreCombined(t *testing.T) {
@@ -182,7 +182,7 @@ func TestOverlappingAccessesOfOneCommandAreCombined(t *testing.T) {
 	b := g.buffer(100)
 	g.on("q", use(mem.Write, b, 0, 100, 1))
 	c := g.on("r", use(mem.Read, b, 0, 50, 2), use(mem.Write, b, 30, 80, 2), use(mem.Read, b, 20, 40, 2))
-	require.Equal(t, []string{"[0,50) 1->2 host"}, c.moved(), "[30,50) is read before it is written")
+	require.Equal(t, []string{"[0,50) 1->2 ring"}, c.moved(), "[30,50) is read before it is written")
 	segs, err := g.p.Segments(b)
 	require.NoError(t, err)
 	require.Len(t, segs, 3)
@@ -202,12 +202,12 @@ func TestOneExportServesManyImports(t *testing.T) {
 
 func TestAPeerOfADestinationGetsItFromThere(t *testing.T) {
 	topo := mem.NewTopology("a", "b", "c")
-	require.NoError(t, topo.SetLink(2, 3, mem.Link{Route: mem.RoutePeer}))
+	require.NoError(t, topo.SetLink(2, 3, mem.DirectLink(0, 0)))
 	g := begin(t, topo, migration.Options{})
 	b := g.buffer(100)
 	g.on("q", use(mem.Write, b, 0, 100, 1))
 	c := g.on("r", use(mem.Read, b, 0, 100, 2), use(mem.Read, b, 0, 100, 3))
-	require.Equal(t, []string{"[0,100) 1->2 host", "[0,100) 2->3 peer"}, c.moved())
+	require.Equal(t, []string{"[0,100) 1->2 ring", "[0,100) 2->3 direct"}, c.moved())
 	require.Equal(t, 0, c.steps[1].After)
 	require.Equal(t, migration.ByRelay, c.steps[1].Reason.Choice)
 }
@@ -217,7 +217,7 @@ func TestMigratingToTheHostAndADeviceReadsTheDeviceOnce(t *testing.T) {
 	b := g.buffer(100)
 	g.on("q", use(mem.Write, b, 0, 100, 1))
 	c := g.on("r", use(mem.Read, b, 0, 100, 2), use(mem.Read, b, 0, 100, mem.Host))
-	require.Equal(t, []string{"[0,100) 1->0 host", "[0,100) 0->2 host"}, c.moved())
+	require.Equal(t, []string{"[0,100) 1->0 direct", "[0,100) 0->2 direct"}, c.moved())
 }
 
 func TestDevicesThatShareAStoreNeverCopyBetweenEachOther(t *testing.T) {
@@ -249,7 +249,7 @@ func TestAFailedCopyWithdrawsItsPromiseAndNothingElse(t *testing.T) {
 	c := g.on("r", use(mem.Read, b, 0, 100, 2))
 	g.failPoint(c.steps[0].at, errLost)
 	require.Empty(t, g.on("q", use(mem.Read, b, 0, 100, 1)).steps, "the good copy is still readable")
-	require.Equal(t, []string{"[0,100) 1->2 host"}, g.on("s", use(mem.Read, b, 0, 100, 2)).moved(), "and copied again")
+	require.Equal(t, []string{"[0,100) 1->2 ring"}, g.on("s", use(mem.Read, b, 0, 100, 2)).moved(), "and copied again")
 }
 
 func TestAFailedCopyOfOldBytesLeavesNewOnesAlone(t *testing.T) {
@@ -259,7 +259,7 @@ func TestAFailedCopyOfOldBytesLeavesNewOnesAlone(t *testing.T) {
 	c := g.on("r", use(mem.Read, b, 0, 100, 2))
 	w := g.on("r", use(mem.Write, b, 0, 60, 2))
 	g.failPoint(c.steps[0].at, errLost)
-	require.Equal(t, []string{"[60,100) 1->2 host"}, g.on("s", use(mem.Read, b, 0, 100, 2)).moved())
+	require.Equal(t, []string{"[60,100) 1->2 ring"}, g.on("s", use(mem.Read, b, 0, 100, 2)).moved())
 	require.NotZero(t, w.version)
 }
 
@@ -325,8 +325,9 @@ func TestThePlannerSpreadsEqualRoutesOverLinks(t *testing.T) {
 	require.Equal(t, map[mem.MemoryID]int{1: 5, 2: 5}, from)
 }
 
-func TestSourcesAreChosenByRouteThenTimeThenNumber(t *testing.T) {
-	link := func(r mem.Route, bandwidth uint64) mem.Link { return mem.Link{Route: r, Bandwidth: bandwidth} }
+func TestSourcesAreChosenByTimeWhereItIsKnownElseByWay(t *testing.T) {
+	direct := func(bandwidth uint64) mem.Link { return mem.DirectLink(0, bandwidth) }
+	ring := func(bandwidth uint64) mem.Link { return mem.RingLink(0, bandwidth) }
 	for _, c := range []struct {
 		name   string
 		links  map[mem.MemoryID]mem.Link // from a, b and c to d
@@ -334,10 +335,11 @@ func TestSourcesAreChosenByRouteThenTimeThenNumber(t *testing.T) {
 		choice migration.Choice
 	}{
 		{"nothing known", nil, 1, migration.ByNumber},
-		{"one peer", map[mem.MemoryID]mem.Link{2: link(mem.RoutePeer, 0)}, 2, migration.ByRoute},
-		{"a slow peer before a fast way round", map[mem.MemoryID]mem.Link{2: link(mem.RoutePeer, 1), 1: link(mem.RouteHost, 1000)}, 2, migration.ByRoute},
-		{"the faster of two peers", map[mem.MemoryID]mem.Link{2: link(mem.RoutePeer, 10), 3: link(mem.RoutePeer, 20)}, 3, migration.ByTime},
-		{"the first of two peers", map[mem.MemoryID]mem.Link{2: link(mem.RoutePeer, 10), 3: link(mem.RoutePeer, 10)}, 2, migration.ByNumber},
+		{"one direct way", map[mem.MemoryID]mem.Link{2: direct(0)}, 2, migration.ByWay},
+		{"a fast ring before a slow direct way", map[mem.MemoryID]mem.Link{2: direct(1), 1: ring(1000), 3: ring(10)}, 1, migration.ByTime},
+		{"a direct way before a ring, the speed of one being unknown", map[mem.MemoryID]mem.Link{2: direct(1), 1: ring(1000)}, 2, migration.ByWay},
+		{"the faster of two", map[mem.MemoryID]mem.Link{1: ring(1), 2: direct(10), 3: direct(20)}, 3, migration.ByTime},
+		{"the first of two equals", map[mem.MemoryID]mem.Link{1: ring(1), 2: direct(10), 3: direct(10)}, 2, migration.ByNumber},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			topo := mem.NewTopology("a", "b", "c", "d")

@@ -13,25 +13,27 @@ type source struct {
 	choice Choice
 }
 
-// choose picks the memory that a run is copied from: by the cheaper route (peer,
-// then one leg from or to the host, then two through it), then by the expected
-// time where both links' are known, then the one that the bytes right before
-// come from, then by the bytes already planned over the link, then by number.
-// The same calls make the same choices. Bytes that several memories need go
-// through the host once, and from one that gets them to a peer of it directly.
+// choose picks the memory that a run is copied from: by the expected time where
+// that is known of all, else by the cheaper way (directly between devices, then one
+// leg from or to the host, then a ring) and then by the expected time where both
+// links' are known; then the one that the bytes right before come from, then by the bytes already planned over the link, then by
+// number. The same calls make the same choices. Bytes that several memories need
+// are read into staging once, and go on from one that gets them to a memory that
+// it is linked with directly.
 func (p *Planner) choose(dst *Plan, a mem.Access, stale run) source {
 	best, _ := stale.valid.First()
 	if stale.valid != mem.SetOf(best) {
 		before := dst.sourceBefore(a, stale.r.Start)
+		timed := p.timed(stale.valid, a.Memory, stale.r.Size())
 		for m := range stale.valid.All() {
-			if m != best && p.compare(m, best, a.Memory, stale.r.Size(), before) > 0 {
+			if m != best && p.compare(m, best, a.Memory, stale.r.Size(), before, timed) > 0 {
 				best = m
 			}
 		}
 		src := source{best, -1, OnlyCopy}
 		for m := range stale.valid.All() {
 			if m != best {
-				by := p.compare(best, m, a.Memory, stale.r.Size(), before)
+				by := p.compare(best, m, a.Memory, stale.r.Size(), before, timed)
 				src.choice = max(src.choice, Choice(max(by, -by)))
 			}
 		}
@@ -42,7 +44,7 @@ func (p *Planner) choose(dst *Plan, a mem.Access, stale run) source {
 
 // compare is above zero where x is the better source for m, below where y is;
 // its size is the Choice that tells them apart.
-func (p *Planner) compare(x, y, m mem.MemoryID, size uint64, before int) int {
+func (p *Planner) compare(x, y, m mem.MemoryID, size uint64, before int, timed bool) int {
 	sign := func(less, more bool, by Choice) int {
 		switch {
 		case less:
@@ -52,8 +54,8 @@ func (p *Planner) compare(x, y, m mem.MemoryID, size uint64, before int) int {
 		}
 		return 0
 	}
-	if rx, ry := p.rank(x, m), p.rank(y, m); rx != ry {
-		return sign(rx < ry, true, ByRoute)
+	if rx, ry := p.rank(x, m), p.rank(y, m); rx != ry && !timed {
+		return sign(rx < ry, true, ByWay)
 	}
 	tx, okx := p.time(x, m, size)
 	ty, oky := p.time(y, m, size)
@@ -67,6 +69,16 @@ func (p *Planner) compare(x, y, m mem.MemoryID, size uint64, before int) int {
 		return sign(lx < ly, true, ByLoad)
 	}
 	return sign(x < y, true, ByNumber)
+}
+
+// timed reports whether the time of a copy is known from each of some memories.
+func (p *Planner) timed(from mem.MemorySet, to mem.MemoryID, size uint64) bool {
+	for m := range from.All() {
+		if _, ok := p.time(m, to, size); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // sourceBefore is where the bytes right before off come from, or -1.
@@ -98,18 +110,19 @@ func (p *Planner) share(dst *Plan, a mem.Access, stale run, src source) source {
 	return src
 }
 
-// rank orders routes by cost.
+// rank orders ways by cost, where times are not known: between two devices
+// directly, one leg from or to the host, legs through staging.
 func (p *Planner) rank(from, to mem.MemoryID) int {
 	switch {
-	case p.topo.Link(from, to).Route == mem.RoutePeer:
-		return 1
 	case from == mem.Host || to == mem.Host:
 		return 2
+	case p.topo.Link(from, to).Direct.There:
+		return 1
 	}
 	return 3
 }
 
-// legs is how many transfers a copy takes: 2 through the host's staging memory.
+// legs is how many transfers a copy between two memories takes: 2 through staging.
 func (p *Planner) legs(from, to mem.MemoryID) int {
 	if p.rank(from, to) == 3 {
 		return 2
@@ -117,31 +130,37 @@ func (p *Planner) legs(from, to mem.MemoryID) int {
 	return 1
 }
 
-// time is how long a copy is expected to take, in seconds, where that is known.
-// Of a route through the host without figures of its own, the slower leg's
-// bandwidth and both latencies count: the legs overlap.
-func (p *Planner) time(from, to mem.MemoryID, size uint64) (float64, bool) {
-	l := p.link(from, to)
-	if l.Bandwidth == 0 {
-		return 0, false
-	}
-	return l.Latency.Seconds() + float64(size)/float64(l.Bandwidth), true
+// way decides how the bytes of a step get from one memory to the other.
+func (p *Planner) way(st *Step, b *buffer) mem.Way {
+	l := p.topo.Link(st.From, st.To)
+	w, _ := l.Choose(st.Range.Size(), b.class(st.From, st.To))
+	return w
 }
 
-func (p *Planner) link(from, to mem.MemoryID) mem.Link {
+// time is how long a copy is expected to take, in seconds, where that is known.
+// Of a ring without figures of its own, the slower leg's bandwidth and both
+// latencies count: the legs overlap.
+func (p *Planner) time(from, to mem.MemoryID, size uint64) (float64, bool) {
+	path := p.path(from, to, size)
+	return path.Time(size)
+}
+
+func (p *Planner) path(from, to mem.MemoryID, size uint64) mem.Path {
 	l := p.topo.Link(from, to)
-	if l.Bandwidth == 0 && p.legs(from, to) == 2 {
-		out, in := p.topo.Link(from, mem.Host), p.topo.Link(mem.Host, to)
-		l.Bandwidth = min(out.Bandwidth, in.Bandwidth)
-		l.Latency = out.Latency + in.Latency
+	_, best := l.Choose(size, mem.Plain)
+	path := *best
+	if path.Bandwidth == 0 && p.legs(from, to) == 2 {
+		out, in := p.path(from, mem.Host, size), p.path(mem.Host, to, size)
+		path.Bandwidth = min(out.Bandwidth, in.Bandwidth)
+		path.Latency = out.Latency + in.Latency
 	}
-	return l
+	return path
 }
 
 // worthwhile reports whether gap bytes take the link of st less than starting
 // another copy does.
 func (p *Planner) worthwhile(st *Step, gap uint64) bool {
-	l := p.link(st.From, st.To)
+	l := p.path(st.From, st.To, gap)
 	if l.Latency <= 0 || l.Bandwidth == 0 {
 		return false
 	}

@@ -135,7 +135,7 @@ func (p *Planner) Explain(s *Step) string {
 	if s.RideAlong > 0 {
 		fmt.Fprintf(&b, " (%d of its bytes ride along)", s.RideAlong)
 	}
-	fmt.Fprintf(&b, ", fresh on %s; from %s by %s: %s", p.names(s.Reason.Fresh), p.topo.Name(s.From), s.Route, s.Reason.Choice)
+	fmt.Fprintf(&b, ", fresh on %s; from %s %s: %s", p.names(s.Reason.Fresh), p.topo.Name(s.From), s.Way.Phrase(), s.Reason.Choice)
 	if l := s.Late; l != nil && l.Count != 0 {
 		fmt.Fprintf(&b, "; as far as version %d of %s counts", l.Version, bufferName(l.Count))
 	}

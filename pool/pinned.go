@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"godwit/devices"
+	"godwit/devices/storage"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -50,7 +51,7 @@ type PinnedOptions struct {
 type PinnedPool struct {
 	BoundedPool
 	source devices.PageLocker                             // immutable; nil where nothing is locked
-	own    *devices.HostMemory                            // immutable; not nil where nothing is locked
+	own    *storage.Host                                  // immutable; not nil where nothing is locked
 	off    string                                         // immutable: why nothing is locked
 	nodes  []int                                          // immutable: where the device of each memory is
 	layers func(node int, base mem.Resource) mem.Resource // immutable; may be nil
@@ -63,7 +64,7 @@ type PinnedPool struct {
 type pinnedSource struct {
 	res    mem.Resource // the top of the layers
 	view   devices.Viewer
-	memory *devices.PinnedMemory // nil where nothing is locked
+	memory devices.PinnedMemory // nil where nothing is locked
 }
 
 // pinned is the memory of an entry. Immutable.
@@ -100,7 +101,7 @@ func NewPinnedPool(c *runtime.Context, o PinnedOptions) (*PinnedPool, error) {
 		return nil, fmt.Errorf("pinned pool with %v, pinning %d: %w", o.Bins, o.Pinning, mem.ErrInvalidValue)
 	}
 	if o.Ceiling == 0 {
-		o.Ceiling = min(max(devices.PhysicalMemory()/8, 64<<20), 4<<30)
+		o.Ceiling = min(max(storage.PhysicalMemory()/8, 64<<20), 4<<30)
 	}
 	b := BoundedOptions{Options: Options{Bins: o.Bins}, Ceiling: o.Ceiling, High: o.High, Low: o.Low}
 	if err := b.complete(); err != nil {
@@ -144,7 +145,7 @@ func (p *PinnedPool) choose(c *runtime.Context, how Pinning) {
 		p.source = discrete
 	}
 	if p.source == nil {
-		p.own = devices.NewHostMemory("pinned pool", 0)
+		p.own = storage.NewHost("pinned pool", 0)
 	}
 }
 

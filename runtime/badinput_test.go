@@ -9,6 +9,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/null"
+	"godwit/devices/work"
 	"godwit/mem"
 	"godwit/migration"
 	"godwit/runtime"
@@ -24,12 +25,12 @@ var args = &devices.Program{Name: "args", Go: []devices.GoKernel{
 			{Name: "n", Kind: devices.ArgValue, Size: 4},
 			{Name: "tmp", Kind: devices.ArgLocal},
 		},
-		Func: func(*devices.Group) {},
+		Func: func(*work.Group) {},
 	},
 	{
 		Name: "two",
 		Args: []devices.ArgInfo{{Name: "t0", Kind: devices.ArgLocal}, {Name: "t1", Kind: devices.ArgLocal}},
-		Func: func(*devices.Group) {},
+		Func: func(*work.Group) {},
 	},
 }}
 

@@ -8,6 +8,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/null"
+	"godwit/devices/work"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -21,7 +22,7 @@ var three = &devices.Program{Name: "three", Go: []devices.GoKernel{{
 		{Name: "a", Kind: devices.ArgBuffer, Access: mem.Read},
 		{Name: "b", Kind: devices.ArgBuffer, Access: mem.Read},
 	},
-	Func: func(*devices.Group) {},
+	Func: func(*work.Group) {},
 }}}
 
 // BenchmarkEnqueueLaunch is a launch with three buffer arguments, enqueue to

@@ -152,7 +152,7 @@ func (c *Context) register(r *root, content bool) error {
 		return err
 	}
 	if !r.blocks[mem.Host].IsZero() {
-		if err := c.planner.Stored(r.id, mem.Host); err != nil {
+		if err := c.planner.Stored(r.id, mem.Host, c.classOf(r)); err != nil {
 			return err
 		}
 	}

@@ -103,7 +103,7 @@ func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Poin
 	for q := range queues {
 		errs = append(errs, q.dev.Close())
 	}
-	errs = append(errs, c.closeTransport())
+	errs = append(errs, c.mover.Close())
 	c.failUserEvents(fmt.Errorf("context %s: %w", c.name, errContextClosed))
 
 	c.callbacks.drain()

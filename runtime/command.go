@@ -15,8 +15,10 @@ func (c *Context) command(req *request, l *Launch) {
 	switch req.op {
 	case opWrite:
 		s.cmd.Op, s.cmd.Dst, s.cmd.Src.Bytes, s.cmd.Awaited = devices.OpCopy, c.loc(req.a, m), req.data, req.awaited
+		c.stage(req, m, true)
 	case opRead:
 		s.cmd.Op, s.cmd.Src, s.cmd.Dst.Bytes, s.cmd.Awaited = devices.OpCopy, c.loc(req.a, m), req.data, req.awaited
+		c.stage(req, m, false)
 	case opCopy:
 		s.cmd.Op, s.cmd.Src, s.cmd.Dst = devices.OpCopy, c.loc(req.a, m), c.loc(req.b, m)
 	case opFill:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 	"godwit/migration"
 	"godwit/svm"
@@ -27,12 +28,20 @@ type Options struct {
 	// OwnDevices makes Close close the devices, and a failing NewContext too.
 	OwnDevices bool
 	// NoPeer ignores that drivers can copy between devices directly, so that
-	// all copies go through the host.
+	// all such copies go through staging memory.
 	NoPeer bool
-	// Links overrides what drivers say about the ways between memories. One of
-	// mem.RouteSame declares that two memories are one store; the drivers must
-	// then accept each other's blocks.
+	// Links overrides what drivers say, and what is measured, of the ways between
+	// memories.
 	Links []Link
+	// Staging is how many bytes of memory copies are staged in at most; 0 is 256 MiB.
+	Staging uint64
+	// Figures are what other contexts over the same devices have measured of the links
+	// between them; nil has this one measure for itself, which takes some tens of
+	// milliseconds for each pair of discrete devices.
+	Figures *mover.Figures
+	// Shared are pairs of memories that are one store; the drivers must accept each
+	// other's blocks.
+	Shared [][2]mem.MemoryID
 	// Resource, where not nil, is called once for each memory, the host's
 	// included, and returns the stack of layers that blocks come from; base is
 	// the device's own.
@@ -68,30 +77,31 @@ var errContextClosed = mem.Sentinel("context closed", mem.InvalidContext)
 
 // memory is a memory of the context with its device. All fields are immutable.
 type memory struct {
-	dev  devices.Device
-	info devices.Info
-	res  mem.Resource // the top of the stack
-	svm  bool         // dev is a devices.SVMReserver
-	hidden
+	dev              devices.Device
+	info             devices.Info
+	res              mem.Resource     // the top of the stack
+	svm              bool             // dev is a devices.SVMReserver
+	bus              devices.Discrete // not nil: user memory may go by way of staging
+	fromHost, toHost mem.Link         // of a bus
 }
 
 // Context holds devices, the buffers that migrate between them, and the queues
 // that run commands on them. All methods of it and of its objects are safe for
 // use from many goroutines.
 type Context struct {
-	name      string             // immutable
-	opts      Options            // immutable
-	mems      []memory           // immutable; by MemoryID, the host first
-	topo      *mem.Topology      // immutable
-	start     time.Time          // immutable
-	userLine  *mem.Timeline      // immutable
-	events    eventTable         // has its own lock
-	callbacks callbacks          // has its own lock
-	failures  failureList        // has its own lock
-	attached  attached           // has its own lock
-	closing   closing            // has its own lock
-	locks     locks              // has its own lock
-	transport *devices.Transport // has its own lock
+	name      string        // immutable
+	opts      Options       // immutable
+	mems      []memory      // immutable; by MemoryID, the host first
+	topo      *mem.Topology // immutable
+	start     time.Time     // immutable
+	userLine  *mem.Timeline // immutable
+	events    eventTable    // has its own lock
+	callbacks callbacks     // has its own lock
+	failures  failureList   // has its own lock
+	attached  attached      // has its own lock
+	closing   closing       // has its own lock
+	locks     locks         // has its own lock
+	mover     *mover.Mover  // has its own lock
 
 	lateMoved atomic.Uint64                   // bytes moved by steps that read a count
 	unflushed atomic.Bool                     // something was submitted since the last flush

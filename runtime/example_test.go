@@ -66,8 +66,8 @@ func Example() {
 	check(c.Close(ctx))
 	// Output:
 	// sum 41
-	// launch of add_i32: b lacks version 1 of [0,64), fresh on a; from a by host: the only copy
-	// launch of add_i32: b lacks version 2 of [0,64), fresh on a; from a by host: the only copy
+	// launch of add_i32: b lacks version 1 of [0,64), fresh on a; from a directly: the only copy
+	// launch of add_i32: b lacks version 2 of [0,64), fresh on a; from a directly: the only copy
 }
 
 func check(err error) {

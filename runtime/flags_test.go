@@ -11,6 +11,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/null"
+	"godwit/devices/work"
 	"godwit/mem"
 	"godwit/resource"
 	"godwit/runtime"
@@ -167,16 +168,16 @@ func TestUseHostPtrIsTheHostsBlockAndPassesEveryLayerBy(t *testing.T) {
 var double = &devices.Program{Name: "double", Go: []devices.GoKernel{{
 	Name: "double",
 	Args: []devices.ArgInfo{{Name: "a", Kind: devices.ArgBuffer, Access: mem.ReadWrite}},
-	Func: func(g *devices.Group) {
-		a := devices.Global[uint8](g, 0)
-		g.Items(func(it devices.Item) { a.Store(it.Global(0), 2*a.Load(it.Global(0))) })
+	Func: func(g *work.Group) {
+		a := work.Global[uint8](g, 0)
+		g.Items(func(it work.Item) { a.Store(it.Global(0), 2*a.Load(it.Global(0))) })
 	},
 }}}
 
 func TestUseHostPtrIsUsedInPlaceWhereADeviceSharesIt(t *testing.T) {
 	d, err := cpu.New(cpu.Options{Workers: 1, SharesHost: true})
 	require.NoError(t, err)
-	h := build(t, runtime.Options{Devices: []devices.Device{d}, Links: []runtime.Link{{From: mem.Host, To: 1, Link: mem.Link{Route: mem.RouteSame}}}}, runtime.QueueOptions{})
+	h := build(t, runtime.Options{Devices: []devices.Device{d}, Shared: [][2]mem.MemoryID{{mem.Host, 1}}}, runtime.QueueOptions{})
 	ctx := soon(t)
 	user := []byte{1, 2, 3, 4}
 	b, err := h.c.CreateBuffer(4, runtime.UseHostPtr, user)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/soft"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -18,7 +19,7 @@ import (
 // faulty is a device of real bytes whose submissions can be refused, or
 // accepted and then failed.
 type faulty struct {
-	*devices.Host
+	*soft.Host
 	refuse atomic.Pointer[func(*devices.Command) error]
 	fail   atomic.Pointer[func(*devices.Command) error]
 	slow   time.Duration // takes the time before it tells of a failure
@@ -64,7 +65,7 @@ func failing(n int) ([]devices.Device, []*faulty) {
 	var devs []devices.Device
 	var fs []*faulty
 	for range n {
-		f := &faulty{Host: devices.NewHost(devices.HostOptions{})}
+		f := &faulty{Host: soft.NewHost(soft.HostOptions{})}
 		devs, fs = append(devs, f), append(fs, f)
 	}
 	return devs, fs

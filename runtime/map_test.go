@@ -287,7 +287,7 @@ func sharing(t testing.TB) (*runtime.Context, *runtime.Queue, *runtime.Buffer) {
 	t.Helper()
 	d := null.New(devices.Config{})
 	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true,
-		Links: []runtime.Link{{From: mem.Host, To: 1, Link: mem.Link{Route: mem.RouteSame}}}})
+		Shared: [][2]mem.MemoryID{{mem.Host, 1}}})
 	require.NoError(t, err)
 	q, err := c.NewQueue(d, runtime.QueueOptions{})
 	require.NoError(t, err)

@@ -1,12 +1,15 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"godwit/devices"
+	"godwit/devices/mover"
+	"godwit/devices/soft"
 	"godwit/mem"
 	"godwit/migration"
 	"godwit/svm"
@@ -16,8 +19,12 @@ import (
 // mem.ErrInvalidValue where there are none, where a link names a memory that
 // does not exist, and with mem.ErrInvalidDevice where a device is nil or given
 // twice.
-func NewContext(o Options) (*Context, error) {
-	c, err := newContext(o)
+func NewContext(o Options) (*Context, error) { return OpenContext(context.Background(), o) }
+
+// OpenContext is NewContext, which it gives up when ctx ends: links between devices that
+// nothing is known of are measured, some tens of milliseconds for each.
+func OpenContext(ctx context.Context, o Options) (*Context, error) {
+	c, err := newContext(ctx, o)
 	if err != nil && o.OwnDevices {
 		for _, d := range o.Devices {
 			if d != nil {
@@ -28,7 +35,7 @@ func NewContext(o Options) (*Context, error) {
 	return c, err
 }
 
-func newContext(o Options) (*Context, error) {
+func newContext(ctx context.Context, o Options) (*Context, error) {
 	if len(o.Devices) == 0 {
 		return nil, fmt.Errorf("context %q without devices: it needs one at least: %w", o.Name, mem.ErrInvalidValue)
 	}
@@ -45,12 +52,8 @@ func newContext(o Options) (*Context, error) {
 	if o.Name == "" {
 		o.Name = "unnamed"
 	}
-	topo, err := topology(&o, uniqueNames(names))
-	if err != nil {
-		return nil, err
-	}
 	c := &Context{
-		name: o.Name, opts: o, topo: topo, start: time.Now(),
+		name: o.Name, opts: o, topo: mem.NewTopology(uniqueNames(names)...), start: time.Now(),
 		userLine:  mem.NewTimeline("user", false, nil),
 		openUser:  make(map[uint64]struct{}),
 		queues:    make(map[*Queue]struct{}),
@@ -58,16 +61,19 @@ func newContext(o Options) (*Context, error) {
 		roots:     make(map[mem.BufferID]*root),
 		svmRoots:  make(map[Pointer]*root),
 		svmPoints: make(map[*svm.Map]mem.Point),
-		planner:   migration.New(topo, migration.Options{}),
 	}
-	host := devices.NewHost(devices.HostOptions{})
+	host := soft.NewHost(soft.HostOptions{})
 	c.addMemory(host)
 	for _, d := range o.Devices {
 		c.addMemory(d)
 	}
-	if err := c.openTransport(); err != nil {
+	if err := c.openMover(); err != nil {
 		return nil, errors.Join(err, host.Close())
 	}
+	if err := c.ways(ctx); err != nil {
+		return nil, errors.Join(err, c.mover.Close(), host.Close())
+	}
+	c.planner = migration.New(c.topo, migration.Options{})
 	c.locks.from = chooseLocker(o.Devices)
 	c.listQueues()
 	return c, nil
@@ -99,32 +105,41 @@ func uniqueNames(names []string) []string {
 	return out
 }
 
-// topology asks the drivers how their memories are linked, and lets the user
-// overrule them.
-func topology(o *Options, names []string) (*mem.Topology, error) {
-	t := mem.NewTopology(names...)
-	for to, d := range o.Devices {
-		p, ok := d.(devices.PeerCopier)
-		if !ok || o.NoPeer {
-			continue
+// ways finds out how the memories are linked: what drivers say, what is measured, and
+// what the user overrules.
+func (c *Context) ways(ctx context.Context) error {
+	o := &c.opts
+	for _, s := range o.Shared {
+		if err := c.topo.Share(s[0], s[1]); err != nil {
+			return fmt.Errorf("context %q: %w", o.Name, err)
 		}
-		for from, other := range o.Devices {
-			if from == to {
-				continue
-			}
-			if link, ok := p.PeerLink(other); ok {
-				if err := t.SetLink(mem.MemoryID(from+1), mem.MemoryID(to+1), link); err != nil {
-					return nil, err
-				}
-			}
-		}
+	}
+	devs := make([]devices.Device, len(c.mems))
+	for i := range c.mems {
+		devs[i] = c.mems[i].dev
+	}
+	if err := mover.Links(c.topo, devs, o.NoPeer); err != nil {
+		return err
+	}
+	figures := o.Figures
+	if figures == nil {
+		figures = new(mover.Figures)
+	}
+	if err := c.mover.Measure(ctx, c.topo, figures); err != nil {
+		return fmt.Errorf("context %q: %w", o.Name, err)
 	}
 	for _, l := range o.Links {
-		if err := t.SetLink(l.From, l.To, l.Link); err != nil {
-			return nil, fmt.Errorf("context %q: %w", o.Name, err)
+		if err := c.topo.SetLink(l.From, l.To, l.Link); err != nil {
+			return fmt.Errorf("context %q: %w", o.Name, err)
 		}
 	}
-	return t, align(t, o.Devices)
+	for i := range c.mems {
+		m := &c.mems[i]
+		if m.bus, _ = m.dev.(devices.Discrete); m.bus != nil {
+			m.fromHost, m.toHost = c.topo.Link(mem.Host, mem.MemoryID(i)), c.topo.Link(mem.MemoryID(i), mem.Host)
+		}
+	}
+	return align(c.topo, o.Devices)
 }
 
 // align tells links that state no alignment the one of the devices at their ends.

@@ -12,6 +12,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/soft"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -128,7 +129,7 @@ func TestMigrateBringsContentAheadOrDropsIt(t *testing.T) {
 }
 
 // lazy is a device whose queues start nothing until they are flushed.
-type lazy struct{ *devices.Host }
+type lazy struct{ *soft.Host }
 
 func (l *lazy) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	q, err := l.Host.NewQueue(o)
@@ -176,7 +177,7 @@ func TestWhoeverWaitsFlushesAllThatMayBeWaitedFor(t *testing.T) {
 		"close": func(h *house, _ runtime.Event) error { return h.q[1].Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := build(t, runtime.Options{Devices: []devices.Device{&lazy{devices.NewHost(devices.HostOptions{})}, &lazy{devices.NewHost(devices.HostOptions{})}}}, runtime.QueueOptions{})
+			h := build(t, runtime.Options{Devices: []devices.Device{&lazy{soft.NewHost(soft.HostOptions{})}, &lazy{soft.NewHost(soft.HostOptions{})}}}, runtime.QueueOptions{})
 			ctx := soon(t)
 			b := h.buffer(64, nil)
 			got := make([]byte, 64)

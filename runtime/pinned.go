@@ -41,7 +41,7 @@ func chooseLocker(devs []devices.Device) devices.PageLocker {
 // locked is page-locked memory of a root. Immutable until given back.
 type locked struct {
 	locks  *locks
-	memory *devices.PinnedMemory
+	memory devices.PinnedMemory
 	block  mem.Block
 	bytes  []byte
 	left   atomic.Int32 // points that it is in use until

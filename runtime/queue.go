@@ -71,9 +71,6 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 // listQueues renews the list of what flush has to flush. c.mu is held.
 func (c *Context) listQueues() {
 	var list []devices.Queue
-	for i := range c.mems {
-		list = append(list, c.mems[i].in, c.mems[i].out)
-	}
 	for q := range c.queues {
 		list = append(list, q.dev)
 	}
@@ -95,6 +92,7 @@ func (c *Context) flush() {
 	for _, q := range *c.open.Load() {
 		_ = q.Flush() // closed meanwhile, or a lost device, which those who wait are told
 	}
+	c.mover.Flush()
 }
 
 // Name is the queue's name.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestDevicesThatShareAStoreNeverCopyBetweenEachOther(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(2), Links: []runtime.Link{{From: 1, To: 2, Link: mem.Link{Route: mem.RouteSame}}}}, runtime.QueueOptions{})
+	h := build(t, runtime.Options{Devices: memories(2), Shared: [][2]mem.MemoryID{{1, 2}}}, runtime.QueueOptions{})
 	ctx := soon(t)
 	b := h.buffer(64, nil)
 	h.ok(h.q[0].EnqueueFill(ctx, b, []byte{5}, 0, 64))

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"godwit/devices"
+	"godwit/devices/soft"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/trace"
@@ -40,7 +41,7 @@ type house struct {
 func memories(n int) []devices.Device {
 	var devs []devices.Device
 	for range n {
-		devs = append(devs, devices.NewHost(devices.HostOptions{}))
+		devs = append(devs, soft.NewHost(soft.HostOptions{}))
 	}
 	return devs
 }
@@ -107,9 +108,9 @@ func TestABufferGoesAroundDevicesWithItsContent(t *testing.T) {
 		require.Equal(t, mem.Range{Start: 100, End: 150}, steps[1].Range)
 		require.Equal(t, mem.MemoryID(2), steps[1].From)
 		if noPeer {
-			require.Equal(t, mem.RouteHost, steps[1].Route)
+			require.Equal(t, mem.Ring, steps[1].Way)
 		} else {
-			require.Equal(t, mem.RoutePeer, steps[1].Route)
+			require.Equal(t, mem.Direct, steps[1].Way)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (c *Context) obtain(plan *migration.Plan) error {
 		}
 	}
 	for i, w := range plan.Storage {
-		if err := c.planner.Stored(w.Buffer, w.Memory); err != nil {
+		if err := c.planner.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
 		c.roots[w.Buffer].blocks[w.Memory] = s.blocks[i]
@@ -97,11 +97,11 @@ func (c *Context) freeBlocks(plan *migration.Plan, blocks []mem.Block) error {
 }
 
 // giveBack frees the new blocks of a refused command's plan into which none of
-// the accepted copies goes. c.mu is held.
-func (c *Context) giveBack(plan *migration.Plan, accepted int) error {
+// the accepted copies, which have points, goes. c.mu is held.
+func (c *Context) giveBack(plan *migration.Plan) error {
 	var errs []error
 	for _, w := range plan.Storage {
-		if fills(plan.Steps[:accepted], w) {
+		if c.fills(plan, w) {
 			continue
 		}
 		if err := c.planner.Unstored(w.Buffer, w.Memory); err != nil {
@@ -114,9 +114,9 @@ func (c *Context) giveBack(plan *migration.Plan, accepted int) error {
 	return errors.Join(errs...)
 }
 
-func fills(steps []migration.Step, w migration.Want) bool {
-	for i := range steps {
-		if steps[i].Buffer == w.Buffer && steps[i].To == w.Memory {
+func (c *Context) fills(plan *migration.Plan, w migration.Want) bool {
+	for i, p := range c.scratch.points {
+		if st := &plan.Steps[i]; !p.IsZero() && st.Buffer == w.Buffer && st.To == w.Memory {
 			return true
 		}
 	}

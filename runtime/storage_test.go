@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/soft"
 	"godwit/mem"
 	"godwit/migration"
 	"godwit/resource"
@@ -15,7 +16,7 @@ import (
 // TestStorageOnSeveralMemoriesIsAllOrNone obtains a plan's blocks on two
 // memories, the second of which has none: the first's are given back.
 func TestStorageOnSeveralMemoriesIsAllOrNone(t *testing.T) {
-	devs := []devices.Device{devices.NewHost(devices.HostOptions{}), devices.NewHost(devices.HostOptions{})}
+	devs := []devices.Device{soft.NewHost(soft.HostOptions{}), soft.NewHost(soft.HostOptions{})}
 	var layers []*resource.Fail
 	c, err := NewContext(Options{Devices: devs, OwnDevices: true, Resource: func(_ mem.MemoryID, base mem.Resource) mem.Resource {
 		layers = append(layers, resource.NewFail(base))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 	"godwit/migration"
 )
@@ -38,22 +39,23 @@ import (
 // scratch is what one enqueue needs for its duration, kept for the next so that
 // steady state allocates nothing. All of it is protected by Context.mu.
 type scratch struct {
-	accs    []mem.Access
-	user    []mem.Wait // of the wait list, barriers and markers
-	waits   []mem.Wait // of the command
-	values  []byte     // argument values
-	plan    migration.Plan
-	cmd     devices.Command
-	args    []devices.Arg
-	reqs    []mem.Request
-	blocks  []mem.Block    // of the plan's storage
-	given   []mem.Block    // of one memory
-	points  []mem.Point    // of the plan's steps
-	lates   []*lateCopy    // of the plan's steps; nil where all of the range moves
-	svmArgs []boundSVM     // arguments that are pointers
-	svmMore []boundSVM     // what else of shared virtual memory is reached
-	dst     [1]devices.End // of one step
-	landed  [1]mem.Point   // of one step
+	accs     []mem.Access
+	user     []mem.Wait // of the wait list, barriers and markers
+	waits    []mem.Wait // of the command
+	values   []byte     // argument values
+	plan     migration.Plan
+	cmd      devices.Command
+	args     []devices.Arg
+	reqs     []mem.Request
+	blocks   []mem.Block // of the plan's storage
+	given    []mem.Block // of one memory
+	points   []mem.Point // of the plan's steps
+	lates    []*lateCopy // of the plan's steps; nil where all of the range moves
+	svmArgs  []boundSVM  // arguments that are pointers
+	svmMore  []boundSVM  // what else of shared virtual memory is reached
+	members  []int       // steps that one transfer does
+	landed   []mem.Point // of these
+	transfer mover.Transfer
 }
 
 // errRoom is running out where a pending free could make room.
@@ -94,21 +96,22 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if err := c.plan(req, in); err != nil {
 		return Event{}, err
 	}
+	s.points = s.points[:0]
 	if err := c.obtain(&s.plan); err != nil {
 		return Event{}, err
 	}
 	if req.op == opMap {
 		if err := c.viewMap(req); err != nil {
-			return Event{}, errors.Join(err, c.giveBack(&s.plan, 0))
+			return Event{}, errors.Join(err, c.giveBack(&s.plan))
 		}
 	}
-	p, accepted, err := c.execute(req, in.launch)
+	p, err := c.execute(req, in.launch)
 	if !c.unflushed.Load() {
 		c.unflushed.Store(true)
 	}
 	if err != nil {
 		err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
-		err = errors.Join(err, c.giveBack(&s.plan, accepted))
+		err = errors.Join(err, c.giveBack(&s.plan))
 	}
 	var version mem.Version
 	c.commandSeq++
@@ -341,17 +344,11 @@ func (q *Queue) addOrder(op opcode, waitsForAll bool) {
 }
 
 // execute submits the plan's copies, committing each, and then the command. It
-// returns the command's point and how many copies were accepted. c.mu is held.
-func (c *Context) execute(req *request, l *Launch) (p mem.Point, accepted int, err error) {
+// returns the command's point. c.mu is held.
+func (c *Context) execute(req *request, l *Launch) (p mem.Point, err error) {
 	s := &c.scratch
-	s.points, s.lates = s.points[:0], s.lates[:0]
-	for i := range s.plan.Steps {
-		sp, err := c.submitStep(&s.plan, i)
-		if err != nil {
-			return mem.Point{}, i, err
-		}
-		c.planner.CommitStep(&s.plan, i, sp)
-		s.points = append(s.points, sp)
+	if err := c.submitSteps(&s.plan); err != nil {
+		return mem.Point{}, err
 	}
 	s.waits = append(s.waits[:0], s.plan.Waits...)
 	s.waits = append(s.waits, s.user...)
@@ -366,5 +363,5 @@ func (c *Context) execute(req *request, l *Launch) (p mem.Point, accepted int, e
 		p, err = req.q.dev.Submit(&s.cmd, s.waits)
 	}
 	c.forget()
-	return p, len(s.plan.Steps), err
+	return p, err
 }

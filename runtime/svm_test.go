@@ -146,7 +146,7 @@ func TestPointersInMemoryAreTheSameEverywhere(t *testing.T) {
 		h.ends(h.q[q].EnqueueSVMWrite(ctx, second, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(third)), 2)))
 		l := runtime.Launch{Kernel: h.kernel["follow"], Global: []uint64{1}, Args: []runtime.Arg{runtime.SVM(head), runtime.Out(out)}}
 		e := h.ok(h.q[q].EnqueueLaunch(ctx, l))
-		require.ErrorIs(t, e.Wait(ctx), devices.ErrFault, "b was not named")
+		require.ErrorIs(t, e.Wait(ctx), mem.ErrFault, "b was not named")
 		require.NoError(t, e.Release())
 		_ = h.q[q].Finish(ctx) // says so, too
 		h.ends(h.q[q].EnqueueSVMFill(ctx, a, []byte{0}, 4096))

@@ -3,7 +3,6 @@ package runtime
 import (
 	"godwit/devices"
 	"godwit/mem"
-	"godwit/migration"
 	"godwit/trace"
 )
 
@@ -34,7 +33,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	for i := range plan.Steps {
 		st := &plan.Steps[i]
 		step := trace.StepRecord{
-			Buffer: st.Buffer, Range: st.Range, From: st.From, To: st.To, Route: st.Route, RideAlong: st.RideAlong,
+			Buffer: st.Buffer, Range: st.Range, From: st.From, To: st.To, Way: st.Way, RideAlong: st.RideAlong,
 			Oldest: st.Reason.Oldest, Newest: st.Reason.Newest, Fresh: st.Reason.Fresh, Choice: st.Reason.Choice.String(), Why: c.planner.Explain(st),
 			Waits: st.Waits, Late: st.Late != nil,
 		}
@@ -48,28 +47,20 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	}
 	c.opts.Trace.Command(r)
 	for i, sp := range s.points {
-		c.watch(watcher{queue: c.hiddenQueue(&plan.Steps[i], sp), step: i, moved: plan.Steps[i].Range, late: s.lates[i]}, sp)
-	}
-	if err == nil {
-		c.watch(watcher{queue: req.q.dev, step: -1}, p)
-	}
-}
-
-// hiddenQueue is the queue that carries a step in one leg; nil where the
-// transport stages it.
-func (c *Context) hiddenQueue(st *migration.Step, p mem.Point) devices.Queue {
-	for _, q := range []devices.Queue{c.mems[st.To].in, c.mems[st.From].out} {
-		if q.Timeline() == p.Line {
-			return q
+		if !sp.IsZero() {
+			c.watch(watcher{times: c.mover, step: i, moved: plan.Steps[i].Range, late: s.lates[i]}, sp)
 		}
 	}
-	return nil
+	if err == nil {
+		times, _ := req.q.dev.(devices.Profiler)
+		c.watch(watcher{times: times, step: -1}, p)
+	}
 }
 
 // watcher tells the sink of the end of one point.
 type watcher struct {
 	c       *Context
-	queue   devices.Queue // nil for staged steps
+	times   devices.Profiler // nil where nobody keeps any
 	command uint64
 	step    int
 	moved   mem.Range // by the step
@@ -94,8 +85,8 @@ func (w *watcher) PointReached(p mem.Point, err error) {
 	default:
 		r.Moved = w.moved
 	}
-	if prof, ok := w.queue.(devices.Profiler); ok {
-		if t, ok := prof.Times(p); ok && t.Started != 0 {
+	if w.times != nil {
+		if t, ok := w.times.Times(p); ok && t.Started != 0 {
 			r.Started = max(0, r.Ended-int64(t.Ended-t.Started)) // the device's clock may have another zero
 		}
 	}

@@ -1,95 +1,153 @@
 package runtime
 
 import (
-	"errors"
 	"fmt"
+	"slices"
+	"unsafe"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 	"godwit/migration"
 )
 
-// hidden are a memory's queues that the user never sees: out of order, one for
-// each direction, so that a step waits for nothing but its own waits and copies
-// out of a memory overlap those into it.
-type hidden struct {
-	in, out devices.Queue // immutable
+// openMover opens what moves bytes between the context's memories.
+func (c *Context) openMover() (err error) {
+	o := mover.Options{Name: c.name + ".mover", Profiling: c.opts.Trace != nil, Budget: c.opts.Staging, OnFail: c.pointFailed}
+	for i := range c.mems {
+		o.Memories = append(o.Memories, mover.Memory{Device: c.mems[i].dev, Name: c.topo.Name(mem.MemoryID(i))})
+	}
+	c.mover, err = mover.Open(o)
+	return err
 }
 
-// openTransport opens the transport and the hidden queues of all memories.
-func (c *Context) openTransport() error {
-	t, err := devices.NewTransport(devices.TransportOptions{Name: c.name + ".transport", OnFail: c.pointFailed})
-	if err != nil {
-		return err
+// submitSteps hands a plan's steps to the mover and commits each that is accepted; those
+// have points in the scratch space. c.mu is held.
+func (c *Context) submitSteps(plan *migration.Plan) error {
+	s := &c.scratch
+	s.points, s.lates = s.points[:0], s.lates[:0]
+	for range plan.Steps {
+		s.points, s.lates = append(s.points, mem.Point{}), append(s.lates, nil)
 	}
-	c.transport = t
-	for i := range c.mems {
-		m := &c.mems[i]
-		if m.in, err = c.openHidden(m, mem.MemoryID(i), "in"); err == nil {
-			m.out, err = c.openHidden(m, mem.MemoryID(i), "out")
+	for i := range plan.Steps {
+		if !s.points[i].IsZero() {
+			continue // it went with an earlier one
+		}
+		c.together(plan, i)
+		err := c.submitTogether(plan)
+		for k, j := range s.members {
+			if p := s.landed[k]; !p.IsZero() {
+				c.planner.CommitStep(plan, j, p)
+				s.points[j] = p
+			}
 		}
 		if err != nil {
-			return errors.Join(err, c.closeTransport())
+			return err
 		}
 	}
 	return nil
 }
 
-func (c *Context) openHidden(m *memory, id mem.MemoryID, direction string) (devices.Queue, error) {
-	q, err := m.dev.NewQueue(devices.QueueOptions{
-		Name:       fmt.Sprintf("%s.%s", c.topo.Name(id), direction),
-		OutOfOrder: true,
-		Profiling:  c.opts.Trace != nil,
-		OnFail:     c.pointFailed,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("hidden queue %s of %s: %w", direction, c.topo.Name(id), err)
+// together lists step i and the later steps that one transfer can do with it: those that
+// share its export and have nothing else to wait for. c.mu is held.
+func (c *Context) together(plan *migration.Plan, i int) {
+	s, st := &c.scratch, &plan.Steps[i]
+	s.members = append(s.members[:0], i)
+	if st.Late != nil || st.After >= 0 || st.Way != mem.Ring {
+		return
 	}
-	return q, nil
+	for j := i + 1; j < len(plan.Steps); j++ {
+		e := &plan.Steps[j]
+		if e.Export == i && s.points[j].IsZero() && e.Way == mem.Ring && sameWaits(st.Waits, e.Waits) {
+			s.members = append(s.members, j)
+		}
+	}
 }
 
-// closeTransport drains and closes the transport, then the hidden queues.
-func (c *Context) closeTransport() error {
-	errs := []error{c.transport.Close()}
-	for i := range c.mems {
-		for _, q := range []devices.Queue{c.mems[i].in, c.mems[i].out} {
-			if q != nil {
-				errs = append(errs, q.Close())
+// sameWaits reports whether what is not reached is the same in both lists.
+func sameWaits(a, b []mem.Wait) bool {
+	within := func(a, b []mem.Wait) bool {
+		for _, w := range a {
+			if !w.Point.Reached() && !slices.Contains(b, w) {
+				return false
 			}
 		}
+		return true
 	}
-	return errors.Join(errs...)
+	return within(a, b) && within(b, a)
 }
 
-// submitStep hands step i of a plan to the hidden queues. c.mu is held.
-func (c *Context) submitStep(plan *migration.Plan, i int) (mem.Point, error) {
-	s, st := &c.scratch, &plan.Steps[i]
-	waits := st.Waits
-	if st.After >= 0 {
-		s.waits = append(append(s.waits[:0], waits...), mem.Wait{Point: s.points[st.After], Kind: mem.Data})
-		waits = s.waits
-	}
-	var late *lateCopy
-	if st.Late != nil {
-		var err error
-		if late, waits, err = c.late(st, waits); err != nil {
-			return mem.Point{}, err
-		}
-	}
-	s.lates = append(s.lates, late)
+// submitTogether hands the steps that together listed to the mover. c.mu is held.
+func (c *Context) submitTogether(plan *migration.Plan) error {
+	s, st := &c.scratch, &plan.Steps[c.scratch.members[0]]
+	t := &s.transfer
+	*t = mover.Transfer{Way: st.Way, Size: st.Range.Size(), Waits: st.Waits, To: t.To[:0]}
+	s.landed = s.landed[:0]
 	r := c.roots[st.Buffer]
-	from, to := &c.mems[st.From], &c.mems[st.To]
-	src := devices.End{Device: from.dev, Queue: from.out, Block: r.blocks[st.From], Off: st.Range.Start, Route: st.Route}
-	dst := devices.End{Device: to.dev, Queue: to.in, Block: r.blocks[st.To], Off: st.Range.Start, Route: st.Route}
-	var err error
-	if late != nil {
-		s.landed[0], err = c.transport.CopyLate(src, dst, st.Range.Size(), late, waits)
-	} else {
-		s.dst[0] = dst
-		err = c.transport.Copy(src, s.dst[:], st.Range.Size(), waits, s.landed[:])
+	t.From = mover.End{Memory: st.From, Block: r.blocks[st.From], Off: st.Range.Start}
+	for _, j := range s.members {
+		to := plan.Steps[j].To
+		t.To = append(t.To, mover.End{Memory: to, Block: r.blocks[to], Off: st.Range.Start})
+		s.landed = append(s.landed, mem.Point{})
 	}
-	if err != nil {
-		return mem.Point{}, fmt.Errorf("copy of %v of buffer %s from %s to %s: %w", st.Range, r.label(), c.topo.Name(st.From), c.topo.Name(st.To), err)
+	if st.After >= 0 {
+		s.waits = append(append(s.waits[:0], t.Waits...), mem.Wait{Point: s.points[st.After], Kind: mem.Data})
+		t.Waits = s.waits
 	}
-	return s.landed[0], nil
+	if st.Late != nil {
+		late, waits, err := c.late(st, t.Waits)
+		if err != nil {
+			return err
+		}
+		s.lates[s.members[0]] = late
+		t.Late, t.Waits = late, waits
+	}
+	t.Points = s.landed
+	if err := c.mover.Move(t); err != nil {
+		return fmt.Errorf("copy of %v of buffer %s from %s to %s: %w", st.Range, r.label(), c.topo.Name(st.From), c.topo.Name(st.To), err)
+	}
+	return nil
+}
+
+// locked reports whether bytes are page-locked for the memory's device.
+func (m *memory) locked(b []byte) bool {
+	return m.bus != nil && m.bus.Locked(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), uint64(len(b)))
+}
+
+// classOf is the class of a root's block on the host.
+func (c *Context) classOf(r *root) mem.Class {
+	if r.locked != nil {
+		return mem.Locked
+	}
+	if !r.user {
+		return mem.Plain
+	}
+	bytes, err := c.mems[mem.Host].dev.(devices.Viewer).View(r.blocks[mem.Host], 0, r.size)
+	if err == nil && slices.ContainsFunc(c.mems, func(m memory) bool { return m.locked(bytes) }) {
+		return mem.Locked
+	}
+	return mem.Plain
+}
+
+// stage has the copy of a read or write, which is the scratch command, done by the
+// mover, where the way between the user's memory and the device is a ring. c.mu is held.
+func (c *Context) stage(req *request, m mem.MemoryID, into bool) {
+	at, cmd := &c.mems[m], &c.scratch.cmd
+	if at.bus == nil {
+		return
+	}
+	link, class := &at.fromHost, mem.Plain
+	if !into {
+		link = &at.toHost
+	}
+	if at.locked(req.data) {
+		class = mem.Locked
+	}
+	if way, _ := link.Choose(req.size, class); way == mem.Ring {
+		block := cmd.Dst
+		if !into {
+			block = cmd.Src
+		}
+		cmd.Call = c.mover.Bytes(mover.End{Memory: m, Block: block.Block, Off: block.Off}, req.data, into)
+	}
 }

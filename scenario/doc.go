@@ -10,7 +10,7 @@
 //	let           names for numbers: {cells: 4096, bytes: cells * 4}
 //	inputs        files given on the command line: {text: {default: FILE}}
 //	devices       name, driver, count, memory, local, params; for opencl also platform, device
-//	links         between: [A, B] (or from, to), route: peer|host, latency, bandwidth
+//	links         between: [A, B] (or from, to), way: direct|ring, latency, bandwidth
 //	buffers       name, size, and content: file, input, fill, random or ramp
 //	sub-buffers   name, of, and a place: offset and size, part: i/n, or parts: n
 //	queues        name, device, order: in|out; every device, and "host", also

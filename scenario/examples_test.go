@@ -195,8 +195,8 @@ commands:
 	require.Equal(t, []string{
 		"#1 a 0+4096 host→right: right never held it; its initial content is on host",
 		"#3 a 0+1024 left→right: right held its initial content, stale since #2 fill wrote it, fresh on left",
-		"#4 a 1024+3072 host→left: left never held it; its initial content is on host",
-		"#5 a 0+1024 right→host: host held its initial content, stale since #2 fill wrote it, fresh on right",
+		"#4 a 1024+3072 right→left: left never held it; its initial content is on right",
+		"#5 a 0+1024 left→host: host held its initial content, stale since #2 fill wrote it, fresh on left",
 	}, got)
 }
 

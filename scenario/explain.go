@@ -198,7 +198,7 @@ func (x *explainer) copy(s *trace.StepRecord, command int, failed bool) CopyResu
 	why, writers := x.reason(s, failed)
 	out := CopyResult{
 		Buffer: x.accounts[s.Buffer].name, Offset: s.Range.Start, Bytes: s.Range.Size(),
-		From: x.memories[s.From], To: x.memories[s.To], Route: s.Route.String(), RideAlong: s.RideAlong,
+		From: x.memories[s.From], To: x.memories[s.To], Way: s.Way.String(), RideAlong: s.RideAlong,
 		Reason: why, Choice: s.Choice, Writers: writers, Command: command,
 	}
 	x.late(s, &out)

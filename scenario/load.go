@@ -299,16 +299,13 @@ func (l *loader) readParams(d *mapping) map[string]string {
 func (l *loader) readLinks(m *mapping) {
 	for _, n := range l.list(m.get("links")) {
 		s := l.mapping(n, "link")
-		link := mem.Link{Route: mem.RouteHost}
-		if s.oneOf("route", "peer", "host") == "peer" {
-			link.Route = mem.RoutePeer
-		}
+		path := mem.Path{There: true}
 		if text := s.text("latency"); text != "" {
 			d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
 			if err != nil || d < 0 {
 				l.errorf(s.get("latency"), "link: latency %q: want a time such as 5us", text)
 			}
-			link.Latency = d
+			path.Latency = d
 		}
 		if bn := s.get("bandwidth"); bn != nil {
 			text := strings.TrimSuffix(s.text("bandwidth"), "/s")
@@ -316,7 +313,11 @@ func (l *loader) readLinks(m *mapping) {
 			if err != nil || v <= 0 {
 				l.errorf(bn, "link: bandwidth %q: want bytes a second such as 32 GB/s", text)
 			}
-			link.Bandwidth = uint64(max(v, 0))
+			path.Bandwidth = uint64(max(v, 0))
+		}
+		link := mem.Link{Ring: path}
+		if s.oneOf("way", "direct", "ring") == "direct" {
+			link = mem.Link{Direct: path}
 		}
 		line := n.GetToken().Position.Line
 		if bn := s.get("between"); bn != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"godwit/mem"
 	"godwit/migration"
 )
 
@@ -160,16 +161,12 @@ func copyText(c *CopyResult) string {
 	return fmt.Sprintf("%s of %s at %s", sizeText(c.Bytes), c.Buffer, humanize.Comma(int64(c.Offset)))
 }
 
-// wayText names the route of a copy; one that begins or ends at the host needs
-// no word for passing through it.
+// wayText says how a copy got there.
 func wayText(c *CopyResult) string {
-	if c.Route == "host" && (c.From == "host" || c.To == "host") {
-		return "direct"
+	if c.Way == mem.Ring.String() {
+		return mem.Ring.Phrase()
 	}
-	if c.Route == "host" {
-		return "through host"
-	}
-	return c.Route
+	return c.Way
 }
 
 // whyText is the reason for a copy, with that for its source where there was a
@@ -224,7 +221,7 @@ func (p *printer) same(a, b, n int) bool {
 		}
 		for j := range x.Copies {
 			c, d := p.r.Copies[x.Copies[j]], p.r.Copies[y.Copies[j]]
-			if c.Buffer != d.Buffer || c.Offset != d.Offset || c.Bytes != d.Bytes || c.From != d.From || c.To != d.To || c.Route != d.Route ||
+			if c.Buffer != d.Buffer || c.Offset != d.Offset || c.Bytes != d.Bytes || c.From != d.From || c.To != d.To || c.Way != d.Way ||
 				numbers.ReplaceAllString(c.Reason, "") != numbers.ReplaceAllString(d.Reason, "") {
 				return false
 			}

@@ -68,7 +68,7 @@ type CopyResult struct {
 	Bytes   uint64 `json:"bytes"`
 	From    string `json:"from"`
 	To      string `json:"to"`
-	Route   string `json:"route"`  // peer or host
+	Way     string `json:"way"`    // direct or ring
 	Reason  string `json:"reason"` // which content was stale, who made it so, where it was fresh
 	Choice  string `json:"choice"` // why from there
 	Writers []int  `json:"written_by"`

@@ -71,7 +71,7 @@ func (r *Result) WriteTimeline(w io.Writer) error {
 			cp := &r.Copies[out.Copies[j]]
 			t.add(s.Point, c.Enqueued, s.Waits, slice{
 				pid: int(s.To), cat: "copy", name: fmt.Sprintf("%s of %s: %s → %s", sizeText(cp.Bytes), cp.Buffer, cp.From, cp.To),
-				args: map[string]any{"offset": cp.Offset, "bytes": cp.Bytes, "route": cp.Route, "for": out.Number, "why": cp.Reason},
+				args: map[string]any{"offset": cp.Offset, "bytes": cp.Bytes, "way": cp.Way, "for": out.Number, "why": cp.Reason},
 			})
 		}
 		t.add(c.Point, c.Enqueued, c.Waits, slice{

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"godwit/devices"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -9,17 +10,17 @@ import (
 // kernels. They compute in float and round once, so that both forms give the same
 // bits.
 var halves = &devices.Program{Name: "tensor: float16", Source: halfSource, Go: []devices.GoKernel{
-	{Name: "add_f16", Args: []devices.ArgInfo{halfIn("a"), halfIn("b"), halfOut("c"), value("n", "ulong", 8)}, Func: func(g *devices.Group) {
-		a, b, c := devices.Global[uint16](g, 0), devices.Global[uint16](g, 1), devices.Global[uint16](g, 2)
-		strided(g, devices.Value[uint64](g, 3), func(i int) { c.Store(i, narrow(wide(a.Load(i))+wide(b.Load(i)))) })
+	{Name: "add_f16", Args: []devices.ArgInfo{halfIn("a"), halfIn("b"), halfOut("c"), value("n", "ulong", 8)}, Func: func(g *work.Group) {
+		a, b, c := work.Global[uint16](g, 0), work.Global[uint16](g, 1), work.Global[uint16](g, 2)
+		strided(g, work.Value[uint64](g, 3), func(i int) { c.Store(i, narrow(wide(a.Load(i))+wide(b.Load(i)))) })
 	}},
-	{Name: "mul_f16", Args: []devices.ArgInfo{halfIn("a"), halfIn("b"), halfOut("c"), value("n", "ulong", 8)}, Func: func(g *devices.Group) {
-		a, b, c := devices.Global[uint16](g, 0), devices.Global[uint16](g, 1), devices.Global[uint16](g, 2)
-		strided(g, devices.Value[uint64](g, 3), func(i int) { c.Store(i, narrow(wide(a.Load(i))*wide(b.Load(i)))) })
+	{Name: "mul_f16", Args: []devices.ArgInfo{halfIn("a"), halfIn("b"), halfOut("c"), value("n", "ulong", 8)}, Func: func(g *work.Group) {
+		a, b, c := work.Global[uint16](g, 0), work.Global[uint16](g, 1), work.Global[uint16](g, 2)
+		strided(g, work.Value[uint64](g, 3), func(i int) { c.Store(i, narrow(wide(a.Load(i))*wide(b.Load(i)))) })
 	}},
-	{Name: "scale_f16", Args: []devices.ArgInfo{halfIn("x"), halfOut("y"), value("alpha", "float", 4), value("n", "ulong", 8)}, Func: func(g *devices.Group) {
-		x, y, alpha := devices.Global[uint16](g, 0), devices.Global[uint16](g, 1), devices.Value[float32](g, 2)
-		strided(g, devices.Value[uint64](g, 3), func(i int) { y.Store(i, narrow(alpha*wide(x.Load(i)))) })
+	{Name: "scale_f16", Args: []devices.ArgInfo{halfIn("x"), halfOut("y"), value("alpha", "float", 4), value("n", "ulong", 8)}, Func: func(g *work.Group) {
+		x, y, alpha := work.Global[uint16](g, 0), work.Global[uint16](g, 1), work.Value[float32](g, 2)
+		strided(g, work.Value[uint64](g, 3), func(i int) { y.Store(i, narrow(alpha*wide(x.Load(i)))) })
 	}},
 	{Name: "sum_f16", Args: []devices.ArgInfo{halfIn("x"), halfOut("partial"), value("n", "ulong", 8), {Name: "scratch", Kind: devices.ArgLocal, Type: "float"}}, Func: sumHalves},
 	{Name: "matmul_f16", Args: []devices.ArgInfo{halfIn("a"), halfIn("b"), halfOut("c"), value("m", "ulong", 8), value("n", "ulong", 8), value("k", "ulong", 8)}, Func: matmulHalves},
@@ -41,18 +42,18 @@ func wide(h uint16) float32   { return Half(h).Float32() }
 func narrow(f float32) uint16 { return uint16(ToHalf(f)) }
 
 // strided runs f for this group's share of [0, n).
-func strided(g *devices.Group, n uint64, f func(i int)) {
-	g.Items(func(it devices.Item) {
+func strided(g *work.Group, n uint64, f func(i int)) {
+	g.Items(func(it work.Item) {
 		for i := it.Global(0); i < int(n); i += g.GlobalSize(0) {
 			f(i)
 		}
 	})
 }
 
-func sumHalves(g *devices.Group) {
-	x, partial, scratch := devices.Global[uint16](g, 0), devices.Global[uint16](g, 1), devices.Local[float32](g, 3)
-	n := int(devices.Value[uint64](g, 2))
-	g.Items(func(it devices.Item) {
+func sumHalves(g *work.Group) {
+	x, partial, scratch := work.Global[uint16](g, 0), work.Global[uint16](g, 1), work.Local[float32](g, 3)
+	n := int(work.Value[uint64](g, 2))
+	g.Items(func(it work.Item) {
 		var s float32
 		for i := it.Global(0); i < n; i += g.GlobalSize(0) {
 			s += wide(x.Load(i))
@@ -61,7 +62,7 @@ func sumHalves(g *devices.Group) {
 	})
 	for m := g.Size(0); m > 1; {
 		half := (m + 1) / 2
-		g.Items(func(it devices.Item) {
+		g.Items(func(it work.Item) {
 			if l := it.Local(0); l+half < m {
 				scratch.Store(l, scratch.Load(l)+scratch.Load(l+half))
 			}
@@ -71,10 +72,10 @@ func sumHalves(g *devices.Group) {
 	partial.Store(g.ID(0), narrow(scratch.Load(0)))
 }
 
-func matmulHalves(g *devices.Group) {
-	a, b, c := devices.Global[uint16](g, 0), devices.Global[uint16](g, 1), devices.Global[uint16](g, 2)
-	m, n, k := int(devices.Value[uint64](g, 3)), int(devices.Value[uint64](g, 4)), int(devices.Value[uint64](g, 5))
-	g.Items(func(it devices.Item) {
+func matmulHalves(g *work.Group) {
+	a, b, c := work.Global[uint16](g, 0), work.Global[uint16](g, 1), work.Global[uint16](g, 2)
+	m, n, k := int(work.Value[uint64](g, 3)), int(work.Value[uint64](g, 4)), int(work.Value[uint64](g, 5))
+	g.Items(func(it work.Item) {
 		for row := it.Global(1); row < m; row += g.GlobalSize(1) {
 			for col := it.Global(0); col < n; col += g.GlobalSize(0) {
 				var s float32

@@ -33,16 +33,22 @@ var house = map[string]string{
 	"bufalloc/replay":             "bufalloc trace bufalloc/pack bufalloc/internal/yardstick",
 	"bufalloc/fuzz":               "bufalloc trace bufalloc/replay bufalloc/pack bufalloc/internal/yardstick",
 
-	"devices":        "mem",
-	"devices/null":   "devices bufalloc",
-	"devices/cpu":    "devices bufalloc devices/internal/region",
-	"devices/tce":    "devices bufalloc devices/internal/region",
-	"devices/opencl": "devices bufalloc",
+	"devices/work":    "mem",
+	"devices":         "mem devices/work",
+	"devices/storage": "devices",
+	"devices/soft":    "devices devices/storage devices/work devices/internal/gate",
+	"devices/mover":   "devices devices/storage devices/internal/gate",
 
+	"devices/null":                "devices/soft devices/storage",
+	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
+	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
+	"devices/opencl":              "devices/soft devices/storage bufalloc",
 	"devices/opencl/internal/ocl": "",
-	"devices/internal/region": "devices bufalloc",
 
-	"devices/devicetest": "devices kernels",
+	"devices/internal/region": "devices devices/storage devices/work bufalloc",
+	"devices/internal/gate":   "devices",
+
+	"devices/devicetest": "devices devices/soft devices/mover kernels",
 
 	"svm":              "mem bufalloc",
 	"svm/fault":        "svm",
@@ -52,7 +58,7 @@ var house = map[string]string{
 	"migration/oracle": "mem",
 
 	"kernels": "devices",
-	"runtime": "migration subbuffer svm devices resource trace",
+	"runtime": "migration subbuffer svm devices devices/soft devices/mover resource trace",
 
 	"pool": "runtime resource",
 
@@ -85,7 +91,7 @@ var (
 	allowedOutside = []string{"github.com/google/btree", "golang.org/x/"}
 	purely         = []string{
 		"mem", "mem/rangemap", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz",
-		"devices", "devices/null", "devices/cpu", "devices/tce",
+		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce",
 		"svm", "subbuffer", "resource", "migration", "migration/oracle", "kernels", "runtime", "pool",
 	}
 )

@@ -77,7 +77,7 @@ type StepRecord struct {
 	Buffer         mem.BufferID
 	Range          mem.Range // bytes of the root buffer
 	From, To       mem.MemoryID
-	Route          mem.Route
+	Way            mem.Way
 	RideAlong      uint64 // bytes of the range that nobody needed
 	Oldest, Newest mem.Version
 	Fresh          mem.MemorySet

@@ -71,7 +71,7 @@ func TestExecTellsTheProgramByItsEnvironmentAndPassesItsExitCodeOn(t *testing.T)
 
 func TestExecShowsWhatWasMoved(t *testing.T) {
 	bin := built(t)
-	want := tracelog.Summary{Commands: 3, Copies: 1, BytesMoved: 4096, LowerBound: 4096, Links: []tracelog.LinkUse{{From: "a", To: "b", Route: "peer", Copies: 1, Bytes: 4096}}}
+	want := tracelog.Summary{Commands: 3, Copies: 1, BytesMoved: 4096, LowerBound: 4096, Links: []tracelog.LinkUse{{From: "a", To: "b", Way: "direct", Copies: 1, Bytes: 4096}}}
 	text, err := json.Marshal(&want)
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "s.json")

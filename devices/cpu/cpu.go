@@ -20,6 +20,9 @@ import (
 	"godwit/bufalloc"
 	"godwit/devices"
 	"godwit/devices/internal/region"
+	"godwit/devices/soft"
+	"godwit/devices/storage"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -61,18 +64,18 @@ type Options struct {
 // Device is an open cpu device.
 type Device struct {
 	info   devices.Info
-	memory *devices.Blocks
+	memory *storage.Blocks
 	store  *region.Store // nil where blocks are the system's
-	pinned *devices.PinnedNodes
-	engine *devices.Engine
-	mover  *devices.Mover
+	pinned *storage.PinnedNodes
+	engine *soft.Engine
+	mover  *soft.Copier
 }
 
 var (
 	_ devices.HostBacked = (*Device)(nil)
 	_ devices.Viewer     = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
-	_ devices.Executor   = (*Device)(nil)
+	_ soft.Executor      = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
 	_ devices.PageLocker  = (*Device)(nil)
@@ -112,13 +115,13 @@ func New(o Options) (*Device, error) {
 		if d.store, err = region.New(o.Name, 0, o.Memory, true, bufalloc.Options{Strategy: o.Strategy}); err != nil {
 			return nil, err
 		}
-		d.memory = devices.NewBlocks(o.Name, o.BaseAlign, d.store)
+		d.memory = storage.NewBlocks(o.Name, o.BaseAlign, d.store)
 	} else {
-		d.memory = devices.NewHostBlocks(o.Name, o.BaseAlign, 0)
+		d.memory = storage.NewHostBlocks(o.Name, o.BaseAlign, 0)
 	}
-	d.pinned = devices.NewPinnedNodes(o.Name, devices.NewLockedMemory)
-	d.engine = devices.NewEngine(d, devices.EngineOptions{Name: o.Name, Workers: o.Workers})
-	d.mover = devices.NewMover(d, d.memory, 0, d.engine)
+	d.pinned = storage.NewPinnedNodes(o.Name, storage.NewLocked)
+	d.engine = soft.NewEngine(d, soft.EngineOptions{Name: o.Name, Workers: o.Workers})
+	d.mover = soft.NewCopier(d, d.memory, 0, d.engine)
 	return d, nil
 }
 
@@ -137,17 +140,17 @@ func (d *Device) View(b mem.Block, off, size uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return devices.AddressBytes(addr, size), nil
+	return storage.BytesAt(addr, size), nil
 }
 
 // PeerLink implements devices.PeerCopier: the host and other cpu devices.
 func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
 	_, ok := other.(devices.HostBacked)
-	return mem.Link{Route: mem.RoutePeer}, ok
+	return mem.DirectLink(0, 0), ok
 }
 
 // PinnedMemory implements devices.PageLocker, with mlock.
-func (d *Device) PinnedMemory(node int) (*devices.PinnedMemory, error) { return d.pinned.At(node) }
+func (d *Device) PinnedMemory(node int) (devices.PinnedMemory, error) { return d.pinned.At(node) }
 
 // NUMANode implements devices.PageLocker: the device is all processors.
 func (d *Device) NUMANode() int { return devices.NodeAny }
@@ -158,7 +161,7 @@ func (d *Device) ReserveSVM(mem.Range) error { return nil }
 
 // Build implements devices.Device, from the program's Go forms.
 func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
-	m, err := devices.BuildGo(p)
+	m, err := soft.Build(p)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
 	}
@@ -186,10 +189,10 @@ func (d *Device) Close() error {
 	return err
 }
 
-// Accept implements devices.Executor.
+// Accept implements soft.Executor.
 func (d *Device) Accept(cmd *devices.Command) error { return devices.CheckCommand(cmd, &d.info) }
 
-// Execute implements devices.Executor.
+// Execute implements soft.Executor.
 func (d *Device) Execute(cmd *devices.Command) error {
 	if moved, err := d.mover.Execute(cmd); moved {
 		return err
@@ -213,7 +216,7 @@ func holds(a *devices.Arg) bool {
 
 // launch runs a kernel with its buffers kept in place, whoever frees them.
 func (d *Device) launch(cmd *devices.Command) error {
-	var array [16]devices.Bound
+	var array [16]work.Arg
 	args := array[:0]
 	defer func() {
 		for i := range args {
@@ -224,24 +227,25 @@ func (d *Device) launch(cmd *devices.Command) error {
 	}()
 	for i := range cmd.Args {
 		a := &cmd.Args[i]
-		b := devices.Bound{Kind: a.Kind, Size: a.Size, ID: uint64(i) + 1}
+		b := work.Arg{Kind: work.BufferArg, Size: a.Size, ID: uint64(i) + 1}
 		switch {
 		case a.Kind == devices.ArgValue:
-			b.Bytes, b.Size = a.Value, uint64(len(a.Value))
+			b.Kind, b.Bytes, b.Size = work.ValueArg, a.Value, uint64(len(a.Value))
 		case a.Kind == devices.ArgLocal:
+			b.Kind = work.LocalArg
 		case !holds(a):
-			b.Kind, b.Null, b.Size = devices.ArgBuffer, true, 0
+			b.Null, b.Size = true, 0
 		default:
 			addr, err := d.pinner(a.Device).Pin(a.Block, a.Off, a.Size)
 			if err != nil {
 				return fmt.Errorf("kernel %s, argument %d: %w", cmd.Kernel.Name(), i, err)
 			}
-			b.Kind, b.Addr, b.Bytes = devices.ArgBuffer, addr, devices.AddressBytes(addr, a.Size)
+			b.Addr, b.Bytes = addr, storage.BytesAt(addr, a.Size)
 			if a.Kind == devices.ArgSVM {
 				b.Addr = a.Pointer
 			}
 		}
 		args = append(args, b)
 	}
-	return d.engine.RunKernel(cmd, &d.info, args, devices.KernelRun{})
+	return d.engine.RunKernel(cmd, &d.info, args, soft.KernelRun{})
 }

@@ -9,6 +9,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -38,7 +39,7 @@ func newRunner(t *testing.T, o cpu.Options) *runner {
 	return r
 }
 
-func (r *runner) run(global uint64, f func(g *devices.Group)) error {
+func (r *runner) run(global uint64, f func(g *work.Group)) error {
 	m, err := r.dev.Build(context.Background(), &devices.Program{Name: "p", Go: []devices.GoKernel{{
 		Name: "probe", Func: f, Args: []devices.ArgInfo{
 			{Name: "x", Kind: devices.ArgBuffer}, {Name: "y", Kind: devices.ArgBuffer}, {Name: "tmp", Kind: devices.ArgLocal},
@@ -57,32 +58,32 @@ func (r *runner) run(global uint64, f func(g *devices.Group)) error {
 func TestFaultsFailTheLaunch(t *testing.T) {
 	r := newRunner(t, cpu.Options{Workers: 3})
 	for name, c := range map[string]struct {
-		f    func(g *devices.Group)
-		kind devices.FaultKind
+		f    func(g *work.Group)
+		kind work.FaultKind
 	}{
-		"out of bounds":       {func(g *devices.Group) { devices.Global[uint32](g, 0).Load(23) }, devices.OutOfBounds},
-		"local out of bounds": {func(g *devices.Group) { devices.Local[uint32](g, 2).Store(5, 1) }, devices.OutOfBounds},
-		"misaligned":          {func(g *devices.Group) { devices.Global[float64](g, 0).Load(0) }, devices.Misaligned},
-		"misaligned address":  {func(g *devices.Group) { devices.LoadAt[uint32](g, g.Addr(1)+1) }, devices.Misaligned},
-		"unknown address":     {func(g *devices.Group) { devices.LoadAt[uint8](g, 64) }, devices.UnknownAddress},
-		"panic":               {func(g *devices.Group) { panic("boom") }, devices.Crashed},
-		"past a slice":        {func(g *devices.Group) { s := devices.Global[uint32](g, 0).Slice(); _ = s[g.Len()+19] }, devices.Crashed},
+		"out of bounds":       {func(g *work.Group) { work.Global[uint32](g, 0).Load(23) }, work.OutOfBounds},
+		"local out of bounds": {func(g *work.Group) { work.Local[uint32](g, 2).Store(5, 1) }, work.OutOfBounds},
+		"misaligned":          {func(g *work.Group) { work.Global[float64](g, 0).Load(0) }, work.Misaligned},
+		"misaligned address":  {func(g *work.Group) { work.LoadAt[uint32](g, g.Addr(1)+1) }, work.Misaligned},
+		"unknown address":     {func(g *work.Group) { work.LoadAt[uint8](g, 64) }, work.UnknownAddress},
+		"panic":               {func(g *work.Group) { panic("boom") }, work.Crashed},
+		"past a slice":        {func(g *work.Group) { s := work.Global[uint32](g, 0).Slice(); _ = s[g.Len()+19] }, work.Crashed},
 	} {
 		err := r.run(4000, c.f)
-		var f *devices.Fault
+		var f *work.Fault
 		require.ErrorAs(t, err, &f, name)
 		require.Equal(t, c.kind, f.Kind, "%s: %v", name, err)
 		require.ErrorContains(t, err, "kernel probe")
 	}
-	require.NoError(t, r.run(64, func(g *devices.Group) {
-		g.Items(func(it devices.Item) { devices.Global[uint32](g, 1).Add(0, 1) })
+	require.NoError(t, r.run(64, func(g *work.Group) {
+		g.Items(func(it work.Item) { work.Global[uint32](g, 1).Add(0, 1) })
 	}))
 }
 
 func TestABlockFreedDuringALaunchStaysUntilItsEnd(t *testing.T) {
 	r := newRunner(t, cpu.Options{})
-	require.NoError(t, r.run(4, func(g *devices.Group) {
-		y := devices.Global[uint8](g, 1)
+	require.NoError(t, r.run(4, func(g *work.Group) {
+		y := work.Global[uint8](g, 1)
 		require.NoError(t, r.dev.Memory().FreeAfter(r.y, nil))
 		for i := range y.Len() {
 			y.Store(i, 1)
@@ -90,12 +91,12 @@ func TestABlockFreedDuringALaunchStaysUntilItsEnd(t *testing.T) {
 	}))
 	require.NoError(t, r.dev.Memory().Check())
 	require.EqualValues(t, 96, r.dev.Memory().Stats().Live)
-	require.ErrorIs(t, r.run(4, func(*devices.Group) { t.Error("must not run") }), mem.ErrInvalidBuffer)
+	require.ErrorIs(t, r.run(4, func(*work.Group) { t.Error("must not run") }), mem.ErrInvalidBuffer)
 }
 
 func TestWhatALaunchKeptInPlaceIsGivenOutAgainAfterIt(t *testing.T) {
 	r := newRunner(t, cpu.Options{Memory: 2 << 20})
-	require.NoError(t, r.run(4, func(*devices.Group) {}))
+	require.NoError(t, r.run(4, func(*work.Group) {}))
 	require.NoError(t, r.dev.Memory().FreeAfter(r.y, nil))
 	for _, size := range []uint64{1 << 20, 1000 << 10} { // as much as there is beside the other block
 		got, err := r.dev.Memory().AllocAll([]mem.Request{{Size: size}}, make([]mem.Block, 1))
@@ -114,7 +115,7 @@ func TestAViewKeptBeyondItsBlockFailsTheCommandNotTheProcess(t *testing.T) {
 		return nil
 	}}, nil)
 	require.NoError(t, err)
-	require.ErrorIs(t, r.queue.Wait(context.Background(), p), devices.ErrFault)
+	require.ErrorIs(t, r.queue.Wait(context.Background(), p), mem.ErrFault)
 }
 
 func TestEveryWorkItemRunsOnceInEveryShape(t *testing.T) {
@@ -128,11 +129,11 @@ func TestEveryWorkItemRunsOnceInEveryShape(t *testing.T) {
 	} {
 		total := max(c.global[0], 1) * max(c.global[1], 1) * max(c.global[2], 1)
 		ran := make([]atomic.Int32, total)
-		m, err := r.dev.Build(context.Background(), &devices.Program{Go: []devices.GoKernel{{Name: "k", Func: func(g *devices.Group) {
+		m, err := r.dev.Build(context.Background(), &devices.Program{Go: []devices.GoKernel{{Name: "k", Func: func(g *work.Group) {
 			phase := 0
-			g.Items(func(it devices.Item) { phase++ })
+			g.Items(func(it work.Item) { phase++ })
 			require.Equal(t, g.Len(), phase)
-			g.Items(func(it devices.Item) {
+			g.Items(func(it work.Item) {
 				i := it.Global(0) - g.Offset(0) + g.GlobalSize(0)*(it.Global(1)-g.Offset(1)+g.GlobalSize(1)*(it.Global(2)-g.Offset(2)))
 				ran[i].Add(1)
 			})

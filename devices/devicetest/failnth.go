@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 )
 
@@ -168,18 +169,18 @@ func testEverySubmitFails(e *env) {
 
 // transferOnce reports whether anything failed; then by injection only.
 func transferOnce(e, src, dst *env, from, to mem.Block, size uint64) bool {
-	tr, err := devices.NewTransport(devices.TransportOptions{Budget: 128 << 10, Chunk: 32 << 10, Ring: 2})
+	m, err := mover.Open(mover.Options{Budget: 128 << 10, Memories: []mover.Memory{{Device: src.dev, Name: "from"}, {Device: dst.dev, Name: "to"}}})
 	require.NoError(e.t, err)
 	open := func(x *env) devices.Queue {
 		q, err := x.dev.NewQueue(devices.QueueOptions{Name: "hidden", OutOfOrder: true})
 		require.NoError(e.t, err)
 		return q
 	}
-	out, in, before, after := open(src), open(dst), open(src), open(dst)
+	before, after := open(src), open(dst)
 	defer func() {
-		require.NoError(e.t, tr.Check())
-		require.NoError(e.t, tr.Close())
-		for _, q := range []devices.Queue{out, in, before, after} {
+		require.NoError(e.t, m.Check())
+		require.NoError(e.t, m.Close())
+		for _, q := range []devices.Queue{before, after} {
 			require.NoError(e.t, q.Close())
 		}
 	}()
@@ -190,8 +191,10 @@ func transferOnce(e, src, dst *env, from, to mem.Block, size uint64) bool {
 		return true
 	}
 	points := []mem.Point{p}
-	err = tr.Copy(devices.End{Device: src.dev, Queue: out, Block: from},
-		[]devices.End{{Device: dst.dev, Queue: in, Block: to, Route: mem.RouteHost}}, size, []mem.Wait{data(p)}, points[:1:1])
+	err = m.Move(&mover.Transfer{
+		Way: mem.Ring, From: mover.End{Memory: 0, Block: from}, To: []mover.End{{Memory: 1, Block: to}},
+		Size: size, Waits: []mem.Wait{data(p)}, Points: points[:1:1],
+	})
 	if err != nil {
 		require.ErrorIs(e.t, err, ErrInjected)
 		require.True(e.t, points[0].IsZero(), "not accepted, so no point")

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 )
 
@@ -31,24 +32,16 @@ func (x *extent) Part() mem.Range {
 func (x *extent) Moved() { x.moved.Add(1) }
 
 // testLate has copies find out what there is to move once their waits are
-// reached: out of the device, into it, within it, and by transport to another.
+// reached: out of the device, into it, within it, and by a ring to another.
 func testLate(e *env) {
 	const size = 100_000
 	other := e.on(e.openDevice())
 	src, dst, away := e.alloc(size), e.alloc(size), other.alloc(size)
 	q, line := e.outOfOrder(), users()
 	plain, theirs := e.inOrder(), other.inOrder()
-	tr, err := devices.NewTransport(devices.TransportOptions{Budget: 128 << 10, Chunk: 16 << 10, Ring: 2})
-	require.NoError(e.t, err)
-	defer func() {
-		require.NoError(e.t, tr.Check())
-		require.NoError(e.t, tr.Close())
-	}()
+	m := e.mover(128<<10, e.dev, other.dev)
 	want, host := noise(3, size), make([]byte, size)
 	e.wait(plain, e.write(plain, src, 0, want))
-	from := devices.End{Device: e.dev, Queue: e.outOfOrder(), Block: src}
-	to := devices.End{Device: other.dev, Queue: other.outOfOrder(), Block: away, Route: mem.RouteHost}
-
 	for _, part := range []mem.Range{{Start: 0, End: 40_000}, {Start: 12_345, End: 99_999}, {Start: 700, End: 700}, {Start: 0, End: 1 << 40}, {Start: 99_999, End: size}, {Start: size + 5, End: size + 9}} {
 		inside := part.Intersect(mem.Range{End: size})
 		for _, move := range []struct {
@@ -66,10 +59,13 @@ func testLate(e *env) {
 			{"within", func(l devices.Late, waits []mem.Wait) mem.Point {
 				return e.submit(q, &devices.Command{Op: devices.OpCopy, Size: size, Late: l, Dst: e.at(dst, 0), Src: e.at(src, 0)}, waits...)
 			}, func() { e.wait(plain, e.fill(plain, dst, 0, size, []byte{0})) }, func() []byte { return e.content0(plain, dst, size) }},
-			{"by transport", func(l devices.Late, waits []mem.Wait) mem.Point {
-				p, err := tr.CopyLate(from, to, size, l, waits)
-				require.NoError(e.t, err)
-				return p
+			{"by a ring", func(l devices.Late, waits []mem.Wait) mem.Point {
+				t := mover.Transfer{
+					Way: mem.Ring, From: mover.End{Memory: 0, Block: src}, To: []mover.End{{Memory: 1, Block: away}},
+					Size: size, Late: l, Waits: waits, Points: make([]mem.Point, 1),
+				}
+				require.NoError(e.t, m.Move(&t))
+				return t.Points[0]
 			}, func() { other.wait(theirs, other.fill(theirs, away, 0, size, []byte{0})) }, func() []byte { return other.content0(theirs, away, size) }},
 		} {
 			move.clear()
@@ -100,7 +96,7 @@ func testLate(e *env) {
 			require.Zero(e.t, failed.asked.Load()+failed.moved.Load(), "%s: what it waits for failed", move.name)
 		}
 	}
-	_, err = q.Submit(&devices.Command{Op: devices.OpFill, Size: 4, Pattern: []byte{1}, Dst: e.at(dst, 0), Late: &extent{}}, nil)
+	_, err := q.Submit(&devices.Command{Op: devices.OpFill, Size: 4, Pattern: []byte{1}, Dst: e.at(dst, 0), Late: &extent{}}, nil)
 	require.ErrorIs(e.t, err, mem.ErrInvalidValue)
 }
 

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/mem"
 )
 
@@ -231,19 +232,33 @@ func testPeers(e *env) {
 	e.equal(want[3:size-4], got, "copy from a peer")
 }
 
-// testTransport moves a range from one device to two, both at once.
-func testTransport(e *env) {
-	tr, err := devices.NewTransport(devices.TransportOptions{Budget: 1 << 20, Chunk: 64 << 10})
+// mover opens a mover over devices, which are its memories 0, 1, ...
+func (e *env) mover(budget uint64, devs ...devices.Device) *mover.Mover {
+	o := mover.Options{Budget: budget}
+	for i, d := range devs {
+		o.Memories = append(o.Memories, mover.Memory{Device: d, Name: fmt.Sprint("memory", i)})
+	}
+	m, err := mover.Open(o)
 	require.NoError(e.t, err)
+	e.t.Cleanup(func() {
+		require.NoError(e.t, m.Check())
+		require.NoError(e.t, m.Close())
+	})
+	return m
+}
+
+// testRings moves a range from one device to two, both at once.
+func testRings(e *env) {
 	const size = 1<<20 + 12345
 	if n := e.dev.Info().GlobalMemory; n != 0 && n < 2*size {
 		e.t.Skip("memory too small")
 	}
-	ends := make([]devices.End, 3)
+	ends := make([]mover.End, 3)
 	envs := []*env{e, e.on(e.openDevice()), e.on(e.openDevice())}
+	m := e.mover(1<<20, envs[0].dev, envs[1].dev, envs[2].dev)
 	queues := make([]devices.Queue, 3)
 	for i, x := range envs {
-		ends[i] = devices.End{Device: x.dev, Block: x.alloc(size), Queue: x.outOfOrder(), Off: uint64(i * 100), Route: mem.RouteHost}
+		ends[i] = mover.End{Memory: mem.MemoryID(i), Block: x.alloc(size), Off: uint64(i * 100)}
 		queues[i] = x.inOrder()
 	}
 	want := noise(9, size-200)
@@ -258,7 +273,7 @@ func testTransport(e *env) {
 			waits = append(waits, mem.Wait{Point: gate, Kind: mem.Order})
 		}
 		out := make([]mem.Point, 2)
-		require.NoError(e.t, tr.Copy(ends[0], ends[1:], size-200, waits, out))
+		require.NoError(e.t, m.Move(&mover.Transfer{Way: mem.Ring, From: ends[0], To: ends[1:], Size: size - 200, Waits: waits, Points: out}))
 		if gated {
 			require.False(e.t, out[0].Reached() || out[1].Reached())
 			line.End(gate, errTest) // an Order wait only delays
@@ -271,6 +286,4 @@ func testTransport(e *env) {
 			envs[i+1].wait(queues[i+1], envs[i+1].fill(queues[i+1], ends[i+1].Block, 0, size, []byte{0}))
 		}
 	}
-	require.NoError(e.t, tr.Check())
-	require.NoError(e.t, tr.Close())
 }

@@ -56,7 +56,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Move/Rules", testMoveRules},
 		{"Move/ArgumentsAreTheCallersAgain", testOwnership},
 		{"Move/Peers", testPeers},
-		{"Move/Transport", testTransport},
+		{"Move/Rings", testRings},
 		{"Move/Late", testLate},
 		{"Order/InOrder", testInOrder},
 		{"Order/OutOfOrder", testOutOfOrder},

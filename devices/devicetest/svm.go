@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/soft"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -29,16 +31,16 @@ kernel void chase(global ulong *list, global ulong *out)
 }`, Go: []devices.GoKernel{{
 	Name: "chase",
 	Args: []devices.ArgInfo{{Name: "list", Kind: devices.ArgBuffer}, {Name: "out", Kind: devices.ArgBuffer}},
-	Func: func(g *devices.Group) {
+	Func: func(g *work.Group) {
 		sum := uint64(0)
-		for at := g.Addr(0); at != 0; at = devices.LoadAt[uint64](g, at) {
-			sum += devices.LoadAt[uint64](g, at+8)
-			devices.StoreAt(g, at+8, uint64(1000))
+		for at := g.Addr(0); at != 0; at = work.LoadAt[uint64](g, at) {
+			sum += work.LoadAt[uint64](g, at+8)
+			work.StoreAt(g, at+8, uint64(1000))
 		}
-		out := devices.Global[uint64](g, 1)
+		out := work.Global[uint64](g, 1)
 		out.Store(0, sum)
 		out.Store(1, g.Addr(0))
-		out.Store(2, devices.Global[uint64](g, 0).Load(1))
+		out.Store(2, work.Global[uint64](g, 0).Load(1))
 	},
 }}}
 
@@ -106,7 +108,7 @@ func testSVM(e *env) {
 		"a null pointer is used": launchOf(k, 1, 1, svmArg(mem.Block{}, 0, 0, 0), result),
 	} {
 		p := e.submit(q, cmd)
-		require.ErrorIs(e.t, e.failed(p), devices.ErrFault, what)
+		require.ErrorIs(e.t, e.failed(p), mem.ErrFault, what)
 	}
 }
 
@@ -165,7 +167,7 @@ func (l *lending) all() int {
 // testSVMInPlace: kernels see the host's blocks at their addresses, lent from
 // before the launch until its point, and commands move their bytes.
 func testSVMInPlace(e *env) {
-	host := devices.NewHost(devices.HostOptions{})
+	host := soft.NewHost(soft.HostOptions{})
 	defer func() { require.NoError(e.t, host.Close()) }()
 	m, err := e.dev.Build(e.context(), chase)
 	require.NoError(e.t, err)
@@ -205,7 +207,7 @@ func testSVMInPlace(e *env) {
 		result := make([]byte, 256)
 		move(bytes(result), at(a, off), 256)
 		want := make([]byte, 256)
-		devices.FillBytes(want, p)
+		soft.FillBytes(want, p)
 		e.equal(want, result, "what was filled")
 	}
 	// A buffer may be the host's block, too; and a null pointer is one.

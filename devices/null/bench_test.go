@@ -8,6 +8,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/null"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -15,7 +16,7 @@ func launch(b *testing.B, d devices.Device) *devices.Command {
 	m, err := d.Build(context.Background(), &devices.Program{Name: "p", Go: []devices.GoKernel{{
 		Name: "k",
 		Args: []devices.ArgInfo{{Name: "x", Kind: devices.ArgBuffer}, {Name: "y", Kind: devices.ArgBuffer}, {Name: "z", Kind: devices.ArgBuffer}},
-		Func: func(*devices.Group) {},
+		Func: func(*work.Group) {},
 	}}})
 	require.NoError(b, err)
 	k, err := m.Kernel("k")

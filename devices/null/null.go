@@ -13,6 +13,8 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/soft"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -31,13 +33,13 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 // Device is an open null device.
 type Device struct {
 	info   devices.Info
-	memory *devices.Blocks
-	engine *devices.Engine
+	memory *storage.Blocks
+	engine *soft.Engine
 }
 
 var (
 	_ devices.Device     = (*Device)(nil)
-	_ devices.Executor   = (*Device)(nil)
+	_ soft.Executor      = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
@@ -57,8 +59,8 @@ func New(cfg devices.Config) *Device {
 		GlobalMemory: cfg.Memory, LocalMemory: cfg.Local, BaseAlign: 128,
 		FP16: true, FP64: true, SVM: devices.SVMCaps{Coarse: true},
 	}}
-	d.memory = devices.NewBlocks(cfg.Name, 128, &store{capacity: cfg.Memory})
-	d.engine = devices.NewEngine(d, devices.EngineOptions{Name: cfg.Name, Workers: 1, Instant: true, InstantLaunch: true})
+	d.memory = storage.NewBlocks(cfg.Name, 128, &store{capacity: cfg.Memory})
+	d.engine = soft.NewEngine(d, soft.EngineOptions{Name: cfg.Name, Workers: 1, Instant: true, InstantLaunch: true})
 	return d
 }
 
@@ -70,7 +72,7 @@ func (d *Device) Memory() mem.Resource { return d.memory }
 
 // Build implements devices.Device: the Go forms, for their arguments.
 func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
-	m, err := devices.BuildGo(p)
+	m, err := soft.Build(p)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
 	}
@@ -88,7 +90,7 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 
 // PeerLink implements devices.PeerCopier: nothing is moved from anywhere.
 func (d *Device) PeerLink(devices.Device) (mem.Link, bool) {
-	return mem.Link{Route: mem.RoutePeer}, true
+	return mem.DirectLink(0, 0), true
 }
 
 // ReserveSVM implements devices.SVMReserver: nothing is ever reached.
@@ -102,10 +104,10 @@ func (d *Device) Close() error {
 	return d.memory.Close()
 }
 
-// Accept implements devices.Executor.
+// Accept implements soft.Executor.
 func (d *Device) Accept(cmd *devices.Command) error { return devices.CheckCommand(cmd, &d.info) }
 
-// Execute implements devices.Executor: every command has already succeeded.
+// Execute implements soft.Executor: every command has already succeeded.
 func (d *Device) Execute(*devices.Command) error { return nil }
 
 // store gives out addresses that were never used before, up to a number of
@@ -116,24 +118,24 @@ type store struct {
 	next     uint64
 }
 
-// Take implements devices.Store.
-func (s *store) Take(reqs []mem.Request, at []devices.Place) bool {
-	return devices.TakeEach(reqs, at, s.take, s.Give)
+// Take implements storage.Store.
+func (s *store) Take(reqs []mem.Request, at []storage.Place) bool {
+	return storage.TakeEach(reqs, at, s.take, s.Give)
 }
 
-func (s *store) take(size, align uint64) (devices.Place, bool) {
+func (s *store) take(size, align uint64) (storage.Place, bool) {
 	addr, ok := mem.AlignUp(s.next, align)
 	if !ok || size > ^uint64(0)-addr || (s.capacity != 0 && size > s.capacity-s.used) {
-		return devices.Place{}, false
+		return storage.Place{}, false
 	}
 	s.next, s.used = addr+size, s.used+size
-	return devices.Place{Addr: addr}, true
+	return storage.Place{Addr: addr}, true
 }
 
-// Give implements devices.Store.
-func (s *store) Give(_ devices.Place, size uint64) { s.used -= size }
+// Give implements storage.Store.
+func (s *store) Give(_ storage.Place, size uint64) { s.used -= size }
 
-// Limits implements devices.Store.
+// Limits implements storage.Store.
 func (s *store) Limits() (capacity, largest uint64) {
 	if s.capacity == 0 {
 		return 0, 0
@@ -141,13 +143,13 @@ func (s *store) Limits() (capacity, largest uint64) {
 	return s.capacity, s.capacity - s.used
 }
 
-// Trim implements devices.Store; nothing is cached.
+// Trim implements storage.Store; nothing is cached.
 func (s *store) Trim(uint64) uint64 { return 0 }
 
-// Cached implements devices.Store.
+// Cached implements storage.Store.
 func (s *store) Cached() uint64 { return 0 }
 
-// Check implements devices.Store.
+// Check implements storage.Store.
 func (s *store) Check() error {
 	if s.capacity != 0 && s.used > s.capacity {
 		return fmt.Errorf("%d bytes used of %d", s.used, s.capacity)

@@ -9,6 +9,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -24,13 +25,13 @@ type Device struct {
 	name   string
 	info   devices.Info
 	id     ocl.DeviceID // of found.device
-	memory *devices.Blocks
+	memory *storage.Blocks
 	store  *store
 
 	service ocl.Queue // touches fresh memory, maps pinned memory, tells the device's clock
 	clock   clock
 	node    int // of the NUMA nodes
-	pinned  *devices.PinnedNodes
+	pinned  *storage.PinnedNodes
 	staging staging
 	direct  bool         // immutable: blocks are in this process's memory; see direct.go
 	stagers stagers      // immutable; where staging is on
@@ -63,9 +64,9 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 	carve := opts.carve.or(!d.info.SharesHost && h.worker == nil) // checkers look at whole cl_mems
 	d.direct = !carve && opts.direct.or(true) && d.isDirect()
 	d.store = newStore(d, carve, opts.slab)
-	d.memory = devices.NewBlocks(d.name, d.info.BaseAlign, d.store)
+	d.memory = storage.NewBlocks(d.name, d.info.BaseAlign, d.store)
 	d.node = nodeOf(d.id)
-	d.pinned = devices.NewPinnedNodes(d.name, func(name string, node int) *devices.PinnedMemory { return newPinned(d, name, node) })
+	d.pinned = storage.NewPinnedNodes(d.name, func(name string, node int) *storage.Pinned { return newPinned(d, name, node) })
 	d.staging = opts.staging.over(defaultStaging(!d.info.SharesHost))
 	d.staging.on = d.staging.on && h.worker == nil // its memory is the host's
 	if d.staging.on {

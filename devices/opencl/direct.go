@@ -3,8 +3,8 @@
 package opencl
 
 import (
-	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -73,7 +73,7 @@ func (r *record) bypass(b mem.Block, off, size uint64) {
 
 // copyHere does r.
 func (r *record) copyHere() {
-	at := devices.AddressBytes(r.memory, uint64(len(r.bytes)))
+	at := storage.BytesAt(r.memory, uint64(len(r.bytes)))
 	for bytes := r.bytes; len(bytes) > 0; {
 		n := min(len(bytes), directPiece)
 		if r.cmd.Op == ocl.Write {

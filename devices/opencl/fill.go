@@ -8,6 +8,8 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/devices/soft"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -185,7 +187,7 @@ func (r *record) hostEnd(l *devices.Loc, n uint64) error {
 	}
 	addr, err := r.keep(l.Device, l.Block, l.Off, n)
 	if err == nil {
-		r.bytes = devices.AddressBytes(addr, n)
+		r.bytes = storage.BytesAt(addr, n)
 	}
 	return err
 }
@@ -233,7 +235,7 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 	r.hostCall(func(context.Context) error {
 		switch {
 		case isRect:
-			devices.CopyRect(dst, src, &rect)
+			soft.CopyRect(dst, src, &rect)
 		case late != nil:
 			if part := devices.PartOf(late, uint64(len(dst))); !part.Empty() {
 				copy(dst[part.Start:part.End], src[part.Start:part.End])

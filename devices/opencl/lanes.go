@@ -299,7 +299,7 @@ func (r *record) runCall() {
 func protect(f func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("host call panicked: %v: %w", v, devices.ErrFault)
+			err = fmt.Errorf("host call panicked: %v: %w", v, mem.ErrFault)
 		}
 	}()
 	return f(context.Background())

@@ -31,7 +31,7 @@ const (
 type line struct {
 	mu     sync.Mutex // held while a copy is enqueued
 	ring   ocl.Ring
-	memory *devices.PinnedMemory
+	memory devices.PinnedMemory
 	block  mem.Block
 	queues []ocl.Queue
 }
@@ -175,14 +175,14 @@ func (p *pair) copy(r *record) int32 {
 // devices measures the way between them, which takes some tens of milliseconds.
 func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
 	if _, ok := other.(devices.HostBacked); ok {
-		return mem.Link{Route: mem.RoutePeer}, true
+		return mem.DirectLink(0, 0), true
 	}
 	o, ok := other.(*Device)
 	if !ok || o.host != d.host || o == d || d.usable() != nil || o.usable() != nil {
 		return mem.Link{}, false
 	}
 	if o.info.SharesHost && d.info.SharesHost || d.host.worker != nil {
-		return mem.Link{Route: mem.RoutePeer}, true
+		return mem.DirectLink(0, 0), true
 	}
 	p, err := d.host.pair(o, d)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -29,7 +30,7 @@ const (
 	pinnedAlign = 64
 )
 
-// pinnedStore implements devices.Store for page-locked memory near a NUMA node. It is
+// pinnedStore implements storage.Store for page-locked memory near a NUMA node. It is
 // called under the lock of its Blocks.
 type pinnedStore struct {
 	dev   *Device                 // immutable
@@ -45,14 +46,14 @@ type pinnedBuffer struct {
 	size   uint64 // bytes given
 }
 
-func newPinned(d *Device, name string, node int) *devices.PinnedMemory {
+func newPinned(d *Device, name string, node int) *storage.Pinned {
 	s := &pinnedStore{dev: d, node: node, given: make(map[uint64]pinnedBuffer)}
-	return devices.NewPinnedMemory(name, pinnedAlign, s, s.locking)
+	return storage.NewPinned(name, pinnedAlign, s, s.locking)
 }
 
 // PinnedMemory implements devices.PageLocker. Where the device shares the host's
 // memory, OpenCL may leave it unlocked, which it does not say.
-func (d *Device) PinnedMemory(node int) (*devices.PinnedMemory, error) {
+func (d *Device) PinnedMemory(node int) (devices.PinnedMemory, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
@@ -70,15 +71,15 @@ func (s *pinnedStore) locking() devices.Locking {
 	return l
 }
 
-// Take implements devices.Store.
-func (s *pinnedStore) Take(reqs []mem.Request, at []devices.Place) bool {
-	return devices.TakeEach(reqs, at, s.take, s.Give)
+// Take implements storage.Store.
+func (s *pinnedStore) Take(reqs []mem.Request, at []storage.Place) bool {
+	return storage.TakeEach(reqs, at, s.take, s.Give)
 }
 
-func (s *pinnedStore) take(size, align uint64) (devices.Place, bool) {
+func (s *pinnedStore) take(size, align uint64) (storage.Place, bool) {
 	n, ok := mem.AlignUp(size, pinnedPage)
 	if !ok || n >= 1<<objectShift || s.dev.lost.Load() {
-		return devices.Place{}, false
+		return storage.Place{}, false
 	}
 	b, ok := s.pin(n)
 	if ok && b.mapped%align != 0 { // OpenCL promises less
@@ -86,21 +87,21 @@ func (s *pinnedStore) take(size, align uint64) (devices.Place, bool) {
 		b, ok = s.pin(n + align)
 	}
 	if !ok {
-		return devices.Place{}, false
+		return storage.Place{}, false
 	}
 	addr, _ := mem.AlignUp(b.mapped, align)
 	b.size = n
 	s.given[addr] = b
 	s.held.Add(n)
 	s.dev.host.pinned.add(mem.Range{Start: addr, End: addr + n})
-	return devices.Place{Addr: addr}, true
+	return storage.Place{Addr: addr}, true
 }
 
 // pin has OpenCL make n bytes.
 func (s *pinnedStore) pin(n uint64) (b pinnedBuffer, ok bool) {
 	var st ocl.Status
 	s.dev.host.do(func() {
-		devices.OnNode(s.node, func() { b.mapped, b.mem, st = s.dev.host.context.Pin(s.dev.service, n) })
+		storage.OnNode(s.node, func() { b.mapped, b.mem, st = s.dev.host.context.Pin(s.dev.service, n) })
 	})
 	if s.dev.sees(st) == 0 && b.mapped != 0 {
 		return b, true
@@ -114,8 +115,8 @@ func (s *pinnedStore) unpin(b pinnedBuffer) {
 	s.dev.host.do(func() { b.mem.Unpin(s.dev.service, b.mapped) })
 }
 
-// Give implements devices.Store.
-func (s *pinnedStore) Give(p devices.Place, _ uint64) {
+// Give implements storage.Store.
+func (s *pinnedStore) Give(p storage.Place, _ uint64) {
 	b := s.given[p.Addr]
 	delete(s.given, p.Addr)
 	s.held.Add(-b.size)
@@ -123,16 +124,16 @@ func (s *pinnedStore) Give(p devices.Place, _ uint64) {
 	s.unpin(b)
 }
 
-// Limits implements devices.Store: how much may be locked is not known.
+// Limits implements storage.Store: how much may be locked is not known.
 func (s *pinnedStore) Limits() (capacity, largest uint64) { return 0, 0 }
 
-// Cached implements devices.Store.
+// Cached implements storage.Store.
 func (s *pinnedStore) Cached() uint64 { return 0 }
 
-// Trim implements devices.Store.
+// Trim implements storage.Store.
 func (s *pinnedStore) Trim(uint64) uint64 { return 0 }
 
-// Check implements devices.Store: figures agree, and what is given is listed.
+// Check implements storage.Store: figures agree, and what is given is listed.
 func (s *pinnedStore) Check() error {
 	var sum uint64
 	for addr, b := range s.given {

@@ -72,7 +72,7 @@ func (s *store) place(sl *slab, o *object, size, align uint64) bool {
 	return true
 }
 
-// Trim implements devices.Store: it releases empty slabs.
+// Trim implements storage.Store: it releases empty slabs.
 func (s *store) Trim(keep uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -74,9 +75,9 @@ type stager struct {
 	ended sync.WaitGroup // its goroutines
 	ring  func() error   // immutable but for tests: newRing
 
-	queue  ocl.Queue             // what ring makes; immutable once open
-	memory *devices.PinnedMemory // as queue
-	block  mem.Block             // as queue: the ring
+	queue  ocl.Queue            // what ring makes; immutable once open
+	memory devices.PinnedMemory // as queue
+	block  mem.Block            // as queue: the ring
 
 	mu     sync.Mutex
 	work   sync.Cond // there are chunks, or closed; its L is mu
@@ -237,7 +238,7 @@ func (s *stager) startLocked() {
 	for i := range d.staging.lanes {
 		l := &stagerLane{s: s}
 		for k := range l.slots {
-			l.slots[k].bytes = devices.AddressBytes(s.block.Addr+uint64(2*i+k)*d.staging.chunk, d.staging.chunk)
+			l.slots[k].bytes = storage.BytesAt(s.block.Addr+uint64(2*i+k)*d.staging.chunk, d.staging.chunk)
 		}
 		s.ended.Go(l.life)
 	}

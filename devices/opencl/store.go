@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"godwit/bufalloc"
-	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/devices/storage"
 	"godwit/mem"
 )
 
@@ -57,7 +57,7 @@ type object struct {
 	parts  []part
 }
 
-// store implements devices.Store for a device. Lock order: Blocks' lock, mu.
+// store implements storage.Store for a device. Lock order: Blocks' lock, mu.
 type store struct {
 	dev      *Device
 	carve    bool
@@ -82,8 +82,8 @@ func newStore(d *Device, carve bool, slabSize uint64) *store {
 	return &store{dev: d, carve: carve, slabSize: slabSize}
 }
 
-// Take implements devices.Store.
-func (s *store) Take(reqs []mem.Request, at []devices.Place) bool {
+// Take implements storage.Store.
+func (s *store) Take(reqs []mem.Request, at []storage.Place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, r := range reqs {
@@ -99,9 +99,9 @@ func (s *store) Take(reqs []mem.Request, at []devices.Place) bool {
 }
 
 // takeOne places one block. mu is held.
-func (s *store) takeOne(size, align uint64) (devices.Place, bool) {
+func (s *store) takeOne(size, align uint64) (storage.Place, bool) {
 	if s.dev.lost.Load() || size >= 1<<objectShift || s.dev.info.MaxAlloc != 0 && size > s.dev.info.MaxAlloc {
-		return devices.Place{}, false
+		return storage.Place{}, false
 	}
 	o, ok := object{live: true, size: size}, false
 	if s.carve {
@@ -114,7 +114,7 @@ func (s *store) takeOne(size, align uint64) (devices.Place, bool) {
 		ok = o.base != 0
 	}
 	if !ok {
-		return devices.Place{}, false
+		return storage.Place{}, false
 	}
 	s.given += size
 	var i uint32
@@ -126,7 +126,7 @@ func (s *store) takeOne(size, align uint64) (devices.Place, bool) {
 		i = uint32(len(s.objects))
 		s.objects = append(s.objects, o)
 	}
-	return devices.Place{Addr: uint64(i+1) << objectShift, Key: uint64(i)}, true
+	return storage.Place{Addr: uint64(i+1) << objectShift, Key: uint64(i)}, true
 }
 
 // padded is the size of a cl_mem for size bytes of blocks.
@@ -166,8 +166,8 @@ func (s *store) create(size uint64, touched bool) (m ocl.Mem) {
 	return m
 }
 
-// Give implements devices.Store.
-func (s *store) Give(p devices.Place, _ uint64) {
+// Give implements storage.Store.
+func (s *store) Give(p storage.Place, _ uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.giveOne(p.Key)
@@ -250,7 +250,7 @@ func (s *store) partOf(o *object, off, size uint64) (ocl.Mem, uint64, error) {
 	return h, 0, nil
 }
 
-// Limits implements devices.Store.
+// Limits implements storage.Store.
 func (s *store) Limits() (capacity, largest uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +265,7 @@ func (s *store) Limits() (capacity, largest uint64) {
 	return capacity, largest
 }
 
-// Cached implements devices.Store.
+// Cached implements storage.Store.
 func (s *store) Cached() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +275,7 @@ func (s *store) Cached() uint64 {
 // close releases what is left, once all blocks are given back.
 func (s *store) close() { s.Trim(0) }
 
-// Check implements devices.Store: figures agree with objects and slabs, and
+// Check implements storage.Store: figures agree with objects and slabs, and
 // slabs are sound.
 func (s *store) Check() error {
 	s.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/devices/soft"
 	"godwit/mem"
 )
 
@@ -118,7 +119,7 @@ func (r *record) fillFill(cmd *devices.Command) error {
 	}
 	pattern := bytes.Clone(cmd.Pattern)
 	r.hostCall(func(context.Context) error {
-		devices.FillBytes(dst, pattern)
+		soft.FillBytes(dst, pattern)
 		return nil
 	})
 	return nil

@@ -48,7 +48,7 @@ func (w *way) chunk(n uint64) uint64 {
 }
 
 func (w *way) link() mem.Link {
-	return mem.Link{Route: mem.RoutePeer, Latency: time.Duration((w.base + 2*w.gap) * float64(time.Second)), Bandwidth: uint64(w.bandwidth)}
+	return mem.DirectLink(time.Duration((w.base+2*w.gap)*float64(time.Second)), uint64(w.bandwidth))
 }
 
 // probes are the copies measured: sizes and chunks in bytes.

@@ -4,13 +4,15 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/soft"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
-// Accept implements devices.Executor.
+// Accept implements soft.Executor.
 func (d *Device) Accept(cmd *devices.Command) error { return devices.CheckCommand(cmd, &d.info) }
 
-// Execute implements devices.Executor.
+// Execute implements soft.Executor.
 func (d *Device) Execute(cmd *devices.Command) error {
 	if cmd.Op == devices.OpCopy && d.dma.word > 1 {
 		return d.copyWords(cmd)
@@ -25,7 +27,7 @@ func (d *Device) Execute(cmd *devices.Command) error {
 // kernel. Buffers are not kept in place: a kernel that reaches for one freed
 // meanwhile is what the checks are for.
 func (d *Device) launch(cmd *devices.Command) (err error) {
-	var array [16]devices.Bound
+	var array [16]work.Arg
 	var reqArray [16]mem.Request
 	var blockArray [16]mem.Block
 	args, reqs := array[:0], reqArray[:0]
@@ -51,17 +53,16 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 	next := 0
 	for i := range cmd.Args {
 		a := &cmd.Args[i]
-		b := devices.Bound{Kind: a.Kind, Size: a.Size}
+		b := work.Arg{Kind: work.BufferArg, Size: a.Size}
 		switch {
 		case a.Kind == devices.ArgValue:
-			b.Bytes, b.Size = a.Value, uint64(len(a.Value))
+			b.Kind, b.Bytes, b.Size = work.ValueArg, a.Value, uint64(len(a.Value))
 		case a.Kind == devices.ArgLocal:
-			b.Addr = locals[next].Addr
+			b.Kind, b.Addr = work.LocalArg, locals[next].Addr
 			next++
 		case a.Block.IsZero():
-			b.Kind, b.Null, b.Size = devices.ArgBuffer, true, 0
+			b.Null, b.Size = true, 0
 		default:
-			b.Kind = devices.ArgBuffer
 			if b.Addr, err = d.globals.Address(a.Block, a.Off, a.Size); err != nil {
 				return fmt.Errorf("kernel %s, argument %d: %w", cmd.Kernel.Name(), i, err)
 			}
@@ -75,7 +76,7 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 		}
 		args = append(args, b)
 	}
-	return d.engine.RunKernel(cmd, &d.info, args, devices.KernelRun{Space: d, Serial: true})
+	return d.engine.RunKernel(cmd, &d.info, args, soft.KernelRun{Space: d, Serial: true})
 }
 
 // takeLocal fills locals with blocks of local memory, all or none.

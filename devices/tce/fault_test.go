@@ -8,6 +8,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/tce"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -45,7 +46,7 @@ func (p *probe) alloc(size uint64) mem.Block {
 }
 
 // run launches f over 4 groups of 4 items and returns how it ended.
-func (p *probe) run(f func(g *devices.Group), local uint64) error {
+func (p *probe) run(f func(g *work.Group), local uint64) error {
 	m, err := p.dev.Build(context.Background(), &devices.Program{Name: "probe", Go: []devices.GoKernel{{
 		Name: "probe", Func: f, Args: []devices.ArgInfo{
 			{Name: "x", Kind: devices.ArgBuffer}, {Name: "y", Kind: devices.ArgBuffer},
@@ -68,51 +69,51 @@ func TestFaultsFailTheLaunchAndNameWhatHappened(t *testing.T) {
 	p := newProbe(t, tce.Options{Memory: 1 << 20})
 	for _, c := range []struct {
 		name string
-		f    func(g *devices.Group)
-		kind devices.FaultKind
+		f    func(g *work.Group)
+		kind work.FaultKind
 		text []string
 	}{
-		{"load past the end", func(g *devices.Group) {
-			x := devices.Global[uint32](g, 0)
-			g.Items(func(it devices.Item) { x.Load(it.Global(0) * 2) })
-		}, devices.OutOfBounds, []string{"kernel probe", "argument 0 (x)", "element 24 of 24", "work-item [12 0 0] of group [3 0 0]", "load of 4 bytes at address 0x"}},
-		{"negative index", func(g *devices.Group) { devices.Global[uint8](g, 0).Store(-1, 1) },
-			devices.OutOfBounds, []string{"element -1 of 96", "store of 1 bytes"}},
-		{"misaligned view", func(g *devices.Group) { devices.Global[uint64](g, 0).Load(0) },
-			devices.Misaligned, []string{"argument 0 (x)"}},
-		{"misaligned address", func(g *devices.Group) { devices.LoadAt[uint32](g, g.Addr(1)+2) },
-			devices.Misaligned, []string{"address 0x"}},
-		{"local past the end", func(g *devices.Group) { devices.Local[uint32](g, 3).Store(4, 0) },
-			devices.OutOfBounds, []string{"argument 3 (tmp)"}},
-		{"unknown address", func(g *devices.Group) { devices.LoadAt[uint8](g, 0xdead_beef) },
-			devices.UnknownAddress, []string{"0xdeadbeef"}},
-		{"between blocks", func(g *devices.Group) { devices.LoadAt[uint8](g, p.y.Addr+64) },
-			devices.UnknownAddress, nil},
-		{"across a block's end", func(g *devices.Group) { devices.LoadAt[uint32](g, p.x.Addr+100) },
-			devices.UnknownAddress, nil},
-		{"null pointer", func(g *devices.Group) { devices.Global[uint8](g, 2).Load(0) },
-			devices.NullPointer, []string{"argument 2 (none)"}},
-		{"value as a buffer", func(g *devices.Group) { devices.Global[uint8](g, 4) },
-			devices.WrongType, []string{"argument 4 (v)", "it is a value, not a buffer"}},
-		{"value of another size", func(g *devices.Group) { devices.Value[float64](g, 4) },
-			devices.WrongType, []string{"it has 4 bytes, the kernel takes 8"}},
-		{"no such argument", func(g *devices.Group) { devices.Global[uint8](g, 9) },
-			devices.WrongType, []string{"no argument 9 of 5"}},
-		{"panic", func(g *devices.Group) { g.Items(func(it devices.Item) { _ = []int{}[it.Local(0)] }) },
-			devices.Crashed, []string{"index out of range", "work-item [0 0 0]"}},
-		{"small atomics", func(g *devices.Group) { devices.Global[uint8](g, 0).Add(0, 1) }, devices.WrongType, nil},
+		{"load past the end", func(g *work.Group) {
+			x := work.Global[uint32](g, 0)
+			g.Items(func(it work.Item) { x.Load(it.Global(0) * 2) })
+		}, work.OutOfBounds, []string{"kernel probe", "argument 0 (x)", "element 24 of 24", "work-item [12 0 0] of group [3 0 0]", "load of 4 bytes at address 0x"}},
+		{"negative index", func(g *work.Group) { work.Global[uint8](g, 0).Store(-1, 1) },
+			work.OutOfBounds, []string{"element -1 of 96", "store of 1 bytes"}},
+		{"misaligned view", func(g *work.Group) { work.Global[uint64](g, 0).Load(0) },
+			work.Misaligned, []string{"argument 0 (x)"}},
+		{"misaligned address", func(g *work.Group) { work.LoadAt[uint32](g, g.Addr(1)+2) },
+			work.Misaligned, []string{"address 0x"}},
+		{"local past the end", func(g *work.Group) { work.Local[uint32](g, 3).Store(4, 0) },
+			work.OutOfBounds, []string{"argument 3 (tmp)"}},
+		{"unknown address", func(g *work.Group) { work.LoadAt[uint8](g, 0xdead_beef) },
+			work.UnknownAddress, []string{"0xdeadbeef"}},
+		{"between blocks", func(g *work.Group) { work.LoadAt[uint8](g, p.y.Addr+64) },
+			work.UnknownAddress, nil},
+		{"across a block's end", func(g *work.Group) { work.LoadAt[uint32](g, p.x.Addr+100) },
+			work.UnknownAddress, nil},
+		{"null pointer", func(g *work.Group) { work.Global[uint8](g, 2).Load(0) },
+			work.NullPointer, []string{"argument 2 (none)"}},
+		{"value as a buffer", func(g *work.Group) { work.Global[uint8](g, 4) },
+			work.WrongType, []string{"argument 4 (v)", "it is a value, not a buffer"}},
+		{"value of another size", func(g *work.Group) { work.Value[float64](g, 4) },
+			work.WrongType, []string{"it has 4 bytes, the kernel takes 8"}},
+		{"no such argument", func(g *work.Group) { work.Global[uint8](g, 9) },
+			work.WrongType, []string{"no argument 9 of 5"}},
+		{"panic", func(g *work.Group) { g.Items(func(it work.Item) { _ = []int{}[it.Local(0)] }) },
+			work.Crashed, []string{"index out of range", "work-item [0 0 0]"}},
+		{"small atomics", func(g *work.Group) { work.Global[uint8](g, 0).Add(0, 1) }, work.WrongType, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := p.run(c.f, 16)
-			var f *devices.Fault
+			var f *work.Fault
 			require.ErrorAs(t, err, &f)
-			require.ErrorIs(t, err, devices.ErrFault)
+			require.ErrorIs(t, err, mem.ErrFault)
 			require.Equal(t, mem.OutOfResources, mem.StatusOf(err))
 			require.Equal(t, c.kind, f.Kind, "%v", err)
 			for _, text := range c.text {
 				require.ErrorContains(t, err, text)
 			}
-			require.NoError(t, p.run(func(g *devices.Group) { devices.Global[uint8](g, 0).Store(0, 1) }, 16), "the device goes on")
+			require.NoError(t, p.run(func(g *work.Group) { work.Global[uint8](g, 0).Store(0, 1) }, 16), "the device goes on")
 		})
 	}
 }
@@ -121,8 +122,8 @@ func TestUseAfterFreeIsFoundAlsoThroughInteriorPointers(t *testing.T) {
 	p := newProbe(t, tce.Options{Memory: 1 << 20})
 	for _, again := range []bool{false, true} { // the memory given to another block, or to none
 		var addr uint64
-		err := p.run(func(g *devices.Group) {
-			v := devices.Global[uint32](g, 1)
+		err := p.run(func(g *work.Group) {
+			v := work.Global[uint32](g, 1)
 			addr = g.Addr(1) + 8
 			v.Load(3)
 			if g.ID(0) != 1 {
@@ -134,35 +135,35 @@ func TestUseAfterFreeIsFoundAlsoThroughInteriorPointers(t *testing.T) {
 			}
 			v.Load(3)
 		}, 16)
-		var f *devices.Fault
+		var f *work.Fault
 		require.ErrorAs(t, err, &f)
-		require.Equal(t, devices.UseAfterFree, f.Kind)
+		require.Equal(t, work.UseAfterFree, f.Kind)
 		require.Equal(t, 1, f.Arg)
 		require.Equal(t, [3]int{1, 0, 0}, f.Group)
 		require.Equal(t, p.y.Addr+12, f.Addr)
 		if !again {
 			p.y = p.alloc(64)
-			require.NoError(t, p.run(func(g *devices.Group) { devices.LoadAt[uint32](g, addr) }, 16))
+			require.NoError(t, p.run(func(g *work.Group) { work.LoadAt[uint32](g, addr) }, 16))
 			require.NoError(t, p.dev.Memory().FreeAfter(p.y, nil))
 			p.y = p.alloc(64)
 			continue
 		}
 		// Launched after the free, the command fails before the kernel starts.
-		err = p.run(func(*devices.Group) { t.Error("must not run") }, 16)
+		err = p.run(func(*work.Group) { t.Error("must not run") }, 16)
 		require.ErrorIs(t, err, mem.ErrInvalidBuffer)
 	}
 }
 
 func TestAddressesWorkLikeViews(t *testing.T) {
 	p := newProbe(t, tce.Options{Memory: 1 << 20, GlobalBase: 1 << 40, LocalBase: 1 << 20})
-	require.NoError(t, p.run(func(g *devices.Group) {
-		y, tmp := devices.Global[uint32](g, 1), devices.Local[uint32](g, 3)
+	require.NoError(t, p.run(func(g *work.Group) {
+		y, tmp := work.Global[uint32](g, 1), work.Local[uint32](g, 3)
 		require.Nil(t, y.Slice())
 		require.GreaterOrEqual(t, g.Addr(1), uint64(1<<40))
 		require.EqualValues(t, 64, g.Bytes(1))
-		g.Items(func(it devices.Item) { tmp.Store(it.Local(0), uint32(it.Global(0))) })
-		g.Items(func(it devices.Item) {
-			devices.StoreAt(g, g.Addr(1)+4*uint64(it.Global(0)), devices.LoadAt[uint32](g, g.Addr(3)+4*uint64(it.Local(0)))+1)
+		g.Items(func(it work.Item) { tmp.Store(it.Local(0), uint32(it.Global(0))) })
+		g.Items(func(it work.Item) {
+			work.StoreAt(g, g.Addr(1)+4*uint64(it.Global(0)), work.LoadAt[uint32](g, g.Addr(3)+4*uint64(it.Local(0)))+1)
 			require.EqualValues(t, it.Global(0)+1, y.Load(it.Global(0)))
 			y.Add(it.Global(0), 10)
 			require.EqualValues(t, it.Global(0)+11, y.Load(it.Global(0)))
@@ -172,16 +173,16 @@ func TestAddressesWorkLikeViews(t *testing.T) {
 
 func TestLocalMemoryRunningOutFailsTheLaunch(t *testing.T) {
 	p := newProbe(t, tce.Options{Memory: 1 << 20, LocalMemory: 1000})
-	require.NoError(t, p.run(func(*devices.Group) {}, 1000))
+	require.NoError(t, p.run(func(*work.Group) {}, 1000))
 	// Within the limit, but somebody else holds a part.
 	held := make([]mem.Block, 1)
 	_, err := p.dev.LocalMemory().AllocAll([]mem.Request{{Size: 8}}, held)
 	require.NoError(t, err)
-	err = p.run(func(*devices.Group) { t.Error("must not run") }, 1000)
+	err = p.run(func(*work.Group) { t.Error("must not run") }, 1000)
 	require.ErrorIs(t, err, mem.ErrNoResources)
 	require.ErrorContains(t, err, "1000 bytes of local memory")
 	require.NoError(t, p.dev.LocalMemory().FreeAfter(held[0], nil))
-	require.NoError(t, p.run(func(*devices.Group) {}, 1000))
+	require.NoError(t, p.run(func(*work.Group) {}, 1000))
 }
 
 func TestOptionsThatMakeNoSense(t *testing.T) {

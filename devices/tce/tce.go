@@ -4,7 +4,7 @@
 //
 // Kernels are Go forms that get integer addresses. They reach memory only by
 // loads and stores that are checked: out of bounds, after a free, misaligned or
-// where there is no memory, the launch fails with a devices.Fault that names
+// where there is no memory, the launch fails with a work.Fault that names
 // address, kernel, argument and work-item. Local memory is taken from its
 // region for each launch and freed when it ends; where it runs out the launch
 // fails with mem.ErrNoResources. Work-groups run one after another, launches
@@ -31,6 +31,9 @@ import (
 	"godwit/bufalloc"
 	"godwit/devices"
 	"godwit/devices/internal/region"
+	"godwit/devices/soft"
+	"godwit/devices/storage"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -74,18 +77,18 @@ type Options struct {
 // Device is an open tce device.
 type Device struct {
 	info          devices.Info
-	globals       *devices.Blocks
-	locals        *devices.Blocks
+	globals       *storage.Blocks
+	locals        *storage.Blocks
 	global, local *region.Store
-	engine        *devices.Engine
-	mover         *devices.Mover
+	engine        *soft.Engine
+	mover         *soft.Copier
 	dma           dma
 }
 
 var (
-	_ devices.Device   = (*Device)(nil)
-	_ devices.Executor = (*Device)(nil)
-	_ devices.Space    = (*Device)(nil)
+	_ devices.Device = (*Device)(nil)
+	_ soft.Executor  = (*Device)(nil)
+	_ work.Space     = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
 )
@@ -139,10 +142,10 @@ func New(o Options) (*Device, error) {
 	if d.local, err = region.New(o.Name+" local", o.LocalBase, o.LocalMemory, false, bufalloc.Options{Strategy: o.Strategy}); err != nil {
 		return nil, errors.Join(err, d.global.Close())
 	}
-	d.globals = devices.NewBlocks(o.Name, o.BaseAlign, d.global)
-	d.locals = devices.NewBlocks(o.Name+" local", localAlign, d.local)
-	d.engine = devices.NewEngine(d, devices.EngineOptions{Name: o.Name, Workers: 2, Serial: true})
-	d.mover = devices.NewMover(d, d.globals, d.global.Shift(), d.engine)
+	d.globals = storage.NewBlocks(o.Name, o.BaseAlign, d.global)
+	d.locals = storage.NewBlocks(o.Name+" local", localAlign, d.local)
+	d.engine = soft.NewEngine(d, soft.EngineOptions{Name: o.Name, Workers: 2, Serial: true})
+	d.mover = soft.NewCopier(d, d.globals, d.global.Shift(), d.engine)
 	d.dma.word = o.DMAWord
 	return d, nil
 }
@@ -172,7 +175,7 @@ func (d *Device) ReserveSVM(r mem.Range) error {
 
 // Build implements devices.Device, from the program's Go forms.
 func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
-	m, err := devices.BuildGo(p)
+	m, err := soft.Build(p)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
 	}
@@ -196,16 +199,16 @@ func (d *Device) Close() error {
 	return errors.Join(d.globals.Close(), d.locals.Close(), d.global.Close(), d.local.Close())
 }
 
-// Epoch implements devices.Space.
+// Epoch implements work.Space.
 func (d *Device) Epoch() uint64 { return d.global.Epoch() + d.local.Epoch() }
 
-// Find implements devices.Space.
-func (d *Device) Find(addr uint64) (devices.Chunk, bool) {
+// Find implements work.Space.
+func (d *Device) Find(addr uint64) (work.Chunk, bool) {
 	switch {
 	case d.global.Contains(addr):
 		return d.global.Find(addr)
 	case d.local.Contains(addr):
 		return d.local.Find(addr)
 	}
-	return devices.Chunk{}, false
+	return work.Chunk{}, false
 }

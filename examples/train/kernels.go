@@ -4,18 +4,19 @@ import (
 	"math"
 
 	"godwit/devices"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
 // own are the kernels that package kernels lacks, each in Go and in OpenCL C:
 // an application's own run beside the library's.
 var own = &devices.Program{Name: "train", Source: source, Go: []devices.GoKernel{
-	{Name: "relu", Args: []devices.ArgInfo{buffer("x", mem.ReadWrite), value("n", 8)}, Func: func(g *devices.Group) {
-		x := devices.Global[float32](g, 0)
+	{Name: "relu", Args: []devices.ArgInfo{buffer("x", mem.ReadWrite), value("n", 8)}, Func: func(g *work.Group) {
+		x := work.Global[float32](g, 0)
 		each(g, 1, func(i int) { x.Store(i, max(x.Load(i), 0)) })
 	}},
-	{Name: "relu_gradient", Args: []devices.ArgInfo{buffer("h", mem.Read), buffer("dh", mem.ReadWrite), value("n", 8)}, Func: func(g *devices.Group) {
-		h, dh := devices.Global[float32](g, 0), devices.Global[float32](g, 1)
+	{Name: "relu_gradient", Args: []devices.ArgInfo{buffer("h", mem.Read), buffer("dh", mem.ReadWrite), value("n", 8)}, Func: func(g *work.Group) {
+		h, dh := work.Global[float32](g, 0), work.Global[float32](g, 1)
 		each(g, 2, func(i int) {
 			if h.Load(i) <= 0 {
 				dh.Store(i, 0)
@@ -35,9 +36,9 @@ func value(name string, size uint64) devices.ArgInfo {
 }
 
 // each runs f for this group's share of [0, value argument n).
-func each(g *devices.Group, n int, f func(i int)) {
-	end := int(devices.Value[uint64](g, n))
-	g.Items(func(it devices.Item) {
+func each(g *work.Group, n int, f func(i int)) {
+	end := int(work.Value[uint64](g, n))
+	g.Items(func(it work.Item) {
 		for i := it.Global(0); i < end; i += g.GlobalSize(0) {
 			f(i)
 		}
@@ -46,9 +47,9 @@ func each(g *devices.Group, n int, f func(i int)) {
 
 // logistic is the cross entropy of sigmoid(z) against y, and its gradient in z,
 // both times weight.
-func logistic(g *devices.Group) {
-	z, y := devices.Global[float32](g, 0), devices.Global[float32](g, 1)
-	dz, loss, weight := devices.Global[float32](g, 2), devices.Global[float32](g, 3), devices.Value[float32](g, 4)
+func logistic(g *work.Group) {
+	z, y := work.Global[float32](g, 0), work.Global[float32](g, 1)
+	dz, loss, weight := work.Global[float32](g, 2), work.Global[float32](g, 3), work.Value[float32](g, 4)
 	each(g, 5, func(i int) {
 		v, want := float64(z.Load(i)), float64(y.Load(i))
 		dz.Store(i, weight*float32(1/(1+math.Exp(-v))-want))
@@ -57,10 +58,10 @@ func logistic(g *devices.Group) {
 }
 
 // matmulTN is c = aᵀ b, with a of k x m and b of k x n elements.
-func matmulTN(g *devices.Group) {
-	a, b, c := devices.Global[float32](g, 0), devices.Global[float32](g, 1), devices.Global[float32](g, 2)
-	m, n, k := int(devices.Value[uint64](g, 3)), int(devices.Value[uint64](g, 4)), int(devices.Value[uint64](g, 5))
-	g.Items(func(it devices.Item) {
+func matmulTN(g *work.Group) {
+	a, b, c := work.Global[float32](g, 0), work.Global[float32](g, 1), work.Global[float32](g, 2)
+	m, n, k := int(work.Value[uint64](g, 3)), int(work.Value[uint64](g, 4)), int(work.Value[uint64](g, 5))
+	g.Items(func(it work.Item) {
 		for at := it.Global(0); at < m*n; at += g.GlobalSize(0) {
 			var s float32
 			for i := range k {

@@ -68,13 +68,10 @@ func (c *sink) place(id mem.BufferID, r mem.Range) string {
 }
 
 func way(s *trace.StepRecord) string {
-	switch {
-	case s.Route == mem.RoutePeer:
-		return ", directly"
-	case s.From != mem.Host && s.To != mem.Host:
-		return ", through host"
+	if s.Way == mem.Direct && (s.From == mem.Host || s.To == mem.Host) {
+		return "" // how else
 	}
-	return ""
+	return ", " + s.Way.Phrase()
 }
 
 // why is the reason for a copy: what its destination lacks, who wrote that and

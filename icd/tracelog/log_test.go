@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"godwit/devices"
+	"godwit/devices/soft"
 	"godwit/icd/tracelog"
 	"godwit/mem"
 	"godwit/runtime"
@@ -28,7 +29,7 @@ func house(t require.TestingT, log *tracelog.Log, n int) (*runtime.Context, []*r
 	var devs []devices.Device
 	names := []string{"host"}
 	for i := range n {
-		devs = append(devs, devices.NewHost(devices.HostOptions{}))
+		devs = append(devs, soft.NewHost(soft.HostOptions{}))
 		names = append(names, string(rune('A'+i)))
 	}
 	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, Trace: log.Context(names)})
@@ -75,8 +76,8 @@ func TestEveryCommandAndCopyHasALineWithItsReason(t *testing.T) {
 	require.EqualValues(t, 3, s.Commands)
 	require.Equal(t, []tracelog.BufferUse{{Name: "buffer 1", Size: 4096, Copies: 3, BytesMoved: 4096}}, s.Buffers)
 	require.Equal(t, []tracelog.LinkUse{
-		{From: "host", To: "B", Route: "host", Copies: 2, Bytes: 3072},
-		{From: "A", To: "B", Route: "peer", Copies: 1, Bytes: 1024},
+		{From: "host", To: "B", Way: "direct", Copies: 2, Bytes: 3072},
+		{From: "A", To: "B", Way: "direct", Copies: 1, Bytes: 1024},
 	}, s.Links)
 	out.Reset()
 	require.NoError(t, s.Print(&out))
@@ -142,7 +143,7 @@ func TestARefusedCommandAndAFailureAreCountedAndChangeNothing(t *testing.T) {
 	broken := errors.New("broken")
 	c.Command(&trace.CommandRecord{
 		ID: 1, Memory: 1, Op: "launch", Kernel: "k", Accesses: reads, Err: broken,
-		Steps: []trace.StepRecord{{Buffer: 9, Range: mem.Range{End: 100}, To: 1, Route: mem.RouteHost, Fresh: mem.SetOf(0)}},
+		Steps: []trace.StepRecord{{Buffer: 9, Range: mem.Range{End: 100}, To: 1, Way: mem.Direct, Fresh: mem.SetOf(0)}},
 	})
 	s := log.Summary()
 	require.EqualValues(t, 1, s.Refused)

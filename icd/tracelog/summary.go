@@ -42,7 +42,7 @@ type DeviceUse struct {
 type LinkUse struct {
 	From   string `json:"from"`
 	To     string `json:"to"`
-	Route  string `json:"route"` // peer or host
+	Way    string `json:"way"` // direct or ring
 	Copies uint64 `json:"copies"`
 	Bytes  uint64 `json:"bytes"`
 }
@@ -110,7 +110,7 @@ func (t *tally) step(s *trace.StepRecord, from, to string, of *flow) {
 	t.Copies++
 	t.BytesMoved += n
 	t.RideAlong += s.RideAlong
-	key := LinkUse{From: from, To: to, Route: s.Route.String()}
+	key := LinkUse{From: from, To: to, Way: s.Way.String()}
 	f := t.links[key]
 	t.links[key] = flow{f.copies + 1, f.bytes + n}
 	of.copies++
@@ -154,7 +154,7 @@ func (l *Log) Summary() Summary {
 		s.Links = append(s.Links, k)
 	}
 	slices.SortFunc(s.Links, func(x, y LinkUse) int {
-		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To), cmp.Compare(x.Route, y.Route))
+		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To), cmp.Compare(x.Way, y.Way))
 	})
 	for a := range t.live {
 		if a.moved.copies > 0 {
@@ -183,7 +183,7 @@ func (s *Summary) Print(w io.Writer) error {
 	if len(s.Links) > 0 {
 		fmt.Fprintln(tw, "from\tto\tway\tcopies\tbytes")
 		for _, l := range s.Links {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\n", l.From, l.To, l.Route, l.Copies, mem.FormatBytes(l.Bytes))
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\n", l.From, l.To, l.Way, l.Copies, mem.FormatBytes(l.Bytes))
 		}
 		fmt.Fprintln(tw)
 		fmt.Fprintln(tw, "buffer\tsize\tcopies\tbytes moved")

@@ -2,6 +2,7 @@ package metamorphic
 
 import (
 	"godwit/devices"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -34,10 +35,10 @@ kernel void meta_chase(const global ulong *table, uint at, uint salt) {
 		{
 			Name: "meta_mix",
 			Args: []devices.ArgInfo{buffer("dst", mem.ReadWrite), word("dstOff"), buffer("src", mem.Read), word("srcOff"), word("salt")},
-			Func: func(g *devices.Group) {
-				dst, src := devices.Global[uint8](g, 0), devices.Global[uint8](g, 2)
-				d, s, salt := off(g, 1), off(g, 3), devices.Value[uint32](g, 4)
-				g.Items(func(it devices.Item) {
+			Func: func(g *work.Group) {
+				dst, src := work.Global[uint8](g, 0), work.Global[uint8](g, 2)
+				d, s, salt := off(g, 1), off(g, 3), work.Value[uint32](g, 4)
+				g.Items(func(it work.Item) {
 					i := it.Global(0)
 					dst.Store(d+i, mixed(dst.Load(d+i), src.Load(s+i), salt))
 				})
@@ -46,9 +47,9 @@ kernel void meta_chase(const global ulong *table, uint at, uint salt) {
 		{
 			Name: "meta_produce",
 			Args: []devices.ArgInfo{buffer("dst", mem.ReadWrite), word("dstOff"), word("salt")},
-			Func: func(g *devices.Group) {
-				dst, d, salt := devices.Global[uint8](g, 0), off(g, 1), devices.Value[uint32](g, 2)
-				g.Items(func(it devices.Item) {
+			Func: func(g *work.Group) {
+				dst, d, salt := work.Global[uint8](g, 0), off(g, 1), work.Value[uint32](g, 2)
+				g.Items(func(it work.Item) {
 					dst.Store(d+it.Global(0), produced(it.Global(0), salt))
 				})
 			},
@@ -56,10 +57,10 @@ kernel void meta_chase(const global ulong *table, uint at, uint salt) {
 		{
 			Name: "meta_reverse",
 			Args: []devices.ArgInfo{buffer("dst", mem.ReadWrite), word("dstOff"), buffer("src", mem.Read), word("srcOff")},
-			Func: func(g *devices.Group) {
-				dst, src := devices.Global[uint8](g, 0), devices.Global[uint8](g, 2)
+			Func: func(g *work.Group) {
+				dst, src := work.Global[uint8](g, 0), work.Global[uint8](g, 2)
 				d, s, n := off(g, 1), off(g, 3), g.GlobalSize(0)
-				g.Items(func(it devices.Item) {
+				g.Items(func(it work.Item) {
 					i := it.Global(0)
 					dst.Store(d+i, src.Load(s+n-1-i))
 				})
@@ -68,12 +69,12 @@ kernel void meta_chase(const global ulong *table, uint at, uint salt) {
 		{
 			Name: "meta_chase",
 			Args: []devices.ArgInfo{buffer("table", mem.Read), word("at"), word("salt")},
-			Func: func(g *devices.Group) {
-				table, at, salt := devices.Global[uint64](g, 0), off(g, 1), devices.Value[uint32](g, 2)
+			Func: func(g *work.Group) {
+				table, at, salt := work.Global[uint64](g, 0), off(g, 1), work.Value[uint32](g, 2)
 				dst, src := table.Load(at), table.Load(at+1)
-				g.Items(func(it devices.Item) {
+				g.Items(func(it work.Item) {
 					i := uint64(it.Global(0))
-					devices.StoreAt(g, dst+i, mixed(devices.LoadAt[uint8](g, dst+i), devices.LoadAt[uint8](g, src+i), salt))
+					work.StoreAt(g, dst+i, mixed(work.LoadAt[uint8](g, dst+i), work.LoadAt[uint8](g, src+i), salt))
 				})
 			},
 		},
@@ -88,4 +89,4 @@ func word(name string) devices.ArgInfo {
 	return devices.ArgInfo{Name: name, Kind: devices.ArgValue, Size: 4}
 }
 
-func off(g *devices.Group, arg int) int { return int(devices.Value[uint32](g, arg)) }
+func off(g *work.Group, arg int) int { return int(work.Value[uint32](g, arg)) }

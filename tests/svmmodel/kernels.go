@@ -2,6 +2,7 @@ package svmmodel
 
 import (
 	"godwit/devices"
+	"godwit/devices/work"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -30,22 +31,22 @@ kernel void increment(global uchar *data, ulong n)
 	Go: []devices.GoKernel{{
 		Name: "follow",
 		Args: []devices.ArgInfo{{Name: "list", Kind: devices.ArgBuffer, Access: mem.ReadWrite}, {Name: "out", Kind: devices.ArgBuffer, Access: mem.Write}},
-		Func: func(g *devices.Group) {
+		Func: func(g *work.Group) {
 			sum := uint64(0)
-			for at := g.Addr(0); at != 0; at = devices.LoadAt[uint64](g, at) {
-				sum += devices.LoadAt[uint64](g, at+8)
-				devices.StoreAt(g, at+8, uint64(1000))
+			for at := g.Addr(0); at != 0; at = work.LoadAt[uint64](g, at) {
+				sum += work.LoadAt[uint64](g, at+8)
+				work.StoreAt(g, at+8, uint64(1000))
 			}
-			out := devices.Global[uint64](g, 1)
+			out := work.Global[uint64](g, 1)
 			out.Store(0, sum)
 			out.Store(1, g.Addr(0))
 		},
 	}, {
 		Name: "increment",
 		Args: []devices.ArgInfo{{Name: "data", Kind: devices.ArgBuffer, Access: mem.ReadWrite}, {Name: "n", Kind: devices.ArgValue, Size: 8}},
-		Func: func(g *devices.Group) {
-			v := devices.Global[uint8](g, 0)
-			for i := range int(devices.Value[uint64](g, 1)) {
+		Func: func(g *work.Group) {
+			v := work.Global[uint8](g, 0)
+			for i := range int(work.Value[uint64](g, 1)) {
 				v.Store(i, v.Load(i)+1)
 			}
 		},

@@ -1,5 +1,5 @@
 // Package region is the memory of simulated devices with a fixed size: a
-// devices.Store over a bufalloc.Region, and the bytes behind it.
+// storage.Store over a bufalloc.Region, and the bytes behind it.
 package region
 
 import (
@@ -8,13 +8,14 @@ import (
 	"sync/atomic"
 
 	"godwit/bufalloc"
-	"godwit/devices"
+	"godwit/devices/storage"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
 // Store places blocks in a region over an arena of host memory outside the Go
-// heap. The methods of devices.Store are called under the lock of the
-// devices.Blocks it belongs to; Find from anywhere. Lock order: Blocks', mu.
+// heap. The methods of storage.Store are called under the lock of the
+// storage.Blocks it belongs to; Find from anywhere. Lock order: Blocks', mu.
 type Store struct {
 	base  uint64 // immutable: address of the first byte
 	arena arena  // immutable
@@ -27,7 +28,7 @@ type Store struct {
 
 // arena is the host memory behind a region.
 type arena struct {
-	memory *devices.HostMemory
+	memory *storage.Host
 	block  mem.Block
 	bytes  []byte
 }
@@ -35,7 +36,7 @@ type arena struct {
 // New returns a store of size bytes with its own arena. Its addresses start at
 // base; where inPlace is set they are the process's instead.
 func New(name string, base, size uint64, inPlace bool, o bufalloc.Options) (*Store, error) {
-	s := &Store{arena: arena{memory: devices.NewHostMemory(name+" arena", 0)}}
+	s := &Store{arena: arena{memory: storage.NewHost(name+" arena", 0)}}
 	var blocks [1]mem.Block
 	out, err := s.arena.memory.AllocAll([]mem.Request{{Size: size, Align: 4096}}, blocks[:])
 	if err != nil {
@@ -72,8 +73,8 @@ func (s *Store) Close() error {
 	return s.arena.memory.Close()
 }
 
-// Take implements devices.Store: what is asked for together lies together.
-func (s *Store) Take(reqs []mem.Request, at []devices.Place) bool {
+// Take implements storage.Store: what is asked for together lies together.
+func (s *Store) Take(reqs []mem.Request, at []storage.Place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.chunks) < len(reqs) {
@@ -88,13 +89,13 @@ func (s *Store) Take(reqs []mem.Request, at []devices.Place) bool {
 		if err != nil {
 			panic(fmt.Sprintf("region: a chunk just given: %v", err))
 		}
-		at[i] = devices.Place{Addr: addr, Key: c.Ref()}
+		at[i] = storage.Place{Addr: addr, Key: c.Ref()}
 	}
 	return true
 }
 
-// Give implements devices.Store.
-func (s *Store) Give(p devices.Place, _ uint64) {
+// Give implements storage.Store.
+func (s *Store) Give(p storage.Place, _ uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.region.Free(bufalloc.ChunkFromRef(p.Key)); err != nil {
@@ -103,7 +104,7 @@ func (s *Store) Give(p devices.Place, _ uint64) {
 	s.epoch.Add(1)
 }
 
-// Limits implements devices.Store.
+// Limits implements storage.Store.
 func (s *Store) Limits() (capacity, largest uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,36 +112,36 @@ func (s *Store) Limits() (capacity, largest uint64) {
 	return st.Capacity, st.LargestFree
 }
 
-// Trim implements devices.Store; nothing is cached.
+// Trim implements storage.Store; nothing is cached.
 func (s *Store) Trim(uint64) uint64 { return 0 }
 
-// Cached implements devices.Store; nothing is.
+// Cached implements storage.Store; nothing is.
 func (s *Store) Cached() uint64 { return 0 }
 
-// Check implements devices.Store.
+// Check implements storage.Store.
 func (s *Store) Check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.region.Check()
 }
 
-// Epoch implements devices.Space: it changes with every free.
+// Epoch implements work.Space: it changes with every free.
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // Contains reports whether addr is one of the store's.
 func (s *Store) Contains(addr uint64) bool { return addr-s.base < uint64(len(s.arena.bytes)) }
 
-// Find implements devices.Space.
-func (s *Store) Find(addr uint64) (devices.Chunk, bool) {
+// Find implements work.Space.
+func (s *Store) Find(addr uint64) (work.Chunk, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, ok := s.region.Lookup(addr)
 	if !ok {
-		return devices.Chunk{}, false
+		return work.Chunk{}, false
 	}
 	r, err := s.region.Range(c)
 	if err != nil || addr >= r.End { // in the slack behind it
-		return devices.Chunk{}, false
+		return work.Chunk{}, false
 	}
-	return devices.Chunk{Addr: r.Start, ID: c.Ref(), Bytes: s.arena.bytes[r.Start-s.base : r.End-s.base]}, true
+	return work.Chunk{Addr: r.Start, ID: c.Ref(), Bytes: s.arena.bytes[r.Start-s.base : r.End-s.base]}, true
 }

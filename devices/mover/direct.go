@@ -1,0 +1,105 @@
+package mover
+
+import (
+	"errors"
+	"fmt"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// reach is how one leg gets from a memory to another: whose queue carries it out, and
+// which end it is given as bytes of this process.
+type reach uint8
+
+const (
+	reachNot    reach = iota
+	reachBlocks       // the destination's queue, which knows both blocks
+	reachFrom         // the destination's queue, out of the source's bytes
+	reachTo           // the source's queue, into the destination's bytes
+)
+
+// reachOf does not change for two memories.
+func reachOf(from, to *memory) reach {
+	if from.Device == to.Device {
+		return reachBlocks
+	}
+	if to.peer != nil {
+		if _, ok := to.peer.PeerLink(from.Device); ok {
+			return reachBlocks
+		}
+	}
+	switch {
+	case from.view != nil:
+		return reachFrom
+	case to.view != nil:
+		return reachTo
+	}
+	return reachNot
+}
+
+// direct submits one leg for each destination.
+func (m *Mover) direct(t *Transfer) error {
+	var errs error
+	for i := range t.To {
+		p, q, err := m.oneLeg(&t.From, &t.To[i], t.Size, t.Late, t.Waits)
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("destination %s: %w", m.mems[t.To[i].Memory].Name, err))
+			continue
+		}
+		t.Points[i] = p
+		m.countDirect(q)
+	}
+	return errs
+}
+
+// oneLeg submits a copy that one queue does.
+func (m *Mover) oneLeg(src, dst *End, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, devices.Queue, error) {
+	from, to := &m.mems[src.Memory], &m.mems[dst.Memory]
+	q, out, in := to.in, m.loc(src, 0), m.loc(dst, 0)
+	var err error
+	switch reachOf(from, to) {
+	case reachFrom:
+		out, err = from.bytes(src, size)
+	case reachTo:
+		q = from.out
+		in, err = to.bytes(dst, size)
+	case reachNot:
+		err = fmt.Errorf("no queue reaches both: %w", mem.ErrInvalidOperation)
+	}
+	if err != nil {
+		return mem.Point{}, nil, err
+	}
+	p, err := m.submitLeg(q, in, out, size, late, waits)
+	return p, q, err
+}
+
+// loc is an end, from off on, as its own device knows it.
+func (m *Mover) loc(e *End, off uint64) devices.Loc {
+	if e.Bytes != nil {
+		return devices.Loc{Bytes: e.Bytes[off:]}
+	}
+	return devices.Loc{Device: m.mems[e.Memory].Device, Block: e.Block, Off: e.Off + off}
+}
+
+// bytes is size bytes of an end as bytes of this process.
+func (x *memory) bytes(e *End, size uint64) (devices.Loc, error) {
+	if e.Bytes != nil {
+		return devices.Loc{Bytes: e.Bytes[:size]}, nil
+	}
+	b, err := x.view.View(e.Block, e.Off, size)
+	return devices.Loc{Bytes: b}, err
+}
+
+// submitLeg submits a copy to a hidden queue.
+func (m *Mover) submitLeg(q devices.Queue, to, from devices.Loc, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, error) {
+	m.submit.Lock()
+	m.leg = devices.Command{Op: devices.OpCopy, Dst: to, Src: from, Size: size, Late: late}
+	p, err := q.Submit(&m.leg, waits)
+	m.leg = devices.Command{}
+	m.submit.Unlock()
+	if err == nil {
+		m.count(func(s *Stats) { s.Legs++ })
+	}
+	return p, err
+}

@@ -1,0 +1,293 @@
+package mover
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// Lanes: how bytes get between pageable memory of this process and a device that is
+// reached over a bus.
+//
+// Given pageable memory, a vendor's library copies it through a small buffer of its
+// own, in the thread that calls: NVIDIA's gets along at 10 GB/s into the device and 19
+// out of it, where the link has 55. So here goroutines copy, into or out of
+// page-locked staging, and the device's queue moves what is staged meanwhile.
+//
+// A lane is one goroutine; those of a mover serve all its devices in both directions. A
+// ring is cut into chunks, which lanes that are free take one after the other: into the
+// device, a lane copies a chunk into one of its two slots, has the queue move it, and
+// copies the next one into the other slot meanwhile; out of it, it has the next chunk
+// moved before it copies the last one out. Slots are the ring's, so that a lane holds no
+// memory. One lane for each MiB is the most that pays: waking a goroutine costs time
+// too. On an H200's host, where one goroutine copies 6 GB/s, eight lanes reach 42 GB/s
+// up and 36 down, four 28 and 26; larger or smaller slots are slower (docs/measured.md).
+//
+// Lanes start with the first work for them, and end in Close. Rings are worked off in
+// the order in which they can begin.
+const (
+	laneChunk  = 2 << 20   // bytes of a slot
+	leastChunk = 128 << 10 // bytes: smaller ones cost more than they overlap
+	laneShare  = 1 << 20   // bytes of a ring for each lane
+	mostLanes  = 64
+)
+
+func defaultLanes() int { return min(max(runtime.NumCPU()/2, 1), 8) }
+
+// lanes are a mover's.
+type lanes struct {
+	m     *Mover         // immutable
+	ended sync.WaitGroup // its goroutines
+
+	mu      sync.Mutex
+	work    sync.Cond // there are chunks, or closed; its L is mu
+	jobs    []*ring   // protected by mu: rings with chunks nobody has taken, in order
+	running int       // protected by mu: lanes
+	idle    int       // protected by mu: of them, those without work
+	closed  bool      // protected by mu
+}
+
+// laneWork is what a ring has of its lanes. Protected by lanes.mu.
+type laneWork struct {
+	next   uint64 // bytes taken by lanes so far
+	most   int    // lanes that may work on it
+	joined int    // lanes that ever were
+	busy   int    // at work on it
+}
+
+// legQueue is the queue of one memory and direction that lanes use: in order, and not
+// shared with copies that wait for something.
+type legQueue struct {
+	once  sync.Once
+	queue devices.Queue // immutable once made
+	err   error         // as queue
+
+	mu  sync.Mutex      // held over each Submit
+	cmd devices.Command // protected by mu
+}
+
+func (l *lanes) init(m *Mover) { l.m, l.work.L = m, &l.mu }
+
+// legQueue is made by the first lane that needs it.
+func (m *Mover) legQueue(id mem.MemoryID, into bool) (*legQueue, error) {
+	x, direction := &m.mems[id], "lanes.out"
+	q := x.legs[0]
+	if into {
+		q, direction = x.legs[1], "lanes.in"
+	}
+	q.once.Do(func() {
+		q.queue, q.err = x.Device.NewQueue(devices.QueueOptions{Name: x.Name + "." + direction})
+	})
+	return q, q.err
+}
+
+// start has the queue move a slot's bytes.
+func (q *legQueue) start(dst, src devices.Loc, size uint64) (mem.Point, error) {
+	q.mu.Lock()
+	q.cmd = devices.Command{Op: devices.OpCopy, Dst: dst, Src: src, Size: size}
+	p, err := q.queue.Submit(&q.cmd, nil)
+	q.mu.Unlock()
+	if err == nil {
+		err = q.queue.Flush()
+	}
+	return p, err
+}
+
+// push has x, which has its staging, carried out.
+func (l *lanes) push(x *ring) {
+	w := &x.lanes
+	*w = laneWork{most: min(x.lanesFor(), len(x.ext.bytes)/(2*int(x.chunk)))}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.jobs = append(l.jobs, x)
+	for n := l.idle; n < w.most && l.running < l.m.opts.Lanes; n++ {
+		l.running++
+		l.ended.Go(l.life)
+	}
+	for range min(w.most, l.idle) {
+		l.work.Signal()
+	}
+}
+
+// lanesFor is how many lanes pay for a ring.
+func (x *ring) lanesFor() int { return int(min(max(x.size/laneShare, 1), uint64(x.m.opts.Lanes))) }
+
+// join waits for a ring that has chunks left and takes another lane, whose number on it
+// is n; nil once the lanes are closed.
+func (l *lanes) join() (x *ring, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closed {
+		for _, x := range l.jobs {
+			if w := &x.lanes; w.joined < w.most {
+				w.joined++
+				w.busy++
+				return x, w.joined - 1
+			}
+		}
+		l.idle++
+		l.work.Wait()
+		l.idle--
+	}
+	return nil, 0
+}
+
+// take takes the next chunk of x; ok is false where there is none left, or nothing can
+// succeed any more.
+func (l *lanes) take(x *ring) (off, n uint64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := &x.lanes
+	if x.lost() {
+		w.next = x.size
+	}
+	if w.next < x.size {
+		off, n, ok = w.next, min(x.chunk, x.size-w.next), true
+		w.next += n
+	}
+	if i := slices.Index(l.jobs, x); w.next == x.size && i >= 0 {
+		l.jobs = slices.Delete(l.jobs, i, i+1)
+	}
+	return off, n, ok
+}
+
+// leave ends a lane's part in x, and with the last one's the ring.
+func (l *lanes) leave(x *ring) {
+	l.mu.Lock()
+	x.lanes.busy--
+	last := x.lanes.busy == 0 && x.lanes.next == x.size
+	l.mu.Unlock()
+	if last {
+		x.settle()
+	}
+}
+
+// close ends the lanes. No ring is under way.
+func (l *lanes) close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.work.Broadcast()
+	l.mu.Unlock()
+	l.ended.Wait()
+	var errs []error
+	for i := range l.m.mems {
+		for _, q := range l.m.mems[i].legs {
+			if q != nil && q.queue != nil {
+				errs = append(errs, q.queue.Close())
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// laneSlot is half of a lane's staging on a ring, and the moves of it under way.
+type laneSlot struct {
+	bytes []byte
+	off   uint64 // bytes into the ring's range
+	size  uint64 // bytes
+	moves []laneMove
+}
+
+type laneMove struct {
+	q    *legQueue
+	p    mem.Point
+	dest *arrival
+}
+
+func (l *lanes) life() {
+	var slots [2]laneSlot
+	for x, n := l.join(); x != nil; x, n = l.join() {
+		for k := range slots {
+			at := uint64(2*n+k) * x.chunk
+			slots[k].bytes = x.ext.bytes[at : at+x.chunk]
+		}
+		if x.m.mems[x.src.Memory].discrete && x.src.Bytes == nil {
+			l.get(x, &slots)
+		} else {
+			l.put(x, &slots)
+		}
+		slots[0].bytes, slots[1].bytes = nil, nil
+		l.leave(x)
+	}
+}
+
+// put moves chunks of x into devices.
+func (l *lanes) put(x *ring, slots *[2]laneSlot) {
+	src, err := l.m.mems[x.src.Memory].bytes(&x.src, x.size)
+	if err != nil {
+		x.fail(err)
+	}
+	for k := 0; ; k ^= 1 {
+		off, n, ok := l.take(x)
+		if !ok {
+			break
+		}
+		s := &slots[k]
+		s.finish()
+		s.off, s.size = off, n
+		copy(s.bytes[:n], src.Bytes[off:off+n])
+		for _, a := range x.dsts[:x.n] {
+			if a.err.Load() == nil {
+				s.start(l.m, a, a.dst.Memory, true, l.m.loc(&a.dst, off), devices.Loc{Bytes: s.bytes[:n]})
+			}
+		}
+	}
+	slots[0].finish()
+	slots[1].finish()
+}
+
+// get moves chunks of x out of a device.
+func (l *lanes) get(x *ring, slots *[2]laneSlot) {
+	a := x.dsts[0]
+	dst, err := l.m.mems[a.dst.Memory].bytes(&a.dst, x.size)
+	if err != nil {
+		x.fail(err)
+	}
+	for k, ok := 0, true; ok; k ^= 1 {
+		var off, n uint64
+		if off, n, ok = l.take(x); ok {
+			s := &slots[k]
+			s.off, s.size = off, n
+			s.start(l.m, a, x.src.Memory, false, devices.Loc{Bytes: s.bytes[:n]}, l.m.loc(&x.src, off))
+		}
+		if s := &slots[k^1]; len(s.moves) > 0 && s.finish() {
+			copy(dst.Bytes[s.off:s.off+s.size], s.bytes[:s.size])
+		}
+	}
+}
+
+// start has a queue of a memory move the slot for a destination.
+func (s *laneSlot) start(m *Mover, a *arrival, id mem.MemoryID, into bool, dst, src devices.Loc) {
+	q, err := m.legQueue(id, into)
+	var p mem.Point
+	if err == nil {
+		p, err = q.start(dst, src, s.size)
+	}
+	if err != nil {
+		a.fail(fmt.Errorf("%d bytes at %d by way of staging: %w", s.size, s.off, err))
+	}
+	if p.IsZero() {
+		return
+	}
+	m.count(func(st *Stats) { st.Legs++ })
+	s.moves = append(s.moves, laneMove{q, p, a})
+}
+
+// finish waits for the moves of the slot, and reports whether all went well.
+func (s *laneSlot) finish() bool {
+	ok := true
+	for _, v := range s.moves {
+		if err := v.q.queue.Wait(devices.OwnThread, v.p); err != nil {
+			v.dest.fail(err)
+			ok = false
+		}
+	}
+	clear(s.moves)
+	s.moves = s.moves[:0]
+	return ok
+}

@@ -1,0 +1,134 @@
+package mover
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// Figures are costs of rings that were measured, by pairs of devices. Movers that share
+// some measure each pair once. Safe for use from many goroutines.
+type Figures struct {
+	mu sync.Mutex
+	by map[[2]devices.Device]cost // protected by mu
+}
+
+// known returns what was measured of a pair; the zero cost where nothing was.
+func (f *Figures) known(from, to devices.Device) cost {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.by[[2]devices.Device{from, to}]
+}
+
+func (f *Figures) keep(from, to devices.Device, c cost) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.by == nil {
+		f.by = make(map[[2]devices.Device]cost)
+	}
+	f.by[[2]devices.Device{from, to}] = c
+}
+
+// probes are the copies that are timed: three shapes give three linear equations for a
+// cost's b, g and k.
+var probes = [3]struct{ size, chunk uint64 }{{32 << 20, 1 << 20}, {32 << 20, 8 << 20}, {8 << 20, 1 << 20}}
+
+// Measure finds out the cost of rings that go in batches, some tens of milliseconds for
+// each direction of a pair that f does not know, and tells the topology. It has to be
+// called before anybody else uses mover or topology. It ends early when ctx does; then,
+// and where there is no room for the copies or their times make no sense, the cost of
+// two H200s is assumed, and ctx's error is all that it returns.
+func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error {
+	for i := range m.mems {
+		for j := range m.mems {
+			from, to := mem.MemoryID(i), mem.MemoryID(j)
+			l := t.Link(from, to)
+			if i == j || !m.joined(from, to) || l.Direct.There || l.Ring.Bandwidth != 0 {
+				continue
+			}
+			c := f.known(m.mems[i].Device, m.mems[j].Device)
+			if c.bandwidth == 0 && ctx.Err() == nil {
+				c = m.measure(ctx, from, to)
+			}
+			if ctx.Err() == nil {
+				f.keep(m.mems[i].Device, m.mems[j].Device, c)
+			}
+			m.costs[i*len(m.mems)+j] = c
+			l.Ring = m.cost(from, to).path()
+			if err := t.SetLink(from, to, l); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// measure is the cost of rings from one memory to another, by timing some.
+func (m *Mover) measure(ctx context.Context, from, to mem.MemoryID) cost {
+	var src, dst [1]mem.Block
+	if !m.scratch(from, src[:]) {
+		return batchCost
+	}
+	defer func() { _ = m.mems[from].Device.Memory().FreeAfter(src[0], nil) }() // live by construction
+	if !m.scratch(to, dst[:]) {
+		return batchCost
+	}
+	defer func() { _ = m.mems[to].Device.Memory().FreeAfter(dst[0], nil) }()
+	t := Transfer{
+		Way: mem.Ring, From: End{Memory: from, Block: src[0]}, To: []End{{Memory: to, Block: dst[0]}}, Points: make([]mem.Point, 1),
+	}
+	at := &m.costs[int(from)*len(m.mems)+int(to)]
+	defer func() { *at = cost{} }()
+	var times [len(probes)]float64
+	for i, p := range probes {
+		t.Size = p.size
+		*at = cost{bandwidth: 1, gap: float64(p.chunk) * float64(p.chunk) / float64(p.size)} // whose best chunk is just this
+		if times[i] = m.timed(ctx, &t); times[i] == 0 {
+			return batchCost
+		}
+	}
+	if c, ok := solve(times); ok {
+		return c
+	}
+	return batchCost
+}
+
+func (m *Mover) scratch(id mem.MemoryID, b []mem.Block) bool {
+	out, err := m.mems[id].Device.Memory().AllocAll([]mem.Request{{Size: probes[0].size}}, b)
+	return err == nil && out == mem.Ready
+}
+
+// timed is the median time of a transfer in seconds, or 0 where it failed or ctx
+// ended.
+func (m *Mover) timed(ctx context.Context, t *Transfer) float64 {
+	var all []float64
+	for range 7 {
+		start := time.Now()
+		if ctx.Err() != nil || m.Move(t) != nil || m.mems[t.To[0].Memory].in.Wait(context.Background(), t.Points[0]) != nil {
+			return 0
+		}
+		all = append(all, time.Since(start).Seconds())
+	}
+	all = all[2:] // the first ones warm up
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// solve finds the cost from the times of the probes. ok is false where noise gave
+// something that no link can be.
+func solve(t [len(probes)]float64) (c cost, ok bool) {
+	// t = (size + chunk) * x + size/chunk * g + k, for x = 1/b. Differences to the
+	// first equation leave two unknowns.
+	bytes := func(i int) float64 { return float64(probes[i].size + probes[i].chunk) }
+	chunks := func(i int) float64 { return float64(probes[i].size / probes[i].chunk) }
+	a1, b1, c1 := bytes(1)-bytes(0), chunks(1)-chunks(0), t[1]-t[0]
+	a2, b2, c2 := bytes(2)-bytes(0), chunks(2)-chunks(0), t[2]-t[0]
+	det := a1*b2 - a2*b1
+	x, g := (c1*b2-c2*b1)/det, (a1*c2-a2*c1)/det
+	c = cost{bandwidth: 1 / x, gap: g, base: max(t[0]-bytes(0)*x-chunks(0)*g, 0)}
+	return c, x > 1e-13 && x < 1e-7 && g > 5e-7 && g < 1e-3
+}

@@ -1,0 +1,295 @@
+// Package mover moves ranges of bytes between memories, by the way that the
+// planner chose. Everything that is neither a decision (package migration) nor one
+// copy (a driver) is here: which queues, staging memory, chunks, the order of legs,
+// several destinations, figures of the links.
+//
+// Assumptions: a range is up to gigabytes, links work in both directions at once,
+// staging memory is dear (page-locked), many transfers are gated and few run at a
+// time, and who asks holds the planner's lock meanwhile. So Move never blocks,
+// allocates nothing in the steady state, and ends no point with an error.
+//
+// A transfer goes in one of three forms:
+//
+//   - direct: one leg on one hidden queue, which does the waiting too (direct.go);
+//   - a chain: legs through staging, tied by points (chain.go) or, where one driver
+//     has all ends, given to it as one batch (batch.go). Only queues take part;
+//   - in lanes: where one end is bytes of this process and the other device is
+//     reached over a bus, goroutines copy between the bytes and staging while queues
+//     move what is staged (lanes.go).
+//
+// The last two are rings (ring.go). Life of a ring: free -> gated (its waits are not
+// reached; it holds no staging and no place in a queue) -> starving (no staging is
+// free; first come, first served) -> flying -> landed, for each destination, when its
+// point ends -> free, when nothing touches its staging. What is ready goes from free to
+// flying inside Move. A batch is gated by its driver, and asks for staging when it can
+// begin (batch.go): staging is held by what ends without further help, so that it
+// always comes back.
+//
+// What may not be done inside Move (end a point with an error, allocate staging) or
+// inside a waiter's call (submit) is done by the pump, a goroutine that starts with
+// the first such work and ends in Close (pump.go).
+//
+// Lock order: submit, then drivers'; mu is a leaf. Staging is allocated by the pump
+// alone, without locks.
+package mover
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"godwit/devices"
+	"godwit/devices/storage"
+	"godwit/mem"
+)
+
+// Memory is one of the memories that a mover serves. A mem.MemoryID is its index.
+type Memory struct {
+	Device devices.Device
+	Name   string // in errors and timelines
+}
+
+// Options say how a mover is to work; zero values are defaults.
+type Options struct {
+	Name     string // of its timeline; "mover"
+	Memories []Memory
+	Budget   uint64 // most bytes of staging; 256 MiB
+	Chunk    uint64 // most bytes of a chunk; 0 leaves it to the size of what is moved
+	Lanes    int    // goroutines that copy to and from staging; half of the processors, at most 8
+	// Profiling keeps times: see Times.
+	Profiling bool
+	// OnFail is told of every failed point, as in devices.QueueOptions; never from
+	// within Move.
+	OnFail func(p mem.Point, cause error)
+}
+
+// Stats are a mover's figures; counts since it was opened.
+type Stats struct {
+	Direct  uint64 // copies of one leg
+	Rings   uint64 // transfers through staging
+	Batches uint64 // of Rings, those that a driver took whole
+	Legs    uint64 // copies submitted, those in batches too
+
+	Flying   int    // rings accepted and not landed, now
+	Staging  uint64 // bytes of staging held, now
+	InFlight uint64 // bytes of staging in use, now
+	Unlocked uint64 // arenas of ordinary memory, because locking failed
+	Why      string // why it failed last, for people
+}
+
+// Mover moves ranges between memories. All methods are safe for use from many
+// goroutines.
+type Mover struct {
+	opts  Options       // immutable
+	line  *mem.Timeline // immutable
+	mems  []memory      // immutable once open
+	costs []cost        // immutable once measured: from*len(mems)+to
+	own   *storage.Host // immutable: ordinary host memory
+	lanes lanes
+
+	submit sync.Mutex      // held over each Submit
+	leg    devices.Command // protected by submit
+
+	pumped sync.WaitGroup
+	landed sync.Cond // Flying is zero; its L is mu
+	work   sync.Cond // todo is not empty, or closed and landed; its L is mu
+
+	mu      sync.Mutex
+	stats   Stats     // protected by mu
+	staging staging   // protected by mu
+	starved []*ring   // protected by mu: wait for staging, in order
+	spare   []*ring   // protected by mu
+	todo    []task    // protected by mu: for the pump
+	times   []timed   // protected by mu: of rings on the mover's own line; nil unless profiling
+	queues  profilers // protected by mu: of the other points given out; nil unless profiling
+	pumping bool      // protected by mu: the pump has been started
+	closed  bool      // protected by mu
+}
+
+// memory is a memory as the mover uses it. Its queues are out of order and hidden
+// from users, one for each direction, so that a copy waits for nothing but its own
+// waits and copies out of a memory overlap those into it. Immutable.
+type memory struct {
+	Memory
+	in, out  devices.Queue
+	view     devices.Viewer     // not nil: its blocks are bytes of this process
+	peer     devices.PeerCopier // not nil: its queues may reach other devices' blocks
+	locker   devices.PageLocker // not nil: it has page-locked memory
+	discrete bool               // it is reached over a bus, so that staging pays
+	family   int                // of memories between which rings go in batches; -1 where it has none
+	home     int                // the memory whose staging its rings use; see staging.go
+	legs     [2]*legQueue       // of lanes: out of it, into it
+}
+
+// End is one end of a transfer.
+type End struct {
+	Memory mem.MemoryID
+	Block  mem.Block
+	Off    uint64 // bytes into the block
+	Bytes  []byte // instead of a block: bytes of this process
+}
+
+// Transfer is a copy of Size bytes from one end to others.
+type Transfer struct {
+	Way    mem.Way // Direct or Ring
+	From   End
+	To     []End
+	Size   uint64       // bytes, not zero
+	Late   devices.Late // what part of Size is to move, for one destination; nil is all
+	Waits  []mem.Wait
+	Points []mem.Point // set by Move: when each destination has its bytes
+}
+
+// Open opens a mover with its hidden queues. It fails with mem.ErrInvalidValue on
+// options that make no sense, and as devices do.
+func Open(opts Options) (*Mover, error) {
+	if opts.Name == "" {
+		opts.Name = "mover"
+	}
+	if opts.Budget == 0 {
+		opts.Budget = 256 << 20
+	}
+	if opts.Lanes == 0 {
+		opts.Lanes = defaultLanes()
+	}
+	switch {
+	case opts.Budget < leastBudget:
+		return nil, fmt.Errorf("staging of %s: a ring takes at least %s: %w", mem.FormatBytes(opts.Budget), mem.FormatBytes(leastBudget), mem.ErrInvalidValue)
+	case opts.Lanes < 0 || opts.Lanes > mostLanes:
+		return nil, fmt.Errorf("%d lanes: at least one and at most %d: %w", opts.Lanes, mostLanes, mem.ErrInvalidValue)
+	}
+	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0)}
+	m.landed.L, m.work.L = &m.mu, &m.mu
+	m.lanes.init(m)
+	if opts.Profiling {
+		m.times, m.queues = make([]timed, keptTimes), make(profilers)
+	}
+	m.mems = make([]memory, len(opts.Memories))
+	for i := range m.mems {
+		if err := m.openMemory(&m.mems[i], opts.Memories[i]); err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+	}
+	m.findFamilies()
+	m.costs = make([]cost, len(m.mems)*len(m.mems))
+	return m, nil
+}
+
+func (m *Mover) openMemory(x *memory, of Memory) (err error) {
+	x.Memory = of
+	x.view, _ = of.Device.(devices.Viewer)
+	x.peer, _ = of.Device.(devices.PeerCopier)
+	x.locker, _ = of.Device.(devices.PageLocker)
+	if d, ok := of.Device.(devices.Discrete); ok {
+		l := d.HostLink(true)
+		x.discrete = l.Ring.There
+	}
+	x.family, x.legs = -1, [2]*legQueue{{}, {}}
+	if x.in, err = m.openQueue(of, "in"); err == nil {
+		x.out, err = m.openQueue(of, "out")
+	}
+	return err
+}
+
+func (m *Mover) openQueue(of Memory, direction string) (devices.Queue, error) {
+	q, err := of.Device.NewQueue(devices.QueueOptions{
+		Name:       of.Name + "." + direction,
+		OutOfOrder: true,
+		Profiling:  m.opts.Profiling,
+		OnFail:     m.opts.OnFail,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("hidden queue %s of %s: %w", direction, of.Name, err)
+	}
+	return q, nil
+}
+
+// Timeline is the order of the points that are the mover's own.
+func (m *Mover) Timeline() *mem.Timeline { return m.line }
+
+// Flush makes sure that all accepted copies will start without further calls. After
+// Close, and of lost devices, there is nothing to start.
+func (m *Mover) Flush() {
+	for i := range m.mems {
+		_ = m.mems[i].in.Flush()
+		_ = m.mems[i].out.Flush()
+	}
+}
+
+// Move accepts a transfer, to start once its waits are reached, and sets its points.
+// A Data wait that fails fails all of them, a leg that fails those that depend on it.
+// Where Move itself fails, the points of destinations that were not accepted are
+// zero, and the others go on. It fails with mem.ErrInvalidOperation where the way is
+// none between the two memories, with mem.ErrInvalidValue on a transfer that makes no
+// sense, with mem.ErrClosed, and as Submit does.
+func (m *Mover) Move(t *Transfer) error {
+	clear(t.Points)
+	if t.Size == 0 || len(t.To) == 0 || len(t.Points) != len(t.To) || t.Late != nil && len(t.To) != 1 {
+		return fmt.Errorf("transfer of %d bytes to %d destinations with room for %d points: %w", t.Size, len(t.To), len(t.Points), mem.ErrInvalidValue)
+	}
+	switch t.Way {
+	case mem.Direct:
+		return m.direct(t)
+	case mem.Ring:
+		return m.ring(t)
+	}
+	return fmt.Errorf("transfer by way %v: it is direct or a ring: %w", t.Way, mem.ErrInvalidOperation)
+}
+
+func (m *Mover) count(f func(*Stats)) {
+	m.mu.Lock()
+	f(&m.stats)
+	m.mu.Unlock()
+}
+
+// Stats returns a consistent copy of the figures.
+func (m *Mover) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stats
+}
+
+// Close refuses further transfers, waits for those under way, gives staging back and
+// closes the hidden queues. Gated transfers end when the points they wait for do.
+func (m *Mover) Close() error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return fmt.Errorf("mover %s: %w", m.opts.Name, mem.ErrClosed)
+	}
+	m.closed = true
+	for m.stats.Flying > 0 {
+		m.landed.Wait()
+	}
+	m.work.Broadcast()
+	m.mu.Unlock()
+	m.pumped.Wait()
+	errs := []error{m.lanes.close(), m.closeStaging()}
+	for i := range m.mems {
+		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {
+			if q != nil {
+				errs = append(errs, q.Close())
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Check tests the mover's invariants: staging is what the figures say and within
+// the budget, and nothing starves while nothing is under way.
+func (m *Mover) Check() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.staging.check(); err != nil {
+		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
+	}
+	switch s := m.stats; {
+	case s.Staging > m.opts.Budget:
+		return fmt.Errorf("mover %s: %d bytes of staging, the budget is %d", m.opts.Name, s.Staging, m.opts.Budget)
+	case s.Staging != m.staging.held || s.InFlight != m.staging.used:
+		return fmt.Errorf("mover %s: counts %d bytes of staging, %d in use, but has %d and %d", m.opts.Name, s.Staging, s.InFlight, m.staging.held, m.staging.used)
+	case s.Flying == 0 && (s.InFlight != 0 || len(m.starved) != 0):
+		return fmt.Errorf("mover %s: nothing under way, but %d bytes in use and %d transfers starve", m.opts.Name, s.InFlight, len(m.starved))
+	}
+	return nil
+}

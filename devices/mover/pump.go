@@ -1,0 +1,164 @@
+package mover
+
+import "godwit/devices"
+
+// task is work for the pump: to start a ring whose gate has opened, to land a
+// destination that failed, or, empty, to feed those that starve.
+type task struct {
+	x *ring
+	a *arrival
+}
+
+// post gives the pump work.
+func (m *Mover) post(k task) {
+	m.mu.Lock()
+	m.postLocked(k)
+	m.mu.Unlock()
+}
+
+func (m *Mover) postLocked(k task) {
+	m.todo = append(m.todo, k)
+	if !m.pumping {
+		m.pumping = true
+		m.pumped.Go(m.pump)
+	}
+	m.work.Signal()
+}
+
+// starve has the pump find staging for x. mu is held.
+func (m *Mover) starve(x *ring) {
+	m.starved = append(m.starved, x)
+	m.postLocked(task{})
+}
+
+// pump is the mover's goroutine.
+func (m *Mover) pump() {
+	var batch []task
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		for len(m.todo) == 0 {
+			if m.closed && m.stats.Flying == 0 {
+				return
+			}
+			m.work.Wait()
+		}
+		batch, m.todo = m.todo, batch[:0]
+		m.mu.Unlock()
+		for _, k := range batch {
+			switch {
+			case k.a != nil:
+				k.a.land(*k.a.err.Load())
+			case k.x != nil:
+				m.start(k.x)
+			default:
+				m.feed()
+			}
+		}
+		clear(batch)
+		m.mu.Lock()
+	}
+}
+
+// start begins a ring whose gate has opened.
+func (m *Mover) start(x *ring) {
+	if d := x.Cause(); d != nil {
+		x.refuse(d)
+		return
+	}
+	if x.late != nil && !x.cut() {
+		for _, a := range x.dsts[:x.n] {
+			a.left.Store(1)
+		}
+		x.settle()
+		return
+	}
+	m.mu.Lock()
+	ready := len(m.starved) == 0 && m.takeStaging(x)
+	if !ready {
+		m.starve(x)
+	}
+	m.mu.Unlock()
+	if ready {
+		x.goOn()
+	}
+}
+
+// cut leaves of a ring what its Late asks for, now that it is known, and reports
+// whether that is anything.
+func (x *ring) cut() bool {
+	part := devices.PartOf(x.late, x.size)
+	if part.Empty() {
+		return false
+	}
+	x.src.Off += part.Start
+	x.dsts[0].dst.Off += part.Start
+	x.size = part.Size()
+	x.shape()
+	return true
+}
+
+// feed starts rings that starve, in order, while there is staging.
+func (m *Mover) feed() {
+	for {
+		m.mu.Lock()
+		if len(m.starved) == 0 {
+			m.mu.Unlock()
+			if err := m.shrink(m.makeshift); err != nil {
+				m.count(func(s *Stats) { s.Why = err.Error() })
+			}
+			return
+		}
+		x := m.starved[0]
+		ready := m.takeStaging(x)
+		if ready {
+			m.unstarve()
+		}
+		m.mu.Unlock()
+		if ready {
+			x.goOn()
+			continue
+		}
+		grown, err := m.grow(x.home)
+		if grown {
+			continue
+		}
+		if !m.hopeless(x) {
+			return // what is in use comes back, and feeds again
+		}
+		x.refuse(noStaging(m, x, err))
+	}
+}
+
+// unstarve removes the first of those that starve. mu is held.
+func (m *Mover) unstarve() {
+	m.starved[0] = nil
+	m.starved = append(m.starved[:0], m.starved[1:]...)
+}
+
+// hopeless reports whether no staging will come back for the first that starves, which
+// then starves no more.
+func (m *Mover) hopeless(x *ring) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.staging.used > 0 || x.form == inBatch {
+		return false
+	}
+	m.unstarve()
+	return true
+}
+
+// goOn carries out a ring that has its points and staging.
+func (x *ring) goOn() {
+	if x.form == inBatch {
+		x.batch.to[0].(devices.Batcher).Resume(x)
+		return
+	}
+	if err := x.launch(); err != nil {
+		x.refuse(err)
+		return
+	}
+	if x.form == inChain {
+		x.settle()
+	}
+}

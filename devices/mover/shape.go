@@ -1,0 +1,108 @@
+package mover
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"godwit/mem"
+)
+
+// How a range is cut into chunks, and how much staging a ring wants.
+//
+// With chunks of c bytes over links of b bytes a second, n bytes take about
+//
+//	(n + c)/b + n/c * g + k
+//
+// where g is what each chunk costs beside its bytes and k what every copy does. The
+// best c is sqrt(n * g * b). For rings in batches b, g and k are measured (measure.go).
+
+// cost is what is known of a ring between two memories. The zero cost is nothing.
+type cost struct {
+	bandwidth float64 // b, bytes a second
+	gap       float64 // g, seconds for each chunk
+	base      float64 // k, seconds
+}
+
+// batchCost is that between two H200s over PCIe 5 (docs/measured.md), until a pair is
+// measured.
+var batchCost = cost{bandwidth: 55e9, gap: 4.7e-6, base: 20e-6}
+
+// chunk is the best chunk size for a copy of n bytes.
+func (c *cost) chunk(n uint64) uint64 { return uint64(math.Sqrt(float64(n) * c.gap * c.bandwidth)) }
+
+func (c *cost) path() mem.Path {
+	return mem.Path{There: true, Latency: time.Duration((c.base + 2*c.gap) * float64(time.Second)), Bandwidth: uint64(c.bandwidth)}
+}
+
+// cost is what to expect of a batch between two memories.
+func (m *Mover) cost(from, to mem.MemoryID) *cost {
+	if c := &m.costs[int(from)*len(m.mems)+int(to)]; c.bandwidth != 0 {
+		return c
+	}
+	return &batchCost
+}
+
+const (
+	chainSlots = 4        // of a chain: one read, one written, two between
+	chainChunk = 4 << 20  // bytes, at most
+	leastSlots = 4        // of a batch, at least: two read ahead, one written, one free
+	leastRing  = 64 << 10 // bytes of a chunk of a chain, where the range has as many
+)
+
+// shape chooses a ring's chunk.
+func (x *ring) shape() {
+	most := x.m.share() / leastSlots
+	if c := x.m.opts.Chunk; c != 0 {
+		most = min(most, c)
+	}
+	switch x.form {
+	case inBatch:
+		best := max(x.m.cost(x.src.Memory, x.dsts[0].dst.Memory).chunk(x.size), leastChunk)
+		x.chunk = even(x.size, min(best, most))
+	case inChain:
+		x.chunk = min(max(pages(x.size/4), leastRing), chainChunk, most, pages(x.size))
+	case inLanes: // enough of them for every lane to overlap with itself
+		count := max((x.size+laneChunk-1)/laneChunk, min(2*uint64(x.lanesFor()), x.size/leastChunk), 1)
+		x.chunk = min(pages((x.size+count-1)/count), laneChunk, most)
+	}
+	x.chunk = max(x.chunk&^(pageSize-1), pageSize)
+}
+
+// even makes chunks of at most so many bytes equal.
+func even(size, most uint64) uint64 {
+	count := (size + most - 1) / most
+	return min(pages((size+count-1)/count), max(most&^(pageSize-1), pageSize))
+}
+
+func pages(n uint64) uint64 { return (n + pageSize - 1) &^ (pageSize - 1) }
+
+// wants is how much staging x should have, and the least that will do.
+func (x *ring) wants() (want, least uint64) {
+	chunks := (x.size + x.chunk - 1) / x.chunk
+	switch x.form {
+	case inBatch:
+		want = min(chunks*x.chunk, x.m.share())
+		return want, max(want/8, min(want, leastSlots*pageSize))
+	case inLanes:
+		return 2 * x.chunk * uint64(x.lanesFor()), 2 * x.chunk
+	}
+	return x.chunk * min(chunks, chainSlots), x.chunk
+}
+
+// fit makes the chunks of a batch smaller where its staging is less than it wanted.
+func (x *ring) fit() {
+	got := uint64(len(x.ext.bytes))
+	if x.form == inBatch && got < x.size && got < leastSlots*x.chunk {
+		x.chunk = max(got/leastSlots&^(pageSize-1), pageSize)
+	}
+}
+
+// noStaging is why a ring fails that can have none.
+func noStaging(m *Mover, x *ring, err error) error {
+	if err == nil {
+		err = mem.ErrNoHostMemory
+	}
+	want, _ := x.wants()
+	return fmt.Errorf("mover %s: no staging for a ring of %s, within the budget of %s: %w", m.opts.Name, mem.FormatBytes(want), mem.FormatBytes(m.opts.Budget), err)
+}

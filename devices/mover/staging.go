@@ -1,0 +1,337 @@
+package mover
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"godwit/bufalloc"
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// Staging memory.
+//
+// Memories that one driver's queues can tie together (devices.Batcher: a family) and
+// that are near the same NUMA node share staging: its home is the first of them.
+// Memories that are not discrete use the host's.
+// Staging is taken from the home in arenas, page-locked where it can, and a ring takes
+// one extent of an arena for as long as anything may touch it. There is one budget for
+// all homes. Where locking fails, an arena is ordinary host memory, which is slower and
+// right; it goes back as soon as nothing uses it, so that the next ring tries again.
+//
+// Arenas come and go in the pump only, without locks held: locking takes milliseconds.
+const (
+	mostArena   = 64 << 20 // bytes
+	leastShare  = 8 << 20  // bytes of a ring that is wanted at least, if the range has as many
+	leastBudget = 64 << 10 // bytes: an arena holds four pages
+	pageSize    = 4096
+)
+
+// staging is protected by Mover.mu.
+type staging struct {
+	arenas []*arena
+	held   uint64 // bytes of arenas
+	used   uint64 // bytes of extents
+	gated  uint64 // bytes of extents of gated batches
+}
+
+// arena is a block of staging memory.
+type arena struct {
+	home   int
+	from   mem.Resource // immutable: where the block goes back to
+	block  mem.Block    // immutable
+	bytes  []byte       // immutable
+	locked bool         // immutable
+	region *bufalloc.Region
+	used   uint64 // bytes of extents
+}
+
+// extent is a ring's part of an arena; the zero extent is none.
+type extent struct {
+	arena *arena
+	chunk bufalloc.Chunk
+	bytes []byte
+}
+
+// findFamilies finds which memories one driver takes batches between, and whose staging
+// each uses. A family has one locked arena at least, always, so that a batch never needs
+// memory that cannot be had: where there is none to be had now, there is no family.
+func (m *Mover) findFamilies() {
+	for i := range m.mems {
+		x := &m.mems[i]
+		if x.home = i; !x.discrete {
+			x.home = 0
+			continue
+		}
+		b, ok := x.in.(devices.Batcher)
+		for j := 0; ok && j < i; j++ {
+			y := &m.mems[j]
+			if !y.discrete || !b.Joins(y.in) {
+				continue
+			}
+			if y.family < 0 {
+				y.family = j
+			}
+			x.family = y.family
+			if y.locker.NUMANode() == x.locker.NUMANode() {
+				x.home = y.home
+				break
+			}
+		}
+	}
+	for i := range m.mems {
+		x := &m.mems[i]
+		if x.family < 0 || x.home != i {
+			continue
+		}
+		if _, err := m.grow(i); err != nil || !m.staging.locked(i) {
+			m.disband(x.family)
+		}
+	}
+}
+
+// disband makes a family none.
+func (m *Mover) disband(family int) {
+	for i := range m.mems {
+		if m.mems[i].family == family {
+			m.mems[i].family = -1
+		}
+	}
+}
+
+// locked reports whether a home has an arena that is page-locked. mu is held.
+func (s *staging) locked(home int) bool {
+	return slices.ContainsFunc(s.arenas, func(a *arena) bool { return a.home == home && a.locked })
+}
+
+// homeOf is the home of the staging for a ring: a discrete end's, the source's first.
+func (m *Mover) homeOf(x *ring) int {
+	if m.mems[x.src.Memory].discrete {
+		return m.mems[x.src.Memory].home
+	}
+	return m.mems[x.dsts[0].dst.Memory].home
+}
+
+// arenaSize is how large arenas are: so that each home can have one.
+func (m *Mover) arenaSize() uint64 {
+	homes := uint64(1)
+	for i := range m.mems {
+		if i > 0 && m.mems[i].home == i {
+			homes++
+		}
+	}
+	return min(m.opts.Budget/max(homes, 4), mostArena) &^ (pageSize - 1)
+}
+
+// share is how much staging one ring should take where there is enough: so much that
+// all devices could have one in each direction.
+func (m *Mover) share() uint64 {
+	n := uint64(0)
+	for i := range m.mems {
+		if m.mems[i].discrete {
+			n++
+		}
+	}
+	share := m.opts.Budget / (2 * max(n, 2))
+	return min(max(share, leastShare), m.arenaSize()) &^ (pageSize - 1)
+}
+
+// take gives a ring an extent of want bytes, or of as many as there are together but
+// not fewer than least, of locked memory where that is asked for. It reports false where
+// there is none. mu is held.
+func (s *staging) take(home int, want, least uint64, locked bool) (extent, bool) {
+	var best *arena
+	for _, a := range s.arenas {
+		if a.home != home || locked && !a.locked {
+			continue
+		}
+		free := a.region.Stats().LargestFree
+		if best == nil || free > best.region.Stats().LargestFree {
+			best = a
+		}
+		if free >= want {
+			break
+		}
+	}
+	if best == nil {
+		return extent{}, false
+	}
+	size := min(want, best.region.Stats().LargestFree&^(pageSize-1))
+	if size == 0 || size < least {
+		return extent{}, false
+	}
+	c, err := best.region.Alloc(size, pageSize)
+	if err != nil {
+		return extent{}, false
+	}
+	at, err := best.region.Addr(c)
+	if err != nil {
+		panic(fmt.Sprintf("mover: staging that was just given: %v", err))
+	}
+	best.used += size
+	s.used += size
+	return extent{best, c, best.bytes[at : at+size]}, true
+}
+
+// give takes an extent back. mu is held.
+func (s *staging) give(e extent) {
+	if e.arena == nil {
+		return
+	}
+	if err := e.arena.region.Free(e.chunk); err != nil {
+		panic(fmt.Sprintf("mover: staging given back: %v", err))
+	}
+	e.arena.used -= uint64(len(e.bytes))
+	s.used -= uint64(len(e.bytes))
+}
+
+func (s *staging) check() error {
+	var held, used uint64
+	for _, a := range s.arenas {
+		held, used = held+a.block.Size, used+a.used
+		if err := a.region.Check(); err != nil {
+			return fmt.Errorf("staging: %w", err)
+		}
+		if live := a.region.Stats().Live; live != a.used {
+			return fmt.Errorf("staging: an arena counts %d bytes in use, %d are", a.used, live)
+		}
+	}
+	if held != s.held || used != s.used {
+		return fmt.Errorf("staging: %d bytes and %d in use, but counted %d and %d", held, used, s.held, s.used)
+	}
+	return nil
+}
+
+// takeStaging gives x the extent that it wants. mu is held.
+func (m *Mover) takeStaging(x *ring) bool {
+	want, least := x.wants()
+	e, ok := m.staging.take(x.home, want, least, x.form == inBatch)
+	if ok {
+		x.ext = e
+		x.fit()
+		m.stats.InFlight = m.staging.used
+	}
+	return ok
+}
+
+// giveStaging takes x's extent back. mu is held.
+func (m *Mover) giveStaging(x *ring) {
+	if x.gated {
+		m.staging.gated -= uint64(len(x.ext.bytes))
+		x.gated = false
+	}
+	if a := x.ext.arena; a != nil && m.makeshift(a) && a.used == uint64(len(x.ext.bytes)) {
+		m.postLocked(task{}) // nothing uses it any more
+	}
+	m.staging.give(x.ext)
+	x.ext = extent{}
+	m.stats.InFlight = m.staging.used
+}
+
+// grow gets a home another arena. It reports false where the budget is in use, and
+// fails where there is no memory. Called by the pump, without locks.
+func (m *Mover) grow(home int) (bool, error) {
+	size := m.arenaSize()
+	errs := m.shrink(func(a *arena) bool { return m.staging.held+size > m.opts.Budget && !m.kept(a) })
+	m.mu.Lock()
+	full := m.staging.held+size > m.opts.Budget
+	m.mu.Unlock()
+	if full {
+		return false, errs
+	}
+	a, err := m.newArena(home, size)
+	if err != nil {
+		return false, errors.Join(errs, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.staging.arenas = append(m.staging.arenas, a)
+	m.staging.held += size
+	m.stats.Staging = m.staging.held
+	return true, nil
+}
+
+// kept reports whether an arena is the last locked one of a family's home. mu is held.
+func (m *Mover) kept(a *arena) bool {
+	if !a.locked || m.mems[a.home].family < 0 {
+		return false
+	}
+	return !slices.ContainsFunc(m.staging.arenas, func(b *arena) bool { return b != a && b.home == a.home && b.locked })
+}
+
+// makeshift reports whether an arena is ordinary memory where locked was asked for.
+func (m *Mover) makeshift(a *arena) bool { return !a.locked && m.mems[a.home].discrete }
+
+// shrink gives idle arenas back for as long as needed says so. mu is taken.
+func (m *Mover) shrink(needed func(*arena) bool) error {
+	var gone []*arena
+	m.mu.Lock()
+	for i := 0; i < len(m.staging.arenas); {
+		a := m.staging.arenas[i]
+		if a.used > 0 || !needed(a) {
+			i++
+			continue
+		}
+		gone = append(gone, a)
+		m.staging.held -= a.block.Size
+		m.staging.arenas = slices.Delete(m.staging.arenas, i, i+1)
+	}
+	m.stats.Staging = m.staging.held
+	m.mu.Unlock()
+	var errs []error
+	for _, a := range gone {
+		errs = append(errs, a.from.FreeAfter(a.block, nil))
+	}
+	return errors.Join(errs...)
+}
+
+// newArena takes an arena from a home, or where that fails from ordinary memory.
+func (m *Mover) newArena(home int, size uint64) (*arena, error) {
+	if x := &m.mems[home]; x.discrete {
+		pinned, err := x.locker.PinnedMemory(x.locker.NUMANode())
+		if err == nil {
+			var a *arena
+			if a, err = arenaOf(home, size, pinned, pinned, true); err == nil {
+				return a, nil
+			}
+		}
+		m.unlocked(x, err)
+	}
+	return arenaOf(home, size, m.own, m.own, false)
+}
+
+// unlocked notes, and says under GODWIT_DEBUG=staging, that an arena is not locked.
+func (m *Mover) unlocked(x *memory, why error) {
+	m.count(func(s *Stats) { s.Unlocked, s.Why = s.Unlocked+1, why.Error() })
+	if strings.Contains(os.Getenv("GODWIT_DEBUG"), "staging") {
+		fmt.Fprintf(os.Stderr, "godwit: mover: staging of %s is not page-locked: %v\n", x.Name, why)
+	}
+}
+
+func arenaOf(home int, size uint64, from mem.Resource, view devices.Viewer, locked bool) (*arena, error) {
+	var got [1]mem.Block
+	out, err := from.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, got[:])
+	if err == nil && out != mem.Ready {
+		err = fmt.Errorf("%v: %w", out, mem.ErrNoHostMemory)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("staging of %s: %w", mem.FormatBytes(size), err)
+	}
+	bytes, err := view.View(got[0], 0, size)
+	if err == nil {
+		var r *bufalloc.Region
+		if r, err = bufalloc.NewRegion(0, size, bufalloc.Options{Granularity: pageSize}); err == nil {
+			return &arena{home: home, from: from, block: got[0], bytes: bytes, locked: locked, region: r}, nil
+		}
+	}
+	return nil, errors.Join(err, from.FreeAfter(got[0], nil))
+}
+
+// closeStaging gives all arenas back. Nothing is under way.
+func (m *Mover) closeStaging() error {
+	err := m.shrink(func(*arena) bool { return true })
+	return errors.Join(err, m.own.Close())
+}

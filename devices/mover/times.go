@@ -1,0 +1,76 @@
+package mover
+
+import (
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// keptTimes is how many of the latest rings of a profiling mover have their times
+// kept.
+const keptTimes = 4096
+
+type timed struct {
+	seq uint64
+	devices.Times
+}
+
+// profilers are the queues whose points Move gave out.
+type profilers map[*mem.Timeline]devices.Profiler
+
+// note remembers a queue. mu is held.
+func (p profilers) note(q devices.Queue) {
+	if of, ok := q.(devices.Profiler); ok && p != nil {
+		p[q.Timeline()] = of
+	}
+}
+
+func (m *Mover) countDirect(q devices.Queue) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stats.Direct++
+	m.queues.note(q)
+}
+
+func (m *Mover) noteQueues(qs []devices.Queue) {
+	if !m.opts.Profiling {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, q := range qs {
+		m.queues.note(q)
+	}
+}
+
+// Times returns the times of a reached point that Move gave, where the mover
+// profiles and the times are still kept. A ring is queued by Move, submitted and
+// started with its first leg, and ended with its last. The clock is that of simulated
+// devices, or for a copy of one leg and a batch the device's.
+func (m *Mover) Times(p mem.Point) (devices.Times, bool) {
+	m.mu.Lock()
+	if p.Line != m.line {
+		q := m.queues[p.Line]
+		m.mu.Unlock()
+		if q == nil {
+			return devices.Times{}, false
+		}
+		return q.Times(p)
+	}
+	defer m.mu.Unlock()
+	if !m.opts.Profiling {
+		return devices.Times{}, false
+	}
+	k := m.times[p.Seq%keptTimes]
+	return k.Times, k.seq == p.Seq
+}
+
+// keepTimes records the times of a destination that lands.
+func (m *Mover) keepTimes(a *arrival) {
+	if !m.opts.Profiling {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := a.x
+	m.times[a.point.Seq%keptTimes] = timed{a.point.Seq, devices.Times{Queued: x.queued, Submitted: x.started, Started: x.started, Ended: devices.Now()}}
+}

@@ -1,0 +1,162 @@
+package devices
+
+import (
+	"time"
+
+	"godwit/mem"
+)
+
+// What only some devices and queues can do. Each is found by presence; what a driver
+// lacks the packages above it do in another way.
+
+// PeerCopier is a Device whose queues accept copies whose source or
+// destination is a block of some other device.
+type PeerCopier interface {
+	// PeerLink says whether this device's queues accept a copy from a block of
+	// other into a block of this device, and how good that way is.
+	PeerLink(other Device) (mem.Link, bool)
+}
+
+// SVMReserver is a Device whose kernels see ArgSVM arguments at the addresses
+// that those name, so that pointers in memory mean the same everywhere.
+type SVMReserver interface {
+	// ReserveSVM says that the addresses of r are for shared virtual memory. It
+	// fails with mem.ErrInvalidOperation where the device has memory of its own
+	// there.
+	ReserveSVM(r mem.Range) error
+}
+
+// SVMSpace gives kernels of devices that use shared virtual memory in place the
+// right to touch it. It is safe for use from many goroutines.
+type SVMSpace interface {
+	// Lend gives the process rights to size bytes at addr, which lie in one live
+	// block, until they are returned. Lends may overlap, and outlive the block.
+	Lend(addr, size uint64) error
+	// Return ends one Lend of the same bytes.
+	Return(addr, size uint64)
+}
+
+// Viewer is a Device whose blocks the host can reach in place.
+type Viewer interface {
+	// View returns the bytes [off, off+size) of b. The slice is outside the Go
+	// heap and is valid until the block is freed.
+	View(b mem.Block, off, size uint64) ([]byte, error)
+}
+
+// Poller is a Queue that may know of a command's end before its point does.
+type Poller interface {
+	// Poll looks whether the command of p has ended, and if so ends p.
+	Poll(p mem.Point)
+}
+
+// Times are when a command changed state, in nanoseconds on the device's clock.
+type Times struct {
+	Queued, Submitted, Started, Ended uint64
+}
+
+// epoch is the zero of Now.
+var epoch = time.Now()
+
+// Now is the host's clock in nanoseconds, never 0: that of all devices that have none
+// of their own, so that their times compare.
+func Now() uint64 { return uint64(time.Since(epoch)) + 1 }
+
+// StartTeller is a Queue that tells when its commands start.
+type StartTeller interface {
+	// NotifyStart asks that w be told when the command of a point of the queue
+	// starts. Where it has started already, or ended, w is not called: started is
+	// true. Nor is it where the command fails before it starts.
+	NotifyStart(p mem.Point, w StartWaiter) (started bool)
+}
+
+// Starter is a Queue that knows which of its commands have started.
+type Starter interface {
+	// Started reports whether the command of a point that is not reached is known to
+	// have started.
+	Started(p mem.Point) bool
+}
+
+// StartWaiter is told that a command has started, like a mem.Waiter of its end.
+type StartWaiter interface {
+	PointStarted(p mem.Point)
+}
+
+// Profiler is a Queue that keeps times (QueueOptions.Profiling).
+type Profiler interface {
+	// Times returns the times of a reached point, while they are kept.
+	Times(p mem.Point) (Times, bool)
+}
+
+// Adopter is a Device that takes memory of the caller's as a block
+// (CL_MEM_USE_HOST_PTR).
+type Adopter interface {
+	// Adopt makes a block of the bytes, which are used in place and stay the
+	// caller's; tag is free for the caller, as in mem.Request. The block is
+	// freed with the FreeAfter of the device's own Memory, and the bytes must
+	// be left to the device until then.
+	Adopt(bytes []byte, tag uint64) (mem.Block, error)
+}
+
+// Pinner is a memory whose blocks can be kept in place while a command uses
+// them.
+type Pinner interface {
+	// Pin returns the address of the bytes [off, off+size) of b, which stay
+	// there until Unpin, whoever frees b meanwhile.
+	Pin(b mem.Block, off, size uint64) (addr uint64, err error)
+	// Unpin ends one Pin of b.
+	Unpin(b mem.Block)
+}
+
+// HostBacked is a Device whose blocks are bytes of this process, at the address
+// that Pin gives. Such devices copy between each other.
+type HostBacked interface {
+	Device
+	Pinner() Pinner
+}
+
+// PageLocker is a Device that has page-locked host memory, from and to which its
+// transfers are the fastest there are.
+type PageLocker interface {
+	// PinnedMemory is page-locked host memory near a NUMA node, NodeAny for
+	// wherever the system puts it. It is the same for every call with the same
+	// node, belongs to the device and ends with it. It fails with mem.ErrClosed,
+	// mem.ErrDeviceLost, and mem.ErrInvalidValue where there is no such node.
+	PinnedMemory(node int) (PinnedMemory, error)
+	// NUMANode is the node that the device is attached to, NodeAny where that is
+	// not known or there is only one.
+	NUMANode() int
+}
+
+// Discrete is a PageLocker whose memory is reached over a bus, where page-locked and
+// other host memory are not the same.
+type Discrete interface {
+	PageLocker
+	// HostLink is what copies between the host's memory and the device's are known to
+	// cost, into the device or out of it: Direct of pageable host memory, Locked of
+	// page-locked, and Ring through page-locked staging. Without a Ring staging does
+	// not pay, and the device counts as one that shares the host's memory.
+	HostLink(into bool) mem.Link
+	// Locked reports whether size bytes of this process at addr are page-locked for
+	// the device. It takes no lock.
+	Locked(addr, size uint64) bool
+}
+
+// NodeAny is no NUMA node in particular.
+const NodeAny = -1
+
+// Locking says how much of a PinnedMemory is page-locked.
+type Locking struct {
+	Locked   uint64 // bytes that are
+	Unlocked uint64 // bytes that are not, though that was asked for
+	Why      string // why not, for people; empty where all is locked
+}
+
+// PinnedMemory is page-locked host memory: a resource, and a Viewer of its blocks,
+// whose Addr is their address in the process. It goes on without the lock where the
+// system refuses that; Locking says so.
+type PinnedMemory interface {
+	mem.Resource
+	Viewer
+	// Locking says how much is page-locked. Safe for use from many goroutines.
+	Locking() Locking
+}

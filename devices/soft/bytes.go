@@ -1,0 +1,35 @@
+package soft
+
+import (
+	"godwit/devices"
+)
+
+// CopyRect copies a rectangle between two byte slices, each starting at the
+// rectangle's first byte. The slices must hold what the rectangle reaches.
+func CopyRect(dst, src []byte, r *devices.Rect) {
+	n := r.Region[0]
+	for z := range r.Region[2] {
+		for y := range r.Region[1] {
+			d, s := z*r.DstSlice+y*r.DstRow, z*r.SrcSlice+y*r.SrcRow
+			copy(dst[d:d+n], src[s:s+n])
+		}
+	}
+}
+
+// FillBytes repeats pattern over dst, whose length must be a multiple of it.
+func FillBytes(dst, pattern []byte) {
+	if len(pattern) == 1 {
+		c := pattern[0]
+		if c == 0 {
+			clear(dst)
+			return
+		}
+	}
+	// Doubling: each copy is as long as what is already filled, up to a piece
+	// that stays in the cache.
+	const piece = 32 << 10
+	n := copy(dst, pattern)
+	for n < len(dst) {
+		n += copy(dst[n:], dst[:min(n, piece)])
+	}
+}

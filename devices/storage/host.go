@@ -1,0 +1,250 @@
+package storage
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"godwit/mem"
+)
+
+// hostStore takes blocks from the operating system, outside the Go heap.
+//
+// Assumptions: buffers are mostly large, but there may be a hundred thousand
+// small ones, and a process may have only some 65,000 mappings. So blocks up
+// to 64 KiB are pieces of 256 KiB slabs, one power-of-two class a slab; larger
+// ones are mappings of their own, which the collector never sees and which go
+// back to the system when freed.
+type hostStore struct {
+	limit uint64 // bytes that may be mapped; 0 is unlimited
+	inUse uint64 // bytes of mappings
+	given uint64 // bytes of blocks, rounded as the store rounds them
+	slabs map[uint64]*slab
+	free  [maxClass + 1][]uint64 // addresses by class, classes 2^8 to 2^16
+	lock  *locker                // immutable; nil where mappings are not locked
+}
+
+type slab struct {
+	class int
+	live  int
+}
+
+const (
+	slabSize   = 256 << 10
+	minClass   = 8
+	maxClass   = 16
+	pageSize   = 4096
+	hugeEnough = 4 << 20 // mappings from this size on ask for huge pages
+
+	keyLarge = math.MaxUint64 // key of a mapping of its own; else the class
+)
+
+// NewHost returns a resource whose blocks are host memory outside the
+// Go heap; a block's Addr is its address in the process. limit bounds the
+// bytes taken from the system; 0 is unlimited. Blocks are zeroed when they come
+// from the system, and hold anything when they are reused.
+func NewHost(name string, limit uint64) *Host {
+	return &Host{NewHostBlocks(name, 128, limit)}
+}
+
+// NewHostBlocks is the Blocks of a NewHost, aligned to align at least.
+func NewHostBlocks(name string, align, limit uint64) *Blocks {
+	return NewBlocks(name, align, &hostStore{limit: limit, slabs: make(map[uint64]*slab)})
+}
+
+// Host is a mem.Resource of host memory and a Viewer of its blocks.
+type Host struct{ *Blocks }
+
+// View implements Viewer.
+func (m *Host) View(b mem.Block, off, size uint64) ([]byte, error) {
+	addr, err := m.Address(b, off, size)
+	if err != nil {
+		return nil, err
+	}
+	return BytesAt(addr, size), nil
+}
+
+// BytesAt returns the size bytes of the process at addr, which must be
+// outside the Go heap.
+func BytesAt(addr, size uint64) []byte {
+	return unsafe.Slice((*byte)(pointer(addr)), size)
+}
+
+// pointer makes a pointer of an address outside the Go heap, which no
+// collector moves or frees.
+func pointer(addr uint64) unsafe.Pointer {
+	a := uintptr(addr)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&a))
+}
+
+func classOf(size, align uint64) int {
+	return max(bits.Len64(max(size, align)-1), minClass)
+}
+
+// Take implements Store.
+func (s *hostStore) Take(reqs []mem.Request, at []Place) bool {
+	return TakeEach(reqs, at, s.take, s.Give)
+}
+
+func (s *hostStore) take(size, align uint64) (Place, bool) {
+	if max(size, align) <= 1<<maxClass {
+		return s.takeSmall(classOf(size, align))
+	}
+	length, ok := mem.AlignUp(size, pageSize)
+	if !ok {
+		return Place{}, false
+	}
+	addr, ok := s.mmapAligned(length, max(align, pageSize))
+	if !ok {
+		return Place{}, false
+	}
+	s.given += length
+	return Place{addr, keyLarge}, true
+}
+
+// mmapAligned maps length bytes at a multiple of align: what a larger mapping
+// has beyond that goes back at once.
+func (s *hostStore) mmapAligned(length, align uint64) (uint64, bool) {
+	spare := align - pageSize
+	if length > math.MaxInt64-spare || (s.limit != 0 && length > s.limit-min(s.inUse, s.limit)) {
+		return 0, false
+	}
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(length+spare), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return 0, false
+	}
+	raw := uint64(uintptr(p))
+	addr, _ := mem.AlignUp(raw, align)
+	s.unmap(raw, addr-raw)
+	s.unmap(addr+length, raw+spare-addr)
+	if length >= hugeEnough {
+		_ = unix.Madvise(BytesAt(addr, length), unix.MADV_HUGEPAGE) // a wish; systems without it are slower
+	}
+	s.inUse += length
+	if s.lock != nil {
+		s.lock.mapped(addr, length)
+	}
+	return addr, true
+}
+
+// unmapBlock gives back a mapping that mmapAligned made.
+func (s *hostStore) unmapBlock(addr, length uint64) {
+	s.inUse -= length
+	if s.lock != nil {
+		s.lock.unmapped(addr, length)
+	}
+	s.unmap(addr, length)
+}
+
+// unmap gives a range back to the system. Only a range that is not mapped can
+// make it fail.
+func (s *hostStore) unmap(addr, length uint64) {
+	if length == 0 {
+		return
+	}
+	if err := unix.MunmapPtr(pointer(addr), uintptr(length)); err != nil {
+		panic(fmt.Sprintf("devices: munmap of %d bytes at %#x: %v", length, addr, err))
+	}
+}
+
+func (s *hostStore) takeSmall(class int) (Place, bool) {
+	if len(s.free[class]) == 0 && !s.addSlab(class) {
+		return Place{}, false
+	}
+	n := len(s.free[class]) - 1
+	addr := s.free[class][n]
+	s.free[class] = s.free[class][:n]
+	s.slabs[addr&^(slabSize-1)].live++
+	s.given += 1 << class
+	return Place{addr, uint64(class)}, true
+}
+
+// addSlab maps a slab at a multiple of its size and lists its pieces.
+func (s *hostStore) addSlab(class int) bool {
+	base, ok := s.mmapAligned(slabSize, slabSize)
+	if !ok {
+		return false
+	}
+	s.slabs[base] = &slab{class: class}
+	for a := base + slabSize; a > base; a -= 1 << class { // lowest address on top
+		s.free[class] = append(s.free[class], a-1<<class)
+	}
+	return true
+}
+
+// Give implements Store.
+func (s *hostStore) Give(p Place, size uint64) {
+	if p.Key != keyLarge {
+		s.slabs[p.Addr&^(slabSize-1)].live--
+		s.free[p.Key] = append(s.free[p.Key], p.Addr)
+		s.given -= 1 << p.Key
+		return
+	}
+	length, _ := mem.AlignUp(size, pageSize)
+	s.given -= length
+	s.unmapBlock(p.Addr, length)
+}
+
+// Limits implements Store.
+func (s *hostStore) Limits() (capacity, largest uint64) {
+	if s.limit == 0 {
+		return 0, 0
+	}
+	return s.limit, s.limit - s.inUse
+}
+
+// Cached implements Store: what lies free in slabs, and what sizes were
+// rounded up by.
+func (s *hostStore) Cached() uint64 { return s.inUse - s.given }
+
+// Trim implements Store: it unmaps slabs without a live block.
+func (s *hostStore) Trim(keep uint64) uint64 {
+	before := s.inUse
+	for base, sl := range s.slabs {
+		if sl.live > 0 || s.Cached() <= keep {
+			continue
+		}
+		s.free[sl.class] = slices.DeleteFunc(s.free[sl.class], func(a uint64) bool { return a&^(slabSize-1) == base })
+		delete(s.slabs, base)
+		s.unmapBlock(base, slabSize)
+	}
+	return before - s.inUse
+}
+
+// Check implements Store: every piece of every slab is live or listed free once.
+func (s *hostStore) Check() error {
+	if s.given > s.inUse || (s.limit != 0 && s.inUse > s.limit) {
+		return fmt.Errorf("%d bytes given of %d mapped, limit %d", s.given, s.inUse, s.limit)
+	}
+	free := make(map[uint64]int)
+	listed := make(map[uint64]*[slabSize >> minClass / 64]uint64) // a bit for each smallest piece
+	for class, list := range s.free {
+		for _, a := range list {
+			base := a &^ (slabSize - 1)
+			if sl := s.slabs[base]; sl == nil || sl.class != class || a&(1<<class-1) != 0 {
+				return fmt.Errorf("free piece %#x of class %d has no slab of that class", a, class)
+			}
+			seen := listed[base]
+			if seen == nil {
+				seen = new([slabSize >> minClass / 64]uint64)
+				listed[base] = seen
+			}
+			bit := (a - base) >> minClass
+			if seen[bit/64]&(1<<(bit%64)) != 0 {
+				return fmt.Errorf("free piece %#x of class %d is listed twice", a, class)
+			}
+			seen[bit/64] |= 1 << (bit % 64)
+			free[base]++
+		}
+	}
+	for base, sl := range s.slabs {
+		if free[base]+sl.live != slabSize>>sl.class {
+			return fmt.Errorf("slab %#x of class %d: %d free + %d live pieces are not all of it", base, sl.class, free[base], sl.live)
+		}
+	}
+	return nil
+}

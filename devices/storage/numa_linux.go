@@ -1,0 +1,115 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// PhysicalMemory is the bytes of memory that the host has; 0 where it does not say.
+func PhysicalMemory() uint64 {
+	var s unix.Sysinfo_t
+	if unix.Sysinfo(&s) != nil {
+		return 0
+	}
+	return s.Totalram * uint64(s.Unit)
+}
+
+// Memory policies of the system (set_mempolicy(2)).
+const (
+	policyDefault   = 0 // MPOL_DEFAULT
+	policyPreferred = 1 // MPOL_PREFERRED
+)
+
+// NUMANodes lists the NUMA nodes that have memory, ascending; none where the system
+// does not say.
+var NUMANodes = sync.OnceValue(func() []int {
+	text, err := os.ReadFile("/sys/devices/system/node/has_memory")
+	if err != nil {
+		return nil
+	}
+	return parseNodes(strings.TrimSpace(string(text)))
+})
+
+// parseNodes reads the system's form of a set: "0-1,4".
+func parseNodes(text string) (nodes []int) {
+	for _, part := range strings.Split(text, ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		a, err := strconv.Atoi(first)
+		if err != nil {
+			return nil
+		}
+		b := a
+		if ranged {
+			if b, err = strconv.Atoi(last); err != nil {
+				return nil
+			}
+		}
+		for n := a; n <= b && n < nodeBits; n++ {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+const nodeBits = 1024 // of a node mask
+
+func nodeMask(node int) (mask [nodeBits / 64]uint64) {
+	mask[node/64] = 1 << (node % 64)
+	return mask
+}
+
+// placeOn asks for a mapping's pages on a node; they are not there yet.
+func placeOn(bytes []byte, node int) error {
+	if node == devices.NodeAny || len(NUMANodes()) < 2 {
+		return nil
+	}
+	mask := nodeMask(node)
+	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&bytes[0])), uintptr(len(bytes)),
+		policyPreferred, uintptr(unsafe.Pointer(&mask)), nodeBits, 0)
+	if errno != 0 {
+		return fmt.Errorf("%s on NUMA node %d: mbind: %w", mem.FormatBytes(uint64(len(bytes))), node, errno)
+	}
+	return nil
+}
+
+// OnNode runs f such that memory that the system takes for it is on a node, where
+// it can. f must not start goroutines that are to be placed too.
+func OnNode(node int, f func()) {
+	if node == devices.NodeAny || len(NUMANodes()) < 2 {
+		f()
+		return
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	mask := nodeMask(node)
+	_, _, errno := unix.Syscall(unix.SYS_SET_MEMPOLICY, policyPreferred, uintptr(unsafe.Pointer(&mask)), nodeBits)
+	if errno == 0 {
+		defer func() { _, _, _ = unix.Syscall(unix.SYS_SET_MEMPOLICY, policyDefault, 0, 0) }()
+	}
+	f()
+}
+
+// lockPages locks a mapping. The error says what the limit is.
+func lockPages(bytes []byte) error {
+	err := unix.Mlock(bytes)
+	if err == nil {
+		return nil
+	}
+	limit := ""
+	var r unix.Rlimit
+	if (errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EAGAIN)) && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) == nil && r.Cur != unix.RLIM_INFINITY {
+		limit = fmt.Sprintf("; a process may lock %s (RLIMIT_MEMLOCK, ulimit -l)", mem.FormatBytes(r.Cur))
+	}
+	return fmt.Errorf("%s not page-locked: mlock: %w%s", mem.FormatBytes(uint64(len(bytes))), err, limit)
+}
