@@ -207,9 +207,11 @@ func (r *record) enqueue() (ocl.Status, error) {
 	if r.tag.IsZero() {
 		r.tag = r.host.sink.Tag(r.index)
 	}
-	r.owed = true // from the call on
+	r.owed = true // before the call: the callback may come first
 	st, err := r.give(r.tag)
-	r.owed = r.owed && err == nil
+	if err != nil {
+		r.owed = false
+	}
 	return st, err
 }
 
