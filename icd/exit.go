@@ -10,7 +10,7 @@ import (
 	"time"
 	"unsafe"
 
-	"godwit/devices/opencl"
+	"godwit/icd/internal/exit"
 )
 
 // The end of the process. A program may end while its commands run, its static
@@ -27,11 +27,11 @@ import (
 const drainFor = 5 * time.Second
 
 // guardExit arranges for the end, once.
-var guardExit = sync.OnceFunc(func() { opencl.GuardExit(unsafe.Pointer(C.gw_at_exit)) })
+var guardExit = sync.OnceFunc(func() { exit.Handle(unsafe.Pointer(C.gw_at_exit)) })
 
 //export gwOnExit
 func gwOnExit() {
-	opencl.CloseGate(drainFor)
+	exit.CloseGate(drainFor)
 	if p := start(); p != nil {
 		complain(p.trace.Finish())
 	}

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"godwit/devices/opencl"
+	"godwit/icd/internal/exit"
 	"godwit/icd/tracelog"
 )
 
@@ -42,7 +43,7 @@ func newPlatform() (*platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := opencl.UseDriver(c.library); err != nil {
+	if err := opencl.UseDriver(c.library, exit.Guard()); err != nil {
 		return nil, err
 	}
 	found, err := opencl.Select(opencl.Selection{})

@@ -39,10 +39,11 @@ var house = map[string]string{
 	"devices/soft":    "devices devices/storage devices/work devices/internal/gate",
 	"devices/mover":   "devices devices/storage devices/internal/gate",
 
-	"devices/null":   "devices/soft devices/storage",
-	"devices/cpu":    "devices/soft devices/storage devices/internal/region",
-	"devices/tce":    "devices/soft devices/storage devices/internal/region",
-	"devices/opencl": "devices/soft devices/storage bufalloc",
+	"devices/null":                "devices/soft devices/storage",
+	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
+	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
+	"devices/opencl":              "devices/soft devices/storage bufalloc",
+	"devices/opencl/internal/ocl": "",
 
 	"devices/internal/region": "devices devices/storage devices/work bufalloc",
 	"devices/internal/gate":   "devices",

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -23,14 +24,14 @@ const (
 
 // describeArgs asks a kernel for its arguments. Those that OpenCL says nothing
 // of, as it may of kernels out of binaries, are devices.ArgUnknown.
-func describeArgs(k handle) ([]devices.ArgInfo, error) {
-	b, st := kernelInfo(k, kernelNumArgs)
+func describeArgs(k ocl.Kernel) ([]devices.ArgInfo, error) {
+	b, st := k.Info(ocl.KernelNumArgs)
 	if st != 0 || len(b) < 4 {
 		return nil, statusError(st, "number of arguments")
 	}
 	args := make([]devices.ArgInfo, binary.NativeEndian.Uint32(b))
 	for i := range args {
-		address, qualifier, name, typ, st := kernelArg(k, i)
+		arg, st := k.Arg(i)
 		a := &args[i]
 		if st == argInfoNotAvailable {
 			a.Kind, a.Access = devices.ArgUnknown, mem.ReadWrite
@@ -39,16 +40,16 @@ func describeArgs(k handle) ([]devices.ArgInfo, error) {
 		if st != 0 {
 			return nil, statusError(st, "argument %d", i)
 		}
-		a.Name, a.Type = name, elementType(typ)
+		a.Name, a.Type = arg.Name, elementType(arg.Type)
 		switch {
-		case qualifier&qualifierPipe != 0 || isOpaque(typ):
+		case arg.Qualifier&qualifierPipe != 0 || isOpaque(arg.Type):
 			a.Kind = devices.ArgOpaque
-		case address == addressGlobal, address == addressConstant:
+		case arg.Address == addressGlobal, arg.Address == addressConstant:
 			a.Kind, a.Access = devices.ArgBuffer, mem.ReadWrite
-			if address == addressConstant || qualifier&qualifierConst != 0 {
+			if arg.Address == addressConstant || arg.Qualifier&qualifierConst != 0 {
 				a.Access = mem.Read
 			}
-		case address == addressLocal:
+		case arg.Address == addressLocal:
 			a.Kind = devices.ArgLocal
 		default:
 			a.Kind, a.Size = devices.ArgValue, sizeOfType(a.Type)

@@ -41,19 +41,19 @@ func BenchmarkEnqueue(b *testing.B) {
 		}
 	})
 	b.Run("go-opencl", func(b *testing.B) {
-		prog, err := d.host.context.CreateProgramWithSource([]string{source})
+		prog, err := clContext(d).CreateProgramWithSource([]string{source})
 		require.NoError(b, err)
 		defer prog.Release()
 		require.NoError(b, prog.BuildProgram(nil, ""))
 		ck, err := prog.CreateKernel("add")
 		require.NoError(b, err)
 		defer ck.Release()
-		q, err := d.host.context.CreateCommandQueue(d.found.device, 0)
+		q, err := clContext(d).CreateCommandQueue(clDevice(d), 0)
 		require.NoError(b, err)
 		defer q.Release()
 		var bufs [2]*cl.MemObject
 		for i := range bufs {
-			bufs[i], err = d.host.context.CreateEmptyBuffer(cl.MemReadWrite, 4096)
+			bufs[i], err = clContext(d).CreateEmptyBuffer(cl.MemReadWrite, 4096)
 			require.NoError(b, err)
 			defer bufs[i].Release()
 		}

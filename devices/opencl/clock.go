@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -40,20 +41,20 @@ func (d *Device) clockOff() (off uint64, ok bool) {
 	if !c.at.IsZero() && time.Since(c.at) < clockGoodFor {
 		return c.off, true
 	}
-	cmd := nativeCmd{queue: rawHandle(d.service), op: nativeMarker}
+	cmd := ocl.Command{Queue: d.service, Op: ocl.Marker}
 	var before, after uint64
 	var t [4]uint64
 	d.host.do(func() {
 		before = hostNow()
-		st := int32(submit(&cmd, nil, nil, nil, nil, nil))
+		st := cmd.Submit(nil, ocl.SetArgs{}, nil, nil, ocl.Tag{})
 		after = hostNow()
 		if st != 0 {
 			return
 		}
-		if eventEnd(cmd.event) == 0 {
-			t = eventTimes(cmd.event)
+		if cmd.Event.End() == 0 {
+			t = cmd.Event.Times()
 		}
-		releaseEvents([]handle{cmd.event})
+		ocl.ReleaseEvents([]ocl.Event{cmd.Event})
 	})
 	if t[0] == 0 {
 		return 0, false

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/jgillich/go-opencl/cl"
-
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/devices/storage"
 	"godwit/mem"
 )
@@ -25,11 +24,11 @@ type Device struct {
 	found  Found
 	name   string
 	info   devices.Info
-	handle handle // of found.device
+	id     ocl.DeviceID // of found.device
 	memory *storage.Blocks
 	store  *store
 
-	service *cl.CommandQueue // touches fresh memory, maps pinned memory, tells the device's clock
+	service ocl.Queue // touches fresh memory, maps pinned memory, tells the device's clock
 	clock   clock
 	node    int // of the NUMA nodes
 	pinned  *storage.PinnedNodes
@@ -50,23 +49,23 @@ var (
 )
 
 func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
-	d := &Device{driver: dr, host: h, found: f, name: opts.name, info: f.Info, handle: rawHandle(f.device)}
+	d := &Device{driver: dr, host: h, found: f, name: opts.name, info: f.Info, id: f.device.ID}
 	if d.name == "" {
 		d.name = fmt.Sprintf("opencl%d.%d", f.Platform, f.Index)
 	}
 	var err error
-	if d.service, err = h.context.CreateCommandQueue(f.device, cl.CommandQueueProfilingEnable); err != nil {
+	if d.service, err = h.context.NewQueue(f.device, false, true); err != nil {
 		return nil, fmt.Errorf("device %s: no command queue: %w", d.name, errors.Join(err, mem.ErrDeviceLost))
 	}
 	if opts.memory != 0 {
 		d.info.GlobalMemory = min(opts.memory, d.info.GlobalMemory)
 		d.info.MaxAlloc = min(d.info.MaxAlloc, d.info.GlobalMemory)
 	}
-	carve := opts.carve == "on" || opts.carve == "" && !d.info.SharesHost && h.worker == nil // checkers look at whole cl_mems
-	d.direct = !carve && opts.direct != "off" && d.isDirect()
+	carve := opts.carve.or(!d.info.SharesHost && h.worker == nil) // checkers look at whole cl_mems
+	d.direct = !carve && opts.direct.or(true) && d.isDirect()
 	d.store = newStore(d, carve, opts.slab)
 	d.memory = storage.NewBlocks(d.name, d.info.BaseAlign, d.store)
-	d.node = nodeOf(d.handle)
+	d.node = nodeOf(d.id)
 	d.pinned = storage.NewPinnedNodes(d.name, func(name string, node int) *storage.Pinned { return newPinned(d, name, node) })
 	d.staging = opts.staging.over(defaultStaging(!d.info.SharesHost))
 	d.staging.on = d.staging.on && h.worker == nil // its memory is the host's

@@ -2,19 +2,15 @@
 
 package opencl
 
-// #include "direct.h"
-import "C"
-
 import (
-	"unsafe"
-
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/devices/storage"
 	"godwit/mem"
 )
 
 // Copies that need no OpenCL.
 //
-// Where kernels run in this process (PoCL), a device's memory is this process's, and a
+// Where kernels run in this process, a device's memory is this process's, and a
 // transfer a memcpy, which OpenCL makes in a thread of its own: two threads have to be
 // woken for it, which takes as long as copying some hundred KiB, and a command, an
 // event and a look at it are made and thrown away. So there the buffers lie in memory
@@ -25,7 +21,7 @@ import (
 //   - up to directAtOnce, within Submit: copying costs less than enqueueing;
 //   - up to directHeld, of commands that were held back, by who moves them on;
 //   - of any size where who submits waits at once (devices.Command.Awaited), in its
-//     own thread: the record is owed until its Wait comes.
+//     own thread: the record is left until its Wait comes.
 //
 // All others go to OpenCL, those with times too, which are its clock's.
 const (
@@ -38,20 +34,18 @@ const (
 // isDirect finds out whether a device's memory can be this process's.
 func (d *Device) isDirect() bool {
 	return d.info.SVM.InPlace && d.info.SharesHost && d.host.worker == nil &&
-		C.gw_memory_is_direct(rawHandle(d.host.context), rawHandle(d.service)) != 0
+		d.host.context.IsDirect(d.service)
 }
 
 // createDirect makes a cl_mem in memory of ours; 0 where there is no room.
-func (s *store) createDirect(size uint64) (m handle, memory uintptr) {
+func (s *store) createDirect(size uint64) (m ocl.Mem, memory uintptr) {
 	if limit := s.dev.info.GlobalMemory; limit != 0 && (size > limit || s.reserved > limit-size) {
 		return 0, 0
 	}
-	var p unsafe.Pointer
-	if m = C.gw_direct_buffer(rawHandle(s.dev.host.context), C.size_t(size), &p); m == 0 {
-		return 0, 0
+	if m, memory = s.dev.host.context.NewDirectBuffer(size); m != 0 {
+		s.reserved += size
 	}
-	s.reserved += size
-	return m, uintptr(p)
+	return m, memory
 }
 
 // memoryOf is the address in this process of a block's address, which resolve has
@@ -82,7 +76,7 @@ func (r *record) copyHere() {
 	at := storage.BytesAt(r.memory, uint64(len(r.bytes)))
 	for bytes := r.bytes; len(bytes) > 0; {
 		n := min(len(bytes), directPiece)
-		if r.cmd.op == nativeWrite {
+		if r.cmd.Op == ocl.Write {
 			copy(at[:n], bytes[:n])
 		} else {
 			copy(bytes[:n], at[:n])
@@ -97,9 +91,10 @@ func (r *record) here(most int) bool {
 	return r.memory != 0 && r.reached && len(r.bytes) <= most
 }
 
-// copyAtOnceLocked does r within Submit. mu is released in between, which nobody
-// uses: nobody knows of r.
-func (q *Queue) copyAtOnceLocked(h *host, r *record) mem.Point {
+// copyNowLocked does r within Submit: held to free. mu is released in between, which
+// nobody uses: nobody knows of r.
+func (h *host) copyNowLocked(r *record) mem.Point {
+	q := r.q
 	if len(r.bytes) > directLocked {
 		h.mu.Unlock()
 		r.copyHere()
@@ -115,24 +110,25 @@ func (q *Queue) copyAtOnceLocked(h *host, r *record) mem.Point {
 	return p
 }
 
-// copyHeldLocked does r, which was held back. mu is released in between.
-func (h *host) copyHeldLocked(r *record) {
-	r.state, r.called = calling, true
+// copyLocked does and finishes r, which was accepted. mu is released in between.
+func (h *host) copyLocked(r *record) {
+	r.state = elsewhere
 	h.mu.Unlock()
 	r.copyHere()
 	h.mu.Lock()
 	h.finishLocked(r, nil)
 }
 
-// copyOwed does the command of p where it is owed.
+// copyOwed does the command of p where it is left to who waits for it.
 func (h *host) copyOwed(q *Queue, p mem.Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
-	if r == nil || r.state != owed {
+	if r == nil || !r.left {
 		return
 	}
+	r.left = false // to nobody else
 	h.draining++
-	h.copyHeldLocked(r)
+	h.copyLocked(r)
 	h.drainLocked()
 }

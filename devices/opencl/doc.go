@@ -15,11 +15,12 @@
 // whether blocks are in this process's memory, so that it does copies by itself where it
 // can (direct.go), events (watch, callback)
 // whether a thread of ours looks for commands that have ended or OpenCL calls
-// back, worker (on, off; on for Oclgrind) whether OpenCL has no thread to run commands
+// back, worker (on, off) whether OpenCL has no thread to run commands
 // and takes one call at a time, so that a goroutine here sees to both (worker.go),
-// quiet (on, off; on for NVIDIA's) whether launches that nobody asks after go without
+// quiet (on, off) whether launches that nobody asks after go without
 // an event (quiet.go);
-// what a platform's first open device says counts for all. stage (on, off; on
+// what a platform's first open device says counts for all, and what it does not say
+// is as the platform needs it (quirks.go). stage (on, off; on
 // for devices with memory of their own) says whether large transfers of pageable host
 // memory are staged through page-locked memory, stage-lanes by how many goroutines in
 // each direction, stage-chunk in slots of how many bytes, stage-from from how many

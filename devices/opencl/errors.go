@@ -5,6 +5,7 @@ package opencl
 import (
 	"fmt"
 
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -48,7 +49,7 @@ var sentinels = map[mem.Status]error{
 var statusNames = map[mem.Status]string{
 	-1001: "no platform", -3: "no compiler", -12: "mapping failed", -19: "no argument information",
 	-44: "invalid program", -45: "program not built for this device", -56: "invalid global offset",
-	-9999: "illegal memory access in a kernel (NVIDIA)",
+	kernelFault: "illegal memory access in a kernel",
 }
 
 // clError is an OpenCL status that has no error in package mem.
@@ -65,7 +66,7 @@ func (e clError) Error() string {
 func (e clError) Status() mem.Status { return mem.Status(e) }
 
 // statusError is the error for what OpenCL answered, or nil for success.
-func statusError(st int32, format string, args ...any) error {
+func statusError(st ocl.Status, format string, args ...any) error {
 	if st == 0 {
 		return nil
 	}
@@ -77,4 +78,4 @@ func statusError(st int32, format string, args ...any) error {
 }
 
 // isLost reports whether a status says that the device will not come back.
-func isLost(st int32) bool { return st == int32(mem.DeviceNotAvailable) || st == -9999 }
+func isLost(st ocl.Status) bool { return st == int32(mem.DeviceNotAvailable) || st == kernelFault }

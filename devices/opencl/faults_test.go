@@ -8,7 +8,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,13 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
 // inject makes the nth call report a status, for this test alone.
-func inject(t *testing.T, op, nth int, status mem.Status) {
-	injectFault(op, nth, int32(status))
-	t.Cleanup(func() { injectFault(op, 0, 0) })
+func inject(t *testing.T, at ocl.Fault, nth int, status mem.Status) {
+	ocl.Inject(at, nth, int32(status))
+	t.Cleanup(func() { ocl.Inject(at, 0, 0) })
 }
 
 func TestARefusedEnqueueHasChangedNothing(t *testing.T) {
@@ -34,7 +34,7 @@ func TestARefusedEnqueueHasChangedNothing(t *testing.T) {
 		data, got := pattern(4096, 1), make([]byte, 4096)
 		finishPoint(t, q, run(t, q, write(d, b, 0, data)))
 		last := q.Timeline().Last()
-		inject(t, faultEnqueue, 1, mem.OutOfResources)
+		inject(t, ocl.FaultEnqueue, 1, mem.OutOfResources)
 		_, err := q.Submit(write(d, b, 0, make([]byte, 4096)), nil)
 		require.ErrorIs(t, err, mem.ErrNoResources)
 		require.Equal(t, mem.OutOfResources, mem.StatusOf(err))
@@ -47,7 +47,7 @@ func TestARefusedEnqueueHasChangedNothing(t *testing.T) {
 func TestRunningOutOfMemoryIsAnOutcomeAndPasses(t *testing.T) {
 	d := open(t, 1, map[string]string{"carve": "off"})[0]
 	var b [1]mem.Block
-	inject(t, faultCreate, 1, mem.MemObjectAllocationFailure)
+	inject(t, ocl.FaultCreate, 1, mem.MemObjectAllocationFailure)
 	out, err := d.Memory().AllocAll([]mem.Request{{Size: 4096}}, b[:])
 	require.NoError(t, err)
 	require.Equal(t, mem.Exhausted, out)
@@ -96,7 +96,7 @@ func TestACommandThatFailsOnTheDevice(t *testing.T) {
 			bad := run(t, q, write(d, alloc(t, d, 64), 0, pattern(64, 1)), mem.Wait{Point: opening})
 			byData := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: bad, Kind: mem.Data})
 			byOrder := run(t, q, write(d, b, 0, pattern(4096, 2)), mem.Wait{Point: bad, Kind: mem.Order})
-			inject(t, faultEnd, 1, mem.OutOfResources)
+			inject(t, ocl.FaultEnd, 1, mem.OutOfResources)
 			gate.End(opening, nil) // from here on Point.Wait: a poll would see how it really ended
 			ctx := context.Background()
 			err := bad.Wait(ctx)
@@ -115,7 +115,7 @@ func TestACommandThatFailsOnTheDevice(t *testing.T) {
 func TestALostDeviceSaysSoAndCanBeClosed(t *testing.T) {
 	d := open(t, 1, nil)[0]
 	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
-	inject(t, faultEnqueue, 1, mem.DeviceNotAvailable)
+	inject(t, ocl.FaultEnqueue, 1, mem.DeviceNotAvailable)
 	_, err := q.Submit(&devices.Command{Op: devices.OpMarker}, nil)
 	require.ErrorIs(t, err, mem.ErrDeviceLost)
 	_, err = q.Submit(&devices.Command{Op: devices.OpMarker}, nil)
@@ -147,7 +147,7 @@ func TestACopyThatIsRefusedHalfwayLeavesTheRingUsable(t *testing.T) {
 	copyAll := &devices.Command{Op: devices.OpCopy, Size: 1 << 20,
 		Dst: devices.Loc{Device: b, Block: dst}, Src: devices.Loc{Device: a, Block: src}}
 	for nth := 1; nth < 12; nth++ {
-		inject(t, faultEnqueue, nth, mem.OutOfResources)
+		inject(t, ocl.FaultEnqueue, nth, mem.OutOfResources)
 		_, err := q.Submit(copyAll, nil)
 		require.ErrorIs(t, err, mem.ErrNoResources)
 	}
@@ -219,17 +219,5 @@ func TestTheProgramDoesNotNeedTheLoaderToStart(t *testing.T) {
 	}
 	for _, s := range exported {
 		require.False(t, strings.HasPrefix(s.Name, "clCreate"), "%s must be hidden", s.Name)
-	}
-}
-
-func TestHandlesAreWhereTheyAreTaken(t *testing.T) {
-	for name, typ := range map[string]reflect.Type{
-		"clContext": reflect.TypeFor[cl.Context](), "clQueue": reflect.TypeFor[cl.CommandQueue](), "clMem": reflect.TypeFor[cl.MemObject](),
-		"clProgram": reflect.TypeFor[cl.Program](), "id": reflect.TypeFor[cl.Device](),
-	} {
-		f := typ.Field(0)
-		require.Equal(t, name, f.Name)
-		require.Zero(t, f.Offset)
-		require.Equal(t, reflect.TypeFor[uintptr]().Size(), f.Type.Size())
 	}
 }

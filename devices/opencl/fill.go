@@ -3,9 +3,12 @@
 package opencl
 
 import (
+	"context"
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/devices/soft"
 	"godwit/devices/storage"
 	"godwit/mem"
 )
@@ -13,20 +16,21 @@ import (
 // fill copies the command into r and finds the cl objects it names.
 func (r *record) fill(cmd *devices.Command) error {
 	d := r.q.dev
-	r.cmd.queue = r.q.handle
+	r.cmd.Queue = r.q.cl
+	if r.host.worker != nil {
+		r.runner = r.host.worker
+	}
 	switch cmd.Op {
 	case devices.OpMarker:
-		if r.cmd.op = nativeMarker; r.q.timing {
+		if r.cmd.Op = ocl.Marker; r.q.timing {
 			r.times.Queued = hostNow()
 		}
 	case devices.OpHostCall:
-		if r.call = cmd.Call; r.q.timing {
-			r.times.Queued = hostNow()
-		}
+		r.hostCall(cmd.Call)
 	case devices.OpFill:
-		r.cmd.op, r.cmd.pattern_size = nativeFill, u32(len(cmd.Pattern))
+		r.cmd.Op, r.cmd.Pattern = ocl.Fill, uint32(len(cmd.Pattern))
 		r.args = append(r.args, cmd.Pattern...)
-		r.cmd.size = size(cmd.Size)
+		r.cmd.Size = cmd.Size
 		if _, ok := cmd.Dst.Device.(devices.HostBacked); ok {
 			return r.fillFill(cmd)
 		}
@@ -35,19 +39,19 @@ func (r *record) fill(cmd *devices.Command) error {
 		}
 		return r.dst(d, &cmd.Dst, cmd.Size)
 	case devices.OpCopy:
-		r.cmd.size, r.late = size(cmd.Size), cmd.Late
-		return r.fillCopy(cmd, cmd.Size, cmd.Size, nativeCopy, nativeRead, nativeWrite)
+		r.cmd.Size, r.late = cmd.Size, cmd.Late
+		return r.fillCopy(cmd, cmd.Size, cmd.Size, ocl.Copy, ocl.Read, ocl.Write)
 	case devices.OpCopyRect:
 		rc := cmd.Rect
 		flatten(&rc)
 		for i := range rc.Region {
-			r.cmd.region[i] = size(rc.Region[i])
+			r.cmd.Region[i] = rc.Region[i]
 		}
-		r.cmd.src_pitch[0], r.cmd.src_pitch[1] = size(rc.SrcRow), size(rc.SrcSlice)
-		r.cmd.dst_pitch[0], r.cmd.dst_pitch[1] = size(rc.DstRow), size(rc.DstSlice)
+		r.cmd.SrcPitch[0], r.cmd.SrcPitch[1] = rc.SrcRow, rc.SrcSlice
+		r.cmd.DstPitch[0], r.cmd.DstPitch[1] = rc.DstRow, rc.DstSlice
 		s, _ := devices.RectSpan(cmd.Rect.Region, cmd.Rect.SrcRow, cmd.Rect.SrcSlice) // checked before
 		t, _ := devices.RectSpan(cmd.Rect.Region, cmd.Rect.DstRow, cmd.Rect.DstSlice)
-		return r.fillCopy(cmd, s, t, nativeCopyRect, nativeReadRect, nativeWriteRect)
+		return r.fillCopy(cmd, s, t, ocl.CopyRect, ocl.ReadRect, ocl.WriteRect)
 	case devices.OpLaunch:
 		return r.fillLaunch(cmd)
 	}
@@ -82,18 +86,18 @@ func (r *record) own(dev devices.Device) error {
 // src and dst find the cl_mem of one end.
 func (r *record) src(d *Device, l *devices.Loc, n uint64) error {
 	h, off, err := d.locate(l.Block, l.Off, n, false)
-	r.cmd.src, r.cmd.src_off = h, size(off)
+	r.cmd.Src, r.cmd.SrcOff = h, off
 	return err
 }
 
 func (r *record) dst(d *Device, l *devices.Loc, n uint64) error {
 	h, off, err := d.locate(l.Block, l.Off, n, false)
-	r.cmd.dst, r.cmd.dst_off = h, size(off)
+	r.cmd.Dst, r.cmd.DstOff = h, off
 	return err
 }
 
 // locate finds the cl_mem of a part of a block; see store.resolve.
-func (d *Device) locate(b mem.Block, off, n uint64, exact bool) (handle, uint64, error) {
+func (d *Device) locate(b mem.Block, off, n uint64, exact bool) (ocl.Mem, uint64, error) {
 	addr, err := d.memory.Address(b, off, n)
 	if err != nil {
 		return 0, 0, err
@@ -104,7 +108,7 @@ func (d *Device) locate(b mem.Block, off, n uint64, exact bool) (handle, uint64,
 // fillCopy chooses among the forms of a copy: within the device, between the
 // device and the host, from a device of the same platform. srcLen and dstLen are
 // how far the ends reach.
-func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, read, write uint32) error {
+func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, read, write ocl.Op) error {
 	d := r.q.dev
 	from, fromCL := cmd.Src.Device.(*Device)
 	to, toCL := cmd.Dst.Device.(*Device)
@@ -114,23 +118,23 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 	case fromCL && toCL && (from == d || to == d):
 		return r.fillPeer(cmd, from, to, srcLen, dstLen, within)
 	case fromCL && from == d:
-		r.cmd.op = u32(read)
+		r.cmd.Op = read
 		if err := r.hostEnd(&cmd.Dst, dstLen); err != nil {
 			return err
 		}
 		err := r.src(d, &cmd.Src, srcLen)
-		if err == nil && read == nativeRead {
+		if err == nil && read == ocl.Read {
 			r.stage(false, cmd.Size)
 			r.bypass(cmd.Src.Block, cmd.Src.Off, srcLen)
 		}
 		return err
 	case toCL && to == d:
-		r.cmd.op = u32(write)
+		r.cmd.Op = write
 		if err := r.hostEnd(&cmd.Src, srcLen); err != nil {
 			return err
 		}
 		err := r.dst(d, &cmd.Dst, dstLen)
-		if err == nil && write == nativeWrite {
+		if err == nil && write == ocl.Write {
 			r.stage(true, cmd.Size)
 			r.bypass(cmd.Dst.Block, cmd.Dst.Off, dstLen)
 		}
@@ -142,23 +146,22 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 }
 
 // fillPeer is a copy of which both ends are OpenCL devices of one platform.
-func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen uint64, within uint32) error {
+func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen uint64, within ocl.Op) error {
 	if err := r.src(from, &cmd.Src, srcLen); err != nil {
 		return err
 	}
 	if err := r.dst(to, &cmd.Dst, dstLen); err != nil {
 		return err
 	}
-	r.cmd.op = u32(within)
-	if cmd.Op == devices.OpCopyRect && (r.cmd.src == r.cmd.dst && r.cmd.src_pitch != r.cmd.dst_pitch || r.host.pocl && from.store.carve) {
-		// OpenCL takes rectangles within one cl_mem only with equal pitches, and
-		// PoCL 3.1 crashes on those of sub-buffers.
-		r.cmd.by_rows = 1
+	r.cmd.Op = within
+	if cmd.Op == devices.OpCopyRect && (r.cmd.Src == r.cmd.Dst && r.cmd.SrcPitch != r.cmd.DstPitch || r.host.quirks.subRectsCrash && from.store.carve) {
+		// OpenCL takes rectangles within one cl_mem only with equal pitches.
+		r.cmd.ByRows = 1
 	}
 	switch {
 	case from == to:
-		if r.cmd.src == r.cmd.dst && cmd.Op == devices.OpCopy {
-			s, t := uint64(r.cmd.src_off), uint64(r.cmd.dst_off)
+		if r.cmd.Src == r.cmd.Dst && cmd.Op == devices.OpCopy {
+			s, t := r.cmd.SrcOff, r.cmd.DstOff
 			if s < t+dstLen && t < s+srcLen {
 				return fmt.Errorf("device %s: copy of %d bytes from %d to %d of one block: %w", from.name, srcLen, s, t, mem.ErrOverlap)
 			}
@@ -225,15 +228,32 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 	r.pinBytes()
 	dst, rect, isRect := r.bytes, cmd.Rect, cmd.Op == devices.OpCopyRect
 	if !isRect && r.q.dev.info.SVM.InPlace {
-		r.cmd.op, r.cmd.src, r.cmd.dst = nativeSVMCopy, address(addressOf(src)), address(addressOf(dst))
+		r.cmd.Op, r.cmd.Src, r.cmd.Dst = ocl.SVMCopy, ocl.Mem(addressOf(src)), ocl.Mem(addressOf(dst))
 		return nil
 	}
-	r.op = devices.OpHostCall
-	r.call = hostCopy(dst, src, rect, isRect)
-	if r.late != nil {
-		r.call = lateHostCopy(dst, src, r.late)
-	}
+	late := r.late
+	r.hostCall(func(context.Context) error {
+		switch {
+		case isRect:
+			soft.CopyRect(dst, src, &rect)
+		case late != nil:
+			if part := devices.PartOf(late, uint64(len(dst))); !part.Empty() {
+				copy(dst[part.Start:part.End], src[part.Start:part.End])
+			}
+		default:
+			copy(dst, src)
+		}
+		return nil
+	})
 	return nil
+}
+
+// hostCall makes r a host call.
+func (r *record) hostCall(f func(context.Context) error) {
+	r.op, r.call, r.runner = devices.OpHostCall, f, goroutine{}
+	if r.q.timing {
+		r.times.Queued = hostNow()
+	}
 }
 
 // fillLaunch encodes the arguments for C.
@@ -248,13 +268,13 @@ func (r *record) fillLaunch(cmd *devices.Command) error {
 	}
 	r.kernel = k
 	c := &r.cmd
-	c.op, c.kernel, c.dims, c.nargs = nativeLaunch, k.cl, u32(cmd.Dims), u32(len(k.args))
-	c.nreached = u32(len(cmd.Args) - len(k.args))
+	c.Op, c.Kernel, c.Dims, c.Args = ocl.Launch, k.cl, uint32(cmd.Dims), uint32(len(k.args))
+	c.Reached = uint32(len(cmd.Args) - len(k.args))
 	if cmd.Local[0] != 0 {
-		c.has_local = 1
+		c.HasLocal = 1
 	}
 	for i := range 3 {
-		c.global[i], c.local[i], c.offset[i] = size(cmd.Global[i]), size(cmd.Local[i]), size(cmd.Offset[i])
+		c.Global[i], c.Local[i], c.Off[i] = cmd.Global[i], cmd.Local[i], cmd.Offset[i]
 	}
 	for i := range cmd.Args {
 		if err := r.fillArg(&cmd.Args[i]); err != nil {
@@ -271,23 +291,23 @@ func (r *record) fillLaunch(cmd *devices.Command) error {
 func (r *record) fillArg(a *devices.Arg) error {
 	switch a.Kind {
 	case devices.ArgValue:
-		r.args = appendValue(r.args, a.Value)
+		r.args = ocl.AppendValue(r.args, a.Value)
 	case devices.ArgLocal:
-		r.args = appendLocal(r.args, a.Size)
+		r.args = ocl.AppendLocal(r.args, a.Size)
 	case devices.ArgSVM:
 		return r.fillPointer(a)
 	case devices.ArgBuffer:
 		if a.Device != nil && a.Device != devices.Device(r.q.dev) {
 			return r.fillInPlace(a)
 		}
-		var m handle
+		var m ocl.Mem
 		if !a.Block.IsZero() {
 			var err error
 			if m, _, err = r.q.dev.locate(a.Block, a.Off, a.Size, true); err != nil {
 				return err
 			}
 		}
-		r.args = appendMem(r.args, m)
+		r.args = ocl.AppendMem(r.args, m)
 	}
 	return nil
 }

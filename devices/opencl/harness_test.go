@@ -9,11 +9,14 @@ import (
 	"os"
 	"testing"
 	"time"
+	"unsafe"
 
+	"github.com/jgillich/go-opencl/cl"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -82,6 +85,21 @@ func open(t testing.TB, n int, params map[string]string) []*Device {
 		})
 	}
 	return out
+}
+
+// clContext is the device's context for calls of go-opencl's that the driver does not
+// make. It has no finalizer.
+func clContext(d *Device) *cl.Context {
+	c := new(cl.Context)
+	*(*ocl.ContextID)(unsafe.Pointer(c)) = d.host.context.ID
+	return c
+}
+
+// clDevice is the same for the device.
+func clDevice(d *Device) *cl.Device {
+	dev := new(cl.Device)
+	*(*ocl.DeviceID)(unsafe.Pointer(dev)) = d.id
+	return dev
 }
 
 func openQueue(t testing.TB, d *Device, opts devices.QueueOptions) *Queue {

@@ -6,28 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/jgillich/go-opencl/cl"
-
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
 // host is what the open devices of one platform share: the cl_context, the
 // records of accepted commands, and two goroutines that move them on.
 //
-// Life of a record: free -> resolving (its waits are being looked at) -> held
-// (some wait is neither reached nor an event in OpenCL) -> enqueuing -> native
-// (OpenCL has it, event is set) -> settling (OpenCL has ended it, some wait has
-// not been seen to end) -> ended -> free. Host calls go from held to calling, copies
-// that are made here (direct.go) too, and those that are owed to who waits for them.
-//
-// A record that is held counts what it is held by (blockers); whoever takes the
-// count to zero puts it on the ready list. The ready list is worked off by the
-// host's goroutines only, never within Submit or within a waiter's call: so
-// chains do not recurse, and no point is ended under a caller's lock.
+// The life of a record is told in record.go, the ready list in ready.go.
 //
 // OpenCL's callbacks put (record, status) into the sink, a list in C, and never
 // enter Go. A record is free again only when its callback has come.
@@ -37,22 +26,13 @@ import (
 // OpenCL call is.
 type host struct {
 	name    string
-	context *cl.Context
-	devices []*cl.Device // all of the platform
+	context ocl.Context
+	devices []ocl.Device // all of the platform
 	open    int          // protected by driver.mu: devices
 
-	// immediate: commands start when they are enqueued, without a flush, and
-	// callbacks are slow. So it is with NVIDIA's OpenCL, and not to be relied on
-	// with others.
-	immediate bool
-	// quiet: launches that nobody asks after have no event; see quiet.go.
-	quiet bool // immutable
-	// worker runs the commands of a platform that has no threads for that.
-	worker *worker // immutable; nil where OpenCL runs them
-	shadow *shadow // immutable; nil where nobody checks for uninitialised reads
-	// pocl: PoCL 3.1. Rectangles between sub-buffers crash; every marker waits for all
-	// commands before it in its queue.
-	pocl bool
+	quirks quirks  // immutable
+	worker *worker // immutable; runs the commands of a platform that has no threads for that, else nil
+	edge   edge    // immutable
 
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
@@ -64,7 +44,7 @@ type host struct {
 
 	pinned pinnedRanges // page-locked host memory of all devices
 
-	sink      sink
+	sink      ocl.Sink
 	use       sync.RWMutex  // held, shared, to hurry the sink; and to free it
 	gone      bool          // protected by use: the sink is freed
 	lazy      atomic.Bool   // take was called, or is about to be, and nobody may have waited
@@ -82,27 +62,23 @@ type host struct {
 	next     int                      // protected by mu
 	gates    map[mem.Point]*gate      // protected by mu
 	spare    []*gate                  // protected by mu
-	trash    []handle                 // protected by mu: events to be released
-	emptied  []handle                 // protected by mu: room for trash
+	trash    []ocl.Event              // protected by mu: events to be released
+	emptied  []ocl.Event              // protected by mu: room for trash
 	draining int                      // protected by mu: goroutines that will look at ready again
 	closing  bool                     // protected by mu
 }
 
 func newHost(f Found, opts options) (*host, error) {
-	devs, err := f.platform.GetDevices(cl.DeviceTypeAll)
-	if err != nil {
-		return nil, fmt.Errorf("platform %s: %w", f.Info.Platform, errors.Join(err, mem.ErrDeviceNotFound))
-	}
-	h := &host{}
-	oclgrind := strings.Contains(f.Info.Platform, "Oclgrind")
-	if opts.worker == "on" || opts.worker == "" && oclgrind {
+	h, devs := &host{name: f.Info.Platform, devices: f.all, quirks: opts.over(quirksOf(f.Info.Platform)), edge: plain{}}, f.all
+	var err error
+	if h.quirks.oneThread {
 		h.worker = newWorker(h)
 	}
 	h.do(func() {
-		if h.context, err = cl.CreateContext(devs); err != nil || h.worker == nil || !oclgrind {
+		if h.context, err = ocl.NewContext(devs); err != nil || !h.quirks.checks {
 			return
 		}
-		if h.shadow, err = newShadow(h.context); err != nil {
+		if h.edge, err = newShadow(h.context); err != nil {
 			h.context.Release()
 		}
 	})
@@ -112,13 +88,9 @@ func newHost(f Found, opts options) (*host, error) {
 		}
 		return nil, fmt.Errorf("platform %s: no context for its %d devices: %w", f.Info.Platform, len(devs), errors.Join(err, mem.ErrDeviceLost))
 	}
-	h.name, h.devices = f.Info.Platform, devs
-	h.immediate = strings.Contains(h.name, "NVIDIA")
-	h.pocl = strings.Contains(h.name, "Portable Computing Language")
-	h.quiet = h.worker == nil && (opts.quiet == "on" || opts.quiet == "" && h.immediate)
 	h.programs, h.pairs, h.lines = make(map[[2]string]*program), make(map[[2]*Device]*pair), make(map[*mem.Timeline]*Queue)
 	h.gates = make(map[mem.Point]*gate)
-	h.sink = newSink(opts.events == "watch" || opts.events == "" && h.immediate)
+	h.sink = ocl.NewSink(h.quirks.slowCallbacks)
 	h.wake, h.stop = make(chan struct{}, 1), make(chan struct{})
 	h.rings = [2]int{mainRing, sideRing}
 	h.ended.L = &h.mu
@@ -140,54 +112,50 @@ func (h *host) close() {
 	trash := h.trash
 	h.trash = nil // a goroutine that drains looks again
 	h.mu.Unlock()
-	releaseEvents(trash)
+	ocl.ReleaseEvents(trash)
 	close(h.stop)
-	h.sink.close()
+	h.sink.Close()
 	h.moving.Wait()
 	h.builds.Wait()
 	for _, p := range h.programs {
-		if p.cl != nil {
+		if p.cl != 0 {
 			p.cl.Release()
 		}
 	}
 	for _, r := range h.records {
-		freeTag(r.tag)
+		r.tag.Free()
 	}
 	h.use.Lock()
 	h.gone = true
-	h.sink.free()
+	h.sink.Free()
 	h.use.Unlock()
 	h.do(func() {
-		if h.shadow != nil {
-			h.shadow.free()
-		}
+		h.edge.free()
 		h.context.Release()
 	})
 	if h.worker != nil {
 		h.worker.close()
 	}
-	if strings.Contains(os.Getenv("GODWIT_DEBUG"), "leaks") {
-		created, released := Objects()
+	if debugging("leaks") {
+		created, released := ocl.Objects()
 		fmt.Fprintf(os.Stderr, "godwit: opencl: platform %s closed: created %+v, released %+v\n", h.name, created, released)
 	}
 }
 
 // receive takes ended commands out of the sink.
 func (h *host) receive() {
-	var out [128]done
+	var out [128]ocl.Done
 	for {
 		h.lazy.Store(true) // before looking: who asks from now on makes take hurry
 		prompt := h.awaited()
-		n := h.sink.take(out[:], prompt)
+		n := h.sink.Take(out[:], prompt)
 		h.lazy.Store(false)
 		if n < 0 {
 			return
 		}
 		h.mu.Lock()
 		h.draining++
-		for _, d := range out[:n] {
-			h.callbackLocked(h.records[d.id], int32(d.status))
-		}
+		h.takenLocked(out[:n])
 		h.drainLocked()
 		h.mu.Unlock()
 	}
@@ -218,7 +186,7 @@ func (h *host) hurry() {
 	h.use.RLock()
 	defer h.use.RUnlock()
 	if !h.gone {
-		h.sink.hurry()
+		h.sink.Hurry()
 	}
 }
 

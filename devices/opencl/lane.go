@@ -2,8 +2,10 @@
 
 package opencl
 
-// lane is one goroutine's part of a stager. Its fields are that goroutine's.
-type lane struct {
+import "godwit/devices/opencl/internal/ocl"
+
+// stagerLane is one goroutine's part of a stager. Its fields are that goroutine's.
+type stagerLane struct {
 	s     *stager
 	slots [2]slot
 	times [4]uint64
@@ -12,12 +14,12 @@ type lane struct {
 // slot is a piece of the ring, and the move that is under way from or to it.
 type slot struct {
 	bytes []byte
-	move  handle // 0 where there is none
-	off   uint64 // bytes into the transfer
-	n     uint64 // bytes
+	move  ocl.Event // 0 where there is none
+	off   uint64    // bytes into the transfer
+	n     uint64    // bytes
 }
 
-func (l *lane) life() {
+func (l *stagerLane) life() {
 	for r := l.s.join(); r != nil; r = l.s.join() {
 		r.begun.Store(true)
 		if l.s.write {
@@ -30,7 +32,7 @@ func (l *lane) life() {
 }
 
 // put moves chunks of r into the device.
-func (l *lane) put(r *record) {
+func (l *stagerLane) put(r *record) {
 	for k := 0; ; k ^= 1 {
 		off, n, ok := l.s.chunk(r)
 		if !ok {
@@ -46,7 +48,7 @@ func (l *lane) put(r *record) {
 }
 
 // get moves chunks of r out of the device.
-func (l *lane) get(r *record) {
+func (l *stagerLane) get(r *record) {
 	for k, ok := 0, true; ok; k ^= 1 {
 		var off, n uint64
 		if off, n, ok = l.s.chunk(r); ok {
@@ -59,8 +61,8 @@ func (l *lane) get(r *record) {
 }
 
 // start enqueues the move of a chunk.
-func (l *lane) start(r *record, x *slot, off, n uint64) {
-	e, st := move(l.s.handle, r.staged.mem, r.staged.off+off, x.bytes[:n], l.s.write)
+func (l *stagerLane) start(r *record, x *slot, off, n uint64) {
+	e, st := r.staged.mem.Move(l.s.queue, r.staged.off+off, x.bytes[:n], l.s.write)
 	if l.s.dev.sees(st) != 0 {
 		l.s.fail(r, r.refusal(st))
 		return
@@ -70,7 +72,7 @@ func (l *lane) start(r *record, x *slot, off, n uint64) {
 
 // finish waits for the move of a slot, where there is one, and reports whether it
 // went well.
-func (l *lane) finish(r *record, x *slot) bool {
+func (l *stagerLane) finish(r *record, x *slot) bool {
 	if x.move == 0 {
 		return true
 	}
@@ -78,7 +80,7 @@ func (l *lane) finish(r *record, x *slot) bool {
 	if r.q.timing {
 		t = &l.times
 	}
-	st := moved(x.move, t)
+	st := x.move.Moved(t)
 	x.move = 0
 	if l.s.dev.sees(st) < 0 {
 		l.s.fail(r, r.refusal(st))

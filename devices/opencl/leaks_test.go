@@ -29,13 +29,16 @@ func leakless(t *testing.T, f func(t *testing.T)) Counts {
 		t.SkipNow()
 	}
 	created, released := Objects()
-	made := created.less(before)
-	require.Equal(t, made, released.less(gone), "released what it created")
+	made := less(created, before)
+	require.Equal(t, made, less(released, gone), "released what it created")
 	return made
 }
 
-func (c Counts) less(d Counts) Counts {
-	return Counts{c.Contexts - d.Contexts, c.Queues - d.Queues, c.Buffers - d.Buffers, c.Programs - d.Programs, c.Kernels - d.Kernels, c.Events - d.Events}
+func less(c, d Counts) Counts {
+	return Counts{
+		Contexts: c.Contexts - d.Contexts, Queues: c.Queues - d.Queues, Buffers: c.Buffers - d.Buffers,
+		Programs: c.Programs - d.Programs, Kernels: c.Kernels - d.Kernels, Events: c.Events - d.Events,
+	}
 }
 
 func TestNothingLeaks(t *testing.T) {

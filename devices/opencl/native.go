@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -25,17 +26,17 @@ import (
 // for OpenCL to keep apart. A program must be closed before the last device of
 // its platform is.
 type NativeProgram struct {
-	host   *host  // immutable
-	cl     handle // immutable
-	source bool   // immutable: made of OpenCL C
+	host   *host       // immutable
+	cl     ocl.Program // immutable
+	source bool        // immutable: made of OpenCL C
 
 	mu     sync.Mutex
-	users  int      // protected by mu: modules, and one until Close
-	closed bool     // protected by mu
-	last   []handle // protected by mu: devices for which it was built last
+	users  int            // protected by mu: modules, and one until Close
+	closed bool           // protected by mu
+	last   []ocl.DeviceID // protected by mu: devices for which it was built last
 }
 
-// argInfoOption makes PoCL remember what describeArgs asks for.
+// argInfoOption makes OpenCL remember what describeArgs asks for.
 const argInfoOption = "-cl-kernel-arg-info"
 
 // BuildCall is what one step of building was given.
@@ -45,11 +46,11 @@ type BuildCall struct {
 }
 
 // handles are the real devices of some Godwit devices, each once.
-func handles(h *host, on []*Device) ([]handle, error) {
+func handles(h *host, on []*Device) ([]ocl.DeviceID, error) {
 	if len(on) == 0 {
 		return nil, fmt.Errorf("no devices: %w", mem.ErrInvalidValue)
 	}
-	var list []handle
+	var list []ocl.DeviceID
 	for _, d := range on {
 		if d == nil || d.host != h {
 			return nil, fmt.Errorf("a device of another platform: %w", mem.ErrInvalidDevice)
@@ -57,15 +58,15 @@ func handles(h *host, on []*Device) ([]handle, error) {
 		if err := d.usable(); err != nil {
 			return nil, err
 		}
-		if !slices.Contains(list, d.handle) {
-			list = append(list, d.handle)
+		if !slices.Contains(list, d.id) {
+			list = append(list, d.id)
 		}
 	}
 	return list, nil
 }
 
 // wrap makes a NativeProgram of what OpenCL made.
-func wrap(h *host, p handle, st int32, what string) (*NativeProgram, error) {
+func wrap(h *host, p ocl.Program, st ocl.Status, what string) (*NativeProgram, error) {
 	if err := statusError(st, "program from %s", what); err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func (d *Device) NewSourceProgram(source []byte) (*NativeProgram, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	c, st := sourceProgram(rawHandle(d.host.context), source)
+	c, st := d.host.context.NewProgram(source)
 	p, err := wrap(d.host, c, st, "source")
 	if p != nil {
 		p.source = true
@@ -91,13 +92,13 @@ func (d *Device) NewILProgram(il []byte) (*NativeProgram, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	p, st := ilProgram(rawHandle(d.host.context), il)
+	p, st := d.host.context.NewProgramIL(il)
 	return wrap(d.host, p, st, "intermediate language")
 }
 
 // NewBinaryProgram makes a program of binaries, one for each device. Where some
 // are no binaries of their device, each has its status, in the order of on; but
-// NVIDIA's library takes any bytes, and fails with the same status to build them. It
+// OpenCL may take any bytes, and fail with the same status to build them. It
 // fails with mem.ErrInvalidValue where two that are one real device (Handle) have
 // different binaries: those take two programs.
 func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each []mem.Status, err error) {
@@ -111,20 +112,20 @@ func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each [
 	}
 	unique := make([][]byte, len(devs))
 	for i, d := range on {
-		switch at := slices.Index(devs, d.handle); {
+		switch at := slices.Index(devs, d.id); {
 		case unique[at] == nil:
 			unique[at] = binaries[i]
 		case !bytes.Equal(unique[at], binaries[i]):
 			return nil, nil, fmt.Errorf("a second binary, of %d bytes, for what device %s really is: %w", len(binaries[i]), d.name, mem.ErrInvalidValue)
 		}
 	}
-	var c handle
-	var sts []int32
-	var st int32
-	h.do(func() { c, sts, st = binaryProgram(rawHandle(h.context), devs, unique) })
+	var c ocl.Program
+	var sts []ocl.Status
+	var st ocl.Status
+	h.do(func() { c, sts, st = h.context.NewProgramOf(devs, unique) })
 	each = make([]mem.Status, len(on))
 	for i, d := range on {
-		each[i] = mem.Status(sts[slices.Index(devs, d.handle)])
+		each[i] = mem.Status(sts[slices.Index(devs, d.id)])
 	}
 	p, err = wrap(h, c, st, "binaries")
 	return p, each, err
@@ -133,7 +134,7 @@ func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each [
 // withArgInfo calls build with options that ask for information about kernel
 // arguments, and where those are refused without. A compiler must know the option;
 // of linkers and of what reads binaries any failure may be because of it.
-func withArgInfo(options string, compiler bool, build func(options string) int32) int32 {
+func withArgInfo(options string, compiler bool, build func(options string) ocl.Status) ocl.Status {
 	if strings.Contains(options, argInfoOption) {
 		return build(options)
 	}
@@ -159,17 +160,17 @@ func (p *NativeProgram) Build(call BuildCall) error {
 		return fmt.Errorf("build: %w", err)
 	}
 	p.builtFor(devs)
-	st := withArgInfo(call.Options, p.source, func(o string) (st int32) {
+	st := withArgInfo(call.Options, p.source, func(o string) (st ocl.Status) {
 		if p.source {
-			o = p.host.shadow.options(o)
+			o = p.host.edge.options(o)
 		}
-		p.host.do(func() { st = buildProgram(p.cl, devs, o) })
+		p.host.do(func() { st = p.cl.Build(devs, o) })
 		return st
 	})
 	return statusError(st, "build with options %q", call.Options)
 }
 
-func (p *NativeProgram) builtFor(devs []handle) {
+func (p *NativeProgram) builtFor(devs []ocl.DeviceID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = devs
@@ -190,8 +191,8 @@ func (p *NativeProgram) Compile(call BuildCall, headers []*NativeProgram, names 
 		return fmt.Errorf("compile: %w", err)
 	}
 	p.builtFor(devs)
-	st := withArgInfo(call.Options, true, func(o string) (st int32) {
-		p.host.do(func() { st = compileProgram(p.cl, devs, p.host.shadow.options(o), hs, names) })
+	st := withArgInfo(call.Options, true, func(o string) (st ocl.Status) {
+		p.host.do(func() { st = p.cl.Compile(devs, p.host.edge.options(o), hs, names) })
 		return st
 	})
 	return statusError(st, "compile with options %q", call.Options)
@@ -213,13 +214,13 @@ func Link(call BuildCall, inputs []*NativeProgram) (*NativeProgram, error) {
 	if err != nil {
 		return nil, fmt.Errorf("link: %w", err)
 	}
-	var linked handle
-	st := withArgInfo(call.Options, false, func(o string) int32 {
+	var linked ocl.Program
+	st := withArgInfo(call.Options, false, func(o string) ocl.Status {
 		if linked != 0 {
-			releaseProgram(linked)
+			linked.Release()
 		}
-		var st int32
-		h.do(func() { linked, st = linkProgram(rawHandle(h.context), devs, o, hs) })
+		var st ocl.Status
+		h.do(func() { linked, st = h.context.Link(devs, o, hs) })
 		return st
 	})
 	err = statusError(st, "link with options %q", call.Options)
@@ -229,8 +230,8 @@ func Link(call BuildCall, inputs []*NativeProgram) (*NativeProgram, error) {
 	return &NativeProgram{host: h, cl: linked, users: 1, last: devs}, err
 }
 
-func programHandles(h *host, list []*NativeProgram) ([]handle, error) {
-	hs := make([]handle, len(list))
+func programHandles(h *host, list []*NativeProgram) ([]ocl.Program, error) {
+	hs := make([]ocl.Program, len(list))
 	for i, p := range list {
 		if p == nil || p.host != h {
 			return nil, fmt.Errorf("program %d is of another platform: %w", i, mem.ErrInvalidContext)
@@ -242,21 +243,21 @@ func programHandles(h *host, list []*NativeProgram) ([]handle, error) {
 
 // Info is what clGetProgramInfo answers; devices in it are OpenCL's own.
 func (p *NativeProgram) Info(what uint32) ([]byte, error) {
-	if what == programNames {
-		names, st := kernelNames(p.cl)
+	if what == ocl.ProgramNames {
+		names, st := p.cl.KernelNames()
 		if st != 0 {
 			return nil, statusError(st, "kernel names")
 		}
 		return append([]byte(strings.Join(names, ";")), 0), nil
 	}
-	b, st := programInfo(p.cl, what)
+	b, st := p.cl.Info(what)
 	return b, statusError(st, "program information %#x", what)
 }
 
 // BuildInfo is what clGetProgramBuildInfo answers for d.
 func (p *NativeProgram) BuildInfo(d *Device, what uint32) ([]byte, error) {
-	b, st := buildInfo(p.cl, d.handle, what)
-	if what == buildGlobals && len(b) == 4 { // a size_t: NVIDIA's library answers a cl_uint
+	b, st := p.cl.BuildInfo(d.id, what)
+	if what == ocl.BuildGlobals && len(b) == 4 { // a size_t, answered as a cl_uint
 		b = binary.NativeEndian.AppendUint64(nil, uint64(binary.NativeEndian.Uint32(b)))
 	}
 	return b, statusError(st, "build information %#x for device %s", what, d.name)
@@ -265,24 +266,17 @@ func (p *NativeProgram) BuildInfo(d *Device, what uint32) ([]byte, error) {
 // KernelNames lists the kernels, sorted. It fails with the status
 // CL_INVALID_PROGRAM_EXECUTABLE where nothing was built.
 func (p *NativeProgram) KernelNames() ([]string, error) {
-	names, st := kernelNames(p.cl)
+	names, st := p.cl.KernelNames()
 	slices.Sort(names)
 	return names, statusError(st, "kernel names")
 }
 
 // Binary is what was built for d, and empty where nothing was.
 func (p *NativeProgram) Binary(d *Device) ([]byte, error) {
-	devs, sizes, st := programSizes(p.cl)
-	if len(sizes) < len(devs) {
-		p.mu.Lock()
-		devs = p.last
-		p.mu.Unlock()
-	}
-	i := slices.Index(devs, d.handle)
-	if st != 0 || i < 0 || i >= len(sizes) || sizes[i] == 0 {
-		return nil, statusError(st, "sizes of binaries")
-	}
-	b, st := programBinary(p.cl, i, sizes)
+	p.mu.Lock()
+	last := p.last
+	p.mu.Unlock()
+	b, st := p.cl.Binary(d.id, last)
 	return b, statusError(st, "binary for device %s", d.name)
 }
 
@@ -327,10 +321,10 @@ func (p *NativeProgram) drop() {
 	last := p.users == 0
 	p.mu.Unlock()
 	if last {
-		releaseProgram(p.cl)
+		p.cl.Release()
 	}
 }
 
 // Handle is the cl_device_id below d, as an integer: two devices with the same
 // are one real device.
-func (d *Device) Handle() uintptr { return uintptr(d.handle) }
+func (d *Device) Handle() uintptr { return uintptr(d.id) }

@@ -7,11 +7,13 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/jgillich/go-opencl/cl"
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -26,15 +28,15 @@ type nativeGate struct {
 func gateOn(t *testing.T, q *Queue) *nativeGate {
 	t.Helper()
 	h := q.dev.host
-	ev, err := h.context.CreateUserEvent()
+	ev, err := clContext(q.dev).CreateUserEvent()
 	require.NoError(t, err)
 	runtime.SetFinalizer(ev, nil) // the record releases it
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.takeLocked()
-	r.q, r.op, r.event = q, devices.OpMarker, rawHandle(ev)
-	q.acceptLocked(r)
-	r.state = native
+	r := h.takeLocked(q, devices.OpMarker)
+	r.event, r.owed = *(*ocl.Event)(unsafe.Pointer(ev)), true
+	h.acceptLocked(r)
+	h.nativeLocked(r)
 	return &nativeGate{r, ev, r.point}
 }
 
@@ -48,7 +50,7 @@ func (g *nativeGate) end(t *testing.T, status mem.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.draining++
-	h.callbackLocked(g.r, int32(status))
+	h.toldLocked(g.r, int32(status), true)
 	h.drainLocked()
 }
 

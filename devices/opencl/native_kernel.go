@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -35,7 +36,7 @@ type NativeKernel interface {
 var _ NativeKernel = (*kernel)(nil)
 
 // asked keeps the cl_kernel for the length of a query.
-func (k *kernel) asked(query func() ([]byte, int32)) ([]byte, error) {
+func (k *kernel) asked(query func() ([]byte, ocl.Status)) ([]byte, error) {
 	if err := k.use(); err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (k *kernel) asked(query func() ([]byte, int32)) ([]byte, error) {
 
 // Info implements NativeKernel.
 func (k *kernel) Info(what uint32) ([]byte, error) {
-	return k.asked(func() ([]byte, int32) { return kernelInfo(k.cl, what) })
+	return k.asked(func() ([]byte, ocl.Status) { return k.cl.Info(what) })
 }
 
 // has fails where there is no argument i.
@@ -59,20 +60,20 @@ func (k *kernel) has(i int) error {
 
 // ArgInfo implements NativeKernel.
 func (k *kernel) ArgInfo(i int, what uint32) ([]byte, error) {
-	if err := k.has(i); err != nil { // NVIDIA's library calls it an invalid value
+	if err := k.has(i); err != nil { // OpenCL may call it an invalid value
 		return nil, err
 	}
-	return k.asked(func() ([]byte, int32) { return kernelArgInfo(k.cl, i, what) })
+	return k.asked(func() ([]byte, ocl.Status) { return k.cl.ArgInfo(i, what) })
 }
 
 // GroupInfo implements NativeKernel.
 func (k *kernel) GroupInfo(what uint32) ([]byte, error) {
-	return k.asked(func() ([]byte, int32) { return kernelGroupInfo(k.cl, k.dev.handle, what) })
+	return k.asked(func() ([]byte, ocl.Status) { return k.cl.GroupInfo(k.dev.id, what) })
 }
 
 // SubGroupInfo implements NativeKernel.
 func (k *kernel) SubGroupInfo(what uint32, input []byte) ([]byte, error) {
-	return k.asked(func() ([]byte, int32) { return kernelSubGroupInfo(k.cl, k.dev.handle, what, input) })
+	return k.asked(func() ([]byte, ocl.Status) { return k.cl.SubGroupInfo(k.dev.id, what, input) })
 }
 
 // LocalMem implements NativeKernel. What OpenCL answers depends on what was set last.
@@ -83,16 +84,16 @@ func (k *kernel) LocalMem(sizes []uint64) (uint64, error) {
 	defer k.release()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	forget(k.set)
+	k.set.Forget()
 	for i, n := range sizes {
 		if n == 0 {
 			continue
 		}
-		if st := setArg(k.cl, i, n, nil); st != 0 {
+		if st := k.cl.SetArg(i, n, nil); st != 0 {
 			return 0, statusError(st, "kernel %s, argument %d: %d bytes of local memory", k.name, i, n)
 		}
 	}
-	b, st := kernelGroupInfo(k.cl, k.dev.handle, kernelLocalMemSize)
+	b, st := k.cl.GroupInfo(k.dev.id, ocl.KernelLocalMemSize)
 	if st != 0 || len(b) != 8 {
 		return 0, fmt.Errorf("kernel %s: local memory: %w", k.name, cmp.Or(statusError(st, "answer of %d bytes", len(b)), mem.ErrInvalidValue))
 	}
@@ -113,6 +114,6 @@ func (k *kernel) CheckArg(i int, size uint64, value []byte) error {
 	defer k.release()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	forget(k.set)
-	return statusError(setArg(k.cl, i, size, value), "kernel %s, argument %d: %d bytes", k.name, i, size)
+	k.set.Forget()
+	return statusError(k.cl.SetArg(i, size, value), "kernel %s, argument %d: %d bytes", k.name, i, size)
 }

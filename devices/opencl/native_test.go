@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -174,7 +175,7 @@ func TestKernelsAnswerOpenCLsQueries(t *testing.T) {
 	require.NoError(t, err)
 	size, err := four.(NativeKernel).GroupInfo(groupCompileSize)
 	require.NoError(t, err)
-	require.Equal(t, []uint64{4, 1, 1}, []uint64{native64(size), native64(size[8:]), native64(size[16:])})
+	require.Equal(t, []uint64{4, 1, 1}, []uint64{binary.NativeEndian.Uint64(size), binary.NativeEndian.Uint64(size[8:]), binary.NativeEndian.Uint64(size[16:])})
 	_, err = four.(NativeKernel).GroupInfo(0x9999)
 	require.EqualValues(t, mem.InvalidValue, mem.StatusOf(err))
 	for _, i := range []int{-1, 1, 7} {
@@ -208,7 +209,7 @@ func TestArgumentsThatOpenCLSaysNothingOfTakeAnyKind(t *testing.T) {
 	p, err := d.NewSourceProgram([]byte(strings.ReplaceAll(nativeSource, `#include "by.h"`, "#define BY 3")))
 	require.NoError(t, err)
 	closed(t, p)
-	require.Zero(t, buildProgram(p.cl, []handle{d.handle}, "")) // not as Build does it
+	require.Zero(t, p.cl.Build([]ocl.DeviceID{d.id}, "")) // not as Build does it
 	m, err := p.Module(d, "p")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
@@ -281,7 +282,7 @@ func TestAProgramMayHaveNoKernels(t *testing.T) {
 	require.NoError(t, p.Compile(BuildCall{On: []*Device{d}}, nil, nil))
 	_, err = p.KernelNames()
 	require.EqualValues(t, mem.InvalidProgramExecutable, mem.StatusOf(err), "it is compiled, not linked")
-	globals, err := p.BuildInfo(d, buildGlobals)
+	globals, err := p.BuildInfo(d, ocl.BuildGlobals)
 	require.NoError(t, err)
 	require.Len(t, globals, 8)
 	l, err := Link(BuildCall{On: []*Device{d}}, []*NativeProgram{p})
@@ -290,7 +291,7 @@ func TestAProgramMayHaveNoKernels(t *testing.T) {
 	names, err := l.KernelNames()
 	require.NoError(t, err)
 	require.Empty(t, names)
-	text, err := l.Info(programNames)
+	text, err := l.Info(ocl.ProgramNames)
 	require.NoError(t, err)
 	require.Equal(t, []byte{0}, text)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"godwit/devices/opencl/internal/ocl"
 )
 
 // oclgrind, as a driver, is a library of its package.
@@ -35,7 +37,7 @@ func TestOclgrindConformsWhereItChecks(t *testing.T) {
 func conformance(t *testing.T, cases string, env ...string) string {
 	t.Helper()
 	t.Parallel() // with the other processes
-	if why := loaderMissing(); why != "" {
+	if why := ocl.Missing(); why != "" {
 		t.Skip(why)
 	}
 	if _, err := os.Stat(oclgrind); err != nil {

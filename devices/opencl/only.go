@@ -2,26 +2,25 @@
 
 package opencl
 
-// #include <stdlib.h>
-// #include "loader.h"
-import "C"
-
 import (
 	"fmt"
-	"time"
-	"unsafe"
 
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
-// UseDriver makes this process use one OpenCL driver, such as libpocl.so.2,
-// without the OpenCL loader: for libraries that the loader itself loads, which
+// Guard are C functions that are called around every call into OpenCL, for a library in a
+// program that ends when it likes: Enter before a call and Leave after it, Compiles around
+// what may compile, Commands as OpenCL is given commands and ends them, Watches in a thread
+// that sees them end.
+type Guard = ocl.Guard
+
+// UseDriver makes this process use one OpenCL driver,
+// without the OpenCL loader, and guarded: for libraries that the loader itself loads, which
 // must not call it. It has to come before anything else of this package, and
 // fails with mem.ErrInvalidOperation where another driver was named before.
-func UseDriver(library string) error {
-	name := C.CString(library)
-	defer C.free(unsafe.Pointer(name))
-	if C.gw_use_driver(name) == 0 {
+func UseDriver(library string, g Guard) error {
+	if !ocl.UseDriver(library, g) {
 		return fmt.Errorf("OpenCL driver %s: another one is in use: %w", library, mem.ErrInvalidOperation)
 	}
 	return nil
@@ -29,16 +28,4 @@ func UseDriver(library string) error {
 
 // Query is what OpenCL answers for a parameter of clGetDeviceInfo; nil where
 // it does not know it.
-func (f Found) Query(param uint32) []byte { return deviceInfo(rawHandle(f.device), param) }
-
-// GuardExit has handler, a C function without arguments, called when the process
-// exits, before anything that OpenCL's libraries have registered for then: for
-// libraries in programs that end with commands in flight. It may be called more
-// than once, does its work the first time, and should call CloseGate.
-func GuardExit(handler unsafe.Pointer) { C.gw_guard((*[0]byte)(handler)) }
-
-// CloseGate keeps every goroutine and thread from calling OpenCL any more, for
-// good: who tries waits for ever. It returns when those that are in there have
-// left it and the commands that it has been given have ended, or after the time
-// given; then it returns false.
-func CloseGate(wait time.Duration) bool { return C.gw_close_gate(C.int64_t(wait)) == 0 }
+func (f Found) Query(param uint32) []byte { return f.device.ID.Info(param) }

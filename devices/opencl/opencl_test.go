@@ -8,11 +8,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
-	"github.com/jgillich/go-opencl/cl"
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -161,19 +162,20 @@ func TestAMarkerWithoutWaitsWaitsForNothing(t *testing.T) {
 	d := open(t, 1, nil)[0]
 	for _, profiling := range []bool{false, true} {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true, Profiling: profiling})
-		gate, err := d.host.context.CreateUserEvent()
+		gate, err := clContext(d).CreateUserEvent()
 		require.NoError(t, err)
-		ended, err := q.cl.EnqueueMarkerWithWaitList([]*cl.Event{gate})
-		require.NoError(t, err)
+		gateEvent := *(*ocl.Event)(unsafe.Pointer(gate))
+		behind := ocl.Command{Queue: q.cl, Op: ocl.Marker}
+		require.Zero(t, behind.Submit(nil, ocl.SetArgs{}, []ocl.Event{gateEvent}, nil, ocl.Tag{}))
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		p := run(t, q, &devices.Command{Op: devices.OpMarker})
 		errWait := q.Wait(ctx, p)
 		times, timed := q.Times(p)
 		cancel()
 		require.NoError(t, gate.SetUserEventStatus(0)) // else the queue could not be closed
-		require.NoError(t, cl.WaitForEvents([]*cl.Event{ended}))
+		require.Zero(t, behind.Event.End())
 		gate.Release()
-		ended.Release()
+		ocl.ReleaseEvents([]ocl.Event{behind.Event})
 		require.NoError(t, errWait)
 		require.Equal(t, profiling, timed)
 		require.True(t, times.Queued <= times.Submitted && times.Submitted <= times.Started && times.Started <= times.Ended, "%+v", times)

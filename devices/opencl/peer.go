@@ -5,13 +5,11 @@ package opencl
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
-	"github.com/jgillich/go-opencl/cl"
-
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -32,10 +30,10 @@ const (
 // line is a ring and its two queues.
 type line struct {
 	mu     sync.Mutex // held while a copy is enqueued
-	ring   ring
+	ring   ocl.Ring
 	memory devices.PinnedMemory
 	block  mem.Block
-	queues []*cl.CommandQueue
+	queues []ocl.Queue
 }
 
 // pair is the way from one device to another.
@@ -78,12 +76,11 @@ func (h *host) pair(from, to *Device) (*pair, error) {
 	return p, nil
 }
 
-// newLine makes queues on both devices and a ring of pinned memory. go-opencl's
-// objects are kept for as long as the ring is.
+// newLine makes queues on both devices and a ring of pinned memory.
 func (h *host) newLine(from, to *Device, bytes int) (*line, error) {
 	l := &line{}
 	for _, dev := range []*Device{from, to} {
-		q, err := h.context.CreateCommandQueue(dev.found.device, 0)
+		q, err := h.context.NewQueue(dev.found.device, false, false)
 		if err != nil {
 			l.close()
 			return nil, fmt.Errorf("no command queue on device %s: %w", dev.name, errors.Join(err, mem.ErrNoResources))
@@ -103,7 +100,7 @@ func (h *host) newLine(from, to *Device, bytes int) (*line, error) {
 		return nil, fmt.Errorf("%d bytes of pinned memory: %w", bytes, errors.Join(err, mem.ErrNoHostMemory))
 	}
 	l.memory, l.block = pinned, blocks[0]
-	l.ring = newRing(uintptr(l.block.Addr), uint64(bytes), rawHandle(l.queues[0]), rawHandle(l.queues[1]), !h.immediate)
+	l.ring = ocl.NewRing(l.block.Addr, uint64(bytes), l.queues[0], l.queues[1], !h.quirks.startsAtOnce)
 	return l, nil
 }
 
@@ -113,16 +110,13 @@ func (l *line) close() {
 	for _, q := range l.queues {
 		_ = q.Finish() // a lost device has nothing left to finish
 	}
-	if l.ring != nil {
-		freeRing(l.ring)
-	}
+	l.ring.Free()
 	if l.memory != nil {
 		_ = l.memory.FreeAfter(l.block, nil) // ours, once
 	}
 	for _, q := range l.queues {
 		q.Release()
 	}
-	runtime.KeepAlive(l)
 }
 
 func (p *pair) close() {
@@ -174,7 +168,7 @@ func (p *pair) copy(r *record) int32 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return int32(ringCopy(l.ring, &r.cmd, p.way.Load().chunk(uint64(r.cmd.size)), r.handles, r.told()))
+	return l.ring.Copy(&r.cmd, p.way.Load().chunk(r.cmd.Size), r.handles, r.tag)
 }
 
 // PeerLink implements devices.PeerCopier. The first call for a pair of discrete

@@ -3,6 +3,7 @@
 package opencl
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/btree"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/devices/storage"
 	"godwit/mem"
 )
@@ -22,7 +24,7 @@ import (
 // host end lies in one goes straight to OpenCL, others through a stager.
 
 // pinnedPage is what sizes are rounded up to, and pinnedAlign what is asked of
-// addresses, both in bytes. PoCL's are not a page's.
+// addresses, both in bytes. Mapped addresses are not a page's everywhere.
 const (
 	pinnedPage  = 4096
 	pinnedAlign = 64
@@ -39,7 +41,7 @@ type pinnedStore struct {
 }
 
 type pinnedBuffer struct {
-	mem    handle
+	mem    ocl.Mem
 	mapped uint64 // its address, at or below what was given
 	size   uint64 // bytes given
 }
@@ -80,7 +82,7 @@ func (s *pinnedStore) take(size, align uint64) (storage.Place, bool) {
 		return storage.Place{}, false
 	}
 	b, ok := s.pin(n)
-	if ok && b.mapped%align != 0 { // OpenCL promises less: Oclgrind has what malloc returns
+	if ok && b.mapped%align != 0 { // OpenCL promises less
 		s.unpin(b)
 		b, ok = s.pin(n + align)
 	}
@@ -97,9 +99,9 @@ func (s *pinnedStore) take(size, align uint64) (storage.Place, bool) {
 
 // pin has OpenCL make n bytes.
 func (s *pinnedStore) pin(n uint64) (b pinnedBuffer, ok bool) {
-	var st int32
+	var st ocl.Status
 	s.dev.host.do(func() {
-		storage.OnNode(s.node, func() { b.mapped, b.mem, st = pin(rawHandle(s.dev.host.context), rawHandle(s.dev.service), n) })
+		storage.OnNode(s.node, func() { b.mapped, b.mem, st = s.dev.host.context.Pin(s.dev.service, n) })
 	})
 	if s.dev.sees(st) == 0 && b.mapped != 0 {
 		return b, true
@@ -110,7 +112,7 @@ func (s *pinnedStore) pin(n uint64) (b pinnedBuffer, ok bool) {
 }
 
 func (s *pinnedStore) unpin(b pinnedBuffer) {
-	s.dev.host.do(func() { unpin(rawHandle(s.dev.service), b.mem, b.mapped) })
+	s.dev.host.do(func() { b.mem.Unpin(s.dev.service, b.mapped) })
 }
 
 // Give implements storage.Store.
@@ -188,15 +190,15 @@ func (p *pinnedRanges) holds(addr, size uint64) (all bool) {
 }
 
 // nodeOf finds the NUMA node of a device on the PCI bus.
-func nodeOf(d handle) int {
+func nodeOf(d ocl.DeviceID) int {
 	var at [4]uint64 // domain, bus, device, function
-	if info := deviceInfo(d, infoPCI); len(info) == 16 {
+	if info := d.Info(infoPCI); len(info) == 16 {
 		for i := range at {
-			at[i] = uint64(native32(info[4*i:]))
+			at[i] = uint64(binary.NativeEndian.Uint32(info[4*i:]))
 		}
-	} else if info := deviceInfo(d, infoBusNV); len(info) == 4 {
-		slot := deviceUint(d, infoSlotNV) // device and function
-		at = [4]uint64{deviceUint(d, infoDomainNV), uint64(native32(info)), slot >> 3, slot & 7}
+	} else if info := d.Info(infoBusNV); len(info) == 4 {
+		slot := d.Uint(infoSlotNV) // device and function
+		at = [4]uint64{d.Uint(infoDomainNV), uint64(binary.NativeEndian.Uint32(info)), slot >> 3, slot & 7}
 	} else {
 		return devices.NodeAny
 	}

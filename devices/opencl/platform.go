@@ -3,13 +3,13 @@
 package opencl
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/jgillich/go-opencl/cl"
-
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -34,9 +34,16 @@ const (
 	infoUnified      = 0x1035
 	infoSVM          = 0x1053
 	infoPCI          = 0x410F // cl_khr_pci_bus_info
-	infoBusNV        = 0x4008 // NVIDIA's own, of older drivers
+	infoBusNV        = 0x4008 // cl_nv_device_attribute_query, of older drivers
 	infoSlotNV       = 0x4009
 	infoDomainNV     = 0x400A
+)
+
+// OpenCL's bits of a device's type.
+const (
+	typeCPU         = 1 << 1
+	typeGPU         = 1 << 2
+	typeAccelerator = 1 << 3
 )
 
 // Selection chooses among the devices there are. Zero values choose all.
@@ -53,8 +60,8 @@ type Found struct {
 	Platform int // its platform's index
 	Index    int // its own, within the platform
 
-	device   *cl.Device
-	platform *cl.Platform
+	device ocl.Device
+	all    []ocl.Device // its platform's
 }
 
 // Select lists the OpenCL devices that s chooses, in the order of platforms and
@@ -128,24 +135,19 @@ func list(all []Found) string {
 	return strings.Join(names, "; ")
 }
 
-// discover asks every platform for its devices. A platform that cannot answer
-// is passed over: one vendor's broken library must not hide the others.
+// discover asks every platform for its devices.
 func discover() ([]Found, error) {
-	if why := loaderMissing(); why != "" {
-		return nil, fmt.Errorf("%s (Debian: apt install ocl-icd-libopencl1, and a driver such as pocl-opencl-icd): %w", why, ErrMissing)
+	if why := ocl.Missing(); why != "" {
+		return nil, fmt.Errorf("%s (Debian: apt install ocl-icd-libopencl1%s): %w", why, driverPackage, ErrMissing)
 	}
-	platforms, err := cl.GetPlatforms()
+	platforms, err := ocl.Platforms()
 	if err != nil || len(platforms) == 0 {
-		return nil, fmt.Errorf("the OpenCL loader knows no platform (Debian: apt install a driver such as pocl-opencl-icd): %w", ErrMissing)
+		return nil, fmt.Errorf("the OpenCL loader knows no platform (Debian: apt install ocl-icd-libopencl1%s): %w", driverPackage, ErrMissing)
 	}
 	var all []Found
 	for p, platform := range platforms {
-		devs, err := platform.GetDevices(cl.DeviceTypeAll)
-		if err != nil {
-			continue
-		}
-		for i, d := range devs {
-			all = append(all, Found{describe(platform, d), p, i, d, platform})
+		for i, d := range platform.Devices {
+			all = append(all, Found{describe(platform.Name, d.ID), p, i, d, platform.Devices})
 		}
 	}
 	if len(all) == 0 {
@@ -155,42 +157,41 @@ func discover() ([]Found, error) {
 }
 
 // describe fills a device's Info.
-func describe(p *cl.Platform, d *cl.Device) devices.Info {
-	h := rawHandle(d)
+func describe(platform string, h ocl.DeviceID) devices.Info {
 	in := devices.Info{
-		Driver: "opencl", Platform: p.Name(), Name: deviceString(h, infoName), Vendor: deviceString(h, infoVendor),
-		Version:      deviceString(h, infoVersion) + ", driver " + deviceString(h, infoDriver),
-		Type:         typeOf(deviceUint(h, infoType)),
-		ComputeUnits: int(deviceUint(h, infoUnits)),
-		GlobalMemory: deviceUint(h, infoGlobalMemory),
-		LocalMemory:  deviceUint(h, infoLocalMemory),
-		MaxAlloc:     deviceUint(h, infoMaxAlloc),
-		BaseAlign:    max(deviceUint(h, infoBaseAlign)/8, 1),
-		MaxWorkGroup: deviceUint(h, infoMaxGroup),
-		SharesHost:   deviceUint(h, infoUnified) != 0,
-		FP64:         deviceUint(h, infoFP64) != 0,
-		Extensions:   strings.Fields(deviceString(h, infoExtensions)),
+		Driver: "opencl", Platform: platform, Name: h.Text(infoName), Vendor: h.Text(infoVendor),
+		Version:      h.Text(infoVersion) + ", driver " + h.Text(infoDriver),
+		Type:         typeOf(h.Uint(infoType)),
+		ComputeUnits: int(h.Uint(infoUnits)),
+		GlobalMemory: h.Uint(infoGlobalMemory),
+		LocalMemory:  h.Uint(infoLocalMemory),
+		MaxAlloc:     h.Uint(infoMaxAlloc),
+		BaseAlign:    max(h.Uint(infoBaseAlign)/8, 1),
+		MaxWorkGroup: h.Uint(infoMaxGroup),
+		SharesHost:   h.Uint(infoUnified) != 0,
+		FP64:         h.Uint(infoFP64) != 0,
+		Extensions:   strings.Fields(h.Text(infoExtensions)),
 	}
-	for i, items := 0, deviceInfo(h, infoMaxItems); i < 3 && 8*i+8 <= len(items); i++ {
-		in.MaxWorkItems[i] = native64(items[8*i:])
+	for i, items := 0, h.Info(infoMaxItems); i < 3 && 8*i+8 <= len(items); i++ {
+		in.MaxWorkItems[i] = binary.NativeEndian.Uint64(items[8*i:])
 	}
 	for _, e := range in.Extensions {
 		in.FP16 = in.FP16 || e == "cl_khr_fp16"
 	}
-	in.SVM = svmCaps(in.Type, deviceUint(h, infoSVM))
+	in.SVM = svmCaps(in.Type, h.Uint(infoSVM))
 	if in.Type == devices.CPU {
-		in.SharesHost = true // PoCL leaves the deprecated query unanswered on some systems
+		in.SharesHost = true // the query is deprecated, and unanswered by some
 	}
 	return in
 }
 
 func typeOf(bits uint64) devices.Type {
 	switch {
-	case bits&uint64(cl.DeviceTypeGPU) != 0:
+	case bits&typeGPU != 0:
 		return devices.GPU
-	case bits&uint64(cl.DeviceTypeCPU) != 0:
+	case bits&typeCPU != 0:
 		return devices.CPU
-	case bits&uint64(cl.DeviceTypeAccelerator) != 0:
+	case bits&typeAccelerator != 0:
 		return devices.Accelerator
 	}
 	return devices.Custom

@@ -11,9 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/jgillich/go-opencl/cl"
-
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -23,14 +22,14 @@ type program struct {
 	key   [2]string
 	users int           // protected by host.buildMu
 	built chan struct{} // closed once what follows is there
-	cl    *cl.Program
+	cl    ocl.Program
 	names []string // sorted
 	err   error
 }
 
 // built is a cl_program as its modules use it: they keep it until they drop it.
 type built struct {
-	cl    handle
+	cl    ocl.Program
 	names []string // of kernels, sorted
 	drop  func()
 }
@@ -57,12 +56,12 @@ type kernel struct {
 	args []devices.ArgInfo
 	dev  *Device
 
-	cl     handle       // immutable; released with the last use
+	cl     ocl.Kernel   // immutable; released with the last use
 	uses   atomic.Int64 // 0 for good once it is
 	closed atomic.Bool
 
 	mu  sync.Mutex
-	set setArgs // what it points to is protected by mu
+	set ocl.SetArgs // what it points to is protected by mu
 }
 
 // use keeps the cl_kernel until release.
@@ -77,8 +76,8 @@ func (k *kernel) use() error {
 
 func (k *kernel) release() {
 	if k.uses.Add(-1) == 0 {
-		releaseKernel(k.cl)
-		freeSetArgs(k.set)
+		k.cl.Release()
+		k.set.Free()
 	}
 }
 
@@ -111,7 +110,7 @@ func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module,
 		d.host.dropProgram(prog)
 		return nil, fmt.Errorf("program %s: %w", p.Name, prog.err)
 	}
-	m := d.newModule(p.Name, built{rawHandle(prog.cl), prog.names, func() { d.host.dropProgram(prog) }})
+	m := d.newModule(p.Name, built{prog.cl, prog.names, func() { d.host.dropProgram(prog) }})
 	for _, k := range p.Go {
 		m.forms[k.Name] = slices.Clone(k.Args)
 	}
@@ -152,7 +151,7 @@ func (h *host) dropProgram(prog *program) {
 	select {
 	case <-prog.built:
 		delete(h.programs, prog.key)
-		if prog.cl != nil {
+		if prog.cl != 0 {
 			prog.cl.Release()
 		}
 	default:
@@ -160,22 +159,22 @@ func (h *host) dropProgram(prog *program) {
 }
 
 // compile builds source for all devices of the context.
-func (h *host) compile(source, options string) (*cl.Program, []string, error) {
-	p, err := h.context.CreateProgramWithSource([]string{source})
-	if err != nil {
-		return nil, nil, errors.Join(err, mem.ErrBuild)
+func (h *host) compile(source, options string) (ocl.Program, []string, error) {
+	p, st := h.context.NewProgram([]byte(source))
+	if st != 0 {
+		return 0, nil, errors.Join(statusError(st, "program from source"), mem.ErrBuild)
 	}
-	opts := h.shadow.options(strings.TrimSpace(options + " " + argInfoOption))
-	h.do(func() { err = p.BuildProgram(nil, opts) })
-	if err != nil {
+	opts := h.edge.options(strings.TrimSpace(options + " " + argInfoOption))
+	h.do(func() { st = p.Build(nil, opts) })
+	if st != 0 {
 		logs := h.buildLogs(p)
 		p.Release()
-		return nil, nil, fmt.Errorf("%w (options %q)%s", mem.ErrBuild, options, logs)
+		return 0, nil, fmt.Errorf("%w (options %q)%s", mem.ErrBuild, options, logs)
 	}
-	names, st := kernelNames(rawHandle(p))
+	names, st := p.KernelNames()
 	if st != 0 {
 		p.Release()
-		return nil, nil, statusError(st, "kernel names")
+		return 0, nil, statusError(st, "kernel names")
 	}
 	slices.Sort(names)
 	return p, names, nil
@@ -183,14 +182,14 @@ func (h *host) compile(source, options string) (*cl.Program, []string, error) {
 
 // buildLogs is what the compiler said for the devices where it failed, each
 // text once.
-func (h *host) buildLogs(p *cl.Program) string {
+func (h *host) buildLogs(p ocl.Program) string {
 	var b strings.Builder
 	seen := make(map[string]bool)
 	for _, d := range h.devices {
-		log, failed := buildLog(rawHandle(p), rawHandle(d))
+		log, failed := p.Log(d.ID)
 		if failed && log != "" && !seen[log] {
 			seen[log] = true
-			fmt.Fprintf(&b, "\nfor %s:\n%s", deviceString(rawHandle(d), infoName), log)
+			fmt.Fprintf(&b, "\nfor %s:\n%s", d.ID.Text(infoName), log)
 		}
 	}
 	return b.String()
@@ -212,18 +211,18 @@ func (m *module) Kernel(name string) (devices.Kernel, error) {
 	if _, ok := slices.BinarySearch(m.prog.names, name); !ok {
 		return nil, fmt.Errorf("kernel %q: program %s has %v: %w", name, m.name, m.prog.names, mem.ErrKernelName)
 	}
-	ck, st := newKernel(m.prog.cl, name)
+	ck, st := m.prog.cl.NewKernel(name)
 	if st != 0 {
 		return nil, statusError(st, "kernel %s of program %s", name, m.name)
 	}
 	k := &kernel{name: name, dev: m.dev, cl: ck}
 	var err error
 	if k.args, err = describeArgs(ck); err != nil {
-		releaseKernel(ck)
+		ck.Release()
 		return nil, fmt.Errorf("kernel %s: %w", name, err)
 	}
 	k.uses.Store(1)
-	k.set = newSetArgs() // without, all are set each time
+	k.set = ocl.NewSetArgs() // without, all are set each time
 	k.promise(m.forms[name])
 	m.kernels[name] = k
 	return k, nil

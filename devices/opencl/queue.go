@@ -5,15 +5,13 @@ package opencl
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/jgillich/go-opencl/cl"
-
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -21,8 +19,7 @@ import (
 type Queue struct {
 	dev     *Device
 	line    *mem.Timeline
-	cl      *cl.CommandQueue
-	handle  handle
+	cl      ocl.Queue
 	inOrder bool
 	timing  bool           // times are kept; immutable
 	staged  bool           // large transfers of pageable memory are staged; immutable
@@ -63,19 +60,12 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	var props cl.CommandQueueProperty
-	if opts.OutOfOrder && deviceUint(d.handle, infoQueue)&1 != 0 {
-		props |= cl.CommandQueueOutOfOrderExecModeEnable
-	}
-	if opts.Profiling {
-		props |= cl.CommandQueueProfilingEnable
-	}
-	cq, err := d.host.context.CreateCommandQueue(d.found.device, props)
+	cq, err := d.host.context.NewQueue(d.found.device, opts.OutOfOrder && d.id.Uint(infoQueue)&1 != 0, opts.Profiling)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: no command queue: %w", d.name, err)
 	}
 	q := &Queue{
-		dev: d, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail), cl: cq, handle: rawHandle(cq),
+		dev: d, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail), cl: cq,
 		inOrder: !opts.OutOfOrder, staged: d.staging.on && pinnedByEnv(),
 	}
 	q.line.OnWait(func() {
@@ -110,9 +100,9 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		return mem.Point{}, q.errClosed()
 	}
 	q.inside++
-	r := h.takeLocked()
+	r := h.takeLocked(q, cmd.Op)
 	h.mu.Unlock()
-	r.q, r.op, r.number = q, cmd.Op, cmd.Tag
+	r.number = cmd.Tag
 	err := r.fill(cmd)
 
 	h.mu.Lock()
@@ -126,50 +116,10 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	if q.inOrder && !q.tail.Reached() {
 		r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
 	}
-	r.strict = r.needsReached()
-	if r.strict {
+	if r.strict = r.needsReached(); r.strict {
 		h.coverLocked(q)
 	}
-	open := h.resolveLocked(r)
-	runner := r.runner()
-	if open && r.mayBeQuiet(cmd) {
-		return h.submitQuietLocked(r)
-	}
-	if open && r.failure == nil && runner != nil && r.late == nil {
-		q.acceptLocked(r)
-		runner.push(r)
-		return r.point, nil
-	}
-	if open && r.failure == nil && r.here(directAtOnce) {
-		return q.copyAtOnceLocked(h, r), nil
-	}
-	if open && r.failure == nil && cmd.Awaited && r.here(math.MaxInt) {
-		q.acceptLocked(r)
-		r.state, r.called = owed, true
-		return r.point, nil
-	}
-	if open && r.failure == nil && r.op != devices.OpHostCall && r.late == nil && runner == nil && !r.instant() && (r.pair == nil || len(r.edges) == 0 || r.takeSide()) {
-		r.state = enqueuing
-		h.mu.Unlock()
-		_, err = r.enqueue()
-		h.mu.Lock()
-		if err != nil {
-			h.refuseLocked(r)
-			return mem.Point{}, err
-		}
-		q.acceptLocked(r)
-		h.nativeLocked(r)
-		if r.early { // no point is ended within Submit
-			r.state, r.blockers = settling, 0
-			h.readyLocked(r)
-		}
-		return r.point, nil
-	}
-	q.acceptLocked(r)
-	if open {
-		h.readyLocked(r)
-	}
-	return r.point, nil
+	return h.submitLocked(r, cmd)
 }
 
 // leaveLocked ends a Submit.
@@ -182,31 +132,10 @@ func (q *Queue) leaveLocked() {
 func (q *Queue) errClosed() error { return fmt.Errorf("queue %s: %w", q.line.Name(), mem.ErrClosed) }
 
 // needsReached reports whether r can be given to OpenCL, or run, only once its
-// waits are reached: host calls, what a runner runs, and copies whose extent is known only then.
-// NVIDIA takes the bytes of a write out of pageable memory
-// when the write is enqueued, whatever it waits for: before a read that it waits
-// for has put them there. Page-locked bytes it leaves where they are.
+// waits are reached: what a runner runs, and copies whose extent is known only then.
 func (r *record) needsReached() bool {
-	write := r.cmd.op == nativeWrite || r.cmd.op == nativeWriteRect
-	return r.op == devices.OpHostCall || r.late != nil || r.runner() != nil || write && r.host.immediate && !r.pinned
-}
-
-// acceptLocked issues r's point.
-func (q *Queue) acceptLocked(r *record) {
-	r.point = q.line.Next()
-	q.flight.put(r)
-	q.pending++
-	if q.inOrder {
-		q.tail = r.point
-	}
-}
-
-// refuseLocked takes back a record whose command was not accepted.
-func (h *host) refuseLocked(r *record) {
-	r.letGo()
-	h.dropEdgesLocked(r)
-	r.state, r.called, r.event = ended, true, 0
-	h.recycleLocked(r)
+	write := r.cmd.Op == ocl.Write || r.cmd.Op == ocl.WriteRect
+	return r.runner != nil || r.late != nil || write && r.host.quirks.takesBytesAtEnqueue && !r.pinned
 }
 
 // flushOnce makes OpenCL start what was enqueued, where there is anything new.
@@ -217,7 +146,7 @@ func (q *Queue) flushOnce() {
 	q.use.RLock()
 	defer q.use.RUnlock()
 	if !q.gone {
-		flush(q.handle)
+		q.cl.Flush()
 	}
 }
 
@@ -284,25 +213,19 @@ func (q *Queue) Started(p mem.Point) bool {
 	switch {
 	case r == nil || p.Line != q.line:
 		return false
-	case r.state == calling:
-		return r.runner() == nil || r.begun.Load()
-	case r.state == settling || r.early:
+	case r.told:
 		return true
 	case r.state != native:
-		return false
+		return r.begun.Load()
 	}
 	r.users++ // keeps the event
 	e := r.event
 	h.mu.Unlock()
-	st := eventStatus(e)
+	st := e.Status()
 	h.mu.Lock()
-	r.users--
-	h.recycleLocked(r)
-	return st == statusRunning || st == 0
+	h.leaveLocked(r)
+	return st == ocl.Running || st == ocl.Complete
 }
-
-// statusRunning is CL_RUNNING.
-const statusRunning = 1
 
 // Times implements devices.Profiler.
 func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
@@ -315,7 +238,7 @@ func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 }
 
 func (q *Queue) keepTimesLocked(r *record) {
-	t := eventTimes(r.event)
+	t := r.event.Times()
 	q.keepLocked(r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]})
 }
 
@@ -349,7 +272,7 @@ func (q *Queue) Close() error {
 	delete(h.lines, q.line)
 	h.mu.Unlock()
 	q.calls.Wait()
-	st := finish(q.handle) // records have ended; OpenCL may still be at its bookkeeping, and at what is quiet
+	st := q.cl.Finish() // records have ended; OpenCL may still be at its bookkeeping, and at what is quiet
 	h.mu.Lock()
 	h.retireQuietLocked(q, q.quiet.to, st)
 	h.mu.Unlock()

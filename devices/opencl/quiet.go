@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
 // Quiet launches.
 //
-// To ask NVIDIA for an event makes a launch of 5 us 1.2 us dearer, and to look at
-// events while others are enqueued 0.5 to 1.5 us. So a launch of which nobody asks
+// Events are not free (quirks.slowEvents). So a launch of which nobody asks
 // when it ends (devices.Command.Quiet), on an in-order queue, is enqueued without one,
 // and has no record: it is a point in the queue's span of quiet points. There is one
 // span; records that OpenCL has may come before it, and any after it. While there are
@@ -82,8 +82,8 @@ func (q *quiet) keep(k *kernel, seq uint64) bool {
 // without an event. host.mu is held.
 func (r *record) mayBeQuiet(cmd *devices.Command) bool {
 	q := r.q
-	return cmd.Quiet && r.host.quiet && r.op == devices.OpLaunch && q.inOrder && !q.timing && r.failure == nil &&
-		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner() == nil && q.quiet.room(r.kernel) && r.followsLocked()
+	return cmd.Quiet && r.host.quirks.slowEvents && r.op == devices.OpLaunch && q.inOrder && !q.timing && r.failure == nil &&
+		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner == nil && q.quiet.room(r.kernel) && r.followsLocked()
 }
 
 // followsLocked reports whether the cl queue alone orders r behind all that it waits
@@ -118,11 +118,9 @@ func (r *record) followsLocked() bool {
 	return true
 }
 
-// behind reports whether r, without an event, is ordered behind x by the cl queue. An
-// in-order queue of PoCL's ends a command as soon as one of its waits has failed,
-// when others have not ended.
+// behind reports whether r, without an event, is ordered behind x by the cl queue.
 func (r *record) behind(x *record) bool {
-	return x != nil && x.state == native && !x.early && x.line() == r.q && (len(x.edges) == 0 || r.host.immediate)
+	return x != nil && x.state == native && !x.told && x.line() == r.q && (len(x.edges) == 0 || r.host.quirks.failedWaitsKeepOrder)
 }
 
 // room reports whether the span has a use of k, or room for one.
@@ -142,10 +140,10 @@ func (q *quiet) room(k *kernel) bool {
 func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 	q := r.q
 	h.dropEdgesLocked(r)
-	r.state = enqueuing
-	r.cmd.quiet = 1
+	r.cmd.Quiet = 1
+	r.handles = r.handles[:0]
 	h.mu.Unlock()
-	_, err := r.enqueueQuiet()
+	_, err := r.give(ocl.Tag{})
 	h.mu.Lock()
 	if err != nil {
 		h.refuseLocked(r)
@@ -162,9 +160,7 @@ func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 		r.kernel = nil // its use is the span's
 	}
 	x.open.Store(true)
-	r.state, r.called = ended, true
-	r.letGo()
-	h.recycleLocked(r)
+	h.refuseLocked(r) // the point is all that is left of it
 	return p, nil
 }
 
@@ -236,7 +232,7 @@ func (h *host) quietBeforeLocked(r *record) {
 	st := int32(0)
 	if r.status < 0 { // because of them, perhaps
 		h.mu.Unlock()
-		st = finish(r.q.handle)
+		st = r.q.cl.Finish()
 		h.mu.Lock()
 	}
 	h.retireQuietLocked(r.q, r.point.Seq-1, st)
@@ -257,7 +253,7 @@ func (q *Queue) finishQuiet(p mem.Point) bool {
 		q.use.RUnlock()
 		return false
 	}
-	st := finish(q.handle)
+	st := q.cl.Finish()
 	q.use.RUnlock()
 	h.pollBefore(q, to)
 	h.mu.Lock()
@@ -313,9 +309,8 @@ func (h *host) coverLocked(q *Queue) {
 	if !x.has(x.to) || x.covered >= x.to || h.lines[q.line] != q {
 		return
 	}
-	r := h.takeLocked()
-	r.q, r.op, r.cmd.queue, r.cmd.op = q, devices.OpMarker, q.handle, nativeMarker
-	r.state, r.covers = enqueuing, x.to
+	r := h.takeLocked(q, devices.OpMarker)
+	r.cmd.Queue, r.cmd.Op, r.covers = q.cl, ocl.Marker, x.to
 	x.covered = x.to
 	x.open.Store(false)
 	q.pending++ // Close waits for it
@@ -324,12 +319,10 @@ func (h *host) coverLocked(q *Queue) {
 	q.flushOnce()
 	h.mu.Lock()
 	if err != nil {
-		r.called, r.early, r.status = true, true, st
-	} else {
-		h.nativeLocked(r)
+		r.told, r.status = true, st
 	}
-	if r.early {
-		r.state, r.blockers = settling, 0
+	h.nativeLocked(r)
+	if r.told {
 		h.readyLocked(r)
 	}
 }
@@ -339,9 +332,8 @@ func (h *host) coveredLocked(r *record) {
 	q := r.q
 	r.users++ // keeps it from being recycled
 	h.retireQuietLocked(q, r.covers, r.status)
-	r.users--
 	r.state = ended
-	h.recycleLocked(r)
+	h.leaveLocked(r)
 	q.pending--
 	if q.closing {
 		h.ended.Broadcast()

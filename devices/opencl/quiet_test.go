@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -176,16 +177,16 @@ func TestAFailureOfQuietLaunchesIsThatOfAll(t *testing.T) {
 		quietened(t, q)
 		p := run(t, q, step(t, m, a, 1))
 		r := run(t, q, step(t, m, a, 1))
-		inject(t, faultEnd, 1, mem.OutOfResources)
+		inject(t, ocl.FaultEnd, 1, mem.OutOfResources)
 		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(devices.OwnThread, r)))
 		require.Equal(t, mem.OutOfResources, mem.StatusOf(p.Err()))
 		require.Equal(t, []mem.Point{p, r}, failed)
 
 		p = run(t, q, step(t, m, a, 1))
-		inject(t, faultEnd, 1, mem.OutOfResources)
+		inject(t, ocl.FaultEnd, 1, mem.OutOfResources)
 		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(context.Background(), p)), "of the cover")
 
-		inject(t, faultEnqueue, 1, mem.OutOfResources)
+		inject(t, ocl.FaultEnqueue, 1, mem.OutOfResources)
 		_, err := q.Submit(step(t, m, a, 1), nil)
 		require.Equal(t, mem.OutOfResources, mem.StatusOf(err), "refused")
 		require.Equal(t, q.Timeline().Last(), p)
@@ -199,12 +200,12 @@ func TestQuietLaunchesThatNeedAFailedCommandFail(t *testing.T) {
 		a := zeroed(t, d, q)
 		for range 20 {
 			quietened(t, q)
-			inject(t, faultEnd, 1, mem.OutOfResources)
+			inject(t, ocl.FaultEnd, 1, mem.OutOfResources)
 			w := run(t, q, write(d, a, 0, pattern(4*quietWords, 1)))
 			p := run(t, q, step(t, m, a, 1), mem.Wait{Point: w, Kind: mem.Data})
 			_ = p.Wait(context.Background())
 			if w.Err() == nil { // a poll saw it end before it could fail
-				injectFault(faultEnd, 0, 0)
+				ocl.Inject(ocl.FaultEnd, 0, 0)
 				continue
 			}
 			require.Equal(t, mem.OutOfResources, mem.StatusOf(w.Err()))

@@ -2,7 +2,10 @@
 
 package opencl
 
-import "godwit/mem"
+import (
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
 
 // What moves records on: gates, which hold those that wait for a point that is not
 // in OpenCL, and the ready list.
@@ -14,8 +17,8 @@ type gate struct {
 	held []*record // protected by host.mu
 }
 
-// gateLocked holds r until p has ended. It reports false where that it has.
-func (h *host) gateLocked(p mem.Point, r *record) bool {
+// holdLocked holds r until p has ended. It reports false where that it has.
+func (h *host) holdLocked(p mem.Point, r *record) bool {
 	g := h.gates[p]
 	if g == nil {
 		if n := len(h.spare); n > 0 {
@@ -59,7 +62,7 @@ func (g *gate) PointReached(p mem.Point, _ error) {
 
 func (h *host) unblockLocked(r *record) {
 	r.blockers--
-	if r.blockers == 0 && r.state != resolving {
+	if r.blockers == 0 {
 		h.readyLocked(r)
 	}
 }
@@ -112,7 +115,7 @@ func (f *feed) flushLocked(h *host) {
 	if q != nil {
 		q.flushOnce()
 	}
-	releaseEvents(trash)
+	ocl.ReleaseEvents(trash)
 	h.mu.Lock()
 	h.emptied = trash
 }

@@ -8,55 +8,81 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
-type state uint8
-
-const (
-	free state = iota
-	resolving
-	held
-	enqueuing
-	native
-	settling
-	calling
-	owed
-	ended
-)
-
-// record is an accepted (or being accepted) command. Records are pooled; the
-// slices keep their room. Fields are the submitting goroutine's until the
-// record is held or native, and protected by host.mu from then on, but for what
-// is copied from the command, which does not change.
+// A command, from Submit to its end.
+//
+// Each accepted command has a record, but for quiet launches (quiet.go) and copies that
+// Submit makes itself (direct.go), which are never more than a point. A record's state
+// says who has it:
+//
+//	state     who has it                              goes on by
+//	free      nobody                                  take: to held
+//	held      Submit, or what it waits for, or the    start: to native or elsewhere, or
+//	          ready list; OpenCL is being given it    finish, where nothing is to be done
+//	native    OpenCL, which has an event of it        told, then settle: finish, or again
+//	elsewhere a runner: a goroutine, a worker, who    finish
+//	          waits for it
+//	ended     nobody: its point has ended             recycle: to free
+//
+// Each transition is one function of that name:
+//
+//   - accept gives a record its point. Where OpenCL or the checks refuse it before, refuse
+//     takes it back, and nothing has happened.
+//   - resolve looks at what a held record waits for. What is in OpenCL becomes an edge: a
+//     cl_event to wait for. What is held itself, or nothing of OpenCL's, is a blocker, and so
+//     is all that is not reached where the record is strict. Who takes the last blocker away
+//     puts the record on the ready list (ready.go), from where advance has it resolved again:
+//     the blockers may be edges by then.
+//   - start is one of a few lanes (lanes.go).
+//   - told notes that OpenCL has ended the command: by a callback, or because somebody asked.
+//     That may come before native is noted, and the callback after the end.
+//   - settle ends a record that OpenCL has ended, once all that it waited for has ended:
+//     callbacks come in any order, and a failure must be known before what depends on it ends.
+//     The record is native meanwhile, and blockers hold it. Where OpenCL did not run the command
+//     because something failed that was only to come before it, again makes it held, without
+//     edges.
+//   - finish ends the point.
+//   - recycle makes an ended record free, when its callback has come and nobody looks at its
+//     event any more (users).
+//
+// The record's fields are the submitting goroutine's until others can know of it, and
+// protected by host.mu from then on, but for what is copied from the command, which does not
+// change. mu is not held while OpenCL is called, bytes are copied or a point is ended. No point
+// is ended within Submit or within a waiter's call, but by the ready list: so chains do not
+// recurse, and nothing is ended under a caller's lock.
 type record struct {
-	host  *host // immutable
-	index int   // immutable: of host.records
-	tag   tag   // C memory; made by the first enqueue
+	host  *host   // immutable
+	index int     // immutable: of host.records
+	tag   ocl.Tag // C memory; made by the first enqueue
 
 	// What is looked at most, together.
 	q        *Queue
 	point    mem.Point
 	state    state
 	op       devices.Op
-	strict   bool  // needs its waits reached, not only in OpenCL
-	reached  bool  // resolveLocked has found no wait that is not
-	early    bool  // OpenCL ended it before Submit was done
-	called   bool  // its callback has come, or none will
-	pinned   bool  // bytes are page-locked
-	status   int32 // what OpenCL said
-	blockers int   // what holds it
-	users    int   // edges and polls that need event
-	event    handle
+	strict   bool // waits must be reached, not only be in OpenCL
+	reached  bool // resolve has found no wait that is not
+	told     bool // OpenCL has ended it
+	owed     bool // a callback is to come
+	left     bool // to who waits for it
+	pinned   bool // bytes are page-locked
+	status   ocl.Status
+	blockers int // what holds it
+	users    int // edges and polls that need event
+	event    ocl.Event
 	failure  error // the first failure among Data waits
 	waits    []mem.Wait
 	two      [2]mem.Wait // room for waits
 	edges    []*record   // native records waited for; each has users raised
 	after    []*record   // held until this one is native or ended
-	handles  []handle    // the events of edges
-	spent    []handle    // events of earlier tries
+	handles  []ocl.Event // the events of edges
+	spent    []ocl.Event // events of earlier tries
 
 	// What to do, from the command.
+	runner runner // carries it out where that is not OpenCL; its waits are reached then
 	bytes  []byte // host end of a transfer
 	memory uint64 // the other end's address, where it is this process's; else 0
 	pin    runtime.Pinner
@@ -73,65 +99,69 @@ type record struct {
 	staged stagedCopy
 	begun  atomic.Bool // a runner has begun with it
 	covers uint64      // it is no command, but the marker of a cover: of the points up to this
-	cmd    nativeCmd
+	cmd    ocl.Command
 }
+
+type state uint8
+
+const (
+	free state = iota
+	held
+	native
+	elsewhere
+	ended
+)
 
 type pinnedBlock struct {
 	pinner devices.Pinner
 	block  mem.Block
 }
 
-// takeLocked returns a free record.
-func (h *host) takeLocked() *record {
-	if n := len(h.free); n > 0 {
-		r := h.free[n-1]
-		h.free = h.free[:n-1]
-		return r
-	}
-	some := make([]record, moreRecords)
-	for i := range some {
-		r := &some[i]
-		r.host, r.index, r.waits = h, len(h.records), r.two[:0]
-		h.records = append(h.records, r)
-		h.free = append(h.free, &some[len(some)-1-i]) // the first is taken first
-	}
-	return h.takeLocked()
-}
-
 // moreRecords is how many records are made at once.
 const moreRecords = 32
 
-// told is what tells of r's end.
-func (r *record) told() tag {
-	if r.tag == nil {
-		r.tag = r.host.sink.tag(r.index)
+// takeLocked: free to held.
+func (h *host) takeLocked(q *Queue, op devices.Op) *record {
+	if len(h.free) == 0 {
+		some := make([]record, moreRecords)
+		for i := range some {
+			r := &some[i]
+			r.host, r.index, r.waits = h, len(h.records), r.two[:0]
+			h.records = append(h.records, r)
+			h.free = append(h.free, &some[len(some)-1-i]) // the first is taken first
+		}
 	}
-	return r.tag
+	n := len(h.free) - 1
+	r := h.free[n]
+	h.free = h.free[:n]
+	r.q, r.op, r.state = q, op, held
+	return r
 }
 
-// recycleLocked makes r free where nothing needs it any more.
-func (h *host) recycleLocked(r *record) {
-	if r.state != ended || !r.called || r.users > 0 {
-		return
-	}
-	if r.event != 0 {
-		h.trash = append(h.trash, r.event)
-	}
-	h.trash = append(h.trash, r.spent...)
-	*r = record{host: r.host, index: r.index, tag: r.tag, pin: r.pin, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
-		handles: r.handles[:0], after: r.after[:0], unpin: r.unpin[:0], lent: r.lent[:0]}
-	h.free = append(h.free, r)
-	if h.closing {
-		h.ended.Broadcast()
+// acceptLocked issues r's point.
+func (h *host) acceptLocked(r *record) {
+	q := r.q
+	r.point = q.line.Next()
+	q.flight.put(r)
+	q.pending++
+	if q.inOrder {
+		q.tail = r.point
 	}
 }
 
-// resolveLocked looks at r's waits: failures of Data waits go to r.failure;
-// native ones become edges; others, and with r.strict all that are not reached,
-// block r. It returns whether r can go on.
+// refuseLocked takes back a record that was not accepted: held to free.
+func (h *host) refuseLocked(r *record) {
+	r.letGo()
+	h.dropEdgesLocked(r)
+	r.state, r.event = ended, 0
+	h.recycleLocked(r)
+}
+
+// resolveLocked looks at r's waits, and returns whether nothing holds it. Failures of Data
+// waits go to r.failure.
 func (h *host) resolveLocked(r *record) bool {
 	h.dropEdgesLocked(r)
-	r.state, r.blockers, r.reached = resolving, 1, true // one for this pass: waiters may come meanwhile
+	r.blockers, r.reached = 1, true // one for this pass
 	for i := range r.waits {
 		w := &r.waits[i]
 		if w.Point.Reached() {
@@ -140,35 +170,42 @@ func (h *host) resolveLocked(r *record) bool {
 		}
 		r.reached = false
 		var x *record
-		if q := h.lines[w.Point.Line]; q != nil {
+		if q := h.lines[w.Point.Line]; q != nil && !r.strict {
 			x = q.flight.get(w.Point.Seq)
-			if x == nil && !r.strict && q == r.line() && q.quiet.has(w.Point.Seq) {
-				continue // the cl queue orders them; settleLocked sees how it ended
+			if x == nil && q == r.line() && q.quiet.has(w.Point.Seq) {
+				continue // the cl queue orders them; settle sees how it ended
 			}
 		}
 		switch {
-		case x != nil && !r.strict && (x.state == native || x.state == settling && x.status == 0):
-			// An in-order cl queue orders its own, but ends a command as soon as one
-			// of its waits has failed, when others have not ended.
+		case x != nil && x.hasEvent():
+			// An in-order cl queue orders its own, but may end a command as soon as one of
+			// its waits has failed, when others have not ended.
 			if x.line() == nil || x.line() != r.line() || len(x.edges) > 0 {
 				x.users++
 				r.edges = append(r.edges, x)
 			}
-		case x != nil && !r.strict && (x.state == held || x.state == enqueuing || x.state == resolving):
+		case x != nil && x.state == held:
 			x.after = append(x.after, r)
 			r.blockers++
 		default:
-			if h.gateLocked(w.Point, r) {
-				r.blockers++
-			} else {
-				r.note(w)
-			}
+			h.gateLocked(r, w)
 		}
 	}
 	r.blockers--
-	r.state = held
 	return r.blockers == 0
 }
+
+// gateLocked has r wait for the end of a point, or notes how that ended.
+func (h *host) gateLocked(r *record, w *mem.Wait) {
+	if h.holdLocked(w.Point, r) {
+		r.blockers++
+	} else {
+		r.note(w)
+	}
+}
+
+// hasEvent reports whether others can wait for r in OpenCL.
+func (r *record) hasEvent() bool { return r.state == native && (!r.told || r.status == 0) }
 
 // line is the in-order cl queue in which r's event is, nil where there is none.
 func (r *record) line() *Queue {
@@ -187,196 +224,182 @@ func (r *record) note(w *mem.Wait) {
 
 func (h *host) dropEdgesLocked(r *record) {
 	for _, x := range r.edges {
-		x.users--
-		h.recycleLocked(x)
+		h.leaveLocked(x)
 	}
 	clear(r.edges)
 	r.edges = r.edges[:0]
 }
 
-// advanceLocked moves a record on that nothing blocks any more. mu is released
-// in between. Where OpenCL was given the record, it returns the queue, to be flushed
-// soon: OpenCL need not start the command without, and a Flush may have been asked for
-// while it was held.
-func (h *host) advanceLocked(r *record) *Queue {
-	if r.state == settling {
-		h.settleLocked(r)
-		return nil
-	}
-	for {
-		if !h.resolveLocked(r) {
-			return nil
-		}
-		strict := r.strict
-		switch {
-		case r.failure != nil && r.strict: // all waits have ended: nothing overtakes through it
-			r.called = true
-			h.finishLocked(r, r.failure)
-			return nil
-		case r.instant():
-			h.passLocked(r)
-			return nil
-		case r.failure != nil || r.op == devices.OpHostCall:
-			r.strict = true
-		case r.pair != nil && len(r.edges) > 0 && !r.takeSide():
-			r.strict = true
-		}
-		if r.strict && !strict {
-			continue // look again: now every wait must be reached
-		}
-		if r.op == devices.OpHostCall {
-			r.state, r.called = calling, true
-			if r.q.timing {
-				r.times.Submitted = hostNow()
-			}
-			r.q.calls.Go(func() { h.runCall(r) })
-			return nil
-		}
-		break
-	}
-	if r.late != nil && !r.cut() {
-		r.called = true
-		h.finishLocked(r, nil)
-		return nil
-	}
-	if x := r.runner(); x != nil {
-		x.push(r)
-		return nil
-	}
-	if r.here(directHeld) {
-		h.copyHeldLocked(r)
-		return nil
-	}
-	q := r.q
-	r.state = enqueuing
-	h.mu.Unlock()
-	st, err := r.enqueue()
-	h.mu.Lock()
-	h.enqueuedLocked(r, st, err)
-	return q
+// leaveLocked ends a use of r's event.
+func (h *host) leaveLocked(r *record) {
+	r.users--
+	h.recycleLocked(r)
 }
 
-// instant reports whether there is nothing left of r, which nothing blocks: it is a
-// marker behind nothing. In a queue out of order, OpenCL would have it wait for all
-// commands there: by its rules where it is given no waits, with PoCL 3.1 and NVIDIA's
-// library also where it is given some that have ended.
-func (r *record) instant() bool {
-	return r.op == devices.OpMarker && r.failure == nil && len(r.edges) == 0 && !r.q.inOrder
-}
-
-// passLocked ends an instant record. Its times are a host call's.
-func (h *host) passLocked(r *record) {
-	r.called = true
-	if !r.q.timing {
-		h.finishLocked(r, nil)
-		return
-	}
-	r.state, r.call = calling, func(context.Context) error { return nil }
-	r.times.Submitted = hostNow()
-	r.q.calls.Go(func() { h.runCall(r) }) // which may ask OpenCL for its clock
-}
-
-// cut leaves of a copy what its Late asks for, and reports whether that is
-// anything. Such a copy has nothing in its event wait list, so that OpenCL never
-// gives it back to be enqueued again.
-func (r *record) cut() bool {
-	part := devices.PartOf(r.late, uint64(r.cmd.size))
-	if part.Empty() {
-		return false
-	}
-	r.cmd.src_off += size(part.Start)
-	r.cmd.dst_off += size(part.Start)
-	r.cmd.size = size(part.Size())
-	if r.bytes != nil {
-		r.bytes = r.bytes[part.Start:part.End]
-	}
-	return true
-}
-
-// enqueue gives r to OpenCL, behind the events of its edges. It is called
-// without locks.
-func (r *record) enqueue() (int32, error) {
-	r.handles = r.handles[:0]
-	for _, x := range r.edges {
-		r.handles = append(r.handles, x.event)
-		if x.q != r.q || x.pair != nil {
-			x.q.flushOnce()
-		}
-	}
-	return r.give(r.told())
-}
-
-// enqueueQuiet is enqueue of what has no edges, and whose end nobody is told.
-func (r *record) enqueueQuiet() (int32, error) {
-	r.handles = r.handles[:0]
-	return r.give(nil)
-}
-
-// give gives r to OpenCL; t is told of its end.
-func (r *record) give(t tag) (int32, error) {
-	var st int32
-	switch {
-	case r.pair != nil:
-		st = r.pair.copy(r)
-	case r.kernel != nil:
-		r.kernel.mu.Lock()
-		st = int32(submit(&r.cmd, r.args, r.kernel.set, r.handles, nil, t))
-		r.kernel.mu.Unlock()
-	default:
-		r.pinBytes()
-		st = int32(submit(&r.cmd, r.args, nil, r.handles, r.bytes, t))
-	}
-	if r.q.dev.sees(st); st != 0 {
-		return st, r.refusal(st)
-	}
-	r.event = r.cmd.event
-	if r.cmd.quiet == 0 || !r.host.immediate {
-		r.q.dirty.Store(true)
-	}
-	return 0, nil
-}
-
-// refusal is the error of a command that OpenCL did not take.
-func (r *record) refusal(st int32) error {
-	if r.kernel != nil {
-		if i := int(r.cmd.failed_arg); i >= 0 && i < len(r.kernel.args) {
-			return statusError(st, "kernel %s on device %s, argument %d (%s)", r.kernel.name, r.q.dev.name, i, r.kernel.args[i].Name)
-		}
-		return statusError(st, "kernel %s on device %s", r.kernel.name, r.q.dev.name)
-	}
-	return statusError(st, "%v on device %s", r.op, r.q.dev.name)
-}
-
-// enqueuedLocked notes the outcome of enqueue for an accepted command.
-func (h *host) enqueuedLocked(r *record, st int32, err error) {
-	if err != nil || st != 0 {
-		r.called = true
-		h.dropEdgesLocked(r)
-		h.finishLocked(r, err)
-		return
-	}
-	h.nativeLocked(r)
-	if r.early {
-		h.settleLocked(r)
-	}
-}
-
-// nativeLocked: OpenCL has r; what was held by it can go on.
+// nativeLocked: held to native. OpenCL has r, and what was held by it can go on.
 func (h *host) nativeLocked(r *record) {
-	r.state = native
+	r.state, r.blockers = native, 0
+	h.releaseLocked(r)
+	if r.owed && r.cmd.NoCallback != 0 {
+		h.moving.Go(func() { // no callback will come: somebody has to wait
+			st := r.event.Wait()
+			h.mu.Lock()
+			h.draining++
+			h.toldLocked(r, st, true)
+			h.drainLocked()
+			h.mu.Unlock()
+		})
+	}
+}
+
+// releaseLocked lets go what is held until r is native or ended.
+func (h *host) releaseLocked(r *record) {
 	for _, x := range r.after {
 		h.unblockLocked(x)
 	}
 	clear(r.after)
 	r.after = r.after[:0]
-	if !r.early && r.cmd.no_callback != 0 {
-		h.moving.Go(func() { // no callback will come: somebody has to wait
-			st := eventWait(r.event)
-			h.mu.Lock()
-			h.draining++
-			h.callbackLocked(r, st)
-			h.drainLocked()
-			h.mu.Unlock()
-		})
+}
+
+// toldLocked: OpenCL has ended r. mu is released in between.
+func (h *host) toldLocked(r *record, st ocl.Status, callback bool) {
+	if callback {
+		r.owed = false
 	}
+	switch {
+	case r.state == ended: // a poll saw it first
+		h.recycleLocked(r)
+		return
+	case r.told:
+		return
+	}
+	r.told, r.status = true, r.q.dev.sees(st)
+	if r.state == native {
+		h.settleLocked(r)
+	}
+}
+
+// settleLocked: native to ended, or to held, once r's waits have been seen to end.
+func (h *host) settleLocked(r *record) {
+	if r.covers != 0 {
+		h.coveredLocked(r)
+		return
+	}
+	if q := r.line(); q != nil && q.quiet.has(q.quiet.from) && q.quiet.from < r.point.Seq {
+		h.quietBeforeLocked(r)
+	}
+	r.blockers = 1
+	for i := range r.waits {
+		if w := &r.waits[i]; w.Point.Reached() {
+			r.note(w)
+		} else {
+			h.gateLocked(r, w)
+		}
+	}
+	if r.blockers--; r.blockers > 0 {
+		return
+	}
+	h.dropEdgesLocked(r)
+	switch {
+	case r.failure != nil:
+		h.finishLocked(r, r.failure)
+	case !r.owed && endedByWaits(r.status):
+		h.againLocked(r)
+	case r.status < 0:
+		h.finishLocked(r, r.refusal(r.status))
+	default:
+		h.finishLocked(r, nil)
+	}
+}
+
+// againLocked: native to held. No Data wait failed: OpenCL let the failure of an Order
+// wait through, or of one that was run again for such a reason. The command did not run:
+// it does now, behind nothing.
+func (h *host) againLocked(r *record) {
+	r.spent = append(r.spent, r.event) // somebody may be looking at it
+	r.event, r.told, r.status, r.state = 0, false, 0, held
+	h.readyLocked(r)
+}
+
+// endedByWaits reports whether a command has this status because something it
+// waited for failed: OpenCL's own status, or one that is given instead.
+func endedByWaits(st ocl.Status) bool {
+	return st == int32(mem.ExecStatusErrorInWaitList) || st == waitFailed
+}
+
+// finishLocked ends r's point. mu is released while waiters are told.
+func (h *host) finishLocked(r *record, err error) {
+	q := r.q
+	r.state = ended
+	if r.late != nil && err == nil {
+		r.late.Moved()
+	}
+	q.flight.drop(r.point.Seq)
+	h.releaseLocked(r)
+	if q.timing && err == nil && r.event != 0 {
+		q.keepTimesLocked(r)
+	}
+	r.users++ // keeps it from being recycled
+	h.mu.Unlock()
+	r.letGo()
+	q.line.End(r.point, err)
+	h.mu.Lock()
+	q.pending--
+	h.leaveLocked(r)
+	h.drainQuietLocked(q)
+	if q.closing {
+		h.ended.Broadcast()
+	}
+}
+
+// finishedBy ends r, which a runner had, and goes on with what waited for it.
+func (h *host) finishedBy(r *record, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.draining++
+	h.finishLocked(r, err)
+	h.drainLocked()
+}
+
+// recycleLocked: ended to free, where nothing needs r any more.
+func (h *host) recycleLocked(r *record) {
+	if r.state != ended || r.owed || r.users > 0 {
+		return
+	}
+	if r.event != 0 {
+		h.trash = append(h.trash, r.event)
+	}
+	h.trash = append(h.trash, r.spent...)
+	*r = record{host: r.host, index: r.index, tag: r.tag, pin: r.pin, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
+		handles: r.handles[:0], after: r.after[:0], unpin: r.unpin[:0], lent: r.lent[:0]}
+	h.free = append(h.free, r)
+	if h.closing {
+		h.ended.Broadcast()
+	}
+}
+
+// letGo gives back what the command held.
+func (r *record) letGo() {
+	if r.bytes != nil {
+		r.pin.Unpin()
+		r.bytes = nil
+	}
+	for _, u := range r.unpin {
+		u.pinner.Unpin(u.block)
+	}
+	for _, l := range r.lent {
+		l.space.Return(l.addr, l.size)
+	}
+	clear(r.unpin)
+	clear(r.lent)
+	r.unpin, r.lent = r.unpin[:0], r.lent[:0]
+	if r.side != nil {
+		r.pair.giveSide(r.side)
+		r.side = nil
+	}
+	if r.kernel != nil {
+		r.kernel.release()
+		r.kernel = nil
+	}
+	r.call = nil
 }

@@ -2,79 +2,178 @@
 
 package opencl
 
-// #include "shadow.h"
-import "C"
-
 import (
-	"fmt"
-	"unsafe"
+	"bytes"
+	"encoding/binary"
 
-	"github.com/jgillich/go-opencl/cl"
+	"godwit/devices/opencl/internal/ocl"
 )
 
-// Oclgrind's check for reads of uninitialised bytes, made exact.
+// A check for reads of uninitialised bytes, made exact.
 //
-// With OCLGRIND_UNINITIALIZED=1 Oclgrind keeps, for each byte of a buffer, whether it
-// was ever written. What kernels do it follows byte by byte. What the host does it gets
-// wrong; in Oclgrind 21.10, of which the file is src/plugins/Uninitialized.cpp:
-//
-//   - A write, a fill or a copy, and of a fill each pattern and of a rectangle each row,
-//     gives the buffer a new shadow that is as long as what was stored, whatever the
-//     offset (lines 1047 and 2403). All that kernels wrote there is uninitialised from
-//     then on, and so is what was stored anywhere but at the start; bytes below that
-//     length have the state that malloc left.
-//   - A copy makes its destination initialised, whatever its source was (Memory.cpp 593).
-//   - A new buffer has the shadow of a released one that had its number: nothing is told
-//     of either (line 30).
-//   - A buffer that kernels first see as a sub-buffer has the state that malloc left
-//     (lines 1855 and 2523).
-//
-// So where that check is on, all bytes get into a buffer by a kernel of ours, which
-// copies states with them: from another buffer, or from one that is made of the host's
-// bytes, as a whole, for that. And each new buffer is told to be uninitialised, as a
-// whole (fresh). Then Oclgrind's findings are true: there is one where a kernel uses a
-// byte that nobody wrote, or that Godwit should have brought and has not, and else none.
-//
-// What the optimiser makes of kernels the check does not always know: it ends those with
-// a freeze instruction (line 1805), and crashes on some that sum vectors. So programs are
-// built without optimisation then.
+// Where a platform looks for such reads, but follows only what kernels do
+// (quirks.checks), all bytes get into a buffer by a kernel of ours, which copies their
+// state with them: from another buffer, or from one that is made of the host's bytes, as
+// a whole, for that. And each new buffer is told to be uninitialised, as a whole (fresh).
+// Then the findings are true: there is one where a kernel uses a byte that nobody wrote, or
+// that Godwit should have brought and has not, and else none. Programs are built without
+// optimisation, since the check does not know all that it makes.
 //
 // That is for whole cl_mems, which is what checkers are given: the shadow of a carved
 // block is its slab's.
+//
+// A shadow is the worker's edge, with all that changes bytes done otherwise.
 type shadow struct {
-	c *C.gw_shadow
+	plain
+	context ocl.Context
+	program ocl.Program
+	copies  ocl.Kernel
+	touches ocl.Kernel
 }
 
-// newShadow returns the context's shadow keeper; nil where there is no check. It is
-// called in the worker's thread.
-func newShadow(context *cl.Context) (*shadow, error) {
-	if C.gw_shadow_wanted() == 0 {
-		return nil, nil
-	}
-	var st C.cl_int
-	c := C.gw_shadow_new(rawHandle(context), &st)
-	if c == nil {
-		return nil, fmt.Errorf("kernels for Oclgrind's check for uninitialised reads: %w", statusError(int32(st), "build"))
-	}
-	return &shadow{c}, nil
+// A structure is copied by llvm.memcpy, which takes the state of the bytes along and
+// does not complain of what is uninitialised: it is used by nobody yet. Were it not
+// volatile, the compiler would make a load and a store of a small one.
+const shadowSource = `
+typedef struct { uchar b[65536]; } huge;
+typedef struct { uchar b[1024]; } large;
+typedef struct { uchar b[32]; } small;
+typedef struct { uchar b[1]; } one;
+#define STEP(type) for (; n >= sizeof(type); n -= sizeof(type), dst += sizeof(type), src += sizeof(type)) \
+	*(volatile global type *)dst = *(volatile global const type *)src;
+kernel void godwit_copy(global uchar *to, global const uchar *from, ulong bytes, ulong rows, ulong slices,
+                        ulong to_at, ulong to_row, ulong to_slice, ulong from_at, ulong from_row, ulong from_slice)
+{
+	for (ulong z = 0; z < slices; z++)
+		for (ulong y = 0; y < rows; y++) {
+			global uchar *dst = to + to_at + y * to_row + z * to_slice;
+			global const uchar *src = from + from_at + y * from_row + z * from_slice;
+			ulong n = bytes;
+			STEP(huge) STEP(large) STEP(small) STEP(one)
+		}
+}
+kernel void godwit_touch(global uchar *whole) {}
+`
+
+// edge is how a worker's commands, new buffers and builds get to OpenCL. All but options
+// is called in the worker's thread.
+type edge interface {
+	// submit enqueues a command without waits.
+	submit(c *ocl.Command, args, host []byte) ocl.Status
+	// fresh sees to a new cl_mem.
+	fresh(q ocl.Queue, m ocl.Mem) ocl.Status
+	// options are what a program is built with, where options are its own.
+	options(options string) string
+	free()
 }
 
-// free is called in the worker's thread.
-func (s *shadow) free() { C.gw_shadow_free(s.c) }
+// plain is the edge of a platform that nothing is done for.
+type plain struct{}
 
-// options are what a program is built with, where options are its own.
-func (s *shadow) options(options string) string {
-	if s == nil {
-		return options
+func (plain) submit(c *ocl.Command, args, host []byte) ocl.Status {
+	return c.Submit(args, ocl.SetArgs{}, nil, host, ocl.Tag{})
+}
+func (plain) fresh(ocl.Queue, ocl.Mem) ocl.Status { return 0 }
+func (plain) options(options string) string       { return options }
+func (plain) free()                               {}
+
+// newShadow returns the edge of a context.
+func newShadow(context ocl.Context) (*shadow, error) {
+	s := &shadow{context: context}
+	var st ocl.Status
+	if s.program, st = context.NewProgram([]byte(shadowSource)); st == 0 {
+		st = s.program.Build(nil, "")
 	}
-	return options + " -cl-opt-disable"
+	if st == 0 {
+		s.copies, st = s.program.NewKernel("godwit_copy")
+	}
+	if st == 0 {
+		s.touches, st = s.program.NewKernel("godwit_touch")
+	}
+	if st == 0 {
+		return s, nil
+	}
+	s.free()
+	return nil, statusError(st, "kernels for the check for uninitialised reads")
 }
 
-// fresh makes all bytes of a new cl_mem uninitialised. It is called in the worker's
-// thread.
-func (s *shadow) fresh(queue, m handle) int32 { return int32(C.gw_shadow_fresh(s.c, queue, m)) }
+func (s *shadow) free() {
+	for _, k := range []ocl.Kernel{s.copies, s.touches} {
+		if k != 0 {
+			k.Release()
+		}
+	}
+	if s.program != 0 {
+		s.program.Release()
+	}
+}
 
-// submit is submit of a command without waits. It is called in the worker's thread.
-func (s *shadow) submit(c *nativeCmd, args, host []byte) int32 {
-	return int32(C.gw_shadow_submit(s.c, c, unsafe.Pointer(first(args)), unsafe.Pointer(first(host))))
+// options implements edge.
+func (s *shadow) options(options string) string { return options + " -cl-opt-disable" }
+
+// launch is a kernel of ours: one work-item, since checkers may leave out work-groups.
+func (s *shadow) launch(q ocl.Queue, k ocl.Kernel, n uint32) ocl.Command {
+	return ocl.Command{Queue: q, Op: ocl.Launch, Kernel: k, Args: n, Dims: 1, Global: [3]uint64{1}}
+}
+
+// fresh implements edge: it makes all bytes uninitialised. A write of nothing leaves a
+// shadow of no bytes, and a kernel that is given a buffer without shadow makes one for
+// all of it, uninitialised.
+func (s *shadow) fresh(q ocl.Queue, m ocl.Mem) ocl.Status {
+	nothing := ocl.Command{Queue: q, Op: ocl.Write, Dst: m}
+	st := nothing.Submit(nil, ocl.SetArgs{}, nil, make([]byte, 1), ocl.Tag{})
+	if st == 0 {
+		touch := s.launch(q, s.touches, 1)
+		st = touch.Submit(ocl.AppendMem(nil, m), ocl.SetArgs{}, nil, nil, ocl.Tag{})
+		defer ocl.ReleaseEvents([]ocl.Event{nothing.Event, touch.Event})
+	}
+	if end := q.Finish(); st == 0 {
+		st = end
+	}
+	return st
+}
+
+// submit implements edge. It may return when the command has ended.
+func (s *shadow) submit(c *ocl.Command, args, host []byte) ocl.Status {
+	switch c.Op {
+	case ocl.Write:
+		c.Region, c.SrcPitch, c.SrcOff = [3]uint64{c.Size, 1, 1}, [2]uint64{}, 0
+		return s.bring(c, host[:c.Size])
+	case ocl.Fill:
+		c.Region, c.SrcPitch, c.SrcOff = [3]uint64{c.Size, 1, 1}, [2]uint64{}, 0
+		return s.bring(c, bytes.Repeat(args, int(c.Size)/len(args)))
+	case ocl.WriteRect:
+		c.SrcOff = 0
+		return s.bring(c, host)
+	case ocl.Copy:
+		c.Region = [3]uint64{c.Size, 1, 1}
+		return s.copy(c, c.Src)
+	case ocl.CopyRect:
+		return s.copy(c, c.Src)
+	}
+	return s.plain.submit(c, args, host) // what changes no bytes, or by a kernel
+}
+
+// bring copies bytes of the host, which are initialised, by way of a buffer of their own.
+func (s *shadow) bring(c *ocl.Command, host []byte) ocl.Status {
+	from, st := s.context.NewBufferOf(host)
+	if st != 0 {
+		return st
+	}
+	defer ocl.ReleaseMems(from)
+	st = s.copy(c, from)
+	c.Queue.Finish() // before it goes
+	return st
+}
+
+// copy enqueues a copy of rows.
+func (s *shadow) copy(c *ocl.Command, from ocl.Mem) ocl.Status {
+	args := ocl.AppendMem(ocl.AppendMem(nil, c.Dst), from)
+	for _, v := range []uint64{c.Region[0], c.Region[1], c.Region[2], c.DstOff, c.DstPitch[0], c.DstPitch[1], c.SrcOff, c.SrcPitch[0], c.SrcPitch[1]} {
+		args = ocl.AppendValue(args, binary.NativeEndian.AppendUint64(nil, v))
+	}
+	k := s.launch(c.Queue, s.copies, 11)
+	st := k.Submit(args, ocl.SetArgs{}, nil, nil, ocl.Tag{})
+	c.Event, c.FailedArg = k.Event, -1
+	return st
 }

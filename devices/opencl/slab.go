@@ -3,16 +3,15 @@
 package opencl
 
 import (
-	"github.com/jgillich/go-opencl/cl"
-
 	"godwit/bufalloc"
+	"godwit/devices/opencl/internal/ocl"
 )
 
 // Slabs: large cl_mems out of which a store carves blocks. See store.go.
 
 // slab is one; its fields are protected by the store's mu.
 type slab struct {
-	mem    *cl.MemObject
+	mem    ocl.Mem
 	region *bufalloc.Region
 	size   uint64 // bytes of the cl_mem
 	live   int    // blocks
@@ -45,13 +44,13 @@ func (s *store) carveOut(o *object, size, align uint64) bool {
 
 func (s *store) addSlab(size uint64) *slab {
 	m := s.create(size, true)
-	if m == nil {
+	if m == 0 {
 		return nil
 	}
 	r, err := bufalloc.NewRegion(0, padded(size, true)-touchPad, bufalloc.Options{})
 	if err != nil {
 		s.reserved -= padded(size, true)
-		m.Release()
+		ocl.ReleaseMems(m)
 		return nil
 	}
 	sl := &slab{mem: m, region: r, size: padded(size, true)}
@@ -87,7 +86,7 @@ func (s *store) trim(keep uint64) (freed uint64) {
 			kept = append(kept, sl)
 			continue
 		}
-		sl.mem.Release()
+		ocl.ReleaseMems(sl.mem)
 		s.reserved -= sl.size
 		freed += sl.size
 	}

@@ -8,19 +8,17 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
-	"github.com/jgillich/go-opencl/cl"
-
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/devices/storage"
 	"godwit/mem"
 )
 
 // How bytes get between pageable host memory and a discrete device.
 //
-// Given pageable memory, NVIDIA's OpenCL copies it through a small buffer of its own
+// Given pageable memory, OpenCL copies it through a small buffer of its own
 // within clEnqueue…Buffer: the caller is held up for the length of the transfer,
 // which gets along at 10 GB/s into the device and 19 out of it, where the link has
 // 55. So large transfers of pageable memory are staged here, through a ring of
@@ -70,9 +68,6 @@ func defaultStaging(discrete bool) staging {
 	return staging{on: discrete, lanes: min(max(runtime.NumCPU()/2, 1), mostLanes), chunk: stageChunk, from: stageFrom}
 }
 
-// pinnedByEnv is whether GODWIT_PINNED_H2D lets transfers be staged.
-func pinnedByEnv() bool { return os.Getenv("GODWIT_PINNED_H2D") != "0" }
-
 // stager stages transfers of one device in one direction.
 type stager struct {
 	dev   *Device        // immutable
@@ -80,8 +75,7 @@ type stager struct {
 	ended sync.WaitGroup // its goroutines
 	ring  func() error   // immutable but for tests: newRing
 
-	queue  *cl.CommandQueue     // what ring makes; immutable once open
-	handle handle               // as queue
+	queue  ocl.Queue            // what ring makes; immutable once open
 	memory devices.PinnedMemory // as queue
 	block  mem.Block            // as queue: the ring
 
@@ -132,7 +126,7 @@ func (d *Device) Staging() (read, write Staging) {
 // what is set before the record is pushed.
 type stagedCopy struct {
 	stager *stager // nil where the record is not staged
-	mem    handle
+	mem    ocl.Mem
 	off    uint64 // bytes into mem
 	chunk  uint64 // bytes
 	next   uint64 // bytes taken by lanes so far
@@ -167,11 +161,11 @@ func (s *stager) newRing() error {
 	if out, err := m.AllocAll([]mem.Request{{Size: size}}, block[:]); err != nil || out != mem.Ready {
 		return fmt.Errorf("device %s: %s of page-locked memory to stage in: %w", d.name, mem.FormatBytes(size), errors.Join(err, mem.ErrNoHostMemory))
 	}
-	q, err := d.host.context.CreateCommandQueue(d.found.device, cl.CommandQueueProfilingEnable)
+	q, err := d.host.context.NewQueue(d.found.device, false, true)
 	if err != nil {
 		return errors.Join(err, m.FreeAfter(block[0], nil))
 	}
-	s.memory, s.block, s.queue, s.handle = m, block[0], q, rawHandle(q)
+	s.memory, s.block, s.queue = m, block[0], q
 	return nil
 }
 
@@ -217,7 +211,7 @@ func (s *stager) tried(err error) {
 	s.skip = 1<<(s.misses-1) - 1
 	s.counts.Failures++
 	s.counts.Why = err.Error()
-	if strings.Contains(os.Getenv("GODWIT_DEBUG"), "staging") {
+	if debugging("staging") {
 		fmt.Fprintf(os.Stderr, "godwit: opencl: device %s: transfers %s it are not staged, failure %d: %v; %d transfers go without before the next try\n",
 			s.dev.name, map[bool]string{true: "into", false: "out of"}[s.write], s.counts.Failures, err, s.skip)
 	}
@@ -227,14 +221,13 @@ func (s *stager) tried(err error) {
 func (s *stager) unstaged(r *record) {
 	h := s.dev.host
 	h.mu.Lock()
-	r.staged = stagedCopy{}
-	r.state, r.called = enqueuing, false
+	r.staged, r.runner, r.state = stagedCopy{}, nil, held
 	h.mu.Unlock()
-	st, err := r.enqueue()
+	_, err := r.enqueue()
 	r.q.flushOnce()
 	h.mu.Lock()
 	h.draining++
-	h.enqueuedLocked(r, st, err)
+	h.enqueuedLocked(r, err)
 	h.drainLocked()
 	h.mu.Unlock()
 }
@@ -243,7 +236,7 @@ func (s *stager) unstaged(r *record) {
 func (s *stager) startLocked() {
 	d := s.dev
 	for i := range d.staging.lanes {
-		l := &lane{s: s}
+		l := &stagerLane{s: s}
 		for k := range l.slots {
 			l.slots[k].bytes = storage.BytesAt(s.block.Addr+uint64(2*i+k)*d.staging.chunk, d.staging.chunk)
 		}
@@ -263,7 +256,7 @@ func (g *stagers) close() error {
 		s.work.Broadcast()
 		s.mu.Unlock()
 		s.ended.Wait()
-		if s.queue != nil {
+		if s.queue != 0 {
 			_ = s.queue.Finish() // only errors of a lost device
 			s.queue.Release()
 			errs = append(errs, s.memory.FreeAfter(s.block, nil))
@@ -284,18 +277,18 @@ func (r *record) stage(write bool, n uint64) {
 	if write {
 		r.staged.stager = d.stagers[1]
 	}
+	r.runner = r.staged.stager
 	r.staged.most = int(min(max(n/laneShare, 1), uint64(d.staging.lanes)))
 	// Chunks are equal, and enough of them for every lane to overlap with itself.
 	count := max((n+d.staging.chunk-1)/d.staging.chunk, min(2*uint64(r.staged.most), n/leastChunk))
 	r.staged.chunk = min((n/count+pinnedPage)&^(pinnedPage-1), d.staging.chunk)
 }
 
-// push has r, whose waits are reached, moved. host.mu is held.
-func (s *stager) push(r *record) {
-	r.state, r.called = calling, true
-	r.staged.mem, r.staged.off = r.cmd.src, uint64(r.cmd.src_off)
+// run has r, whose waits are reached, moved.
+func (s *stager) run(r *record) {
+	r.staged.mem, r.staged.off = r.cmd.Src, r.cmd.SrcOff
 	if s.write {
-		r.staged.mem, r.staged.off = r.cmd.dst, uint64(r.cmd.dst_off)
+		r.staged.mem, r.staged.off = r.cmd.Dst, r.cmd.DstOff
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -361,15 +354,12 @@ func (s *stager) leave(r *record) {
 	if !last {
 		return
 	}
-	h := s.dev.host
-	h.mu.Lock()
-	h.draining++
 	if r.q.timing && err == nil {
+		s.dev.host.mu.Lock()
 		r.q.keepLocked(r.point.Seq, r.staged.times)
+		s.dev.host.mu.Unlock()
 	}
-	h.finishLocked(r, err)
-	h.drainLocked()
-	h.mu.Unlock()
+	s.dev.host.finishedBy(r, err)
 }
 
 func (s *stager) fail(r *record, err error) {

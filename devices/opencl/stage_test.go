@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -189,7 +190,7 @@ func TestAStagedTransferThatFailsSaysSoAndTheNextOneWorks(t *testing.T) {
 		finishPoint(t, q, run(t, q, write(d, b, 0, data)))
 		finishPoint(t, q, run(t, q, read(d, b, 0, got)))
 		ctx := context.Background()
-		for _, op := range []int{faultEnqueue, faultEnd} {
+		for _, op := range []ocl.Fault{ocl.FaultEnqueue, ocl.FaultEnd} {
 			for nth := 1; nth <= 5; nth++ {
 				for _, cmd := range []*devices.Command{write(d, b, 0, data), read(d, b, 0, got)} {
 					inject(t, op, nth, mem.OutOfResources)
@@ -205,7 +206,7 @@ func TestAStagedTransferThatFailsSaysSoAndTheNextOneWorks(t *testing.T) {
 		clear(got)
 		finishPoint(t, q, run(t, q, read(d, b, 0, got)))
 		require.Equal(t, data, got)
-		inject(t, faultCreate, 1, mem.MemObjectAllocationFailure)
+		inject(t, ocl.FaultCreate, 1, mem.MemObjectAllocationFailure)
 		pinned, err := d.PinnedMemory(devices.NodeAny)
 		require.NoError(t, err)
 		var block [1]mem.Block
@@ -232,7 +233,7 @@ func TestWithoutPinnedMemoryOpenCLMovesPageableBytes(t *testing.T) {
 			d := open(t, 1, staged(1, 4096, 4096))[0]
 			b := alloc(t, d, 40_000)
 			q := openQueue(t, d, opts)
-			inject(t, faultCreate, 1, mem.MemObjectAllocationFailure)
+			inject(t, ocl.FaultCreate, 1, mem.MemObjectAllocationFailure)
 			p := run(t, q, write(d, b, 0, pattern(40_000, 1)))
 			finishPoint(t, q, p)
 			_, ok := q.Times(p)
@@ -291,7 +292,7 @@ func TestAnUnstagedTransferThatFailsSaysSo(t *testing.T) {
 	}
 	for _, ooo := range []bool{false, true} {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: ooo})
-		for _, op := range []int{faultEnqueue, faultEnd} {
+		for _, op := range []ocl.Fault{ocl.FaultEnqueue, ocl.FaultEnd} {
 			inject(t, op, 1, mem.OutOfResources)
 			p := run(t, q, write(d, b, 0, pattern(8192, 1)))
 			after := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: p, Kind: mem.Data})

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/jgillich/go-opencl/cl"
-
 	"godwit/bufalloc"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/devices/storage"
 	"godwit/mem"
 )
@@ -44,17 +43,16 @@ const (
 // part is a cached sub-buffer: size bytes at off of the block.
 type part struct {
 	off, size uint64
-	mem       handle
+	mem       ocl.Mem
 }
 
 type object struct {
 	live   bool
 	size   uint64
-	root   *cl.MemObject  // whole: the block's own
 	slab   *slab          // carved
 	chunk  bufalloc.Chunk // carved
 	off    uint64         // carved: bytes into the slab
-	base   handle         // what transfers use; carved: 0 until first use
+	base   ocl.Mem        // the block's own where it is whole; what transfers use; carved: 0 until first use
 	memory uintptr        // direct: where the bytes are
 	parts  []part
 }
@@ -66,12 +64,12 @@ type store struct {
 	slabSize uint64
 
 	mu       sync.Mutex
-	objects  []object // protected by mu
-	free     []uint32 // protected by mu
-	slabs    []*slab  // protected by mu
-	reserved uint64   // protected by mu: bytes of all cl_mems
-	given    uint64   // protected by mu: bytes of blocks
-	scratch  []handle // protected by mu
+	objects  []object  // protected by mu
+	free     []uint32  // protected by mu
+	slabs    []*slab   // protected by mu
+	reserved uint64    // protected by mu: bytes of all cl_mems
+	given    uint64    // protected by mu: bytes of blocks
+	scratch  []ocl.Mem // protected by mu
 }
 
 func newStore(d *Device, carve bool, slabSize uint64) *store {
@@ -111,8 +109,9 @@ func (s *store) takeOne(size, align uint64) (storage.Place, bool) {
 	} else if s.dev.direct {
 		o.base, o.memory = s.createDirect(size)
 		ok = o.base != 0
-	} else if o.root = s.create(size, s.touches()); o.root != nil {
-		o.base, ok = rawHandle(o.root), true
+	} else {
+		o.base = s.create(size, s.touches())
+		ok = o.base != 0
 	}
 	if !ok {
 		return storage.Place{}, false
@@ -141,31 +140,27 @@ func padded(size uint64, touched bool) uint64 {
 // touches reports whether cl_mems of single blocks are touched.
 func (s *store) touches() bool { return !s.dev.info.SharesHost && s.dev.host.worker == nil }
 
-// create makes a cl_mem, or returns nil where there is no room. mu is held.
-func (s *store) create(size uint64, touched bool) *cl.MemObject {
+// create makes a cl_mem, or returns 0 where there is no room. mu is held.
+func (s *store) create(size uint64, touched bool) (m ocl.Mem) {
 	n := padded(size, touched)
 	if limit := s.dev.info.GlobalMemory; limit != 0 && (n > limit || s.reserved > limit-n) {
-		return nil
+		return 0
 	}
-	var m *cl.MemObject
-	var err error
-	var st int32
+	var st ocl.Status
 	s.dev.host.do(func() {
-		m, err = s.dev.host.context.CreateEmptyBuffer(cl.MemReadWrite, int(n))
-		switch {
-		case err != nil:
-		case s.dev.host.shadow != nil:
-			st = s.dev.host.shadow.fresh(rawHandle(s.dev.service), rawHandle(m))
-		case touched:
-			st = touch(rawHandle(s.dev.service), rawHandle(m), n-touchPad)
+		if m, st = s.dev.host.context.NewBuffer(n); st == 0 {
+			st = s.dev.host.edge.fresh(s.dev.service, m)
+		}
+		if st == 0 && touched {
+			st = m.Touch(s.dev.service, n-touchPad)
 		}
 	})
-	if err != nil {
-		return nil
+	if m != 0 && s.dev.sees(st) != 0 {
+		ocl.ReleaseMems(m)
+		return 0
 	}
-	if s.dev.sees(st) != 0 {
-		m.Release()
-		return nil
+	if m == 0 {
+		return 0
 	}
 	s.reserved += n
 	return m
@@ -179,10 +174,8 @@ func (s *store) Give(p storage.Place, _ uint64) {
 }
 
 // appendSubBuffers adds o's sub-buffers in the order in which they are to be
-// released: the last one made first. NVIDIA's library (580.159.04) crashes where
-// a sub-buffer is released before a later one that shares bytes with it, once
-// kernels have used them; OpenCL allows any order.
-func (o *object) appendSubBuffers(dst []handle) []handle {
+// released: the last one made first (quirks.go).
+func (o *object) appendSubBuffers(dst []ocl.Mem) []ocl.Mem {
 	for i := len(o.parts) - 1; i >= 0; i-- {
 		dst = append(dst, o.parts[i].mem)
 	}
@@ -201,14 +194,10 @@ func (s *store) giveOne(key uint64) {
 		_ = o.slab.region.Free(o.chunk) // live by construction; Check would tell
 		o.slab.live--
 	}
-	releaseMems(s.scratch)
-	if o.memory != 0 { // goes with the cl_mem
-		s.reserved -= o.size
-		releaseMems([]handle{o.base})
-	}
-	if o.root != nil {
-		s.reserved -= padded(o.size, s.touches())
-		o.root.Release()
+	ocl.ReleaseMems(s.scratch...)
+	if o.slab == nil { // its memory, where it is ours, goes with it
+		s.reserved -= padded(o.size, o.memory == 0 && s.touches())
+		ocl.ReleaseMems(o.base)
 	}
 	*o = object{parts: o.parts[:0]}
 	s.free = append(s.free, uint32(key))
@@ -217,7 +206,7 @@ func (s *store) giveOne(key uint64) {
 // resolve returns the cl_mem and the offset in it for size bytes at addr. A
 // kernel argument must have a cl_mem that starts there (exact); its offset must
 // then keep the device's alignment.
-func (s *store) resolve(addr, size uint64, exact bool) (handle, uint64, error) {
+func (s *store) resolve(addr, size uint64, exact bool) (ocl.Mem, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, off := addr>>objectShift-1, addr&(1<<objectShift-1)
@@ -226,7 +215,7 @@ func (s *store) resolve(addr, size uint64, exact bool) (handle, uint64, error) {
 	}
 	o := &s.objects[i]
 	if o.base == 0 {
-		h, st := subBuffer(rawHandle(o.slab.mem), o.off, o.size)
+		h, st := o.slab.mem.SubBuffer(o.off, o.size)
 		if s.dev.sees(st) != 0 {
 			return 0, 0, statusError(st, "device %s: sub-buffer of %d bytes at %d of a slab", s.dev.name, o.size, o.off)
 		}
@@ -239,7 +228,7 @@ func (s *store) resolve(addr, size uint64, exact bool) (handle, uint64, error) {
 }
 
 // partOf returns a sub-buffer of a part of a block. mu is held.
-func (s *store) partOf(o *object, off, size uint64) (handle, uint64, error) {
+func (s *store) partOf(o *object, off, size uint64) (ocl.Mem, uint64, error) {
 	for _, p := range o.parts {
 		if p.off == off && p.size == size {
 			return p.mem, 0, nil
@@ -251,9 +240,9 @@ func (s *store) partOf(o *object, off, size uint64) (handle, uint64, error) {
 	}
 	parent, at := o.base, off
 	if o.slab != nil {
-		parent, at = rawHandle(o.slab.mem), o.off+off
+		parent, at = o.slab.mem, o.off+off
 	}
-	h, st := subBuffer(parent, at, size)
+	h, st := parent.SubBuffer(at, size)
 	if s.dev.sees(st) != 0 {
 		return 0, 0, statusError(st, "device %s: sub-buffer of %d bytes at %d", s.dev.name, size, at)
 	}

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/devices/soft"
 	"godwit/mem"
 )
@@ -22,17 +23,16 @@ import (
 //
 //   - those with fine-grained system memory, which says so;
 //   - cpu devices with fine-grained buffers: kernels and host touch the same bytes
-//     at the same time there, so that the kernels run in this process (PoCL).
+//     at the same time there, so that the kernels run in this process.
 //
 // Such devices use the host's memory in place. Two of them share it, though they
 // are memories apart for buffers: one address in one process cannot hold two
 // contents. Their launches are lent the pages that they name; what a kernel
 // reaches beyond them is a fault of the process.
 //
-// Any other device, NVIDIA's for one, has coarse-grained memory at addresses of
+// Any other device has coarse-grained memory at addresses of
 // its own choosing only, which neither another platform nor another GPU can be
-// given, and takes no other pointers. (With two GPUs in a context, NVIDIA's does
-// not work at all: docs/measured.md.) Info says so, and pointers are refused there.
+// given, and takes no other pointers. Info says so, and pointers are refused there.
 
 // OpenCL's bits of CL_DEVICE_SVM_CAPABILITIES.
 const (
@@ -45,7 +45,7 @@ const (
 // svmCaps is what of a device's shared virtual memory can be used.
 func svmCaps(t devices.Type, bits uint64) devices.SVMCaps {
 	switch {
-	case !hasSVM():
+	case !ocl.HasSVM():
 		return devices.SVMCaps{Why: "the OpenCL loader is older than OpenCL 2.0"}
 	case bits&svmSystem != 0 || t == devices.CPU && bits&svmFine != 0:
 		return devices.SVMCaps{Coarse: true, Fine: true, Atomics: bits&svmAtomics != 0, InPlace: true}
@@ -73,7 +73,7 @@ type lent struct {
 // fillPointer encodes a pointer.
 func (r *record) fillPointer(a *devices.Arg) error {
 	if a.Block.IsZero() {
-		r.args = appendSVM(r.args, 0)
+		r.args = ocl.AppendSVM(r.args, 0)
 		return nil
 	}
 	if a.Device == nil {
@@ -88,7 +88,7 @@ func (r *record) fillPointer(a *devices.Arg) error {
 		}
 		r.lent = append(r.lent, lent{a.Space, a.Pointer, a.Size})
 	}
-	r.args = appendSVM(r.args, a.Pointer)
+	r.args = ocl.AppendSVM(r.args, a.Pointer)
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (r *record) fillInPlace(a *devices.Arg) error {
 	if err != nil {
 		return err
 	}
-	r.args = appendSVM(r.args, addr)
+	r.args = ocl.AppendSVM(r.args, addr)
 	return nil
 }
 
@@ -114,15 +114,14 @@ func (r *record) fillFill(cmd *devices.Command) error {
 	r.pinBytes()
 	dst := r.bytes
 	if at := addressOf(dst); r.q.dev.info.SVM.InPlace && at%uint64(len(cmd.Pattern)) == 0 {
-		r.cmd.op, r.cmd.dst = nativeSVMFill, address(at)
+		r.cmd.Op, r.cmd.Dst = ocl.SVMFill, ocl.Mem(at)
 		return nil
 	}
 	pattern := bytes.Clone(cmd.Pattern)
-	r.op = devices.OpHostCall
-	r.call = func(context.Context) error {
+	r.hostCall(func(context.Context) error {
 		soft.FillBytes(dst, pattern)
 		return nil
-	}
+	})
 	return nil
 }
 

@@ -6,22 +6,12 @@ import (
 	"runtime"
 	"sync"
 
-	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 )
 
 // Platforms without threads of their own.
 //
-// Oclgrind runs a command only within clFinish, clFlush and clWaitForEvents, in the
-// thread that calls them; an event does not move, and no callback comes, before
-// somebody calls one of these for its queue. It has no locks either: its reference
-// counts, its maps of commands and its memory are for one thread at a time, and a
-// clFinish of a queue whose next command waits for one of another queue never ends.
-// And a callback that is set after the command has run is never called.
-//
-// Its checks for reads of uninitialised bytes keep a pool of memory for the thread that
-// made the context, and crash where another allocates, builds or runs a kernel.
-//
-// So such a platform is lent a thread, in which the context is made, memory is
+// Such a platform (quirks.oneThread) is lent a thread, in which the context is made, memory is
 // allocated, programs are built and commands run (do). A worker is given commands whose waits are
 // reached, as a stager is, so that no command has a wait list; it enqueues one, waits
 // for it and ends it, one after the other and in the order in which they could begin.
@@ -42,27 +32,10 @@ type worker struct {
 	closed bool      // protected by mu
 }
 
-// runner ends what it is given, whose waits are reached, by itself: OpenCL has no
-// event of it that others could wait for.
-type runner interface {
-	push(r *record) // host.mu is held
-}
-
-// runner is who runs r, where that is not OpenCL or a host call.
-func (r *record) runner() runner {
-	switch {
-	case r.staged.stager != nil:
-		return r.staged.stager
-	case r.host.worker != nil && r.op != devices.OpHostCall:
-		return r.host.worker
-	}
-	return nil
-}
-
 func newWorker(h *host) *worker {
 	w := &worker{host: h, calls: make(chan func())}
 	w.work.L = &w.mu
-	serialize(true)
+	ocl.Serialize(true)
 	w.ended.Go(w.thread)
 	w.ended.Go(w.life)
 	return w
@@ -99,11 +72,10 @@ func (w *worker) close() {
 	w.mu.Unlock()
 	close(w.calls)
 	w.ended.Wait()
-	serialize(false)
+	ocl.Serialize(false)
 }
 
-func (w *worker) push(r *record) {
-	r.state, r.called = calling, true
+func (w *worker) run(r *record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.jobs = append(w.jobs, r)
@@ -127,33 +99,23 @@ func (w *worker) next() *record {
 
 func (w *worker) life() {
 	for r := w.next(); r != nil; r = w.next() {
-		err := r.run()
-		w.host.mu.Lock()
-		w.host.draining++
-		w.host.finishLocked(r, err)
-		w.host.drainLocked()
-		w.host.mu.Unlock()
+		w.host.finishedBy(r, w.carryOut(r))
 	}
 }
 
-// run is r from its being enqueued to its end.
-func (r *record) run() error {
+// carryOut is r from its being enqueued to its end.
+func (w *worker) carryOut(r *record) error {
 	r.begun.Store(true)
 	if r.kernel != nil {
 		r.kernel.mu.Lock()
 		defer r.kernel.mu.Unlock()
 	}
 	r.pinBytes()
-	var st int32
+	var st ocl.Status
 	r.host.do(func() {
-		if s := r.host.shadow; s != nil {
-			st = s.submit(&r.cmd, r.args, r.bytes)
-		} else {
-			st = int32(submit(&r.cmd, r.args, nil, nil, r.bytes, nil))
-		}
-		if st == 0 {
-			r.event = r.cmd.event
-			st = eventEnd(r.event)
+		if st = w.host.edge.submit(&r.cmd, r.args, r.bytes); st == 0 {
+			r.event = r.cmd.Event
+			st = r.event.End()
 		}
 	})
 	if r.q.dev.sees(st) != 0 {

@@ -9,7 +9,7 @@
 // handlers are noted before OpenCL compiles, and put back where they are LLVM's
 // afterwards. LLVM does this once in a process, and so do we.
 #define _GNU_SOURCE
-#include "loader.h"
+#include "exit.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static int compilers(const struct sigaction *a)
 	return dladdr((void *)a->sa_handler, &at) && at.dli_fname && (strstr(at.dli_fname, "libLLVM") || strstr(at.dli_fname, "libclang"));
 }
 
-void gw_signals_keep(void)
+void gw_exit_keep_signals(void)
 {
 	__atomic_store_n(&keeping, 1, __ATOMIC_RELEASE);
 	gw_signals_note();

@@ -1,6 +1,6 @@
 //go:build cgo
 
-#include "native.h"
+#include "calls.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,9 +32,9 @@ gw_handle gw_program_binaries(gw_handle context, uint32_t n, const gw_handle *de
 
 cl_int gw_program_build(gw_handle program, uint32_t n, const gw_handle *devs, const char *options)
 {
-	gw_signals_note();
+	gw_compiles(1);
 	cl_int err = clBuildProgram((cl_program)program, n, (const cl_device_id *)devs, options, NULL, NULL);
-	gw_signals_restore();
+	gw_compiles(-1);
 	return err;
 }
 
@@ -47,18 +47,18 @@ cl_int gw_program_compile(gw_handle program, uint32_t n, const gw_handle *devs, 
 		at[i] = names;
 		names += strlen(names) + 1;
 	}
-	gw_signals_note();
+	gw_compiles(1);
 	cl_int err = clCompileProgram((cl_program)program, n, (const cl_device_id *)devs, options, nheaders, nheaders ? (const cl_program *)headers : NULL, at, NULL, NULL);
-	gw_signals_restore();
+	gw_compiles(-1);
 	free(at);
 	return err;
 }
 
 gw_handle gw_program_link(gw_handle context, uint32_t n, const gw_handle *devs, const char *options, uint32_t nprograms, const gw_handle *programs, cl_int *err)
 {
-	gw_signals_note();
+	gw_compiles(1);
 	gw_handle p = (gw_handle)clLinkProgram((cl_context)context, n, (const cl_device_id *)devs, options, nprograms, (const cl_program *)programs, NULL, NULL, err);
-	gw_signals_restore();
+	gw_compiles(-1);
 	return p;
 }
 
@@ -69,8 +69,7 @@ cl_int gw_program_info(gw_handle program, uint32_t what, void *out, size_t n, si
 	return clGetProgramInfo((cl_program)program, what, n, out, len);
 }
 
-// PoCL 3.1 crashes where a place for a binary is NULL, which OpenCL allows, so
-// all binaries are copied.
+// All binaries are copied: not every platform takes NULL for the place of one.
 cl_int gw_program_binary(gw_handle program, uint32_t index, uint32_t ndevs, const size_t *sizes, void *out)
 {
 	void **at = calloc(ndevs, sizeof *at);

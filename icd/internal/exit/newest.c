@@ -15,7 +15,7 @@
 // is left alone. Between the two registrations are some nanoseconds in which exit
 // would find the handler second.
 #define _GNU_SOURCE
-#include "loader.h"
+#include "exit.h"
 #include <elf.h>
 #include <link.h>
 #include <string.h>

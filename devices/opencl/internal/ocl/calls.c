@@ -1,7 +1,7 @@
 //go:build cgo
 
 // One call for a whole command, and thin ones for what go-opencl lacks. See bridge.h.
-#include "bridge.h"
+#include "calls.h"
 
 cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag)
 {
@@ -30,7 +30,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 		err = clEnqueueFillBuffer(q, dst, args, c->pattern_size, c->dst_off, c->size, nw, w, &e);
 		break;
 	case GW_LAUNCH:
-		gw_launching();
+		gw_compiles(0);
 		err = gw_set_args(c, args, set);
 		if (err == CL_SUCCESS)
 			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, c->quiet ? NULL : &e);
@@ -99,6 +99,14 @@ void gw_times(gw_handle event, uint64_t t[4])
 	}
 }
 
+void gw_release_queue(gw_handle queue) { clReleaseCommandQueue((cl_command_queue)queue); }
+void gw_release_context(gw_handle context) { clReleaseContext((cl_context)context); }
+
+gw_handle gw_buffer(gw_handle context, size_t size, const void *bytes, cl_int *err)
+{
+	return (gw_handle)clCreateBuffer((cl_context)context, bytes ? CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR : CL_MEM_READ_WRITE, size, (void *)bytes, err);
+}
+
 gw_handle gw_sub_buffer(gw_handle mem, size_t off, size_t size, cl_int *err)
 {
 	cl_buffer_region r = {off, size};
@@ -121,36 +129,4 @@ cl_int gw_touch(gw_handle queue, gw_handle mem, size_t off)
 cl_int gw_device_info(gw_handle dev, uint32_t what, void *out, size_t n, size_t *len)
 {
 	return clGetDeviceInfo((cl_device_id)dev, what, n, out, len);
-}
-
-cl_int gw_kernel_arg(gw_handle kernel, uint32_t i, uint32_t *address, uint64_t *qualifier, char *name, size_t name_max, char *type, size_t type_max)
-{
-	cl_kernel k = (cl_kernel)kernel;
-	cl_kernel_arg_address_qualifier a = 0;
-	cl_kernel_arg_type_qualifier q = 0;
-	cl_int err = clGetKernelArgInfo(k, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof a, &a, NULL);
-	if (err == CL_SUCCESS)
-		err = clGetKernelArgInfo(k, i, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof q, &q, NULL);
-	*address = a;
-	*qualifier = q;
-	if (err != CL_SUCCESS)
-		return err;
-	if (clGetKernelArgInfo(k, i, CL_KERNEL_ARG_NAME, name_max, name, NULL) != CL_SUCCESS)
-		name[0] = 0;
-	if (clGetKernelArgInfo(k, i, CL_KERNEL_ARG_TYPE_NAME, type_max, type, NULL) != CL_SUCCESS)
-		type[0] = 0;
-	return CL_SUCCESS;
-}
-
-cl_int gw_kernel_names(gw_handle program, char *out, size_t n, size_t *len)
-{
-	return clGetProgramInfo((cl_program)program, CL_PROGRAM_KERNEL_NAMES, n, out, len);
-}
-
-cl_int gw_build_log(gw_handle program, gw_handle dev, char *out, size_t n, size_t *len, int32_t *status)
-{
-	cl_build_status st = CL_BUILD_NONE;
-	clGetProgramBuildInfo((cl_program)program, (cl_device_id)dev, CL_PROGRAM_BUILD_STATUS, sizeof st, &st, NULL);
-	*status = st;
-	return clGetProgramBuildInfo((cl_program)program, (cl_device_id)dev, CL_PROGRAM_BUILD_LOG, n, out, len);
 }

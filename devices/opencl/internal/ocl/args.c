@@ -1,6 +1,6 @@
 //go:build cgo
 
-#include "bridge.h"
+#include "calls.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,7 +20,7 @@
 // or has a ring of its own), so nothing can stand still.
 //
 // Not safe for concurrent use: the Go side holds the line's lock.
-#include "bridge.h"
+#include "calls.h"
 #include <stdlib.h>
 #include <string.h>
 

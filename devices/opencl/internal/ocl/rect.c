@@ -1,7 +1,7 @@
 //go:build cgo
 
 // Rectangles: one command of ours, one or several of OpenCL's.
-#include "bridge.h"
+#include "calls.h"
 #include <stdlib.h>
 
 // rect_slices enqueues slices [first, first+n) of a rectangle.
@@ -38,7 +38,7 @@ cl_int gw_rect(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e
 		cl_int err = rect_slices(c, host, 0, n, nw, w, e);
 		if (err != CL_MEM_COPY_OVERLAP || c->op != GW_COPY_RECT)
 			return err;
-		c->by_rows = 1; // PoCL 3.1 sees overlaps where no row meets another; who called has looked
+		c->by_rows = 1; // there is none: who called has looked
 	}
 	if (c->by_rows)
 		n *= c->region[1];

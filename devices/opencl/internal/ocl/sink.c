@@ -3,7 +3,7 @@
 // Sinks: how the ends of commands come from OpenCL to the goroutine that takes them,
 // by its callbacks or by a thread that watches the events. See bridge.h.
 #define _GNU_SOURCE
-#include "bridge.h"
+#include "calls.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -150,7 +150,7 @@ static void *watch(void *sink)
 {
 	gw_sink *s = sink;
 	int idle = 0;
-	gw_pass_gate();
+	gw_watches();
 	s->nap_ns = NAP_NS;
 	prctl(PR_SET_TIMERSLACK, 1000); // naps as short as asked for
 	pthread_mutex_lock(&s->mu);

@@ -51,16 +51,17 @@ static const char *missing;                  // written once, under once
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static const char *only_driver; // of gw_use_driver
+static const char *named;       // of gw_use_loader
 static clIcdGetPlatformIDsKHR_fn driver_platforms; // written once, under once
 
 int gw_use_driver(const char *library)
 {
-	if (!only_driver) {
-		gw_signals_keep();
+	if (!only_driver)
 		only_driver = strdup(library);
-	}
 	return only_driver && strcmp(only_driver, library) == 0;
 }
+
+void gw_use_loader(const char *library) { named = library; }
 
 // is_this reports whether a function is of the library that this code is in.
 static int is_this(void *f)
@@ -119,7 +120,6 @@ static void load(void)
 		load_driver();
 		return;
 	}
-	const char *named = getenv("GODWIT_OPENCL_LIBRARY");
 	void *lib = named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!lib && !named)
 		lib = dlopen("libOpenCL.so", RTLD_NOW | RTLD_LOCAL);

@@ -7,8 +7,8 @@
 // No function here keeps a pointer to Go memory after it returns, but for host
 // memory of non-blocking transfers, which the Go side pins until the command
 // has ended. cl handles cross the border as integers.
-#ifndef GODWIT_BRIDGE_H
-#define GODWIT_BRIDGE_H
+#ifndef GODWIT_CALLS_H
+#define GODWIT_CALLS_H
 
 #include "loader.h"
 
@@ -21,8 +21,7 @@ typedef struct gw_done { uint64_t id; int32_t status; int32_t pad; } gw_done;
 //
 // A watching sink does without callbacks: a thread of its own looks at the events
 // of running commands, every few tens of microseconds, and sleeps when there are
-// none. NVIDIA's callbacks make each command 3.5 us dearer, and come up to 20 ms
-// late for commands longer than some hundred microseconds.
+// none. That is for platforms whose callbacks are slow.
 //
 // A sink is lazy where nobody is waiting (prompt is 0): then callbacks wake nobody,
 // and take, or the thread that watches, looks every millisecond while there are commands.
@@ -68,7 +67,7 @@ typedef struct gw_cmd {
 enum { GW_ARG_VALUE, GW_ARG_MEM, GW_ARG_LOCAL, GW_ARG_SVM };
 
 // A gw_args is what the arguments of a kernel were set to last, so that only what has
-// changed is set again: each call costs NVIDIA 0.2 us. len 0: nothing is known.
+// changed is set again: each call takes time. len 0: nothing is known.
 // It is for one thread at a time.
 typedef struct gw_args {
 	size_t len, cap;
@@ -104,25 +103,33 @@ GW_HIDDEN cl_int gw_flush(gw_handle queue);
 GW_HIDDEN cl_int gw_finish(gw_handle queue);
 GW_HIDDEN void gw_times(gw_handle event, uint64_t t[4]);
 
+GW_HIDDEN void gw_release_queue(gw_handle queue);
+GW_HIDDEN void gw_release_context(gw_handle context);
+
+// gw_buffer makes a buffer; with bytes one that kernels only read, which has them.
+GW_HIDDEN gw_handle gw_buffer(gw_handle context, size_t size, const void *bytes, cl_int *err);
 GW_HIDDEN gw_handle gw_sub_buffer(gw_handle mem, size_t off, size_t size, cl_int *err);
 GW_HIDDEN void gw_release_mems(const gw_handle *mems, int n);
 // gw_touch writes a few bytes at off, so that lazy drivers allocate now.
 GW_HIDDEN cl_int gw_touch(gw_handle queue, gw_handle mem, size_t off);
 GW_HIDDEN cl_int gw_device_info(gw_handle dev, uint32_t what, void *out, size_t n, size_t *len);
-// gw_kernel_arg describes an argument of a kernel.
-GW_HIDDEN cl_int gw_kernel_arg(gw_handle kernel, uint32_t i, uint32_t *address, uint64_t *qualifier, char *name, size_t name_max, char *type, size_t type_max);
-GW_HIDDEN cl_int gw_kernel_names(gw_handle program, char *out, size_t n, size_t *len);
-GW_HIDDEN cl_int gw_build_log(gw_handle program, gw_handle dev, char *out, size_t n, size_t *len, int32_t *status);
 
 // gw_pin makes a buffer in page-locked host memory and maps it; NULL and *err where
 // there is none. gw_unpin gives it back.
 GW_HIDDEN void *gw_pin(gw_handle context, gw_handle queue, size_t size, gw_handle *mem, cl_int *err);
-GW_HIDDEN void gw_unpin(gw_handle queue, gw_handle mem, void *host);
+GW_HIDDEN void gw_unpin(gw_handle queue, gw_handle mem, gw_handle host);
 // gw_move enqueues a transfer between page-locked memory and a buffer, starts it, and
 // returns its event in *done. gw_moved waits for that, releases it and returns how it
 // ended, and where t is not NULL when.
 GW_HIDDEN cl_int gw_move(gw_handle queue, gw_handle mem, size_t off, size_t size, void *host, int write, gw_handle *done);
 GW_HIDDEN cl_int gw_moved(gw_handle done, uint64_t t[4]);
+
+// gw_direct_buffer makes a buffer and the memory of this process's that it is in, which
+// goes with it when nothing uses it any more; 0 where there is no room.
+GW_HIDDEN gw_handle gw_direct_buffer(gw_handle context, size_t size, void **memory);
+// gw_memory_is_direct finds out whether commands of the queue use such memory where it
+// is, and see at once what others write to it.
+GW_HIDDEN int gw_memory_is_direct(gw_handle context, gw_handle queue);
 
 // A ring stages copies from one device to another of the same context through
 // pinned memory; see ring.c.
@@ -132,5 +139,32 @@ GW_HIDDEN gw_ring *gw_ring_new(gw_handle host, size_t bytes, gw_handle read, gw_
 GW_HIDDEN void gw_ring_free(gw_ring *r);
 // gw_ring_copy enqueues c in chunks of at most so many bytes.
 GW_HIDDEN cl_int gw_ring_copy(gw_ring *r, gw_cmd *c, size_t chunk, const gw_handle *waits, gw_tag *tag);
+
+// Programs and kernels. Lists of texts and of bytes come one after another in one array.
+GW_HIDDEN gw_handle gw_program_source(gw_handle context, const char *source, size_t n, cl_int *err);
+GW_HIDDEN gw_handle gw_program_il(gw_handle context, const void *il, size_t n, cl_int *err);
+// gw_program_binaries takes n binaries, of so many bytes each; each has its
+// status.
+GW_HIDDEN gw_handle gw_program_binaries(gw_handle context, uint32_t n, const gw_handle *devs, const size_t *lens, const unsigned char *bytes, cl_int *status, cl_int *err);
+GW_HIDDEN cl_int gw_program_build(gw_handle program, uint32_t n, const gw_handle *devs, const char *options);
+// gw_program_compile takes headers with their names, each ended by a zero.
+GW_HIDDEN cl_int gw_program_compile(gw_handle program, uint32_t n, const gw_handle *devs, const char *options, uint32_t nheaders, const gw_handle *headers, const char *names);
+// gw_program_link may return a program that failed to link, for its log.
+GW_HIDDEN gw_handle gw_program_link(gw_handle context, uint32_t n, const gw_handle *devs, const char *options, uint32_t nprograms, const gw_handle *programs, cl_int *err);
+GW_HIDDEN void gw_program_release(gw_handle program);
+
+GW_HIDDEN cl_int gw_program_info(gw_handle program, uint32_t what, void *out, size_t n, size_t *len);
+// gw_program_binary copies the binary for the device at an index of the program's
+// ndevs; sizes are those of all binaries.
+GW_HIDDEN cl_int gw_program_binary(gw_handle program, uint32_t index, uint32_t ndevs, const size_t *sizes, void *out);
+GW_HIDDEN cl_int gw_build_info(gw_handle program, gw_handle dev, uint32_t what, void *out, size_t n, size_t *len);
+
+GW_HIDDEN gw_handle gw_kernel_new(gw_handle program, const char *name, cl_int *err);
+GW_HIDDEN void gw_kernel_release(gw_handle kernel);
+GW_HIDDEN cl_int gw_kernel_info(gw_handle kernel, uint32_t what, void *out, size_t n, size_t *len);
+GW_HIDDEN cl_int gw_kernel_arg_info(gw_handle kernel, uint32_t i, uint32_t what, void *out, size_t n, size_t *len);
+GW_HIDDEN cl_int gw_kernel_group_info(gw_handle kernel, gw_handle dev, uint32_t what, void *out, size_t n, size_t *len);
+GW_HIDDEN cl_int gw_kernel_subgroup_info(gw_handle kernel, gw_handle dev, uint32_t what, size_t nin, const void *in, void *out, size_t n, size_t *len);
+GW_HIDDEN cl_int gw_set_arg(gw_handle kernel, uint32_t i, size_t n, const void *value);
 
 #endif

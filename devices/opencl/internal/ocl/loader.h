@@ -24,6 +24,8 @@ GW_HIDDEN const char *gw_load(void);
 // gw_use_driver makes gw_load open this driver in place of the loader; 0 where
 // another was named before. To be called before anything else here.
 GW_HIDDEN int gw_use_driver(const char *library);
+// gw_use_loader makes gw_load open this loader. To be called before anything else here.
+GW_HIDDEN void gw_use_loader(const char *library);
 // gw_has_svm reports whether the loader has the functions of shared virtual
 // memory that are used here. Without them they must not be called.
 GW_HIDDEN int gw_has_svm(void);
@@ -37,38 +39,26 @@ GW_HIDDEN void gw_fault(int op, int nth, cl_int code);
 // gw_faulty counts a call of kind op and returns the status it must report.
 GW_HIDDEN cl_int gw_faulty(int op);
 
-// The gate before every call into OpenCL; see gate.c.
+// A guard is called around every call into OpenCL: it is a library's that lives in a
+// program which knows nothing of OpenCL underneath, and may end at any time.
+typedef struct gw_guard {
+	int (*enter)(void);       // before a call; what it returns is given to leave
+	void (*leave)(int entered);
+	void (*compiles)(int more); // 1 before what compiles, -1 after it, 0 before a launch, which may
+	void (*commands)(int more); // 1: OpenCL has one more command, -1: one has ended
+	void (*watches)(void);      // the calling thread sees commands end
+} gw_guard;
+// gw_set_guard comes before anything else here.
+GW_HIDDEN void gw_set_guard(void *enter, void *leave, void *compiles, void *commands, void *watches);
+GW_HIDDEN void gw_compiles(int more);
+GW_HIDDEN void gw_command(int more);
+GW_HIDDEN void gw_watches(void);
+
+// The way in and out of every call, by the guard and by gw_serial: with 1 that lets one
+// thread at a time into OpenCL, until it is called with -1 as often.
+GW_HIDDEN void gw_serial(int more);
 GW_HIDDEN int gw_enter(void);
 GW_HIDDEN void gw_leave(const int *entered);
 #define GW_GATE __attribute__((cleanup(gw_leave), unused)) int gate = gw_enter();
-
-// gw_serial, with 1, lets one thread at a time into OpenCL, until it is called with
-// -1 as often; see serial.c. The gate asks the other two.
-GW_HIDDEN void gw_serial(int more);
-GW_HIDDEN int gw_serial_enter(void); // whether gw_serial_leave is to be called
-GW_HIDDEN void gw_serial_leave(void);
-
-// gw_guard has handler called at exit, before OpenCL's own statics die.
-GW_HIDDEN void gw_guard(void (*handler)(void));
-// gw_guard_again registers the handler once more, and gw_newest has that done after
-// all that libraries register; see newest.c.
-GW_HIDDEN void gw_guard_again(void);
-GW_HIDDEN void gw_newest(void);
-// gw_close_gate lets nobody into OpenCL any more, for good, and waits for who is
-// in there and for enqueued commands, at most so long in all. 0: they have ended.
-GW_HIDDEN int gw_close_gate(int64_t nanoseconds);
-// gw_pass_gate lets the calling thread through a gate that is being closed: it sees
-// the commands end that are waited for.
-GW_HIDDEN void gw_pass_gate(void);
-// gw_command counts commands that OpenCL has: 1 is one more, -1 one less.
-GW_HIDDEN void gw_command(int more);
-// gw_launching comes before a launch, which may compile.
-GW_HIDDEN void gw_launching(void);
-
-// gw_signals_keep, before anything else, has the program's signal handlers kept.
-// Then the other two go around what may compile. See signals.c.
-GW_HIDDEN void gw_signals_keep(void);
-GW_HIDDEN void gw_signals_note(void);
-GW_HIDDEN void gw_signals_restore(void);
 
 #endif

@@ -11,7 +11,7 @@
 // It comes before whatever libraries have registered for exit: see newest.c. It does
 // its work once.
 #define _GNU_SOURCE
-#include "loader.h"
+#include "exit.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
-static void (*guard)(void); // atomic: the handler; NULL where there is no gate
-static int64_t commands;    // atomic: in OpenCL
-static int calls;           // atomic: into OpenCL that have returned, up to FIRST
-static int launches;        // atomic: up to FIRST
-static int ends;            // atomic: of commands, after which the compiler may have come
+static void (*handler)(void); // atomic; NULL where there is no gate yet
+static int64_t commands;      // atomic: in OpenCL
+static int calls;             // atomic: into OpenCL that have returned, up to FIRST
+static int launches;          // atomic: up to FIRST
+static int ends;              // atomic: of commands, after which the compiler may have come
 
 // FIRST is how many calls and launches, and how many commands beside a launch, may be
 // those that compile for the first time.
@@ -32,59 +32,69 @@ enum { FIRST = 32 };
 static __thread int passes; // this thread sees commands end, for who waits at the closed gate
 static int over;            // atomic: nobody passes any more
 
-void gw_pass_gate(void) { passes = 1; }
+void gw_exit_watches(void) { passes = 1; }
 
-enum { GUARDED = 1, SERIAL = 2 }; // what a call has entered
-
-int gw_enter(void)
+int gw_exit_enter(void)
 {
-	int entered = 0;
-	if (__atomic_load_n(&guard, __ATOMIC_RELAXED) && !(passes && !__atomic_load_n(&over, __ATOMIC_RELAXED))) {
-		pthread_rwlock_rdlock(&gate); // closed: for ever
-		entered = GUARDED;
-	}
-	return gw_serial_enter() ? entered | SERIAL : entered;
+	if (!__atomic_load_n(&handler, __ATOMIC_RELAXED) || (passes && !__atomic_load_n(&over, __ATOMIC_RELAXED)))
+		return 0;
+	pthread_rwlock_rdlock(&gate); // closed: for ever
+	return 1;
 }
 
-void gw_leave(const int *entered)
+void gw_exit_leave(int entered)
 {
-	if (*entered & SERIAL)
-		gw_serial_leave();
-	if (!(*entered & GUARDED))
+	if (!entered)
 		return;
 	pthread_rwlock_unlock(&gate);
 	if (__atomic_load_n(&calls, __ATOMIC_RELAXED) < FIRST && __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) < FIRST)
-		gw_signals_restore();
+		gw_exit_compiled();
 }
 
-void gw_guard(void (*handler)(void))
+void gw_exit_guard(void (*h)(void))
 {
-	__atomic_store_n(&guard, handler, __ATOMIC_RELEASE);
+	__atomic_store_n(&handler, h, __ATOMIC_RELEASE);
 	gw_newest();
 	gw_guard_again();
 }
 
-void gw_guard_again(void) { atexit(__atomic_load_n(&guard, __ATOMIC_ACQUIRE)); }
+void gw_guard_again(void)
+{
+	void (*h)(void) = __atomic_load_n(&handler, __ATOMIC_ACQUIRE);
+	if (h)
+		atexit(h);
+}
 
-void gw_command(int more)
+// gw_exit_compiled: what has compiled may have set signal handlers, and registered
+// handlers of exit.
+void gw_exit_compiled(void)
+{
+	gw_signals_restore();
+}
+
+void gw_exit_commands(int more)
 {
 	__atomic_add_fetch(&commands, more, __ATOMIC_RELAXED);
 	if (more < 0 && __atomic_load_n(&ends, __ATOMIC_RELAXED) > 0) {
 		__atomic_sub_fetch(&ends, 1, __ATOMIC_RELAXED);
-		gw_signals_restore();
+		gw_exit_compiled();
 	}
 }
 
-void gw_launching(void)
+void gw_exit_compiles(int more)
 {
-	if (__atomic_load_n(&launches, __ATOMIC_RELAXED) >= FIRST || !__atomic_load_n(&guard, __ATOMIC_RELAXED))
-		return;
-	__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
-	gw_signals_note();
-	__atomic_store_n(&ends, FIRST, __ATOMIC_RELAXED);
+	if (more < 0)
+		gw_exit_compiled();
+	else if (more > 0)
+		gw_signals_note();
+	else if (__atomic_load_n(&launches, __ATOMIC_RELAXED) < FIRST && __atomic_load_n(&handler, __ATOMIC_RELAXED)) {
+		__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
+		gw_signals_note();
+		__atomic_store_n(&ends, FIRST, __ATOMIC_RELAXED);
+	}
 }
 
-int gw_close_gate(int64_t ns)
+int gw_exit_close(int64_t ns)
 {
 	struct timespec until, now;
 	clock_gettime(CLOCK_REALTIME, &until);

@@ -1,0 +1,150 @@
+//go:build cgo
+
+package ocl
+
+// #cgo noescape gw_submit
+// #cgo nocallback gw_submit
+// #cgo noescape gw_ring_copy
+// #cgo nocallback gw_ring_copy
+// #include "calls.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// Op is what a command does.
+type Op uint32
+
+// The commands. Those of SVM have addresses in place of buffers.
+const (
+	Marker Op = iota
+	Copy
+	Read
+	Write
+	Fill
+	Launch
+	CopyRect
+	ReadRect
+	WriteRect
+	SVMCopy
+	SVMFill
+)
+
+// Command is a command for one queue, free of pointers. It is a gw_cmd of C's, field for
+// field.
+type Command struct {
+	Queue                Queue
+	Src, Dst             Mem
+	Kernel               Kernel
+	Event                Event  // out
+	SrcOff, DstOff, Size uint64 // bytes; of copies and fills
+	Region               [3]uint64
+	SrcPitch, DstPitch   [2]uint64
+	Global, Local, Off   [3]uint64
+	Op                   Op
+	Dims, Args           uint32
+	Reached              uint32 // addresses behind the arguments, which the kernel reaches by pointers in memory
+	waits                uint32
+	HasLocal             uint32
+	Pattern              uint32 // bytes
+	ByRows               uint32 // of a CopyRect: as a copy for each row
+	FailedArg            int32  // out: the argument that could not be set, or -1
+	NoCallback           int32  // out: where not 0, no callback will come
+	Quiet                uint32 // of a Launch: without an event
+	_                    uint32
+}
+
+// The two are laid out alike.
+var (
+	_ [0]struct{} = [unsafe.Sizeof(Command{}) - C.sizeof_gw_cmd]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(Command{}.Event) - unsafe.Offsetof(C.gw_cmd{}.event)]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(Command{}.Region) - unsafe.Offsetof(C.gw_cmd{}.region)]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(Command{}.Off) - unsafe.Offsetof(C.gw_cmd{}.offset)]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(Command{}.Op) - unsafe.Offsetof(C.gw_cmd{}.op)]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(Command{}.waits) - unsafe.Offsetof(C.gw_cmd{}.nwaits)]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(Command{}.Quiet) - unsafe.Offsetof(C.gw_cmd{}.quiet)]struct{}{}
+)
+
+// Submit enqueues c behind the events in waits; t, where it is not none, is told of its
+// end. args are a launch's arguments, or a fill's pattern; set is of the launch's
+// kernel, and the caller's alone meanwhile. host is the host end of a transfer, which
+// stays where it is until the command has ended.
+func (c *Command) Submit(args []byte, set SetArgs, waits []Event, host []byte, t Tag) Status {
+	c.waits = uint32(len(waits))
+	return Status(C.gw_submit((*C.gw_cmd)(unsafe.Pointer(c)), unsafe.Pointer(first(args)), set.c, list(waits), unsafe.Pointer(first(host)), t.c))
+}
+
+// SetArgs is what the arguments of a kernel were set to last, so that only those that
+// have changed are set again; C memory. The zero value sets all each time.
+type SetArgs struct{ c *C.gw_args }
+
+// NewSetArgs makes one for a kernel.
+func NewSetArgs() SetArgs { return SetArgs{C.gw_args_new()} }
+
+// Free gives its memory back.
+func (s SetArgs) Free() {
+	if s.c != nil {
+		C.gw_args_free(s.c)
+	}
+}
+
+// Forget makes the next launch set all arguments.
+func (s SetArgs) Forget() {
+	if s.c != nil {
+		s.c.len = 0
+	}
+}
+
+// AppendValue, AppendMem, AppendLocal and AppendSVM encode kernel arguments for C.
+func AppendValue(dst, v []byte) []byte {
+	dst = append(appendArg(dst, C.GW_ARG_VALUE, len(v)), v...)
+	for len(dst)%8 != 0 {
+		dst = append(dst, 0)
+	}
+	return dst
+}
+
+// AppendMem appends a buffer; 0 is a null pointer.
+func AppendMem(dst []byte, m Mem) []byte {
+	return binary.NativeEndian.AppendUint64(appendArg(dst, C.GW_ARG_MEM, 8), uint64(m))
+}
+
+// AppendLocal appends size bytes of local memory.
+func AppendLocal(dst []byte, size uint64) []byte { return appendArg(dst, C.GW_ARG_LOCAL, int(size)) }
+
+// AppendSVM appends an address.
+func AppendSVM(dst []byte, addr uint64) []byte {
+	return binary.NativeEndian.AppendUint64(appendArg(dst, C.GW_ARG_SVM, 8), addr)
+}
+
+func appendArg(dst []byte, kind, size int) []byte {
+	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(dst, uint32(kind)), uint32(size))
+}
+
+// Ring is a staged way from one device to another; see ring.c.
+type Ring struct{ c *C.gw_ring }
+
+// NewRing makes a ring of bytes at an address; flush says that commands start only
+// after one.
+func NewRing(addr, bytes uint64, read, write Queue, flush bool) Ring {
+	f := C.int(0)
+	if flush {
+		f = 1
+	}
+	return Ring{C.gw_ring_new(C.gw_handle(addr), C.size_t(bytes), C.gw_handle(read), C.gw_handle(write), f)}
+}
+
+// Free gives the ring's memory back.
+func (r Ring) Free() {
+	if r.c != nil {
+		C.gw_ring_free(r.c)
+	}
+}
+
+// Copy enqueues c in chunks of at most so many bytes.
+func (r Ring) Copy(c *Command, chunk uint64, waits []Event, t Tag) Status {
+	c.waits = uint32(len(waits))
+	return Status(C.gw_ring_copy(r.c, (*C.gw_cmd)(unsafe.Pointer(c)), C.size_t(chunk), list(waits), t.c))
+}

@@ -1,0 +1,91 @@
+//go:build cgo
+
+package ocl
+
+// #include <stdlib.h>
+// #include "calls.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// What OpenCL calls what is asked of kernels.
+const (
+	KernelNumArgs      = 0x1191
+	KernelLocalMemSize = 0x11B2
+
+	argAddress   = 0x1196
+	argTypeName  = 0x1198
+	argQualifier = 0x1199
+	argName      = 0x119A
+)
+
+// NewKernel makes a kernel of a program that was built.
+func (p Program) NewKernel(name string) (Kernel, Status) {
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	var st C.cl_int
+	k := C.gw_kernel_new(C.gw_handle(p), s, &st)
+	return Kernel(k), Status(st)
+}
+
+// Release gives the kernel up.
+func (k Kernel) Release() { C.gw_kernel_release(C.gw_handle(k)) }
+
+// Info is clGetKernelInfo.
+func (k Kernel) Info(what uint32) ([]byte, Status) {
+	return ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
+		return C.gw_kernel_info(C.gw_handle(k), C.uint32_t(what), out, n, size)
+	})
+}
+
+// ArgInfo is clGetKernelArgInfo.
+func (k Kernel) ArgInfo(i int, what uint32) ([]byte, Status) {
+	return ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
+		return C.gw_kernel_arg_info(C.gw_handle(k), C.uint32_t(i), C.uint32_t(what), out, n, size)
+	})
+}
+
+// GroupInfo is clGetKernelWorkGroupInfo.
+func (k Kernel) GroupInfo(d DeviceID, what uint32) ([]byte, Status) {
+	return ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
+		return C.gw_kernel_group_info(C.gw_handle(k), C.gw_handle(d), C.uint32_t(what), out, n, size)
+	})
+}
+
+// SubGroupInfo is clGetKernelSubGroupInfo.
+func (k Kernel) SubGroupInfo(d DeviceID, what uint32, in []byte) ([]byte, Status) {
+	return ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
+		return C.gw_kernel_subgroup_info(C.gw_handle(k), C.gw_handle(d), C.uint32_t(what), C.size_t(len(in)), unsafe.Pointer(first(in)), out, n, size)
+	})
+}
+
+// SetArg sets an argument to size bytes at value; nil is local memory.
+func (k Kernel) SetArg(i int, size uint64, value []byte) Status {
+	return Status(C.gw_set_arg(C.gw_handle(k), C.uint32_t(i), C.size_t(size), unsafe.Pointer(first(value))))
+}
+
+// Arg describes an argument: address space and type qualifiers as OpenCL has them.
+type Arg struct {
+	Address   uint32
+	Qualifier uint64
+	Name      string
+	Type      string
+}
+
+// Arg asks for argument i. Name and Type may be missing.
+func (k Kernel) Arg(i int) (a Arg, st Status) {
+	b, st := k.ArgInfo(i, argAddress)
+	if st != 0 || len(b) != 4 {
+		return a, st
+	}
+	q, st := k.ArgInfo(i, argQualifier)
+	if st != 0 || len(q) != 8 {
+		return a, st
+	}
+	name, _ := k.ArgInfo(i, argName)
+	typ, _ := k.ArgInfo(i, argTypeName)
+	return Arg{binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint64(q), text(name), text(typ)}, 0
+}

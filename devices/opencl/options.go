@@ -1,0 +1,151 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// The parameters of an Open, and the environment, which is read here (and, where it is
+// a platform's own, in quirks.go).
+
+// loaderByEnv is the OpenCL loader to open in place of the system's; "" is that.
+func loaderByEnv() string { return os.Getenv("GODWIT_OPENCL_LIBRARY") }
+
+// pinnedByEnv is whether transfers may be staged.
+func pinnedByEnv() bool { return os.Getenv("GODWIT_PINNED_H2D") != "0" }
+
+// debugging is whether a word is in GODWIT_DEBUG.
+func debugging(word string) bool { return strings.Contains(os.Getenv("GODWIT_DEBUG"), word) }
+
+// toggle is a parameter that is "on", "off" or, where it was not given, the default.
+type toggle string
+
+func (t toggle) or(byDefault bool) bool {
+	if t == "" {
+		return byDefault
+	}
+	return t == "on"
+}
+
+// options are the parameters of an Open beyond the selection.
+type options struct {
+	name    string
+	memory  uint64 // bytes; 0 is the device's own
+	slab    uint64 // bytes; 0 is the default
+	carve   toggle
+	direct  toggle
+	events  string // "watch", "callback", "" for the default; of the platform's first device
+	worker  toggle // of the platform's first device
+	quiet   toggle // of the platform's first device
+	staging stagingOptions
+}
+
+// over are a platform's quirks as the options have them.
+func (o *options) over(q quirks) quirks {
+	q.oneThread = o.worker.or(q.oneThread)
+	q.checks = q.checks && q.oneThread
+	q.slowEvents = o.quiet.or(q.slowEvents) && !q.oneThread
+	if o.events != "" {
+		q.slowCallbacks = o.events == "watch"
+	}
+	return q
+}
+
+// stagingOptions are what of staging was chosen; zero is not chosen.
+type stagingOptions struct {
+	on          toggle
+	lanes       int
+	chunk, from uint64 // bytes
+}
+
+// over is the choice over a default.
+func (o stagingOptions) over(s staging) staging {
+	s.on = o.on.or(s.on)
+	if o.lanes != 0 {
+		s.lanes = o.lanes
+	}
+	if o.chunk != 0 {
+		s.chunk = o.chunk
+	}
+	if o.from != 0 {
+		s.from = o.from
+	}
+	return s
+}
+
+// parse reads one parameter of those that begin with "stage".
+func (o *stagingOptions) parse(key, v string) (known, ok bool) {
+	var err error
+	switch key {
+	case "stage":
+		o.on = toggle(v)
+		return true, v == "on" || v == "off"
+	case "stage-lanes":
+		o.lanes, err = strconv.Atoi(v)
+		return true, err == nil && o.lanes > 0 && o.lanes <= 64
+	case "stage-chunk":
+		o.chunk, err = strconv.ParseUint(v, 10, 64)
+		return true, err == nil && o.chunk > 0 && o.chunk%pinnedPage == 0 && o.chunk <= 256<<20
+	case "stage-from":
+		o.from, err = strconv.ParseUint(v, 10, 64)
+		return true, err == nil && o.from > 0
+	}
+	return false, false
+}
+
+// ParseSelection reads a selection from the parameters of a devices.Config, as
+// opening devices does; unknown parameters are errors.
+func ParseSelection(params map[string]string) (Selection, error) {
+	sel, _, err := parse(devices.Config{Params: params})
+	return sel, err
+}
+
+// parse reads the parameters; unknown ones are errors.
+func parse(cfg devices.Config) (Selection, options, error) {
+	sel, opts := Selection{}, options{name: cfg.Name, memory: cfg.Memory}
+	var err error
+	if cfg.Local != 0 {
+		return sel, opts, fmt.Errorf("driver opencl: local memory of %d bytes: a real device's cannot be chosen: %w", cfg.Local, mem.ErrInvalidValue)
+	}
+	switches := map[string]*toggle{"carve": &opts.carve, "worker": &opts.worker, "quiet": &opts.quiet, "direct": &opts.direct}
+	for key, v := range cfg.Params {
+		ok := true
+		switch key {
+		case "platform":
+			sel.Platform = v
+		case "device":
+			sel.Device = v
+		case "type":
+			sel.Type = devices.Type(v)
+			ok = sel.Type == devices.CPU || sel.Type == devices.GPU || sel.Type == devices.Accelerator || sel.Type == devices.Custom
+		case "count":
+			sel.Count, err = strconv.Atoi(v)
+			ok = err == nil && sel.Count > 0
+		case "events":
+			opts.events = v
+			ok = v == "watch" || v == "callback"
+		case "carve", "worker", "quiet", "direct":
+			*switches[key] = toggle(v)
+			ok = v == "on" || v == "off"
+		case "slab":
+			opts.slab, err = strconv.ParseUint(v, 10, 64)
+			ok = err == nil && opts.slab > 0
+		default:
+			var known bool
+			if known, ok = opts.staging.parse(key, v); !known {
+				return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, carve, slab, direct, events, worker, quiet, stage, stage-lanes, stage-chunk and stage-from: %w", key, mem.ErrInvalidValue)
+			}
+		}
+		if !ok {
+			return sel, opts, fmt.Errorf("driver opencl: parameter %s: %q is none of its values: %w", key, v, mem.ErrInvalidValue)
+		}
+	}
+	return sel, opts, nil
+}

@@ -1,0 +1,109 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+// Who cannot wait to be told asks OpenCL.
+
+// poll asks OpenCL whether p's command has ended well, and if so ends it
+// without waiting for the callback, which takes its time; of a command that is held
+// back, it asks for what OpenCL has of what that waits for. It reports whether it
+// is worth asking again soon.
+func (h *host) poll(q *Queue, p mem.Point) (again bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := q.flight.get(p.Seq)
+	if r == nil || r.state != native && r.state != held || r.told {
+		return false
+	}
+	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
+	defer h.leaveLocked(r)
+	if r.state == held { // by what OpenCL has, perhaps; no deeper: there may be many
+		for i := 0; i < len(r.waits) && r.state == held; i++ {
+			w := r.waits[i].Point
+			x := h.lines[w.Line]
+			if x == nil {
+				continue
+			}
+			if y := x.flight.get(w.Seq); y != nil && y.state == native {
+				h.mu.Unlock()
+				again = h.poll(x, w) || again
+				h.mu.Lock()
+			}
+		}
+		return again
+	}
+	e := r.event
+	h.mu.Unlock()
+	st := e.Status()
+	h.mu.Lock()
+	if st == ocl.Complete {
+		h.endedWellLocked(r)
+	}
+	return st > 0 && r.state == native && !r.told
+}
+
+// endedWellLocked ends r, of which OpenCL says that it has ended well, where that has
+// not been seen. r has users raised; mu is released in between.
+func (h *host) endedWellLocked(r *record) {
+	open := func() bool { return r.state == native && !r.told }
+	if !open() {
+		return
+	}
+	if q := r.line(); q != nil && q.quiet.has(q.quiet.from) && q.quiet.from < r.point.Seq {
+		h.mu.Unlock()
+		h.pollBefore(q, r.point.Seq)
+		h.mu.Lock()
+	}
+	for i := 0; i < len(r.waits) && open(); i++ { // what it waited for has ended too
+		w := r.waits[i].Point
+		if x := h.lines[w.Line]; !w.Reached() && x != nil {
+			h.mu.Unlock()
+			h.poll(x, w)
+			h.mu.Lock()
+		}
+	}
+	if open() {
+		h.draining++
+		h.toldLocked(r, ocl.Complete, false)
+		h.drainLocked()
+	}
+}
+
+// waitNative blocks the thread in OpenCL until p's command has ended, where OpenCL
+// has it. What follows from the end is still to be done: see poll.
+func (h *host) waitNative(q *Queue, p mem.Point) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := q.flight.get(p.Seq)
+	if r == nil || r.state != native || r.told {
+		return
+	}
+	r.users++ // keeps the event
+	e := r.event
+	h.mu.Unlock()
+	st := e.Wait()
+	h.mu.Lock()
+	h.draining++ // what ended before it, too
+	var out [64]ocl.Done
+	for n := len(out); n == len(out); {
+		n = h.sink.Some(out[:])
+		h.takenLocked(out[:n])
+	}
+	h.drainLocked()
+	if st == ocl.Complete {
+		h.endedWellLocked(r)
+	}
+	h.leaveLocked(r) // only now: it keeps the host, and the sink with it, from being closed
+}
+
+// takenLocked goes on with what the sink had.
+func (h *host) takenLocked(done []ocl.Done) {
+	for _, d := range done {
+		h.toldLocked(h.records[d.ID], d.Status, true)
+	}
+}
