@@ -165,5 +165,8 @@ func (c *Context) Stats() migration.Stats {
 	return s
 }
 
+// MoverStats are the figures of what moves bytes between the context's memories.
+func (c *Context) MoverStats() mover.Stats { return c.mover.Stats() }
+
 // Name is the context's name.
 func (c *Context) Name() string { return c.name }

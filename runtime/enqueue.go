@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -85,6 +86,7 @@ type borrowed struct {
 	wait    []Event
 	launch  *Launch
 	migrate []*Buffer
+	to      []mem.MemoryID // of migrate: where to; nil is what the request says
 	svm     []use
 }
 
@@ -326,11 +328,37 @@ const (
 // device, so that later commands find them there. What the host has mapped for
 // writing stays as the host has written it: to the host, the rest is brought.
 func (q *Queue) EnqueueMigrate(ctx context.Context, bufs []*Buffer, flags MigrateFlags, wait ...Event) (Event, error) {
-	if len(bufs) == 0 {
-		return Event{}, fmt.Errorf("migrate of no buffers: %w", mem.ErrInvalidValue)
-	}
 	if flags&^(MigrateToHost|ContentUndefined) != 0 {
 		return Event{}, fmt.Errorf("migrate flags %#x: unknown bits: %w", uint8(flags), mem.ErrInvalidValue)
+	}
+	if err := q.migratable(bufs); err != nil {
+		return Event{}, err
+	}
+	return q.submit(ctx, &request{q: q, op: opMigrate, to: flags}, &borrowed{wait: wait, migrate: bufs})
+}
+
+// EnqueueMigrateTo is EnqueueMigrate to several memories of the context at once. What
+// has to go through staging is read there once for all of them. It fails with
+// mem.ErrInvalidValue where there is no such memory, or none is named.
+func (q *Queue) EnqueueMigrateTo(ctx context.Context, bufs []*Buffer, to []mem.MemoryID, wait ...Event) (Event, error) {
+	if err := q.migratable(bufs); err != nil {
+		return Event{}, err
+	}
+	for i, m := range to {
+		if int(m) >= len(q.c.mems) || slices.Contains(to[:i], m) {
+			return Event{}, fmt.Errorf("migrate to memory %d: context %s has 0 to %d, each to be named once: %w", m, q.c.name, len(q.c.mems)-1, mem.ErrInvalidValue)
+		}
+	}
+	if len(to) == 0 {
+		return Event{}, fmt.Errorf("migrate to no memory: %w", mem.ErrInvalidValue)
+	}
+	return q.submit(ctx, &request{q: q, op: opMigrate}, &borrowed{wait: wait, migrate: bufs, to: to})
+}
+
+// migratable checks what is to be migrated.
+func (q *Queue) migratable(bufs []*Buffer) error {
+	if len(bufs) == 0 {
+		return fmt.Errorf("migrate of no buffers: %w", mem.ErrInvalidValue)
 	}
 	for _, b := range bufs {
 		var size uint64
@@ -338,10 +366,10 @@ func (q *Queue) EnqueueMigrate(ctx context.Context, bufs []*Buffer, flags Migrat
 			size = b.Size()
 		}
 		if _, err := q.resolve("migrate", b, 0, size); err != nil {
-			return Event{}, err
+			return err
 		}
 	}
-	return q.submit(ctx, &request{q: q, op: opMigrate, to: flags}, &borrowed{wait: wait, migrate: bufs})
+	return nil
 }
 
 // EnqueueMarker does nothing, once the wait list has ended, or without one, all

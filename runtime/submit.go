@@ -227,18 +227,7 @@ func (c *Context) collect(req *request, in *borrowed) error {
 		}
 		return c.rectAccess(req, req.b, req.rect.DstRow, req.rect.DstSlice, mem.Write)
 	case opMigrate:
-		mode, m := mem.Read, req.q.mem
-		if req.to&ContentUndefined != 0 {
-			mode = mem.Write
-		}
-		if req.to&MigrateToHost != 0 {
-			m = mem.Host
-		}
-		for _, b := range in.migrate {
-			if err := c.access(req, use{b, b.view.Range}, mode, m); err != nil {
-				return err
-			}
-		}
+		return c.collectMigrate(req, in)
 	case opLaunch:
 		return c.collectArgs(req, in.launch)
 	case opMap:
@@ -247,6 +236,30 @@ func (c *Context) collect(req *request, in *borrowed) error {
 		return c.collectUnmap(req)
 	case opSVMMap, opSVMUnmap, opSVMFree, opSVMMigrate:
 		return c.collectSVM(req, in)
+	}
+	return nil
+}
+
+// collectMigrate lists the accesses of a migrate: the buffers on each memory. c.mu is
+// held.
+func (c *Context) collectMigrate(req *request, in *borrowed) error {
+	mode, one := mem.Read, [1]mem.MemoryID{req.q.mem}
+	if req.to&ContentUndefined != 0 {
+		mode = mem.Write
+	}
+	if req.to&MigrateToHost != 0 {
+		one[0] = mem.Host
+	}
+	to := in.to
+	if to == nil {
+		to = one[:]
+	}
+	for _, b := range in.migrate {
+		for _, m := range to {
+			if err := c.access(req, use{b, b.view.Range}, mode, m); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 	for _, l := range s.Links {
 		links = append(links, runtime.Link{From: ids[l.From], To: ids[l.To], Link: l.Link})
 	}
-	r.ctx, err = runtime.NewContext(runtime.Options{
+	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
 		Name: s.Name, Devices: open, OwnDevices: true, Links: links, Trace: r.rec,
 		Resource: r.stack,
 	})

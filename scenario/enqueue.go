@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 
 	"godwit/mem"
 	"godwit/runtime"
@@ -275,6 +276,13 @@ func (r *runner) enqueueMigrate(ctx context.Context, q *runtime.Queue, c *Comman
 	}
 	if len(ranges) > 0 {
 		return q.EnqueueSVMMigrate(ctx, ranges, flags, wait...)
+	}
+	if len(c.Onto) > 0 {
+		var to []mem.MemoryID
+		for _, name := range c.Onto {
+			to = append(to, mem.MemoryID(slices.Index(r.names, name)))
+		}
+		return q.EnqueueMigrateTo(ctx, bufs, to, wait...)
 	}
 	return q.EnqueueMigrate(ctx, bufs, flags, wait...)
 }

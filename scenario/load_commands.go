@@ -293,8 +293,24 @@ func (l *loader) readMigrate(m *mapping, c *Command) {
 	if len(c.Places) == 0 && len(l.list(m.get("migrate"))) == 0 {
 		l.errorf(m.node, "migrate: nothing is named")
 	}
-	c.Host = m.oneOf("to", "device", "host") == "host"
+	if n, several := m.get("to").(*ast.SequenceNode); several {
+		for _, d := range l.list(n) {
+			name := l.memory(d, "migrate: to")
+			if slices.Contains(c.Onto, name) {
+				l.errorf(d, "migrate: to: %s is named twice", name)
+			}
+			c.Onto = append(c.Onto, name)
+		}
+		if len(c.Onto) == 0 {
+			l.errorf(n, "migrate: to: no device is named")
+		}
+	} else {
+		c.Host = m.oneOf("to", "device", "host") == "host"
+	}
 	c.Undefined = m.oneOf("content", "kept", "undefined") == "undefined"
+	if len(c.Onto) > 0 && (c.Undefined || len(c.Places) > 0 && l.isSVM(c.Places[0])) {
+		l.errorf(m.node, "migrate to several devices: it brings buffers, with their content")
+	}
 }
 
 // isSVM reports whether a place is named as shared virtual memory, and not as a

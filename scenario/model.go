@@ -167,6 +167,7 @@ type Command struct {
 	Places  []Place // migrate, free
 
 	Host      bool               // migrate: to the host and not to the queue's device
+	Onto      []string           // migrate: to these devices (or "host") and not only to the queue's
 	Undefined bool               // migrate: brings no content
 	Now       bool               // free: by the host and not by a queue
 	Blocking  bool               // map

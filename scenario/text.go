@@ -116,6 +116,9 @@ func (s *Scenario) migrateText(c *Command) string {
 	if c.Host {
 		to = "host"
 	}
+	if len(c.Onto) > 0 {
+		to = strings.Join(c.Onto, ", ")
+	}
 	if c.Undefined {
 		content = ", content undefined"
 	}

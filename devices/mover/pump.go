@@ -1,6 +1,10 @@
 package mover
 
-import "godwit/devices"
+import (
+	"slices"
+
+	"godwit/devices"
+)
 
 // task is work for the pump: to start a ring whose gate has opened, to land a
 // destination that failed, or, empty, to feed those that starve.
@@ -120,13 +124,13 @@ func (m *Mover) feed() {
 			continue
 		}
 		grown, err := m.grow(x.home)
-		if grown {
-			continue
+		switch {
+		case grown:
+		case m.inUse():
+			return // it comes back, and feeds again
+		case err != nil && m.hopeless(x):
+			x.refuse(noStaging(m, x, err))
 		}
-		if !m.hopeless(x) {
-			return // what is in use comes back, and feeds again
-		}
-		x.refuse(noStaging(m, x, err))
 	}
 }
 
@@ -136,12 +140,19 @@ func (m *Mover) unstarve() {
 	m.starved = append(m.starved[:0], m.starved[1:]...)
 }
 
-// hopeless reports whether no staging will come back for the first that starves, which
-// then starves no more.
+// inUse reports whether any staging is.
+func (m *Mover) inUse() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.staging.used > 0
+}
+
+// hopeless reports whether x, the first of those that starve, has no arena to wait for,
+// and then lets it starve no more.
 func (m *Mover) hopeless(x *ring) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.staging.used > 0 || x.form == inBatch {
+	if slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return a.home == x.home }) {
 		return false
 	}
 	m.unstarve()
