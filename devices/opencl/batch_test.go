@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
@@ -190,4 +191,35 @@ func TestABatchThroughUnlockedMemoryIsRefused(t *testing.T) {
 	x.view = make([]byte, len(x.view))
 	_, err := x.submit(x.batch())
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
+}
+
+// What the mover moves between two devices across a bus goes by batches.
+func TestTheMoverMovesBetweenDevicesByBatches(t *testing.T) {
+	x := openBus(t, 2)
+	o := mover.Options{Budget: 16 << 20}
+	for _, d := range x.devs {
+		o.Memories = append(o.Memories, mover.Memory{Device: d, Name: d.name})
+	}
+	m, err := mover.Open(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	const size = 3<<20 + 17
+	src, dst, data, got := alloc(t, x.devs[0], size), alloc(t, x.devs[1], size), pattern(size, 1), make([]byte, size)
+	var waits []mem.Wait
+	for i := range byte(30) { // gated by each other, in OpenCL
+		data = pattern(size, i)
+		p := run(t, x.queues[0], write(x.devs[0], src, 0, data), waits...)
+		points := make([]mem.Point, 1)
+		require.NoError(t, m.Move(&mover.Transfer{Way: mem.Ring, From: mover.End{Memory: 0, Block: src}, To: []mover.End{{Memory: 1, Block: dst}},
+			Size: size, Waits: []mem.Wait{{Point: p, Kind: mem.Data}}, Points: points}))
+		waits = []mem.Wait{{Point: points[0], Kind: mem.Order}}
+		if i%10 == 9 {
+			require.NoError(t, points[0].Wait(context.Background()))
+			finishPoint(t, x.queues[1], run(t, x.queues[1], read(x.devs[1], dst, 0, got)))
+			require.True(t, bytes.Equal(data, got))
+			waits = nil
+		}
+	}
+	require.NoError(t, m.Check())
+	require.EqualValues(t, 30, m.Stats().Batches)
 }

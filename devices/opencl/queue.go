@@ -101,7 +101,6 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	q.inside++
 	r := h.takeLocked(q, cmd.Op)
 	h.mu.Unlock()
-	r.number = cmd.Tag
 	err := r.fill(cmd)
 
 	h.mu.Lock()

@@ -127,7 +127,7 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //   - internal/ocl/rect.c, gw_rect: an overlap is seen where no row meets another. Rows are
 //     copied one by one then; who called has looked.
 //     Seen: PoCL 3.1. Test: TestConformance.
-//   - internal/ocl/program.c, gw_program_binary: a place for a binary that is NULL, which
+//   - internal/ocl/program.go, Binary: a place for a binary that is NULL, which
 //     OpenCL allows, crashes. All binaries are copied.
 //     Seen: PoCL 3.1. Test: TestProgramsAreCompiledWithHeadersLinkedAndMadeOfBinaries.
 //   - internal/ocl/program.go, Binary: there are fewer sizes of binaries than devices where

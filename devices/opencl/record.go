@@ -92,7 +92,6 @@ type record struct {
 	end    int          // which
 	late   devices.Late // which part of the copy there is to do; nil is all
 	call   func(context.Context) error
-	number uint64 // devices.Command.Tag, for errors
 	unpin  []pinnedBlock
 	lent   []lent
 	args   []byte

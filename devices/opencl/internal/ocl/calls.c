@@ -82,7 +82,6 @@ void gw_release_events(const gw_handle *events, int n)
 		clReleaseEvent((cl_event)events[i]);
 }
 
-cl_int gw_flush(gw_handle queue) { return clFlush((cl_command_queue)queue); }
 cl_int gw_finish(gw_handle queue)
 {
 	cl_int st = clFinish((cl_command_queue)queue), fault = gw_faulty(2);
@@ -99,34 +98,3 @@ void gw_times(gw_handle event, uint64_t t[4])
 	}
 }
 
-void gw_release_queue(gw_handle queue) { clReleaseCommandQueue((cl_command_queue)queue); }
-void gw_release_context(gw_handle context) { clReleaseContext((cl_context)context); }
-
-gw_handle gw_buffer(gw_handle context, size_t size, const void *bytes, cl_int *err)
-{
-	return (gw_handle)clCreateBuffer((cl_context)context, bytes ? CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR : CL_MEM_READ_WRITE, size, (void *)bytes, err);
-}
-
-gw_handle gw_sub_buffer(gw_handle mem, size_t off, size_t size, cl_int *err)
-{
-	cl_buffer_region r = {off, size};
-	return (gw_handle)clCreateSubBuffer((cl_mem)mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &r, err);
-}
-
-void gw_release_mems(const gw_handle *mems, int n)
-{
-	for (int i = 0; i < n; i++)
-		clReleaseMemObject((cl_mem)mems[i]);
-}
-
-cl_int gw_touch(gw_handle queue, gw_handle mem, size_t off)
-{
-	static const uint32_t word = 0;
-	cl_int err = clEnqueueFillBuffer((cl_command_queue)queue, (cl_mem)mem, &word, sizeof word, off, sizeof word, 0, NULL, NULL);
-	return err == CL_SUCCESS ? clFlush((cl_command_queue)queue) : err;
-}
-
-cl_int gw_device_info(gw_handle dev, uint32_t what, void *out, size_t n, size_t *len)
-{
-	return clGetDeviceInfo((cl_device_id)dev, what, n, out, len);
-}

@@ -98,26 +98,9 @@ GW_HIDDEN cl_int gw_wait(gw_handle event);
 // gw_end waits for the command of event, which has no tag, and returns how it ended.
 GW_HIDDEN cl_int gw_end(gw_handle event);
 GW_HIDDEN void gw_release_events(const gw_handle *events, int n);
-// gw_flush submits without waiting; go-opencl's Flush is clFinish.
-GW_HIDDEN cl_int gw_flush(gw_handle queue);
 GW_HIDDEN cl_int gw_finish(gw_handle queue);
 GW_HIDDEN void gw_times(gw_handle event, uint64_t t[4]);
 
-GW_HIDDEN void gw_release_queue(gw_handle queue);
-GW_HIDDEN void gw_release_context(gw_handle context);
-
-// gw_buffer makes a buffer; with bytes one that kernels only read, which has them.
-GW_HIDDEN gw_handle gw_buffer(gw_handle context, size_t size, const void *bytes, cl_int *err);
-GW_HIDDEN gw_handle gw_sub_buffer(gw_handle mem, size_t off, size_t size, cl_int *err);
-GW_HIDDEN void gw_release_mems(const gw_handle *mems, int n);
-// gw_touch writes a few bytes at off, so that lazy drivers allocate now.
-GW_HIDDEN cl_int gw_touch(gw_handle queue, gw_handle mem, size_t off);
-GW_HIDDEN cl_int gw_device_info(gw_handle dev, uint32_t what, void *out, size_t n, size_t *len);
-
-// gw_pin makes a buffer in page-locked host memory and maps it; NULL and *err where
-// there is none. gw_unpin gives it back.
-GW_HIDDEN void *gw_pin(gw_handle context, gw_handle queue, size_t size, gw_handle *mem, cl_int *err);
-GW_HIDDEN void gw_unpin(gw_handle queue, gw_handle mem, gw_handle host);
 // gw_direct_buffer makes a buffer and the memory of this process's that it is in, which
 // goes with it when nothing uses it any more; 0 where there is no room.
 GW_HIDDEN gw_handle gw_direct_buffer(gw_handle context, size_t size, void **memory);
@@ -139,32 +122,5 @@ typedef struct gw_leg {
 } gw_leg;
 // gw_batch enqueues legs until one is refused, and returns with what status.
 GW_HIDDEN cl_int gw_batch(gw_leg *legs, int n, const int32_t *after, const gw_handle *waits, uint32_t nwaits, int flush);
-
-// Programs and kernels. Lists of texts and of bytes come one after another in one array.
-GW_HIDDEN gw_handle gw_program_source(gw_handle context, const char *source, size_t n, cl_int *err);
-GW_HIDDEN gw_handle gw_program_il(gw_handle context, const void *il, size_t n, cl_int *err);
-// gw_program_binaries takes n binaries, of so many bytes each; each has its
-// status.
-GW_HIDDEN gw_handle gw_program_binaries(gw_handle context, uint32_t n, const gw_handle *devs, const size_t *lens, const unsigned char *bytes, cl_int *status, cl_int *err);
-GW_HIDDEN cl_int gw_program_build(gw_handle program, uint32_t n, const gw_handle *devs, const char *options);
-// gw_program_compile takes headers with their names, each ended by a zero.
-GW_HIDDEN cl_int gw_program_compile(gw_handle program, uint32_t n, const gw_handle *devs, const char *options, uint32_t nheaders, const gw_handle *headers, const char *names);
-// gw_program_link may return a program that failed to link, for its log.
-GW_HIDDEN gw_handle gw_program_link(gw_handle context, uint32_t n, const gw_handle *devs, const char *options, uint32_t nprograms, const gw_handle *programs, cl_int *err);
-GW_HIDDEN void gw_program_release(gw_handle program);
-
-GW_HIDDEN cl_int gw_program_info(gw_handle program, uint32_t what, void *out, size_t n, size_t *len);
-// gw_program_binary copies the binary for the device at an index of the program's
-// ndevs; sizes are those of all binaries.
-GW_HIDDEN cl_int gw_program_binary(gw_handle program, uint32_t index, uint32_t ndevs, const size_t *sizes, void *out);
-GW_HIDDEN cl_int gw_build_info(gw_handle program, gw_handle dev, uint32_t what, void *out, size_t n, size_t *len);
-
-GW_HIDDEN gw_handle gw_kernel_new(gw_handle program, const char *name, cl_int *err);
-GW_HIDDEN void gw_kernel_release(gw_handle kernel);
-GW_HIDDEN cl_int gw_kernel_info(gw_handle kernel, uint32_t what, void *out, size_t n, size_t *len);
-GW_HIDDEN cl_int gw_kernel_arg_info(gw_handle kernel, uint32_t i, uint32_t what, void *out, size_t n, size_t *len);
-GW_HIDDEN cl_int gw_kernel_group_info(gw_handle kernel, gw_handle dev, uint32_t what, void *out, size_t n, size_t *len);
-GW_HIDDEN cl_int gw_kernel_subgroup_info(gw_handle kernel, gw_handle dev, uint32_t what, size_t nin, const void *in, void *out, size_t n, size_t *len);
-GW_HIDDEN cl_int gw_set_arg(gw_handle kernel, uint32_t i, size_t n, const void *value);
 
 #endif

@@ -36,6 +36,15 @@ func taken[T cl.Context | cl.CommandQueue | cl.Program](o *T) uintptr {
 	return *(*uintptr)(unsafe.Pointer(o))
 }
 
+// What C calls the handles.
+func (d DeviceID) c() C.cl_device_id  { return *(*C.cl_device_id)(unsafe.Pointer(&d)) }
+func (c ContextID) c() C.cl_context   { return *(*C.cl_context)(unsafe.Pointer(&c)) }
+func (q Queue) c() C.cl_command_queue { return *(*C.cl_command_queue)(unsafe.Pointer(&q)) }
+func (m Mem) c() C.cl_mem             { return *(*C.cl_mem)(unsafe.Pointer(&m)) }
+func (p Program) c() C.cl_program     { return *(*C.cl_program)(unsafe.Pointer(&p)) }
+func (k Kernel) c() C.cl_kernel       { return *(*C.cl_kernel)(unsafe.Pointer(&k)) }
+func handle[T, H any](h H) T          { return *(*T)(unsafe.Pointer(&h)) } // and the other way round
+
 // list is what C gets for a slice of handles.
 func list[T ~uintptr](s []T) *C.gw_handle { return (*C.gw_handle)(unsafe.Pointer(first(s))) }
 
@@ -82,7 +91,7 @@ func Platforms() ([]Platform, error) {
 // Info is clGetDeviceInfo; nil where there is no answer.
 func (d DeviceID) Info(what uint32) []byte {
 	b, _ := ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
-		return C.gw_device_info(C.gw_handle(d), C.uint32_t(what), out, n, size)
+		return C.clGetDeviceInfo(d.c(), C.cl_device_info(what), n, out, size)
 	})
 	return b
 }
@@ -137,7 +146,7 @@ func NewContext(devs []Device) (Context, error) {
 }
 
 // Release gives the context up.
-func (c Context) Release() { C.gw_release_context(C.gw_handle(c.ID)) }
+func (c Context) Release() { C.clReleaseContext(c.ID.c()) }
 
 // NewQueue makes a command queue.
 func (c Context) NewQueue(d Device, outOfOrder, profiling bool) (Queue, error) {
@@ -156,10 +165,10 @@ func (c Context) NewQueue(d Device, outOfOrder, profiling bool) (Queue, error) {
 }
 
 // Flush submits what was enqueued without waiting; go-opencl's Flush is clFinish.
-func (q Queue) Flush() Status { return Status(C.gw_flush(C.gw_handle(q))) }
+func (q Queue) Flush() Status { return Status(C.clFlush(q.c())) }
 
 // Finish waits for what was enqueued.
 func (q Queue) Finish() Status { return Status(C.gw_finish(C.gw_handle(q))) }
 
 // Release gives the queue up.
-func (q Queue) Release() { C.gw_release_queue(C.gw_handle(q)) }
+func (q Queue) Release() { C.clReleaseCommandQueue(q.c()) }

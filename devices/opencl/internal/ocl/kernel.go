@@ -27,44 +27,44 @@ func (p Program) NewKernel(name string) (Kernel, Status) {
 	s := C.CString(name)
 	defer C.free(unsafe.Pointer(s))
 	var st C.cl_int
-	k := C.gw_kernel_new(C.gw_handle(p), s, &st)
-	return Kernel(k), Status(st)
+	k := C.clCreateKernel(p.c(), s, &st)
+	return handle[Kernel](k), Status(st)
 }
 
 // Release gives the kernel up.
-func (k Kernel) Release() { C.gw_kernel_release(C.gw_handle(k)) }
+func (k Kernel) Release() { C.clReleaseKernel(k.c()) }
 
 // Info is clGetKernelInfo.
 func (k Kernel) Info(what uint32) ([]byte, Status) {
 	return ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
-		return C.gw_kernel_info(C.gw_handle(k), C.uint32_t(what), out, n, size)
+		return C.clGetKernelInfo(k.c(), C.cl_kernel_info(what), n, out, size)
 	})
 }
 
 // ArgInfo is clGetKernelArgInfo.
 func (k Kernel) ArgInfo(i int, what uint32) ([]byte, Status) {
 	return ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
-		return C.gw_kernel_arg_info(C.gw_handle(k), C.uint32_t(i), C.uint32_t(what), out, n, size)
+		return C.clGetKernelArgInfo(k.c(), C.cl_uint(i), C.cl_kernel_arg_info(what), n, out, size)
 	})
 }
 
 // GroupInfo is clGetKernelWorkGroupInfo.
 func (k Kernel) GroupInfo(d DeviceID, what uint32) ([]byte, Status) {
 	return ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
-		return C.gw_kernel_group_info(C.gw_handle(k), C.gw_handle(d), C.uint32_t(what), out, n, size)
+		return C.clGetKernelWorkGroupInfo(k.c(), d.c(), C.cl_kernel_work_group_info(what), n, out, size)
 	})
 }
 
 // SubGroupInfo is clGetKernelSubGroupInfo.
 func (k Kernel) SubGroupInfo(d DeviceID, what uint32, in []byte) ([]byte, Status) {
 	return ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
-		return C.gw_kernel_subgroup_info(C.gw_handle(k), C.gw_handle(d), C.uint32_t(what), C.size_t(len(in)), unsafe.Pointer(first(in)), out, n, size)
+		return C.clGetKernelSubGroupInfo(k.c(), d.c(), C.cl_kernel_sub_group_info(what), C.size_t(len(in)), unsafe.Pointer(first(in)), n, out, size)
 	})
 }
 
 // SetArg sets an argument to size bytes at value; nil is local memory.
 func (k Kernel) SetArg(i int, size uint64, value []byte) Status {
-	return Status(C.gw_set_arg(C.gw_handle(k), C.uint32_t(i), C.size_t(size), unsafe.Pointer(first(value))))
+	return Status(C.clSetKernelArg(k.c(), C.cl_uint(i), C.size_t(size), unsafe.Pointer(first(value))))
 }
 
 // Arg describes an argument: address space and type qualifiers as OpenCL has them.

@@ -4,27 +4,6 @@
 #include "calls.h"
 #include <stdlib.h>
 
-void *gw_pin(gw_handle context, gw_handle queue, size_t size, gw_handle *mem, cl_int *err)
-{
-	cl_mem m = clCreateBuffer((cl_context)context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, NULL, err);
-	if (!m)
-		return NULL;
-	void *host = clEnqueueMapBuffer((cl_command_queue)queue, m, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, NULL, NULL, err);
-	if (*err != CL_SUCCESS || !host) {
-		clReleaseMemObject(m);
-		return NULL;
-	}
-	*mem = (gw_handle)m;
-	return host;
-}
-
-void gw_unpin(gw_handle queue, gw_handle mem, gw_handle host)
-{
-	if (clEnqueueUnmapMemObject((cl_command_queue)queue, (cl_mem)mem, (void *)host, 0, NULL, NULL) == CL_SUCCESS)
-		clFinish((cl_command_queue)queue); // of a lost device: nothing is left to finish
-	clReleaseMemObject((cl_mem)mem);
-}
-
 // What implementations want of memory that they are to use where it is.
 #define ALIGN 4096
 

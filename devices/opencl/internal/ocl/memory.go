@@ -2,10 +2,6 @@
 
 package ocl
 
-// #cgo noescape gw_release_mems
-// #cgo nocallback gw_release_mems
-// #cgo noescape gw_sub_buffer
-// #cgo nocallback gw_sub_buffer
 // #include "calls.h"
 import "C"
 
@@ -13,16 +9,18 @@ import "unsafe"
 
 // NewBuffer makes a buffer of size bytes.
 func (c Context) NewBuffer(size uint64) (Mem, Status) {
-	var st C.cl_int
-	m := C.gw_buffer(C.gw_handle(c.ID), C.size_t(size), nil, &st)
-	return Mem(m), Status(st)
+	return c.create(C.CL_MEM_READ_WRITE, size, nil)
 }
 
 // NewBufferOf makes a buffer that kernels read, with these bytes.
 func (c Context) NewBufferOf(b []byte) (Mem, Status) {
+	return c.create(C.CL_MEM_READ_ONLY|C.CL_MEM_COPY_HOST_PTR, uint64(len(b)), unsafe.Pointer(&b[0]))
+}
+
+func (c Context) create(flags C.cl_mem_flags, size uint64, bytes unsafe.Pointer) (Mem, Status) {
 	var st C.cl_int
-	m := C.gw_buffer(C.gw_handle(c.ID), C.size_t(len(b)), unsafe.Pointer(&b[0]), &st)
-	return Mem(m), Status(st)
+	m := C.clCreateBuffer(c.ID.c(), flags, C.size_t(size), bytes, &st)
+	return handle[Mem](m), Status(st)
 }
 
 // NewDirectBuffer makes a buffer and the memory of this process's that it is in, which
@@ -41,33 +39,50 @@ func (c Context) IsDirect(q Queue) bool {
 
 // SubBuffer makes a sub-buffer of a buffer that is none itself.
 func (m Mem) SubBuffer(off, size uint64) (Mem, Status) {
+	region := C.cl_buffer_region{origin: C.size_t(off), size: C.size_t(size)}
 	var st C.cl_int
-	s := C.gw_sub_buffer(C.gw_handle(m), C.size_t(off), C.size_t(size), &st)
-	return Mem(s), Status(st)
+	s := C.clCreateSubBuffer(m.c(), C.CL_MEM_READ_WRITE, C.CL_BUFFER_CREATE_TYPE_REGION, unsafe.Pointer(&region), &st)
+	return handle[Mem](s), Status(st)
 }
 
 // ReleaseMems gives buffers up, in order.
-func ReleaseMems(m ...Mem) {
-	if len(m) > 0 {
-		C.gw_release_mems(list(m), C.int(len(m)))
+func ReleaseMems(mems ...Mem) {
+	for _, m := range mems {
+		C.clReleaseMemObject(m.c())
 	}
 }
 
 // Touch writes a few bytes at off of a fresh buffer: drivers allocate on first use, and
 // here is where running out shows.
 func (m Mem) Touch(q Queue, off uint64) Status {
-	return Status(C.gw_touch(C.gw_handle(q), C.gw_handle(m), C.size_t(off)))
+	c := Command{Queue: q, Op: Fill, Dst: m, DstOff: off, Size: 4, Pattern: 4}
+	st := c.Submit(make([]byte, 4), SetArgs{}, nil, nil, Tag{})
+	if st == 0 {
+		ReleaseEvents([]Event{c.Event})
+		st = q.Flush()
+	}
+	return st
 }
 
-// Pin makes page-locked host memory, mapped by way of q.
-func (c Context) Pin(q Queue, size uint64) (addr uint64, m Mem, st Status) {
-	var err C.cl_int
-	var h C.gw_handle
-	p := C.gw_pin(C.gw_handle(c.ID), C.gw_handle(q), C.size_t(size), &h, &err)
-	return uint64(uintptr(p)), Mem(h), Status(err)
+// Pin makes page-locked host memory, mapped by way of q; 0 where there is none.
+func (c Context) Pin(q Queue, size uint64) (addr uint64, m Mem, status Status) {
+	m, status = c.create(C.CL_MEM_READ_WRITE|C.CL_MEM_ALLOC_HOST_PTR, size, nil)
+	if m == 0 {
+		return 0, 0, status
+	}
+	var st C.cl_int
+	p := C.clEnqueueMapBuffer(q.c(), m.c(), C.CL_TRUE, C.CL_MAP_READ|C.CL_MAP_WRITE, 0, C.size_t(size), 0, nil, nil, &st)
+	if p == nil || st != 0 {
+		ReleaseMems(m)
+		return 0, 0, Status(st)
+	}
+	return uint64(uintptr(p)), m, 0
 }
 
 // Unpin gives back what Pin made.
 func (m Mem) Unpin(q Queue, addr uint64) {
-	C.gw_unpin(C.gw_handle(q), C.gw_handle(m), C.gw_handle(addr))
+	if C.clEnqueueUnmapMemObject(q.c(), m.c(), handle[unsafe.Pointer](addr), 0, nil, nil) == 0 {
+		q.Finish() // of a lost device: nothing is left to finish
+	}
+	ReleaseMems(m)
 }

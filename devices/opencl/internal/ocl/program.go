@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"encoding/binary"
+	"runtime"
 	"slices"
 	"strings"
 	"unsafe"
@@ -17,6 +18,7 @@ import (
 const (
 	programDevices     = 0x1163
 	programBinarySizes = 0x1165
+	programBinaries    = 0x1166
 	programKernels     = 0x1167 // how many
 	ProgramNames       = 0x1168 // of kernels
 
@@ -33,73 +35,89 @@ const notExecutable Status = -45
 
 // NewProgram makes a program of OpenCL C.
 func (c Context) NewProgram(source []byte) (Program, Status) {
-	source = append(source[:len(source):len(source)], 0) // OpenCL takes no nil
+	text, n := C.CString(string(source)), C.size_t(len(source)) // OpenCL takes no nil
+	defer C.free(unsafe.Pointer(text))
 	var st C.cl_int
-	p := C.gw_program_source(C.gw_handle(c.ID), (*C.char)(unsafe.Pointer(&source[0])), C.size_t(len(source)-1), &st)
-	return Program(p), Status(st)
+	p := C.clCreateProgramWithSource(c.ID.c(), 1, &text, &n, &st)
+	return handle[Program](p), Status(st)
 }
 
 // NewProgramIL makes a program of intermediate language.
 func (c Context) NewProgramIL(il []byte) (Program, Status) {
 	var st C.cl_int
-	p := C.gw_program_il(C.gw_handle(c.ID), unsafe.Pointer(first(il)), C.size_t(len(il)), &st)
-	return Program(p), Status(st)
+	p := C.clCreateProgramWithIL(c.ID.c(), unsafe.Pointer(first(il)), C.size_t(len(il)), &st)
+	return handle[Program](p), Status(st)
 }
 
 // NewProgramOf makes a program of binaries, one for each device, each with its status.
 func (c Context) NewProgramOf(devs []DeviceID, binaries [][]byte) (p Program, each []Status, status Status) {
-	var all []byte
-	lens, each := make([]C.size_t, len(devs)), make([]Status, len(devs))
+	at, lens, each := make([]*C.uchar, len(devs)), make([]C.size_t, len(devs)), make([]Status, len(devs))
+	var pin runtime.Pinner
+	defer pin.Unpin()
 	for i, b := range binaries {
-		lens[i] = C.size_t(len(b))
-		all = append(all, b...)
+		if at[i], lens[i] = (*C.uchar)(first(b)), C.size_t(len(b)); len(b) > 0 {
+			pin.Pin(at[i])
+		}
 	}
 	var st C.cl_int
-	h := C.gw_program_binaries(C.gw_handle(c.ID), C.uint32_t(len(devs)), list(devs), first(lens), (*C.uchar)(first(all)), (*C.cl_int)(first(each)), &st)
-	return Program(h), each, Status(st)
+	h := C.clCreateProgramWithBinary(c.ID.c(), C.cl_uint(len(devs)), devices(devs), first(lens), first(at), (*C.cl_int)(first(each)), &st)
+	return handle[Program](h), each, Status(st)
+}
+
+func devices(devs []DeviceID) *C.cl_device_id { return (*C.cl_device_id)(unsafe.Pointer(first(devs))) }
+func programs(list []Program) *C.cl_program   { return (*C.cl_program)(unsafe.Pointer(first(list))) }
+
+// compiles calls f, which may compile, with options.
+func compiles(options string, f func(options *C.char) C.cl_int) Status {
+	o := C.CString(options)
+	defer C.free(unsafe.Pointer(o))
+	C.gw_compiles(1)
+	defer C.gw_compiles(-1)
+	return Status(f(o))
 }
 
 // Build compiles and links for some devices; none are all of the context.
 func (p Program) Build(devs []DeviceID, options string) Status {
-	o := C.CString(options)
-	defer C.free(unsafe.Pointer(o))
-	return Status(C.gw_program_build(C.gw_handle(p), C.uint32_t(len(devs)), list(devs), o))
+	return compiles(options, func(o *C.char) C.cl_int {
+		return C.clBuildProgram(p.c(), C.cl_uint(len(devs)), devices(devs), o, nil, nil)
+	})
 }
 
 // Compile compiles for some devices, with headers to be included by names.
 func (p Program) Compile(devs []DeviceID, options string, headers []Program, names []string) Status {
-	o := C.CString(options)
-	defer C.free(unsafe.Pointer(o))
-	var all []byte
-	for _, n := range names {
-		all = append(append(all, n...), 0)
+	texts := make([]*C.char, len(names))
+	for i, n := range names {
+		texts[i] = C.CString(n)
+		defer C.free(unsafe.Pointer(texts[i]))
 	}
-	return Status(C.gw_program_compile(C.gw_handle(p), C.uint32_t(len(devs)), list(devs), o, C.uint32_t(len(headers)), list(headers), (*C.char)(unsafe.Pointer(first(all)))))
+	return compiles(options, func(o *C.char) C.cl_int {
+		return C.clCompileProgram(p.c(), C.cl_uint(len(devs)), devices(devs), o, C.cl_uint(len(headers)), programs(headers), first(texts), nil, nil)
+	})
 }
 
 // Link makes a program of compiled ones. It may be one that failed to link, for its log.
-func (c Context) Link(devs []DeviceID, options string, inputs []Program) (Program, Status) {
-	o := C.CString(options)
-	defer C.free(unsafe.Pointer(o))
-	var st C.cl_int
-	p := C.gw_program_link(C.gw_handle(c.ID), C.uint32_t(len(devs)), list(devs), o, C.uint32_t(len(inputs)), list(inputs), &st)
-	return Program(p), Status(st)
+func (c Context) Link(devs []DeviceID, options string, inputs []Program) (linked Program, st Status) {
+	st = compiles(options, func(o *C.char) (st C.cl_int) {
+		linked = handle[Program](C.clLinkProgram(c.ID.c(), C.cl_uint(len(devs)), devices(devs), o, C.cl_uint(len(inputs)), programs(inputs), nil, nil, &st))
+		return st
+	})
+	return linked, st
 }
 
 // Release gives the program up.
-func (p Program) Release() { C.gw_program_release(C.gw_handle(p)) }
+func (p Program) Release() { C.clReleaseProgram(p.c()) }
 
 // Info is clGetProgramInfo.
 func (p Program) Info(what uint32) ([]byte, Status) {
 	return ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
-		return C.gw_program_info(C.gw_handle(p), C.uint32_t(what), out, n, size)
+		return C.clGetProgramInfo(p.c(), C.cl_program_info(what), n, out, size)
 	})
 }
 
 // BuildInfo is clGetProgramBuildInfo.
 func (p Program) BuildInfo(d DeviceID, what uint32) ([]byte, Status) {
 	return ask(func(out unsafe.Pointer, n C.size_t, size *C.size_t) C.cl_int {
-		return C.gw_build_info(C.gw_handle(p), C.gw_handle(d), C.uint32_t(what), out, n, size)
+		return C.clGetProgramBuildInfo(p.c(), d.c(), C.cl_program_build_info(what), n, out, size)
 	})
 }
 
@@ -136,7 +154,7 @@ func (p Program) executable() bool {
 }
 
 // sizes are the devices of a program, and the sizes of its binaries in bytes.
-func (p Program) sizes() (devs []DeviceID, sizes []C.size_t, st Status) {
+func (p Program) sizes() (devs []DeviceID, sizes []uint64, st Status) {
 	d, st := p.Info(programDevices)
 	if st != 0 {
 		return nil, nil, st
@@ -146,7 +164,7 @@ func (p Program) sizes() (devs []DeviceID, sizes []C.size_t, st Status) {
 		devs = append(devs, DeviceID(binary.NativeEndian.Uint64(b)))
 	}
 	for b := range slices.Chunk(s, 8) {
-		sizes = append(sizes, C.size_t(binary.NativeEndian.Uint64(b)))
+		sizes = append(sizes, binary.NativeEndian.Uint64(b))
 	}
 	return devs, sizes, st
 }
@@ -162,7 +180,14 @@ func (p Program) Binary(d DeviceID, last []DeviceID) ([]byte, Status) {
 	if st != 0 || i < 0 || i >= len(sizes) || sizes[i] == 0 {
 		return nil, st
 	}
-	b := make([]byte, sizes[i])
-	st = Status(C.gw_program_binary(C.gw_handle(p), C.uint32_t(i), C.uint32_t(len(sizes)), first(sizes), unsafe.Pointer(first(b))))
-	return b, st
+	all, at := make([][]byte, len(sizes)), make([]*byte, len(sizes)) // not every platform takes nil for the place of one
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	for k, n := range sizes {
+		all[k] = make([]byte, n+1)
+		at[k] = &all[k][0]
+		pin.Pin(at[k])
+	}
+	st = Status(C.clGetProgramInfo(p.c(), programBinaries, C.size_t(unsafe.Sizeof(at[0]))*C.size_t(len(at)), unsafe.Pointer(&at[0]), nil))
+	return all[i][:sizes[i]], st
 }
