@@ -9,7 +9,6 @@ import (
 	"godwit/devices"
 	"godwit/mem"
 	"godwit/migration"
-	"godwit/svm"
 )
 
 // NewContext makes a context over the devices. It fails with
@@ -51,14 +50,13 @@ func newContext(o Options) (*Context, error) {
 	}
 	c := &Context{
 		name: o.Name, opts: o, topo: topo, start: time.Now(),
-		userLine:  mem.NewTimeline("user", false, nil),
-		openUser:  make(map[uint64]struct{}),
-		queues:    make(map[*Queue]struct{}),
-		programs:  make(map[*Program]struct{}),
-		roots:     make(map[mem.BufferID]*root),
-		svmRoots:  make(map[Pointer]*root),
-		svmPoints: make(map[*svm.Map]mem.Point),
-		planner:   migration.New(topo, migration.Options{}),
+		userLine: mem.NewTimeline("user", false, nil),
+		openUser: make(map[uint64]struct{}),
+		queues:   make(map[*Queue]struct{}),
+		programs: make(map[*Program]struct{}),
+		roots:    make(map[mem.BufferID]*root),
+		svmRoots: make(map[Pointer]*root),
+		planner:  migration.New(topo, migration.Options{}),
 	}
 	host := devices.NewHost(devices.HostOptions{})
 	c.addMemory(host)
