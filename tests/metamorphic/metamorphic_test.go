@@ -1,4 +1,5 @@
-package metamorphic
+// Package metamorphic_test replays random histories over many configurations.
+package metamorphic_test
 
 import (
 	"context"
@@ -19,6 +20,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/tce"
+	"godwit/history"
 	"godwit/mem"
 )
 
@@ -50,14 +52,14 @@ func open(kinds string, size uint64, s bufalloc.Strategy) func() ([]devices.Devi
 
 // configs is every combination: devices, peer routes, strategies, queue order,
 // and memory that suffices or does not.
-func configs() []Config {
-	var all []Config
+func configs() []history.Config {
+	var all []history.Config
 	for _, kinds := range []string{"c", "t", "st", "tt", "cst", "ctct", "cw", "wtw"} {
 		for _, s := range bufalloc.Strategies() {
 			for _, size := range []uint64{8 << 10, 256 << 10} {
 				for _, noPeer := range []bool{false, true} {
 					for _, ooo := range []bool{false, true} {
-						all = append(all, Config{
+						all = append(all, history.Config{
 							Name: fmt.Sprintf("%s/%v/%dKiB/noPeer=%t/outOfOrder=%t", kinds, s, size>>10, noPeer, ooo),
 							Open: open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo,
 						})
@@ -69,9 +71,9 @@ func configs() []Config {
 	return all
 }
 
-func fail(t *testing.T, h *History, cfg Config, err error) {
+func fail(t *testing.T, h *history.History, cfg history.Config, err error) {
 	t.Helper()
-	t.Error(Report(h, cfg, err))
+	t.Error(history.Report(h, cfg, err))
 }
 
 // TestHistoriesAgreeWithOneFlatMemory draws histories and configurations. In CI
@@ -82,14 +84,14 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 	all := configs()
 	switch {
 	case os.Getenv("GODWIT_HISTORY") != "":
-		h, err := Load(os.Getenv("GODWIT_HISTORY"))
+		h, err := history.Load(os.Getenv("GODWIT_HISTORY"))
 		require.NoError(t, err)
 		everywhere(t, h, all)
 		return
 	case os.Getenv("GODWIT_SEED") != "":
 		seed, err := strconv.ParseUint(os.Getenv("GODWIT_SEED"), 10, 64)
 		require.NoError(t, err)
-		everywhere(t, Generate(seed, 120), all)
+		everywhere(t, history.Generate(seed, 120), all)
 		return
 	}
 	goal, seed := 4000, uint64(1)
@@ -101,11 +103,11 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 	}
 	start := rand.New(rand.NewPCG(seed, 1))
 	order := start.Perm(len(all))
-	var total Result
+	var total history.Result
 	runs := 0
 	for ; total.Commands < goal && !t.Failed(); runs++ {
-		h, cfg := Generate(seed+uint64(runs), 20+start.IntN(200)), all[order[runs%len(all)]]
-		res, err := Run(h, cfg)
+		h, cfg := history.Generate(seed+uint64(runs), 20+start.IntN(200)), all[order[runs%len(all)]]
+		res, err := history.Run(h, cfg)
 		if err != nil {
 			fail(t, h, cfg, err)
 		}
@@ -120,9 +122,9 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 	require.Positive(t, total.BytesMoved)
 }
 
-func everywhere(t *testing.T, h *History, all []Config) {
+func everywhere(t *testing.T, h *history.History, all []history.Config) {
 	for _, cfg := range all {
-		if _, err := Run(h, cfg); err != nil {
+		if _, err := history.Run(h, cfg); err != nil {
 			fail(t, h, cfg, err)
 			return
 		}
@@ -132,13 +134,13 @@ func everywhere(t *testing.T, h *History, all []Config) {
 // TestOneHistoryOnManyConfigurationsReadsTheSame is the metamorphic property in
 // itself: with memory enough, the same bytes are read whatever the house.
 func TestOneHistoryOnManyConfigurationsReadsTheSame(t *testing.T) {
-	h := Generate(7, 80)
-	var first *Result
+	h := history.Generate(7, 80)
+	var first *history.Result
 	for i, cfg := range configs() {
 		if strings.Contains(cfg.Name, "/8KiB/") || (i%7 != 0 && os.Getenv("GODWIT_SOAK") == "") {
 			continue
 		}
-		res, err := Run(h, cfg)
+		res, err := history.Run(h, cfg)
 		if err != nil {
 			fail(t, h, cfg, err)
 			return
@@ -163,7 +165,7 @@ func TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands(t *testing.
 	commands := 0
 	for i := range runs {
 		cfg := all[(i*37)%len(all)]
-		res, err := RunCrowd(Crowd(uint64(i), 4, 60, i%3 == 0), cfg)
+		res, err := history.RunCrowd(history.Crowd(uint64(i), 4, 60, i%3 == 0), cfg)
 		require.NoError(t, err, "seed %d on %s", i, cfg.Name)
 		commands += res.Commands
 	}
@@ -217,9 +219,9 @@ func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
 	if os.Getenv("GODWIT_SOAK") != "" {
 		runs, seed = 2000, rand.Uint64()
 	}
-	var total Result
+	var total history.Result
 	for i := range runs {
-		h, cfg := GenerateFailing(seed+uint64(i), 120), all[(i*31)%len(all)]
+		h, cfg := history.GenerateFailing(seed+uint64(i), 120), all[(i*31)%len(all)]
 		if i%3 == 0 {
 			cfg.Name, cfg.Flaky, cfg.NoPeer = "flaky", errFlaky, i%2 == 0
 			cfg.Open = func() ([]devices.Device, error) {
@@ -234,7 +236,7 @@ func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
 				return devs, nil
 			}
 		}
-		res, err := Run(h, cfg)
+		res, err := history.Run(h, cfg)
 		if err != nil {
 			fail(t, h, cfg, err)
 			return
@@ -282,7 +284,7 @@ func (q *deafQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, e
 // fail, and it must still fail when shrunk.
 func TestTheTestSeesWaitsThatAreNotKept(t *testing.T) {
 	for kind := range map[mem.WaitKind]bool{mem.Order: true, mem.Data: true} {
-		cfg := Config{Name: "deaf to " + kind.String(), OutOfOrder: true, Unchecked: true, NoSVM: true, Open: func() ([]devices.Device, error) {
+		cfg := history.Config{Name: "deaf to " + kind.String(), OutOfOrder: true, Unchecked: true, NoSVM: true, Open: func() ([]devices.Device, error) {
 			var devs []devices.Device
 			for range 2 {
 				c, err := cpu.New(cpu.Options{Workers: 2})
@@ -295,18 +297,18 @@ func TestTheTestSeesWaitsThatAreNotKept(t *testing.T) {
 		}}
 		found := false
 		for seed := uint64(1); seed < 300 && !found; seed++ {
-			h := Generate(seed, 60)
-			if _, err := Run(h, cfg); err != nil {
+			h := history.Generate(seed, 60)
+			if _, err := history.Run(h, cfg); err != nil {
 				found = true
 				require.ErrorContains(t, err, "one flat memory has")
 				t.Setenv("GODWIT_FAILURES", t.TempDir())
-				report := Report(h, cfg, err)
+				report := history.Report(h, cfg, err)
 				require.Contains(t, report, "shrunk to")
 				require.Contains(t, report, fmt.Sprintf("seed %d", seed))
 				saved, err := filepath.Glob(filepath.Join(os.Getenv("GODWIT_FAILURES"), "*.json"))
 				require.NoError(t, err)
 				require.Len(t, saved, 1)
-				small, err := Load(saved[0])
+				small, err := history.Load(saved[0])
 				require.NoError(t, err)
 				require.LessOrEqual(t, len(small.Ops), len(h.Ops)) // fewer, where the failure does not hang on timing
 			}
@@ -316,11 +318,11 @@ func TestTheTestSeesWaitsThatAreNotKept(t *testing.T) {
 }
 
 func TestAHistoryIsReadBackAsItWasSaved(t *testing.T) {
-	h := Generate(3, 50)
+	h := history.Generate(3, 50)
 	path := filepath.Join(t.TempDir(), "h.json")
 	require.NoError(t, h.Save(path))
-	again, err := Load(path)
+	again, err := history.Load(path)
 	require.NoError(t, err)
 	require.Equal(t, h, again)
-	require.Equal(t, h, Generate(3, 50), "a seed is a history")
+	require.Equal(t, h, history.Generate(3, 50), "a seed is a history")
 }

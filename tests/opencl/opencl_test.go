@@ -20,7 +20,7 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/opencl"
 	"godwit/devices/tce"
-	"godwit/tests/metamorphic"
+	"godwit/history"
 )
 
 func TestMain(m *testing.M) {
@@ -78,28 +78,28 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	if os.Getenv("GODWIT_SOAK") != "" {
 		goal, first = 100_000, rand.Uint64()
 	}
-	var all []metamorphic.Config
+	var all []history.Config
 	for _, carve := range []string{"off", "on"} {
 		for _, ooo := range []bool{false, true} {
 			for _, with := range []string{"nothing", "cpu,tce", "cpu shares,tce"} {
-				all = append(all, metamorphic.Config{
+				all = append(all, history.Config{
 					Name: fmt.Sprintf("carve=%s/with=%s/outOfOrder=%t", carve, with, ooo),
 					Open: houseOf(carve, with != "nothing", with == "cpu shares,tce"), OutOfOrder: ooo,
 				})
 			}
 		}
 	}
-	var total metamorphic.Result
+	var total history.Result
 	runs := 0
 	for ; total.Commands < goal && !t.Failed(); runs++ {
 		seed, cfg := first+uint64(runs), all[runs%len(all)]
-		h := metamorphic.Generate(seed, 250)
+		h := history.Generate(seed, 250)
 		if runs%3 == 0 {
-			h = metamorphic.GenerateFailing(seed, 250)
+			h = history.GenerateFailing(seed, 250)
 		}
-		res, err := metamorphic.Run(h, cfg)
+		res, err := history.Run(h, cfg)
 		if err != nil {
-			t.Error(metamorphic.Report(h, cfg, err))
+			t.Error(history.Report(h, cfg, err))
 		}
 		total.Add(res)
 	}

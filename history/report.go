@@ -1,4 +1,4 @@
-package metamorphic
+package history
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func Report(h *History, cfg Config, err error) string {
 		dir = os.TempDir()
 	}
 	name := strings.NewReplacer("/", "_", "=", "-", " ", "-").Replace(cfg.Name)
-	path := filepath.Join(dir, fmt.Sprintf("metamorphic-%d-%s.json", h.Seed, name))
+	path := filepath.Join(dir, fmt.Sprintf("history-%d-%s.json", h.Seed, name))
 	saved := "saved as " + path + "; replay it with GODWIT_HISTORY=" + path
 	if e := small.Save(path); e != nil {
 		saved = "not saved: " + e.Error()

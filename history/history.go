@@ -1,4 +1,4 @@
-// Package metamorphic runs one random history of commands over many
+// Package history runs one random history of commands over many
 // configurations of devices and compares every byte read with one flat memory.
 //
 // A history is data: root buffers of all kinds (with content or not, over the
@@ -13,7 +13,7 @@
 // what the history says, not what the runtime says. Where a device has shared
 // virtual memory, every other command on it goes by pointers. A history that
 // fails can be shrunk and saved.
-package metamorphic
+package history
 
 import (
 	"encoding/json"
