@@ -17,6 +17,7 @@ type generator struct {
 	weights []weight
 	total   int
 	waits   float64
+	beside  float64 // how often an operation is put beside an earlier one
 }
 
 type weight struct {
@@ -34,13 +35,14 @@ func Generate(seed uint64, n int) *History {
 }
 
 // GenerateFailing draws a history of n operations in which about every other
-// user event fails, and some host calls do.
+// user event fails, some host calls do, and some maps are given up.
 func GenerateFailing(seed uint64, n int) *History {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), h: &History{Seed: seed, Failing: true}}
 	g.character()
 	g.weigh(User, 2)
-	g.weigh(Set, 2)
+	g.weigh(Set, 4)
 	g.weigh(Fail, 1)
+	g.weigh(MapBriefly, 1+g.IntN(3))
 	g.buffers()
 	g.ops(n)
 	return g.h
@@ -70,7 +72,7 @@ func (g *generator) character() {
 	for _, k := range []Kind{Migrate, Marker, Barrier, User, Set} {
 		g.weigh(k, g.IntN(4))
 	}
-	for _, k := range []Kind{Finish, Renew, Refuse} {
+	for _, k := range []Kind{Finish, Renew, Refuse, MapBriefly} {
 		g.weigh(k, g.IntN(2))
 	}
 	g.waits = g.Float64() * 0.6
@@ -96,6 +98,7 @@ var kinds = []RootKind{Plain, Plain, Content, Content, UserMem, HostMem, SVM, SV
 
 // buffers draws roots and views, sub-buffers mostly overlapping.
 func (g *generator) buffers() {
+	g.beside = g.Float64() * 0.6
 	for root := range 1 + g.IntN(4) {
 		size := Align * (1 + g.IntN(32))
 		if g.IntN(3) == 0 {
@@ -104,8 +107,15 @@ func (g *generator) buffers() {
 		g.h.Roots = append(g.h.Roots, Root{size, kinds[g.IntN(len(kinds))]})
 		g.h.Views = append(g.h.Views, View{Root: root, Size: size})
 		for range g.IntN(4) {
-			origin := Align * g.IntN((size+Align-1)/Align)
-			g.h.Views = append(g.h.Views, View{Root: root, Origin: origin, Size: 1 + g.IntN(size-origin), Sub: true})
+			v := View{Root: root, Origin: Align * g.IntN((size+Align-1)/Align), Sub: true}
+			v.Size = 1 + g.IntN(size-v.Origin)
+			if last := g.h.Views[len(g.h.Views)-1]; last.Sub && g.IntN(2) == 0 { // beside the last
+				if at := (last.Origin + last.Size) &^ (Align - 1); at > last.Origin && at < size {
+					g.h.Views[len(g.h.Views)-1].Size = at - last.Origin
+					v.Origin, v.Size = at, 1+g.IntN(size-at)
+				}
+			}
+			g.h.Views = append(g.h.Views, v)
 		}
 	}
 }
@@ -142,9 +152,10 @@ func (g *generator) op(id int) Op {
 		if !g.rectPair(&op) {
 			op.Kind = Marker
 		}
-	case Write, Read, Fill, Produce, Map, Refuse:
+	case Write, Read, Fill, Produce, Map, MapBriefly, Refuse:
 		op.Dst = g.IntN(len(g.h.Views))
 		op.DstOff, op.Size = g.span(g.h.Views[op.Dst].Size)
+		g.nextTo(&op)
 	case Copy, Mix, Reverse:
 		if !g.pair(&op) {
 			op.Kind = Marker
@@ -171,11 +182,45 @@ func (g *generator) op(id int) Op {
 	case Count, CountBy:
 		g.countOp(&op)
 	}
-	if op.Kind == Map {
+	switch op.Kind {
+	case Map:
 		op.Flags = mapFlags[g.IntN(len(mapFlags))]
 		g.maps = append(g.maps, id)
+	case MapBriefly:
+		op.Flags = mapFlags[g.IntN(len(mapFlags))]
+		g.users = append(g.users, id)
 	}
 	return op
+}
+
+// nextTo moves an operation now and then right beside, or to the start of, what an
+// earlier one used: within a word of it, as often as not.
+func (g *generator) nextTo(op *Op) {
+	if len(g.h.Ops) == 0 || g.Float64() > g.beside {
+		return
+	}
+	last := g.h.Ops[len(g.h.Ops)-1-g.IntN(min(len(g.h.Ops), 6))]
+	size := g.h.Views[last.Dst].Size
+	if last.Size == 0 || last.Rows > 0 || last.DstOff+last.Size > size {
+		return
+	}
+	if len(g.maps) > 0 && op.Kind == Map && g.IntN(2) == 0 { // several from one start
+		last = g.h.Ops[g.maps[g.IntN(len(g.maps))]]
+		op.Dst, op.DstOff = last.Dst, last.DstOff
+		op.Size = 1 + g.IntN(g.h.Views[last.Dst].Size-last.DstOff)
+		return
+	}
+	op.Dst = last.Dst
+	switch end := last.DstOff + last.Size; {
+	case end < size && g.IntN(3) > 0:
+		op.DstOff = end
+		op.Size = 1 + g.IntN(min(size-end, 16))
+	case last.DstOff > 0 && g.IntN(2) == 0:
+		op.Size = 1 + g.IntN(min(last.DstOff, 16))
+		op.DstOff = last.DstOff - op.Size
+	default:
+		op.DstOff, op.Size = last.DstOff, last.Size
+	}
 }
 
 // take removes any of a list.
@@ -193,8 +238,11 @@ func (g *generator) span(size int) (off, n int) {
 	}
 	off = g.IntN(size)
 	n = 1 + g.IntN(size-off)
-	if g.IntN(4) == 0 {
+	switch g.IntN(8) {
+	case 0, 1:
 		n = size - off
+	case 2, 3:
+		n = 1 + g.IntN(min(size-off, 24))
 	}
 	return off, n
 }

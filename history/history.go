@@ -54,6 +54,9 @@ const (
 	// refused must be.
 	Map   Kind = "map"
 	Unmap Kind = "unmap"
+	// MapBriefly is a blocking map whose context ends while it is held back: nothing
+	// stays mapped. It is a user event, too: what held it back.
+	MapBriefly Kind = "map-briefly"
 
 	Marker  Kind = "marker"
 	Barrier Kind = "barrier"
@@ -191,7 +194,7 @@ func (op *Op) old() bool {
 	switch op.Kind {
 	case Read, ReadRect, Mix:
 		return true
-	case Map:
+	case Map, MapBriefly:
 		return op.Flags&runtime.MapInvalidate == 0
 	case Migrate:
 		return !op.Undefined

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -68,7 +69,8 @@ func (h *History) describe() string {
 		fmt.Fprintf(&b, "view %d: %+v\n", i, v)
 	}
 	for _, op := range h.Ops {
-		fmt.Fprintf(&b, "%+v\n", op)
+		line, _ := json.Marshal(op)
+		fmt.Fprintf(&b, "%s\n", line)
 	}
 	return b.String()
 }

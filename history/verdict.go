@@ -3,7 +3,15 @@ package history
 import (
 	"errors"
 	"fmt"
+	"hash"
 	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"godwit/mem"
+	"godwit/migration"
+	"godwit/runtime"
 )
 
 // compareMoves replays the commands accepted since the last call on the oracle:
@@ -50,29 +58,39 @@ func (r *replay) compareMoves() error {
 	return nil
 }
 
-// finish lets everything run and judges it.
+// finish lets everything run and judges it. Then every byte of every buffer is asked
+// for on the first and the last device and on the host: what must be readable is, and
+// what was lost is refused.
 func (r *replay) finish() error {
 	if err := r.setAll(); err != nil {
 		return err
 	}
-	for i, m := range r.maps {
+	for i, m := range slices.Backward(r.maps) { // of several of one pointer, the youngest first
 		if err := r.unmapOf(m.q, &Op{ID: -100 - i}, m); err != nil {
 			return fmt.Errorf("last unmap of operation %d: %w", m.op.ID, err)
 		}
 	}
 	r.maps = nil
-	if err := r.compareMoves(); err != nil {
+	if err := errors.Join(r.compareMoves(), r.becalm()); err != nil {
 		return err
 	}
-	if err := r.finishAll(); err != nil {
+	v := newVerdict(r)
+	if err := v.judge(); err != nil {
 		return err
 	}
-	if err := r.readEverything(); err != nil {
+	host, err := r.hostQueue()
+	if err != nil {
 		return err
 	}
-	if err := r.judge(); err != nil {
-		return err
+	for _, q := range []*queue{r.queues[0], r.queues[len(r.queues)-1], host} {
+		if err := r.readEverything(v, q); err != nil {
+			return err
+		}
+		if err := errors.Join(r.finishAll(), r.finishQueue(host), v.judge()); err != nil {
+			return err
+		}
 	}
+	r.result.Digest = v.digest.Sum64()
 	late, err := r.lateMoved()
 	if err != nil {
 		return err
@@ -86,116 +104,241 @@ func (r *replay) finish() error {
 	return r.c.Check()
 }
 
-// judge replays the log on one flat memory and compares what was read, and what
-// failed.
-func (r *replay) judge() error {
-	m, digest := newModel(r.h), fnv.New64a()
-	for i := range r.log {
-		x := &r.log[i]
-		failed, err := r.judgeEnd(m, x)
-		if err != nil {
-			return fmt.Errorf("operation %d (%s, command %d): %w", x.op.ID, x.op.Kind, x.command, err)
-		}
-		switch {
-		case x.refused:
-			continue // nothing was done
-		case x.op.Kind == Unmap && x.mapped.Err() != nil: // nor here
-			if failed {
-				r.result.Failed++
-				r.result.Ops["unmap failed with its map"]++
-			}
-			continue
-		case failed:
-			r.result.Failed++
-			m.lose(x.op)
-			continue
-		}
-		if x.op.reads() { // before the host writes, where it does both
-			if err := x.compare(m); err != nil {
-				return fmt.Errorf("read by operation %d (command %d): %w", x.op.ID, x.command, err)
-			}
-			r.result.BytesRead += len(x.got)
-			_, _ = digest.Write(x.got) // never fails
-		}
-		m.apply(x.op)
+// hostQueue is a queue of the host. It can do what a queue of any device can.
+func (r *replay) hostQueue() (*queue, error) {
+	d, err := r.c.Device(mem.Host)
+	if err != nil {
+		return nil, err
 	}
-	r.result.Digest = digest.Sum64()
+	q, err := r.c.NewQueue(d, runtime.QueueOptions{Name: userQueue + "host"})
+	return &queue{Queue: q}, err
+}
+
+// becalm waits until all that was enqueued has ended, the runtime's own copies
+// included, and is known to have: no failure is news after it.
+func (r *replay) becalm() error {
+	if err := errors.Join(r.finishAll(), r.faults.settle(r.ctx)); err != nil {
+		return err
+	}
+	for _, b := range r.views { // copies of refused commands, which nobody waits for
+		for b != nil {
+			segments, err := b.Segments()
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(segments, func(s migration.Segment) bool { return !s.Pending.Empty() }) {
+				break
+			}
+			if r.ctx.Err() != nil {
+				return fmt.Errorf("copies do not end: %w", r.ctx.Err())
+			}
+			time.Sleep(20 * time.Microsecond)
+		}
+	}
+	r.epoch++
 	return nil
 }
 
-// compare tests what was read, and clears what is unknown of it.
-func (x *entry) compare(m *model) error {
+// verdict replays the log on one flat memory, entry by entry: what was read, and what
+// failed and whether it had to. It knows the operations that were accepted, how they
+// ended, and what was struck; nothing of the planner's.
+type verdict struct {
+	*replay
+	m      *model
+	next   int // entry
+	digest hash.Hash64
+}
+
+func newVerdict(r *replay) *verdict {
+	return &verdict{replay: r, m: newModel(r.h, slices.Clone(r.firstIDs)), digest: fnv.New64a()}
+}
+
+// judge goes on to the end of the log.
+func (v *verdict) judge() error {
+	for ; v.next < len(v.log); v.next++ {
+		x := &v.log[v.next]
+		v.m.now = v.next
+		if err := v.entry(x); err != nil {
+			return fmt.Errorf("operation %d (%s, command %d): %w", x.op.ID, x.op.Kind, x.command, err)
+		}
+	}
+	return nil
+}
+
+func (v *verdict) entry(x *entry) error {
+	failed, err := v.end(x)
+	if err != nil {
+		return err
+	}
+	switch {
+	case x.refused: // nothing was done
+		return nil
+	case x.op.Kind == Unmap && x.mapped.Err() != nil: // nor here
+		if failed {
+			v.m.undo(x.op, x.epoch)
+			v.result.Failed++
+			v.result.Ops["unmap failed with its map"]++
+		}
+		return nil
+	case failed:
+		v.result.Failed++
+		v.m.lose(x.op)
+		return nil
+	}
+	if x.op.reads() { // before the host writes, where it does both
+		known, err := x.compare(v.m)
+		if err != nil {
+			return fmt.Errorf("what it read: %w", err)
+		}
+		v.result.BytesRead += len(x.got)
+		if x.op.ID < 0 {
+			v.result.Readable += known
+		}
+		_, _ = v.digest.Write(x.got) // never fails
+	}
+	v.m.apply(x.op)
+	return nil
+}
+
+// compare tests what was read, and clears what is unknown of it. It returns how many
+// bytes are known.
+func (x *entry) compare(m *model) (n int, err error) {
 	want, known := m.read(x.op)
 	for i := range x.got {
 		switch {
 		case !known[i]:
 			x.got[i] = 0
 		case x.got[i] != want[i]:
-			return fmt.Errorf("byte %d of %d is %d, one flat memory has %d", i, len(x.got), x.got[i], want[i])
+			return 0, fmt.Errorf("byte %d of %d is %d, one flat memory has %d", i, len(x.got), x.got[i], want[i])
+		default:
+			n++
 		}
 	}
-	return nil
+	return n, nil
 }
 
-// judgeEnd decides whether a command had to fail: it waits for a failed one, or
-// reads bytes that a failed one was the last to write. One that failed without
-// having to must itself have been hit by its device, or rest on a copy that
-// failed.
-func (r *replay) judgeEnd(m *model, x *entry) (failed bool, err error) {
-	lost := m.readsLost(x.op)
+// end decides whether a command had to fail: it is one that fails or was struck, waits
+// for one that failed, or reads bytes that a failed one was the last to write. Any other
+// must have succeeded, unless it reads bytes that a struck copy was to carry, before
+// all had ended: that the runtime could not know (C9).
+func (v *verdict) end(x *entry) (failed bool, err error) {
+	lost := v.m.readsLost(x.op)
 	if x.refused {
-		if !lost && !m.countLost(x.op) {
+		if !lost && !v.m.countLost(x.op) {
 			return false, errors.New("refused for lost bytes, but reads none")
 		}
 		return false, nil
 	}
 	if x.command == 0 { // a renewal
+		if x.op.Kind == Renew {
+			v.m.renew(x.op.Dst, x.id)
+		}
 		return false, nil
 	}
-	must := lost && !x.around || x.op.Kind == Fail
+	err = x.event.Err()
 	if x.op.Kind == Unmap && x.mapped.Err() != nil { // known when the unmap was enqueued, or the unmap's failure too
-		if err = x.event.Err(); err == nil && x.op.mapWrites() && !x.void {
-			err = fmt.Errorf("succeeded, though its map failed later: %w", x.mapped.Err())
-		} else {
-			failed, err = err != nil, nil
+		if err == nil && x.op.mapWrites() && !x.void {
+			return false, fmt.Errorf("succeeded, though its map failed later: %w", x.mapped.Err())
 		}
-		return failed, err
+		return err != nil, nil
 	}
+	p, _ := x.event.Point()
+	struck := v.faults.struck(p)
+	must := lost && !x.around || x.op.Kind == Fail || struck || !x.used.IsZero() && x.used.Err() != nil
 	for _, w := range x.waits {
 		must = must || w.Err() != nil
 	}
-	err = x.event.Err()
 	switch {
 	case err == nil && must:
-		return false, fmt.Errorf("succeeded, though it reads lost bytes (%t) or waits for a failed command", lost)
-	case err == nil || must:
-		return err != nil, nil
-	case !r.mayFail():
+		return false, fmt.Errorf("succeeded, though it reads lost bytes (%t), was struck (%t) or waits for a failed command", lost, struck)
+	case err == nil:
+		return false, nil
+	case struck:
+		v.result.Struck++
+		return true, nil
+	case must:
+		return true, nil
+	case !v.mayFail():
 		return true, fmt.Errorf("failed: %w", err)
-	case r.cfg.Flaky != nil && errors.Is(err, r.cfg.Flaky):
+	case x.around || v.m.countLost(x.op) || v.excused(x):
+		v.result.Excused++
 		return true, nil
 	}
-	r.result.Spurious++
-	return true, nil
+	return true, fmt.Errorf("failed, though all that it reads must be there, and nothing it waits for failed: %w%s", err, v.story(x))
 }
 
-// readEverything reads all roots on the first and the last device.
-func (r *replay) readEverything() error {
-	for _, q := range []int{0, len(r.queues) - 1} {
-		for i, v := range r.h.Views {
-			if v.Sub {
+// story is how the operations ended before an entry that use its buffers.
+func (v *verdict) story(x *entry) string {
+	var b strings.Builder
+	uses := func(op *Op, root int) bool {
+		return v.h.Views[op.Dst].Root == root || op.paired() && v.h.Views[op.Src].Root == root
+	}
+	for i := range v.log[:v.next+1] {
+		e := &v.log[i]
+		if root := v.h.Views[x.op.Dst].Root; !uses(e.op, root) && !(x.op.paired() && uses(e.op, v.h.Views[x.op.Src].Root)) {
+			continue
+		}
+		end := "refused"
+		if !e.event.IsZero() {
+			end = fmt.Sprint(e.event.Err())
+		}
+		fmt.Fprintf(&b, "\n  %d: operation %d, %s: dst %d %d+%d, src %d %d, wait %v: %s", i, e.op.ID, e.op.Kind, e.op.Dst, e.op.DstOff, e.op.Size, e.op.Src, e.op.SrcOff, e.op.Wait, end)
+		for _, c := range v.rec.Commands() {
+			if c.ID != e.command || e.command == 0 {
 				continue
 			}
-			op := &Op{ID: -1 - i, Kind: Read, Queue: q, Dst: i, Size: v.Size}
-			if err := r.step(op); err != nil {
-				return fmt.Errorf("final read of buffer %d: %w", v.Root, err)
+			for _, s := range c.Steps {
+				fmt.Fprintf(&b, "\n      brought %v of buffer %d from %d to %d: %v", s.Range, uint32(s.Buffer), s.From, s.To, s.Point.Err())
 			}
 		}
-		if err := r.finishAll(); err != nil {
-			return err
+	}
+	return b.String()
+}
+
+// excused reports whether since all was calm a copy was struck that may have been to
+// bring what an operation reads, or an unmap of it was enqueued that failed with its
+// map.
+func (v *verdict) excused(x *entry) bool {
+	for _, h := range v.faults.taken() {
+		if h.epoch == x.epoch && v.m.rests(x.op, h) {
+			return true
 		}
 	}
-	return nil
+	return v.m.restsOnUndone(x.op, x.epoch)
+}
+
+// readEverything reads all roots on a queue, in runs of bytes that are all lost or all
+// not.
+func (r *replay) readEverything(v *verdict, q *queue) error {
+	for i, view := range r.h.Views {
+		if view.Sub {
+			continue
+		}
+		lost := v.m.lost[view.Root]
+		for off, end := 0, 0; off < view.Size; off = end {
+			for end = off + 1; end < view.Size && lost[end] == lost[off]; {
+				end++
+			}
+			r.audits++
+			op := &Op{ID: -2 * r.audits, Kind: Read, Dst: i, DstOff: off, Size: end - off}
+			on := q
+			if r.isFine(view.Root) && !q.fine {
+				on = r.queueFor(op)
+			}
+			before := len(r.log)
+			if err := r.doOn(on, op); err != nil {
+				return fmt.Errorf("final read of %d bytes at %d of buffer %d: %w", op.Size, off, view.Root, err)
+			}
+			if len(r.log) == before && on.Memory() != mem.Host {
+				continue // no room on that device
+			}
+			r.result.Asked += op.Size
+			if last := r.log[len(r.log)-1]; lost[off] != last.refused && !v.m.countLost(op) {
+				return fmt.Errorf("final read of %d bytes at %d of buffer %d: refused %t, lost %t", op.Size, off, view.Root, last.refused, lost[off])
+			}
+		}
+	}
+	return r.compareMoves()
 }
 
 func (r *replay) finishAll() error {
