@@ -17,6 +17,8 @@ type generator struct {
 	weights []weight
 	total   int
 	waits   float64
+	held    float64 // how much of what is waited for is a user event that is not set
+	scenes  float64 // how often one is drawn in place of an operation
 	beside  float64 // how often an operation is put beside an earlier one
 }
 
@@ -75,7 +77,8 @@ func (g *generator) character() {
 	for _, k := range []Kind{Finish, Renew, Refuse, MapBriefly} {
 		g.weigh(k, g.IntN(2))
 	}
-	g.waits = g.Float64() * 0.6
+	g.scenes = g.Float64() * 0.1
+	g.waits, g.held = g.Float64()*0.6, 0.1+g.Float64()*0.6
 	if g.IntN(2) == 0 {
 		g.weigh(Count, 1+g.IntN(6))
 		g.weigh(CountBy, 1+g.IntN(3))
@@ -88,8 +91,12 @@ func (g *generator) weigh(k Kind, n int) {
 }
 
 func (g *generator) ops(n int) {
-	for id := range n {
-		g.h.Ops = append(g.h.Ops, g.op(id))
+	for len(g.h.Ops) < n {
+		if g.Float64() < g.scenes {
+			g.scene()
+			continue
+		}
+		g.h.Ops = append(g.h.Ops, g.op(len(g.h.Ops)))
 	}
 }
 
@@ -100,11 +107,14 @@ var kinds = []RootKind{Plain, Plain, Content, Content, UserMem, HostMem, SVM, SV
 func (g *generator) buffers() {
 	g.beside = g.Float64() * 0.6
 	for root := range 1 + g.IntN(4) {
-		size := Align * (1 + g.IntN(32))
+		size, kind := Align*(1+g.IntN(32)), kinds[g.IntN(len(kinds))]
 		if g.IntN(3) == 0 {
 			size += g.IntN(Align)
 		}
-		g.h.Roots = append(g.h.Roots, Root{size, kinds[g.IntN(len(kinds))]})
+		if kind == SVM && g.IntN(2) == 0 { // rights come in pages
+			size = min(3*size, 8<<10)
+		}
+		g.h.Roots = append(g.h.Roots, Root{size, kind})
 		g.h.Views = append(g.h.Views, View{Root: root, Size: size})
 		for range g.IntN(4) {
 			v := View{Root: root, Origin: Align * g.IntN((size+Align-1)/Align), Sub: true}
@@ -137,7 +147,7 @@ func (g *generator) op(id int) Op {
 	op := Op{ID: id, Kind: g.kind(), Queue: g.IntN(LogicalQueues), Salt: g.Uint32()}
 	for g.Float64() < g.waits && id > 0 && len(op.Wait) < 4 {
 		w := g.IntN(id)
-		if len(g.users) > 0 && g.IntN(4) == 0 {
+		if len(g.users) > 0 && g.Float64() < g.held {
 			w = g.users[g.IntN(len(g.users))]
 		}
 		op.Wait = append(op.Wait, w)
@@ -159,7 +169,9 @@ func (g *generator) op(id int) Op {
 	case Copy, Mix, Reverse:
 		if !g.pair(&op) {
 			op.Kind = Marker
+			break
 		}
+		g.sourceNextTo(&op)
 	case Migrate:
 		op.Dst, op.Host, op.Undefined = g.IntN(len(g.h.Views)), g.IntN(3) == 0, g.IntN(6) == 0
 		if len(g.maps) > 0 && g.IntN(2) == 0 { // round what the host has mapped
@@ -184,7 +196,9 @@ func (g *generator) op(id int) Op {
 	}
 	switch op.Kind {
 	case Map:
-		op.Flags = mapFlags[g.IntN(len(mapFlags))]
+		if op.Flags == 0 {
+			op.Flags = mapFlags[g.IntN(len(mapFlags))]
+		}
 		g.maps = append(g.maps, id)
 	case MapBriefly:
 		op.Flags = mapFlags[g.IntN(len(mapFlags))]
@@ -206,7 +220,7 @@ func (g *generator) nextTo(op *Op) {
 	}
 	if len(g.maps) > 0 && op.Kind == Map && g.IntN(2) == 0 { // several from one start
 		last = g.h.Ops[g.maps[g.IntN(len(g.maps))]]
-		op.Dst, op.DstOff = last.Dst, last.DstOff
+		op.Dst, op.DstOff, op.Flags = last.Dst, last.DstOff, last.Flags
 		op.Size = 1 + g.IntN(g.h.Views[last.Dst].Size-last.DstOff)
 		return
 	}
@@ -221,6 +235,20 @@ func (g *generator) nextTo(op *Op) {
 	default:
 		op.DstOff, op.Size = last.DstOff, last.Size
 	}
+}
+
+// sourceNextTo moves the source of an operation as nextTo does the destination, where
+// the two share no byte then.
+func (g *generator) sourceNextTo(op *Op) {
+	try := Op{Kind: Read, Dst: -1}
+	if g.nextTo(&try); try.Dst < 0 || try.Size == 0 || try.Size > op.Size {
+		return
+	}
+	dst, src := g.h.Views[op.Dst], g.h.Views[try.Dst]
+	if d, s := dst.Origin+op.DstOff, src.Origin+try.DstOff; dst.Root == src.Root && d < s+try.Size && s < d+try.Size {
+		return
+	}
+	op.Src, op.SrcOff, op.Size = try.Dst, try.DstOff, try.Size
 }
 
 // take removes any of a list.
