@@ -12,7 +12,6 @@ import (
 	"godwit/devices/soft"
 	"godwit/mem"
 	"godwit/migration"
-	"godwit/svm"
 )
 
 // NewContext makes a context over the devices. It fails with
@@ -54,13 +53,12 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	}
 	c := &Context{
 		name: o.Name, opts: o, topo: mem.NewTopology(uniqueNames(names)...), start: time.Now(),
-		userLine:  mem.NewTimeline("user", false, nil),
-		openUser:  make(map[uint64]struct{}),
-		queues:    make(map[*Queue]struct{}),
-		programs:  make(map[*Program]struct{}),
-		roots:     make(map[mem.BufferID]*root),
-		svmRoots:  make(map[Pointer]*root),
-		svmPoints: make(map[*svm.Map]mem.Point),
+		userLine: mem.NewTimeline("user", false, nil),
+		openUser: make(map[uint64]struct{}),
+		queues:   make(map[*Queue]struct{}),
+		programs: make(map[*Program]struct{}),
+		roots:    make(map[mem.BufferID]*root),
+		svmRoots: make(map[Pointer]*root),
 	}
 	host := soft.NewHost(soft.HostOptions{})
 	c.addMemory(host)

@@ -62,6 +62,8 @@ var house = map[string]string{
 
 	"pool": "runtime resource",
 
+	"history": "runtime migration/oracle devices/cpu devices/tce",
+
 	"scenario": "runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
