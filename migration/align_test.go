@@ -218,7 +218,7 @@ func TestNothingRidesAlongWithAStepThatMayFailWithoutIt(t *testing.T) {
 // What the host holds it may be reading, under a map that it has.
 func TestAGapIsNotBridgedOverWhatTheHostHolds(t *testing.T) {
 	topo := mem.NewTopology("a")
-	require.NoError(t, topo.SetLink(1, mem.Host, mem.Link{Route: mem.RouteHost, Bandwidth: 1 << 30, Latency: 1 << 20}))
+	require.NoError(t, topo.SetLink(1, mem.Host, mem.DirectLink(1<<20, 1<<30)))
 	g := begin(t, topo, migration.Options{Gap: true})
 	b := g.buffer(64)
 	g.on("q", use(mem.Write, b, 0, 64, 1))
