@@ -37,7 +37,7 @@ var house = map[string]string{
 	"devices":         "mem devices/work",
 	"devices/storage": "devices",
 	"devices/soft":    "devices devices/storage devices/work devices/internal/gate",
-	"devices/mover":   "devices devices/storage devices/internal/gate",
+	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
 
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
