@@ -13,11 +13,10 @@ import (
 	"godwit/runtime"
 )
 
-// openCL is a context with an OpenCL device that stages from 4 KiB on, as one with
-// memory of its own would.
+// openCL is a context with an OpenCL device that counts as behind a bus.
 func openCL(t *testing.T) (*runtime.Context, *runtime.Queue) {
 	devs, err := devices.Open(bg, "opencl", devices.Config{Params: map[string]string{
-		"count": "1", "stage": "on", "stage-from": "4096", "stage-chunk": "4096", "stage-lanes": "2"}})
+		"count": "1", "bus": "on"}})
 	if errors.Is(err, opencl.ErrMissing) {
 		t.Skipf("no OpenCL here: %v", err)
 	}

@@ -28,7 +28,7 @@ func (f *deviceFlags) add(cmd *cobra.Command, sizes []string) {
 	fl.StringVar(&f.platform, "platform", "", "platform: an index or a part of its name")
 	fl.StringVar(&f.device, "device", "", "device: an index or a part of the name; the first one is taken")
 	fl.StringVar(&f.kind, "type", "", "device: cpu, gpu, accelerator")
-	fl.StringToStringVar(&f.set, "set", nil, "further parameters of the driver, such as stage-lanes=2")
+	fl.StringToStringVar(&f.set, "set", nil, "further parameters of the driver, such as carve=off")
 	fl.IntVar(&f.reps, "reps", 9, "times that medians are over")
 	fl.BoolVar(&f.json, "json", false, "print JSON; times are in nanoseconds")
 }

@@ -25,7 +25,7 @@ func benchmarked(t *testing.T, r any, args ...string) {
 
 func TestBenchTransferMeasuresEveryWayBothWays(t *testing.T) {
 	var r transferbench.Report
-	benchmarked(t, &r, "transfer", "--sizes", "64KiB,1MiB", "--reps", "1", "--set", "stage-from=65536")
+	benchmarked(t, &r, "transfer", "--sizes", "64KiB,1MiB", "--reps", "1", "--set", "carve=off")
 	require.Len(t, r.Moves, 4)
 	for _, m := range r.Moves {
 		var names []string
@@ -60,7 +60,7 @@ func TestBenchPoolComparesAHitWithANewBuffer(t *testing.T) {
 
 func TestBenchTransferUsage(t *testing.T) {
 	for _, args := range [][]string{{"bench", "transfer", "x"}, {"bench", "transfer", "--sizes", "3"}, {"bench", "pool", "--reps", "0"},
-		{"bench", "transfer", "--set", "stage-lanes=none"}, {"bench", "pool", "--set", "other=1"}} {
+		{"bench", "transfer", "--set", "carve=none"}, {"bench", "pool", "--set", "other=1"}} {
 		_, _, err := godwit(t, args...)
 		require.Error(t, err, "%v", args)
 		assert.False(t, isFailed(err), "%v", args)

@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, fmt.Errorf("OpenCL's own calls: %w", err)
 	}
 	on, off := maps.Clone(o.Params), maps.Clone(o.Params)
-	on["stage"], off["stage"] = "on", "off"
+	on["bus"], off["bus"] = "on", "off"
 	if b.staged, err = openSide(ctx, b.found, on); err != nil {
 		return nil, err
 	}
