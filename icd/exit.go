@@ -27,7 +27,7 @@ import (
 const drainFor = 5 * time.Second
 
 // guardExit arranges for the end, once.
-var guardExit = sync.OnceFunc(func() { exit.Handle(unsafe.Pointer(C.gw_at_exit)) })
+var guardExit = sync.OnceFunc(func() { exit.Handle(unsafe.Pointer(C.gw_at_exit), start().config.leadExit) })
 
 //export gwOnExit
 func gwOnExit() {

@@ -57,6 +57,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Move/ArgumentsAreTheCallersAgain", testOwnership},
 		{"Move/Peers", testPeers},
 		{"Move/Rings", testRings},
+		{"Move/Batches", testBatches},
 		{"Move/Late", testLate},
 		{"Order/InOrder", testInOrder},
 		{"Order/OutOfOrder", testOutOfOrder},

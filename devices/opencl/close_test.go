@@ -23,7 +23,7 @@ func TestAQueueMayBeClosedWhileItIsUsed(t *testing.T) {
 		for i := range 60 {
 			params := map[string]string{"carve": []string{"on", "off"}[i%2]}
 			if i%3 == 0 {
-				params = staged(1, 4096, 4096)
+				params = map[string]string{"bus": "on"}
 			}
 			params["count"] = "1"
 			d := openSmall(t, params)

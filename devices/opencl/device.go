@@ -32,9 +32,7 @@ type Device struct {
 	clock   clock
 	node    int // of the NUMA nodes
 	pinned  *storage.PinnedNodes
-	staging staging
 	direct  bool         // immutable: blocks are in this process's memory; see direct.go
-	stagers stagers      // immutable; where staging is on
 	busy    atomic.Int32 // queues and modules not yet closed
 	lost    atomic.Bool  // the device reported that it is gone
 	closed  atomic.Bool
@@ -43,7 +41,7 @@ type Device struct {
 var (
 	_ devices.Device     = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
-	_ devices.PageLocker = (*Device)(nil)
+	_ devices.Discrete   = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
 )
@@ -61,17 +59,13 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 		d.info.GlobalMemory = min(opts.memory, d.info.GlobalMemory)
 		d.info.MaxAlloc = min(d.info.MaxAlloc, d.info.GlobalMemory)
 	}
+	d.info.SharesHost = !opts.bus.or(!d.info.SharesHost)
 	carve := opts.carve.or(!d.info.SharesHost && h.worker == nil) // checkers look at whole cl_mems
 	d.direct = !carve && opts.direct.or(true) && d.isDirect()
 	d.store = newStore(d, carve, opts.slab)
 	d.memory = storage.NewBlocks(d.name, d.info.BaseAlign, d.store)
 	d.node = nodeOf(d.id)
 	d.pinned = storage.NewPinnedNodes(d.name, func(name string, node int) *storage.Pinned { return newPinned(d, name, node) })
-	d.staging = opts.staging.over(defaultStaging(!d.info.SharesHost))
-	d.staging.on = d.staging.on && h.worker == nil // its memory is the host's
-	if d.staging.on {
-		d.stagers = newStagers(d)
-	}
 	return d, nil
 }
 
@@ -96,8 +90,8 @@ func (d *Device) shut() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("device %s: %w", d.name, mem.ErrClosed)
 	}
-	d.host.dropPairs(d)
-	err := errors.Join(d.stagers.close(), d.memory.Close(), d.pinned.Close())
+	d.host.dropRoutes(d)
+	err := errors.Join(d.memory.Close(), d.pinned.Close())
 	d.store.close()
 	_ = d.service.Finish() // only errors of a lost device, which is going anyway
 	d.service.Release()

@@ -4,9 +4,9 @@
 // All devices of one platform share one cl_context, in which each has memory of
 // its own: a block on a device is a cl_mem (or a part of one) that no other
 // device ever touches, so that no vendor's runtime migrates anything behind our
-// back. Copies between two devices of a platform go through a ring of pinned
-// memory with both legs overlapped, chained by events across their queues; see
-// ring.c. Devices that share the host's memory copy once.
+// back. Copies between two devices of a platform go through page-locked staging with
+// both legs overlapped, chained by events across their queues (batch.go). Devices that share
+// the host's memory copy once.
 //
 // Parameters (devices.Config.Params): platform and device choose by index or by
 // a part of the name, type by kind (cpu, gpu, accelerator), count takes that
@@ -20,11 +20,9 @@
 // quiet (on, off) whether launches that nobody asks after go without
 // an event (quiet.go);
 // what a platform's first open device says counts for all, and what it does not say
-// is as the platform needs it (quirks.go). stage (on, off; on
-// for devices with memory of their own) says whether large transfers of pageable host
-// memory are staged through page-locked memory, stage-lanes by how many goroutines in
-// each direction, stage-chunk in slots of how many bytes, stage-from from how many
-// bytes on; see stage.go.
+// is as the platform needs it (quirks.go). bus (on, off) says
+// whether the device's memory is across a bus: then what is large is staged through
+// page-locked memory, and copies between two such devices are batches (batch.go).
 //
 // Assumptions: commands are small and many; hardly any fails; waits are mostly
 // on commands of the same platform. So a command whose waits are all such is
@@ -40,8 +38,6 @@
 // say in Info that they have none, and why. See svm.go.
 //
 // Environment: GODWIT_OPENCL_LIBRARY names the OpenCL loader to open in place
-// of libOpenCL.so.1; GODWIT_PINNED_H2D=0, read when a queue is made, leaves pageable
-// transfers to OpenCL; GODWIT_DEBUG=leaks prints, when the last device of a
-// platform is closed, the cl objects that were not released, GODWIT_DEBUG=staging when
-// there is no page-locked memory to stage transfers in.
+// of libOpenCL.so.1; GODWIT_DEBUG=leaks prints, when the last device of a
+// platform is closed, the cl objects that were not released.
 package opencl

@@ -131,31 +131,6 @@ func TestALostDeviceSaysSoAndCanBeClosed(t *testing.T) {
 	require.Equal(t, mem.Exhausted, out)
 }
 
-func TestACopyThatIsRefusedHalfwayLeavesTheRingUsable(t *testing.T) {
-	devs := open(t, 2, nil)
-	ringed(t, devs)
-	a, b := devs[0], devs[1]
-	a.host.rings = [2]int{256 << 10, 96 << 10}
-	q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true})
-	qa := openQueue(t, a, devices.QueueOptions{Name: "a"})
-	p, err := a.host.pair(a, b)
-	require.NoError(t, err)
-	p.way.Store(&way{bandwidth: 1e9, gap: 1e-9})
-	src, dst := alloc(t, a, 1<<20), alloc(t, b, 1<<20)
-	data, got := pattern(1<<20, 5), make([]byte, 1<<20)
-	finishPoint(t, qa, run(t, qa, write(a, src, 0, data)))
-	copyAll := &devices.Command{Op: devices.OpCopy, Size: 1 << 20,
-		Dst: devices.Loc{Device: b, Block: dst}, Src: devices.Loc{Device: a, Block: src}}
-	for nth := 1; nth < 12; nth++ {
-		inject(t, ocl.FaultEnqueue, nth, mem.OutOfResources)
-		_, err := q.Submit(copyAll, nil)
-		require.ErrorIs(t, err, mem.ErrNoResources)
-	}
-	finishPoint(t, q, run(t, q, copyAll))
-	finishPoint(t, q, run(t, q, read(b, dst, 0, got)))
-	require.Equal(t, data, got)
-}
-
 func TestWrongArgumentsAreToldBeforeTheLaunch(t *testing.T) {
 	d := open(t, 1, nil)[0]
 	q := openQueue(t, d, devices.QueueOptions{Name: "q"})

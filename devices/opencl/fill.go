@@ -40,7 +40,11 @@ func (r *record) fill(cmd *devices.Command) error {
 		return r.dst(d, &cmd.Dst, cmd.Size)
 	case devices.OpCopy:
 		r.cmd.Size, r.late = cmd.Size, cmd.Late
-		return r.fillCopy(cmd, cmd.Size, cmd.Size, ocl.Copy, ocl.Read, ocl.Write)
+		err := r.fillCopy(cmd, cmd.Size, cmd.Size, ocl.Copy, ocl.Read, ocl.Write)
+		if err == nil && cmd.Call != nil {
+			r.hostCall(cmd.Call)
+		}
+		return err
 	case devices.OpCopyRect:
 		rc := cmd.Rect
 		flatten(&rc)
@@ -124,7 +128,6 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		}
 		err := r.src(d, &cmd.Src, srcLen)
 		if err == nil && read == ocl.Read {
-			r.stage(false, cmd.Size)
 			r.bypass(cmd.Src.Block, cmd.Src.Off, srcLen)
 		}
 		return err
@@ -134,8 +137,8 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 			return err
 		}
 		err := r.dst(d, &cmd.Dst, dstLen)
+		r.pinned = d.host.pinned.holds(addressOf(r.bytes), uint64(len(r.bytes)))
 		if err == nil && write == ocl.Write {
-			r.stage(true, cmd.Size)
 			r.bypass(cmd.Dst.Block, cmd.Dst.Off, dstLen)
 		}
 		return err
@@ -167,12 +170,8 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 			}
 		}
 	case from.info.SharesHost && to.info.SharesHost || r.host.worker != nil: // one memory in fact: one copy
-	case cmd.Op != devices.OpCopy:
-		return fmt.Errorf("device %s: rectangle from device %s: only plain copies go between devices: %w", to.name, from.name, mem.ErrInvalidOperation)
 	default:
-		var err error
-		r.pair, err = r.host.pair(from, to)
-		return err
+		return fmt.Errorf("device %s: copy from device %s: its memory is across a bus, and rings are for batches: %w", to.name, from.name, mem.ErrInvalidOperation)
 	}
 	return nil
 }

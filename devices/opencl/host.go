@@ -21,7 +21,7 @@ import (
 // OpenCL's callbacks put (record, status) into the sink, a list in C, and never
 // enter Go. A record is free again only when its callback has come.
 //
-// Lock order: a queue's submit order (the caller's), pair.mu or kernel.mu, mu,
+// Lock order: a queue's submit order (the caller's), kernel.mu, mu,
 // then locks of mem.Timelines. Nothing is called under mu that takes long: no
 // OpenCL call is.
 type host struct {
@@ -37,10 +37,6 @@ type host struct {
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
 	builds   sync.WaitGroup
-
-	pairMu sync.Mutex
-	pairs  map[[2]*Device]*pair // protected by pairMu
-	rings  [2]int               // bytes of a main and a side ring; immutable but for tests
 
 	pinned pinnedRanges // page-locked host memory of all devices
 
@@ -62,6 +58,10 @@ type host struct {
 	next     int                      // protected by mu
 	gates    map[mem.Point]*gate      // protected by mu
 	spare    []*gate                  // protected by mu
+	routes   map[routeKey]*route      // protected by mu; nil while one is being made
+	routeOf  map[track]*route         // protected by mu: whose a track is
+	starving []*batch                 // protected by mu: in order
+	batches  []*batch                 // protected by mu: free ones
 	trash    []ocl.Event              // protected by mu: events to be released
 	emptied  []ocl.Event              // protected by mu: room for trash
 	draining int                      // protected by mu: goroutines that will look at ready again
@@ -88,11 +88,11 @@ func newHost(f Found, opts options) (*host, error) {
 		}
 		return nil, fmt.Errorf("platform %s: no context for its %d devices: %w", f.Info.Platform, len(devs), errors.Join(err, mem.ErrDeviceLost))
 	}
-	h.programs, h.pairs, h.lines = make(map[[2]string]*program), make(map[[2]*Device]*pair), make(map[*mem.Timeline]*Queue)
+	h.programs, h.lines = make(map[[2]string]*program), make(map[*mem.Timeline]*Queue)
+	h.routes, h.routeOf = make(map[routeKey]*route), make(map[track]*route)
 	h.gates = make(map[mem.Point]*gate)
 	h.sink = ocl.NewSink(h.quirks.slowCallbacks)
 	h.wake, h.stop = make(chan struct{}, 1), make(chan struct{})
-	h.rings = [2]int{mainRing, sideRing}
 	h.ended.L = &h.mu
 	h.moving.Go(h.receive)
 	h.moving.Go(h.dispatch)

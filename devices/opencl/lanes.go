@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
@@ -22,6 +23,7 @@ const (
 	pass                 // nothing is left of it: it ends well
 	fail                 // with the failure of what it waited for, once all that has ended
 	wait                 // strictly: it cannot go on before all that it waits for has ended
+	starve               // a batch has no staging or no tracks: it is told when to ask again
 
 	// In Submit only.
 	later    // it is accepted, and the ready list goes on with it: Submit ends no points
@@ -37,8 +39,10 @@ func (r *record) lane() lane {
 		return fail
 	case r.instant():
 		return pass
-	case r.failure != nil, r.pair != nil && len(r.edges) > 0 && !r.takeSide():
+	case r.failure != nil:
 		return wait
+	case r.batch != nil:
+		return r.host.batchLane(r.batch, len(r.edges) > 0)
 	case r.late != nil && r.call == nil && !r.cut():
 		return pass
 	case r.runner != nil:
@@ -54,6 +58,8 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 	switch {
 	case r.failure != nil || r.late != nil || r.instant():
 		return later
+	case r.batch != nil:
+		return r.host.batchLane(r.batch, len(r.edges) > 0)
 	case r.mayBeQuiet(cmd):
 		return toSpan
 	case r.runner != nil:
@@ -62,8 +68,6 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 		return copyNow
 	case cmd.Awaited && r.here(len(r.bytes)):
 		return copyOwed
-	case r.pair != nil && len(r.edges) > 0 && !r.takeSide():
-		return later
 	}
 	return toOpenCL
 }
@@ -100,7 +104,7 @@ func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) 
 		r.elsewhere(r.runner)
 	case l == copyOwed:
 		r.elsewhere(waiter{})
-	case open:
+	case open && l != starve:
 		h.readyLocked(r)
 	}
 	return r.point, nil
@@ -130,7 +134,7 @@ func (h *host) advanceLocked(r *record) *Queue {
 func (h *host) startLocked(r *record, l lane) *Queue {
 	switch l {
 	case fail:
-		h.finishLocked(r, r.failure)
+		h.finishAllLocked(r, r.failure)
 	case pass:
 		h.passLocked(r)
 	case toRunner:
@@ -147,11 +151,19 @@ func (h *host) startLocked(r *record, l lane) *Queue {
 	return nil
 }
 
+// finishAllLocked finishes r and the other ends of its batch, which OpenCL was not given.
+func (h *host) finishAllLocked(r *record, err error) {
+	for _, x := range slices.Clone(r.others()) {
+		h.finishLocked(x, err)
+	}
+	h.finishLocked(r, err)
+}
+
 // enqueuedLocked notes what came of giving r, which was accepted, to OpenCL.
 func (h *host) enqueuedLocked(r *record, err error) {
 	if err != nil {
 		h.dropEdgesLocked(r)
-		h.finishLocked(r, err)
+		h.finishAllLocked(r, err)
 		return
 	}
 	h.nativeLocked(r)
@@ -200,25 +212,39 @@ func (r *record) enqueue() (ocl.Status, error) {
 	r.handles = r.handles[:0]
 	for _, x := range r.edges {
 		r.handles = append(r.handles, x.event)
-		if x.q != r.q || x.pair != nil {
+		if x.q != r.q || r.batch != nil {
 			x.q.flushOnce()
 		}
 	}
+	r.awaitEnd()
+	for _, x := range r.others() {
+		x.awaitEnd()
+	}
+	st, err := r.give(r.tag)
+	if err != nil {
+		r.owed = false
+		for _, x := range r.others() {
+			x.owed = false
+		}
+	}
+	return st, err
+}
+
+// awaitEnd expects a callback of r. It comes before the call that gives r to OpenCL: the
+// callback may come before that returns.
+func (r *record) awaitEnd() {
 	if r.tag.IsZero() {
 		r.tag = r.host.sink.Tag(r.index)
 	}
-	r.owed = true // from the call on
-	st, err := r.give(r.tag)
-	r.owed = r.owed && err == nil
-	return st, err
+	r.owed = true
 }
 
 // give gives r to OpenCL; t is told of its end.
 func (r *record) give(t ocl.Tag) (ocl.Status, error) {
 	var st ocl.Status
 	switch {
-	case r.pair != nil:
-		st = r.pair.copy(r)
+	case r.batch != nil:
+		return 0, r.batch.enqueue(r.host, r.handles)
 	case r.kernel != nil:
 		r.kernel.mu.Lock()
 		st = r.cmd.Submit(r.args, r.kernel.set, r.handles, nil, t)

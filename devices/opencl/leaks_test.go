@@ -45,7 +45,6 @@ func TestNothingLeaks(t *testing.T) {
 	modes(t, func(t *testing.T, params map[string]string) {
 		made := leakless(t, func(t *testing.T) {
 			devs := open(t, 2, params)
-			ringed(t, devs)
 			a, b := devs[0], devs[1]
 			q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true, Profiling: true})
 			src, dst := alloc(t, a, 3<<20), alloc(t, b, 3<<20)

@@ -19,7 +19,7 @@ const oclgrind = "/usr/lib/oclgrind/liboclgrind-rt-icd.so"
 // TestOclgrindConforms runs TestConformance in a process whose OpenCL loader sees
 // Oclgrind alone: a platform without threads and locks, see worker.go.
 func TestOclgrindConforms(t *testing.T) {
-	out := conformance(t, "whole|carved|discrete, staged")
+	out := conformance(t, "whole|carved|worker, discrete")
 	require.Contains(t, out, "--- PASS: TestConformance/whole/Launch/Arguments")
 	require.Contains(t, out, "--- PASS: TestConformance/carved/Order/SubmitNeverBlocks")
 }

@@ -94,50 +94,6 @@ func TestBytesMoveBetweenDevices(t *testing.T) {
 	})
 }
 
-// ringed forces the way through the ring between devices that do not need it.
-func ringed(t *testing.T, devs []*Device) {
-	for _, d := range devs {
-		d.info.SharesHost = false
-	}
-}
-
-func TestBytesMoveThroughTheRing(t *testing.T) {
-	devs := open(t, 2, nil)
-	ringed(t, devs)
-	a, b := devs[0], devs[1]
-	q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true})
-	qa := openQueue(t, a, devices.QueueOptions{Name: "a"})
-	user := mem.NewTimeline("user", false, nil)
-	a.host.rings = [2]int{256 << 10, 96 << 10} // small: many laps, uneven ends
-	p, err := a.host.pair(a, b)
-	require.NoError(t, err)
-	p.way.Store(&way{bandwidth: 1e9, gap: 1e-9}) // the smallest chunks
-	var ends []mem.Point
-	var want, got [][]byte
-	for i, n := range []int{1, 4095, 1 << 20, 3<<20 + 17, 5 << 20, 600 << 10, 2 << 20, 64 << 10, 4<<20 + 1, 800 << 10, 1 << 20} {
-		src, dst := alloc(t, a, uint64(n)), alloc(t, b, uint64(n))
-		data, back := pattern(n, byte(i)), make([]byte, n)
-		w := run(t, qa, write(a, src, 0, data))
-		waits := []mem.Wait{{Point: w, Kind: mem.Data}}
-		var gate mem.Point
-		if i%3 == 2 {
-			gate = user.Next()
-			waits = append(waits, mem.Wait{Point: gate})
-		}
-		c := run(t, q, &devices.Command{Op: devices.OpCopy, Size: uint64(n),
-			Dst: devices.Loc{Device: b, Block: dst}, Src: devices.Loc{Device: a, Block: src}}, waits...)
-		ends = append(ends, run(t, q, read(b, dst, 0, back), mem.Wait{Point: c, Kind: mem.Data}))
-		want, got = append(want, data), append(got, back)
-		if !gate.IsZero() {
-			user.End(gate, nil)
-		}
-	}
-	for i, e := range ends {
-		finishPoint(t, q, e)
-		require.Equal(t, want[i], got[i], "copy %d", i)
-	}
-}
-
 func TestAWaitOnSomethingForeignHoldsOnlyWhatWaits(t *testing.T) {
 	d := open(t, 1, nil)[0]
 	q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true})
@@ -228,43 +184,4 @@ func TestSelectNamesWhatThereIs(t *testing.T) {
 	require.True(t, named("1", 1, "GPU 2"))
 	require.False(t, named("2", 1, "GPU 2"), "a number is an index, even where the name holds it")
 	require.True(t, named("gpu 2", 1, "GPU 2"))
-}
-
-func TestTheWayIsFoundFromThreeCopies(t *testing.T) {
-	want := way{bandwidth: 40e9, gap: 7e-6, base: 15e-6}
-	var times [len(probes)]float64
-	for i, p := range probes {
-		times[i] = float64(p.size+p.chunk)/want.bandwidth + float64(p.size/p.chunk)*want.gap + want.base
-	}
-	got, ok := solve(times)
-	require.True(t, ok)
-	require.InEpsilon(t, want.bandwidth, got.bandwidth, 1e-6)
-	require.InEpsilon(t, want.gap, got.gap, 1e-6)
-	require.InEpsilon(t, want.base, got.base, 1e-6)
-	require.InDelta(t, 4<<20, defaultWay.chunk(64<<20), 1<<20) // measured: 4 MiB was best at 64 MiB
-	require.Equal(t, uint64(512<<10), defaultWay.chunk(1<<20))
-	for n := uint64(1); n < 1<<34; n = n*3 + 1 {
-		require.LessOrEqual(t, defaultWay.chunk(n), uint64(maxChunk))
-		require.Less(t, defaultWay.chunk(n)-1, n+4096)
-	}
-	_, ok = solve([len(probes)]float64{1, 1, 1})
-	require.False(t, ok)
-}
-
-func TestPeerLinkMeasuresTheWayAndLeavesNoMark(t *testing.T) {
-	devs := open(t, 2, nil)
-	link, ok := devs[1].PeerLink(devs[0])
-	require.True(t, ok)
-	require.True(t, link.Direct.There)
-	ringed(t, devs)
-	link, ok = devs[1].PeerLink(devs[0])
-	require.True(t, ok)
-	require.Positive(t, link.Direct.Bandwidth)
-	p, err := devs[0].host.pair(devs[0], devs[1])
-	require.NoError(t, err)
-	require.True(t, p.way.Load().measured)
-	require.Zero(t, devs[0].Memory().Stats().Live)
-	require.Zero(t, devs[1].Memory().Stats().Live)
-	_, ok = devs[1].PeerLink(devs[1])
-	require.False(t, ok)
 }

@@ -18,9 +18,6 @@ import (
 // loaderByEnv is the OpenCL loader to open in place of the system's; "" is that.
 func loaderByEnv() string { return os.Getenv("GODWIT_OPENCL_LIBRARY") }
 
-// pinnedByEnv is whether transfers may be staged.
-func pinnedByEnv() bool { return os.Getenv("GODWIT_PINNED_H2D") != "0" }
-
 // debugging is whether a word is in GODWIT_DEBUG.
 func debugging(word string) bool { return strings.Contains(os.Getenv("GODWIT_DEBUG"), word) }
 
@@ -36,15 +33,15 @@ func (t toggle) or(byDefault bool) bool {
 
 // options are the parameters of an Open beyond the selection.
 type options struct {
-	name    string
-	memory  uint64 // bytes; 0 is the device's own
-	slab    uint64 // bytes; 0 is the default
-	carve   toggle
-	direct  toggle
-	events  string // "watch", "callback", "" for the default; of the platform's first device
-	worker  toggle // of the platform's first device
-	quiet   toggle // of the platform's first device
-	staging stagingOptions
+	name   string
+	memory uint64 // bytes; 0 is the device's own
+	slab   uint64 // bytes; 0 is the default
+	carve  toggle
+	direct toggle
+	events string // "watch", "callback", "" for the default; of the platform's first device
+	worker toggle // of the platform's first device
+	quiet  toggle // of the platform's first device
+	bus    toggle
 }
 
 // over are a platform's quirks as the options have them.
@@ -56,48 +53,6 @@ func (o *options) over(q quirks) quirks {
 		q.slowCallbacks = o.events == "watch"
 	}
 	return q
-}
-
-// stagingOptions are what of staging was chosen; zero is not chosen.
-type stagingOptions struct {
-	on          toggle
-	lanes       int
-	chunk, from uint64 // bytes
-}
-
-// over is the choice over a default.
-func (o stagingOptions) over(s staging) staging {
-	s.on = o.on.or(s.on)
-	if o.lanes != 0 {
-		s.lanes = o.lanes
-	}
-	if o.chunk != 0 {
-		s.chunk = o.chunk
-	}
-	if o.from != 0 {
-		s.from = o.from
-	}
-	return s
-}
-
-// parse reads one parameter of those that begin with "stage".
-func (o *stagingOptions) parse(key, v string) (known, ok bool) {
-	var err error
-	switch key {
-	case "stage":
-		o.on = toggle(v)
-		return true, v == "on" || v == "off"
-	case "stage-lanes":
-		o.lanes, err = strconv.Atoi(v)
-		return true, err == nil && o.lanes > 0 && o.lanes <= 64
-	case "stage-chunk":
-		o.chunk, err = strconv.ParseUint(v, 10, 64)
-		return true, err == nil && o.chunk > 0 && o.chunk%pinnedPage == 0 && o.chunk <= 256<<20
-	case "stage-from":
-		o.from, err = strconv.ParseUint(v, 10, 64)
-		return true, err == nil && o.from > 0
-	}
-	return false, false
 }
 
 // ParseSelection reads a selection from the parameters of a devices.Config, as
@@ -114,7 +69,7 @@ func parse(cfg devices.Config) (Selection, options, error) {
 	if cfg.Local != 0 {
 		return sel, opts, fmt.Errorf("driver opencl: local memory of %d bytes: a real device's cannot be chosen: %w", cfg.Local, mem.ErrInvalidValue)
 	}
-	switches := map[string]*toggle{"carve": &opts.carve, "worker": &opts.worker, "quiet": &opts.quiet, "direct": &opts.direct}
+	switches := map[string]*toggle{"carve": &opts.carve, "worker": &opts.worker, "quiet": &opts.quiet, "direct": &opts.direct, "bus": &opts.bus}
 	for key, v := range cfg.Params {
 		ok := true
 		switch key {
@@ -131,17 +86,14 @@ func parse(cfg devices.Config) (Selection, options, error) {
 		case "events":
 			opts.events = v
 			ok = v == "watch" || v == "callback"
-		case "carve", "worker", "quiet", "direct":
+		case "carve", "worker", "quiet", "direct", "bus":
 			*switches[key] = toggle(v)
 			ok = v == "on" || v == "off"
 		case "slab":
 			opts.slab, err = strconv.ParseUint(v, 10, 64)
 			ok = err == nil && opts.slab > 0
 		default:
-			var known bool
-			if known, ok = opts.staging.parse(key, v); !known {
-				return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, carve, slab, direct, events, worker, quiet, stage, stage-lanes, stage-chunk and stage-from: %w", key, mem.ErrInvalidValue)
-			}
+			return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, bus, carve, slab, direct, events, worker and quiet: %w", key, mem.ErrInvalidValue)
 		}
 		if !ok {
 			return sel, opts, fmt.Errorf("driver opencl: parameter %s: %q is none of its values: %w", key, v, mem.ErrInvalidValue)

@@ -21,7 +21,7 @@ import (
 // Page-locked host memory: buffers with CL_MEM_ALLOC_HOST_PTR, mapped for as long as
 // they live. Every device of the platform moves from and to them without a copy, and
 // knows them by their address: so host.pinned lists them all, and a transfer whose
-// host end lies in one goes straight to OpenCL, others through a stager.
+// host end lies in one needs no staging.
 
 // pinnedPage is what sizes are rounded up to, and pinnedAlign what is asked of
 // addresses, both in bytes. Mapped addresses are not a page's everywhere.

@@ -22,7 +22,6 @@ type Queue struct {
 	cl      ocl.Queue
 	inOrder bool
 	timing  bool           // times are kept; immutable
-	staged  bool           // large transfers of pageable memory are staged; immutable
 	dirty   atomic.Bool    // enqueued since the last flush
 	calls   sync.WaitGroup // host calls
 	use     sync.RWMutex   // held, shared, to flush; and to release cl
@@ -66,7 +65,7 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	}
 	q := &Queue{
 		dev: d, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail), cl: cq,
-		inOrder: !opts.OutOfOrder, staged: d.staging.on && pinnedByEnv(),
+		inOrder: !opts.OutOfOrder,
 	}
 	q.line.OnWait(func() {
 		d.host.hurry()
@@ -220,6 +219,9 @@ func (q *Queue) Started(p mem.Point) bool {
 	}
 	r.users++ // keeps the event
 	e := r.event
+	if r.batch != nil {
+		e = r.batch.legs[0].Event
+	}
 	h.mu.Unlock()
 	st := e.Status()
 	h.mu.Lock()
@@ -239,6 +241,9 @@ func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 
 func (q *Queue) keepTimesLocked(r *record) {
 	t := r.event.Times()
+	if r.batch != nil {
+		t = r.batch.times(r)
+	}
 	q.keepLocked(r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]})
 }
 

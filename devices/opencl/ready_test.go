@@ -80,3 +80,23 @@ func TestFlightsEqualAMap(t *testing.T) {
 		require.LessOrEqual(t, len(f.ring), max(leastRing, 4*most))
 	})
 }
+
+// Every command waits for the two before it, so that there are more ways through their
+// waits than could ever be gone.
+func TestWaitingForAWebOfHeldCommandsLooksAtFewOfThem(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true})
+	b := alloc(t, d, 8192)
+	data := pattern(8192, 1)
+	gate := mem.NewTimeline("user", false, nil)
+	opening := gate.Next()
+	last := [2]mem.Point{opening, opening}
+	for range 100 {
+		last[0], last[1] = last[1], run(t, q, write(d, b, 0, data), mem.Wait{Point: last[0], Kind: mem.Data}, mem.Wait{Point: last[1], Kind: mem.Data})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, q.Wait(ctx, last[1]), context.DeadlineExceeded)
+	gate.End(opening, nil)
+	finishPoint(t, q, last[1])
+}

@@ -88,15 +88,14 @@ type record struct {
 	pin    runtime.Pinner
 	times  devices.Times // of a host call, by the host's clock, where its queue keeps any
 	kernel *kernel
-	pair   *pair        // the copy goes through a ring
-	side   *line        // the ring held by a gated copy
+	batch  *batch       // it is an end of a batch
+	end    int          // which
 	late   devices.Late // which part of the copy there is to do; nil is all
 	call   func(context.Context) error
 	number uint64 // devices.Command.Tag, for errors
 	unpin  []pinnedBlock
 	lent   []lent
 	args   []byte
-	staged stagedCopy
 	begun  atomic.Bool // a runner has begun with it
 	covers uint64      // it is no command, but the marker of a cover: of the points up to this
 	cmd    ocl.Command
@@ -147,10 +146,16 @@ func (h *host) acceptLocked(r *record) {
 	if q.inOrder {
 		q.tail = r.point
 	}
+	for _, x := range r.others() {
+		h.acceptLocked(x)
+	}
 }
 
 // refuseLocked takes back a record that was not accepted: held to free.
 func (h *host) refuseLocked(r *record) {
+	for _, x := range r.others() {
+		h.refuseLocked(x)
+	}
 	r.letGo()
 	h.dropEdgesLocked(r)
 	r.state, r.event = ended, 0
@@ -209,7 +214,7 @@ func (r *record) hasEvent() bool { return r.state == native && (!r.told || r.sta
 
 // line is the in-order cl queue in which r's event is, nil where there is none.
 func (r *record) line() *Queue {
-	if r.q.inOrder && r.pair == nil && r.call == nil {
+	if r.q.inOrder && r.batch == nil && r.call == nil {
 		return r.q
 	}
 	return nil
@@ -240,6 +245,11 @@ func (h *host) leaveLocked(r *record) {
 func (h *host) nativeLocked(r *record) {
 	r.state, r.blockers = native, 0
 	h.releaseLocked(r)
+	for _, x := range r.others() {
+		if h.nativeLocked(x); x.told {
+			h.readyLocked(x)
+		}
+	}
 	if r.owed && r.cmd.NoCallback != 0 {
 		h.moving.Go(func() { // no callback will come: somebody has to wait
 			st := r.event.Wait()
@@ -285,6 +295,9 @@ func (h *host) settleLocked(r *record) {
 		h.coveredLocked(r)
 		return
 	}
+	if r.batch != nil && !h.settlesLocked(r) {
+		return
+	}
 	if q := r.line(); q != nil && q.quiet.has(q.quiet.from) && q.quiet.from < r.point.Seq {
 		h.quietBeforeLocked(r)
 	}
@@ -303,7 +316,9 @@ func (h *host) settleLocked(r *record) {
 	switch {
 	case r.failure != nil:
 		h.finishLocked(r, r.failure)
-	case !r.owed && endedByWaits(r.status):
+	case r.batch != nil && r.status < 0 && r.batch.mayAgain():
+		h.againBatchLocked(r.batch)
+	case r.batch == nil && !r.owed && endedByWaits(r.status):
 		h.againLocked(r)
 	case r.status < 0:
 		h.finishLocked(r, r.refusal(r.status))
@@ -339,6 +354,9 @@ func (h *host) finishLocked(r *record, err error) {
 	if q.timing && err == nil && r.event != 0 {
 		q.keepTimesLocked(r)
 	}
+	if r.batch != nil {
+		h.endedLocked(r.batch)
+	}
 	r.users++ // keeps it from being recycled
 	h.mu.Unlock()
 	r.letGo()
@@ -366,7 +384,9 @@ func (h *host) recycleLocked(r *record) {
 	if r.state != ended || r.owed || r.users > 0 {
 		return
 	}
-	if r.event != 0 {
+	if r.batch != nil {
+		r.batch.forgetLocked(h, r)
+	} else if r.event != 0 {
 		h.trash = append(h.trash, r.event)
 	}
 	h.trash = append(h.trash, r.spent...)
@@ -393,10 +413,6 @@ func (r *record) letGo() {
 	clear(r.unpin)
 	clear(r.lent)
 	r.unpin, r.lent = r.unpin[:0], r.lent[:0]
-	if r.side != nil {
-		r.pair.giveSide(r.side)
-		r.side = nil
-	}
 	if r.kernel != nil {
 		r.kernel.release()
 		r.kernel = nil

@@ -25,8 +25,17 @@ func Guard() opencl.Guard {
 
 // Handle has handler, a C function without arguments, called when the process exits,
 // before anything that OpenCL's libraries have registered for then. It may be called more
-// than once, does its work the first time, and should call CloseGate.
-func Handle(handler unsafe.Pointer) { C.gw_exit_guard((*[0]byte)(handler)) }
+// than once, does its work the first time, and should call CloseGate. With lead, what
+// libraries register for exit is led to a function that registers handler again after it;
+// without, that is done after each build and after the first launches, which is not always
+// in time.
+func Handle(handler unsafe.Pointer, lead bool) {
+	l := C.int(0)
+	if lead {
+		l = 1
+	}
+	C.gw_exit_guard((*[0]byte)(handler), l)
+}
 
 // CloseGate keeps every goroutine and thread from calling OpenCL any more, for
 // good: who tries waits for ever. It returns when those that are in there have

@@ -15,7 +15,9 @@ GW_HIDDEN void gw_exit_commands(int more);
 GW_HIDDEN void gw_exit_watches(void);
 
 // gw_exit_guard has handler called at exit, before OpenCL's own statics die.
-GW_HIDDEN void gw_exit_guard(void (*handler)(void));
+// lead has that looked to where libraries register handlers (newest.c), else handler is
+// registered again when something may have been compiled.
+GW_HIDDEN void gw_exit_guard(void (*handler)(void), int lead);
 // gw_exit_close lets nobody into OpenCL any more, for good, and waits for who is
 // in there and for enqueued commands, at most so long in all. 0: they have ended.
 GW_HIDDEN int gw_exit_close(int64_t nanoseconds);

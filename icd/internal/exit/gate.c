@@ -20,6 +20,7 @@
 
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
 static void (*handler)(void); // atomic; NULL where there is no gate yet
+static int led;               // atomic: what others register leads to ours again
 static int64_t commands;      // atomic: in OpenCL
 static int calls;             // atomic: into OpenCL that have returned, up to FIRST
 static int launches;          // atomic: up to FIRST
@@ -51,10 +52,12 @@ void gw_exit_leave(int entered)
 		gw_exit_compiled();
 }
 
-void gw_exit_guard(void (*h)(void))
+void gw_exit_guard(void (*h)(void), int lead)
 {
+	__atomic_store_n(&led, lead, __ATOMIC_RELAXED);
 	__atomic_store_n(&handler, h, __ATOMIC_RELEASE);
-	gw_newest();
+	if (lead)
+		gw_newest();
 	gw_guard_again();
 }
 
@@ -70,6 +73,8 @@ void gw_guard_again(void)
 void gw_exit_compiled(void)
 {
 	gw_signals_restore();
+	if (!__atomic_load_n(&led, __ATOMIC_RELAXED))
+		gw_guard_again();
 }
 
 void gw_exit_commands(int more)

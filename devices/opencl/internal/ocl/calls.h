@@ -118,12 +118,6 @@ GW_HIDDEN cl_int gw_device_info(gw_handle dev, uint32_t what, void *out, size_t 
 // there is none. gw_unpin gives it back.
 GW_HIDDEN void *gw_pin(gw_handle context, gw_handle queue, size_t size, gw_handle *mem, cl_int *err);
 GW_HIDDEN void gw_unpin(gw_handle queue, gw_handle mem, gw_handle host);
-// gw_move enqueues a transfer between page-locked memory and a buffer, starts it, and
-// returns its event in *done. gw_moved waits for that, releases it and returns how it
-// ended, and where t is not NULL when.
-GW_HIDDEN cl_int gw_move(gw_handle queue, gw_handle mem, size_t off, size_t size, void *host, int write, gw_handle *done);
-GW_HIDDEN cl_int gw_moved(gw_handle done, uint64_t t[4]);
-
 // gw_direct_buffer makes a buffer and the memory of this process's that it is in, which
 // goes with it when nothing uses it any more; 0 where there is no room.
 GW_HIDDEN gw_handle gw_direct_buffer(gw_handle context, size_t size, void **memory);
@@ -131,14 +125,20 @@ GW_HIDDEN gw_handle gw_direct_buffer(gw_handle context, size_t size, void **memo
 // is, and see at once what others write to it.
 GW_HIDDEN int gw_memory_is_direct(gw_handle context, gw_handle queue);
 
-// A ring stages copies from one device to another of the same context through
-// pinned memory; see ring.c.
-typedef struct gw_ring gw_ring;
-// flush says that commands start only after one.
-GW_HIDDEN gw_ring *gw_ring_new(gw_handle host, size_t bytes, gw_handle read, gw_handle write, int flush);
-GW_HIDDEN void gw_ring_free(gw_ring *r);
-// gw_ring_copy enqueues c in chunks of at most so many bytes.
-GW_HIDDEN cl_int gw_ring_copy(gw_ring *r, gw_cmd *c, size_t chunk, const gw_handle *waits, gw_tag *tag);
+// A leg is one copy of a batch: between two buffers, or where src or dst is 0 between a
+// buffer and page-locked bytes of the host.
+typedef struct gw_leg {
+	gw_handle queue, src, dst;
+	uintptr_t host;
+	size_t src_off, dst_off, size;
+	gw_handle tag;          // a gw_tag, which is told of its end; or 0
+	gw_handle event;        // out; 0 where it was not enqueued
+	int32_t data;           // the earlier leg that it waits for; -1: the batch's waits
+	uint32_t after, nafter; // and more earlier legs: a part of the batch's list
+	int32_t no_callback;    // out: as gw_cmd's
+} gw_leg;
+// gw_batch enqueues legs until one is refused, and returns with what status.
+GW_HIDDEN cl_int gw_batch(gw_leg *legs, int n, const int32_t *after, const gw_handle *waits, uint32_t nwaits, int flush);
 
 // Programs and kernels. Lists of texts and of bytes come one after another in one array.
 GW_HIDDEN gw_handle gw_program_source(gw_handle context, const char *source, size_t n, cl_int *err);

@@ -4,8 +4,6 @@ package ocl
 
 // #cgo noescape gw_submit
 // #cgo nocallback gw_submit
-// #cgo noescape gw_ring_copy
-// #cgo nocallback gw_ring_copy
 // #include "calls.h"
 import "C"
 
@@ -121,30 +119,4 @@ func AppendSVM(dst []byte, addr uint64) []byte {
 
 func appendArg(dst []byte, kind, size int) []byte {
 	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(dst, uint32(kind)), uint32(size))
-}
-
-// Ring is a staged way from one device to another; see ring.c.
-type Ring struct{ c *C.gw_ring }
-
-// NewRing makes a ring of bytes at an address; flush says that commands start only
-// after one.
-func NewRing(addr, bytes uint64, read, write Queue, flush bool) Ring {
-	f := C.int(0)
-	if flush {
-		f = 1
-	}
-	return Ring{C.gw_ring_new(C.gw_handle(addr), C.size_t(bytes), C.gw_handle(read), C.gw_handle(write), f)}
-}
-
-// Free gives the ring's memory back.
-func (r Ring) Free() {
-	if r.c != nil {
-		C.gw_ring_free(r.c)
-	}
-}
-
-// Copy enqueues c in chunks of at most so many bytes.
-func (r Ring) Copy(c *Command, chunk uint64, waits []Event, t Tag) Status {
-	c.waits = uint32(len(waits))
-	return Status(C.gw_ring_copy(r.c, (*C.gw_cmd)(unsafe.Pointer(c)), C.size_t(chunk), list(waits), t.c))
 }

@@ -6,12 +6,8 @@ package ocl
 // #cgo nocallback gw_release_events
 // #cgo noescape gw_times
 // #cgo nocallback gw_times
-// #cgo noescape gw_moved
-// #cgo nocallback gw_moved
 // #include "calls.h"
 import "C"
-
-import "unsafe"
 
 // Execution statuses of commands that have not failed.
 const (
@@ -41,10 +37,4 @@ func ReleaseEvents(e []Event) {
 	if len(e) > 0 {
 		C.gw_release_events(list(e), C.int(len(e)))
 	}
-}
-
-// Moved waits for the end of a Move, gives its event up, and returns its status and,
-// where t is not nil, its times.
-func (e Event) Moved(t *[4]uint64) Status {
-	return Status(C.gw_moved(C.gw_handle(e), (*C.uint64_t)(unsafe.Pointer(t))))
 }

@@ -1,6 +1,6 @@
 //go:build cgo
 
-// Page-locked host memory, and transfers from and to it.
+// Memory of this process's: page-locked, and such that buffers lie in it.
 #include "calls.h"
 #include <stdlib.h>
 
@@ -23,28 +23,6 @@ void gw_unpin(gw_handle queue, gw_handle mem, gw_handle host)
 	if (clEnqueueUnmapMemObject((cl_command_queue)queue, (cl_mem)mem, (void *)host, 0, NULL, NULL) == CL_SUCCESS)
 		clFinish((cl_command_queue)queue); // of a lost device: nothing is left to finish
 	clReleaseMemObject((cl_mem)mem);
-}
-
-cl_int gw_move(gw_handle queue, gw_handle mem, size_t off, size_t size, void *host, int write, gw_handle *done)
-{
-	cl_command_queue q = (cl_command_queue)queue;
-	cl_event e = NULL;
-	cl_int err = write ? clEnqueueWriteBuffer(q, (cl_mem)mem, CL_FALSE, off, size, host, 0, NULL, &e)
-	                   : clEnqueueReadBuffer(q, (cl_mem)mem, CL_FALSE, off, size, host, 0, NULL, &e);
-	if (err == CL_SUCCESS) {
-		*done = (gw_handle)e;
-		clFlush(q);
-	}
-	return err;
-}
-
-cl_int gw_moved(gw_handle done, uint64_t t[4])
-{
-	cl_int st = gw_wait(done), fault = gw_faulty(2);
-	if (t)
-		gw_times(done, t);
-	clReleaseEvent((cl_event)done);
-	return fault ? fault : st;
 }
 
 // What implementations want of memory that they are to use where it is.

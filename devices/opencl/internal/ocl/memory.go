@@ -6,8 +6,6 @@ package ocl
 // #cgo nocallback gw_release_mems
 // #cgo noescape gw_sub_buffer
 // #cgo nocallback gw_sub_buffer
-// #cgo noescape gw_move
-// #cgo nocallback gw_move
 // #include "calls.h"
 import "C"
 
@@ -72,15 +70,4 @@ func (c Context) Pin(q Queue, size uint64) (addr uint64, m Mem, st Status) {
 // Unpin gives back what Pin made.
 func (m Mem) Unpin(q Queue, addr uint64) {
 	C.gw_unpin(C.gw_handle(q), C.gw_handle(m), C.gw_handle(addr))
-}
-
-// Move enqueues and starts a transfer between page-locked bytes and off of a buffer.
-func (m Mem) Move(q Queue, off uint64, bytes []byte, write bool) (Event, Status) {
-	w := C.int(0)
-	if write {
-		w = 1
-	}
-	var e C.gw_handle
-	st := C.gw_move(C.gw_handle(q), C.gw_handle(m), C.size_t(off), C.size_t(len(bytes)), unsafe.Pointer(&bytes[0]), w, &e)
-	return Event(e), Status(st)
 }

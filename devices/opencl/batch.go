@@ -1,0 +1,486 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"fmt"
+	"slices"
+
+	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+// Batches (devices.Batcher).
+//
+// A batch has a record for each destination, its ends, whose events are those of their last
+// writes. The first end stands for the batch until OpenCL has it: it is held by what the batch
+// waits for, asks for the staging, and has all legs enqueued by one call into C; then all ends
+// are native. A leg's event is waited for by the legs that follow from it. The last write of an
+// end waits for all writes of that end before it: where it has ended well, so have they, and the
+// reads that they waited for.
+//
+// Where it has not, or not all legs were enqueued, no end that failed is finished before every
+// end has been told and a goroutine has waited for every leg: staging is in use until then. What
+// went wrong is what a leg says that did not end for what it waited for (look). Where all ended
+// for that, and no Data wait failed, an Order wait has: the batch is enqueued once more, behind
+// nothing.
+//
+// Legs go to in-order cl queues of the driver's own, in tracks: one for reads out of a device and
+// one for writes into another. Of two devices there is a main track, where copies that are not
+// gated follow each other without gaps, and side tracks for a batch alone until it has ended. A
+// batch that still waits for something would hold all that comes after it on the main track, so
+// it takes a side track; where none is free, or no staging for as long as that takes, it is held
+// until its waits are reached. A batch of several destinations takes side tracks too: the slowest
+// holds up its reads. Tracks are made by a goroutine when a batch first needs them.
+//
+// Everything in a track ends without help from outside, so nothing can stand still.
+type batch struct {
+	of       devices.Batch
+	ends     []*record // by destination; nil once recycled
+	open     int       // ends that have not finished
+	kept     int       // ends that have not been recycled
+	tracks   []track   // by destination
+	side     bool      // they are for this batch alone
+	starving bool      // of staging or tracks, and of nothing else
+	again    bool      // it was enqueued once more
+	looking  bool      // a goroutine waits for its legs
+	looked   bool      // and has
+	refused  error     // why not all legs were enqueued
+
+	todo  []devices.Leg // of's, until they are enqueued
+	legs  []ocl.Leg
+	after []int32 // the list of legs
+}
+
+// track is a pair of in-order queues.
+type track struct{ read, write ocl.Queue }
+
+// route is the tracks from one device to another. Protected by host.mu.
+type route struct {
+	main track
+	free []track // side tracks
+	all  []track
+	err  error // why there are none
+}
+
+type routeKey struct {
+	from, to *Device
+	timing   bool // the queues keep times
+}
+
+// sideTracks is how many batches between two devices may be gated at a time.
+const sideTracks = 3
+
+var _ devices.Batcher = (*Queue)(nil)
+
+// Joins implements devices.Batcher.
+func (q *Queue) Joins(o devices.Queue) bool {
+	x, ok := o.(*Queue)
+	return ok && x.dev.host == q.dev.host && q.dev.isDiscrete() && x.dev.isDiscrete()
+}
+
+// SubmitBatch implements devices.Batcher.
+func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wait, points []mem.Point) error {
+	h := q.dev.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range to {
+		x, ok := o.(*Queue)
+		if !ok || x.dev.host != h || len(points) != len(to) {
+			return fmt.Errorf("queue %s: a batch of %d points to queues of another platform: %w", q.line.Name(), len(points), mem.ErrInvalidQueue)
+		}
+		if x.closing {
+			return x.errClosed()
+		}
+		if err := x.dev.usable(); err != nil {
+			return err
+		}
+	}
+	x := h.takeBatchLocked(b, to, waits)
+	for _, r := range x.ends {
+		r.q.inside++
+		defer r.q.leaveLocked()
+	}
+	if _, err := h.submitLocked(x.ends[0], &devices.Command{}); err != nil {
+		return err
+	}
+	for i, r := range x.ends {
+		points[i] = r.point
+	}
+	return nil
+}
+
+// Resume implements devices.Batcher.
+func (q *Queue) Resume(b devices.Batch) {
+	h := q.dev.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.resumeLocked(func(x *batch) bool { return x.of == b })
+}
+
+// resumeLocked has starving batches ask again.
+func (h *host) resumeLocked(which func(*batch) bool) {
+	h.starving = slices.DeleteFunc(h.starving, func(x *batch) bool {
+		if !which(x) {
+			return false
+		}
+		x.starving = false
+		h.readyLocked(x.ends[0])
+		return true
+	})
+}
+
+func (h *host) takeBatchLocked(b devices.Batch, to []devices.Queue, waits []mem.Wait) *batch {
+	var x *batch
+	if n := len(h.batches); n > 0 {
+		x, h.batches = h.batches[n-1], h.batches[:n-1]
+	} else {
+		x = new(batch)
+	}
+	x.of, x.open, x.kept = b, len(to), len(to)
+	for _, o := range to {
+		r := h.takeLocked(o.(*Queue), devices.OpCopy)
+		r.batch, r.end, r.waits = x, len(x.ends), append(r.waits, waits...)
+		if q := r.q; q.inOrder && !q.tail.Reached() {
+			r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
+		}
+		x.ends = append(x.ends, r)
+	}
+	for _, r := range x.ends[1:] { // the first waits for all of them
+		x.ends[0].waits = append(x.ends[0].waits, r.waits[len(waits):]...)
+	}
+	return x
+}
+
+// others are the further ends of the batch that r stands for.
+func (r *record) others() []*record {
+	if r.batch == nil || r.end != 0 {
+		return nil
+	}
+	return r.batch.ends[1:]
+}
+
+// batchLane decides how a batch goes on, which its waits hold no more: gated is whether
+// some are OpenCL's to see to.
+func (h *host) batchLane(x *batch, gated bool) lane {
+	legs, ok := x.of.Stage(gated)
+	if ok && h.takeTracksLocked(x, legs, gated) {
+		x.todo = legs
+		return toOpenCL
+	}
+	if gated {
+		return wait
+	}
+	if !x.starving {
+		x.starving = true
+		h.starving = append(h.starving, x)
+	}
+	return starve
+}
+
+// takeTracksLocked finds the batch tracks; false where there are none now.
+func (h *host) takeTracksLocked(x *batch, legs []devices.Leg, gated bool) bool {
+	if len(x.tracks) > 0 {
+		return true
+	}
+	from, _ := legs[0].Queue.(*Queue)
+	if from == nil {
+		x.refused = fmt.Errorf("leg 0 of a batch: its queue is of another driver: %w", mem.ErrInvalidQueue)
+		return true // to be refused
+	}
+	side := gated || len(x.ends) > 1
+	for _, r := range x.ends {
+		w := h.routeLocked(routeKey{from.dev, r.q.dev, from.timing})
+		switch {
+		case w == nil, side && w.err == nil && len(w.free) == 0:
+			h.giveTracksLocked(x)
+			return false
+		case w.err != nil:
+			x.refused = w.err
+			return true
+		case side:
+			x.side, x.tracks, w.free = true, append(x.tracks, w.free[len(w.free)-1]), w.free[:len(w.free)-1]
+		default:
+			x.tracks = append(x.tracks, w.main)
+		}
+	}
+	return true
+}
+
+// giveTracksLocked gives back a batch's tracks.
+func (h *host) giveTracksLocked(x *batch) {
+	for i, t := range x.tracks {
+		if x.side {
+			w := h.routeOf[t]
+			w.free = append(w.free, t)
+		}
+		x.tracks[i] = track{}
+	}
+	x.tracks, x.side = x.tracks[:0], false
+}
+
+// routeLocked finds the tracks between two devices, or has them made and returns nil.
+func (h *host) routeLocked(k routeKey) *route {
+	w, ok := h.routes[k]
+	if !ok {
+		h.routes[k] = nil
+		h.moving.Go(func() {
+			w := h.newRoute(k)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.routes[k] = w
+			for _, t := range w.all {
+				h.routeOf[t] = w
+			}
+			h.ended.Broadcast()
+			h.resumeLocked(func(*batch) bool { return true })
+		})
+	}
+	return w
+}
+
+func (h *host) newRoute(k routeKey) *route {
+	w := new(route)
+	for range 1 + sideTracks {
+		var t track
+		if t.read, w.err = h.context.NewQueue(k.from.found.device, false, k.timing); w.err == nil {
+			if t.write, w.err = h.context.NewQueue(k.to.found.device, false, k.timing); w.err != nil {
+				t.read.Release()
+			}
+		}
+		if w.err != nil {
+			w.err = fmt.Errorf("command queues from device %s to %s: %w: %w", k.from.name, k.to.name, w.err, mem.ErrNoResources)
+			break
+		}
+		w.all = append(w.all, t)
+	}
+	if w.err == nil {
+		w.main, w.free = w.all[0], slices.Clone(w.all[1:])
+	}
+	return w
+}
+
+// dropRoutes gives up the tracks from and to d. No queue of d is open, and batches of the
+// other devices with d have ended.
+func (h *host) dropRoutes(d *Device) {
+	var gone []track
+	h.mu.Lock()
+	for k, w := range h.routes {
+		if k.from != d && k.to != d {
+			continue
+		}
+		for w == nil { // being made
+			h.ended.Wait()
+			w = h.routes[k]
+		}
+		gone = append(gone, w.all...)
+		delete(h.routes, k)
+	}
+	for _, t := range gone {
+		delete(h.routeOf, t)
+	}
+	h.mu.Unlock()
+	for _, t := range gone {
+		for _, q := range []ocl.Queue{t.read, t.write} {
+			q.Finish() // a lost device has nothing left to finish
+			q.Release()
+		}
+	}
+}
+
+// enqueue gives a batch to OpenCL, behind events. It fails where no leg was enqueued; of one
+// that was refused later, refused says why. It is called without locks.
+func (x *batch) enqueue(h *host, behind []ocl.Event) error {
+	if x.refused != nil {
+		return x.refused
+	}
+	if err := x.encode(h); err != nil {
+		return err
+	}
+	st := ocl.Submit(x.legs, x.after, behind, !h.quirks.startsAtOnce)
+	if st != 0 {
+		err := statusError(st, "batch of %d copies to device %s", len(x.legs), x.ends[0].q.dev.name)
+		if x.ends[0].q.dev.sees(st); x.legs[0].Event == 0 {
+			return err
+		}
+		x.refused = err
+	}
+	for i, r := range x.ends {
+		last := &x.legs[x.last(i)]
+		r.event, r.cmd.NoCallback = last.Event, last.NoCallback
+		if r.event == 0 { // no callback comes: the refusal is its end
+			r.owed, r.told, r.status = false, true, st
+		}
+	}
+	return nil
+}
+
+// last is the index of the last leg of destination i.
+func (x *batch) last(i int) int {
+	k := len(x.todo) - 1
+	for x.todo[k].To != int32(i) {
+		k--
+	}
+	return k
+}
+
+// encode finds the cl objects of the legs.
+func (x *batch) encode(h *host) error {
+	x.legs, x.after = slices.Grow(x.legs[:0], len(x.todo)), x.after[:0]
+	for k := range x.todo {
+		l := &x.todo[k]
+		q, ok := l.Queue.(*Queue)
+		if !ok || q.dev.host != h || l.To >= int32(len(x.ends)) {
+			return fmt.Errorf("leg %d of a batch: its queue or destination is none of the batch's: %w", k, mem.ErrInvalidQueue)
+		}
+		c := ocl.Leg{Queue: x.tracks[max(l.To, 0)].write, Size: l.Size, Data: l.Data, After: uint32(len(x.after))}
+		if l.To < 0 {
+			c.Queue = x.tracks[0].read
+		}
+		for _, e := range []struct {
+			loc *devices.Loc
+			mem *ocl.Mem
+			off *uint64
+		}{{&l.Src, &c.Src, &c.SrcOff}, {&l.Dst, &c.Dst, &c.DstOff}} {
+			if err := x.locate(h, e.loc, l.Size, e.mem, e.off, &c.Host); err != nil {
+				return fmt.Errorf("leg %d of a batch: %w", k, err)
+			}
+		}
+		x.after = append(x.after, l.After...)
+		if l.To >= 0 && k == x.last(int(l.To)) {
+			for i := range x.todo[:k] {
+				if x.todo[i].To == l.To {
+					x.after = append(x.after, int32(i))
+				}
+			}
+			c.Listen(x.ends[l.To].tag)
+		}
+		c.Afters = uint32(len(x.after)) - c.After
+		x.legs = append(x.legs, c)
+	}
+	return nil
+}
+
+// locate finds one end of a leg: a block, or staging.
+func (x *batch) locate(h *host, l *devices.Loc, n uint64, m *ocl.Mem, off *uint64, host *uintptr) (err error) {
+	if d, ok := l.Device.(*Device); ok && d.host == h {
+		*m, *off, err = d.locate(l.Block, l.Off, n, false)
+		return err
+	}
+	if l.Device != nil || uint64(len(l.Bytes)) < n || !h.pinned.holds(addressOf(l.Bytes), n) {
+		return fmt.Errorf("%d bytes that are neither a block of the platform's nor page-locked by it: %w", n, mem.ErrInvalidValue)
+	}
+	*host = uintptr(addressOf(l.Bytes))
+	return nil
+}
+
+// settlesLocked reports whether r, an end that OpenCL has ended, may be finished, or
+// enqueued again, as it says. With the last end that is told, it has a goroutine look where
+// one failed.
+func (h *host) settlesLocked(r *record) bool {
+	x := r.batch
+	if x.looked {
+		return true
+	}
+	failed, all := false, true
+	for _, e := range x.ends {
+		if e != nil && e.state == native {
+			failed, all = failed || e.told && e.status < 0, all && e.told
+		}
+	}
+	if failed && all && !x.looking {
+		x.looking = true
+		h.moving.Go(func() { h.look(x) })
+	}
+	return r.status == 0
+}
+
+// look waits for all legs of a batch of which some have failed, and settles its ends.
+func (h *host) look(x *batch) {
+	own := ocl.Status(0)
+	for i := range x.legs {
+		if e := x.legs[i].Event; e != 0 {
+			if st := e.Wait(); st < 0 && own == 0 && !endedByWaits(st) {
+				own = st
+			}
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.draining++
+	x.looked = true
+	ends := slices.Clone(x.ends)
+	for _, e := range ends {
+		if e != nil && e.state == native && e.told && e.status < 0 && own != 0 {
+			e.status = own
+		}
+	}
+	for _, e := range ends {
+		if x.looked && e != nil && e.batch == x && e.state == native && e.told && e.status < 0 {
+			h.settleLocked(e)
+		}
+	}
+	h.drainLocked()
+}
+
+// mayAgain reports whether all of a batch may be enqueued once more.
+func (x *batch) mayAgain() bool {
+	return !x.again && x.refused == nil && x.open == len(x.ends) &&
+		!slices.ContainsFunc(x.ends, func(e *record) bool { return e.state != native || e.owed || !endedByWaits(e.status) })
+}
+
+// againBatchLocked is againLocked for all ends.
+func (h *host) againBatchLocked(x *batch) {
+	x.again, x.looked, x.looking = true, false, false
+	for i := range x.legs {
+		if e := x.legs[i].Event; e != 0 {
+			end := x.ends[max(x.todo[i].To, 0)]
+			end.spent = append(end.spent, e) // somebody may be looking at it
+		}
+	}
+	for _, e := range x.ends {
+		h.dropEdgesLocked(e)
+		e.event, e.told, e.status, e.state = 0, false, 0, held
+	}
+	x.legs = x.legs[:0]
+	h.readyLocked(x.ends[0])
+}
+
+// endedLocked: an end of the batch is finished; with the last one nothing uses its staging
+// and its tracks any more.
+func (h *host) endedLocked(x *batch) {
+	if x.open--; x.open > 0 {
+		return
+	}
+	side := x.side
+	h.giveTracksLocked(x)
+	x.of.Ended()
+	if side && len(h.starving) > 0 {
+		h.resumeLocked(func(*batch) bool { return true })
+	}
+}
+
+// forgetLocked: r, an end of the batch, is recycled; with the last one the batch is.
+func (x *batch) forgetLocked(h *host, r *record) {
+	x.ends[r.end] = nil
+	if x.kept--; x.kept > 0 {
+		return
+	}
+	for i := range x.legs {
+		if e := x.legs[i].Event; e != 0 {
+			h.trash = append(h.trash, e)
+		}
+	}
+	h.giveTracksLocked(x) // of one that was refused
+	clear(x.ends)
+	*x = batch{ends: x.ends[:0], tracks: x.tracks, legs: x.legs[:0], after: x.after[:0]}
+	h.batches = append(h.batches, x)
+}
+
+// times are those of a batch's end: from the first read's start to the last write's end.
+func (x *batch) times(r *record) [4]uint64 {
+	t := x.legs[0].Event.Times()
+	t[3] = r.event.Times()[3]
+	return t
+}
