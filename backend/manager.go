@@ -123,7 +123,7 @@ func (m *Manager) open(ctx context.Context, c choice, take []Candidate) (*sessio
 			o.Shared = append(o.Shared, [2]mem.MemoryID{mem.Host, mem.MemoryID(i + 1)})
 		}
 	}
-	rc, err := runtime.NewContext(o)
+	rc, err := runtime.OpenContext(ctx, o)
 	if err != nil {
 		return nil, err
 	}

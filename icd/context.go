@@ -116,7 +116,7 @@ func gwCreateContextFromType(properties unsafe.Pointer, typ uint64, notify, user
 func createContext(p *platform, properties []uintptr, chosen []*device, errcode unsafe.Pointer) uintptr {
 	guardExit()
 	c := &clContext{p: p, devices: chosen, properties: properties}
-	o := runtime.Options{Name: p.contextName(), Links: p.links(chosen), Trace: p.sink(chosen)}
+	o := runtime.Options{Name: p.contextName(), Links: p.links(chosen), Trace: p.sink(chosen), Figures: &p.figures}
 	// All devices use the host's memory in place, or have no shared virtual memory:
 	// so trust is safe, and being strict only finds mistakes.
 	o.SVMWatch = fault.FromEnvironment()

@@ -35,14 +35,14 @@ func TestConfigurationIsReadFromTheEnvironment(t *testing.T) {
 	require.EqualValues(t, 2e9, c.links[0].link.Direct.Bandwidth)
 
 	for text, says := range map[string]string{
-		"devices: []":                                  "0 devices",
-		"devices: [{name: a}, {name: a}]":              "two devices",
-		"devices: [{name: host}]":                      "two devices",
-		"devices: [{memory: much}]":                    "memory",
-		"devices: [{type: quantum}]":                   "type",
-		"devices: [{driver: tce}]":                     "driver",
-		"devices: [{colour: red}]":                     "colour",
-		"devices: [{name: a}]\nlinks: [{from: a}]":     "no such devices",
+		"devices: []":                                "0 devices",
+		"devices: [{name: a}, {name: a}]":            "two devices",
+		"devices: [{name: host}]":                    "two devices",
+		"devices: [{memory: much}]":                  "memory",
+		"devices: [{type: quantum}]":                 "type",
+		"devices: [{driver: tce}]":                   "driver",
+		"devices: [{colour: red}]":                   "colour",
+		"devices: [{name: a}]\nlinks: [{from: a}]":   "no such devices",
 		"devices: [{name: a}]\nlinks: [{way: over}]": "way",
 	} {
 		_, err := read(write(text))

@@ -50,6 +50,9 @@ func gwEnqueueMapBuffer(qh, mh uintptr, blocking uint32, flags, off, size uint64
 	m.mapped = append(m.mapped, mapping{uintptr(at), mapped})
 	m.mu.Unlock()
 	if st = q.accepted(run, nil, C.CL_COMMAND_MAP_BUFFER, false, out); st != clSuccess {
+		if last, ok := m.takeMapping(uintptr(at)); ok { // the program never learns of it
+			_ = last.run.Abandon()
+		}
 		fail(errcode, st)
 		return nil
 	}
@@ -75,9 +78,7 @@ func (q *queue) mapEnded(mapped runtime.Mapping, run runtime.Event) error {
 		return nil
 	}
 	_ = run.Release()
-	if unmap, uerr := q.run.EnqueueUnmap(context.Background(), mapped); uerr == nil {
-		_ = unmap.Release()
-	}
+	_ = mapped.Abandon()
 	if mem.StatusOf(err) != mem.ExecStatusErrorInWaitList {
 		err = runtime.ErrMap
 	}

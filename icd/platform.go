@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"godwit/devices/mover"
 	"godwit/devices/opencl"
 	"godwit/icd/internal/exit"
 	"godwit/icd/tracelog"
@@ -26,6 +27,7 @@ type platform struct {
 	opening  sync.Mutex      // of devices
 	trace    *tracelog.Files // immutable; nil where there is none
 	contexts atomic.Int64    // made so far
+	figures  mover.Figures   // of links, for all contexts
 }
 
 // start makes the platform, once; nil where there can be none.

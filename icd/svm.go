@@ -166,8 +166,15 @@ func gwEnqueueSVMMap(qh uintptr, blocking uint32, flags uint64, p uintptr, size 
 	case p == 0 || size == 0 || flags&^mapFlags != 0:
 		return clInvalidValue
 	}
-	_, run, err := q.run.EnqueueSVMMap(context.Background(), runtime.Pointer(p), size, svm.MapFlags(flags), wait...)
-	return q.accepted(run, err, C.CL_COMMAND_SVM_MAP, blocking != 0, out)
+	if blocking == 0 {
+		_, run, err := q.run.EnqueueSVMMap(context.Background(), runtime.Pointer(p), size, svm.MapFlags(flags), wait...)
+		return q.accepted(run, err, C.CL_COMMAND_SVM_MAP, false, out)
+	}
+	_, run, err := q.run.SVMMap(devices.OwnThread, runtime.Pointer(p), size, svm.MapFlags(flags), wait...)
+	if run.IsZero() {
+		return q.accepted(run, err, C.CL_COMMAND_SVM_MAP, false, out)
+	}
+	return q.accepted(run, nil, C.CL_COMMAND_SVM_MAP, true, out) // with the status of its end
 }
 
 //export gwEnqueueSVMUnmap

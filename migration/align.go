@@ -9,8 +9,10 @@ import "godwit/mem"
 // there, has nothing of the buffer mapped for writing (a map that invalidates
 // leaves the host's bytes stale until the unmap, while the host writes them);
 // nobody has to be waited for on their account but those that the step waits for
-// anyway; and no other step of the plan brings them. They count as riding along.
-// Where that is not so the end stays, and the device splits the copy.
+// anyway; what the step waits for as Data they would wait for as Data too, or they
+// would be lost there with it for a failure that is not theirs (C9); and no other
+// step of the plan brings them. They count as riding along. Where that is not so
+// the end stays, and the device splits the copy.
 
 // widen does so for every step of a plan over links with an alignment.
 func (p *Planner) widen(dst *Plan) {
@@ -48,10 +50,16 @@ func (p *Planner) harmless(dst *Plan, b *buffer, i int, extra mem.Range) bool {
 			}
 		}
 	}
+	from, to := b.at(st.From), b.at(st.To)
+	return b.mayRide(st, from, extra) && p.waitsAlike(dst, st, from, to, extra)
+}
+
+// mayRide reports whether bytes beside those of a step are as good at its source as
+// at its destination, and whether nobody uses them there whom the planner cannot see.
+func (b *buffer) mayRide(st *Step, from *store, extra mem.Range) bool {
 	if b.hostWrites(st.To) {
 		return false
 	}
-	from, to := b.at(st.From), b.at(st.To)
 	for c := b.content.Seek(extra.Start); c.OK() && c.Range().Start < extra.End; c.Next() {
 		v := c.Ref()
 		if !v.valid.Has(st.From) || from.partly(c.Range().Intersect(extra)) {
@@ -61,7 +69,7 @@ func (p *Planner) harmless(dst *Plan, b *buffer, i int, extra mem.Range) bool {
 			return false // the host may be reading them
 		}
 	}
-	return p.waitsAlready(dst, st, from, to, extra)
+	return true
 }
 
 // partly reports whether a store holds some of r only as far as a count said.
@@ -75,14 +83,18 @@ func (s *store) partly(r mem.Range) (partly bool) {
 	return partly
 }
 
-// waitsAlready reports whether a step waits for all that copying the bytes of
-// extra would have to wait for. What comes into a store that the planner does not
-// know yet waits for nobody.
-func (p *Planner) waitsAlready(dst *Plan, st *Step, from, to *store, extra mem.Range) bool {
+// waitsAlike reports whether a step waits for all that copying the bytes of extra
+// would have to wait for, and as Data for nobody else than each of them. What comes
+// into a store that the planner does not know yet waits for nobody.
+func (p *Planner) waitsAlike(dst *Plan, st *Step, from, to *store, extra mem.Range) bool {
 	base := len(dst.arena)
 	defer func() { dst.arena = dst.arena[:base] }()
+	have := dst.arena[st.from:st.to:st.to]
 	p.stepWaits.reset()
 	for c := from.hazards.Seek(extra.Start); c.OK() && c.Range().Start < extra.End; c.Next() {
+		if !onlyData(have, c.Ref().writer) {
+			return false
+		}
 		dst.arena = from.data(dst.arena, base, c.Ref(), &p.stepWaits)
 	}
 	if to != nil {
@@ -92,10 +104,21 @@ func (p *Planner) waitsAlready(dst *Plan, st *Step, from, to *store, extra mem.R
 	}
 	for _, w := range dst.arena[base:] {
 		covered := false
-		for _, have := range dst.arena[st.from:st.to] {
-			covered = covered || have.Kind >= w.Kind && (have.Point == w.Point || w.Kind == mem.Order && w.Point.Before(have.Point))
+		for _, h := range have {
+			covered = covered || h.Kind >= w.Kind && (h.Point == w.Point || w.Kind == mem.Order && w.Point.Before(h.Point))
 		}
 		if !covered {
+			return false
+		}
+	}
+	return true
+}
+
+// onlyData reports whether waits have no Data wait but one for p, unless it has
+// succeeded meanwhile.
+func onlyData(waits []mem.Wait, p mem.Point) bool {
+	for _, w := range waits {
+		if w.Kind == mem.Data && w.Point != p && !w.Point.Succeeded() {
 			return false
 		}
 	}

@@ -189,3 +189,40 @@ func TestNothingRidesAlongIntoAHostThatIsWriting(t *testing.T) {
 	require.ErrorIs(t, g.p.Mapped(b+1, mem.Range{End: 1}, mem.Point{}), mem.ErrInvalidBuffer)
 	require.ErrorIs(t, g.p.Unmapped(b+1, mem.Range{End: 1}), mem.ErrInvalidBuffer)
 }
+
+// One step must not lose bytes for a failure that is not theirs (C9).
+func TestNothingRidesAlongWithAStepThatMayFailWithoutIt(t *testing.T) {
+	r := func(start, end uint64) mem.Range { return mem.Range{Start: start, End: end} }
+	c := words(t)
+	c.run(c.data, mem.Write, 1, r(0, 61))
+	c.ended()
+	c.run(c.data, mem.Write, 1, r(0, 12))
+	steps := c.run(c.data, mem.Read, 2, r(0, 12))
+	require.Equal(t, r(0, 12), steps[0].Range, "only these bytes wait for their writer")
+	c.ended()
+
+	c = words(t)
+	c.run(c.data, mem.Write, 1, r(0, 16))
+	steps = c.run(c.data, mem.Read, 2, r(3, 12))
+	require.Equal(t, r(0, 16), steps[0].Range, "all are that writer's")
+	c.ended()
+
+	c = words(t)
+	c.run(c.data, mem.Write, 1, r(0, 14))
+	c.run(c.data, mem.Write, 1, r(14, 16))
+	steps = c.run(c.data, mem.Read, 2, r(0, 12))
+	require.Equal(t, r(0, 12), steps[0].Range, "not half of a word, and not what has another writer")
+	c.ended()
+}
+
+// What the host holds it may be reading, under a map that it has.
+func TestAGapIsNotBridgedOverWhatTheHostHolds(t *testing.T) {
+	topo := mem.NewTopology("a")
+	require.NoError(t, topo.SetLink(1, mem.Host, mem.DirectLink(1<<20, 1<<30)))
+	g := begin(t, topo, migration.Options{Gap: true})
+	b := g.buffer(64)
+	g.on("q", use(mem.Write, b, 0, 64, 1))
+	g.on("q", use(mem.Read, b, 8, 16, mem.Host))
+	steps := g.on("q", use(mem.Read, b, 0, 8, mem.Host), use(mem.Read, b, 16, 24, mem.Host)).steps
+	require.Len(t, steps, 2)
+}

@@ -73,6 +73,37 @@ func (p *Planner) Unmapped(id mem.BufferID, r mem.Range) error {
 	return fmt.Errorf("%s: %v is not mapped for writing: %w", bufferName(id), r, mem.ErrInvalidValue)
 }
 
+// Written tells that a memory's bytes of a range are the latest content from now on,
+// though no command says so: what the host has written under a map that ends without
+// an unmap. Whoever uses them there goes on. It fails like Mapped, and with
+// mem.ErrInvalidValue where there is no such memory.
+func (p *Planner) Written(id mem.BufferID, m mem.MemoryID, r mem.Range) error {
+	b, m, err := p.place(id, m)
+	if err != nil {
+		return err
+	}
+	if r.Empty() || r.End > b.content.Size() {
+		return fmt.Errorf("%s: range %v of its %d bytes: %w", bufferName(id), r, b.content.Size(), mem.ErrInvalidValue)
+	}
+	p.version++
+	b.content.Set(r, content{version: p.version, valid: mem.SetOf(m)})
+	if b.partly {
+		b.forget(r)
+	}
+	p.edits++
+	return nil
+}
+
+// Maps is how many ranges of a buffer the host has mapped for writing; 0 where there
+// is no such buffer.
+func (p *Planner) Maps(id mem.BufferID) int {
+	b, err := p.buffer(id)
+	if err != nil {
+		return 0
+	}
+	return len(b.maps())
+}
+
 // hostWrites reports whether bytes at a destination may be newer than anybody
 // has been told: the host's, while it has some of them mapped.
 func (b *buffer) hostWrites(m mem.MemoryID) bool { return m == mem.Host && len(b.maps()) > 0 }

@@ -224,15 +224,13 @@ func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
 	}
 	last := &dst.Steps[n-1]
 	gap := mem.Range{Start: last.Range.End, End: st.Range.Start}
-	if gap.Empty() || b.hostWrites(st.To) || !dst.alike(last, st) || !p.worthwhile(last, gap.Size()) {
+	if gap.Empty() || !dst.alike(last, st) || !p.worthwhile(last, gap.Size()) {
 		return
 	}
-	for c := b.content.Seek(gap.Start); c.OK() && c.Range().Start < gap.End; c.Next() {
-		if !c.Value().valid.Has(st.From) {
-			return
-		}
-	}
 	probe, from, to := *st, b.at(st.From), b.at(st.To)
+	if !b.mayRide(&probe, from, gap) {
+		return
+	}
 	for off := gap.Start; off < gap.End; off = probe.Range.End {
 		probe.Range = mem.Range{Start: off, End: gap.End}
 		probe.from = int32(len(dst.arena))

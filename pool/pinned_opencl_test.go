@@ -13,9 +13,10 @@ import (
 	"godwit/runtime"
 )
 
-// openCL is a context with an OpenCL device that counts as one across a bus.
+// openCL is a context with an OpenCL device that counts as behind a bus.
 func openCL(t *testing.T) (*runtime.Context, *runtime.Queue) {
-	devs, err := devices.Open(bg, "opencl", devices.Config{Params: map[string]string{"count": "1", "bus": "on"}})
+	devs, err := devices.Open(bg, "opencl", devices.Config{Params: map[string]string{
+		"count": "1", "bus": "on"}})
 	if errors.Is(err, opencl.ErrMissing) {
 		t.Skipf("no OpenCL here: %v", err)
 	}

@@ -117,3 +117,20 @@ func notCopiedOver(t *testing.T, flags runtime.MapFlags) {
 	copy(want[22:27], []byte{3, 3, 3, 3, 3})
 	require.Equal(t, want, h.seen(0, b))
 }
+
+// The bytes beside those that a failed command was to write are nobody's loss (C9).
+func TestWhatRidesAlongDoesNotInheritAFailure(t *testing.T) {
+	devs, _ := wordy(t, 2)
+	h := build(t, runtime.Options{Devices: devs}, outOfOrder)
+	ctx, gate := soon(t), h.gate()
+	b, dst := h.buffer(64, nil), h.buffer(4, []byte{9, 9, 9, 9})
+	h.done(h.fill(0, b, 1))
+	h.ok(h.q[0].EnqueueFill(ctx, b, []byte{2}, 0, 12, gate)) // fails: [0,12) is lost, and nothing else
+	bad := h.ok(h.q[1].EnqueueRead(ctx, b, 0, make([]byte, 12)))
+	beside := h.ok(h.q[1].EnqueueCopy(ctx, b, dst, 12, 0, 4))
+	require.NoError(t, gate.SetStatus(-77))
+	require.ErrorIs(t, bad.Wait(ctx), mem.ErrDependency)
+	h.done(beside)
+	require.Equal(t, []byte{1, 1, 1, 1}, h.seen(0, dst))
+	require.NoError(t, h.c.Check())
+}

@@ -16,7 +16,8 @@ import (
 //   - pointers of shared virtual memory are those of the arena's live blocks, and
 //     the arena is sound;
 //   - each memory's resource is sound, and counts at least the blocks held here;
-//   - every mapping is in the list of its buffer, once;
+//   - every mapping is in the list of its buffer, once, and the planner knows of as
+//     many for writing as there are (C11);
 //   - the event table's live records are those with references, and free list
 //     and live records make up the table.
 //
@@ -35,6 +36,9 @@ func (c *Context) Check() error {
 	for id, r := range c.roots {
 		if r.id != id || r.views < 1 {
 			errs = append(errs, fmt.Errorf("buffer %s: filed under %d, with %d views", r.label(), id, r.views))
+		}
+		if known, live := c.planner.Maps(id), c.writableMaps(r); known != live {
+			errs = append(errs, fmt.Errorf("buffer %s: %d maps for writing, the planner knows of %d", r.label(), live, known))
 		}
 		stores := c.planner.Stores(id)
 		for i, b := range r.blocks {
@@ -61,6 +65,23 @@ func (c *Context) Check() error {
 		errs = append(errs, c.checkResources(count), c.checkSVM())
 	}
 	return errors.Join(errs...)
+}
+
+// writableMaps is how many maps of a root are for writing. c.mu is held.
+func (c *Context) writableMaps(r *root) (n int) {
+	for i := r.maps; i != 0; i = c.maps.records[i-1].next {
+		if c.maps.records[i-1].flags.writes() {
+			n++
+		}
+	}
+	if r.svm != nil {
+		for _, m := range r.svm.maps {
+			if m.m.Flags().Writes() {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // checkSVM tests the arena against the pointers that commands may use. c.mu is

@@ -117,7 +117,6 @@ type Context struct {
 	arena      *svm.Arena             // replaced once, protected by mu
 	svmRoots   map[Pointer]*root      // protected by mu: shared virtual memory, not freed
 	svmSeen    [64]*root              // protected by mu: some of svmRoots, by the page of a pointer into them
-	svmPoints  map[*svm.Map]mem.Point // protected by mu: where the maps end
 	maps       mapTable               // protected by mu
 	queueSeq   int                    // protected by mu: for made-up names
 	commandSeq uint64                 // protected by mu: commands that were planned and had storage

@@ -70,7 +70,6 @@ type request struct {
 
 	mapFlags MapFlags
 	mapping  Mapping // made by a map, ended by an unmap
-	unused   bool    // of an unmap: nobody was given the mapping, so that nothing was written
 	svmMap   *svm.Map
 	asBuffer bool // of svmMap: by a buffer over it, which the queue's device need not reach by pointers
 

@@ -8,6 +8,7 @@ import (
 
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/svm"
 )
 
 // Maps. A mapped range is bytes of the host's own block of the buffer, so that
@@ -28,8 +29,9 @@ import (
 // A map that is known to have failed is unmapped by a command that writes
 // nothing. An unmap enqueued before that fails with it, and so does what has been
 // enqueued since and rests on the unmap; the content is then what it was before
-// (Planner.CommitUnmap). A map that was given up before anybody got it is unmapped
-// by a command that writes nothing, too.
+// (Planner.CommitUnmap). A map that is given up before anybody got it (Abandon)
+// needs no command: it has changed nothing, and it is a reader of the host's bytes
+// at its own point already. So it ends in the planner, whatever drivers say (C11).
 //
 // Life of a mapping: made when the map is accepted, gone when its unmap is. It
 // keeps the root alive. Records are in a table and reused with a generation.
@@ -85,6 +87,7 @@ type Mapping struct {
 	size  int
 	idx   uint32
 	gen   uint32
+	svm   *svm.Map // of a buffer over shared virtual memory, in place of idx and gen
 }
 
 // Bytes are the mapped range. They must not be touched before the map's event
@@ -143,14 +146,36 @@ func (q *Queue) EnqueueUnmap(ctx context.Context, m Mapping, wait ...Event) (Eve
 	if m.c != q.c {
 		return Event{}, fmt.Errorf("unmap on queue %s: the mapping is not of context %s: %w", q.name, q.c.name, mem.ErrInvalidValue)
 	}
-	return q.unmap(ctx, m, false, wait)
+	if m.svm != nil {
+		return q.unmapAlias(ctx, m, wait)
+	}
+	return q.submit(ctx, &request{q: q, op: opUnmap, mapping: m}, &borrowed{wait: wait})
 }
 
-func (q *Queue) unmap(ctx context.Context, m Mapping, unused bool, wait []Event) (Event, error) {
-	if m.idx == aliasMapping {
-		return q.unmapAlias(ctx, m, unused, wait)
+// Abandon gives up a mapping whose bytes nobody has touched or will: one that its
+// caller takes back before anybody is given it. The content is what it was before
+// the map, whose command may still run. Nothing is enqueued, so that no driver can
+// refuse it. It fails with mem.ErrInvalidValue where m is not mapped (any more).
+func (m Mapping) Abandon() error {
+	if m.c == nil {
+		return fmt.Errorf("no mapping to abandon: %w", mem.ErrInvalidValue)
 	}
-	return q.submit(ctx, &request{q: q, op: opUnmap, mapping: m, unused: unused}, &borrowed{wait: wait})
+	if m.svm != nil {
+		if err := m.c.abandonSVM(m.svm); err != nil {
+			return fmt.Errorf("abandon: %w: %w", mem.ErrInvalidValue, err)
+		}
+		return nil
+	}
+	m.c.lock()
+	defer m.c.unlock()
+	r := m.c.maps.find(m)
+	if r == nil {
+		return fmt.Errorf("abandon of %d bytes that are not mapped (any more): %w", m.size, mem.ErrInvalidValue)
+	}
+	if r.flags.writes() {
+		m.c.hostWrote(r.root, r.r)
+	}
+	return m.c.endMapping(m)
 }
 
 // Map is EnqueueMap and waits for its end under ctx (a blocking map). Where the
@@ -162,11 +187,7 @@ func (q *Queue) Map(ctx context.Context, b *Buffer, off, size uint64, flags MapF
 		return Mapping{}, err
 	}
 	if err = e.Wait(ctx); err != nil {
-		u, uerr := q.unmap(ctx, m, true, nil)
-		if uerr == nil {
-			uerr = u.Release()
-		}
-		err = errors.Join(fmt.Errorf("%w: %w", ErrMap, err), uerr)
+		err = errors.Join(fmt.Errorf("%w: %w", ErrMap, err), m.Abandon())
 		m = Mapping{}
 	}
 	return m, errors.Join(err, e.Release())
@@ -218,7 +239,7 @@ func (c *Context) collectUnmap(req *request) error {
 	if m == nil {
 		return fmt.Errorf("unmap on queue %s: %d bytes that are not mapped (any more): %w", req.q.name, req.mapping.size, mem.ErrInvalidValue)
 	}
-	if m.flags.writes() && !req.unused && (!m.point.Reached() || m.point.Succeeded()) {
+	if m.flags.writes() && (!m.point.Reached() || m.point.Succeeded()) {
 		c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: m.root.id, Range: m.r, Mode: mem.Write, Memory: mem.Host})
 	}
 	return nil
@@ -266,16 +287,22 @@ func (c *Context) mapped(req *request, p mem.Point) {
 
 // unmapped forgets a mapping whose unmap was accepted. c.mu is held.
 func (c *Context) unmapped(req *request, p mem.Point) error {
-	t := &c.maps
-	m := t.find(req.mapping)
-	r, i := m.root, req.mapping.idx+1
+	m := c.maps.find(req.mapping)
 	if m.flags.writes() {
-		c.hostWrote(r, m.r)
+		c.hostWrote(m.root, m.r)
 	} else {
-		if err := c.planner.Reads(r.id, mem.Host, m.r, p); err != nil {
+		if err := c.planner.Reads(m.root.id, mem.Host, m.r, p); err != nil {
 			panic(fmt.Sprintf("runtime: a mapped range that the planner does not know: %v", err))
 		}
 	}
+	return c.endMapping(req.mapping)
+}
+
+// endMapping frees the record of a mapping. c.mu is held.
+func (c *Context) endMapping(mapping Mapping) error {
+	t := &c.maps
+	m := t.find(mapping)
+	r, i := m.root, mapping.idx+1
 	at := &r.maps
 	for *at != i {
 		at = &t.records[*at-1].next

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"godwit/devices/soft"
 	"godwit/mem"
 	"godwit/migration"
-	"godwit/svm"
 )
 
 // NewContext makes a context over the devices. It fails with
@@ -54,13 +54,12 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	}
 	c := &Context{
 		name: o.Name, opts: o, topo: mem.NewTopology(uniqueNames(names)...), start: time.Now(),
-		userLine:  mem.NewTimeline("user", false, nil),
-		openUser:  make(map[uint64]struct{}),
-		queues:    make(map[*Queue]struct{}),
-		programs:  make(map[*Program]struct{}),
-		roots:     make(map[mem.BufferID]*root),
-		svmRoots:  make(map[Pointer]*root),
-		svmPoints: make(map[*svm.Map]mem.Point),
+		userLine: mem.NewTimeline("user", false, nil),
+		openUser: make(map[uint64]struct{}),
+		queues:   make(map[*Queue]struct{}),
+		programs: make(map[*Program]struct{}),
+		roots:    make(map[mem.BufferID]*root),
+		svmRoots: make(map[Pointer]*root),
 	}
 	host := soft.NewHost(soft.HostOptions{})
 	c.addMemory(host)
@@ -121,6 +120,11 @@ func (c *Context) ways(ctx context.Context) error {
 	if err := mover.Links(c.topo, devs, o.NoPeer); err != nil {
 		return err
 	}
+	if os.Getenv("GODWIT_PINNED_H2D") == "0" {
+		if err := c.leavePageable(); err != nil {
+			return err
+		}
+	}
 	figures := o.Figures
 	if figures == nil {
 		figures = new(mover.Figures)
@@ -140,6 +144,22 @@ func (c *Context) ways(ctx context.Context) error {
 		}
 	}
 	return align(c.topo, o.Devices)
+}
+
+// leavePageable leaves copies between pageable memory and devices to their drivers.
+func (c *Context) leavePageable() error {
+	for i := 1; i < len(c.mems); i++ {
+		for _, pair := range [][2]mem.MemoryID{{mem.Host, mem.MemoryID(i)}, {mem.MemoryID(i), mem.Host}} {
+			l := c.topo.Link(pair[0], pair[1])
+			if l.Ring = (mem.Path{}); !l.Direct.There {
+				continue // one store
+			}
+			if err := c.topo.SetLink(pair[0], pair[1], l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // align tells links that state no alignment the one of the devices at their ends.

@@ -15,8 +15,8 @@ import (
 // (RectRows): of more rows, as many as needed are taken together with the bytes
 // between them, which are then read where the rows are read, and read and kept
 // where the rows are written (a promise to write all of them would be false).
-// More bytes may move then, and a failure loses what lies between; bytes already
-// lost there make the command be planned row by row after all, so that it never
+// More bytes may move then, and a failure loses what lies between (an exception to
+// C9); bytes already lost there make the command be planned row by row after all, so that it never
 // fails for their sake. Rows that touch count as one.
 
 // RectRows is the most rows of a rectangle that are planned one by one.
@@ -222,7 +222,7 @@ func (c *Context) rectAccess(req *request, u use, row, slice uint64, mode mem.Mo
 	n, group := r.len(), uint64(1)
 	for i := uint64(0); i < n && u.buf.root.svm != nil; i++ {
 		a.Range = r.at(i)
-		if err := c.unmappedSVM(req, u.buf.root, a); err != nil {
+		if err := c.noConflict(req, u.buf.root, a); err != nil {
 			return err
 		}
 	}

@@ -162,6 +162,9 @@ func (c *Context) plan(req *request, in *borrowed) error {
 	if req.op == opSVMUnmap {
 		c.svmWaits(req)
 	}
+	if req.op == opSVMFree {
+		c.svmFreeWaits(in)
+	}
 	err = c.planner.Plan(&s.plan, s.accs)
 	if req.coarse && errors.Is(err, mem.ErrPoisoned) { // perhaps between the rows
 		req.exact = true
@@ -184,7 +187,7 @@ func (c *Context) commit(req *request, p mem.Point) mem.Version {
 	case opUnmap:
 		return c.planner.CommitUnmap(&s.plan, p, c.maps.find(req.mapping).point)
 	case opSVMUnmap:
-		return c.planner.CommitUnmap(&s.plan, p, c.svmPoints[req.svmMap])
+		return c.planner.CommitUnmap(&s.plan, p, req.a.buf.root.svm.mapped(req.svmMap))
 	default:
 		return c.planner.Commit(&s.plan, p)
 	}
@@ -303,7 +306,7 @@ func (c *Context) collectArgs(req *request, l *Launch) error {
 func (c *Context) access(req *request, u use, mode mem.Mode, m mem.MemoryID) error {
 	a, err := c.locate(req, u, mode, m)
 	if err == nil {
-		err = c.unmappedSVM(req, u.buf.root, a)
+		err = c.noConflict(req, u.buf.root, a)
 	}
 	if err != nil {
 		return err

@@ -55,6 +55,8 @@ type svmRoot struct {
 	arena *svm.Arena // immutable
 	buf   *Buffer    // immutable: the allocation itself as a view; released by a free
 
+	maps []svmMapping // accepted and not ended; protected by Context.mu
+
 	once  sync.Once
 	freed svm.Freed // set by once
 	err   error     // set by once
@@ -282,7 +284,13 @@ func (c *Context) SVMFree(p Pointer) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.svm.free("SVMFree"), c.dropSVM(r, mem.Point{}))
+	err = r.svm.free("SVMFree")
+	for _, m := range r.svm.maps { // from now on the host writes no more
+		if m.m.Flags().Writes() && m.at.Reached() && m.at.Succeeded() {
+			err = errors.Join(err, c.planner.Written(r.id, mem.Host, r.svm.rangeOf(m.m)))
+		}
+	}
+	return errors.Join(err, c.endMaps(r), c.dropSVM(r, mem.Point{}))
 }
 
 // svmStart finds the allocation that starts at p. c.mu is held.
@@ -368,9 +376,9 @@ func (c *Context) svmMemory(req *request, u use, m mem.MemoryID) (mem.MemoryID, 
 	return c.storeOf(u.buf.root, c.topo.Store(m)), nil
 }
 
-// unmappedSVM fails where the host has mapped bytes of an access to shared virtual
+// noConflict fails where the host has mapped bytes of an access to shared virtual
 // memory. c.mu is held.
-func (c *Context) unmappedSVM(req *request, r *root, a mem.Access) error {
+func (c *Context) noConflict(req *request, r *root, a mem.Access) error {
 	if r.svm == nil || r.svm.fine() {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"unsafe"
 
 	"godwit/mem"
@@ -16,10 +15,8 @@ import (
 // view of the allocation's root, so content and hazards are one by construction.
 // A map of it is a map of the pointer: the host gets its rights in the user's
 // view, at the address the buffer was made of, and the rules are package svm's.
+// The Mapping says which map it is, since several may start at one address.
 // Once the pointer is freed the buffer stays good, but cannot be mapped.
-
-// aliasMapping is the index of mappings that the arena keeps.
-const aliasMapping = math.MaxUint32
 
 // aliasSVM is a buffer over shared virtual memory: a view of that root. ok is
 // false where the bytes are other memory. c.mu is held.
@@ -46,16 +43,18 @@ func (c *Context) aliasSVM(view subbuffer.View, host []byte) (b *Buffer, ok bool
 // mapAlias maps bytes of a buffer over shared virtual memory.
 func (q *Queue) mapAlias(ctx context.Context, u use, flags MapFlags, wait []Event) (Mapping, Event, error) {
 	p := u.buf.root.svm.p + Pointer(u.r.Start)
-	bytes, e, err := q.mapSVM(ctx, p, u.r.Size(), svm.MapFlags(flags), true, wait)
+	bytes, m, e, err := q.mapSVM(ctx, p, u.r.Size(), svm.MapFlags(flags), true, wait)
 	if err != nil {
 		return Mapping{}, Event{}, fmt.Errorf("map of buffer %s: %w", u.buf.label(), err)
 	}
-	return Mapping{c: q.c, first: unsafe.SliceData(bytes), size: len(bytes), idx: aliasMapping}, e, nil
+	return Mapping{c: q.c, first: unsafe.SliceData(bytes), size: len(bytes), svm: m}, e, nil
 }
 
 // unmapAlias ends such a map.
-func (q *Queue) unmapAlias(ctx context.Context, m Mapping, unused bool, wait []Event) (Event, error) {
-	e, err := q.unmapSVM(ctx, Pointer(uintptr(unsafe.Pointer(m.first))), true, unused, wait)
+func (q *Queue) unmapAlias(ctx context.Context, m Mapping, wait []Event) (Event, error) {
+	e, err := q.unmapSVM(ctx, Pointer(m.svm.Range().Start), true, wait, func(*svm.Arena) (*svm.Map, error) {
+		return m.svm, m.svm.Leave()
+	})
 	if errors.Is(err, svm.ErrMapped) {
 		err = fmt.Errorf("unmap: %w: %w", mem.ErrInvalidValue, err)
 	}

@@ -128,35 +128,56 @@ func (q *Queue) EnqueueSVMFill(ctx context.Context, p Pointer, pattern []byte, s
 // bytes leave their block, flags are none or contradict. A map whose command
 // fails gives no rights, and is unmapped all the same.
 func (q *Queue) EnqueueSVMMap(ctx context.Context, p Pointer, size uint64, flags svm.MapFlags, wait ...Event) ([]byte, Event, error) {
-	return q.mapSVM(ctx, p, size, flags, false, wait)
+	bytes, _, e, err := q.mapSVM(ctx, p, size, flags, false, wait)
+	return bytes, e, err
 }
 
-func (q *Queue) mapSVM(ctx context.Context, p Pointer, size uint64, flags svm.MapFlags, asBuffer bool, wait []Event) ([]byte, Event, error) {
-	if err := flags.Check(); err != nil {
+// SVMMap is EnqueueSVMMap and waits for its end under ctx (a blocking map). Where
+// the command fails or ctx ends, nothing stays mapped, and the content is what it
+// was; the event is the command's all the same, and the caller's to Release, where
+// it is not zero.
+func (q *Queue) SVMMap(ctx context.Context, p Pointer, size uint64, flags svm.MapFlags, wait ...Event) ([]byte, Event, error) {
+	bytes, m, e, err := q.mapSVM(ctx, p, size, flags, false, wait)
+	if err != nil {
 		return nil, Event{}, err
 	}
+	if err = e.Wait(ctx); err != nil {
+		return nil, e, errors.Join(fmt.Errorf("%w: %w", ErrMap, err), q.c.abandonSVM(m))
+	}
+	return bytes, e, nil
+}
+
+// mapSVM maps a pointer, or asBuffer, for whoever keeps the *svm.Map, a buffer over it.
+func (q *Queue) mapSVM(ctx context.Context, p Pointer, size uint64, flags svm.MapFlags, asBuffer bool, wait []Event) ([]byte, *svm.Map, Event, error) {
+	if err := flags.Check(); err != nil {
+		return nil, nil, Event{}, err
+	}
 	if err := wantBytes("svm map", size); err != nil {
-		return nil, Event{}, err
+		return nil, nil, Event{}, err
 	}
 	u, err := q.svmUse("svm map", p, size)
 	if err != nil {
-		return nil, Event{}, err
+		return nil, nil, Event{}, err
 	}
 	a := u.buf.root.svm.arena
 	bytes, err := a.User(p, size)
 	if err != nil {
-		return nil, Event{}, err
+		return nil, nil, Event{}, err
 	}
-	m, err := a.Map(p, size, flags)
+	record := a.Map
+	if asBuffer {
+		record = a.MapHeld
+	}
+	m, err := record(p, size, flags)
 	if err != nil {
-		return nil, Event{}, err
+		return nil, nil, Event{}, err
 	}
 	grant := func(context.Context) error { return m.Grant() }
 	e, err := q.submit(ctx, &request{q: q, op: opSVMMap, a: u, svmMap: m, asBuffer: asBuffer, call: grant}, &borrowed{wait: wait})
 	if err != nil {
-		return nil, Event{}, errors.Join(err, m.Drop("a map that was refused"))
+		return nil, nil, Event{}, errors.Join(err, m.Drop("a map that was refused"))
 	}
-	return bytes, e, nil
+	return bytes, m, e, nil
 }
 
 // EnqueueSVMUnmap ends the youngest map that was made of p. The host's rights end
@@ -165,21 +186,22 @@ func (q *Queue) mapSVM(ctx context.Context, p Pointer, size uint64, flags svm.Ma
 // writing is then valid on the host and nowhere else. It fails with svm.ErrMapped where there is
 // no such map.
 func (q *Queue) EnqueueSVMUnmap(ctx context.Context, p Pointer, wait ...Event) (Event, error) {
-	return q.unmapSVM(ctx, p, false, false, wait)
+	return q.unmapSVM(ctx, p, false, wait, func(a *svm.Arena) (*svm.Map, error) { return a.TakeUnmap(p) })
 }
 
-func (q *Queue) unmapSVM(ctx context.Context, p Pointer, asBuffer, unused bool, wait []Event) (Event, error) {
+// unmapSVM ends the map at p that take finds.
+func (q *Queue) unmapSVM(ctx context.Context, p Pointer, asBuffer bool, wait []Event, take func(*svm.Arena) (*svm.Map, error)) (Event, error) {
 	u, err := q.svmUse("svm unmap", p, 1)
 	if err != nil {
 		return Event{}, err
 	}
-	m, err := u.buf.root.svm.arena.TakeUnmap(p)
+	m, err := take(u.buf.root.svm.arena)
 	if err != nil {
 		return Event{}, err
 	}
 	u.r.End = u.r.Start + m.Range().Size()
 	leave := &leaving{m, "EnqueueSVMUnmap on queue " + q.name}
-	e, err := q.submit(ctx, &request{q: q, op: opSVMUnmap, a: u, svmMap: m, asBuffer: asBuffer, unused: unused, call: leave.drop}, &borrowed{wait: wait})
+	e, err := q.submit(ctx, &request{q: q, op: opSVMUnmap, a: u, svmMap: m, asBuffer: asBuffer, call: leave.drop}, &borrowed{wait: wait})
 	if err != nil {
 		m.Keep()
 		return Event{}, err
@@ -258,15 +280,41 @@ func (q *Queue) EnqueueSVMFree(ctx context.Context, pointers []Pointer, wait ...
 		}
 		uses[i] = u
 	}
-	by := fmt.Sprintf("EnqueueSVMFree on queue %s", q.name)
-	free := func(context.Context) error {
-		var err error
-		for _, u := range uses {
-			err = errors.Join(err, u.buf.root.svm.free(by))
-		}
-		return err
+	f := &freeing{"EnqueueSVMFree on queue " + q.name, nil}
+	for _, u := range uses {
+		f.roots = append(f.roots, u.buf.root.svm)
 	}
-	return q.submit(ctx, &request{q: q, op: opSVMFree, call: free}, &borrowed{wait: wait, svm: uses})
+	e, err := q.submit(ctx, &request{q: q, op: opSVMFree, call: f.free}, &borrowed{wait: wait, svm: uses})
+	if err != nil {
+		return Event{}, err
+	}
+	end, err := e.Point()
+	if err != nil {
+		return Event{}, err
+	}
+	if done, _ := end.Notify(f); done {
+		f.PointReached(end, nil)
+	}
+	return e, nil
+}
+
+// freeing are pointers whose free was accepted: freed by the command, or where that
+// fails before it runs, at its end.
+type freeing struct {
+	by    string
+	roots []*svmRoot
+}
+
+func (f *freeing) free(context.Context) (err error) {
+	for _, s := range f.roots {
+		err = errors.Join(err, s.free(f.by))
+	}
+	return err
+}
+
+// PointReached implements mem.Waiter.
+func (f *freeing) PointReached(mem.Point, error) {
+	_ = f.free(context.Background()) // nobody to tell: the command has failed
 }
 
 // collectSVM lists the accesses of the commands that are only for shared virtual
@@ -291,6 +339,7 @@ func (c *Context) collectSVM(req *request, in *borrowed) error {
 			if err := u.buf.live(); err != nil {
 				return err
 			}
+			c.collectMapped(u.buf.root)
 		}
 	case opSVMMigrate:
 		mode := mem.Read
@@ -312,10 +361,11 @@ func (c *Context) collectSVM(req *request, in *borrowed) error {
 // svmMapMode is what a map or unmap does on the host: as for buffers (map.go). ok
 // is false where it does nothing. c.mu is held.
 func (c *Context) svmMapMode(req *request) (mode mem.Mode, ok bool) {
-	f, p := req.svmMap.Flags(), c.svmPoints[req.svmMap]
+	f := req.svmMap.Flags()
 	switch {
 	case req.op == opSVMUnmap:
-		return mem.Write, f.Writes() && !req.unused && (!p.Reached() || p.Succeeded())
+		p := req.a.buf.root.svm.mapped(req.svmMap)
+		return mem.Write, f.Writes() && (!p.Reached() || p.Succeeded())
 	case f&svm.MapWriteInvalidate != 0:
 		return mem.Write, true
 	case f.Writes():
@@ -327,7 +377,7 @@ func (c *Context) svmMapMode(req *request) (mode mem.Mode, ok bool) {
 // svmWaits are an unmap's waits besides the planner's: the map, whose failure is
 // the unmap's, unless it is known. c.mu is held.
 func (c *Context) svmWaits(req *request) {
-	p := c.svmPoints[req.svmMap]
+	p := req.a.buf.root.svm.mapped(req.svmMap)
 	if !p.Reached() || (len(c.scratch.accs) > 0 && !p.Succeeded()) {
 		c.scratch.user = append(c.scratch.user, mem.Wait{Point: p, Kind: mem.Data})
 	}
@@ -338,20 +388,24 @@ func (c *Context) acceptedSVM(req *request, in *borrowed, p mem.Point) error {
 	var errs []error
 	switch req.op {
 	case opSVMMap:
-		c.svmPoints[req.svmMap] = p
+		s := req.a.buf.root.svm
+		s.maps = append(s.maps, svmMapping{req.svmMap, p})
 		if req.svmMap.Flags().Writes() {
 			errs = append(errs, c.planner.Mapped(req.a.buf.root.id, req.a.r, p))
 		}
 	case opSVMUnmap:
-		delete(c.svmPoints, req.svmMap)
-		if req.svmMap.Flags().Writes() {
-			errs = append(errs, c.planner.Unmapped(req.a.buf.root.id, req.a.r))
-		} else { // its bytes are in use until then
+		errs = append(errs, c.unmappedSVM(req.a.buf.root, req.svmMap))
+		if !req.svmMap.Flags().Writes() { // its bytes are in use until then
 			errs = append(errs, c.planner.Reads(req.a.buf.root.id, mem.Host, req.a.r, p))
 		}
 	case opSVMFree:
 		for _, u := range in.svm {
-			errs = append(errs, c.dropSVM(u.buf.root, p))
+			for _, m := range u.buf.root.svm.maps {
+				if !m.m.Flags().Writes() {
+					errs = append(errs, c.planner.Reads(u.buf.root.id, mem.Host, u.buf.root.svm.rangeOf(m.m), p))
+				}
+			}
+			errs = append(errs, c.endMaps(u.buf.root), c.dropSVM(u.buf.root, p))
 		}
 	}
 	return errors.Join(errs...)

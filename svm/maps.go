@@ -51,6 +51,7 @@ type Map struct {
 	b     *block    // immutable
 	r     mem.Range // immutable: addresses
 	flags MapFlags  // immutable
+	held  bool      // immutable: ended by Leave, never by its pointer
 
 	state mapState // protected by a.mu
 	had   bool     // protected by a.mu: it was granted before it was leaving
@@ -66,10 +67,20 @@ func (m *Map) Flags() MapFlags { return m.flags }
 func (m *Map) Block() Block { return m.b.Block }
 
 // Map records that size bytes at p are to be mapped; the host's rights come with
-// Grant. Its errors are Lookup's, mem.ErrInvalidValue where size is 0, the bytes
-// leave the block or flags are bad, and ErrMapped where the rules of maps forbid
-// it (see the package comment).
+// Grant. It is ended by its pointer (TakeUnmap). Its errors are Lookup's,
+// mem.ErrInvalidValue where size is 0, the bytes leave the block or flags are bad,
+// and ErrMapped where the rules of maps forbid it (see the package comment).
 func (a *Arena) Map(p Pointer, size uint64, f MapFlags) (*Map, error) {
+	return a.add(p, size, f, false)
+}
+
+// MapHeld is Map for whoever keeps the *Map: it is ended by Leave alone, so that
+// maps from one start are told apart.
+func (a *Arena) MapHeld(p Pointer, size uint64, f MapFlags) (*Map, error) {
+	return a.add(p, size, f, true)
+}
+
+func (a *Arena) add(p Pointer, size uint64, f MapFlags, held bool) (*Map, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
@@ -88,7 +99,7 @@ func (a *Arena) Map(p Pointer, size uint64, f MapFlags) (*Map, error) {
 			return nil, fmt.Errorf("map of %v of %s: %v is mapped, one of the two for writing: %w", r, b.label(), m.r, ErrMapped)
 		}
 	}
-	m := &Map{a: a, b: b, r: r, flags: f}
+	m := &Map{a: a, b: b, r: r, flags: f, held: held}
 	b.maps = append(b.maps, m)
 	a.mapped.Add(1)
 	a.tell(b)
@@ -112,8 +123,8 @@ func (m *Map) Grant() error {
 	return m.a.refresh(m.b, m.r)
 }
 
-// TakeUnmap finds the youngest map that was made of p, for whoever is about to
-// unmap it: it must be followed by Drop or by Keep. Until then the host keeps its
+// TakeUnmap finds the youngest map that was made of p, but for those of MapHeld,
+// for whoever is about to unmap it: it must be followed by Drop or by Keep. Until then the host keeps its
 // rights, but the map is no longer in anybody's way. Its errors are Lookup's, and
 // ErrMapped where there is no such map.
 func (a *Arena) TakeUnmap(p Pointer) (*Map, error) {
@@ -124,16 +135,33 @@ func (a *Arena) TakeUnmap(p Pointer) (*Map, error) {
 		return nil, err
 	}
 	for _, m := range slices.Backward(b.maps) {
-		if m.r.Start == uint64(p) && m.state != mapLeaving {
-			m.had, m.state = m.state == mapGranted, mapLeaving
-			a.tell(b)
+		if m.r.Start == uint64(p) && m.state != mapLeaving && !m.held {
+			m.leave()
 			return m, nil
 		}
 	}
 	return nil, fmt.Errorf("unmap of %v of %s: no map was made of that pointer: %w", p, b.label(), ErrMapped)
 }
 
-// Keep takes TakeUnmap back.
+// Leave is TakeUnmap of exactly this map. It fails with ErrMapped where the map is
+// leaving already, or gone.
+func (m *Map) Leave() error {
+	m.a.mu.Lock()
+	defer m.a.mu.Unlock()
+	if m.state == mapLeaving || m.state == mapGone {
+		return fmt.Errorf("unmap of %v of %s: it is mapped no more: %w", m.r, m.b.label(), ErrMapped)
+	}
+	m.leave()
+	return nil
+}
+
+// leave lets a map be in nobody's way. mu is held.
+func (m *Map) leave() {
+	m.had, m.state = m.state == mapGranted, mapLeaving
+	m.a.tell(m.b)
+}
+
+// Keep takes TakeUnmap, or Leave, back.
 func (m *Map) Keep() {
 	m.a.mu.Lock()
 	defer m.a.mu.Unlock()

@@ -37,7 +37,7 @@ var house = map[string]string{
 	"devices":         "mem devices/work",
 	"devices/storage": "devices",
 	"devices/soft":    "devices devices/storage devices/work devices/internal/gate",
-	"devices/mover":   "devices devices/storage devices/internal/gate",
+	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
 
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
@@ -61,6 +61,8 @@ var house = map[string]string{
 	"runtime": "migration subbuffer svm devices devices/soft devices/mover resource trace",
 
 	"pool": "runtime resource",
+
+	"history": "runtime migration/oracle devices/cpu devices/tce",
 
 	"scenario": "runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",

@@ -1,15 +1,13 @@
-package metamorphic
+// Package metamorphic_test replays random histories over many configurations.
+package metamorphic_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +17,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/tce"
+	"godwit/history"
 	"godwit/mem"
 )
 
@@ -27,22 +26,24 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // open makes the devices whose kinds are the letters of kinds: c for cpu, s for
 // cpu that shares the host's memory, t for tce, w for tce that copies words of 8 bytes, with bufalloc regions of
 // size bytes each (0: cpu memory without limit).
-func open(kinds string, size uint64, s bufalloc.Strategy) func() ([]devices.Device, error) {
-	return func() ([]devices.Device, error) {
-		var devs []devices.Device
+func open(kinds string, size uint64, s bufalloc.Strategy) func(*history.Faults) ([]devices.Device, error) {
+	return func(f *history.Faults) (devs []devices.Device, err error) {
 		for i, k := range kinds {
-			var d devices.Device
-			var err error
 			name := fmt.Sprintf("%c%d", k, i)
 			if k == 't' || k == 'w' {
-				d, err = tce.New(tce.Options{Name: name, Memory: size, Strategy: s, DMAWord: map[rune]uint64{'w': 8}[k]})
+				var d *tce.Device
+				if d, err = tce.New(tce.Options{Name: name, Memory: size, Strategy: s, DMAWord: map[rune]uint64{'w': 8}[k]}); err == nil {
+					devs = append(devs, f.TCE(d))
+				}
 			} else {
-				d, err = cpu.New(cpu.Options{Name: name, Memory: size, Strategy: s, Workers: 2, SharesHost: k == 's'})
+				var d *cpu.Device
+				if d, err = cpu.New(cpu.Options{Name: name, Memory: size, Strategy: s, Workers: 2, SharesHost: k == 's'}); err == nil {
+					devs = append(devs, f.CPU(d))
+				}
 			}
 			if err != nil {
 				return nil, err
 			}
-			devs = append(devs, d)
 		}
 		return devs, nil
 	}
@@ -50,14 +51,14 @@ func open(kinds string, size uint64, s bufalloc.Strategy) func() ([]devices.Devi
 
 // configs is every combination: devices, peer routes, strategies, queue order,
 // and memory that suffices or does not.
-func configs() []Config {
-	var all []Config
+func configs() []history.Config {
+	var all []history.Config
 	for _, kinds := range []string{"c", "t", "st", "tt", "cst", "ctct", "cw", "wtw"} {
 		for _, s := range bufalloc.Strategies() {
 			for _, size := range []uint64{8 << 10, 256 << 10} {
 				for _, noPeer := range []bool{false, true} {
 					for _, ooo := range []bool{false, true} {
-						all = append(all, Config{
+						all = append(all, history.Config{
 							Name: fmt.Sprintf("%s/%v/%dKiB/noPeer=%t/outOfOrder=%t", kinds, s, size>>10, noPeer, ooo),
 							Open: open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo,
 						})
@@ -69,9 +70,9 @@ func configs() []Config {
 	return all
 }
 
-func fail(t *testing.T, h *History, cfg Config, err error) {
+func fail(t *testing.T, h *history.History, cfg history.Config, err error) {
 	t.Helper()
-	t.Error(Report(h, cfg, err))
+	t.Error(history.Report(h, cfg, err))
 }
 
 // TestHistoriesAgreeWithOneFlatMemory draws histories and configurations. In CI
@@ -82,14 +83,14 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 	all := configs()
 	switch {
 	case os.Getenv("GODWIT_HISTORY") != "":
-		h, err := Load(os.Getenv("GODWIT_HISTORY"))
+		h, err := history.Load(os.Getenv("GODWIT_HISTORY"))
 		require.NoError(t, err)
 		everywhere(t, h, all)
 		return
 	case os.Getenv("GODWIT_SEED") != "":
 		seed, err := strconv.ParseUint(os.Getenv("GODWIT_SEED"), 10, 64)
 		require.NoError(t, err)
-		everywhere(t, Generate(seed, 120), all)
+		everywhere(t, history.Generate(seed, 120), all)
 		return
 	}
 	goal, seed := 4000, uint64(1)
@@ -101,11 +102,11 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 	}
 	start := rand.New(rand.NewPCG(seed, 1))
 	order := start.Perm(len(all))
-	var total Result
+	var total history.Result
 	runs := 0
 	for ; total.Commands < goal && !t.Failed(); runs++ {
-		h, cfg := Generate(seed+uint64(runs), 20+start.IntN(200)), all[order[runs%len(all)]]
-		res, err := Run(h, cfg)
+		h, cfg := history.Generate(seed+uint64(runs), 20+start.IntN(200)), all[order[runs%len(all)]]
+		res, err := history.Run(h, cfg)
 		if err != nil {
 			fail(t, h, cfg, err)
 		}
@@ -120,9 +121,9 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 	require.Positive(t, total.BytesMoved)
 }
 
-func everywhere(t *testing.T, h *History, all []Config) {
+func everywhere(t *testing.T, h *history.History, all []history.Config) {
 	for _, cfg := range all {
-		if _, err := Run(h, cfg); err != nil {
+		if _, err := history.Run(h, cfg); err != nil {
 			fail(t, h, cfg, err)
 			return
 		}
@@ -132,13 +133,13 @@ func everywhere(t *testing.T, h *History, all []Config) {
 // TestOneHistoryOnManyConfigurationsReadsTheSame is the metamorphic property in
 // itself: with memory enough, the same bytes are read whatever the house.
 func TestOneHistoryOnManyConfigurationsReadsTheSame(t *testing.T) {
-	h := Generate(7, 80)
-	var first *Result
+	h := history.Generate(7, 80)
+	var first *history.Result
 	for i, cfg := range configs() {
 		if strings.Contains(cfg.Name, "/8KiB/") || (i%7 != 0 && os.Getenv("GODWIT_SOAK") == "") {
 			continue
 		}
-		res, err := Run(h, cfg)
+		res, err := history.Run(h, cfg)
 		if err != nil {
 			fail(t, h, cfg, err)
 			return
@@ -163,89 +164,86 @@ func TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands(t *testing.
 	commands := 0
 	for i := range runs {
 		cfg := all[(i*37)%len(all)]
-		res, err := RunCrowd(Crowd(uint64(i), 4, 60, i%3 == 0), cfg)
+		res, err := history.RunCrowd(history.Crowd(uint64(i), 4, 60, i%3 == 0), cfg)
 		require.NoError(t, err, "seed %d on %s", i, cfg.Name)
 		commands += res.Commands
 	}
 	t.Logf("metamorphic: %d commands from 4 goroutines over %d histories", commands, runs)
 }
 
-// flaky is a device on which every so many commands fail, half of them by being
-// refused.
-type flaky struct {
-	*cpu.Device
-	mu    sync.Mutex
-	dice  *rand.Rand // protected by mu
-	every int
-}
-
-var errFlaky = errors.New("flaky")
-
-func (f *flaky) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := f.Device.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return &flakyQueue{q, f}, nil
-}
-
-type flakyQueue struct {
-	devices.Queue
-	f *flaky
-}
-
-func (q *flakyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	q.f.mu.Lock()
-	hit, refuse := q.f.dice.IntN(q.f.every) == 0, q.f.dice.IntN(2) == 0
-	q.f.mu.Unlock()
-	switch {
-	case hit && refuse:
-		return mem.Point{}, errFlaky
-	case hit:
-		return q.Queue.Submit(&devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { return errFlaky }}, waits)
-	}
-	return q.Queue.Submit(cmd, waits)
-}
-
-// TestFailuresLoseExactlyWhatTheyMust replays histories in which user events
-// fail, and devices that fail commands and copies now and then: what must fail
-// fails, what need not succeeds with the right bytes, lost bytes are never read
-// in silence, and Check is clean after every step.
-func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
-	all := configs()
-	runs, seed := 40, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		runs, seed = 2000, rand.Uint64()
-	}
-	var total Result
-	for i := range runs {
-		h, cfg := GenerateFailing(seed+uint64(i), 120), all[(i*31)%len(all)]
-		if i%3 == 0 {
-			cfg.Name, cfg.Flaky, cfg.NoPeer = "flaky", errFlaky, i%2 == 0
-			cfg.Open = func() ([]devices.Device, error) {
-				var devs []devices.Device
-				for k := range 3 {
-					d, err := cpu.New(cpu.Options{Workers: 2})
-					if err != nil {
-						return nil, err
-					}
-					devs = append(devs, &flaky{Device: d, dice: rand.New(rand.NewPCG(h.Seed, uint64(k))), every: 12})
-				}
-				return devs, nil
+// faultyConfigs are 1 to 8 devices, with copies in words and without, on which calls
+// are struck.
+func faultyConfigs() []history.Config {
+	var all []history.Config
+	for i, kinds := range []string{"w", "cw", "wtw", "st", "cwcw", "ww", "ctwsw", "wwtcws", "c", "cstwcwt", "wcwtwswc", "tt"} {
+		for k := range 8 {
+			noPeer, ooo, size := k&1 != 0, k&2 != 0, []uint64{0, 256 << 10, 12 << 10}[min(k>>2+i%2, 2)]
+			if size == 0 {
+				size = 1 << 20
 			}
+			every := []int{6, 12, 40}[(i+k)%3]
+			all = append(all, history.Config{
+				Name: fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/every=%d", kinds, size>>10, noPeer, ooo, every),
+				Open: open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every,
+			})
 		}
-		res, err := Run(h, cfg)
-		if err != nil {
-			fail(t, h, cfg, err)
-			return
-		}
-		total.Add(res)
 	}
-	t.Logf("metamorphic: first seed %d: %d commands, %d failed (%d of them for a copy they shared), %d refused for lost bytes, %d for other reasons, %d bytes read and compared",
-		seed, total.Commands, total.Failed, total.Spurious, total.Lost, total.Refused, total.BytesRead)
-	require.Positive(t, total.Failed)
+	return all
+}
+
+// TestFailuresLoseExactlyWhatTheyMust replays histories in which user events and host
+// calls fail, maps are given up, and, in most, any call that a driver gets may be
+// refused, or fail late, or twice, those that the runtime makes by itself too. What must
+// fail fails, what need not succeeds with the right bytes (C9), lost bytes are never read
+// in silence, what was given up is gone (C11), and Check is clean after every step.
+func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
+	all, faulty := configs(), faultyConfigs()
+	switch {
+	case os.Getenv("GODWIT_HISTORY") != "":
+		h, err := history.Load(os.Getenv("GODWIT_HISTORY"))
+		require.NoError(t, err)
+		everywhere(t, h, faulty)
+		return
+	case os.Getenv("GODWIT_SEED") != "":
+		seed, err := strconv.ParseUint(os.Getenv("GODWIT_SEED"), 10, 64)
+		require.NoError(t, err)
+		everywhere(t, history.GenerateFailing(seed, 120), faulty)
+		return
+	}
+	goal, seed := 6000, uint64(1)
+	if os.Getenv("GODWIT_SOAK") != "" {
+		goal, seed = 100_000, rand.Uint64()
+		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
+			goal = n
+		}
+	}
+	start := rand.New(rand.NewPCG(seed, 1))
+	var total history.Result
+	i := 0
+	for ; total.Commands < goal; i++ {
+		h, cfg := history.GenerateFailing(seed+uint64(i), 30+start.IntN(150)), faulty[start.IntN(len(faulty))]
+		if i%6 == 5 {
+			cfg = all[start.IntN(len(all))]
+		}
+		res, err := history.Run(h, cfg)
+		total.Add(res)
+		if err != nil {
+			t.Logf("found after %d commands, %d calls struck", total.Commands, total.Struck+total.Refused)
+			fail(t, h, cfg, err)
+			break
+		}
+	}
+	t.Log(total.Failures(fmt.Sprintf("first seed %d, %d histories", seed, i)))
+	if os.Getenv("GODWIT_SOAK") != "" {
+		fmt.Println(total.Failures(fmt.Sprintf("first seed %d, %d histories", seed, i)))
+	}
+	if t.Failed() {
+		return
+	}
+	require.Positive(t, total.Struck)
 	require.Positive(t, total.Lost)
-	require.Positive(t, total.BytesRead)
+	require.Less(t, total.Excused, total.Failed/2)
+	require.Greater(t, 2*total.Readable, total.Asked, "of the bytes asked for at the end")
 }
 
 // deaf is a device whose queues do not hear some of the waits.
@@ -282,7 +280,7 @@ func (q *deafQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, e
 // fail, and it must still fail when shrunk.
 func TestTheTestSeesWaitsThatAreNotKept(t *testing.T) {
 	for kind := range map[mem.WaitKind]bool{mem.Order: true, mem.Data: true} {
-		cfg := Config{Name: "deaf to " + kind.String(), OutOfOrder: true, Unchecked: true, NoSVM: true, Open: func() ([]devices.Device, error) {
+		cfg := history.Config{Name: "deaf to " + kind.String(), OutOfOrder: true, Unchecked: true, NoSVM: true, Open: func(*history.Faults) ([]devices.Device, error) {
 			var devs []devices.Device
 			for range 2 {
 				c, err := cpu.New(cpu.Options{Workers: 2})
@@ -295,18 +293,18 @@ func TestTheTestSeesWaitsThatAreNotKept(t *testing.T) {
 		}}
 		found := false
 		for seed := uint64(1); seed < 300 && !found; seed++ {
-			h := Generate(seed, 60)
-			if _, err := Run(h, cfg); err != nil {
+			h := history.Generate(seed, 60)
+			if _, err := history.Run(h, cfg); err != nil {
 				found = true
 				require.ErrorContains(t, err, "one flat memory has")
 				t.Setenv("GODWIT_FAILURES", t.TempDir())
-				report := Report(h, cfg, err)
+				report := history.Report(h, cfg, err)
 				require.Contains(t, report, "shrunk to")
 				require.Contains(t, report, fmt.Sprintf("seed %d", seed))
 				saved, err := filepath.Glob(filepath.Join(os.Getenv("GODWIT_FAILURES"), "*.json"))
 				require.NoError(t, err)
 				require.Len(t, saved, 1)
-				small, err := Load(saved[0])
+				small, err := history.Load(saved[0])
 				require.NoError(t, err)
 				require.LessOrEqual(t, len(small.Ops), len(h.Ops)) // fewer, where the failure does not hang on timing
 			}
@@ -316,11 +314,11 @@ func TestTheTestSeesWaitsThatAreNotKept(t *testing.T) {
 }
 
 func TestAHistoryIsReadBackAsItWasSaved(t *testing.T) {
-	h := Generate(3, 50)
+	h := history.Generate(3, 50)
 	path := filepath.Join(t.TempDir(), "h.json")
 	require.NoError(t, h.Save(path))
-	again, err := Load(path)
+	again, err := history.Load(path)
 	require.NoError(t, err)
 	require.Equal(t, h, again)
-	require.Equal(t, h, Generate(3, 50), "a seed is a history")
+	require.Equal(t, h, history.Generate(3, 50), "a seed is a history")
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,8 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/opencl"
 	"godwit/devices/tce"
-	"godwit/tests/metamorphic"
+	"godwit/history"
+	"godwit/mem"
 )
 
 func TestMain(m *testing.M) {
@@ -43,24 +45,29 @@ func need(t *testing.T) {
 // house is two OpenCL devices, whole or carved, and a simulated one of each kind
 // where mixed.
 func house(carve string, mixed bool) func() ([]devices.Device, error) {
-	return houseOf(carve, mixed, false)
+	return func() ([]devices.Device, error) { return houseOf(carve, mixed, tce.Options{}, false)(nil) }
 }
 
-// houseOf is house; the cpu device has memory of its own, or shares the host's.
-func houseOf(carve string, mixed, shares bool) func() ([]devices.Device, error) {
-	return func() (devs []devices.Device, err error) {
-		devs, err = devices.Open(context.Background(), "opencl", devices.Config{
+// houseOf is house with a tce of such options; the cpu device has memory of its own, or
+// shares the host's.
+func houseOf(carve string, mixed bool, o tce.Options, shares bool) func(*history.Faults) ([]devices.Device, error) {
+	return func(f *history.Faults) (devs []devices.Device, err error) {
+		found, err := devices.Open(context.Background(), "opencl", devices.Config{
 			Params: map[string]string{"carve": carve, "slab": "1048576", "count": "2"},
 		})
+		for _, d := range found {
+			devs = append(devs, faulty(f, d))
+		}
 		if err != nil || !mixed {
 			return devs, err
 		}
 		c, err := cpu.New(cpu.Options{Name: "c", Memory: 1 << 20, Strategy: bufalloc.Fit, Workers: 2, SharesHost: shares})
 		if err == nil {
-			devs = append(devs, c)
+			devs = append(devs, f.CPU(c))
+			o.Name, o.Memory = "t", 1<<20
 			var s *tce.Device
-			if s, err = tce.New(tce.Options{Name: "t", Memory: 1 << 20}); err == nil {
-				return append(devs, s), nil
+			if s, err = tce.New(o); err == nil {
+				return append(devs, f.TCE(s)), nil
 			}
 		}
 		for _, d := range devs {
@@ -68,6 +75,35 @@ func houseOf(carve string, mixed, shares bool) func() ([]devices.Device, error) 
 		}
 		return nil, err
 	}
+}
+
+// faultyOpenCL is an OpenCL device with faults.
+type faultyOpenCL struct {
+	*opencl.Device
+	f *history.Faults
+}
+
+func faulty(f *history.Faults, d devices.Device) devices.Device {
+	if f == nil {
+		return d
+	}
+	return history.Wrap(f, d.(*opencl.Device), func(d *opencl.Device) history.Faulty { return &faultyOpenCL{d, f} })
+}
+
+func (d *faultyOpenCL) Faultless() devices.Device { return d.Device }
+
+// PeerLink implements devices.PeerCopier.
+func (d *faultyOpenCL) PeerLink(other devices.Device) (mem.Link, bool) {
+	return d.Device.PeerLink(history.Faultless(other))
+}
+
+// NewQueue implements devices.Device.
+func (d *faultyOpenCL) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.Device.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return d.f.Queue(q, o), nil
 }
 
 // TestHistoriesAgreeWithOneFlatMemoryOnRealDevices has fixed seeds in CI; with
@@ -78,28 +114,28 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	if os.Getenv("GODWIT_SOAK") != "" {
 		goal, first = 100_000, rand.Uint64()
 	}
-	var all []metamorphic.Config
+	var all []history.Config
 	for _, carve := range []string{"off", "on"} {
 		for _, ooo := range []bool{false, true} {
 			for _, with := range []string{"nothing", "cpu,tce", "cpu shares,tce"} {
-				all = append(all, metamorphic.Config{
+				all = append(all, history.Config{
 					Name: fmt.Sprintf("carve=%s/with=%s/outOfOrder=%t", carve, with, ooo),
-					Open: houseOf(carve, with != "nothing", with == "cpu shares,tce"), OutOfOrder: ooo,
+					Open: houseOf(carve, with != "nothing", tce.Options{}, with == "cpu shares,tce"), OutOfOrder: ooo,
 				})
 			}
 		}
 	}
-	var total metamorphic.Result
+	var total history.Result
 	runs := 0
 	for ; total.Commands < goal && !t.Failed(); runs++ {
 		seed, cfg := first+uint64(runs), all[runs%len(all)]
-		h := metamorphic.Generate(seed, 250)
+		h := history.Generate(seed, 250)
 		if runs%3 == 0 {
-			h = metamorphic.GenerateFailing(seed, 250)
+			h = history.GenerateFailing(seed, 250)
 		}
-		res, err := metamorphic.Run(h, cfg)
+		res, err := history.Run(h, cfg)
 		if err != nil {
-			t.Error(metamorphic.Report(h, cfg, err))
+			t.Error(history.Report(h, cfg, err))
 		}
 		total.Add(res)
 	}
@@ -109,4 +145,38 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	created, released := opencl.Objects()
 	require.Equal(t, created, released, "every cl object made is released")
 	require.Positive(t, created.Buffers)
+}
+
+// TestFailuresLoseExactlyWhatTheyMustOnRealDevices is the test of that name of
+// simulated devices with two of PoCL's (C9, C11).
+func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
+	need(t)
+	goal, first := 2000, uint64(1)
+	if os.Getenv("GODWIT_SOAK") != "" {
+		goal, first = 100_000, rand.Uint64()
+		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
+			goal = n
+		}
+	}
+	var total history.Result
+	runs := 0
+	for ; total.Commands < goal && !t.Failed(); runs++ {
+		seed, mixed := first+uint64(runs), runs%3 > 0
+		cfg := history.Config{
+			Name: fmt.Sprintf("faults/mixed=%t/outOfOrder=%t", mixed, runs%2 > 0), OutOfOrder: runs%2 > 0, Every: []int{8, 20}[runs/2%2],
+			Open: houseOf("off", mixed, tce.Options{DMAWord: 8}, runs%4 == 1),
+		}
+		h := history.GenerateFailing(seed, 120)
+		res, err := history.Run(h, cfg)
+		if err != nil {
+			t.Error(history.Report(h, cfg, err))
+		}
+		total.Add(res)
+	}
+	t.Log(total.Failures(fmt.Sprintf("on OpenCL, first seed %d, %d histories", first, runs)))
+	if os.Getenv("GODWIT_SOAK") != "" {
+		fmt.Println(total.Failures(fmt.Sprintf("on OpenCL, first seed %d, %d histories", first, runs)))
+	}
+	require.Positive(t, total.Struck)
+	require.Greater(t, 2*total.Readable, total.Asked, "of the bytes asked for at the end")
 }

@@ -95,7 +95,7 @@ func (b *bench) open(ctx context.Context) error {
 		b.devs = append(b.devs, d...)
 		b.report.Devices = append(b.report.Devices, Device{f.Info.Name, f.Info.Platform, f.Info.Version, f.Info.SharesHost})
 	}
-	if b.ctx, err = runtime.NewContext(runtime.Options{Name: "bench", Devices: b.devs, OwnDevices: true}); err != nil {
+	if b.ctx, err = runtime.OpenContext(ctx, runtime.Options{Name: "bench", Devices: b.devs, OwnDevices: true}); err != nil {
 		return err
 	}
 	if err := b.prepare(ctx); err != nil {

@@ -36,7 +36,7 @@ func openSide(ctx context.Context, f opencl.Found, params map[string]string) (*s
 		return nil, err
 	}
 	s := &side{}
-	if s.ctx, err = runtime.NewContext(runtime.Options{Name: "bench", Devices: devs, OwnDevices: true}); err != nil {
+	if s.ctx, err = runtime.OpenContext(ctx, runtime.Options{Name: "bench", Devices: devs, OwnDevices: true}); err != nil {
 		return nil, err
 	}
 	if s.queue, err = s.ctx.NewQueue(devs[0], runtime.QueueOptions{}); err != nil {

@@ -1,4 +1,4 @@
-package metamorphic
+package history
 
 import (
 	"context"
@@ -137,7 +137,7 @@ func (r *replay) launch(q *queue, op *Op) runtime.Launch {
 // runtime's own.
 func (r *replay) uses(q *queue, op *Op) (accs []mem.Access) {
 	m := q.Memory()
-	if op.Kind == Map || op.Kind == Unmap || op.Kind == Migrate && op.Host {
+	if op.Kind == Map || op.Kind == MapBriefly || op.Kind == Unmap || op.Kind == Migrate && op.Host {
 		m = mem.Host
 	}
 	for _, w := range r.h.rows(op) {

@@ -1,23 +1,36 @@
-package metamorphic
+package history
 
-import "slices"
+import (
+	"slices"
+
+	"godwit/mem"
+)
 
 // model is one flat memory: each root's bytes, which of them are defined, and
 // which were last written by a command that failed.
 type model struct {
-	h     *History
-	bytes [][]byte
-	known [][]bool
-	lost  [][]bool
+	h      *History
+	bytes  [][]byte
+	known  [][]bool
+	lost   [][]bool
+	wrote  [][]int        // the entry of the log that wrote last
+	undone [][]int        // 1 + the epoch of an unmap that failed with its map since
+	ids    []mem.BufferID // of the roots, now
+	now    int            // the entry that is looked at
 	counts
 }
 
-func newModel(h *History) *model {
-	m := &model{h: h, counts: newCounts(h)}
+func newModel(h *History, ids []mem.BufferID) *model {
+	m := &model{h: h, ids: ids, counts: newCounts(h)}
 	for i, r := range h.Roots {
 		m.bytes = append(m.bytes, make([]byte, r.Size))
 		m.known = append(m.known, make([]bool, r.Size))
 		m.lost = append(m.lost, make([]bool, r.Size))
+		m.wrote = append(m.wrote, make([]int, r.Size))
+		m.undone = append(m.undone, make([]int, r.Size))
+		for k := range m.wrote[i] {
+			m.wrote[i][k] = -1
+		}
 		if r.content() {
 			copy(m.bytes[i], pattern(r.Size, uint32(i)))
 			set(m.known[i], true)
@@ -51,19 +64,7 @@ func (m *model) at(view, off, size int) (bytes []byte, known, lost []bool) {
 
 // readsLost reports whether an operation reads bytes that are lost.
 func (m *model) readsLost(op *Op) bool {
-	for _, w := range m.h.rows(op) {
-		var dst, src []bool
-		if op.old() {
-			_, _, dst = m.at(op.Dst, w.dst, w.size)
-		}
-		if op.paired() {
-			_, _, src = m.at(op.Src, w.src, w.size)
-		}
-		if slices.Contains(dst, true) || slices.Contains(src, true) {
-			return true
-		}
-	}
-	return false
+	return m.reads(op, func(root, at int) bool { return m.lost[root][at] })
 }
 
 // lose does what an operation that failed does to the bytes it was to write.
@@ -76,7 +77,69 @@ func (m *model) lose(op *Op) {
 		_, known, lost := m.at(op.Dst, w.dst, w.size)
 		set(known, false)
 		set(lost, true)
+		m.date(op, w)
 	}
+}
+
+// date notes when bytes of a destination were written.
+func (m *model) date(op *Op, w row) {
+	v := m.h.Views[op.Dst]
+	for i := range w.size {
+		m.wrote[v.Root][v.Origin+w.dst+i], m.undone[v.Root][v.Origin+w.dst+i] = m.now, 0
+	}
+}
+
+// undo notes that what an unmap was to write is what it was before, since its map
+// failed: who came between, and read the bytes, may have failed with it.
+func (m *model) undo(op *Op, epoch int) {
+	v := m.h.Views[op.Dst]
+	for i := range op.Size {
+		m.undone[v.Root][v.Origin+op.DstOff+i] = epoch + 1
+	}
+}
+
+// restsOnUndone reports whether an operation of that epoch reads such bytes.
+func (m *model) restsOnUndone(op *Op, epoch int) bool {
+	return m.reads(op, func(root, at int) bool { return m.undone[root][at] == epoch+1 })
+}
+
+// reads reports whether an operation reads a byte of which is is true.
+func (m *model) reads(op *Op, is func(root, at int) bool) bool {
+	some := func(view, off, size int) bool {
+		v := m.h.Views[view]
+		for i := range size {
+			if is(v.Root, v.Origin+off+i) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, w := range m.h.rows(op) {
+		if op.old() && some(op.Dst, w.dst, w.size) || op.paired() && some(op.Src, w.src, w.size) {
+			return true
+		}
+	}
+	return false
+}
+
+// renew makes a root new.
+func (m *model) renew(root int, id mem.BufferID) {
+	m.ids[root] = id
+	for i := range m.wrote[root] {
+		m.wrote[root][i], m.undone[root][i] = m.now, 0
+	}
+}
+
+// rests reports whether an operation reads bytes that a struck copy was to carry, or
+// bytes that count by one of them.
+func (m *model) rests(op *Op, h hit) bool {
+	count := !slices.Contains(m.ids, h.buffer)
+	return m.reads(op, func(root, at int) bool {
+		if count {
+			return m.by[root] > 0
+		}
+		return m.ids[root] == h.buffer && h.bytes.Contains(mem.Range{Start: uint64(at), End: uint64(at) + 1}) && m.wrote[root][at] < h.at
+	})
 }
 
 // apply does what an accepted operation does.
@@ -86,6 +149,7 @@ func (m *model) apply(op *Op) {
 		for _, w := range m.h.rows(op) {
 			_, _, lost := m.at(op.Dst, w.dst, w.size)
 			set(lost, false)
+			m.date(op, w)
 		}
 	}
 	switch op.Kind {

@@ -1,4 +1,4 @@
-package metamorphic
+package history
 
 import (
 	"encoding/binary"
@@ -59,7 +59,12 @@ func (r *replay) sizeBuffer(i int) (*runtime.Buffer, error) {
 	return r.sizes[i], nil
 }
 
-// whole is the view of all of a view's root.
+// viewOf is the view of all of a root.
+func (r *replay) viewOf(root int) int {
+	return slices.IndexFunc(r.h.Views, func(v View) bool { return v.Root == root && !v.Sub })
+}
+
+// whole is the buffer of all of a view's root.
 func (r *replay) whole(view int) *runtime.Buffer {
 	for i, v := range r.h.Views {
 		if v.Root == r.h.Views[view].Root && !v.Sub {
@@ -76,6 +81,7 @@ func (r *replay) counting(q *queue, op *Op) error {
 	}
 	var size *runtime.Buffer
 	var err error
+	r.faults.end()
 	if op.Ref < sizeBuffers {
 		if size, err = r.sizeBuffer(op.Ref); err != nil {
 			return err
@@ -101,6 +107,7 @@ func (r *replay) counting(q *queue, op *Op) error {
 
 func (r *replay) writeCount(q *queue, op *Op, size *runtime.Buffer) error {
 	wait := r.waits(op)
+	r.faults.resume()
 	e, err := q.EnqueueWrite(r.ctx, size, 0, binary.NativeEndian.AppendUint64(nil, op.counted()), wait...)
 	accs := mem.Access{Buffer: size.ID(), Range: mem.Range{End: 8}, Mode: mem.Write, Memory: q.Memory()}
 	e, err = r.took("write of a count", e, err, accs)

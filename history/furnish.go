@@ -1,4 +1,4 @@
-package metamorphic
+package history
 
 import (
 	"errors"
@@ -11,11 +11,17 @@ import (
 )
 
 func (r *replay) setUp() error {
-	devs, err := r.cfg.Open()
+	o := runtime.Options{Name: r.cfg.Name, OwnDevices: true, NoPeer: r.cfg.NoPeer, SVMSize: 1 << 24, Trace: r.rec}
+	if r.cfg.Every > 0 {
+		r.faults = newFaults(r.h.Seed, r.cfg.Every)
+		o.Resource = r.faults.Resource
+	}
+	devs, err := r.cfg.Open(r.faults)
 	if err != nil {
 		return err
 	}
-	r.c, err = runtime.NewContext(runtime.Options{Name: r.cfg.Name, Devices: devs, OwnDevices: true, NoPeer: r.cfg.NoPeer, SVMSize: 1 << 24, Trace: r.rec})
+	o.Devices = devs
+	r.c, err = runtime.NewContext(o)
 	if err != nil {
 		return err
 	}
@@ -28,8 +34,8 @@ func (r *replay) setUp() error {
 // furnish makes queues, kernels and buffers.
 func (r *replay) furnish(devs []devices.Device) error {
 	r.oracle = oracle.New(r.c.Topology(), 1)
-	for _, d := range append(devs, devs...) { // two queues each
-		q, err := r.c.NewQueue(d, runtime.QueueOptions{OutOfOrder: r.cfg.OutOfOrder})
+	for i, d := range append(devs, devs...) { // two queues each
+		q, err := r.c.NewQueue(d, runtime.QueueOptions{Name: fmt.Sprint(userQueue, i), OutOfOrder: r.cfg.OutOfOrder})
 		if err != nil {
 			return err
 		}
@@ -51,6 +57,9 @@ func (r *replay) furnish(devs []devices.Device) error {
 		if err := r.create(root, r.h.Roots[root].Kind); err != nil {
 			return err
 		}
+	}
+	for root := range r.h.Roots {
+		r.firstIDs = append(r.firstIDs, r.whole(r.viewOf(root)).ID())
 	}
 	r.seen = len(r.rec.Commands())
 	return nil
@@ -110,7 +119,9 @@ func (r *replay) renew(q *queue, root int) error {
 	if kind == Content || kind == UserMem {
 		kind = Plain
 	}
-	return errors.Join(r.release(q, root), r.create(root, kind))
+	err := r.release(q, root)
+	r.faults.end() // a buffer that could not be made would be missed by all that follows
+	return errors.Join(err, r.create(root, kind))
 }
 
 // release gives up a root's views. Maps of it stay until they are unmapped.

@@ -1,4 +1,4 @@
-package metamorphic
+package history
 
 import (
 	"context"
@@ -58,10 +58,81 @@ func (r *replay) then(e runtime.Event, tell func()) error {
 // unmap lets the host use a mapped range, and ends the map; nothing where there
 // is no such map (any more).
 func (r *replay) unmap(q *queue, op *Op) error {
-	for i, m := range r.maps {
-		if m.op.ID == op.Ref {
-			r.maps = append(r.maps[:i], r.maps[i+1:]...)
-			return r.unmapOf(q, op, m)
+	i := slices.IndexFunc(r.maps, func(m *openMap) bool { return m.op.ID == op.Ref })
+	if i < 0 {
+		return nil
+	}
+	if m := r.maps[i]; m.byPtr { // a pointer ends the youngest map that was made of it
+		for j, o := range r.maps {
+			if o.byPtr && unsafe.SliceData(o.bytes) == unsafe.SliceData(m.bytes) {
+				i = j
+			}
+		}
+	}
+	m := r.maps[i]
+	r.maps = slices.Delete(r.maps, i, i+1)
+	return r.unmapOf(q, op, m)
+}
+
+// mapBriefly makes a blocking map, of a pointer or of a buffer, whose context ends
+// while a user event holds it back. That stays, so that the command may run, or fail,
+// at any time after.
+func (r *replay) mapBriefly(q *queue, op *Op) error {
+	gate, err := r.c.NewUserEvent()
+	if err != nil {
+		return err
+	}
+	r.open[op.ID], r.events[op.ID] = gate, gate
+	r.owned = append(r.owned, gate)
+	if slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) }) {
+		return nil
+	}
+	short, cancel := context.WithCancel(r.ctx)
+	cancel()
+	wait := append(r.waits(op), gate)
+	name := "map given up"
+	if p, ok := r.pointer(q, op, op.Dst, op.DstOff); ok {
+		var e runtime.Event
+		if _, e, err = q.SVMMap(short, p, uint64(op.Size), svm.MapFlags(op.Flags), wait...); !e.IsZero() {
+			r.owned = append(r.owned, e)
+		}
+		name = "svm-" + name
+	} else {
+		_, err = q.Map(short, r.views[op.Dst], uint64(op.DstOff), uint64(op.Size), op.Flags, wait...)
+	}
+	switch {
+	case err == nil:
+		return errors.New("a map that is held back has ended")
+	case errors.Is(err, context.Canceled), errors.Is(err, runtime.ErrMap) && r.mayFail():
+		if errors.Is(err, mem.ErrInvalidValue) {
+			return err
+		}
+	default:
+		_, err := r.turnedDown(op, err)
+		return err
+	}
+	r.result.Commands++
+	r.result.Ops[name]++
+	if all := r.rec.CommandsFrom(r.seen); len(all) > 0 {
+		r.needs[all[len(all)-1].ID] = r.uses(q, op)
+	}
+	return nil
+}
+
+// checkMaps tests that what is mapped is what was mapped and not unmapped.
+func (r *replay) checkMaps() error {
+	for i, v := range r.h.Views {
+		if v.Sub || r.views[i] == nil || r.isSVM(v.Root) {
+			continue
+		}
+		want := 0
+		for _, m := range r.maps {
+			if r.h.Views[m.op.Dst].Root == v.Root && !m.gone {
+				want++
+			}
+		}
+		if got := r.views[i].Maps(); got != want {
+			return fmt.Errorf("buffer %d: %d maps, %d were made and not unmapped", v.Root, got, want)
 		}
 	}
 	return nil
@@ -80,12 +151,15 @@ func (r *replay) unmapOf(q *queue, ref *Op, m *openMap) error {
 	wait := x.waits
 	if m.event.Err() == nil { // nobody uses what is known not to be mapped
 		used, err := r.persist(func() (runtime.Event, error) {
-			return q.EnqueueHostCall(r.ctx, func(context.Context) error { m.touch(&op, x.got); return nil }, slices.Concat(x.waits, []runtime.Event{m.event})...)
+			return q.EnqueueHostCall(r.ctx, func(context.Context) error {
+				return r.c.SVMGuard(func() { m.touch(&op, x.got) })
+			}, slices.Concat(x.waits, []runtime.Event{m.event})...)
 		})
 		if used, err = r.took("host-call", used, err); err != nil {
 			return err
 		}
 		wait = []runtime.Event{used}
+		x.used = used
 	}
 	e, err := r.persist(func() (runtime.Event, error) {
 		if m.byPtr {
@@ -150,9 +224,7 @@ func (r *replay) clash(q *queue, op *Op) (done bool, err error) {
 		var want error
 		switch root := r.h.Views[m.op.Dst].Root; {
 		case r.isSVM(root) && !r.isFine(root):
-			if want = svm.ErrMapped; op.Kind == Map && !m.op.mapWrites() && !op.mapWrites() {
-				return true, nil // two for reading at one address: unmaps could not tell them apart
-			}
+			want = svm.ErrMapped
 		case op.Kind == Map && op.mapWrites() && m.op.mapWrites() && !r.isSVM(root):
 			want = mem.ErrInvalidOperation
 		default: // OpenCL leaves it undefined
@@ -173,19 +245,16 @@ func (r *replay) clash(q *queue, op *Op) (done bool, err error) {
 }
 
 // meets reports whether an operation uses mapped bytes in a way that the map
-// does not allow: it writes them, or they are mapped for writing. Two maps may
-// not start at one address either.
+// does not allow: it writes them, or they are mapped for writing.
 func (r *replay) meets(m *openMap, op *Op) bool {
-	if op.Kind == Map && r.start(op) == r.start(m.op) && r.h.Views[op.Dst].Root == r.h.Views[m.op.Dst].Root {
-		return true
-	}
 	hit := func(view, off, size int, writes bool) bool {
 		v, o := r.h.Views[view], r.h.Views[m.op.Dst]
 		a, b := v.Origin+off, o.Origin+m.op.DstOff
 		return v.Root == o.Root && a < b+m.op.Size && b < a+size && (writes || m.op.mapWrites())
 	}
 	for _, w := range r.h.rows(op) {
-		if (op.old() || op.writes() || op.Kind == Map) && hit(op.Dst, w.dst, w.size, op.writes() || op.Kind == Map && op.mapWrites()) {
+		maps := op.Kind == Map || op.Kind == MapBriefly
+		if (op.old() || op.writes() || maps) && hit(op.Dst, w.dst, w.size, op.writes() || maps && op.mapWrites()) {
 			return true
 		}
 		if op.paired() && hit(op.Src, w.src, w.size, false) {
@@ -206,13 +275,10 @@ func (r *replay) around(op *Op) bool {
 	return r.leavesAlone(op) && slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) })
 }
 
-// start is the first byte of an operation in its root.
-func (r *replay) start(op *Op) int { return r.h.Views[op.Dst].Origin + op.DstOff }
-
 // persist repeats what flaky devices refuse.
 func (r *replay) persist(enqueue func() (runtime.Event, error)) (e runtime.Event, err error) {
 	for range 100 {
-		if e, err = enqueue(); r.cfg.Flaky == nil || !errors.Is(err, r.cfg.Flaky) {
+		if e, err = enqueue(); err == nil || r.faults == nil || !errors.Is(err, errFault) && !r.noRoom(err) {
 			break
 		}
 	}

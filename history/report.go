@@ -1,6 +1,7 @@
-package metamorphic
+package history
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ func Report(h *History, cfg Config, err error) string {
 		dir = os.TempDir()
 	}
 	name := strings.NewReplacer("/", "_", "=", "-", " ", "-").Replace(cfg.Name)
-	path := filepath.Join(dir, fmt.Sprintf("metamorphic-%d-%s.json", h.Seed, name))
+	path := filepath.Join(dir, fmt.Sprintf("history-%d-%s.json", h.Seed, name))
 	saved := "saved as " + path + "; replay it with GODWIT_HISTORY=" + path
 	if e := small.Save(path); e != nil {
 		saved = "not saved: " + e.Error()
@@ -68,7 +69,8 @@ func (h *History) describe() string {
 		fmt.Fprintf(&b, "view %d: %+v\n", i, v)
 	}
 	for _, op := range h.Ops {
-		fmt.Fprintf(&b, "%+v\n", op)
+		line, _ := json.Marshal(op)
+		fmt.Fprintf(&b, "%s\n", line)
 	}
 	return b.String()
 }

@@ -1,4 +1,4 @@
-package metamorphic
+package history
 
 import (
 	"context"
@@ -18,13 +18,15 @@ import (
 
 // Config is what a history is replayed on.
 type Config struct {
-	Name       string
-	Open       func() ([]devices.Device, error) // called for each run; the devices are closed by it
+	Name string
+	// Open is called for each run; the devices are closed by it. Where f is not nil,
+	// they are wrapped by it.
+	Open       func(f *Faults) ([]devices.Device, error)
+	Every      int // about one call in so many is struck (see Faults); 0 is none
 	NoPeer     bool
 	NoSVM      bool // no root lies over shared virtual memory
 	OutOfOrder bool
 	Unchecked  bool          // leave Context.Check out of every step but the last
-	Flaky      error         // what the devices of Open fail with now and then, where they do
 	Patience   time.Duration // after which a run that does not end counts as hung; 0 is 30 s
 }
 
@@ -32,13 +34,17 @@ type Config struct {
 type Result struct {
 	Commands   int            // accepted
 	Ops        map[string]int // of Commands, by what was called
-	Refused    int            // for want of memory, or by flaky devices
+	Refused    int            // for want of memory, or struck
 	BytesMoved uint64         // equal to the oracle's lower bound, where nothing may fail
 	RideAlong  uint64         // bytes that came along to the end of a device's word, not in BytesMoved
 	Failed     int            // commands that failed after they were accepted
-	Spurious   int            // of Failed: rested on a copy made together with lost bytes
+	Struck     int            // of Failed: struck themselves
+	Excused    int            // of Failed: rested on a copy that was struck, or on a count
 	Lost       int            // commands refused because they read what a failed one was to write
 	BytesRead  int            // compared with the flat memory
+	Asked      int            // bytes that were read at the end, one by one where some were lost
+	Readable   int            // of Asked: had to be there, and were
+	Strikes    map[string]int // faults, by what was struck
 	Digest     uint64         // of the defined bytes read: equal wherever nothing was refused
 }
 
@@ -49,7 +55,10 @@ func (r *Result) Add(o Result) {
 	r.BytesMoved += o.BytesMoved
 	r.RideAlong += o.RideAlong
 	r.Failed += o.Failed
-	r.Spurious += o.Spurious
+	r.Struck += o.Struck
+	r.Excused += o.Excused
+	r.Asked += o.Asked
+	r.Readable += o.Readable
 	r.Lost += o.Lost
 	r.BytesRead += o.BytesRead
 	if r.Ops == nil {
@@ -58,13 +67,31 @@ func (r *Result) Add(o Result) {
 	for k, n := range o.Ops {
 		r.Ops[k] += n
 	}
+	if r.Strikes == nil {
+		r.Strikes = make(map[string]int)
+	}
+	for k, n := range o.Strikes {
+		r.Strikes[k] += n
+	}
+}
+
+// Failures is what a run with faults did, after what it was.
+func (r *Result) Failures(what string) string {
+	struck := 0
+	for _, n := range r.Strikes {
+		struck += n
+	}
+	return fmt.Sprintf("%s: %d commands accepted, %d refused (%d of them for lost bytes), %d failed (%d struck themselves, %d excused by a copy that was), %d calls struck; at the end %d bytes asked for, %d readable and right (%.0f %%)\n%s%s",
+		what, r.Commands, r.Refused+r.Lost, r.Lost, r.Failed, r.Struck, r.Excused, struck, r.Asked, r.Readable, 100*float64(r.Readable)/float64(max(r.Asked, 1)), lines(r.Strikes), r.Counts())
 }
 
 // Counts is a line for each thing that was called, with how often.
-func (r *Result) Counts() string {
+func (r *Result) Counts() string { return lines(r.Ops) }
+
+func lines(counts map[string]int) string {
 	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(r.Ops)) {
-		fmt.Fprintf(&b, "%8d %s\n", r.Ops[k], k)
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&b, "%8d %s\n", counts[k], k)
 	}
 	return b.String()
 }
@@ -81,17 +108,21 @@ type replay struct {
 	kernel map[Kind]*runtime.Kernel
 	svmState
 	countState
-	oracle *oracle.Oracle
-	rec    *trace.Recorder
-	seen   int                     // command records compared with the oracle
-	needs  map[uint64][]mem.Access // by command: what the history says that it uses
-	thens  map[uint64]func()       // by command: what the oracle is told after it
-	events map[int]runtime.Event   // by operation
-	open   map[int]runtime.Event   // user events not set
-	maps   []*openMap
-	owned  []runtime.Event // to be released
-	log    []entry
-	result Result
+	oracle   *oracle.Oracle
+	rec      *trace.Recorder
+	seen     int                     // command records compared with the oracle
+	needs    map[uint64][]mem.Access // by command: what the history says that it uses
+	thens    map[uint64]func()       // by command: what the oracle is told after it
+	events   map[int]runtime.Event   // by operation
+	open     map[int]runtime.Event   // user events not set
+	maps     []*openMap
+	faults   *Faults         // nil where nothing is struck
+	audits   int             // reads at the end
+	epoch    int             // how often all was calm: everything had ended and was known to have
+	firstIDs []mem.BufferID  // of the roots, when the history begins
+	owned    []runtime.Event // to be released
+	log      []entry
+	result   Result
 }
 
 // queue is a queue and what its device can do.
@@ -108,7 +139,10 @@ type entry struct {
 	got     []byte // by a read, once it has ended
 	waits   []runtime.Event
 	mapped  runtime.Event // of an unmap: the map's
+	used    runtime.Event // of an unmap: of the host's use before it, if any
 	void    bool          // an unmap that writes nothing, since the map is known to have failed
+	epoch   int           // how often all was calm before it
+	id      mem.BufferID  // of a renewal: the new root's
 	refused bool          // because bytes it reads were known to be lost
 	around  bool          // reads nothing of what the host has mapped
 }
@@ -130,8 +164,12 @@ func Run(h *History, cfg Config) (res Result, err error) {
 			break
 		}
 	}
+	r.faults.end()
 	if err == nil {
 		err = r.finish()
+	}
+	if r.faults != nil {
+		r.result.Strikes = r.faults.strikes
 	}
 	return r.result, errors.Join(err, r.tearDown())
 }
@@ -147,6 +185,9 @@ func newReplay(ctx context.Context, h *History, cfg Config) *replay {
 
 // step replays one operation on the context and the oracle.
 func (r *replay) step(op *Op) error {
+	if op.ID >= 0 {
+		r.faults.begin(op.ID, len(r.log), r.epoch)
+	}
 	if err := r.do(op); err != nil {
 		return err
 	}
@@ -156,12 +197,13 @@ func (r *replay) step(op *Op) error {
 	if r.cfg.Unchecked {
 		return nil
 	}
-	return r.c.Check()
+	return errors.Join(r.c.Check(), r.checkMaps())
 }
 
 // do gives the operation to the context and logs it where it was accepted.
-func (r *replay) do(op *Op) error {
-	q := r.queueFor(op)
+func (r *replay) do(op *Op) error { return r.doOn(r.queueFor(op), op) }
+
+func (r *replay) doOn(q *queue, op *Op) error {
 	switch op.Kind {
 	case User:
 		e, err := r.c.NewUserEvent()
@@ -173,14 +215,22 @@ func (r *replay) do(op *Op) error {
 	case Set:
 		return r.set(op.Ref, op.Fail)
 	case Finish:
+		if op.Salt%2 == 0 {
+			return errors.Join(r.setAll(), r.becalm())
+		}
 		return errors.Join(r.setAll(), r.finishQueue(q))
 	case Refuse:
 		return r.refuse(q, op)
 	case Renew:
-		r.log = append(r.log, entry{op: op})
-		return r.renew(q, op.Dst)
+		if err := r.renew(q, op.Dst); err != nil {
+			return err
+		}
+		r.log = append(r.log, entry{op: op, id: r.whole(r.viewOf(op.Dst)).ID()})
+		return nil
 	case Unmap:
 		return r.unmap(q, op)
+	case MapBriefly:
+		return r.mapBriefly(q, op)
 	case Count, CountBy:
 		return r.counting(q, op)
 	}
@@ -208,9 +258,9 @@ func (r *replay) turnedDown(op *Op, err error) (done bool, _ error) {
 	case err == nil:
 		return false, nil
 	case errors.Is(err, mem.ErrPoisoned) && r.mayFail():
-		r.log = append(r.log, entry{op: op, refused: true})
+		r.log = append(r.log, entry{op: op, refused: true, epoch: r.epoch})
 		r.result.Lost++
-	case r.cfg.Flaky != nil && errors.Is(err, r.cfg.Flaky), r.noRoom(err):
+	case r.faults != nil && errors.Is(err, errFault), r.noRoom(err):
 		r.result.Refused++
 	default:
 		return false, err
@@ -226,7 +276,7 @@ func (r *replay) noRoom(err error) bool {
 
 // accepted logs a command.
 func (r *replay) accepted(x entry) (err error) {
-	r.events[x.op.ID] = x.event
+	r.events[x.op.ID], x.epoch = x.event, r.epoch
 	if x.command, err = x.event.Command(); err != nil {
 		return err
 	}
@@ -249,7 +299,7 @@ func (r *replay) took(name string, e runtime.Event, err error, accs ...mem.Acces
 }
 
 // mayFail reports whether commands of this run may fail once they are accepted.
-func (r *replay) mayFail() bool { return r.h.Failing || r.cfg.Flaky != nil }
+func (r *replay) mayFail() bool { return r.h.Failing || r.faults != nil }
 
 // waits is an operation's wait list.
 func (r *replay) waits(op *Op) (wait []runtime.Event) {

@@ -1,4 +1,4 @@
-package metamorphic
+package history
 
 import (
 	"encoding/binary"
@@ -184,7 +184,7 @@ func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e ru
 			return e, false, nil
 		case op.Kind == Copy:
 			e, err = q.EnqueueSVMMemcpy(r.ctx, dst, src, uint64(op.Size), wait...)
-		case op.ID%4 == 1 || r.cfg.Flaky != nil: // the table must hold what was written
+		case op.ID%4 == 1 || r.faults != nil: // the table must hold what was written
 			return e, false, nil
 		default:
 			e, err = r.chase(q, op, dst, src, wait)

@@ -1,4 +1,4 @@
-// Package metamorphic runs one random history of commands over many
+// Package history runs one random history of commands over many
 // configurations of devices and compares every byte read with one flat memory.
 //
 // A history is data: root buffers of all kinds (with content or not, over the
@@ -13,7 +13,7 @@
 // what the history says, not what the runtime says. Where a device has shared
 // virtual memory, every other command on it goes by pointers. A history that
 // fails can be shrunk and saved.
-package metamorphic
+package history
 
 import (
 	"encoding/json"
@@ -54,6 +54,9 @@ const (
 	// refused must be.
 	Map   Kind = "map"
 	Unmap Kind = "unmap"
+	// MapBriefly is a blocking map whose context ends while it is held back: nothing
+	// stays mapped. It is a user event, too: what held it back.
+	MapBriefly Kind = "map-briefly"
 
 	Marker  Kind = "marker"
 	Barrier Kind = "barrier"
@@ -191,7 +194,7 @@ func (op *Op) old() bool {
 	switch op.Kind {
 	case Read, ReadRect, Mix:
 		return true
-	case Map:
+	case Map, MapBriefly:
 		return op.Flags&runtime.MapInvalidate == 0
 	case Migrate:
 		return !op.Undefined

@@ -1,4 +1,4 @@
-package metamorphic
+package history
 
 import (
 	"godwit/devices"

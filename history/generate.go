@@ -1,4 +1,4 @@
-package metamorphic
+package history
 
 import (
 	"math/rand/v2"
@@ -17,6 +17,9 @@ type generator struct {
 	weights []weight
 	total   int
 	waits   float64
+	held    float64 // how much of what is waited for is a user event that is not set
+	scenes  float64 // how often one is drawn in place of an operation
+	beside  float64 // how often an operation is put beside an earlier one
 }
 
 type weight struct {
@@ -34,13 +37,14 @@ func Generate(seed uint64, n int) *History {
 }
 
 // GenerateFailing draws a history of n operations in which about every other
-// user event fails, and some host calls do.
+// user event fails, some host calls do, and some maps are given up.
 func GenerateFailing(seed uint64, n int) *History {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), h: &History{Seed: seed, Failing: true}}
 	g.character()
 	g.weigh(User, 2)
-	g.weigh(Set, 2)
+	g.weigh(Set, 4)
 	g.weigh(Fail, 1)
+	g.weigh(MapBriefly, 1+g.IntN(3))
 	g.buffers()
 	g.ops(n)
 	return g.h
@@ -70,10 +74,11 @@ func (g *generator) character() {
 	for _, k := range []Kind{Migrate, Marker, Barrier, User, Set} {
 		g.weigh(k, g.IntN(4))
 	}
-	for _, k := range []Kind{Finish, Renew, Refuse} {
+	for _, k := range []Kind{Finish, Renew, Refuse, MapBriefly} {
 		g.weigh(k, g.IntN(2))
 	}
-	g.waits = g.Float64() * 0.6
+	g.scenes = g.Float64() * 0.1
+	g.waits, g.held = g.Float64()*0.6, 0.1+g.Float64()*0.6
 	if g.IntN(2) == 0 {
 		g.weigh(Count, 1+g.IntN(6))
 		g.weigh(CountBy, 1+g.IntN(3))
@@ -86,8 +91,12 @@ func (g *generator) weigh(k Kind, n int) {
 }
 
 func (g *generator) ops(n int) {
-	for id := range n {
-		g.h.Ops = append(g.h.Ops, g.op(id))
+	for len(g.h.Ops) < n {
+		if g.Float64() < g.scenes {
+			g.scene()
+			continue
+		}
+		g.h.Ops = append(g.h.Ops, g.op(len(g.h.Ops)))
 	}
 }
 
@@ -96,16 +105,27 @@ var kinds = []RootKind{Plain, Plain, Content, Content, UserMem, HostMem, SVM, SV
 
 // buffers draws roots and views, sub-buffers mostly overlapping.
 func (g *generator) buffers() {
+	g.beside = g.Float64() * 0.6
 	for root := range 1 + g.IntN(4) {
-		size := Align * (1 + g.IntN(32))
+		size, kind := Align*(1+g.IntN(32)), kinds[g.IntN(len(kinds))]
 		if g.IntN(3) == 0 {
 			size += g.IntN(Align)
 		}
-		g.h.Roots = append(g.h.Roots, Root{size, kinds[g.IntN(len(kinds))]})
+		if kind == SVM && g.IntN(2) == 0 { // rights come in pages
+			size = min(3*size, 8<<10)
+		}
+		g.h.Roots = append(g.h.Roots, Root{size, kind})
 		g.h.Views = append(g.h.Views, View{Root: root, Size: size})
 		for range g.IntN(4) {
-			origin := Align * g.IntN((size+Align-1)/Align)
-			g.h.Views = append(g.h.Views, View{Root: root, Origin: origin, Size: 1 + g.IntN(size-origin), Sub: true})
+			v := View{Root: root, Origin: Align * g.IntN((size+Align-1)/Align), Sub: true}
+			v.Size = 1 + g.IntN(size-v.Origin)
+			if last := g.h.Views[len(g.h.Views)-1]; last.Sub && g.IntN(2) == 0 { // beside the last
+				if at := (last.Origin + last.Size) &^ (Align - 1); at > last.Origin && at < size {
+					g.h.Views[len(g.h.Views)-1].Size = at - last.Origin
+					v.Origin, v.Size = at, 1+g.IntN(size-at)
+				}
+			}
+			g.h.Views = append(g.h.Views, v)
 		}
 	}
 }
@@ -127,7 +147,7 @@ func (g *generator) op(id int) Op {
 	op := Op{ID: id, Kind: g.kind(), Queue: g.IntN(LogicalQueues), Salt: g.Uint32()}
 	for g.Float64() < g.waits && id > 0 && len(op.Wait) < 4 {
 		w := g.IntN(id)
-		if len(g.users) > 0 && g.IntN(4) == 0 {
+		if len(g.users) > 0 && g.Float64() < g.held {
 			w = g.users[g.IntN(len(g.users))]
 		}
 		op.Wait = append(op.Wait, w)
@@ -142,13 +162,16 @@ func (g *generator) op(id int) Op {
 		if !g.rectPair(&op) {
 			op.Kind = Marker
 		}
-	case Write, Read, Fill, Produce, Map, Refuse:
+	case Write, Read, Fill, Produce, Map, MapBriefly, Refuse:
 		op.Dst = g.IntN(len(g.h.Views))
 		op.DstOff, op.Size = g.span(g.h.Views[op.Dst].Size)
+		g.nextTo(&op)
 	case Copy, Mix, Reverse:
 		if !g.pair(&op) {
 			op.Kind = Marker
+			break
 		}
+		g.sourceNextTo(&op)
 	case Migrate:
 		op.Dst, op.Host, op.Undefined = g.IntN(len(g.h.Views)), g.IntN(3) == 0, g.IntN(6) == 0
 		if len(g.maps) > 0 && g.IntN(2) == 0 { // round what the host has mapped
@@ -171,11 +194,61 @@ func (g *generator) op(id int) Op {
 	case Count, CountBy:
 		g.countOp(&op)
 	}
-	if op.Kind == Map {
-		op.Flags = mapFlags[g.IntN(len(mapFlags))]
+	switch op.Kind {
+	case Map:
+		if op.Flags == 0 {
+			op.Flags = mapFlags[g.IntN(len(mapFlags))]
+		}
 		g.maps = append(g.maps, id)
+	case MapBriefly:
+		op.Flags = mapFlags[g.IntN(len(mapFlags))]
+		g.users = append(g.users, id)
 	}
 	return op
+}
+
+// nextTo moves an operation now and then right beside, or to the start of, what an
+// earlier one used: within a word of it, as often as not.
+func (g *generator) nextTo(op *Op) {
+	if len(g.h.Ops) == 0 || g.Float64() > g.beside {
+		return
+	}
+	last := g.h.Ops[len(g.h.Ops)-1-g.IntN(min(len(g.h.Ops), 6))]
+	size := g.h.Views[last.Dst].Size
+	if last.Size == 0 || last.Rows > 0 || last.DstOff+last.Size > size {
+		return
+	}
+	if len(g.maps) > 0 && op.Kind == Map && g.IntN(2) == 0 { // several from one start
+		last = g.h.Ops[g.maps[g.IntN(len(g.maps))]]
+		op.Dst, op.DstOff, op.Flags = last.Dst, last.DstOff, last.Flags
+		op.Size = 1 + g.IntN(g.h.Views[last.Dst].Size-last.DstOff)
+		return
+	}
+	op.Dst = last.Dst
+	switch end := last.DstOff + last.Size; {
+	case end < size && g.IntN(3) > 0:
+		op.DstOff = end
+		op.Size = 1 + g.IntN(min(size-end, 16))
+	case last.DstOff > 0 && g.IntN(2) == 0:
+		op.Size = 1 + g.IntN(min(last.DstOff, 16))
+		op.DstOff = last.DstOff - op.Size
+	default:
+		op.DstOff, op.Size = last.DstOff, last.Size
+	}
+}
+
+// sourceNextTo moves the source of an operation as nextTo does the destination, where
+// the two share no byte then.
+func (g *generator) sourceNextTo(op *Op) {
+	try := Op{Kind: Read, Dst: -1}
+	if g.nextTo(&try); try.Dst < 0 || try.Size == 0 || try.Size > op.Size {
+		return
+	}
+	dst, src := g.h.Views[op.Dst], g.h.Views[try.Dst]
+	if d, s := dst.Origin+op.DstOff, src.Origin+try.DstOff; dst.Root == src.Root && d < s+try.Size && s < d+try.Size {
+		return
+	}
+	op.Src, op.SrcOff, op.Size = try.Dst, try.DstOff, try.Size
 }
 
 // take removes any of a list.
@@ -193,8 +266,11 @@ func (g *generator) span(size int) (off, n int) {
 	}
 	off = g.IntN(size)
 	n = 1 + g.IntN(size-off)
-	if g.IntN(4) == 0 {
+	switch g.IntN(8) {
+	case 0, 1:
 		n = size - off
+	case 2, 3:
+		n = 1 + g.IntN(min(size-off, 24))
 	}
 	return off, n
 }

@@ -1,0 +1,251 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/tce"
+	"godwit/mem"
+	"godwit/runtime"
+	"godwit/svm"
+)
+
+// What is given up ends given up, or is poisoned (C11).
+
+// stubborn is a device whose queues refuse every command while no is set.
+type stubborn struct {
+	*tce.Device
+	no atomic.Bool
+}
+
+func (d *stubborn) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.Device.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return &stubbornQueue{q, d}, nil
+}
+
+type stubbornQueue struct {
+	devices.Queue
+	d *stubborn
+}
+
+func (q *stubbornQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	if q.d.no.Load() {
+		return mem.Point{}, errInjected
+	}
+	inner := *cmd
+	for _, l := range []*devices.Loc{&inner.Dst, &inner.Src} {
+		if l.Device == devices.Device(q.d) {
+			l.Device = q.d.Device
+		}
+	}
+	return q.Queue.Submit(&inner, waits)
+}
+
+// stubbornHouse is a context with such a device and a buffer of content 7 there: one
+// of its own, or over shared virtual memory.
+func stubbornHouse(t *testing.T, overSVM bool) (*house, *stubborn, *runtime.Buffer, runtime.Pointer) {
+	inner, err := tce.New(tce.Options{Memory: 1 << 20})
+	require.NoError(t, err)
+	d := &stubborn{Device: inner}
+	h := build(t, runtime.Options{Devices: []devices.Device{d}, SVMSize: 1 << 24}, outOfOrder)
+	var b *runtime.Buffer
+	var p runtime.Pointer
+	if overSVM {
+		p, err = h.c.SVMAlloc(8192, 0, 0)
+		require.NoError(t, err)
+		over, err := h.c.SVMBytes(p, 8192)
+		require.NoError(t, err)
+		b, err = h.c.CreateBuffer(8192, runtime.UseHostPtr, over)
+		require.NoError(t, err)
+		t.Cleanup(func() { _, _ = h.c.SVMFree(p), b.Release() })
+	} else {
+		b = h.buffer(8192, nil)
+	}
+	h.done(h.fill(0, b, 7))
+	return h, d, b, p
+}
+
+// afterwards tests that nothing of b is mapped: what a device writes is what the
+// host reads.
+func (h *house) afterwards(b *runtime.Buffer, v byte) {
+	h.t.Helper()
+	ctx := soon(h.t)
+	require.Zero(h.t, b.Maps())
+	require.NoError(h.t, h.c.Check())
+	host, err := h.c.Device(mem.Host)
+	require.NoError(h.t, err)
+	q, err := h.c.NewQueue(host, runtime.QueueOptions{})
+	require.NoError(h.t, err)
+	want := bytes.Repeat([]byte{v}, int(b.Size()))
+	got := make([]byte, b.Size())
+	h.done(h.ok(q.EnqueueRead(ctx, b, 0, got)))
+	require.Equal(h.t, want, got, "the content is what it was")
+	h.done(h.fill(0, b, v+1))
+	h.done(h.ok(q.EnqueueRead(ctx, b, 0, got)))
+	require.Equal(h.t, bytes.Repeat([]byte{v + 1}, len(got)), got, "the host's bytes are nobody's any more")
+	m, err := h.q[0].Map(ctx, b, 0, b.Size(), runtime.MapWrite)
+	require.NoError(h.t, err, "what was given up is in nobody's way")
+	h.done(h.ok(h.q[0].EnqueueUnmap(ctx, m)))
+	require.NoError(h.t, q.Close())
+	require.NoError(h.t, h.c.Check())
+}
+
+func TestAMapThatIsGivenUpIsGoneWhateverItsDriverSays(t *testing.T) { // C11
+	for _, overSVM := range []bool{false, true} {
+		for _, flags := range []runtime.MapFlags{runtime.MapRead, runtime.MapWrite, runtime.MapInvalidate} {
+			for _, fails := range []bool{false, true} {
+				h, d, b, _ := stubbornHouse(t, overSVM)
+				gate := h.gate()
+				short, cancel := context.WithCancel(context.Background())
+				time.AfterFunc(5*time.Millisecond, func() {
+					d.no.Store(true)
+					if fails {
+						_ = gate.SetStatus(-77)
+					}
+					cancel()
+				})
+				_, err := h.q[0].Map(short, b, 0, 5000, flags, gate)
+				require.ErrorIs(t, err, runtime.ErrMap)
+				require.NotErrorIs(t, err, errInjected, "nothing had to be asked of the driver")
+				d.no.Store(false)
+				if !fails {
+					require.NoError(t, gate.SetStatus(runtime.Complete))
+				}
+				h.afterwards(b, 7)
+			}
+		}
+	}
+}
+
+func TestABlockingMapOfAPointerThatIsGivenUpIsGone(t *testing.T) { // C11
+	h, d, b, p := stubbornHouse(t, true)
+	gate := h.gate()
+	short, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(5*time.Millisecond, func() { d.no.Store(true); cancel() })
+	_, e, err := h.q[0].SVMMap(short, p, 5000, runtime.SVMMapWrite, gate)
+	require.ErrorIs(t, err, runtime.ErrMap)
+	require.False(t, e.IsZero())
+	require.NoError(t, e.Release())
+	d.no.Store(false)
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	h.afterwards(b, 7)
+}
+
+func TestAMappingThatIsAbandonedIsMappedNoMore(t *testing.T) { // C11
+	for _, overSVM := range []bool{false, true} {
+		h, _, b, _ := stubbornHouse(t, overSVM)
+		m, err := h.q[0].Map(soon(t), b, 0, 5000, runtime.MapWrite)
+		require.NoError(t, err)
+		require.NoError(t, m.Abandon())
+		require.ErrorIs(t, m.Abandon(), mem.ErrInvalidValue)
+		_, err = h.q[0].EnqueueUnmap(soon(t), m)
+		require.ErrorIs(t, err, mem.ErrInvalidValue)
+		h.afterwards(b, 7)
+	}
+	require.ErrorIs(t, runtime.Mapping{}.Abandon(), mem.ErrInvalidValue)
+}
+
+// A buffer outlives the pointer it was made of, and so do its bytes: those that the
+// host had mapped are the buffer's again.
+func TestMapsOfAPointerEndWhenItIsFreed(t *testing.T) { // C11
+	for name, free := range map[string]func(h *house, p runtime.Pointer) error{
+		"at once": func(h *house, p runtime.Pointer) error { return h.c.SVMFree(p) },
+		"by a command": func(h *house, p runtime.Pointer) error {
+			e, err := h.q[0].EnqueueSVMFree(soon(h.t), []runtime.Pointer{p})
+			require.NoError(h.t, err)
+			return e.Wait(soon(h.t))
+		},
+	} {
+		for _, flags := range []runtime.MapFlags{runtime.MapRead, runtime.MapWrite, runtime.MapInvalidate} {
+			t.Run(name, func(t *testing.T) {
+				h, _, b, p := stubbornHouse(t, true)
+				ctx := soon(t)
+				m, err := h.q[0].Map(ctx, b, 0, 5000, flags)
+				require.NoError(t, err)
+				_, e, err := h.q[0].EnqueueSVMMap(ctx, p+5000, 100, svm.MapFlags(flags))
+				require.NoError(t, err)
+				h.done(e)
+				want := bytes.Repeat([]byte{7}, 8192)
+				if flags != runtime.MapRead {
+					copy(m.Bytes(), bytes.Repeat([]byte{5}, 5000))
+					copy(want, m.Bytes())
+					over, err := h.c.SVMBytes(p+5000, 100)
+					require.NoError(t, err)
+					copy(over, bytes.Repeat([]byte{6}, 100))
+					copy(want[5000:], over)
+				}
+				require.NoError(t, free(h, p))
+				require.NoError(t, h.c.Check())
+				require.Equal(t, want, h.seen(0, b), "what the host has written counts")
+				h.done(h.fill(0, b, 9))
+				host, err := h.c.Device(mem.Host)
+				require.NoError(t, err)
+				q, err := h.c.NewQueue(host, runtime.QueueOptions{})
+				require.NoError(t, err)
+				got := make([]byte, 8192)
+				h.done(h.ok(q.EnqueueRead(ctx, b, 0, got)))
+				require.Equal(t, bytes.Repeat([]byte{9}, 8192), got)
+				_, err = h.q[0].EnqueueUnmap(ctx, m)
+				require.Error(t, err)
+				require.Error(t, m.Abandon())
+			})
+		}
+	}
+}
+
+// Of a free whose map fails nobody knows what the host has written.
+func TestAFreeWhoseMapFailsPoisonsWhatWasMapped(t *testing.T) { // C11
+	h, _, b, p := stubbornHouse(t, true)
+	ctx, gate := soon(t), h.gate()
+	_, _, err := h.q[0].EnqueueMap(ctx, b, 0, 4096, runtime.MapInvalidate, gate)
+	require.NoError(t, err)
+	e, err := h.q[0].EnqueueSVMFree(ctx, []runtime.Pointer{p})
+	require.NoError(t, err)
+	require.NoError(t, gate.SetStatus(-77))
+	require.ErrorIs(t, e.Wait(ctx), mem.ErrDependency)
+	_, err = h.q[0].EnqueueRead(ctx, b, 0, make([]byte, 8))
+	require.ErrorIs(t, err, mem.ErrPoisoned)
+	got := make([]byte, 4096)
+	h.done(h.ok(h.q[0].EnqueueRead(ctx, b, 4096, got)))
+	require.Equal(t, bytes.Repeat([]byte{7}, 4096), got)
+	require.NoError(t, h.c.Check())
+}
+
+// The handle says which of several maps from one start is ended.
+func TestTheHandleOfAMapOverAPointerSaysWhichOneEnds(t *testing.T) {
+	h, _, b, p := stubbornHouse(t, true)
+	ctx := soon(t)
+	short, err := h.q[0].Map(ctx, b, 0, 16, runtime.MapRead)
+	require.NoError(t, err)
+	long, err := h.q[0].Map(ctx, b, 0, 8192, runtime.MapRead)
+	require.NoError(t, err)
+	_, e, err := h.q[0].EnqueueSVMMap(ctx, p, 16, runtime.SVMMapRead)
+	require.NoError(t, err)
+	h.done(e)
+	touch := func(m runtime.Mapping, i int) error {
+		return h.c.SVMGuard(func() { sink = m.Bytes()[i] })
+	}
+	h.done(h.ok(h.q[0].EnqueueUnmap(ctx, short)))
+	require.NoError(t, touch(long, 5000), "what the other mapped stays mapped")
+	_, err = h.q[0].EnqueueUnmap(ctx, short)
+	require.ErrorIs(t, err, mem.ErrInvalidValue, "once")
+	h.done(h.ok(h.q[0].EnqueueSVMUnmap(ctx, p)))
+	require.NoError(t, touch(long, 5000), "a pointer ends maps that were made of it")
+	_, err = h.q[0].EnqueueSVMUnmap(ctx, p)
+	require.ErrorIs(t, err, svm.ErrMapped)
+	h.done(h.ok(h.q[0].EnqueueUnmap(ctx, long)))
+	require.ErrorIs(t, touch(long, 5000), svm.ErrFault)
+	m, err := h.q[0].Map(ctx, b, 0, 8, runtime.MapWrite)
+	require.NoError(t, err)
+	h.done(h.ok(h.q[0].EnqueueUnmap(ctx, m)))
+	require.NoError(t, h.c.Check())
+}
