@@ -98,18 +98,17 @@ func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 		}
 	}
 	x := h.takeBatchLocked(b, to, waits)
-	for _, r := range x.ends {
-		r.q.inside++
-		defer r.q.leaveLocked()
+	_, err := h.submitLocked(x.ends[0], &noCommand)
+	for i, o := range to {
+		if err == nil {
+			points[i] = x.ends[i].point
+		}
+		o.(*Queue).leaveLocked()
 	}
-	if _, err := h.submitLocked(x.ends[0], &devices.Command{}); err != nil {
-		return err
-	}
-	for i, r := range x.ends {
-		points[i] = r.point
-	}
-	return nil
+	return err
 }
+
+var noCommand devices.Command // a batch's
 
 // Resume implements devices.Batcher.
 func (q *Queue) Resume(b devices.Batch) {
@@ -141,6 +140,7 @@ func (h *host) takeBatchLocked(b devices.Batch, to []devices.Queue, waits []mem.
 	x.of, x.open, x.kept = b, len(to), len(to)
 	for _, o := range to {
 		r := h.takeLocked(o.(*Queue), devices.OpCopy)
+		r.q.inside++
 		r.batch, r.end, r.waits = x, len(x.ends), append(r.waits, waits...)
 		if q := r.q; q.inOrder && !q.tail.Reached() {
 			r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
@@ -338,14 +338,12 @@ func (x *batch) encode(h *host) error {
 		if l.To < 0 {
 			c.Queue = x.tracks[0].read
 		}
-		for _, e := range []struct {
-			loc *devices.Loc
-			mem *ocl.Mem
-			off *uint64
-		}{{&l.Src, &c.Src, &c.SrcOff}, {&l.Dst, &c.Dst, &c.DstOff}} {
-			if err := x.locate(h, e.loc, l.Size, e.mem, e.off, &c.Host); err != nil {
-				return fmt.Errorf("leg %d of a batch: %w", k, err)
-			}
+		var err error
+		if c.Src, c.SrcOff, err = h.locate(&c, &l.Src, l.Size); err == nil {
+			c.Dst, c.DstOff, err = h.locate(&c, &l.Dst, l.Size)
+		}
+		if err != nil {
+			return fmt.Errorf("leg %d of a batch: %w", k, err)
 		}
 		x.after = append(x.after, l.After...)
 		if l.To >= 0 && k == x.last(int(l.To)) {
@@ -362,17 +360,16 @@ func (x *batch) encode(h *host) error {
 	return nil
 }
 
-// locate finds one end of a leg: a block, or staging.
-func (x *batch) locate(h *host, l *devices.Loc, n uint64, m *ocl.Mem, off *uint64, host *uintptr) (err error) {
+// locate finds one end of a leg: a block, or staging, whose address is Host.
+func (h *host) locate(c *ocl.Leg, l *devices.Loc, n uint64) (m ocl.Mem, off uint64, err error) {
 	if d, ok := l.Device.(*Device); ok && d.host == h {
-		*m, *off, err = d.locate(l.Block, l.Off, n, false)
-		return err
+		return d.locate(l.Block, l.Off, n, false)
 	}
 	if l.Device != nil || uint64(len(l.Bytes)) < n || !h.pinned.holds(addressOf(l.Bytes), n) {
-		return fmt.Errorf("%d bytes that are neither a block of the platform's nor page-locked by it: %w", n, mem.ErrInvalidValue)
+		return 0, 0, fmt.Errorf("%d bytes that are neither a block of the platform's nor page-locked by it: %w", n, mem.ErrInvalidValue)
 	}
-	*host = uintptr(addressOf(l.Bytes))
-	return nil
+	c.Host = uintptr(addressOf(l.Bytes))
+	return 0, 0, nil
 }
 
 // settlesLocked reports whether r, an end that OpenCL has ended, may be finished, or
