@@ -42,7 +42,7 @@ import (
 type quiet struct {
 	from, to uint64      // protected by host.mu: the points of the span; from > to where there are none
 	known    uint64      // protected by host.mu: those up to it have ended in OpenCL
-	status   int32       // protected by host.mu: how, where badly
+	status   ocl.Status  // protected by host.mu: how, where badly
 	covered  uint64      // protected by host.mu: a cover of points up to it is on its way
 	needs    []mem.Point // protected by host.mu: records before the span whose results it needs
 	uses     []use       // protected by host.mu: one for each kernel in the span
@@ -68,11 +68,9 @@ func (q *quiet) has(seq uint64) bool { return q.from <= seq && seq <= q.to && se
 
 // keep notes that point seq uses k, and reports whether the span had no use of it.
 func (q *quiet) keep(k *kernel, seq uint64) bool {
-	for i := range q.uses {
-		if q.uses[i].kernel == k {
-			q.uses[i].last = seq
-			return false
-		}
+	if i := q.use(k); i >= 0 {
+		q.uses[i].last = seq
+		return false
 	}
 	q.uses = append(q.uses, use{k, seq})
 	return true
@@ -124,16 +122,11 @@ func (r *record) behind(x *record) bool {
 }
 
 // room reports whether the span has a use of k, or room for one.
-func (q *quiet) room(k *kernel) bool {
-	if len(q.uses) < mostUses {
-		return true
-	}
-	for i := range q.uses {
-		if q.uses[i].kernel == k {
-			return true
-		}
-	}
-	return false
+func (q *quiet) room(k *kernel) bool { return len(q.uses) < mostUses || q.use(k) >= 0 }
+
+// use is the index of k's use; -1 where the span has none.
+func (q *quiet) use(k *kernel) int {
+	return slices.IndexFunc(q.uses, func(u use) bool { return u.kernel == k })
 }
 
 // submitQuietLocked is the rest of Submit for a quiet launch.
@@ -166,7 +159,7 @@ func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 
 // retireQuietLocked ends the points of q's span up to seq, of which OpenCL says st.
 // mu is released while waiters are told.
-func (h *host) retireQuietLocked(q *Queue, seq uint64, st int32) {
+func (h *host) retireQuietLocked(q *Queue, seq uint64, st ocl.Status) {
 	x := &q.quiet
 	if seq = min(seq, x.to); !x.has(seq) || seq <= x.known {
 		return
@@ -229,7 +222,7 @@ func (h *host) endQuietLocked(q *Queue, from, to uint64) {
 
 // quietBeforeLocked ends the quiet points before r, which has ended.
 func (h *host) quietBeforeLocked(r *record) {
-	st := int32(0)
+	st := ocl.Complete
 	if r.status < 0 { // because of them, perhaps
 		h.mu.Unlock()
 		st = r.q.cl.Finish()

@@ -37,6 +37,8 @@ import (
 //     puts the record on the ready list (ready.go), from where advance has it resolved again:
 //     the blockers may be edges by then.
 //   - start is one of a few lanes (lanes.go).
+//   - Of a batch, which has a record for each destination, the first stands for all until
+//     OpenCL has them; how they settle where a leg failed is told in batch.go.
 //   - told notes that OpenCL has ended the command: by a callback, or because somebody asked.
 //     That may come before native is noted, and the callback after the end.
 //   - settle ends a record that OpenCL has ended, once all that it waited for has ended:

@@ -13,7 +13,7 @@ import (
 //
 // Such a platform (quirks.oneThread) is lent a thread, in which the context is made, memory is
 // allocated, programs are built and commands run (do). A worker is given commands whose waits are
-// reached, as a stager is, so that no command has a wait list; it enqueues one, waits
+// reached, so that no command has a wait list; it enqueues one, waits
 // for it and ends it, one after the other and in the order in which they could begin.
 // Meanwhile nobody else of this process is in OpenCL (gw_serial): an allocation, or a
 // build, waits until the command that runs has ended; Submit calls nothing and does not.
