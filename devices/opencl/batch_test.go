@@ -204,10 +204,10 @@ func TestTheMoverMovesBetweenDevicesByBatches(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	const size = 3<<20 + 17
-	src, dst, data, got := alloc(t, x.devs[0], size), alloc(t, x.devs[1], size), pattern(size, 1), make([]byte, size)
+	src, dst, got := alloc(t, x.devs[0], size), alloc(t, x.devs[1], size), make([]byte, size)
 	var waits []mem.Wait
 	for i := range byte(30) { // gated by each other, in OpenCL
-		data = pattern(size, i)
+		data := pattern(size, i)
 		p := run(t, x.queues[0], write(x.devs[0], src, 0, data), waits...)
 		points := make([]mem.Point, 1)
 		require.NoError(t, m.Move(&mover.Transfer{Way: mem.Ring, From: mover.End{Memory: 0, Block: src}, To: []mover.End{{Memory: 1, Block: dst}},

@@ -48,11 +48,8 @@ func (r *record) fill(cmd *devices.Command) error {
 	case devices.OpCopyRect:
 		rc := cmd.Rect
 		flatten(&rc)
-		for i := range rc.Region {
-			r.cmd.Region[i] = rc.Region[i]
-		}
-		r.cmd.SrcPitch[0], r.cmd.SrcPitch[1] = rc.SrcRow, rc.SrcSlice
-		r.cmd.DstPitch[0], r.cmd.DstPitch[1] = rc.DstRow, rc.DstSlice
+		r.cmd.Region = rc.Region
+		r.cmd.SrcPitch, r.cmd.DstPitch = [2]uint64{rc.SrcRow, rc.SrcSlice}, [2]uint64{rc.DstRow, rc.DstSlice}
 		s, _ := devices.RectSpan(cmd.Rect.Region, cmd.Rect.SrcRow, cmd.Rect.SrcSlice) // checked before
 		t, _ := devices.RectSpan(cmd.Rect.Region, cmd.Rect.DstRow, cmd.Rect.DstSlice)
 		return r.fillCopy(cmd, s, t, ocl.CopyRect, ocl.ReadRect, ocl.WriteRect)
@@ -272,9 +269,7 @@ func (r *record) fillLaunch(cmd *devices.Command) error {
 	if cmd.Local[0] != 0 {
 		c.HasLocal = 1
 	}
-	for i := range 3 {
-		c.Global[i], c.Local[i], c.Off[i] = cmd.Global[i], cmd.Local[i], cmd.Offset[i]
-	}
+	c.Global, c.Local, c.Off = cmd.Global, cmd.Local, cmd.Offset
 	for i := range cmd.Args {
 		if err := r.fillArg(&cmd.Args[i]); err != nil {
 			if i >= len(k.args) {
