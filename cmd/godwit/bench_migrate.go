@@ -131,12 +131,12 @@ func printBenchMigrate(w io.Writer, r *migratebench.Report) {
 	for i, d := range r.Devices {
 		_, _ = fmt.Fprintf(w, "%d: %s (%s, %s)\n", i, d.Name, d.Platform, d.Version) // as the tables below
 	}
-	t := newTable(w, 2, "from, to", "size", "migrate", "GB/s", "with a kernel", "GB/s", "driver", "GB/s", "vendor's kernel", "GB/s", "godwit is", "vendor's copy", "GB/s", "godwit is")
+	t := newTable(w, 2, "from, to", "size", "migrate", "GB/s", "with a kernel", "GB/s", "copy alone", "GB/s", "vendor's kernel", "GB/s", "godwit is", "vendor's copy", "GB/s", "godwit is")
 	for _, m := range r.Moves {
 		t.AppendRow([]any{fmt.Sprintf("%d, %d", m.From, m.To), humanize.IBytes(m.Size), took(m.Godwit), gbs(m.Size, m.Godwit),
-			took(m.GodwitKernel), gbs(m.Size, m.GodwitKernel), took(m.Driver), gbs(m.Size, m.Driver),
+			took(m.GodwitKernel), gbs(m.Size, m.GodwitKernel), took(m.Copy), gbs(m.Size, m.Copy),
 			took(m.VendorKernel), gbs(m.Size, m.VendorKernel), times(m.GodwitKernel, m.VendorKernel),
-			took(m.VendorCopy), gbs(m.Size, m.VendorCopy), times(m.Driver, m.VendorCopy)})
+			took(m.VendorCopy), gbs(m.Size, m.VendorCopy), times(m.Copy, m.VendorCopy)})
 	}
 	t.Render()
 	if len(r.Limits) > 0 {
@@ -156,9 +156,9 @@ func printBenchMigrate(w io.Writer, r *migratebench.Report) {
 	}
 	t.Render()
 	if len(r.Spread) > 0 {
-		t = newTable(w, 1, "one to all", "size", "time", "GB/s in all")
+		t = newTable(w, 1, "one to all", "size", "time", "GB/s in all", "legs")
 		for _, s := range r.Spread {
-			t.AppendRow([]any{s.How, humanize.IBytes(s.Size), took(s.Time), fmt.Sprintf("%.1f", s.Rate/1e9)})
+			t.AppendRow([]any{s.How, humanize.IBytes(s.Size), took(s.Time), fmt.Sprintf("%.1f", s.Rate/1e9), s.Legs})
 		}
 		t.Render()
 	}

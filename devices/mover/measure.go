@@ -108,7 +108,7 @@ func (m *Mover) timed(ctx context.Context, t *Transfer) float64 {
 	var all []float64
 	for range 7 {
 		start := time.Now()
-		if ctx.Err() != nil || m.Move(t) != nil || m.mems[t.To[0].Memory].in.Wait(context.Background(), t.Points[0]) != nil {
+		if ctx.Err() != nil || m.Move(t) != nil || m.Wait(context.Background(), t.Points[0]) != nil {
 			return 0
 		}
 		all = append(all, time.Since(start).Seconds())

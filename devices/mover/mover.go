@@ -34,6 +34,7 @@
 package mover
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -206,6 +207,19 @@ func (m *Mover) openQueue(of Memory, direction string) (devices.Queue, error) {
 
 // Timeline is the order of the points that are the mover's own.
 func (m *Mover) Timeline() *mem.Timeline { return m.line }
+
+// Wait blocks until p, which Move gave, is reached, or ctx ends; where a driver gave the
+// point its queue waits, which may know sooner.
+func (m *Mover) Wait(ctx context.Context, p mem.Point) error {
+	for i := range m.mems {
+		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {
+			if q.Timeline() == p.Line {
+				return q.Wait(ctx, p)
+			}
+		}
+	}
+	return p.Wait(ctx)
+}
 
 // Flush makes sure that all accepted copies will start without further calls. After
 // Close, and of lost devices, there is nothing to start.

@@ -46,7 +46,7 @@ type Move struct {
 
 	Godwit        time.Duration // EnqueueMigrate through the runtime
 	GodwitKernel  time.Duration // a kernel there that touches two words of the buffer, brought by the runtime
-	Driver        time.Duration // the copy alone, on the driver's queue
+	Copy          time.Duration // the copy alone, without the runtime
 	VendorKernel  time.Duration // the same kernel over one cl_mem that the vendor's runtime migrates; 0 is not measured
 	VendorCopy    time.Duration // clEnqueueCopyBuffer from a buffer of one device to one of the other; 0 is not measured
 	VendorProblem string        // why the vendor's figures are missing
@@ -73,6 +73,7 @@ type Spread struct {
 	How  string // star, chain
 	Time time.Duration
 	Rate float64 // bytes arriving in all, a second
+	Legs uint64  // copies that one of them took
 }
 
 // rate is bytes a second.

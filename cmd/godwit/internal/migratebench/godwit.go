@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"godwit/devices"
+	"godwit/devices/mover"
 	"godwit/devices/opencl"
 	"godwit/mem"
 	"godwit/runtime"
@@ -24,6 +25,8 @@ type bench struct {
 	queues []*runtime.Queue
 	prog   *runtime.Program
 	report *Report
+
+	figures mover.Figures // of links
 }
 
 // Run measures. It fails where there are not two OpenCL devices of one
@@ -95,7 +98,7 @@ func (b *bench) open(ctx context.Context) error {
 		b.devs = append(b.devs, d...)
 		b.report.Devices = append(b.report.Devices, Device{f.Info.Name, f.Info.Platform, f.Info.Version, f.Info.SharesHost})
 	}
-	if b.ctx, err = runtime.OpenContext(ctx, runtime.Options{Name: "bench", Devices: b.devs, OwnDevices: true}); err != nil {
+	if b.ctx, err = runtime.OpenContext(ctx, runtime.Options{Name: "bench", Devices: b.devs, OwnDevices: true, Figures: &b.figures}); err != nil {
 		return err
 	}
 	if err := b.prepare(ctx); err != nil {
@@ -243,53 +246,8 @@ func (b *bench) move(ctx context.Context, from, to int, n uint64) (m Move, err e
 	if err := check(got, touched); err != nil {
 		return m, err
 	}
-	m.Driver, err = b.driver(ctx, from, to, n)
+	m.Copy, err = b.bare(ctx, from, to, n)
 	return m, err
-}
-
-// driver measures copies on a queue of the driver, without the runtime.
-func (b *bench) driver(ctx context.Context, from, to int, n uint64) (t time.Duration, err error) {
-	src, err := block(b.devs[from], n)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, b.devs[from].Memory().FreeAfter(src, nil)) }()
-	dst, err := block(b.devs[to], n)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, b.devs[to].Memory().FreeAfter(dst, nil)) }()
-	q, err := b.devs[to].NewQueue(devices.QueueOptions{Name: "bench", OutOfOrder: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, q.Close()) }()
-	qf, err := b.devs[from].NewQueue(devices.QueueOptions{Name: "bench"})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, qf.Close()) }()
-	run := func(q devices.Queue, dst, src devices.Loc) (time.Duration, error) {
-		start := time.Now()
-		p, err := q.Submit(&devices.Command{Op: devices.OpCopy, Size: n, Dst: dst, Src: src}, nil)
-		if err != nil {
-			return 0, err
-		}
-		err = q.Wait(ctx, p)
-		return time.Since(start), err
-	}
-	there, here := devices.Loc{Device: b.devs[to], Block: dst}, devices.Loc{Device: b.devs[from], Block: src}
-	if _, err := run(qf, here, devices.Loc{Bytes: content(n)}); err != nil {
-		return 0, err
-	}
-	if t, err = median(b.Reps, func() (time.Duration, error) { return run(q, there, here) }); err != nil {
-		return 0, err
-	}
-	got := make([]byte, n)
-	if _, err := run(q, devices.Loc{Bytes: got}, there); err != nil {
-		return 0, err
-	}
-	return t, check(got, 0)
 }
 
 func block(d devices.Device, n uint64) (mem.Block, error) {

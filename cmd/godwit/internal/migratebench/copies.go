@@ -1,0 +1,136 @@
+//go:build cgo
+
+package migratebench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"godwit/devices"
+	"godwit/devices/mover"
+	"godwit/devices/soft"
+	"godwit/mem"
+)
+
+// copies are bare copies between the devices, without the runtime: a mover of their own
+// and a block on each device. Memory i+1 is that of device i.
+type copies struct {
+	devs   []devices.Device
+	host   *soft.Host
+	m      *mover.Mover
+	topo   *mem.Topology
+	blocks []mem.Block // by device; the zero block where there is none
+	size   uint64      // bytes of each
+}
+
+// newCopies opens a mover over all devices, with blocks on some.
+func (b *bench) newCopies(ctx context.Context, size uint64, on ...int) (c *copies, err error) {
+	c = &copies{devs: b.devs, host: soft.NewHost(soft.HostOptions{}), blocks: make([]mem.Block, len(b.devs)), size: size}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	o, all, names := mover.Options{Name: "bench"}, []devices.Device{c.host}, []string{}
+	for i, d := range b.devs {
+		all, names = append(all, d), append(names, fmt.Sprint("device ", i))
+	}
+	for i, d := range all {
+		o.Memories = append(o.Memories, mover.Memory{Device: d, Name: append([]string{"host"}, names...)[i]})
+	}
+	if c.m, err = mover.Open(o); err != nil {
+		return c, err
+	}
+	c.topo = mem.NewTopology(names...)
+	if err = mover.Links(c.topo, all, false); err == nil {
+		err = c.m.Measure(ctx, c.topo, &b.figures)
+	}
+	for _, i := range on {
+		if err == nil {
+			c.blocks[i], err = block(b.devs[i], size)
+		}
+	}
+	return c, err
+}
+
+func (c *copies) close() error {
+	var errs []error
+	for i, blk := range c.blocks {
+		if !blk.IsZero() {
+			errs = append(errs, c.devs[i].Memory().FreeAfter(blk, nil))
+		}
+	}
+	if c.m != nil {
+		errs = append(errs, c.m.Close())
+	}
+	return errors.Join(append(errs, c.host.Close())...)
+}
+
+// part moves a part of a device's block to others.
+func (c *copies) part(from int, to []int, r mem.Range, waits ...mem.Wait) ([]mem.Point, error) {
+	src := mem.MemoryID(from + 1)
+	t := mover.Transfer{From: mover.End{Memory: src, Block: c.blocks[from], Off: r.Start}, Size: r.Size(), Waits: waits, Points: make([]mem.Point, len(to))}
+	for _, d := range to {
+		l := c.topo.Link(src, mem.MemoryID(d+1))
+		t.Way, _ = l.Choose(r.Size(), mem.Plain)
+		t.To = append(t.To, mover.End{Memory: mem.MemoryID(d + 1), Block: c.blocks[d], Off: r.Start})
+	}
+	err := c.m.Move(&t)
+	return t.Points, err
+}
+
+// timed moves a whole block and waits.
+func (c *copies) timed(ctx context.Context, from int, to ...int) (time.Duration, error) {
+	start := time.Now()
+	points, err := c.part(from, to, mem.Range{End: c.size})
+	if err == nil {
+		err = c.wait(ctx, points)
+	}
+	return time.Since(start), err
+}
+
+func (c *copies) wait(ctx context.Context, points []mem.Point) error {
+	for _, p := range points {
+		if err := c.m.Wait(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// with copies between the host's bytes and a device's block.
+func (c *copies) with(ctx context.Context, dev int, data []byte, into bool) error {
+	q, err := c.devs[dev].NewQueue(devices.QueueOptions{Name: "bench"})
+	if err != nil {
+		return err
+	}
+	at, bytes := devices.Loc{Device: c.devs[dev], Block: c.blocks[dev]}, devices.Loc{Bytes: data}
+	cmd := devices.Command{Op: devices.OpCopy, Size: uint64(len(data)), Dst: bytes, Src: at}
+	if into {
+		cmd.Dst, cmd.Src = at, bytes
+	}
+	p, err := q.Submit(&cmd, nil)
+	if err == nil {
+		err = p.Wait(ctx)
+	}
+	return errors.Join(err, q.Close())
+}
+
+// bare measures the copy alone.
+func (b *bench) bare(ctx context.Context, from, to int, n uint64) (t time.Duration, err error) {
+	c, err := b.newCopies(ctx, n, from, to)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	if err = c.with(ctx, from, content(n), true); err != nil {
+		return 0, err
+	}
+	if t, err = median(b.Reps, func() (time.Duration, error) { return c.timed(ctx, from, to) }); err != nil {
+		return 0, err
+	}
+	got := make([]byte, n)
+	return t, errors.Join(c.with(ctx, to, got, false), check(got, 0))
+}
