@@ -211,8 +211,18 @@ func TestTheTableNamesNoCycle(t *testing.T) {
 func TestCgoIsOnlyInOpenCLAndICDAndTheFaultHandler(t *testing.T) {
 	for _, p := range list(t, "1", "./...") {
 		name, ok := inside(p.ImportPath)
-		if ok && len(p.CgoFiles) > 0 && !strings.HasPrefix(name, "devices/opencl") && !strings.HasPrefix(name, "icd") && !strings.HasPrefix(name, "svm/fault") {
+		if ok && len(p.CgoFiles) > 0 && name != "devices/opencl/internal/ocl" && !strings.HasPrefix(name, "icd") && !strings.HasPrefix(name, "svm/fault") {
 			t.Errorf("%s uses cgo: %v", name, p.CgoFiles)
+		}
+	}
+}
+
+// Everybody else has OpenCL's handles from there.
+func TestGoOpenCLIsImportedByOnePackage(t *testing.T) {
+	for _, p := range list(t, "1", "./...") {
+		name, ok := inside(p.ImportPath)
+		if ok && name != "devices/opencl/internal/ocl" && !strings.HasPrefix(name, "cmd/godwit/internal/") {
+			require.NotContains(t, p.Imports, "github.com/jgillich/go-opencl/cl", name)
 		}
 	}
 }

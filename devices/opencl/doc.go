@@ -8,6 +8,10 @@
 // both legs overlapped, chained by events across their queues (batch.go). Devices that share
 // the host's memory copy once.
 //
+// Handles and calls are in internal/ocl. Here, record.go tells the life of a command,
+// lanes.go how it goes on when nothing holds it, batch.go what is different for rings, and
+// quirks.go, alone, what is different on a platform.
+//
 // Parameters (devices.Config.Params): platform and device choose by index or by
 // a part of the name, type by kind (cpu, gpu, accelerator), count takes that
 // many of what was chosen, carve (on, off) says whether blocks are carved out
