@@ -53,8 +53,11 @@ type batch struct {
 	after []int32 // the list of legs
 }
 
-// track is a pair of in-order queues.
-type track struct{ read, write ocl.Queue }
+// track is two in-order queues of a route.
+type track struct {
+	read, write ocl.Queue
+	of          *route
+}
 
 // route is the tracks from one device to another. Protected by host.mu.
 type route struct {
@@ -212,8 +215,7 @@ func (h *host) takeTracksLocked(x *batch, legs []devices.Leg, gated bool) bool {
 func (h *host) giveTracksLocked(x *batch) {
 	for i, t := range x.tracks {
 		if x.side {
-			w := h.routeOf[t]
-			w.free = append(w.free, t)
+			t.of.free = append(t.of.free, t)
 		}
 		x.tracks[i] = track{}
 	}
@@ -230,9 +232,6 @@ func (h *host) routeLocked(k routeKey) *route {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.routes[k] = w
-			for _, t := range w.all {
-				h.routeOf[t] = w
-			}
 			h.ended.Broadcast()
 			h.resumeLocked(func(*batch) bool { return true })
 		})
@@ -243,7 +242,7 @@ func (h *host) routeLocked(k routeKey) *route {
 func (h *host) newRoute(k routeKey) *route {
 	w := new(route)
 	for range 1 + sideTracks {
-		var t track
+		t := track{of: w}
 		if t.read, w.err = h.context.NewQueue(k.from.found.device, false, k.timing); w.err == nil {
 			if t.write, w.err = h.context.NewQueue(k.to.found.device, false, k.timing); w.err != nil {
 				t.read.Release()
@@ -276,9 +275,6 @@ func (h *host) dropRoutes(d *Device) {
 		}
 		gone = append(gone, w.all...)
 		delete(h.routes, k)
-	}
-	for _, t := range gone {
-		delete(h.routeOf, t)
 	}
 	h.mu.Unlock()
 	for _, t := range gone {

@@ -59,7 +59,6 @@ type host struct {
 	gates    map[mem.Point]*gate      // protected by mu
 	spare    []*gate                  // protected by mu
 	routes   map[routeKey]*route      // protected by mu; nil while one is being made
-	routeOf  map[track]*route         // protected by mu: whose a track is
 	starving []*batch                 // protected by mu: in order
 	batches  []*batch                 // protected by mu: free ones
 	trash    []ocl.Event              // protected by mu: events to be released
@@ -89,7 +88,7 @@ func newHost(f Found, opts options) (*host, error) {
 		return nil, fmt.Errorf("platform %s: no context for its %d devices: %w", f.Info.Platform, len(devs), errors.Join(err, mem.ErrDeviceLost))
 	}
 	h.programs, h.lines = make(map[[2]string]*program), make(map[*mem.Timeline]*Queue)
-	h.routes, h.routeOf = make(map[routeKey]*route), make(map[track]*route)
+	h.routes = make(map[routeKey]*route)
 	h.gates = make(map[mem.Point]*gate)
 	h.sink = ocl.NewSink(h.quirks.slowCallbacks)
 	h.wake, h.stop = make(chan struct{}, 1), make(chan struct{})
