@@ -84,7 +84,7 @@ func (r *replay) mapBriefly(q *queue, op *Op) error {
 	}
 	r.open[op.ID], r.events[op.ID] = gate, gate
 	r.owned = append(r.owned, gate)
-	if slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) }) {
+	if slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) }) || r.stale[r.h.Views[op.Dst].Root] {
 		return nil
 	}
 	short, cancel := context.WithCancel(r.ctx)
@@ -217,6 +217,13 @@ func (r *replay) recordsUse(command uint64) bool {
 // clash looks for open maps that an operation must not, or must be refused to,
 // meet: done says that it was dealt with.
 func (r *replay) clash(q *queue, op *Op) (done bool, err error) {
+	if op.Kind == Map && r.stale[r.h.Views[op.Dst].Root] {
+		_, _, err := q.EnqueueMap(r.ctx, r.views[op.Dst], uint64(op.DstOff), uint64(op.Size), op.Flags)
+		if !errors.Is(err, svm.ErrFreed) {
+			return true, fmt.Errorf("map of a buffer whose pointer is freed: got %w, want %w", err, svm.ErrFreed)
+		}
+		return true, nil
+	}
 	for _, m := range r.maps {
 		if m.gone || !r.meets(m, op) || r.leavesAlone(op) {
 			continue

@@ -143,6 +143,7 @@ type entry struct {
 	void    bool          // an unmap that writes nothing, since the map is known to have failed
 	epoch   int           // how often all was calm before it
 	id      mem.BufferID  // of a renewal: the new root's
+	freed   bool          // of an unmap: by the free of the pointer
 	refused bool          // because bytes it reads were known to be lost
 	around  bool          // reads nothing of what the host has mapped
 }
@@ -177,7 +178,7 @@ func Run(h *History, cfg Config) (res Result, err error) {
 func newReplay(ctx context.Context, h *History, cfg Config) *replay {
 	return &replay{
 		h: h, cfg: cfg, ctx: ctx, rec: &trace.Recorder{}, kernel: make(map[Kind]*runtime.Kernel), views: make([]*runtime.Buffer, len(h.Views)),
-		svmState: svmState{pointers: make(map[int]runtime.Pointer), unmaps: make(map[int][]runtime.Event)},
+		svmState: svmState{pointers: make(map[int]runtime.Pointer), stale: make(map[int]bool), unmaps: make(map[int][]runtime.Event)},
 		needs:    make(map[uint64][]mem.Access), thens: make(map[uint64]func()), events: make(map[int]runtime.Event), open: make(map[int]runtime.Event),
 		result: Result{Ops: make(map[string]int)},
 	}
@@ -231,6 +232,8 @@ func (r *replay) doOn(q *queue, op *Op) error {
 		return r.unmap(q, op)
 	case MapBriefly:
 		return r.mapBriefly(q, op)
+	case FreePointer:
+		return r.freePointer(r.queueFor(&Op{Queue: op.Queue, Dst: r.viewOf(op.Dst)}), op)
 	case Count, CountBy:
 		return r.counting(q, op)
 	}

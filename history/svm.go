@@ -25,6 +25,7 @@ const (
 type svmState struct {
 	anySVM, anyFine bool                    // some device has it
 	pointers        map[int]runtime.Pointer // of the roots that lie over it
+	stale           map[int]bool            // roots whose pointers are freed
 	unmaps          map[int][]runtime.Event // of the roots' maps: the host touches the bytes until then
 	freed           []runtime.Pointer       // to be freed at the end: maps are left
 	table           runtime.Pointer         // pairs of pointers for chase
@@ -108,8 +109,13 @@ func (r *replay) freeSVM(q *queue, root int, used bool) error {
 		return nil
 	}
 	wait := r.unmaps[root]
+	stale := r.stale[root]
 	delete(r.pointers, root)
 	delete(r.unmaps, root)
+	delete(r.stale, root)
+	if stale {
+		return nil
+	}
 	switch {
 	case used || q == nil && len(wait) > 0:
 		r.freed = append(r.freed, p)
@@ -120,6 +126,64 @@ func (r *replay) freeSVM(q *queue, root int, used bool) error {
 		return err
 	}
 	return r.c.SVMFree(p)
+}
+
+// freePointer frees a root's pointer when nothing is held back any more, and with it
+// ends the maps of the root, as unmaps would before which the host writes nothing.
+func (r *replay) freePointer(q *queue, op *Op) error {
+	root := op.Dst
+	p, ok := r.pointers[root]
+	if !ok || r.stale[root] || !q.svm {
+		return nil
+	}
+	if err := errors.Join(r.setAll(), r.becalm()); err != nil {
+		return err
+	}
+	var ended, left []*openMap
+	for _, m := range r.maps {
+		if r.h.Views[m.op.Dst].Root == root && !m.gone {
+			ended = append(ended, m)
+		} else {
+			left = append(left, m)
+		}
+	}
+	var accs []mem.Access
+	for _, m := range ended {
+		if m.op.mapWrites() && m.event.Err() == nil {
+			accs = append(accs, m.use)
+		}
+	}
+	x := entry{freed: true}
+	if r.faults == nil || op.Salt%2 == 0 {
+		e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFree(r.ctx, []runtime.Pointer{p}) })
+		if x.event, err = r.took("svm-free under a buffer", e, err, accs...); err != nil {
+			return err
+		}
+		if x.command, err = e.Command(); err != nil {
+			return err
+		}
+		if _ = e.Wait(r.ctx); r.ctx.Err() != nil { // how it ended, the verdict asks
+			return r.ctx.Err()
+		}
+		r.thens[x.command] = func() {
+			for _, m := range ended {
+				if m.op.mapWrites() {
+					r.oracle.Unmapped(m.use.Buffer, m.use.Range)
+				}
+			}
+		}
+	} else if err := r.c.SVMFree(p); err != nil {
+		return err
+	}
+	r.maps, r.stale[root] = left, true
+	for _, m := range ended {
+		free := *m.op
+		free.ID, free.Kind = op.ID, Unmap
+		x := x
+		x.op, x.mapped, x.epoch = &free, m.event, r.epoch
+		r.log = append(r.log, x)
+	}
+	return nil
 }
 
 // isSVM and isFine report what a root really lies over here.
@@ -151,7 +215,7 @@ func (r *replay) queueFor(op *Op) *queue {
 func (r *replay) pointer(q *queue, op *Op, view, off int) (runtime.Pointer, bool) {
 	v := r.h.Views[view]
 	p, ok := r.pointers[v.Root]
-	return p + runtime.Pointer(v.Origin+off), ok && q.svm && op.ID%2 != 0
+	return p + runtime.Pointer(v.Origin+off), ok && !r.stale[v.Root] && q.svm && op.ID%2 != 0
 }
 
 // bySVM gives an operation that goes by pointers to the context as such; ok is
