@@ -76,7 +76,7 @@ func (r *replay) can(q *queue, flags runtime.SVMFlags) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFill(r.ctx, p, []byte{1}, 64) })
+	e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFill(r.call, p, []byte{1}, 64) })
 	if err == nil {
 		_ = e.Wait(r.ctx) // flaky devices: that it was accepted is enough
 		err = e.Release()
@@ -121,7 +121,7 @@ func (r *replay) freeSVM(q *queue, root int, used bool) error {
 		r.freed = append(r.freed, p)
 		return nil
 	case len(wait) > 0 || q != nil && uint64(p)>>8%2 == 0:
-		e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFree(r.ctx, []runtime.Pointer{p}, wait...) })
+		e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFree(r.call, []runtime.Pointer{p}, wait...) })
 		_, err = r.took("svm-free", e, err)
 		return err
 	}
@@ -155,7 +155,7 @@ func (r *replay) freePointer(q *queue, op *Op) error {
 	}
 	x := entry{freed: true}
 	if r.faults == nil || op.Salt%2 == 0 {
-		e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFree(r.ctx, []runtime.Pointer{p}) })
+		e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFree(r.call, []runtime.Pointer{p}) })
 		if x.event, err = r.took("svm-free under a buffer", e, err, accs...); err != nil {
 			return err
 		}
@@ -228,15 +228,15 @@ func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e ru
 	name := "svm-" + string(op.Kind)
 	switch op.Kind {
 	case Write:
-		e, err = q.EnqueueSVMWrite(r.ctx, dst, pattern(op.Size, op.Salt), wait...)
+		e, err = q.EnqueueSVMWrite(r.call, dst, pattern(op.Size, op.Salt), wait...)
 	case Read:
-		e, err = q.EnqueueSVMRead(r.ctx, dst, got, wait...)
+		e, err = q.EnqueueSVMRead(r.call, dst, got, wait...)
 	case Fill:
-		e, err = q.EnqueueSVMFill(r.ctx, dst, []byte{byte(op.Salt)}, uint64(op.Size), wait...)
+		e, err = q.EnqueueSVMFill(r.call, dst, []byte{byte(op.Salt)}, uint64(op.Size), wait...)
 	case Migrate:
 		dst, _ = r.pointer(q, op, op.Dst, 0)
 		ranges := []runtime.SVMRange{{Pointer: dst, Size: uint64(r.h.Views[op.Dst].Size)}}
-		e, err = q.EnqueueSVMMigrate(r.ctx, ranges, op.migrateFlags(), wait...)
+		e, err = q.EnqueueSVMMigrate(r.call, ranges, op.migrateFlags(), wait...)
 		name = "svm-" + op.migrateName()
 	case Map:
 		e, err = r.mapOpen(q, op, true, wait)
@@ -247,7 +247,7 @@ func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e ru
 		case !has:
 			return e, false, nil
 		case op.Kind == Copy:
-			e, err = q.EnqueueSVMMemcpy(r.ctx, dst, src, uint64(op.Size), wait...)
+			e, err = q.EnqueueSVMMemcpy(r.call, dst, src, uint64(op.Size), wait...)
 		case op.ID%4 == 1 || r.faults != nil: // the table must hold what was written
 			return e, false, nil
 		default:
@@ -270,13 +270,13 @@ func (r *replay) chase(q *queue, op *Op, dst, src runtime.Pointer, wait []runtim
 	if r.inPlace(m) {
 		m = mem.Host
 	}
-	e, err := q.EnqueueSVMWrite(r.ctx, r.table+runtime.Pointer(at.Start), pair)
+	e, err := q.EnqueueSVMWrite(r.call, r.table+runtime.Pointer(at.Start), pair)
 	_, err = r.took("svm-write", e, err, mem.Access{Buffer: r.tableBuf.ID(), Range: at, Mode: mem.Write, Memory: m})
 	if err != nil {
 		return e, err
 	}
 	size := uint64(op.Size)
-	e, err = q.EnqueueLaunch(r.ctx, runtime.Launch{
+	e, err = q.EnqueueLaunch(r.call, runtime.Launch{
 		Kernel: r.kernel[chase], Global: []uint64{size}, Local: localSize(size),
 		Args: []runtime.Arg{runtime.SVMIn(r.table).Range(at.Start, slotSize), runtime.Uint32(uint32(2 * slot)), runtime.Uint32(op.Salt)},
 		SVM:  []runtime.Arg{runtime.SVMInOut(dst).Range(0, size), runtime.SVMIn(src).Range(0, size)},

@@ -62,6 +62,7 @@ func (r *replay) compareMoves() error {
 // for on the first and the last device and on the host: what must be readable is, and
 // what was lost is refused.
 func (r *replay) finish() error {
+	r.call = r.ctx
 	if err := r.setAll(); err != nil {
 		return err
 	}
