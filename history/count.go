@@ -108,7 +108,7 @@ func (r *replay) counting(q *queue, op *Op) error {
 func (r *replay) writeCount(q *queue, op *Op, size *runtime.Buffer) error {
 	wait := r.waits(op)
 	r.faults.resume()
-	e, err := q.EnqueueWrite(r.ctx, size, 0, binary.NativeEndian.AppendUint64(nil, op.counted()), wait...)
+	e, err := q.EnqueueWrite(r.call, size, 0, binary.NativeEndian.AppendUint64(nil, op.counted()), wait...)
 	accs := mem.Access{Buffer: size.ID(), Range: mem.Range{End: 8}, Mode: mem.Write, Memory: q.Memory()}
 	e, err = r.took("write of a count", e, err, accs)
 	if done, err := r.turnedDown(op, err); done || err != nil {

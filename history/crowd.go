@@ -86,7 +86,7 @@ func Crowd(seed uint64, n, ops int, failing bool) []*History {
 // to change nothing.
 func unshared(ops []Op) []Op {
 	return slices.DeleteFunc(ops, func(op Op) bool {
-		return op.Kind == Renew || op.Kind == Map || op.Kind == Unmap || op.Kind == MapBriefly || op.Kind == Refuse ||
+		return op.Kind == Renew || op.Kind == Map || op.Kind == Unmap || op.Kind == MapBriefly || op.Kind == FreePointer || op.Kind == Refuse ||
 			op.Kind == Count || op.Kind == CountBy
 	})
 }

@@ -26,23 +26,23 @@ func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (ru
 	var err error
 	switch op.Kind {
 	case Write:
-		e, err = q.EnqueueWrite(r.ctx, dst, dstOff, pattern(op.Size, op.Salt), wait...)
+		e, err = q.EnqueueWrite(r.call, dst, dstOff, pattern(op.Size, op.Salt), wait...)
 	case Read:
-		e, err = q.EnqueueRead(r.ctx, dst, dstOff, got, wait...)
+		e, err = q.EnqueueRead(r.call, dst, dstOff, got, wait...)
 	case WriteRect:
-		e, err = q.EnqueueWriteRect(r.ctx, dst, op.dstBox(), pattern(op.bytes(), op.Salt), op.srcBox(), op.region(), wait...)
+		e, err = q.EnqueueWriteRect(r.call, dst, op.dstBox(), pattern(op.bytes(), op.Salt), op.srcBox(), op.region(), wait...)
 	case ReadRect:
-		e, err = q.EnqueueReadRect(r.ctx, dst, op.dstBox(), got, op.srcBox(), op.region(), wait...)
+		e, err = q.EnqueueReadRect(r.call, dst, op.dstBox(), got, op.srcBox(), op.region(), wait...)
 	case CopyRect:
-		e, err = q.EnqueueCopyRect(r.ctx, r.views[op.Src], dst, op.srcBox(), op.dstBox(), op.region(), wait...)
+		e, err = q.EnqueueCopyRect(r.call, r.views[op.Src], dst, op.srcBox(), op.dstBox(), op.region(), wait...)
 	case Copy:
-		e, err = q.EnqueueCopy(r.ctx, r.views[op.Src], dst, srcOff, dstOff, size, wait...)
+		e, err = q.EnqueueCopy(r.call, r.views[op.Src], dst, srcOff, dstOff, size, wait...)
 	case Fill:
-		e, err = q.EnqueueFill(r.ctx, dst, []byte{byte(op.Salt)}, dstOff, size, wait...)
+		e, err = q.EnqueueFill(r.call, dst, []byte{byte(op.Salt)}, dstOff, size, wait...)
 	case Mix, Produce, Reverse:
-		e, err = q.EnqueueLaunch(r.ctx, r.launch(q, op), wait...)
+		e, err = q.EnqueueLaunch(r.call, r.launch(q, op), wait...)
 	case Migrate:
-		e, err = q.EnqueueMigrate(r.ctx, []*runtime.Buffer{dst}, op.migrateFlags(), wait...)
+		e, err = q.EnqueueMigrate(r.call, []*runtime.Buffer{dst}, op.migrateFlags(), wait...)
 		name = op.migrateName()
 		if r.around(op) {
 			name += ", some of it mapped"
@@ -50,11 +50,11 @@ func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (ru
 	case Map:
 		return r.mapOpen(q, op, false, wait)
 	case Marker:
-		e, err = q.EnqueueMarker(r.ctx, wait...)
+		e, err = q.EnqueueMarker(r.call, wait...)
 	case Barrier:
-		e, err = q.EnqueueBarrier(r.ctx, wait...)
+		e, err = q.EnqueueBarrier(r.call, wait...)
 	case Fail:
-		e, err = q.EnqueueHostCall(r.ctx, func(context.Context) error { return errCall }, wait...)
+		e, err = q.EnqueueHostCall(r.call, func(context.Context) error { return errCall }, wait...)
 	default:
 		return e, fmt.Errorf("unknown kind %q", op.Kind)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func (r *replay) setUp() error {
-	o := runtime.Options{Name: r.cfg.Name, OwnDevices: true, NoPeer: r.cfg.NoPeer, SVMSize: 1 << 24, Trace: r.rec}
+	o := runtime.Options{Name: r.cfg.Name, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec}
 	if r.cfg.Every > 0 {
 		r.faults = newFaults(r.h.Seed, r.cfg.Every)
 		o.Resource = r.faults.Resource

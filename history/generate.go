@@ -74,7 +74,7 @@ func (g *generator) character() {
 	for _, k := range []Kind{Migrate, Marker, Barrier, User, Set} {
 		g.weigh(k, g.IntN(4))
 	}
-	for _, k := range []Kind{Finish, Renew, Refuse, MapBriefly} {
+	for _, k := range []Kind{Finish, Renew, Refuse, MapBriefly, FreePointer} {
 		g.weigh(k, g.IntN(2))
 	}
 	g.scenes = g.Float64() * 0.1
@@ -189,7 +189,7 @@ func (g *generator) op(id int) Op {
 		op.Ref = g.take(&g.maps)
 	case Finish:
 		g.users = nil
-	case Renew:
+	case Renew, FreePointer:
 		op.Dst = g.IntN(len(g.h.Roots))
 	case Count, CountBy:
 		g.countOp(&op)

@@ -57,6 +57,9 @@ const (
 	// MapBriefly is a blocking map whose context ends while it is held back: nothing
 	// stays mapped. It is a user event, too: what held it back.
 	MapBriefly Kind = "map-briefly"
+	// FreePointer frees the pointer of a root over shared virtual memory, at once or
+	// by a command; its maps end, and its buffers stay.
+	FreePointer Kind = "free-pointer"
 
 	Marker  Kind = "marker"
 	Barrier Kind = "barrier"

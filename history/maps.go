@@ -32,9 +32,9 @@ func (r *replay) mapOpen(q *queue, op *Op, byPtr bool, wait []runtime.Event) (e 
 	m, name := &openMap{op: op, q: q, byPtr: byPtr}, fmt.Sprintf("map flags %d", op.Flags)
 	if byPtr {
 		p, _ := r.pointer(q, op, op.Dst, op.DstOff)
-		m.bytes, e, err = q.EnqueueSVMMap(r.ctx, p, uint64(op.Size), svm.MapFlags(op.Flags), wait...)
+		m.bytes, e, err = q.EnqueueSVMMap(r.call, p, uint64(op.Size), svm.MapFlags(op.Flags), wait...)
 		name = "svm-" + name
-	} else if m.mapping, e, err = q.EnqueueMap(r.ctx, r.views[op.Dst], uint64(op.DstOff), uint64(op.Size), op.Flags, wait...); err == nil {
+	} else if m.mapping, e, err = q.EnqueueMap(r.call, r.views[op.Dst], uint64(op.DstOff), uint64(op.Size), op.Flags, wait...); err == nil {
 		m.bytes = m.mapping.Bytes()
 	}
 	if m.event, err = r.took(name, e, err, r.uses(q, op)...); err != nil {
@@ -84,7 +84,7 @@ func (r *replay) mapBriefly(q *queue, op *Op) error {
 	}
 	r.open[op.ID], r.events[op.ID] = gate, gate
 	r.owned = append(r.owned, gate)
-	if slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) }) {
+	if slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) }) || r.stale[r.h.Views[op.Dst].Root] {
 		return nil
 	}
 	short, cancel := context.WithCancel(r.ctx)
@@ -151,7 +151,7 @@ func (r *replay) unmapOf(q *queue, ref *Op, m *openMap) error {
 	wait := x.waits
 	if m.event.Err() == nil { // nobody uses what is known not to be mapped
 		used, err := r.persist(func() (runtime.Event, error) {
-			return q.EnqueueHostCall(r.ctx, func(context.Context) error {
+			return q.EnqueueHostCall(r.call, func(context.Context) error {
 				return r.c.SVMGuard(func() { m.touch(&op, x.got) })
 			}, slices.Concat(x.waits, []runtime.Event{m.event})...)
 		})
@@ -163,9 +163,9 @@ func (r *replay) unmapOf(q *queue, ref *Op, m *openMap) error {
 	}
 	e, err := r.persist(func() (runtime.Event, error) {
 		if m.byPtr {
-			return q.EnqueueSVMUnmap(r.ctx, runtime.Pointer(uintptr(unsafe.Pointer(unsafe.SliceData(m.bytes)))), wait...)
+			return q.EnqueueSVMUnmap(r.call, runtime.Pointer(uintptr(unsafe.Pointer(unsafe.SliceData(m.bytes)))), wait...)
 		}
-		return q.EnqueueUnmap(r.ctx, m.mapping, wait...)
+		return q.EnqueueUnmap(r.call, m.mapping, wait...)
 	})
 	if err != nil {
 		return err
@@ -217,6 +217,13 @@ func (r *replay) recordsUse(command uint64) bool {
 // clash looks for open maps that an operation must not, or must be refused to,
 // meet: done says that it was dealt with.
 func (r *replay) clash(q *queue, op *Op) (done bool, err error) {
+	if op.Kind == Map && r.stale[r.h.Views[op.Dst].Root] {
+		_, _, err := q.EnqueueMap(r.call, r.views[op.Dst], uint64(op.DstOff), uint64(op.Size), op.Flags)
+		if !errors.Is(err, svm.ErrFreed) {
+			return true, fmt.Errorf("map of a buffer whose pointer is freed: got %w, want %w", err, svm.ErrFreed)
+		}
+		return true, nil
+	}
 	for _, m := range r.maps {
 		if m.gone || !r.meets(m, op) || r.leavesAlone(op) {
 			continue

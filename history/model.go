@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"godwit/mem"
+	"godwit/runtime"
 )
 
 // model is one flat memory: each root's bytes, which of them are defined, and
@@ -213,6 +214,25 @@ func (m *model) applyRows(op *Op) {
 
 // untouched is what memory for a read holds before it.
 const untouched = 0xEE
+
+// free ends a map with its pointer: the host has written nothing, and what a map that
+// invalidates left is undefined. Where the free's command failed, it is lost.
+func (m *model) free(x *entry, failed bool) {
+	switch {
+	case x.mapped.Err() != nil || !x.op.mapWrites():
+		return
+	case failed:
+		m.lose(x.op)
+		return
+	}
+	w := m.h.rows(x.op)[0]
+	_, known, lost := m.at(x.op.Dst, w.dst, w.size)
+	set(lost, false)
+	m.date(x.op, w)
+	if x.op.Flags&runtime.MapInvalidate != 0 {
+		set(known, false)
+	}
+}
 
 // read is what an operation gives to the host, and which bytes of it are known:
 // those between rows, and where they are not the buffer's, stay as they were.

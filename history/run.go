@@ -24,6 +24,7 @@ type Config struct {
 	Open       func(f *Faults) ([]devices.Device, error)
 	Every      int // about one call in so many is struck (see Faults); 0 is none
 	NoPeer     bool
+	Waits      bool // an enqueue that finds no room waits for some, under a context that soon ends
 	NoSVM      bool // no root lies over shared virtual memory
 	OutOfOrder bool
 	Unchecked  bool          // leave Context.Check out of every step but the last
@@ -101,6 +102,7 @@ type replay struct {
 	h      *History
 	cfg    Config
 	ctx    context.Context
+	call   context.Context // of the enqueues of an operation
 	c      *runtime.Context
 	queues []*queue
 	views  []*runtime.Buffer
@@ -143,6 +145,7 @@ type entry struct {
 	void    bool          // an unmap that writes nothing, since the map is known to have failed
 	epoch   int           // how often all was calm before it
 	id      mem.BufferID  // of a renewal: the new root's
+	freed   bool          // of an unmap: by the free of the pointer
 	refused bool          // because bytes it reads were known to be lost
 	around  bool          // reads nothing of what the host has mapped
 }
@@ -176,8 +179,8 @@ func Run(h *History, cfg Config) (res Result, err error) {
 
 func newReplay(ctx context.Context, h *History, cfg Config) *replay {
 	return &replay{
-		h: h, cfg: cfg, ctx: ctx, rec: &trace.Recorder{}, kernel: make(map[Kind]*runtime.Kernel), views: make([]*runtime.Buffer, len(h.Views)),
-		svmState: svmState{pointers: make(map[int]runtime.Pointer), unmaps: make(map[int][]runtime.Event)},
+		h: h, cfg: cfg, ctx: ctx, call: ctx, rec: &trace.Recorder{}, kernel: make(map[Kind]*runtime.Kernel), views: make([]*runtime.Buffer, len(h.Views)),
+		svmState: svmState{pointers: make(map[int]runtime.Pointer), stale: make(map[int]bool), unmaps: make(map[int][]runtime.Event)},
 		needs:    make(map[uint64][]mem.Access), thens: make(map[uint64]func()), events: make(map[int]runtime.Event), open: make(map[int]runtime.Event),
 		result: Result{Ops: make(map[string]int)},
 	}
@@ -204,6 +207,12 @@ func (r *replay) step(op *Op) error {
 func (r *replay) do(op *Op) error { return r.doOn(r.queueFor(op), op) }
 
 func (r *replay) doOn(q *queue, op *Op) error {
+	r.call = r.ctx
+	if r.cfg.Waits {
+		call, done := context.WithTimeout(r.ctx, 200*time.Microsecond)
+		defer done()
+		r.call = call
+	}
 	switch op.Kind {
 	case User:
 		e, err := r.c.NewUserEvent()
@@ -231,6 +240,8 @@ func (r *replay) doOn(q *queue, op *Op) error {
 		return r.unmap(q, op)
 	case MapBriefly:
 		return r.mapBriefly(q, op)
+	case FreePointer:
+		return r.freePointer(r.queueFor(&Op{Queue: op.Queue, Dst: r.viewOf(op.Dst)}), op)
 	case Count, CountBy:
 		return r.counting(q, op)
 	}

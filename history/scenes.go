@@ -84,6 +84,12 @@ func (g *generator) oneStart() {
 		}
 		g.push(Op{Kind: Unmap, Queue: g.IntN(LogicalQueues), Ref: g.take(&maps)})
 	}
+	if g.IntN(3) == 0 { // a free ends them
+		g.push(Op{Kind: Map, Queue: g.IntN(LogicalQueues), Dst: view, DstOff: off, Size: 1 + g.IntN(size-off), Flags: mapFlags[g.IntN(len(mapFlags))]})
+		g.push(Op{Kind: FreePointer, Queue: g.IntN(LogicalQueues), Dst: g.h.Views[view].Root})
+		g.push(Op{Kind: Fill, Queue: g.IntN(LogicalQueues), Dst: view, Size: size})
+		return
+	}
 	flags := []runtime.MapFlags{runtime.MapWrite, runtime.MapInvalidate}
 	g.maps = append(g.maps, g.push(Op{Kind: Map, Queue: g.IntN(LogicalQueues), Dst: view, DstOff: off, Size: 1 + g.IntN(size-off), Flags: flags[g.IntN(2)]}))
 }

@@ -25,6 +25,7 @@ const (
 type svmState struct {
 	anySVM, anyFine bool                    // some device has it
 	pointers        map[int]runtime.Pointer // of the roots that lie over it
+	stale           map[int]bool            // roots whose pointers are freed
 	unmaps          map[int][]runtime.Event // of the roots' maps: the host touches the bytes until then
 	freed           []runtime.Pointer       // to be freed at the end: maps are left
 	table           runtime.Pointer         // pairs of pointers for chase
@@ -75,7 +76,7 @@ func (r *replay) can(q *queue, flags runtime.SVMFlags) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFill(r.ctx, p, []byte{1}, 64) })
+	e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFill(r.call, p, []byte{1}, 64) })
 	if err == nil {
 		_ = e.Wait(r.ctx) // flaky devices: that it was accepted is enough
 		err = e.Release()
@@ -108,18 +109,81 @@ func (r *replay) freeSVM(q *queue, root int, used bool) error {
 		return nil
 	}
 	wait := r.unmaps[root]
+	stale := r.stale[root]
 	delete(r.pointers, root)
 	delete(r.unmaps, root)
+	delete(r.stale, root)
+	if stale {
+		return nil
+	}
 	switch {
 	case used || q == nil && len(wait) > 0:
 		r.freed = append(r.freed, p)
 		return nil
 	case len(wait) > 0 || q != nil && uint64(p)>>8%2 == 0:
-		e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFree(r.ctx, []runtime.Pointer{p}, wait...) })
+		e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFree(r.call, []runtime.Pointer{p}, wait...) })
 		_, err = r.took("svm-free", e, err)
 		return err
 	}
 	return r.c.SVMFree(p)
+}
+
+// freePointer frees a root's pointer when nothing is held back any more, and with it
+// ends the maps of the root, as unmaps would before which the host writes nothing.
+func (r *replay) freePointer(q *queue, op *Op) error {
+	root := op.Dst
+	p, ok := r.pointers[root]
+	if !ok || r.stale[root] || !q.svm {
+		return nil
+	}
+	if err := errors.Join(r.setAll(), r.becalm()); err != nil {
+		return err
+	}
+	var ended, left []*openMap
+	for _, m := range r.maps {
+		if r.h.Views[m.op.Dst].Root == root && !m.gone {
+			ended = append(ended, m)
+		} else {
+			left = append(left, m)
+		}
+	}
+	var accs []mem.Access
+	for _, m := range ended {
+		if m.op.mapWrites() && m.event.Err() == nil {
+			accs = append(accs, m.use)
+		}
+	}
+	x := entry{freed: true}
+	if r.faults == nil || op.Salt%2 == 0 {
+		e, err := r.persist(func() (runtime.Event, error) { return q.EnqueueSVMFree(r.call, []runtime.Pointer{p}) })
+		if x.event, err = r.took("svm-free under a buffer", e, err, accs...); err != nil {
+			return err
+		}
+		if x.command, err = e.Command(); err != nil {
+			return err
+		}
+		if _ = e.Wait(r.ctx); r.ctx.Err() != nil { // how it ended, the verdict asks
+			return r.ctx.Err()
+		}
+		r.thens[x.command] = func() {
+			for _, m := range ended {
+				if m.op.mapWrites() {
+					r.oracle.Unmapped(m.use.Buffer, m.use.Range)
+				}
+			}
+		}
+	} else if err := r.c.SVMFree(p); err != nil {
+		return err
+	}
+	r.maps, r.stale[root] = left, true
+	for _, m := range ended {
+		free := *m.op
+		free.ID, free.Kind = op.ID, Unmap
+		x := x
+		x.op, x.mapped, x.epoch = &free, m.event, r.epoch
+		r.log = append(r.log, x)
+	}
+	return nil
 }
 
 // isSVM and isFine report what a root really lies over here.
@@ -151,7 +215,7 @@ func (r *replay) queueFor(op *Op) *queue {
 func (r *replay) pointer(q *queue, op *Op, view, off int) (runtime.Pointer, bool) {
 	v := r.h.Views[view]
 	p, ok := r.pointers[v.Root]
-	return p + runtime.Pointer(v.Origin+off), ok && q.svm && op.ID%2 != 0
+	return p + runtime.Pointer(v.Origin+off), ok && !r.stale[v.Root] && q.svm && op.ID%2 != 0
 }
 
 // bySVM gives an operation that goes by pointers to the context as such; ok is
@@ -164,15 +228,15 @@ func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e ru
 	name := "svm-" + string(op.Kind)
 	switch op.Kind {
 	case Write:
-		e, err = q.EnqueueSVMWrite(r.ctx, dst, pattern(op.Size, op.Salt), wait...)
+		e, err = q.EnqueueSVMWrite(r.call, dst, pattern(op.Size, op.Salt), wait...)
 	case Read:
-		e, err = q.EnqueueSVMRead(r.ctx, dst, got, wait...)
+		e, err = q.EnqueueSVMRead(r.call, dst, got, wait...)
 	case Fill:
-		e, err = q.EnqueueSVMFill(r.ctx, dst, []byte{byte(op.Salt)}, uint64(op.Size), wait...)
+		e, err = q.EnqueueSVMFill(r.call, dst, []byte{byte(op.Salt)}, uint64(op.Size), wait...)
 	case Migrate:
 		dst, _ = r.pointer(q, op, op.Dst, 0)
 		ranges := []runtime.SVMRange{{Pointer: dst, Size: uint64(r.h.Views[op.Dst].Size)}}
-		e, err = q.EnqueueSVMMigrate(r.ctx, ranges, op.migrateFlags(), wait...)
+		e, err = q.EnqueueSVMMigrate(r.call, ranges, op.migrateFlags(), wait...)
 		name = "svm-" + op.migrateName()
 	case Map:
 		e, err = r.mapOpen(q, op, true, wait)
@@ -183,7 +247,7 @@ func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e ru
 		case !has:
 			return e, false, nil
 		case op.Kind == Copy:
-			e, err = q.EnqueueSVMMemcpy(r.ctx, dst, src, uint64(op.Size), wait...)
+			e, err = q.EnqueueSVMMemcpy(r.call, dst, src, uint64(op.Size), wait...)
 		case op.ID%4 == 1 || r.faults != nil: // the table must hold what was written
 			return e, false, nil
 		default:
@@ -206,13 +270,13 @@ func (r *replay) chase(q *queue, op *Op, dst, src runtime.Pointer, wait []runtim
 	if r.inPlace(m) {
 		m = mem.Host
 	}
-	e, err := q.EnqueueSVMWrite(r.ctx, r.table+runtime.Pointer(at.Start), pair)
+	e, err := q.EnqueueSVMWrite(r.call, r.table+runtime.Pointer(at.Start), pair)
 	_, err = r.took("svm-write", e, err, mem.Access{Buffer: r.tableBuf.ID(), Range: at, Mode: mem.Write, Memory: m})
 	if err != nil {
 		return e, err
 	}
 	size := uint64(op.Size)
-	e, err = q.EnqueueLaunch(r.ctx, runtime.Launch{
+	e, err = q.EnqueueLaunch(r.call, runtime.Launch{
 		Kernel: r.kernel[chase], Global: []uint64{size}, Local: localSize(size),
 		Args: []runtime.Arg{runtime.SVMIn(r.table).Range(at.Start, slotSize), runtime.Uint32(uint32(2 * slot)), runtime.Uint32(op.Salt)},
 		SVM:  []runtime.Arg{runtime.SVMInOut(dst).Range(0, size), runtime.SVMIn(src).Range(0, size)},

@@ -62,6 +62,7 @@ func (r *replay) compareMoves() error {
 // for on the first and the last device and on the host: what must be readable is, and
 // what was lost is refused.
 func (r *replay) finish() error {
+	r.call = r.ctx
 	if err := r.setAll(); err != nil {
 		return err
 	}
@@ -173,6 +174,9 @@ func (v *verdict) entry(x *entry) error {
 	switch {
 	case x.refused: // nothing was done
 		return nil
+	case x.freed:
+		v.m.free(x, failed)
+		return nil
 	case x.op.Kind == Unmap && x.mapped.Err() != nil: // nor here
 		if failed {
 			v.m.undo(x.op, x.epoch)
@@ -229,14 +233,14 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 		}
 		return false, nil
 	}
-	if x.command == 0 { // a renewal
+	if x.command == 0 { // a renewal, or a free at once
 		if x.op.Kind == Renew {
 			v.m.renew(x.op.Dst, x.id)
 		}
 		return false, nil
 	}
 	err = x.event.Err()
-	if x.op.Kind == Unmap && x.mapped.Err() != nil { // known when the unmap was enqueued, or the unmap's failure too
+	if x.op.Kind == Unmap && !x.freed && x.mapped.Err() != nil { // known when the unmap was enqueued, or the unmap's failure too
 		if err == nil && x.op.mapWrites() && !x.void {
 			return false, fmt.Errorf("succeeded, though its map failed later: %w", x.mapped.Err())
 		}

@@ -219,10 +219,18 @@ func TestNothingRidesAlongWithAStepThatMayFailWithoutIt(t *testing.T) {
 func TestAGapIsNotBridgedOverWhatTheHostHolds(t *testing.T) {
 	topo := mem.NewTopology("a")
 	require.NoError(t, topo.SetLink(1, mem.Host, mem.DirectLink(1<<20, 1<<30)))
-	g := begin(t, topo, migration.Options{Gap: true})
-	b := g.buffer(64)
-	g.on("q", use(mem.Write, b, 0, 64, 1))
-	g.on("q", use(mem.Read, b, 8, 16, mem.Host))
-	steps := g.on("q", use(mem.Read, b, 0, 8, mem.Host), use(mem.Read, b, 16, 24, mem.Host)).steps
-	require.Len(t, steps, 2)
+	c := &counting{t: t, p: migration.New(topo, migration.Options{Gap: true}), work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
+	var err error
+	c.data, err = c.p.Create(64)
+	require.NoError(t, err)
+	c.run(c.data, mem.Write, 1, mem.Range{End: 64})
+	c.ended()
+	c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 8, End: 16})
+	c.ended()
+	ends := []mem.Access{use(mem.Read, c.data, 0, 8, mem.Host), use(mem.Read, c.data, 16, 24, mem.Host)}
+	require.NoError(t, c.p.Plan(&c.plan, ends))
+	require.Len(t, c.plan.Steps, 2)
+	ends = []mem.Access{use(mem.Read, c.data, 24, 32, mem.Host), use(mem.Read, c.data, 40, 48, mem.Host)}
+	require.NoError(t, c.p.Plan(&c.plan, ends))
+	require.Len(t, c.plan.Steps, 1, "it is bridged over what the host does not hold")
 }

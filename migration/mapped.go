@@ -90,6 +90,9 @@ func (p *Planner) Written(id mem.BufferID, m mem.MemoryID, r mem.Range) error {
 	if b.partly {
 		b.forget(r)
 	}
+	if len(b.serves) > 0 && r.Start < CountSize {
+		p.recounted(b)
+	}
 	p.edits++
 	return nil
 }

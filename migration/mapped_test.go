@@ -143,3 +143,34 @@ func TestAnUnmapThatFailsByItselfLosesWhatTheHostWrote(t *testing.T) {
 	g.failPoint(at, errLost)
 	require.ErrorIs(t, g.p.Plan(&migration.Plan{}, []mem.Access{use(mem.Read, b, 0, 64, 1)}), mem.ErrPoisoned)
 }
+
+// What the host has written under a map that ended without an unmap is the latest
+// content there, and who uses these bytes goes on being waited for.
+func TestWhatWasWrittenWithoutACommandCounts(t *testing.T) { // C11
+	topo := mem.NewTopology("a", "b")
+	p := migration.New(topo, migration.Options{})
+	id, err := p.CreateWith(64, mem.SetOf(mem.Host))
+	require.NoError(t, err)
+	moves := mem.NewTimeline("moves", false, nil)
+	var plan migration.Plan
+	plans := func(a mem.Access) {
+		require.NoError(t, p.Plan(&plan, []mem.Access{a}))
+		for _, w := range plan.Storage {
+			require.NoError(t, p.Stored(w.Buffer, w.Memory))
+		}
+	}
+	plans(use(mem.Read, id, 0, 64, 1))
+	out := moves.Next()
+	p.CommitStep(&plan, 0, out) // reads the host's bytes
+	p.Commit(&plan, moves.Next())
+	require.NoError(t, p.Written(id, mem.Host, mem.Range{Start: 16, End: 32}))
+	plans(use(mem.Write, id, 0, 64, mem.Host))
+	require.Contains(t, plan.Waits, mem.Wait{Point: out})
+	plans(use(mem.Read, id, 0, 64, 1))
+	require.Len(t, plan.Steps, 1)
+	require.Equal(t, mem.Range{Start: 16, End: 32}, plan.Steps[0].Range)
+	require.NoError(t, p.Check())
+	require.ErrorIs(t, p.Written(id+1, mem.Host, mem.Range{End: 1}), mem.ErrInvalidBuffer)
+	require.ErrorIs(t, p.Written(id, 9, mem.Range{End: 1}), mem.ErrInvalidValue)
+	require.ErrorIs(t, p.Written(id, mem.Host, mem.Range{Start: 60, End: 65}), mem.ErrInvalidValue)
+}

@@ -271,7 +271,8 @@ func (c *Context) SVMExplain(p Pointer) string {
 }
 
 // SVMFree frees a block of shared virtual memory, which commands enqueued before
-// may still use. Its maps end. Buffers made over it stay good. The null pointer
+// may still use. Its maps end, and what the host has written under them counts.
+// Buffers made over it stay good. The null pointer
 // is ignored. It fails with svm.ErrNotSVM and svm.ErrFreed where p is no pointer
 // (any more), and mem.ErrInvalidValue where p points inside a block.
 func (c *Context) SVMFree(p Pointer) error {

@@ -180,7 +180,8 @@ func (q *Queue) mapSVM(ctx context.Context, p Pointer, size uint64, flags svm.Ma
 	return bytes, m, e, nil
 }
 
-// EnqueueSVMUnmap ends the youngest map that was made of p. The host's rights end
+// EnqueueSVMUnmap ends the youngest map that EnqueueSVMMap or SVMMap made of p; those
+// of a buffer over it end by their Mapping. The host's rights end
 // with the command, however that ends, so that host calls it waits for may still
 // touch the bytes; commands enqueued from now on may use them. What was mapped for
 // writing is then valid on the host and nowhere else. It fails with svm.ErrMapped where there is
@@ -257,8 +258,9 @@ func (q *Queue) EnqueueSVMMigrate(ctx context.Context, ranges []SVMRange, flags 
 
 // EnqueueSVMFree frees blocks of shared virtual memory once the command has run.
 // From now on no enqueue takes the pointers; the host may use what it may use
-// until then. Where the command fails, because of its wait list, they are freed
-// all the same. mem.ErrInvalidValue: there are none, one is null, inside a block,
+// until then. Their maps end with the command: to buffers over them, what was mapped
+// for writing is valid on the host, and lost where the command fails. Where it does,
+// because of its wait list, they are freed all the same. mem.ErrInvalidValue: there are none, one is null, inside a block,
 // or there twice.
 func (q *Queue) EnqueueSVMFree(ctx context.Context, pointers []Pointer, wait ...Event) (Event, error) {
 	if len(pointers) == 0 {

@@ -184,7 +184,7 @@ func faultyConfigs() []history.Config {
 			every := []int{6, 12, 40}[(i+k)%3]
 			all = append(all, history.Config{
 				Name: fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/every=%d", kinds, size>>10, noPeer, ooo, every),
-				Open: open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every,
+				Open: open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
 			})
 		}
 	}
