@@ -61,13 +61,13 @@ func newContext(o Options) (*Context, error) {
 		svmPoints: make(map[*svm.Map]mem.Point),
 		planner:   migration.New(topo, migration.Options{}),
 	}
-	host := soft.NewHost(soft.HostOptions{})
-	c.addMemory(host)
+	c.host = soft.NewHost(soft.HostOptions{})
+	c.addMemory(c.host)
 	for _, d := range o.Devices {
 		c.addMemory(d)
 	}
 	if err := c.openTransport(); err != nil {
-		return nil, errors.Join(err, host.Close())
+		return nil, errors.Join(err, c.host.Close())
 	}
 	c.locks.from = chooseLocker(o.Devices)
 	c.listQueues()

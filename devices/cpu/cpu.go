@@ -131,8 +131,13 @@ func (d *Device) Info() devices.Info { return d.info }
 // Memory implements devices.Device.
 func (d *Device) Memory() mem.Resource { return d.memory }
 
-// Pinner implements devices.HostBacked.
-func (d *Device) Pinner() devices.Pinner { return d.memory }
+// Pin implements devices.HostBacked.
+func (d *Device) Pin(b mem.Block, off, size uint64) (uint64, error) {
+	return d.memory.Pin(b, off, size)
+}
+
+// Unpin implements devices.HostBacked.
+func (d *Device) Unpin(b mem.Block) { d.memory.Unpin(b) }
 
 // View implements devices.Viewer.
 func (d *Device) View(b mem.Block, off, size uint64) ([]byte, error) {
@@ -161,20 +166,12 @@ func (d *Device) ReserveSVM(mem.Range) error { return nil }
 
 // Build implements devices.Device, from the program's Go forms.
 func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
-	m, err := soft.Build(p)
-	if err != nil {
-		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
-	}
-	return m, nil
+	return soft.Build(d.info.Name, p)
 }
 
 // NewQueue implements devices.Device.
 func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.engine.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return q, nil
+	return d.engine.NewQueue(o)
 }
 
 // Close implements devices.Device.
@@ -200,13 +197,13 @@ func (d *Device) Execute(cmd *devices.Command) error {
 	return d.launch(cmd)
 }
 
-// pinner is the memory of a device whose blocks kernels use in place: another
-// cpu device's or the host's, where the two were declared to share one store.
-func (d *Device) pinner(of devices.Device) devices.Pinner {
+// pinner is the device whose blocks kernels use in place: this one, or another
+// cpu device or the host, where the two were declared to share one store.
+func (d *Device) pinner(of devices.Device) devices.HostBacked {
 	if h, ok := of.(devices.HostBacked); ok {
-		return h.Pinner()
+		return h
 	}
-	return d.memory
+	return d
 }
 
 // holds reports whether an argument is a block, to be kept in place.

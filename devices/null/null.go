@@ -72,20 +72,12 @@ func (d *Device) Memory() mem.Resource { return d.memory }
 
 // Build implements devices.Device: the Go forms, for their arguments.
 func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
-	m, err := soft.Build(p)
-	if err != nil {
-		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
-	}
-	return m, nil
+	return soft.Build(d.info.Name, p)
 }
 
 // NewQueue implements devices.Device.
 func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.engine.NewQueue(opts)
-	if err != nil {
-		return nil, err
-	}
-	return q, nil
+	return d.engine.NewQueue(opts)
 }
 
 // PeerLink implements devices.PeerCopier: nothing is moved from anywhere.

@@ -77,7 +77,7 @@ type record struct {
 }
 
 type pinnedBlock struct {
-	pinner devices.Pinner
+	pinner devices.HostBacked
 	block  mem.Block
 }
 

@@ -107,7 +107,7 @@ func timeCopy(q devices.Queue, cmd *devices.Command) float64 {
 	for range 7 {
 		start := time.Now()
 		pt, err := q.Submit(cmd, nil)
-		if err != nil || q.Wait(context.Background(), pt) != nil {
+		if err != nil || q.Wait(context.Background(), pt, devices.Park) != nil {
 			return 0
 		}
 		t = append(t, time.Since(start).Seconds())

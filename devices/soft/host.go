@@ -42,15 +42,15 @@ func NewHost(opts HostOptions) *Host {
 		pinned: storage.NewPinnedNodes("host", storage.NewLocked),
 	}
 	h.engine = NewEngine(h, EngineOptions{Name: "host", Workers: opts.Workers})
-	h.mover = NewCopier(h, h.memory, 0, h.engine)
+	h.mover = NewCopier(h, h.memory.Blocks, 0, h.engine)
 	return h
 }
 
 var (
-	_ devices.HostBacked = (*Host)(nil)
+	_ devices.HostDevice = (*Host)(nil)
 	_ devices.Viewer     = (*Host)(nil)
+	_ devices.HostBacked = (*Host)(nil)
 	_ devices.PeerCopier = (*Host)(nil)
-	_ devices.Adopter    = (*Host)(nil)
 
 	_ devices.SVMReserver = (*Host)(nil)
 	_ devices.PageLocker  = (*Host)(nil)
@@ -62,15 +62,18 @@ func (h *Host) Info() devices.Info { return h.info }
 // Memory implements Device.
 func (h *Host) Memory() mem.Resource { return h.memory }
 
-// Pinner implements HostBacked.
-func (h *Host) Pinner() devices.Pinner { return h.memory }
+// Pin implements devices.HostBacked.
+func (h *Host) Pin(b mem.Block, off, size uint64) (uint64, error) { return h.memory.Pin(b, off, size) }
+
+// Unpin implements devices.HostBacked.
+func (h *Host) Unpin(b mem.Block) { h.memory.Unpin(b) }
 
 // View implements Viewer.
 func (h *Host) View(b mem.Block, off, size uint64) ([]byte, error) {
 	return h.memory.View(b, off, size)
 }
 
-// Adopt implements Adopter.
+// Adopt implements devices.HostDevice.
 func (h *Host) Adopt(bytes []byte, tag uint64) (mem.Block, error) {
 	return h.memory.Adopt(bytes, tag)
 }

@@ -175,20 +175,12 @@ func (d *Device) ReserveSVM(r mem.Range) error {
 
 // Build implements devices.Device, from the program's Go forms.
 func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
-	m, err := soft.Build(p)
-	if err != nil {
-		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
-	}
-	return m, nil
+	return soft.Build(d.info.Name, p)
 }
 
 // NewQueue implements devices.Device.
 func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.engine.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return q, nil
+	return d.engine.NewQueue(o)
 }
 
 // Close implements devices.Device.

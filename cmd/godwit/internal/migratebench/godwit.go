@@ -275,7 +275,7 @@ func (b *bench) driver(ctx context.Context, from, to int, n uint64) (t time.Dura
 		if err != nil {
 			return 0, err
 		}
-		err = q.Wait(ctx, p)
+		err = q.Wait(ctx, p, devices.Park)
 		return time.Since(start), err
 	}
 	there, here := devices.Loc{Device: b.devs[to], Block: dst}, devices.Loc{Device: b.devs[from], Block: src}

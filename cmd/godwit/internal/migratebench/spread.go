@@ -43,7 +43,7 @@ func (b *bench) spreads(ctx context.Context) error {
 	data := content(n)
 	p, err := queues[0].Submit(&devices.Command{Op: devices.OpCopy, Size: n, Src: devices.Loc{Bytes: data}, Dst: devices.Loc{Device: b.devs[0], Block: blocks[0]}}, nil)
 	if err == nil {
-		err = queues[0].Wait(ctx, p)
+		err = queues[0].Wait(ctx, p, devices.Park)
 	}
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (b *bench) spreads(ctx context.Context) error {
 	last := len(b.devs) - 1
 	p, err = queues[last].Submit(&devices.Command{Op: devices.OpCopy, Size: n, Dst: devices.Loc{Bytes: got}, Src: devices.Loc{Device: b.devs[last], Block: blocks[last]}}, nil)
 	if err == nil {
-		err = queues[last].Wait(ctx, p)
+		err = queues[last].Wait(ctx, p, devices.Park)
 	}
 	return errors.Join(err, check(got, 0))
 }
