@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"iter"
 
 	"godwit/mem"
 )
@@ -39,7 +40,7 @@ func (o Op) String() string {
 }
 
 // Loc is one end of a copy: (device, block, offset), or host bytes where
-// Device is nil.
+// Device is nil. The device is the queue's, or one whose blocks its PeerLink accepts.
 type Loc struct {
 	Device Device
 	Block  mem.Block
@@ -54,6 +55,30 @@ type Rect struct {
 	Region           [3]uint64 // bytes, rows, slices
 	SrcRow, SrcSlice uint64
 	DstRow, DstSlice uint64
+}
+
+// Piece is a run of bytes of a copy. Offsets are beyond those of its Locs.
+type Piece struct{ Dst, Src, Size uint64 }
+
+// Rows yields the rows of a rectangle.
+func (r *Rect) Rows() iter.Seq[Piece] {
+	return func(yield func(Piece) bool) {
+		for z := range r.Region[2] {
+			for y := range r.Region[1] {
+				if !yield(Piece{z*r.DstSlice + y*r.DstRow, z*r.SrcSlice + y*r.SrcRow, r.Region[0]}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Pieces yields what an OpCopy or OpCopyRect moves.
+func (c *Command) Pieces() iter.Seq[Piece] {
+	if c.Op == OpCopyRect {
+		return c.Rect.Rows()
+	}
+	return func(yield func(Piece) bool) { yield(Piece{Size: c.Size}) }
 }
 
 // Command is what a queue is given: a tagged union of the closed set of
