@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"godwit/bufalloc"
@@ -111,15 +112,20 @@ func (d *Device) write(l *devices.Loc, off uint64, bytes []byte) error {
 // server stands for what is at the other end of a wire.
 type server struct {
 	latency time.Duration
-	bytes   []byte
+	mu      sync.Mutex
+	bytes   []byte // protected by mu
 }
 
 func (s *server) get(addr, size uint64) []byte {
 	time.Sleep(s.latency)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return slices.Clone(s.bytes[addr:][:size])
 }
 
 func (s *server) put(addr uint64, bytes []byte) {
 	time.Sleep(s.latency)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	copy(s.bytes[addr:], bytes)
 }
