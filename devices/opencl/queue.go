@@ -226,13 +226,15 @@ func (q *Queue) flushOnce() {
 // Flush implements devices.Queue.
 func (q *Queue) Flush() error {
 	q.dev.host.mu.Lock()
-	closing := q.closing
+	closing, owes := q.closing, len(q.owed) > 0
 	q.dev.host.mu.Unlock()
 	if closing {
 		return q.errClosed()
 	}
 	q.flushOnce()
-	q.copyAllOwed()
+	if owes {
+		q.copyAllOwed()
+	}
 	return nil
 }
 
