@@ -12,6 +12,7 @@ export POCL_DEVICES ?= pthread pthread
 FUZZTIME ?= 5s
 TESTFLAGS ?=
 LINT := bin/golangci-lint
+DEADCODE := bin/deadcode
 
 .PHONY: help deps build lib run test lint vet fuzz bench soak nocgo ci clean
 
@@ -39,12 +40,16 @@ test: ## every test, with the race detector
 vet: deps ## go vet
 	go vet ./...
 
-lint: vet $(LINT) ## go vet, golangci-lint (pinned in tools/go.mod), a tidy go.mod
+lint: vet $(LINT) $(DEADCODE) ## go vet, golangci-lint and deadcode (pinned in tools/go.mod), a tidy go.mod
 	go mod tidy -diff
 	$(LINT) run ./...
+	bash tools/deadcode
 
 $(LINT): tools/go.mod tools/go.sum
 	go build -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(DEADCODE): tools/go.mod tools/go.sum
+	go build -modfile=tools/go.mod -o $@ golang.org/x/tools/cmd/deadcode
 
 fuzz: deps ## each fuzz target for FUZZTIME
 	bash tools/fuzz $(FUZZTIME)

@@ -32,5 +32,5 @@
 //
 // # Concurrency
 //
-// A Region belongs to one goroutine at a time. [Locked] is the form for many.
+// A Region belongs to one goroutine at a time. [Regions] searches several in order.
 package bufalloc

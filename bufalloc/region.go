@@ -26,7 +26,7 @@ type Options struct {
 }
 
 // Region manages the addresses [base, base+size). It belongs to one goroutine
-// at a time; see Locked for many.
+// at a time.
 type Region struct {
 	base, size uint64 // size changes by Grow and Shrink
 	granule    uint64 // immutable

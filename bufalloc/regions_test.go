@@ -1,7 +1,6 @@
 package bufalloc
 
 import (
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,44 +36,4 @@ func TestRegionsAreSearchedInOrder(t *testing.T) {
 	require.NoError(t, g.Check())
 	g.Reset()
 	require.Zero(t, g.Stats().Live)
-}
-
-func TestLockedServesManyGoroutines(t *testing.T) {
-	l := NewLocked(newRegion(t, 0, 1<<20, Options{Granularity: 64}))
-	var wg sync.WaitGroup
-	for k := range 8 {
-		wg.Go(func() {
-			var held []Chunk
-			for i := range 2000 {
-				if i%3 == 2 {
-					c := held[(i*7+k)%len(held)]
-					if err := l.Free(c); err != nil {
-						t.Error(err)
-					}
-					held = append(held[:(i*7+k)%len(held)], held[(i*7+k)%len(held)+1:]...)
-					continue
-				}
-				c, err := l.Alloc(uint64(64+i%512), 64)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				held = append(held, c)
-				if len(held) > 20 {
-					if err := l.Free(held[0]); err != nil {
-						t.Error(err)
-					}
-					held = held[1:]
-				}
-			}
-			for _, c := range held {
-				if err := l.Free(c); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.NoError(t, l.Check())
-	require.Zero(t, l.Stats().Live)
 }

@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"iter"
 
 	"godwit/mem"
 )
@@ -39,7 +40,7 @@ func (o Op) String() string {
 }
 
 // Loc is one end of a copy: (device, block, offset), or host bytes where
-// Device is nil.
+// Device is nil. The device is the queue's, or one whose blocks its PeerLink accepts.
 type Loc struct {
 	Device Device
 	Block  mem.Block
@@ -56,6 +57,30 @@ type Rect struct {
 	DstRow, DstSlice uint64
 }
 
+// Piece is a run of bytes of a copy. Offsets are beyond those of its Locs.
+type Piece struct{ Dst, Src, Size uint64 }
+
+// Rows yields the rows of a rectangle.
+func (r *Rect) Rows() iter.Seq[Piece] {
+	return func(yield func(Piece) bool) {
+		for z := range r.Region[2] {
+			for y := range r.Region[1] {
+				if !yield(Piece{z*r.DstSlice + y*r.DstRow, z*r.SrcSlice + y*r.SrcRow, r.Region[0]}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Pieces yields what an OpCopy or OpCopyRect moves.
+func (c *Command) Pieces() iter.Seq[Piece] {
+	if c.Op == OpCopyRect {
+		return c.Rect.Rows()
+	}
+	return func(yield func(Piece) bool) { yield(Piece{Size: c.Size}) }
+}
+
 // Command is what a queue is given: a tagged union of the closed set of
 // operations. Callers reuse it from call to call.
 type Command struct {
@@ -64,7 +89,7 @@ type Command struct {
 
 	Dst, Src Loc
 	Size     uint64 // bytes, for OpCopy and OpFill
-	Awaited  bool   // OpCopy: who submits it calls Wait at once, and the queue may leave it to that
+	Awaited  bool   // OpCopy: who submits it calls Wait at once; the queue may leave the copy to that call, or to its next Flush
 	Late     Late   // OpCopy: what part of Size there is to move; nil is all
 	Rect     Rect
 	Pattern  []byte // 1 to 128 bytes, a power of two; Size is a multiple of it

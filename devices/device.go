@@ -95,13 +95,30 @@ type QueueOptions struct {
 	OnFail func(p mem.Point, cause error)
 }
 
-// OwnThread is a context without end for callers that own the thread they are on,
-// as C programs do: a Wait under it may block the thread in a driver's library,
-// which is quicker than being told by another. Under any other context waits keep
-// no thread.
-var OwnThread = context.WithValue(context.Background(), ownThread{}, true)
+// WaitMode says what a wait may do with the thread of its caller.
+type WaitMode uint8
 
-type ownThread struct{}
+// The ways to wait.
+const (
+	// Park keeps no thread: the goroutine sleeps until it is told.
+	Park WaitMode = iota
+	// BlockThread lets the thread block in a driver's library, which is quicker
+	// than being told by another thread. It is for callers that own their thread
+	// as C programs do. Such a wait need not notice the end of its context.
+	BlockThread
+)
+
+// HostDevice is the device of the host's own memory, memory 0 of every context: its
+// blocks are bytes of this process, where programs see them.
+type HostDevice interface {
+	Device
+	Viewer
+	// Adopt makes a block of memory of the caller's (CL_MEM_USE_HOST_PTR). The
+	// bytes are used in place and stay the caller's; tag is free for the caller,
+	// as in mem.Request. The block is freed with the FreeAfter of the device's
+	// own Memory, and the bytes must be left to the device until then.
+	Adopt(bytes []byte, tag uint64) (mem.Block, error)
+}
 
 // Queue runs commands. Submit is called by one goroutine at a time; everything
 // else from anywhere.
@@ -118,9 +135,9 @@ type Queue interface {
 	// Timeline is the order of this queue's points.
 	Timeline() *mem.Timeline
 	// Wait blocks until p, a point of this queue, is reached, or ctx ends.
-	Wait(ctx context.Context, p mem.Point) error
+	Wait(ctx context.Context, p mem.Point, mode WaitMode) error
 	// Flush makes sure that all accepted commands will start without further
-	// calls.
+	// calls. What was left to a Wait (Command.Awaited) it does itself.
 	Flush() error
 	// Close refuses further commands and returns when all accepted ones have
 	// ended; those whose waits can never be reached must be failed by ending

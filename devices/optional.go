@@ -43,12 +43,6 @@ type Viewer interface {
 	View(b mem.Block, off, size uint64) ([]byte, error)
 }
 
-// Poller is a Queue that may know of a command's end before its point does.
-type Poller interface {
-	// Poll looks whether the command of p has ended, and if so ends p.
-	Poll(p mem.Point)
-}
-
 // Times are when a command changed state, in nanoseconds on the device's clock.
 type Times struct {
 	Queued, Submitted, Started, Ended uint64
@@ -61,24 +55,11 @@ var epoch = time.Now()
 // of their own, so that their times compare.
 func Now() uint64 { return uint64(time.Since(epoch)) + 1 }
 
-// StartTeller is a Queue that tells when its commands start.
-type StartTeller interface {
-	// NotifyStart asks that w be told when the command of a point of the queue
-	// starts. Where it has started already, or ended, w is not called: started is
-	// true. Nor is it where the command fails before it starts.
-	NotifyStart(p mem.Point, w StartWaiter) (started bool)
-}
-
-// Starter is a Queue that knows which of its commands have started.
-type Starter interface {
-	// Started reports whether the command of a point that is not reached is known to
-	// have started.
-	Started(p mem.Point) bool
-}
-
-// StartWaiter is told that a command has started, like a mem.Waiter of its end.
-type StartWaiter interface {
-	PointStarted(p mem.Point)
+// Poller is a Queue that can say how far a command is.
+type Poller interface {
+	// Poll looks at the command of p, a point of the queue. If that has ended, p may
+	// end by this; if not, started says whether it is known to have started.
+	Poll(p mem.Point) (started bool)
 }
 
 // Profiler is a Queue that keeps times (QueueOptions.Profiling).
@@ -87,31 +68,15 @@ type Profiler interface {
 	Times(p mem.Point) (Times, bool)
 }
 
-// Adopter is a Device that takes memory of the caller's as a block
-// (CL_MEM_USE_HOST_PTR).
-type Adopter interface {
-	// Adopt makes a block of the bytes, which are used in place and stay the
-	// caller's; tag is free for the caller, as in mem.Request. The block is
-	// freed with the FreeAfter of the device's own Memory, and the bytes must
-	// be left to the device until then.
-	Adopt(bytes []byte, tag uint64) (mem.Block, error)
-}
-
-// Pinner is a memory whose blocks can be kept in place while a command uses
-// them.
-type Pinner interface {
+// HostBacked is a Device whose blocks are bytes of this process. Such devices copy
+// between each other.
+type HostBacked interface {
+	Device
 	// Pin returns the address of the bytes [off, off+size) of b, which stay
 	// there until Unpin, whoever frees b meanwhile.
 	Pin(b mem.Block, off, size uint64) (addr uint64, err error)
 	// Unpin ends one Pin of b.
 	Unpin(b mem.Block)
-}
-
-// HostBacked is a Device whose blocks are bytes of this process, at the address
-// that Pin gives. Such devices copy between each other.
-type HostBacked interface {
-	Device
-	Pinner() Pinner
 }
 
 // PageLocker is a Device that has page-locked host memory, from and to which its

@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"context"
 	"unsafe"
 
 	"godwit/devices"
@@ -100,7 +101,7 @@ func gwWaitForEvents(n uint32, list unsafe.Pointer) int32 {
 		if e == nil {
 			return clInvalidEvent // released by another thread meanwhile
 		}
-		if e.run.Wait(devices.OwnThread) != nil {
+		if e.run.Wait(context.Background(), devices.BlockThread) != nil {
 			st = clExecStatusErrorInWaitList
 		}
 	}

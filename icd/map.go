@@ -73,7 +73,7 @@ func (m *memObject) anyMap() (flags uint64) {
 
 // mapEnded waits for a blocking map. Where it failed nothing stays mapped.
 func (q *queue) mapEnded(mapped runtime.Mapping, run runtime.Event) error {
-	err := run.Wait(devices.OwnThread)
+	err := run.Wait(context.Background(), devices.BlockThread)
 	if err == nil {
 		return nil
 	}

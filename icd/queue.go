@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"context"
 	"unsafe"
 
 	"godwit/devices"
@@ -152,7 +153,7 @@ func gwFinish(h uintptr) int32 {
 	if q == nil {
 		return clInvalidCommandQueue
 	}
-	_ = q.run.Finish(devices.OwnThread)
+	_ = q.run.Finish(context.Background(), devices.BlockThread)
 	return clSuccess
 }
 
@@ -189,7 +190,7 @@ func (q *queue) accepted(run runtime.Event, err error, command uint32, blocking 
 	}
 	st := clSuccess
 	if blocking {
-		st = status(run.Wait(devices.OwnThread))
+		st = status(run.Wait(context.Background(), devices.BlockThread))
 	}
 	if out == nil {
 		if !run.IsZero() { // it is where the runtime was told that nobody wants it

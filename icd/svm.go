@@ -170,7 +170,7 @@ func gwEnqueueSVMMap(qh uintptr, blocking uint32, flags uint64, p uintptr, size 
 		_, run, err := q.run.EnqueueSVMMap(context.Background(), runtime.Pointer(p), size, svm.MapFlags(flags), wait...)
 		return q.accepted(run, err, C.CL_COMMAND_SVM_MAP, false, out)
 	}
-	_, run, err := q.run.SVMMap(devices.OwnThread, runtime.Pointer(p), size, svm.MapFlags(flags), wait...)
+	_, run, err := q.run.SVMMap(context.Background(), runtime.Pointer(p), size, svm.MapFlags(flags), wait...)
 	if run.IsZero() {
 		return q.accepted(run, err, C.CL_COMMAND_SVM_MAP, false, out)
 	}

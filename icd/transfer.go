@@ -9,7 +9,6 @@ import (
 	"context"
 	"unsafe"
 
-	"godwit/devices"
 	"godwit/runtime"
 )
 
@@ -68,10 +67,6 @@ func enqueueTransfer(qh, mh uintptr, write bool, blocking uint32, off, size uint
 	if write {
 		command, may = C.CL_COMMAND_WRITE_BUFFER, runtime.Flags.HostWrites
 	}
-	ctx := context.Background()
-	if blocking != 0 {
-		ctx = devices.OwnThread
-	}
 	var run runtime.Event
 	var err error
 	switch {
@@ -79,10 +74,14 @@ func enqueueTransfer(qh, mh uintptr, write bool, blocking uint32, off, size uint
 		if err = may(runtime.Flags(m.flags)); err == nil {
 			run, err = q.run.EnqueueMarker(context.Background(), wait...)
 		}
+	case write && blocking != 0:
+		run, err = q.run.BlockingWrite(context.Background(), m.run, off, bytesAt(p, size), wait...)
 	case write:
-		run, err = q.run.EnqueueWrite(ctx, m.run, off, bytesAt(p, size), wait...)
+		run, err = q.run.EnqueueWrite(context.Background(), m.run, off, bytesAt(p, size), wait...)
+	case blocking != 0:
+		run, err = q.run.BlockingRead(context.Background(), m.run, off, bytesAt(p, size), wait...)
 	default:
-		run, err = q.run.EnqueueRead(ctx, m.run, off, bytesAt(p, size), wait...)
+		run, err = q.run.EnqueueRead(context.Background(), m.run, off, bytesAt(p, size), wait...)
 	}
 	return q.accepted(run, err, command, blocking != 0, out)
 }

@@ -118,7 +118,7 @@ func (b *bench) run(name string, global, width [3]uint64, args ...any) {
 			Dst: devices.Loc{Bytes: buf.bytes}, Src: devices.Loc{Device: b.dev, Block: buf.block}}, nil)
 		require.NoError(t, err)
 	}
-	require.NoError(t, b.queue.Wait(ctx, p))
+	require.NoError(t, b.queue.Wait(ctx, p, devices.Park))
 	for seq := uint64(1); seq <= p.Seq; seq++ {
 		require.NoError(t, mem.Point{Line: p.Line, Seq: seq}.Err())
 	}
@@ -314,7 +314,7 @@ func TestPointersAreFollowed(t *testing.T) {
 		submit := func(c *devices.Command) {
 			p, err := b.queue.Submit(c, nil)
 			require.NoError(t, err)
-			require.NoError(t, b.queue.Wait(ctx, p))
+			require.NoError(t, b.queue.Wait(ctx, p, devices.Park))
 		}
 		for i, data := range [][]byte{bytesOf(pointers), bytesOf(x)} {
 			submit(&devices.Command{Op: devices.OpCopy, Size: uint64(len(data)), Dst: devices.Loc{Device: b.dev, Block: table[i]}, Src: devices.Loc{Bytes: data}})

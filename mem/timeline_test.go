@@ -53,13 +53,6 @@ func TestATimelineEqualsAListOfOutcomes(t *testing.T) {
 				require.Equal(t, p, l.Last())
 				points = append(points, p)
 				ended[p] = nil
-			case inOrder && len(open) > 0 && rapid.IntRange(0, 4).Draw(t, "batch") == 0:
-				n := rapid.IntRange(1, len(open)).Draw(t, "of")
-				l.EndThrough(open[0].Seq, open[n-1].Seq)
-				for _, p := range open[:n] {
-					ended[p] = nil
-				}
-				open = slices.Delete(open, 0, n)
 			case rapid.IntRange(0, 4).Draw(t, "list") == 0:
 				from := rapid.IntRange(0, len(points)+1).Draw(t, "from")
 				var want []mem.Point
@@ -124,9 +117,6 @@ func TestEndingAPointThatIsNotOpenPanics(t *testing.T) {
 	require.Panics(t, func() { l.End(mem.Point{Line: l, Seq: 2}, nil) }, "never issued")
 	require.Panics(t, func() { l.End(other.Next(), nil) }, "of another timeline")
 	require.Panics(t, func() { l.End(mem.Point{}, nil) }, "the zero point")
-	require.Panics(t, func() { l.EndThrough(1, 1) }, "twice")
-	require.Panics(t, func() { l.EndThrough(2, 2) }, "never issued")
-	require.Panics(t, func() { l.EndThrough(0, 1) }, "the zero point")
 }
 
 func TestTheZeroPointIsReached(t *testing.T) {
@@ -233,7 +223,9 @@ func TestWaitPassedReturnsWhenThePointAndAllBeforeHaveEnded(t *testing.T) {
 				t.Errorf("%v: %v", more[1], err)
 			}
 		})
-		l.EndThrough(more[0].Seq, more[2].Seq)
+		for _, p := range more {
+			l.End(p, nil)
+		}
 		wg.Wait()
 		require.NoError(t, points[n-1].WaitPassed(context.Background()))
 		require.NoError(t, mem.Point{}.WaitPassed(context.Background()))

@@ -156,7 +156,7 @@ func TestWhatWasWrittenWithoutACommandCounts(t *testing.T) { // C11
 	plans := func(a mem.Access) {
 		require.NoError(t, p.Plan(&plan, []mem.Access{a}))
 		for _, w := range plan.Storage {
-			require.NoError(t, p.Stored(w.Buffer, w.Memory))
+			require.NoError(t, p.Stored(w.Buffer, w.Memory, mem.Plain))
 		}
 	}
 	plans(use(mem.Read, id, 0, 64, 1))

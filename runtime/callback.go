@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"godwit/devices"
+	"godwit/devices/soft"
 	"godwit/mem"
 )
 
@@ -18,7 +18,7 @@ import (
 // is something to call, and Close returns after it.
 //
 // Life of a listener: made with the first callback of an event that has not
-// ended, told of the start by a driver that tells (devices.StartTeller) once
+// ended, told of the start by a driver that tells (startTeller) once
 // somebody asked for it, told of the end by the event's point, gone.
 
 // callbacks are a context's. Lock order: mu is a leaf; nothing is called under it.
@@ -85,7 +85,7 @@ func (e Event) OnStatus(s ExecStatus, f func(Event, ExecStatus)) error {
 		r.queue.c.flush() // nobody may ever wait for it
 	}
 	if ask && r.queue != nil {
-		if t, ok := r.queue.dev.(devices.StartTeller); ok && t.NotifyStart(r.point, l) && !r.point.Reached() {
+		if t, ok := r.queue.dev.(startTeller); ok && t.NotifyStart(r.point, l) && !r.point.Reached() {
 			l.PointStarted(r.point)
 		}
 	}
@@ -122,7 +122,17 @@ func (k *callbacks) listen(call callback) (l *listener, made, ask bool) {
 	return l, made, ask
 }
 
-// PointStarted implements devices.StartWaiter.
+// startTeller is a queue that tells when its commands start: the simulated devices'.
+// It is not in the contract, since OpenCL's own callbacks for CL_RUNNING cost a call
+// into the driver and one out of it for each command; of other queues the start is
+// told with the end, as OpenCL allows.
+type startTeller interface {
+	NotifyStart(p mem.Point, w soft.StartWaiter) (started bool)
+}
+
+var _ startTeller = (*soft.Queue)(nil)
+
+// PointStarted implements soft.StartWaiter.
 func (l *listener) PointStarted(mem.Point) {
 	k := &l.e.c.callbacks
 	k.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"godwit/devices"
 	"godwit/mem"
 )
 
@@ -92,7 +93,7 @@ func (c *Context) endClose(ctx context.Context, queues map[*Queue][]mem.Point) e
 func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Point) error {
 	c.flush()
 	for q, points := range queues {
-		if err := q.drain(ctx, points); err != nil {
+		if err := q.drain(ctx, points, devices.Park); err != nil {
 			break
 		}
 	}
@@ -155,7 +156,7 @@ func (c *Context) freeAll() error {
 // closeDevices closes the host's memory and, where they are the context's, the
 // devices. c.mu is held.
 func (c *Context) closeDevices() error {
-	errs := []error{c.mems[mem.Host].dev.Close(), c.closeArena()}
+	errs := []error{c.host.Close(), c.closeArena()}
 	if c.opts.OwnDevices {
 		for i := range c.mems[1:] {
 			errs = append(errs, c.mems[i+1].dev.Close())

@@ -89,19 +89,20 @@ type memory struct {
 // that run commands on them. All methods of it and of its objects are safe for
 // use from many goroutines.
 type Context struct {
-	name      string        // immutable
-	opts      Options       // immutable
-	mems      []memory      // immutable; by MemoryID, the host first
-	topo      *mem.Topology // immutable
-	start     time.Time     // immutable
-	userLine  *mem.Timeline // immutable
-	events    eventTable    // has its own lock
-	callbacks callbacks     // has its own lock
-	failures  failureList   // has its own lock
-	attached  attached      // has its own lock
-	closing   closing       // has its own lock
-	locks     locks         // has its own lock
-	mover     *mover.Mover  // has its own lock
+	name      string             // immutable
+	opts      Options            // immutable
+	host      devices.HostDevice // immutable: memory 0
+	mems      []memory           // immutable; by MemoryID, the host first
+	topo      *mem.Topology      // immutable
+	start     time.Time          // immutable
+	userLine  *mem.Timeline      // immutable
+	events    eventTable         // has its own lock
+	callbacks callbacks          // has its own lock
+	failures  failureList        // has its own lock
+	attached  attached           // has its own lock
+	closing   closing            // has its own lock
+	locks     locks              // has its own lock
+	mover     *mover.Mover       // has its own lock
 
 	lateMoved atomic.Uint64                   // bytes moved by steps that read a count
 	unflushed atomic.Bool                     // something was submitted since the last flush

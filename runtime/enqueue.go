@@ -114,9 +114,23 @@ func (q *Queue) resolve(what string, b *Buffer, off, size uint64) (use, error) {
 }
 
 // EnqueueWrite copies data to off of b on the queue's device. data must stay as
-// it is until the event ends. With devices.OwnThread for ctx, the caller waits for the
-// event at once, in the same goroutine: the bytes may be copied by that Wait.
+// it is until the event ends.
 func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
+	return q.write(ctx, b, off, data, false, wait)
+}
+
+// BlockingWrite is EnqueueWrite and then Wait, with devices.BlockThread: the bytes may be
+// copied on the caller's own thread. The error is the enqueue's; what the event says
+// is the command's.
+func (q *Queue) BlockingWrite(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
+	e, err := q.write(ctx, b, off, data, true, wait)
+	if err == nil {
+		_ = e.Wait(ctx, devices.BlockThread)
+	}
+	return e, err
+}
+
+func (q *Queue) write(ctx context.Context, b *Buffer, off uint64, data []byte, awaited bool, wait []Event) (Event, error) {
 	u, err := q.resolve("write", b, off, uint64(len(data)))
 	if err == nil {
 		err = b.view.Flags.HostWrites()
@@ -124,13 +138,25 @@ func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []
 	if err != nil {
 		return Event{}, err
 	}
-	return q.submit(ctx, &request{q: q, op: opWrite, a: u, data: data, size: uint64(len(data)), awaited: ctx == devices.OwnThread}, &borrowed{wait: wait})
+	return q.submit(ctx, &request{q: q, op: opWrite, a: u, data: data, size: uint64(len(data)), awaited: awaited}, &borrowed{wait: wait})
 }
 
 // EnqueueRead copies the bytes at off of b to data, by way of the queue's
-// device. data is the runtime's until the event ends. devices.OwnThread for ctx is as
-// EnqueueWrite has it.
+// device. data is the runtime's until the event ends.
 func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
+	return q.read(ctx, b, off, data, false, wait)
+}
+
+// BlockingRead is EnqueueRead and then Wait, as BlockingWrite has it.
+func (q *Queue) BlockingRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
+	e, err := q.read(ctx, b, off, data, true, wait)
+	if err == nil {
+		_ = e.Wait(ctx, devices.BlockThread)
+	}
+	return e, err
+}
+
+func (q *Queue) read(ctx context.Context, b *Buffer, off uint64, data []byte, awaited bool, wait []Event) (Event, error) {
 	u, err := q.resolve("read", b, off, uint64(len(data)))
 	if err == nil {
 		err = b.view.Flags.HostReads()
@@ -138,7 +164,7 @@ func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []b
 	if err != nil {
 		return Event{}, err
 	}
-	return q.submit(ctx, &request{q: q, op: opRead, a: u, data: data, size: uint64(len(data)), awaited: ctx == devices.OwnThread}, &borrowed{wait: wait})
+	return q.submit(ctx, &request{q: q, op: opRead, a: u, data: data, size: uint64(len(data)), awaited: awaited}, &borrowed{wait: wait})
 }
 
 // EnqueueCopy copies size bytes at srcOff of src to dstOff of dst, on the

@@ -16,7 +16,7 @@ type ExecStatus int32
 
 // The execution states. Commands are submitted to their device when they are
 // enqueued, so Queued is seen only inside an enqueue. Running is known only
-// where the driver knows it (devices.Starter).
+// where the driver knows it (devices.Poller).
 const (
 	Complete  ExecStatus = 0
 	Running   ExecStatus = 1
@@ -203,27 +203,16 @@ func (e Event) Status() (ExecStatus, error) {
 	if err != nil {
 		return 0, err
 	}
+	now := Submitted
 	if !r.point.Reached() && r.queue != nil {
-		if poller, ok := r.queue.dev.(devices.Poller); ok {
-			poller.Poll(r.point)
+		if poller, ok := r.queue.dev.(devices.Poller); ok && poller.Poll(r.point) {
+			now = Running
 		}
 	}
 	if !r.point.Reached() {
-		if r.started() {
-			return Running, nil
-		}
-		return Submitted, nil
+		return now, nil
 	}
 	return ExecStatus(mem.StatusOf(r.point.Err())), nil
-}
-
-// started reports whether the command is known to have started.
-func (r *eventState) started() bool {
-	if r.queue == nil {
-		return false
-	}
-	s, ok := r.queue.dev.(devices.Starter)
-	return ok && s.Started(r.point)
 }
 
 // Err is why the command failed: nil while it has not ended and where it ended
@@ -237,14 +226,14 @@ func (e Event) Err() error {
 }
 
 // Wait blocks until the command has ended or ctx has. It returns the command's
-// error or ctx's.
-func (e Event) Wait(ctx context.Context) error {
+// error or ctx's. How it waits may be said: devices.Park where it is not.
+func (e Event) Wait(ctx context.Context, how ...devices.WaitMode) error {
 	r, err := e.get()
 	if err != nil {
 		return err
 	}
 	if r.queue != nil {
-		return r.queue.waitPoint(ctx, r.point)
+		return r.queue.waitPoint(ctx, r.point, modeOf(how))
 	}
 	return r.point.Wait(ctx)
 }

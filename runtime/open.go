@@ -61,16 +61,16 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 		roots:    make(map[mem.BufferID]*root),
 		svmRoots: make(map[Pointer]*root),
 	}
-	host := soft.NewHost(soft.HostOptions{})
-	c.addMemory(host)
+	c.host = soft.NewHost(soft.HostOptions{})
+	c.addMemory(c.host)
 	for _, d := range o.Devices {
 		c.addMemory(d)
 	}
 	if err := c.openMover(); err != nil {
-		return nil, errors.Join(err, host.Close())
+		return nil, errors.Join(err, c.host.Close())
 	}
 	if err := c.ways(ctx); err != nil {
-		return nil, errors.Join(err, c.mover.Close(), host.Close())
+		return nil, errors.Join(err, c.mover.Close(), c.host.Close())
 	}
 	c.planner = migration.New(c.topo, migration.Options{})
 	c.locks.from = chooseLocker(o.Devices)

@@ -118,11 +118,19 @@ func (q *Queue) onFail(p mem.Point, cause error) {
 	q.c.pointFailed(p, cause)
 }
 
-func (q *Queue) waitPoint(ctx context.Context, p mem.Point) error {
+// modeOf is the one mode of an optional argument.
+func modeOf(how []devices.WaitMode) devices.WaitMode {
+	if len(how) == 0 {
+		return devices.Park
+	}
+	return how[0]
+}
+
+func (q *Queue) waitPoint(ctx context.Context, p mem.Point, mode devices.WaitMode) error {
 	if !p.Reached() {
 		q.c.flush()
 	}
-	return q.dev.Wait(ctx, p)
+	return q.dev.Wait(ctx, p, mode)
 }
 
 // made fails where q is nil, or no queue that NewQueue made.
@@ -158,8 +166,8 @@ func (q *Queue) running(dst []mem.Point) []mem.Point {
 
 // Finish blocks until all commands enqueued before have ended, or ctx has. It
 // returns ctx's error, or the cause of the first failure among the queue's
-// commands since the last Finish.
-func (q *Queue) Finish(ctx context.Context) error {
+// commands since the last Finish. How it waits may be said, as in Event.Wait.
+func (q *Queue) Finish(ctx context.Context, how ...devices.WaitMode) error {
 	if err := q.made(); err != nil {
 		return err
 	}
@@ -171,7 +179,7 @@ func (q *Queue) Finish(ctx context.Context) error {
 	pending := q.running(nil)
 	q.c.unlock()
 	q.c.flush()
-	if err := q.drain(ctx, pending); err != nil {
+	if err := q.drain(ctx, pending, modeOf(how)); err != nil {
 		return err
 	}
 	q.failMu.Lock()
@@ -186,7 +194,7 @@ func (q *Queue) Finish(ctx context.Context) error {
 const few = 16
 
 // drain waits for points of q, in the order of issue, however they end.
-func (q *Queue) drain(ctx context.Context, points []mem.Point) error {
+func (q *Queue) drain(ctx context.Context, points []mem.Point, mode devices.WaitMode) error {
 	if n := len(points); n > few {
 		return points[n-1].WaitPassed(ctx)
 	}
@@ -194,7 +202,7 @@ func (q *Queue) drain(ctx context.Context, points []mem.Point) error {
 		if p.Reached() {
 			continue
 		}
-		if err := q.dev.Wait(ctx, p); err != nil && !p.Reached() {
+		if err := q.dev.Wait(ctx, p, mode); err != nil && !p.Reached() {
 			return err
 		}
 	}

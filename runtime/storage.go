@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"godwit/devices"
 	"godwit/mem"
 	"godwit/migration"
 	"godwit/trace"
@@ -171,7 +170,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 		content = r.locked.bytes
 	}
 	if r.lent() {
-		b, err := host.dev.(devices.Adopter).Adopt(content, 0)
+		b, err := c.host.Adopt(content, 0)
 		r.blocks[mem.Host] = b
 		return err
 	}
@@ -186,7 +185,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	if err != nil {
 		return fmt.Errorf("content of %d bytes on the host: %w", r.size, err)
 	}
-	view, err := host.dev.(devices.Viewer).View(given[0], 0, r.size)
+	view, err := c.host.View(given[0], 0, r.size)
 	if err != nil {
 		return errors.Join(err, host.res.FreeAfter(given[0], nil))
 	}

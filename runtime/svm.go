@@ -186,7 +186,7 @@ func (c *Context) registerSVM(r *root) error {
 	if err != nil {
 		return err
 	}
-	if r.blocks[mem.Host], err = c.mems[mem.Host].dev.(devices.Adopter).Adopt(bytes, uint64(s.p)); err != nil {
+	if r.blocks[mem.Host], err = c.host.Adopt(bytes, uint64(s.p)); err != nil {
 		return err
 	}
 	if err := c.register(r, false); err != nil {

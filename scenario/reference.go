@@ -296,7 +296,7 @@ func (f *flat) launch(ctx context.Context, c *Command) error {
 	if err != nil {
 		return err
 	}
-	return f.queue.Wait(ctx, p)
+	return f.queue.Wait(ctx, p, devices.Park)
 }
 
 // pointer is a pointer into a block of shared virtual memory, which kernels see

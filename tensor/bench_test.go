@@ -71,7 +71,7 @@ func BenchmarkUpload(b *testing.B) {
 		move := func(to, from devices.Loc) { // by the driver alone
 			p, err := q.Submit(&devices.Command{Op: devices.OpCopy, Size: 256 << 20, Dst: to, Src: from}, nil)
 			require.NoError(b, err)
-			require.NoError(b, q.Wait(ctx, p))
+			require.NoError(b, q.Wait(ctx, p, devices.Park))
 		}
 		move(on, devices.Loc{Bytes: src})
 		var plain time.Duration

@@ -35,7 +35,7 @@ var house = map[string]string{
 
 	"devices/work":    "mem",
 	"devices":         "mem devices/work",
-	"devices/storage": "devices",
+	"devices/storage": "devices bufalloc",
 	"devices/soft":    "devices devices/storage devices/work devices/internal/gate",
 	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
 

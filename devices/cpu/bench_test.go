@@ -37,7 +37,7 @@ func BenchmarkCopy(b *testing.B) {
 			once := func() {
 				p, err := q.Submit(cmd, nil)
 				if err == nil {
-					err = q.Wait(context.Background(), p)
+					err = q.Wait(context.Background(), p, devices.Park)
 				}
 				if err != nil {
 					b.Fatal(err)
@@ -96,7 +96,7 @@ func BenchmarkLaunch(b *testing.B) {
 			for b.Loop() {
 				p, err := q.Submit(cmd, nil)
 				if err == nil {
-					err = q.Wait(context.Background(), p)
+					err = q.Wait(context.Background(), p, devices.Park)
 				}
 				if err != nil {
 					b.Fatal(err)

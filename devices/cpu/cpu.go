@@ -13,7 +13,6 @@ package cpu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 
@@ -63,12 +62,11 @@ type Options struct {
 
 // Device is an open cpu device.
 type Device struct {
-	info   devices.Info
+	soft.Device
 	memory *storage.Blocks
 	store  *region.Store // nil where blocks are the system's
 	pinned *storage.PinnedNodes
-	engine *soft.Engine
-	mover  *soft.Copier
+	copier *soft.Copier
 }
 
 var (
@@ -102,14 +100,15 @@ func New(o Options) (*Device, error) {
 	if !mem.IsPow2(o.BaseAlign) {
 		return nil, fmt.Errorf("device %s: base alignment %d: it must be a power of two: %w", o.Name, o.BaseAlign, mem.ErrInvalidValue)
 	}
-	d := &Device{info: devices.Info{
+	info := devices.Info{
 		Driver: "cpu", Platform: "Godwit", Name: o.Name, Vendor: "Godwit", Version: "1",
 		Type: devices.CPU, ComputeUnits: o.Workers,
 		GlobalMemory: o.Memory, LocalMemory: o.LocalMemory, BaseAlign: o.BaseAlign, MaxWorkGroup: o.MaxWorkGroup,
 		MaxWorkItems: [3]uint64{o.MaxWorkGroup, o.MaxWorkGroup, o.MaxWorkGroup},
 		SharesHost:   o.SharesHost, FP64: true,
 		SVM: devices.SVMCaps{Coarse: true, Fine: o.SharesHost, Atomics: o.SharesHost},
-	}}
+	}
+	d := new(Device)
 	if o.Memory > 0 {
 		var err error
 		if d.store, err = region.New(o.Name, 0, o.Memory, true, bufalloc.Options{Strategy: o.Strategy}); err != nil {
@@ -120,19 +119,18 @@ func New(o Options) (*Device, error) {
 		d.memory = storage.NewHostBlocks(o.Name, o.BaseAlign, 0)
 	}
 	d.pinned = storage.NewPinnedNodes(o.Name, storage.NewLocked)
-	d.engine = soft.NewEngine(d, soft.EngineOptions{Name: o.Name, Workers: o.Workers})
-	d.mover = soft.NewCopier(d, d.memory, 0, d.engine)
+	d.Init(info, d.memory, d, soft.EngineOptions{Workers: o.Workers})
+	d.copier = d.NewCopier(d, 0)
 	return d, nil
 }
 
-// Info implements devices.Device.
-func (d *Device) Info() devices.Info { return d.info }
+// Pin implements devices.HostBacked.
+func (d *Device) Pin(b mem.Block, off, size uint64) (uint64, error) {
+	return d.memory.Pin(b, off, size)
+}
 
-// Memory implements devices.Device.
-func (d *Device) Memory() mem.Resource { return d.memory }
-
-// Pinner implements devices.HostBacked.
-func (d *Device) Pinner() devices.Pinner { return d.memory }
+// Unpin implements devices.HostBacked.
+func (d *Device) Unpin(b mem.Block) { d.memory.Unpin(b) }
 
 // View implements devices.Viewer.
 func (d *Device) View(b mem.Block, off, size uint64) ([]byte, error) {
@@ -159,54 +157,29 @@ func (d *Device) NUMANode() int { return devices.NodeAny }
 // those of an arena are nobody else's.
 func (d *Device) ReserveSVM(mem.Range) error { return nil }
 
-// Build implements devices.Device, from the program's Go forms.
-func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
-	m, err := soft.Build(p)
-	if err != nil {
-		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
-	}
-	return m, nil
-}
-
-// NewQueue implements devices.Device.
-func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.engine.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return q, nil
-}
-
 // Close implements devices.Device.
 func (d *Device) Close() error {
-	if err := d.engine.Close(); err != nil {
-		return err
+	if d.store == nil {
+		return d.CloseAnd(d.pinned.Close)
 	}
-	err := errors.Join(d.pinned.Close(), d.memory.Close())
-	if d.store != nil {
-		err = errors.Join(err, d.store.Close())
-	}
-	return err
+	return d.CloseAnd(d.pinned.Close, d.store.Close)
 }
-
-// Accept implements soft.Executor.
-func (d *Device) Accept(cmd *devices.Command) error { return devices.CheckCommand(cmd, &d.info) }
 
 // Execute implements soft.Executor.
 func (d *Device) Execute(cmd *devices.Command) error {
-	if moved, err := d.mover.Execute(cmd); moved {
+	if moved, err := d.copier.Execute(cmd); moved {
 		return err
 	}
 	return d.launch(cmd)
 }
 
-// pinner is the memory of a device whose blocks kernels use in place: another
-// cpu device's or the host's, where the two were declared to share one store.
-func (d *Device) pinner(of devices.Device) devices.Pinner {
+// pinner is the device whose blocks kernels use in place: this one, or another
+// cpu device or the host, where the two were declared to share one store.
+func (d *Device) pinner(of devices.Device) devices.HostBacked {
 	if h, ok := of.(devices.HostBacked); ok {
-		return h.Pinner()
+		return h
 	}
-	return d.memory
+	return d
 }
 
 // holds reports whether an argument is a block, to be kept in place.
@@ -247,5 +220,5 @@ func (d *Device) launch(cmd *devices.Command) error {
 		}
 		args = append(args, b)
 	}
-	return d.engine.RunKernel(cmd, &d.info, args, soft.KernelRun{})
+	return d.Launch(cmd, args, soft.KernelRun{})
 }

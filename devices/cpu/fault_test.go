@@ -52,7 +52,7 @@ func (r *runner) run(global uint64, f func(g *work.Group)) error {
 		{Kind: devices.ArgBuffer, Block: r.x, Off: 4, Size: 92}, {Kind: devices.ArgBuffer, Block: r.y, Size: 1 << 20}, {Kind: devices.ArgLocal, Size: 20},
 	}}, nil)
 	require.NoError(r.t, err)
-	return r.queue.Wait(context.Background(), p)
+	return r.queue.Wait(context.Background(), p, devices.Park)
 }
 
 func TestFaultsFailTheLaunch(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAViewKeptBeyondItsBlockFailsTheCommandNotTheProcess(t *testing.T) {
 		return nil
 	}}, nil)
 	require.NoError(t, err)
-	require.ErrorIs(t, r.queue.Wait(context.Background(), p), mem.ErrFault)
+	require.ErrorIs(t, r.queue.Wait(context.Background(), p, devices.Park), mem.ErrFault)
 }
 
 func TestEveryWorkItemRunsOnceInEveryShape(t *testing.T) {
@@ -143,7 +143,7 @@ func TestEveryWorkItemRunsOnceInEveryShape(t *testing.T) {
 		require.NoError(t, err)
 		p, err := r.queue.Submit(&devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: c.dims, Global: c.global, Local: c.local, Offset: [3]uint64{5, 0, 9}}, nil)
 		require.NoError(t, err)
-		require.NoError(t, r.queue.Wait(context.Background(), p))
+		require.NoError(t, r.queue.Wait(context.Background(), p, devices.Park))
 		for i := range ran {
 			require.EqualValues(t, 1, ran[i].Load(), "%+v, item %d", c, i)
 		}

@@ -114,7 +114,7 @@ func (b *batches) submit(r *ringBatch, waits ...mem.Wait) {
 func (b *batches) finish(r *ringBatch) (err error) {
 	for i, p := range r.points {
 		require.NoError(b.t, b.to[i].Flush())
-		if e := b.to[i].Wait(b.ctx, p); err == nil {
+		if e := b.to[i].Wait(b.ctx, p, devices.Park); err == nil {
 			err = e
 		}
 	}

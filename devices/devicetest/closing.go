@@ -25,7 +25,7 @@ func testClose(e *env) {
 	require.ErrorIs(t, err, mem.ErrClosed)
 	require.ErrorIs(t, q.Close(), mem.ErrClosed)
 	require.ErrorIs(t, q.Flush(), mem.ErrClosed)
-	require.NoError(t, q.Wait(e.context(), p), "points outlive the queue")
+	require.NoError(t, q.Wait(e.context(), p, devices.Park), "points outlive the queue")
 
 	out := make([]mem.Block, 1)
 	got, err := d.Memory().AllocAll([]mem.Request{{Size: 12345, Tag: 678}}, out)

@@ -83,8 +83,13 @@ type (
 	}
 )
 
-// Pinner implements devices.HostBacked.
-func (f *faultyHost) Pinner() devices.Pinner { return f.inner.Pinner() }
+// Pin implements devices.HostBacked.
+func (f *faultyHost) Pin(b mem.Block, off, size uint64) (uint64, error) {
+	return f.inner.Pin(b, off, size)
+}
+
+// Unpin implements devices.HostBacked.
+func (f *faultyHost) Unpin(b mem.Block) { f.inner.Unpin(b) }
 
 // View implements devices.Viewer.
 func (f *faultyHost) View(b mem.Block, off, size uint64) ([]byte, error) {

@@ -185,7 +185,7 @@ func testMoveRules(e *env) {
 		require.ErrorIs(e.t, err, c.err, c.name)
 	}
 	require.Equal(e.t, last, q.Timeline().Last(), "nothing was accepted")
-	require.ErrorIs(e.t, q.Wait(e.context(), users().Next()), mem.ErrInvalidEvent, "a point of another queue")
+	require.ErrorIs(e.t, q.Wait(e.context(), users().Next(), devices.Park), mem.ErrInvalidEvent, "a point of another queue")
 }
 
 // testOwnership changes everything that was given to Submit, but for bytes to

@@ -185,6 +185,42 @@ func testManyQueues(e *env) {
 	}
 }
 
+// testWaitModes: either way of waiting is told of a command's end, and an Awaited copy
+// that nobody waits for is done by Flush.
+func testWaitModes(e *env) {
+	for _, q := range []devices.Queue{e.inOrder(), e.outOfOrder()} {
+		b := e.alloc(100_000)
+		want, got := make([]byte, 100_000), make([]byte, 100_000)
+		for i := range want {
+			want[i] = byte(i*7 + i>>8)
+		}
+		copies := []devices.Command{
+			{Op: devices.OpCopy, Size: 100_000, Dst: e.at(b, 0), Src: devices.Loc{Bytes: want}, Awaited: true},
+			{Op: devices.OpCopy, Size: 100_000, Src: e.at(b, 0), Dst: devices.Loc{Bytes: got}, Awaited: true},
+		}
+		wait := []func(p mem.Point) error{
+			func(p mem.Point) error { return q.Wait(e.context(), p, devices.Park) },
+			func(p mem.Point) error { return q.Wait(e.context(), p, devices.BlockThread) },
+			func(p mem.Point) error {
+				if err := q.Flush(); err != nil {
+					return err
+				}
+				return p.Wait(e.context())
+			},
+		}
+		for _, wait := range wait {
+			clear(got)
+			for i := range copies {
+				p, err := q.Submit(&copies[i], nil)
+				require.NoError(e.t, err)
+				require.NoError(e.t, wait(p))
+				require.True(e.t, p.Succeeded())
+			}
+			e.equal(want, got, "awaited copies")
+		}
+	}
+}
+
 // chase sends bytes around two blocks; it may run beside others of its kind.
 func (e *env) chase(q devices.Queue, blocks [2]mem.Block, tag byte) error {
 	want, got := noise(uint64(tag), int(blocks[0].Size)), make([]byte, blocks[0].Size)
@@ -194,7 +230,7 @@ func (e *env) chase(q devices.Queue, blocks [2]mem.Block, tag byte) error {
 		cmd.Src, cmd.Dst = cmd.Dst, e.at(blocks[(i+1)%2], 0)
 		p, err = q.Submit(cmd, []mem.Wait{data(p)})
 		if i%10 == 0 && err == nil {
-			err = q.Wait(e.context(), p)
+			err = q.Wait(e.context(), p, devices.Park)
 		}
 	}
 	if err != nil {
@@ -202,7 +238,7 @@ func (e *env) chase(q devices.Queue, blocks [2]mem.Block, tag byte) error {
 	}
 	cmd.Src, cmd.Dst = cmd.Dst, devices.Loc{Bytes: got}
 	if p, err = q.Submit(cmd, []mem.Wait{data(p)}); err == nil {
-		err = q.Wait(e.context(), p)
+		err = q.Wait(e.context(), p, devices.Park)
 	}
 	if i := firstDifference(want, got); err == nil && e.content && i >= 0 {
 		err = fmt.Errorf("queue of %d: byte %d differs", tag, i)

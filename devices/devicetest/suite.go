@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Order/AcrossTimelines", testAcrossTimelines},
 		{"Order/SubmitNeverBlocks", testSubmitNeverBlocks},
 		{"Order/ManyQueues", testManyQueues},
+		{"Order/WaitModes", testWaitModes},
 		{"Launch/Arguments", testLaunchArguments},
 		{"Launch/Rules", testLaunchRules},
 		{"Launch/WritePromisesHold", testPromises},
@@ -180,7 +181,7 @@ func (e *env) fill(q devices.Queue, b mem.Block, off, size uint64, pattern []byt
 // wait waits for points of the queue and requires that they succeed.
 func (e *env) wait(q devices.Queue, points ...mem.Point) {
 	for _, p := range points {
-		require.NoError(e.t, q.Wait(e.context(), p))
+		require.NoError(e.t, q.Wait(e.context(), p, devices.Park))
 	}
 }
 

@@ -1,6 +1,7 @@
 package mover
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -282,7 +283,7 @@ func (s *laneSlot) start(m *Mover, a *arrival, id mem.MemoryID, into bool, dst, 
 func (s *laneSlot) finish() bool {
 	ok := true
 	for _, v := range s.moves {
-		if err := v.q.queue.Wait(devices.OwnThread, v.p); err != nil {
+		if err := v.q.queue.Wait(context.Background(), v.p, devices.BlockThread); err != nil {
 			v.dest.fail(err)
 			ok = false
 		}

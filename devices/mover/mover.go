@@ -214,7 +214,7 @@ func (m *Mover) Wait(ctx context.Context, p mem.Point) error {
 	for i := range m.mems {
 		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {
 			if q.Timeline() == p.Line {
-				return q.Wait(ctx, p)
+				return q.Wait(ctx, p, devices.Park)
 			}
 		}
 	}

@@ -71,7 +71,7 @@ func BenchmarkSubmit(b *testing.B) {
 						b.Fatal(err)
 					}
 					user.End(gate, nil)
-					if err := q.Wait(context.Background(), p); err != nil {
+					if err := q.Wait(context.Background(), p, devices.Park); err != nil {
 						b.Fatal(err)
 					}
 				}

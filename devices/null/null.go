@@ -5,7 +5,7 @@
 // It has two uses: measuring what everything above a driver costs, and being
 // the skeleton to clone. A new driver starts as a copy of this package, and
 // replaces, in this order: the Store (where blocks are), Execute (what commands
-// do), Build (what a kernel is), Info (what the limits are).
+// do), Info (what the limits are). See docs/drivers.md.
 package null
 
 import (
@@ -31,11 +31,7 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 }
 
 // Device is an open null device.
-type Device struct {
-	info   devices.Info
-	memory *storage.Blocks
-	engine *soft.Engine
-}
+type Device struct{ soft.Device }
 
 var (
 	_ devices.Device     = (*Device)(nil)
@@ -53,39 +49,15 @@ func New(cfg devices.Config) *Device {
 	if cfg.Local == 0 {
 		cfg.Local = 64 << 10
 	}
-	d := &Device{info: devices.Info{
+	info := devices.Info{
 		Driver: "null", Platform: "Godwit", Name: cfg.Name, Vendor: "Godwit", Version: "1",
 		Type: devices.Custom, ComputeUnits: 1,
 		GlobalMemory: cfg.Memory, LocalMemory: cfg.Local, BaseAlign: 128,
 		FP16: true, FP64: true, SVM: devices.SVMCaps{Coarse: true},
-	}}
-	d.memory = storage.NewBlocks(cfg.Name, 128, &store{capacity: cfg.Memory})
-	d.engine = soft.NewEngine(d, soft.EngineOptions{Name: cfg.Name, Workers: 1, Instant: true, InstantLaunch: true})
+	}
+	d := new(Device)
+	d.Init(info, storage.NewBlocks(cfg.Name, 128, &store{capacity: cfg.Memory}), d, soft.EngineOptions{Instant: true, InstantLaunch: true})
 	return d
-}
-
-// Info implements devices.Device.
-func (d *Device) Info() devices.Info { return d.info }
-
-// Memory implements devices.Device.
-func (d *Device) Memory() mem.Resource { return d.memory }
-
-// Build implements devices.Device: the Go forms, for their arguments.
-func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
-	m, err := soft.Build(p)
-	if err != nil {
-		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
-	}
-	return m, nil
-}
-
-// NewQueue implements devices.Device.
-func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.engine.NewQueue(opts)
-	if err != nil {
-		return nil, err
-	}
-	return q, nil
 }
 
 // PeerLink implements devices.PeerCopier: nothing is moved from anywhere.
@@ -95,17 +67,6 @@ func (d *Device) PeerLink(devices.Device) (mem.Link, bool) {
 
 // ReserveSVM implements devices.SVMReserver: nothing is ever reached.
 func (d *Device) ReserveSVM(mem.Range) error { return nil }
-
-// Close implements devices.Device.
-func (d *Device) Close() error {
-	if err := d.engine.Close(); err != nil {
-		return err
-	}
-	return d.memory.Close()
-}
-
-// Accept implements soft.Executor.
-func (d *Device) Accept(cmd *devices.Command) error { return devices.CheckCommand(cmd, &d.info) }
 
 // Execute implements soft.Executor: every command has already succeeded.
 func (d *Device) Execute(*devices.Command) error { return nil }

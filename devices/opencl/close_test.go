@@ -66,7 +66,7 @@ func closeWhileUsed(t *testing.T, d *Device, q *Queue, b mem.Block, after time.D
 		for q.Flush() == nil {
 			if p := last.Load(); p != nil {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-				if err := q.Wait(ctx, *p); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				if err := q.Wait(ctx, *p, devices.Park); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("wait: %v", err)
 				}
 				q.Times(*p)

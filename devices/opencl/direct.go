@@ -3,6 +3,8 @@
 package opencl
 
 import (
+	"slices"
+
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/devices/storage"
 	"godwit/mem"
@@ -21,7 +23,7 @@ import (
 //   - up to directAtOnce, within Submit: copying costs less than enqueueing;
 //   - up to directHeld, of commands that were held back, by who moves them on;
 //   - of any size where who submits waits at once (devices.Command.Awaited), in its
-//     own thread: the record is left until its Wait comes.
+//     own thread: the record is left until its Wait comes, or a Flush.
 //
 // All others go to OpenCL, those with times too, which are its clock's.
 const (
@@ -123,6 +125,7 @@ func (h *host) copyLocked(r *record) {
 func (h *host) copyOwed(q *Queue, p mem.Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	q.owed = slices.DeleteFunc(q.owed, func(x mem.Point) bool { return x == p })
 	r := q.flight.get(p.Seq)
 	if r == nil || !r.left {
 		return
@@ -131,4 +134,19 @@ func (h *host) copyOwed(q *Queue, p mem.Point) {
 	h.draining++
 	h.copyLocked(r)
 	h.drainLocked()
+}
+
+// copyAllOwed does what is owed on the queue, in its order.
+func (q *Queue) copyAllOwed() {
+	h := q.dev.host
+	for {
+		h.mu.Lock()
+		if len(q.owed) == 0 {
+			h.mu.Unlock()
+			return
+		}
+		p := q.owed[0]
+		h.mu.Unlock()
+		h.copyOwed(q, p)
+	}
 }

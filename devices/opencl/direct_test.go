@@ -95,7 +95,7 @@ func TestWhatIsOwedHoldsBackWhatComesAfterIt(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, other.Wait(ctx, after[1]), context.DeadlineExceeded)
+	require.ErrorIs(t, other.Wait(ctx, after[1], devices.Park), context.DeadlineExceeded)
 	require.False(t, p.Reached() || after[0].Reached() || after[1].Reached())
 	finishPoint(t, q, p)
 	require.True(t, p.Succeeded())
@@ -103,6 +103,25 @@ func TestWhatIsOwedHoldsBackWhatComesAfterIt(t *testing.T) {
 	finishPoint(t, other, after[1])
 	require.Equal(t, want, first)
 	require.Equal(t, want, second)
+}
+
+// Flush starts all that was accepted, what is owed included.
+func TestFlushDoesWhatIsOwed(t *testing.T) {
+	d := openDirect(t)
+	q := openQueue(t, d, devices.QueueOptions{})
+	const n = directAtOnce + 1
+	b := alloc(t, d, n)
+	want, got := pattern(n, 1), make([]byte, n)
+	w, r := write(d, b, 0, want), read(d, b, 0, got)
+	w.Awaited, r.Awaited = true, true
+	p := run(t, q, w)
+	require.False(t, p.Reached())
+	require.NoError(t, q.Flush())
+	require.True(t, p.Succeeded(), "by Flush itself")
+	p = run(t, q, r)
+	require.NoError(t, q.Flush())
+	require.True(t, p.Succeeded())
+	require.Equal(t, want, got)
 }
 
 // A transfer that is made here fails as any does where what it waits for failed, and
@@ -119,7 +138,7 @@ func TestAFailedWaitLeavesTheBytesAlone(t *testing.T) {
 	gate.End(g, errors.New("the gate's"))
 	late := run(t, q, write(d, b, 0, make([]byte, 64)), mem.Wait{Point: g, Kind: mem.Data})
 	for _, p := range []mem.Point{held, late} {
-		require.ErrorIs(t, q.Wait(context.Background(), p), mem.ErrDependency)
+		require.ErrorIs(t, q.Wait(context.Background(), p, devices.Park), mem.ErrDependency)
 	}
 	finishPoint(t, q, run(t, q, read(d, b, 0, got)))
 	require.Equal(t, want, got)

@@ -203,9 +203,9 @@ func (r *record) keep(of devices.Device, b mem.Block, off, n uint64) (uint64, er
 	if !ok {
 		return 0, fmt.Errorf("device %s: it cannot reach the memory of device %s: %w", r.q.dev.name, of.Info().Name, mem.ErrInvalidDevice)
 	}
-	addr, err := h.Pinner().Pin(b, off, n)
+	addr, err := h.Pin(b, off, n)
 	if err == nil {
-		r.unpin = append(r.unpin, pinnedBlock{h.Pinner(), b})
+		r.unpin = append(r.unpin, pinnedBlock{h, b})
 	}
 	return addr, err
 }

@@ -137,7 +137,7 @@ func finishPoint(t testing.TB, q *Queue, p mem.Point) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	require.NoError(t, q.Wait(ctx, p))
+	require.NoError(t, q.Wait(ctx, p, devices.Park))
 }
 
 func write(d *Device, b mem.Block, off uint64, data []byte) *devices.Command {

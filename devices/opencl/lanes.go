@@ -287,10 +287,13 @@ func (r *record) elsewhere(by runner) {
 	by.run(r)
 }
 
-// waiter has copies left to who waits for them: see copyOwed.
+// waiter has copies left to who waits for them, or flushes: see copyOwed.
 type waiter struct{}
 
-func (waiter) run(r *record) { r.left = true }
+func (waiter) run(r *record) {
+	r.left = true
+	r.q.owed = append(r.q.owed, r.point)
+}
 
 // goroutine runs host calls, each in a goroutine of its own.
 type goroutine struct{}

@@ -78,7 +78,7 @@ func TestWhatFollowsAFailedCommandWaitsForWhatThatWaitedFor(t *testing.T) {
 		slow.end(t, 0)
 		finishPoint(t, other, reading)
 		require.Equal(t, pattern(4096, 1), got, "the reader was overtaken")
-		require.ErrorIs(t, q.Wait(context.Background(), x), mem.ErrNoResources)
+		require.ErrorIs(t, q.Wait(context.Background(), x, devices.Park), mem.ErrNoResources)
 		finishPoint(t, q, overwrites)
 		finishPoint(t, q, run(t, q, read(d, b, 0, got)))
 		require.Equal(t, pattern(4096, 2), got)

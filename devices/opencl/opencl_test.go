@@ -125,7 +125,7 @@ func TestAMarkerWithoutWaitsWaitsForNothing(t *testing.T) {
 		require.Zero(t, behind.Submit(nil, ocl.SetArgs{}, []ocl.Event{gateEvent}, nil, ocl.Tag{}))
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		p := run(t, q, &devices.Command{Op: devices.OpMarker})
-		errWait := q.Wait(ctx, p)
+		errWait := q.Wait(ctx, p, devices.Park)
 		times, timed := q.Times(p)
 		cancel()
 		require.NoError(t, gate.SetUserEventStatus(0)) // else the queue could not be closed
@@ -150,13 +150,13 @@ func TestFailuresTravelAlongDataWaitsOnly(t *testing.T) {
 		chain := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: byData, Kind: mem.Data}, mem.Wait{Point: byOrder, Kind: mem.Data})
 		close(started)
 		ctx := context.Background()
-		require.ErrorIs(t, q.Wait(ctx, bad), cause)
-		require.ErrorIs(t, q.Wait(ctx, byData), mem.ErrDependency)
-		require.ErrorIs(t, q.Wait(ctx, byData), cause)
-		require.NoError(t, q.Wait(ctx, byOrder))
-		require.ErrorIs(t, q.Wait(ctx, chain), cause)
+		require.ErrorIs(t, q.Wait(ctx, bad, devices.Park), cause)
+		require.ErrorIs(t, q.Wait(ctx, byData, devices.Park), mem.ErrDependency)
+		require.ErrorIs(t, q.Wait(ctx, byData, devices.Park), cause)
+		require.NoError(t, q.Wait(ctx, byOrder, devices.Park))
+		require.ErrorIs(t, q.Wait(ctx, chain, devices.Park), cause)
 		late := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: chain, Kind: mem.Data})
-		require.ErrorIs(t, q.Wait(ctx, late), cause)
+		require.ErrorIs(t, q.Wait(ctx, late, devices.Park), cause)
 	}
 }
 

@@ -27,12 +27,13 @@ type Queue struct {
 	use     sync.RWMutex   // held, shared, to flush; and to release cl
 	gone    bool           // protected by use: cl is released
 
-	flight  flights   // protected by host.mu: accepted and not ended
-	tail    mem.Point // protected by host.mu: accepted last, where in order
-	pending int       // protected by host.mu: accepted and not told of as ended
-	inside  int       // protected by host.mu: calls of Submit that Close waits for
-	closing bool      // protected by host.mu
-	times   []timed   // protected by host.mu; nil without profiling
+	flight  flights     // protected by host.mu: accepted and not ended
+	tail    mem.Point   // protected by host.mu: accepted last, where in order
+	pending int         // protected by host.mu: accepted and not told of as ended
+	inside  int         // protected by host.mu: calls of Submit that Close waits for
+	closing bool        // protected by host.mu
+	owed    []mem.Point // protected by host.mu: copies left to Wait or Flush
+	times   []timed     // protected by host.mu; nil without profiling
 	quiet   quiet
 }
 
@@ -51,7 +52,7 @@ const (
 var (
 	_ devices.Queue    = (*Queue)(nil)
 	_ devices.Profiler = (*Queue)(nil)
-	_ devices.Starter  = (*Queue)(nil)
+	_ devices.Poller   = (*Queue)(nil)
 )
 
 // NewQueue implements devices.Device.
@@ -151,17 +152,20 @@ func (q *Queue) flushOnce() {
 // Flush implements devices.Queue.
 func (q *Queue) Flush() error {
 	q.dev.host.mu.Lock()
-	closing := q.closing
+	closing, owes := q.closing, len(q.owed) > 0
 	q.dev.host.mu.Unlock()
 	if closing {
 		return q.errClosed()
 	}
 	q.flushOnce()
+	if owes {
+		q.copyAllOwed()
+	}
 	return nil
 }
 
 // Wait implements devices.Queue.
-func (q *Queue) Wait(ctx context.Context, p mem.Point) error {
+func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) error {
 	if p.Line != q.line {
 		return fmt.Errorf("queue %s: point %v is not of this queue: %w", q.line.Name(), p, mem.ErrInvalidEvent)
 	}
@@ -169,10 +173,10 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point) error {
 	if q.dev.direct {
 		q.dev.host.copyOwed(q, p)
 	}
-	if ctx == devices.OwnThread && q.finishQuiet(p) {
+	if mode == devices.BlockThread && q.finishQuiet(p) {
 		return p.Wait(ctx)
 	}
-	if ctx == devices.OwnThread {
+	if mode == devices.BlockThread {
 		q.dev.host.waitNative(q, p)
 	}
 	for start := time.Now(); !p.Reached() && time.Since(start) < pollFor && ctx.Err() == nil; {
@@ -196,20 +200,17 @@ var pollFor = func() time.Duration {
 }()
 
 // Poll implements devices.Poller.
-func (q *Queue) Poll(p mem.Point) {
-	if p.Line == q.line {
-		q.dev.host.poll(q, p)
-	}
-}
-
-// Started implements devices.Starter.
-func (q *Queue) Started(p mem.Point) bool {
+func (q *Queue) Poll(p mem.Point) (started bool) {
 	h := q.dev.host
+	if p.Line != q.line {
+		return false
+	}
+	h.poll(q, p)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
 	switch {
-	case r == nil || p.Line != q.line:
+	case r == nil:
 		return false
 	case r.told:
 		return true
@@ -269,6 +270,7 @@ func (q *Queue) Close() error {
 	h.mu.Unlock()
 	h.hurry()
 	q.flushOnce()
+	q.copyAllOwed()
 	h.mu.Lock()
 	for q.pending > 0 {
 		h.ended.Wait()

@@ -21,7 +21,7 @@ import (
 //
 // What ends quiet points:
 //
-//   - a wait of a thread that may block in OpenCL (devices.OwnThread): clFinish, then
+//   - a wait of a thread that may block in OpenCL (devices.BlockThread): clFinish, then
 //     all of the span that was there before;
 //   - a later record of the queue that has ended: those before it have;
 //   - a cover: a marker with an event, which is looked at as any. Who asks to be told
@@ -211,10 +211,7 @@ func (h *host) endQuietLocked(q *Queue, from, to uint64) {
 	for _, k := range done[:n] {
 		k.release()
 	}
-	if err == nil {
-		q.line.EndThrough(from, to)
-	}
-	for ; err != nil && from <= to; from++ {
+	for ; from <= to; from++ {
 		q.line.End(mem.Point{Line: q.line, Seq: from}, err)
 	}
 	h.mu.Lock()

@@ -98,7 +98,7 @@ func TestQuietLaunchesEndWithAWaitOfAThreadsOwn(t *testing.T) {
 			want = 3*want + i
 		}
 		require.True(t, isQuiet(q, p))
-		require.NoError(t, q.Wait(devices.OwnThread, p))
+		require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
 		require.True(t, p.Passed())
 		require.False(t, isQuiet(q, p))
 		require.Equal(t, want, contentOf(t, d, q, a))
@@ -178,13 +178,13 @@ func TestAFailureOfQuietLaunchesIsThatOfAll(t *testing.T) {
 		p := run(t, q, step(t, m, a, 1))
 		r := run(t, q, step(t, m, a, 1))
 		inject(t, ocl.FaultEnd, 1, mem.OutOfResources)
-		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(devices.OwnThread, r)))
+		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(context.Background(), r, devices.BlockThread)))
 		require.Equal(t, mem.OutOfResources, mem.StatusOf(p.Err()))
 		require.Equal(t, []mem.Point{p, r}, failed)
 
 		p = run(t, q, step(t, m, a, 1))
 		inject(t, ocl.FaultEnd, 1, mem.OutOfResources)
-		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(context.Background(), p)), "of the cover")
+		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(context.Background(), p, devices.Park)), "of the cover")
 
 		inject(t, ocl.FaultEnqueue, 1, mem.OutOfResources)
 		_, err := q.Submit(step(t, m, a, 1), nil)
@@ -226,7 +226,7 @@ func TestAKernelMayGoWhileItsQuietLaunchesRun(t *testing.T) {
 			p = run(t, q, step(t, m, a, uint32(i)))
 			require.NoError(t, m.Close())
 		}
-		require.NoError(t, q.Wait(devices.OwnThread, p))
+		require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
 		finishPoint(t, q, run(t, q, &devices.Command{Op: devices.OpMarker}))
 		_, now := Objects()
 		require.Equal(t, released.Kernels+2*mostUses, now.Kernels)
@@ -314,7 +314,7 @@ func TestQuietQueuesEqualAModel(t *testing.T) {
 					}}
 				case 4:
 					own := q.line.Last()
-					if err := q.Wait(devices.OwnThread, own); err != nil {
+					if err := q.Wait(context.Background(), own, devices.BlockThread); err != nil {
 						t.Fatal(err)
 					}
 					if !own.Passed() {

@@ -96,7 +96,7 @@ func TestWaitingForAWebOfHeldCommandsLooksAtFewOfThem(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, q.Wait(ctx, last[1]), context.DeadlineExceeded)
+	require.ErrorIs(t, q.Wait(ctx, last[1], devices.Park), context.DeadlineExceeded)
 	gate.End(opening, nil)
 	finishPoint(t, q, last[1])
 }

@@ -113,7 +113,7 @@ const (
 )
 
 type pinnedBlock struct {
-	pinner devices.Pinner
+	pinner devices.HostBacked
 	block  mem.Block
 }
 

@@ -7,12 +7,8 @@ import (
 // CopyRect copies a rectangle between two byte slices, each starting at the
 // rectangle's first byte. The slices must hold what the rectangle reaches.
 func CopyRect(dst, src []byte, r *devices.Rect) {
-	n := r.Region[0]
-	for z := range r.Region[2] {
-		for y := range r.Region[1] {
-			d, s := z*r.DstSlice+y*r.DstRow, z*r.SrcSlice+y*r.SrcRow
-			copy(dst[d:d+n], src[s:s+n])
-		}
+	for p := range r.Rows() {
+		copy(dst[p.Dst:p.Dst+p.Size], src[p.Src:p.Src+p.Size])
 	}
 }
 

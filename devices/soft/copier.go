@@ -13,8 +13,8 @@ import (
 // bytes of this process.
 type Copier struct {
 	self   devices.Device
-	memory devices.Pinner // of self
-	shift  uint64         // what makes an address of self's an address of the process
+	memory *storage.Blocks // of self
+	shift  uint64          // what makes an address of self's an address of the process
 	engine *Engine
 	splits sync.Pool // of *splitCopy
 }
@@ -22,7 +22,7 @@ type Copier struct {
 // NewCopier returns a mover for self, whose blocks are in memory and whose bytes
 // are in the process at their address + shift. Large copies are split over e's
 // workers.
-func NewCopier(self devices.Device, memory devices.Pinner, shift uint64, e *Engine) *Copier {
+func NewCopier(self devices.Device, memory *storage.Blocks, shift uint64, e *Engine) *Copier {
 	return &Copier{self: self, memory: memory, shift: shift, engine: e, splits: sync.Pool{New: newSplitCopy}}
 }
 
@@ -70,10 +70,16 @@ func (m *Copier) with(cmd *devices.Command, dstSize, srcSize uint64, f func(dst,
 	return nil
 }
 
-type pinned struct{ devices.Pinner }
+// pinner keeps blocks in place.
+type pinner interface {
+	Pin(b mem.Block, off, size uint64) (uint64, error)
+	Unpin(b mem.Block)
+}
+
+type pinned struct{ pinner }
 
 func (p pinned) unpin(l *devices.Loc) {
-	if p.Pinner != nil {
+	if p.pinner != nil {
 		p.Unpin(l.Block)
 	}
 }
@@ -83,14 +89,14 @@ func (m *Copier) bytes(l *devices.Loc, size uint64) ([]byte, pinned, error) {
 	if l.Device == nil {
 		return l.Bytes[l.Off : l.Off+size], pinned{}, nil
 	}
-	from, shift := m.memory, m.shift
+	from, shift := pinner(m.memory), m.shift
 	if l.Device != m.self {
 		dev, ok := l.Device.(devices.HostBacked)
 		if !ok {
 			return nil, pinned{}, fmt.Errorf("device %s cannot reach the memory of %s: %w",
 				m.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
 		}
-		from, shift = dev.Pinner(), 0
+		from, shift = dev, 0
 	}
 	addr, err := from.Pin(l.Block, l.Off, size)
 	if err != nil {

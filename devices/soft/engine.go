@@ -61,6 +61,9 @@ type EngineOptions struct {
 	// Serial runs launches one at a time, as a single core does; other
 	// commands run beside them.
 	Serial bool
+	// NoKernels says that the device runs none: programs are not built for it, and
+	// launches are refused.
+	NoKernels bool
 }
 
 // Engine runs the queues of one simulated device. All methods are safe for use

@@ -21,19 +21,19 @@ type Kernel struct {
 	run  work.Kernel
 }
 
-// Build builds the Go forms of p. It fails with mem.ErrBuild where p has
-// none, or a form is not whole.
-func Build(p *devices.Program) (*Module, error) {
+// Build builds the Go forms of p for a device of that name, which errors tell. It
+// fails with mem.ErrBuild if p has none, or a form is not whole.
+func Build(device string, p *devices.Program) (devices.Module, error) {
 	if p == nil || len(p.Go) == 0 {
-		return nil, fmt.Errorf("no Go form of any kernel, which is all a simulated device can run: %w", mem.ErrBuild)
+		return nil, fmt.Errorf("device %s: no Go form of any kernel, which is all a simulated device can run: %w", device, mem.ErrBuild)
 	}
 	m := &Module{name: p.Name, kernels: make(map[string]*Kernel, len(p.Go))}
 	for _, k := range p.Go {
 		switch {
 		case k.Name == "" || k.Func == nil:
-			return nil, fmt.Errorf("program %s: Go kernel %q needs a name and a function: %w", p.Name, k.Name, mem.ErrBuild)
+			return nil, fmt.Errorf("device %s: program %s: Go kernel %q needs a name and a function: %w", device, p.Name, k.Name, mem.ErrBuild)
 		case m.kernels[k.Name] != nil:
-			return nil, fmt.Errorf("program %s: Go kernel %q twice: %w", p.Name, k.Name, mem.ErrBuild)
+			return nil, fmt.Errorf("device %s: program %s: Go kernel %q twice: %w", device, p.Name, k.Name, mem.ErrBuild)
 		}
 		built := &Kernel{slices.Clone(k.Args), work.Kernel{Name: k.Name, Func: k.Func}}
 		for _, a := range k.Args {

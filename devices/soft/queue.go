@@ -42,7 +42,7 @@ type Queue struct {
 	closed bool    // protected by mu
 	times  []timed // protected by mu: a ring by sequence number; nil unless profiling
 
-	starts map[uint64][]devices.StartWaiter // protected by mu: by sequence number; of commands that have not started
+	starts map[uint64][]StartWaiter // protected by mu: by sequence number; of commands that have not started
 }
 
 type timed struct {
@@ -54,8 +54,7 @@ var (
 	_ devices.Queue    = (*Queue)(nil)
 	_ devices.Profiler = (*Queue)(nil)
 
-	_ devices.StartTeller = (*Queue)(nil)
-	_ devices.Starter     = (*Queue)(nil)
+	_ devices.Poller = (*Queue)(nil)
 )
 
 // NewQueue opens a queue. It fails with mem.ErrClosed after Close.
@@ -166,6 +165,11 @@ func (q *Queue) take(needsWork bool) (*record, *todo) {
 	return r, w
 }
 
+// StartWaiter is told that a command has started, as a mem.Waiter is of its end.
+type StartWaiter interface {
+	PointStarted(p mem.Point)
+}
+
 // begin tells of the start of a record's command.
 func (q *Queue) begin(r *record) {
 	if q.times != nil {
@@ -181,22 +185,24 @@ func (q *Queue) begin(r *record) {
 	}
 }
 
-// NotifyStart implements StartTeller.
-func (q *Queue) NotifyStart(p mem.Point, w devices.StartWaiter) (started bool) {
+// NotifyStart asks that w be told when the command of a point of the queue starts. If
+// it has started already, or ended, w is not called: started is true. If the command
+// fails before it starts, w is not called either.
+func (q *Queue) NotifyStart(p mem.Point, w StartWaiter) (started bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p.Line != q.line || p.Reached() || q.activeLocked(p.Seq) {
 		return true
 	}
 	if q.starts == nil {
-		q.starts = make(map[uint64][]devices.StartWaiter)
+		q.starts = make(map[uint64][]StartWaiter)
 	}
 	q.starts[p.Seq] = append(q.starts[p.Seq], w)
 	return false
 }
 
-// Started implements Starter.
-func (q *Queue) Started(p mem.Point) bool {
+// Poll implements devices.Poller.
+func (q *Queue) Poll(p mem.Point) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return p.Line == q.line && q.activeLocked(p.Seq)
@@ -281,7 +287,7 @@ func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 }
 
 // Wait implements Queue.
-func (q *Queue) Wait(ctx context.Context, p mem.Point) error {
+func (q *Queue) Wait(ctx context.Context, p mem.Point, _ devices.WaitMode) error {
 	if p.Line != q.line {
 		return fmt.Errorf("wait for %v on queue %q: a point of another queue: %w", p, q.opts.Name, mem.ErrInvalidEvent)
 	}

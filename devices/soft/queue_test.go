@@ -52,13 +52,13 @@ func TestHostCallsMayBlockWithoutHoldingUpOthers(t *testing.T) {
 	}
 	p, err := q.Submit(hostCall(func(context.Context) error { return nil }), nil)
 	require.NoError(t, err)
-	require.NoError(t, q.Wait(context.Background(), p))
+	require.NoError(t, q.Wait(context.Background(), p, devices.Park))
 	for _, b := range blocked {
 		require.False(t, b.Reached())
 	}
 	close(release)
 	for _, b := range blocked {
-		require.NoError(t, q.Wait(context.Background(), b))
+		require.NoError(t, q.Wait(context.Background(), b, devices.Park))
 	}
 }
 
@@ -67,12 +67,12 @@ func TestAPanicFailsTheCommandOnly(t *testing.T) {
 	q := newQueue(t, h, devices.QueueOptions{Name: "q"})
 	p, err := q.Submit(hostCall(func(context.Context) error { panic("boom") }), nil)
 	require.NoError(t, err)
-	err = q.Wait(context.Background(), p)
+	err = q.Wait(context.Background(), p, devices.Park)
 	require.ErrorIs(t, err, mem.ErrFault)
 	require.ErrorContains(t, err, "boom")
 	p, err = q.Submit(&devices.Command{Op: devices.OpMarker}, nil)
 	require.NoError(t, err)
-	require.NoError(t, q.Wait(context.Background(), p))
+	require.NoError(t, q.Wait(context.Background(), p, devices.Park))
 }
 
 func TestOnFailIsNeverCalledFromWithinSubmitOrEnd(t *testing.T) {
@@ -98,7 +98,7 @@ func TestOnFailIsNeverCalledFromWithinSubmitOrEnd(t *testing.T) {
 	user.End(gate, errTest)
 	planner.Unlock()
 	for _, p := range points {
-		err := q.Wait(context.Background(), p)
+		err := q.Wait(context.Background(), p, devices.Park)
 		require.ErrorIs(t, err, mem.ErrDependency)
 		require.ErrorIs(t, err, errTest)
 		require.Equal(t, mem.ExecStatusErrorInWaitList, mem.StatusOf(err))
@@ -158,11 +158,11 @@ func TestACommandThatFailsInsideSubmitIsExecutedOnce(t *testing.T) {
 		exec.executed.Store(0)
 		p, err := q.Submit(&devices.Command{Op: devices.OpFill}, nil)
 		require.NoError(t, err)
-		require.ErrorIs(t, q.Wait(context.Background(), p), errTest)
+		require.ErrorIs(t, q.Wait(context.Background(), p, devices.Park), errTest)
 		require.EqualValues(t, 1, exec.executed.Load())
 		p, err = q.Submit(&devices.Command{Op: devices.OpMarker}, []mem.Wait{{Point: p, Kind: mem.Order}})
 		require.NoError(t, err)
-		require.NoError(t, q.Wait(context.Background(), p), "the record was cleared")
+		require.NoError(t, q.Wait(context.Background(), p, devices.Park), "the record was cleared")
 		require.NoError(t, q.Close())
 	}
 	require.EqualValues(t, 2, told.Load())
@@ -174,7 +174,7 @@ func TestTimesAreOrderedAndKeptOnlyWhereAsked(t *testing.T) {
 	q := newQueue(t, h, devices.QueueOptions{Name: "q", Profiling: true})
 	p, err := q.Submit(hostCall(func(context.Context) error { return nil }), nil)
 	require.NoError(t, err)
-	require.NoError(t, q.Wait(context.Background(), p))
+	require.NoError(t, q.Wait(context.Background(), p, devices.Park))
 	times, ok := q.(devices.Profiler).Times(p)
 	require.True(t, ok)
 	require.LessOrEqual(t, times.Queued, times.Submitted)
@@ -183,7 +183,7 @@ func TestTimesAreOrderedAndKeptOnlyWhereAsked(t *testing.T) {
 	plain := newQueue(t, h, devices.QueueOptions{Name: "plain"})
 	p, err = plain.Submit(hostCall(func(context.Context) error { return nil }), nil)
 	require.NoError(t, err)
-	require.NoError(t, plain.Wait(context.Background(), p))
+	require.NoError(t, plain.Wait(context.Background(), p, devices.Park))
 	_, ok = plain.(devices.Profiler).Times(p)
 	require.False(t, ok)
 }

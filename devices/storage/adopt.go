@@ -14,7 +14,7 @@ type userBytes struct {
 	pinner runtime.Pinner
 }
 
-// Adopt implements Adopter; the bytes may be of the Go heap or of C. It fails
+// Adopt makes a block of memory of the caller's, see devices.HostDevice; the bytes may be of the Go heap or of C. It fails
 // with mem.ErrInvalidHostPtr where there are none.
 func (m *Host) Adopt(bytes []byte, tag uint64) (mem.Block, error) {
 	if len(bytes) == 0 {

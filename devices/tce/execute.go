@@ -9,15 +9,12 @@ import (
 	"godwit/mem"
 )
 
-// Accept implements soft.Executor.
-func (d *Device) Accept(cmd *devices.Command) error { return devices.CheckCommand(cmd, &d.info) }
-
 // Execute implements soft.Executor.
 func (d *Device) Execute(cmd *devices.Command) error {
 	if cmd.Op == devices.OpCopy && d.dma.word > 1 {
 		return d.copyWords(cmd)
 	}
-	if moved, err := d.mover.Execute(cmd); moved {
+	if moved, err := d.copier.Execute(cmd); moved {
 		return err
 	}
 	return d.launch(cmd)
@@ -76,7 +73,7 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 		}
 		args = append(args, b)
 	}
-	return d.engine.RunKernel(cmd, &d.info, args, soft.KernelRun{Space: d, Serial: true})
+	return d.Launch(cmd, args, soft.KernelRun{Space: d, Serial: true})
 }
 
 // takeLocal fills locals with blocks of local memory, all or none.
@@ -96,5 +93,5 @@ func (d *Device) takeLocal(cmd *devices.Command, reqs []mem.Request, locals []me
 		want += r.Size
 	}
 	return fmt.Errorf("kernel %s: %d bytes of local memory in %d arguments: the device has %d, with these alignments it does not fit: %w",
-		cmd.Kernel.Name(), want, len(reqs), d.info.LocalMemory, mem.ErrNoResources)
+		cmd.Kernel.Name(), want, len(reqs), d.Info().LocalMemory, mem.ErrNoResources)
 }

@@ -62,7 +62,7 @@ func (p *probe) run(f func(g *work.Group), local uint64) error {
 	}}
 	point, err := p.queue.Submit(cmd, nil)
 	require.NoError(p.t, err)
-	return p.queue.Wait(context.Background(), point)
+	return p.queue.Wait(context.Background(), point, devices.Park)
 }
 
 func TestFaultsFailTheLaunchAndNameWhatHappened(t *testing.T) {

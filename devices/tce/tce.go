@@ -76,12 +76,11 @@ type Options struct {
 
 // Device is an open tce device.
 type Device struct {
-	info          devices.Info
+	soft.Device
 	globals       *storage.Blocks
 	locals        *storage.Blocks
 	global, local *region.Store
-	engine        *soft.Engine
-	mover         *soft.Copier
+	copier        *soft.Copier
 	dma           dma
 }
 
@@ -126,7 +125,7 @@ func New(o Options) (*Device, error) {
 	if global.Overlaps(local) {
 		return nil, fmt.Errorf("device %s: global memory %v and local memory %v overlap: %w", o.Name, global, local, mem.ErrInvalidValue)
 	}
-	d := &Device{info: devices.Info{
+	info := devices.Info{
 		Driver: "tce", Platform: "Godwit", Name: o.Name, Vendor: "Godwit", Version: "1",
 		Type: devices.Accelerator, ComputeUnits: 1,
 		GlobalMemory: o.Memory, LocalMemory: o.LocalMemory, MaxAlloc: o.Memory, BaseAlign: o.BaseAlign, MaxWorkGroup: o.MaxWorkGroup,
@@ -135,7 +134,8 @@ func New(o Options) (*Device, error) {
 		Spaces: []devices.AddressSpace{
 			{Name: "global", Base: o.GlobalBase, Size: o.Memory}, {Name: "local", Base: o.LocalBase, Size: o.LocalMemory},
 		},
-	}}
+	}
+	d := new(Device)
 	if d.global, err = region.New(o.Name, o.GlobalBase, o.Memory, false, bufalloc.Options{Strategy: o.Strategy}); err != nil {
 		return nil, err
 	}
@@ -144,8 +144,8 @@ func New(o Options) (*Device, error) {
 	}
 	d.globals = storage.NewBlocks(o.Name, o.BaseAlign, d.global)
 	d.locals = storage.NewBlocks(o.Name+" local", localAlign, d.local)
-	d.engine = soft.NewEngine(d, soft.EngineOptions{Name: o.Name, Workers: 2, Serial: true})
-	d.mover = soft.NewCopier(d, d.globals, d.global.Shift(), d.engine)
+	d.Init(info, d.globals, d, soft.EngineOptions{Workers: 2, Serial: true})
+	d.copier = d.NewCopier(d, d.global.Shift())
 	d.dma.word = o.DMAWord
 	return d, nil
 }
@@ -154,49 +154,23 @@ func New(o Options) (*Device, error) {
 // needs more asks for more.
 const localAlign = 8
 
-// Info implements devices.Device.
-func (d *Device) Info() devices.Info { return d.info }
-
-// Memory implements devices.Device.
-func (d *Device) Memory() mem.Resource { return d.globals }
-
 // LocalMemory is where launches take local memory from.
 func (d *Device) LocalMemory() mem.Resource { return d.locals }
 
 // ReserveSVM implements devices.SVMReserver.
 func (d *Device) ReserveSVM(r mem.Range) error {
-	for _, s := range d.info.Spaces {
+	info := d.Info()
+	for _, s := range info.Spaces {
 		if own := (mem.Range{Start: s.Base, End: s.Base + s.Size}); own.Overlaps(r) {
-			return fmt.Errorf("device %s: shared virtual memory at %v: its %s memory is at %v: %w", d.info.Name, r, s.Name, own, mem.ErrInvalidOperation)
+			return fmt.Errorf("device %s: shared virtual memory at %v: its %s memory is at %v: %w", info.Name, r, s.Name, own, mem.ErrInvalidOperation)
 		}
 	}
 	return nil
 }
 
-// Build implements devices.Device, from the program's Go forms.
-func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
-	m, err := soft.Build(p)
-	if err != nil {
-		return nil, fmt.Errorf("device %s: %w", d.info.Name, err)
-	}
-	return m, nil
-}
-
-// NewQueue implements devices.Device.
-func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.engine.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return q, nil
-}
-
 // Close implements devices.Device.
 func (d *Device) Close() error {
-	if err := d.engine.Close(); err != nil {
-		return err
-	}
-	return errors.Join(d.globals.Close(), d.locals.Close(), d.global.Close(), d.local.Close())
+	return d.CloseAnd(d.locals.Close, d.global.Close, d.local.Close)
 }
 
 // Epoch implements work.Space.

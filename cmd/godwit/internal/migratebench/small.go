@@ -161,7 +161,7 @@ func (b *bench) enqueue(ctx context.Context) (d time.Duration, err error) {
 			}
 		}
 		d := time.Since(start) / batch
-		return d, q.Wait(ctx, p)
+		return d, q.Wait(ctx, p, devices.Park)
 	})
 }
 

@@ -1,0 +1,131 @@
+// Package driver is an example of a driver from outside: a store that is reached by
+// requests only, each of which takes a while. docs/drivers.md goes through it.
+package driver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"godwit/bufalloc"
+	"godwit/devices"
+	"godwit/devices/soft"
+	"godwit/devices/storage"
+	"godwit/mem"
+)
+
+func init() { devices.Register("remote", driver{}) }
+
+type driver struct{}
+
+// Open implements devices.Driver. The parameter latency is what a request takes, as in
+// "50us".
+func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, error) {
+	latency := 50 * time.Microsecond
+	for key, value := range cfg.Params {
+		var err error
+		if key != "latency" {
+			return nil, fmt.Errorf("driver remote: parameter %q: there is latency only: %w", key, mem.ErrInvalidValue)
+		}
+		if latency, err = time.ParseDuration(value); err != nil {
+			return nil, fmt.Errorf("driver remote: latency %q: %v: %w", value, err, mem.ErrInvalidValue)
+		}
+	}
+	d, err := New(cfg.Name, max(cfg.Memory, 1<<20), latency)
+	if err != nil {
+		return nil, err
+	}
+	return []devices.Device{d}, nil
+}
+
+// Device is an open store.
+type Device struct {
+	soft.Device
+	blocks *storage.Blocks
+	server *server
+}
+
+// New opens a store of size bytes.
+func New(name string, size uint64, latency time.Duration) (*Device, error) {
+	addresses, err := storage.NewRegion(0, size, bufalloc.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", name, err)
+	}
+	d := &Device{
+		blocks: storage.NewBlocks(name, 128, addresses),
+		server: &server{bytes: make([]byte, size), latency: latency},
+	}
+	info := devices.Info{Driver: "remote", Name: name, Type: devices.Custom, GlobalMemory: size, MaxAlloc: size, BaseAlign: 128}
+	d.Init(info, d.blocks, d, soft.EngineOptions{Workers: 4, NoKernels: true})
+	return d, nil
+}
+
+// Execute implements soft.Executor: copies, rectangles and fills, as requests.
+func (d *Device) Execute(cmd *devices.Command) error {
+	if cmd.Op == devices.OpFill {
+		bytes := make([]byte, cmd.Size)
+		soft.FillBytes(bytes, cmd.Pattern)
+		return d.write(&cmd.Dst, 0, bytes)
+	}
+	for p := range cmd.Pieces() {
+		bytes, err := d.read(&cmd.Src, p.Src, p.Size)
+		if err != nil {
+			return err
+		}
+		if err := d.write(&cmd.Dst, p.Dst, bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read gets size bytes from off beyond l.
+func (d *Device) read(l *devices.Loc, off, size uint64) ([]byte, error) {
+	if l.Device == nil {
+		return l.Bytes[l.Off+off:][:size], nil
+	}
+	addr, err := d.blocks.Pin(l.Block, l.Off+off, size)
+	if err != nil {
+		return nil, err
+	}
+	defer d.blocks.Unpin(l.Block)
+	return d.server.get(addr, size), nil
+}
+
+// write puts bytes at off beyond l.
+func (d *Device) write(l *devices.Loc, off uint64, bytes []byte) error {
+	if l.Device == nil {
+		copy(l.Bytes[l.Off+off:], bytes)
+		return nil
+	}
+	addr, err := d.blocks.Pin(l.Block, l.Off+off, uint64(len(bytes)))
+	if err != nil {
+		return err
+	}
+	defer d.blocks.Unpin(l.Block)
+	d.server.put(addr, bytes)
+	return nil
+}
+
+// server stands for what is at the other end of a wire.
+type server struct {
+	latency time.Duration
+	mu      sync.Mutex
+	bytes   []byte // protected by mu
+}
+
+func (s *server) get(addr, size uint64) []byte {
+	time.Sleep(s.latency)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.bytes[addr:][:size])
+}
+
+func (s *server) put(addr uint64, bytes []byte) {
+	time.Sleep(s.latency)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	copy(s.bytes[addr:], bytes)
+}
