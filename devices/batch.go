@@ -43,8 +43,8 @@ type Batcher interface {
 	// Joins reports whether legs of q may be in one batch with this queue's. It
 	// does not change. What batches between the two need is made here.
 	Joins(q Queue) bool
-	// SubmitBatch accepts a batch to destinations whose queues are to. points[i], a
-	// point of to[i], is reached when all legs of that destination, and those that
+	// SubmitBatch accepts a batch out of this queue's device, to destinations whose
+	// queues are to. points[i], a point of to[i], is reached when all legs of that destination, and those that
 	// they carry on, have ended. It never blocks. On error nothing was accepted. A
 	// batch that is accepted and then enqueued in part only fails once what was
 	// enqueued has ended. A leg that fails may fail all destinations of its batch.

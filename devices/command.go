@@ -79,9 +79,24 @@ type Command struct {
 	// is right too.
 	Quiet bool
 
-	// Call is what an OpHostCall does. Of an OpCopy it does the copy, in place of the
-	// queue, which checks the command as any and runs Call as a host call.
-	Call func(ctx context.Context) error
+	Call func(ctx context.Context) error // OpHostCall
+
+	// Carrier, of an OpCopy, does the copy in place of the queue, which checks the
+	// command as any and says when. Only a Discrete device is given one.
+	Carrier Carrier
+}
+
+// Carrier does a copy in place of a queue.
+type Carrier interface {
+	// Carry begins with the copy, whose waits have succeeded, and has done told of its
+	// end once, not from within. It blocks nowhere and calls no driver, so it may be
+	// called under a driver's locks.
+	Carry(done Carried)
+}
+
+// Carried is told of the end of what a Carrier did.
+type Carried interface {
+	Carried(err error)
 }
 
 // ArgKind is the form of a kernel argument.

@@ -148,6 +148,6 @@ func (c *Context) stage(req *request, m mem.MemoryID, into bool) {
 		if !into {
 			block = cmd.Src
 		}
-		cmd.Call = c.mover.Bytes(mover.End{Memory: m, Block: block.Block, Off: block.Off}, req.data, into)
+		cmd.Carrier = c.mover.Bytes(mover.End{Memory: m, Block: block.Block, Off: block.Off}, req.data, into)
 	}
 }

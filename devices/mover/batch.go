@@ -46,9 +46,8 @@ func (x *ring) submitBatch(waits []mem.Wait, out []mem.Point) error {
 		w.points = append(w.points, mem.Point{})
 	}
 	x.left.Store(2) // the driver's Ended, and the submitter
-	q := w.to[0]
 	m.submit.Lock()
-	err := q.(devices.Batcher).SubmitBatch(x, w.to, waits, w.points)
+	err := x.batcher().SubmitBatch(x, w.to, waits, w.points)
 	m.submit.Unlock()
 	if err != nil {
 		m.recycle(x)
@@ -61,6 +60,9 @@ func (x *ring) submitBatch(waits []mem.Wait, out []mem.Point) error {
 	x.done()
 	return nil
 }
+
+// batcher is the queue that takes the batch: the source's.
+func (x *ring) batcher() devices.Batcher { return x.m.mems[x.src.Memory].out.(devices.Batcher) }
 
 // Stage implements devices.Batch.
 func (x *ring) Stage(gated bool) ([]devices.Leg, bool) {
@@ -82,9 +84,9 @@ func (x *ring) Stage(gated bool) ([]devices.Leg, bool) {
 	return x.batch.legs, true
 }
 
-// stageLocked gets a batch its staging. Of all staging, gated batches together hold no
-// more than half, so that they hold up nothing else for as long as what they wait for
-// takes. mu is held.
+// stageLocked gets a batch its staging. Gated batches have smaller rings, and leave one
+// whole ring, so that they hold up nothing else for as long as what they wait for takes. mu
+// is held.
 func (m *Mover) stageLocked(x *ring, gated bool) bool {
 	if !gated {
 		if len(m.starved) == 0 && m.takeStaging(x) {
@@ -95,11 +97,12 @@ func (m *Mover) stageLocked(x *ring, gated bool) bool {
 		}
 		return false
 	}
+	x.gated = true
 	want, _ := x.wants()
-	if len(m.starved) > 0 || m.staging.gated+want > m.opts.Budget/2 || !m.takeStaging(x) {
+	if len(m.starved) > 0 || m.staging.gated+want > m.opts.Budget-m.arenaSize() || !m.takeStaging(x) {
+		x.gated = false
 		return false
 	}
-	x.gated = true
 	m.staging.gated += uint64(len(x.ext.bytes))
 	return true
 }

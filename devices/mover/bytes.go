@@ -1,49 +1,54 @@
 package mover
 
 import (
-	"context"
 	"sync"
 
+	"godwit/devices"
 	"godwit/mem"
 )
 
 // userCopy is a copy between user memory and a block through staging, as what a command
-// calls (devices.Command.Call). Pooled; one that is never called is left to the
-// collector.
+// is carried out by. Pooled; one that is never begun is left to the collector.
 type userCopy struct {
 	m      *Mover
 	t      Transfer
 	to     [1]End
 	points [1]mem.Point
-	call   func(context.Context) error // made once
+	done   devices.Carried
 }
 
-var userCopies sync.Pool
+var userCopies = sync.Pool{New: func() any { return new(userCopy) }}
 
-// Bytes returns a function that copies between bytes of the user's, which must stay
-// as they are until it returns, and a part of a block: into it, or out of it. It blocks
-// until the copy has ended, and is to be called at most once.
-func (m *Mover) Bytes(block End, bytes []byte, into bool) func(context.Context) error {
-	c, ok := userCopies.Get().(*userCopy)
-	if !ok {
-		c = new(userCopy)
-		c.call = c.run
-	}
+// Bytes returns what copies between bytes of the user's, which must stay as they are
+// until it has told of its end, and a part of a block: into it, or out of it.
+func (m *Mover) Bytes(block End, bytes []byte, into bool) devices.Carrier {
+	c := userCopies.Get().(*userCopy)
 	c.m = m
 	c.t = Transfer{Way: mem.Ring, Size: uint64(len(bytes)), To: c.to[:], Points: c.points[:]}
 	user := End{Memory: mem.Host, Bytes: bytes}
 	if c.t.From, c.to[0] = block, user; into {
 		c.t.From, c.to[0] = user, block
 	}
-	return c.call
+	return c
 }
 
-func (c *userCopy) run(context.Context) error {
+// Carry implements devices.Carrier.
+func (c *userCopy) Carry(done devices.Carried) {
+	c.done = done
 	err := c.m.Move(&c.t)
-	if err == nil {
-		err = c.points[0].Wait(context.Background()) // the bytes are in use until then
+	ended := err != nil
+	if !ended {
+		ended, err = c.points[0].Notify(c)
 	}
-	c.m, c.t, c.to, c.points = nil, Transfer{}, [1]End{}, [1]mem.Point{}
+	if ended { // not from within
+		go c.PointReached(c.points[0], err)
+	}
+}
+
+// PointReached implements mem.Waiter.
+func (c *userCopy) PointReached(_ mem.Point, err error) {
+	done := c.done
+	*c = userCopy{}
 	userCopies.Put(c)
-	return err
+	done.Carried(err)
 }

@@ -162,7 +162,7 @@ func (m *Mover) hopeless(x *ring) bool {
 // goOn carries out a ring that has its points and staging.
 func (x *ring) goOn() {
 	if x.form == inBatch {
-		x.batch.to[0].(devices.Batcher).Resume(x)
+		x.batcher().Resume(x)
 		return
 	}
 	if err := x.launch(); err != nil {

@@ -173,9 +173,9 @@ func TestARingThatWaitsHoldsNoStaging(t *testing.T) {
 	}
 }
 
-// TestGatedBatchesLeaveHalfOfTheStaging, where the driver gates them itself: they hold
+// TestGatedBatchesLeaveARing, where the driver gates them itself: they hold
 // their staging for as long as what they wait for takes.
-func TestGatedBatchesLeaveHalfOfTheStaging(t *testing.T) {
+func TestGatedBatchesLeaveARing(t *testing.T) {
 	f := newFabric(t, mover.Options{Budget: 512 << 10}, "bus", "bus", "bus")
 	f.family.native = true
 	user := mem.NewTimeline("user", false, nil)
@@ -187,7 +187,7 @@ func TestGatedBatchesLeaveHalfOfTheStaging(t *testing.T) {
 		waiting = append(waiting, out...)
 	}
 	require.Positive(t, f.m.Stats().InFlight)
-	require.LessOrEqual(t, f.m.Stats().InFlight, uint64(256<<10))
+	require.LessOrEqual(t, f.m.Stats().InFlight, uint64(384<<10))
 	for range 5 {
 		out, err := f.ring(1, []int{2}, blockSize)
 		require.NoError(t, err)
@@ -223,16 +223,25 @@ func TestWithoutPageLockedMemoryRingsGoThroughOrdinary(t *testing.T) {
 func TestUserMemoryGoesThroughStaging(t *testing.T) {
 	f := newFabric(t, mover.Options{Budget: 1 << 20, Lanes: 3}, "host", "bus")
 	want, got := pattern(9), make([]byte, blockSize-100)
-	require.NoError(t, f.m.Bytes(f.ends[1], want, true)(ctx))
+	carry := func(block mover.End, bytes []byte, into bool) error {
+		done := make(carried, 1)
+		f.m.Bytes(block, bytes, into).Carry(done)
+		return <-done
+	}
+	require.NoError(t, carry(f.ends[1], want, true))
 	require.True(t, bytes.Equal(want, f.read(1)))
 	part := f.ends[1]
 	part.Off = 50
-	require.NoError(t, f.m.Bytes(part, got, false)(ctx))
+	require.NoError(t, carry(part, got, false))
 	require.True(t, bytes.Equal(want[50:blockSize-50], got))
 	f.submits.Fail(2)
-	require.ErrorIs(t, f.m.Bytes(f.ends[1], want, true)(ctx), devicetest.ErrInjected)
+	require.ErrorIs(t, carry(f.ends[1], want, true), devicetest.ErrInjected)
 	require.NoError(t, f.m.Check())
 }
+
+type carried chan error
+
+func (c carried) Carried(err error) { c <- err }
 
 // TestRandomTransfersArrive runs random transfers between memories of all kinds, gated at
 // random and opened in random order, with less staging than they want, against bytes.

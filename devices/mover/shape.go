@@ -59,7 +59,7 @@ func (x *ring) shape() {
 	switch x.form {
 	case inBatch:
 		best := max(x.m.cost(x.src.Memory, x.dsts[0].dst.Memory).chunk(x.size), leastChunk)
-		x.chunk = even(x.size, min(best, most))
+		x.chunk = even(x.size, best, most)
 	case inChain:
 		x.chunk = min(max(pages(x.size/4), leastRing), chainChunk, most, pages(x.size))
 	case inLanes: // enough of them for every lane to overlap with itself
@@ -69,9 +69,9 @@ func (x *ring) shape() {
 	x.chunk = max(x.chunk&^(pageSize-1), pageSize)
 }
 
-// even makes chunks of at most so many bytes equal.
-func even(size, most uint64) uint64 {
-	count := (size + most - 1) / most
+// even makes chunks of about best bytes, and at most so many, equal.
+func even(size, best, most uint64) uint64 {
+	count := max((size+best/2)/best, (size+most-1)/most, 1)
 	return min(pages((size+count-1)/count), max(most&^(pageSize-1), pageSize))
 }
 
@@ -83,6 +83,9 @@ func (x *ring) wants() (want, least uint64) {
 	switch x.form {
 	case inBatch:
 		want = min(chunks*x.chunk, x.m.share())
+		if x.gated {
+			want = min(want, pages(x.m.share()/2))
+		}
 		return want, max(want/8, min(want, leastSlots*pageSize))
 	case inLanes:
 		return 2 * x.chunk * uint64(x.lanesFor()), 2 * x.chunk

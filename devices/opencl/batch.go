@@ -17,8 +17,8 @@ import (
 // writes. The first end stands for the batch until OpenCL has it: it is held by what the batch
 // waits for, asks for the staging, and has all legs enqueued by one call into C; then all ends
 // are native. A leg's event is waited for by the legs that follow from it. The last write of an
-// end waits for all writes of that end before it: where it has ended well, so have they, and the
-// reads that they waited for.
+// end waits for all writes of that end before it, where its queue does not see to that also when
+// one fails (quirks): where it has ended well, so have they, and the reads that they waited for.
 //
 // Where it has not, or not all legs were enqueued, no end that failed is finished before every
 // end has been told and a goroutine has waited for every leg: staging is in use until then. What
@@ -37,6 +37,7 @@ import (
 // Everything in a track ends without help from outside, so nothing can stand still.
 type batch struct {
 	of       devices.Batch
+	from     *Queue    // of the source
 	ends     []*record // by destination; nil once recycled
 	open     int       // ends that have not finished
 	kept     int       // ends that have not been recycled
@@ -100,7 +101,7 @@ func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 			return err
 		}
 	}
-	x := h.takeBatchLocked(b, to, waits)
+	x := h.takeBatchLocked(b, q, to, waits)
 	_, err := h.submitLocked(x.ends[0], &noCommand)
 	for i, o := range to {
 		if err == nil {
@@ -133,14 +134,14 @@ func (h *host) resumeLocked(which func(*batch) bool) {
 	})
 }
 
-func (h *host) takeBatchLocked(b devices.Batch, to []devices.Queue, waits []mem.Wait) *batch {
+func (h *host) takeBatchLocked(b devices.Batch, from *Queue, to []devices.Queue, waits []mem.Wait) *batch {
 	var x *batch
 	if n := len(h.batches); n > 0 {
 		x, h.batches = h.batches[n-1], h.batches[:n-1]
 	} else {
 		x = new(batch)
 	}
-	x.of, x.open, x.kept = b, len(to), len(to)
+	x.of, x.from, x.open, x.kept = b, from, len(to), len(to)
 	for _, o := range to {
 		r := h.takeLocked(o.(*Queue), devices.OpCopy)
 		r.q.inside++
@@ -167,10 +168,12 @@ func (r *record) others() []*record {
 // batchLane decides how a batch goes on, which its waits hold no more: gated is whether
 // some are OpenCL's to see to.
 func (h *host) batchLane(x *batch, gated bool) lane {
-	legs, ok := x.of.Stage(gated)
-	if ok && h.takeTracksLocked(x, legs, gated) {
-		x.todo = legs
-		return toOpenCL
+	if h.takeTracksLocked(x, gated) {
+		if legs, ok := x.of.Stage(gated); ok {
+			x.todo = legs
+			return toOpenCL
+		}
+		h.giveTracksLocked(x)
 	}
 	if gated {
 		return wait
@@ -183,18 +186,13 @@ func (h *host) batchLane(x *batch, gated bool) lane {
 }
 
 // takeTracksLocked finds the batch tracks; false where there are none now.
-func (h *host) takeTracksLocked(x *batch, legs []devices.Leg, gated bool) bool {
+func (h *host) takeTracksLocked(x *batch, gated bool) bool {
 	if len(x.tracks) > 0 {
 		return true
 	}
-	from, _ := legs[0].Queue.(*Queue)
-	if from == nil {
-		x.refused = fmt.Errorf("leg 0 of a batch: its queue is of another driver: %w", mem.ErrInvalidQueue)
-		return true // to be refused
-	}
 	side := gated || len(x.ends) > 1
 	for _, r := range x.ends {
-		w := h.routeLocked(routeKey{from.dev, r.q.dev, from.timing})
+		w := h.routeLocked(routeKey{x.from.dev, r.q.dev, x.from.timing})
 		switch {
 		case w == nil, side && w.err == nil && len(w.free) == 0:
 			h.giveTracksLocked(x)
@@ -344,7 +342,7 @@ func (x *batch) encode(h *host) error {
 		x.after = append(x.after, l.After...)
 		if l.To >= 0 && k == x.last(int(l.To)) {
 			for i := range x.todo[:k] {
-				if x.todo[i].To == l.To {
+				if x.todo[i].To == l.To && !h.quirks.failedWaitsKeepOrder {
 					x.after = append(x.after, int32(i))
 				}
 			}

@@ -41,8 +41,8 @@ func (r *record) fill(cmd *devices.Command) error {
 	case devices.OpCopy:
 		r.cmd.Size, r.late = cmd.Size, cmd.Late
 		err := r.fillCopy(cmd, cmd.Size, cmd.Size, ocl.Copy, ocl.Read, ocl.Write)
-		if err == nil && cmd.Call != nil {
-			r.hostCall(cmd.Call)
+		if err == nil && cmd.Carrier != nil {
+			r.carry(cmd.Carrier)
 		}
 		return err
 	case devices.OpCopyRect:
@@ -247,6 +247,14 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 // hostCall makes r a host call.
 func (r *record) hostCall(f func(context.Context) error) {
 	r.op, r.call, r.runner = devices.OpHostCall, f, goroutine{}
+	if r.q.timing {
+		r.times.Queued = hostNow()
+	}
+}
+
+// carry has somebody else do the copy.
+func (r *record) carry(by devices.Carrier) {
+	r.runner = carried{by}
 	if r.q.timing {
 		r.times.Queued = hostNow()
 	}

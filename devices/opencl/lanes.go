@@ -304,12 +304,21 @@ func (goroutine) run(r *record) {
 
 // runCall is the life of a host call's goroutine.
 func (r *record) runCall() {
-	q, h := r.q, r.host
+	r.begins()
+	r.Carried(protect(r.call))
+}
+
+// begins notes that a runner begins with r.
+func (r *record) begins() {
 	r.begun.Store(true)
-	if q.timing {
+	if r.q.timing {
 		r.times.Started = hostNow()
 	}
-	err := protect(r.call)
+}
+
+// Carried implements devices.Carried: a runner has done r. Times are the host's clock's.
+func (r *record) Carried(err error) {
+	q, h := r.q, r.host
 	if q.timing && err == nil {
 		r.times.Ended = hostNow()
 		if t, ok := q.dev.onDevice(r.times); ok {
@@ -319,6 +328,17 @@ func (r *record) runCall() {
 		}
 	}
 	h.finishedBy(r, err)
+}
+
+// carried runs copies that somebody else does.
+type carried struct{ by devices.Carrier }
+
+func (c carried) run(r *record) {
+	if r.q.timing {
+		r.times.Submitted = hostNow()
+	}
+	r.begins()
+	c.by.Carry(r)
 }
 
 // protect calls f, and turns a panic into an error.
