@@ -21,11 +21,12 @@ func TestConfigurationIsReadFromTheEnvironment(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		return map[string]string{"GODWIT_DEVICES": file}
 	}
-	c, err := read(map[string]string{"GODWIT_DEVICES": "5", "GODWIT_DEVICE_TYPE": "gpu", "GODWIT_BACKEND": "libother.so"})
+	c, err := read(map[string]string{"GODWIT_DEVICES": "5", "GODWIT_DEVICE_TYPE": "gpu", "GODWIT_BACKEND": "libother.so", "GODWIT_ATEXIT": "off"})
 	require.NoError(t, err)
 	require.Equal(t, 5, c.count)
 	require.EqualValues(t, typeGPU, c.typ)
 	require.Equal(t, "libother.so", c.library)
+	require.False(t, c.leadExit)
 
 	c, err = read(write("devices:\n- {name: a, count: 2, memory: 64 MiB, type: cpu, device: 0}\n- {name: b}\nlinks:\n- {between: [a0, b], way: direct, latency: 5 us, bandwidth: 2 GB/s}\n"))
 	require.NoError(t, err)

@@ -114,6 +114,14 @@ func TestAForkedChildEndsAndItsParentGoesOn(t *testing.T) {
 	require.True(t, r.ok(), "%v", r)
 }
 
+// Without leading what others register for exit through ours, ours is registered again after
+// what may compile; a program with nothing in flight ends as well as with it.
+func TestExitHandlersOfOthersMayBeLeftAlone(t *testing.T) {
+	r := on(2, "GODWIT_ATEXIT=off", "POCL_CACHE_DIR="+t.TempDir()).run(t, time.Minute, "", compile(t, "objects"), "Godwit")
+	require.True(t, r.ok(), "%v", r)
+	require.Regexp(t, `(?m)^OK$`, r.out)
+}
+
 // TestAProgramMayEndWithWorkInFlight starts and ends programs, several at a time: a
 // few here, a thousand and more with GODWIT_SOAK=1. Every second one finds its kernels
 // in a cache, so that they run while it ends; the others' are compiled meanwhile.

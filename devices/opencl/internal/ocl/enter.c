@@ -19,6 +19,8 @@ static int wanted; // atomic: platforms in use that need the lock
 
 void gw_set_guard(void *enter, void *leave, void *compiles, void *commands, void *watches)
 {
+	if (!enter)
+		return;
 	guard = (gw_guard){(int (*)(void))enter, (void (*)(int))leave, (void (*)(int))compiles, (void (*)(int))commands, (void (*)(void))watches};
 	__atomic_store_n(&guarded, 1, __ATOMIC_RELEASE);
 }

@@ -48,7 +48,7 @@ typedef struct gw_guard {
 	void (*commands)(int more); // 1: OpenCL has one more command, -1: one has ended
 	void (*watches)(void);      // the calling thread sees commands end
 } gw_guard;
-// gw_set_guard comes before anything else here.
+// gw_set_guard comes before anything else here. Without enter there is no guard.
 GW_HIDDEN void gw_set_guard(void *enter, void *leave, void *compiles, void *commands, void *watches);
 GW_HIDDEN void gw_compiles(int more);
 GW_HIDDEN void gw_command(int more);
