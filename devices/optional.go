@@ -106,6 +106,21 @@ type Discrete interface {
 	Locked(addr, size uint64) bool
 }
 
+// Shuttle is a Queue that carries out single copies for threads that wait for them
+// themselves: without points, in order, beside its commands. It is safe for use from many
+// goroutines.
+type Shuttle interface {
+	// Start begins with a copy between page-locked bytes and a block of the queue's
+	// device.
+	Start(dst, src Loc, size uint64) (Ticket, error)
+	// Finish blocks the thread until a copy has ended. It is called once for each, before
+	// the queue is closed.
+	Finish(Ticket) error
+}
+
+// Ticket is a copy that a Shuttle has begun with.
+type Ticket uint64
+
 // NodeAny is no NUMA node in particular.
 const NodeAny = -1
 

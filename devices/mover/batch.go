@@ -99,12 +99,16 @@ func (m *Mover) stageLocked(x *ring, gated bool) bool {
 	}
 	x.gated = true
 	want, _ := x.wants()
-	if len(m.starved) > 0 || m.staging.gated+want > m.opts.Budget-m.arenaSize() || !m.takeStaging(x) {
-		x.gated = false
-		return false
+	ok := len(m.starved) == 0 && m.staging.gated+want <= m.opts.Budget-m.arenaSize()
+	if ok && !m.takeStaging(x) {
+		m.short = x.home
+		m.postLocked(task{}) // for the next one
+		ok = false
 	}
-	m.staging.gated += uint64(len(x.ext.bytes))
-	return true
+	if x.gated = ok; ok {
+		m.staging.gated += uint64(len(x.ext.bytes))
+	}
+	return ok
 }
 
 // Ended implements devices.Batch.

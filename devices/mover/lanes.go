@@ -65,8 +65,9 @@ type laneWork struct {
 // shared with copies that wait for something.
 type legQueue struct {
 	once  sync.Once
-	queue devices.Queue // immutable once made
-	err   error         // as queue
+	queue devices.Queue   // immutable once made
+	shut  devices.Shuttle // as queue; nil where it is none
+	err   error           // as queue
 
 	mu  sync.Mutex      // held over each Submit
 	cmd devices.Command // protected by mu
@@ -83,20 +84,34 @@ func (m *Mover) legQueue(id mem.MemoryID, into bool) (*legQueue, error) {
 	}
 	q.once.Do(func() {
 		q.queue, q.err = x.Device.NewQueue(devices.QueueOptions{Name: x.Name + "." + direction})
+		q.shut, _ = q.queue.(devices.Shuttle)
 	})
 	return q, q.err
 }
 
 // start has the queue move a slot's bytes.
-func (q *legQueue) start(dst, src devices.Loc, size uint64) (mem.Point, error) {
+func (q *legQueue) start(dst, src devices.Loc, size uint64) (v laneMove, err error) {
+	v.q = q
+	if q.shut != nil {
+		v.ticket, err = q.shut.Start(dst, src, size)
+		return v, err
+	}
 	q.mu.Lock()
 	q.cmd = devices.Command{Op: devices.OpCopy, Dst: dst, Src: src, Size: size}
-	p, err := q.queue.Submit(&q.cmd, nil)
+	v.p, err = q.queue.Submit(&q.cmd, nil)
 	q.mu.Unlock()
 	if err == nil {
-		err = q.queue.Flush()
+		_ = q.queue.Flush() // of a lost device, which the wait is told
 	}
-	return p, err
+	return v, err
+}
+
+// wait waits for what start began.
+func (v *laneMove) wait() error {
+	if v.q.shut != nil {
+		return v.q.shut.Finish(v.ticket)
+	}
+	return v.q.queue.Wait(context.Background(), v.p, devices.BlockThread)
 }
 
 // push has x, which has its staging, carried out.
@@ -195,9 +210,10 @@ type laneSlot struct {
 }
 
 type laneMove struct {
-	q    *legQueue
-	p    mem.Point
-	dest *arrival
+	q      *legQueue
+	p      mem.Point
+	ticket devices.Ticket
+	dest   *arrival
 }
 
 func (l *lanes) life() {
@@ -265,25 +281,24 @@ func (l *lanes) get(x *ring, slots *[2]laneSlot) {
 // start has a queue of a memory move the slot for a destination.
 func (s *laneSlot) start(m *Mover, a *arrival, id mem.MemoryID, into bool, dst, src devices.Loc) {
 	q, err := m.legQueue(id, into)
-	var p mem.Point
+	var v laneMove
 	if err == nil {
-		p, err = q.start(dst, src, s.size)
+		v, err = q.start(dst, src, s.size)
 	}
 	if err != nil {
 		a.fail(fmt.Errorf("%d bytes at %d by way of staging: %w", s.size, s.off, err))
-	}
-	if p.IsZero() {
 		return
 	}
+	v.dest = a
 	m.count(func(st *Stats) { st.Legs++ })
-	s.moves = append(s.moves, laneMove{q, p, a})
+	s.moves = append(s.moves, v)
 }
 
 // finish waits for the moves of the slot, and reports whether all went well.
 func (s *laneSlot) finish() bool {
 	ok := true
 	for _, v := range s.moves {
-		if err := v.q.queue.Wait(context.Background(), v.p, devices.BlockThread); err != nil {
+		if err := v.wait(); err != nil {
 			v.dest.fail(err)
 			ok = false
 		}

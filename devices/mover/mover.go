@@ -99,6 +99,7 @@ type Mover struct {
 	stats   Stats     // protected by mu
 	staging staging   // protected by mu
 	starved []*ring   // protected by mu: wait for staging, in order
+	short   int       // protected by mu: the home of which a gated batch found no staging; -1 is none
 	spare   []*ring   // protected by mu
 	todo    []task    // protected by mu: for the pump
 	times   []timed   // protected by mu: of rings on the mover's own line; nil unless profiling
@@ -159,7 +160,7 @@ func Open(opts Options) (*Mover, error) {
 	case opts.Lanes < 0 || opts.Lanes > mostLanes:
 		return nil, fmt.Errorf("%d lanes: at least one and at most %d: %w", opts.Lanes, mostLanes, mem.ErrInvalidValue)
 	}
-	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0)}
+	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0), short: -1}
 	m.landed.L, m.work.L = &m.mu, &m.mu
 	m.lanes.init(m)
 	if opts.Profiling {

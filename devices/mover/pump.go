@@ -1,6 +1,7 @@
 package mover
 
 import (
+	"errors"
 	"slices"
 
 	"godwit/devices"
@@ -107,10 +108,10 @@ func (m *Mover) feed() {
 	for {
 		m.mu.Lock()
 		if len(m.starved) == 0 {
+			short := m.short
+			m.short = -1
 			m.mu.Unlock()
-			if err := m.shrink(m.makeshift); err != nil {
-				m.count(func(s *Stats) { s.Why = err.Error() })
-			}
+			m.tidy(short)
 			return
 		}
 		x := m.starved[0]
@@ -131,6 +132,19 @@ func (m *Mover) feed() {
 		case err != nil && m.hopeless(x):
 			x.refuse(noStaging(m, x, err))
 		}
+	}
+}
+
+// tidy gives ordinary memory back that stood in for locked, and gets the home that was
+// short of staging some, where the budget has room.
+func (m *Mover) tidy(short int) {
+	err := m.shrink(m.makeshift)
+	if short >= 0 {
+		_, e := m.grow(short)
+		err = errors.Join(err, e)
+	}
+	if err != nil {
+		m.count(func(s *Stats) { s.Why = err.Error() })
 	}
 }
 

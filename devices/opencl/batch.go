@@ -332,6 +332,9 @@ func (x *batch) encode(h *host) error {
 		if l.To < 0 {
 			c.Queue = x.tracks[0].read
 		}
+		if k > 0 && l.Data < 0 && l.To < 0 && h.quirks.failedWaitsKeepOrder {
+			c.Data = -2 // it follows the first read, which waits: another wait costs time
+		}
 		var err error
 		if c.Src, c.SrcOff, err = h.locate(&c, &l.Src, l.Size); err == nil {
 			c.Dst, c.DstOff, err = h.locate(&c, &l.Dst, l.Size)

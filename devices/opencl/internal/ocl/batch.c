@@ -26,7 +26,7 @@ cl_int gw_batch(gw_leg *legs, int n, const int32_t *after, const gw_handle *wait
 	cl_event few[64], *w = few;
 	cl_uint most = 0;
 	for (int i = 0; i < n; i++) {
-		cl_uint nw = legs[i].nafter + (legs[i].data < 0 ? nwaits : 1);
+		cl_uint nw = legs[i].nafter + (legs[i].data == -1 ? nwaits : 1);
 		most = nw > most ? nw : most;
 	}
 	if (most > sizeof few / sizeof *few)
@@ -37,7 +37,7 @@ cl_int gw_batch(gw_leg *legs, int n, const int32_t *after, const gw_handle *wait
 		cl_uint nw = 0;
 		if (l->data >= 0)
 			w[nw++] = (cl_event)legs[l->data].event;
-		else
+		else if (l->data == -1)
 			for (; nw < nwaits; nw++)
 				w[nw] = (cl_event)waits[nw];
 		for (uint32_t k = 0; k < l->nafter; k++)

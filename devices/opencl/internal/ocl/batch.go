@@ -18,7 +18,7 @@ type Leg struct {
 	SrcOff, DstOff, Size uint64 // bytes
 	tag                  *C.gw_tag
 	Event                Event  // out; 0 where it was not enqueued
-	Data                 int32  // the earlier leg that it waits for; -1: the batch's waits
+	Data                 int32  // the earlier leg that it waits for; -1: the batch's waits; -2: for none
 	After, Afters        uint32 // and so many more earlier legs, from an index of the batch's list on
 	NoCallback           int32  // out: where not 0, no callback will come
 }
