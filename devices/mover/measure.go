@@ -38,7 +38,8 @@ func (f *Figures) keep(from, to devices.Device, c cost) {
 var probes = [3]struct{ size, chunk uint64 }{{32 << 20, 1 << 20}, {32 << 20, 8 << 20}, {8 << 20, 1 << 20}}
 
 // Measure finds out the cost of rings that go in batches, some tens of milliseconds for
-// each direction of a pair that f does not know, and tells the topology. It has to be
+// each direction of a pair that f does not know, tells the topology, and locks the staging
+// that these rings will use. It has to be
 // called before anybody else uses mover or topology. It ends early when ctx does; then,
 // and where there is no room for the copies or their times make no sense, the cost of
 // two H200s is assumed, and ctx's error is all that it returns.
@@ -64,7 +65,22 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 			}
 		}
 	}
+	m.prepare(ctx)
 	return ctx.Err()
+}
+
+// prepare gets the homes of families the staging that the budget has for them: to lock
+// it takes tens of milliseconds, which no copy should wait for.
+func (m *Mover) prepare(ctx context.Context) {
+	for again := true; again; {
+		again = false
+		for i := range m.mems {
+			if m.mems[i].family >= 0 && m.mems[i].home == i && ctx.Err() == nil {
+				grown, err := m.growIdle(i)
+				again = again || grown && err == nil
+			}
+		}
+	}
 }
 
 // measure is the cost of rings from one memory to another, by timing some.

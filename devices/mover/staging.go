@@ -236,15 +236,22 @@ func (m *Mover) giveStaging(x *ring) {
 func (m *Mover) grow(home int) (bool, error) {
 	size := m.arenaSize()
 	errs := m.shrink(func(a *arena) bool { return m.staging.held+size > m.opts.Budget && !m.kept(a) })
+	grown, err := m.growIdle(home)
+	return grown, errors.Join(errs, err)
+}
+
+// growIdle is grow where no other home's staging has to go for it.
+func (m *Mover) growIdle(home int) (bool, error) {
+	size := m.arenaSize()
 	m.mu.Lock()
 	full := m.staging.held+size > m.opts.Budget
 	m.mu.Unlock()
 	if full {
-		return false, errs
+		return false, nil
 	}
 	a, err := m.newArena(home, size)
 	if err != nil {
-		return false, errors.Join(errs, err)
+		return false, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
