@@ -46,16 +46,14 @@ func gwEnqueueMapBuffer(qh, mh uintptr, blocking uint32, flags, off, size uint64
 		return nil
 	}
 	at := unsafe.Pointer(unsafe.SliceData(mapped.Bytes()))
-	m.mu.Lock()
-	m.mapped = append(m.mapped, mapping{uintptr(at), mapped})
-	m.mu.Unlock()
 	if st = q.accepted(run, nil, C.CL_COMMAND_MAP_BUFFER, false, out); st != clSuccess {
-		if last, ok := m.takeMapping(uintptr(at)); ok { // the program never learns of it
-			_ = last.run.Abandon()
-		}
+		_ = mapped.Abandon() // the program never learns of it
 		fail(errcode, st)
 		return nil
 	}
+	m.mu.Lock()
+	m.mapped = append(m.mapped, mapping{uintptr(at), mapped})
+	m.mu.Unlock()
 	made(errcode, 0)
 	return at
 }

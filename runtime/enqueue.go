@@ -125,7 +125,9 @@ func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []
 func (q *Queue) BlockingWrite(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
 	e, err := q.write(ctx, b, off, data, true, wait)
 	if err == nil {
-		_ = e.Wait(ctx, devices.BlockThread)
+		if werr := e.Wait(ctx, devices.BlockThread); werr != nil && ctx.Err() != nil {
+			err = werr // a failure is the event's to tell
+		}
 	}
 	return e, err
 }
@@ -151,7 +153,9 @@ func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []b
 func (q *Queue) BlockingRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
 	e, err := q.read(ctx, b, off, data, true, wait)
 	if err == nil {
-		_ = e.Wait(ctx, devices.BlockThread)
+		if werr := e.Wait(ctx, devices.BlockThread); werr != nil && ctx.Err() != nil {
+			err = werr // a failure is the event's to tell
+		}
 	}
 	return e, err
 }

@@ -167,6 +167,9 @@ func (m Mapping) Abandon() error {
 	}
 	m.c.lock()
 	defer m.c.unlock()
+	if m.c.closed {
+		return fmt.Errorf("abandon of %d bytes: context %s: %w", m.size, m.c.name, errContextClosed)
+	}
 	r := m.c.maps.find(m)
 	if r == nil {
 		return fmt.Errorf("abandon of %d bytes that are not mapped (any more): %w", m.size, mem.ErrInvalidValue)

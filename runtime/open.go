@@ -129,17 +129,26 @@ func (c *Context) ways(ctx context.Context) error {
 	if figures == nil {
 		figures = new(mover.Figures)
 	}
-	if err := c.mover.Measure(ctx, c.topo, figures); err != nil {
-		return fmt.Errorf("context %q: %w", o.Name, err)
-	}
 	for _, l := range o.Links {
 		if err := c.topo.SetLink(l.From, l.To, l.Link); err != nil {
 			return fmt.Errorf("context %q: %w", o.Name, err)
 		}
+		if l.Direct.There && !c.mover.Reaches(l.From, l.To) {
+			return fmt.Errorf("context %q: link %s -> %s: neither driver copies between the two directly; a ring does: %w",
+				o.Name, c.topo.Name(l.From), c.topo.Name(l.To), mem.ErrInvalidValue)
+		}
+	}
+	if err := c.mover.Measure(ctx, c.topo, figures); err != nil {
+		return fmt.Errorf("context %q: %w", o.Name, err)
 	}
 	for i := range c.mems {
 		m := &c.mems[i]
-		if m.bus, _ = m.dev.(devices.Discrete); m.bus != nil {
+		d, ok := m.dev.(devices.Discrete)
+		if !ok {
+			continue
+		}
+		if l := d.HostLink(true); l.Ring.There {
+			m.bus = d
 			m.fromHost, m.toHost = c.topo.Link(mem.Host, mem.MemoryID(i)), c.topo.Link(mem.MemoryID(i), mem.Host)
 		}
 	}

@@ -89,7 +89,7 @@ func (x *ring) Stage(gated bool) ([]devices.Leg, bool) {
 // is held.
 func (m *Mover) stageLocked(x *ring, gated bool) bool {
 	if !gated {
-		if len(m.starved) == 0 && m.takeStaging(x) {
+		if !m.starves(x) && m.takeStaging(x) {
 			return true
 		}
 		if !slices.Contains(m.starved, x) {
@@ -99,14 +99,15 @@ func (m *Mover) stageLocked(x *ring, gated bool) bool {
 	}
 	x.gated = true
 	want, _ := x.wants()
-	ok := len(m.starved) == 0 && m.staging.gated+want <= m.opts.Budget-m.arenaSize()
-	if ok && !m.takeStaging(x) {
+	pool := &m.mems[x.pool()]
+	ok := !m.starves(x)
+	if ok && (pool.gated+want+m.arenaSize() > m.poolHeld(x.pool()) || !m.takeStaging(x)) {
 		m.short = x.home
 		m.postLocked(task{}) // for the next one
 		ok = false
 	}
 	if x.gated = ok; ok {
-		m.staging.gated += uint64(len(x.ext.bytes))
+		pool.gated += uint64(len(x.ext.bytes))
 	}
 	return ok
 }

@@ -19,7 +19,22 @@ const (
 	reachTo           // the source's queue, into the destination's bytes
 )
 
-// reachOf does not change for two memories.
+// findReaches asks the drivers once.
+func (m *Mover) findReaches() {
+	n := len(m.mems)
+	m.reach = make([]reach, n*n)
+	for i := range m.mems {
+		for j := range m.mems {
+			m.reach[i*n+j] = reachOf(&m.mems[i], &m.mems[j])
+		}
+	}
+}
+
+// Reaches reports whether a copy from one memory to another can be direct.
+func (m *Mover) Reaches(from, to mem.MemoryID) bool {
+	return m.reach[int(from)*len(m.mems)+int(to)] != reachNot
+}
+
 func reachOf(from, to *memory) reach {
 	if from.Device == to.Device {
 		return reachBlocks
@@ -58,7 +73,7 @@ func (m *Mover) oneLeg(src, dst *End, size uint64, late devices.Late, waits []me
 	from, to := &m.mems[src.Memory], &m.mems[dst.Memory]
 	q, out, in := to.in, m.loc(src, 0), m.loc(dst, 0)
 	var err error
-	switch reachOf(from, to) {
+	switch m.reach[int(src.Memory)*len(m.mems)+int(dst.Memory)] {
 	case reachFrom:
 		out, err = from.bytes(src, size)
 	case reachTo:

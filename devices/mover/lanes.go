@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -65,9 +66,10 @@ type laneWork struct {
 // shared with copies that wait for something.
 type legQueue struct {
 	once  sync.Once
-	queue devices.Queue   // immutable once made
-	shut  devices.Shuttle // as queue; nil where it is none
-	err   error           // as queue
+	queue devices.Queue    // immutable once made
+	shut  devices.Shuttle  // as queue; nil where it is none
+	bus   devices.Discrete // as queue
+	err   error            // as queue
 
 	mu  sync.Mutex      // held over each Submit
 	cmd devices.Command // protected by mu
@@ -84,6 +86,7 @@ func (m *Mover) legQueue(id mem.MemoryID, into bool) (*legQueue, error) {
 	}
 	q.once.Do(func() {
 		q.queue, q.err = x.Device.NewQueue(devices.QueueOptions{Name: x.Name + "." + direction})
+		q.bus = x.bus
 		q.shut, _ = q.queue.(devices.Shuttle)
 	})
 	return q, q.err
@@ -92,7 +95,8 @@ func (m *Mover) legQueue(id mem.MemoryID, into bool) (*legQueue, error) {
 // start has the queue move a slot's bytes.
 func (q *legQueue) start(dst, src devices.Loc, size uint64) (v laneMove, err error) {
 	v.q = q
-	if q.shut != nil {
+	if q.shut != nil && q.locked(dst.Bytes, src.Bytes) {
+		v.shut = q.shut
 		v.ticket, err = q.shut.Start(dst, src, size)
 		return v, err
 	}
@@ -106,10 +110,19 @@ func (q *legQueue) start(dst, src devices.Loc, size uint64) (v laneMove, err err
 	return v, err
 }
 
+// locked reports whether the slot, which is one of both, is page-locked for the device.
+func (q *legQueue) locked(dst, src []byte) bool {
+	b := src
+	if dst != nil {
+		b = dst
+	}
+	return q.bus.Locked(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), uint64(len(b)))
+}
+
 // wait waits for what start began.
 func (v *laneMove) wait() error {
-	if v.q.shut != nil {
-		return v.q.shut.Finish(v.ticket)
+	if v.shut != nil {
+		return v.shut.Finish(v.ticket)
 	}
 	return v.q.queue.Wait(context.Background(), v.p, devices.BlockThread)
 }
@@ -212,6 +225,7 @@ type laneSlot struct {
 type laneMove struct {
 	q      *legQueue
 	p      mem.Point
+	shut   devices.Shuttle // not nil: which has the ticket
 	ticket devices.Ticket
 	dest   *arrival
 }

@@ -37,6 +37,9 @@ func (f *Figures) keep(from, to devices.Device, c cost) {
 // cost's b, g and k.
 var probes = [3]struct{ size, chunk uint64 }{{32 << 20, 1 << 20}, {32 << 20, 8 << 20}, {8 << 20, 1 << 20}}
 
+// mostProbe is the largest chunk of a probe: with smaller rings nothing is measured.
+const mostProbe = 8 << 20
+
 // Measure finds out the cost of rings that go in batches, some tens of milliseconds for
 // each direction of a pair that f does not know, tells the topology, and locks the staging
 // that these rings will use. It has to be
@@ -52,11 +55,10 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 				continue
 			}
 			c := f.known(m.mems[i].Device, m.mems[j].Device)
-			if c.bandwidth == 0 && ctx.Err() == nil {
-				c = m.measure(ctx, from, to)
-			}
-			if ctx.Err() == nil {
-				f.keep(m.mems[i].Device, m.mems[j].Device, c)
+			if c.bandwidth == 0 && ctx.Err() == nil && m.share() >= leastSlots*mostProbe {
+				if c = m.measure(ctx, from, to); ctx.Err() == nil && c != batchCost {
+					f.keep(m.mems[i].Device, m.mems[j].Device, c)
+				}
 			}
 			m.costs[i*len(m.mems)+j] = c
 			l.Ring = m.cost(from, to).path()
@@ -70,13 +72,14 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 }
 
 // prepare gets the homes of families the staging that the budget has for them: to lock
-// it takes tens of milliseconds, which no copy should wait for.
+// it takes tens of milliseconds, which no copy should wait for. Where there are devices
+// beside, an arena is left for them.
 func (m *Mover) prepare(ctx context.Context) {
 	for again := true; again; {
 		again = false
 		for i := range m.mems {
 			if m.mems[i].family >= 0 && m.mems[i].home == i && ctx.Err() == nil {
-				grown, err := m.growIdle(i)
+				grown, err := m.growIdle(i, true)
 				again = again || grown && err == nil
 			}
 		}

@@ -37,6 +37,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"godwit/devices"
@@ -85,6 +86,7 @@ type Mover struct {
 	line  *mem.Timeline // immutable
 	mems  []memory      // immutable once open
 	costs []cost        // immutable once measured: from*len(mems)+to
+	reach []reach       // immutable once open: as costs
 	own   *storage.Host // immutable: ordinary host memory
 	lanes lanes
 
@@ -117,8 +119,10 @@ type memory struct {
 	view     devices.Viewer     // not nil: its blocks are bytes of this process
 	peer     devices.PeerCopier // not nil: its queues may reach other devices' blocks
 	locker   devices.PageLocker // not nil: it has page-locked memory
+	bus      devices.Discrete   // not nil: as devices say
 	discrete bool               // it is reached over a bus, so that staging pays
 	family   int                // of memories between which rings go in batches; -1 where it has none
+	gated    uint64             // protected by Mover.mu: of the pool that it names, bytes of staging of gated batches
 	home     int                // the memory whose staging its rings use; see staging.go
 	legs     [2]*legQueue       // of lanes: out of it, into it
 }
@@ -172,6 +176,7 @@ func Open(opts Options) (*Mover, error) {
 			return nil, errors.Join(err, m.Close())
 		}
 	}
+	m.findReaches()
 	m.findFamilies()
 	m.costs = make([]cost, len(m.mems)*len(m.mems))
 	return m, nil
@@ -184,7 +189,7 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 	x.locker, _ = of.Device.(devices.PageLocker)
 	if d, ok := of.Device.(devices.Discrete); ok {
 		l := d.HostLink(true)
-		x.discrete = l.Ring.There
+		x.bus, x.discrete = d, l.Ring.There
 	}
 	x.family, x.legs = -1, [2]*legQueue{{}, {}}
 	if x.in, err = m.openQueue(of, "in"); err == nil {
@@ -239,6 +244,11 @@ func (m *Mover) Flush() {
 // sense, with mem.ErrClosed, and as Submit does.
 func (m *Mover) Move(t *Transfer) error {
 	clear(t.Points)
+	for i := range t.To {
+		if slices.ContainsFunc(t.To[:i], func(e End) bool { return e.Memory == t.To[i].Memory && t.To[i].Bytes == nil }) {
+			return fmt.Errorf("transfer to %s twice: each destination is named once: %w", m.mems[t.To[i].Memory].Name, mem.ErrInvalidValue)
+		}
+	}
 	if t.Size == 0 || len(t.To) == 0 || len(t.Points) != len(t.To) || t.Late != nil && len(t.To) != 1 {
 		return fmt.Errorf("transfer of %d bytes to %d destinations with room for %d points: %w", t.Size, len(t.To), len(t.Points), mem.ErrInvalidValue)
 	}

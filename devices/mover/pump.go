@@ -79,7 +79,7 @@ func (m *Mover) start(x *ring) {
 		return
 	}
 	m.mu.Lock()
-	ready := len(m.starved) == 0 && m.takeStaging(x)
+	ready := !m.starves(x) && m.takeStaging(x)
 	if !ready {
 		m.starve(x)
 	}
@@ -103,34 +103,48 @@ func (x *ring) cut() bool {
 	return true
 }
 
-// feed starts rings that starve, in order, while there is staging.
+// starves reports whether somebody starves whom x must not overtake. mu is held.
+func (m *Mover) starves(x *ring) bool {
+	return slices.ContainsFunc(m.starved, func(y *ring) bool { return y != x && y.pool() == x.pool() })
+}
+
+// feed starts rings that starve, those of each pool in order, while there is staging.
 func (m *Mover) feed() {
+	var full []int // pools that have none
 	for {
 		m.mu.Lock()
-		if len(m.starved) == 0 {
-			short := m.short
+		i := slices.IndexFunc(m.starved, func(x *ring) bool { return !slices.Contains(full, x.pool()) })
+		if i < 0 {
+			idle, short := len(m.starved) == 0, m.short
 			m.short = -1
 			m.mu.Unlock()
-			m.tidy(short)
+			if idle {
+				m.tidy(short)
+			}
 			return
 		}
-		x := m.starved[0]
-		ready := m.takeStaging(x)
-		if ready {
-			m.unstarve()
-		}
-		m.mu.Unlock()
-		if ready {
-			x.goOn()
+		x := m.starved[i]
+		home, locked, pool := x.home, x.form == inBatch, x.pool()
+		if m.takeStaging(x) {
+			m.starved = slices.Delete(m.starved, i, i+1)
+			m.mu.Unlock()
+			if locked { // its driver may carry it out and end it at any time from here on
+				m.mems[x.src.Memory].out.(devices.Batcher).Resume(x)
+			} else {
+				x.goOn()
+			}
 			continue
 		}
-		grown, err := m.grow(x.home)
+		m.mu.Unlock()
+		grown, err := m.grow(home, locked)
 		switch {
 		case grown:
-		case m.inUse():
-			return // it comes back, and feeds again
+		case m.inUse(pool):
+			full = append(full, pool) // it comes back, and feeds again
 		case err != nil && m.hopeless(x):
 			x.refuse(noStaging(m, x, err))
+		default:
+			full = append(full, pool)
 		}
 	}
 }
@@ -140,7 +154,7 @@ func (m *Mover) feed() {
 func (m *Mover) tidy(short int) {
 	err := m.shrink(m.makeshift)
 	if short >= 0 {
-		_, e := m.grow(short)
+		_, e := m.growIdle(short, true)
 		err = errors.Join(err, e)
 	}
 	if err != nil {
@@ -148,37 +162,27 @@ func (m *Mover) tidy(short int) {
 	}
 }
 
-// unstarve removes the first of those that starve. mu is held.
-func (m *Mover) unstarve() {
-	m.starved[0] = nil
-	m.starved = append(m.starved[:0], m.starved[1:]...)
-}
-
-// inUse reports whether any staging is.
-func (m *Mover) inUse() bool {
+// inUse reports whether any staging of a pool, or else any that the pool could have, is.
+func (m *Mover) inUse(pool int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.staging.used > 0
+	return slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return a.used > 0 && (m.pool(a.home) == pool || !m.kept(a)) })
 }
 
-// hopeless reports whether x, the first of those that starve, has no arena to wait for,
-// and then lets it starve no more.
+// hopeless reports whether x, the first of those that starve in its pool, has no arena to
+// wait for, and then lets it starve no more. A batch always has one.
 func (m *Mover) hopeless(x *ring) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return a.home == x.home }) {
+	if x.form == inBatch || slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return m.pool(a.home) == x.pool() }) {
 		return false
 	}
-	m.unstarve()
+	m.starved = slices.DeleteFunc(m.starved, func(y *ring) bool { return y == x })
 	return true
 }
 
-// goOn carries out a ring that has its points and staging.
+// goOn carries out a ring, but no batch, that has its points and staging.
 func (x *ring) goOn() {
-	if x.form == inBatch {
-		x.batcher().Resume(x)
-		return
-	}
 	if err := x.launch(); err != nil {
 		x.refuse(err)
 		return

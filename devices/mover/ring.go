@@ -149,7 +149,7 @@ func (x *ring) begin(waits []mem.Wait, out []mem.Point) error {
 		return nil
 	}
 	m.mu.Lock()
-	ready := len(m.starved) == 0 && m.takeStaging(x)
+	ready := !m.starves(x) && m.takeStaging(x)
 	if !ready {
 		x.issue(out) // before the pump can find it
 		m.starve(x)

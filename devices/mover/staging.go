@@ -35,7 +35,6 @@ type staging struct {
 	arenas []*arena
 	held   uint64 // bytes of arenas
 	used   uint64 // bytes of extents
-	gated  uint64 // bytes of extents of gated batches
 }
 
 // arena is a block of staging memory.
@@ -87,7 +86,7 @@ func (m *Mover) findFamilies() {
 		if x.family < 0 || x.home != i {
 			continue
 		}
-		if _, err := m.grow(i); err != nil || !m.staging.locked(i) {
+		if _, err := m.growIdle(i, true); err != nil {
 			m.disband(x.family)
 		}
 	}
@@ -102,17 +101,32 @@ func (m *Mover) disband(family int) {
 	}
 }
 
-// locked reports whether a home has an arena that is page-locked. mu is held.
-func (s *staging) locked(home int) bool {
-	return slices.ContainsFunc(s.arenas, func(a *arena) bool { return a.home == home && a.locked })
-}
-
 // homeOf is the home of the staging for a ring: a discrete end's, the source's first.
 func (m *Mover) homeOf(x *ring) int {
 	if m.mems[x.src.Memory].discrete {
 		return m.mems[x.src.Memory].home
 	}
 	return m.mems[x.dsts[0].dst.Memory].home
+}
+
+// pool is the memory that names those whose rings share staging: its family, or its home.
+func (m *Mover) pool(home int) int {
+	if f := m.mems[home].family; f >= 0 {
+		return f
+	}
+	return home
+}
+
+func (x *ring) pool() int { return x.m.pool(x.home) }
+
+// poolHeld is how much staging a pool has. mu is held.
+func (m *Mover) poolHeld(pool int) (held uint64) {
+	for _, a := range m.staging.arenas {
+		if m.pool(a.home) == pool {
+			held += a.block.Size
+		}
+	}
+	return held
 }
 
 // arenaSize is how large arenas are: so that each home can have one.
@@ -139,21 +153,28 @@ func (m *Mover) share() uint64 {
 	return min(max(share, leastShare), m.arenaSize()) &^ (pageSize - 1)
 }
 
+// fit is how well an arena serves a ring: its home's own is near, another of its family's
+// far.
+type fit uint8
+
+const (
+	no fit = iota
+	far
+	near
+)
+
 // take gives a ring an extent of want bytes, or of as many as there are together but
-// not fewer than least, of locked memory where that is asked for. It reports false where
-// there is none. mu is held.
-func (s *staging) take(home int, want, least uint64, locked bool) (extent, bool) {
+// not fewer than least, out of an arena that fits. It reports false where there is none.
+// mu is held.
+func (s *staging) take(want, least uint64, fits func(*arena) fit) (extent, bool) {
 	var best *arena
+	score := uint64(0)
 	for _, a := range s.arenas {
-		if a.home != home || locked && !a.locked {
-			continue
-		}
-		free := a.region.Stats().LargestFree
-		if best == nil || free > best.region.Stats().LargestFree {
-			best = a
-		}
-		if free >= want {
-			break
+		if f := fits(a); f != no { // enough is better than near, and near than more
+			free := a.region.Stats().LargestFree
+			if v := 2*min(free, want) + uint64(f); best == nil || v > score {
+				best, score = a, v
+			}
 		}
 	}
 	if best == nil {
@@ -208,7 +229,15 @@ func (s *staging) check() error {
 // takeStaging gives x the extent that it wants. mu is held.
 func (m *Mover) takeStaging(x *ring) bool {
 	want, least := x.wants()
-	e, ok := m.staging.take(x.home, want, least, x.form == inBatch)
+	e, ok := m.staging.take(want, least, func(a *arena) fit {
+		switch {
+		case x.form == inBatch && !a.locked || m.pool(a.home) != x.pool():
+			return no
+		case a.home == x.home:
+			return near
+		}
+		return far
+	})
 	if ok {
 		x.ext = e
 		x.fit()
@@ -220,7 +249,7 @@ func (m *Mover) takeStaging(x *ring) bool {
 // giveStaging takes x's extent back. mu is held.
 func (m *Mover) giveStaging(x *ring) {
 	if x.gated {
-		m.staging.gated -= uint64(len(x.ext.bytes))
+		m.mems[x.pool()].gated -= uint64(len(x.ext.bytes))
 		x.gated = false
 	}
 	if a := x.ext.arena; a != nil && m.makeshift(a) && a.used == uint64(len(x.ext.bytes)) {
@@ -233,23 +262,35 @@ func (m *Mover) giveStaging(x *ring) {
 
 // grow gets a home another arena. It reports false where the budget is in use, and
 // fails where there is no memory. Called by the pump, without locks.
-func (m *Mover) grow(home int) (bool, error) {
+func (m *Mover) grow(home int, locked bool) (bool, error) {
 	size := m.arenaSize()
 	errs := m.shrink(func(a *arena) bool { return m.staging.held+size > m.opts.Budget && !m.kept(a) })
-	grown, err := m.growIdle(home)
+	grown, err := m.growIdle(home, locked)
 	return grown, errors.Join(errs, err)
 }
 
+// reserved is how much of the budget a home leaves: a family's arenas stay for good, so
+// they leave one for memories of no family, until these have one. mu is held.
+func (m *Mover) reserved(home int) uint64 {
+	of := func(home int) bool { return m.mems[home].family >= 0 }
+	outside := func(a *arena) bool { return !of(a.home) }
+	beside := func(x memory) bool { return x.family < 0 }
+	if !of(home) || !slices.ContainsFunc(m.mems[1:], beside) || slices.ContainsFunc(m.staging.arenas, outside) {
+		return 0
+	}
+	return m.arenaSize()
+}
+
 // growIdle is grow where no other home's staging has to go for it.
-func (m *Mover) growIdle(home int) (bool, error) {
+func (m *Mover) growIdle(home int, locked bool) (bool, error) {
 	size := m.arenaSize()
 	m.mu.Lock()
-	full := m.staging.held+size > m.opts.Budget
+	full := m.staging.held+size+m.reserved(home) > m.opts.Budget
 	m.mu.Unlock()
 	if full {
 		return false, nil
 	}
-	a, err := m.newArena(home, size)
+	a, err := m.newArena(home, size, locked)
 	if err != nil {
 		return false, err
 	}
@@ -261,13 +302,9 @@ func (m *Mover) growIdle(home int) (bool, error) {
 	return true, nil
 }
 
-// kept reports whether an arena is the last locked one of a family's home. mu is held.
-func (m *Mover) kept(a *arena) bool {
-	if !a.locked || m.mems[a.home].family < 0 {
-		return false
-	}
-	return !slices.ContainsFunc(m.staging.arenas, func(b *arena) bool { return b != a && b.home == a.home && b.locked })
-}
+// kept reports whether an arena stays until the end: a family's do, since to lock memory
+// takes longer than many copies.
+func (m *Mover) kept(a *arena) bool { return a.locked && m.mems[a.home].family >= 0 }
 
 // makeshift reports whether an arena is ordinary memory where locked was asked for.
 func (m *Mover) makeshift(a *arena) bool { return !a.locked && m.mems[a.home].discrete }
@@ -295,8 +332,9 @@ func (m *Mover) shrink(needed func(*arena) bool) error {
 	return errors.Join(errs...)
 }
 
-// newArena takes an arena from a home, or where that fails from ordinary memory.
-func (m *Mover) newArena(home int, size uint64) (*arena, error) {
+// newArena takes an arena from a home, or where that fails, and locked memory is not a
+// must, from ordinary memory.
+func (m *Mover) newArena(home int, size uint64, locked bool) (*arena, error) {
 	if x := &m.mems[home]; x.discrete {
 		pinned, err := x.locker.PinnedMemory(x.locker.NUMANode())
 		if err == nil {
@@ -305,7 +343,9 @@ func (m *Mover) newArena(home int, size uint64) (*arena, error) {
 				return a, nil
 			}
 		}
-		m.unlocked(x, err)
+		if m.unlocked(x, err); locked {
+			return nil, err
+		}
 	}
 	return arenaOf(home, size, m.own, m.own, false)
 }

@@ -73,8 +73,9 @@ type routeKey struct {
 	timing   bool // the queues keep times
 }
 
-// sideTracks is how many batches between two devices may be gated at a time.
-const sideTracks = 3
+// sideTracks is how many batches between two devices may be beside the main track at a
+// time. Gated ones leave one for those of several destinations.
+const sideTracks = 4
 
 var _ devices.Batcher = (*Queue)(nil)
 
@@ -190,11 +191,14 @@ func (h *host) takeTracksLocked(x *batch, gated bool) bool {
 	if len(x.tracks) > 0 {
 		return true
 	}
-	side := gated || len(x.ends) > 1
+	side, keep := gated || len(x.ends) > 1, 0
+	if gated {
+		keep = 1
+	}
 	for _, r := range x.ends {
 		w := h.routeLocked(routeKey{x.from.dev, r.q.dev, x.from.timing})
 		switch {
-		case w == nil, side && w.err == nil && len(w.free) == 0:
+		case w == nil, side && w.err == nil && len(w.free) <= keep:
 			h.giveTracksLocked(x)
 			return false
 		case w.err != nil:
@@ -466,7 +470,9 @@ func (x *batch) forgetLocked(h *host, r *record) {
 			h.trash = append(h.trash, e)
 		}
 	}
-	h.giveTracksLocked(x) // of one that was refused
+	if h.giveTracksLocked(x); len(h.starving) > 0 { // of one that was refused
+		h.resumeLocked(func(*batch) bool { return true })
+	}
 	clear(x.ends)
 	*x = batch{ends: x.ends[:0], tracks: x.tracks, legs: x.legs[:0], after: x.after[:0]}
 	h.batches = append(h.batches, x)

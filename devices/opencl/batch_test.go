@@ -79,7 +79,7 @@ func (x *bus) batch() *testBatch {
 
 func (x *bus) submit(b *testBatch, waits ...mem.Wait) (mem.Point, error) {
 	var p [1]mem.Point
-	err := x.queues[1].SubmitBatch(b, []devices.Queue{x.queues[1]}, waits, p[:])
+	err := x.queues[0].SubmitBatch(b, []devices.Queue{x.queues[1]}, waits, p[:])
 	return p[0], err
 }
 

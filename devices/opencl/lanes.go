@@ -119,6 +119,9 @@ func (h *host) advanceLocked(r *record) *Queue {
 		h.settleLocked(r)
 		return nil
 	}
+	if r.end > 0 {
+		return nil // held again meanwhile: the first end stands for the batch
+	}
 	for h.resolveLocked(r) {
 		l := r.lane()
 		if l == wait {

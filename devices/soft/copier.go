@@ -9,7 +9,7 @@ import (
 	"godwit/mem"
 )
 
-// Mover executes the commands that move bytes, for devices whose memories are
+// Copier executes the commands that move bytes, for devices whose memories are
 // bytes of this process.
 type Copier struct {
 	self   devices.Device
@@ -19,7 +19,7 @@ type Copier struct {
 	splits sync.Pool // of *splitCopy
 }
 
-// NewCopier returns a mover for self, whose blocks are in memory and whose bytes
+// NewCopier returns a copier for self, whose blocks are in memory and whose bytes
 // are in the process at their address + shift. Large copies are split over e's
 // workers.
 func NewCopier(self devices.Device, memory *storage.Blocks, shift uint64, e *Engine) *Copier {
