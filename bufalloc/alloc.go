@@ -85,6 +85,22 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 	return Chunk{i, n.a}, nil
 }
 
+// AllocHint is Alloc with what the caller knows of the chunk's life, the zero
+// Hint included. Fit places the chunk beside those that die at the same time, as
+// long as such hints prove true; a registered Placement is given the hint; the
+// other strategies pass over it. It takes a look at every hole that is large
+// enough.
+func (r *Region) AllocHint(size, align uint64, h mem.Hint) (Chunk, error) {
+	if h == 0 {
+		return r.Alloc(size, align)
+	}
+	r.learn()
+	r.hint = h
+	c, err := r.allocLong(size, align)
+	r.hint = 0
+	return c, err
+}
+
 func (r *Region) allocLong(size, align uint64) (Chunk, error) {
 	if size == 0 || !mem.IsPow2(align) {
 		return Chunk{}, badRequest(size, align)
@@ -93,6 +109,9 @@ func (r *Region) allocLong(size, align uint64) (Chunk, error) {
 	i := r.alloc(size, align)
 	if i == 0 {
 		r.s.Failures++
+		if err := r.takeFault(); err != nil {
+			return Chunk{}, err
+		}
 		return Chunk{}, &NoRoomError{Size: size, Align: align, Free: r.s.free(r.size), Chunks: r.chunks(), Limit: r.maxChunks}
 	}
 	return Chunk{i, r.nodes[i].a}, nil
@@ -107,7 +126,7 @@ func (r *Region) Free(c Chunk) error {
 		return r.notLive(c, "free")
 	}
 	n := &ns[i]
-	if b == nil || r.index != nil || n.b >= moving {
+	if b == nil || r.watched || n.b >= moving {
 		return r.freeLong(c)
 	}
 	s := &r.s

@@ -22,12 +22,12 @@ func (r *Region) AllocAll(reqs []mem.Request, out []Chunk) error {
 			return fmt.Errorf("request %d of %d: %w", i, len(reqs), badRequest(q.Size, q.Align))
 		}
 	}
-	if len(reqs) > 1 && r.strategy.splits() && r.together(reqs, out) {
+	if len(reqs) > 1 && !r.grid && r.together(reqs, out) {
 		return nil
 	}
 	before := r.s
 	for i, q := range reqs {
-		c, err := r.Alloc(q.Size, max(q.Align, 1))
+		c, err := r.AllocHint(q.Size, max(q.Align, 1), q.Hint)
 		if err != nil {
 			for j := i - 1; j >= 0; j-- {
 				r.free(out[j].index)

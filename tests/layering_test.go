@@ -32,6 +32,8 @@ var house = map[string]string{
 	"bufalloc/pack":               "mem trace",
 	"bufalloc/replay":             "bufalloc trace bufalloc/pack bufalloc/internal/yardstick",
 	"bufalloc/fuzz":               "bufalloc trace bufalloc/replay bufalloc/pack bufalloc/internal/yardstick",
+	"bufalloc/bufalloctest":       "bufalloc bufalloc/replay",
+	"bufalloc/extern":             "bufalloc bufalloc/replay trace",
 
 	"devices":        "mem",
 	"devices/null":   "devices bufalloc",

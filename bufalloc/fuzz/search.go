@@ -2,23 +2,28 @@ package fuzz
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 
-	"godwit/bufalloc"
+	"godwit/bufalloc/replay"
 	"godwit/mem"
 )
 
 // Options say how a search works.
 type Options struct {
-	Strategy  bufalloc.Strategy
+	Subject   replay.Subject
+	Against   replay.Subject // not nil: what hurts Subject and not this one, by the ratio of their scores
 	Objective Objective
 	Seed      uint64
-	Ops       int    // operations of a sequence at most, up to 2^20; 0 is 400
-	Evals     int    // sequences to try, the shrinking left out; 0 is 4,000
-	Progress  func() // called after each of Evals
+	Ops       int      // operations of a sequence at most, up to 2^20; 0 is 400
+	Evals     int      // sequences to try, the shrinking left out; 0 is 4,000
+	Blind     bool     // no guidance: each sequence is new; what guidance is measured against
+	Alone     bool     // no adversaries: sequences that do not look at addresses
+	Corpus    [][]byte // genomes to begin with, such as those of searches before
+	Progress  func()   // called after each of Evals
 }
 
 const (
@@ -27,8 +32,9 @@ const (
 	maxOps       = 1 << 20
 	population   = 20
 	tournament   = 3
-	immigrants   = 8   // one in so many is new, without parents
-	patience     = 600 // evaluations without gain before starting afresh
+	immigrants   = 8    // one in so many is new, without parents
+	patience     = 600  // evaluations without gain before starting afresh
+	leastAgainst = 0.01 // scores of the other one count as this at least
 	genesAtStart = 40
 )
 
@@ -67,8 +73,14 @@ func Search(ctx context.Context, o Options) (*Finding, error) {
 		return nil, err
 	}
 	s := &searcher{o: o, rng: newRand(o)}
+	if o.Subject == nil {
+		return nil, fmt.Errorf("fuzz: nothing to search for: %w", mem.ErrInvalidValue)
+	}
 	work := context.WithoutCancel(ctx) // one sequence is soon judged; the search stops between two
 	stopped, err := s.run(ctx, work)
+	if f := (*replay.Fault)(nil); errors.As(err, &f) {
+		return s.faulty(work, f)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +90,7 @@ func Search(ctx context.Context, o Options) (*Finding, error) {
 // newRand gives each strategy and objective random numbers of its own.
 func newRand(o Options) *rand.Rand {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%v/%s", o.Strategy, o.Objective) // a hash never fails
+	_, _ = fmt.Fprintf(h, "%s/%s", o.Subject.Name(), o.Objective) // a hash never fails
 	return rand.New(rand.NewPCG(o.Seed, h.Sum64()))
 }
 
@@ -87,11 +99,9 @@ func (s *searcher) run(ctx, work context.Context) (stopped bool, err error) {
 		if ctx.Err() != nil {
 			return true, nil
 		}
-		var child []byte
-		if len(s.pop) < population || s.rng.IntN(immigrants) == 0 {
-			child = s.random()
-		} else {
-			child = s.mutate(s.pick().genome)
+		child, err := s.next(work)
+		if err != nil {
+			return false, err
 		}
 		if err := s.consider(work, child); err != nil {
 			return false, err
@@ -104,6 +114,43 @@ func (s *searcher) run(ctx, work context.Context) (stopped bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// next is the genome to try: first what was known before and what adversaries
+// play at their best, then children of the population, newcomers among them.
+func (s *searcher) next(ctx context.Context) ([]byte, error) {
+	k := s.evals
+	if k < len(s.o.Corpus) {
+		return s.o.Corpus[k], nil
+	}
+	k -= len(s.o.Corpus)
+	switch {
+	case s.o.Blind:
+		s.pop = s.pop[:0] // each stands alone
+		return s.random(), nil
+	case !s.o.Alone && k < len(challenges):
+		return s.challenge(ctx, k, nil)
+	case !s.o.Alone && s.rng.IntN(2*immigrants) == 0:
+		return s.challenge(ctx, s.rng.IntN(len(challenges)), s.rng)
+	case len(s.pop) < population || s.rng.IntN(immigrants) == 0:
+		return s.random(), nil
+	}
+	return s.mutate(s.pick().genome), nil
+}
+
+// challenge is what an adversary plays, as a genome; one of no gene where genes
+// cannot express it.
+func (s *searcher) challenge(ctx context.Context, which int, r *rand.Rand) ([]byte, error) {
+	c := challenges[which]
+	ops, err := play(ctx, s.o.Subject, c.play, s.o.Ops, c.room(s.o.Ops), r)
+	if err != nil {
+		return nil, err
+	}
+	genome, err := encode(ops)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it counts as one that hurts nobody
+	}
+	return genome, nil
 }
 
 // consider evaluates a genome and takes it into the population in the place of
@@ -150,7 +197,15 @@ func (s *searcher) score(ctx context.Context, ops []chunkOp, beat float64) (floa
 	if err != nil {
 		return 0, err
 	}
-	return judge(ctx, s.o.Objective, s.o.Strategy, st, beat)
+	if s.o.Against == nil {
+		return judge(ctx, s.o.Objective, s.o.Subject, st, beat)
+	}
+	a, err := judge(ctx, s.o.Objective, s.o.Subject, st, 0)
+	if err != nil {
+		return 0, err
+	}
+	b, err := judge(ctx, s.o.Objective, s.o.Against, st, 0)
+	return a / max(b, leastAgainst), err
 }
 
 // pick is the worst for the strategy of a few drawn from the population.

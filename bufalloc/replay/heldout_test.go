@@ -39,7 +39,7 @@ func backwards(t testing.TB, st *Stream) *Stream {
 	var ops []Op
 	for slot, size := range sizes { // never freed: there from the start
 		if size != 0 {
-			ops = append(ops, Op{size, uint32(slot)})
+			ops = append(ops, Op{Size: size, Slot: uint32(slot)})
 		}
 	}
 	held := make([]uint64, st.Slots)
@@ -51,7 +51,7 @@ func backwards(t testing.TB, st *Stream) *Stream {
 		held[op.Slot] = op.Size
 	}
 	for i, op := range slices.Backward(st.Ops) {
-		ops = append(ops, Op{freed[i], op.Slot})
+		ops = append(ops, Op{Size: freed[i], Slot: op.Slot})
 	}
 	return st.with(t, "backwards", ops)
 }
@@ -162,7 +162,7 @@ func seedSet(t testing.TB, name string, seeds uint64, make func(seed uint64) (*S
 
 // meanOverhead is the geometric mean and the greatest of the overheads.
 func meanOverhead(t testing.TB, streams []*Stream, s bufalloc.Strategy) (mean, most float64) {
-	results, err := Measure(t.Context(), streams, []bufalloc.Strategy{s}, Options{})
+	results, err := Measure(t.Context(), streams, Strategies(s), Options{})
 	require.NoError(t, err)
 	for _, r := range results {
 		t.Logf("%-44s %-8v %.4f (a larger one fails: %.4f)", r.Trace, s, r.Overhead, float64(r.FailingAbove)/float64(r.PeakLive))

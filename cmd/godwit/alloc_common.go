@@ -16,32 +16,31 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"godwit/bufalloc"
 	"godwit/bufalloc/replay"
 )
 
 // strategyNames reads the values of --strategy: names, or all. offline is true
 // where the packer that knows lifetimes beforehand is among them.
-func strategyNames(names []string) (list []bufalloc.Strategy, offline bool, err error) {
+func strategyNames(names []string) (list []replay.Subject, offline bool, err error) {
 	for _, name := range names {
 		switch strings.ToLower(name) {
 		case "all":
-			list, offline = append(list, bufalloc.Strategies()...), true
+			list, offline = append(list, replay.Subjects()...), true
 			continue
 		case replay.OfflineName:
 			offline = true
 			continue
 		}
-		s, err := bufalloc.ParseStrategy(name)
+		s, err := replay.ParseSubject(name)
 		if err != nil {
 			return nil, false, err
 		}
 		list = append(list, s)
 	}
-	seen := make(map[bufalloc.Strategy]bool)
-	list = slices.DeleteFunc(list, func(s bufalloc.Strategy) bool {
-		again := seen[s]
-		seen[s] = true
+	seen := make(map[string]bool)
+	list = slices.DeleteFunc(list, func(s replay.Subject) bool {
+		again := seen[s.Name()]
+		seen[s.Name()] = true
 		return again
 	})
 	return list, offline, nil
@@ -125,7 +124,7 @@ func sizeOf(b uint64) string {
 
 // onlineOnly is strategyNames for what cannot use the offline packer, which all
 // then leaves out.
-func onlineOnly(names []string) ([]bufalloc.Strategy, error) {
+func onlineOnly(names []string) ([]replay.Subject, error) {
 	list, offline, err := strategyNames(names)
 	if err == nil && offline && slices.Contains(names, replay.OfflineName) {
 		err = fmt.Errorf("%s knows lifetimes beforehand: it is for godwit replay", replay.OfflineName)

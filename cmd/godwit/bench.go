@@ -82,7 +82,7 @@ pocl-source and gcc are installed.`,
 
 func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags) (err error) {
 	o := replay.BenchOptions{Live: f.live, Pairs: f.pairs, Rounds: f.rounds, Overhead: f.overhead}
-	if o.Strategies, err = onlineOnly(f.strategies); err != nil {
+	if o.Subjects, err = onlineOnly(f.strategies); err != nil {
 		return err
 	}
 	if f.pairs < 1 || f.rounds < 1 {

@@ -92,10 +92,10 @@ func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) error {
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, s := range strategies {
 		g.Go(func() (err error) {
-			findings[i], err = fuzz.Search(ctx, fuzz.Options{Strategy: s, Objective: objective, Seed: f.seed,
+			findings[i], err = fuzz.Search(ctx, fuzz.Options{Subject: s, Objective: objective, Seed: f.seed,
 				Ops: f.ops, Evals: f.evals, Progress: func() { _ = bar.Add(1) }}) // a bar that cannot be drawn is no error
 			if err != nil {
-				return fmt.Errorf("%v: %w", s, err)
+				return fmt.Errorf("%s: %w", s.Name(), err)
 			}
 			return findings[i].Save(f.out)
 		})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"godwit/bufalloc"
 	"godwit/bufalloc/replay"
 	poolreplay "godwit/pool/replay"
 	"godwit/report"
@@ -95,8 +94,8 @@ usage or input.`,
 
 func knownStrategies() string {
 	var names []string
-	for _, s := range bufalloc.Strategies() {
-		names = append(names, s.String())
+	for _, s := range replay.Subjects() {
+		names = append(names, s.Name())
 	}
 	return strings.Join(append(names, replay.OfflineName), ", ")
 }

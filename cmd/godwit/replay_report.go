@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"godwit/bufalloc"
 	"godwit/bufalloc/replay"
 	"godwit/report"
 )
@@ -35,7 +34,7 @@ func addOffline(ctx context.Context, views []report.View, f replayFlags) error {
 
 // writeReport records a picture of every strategy that works and writes the
 // page to file.
-func writeReport(ctx context.Context, file string, views []report.View, strategies []bufalloc.Strategy) (err error) {
+func writeReport(ctx context.Context, file string, views []report.View, strategies []replay.Subject) (err error) {
 	var names []string
 	var all []replay.Result
 	for i := range views {
