@@ -21,9 +21,10 @@ help: ## this list
 deps: ## install what is missing: OpenCL headers, loader and PoCL (Debian)
 	@bash tools/deps
 
-build: deps ## bin/godwit
+build: deps ## bin/godwit, and beside it what loads a user's allocator
 	@if bash tools/deps --have; then go build -o bin/godwit ./cmd/godwit; \
 	else echo "building without OpenCL devices: everything else works"; CGO_ENABLED=0 go build -o bin/godwit ./cmd/godwit; fi
+	$${CC:-cc} -O2 -Wall -o bin/godwit-allochost bufalloc/extern/host/host.c -ldl
 
 lib: deps ## bin/libgodwit.so, the OpenCL driver
 	go build -buildmode=c-shared -o bin/libgodwit.so ./icd/libgodwit

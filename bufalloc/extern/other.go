@@ -1,0 +1,15 @@
+//go:build !linux
+
+package extern
+
+import (
+	"context"
+	"errors"
+
+	"godwit/bufalloc/replay"
+)
+
+var errLinux = errors.New("allocators in other processes need Linux: memfd and process groups")
+
+func startHost(context.Context, *Pool, string, *replay.Stream) (child, error) { return nil, errLinux }
+func startProgram(*Pool, string, *replay.Stream) (child, error)               { return nil, errLinux }
