@@ -83,12 +83,17 @@ func (s *searcher) blank() *Finding {
 	return f
 }
 
-// fileName says what was searched, in letters that any file system takes.
+// fileName says what was searched.
 func (f *Finding) fileName() string {
 	name := fmt.Sprintf("%s-%s-%d", f.Strategy, f.Objective, f.Seed)
 	if f.Against != "" {
 		name = fmt.Sprintf("%s-against-%s-%s-%d", f.Strategy, f.Against, f.Objective, f.Seed)
 	}
+	return FileName(name)
+}
+
+// FileName is name in letters that any file system takes.
+func FileName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
 			return r
@@ -208,7 +213,7 @@ func (f *Finding) Save(dir string) error {
 	if f.Stream == nil {
 		return nil
 	}
-	corpus := filepath.Join(dir, "corpus", "FuzzStrategies")
+	corpus := corpusDir(dir)
 	if err := os.MkdirAll(corpus, 0o755); err != nil {
 		return err
 	}
@@ -222,5 +227,5 @@ func (f *Finding) Save(dir string) error {
 		return nil
 	}
 	f.CorpusFile = filepath.Join(corpus, f.Stream.Name)
-	return os.WriteFile(f.CorpusFile, []byte("go test fuzz v1\n[]byte("+strconv.Quote(string(f.Genome))+")\n"), 0o644)
+	return os.WriteFile(f.CorpusFile, []byte(corpusHead+strconv.Quote(string(f.Genome))+")\n"), 0o644)
 }

@@ -118,6 +118,13 @@ func judgeOverhead(ctx context.Context, s replay.Subject, st *replay.Stream, bea
 	if most <= beat {
 		return most, nil
 	}
+	// Bisection may have passed over smaller sizes that work, and a search finds
+	// the sequences for which it does.
+	m, err := replay.MinRegion(ctx, st, s)
+	if err != nil {
+		return 0, err
+	}
+	size = m.Region
 	items, err := pack.FromTrace(st.Trace(), Unit)
 	if err != nil {
 		return 0, err

@@ -3,7 +3,7 @@ package fuzz
 import "context"
 
 // shrinkEvals bounds the work of making a finding small.
-const shrinkEvals = 1500
+const shrinkEvals = 500
 
 // shrinker makes a sequence smaller while it keeps what it shows.
 type shrinker struct {
@@ -16,7 +16,7 @@ type shrinker struct {
 func (s *searcher) shrink(ctx context.Context, ops []chunkOp, score float64) ([]chunkOp, float64, error) {
 	k := &shrinker{ops: ops, left: shrinkEvals}
 	k.keeps = func(ctx context.Context, ops []chunkOp) (bool, error) {
-		x, err := s.score(ctx, ops, 0)
+		x, err := s.score(ctx, ops, score*(1-1e-9)) // what is milder is soon known
 		if err != nil || x < score {
 			return false, err
 		}

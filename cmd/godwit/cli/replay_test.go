@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -30,7 +30,9 @@ func isFailed(err error) bool {
 	return errors.As(err, &f)
 }
 
-func traceFile(name string) string { return filepath.Join("..", "..", "testdata", "traces", name) }
+func traceFile(name string) string {
+	return filepath.Join("..", "..", "..", "testdata", "traces", name)
+}
 
 func TestReplayFindsTheSmallestRegions(t *testing.T) {
 	out, _, err := godwit(t, "replay", traceFile("minimalloc/A.1048576.csv"), traceFile("minimalloc/B.1048576.csv"),

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -17,13 +17,13 @@ import (
 	"godwit/scenario"
 )
 
-func example(name string) string { return filepath.Join("..", "..", "examples", name+".yaml") }
+func example(name string) string { return filepath.Join("..", "..", "..", "examples", name+".yaml") }
 
 // built is the program, built.
 func built(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "godwit")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "..")
 	build.Stderr = os.Stderr
 	require.NoError(t, build.Run())
 	return bin
@@ -41,7 +41,7 @@ func TestExamplesOnOpenCLDevices(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	bin := built(t)
-	for _, file := range append(files, filepath.Join("..", "..", "scenario", "testdata", "objects.yaml")) {
+	for _, file := range append(files, filepath.Join("..", "..", "..", "scenario", "testdata", "objects.yaml")) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), bin, "run", file, "--driver", "opencl", "--json")
 			cmd.Env = append(os.Environ(), "POCL_DEVICES=pthread pthread")
@@ -180,7 +180,7 @@ func TestRunJSONOfAFaultyScenario(t *testing.T) {
 }
 
 func TestTheReadmeNamesEveryVerb(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	readme, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
 	require.NoError(t, err)
 	for _, v := range verbs() {
 		assert.Contains(t, string(readme), "| `"+v.Name(), "README.md: verbs")

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,8 @@ type benchAllocFlags struct {
 	rounds     int
 	overhead   bool
 	pocl       string
+	patience   time.Duration
+	faults     string
 	json       bool
 }
 
@@ -63,7 +66,10 @@ go together. Every contender runs in a region of twice the peak of live bytes,
 in turns with the others. "yardstick" is a bare two-level-bitmap good-fit with
 the same nodes and none of the placement rules; ratios are to it. "pocl-c-…" is
 PoCL's own bufalloc.c, compiled for the occasion where Debian's package
-pocl-source and gcc are installed.`,
+pocl-source and gcc are installed.
+
+` + outside + `
+What is asked by lines takes no times.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runBenchAlloc(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
@@ -75,6 +81,8 @@ pocl-source and gcc are installed.`,
 	fl.IntVar(&f.pairs, "pairs", 200000, "timed pairs of free and allocation")
 	fl.IntVar(&f.rounds, "rounds", 5, "rounds that the medians are over")
 	fl.BoolVar(&f.overhead, "overhead", true, "also search the smallest region of each strategy")
+	patienceFlag(fl, &f.patience)
+	fl.StringVar(&f.faults, "faults", "godwit-faults", "directory for the streams that show an allocator's faults")
 	fl.StringVar(&f.pocl, "pocl", "", "PoCL's source: an archive or a tree (default /usr/src/pocl.tar.xz; - leaves it out)")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
@@ -82,9 +90,12 @@ pocl-source and gcc are installed.`,
 
 func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags) (err error) {
 	o := replay.BenchOptions{Live: f.live, Pairs: f.pairs, Rounds: f.rounds, Overhead: f.overhead}
-	if o.Subjects, err = onlineOnly(f.strategies); err != nil {
+	named, err := onlineOnly(f.strategies, f.patience)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, named.close()) }()
+	o.Subjects = named.list
 	if f.pairs < 1 || f.rounds < 1 {
 		return errors.New("--pairs and --rounds must be at least 1")
 	}
@@ -116,10 +127,15 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 	_ = bar.Finish()
 	report.GrowthTo = growth(report.Rows)
 	if f.json {
-		return writeJSON(out, report)
+		err = writeJSON(out, report)
+	} else {
+		printBenchAlloc(out, report)
 	}
-	printBenchAlloc(out, report)
-	return nil
+	var faults []*replay.Fault
+	for _, r := range report.Rows {
+		faults = append(faults, r.Fault)
+	}
+	return errors.Join(err, reportFaults(errOut, f.faults, faults))
 }
 
 // growth is each contender's time at the last W1 over that at the first.

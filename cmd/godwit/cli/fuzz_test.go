@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -48,9 +48,37 @@ func TestFuzzStopsInTimeAndPrintsATable(t *testing.T) {
 }
 
 func TestFuzzUsage(t *testing.T) {
-	for _, args := range [][]string{{"-s", "x"}, {"--objective", "x"}, {"--ops", "0"}, {"--evals", "0"}, {"--for", "-1s"}, {"x"}} {
+	for _, args := range [][]string{{"-s", "x"}, {"--objective", "x"}, {"--ops", "0"}, {"--evals", "0"}, {"--for", "-1s"}, {"x"},
+		{"--seeds", "0"}, {"--against", "fit"}, {"--against", "fit,fit"}, {"-s", "lib:"}} {
 		_, _, err := godwit(t, append([]string{"fuzz", "--out", t.TempDir()}, args...)...)
 		require.Error(t, err, "%v", args)
 		assert.False(t, isFailed(err), "%v", args)
 	}
+}
+
+func TestFuzzResumesDividesItsTimeAndComparesTwo(t *testing.T) {
+	dir := t.TempDir()
+	search := func(args ...string) []fuzz.Finding {
+		out, _, err := godwit(t, append([]string{"fuzz", "--ops", "60", "--out", dir, "--json"}, args...)...)
+		require.NoError(t, err)
+		var got []fuzz.Finding
+		require.NoError(t, json.Unmarshal([]byte(out), &got))
+		return got
+	}
+	first := search("-s", "tight,bestfit", "--seeds", "2", "--evals", "60")
+	require.Len(t, first, 4)
+	again := search("-s", "tight", "--evals", "20", "--resume")
+	assert.GreaterOrEqual(t, again[0].Score, max(first[0].Score, first[1].Score), "it begins with what was found")
+	for _, f := range search("-s", "fit,bestfit,tight,goodfit,buddy", "--for", "500ms") {
+		assert.Positive(t, f.Evals, "%s has its part of the time", f.Strategy)
+		assert.Positive(t, f.Score, f.Strategy)
+	}
+	both := search("--against", "goodfit,fit", "--evals", "60")
+	require.Len(t, both, 1)
+	assert.Equal(t, "fit", both[0].Against)
+	assert.Greater(t, both[0].Score, 1.0, "it hurts the one more than the other")
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "corpus", "FuzzStrategies", "x"), []byte("no corpus"), 0o600))
+	_, _, err := godwit(t, "fuzz", "--out", dir, "--resume")
+	require.ErrorContains(t, err, "not a corpus file")
 }

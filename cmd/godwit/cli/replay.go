@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ type replayFlags struct {
 	json       bool
 	report     string
 	pools      []string
+	hints      string
+	patience   time.Duration
+	faults     string
 }
 
 // replayOutput is the JSON form of what godwit replay says.
@@ -66,6 +70,11 @@ region in which it never fails, to 0.1 %; overhead is that region divided by the
 peak of live bytes. "offline" among the strategies is the packer that knows all
 lifetimes beforehand: what placement could reach.
 
+` + outside + `
+
+--hints true tells the strategies how long each chunk lives, as a program may that
+knows; --hints SEED tells them wrongly, at random.
+
 --pool also runs the traces twice through pools of buffers, which round sizes up
 and keep what is freed: power-of-two, leading-bits, and either with ":1.1" for a
 ceiling of 1.1 times the peak of live bytes. Held over peak compares with
@@ -86,6 +95,9 @@ usage or input.`,
 	fl.IntVar(&f.repeats, "repeats", 3, "repeats of the timed replays; 0 takes no times")
 	fl.DurationVar(&f.offline, "offline-limit", 10*time.Second, "time limit of the offline packer for each trace")
 	fl.StringSliceVar(&f.pools, "pool", nil, "pools of buffers to run the traces through as well, such as power-of-two,leading-bits:1.1")
+	fl.StringVar(&f.hints, "hints", "none", "what the strategies are told of lifetimes: none, true, or a seed (1, 2, …) for wrong ones")
+	patienceFlag(fl, &f.patience)
+	fl.StringVar(&f.faults, "faults", "godwit-faults", "directory for the streams that show an allocator's faults")
 	fl.BoolVar(&f.series, "series", false, "with --json: also live bytes and holes over time")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.StringVar(&f.report, "report", "", "write a self-contained HTML report to `FILE`")
@@ -100,11 +112,13 @@ func knownStrategies() string {
 	return strings.Join(append(names, replay.OfflineName), ", ")
 }
 
-func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f replayFlags) error {
-	strategies, offline, err := strategyNames(f.strategies)
+func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f replayFlags) (err error) {
+	named, err := parseSubjects(f.strategies, f.patience)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, named.close()) }()
+	strategies := named.list
 	if f.repeats < 0 || f.offline < 0 {
 		return errors.New("--repeats and --offline-limit cannot be negative")
 	}
@@ -119,6 +133,9 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	}
 	traces, streams, infos, err := readTraces(files, f.align, errOut)
 	if err != nil {
+		return err
+	}
+	if err := hintStreams(streams, f.hints); err != nil {
 		return err
 	}
 	pools, err := replayPools(ctx, traces, f.pools)
@@ -136,7 +153,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	for i, st := range streams {
 		views[i] = report.View{Trace: traces[i], Stream: st, Results: results[i*len(strategies) : (i+1)*len(strategies) : (i+1)*len(strategies)]}
 	}
-	if offline {
+	if named.offline {
 		if err := addOffline(ctx, views, f); err != nil {
 			return err
 		}
@@ -164,7 +181,33 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	if err != nil {
 		return err
 	}
+	var faults []*replay.Fault
+	for _, r := range results {
+		faults = append(faults, r.Fault)
+	}
+	if err := reportFaults(errOut, f.faults, faults); err != nil {
+		return err
+	}
 	return replayVerdict(results)
+}
+
+// hintStreams tells streams what --hints says.
+func hintStreams(streams []*replay.Stream, hints string) error {
+	seed := uint64(0)
+	switch hints {
+	case "none":
+		return nil
+	case "true":
+	default:
+		var err error
+		if seed, err = strconv.ParseUint(hints, 10, 64); err != nil || seed == 0 {
+			return fmt.Errorf("--hints %q: want none, true or a seed from 1 on", hints)
+		}
+	}
+	for i, st := range streams {
+		streams[i] = st.WithHints(seed)
+	}
+	return nil
 }
 
 // replayVerdict is the exit status: failures in a given region are a result
@@ -247,7 +290,9 @@ func printReplay(w io.Writer, results []replay.Result, fixed bool) {
 			op = fmt.Sprintf("%s #%d", r.Worst.Op, r.Worst.Index)
 		}
 		region, overhead := sizeOf(r.Region), "-"
-		if r.Region == 0 {
+		if r.Fault != nil {
+			region = string(r.Fault.Kind)
+		} else if r.Region == 0 {
 			region = "never fits"
 		} else if !fixed {
 			overhead = fmt.Sprintf("%.4f", r.Overhead)
@@ -259,14 +304,14 @@ func printReplay(w io.Writer, results []replay.Result, fixed bool) {
 		t.AppendRow([]any{r.Trace, r.Strategy, sizeOf(r.PeakLive), region, overhead, frag, most, r.Failures, ns, worst, op})
 	}
 	t.Render()
-	m := newTable(w, 2, "geometric mean", "traces", "overhead", "worst", "never fits", "ns/op", "failures")
+	m := newTable(w, 2, "geometric mean", "traces", "overhead", "worst", "never fits", "faults", "ns/op", "failures")
 	for _, x := range replay.Means(results) {
-		row := []any{x.Strategy, x.Traces, "-", "-", x.NeverFits, "-", x.Failures}
+		row := []any{x.Strategy, x.Traces, "-", "-", x.NeverFits, x.Faults, "-", x.Failures}
 		if x.Traces > 0 {
 			row[2], row[3] = fmt.Sprintf("%.4f", x.Overhead), fmt.Sprintf("%.4f", x.OverheadMax)
 		}
 		if x.NSPerOp > 0 {
-			row[5] = fmt.Sprintf("%.0f", x.NSPerOp)
+			row[6] = fmt.Sprintf("%.0f", x.NSPerOp)
 		}
 		m.AppendRow(row)
 	}

@@ -1,6 +1,6 @@
-package main
+package cli
 
-// The drivers this program has.
+// The drivers that every godwit has.
 import (
 	_ "godwit/devices/cpu"
 	_ "godwit/devices/null"
