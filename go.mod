@@ -11,6 +11,7 @@ require (
 	github.com/google/btree v1.1.3
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/jgillich/go-opencl v0.0.0-20180608191952-a0efba3e5257
+	github.com/nlpodyssey/gopickle v0.2.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/spf13/cobra v1.10.2

@@ -83,7 +83,7 @@ var families = []string{"pool", "icd", "cmd/godwit", "tests", "examples"}
 // nothing from outside but these. devices/devicetest is for tests, and brings
 // what tests need.
 var (
-	allowedOutside = []string{"github.com/google/btree", "golang.org/x/"}
+	allowedOutside = []string{"github.com/google/btree", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
 		"mem", "mem/rangemap", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz",
 		"devices", "devices/null", "devices/cpu", "devices/tce",

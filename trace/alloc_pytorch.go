@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// PyTorch's memory snapshot, torch.cuda.memory._snapshot(), as json.dump gives
-// it: an object whose device_traces holds a list of actions for each device.
+// PyTorch's memory snapshot, torch.cuda.memory._snapshot(), as pickle.dump (see
+// alloc_pickle.go) or json.dump gives it: an object whose device_traces holds a list of actions for each device.
 // An `alloc` starts a chunk at its address; `free_completed` ends it (from
 // `free_requested` until then other streams may still use it); the segment_*
 // actions concern the allocator's own reserve and are passed over, as `oom` is
@@ -24,7 +24,9 @@ type pyEntry struct {
 	TimeUS int64   `json:"time_us"`
 }
 
-func readPyTorch(r io.Reader, file string) ([]*Allocs, error) {
+// readJSON reads a JSON object: a PyTorch snapshot or VMA's statistics, told apart
+// by their keys.
+func readJSON(r io.Reader, file string) ([]*Allocs, error) {
 	lr := &lineReader{r: r}
 	dec := json.NewDecoder(lr)
 	fail := func(err error) error {
@@ -43,21 +45,27 @@ func readPyTorch(r io.Reader, file string) ([]*Allocs, error) {
 		if err != nil {
 			return nil, fail(err)
 		}
-		if key != "device_traces" {
-			err = skipValue(dec)
-		} else {
+		var more []*Allocs
+		switch key {
+		case "device_traces":
 			found = true
-			out, err = readDevices(dec, lr, file)
+			more, err = readDevices(dec, lr, file)
+		case "DefaultPools", "CustomPools", "Details":
+			found = true
+			more, err = readVMA(dec, file, key.(string))
+		default:
+			err = skipValue(dec)
 		}
 		if err != nil {
 			return nil, fail(err)
 		}
+		out = append(out, more...)
 	}
 	if _, err := dec.Token(); err != nil {
 		return nil, fail(err)
 	}
 	if !found {
-		return nil, fail(errors.New("a JSON object without device_traces: not a PyTorch memory snapshot"))
+		return nil, fail(errors.New("a JSON object without device_traces (PyTorch's memory snapshot), DefaultPools or Details (VMA's statistics)"))
 	}
 	return out, nil
 }

@@ -18,7 +18,7 @@ const maxLine = 1 << 20
 
 // OpenAllocs reads the traces in the file at path; see ReadAllocs. A Name is
 // the file's base name up to the first dot that starts an extension of ours
-// (.csv, .json, .log, .txt, .gz).
+// (.csv, .json, .log, .txt, .gz, .pickle, .pkl).
 func OpenAllocs(path string) (traces []*Allocs, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func trimExtensions(base string) string {
 	for {
 		ext := filepath.Ext(base)
 		switch ext {
-		case ".csv", ".json", ".log", ".txt", ".gz":
+		case ".csv", ".json", ".log", ".txt", ".gz", ".pickle", ".pkl":
 			base = strings.TrimSuffix(base, ext)
 		default:
 			return base
@@ -65,7 +65,10 @@ func ReadAllocs(r io.Reader, file string) ([]*Allocs, error) {
 		_, _ = br.Discard(3) // peeked: cannot fail
 	}
 	if isJSON(br) {
-		return readPyTorch(br, file)
+		return readJSON(br, file)
+	}
+	if isPickle(br) {
+		return readPickle(br, file)
 	}
 	l := newLines(br, file)
 	header, ok := l.next()
@@ -109,7 +112,7 @@ func readCSV(l *lines, header string) (*Allocs, error) {
 	case len(cols) >= 4 && index(cols, "id") >= 0 && index(cols, "size") >= 0:
 		return readMiniMalloc(l, cols)
 	}
-	return nil, fmt.Errorf("%q starts no known format (%s; id,lower,upper,size; %s; a JSON object)",
+	return nil, fmt.Errorf("%q starts no known format (%s; id,lower,upper,size; %s; a JSON object; a pickle)",
 		clip(header), godwitHeader, rmmHeader)
 }
 
