@@ -221,8 +221,17 @@ func play(ctx context.Context, s replay.Subject, a adversary, limit int, room ui
 	return renumber(ops), nil
 }
 
-// numbered gives every chunk of operations on slots a number of its own.
+// numbered is chunked with sizes in units.
 func numbered(ops []replay.Op) []chunkOp {
+	out := chunked(ops)
+	for i := range out {
+		out[i].size /= Unit
+	}
+	return out
+}
+
+// chunked gives every chunk of operations on slots a number of its own.
+func chunked(ops []replay.Op) []chunkOp {
 	out := make([]chunkOp, len(ops))
 	held := make(map[uint32]int)
 	next := 0
@@ -231,7 +240,7 @@ func numbered(ops []replay.Op) []chunkOp {
 			held[op.Slot] = next
 			next++
 		}
-		out[i] = chunkOp{op.Size / Unit, held[op.Slot]}
+		out[i] = chunkOp{op.Size, held[op.Slot]}
 	}
 	return out
 }

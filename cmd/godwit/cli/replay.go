@@ -64,7 +64,7 @@ func newReplay() *cobra.Command {
 		Long: `Replay allocation traces through placement strategies.
 
 Reads Godwit's CSV (op,id,bytes,time_us), MiniMalloc's CSV (id,lower,upper,size),
-RMM's log and PyTorch's memory snapshot as JSON, plain or gzip, told apart by
+RMM's log, PyTorch's memory snapshot (pickle or JSON) and VMA's statistics (JSON), plain or gzip, told apart by
 content. With --region min, the default, it finds for each strategy the smallest
 region in which it never fails, to 0.1 %; overhead is that region divided by the
 peak of live bytes. "offline" among the strategies is the packer that knows all

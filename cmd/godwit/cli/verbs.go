@@ -11,5 +11,6 @@ func verbs() []*cobra.Command {
 		newBench(),
 		newFuzz(),
 		newReplay(),
+		newTrace(),
 	}
 }
