@@ -33,6 +33,7 @@ type Region struct {
 	strategy   Strategy
 	maxChunks  int    // immutable
 	quick      uint64 // sizes up to it take the short way through Alloc
+	searched   uint64 // sizes from there up to it that of allocSearched
 	nodes      []node // see node for the first two
 	spare      uint32 // unused nodes, linked by next
 	salt       uint32 // immutable: where generations started
@@ -149,9 +150,9 @@ func (r *Region) Granularity() uint64 { return r.granule }
 // setQuick says which requests take the short way through Alloc: those of Fit
 // that are not searched for.
 func (r *Region) setQuick() {
-	r.quick = 0
+	r.quick, r.searched = 0, 0
 	if r.strategy == Fit && r.lives == nil && r.bins.few > r.granule {
-		r.quick = r.bins.few - r.granule
+		r.quick, r.searched = r.bins.few-r.granule, r.size
 	}
 }
 

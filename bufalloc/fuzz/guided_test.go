@@ -18,7 +18,7 @@ import (
 func TestGuidedAgainstBlind(t *testing.T) {
 	strategies, seeds, evals := []bufalloc.Strategy{bufalloc.BestFit}, uint64(1), 300
 	if os.Getenv("GODWIT_SOAK") != "" {
-		strategies, seeds, evals = []bufalloc.Strategy{bufalloc.Fit, bufalloc.BestFit, bufalloc.Tight}, 5, 4000
+		strategies, seeds, evals = []bufalloc.Strategy{bufalloc.Fit, bufalloc.BestFit, bufalloc.Tight}, 5, 1500
 	}
 	for _, strategy := range strategies {
 		least := math.Inf(1)

@@ -34,6 +34,7 @@ const (
 	tournament   = 3
 	immigrants   = 8    // one in so many is new, without parents
 	patience     = 600  // evaluations without gain before starting afresh
+	explore      = 8    // the first one in so many are new: the population begins with the best of them
 	leastAgainst = 0.01 // scores of the other one count as this at least
 	genesAtStart = 40
 )
@@ -132,7 +133,7 @@ func (s *searcher) next(ctx context.Context) ([]byte, error) {
 		return s.challenge(ctx, k, nil)
 	case !s.o.Alone && s.rng.IntN(2*immigrants) == 0:
 		return s.challenge(ctx, s.rng.IntN(len(challenges)), s.rng)
-	case len(s.pop) < population || s.rng.IntN(immigrants) == 0:
+	case len(s.pop) < population || k < s.o.Evals/explore || s.rng.IntN(immigrants) == 0:
 		return s.random(), nil
 	}
 	return s.mutate(s.pick().genome), nil
@@ -266,7 +267,7 @@ func (s *searcher) mutate(parent []byte) []byte {
 
 // change makes one change to g, which it owns, at the gene that starts at at.
 func (s *searcher) change(g []byte, at int) []byte {
-	switch s.rng.IntN(8) {
+	switch s.rng.IntN(10) {
 	case 0: // another gene
 		copy(g[at:], s.gene())
 	case 1: // another byte
@@ -283,6 +284,15 @@ func (s *searcher) change(g []byte, at int) []byte {
 		return slices.Insert(g, to, slices.Clone(g[at:end])...)
 	case 6: // twice or half the size
 		g[at+1] += byte(s.rng.IntN(2))*16 - 8
+	case 8, 9: // a stretch once more behind it, at twice the size: Robson's next step
+		end := min(at+geneBytes*(1+s.rng.IntN(8)), len(g))
+		next := slices.Clone(g[at:end])
+		for i := 0; i < len(next); i += geneBytes {
+			if next[i] >= freeKinds {
+				next[i+1] += 8
+			}
+		}
+		return slices.Insert(g, end, next...)
 	case 7: // the rest of another one
 		o := s.pick().genome
 		cut := s.rng.IntN(len(o)/geneBytes+1) * geneBytes
