@@ -32,7 +32,6 @@ const (
 	maxOps       = 1 << 20
 	population   = 20
 	tournament   = 3
-	elite        = 6    // one parent in so many is the worst ever found
 	immigrants   = 8    // one in so many is new, without parents
 	patience     = 600  // evaluations without gain before starting afresh
 	explore      = 8    // the first one in so many are new: the population begins with the best of them
@@ -112,7 +111,7 @@ func (s *searcher) run(ctx, work context.Context) (stopped bool, err error) {
 			s.o.Progress()
 		}
 		if s.since > patience {
-			s.pop, s.since, s.peak = append(s.pop[:0], s.best), 0, 0
+			s.pop, s.since, s.peak = s.pop[:0], 0, 0
 		}
 	}
 	return false, nil
@@ -212,9 +211,6 @@ func (s *searcher) score(ctx context.Context, ops []chunkOp, beat float64) (floa
 
 // pick is the worst for the strategy of a few drawn from the population.
 func (s *searcher) pick() individual {
-	if s.rng.IntN(elite) == 0 {
-		return s.best
-	}
 	best := s.pop[s.rng.IntN(len(s.pop))]
 	for range tournament - 1 {
 		if x := s.pop[s.rng.IntN(len(s.pop))]; x.score > best.score {
