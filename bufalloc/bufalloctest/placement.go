@@ -32,7 +32,6 @@ type driver struct {
 	r    *bufalloc.Region
 	s    bufalloc.Strategy
 	held []bufalloc.Chunk
-	gone []bufalloc.Chunk
 }
 
 func newDriver(rt *rapid.T, s bufalloc.Strategy) *driver {

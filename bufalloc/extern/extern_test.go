@@ -237,6 +237,6 @@ func loopTime(t testing.TB, loop string, st *replay.Stream) float64 {
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	ns, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-	require.NoError(t, err, fmt.Sprintf("%s", out))
+	require.NoError(t, err, string(out))
 	return ns / float64(len(st.Ops))
 }

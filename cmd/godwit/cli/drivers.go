@@ -1,7 +1,7 @@
 package cli
 
-// The drivers that every godwit has.
 import (
+	// The drivers that every godwit has.
 	_ "godwit/devices/cpu"
 	_ "godwit/devices/null"
 	_ "godwit/devices/opencl"
