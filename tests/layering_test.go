@@ -25,7 +25,8 @@ import (
 var house = map[string]string{
 	"mem":          "",
 	"mem/rangemap": "mem",
-	"trace":        "mem",
+	"input":        "mem",
+	"trace":        "mem input",
 	"bufalloc":     "mem trace",
 
 	"bufalloc/internal/yardstick": "bufalloc",
@@ -55,7 +56,9 @@ var house = map[string]string{
 
 	"pool": "runtime resource",
 
-	"scenario": "runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
+	"input/yamldoc": "",
+
+	"scenario": "input input/yamldoc runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
@@ -83,7 +86,7 @@ var families = []string{"pool", "icd", "cmd/godwit", "tests", "examples"}
 var (
 	allowedOutside = []string{"github.com/google/btree", "golang.org/x/"}
 	purely         = []string{
-		"mem", "mem/rangemap", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz",
+		"mem", "mem/rangemap", "input", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz",
 		"devices", "devices/null", "devices/cpu", "devices/tce",
 		"svm", "subbuffer", "resource", "migration", "migration/oracle", "kernels", "runtime", "pool",
 	}

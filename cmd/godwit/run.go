@@ -72,7 +72,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) er
 		}
 		opt.Inputs[name] = path
 	}
-	s, err := scenario.Load(file, opt)
+	s, err := scenario.Load(ctx, file, opt)
 	if err != nil {
 		if f.json {
 			return errors.Join(writeJSON(out, scenario.Failed(file, err)), err)
