@@ -44,7 +44,7 @@ func readPyTorch(r io.Reader, file string) ([]*Allocs, error) {
 			return nil, fail(err)
 		}
 		if key != "device_traces" {
-			err = skipValue(dec)
+			err = skipValue(dec, lr)
 		} else {
 			found = true
 			out, err = readDevices(dec, lr, file)
@@ -62,16 +62,22 @@ func readPyTorch(r io.Reader, file string) ([]*Allocs, error) {
 	return out, nil
 }
 
+// maxNesting is how deep what is passed over may be; the decoder bounds the rest.
+const maxNesting = 1000
+
 // skipValue passes over the next value without building it.
-func skipValue(dec *json.Decoder) error {
+func skipValue(dec *json.Decoder, lr *lineReader) error {
 	for depth := 0; ; {
 		tok, err := dec.Token()
 		if err != nil {
 			return err
 		}
+		lr.line(dec.InputOffset())
 		switch tok {
 		case json.Delim('{'), json.Delim('['):
-			depth++
+			if depth++; depth > maxNesting {
+				return fmt.Errorf("nested more than %d deep", maxNesting)
+			}
 		case json.Delim('}'), json.Delim(']'):
 			depth--
 		}
@@ -89,6 +95,9 @@ func openArray(dec *json.Decoder, what string) error {
 	return err
 }
 
+// maxDevices is how many devices a snapshot may have.
+const maxDevices = 1 << 16
+
 // readDevices reads the list of lists; devices that recorded nothing are left
 // out.
 func readDevices(dec *json.Decoder, lr *lineReader, file string) ([]*Allocs, error) {
@@ -96,7 +105,11 @@ func readDevices(dec *json.Decoder, lr *lineReader, file string) ([]*Allocs, err
 		return nil, err
 	}
 	var out []*Allocs
+	events := 0
 	for device := 0; dec.More(); device++ {
+		if device > maxDevices {
+			return nil, fmt.Errorf("more than %d devices", maxDevices)
+		}
 		if err := openArray(dec, "a device's trace"); err != nil {
 			return nil, err
 		}
@@ -107,6 +120,9 @@ func readDevices(dec *json.Decoder, lr *lineReader, file string) ([]*Allocs, err
 			var e pyEntry
 			if err := dec.Decode(&e); err != nil {
 				return nil, err
+			}
+			if events++; events > maxEvents {
+				return nil, fmt.Errorf("more than %d entries", maxEvents)
 			}
 			if t0 == nil {
 				t0 = &e.TimeUS
@@ -179,16 +195,22 @@ func (t *Allocs) WritePyTorch(w io.Writer) error {
 	return bw.Flush()
 }
 
-// lineReader remembers where lines end, so that an offset can be told as a
-// line number.
+// lineReader remembers where lines end, so that an offset can be told as a line
+// number, and how far the decoder has come: what that holds back at a time, a
+// value or white space, is bounded.
 type lineReader struct {
-	r    io.Reader
-	pos  int64
-	ends []int64 // offsets of newlines, ascending
+	r      io.Reader
+	pos    int64
+	passed int64   // offset that the decoder has come to
+	n      int     // newlines before passed
+	ends   []int64 // offsets of the newlines since, ascending
 }
 
 func (l *lineReader) Read(p []byte) (int, error) {
-	n, err := l.r.Read(p)
+	if l.pos-l.passed > 2*maxLine {
+		return 0, fmt.Errorf("a value of more than %d bytes", maxLine)
+	}
+	n, err := l.r.Read(p[:min(len(p), maxLine)])
 	for i, c := range p[:n] {
 		if c == '\n' {
 			l.ends = append(l.ends, l.pos+int64(i))
@@ -198,8 +220,12 @@ func (l *lineReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// line is the 1-based line of the byte at offset off.
+// line is the 1-based line of the byte at offset off, which is never smaller than
+// the one before.
 func (l *lineReader) line(off int64) int {
 	i, _ := slices.BinarySearch(l.ends, off)
-	return i + 1
+	l.ends = slices.Delete(l.ends, 0, i)
+	l.n += i
+	l.passed = off
+	return l.n + 1
 }

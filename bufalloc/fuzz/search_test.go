@@ -112,7 +112,7 @@ func TestTheNumbersOfAFindingCanBeHadFromItsFiles(t *testing.T) {
 	f, err := Search(t.Context(), Options{Strategy: bufalloc.BestFit, Objective: Overhead, Seed: 3, Ops: 100, Evals: 200})
 	require.NoError(t, err)
 	require.NoError(t, f.Save(dir))
-	all, err := trace.OpenAllocs(f.TraceFile)
+	all, err := trace.OpenAllocs(t.Context(), f.TraceFile)
 	require.NoError(t, err)
 	st, err := replay.FromTrace(all[0], Unit)
 	require.NoError(t, err)

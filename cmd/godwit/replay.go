@@ -118,7 +118,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 			return fmt.Errorf("--region %s: want 1 byte to 2^63", f.region)
 		}
 	}
-	traces, streams, infos, err := readTraces(files, f.align, errOut)
+	traces, streams, infos, err := readTraces(ctx, files, f.align, errOut)
 	if err != nil {
 		return err
 	}
@@ -182,9 +182,9 @@ func replayVerdict(results []replay.Result) error {
 }
 
 // readTraces reads all files, says what was odd, and makes streams of them.
-func readTraces(files []string, align uint64, errOut io.Writer) (traces []*trace.Allocs, streams []*replay.Stream, infos []traceInfo, err error) {
+func readTraces(ctx context.Context, files []string, align uint64, errOut io.Writer) (traces []*trace.Allocs, streams []*replay.Stream, infos []traceInfo, err error) {
 	for _, file := range files {
-		all, err := trace.OpenAllocs(file)
+		all, err := trace.OpenAllocs(ctx, file)
 		if err != nil {
 			return nil, nil, nil, err
 		}
