@@ -66,7 +66,8 @@ var house = map[string]string{
 	"report":      "trace bufalloc/replay bufalloc/pack",
 	"tensor":      "backend",
 
-	"icd":               "runtime devices/opencl svm/fault",
+	"icd/devicefile":    "input input/yamldoc",
+	"icd":               "icd/devicefile runtime devices/opencl svm/fault",
 	"cmd/godwit":        everything,
 	"tests":             everything,
 	"tests/metamorphic": everything,
