@@ -26,13 +26,15 @@ var house = map[string]string{
 	"mem":          "",
 	"mem/rangemap": "mem",
 	"input":        "mem",
-	"trace":        "mem input",
+	"process":      "",
+	"outfile":      "process",
+	"trace":        "mem input outfile",
 	"bufalloc":     "mem trace",
 
 	"bufalloc/internal/yardstick": "bufalloc",
 	"bufalloc/pack":               "mem trace",
-	"bufalloc/replay":             "bufalloc trace bufalloc/pack bufalloc/internal/yardstick",
-	"bufalloc/fuzz":               "bufalloc trace bufalloc/replay bufalloc/pack bufalloc/internal/yardstick",
+	"bufalloc/replay":             "process bufalloc trace bufalloc/pack bufalloc/internal/yardstick",
+	"bufalloc/fuzz":               "outfile bufalloc trace bufalloc/replay bufalloc/pack bufalloc/internal/yardstick",
 
 	"devices":        "mem",
 	"devices/null":   "devices bufalloc",
@@ -67,7 +69,7 @@ var house = map[string]string{
 	"tensor":      "backend",
 
 	"icd/devicefile":    "input input/yamldoc",
-	"icd":               "icd/devicefile runtime devices/opencl svm/fault",
+	"icd":               "icd/devicefile outfile runtime devices/opencl svm/fault",
 	"cmd/godwit":        everything,
 	"tests":             everything,
 	"tests/metamorphic": everything,
@@ -85,9 +87,9 @@ var families = []string{"pool", "icd", "cmd/godwit", "tests", "examples"}
 // nothing from outside but these. devices/devicetest is for tests, and brings
 // what tests need.
 var (
-	allowedOutside = []string{"github.com/google/btree", "golang.org/x/"}
+	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/"}
 	purely         = []string{
-		"mem", "mem/rangemap", "input", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz",
+		"mem", "mem/rangemap", "input", "process", "outfile", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz",
 		"devices", "devices/null", "devices/cpu", "devices/tce",
 		"svm", "subbuffer", "resource", "migration", "migration/oracle", "kernels", "runtime", "pool",
 	}

@@ -348,7 +348,7 @@ func TestSaveAndOpen(t *testing.T) {
 	tr := read(t, "op,id,bytes,time_us\na,1,10,3\nf,1,10,4\n")
 	for _, name := range []string{"t.csv", "t.csv.gz"} {
 		path := filepath.Join(t.TempDir(), name)
-		require.NoError(t, trace.SaveAllocs(path, tr, "seed 7\nstrategy fit"))
+		require.NoError(t, trace.SaveAllocs(t.Context(), path, tr, "seed 7\nstrategy fit"))
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
 		assert.Equal(t, name == "t.csv.gz", raw[0] == 0x1f)
@@ -359,7 +359,7 @@ func TestSaveAndOpen(t *testing.T) {
 	}
 	_, err := trace.OpenAllocs(t.Context(), "nowhere.csv")
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.Error(t, trace.SaveAllocs(filepath.Join(t.TempDir(), "no", "t.csv"), tr))
+	require.Error(t, trace.SaveAllocs(t.Context(), filepath.Join(t.TempDir(), "no", "t.csv"), tr))
 }
 
 func TestAllocWriterRecordsFromManyGoroutines(t *testing.T) {

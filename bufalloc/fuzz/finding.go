@@ -10,6 +10,7 @@ import (
 	"godwit/bufalloc"
 	"godwit/bufalloc/pack"
 	"godwit/bufalloc/replay"
+	"godwit/outfile"
 	"godwit/trace"
 )
 
@@ -119,8 +120,9 @@ func robsonOf(st *replay.Stream) float64 {
 
 // Save writes the finding to dir, which it makes: a trace in Godwit's CSV, and
 // in dir/corpus/FuzzStrategies an entry for the fuzz target of that name. The
-// files are named after strategy, objective and seed.
-func (f *Finding) Save(dir string) error {
+// files are named after strategy, objective and seed, and complete or not there; of
+// ctx only its process.Guard counts.
+func (f *Finding) Save(ctx context.Context, dir string) error {
 	if f.Stream == nil {
 		return nil
 	}
@@ -129,12 +131,12 @@ func (f *Finding) Save(dir string) error {
 		return err
 	}
 	f.TraceFile = filepath.Join(dir, f.Stream.Name+".csv")
-	if err := trace.SaveAllocs(f.TraceFile, f.Stream.Trace(),
+	if err := trace.SaveAllocs(ctx, f.TraceFile, f.Stream.Trace(),
 		fmt.Sprintf("godwit fuzz: strategy %s, objective %s, seed %d", f.Strategy, f.Objective, f.Seed),
 		fmt.Sprintf("score %.4f after %d sequences; region %d bytes: %.4f x offline, %.4f x peak; Robson's bound %.4f x peak",
 			f.Score, f.Evals, f.MinRegion, f.Price, f.Overhead, f.Robson)); err != nil {
 		return err
 	}
 	f.CorpusFile = filepath.Join(corpus, f.Stream.Name)
-	return os.WriteFile(f.CorpusFile, []byte("go test fuzz v1\n[]byte("+strconv.Quote(string(f.Genome))+")\n"), 0o644)
+	return outfile.Write(ctx, f.CorpusFile, []byte("go test fuzz v1\n[]byte("+strconv.Quote(string(f.Genome))+")\n"))
 }

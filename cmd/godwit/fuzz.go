@@ -97,7 +97,7 @@ func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) error {
 			if err != nil {
 				return fmt.Errorf("%v: %w", s, err)
 			}
-			return findings[i].Save(f.out)
+			return findings[i].Save(ctx, f.out)
 		})
 	}
 	err = g.Wait()

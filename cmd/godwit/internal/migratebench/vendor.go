@@ -17,6 +17,8 @@ import (
 	"unsafe"
 
 	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/process"
 )
 
 // request is what the child is to measure: one pair of devices of a platform.
@@ -47,7 +49,7 @@ func askVendor(ctx context.Context, argv []string, r request) ([]answer, error) 
 	cmd := exec.CommandContext(ctx, argv[0], append(slices.Clone(argv[1:]), string(req))...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
+	err = process.Run(ctx, cmd)
 	var got []answer
 	lines := bufio.NewScanner(&out)
 	for lines.Scan() {
