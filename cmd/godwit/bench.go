@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"godwit/bufalloc/replay"
+	"godwit/process"
 )
 
 // newBench is the parent of the benchmarks.
@@ -94,11 +94,11 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 	}
 	report := benchAllocOutput{CPUs: runtime.NumCPU(), Go: runtime.Version(), Pairs: f.pairs, Rounds: f.rounds, PoCL: "left out"}
 	if f.pocl != "-" {
-		dir, err := os.MkdirTemp("", "godwit-pocl")
-		if err != nil {
-			return err
+		dir, remove, terr := process.TempDir(ctx, "godwit-pocl")
+		if terr != nil {
+			return terr
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		defer func() { err = errors.Join(err, remove()) }()
 		report.PoCL = "built"
 		if o.PoCL, err = replay.BuildPoCL(ctx, dir, f.pocl, 0); err != nil {
 			if !errors.Is(err, replay.ErrNoPoCL) {

@@ -8,14 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
 
 // Exit codes, for scripts: 0 success, 1 the run worked but what it shows is not
-// what was expected, 2 bad usage or input.
+// what was expected, or it could not be shown (a full disk), 2 bad usage or input,
+// 128 and a signal's number where one ended it (interrupt.go).
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -78,22 +78,44 @@ func atLeastOne(what string, most int) cobra.PositionalArgs {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	err := newRoot().ExecuteContext(ctx)
-	if err == nil {
-		return
+	ctx, in := watchSignals()
+	root, out := newRoot(), newOutput(os.Stdout)
+	root.SetOut(out)
+	root.SetErr(newOutput(os.Stderr))
+	err := root.ExecuteContext(ctx)
+	if oerr := out.close(); oerr != nil {
+		if errors.Is(err, oerr) {
+			err = failed{err}
+		} else {
+			err = errors.Join(err, failed{fmt.Errorf("standard output: %w", oerr)})
+		}
 	}
+	os.Exit(exitCode(in, err))
+}
+
+// exitCode says what came of a verb, and with which code to exit.
+func exitCode(in *interrupts, err error) int {
 	var e ended
-	if !errors.As(err, &e) || e.err != nil {
-		fmt.Fprintln(os.Stderr, "godwit:", err)
+	if errors.As(err, &e) && e.code != 0 { // a program's, whatever signals it was sent
+		if e.err != nil {
+			say("%v", err)
+		}
+		return e.code
 	}
-	if e.code != 0 {
-		os.Exit(e.code)
+	if code := in.code(); code != 0 {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			say("%v", err)
+		}
+		say("%v", errInterrupted)
+		return code
 	}
+	if err == nil {
+		return 0
+	}
+	say("%v", err)
 	var f failed
 	if errors.As(err, &f) {
-		os.Exit(exitFailed)
+		return exitFailed
 	}
-	os.Exit(exitUsage)
+	return exitUsage
 }
