@@ -88,6 +88,7 @@ func BuildPoCL(ctx context.Context, dir, source string, maxChunks int) (*PoCL, e
 		args = append(args, fmt.Sprintf("-DMAX_CHUNKS_IN_REGION=%d", maxChunks))
 	}
 	gcc := exec.CommandContext(ctx, "gcc", append(args, "-o", bin, filepath.Join(dir, "harness.c"))...)
+	gcc.Env = append(os.Environ(), "TMPDIR="+dir) // what it leaves where it is killed goes with dir
 	if out, err := combined(ctx, gcc); err != nil {
 		return nil, fmt.Errorf("%w (gcc: %w: %s)", ErrNoPoCL, err, bytes.TrimSpace(out))
 	}

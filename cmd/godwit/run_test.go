@@ -39,6 +39,9 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 var buildDir string
 
 func TestMain(m *testing.M) {
+	if file := os.Getenv("GODWIT_TEST_STUCK"); file != "" {
+		stuckVerb(file)
+	}
 	var err error
 	if buildDir, err = os.MkdirTemp("", "godwit-test"); err != nil {
 		panic(err)
