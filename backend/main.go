@@ -179,7 +179,7 @@ var causes = map[syscall.Signal]error{syscall.SIGTERM: ErrTerminated, syscall.SI
 
 // watch receives signals from now on.
 func (l *leaving) watch(cancel context.CancelCauseFunc) {
-	l.interrupts, l.terms = make(chan os.Signal, 2), make(chan os.Signal, 1)
+	l.interrupts, l.terms = make(chan os.Signal, 8), make(chan os.Signal, 8)
 	if !signal.Ignored(syscall.SIGINT) {
 		signal.Notify(l.interrupts, syscall.SIGINT)
 	}
