@@ -23,7 +23,11 @@ func Run(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	err = cmd.Wait()
 	if ctx.Err() != nil {
-		_ = killGroup(cmd.Process.Pid) // what the child has left of its own
+		// What the child has left of its own goes too. A moment later it is gone, and
+		// holds no file any more.
+		for wait := time.Millisecond; wait < 100*time.Millisecond && killGroup(cmd.Process.Pid) == nil; wait *= 2 {
+			time.Sleep(wait)
+		}
 		err = ctx.Err()
 	}
 	done()

@@ -78,10 +78,10 @@ func (g *Guard) Make(create func() (undo func(), err error)) (done func(), err e
 }
 
 // undoLimit is how long Undo waits for what it runs.
-const undoLimit = 60 * time.Millisecond
+const undoLimit = 90 * time.Millisecond
 
 // Undo runs all that is kept, the youngest first, and returns when that is done or
-// after 60 ms.
+// after 90 ms.
 func (g *Guard) Undo() {
 	finished := make(chan struct{})
 	go func() {
@@ -107,24 +107,25 @@ func TempDir(ctx context.Context, pattern string) (dir string, remove func() err
 	done, err := Of(ctx).Make(func() (func(), error) {
 		var err error
 		dir, err = os.MkdirTemp("", pattern)
-		return func() { removeAll(dir) }, err
+		return func() { _ = removeAll(dir) }, err
 	})
 	if err != nil {
 		return "", nil, err
 	}
 	return dir, func() error {
 		defer done()
-		return os.RemoveAll(dir)
+		return removeAll(dir)
 	}, nil
 }
 
-// removeAll removes dir though a child that was killed just now may still put a
-// file there.
-func removeAll(dir string) {
-	for range 5 {
-		if os.RemoveAll(dir) == nil {
-			return
+// removeAll removes dir though a child's child that was killed just now may still
+// put a file there.
+func removeAll(dir string) (err error) {
+	for wait := time.Millisecond; wait < 200*time.Millisecond; wait *= 2 {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(wait)
 	}
+	return err
 }

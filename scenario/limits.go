@@ -15,7 +15,7 @@ const (
 	maxObjects  = 10_000     // buffers and blocks, sub-buffers, queues, events, links, of each
 	maxErrors   = 100        // that are listed
 	maxRepeats  = 8          // within each other
-	maxWork     = 10_000_000 // steps; see work
+	maxWork     = 5_000_000 // steps; see work
 
 	// DefaultMemory is how many bytes a scenario may name if Options.Memory is 0.
 	DefaultMemory = 4 << 30
@@ -46,7 +46,7 @@ func (s *source) spend(n int) {
 		panic(bailout{})
 	}
 	if s.work.done > maxWork {
-		s.errs = append(s.errs, &Error{s.file, 0, "scenario: too much to read: repeats, aliases and lists make it more than 10 million steps"})
+		s.errs = append(s.errs, &Error{s.file, 0, "scenario: too much to read: repeats, aliases and lists make it more than 5 million steps"})
 		panic(bailout{})
 	}
 }

@@ -103,7 +103,7 @@ type delayed struct {
 
 // nothingLeft requires that no process has mark in its environment, and that the
 // folders hold these files only.
-func nothingLeft(t *testing.T, mark, tmp string, rest ...string) {
+func nothingLeft(t *testing.T, what, mark, tmp string, rest ...string) {
 	t.Helper()
 	require.Eventually(t, func() bool { // a killed child needs a moment to be gone
 		envs, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -113,11 +113,11 @@ func nothingLeft(t *testing.T, mark, tmp string, rest ...string) {
 			}
 		}
 		return true
-	}, 20*time.Second, 5*time.Millisecond, "a child is left")
+	}, 20*time.Second, 5*time.Millisecond, "a child is left: %s", what)
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
 	for _, l := range left {
-		require.Contains(t, rest, l.Name(), "a file is left")
+		require.Contains(t, rest, l.Name(), "a file is left: %s", what)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestTheSecondSignalUndoesWhatIsHalfMade(t *testing.T) {
 		got := send(t, cmd, true, signals...)
 		require.Contains(t, got.out, "<nil>")
 		require.Equal(t, 128+int(signals[0].signal), got.code, "%s", got.err)
-		nothingLeft(t, mark, tmp, "out")
+		nothingLeft(t, "", mark, tmp, "out")
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.Equal(t, "old", string(text))
@@ -225,7 +225,7 @@ func TestSignalsAtRandomMomentsInEveryVerb(t *testing.T) {
 			strings.HasPrefix(name, "bench ") && got.code == 2 && strings.Contains(got.err, "no OpenCL"), what)
 		require.NotContains(t, got.err, "panic", what)
 		require.NotContains(t, got.err, "goroutine ", what)
-		nothingLeft(t, mark, tmp)
+		nothingLeft(t, what, mark, tmp)
 		beside, err := os.ReadDir(filepath.Dir(out))
 		require.NoError(t, err)
 		require.Len(t, beside, 1, what)
