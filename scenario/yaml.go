@@ -34,7 +34,7 @@ func (s *source) errorf(n ast.Node, format string, args ...any) {
 	if n != nil && n.GetToken() != nil {
 		line = n.GetToken().Position.Line
 	}
-	e := &Error{s.file, line, fmt.Sprintf(format, args...)}
+	e := &Error{s.file, line, shortened(fmt.Sprintf(format, args...))}
 	for _, seen := range s.errs { // a command in a repeat is read many times
 		if *seen == *e {
 			return
@@ -45,6 +45,16 @@ func (s *source) errorf(n ast.Node, format string, args ...any) {
 		s.errs = append(s.errs, &Error{s.file, line, "and perhaps more"})
 		panic(bailout{})
 	}
+}
+
+// shortened is a rule without its middle where it names a word that is very long,
+// perhaps as long as the file.
+func shortened(rule string) string {
+	const most = 1000 // bytes
+	if len(rule) <= most {
+		return rule
+	}
+	return strings.ToValidUTF8(rule[:most/2]+" … "+rule[len(rule)-most/2:], "")
 }
 
 // err returns what was found wrong, ordered by line, or nil.

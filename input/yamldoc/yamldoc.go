@@ -116,9 +116,10 @@ func Plain(err error) error {
 
 // tooDeep returns the line in which the nesting passes MaxDepth, or 0. Brackets
 // nest by themselves. Outside of them an entry of a list or a mapping is within
-// those of smaller columns that no entry since has ended.
+// those of smaller columns that no entry since has ended. A tag or an anchor has
+// what follows it within, which may be another one.
 func tooDeep(tokens token.Tokens) int {
-	flow := 0
+	flow, marks := 0, 0
 	var block []int // columns, ascending
 	enter := func(column int) {
 		for len(block) > 0 && block[len(block)-1] >= column {
@@ -127,6 +128,12 @@ func tooDeep(tokens token.Tokens) int {
 		block = append(block, column)
 	}
 	for i, t := range tokens {
+		switch {
+		case t.Type == token.TagType || t.Type == token.AnchorType:
+			marks++
+		case i == 0 || tokens[i-1].Type != token.AnchorType: // else the anchor's name
+			marks = 0
+		}
 		switch t.Type {
 		case token.SequenceStartType, token.MappingStartType:
 			flow++
@@ -141,7 +148,7 @@ func tooDeep(tokens token.Tokens) int {
 				enter(tokens[i-1].Position.Column)
 			}
 		}
-		if flow+len(block) > MaxDepth {
+		if flow+len(block)+marks > MaxDepth {
 			return t.Position.Line
 		}
 	}

@@ -29,6 +29,8 @@ func TestDepthIsBounded(t *testing.T) {
 		"block lists":    func(n int) string { return levels(n, "-") },
 		"block mappings": func(n int) string { return levels(n, "a:") },
 		"keys":           func(n int) string { return strings.Repeat("? ", n) + "a" },
+		"tags":           func(n int) string { return strings.Repeat("!!binary ", n) + "a" },
+		"anchors":        func(n int) string { return strings.Repeat("&a ", n) + "a" },
 		"both":           func(n int) string { return strings.Repeat("- ", n/2) + strings.Repeat("[", n-n/2) },
 	} {
 		_, err := yamldoc.Parse([]byte(text(yamldoc.MaxDepth + 1)))
