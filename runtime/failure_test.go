@@ -53,7 +53,7 @@ func TestFailuresThatNobodyAsksForCostNoMemory(t *testing.T) {
 		round()
 	}
 	grown := int64(heap()) - int64(before)
-	require.Less(t, grown, int64(256<<10), "40,000 failures")
+	require.Less(t, grown, int64(2<<20), "40,000 failures; each kept its cause: 4.8 MB")
 }
 
 // A cause stays while an event names the point, and reaches who waits for the event.

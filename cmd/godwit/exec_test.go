@@ -166,3 +166,14 @@ func TestExecLoadsOnlyTheLibraryThatIsInstalledOrNamed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, beside, out)
 }
+
+// The program does not outlive us, even where we are killed outright.
+func TestExecsProgramDiesWithUs(t *testing.T) {
+	tmp := t.TempDir()
+	mark := "GODWIT_TEST_MARK=" + tmp
+	cmd := exec.CommandContext(t.Context(), built(t), "exec", "--lib", stubLibrary(t), "--", "sh", "-c", `trap '' INT TERM HUP; echo ready; while :; do sleep 0.05; done`)
+	cmd.Env = append(os.Environ(), mark)
+	got := send(t, cmd, true, delayed{syscall.SIGKILL, 0})
+	require.Equal(t, 128+9, got.code)
+	nothingLeft(t, "exec", mark, tmp)
+}
