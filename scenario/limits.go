@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"math/bits"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -15,6 +16,7 @@ const (
 	maxObjects  = 10_000    // buffers and blocks, sub-buffers, queues, events, links, of each
 	maxErrors   = 100       // that are listed
 	maxRepeats  = 8         // within each other
+	maxItems    = 1 << 30   // work-items of all launches
 	maxWork     = 5_000_000 // steps; see work
 
 	// DefaultMemory is how many bytes a scenario may name if Options.Memory is 0.
@@ -66,6 +68,22 @@ func (l *loader) hold(n ast.Node, what string, bytes uint64) {
 			what, sizeText(bytes), sizeText(l.given.Memory))
 	}
 	l.held += bytes
+}
+
+// launchItems counts the work-items of a launch, and ends the reading where those
+// of all launches are too many.
+func (l *loader) launchItems(n ast.Node, what string, global [3]uint64) {
+	total := uint64(1)
+	for _, g := range global {
+		hi, lo := bits.Mul64(total, max(g, 1))
+		if total = lo; hi != 0 || total > maxItems {
+			total = maxItems + 1
+			break
+		}
+	}
+	if l.items += total; l.items > maxItems {
+		l.stop(n, "%s: global is %d: with all launches before it that is more than %d work-items", what, global, maxItems)
+	}
 }
 
 // bounded ends the reading where there are more than most of something.

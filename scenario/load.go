@@ -135,6 +135,7 @@ type loader struct {
 	loop   Loop
 	files  map[string][]byte // content of files, by path
 	held   uint64            // bytes, see hold
+	items  uint64            // work-items of launches
 }
 
 // waitable is what a name in a wait list stands for.
