@@ -259,13 +259,6 @@ func (t *Timeline) DropCause(p Point) {
 	t.failed.drop(p.Seq)
 }
 
-// Causes is how many causes of failures are kept.
-func (t *Timeline) Causes() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.failed.causes)
-}
-
 // notify implements Point.Notify.
 func (t *Timeline) notify(seq uint64, w Waiter) (bool, error) {
 	done, err := t.register(seq, w)
