@@ -39,7 +39,7 @@ func viewOf(t *testing.T, tr *trace.Allocs, align uint64, strategies ...bufalloc
 
 func openTrace(t *testing.T, name string) *trace.Allocs {
 	t.Helper()
-	all, err := trace.OpenAllocs(filepath.Join("..", "testdata", "traces", name))
+	all, err := trace.OpenAllocs(t.Context(), filepath.Join("..", "testdata", "traces", name))
 	require.NoError(t, err)
 	return all[0]
 }

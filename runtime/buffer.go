@@ -96,7 +96,7 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 	if err != nil {
 		return nil, err
 	}
-	if largest := c.largestBuffer(); size > largest {
+	if largest := c.LargestBuffer(); size > largest {
 		return nil, fmt.Errorf("buffer of %d bytes: no device of context %s takes more than %d: %w", size, c.name, largest, mem.ErrInvalidSize)
 	}
 	switch {
@@ -168,9 +168,9 @@ func (c *Context) register(r *root, content bool) error {
 	return nil
 }
 
-// largestBuffer is the size in bytes of the largest buffer that some device can
+// LargestBuffer is the size in bytes of the largest buffer that some device can
 // hold.
-func (c *Context) largestBuffer() uint64 {
+func (c *Context) LargestBuffer() uint64 {
 	var largest uint64
 	for i := range c.mems[1:] {
 		largest = max(largest, c.mems[i+1].maxBuffer())

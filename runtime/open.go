@@ -51,7 +51,6 @@ func newContext(o Options) (*Context, error) {
 	}
 	c := &Context{
 		name: o.Name, opts: o, topo: topo, start: time.Now(),
-		userLine:  mem.NewTimeline("user", false, nil),
 		openUser:  make(map[uint64]struct{}),
 		queues:    make(map[*Queue]struct{}),
 		programs:  make(map[*Program]struct{}),
@@ -60,6 +59,7 @@ func newContext(o Options) (*Context, error) {
 		svmPoints: make(map[*svm.Map]mem.Point),
 		planner:   migration.New(topo, migration.Options{}),
 	}
+	c.userLine = mem.NewTimeline("user", false, c.pointFailed)
 	host := devices.NewHost(devices.HostOptions{})
 	c.addMemory(host)
 	for _, d := range o.Devices {

@@ -16,7 +16,7 @@ import (
 // form of torch.cuda.memory._snapshot().
 func TestASnapshotsPickle(t *testing.T) {
 	for _, file := range []string{"snapshot2.pickle", "snapshot4.pickle"} {
-		all, err := trace.OpenAllocs(filepath.Join("testdata", file))
+		all, err := trace.OpenAllocs(t.Context(), filepath.Join("testdata", file))
 		require.NoError(t, err, file)
 		require.Len(t, all, 1, "the second device recorded nothing")
 		tr := all[0]
@@ -36,7 +36,7 @@ func TestASnapshotsPickle(t *testing.T) {
 }
 
 func TestAPickleThatNamesAClassIsRefused(t *testing.T) {
-	_, err := trace.OpenAllocs(filepath.Join("testdata", "evil.pickle"))
+	_, err := trace.OpenAllocs(t.Context(), filepath.Join("testdata", "evil.pickle"))
 	require.ErrorIs(t, err, trace.ErrMalformed)
 	assert.Contains(t, err.Error(), "a memory snapshot has no need of it")
 	for name, text := range map[string]string{
@@ -52,14 +52,14 @@ func TestAPickleThatNamesAClassIsRefused(t *testing.T) {
 		"another protocol":      "\x80\x02\x80\x06}.",
 		"device_traces, a dict": "\x80\x04}\x8c\x0ddevice_traces}s.",
 	} {
-		all, err := trace.ReadAllocs(bytes.NewReader([]byte(text)), "x")
+		all, err := trace.ReadAllocs(t.Context(), bytes.NewReader([]byte(text)), "x")
 		require.ErrorIs(t, err, trace.ErrMalformed, name)
 		assert.Nil(t, all, name)
 	}
 }
 
 func TestVMAsStatistics(t *testing.T) {
-	all, err := trace.OpenAllocs(filepath.Join("testdata", "vma.json"))
+	all, err := trace.OpenAllocs(t.Context(), filepath.Join("testdata", "vma.json"))
 	require.NoError(t, err)
 	require.Len(t, all, 2, "memory type 1 is empty")
 	assert.Equal(t, "vma#Type 0", all[0].Name)
@@ -70,7 +70,7 @@ func TestVMAsStatistics(t *testing.T) {
 	}
 	assert.Equal(t, []uint64{256, 255, 1024, 4096}, sizes, "block 2 before block 10, the dedicated ones last")
 	virtual := `{"Stats":{},"Details":{"TotalBytes":100,"UnusedBytes":60,"Suballocations":[{"Offset":10,"Type":"VirtualAllocation","Size":40}]}}`
-	all, err = trace.ReadAllocs(bytes.NewReader([]byte(virtual)), "x")
+	all, err = trace.ReadAllocs(t.Context(), bytes.NewReader([]byte(virtual)), "x")
 	require.NoError(t, err)
 	assert.Equal(t, uint64(40), all[0].Events[0].Size)
 	for name, text := range map[string]string{
@@ -80,7 +80,7 @@ func TestVMAsStatistics(t *testing.T) {
 		"no size":     `{"Details":{"TotalBytes":100,"Suballocations":[{"Offset":0,"Type":"A"}]}}`,
 		"a list":      `{"DefaultPools":[]}`,
 	} {
-		_, err := trace.ReadAllocs(bytes.NewReader([]byte(text)), "x")
+		_, err := trace.ReadAllocs(t.Context(), bytes.NewReader([]byte(text)), "x")
 		require.ErrorIs(t, err, trace.ErrMalformed, name)
 	}
 }

@@ -3,6 +3,7 @@ package trace
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,14 +12,17 @@ import (
 
 	"github.com/nlpodyssey/gopickle/pickle"
 	"github.com/nlpodyssey/gopickle/types"
+
+	"godwit/input"
 )
 
 // torch.cuda.memory._dump_snapshot writes a pickle of dicts, lists, tuples,
 // strings, numbers, booleans and None. A pickle is a program for a stack machine
 // that can name any class and call it; the file is a stranger's. So it is gone
 // over twice: first every opcode is held to a list of those that such values
-// need, and every length to what is left of the file; only then does the library
-// build the values. No class is looked up and nothing is called.
+// need, every length to what is left of the file, and all that will be built to a
+// bound; only then does the library build the values. No class is looked up and
+// nothing is called.
 
 // pickleArgs are the opcodes that a snapshot needs, by how many bytes of argument
 // follow. Those that are negative start with a length of so many bytes.
@@ -39,6 +43,37 @@ const (
 	pickleLast  = 5 // the newest protocol
 )
 
+// The bounds of a pickle besides those of every trace. It is held whole.
+const (
+	maxPickle  = 256 << 20 // bytes of it
+	maxPickled = 2 << 30   // bytes that its values take, as pickleCost has them
+)
+
+// pickleCost is about what the library allocates for an opcode, in bytes, besides
+// the text of a string.
+func pickleCost(op byte) uint64 {
+	switch op {
+	case ']', '}':
+		return 160
+	case 'q', 'r', 0x94:
+		return 64
+	case 'h', 'j', '(', 'a', 'e', 's', 'u', pickleProto, pickleFrame:
+		return 32
+	}
+	return 48
+}
+
+// pickleMarks is how many more marks are open after an opcode.
+func pickleMarks(op byte) int {
+	switch op {
+	case '(':
+		return 1
+	case 'e', 'u', 't':
+		return -1
+	}
+	return 0
+}
+
 // isPickle reports whether the input starts as a pickle of protocol 2 or newer.
 func isPickle(br *bufio.Reader) bool {
 	b, _ := br.Peek(2)
@@ -47,7 +82,7 @@ func isPickle(br *bufio.Reader) bool {
 
 // checkPickle goes over the opcodes and executes none.
 func checkPickle(b []byte) error {
-	frameEnd := 0
+	frameEnd, marks, cost := 0, 0, uint64(0)
 	for at := 0; at < len(b); {
 		op := b[at]
 		if op == pickleStop {
@@ -56,6 +91,9 @@ func checkPickle(b []byte) error {
 		n, known := pickleArgs[op]
 		if !known {
 			return fmt.Errorf("byte %d: opcode %q: a memory snapshot has no need of it", at, op)
+		}
+		if marks += pickleMarks(op); marks > maxNesting {
+			return fmt.Errorf("byte %d: nested more than %d deep", at, maxNesting)
 		}
 		left := b[at+1:]
 		if n < 0 {
@@ -73,6 +111,9 @@ func checkPickle(b []byte) error {
 		if len(left) < n {
 			return io.ErrUnexpectedEOF
 		}
+		if cost += pickleCost(op) + uint64(n); cost > maxPickled {
+			return fmt.Errorf("byte %d: values of more than %d bytes", at, maxPickled)
+		}
 		if op == pickleFrame {
 			size := binary.LittleEndian.Uint64(left)
 			if at < frameEnd || size > uint64(len(left)-8) {
@@ -88,30 +129,30 @@ func checkPickle(b []byte) error {
 	return io.ErrUnexpectedEOF
 }
 
-// loadPickle builds the value that b, which is checked, describes.
-func loadPickle(b []byte) (v any, err error) {
+// loadPickle builds the value that r, which is checked, describes.
+func loadPickle(r io.Reader) (v any, err error) {
 	defer func() {
 		if x := recover(); x != nil { // opcodes in an order that no pickler writes
 			err = fmt.Errorf("not a pickle of plain values: %v", x)
 		}
 	}()
-	u := pickle.NewUnpickler(bytes.NewReader(b))
+	u := pickle.NewUnpickler(bufio.NewReaderSize(r, 1<<16))
 	u.FindClass = func(module, name string) (any, error) {
 		return nil, fmt.Errorf("class %s.%s: a memory snapshot has no need of it", module, name)
 	}
 	return u.Load()
 }
 
-func readPickle(r io.Reader, file string) ([]*Allocs, error) {
+func readPickle(ctx context.Context, r io.Reader, file string) ([]*Allocs, error) {
 	fail := func(err error) ([]*Allocs, error) { return nil, malformed(file, 1, err) }
-	b, err := io.ReadAll(r)
+	b, err := io.ReadAll(input.Limit(ctx, r, file, maxPickle))
 	if err != nil {
 		return fail(err)
 	}
 	if err := checkPickle(b); err != nil {
 		return fail(err)
 	}
-	v, err := loadPickle(b)
+	v, err := loadPickle(input.Limit(ctx, bytes.NewReader(b), file, maxPickle))
 	if err != nil {
 		return fail(err)
 	}
@@ -119,17 +160,26 @@ func readPickle(r io.Reader, file string) ([]*Allocs, error) {
 	if !ok {
 		return fail(errors.New("the pickle holds no dict: not a PyTorch memory snapshot"))
 	}
-	traces, ok := item[*types.List](top, "device_traces")
-	if !ok {
+	var traces *types.List
+	for _, f := range *top {
+		if f.Key == "device_traces" {
+			traces, _ = f.Value.(*types.List)
+		}
+	}
+	if traces == nil {
 		return fail(errors.New("a dict without a list device_traces: not a PyTorch memory snapshot"))
 	}
+	if len(*traces) > maxDevices {
+		return fail(fmt.Errorf("more than %d devices", maxDevices))
+	}
+	pr := pickleReader{ctx: ctx}
 	var out []*Allocs
 	for device, v := range *traces {
 		entries, ok := v.(*types.List)
 		if !ok {
 			return fail(fmt.Errorf("device %d: its trace is not a list", device))
 		}
-		t, err := pickledDevice(*entries)
+		t, err := pr.device(*entries)
 		if err != nil {
 			return fail(fmt.Errorf("device %d, %w", device, err))
 		}
@@ -143,16 +193,36 @@ func readPickle(r io.Reader, file string) ([]*Allocs, error) {
 	return out, nil
 }
 
-// pickledDevice reads one device's entries. Their numbers stand for lines.
-func pickledDevice(entries []any) (*AllocBuilder, error) {
+// pickleReader counts what is looked at: a value may stand in many places of a
+// pickle, so that a short one can hold more than anybody can go through.
+type pickleReader struct {
+	ctx    context.Context //nolint:containedctx // of the one file that is read
+	events int
+	fields int
+}
+
+// maxFields is how many fields of entries are looked at in a file.
+const maxFields = 32 * maxEvents
+
+// device reads one device's entries. Their numbers stand for lines.
+func (pr *pickleReader) device(entries []any) (*AllocBuilder, error) {
 	var b AllocBuilder
 	var t0 int64
 	for n, v := range entries {
+		if n%4096 == 0 && pr.ctx.Err() != nil {
+			return nil, pr.ctx.Err()
+		}
 		d, ok := v.(*types.Dict)
 		if !ok {
 			return nil, fmt.Errorf("entry %d is not a dict", n)
 		}
-		e, err := pickledEntry(d)
+		if pr.events++; pr.events > maxEvents {
+			return nil, fmt.Errorf("entry %d: more than %d entries", n, maxEvents)
+		}
+		if pr.fields += len(*d); pr.fields > maxFields {
+			return nil, fmt.Errorf("entry %d: more than %d fields", n, maxFields)
+		}
+		e, err := pickledEntry(*d)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", n, err)
 		}
@@ -166,38 +236,44 @@ func pickledDevice(entries []any) (*AllocBuilder, error) {
 	return &b, nil
 }
 
-func pickledEntry(d *types.Dict) (e pyEntry, err error) {
-	e.Action, _ = item[string](d, "action")
-	if v, ok := d.Get("addr"); ok && v != nil {
-		addr, ok := unsigned(v)
+func pickledEntry(d types.Dict) (e pyEntry, err error) {
+	for _, f := range d {
+		key, _ := f.Key.(string)
+		ok := true
+		switch key {
+		case "action":
+			e.Action, _ = f.Value.(string)
+		case "addr":
+			e.Addr = nil
+			if f.Value != nil {
+				var addr uint64
+				addr, ok = unsigned(f.Value)
+				e.Addr = &addr
+			}
+		case "size":
+			e.Size, ok = unsigned(f.Value)
+		case "time_us":
+			var at int
+			at, ok = f.Value.(int)
+			e.TimeUS = int64(at)
+		}
 		if !ok {
-			return e, fmt.Errorf("addr %v is not an unsigned number of 64 bits", v)
+			return e, fmt.Errorf("%s %s is not a number of 64 bits without a fraction, or is negative", key, clip(fmt.Sprint(shown(f.Value))))
 		}
-		e.Addr = &addr
-	}
-	if v, ok := d.Get("size"); ok {
-		if e.Size, ok = unsigned(v); !ok {
-			return e, fmt.Errorf("size %v is not an unsigned number of 64 bits", v)
-		}
-	}
-	if v, ok := d.Get("time_us"); ok {
-		at, ok := v.(int)
-		if !ok {
-			return e, fmt.Errorf("time_us %v is not a number of 64 bits", v)
-		}
-		e.TimeUS = int64(at)
 	}
 	return e, nil
 }
 
-// item is d[key], where it is there and of that type.
-func item[T any](d *types.Dict, key string) (v T, ok bool) {
-	x, ok := d.Get(key)
-	if !ok {
-		return v, false
+// shown is what an error may print of a value: numbers and strings. Lists may hold
+// themselves.
+func shown(v any) any {
+	switch v := v.(type) {
+	case int, float64, bool, *big.Int:
+		return v
+	case string:
+		return clip(v)
 	}
-	v, ok = x.(T)
-	return v, ok
+	return fmt.Sprintf("(a %T)", v)
 }
 
 // unsigned reads an integer as the library gives it: an int, or a *big.Int where

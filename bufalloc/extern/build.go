@@ -3,6 +3,7 @@
 package extern
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed" // the host's source
@@ -11,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+
+	"godwit/process"
 )
 
 //go:embed host/host.c
@@ -60,11 +63,11 @@ func compileHost(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	work, err := os.MkdirTemp(dir, "build")
+	work, remove, err := process.TempDir(ctx, dir, "build")
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // what is left there harms nobody
+	defer remove() //nolint:errcheck // what is left there harms nobody
 	source, program := filepath.Join(work, "host.c"), filepath.Join(work, hostName)
 	if err := os.WriteFile(source, hostSource, 0o600); err != nil {
 		return "", err
@@ -73,9 +76,15 @@ func compileHost(ctx context.Context) (string, error) {
 	if cc == "" {
 		cc = "cc"
 	}
-	out, err := exec.CommandContext(ctx, cc, "-O2", "-o", program, source, "-ldl").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("the program that loads libraries is not beside this one (%s, built by make), and cannot be compiled: %s: %w: %s", hostName, cc, err, out)
+	cmd := exec.CommandContext(ctx, cc, "-O2", "-o", program, source, "-ldl")
+	cmd.Env = append(os.Environ(), "TMPDIR="+work) // what it leaves where it is killed goes with work
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := process.Run(ctx, cmd); err != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", fmt.Errorf("the program that loads libraries is not beside this one (%s, built by make), and cannot be compiled: %s: %w: %s", hostName, cc, err, &out)
 	}
 	return path, os.Rename(program, path) // at once, whoever else compiles it
 }

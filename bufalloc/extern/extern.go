@@ -27,9 +27,10 @@ func Is(name string) bool {
 // Pool is an allocator outside as a replay.Remote, with the children that are not
 // in use. Safe for use from many goroutines.
 type Pool struct {
+	ctx      context.Context //nolint:containedctx // what its children's lives are bound to
 	name     string
 	patience time.Duration
-	spawn    func(ctx context.Context, p *Pool, st *replay.Stream) (child, error)
+	spawn    func(st *replay.Stream) (child, error)
 
 	mu     sync.Mutex
 	idle   []child // protected by mu
@@ -48,22 +49,22 @@ type child interface {
 
 // Open prepares the allocator of that name. A process starts with the first
 // session: whether the library or the command exists shows then. It fails with
-// mem.ErrInvalidValue for any other name. Close ends its processes.
-func Open(name string, o Options) (*Pool, error) {
+// mem.ErrInvalidValue for any other name. Its processes end with Close, or where ctx
+// does at once: what waits for one then fails with ctx's error, and no allocator is
+// to blame.
+func Open(ctx context.Context, name string, o Options) (*Pool, error) {
 	kind, rest, _ := strings.Cut(name, ":")
-	p := &Pool{name: name, patience: o.Patience}
+	p := &Pool{ctx: ctx, name: name, patience: o.Patience}
 	if p.patience == 0 {
 		p.patience = defaultPatience
 	}
 	switch {
 	case rest == "" || p.patience < 0:
 	case kind == "lib":
-		p.spawn = func(ctx context.Context, p *Pool, st *replay.Stream) (child, error) {
-			return startHost(ctx, p, rest, st)
-		}
+		p.spawn = func(st *replay.Stream) (child, error) { return startHost(p, rest, st) }
 		return p, nil
 	case kind == "exec":
-		p.spawn = func(_ context.Context, p *Pool, st *replay.Stream) (child, error) { return startProgram(p, rest, st) }
+		p.spawn = func(st *replay.Stream) (child, error) { return startProgram(p, rest, st) }
 		return p, nil
 	}
 	return nil, fmt.Errorf("%q: want lib:PATH or exec:COMMAND: %w", name, mem.ErrInvalidValue)
@@ -89,7 +90,7 @@ func (p *Pool) Session(ctx context.Context, st *replay.Stream) (replay.Session, 
 		}
 		c.kill()
 	}
-	return p.spawn(ctx, p, st)
+	return p.spawn(st)
 }
 
 // back takes a child that a session is done with.
@@ -113,6 +114,15 @@ func (p *Pool) Close() error {
 	}
 	p.idle = nil
 	return nil
+}
+
+// ended is err, or where the children's context has ended its error: then they were
+// killed.
+func (p *Pool) ended(err error) error {
+	if cerr := p.ctx.Err(); cerr != nil {
+		return cerr
+	}
+	return err
 }
 
 // fault is a defect of the allocator outside.

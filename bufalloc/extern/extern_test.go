@@ -42,7 +42,7 @@ func open(t testing.TB, name string) replay.Subject {
 	if strings.HasSuffix(name, "HANG.so") || strings.HasSuffix(name, "sleep 60") {
 		patience = 300 * time.Millisecond
 	}
-	p, err := Open(name, Options{Patience: patience})
+	p, err := Open(t.Context(), name, Options{Patience: patience})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return replay.OfRemote(p)
@@ -117,7 +117,7 @@ func TestDefectsOfALibraryAreFaultsWithAReproducer(t *testing.T) {
 			require.NotNil(t, found.Fault, "the search ends with the fault")
 			assert.Equal(t, want.kind, found.Fault.Kind)
 			assert.LessOrEqual(t, found.Ops, found.FoundOps)
-			require.NoError(t, found.Save(t.TempDir()))
+			require.NoError(t, found.Save(t.Context(), t.TempDir()))
 			assert.FileExists(t, found.TraceFile)
 		})
 	}
@@ -152,7 +152,7 @@ func TestProgramsThatMisbehave(t *testing.T) {
 
 func TestWhatIsNoAllocatorIsAnError(t *testing.T) {
 	for _, name := range []string{"lib:", "exec:", "lib", "x:y", ""} {
-		_, err := Open(name, Options{})
+		_, err := Open(t.Context(), name, Options{})
 		require.Error(t, err, name)
 	}
 	none := filepath.Join(t.TempDir(), "none.so")

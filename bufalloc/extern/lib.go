@@ -19,15 +19,15 @@ import (
 // host is a process with a shared library in it.
 type host struct {
 	pool *Pool
-	p    *process
+	p    *remote
 	m    *shared
 	st   *replay.Stream
 	size uint64 // of the region of the command in progress
 }
 
 // startHost starts a host for the library at path with room for st.
-func startHost(ctx context.Context, pool *Pool, path string, st *replay.Stream) (child, error) {
-	program, err := hostProgram(ctx)
+func startHost(pool *Pool, path string, st *replay.Stream) (child, error) {
+	program, err := hostProgram(pool.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +42,8 @@ func startHost(ctx context.Context, pool *Pool, path string, st *replay.Stream) 
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, library)
-	p, err := start(cmd, pool.patience, func(in, out *os.File) { cmd.ExtraFiles = []*os.File{m.file, in, out} })
+	cmd := exec.CommandContext(pool.ctx, program, library)
+	p, err := start(pool.ctx, cmd, pool.patience, func(in, out *os.File) { cmd.ExtraFiles = []*os.File{m.file, in, out} })
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -117,9 +117,9 @@ func (h *host) ended(err error) error {
 	op := int(min(h.done(), math.MaxInt32))
 	how := h.p.kill()
 	if errors.Is(err, errHang) {
-		return h.pool.fault(replay.Hang, op, "no progress in %v", h.p.patience)
+		return h.pool.ended(h.pool.fault(replay.Hang, op, "no progress in %v", h.p.patience))
 	}
-	return h.pool.fault(replay.Crash, op, "its process ended: %s", how)
+	return h.pool.ended(h.pool.fault(replay.Crash, op, "its process ended: %s", how))
 }
 
 // Play is replay.Session's.

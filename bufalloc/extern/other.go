@@ -3,7 +3,6 @@
 package extern
 
 import (
-	"context"
 	"errors"
 
 	"godwit/bufalloc/replay"
@@ -11,5 +10,5 @@ import (
 
 var errLinux = errors.New("allocators in other processes need Linux: memfd and process groups")
 
-func startHost(context.Context, *Pool, string, *replay.Stream) (child, error) { return nil, errLinux }
-func startProgram(*Pool, string, *replay.Stream) (child, error)               { return nil, errLinux }
+func startHost(*Pool, string, *replay.Stream) (child, error)    { return nil, errLinux }
+func startProgram(*Pool, string, *replay.Stream) (child, error) { return nil, errLinux }

@@ -35,7 +35,7 @@ const window = 256
 // program is a process that speaks Protocol.
 type program struct {
 	pool    *Pool
-	p       *process
+	p       *remote
 	in      *bufio.Reader
 	out     bytes.Buffer
 	st      *replay.Stream
@@ -44,8 +44,8 @@ type program struct {
 }
 
 func startProgram(pool *Pool, command string, st *replay.Stream) (child, error) {
-	cmd := exec.Command("/bin/sh", "-c", command)
-	p, err := start(cmd, pool.patience, func(in, out *os.File) { cmd.Stdin, cmd.Stdout = in, out })
+	cmd := exec.CommandContext(pool.ctx, "/bin/sh", "-c", command)
+	p, err := start(pool.ctx, cmd, pool.patience, func(in, out *os.File) { cmd.Stdin, cmd.Stdout = in, out })
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func startProgram(pool *Pool, command string, st *replay.Stream) (child, error) 
 	return g, nil
 }
 
-// patient reads the program's answers, and gives up as process.read does.
+// patient reads the program's answers, and gives up as remote.read does.
 type patient struct{ g *program }
 
 func (r patient) Read(b []byte) (int, error) {
@@ -184,12 +184,12 @@ func (g *program) nonsense(line []byte) error {
 func (g *program) ended(err error) error {
 	how := g.p.kill()
 	if errors.Is(err, errHang) {
-		return g.pool.fault(replay.Hang, len(g.answers), "no answer in %v", g.p.patience)
+		return g.pool.ended(g.pool.fault(replay.Hang, len(g.answers), "no answer in %v", g.p.patience))
 	}
 	if !errors.Is(err, io.EOF) && how == "" {
 		how = err.Error()
 	}
-	return g.pool.fault(replay.Crash, len(g.answers), "its process ended: %s", how)
+	return g.pool.ended(g.pool.fault(replay.Crash, len(g.answers), "its process ended: %s", how))
 }
 
 // Time is replay.Session's: not by lines.

@@ -72,19 +72,19 @@ func TestACorpusIsReadBackAndMinimised(t *testing.T) {
 		o.Seed = seed
 		f, err := Search(t.Context(), o)
 		require.NoError(t, err)
-		require.NoError(t, f.Save(dir))
+		require.NoError(t, f.Save(t.Context(), dir))
 	}
-	entries, err := ReadCorpus(dir)
+	entries, err := ReadCorpus(t.Context(), dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 8)
 	left, removed, err := Minimise(t.Context(), dir, o)
 	require.NoError(t, err)
 	assert.LessOrEqual(t, left, keptEntries)
 	assert.Equal(t, 8, left+removed)
-	entries, err = ReadCorpus(dir)
+	entries, err = ReadCorpus(t.Context(), dir)
 	require.NoError(t, err)
 	assert.Len(t, entries, left)
-	none, err := ReadCorpus(t.TempDir())
+	none, err := ReadCorpus(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	assert.Empty(t, none)
 }

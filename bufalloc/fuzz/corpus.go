@@ -12,7 +12,14 @@ import (
 	"strconv"
 	"strings"
 
+	"godwit/input"
 	"godwit/mem"
+)
+
+// The bounds of a corpus (docs/limits.md).
+const (
+	maxEntry   = 64 << 10 // bytes of a file
+	maxEntries = 1 << 14
 )
 
 // corpusHead starts a file of a Go fuzz target's corpus.
@@ -29,8 +36,9 @@ type Entry struct {
 
 // ReadCorpus reads the genomes that findings saved in dir, ordered by name; none
 // where there is no corpus. It fails with mem.ErrInvalidValue for a file that is
-// not one of a corpus.
-func ReadCorpus(dir string) ([]Entry, error) {
+// not one of a corpus, one of more than 64 KiB, and more than 16,384 of them
+// (docs/limits.md).
+func ReadCorpus(ctx context.Context, dir string) ([]Entry, error) {
 	files, err := os.ReadDir(corpusDir(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -38,10 +46,13 @@ func ReadCorpus(dir string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(files) > maxEntries {
+		return nil, fmt.Errorf("%s: more than %d files: %w", corpusDir(dir), maxEntries, mem.ErrInvalidValue)
+	}
 	var out []Entry
 	for _, f := range files {
 		path := filepath.Join(corpusDir(dir), f.Name())
-		text, err := os.ReadFile(path)
+		text, err := input.ReadFile(ctx, path, maxEntry)
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +83,7 @@ const keptEntries = 5
 // and those that express what another one does. Entries of other searches stay.
 // It returns how many are left and how many were removed.
 func Minimise(ctx context.Context, dir string, o Options) (left, removed int, err error) {
-	entries, err := ReadCorpus(dir)
+	entries, err := ReadCorpus(ctx, dir)
 	if err != nil {
 		return 0, 0, err
 	}

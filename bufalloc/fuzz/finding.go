@@ -11,6 +11,7 @@ import (
 
 	"godwit/bufalloc/pack"
 	"godwit/bufalloc/replay"
+	"godwit/outfile"
 	"godwit/trace"
 )
 
@@ -208,8 +209,9 @@ func (f *Finding) summary() string {
 
 // Save writes the finding to dir, which it makes: a trace in Godwit's CSV, and
 // in dir/corpus/FuzzStrategies an entry for the fuzz target of that name. The
-// files are named after strategy, objective and seed.
-func (f *Finding) Save(dir string) error {
+// files are named after strategy, objective and seed, and complete or not there; of
+// ctx only its process.Guard counts.
+func (f *Finding) Save(ctx context.Context, dir string) error {
 	if f.Stream == nil {
 		return nil
 	}
@@ -218,7 +220,7 @@ func (f *Finding) Save(dir string) error {
 		return err
 	}
 	f.TraceFile = filepath.Join(dir, f.Stream.Name+".csv")
-	if err := trace.SaveAllocs(f.TraceFile, f.Stream.Trace(),
+	if err := trace.SaveAllocs(ctx, f.TraceFile, f.Stream.Trace(),
 		fmt.Sprintf("godwit fuzz: strategy %s, objective %s, seed %d", f.Strategy, f.Objective, f.Seed),
 		f.summary()); err != nil {
 		return err
@@ -227,5 +229,5 @@ func (f *Finding) Save(dir string) error {
 		return nil
 	}
 	f.CorpusFile = filepath.Join(corpus, f.Stream.Name)
-	return os.WriteFile(f.CorpusFile, []byte(corpusHead+strconv.Quote(string(f.Genome))+")\n"), 0o644)
+	return outfile.Write(ctx, f.CorpusFile, []byte(corpusHead+strconv.Quote(string(f.Genome))+")\n"))
 }

@@ -102,8 +102,8 @@ func TestTheNumbersOfAFindingCanBeHadFromItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	f, err := Search(t.Context(), Options{Subject: replay.Of(bufalloc.BestFit), Objective: Overhead, Seed: 3, Ops: 100, Evals: 200})
 	require.NoError(t, err)
-	require.NoError(t, f.Save(dir))
-	all, err := trace.OpenAllocs(f.TraceFile)
+	require.NoError(t, f.Save(t.Context(), dir))
+	all, err := trace.OpenAllocs(t.Context(), f.TraceFile)
 	require.NoError(t, err)
 	st, err := replay.FromTrace(all[0], Unit)
 	require.NoError(t, err)
@@ -134,13 +134,13 @@ func TestAStoppedSearchKeepsWhatItFound(t *testing.T) {
 	assert.True(t, f.Stopped)
 	assert.Equal(t, 50, f.Evals)
 	assert.Positive(t, f.Score)
-	require.NoError(t, f.Save(t.TempDir()))
+	require.NoError(t, f.Save(t.Context(), t.TempDir()))
 
 	f, err = Search(ctx, Options{Subject: replay.Of(bufalloc.Fit), Objective: Fragmentation})
 	require.NoError(t, err)
 	assert.True(t, f.Stopped)
 	assert.Nil(t, f.Stream, "stopped before it began")
-	require.NoError(t, f.Save(t.TempDir()))
+	require.NoError(t, f.Save(t.Context(), t.TempDir()))
 	assert.Empty(t, f.TraceFile)
 }
 

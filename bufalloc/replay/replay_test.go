@@ -17,7 +17,7 @@ import (
 // open reads one of the committed traces.
 func open(t testing.TB, file string, align uint64) *Stream {
 	t.Helper()
-	all, err := trace.OpenAllocs(filepath.Join("..", "..", "testdata", "traces", file))
+	all, err := trace.OpenAllocs(t.Context(), filepath.Join("..", "..", "testdata", "traces", file))
 	require.NoError(t, err)
 	st, err := FromTrace(all[0], align)
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ crash, a hang, an overlap or nonsense is reported with the operation that showed
 it, and the stream up to there is saved.`
 
 // parseSubjects reads the values of --strategy: names, or all.
-func parseSubjects(names []string, patience time.Duration) (s subjects, err error) {
+func parseSubjects(ctx context.Context, names []string, patience time.Duration) (s subjects, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -61,7 +62,7 @@ func parseSubjects(names []string, patience time.Duration) (s subjects, err erro
 	}()
 	for _, name := range names {
 		if extern.Is(name) {
-			p, err := extern.Open(name, extern.Options{Patience: patience})
+			p, err := extern.Open(ctx, name, extern.Options{Patience: patience})
 			if err != nil {
 				return s, err
 			}
@@ -169,8 +170,8 @@ func sizeOf(b uint64) string {
 
 // onlineOnly is parseSubjects for what cannot use the offline packer, which all
 // then leaves out.
-func onlineOnly(names []string, patience time.Duration) (subjects, error) {
-	s, err := parseSubjects(names, patience)
+func onlineOnly(ctx context.Context, names []string, patience time.Duration) (subjects, error) {
+	s, err := parseSubjects(ctx, names, patience)
 	if err == nil && s.offline && slices.Contains(names, replay.OfflineName) {
 		err = errors.Join(fmt.Errorf("%s knows lifetimes beforehand: it is for godwit replay", replay.OfflineName), s.close())
 	}
@@ -179,7 +180,7 @@ func onlineOnly(names []string, patience time.Duration) (subjects, error) {
 
 // saveFault writes the stream that shows a fault to dir, to be replayed in the
 // region that its first line names, and says where.
-func saveFault(w io.Writer, dir string, f *replay.Fault) error {
+func saveFault(ctx context.Context, w io.Writer, dir string, f *replay.Fault) error {
 	_, _ = fmt.Fprintln(w, "godwit:", f) // stderr: nothing to do about an error
 	st := f.Reproducer()
 	if st == nil {
@@ -190,7 +191,7 @@ func saveFault(w io.Writer, dir string, f *replay.Fault) error {
 	}
 	file := filepath.Join(dir, fuzz.FileName(f.Subject+"-"+st.Name)+".csv")
 	again := fmt.Sprintf("godwit replay %s -s '%s' --region %d --align %d", file, f.Subject, f.Region, st.Align)
-	if err := trace.SaveAllocs(file, st.Trace(), f.Error(), again); err != nil {
+	if err := trace.SaveAllocs(ctx, file, st.Trace(), f.Error(), again); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintln(w, "godwit: to see it again:", again) // as above
@@ -198,14 +199,14 @@ func saveFault(w io.Writer, dir string, f *replay.Fault) error {
 }
 
 // reportFaults saves the reproducers of all faults; an error says how many.
-func reportFaults(w io.Writer, dir string, faults []*replay.Fault) error {
+func reportFaults(ctx context.Context, w io.Writer, dir string, faults []*replay.Fault) error {
 	n := 0
 	for _, f := range faults {
 		if f == nil {
 			continue
 		}
 		n++
-		if err := saveFault(w, dir, f); err != nil {
+		if err := saveFault(ctx, w, dir, f); err != nil {
 			return err
 		}
 	}

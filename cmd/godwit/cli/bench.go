@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"godwit/bufalloc/replay"
+	"godwit/process"
 )
 
 // newBench is the parent of the benchmarks.
@@ -90,7 +90,7 @@ What is asked by lines takes no times.`,
 
 func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags) (err error) {
 	o := replay.BenchOptions{Live: f.live, Pairs: f.pairs, Rounds: f.rounds, Overhead: f.overhead}
-	named, err := onlineOnly(f.strategies, f.patience)
+	named, err := onlineOnly(ctx, f.strategies, f.patience)
 	if err != nil {
 		return err
 	}
@@ -105,11 +105,11 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 	}
 	report := benchAllocOutput{CPUs: runtime.NumCPU(), Go: runtime.Version(), Pairs: f.pairs, Rounds: f.rounds, PoCL: "left out"}
 	if f.pocl != "-" {
-		dir, err := os.MkdirTemp("", "godwit-pocl")
-		if err != nil {
-			return err
+		dir, remove, terr := process.TempDir(ctx, "", "godwit-pocl")
+		if terr != nil {
+			return terr
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		defer func() { err = errors.Join(err, remove()) }()
 		report.PoCL = "built"
 		if o.PoCL, err = replay.BuildPoCL(ctx, dir, f.pocl, 0); err != nil {
 			if !errors.Is(err, replay.ErrNoPoCL) {
@@ -135,7 +135,7 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 	for _, r := range report.Rows {
 		faults = append(faults, r.Fault)
 	}
-	return errors.Join(err, reportFaults(errOut, f.faults, faults))
+	return errors.Join(err, reportFaults(ctx, errOut, f.faults, faults))
 }
 
 // growth is each contender's time at the last W1 over that at the first.

@@ -9,14 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
 
 // Exit codes, for scripts: 0 success, 1 the run worked but what it shows is not
-// what was expected, 2 bad usage or input.
+// what was expected, or it could not be shown (a full disk), 2 bad usage or input,
+// 128 and a signal's number where one ended it (interrupt.go).
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -79,22 +79,45 @@ func atLeastOne(what string, most int) cobra.PositionalArgs {
 }
 
 // Main runs the verb that the program's arguments name until it ends or the
-// program is interrupted, and returns the exit status. What goes wrong is told on
-// standard error.
+// program is interrupted (interrupt.go), and returns the exit status. What goes
+// wrong is told on standard error. A program calls it once, and exits with what it
+// returns: signals stay watched.
 func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	err := newRoot().ExecuteContext(ctx)
+	ctx, in := watchSignals()
+	root, out := newRoot(), newOutput(os.Stdout)
+	root.SetOut(out)
+	root.SetErr(newOutput(os.Stderr))
+	err := root.ExecuteContext(ctx)
+	if oerr := out.close(); oerr != nil {
+		if errors.Is(err, oerr) {
+			err = failed{err}
+		} else {
+			err = errors.Join(err, failed{fmt.Errorf("standard output: %w", oerr)})
+		}
+	}
+	return exitCode(in, err)
+}
+
+// exitCode says what came of a verb, and with which code to exit.
+func exitCode(in *interrupts, err error) int {
+	var e ended
+	if errors.As(err, &e) && e.code != 0 { // a program's, whatever signals it was sent
+		if e.err != nil {
+			say("%v", err)
+		}
+		return e.code
+	}
+	if code := in.code(); code != 0 {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			say("%v", err)
+		}
+		say("%v", errInterrupted)
+		return code
+	}
 	if err == nil {
 		return 0
 	}
-	var e ended
-	if !errors.As(err, &e) || e.err != nil {
-		fmt.Fprintln(os.Stderr, "godwit:", err)
-	}
-	if e.code != 0 {
-		return e.code
-	}
+	say("%v", err)
 	var f failed
 	if errors.As(err, &f) {
 		return exitFailed

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"godwit/icd/devicefile"
 	"godwit/icd/tracelog"
+	"godwit/input"
+	"godwit/process"
 )
 
 // execFlags are the flags of godwit exec.
@@ -30,7 +34,6 @@ type execFlags struct {
 const (
 	exitCannotRun = 126
 	exitNotFound  = 127
-	exitSignal    = 128 // and the signal's number
 )
 
 func newExec() *cobra.Command {
@@ -63,7 +66,7 @@ or libgodwit.so is missing.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return execProgram(cmd.OutOrStdout(), args, f)
+			return execProgram(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f)
 		},
 	}
 	flags := cmd.Flags()
@@ -78,14 +81,14 @@ or libgodwit.so is missing.`,
 }
 
 // execProgram runs a program under libgodwit.so and shows what was moved.
-func execProgram(out io.Writer, args []string, f execFlags) error {
-	dir, err := os.MkdirTemp("", "godwit-exec")
+func execProgram(ctx context.Context, out, errOut io.Writer, args []string, f execFlags) (err error) {
+	dir, remove, err := process.TempDir(ctx, "", "godwit-exec")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	defer func() { _ = remove() }() // the program's outcome is what counts
 	file := filepath.Join(dir, "summary.json")
-	env, err := f.environment(file)
+	env, err := f.environment(ctx, file)
 	if err != nil {
 		return fmt.Errorf("exec: %w", err)
 	}
@@ -95,21 +98,21 @@ func execProgram(out io.Writer, args []string, f execFlags) error {
 	if f.json {
 		cmd.Stdout = os.Stderr
 	}
-	code, err := runPassingSignals(cmd)
+	end, err := runPassingSignals(ctx, cmd)
 	if err != nil {
-		return ended{code, err}
+		return ended{end.code, err}
 	}
-	if err := f.showMoved(out, file, args[0], code); err != nil {
+	if err := f.showMoved(out, errOut, file, args[0], end); err != nil {
 		return fmt.Errorf("exec: %w", err)
 	}
-	if code != 0 {
-		return ended{code: code}
+	if end.code != 0 {
+		return ended{code: end.code}
 	}
 	return nil
 }
 
 // environment is what tells libgodwit.so all that the flags say.
-func (f *execFlags) environment(summary string) (env []string, err error) {
+func (f *execFlags) environment(ctx context.Context, summary string) (env []string, err error) {
 	lib, err := findLibrary(f.lib)
 	if err != nil {
 		return nil, err
@@ -122,8 +125,11 @@ func (f *execFlags) environment(summary string) (env []string, err error) {
 			if devices, err = existing(devices); err != nil {
 				return nil, fmt.Errorf("--devices %s: it is a number or a file: %w", f.devices, err)
 			}
-		} else if n < 1 {
-			return nil, fmt.Errorf("--devices %d: want at least 1", n)
+			if _, err := devicefile.Read(ctx, devices); err != nil { // the program would see no platform
+				return nil, fmt.Errorf("--devices: %w", err)
+			}
+		} else if err := devicefile.CheckCount(n); err != nil {
+			return nil, fmt.Errorf("--devices: %w", err)
 		}
 		env = append(env, "GODWIT_DEVICES="+devices)
 	}
@@ -164,50 +170,38 @@ func existing(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// libraryName is libgodwit.so's, in whichever directory it is.
-const libraryName = "libgodwit.so"
-
-// findLibrary is the path of libgodwit.so: the one asked for by flag or by
-// GODWIT_LIB, else the one beside this program, in lib beside its directory, or
-// in bin here.
-func findLibrary(asked string) (string, error) {
-	if asked == "" {
-		asked = os.Getenv("GODWIT_LIB")
-	}
-	if asked != "" {
-		if info, err := os.Stat(asked); err == nil && info.IsDir() {
-			asked = filepath.Join(asked, libraryName)
-		}
-		return existing(asked)
-	}
-	var tried []string
-	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
-		}
-		dir := filepath.Dir(self)
-		tried = append(tried, filepath.Join(dir, libraryName), filepath.Join(dir, "..", "lib", libraryName))
-	}
-	tried = append(tried, filepath.Join("bin", libraryName))
-	for _, path := range tried {
-		if _, err := os.Stat(path); err == nil {
-			return filepath.Abs(path)
-		}
-	}
-	return "", fmt.Errorf("no %s in %s; `make lib` builds it, --lib and GODWIT_LIB name it", libraryName, strings.Join(tried, ", "))
+// outcome is how a program ended.
+type outcome struct {
+	code   int            // to pass on
+	signal syscall.Signal // that ended it; 0 is none
 }
 
-// runPassingSignals runs a program to its end and returns its exit code. Signals
-// sent to this process meanwhile are the program's.
-func runPassingSignals(cmd *exec.Cmd) (code int, err error) {
+// passedOn are the signals that are the program's while it runs.
+var passedOn = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+
+// runPassingSignals runs a program to its end. Signals sent to this process
+// meanwhile are the program's, but for those that were ignored from the start: the
+// program ignores them too. It is killed where this process ends first.
+func runPassingSignals(ctx context.Context, cmd *exec.Cmd) (outcome, error) {
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	in := interruptsOf(ctx)
+	for _, s := range passedOn {
+		if !in.ignoredAtStart(s) {
+			signal.Notify(signals, s)
+		}
+	}
 	defer signal.Stop(signals)
+	in.standDown()
+	defer in.resume()
+	if err := ctx.Err(); err != nil {
+		return outcome{}, err // was interrupted before
+	}
+	process.DieWithUs(cmd)
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-			return exitNotFound, fmt.Errorf("exec: %w", err)
+			return outcome{code: exitNotFound}, fmt.Errorf("exec: %w", err)
 		}
-		return exitCannotRun, fmt.Errorf("exec: %w", err)
+		return outcome{code: exitCannotRun}, fmt.Errorf("exec: %w", err)
 	}
 	// A terminal sends these to the program itself.
 	terminal := term.IsTerminal(int(os.Stdin.Fd()))
@@ -219,38 +213,46 @@ func runPassingSignals(cmd *exec.Cmd) (code int, err error) {
 			if !terminal || (s != syscall.SIGINT && s != syscall.SIGQUIT) {
 				_ = cmd.Process.Signal(s) // it may have ended meanwhile
 			}
-		case err = <-ended:
-			var exit *exec.ExitError
-			switch {
-			case err == nil:
-				return 0, nil
-			case !errors.As(err, &exit):
-				return exitCannotRun, fmt.Errorf("exec: %w", err)
-			}
-			if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-				return exitSignal + int(ws.Signal()), nil
-			}
-			return exit.ExitCode(), nil
+		case err := <-ended:
+			return outcomeOf(err)
 		}
 	}
 }
 
+// outcomeOf reads what Wait says of a program's end.
+func outcomeOf(err error) (outcome, error) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return outcome{}, nil
+	case !errors.As(err, &exit):
+		return outcome{code: exitCannotRun}, fmt.Errorf("exec: %w", err)
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return outcome{exitSignal + int(ws.Signal()), ws.Signal()}, nil
+	}
+	return outcome{code: exit.ExitCode()}, nil
+}
+
+// maxSummary bounds a summary, in bytes.
+const maxSummary = 64 << 20
+
 // showMoved prints the summary that the library left. A trace on standard error ends
 // with it already.
-func (f *execFlags) showMoved(out io.Writer, file, program string, code int) error {
-	text, err := os.ReadFile(file)
+func (f *execFlags) showMoved(out, errOut io.Writer, file, program string, end outcome) error {
+	text, err := input.ReadFile(context.Background(), file, maxSummary) // the program could have put anything there
 	if errors.Is(err, fs.ErrNotExist) {
 		if f.json {
 			return writeJSON(out, &tracelog.Summary{
 				Devices: []tracelog.DeviceUse{}, Links: []tracelog.LinkUse{}, Buffers: []tracelog.BufferUse{}, Ops: map[string]int{},
 			})
 		}
-		if code < exitSignal {
-			fmt.Fprintf(os.Stderr, "\ngodwit: %s made no OpenCL context, or left without its exit handlers\n", program)
+		if end.signal == 0 {
+			_, err = fmt.Fprintf(errOut, "\ngodwit: %s made no OpenCL context, or left without its exit handlers\n", program)
 		} else {
-			fmt.Fprintf(os.Stderr, "\ngodwit: %s was ended by signal %d (%v): what it moved is not known\n", program, code-exitSignal, syscall.Signal(code-exitSignal))
+			_, err = fmt.Fprintf(errOut, "\ngodwit: %s was ended by signal %d (%v): what it moved is not known\n", program, int(end.signal), end.signal)
 		}
-		return nil
+		return err
 	}
 	if err != nil {
 		return err
@@ -265,6 +267,8 @@ func (f *execFlags) showMoved(out io.Writer, file, program string, code int) err
 	if f.trace == "-" {
 		return nil
 	}
-	fmt.Fprintln(os.Stderr)
-	return s.Print(os.Stderr)
+	if _, err := fmt.Fprintln(errOut); err != nil {
+		return err
+	}
+	return s.Print(errOut)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,13 +17,23 @@ import (
 	"godwit/icd/tracelog"
 )
 
+// stubLibrary is a library that looks like Godwit's from outside.
+func stubLibrary(t *testing.T) string {
+	t.Helper()
+	lib := filepath.Join(t.TempDir(), libraryName)
+	gcc := exec.CommandContext(t.Context(), "gcc", "-shared", "-x", "c", "-o", lib, "-")
+	gcc.Stdin = strings.NewReader("int " + entryPoint + "(void) { return 0; }")
+	if out, err := gcc.CombinedOutput(); err != nil {
+		t.Skipf("no C compiler for a library: %v %s", err, out)
+	}
+	return lib
+}
+
 // execed runs godwit exec with a library that is never opened, since the programs
 // here use no OpenCL; tests/icd runs some that do.
 func execed(t *testing.T, bin string, args ...string) (out, errs string, code int) {
 	t.Helper()
-	lib := filepath.Join(t.TempDir(), libraryName)
-	require.NoError(t, os.WriteFile(lib, nil, 0o666))
-	cmd := exec.CommandContext(t.Context(), bin, append([]string{"exec", "--lib", lib}, args...)...)
+	cmd := exec.CommandContext(t.Context(), bin, append([]string{"exec", "--lib", stubLibrary(t)}, args...)...)
 	var o, e bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &o, &e
 	err := cmd.Run()
@@ -43,7 +54,7 @@ func TestExecTellsTheProgramByItsEnvironmentAndPassesItsExitCodeOn(t *testing.T)
 
 	dir := t.TempDir()
 	file := filepath.Join(dir, "two.yaml")
-	require.NoError(t, os.WriteFile(file, nil, 0o666))
+	require.NoError(t, os.WriteFile(file, []byte("devices: [{name: a}, {name: b}]"), 0o666))
 	out, _, code = execed(t, bin, "--devices", file, "--trace="+filepath.Join(dir, "lines"), "sh", "-c", `echo "$GODWIT_DEVICES $GODWIT_TRACE"`)
 	require.Equal(t, file+" "+filepath.Join(dir, "lines")+"\n", out)
 	require.Zero(t, code)
@@ -54,7 +65,13 @@ func TestExecTellsTheProgramByItsEnvironmentAndPassesItsExitCodeOn(t *testing.T)
 		code int
 	}{
 		{[]string{}, "which program?", 2},
-		{[]string{"--devices", "0", "--", "true"}, "at least 1", 2},
+		{[]string{"--devices", "0", "--", "true"}, "1 to 1024", 2},
+		{[]string{"--devices", "1025", "--", "true"}, "1 to 1024", 2},
+		{[]string{"--devices", "/etc/passwd", "--", "true"}, "/etc/passwd: line 1: ", 2},
+		{[]string{"--devices", "/dev/zero", "--", "true"}, "not a regular file", 2},
+		{[]string{"--lib", "/etc/passwd", "--", "true"}, "is no shared library", 2},
+		{[]string{"--lib", bin, "--", "true"}, "is not Godwit's library", 2},
+		{[]string{"--", "sh", "-c", "exit 200"}, "made no OpenCL context", 200},
 		{[]string{"--devices", "nothere.yaml", "--", "true"}, "a number or a file", 2},
 		{[]string{"--trace=/nothere/x", "--", "true"}, "--trace", 2},
 		{[]string{"--lib", "/nothere", "--", "true"}, "no such file", 2},
@@ -66,6 +83,7 @@ func TestExecTellsTheProgramByItsEnvironmentAndPassesItsExitCodeOn(t *testing.T)
 		_, errs, code := execed(t, bin, c.args...)
 		require.Equal(t, c.code, code, "%q: %s", c.args, errs)
 		require.Contains(t, errs, c.says, "%q", c.args)
+		require.NotContains(t, errs, "root:", "what stands in other files is not told")
 	}
 }
 
@@ -102,9 +120,7 @@ func TestExecShowsWhatWasMoved(t *testing.T) {
 
 func TestExecHandsSignalsOn(t *testing.T) {
 	bin := built(t)
-	lib := filepath.Join(t.TempDir(), libraryName)
-	require.NoError(t, os.WriteFile(lib, nil, 0o666))
-	cmd := exec.CommandContext(t.Context(), bin, "exec", "--lib", lib, "--", "sh", "-c", `trap 'exit 42' TERM; echo ready; while :; do sleep 0.05; done`)
+	cmd := exec.CommandContext(t.Context(), bin, "exec", "--lib", stubLibrary(t), "--", "sh", "-c", `trap 'exit 42' TERM; echo ready; while :; do sleep 0.05; done`)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -118,4 +134,46 @@ func TestExecHandsSignalsOn(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 42, exit.ExitCode())
+}
+
+// What is in the current directory is not run, unless somebody says so.
+func TestExecLoadsOnlyTheLibraryThatIsInstalledOrNamed(t *testing.T) {
+	bin, lib := filepath.Join(t.TempDir(), "godwit"), stubLibrary(t)
+	require.NoError(t, os.Link(built(t), bin)) // alone in its folder
+	here := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(here, "bin"), 0o777))
+	planted, err := os.ReadFile(lib)
+	require.NoError(t, err)
+	for _, path := range []string{libraryName, filepath.Join("bin", libraryName)} {
+		require.NoError(t, os.WriteFile(filepath.Join(here, path), planted, 0o777))
+	}
+	run := func(env ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), bin, "exec", "--", "sh", "-c", `echo "$OCL_ICD_VENDORS"`)
+		cmd.Dir = here
+		cmd.Env = append(os.Environ(), env...)
+		out, err := cmd.Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	out, err := run("GODWIT_LIB=")
+	require.Error(t, err, "loaded %s", out)
+	require.Empty(t, out)
+	out, err = run("GODWIT_LIB=" + lib)
+	require.NoError(t, err)
+	require.Equal(t, lib, out)
+	beside := filepath.Join(filepath.Dir(bin), libraryName)
+	require.NoError(t, os.WriteFile(beside, planted, 0o777))
+	out, err = run("GODWIT_LIB=")
+	require.NoError(t, err)
+	require.Equal(t, beside, out)
+}
+
+// The program does not outlive us, even where we are killed outright.
+func TestExecsProgramDiesWithUs(t *testing.T) {
+	tmp := t.TempDir()
+	mark := "GODWIT_TEST_MARK=" + tmp
+	cmd := exec.CommandContext(t.Context(), built(t), "exec", "--lib", stubLibrary(t), "--", "sh", "-c", `trap '' INT TERM HUP; echo ready; while :; do sleep 0.05; done`)
+	cmd.Env = append(os.Environ(), mark)
+	got := send(t, cmd, true, delayed{syscall.SIGKILL, 0})
+	require.Equal(t, 128+9, got.code)
+	nothingLeft(t, "exec", mark, tmp)
 }

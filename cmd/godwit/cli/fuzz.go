@@ -126,7 +126,7 @@ func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) (err error
 		}
 		names = f.against
 	}
-	named, err := onlineOnly(names, f.patience)
+	named, err := onlineOnly(ctx, names, f.patience)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) (err error
 	}
 	tasks := fuzzTasks(f, named.list, objective)
 	if f.resume {
-		entries, err := fuzz.ReadCorpus(f.out)
+		entries, err := fuzz.ReadCorpus(ctx, f.out)
 		if err != nil {
 			return fmt.Errorf("--resume: %w", err)
 		}
@@ -206,7 +206,7 @@ func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
 			if t.finding, err = fuzz.Search(ctx, t.o); err != nil {
 				return fmt.Errorf("%s: %w", t.o.Subject.Name(), err)
 			}
-			return t.finding.Save(f.out)
+			return t.finding.Save(ctx, f.out)
 		})
 	}
 	return g.Wait()

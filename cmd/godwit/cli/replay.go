@@ -113,7 +113,7 @@ func knownStrategies() string {
 }
 
 func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f replayFlags) (err error) {
-	named, err := parseSubjects(f.strategies, f.patience)
+	named, err := parseSubjects(ctx, f.strategies, f.patience)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 			return fmt.Errorf("--region %s: want 1 byte to 2^63", f.region)
 		}
 	}
-	traces, streams, infos, err := readTraces(files, f.align, errOut)
+	traces, streams, infos, err := readTraces(ctx, files, f.align, errOut)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	for _, r := range results {
 		faults = append(faults, r.Fault)
 	}
-	if err := reportFaults(errOut, f.faults, faults); err != nil {
+	if err := reportFaults(ctx, errOut, f.faults, faults); err != nil {
 		return err
 	}
 	return replayVerdict(results)
@@ -224,9 +224,9 @@ func replayVerdict(results []replay.Result) error {
 }
 
 // readTraces reads all files, says what was odd, and makes streams of them.
-func readTraces(files []string, align uint64, errOut io.Writer) (traces []*trace.Allocs, streams []*replay.Stream, infos []traceInfo, err error) {
+func readTraces(ctx context.Context, files []string, align uint64, errOut io.Writer) (traces []*trace.Allocs, streams []*replay.Stream, infos []traceInfo, err error) {
 	for _, file := range files {
-		all, err := trace.OpenAllocs(file)
+		all, err := trace.OpenAllocs(ctx, file)
 		if err != nil {
 			return nil, nil, nil, err
 		}

@@ -2,13 +2,15 @@ package cli
 
 import (
 	"context"
-	"os"
+	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"godwit/bufalloc/replay"
+	"godwit/outfile"
 	"godwit/report"
 )
 
@@ -54,18 +56,17 @@ func writeReport(ctx context.Context, file string, views []report.View, strategi
 		}
 		v.Recordings = append(v.Recordings, offline...)
 	}
-	out, err := os.Create(file)
+	out, err := outfile.Create(ctx, file)
 	if err != nil {
-		return err
+		return fmt.Errorf("--report: %w", err)
 	}
-	defer func() {
-		if cerr := out.Close(); err == nil {
-			err = cerr
-		}
-	}()
+	defer func() { err = errors.Join(err, out.Abort()) }()
 	page := report.Page{Title: "Allocation traces: " + strings.Join(names, ", "), Views: views}
 	if len(views) > 1 {
 		page.Means = replay.Means(all)
 	}
-	return report.Write(out, page)
+	if err := report.Write(out, page); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	return out.Commit()
 }

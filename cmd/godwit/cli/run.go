@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"godwit/outfile"
 	"godwit/scenario"
 )
 
@@ -25,6 +26,7 @@ type runFlags struct {
 	driver   string
 	stats    bool
 	profile  bool
+	memory   string
 }
 
 func newRun() *cobra.Command {
@@ -42,7 +44,7 @@ beside the lower bound. Every byte read, and every buffer at the end, is compare
 with a plain run of the same commands on one flat memory.
 
 Exit code: 0 as expected, 1 an expectation failed or a byte differed, 2 bad usage
-or a faulty scenario.`,
+or a faulty scenario, 128 and the signal's number where it was interrupted.`,
 		Example: `  godwit run examples/pingpong.yaml
   godwit run examples/histogram.yaml --input text=README.md
   godwit run examples/overlap.yaml --driver opencl     # on real devices
@@ -59,12 +61,16 @@ or a faulty scenario.`,
 	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
+	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
 	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
 	return cmd
 }
 
-func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) error {
+func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
 	opt := scenario.Options{Inputs: make(map[string]string), Driver: f.driver}
+	if opt.Memory, err = parseBytes(f.memory); err != nil || opt.Memory == 0 {
+		return fmt.Errorf("--memory %q: want a number of bytes such as 4GiB", f.memory)
+	}
 	for _, in := range f.inputs {
 		name, path, ok := strings.Cut(in, "=")
 		if !ok || name == "" || path == "" {
@@ -72,25 +78,23 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) er
 		}
 		opt.Inputs[name] = path
 	}
-	s, err := scenario.Load(file, opt)
+	s, err := scenario.Load(ctx, file, opt)
 	if err != nil {
 		if f.json {
 			return errors.Join(writeJSON(out, scenario.Failed(file, err)), err)
 		}
 		return err
 	}
-	var timeline *os.File // made before the run: a file that cannot be is bad usage
+	var timeline *outfile.File // made before the run: a file that cannot be is bad usage
 	if f.timeline != "" {
-		if timeline, err = os.Create(f.timeline); err != nil {
+		if timeline, err = outfile.Create(ctx, f.timeline); err != nil {
 			return fmt.Errorf("--timeline: %w", err)
 		}
+		defer func() { err = errors.Join(err, timeline.Abort()) }()
 	}
 	res, err := runShowingProgress(ctx, s, scenario.RunOptions{Profile: f.profile, Stats: f.stats})
-	if timeline != nil {
-		if len(res.Commands) > 0 { // else there is nothing but the error to show
-			err = errors.Join(err, res.WriteTimeline(timeline))
-		}
-		err = errors.Join(err, timeline.Close())
+	if timeline != nil && len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
+		err = errors.Join(err, writeTimeline(res, timeline))
 	}
 	if f.json {
 		err = errors.Join(err, writeJSON(out, res))
@@ -100,6 +104,17 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) er
 		res.Print(out, opt)
 	}
 	return runError(res, err)
+}
+
+func writeTimeline(res *scenario.Result, f *outfile.File) error {
+	err := res.WriteTimeline(f)
+	if err == nil {
+		err = f.Commit()
+	}
+	if err != nil {
+		return fmt.Errorf("--timeline: %w", err)
+	}
+	return nil
 }
 
 // runShowingProgress runs s under a bar that is redrawn while one command takes

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -22,11 +23,32 @@ func example(name string) string { return filepath.Join("..", "..", "..", "examp
 // built is the program, built.
 func built(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "godwit")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "..")
-	build.Stderr = os.Stderr
-	require.NoError(t, build.Run())
+	bin, err := buildOnce()
+	require.NoError(t, err)
 	return bin
+}
+
+// buildOnce builds the command for all tests; TestMain removes it.
+var buildOnce = sync.OnceValues(func() (string, error) {
+	bin := filepath.Join(buildDir, "godwit")
+	build := exec.Command("go", "build", "-o", bin, "..")
+	build.Stderr = os.Stderr
+	return bin, build.Run()
+})
+
+var buildDir string
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv("GODWIT_TEST_STUCK"); file != "" {
+		stuckVerb(file)
+	}
+	var err error
+	if buildDir, err = os.MkdirTemp("", "godwit-test"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(buildDir)
+	os.Exit(code)
 }
 
 // TestExamplesOnOpenCLDevices runs every example with two real devices in place

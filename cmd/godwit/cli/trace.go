@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"godwit/bufalloc/extern"
 	"godwit/bufalloc/fuzz"
 	"godwit/bufalloc/replay"
+	"godwit/outfile"
 	"godwit/trace"
 )
 
@@ -54,8 +54,8 @@ func (e *traceEdit) flags(cmd *cobra.Command) {
 }
 
 // open reads the trace of a file.
-func (e *traceEdit) open(file string) (*trace.Allocs, error) {
-	all, err := trace.OpenAllocs(file)
+func (e *traceEdit) open(ctx context.Context, file string) (*trace.Allocs, error) {
+	all, err := trace.OpenAllocs(ctx, file)
 	switch {
 	case err != nil:
 		return nil, err
@@ -68,7 +68,7 @@ func (e *traceEdit) open(file string) (*trace.Allocs, error) {
 }
 
 // write writes a trace to --out.
-func (e *traceEdit) write(stdout io.Writer, t *trace.Allocs) (err error) {
+func (e *traceEdit) write(ctx context.Context, stdout io.Writer, t *trace.Allocs) (err error) {
 	form, ok := map[string]func(io.Writer) error{
 		string(trace.FormatGodwit): t.WriteGodwit, string(trace.FormatMiniMalloc): t.WriteMiniMalloc,
 		string(trace.FormatRMM): t.WriteRMM, string(trace.FormatPyTorch): t.WritePyTorch,
@@ -80,13 +80,17 @@ func (e *traceEdit) write(stdout io.Writer, t *trace.Allocs) (err error) {
 		return form(stdout)
 	}
 	if e.to == string(trace.FormatGodwit) {
-		return trace.SaveAllocs(e.out, t) // compressed where the name says so
+		return trace.SaveAllocs(ctx, e.out, t) // compressed where the name says so
 	}
-	f, err := os.Create(e.out)
+	f, err := outfile.Create(ctx, e.out)
 	if err != nil {
 		return err
 	}
-	return errors.Join(form(f), f.Close())
+	defer func() { err = errors.Join(err, f.Abort()) }()
+	if err := form(f); err != nil {
+		return err
+	}
+	return f.Commit()
 }
 
 func newTraceConvert() *cobra.Command {
@@ -96,12 +100,12 @@ func newTraceConvert() *cobra.Command {
 		Short: "Write a trace in another format",
 		Args:  atLeastOne("a trace", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := e.open(args[0])
+			t, err := e.open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			sayOddities(cmd.ErrOrStderr(), args[0], t)
-			return e.write(cmd.OutOrStdout(), t)
+			return e.write(cmd.Context(), cmd.OutOrStdout(), t)
 		},
 	}
 	e.flags(cmd)
@@ -154,7 +158,7 @@ func newTraceInfo() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var all []traceFigures
 			for _, file := range args {
-				traces, err := trace.OpenAllocs(file)
+				traces, err := trace.OpenAllocs(cmd.Context(), file)
 				if err != nil {
 					return err
 				}
@@ -190,7 +194,7 @@ func newTraceCut() *cobra.Command {
 		Short: "A part of a trace; what is live at its start is allocated first",
 		Args:  atLeastOne("a trace", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := e.open(args[0])
+			t, err := e.open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -201,7 +205,7 @@ func newTraceCut() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.write(cmd.OutOrStdout(), part)
+			return e.write(cmd.Context(), cmd.OutOrStdout(), part)
 		},
 	}
 	e.flags(cmd)
@@ -219,7 +223,7 @@ func newTraceMerge() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var all []*trace.Allocs
 			for _, file := range args {
-				traces, err := trace.OpenAllocs(file)
+				traces, err := trace.OpenAllocs(cmd.Context(), file)
 				if err != nil {
 					return err
 				}
@@ -229,7 +233,7 @@ func newTraceMerge() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.write(cmd.OutOrStdout(), merged)
+			return e.write(cmd.Context(), cmd.OutOrStdout(), merged)
 		},
 	}
 	e.flags(cmd)
@@ -253,7 +257,7 @@ func newTracePerturb() *cobra.Command {
   reordered  operations change places with near ones`,
 		Args: atLeastOne("a trace", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := e.open(args[0])
+			t, err := e.open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -270,7 +274,7 @@ func newTracePerturb() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.write(cmd.OutOrStdout(), st.Trace())
+			return e.write(cmd.Context(), cmd.OutOrStdout(), st.Trace())
 		},
 	}
 	e.flags(cmd)
@@ -295,7 +299,7 @@ live bytes: --keep "fit > 1.2", --keep "fit / bestfit > 1.1 and bestfit < 1.3".
 Chunks are left out, alone and in groups, and sizes rounded, as long as it holds.`,
 		Args: atLeastOne("a trace", 1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			t, err := e.open(args[0])
+			t, err := e.open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -315,7 +319,7 @@ Chunks are left out, alone and in groups, and sizes rounded, as long as it holds
 				if !extern.Is(name) {
 					return replay.ParseSubject(name)
 				}
-				p, err := extern.Open(name, extern.Options{Patience: patience})
+				p, err := extern.Open(cmd.Context(), name, extern.Options{Patience: patience})
 				if err != nil {
 					return nil, err
 				}
@@ -340,7 +344,7 @@ Chunks are left out, alone and in groups, and sizes rounded, as long as it holds
 				return err
 			}
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %d operations of %d show %s\n", len(small.Ops), len(st.Ops), strings.TrimSpace(keep)) // stderr: nothing to do about an error
-			return e.write(cmd.OutOrStdout(), small.Trace())
+			return e.write(cmd.Context(), cmd.OutOrStdout(), small.Trace())
 		},
 	}
 	e.flags(cmd)

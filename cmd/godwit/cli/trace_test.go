@@ -15,13 +15,13 @@ import (
 func TestTraceConvertsBetweenAllFormats(t *testing.T) {
 	dir := t.TempDir()
 	pickled := filepath.Join("..", "..", "..", "trace", "testdata", "snapshot4.pickle")
-	want, err := trace.OpenAllocs(pickled)
+	want, err := trace.OpenAllocs(t.Context(), pickled)
 	require.NoError(t, err)
 	for _, to := range []string{"godwit", "minimalloc", "rmm", "pytorch"} {
 		file := filepath.Join(dir, to)
 		_, _, err := godwit(t, "trace", "convert", pickled, "--to", to, "-o", file)
 		require.NoError(t, err, to)
-		got, err := trace.OpenAllocs(file)
+		got, err := trace.OpenAllocs(t.Context(), file)
 		require.NoError(t, err, to)
 		require.Len(t, got[0].Events, len(want[0].Events)+map[string]int{"minimalloc": 1}[to], to) // it has an end for each chunk
 		assert.Equal(t, want[0].Chunks, got[0].Chunks, to)

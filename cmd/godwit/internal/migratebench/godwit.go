@@ -142,7 +142,7 @@ func timed(ctx context.Context, enqueue func() (runtime.Event, error)) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	err = ev.Wait(ctx)
+	err = ev.Wait(settled(ctx))
 	return time.Since(start), errors.Join(err, ev.Release())
 }
 
@@ -219,7 +219,7 @@ func (b *bench) move(ctx context.Context, from, to int, n uint64) (m Move, err e
 		_, err := timed(ctx, func() (runtime.Event, error) { return b.touch(ctx, from, buf) })
 		return err
 	}
-	if m.Godwit, err = median(b.Reps, func() (time.Duration, error) {
+	if m.Godwit, err = median(ctx, b.Reps, func() (time.Duration, error) {
 		if err := home(); err != nil {
 			return 0, err
 		}
@@ -227,7 +227,7 @@ func (b *bench) move(ctx context.Context, from, to int, n uint64) (m Move, err e
 	}); err != nil {
 		return m, err
 	}
-	if m.GodwitKernel, err = median(b.Reps, func() (time.Duration, error) {
+	if m.GodwitKernel, err = median(ctx, b.Reps, func() (time.Duration, error) {
 		if err := home(); err != nil {
 			return 0, err
 		}
@@ -275,14 +275,14 @@ func (b *bench) driver(ctx context.Context, from, to int, n uint64) (t time.Dura
 		if err != nil {
 			return 0, err
 		}
-		err = q.Wait(ctx, p)
+		err = q.Wait(settled(ctx), p)
 		return time.Since(start), err
 	}
 	there, here := devices.Loc{Device: b.devs[to], Block: dst}, devices.Loc{Device: b.devs[from], Block: src}
 	if _, err := run(qf, here, devices.Loc{Bytes: content(n)}); err != nil {
 		return 0, err
 	}
-	if t, err = median(b.Reps, func() (time.Duration, error) { return run(q, there, here) }); err != nil {
+	if t, err = median(ctx, b.Reps, func() (time.Duration, error) { return run(q, there, here) }); err != nil {
 		return 0, err
 	}
 	got := make([]byte, n)

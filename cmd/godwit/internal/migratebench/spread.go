@@ -43,7 +43,7 @@ func (b *bench) spreads(ctx context.Context) error {
 	data := content(n)
 	p, err := queues[0].Submit(&devices.Command{Op: devices.OpCopy, Size: n, Src: devices.Loc{Bytes: data}, Dst: devices.Loc{Device: b.devs[0], Block: blocks[0]}}, nil)
 	if err == nil {
-		err = queues[0].Wait(ctx, p)
+		err = queues[0].Wait(settled(ctx), p)
 	}
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (b *bench) spreads(ctx context.Context) error {
 		{"chain, 16 pieces", 16, func(to int) int { return to - 1 }},
 		{"chain, 64 pieces", 64, func(to int) int { return to - 1 }},
 	} {
-		t, err := median(b.Reps, func() (time.Duration, error) { return b.spread(ctx, queues, blocks, n, how.pieces, how.source) })
+		t, err := median(ctx, b.Reps, func() (time.Duration, error) { return b.spread(ctx, queues, blocks, n, how.pieces, how.source) })
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (b *bench) spreads(ctx context.Context) error {
 	last := len(b.devs) - 1
 	p, err = queues[last].Submit(&devices.Command{Op: devices.OpCopy, Size: n, Dst: devices.Loc{Bytes: got}, Src: devices.Loc{Device: b.devs[last], Block: blocks[last]}}, nil)
 	if err == nil {
-		err = queues[last].Wait(ctx, p)
+		err = queues[last].Wait(settled(ctx), p)
 	}
 	return errors.Join(err, check(got, 0))
 }
@@ -94,7 +94,7 @@ func (b *bench) spread(ctx context.Context, queues []devices.Queue, blocks []mem
 		}
 	}
 	for _, p := range all {
-		if err := p.Wait(ctx); err != nil {
+		if err := p.Wait(settled(ctx)); err != nil {
 			return 0, err
 		}
 	}

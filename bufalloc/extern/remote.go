@@ -4,31 +4,33 @@ package extern
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"godwit/process"
 )
 
-// process is a child process with what it wrote to its standard error. Commands
+// remote is a child process with the end of what it wrote to its standard error. Commands
 // go one way and replies the other, one at a time.
-type process struct {
+type remote struct {
 	cmd      *exec.Cmd
+	child    *process.Child
 	to       *os.File // commands
 	from     *os.File // replies
-	said     *os.File // its standard error, a file in memory
+	said     *tail    // its standard error
 	dead     bool
 	patience time.Duration
 }
 
-// start runs cmd. attach is given the child's ends of the pipes.
-func start(cmd *exec.Cmd, patience time.Duration, attach func(in, out *os.File)) (p *process, err error) {
+// start runs cmd, until it is killed or ctx ends. attach is given the child's ends of the pipes.
+func start(ctx context.Context, cmd *exec.Cmd, patience time.Duration, attach func(in, out *os.File)) (p *remote, err error) {
 	var ours []*os.File
 	defer func() {
 		if err != nil {
@@ -48,20 +50,14 @@ func start(cmd *exec.Cmd, patience time.Duration, attach func(in, out *os.File))
 	}
 	defer out.Close() //nolint:errcheck // the child's end
 	ours = append(ours, to, from)
-	said, err := memoryFile("stderr")
+	said := &tail{}
+	cmd.Stderr = said
+	attach(in, out)
+	c, err := process.Start(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
-	ours = append(ours, said)
-	cmd.Stderr = said
-	attach(in, out)
-	// A group of its own, to be killed whole. Pdeathsig would be right for it,
-	// but goes by the thread that started it; the host asks for it by itself.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return &process{cmd: cmd, to: to, from: from, said: said, patience: patience}, nil
+	return &remote{cmd: cmd, child: c, to: to, from: from, said: said, patience: patience}, nil
 }
 
 func memoryFile(name string) (*os.File, error) {
@@ -73,42 +69,48 @@ func memoryFile(name string) (*os.File, error) {
 }
 
 // kill ends the process and everything it started, and says how it ended.
-func (p *process) kill() string {
+func (p *remote) kill() string {
 	if p.dead {
 		return ""
 	}
 	p.dead = true
 	// A process that ends by itself has its state before its pipes close: this
 	// signal does not change it.
-	_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
-	_ = p.cmd.Wait() // its state is read below
+	_ = p.child.Kill()
+	_ = p.child.Wait() // its state is read below
 	how := p.cmd.ProcessState.String()
-	if text := p.tail(); text != "" {
+	if text := p.said.text(); text != "" {
 		how += ": " + text
 	}
-	for _, f := range []*os.File{p.to, p.from, p.said} {
+	for _, f := range []*os.File{p.to, p.from} {
 		_ = f.Close() // nothing more to be said through it
 	}
 	return how
 }
 
-// tail is the end of what the process wrote to its standard error.
-func (p *process) tail() string {
-	const most = 300
-	end, err := p.said.Seek(0, io.SeekEnd)
-	if err != nil {
-		return ""
-	}
-	text := make([]byte, min(end, most))
-	n, _ := p.said.ReadAt(text, end-int64(len(text))) // what could be read
-	return strings.TrimSpace(string(bytes.ToValidUTF8(text[:n], nil)))
+// tail keeps the end of what is written to it. What it holds may be read once the
+// process has been waited for.
+type tail struct{ b []byte }
+
+// mostSaid is how many bytes a tail keeps.
+const mostSaid = 300
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p[max(0, len(p)-mostSaid):]...)
+	t.b = append(t.b[:0], t.b[max(0, len(t.b)-mostSaid):]...)
+	return len(p), nil
+}
+
+func (t *tail) text() string {
+	return strings.TrimSpace(string(bytes.ToValidUTF8(t.b, nil)))
 }
 
 var errHang = errors.New("no progress")
 
 // read reads a reply. progress tells how far the process got; where it stands
 // still for the time of patience, errHang is returned.
-func (p *process) read(b []byte, progress func() uint64) (int, error) {
+func (p *remote) read(b []byte, progress func() uint64) (int, error) {
 	last := progress()
 	for {
 		if err := p.from.SetReadDeadline(time.Now().Add(p.patience)); err != nil {
@@ -127,4 +129,4 @@ func (p *process) read(b []byte, progress func() uint64) (int, error) {
 }
 
 // writeDeadline bounds the next write.
-func (p *process) writeDeadline() error { return p.to.SetWriteDeadline(time.Now().Add(p.patience)) }
+func (p *remote) writeDeadline() error { return p.to.SetWriteDeadline(time.Now().Add(p.patience)) }
