@@ -3,6 +3,7 @@ package process_test
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -121,6 +122,22 @@ func TestChildrenAndTheirsEndWithTheContext(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	gone(t, pids)
+}
+
+func TestAKilledChildSaysHowItEnded(t *testing.T) {
+	for command, want := range map[string]string{"exit 3": "exit status 3", "sleep 1000": "signal: killed"} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		c, err := process.Start(t.Context(), cmd)
+		require.NoError(t, err)
+		if command == "exit 3" {
+			_, err = io.ReadAll(out) // has ended by itself
+			require.NoError(t, err)
+		}
+		_ = c.Kill()
+		require.EqualError(t, c.Wait(), want)
+	}
 }
 
 func TestChildrenAndTheirsEndWithTheGuard(t *testing.T) {

@@ -53,7 +53,7 @@ func hostProgram(ctx context.Context) (string, error) {
 func compileHost(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		cache = os.TempDir()
+		return "", fmt.Errorf("the program that loads libraries (%s, built by make) is not beside this one, and there is nowhere to keep it: %w", hostName, err) // not where others may write
 	}
 	dir := filepath.Join(cache, "godwit")
 	path := filepath.Join(dir, fmt.Sprintf("%s-%x", hostName, sha256.Sum256(hostSource)))

@@ -12,9 +12,13 @@
 // # The processes
 //
 // A subject has as many children as are in use at a time and keeps them for the
-// next session. A child is in a process group of its own, is killed with it, and
-// dies with this process. A command that shows no progress for
-// Options.Patience is a hang, and the child is killed.
+// next session. They are children of package process: in groups of their own, killed
+// whole, gone when this process is or when the context of Open ends, at once and
+// whatever they do; that is no fault of theirs. A command that shows no progress
+// for Options.Patience is a hang, and the child is killed. An answer is a line of
+// at most 16 KiB; of what a child says on standard error the last 300 bytes are
+// kept. A child's memory and processor time are not bounded: the library or
+// command is the user's own, and runs with the user's rights.
 //
 // # The host program
 //

@@ -4,6 +4,7 @@ package extern
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -239,4 +240,37 @@ func loopTime(t testing.TB, loop string, st *replay.Stream) float64 {
 	ns, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 	require.NoError(t, err, string(out))
 	return ns / float64(len(st.Ops))
+}
+
+// A child that hangs ends with the context of Open, at once, and is not at fault.
+func TestAnEndedContextIsNoFault(t *testing.T) {
+	for _, name := range []string{"lib:" + library(t, "HANG"), "exec:sleep 1000", "exec:python3 testdata/first.py"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		p, err := Open(ctx, name, Options{Patience: time.Hour})
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		st := stream(t, 40)
+		go func() {
+			for err := error(nil); ; {
+				if _, err = replay.Replay(context.WithoutCancel(ctx), st, replay.OfRemote(p), 1<<34); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+		time.Sleep(100 * time.Millisecond) // somewhere in the middle
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled, name)
+		require.NoError(t, p.Close())
+	}
+}
+
+func TestTheEndOfWhatAChildSaysIsKept(t *testing.T) {
+	var l tail
+	for _, s := range []string{strings.Repeat("a", 1000), "b\n", strings.Repeat("c", 298)} {
+		n, err := l.Write([]byte(s))
+		require.NoError(t, err)
+		require.Len(t, s, n)
+	}
+	require.Equal(t, "b\n"+strings.Repeat("c", 298), l.text())
 }

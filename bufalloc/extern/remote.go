@@ -17,8 +17,8 @@ import (
 	"godwit/process"
 )
 
-// remote is a child process with the end of what it wrote to its standard error. Commands
-// go one way and replies the other, one at a time.
+// remote is a child process with the end of what it wrote to its standard error.
+// Commands go one way and replies the other, one at a time.
 type remote struct {
 	cmd      *exec.Cmd
 	child    *process.Child
@@ -29,7 +29,8 @@ type remote struct {
 	patience time.Duration
 }
 
-// start runs cmd, until it is killed or ctx ends. attach is given the child's ends of the pipes.
+// start runs cmd, until it is killed or ctx ends. attach is given the child's ends of
+// the pipes.
 func start(ctx context.Context, cmd *exec.Cmd, patience time.Duration, attach func(in, out *os.File)) (p *remote, err error) {
 	var ours []*os.File
 	defer func() {

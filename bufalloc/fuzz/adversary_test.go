@@ -1,6 +1,9 @@
 package fuzz
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,6 +11,7 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/bufalloc/replay"
+	"godwit/input"
 	"godwit/mem"
 )
 
@@ -87,6 +91,19 @@ func TestACorpusIsReadBackAndMinimised(t *testing.T) {
 	none, err := ReadCorpus(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	assert.Empty(t, none)
+}
+
+func TestACorpusIsReadWithinBounds(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(corpusDir(dir), 0o700))
+	file := filepath.Join(corpusDir(dir), "x")
+	require.NoError(t, os.WriteFile(file, []byte(corpusHead+`"`+strings.Repeat("x", maxEntry)+`")`), 0o600))
+	_, err := ReadCorpus(t.Context(), dir)
+	require.ErrorIs(t, err, input.ErrTooLarge)
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.Symlink("/dev/zero", file))
+	_, err = ReadCorpus(t.Context(), dir)
+	require.ErrorIs(t, err, input.ErrKind)
 }
 
 // FuzzReadCorpusFile: any text is a genome or an error.

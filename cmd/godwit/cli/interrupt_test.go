@@ -177,6 +177,11 @@ commands:
 		"bench pool":     {"bench", "pool", "--json"},
 		"bench migrate":  {"bench", "migrate", "--sizes", "1MiB,16MiB", "--json"},
 		"bench transfer": {"bench", "transfer", "--sizes", "1MiB,16MiB", "--json"},
+		"replay lib":     {"replay", trace, "--repeats", "1", "--json", "--strategy", "lib:" + cLibrary(t)},
+		"replay exec":    {"replay", trace, "--repeats", "0", "--json", "--strategy", "exec:python3 ../../../bufalloc/extern/testdata/first.py"},
+		"replay hangs":   {"replay", trace, "--repeats", "0", "--json", "--strategy", "lib:" + cLibrary(t, "-DHANG"), "--faults", filepath.Join(dir, "faults")},
+		"trace perturb":  {"trace", "perturb", trace, "--to", "pytorch", "--out", out},
+		"trace shrink":   {"trace", "shrink", trace, "--keep", "fit > 1.0001", "--to", "pytorch", "--out", out},
 		"exec":           {"exec", "--lib", stubLibrary(t), "--json", "--", "sleep", "3"},
 	}
 	return runs

@@ -56,6 +56,11 @@ func fileKinds(t *testing.T) []fileKind {
 	require.NoError(t, err)
 	var godwit, rmm, pytorch bytes.Buffer
 	require.NoError(t, errors.Join(all[0].WriteGodwit(&godwit), all[0].WriteRMM(&rmm), all[0].WritePyTorch(&pytorch)))
+	for _, f := range []string{"vma.json", "snapshot2.pickle", "snapshot4.pickle"} {
+		text, err := os.ReadFile("../../../trace/testdata/" + f)
+		require.NoError(t, err)
+		traces = append(traces, string(text))
+	}
 	traces = append(traces, mini, godwit.String(), rmm.String(), pytorch.String())
 	stub := stubLibrary(t)
 	return []fileKind{

@@ -56,6 +56,9 @@ func TestAFullDiskIsNoSuccess(t *testing.T) {
 		{"run", example("pingpong")}, {"run", example("pingpong"), "--json"},
 		{"devices"}, {"devices", "--json"},
 		{"replay", "../../../testdata/traces/minimalloc/A.1048576.csv", "--repeats", "0", "--strategy", "fit"},
+		{"trace", "info", "../../../testdata/traces/minimalloc/A.1048576.csv"}, {"trace", "info", "--json", "../../../testdata/traces/minimalloc/A.1048576.csv"},
+		{"trace", "convert", "../../../testdata/traces/minimalloc/A.1048576.csv"},
+		{"trace", "cut", "../../../testdata/traces/minimalloc/A.1048576.csv", "-o", "/dev/stdout", "--to", "rmm"},
 		{"fuzz", "--evals", "20", "--ops", "20", "--out", dir},
 		{"--help"}, {"--version"},
 	} {
