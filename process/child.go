@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"os/exec"
+	"runtime"
 	"time"
 )
 
@@ -23,14 +24,33 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Child, error) {
 	ownGroup(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
 	cmd.WaitDelay = time.Second // a grandchild may hold its output open
+	var stop func()
 	done, err := Of(ctx).Make(func() (func(), error) {
-		err := cmd.Start()
+		end, err := startOnOwnThread(cmd)
+		stop = end
 		return func() { _ = killGroup(cmd.Process.Pid) }, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Child{ctx, cmd, done}, nil
+	return &Child{ctx, cmd, func() { stop(); done() }}, nil
+}
+
+// startOnOwnThread starts cmd on a thread that stays until end is called. The
+// kernel kills the child when the thread that started it ends, and not only when
+// the process does; threads of Go end where a goroutine locked to one does.
+func startOnOwnThread(cmd *exec.Cmd) (end func(), err error) {
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			<-ended
+		}
+	}()
+	return func() { close(ended) }, <-started
 }
 
 // Kill ends the child and all that it has started. Wait says how it ended: where it

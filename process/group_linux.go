@@ -6,8 +6,7 @@ import (
 )
 
 // ownGroup puts a child into a process group of its own, and has the kernel kill
-// it when the thread that starts it ends. Go's threads end with the process,
-// unless a goroutine locked to one ends: so none such may start a child.
+// it when the thread that starts it ends (startOnOwnThread).
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

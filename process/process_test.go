@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"godwit/process"
@@ -122,6 +124,30 @@ func TestChildrenAndTheirsEndWithTheContext(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	gone(t, pids)
+}
+
+// The kernel's signal to children goes by threads. Here the one that would have
+// started the child ends, as the threads of OpenCL's queues do.
+func TestAChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "read x; exit 3")
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	started := make(chan *process.Child)
+	var tid int
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with this
+		tid = syscall.Gettid()
+		c, err := process.Start(t.Context(), cmd)
+		assert.NoError(t, err)
+		started <- c
+	}()
+	c := <-started
+	require.Eventually(t, func() bool {
+		_, err := os.Stat("/proc/self/task/" + strconv.Itoa(tid))
+		return tid == os.Getpid() || errors.Is(err, fs.ErrNotExist) // the first thread stays
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, in.Close())
+	require.EqualError(t, c.Wait(), "exit status 3")
 }
 
 func TestAKilledChildSaysHowItEnded(t *testing.T) {

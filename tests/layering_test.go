@@ -91,7 +91,7 @@ var families = []string{"pool", "icd", "cmd/godwit", "tests", "examples"}
 var (
 	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
-		"mem", "mem/rangemap", "input", "process", "outfile", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz",
+		"mem", "mem/rangemap", "input", "process", "outfile", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
 		"devices", "devices/null", "devices/cpu", "devices/tce",
 		"svm", "subbuffer", "resource", "migration", "migration/oracle", "kernels", "runtime", "pool",
 	}

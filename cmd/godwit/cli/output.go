@@ -20,7 +20,18 @@ type output struct {
 }
 
 func newOutput(w io.Writer) *output {
-	return &output{w: transform.NewWriter(w, printable{})}
+	return &output{w: transform.NewWriter(someBytes{w}, printable{})}
+}
+
+// someBytes passes on what holds any: a full disk refuses even nothing.
+type someBytes struct{ w io.Writer }
+
+// Write implements io.Writer.
+func (s someBytes) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	return s.w.Write(p)
 }
 
 // Write implements io.Writer.
