@@ -201,8 +201,9 @@ type pickleReader struct {
 	fields int
 }
 
-// maxFields is how many fields of entries are looked at in a file.
-const maxFields = 32 * maxEvents
+// maxFields is how many fields of entries are looked at in a file: more than a pickle
+// within its bounds holds, if it names each once.
+const maxFields = 4 * maxEvents
 
 // device reads one device's entries. Their numbers stand for lines.
 func (pr *pickleReader) device(entries []any) (*AllocBuilder, error) {
