@@ -61,9 +61,11 @@ func (s *searcher) finding(ctx context.Context, stopped bool) (*Finding, error) 
 	if f.FoundOps = len(ops); f.FoundOps == 0 {
 		return f, nil
 	}
-	ops, score, err := s.shrink(ctx, ops, s.best.score)
-	if err != nil {
-		return nil, err
+	score, err := s.best.score, error(nil)
+	if !s.interrupted {
+		if ops, score, err = s.shrink(ctx, ops, score); err != nil {
+			return nil, err
+		}
 	}
 	f.Score, f.Ops = score, len(ops)
 	if f.Genome, err = encode(ops); err != nil {
@@ -73,6 +75,10 @@ func (s *searcher) finding(ctx context.Context, stopped bool) (*Finding, error) 
 		return nil, err
 	}
 	f.Stream.Name = f.fileName()
+	if s.interrupted {
+		f.PeakLive = f.Stream.PeakLive
+		return f, nil
+	}
 	return f, f.measure(ctx, s.o.Subject)
 }
 
@@ -123,6 +129,9 @@ func (s *searcher) faulty(ctx context.Context, fault *replay.Fault) (*Finding, e
 	k := &shrinker{ops: numbered(st.Ops), left: faultShrinkEvals}
 	if fault.Kind == replay.Hang {
 		k.left = hangShrinkEvals
+	}
+	if s.interrupted {
+		k.left = 0
 	}
 	k.keeps = func(ctx context.Context, ops []chunkOp) (bool, error) {
 		st, err := stream(ops)
@@ -202,6 +211,9 @@ func robsonOf(st *replay.Stream) float64 {
 func (f *Finding) summary() string {
 	if f.Fault != nil {
 		return f.Fault.Error()
+	}
+	if f.Offline == 0 {
+		return fmt.Sprintf("score %.4f after %d sequences; interrupted before it was shrunk and measured", f.Score, f.Evals)
 	}
 	return fmt.Sprintf("score %.4f after %d sequences; region %d bytes: %.4f x offline, %.4f x peak; Robson's bound %.4f x peak",
 		f.Score, f.Evals, f.MinRegion, f.Price, f.Overhead, f.Robson)

@@ -47,6 +47,8 @@ type individual struct {
 
 // searcher is one search. It belongs to one goroutine.
 type searcher struct {
+	interrupted bool // and not out of time: who waits gets what there is
+
 	o     Options
 	rng   *rand.Rand
 	pop   []individual
@@ -58,7 +60,8 @@ type searcher struct {
 
 // Search looks for the sequence that is worst for the strategy under the
 // objective, shrinks it and reports it. When ctx ends it stops where it is and
-// reports what it has, with Finding.Stopped set: that is not an error. Errors
+// reports what it has, with Finding.Stopped set: that is not an error. Where ctx was
+// cancelled, and not out of time, that is at once, neither shrunk nor measured. Errors
 // are bad options, or a defect of bufalloc.
 func Search(ctx context.Context, o Options) (*Finding, error) {
 	if o.Ops == 0 {
@@ -79,6 +82,10 @@ func Search(ctx context.Context, o Options) (*Finding, error) {
 	}
 	work := context.WithoutCancel(ctx) // one sequence is soon judged; the search stops between two
 	stopped, err := s.run(ctx, work)
+	s.interrupted = errors.Is(ctx.Err(), context.Canceled)
+	if s.interrupted && errors.Is(err, context.Canceled) {
+		stopped, err = true, nil // the subject's process has ended with ctx
+	}
 	if f := (*replay.Fault)(nil); errors.As(err, &f) {
 		return s.faulty(work, f)
 	}

@@ -132,6 +132,7 @@ func TestAStoppedSearchKeepsWhatItFound(t *testing.T) {
 		}})
 	require.NoError(t, err)
 	assert.True(t, f.Stopped)
+	assert.Zero(t, f.Offline, "nobody waits for what an interrupted search could still do")
 	assert.Equal(t, 50, f.Evals)
 	assert.Positive(t, f.Score)
 	require.NoError(t, f.Save(t.Context(), t.TempDir()))

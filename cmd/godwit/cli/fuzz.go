@@ -48,7 +48,8 @@ they look at the addresses they are given before they decide what comes next
 and saved in --out: a trace for godwit replay, and under corpus/ an entry for the
 fuzz target FuzzStrategies of bufalloc/fuzz. The objectives are counted, not
 timed, so that the same --seed finds the same on every machine, unless --for or
-Ctrl-C ends the search first; then it keeps what it found.
+Ctrl-C ends the search first; then it keeps what it found (after Ctrl-C as it is,
+neither shrunk nor measured).
 
 --seeds N makes N searches for each strategy, on all cores; --for is divided
 among them so that all have the same. --resume begins with what is in --out's
@@ -244,6 +245,9 @@ func printFindings(w io.Writer, findings []*fuzz.Finding) {
 			scan = fmt.Sprintf("%.0f", f.ScanNS)
 		}
 		region, over, price := "never fits", "-", "-"
+		if f.Offline == 0 { // interrupted before it was measured
+			region = "-"
+		}
 		if f.MinRegion > 0 {
 			region, over, price = sizeOf(f.MinRegion), fmt.Sprintf("%.4f", f.Overhead), fmt.Sprintf("%.4f", f.Price)
 		}
