@@ -145,7 +145,7 @@ func TestRunPrintsOneJSONObject(t *testing.T) {
 	var got struct {
 		Commands []map[string]any
 		Copies   []struct {
-			Buffer, From, To, Route, Reason string
+			Buffer, From, To, Way, Reason string
 			Offset, Bytes                   uint64
 			Command                         int
 		}
