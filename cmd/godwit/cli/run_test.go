@@ -146,8 +146,8 @@ func TestRunPrintsOneJSONObject(t *testing.T) {
 		Commands []map[string]any
 		Copies   []struct {
 			Buffer, From, To, Way, Reason string
-			Offset, Bytes                   uint64
-			Command                         int
+			Offset, Bytes                 uint64
+			Command                       int
 		}
 		Moved    uint64 `json:"bytes_moved"`
 		Bound    uint64 `json:"bytes_lower_bound"`
