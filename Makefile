@@ -10,6 +10,9 @@ export POCL_DEVICES ?= pthread pthread
 
 # FUZZTIME is for each fuzz target; TESTFLAGS may hold -run or -v.
 FUZZTIME ?= 5s
+# FOR is how long a soak runs in all; SOAKFLAGS may hold -race or -only NAME.
+FOR ?= 1h
+SOAKFLAGS ?=
 TESTFLAGS ?=
 LINT := bin/golangci-lint
 DEADCODE := bin/deadcode
@@ -22,9 +25,10 @@ help: ## this list
 deps: ## install what is missing: OpenCL headers, loader and PoCL (Debian)
 	@bash tools/deps
 
-build: deps ## bin/godwit
+build: deps ## bin/godwit, and beside it what loads a user's allocator
 	@if bash tools/deps --have; then go build -o bin/godwit ./cmd/godwit; \
 	else echo "building without OpenCL devices: everything else works"; CGO_ENABLED=0 go build -o bin/godwit ./cmd/godwit; fi
+	$${CC:-cc} -O2 -Wall -o bin/godwit-allochost bufalloc/extern/host/host.c -ldl
 
 lib: deps ## bin/libgodwit.so, the OpenCL driver
 	go build -buildmode=c-shared -o bin/libgodwit.so ./icd/libgodwit
@@ -57,9 +61,8 @@ fuzz: deps ## each fuzz target for FUZZTIME
 bench: deps ## every benchmark once, to keep them alive
 	go test -run '^$$' -bench . -benchtime 1x ./... | { grep -v 'no test files' || true; }
 
-soak: deps ## the long random tests, with new seeds
-	GODWIT_SOAK=1 go test -race -count=1 -v -timeout 4h $(TESTFLAGS) ./... \
-		| { grep -E '^(ok|FAIL|panic|---)|seed|commands|\.go:[0-9]+:' || true; }
+soak: deps ## the long random tests and fuzz targets in turn, for FOR; goes on when stopped
+	go run ./tests/soak -for $(FOR) $(SOAKFLAGS)
 
 nocgo: ## everything but the OpenCL driver builds without cgo
 	CGO_ENABLED=0 go build ./...

@@ -19,7 +19,10 @@ import (
 func child() {
 	what, device, _ := strings.Cut(os.Getenv("GODWIT_TEST_CHILD"), " ")
 	o := backend.MainOptions{Grace: 20 * time.Second} // enough for a busy machine
-	if strings.HasPrefix(what, "stuck") {
+	switch {
+	case what == "stuck-long":
+		o.Grace = time.Hour
+	case strings.HasPrefix(what, "stuck"):
 		o.Grace = 400 * time.Millisecond
 	}
 	switch what {
@@ -60,7 +63,7 @@ func childMain(ctx context.Context, what, device string) error {
 		return errors.New("it failed")
 	case "panic":
 		panic("on purpose")
-	case "stuck", "stuck-return":
+	case "stuck", "stuck-long", "stuck-return":
 		if err := w.stick(); err != nil {
 			return err
 		}
@@ -69,7 +72,7 @@ func childMain(ctx context.Context, what, device string) error {
 	switch what {
 	case "stuck-return":
 		return nil // closing finds the device busy
-	case "stuck":
+	case "stuck", "stuck-long":
 		select {} // neither the device nor f reacts
 	case "save":
 		for ctx.Err() == nil {

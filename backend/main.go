@@ -25,9 +25,10 @@ import (
 //	                   Else f may take its time, to save its state, and returns:
 //	                   exit 0, or 130 where it returns the context's error
 //	second SIGINT      exit 130 at once
-//	SIGTERM            f's context ends; once queues have finished and f has returned,
+//	SIGTERM, SIGHUP    f's context ends; once queues have finished and f has returned,
 //	                   or after the grace, what was installed before runs: as a rule
-//	                   the process dies of SIGTERM
+//	                   the process dies of the signal
+//	a second of these  what was installed before runs at once
 //
 // A watcher goroutine receives signals while f runs on the caller's goroutine; they
 // share what is in the leaving type.
@@ -36,6 +37,7 @@ import (
 var (
 	ErrInterrupted = mem.Sentinel("interrupted (SIGINT)", mem.InvalidOperation)
 	ErrTerminated  = mem.Sentinel("terminated (SIGTERM)", mem.InvalidOperation)
+	ErrHangup      = mem.Sentinel("hung up (SIGHUP)", mem.InvalidOperation)
 )
 
 // exitInterrupted is what shells report of a program that SIGINT ended.
@@ -48,8 +50,8 @@ type MainOptions struct {
 	Grace time.Duration
 	// NoSignals leaves all signals to the program.
 	NoSignals bool
-	// Terminate runs on SIGTERM once queues have finished. Nil raises SIGTERM
-	// again with Main's own handling taken away: other channels given to
+	// Terminate runs on SIGTERM or SIGHUP once queues have finished. Nil raises the
+	// signal again with Main's own handling taken away: other channels given to
 	// signal.Notify receive it (a second time), and without any the process ends
 	// as if Main had not been there.
 	Terminate func()
@@ -85,6 +87,7 @@ type leaving struct {
 	interrupted, terminated atomic.Bool
 	returned                chan struct{} // closed when f has returned or panicked
 	terminate               sync.Once
+	by                      atomic.Int32 // the signal that terminated
 	interrupts, terms       chan os.Signal
 }
 
@@ -171,14 +174,19 @@ func (l *leaving) report(closed error) {
 	}
 }
 
+// causes are the errors with which f's context ends.
+var causes = map[syscall.Signal]error{syscall.SIGTERM: ErrTerminated, syscall.SIGHUP: ErrHangup}
+
 // watch receives signals from now on.
 func (l *leaving) watch(cancel context.CancelCauseFunc) {
-	l.interrupts, l.terms = make(chan os.Signal, 2), make(chan os.Signal, 1)
+	l.interrupts, l.terms = make(chan os.Signal, 8), make(chan os.Signal, 8)
 	if !signal.Ignored(syscall.SIGINT) {
 		signal.Notify(l.interrupts, syscall.SIGINT)
 	}
-	if !signal.Ignored(syscall.SIGTERM) {
-		signal.Notify(l.terms, syscall.SIGTERM)
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // nohup
+			signal.Notify(l.terms, s)
+		}
 	}
 	go func() {
 		for {
@@ -189,10 +197,14 @@ func (l *leaving) watch(cancel context.CancelCauseFunc) {
 				}
 				cancel(ErrInterrupted)
 				go l.interrupt()
-			case <-l.terms:
-				if !l.terminated.Swap(true) {
-					cancel(ErrTerminated)
+			case s := <-l.terms:
+				by, _ := s.(syscall.Signal) // there are no others
+				if l.by.CompareAndSwap(0, int32(by)) {
+					l.terminated.Store(true)
+					cancel(causes[by])
 					go l.term()
+				} else {
+					go l.passOn()
 				}
 			}
 		}
@@ -237,7 +249,7 @@ func (l *leaving) term() {
 	}
 }
 
-// passOn lets what was installed before handle SIGTERM.
+// passOn lets what was installed before handle the signal.
 func (l *leaving) passOn() {
 	l.terminate.Do(func() {
 		if l.opts.Terminate != nil {
@@ -245,7 +257,7 @@ func (l *leaving) passOn() {
 			return
 		}
 		signal.Stop(l.terms)
-		if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(syscall.SIGTERM) == nil {
+		if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(syscall.Signal(l.by.Load())) == nil {
 			// The signal may reach another thread a moment later. Where nobody
 			// else handles it, nothing below here runs.
 			time.Sleep(100 * time.Millisecond)

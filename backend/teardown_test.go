@@ -95,6 +95,7 @@ func orderly(t *testing.T, e ending, device string) {
 const (
 	interrupt = syscall.SIGINT
 	terminate = syscall.SIGTERM
+	hangup    = syscall.SIGHUP
 )
 
 func TestEveryWayOutEndsAsPromised(t *testing.T) {
@@ -103,6 +104,11 @@ func TestEveryWayOutEndsAsPromised(t *testing.T) {
 			ds = append(ds, delayed{sig, 5 * time.Millisecond})
 		}
 		return ds
+	}
+	// Two of a kind are one where the process has not looked in between, as on a
+	// busy machine: so the second comes again.
+	twice := func(a, b syscall.Signal) []delayed {
+		return []delayed{{a, 5 * time.Millisecond}, {b, 100 * time.Millisecond}, {b, time.Second}, {b, 3 * time.Second}, {b, 6 * time.Second}}
 	}
 	for _, tc := range []struct {
 		what    string
@@ -118,6 +124,12 @@ func TestEveryWayOutEndsAsPromised(t *testing.T) {
 		{"save", now(interrupt), 0, true, "saved: interrupted (SIGINT)"},
 		{"save", now(terminate), 143, true, ""},
 		{"busy", now(terminate), 143, true, ""},
+		{"busy", now(hangup), 129, true, ""},
+		{"save", now(hangup), 129, true, "saved: hung up (SIGHUP)"},
+		{"stuck", now(hangup), 129, false, ""},
+		{"stuck-long", twice(terminate, terminate), 143, false, ""}, // long before the grace ends
+		{"stuck-long", twice(hangup, terminate), 129, false, ""},
+		{"stuck-long", twice(interrupt, interrupt), 130, false, ""},
 		{"stuck", now(interrupt), 130, false, ""},
 		{"stuck", now(interrupt, interrupt), 130, false, ""},
 		{"stuck", now(terminate), 143, false, ""},
@@ -155,7 +167,7 @@ func TestSignalsAtRandomMoments(t *testing.T) {
 	for i := range runs {
 		device := devices[i%len(devices)]
 		what := []string{"busy", "save", "stuck"}[r.IntN(3)]
-		first := []syscall.Signal{interrupt, terminate}[r.IntN(2)]
+		first := []syscall.Signal{interrupt, terminate, hangup}[r.IntN(3)]
 		signals := []delayed{{first, time.Duration(r.IntN(30_000)) * time.Microsecond}}
 		if first == interrupt && r.IntN(3) == 0 {
 			signals = append(signals, delayed{interrupt, time.Duration(r.IntN(10_000)) * time.Microsecond})
@@ -165,6 +177,8 @@ func TestSignalsAtRandomMoments(t *testing.T) {
 		switch {
 		case first == terminate:
 			want = []int{143}
+		case first == hangup:
+			want = []int{129}
 		case what == "save" && len(signals) == 1:
 			want = []int{0}
 		case what == "save":

@@ -16,6 +16,9 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 	// cut in front. All the rest, errors among it, goes the long way. For a
 	// power of two and no other number, x ^ (x-1) > x-1.
 	if size-1 >= r.quick || align^(align-1) <= align-1 || r.chunks() >= r.maxChunks {
+		if size-1 < r.searched && align^(align-1) > align-1 && r.chunks() < r.maxChunks {
+			return r.allocSearched(size, align)
+		}
 		return r.allocLong(size, align)
 	}
 	b, ns := r.bins, r.nodes
@@ -51,10 +54,28 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 		}
 	}
 	n := &ns[i]
-	b.count--
-	ns[n.b].a = 0
-	b.behead(bin, n.b)
-	if rest := n.size - need; rest != 0 {
+	rest := n.size - need
+	switch {
+	case n.b == 0 && rest != 0 && binOf(rest) == bin:
+		// The only hole of its bin remains so: usual where one large hole is
+		// left, in front of which chunks come and go.
+		c := r.spare
+		if c == 0 {
+			c = r.newNode()
+			ns = r.nodes
+			n = &ns[i]
+		} else {
+			r.spare = ns[c].next
+		}
+		m := &ns[c]
+		m.addr, m.size, m.prev, m.next = n.addr, need, n.prev, i
+		ns[n.prev].next = c
+		n.addr, n.size, n.prev = n.addr+need, rest, c
+		i, n = c, m
+	case rest != 0:
+		b.count--
+		ns[n.b].a = 0
+		b.behead(bin, n.b)
 		n.size = need
 		j := r.spare
 		if j == 0 {
@@ -70,6 +91,10 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 		m.addr, m.size, m.prev, m.next = n.addr+need, rest, i, x
 		ns[x].prev = j
 		b.insert(ns, j)
+	default:
+		b.count--
+		ns[n.b].a = 0
+		b.behead(bin, n.b)
 	}
 	r.gen = (r.gen + 1) & genMask
 	n.a, n.b = liveBit|r.gen, uint32(bits.Len64(mask))<<alignBit|uint32(need-size)
@@ -85,6 +110,77 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 	return Chunk{i, n.a}, nil
 }
 
+// allocSearched is Alloc for the requests of rule 3: those that Fit searches a
+// hole for.
+func (r *Region) allocSearched(size, align uint64) (Chunk, error) {
+	b, ns := r.bins, r.nodes
+	need := (size + r.granule - 1) &^ (r.granule - 1)
+	mask := (align - 1) | (r.granule - 1)
+	i := b.search(ns, need, mask+1, &r.s)
+	if i == 0 || r.spare == 0 {
+		return r.allocLong(size, align)
+	}
+	n := &ns[i]
+	rest := n.size - need
+	addr := b.place(ns, i, need, mask+1)
+	if rest == 0 || addr != n.addr && addr+need != n.end() {
+		return r.allocLong(size, align)
+	}
+	moves := n.a|n.b != 0 || binOf(rest) != binOf(n.size)
+	if moves {
+		b.remove(ns, i)
+	}
+	c := r.spare
+	r.spare = ns[c].next
+	m := &ns[c]
+	m.addr, m.size = addr, need
+	if addr == n.addr {
+		m.prev, m.next = n.prev, i
+		n.addr += need
+	} else {
+		m.prev, m.next = i, n.next
+	}
+	ns[m.prev].next, ns[m.next].prev = c, c
+	n.size = rest
+	if moves {
+		b.insert(ns, i)
+	}
+	return r.given(c, size, need, mask), nil
+}
+
+// given makes node c, which has need bytes and is in no bin, a chunk of size bytes.
+func (r *Region) given(c uint32, size, need, mask uint64) Chunk {
+	n := &r.nodes[c]
+	r.gen = (r.gen + 1) & genMask
+	n.a, n.b = liveBit|r.gen, uint32(bits.Len64(mask))<<alignBit|uint32(need-size)
+	s := &r.s
+	s.Allocs++
+	s.Live += size
+	s.Slack += need - size
+	s.PeakLive = max(s.PeakLive, s.Live)
+	s.HighWater = max(s.HighWater, n.addr+need-r.base)
+	if r.index != nil {
+		r.index.add(n.addr, c)
+	}
+	return Chunk{c, n.a}
+}
+
+// AllocHint is Alloc with what the caller knows of the chunk's life, the zero
+// Hint included. Fit places the chunk beside those that die at the same time, as
+// long as such hints prove true; a registered Placement is given the hint; the
+// other strategies pass over it. It takes a look at every hole that is large
+// enough.
+func (r *Region) AllocHint(size, align uint64, h mem.Hint) (Chunk, error) {
+	if h == 0 {
+		return r.Alloc(size, align)
+	}
+	r.learn()
+	r.hint = h
+	c, err := r.allocLong(size, align)
+	r.hint = 0
+	return c, err
+}
+
 func (r *Region) allocLong(size, align uint64) (Chunk, error) {
 	if size == 0 || !mem.IsPow2(align) {
 		return Chunk{}, badRequest(size, align)
@@ -93,6 +189,9 @@ func (r *Region) allocLong(size, align uint64) (Chunk, error) {
 	i := r.alloc(size, align)
 	if i == 0 {
 		r.s.Failures++
+		if err := r.takeFault(); err != nil {
+			return Chunk{}, err
+		}
 		return Chunk{}, &NoRoomError{Size: size, Align: align, Free: r.s.free(r.size), Chunks: r.chunks(), Limit: r.maxChunks}
 	}
 	return Chunk{i, r.nodes[i].a}, nil
@@ -107,7 +206,7 @@ func (r *Region) Free(c Chunk) error {
 		return r.notLive(c, "free")
 	}
 	n := &ns[i]
-	if b == nil || r.index != nil || n.b >= moving {
+	if b == nil || r.watched || n.b >= moving {
 		return r.freeLong(c)
 	}
 	s := &r.s
@@ -116,8 +215,15 @@ func (r *Region) Free(c Chunk) error {
 	s.Live -= n.size - slack
 	s.Slack -= slack
 	if p := n.prev; ns[p].a&liveBit == 0 {
-		b.remove(ns, p)
 		m := &ns[p]
+		if m.a|m.b == 0 && ns[n.next].a&liveBit != 0 && binOf(n.size+m.size) == binOf(m.size) {
+			// The only hole of its bin remains so: see Alloc.
+			m.size, m.next = n.size+m.size, n.next
+			ns[n.next].prev = p
+			n.a, n.next, r.spare = 0, r.spare, i
+			return nil
+		}
+		b.remove(ns, p)
 		n.addr = m.addr
 		n.size += m.size
 		n.prev = m.prev
@@ -125,8 +231,14 @@ func (r *Region) Free(c Chunk) error {
 		m.next, r.spare = r.spare, p
 	}
 	if x := n.next; ns[x].a&liveBit == 0 {
-		b.remove(ns, x)
 		m := &ns[x]
+		if m.a|m.b == 0 && ns[n.prev].a&liveBit != 0 && binOf(n.size+m.size) == binOf(m.size) {
+			m.addr, m.size, m.prev = n.addr, n.size+m.size, n.prev
+			ns[n.prev].next = x
+			n.a, n.next, r.spare = 0, r.spare, i
+			return nil
+		}
+		b.remove(ns, x)
 		n.size += m.size
 		n.next = m.next
 		ns[m.next].prev = i

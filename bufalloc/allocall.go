@@ -22,12 +22,19 @@ func (r *Region) AllocAll(reqs []mem.Request, out []Chunk) error {
 			return fmt.Errorf("request %d of %d: %w", i, len(reqs), badRequest(q.Size, q.Align))
 		}
 	}
-	if len(reqs) > 1 && r.strategy.splits() && r.together(reqs, out) {
-		return nil
+	if len(reqs) > 1 && !r.grid {
+		if r.hint = common(reqs); r.hint != 0 {
+			r.learn()
+		}
+		done := r.together(reqs, out)
+		r.hint = 0
+		if done {
+			return nil
+		}
 	}
 	before := r.s
 	for i, q := range reqs {
-		c, err := r.Alloc(q.Size, max(q.Align, 1))
+		c, err := r.AllocHint(q.Size, max(q.Align, 1), q.Hint)
 		if err != nil {
 			for j := i - 1; j >= 0; j-- {
 				r.free(out[j].index)
@@ -42,6 +49,16 @@ func (r *Region) AllocAll(reqs []mem.Request, out []Chunk) error {
 		out[i] = c
 	}
 	return nil
+}
+
+// common is the hint that all requests have, or none.
+func common(reqs []mem.Request) mem.Hint {
+	for _, q := range reqs {
+		if q.Hint != reqs[0].Hint {
+			return 0
+		}
+	}
+	return reqs[0].Hint
 }
 
 // together places all requests in one hole, where there is one for them.

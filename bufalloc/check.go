@@ -33,7 +33,7 @@ func (r *Region) Check() error {
 			return err
 		}
 	} else {
-		held = r.placer.holes()
+		held = r.placer.count()
 	}
 	if held != sum.Holes {
 		return fmt.Errorf("%d holes, %d of them in the strategy's order", sum.Holes, held)

@@ -82,7 +82,7 @@ func TestBadRequests(t *testing.T) {
 		{0, 1<<63 + 1, Options{}, mem.ErrInvalidSize},
 		{math.MaxUint64, 1, Options{}, nil},
 		{math.MaxUint64 - 1, 2, Options{}, mem.ErrInvalidValue},
-		{0, 1, Options{Strategy: numStrategies}, mem.ErrInvalidValue},
+		{0, 1, Options{Strategy: 999}, mem.ErrInvalidValue},
 		{0, 1, Options{Granularity: 3}, mem.ErrInvalidValue},
 		{0, 1, Options{Granularity: 1 << 25}, mem.ErrInvalidValue},
 		{0, 1, Options{MaxChunks: -1}, mem.ErrInvalidValue},

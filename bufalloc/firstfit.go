@@ -8,11 +8,11 @@ type firstFit struct {
 	n         int
 }
 
-func (f *firstFit) reset()                             { f.n = 0 }
+func (f *firstFit) reset(*Region)                      { f.n = 0 }
 func (f *firstFit) insert(*Region, uint32)             { f.n++ }
 func (f *firstFit) remove(*Region, uint32)             { f.n-- }
 func (f *firstFit) joins(*Region, uint32, uint32) bool { return true }
-func (f *firstFit) holes() int                         { return f.n }
+func (f *firstFit) count() int                         { return f.n }
 func (f *firstFit) check(*Region, uint32) error        { return nil }
 
 func (f *firstFit) find(r *Region, size, align uint64) (uint32, uint64, uint64) {

@@ -108,7 +108,7 @@ func (r *Region) FreeAddr(addr uint64) error {
 // ordered is the index, made at first use.
 func (r *Region) ordered() *addrIndex {
 	if r.index == nil {
-		r.index = newAddrIndex()
+		r.index, r.watched = newAddrIndex(), true
 		for i := r.nodes[anchor].next; i != anchor; i = r.nodes[i].next {
 			if r.nodes[i].live() {
 				r.index.add(r.nodes[i].addr, i)

@@ -12,8 +12,8 @@ type lists struct {
 	n    int
 }
 
-func (l *lists) reset()     { *l = lists{} }
-func (l *lists) holes() int { return l.n }
+func (l *lists) reset(*Region) { *l = lists{} }
+func (l *lists) count() int    { return l.n }
 
 // class is the power of two not above size.
 func class(size uint64) int { return bits.Len64(size) - 1 }

@@ -33,6 +33,7 @@ type Region struct {
 	strategy   Strategy
 	maxChunks  int    // immutable
 	quick      uint64 // sizes up to it take the short way through Alloc
+	searched   uint64 // sizes from there up to it that of allocSearched
 	nodes      []node // see node for the first two
 	spare      uint32 // unused nodes, linked by next
 	salt       uint32 // immutable: where generations started
@@ -43,7 +44,11 @@ type Region struct {
 	index      *addrIndex // live chunks by address, once somebody has asked
 	passes     int        // proposed moves not yet committed or aborted
 	s          Stats
-	wastes     bool // immutable: slack is kept in wide
+	wastes     bool     // immutable: slack is kept in wide
+	grid       bool     // immutable: chunks cannot be cut anywhere (see Strategy)
+	watched    bool     // frees take the long way: there is an index, or lives
+	hint       mem.Hint // of the request in progress
+	lives      *lives   // what is known of chunks' lives under Fit; nil before the first hint
 }
 
 // NewRegion returns a region of size bytes at base with nothing allocated. It
@@ -55,7 +60,7 @@ func NewRegion(base, size uint64, o Options) (*Region, error) {
 		return nil, fmt.Errorf("region of %d bytes: want 1 to 2^63: %w", size, mem.ErrInvalidSize)
 	case size > math.MaxUint64-base:
 		return nil, fmt.Errorf("region of %d bytes at %#x: its end overflows 64 bits: %w", size, base, mem.ErrInvalidValue)
-	case o.Strategy >= numStrategies:
+	case !o.Strategy.known():
 		return nil, fmt.Errorf("region with %v: no such strategy: %w", o.Strategy, mem.ErrInvalidValue)
 	case o.Granularity != 0 && (!mem.IsPow2(o.Granularity) || o.Granularity > slackMax+1):
 		return nil, fmt.Errorf("granularity %d: want a power of two up to %d: %w", o.Granularity, slackMax+1, mem.ErrInvalidValue)
@@ -83,11 +88,10 @@ func defaultMaxChunks(s Strategy) int {
 }
 
 func (r *Region) setStrategy() {
+	r.grid = !r.strategy.splits()
 	switch r.strategy {
 	case Fit, GoodFit:
 		r.bins = &bins{fit: r.strategy == Fit}
-	case BestFit:
-		r.placer = newBestFit()
 	case Tight, Wasteful:
 		r.placer = &firstFit{tailFirst: r.strategy == Wasteful}
 	case Buddy:
@@ -96,6 +100,9 @@ func (r *Region) setStrategy() {
 		r.placer, r.wastes = &pools{}, true
 	case PoCLTight, PoCLWasteful:
 		r.placer, r.wastes = &pocl{firstFit{tailFirst: r.strategy == PoCLWasteful}}, true
+	default:
+		x, _ := r.strategy.info()
+		r.placer = &placed{p: x.open()}
 	}
 }
 
@@ -111,10 +118,13 @@ func (r *Region) Reset() {
 		r.bins.reset(r.size)
 		r.setQuick()
 	} else {
-		r.placer.reset()
+		r.placer.reset(r)
 	}
 	if r.index != nil {
 		r.index.clear()
+	}
+	if r.lives != nil {
+		r.lives.reset()
 	}
 	h := r.newNode()
 	r.nodes[h] = node{addr: r.base, size: r.size}
@@ -140,9 +150,9 @@ func (r *Region) Granularity() uint64 { return r.granule }
 // setQuick says which requests take the short way through Alloc: those of Fit
 // that are not searched for.
 func (r *Region) setQuick() {
-	r.quick = 0
-	if r.strategy == Fit && r.bins.few > r.granule {
-		r.quick = r.bins.few - r.granule
+	r.quick, r.searched = 0, 0
+	if r.strategy == Fit && r.lives == nil && r.bins.few > r.granule {
+		r.quick, r.searched = r.bins.few-r.granule, r.size
 	}
 }
 
@@ -163,6 +173,11 @@ func (r *Region) remove(i uint32) {
 }
 
 func (r *Region) find(size, align uint64) (i uint32, addr, take uint64) {
+	if r.hint != 0 && r.strategy == Fit {
+		if i, addr = r.findByLife(size, align); i != 0 {
+			return i, addr, size
+		}
+	}
 	if r.bins != nil {
 		i, addr = r.bins.find(r, size, align)
 		return i, addr, size
@@ -219,6 +234,9 @@ func (r *Region) enlive(i uint32, size, align uint64) {
 	if r.index != nil {
 		r.index.add(n.addr, i)
 	}
+	if r.lives != nil {
+		r.lives.begin(i, r.hint, r.clock())
+	}
 }
 
 // slack is the bytes of chunk i beyond those asked for.
@@ -245,6 +263,9 @@ func (r *Region) free(i uint32) {
 	r.s.Slack -= slack
 	if r.index != nil {
 		r.index.drop(n.addr)
+	}
+	if r.lives != nil {
+		r.lives.end(i, r.clock())
 	}
 	n.a, n.b = 0, 0
 	r.settle(i)

@@ -12,7 +12,7 @@ var ErrInUse = mem.Sentinel("range in use", mem.MemObjectAllocationFailure)
 
 // whole refuses what a strategy that cannot cut holes anywhere does not offer.
 func (r *Region) whole(verb string) error {
-	if r.strategy.splits() {
+	if !r.grid {
 		return nil
 	}
 	return fmt.Errorf("%s under %v: it places chunks on a grid of its own: %w", verb, r.strategy, mem.ErrInvalidOperation)
@@ -73,8 +73,8 @@ func (r *Region) Grow(by uint64) error {
 	r.nodes[i] = node{addr: r.base + r.size, size: by}
 	r.linkAfter(i, r.nodes[anchor].prev)
 	r.size += by
+	r.resized() // first: no hole may start above nodes[0]
 	r.settle(i)
-	r.resized()
 	return nil
 }
 

@@ -9,6 +9,19 @@ import (
 	"godwit/mem"
 )
 
+// A full region has no hole; the one that growing brings is the first of its bin
+// and starts where nodes[0] had its address.
+func TestAFullRegionGrows(t *testing.T) {
+	for _, size := range []uint64{1, 1000} {
+		r := newRegion(t, 64, size, Options{})
+		alloc(t, r, size, 1)
+		require.NoError(t, r.Grow(1))
+		require.NoError(t, r.Check())
+		alloc(t, r, 1, 1)
+		require.NoError(t, r.Check())
+	}
+}
+
 func TestReserveGrowShrink(t *testing.T) {
 	each(t, func(t *testing.T, s Strategy) {
 		r := newRegion(t, 1000, 4096, Options{Strategy: s})

@@ -2,13 +2,16 @@ package bufalloc
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"godwit/mem"
 )
 
-// Strategy says where a Region places chunks. The zero value is Fit.
-type Strategy uint8
+// Strategy says where a Region places chunks. The zero value is Fit. Those below
+// are built in; Register adds others.
+type Strategy uint16
 
 // The strategies. Those marked exact never fail while a hole exists that the
 // request fits into.
@@ -40,56 +43,129 @@ const (
 	PoCLTight
 	// PoCLWasteful is the same under BALLOCS_WASTEFUL, PoCL's default.
 	PoCLWasteful
-	numStrategies
+	builtin
 )
 
-var strategyNames = [numStrategies]string{
-	Fit: "fit", BestFit: "bestfit", Tight: "tight", Wasteful: "wasteful", GoodFit: "goodfit",
-	Buddy: "buddy", PowerOfTwo: "poweroftwo", PoCLTight: "pocl-tight", PoCLWasteful: "pocl-wasteful",
+// strategy is what is known of a Strategy.
+type strategy struct {
+	name  string
+	exact bool             // never fails while a hole fits
+	grid  bool             // places on a grid of its own: holes cannot be cut anywhere
+	open  func() Placement // nil for those whose order of holes is built into Region
+}
+
+// strategies is indexed by Strategy; entries are immutable.
+var strategies = struct {
+	sync.RWMutex
+	list []strategy // protected by the mutex
+}{list: []strategy{
+	Fit:          {name: "fit", exact: true},
+	BestFit:      {name: "bestfit", exact: true, open: newBestFit},
+	Tight:        {name: "tight", exact: true},
+	Wasteful:     {name: "wasteful", exact: true},
+	GoodFit:      {name: "goodfit"},
+	Buddy:        {name: "buddy", grid: true},
+	PowerOfTwo:   {name: "poweroftwo", grid: true},
+	PoCLTight:    {name: "pocl-tight", grid: true},
+	PoCLWasteful: {name: "pocl-wasteful", grid: true},
+}}
+
+// Register makes a placement known by name, for every Region and for whatever
+// takes a strategy's name, and returns its Strategy. open makes one for each
+// region. exact says that Find never fails while a hole exists that the request
+// fits into. Names are compared without case. Register is for init functions:
+// it panics where the name is taken or not a plain word, which is a bug in the
+// program.
+func Register(name string, exact bool, open func() Placement) Strategy {
+	if name == "" || strings.ContainsAny(name, " :,\t\n") || open == nil {
+		panic(fmt.Sprintf("bufalloc: strategy %q: want a name without spaces, colons and commas, and a placement", name))
+	}
+	strategies.Lock()
+	defer strategies.Unlock()
+	for _, s := range strategies.list {
+		if strings.EqualFold(s.name, name) {
+			panic("bufalloc: strategy " + name + " registered twice")
+		}
+	}
+	strategies.list = append(strategies.list, strategy{name: name, exact: exact, open: open})
+	return Strategy(len(strategies.list) - 1)
+}
+
+// info is what is known of s; ok is false where nothing is registered for it.
+func (s Strategy) info() (x strategy, ok bool) {
+	strategies.RLock()
+	defer strategies.RUnlock()
+	if int(s) >= len(strategies.list) {
+		return strategy{}, false
+	}
+	return strategies.list[s], true
+}
+
+func (s Strategy) known() bool {
+	_, ok := s.info()
+	return ok
 }
 
 // String is the strategy's name on the command line.
 func (s Strategy) String() string {
-	if s >= numStrategies {
-		return fmt.Sprintf("Strategy(%d)", uint8(s))
+	x, ok := s.info()
+	if !ok {
+		return fmt.Sprintf("Strategy(%d)", uint16(s))
 	}
-	return strategyNames[s]
+	return x.name
 }
 
-// Strategies lists all strategies, the default first.
+// Strategies lists all strategies: those built in, the default first, then the
+// registered ones by name.
 func Strategies() []Strategy {
-	all := make([]Strategy, numStrategies)
+	strategies.RLock()
+	defer strategies.RUnlock()
+	all := make([]Strategy, len(strategies.list))
 	for i := range all {
 		all[i] = Strategy(i)
 	}
+	slices.SortFunc(all[builtin:], func(a, b Strategy) int {
+		return strings.Compare(strategies.list[a].name, strategies.list[b].name)
+	})
 	return all
 }
 
 // ParseStrategy returns the strategy of that name. It fails with
 // mem.ErrInvalidValue for any other, and lists the names.
 func ParseStrategy(name string) (Strategy, error) {
-	for s, n := range strategyNames {
+	var names []string
+	for _, s := range Strategies() {
+		n := s.String()
 		if strings.EqualFold(n, name) {
-			return Strategy(s), nil
+			return s, nil
 		}
+		names = append(names, n)
 	}
-	return 0, fmt.Errorf("strategy %q: want one of %s: %w", name, strings.Join(strategyNames[:], ", "), mem.ErrInvalidValue)
+	return 0, fmt.Errorf("strategy %q: want one of %s: %w", name, strings.Join(names, ", "), mem.ErrInvalidValue)
 }
 
 // Exact reports whether the strategy never fails while a hole exists that the
 // request fits into.
-func (s Strategy) Exact() bool { return s <= Wasteful }
+func (s Strategy) Exact() bool {
+	x, _ := s.info()
+	return x.exact
+}
 
 // splits reports whether a chunk may take any part of a hole, so that several
 // requests can be cut out of one.
-func (s Strategy) splits() bool { return s <= GoodFit }
+func (s Strategy) splits() bool {
+	x, _ := s.info()
+	return !x.grid
+}
 
 // placer is a strategy at work: it keeps the holes of one region in an order
 // and picks among them. Fit and GoodFit are not behind this interface: see
-// Region.bins.
+// Region.bins. Placements are, each in a placed; what is here directly needs
+// more of a region than a Placement sees: its address order, or a say in how
+// holes are merged.
 type placer interface {
 	// reset forgets all holes.
-	reset()
+	reset(r *Region)
 	// insert takes note of hole i. A placer may cut it into several.
 	insert(r *Region, i uint32)
 	// remove forgets hole i, which is about to change or vanish.
@@ -102,7 +178,6 @@ type placer interface {
 	joins(r *Region, i, j uint32) bool
 	// check tests that the order holds hole i and is right about it.
 	check(r *Region, i uint32) error
-	// holes is the number of holes in the order, and in how many nodes it could
-	// need for one allocation is at most 2 but for buddies.
-	holes() int
+	// count is the number of holes in the order.
+	count() int
 }

@@ -3,13 +3,14 @@
 package icd
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"godwit/mem"
+	"godwit/icd/devicefile"
 )
 
 // Configuration by environment: a program that knows nothing of Godwit has no
@@ -20,7 +21,7 @@ type config struct {
 	library string // of the driver that compiles and runs kernels
 	devices []wanted
 	count   int // of devices; 0 is the default. Where there is no list
-	links   []wantedLink
+	links   []devicefile.Link
 	typ     uint64 // cl_device_type of all devices; 0 is the real one's
 	trace   string // see tracelog.Open
 	summary string
@@ -34,12 +35,6 @@ type wanted struct {
 	memory uint64 // bytes; 0 is the real device's
 	real   string // index or part of the name of the real device; empty is the next
 	typ    uint64
-}
-
-// wantedLink is the way from one device to another, by names; "host" is one.
-type wantedLink struct {
-	from, to string
-	link     mem.Link
 }
 
 // deviceTypes are the names of OpenCL's device types.
@@ -62,15 +57,25 @@ func readConfig(env func(string) string) (config, error) {
 	if err != nil {
 		return c, c.readFile(want)
 	}
-	if n < 1 || n > maxDevices {
-		return c, fmt.Errorf("GODWIT_DEVICES=%d: there can be 1 to %d devices", n, maxDevices)
+	if err := devicefile.CheckCount(n); err != nil {
+		return c, fmt.Errorf("GODWIT_DEVICES=%d: %w", n, err)
 	}
 	c.count = n
 	return c, nil
 }
 
-// maxDevices is a bound on mistakes.
-const maxDevices = 1024
+// readFile takes devices and links from a file.
+func (c *config) readFile(path string) error {
+	f, err := devicefile.Read(context.Background(), path) // a regular file, which does not wait
+	if err != nil {
+		return fmt.Errorf("GODWIT_DEVICES, neither a number nor a file of devices: %w", err)
+	}
+	for _, d := range f.Devices {
+		c.devices = append(c.devices, wanted{name: d.Name, memory: d.Memory, real: d.Real, typ: deviceTypes[d.Type]})
+	}
+	c.links = f.Links
+	return nil
+}
 
 // vendorFiles is where drivers say which library they are.
 const vendorFiles = "/etc/OpenCL/vendors"

@@ -159,9 +159,9 @@ func (p *platform) links(chosen []*device) (links []runtime.Link) {
 		return 1 + slices.IndexFunc(chosen, func(d *device) bool { return d.name == name })
 	}
 	for _, l := range p.config.links {
-		from, to := at(l.from), at(l.to)
-		if (from > 0 || l.from == "host") && (to > 0 || l.to == "host") {
-			links = append(links, runtime.Link{From: mem.MemoryID(from), To: mem.MemoryID(to), Link: l.link})
+		from, to := at(l.From), at(l.To)
+		if (from > 0 || l.From == "host") && (to > 0 || l.To == "host") {
+			links = append(links, runtime.Link{From: mem.MemoryID(from), To: mem.MemoryID(to), Link: l.Link})
 		}
 	}
 	return links

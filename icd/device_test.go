@@ -32,8 +32,8 @@ func TestConfigurationIsReadFromTheEnvironment(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []wanted{{name: "a0", memory: 64 << 20, real: "0", typ: typeCPU}, {name: "a1", memory: 64 << 20, real: "0", typ: typeCPU}, {name: "b"}}, c.devices)
 	require.Len(t, c.links, 2)
-	require.Equal(t, "b", c.links[1].from)
-	require.EqualValues(t, 2e9, c.links[0].link.Direct.Bandwidth)
+	require.Equal(t, "b", c.links[1].From)
+	require.EqualValues(t, 2e9, c.links[0].Link.Direct.Bandwidth)
 
 	for text, says := range map[string]string{
 		"devices: []":                                "0 devices",

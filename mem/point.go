@@ -39,6 +39,7 @@ func (p Point) WaitPassed(ctx context.Context) error {
 }
 
 // Err is why p ended badly; nil while it has not ended, and where it ended well.
+// It is ErrFailed where the cause was given up (Timeline.DropCause).
 func (p Point) Err() error {
 	if p.Line == nil || p.Line.clean() {
 		return nil

@@ -13,9 +13,10 @@ import (
 // them have ended. A queue owns one; so does a context for its user events.
 //
 // Life of a point: issued (Next), then ended exactly once (End), well or with
-// an error. An error is kept as long as the timeline: a failure must never be
-// forgotten by somebody who asks late. Everything else is retired: points that
-// have ended are a mark (all up to it have) and a bit set above the mark.
+// an error. Points that have ended are a mark (all up to it have) and a bit set
+// above the mark. That a point failed is known as long as the timeline lives:
+// nobody who asks late may take a failure for a success. Why it failed is kept
+// until the owner says that nothing names the point any more (DropCause).
 //
 // All methods are safe for use from many goroutines. Steady state allocates
 // nothing on the Go heap. Lock order: mu is a leaf; nothing is called under it.
@@ -27,14 +28,14 @@ type Timeline struct {
 	issued  atomic.Uint64
 	mark    atomic.Uint64 // every point up to it has ended
 	top     atomic.Uint64 // no point after it has ended
-	failing atomic.Bool   // failed is not empty
+	failing atomic.Bool   // some point has failed
 	waiters atomic.Int32  // registered and not told
 	onWait  func()        // immutable once points are issued; may be nil
 
 	mu     sync.Mutex
 	above  []uint64              // protected by mu: bit i of word w is point base+64*w+i
 	base   uint64                // protected by mu: a multiple of 64, at most mark+1
-	failed map[uint64]error      // protected by mu
+	failed failures              // protected by mu
 	heads  map[uint64]int32      // protected by mu: point -> first waiter node + 1
 	pages  []*[waitPage]waitNode // protected by mu: nodes never move
 	nodes  int32                 // protected by mu: ever used
@@ -150,10 +151,7 @@ func (t *Timeline) End(p Point, err error) {
 		panic(fmt.Sprintf("timeline %s: End of %v twice", t.name, p))
 	}
 	if err != nil {
-		if t.failed == nil {
-			t.failed = make(map[uint64]error)
-		}
-		t.failed[p.Seq] = err
+		t.failed.add(p.Seq, err)
 		t.failing.Store(true) // before the mark: who sees the end sees the failure
 	}
 	t.setLocked(p.Seq)
@@ -249,7 +247,16 @@ func (t *Timeline) clean() bool { return !t.failing.Load() }
 func (t *Timeline) failure(seq uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.failed[seq]
+	return t.failed.of(seq)
+}
+
+// DropCause gives up why p failed: from then on its error is ErrFailed. The
+// caller is who owns the timeline, and knows that nobody will ask for the cause.
+// It does nothing where p has not failed.
+func (t *Timeline) DropCause(p Point) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed.drop(p.Seq)
 }
 
 // notify implements Point.Notify.
@@ -266,7 +273,7 @@ func (t *Timeline) register(seq uint64, w Waiter) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.endedLocked(seq) {
-		return true, t.failed[seq]
+		return true, t.failed.of(seq)
 	}
 	t.waiters.Add(1)
 	n := t.free

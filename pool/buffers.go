@@ -89,8 +89,10 @@ func NewBufferPool(c *runtime.Context, o Options) (*BufferPool, error) {
 	}
 	p := &BufferPool{}
 	p.init(c, o, func(e *entry, size uint64, flags runtime.Flags) (err error) {
-		e.buf, err = c.CreateBuffer(size, flags, nil)
-		return err
+		if e.buf, err = c.CreateBuffer(size, flags, nil); err != nil {
+			return err
+		}
+		return e.buf.SetHint(mem.Kept) // beside the pool's others: it is kept while the pool is
 	})
 	return p, nil
 }

@@ -26,10 +26,10 @@ func viewOf(t *testing.T, tr *trace.Allocs, align uint64, strategies ...bufalloc
 	st, err := replay.FromTrace(tr, align)
 	require.NoError(t, err)
 	v := report.View{Trace: tr, Stream: st}
-	v.Results, err = replay.Measure(t.Context(), []*replay.Stream{st}, strategies, replay.Options{Region: 2 * st.PeakLive, Repeats: 1})
+	v.Results, err = replay.Measure(t.Context(), []*replay.Stream{st}, replay.Strategies(strategies...), replay.Options{Region: 2 * st.PeakLive, Repeats: 1})
 	require.NoError(t, err)
 	for i, s := range strategies {
-		rec, err := replay.Record(t.Context(), st, s, v.Results[i].Region)
+		rec, err := replay.Record(t.Context(), st, replay.Of(s), v.Results[i].Region)
 		require.NoError(t, err)
 		require.Len(t, rec.Chunks, tr.Chunks)
 		v.Recordings = append(v.Recordings, rec)
@@ -39,7 +39,7 @@ func viewOf(t *testing.T, tr *trace.Allocs, align uint64, strategies ...bufalloc
 
 func openTrace(t *testing.T, name string) *trace.Allocs {
 	t.Helper()
-	all, err := trace.OpenAllocs(filepath.Join("..", "testdata", "traces", name))
+	all, err := trace.OpenAllocs(t.Context(), filepath.Join("..", "testdata", "traces", name))
 	require.NoError(t, err)
 	return all[0]
 }

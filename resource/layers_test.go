@@ -155,7 +155,7 @@ func TestATraceOfAStackCanBeRead(t *testing.T) {
 	alloc(t, r, mem.Ready, 200)
 	require.NoError(t, r.FreeAfter(a, nil))
 	require.NoError(t, w.Flush())
-	got, err := trace.ReadAllocs(&buf, "stack.csv")
+	got, err := trace.ReadAllocs(t.Context(), &buf, "stack.csv")
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Equal(t, 2, got[0].Chunks)

@@ -188,7 +188,7 @@ func (p *Pool) growLocked(reqs []mem.Request, want uint64) (mem.Outcome, error) 
 		}
 		size += up
 	}
-	req := [1]mem.Request{{Size: max(size, p.opts.Slab), Align: align, Tag: reqs[0].Tag}}
+	req := [1]mem.Request{{Size: max(size, p.opts.Slab), Align: align, Tag: reqs[0].Tag, Hint: mem.Kept}}
 	var out [1]mem.Block
 	o, err := p.up.AllocAll(req[:], out[:])
 	if err == nil && o != mem.Ready && size < p.opts.Slab { // less will do

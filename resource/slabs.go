@@ -69,7 +69,7 @@ func (s *slabs) alloc(up mem.Resource, want, tag uint64) (mem.Block, mem.Outcome
 }
 
 func (s *slabs) grow(up mem.Resource, tag uint64) (mem.Outcome, error) {
-	req := [1]mem.Request{{Size: s.size * s.slots, Align: s.align, Tag: tag}}
+	req := [1]mem.Request{{Size: s.size * s.slots, Align: s.align, Tag: tag, Hint: mem.Kept}}
 	var out [1]mem.Block
 	o, err := up.AllocAll(req[:], out[:])
 	if err != nil || o != mem.Ready {

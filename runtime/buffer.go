@@ -44,6 +44,7 @@ type root struct {
 	locked    *locked      // immutable; nil where the host's block is not page-locked
 	svm       *svmRoot     // immutable; nil where it is no shared virtual memory
 	last      mem.Point    // protected by c.mu: of the command that freed it, where it is
+	hint      mem.Hint     // protected by c.mu: of how long its blocks will live
 	views     int          // protected by c.mu: live Buffers, mappings, and roots whose size buffer it is
 	count     *root        // protected by c.mu: its size buffer, of which it holds a view; nil where it has none
 	onRelease []func()     // protected by c.mu
@@ -95,7 +96,7 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 	if err != nil {
 		return nil, err
 	}
-	if largest := c.largestBuffer(); size > largest {
+	if largest := c.LargestBuffer(); size > largest {
 		return nil, fmt.Errorf("buffer of %d bytes: no device of context %s takes more than %d: %w", size, c.name, largest, mem.ErrInvalidSize)
 	}
 	switch {
@@ -167,9 +168,9 @@ func (c *Context) register(r *root, content bool) error {
 	return nil
 }
 
-// largestBuffer is the size in bytes of the largest buffer that some device can
+// LargestBuffer is the size in bytes of the largest buffer that some device can
 // hold.
-func (c *Context) largestBuffer() uint64 {
+func (c *Context) LargestBuffer() uint64 {
 	var largest uint64
 	for i := range c.mems[1:] {
 		largest = max(largest, c.mems[i+1].maxBuffer())
@@ -275,6 +276,23 @@ func (b *Buffer) Segments() ([]migration.Segment, error) {
 		return nil, err
 	}
 	return b.c.planner.Segments(b.root.id)
+}
+
+// SetHint says how long the buffer will live, for the blocks that it will take from
+// now on: device memory is placed beside what dies at the same time. It counts for
+// the whole of the buffer that b is, or is a view of. A wrong hint costs room and
+// nothing else. It fails with mem.ErrInvalidBuffer for a released buffer.
+func (b *Buffer) SetHint(h mem.Hint) error {
+	if err := b.made(); err != nil {
+		return err
+	}
+	b.c.lock()
+	defer b.c.unlock()
+	if err := b.live(); err != nil {
+		return err
+	}
+	b.root.hint = h
+	return nil
 }
 
 // Retain adds a reference, for code that shares a buffer by counting.

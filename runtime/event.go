@@ -153,6 +153,25 @@ func (t *eventTable) appendWaits(dst []mem.Wait, c *Context, list []Event) ([]me
 	return out, nil
 }
 
+// mark sets to true the points that a live event of c names.
+func (t *eventTable) mark(c *Context, points map[mem.Point]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.n {
+		r := t.at(i)
+		if r.refs > 0 {
+			markNamed(points, r.pointOf(c))
+		}
+	}
+}
+
+// used is how many records the table has, live or not.
+func (t *eventTable) used() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return int(t.n)
+}
+
 // IsZero reports whether e is no event.
 func (e Event) IsZero() bool { return e.c == nil }
 

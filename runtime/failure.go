@@ -23,14 +23,22 @@ type failureList struct {
 	waiting atomic.Bool // points is not empty
 	mu      sync.Mutex
 	points  []failedPoint // protected by mu
+
+	// settled are the failed points whose causes are kept; dueAt is how many of
+	// them are worth another look. Both are protected by Context.mu.
+	settled map[mem.Point]bool // true while marking: a live event names it
+	dueAt   int
 }
+
+// minCauses is how many causes are kept without asking who needs them.
+const minCauses = 64
 
 type failedPoint struct {
 	point mem.Point
 	cause error
 }
 
-// pointFailed is what queues and the transport call OnFail.
+// pointFailed is what queues and the mover call OnFail.
 func (c *Context) pointFailed(p mem.Point, cause error) {
 	f := &c.failures
 	f.mu.Lock()
@@ -59,6 +67,52 @@ func (c *Context) settle() {
 	f.waiting.Store(false)
 	f.mu.Unlock()
 	for _, p := range points {
-		c.planner.Fail(p.point, p.cause)
+		if p.point.Line != c.userLine { // a user event writes nothing
+			c.planner.Fail(p.point, p.cause)
+		}
+		if f.settled == nil {
+			f.settled = make(map[mem.Point]bool)
+		}
+		f.settled[p.point] = false
+	}
+	if len(f.settled) >= max(f.dueAt, minCauses) {
+		c.dropCauses()
+	}
+}
+
+// dropCauses gives up the causes that nobody can ask for. Who may ask for the
+// cause of a failed point is an event of it, a mapping, a hazard or a wait. Here
+// c.mu is held and the failures are settled, so that the planner's state names none
+// of them (poison has its own copy of the cause), no command is between its plan and
+// its submission, and a wait that was submitted has the error already. That leaves
+// events and mappings: theirs are marked. The next look is due when there are twice as many
+// causes as are left now, and not before there is one for each 64 event records;
+// so a failure costs a constant, and what is kept is bounded by the events.
+// c.mu is held.
+func (c *Context) dropCauses() {
+	f := &c.failures
+	c.events.mark(c, f.settled)
+	for i := range c.maps.records {
+		markNamed(f.settled, c.maps.records[i].point)
+	}
+	for _, r := range c.svmRoots {
+		for _, m := range r.svm.maps {
+			markNamed(f.settled, m.at)
+		}
+	}
+	for p, named := range f.settled {
+		if named {
+			f.settled[p] = false
+			continue
+		}
+		p.Line.DropCause(p)
+		delete(f.settled, p)
+	}
+	f.dueAt = max(2*len(f.settled), c.events.used()/64)
+}
+
+func markNamed(points map[mem.Point]bool, p mem.Point) {
+	if _, ok := points[p]; ok {
+		points[p] = true
 	}
 }

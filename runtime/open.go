@@ -54,13 +54,13 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	}
 	c := &Context{
 		name: o.Name, opts: o, topo: mem.NewTopology(uniqueNames(names)...), start: time.Now(),
-		userLine: mem.NewTimeline("user", false, nil),
 		openUser: make(map[uint64]struct{}),
 		queues:   make(map[*Queue]struct{}),
 		programs: make(map[*Program]struct{}),
 		roots:    make(map[mem.BufferID]*root),
 		svmRoots: make(map[Pointer]*root),
 	}
+	c.userLine = mem.NewTimeline("user", false, c.pointFailed)
 	c.host = soft.NewHost(soft.HostOptions{})
 	c.addMemory(c.host)
 	for _, d := range o.Devices {

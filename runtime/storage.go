@@ -56,9 +56,10 @@ func (c *Context) obtainOn(plan *migration.Plan, m mem.MemoryID, from int) error
 	var total uint64
 	for _, w := range plan.Storage[from:] {
 		if w.Memory == m {
-			size := c.roots[w.Buffer].size
+			root := c.roots[w.Buffer]
+			size := root.size
 			total += size
-			s.reqs = append(s.reqs, mem.Request{Size: size, Tag: uint64(w.Buffer)})
+			s.reqs = append(s.reqs, mem.Request{Size: size, Tag: uint64(w.Buffer), Hint: root.hint})
 		}
 	}
 	for len(s.given) < len(s.reqs) {

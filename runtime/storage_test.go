@@ -47,3 +47,40 @@ func TestStorageOnSeveralMemoriesIsAllOrNone(t *testing.T) {
 	require.NoError(t, b.Release())
 	require.NoError(t, c.Close(context.Background()))
 }
+
+// hinted notes the hints of the requests that pass.
+type hinted struct {
+	mem.Resource
+	seen *[]mem.Hint
+}
+
+func (h hinted) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+	for _, q := range reqs {
+		*h.seen = append(*h.seen, q.Hint)
+	}
+	return h.Resource.AllocAll(reqs, out)
+}
+
+func TestABuffersHintComesWithItsRequests(t *testing.T) {
+	var seen []mem.Hint
+	devs := []devices.Device{soft.NewHost(soft.HostOptions{})}
+	c, err := NewContext(Options{Devices: devs, OwnDevices: true, Resource: func(_ mem.MemoryID, base mem.Resource) mem.Resource {
+		return hinted{base, &seen}
+	}})
+	require.NoError(t, err)
+	a, err := c.CreateBuffer(64, 0, nil)
+	require.NoError(t, err)
+	b, err := c.CreateBuffer(64, 0, nil)
+	require.NoError(t, err)
+	require.NoError(t, a.SetHint(mem.Together(5)))
+	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1}, {Buffer: b.ID(), Memory: 1}}}
+	c.lock()
+	err = c.obtain(&plan)
+	c.unlock()
+	require.NoError(t, err)
+	require.Equal(t, []mem.Hint{mem.Together(5), 0}, seen)
+	require.NoError(t, a.Release())
+	require.NoError(t, b.Release())
+	require.ErrorIs(t, a.SetHint(0), mem.ErrInvalidBuffer)
+	require.NoError(t, c.Close(context.Background()))
+}

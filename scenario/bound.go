@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -29,7 +30,7 @@ func (c cuts) bytes(id mem.BufferID, off uint64) uint64 { return c[id][off+1] - 
 
 // lowerBound asks the oracle how many bytes had to move for the scenario's
 // commands, as the runtime recorded what they access.
-func (r *runner) lowerBound() (uint64, error) {
+func (r *runner) lowerBound(ctx context.Context) (uint64, error) {
 	c := r.cuts()
 	o := oracle.New(r.ctx.Topology(), 1)
 	for i, id := range r.ids {
@@ -53,6 +54,9 @@ func (r *runner) lowerBound() (uint64, error) {
 	}
 	var total uint64
 	for i := range r.events {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
 		rec := r.recorded(i)
 		if rec == nil {
 			continue

@@ -10,7 +10,7 @@ import (
 func loadString(t *testing.T, text string) (*Scenario, error) {
 	file := t.TempDir() + "/s.yaml"
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	return Load(file, Options{})
+	return Load(t.Context(), file, Options{})
 }
 
 func TestSizeBuffersThatScenariosMayNotName(t *testing.T) {

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"godwit/input"
 )
 
 // Data is content for a buffer or a write: a file's, a pattern, random bytes
@@ -221,10 +222,20 @@ func (l *loader) pointerPlace(m *mapping, key string) (of Place, at uint64) {
 
 // fileData reads a file's content.
 func (l *loader) fileData(n ast.Node, what, path, name string) *Data {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		l.errorf(n, "%s: %v", what, err)
-		return nil
+	content, ok := l.files[path]
+	if !ok {
+		var err error
+		content, err = input.ReadFile(l.work.ctx, path, l.given.Memory-l.held)
+		if cerr := l.work.ctx.Err(); cerr != nil {
+			l.end = cerr
+			panic(bailout{})
+		}
+		if err != nil {
+			l.errorf(n, "%s: %v", what, err)
+			return nil
+		}
+		l.hold(n, what, uint64(len(content)))
+		l.files[path] = content
 	}
 	if len(content) == 0 {
 		l.errorf(n, "%s: %s is empty: a buffer holds at least one byte", what, path)

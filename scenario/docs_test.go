@@ -38,7 +38,7 @@ func TestOneMistakeOneError(t *testing.T) {
 	} {
 		file := t.TempDir() + "/s.yaml"
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		_, err := Load(file, Options{})
+		_, err := Load(t.Context(), file, Options{})
 		var bad Errors
 		require.ErrorAs(t, err, &bad)
 		require.Len(t, bad, 1, "%v", bad)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // ends the test.
 func run(t *testing.T, file string, opt scenario.Options) *scenario.Result {
 	t.Helper()
-	s, err := scenario.Load(file, opt)
+	s, err := scenario.Load(t.Context(), file, opt)
 	require.NoError(t, err)
 	res, err := scenario.Run(t.Context(), s, scenario.RunOptions{})
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestHistogramOfShortFiles(t *testing.T) {
 			want[content[i]]++
 		}
 		require.NoError(t, os.WriteFile(file, content, 0o600))
-		s, err := scenario.Load("../examples/histogram.yaml", scenario.Options{Inputs: map[string]string{"text": file}})
+		s, err := scenario.Load(t.Context(), "../examples/histogram.yaml", scenario.Options{Inputs: map[string]string{"text": file}})
 		require.NoError(t, err)
 		reads := make(map[int][]byte)
 		res, err := scenario.Run(t.Context(), s, scenario.RunOptions{Read: func(command int, data []byte) { reads[command] = data }})
@@ -113,13 +113,13 @@ func TestHistogramOfShortFiles(t *testing.T) {
 // runText runs a scenario given as text.
 func runText(t *testing.T, text string) (*scenario.Result, error) {
 	t.Helper()
-	s, err := scenario.Parse("s.yaml", []byte(text), scenario.Options{})
+	s, err := scenario.Parse(t.Context(), "s.yaml", []byte(text), scenario.Options{})
 	require.NoError(t, err)
 	return scenario.Run(t.Context(), s, scenario.RunOptions{})
 }
 
 func TestACancelledRunEndsAndLeavesNothing(t *testing.T) {
-	s, err := scenario.Load("../examples/pingpong.yaml", scenario.Options{})
+	s, err := scenario.Load(t.Context(), "../examples/pingpong.yaml", scenario.Options{})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	res, err := scenario.Run(ctx, s, scenario.RunOptions{Progress: func(_ string, done, _ int) {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/devices"
+	"godwit/input"
+	"godwit/input/yamldoc"
 	"godwit/mem"
 )
 
@@ -24,26 +27,35 @@ type Options struct {
 	// the scenario names. Real devices keep their own memory sizes; where there
 	// are fewer of them than wanted they are opened more than once.
 	Driver string
+	// Memory is how many bytes the scenario may name in all: buffers, content and
+	// what its commands read. 0 is DefaultMemory.
+	Memory uint64
 
 	limit int // of commands; 0 is maxCommands
 }
 
-// Load reads the scenario in the named file. It fails with Errors where rules
-// of the language are broken, and with other errors where the file cannot be
-// read.
-func Load(file string, opt Options) (*Scenario, error) {
-	data, err := os.ReadFile(file)
+// Load reads the scenario in the named file. It fails with Errors where rules or
+// bounds of the language are broken, and with other errors where the file cannot
+// be read or ctx has ended.
+func Load(ctx context.Context, file string, opt Options) (*Scenario, error) {
+	data, err := input.ReadAny(ctx, file, yamldoc.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(file, data, opt)
+	return Parse(ctx, file, data, opt)
 }
 
 // Parse is Load for content that is at hand. file is for errors, and the place
 // from which other files are found.
-func Parse(file string, data []byte, opt Options) (*Scenario, error) {
+func Parse(ctx context.Context, file string, data []byte, opt Options) (*Scenario, error) {
+	if opt.Memory == 0 {
+		opt.Memory = DefaultMemory
+	}
+	if opt.limit == 0 {
+		opt.limit = maxCommands
+	}
 	l := &loader{
-		source: source{file: file},
+		source: source{file: file, work: work{ctx: ctx}},
 		given:  opt,
 		out:    &Scenario{File: file, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
 		inputs: make(map[string]string),
@@ -53,12 +65,30 @@ func Parse(file string, data []byte, opt Options) (*Scenario, error) {
 		maps:   make(map[string]int),
 	}
 	l.scope = &scope{vars: make(map[string]int64), bad: make(map[string]bool), size: l.sizeOf, start: l.startOf, input: l.inputSize}
-	if l.given.limit == 0 {
-		l.given.limit = maxCommands
+	l.files = make(map[string][]byte)
+	l.read(data)
+	if l.end != nil {
+		return nil, l.end
 	}
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	if opt.Driver != "" {
+		l.out.redirect(opt.Driver)
+	}
+	return l.out, nil
+}
+
+// read reads all sections. Where it ends early, errs or end say why.
+func (l *loader) read(data []byte) {
+	defer func() {
+		if p := recover(); p != nil && p != (bailout{}) {
+			panic(p)
+		}
+	}()
 	root := l.parse(data)
 	if root == nil {
-		return nil, l.err()
+		return
 	}
 	m := l.mapping(root, "scenario")
 	if name := m.text("name"); name != "" {
@@ -73,16 +103,9 @@ func Parse(file string, data []byte, opt Options) (*Scenario, error) {
 	}
 	m.done()
 	l.checkInputs()
-	if all := devices.Drivers(); opt.Driver != "" && !slices.Contains(all, opt.Driver) {
-		l.errorf(nil, "--driver: driver %q: there is none of this name; there are %s", opt.Driver, strings.Join(all, ", "))
+	if all := devices.Drivers(); l.given.Driver != "" && !slices.Contains(all, l.given.Driver) {
+		l.errorf(nil, "--driver: driver %q: there is none of this name; there are %s", l.given.Driver, strings.Join(all, ", "))
 	}
-	if err := l.err(); err != nil {
-		return nil, err
-	}
-	if opt.Driver != "" {
-		l.out.redirect(opt.Driver)
-	}
-	return l.out, nil
 }
 
 // redirect makes all devices another driver's.
@@ -110,6 +133,9 @@ type loader struct {
 	track  tracker
 	sized  []sized // what content_size says
 	loop   Loop
+	files  map[string][]byte // content of files, by path
+	held   uint64            // bytes, see hold
+	items  uint64            // work-items of launches
 }
 
 // waitable is what a name in a wait list stands for.
@@ -219,6 +245,7 @@ func (l *loader) inputSize(name string) (uint64, error) {
 	if path == "" {
 		return 0, errReported // where it is declared
 	}
+	l.spend(64)
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err
@@ -260,9 +287,8 @@ func (l *loader) readDevices(m *mapping) {
 		dev.Params = l.readParams(d)
 		dev.Resources = l.readLayers(d)
 		d.done()
-		if count > 1024 {
-			l.errorf(n, "device %q: count is %d: want at most 1024", name, count)
-			continue
+		if most := uint64(maxDevices - len(l.out.Devices)); count > most {
+			l.stop(n, "device %q: count is %d: want at most %d devices in all", name, count, maxDevices)
 		}
 		dev.Count = int(count)
 		for i := range count {
@@ -319,6 +345,7 @@ func (l *loader) readLinks(m *mapping) {
 		if s.oneOf("way", "direct", "ring") == "direct" {
 			link = mem.Link{Direct: path}
 		}
+		l.bounded(n, "links", len(l.out.Links)+1, maxObjects)
 		line := n.GetToken().Position.Line
 		if bn := s.get("between"); bn != nil {
 			ends := l.list(bn)

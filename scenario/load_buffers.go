@@ -50,9 +50,21 @@ func (l *loader) readSVM(m *mapping) {
 			l.errorf(s.get("flags"), "%s: flags: atomics without fine-grain: only fine-grained memory has them", s.what)
 		}
 		s.done()
-		l.take("buffer", b.Name, n)
-		l.out.Buffers = append(l.out.Buffers, b)
+		l.addBuffer(n, b)
 	}
+}
+
+// addBuffer adds a root.
+func (l *loader) addBuffer(n ast.Node, b Buffer) {
+	l.take("buffer", b.Name, n)
+	l.addRoot(n, b)
+}
+
+// addRoot adds a root that has no name of its own yet, or again.
+func (l *loader) addRoot(n ast.Node, b Buffer) {
+	l.bounded(n, "buffers", len(l.out.Buffers)+1, maxObjects)
+	l.hold(n, fmt.Sprintf("buffer %q", b.Name), b.Size)
+	l.out.Buffers = append(l.out.Buffers, b)
 }
 
 func (l *loader) readBuffers(m *mapping) {
@@ -87,8 +99,7 @@ func (l *loader) readBuffers(m *mapping) {
 			l.errorf(s.get("flags"), "%s: flags: %s without content: want one of %s, which is what the host's memory holds", s.what, flagText(uint64(ptr), bufferFlags), strings.Join(dataKeys, ", "))
 		}
 		s.done()
-		l.take("buffer", b.Name, n)
-		l.out.Buffers = append(l.out.Buffers, b)
+		l.addBuffer(n, b)
 	}
 	l.nameSizeBuffers()
 }
@@ -116,6 +127,7 @@ func (l *loader) readOver(s *mapping, b Buffer, n ast.Node) {
 	if root := &l.out.Buffers[v.Buffer]; root.Size > 0 {
 		v.Range = l.within(s, Place{Buffer: v.Buffer, View: -1, Range: mem.Range{End: root.Size}, Name: of}, offset, size)
 	}
+	l.bounded(n, "buffers", len(l.out.Views)+1, maxObjects)
 	l.take("buffer", v.Name, n)
 	l.out.Views = append(l.out.Views, v)
 }
@@ -140,6 +152,7 @@ func (l *loader) readQueues(m *mapping) {
 		q.Device = l.memory(s.get("device"), s.what+": device")
 		q.OutOfOrder = s.oneOf("order", "in", "out") == "out"
 		s.done()
+		l.bounded(n, "queues", len(l.out.Queues)+1, maxObjects)
 		l.take("queue", q.Name, n)
 		l.out.Queues = append(l.out.Queues, q)
 	}
@@ -164,6 +177,7 @@ func (l *loader) readEvents(m *mapping) {
 		case dup:
 			l.errorf(n, "event %q: the name is taken in line %d", e.Name, before.node.GetToken().Position.Line)
 		}
+		l.bounded(n, "events", len(l.out.Events)+1, maxObjects)
 		l.ids[e.Name] = waitable{n, -1, len(l.out.Events)}
 		l.out.Events = append(l.out.Events, e)
 	}

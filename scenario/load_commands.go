@@ -9,9 +9,6 @@ import (
 	"godwit/runtime"
 )
 
-// maxCommands bounds what repeats may unroll to.
-const maxCommands = 100_000
-
 func (l *loader) readCommands(m *mapping) {
 	n := m.get("commands")
 	if n == nil {
@@ -65,10 +62,7 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 		l.readRepeat(m, depth)
 		return
 	}
-	if len(l.out.Commands) >= l.given.limit {
-		l.errorf(n, "more than %d commands", l.given.limit)
-		return
-	}
+	l.bounded(n, "commands", len(l.out.Commands)+1, l.given.limit)
 	before := l.faults
 	c := Command{Kind: Kind(kind), Line: m.node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1}
 	c.Now = c.Kind == Free && l.flag(m, "now")
@@ -78,6 +72,7 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 	l.readKind(m, &c)
 	m.done()
 	if l.faults == before {
+		l.hold(m.node, kind, c.hostBytes())
 		l.follow(m, &c)
 	}
 	if l.faults > before && c.Kind == Map && c.Mapping >= 0 {
@@ -88,6 +83,18 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 		l.takeID(m, &c)
 	}
 	l.out.Commands = append(l.out.Commands, c)
+}
+
+// hostBytes is how many bytes a command takes of the host beside the buffers: the
+// content that it writes, and where a read goes.
+func (c *Command) hostBytes() uint64 {
+	switch {
+	case c.Kind != Read && c.Kind != HostRead && c.Kind != Write && c.Kind != HostWrite:
+		return 0
+	case c.Rect != nil:
+		return c.Rect.HostSize
+	}
+	return c.Place.Range.Size()
 }
 
 // readKind reads what is particular to a kind of command.
@@ -180,6 +187,7 @@ func (l *loader) queueOf(m *mapping, c *Command) int {
 		l.errorf(m.node, "%s: queue is missing; there are %s", m.what, l.queueNames())
 		return 0
 	}
+	l.spend(len(l.out.Queues) / 16)
 	q := slices.IndexFunc(l.out.Queues, func(q Queue) bool { return q.Name == name })
 	if q < 0 && name != "" {
 		l.errorf(n, "%s: no queue is named %q; there are %s", m.what, name, l.queueNames())
@@ -232,8 +240,8 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 	m.done()
 	_, shadows := l.scope.vars[name]
 	switch {
-	case depth >= 8:
-		l.errorf(m.node, "repeat: nested more than 8 deep")
+	case depth >= maxRepeats:
+		l.errorf(m.node, "repeat: nested more than %d deep", maxRepeats)
 		return
 	case len(body) == 0:
 		l.errorf(m.node, "repeat: do is missing: the commands to repeat")
@@ -253,6 +261,7 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 		l.loop = Loop{Line: m.node.GetToken().Position.Line, Start: len(l.out.Commands), Rounds: int(count)}
 	}
 	for i := range int(count) {
+		l.spend(1)
 		if outermost {
 			l.loop.Round = i
 		}

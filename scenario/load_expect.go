@@ -108,6 +108,8 @@ func (l *loader) expectContent(s *mapping, e *Expectation) {
 		l.errorf(s.get("sha256"), "%s: sha256: want 64 hex digits", s.what)
 	case e.Data != nil && e.Data.size > p.Range.Size():
 		l.errorf(s.node, "%s: the content, %s, has %d bytes, the place only %d", s.what, e.Data, e.Data.size, p.Range.Size())
+	case e.Data != nil:
+		l.hold(s.node, s.what, p.Range.Size())
 	}
 }
 

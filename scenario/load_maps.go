@@ -93,6 +93,7 @@ func (l *loader) readUnmap(m *mapping, c *Command) {
 		return
 	}
 	c.Place = mp.Place
+	l.spend(len(l.out.Mappings) - c.Mapping)
 	for i := c.Mapping + 1; l.onSVM(mp.Place) && i < len(l.out.Mappings); i++ {
 		if o := &l.out.Mappings[i]; o.Unmap < 0 && o.Place.Buffer == mp.Place.Buffer && o.Place.Range.Start == mp.Place.Range.Start {
 			l.errorf(m.node, "unmap: %s was mapped after %s, at the same address: OpenCL unmaps the youngest map of a pointer; unmap %s first", o.Name, mp.Name, o.Name)
@@ -170,7 +171,7 @@ func (l *loader) readAlloc(m *mapping, c *Command) {
 	b.SVM = &again
 	c.Alloc = len(l.out.Buffers)
 	c.Place = Place{Buffer: c.Alloc, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
-	l.out.Buffers = append(l.out.Buffers, b)
+	l.addRoot(m.node, b)
 }
 
 func (l *loader) readFree(m *mapping, c *Command) {

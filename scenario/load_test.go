@@ -26,7 +26,7 @@ func loadText(t *testing.T, d *datadriven.TestData) string {
 	for _, a := range d.CmdArgs {
 		opt.Inputs[a.Key] = a.Vals[0]
 	}
-	s, err := Parse("s.yaml", []byte(d.Input), opt)
+	s, err := Parse(t.Context(), "s.yaml", []byte(d.Input), opt)
 	if err == nil {
 		return fmt.Sprintf("ok: %d commands\n", len(s.Commands))
 	}
@@ -86,7 +86,7 @@ func TestExpressions(t *testing.T) {
 }
 
 func TestRepeatsUnrollWithTheirVariables(t *testing.T) {
-	s, err := Parse("s.yaml", []byte(`
+	s, err := Parse(t.Context(), "s.yaml", []byte(`
 let: {n: 64}
 devices: [{name: d, driver: cpu, count: 2}]
 buffers: [{name: a, size: n * 8, ramp: uint}]
@@ -125,7 +125,7 @@ func TestContent(t *testing.T) {
 		"file: f":            "6162630000000000",
 		"input: in":          "6162630000000000",
 	} {
-		s, err := Parse(filepath.Join(dir, "s.yaml"), []byte(`
+		s, err := Parse(t.Context(), filepath.Join(dir, "s.yaml"), []byte(`
 inputs: {in: {default: f}}
 devices: [{name: d, driver: cpu}]
 buffers: [{name: a, size: 8, `+text+`}]
@@ -137,7 +137,7 @@ commands: []
 }
 
 func TestLoadFailsWhereThereIsNoFile(t *testing.T) {
-	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), Options{})
+	_, err := Load(t.Context(), filepath.Join(t.TempDir(), "none.yaml"), Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	var es Errors
 	require.False(t, errors.As(err, &es))
@@ -152,7 +152,7 @@ func FuzzParse(f *testing.F) {
 		if strings.Contains(text, "file") || strings.Contains(text, "inputs") || len(text) > 1<<13 {
 			return
 		}
-		s, err := Parse("s.yaml", []byte(text), Options{limit: 1000})
+		s, err := Parse(t.Context(), "s.yaml", []byte(text), Options{limit: 1000})
 		if err != nil {
 			require.Nil(t, s)
 			return
@@ -208,7 +208,7 @@ func TestTheDocumentedExampleIsAScenario(t *testing.T) {
 	_, text, ok := strings.Cut(string(doc), "```yaml\n")
 	require.True(t, ok)
 	text, _, _ = strings.Cut(text, "```")
-	s, err := Parse("../docs/x.yaml", []byte(text), Options{})
+	s, err := Parse(t.Context(), "../docs/x.yaml", []byte(text), Options{})
 	require.NoError(t, err)
 	require.Len(t, s.Devices, 3)
 	require.Len(t, s.Views, 3)

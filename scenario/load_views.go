@@ -97,6 +97,7 @@ func (l *loader) addPart(s *mapping, v View, i, count uint64, of Place, align ui
 }
 
 func (l *loader) addView(s *mapping, v View) {
+	l.bounded(s.node, "sub-buffers", len(l.out.Views)+1, maxObjects)
 	l.take("buffer", v.Name, s.node)
 	l.out.Views = append(l.out.Views, v)
 }
@@ -157,6 +158,7 @@ func (l *loader) buffer(name string) int {
 
 // lookup returns the whole of a buffer or sub-buffer.
 func (l *loader) lookup(name string) (Place, bool) {
+	l.spend((len(l.out.Buffers) + len(l.out.Views)) / 16)
 	if i := l.buffer(name); i >= 0 {
 		return Place{Buffer: i, View: -1, Range: mem.Range{End: l.out.Buffers[i].Size}, Name: name}, true
 	}

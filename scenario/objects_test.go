@@ -215,7 +215,7 @@ commands:
 - {fill: b, pattern: 1, queue: pooled}
 - {read: b, queue: plain}
 `
-	s, err := scenario.Parse("s.yaml", []byte(text), scenario.Options{})
+	s, err := scenario.Parse(t.Context(), "s.yaml", []byte(text), scenario.Options{})
 	require.NoError(t, err)
 	res, err := scenario.Run(t.Context(), s, scenario.RunOptions{Stats: true})
 	require.NoError(t, err)
@@ -263,7 +263,7 @@ func TestManyMapsAtOnce(t *testing.T) {
 }
 
 func TestCancelWhileHeldBack(t *testing.T) {
-	s, err := scenario.Parse("s.yaml", []byte(mixed+`
+	s, err := scenario.Parse(t.Context(), "s.yaml", []byte(mixed+`
 buffers: [{name: a, size: 4 KiB}]
 events: [go]
 commands:

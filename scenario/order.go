@@ -49,6 +49,14 @@ func (u use) meets(o use) mem.Range {
 	return out
 }
 
+// cost is how many steps meets takes.
+func (u use) cost() int {
+	if u.rect == nil {
+		return 1
+	}
+	return int(min(u.rect.Region[1]*u.rect.Region[2], maxExactRows))
+}
+
 // uses lists what a command does to which bytes.
 func (s *Scenario) uses(c *Command) (out []use) {
 	switch c.Kind {
@@ -137,6 +145,7 @@ func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
 	if c.Kind == Unmap {
 		return true
 	}
+	l.spend(len(l.maps))
 	live := slices.Sorted(maps.Values(l.maps)) // each index + 1
 	for _, i := range live {
 		if i--; i < 0 || i == c.Mapping {
@@ -145,6 +154,7 @@ func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
 		mp := &l.out.Mappings[i]
 		mapped := use{buffer: mp.Place.Buffer, r: mp.Place.Range, writes: mp.writes}
 		for _, u := range uses {
+			l.spend(u.cost())
 			shared := u.meets(mapped)
 			if shared.Empty() || l.out.Buffers[u.buffer].fine() {
 				continue
@@ -204,6 +214,7 @@ func (l *loader) orderFine(c *Command, uses []use) {
 		if !l.out.Buffers[u.buffer].fine() {
 			continue
 		}
+		l.spend(len(t.fine) * u.cost())
 		t.fine = slices.DeleteFunc(t.fine, func(f fineUse) bool {
 			if (host || f.host) && !u.meets(f.use).Empty() {
 				c.Order = append(c.Order, f.command)
@@ -221,6 +232,7 @@ func (l *loader) orderFree(c *Command) {
 		return
 	}
 	for _, p := range c.Places {
+		l.spend(len(l.out.Mappings) + len(l.track.fine))
 		for i := range l.out.Mappings {
 			if mp := &l.out.Mappings[i]; mp.Place.Buffer == p.Buffer {
 				c.Order = append(c.Order, mp.Unmap)
@@ -246,6 +258,9 @@ func (l *loader) gate(m *mapping, c *Command, uses []use) {
 		t.queue, t.barrier = make(map[int][]int), make(map[int][]int)
 	}
 	if c.Kind == Set {
+		for _, g := range t.gates {
+			l.spend(len(g))
+		}
 		t.open(c.Event)
 		return
 	}
@@ -283,6 +298,7 @@ func (l *loader) gatesOf(c *Command, uses []use) []int {
 	}
 	for _, list := range [][]int{c.After, c.Order} {
 		for _, a := range list {
+			l.spend(len(gates) + len(t.gates[a]))
 			gates = union(gates, t.gates[a])
 		}
 	}
@@ -299,6 +315,9 @@ func (l *loader) gatesOf(c *Command, uses []use) []int {
 	gates = union(gates, t.barrier[c.Queue])
 	for i, pending := range t.pending {
 		for _, p := range pending {
+			for _, u := range uses {
+				l.spend(u.cost())
+			}
 			p.writes = true // a read, too, may have to wait for one: for storage, or a copy
 			if slices.ContainsFunc(uses, func(u use) bool { return !u.meets(p).Empty() }) {
 				gates = union(gates, t.gates[i])

@@ -144,7 +144,7 @@ func runWhatIsLegal(t *testing.T, lines []string) (*scenario.Result, string) {
 	t.Helper()
 	for {
 		text := strings.Join(lines, "\n")
-		s, err := scenario.Parse("s.yaml", []byte(text), scenario.Options{})
+		s, err := scenario.Parse(t.Context(), "s.yaml", []byte(text), scenario.Options{})
 		var res *scenario.Result
 		if err == nil {
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // a wait for what never comes

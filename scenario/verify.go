@@ -23,7 +23,7 @@ const pieceSize = 4 << 20
 
 // verify compares with the reference run and checks the expectations.
 func (r *runner) verify(ctx context.Context, res *Result) (err error) {
-	if res.BytesLowerBound, err = r.lowerBound(); err != nil {
+	if res.BytesLowerBound, err = r.lowerBound(ctx); err != nil {
 		return err
 	}
 	res.NotCompared = r.blind()
@@ -171,6 +171,9 @@ func (v *verifier) content(ctx context.Context, p Place, f func(off uint64, got 
 		for at := seg.Start; at < seg.End && err == nil; at += pieceSize {
 			r := mem.Range{Start: at, End: min(at+pieceSize, seg.End)}
 			got := v.piece[:r.Size()]
+			if err = ctx.Err(); err != nil {
+				break
+			}
 			if c.valid.Empty() {
 				v.unwritten(p.Buffer, r, got)
 			} else if err = v.readPiece(ctx, p, r, m, got); err != nil {

@@ -45,7 +45,7 @@ func init() { devices.Register("liar", liar{}) }
 // TestWrongBytesAreNoticed runs on a device that computes wrongly: verification
 // that cannot fail would be worth nothing.
 func TestWrongBytesAreNoticed(t *testing.T) {
-	s, err := Parse("s.yaml", []byte(`
+	s, err := Parse(t.Context(), "s.yaml", []byte(`
 devices: [{name: d, driver: liar, memory: 1 MiB}]
 buffers: [{name: a, size: 4 KiB, fill: 1}]
 commands:

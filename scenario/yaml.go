@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+
+	"godwit/input/yamldoc"
 )
 
 // The reading of YAML nodes. It works on the syntax tree and not on decoded
@@ -22,6 +23,8 @@ type source struct {
 	errs    Errors
 	faults  int // counts broken rules, also those that are not reported, or not again
 	anchors map[string]ast.Node
+	work    work
+	end     error // why reading has ended early, where the scenario is not at fault
 }
 
 // errorf records a broken rule at n.
@@ -31,13 +34,27 @@ func (s *source) errorf(n ast.Node, format string, args ...any) {
 	if n != nil && n.GetToken() != nil {
 		line = n.GetToken().Position.Line
 	}
-	e := &Error{s.file, line, fmt.Sprintf(format, args...)}
+	e := &Error{s.file, line, shortened(fmt.Sprintf(format, args...))}
 	for _, seen := range s.errs { // a command in a repeat is read many times
 		if *seen == *e {
 			return
 		}
 	}
 	s.errs = append(s.errs, e)
+	if len(s.errs) >= maxErrors {
+		s.errs = append(s.errs, &Error{s.file, line, "and perhaps more"})
+		panic(bailout{})
+	}
+}
+
+// shortened is a rule without its middle where it names a word that is very long,
+// perhaps as long as the file.
+func shortened(rule string) string {
+	const most = 1000 // bytes
+	if len(rule) <= most {
+		return rule
+	}
+	return strings.ToValidUTF8(rule[:most/2]+" … "+rule[len(rule)-most/2:], "")
 }
 
 // err returns what was found wrong, ordered by line, or nil.
@@ -51,28 +68,13 @@ func (s *source) err() error {
 
 // parse returns the file's one document.
 func (s *source) parse(data []byte) ast.Node {
-	f, err := parseBytes(data)
-	if err != nil {
-		var ye yaml.Error
-		if errors.As(err, &ye) && ye.GetToken() != nil {
-			s.errs = append(s.errs, &Error{s.file, ye.GetToken().Position.Line, "not YAML: " + ye.GetMessage()})
-		} else {
-			s.errs = append(s.errs, &Error{s.file, 0, "not YAML: " + err.Error()})
-		}
+	body, err := yamldoc.Parse(data)
+	var bad *yamldoc.Error
+	switch {
+	case errors.As(err, &bad):
+		s.errs = append(s.errs, &Error{s.file, bad.Line, bad.Text})
 		return nil
-	}
-	var body ast.Node
-	for _, d := range f.Docs {
-		if d.Body == nil {
-			continue
-		}
-		if body != nil {
-			s.errorf(d.Body, "a second document: a scenario is one YAML document")
-			return nil
-		}
-		body = d.Body
-	}
-	if body == nil {
+	case err != nil:
 		s.errorf(nil, "empty: a scenario has devices, buffers and commands")
 		return nil
 	}
@@ -85,21 +87,11 @@ func (s *source) parse(data []byte) ast.Node {
 	return body
 }
 
-// parseBytes is parser.ParseBytes with a panic of the parser, which some broken
-// input causes, as an error.
-func parseBytes(data []byte) (f *ast.File, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v", p)
-		}
-	}()
-	return parser.ParseBytes(data, 0)
-}
-
 // plain looks through anchors and aliases. The depth limit ends an alias that
 // contains itself.
 func (s *source) plain(n ast.Node) ast.Node {
 	for range 100 {
+		s.spend(1)
 		switch v := n.(type) {
 		case *ast.AnchorNode:
 			n = v.Value
@@ -137,6 +129,7 @@ func (s *source) list(n ast.Node) []ast.Node {
 	case nil, *ast.NullNode:
 		return nil
 	case *ast.SequenceNode:
+		s.spend(len(v.Values))
 		return v.Values
 	default:
 		return []ast.Node{v}
@@ -145,18 +138,28 @@ func (s *source) list(n ast.Node) []ast.Node {
 
 // text returns a scalar as it is written.
 func (s *source) text(n ast.Node, what string) string {
+	out := ""
 	switch v := s.plain(n).(type) {
 	case *ast.StringNode:
-		return v.Value
+		out = v.Value
 	case *ast.LiteralNode:
-		return strings.TrimSpace(v.Value.Value)
+		out = strings.TrimSpace(v.Value.Value)
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return v.GetToken().Value
+		out = v.GetToken().Value
 	default:
 		s.errorf(n, "%s: want a word, not %s", what, kindOf(v))
 		return ""
 	}
+	s.spend(len(out) / 16) // it is looked through
+	if bad := strings.IndexFunc(out, unprintable); bad >= 0 {
+		s.errorf(n, "%s: %.40q: it goes to terminals: want no control characters", what, out)
+		return ""
+	}
+	return out
 }
+
+// unprintable reports whether a terminal would take a character for a command.
+func unprintable(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
 // mapping is a YAML mapping whose keys must all be asked for.
 type mapping struct {
@@ -182,6 +185,7 @@ func (s *source) mapping(n ast.Node, what string) *mapping {
 	default:
 		s.errorf(n, "%s: want a mapping, not %s", what, kindOf(v))
 	}
+	s.spend(len(m.keys))
 	for _, kv := range m.keys {
 		if kv.Key.IsMergeKey() {
 			s.errorf(kv, "%s: merge keys (<<) are not part of the language", what)
@@ -197,6 +201,7 @@ func (m *mapping) get(key string) ast.Node {
 	if !slices.Contains(m.used, key) {
 		m.used = append(m.used, key)
 	}
+	m.src.spend(len(m.keys) / 16)
 	for _, kv := range m.keys {
 		if keyName(kv) == key {
 			return kv.Value

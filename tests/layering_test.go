@@ -25,13 +25,18 @@ import (
 var house = map[string]string{
 	"mem":          "",
 	"mem/rangemap": "mem",
-	"trace":        "mem",
+	"input":        "mem",
+	"process":      "",
+	"outfile":      "process",
+	"trace":        "mem input outfile",
 	"bufalloc":     "mem trace",
 
 	"bufalloc/internal/yardstick": "bufalloc",
 	"bufalloc/pack":               "mem trace",
-	"bufalloc/replay":             "bufalloc trace bufalloc/pack bufalloc/internal/yardstick",
-	"bufalloc/fuzz":               "bufalloc trace bufalloc/replay bufalloc/pack bufalloc/internal/yardstick",
+	"bufalloc/replay":             "process bufalloc trace bufalloc/pack bufalloc/internal/yardstick",
+	"bufalloc/fuzz":               "input outfile bufalloc trace bufalloc/replay bufalloc/pack bufalloc/internal/yardstick",
+	"bufalloc/bufalloctest":       "bufalloc bufalloc/replay",
+	"bufalloc/extern":             "process bufalloc bufalloc/replay trace",
 
 	"devices/work":    "mem",
 	"devices":         "mem devices/work",
@@ -64,7 +69,9 @@ var house = map[string]string{
 
 	"history": "runtime migration/oracle devices/cpu devices/tce",
 
-	"scenario": "runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
+	"input/yamldoc": "",
+
+	"scenario": "input input/yamldoc runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
@@ -72,7 +79,8 @@ var house = map[string]string{
 	"report":      "trace bufalloc/replay bufalloc/pack",
 	"tensor":      "backend",
 
-	"icd":               "runtime devices/opencl svm/fault",
+	"icd/devicefile":    "input input/yamldoc",
+	"icd":               "icd/devicefile outfile runtime devices/opencl svm/fault",
 	"cmd/godwit":        everything,
 	"tests":             everything,
 	"tests/metamorphic": everything,
@@ -90,9 +98,9 @@ var families = []string{"pool", "icd", "cmd/godwit", "tests", "examples"}
 // nothing from outside but these. devices/devicetest is for tests, and brings
 // what tests need.
 var (
-	allowedOutside = []string{"github.com/google/btree", "golang.org/x/"}
+	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
-		"mem", "mem/rangemap", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz",
+		"mem", "mem/rangemap", "input", "process", "outfile", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
 		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce",
 		"svm", "subbuffer", "resource", "migration", "migration/oracle", "kernels", "runtime", "pool",
 	}

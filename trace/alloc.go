@@ -44,7 +44,8 @@ const (
 	FormatGodwit     AllocFormat = "godwit"     // op,id,bytes,time_us
 	FormatMiniMalloc AllocFormat = "minimalloc" // id,lower,upper,size
 	FormatRMM        AllocFormat = "rmm"        // Thread,Time,Action,Pointer,Size,Stream
-	FormatPyTorch    AllocFormat = "pytorch"    // memory snapshot, JSON
+	FormatPyTorch    AllocFormat = "pytorch"    // memory snapshot, a pickle or JSON
+	FormatVMA        AllocFormat = "vma"        // Vulkan Memory Allocator's statistics, JSON
 )
 
 // Oddity is one thing in a file that a reader passed over.

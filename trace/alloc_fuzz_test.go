@@ -16,7 +16,7 @@ func fuzzReader(f *testing.F, format trace.AllocFormat, seeds ...string) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		all, err := trace.ReadAllocs(bytes.NewReader(data), "fuzz")
+		all, err := trace.ReadAllocs(t.Context(), bytes.NewReader(data), "fuzz")
 		if err != nil {
 			if all != nil {
 				t.Fatalf("traces beside the error %v", err)
@@ -34,7 +34,7 @@ func fuzzReader(f *testing.F, format trace.AllocFormat, seeds ...string) {
 			if err := tr.WriteGodwit(&buf); err != nil {
 				t.Fatal(err)
 			}
-			back, err := trace.ReadAllocs(&buf, "back")
+			back, err := trace.ReadAllocs(t.Context(), &buf, "back")
 			if err != nil {
 				t.Fatal(err)
 			}

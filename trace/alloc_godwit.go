@@ -3,14 +3,17 @@ package trace
 import (
 	"bufio"
 	"compress/gzip"
+	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"godwit/outfile"
 )
 
 // godwitHeader starts Godwit's own format. `a` allocates an id, `f` frees it;
@@ -94,25 +97,18 @@ func appendGodwit(b []byte, op Op, id, size uint64, timeUS int64) []byte {
 }
 
 // SaveAllocs writes t to a new file at path in Godwit's CSV, compressed where
-// path ends in .gz. comment lines, if any, come first as # lines.
-func SaveAllocs(path string, t *Allocs, comment ...string) (err error) {
-	f, err := os.Create(path)
+// path ends in .gz. comment lines, if any, come first as # lines. The file is
+// complete or not there; see outfile, also for ctx.
+func SaveAllocs(ctx context.Context, path string, t *Allocs, comment ...string) (err error) {
+	f, err := outfile.Create(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-	}()
+	defer func() { err = errors.Join(err, f.Abort()) }()
 	var w io.Writer = f
+	var zw *gzip.Writer
 	if filepath.Ext(path) == ".gz" {
-		zw := gzip.NewWriter(f)
-		defer func() {
-			if cerr := zw.Close(); err == nil {
-				err = cerr
-			}
-		}()
+		zw = gzip.NewWriter(f)
 		w = zw
 	}
 	for _, c := range comment {
@@ -120,7 +116,15 @@ func SaveAllocs(path string, t *Allocs, comment ...string) (err error) {
 			return err
 		}
 	}
-	return t.WriteGodwit(w)
+	if err := t.WriteGodwit(w); err != nil {
+		return err
+	}
+	if zw != nil {
+		if err := zw.Close(); err != nil {
+			return err
+		}
+	}
+	return f.Commit()
 }
 
 // AllocWriter records allocations as they happen, in Godwit's CSV. Safe for

@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// PyTorch's memory snapshot, torch.cuda.memory._snapshot(), as json.dump gives
-// it: an object whose device_traces holds a list of actions for each device.
+// PyTorch's memory snapshot, torch.cuda.memory._snapshot(), as pickle.dump (see
+// alloc_pickle.go) or json.dump gives it: an object whose device_traces holds a list
+// of actions for each device.
 // An `alloc` starts a chunk at its address; `free_completed` ends it (from
 // `free_requested` until then other streams may still use it); the segment_*
 // actions concern the allocator's own reserve and are passed over, as `oom` is
@@ -24,7 +25,9 @@ type pyEntry struct {
 	TimeUS int64   `json:"time_us"`
 }
 
-func readPyTorch(r io.Reader, file string) ([]*Allocs, error) {
+// readJSON reads a JSON object: a PyTorch snapshot or VMA's statistics, told apart
+// by their keys.
+func readJSON(r io.Reader, file string) ([]*Allocs, error) {
 	lr := &lineReader{r: r}
 	dec := json.NewDecoder(lr)
 	fail := func(err error) error {
@@ -37,41 +40,54 @@ func readPyTorch(r io.Reader, file string) ([]*Allocs, error) {
 		return nil, fail(err)
 	}
 	var out []*Allocs
+	vma := vmaReader{lr: lr}
 	found := false
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
 			return nil, fail(err)
 		}
-		if key != "device_traces" {
-			err = skipValue(dec)
-		} else {
+		var more []*Allocs
+		switch key {
+		case "device_traces":
 			found = true
-			out, err = readDevices(dec, lr, file)
+			more, err = readDevices(dec, lr, file)
+		case "DefaultPools", "CustomPools", "Details":
+			found = true
+			more, err = vma.read(dec, file, key.(string))
+		default:
+			err = skipValue(dec, lr)
 		}
 		if err != nil {
 			return nil, fail(err)
 		}
+		out = append(out, more...)
 	}
 	if _, err := dec.Token(); err != nil {
 		return nil, fail(err)
 	}
 	if !found {
-		return nil, fail(errors.New("a JSON object without device_traces: not a PyTorch memory snapshot"))
+		return nil, fail(errors.New("a JSON object without device_traces (PyTorch's memory snapshot), DefaultPools or Details (VMA's statistics)"))
 	}
 	return out, nil
 }
 
+// maxNesting is how deep what is passed over may be; the decoder bounds the rest.
+const maxNesting = 1000
+
 // skipValue passes over the next value without building it.
-func skipValue(dec *json.Decoder) error {
+func skipValue(dec *json.Decoder, lr *lineReader) error {
 	for depth := 0; ; {
 		tok, err := dec.Token()
 		if err != nil {
 			return err
 		}
+		lr.line(dec.InputOffset())
 		switch tok {
 		case json.Delim('{'), json.Delim('['):
-			depth++
+			if depth++; depth > maxNesting {
+				return fmt.Errorf("nested more than %d deep", maxNesting)
+			}
 		case json.Delim('}'), json.Delim(']'):
 			depth--
 		}
@@ -89,6 +105,9 @@ func openArray(dec *json.Decoder, what string) error {
 	return err
 }
 
+// maxDevices is how many devices a snapshot may have.
+const maxDevices = 1 << 16
+
 // readDevices reads the list of lists; devices that recorded nothing are left
 // out.
 func readDevices(dec *json.Decoder, lr *lineReader, file string) ([]*Allocs, error) {
@@ -96,7 +115,11 @@ func readDevices(dec *json.Decoder, lr *lineReader, file string) ([]*Allocs, err
 		return nil, err
 	}
 	var out []*Allocs
+	events := 0
 	for device := 0; dec.More(); device++ {
+		if device > maxDevices {
+			return nil, fmt.Errorf("more than %d devices", maxDevices)
+		}
 		if err := openArray(dec, "a device's trace"); err != nil {
 			return nil, err
 		}
@@ -107,6 +130,9 @@ func readDevices(dec *json.Decoder, lr *lineReader, file string) ([]*Allocs, err
 			var e pyEntry
 			if err := dec.Decode(&e); err != nil {
 				return nil, err
+			}
+			if events++; events > maxEvents {
+				return nil, fmt.Errorf("more than %d entries", maxEvents)
 			}
 			if t0 == nil {
 				t0 = &e.TimeUS
@@ -179,16 +205,22 @@ func (t *Allocs) WritePyTorch(w io.Writer) error {
 	return bw.Flush()
 }
 
-// lineReader remembers where lines end, so that an offset can be told as a
-// line number.
+// lineReader remembers where lines end, so that an offset can be told as a line
+// number, and how far the decoder has come: what that holds back at a time, a
+// value or white space, is bounded.
 type lineReader struct {
-	r    io.Reader
-	pos  int64
-	ends []int64 // offsets of newlines, ascending
+	r      io.Reader
+	pos    int64
+	passed int64   // offset that the decoder has come to
+	n      int     // newlines before passed
+	ends   []int64 // offsets of the newlines since, ascending
 }
 
 func (l *lineReader) Read(p []byte) (int, error) {
-	n, err := l.r.Read(p)
+	if l.pos-l.passed > 2*maxLine {
+		return 0, fmt.Errorf("a value of more than %d bytes", maxLine)
+	}
+	n, err := l.r.Read(p[:min(len(p), maxLine)])
 	for i, c := range p[:n] {
 		if c == '\n' {
 			l.ends = append(l.ends, l.pos+int64(i))
@@ -198,8 +230,12 @@ func (l *lineReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// line is the 1-based line of the byte at offset off.
+// line is the 1-based line of the byte at offset off, which is never smaller than
+// the one before.
 func (l *lineReader) line(off int64) int {
 	i, _ := slices.BinarySearch(l.ends, off)
-	return i + 1
+	l.ends = slices.Delete(l.ends, 0, i)
+	l.n += i
+	l.passed = off
+	return l.n + 1
 }

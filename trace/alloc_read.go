@@ -4,28 +4,35 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"godwit/input"
 )
 
-// maxLine bounds one line of a CSV format, in bytes: longer ones are not ours.
-const maxLine = 1 << 20
+// The bounds of a trace, which is somebody else's file (docs/limits.md). What is
+// compressed counts as what it becomes.
+const (
+	maxBytes  = 1 << 30 // of a file
+	maxLine   = 1 << 20 // bytes of a line, and of a value in JSON: longer ones are not ours
+	maxEvents = 1 << 24 // in all traces of a file
+)
 
 // OpenAllocs reads the traces in the file at path; see ReadAllocs. A Name is
 // the file's base name up to the first dot that starts an extension of ours
-// (.csv, .json, .log, .txt, .gz).
-func OpenAllocs(path string) (traces []*Allocs, err error) {
-	f, err := os.Open(path)
+// (.csv, .json, .log, .txt, .gz, .pickle, .pkl).
+func OpenAllocs(ctx context.Context, path string) (traces []*Allocs, err error) {
+	f, err := input.Open(ctx, path, maxBytes)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	traces, err = ReadAllocs(f, path)
+	traces, err = ReadAllocs(ctx, f, path)
 	for _, t := range traces {
 		t.Name = trimExtensions(filepath.Base(path)) + strings.TrimPrefix(t.Name, path)
 	}
@@ -36,7 +43,7 @@ func trimExtensions(base string) string {
 	for {
 		ext := filepath.Ext(base)
 		switch ext {
-		case ".csv", ".json", ".log", ".txt", ".gz":
+		case ".csv", ".json", ".log", ".txt", ".gz", ".pickle", ".pkl":
 			base = strings.TrimSuffix(base, ext)
 		default:
 			return base
@@ -51,21 +58,33 @@ func trimExtensions(base string) string {
 //
 // A line that breaks its format is an error wrapping ErrMalformed that starts
 // with "file:line:"; so is input of no known format. A free of something that
-// is not live is counted in Oddities, since recordings start late.
-func ReadAllocs(r io.Reader, file string) ([]*Allocs, error) {
-	br := bufio.NewReaderSize(r, 1<<16)
+// is not live is counted in Oddities, since recordings start late. So is a file
+// of more than 1 GiB or 16 million events. Where ctx ends, its error is returned.
+func ReadAllocs(ctx context.Context, r io.Reader, file string) ([]*Allocs, error) {
+	out, err := readAllocs(ctx, r, file)
+	if cerr := ctx.Err(); err != nil && cerr != nil {
+		return nil, cerr // and not the broken line that it made
+	}
+	return out, err
+}
+
+func readAllocs(ctx context.Context, r io.Reader, file string) ([]*Allocs, error) {
+	br := bufio.NewReaderSize(input.Limit(ctx, r, file, maxBytes), 1<<16)
 	if magic, _ := br.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		zr, err := gzip.NewReader(br)
 		if err != nil {
 			return nil, fmt.Errorf("%s: gzip: %w: %w", file, err, ErrMalformed)
 		}
-		br = bufio.NewReaderSize(zr, 1<<16)
+		br = bufio.NewReaderSize(input.Limit(ctx, zr, file, maxBytes), 1<<16)
 	}
 	if bom, _ := br.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
 		_, _ = br.Discard(3) // peeked: cannot fail
 	}
 	if isJSON(br) {
-		return readPyTorch(br, file)
+		return readJSON(br, file)
+	}
+	if isPickle(br) {
+		return readPickle(ctx, br, file)
 	}
 	l := newLines(br, file)
 	header, ok := l.next()
@@ -109,7 +128,7 @@ func readCSV(l *lines, header string) (*Allocs, error) {
 	case len(cols) >= 4 && index(cols, "id") >= 0 && index(cols, "size") >= 0:
 		return readMiniMalloc(l, cols)
 	}
-	return nil, fmt.Errorf("%q starts no known format (%s; id,lower,upper,size; %s; a JSON object)",
+	return nil, fmt.Errorf("%q starts no known format (%s; id,lower,upper,size; %s; a JSON object; a pickle)",
 		clip(header), godwitHeader, rmmHeader)
 }
 
@@ -118,6 +137,8 @@ type lines struct {
 	s    *bufio.Scanner
 	file string
 	n    int // 1-based number of the line last returned
+	used int // lines returned
+	over bool
 }
 
 func newLines(r io.Reader, file string) *lines {
@@ -130,7 +151,9 @@ func (l *lines) next() (string, bool) {
 	for l.s.Scan() {
 		l.n++
 		if line := strings.TrimSpace(l.s.Text()); line != "" && line[0] != '#' {
-			return line, true
+			l.used++
+			l.over = l.used > maxEvents
+			return line, !l.over
 		}
 	}
 	return "", false
@@ -138,6 +161,9 @@ func (l *lines) next() (string, bool) {
 
 func (l *lines) err() error {
 	err := l.s.Err()
+	if l.over {
+		return fmt.Errorf("more than %d lines of events", maxEvents)
+	}
 	if err != nil {
 		l.n++ // the line that could not be read
 	}

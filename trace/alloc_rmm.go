@@ -95,8 +95,8 @@ func (r *rmmReader) time(field string) (int64, error) {
 		r.begun, r.first = true, us
 	}
 	at := us - r.first
-	for wraps && at < r.last-dayUS/2 {
-		at += dayUS
+	if behind := r.last - dayUS/2 - at; wraps && behind > 0 {
+		at += (behind + dayUS - 1) / dayUS * dayUS
 	}
 	r.last = at
 	return at, nil

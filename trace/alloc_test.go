@@ -21,7 +21,7 @@ import (
 
 func read(t testing.TB, text string) *trace.Allocs {
 	t.Helper()
-	all, err := trace.ReadAllocs(strings.NewReader(text), "x.csv")
+	all, err := trace.ReadAllocs(t.Context(), strings.NewReader(text), "x.csv")
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.NoError(t, all[0].Check())
@@ -133,7 +133,7 @@ func TestMalformedLinesNameFileAndLine(t *testing.T) {
 		{"{\"device_traces\":[[\n", "x.csv:1: unexpected EOF"},
 		{"\x1f\x8bxxxxxxxx", "gzip"},
 	} {
-		_, err := trace.ReadAllocs(strings.NewReader(c.text), "x.csv")
+		_, err := trace.ReadAllocs(t.Context(), strings.NewReader(c.text), "x.csv")
 		require.ErrorIs(t, err, trace.ErrMalformed, "%.60q", c.text)
 		assert.Contains(t, err.Error(), c.want)
 		assert.Equal(t, mem.InvalidValue, mem.StatusOf(err))
@@ -146,7 +146,7 @@ func TestTruncatedGzipIsMalformed(t *testing.T) {
 	_, err := io.WriteString(w, "op,id,bytes,time_us\n"+strings.Repeat("f,1,1,1\n", 9999))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	_, err = trace.ReadAllocs(bytes.NewReader(z.Bytes()[:z.Len()-20]), "x.csv")
+	_, err = trace.ReadAllocs(t.Context(), bytes.NewReader(z.Bytes()[:z.Len()-20]), "x.csv")
 	require.ErrorIs(t, err, trace.ErrMalformed)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
@@ -180,7 +180,7 @@ func TestWhatIsUnknownIsCountedAndSaid(t *testing.T) {
 }
 
 func TestASnapshotOfTwoDevicesIsTwoTraces(t *testing.T) {
-	all, err := trace.ReadAllocs(strings.NewReader(`{"device_traces":[[{"action":"alloc","addr":1,"size":2}],[],[{"action":"alloc","addr":1,"size":3}]]}`), "s.json")
+	all, err := trace.ReadAllocs(t.Context(), strings.NewReader(`{"device_traces":[[{"action":"alloc","addr":1,"size":2}],[],[{"action":"alloc","addr":1,"size":3}]]}`), "s.json")
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	assert.Equal(t, "s.json#0", all[0].Name)
@@ -200,7 +200,7 @@ func TestSharedTraces(t *testing.T) {
 		"minimalloc/A.1048576.csv": {308, 154, 1 << 20, 1},
 		"minimalloc/E.1048576.csv": {430, 215, 1 << 20, 1},
 	} {
-		all, err := trace.OpenAllocs(filepath.Join(dir, file))
+		all, err := trace.OpenAllocs(t.Context(), filepath.Join(dir, file))
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		tr := all[0]
@@ -248,7 +248,7 @@ func TestWritingAndReadingBackGivesTheSameEvents(t *testing.T) {
 		} {
 			var buf bytes.Buffer
 			require.NoError(rt, c.write(&buf))
-			back, err := trace.ReadAllocs(&buf, name)
+			back, err := trace.ReadAllocs(t.Context(), &buf, name)
 			require.NoError(rt, err)
 			require.Len(rt, back, 1)
 			require.Equal(rt, shorts(c.want), shorts(back[0]), name)
@@ -301,7 +301,7 @@ func TestCheckFindsEveryBrokenRule(t *testing.T) {
 }
 
 func TestPyTorchTimesCountFromEachDevicesFirstEntry(t *testing.T) {
-	got, err := trace.ReadAllocs(strings.NewReader(`{"segments": [], "device_traces": [
+	got, err := trace.ReadAllocs(t.Context(), strings.NewReader(`{"segments": [], "device_traces": [
 [{"action": "alloc", "addr": 1, "size": 8, "time_us": 5000}, {"action": "free_completed", "addr": 1, "size": 8, "time_us": 5007}],
 [{"action": "alloc", "addr": 1, "size": 8, "time_us": 9000}, {"action": "free_completed", "addr": 1, "size": 8, "time_us": 9002}]]}`), "two")
 	require.NoError(t, err)
@@ -348,18 +348,18 @@ func TestSaveAndOpen(t *testing.T) {
 	tr := read(t, "op,id,bytes,time_us\na,1,10,3\nf,1,10,4\n")
 	for _, name := range []string{"t.csv", "t.csv.gz"} {
 		path := filepath.Join(t.TempDir(), name)
-		require.NoError(t, trace.SaveAllocs(path, tr, "seed 7\nstrategy fit"))
+		require.NoError(t, trace.SaveAllocs(t.Context(), path, tr, "seed 7\nstrategy fit"))
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
 		assert.Equal(t, name == "t.csv.gz", raw[0] == 0x1f)
-		back, err := trace.OpenAllocs(path)
+		back, err := trace.OpenAllocs(t.Context(), path)
 		require.NoError(t, err)
 		assert.Equal(t, tr.Events, back[0].Events)
 		assert.Equal(t, "t", back[0].Name)
 	}
-	_, err := trace.OpenAllocs("nowhere.csv")
+	_, err := trace.OpenAllocs(t.Context(), "nowhere.csv")
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.Error(t, trace.SaveAllocs(filepath.Join(t.TempDir(), "no", "t.csv"), tr))
+	require.Error(t, trace.SaveAllocs(t.Context(), filepath.Join(t.TempDir(), "no", "t.csv"), tr))
 }
 
 func TestAllocWriterRecordsFromManyGoroutines(t *testing.T) {

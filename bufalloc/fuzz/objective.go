@@ -62,66 +62,54 @@ func (o Objective) region(peak uint64) uint64 {
 // judge scores one sequence for one strategy: higher is worse for it. beat is
 // the score that it has to pass to be of interest: work that cannot lead there
 // is left out, and the score is then an upper bound that is at most beat.
-func judge(ctx context.Context, o Objective, s bufalloc.Strategy, st *replay.Stream, beat float64) (float64, error) {
+func judge(ctx context.Context, o Objective, s replay.Subject, st *replay.Stream, beat float64) (float64, error) {
 	if o == Overhead {
 		return judgeOverhead(ctx, s, st, beat)
 	}
-	r, err := bufalloc.NewRegion(0, o.region(st.PeakLive), bufalloc.Options{Strategy: s, Granularity: Unit, Chunks: st.Slots})
-	if err != nil {
-		return 0, err
-	}
-	held := make([]bufalloc.Chunk, st.Slots)
 	worst := 0.0
-	before := r.Stats()
-	for _, op := range st.Ops {
-		ok := true
-		if op.Size != 0 {
-			held[op.Slot], err = r.Alloc(op.Size, Unit)
-			ok = err == nil
-		} else if c := held[op.Slot]; !c.IsZero() {
-			if err := r.Free(c); err != nil {
-				return 0, err
-			}
-		}
-		after := r.Stats()
-		worst = max(worst, o.step(s, op, ok, before, after))
-		before = after
-	}
-	return worst, nil
+	err := replay.Watch(ctx, st, s, o.region(st.PeakLive), func(x replay.Step) {
+		worst = max(worst, o.step(s, x))
+	})
+	return worst, err
 }
 
 // step scores one operation.
-func (o Objective) step(s bufalloc.Strategy, op replay.Op, ok bool, before, after bufalloc.Stats) float64 {
+func (o Objective) step(s replay.Subject, x replay.Step) float64 {
 	switch {
 	case o == SlowOp:
-		return float64(cost(s, op, before, after))
-	case o == Failure && !ok && op.Size <= before.Free:
-		return float64(before.Free) / float64(op.Size)
+		return float64(cost(s, x))
+	case o == Failure && !x.OK && x.Op.Size <= x.Before.Free:
+		return float64(x.Before.Free) / float64(x.Op.Size)
 	}
-	return after.Fragmentation()
+	return x.After.Fragmentation()
 }
 
 // cost is how many holes or chunks an operation looks at: what stands for its
 // time, and is the same on every machine. Frees and the bitmap strategies look
 // at a fixed few, but for Fit's searches, which count what they look at; trees at
-// a path; lists in address order at all chunks and holes, at most.
-func cost(s bufalloc.Strategy, op replay.Op, before, after bufalloc.Stats) int {
+// a path; lists in address order at all chunks and holes, at most. Of allocators
+// of one's own nothing is known.
+func cost(s replay.Subject, x replay.Step) int {
 	switch {
-	case op.Size == 0:
+	case x.Op.Size == 0:
 		return 1
-	case after.ScanSteps > before.ScanSteps:
-		return 1 + int(after.ScanSteps-before.ScanSteps)
+	case x.After.ScanSteps > x.Before.ScanSteps:
+		return 1 + int(x.After.ScanSteps-x.Before.ScanSteps)
 	}
 	switch s {
-	case bufalloc.BestFit:
-		return 1 + bits.Len(uint(before.Holes))
-	case bufalloc.Tight, bufalloc.Wasteful, bufalloc.PoCLTight, bufalloc.PoCLWasteful:
-		return 1 + before.Holes + before.Chunks
+	case replay.Of(bufalloc.BestFit):
+		return 1 + bits.Len(uint(x.Before.Holes))
+	case replay.Of(bufalloc.Tight), replay.Of(bufalloc.Wasteful), replay.Of(bufalloc.PoCLTight), replay.Of(bufalloc.PoCLWasteful):
+		return 1 + x.Before.Holes + x.Before.Chunks
 	}
 	return 1
 }
 
-func judgeOverhead(ctx context.Context, s bufalloc.Strategy, st *replay.Stream, beat float64) (float64, error) {
+// judgeNodes bounds the packing of a sequence that greedy packing leaves above
+// its peak: a count, so that scores are the same everywhere.
+const judgeNodes = 4000
+
+func judgeOverhead(ctx context.Context, s replay.Subject, st *replay.Stream, beat float64) (float64, error) {
 	size, err := replay.UpperRegion(ctx, st, s)
 	if err != nil {
 		return 0, err
@@ -130,11 +118,21 @@ func judgeOverhead(ctx context.Context, s bufalloc.Strategy, st *replay.Stream, 
 	if most <= beat {
 		return most, nil
 	}
+	// Bisection may have passed over smaller sizes that work, and a search finds
+	// the sequences for which it does.
+	m, err := replay.MinRegion(ctx, st, s)
+	if err != nil {
+		return 0, err
+	}
+	size = m.Region
 	items, err := pack.FromTrace(st.Trace(), Unit)
 	if err != nil {
 		return 0, err
 	}
 	packed, err := pack.Greedy(ctx, items)
+	if err == nil && packed.Height > st.PeakLive {
+		packed, err = pack.Minimize(ctx, items, pack.Options{Nodes: judgeNodes})
+	}
 	if err != nil {
 		return 0, err
 	}

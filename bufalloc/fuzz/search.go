@@ -2,23 +2,28 @@ package fuzz
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 
-	"godwit/bufalloc"
+	"godwit/bufalloc/replay"
 	"godwit/mem"
 )
 
 // Options say how a search works.
 type Options struct {
-	Strategy  bufalloc.Strategy
+	Subject   replay.Subject
+	Against   replay.Subject // not nil: what hurts Subject and not this one, by the ratio of their scores
 	Objective Objective
 	Seed      uint64
-	Ops       int    // operations of a sequence at most, up to 2^20; 0 is 400
-	Evals     int    // sequences to try, the shrinking left out; 0 is 4,000
-	Progress  func() // called after each of Evals
+	Ops       int      // operations of a sequence at most, up to 2^20; 0 is 400
+	Evals     int      // sequences to try, the shrinking left out; 0 is 4,000
+	Blind     bool     // no guidance: each sequence is new; what guidance is measured against
+	Alone     bool     // no adversaries: sequences that do not look at addresses
+	Corpus    [][]byte // genomes to begin with, such as those of searches before
+	Progress  func()   // called after each of Evals
 }
 
 const (
@@ -27,8 +32,10 @@ const (
 	maxOps       = 1 << 20
 	population   = 20
 	tournament   = 3
-	immigrants   = 8   // one in so many is new, without parents
-	patience     = 600 // evaluations without gain before starting afresh
+	immigrants   = 8    // one in so many is new, without parents
+	patience     = 600  // evaluations without gain before starting afresh
+	explore      = 8    // the first one in so many are new: the population begins with the best of them
+	leastAgainst = 0.01 // scores of the other one count as this at least
 	genesAtStart = 40
 )
 
@@ -40,6 +47,8 @@ type individual struct {
 
 // searcher is one search. It belongs to one goroutine.
 type searcher struct {
+	interrupted bool // and not out of time: who waits gets what there is
+
 	o     Options
 	rng   *rand.Rand
 	pop   []individual
@@ -51,7 +60,8 @@ type searcher struct {
 
 // Search looks for the sequence that is worst for the strategy under the
 // objective, shrinks it and reports it. When ctx ends it stops where it is and
-// reports what it has, with Finding.Stopped set: that is not an error. Errors
+// reports what it has, with Finding.Stopped set: that is not an error. Where ctx was
+// cancelled, and not out of time, that is at once, neither shrunk nor measured. Errors
 // are bad options, or a defect of bufalloc.
 func Search(ctx context.Context, o Options) (*Finding, error) {
 	if o.Ops == 0 {
@@ -67,8 +77,18 @@ func Search(ctx context.Context, o Options) (*Finding, error) {
 		return nil, err
 	}
 	s := &searcher{o: o, rng: newRand(o)}
+	if o.Subject == nil {
+		return nil, fmt.Errorf("fuzz: nothing to search for: %w", mem.ErrInvalidValue)
+	}
 	work := context.WithoutCancel(ctx) // one sequence is soon judged; the search stops between two
 	stopped, err := s.run(ctx, work)
+	s.interrupted = errors.Is(ctx.Err(), context.Canceled)
+	if s.interrupted && errors.Is(err, context.Canceled) {
+		stopped, err = true, nil // the subject's process has ended with ctx
+	}
+	if f := (*replay.Fault)(nil); errors.As(err, &f) {
+		return s.faulty(work, f)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +98,7 @@ func Search(ctx context.Context, o Options) (*Finding, error) {
 // newRand gives each strategy and objective random numbers of its own.
 func newRand(o Options) *rand.Rand {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%v/%s", o.Strategy, o.Objective) // a hash never fails
+	_, _ = fmt.Fprintf(h, "%s/%s", o.Subject.Name(), o.Objective) // a hash never fails
 	return rand.New(rand.NewPCG(o.Seed, h.Sum64()))
 }
 
@@ -87,11 +107,9 @@ func (s *searcher) run(ctx, work context.Context) (stopped bool, err error) {
 		if ctx.Err() != nil {
 			return true, nil
 		}
-		var child []byte
-		if len(s.pop) < population || s.rng.IntN(immigrants) == 0 {
-			child = s.random()
-		} else {
-			child = s.mutate(s.pick().genome)
+		child, err := s.next(work)
+		if err != nil {
+			return false, err
 		}
 		if err := s.consider(work, child); err != nil {
 			return false, err
@@ -104,6 +122,43 @@ func (s *searcher) run(ctx, work context.Context) (stopped bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// next is the genome to try: first what was known before and what adversaries
+// play at their best, then children of the population, newcomers among them.
+func (s *searcher) next(ctx context.Context) ([]byte, error) {
+	k := s.evals
+	if k < len(s.o.Corpus) {
+		return s.o.Corpus[k], nil
+	}
+	k -= len(s.o.Corpus)
+	switch {
+	case s.o.Blind:
+		s.pop = s.pop[:0] // each stands alone
+		return s.random(), nil
+	case !s.o.Alone && k < len(challenges):
+		return s.challenge(ctx, k, nil)
+	case !s.o.Alone && s.rng.IntN(2*immigrants) == 0:
+		return s.challenge(ctx, s.rng.IntN(len(challenges)), s.rng)
+	case len(s.pop) < population || k < s.o.Evals/explore || s.rng.IntN(immigrants) == 0:
+		return s.random(), nil
+	}
+	return s.mutate(s.pick().genome), nil
+}
+
+// challenge is what an adversary plays, as a genome; one of no gene where genes
+// cannot express it.
+func (s *searcher) challenge(ctx context.Context, which int, r *rand.Rand) ([]byte, error) {
+	c := challenges[which]
+	ops, err := play(ctx, s.o.Subject, c.play, s.o.Ops, c.room(s.o.Ops), r)
+	if err != nil {
+		return nil, err
+	}
+	genome, err := encode(ops)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it counts as one that hurts nobody
+	}
+	return genome, nil
 }
 
 // consider evaluates a genome and takes it into the population in the place of
@@ -150,7 +205,15 @@ func (s *searcher) score(ctx context.Context, ops []chunkOp, beat float64) (floa
 	if err != nil {
 		return 0, err
 	}
-	return judge(ctx, s.o.Objective, s.o.Strategy, st, beat)
+	if s.o.Against == nil {
+		return judge(ctx, s.o.Objective, s.o.Subject, st, beat)
+	}
+	a, err := judge(ctx, s.o.Objective, s.o.Subject, st, 0)
+	if err != nil {
+		return 0, err
+	}
+	b, err := judge(ctx, s.o.Objective, s.o.Against, st, 0)
+	return a / max(b, leastAgainst), err
 }
 
 // pick is the worst for the strategy of a few drawn from the population.
@@ -211,7 +274,7 @@ func (s *searcher) mutate(parent []byte) []byte {
 
 // change makes one change to g, which it owns, at the gene that starts at at.
 func (s *searcher) change(g []byte, at int) []byte {
-	switch s.rng.IntN(8) {
+	switch s.rng.IntN(10) {
 	case 0: // another gene
 		copy(g[at:], s.gene())
 	case 1: // another byte
@@ -228,6 +291,15 @@ func (s *searcher) change(g []byte, at int) []byte {
 		return slices.Insert(g, to, slices.Clone(g[at:end])...)
 	case 6: // twice or half the size
 		g[at+1] += byte(s.rng.IntN(2))*16 - 8
+	case 8, 9: // a stretch once more behind it, at twice the size: Robson's next step
+		end := min(at+geneBytes*(1+s.rng.IntN(8)), len(g))
+		next := slices.Clone(g[at:end])
+		for i := 0; i < len(next); i += geneBytes {
+			if next[i] >= freeKinds {
+				next[i+1] += 8
+			}
+		}
+		return slices.Insert(g, end, next...)
 	case 7: // the rest of another one
 		o := s.pick().genome
 		cut := s.rng.IntN(len(o)/geneBytes+1) * geneBytes

@@ -54,22 +54,13 @@ func TestSizesCoverTheRange(t *testing.T) {
 	}
 }
 
-// blind is the best score of as many random genomes, without guidance.
-func blind(t *testing.T, o Options) float64 {
-	s := &searcher{o: o, rng: newRand(o)}
-	for range o.Evals {
-		s.pop = nil // each stands alone
-		require.NoError(t, s.consider(context.Background(), s.random()))
-	}
-	return s.best.score
-}
-
 func TestTheSearchFindsWorseThanChance(t *testing.T) {
 	for _, objective := range Objectives() {
-		o := Options{Strategy: bufalloc.Fit, Objective: objective, Seed: 1, Ops: 150, Evals: 700}
+		o := Options{Subject: replay.Of(bufalloc.Fit), Objective: objective, Seed: 1, Ops: 150, Evals: 700}
 		f, err := Search(t.Context(), o)
 		require.NoError(t, err)
-		chance := blind(t, o)
+		o.Blind = true
+		chance := bestOf(t, o)
 		t.Logf("%s: %.4f, by chance %.4f; %d operations of %d; overhead %.3f, offline x %.3f, Robson %.3f",
 			objective, f.Score, chance, f.Ops, f.FoundOps, f.Overhead, f.Price, f.Robson)
 		if objective == Overhead || objective == Fragmentation {
@@ -87,7 +78,7 @@ func TestTheSearchFindsWorseThanChance(t *testing.T) {
 
 func TestTheSameSeedGivesTheSameFinding(t *testing.T) {
 	find := func(seed uint64) *Finding {
-		f, err := Search(t.Context(), Options{Strategy: bufalloc.PoCLTight, Objective: Fragmentation, Seed: seed, Ops: 100, Evals: 300})
+		f, err := Search(t.Context(), Options{Subject: replay.Of(bufalloc.PoCLTight), Objective: Fragmentation, Seed: seed, Ops: 100, Evals: 300, Alone: true})
 		require.NoError(t, err)
 		f.WorstNS, f.ScanNS = 0, 0 // measured
 		return f
@@ -96,7 +87,7 @@ func TestTheSameSeedGivesTheSameFinding(t *testing.T) {
 	assert.Equal(t, a, b)
 	assert.NotEqual(t, a.Genome, c.Genome)
 	// The same on every machine: PoCL's behaviour does not change under us.
-	assert.Equal(t, "fad70e840cfbbfc4", goldenOf(a))
+	assert.Equal(t, "2ee0eecbcb4a1e69", goldenOf(a))
 }
 
 func goldenOf(f *Finding) string {
@@ -109,14 +100,14 @@ func goldenOf(f *Finding) string {
 
 func TestTheNumbersOfAFindingCanBeHadFromItsFiles(t *testing.T) {
 	dir := t.TempDir()
-	f, err := Search(t.Context(), Options{Strategy: bufalloc.BestFit, Objective: Overhead, Seed: 3, Ops: 100, Evals: 200})
+	f, err := Search(t.Context(), Options{Subject: replay.Of(bufalloc.BestFit), Objective: Overhead, Seed: 3, Ops: 100, Evals: 200})
 	require.NoError(t, err)
-	require.NoError(t, f.Save(dir))
-	all, err := trace.OpenAllocs(f.TraceFile)
+	require.NoError(t, f.Save(t.Context(), dir))
+	all, err := trace.OpenAllocs(t.Context(), f.TraceFile)
 	require.NoError(t, err)
 	st, err := replay.FromTrace(all[0], Unit)
 	require.NoError(t, err)
-	m, err := replay.MinRegion(t.Context(), st, bufalloc.BestFit)
+	m, err := replay.MinRegion(t.Context(), st, replay.Of(bufalloc.BestFit))
 	require.NoError(t, err)
 	assert.Equal(t, f.MinRegion, m.Region)
 	assert.Equal(t, f.PeakLive, st.PeakLive)
@@ -133,7 +124,7 @@ func TestTheNumbersOfAFindingCanBeHadFromItsFiles(t *testing.T) {
 func TestAStoppedSearchKeepsWhatItFound(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
-	f, err := Search(ctx, Options{Strategy: bufalloc.Fit, Objective: Fragmentation, Seed: 1, Ops: 60, Evals: 1 << 30,
+	f, err := Search(ctx, Options{Subject: replay.Of(bufalloc.Fit), Objective: Fragmentation, Seed: 1, Ops: 60, Evals: 1 << 30,
 		Progress: func() {
 			if n++; n == 50 {
 				cancel()
@@ -141,15 +132,16 @@ func TestAStoppedSearchKeepsWhatItFound(t *testing.T) {
 		}})
 	require.NoError(t, err)
 	assert.True(t, f.Stopped)
+	assert.Zero(t, f.Offline, "nobody waits for what an interrupted search could still do")
 	assert.Equal(t, 50, f.Evals)
 	assert.Positive(t, f.Score)
-	require.NoError(t, f.Save(t.TempDir()))
+	require.NoError(t, f.Save(t.Context(), t.TempDir()))
 
-	f, err = Search(ctx, Options{Strategy: bufalloc.Fit, Objective: Fragmentation})
+	f, err = Search(ctx, Options{Subject: replay.Of(bufalloc.Fit), Objective: Fragmentation})
 	require.NoError(t, err)
 	assert.True(t, f.Stopped)
 	assert.Nil(t, f.Stream, "stopped before it began")
-	require.NoError(t, f.Save(t.TempDir()))
+	require.NoError(t, f.Save(t.Context(), t.TempDir()))
 	assert.Empty(t, f.TraceFile)
 }
 
@@ -161,18 +153,18 @@ func TestOptionsAreChecked(t *testing.T) {
 		_, err := Search(t.Context(), o)
 		require.ErrorIs(t, err, mem.ErrInvalidValue)
 	}
-	_, err := Search(t.Context(), Options{Strategy: 99, Objective: Failure})
+	_, err := Search(t.Context(), Options{Subject: replay.Of(999), Objective: Failure})
 	require.Error(t, err)
 }
 
 func TestScansAreWhatSlowOpCounts(t *testing.T) {
 	before, after := bufalloc.Stats{Holes: 7, Chunks: 5}, bufalloc.Stats{Holes: 7, Chunks: 5, Scans: 1, ScanSteps: 4}
-	alloc := replay.Op{Size: 1}
-	assert.Equal(t, 5, cost(bufalloc.Fit, alloc, before, after))
-	assert.Equal(t, 1, cost(bufalloc.Fit, alloc, before, before))
-	assert.Equal(t, 4, cost(bufalloc.BestFit, alloc, before, before))
-	assert.Equal(t, 13, cost(bufalloc.Tight, alloc, before, before))
-	assert.Equal(t, 1, cost(bufalloc.Tight, replay.Op{}, before, before))
+	still, scanned := replay.Step{Op: replay.Op{Size: 1}, Before: before, After: before}, replay.Step{Op: replay.Op{Size: 1}, Before: before, After: after}
+	assert.Equal(t, 5, cost(replay.Of(bufalloc.Fit), scanned))
+	assert.Equal(t, 1, cost(replay.Of(bufalloc.Fit), still))
+	assert.Equal(t, 4, cost(replay.Of(bufalloc.BestFit), still))
+	assert.Equal(t, 13, cost(replay.Of(bufalloc.Tight), still))
+	assert.Equal(t, 1, cost(replay.Of(bufalloc.Tight), replay.Step{Before: before, After: before}))
 }
 
 func TestRobsonsBound(t *testing.T) {

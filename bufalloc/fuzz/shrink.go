@@ -3,50 +3,62 @@ package fuzz
 import "context"
 
 // shrinkEvals bounds the work of making a finding small.
-const shrinkEvals = 1500
+const shrinkEvals = 500
 
-// shrinker makes a sequence smaller while it stays as bad.
+// shrinker makes a sequence smaller while it keeps what it shows.
 type shrinker struct {
-	s     *searcher
 	ops   []chunkOp
-	score float64
-	left  int
+	keeps func(ctx context.Context, ops []chunkOp) (bool, error)
+	left  int // tries
 }
 
-// shrink drops chunks, whole with their frees, and then frees alone, in ever
-// smaller groups (Zeller and Hildebrandt, "Simplifying and isolating
-// failure-inducing input", IEEE TSE 2002), and rounds sizes to powers of two,
-// as long as the score does not fall.
+// shrink makes a sequence smaller that scores no less.
 func (s *searcher) shrink(ctx context.Context, ops []chunkOp, score float64) ([]chunkOp, float64, error) {
-	k := &shrinker{s, ops, score, shrinkEvals}
+	k := &shrinker{ops: ops, left: shrinkEvals}
+	k.keeps = func(ctx context.Context, ops []chunkOp) (bool, error) {
+		x, err := s.score(ctx, ops, score*(1-1e-9)) // what is milder is soon known
+		if err != nil || x < score {
+			return false, err
+		}
+		score = x
+		return true, nil
+	}
+	err := k.run(ctx)
+	return k.ops, score, err
+}
+
+// run drops chunks, whole with their frees, and then frees alone, in ever
+// smaller groups (Zeller and Hildebrandt, "Simplifying and isolating
+// failure-inducing input", IEEE TSE 2002), and rounds sizes to powers of two, as
+// long as the sequence keeps what it shows.
+func (k *shrinker) run(ctx context.Context) error {
 	for _, pass := range []func(context.Context) error{k.dropChunks, k.dropFrees, k.roundSizes, k.dropChunks} {
 		if err := pass(ctx); err != nil {
-			return nil, 0, err
+			return err
 		}
 	}
-	return k.ops, k.score, nil
+	return nil
 }
 
-// try adopts ops where they score no less.
+// try adopts ops where they keep what is to be shown.
 func (k *shrinker) try(ctx context.Context, ops []chunkOp) (bool, error) {
-	if k.left == 0 || len(ops) == 0 {
+	if k.left == 0 || len(ops) == 0 || ctx.Err() != nil {
 		return false, nil
 	}
 	k.left--
 	ops = renumber(ops)
-	score, err := k.s.score(ctx, ops, 0)
-	if err != nil || score < k.score {
-		return false, err
+	ok, err := k.keeps(ctx, ops)
+	if ok && err == nil {
+		k.ops = ops
 	}
-	k.ops, k.score = ops, score
-	return true, nil
+	return ok, err
 }
 
 // drop tries to do without groups of things, of which there are count() in the
 // sequence; without(lo, hi) is the sequence less those in [lo, hi).
 func (k *shrinker) drop(ctx context.Context, count func() int, without func(lo, hi int) []chunkOp) error {
 	for size := count() / 2; size >= 1; size /= 2 {
-		for lo := 0; lo < count() && k.left > 0; {
+		for lo := 0; lo < count() && k.left > 0 && ctx.Err() == nil; {
 			ok, err := k.try(ctx, without(lo, lo+size))
 			if err != nil {
 				return err

@@ -25,7 +25,7 @@ func pytorch(t testing.TB, name string) []pack.Item {
 
 func fromFile(t testing.TB, file string, align uint64) []pack.Item {
 	t.Helper()
-	traces, err := trace.OpenAllocs(filepath.Join("..", "..", "testdata", "traces", file))
+	traces, err := trace.OpenAllocs(t.Context(), filepath.Join("..", "..", "testdata", "traces", file))
 	require.NoError(t, err)
 	require.Len(t, traces, 1)
 	items, err := pack.FromTrace(traces[0], align)

@@ -2,25 +2,23 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"time"
 
-	"godwit/bufalloc"
 	"godwit/bufalloc/internal/yardstick"
 )
 
 // BenchOptions say what Bench measures.
 type BenchOptions struct {
-	Live       []int               // W1's numbers of live chunks
-	Pairs      int                 // timed pairs of a free and an allocation in each workload
-	Rounds     int                 // every contender runs once in each; medians are over them
-	Strategies []bufalloc.Strategy // beside the yardstick
-	Overhead   bool                // also search the smallest regions
-	PoCL       *PoCL               // nil: left out
-	Progress   func()              // called Steps times
+	Live     []int     // W1's numbers of live chunks
+	Pairs    int       // timed pairs of a free and an allocation in each workload
+	Rounds   int       // every contender runs once in each; medians are over them
+	Subjects []Subject // beside the yardstick
+	Overhead bool      // also search the smallest regions
+	PoCL     *PoCL     // nil: left out
+	Progress func()    // called Steps times
 }
 
 // BenchRow is one contender on one workload, in a region of twice the peak of
@@ -45,18 +43,11 @@ type BenchRow struct {
 	BytesAside float64  `json:"bytes_set_aside_per_live_chunk"` // for live chunks at most, with room for holes
 	Overhead   float64  `json:"overhead,omitempty"`             // smallest region / peak live
 	Note       string   `json:"note,omitempty"`
+	Fault      *Fault   `json:"fault,omitempty"`
 }
 
 // YardstickName is the yardstick's name among the contenders.
 const YardstickName = "yardstick"
-
-// contender is an allocator on one stream.
-type contender interface {
-	reset()
-	run(ops []Op) (failures int)
-	each(least []float64)              // keeps the least time of each operation, in ns
-	bookkeeping() (used, aside uint64) // bytes
-}
 
 // benchSeed starts all workloads of Bench.
 const benchSeed = 1
@@ -83,7 +74,7 @@ func BenchStreams(o BenchOptions) ([]*Stream, error) {
 }
 
 // Steps is how often Bench calls Progress over so many streams.
-func (o BenchOptions) Steps(streams int) int { return streams * (1 + len(o.Strategies)) }
+func (o BenchOptions) Steps(streams int) int { return streams * (1 + len(o.Subjects)) }
 
 // Bench times the strategies, the yardstick and, where given, PoCL's allocator
 // on every stream, contenders taking turns so that what disturbs the machine
@@ -100,39 +91,36 @@ func Bench(ctx context.Context, streams []*Stream, o BenchOptions) ([]BenchRow, 
 	return out, nil
 }
 
-func benchStream(ctx context.Context, st *Stream, o BenchOptions) ([]BenchRow, error) {
+func benchStream(ctx context.Context, st *Stream, o BenchOptions) (rows []BenchRow, err error) {
 	region, rounds := 2*st.PeakLive, max(o.Rounds, 1)
-	cs := []contender{&bareState{st: st, a: yardstick.New(region, st.Slots), held: make([]uint32, st.Slots)}}
-	rows := []BenchRow{{Workload: st.Name, Contender: YardstickName, Live: st.peakChunks()}}
-	for _, s := range o.Strategies {
-		x, err := newState(st, s, region)
+	cs := []contender{&local{st: st, x: &bareState{st: st, a: yardstick.New(region, st.Slots), held: make([]uint32, st.Slots)}}}
+	rows = []BenchRow{{Workload: st.Name, Contender: YardstickName, Live: st.peakChunks()}}
+	defer func() {
+		for _, c := range cs {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	for _, s := range o.Subjects {
+		c, err := s.contend(ctx, st, region)
 		if err != nil {
 			return nil, err
 		}
-		cs = append(cs, &timedState{x})
-		rows = append(rows, BenchRow{Workload: st.Name, Contender: s.String(), Live: rows[0].Live})
+		cs = append(cs, c)
+		rows = append(rows, BenchRow{Workload: st.Name, Contender: s.Name(), Live: rows[0].Live})
 	}
-	ns, least, batches := make([][]float64, len(cs)), make([][]float64, len(cs)), make([][]float64, len(cs))
-	for round := range rounds {
+	t := newTimings(st, len(cs))
+	for range rounds {
 		for i, c := range cs {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			if round == 0 {
-				least[i], batches[i] = infinities(len(st.Ops)), infinities(len(st.Ops)/batchOps+1)
-				c.reset()
-				c.run(st.Ops[:st.PeakAt+1]) // grows what grows
-				used, aside := c.bookkeeping()
-				rows[i].BytesChunk = float64(used) / float64(st.liveAt(st.PeakAt))
-				rows[i].BytesAside = float64(aside) / float64(st.Slots)
+			if err := t.round(ctx, &rows[i], c, i); err != nil {
+				return nil, err
 			}
-			ns[i] = append(ns[i], rows[i].round(c, st, batches[i]))
-			c.each(least[i])
 		}
 	}
 	for i := range rows {
-		rows[i].sum(ns[i], ns[0], batches[i], batches[0], len(st.Ops)-st.Warm)
-		if err := rows[i].finish(ctx, st, cs[i], least[i], o); err != nil {
+		if err := t.finish(ctx, &rows[i], cs[i], i, o); err != nil {
 			return nil, err
 		}
 		if o.Progress != nil {
@@ -145,36 +133,79 @@ func benchStream(ctx context.Context, st *Stream, o BenchOptions) ([]BenchRow, e
 	return rows, nil
 }
 
-// batchOps is the number of operations of a batch: few enough that a busy
-// machine leaves each of them alone in some round, many enough that the clock
-// costs nothing.
-const batchOps = 512
+// timings are the times of all contenders on one stream; the first is the
+// yardstick.
+type timings struct {
+	st             *Stream
+	ns             [][]float64 // by contender and round
+	least, batches [][]float64 // the least of each operation and batch, by contender
+}
 
-// round times one pass over the operations past Warm, in batches, and counts
-// what it allocates on the heap. It returns ns per pair.
-func (r *BenchRow) round(c contender, st *Stream, batches []float64) float64 {
-	c.reset()
-	r.Failures = c.run(st.Ops[:st.Warm])
-	timed := st.Ops[st.Warm:]
-	pairs := float64(max(len(timed), 2)) / 2
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	var ns float64
-	for k := 0; len(timed) > 0; k++ {
-		n := min(batchOps, len(timed))
-		start := time.Now()
-		r.Failures += c.run(timed[:n])
-		took := float64(time.Since(start).Nanoseconds())
-		batches[k] = min(batches[k], took)
-		ns += took
-		timed = timed[n:]
+func newTimings(st *Stream, contenders int) *timings {
+	t := &timings{st: st, ns: make([][]float64, contenders)}
+	for range contenders {
+		t.least = append(t.least, infinities(len(st.Ops)))
+		t.batches = append(t.batches, infinities(len(st.Ops)/batchOps+1))
 	}
-	runtime.ReadMemStats(&after)
-	r.AllocsPair = float64(after.Mallocs-before.Mallocs) / pairs
-	if after.Mallocs-before.Mallocs < 16 {
-		r.AllocsPair = 0 // ReadMemStats and the runtime's own
+	return t
+}
+
+// round lets contender i have its turn. A fault ends the contender and not the
+// benchmark.
+func (t *timings) round(ctx context.Context, row *BenchRow, c contender, i int) error {
+	if row.Fault != nil {
+		return nil
 	}
-	return ns / pairs
+	if len(t.ns[i]) == 0 {
+		used, aside, err := c.grow()
+		if err = row.keepFault(err); err != nil || row.Fault != nil {
+			return err
+		}
+		row.BytesChunk = float64(used) / float64(t.st.liveAt(t.st.PeakAt))
+		row.BytesAside = float64(aside) / float64(t.st.Slots)
+	}
+	r, err := c.round(ctx, t.batches[i], t.least[i])
+	if err = row.keepFault(err); err != nil || row.Fault != nil {
+		return err
+	}
+	pairs := float64(max(len(t.st.Ops)-t.st.Warm, 2)) / 2
+	row.Failures, row.AllocsPair = r.failures, float64(r.mallocs)/pairs
+	if !r.timed {
+		row.Note = "takes no times"
+	}
+	t.ns[i] = append(t.ns[i], r.ns/pairs)
+	return nil
+}
+
+func (t *timings) finish(ctx context.Context, row *BenchRow, c contender, i int, o BenchOptions) error {
+	if row.Fault != nil {
+		row.Note = row.Fault.Error()
+		return nil
+	}
+	if row.Note == "" {
+		row.sum(t.ns[i], t.ns[0], t.batches[i], t.batches[0], len(t.st.Ops)-t.st.Warm)
+		x := Times{TimerNS: c.clock()}
+		scanned := c.scanned()
+		x.pick(t.st, t.least[i], scanned)
+		row.Worst, row.WorstScan, row.Scans = &x.Worst, x.Scan, len(scanned)
+	}
+	if i == 0 || !o.Overhead {
+		return nil
+	}
+	m, err := MinRegion(ctx, t.st, o.Subjects[i-1])
+	if err = row.keepFault(err); err != nil || row.Fault != nil {
+		return err
+	}
+	row.Overhead = float64(m.Region) / float64(t.st.PeakLive)
+	return nil
+}
+
+func (r *BenchRow) keepFault(err error) error {
+	if f := (*Fault)(nil); errors.As(err, &f) {
+		r.Fault = f
+		return nil
+	}
+	return err
 }
 
 // sum makes the row's times of those of all rounds and batches, its own and the
@@ -192,27 +223,6 @@ func (r *BenchRow) sum(ns, base, batches, baseBatches []float64, ops int) {
 		}
 	}
 	r.BestNS, r.BestRatio = own/(float64(max(ops, 2))/2), own/yard
-}
-
-// finish adds the worst operations and, where asked for, the overhead.
-func (r *BenchRow) finish(ctx context.Context, st *Stream, c contender, least []float64, o BenchOptions) error {
-	t := Times{TimerNS: clockCost()}
-	var scanned map[int]bool
-	ts, isRegion := c.(*timedState)
-	if isRegion {
-		scanned = ts.scanned()
-	}
-	t.pick(st, least, scanned)
-	r.Worst, r.WorstScan, r.Scans = &t.Worst, t.Scan, len(scanned)
-	if !isRegion || !o.Overhead {
-		return nil
-	}
-	m, err := MinRegion(ctx, st, ts.r.Strategy())
-	if err != nil {
-		return err
-	}
-	r.Overhead = float64(m.Region) / float64(st.PeakLive)
-	return nil
 }
 
 // poclSeconds is how long PoCL's allocator, which is O(n), may take for a stream
@@ -275,72 +285,4 @@ func (st *Stream) liveAt(at int) int {
 		}
 	}
 	return n
-}
-
-// timedState is a region as a contender.
-type timedState struct{ *state }
-
-func (s *timedState) reset() { s.r.Reset() }
-
-func (s *timedState) run(ops []Op) (failures int) {
-	for _, op := range ops {
-		if !s.do(op) {
-			failures++
-		}
-	}
-	return failures
-}
-
-func (s *timedState) each(least []float64) { s.state.each(least) }
-
-func (s *timedState) bookkeeping() (used, aside uint64) {
-	x := s.r.Stats()
-	return uint64(x.Chunks+x.Holes) * nodeBytes, x.Bookkeeping
-}
-
-// nodeBytes is the size of a node in bufalloc and in the yardstick.
-const nodeBytes = 32
-
-// bareState is the yardstick as a contender.
-type bareState struct {
-	st   *Stream
-	a    *yardstick.Allocator
-	held []uint32
-}
-
-func (s *bareState) reset() { s.a.Reset() }
-
-func (s *bareState) do(op Op) bool {
-	if op.Size != 0 {
-		i := s.a.Alloc(op.Size)
-		s.held[op.Slot] = i
-		return i != yardstick.None
-	}
-	if i := s.held[op.Slot]; i != yardstick.None {
-		s.a.Free(i)
-	}
-	return true
-}
-
-func (s *bareState) run(ops []Op) (failures int) {
-	for _, op := range ops {
-		if !s.do(op) {
-			failures++
-		}
-	}
-	return failures
-}
-
-func (s *bareState) each(least []float64) {
-	s.a.Reset()
-	epoch := time.Now()
-	for i, op := range s.st.Ops {
-		start := time.Since(epoch)
-		s.do(op)
-		least[i] = min(least[i], float64(time.Since(epoch)-start))
-	}
-}
-
-func (s *bareState) bookkeeping() (used, aside uint64) {
-	return uint64(s.a.Nodes()) * nodeBytes, s.a.Bookkeeping()
 }

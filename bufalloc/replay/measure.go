@@ -2,13 +2,12 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
-
-	"godwit/bufalloc"
 )
 
 // Options say how Measure works. The zero value searches the smallest region,
@@ -33,6 +32,7 @@ type Result struct {
 	Probes       int     `json:"probes,omitempty"`
 	Exhaustive   bool    `json:"exhaustive"`              // every smaller size of the grid fails
 	FailingAbove uint64  `json:"failing_above,omitempty"` // a larger region that fails nevertheless
+	Fault        *Fault  `json:"fault,omitempty"`         // how an allocator of one's own broke its contract; then nothing else counts
 	Run
 	*Times
 }
@@ -41,14 +41,15 @@ type Result struct {
 // all cores, and then the times one after the other, so that they do not
 // disturb each other. Results are ordered by stream and then by strategy. It
 // stops early with ctx's error when ctx ends.
-func Measure(ctx context.Context, streams []*Stream, strategies []bufalloc.Strategy, o Options) ([]Result, error) {
-	results := make([]Result, len(streams)*len(strategies))
+func Measure(ctx context.Context, streams []*Stream, subjects []Subject, o Options) ([]Result, error) {
+	results := make([]Result, len(streams)*len(subjects))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers(o.Workers))
 	for i := range results {
-		st, s := streams[i/len(strategies)], strategies[i%len(strategies)]
+		st, s := streams[i/len(subjects)], subjects[i%len(subjects)]
 		g.Go(func() (err error) {
 			results[i], err = measureOne(gctx, st, s, o)
+			err = results[i].keepFault(err)
 			if o.Progress != nil && err == nil {
 				o.Progress()
 			}
@@ -63,16 +64,28 @@ func Measure(ctx context.Context, streams []*Stream, strategies []bufalloc.Strat
 	}
 	for i := range results {
 		r := &results[i]
-		if r.Region == 0 {
+		if r.Region == 0 || r.Fault != nil {
 			continue
 		}
-		t, err := Time(ctx, streams[i/len(strategies)], strategies[i%len(strategies)], r.Region, o.Repeats)
-		if err != nil {
+		t, err := Time(ctx, streams[i/len(subjects)], subjects[i%len(subjects)], r.Region, o.Repeats)
+		if err = r.keepFault(err); err != nil {
 			return nil, err
 		}
-		r.Times = &t
+		if t.NSPerOp > 0 {
+			r.Times = &t
+		}
 	}
 	return results, nil
+}
+
+// keepFault makes a fault part of the result; it returns any other error.
+func (r *Result) keepFault(err error) error {
+	if f := (*Fault)(nil); errors.As(err, &f) {
+		r.Fault = f
+		r.Region, r.MinRegion, r.Overhead = 0, 0, 0
+		return nil
+	}
+	return err
 }
 
 func workers(n int) int {
@@ -82,8 +95,8 @@ func workers(n int) int {
 	return runtime.GOMAXPROCS(0)
 }
 
-func measureOne(ctx context.Context, st *Stream, s bufalloc.Strategy, o Options) (Result, error) {
-	res := Result{Trace: st.Name, Strategy: s.String(), Align: st.Align, Ops: len(st.Ops),
+func measureOne(ctx context.Context, st *Stream, s Subject, o Options) (Result, error) {
+	res := Result{Trace: st.Name, Strategy: s.Name(), Align: st.Align, Ops: len(st.Ops),
 		PeakLive: st.PeakLive, Region: o.Region}
 	if o.Region == 0 {
 		m, err := MinRegion(ctx, st, s)
@@ -101,7 +114,7 @@ func measureOne(ctx context.Context, st *Stream, s bufalloc.Strategy, o Options)
 	run, err := Replay(ctx, st, s, res.Region)
 	res.Run = run
 	if err == nil && o.Region == 0 && run.Failures > 0 {
-		err = fmt.Errorf("%s, %v: %d failures in the region of %d bytes that had worked", st.Name, s, run.Failures, res.Region)
+		err = fmt.Errorf("%s, %s: %d failures in the region of %d bytes that had worked", st.Name, s.Name(), run.Failures, res.Region)
 	}
 	return res, err
 }
@@ -111,6 +124,7 @@ type Mean struct {
 	Strategy    string  `json:"strategy"`
 	Traces      int     `json:"traces"`       // streams with an overhead
 	NeverFits   int     `json:"never_fits"`   // streams without one
+	Faults      int     `json:"faults"`       // streams on which it broke its contract
 	Overhead    float64 `json:"overhead"`     // geometric mean; 0 for none
 	OverheadMax float64 `json:"overhead_max"` // the worst
 	NSPerOp     float64 `json:"ns_per_op"`    // geometric mean; 0 where no times were taken
@@ -135,6 +149,10 @@ func Means(results []Result) []Mean {
 		}
 		m, s := &out[i], &sums[i]
 		m.Failures += r.Failures
+		if r.Fault != nil {
+			m.Faults++
+			continue
+		}
 		if r.Overhead > 0 {
 			m.Traces++
 			m.OverheadMax = max(m.OverheadMax, r.Overhead)

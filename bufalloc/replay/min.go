@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"godwit/bufalloc"
 	"godwit/mem"
 )
 
@@ -56,11 +55,10 @@ func (g *grid) at(k int) uint64 {
 
 // prober replays one stream through regions of many sizes.
 type prober struct {
-	st       *Stream
-	strategy bufalloc.Strategy
-	chunks   []bufalloc.Chunk
-	works    map[uint64]bool // by size
-	ops      int             // replayed in all
+	st      *Stream
+	subject Subject
+	works   map[uint64]bool // by size
+	ops     int             // replayed in all
 }
 
 // try reports whether the strategy never fails in a region of size bytes.
@@ -71,58 +69,45 @@ func (p *prober) try(ctx context.Context, size uint64) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	r, err := newRegion(p.st, p.strategy, size)
+	done, err := p.replay(ctx, size)
+	p.ops += done
 	if err != nil {
 		return false, err
 	}
-	done, err := p.replay(r)
-	p.ops += done
 	p.works[size] = done == len(p.st.Ops)
-	return p.works[size], err
+	return p.works[size], nil
 }
 
 // replay runs until the first failure and returns how many operations worked.
-func (p *prober) replay(r *bufalloc.Region) (int, error) {
+func (p *prober) replay(ctx context.Context, size uint64) (int, error) {
+	m, err := p.subject.open(ctx, p.st, size, true)
+	if err != nil {
+		return 0, err
+	}
 	for i, op := range p.st.Ops {
-		if op.Size == 0 {
-			if err := r.Free(p.chunks[op.Slot]); err != nil {
-				return i, fmt.Errorf("%s, %v, operation %d: %w", p.st.Name, p.strategy, i, err)
-			}
-			continue
-		}
-		c, err := r.Alloc(op.Size, p.st.Align)
+		ok, err := m.do(op)
 		if err != nil {
+			return i, blame(err, p.st, i, size)
+		}
+		if !ok {
 			return i, nil
 		}
-		p.chunks[op.Slot] = c
 	}
 	return len(p.st.Ops), nil
 }
 
-func newRegion(st *Stream, s bufalloc.Strategy, size uint64) (*bufalloc.Region, error) {
-	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Strategy: s, Granularity: st.granularity(), Chunks: st.Slots})
-	if err != nil {
-		return nil, fmt.Errorf("%s, %v: %w", st.Name, s, err)
-	}
-	return r, nil
-}
-
-// maxGranularity is the greatest that a Region takes, in bytes.
-const maxGranularity = 1 << 30
-
-func (st *Stream) granularity() uint64 { return min(st.Align, maxGranularity) }
-
 // MinRegion finds the smallest region in which the strategy never fails on st,
 // to 0.1 %. It returns early with ctx's error when ctx ends. Sound for
-// strategies that are not monotone in the region's size; see above.
-func MinRegion(ctx context.Context, st *Stream, s bufalloc.Strategy) (MinResult, error) {
+// subjects that are not monotone in the region's size; see above. It fails with
+// a *Fault where the subject breaks its contract.
+func MinRegion(ctx context.Context, st *Stream, s Subject) (MinResult, error) {
 	return minRegion(ctx, st, s, scanBudget)
 }
 
 // UpperRegion is the first part of MinRegion alone: a size that works, by
 // bisection, and 0 where none was found. It takes a few dozen replays; a smaller
 // size may work too.
-func UpperRegion(ctx context.Context, st *Stream, s bufalloc.Strategy) (uint64, error) {
+func UpperRegion(ctx context.Context, st *Stream, s Subject) (uint64, error) {
 	p, g := newProber(st, s), newGrid(st)
 	hi, err := p.bracket(ctx, g)
 	if err != nil || hi < 0 {
@@ -131,11 +116,11 @@ func UpperRegion(ctx context.Context, st *Stream, s bufalloc.Strategy) (uint64, 
 	return g.at(hi), nil
 }
 
-func newProber(st *Stream, s bufalloc.Strategy) *prober {
-	return &prober{st: st, strategy: s, chunks: make([]bufalloc.Chunk, st.Slots), works: make(map[uint64]bool)}
+func newProber(st *Stream, s Subject) *prober {
+	return &prober{st: st, subject: s, works: make(map[uint64]bool)}
 }
 
-func minRegion(ctx context.Context, st *Stream, s bufalloc.Strategy, budget int) (MinResult, error) {
+func minRegion(ctx context.Context, st *Stream, s Subject, budget int) (MinResult, error) {
 	if st.PeakLive == 0 {
 		return MinResult{}, fmt.Errorf("%s: a stream not made by this package: %w", st.Name, mem.ErrInvalidValue)
 	}

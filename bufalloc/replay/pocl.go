@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"godwit/process"
 )
 
 // PoCL's own bufalloc.c is timed beside ours where its source is installed:
@@ -61,7 +63,7 @@ func BuildPoCL(ctx context.Context, dir, source string, maxChunks int) (*PoCL, e
 			return nil, err
 		}
 		tar := exec.CommandContext(ctx, "tar", "xf", source, "-C", tree, "--wildcards", "*/bufalloc.[ch]", "*/utlist.h")
-		if out, err := tar.CombinedOutput(); err != nil {
+		if out, err := combined(ctx, tar); err != nil {
 			return nil, fmt.Errorf("%w (tar: %w: %s)", ErrNoPoCL, err, bytes.TrimSpace(out))
 		}
 		source = tree
@@ -86,10 +88,19 @@ func BuildPoCL(ctx context.Context, dir, source string, maxChunks int) (*PoCL, e
 		args = append(args, fmt.Sprintf("-DMAX_CHUNKS_IN_REGION=%d", maxChunks))
 	}
 	gcc := exec.CommandContext(ctx, "gcc", append(args, "-o", bin, filepath.Join(dir, "harness.c"))...)
-	if out, err := gcc.CombinedOutput(); err != nil {
+	gcc.Env = append(os.Environ(), "TMPDIR="+dir) // what it leaves where it is killed goes with dir
+	if out, err := combined(ctx, gcc); err != nil {
 		return nil, fmt.Errorf("%w (gcc: %w: %s)", ErrNoPoCL, err, bytes.TrimSpace(out))
 	}
 	return &PoCL{bin}, nil
+}
+
+// combined is cmd.CombinedOutput for a child that ends with us.
+func combined(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := process.Run(ctx, cmd)
+	return out.Bytes(), err
 }
 
 func findFile(root, name string) (found string, err error) {
@@ -125,12 +136,12 @@ func (p *PoCL) Run(ctx context.Context, st *Stream, strategy string, size uint64
 		in.Write(binary.NativeEndian.AppendUint64(nil, op.Size))
 		in.Write(binary.NativeEndian.AppendUint64(nil, uint64(op.Slot)))
 	}
-	cmd.Stdin = &in
-	out, err := cmd.Output()
-	if err != nil {
+	var out bytes.Buffer
+	cmd.Stdin, cmd.Stdout = &in, &out
+	if err := process.Run(ctx, cmd); err != nil {
 		return run, fmt.Errorf("PoCL's allocator on %s: %w", st.Name, err)
 	}
-	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
+	for s := bufio.NewScanner(&out); s.Scan(); {
 		var ns float64
 		var warmFailures int
 		if _, err := fmt.Sscanf(s.Text(), "hash %d", &run.Hash); err == nil {

@@ -45,7 +45,7 @@ func placement(t *testing.T, st *Stream, strategy bufalloc.Strategy, size uint64
 	require.NoError(t, err)
 	h := fnv.New64a()
 	for _, op := range st.Ops[:min(len(st.Ops), 20000)] {
-		ok := s.do(op)
+		ok := s.perform(op)
 		if op.Size == 0 {
 			s.chunks[op.Slot] = bufalloc.Chunk{}
 			continue

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"godwit/bufalloc"
 	"godwit/bufalloc/pack"
 	"godwit/trace"
 )
@@ -36,23 +35,26 @@ const recordPoints = 3000
 
 // Record replays st through a region of size bytes and keeps where each chunk
 // was.
-func Record(ctx context.Context, st *Stream, strategy bufalloc.Strategy, size uint64) (*Recording, error) {
-	s, err := newState(st, strategy, size)
+func Record(ctx context.Context, st *Stream, subject Subject, size uint64) (*Recording, error) {
+	s, err := subject.open(ctx, st, size, false)
 	if err != nil {
 		return nil, err
 	}
-	rec := &Recording{Strategy: strategy.String(), Region: size}
+	rec := &Recording{Strategy: subject.Name(), Region: size}
 	held := make([]int, st.Slots) // chunk in the slot
-	look := lookEvery(strategy, len(st.Ops))
+	look := lookEvery(s, len(st.Ops))
 	for i, op := range st.Ops {
-		ok := s.do(op)
+		ok, err := s.do(op)
+		if err != nil {
+			return nil, blame(err, st, i, size)
+		}
 		if op.Size == 0 {
 			rec.Chunks[held[op.Slot]].End = i
 		} else {
 			held[op.Slot] = len(rec.Chunks)
 			p := Placed{NoPlace, roundTo(op.Size, st.Align), i, len(st.Ops)}
 			if ok {
-				if p.Addr, err = s.r.Addr(s.chunks[op.Slot]); err != nil {
+				if p.Addr, err = s.addr(op.Slot); err != nil {
 					return nil, err
 				}
 			}
@@ -64,7 +66,7 @@ func Record(ctx context.Context, st *Stream, strategy bufalloc.Strategy, size ui
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		rec.add(s.point(i), st)
+		rec.add(pointOf(i, s.stats()), st)
 	}
 	rec.insertWorst()
 	return rec, nil
@@ -72,8 +74,8 @@ func Record(ctx context.Context, st *Stream, strategy bufalloc.Strategy, size ui
 
 // lookEvery is the distance of the operations looked at for Worst: each where
 // a region knows its largest hole at once, else some tens of thousands.
-func lookEvery(strategy bufalloc.Strategy, ops int) int {
-	if strategy == bufalloc.Fit || strategy == bufalloc.GoodFit {
+func lookEvery(m machine, ops int) int {
+	if m.quick() {
 		return 1
 	}
 	return max(ops/30_000, 1)

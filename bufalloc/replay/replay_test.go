@@ -17,7 +17,7 @@ import (
 // open reads one of the committed traces.
 func open(t testing.TB, file string, align uint64) *Stream {
 	t.Helper()
-	all, err := trace.OpenAllocs(filepath.Join("..", "..", "testdata", "traces", file))
+	all, err := trace.OpenAllocs(t.Context(), filepath.Join("..", "..", "testdata", "traces", file))
 	require.NoError(t, err)
 	st, err := FromTrace(all[0], align)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestBestFitOnTheSharedTracesIsWhatOthersMeasured(t *testing.T) {
 		"resnet50-train.csv.gz":    {256, 1.020},
 		"gpt2-train.csv.gz":        {256, 1.035},
 	} {
-		m, err := MinRegion(t.Context(), open(t, file, want.align), bufalloc.BestFit)
+		m, err := MinRegion(t.Context(), open(t, file, want.align), Of(bufalloc.BestFit))
 		require.NoError(t, err)
 		assert.True(t, m.Exhaustive)
 		got := float64(m.Region) / float64(open(t, file, want.align).PeakLive)
@@ -86,7 +86,7 @@ func TestMinRegionIsTheFirstSizeOfTheGridThatWorks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		st := draw(rt)
 		s := bufalloc.Strategies()[rapid.IntRange(0, len(bufalloc.Strategies())-1).Draw(rt, "strategy")]
-		m, err := MinRegion(context.Background(), st, s)
+		m, err := MinRegion(context.Background(), st, Of(s))
 		require.NoError(rt, err)
 		require.True(rt, m.Exhaustive)
 		g := newGrid(st)
@@ -99,7 +99,7 @@ func TestMinRegionIsTheFirstSizeOfTheGridThatWorks(t *testing.T) {
 			require.True(rt, fails(rt, st, s, m.FailingAbove))
 			require.Greater(rt, m.FailingAbove, m.Region)
 		}
-		run, err := Replay(context.Background(), st, s, m.Region)
+		run, err := Replay(context.Background(), st, Of(s), m.Region)
 		require.NoError(rt, err)
 		require.Zero(rt, run.Failures)
 		require.LessOrEqual(rt, run.HighWater, m.Region)
@@ -123,7 +123,7 @@ func TestAStrategyThatNeverFitsIsSaid(t *testing.T) {
 	}
 	st, err := FromTrace(b.Build("many", trace.FormatGodwit), 1)
 	require.NoError(t, err)
-	res, err := Measure(t.Context(), []*Stream{st}, []bufalloc.Strategy{bufalloc.PoCLTight, bufalloc.Fit}, Options{Repeats: 1})
+	res, err := Measure(t.Context(), []*Stream{st}, Strategies(bufalloc.PoCLTight, bufalloc.Fit), Options{Repeats: 1})
 	require.NoError(t, err)
 	assert.Zero(t, res[0].MinRegion)
 	assert.Nil(t, res[0].Times)
@@ -135,11 +135,11 @@ func TestAStrategyThatNeverFitsIsSaid(t *testing.T) {
 
 func TestASearchOverBudgetSaysSoAndStillWorks(t *testing.T) {
 	st := open(t, "minimalloc/A.1048576.csv", 1)
-	m, err := minRegion(t.Context(), st, bufalloc.Buddy, 100)
+	m, err := minRegion(t.Context(), st, Of(bufalloc.Buddy), 100)
 	require.NoError(t, err)
 	assert.False(t, m.Exhaustive)
 	assert.False(t, fails(t, st, bufalloc.Buddy, m.Region))
-	full, err := MinRegion(t.Context(), st, bufalloc.Buddy)
+	full, err := MinRegion(t.Context(), st, Of(bufalloc.Buddy))
 	require.NoError(t, err)
 	assert.Less(t, full.Region, m.Region, "buddies fail above what works")
 }
@@ -153,7 +153,7 @@ func TestReplayInTooSmallARegionCountsFailuresAndGoesOn(t *testing.T) {
 	require.NoError(t, b.Alloc(3, 100, 0))
 	st, err := FromTrace(b.Build("x", trace.FormatGodwit), 1)
 	require.NoError(t, err)
-	run, err := Replay(t.Context(), st, bufalloc.BestFit, 100)
+	run, err := Replay(t.Context(), st, Of(bufalloc.BestFit), 100)
 	require.NoError(t, err)
 	assert.Equal(t, 1, run.Failures)
 	assert.Equal(t, 1, run.FirstFailure)
@@ -166,14 +166,14 @@ func TestMeasureIsTheSameForAnyNumberOfWorkers(t *testing.T) {
 	for _, f := range []string{"A", "B", "C"} {
 		streams = append(streams, open(t, "minimalloc/"+f+".1048576.csv", 1))
 	}
-	one, err := Measure(t.Context(), streams, bufalloc.Strategies(), Options{Workers: 1})
+	one, err := Measure(t.Context(), streams, Strategies(bufalloc.Strategies()...), Options{Workers: 1})
 	require.NoError(t, err)
 	done := make(chan struct{}, 100)
-	four, err := Measure(t.Context(), streams, bufalloc.Strategies(), Options{Workers: 4, Progress: func() { done <- struct{}{} }})
+	four, err := Measure(t.Context(), streams, Strategies(bufalloc.Strategies()...), Options{Workers: 4, Progress: func() { done <- struct{}{} }})
 	require.NoError(t, err)
 	assert.Equal(t, one, four)
 	assert.Len(t, done, len(one))
-	fixed, err := Measure(t.Context(), streams[:1], bufalloc.Strategies()[:1], Options{Region: 1 << 30, Repeats: 2})
+	fixed, err := Measure(t.Context(), streams[:1], Strategies(bufalloc.Strategies()[:1]...), Options{Region: 1 << 30, Repeats: 2})
 	require.NoError(t, err)
 	assert.Zero(t, fixed[0].MinRegion)
 	assert.Positive(t, fixed[0].NSPerOp)
@@ -182,12 +182,12 @@ func TestMeasureIsTheSameForAnyNumberOfWorkers(t *testing.T) {
 
 func TestTimesTellScansApart(t *testing.T) {
 	st := open(t, "minimalloc/B.1048576.csv", 1)
-	m, err := MinRegion(t.Context(), st, bufalloc.Fit)
+	m, err := MinRegion(t.Context(), st, Of(bufalloc.Fit))
 	require.NoError(t, err)
 	for _, size := range []uint64{m.Region, 100 * m.Region} {
-		run, err := Replay(t.Context(), st, bufalloc.Fit, size)
+		run, err := Replay(t.Context(), st, Of(bufalloc.Fit), size)
 		require.NoError(t, err)
-		times, err := Time(t.Context(), st, bufalloc.Fit, size, 2)
+		times, err := Time(t.Context(), st, Of(bufalloc.Fit), size, 2)
 		require.NoError(t, err)
 		assert.Equal(t, run.Scans > 0, times.Scan != nil)
 	}
@@ -197,13 +197,13 @@ func TestCancelling(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	st := open(t, "minimalloc/A.1048576.csv", 1)
-	_, err := MinRegion(ctx, st, bufalloc.Fit)
+	_, err := MinRegion(ctx, st, Of(bufalloc.Fit))
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = Replay(ctx, st, bufalloc.Fit, 1<<30)
+	_, err = Replay(ctx, st, Of(bufalloc.Fit), 1<<30)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = Time(ctx, st, bufalloc.Fit, 1<<30, 1)
+	_, err = Time(ctx, st, Of(bufalloc.Fit), 1<<30, 1)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = Measure(ctx, []*Stream{st}, bufalloc.Strategies(), Options{})
+	_, err = Measure(ctx, []*Stream{st}, Strategies(bufalloc.Strategies()...), Options{})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -217,16 +217,16 @@ func TestStreamErrors(t *testing.T) {
 	require.ErrorIs(t, err, mem.ErrInvalidSize)
 	_, err = FromTrace(huge, 3)
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
-	for _, ops := range [][]Op{{{0, 0}}, {{1, 0}, {1, 0}}, {{1, 7}}} {
+	for _, ops := range [][]Op{{{Size: 0}}, {{Size: 1}, {Size: 1}}, {{Size: 1, Slot: 7}}} {
 		st := &Stream{Name: "bad", Align: 1, Slots: 1, Ops: ops}
 		require.ErrorIs(t, st.seal(), mem.ErrInvalidValue)
 	}
-	_, err = MinRegion(t.Context(), &Stream{}, bufalloc.Fit)
+	_, err = MinRegion(t.Context(), &Stream{}, Of(bufalloc.Fit))
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	st := open(t, "minimalloc/A.1048576.csv", 1)
-	_, err = Replay(t.Context(), st, bufalloc.Strategy(99), 1<<30)
+	_, err = Replay(t.Context(), st, Of(bufalloc.Strategy(99)), 1<<30)
 	require.Error(t, err)
-	_, err = Time(t.Context(), st, bufalloc.Fit, 0, 1)
+	_, err = Time(t.Context(), st, Of(bufalloc.Fit), 0, 1)
 	require.ErrorIs(t, err, mem.ErrInvalidSize)
 }
 

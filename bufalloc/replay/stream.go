@@ -2,6 +2,8 @@ package replay
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"godwit/mem"
 	"godwit/trace"
@@ -11,6 +13,7 @@ import (
 type Op struct {
 	Size uint64 // bytes to allocate into the slot; 0 frees the slot
 	Slot uint32
+	Life uint32 // of an allocation: operations until its free, plus 1, for hints; 0 says nothing
 }
 
 // Stream is a sequence of allocations and frees, ready to be replayed. A slot
@@ -34,7 +37,7 @@ func FromTrace(t *trace.Allocs, align uint64) (*Stream, error) {
 	var free []uint32
 	for i, e := range t.Events {
 		if e.Op == trace.OpFree {
-			st.Ops[i] = Op{0, slotOf[e.Chunk]}
+			st.Ops[i] = Op{Slot: slotOf[e.Chunk]}
 			free = append(free, slotOf[e.Chunk])
 			continue
 		}
@@ -46,7 +49,7 @@ func FromTrace(t *trace.Allocs, align uint64) (*Stream, error) {
 			st.Slots++
 		}
 		slotOf[e.Chunk] = slot
-		st.Ops[i] = Op{e.Size, slot}
+		st.Ops[i] = Op{Size: e.Size, Slot: slot}
 	}
 	return st, st.seal()
 }
@@ -60,6 +63,52 @@ func NewStream(name string, align uint64, ops []Op) (*Stream, error) {
 		st.Slots = max(st.Slots, int(op.Slot)+1)
 	}
 	return st, st.seal()
+}
+
+// hint is what an allocation's Life says.
+func (o Op) hint() mem.Hint {
+	if o.Life == 0 {
+		return 0
+	}
+	return mem.Lives(uint64(o.Life) - 1)
+}
+
+// Lives lists, by operation, how many operations later an allocation is freed;
+// len(st.Ops) for one that never is.
+func (st *Stream) lives() []int {
+	out, held := make([]int, len(st.Ops)), make([]int, st.Slots)
+	for i, op := range st.Ops {
+		if op.Size != 0 {
+			held[op.Slot], out[i] = i, len(st.Ops)
+		} else {
+			out[held[op.Slot]] = i - held[op.Slot]
+		}
+	}
+	return out
+}
+
+// WithHints gives back a stream whose allocations carry hints of how long they
+// live: the truth where scramble is 0, else the truth of other allocations,
+// drawn at random from that seed.
+func (st *Stream) WithHints(scramble uint64) *Stream {
+	c := *st
+	c.Ops = slices.Clone(st.Ops)
+	lives := st.lives()
+	var allocs []int
+	for i, op := range st.Ops {
+		if op.Size != 0 {
+			allocs = append(allocs, i)
+		}
+	}
+	rng := splitmix(scramble)
+	for _, i := range allocs {
+		of := i
+		if scramble != 0 {
+			of = allocs[rng.next()%uint64(len(allocs))]
+		}
+		c.Ops[i].Life = uint32(min(lives[of], math.MaxUint32-1)) + 1
+	}
+	return &c
 }
 
 // seal checks the stream and finds its peak.

@@ -70,11 +70,11 @@ func W1(n, pairs, warm int, seed uint64) (*Stream, error) {
 	st := &Stream{Name: "W1-" + strconv.Itoa(n), Align: workloadAlign, Slots: n, Warm: n + 2*warm,
 		Ops: make([]Op, 0, n+2*(pairs+warm))}
 	for i := range n {
-		st.Ops = append(st.Ops, Op{s.logUniform(w1Lo, w1Hi), uint32(i)})
+		st.Ops = append(st.Ops, Op{Size: s.logUniform(w1Lo, w1Hi), Slot: uint32(i)})
 	}
 	for range warm + pairs {
 		k := uint32(s.next() % uint64(n))
-		st.Ops = append(st.Ops, Op{0, k}, Op{s.logUniform(w1Lo, w1Hi), k})
+		st.Ops = append(st.Ops, Op{Slot: k}, Op{Size: s.logUniform(w1Lo, w1Hi), Slot: k})
 	}
 	return st, st.seal()
 }
@@ -91,7 +91,7 @@ func W1Batch(n, batches, warm int, seed uint64) (*Stream, error) {
 	slots := make([]uint32, n)
 	for i := range slots {
 		slots[i] = uint32(i)
-		st.Ops = append(st.Ops, Op{s.logUniform(w1Lo, w1Hi), uint32(i)})
+		st.Ops = append(st.Ops, Op{Size: s.logUniform(w1Lo, w1Hi), Slot: uint32(i)})
 	}
 	for range warm + batches {
 		for j := range w1Batch {
@@ -99,10 +99,10 @@ func W1Batch(n, batches, warm int, seed uint64) (*Stream, error) {
 			slots[j], slots[k] = slots[k], slots[j]
 		}
 		for _, slot := range slots[:w1Batch] {
-			st.Ops = append(st.Ops, Op{0, slot})
+			st.Ops = append(st.Ops, Op{Slot: slot})
 		}
 		for _, slot := range slots[:w1Batch] {
-			st.Ops = append(st.Ops, Op{s.logUniform(w1Lo, w1Hi), slot})
+			st.Ops = append(st.Ops, Op{Size: s.logUniform(w1Lo, w1Hi), Slot: slot})
 		}
 	}
 	return st, st.seal()
@@ -170,7 +170,7 @@ func (g *w2) launch() []uint32 {
 			g.st.Slots++
 		}
 		group = append(group, slot)
-		g.st.Ops = append(g.st.Ops, Op{size, slot})
+		g.st.Ops = append(g.st.Ops, Op{Size: size, Slot: slot})
 	}
 	return group
 }
@@ -181,7 +181,7 @@ func (g *w2) finish(group []uint32, rev bool) {
 		slices.Reverse(group)
 	}
 	for _, slot := range group {
-		g.st.Ops = append(g.st.Ops, Op{0, slot})
+		g.st.Ops = append(g.st.Ops, Op{Slot: slot})
 		g.free = append(g.free, slot)
 	}
 }

@@ -1,6 +1,7 @@
 package tracelog
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"godwit/outfile"
 )
 
 // Files is a log with the files that it goes to.
@@ -28,6 +31,9 @@ func Open(lines, summary string) (*Files, error) {
 		return nil, nil
 	}
 	f := &Files{summary: withPID(summary), close: func() error { return nil }}
+	if err := f.checkSummary(); err != nil {
+		return nil, fmt.Errorf("GODWIT_SUMMARY: %w", err)
+	}
 	switch lines {
 	case "":
 	case "-", "stderr":
@@ -35,12 +41,25 @@ func Open(lines, summary string) (*Files, error) {
 	default:
 		file, err := os.OpenFile(withPID(lines), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 		if err != nil {
-			return nil, fmt.Errorf("trace: %w", err)
+			return nil, fmt.Errorf("GODWIT_TRACE: %w", err)
 		}
 		f.lines, f.close = file, file.Close
 	}
 	f.Log = New(f.lines)
 	return f, nil
+}
+
+// checkSummary makes sure that the summary can be written when all is over, and
+// leaves what is there.
+func (f *Files) checkSummary() error {
+	if f.summary == "" || f.summary == "-" || f.summary == "stderr" {
+		return nil
+	}
+	out, err := outfile.Create(context.Background(), f.summary)
+	if err != nil {
+		return err
+	}
+	return out.Abort()
 }
 
 func withPID(path string) string {
@@ -54,6 +73,9 @@ func (f *Files) Finish() error {
 		return nil
 	}
 	err := f.Log.Err()
+	if err != nil {
+		err = fmt.Errorf("GODWIT_TRACE: %w", err)
+	}
 	s := f.Log.Summary()
 	s.Complete = true
 	if f.lines != nil {
@@ -72,5 +94,8 @@ func (f *Files) Finish() error {
 		_, werr := os.Stderr.Write(out)
 		return errors.Join(err, werr)
 	}
-	return errors.Join(err, os.WriteFile(f.summary, out, 0o666))
+	if werr := outfile.Write(context.Background(), f.summary, out); werr != nil {
+		err = errors.Join(err, fmt.Errorf("GODWIT_SUMMARY: %w", werr))
+	}
+	return err
 }

@@ -202,3 +202,27 @@ func TestFilesHoldTheLinesAndTheSummary(t *testing.T) {
 	require.EqualValues(t, 1, s.Commands)
 	require.Len(t, s.Devices, 2)
 }
+
+// Who asks for a trace or a summary that cannot be written is told, before the
+// program has run where that is known by then.
+func TestWhatCannotBeWrittenIsTold(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range [][2]string{{filepath.Join(dir, "none", "lines"), ""}, {"", filepath.Join(dir, "none", "sum")}, {"", "/dev"}} {
+		_, err := tracelog.Open(c[0], c[1])
+		require.ErrorContains(t, err, "GODWIT_")
+	}
+	sub := filepath.Join(dir, "sub")
+	require.NoError(t, os.Mkdir(sub, 0o700))
+	sum := filepath.Join(sub, "sum.json")
+	require.NoError(t, os.WriteFile(sum, []byte("old"), 0o600))
+	f, err := tracelog.Open("/dev/full", sum)
+	require.NoError(t, err)
+	text, err := os.ReadFile(sum)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(text), "until there is a new one")
+	f.Log.Context([]string{"host"}).Command(&trace.CommandRecord{ID: 1, Op: "marker"})
+	require.NoError(t, os.RemoveAll(sub))
+	err = f.Finish()
+	require.ErrorContains(t, err, "GODWIT_TRACE: ")
+	require.ErrorContains(t, err, "GODWIT_SUMMARY: ")
+}

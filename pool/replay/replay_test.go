@@ -14,7 +14,7 @@ import (
 
 func open(t testing.TB, name string) *trace.Allocs {
 	t.Helper()
-	ts, err := trace.OpenAllocs(filepath.Join("..", "..", "testdata", "traces", name))
+	ts, err := trace.OpenAllocs(t.Context(), filepath.Join("..", "..", "testdata", "traces", name))
 	require.NoError(t, err)
 	require.Len(t, ts, 1)
 	return ts[0]

@@ -91,13 +91,13 @@ func (c *copies) timed(ctx context.Context, from int, to ...int) (time.Duration,
 	return time.Since(start), err
 }
 
+// wait waits for all points, so that nothing uses the blocks when they are given back.
 func (c *copies) wait(ctx context.Context, points []mem.Point) error {
+	var errs []error
 	for _, p := range points {
-		if err := c.m.Wait(ctx, p); err != nil {
-			return err
-		}
+		errs = append(errs, c.m.Wait(settled(ctx), p))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // with copies between the host's bytes and a device's block.
@@ -113,7 +113,7 @@ func (c *copies) with(ctx context.Context, dev int, data []byte, into bool) erro
 	}
 	p, err := q.Submit(&cmd, nil)
 	if err == nil {
-		err = p.Wait(ctx)
+		err = p.Wait(settled(ctx))
 	}
 	return errors.Join(err, q.Close())
 }
@@ -128,7 +128,7 @@ func (b *bench) bare(ctx context.Context, from, to int, n uint64) (t time.Durati
 	if err = c.with(ctx, from, content(n), true); err != nil {
 		return 0, err
 	}
-	if t, err = median(b.Reps, func() (time.Duration, error) { return c.timed(ctx, from, to) }); err != nil {
+	if t, err = median(ctx, b.Reps, func() (time.Duration, error) { return c.timed(ctx, from, to) }); err != nil {
 		return 0, err
 	}
 	got := make([]byte, n)

@@ -145,7 +145,7 @@ func timed(ctx context.Context, enqueue func() (runtime.Event, error)) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	err = ev.Wait(ctx)
+	err = ev.Wait(settled(ctx))
 	return time.Since(start), errors.Join(err, ev.Release())
 }
 
@@ -222,7 +222,7 @@ func (b *bench) move(ctx context.Context, from, to int, n uint64) (m Move, err e
 		_, err := timed(ctx, func() (runtime.Event, error) { return b.touch(ctx, from, buf) })
 		return err
 	}
-	if m.Godwit, err = median(b.Reps, func() (time.Duration, error) {
+	if m.Godwit, err = median(ctx, b.Reps, func() (time.Duration, error) {
 		if err := home(); err != nil {
 			return 0, err
 		}
@@ -230,7 +230,7 @@ func (b *bench) move(ctx context.Context, from, to int, n uint64) (m Move, err e
 	}); err != nil {
 		return m, err
 	}
-	if m.GodwitKernel, err = median(b.Reps, func() (time.Duration, error) {
+	if m.GodwitKernel, err = median(ctx, b.Reps, func() (time.Duration, error) {
 		if err := home(); err != nil {
 			return 0, err
 		}

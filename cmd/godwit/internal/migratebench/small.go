@@ -78,7 +78,7 @@ func (b *bench) peek(ctx context.Context) (s Small, err error) {
 		return s, err
 	}
 	touched := uint32(0)
-	s.Godwit, err = median(b.Reps, func() (time.Duration, error) {
+	s.Godwit, err = median(ctx, b.Reps, func() (time.Duration, error) {
 		touched++
 		if _, err := timed(ctx, func() (runtime.Event, error) { return b.touch(ctx, 0, buf) }); err != nil {
 			return 0, err
@@ -151,7 +151,7 @@ func (b *bench) enqueue(ctx context.Context) (d time.Duration, err error) {
 	cmd := devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: 1, Global: [3]uint64{64}, Args: []devices.Arg{
 		{Kind: devices.ArgBuffer, Block: blocks[0], Size: 4096}, {Kind: devices.ArgBuffer, Block: blocks[1], Size: 4096},
 		{Kind: devices.ArgValue, Value: make([]byte, 4)}}}
-	return median(b.Reps, func() (time.Duration, error) {
+	return median(ctx, b.Reps, func() (time.Duration, error) {
 		var p mem.Point
 		start := time.Now()
 		for range batch {
@@ -161,7 +161,7 @@ func (b *bench) enqueue(ctx context.Context) (d time.Duration, err error) {
 			}
 		}
 		d := time.Since(start) / batch
-		return d, q.Wait(ctx, p, devices.Park)
+		return d, q.Wait(settled(ctx), p, devices.Park)
 	})
 }
 
@@ -179,7 +179,7 @@ func (b *bench) enqueueRuntime(ctx context.Context) (d time.Duration, err error)
 		return 0, err
 	}
 	l := runtime.Launch{Kernel: k, Global: []uint64{64}, Args: []runtime.Arg{runtime.InOut(bufs[0]), runtime.In(bufs[1]), runtime.Uint32(1)}}
-	return median(b.Reps, func() (time.Duration, error) {
+	return median(ctx, b.Reps, func() (time.Duration, error) {
 		var last runtime.Event
 		start := time.Now()
 		for i := range batch {
@@ -194,6 +194,6 @@ func (b *bench) enqueueRuntime(ctx context.Context) (d time.Duration, err error)
 			}
 		}
 		d := time.Since(start) / batch
-		return d, errors.Join(last.Wait(ctx), last.Release())
+		return d, errors.Join(last.Wait(settled(ctx)), last.Release())
 	})
 }

@@ -41,7 +41,7 @@ func (b *bench) spreads(ctx context.Context) (err error) {
 		{"chain, 64 pieces", func() (time.Duration, error) { return c.inPieces(ctx, 64, func(to int) int { return to - 1 }) }},
 	} {
 		before := c.m.Stats().Legs
-		t, err := median(b.Reps, how.spread)
+		t, err := median(ctx, b.Reps, how.spread)
 		if err != nil {
 			return err
 		}

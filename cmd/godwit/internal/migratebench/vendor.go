@@ -17,6 +17,8 @@ import (
 	"unsafe"
 
 	"github.com/jgillich/go-opencl/cl"
+
+	"godwit/process"
 )
 
 // request is what the child is to measure: one pair of devices of a platform.
@@ -47,7 +49,7 @@ func askVendor(ctx context.Context, argv []string, r request) ([]answer, error) 
 	cmd := exec.CommandContext(ctx, argv[0], append(slices.Clone(argv[1:]), string(req))...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
+	err = process.Run(ctx, cmd)
 	var got []answer
 	lines := bufio.NewScanner(&out)
 	for lines.Scan() {
@@ -149,9 +151,12 @@ func newVendor(r request) (*vendor, error) {
 
 // median runs f often enough, after one run to warm up, and less often where it
 // is slow.
-func median(reps int, f func() (time.Duration, error)) (time.Duration, error) {
+func median(ctx context.Context, reps int, f func() (time.Duration, error)) (time.Duration, error) {
 	var all []time.Duration
 	for i := -1; i < reps; i++ {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
 		t, err := f()
 		if err != nil {
 			return 0, err
@@ -163,6 +168,10 @@ func median(reps int, f func() (time.Duration, error)) (time.Duration, error) {
 	slices.Sort(all)
 	return all[len(all)/2], nil
 }
+
+// settled is the context of a wait for what uses blocks and memory that are given
+// back afterwards: it is short, and no interruption may cut it shorter.
+func settled(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
 func (v *vendor) buffer(n uint64) (*cl.MemObject, error) {
 	m, err := v.ctx.CreateEmptyBuffer(cl.MemReadWrite, int(n))
@@ -211,7 +220,7 @@ func (v *vendor) implicit(n uint64) (time.Duration, error) {
 		return 0, err
 	}
 	touched := uint32(0)
-	t, err := median(v.Reps, func() (time.Duration, error) {
+	t, err := median(context.Background(), v.Reps, func() (time.Duration, error) {
 		q := v.queues[(touched+1)%2]
 		touched++
 		return timedOn(q, func() (*cl.Event, error) { return q.EnqueueNDRangeKernel(k, nil, []int{64}, nil, nil) })
@@ -247,7 +256,7 @@ func (v *vendor) copyBuffer(n uint64) (time.Duration, error) {
 	if err := place(v.queues[1], dst); err != nil {
 		return 0, err
 	}
-	t, err := median(v.Reps, func() (time.Duration, error) {
+	t, err := median(context.Background(), v.Reps, func() (time.Duration, error) {
 		d, err := timedOn(v.queues[1], func() (*cl.Event, error) { return v.queues[1].EnqueueCopyBuffer(src, dst, 0, 0, int(n), nil) })
 		if err == nil { // the source back to its device, as it was
 			data := content(4)
@@ -281,12 +290,12 @@ func (v *vendor) limits(device int, n uint64) (down, up time.Duration, err error
 	ev.Release()
 	copy(mapped.ByteSlice(), content(n))
 	write := func() (*cl.Event, error) { return q.EnqueueWriteBuffer(m, false, 0, int(n), mapped.Ptr(), nil) }
-	if up, err = median(v.Reps, func() (time.Duration, error) { return timedOn(q, write) }); err != nil {
+	if up, err = median(context.Background(), v.Reps, func() (time.Duration, error) { return timedOn(q, write) }); err != nil {
 		return 0, 0, err
 	}
 	clear(mapped.ByteSlice())
 	read := func() (*cl.Event, error) { return q.EnqueueReadBuffer(m, false, 0, int(n), mapped.Ptr(), nil) }
-	if down, err = median(v.Reps, func() (time.Duration, error) { return timedOn(q, read) }); err != nil {
+	if down, err = median(context.Background(), v.Reps, func() (time.Duration, error) { return timedOn(q, read) }); err != nil {
 		return 0, 0, err
 	}
 	err = check(mapped.ByteSlice(), 0)

@@ -3,6 +3,7 @@
 package migratebench
 
 import (
+	"context"
 	"time"
 
 	"github.com/jgillich/go-opencl/cl"
@@ -52,7 +53,7 @@ func beyond(reps int, a, b func() error) (time.Duration, error) {
 		err := f()
 		return time.Since(start), err
 	}
-	return median(20*reps, func() (time.Duration, error) {
+	return median(context.Background(), 20*reps, func() (time.Duration, error) {
 		ta, err := one(a)
 		if err != nil {
 			return 0, err
@@ -80,7 +81,7 @@ func (v *vendor) enqueue() (time.Duration, error) {
 	}
 	defer b.Release()
 	q := v.queues[1]
-	return median(v.Reps, func() (time.Duration, error) {
+	return median(context.Background(), v.Reps, func() (time.Duration, error) {
 		var events [batch]*cl.Event
 		start := time.Now()
 		for i := range events {

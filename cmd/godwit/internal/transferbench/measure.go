@@ -58,7 +58,7 @@ func (s *side) move(ctx context.Context, b *runtime.Buffer, data []byte, up bool
 	if err != nil {
 		return 0, 0, err
 	}
-	err = e.Wait(ctx)
+	err = e.Wait(context.WithoutCancel(ctx)) // data is the command's until its end, and then given back
 	return time.Since(start), returned, errors.Join(err, e.Release())
 }
 

@@ -89,7 +89,7 @@ func (s *side) fill(ctx context.Context, b *runtime.Buffer) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(e.Wait(ctx), e.Release())
+	return errors.Join(e.Wait(context.WithoutCancel(ctx)), e.Release()) // as in move
 }
 
 func (s *side) create(ctx context.Context, n uint64) (time.Duration, error) {

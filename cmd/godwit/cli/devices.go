@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"godwit/devices"
+	"godwit/devices/opencl"
+)
+
+// driverList is what godwit devices shows of one driver.
+type driverList struct {
+	Driver  string       `json:"driver"`
+	What    string       `json:"what"`
+	Devices []deviceInfo `json:"devices"`
+	Missing string       `json:"missing,omitempty"` // why there are none
+}
+
+// deviceInfo is a device, in the form of the JSON output. Sizes are in bytes.
+type deviceInfo struct {
+	Index        int      `json:"index"` // among its driver's; as a scenario's device selects it
+	Name         string   `json:"name"`
+	Platform     string   `json:"platform,omitempty"`
+	Vendor       string   `json:"vendor,omitempty"`
+	Version      string   `json:"version,omitempty"`
+	Type         string   `json:"type"`
+	ComputeUnits int      `json:"compute_units"`
+	GlobalMemory uint64   `json:"global_memory"` // 0 is unlimited
+	LocalMemory  uint64   `json:"local_memory"`
+	MaxAlloc     uint64   `json:"max_alloc"` // 0 is unlimited
+	BaseAlign    uint64   `json:"base_align"`
+	MaxWorkGroup uint64   `json:"max_work_group"` // 0 is unlimited
+	Integrated   bool     `json:"integrated"`     // shares the host's memory
+	FP16         bool     `json:"fp16"`
+	FP64         bool     `json:"fp64"`
+	SVM          []string `json:"svm"`
+	WhyNoSVM     string   `json:"why_no_svm,omitempty"`
+	Extensions   []string `json:"extensions"`
+}
+
+func newDevices() *cobra.Command {
+	var asJSON, all bool
+	cmd := &cobra.Command{
+		Use:   "devices",
+		Short: "List drivers and devices; say what is missing",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			lists := listDevices(cmd.Context())
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"drivers": lists})
+			}
+			printDevices(cmd.OutOrStdout(), lists, all)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&all, "extensions", false, "show every extension of every device")
+	return cmd
+}
+
+// simulated says what the simulated drivers are; each opens as many devices as
+// are asked for, so that one is opened to show what they are like.
+var simulated = map[string]string{
+	"cpu":  "kernels in Go, on this machine's cores; each device has memory of its own",
+	"tce":  "a simulated accelerator with separate global and local address spaces",
+	"null": "accepts everything and moves nothing: for measuring what the rest costs",
+}
+
+func listDevices(ctx context.Context) []driverList {
+	var out []driverList
+	for _, name := range devices.Drivers() {
+		l := driverList{Driver: name, Devices: []deviceInfo{}}
+		if name == "opencl" {
+			l.What = "the OpenCL devices of this machine"
+			found, err := opencl.Discover()
+			for _, info := range found {
+				l.Devices = append(l.Devices, describe(info))
+			}
+			if err != nil {
+				l.Missing = err.Error()
+			} else if len(found) == 0 {
+				l.Missing = "the OpenCL loader found no device: install a driver, such as Debian's pocl-opencl-icd for this machine's cores"
+			}
+		} else {
+			l.What = simulated[name]
+			devs, err := devices.Open(ctx, name, devices.Config{})
+			for _, d := range devs {
+				l.Devices = append(l.Devices, describe(d.Info()))
+				if cerr := d.Close(); err == nil {
+					err = cerr
+				}
+			}
+			if err != nil {
+				l.Missing = err.Error()
+			}
+		}
+		for i := range l.Devices {
+			l.Devices[i].Index = i
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+func describe(info devices.Info) deviceInfo {
+	d := deviceInfo{
+		Name: info.Name, Platform: info.Platform, Vendor: info.Vendor, Version: info.Version,
+		Type: string(info.Type), ComputeUnits: info.ComputeUnits, GlobalMemory: info.GlobalMemory,
+		LocalMemory: info.LocalMemory, MaxAlloc: info.MaxAlloc, BaseAlign: info.BaseAlign,
+		MaxWorkGroup: info.MaxWorkGroup, Integrated: info.SharesHost, FP16: info.FP16, FP64: info.FP64,
+		SVM: []string{}, WhyNoSVM: info.SVM.Why, Extensions: []string{},
+	}
+	for _, s := range []struct {
+		has  bool
+		name string
+	}{{info.SVM.Coarse, "coarse"}, {info.SVM.Fine, "fine"}, {info.SVM.Atomics, "atomics"}, {info.SVM.InPlace, "in place"}} {
+		if s.has {
+			d.SVM = append(d.SVM, s.name)
+		}
+	}
+	d.Extensions = append(d.Extensions, info.Extensions...)
+	return d
+}
+
+func printDevices(w io.Writer, lists []driverList, all bool) {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.Style().Format.Header = text.FormatDefault
+	t.SuppressTrailingSpaces()
+	t.AppendHeader(table.Row{"driver", "#", "device", "type", "units", "memory", "local", "largest", "align", "memory is", "svm", "fp16", "fp64"})
+	for _, l := range lists {
+		for _, d := range l.Devices {
+			own := "its own"
+			if d.Integrated {
+				own = "the host's"
+			}
+			t.AppendRow(table.Row{
+				l.Driver, d.Index, d.Name, d.Type, d.ComputeUnits, bytesOr(d.GlobalMemory, "unlimited"), bytesOr(d.LocalMemory, "none"),
+				bytesOr(d.MaxAlloc, "unlimited"), fmt.Sprintf("%d B", d.BaseAlign), own, orNone(strings.Join(d.SVM, ", ")), yes(d.FP16), yes(d.FP64),
+			})
+		}
+	}
+	t.Render()
+	fmt.Fprintln(w)
+	for _, l := range lists {
+		fmt.Fprintf(w, "%s: %s\n", l.Driver, l.What)
+		if l.Missing != "" {
+			fmt.Fprintf(w, "  none: %s\n", l.Missing)
+		}
+		for _, d := range l.Devices {
+			printDetails(w, d, all)
+		}
+	}
+}
+
+// printDetails shows what does not fit the table, for real devices.
+func printDetails(w io.Writer, d deviceInfo, all bool) {
+	if d.Platform == "Godwit" { // simulated: the table says it all
+		return
+	}
+	fmt.Fprintf(w, "  %d %s: platform %s, %s\n", d.Index, d.Name, d.Platform, d.Version)
+	if d.WhyNoSVM != "" {
+		fmt.Fprintf(w, "    no shared virtual memory: %s\n", d.WhyNoSVM)
+	}
+	switch {
+	case len(d.Extensions) == 0:
+	case all:
+		fmt.Fprintf(w, "    extensions: %s\n", strings.Join(d.Extensions, " "))
+	default:
+		fmt.Fprintf(w, "    %d extensions (--extensions lists them)\n", len(d.Extensions))
+	}
+}
+
+func bytesOr(n uint64, zero string) string {
+	if n == 0 {
+		return zero
+	}
+	return humanize.IBytes(n)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"godwit/process"
+)
+
+// How every verb ends when it is told to. SIGINT, SIGTERM and SIGHUP are alike:
+//
+//	the first    the verb's context ends. The verb stops at the next chance, shows or
+//	             keeps what it has, and returns. The exit code is 128 and the signal's
+//	             number, whatever it returns
+//	the second   or 3 s after the first: what is half made is undone (process.Guard),
+//	             and the process exits with the same code, within 100 ms
+//
+// A SIGHUP that was ignored when the process started (nohup) stays ignored. While
+// godwit exec runs its program, signals are the program's.
+
+// grace is how long a verb may take to stop.
+const grace = 3 * time.Second
+
+// exitSignal and the signal's number are the exit code of what a signal ended.
+const exitSignal = 128
+
+// errInterrupted is the cause with which a verb's context ends.
+var errInterrupted = errors.New("interrupted")
+
+// interrupts watches for signals. Its methods are safe for use from many
+// goroutines.
+type interrupts struct {
+	guard  process.Guard
+	cancel context.CancelCauseFunc // immutable
+	ch     chan os.Signal          // immutable
+	asleep map[syscall.Signal]bool // immutable: ignored when the process started
+
+	mu    sync.Mutex
+	first syscall.Signal // protected by mu; 0 while there was none
+}
+
+type interruptsKey struct{}
+
+// watchSignals returns a context for verbs, and the interrupts that end it.
+func watchSignals() (context.Context, *interrupts) {
+	in := &interrupts{ch: make(chan os.Signal, 8), asleep: make(map[syscall.Signal]bool)}
+	for _, s := range passedOn {
+		in.asleep[s] = signal.Ignored(s)
+	}
+	ctx, cancel := context.WithCancelCause(process.With(context.Background(), &in.guard))
+	in.cancel = cancel
+	in.resume()
+	go func() {
+		for s := range in.ch {
+			if s, ok := s.(syscall.Signal); ok {
+				in.take(s)
+			}
+		}
+	}()
+	return context.WithValue(ctx, interruptsKey{}, in), in
+}
+
+// resume has signals taken from now on.
+func (in *interrupts) resume() {
+	if in == nil {
+		return
+	}
+	signal.Notify(in.ch, syscall.SIGINT, syscall.SIGTERM)
+	if !in.asleep[syscall.SIGHUP] {
+		signal.Notify(in.ch, syscall.SIGHUP)
+	}
+}
+
+// standDown leaves signals to somebody else, who is to take them already, until
+// resume.
+func (in *interrupts) standDown() {
+	if in != nil {
+		signal.Stop(in.ch)
+	}
+}
+
+// ignoredAtStart reports whether the process was started with s ignored.
+func (in *interrupts) ignoredAtStart(s syscall.Signal) bool { return in != nil && in.asleep[s] }
+
+// interruptsOf are those of a verb's context; nil, which does nothing, where a
+// test runs the verb.
+func interruptsOf(ctx context.Context) *interrupts {
+	in, _ := ctx.Value(interruptsKey{}).(*interrupts)
+	return in
+}
+
+func (in *interrupts) take(s syscall.Signal) {
+	in.mu.Lock()
+	again := in.first != 0
+	if !again {
+		in.first = s
+	}
+	in.mu.Unlock()
+	if again {
+		in.leave()
+	}
+	in.cancel(errInterrupted)
+	time.AfterFunc(grace, in.leave)
+}
+
+// leave ends the process at once.
+func (in *interrupts) leave() {
+	in.guard.Undo()
+	os.Exit(in.code())
+}
+
+// code is the exit code of a process that was interrupted, 0 where it was not.
+func (in *interrupts) code() int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.first == 0 {
+		return 0
+	}
+	return exitSignal + int(in.first)
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"godwit/outfile"
+	"godwit/scenario"
+)
+
+// runFlags are the flags of godwit run.
+type runFlags struct {
+	inputs   []string
+	json     bool
+	timeline string
+	all      bool
+	driver   string
+	stats    bool
+	profile  bool
+	memory   string
+}
+
+func newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run SCENARIO [--input NAME=FILE]…",
+		Short: "Run a scenario, show every copy and why, verify every byte",
+		Long: `Run a scenario, show every copy and why, verify every byte.
+
+A scenario is a YAML file that says which devices there are, which buffers, and
+which commands run on them; examples/ has some, and docs/scenarios.md describes
+the language. The run shows for every command which copies were
+inserted and why, where every buffer's bytes are at the end, and the bytes moved
+beside the lower bound. Every byte read, and every buffer at the end, is compared
+with a plain run of the same commands on one flat memory.
+
+Exit code: 0 as expected, 1 an expectation failed or a byte differed, 2 bad usage
+or a faulty scenario, 128 and the signal's number where it was interrupted.`,
+		Example: `  godwit run examples/pingpong.yaml
+  godwit run examples/histogram.yaml --input text=README.md
+  godwit run examples/overlap.yaml --driver opencl     # on real devices
+  godwit run examples/svm.yaml --stats --profile
+  godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev`,
+		Args: atLeastOne("a scenario", 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runScenario(cmd.Context(), cmd.OutOrStdout(), args[0], f)
+		},
+	}
+	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "`NAME=FILE`: the file for an input the scenario declares")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
+	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
+	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
+	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
+	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
+	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
+	return cmd
+}
+
+func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
+	opt := scenario.Options{Inputs: make(map[string]string), Driver: f.driver}
+	if opt.Memory, err = parseBytes(f.memory); err != nil || opt.Memory == 0 {
+		return fmt.Errorf("--memory %q: want a number of bytes such as 4GiB", f.memory)
+	}
+	for _, in := range f.inputs {
+		name, path, ok := strings.Cut(in, "=")
+		if !ok || name == "" || path == "" {
+			return fmt.Errorf("--input %q: want NAME=FILE", in)
+		}
+		opt.Inputs[name] = path
+	}
+	s, err := scenario.Load(ctx, file, opt)
+	if err != nil {
+		if f.json {
+			return errors.Join(writeJSON(out, scenario.Failed(file, err)), err)
+		}
+		return err
+	}
+	var timeline *outfile.File // made before the run: a file that cannot be is bad usage
+	if f.timeline != "" {
+		if timeline, err = outfile.Create(ctx, f.timeline); err != nil {
+			return fmt.Errorf("--timeline: %w", err)
+		}
+		defer func() { err = errors.Join(err, timeline.Abort()) }()
+	}
+	res, err := runShowingProgress(ctx, s, scenario.RunOptions{Profile: f.profile, Stats: f.stats})
+	if timeline != nil && len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
+		err = errors.Join(err, writeTimeline(res, timeline))
+	}
+	if f.json {
+		err = errors.Join(err, writeJSON(out, res))
+	} else if err == nil || len(res.Commands) > 0 { // else there is nothing but the error to show
+		opt := printOptions(f.all)
+		opt.NoReason = true // main shows it
+		res.Print(out, opt)
+	}
+	return runError(res, err)
+}
+
+func writeTimeline(res *scenario.Result, f *outfile.File) error {
+	err := res.WriteTimeline(f)
+	if err == nil {
+		err = f.Commit()
+	}
+	if err != nil {
+		return fmt.Errorf("--timeline: %w", err)
+	}
+	return nil
+}
+
+// runShowingProgress runs s under a bar that is redrawn while one command takes
+// long.
+func runShowingProgress(ctx context.Context, s *scenario.Scenario, opt scenario.RunOptions) (*scenario.Result, error) {
+	bar := newProgress(len(s.Commands), "starting")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = bar.RenderBlank() // a bar that cannot be drawn is no reason to stop
+			case <-stop:
+				return
+			}
+		}
+	}()
+	stage := ""
+	opt.Progress = func(now string, done, total int) {
+		if now != stage {
+			stage = now
+			bar.Describe(now)
+			bar.ChangeMax(total)
+		}
+		_ = bar.Set(min(done, total-1)) // a full bar draws itself no more
+	}
+	res, err := scenario.Run(ctx, s, opt)
+	close(stop)
+	<-stopped
+	_ = bar.Finish()
+	return res, err
+}
+
+// runError turns what came of a run into an error with the right exit code:
+// faults of the scenario are bad input, everything else is a failed run.
+func runError(res *scenario.Result, err error) error {
+	var bad scenario.Errors
+	switch {
+	case errors.As(err, &bad):
+		return err
+	case err != nil:
+		return failed{err}
+	case !res.OK():
+		return failed{fmt.Errorf("%s: not as expected", res.File)}
+	}
+	return nil
+}
+
+// pipedWidth is how many columns a report takes where it goes to no terminal, and
+// COLUMNS says nothing.
+const pipedWidth = 160
+
+// printOptions fit the report to standard output.
+func printOptions(all bool) scenario.PrintOptions {
+	opt := scenario.PrintOptions{All: all, Width: pipedWidth}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		opt.Width = n
+	}
+	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
+		opt.Color = os.Getenv("NO_COLOR") == ""
+		if width, _, err := term.GetSize(fd); err == nil {
+			opt.Width = width
+		}
+	}
+	return opt
+}

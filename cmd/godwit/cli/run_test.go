@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices/opencl"
+	"godwit/scenario"
+)
+
+func example(name string) string { return filepath.Join("..", "..", "..", "examples", name+".yaml") }
+
+// built is the program, built.
+func built(t *testing.T) string {
+	t.Helper()
+	bin, err := buildOnce()
+	require.NoError(t, err)
+	return bin
+}
+
+// buildOnce builds the command for all tests; TestMain removes it.
+var buildOnce = sync.OnceValues(func() (string, error) {
+	bin := filepath.Join(buildDir, "godwit")
+	build := exec.Command("go", "build", "-o", bin, "..")
+	build.Stderr = os.Stderr
+	return bin, build.Run()
+})
+
+var buildDir string
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv("GODWIT_TEST_STUCK"); file != "" {
+		stuckVerb(file)
+	}
+	var err error
+	if buildDir, err = os.MkdirTemp("", "godwit-test"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(buildDir)
+	os.Exit(code)
+}
+
+// TestExamplesOnOpenCLDevices runs every example with two real devices in place
+// of its own; with PoCL those are two parts of this machine's processor, each
+// with a memory of its own.
+func TestExamplesOnOpenCLDevices(t *testing.T) {
+	found, err := opencl.Discover()
+	if err != nil || len(found) == 0 {
+		t.Skip("no OpenCL device here: ", err)
+	}
+	files, err := filepath.Glob(example("*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	bin := built(t)
+	for _, file := range append(files, filepath.Join("..", "..", "..", "scenario", "testdata", "objects.yaml")) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), bin, "run", file, "--driver", "opencl", "--json")
+			cmd.Env = append(os.Environ(), "POCL_DEVICES=pthread pthread")
+			out, err := cmd.Output()
+			if strings.Contains(string(out), "does not use its shared virtual memory") {
+				t.Skip("the driver has no shared virtual memory")
+			}
+			require.NoError(t, err, "%s", out)
+			var got scenario.Result
+			require.NoError(t, json.Unmarshal(out, &got))
+			require.True(t, got.OK())
+			require.Equal(t, got.BytesLowerBound, got.BytesMoved)
+			require.Positive(t, got.BytesMoved)
+			for _, d := range got.Devices {
+				require.Equal(t, "opencl", d.Driver)
+			}
+		})
+	}
+}
+
+// TestRunExitCodes runs the built program, as a shell would.
+func TestRunExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	bin := built(t)
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	const head = "devices: [{name: d, driver: cpu, memory: 1 MiB}]\nbuffers: [{name: a, size: 4 KiB, fill: 1}]\n"
+	text := write("text", strings.Repeat("a line of text\n", 100))
+	for _, c := range []struct {
+		name   string
+		args   []string
+		exit   int
+		stderr string
+	}{
+		{"as expected", []string{"run", example("pingpong")}, 0, ""},
+		{"an input", []string{"run", example("histogram"), "--input", "text=" + text}, 0, ""},
+		{"an expectation fails", []string{"run", write("fails.yaml", head+"commands: [{fill: a, pattern: 2}]\nexpect: [{buffer: a, fill: 3}]")}, 1, "not as expected"},
+		{"no room", []string{"run", write("room.yaml", "devices: [{name: d, driver: tce, memory: 64 KiB}]\nbuffers: [{name: a, size: 60 KiB}, {name: b, size: 60 KiB}]\ncommands: [{fill: a, pattern: 1}, {fill: b, pattern: 1}]")}, 1, "room.yaml:3: #2 fill b with 1"},
+		{"no scenario", []string{"run"}, 2, "want a scenario's file"},
+		{"no file", []string{"run", filepath.Join(dir, "none.yaml")}, 2, "no such file"},
+		{"a rule is broken", []string{"run", write("rule.yaml", head+"commands: [{read: b}]")}, 2, "rule.yaml:3: read: no buffer or sub-buffer is named \"b\""},
+		{"a driver nobody has", []string{"run", write("driver.yaml", "devices: [{name: d, driver: abacus}]\nbuffers: [{name: a, size: 1}]\ncommands: []")}, 2, "driver.yaml:1: device \"d\": driver \"abacus\": there is none of this name; there are cpu, null, opencl, tce"},
+		{"another driver", []string{"run", example("overlap"), "--driver", "tce"}, 0, ""},
+		{"another driver that nobody has", []string{"run", example("overlap"), "--driver", "abacus"}, 2, "--driver: driver \"abacus\""},
+		{"an unknown flag", []string{"run", "--frobnicate", example("pingpong")}, 2, "unknown flag"},
+		{"an unknown input", []string{"run", example("pingpong"), "--input", "x=" + text}, 2, "declares no such input"},
+		{"half an input", []string{"run", example("histogram"), "--input", "text"}, 2, "want NAME=FILE"},
+		{"an unknown verb", []string{"sprint"}, 2, "unknown command"},
+		{"devices", []string{"devices"}, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), bin, c.args...)
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			code := 0
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				code = exit.ExitCode()
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, c.exit, code, "%s\n%s", out, stderr.String())
+			if c.stderr == "" {
+				require.Empty(t, stderr.String())
+			}
+			require.Contains(t, stderr.String(), c.stderr)
+		})
+	}
+}
+
+func TestRunPrintsOneJSONObject(t *testing.T) {
+	timeline := filepath.Join(t.TempDir(), "timeline.json")
+	out, _, err := godwit(t, "run", example("pingpong"), "--json", "--timeline", timeline)
+	require.NoError(t, err)
+	var got struct {
+		Commands []map[string]any
+		Copies   []struct {
+			Buffer, From, To, Way, Reason string
+			Offset, Bytes                 uint64
+			Command                       int
+		}
+		Moved    uint64 `json:"bytes_moved"`
+		Bound    uint64 `json:"bytes_lower_bound"`
+		Verified bool
+		Error    *string
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	assert.NotEmpty(t, got.Commands)
+	require.NotEmpty(t, got.Copies)
+	assert.True(t, got.Verified)
+	assert.Equal(t, got.Bound, got.Moved)
+	require.NotNil(t, got.Error)
+	assert.Empty(t, *got.Error)
+	var sum uint64
+	for _, c := range got.Copies {
+		sum += c.Bytes
+		assert.NotEmpty(t, c.Reason)
+		assert.NotEqual(t, c.From, c.To)
+	}
+	assert.Equal(t, got.Moved, sum)
+
+	data, err := os.ReadFile(timeline)
+	require.NoError(t, err)
+	var tl struct {
+		Events []struct {
+			Name, Ph string
+			Pid, Tid int
+			Ts, Dur  float64
+		} `json:"traceEvents"`
+	}
+	require.NoError(t, json.Unmarshal(data, &tl))
+	phases := make(map[string]int)
+	for _, e := range tl.Events {
+		phases[e.Ph]++
+		assert.GreaterOrEqual(t, e.Dur, 0.0)
+	}
+	assert.Equal(t, len(got.Commands)+len(got.Copies), phases["X"], "a slice for each command and copy")
+	assert.Positive(t, phases["s"])
+	assert.Equal(t, phases["s"], phases["f"], "every flow begins and ends")
+}
+
+func TestRunJSONOfAFaultyScenario(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("devices: []"), 0o600))
+	out, _, err := godwit(t, "run", file, "--json")
+	require.Error(t, err)
+	require.False(t, isFailed(err), "bad input, not a failed run")
+	var got map[string]any
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	assert.Contains(t, got["error"], "s.yaml:1: ")
+	assert.Equal(t, false, got["verified"])
+}
+
+func TestTheReadmeNamesEveryVerb(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
+	require.NoError(t, err)
+	for _, v := range verbs() {
+		assert.Contains(t, string(readme), "| `"+v.Name(), "README.md: verbs")
+	}
+}
+
+// TestDevicesSaysWhatIsMissing hides the OpenCL loader.
+func TestDevicesSaysWhatIsMissing(t *testing.T) {
+	bin := built(t)
+	for _, args := range [][]string{{"devices"}, {"devices", "--json"}, {"run", example("pingpong")}} {
+		cmd := exec.CommandContext(t.Context(), bin, args...)
+		cmd.Env = append(os.Environ(), "GODWIT_OPENCL_LIBRARY="+filepath.Join(t.TempDir(), "none.so"))
+		out, err := cmd.Output()
+		require.NoError(t, err, "everything else works without OpenCL")
+		if args[0] == "devices" {
+			require.Contains(t, string(out), "OpenCL is not available")
+			require.Contains(t, string(out), "tce")
+		}
+	}
+}
+
+func TestDevicesListsDrivers(t *testing.T) {
+	out, _, err := godwit(t, "devices", "--json")
+	require.NoError(t, err)
+	var got struct{ Drivers []driverList }
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	var names []string
+	for _, d := range got.Drivers {
+		names = append(names, d.Driver)
+		assert.NotEmpty(t, d.What, d.Driver)
+		assert.True(t, len(d.Devices) > 0 || d.Missing != "", "%s: devices, or what is missing", d.Driver)
+	}
+	assert.Subset(t, names, []string{"cpu", "null", "opencl", "tce"})
+	out, _, err = godwit(t, "devices")
+	require.NoError(t, err)
+	for _, n := range names {
+		assert.Contains(t, out, n+": ")
+	}
+}
+
+// TestAFailureIsSaidOnce: the report says that there was one, and the error why.
+func TestAFailureIsSaidOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "room.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("devices: [{name: d, driver: tce, memory: 64 KiB}]\nbuffers: [{name: a, size: 60 KiB}, {name: b, size: 60 KiB}]\ncommands: [{fill: a, pattern: 1}, {fill: b, pattern: 1}]"), 0o600))
+	out, _, err := godwit(t, "run", file)
+	require.ErrorContains(t, err, "out of device memory")
+	require.Contains(t, out, "not finished\n")
+	require.NotContains(t, out, "out of device memory")
+}
+
+// TestReportsThatGoToNoTerminalAreNotTooWide: tables wrap at COLUMNS, or at 160.
+func TestReportsThatGoToNoTerminalAreNotTooWide(t *testing.T) {
+	for _, c := range []struct {
+		columns string
+		most    int
+	}{{"", 160}, {"130", 130}, {"soon", 160}} {
+		t.Setenv("COLUMNS", c.columns)
+		for _, name := range []string{"map", "svm", "overlap"} {
+			out, _, err := godwit(t, "run", example(name))
+			require.NoError(t, err)
+			for _, line := range strings.Split(out, "\n") {
+				require.LessOrEqual(t, utf8.RuneCountInString(line), c.most, line)
+			}
+		}
+	}
+}
+
+func TestRunShowsStatisticsAndTimes(t *testing.T) {
+	out, _, err := godwit(t, "run", example("pingpong"), "--stats", "--profile")
+	require.NoError(t, err)
+	require.Contains(t, out, "inactive split")
+	require.Contains(t, out, "resources of host: statistics > device")
+	require.Contains(t, out, "submitted")
+	out, _, err = godwit(t, "run", example("pingpong"), "--stats", "--profile", "--json")
+	require.NoError(t, err)
+	var got scenario.Result
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Len(t, got.Memories, len(got.Devices)+1)
+	for i, d := range got.Devices {
+		require.Equal(t, d.Name, got.Memories[i+1].Name)
+		require.Positive(t, got.Memories[i+1].Allocations.Accumulated)
+		require.Equal(t, d.PeakUse, got.Memories[i+1].Allocated.Peak)
+	}
+	require.NotNil(t, got.Commands[0].Times)
+}

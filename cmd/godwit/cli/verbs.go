@@ -1,0 +1,16 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// verbs lists the commands, one constructor and one file each.
+func verbs() []*cobra.Command {
+	return []*cobra.Command{
+		newRun(),
+		newExec(),
+		newDevices(),
+		newBench(),
+		newFuzz(),
+		newReplay(),
+		newTrace(),
+	}
+}

@@ -1,0 +1,66 @@
+package input_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/input"
+)
+
+func TestAFileIsReadUpToItsBound(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "f")
+	require.NoError(t, os.WriteFile(path, []byte("12345"), 0o600))
+	for _, read := range []func(context.Context, string, uint64) ([]byte, error){input.ReadFile, input.ReadAny} {
+		got, err := read(ctx, path, 5)
+		require.NoError(t, err)
+		require.Equal(t, "12345", string(got))
+		_, err = read(ctx, path, 4)
+		require.ErrorIs(t, err, input.ErrTooLarge)
+		require.ErrorContains(t, err, "more than 4 bytes")
+		_, err = read(ctx, path+"x", 4)
+		require.ErrorIs(t, err, os.ErrNotExist)
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err = read(ended, path, 5)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}
+
+func TestWhatNeverEndsIsNotReadForEver(t *testing.T) {
+	ctx := context.Background()
+	_, err := input.ReadFile(ctx, "/dev/zero", 1<<40)
+	require.ErrorIs(t, err, input.ErrKind)
+	_, err = input.ReadFile(ctx, t.TempDir(), 1<<40)
+	require.ErrorIs(t, err, input.ErrKind)
+	_, err = input.ReadAny(ctx, "/dev/zero", 1<<20)
+	require.ErrorIs(t, err, input.ErrTooLarge)
+	got, err := io.ReadAll(input.Limit(ctx, strings.NewReader("123"), "x", 3))
+	require.NoError(t, err)
+	require.Equal(t, "123", string(got))
+}
+
+// Opening a pipe does not wait, and a read that waits ends with its context.
+func TestAPipeWithoutAWriterDoesNotHang(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	got, err := input.ReadAny(context.Background(), path, 100)
+	require.NoError(t, err)
+	require.Empty(t, got)
+
+	w, err := os.OpenFile(path, os.O_RDWR, 0) // so that there is a writer, which says nothing
+	require.NoError(t, err)
+	defer func() { _ = w.Close() }()
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	_, err = input.ReadAny(ctx, path, 100)
+	require.ErrorIs(t, err, context.Canceled)
+}
