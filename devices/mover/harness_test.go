@@ -65,7 +65,7 @@ func newBus(d devices.Device, f *family) *bus {
 
 func (b *bus) PinnedMemory(int) (devices.PinnedMemory, error) { return b.pinned, nil }
 func (b *bus) NUMANode() int                                  { return devices.NodeAny }
-func (b *bus) Locked(uint64, uint64) bool                     { return false }
+func (b *bus) Locked(uint64, uint64) bool                     { return !b.family.noLocks.Load() }
 
 func (b *bus) HostLink(bool) mem.Link {
 	l := mem.DirectLink(0, 10e9)
@@ -100,6 +100,22 @@ func (q *busQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, er
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.Queue.Submit(&c, waits)
+}
+
+// Start refuses bytes that are not page-locked, as OpenCL does.
+func (q *busQueue) Start(dst, src devices.Loc, size uint64) (devices.Ticket, error) {
+	if q.dev.family.noLocks.Load() {
+		return 0, mem.ErrInvalidValue
+	}
+	p, err := q.Submit(&devices.Command{Op: devices.OpCopy, Dst: dst, Src: src, Size: size}, nil)
+	if err != nil {
+		return 0, err
+	}
+	return devices.Ticket(p.Seq), nil
+}
+
+func (q *busQueue) Finish(t devices.Ticket) error {
+	return mem.Point{Line: q.Timeline(), Seq: uint64(t)}.Wait(ctx)
 }
 
 func (q *busQueue) Joins(other devices.Queue) bool {

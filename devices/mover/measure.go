@@ -41,11 +41,10 @@ var probes = [3]struct{ size, chunk uint64 }{{32 << 20, 1 << 20}, {32 << 20, 8 <
 const mostProbe = 8 << 20
 
 // Measure finds out the cost of rings that go in batches, some tens of milliseconds for
-// each direction of a pair that f does not know, tells the topology, and locks the staging
-// that these rings will use. It has to be
-// called before anybody else uses mover or topology. It ends early when ctx does; then,
-// and where there is no room for the copies or their times make no sense, the cost of
-// two H200s is assumed, and ctx's error is all that it returns.
+// each direction of a pair that f does not know, tells the topology, and locks the
+// staging that these rings will use. It has to be called before anybody else uses mover
+// or topology. It ends early when ctx does, with ctx's error. Then, and where there is no
+// room for the copies or their times make no sense, the cost of two H200s is assumed.
 func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error {
 	for i := range m.mems {
 		for j := range m.mems {

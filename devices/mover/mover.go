@@ -211,9 +211,6 @@ func (m *Mover) openQueue(of Memory, direction string) (devices.Queue, error) {
 	return q, nil
 }
 
-// Timeline is the order of the points that are the mover's own.
-func (m *Mover) Timeline() *mem.Timeline { return m.line }
-
 // Wait blocks until p, which Move gave, is reached, or ctx ends; where a driver gave the
 // point its queue waits, which may know sooner.
 func (m *Mover) Wait(ctx context.Context, p mem.Point) error {

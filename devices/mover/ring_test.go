@@ -356,4 +356,7 @@ func TestAClosedMoverMovesNothing(t *testing.T) {
 	}
 }
 
-var _ devices.Batcher = (*busQueue)(nil)
+var (
+	_ devices.Batcher = (*busQueue)(nil)
+	_ devices.Shuttle = (*busQueue)(nil)
+)

@@ -16,13 +16,16 @@ import (
 //
 // Memories that one driver's queues can tie together (devices.Batcher: a family) and
 // that are near the same NUMA node share staging: its home is the first of them.
-// Memories that are not discrete use the host's.
+// Where it is short, that of the family's other homes will do: homes that share so are a
+// pool. Memories that are not discrete use the host's.
+//
 // Staging is taken from the home in arenas, page-locked where it can, and a ring takes
 // one extent of an arena for as long as anything may touch it. There is one budget for
 // all homes. Where locking fails, an arena is ordinary host memory, which is slower and
 // right; it goes back as soon as nothing uses it, so that the next ring tries again.
 //
-// Arenas come and go in the pump only, without locks held: locking takes milliseconds.
+// Arenas come while the mover is opened and measured, and then come and go in the pump
+// only, without locks held: to lock one takes tens of milliseconds.
 const (
 	mostArena   = 64 << 20 // bytes
 	leastShare  = 8 << 20  // bytes of a ring that is wanted at least, if the range has as many
@@ -40,12 +43,12 @@ type staging struct {
 // arena is a block of staging memory.
 type arena struct {
 	home   int
-	from   mem.Resource // immutable: where the block goes back to
-	block  mem.Block    // immutable
-	bytes  []byte       // immutable
-	locked bool         // immutable
-	region *bufalloc.Region
-	used   uint64 // bytes of extents
+	from   mem.Resource     // immutable: where the block goes back to
+	block  mem.Block        // immutable
+	bytes  []byte           // immutable
+	locked bool             // immutable
+	region *bufalloc.Region // protected by Mover.mu
+	used   uint64           // protected by Mover.mu: bytes of extents
 }
 
 // extent is a ring's part of an arena; the zero extent is none.
