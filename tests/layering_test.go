@@ -61,6 +61,7 @@ var house = map[string]string{
 	"resource":         "mem bufalloc trace",
 	"migration":        "mem mem/rangemap",
 	"migration/oracle": "mem",
+	"migration/bound":  "mem mem/rangemap",
 
 	"kernels": "devices",
 	"runtime": "migration subbuffer svm devices devices/soft devices/mover resource trace",
@@ -71,7 +72,7 @@ var house = map[string]string{
 
 	"input/yamldoc": "",
 
-	"scenario": "input input/yamldoc runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
+	"scenario": "input input/yamldoc runtime kernels migration/oracle migration/bound devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
@@ -102,7 +103,7 @@ var (
 	purely         = []string{
 		"mem", "mem/rangemap", "input", "process", "outfile", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
 		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce",
-		"svm", "subbuffer", "resource", "migration", "migration/oracle", "kernels", "runtime", "pool",
+		"svm", "subbuffer", "resource", "migration", "migration/oracle", "migration/bound", "kernels", "runtime", "pool",
 	}
 )
 
