@@ -157,5 +157,5 @@ func (p *program) each(list []part, on []*device, build func(native *opencl.Nati
 func (p *program) native(d *device) *opencl.NativeProgram {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.by[slices.Index(p.devices, d)]
+	return p.by[p.of(d)]
 }
