@@ -87,6 +87,31 @@ func TestDevicesAnswerQueries(t *testing.T) {
 	require.Equal(t, clInvalidValue, gwGetDeviceInfo(d, 0x2222, 8, nil, nil))
 }
 
+func TestKernelsSeeNoFeatureThatDevicesDoNotList(t *testing.T) {
+	l := newLab(t)
+	d := l.devs[0]
+	require.Regexp(t, `^v\d{4}-\d{2}-\d{2}-\d{2}$`, str(l, func(room uint64, value, size unsafe.Pointer) int32 {
+		return gwGetDeviceInfo(d, 0x1072, room, value, size)
+	}), "the conformance version's form")
+	require.Zero(t, gwBuildProgram(l.source(`
+		#ifdef __IMAGE_SUPPORT__
+		#error images
+		#endif
+		#if defined __opencl_c_images || defined __opencl_c_3d_image_writes || defined __opencl_c_read_write_images || defined cl_khr_3d_image_writes
+		#error features of images
+		#endif
+		#ifndef cl_khr_byte_addressable_store
+		#error what devices list is there
+		#endif
+		kernel void k(global int *a) { a[0] = 1; }`), 0, nil, cstr("-cl-std=CL3.0"), nil, nil))
+	for _, options := range []string{"", "-Werror", "-cl-std=CL1.2 -Werror"} {
+		require.Zero(t, gwBuildProgram(l.source("kernel void k(global int *a) { a[0] = __LINE__; }"), 0, nil, cstr(options), nil, nil), options)
+	}
+	wrong := l.source("kernel void k(global int *a) {\n  a[0] = undeclared;\n}")
+	require.NotZero(t, gwBuildProgram(wrong, 0, nil, cstr(""), nil, nil))
+	require.Regexp(t, `:2:10: `, str(l, buildOf(wrong, d, buildLog)), "lines and columns are the program's")
+}
+
 func TestPlatformsListTheirDevices(t *testing.T) {
 	l := newLab(t)
 	var p uintptr

@@ -49,7 +49,7 @@ func (p *program) variant(on []*device) (*opencl.NativeProgram, error) {
 		native, _, err := opencl.NewBinaryProgram(p.c.opencls(on), code)
 		return native, err
 	}
-	return d.NewSourceProgram(p.source)
+	return d.NewSourceProgram(append([]byte(prelude), p.source...))
 }
 
 // fromBinaries makes what devices are built in of their binaries: as few as there can
