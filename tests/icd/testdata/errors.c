@@ -237,6 +237,13 @@ static void absent(cl_device_id d)
 	EXPECT(CL_INVALID_DEVICE, clSetDefaultDeviceCommandQueue(ctx, otherdevice, q));
 	EXPECT(CL_INVALID_DEVICE, clSetDefaultDeviceCommandQueue(ctx, NULL, q));
 	EACH(CL_INVALID_CONTEXT, ctx, clSetDefaultDeviceCommandQueue(x, d, q));
+
+	void *p = clSVMAlloc(ctx, CL_MEM_READ_WRITE, 4096, 0);
+	if (p) {
+		EXPECT_ERR(CL_INVALID_BUFFER_SIZE, clCreateBuffer(ctx, CL_MEM_USE_HOST_PTR, 4097, p, &err));
+		EXPECT_ERR(CL_INVALID_BUFFER_SIZE, clCreateBuffer(ctx, CL_MEM_USE_HOST_PTR, 4096, (char *)p + 1, &err));
+		clSVMFree(ctx, p);
+	}
 }
 
 int main(int argc, char **argv)
