@@ -22,7 +22,7 @@ const (
 // short, for what was collected.
 func (m *memory) least() uint64 {
 	gaps, claims := m.gaps()
-	if len(gaps) == 0 {
+	if len(gaps) == 0 || m.roomForAll() {
 		return 0
 	}
 	p := newProblem(m, gaps, claims)
@@ -34,6 +34,15 @@ func (m *memory) least() uint64 {
 		}
 	}
 	return best
+}
+
+// roomForAll reports whether all blocks fit together.
+func (m *memory) roomForAll() bool {
+	var sum uint64
+	for _, b := range m.blocks {
+		sum += b.size
+	}
+	return sum <= m.capacity
 }
 
 // problem is what it costs where blocks of one memory do not stay.
