@@ -20,20 +20,29 @@ func (h *History) Use(now uint64) {
 	h.Used = now
 }
 
-// Next guesses which command uses the block next, later than now. Programs repeat
-// themselves: the last time that a gap as long as the latest had passed between two
-// uses, the gap that followed it is taken to follow again. Where that has not
-// happened, or has passed, what was not used for long is not used for long to come.
+// Next guesses which command uses the block next, later than now.
 func (h *History) Next(now uint64) uint64 {
+	if next := h.Used + h.repeated(); next > now {
+		return next
+	}
+	if now-h.Used <= soon {
+		return now + soon
+	}
+	return now + h.Used
+}
+
+const soon = 8
+
+func (h *History) repeated() uint64 {
 	for i := 1; i < remember && h.gaps[i] != 0; i++ {
 		if like(h.gaps[i], h.gaps[0]) {
-			if next := h.Used + uint64(h.gaps[i-1]); next > now {
-				return next
-			}
-			break
+			return uint64(h.gaps[i-1])
 		}
 	}
-	return now + max(now-min(now, h.Used), 1)
+	if h.gaps[1] == 0 {
+		return uint64(h.gaps[0])
+	}
+	return 0
 }
 
 // like reports whether two gaps differ by an eighth at most.

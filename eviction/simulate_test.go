@@ -2,6 +2,7 @@ package eviction_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -169,7 +170,7 @@ func (r *run) script() *eviction.Script {
 }
 
 // matmul is c = a b in n x n tiles.
-func matmul(n int) *run {
+func matmul(n, passes int) *run {
 	r := newRun()
 	tiles := func(given bool) (out [][]mem.BufferID) {
 		for range n {
@@ -183,12 +184,17 @@ func matmul(n int) *run {
 	}
 	a, b, c := tiles(true), tiles(true), tiles(false)
 	part := r.buffer(4096, false)
-	for i := range n {
-		for j := range n {
-			r.do([]mem.BufferID{c[i][j]}, nil, a[i][0], b[0][j])
-			for k := 1; k < n; k++ {
-				r.do([]mem.BufferID{part}, nil, a[i][k], b[k][j])
-				r.do(nil, []mem.BufferID{c[i][j]}, part)
+	for pass := range passes {
+		for i := range n {
+			for j := range n {
+				for k := range n {
+					if pass == 0 && k == 0 {
+						r.do([]mem.BufferID{c[i][j]}, nil, a[i][0], b[0][j])
+						continue
+					}
+					r.do([]mem.BufferID{part}, nil, a[i][k], b[k][j])
+					r.do(nil, []mem.BufferID{c[i][j]}, part)
+				}
 			}
 		}
 	}
@@ -254,8 +260,78 @@ func sweep(blocks, times int, writes bool) *run {
 	return r
 }
 
+func zipf(blocks, n int, writes bool) *run {
+	r := newRun()
+	for range blocks {
+		r.buffer(4096, true)
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	z := rand.NewZipf(rnd, 1.1, 4, uint64(blocks-1))
+	for range n {
+		id := mem.BufferID(z.Uint64() + 1)
+		if writes && rnd.IntN(3) == 0 {
+			r.do(nil, []mem.BufferID{id})
+		} else {
+			r.do(nil, nil, id)
+		}
+	}
+	return r
+}
+func uniform(blocks, n int) *run {
+	r := newRun()
+	for range blocks {
+		r.buffer(4096, true)
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range n {
+		id := mem.BufferID(rnd.IntN(blocks) + 1)
+		if rnd.IntN(3) == 0 {
+			r.do(nil, []mem.BufferID{id})
+		} else {
+			r.do(nil, nil, id)
+		}
+	}
+	return r
+}
+
+// window: locality that drifts: LRU's home
+func window(blocks, times int) *run {
+	r := newRun()
+	for range blocks {
+		r.buffer(4096, true)
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for at := range blocks * times * 8 {
+		id := mem.BufferID((at/8+rnd.IntN(25))%blocks + 1)
+		if rnd.IntN(3) == 0 {
+			r.do(nil, []mem.BufferID{id})
+		} else {
+			r.do(nil, nil, id)
+		}
+	}
+	return r
+}
+
+// phases: other blocks in each
+func phases() *run {
+	r := newRun()
+	for range 60 {
+		r.buffer(4096, true)
+	}
+	for ph := range 6 {
+		for k := range 300 {
+			id := mem.BufferID((ph*17+k%(12+8*(ph%3)))%60 + 1)
+			if k%4 == 0 {
+				r.do(nil, []mem.BufferID{id})
+			} else {
+				r.do(nil, nil, id)
+			}
+		}
+	}
+	return r
+}
 func TestFigures(t *testing.T) {
-	for name, r := range map[string]*run{"matmul 8": matmul(8), "matmul 6": matmul(6), "training": training(12, 4), "training1": training(12, 1), "training 24x8": training(24, 8), "sweep": sweep(40, 6, false), "sweep w": sweep(40, 6, true)} {
+	for name, r := range map[string]*run{"matmul 8": matmul(8, 1), "matmul 8x3": matmul(8, 3), "matmul 6x2": matmul(6, 2), "zipf": zipf(60, 2000, false), "zipf w": zipf(60, 2000, true), "window": window(60, 6), "uniform": uniform(60, 2000), "phases": phases(), "training": training(12, 4), "training1": training(12, 1), "training30": training(12,30), "matmul 8x12": matmul(8,12), "training 24x8": training(24, 8), "sweep": sweep(40, 6, false), "sweep w": sweep(40, 6, true)} {
 		for _, percent := range []uint64{50, 70, 90} {
 			capacity := r.uses() * percent / 100
 			b := r.bound(t, capacity)
