@@ -37,6 +37,14 @@ type Policy interface {
 	Score(now uint64, c *Candidate) float64
 }
 
+// Observer is a policy that learns from what is done. The planner tells it of each
+// command that it commits, refused ones not, from when a memory first is half full.
+// Called under the context's planner lock, so that it belongs to one context.
+type Observer interface {
+	Policy
+	Observe(now uint64, accesses []mem.Access)
+}
+
 // ByName returns a policy that needs no more than a name: "lru", "cost", or
 // "none", which is nil: nothing goes. It fails with mem.ErrInvalidValue for any
 // other.
