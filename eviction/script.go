@@ -7,34 +7,32 @@ import (
 )
 
 // Script is a Future that was written down beforehand: what each command is going
-// to access. It is read by any number of goroutines once it is complete.
+// to access. Any number of goroutines may read it once it is complete.
 type Script struct {
-	topo   *mem.Topology
+	store  func(mem.MemoryID) mem.MemoryID
 	events map[mem.BufferID][]event // by command
 }
 
-// event is what a command does to a buffer on a store.
+// event is what a command does to a buffer on a memory.
 type event struct {
 	command       uint64
-	store         mem.MemoryID
+	memory        mem.MemoryID
 	reads, writes bool
 }
 
-// NewScript returns an empty one for memories of this topology.
-func NewScript(topo *mem.Topology) *Script {
-	return &Script{topo, make(map[mem.BufferID][]event)}
+// NewScript returns an empty script. store gives the one memory that stands for all
+// that share its bytes (mem.Topology.Store); nil is that none do.
+func NewScript(store func(mem.MemoryID) mem.MemoryID) *Script {
+	if store == nil {
+		store = func(m mem.MemoryID) mem.MemoryID { return m }
+	}
+	return &Script{store, make(map[mem.BufferID][]event)}
 }
 
 // Command says what command number n accesses. Numbers ascend.
 func (s *Script) Command(n uint64, accesses []mem.Access) {
 	for _, a := range accesses {
-		e := event{n, s.topo.Store(a.Memory), a.Mode.Reads(), a.Mode.Writes()}
-		events := s.events[a.Buffer]
-		if last := len(events) - 1; last >= 0 && events[last].command == n && events[last].store == e.store {
-			events[last].reads, events[last].writes = events[last].reads || e.reads, events[last].writes || e.writes
-			continue
-		}
-		s.events[a.Buffer] = append(events, e)
+		s.events[a.Buffer] = append(s.events[a.Buffer], event{n, s.store(a.Memory), a.Mode.Reads(), a.Mode.Writes()})
 	}
 }
 
@@ -43,8 +41,8 @@ const horizon = 256
 
 // Ahead implements Future. Of a buffer of which commands use different parts it
 // knows no more than that they use it.
-func (s *Script) Ahead(b mem.BufferID, m mem.MemoryID, now uint64) (a Ahead) {
-	m = s.topo.Store(m)
+func (s *Script) Ahead(b mem.BufferID, m mem.MemoryID, now uint64) Ahead {
+	m = s.store(m)
 	events := s.events[b]
 	first, _ := slices.BinarySearchFunc(events, now, func(e event, n uint64) int {
 		if e.command < n {
@@ -52,18 +50,29 @@ func (s *Script) Ahead(b mem.BufferID, m mem.MemoryID, now uint64) (a Ahead) {
 		}
 		return 1
 	})
-	same := true // the content is what it is now
+	v := view{memory: m, now: now - 1}
 	for _, e := range events[first:min(len(events), first+horizon)] {
-		if e.store == m && a.Next == 0 {
-			a.Next, a.Fetch = e.command, same && e.reads
-		}
-		if e.store != m && same && e.reads {
-			a.Wanted = true
-		}
-		same = same && !e.writes
-		if a.Next != 0 && (a.Wanted || !same) {
+		if v.see(&e) {
 			break
 		}
 	}
-	return a
+	return v.Ahead
+}
+
+// view makes an Ahead out of the events that come after command now.
+type view struct {
+	Ahead
+	memory mem.MemoryID
+	now    uint64
+	gone   bool // the content is not what it is now
+}
+
+// see takes the next event, and reports whether all is known that is to be.
+func (v *view) see(e *event) bool {
+	if e.memory == v.memory && v.Until == 0 {
+		v.Until, v.Fetch = e.command-v.now, e.reads && !v.gone
+	}
+	v.Wanted = v.Wanted || e.memory != v.memory && e.reads && !v.gone
+	v.gone = v.gone || e.writes
+	return v.Until != 0 && (v.Wanted || v.gone)
 }

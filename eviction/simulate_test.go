@@ -1,7 +1,7 @@
 package eviction_test
 
 import (
-	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -66,7 +66,7 @@ func (r *run) uses() (n uint64) {
 
 type held struct {
 	resident, fresh, host bool
-	eviction.History
+	used                  uint64
 }
 
 // moved is how many bytes move with a device of this capacity.
@@ -98,9 +98,12 @@ func (r *run) moved(t testing.TB, p eviction.Policy, capacity uint64) (moved uin
 				b.fresh = true
 			}
 		}
+		if o, ok := p.(eviction.Observer); ok {
+			o.Observe(accs)
+		}
 		for _, a := range accs {
 			if b := state[a.Buffer]; a.Memory == 1 {
-				b.Use(now)
+				b.used = now
 				if a.Mode.Writes() {
 					b.fresh, b.host = true, false
 				}
@@ -127,7 +130,7 @@ func (r *run) evict(t testing.TB, p eviction.Policy, now uint64, accs []mem.Acce
 		if !b.resident || needed(id) {
 			continue
 		}
-		c := eviction.Candidate{Buffer: id, Memory: 1, Range: mem.Range{End: r.sizes[id]}, History: b.History}
+		c := eviction.Candidate{Buffer: id, Memory: 1, Range: mem.Range{End: r.sizes[id]}, Used: b.used}
 		if b.fresh {
 			c.Fresh = r.sizes[id]
 			if !b.host {
@@ -135,7 +138,7 @@ func (r *run) evict(t testing.TB, p eviction.Policy, now uint64, accs []mem.Acce
 			}
 		}
 		s := p.Score(now, &c)
-		if victim == 0 || s < best || s == best && b.Used < state[victim].Used {
+		if victim == 0 || s < best || s == best && b.used < state[victim].used {
 			victim, best = id, s
 		}
 	}
@@ -162,7 +165,7 @@ func (r *run) bound(t testing.TB, capacity uint64) bound.Bound {
 }
 
 func (r *run) script() *eviction.Script {
-	s := eviction.NewScript(mem.NewTopology("d"))
+	s := eviction.NewScript(nil)
 	for n, accs := range r.commands {
 		s.Command(uint64(n+1), accs)
 	}
@@ -260,32 +263,14 @@ func sweep(blocks, times int, writes bool) *run {
 	return r
 }
 
-func zipf(blocks, n int, writes bool) *run {
-	r := newRun()
+// atRandom is n commands on blocks drawn by draw, of which a third write.
+func atRandom(blocks, n int, draw func(*rand.Rand, int) int) *run {
+	r, rnd := newRun(), rand.New(rand.NewPCG(1, 2))
 	for range blocks {
 		r.buffer(4096, true)
 	}
-	rnd := rand.New(rand.NewPCG(1, 2))
-	z := rand.NewZipf(rnd, 1.1, 4, uint64(blocks-1))
-	for range n {
-		id := mem.BufferID(z.Uint64() + 1)
-		if writes && rnd.IntN(3) == 0 {
-			r.do(nil, []mem.BufferID{id})
-		} else {
-			r.do(nil, nil, id)
-		}
-	}
-	return r
-}
-func uniform(blocks, n int) *run {
-	r := newRun()
-	for range blocks {
-		r.buffer(4096, true)
-	}
-	rnd := rand.New(rand.NewPCG(1, 2))
-	for range n {
-		id := mem.BufferID(rnd.IntN(blocks) + 1)
-		if rnd.IntN(3) == 0 {
+	for i := range n {
+		if id := mem.BufferID(draw(rnd, i)%blocks + 1); rnd.IntN(3) == 0 {
 			r.do(nil, []mem.BufferID{id})
 		} else {
 			r.do(nil, nil, id)
@@ -294,54 +279,42 @@ func uniform(blocks, n int) *run {
 	return r
 }
 
-// window: locality that drifts: LRU's home
-func window(blocks, times int) *run {
-	r := newRun()
-	for range blocks {
-		r.buffer(4096, true)
-	}
-	rnd := rand.New(rand.NewPCG(1, 2))
-	for at := range blocks * times * 8 {
-		id := mem.BufferID((at/8+rnd.IntN(25))%blocks + 1)
-		if rnd.IntN(3) == 0 {
-			r.do(nil, []mem.BufferID{id})
-		} else {
-			r.do(nil, nil, id)
-		}
-	}
-	return r
-}
-
-// phases: other blocks in each
-func phases() *run {
-	r := newRun()
-	for range 60 {
-		r.buffer(4096, true)
-	}
-	for ph := range 6 {
-		for k := range 300 {
-			id := mem.BufferID((ph*17+k%(12+8*(ph%3)))%60 + 1)
-			if k%4 == 0 {
-				r.do(nil, []mem.BufferID{id})
-			} else {
-				r.do(nil, nil, id)
-			}
-		}
-	}
-	return r
-}
-func TestFigures(t *testing.T) {
-	for name, r := range map[string]*run{"matmul 8": matmul(8, 1), "matmul 8x3": matmul(8, 3), "matmul 6x2": matmul(6, 2), "zipf": zipf(60, 2000, false), "zipf w": zipf(60, 2000, true), "window": window(60, 6), "uniform": uniform(60, 2000), "phases": phases(), "training": training(12, 4), "training1": training(12, 1), "training30": training(12,30), "matmul 8x12": matmul(8,12), "training 24x8": training(24, 8), "sweep": sweep(40, 6, false), "sweep w": sweep(40, 6, true)} {
+// TestPoliciesBesideTheBound: of what had to move since memory was short, how much
+// more moved. The ceilings are what the policies reach, and a little; none of the
+// runs is one of those that anything was tuned for alone.
+func TestPoliciesBesideTheBound(t *testing.T) {
+	zipf := func(rnd *rand.Rand, _ int) int { return int(math.Pow(60, rnd.Float64())) }
+	drifting := func(rnd *rand.Rand, i int) int { return i/8 + rnd.IntN(25) }
+	for _, c := range []struct {
+		name         string
+		run          *run
+		belady, cost float64 // at most
+	}{
+		{"matmul once", matmul(8, 1), 1, 1}, // what memory there is suffices
+		{"matmul 10 times", matmul(6, 10), 1.15, 1.5},
+		{"training", training(12, 12), 1.15, 1.5},
+		{"reads in turn", sweep(40, 8, false), 1, 1.25},
+		{"writes in turn", sweep(40, 8, true), 1, 1.25},
+		{"skewed", atRandom(60, 1500, zipf), 1.15, 4},
+		{"uniform", atRandom(60, 1500, func(rnd *rand.Rand, _ int) int { return rnd.IntN(60) }), 1.15, 5},
+		{"drifting", atRandom(60, 1500, drifting), 1.15, 8},
+	} {
 		for _, percent := range []uint64{50, 70, 90} {
-			capacity := r.uses() * percent / 100
-			b := r.bound(t, capacity)
-			line := fmt.Sprintf("%-14s %d%% bound %8d:", name, percent, b.Capacity)
-			for _, p := range []eviction.Policy{eviction.NewBelady(r.script()), eviction.Cost{}, eviction.LRU{}} {
-				m := r.moved(t, p, capacity)
-				require.GreaterOrEqual(t, m, b.Compulsory+b.Capacity)
-				line += fmt.Sprintf(" %s %.3f", p.Name(), float64(m-b.Compulsory)/float64(b.Capacity))
+			capacity := c.run.uses() * percent / 100
+			b := c.run.bound(t, capacity)
+			ratio := func(p eviction.Policy) float64 {
+				m := c.run.moved(t, p, capacity)
+				require.GreaterOrEqual(t, m, b.Compulsory+b.Capacity, "%s %d %s", c.name, percent, p.Name())
+				if m -= b.Compulsory; m == b.Capacity {
+					return 1
+				}
+				return float64(m) / float64(b.Capacity)
 			}
-			t.Log(line)
+			belady, cost, lru := ratio(eviction.NewBelady(c.run.script())), ratio(eviction.NewCost()), ratio(eviction.LRU{})
+			t.Logf("%-16s at %d %%: bound %8d, belady %.3f, cost %.3f, lru %.3f", c.name, percent, b.Capacity, belady, cost, lru)
+			require.LessOrEqual(t, belady, c.belady)
+			require.LessOrEqual(t, cost, c.cost)
+			require.LessOrEqual(t, cost, 1.05*lru, "never much worse than recency alone")
 		}
 	}
 }
