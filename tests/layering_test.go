@@ -25,6 +25,7 @@ import (
 var house = map[string]string{
 	"mem":          "",
 	"mem/rangemap": "mem",
+	"mem/flat":     "mem mem/rangemap",
 	"input":        "mem",
 	"process":      "",
 	"outfile":      "process",
@@ -70,11 +71,11 @@ var house = map[string]string{
 
 	"pool": "runtime resource",
 
-	"history": "runtime migration/oracle trace/ledger devices/cpu devices/tce",
+	"history": "mem/flat runtime migration/oracle trace/ledger devices/cpu devices/tce",
 
 	"input/yamldoc": "",
 
-	"scenario": "input input/yamldoc runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
+	"scenario": "input input/yamldoc mem/flat runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
