@@ -160,7 +160,7 @@ func newFlat(ctx context.Context, s *Scenario, filling byte, at []uint64) (*flat
 	for i, b := range s.Buffers {
 		f.said[i] = b.Data != nil
 		block := make([]mem.Block, 1)
-		outcome, err := f.dev.Memory().AllocAll([]mem.Request{{Size: b.Size, Align: 128}}, block)
+		outcome, err := f.dev.Memory().AllocAll([]mem.Request{{Size: b.Size, Align: 128}}, block, nil)
 		if err == nil && outcome != mem.Ready {
 			err = fmt.Errorf("%d bytes: %v: %w", b.Size, outcome, mem.ErrNoHostMemory)
 		}
