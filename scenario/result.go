@@ -24,10 +24,10 @@ type Result struct {
 	// BytesCapacityBound is the least that BytesCapacity could have been, or less.
 	BytesCapacityBound uint64 `json:"bytes_capacity_bound"`
 
-	BytesRideAlong  uint64 `json:"bytes_ride_along"`  // copied though nobody needed them, not in BytesMoved
-	BytesRead       uint64 `json:"bytes_read"`        // by read commands
-	BytesCompared   uint64 `json:"bytes_compared"`    // read, and of buffers at the end, with the reference run
-	BytesUndefined  uint64 `json:"bytes_undefined"`   // of those, never written by anybody, and so not compared
+	BytesRideAlong uint64 `json:"bytes_ride_along"` // copied though nobody needed them, not in BytesMoved
+	BytesRead      uint64 `json:"bytes_read"`       // by read commands
+	BytesCompared  uint64 `json:"bytes_compared"`   // read, and of buffers at the end, with the reference run
+	BytesUndefined uint64 `json:"bytes_undefined"`  // of those, never written by anybody, and so not compared
 
 	Verified    bool     `json:"verified"` // every byte compared equals the reference run's
 	Mismatches  []string `json:"mismatches,omitempty"`
