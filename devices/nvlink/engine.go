@@ -61,7 +61,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 		opts.Library = "libcuda.so.1"
 	}
 	if opts.Piece == 0 {
-		opts.Piece = 16 << 20
+		opts.Piece = 64 << 20
 	}
 	if len(opts.GPUs) == 0 {
 		return nil, fmt.Errorf("an engine without GPUs: %w", mem.ErrInvalidValue)

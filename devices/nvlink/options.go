@@ -21,7 +21,7 @@ type Options struct {
 	Library string // a file name or path; libcuda.so.1
 	// OnThread is a C function, void (*)(void), that the pilot calls first.
 	OnThread uintptr
-	// Piece is the most bytes of a copy that CUDA is given at once; 16 MiB.
+	// Piece is the most bytes of a copy that CUDA is given at once; 64 MiB.
 	Piece uint64
 }
 
