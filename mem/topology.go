@@ -9,14 +9,19 @@ import (
 type Way uint8
 
 // Same: one store, nothing to move. Direct: one copy by one queue that reaches
-// both memories. Ring: in pieces through staging memory that both sides reach.
+// both memories. Ring: in pieces through staging memory of the host's, which both
+// sides reach. Linked: one copy over the link between two devices (NVLink), from
+// a window into a window. Windows: in pieces, over that link too, between windows
+// that are the staging on both sides.
 const (
 	Same Way = iota
 	Direct
 	Ring
+	Linked
+	Windows
 )
 
-// String is "same", "direct" or "ring".
+// String is "same", "direct", "ring", "linked" or "windows".
 func (w Way) String() string {
 	switch w {
 	case Same:
@@ -25,6 +30,10 @@ func (w Way) String() string {
 		return "direct"
 	case Ring:
 		return "ring"
+	case Linked:
+		return "linked"
+	case Windows:
+		return "windows"
 	}
 	return fmt.Sprintf("Way(%d)", uint8(w))
 }
@@ -36,6 +45,10 @@ func (w Way) Phrase() string {
 		return "directly"
 	case Ring:
 		return "through staging"
+	case Linked:
+		return "over NVLink, directly"
+	case Windows:
+		return "over NVLink, by window"
 	}
 	return "by nothing"
 }
@@ -44,11 +57,25 @@ func (w Way) Phrase() string {
 type Class uint8
 
 // Plain is any storage. Locked is page-locked host memory, which devices reach
-// by themselves.
+// by themselves. Window is memory of a device's that the link to other devices
+// reaches too.
 const (
 	Plain Class = iota
 	Locked
+	Window
 )
+
+// ClassOf is the class of a copy from storage of one class to storage of another:
+// one end is enough for Locked, and both have to be windows for Window.
+func ClassOf(from, to Class) Class {
+	switch {
+	case from == Locked || to == Locked:
+		return Locked
+	case from == Window && to == Window:
+		return Window
+	}
+	return Plain
+}
 
 // Path is one way between two memories, and what is known of its cost. In the
 // zero Path there is no such way.
@@ -69,10 +96,12 @@ func (p *Path) Time(size uint64) (seconds float64, known bool) {
 
 // Link describes the ways from one memory to another.
 type Link struct {
-	Direct Path
-	Locked Path // Direct, where one end is page-locked host memory; as Direct where it is not there
-	Ring   Path
-	Align  uint64 // bytes, a power of two: offsets at which copies should begin and end; 0 is any
+	Direct  Path
+	Locked  Path // Direct, where one end is page-locked host memory; as Direct where it is not there
+	Ring    Path
+	Linked  Path   // of class Window
+	Windows Path   // of any class
+	Align   uint64 // bytes, a power of two: offsets at which copies should begin and end; 0 is any
 }
 
 // DirectLink is a link by which one queue copies directly.
@@ -85,28 +114,39 @@ func RingLink(latency time.Duration, bandwidth uint64) Link {
 	return Link{Ring: Path{true, latency, bandwidth}}
 }
 
-// Choose is the way of a copy of size bytes of which one end lies in storage of
-// a class: the faster one where both are there and their costs are known, else
-// the direct one where there is one. A link without ways is Same.
+// Choose is the way of a copy of size bytes between storage of a class (ClassOf):
+// the fastest one of those whose costs are known. Where that of a direct copy is not,
+// it is that; where a ring's is not, any other whose is. A link without ways is Same.
 func (l *Link) Choose(size uint64, class Class) (Way, *Path) {
 	direct := &l.Direct
 	if class == Locked && l.Locked.There {
 		direct = &l.Locked
 	}
-	switch {
-	case !direct.There && !l.Ring.There:
-		return Same, direct
-	case !direct.There:
-		return Ring, &l.Ring
-	case !l.Ring.There:
-		return Direct, direct
+	linked := &l.Linked
+	if class != Window {
+		linked = &noPath
 	}
-	d, dok := direct.Time(size)
-	r, rok := l.Ring.Time(size)
-	if dok && rok && r < d {
-		return Ring, &l.Ring
+	way, best := Same, direct
+	var least float64
+	timed := false
+	for i, p := range [...]*Path{direct, &l.Ring, linked, &l.Windows} {
+		if !p.There {
+			continue
+		}
+		t, ok := p.Time(size)
+		if way == Same || ok && (timed && t < least || !timed && way == Ring) {
+			way, best, least, timed = Way(i+1), p, t, ok
+		}
 	}
-	return Direct, direct
+	return way, best
+}
+
+// noPath is a path that is not there.
+var noPath Path
+
+// ways is whether there is any.
+func (l *Link) ways() bool {
+	return l.Direct.There || l.Ring.There || l.Linked.There || l.Windows.There
 }
 
 // Topology says which memories there are and how bytes get from one to
@@ -168,7 +208,7 @@ func (t *Topology) SetLink(from, to MemoryID, l Link) error {
 	if l.Align != 0 && !IsPow2(l.Align) {
 		return fmt.Errorf("link %d -> %d: alignment %d: it must be a power of two: %w", from, to, l.Align, ErrInvalidValue)
 	}
-	if !l.Direct.There && !l.Ring.There {
+	if !l.ways() {
 		return fmt.Errorf("link %d -> %d: it has no way, neither direct nor ring: %w", from, to, ErrInvalidValue)
 	}
 	if t.stores[from] == t.stores[to] {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -27,8 +28,8 @@ type Options struct {
 	Names []string
 	// OwnDevices makes Close close the devices, and a failing NewContext too.
 	OwnDevices bool
-	// NoPeer ignores that drivers can copy between devices directly, so that
-	// all such copies go through staging memory.
+	// NoPeer ignores that drivers can copy between devices directly, or over links, so
+	// that all such copies go through staging memory.
 	NoPeer bool
 	// Links overrides what drivers say, and what is measured, of the ways between
 	// memories.
@@ -82,6 +83,7 @@ type memory struct {
 	res              mem.Resource     // the top of the stack
 	svm              bool             // dev is a devices.SVMReserver
 	bus              devices.Discrete // not nil: user memory may go by way of staging
+	window           devices.Windowed // not nil: blocks may lie in windows
 	fromHost, toHost mem.Link         // of a bus
 }
 
@@ -167,6 +169,10 @@ func (c *Context) Stats() migration.Stats {
 
 // MoverStats are the figures of what moves bytes between the context's memories.
 func (c *Context) MoverStats() mover.Stats { return c.mover.Stats() }
+
+// Linking waits until links between devices, which the first copy between two of them has
+// had opened, are in use, and says why they are not where that is so: see mover.Mover.Linking.
+func (c *Context) Linking(ctx context.Context) error { return c.mover.Linking(ctx) }
 
 // Name is the context's name.
 func (c *Context) Name() string { return c.name }

@@ -40,11 +40,12 @@ func (c *Context) obtain(plan *migration.Plan) error {
 		}
 	}
 	for i, w := range plan.Storage {
-		if err := c.planner.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
+		if err := c.planner.Stored(w.Buffer, w.Memory, c.mems[w.Memory].classOf(s.blocks[i])); err != nil {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
 		c.roots[w.Buffer].blocks[w.Memory] = s.blocks[i]
 	}
+	c.planner.Reroute(plan)
 	return nil
 }
 
