@@ -10,9 +10,7 @@ import (
 
 	"godwit/mem"
 	"godwit/migration"
-	"godwit/migration/oracle"
 	"godwit/runtime"
-	"godwit/trace"
 )
 
 // Content size. Two size buffers that nothing else uses say how many bytes of the
@@ -52,7 +50,7 @@ func (r *replay) sizeBuffer(i int) (*runtime.Buffer, error) {
 			return nil, err
 		}
 		r.sizes[i] = b
-		if err := r.oracle.Create(b.ID(), 8, mem.MemorySet{}); err != nil {
+		if err := r.account.create(b.ID(), 8, false); err != nil {
 			return nil, err
 		}
 	}
@@ -102,7 +100,7 @@ func (r *replay) counting(q *queue, op *Op) error {
 	}
 	r.result.Ops["set content size buffer"]++
 	r.log = append(r.log, entry{op: op})
-	return r.oracle.SetContentSize(b.ID(), id)
+	return r.account.countBy(b.ID(), id)
 }
 
 func (r *replay) writeCount(q *queue, op *Op, size *runtime.Buffer) error {
@@ -114,7 +112,7 @@ func (r *replay) writeCount(q *queue, op *Op, size *runtime.Buffer) error {
 	if done, err := r.turnedDown(op, err); done || err != nil {
 		return err
 	}
-	r.oracle.SetCount(size.ID(), op.counted())
+	r.account.setCount(size.ID(), op.counted())
 	return r.accepted(entry{op: op, event: e, waits: wait})
 }
 
@@ -227,26 +225,4 @@ func (r *replay) planned() migration.Stats {
 	s := r.c.Stats()
 	s.BytesMoved = 0
 	return s
-}
-
-// expected is what the oracle says of a command, which it is told of what came
-// along with the command's copies.
-func (r *replay) expected(c *trace.CommandRecord, accs []mem.Access) (oracle.Result, error) {
-	rides := slices.ContainsFunc(c.Steps, func(s trace.StepRecord) bool { return s.RideAlong > 0 })
-	if !rides {
-		return r.oracle.Enqueue(accs)
-	}
-	copies, err := r.oracle.Prefetch(accs)
-	if err != nil {
-		return copies, err
-	}
-	for _, s := range c.Steps {
-		if s.RideAlong > 0 {
-			r.oracle.Along(copies.Command, s.Buffer, s.Range, s.From, s.To)
-			r.result.RideAlong += s.RideAlong
-		}
-	}
-	res, err := r.oracle.Enqueue(accs)
-	res.Bytes += copies.Bytes
-	return res, err
 }

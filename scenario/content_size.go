@@ -7,7 +7,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/mem"
-	"godwit/mem/rangemap"
 	"godwit/migration"
 	"godwit/runtime"
 	"godwit/trace"
@@ -186,58 +185,6 @@ func (f *flat) wrote(c *Command) {
 
 // In the explanation:
 
-// partly notes whether memory m holds r only as far as a count says.
-func (a *account) partly(m mem.MemoryID, r mem.Range, v bool) {
-	if a.part == nil {
-		if !v {
-			return
-		}
-		a.part = make(map[mem.MemoryID]*rangemap.Map[bool])
-	}
-	if a.part[m] == nil {
-		part := rangemap.Make(a.latest.Size(), false)
-		a.part[m] = &part
-	}
-	a.part[m].Set(r, v)
-}
-
-// recount takes those that hold bytes partly from those that hold them: the count
-// has been written.
-func (a *account) recount() {
-	for m, part := range a.part {
-		for r, v := range part.All() {
-			if v {
-				a.latest.Update(r, func(_ mem.Range, c content) content {
-					c.valid = c.valid.Without(m)
-					return c
-				})
-			}
-		}
-	}
-}
-
-// written notes a write of r of a buffer, as it concerns counts.
-func (x *explainer) written(id mem.BufferID, r mem.Range) {
-	a := x.accounts[id]
-	for m := range a.part {
-		a.partly(m, r, false)
-	}
-	x.recounted(id, r)
-}
-
-// recounted notes that r of a buffer may hold another count from now on: it was
-// written, or the host has mapped it for writing.
-func (x *explainer) recounted(id mem.BufferID, r mem.Range) {
-	if !r.Overlaps(countRange) {
-		return
-	}
-	for _, o := range x.accounts {
-		if o.count == id {
-			o.recount()
-		}
-	}
-}
-
 // late says of a late copy what became of it.
 func (x *explainer) late(s *trace.StepRecord, out *CopyResult) {
 	if !s.Late {
@@ -249,5 +196,5 @@ func (x *explainer) late(s *trace.StepRecord, out *CopyResult) {
 		out.Reason += "; the rest of it was there"
 		return
 	}
-	out.Reason += "; as far as " + x.accounts[s.Count].name + " says, " + sizeText(end.Count)
+	out.Reason += "; as far as " + x.names[s.Count] + " says, " + sizeText(end.Count)
 }

@@ -165,26 +165,23 @@ func (v *verifier) content(ctx context.Context, p Place, f func(off uint64, got 
 	if v.piece == nil {
 		v.piece = make([]byte, pieceSize)
 	}
-	var err error
-	v.x.accounts[v.ids[p.Buffer]].latest.Overlap(p.Range, func(seg mem.Range, c content) bool {
-		m, _ := c.valid.First()
-		for at := seg.Start; at < seg.End && err == nil; at += pieceSize {
-			r := mem.Range{Start: at, End: min(at+pieceSize, seg.End)}
+	for segment, c := range v.x.ledger.Segments(v.ids[p.Buffer], p.Range) {
+		m, _ := c.Valid.First()
+		for at := segment.Start; at < segment.End; at += pieceSize {
+			r := mem.Range{Start: at, End: min(at+pieceSize, segment.End)}
 			got := v.piece[:r.Size()]
-			if err = ctx.Err(); err != nil {
-				break
+			if err := ctx.Err(); err != nil {
+				return err
 			}
-			if c.valid.Empty() {
+			if c.Valid.Empty() {
 				v.unwritten(p.Buffer, r, got)
-			} else if err = v.readPiece(ctx, p, r, m, got); err != nil {
-				err = fmt.Errorf("reading %s at the end: %w", p.Name, err)
-				break
+			} else if err := v.readPiece(ctx, p, r, m, got); err != nil {
+				return fmt.Errorf("reading %s at the end: %w", p.Name, err)
 			}
 			f(r.Start-p.Range.Start, got)
 		}
-		return err == nil
-	})
-	return err
+	}
+	return nil
 }
 
 // unwritten fills got with something that no run has where the bytes are

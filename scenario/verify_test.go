@@ -11,6 +11,7 @@ import (
 	"godwit/devices/cpu"
 	"godwit/mem"
 	"godwit/trace"
+	"godwit/trace/ledger"
 )
 
 // liar is the cpu driver with queues that fill with the wrong pattern.
@@ -68,14 +69,17 @@ expect: [{buffer: a, equals: reference}]
 // TestWrongPlansContradictTheExplanation: the explanation keeps an account of
 // its own.
 func TestWrongPlansContradictTheExplanation(t *testing.T) {
-	x := newExplainer([]string{"host", "left", "right"}, func(int) string { return "fill" })
-	x.create(1, "a", 100, true)
+	x := &explainer{
+		memories: []string{"host", "left", "right"}, commands: func(int) string { return "fill" }, names: map[mem.BufferID]string{1: "a"},
+		ledger: ledger.New[int](nil), store: func(m mem.MemoryID) mem.MemoryID { return m },
+	}
+	x.ledger.Create(1, 100, initial)
 	step := func(from, to mem.MemoryID, start, end uint64) trace.StepRecord {
 		return trace.StepRecord{Buffer: 1, Range: mem.Range{Start: start, End: end}, From: from, To: to}
 	}
 	right := step(0, 1, 0, 100)
 	x.copy(&right, 1, false)
-	x.use(1, []mem.Access{{Buffer: 1, Range: mem.Range{Start: 20, End: 30}, Mode: mem.ReadWrite, Memory: 1}}, false)
+	x.ledger.Wrote(1, []mem.Access{{Buffer: 1, Range: mem.Range{Start: 20, End: 30}, Mode: mem.ReadWrite, Memory: 1}}, false)
 	require.Empty(t, x.problems)
 	again, stale := step(0, 1, 50, 60), step(0, 2, 10, 40)
 	x.copy(&again, 2, false)

@@ -29,6 +29,7 @@ var house = map[string]string{
 	"process":      "",
 	"outfile":      "process",
 	"trace":        "mem input outfile",
+	"trace/ledger": "mem mem/rangemap trace",
 	"bufalloc":     "mem trace",
 
 	"bufalloc/internal/yardstick": "bufalloc",
@@ -67,11 +68,11 @@ var house = map[string]string{
 
 	"pool": "runtime resource",
 
-	"history": "runtime migration/oracle devices/cpu devices/tce",
+	"history": "runtime migration/oracle trace/ledger devices/cpu devices/tce",
 
 	"input/yamldoc": "",
 
-	"scenario": "input input/yamldoc runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
+	"scenario": "input input/yamldoc runtime kernels trace/ledger devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
@@ -80,7 +81,8 @@ var house = map[string]string{
 	"tensor":      "backend",
 
 	"icd/devicefile":    "input input/yamldoc",
-	"icd":               "icd/devicefile outfile runtime devices/opencl svm/fault",
+	"icd/tracelog":      "outfile trace/ledger",
+	"icd":               "icd/devicefile icd/tracelog outfile runtime devices/opencl svm/fault",
 	"cmd/godwit":        everything,
 	"tests":             everything,
 	"tests/metamorphic": everything,
