@@ -2,6 +2,8 @@ package mem
 
 import (
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -150,12 +152,13 @@ func (l *Link) ways() bool {
 }
 
 // Topology says which memories there are and how bytes get from one to
-// another. The zero value is not usable; build one with NewTopology. Build it
-// first, then share it: reading it is safe from anywhere, changing it is not.
+// another. The zero value is not usable; build one with NewTopology. Reading it
+// is safe from anywhere, links may change meanwhile, and one goroutine at a time
+// may change them; what shares a store is declared before the topology is shared.
 type Topology struct {
 	names  []string
-	links  []Link     // n*n, from*n+to
-	stores []MemoryID // by memory: the smallest one that it shares its bytes with, itself included
+	links  atomic.Pointer[[]Link] // n*n, from*n+to; replaced as a whole
+	stores []MemoryID             // by memory: the smallest one that it shares its bytes with, itself included
 }
 
 // NewTopology returns a topology of the host and the named further memories
@@ -163,16 +166,18 @@ type Topology struct {
 // host's memory, and each directly with the host.
 func NewTopology(devices ...string) *Topology {
 	n := len(devices) + 1
-	t := &Topology{names: append([]string{"host"}, devices...), links: make([]Link, n*n), stores: make([]MemoryID, n)}
+	t := &Topology{names: append([]string{"host"}, devices...), stores: make([]MemoryID, n)}
+	links := make([]Link, n*n)
+	t.links.Store(&links)
 	for from := range n {
 		t.stores[from] = MemoryID(from)
 		for to := range n {
 			switch {
 			case from == to:
 			case from == int(Host) || to == int(Host):
-				t.links[from*n+to] = DirectLink(0, 0)
+				links[from*n+to] = DirectLink(0, 0)
 			default:
-				t.links[from*n+to] = RingLink(0, 0)
+				links[from*n+to] = RingLink(0, 0)
 			}
 		}
 	}
@@ -191,7 +196,16 @@ func (t *Topology) Name(id MemoryID) string {
 }
 
 // Link returns how bytes get from one memory to another. Both must exist.
-func (t *Topology) Link(from, to MemoryID) Link { return t.links[int(from)*len(t.names)+int(to)] }
+func (t *Topology) Link(from, to MemoryID) Link {
+	return (*t.links.Load())[int(from)*len(t.names)+int(to)]
+}
+
+// change replaces the links by what f makes of a copy.
+func (t *Topology) change(f func(links []Link)) {
+	links := slices.Clone(*t.links.Load())
+	f(links)
+	t.links.Store(&links)
+}
 
 // Store names the bytes behind a memory: memories that share theirs have the
 // same store, the smallest of their IDs. Others are their own. id must exist.
@@ -214,7 +228,7 @@ func (t *Topology) SetLink(from, to MemoryID, l Link) error {
 	if t.stores[from] == t.stores[to] {
 		return fmt.Errorf("link %d -> %d: the two share one store: %w", from, to, ErrInvalidValue)
 	}
-	t.links[int(from)*t.Len()+int(to)] = l
+	t.change(func(links []Link) { links[int(from)*t.Len()+int(to)] = l })
 	return nil
 }
 
@@ -231,13 +245,15 @@ func (t *Topology) Share(a, b MemoryID) error {
 			t.stores[i] = keep
 		}
 	}
-	for i, s := range t.stores {
-		for j, u := range t.stores {
-			if s == u && i != j {
-				t.links[i*t.Len()+j] = Link{}
+	t.change(func(links []Link) {
+		for i, s := range t.stores {
+			for j, u := range t.stores {
+				if s == u && i != j {
+					links[i*t.Len()+j] = Link{}
+				}
 			}
 		}
-	}
+	})
 	return nil
 }
 

@@ -170,9 +170,10 @@ func (c *Context) Stats() migration.Stats {
 // MoverStats are the figures of what moves bytes between the context's memories.
 func (c *Context) MoverStats() mover.Stats { return c.mover.Stats() }
 
-// Linking waits until links between devices, which the first copy between two of them has
-// had opened, are in use, and says why they are not where that is so: see mover.Mover.Linking.
-func (c *Context) Linking(ctx context.Context) error { return c.mover.Linking(ctx) }
+// OpenLinks gets the links between devices (NVLink) ready for use, which the first copy
+// between two of them does otherwise, beside the work, and waits until they are. It says why
+// there are none where that is so: of mem.ErrInvalidOperation where no two devices have one.
+func (c *Context) OpenLinks(ctx context.Context) error { return c.mover.OpenLinks(ctx) }
 
 // Name is the context's name.
 func (c *Context) Name() string { return c.name }

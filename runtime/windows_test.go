@@ -22,11 +22,10 @@ const windowsFrom = 64 << 10
 // linkedHouse is a context over n devices with links between them, which are open.
 func linkedHouse(t *testing.T, devs []devices.Device) *house {
 	h := build(t, runtime.Options{Devices: devs}, runtime.QueueOptions{})
-	require.ErrorIs(t, h.c.Linking(soon(h.t)), mem.ErrInvalidOperation, "nobody has asked for links yet")
 	b := h.buffer(windowsFrom, bytes.Repeat([]byte{7}, windowsFrom))
 	h.filled(0, b, 1)
 	require.Equal(t, bytes.Repeat([]byte{1}, windowsFrom), h.migrated(b, 1))
-	require.NoError(t, h.c.Linking(soon(h.t)))
+	require.NoError(t, h.c.OpenLinks(soon(h.t)))
 	return h
 }
 
@@ -198,6 +197,6 @@ func TestWithoutPeersThereAreNoLinks(t *testing.T) {
 	b := h.buffer(1<<20, nil)
 	h.filled(0, b, 1)
 	require.Equal(t, bytes.Repeat([]byte{1}, 1<<20), h.migrated(b, 1))
-	require.ErrorIs(t, h.c.Linking(soon(h.t)), mem.ErrInvalidOperation)
+	require.ErrorIs(t, h.c.OpenLinks(soon(h.t)), mem.ErrInvalidOperation)
 	require.Zero(t, h.c.MoverStats().Linked)
 }

@@ -26,7 +26,7 @@ import (
 // States: none -> idle (there are links) -> opening -> open, or failed.
 const (
 	mostWindow  = 128 << 20 // bytes of staging on each device, at most
-	leastWindow = 4 << 20   // bytes: with smaller ones there is no way by window
+	leastWindow = 64 << 10  // bytes: with smaller ones there is no way by window
 	windowPart  = 64        // of a device's memory, which staging takes at most one of
 	windowSlots = 4         // of a ring: one is read into, one left, one under way, one free
 	leastHop    = 64 << 10  // bytes of a chunk
@@ -116,12 +116,16 @@ func (m *Mover) wantLinks(t *Transfer) {
 		return
 	}
 	over := func(e End) bool { return l.there[int(t.From.Memory)*len(m.mems)+int(e.Memory)] }
-	if !slices.ContainsFunc(t.To, over) || !l.state.CompareAndSwap(int32(linksIdle), int32(linksOpening)) {
-		return
+	if slices.ContainsFunc(t.To, over) {
+		m.startLinks()
 	}
+}
+
+// startLinks has links opened, once.
+func (m *Mover) startLinks() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.closed {
+	if !m.closed && m.links.state.CompareAndSwap(int32(linksIdle), int32(linksOpening)) {
 		m.pumped.Go(m.openLinks)
 	}
 }
@@ -189,25 +193,30 @@ func (m *Mover) newWindow(i int) *arena {
 	return &arena{home: i, from: res, block: b[0], device: x.Device, region: r}
 }
 
-// Linking waits until the links that transfers have asked for are open, and says why they
-// are not where that is so. Without links, and before a ring has asked for them, it fails with
-// mem.ErrInvalidOperation.
-func (m *Mover) Linking(ctx context.Context) error {
+// OpenLinks opens the links between memories, which the first copy that would go over one
+// does otherwise, and waits until that is done. It says why there are none where that is so:
+// of mem.ErrInvalidOperation where no two devices have one.
+func (m *Mover) OpenLinks(ctx context.Context) error {
 	l := &m.links
-	if l.is(noLinks) || l.is(linksIdle) {
-		return errors.Join(fmt.Errorf("mover %s: no links are open, and none is being opened: %w", m.opts.Name, mem.ErrInvalidOperation), l.why)
+	if l.is(noLinks) {
+		return errors.Join(fmt.Errorf("mover %s: no two devices have a link: %w", m.opts.Name, mem.ErrInvalidOperation), l.why)
 	}
+	m.startLinks()
 	select {
 	case <-l.done:
+		if l.is(linksOpen) {
+			return nil
+		}
 		return l.why
+	case <-l.ctx.Done():
+		return fmt.Errorf("mover %s: %w", m.opts.Name, mem.ErrClosed)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
 // Adopt tells a topology which ways there are over links, and which are no more; but of
-// the pairs that keep says are the user's. Nobody may be reading it. It reports whether
-// anything changed.
+// the pairs that keep says are the user's. It reports whether anything changed.
 func (m *Mover) Adopt(t *mem.Topology, keep func(from, to mem.MemoryID) bool) (changed bool) {
 	if !m.links.is(linksOpen) {
 		return false
