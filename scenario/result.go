@@ -17,12 +17,17 @@ type Result struct {
 	Expect   []ExpectedResult `json:"expectations"`
 	Memories []MemoryResult   `json:"memories,omitempty"` // where statistics are kept
 
-	BytesMoved      uint64 `json:"bytes_moved"` // arriving at destinations, each once
-	BytesLowerBound uint64 `json:"bytes_lower_bound"`
-	BytesRideAlong  uint64 `json:"bytes_ride_along"` // copied though nobody needed them, not in BytesMoved
-	BytesRead       uint64 `json:"bytes_read"`       // by read commands
-	BytesCompared   uint64 `json:"bytes_compared"`   // read, and of buffers at the end, with the reference run
-	BytesUndefined  uint64 `json:"bytes_undefined"`  // of those, never written by anybody, and so not compared
+	BytesMoved      uint64 `json:"bytes_moved"`       // arriving at destinations, each once
+	BytesLowerBound uint64 `json:"bytes_lower_bound"` // BytesCompulsory and BytesCapacityBound
+	BytesCompulsory uint64 `json:"bytes_compulsory"`  // had to move, as if no memory had a limit
+	BytesCapacity   uint64 `json:"bytes_capacity"`    // moved besides, since memories are short; write-backs among them
+	// BytesCapacityBound is the least that BytesCapacity could have been, or less.
+	BytesCapacityBound uint64 `json:"bytes_capacity_bound"`
+
+	BytesRideAlong uint64 `json:"bytes_ride_along"` // copied though nobody needed them, not in BytesMoved
+	BytesRead      uint64 `json:"bytes_read"`       // by read commands
+	BytesCompared  uint64 `json:"bytes_compared"`   // read, and of buffers at the end, with the reference run
+	BytesUndefined uint64 `json:"bytes_undefined"`  // of those, never written by anybody, and so not compared
 
 	Verified    bool     `json:"verified"` // every byte compared equals the reference run's
 	Mismatches  []string `json:"mismatches,omitempty"`

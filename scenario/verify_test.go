@@ -92,36 +92,35 @@ func TestWrongPlansContradictTheExplanation(t *testing.T) {
 
 func TestDifferences(t *testing.T) {
 	for _, c := range []struct {
-		name           string
-		got, a, second string
-		want           difference
+		name       string
+		got, plain string // _ is not known
+		want       difference
 	}{
-		{"equal", "0123456789", "0123456789", "", difference{compared: 10}},
-		{"runs", "0x23xx67xx", "0123456789", "", difference{compared: 10, wrong: 5, places: 3, first: 1, got: 'x', want: '1', next: 10}},
-		{"undefined bytes do not count", "0x23xx67xx", "0123456789", "0_23__678_", difference{compared: 10, undefined: 4, wrong: 1, places: 1, first: 8, got: 'x', want: '8', next: 9}},
-		{"nothing", "", "", "", difference{}},
+		{"equal", "0123456789", "0123456789", difference{compared: 10}},
+		{"runs", "0x23xx67xx", "0123456789", difference{compared: 10, wrong: 5, places: 3, first: 1, got: 'x', want: '1', next: 10}},
+		{"undefined bytes do not count", "0x23xx67xx", "0_23__678_", difference{compared: 10, undefined: 4, wrong: 1, places: 1, first: 8, got: 'x', want: '8', next: 9}},
+		{"nothing", "", "", difference{}},
 	} {
 		for _, pad := range []int{0, 4095, 4096, 10000} {
 			prefix := strings.Repeat("-", pad)
-			var second []byte
-			if c.second != "" {
-				second = []byte(prefix + c.second)
-			}
 			want := c.want
 			want.compared += uint64(pad)
 			if want.wrong > 0 {
 				want.first, want.next = want.first+uint64(pad), want.next+uint64(pad)
 			}
+			got, plain := []byte(prefix+c.got), []byte(prefix+c.plain)
+			v := &verifier{ref: &reference{}}
+			v.ref.memory.Add(plain, true)
+			for i := range plain {
+				if plain[i] == '_' {
+					v.ref.memory.Undefine(0, mem.Range{Start: uint64(i), End: uint64(i) + 1})
+				}
+			}
 			whole, pieces := difference{}, difference{}
-			got, a := []byte(prefix+c.got), []byte(prefix+c.a)
-			whole.compare(0, got, a, second)
+			v.compareWith(&whole, 0, got, 0, 0, uint64(len(plain)))
 			require.Equal(t, want, whole, c.name)
 			for at := range len(got) {
-				var s []byte
-				if second != nil {
-					s = second[at : at+1]
-				}
-				pieces.compare(uint64(at), got[at:at+1], a[at:at+1], s)
+				v.compareWith(&pieces, uint64(at), got[at:at+1], 0, uint64(at), uint64(len(plain)))
 			}
 			require.Equal(t, want, pieces, "%s, byte by byte", c.name)
 		}

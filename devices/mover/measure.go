@@ -225,7 +225,7 @@ func (e *extent) end() End {
 }
 
 func (m *Mover) scratch(id mem.MemoryID, b []mem.Block) bool {
-	out, err := m.mems[id].Device.Memory().AllocAll([]mem.Request{{Size: probes[0].size}}, b)
+	out, err := m.mems[id].Device.Memory().AllocAll([]mem.Request{{Size: probes[0].size}}, b, nil)
 	return err == nil && out == mem.Ready
 }
 

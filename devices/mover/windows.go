@@ -182,7 +182,7 @@ func (m *Mover) newWindow(i int) *arena {
 	}
 	var b [1]mem.Block
 	res := x.Device.Memory()
-	if out, err := res.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, b[:]); err != nil || out != mem.Ready {
+	if out, err := res.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, b[:], nil); err != nil || out != mem.Ready {
 		return nil
 	}
 	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Granularity: pageSize})
