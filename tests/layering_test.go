@@ -25,11 +25,13 @@ import (
 var house = map[string]string{
 	"mem":          "",
 	"mem/rangemap": "mem",
+	"mem/flat":     "mem mem/rangemap",
 	"input":        "mem",
 	"process":      "",
 	"outfile":      "process",
 	"suggest":      "",
 	"trace":        "mem input outfile",
+	"trace/ledger": "mem mem/rangemap trace",
 	"bufalloc":     "mem suggest trace",
 
 	"bufalloc/internal/yardstick": "bufalloc",
@@ -62,17 +64,19 @@ var house = map[string]string{
 	"resource":         "mem bufalloc trace",
 	"migration":        "mem mem/rangemap",
 	"migration/oracle": "mem",
+	"migration/bound":  "mem mem/rangemap",
+	"eviction":         "mem",
 
 	"kernels": "devices",
 	"runtime": "migration subbuffer svm devices devices/soft devices/mover resource trace",
 
 	"pool": "runtime resource",
 
-	"history": "runtime migration/oracle devices/cpu devices/tce",
+	"history": "mem/flat runtime migration/oracle trace/ledger devices/cpu devices/tce",
 
 	"input/yamldoc": "",
 
-	"scenario": "input suggest input/yamldoc runtime kernels migration/oracle devices/null devices/cpu devices/tce bufalloc",
+	"scenario": "input suggest input/yamldoc mem/flat runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
@@ -81,7 +85,8 @@ var house = map[string]string{
 	"tensor":      "backend",
 
 	"icd/devicefile":    "input input/yamldoc",
-	"icd":               "icd/devicefile outfile runtime devices/opencl svm/fault",
+	"icd/tracelog":      "outfile trace/ledger",
+	"icd":               "icd/devicefile icd/tracelog outfile runtime devices/opencl svm/fault",
 	"cmd/godwit":        everything,
 	"tests":             everything,
 	"tests/metamorphic": everything,
@@ -103,7 +108,7 @@ var (
 	purely         = []string{
 		"mem", "mem/rangemap", "input", "process", "outfile", "suggest", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
 		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce",
-		"svm", "subbuffer", "resource", "migration", "migration/oracle", "kernels", "runtime", "pool",
+		"svm", "subbuffer", "resource", "migration", "migration/oracle", "migration/bound", "eviction", "kernels", "runtime", "pool",
 	}
 )
 

@@ -17,14 +17,15 @@ import (
 func (r *record) fill(cmd *devices.Command) error {
 	d := r.q.dev
 	r.cmd.Queue = r.q.cl
+	if r.q.timing {
+		r.times.Queued = hostNow()
+	}
 	if r.host.worker != nil {
 		r.runner = r.host.worker
 	}
 	switch cmd.Op {
 	case devices.OpMarker:
-		if r.cmd.Op = ocl.Marker; r.q.timing {
-			r.times.Queued = hostNow()
-		}
+		r.cmd.Op = ocl.Marker
 	case devices.OpHostCall:
 		r.hostCall(cmd.Call)
 	case devices.OpFill:
@@ -247,17 +248,11 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 // hostCall makes r a host call.
 func (r *record) hostCall(f func(context.Context) error) {
 	r.op, r.call, r.runner = devices.OpHostCall, f, goroutine{}
-	if r.q.timing {
-		r.times.Queued = hostNow()
-	}
 }
 
 // carry has somebody else do the copy.
 func (r *record) carry(by devices.Carrier) {
 	r.runner = carried{by}
-	if r.q.timing {
-		r.times.Queued = hostNow()
-	}
 }
 
 // fillLaunch encodes the arguments for C.

@@ -220,8 +220,10 @@ func (r *record) enqueue() (ocl.Status, error) {
 		}
 	}
 	r.awaitEnd()
+	r.submits()
 	for _, x := range r.others() {
 		x.awaitEnd()
+		x.submits()
 	}
 	st, err := r.give(r.tag)
 	if err != nil {
@@ -240,6 +242,13 @@ func (r *record) awaitEnd() {
 		r.tag = r.host.sink.Tag(r.index)
 	}
 	r.owed = true
+}
+
+// submits notes when r is given to OpenCL, or to a runner.
+func (r *record) submits() {
+	if r.q.timing {
+		r.times.Submitted = hostNow()
+	}
 }
 
 // give gives r to OpenCL; t is told of its end.
@@ -302,9 +311,7 @@ func (waiter) run(r *record) {
 type goroutine struct{}
 
 func (goroutine) run(r *record) {
-	if r.q.timing {
-		r.times.Submitted = hostNow()
-	}
+	r.submits()
 	r.q.calls.Go(r.runCall)
 }
 
@@ -340,9 +347,7 @@ func (r *record) Carried(err error) {
 type carried struct{ by devices.Carrier }
 
 func (c carried) run(r *record) {
-	if r.q.timing {
-		r.times.Submitted = hostNow()
-	}
+	r.submits()
 	r.begins()
 	c.by.Carry(r)
 }

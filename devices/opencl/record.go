@@ -88,7 +88,7 @@ type record struct {
 	bytes  []byte // host end of a transfer
 	memory uint64 // the other end's address, where it is this process's; else 0
 	pin    runtime.Pinner
-	times  devices.Times // of a host call, by the host's clock, where its queue keeps any
+	times  devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
 	kernel *kernel
 	batch  *batch       // it is an end of a batch
 	end    int          // which
