@@ -37,7 +37,7 @@ many bytes is the limit, and "of it" what a migration reaches. The vendor's part
 Times are medians, and include the host's waiting; contents are checked.
 
 PoCL has one CPU device; POCL_DEVICES="pthread pthread" makes two of it.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if child != "" {
 				return migratebench.Child(child)
