@@ -4,9 +4,6 @@ package opencl
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,29 +18,13 @@ import (
 	"godwit/mem"
 )
 
-// fakeLibrary names, in a test's child, the fake of CUDA's library.
-const fakeLibrary = "GODWIT_CUDA_LIBRARY"
-
-// inWindows runs the test again in a process whose OpenCL imports memory (testdata/shim.c)
-// of a fake of CUDA's, and reports whether this is that process. Where it is, it returns the fake.
+// inWindows is nvlinktest.Again, where there is OpenCL.
 func inWindows(t *testing.T) *nvlinktest.Fake {
-	if os.Getenv(fakeLibrary) != "" {
-		f, err := nvlinktest.Build(t.TempDir())
-		require.NoError(t, err)
-		require.NoError(t, os.Setenv(fakeLibrary, f.Library)) // the one that this process looks into
-		return f
+	t.Helper()
+	if _, err := Select(Selection{Count: 2}); err != nil {
+		t.Skipf("two OpenCL devices are needed: %v", err)
 	}
-	open(t, 2, nil) // or skip
-	dir := t.TempDir()
-	shim := filepath.Join(dir, "libshim.so")
-	out, err := exec.Command("cc", "-O1", "-shared", "-fPIC", "-o", shim, "testdata/shim.c", "-lOpenCL", "-ldl").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=2m")
-	cmd.Env = append(os.Environ(), "GODWIT_OPENCL_LIBRARY="+shim, fakeLibrary+"=to be built", "GODWIT_NVLINK=on")
-	out, err = cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "--- PASS: "+t.Name())
-	return nil
+	return nvlinktest.Again(t)
 }
 
 // windowed opens two devices with links, connected, and a queue on each.
