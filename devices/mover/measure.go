@@ -67,7 +67,13 @@ const mostProbe = 8 << 20
 // room for the copies or their times make no sense, the cost of two H200s is assumed.
 func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error {
 	m.figures = f
-	m.findLinks(ctx, t)
+	asked := make(chan struct{})
+	go func() { // blocks that are made from then on lie in windows
+		defer close(asked)
+		m.findLinks(ctx, t)
+	}()
+	m.prepare(ctx)
+	<-asked
 	for i := range m.mems {
 		for j := range m.mems {
 			from, to := mem.MemoryID(i), mem.MemoryID(j)
@@ -88,7 +94,6 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 			}
 		}
 	}
-	m.prepare(ctx)
 	return ctx.Err()
 }
 
