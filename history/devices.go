@@ -126,14 +126,14 @@ type faultyResource struct {
 }
 
 // AllocAll implements mem.Resource.
-func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	switch r.f.draw("allocation") {
 	case refuse:
 		return mem.Exhausted, errFault
 	case undone, done:
 		return mem.Exhausted, nil
 	}
-	o, err := r.Resource.AllocAll(reqs, out)
+	o, err := r.Resource.AllocAll(reqs, out, reuse)
 	if err == nil && o == mem.Ready {
 		r.f.mu.Lock()
 		for i := range out {
@@ -189,6 +189,21 @@ type faultyTCE struct {
 }
 
 func (d *faultyTCE) Faultless() devices.Device { return d.Device }
+
+// Windows implements devices.Windowed.
+func (d *faultyTCE) Windows(ctx context.Context, other devices.Device) error {
+	return d.Device.Windows(ctx, Faultless(other))
+}
+
+// Connect implements devices.Windowed.
+func (d *faultyTCE) Connect(ctx context.Context, other devices.Device) error {
+	return d.Device.Connect(ctx, Faultless(other))
+}
+
+// Connected implements devices.Windowed.
+func (d *faultyTCE) Connected(other devices.Device) error {
+	return d.Device.Connected(Faultless(other))
+}
 
 // NewQueue implements devices.Device.
 func (d *faultyTCE) NewQueue(o devices.QueueOptions) (devices.Queue, error) {

@@ -11,7 +11,6 @@ import (
 
 	"godwit/devices"
 	"godwit/mem"
-	"godwit/migration/oracle"
 	"godwit/runtime"
 	"godwit/trace"
 )
@@ -24,6 +23,7 @@ type Config struct {
 	Open       func(f *Faults) ([]devices.Device, error)
 	Every      int // about one call in so many is struck (see Faults); 0 is none
 	NoPeer     bool
+	Links      bool // links between devices are open from the start
 	Waits      bool // an enqueue that finds no room waits for some, under a context that soon ends
 	NoSVM      bool // no root lies over shared virtual memory
 	OutOfOrder bool
@@ -110,11 +110,11 @@ type replay struct {
 	kernel map[Kind]*runtime.Kernel
 	svmState
 	countState
-	oracle   *oracle.Oracle
+	account  account
 	rec      *trace.Recorder
-	seen     int                     // command records compared with the oracle
+	seen     int                     // command records compared with the account
 	needs    map[uint64][]mem.Access // by command: what the history says that it uses
-	thens    map[uint64]func()       // by command: what the oracle is told after it
+	thens    map[uint64]func()       // by command: what the account is told after it
 	events   map[int]runtime.Event   // by operation
 	open     map[int]runtime.Event   // user events not set
 	maps     []*openMap
@@ -186,7 +186,7 @@ func newReplay(ctx context.Context, h *History, cfg Config) *replay {
 	}
 }
 
-// step replays one operation on the context and the oracle.
+// step replays one operation on the context and the account.
 func (r *replay) step(op *Op) error {
 	if op.ID >= 0 {
 		r.faults.begin(op.ID, len(r.log), r.epoch)

@@ -17,7 +17,8 @@ import (
 
 // Building programs. With a function to be told, a build goes on on a goroutine.
 
-// targets reads the device list of a build: NULL is all of the program's.
+// targets reads the device list of a build: NULL is all of the program's. What is built for a
+// device is built for those of its sub-devices that the program has, as OpenCL's libraries do.
 func (p *program) targets(n uint32, list, notify, user unsafe.Pointer) ([]*device, int32) {
 	if (n == 0) != (list == nil) || notify == nil && user != nil {
 		return nil, clInvalidValue
@@ -25,17 +26,31 @@ func (p *program) targets(n uint32, list, notify, user unsafe.Pointer) ([]*devic
 	if list == nil {
 		return p.devices, clSuccess
 	}
-	var on []*device
-	for _, h := range unsafe.Slice((*uintptr)(list), n) {
-		d := p.device(h)
-		if d == nil {
+	listed := make([]*device, n)
+	for i, h := range unsafe.Slice((*uintptr)(list), n) {
+		if listed[i] = p.device(h); listed[i] == nil {
 			return nil, clInvalidDevice
 		}
-		if !slices.Contains(on, d) {
+	}
+	var on []*device
+	for _, d := range p.devices {
+		if slices.ContainsFunc(listed, d.isPartOf) {
 			on = append(on, d)
 		}
 	}
 	return on, clSuccess
+}
+
+// of is where among the program's devices d is or, if it is none of them, the nearest device that
+// it is a part of: what that has been given, by its binary or a link, runs on its parts. It is -1
+// if there is none.
+func (p *program) of(d *device) int {
+	for ; d != nil; d = d.parent {
+		if i := slices.Index(p.devices, d); i >= 0 {
+			return i
+		}
+	}
+	return -1
 }
 
 // device finds one of the program's devices; nil where it is none.
@@ -117,11 +132,12 @@ func (p *program) finish(on []*device, typ uint32, errs []error) int32 {
 // adopt makes the runtime's program of what is executable. mu is held.
 func (p *program) adopt() error {
 	p.retire()
-	modules := make([]devices.Module, len(p.devices))
+	modules := make([]devices.Module, len(p.c.devices))
 	var on []devices.Device
 	var list []devices.Module
-	for i, d := range p.devices {
-		if p.states[i].status != buildDone || p.states[i].typ != C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE {
+	for k, d := range p.c.devices {
+		i := p.of(d)
+		if i < 0 || p.states[i].status != buildDone || p.states[i].typ != C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE {
 			continue
 		}
 		m, err := p.by[i].Module(p.c.opencl(d), p.c.run.Name())
@@ -129,7 +145,7 @@ func (p *program) adopt() error {
 			closeAll(list)
 			return err
 		}
-		modules[i] = m
+		modules[k] = m
 		on, list = append(on, p.c.real(d)), append(list, m)
 	}
 	if len(on) == 0 {
@@ -374,7 +390,7 @@ func linkable(on []*device, parts []*program) ([]*device, int32) {
 
 // compiled is the state of a device's build, and what there is for it.
 func (p *program) compiled(d *device) (st int32, typ uint32) {
-	i := slices.Index(p.devices, d)
+	i := p.of(d)
 	if i < 0 {
 		return buildNone, C.CL_PROGRAM_BINARY_TYPE_NONE
 	}

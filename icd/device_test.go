@@ -87,6 +87,31 @@ func TestDevicesAnswerQueries(t *testing.T) {
 	require.Equal(t, clInvalidValue, gwGetDeviceInfo(d, 0x2222, 8, nil, nil))
 }
 
+func TestKernelsSeeNoFeatureThatDevicesDoNotList(t *testing.T) {
+	l := newLab(t)
+	d := l.devs[0]
+	require.Regexp(t, `^v\d{4}-\d{2}-\d{2}-\d{2}$`, str(l, func(room uint64, value, size unsafe.Pointer) int32 {
+		return gwGetDeviceInfo(d, 0x1072, room, value, size)
+	}), "the conformance version's form")
+	require.Zero(t, gwBuildProgram(l.source(`
+		#ifdef __IMAGE_SUPPORT__
+		#error images
+		#endif
+		#if defined __opencl_c_images || defined __opencl_c_3d_image_writes || defined __opencl_c_read_write_images || defined cl_khr_3d_image_writes
+		#error features of images
+		#endif
+		#ifndef cl_khr_byte_addressable_store
+		#error what devices list is there
+		#endif
+		kernel void k(global int *a) { a[0] = 1; }`), 0, nil, cstr("-cl-std=CL3.0"), nil, nil))
+	for _, options := range []string{"", "-Werror", "-cl-std=CL1.2 -Werror"} {
+		require.Zero(t, gwBuildProgram(l.source("kernel void k(global int *a) { a[0] = __LINE__; }"), 0, nil, cstr(options), nil, nil), options)
+	}
+	wrong := l.source("kernel void k(global int *a) {\n  a[0] = undeclared;\n}")
+	require.NotZero(t, gwBuildProgram(wrong, 0, nil, cstr(""), nil, nil))
+	require.Regexp(t, `:2:10: `, str(l, buildOf(wrong, d, buildLog)), "lines and columns are the program's")
+}
+
 func TestPlatformsListTheirDevices(t *testing.T) {
 	l := newLab(t)
 	var p uintptr
@@ -117,21 +142,103 @@ func TestPlatformsListTheirDevices(t *testing.T) {
 	require.Equal(t, l.devs, ids)
 }
 
+// split makes sub-devices of the first device; it skips if that cannot be split.
+func (l *lab) split(properties ...uintptr) ([]uintptr, int32) {
+	l.Helper()
+	d := l.devs[0]
+	if devs.get(d).computeUnits() < 2 {
+		l.Skip("one compute unit cannot be split")
+	}
+	var n uint32
+	if st := gwCreateSubDevices(d, at(&properties[0]), 0, nil, at(&n)); st != clSuccess {
+		return nil, st
+	}
+	out := make([]uintptr, n)
+	return out, gwCreateSubDevices(d, at(&properties[0]), n, at(&out[0]), nil)
+}
+
+// inParts is a lab over the first device's two parts and the device itself, in this order.
+func inParts(t *testing.T) *lab {
+	t.Helper()
+	l := newLab(t)
+	list, st := l.split(0x1088, 1, 0)
+	require.Zero(t, st)
+	for _, p := range list {
+		t.Cleanup(func() { release(p) })
+	}
+	l.devs = append(list, l.devs[0])
+	l.ctx = l.make(func(e unsafe.Pointer) uintptr {
+		return gwCreateContext(nil, uint32(len(l.devs)), at(&l.devs[0]), nil, nil, e)
+	})
+	l.queues = nil
+	for _, d := range l.devs {
+		l.queues = append(l.queues, l.make(func(e unsafe.Pointer) uintptr { return gwCreateCommandQueue(l.ctx, d, 0, e) }))
+	}
+	return l
+}
+
+// addsOn runs the kernel add of a program on each device, in turns over one buffer.
+func (l *lab) addsOn(p uintptr) {
+	l.Helper()
+	k, a, b := l.kernel(p, "add"), l.ints(0, 0, 0, 0), l.ints(1, 2, 3, 4)
+	l.set(k, a, b, int32(1))
+	for i, q := range l.queues {
+		require.Zero(l, launch(q, k, 4, 0), "device %d", i)
+		n := int32(i + 1)
+		require.Equal(l, []int32{n, 2 * n, 3 * n, 4 * n}, l.read(q, a, 4), "device %d", i)
+	}
+}
+
+func TestWhatIsBuiltForADeviceRunsOnItsParts(t *testing.T) {
+	l := inParts(t)
+	whole := l.devs[2]
+	p := l.source(twoKernels)
+	require.Zero(t, gwBuildProgram(p, 1, at(&whole), cstr(""), nil, nil))
+	for i, d := range l.devs {
+		require.EqualValues(t, buildDone, word[int32](l, buildOf(p, d, buildStatusInfo)), "device %d", i)
+	}
+	l.addsOn(p)
+
+	part := l.source(twoKernels) // the other way round it is not
+	require.Zero(t, gwBuildProgram(part, 1, at(&l.devs[0]), cstr(""), nil, nil))
+	require.EqualValues(t, buildDone, word[int32](l, buildOf(part, l.devs[0], buildStatusInfo)))
+	require.EqualValues(t, buildNone, word[int32](l, buildOf(part, l.devs[1], buildStatusInfo)))
+	require.EqualValues(t, buildNone, word[int32](l, buildOf(part, whole, buildStatusInfo)))
+	k := l.kernel(part, "add")
+	l.set(k, l.ints(0), l.ints(0), int32(1))
+	require.Zero(t, launch(l.queues[0], k, 1, 0))
+	require.Equal(t, clInvalidProgramExecutable, launch(l.queues[1], k, 1, 0))
+	require.Equal(t, clInvalidProgramExecutable, launch(l.queues[2], k, 1, 0))
+}
+
+func TestALinkedProgramAndABinaryOfADeviceRunOnItsParts(t *testing.T) {
+	l := inParts(t)
+	whole := l.devs[2]
+	compiled := l.source(twoKernels)
+	require.Zero(t, gwCompileProgram(compiled, 1, at(&whole), cstr(""), 0, nil, nil, nil, nil))
+	linked := l.make(func(e unsafe.Pointer) uintptr {
+		return gwLinkProgram(l.ctx, 1, at(&whole), cstr(""), 1, at(&compiled), nil, nil, e)
+	})
+	require.EqualValues(t, 1, word[uint32](l, programOf(linked, programNumDevices)), "as it was listed")
+	l.addsOn(linked)
+
+	var size uint64
+	require.Zero(t, gwGetProgramInfo(linked, programSizes, 8, at(&size), nil))
+	code := make([]byte, size)
+	to := unsafe.Pointer(&code[0])
+	require.Zero(t, gwGetProgramInfo(linked, programBinaries, 8, at(&to), nil))
+	binary := l.make(func(e unsafe.Pointer) uintptr {
+		return gwCreateProgramWithBinary(l.ctx, 1, at(&whole), at(&size), at(&to), nil, e)
+	})
+	require.Zero(t, gwBuildProgram(binary, 1, at(&whole), cstr(""), nil, nil))
+	l.addsOn(binary)
+	require.Positive(t, word[uint64](l, groupOf(l.kernel(binary, "add"), 0, groupSize)), "one device is the program's: it need not be named")
+}
+
 func TestSubDevicesHaveMemoriesOfTheirOwn(t *testing.T) {
 	l := newLab(t)
-	d := l.devs[0]
+	d, split := l.devs[0], l.split
 	units := devs.get(d).computeUnits()
-	if units < 2 {
-		t.Skip("one compute unit cannot be split")
-	}
-	split := func(properties ...uintptr) ([]uintptr, int32) {
-		var n uint32
-		if st := gwCreateSubDevices(d, at(&properties[0]), 0, nil, at(&n)); st != clSuccess {
-			return nil, st
-		}
-		out := make([]uintptr, n)
-		return out, gwCreateSubDevices(d, at(&properties[0]), n, at(&out[0]), nil)
-	}
 	for name, c := range map[string]struct {
 		properties []uintptr
 		st         int32

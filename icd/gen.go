@@ -46,6 +46,14 @@ var handles = map[string]bool{
 	"cl_program": true, "cl_kernel": true, "cl_event": true, "cl_sampler": true,
 }
 
+// kinds are handles that an entry that is not there tells from others all the same: the kind of
+// object, and the error if it is none.
+var kinds = map[string][2]string{
+	"cl_context": {"GW_CONTEXT", "CL_INVALID_CONTEXT"}, "cl_command_queue": {"GW_QUEUE", "CL_INVALID_COMMAND_QUEUE"},
+	"cl_device_id": {"GW_DEVICE", "CL_INVALID_DEVICE"}, "cl_program": {"GW_PROGRAM", "CL_INVALID_PROGRAM"},
+	"cl_kernel": {"GW_KERNEL", "CL_INVALID_KERNEL"}, "cl_platform_id": {"GW_PLATFORM", "CL_INVALID_PLATFORM"},
+}
+
 // integers are pointers, by function and parameter, that Go gets as integers: it
 // looks them up and never follows them, and a program may pass anything.
 var integers = map[string]string{
@@ -144,7 +152,7 @@ func parse(text string) map[string]function {
 				depth--
 			}
 		}
-		found[name] = function{name, result, split(text[m[1] : end-1])}
+		found[name] = newFunction(name, result, split(text[m[1]:end-1]))
 	}
 	for _, m := range alias.FindAllStringSubmatch(text, -1) {
 		if f, ok := found[m[1]]; ok {
@@ -153,6 +161,20 @@ func parse(text string) map[string]function {
 	}
 	return found
 }
+
+// newFunction is a function, of which the parameter for an error code is named so: what returns
+// an object or a pointer has it last, and not every header gives it a name.
+func newFunction(name, result string, params []param) function {
+	if n := len(params); n > 0 && result != "cl_int" && result != "void" && errcodes[params[n-1].typ] {
+		p := &params[n-1]
+		p.name, p.decl = errcode, p.typ+" "+errcode
+	}
+	return function{name, result, params}
+}
+
+var errcodes = map[string]bool{"cl_int *": true, "int *": true}
+
+const errcode = "errcode_ret"
 
 // split cuts a parameter list at its outer commas.
 func split(list string) (out []param) {
@@ -178,9 +200,6 @@ func split(list string) (out []param) {
 // parameter reads one, and gives it a name of ours.
 func parameter(s string, i int) param {
 	name := fmt.Sprintf("a%d", i)
-	if strings.Contains(s, "errcode_ret") {
-		name = "errcode_ret"
-	}
 	if loc := callback.FindStringSubmatchIndex(s); loc != nil {
 		return param{"callback", name, s[:loc[0]] + "(CL_CALLBACK *" + name + ")" + s[loc[1]:]}
 	}
@@ -261,8 +280,8 @@ func (f *function) fails(code string) string {
 		return "return;"
 	}
 	for _, p := range f.params {
-		if p.name == "errcode_ret" {
-			return "{ if (errcode_ret) *errcode_ret = " + code + "; return NULL; }"
+		if p.name == errcode {
+			return "{ if (" + errcode + ") *" + errcode + " = " + code + "; return NULL; }"
 		}
 	}
 	return "return NULL;"
@@ -306,5 +325,11 @@ func (f *function) stub(out *bytes.Buffer, typed bool) {
 		return
 	}
 	f.signature(out, "\nstatic ")
+	if len(f.params) > 0 && missing[f.name] == "" {
+		if k, ok := kinds[f.params[0].typ]; ok {
+			fmt.Fprintf(out, "\n{\n\tif (!gw_is(a0, %s)) %s\n\t%s\n}\n", k[0], f.fails(k[1]), f.fails(code))
+			return
+		}
+	}
 	fmt.Fprintf(out, " { %s }\n", f.fails(code))
 }

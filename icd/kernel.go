@@ -26,7 +26,7 @@ type kernel struct {
 	p    *program            // immutable
 	name string              // immutable
 	run  *runtime.Kernel     // immutable
-	on   []*kernelOn         // immutable: by the program's devices; nil where it is not built
+	on   []*kernelOn         // immutable: by the context's devices; nil where it is not built
 	info []devices.ArgInfo   // immutable
 	any  opencl.NativeKernel // immutable: of the first device that the program is built for
 
@@ -58,7 +58,7 @@ func (p *program) newKernel(name string) (*kernel, int32) {
 		complain(err)
 		return nil, status(err)
 	}
-	k := &kernel{p: p, name: name, run: run, info: run.Args(), on: make([]*kernelOn, len(p.devices))}
+	k := &kernel{p: p, name: name, run: run, info: run.Args(), on: make([]*kernelOn, len(p.c.devices))}
 	for i, m := range p.modules {
 		if m == nil {
 			continue
@@ -74,7 +74,7 @@ func (p *program) newKernel(name string) (*kernel, int32) {
 		if !ok {
 			return nil, clInvalidKernel
 		}
-		k.on[i] = &kernelOn{d: p.devices[i], native: native}
+		k.on[i] = &kernelOn{d: p.c.devices[i], native: native}
 		if k.any == nil {
 			k.any = native
 		}
@@ -267,12 +267,13 @@ func (k *kernel) associated(dh uintptr) *kernelOn {
 	}
 	var only *kernelOn
 	for _, on := range k.on {
-		if on != nil && only != nil {
+		if on == nil || !slices.Contains(k.p.devices, on.d) {
+			continue
+		}
+		if only != nil {
 			return nil
 		}
-		if on != nil {
-			only = on
-		}
+		only = on
 	}
 	return only
 }

@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"strings"
 	"unsafe"
 
 	"godwit/devices"
@@ -86,6 +87,11 @@ func (k *kernel) setValue(i int, size uint64, value unsafe.Pointer) int32 {
 	switch want := k.info[i].Size; {
 	case value == nil:
 		return clInvalidArgValue
+	case want != 0 && 4*size == 3*want && strings.HasSuffix(k.info[i].Type, "3"):
+		// The three elements of a vector that has room for four: programs leave the fourth out.
+		var four [4 * 8]byte
+		copy(four[:], unsafe.Slice((*byte)(value), size))
+		return k.keepValue(i, four[:want])
 	case size == 0 || want != 0 && want != size:
 		return clInvalidArgSize
 	case want == 0 && k.sizes[i] != size: // a struct: only the real platform knows
@@ -95,12 +101,12 @@ func (k *kernel) setValue(i int, size uint64, value unsafe.Pointer) int32 {
 		}
 		k.sizes[i] = size
 	}
-	return k.keepValue(i, size, value)
+	return k.keepValue(i, unsafe.Slice((*byte)(value), size))
 }
 
-func (k *kernel) keepValue(i int, size uint64, value unsafe.Pointer) int32 {
-	b := unsafe.Slice((*byte)(value), size)
-	if size <= inline {
+// keepValue keeps a copy of b.
+func (k *kernel) keepValue(i int, b []byte) int32 {
+	if len(b) <= inline {
 		return k.keep(i, runtime.Bytes(b))
 	}
 	b = append(k.large[i][:0], b...)
@@ -124,7 +130,7 @@ func (k *kernel) setUnknown(i int, size uint64, value unsafe.Pointer) int32 {
 			}
 			return k.keep(i, runtime.Buf(m.run))
 		}
-		return k.keepValue(i, size, value)
+		return k.keepValue(i, unsafe.Slice((*byte)(value), size))
 	}
 	var b []byte
 	if value != nil {
@@ -140,7 +146,7 @@ func (k *kernel) setUnknown(i int, size uint64, value unsafe.Pointer) int32 {
 		return k.keep(i, runtime.Local(size))
 	}
 	k.sizes[i] = size
-	return k.keepValue(i, size, value)
+	return k.keepValue(i, b)
 }
 
 // localMem is the local memory that a work-group takes: the kernel's own, and what

@@ -126,6 +126,36 @@ func TestLaunchesTakeTheirArgumentsAsTheyAreThen(t *testing.T) {
 	require.EqualValues(t, 1, l.read(q, a, 1)[0], "NULL buffers arrive as NULL")
 }
 
+// OpenCL has a vector of three be as long as one of four. Programs pass three elements all the
+// same, which PoCL takes.
+func TestAVectorOfThreeIsThreeElementsOrFour(t *testing.T) {
+	l := newLab(t)
+	k := l.kernel(l.build(l.source(`
+		kernel void sum(global long *out, float3 f, double3 d, char3 c, float4 g, int2 i) {
+			out[0] = f.x + 10 * f.y + 100 * f.z + d.x + 10 * d.y + 100 * d.z + c.x + 10 * c.y + 100 * c.z + g.w + i.y;
+		}`)), "sum")
+	f, d, c := [4]float32{1, 2, 3}, [4]float64{1, 2, 3}, [4]int8{1, 2, 3}
+	g, pair := [4]float32{3: 1000}, [2]int32{0, 1e4}
+	out := l.ints(0, 0)
+	l.set(k, out)
+	require.Zero(t, gwSetKernelArg(k, 4, 16, at(&g)))
+	require.Zero(t, gwSetKernelArg(k, 5, 8, at(&pair)))
+	for _, n := range []uint64{3, 4} {
+		require.Zero(t, gwSetKernelArg(k, 1, 4*n, at(&f)))
+		require.Zero(t, gwSetKernelArg(k, 2, 8*n, at(&d)))
+		require.Zero(t, gwSetKernelArg(k, 3, n, at(&c)))
+		for i, q := range l.queues {
+			require.Zero(t, launch(q, k, 1, 0))
+			require.EqualValues(t, 3*321+11000, l.read(q, out, 1)[0], "%d elements on device %d", n, i)
+		}
+	}
+	for i, sizes := range map[uint32][]uint64{1: {4, 8, 11, 13, 20}, 2: {12, 16, 23}, 3: {1, 2, 5}, 4: {12}, 5: {6}} {
+		for _, n := range sizes {
+			require.Equal(t, clInvalidArgSize, gwSetKernelArg(k, i, n, at(&d)), "%d bytes for argument %d", n, i)
+		}
+	}
+}
+
 // Since OpenCL 2.1 an empty index space is a launch that does nothing.
 func TestAnEmptyIndexSpaceDoesNothing(t *testing.T) {
 	l := newLab(t)

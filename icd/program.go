@@ -50,7 +50,7 @@ type program struct {
 	busy    chan struct{}    // protected by mu: closed when the build that goes on has ended; nil where none does
 	kernels int              // protected by mu: attached
 	run     *runtime.Program // protected by mu; nil where nothing is executable
-	modules []devices.Module // protected by mu: those of run, by device; nil where it is not built
+	modules []devices.Module // protected by mu: those of run, by the context's devices; nil where it is not built
 	states  []buildState     // protected by mu: by device
 }
 

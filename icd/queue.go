@@ -125,13 +125,16 @@ func gwSetCommandQueueProperty(h uintptr, flags uint64, enable uint32, old unsaf
 	return clInvalidOperation
 }
 
+// gwSetDefaultDeviceCommandQueue: no device has queues of its own, whatever queue is given.
+//
 //export gwSetDefaultDeviceCommandQueue
-func gwSetDefaultDeviceCommandQueue(ch, dh, qh uintptr) int32 {
-	if contexts.get(ch) == nil {
+func gwSetDefaultDeviceCommandQueue(ch, dh, _ uintptr) int32 {
+	c := contexts.get(ch)
+	switch {
+	case c == nil:
 		return clInvalidContext
-	}
-	if queues.get(qh) == nil {
-		return clInvalidCommandQueue
+	case c.device(dh) == nil:
+		return clInvalidDevice
 	}
 	return clInvalidOperation
 }

@@ -111,6 +111,16 @@ func (d *device) sub(units uint32, given []uintptr) uintptr {
 	return s.self
 }
 
+// isPartOf reports whether d is a device, or a part of it at whatever remove.
+func (d *device) isPartOf(whole *device) bool {
+	for ; d != nil; d = d.parent {
+		if d == whole {
+			return true
+		}
+	}
+	return false
+}
+
 // partitions are the ways in which the device can be split.
 func (d *device) partitions() []uintptr {
 	if d.computeUnits() < 2 {

@@ -83,21 +83,37 @@ static cl_mem gwc_clCreateBuffer(cl_context a0, cl_mem_flags a1, size_t a2, void
 	return (cl_mem)gwCreateBuffer((GoUintptr)a0, a1, a2, (void *)a3, (void *)errcode_ret);
 }
 
-static cl_mem gwc_clCreateImage2D(cl_context a0, cl_mem_flags a1, const cl_image_format * a2, size_t a3, size_t a4, size_t a5, void * a6, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_mem gwc_clCreateImage2D(cl_context a0, cl_mem_flags a1, const cl_image_format * a2, size_t a3, size_t a4, size_t a5, void * a6, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
-static cl_mem gwc_clCreateImage3D(cl_context a0, cl_mem_flags a1, const cl_image_format * a2, size_t a3, size_t a4, size_t a5, size_t a6, size_t a7, void * a8, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_mem gwc_clCreateImage3D(cl_context a0, cl_mem_flags a1, const cl_image_format * a2, size_t a3, size_t a4, size_t a5, size_t a6, size_t a7, void * a8, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
 GW_HIDDEN cl_int gwc_clRetainMemObject(cl_mem a0);
 
 GW_HIDDEN cl_int gwc_clReleaseMemObject(cl_mem a0);
 
-static cl_int gwc_clGetSupportedImageFormats(cl_context a0, cl_mem_flags a1, cl_mem_object_type a2, cl_uint a3, cl_image_format * a4, cl_uint * a5) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clGetSupportedImageFormats(cl_context a0, cl_mem_flags a1, cl_mem_object_type a2, cl_uint a3, cl_image_format * a4, cl_uint * a5)
+{
+	if (gw_over()) return CL_OUT_OF_RESOURCES;
+	return (cl_int)gwGetSupportedImageFormats((GoUintptr)a0, a1, a2, a3, (void *)a4, (void *)a5);
+}
 
 GW_HIDDEN cl_int gwc_clGetMemObjectInfo(cl_mem a0, cl_mem_info a1, size_t a2, void * a3, size_t * a4);
 
 static cl_int gwc_clGetImageInfo(cl_mem a0, cl_image_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_MEM_OBJECT; }
 
-static cl_sampler gwc_clCreateSampler(cl_context a0, cl_bool a1, cl_addressing_mode a2, cl_filter_mode a3, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_sampler gwc_clCreateSampler(cl_context a0, cl_bool a1, cl_addressing_mode a2, cl_filter_mode a3, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
 static cl_int gwc_clRetainSampler(cl_sampler a0) { return CL_INVALID_SAMPLER; }
 
@@ -227,15 +243,35 @@ static cl_int gwc_clEnqueueCopyBuffer(cl_command_queue a0, cl_mem a1, cl_mem a2,
 	return (cl_int)gwEnqueueCopyBuffer((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, a3, a4, a5, a6, (void *)a7, (void *)a8);
 }
 
-static cl_int gwc_clEnqueueReadImage(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, size_t a5, size_t a6, void * a7, cl_uint a8, const cl_event * a9, cl_event * a10) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueReadImage(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, size_t a5, size_t a6, void * a7, cl_uint a8, const cl_event * a9, cl_event * a10)
+{
+	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
+	return CL_INVALID_OPERATION;
+}
 
-static cl_int gwc_clEnqueueWriteImage(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, size_t a5, size_t a6, const void * a7, cl_uint a8, const cl_event * a9, cl_event * a10) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueWriteImage(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, size_t a5, size_t a6, const void * a7, cl_uint a8, const cl_event * a9, cl_event * a10)
+{
+	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
+	return CL_INVALID_OPERATION;
+}
 
-static cl_int gwc_clEnqueueCopyImage(cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueCopyImage(cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8)
+{
+	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
+	return CL_INVALID_OPERATION;
+}
 
-static cl_int gwc_clEnqueueCopyImageToBuffer(cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueCopyImageToBuffer(cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8)
+{
+	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
+	return CL_INVALID_OPERATION;
+}
 
-static cl_int gwc_clEnqueueCopyBufferToImage(cl_command_queue a0, cl_mem a1, cl_mem a2, size_t a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueCopyBufferToImage(cl_command_queue a0, cl_mem a1, cl_mem a2, size_t a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8)
+{
+	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
+	return CL_INVALID_OPERATION;
+}
 
 static void * gwc_clEnqueueMapBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2, cl_map_flags a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8, cl_int * errcode_ret)
 {
@@ -243,7 +279,11 @@ static void * gwc_clEnqueueMapBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2,
 	return (void *)gwEnqueueMapBuffer((GoUintptr)a0, (GoUintptr)a1, a2, a3, a4, a5, a6, (void *)a7, (void *)a8, (void *)errcode_ret);
 }
 
-static void * gwc_clEnqueueMapImage(cl_command_queue a0, cl_mem a1, cl_bool a2, cl_map_flags a3, const size_t * a4, const size_t * a5, size_t * a6, size_t * a7, cl_uint a8, const cl_event * a9, cl_event * a10, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static void * gwc_clEnqueueMapImage(cl_command_queue a0, cl_mem a1, cl_bool a2, cl_map_flags a3, const size_t * a4, const size_t * a5, size_t * a6, size_t * a7, cl_uint a8, const cl_event * a9, cl_event * a10, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_QUEUE)) { if (errcode_ret) *errcode_ret = CL_INVALID_COMMAND_QUEUE; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
 static cl_int gwc_clEnqueueUnmapMemObject(cl_command_queue a0, cl_mem a1, void * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
 {
@@ -289,21 +329,45 @@ static cl_int gwc_clEnqueueBarrier(cl_command_queue a0)
 
 GW_HIDDEN void * gwc_clGetExtensionFunctionAddress(const char * a0);
 
-static cl_mem gwc_clCreateFromGLBuffer(cl_context a0, cl_mem_flags a1, cl_GLuint a2, int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_mem gwc_clCreateFromGLBuffer(cl_context a0, cl_mem_flags a1, cl_GLuint a2, int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
-static cl_mem gwc_clCreateFromGLTexture2D(cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_mem gwc_clCreateFromGLTexture2D(cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
-static cl_mem gwc_clCreateFromGLTexture3D(cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_mem gwc_clCreateFromGLTexture3D(cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
-static cl_mem gwc_clCreateFromGLRenderbuffer(cl_context a0, cl_mem_flags a1, cl_GLuint a2, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_mem gwc_clCreateFromGLRenderbuffer(cl_context a0, cl_mem_flags a1, cl_GLuint a2, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
 static cl_int gwc_clGetGLObjectInfo(cl_mem a0, cl_gl_object_type * a1, cl_GLuint * a2) { return CL_INVALID_MEM_OBJECT; }
 
 static cl_int gwc_clGetGLTextureInfo(cl_mem a0, cl_gl_texture_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_MEM_OBJECT; }
 
-static cl_int gwc_clEnqueueAcquireGLObjects(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueAcquireGLObjects(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
+{
+	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
+	return CL_INVALID_OPERATION;
+}
 
-static cl_int gwc_clEnqueueReleaseGLObjects(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueReleaseGLObjects(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
+{
+	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
+	return CL_INVALID_OPERATION;
+}
 
 static cl_int gwc_clGetGLContextInfoKHR(const cl_context_properties * a0, cl_gl_context_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_OPERATION; }
 
@@ -325,10 +389,10 @@ static cl_int gwc_clSetEventCallback(cl_event a0, cl_int a1, void(CL_CALLBACK *a
 	return (cl_int)gwSetEventCallback((GoUintptr)a0, a1, (void *)a2, (void *)a3);
 }
 
-static cl_mem gwc_clCreateSubBuffer(cl_mem a0, cl_mem_flags a1, cl_buffer_create_type a2, const void * a3, cl_int * a4)
+static cl_mem gwc_clCreateSubBuffer(cl_mem a0, cl_mem_flags a1, cl_buffer_create_type a2, const void * a3, cl_int * errcode_ret)
 {
-	if (gw_over()) return NULL;
-	return (cl_mem)gwCreateSubBuffer((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (cl_mem)gwCreateSubBuffer((GoUintptr)a0, a1, a2, (void *)a3, (void *)errcode_ret);
 }
 
 static cl_int gwc_clSetMemObjectDestructorCallback(cl_mem a0, void(CL_CALLBACK *a1)(cl_mem , void * ), void * a2)
@@ -337,10 +401,10 @@ static cl_int gwc_clSetMemObjectDestructorCallback(cl_mem a0, void(CL_CALLBACK *
 	return (cl_int)gwSetMemObjectDestructorCallback((GoUintptr)a0, (void *)a1, (void *)a2);
 }
 
-static cl_event gwc_clCreateUserEvent(cl_context a0, cl_int * a1)
+static cl_event gwc_clCreateUserEvent(cl_context a0, cl_int * errcode_ret)
 {
-	if (gw_over()) return NULL;
-	return (cl_event)gwCreateUserEvent((GoUintptr)a0, (void *)a1);
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (cl_event)gwCreateUserEvent((GoUintptr)a0, (void *)errcode_ret);
 }
 
 static cl_int gwc_clSetUserEventStatus(cl_event a0, cl_int a1)
@@ -367,13 +431,21 @@ static cl_int gwc_clEnqueueCopyBufferRect(cl_command_queue a0, cl_mem a1, cl_mem
 	return (cl_int)gwEnqueueCopyBufferRect((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, (void *)a3, (void *)a4, (void *)a5, a6, a7, a8, a9, a10, (void *)a11, (void *)a12);
 }
 
-static cl_int gwc_clCreateSubDevicesEXT(cl_device_id a0, const cl_device_partition_property_ext * a1, cl_uint a2, cl_device_id * a3, cl_uint * a4) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clCreateSubDevicesEXT(cl_device_id a0, const cl_device_partition_property_ext * a1, cl_uint a2, cl_device_id * a3, cl_uint * a4)
+{
+	if (!gw_is(a0, GW_DEVICE)) return CL_INVALID_DEVICE;
+	return CL_INVALID_OPERATION;
+}
 
 GW_HIDDEN cl_int gwc_clRetainDeviceEXT(cl_device_id a0);
 
 GW_HIDDEN cl_int gwc_clReleaseDeviceEXT(cl_device_id a0);
 
-static cl_event gwc_clCreateEventFromGLsyncKHR(cl_context a0, cl_GLsync a1, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_event gwc_clCreateEventFromGLsyncKHR(cl_context a0, cl_GLsync a1, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
 static cl_int gwc_clCreateSubDevices(cl_device_id a0, const cl_device_partition_property * a1, cl_uint a2, cl_device_id * a3, cl_uint * a4)
 {
@@ -385,7 +457,11 @@ GW_HIDDEN cl_int gwc_clRetainDevice(cl_device_id a0);
 
 GW_HIDDEN cl_int gwc_clReleaseDevice(cl_device_id a0);
 
-static cl_mem gwc_clCreateImage(cl_context a0, cl_mem_flags a1, const cl_image_format * a2, const cl_image_desc * a3, void * a4, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_mem gwc_clCreateImage(cl_context a0, cl_mem_flags a1, const cl_image_format * a2, const cl_image_desc * a3, void * a4, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
 static cl_program gwc_clCreateProgramWithBuiltInKernels(cl_context a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_int * errcode_ret)
 {
@@ -423,7 +499,11 @@ static cl_int gwc_clEnqueueFillBuffer(cl_command_queue a0, cl_mem a1, const void
 	return (cl_int)gwEnqueueFillBuffer((GoUintptr)a0, (GoUintptr)a1, (void *)a2, a3, a4, a5, a6, (void *)a7, (void *)a8);
 }
 
-static cl_int gwc_clEnqueueFillImage(cl_command_queue a0, cl_mem a1, const void * a2, const size_t* a3, const size_t* a4, cl_uint a5, const cl_event * a6, cl_event * a7) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clEnqueueFillImage(cl_command_queue a0, cl_mem a1, const void * a2, const size_t* a3, const size_t* a4, cl_uint a5, const cl_event * a6, cl_event * a7)
+{
+	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
+	return CL_INVALID_OPERATION;
+}
 
 static cl_int gwc_clEnqueueMigrateMemObjects(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_mem_migration_flags a3, cl_uint a4, const cl_event * a5, cl_event * a6)
 {
@@ -445,7 +525,11 @@ static cl_int gwc_clEnqueueBarrierWithWaitList(cl_command_queue a0, cl_uint a1, 
 
 GW_HIDDEN void * gwc_clGetExtensionFunctionAddressForPlatform(cl_platform_id a0, const char * a1);
 
-static cl_mem gwc_clCreateFromGLTexture(cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_mem gwc_clCreateFromGLTexture(cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
 static cl_int gwc_clGetDeviceIDsFromD3D11KHR(void) { return CL_INVALID_OPERATION; }
 
@@ -467,21 +551,41 @@ static cl_int gwc_clEnqueueAcquireDX9MediaSurfacesKHR(void) { return CL_INVALID_
 
 static cl_int gwc_clEnqueueReleaseDX9MediaSurfacesKHR(void) { return CL_INVALID_OPERATION; }
 
-static cl_mem gwc_clCreateFromEGLImageKHR(cl_context a0, CLeglDisplayKHR a1, CLeglImageKHR a2, cl_mem_flags a3, const cl_egl_image_properties_khr * a4, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
-
-static cl_int gwc_clEnqueueAcquireEGLObjectsKHR(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5) { return CL_INVALID_OPERATION; }
-
-static cl_int gwc_clEnqueueReleaseEGLObjectsKHR(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5) { return CL_INVALID_OPERATION; }
-
-static cl_event gwc_clCreateEventFromEGLSyncKHR(cl_context a0, CLeglSyncKHR a1, CLeglDisplayKHR a2, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
-
-static cl_command_queue gwc_clCreateCommandQueueWithProperties(cl_context a0, cl_device_id a1, const cl_queue_properties * a2, cl_int * a3)
+static cl_mem gwc_clCreateFromEGLImageKHR(cl_context a0, CLeglDisplayKHR a1, CLeglImageKHR a2, cl_mem_flags a3, const cl_egl_image_properties_khr * a4, cl_int * errcode_ret)
 {
-	if (gw_over()) return NULL;
-	return (cl_command_queue)gwCreateCommandQueueWithProperties((GoUintptr)a0, (GoUintptr)a1, (void *)a2, (void *)a3);
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
 }
 
-static cl_mem gwc_clCreatePipe(cl_context a0, cl_mem_flags a1, cl_uint a2, cl_uint a3, const cl_pipe_properties * a4, cl_int * a5) { return NULL; }
+static cl_int gwc_clEnqueueAcquireEGLObjectsKHR(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
+{
+	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
+	return CL_INVALID_OPERATION;
+}
+
+static cl_int gwc_clEnqueueReleaseEGLObjectsKHR(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
+{
+	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
+	return CL_INVALID_OPERATION;
+}
+
+static cl_event gwc_clCreateEventFromEGLSyncKHR(cl_context a0, CLeglSyncKHR a1, CLeglDisplayKHR a2, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
+
+static cl_command_queue gwc_clCreateCommandQueueWithProperties(cl_context a0, cl_device_id a1, const cl_queue_properties * a2, cl_int * errcode_ret)
+{
+	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
+	return (cl_command_queue)gwCreateCommandQueueWithProperties((GoUintptr)a0, (GoUintptr)a1, (void *)a2, (void *)errcode_ret);
+}
+
+static cl_mem gwc_clCreatePipe(cl_context a0, cl_mem_flags a1, cl_uint a2, cl_uint a3, const cl_pipe_properties * a4, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
 static cl_int gwc_clGetPipeInfo(cl_mem a0, cl_pipe_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_MEM_OBJECT; }
 
@@ -527,7 +631,11 @@ static cl_int gwc_clEnqueueSVMUnmap(cl_command_queue a0, void * a1, cl_uint a2, 
 	return (cl_int)gwEnqueueSVMUnmap((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4);
 }
 
-static cl_sampler gwc_clCreateSamplerWithProperties(cl_context a0, const cl_sampler_properties * a1, cl_int * a2) { return NULL; }
+static cl_sampler gwc_clCreateSamplerWithProperties(cl_context a0, const cl_sampler_properties * a1, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
 static cl_int gwc_clSetKernelArgSVMPointer(cl_kernel a0, cl_uint a1, const void * a2)
 {
@@ -541,7 +649,11 @@ static cl_int gwc_clSetKernelExecInfo(cl_kernel a0, cl_kernel_exec_info a1, size
 	return (cl_int)gwSetKernelExecInfo((GoUintptr)a0, a1, a2, (void *)a3);
 }
 
-static cl_int gwc_clGetKernelSubGroupInfoKHR(cl_kernel a0, cl_device_id a1, cl_kernel_sub_group_info a2, size_t a3, const void * a4, size_t a5, void * a6, size_t * a7) { return CL_INVALID_OPERATION; }
+static cl_int gwc_clGetKernelSubGroupInfoKHR(cl_kernel a0, cl_device_id a1, cl_kernel_sub_group_info a2, size_t a3, const void * a4, size_t a5, void * a6, size_t * a7)
+{
+	if (!gw_is(a0, GW_KERNEL)) return CL_INVALID_KERNEL;
+	return CL_INVALID_OPERATION;
+}
 
 static cl_kernel gwc_clCloneKernel(cl_kernel a0, cl_int * errcode_ret)
 {
@@ -603,7 +715,11 @@ static cl_mem gwc_clCreateBufferWithProperties(cl_context a0, const cl_mem_prope
 	return (cl_mem)gwCreateBufferWithProperties((GoUintptr)a0, (void *)a1, a2, a3, (void *)a4, (void *)errcode_ret);
 }
 
-static cl_mem gwc_clCreateImageWithProperties(cl_context a0, const cl_mem_properties * a1, cl_mem_flags a2, const cl_image_format * a3, const cl_image_desc * a4, void * a5, cl_int * errcode_ret) { { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; } }
+static cl_mem gwc_clCreateImageWithProperties(cl_context a0, const cl_mem_properties * a1, cl_mem_flags a2, const cl_image_format * a3, const cl_image_desc * a4, void * a5, cl_int * errcode_ret)
+{
+	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
+	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
+}
 
 static cl_int gwc_clSetContextDestructorCallback(cl_context a0, void(CL_CALLBACK *a1)(cl_context context, void* user_data), void* a2)
 {
@@ -781,6 +897,7 @@ const struct gw_entry gw_entries[] = {
 	{"clCreateBuffer", (void *)gwc_clCreateBuffer},
 	{"clRetainMemObject", (void *)gwc_clRetainMemObject},
 	{"clReleaseMemObject", (void *)gwc_clReleaseMemObject},
+	{"clGetSupportedImageFormats", (void *)gwc_clGetSupportedImageFormats},
 	{"clGetMemObjectInfo", (void *)gwc_clGetMemObjectInfo},
 	{"clCreateProgramWithSource", (void *)gwc_clCreateProgramWithSource},
 	{"clCreateProgramWithBinary", (void *)gwc_clCreateProgramWithBinary},

@@ -49,7 +49,7 @@ func (p *program) variant(on []*device) (*opencl.NativeProgram, error) {
 		native, _, err := opencl.NewBinaryProgram(p.c.opencls(on), code)
 		return native, err
 	}
-	return d.NewSourceProgram(p.source)
+	return d.NewSourceProgram(append([]byte(prelude), p.source...))
 }
 
 // fromBinaries makes what devices are built in of their binaries: as few as there can
@@ -157,5 +157,5 @@ func (p *program) each(list []part, on []*device, build func(native *opencl.Nati
 func (p *program) native(d *device) *opencl.NativeProgram {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.by[slices.Index(p.devices, d)]
+	return p.by[p.of(d)]
 }

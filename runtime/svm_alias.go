@@ -32,9 +32,10 @@ func (c *Context) aliasSVM(view subbuffer.View, host []byte) (b *Buffer, ok bool
 	if err != nil {
 		return nil, true, fmt.Errorf("buffer over shared virtual memory: %w: %w", err, mem.ErrInvalidHostPtr)
 	}
-	if view.Range, err = mem.SpanIn(off, view.Size(), r.size); err != nil {
-		return nil, true, fmt.Errorf("buffer over shared virtual memory at %v: %w: %w", p, err, mem.ErrInvalidHostPtr)
+	if view.Size() > r.size-off {
+		return nil, true, fmt.Errorf("buffer of %d bytes over shared virtual memory at %v, which ends after %d: %w", view.Size(), p, r.size-off, mem.ErrInvalidSize)
 	}
+	view.Range = mem.Range{Start: off, End: off + view.Size()}
 	view.Root = r.id
 	r.views++
 	return &Buffer{c: c, root: r, view: view, refs: 1}, true, nil

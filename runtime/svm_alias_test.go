@@ -5,6 +5,7 @@ import (
 	"context"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -156,6 +157,24 @@ func TestARectanglePassesOverMappedBytes(t *testing.T) {
 	got := make([]byte, 129)
 	h.ends(h.q[sim].EnqueueSVMRead(ctx, p, got))
 	require.Equal(t, []byte{0, 9, 5, 5, 0}, []byte{got[63], got[64], got[65], got[127], got[128]})
+}
+
+func TestABufferIsNotLargerThanTheSharedVirtualMemoryItIsMadeOf(t *testing.T) {
+	h := svmBuild(t)
+	p := h.alloc(4096, 0)
+	h.alloc(4096, 0) // so that more bytes follow that are shared virtual memory
+	whole, err := h.c.SVMBytes(p, 4096)
+	require.NoError(t, err)
+	more := unsafe.Slice(&whole[0], 4097)
+	_, err = h.c.CreateBuffer(4097, runtime.UseHostPtr, more)
+	require.ErrorIs(t, err, mem.ErrInvalidSize)
+	require.Equal(t, mem.InvalidBufferSize, mem.StatusOf(err))
+	require.ErrorContains(t, err, "4097 bytes")
+	_, err = h.c.CreateBuffer(4096, runtime.UseHostPtr, more[1:])
+	require.ErrorIs(t, err, mem.ErrInvalidSize, "from its second byte on")
+	b, err := h.c.CreateBuffer(4095, runtime.UseHostPtr, whole[1:])
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
 }
 
 func TestABufferOverAPointerIsGoneBeforeThePointerIs(t *testing.T) {

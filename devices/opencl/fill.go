@@ -17,14 +17,15 @@ import (
 func (r *record) fill(cmd *devices.Command) error {
 	d := r.q.dev
 	r.cmd.Queue = r.q.cl
+	if r.q.timing {
+		r.times.Queued = hostNow()
+	}
 	if r.host.worker != nil {
 		r.runner = r.host.worker
 	}
 	switch cmd.Op {
 	case devices.OpMarker:
-		if r.cmd.Op = ocl.Marker; r.q.timing {
-			r.times.Queued = hostNow()
-		}
+		r.cmd.Op = ocl.Marker
 	case devices.OpHostCall:
 		r.hostCall(cmd.Call)
 	case devices.OpFill:
@@ -116,6 +117,8 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 	switch {
 	case fromCL && from.host != d.host || toCL && to.host != d.host:
 		return fmt.Errorf("device %s: copy from or to an OpenCL device of another platform: %w", d.name, mem.ErrInvalidDevice)
+	case fromCL && toCL && to == d && from != d && d.hopsFrom(from) && cmd.Op == devices.OpCopy:
+		return r.fillHop(cmd, from)
 	case fromCL && toCL && (from == d || to == d):
 		return r.fillPeer(cmd, from, to, srcLen, dstLen, within)
 	case fromCL && from == d:
@@ -247,17 +250,11 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 // hostCall makes r a host call.
 func (r *record) hostCall(f func(context.Context) error) {
 	r.op, r.call, r.runner = devices.OpHostCall, f, goroutine{}
-	if r.q.timing {
-		r.times.Queued = hostNow()
-	}
 }
 
 // carry has somebody else do the copy.
 func (r *record) carry(by devices.Carrier) {
 	r.runner = carried{by}
-	if r.q.timing {
-		r.times.Queued = hostNow()
-	}
 }
 
 // fillLaunch encodes the arguments for C.

@@ -214,7 +214,7 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 		return false
 	case r.told:
 		return true
-	case r.state != native:
+	case r.state != native || r.hops:
 		return r.begun.Load()
 	}
 	r.users++ // keeps the event
@@ -239,11 +239,14 @@ func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 	return q.times[p.Seq%uint64(len(q.times))].t, true
 }
 
+// keepTimesLocked keeps the times of a command that OpenCL has ended. It was enqueued before it was
+// given to OpenCL, which notes that as its own enqueue: by as long as the host's clock says.
 func (q *Queue) keepTimesLocked(r *record) {
 	t := r.event.Times()
 	if r.batch != nil {
 		t = r.batch.times(r)
 	}
+	t[0] -= min(t[0], r.times.Submitted-r.times.Queued)
 	q.keepLocked(r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]})
 }
 

@@ -208,6 +208,44 @@ static void values(void)
 	OK(clReleaseKernel(unset));
 }
 
+/* What there is not says so, and of what. */
+static void absent(cl_device_id d)
+{
+	cl_device_id otherdevice = (cl_device_id)ctx; /* no device at all */
+	cl_uint formats = 1;
+	cl_image_format format;
+	const cl_mem_object_type image = CL_MEM_OBJECT_IMAGE2D;
+	EXPECT(CL_SUCCESS, clGetSupportedImageFormats(ctx, CL_MEM_READ_ONLY, image, 0, NULL, &formats));
+	EXPECT(0, (cl_int)formats);
+	EXPECT(CL_SUCCESS, clGetSupportedImageFormats(ctx, CL_MEM_READ_ONLY, image, 1, &format, NULL));
+	EXPECT(CL_SUCCESS, clGetSupportedImageFormats(ctx, CL_MEM_KERNEL_READ_AND_WRITE, CL_MEM_OBJECT_IMAGE1D_BUFFER, 0, NULL, &formats));
+	EXPECT(CL_INVALID_VALUE, clGetSupportedImageFormats(ctx, CL_MEM_READ_ONLY, image, 0, &format, NULL));
+	EXPECT(CL_INVALID_VALUE, clGetSupportedImageFormats(ctx, CL_MEM_READ_ONLY, CL_MEM_OBJECT_BUFFER, 0, NULL, &formats));
+	EXPECT(CL_INVALID_VALUE, clGetSupportedImageFormats(ctx, CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY, image, 0, NULL, &formats));
+	EXPECT(CL_INVALID_VALUE, clGetSupportedImageFormats(ctx, (cl_mem_flags)1 << 40, image, 0, NULL, &formats));
+	EACH(CL_INVALID_CONTEXT, ctx, clGetSupportedImageFormats(x, CL_MEM_READ_ONLY, image, 0, NULL, &formats));
+
+	EXPECT_ERR(CL_INVALID_OPERATION, clCreatePipe(ctx, CL_MEM_READ_WRITE, 4, 4, NULL, &err));
+	EXPECT_ERR(CL_INVALID_OPERATION, clCreateSamplerWithProperties(ctx, NULL, &err));
+	EXPECT_ERR(CL_INVALID_OPERATION, clCreateImage(ctx, CL_MEM_READ_WRITE, &format, NULL, NULL, &err));
+	EACH_ERR(CL_INVALID_CONTEXT, ctx, clCreatePipe(x, CL_MEM_READ_WRITE, 4, 4, NULL, &err));
+	EACH_ERR(CL_INVALID_CONTEXT, ctx, clCreateSamplerWithProperties(x, NULL, &err));
+	EACH_ERR(CL_INVALID_CONTEXT, ctx, clCreateImage(x, CL_MEM_READ_WRITE, &format, NULL, NULL, &err));
+
+	EXPECT(CL_INVALID_OPERATION, clSetDefaultDeviceCommandQueue(ctx, d, q));
+	EXPECT(CL_INVALID_OPERATION, clSetDefaultDeviceCommandQueue(ctx, d, NULL));
+	EXPECT(CL_INVALID_DEVICE, clSetDefaultDeviceCommandQueue(ctx, otherdevice, q));
+	EXPECT(CL_INVALID_DEVICE, clSetDefaultDeviceCommandQueue(ctx, NULL, q));
+	EACH(CL_INVALID_CONTEXT, ctx, clSetDefaultDeviceCommandQueue(x, d, q));
+
+	void *p = clSVMAlloc(ctx, CL_MEM_READ_WRITE, 4096, 0);
+	if (p) {
+		EXPECT_ERR(CL_INVALID_BUFFER_SIZE, clCreateBuffer(ctx, CL_MEM_USE_HOST_PTR, 4097, p, &err));
+		EXPECT_ERR(CL_INVALID_BUFFER_SIZE, clCreateBuffer(ctx, CL_MEM_USE_HOST_PTR, 4096, (char *)p + 1, &err));
+		clSVMFree(ctx, p);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -247,6 +285,7 @@ int main(int argc, char **argv)
 	handles();
 	foreign();
 	values();
+	absent(h->dev[0]);
 	printf("%d of %d calls answered wrongly\n%s\n", wrong, asked, wrong ? "FAIL" : "OK");
 	return wrong > 0;
 }

@@ -5,7 +5,8 @@
 #include "common.h"
 
 static const char *source =
-	"kernel void slow(global int *a, int n) { int s = a[0]; for (int i = 0; i < n; i++) s = s * 1664525 + a[i & 3]; a[0] = s; }";
+	"kernel void slow(global int *a, int n) { int s = a[0]; for (int i = 0; i < n; i++) s = s * 1664525 + a[i & 3]; a[0] = s; }"
+	"kernel void quick(global int *a) { a[0] = 1; }";
 
 static cl_int err;
 
@@ -122,6 +123,55 @@ static void times(struct house *h)
 	OK(clReleaseCommandQueue(q));
 }
 
+/* A command is queued when the program enqueues it, however long it then waits: before one that
+ * is enqueued later and has ended by the time that the gate opens. */
+static void queued(struct house *h, cl_program p)
+{
+	cl_queue_properties with[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE, 0};
+	cl_command_queue q[2];
+	for (int i = 0; i < 2; i++) {
+		q[i] = clCreateCommandQueueWithProperties(h->ctx, h->dev[0], with, &err);
+		OK(err);
+	}
+	cl_kernel k = kernel(p, "quick");
+	cl_mem m[2] = {buffer(h->ctx, CL_MEM_READ_WRITE, 1 << 20, NULL), buffer(h->ctx, CL_MEM_READ_WRITE, 4096, NULL)};
+	static char host[1 << 20];
+	cl_event gate = clCreateUserEvent(h->ctx, &err), e[5], later;
+	OK(err);
+	const size_t one = 1;
+	int v = 1, n = 0;
+	OK(clSetKernelArg(k, 0, sizeof m[0], &m[0]));
+	OK(clEnqueueNDRangeKernel(q[0], k, 1, NULL, &one, NULL, 1, &gate, &e[n++]));
+	OK(clEnqueueWriteBuffer(q[0], m[0], CL_FALSE, 0, 4, host, 0, NULL, &e[n++]));
+	OK(clEnqueueWriteBuffer(q[0], m[0], CL_FALSE, 0, sizeof host, host, 0, NULL, &e[n++]));
+	OK(clEnqueueFillBuffer(q[0], m[0], &v, 4, 0, 4096, 0, NULL, &e[n++]));
+	OK(clEnqueueMarkerWithWaitList(q[0], 0, NULL, &e[n++]));
+	OK(clSetKernelArg(k, 0, sizeof m[1], &m[1]));
+	OK(clEnqueueNDRangeKernel(q[1], k, 1, NULL, &one, NULL, 0, NULL, &later));
+	OK(clWaitForEvents(1, &later));
+	OK(clSetUserEventStatus(gate, CL_COMPLETE));
+	OK(clWaitForEvents(n, e));
+	cl_ulong ended;
+	OK(clGetEventProfilingInfo(later, CL_PROFILING_COMMAND_END, sizeof ended, &ended, NULL));
+	for (int i = 0; i < n; i++) {
+		cl_ulong t[2];
+		for (int j = 0; j < 2; j++)
+			OK(clGetEventProfilingInfo(e[i], CL_PROFILING_COMMAND_QUEUED + j, sizeof t[j], &t[j], NULL));
+		if (t[0] >= ended || t[1] < t[0]) {
+			fprintf(stderr, "gated command %d: queued at %lu and submitted at %lu; a later one ended at %lu\n", i, t[0], t[1], ended);
+			exit(1);
+		}
+		OK(clReleaseEvent(e[i]));
+	}
+	OK(clReleaseEvent(later));
+	OK(clReleaseEvent(gate));
+	OK(clReleaseKernel(k));
+	for (int i = 0; i < 2; i++) {
+		OK(clReleaseMemObject(m[i]));
+		OK(clReleaseCommandQueue(q[i]));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct house *h = house(argc > 1 ? argv[1] : "", 0, 0);
@@ -129,6 +179,7 @@ int main(int argc, char **argv)
 	cl_kernel k = kernel(p, "slow");
 	states(h, k);
 	times(h);
+	queued(h, p);
 	OK(clReleaseKernel(k));
 	OK(clReleaseProgram(p));
 	leave(h);
