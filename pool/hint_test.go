@@ -18,11 +18,11 @@ type hinted struct {
 	seen *[]mem.Hint
 }
 
-func (h hinted) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (h hinted) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	for _, q := range reqs {
 		*h.seen = append(*h.seen, q.Hint)
 	}
-	return h.Resource.AllocAll(reqs, out)
+	return h.Resource.AllocAll(reqs, out, reuse)
 }
 
 // A pool without a ceiling keeps what it has; one with a ceiling cannot say.
