@@ -145,7 +145,13 @@ func (m *Mover) probe(ctx context.Context, t *Transfer, at *cost, probes [3]prob
 			return cost{}, false
 		}
 	}
-	return solve(probes, times)
+	c, ok := solve(probes, times)
+	if !ok {
+		return c, false
+	}
+	t.Size, *at = smallCopy, c
+	c.small = m.timed(ctx, t) // the line through large ones is far off for small ones
+	return c, c.small != 0
 }
 
 // measureLink finds the costs of the ways over a link, by timing copies between the
@@ -182,7 +188,7 @@ func (m *Mover) measureLink(ctx context.Context, i, j int) {
 	}
 	l := m.linkCost(mem.MemoryID(i), mem.MemoryID(j), mem.Linked) // more legs are not faster
 	at.windows.bandwidth, at.windows.base = min(at.windows.bandwidth, l.bandwidth), max(at.windows.base, l.base)
-	at.windows.gap = max(at.windows.gap, l.gap)
+	at.windows.gap, at.windows.small = max(at.windows.gap, l.gap), max(at.windows.small, l.small)
 	if ctx.Err() == nil {
 		m.figures.keepLink(m.mems[i].Device, m.mems[j].Device, *at)
 	}
@@ -190,7 +196,7 @@ func (m *Mover) measureLink(ctx context.Context, i, j int) {
 
 // probeLinked finds the cost of single copies over a link, by a small and a large one.
 func (m *Mover) probeLinked(ctx context.Context, t *Transfer, size uint64) (cost, bool) {
-	small := min(64<<10, size/2)
+	small := uint64(smallCopy)
 	t.Size = small
 	least := m.timed(ctx, t)
 	t.Size = size
@@ -200,7 +206,7 @@ func (m *Mover) probeLinked(ctx context.Context, t *Transfer, size uint64) (cost
 	}
 	c := linkedCost
 	c.bandwidth = float64(size-small) / (most - least)
-	c.base = max(least-float64(small)/c.bandwidth-2*c.gap, 0)
+	c.base, c.small = max(least-float64(small)/c.bandwidth-2*c.gap, 0), least
 	return c, c.bandwidth < 1e13
 }
 
