@@ -16,7 +16,7 @@ func TestLockedMemoryThatRunsOutHoldsUpNobodyElse(t *testing.T) {
 	f := newFabric(t, mover.Options{Budget: 256 << 10}, "host", "bus", "bus", "tce", "tce")
 	user := mem.NewTimeline("user", false, nil)
 	gate, other := user.Next(), user.Next()
-	f.family.noLocks.Store(true)
+	f.family.NoLocks.Store(true)
 	var batches []mem.Point
 	for range 8 { // more than one arena serves at once
 		p, err := f.ring(1, []int{2}, blockSize, mem.Wait{Point: gate, Kind: mem.Data})
