@@ -129,14 +129,14 @@ type faultyPinned struct {
 }
 
 // AllocAll implements mem.Resource.
-func (p *faultyPinned) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (p *faultyPinned) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	switch p.f.draw(CallStaging, string(CallStaging)) {
 	case Refused:
 		return mem.Exhausted, errFault
 	case Undone, Done:
 		return mem.Exhausted, nil
 	}
-	return p.PinnedMemory.AllocAll(reqs, out)
+	return p.PinnedMemory.AllocAll(reqs, out, reuse)
 }
 
 // userQueue begins the names of the queues that the history speaks of.
@@ -293,14 +293,14 @@ type faultyResource struct {
 }
 
 // AllocAll implements mem.Resource.
-func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	switch r.f.draw(CallAlloc, string(CallAlloc)) {
 	case Refused:
 		return mem.Exhausted, errFault
 	case Undone, Done:
 		return mem.Exhausted, nil
 	}
-	o, err := r.Resource.AllocAll(reqs, out)
+	o, err := r.Resource.AllocAll(reqs, out, reuse)
 	if err == nil && o == mem.Ready {
 		r.f.mu.Lock()
 		for i := range out {

@@ -79,7 +79,7 @@ func openReference(ctx context.Context, s *Scenario, at []uint64) (*reference, e
 func (ref *reference) fill() error {
 	for _, b := range ref.s.Buffers {
 		block := make([]mem.Block, 1)
-		outcome, err := ref.dev.Memory().AllocAll([]mem.Request{{Size: b.Size, Align: 128}}, block)
+		outcome, err := ref.dev.Memory().AllocAll([]mem.Request{{Size: b.Size, Align: 128}}, block, nil)
 		if err == nil && outcome != mem.Ready {
 			err = fmt.Errorf("%d bytes: %v: %w", b.Size, outcome, mem.ErrNoHostMemory)
 		}

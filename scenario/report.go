@@ -144,14 +144,20 @@ func (p *printer) commandRows(c *CommandResult) []table.Row {
 		what += " " + p.paint("(failed)", text.FgRed)
 	}
 	rows := []table.Row{{c.Number, c.Queue, what, "", "", ""}}
-	for i, ci := range c.Copies {
-		if i > 0 {
+	add := func(what string, color text.Color, way, why string) {
+		if rows[0][3] != "" {
 			rows = append(rows, table.Row{"", "", "", "", "", ""})
 		}
-		cp, row := &p.r.Copies[ci], rows[i]
-		row[3] = p.paint(copyText(cp), text.FgYellow)
-		row[4] = cp.From + " → " + cp.To + ", " + wayText(cp)
-		row[5] = p.paint(whyText(cp), text.Faint)
+		row := rows[len(rows)-1]
+		row[3], row[4], row[5] = p.paint(what, color), way, p.paint(why, text.Faint)
+	}
+	for _, i := range c.Evictions {
+		e := &p.r.Evictions[i]
+		add(evictionText(e), text.FgMagenta, evictionWay(e), e.Reason)
+	}
+	for _, i := range c.Copies {
+		cp := &p.r.Copies[i]
+		add(copyText(cp), text.FgYellow, cp.From+" → "+cp.To+", "+wayText(cp), whyText(cp))
 	}
 	return rows
 }
@@ -216,8 +222,14 @@ var numbers = regexp.MustCompile(`#\d+`)
 func (p *printer) same(a, b, n int) bool {
 	for k := range n {
 		x, y := &p.r.Commands[a+k], &p.r.Commands[b+k]
-		if x.Text != y.Text || x.Queue != y.Queue || len(x.Copies) != len(y.Copies) {
+		if x.Text != y.Text || x.Queue != y.Queue || len(x.Copies) != len(y.Copies) || len(x.Evictions) != len(y.Evictions) {
 			return false
+		}
+		for j := range x.Evictions {
+			e, f := p.r.Evictions[x.Evictions[j]], p.r.Evictions[y.Evictions[j]]
+			if e.Buffer != f.Buffer || e.Bytes != f.Bytes || e.From != f.From || e.To != f.To || e.WrittenBack != f.WrittenBack {
+				return false
+			}
 		}
 		for j := range x.Copies {
 			c, d := p.r.Copies[x.Copies[j]], p.r.Copies[y.Copies[j]]
@@ -318,11 +330,8 @@ func (p *printer) summary() {
 		return bad
 	}
 	if r.Error == "" {
-		least := "the lower bound is " + sizeText(r.BytesLowerBound)
-		if r.BytesMoved == r.BytesLowerBound {
-			least = "the least possible"
-		}
-		fmt.Fprintf(p.w, "%s moved %s in %s: %s\n", mark(r.BytesMoved == r.BytesLowerBound), sizeText(r.BytesMoved), count(len(r.Copies), "copy", "copies"), least)
+		sign, what := r.movedText()
+		fmt.Fprintf(p.w, "%s moved %s in %s: %s\n", map[int]string{1: good, 0: " ", -1: bad}[sign], sizeText(r.BytesMoved), count(len(r.Copies), "copy", "copies"), what)
 		if r.Verified {
 			fmt.Fprintf(p.w, "%s verified: %s compared, all equal to a run on one flat memory\n", good, sizeText(r.BytesCompared))
 		}
@@ -358,6 +367,22 @@ func (p *printer) summary() {
 		}
 		fmt.Fprintf(p.w, "%s not finished%s\n", bad, first)
 	}
+}
+
+// movedText sets the bytes moved beside the fewest possible. Its sign is 1 where
+// they are those, -1 where more moved for nothing, and 0 where memory was short.
+func (r *Result) movedText() (sign int, text string) {
+	switch {
+	case r.BytesCapacity == 0 && r.BytesMoved == r.BytesLowerBound:
+		return 1, "the least possible"
+	case r.BytesCapacityBound == 0:
+		return -1, "the lower bound is " + sizeText(r.BytesLowerBound)
+	}
+	text = fmt.Sprintf("%s compulsory, %s since memory was short, ", roughText(r.BytesCompulsory), roughText(r.BytesCapacity))
+	if r.BytesMoved == r.BytesLowerBound {
+		return 1, text + "the least possible"
+	}
+	return 0, fmt.Sprintf("%sof which at least %s must (%.2f times)", text, roughText(r.BytesCapacityBound), float64(r.BytesCapacity)/float64(r.BytesCapacityBound))
 }
 
 // count writes a number with its noun.

@@ -23,7 +23,7 @@ const pieceSize = 4 << 20
 
 // verify compares with the reference run and checks the expectations.
 func (r *runner) verify(ctx context.Context, res *Result) (err error) {
-	if res.BytesLowerBound, err = r.lowerBound(ctx); err != nil {
+	if err := r.bounds(ctx, res); err != nil {
 		return err
 	}
 	res.NotCompared = r.blind()
@@ -272,6 +272,8 @@ func (v *verifier) check(ctx context.Context, e *Expectation) (string, error) {
 		return fmt.Sprintf("%d bytes moved", res.BytesMoved), nil
 	case e.Minimal && res.BytesMoved != res.BytesLowerBound:
 		return fmt.Sprintf("%d bytes moved, the lower bound is %d", res.BytesMoved, res.BytesLowerBound), nil
+	case e.Percent != nil && float64(res.BytesCapacity)*100 > float64(res.BytesCapacityBound)*float64(*e.Percent):
+		return fmt.Sprintf("%s, at least %s", sizeText(res.BytesCapacity), sizeText(res.BytesCapacityBound)), nil
 	case e.Copies != nil && uint64(len(res.Copies)) != *e.Copies:
 		return fmt.Sprintf("%d copies", len(res.Copies)), nil
 	case len(e.Fails) > 0:

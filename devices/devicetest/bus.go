@@ -51,11 +51,11 @@ type lockable struct {
 func (*lockable) Locking() devices.Locking { return devices.Locking{} }
 
 // AllocAll implements mem.Resource.
-func (l *lockable) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (l *lockable) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	if l.family.NoLocks.Load() {
 		return mem.Exhausted, nil
 	}
-	o, err := l.Host.AllocAll(reqs, out)
+	o, err := l.Host.AllocAll(reqs, out, reuse)
 	if err != nil || o != mem.Ready {
 		return o, err
 	}

@@ -88,7 +88,7 @@ func newFabric(t testing.TB, o mover.Options, kinds ...string) *fabric {
 
 func alloc(t testing.TB, d devices.Device, size uint64) mem.Block {
 	out := make([]mem.Block, 1)
-	got, err := d.Memory().AllocAll([]mem.Request{{Size: size}}, out)
+	got, err := d.Memory().AllocAll([]mem.Request{{Size: size}}, out, nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, got)
 	t.Cleanup(func() { require.NoError(t, d.Memory().FreeAfter(out[0], nil)) })

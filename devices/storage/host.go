@@ -184,6 +184,39 @@ func (s *hostStore) Limits() (capacity, largest uint64) {
 	return s.limit, s.limit - s.inUse
 }
 
+// Fits implements Store: by bytes as the store rounds them, since pieces of slabs go
+// back to the system only with the last of their slab.
+func (s *hostStore) Fits(reqs []mem.Request, gone []Gone) bool {
+	if s.limit == 0 {
+		return true
+	}
+	room := s.limit - s.inUse
+	for _, g := range gone {
+		if g.Key == keyLarge {
+			length, _ := mem.AlignUp(g.Size, pageSize)
+			room += length
+		}
+	}
+	for _, r := range reqs {
+		length, ok := mem.AlignUp(r.Size, pageSize)
+		if !ok || length > room && !s.piece(r, gone) {
+			return false
+		}
+		room -= min(room, length)
+	}
+	return true
+}
+
+// piece reports whether a request is served from a slab that there is, or would be if
+// gone had been given back.
+func (s *hostStore) piece(r mem.Request, gone []Gone) bool {
+	if max(r.Size, r.Align) > 1<<maxClass {
+		return false
+	}
+	class := classOf(r.Size, r.Align)
+	return len(s.free[class]) > 0 || slices.ContainsFunc(gone, func(g Gone) bool { return g.Key == uint64(class) })
+}
+
 // Cached implements Store: what lies free in slabs, and what sizes were
 // rounded up by.
 func (s *hostStore) Cached() uint64 { return s.inUse - s.given }

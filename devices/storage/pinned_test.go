@@ -12,7 +12,7 @@ import (
 
 func take(t require.TestingT, m mem.Resource, size uint64) mem.Block {
 	var b [1]mem.Block
-	out, err := m.AllocAll([]mem.Request{{Size: size}}, b[:])
+	out, err := m.AllocAll([]mem.Request{{Size: size}}, b[:], nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, out)
 	return b[0]

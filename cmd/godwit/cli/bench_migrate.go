@@ -36,7 +36,7 @@ reads and writes pinned memory. The vendor's part runs in a process of its own.
 Times are medians, and include the host's waiting; contents are checked.
 
 PoCL has one CPU device; POCL_DEVICES="pthread pthread" makes two of it.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if child != "" {
 				return migratebench.Child(child)
