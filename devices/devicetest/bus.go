@@ -25,9 +25,10 @@ type Bus struct {
 // Family is what the devices of one driver share, and how it carries batches out.
 // Rings between them go in batches.
 type Family struct {
-	Native  bool         // gates are the driver's: a batch asks for staging at once; set before use
-	NoLocks atomic.Bool  // there is no page-locked memory
-	Batches atomic.Int64 // taken
+	Native  bool          // gates are the driver's: a batch asks for staging at once; set before use
+	NoLocks atomic.Bool   // there is no page-locked memory
+	Batches atomic.Int64  // taken
+	Hold    chan struct{} // not nil: batches that have their staging wait until it is closed; set before use
 
 	mu   sync.Mutex
 	held map[devices.Batch]chan struct{} // protected by mu: those that Stage had nothing for
@@ -239,6 +240,9 @@ func (q *busQueue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.
 		}
 		if !staged {
 			legs = f.stage(b)
+		}
+		if f.Hold != nil {
+			<-f.Hold
 		}
 		carryOut(legs, errs)
 	}()

@@ -29,7 +29,8 @@ type fabric struct {
 	t       testing.TB
 	m       *mover.Mover
 	family  *devicetest.Family
-	devs    []devices.Device // as the mover has them
+	other   *devicetest.Family // of kind "bus2"
+	devs    []devices.Device   // as the mover has them
 	ends    []mover.End
 	queues  []devices.Queue // for tests; no submit of theirs is counted
 	submits devicetest.Submits
@@ -41,9 +42,9 @@ type fabric struct {
 const blockSize = 300_000
 
 // newFabric opens memories by kind: "host", "cpu" memory that the process reaches, "tce",
-// and "bus", a tce device behind a bus.
+// and "bus", a tce device behind a bus, or behind another one.
 func newFabric(t testing.TB, o mover.Options, kinds ...string) *fabric {
-	f := &fabric{t: t, family: &devicetest.Family{}}
+	f := &fabric{t: t, family: &devicetest.Family{}, other: &devicetest.Family{}}
 	o.OnFail = func(p mem.Point, _ error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -62,8 +63,11 @@ func newFabric(t testing.TB, o mover.Options, kinds ...string) *fabric {
 		if kind != "host" {
 			d = devicetest.FailNth(d, &f.submits)
 		}
-		if kind == "bus" {
+		switch kind {
+		case "bus":
 			d = devicetest.NewBus(d, f.family)
+		case "bus2":
+			d = devicetest.NewBus(d, f.other)
 		}
 		t.Cleanup(func() {
 			require.NoError(t, d.Memory().Check())

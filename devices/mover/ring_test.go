@@ -354,3 +354,47 @@ func TestAClosedMoverMovesNothing(t *testing.T) {
 		require.ErrorIs(t, err, mem.ErrInvalidValue, fmt.Sprint(o))
 	}
 }
+
+// locked is told of the end of a Carrier by who must not be called under a driver's lock,
+// since it takes that.
+type locked struct {
+	driver sync.Mutex
+	ended  chan error
+}
+
+func (l *locked) Carried(err error) {
+	l.driver.Lock()
+	l.driver.Unlock() //nolint:staticcheck // it is only to have had it
+	l.ended <- err
+}
+
+// TestACarrierTellsOfItsEndNotFromWithin, also where it could not begin, or has ended
+// already: drivers call it under their locks.
+func TestACarrierTellsOfItsEndNotFromWithin(t *testing.T) {
+	f := newFabric(t, mover.Options{}, "host", "bus")
+	o := mover.Options{}
+	for i, d := range f.devs {
+		o.Memories = append(o.Memories, mover.Memory{Device: d, Name: fmt.Sprint(i)})
+	}
+	closed, err := mover.Open(o)
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	block := f.ends[1]
+	for m, want := range map[*mover.Mover]error{closed: mem.ErrClosed, f.m: nil} {
+		l := &locked{ended: make(chan error, 1)}
+		carrier := m.Bytes(block, make([]byte, 100), true)
+		carryOn := make(chan struct{})
+		go func() { // a Carrier that tells from within would hang here
+			l.driver.Lock()
+			carrier.Carry(l)
+			l.driver.Unlock()
+			close(carryOn)
+		}()
+		select {
+		case <-carryOn:
+		case <-time.After(20 * time.Second):
+			t.Fatal("the carrier told of its end from within")
+		}
+		require.ErrorIs(t, <-l.ended, want)
+	}
+}
