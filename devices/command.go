@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -40,7 +41,8 @@ func (o Op) String() string {
 }
 
 // Loc is one end of a copy: (device, block, offset), or host bytes where
-// Device is nil. The device is the queue's, or one whose blocks its PeerLink accepts.
+// Device is nil. The device is the queue's, one whose blocks its PeerLink accepts, or one
+// that it is connected with (Windowed) where both ends lie in windows.
 type Loc struct {
 	Device Device
 	Block  mem.Block
@@ -157,11 +159,12 @@ func (k ArgKind) String() string {
 // Arg is the value of a kernel argument in a launch.
 type Arg struct {
 	Kind    ArgKind
-	Value   []byte    // ArgValue
-	Device  Device    // ArgBuffer, ArgSVM: whose block it is; nil is the queue's device's own
-	Block   mem.Block // ArgBuffer, ArgSVM; zero is a null pointer
-	Off     uint64    // ArgBuffer, ArgSVM: bytes into the block
-	Size    uint64    // ArgBuffer, ArgSVM: bytes reachable; ArgLocal: bytes wanted
-	Pointer uint64    // ArgSVM: the address at which kernels see the first of those bytes
-	Space   SVMSpace  // ArgSVM, of devices with SVMCaps.InPlace: lends them the bytes at Pointer; nil is not needed
+	Value   []byte       // ArgValue
+	Device  Device       // ArgBuffer, ArgSVM: whose block it is; nil is the queue's device's own
+	Block   mem.Block    // ArgBuffer, ArgSVM; zero is a null pointer
+	Off     uint64       // ArgBuffer, ArgSVM: bytes into the block
+	Size    uint64       // ArgBuffer, ArgSVM: bytes reachable; ArgLocal: bytes wanted
+	Pointer uint64       // ArgSVM: the address at which kernels see the first of those bytes
+	Promise work.Promise // ArgBuffer: what the launch declares that it does with it, for devices that check
+	Space   SVMSpace     // ArgSVM, of devices with SVMCaps.InPlace: lends them the bytes at Pointer; nil is not needed
 }

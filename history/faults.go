@@ -271,16 +271,19 @@ func (f *Faults) hit(cmd *devices.Command) {
 }
 
 func (f *Faults) hitLocked(cmd *devices.Command) {
-	end := cmd.Dst
-	if end.Device == nil {
-		end = cmd.Src
-	}
-	memory, bytes := f.devs[end.Device], mem.Range{Start: end.Off, End: end.Off + cmd.Size}
-	f.hits = append(f.hits, hit{at: f.at, epoch: f.epoch, buffer: f.blocks[placed{memory, end.Block}], bytes: bytes})
-	for _, p := range f.parts { // or a part of what a Carrier does
-		if p.memory == memory && p.block == end.Block && p.bytes.Contains(bytes) {
-			p.struck = true
+	for _, end := range []devices.Loc{cmd.Dst, cmd.Src} {
+		memory, bytes := f.devs[end.Device], mem.Range{Start: end.Off, End: end.Off + cmd.Size}
+		id, ok := f.blocks[placed{memory, end.Block}]
+		if end.Device == nil || !ok {
+			continue // not a buffer's
 		}
+		f.hits = append(f.hits, hit{at: f.at, epoch: f.epoch, buffer: id, bytes: bytes})
+		for _, p := range f.parts { // or a part of what a Carrier does
+			if p.memory == memory && p.block == end.Block && p.bytes.Contains(bytes) {
+				p.struck = true
+			}
+		}
+		return
 	}
 }
 

@@ -24,6 +24,7 @@ type Config struct {
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
 	Strike     *Strike // the one call that is struck; nil is none
 	NoPeer     bool
+	Links      bool // links between devices are open from the start
 	Waits      bool // an enqueue that finds no room waits for some, under a context that soon ends
 	NoSVM      bool // no root lies over shared virtual memory
 	OutOfOrder bool

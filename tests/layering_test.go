@@ -50,7 +50,7 @@ var house = map[string]string{
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
 	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
-	"devices/opencl":              "devices/soft devices/storage bufalloc",
+	"devices/opencl":              "devices/nvlink devices/soft devices/storage bufalloc",
 	"devices/nvlink":              "devices mem",
 	"devices/nvlink/nvlinktest":   "devices/nvlink",
 	"devices/opencl/internal/ocl": "",
