@@ -107,21 +107,6 @@ func (d *faultyOpenCL) PeerLink(other devices.Device) (mem.Link, bool) {
 	return d.Device.PeerLink(history.Faultless(other))
 }
 
-// Windows implements devices.Windowed.
-func (d *faultyOpenCL) Windows(ctx context.Context, other devices.Device) error {
-	return d.Device.Windows(ctx, history.Faultless(other))
-}
-
-// Connect implements devices.Windowed.
-func (d *faultyOpenCL) Connect(ctx context.Context, other devices.Device) error {
-	return d.Device.Connect(ctx, history.Faultless(other))
-}
-
-// Connected implements devices.Windowed.
-func (d *faultyOpenCL) Connected(other devices.Device) error {
-	return d.Device.Connected(history.Faultless(other))
-}
-
 // NewQueue implements devices.Device.
 func (d *faultyOpenCL) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	return d.f.NewQueue(d.Device, o, true)

@@ -5,81 +5,16 @@ package opencl_test
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/devices"
 	"godwit/devices/mover"
 	"godwit/devices/nvlink/nvlinktest"
-	"godwit/history"
 	"godwit/runtime"
 )
-
-// These tests run on OpenCL devices whose blocks lie in windows of a fake of CUDA's library.
-
-// linkedHouse is two such devices.
-func linkedHouse(f *history.Faults) (devs []devices.Device, err error) {
-	found, err := devices.Open(context.Background(), "opencl", devices.Config{
-		Params: map[string]string{"bus": "on", "carve": "on", "slab": "4194304", "count": "2"},
-	})
-	for _, d := range found {
-		devs = append(devs, faulty(f, d))
-	}
-	return devs, err
-}
-
-// TestHistoriesAgreeOverWindows is the test of histories with two devices that have a link: by the fake, or,
-// with GODWIT_TEST_NVIDIA=1, over NVLink.
-func TestHistoriesAgreeOverWindows(t *testing.T) {
-	need(t)
-	fake, real := (*nvlinktest.Fake)(nil), os.Getenv("GODWIT_TEST_NVIDIA") != "" // on real GPUs
-	if !real {
-		if fake = nvlinktest.Again(t); fake == nil {
-			return
-		}
-	}
-	goal, first := 1500, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		goal, first = 200_000, rand.Uint64()
-		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
-			goal = n
-		}
-	}
-	var total, struck history.Result
-	runs := 0
-	for ; total.Commands+struck.Commands < goal && !t.Failed(); runs++ {
-		seed := first + uint64(runs)
-		if !real {
-			fake.Slow(time.Duration(runs%3) * 100 * time.Microsecond)
-		}
-		cfg := history.Config{Name: fmt.Sprintf("windows/outOfOrder=%t", runs%2 > 0), Open: linkedHouse, OutOfOrder: runs%2 > 0, Links: true}
-		h, sum := history.Generate(seed, 250), &total
-		switch runs % 4 {
-		case 2:
-			h = history.GenerateFailing(seed, 250)
-		case 3:
-			cfg.Every, sum = 20, &struck
-			h = history.GenerateFailing(seed, 120)
-		}
-		res, err := history.Run(h, cfg)
-		if err != nil {
-			t.Error(history.Report(h, cfg, err))
-		}
-		sum.Add(res)
-	}
-	fmt.Printf("over windows: first seed %d, %d histories, %d commands, %d bytes moved, %d read and compared; with faults %d commands\n",
-		first, runs, total.Commands, total.BytesMoved, total.BytesRead, struck.Commands)
-	require.Positive(t, total.BytesMoved)
-	if !real {
-		require.Empty(t, fake.Violations())
-	}
-}
 
 // TestNoCallOfCUDAsThatFailsLosesAByte has each call fail in turn, alone, twice and for ever, while a
 // buffer is handed around: content may be late, by another way, or refused with an error, but never
@@ -123,15 +58,11 @@ func handAroundFailing(t *testing.T, fake *nvlinktest.Fake, nth, times int, plai
 	defer fake.Revive(0)
 	defer fake.Fail(0, 0, 0)
 	fake.Fail(nth, times, nvlinktest.Failed)
-	devs, err := linkedHouse(nil)
+	devs, err := linkedHouse("", plain)(nil)
 	require.NoError(t, err)
 	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, Figures: figures})
 	require.NoError(t, err, "without links it goes on all the same")
 	_ = c.OpenLinks(ctx)
-	if plain {
-		fake.Capacity(0)
-		defer fake.Capacity(1 << 40)
-	}
 	var qs []*runtime.Queue
 	for _, d := range devs {
 		q, err := c.NewQueue(d, runtime.QueueOptions{})
