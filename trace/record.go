@@ -39,8 +39,12 @@ type CommandRecord struct {
 	Op       string       // "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"
 	Kernel   string       // for launches
 	Accesses []mem.Access // root ranges, as given to the planner
-	Blocks   []BlockRecord
-	Steps    []StepRecord
+	Clock    uint64       // how many commands were accepted that access something, this one included
+	// Evictions were carried out before Blocks were taken, in this order, also where the
+	// command was refused afterwards.
+	Evictions []EvictionRecord
+	Blocks    []BlockRecord
+	Steps     []StepRecord
 	Waits    []mem.Wait  // of the command: hazards, steps, the user's wait list
 	Point    mem.Point   // zero where the command was refused
 	Version  mem.Version // of what it writes; 0 where it writes nothing
@@ -55,11 +59,38 @@ func (c *CommandRecord) Clone() CommandRecord {
 	k.Accesses = slices.Clone(c.Accesses)
 	k.Blocks = slices.Clone(c.Blocks)
 	k.Waits = slices.Clone(c.Waits)
-	k.Steps = slices.Clone(c.Steps)
-	for i := range k.Steps {
-		k.Steps[i].Waits = slices.Clone(k.Steps[i].Waits)
+	k.Steps = cloneSteps(c.Steps)
+	k.Evictions = slices.Clone(c.Evictions)
+	for i := range k.Evictions {
+		k.Evictions[i].Backs = cloneSteps(k.Evictions[i].Backs)
 	}
 	return k
+}
+
+func cloneSteps(steps []StepRecord) []StepRecord {
+	out := slices.Clone(steps)
+	for i := range out {
+		out[i].Waits = slices.Clone(out[i].Waits)
+	}
+	return out
+}
+
+// EvictionRecord is a block that left a memory for others' sake, or because the program
+// asked for it (Policy is "drop"). Bytes.
+type EvictionRecord struct {
+	Buffer  mem.BufferID
+	Memory  mem.MemoryID
+	To      mem.MemoryID // where Back went; it counts where Back is not 0
+	Size    uint64       // of the block
+	Fresh   uint64       // what it held of the content
+	Back    uint64       // of Fresh: what was written back first
+	Dropped uint64       // of Fresh: what another memory held, too
+	Used    uint64       // the CommandRecord.Clock of the last command that used it; 0 is none
+	Policy  string
+	Score   float64
+	// Backs are the write-backs. The completion of back k, counted through all of a
+	// command's evictions, has the Step -2-k.
+	Backs []StepRecord
 }
 
 // BlockRecord is storage that a command was the first to want.
