@@ -185,11 +185,12 @@ func (c *Context) carryOut() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("write-back: %w", err), c.giveBackStorage())
 	}
-	var errs []error
 	for i := range e.ev.Victims {
-		errs = append(errs, c.evictOne(&e.ev.Victims[i]))
+		if failed := c.evictOne(&e.ev.Victims[i]); failed != nil {
+			err = errors.Join(err, failed)
+		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // backStorage takes the storage that write-backs need, all or none. c.mu is held.
