@@ -74,7 +74,7 @@ var house = map[string]string{
 
 	"pool": "runtime resource",
 
-	"history": "mem/flat runtime migration/oracle trace/ledger devices/cpu devices/tce",
+	"history": "mem/flat runtime eviction migration/oracle trace/ledger devices/cpu devices/tce",
 
 	"input/yamldoc": "",
 
