@@ -72,7 +72,11 @@ func (s *Scenario) accesses(c *Command) (out []mem.Access) {
 		for _, args := range [][]Arg{c.Args, c.Indirect} {
 			for i := range args {
 				if a := &args[i]; a.Buffer && a.Place.Name != "" {
-					add(device(), a.Place.Buffer, a.Used, a.Access)
+					mode := a.Access
+					if mode == mem.Write && !a.Stated { // a kernel that only writes need not write all of it
+						mode = mem.ReadWrite
+					}
+					add(device(), a.Place.Buffer, a.Used, mode)
 				}
 			}
 		}
