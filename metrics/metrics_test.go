@@ -21,6 +21,7 @@ func TestAScrapeShowsPoolsAndMemories(t *testing.T) {
 	d, err := cpu.New(cpu.Options{Name: "cpu0", Memory: 1 << 20})
 	require.NoError(t, err)
 	c, err := runtime.NewContext(runtime.Options{
+		NoEviction: true,
 		Devices: []devices.Device{d}, OwnDevices: true,
 		Resource: pool.Stack(pool.StackOptions{Pool: &resource.PoolOptions{Slab: 1 << 16}}),
 	})
