@@ -26,8 +26,8 @@ import (
 type Options struct {
 	Inputs map[string]string // input name -> file
 	// Driver, where not empty, opens all devices instead of the drivers that
-	// the scenario names. Real devices keep their own memory sizes; where there
-	// are fewer of them than wanted they are opened more than once.
+	// the scenario names. Where there are fewer real devices than wanted they are
+	// opened more than once.
 	Driver string
 	// Policy, where not empty, is taken in place of the scenario's.
 	Policy string
@@ -124,7 +124,7 @@ func (s *Scenario) redirect(driver string) {
 		d := &s.Devices[i]
 		d.Driver, d.Params = driver, nil
 		if driver == realDriver {
-			d.Memory, d.Local, d.Count, d.Reuse = 0, 0, len(s.Devices), true
+			d.Local, d.Count, d.Reuse = 0, len(s.Devices), true
 		}
 	}
 }

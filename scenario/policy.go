@@ -22,10 +22,14 @@ func (r *runner) policy() (eviction.Policy, error) {
 	return eviction.ByName(r.s.Policy)
 }
 
-// caps are what the devices' memory is to hold at most, in bytes; 0 is their own.
+// caps are what the memory of real devices is to hold at most, in bytes; 0 is all that
+// it can. Simulated ones are made with what they hold.
 func (s *Scenario) caps() []uint64 {
 	out := []uint64{0} // the host's
 	for _, d := range s.Devices {
+		if d.Driver != realDriver {
+			d.Memory = 0
+		}
 		out = append(out, d.Memory)
 	}
 	return out

@@ -45,12 +45,12 @@ type CommandRecord struct {
 	Evictions []EvictionRecord
 	Blocks    []BlockRecord
 	Steps     []StepRecord
-	Waits    []mem.Wait  // of the command: hazards, steps, the user's wait list
-	Point    mem.Point   // zero where the command was refused
-	Version  mem.Version // of what it writes; 0 where it writes nothing
-	Enqueued int64       // when the call came
-	Done     int64       // when it was submitted
-	Err      error       // why it was refused
+	Waits     []mem.Wait  // of the command: hazards, steps, the user's wait list
+	Point     mem.Point   // zero where the command was refused
+	Version   mem.Version // of what it writes; 0 where it writes nothing
+	Enqueued  int64       // when the call came
+	Done      int64       // when it was submitted
+	Err       error       // why it was refused
 }
 
 // Clone is a copy of c that may be kept: a sink's caller uses the slices again.
