@@ -21,8 +21,10 @@ type Config struct {
 	// Open is called for each run; the devices are closed by it. Where f is not nil,
 	// they are wrapped by it.
 	Open       func(f *Faults) ([]devices.Device, error)
-	Every      int // about one call in so many is struck (see Faults); 0 is none
+	Policy     string // of evictions (eviction.ByName); "" has none
+	Every      int    // about one call in so many is struck (see Faults); 0 is none
 	NoPeer     bool
+	Links      bool // links between devices are open from the start
 	Waits      bool // an enqueue that finds no room waits for some, under a context that soon ends
 	NoSVM      bool // no root lies over shared virtual memory
 	OutOfOrder bool
@@ -36,16 +38,20 @@ type Result struct {
 	Ops        map[string]int // of Commands, by what was called
 	Refused    int            // for want of memory, or struck
 	BytesMoved uint64         // equal to the oracle's lower bound, where nothing may fail
-	RideAlong  uint64         // bytes that came along to the end of a device's word, not in BytesMoved
-	Failed     int            // commands that failed after they were accepted
-	Struck     int            // of Failed: struck themselves
-	Excused    int            // of Failed: rested on a copy that was struck, or on a count
-	Lost       int            // commands refused because they read what a failed one was to write
-	BytesRead  int            // compared with the flat memory
-	Asked      int            // bytes that were read at the end, one by one where some were lost
-	Readable   int            // of Asked: had to be there, and were
-	Strikes    map[string]int // faults, by what was struck
-	Digest     uint64         // of the defined bytes read: equal wherever nothing was refused
+	Evictions  int            // blocks that left a memory for others' sake
+	// WrittenBack is how many bytes of these had to be written back first; not in
+	// BytesMoved.
+	WrittenBack uint64
+	RideAlong   uint64         // bytes that came along to the end of a device's word, not in BytesMoved
+	Failed      int            // commands that failed after they were accepted
+	Struck      int            // of Failed: struck themselves
+	Excused     int            // of Failed: rested on a copy that was struck, or on a count
+	Lost        int            // commands refused because they read what a failed one was to write
+	BytesRead   int            // compared with the flat memory
+	Asked       int            // bytes that were read at the end, one by one where some were lost
+	Readable    int            // of Asked: had to be there, and were
+	Strikes     map[string]int // faults, by what was struck
+	Digest      uint64         // of the defined bytes read: equal wherever nothing was refused
 }
 
 // Add adds what another run did.
@@ -53,6 +59,8 @@ func (r *Result) Add(o Result) {
 	r.Commands += o.Commands
 	r.Refused += o.Refused
 	r.BytesMoved += o.BytesMoved
+	r.Evictions += o.Evictions
+	r.WrittenBack += o.WrittenBack
 	r.RideAlong += o.RideAlong
 	r.Failed += o.Failed
 	r.Struck += o.Struck

@@ -26,6 +26,16 @@ func (r *replay) compareMoves() error {
 					r.result.BytesMoved += s.Range.Size() - s.RideAlong
 				}
 			}
+			r.result.Evictions += len(c.Evictions)
+			continue
+		}
+		if c.Err != nil && len(c.Evictions) > 0 { // refused all the same
+			back, err := r.account.evicted(&c)
+			if err != nil {
+				return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
+			}
+			r.result.Evictions += len(c.Evictions)
+			r.result.WrittenBack += back
 			continue
 		}
 		if c.Err != nil {
@@ -35,6 +45,12 @@ func (r *replay) compareMoves() error {
 		if !known {
 			return fmt.Errorf("command %d (%s on %s): nobody enqueued it", c.ID, c.Op, c.Queue)
 		}
+		back, err := r.account.evicted(&c)
+		if err != nil {
+			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
+		}
+		r.result.Evictions += len(c.Evictions)
+		r.result.WrittenBack += back
 		want, along, err := r.account.command(&c, accs)
 		if err != nil {
 			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)

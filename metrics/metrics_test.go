@@ -22,7 +22,7 @@ func TestAScrapeShowsPoolsAndMemories(t *testing.T) {
 	require.NoError(t, err)
 	c, err := runtime.NewContext(runtime.Options{
 		NoEviction: true,
-		Devices: []devices.Device{d}, OwnDevices: true,
+		Devices:    []devices.Device{d}, OwnDevices: true,
 		Resource: pool.Stack(pool.StackOptions{Pool: &resource.PoolOptions{Slab: 1 << 16}}),
 	})
 	require.NoError(t, err)

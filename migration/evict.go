@@ -186,7 +186,7 @@ func (p *Planner) candidates(dst *Eviction, m mem.MemoryID, policy eviction.Poli
 		return
 	}
 	now := p.clock + 1
-	out, in := p.path(m, mem.Host, 0), p.path(mem.Host, m, 0)
+	out, in := p.path(m, mem.Host, 1<<20, mem.Plain), p.path(mem.Host, m, 1<<20, mem.Plain)
 	for _, i := range p.residents[m] {
 		b := p.buffers[i]
 		if b.inUse == p.evictions {
@@ -384,8 +384,8 @@ func (p *Planner) destination(dst *Eviction, b *buffer, v *Victim, short []mem.M
 			if d == v.Memory || p.topo.Store(d) != d || stored != (s != nil && s.stored) || stored && p.hangs(s, room) != eviction.Goes {
 				continue
 			}
-			there, known := p.time(v.Memory, d, v.Back)
-			again, _ := p.time(d, v.Memory, v.Back)
+			there, known := p.time(b, v.Memory, d, v.Back)
+			again, _ := p.time(b, d, v.Memory, v.Back)
 			if found && !(known && there+again < bestTime) {
 				continue
 			}

@@ -223,10 +223,13 @@ func (c *Context) backStorage() error {
 			}
 			return fmt.Errorf("storage for a write-back: %w", err)
 		}
-		if err := c.planner.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
+		if err := c.planner.Stored(w.Buffer, w.Memory, c.mems[w.Memory].classOf(e.given[0])); err != nil {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
 		c.roots[w.Buffer].blocks[w.Memory] = e.given[0]
+	}
+	if len(wants) > 0 {
+		c.planner.Reroute(&c.evicting.ev.Backs)
 	}
 	return nil
 }
@@ -281,7 +284,7 @@ func (c *Context) recordEviction(v *migration.Victim) {
 		name = e.policy.Name()
 	}
 	r := trace.EvictionRecord{
-		Buffer: v.Buffer, Memory: v.Memory, To: v.To, Size: v.Size(), Fresh: v.Fresh, Back: v.Back, Dropped: v.Dropped(),
+		Buffer: v.Buffer, Memory: v.Memory, Range: v.Range, Fresh: v.Fresh, Dropped: v.Dropped(), To: v.To,
 		Used: v.Used, Policy: name, Score: v.Score,
 	}
 	for i := v.From; i < v.From+v.N; i++ {

@@ -147,7 +147,7 @@ func failNth(t *testing.T, kind string, n int) (met bool) {
 	devs, fs := failing(2)
 	h := build(t, runtime.Options{
 		NoEviction: true,
-		Devices: devs,
+		Devices:    devs,
 		Resource: func(_ mem.MemoryID, base mem.Resource) mem.Resource {
 			layers = append(layers, resource.NewFail(base))
 			return layers[len(layers)-1]

@@ -52,7 +52,7 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 	}
 	for i := range s.wants {
 		w := &s.wants[i]
-		if err := c.planner.Stored(w.Buffer, w.Memory, mem.Plain, c.busy(w)...); err != nil {
+		if err := c.planner.Stored(w.Buffer, w.Memory, c.mems[w.Memory].classOf(w.block), c.busy(w)...); err != nil {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
 		c.roots[w.Buffer].blocks[w.Memory] = w.block
@@ -60,7 +60,11 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 			c.observe(w.Memory)
 		}
 	}
-	return len(s.reuse.Busy) > 0 || c.evicting.did, nil
+	if again := len(s.reuse.Busy) > 0 || c.evicting.did; again {
+		return true, nil
+	}
+	c.planner.Reroute(plan)
+	return false, nil
 }
 
 // obtainAll asks each memory for what is wanted there and has not been got. Where some

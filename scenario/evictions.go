@@ -30,8 +30,8 @@ func (r *runner) evictions(res *Result, out *CommandResult, rec *trace.CommandRe
 	for i := range rec.Evictions {
 		v := &rec.Evictions[i]
 		e := EvictionResult{
-			Buffer: r.x.names[v.Buffer], Bytes: v.Size, From: r.names[v.Memory],
-			Dropped: v.Dropped, WrittenBack: v.Back, Policy: v.Policy, Score: v.Score, Copies: []int{}, Command: out.Number,
+			Buffer: r.x.names[v.Buffer], Bytes: v.Range.Size(), From: r.names[v.Memory],
+			Dropped: v.Dropped, WrittenBack: v.Fresh - v.Dropped, Policy: v.Policy, Score: v.Score, Copies: []int{}, Command: out.Number,
 		}
 		if e.WrittenBack > 0 {
 			e.To = r.names[v.To]
@@ -50,7 +50,7 @@ func (r *runner) evictions(res *Result, out *CommandResult, rec *trace.CommandRe
 	}
 	for i := range rec.Evictions { // all write-backs come before the first block goes
 		v := &rec.Evictions[i]
-		if lost := r.x.ledger.Evicted(v.Buffer, v.Memory, mem.Range{End: v.Size}); lost > 0 && !r.failedBack(v) {
+		if lost := r.x.ledger.Evicted(v.Buffer, v.Memory, v.Range); lost > 0 && !r.failedBack(v) {
 			r.x.problems = append(r.x.problems, fmt.Sprintf("%s of %s were given up on %s for #%d, and nobody else has them", sizeText(lost), r.x.names[v.Buffer], r.names[v.Memory], out.Number))
 		}
 		r.x.went(v, out.Number)
@@ -92,7 +92,7 @@ func (x *explainer) evicted(v *trace.EvictionRecord, command int) string {
 		last = fmt.Sprintf("last used by #%d %s", n, x.commands(n))
 	}
 	content := "it holds nothing that is up to date"
-	switch back := v.Back; {
+	switch back := v.Fresh - v.Dropped; {
 	case back > 0 && v.Dropped > 0:
 		content = fmt.Sprintf("%s are elsewhere, too, and %s are not", sizeText(v.Dropped), sizeText(back))
 	case back > 0:

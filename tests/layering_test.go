@@ -50,7 +50,7 @@ var house = map[string]string{
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
 	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
-	"devices/opencl":              "devices/soft devices/storage bufalloc",
+	"devices/opencl":              "devices/nvlink devices/soft devices/storage bufalloc",
 	"devices/nvlink":              "devices mem",
 	"devices/nvlink/nvlinktest":   "devices/nvlink",
 	"devices/opencl/internal/ocl": "",
@@ -74,7 +74,7 @@ var house = map[string]string{
 
 	"pool": "runtime resource",
 
-	"history": "mem/flat runtime migration/oracle trace/ledger devices/cpu devices/tce",
+	"history": "mem/flat runtime eviction migration/oracle trace/ledger devices/cpu devices/tce",
 
 	"input/yamldoc": "",
 

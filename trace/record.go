@@ -33,16 +33,14 @@ type BufferRecord struct {
 // CommandRecord is one command, as planned and submitted. Times are in
 // nanoseconds since the context was made.
 type CommandRecord struct {
-	ID       uint64       // from 1, in enqueue order
-	Queue    string       // name of the user's queue
-	Memory   mem.MemoryID // of the queue's device
-	Op       string       // "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"
-	Kernel   string       // for launches
-	Accesses []mem.Access // root ranges, as given to the planner
-	Clock    uint64       // how many commands were accepted that access something, this one included
-	// Evictions were carried out before Blocks were taken, in this order, also where the
-	// command was refused afterwards.
-	Evictions []EvictionRecord
+	ID        uint64           // from 1, in enqueue order
+	Queue     string           // name of the user's queue
+	Memory    mem.MemoryID     // of the queue's device
+	Op        string           // "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"
+	Kernel    string           // for launches
+	Accesses  []mem.Access     // root ranges, as given to the planner
+	Clock     uint64           // how many commands were accepted that access something, this one included
+	Evictions []EvictionRecord // carried out before Blocks and Steps, also where the command was refused then
 	Blocks    []BlockRecord
 	Steps     []StepRecord
 	Waits     []mem.Wait  // of the command: hazards, steps, the user's wait list
@@ -75,29 +73,28 @@ func cloneSteps(steps []StepRecord) []StepRecord {
 	return out
 }
 
-// EvictionRecord is a block that left a memory for others' sake, or because the program
-// asked for it (Policy is "drop"). Bytes.
-type EvictionRecord struct {
-	Buffer  mem.BufferID
-	Memory  mem.MemoryID
-	To      mem.MemoryID // where Back went; it counts where Back is not 0
-	Size    uint64       // of the block
-	Fresh   uint64       // what it held of the content
-	Back    uint64       // of Fresh: what was written back first
-	Dropped uint64       // of Fresh: what another memory held, too
-	Used    uint64       // the CommandRecord.Clock of the last command that used it; 0 is none
-	Policy  string
-	Score   float64
-	// Backs are the write-backs. The completion of back k, counted through all of a
-	// command's evictions, has the Step -2-k.
-	Backs []StepRecord
-}
-
 // BlockRecord is storage that a command was the first to want.
 type BlockRecord struct {
 	Buffer mem.BufferID
 	Memory mem.MemoryID
 	Bytes  uint64
+}
+
+// EvictionRecord is a block that went to make room for a command, and why it: of
+// those that could go its Score was low. Bytes.
+type EvictionRecord struct {
+	Buffer  mem.BufferID
+	Memory  mem.MemoryID
+	Range   mem.Range    // of the root buffer that the block held
+	Fresh   uint64       // bytes that were valid in it
+	Dropped uint64       // of Fresh, those that were elsewhere, too
+	To      mem.MemoryID // where the rest was written back; the host where there was none
+	Used    uint64       // the CommandRecord.Clock of the last command that used it; 0 is none
+	Policy  string       // or "drop", where the program asked for it
+	Score   float64
+	// Backs are the copies that wrote it back. The CompletionRecord of back k, counted
+	// through all evictions of the command, has the Step -2-k.
+	Backs []StepRecord
 }
 
 // StepRecord is a copy inserted before a command, and why: To lacked the
@@ -129,7 +126,7 @@ type StepRecord struct {
 // since the context was made; Started is 0 where the queue keeps no times.
 type CompletionRecord struct {
 	Command uint64 // CommandRecord.ID
-	Step    int    // index in CommandRecord.Steps, -1 for the command itself
+	Step    int    // index in CommandRecord.Steps, -1 for the command itself; -2-n for the n-th of all Backs of its evictions
 	Point   mem.Point
 	Err     error
 	Moved   mem.Range // bytes of the root buffer that a step has moved, with those that rode along

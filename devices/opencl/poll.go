@@ -22,6 +22,12 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	}
 	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
 	defer h.leaveLocked(r)
+	if h.hopping > 0 {
+		h.drainSinkLocked()
+		if r.state != native || r.told || r.hops {
+			return !r.told
+		}
+	}
 	if r.state == held { // by what OpenCL has, perhaps; no deeper: there may be many
 		for i := 0; i < len(r.waits) && r.state == held; i++ {
 			w := r.waits[i].Point
@@ -80,7 +86,7 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
-	if r == nil || r.state != native || r.told {
+	if r == nil || r.state != native || r.told || r.hops {
 		return
 	}
 	r.users++ // keeps the event
@@ -88,13 +94,7 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	h.mu.Unlock()
 	st := e.Wait()
 	h.mu.Lock()
-	h.draining++ // what ended before it, too
-	var out [64]ocl.Done
-	for n := len(out); n == len(out); {
-		n = h.sink.Some(out[:])
-		h.takenLocked(out[:n])
-	}
-	h.drainLocked()
+	h.drainSinkLocked() // what ended before it, too
 	if st == ocl.Complete {
 		h.endedWellLocked(r)
 	}

@@ -92,6 +92,8 @@ type record struct {
 	kernel *kernel
 	batch  *batch       // it is an end of a batch
 	end    int          // which
+	hops   bool         // it is a copy between windows, hop
+	hop    *hop         // reused
 	late   devices.Late // which part of the copy there is to do; nil is all
 	call   func(context.Context) error
 	unpin  []pinnedBlock
@@ -144,6 +146,9 @@ func (h *host) acceptLocked(r *record) {
 	r.point = q.line.Next()
 	q.flight.put(r)
 	q.pending++
+	if r.hops {
+		h.hopping++
+	}
 	if q.inOrder {
 		q.tail = r.point
 	}
@@ -211,11 +216,13 @@ func (h *host) gateLocked(r *record, w *mem.Wait) {
 }
 
 // hasEvent reports whether others can wait for r in OpenCL.
-func (r *record) hasEvent() bool { return r.state == native && (!r.told || r.status == 0) }
+func (r *record) hasEvent() bool {
+	return r.state == native && (!r.told || r.status == 0) && !r.hops
+}
 
 // line is the in-order cl queue in which r's event is, nil where there is none.
 func (r *record) line() *Queue {
-	if r.q.inOrder && r.batch == nil && r.call == nil {
+	if r.q.inOrder && r.batch == nil && r.call == nil && !r.hops {
 		return r.q
 	}
 	return nil
@@ -321,6 +328,8 @@ func (h *host) settleLocked(r *record) {
 		h.againBatchLocked(r.batch)
 	case r.batch == nil && !r.owed && endedByWaits(r.status):
 		h.againLocked(r)
+	case r.status < 0 && r.hops:
+		h.finishLocked(r, r.hopError(r.status))
 	case r.status < 0:
 		h.finishLocked(r, r.refusal(r.status))
 	default:
@@ -332,7 +341,9 @@ func (h *host) settleLocked(r *record) {
 // wait through, or of one that was run again for such a reason. The command did not run:
 // it does now, behind nothing.
 func (h *host) againLocked(r *record) {
-	r.spent = append(r.spent, r.event) // somebody may be looking at it
+	if r.event != 0 {
+		r.spent = append(r.spent, r.event) // somebody may be looking at it
+	}
 	r.event, r.told, r.status, r.state = 0, false, 0, held
 	h.readyLocked(r)
 }
@@ -351,9 +362,18 @@ func (h *host) finishLocked(r *record, err error) {
 		r.late.Moved()
 	}
 	q.flight.drop(r.point.Seq)
+	if r.hops {
+		h.hopping--
+	}
 	h.releaseLocked(r)
-	if q.timing && err == nil && r.event != 0 {
+	switch {
+	case q.timing && err == nil && r.event != 0:
 		q.keepTimesLocked(r)
+	case q.timing && err == nil && r.hops:
+		r.times.Ended = hostNow()
+		if t, ok := q.dev.onDevice(r.times); ok {
+			q.keepLocked(r.point.Seq, t)
+		}
 	}
 	if r.batch != nil {
 		h.endedLocked(r.batch)
@@ -391,7 +411,7 @@ func (h *host) recycleLocked(r *record) {
 		h.trash = append(h.trash, r.event)
 	}
 	h.trash = append(h.trash, r.spent...)
-	*r = record{host: r.host, index: r.index, tag: r.tag, pin: r.pin, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
+	*r = record{host: r.host, index: r.index, tag: r.tag, hop: r.hop, pin: r.pin, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
 		handles: r.handles[:0], after: r.after[:0], unpin: r.unpin[:0], lent: r.lent[:0]}
 	h.free = append(h.free, r)
 	if h.closing {

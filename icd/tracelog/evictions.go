@@ -49,19 +49,19 @@ func (c *sink) evictions(r *trace.CommandRecord) {
 	for i := range r.Evictions {
 		v := &r.Evictions[i]
 		l.sum.Evictions++
-		l.sum.BytesEvicted += v.Size
+		l.sum.BytesEvicted += v.Range.Size()
 		l.sum.BytesDropped += v.Dropped
-		l.sum.BytesWrittenBack += v.Back
+		l.sum.BytesWrittenBack += v.Fresh - v.Dropped
 		for j := range v.Backs {
 			c.step(&v.Backs[j], true)
 		}
 	}
 	for i := range r.Evictions {
 		v := &r.Evictions[i]
-		c.ledger.Evicted(v.Buffer, v.Memory, mem.Range{End: v.Size})
+		c.ledger.Evicted(v.Buffer, v.Memory, v.Range)
 		if a := c.buffers[v.Buffer]; a != nil && a.stored.Has(v.Memory) {
 			a.stored = a.stored.Without(v.Memory)
-			l.sum.stored(c.names[v.Memory], -int64(v.Size))
+			l.sum.stored(c.names[v.Memory], -int64(v.Range.Size()))
 		}
 	}
 }
@@ -72,13 +72,13 @@ func (c *sink) describeEvictions(r *trace.CommandRecord) {
 	for i := range r.Evictions {
 		v := &r.Evictions[i]
 		content := "it holds nothing that is up to date"
-		switch back := v.Back; {
+		switch back := v.Fresh - v.Dropped; {
 		case back > 0:
 			content = fmt.Sprintf("%s of it are nowhere else, and are written back to %s", mem.FormatBytes(back), c.names[v.To])
 		case v.Dropped > 0:
 			content = "its content is elsewhere, too"
 		}
-		l.line = fmt.Appendf(l.line, "\n    evict %s from %s: room is needed; %s (%s)", c.place(v.Buffer, mem.Range{End: v.Size}), c.names[v.Memory], content, v.Policy)
+		l.line = fmt.Appendf(l.line, "\n    evict %s from %s: room is needed; %s (%s)", c.place(v.Buffer, v.Range), c.names[v.Memory], content, v.Policy)
 		for j := range v.Backs {
 			s := &v.Backs[j]
 			l.line = fmt.Appendf(l.line, "\n    copy %s, %s → %s%s: written back", c.place(s.Buffer, s.Range), c.names[s.From], c.names[s.To], way(s))

@@ -282,9 +282,9 @@ func TestEvictionsAreToldAndBounded(t *testing.T) {
 			Blocks: []trace.BlockRecord{{Buffer: id, Memory: 1, Bytes: 1024}},
 		}
 		if victim != 0 {
-			v := trace.EvictionRecord{Buffer: victim, Memory: 1, Size: 1024, Fresh: 1024, Policy: "lru"}
+			v := trace.EvictionRecord{Buffer: victim, Memory: 1, Range: all, Fresh: 1024, Policy: "lru"}
 			if back {
-				v.Backs, v.Back = []trace.StepRecord{step(victim, 1, 0)}, 1024
+				v.Backs = []trace.StepRecord{step(victim, 1, 0)}
 			} else {
 				v.Dropped = 1024
 			}
