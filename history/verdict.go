@@ -274,7 +274,7 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 		return false, fmt.Errorf("succeeded, though it reads lost bytes (%t), was struck (%t) or waits for a failed command", lost, struck)
 	case err == nil:
 		return false, nil
-	case struck:
+	case struck, v.faults.partly(p):
 		v.result.Struck++
 		return true, nil
 	case must:
@@ -321,7 +321,7 @@ func (v *verdict) story(x *entry) string {
 // map.
 func (v *verdict) excused(x *entry) bool {
 	for _, h := range v.faults.taken() {
-		if h.epoch == x.epoch && v.m.rests(x.op, h) {
+		if h.epoch == x.epoch && (h.any || v.m.rests(x.op, h)) {
 			return true
 		}
 	}
@@ -373,6 +373,7 @@ func (r *replay) finishAll() error {
 
 // tearDown releases everything; whatever is left is an error.
 func (r *replay) tearDown() error {
+	r.faults.enter(closing)
 	errs := []error{r.setAll(), r.releaseSizes()}
 	for root := range r.h.Roots {
 		errs = append(errs, r.release(nil, root))

@@ -73,6 +73,7 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 			c, _ := space.Find(b.Addr)
 			b.ID = c.ID
 		}
+		b.Promise = a.Promise
 		if a.Kind == devices.ArgSVM && !b.Null {
 			b.SVM, b.Own, b.Addr = true, b.Addr, a.Pointer
 		}

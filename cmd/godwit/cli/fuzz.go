@@ -251,6 +251,9 @@ func printFindings(w io.Writer, findings []*fuzz.Finding) {
 		if f.MinRegion > 0 {
 			region, over, price = sizeOf(f.MinRegion), fmt.Sprintf("%.4f", f.Overhead), fmt.Sprintf("%.4f", f.Price)
 		}
+		if f.AtMost {
+			region, over, price = "≤ "+region, "≤ "+over, "≤ "+price
+		}
 		t.AppendRow([]any{f.Strategy, f.Objective, fmt.Sprintf("%.4f", f.Score), f.Evals, f.Ops, sizeOf(f.PeakLive),
 			region, over, price, fmt.Sprintf("%.3f", f.Robson), f.Scans, fmt.Sprintf("%.0f", f.WorstNS), scan})
 	}
