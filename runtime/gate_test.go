@@ -190,6 +190,7 @@ func TestGatesComeAndGo(t *testing.T) {
 		on := make(map[Event]map[Event]bool) // what each command hangs on
 		var all []Event
 		behind := make(map[Event]bool) // what the last of the in-order queue hangs on
+		rough := make(map[Event]bool)  // waits for one of an in-order queue, of which no more is known than since when
 		for range rapid.IntRange(1, 300).Draw(rt, "steps") {
 			switch k := rapid.IntRange(0, 3).Draw(rt, "what"); {
 			case k == 0 && len(open) < most:
@@ -222,6 +223,7 @@ func TestGatesComeAndGo(t *testing.T) {
 				e, err := q.EnqueueMarker(ctx, wait...)
 				require.NoError(rt, err)
 				on[e] = hung
+				rough[e] = q == in || len(wait) > 0 && rough[wait[0]]
 				all = append(all, e)
 				if q == in {
 					behind = maps.Clone(hung)
@@ -233,10 +235,9 @@ func TestGatesComeAndGo(t *testing.T) {
 			require.NoError(rt, err)
 			c.lock()
 			hangs := c.hangs(p)
-			inOrder := p.Line == in.line
 			c.unlock()
 			require.True(rt, hangs || len(on[x]) == 0, "%v hangs on %d events", p, len(on[x]))
-			require.False(rt, hangs && most < 64 && !inOrder && len(on[x]) == 0, "%v hangs on nothing", p)
+			require.False(rt, hangs && most < 64 && !rough[x] && len(on[x]) == 0, "%v hangs on nothing", p)
 		}
 		for _, u := range open {
 			require.NoError(rt, u.SetStatus(Complete))

@@ -245,9 +245,11 @@ func faultyConfigs() []history.Config {
 				size = 1 << 20
 			}
 			every := []int{6, 12, 40}[(i+k)%3]
+			policy := []string{"", "lru", "cost"}[(i+k/2)%3]
 			all = append(all, history.Config{
-				Name: fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/every=%d", kinds, size>>10, noPeer, ooo, every),
-				Open: open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
+				Name:   fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/every=%d/%s", kinds, size>>10, noPeer, ooo, every, policy),
+				Policy: policy,
+				Open:   open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
 				Links: !noPeer && strings.ContainsAny(kinds, "lL"),
 			})
 		}
