@@ -31,7 +31,7 @@ func (p *Planner) CommitStep(plan *Plan, i int, at mem.Point) {
 		return c
 	})
 	s := b.ensure(to)
-	s.wrote(st.Range, at, true)
+	s.wrote(st.Range, at, true, from == mem.Host)
 	if st.Late != nil || s.held != nil {
 		p.commitLate(st, b, s, at)
 	}
@@ -54,10 +54,14 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 	p.current(plan)
 	p.edits++
 	p.stats.Commands++
+	if len(plan.Accesses) > 0 {
+		p.clock++
+	}
 	var version mem.Version
 	for _, a := range plan.Accesses {
 		b := p.buffers[uint32(a.Buffer)]
 		s := b.ensure(a.Memory)
+		s.used = p.clock
 		if !a.Mode.Writes() {
 			s.read(a.Range, at)
 			continue
@@ -66,7 +70,7 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 			p.version++
 			version = p.version
 		}
-		s.wrote(a.Range, at, false)
+		s.wrote(a.Range, at, false, false)
 		b.content.Set(a.Range, content{version: version, valid: mem.SetOf(a.Memory)})
 		if b.partly {
 			b.forget(a.Range)
@@ -180,7 +184,7 @@ func (b *buffer) fail(s *store, lost Poison, poison *Poison) *Poison {
 	}
 	s.hazards.Update(mem.Range{End: s.hazards.Size()}, func(_ mem.Range, h hazard) hazard {
 		if h.writer == lost.Point {
-			h.writer, h.step = mem.Point{}, false
+			h.writer, h.step, h.home = mem.Point{}, false, false
 		}
 		return h
 	})

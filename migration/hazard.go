@@ -8,14 +8,16 @@ import (
 // store is one buffer on one memory: whether it has storage there, and what has
 // to be waited for before its bytes are used.
 type store struct {
-	memory  mem.MemoryID
-	stored  bool
-	class   mem.Class // of the storage
-	hazards rangemap.Map[hazard]
-	spill   spill
-	cursor  uint64                  // where the next sweep goes on
-	due     int                     // commits since the last one
-	held    *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
+	memory   mem.MemoryID
+	stored   bool
+	used     uint64    // the number of the command that used it last
+	resident int       // where its buffer is in Planner.residents, where it is stored
+	class    mem.Class // of the storage
+	hazards  rangemap.Map[hazard]
+	spill    spill
+	cursor   uint64                  // where the next sweep goes on
+	due      int                     // commits since the last one
+	held     *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
 }
 
 // hazard is who used a byte of a store last. Readers on one in-order queue
@@ -25,6 +27,7 @@ type hazard struct {
 	readers [2]mem.Point // filled from the front, newest first
 	more    int32        // a list in the store's spill, 0 where there is none
 	step    bool         // the writer was a step, not a command
+	home    bool         // the writer was a step from the host
 }
 
 // sweep is how many segments of a cut-up store are looked at, beside those that are
@@ -71,8 +74,8 @@ func (s *store) readers(waits []mem.Wait, base int, h *hazard, ix *waitIndex) []
 
 // wrote makes at the last writer of r, which forgets the readers: whoever waits
 // for at has waited for them.
-func (s *store) wrote(r mem.Range, at mem.Point, step bool) {
-	h := hazard{writer: at, step: step}
+func (s *store) wrote(r mem.Range, at mem.Point, step, home bool) {
+	h := hazard{writer: at, step: step, home: home}
 	if at.Succeeded() { // nobody has to wait for it
 		h = hazard{}
 	}
@@ -128,7 +131,7 @@ func (s *store) reader(h *hazard, at mem.Point) {
 // that failed stays until Fail has seen it.
 func (s *store) retire(h *hazard) {
 	if !h.writer.IsZero() && h.writer.Succeeded() {
-		h.writer, h.step = mem.Point{}, false
+		h.writer, h.step, h.home = mem.Point{}, false, false
 	}
 	if h.readers[0] == (mem.Point{}) && h.more == 0 {
 		return
