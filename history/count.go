@@ -208,3 +208,14 @@ func (r *replay) planned() migration.Stats {
 	s.BytesMoved = 0
 	return s
 }
+
+// sizeIDs are the size buffers that there are; 0 where one was never made.
+func (r *replay) sizeIDs() []mem.BufferID {
+	out := make([]mem.BufferID, sizeBuffers)
+	for i, b := range r.sizes {
+		if b != nil {
+			out[i] = b.ID()
+		}
+	}
+	return out
+}

@@ -21,6 +21,7 @@ type Config struct {
 	// Open is called for each run; the devices are closed by it. Where f is not nil,
 	// they are wrapped by it.
 	Open       func(f *Faults) ([]devices.Device, error)
+	Policy     string  // of evictions (eviction.ByName); "" has none
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
 	Strike     *Strike // the one call that is struck; nil is none
 	NoPeer     bool
@@ -38,18 +39,22 @@ type Result struct {
 	Ops        map[string]int // of Commands, by what was called
 	Refused    int            // for want of memory, or struck
 	BytesMoved uint64         // equal to the oracle's lower bound, where nothing may fail
-	RideAlong  uint64         // bytes that came along to the end of a device's word, not in BytesMoved
-	Failed     int            // commands that failed after they were accepted
-	Struck     int            // of Failed: struck themselves
-	Excused    int            // of Failed: rested on a copy that was struck, or on a count
-	Lost       int            // commands refused because they read what a failed one was to write
-	BytesRead  int            // compared with the flat memory
-	Asked      int            // bytes that were read at the end, one by one where some were lost
-	Readable   int            // of Asked: had to be there, and were
-	Strikes    map[string]int // faults, by what was struck
-	Calls      map[Call]int   // calls that could be struck, where there are faults
-	Unopened   int            // runs whose context could not be opened, since a call of it was struck
-	Digest     uint64         // of the defined bytes read: equal wherever nothing was refused
+	Evictions  int            // blocks that left a memory for others' sake
+	// WrittenBack is how many bytes of these had to be written back first; not in
+	// BytesMoved.
+	WrittenBack uint64
+	RideAlong   uint64         // bytes that came along to the end of a device's word, not in BytesMoved
+	Failed      int            // commands that failed after they were accepted
+	Struck      int            // of Failed: struck themselves
+	Excused     int            // of Failed: rested on a copy that was struck, or on a count
+	Lost        int            // commands refused because they read what a failed one was to write
+	BytesRead   int            // compared with the flat memory
+	Asked       int            // bytes that were read at the end, one by one where some were lost
+	Readable    int            // of Asked: had to be there, and were
+	Strikes     map[string]int // faults, by what was struck
+	Calls       map[Call]int   // calls that could be struck, where there are faults
+	Unopened    int            // runs whose context could not be opened, since a call of it was struck
+	Digest      uint64         // of the defined bytes read: equal wherever nothing was refused
 }
 
 // Add adds what another run did.
@@ -57,6 +62,8 @@ func (r *Result) Add(o Result) {
 	r.Commands += o.Commands
 	r.Refused += o.Refused
 	r.BytesMoved += o.BytesMoved
+	r.Evictions += o.Evictions
+	r.WrittenBack += o.WrittenBack
 	r.RideAlong += o.RideAlong
 	r.Failed += o.Failed
 	r.Struck += o.Struck

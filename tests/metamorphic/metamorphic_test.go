@@ -109,11 +109,21 @@ func configs() []history.Config {
 			for _, size := range []uint64{8 << 10, 256 << 10} {
 				for _, noPeer := range []bool{false, true} {
 					for _, ooo := range []bool{false, true} {
-						all = append(all, history.Config{
+						cfg := history.Config{
 							Name: fmt.Sprintf("%s/%v/%dKiB/noPeer=%t/outOfOrder=%t", kinds, s, size>>10, noPeer, ooo),
 							Open: open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo,
 							Links: !noPeer && strings.ContainsAny(kinds, "lL"),
-						})
+						}
+						if all = append(all, cfg); size > 8<<10 || strings.ContainsAny(kinds, "lL") {
+							continue // never short
+						}
+						cfg.Policy = []string{"lru", "cost"}[len(all)/2%2]
+						cfg.Name += "/" + cfg.Policy
+						if len(all)%4 == 1 {
+							cfg.Open = open(kinds, 2*size, s)
+							cfg.Name += "/x2"
+						}
+						all = append(all, cfg)
 					}
 				}
 			}
@@ -164,11 +174,12 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 		}
 		total.Add(res)
 	}
-	t.Logf("metamorphic: first seed %d: %d histories over %d of %d configurations, %d commands, %d refused for want of memory, %d bytes moved (the lower bound), %d bytes read and compared\n%s",
-		seed, runs, min(runs, len(all)), len(all), total.Commands, total.Refused, total.BytesMoved, total.BytesRead, total.Counts())
+	t.Logf("metamorphic: first seed %d: %d histories over %d of %d configurations, %d commands, %d refused for want of memory, %d blocks evicted, %d bytes written back for it, %d bytes moved (the lower bound), %d bytes read and compared\n%s",
+		seed, runs, min(runs, len(all)), len(all), total.Commands, total.Refused, total.Evictions, total.WrittenBack, total.BytesMoved, total.BytesRead, total.Counts())
 	if os.Getenv("GODWIT_SOAK") != "" {
 		fmt.Printf("metamorphic: %d commands, first seed %d\n", total.Commands, seed)
 	}
+	require.Positive(t, total.WrittenBack, "nothing was evicted")
 	require.Positive(t, total.Refused, "no configuration was short of memory")
 	require.Positive(t, total.BytesMoved)
 }
@@ -234,9 +245,11 @@ func faultyConfigs() []history.Config {
 				size = 1 << 20
 			}
 			every := []int{6, 12, 40}[(i+k)%3]
+			policy := []string{"", "lru", "cost"}[(i+k/2)%3]
 			all = append(all, history.Config{
-				Name: fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/every=%d", kinds, size>>10, noPeer, ooo, every),
-				Open: open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
+				Name:   fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/every=%d/%s", kinds, size>>10, noPeer, ooo, every, policy),
+				Policy: policy,
+				Open:   open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
 				Links: !noPeer && strings.ContainsAny(kinds, "lL"),
 			})
 		}
