@@ -56,8 +56,8 @@ func draw(godwit, dir string) (err error) {
 		return err
 	}
 	return errors.Join(
-		shoot(page, `document.documentElement.dataset.ready || document.documentElement.dataset.error`, filepath.Join(dir, "map.png"), 1100, 760),
-		shoot(screen, `document.readyState === "complete"`, filepath.Join(dir, "run.png"), 1130, 690),
+		shoot(page, `document.documentElement.dataset.ready || document.documentElement.dataset.error`, filepath.Join(dir, "map.png"), 1100, 700),
+		shoot(screen, `document.readyState === "complete"`, filepath.Join(dir, "run.png"), 1130, 900),
 	)
 }
 
