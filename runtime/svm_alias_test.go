@@ -1,11 +1,11 @@
 package runtime_test
 
 import (
-	"unsafe"
 	"bytes"
 	"context"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 

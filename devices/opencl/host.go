@@ -155,7 +155,7 @@ func (h *host) receive() {
 		h.mu.Lock()
 		h.draining++
 		h.takenLocked(out[:n])
-		h.drainLocked()
+		h.tidyLocked()
 		h.mu.Unlock()
 	}
 }
@@ -199,7 +199,7 @@ func (h *host) dispatch() {
 		}
 		h.mu.Lock()
 		h.draining++
-		h.drainLocked()
+		h.tidyLocked()
 		if h.uncovered.Swap(false) {
 			h.coverAllLocked()
 		}

@@ -85,20 +85,36 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	}
 	r.users++ // keeps the event
 	e := r.event
+	if len(h.records)-len(h.free) > mostInUse { // while the command runs
+		h.takeSomeLocked()
+	}
 	h.mu.Unlock()
 	st := e.Wait()
 	h.mu.Lock()
-	h.draining++ // what ended before it, too
+	if st == ocl.Complete {
+		h.endedWellLocked(r)
+	}
+	if !p.Reached() { // it failed, or what ended before it is not known yet
+		h.takeSomeLocked()
+		if st == ocl.Complete {
+			h.endedWellLocked(r)
+		}
+	}
+	h.leaveLocked(r) // only now: it keeps the host, and the sink with it, from being closed
+}
+
+// mostInUse is how many records may be in use before who waits looks for some to be freed.
+const mostInUse = 2 * moreRecords
+
+// takeSomeLocked takes what is in the sink. mu is released in between.
+func (h *host) takeSomeLocked() {
+	h.draining++
 	var out [64]ocl.Done
 	for n := len(out); n == len(out); {
 		n = h.sink.Some(out[:])
 		h.takenLocked(out[:n])
 	}
 	h.drainLocked()
-	if st == ocl.Complete {
-		h.endedWellLocked(r)
-	}
-	h.leaveLocked(r) // only now: it keeps the host, and the sink with it, from being closed
 }
 
 // takenLocked goes on with what the sink had.

@@ -2,8 +2,10 @@ package icd_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,42 @@ func BenchmarkBesidePlainPoCL(b *testing.B) {
 		for _, name := range slices.Sorted(maps.Keys(pocl[0])) {
 			r := spread(ratio, name)
 			b.Logf("%-22s PoCL %10.3f  Godwit %10.3f  %.2f of %.2f to %.2f", name, spread(pocl, name)[1], spread(godwit, name)[1], r[1], r[0], r[2])
+		}
+	}
+}
+
+// BenchmarkSmallSteps is testdata/small.c on plain PoCL and on Godwit in turns, on one device and on
+// two, as BenchmarkBesidePlainPoCL has it. Think times are microseconds that the program does
+// something else for between two steps: PoCL's own threads have just gone to sleep then.
+func BenchmarkSmallSteps(b *testing.B) {
+	need(b, "gcc")
+	prog := compile(b, "small")
+	step := func(p platform, n int, think string) (f figures) {
+		r := p.run(b, time.Minute, "", prog, p.part, strconv.Itoa(n), "0.2", think)
+		require.True(b, r.ok(), "%v", r)
+		_, text, _ := strings.Cut(r.out, "\n")
+		require.NoError(b, json.NewDecoder(strings.NewReader(text)).Decode(&f), "%s", r.out)
+		return f
+	}
+	for b.Loop() {
+		for _, n := range []int{1, 2} {
+			for _, think := range []string{"0", "1", "10"} {
+				var pocl, godwit, ratio []figures
+				for range benchRounds {
+					p, g := step(plain(b, n), n, think), step(on(n), n, think)
+					r := make(figures)
+					for name := range p {
+						r[name] = g[name] / p[name]
+					}
+					pocl, godwit, ratio = append(pocl, p), append(godwit, g), append(ratio, r)
+				}
+				for _, name := range slices.Sorted(maps.Keys(pocl[0])) {
+					r := spread(ratio, name)
+					b.ReportMetric(r[1], fmt.Sprintf("%s/%d/think%s", name, n, think))
+					b.Logf("%d devices, %2s us between: %-16s PoCL %8.2f  Godwit %8.2f  %.2f of %.2f to %.2f",
+						n, think, name, spread(pocl, name)[1], spread(godwit, name)[1], r[1], r[0], r[2])
+				}
+			}
 		}
 	}
 }
