@@ -14,10 +14,12 @@ FUZZTIME ?= 5s
 FOR ?= 1h
 SOAKFLAGS ?=
 TESTFLAGS ?=
+OTHERS ?= darwin/arm64 windows/amd64 freebsd/amd64 linux/arm64
+ARMPACKAGES ?= ./mem ./bufalloc ./migration ./runtime ./svm ./devices/cpu ./devices/tce
 LINT := bin/golangci-lint
 DEADCODE := bin/deadcode
 
-.PHONY: help deps build lib run test lint vet fuzz bench soak nocgo ci clean
+.PHONY: help deps build lib run test lint vet fuzz bench soak nocgo others arm ci clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-6s %s\n", $$1, $$2}'
@@ -68,7 +70,17 @@ nocgo: ## everything but the OpenCL driver builds without cgo
 	CGO_ENABLED=0 go build ./...
 	CGO_ENABLED=0 go vet ./...
 
-ci: deps lint nocgo test fuzz bench ## what CI runs
+# What is Linux's own has a file for each system, or says that it is not there.
+others: ## everything builds and vets for macOS, Windows, FreeBSD and arm64
+	@for s in $(OTHERS); do echo "$$s"; \
+	  CGO_ENABLED=0 GOOS=$${s%/*} GOARCH=$${s#*/} go build ./...; CGO_ENABLED=0 GOOS=$${s%/*} GOARCH=$${s#*/} go vet ./...; done
+
+arm: ## tests on an emulated arm64 processor, whose memory model is weaker
+	@bash tools/deps --arm
+	@if command -v qemu-aarch64 >/dev/null; then CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -exec qemu-aarch64 $(ARMPACKAGES); \
+	else echo "no qemu-aarch64 (Debian's qemu-user): not run"; fi
+
+ci: deps lint nocgo others test arm fuzz bench ## what CI runs
 
 clean: ## remove what was built
 	rm -rf bin

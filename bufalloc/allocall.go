@@ -22,6 +22,31 @@ func (r *Region) AllocAll(reqs []mem.Request, out []Chunk) error {
 			return fmt.Errorf("request %d of %d: %w", i, len(reqs), badRequest(q.Size, q.Align))
 		}
 	}
+	failed := r.allocAll(reqs, out)
+	if failed < 0 {
+		return nil
+	}
+	q := reqs[failed]
+	err := r.takeFault()
+	if err == nil {
+		err = &NoRoomError{Size: q.Size, Align: max(q.Align, r.granule), Free: r.s.free(r.size), Chunks: r.chunks(), Limit: r.maxChunks}
+	}
+	return fmt.Errorf("request %d of %d: %w", failed, len(reqs), err)
+}
+
+// TryAll is AllocAll for valid requests of callers to whom running out is nothing
+// unusual: it reports whether there was room, and makes no error that says why not.
+func (r *Region) TryAll(reqs []mem.Request, out []Chunk) bool {
+	clear(out)
+	if r.allocAll(reqs, out) < 0 {
+		return true
+	}
+	_ = r.takeFault() // a placement that answers badly has no room
+	return false
+}
+
+// allocAll is AllocAll for valid requests. It returns which one found no room, or -1.
+func (r *Region) allocAll(reqs []mem.Request, out []Chunk) int {
 	if len(reqs) > 1 && !r.grid {
 		if r.hint = common(reqs); r.hint != 0 {
 			r.learn()
@@ -29,26 +54,42 @@ func (r *Region) AllocAll(reqs []mem.Request, out []Chunk) error {
 		done := r.together(reqs, out)
 		r.hint = 0
 		if done {
-			return nil
+			return -1
 		}
 	}
 	before := r.s
 	for i, q := range reqs {
-		c, err := r.AllocHint(q.Size, max(q.Align, 1), q.Hint)
-		if err != nil {
-			for j := i - 1; j >= 0; j-- {
-				r.free(out[j].index)
-			}
-			clear(out)
-			scans, steps := r.s.Scans, r.s.ScanSteps
-			r.s = before
-			r.s.Scans, r.s.ScanSteps = scans, steps
-			r.s.Failures++
-			return fmt.Errorf("request %d of %d: %w", i, len(reqs), err)
+		if out[i] = r.tryOne(q); !out[i].IsZero() {
+			continue
 		}
-		out[i] = c
+		for j := i - 1; j >= 0; j-- {
+			r.free(out[j].index)
+		}
+		clear(out)
+		scans, steps := r.s.Scans, r.s.ScanSteps
+		r.s = before
+		r.s.Scans, r.s.ScanSteps = scans, steps
+		r.s.Failures++
+		return i
 	}
-	return nil
+	return -1
+}
+
+// tryOne gives a chunk for a valid request, or the zero one.
+func (r *Region) tryOne(q mem.Request) Chunk {
+	if q.Hint == 0 && q.Size-1 < r.quick && r.s.free(r.size) >= 2*q.Size {
+		c, _ := r.Alloc(q.Size, max(q.Align, 1)) // the short way
+		return c
+	}
+	if r.hint = q.Hint; r.hint != 0 {
+		r.learn()
+	}
+	i := r.alloc(q.Size, max(q.Align, r.granule))
+	r.hint = 0
+	if i == 0 {
+		return Chunk{}
+	}
+	return Chunk{i, r.nodes[i].a}
 }
 
 // common is the hint that all requests have, or none.

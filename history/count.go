@@ -4,15 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"godwit/mem"
 	"godwit/migration"
-	"godwit/migration/oracle"
 	"godwit/runtime"
-	"godwit/trace"
 )
 
 // Content size. Two size buffers that nothing else uses say how many bytes of the
@@ -52,7 +49,7 @@ func (r *replay) sizeBuffer(i int) (*runtime.Buffer, error) {
 			return nil, err
 		}
 		r.sizes[i] = b
-		if err := r.oracle.Create(b.ID(), 8, mem.MemorySet{}); err != nil {
+		if err := r.account.create(b.ID(), 8, false); err != nil {
 			return nil, err
 		}
 	}
@@ -102,7 +99,7 @@ func (r *replay) counting(q *queue, op *Op) error {
 	}
 	r.result.Ops["set content size buffer"]++
 	r.log = append(r.log, entry{op: op})
-	return r.oracle.SetContentSize(b.ID(), id)
+	return r.account.countBy(b.ID(), id)
 }
 
 func (r *replay) writeCount(q *queue, op *Op, size *runtime.Buffer) error {
@@ -114,7 +111,7 @@ func (r *replay) writeCount(q *queue, op *Op, size *runtime.Buffer) error {
 	if done, err := r.turnedDown(op, err); done || err != nil {
 		return err
 	}
-	r.oracle.SetCount(size.ID(), op.counted())
+	r.account.setCount(size.ID(), op.counted())
 	return r.accepted(entry{op: op, event: e, waits: wait})
 }
 
@@ -128,62 +125,45 @@ func (r *replay) releaseSizes() error {
 	return errors.Join(errs...)
 }
 
-// counts is what the model knows of counts.
+// counts is what the model knows of counts that the flat memory does not.
 type counts struct {
-	by    []int // by root: its size buffer + 1
-	sizes [sizeBuffers]struct {
-		n         uint64
-		set, lost bool
-	}
+	by         []int // by root: its size buffer; -1 is none
+	lostCounts [sizeBuffers]bool
 }
 
-func newCounts(h *History) counts { return counts{by: make([]int, len(h.Roots))} }
+func newCounts(h *History) counts { return counts{by: slices.Repeat([]int{-1}, len(h.Roots))} }
 
-// limit is how many bytes of a root its readers may rely on. Who succeeds though
-// the count is lost needed no copy.
-func (c *counts) limit(root int) uint64 {
-	if by := c.by[root]; by > 0 {
-		if s := c.sizes[by-1]; s.set && !s.lost {
-			return s.n
-		}
-	}
-	return math.MaxInt
-}
-
-// applyCount does what a Count or a CountBy does, or one that failed.
-func (c *counts) applyCount(h *History, op *Op, failed bool) {
+// applyCount does what a Count or a CountBy does, or one that failed. Who succeeds
+// though the count is lost needed no copy: to them all bytes count.
+func (m *model) applyCount(op *Op, failed bool) {
 	switch op.Kind {
 	case Count:
-		s := &c.sizes[op.Ref]
-		s.n, s.set, s.lost = op.counted(), true, failed
+		size := len(m.h.Roots) + op.Ref
+		binary.NativeEndian.PutUint64(m.memory.Set(size, mem.Range{End: 8}), op.counted())
+		if m.lostCounts[op.Ref] = failed; failed {
+			m.memory.Uncount(size)
+		}
 	case CountBy:
-		c.by[h.Views[op.Dst].Root] = (op.Ref + 1) % (sizeBuffers + 1)
+		m.countBy(m.h.Views[op.Dst].Root, op.Ref)
 	}
 }
 
-// seen is which of the bytes of a view have a value to whoever reads them.
-func (m *model) seen(view, off, size int) []bool {
-	_, known, _ := m.at(view, off, size)
-	v := m.h.Views[view]
-	out, limit := append([]bool{}, known...), m.limit(v.Root)
-	for i := range out {
-		out[i] = out[i] && uint64(v.Origin+off+i) < limit
+// countBy makes a size buffer that of a root; a number of none takes it away.
+func (m *model) countBy(root, size int) {
+	if size < 0 || size >= sizeBuffers {
+		m.by[root] = -1
+		m.memory.CountBy(root, -1)
+		return
 	}
-	return out
-}
-
-// brought makes unknown what an operation that keeps old content may not have
-// been given of it.
-func (m *model) brought(view, off, size int) {
-	_, known, _ := m.at(view, off, size)
-	copy(known, m.seen(view, off, size))
+	m.by[root] = size
+	m.memory.CountBy(root, len(m.h.Roots)+size)
 }
 
 // countLost reports whether what an operation reads has a lost count.
 func (m *model) countLost(op *Op) bool {
 	lost := func(view int) bool {
 		by := m.by[m.h.Views[view].Root]
-		return by > 0 && m.sizes[by-1].lost
+		return by >= 0 && m.lostCounts[by]
 	}
 	return op.old() && lost(op.Dst) || op.paired() && lost(op.Src)
 }
@@ -227,26 +207,4 @@ func (r *replay) planned() migration.Stats {
 	s := r.c.Stats()
 	s.BytesMoved = 0
 	return s
-}
-
-// expected is what the oracle says of a command, which it is told of what came
-// along with the command's copies.
-func (r *replay) expected(c *trace.CommandRecord, accs []mem.Access) (oracle.Result, error) {
-	rides := slices.ContainsFunc(c.Steps, func(s trace.StepRecord) bool { return s.RideAlong > 0 })
-	if !rides {
-		return r.oracle.Enqueue(accs)
-	}
-	copies, err := r.oracle.Prefetch(accs)
-	if err != nil {
-		return copies, err
-	}
-	for _, s := range c.Steps {
-		if s.RideAlong > 0 {
-			r.oracle.Along(copies.Command, s.Buffer, s.Range, s.From, s.To)
-			r.result.RideAlong += s.RideAlong
-		}
-	}
-	res, err := r.oracle.Enqueue(accs)
-	res.Bytes += copies.Bytes
-	return res, err
 }

@@ -126,14 +126,14 @@ type faultyResource struct {
 }
 
 // AllocAll implements mem.Resource.
-func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	switch r.f.draw("allocation") {
 	case refuse:
 		return mem.Exhausted, errFault
 	case undone, done:
 		return mem.Exhausted, nil
 	}
-	o, err := r.Resource.AllocAll(reqs, out)
+	o, err := r.Resource.AllocAll(reqs, out, reuse)
 	if err == nil && o == mem.Ready {
 		r.f.mu.Lock()
 		for i := range out {

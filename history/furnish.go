@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"godwit/devices"
-	"godwit/mem"
-	"godwit/migration/oracle"
 	"godwit/runtime"
 )
 
@@ -33,7 +31,7 @@ func (r *replay) setUp() error {
 
 // furnish makes queues, kernels and buffers.
 func (r *replay) furnish(devs []devices.Device) error {
-	r.oracle = oracle.New(r.c.Topology(), 1)
+	r.account = newAccount(r.c.Topology())
 	for i, d := range append(devs, devs...) { // two queues each
 		q, err := r.c.NewQueue(d, runtime.QueueOptions{Name: fmt.Sprint(userQueue, i), OutOfOrder: r.cfg.OutOfOrder})
 		if err != nil {
@@ -77,7 +75,7 @@ func (r *replay) create(root int, kind RootKind) error {
 			r.views[i], err = whole.Sub(uint64(v.Origin), uint64(v.Size), 0)
 		default:
 			if whole, err = r.createRoot(root, kind); err == nil {
-				err = r.oracle.Create(whole.ID(), uint64(v.Size), hostOnly(kind == Content || kind == UserMem))
+				err = r.account.create(whole.ID(), uint64(v.Size), kind == Content || kind == UserMem)
 			}
 			r.views[i] = whole
 		}
@@ -86,13 +84,6 @@ func (r *replay) create(root int, kind RootKind) error {
 		}
 	}
 	return nil
-}
-
-func hostOnly(content bool) mem.MemorySet {
-	if content {
-		return mem.SetOf(mem.Host)
-	}
-	return mem.MemorySet{}
 }
 
 func (r *replay) createRoot(root int, kind RootKind) (*runtime.Buffer, error) {

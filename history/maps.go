@@ -43,7 +43,7 @@ func (r *replay) mapOpen(q *queue, op *Op, byPtr bool, wait []runtime.Event) (e 
 	m.use = r.access(op.Dst, op.DstOff, op.Size, mem.Write, mem.Host)
 	r.maps = append(r.maps, m)
 	if op.mapWrites() {
-		err = r.then(m.event, func() { r.oracle.Mapped(m.use.Buffer, m.use.Range) })
+		err = r.then(m.event, func() { r.account.mapped(m.use) })
 	}
 	return e, err
 }
@@ -183,7 +183,7 @@ func (r *replay) unmapOf(q *queue, ref *Op, m *openMap) error {
 		return err
 	}
 	if op.mapWrites() {
-		err = r.then(e, func() { r.oracle.Unmapped(m.use.Buffer, m.use.Range) })
+		err = r.then(e, func() { r.account.unmapped(m.use) })
 	}
 	if err != nil || m.gone {
 		return err

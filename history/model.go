@@ -1,18 +1,19 @@
 package history
 
 import (
+	"iter"
 	"slices"
 
 	"godwit/mem"
+	"godwit/mem/flat"
 	"godwit/runtime"
 )
 
-// model is one flat memory: each root's bytes, which of them are defined, and
-// which were last written by a command that failed.
+// model is one flat memory, and what the verdict has to know of its bytes besides:
+// which were last written by a command that failed, and when.
 type model struct {
 	h      *History
-	bytes  [][]byte
-	known  [][]bool
+	memory flat.Memory // the roots, and after them the size buffers
 	lost   [][]bool
 	wrote  [][]int        // the entry of the log that wrote last
 	undone [][]int        // 1 + the epoch of an unmap that failed with its map since
@@ -24,18 +25,20 @@ type model struct {
 func newModel(h *History, ids []mem.BufferID) *model {
 	m := &model{h: h, ids: ids, counts: newCounts(h)}
 	for i, r := range h.Roots {
-		m.bytes = append(m.bytes, make([]byte, r.Size))
-		m.known = append(m.known, make([]bool, r.Size))
+		bytes := make([]byte, r.Size)
+		if r.content() {
+			copy(bytes, pattern(r.Size, uint32(i)))
+		}
+		m.memory.Add(bytes, r.content())
 		m.lost = append(m.lost, make([]bool, r.Size))
 		m.wrote = append(m.wrote, make([]int, r.Size))
 		m.undone = append(m.undone, make([]int, r.Size))
 		for k := range m.wrote[i] {
 			m.wrote[i][k] = -1
 		}
-		if r.content() {
-			copy(m.bytes[i], pattern(r.Size, uint32(i)))
-			set(m.known[i], true)
-		}
+	}
+	for range sizeBuffers {
+		m.memory.Add(make([]byte, 8), false)
 	}
 	return m
 }
@@ -50,17 +53,34 @@ func pattern(size int, salt uint32) []byte {
 	return b
 }
 
-func set(known []bool, v bool) {
-	for i := range known {
-		known[i] = v
+// place is the root and the bytes of a part of a view.
+func (m *model) place(view, off, size int) (root int, r mem.Range) {
+	v := m.h.Views[view]
+	start := uint64(v.Origin + off)
+	return v.Root, mem.Range{Start: start, End: start + uint64(size)}
+}
+
+// setLost notes whether bytes are lost.
+func (m *model) setLost(view, off, size int, lost bool) {
+	root, r := m.place(view, off, size)
+	for i := r.Start; i < r.End; i++ {
+		m.lost[root][i] = lost
 	}
 }
 
-// at is size bytes at off of a view.
-func (m *model) at(view, off, size int) (bytes []byte, known, lost []bool) {
-	v := m.h.Views[view]
-	from := v.Origin + off
-	return m.bytes[v.Root][from : from+size], m.known[v.Root][from : from+size], m.lost[v.Root][from : from+size]
+// rows are the runs that an operation works on, in the roots.
+func (m *model) rows(op *Op) iter.Seq[flat.Row] {
+	dst, src := m.h.Views[op.Dst].Origin, 0
+	if op.paired() {
+		src = m.h.Views[op.Src].Origin
+	}
+	return func(yield func(flat.Row) bool) {
+		for _, w := range m.h.rows(op) {
+			if !yield(flat.Row{Dst: uint64(dst + w.dst), Src: uint64(src + w.src), Size: uint64(w.size)}) {
+				return
+			}
+		}
+	}
 }
 
 // readsLost reports whether an operation reads bytes that are lost.
@@ -70,14 +90,13 @@ func (m *model) readsLost(op *Op) bool {
 
 // lose does what an operation that failed does to the bytes it was to write.
 func (m *model) lose(op *Op) {
-	m.applyCount(m.h, op, true)
+	m.applyCount(op, true)
 	if !op.writes() {
 		return
 	}
 	for _, w := range m.h.rows(op) {
-		_, known, lost := m.at(op.Dst, w.dst, w.size)
-		set(known, false)
-		set(lost, true)
+		m.memory.Undefine(m.place(op.Dst, w.dst, w.size))
+		m.setLost(op.Dst, w.dst, w.size, true)
 		m.date(op, w)
 	}
 }
@@ -137,7 +156,7 @@ func (m *model) rests(op *Op, h hit) bool {
 	count := !slices.Contains(m.ids, h.buffer)
 	return m.reads(op, func(root, at int) bool {
 		if count {
-			return m.by[root] > 0
+			return m.by[root] >= 0
 		}
 		return m.ids[root] == h.buffer && h.bytes.Contains(mem.Range{Start: uint64(at), End: uint64(at) + 1}) && m.wrote[root][at] < h.at
 	})
@@ -145,71 +164,65 @@ func (m *model) rests(op *Op, h hit) bool {
 
 // apply does what an accepted operation does.
 func (m *model) apply(op *Op) {
-	m.applyCount(m.h, op, false)
+	m.applyCount(op, false)
 	if op.writes() {
 		for _, w := range m.h.rows(op) {
-			_, _, lost := m.at(op.Dst, w.dst, w.size)
-			set(lost, false)
+			m.setLost(op.Dst, w.dst, w.size, false)
 			m.date(op, w)
 		}
 	}
+	root, r := m.place(op.Dst, op.DstOff, op.Size)
 	switch op.Kind {
 	case Write, WriteRect:
-		m.applyData(op)
+		m.memory.Write(root, m.rows(op), pattern(op.bytes(), op.Salt))
 	case Unmap:
 		if op.mapWrites() {
-			m.brought(op.Dst, op.DstOff, op.Size)
+			m.memory.Keep(root, r)
 			from, to := op.hostWrites()
-			b, known, _ := m.at(op.Dst, op.DstOff+from, to-from)
-			copy(b, pattern(op.Size, op.Salt)[from:to])
-			set(known, true)
+			_, part := m.place(op.Dst, op.DstOff+from, to-from)
+			copy(m.memory.Set(root, part), pattern(op.Size, op.Salt)[from:to])
 		}
-	case CopyRect:
-		m.applyRows(op)
+	case Copy, CopyRect:
+		m.memory.Copy(root, m.h.Views[op.Src].Root, m.rows(op))
 	case Fill:
-		b, known, _ := m.at(op.Dst, op.DstOff, op.Size)
-		for i := range b {
-			b[i] = byte(op.Salt)
-		}
-		set(known, true)
-	case Produce:
-		b, known, _ := m.at(op.Dst, op.DstOff, op.Size)
-		for i := range b {
-			b[i] = produced(i, op.Salt)
-		}
-		set(known, true)
-	case Copy, Mix, Reverse:
-		m.applyPair(op)
+		m.memory.Fill(root, r, []byte{byte(op.Salt)})
+	case Produce, Mix, Reverse:
+		m.launch(op)
 	case Migrate:
 		if op.Undefined {
-			_, known, _ := m.at(op.Dst, 0, m.h.Views[op.Dst].Size)
-			set(known, false)
+			m.memory.Undefine(m.place(op.Dst, 0, m.h.Views[op.Dst].Size))
 		}
-	case Renew:
-		set(m.known[op.Dst], false)
-		set(m.lost[op.Dst], false)
-		m.by[op.Dst] = 0
+	case Renew: // of a root, not of a view
+		m.memory.Undefine(op.Dst, mem.Range{End: uint64(m.h.Roots[op.Dst].Size)})
+		clear(m.lost[op.Dst])
+		m.countBy(op.Dst, -1)
 	}
 }
 
-// applyData writes the host's memory.
-func (m *model) applyData(op *Op) {
-	data := pattern(op.bytes(), op.Salt)
-	for _, w := range m.h.rows(op) {
-		b, known, _ := m.at(op.Dst, w.dst, w.size)
-		copy(b, data[w.src:])
-		set(known, true)
+// launch does what a kernel does.
+func (m *model) launch(op *Op) {
+	root, r := m.place(op.Dst, op.DstOff, op.Size)
+	uses := []flat.Use{{Root: root, Given: r, Used: r, Reads: op.Kind == Mix, Writes: true}}
+	dst := m.memory.Bytes(root, r)
+	var src []byte
+	if op.paired() {
+		from, part := m.place(op.Src, op.SrcOff, op.Size)
+		uses = append(uses, flat.Use{Root: from, Given: part, Used: part, Reads: true})
+		src = m.memory.Bytes(from, part)
 	}
-}
-
-// applyRows copies all rows, of which none is source and destination.
-func (m *model) applyRows(op *Op) {
-	for _, w := range m.h.rows(op) {
-		dst, dk, _ := m.at(op.Dst, w.dst, w.size)
-		src, _, _ := m.at(op.Src, w.src, w.size)
-		copy(dst, src)
-		copy(dk, m.seen(op.Src, w.src, w.size))
-	}
+	_ = m.memory.Launch(uses, func() error { // never fails
+		for i := range dst {
+			switch op.Kind {
+			case Produce:
+				dst[i] = produced(i, op.Salt)
+			case Reverse:
+				dst[i] = src[op.Size-1-i]
+			default:
+				dst[i] = mixed(dst[i], src[i], op.Salt)
+			}
+		}
+		return nil
+	})
 }
 
 // untouched is what memory for a read holds before it.
@@ -226,11 +239,10 @@ func (m *model) free(x *entry, failed bool) {
 		return
 	}
 	w := m.h.rows(x.op)[0]
-	_, known, lost := m.at(x.op.Dst, w.dst, w.size)
-	set(lost, false)
+	m.setLost(x.op.Dst, w.dst, w.size, false)
 	m.date(x.op, w)
 	if x.op.Flags&runtime.MapInvalidate != 0 {
-		set(known, false)
+		m.memory.Undefine(m.place(x.op.Dst, w.dst, w.size))
 	}
 }
 
@@ -238,35 +250,19 @@ func (m *model) free(x *entry, failed bool) {
 // those between rows, and where they are not the buffer's, stay as they were.
 func (m *model) read(op *Op) (bytes []byte, known []bool) {
 	bytes, known = make([]byte, op.bytes()), make([]bool, op.bytes())
-	set(known, true)
 	for i := range bytes {
-		bytes[i] = untouched
+		bytes[i], known[i] = untouched, true
 	}
 	for _, w := range m.h.rows(op) {
-		b, _, _ := m.at(op.Dst, w.dst, w.size)
-		copy(bytes[w.src:], b)
-		copy(known[w.src:], m.seen(op.Dst, w.dst, w.size))
-	}
-	return bytes, known
-}
-
-func (m *model) applyPair(op *Op) {
-	dst, dk, _ := m.at(op.Dst, op.DstOff, op.Size)
-	src, _, _ := m.at(op.Src, op.SrcOff, op.Size)
-	sk := m.seen(op.Src, op.SrcOff, op.Size)
-	if op.Kind == Mix {
-		m.brought(op.Dst, op.DstOff, op.Size)
-	}
-	for i := range dst {
-		switch op.Kind {
-		case Copy:
-			dst[i], dk[i] = src[i], sk[i]
-		case Reverse:
-			dst[i], dk[i] = src[op.Size-1-i], sk[op.Size-1-i]
-		default:
-			dst[i], dk[i] = mixed(dst[i], src[i], op.Salt), dk[i] && sk[i]
+		root, r := m.place(op.Dst, w.dst, w.size)
+		copy(bytes[w.src:], m.memory.Bytes(root, r))
+		for at, is := range m.memory.Known(root, r, m.memory.Limit(root)) {
+			for i := at.Start - r.Start; i < at.End-r.Start; i++ {
+				known[w.src+int(i)] = is
+			}
 		}
 	}
+	return bytes, known
 }
 
 func produced(i int, salt uint32) byte { return byte(7*uint32(i) + salt) }

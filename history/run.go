@@ -11,7 +11,6 @@ import (
 
 	"godwit/devices"
 	"godwit/mem"
-	"godwit/migration/oracle"
 	"godwit/runtime"
 	"godwit/trace"
 )
@@ -110,11 +109,11 @@ type replay struct {
 	kernel map[Kind]*runtime.Kernel
 	svmState
 	countState
-	oracle   *oracle.Oracle
+	account  account
 	rec      *trace.Recorder
-	seen     int                     // command records compared with the oracle
+	seen     int                     // command records compared with the account
 	needs    map[uint64][]mem.Access // by command: what the history says that it uses
-	thens    map[uint64]func()       // by command: what the oracle is told after it
+	thens    map[uint64]func()       // by command: what the account is told after it
 	events   map[int]runtime.Event   // by operation
 	open     map[int]runtime.Event   // user events not set
 	maps     []*openMap
@@ -186,7 +185,7 @@ func newReplay(ctx context.Context, h *History, cfg Config) *replay {
 	}
 }
 
-// step replays one operation on the context and the oracle.
+// step replays one operation on the context and the account.
 func (r *replay) step(op *Op) error {
 	if op.ID >= 0 {
 		r.faults.begin(op.ID, len(r.log), r.epoch)

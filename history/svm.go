@@ -64,7 +64,7 @@ func (r *replay) furnishSVM() (err error) {
 	if r.tableBuf, err = r.c.CreateBuffer(size, runtime.UseHostPtr, bytes); err != nil {
 		return err
 	}
-	return r.oracle.Create(r.tableBuf.ID(), size, mem.MemorySet{})
+	return r.account.create(r.tableBuf.ID(), size, false)
 }
 
 // can tries a command on shared virtual memory with such flags.
@@ -168,7 +168,7 @@ func (r *replay) freePointer(q *queue, op *Op) error {
 		r.thens[x.command] = func() {
 			for _, m := range ended {
 				if m.op.mapWrites() {
-					r.oracle.Unmapped(m.use.Buffer, m.use.Range)
+					r.account.unmapped(m.use)
 				}
 			}
 		}

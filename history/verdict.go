@@ -14,7 +14,7 @@ import (
 	"godwit/runtime"
 )
 
-// compareMoves replays the commands accepted since the last call on the oracle:
+// compareMoves gives the commands accepted since the last call to the account:
 // each must have moved as many bytes as had to move.
 func (r *replay) compareMoves() error {
 	commands := r.rec.CommandsFrom(r.seen)
@@ -35,10 +35,11 @@ func (r *replay) compareMoves() error {
 		if !known {
 			return fmt.Errorf("command %d (%s on %s): nobody enqueued it", c.ID, c.Op, c.Queue)
 		}
-		want, err := r.expected(&c, accs)
+		want, along, err := r.account.command(&c, accs)
 		if err != nil {
 			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
 		}
+		r.result.RideAlong += along
 		if tell := r.thens[c.ID]; tell != nil {
 			tell()
 		}
@@ -48,10 +49,10 @@ func (r *replay) compareMoves() error {
 			late = late || s.Late
 		}
 		if late { // how much of it moves shows when it has moved
-			moved = want.Bytes
+			moved = want
 		}
-		if moved != want.Bytes {
-			return fmt.Errorf("command %d (%s on %s) moved %d bytes, %d had to; it says %v, the history %v", c.ID, c.Op, c.Queue, moved, want.Bytes, c.Accesses, accs)
+		if moved != want {
+			return fmt.Errorf("command %d (%s on %s) moved %d bytes, %d had to; it says %v, the history %v", c.ID, c.Op, c.Queue, moved, want, c.Accesses, accs)
 		}
 		r.result.BytesMoved += moved
 	}

@@ -76,7 +76,7 @@ func (b *bench) run(name string, global, width [3]uint64, args ...any) {
 	var buffers []buffer
 	add := func(bytes []byte) {
 		out := make([]mem.Block, 1)
-		got, err := b.dev.Memory().AllocAll([]mem.Request{{Size: uint64(len(bytes))}}, out)
+		got, err := b.dev.Memory().AllocAll([]mem.Request{{Size: uint64(len(bytes))}}, out, nil)
 		require.NoError(t, err)
 		require.Equal(t, mem.Ready, got)
 		_, err = b.queue.Submit(&devices.Command{Op: devices.OpCopy, Size: uint64(len(bytes)),
@@ -301,7 +301,7 @@ func TestPointersAreFollowed(t *testing.T) {
 		const n, at = 100, uint64(1)<<40 + 4096
 		ctx, t := context.Background(), b.t
 		blocks := make([]mem.Block, 2) // the cells, and what is gathered
-		got, err := b.dev.Memory().AllocAll([]mem.Request{{Size: 4 * n}, {Size: 4 * n}}, blocks)
+		got, err := b.dev.Memory().AllocAll([]mem.Request{{Size: 4 * n}, {Size: 4 * n}}, blocks, nil)
 		require.NoError(t, err)
 		require.Equal(t, mem.Ready, got)
 		pointers, x := make([]uint64, n), make([]float32, n)
@@ -309,7 +309,7 @@ func TestPointersAreFollowed(t *testing.T) {
 			pointers[i], x[i] = at+4*uint64(i*37%n), float32(i)
 		}
 		table := make([]mem.Block, 2)
-		_, err = b.dev.Memory().AllocAll([]mem.Request{{Size: 8 * n}, {Size: 4 * n}}, table)
+		_, err = b.dev.Memory().AllocAll([]mem.Request{{Size: 8 * n}, {Size: 4 * n}}, table, nil)
 		require.NoError(t, err)
 		submit := func(c *devices.Command) {
 			p, err := b.queue.Submit(c, nil)

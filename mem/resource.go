@@ -80,8 +80,14 @@ type Resource interface {
 	// AllocAll fills out[i] with a block for reqs[i], all of them or none;
 	// len(out) must equal len(reqs). The error is for faults (a request that
 	// breaks a rule, a lost device), never for running out: then the outcome
-	// tells, and nothing has changed.
-	AllocAll(reqs []Request, out []Block) (Outcome, error)
+	// tells, and nothing has changed. With a reuse, blocks may be given whose bytes
+	// are still in use: reuse.Busy says until when. What is free goes first.
+	AllocAll(reqs []Request, out []Block, reuse *Reuse) (Outcome, error)
+	// Fits reports whether AllocAll could give blocks for reqs if gone, which are
+	// live blocks, had been freed and reuse took every free that is pending. It
+	// changes nothing and promises nothing: another may take the room first, and
+	// placements that waste room may say no after all.
+	Fits(reqs []Request, gone []Block, reuse *Reuse) bool
 	// FreeAfter gives b back once all points have been reached, however they
 	// ended; with none, at once. The slice is the caller's again on return.
 	// A block that is not live is an error and changes nothing.

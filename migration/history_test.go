@@ -150,7 +150,7 @@ func (h *history) setUp() {
 			}
 		}
 	}
-	h.p, h.o = migration.New(h.topo, migration.Options{Gap: h.gap}), oracle.New(h.topo, 1)
+	h.p, h.o = migration.New(h.topo, migration.Options{Gap: h.gap}), oracle.New(h.topo)
 	for i := range 1 + h.n(3) {
 		h.queues = append(h.queues, mem.NewTimeline(fmt.Sprint("q", i), h.n(3) > 0, nil))
 	}

@@ -209,15 +209,21 @@ func (p *Planner) Release(id mem.BufferID) error {
 }
 
 // Stored says that storage for the whole buffer exists on a memory, and of which
-// class, which counts on the host. It fails with mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such
-// buffer or memory.
-func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID, class mem.Class) error {
+// class, which counts on the host. Where its bytes are in use until points by others
+// who had them before, whoever writes there waits for these; a plan that was made
+// before does not, and must be made again. It fails with mem.ErrInvalidBuffer or
+// mem.ErrInvalidValue where there is no such buffer or memory.
+func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID, class mem.Class, until ...mem.Point) error {
 	b, m, err := p.place(id, m)
 	if err != nil {
 		return err
 	}
 	s := b.ensure(m)
 	s.stored, s.class = true, class
+	for _, at := range until {
+		s.read(mem.Range{End: b.content.Size()}, at)
+		p.edits++
+	}
 	return nil
 }
 

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
 	"godwit/process"
 )
 
@@ -18,7 +16,7 @@ import (
 // after either does nothing. Not safe for concurrent use.
 type File struct {
 	*os.File
-	pending *renameio.PendingFile // nil where the place is no regular file
+	pending *pendingFile // nil where the place is no regular file
 	done    func()
 	ended   bool
 }
@@ -42,8 +40,7 @@ func Create(ctx context.Context, path string) (*File, error) {
 	var err error
 	f.done, err = process.Of(ctx).Make(func() (func(), error) {
 		var err error
-		f.pending, err = renameio.NewPendingFile(path, renameio.WithPermissions(0o666), renameio.WithExistingPermissions(),
-			renameio.WithTempDir(filepath.Dir(path)))
+		f.pending, err = newPendingFile(path)
 		return func() { _ = os.Remove(f.pending.Name()) }, err
 	})
 	if err != nil {

@@ -55,7 +55,7 @@ func (o StackOptions) build(r mem.Resource) (_ mem.Resource, err error) {
 			return nil, err
 		}
 	}
-	r = resource.NewTrack(resource.NewStatistics(resource.NewRetry(r, nil)), o.Stacks)
+	r = resource.NewTrack(resource.NewStatistics(resource.NewRetry(r)), o.Stacks)
 	if o.Trace != nil {
 		r = resource.NewTrace(r, o.Trace)
 	}
@@ -68,9 +68,11 @@ type broken struct {
 	err error
 }
 
-func (b broken) AllocAll([]mem.Request, []mem.Block) (mem.Outcome, error) {
+func (b broken) AllocAll([]mem.Request, []mem.Block, *mem.Reuse) (mem.Outcome, error) {
 	return mem.Exhausted, b.err
 }
+
+func (b broken) Fits([]mem.Request, []mem.Block, *mem.Reuse) bool { return false }
 
 // DeviceAllocator gives device memory the way a framework's allocator does, over
 // the stack of layers that the context has for the device (see Stack). Memory is
@@ -175,7 +177,7 @@ func (a *DeviceAllocator) certify(size uint64, cause error) error {
 		below = r.Upstream() // past the statistics: this is no request of a user's
 	}
 	var out [1]mem.Block
-	o, err := below.AllocAll([]mem.Request{{Size: size}}, out[:])
+	o, err := below.AllocAll([]mem.Request{{Size: size}}, out[:], nil)
 	if err != nil {
 		return cause
 	}

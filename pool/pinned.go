@@ -182,7 +182,7 @@ func (p *PinnedPool) pin(e *entry, size uint64, flags runtime.Flags) error {
 		return err
 	}
 	var b [1]mem.Block
-	out, err := s.res.AllocAll([]mem.Request{{Size: size}}, b[:])
+	out, err := s.res.AllocAll([]mem.Request{{Size: size}}, b[:], nil)
 	if err == nil && out != mem.Ready {
 		err = fmt.Errorf("%s of pinned memory: %v: %s: %w", mem.FormatBytes(size), out, p.Locking().Why, mem.ErrNoHostMemory)
 	}

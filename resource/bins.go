@@ -83,23 +83,25 @@ func (b *Bins) bin(r mem.Request) *slabs {
 }
 
 // AllocAll gives every request its slot, or none.
-func (b *Bins) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (b *Bins) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	if _, err := total(reqs); err != nil {
 		return mem.Exhausted, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	first := reuse.Len()
 	for i, r := range reqs {
-		o, err := b.allocLocked(r, &out[i])
+		o, err := b.allocLocked(r, &out[i], reuse, i)
 		if err == nil && o == mem.Ready {
 			continue
 		}
 		for j := range i { // none, then
-			if e := b.freeLocked(out[j], nil); e != nil && err == nil {
+			if e := b.freeLocked(out[j], busyOf(reuse, first, j)); e != nil && err == nil {
 				err = e
 			}
 			out[j] = mem.Block{}
 		}
+		reuse.Cut(first)
 		b.stats.Failures++
 		return o, err
 	}
@@ -108,19 +110,76 @@ func (b *Bins) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error
 	return mem.Ready, nil
 }
 
-func (b *Bins) allocLocked(r mem.Request, out *mem.Block) (o mem.Outcome, err error) {
+// busyOf are the points behind the first entries that block i is in use until.
+func busyOf(reuse *mem.Reuse, first, i int) (points []mem.Point) {
+	if reuse == nil {
+		return nil
+	}
+	for _, b := range reuse.Busy[first:] {
+		if b.Index == i {
+			points = append(points, b.Point)
+		}
+	}
+	return points
+}
+
+func (b *Bins) allocLocked(r mem.Request, out *mem.Block, reuse *mem.Reuse, i int) (o mem.Outcome, err error) {
 	if s := b.bin(r); s != nil {
-		*out, o, err = s.alloc(b.up, r.Size, r.Tag)
+		*out, o, err = s.alloc(b.up, r.Size, r.Tag, reuse, i)
 		return o, err
 	}
 	one := [1]mem.Request{r}
 	var got [1]mem.Block
-	if o, err = b.up.AllocAll(one[:], got[:]); err == nil && o == mem.Ready {
+	n := reuse.Len()
+	defer func() { reuse.Shift(n, i) }()
+	if o, err = b.up.AllocAll(one[:], got[:], reuse); err == nil && o == mem.Ready {
 		*out = got[0]
 		b.past[got[0]] = struct{}{}
 		b.pastBytes += got[0].Size
 	}
 	return o, err
+}
+
+// Fits counts slots; what is not served from one, and new slabs, must fit upstream.
+func (b *Bins) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bool {
+	var past []mem.Request
+	var left []mem.Block
+	b.mu.Lock()
+	slots := make(map[*slabs]int)
+	for _, blk := range gone {
+		if s := b.slotOf(blk); s != nil {
+			slots[s]++
+		} else {
+			left = append(left, blk)
+		}
+	}
+	for _, s := range b.bins {
+		slots[s] += s.room(reuse)
+	}
+	for _, r := range reqs {
+		s := b.bin(r)
+		if s == nil {
+			past = append(past, r)
+			continue
+		}
+		if slots[s] == 0 {
+			past = append(past, mem.Request{Size: s.size * s.slots, Align: s.align})
+			slots[s] = int(s.slots)
+		}
+		slots[s]--
+	}
+	b.mu.Unlock()
+	return len(past) == 0 || b.up.Fits(past, left, reuse)
+}
+
+// slotOf finds whose slot a live block is, or nil. mu is held.
+func (b *Bins) slotOf(blk mem.Block) *slabs {
+	for _, s := range b.bins {
+		if s.where[blk] != nil {
+			return s
+		}
+	}
+	return nil
 }
 
 // FreeAfter gives b's slot back.

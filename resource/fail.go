@@ -43,14 +43,14 @@ func (f *Fail) Calls() uint64 {
 }
 
 // AllocAll goes upstream, or fails as armed.
-func (f *Fail) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (f *Fail) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	f.mu.Lock()
 	f.calls++
 	hit, o, err := f.calls == f.at, f.outcome, f.err
 	n := f.calls
 	f.mu.Unlock()
 	if !hit {
-		return f.up.AllocAll(reqs, out)
+		return f.up.AllocAll(reqs, out, reuse)
 	}
 	if err != nil {
 		err = fmt.Errorf("allocation %d, failed on purpose: %w", n, err)

@@ -2,6 +2,7 @@ package resource_test
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 
@@ -47,13 +48,18 @@ func (f *flat) remove(b mem.Block) {
 	panic("flat: lost a block")
 }
 
-func (f *flat) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (f *flat) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reap()
+	first := reuse.Len()
 	for i, r := range reqs {
-		b, ok := f.place(r)
+		b, ok := f.place(r, nil, i)
+		if !ok && reuse != nil {
+			b, ok = f.place(r, reuse, i)
+		}
 		if !ok {
+			reuse.Cut(first)
 			for _, b := range out[:i] {
 				delete(f.live, b)
 				f.remove(b)
@@ -70,28 +76,67 @@ func (f *flat) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error
 	return mem.Ready, nil
 }
 
-func (f *flat) place(r mem.Request) (mem.Block, bool) {
-	at := uint64(0)
-	align := max(r.Align, 1)
-	for i := 0; i <= len(f.blocks); i++ {
-		up, _ := mem.AlignUp(at, align)
-		end := f.cap
-		if i < len(f.blocks) {
-			end = f.blocks[i].Addr
-		}
-		if up <= end && r.Size <= end-up {
-			f.next++
-			b := mem.Block{Addr: up, Size: r.Size, Ref: f.next}
-			f.blocks = append(f.blocks, b)
-			sort.Slice(f.blocks, func(i, j int) bool { return f.blocks[i].Addr < f.blocks[j].Addr })
-			f.live[b] = true
-			return b, true
-		}
-		if i < len(f.blocks) {
-			at = f.blocks[i].Addr + f.blocks[i].Size
+// place finds the first place for r; with reuse, pending blocks that it takes count as
+// free, and request i waits for those that it gets bytes of.
+func (f *flat) place(r mem.Request, reuse *mem.Reuse, i int) (mem.Block, bool) {
+	at, ok := holeIn(f.cap, f.blocks, r, func(b mem.Block) bool {
+		return reuse != nil && !f.live[b] && reuse.Takes(f.waiting[b])
+	})
+	if !ok {
+		return mem.Block{}, false
+	}
+	f.next++
+	b := mem.Block{Addr: at, Size: r.Size, Ref: f.next}
+	for _, o := range f.blocks {
+		if o.Addr < at+r.Size && at < o.Addr+o.Size {
+			reuse.Add(i, f.waiting[o])
 		}
 	}
-	return mem.Block{}, false
+	f.blocks = append(f.blocks, b)
+	sort.Slice(f.blocks, func(i, j int) bool { return f.blocks[i].Addr < f.blocks[j].Addr })
+	f.live[b] = true
+	return b, true
+}
+
+// holeIn finds the first hole for r between blocks, sorted by address, but for those
+// that do not count.
+func holeIn(capacity uint64, blocks []mem.Block, r mem.Request, skip func(mem.Block) bool) (uint64, bool) {
+	at := uint64(0)
+	for i := 0; i <= len(blocks); i++ {
+		if i < len(blocks) && skip(blocks[i]) {
+			continue
+		}
+		up, _ := mem.AlignUp(at, max(r.Align, 1))
+		end := capacity
+		if i < len(blocks) {
+			end = blocks[i].Addr
+		}
+		if up <= end && r.Size <= end-up {
+			return up, true
+		}
+		if i < len(blocks) {
+			at = max(at, blocks[i].Addr+blocks[i].Size)
+		}
+	}
+	return 0, false
+}
+
+func (f *flat) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reap()
+	blocks := append([]mem.Block(nil), f.blocks...)
+	for i, r := range reqs {
+		at, ok := holeIn(f.cap, blocks, r, func(b mem.Block) bool {
+			return slices.Contains(gone, b) || reuse != nil && !f.live[b] && b.Ref != 0 && reuse.Takes(f.waiting[b])
+		})
+		if !ok {
+			return false
+		}
+		blocks = append(blocks, mem.Block{Addr: at, Size: reqs[i].Size})
+		sort.Slice(blocks, func(i, j int) bool { return blocks[i].Addr < blocks[j].Addr })
+	}
+	return true
 }
 
 func (f *flat) FreeAfter(b mem.Block, after []mem.Point) error {

@@ -15,7 +15,7 @@ import (
 func alloc(t *testing.T, r mem.Resource, want mem.Outcome, size uint64) mem.Block {
 	t.Helper()
 	var out [1]mem.Block
-	o, err := r.AllocAll([]mem.Request{{Size: size, Tag: size}}, out[:])
+	o, err := r.AllocAll([]mem.Request{{Size: size, Tag: size}}, out[:], nil)
 	require.NoError(t, err)
 	require.Equal(t, want, o)
 	return out[0]
@@ -39,7 +39,7 @@ func TestALimitCountsPendingFreesUntilTheirPoint(t *testing.T) {
 
 func TestRetryTrimsWhatIsCachedBelowAndThenServes(t *testing.T) {
 	pool := must(resource.NewPool(newFlat(1<<16), resource.PoolOptions{Slab: 1 << 14}))
-	r := resource.NewRetry(pool, nil)
+	r := resource.NewRetry(pool)
 	var held []mem.Block
 	for range 4 {
 		held = append(held, alloc(t, r, mem.Ready, 1<<14))
@@ -55,16 +55,30 @@ func TestRetryTrimsWhatIsCachedBelowAndThenServes(t *testing.T) {
 	require.EqualValues(t, 1, rescued)
 }
 
-func TestRetryAsksForEvictionLast(t *testing.T) {
-	dev := newFlat(1000)
-	var held mem.Block
-	r := resource.NewRetry(dev, func(want uint64) uint64 {
-		require.EqualValues(t, 900, want)
-		require.NoError(t, dev.FreeAfter(held, nil))
-		return held.Size
-	})
-	held = alloc(t, r, mem.Ready, 800)
-	alloc(t, r, mem.Ready, 900)
+func TestALimitsRoomIsGivenAgainInStreamOrder(t *testing.T) {
+	r := must(resource.NewLimit(newFlat(4000), 1000))
+	line := mem.NewTimeline("q", true, nil)
+	a, b := alloc(t, r, mem.Ready, 400), alloc(t, r, mem.Ready, 400)
+	p, q := line.Next(), line.Next()
+	require.NoError(t, r.FreeAfter(a, []mem.Point{p}))
+	require.NoError(t, r.FreeAfter(b, []mem.Point{q}))
+	alloc(t, r, mem.NeedsWait, 300)
+	var out [1]mem.Block
+	reuse := &mem.Reuse{}
+	o, err := r.AllocAll([]mem.Request{{Size: 300}}, out[:], reuse)
+	require.NoError(t, err)
+	require.Equal(t, mem.Ready, o)
+	require.Equal(t, []mem.Busy{{Index: 0, Point: p}}, reuse.Busy, "200 are free, 100 come of the oldest free")
+	require.EqualValues(t, 1000, r.Held())
+	require.NoError(t, r.Check())
+	reuse = &mem.Reuse{May: func(x mem.Point) bool { return x != p }}
+	o, err = r.AllocAll([]mem.Request{{Size: 401}}, out[:], reuse)
+	require.NoError(t, err)
+	require.Equal(t, mem.NeedsWait, o, "what is left of the first may not be waited for")
+	line.End(p, nil)
+	line.End(q, nil)
+	require.EqualValues(t, 300, r.Held())
+	require.NoError(t, r.Check())
 }
 
 func TestStatisticsHavePyTorchsMeanings(t *testing.T) {
@@ -191,7 +205,7 @@ func TestManyGoroutinesShareTheDocumentedStack(t *testing.T) {
 		wg.Go(func() {
 			var out [2]mem.Block
 			for i := range uint64(500) {
-				o, err := r.AllocAll([]mem.Request{{Size: 1 + (i*uint64(g+3)*131)%9000}, {Size: 64}}, out[:])
+				o, err := r.AllocAll([]mem.Request{{Size: 1 + (i*uint64(g+3)*131)%9000}, {Size: 64}}, out[:], nil)
 				if err != nil {
 					t.Errorf("goroutine %d: %v", g, err)
 					return

@@ -42,11 +42,13 @@ func (l *Limit) Held() uint64 {
 // Max is the ceiling in bytes.
 func (l *Limit) Max() uint64 { return l.max }
 
-func (l *Limit) reapLocked() { l.waits.reap(func(b mem.Block) { l.held -= b.Size }) }
+func (l *Limit) reapLocked() { l.held -= l.waits.reap(func(mem.Block) {}) }
 
 // AllocAll answers OverBudget where the ceiling would be passed, NeedsWait
-// where it would not once all pending frees have happened.
-func (l *Limit) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+// where it would not once all pending frees have happened. Where reuse takes these,
+// what is given waits for as many of them, the oldest first, as keeps what is in use
+// at any time below the ceiling.
+func (l *Limit) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	want, err := total(reqs)
 	if err != nil {
 		return mem.Exhausted, err
@@ -56,21 +58,46 @@ func (l *Limit) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, erro
 	if want > l.max-l.held {
 		l.reapLocked()
 	}
-	if want > l.max-l.held {
-		if want <= l.max-(l.held-l.waits.bytes) {
+	over := uint64(0)
+	if room := l.max - l.held; want > room {
+		if over = want - room; over > l.waits.bytes {
+			return mem.OverBudget, nil
+		}
+		if over > l.waits.takes(reuse) {
 			return mem.NeedsWait, nil
 		}
-		return mem.OverBudget, nil
 	}
-	o, err := l.up.AllocAll(reqs, out)
+	o, err := l.up.AllocAll(reqs, out, reuse)
 	if err != nil || o != mem.Ready {
 		return o, err
+	}
+	if over > 0 {
+		l.held -= over
+		l.waits.spend(over, reuse, len(reqs))
 	}
 	for _, b := range out {
 		l.live[b] = struct{}{}
 		l.held += b.Size
 	}
 	return o, nil
+}
+
+// Fits counts gone as given back.
+func (l *Limit) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bool {
+	want, err := total(reqs)
+	if err != nil {
+		return false
+	}
+	l.mu.Lock()
+	l.reapLocked()
+	held := l.held - l.waits.takes(reuse)
+	for _, b := range gone {
+		if _, ok := l.live[b]; ok {
+			held -= b.Size
+		}
+	}
+	l.mu.Unlock()
+	return want <= l.max && held <= l.max-want && l.up.Fits(reqs, gone, reuse)
 }
 
 // FreeAfter gives b back; it counts against the ceiling until the points are

@@ -35,7 +35,9 @@ type Pool struct {
 	slabs  []*poolSlab           // protected by mu, in order of growth
 	live   map[mem.Block]poolCut // protected by mu: live and pending
 	waits  pending               // protected by mu
+	busy   mem.BusyRanges        // protected by mu: addresses given back early, see reuse.go
 	chunks []bufalloc.Chunk      // protected by mu: scratch
+	holes  []mem.Range           // protected by mu: scratch
 	stats  mem.ResourceStats     // protected by mu: all but what Stats derives
 }
 
@@ -74,16 +76,18 @@ func (p *Pool) String() string { return "pool " + mem.FormatBytes(p.opts.Slab) +
 
 // AllocAll carves all requests from one slab where one has the room, so that
 // they come and go together; else each from the first slab that has.
-func (p *Pool) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (p *Pool) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	want, err := total(reqs)
 	if err != nil {
 		return mem.Exhausted, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o, err := p.placeLocked(reqs, out, want)
+	first := reuse.Len()
+	o, err := p.placeLocked(reqs, out, want, reuse)
 	if err != nil || o != mem.Ready {
 		p.stats.Failures++
+		reuse.Cut(first)
 		return o, err
 	}
 	p.stats.Allocs += uint64(len(reqs))
@@ -93,24 +97,30 @@ func (p *Pool) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error
 	return mem.Ready, nil
 }
 
-func (p *Pool) placeLocked(reqs []mem.Request, out []mem.Block, want uint64) (mem.Outcome, error) {
-	if ok, err := p.carveLocked(reqs, out); ok || err != nil {
+func (p *Pool) placeLocked(reqs []mem.Request, out []mem.Block, want uint64, reuse *mem.Reuse) (mem.Outcome, error) {
+	if ok, err := p.carveLocked(reqs, out, reuse); ok || err != nil {
 		return mem.Ready, err
 	}
 	if len(p.waits.entries) > 0 {
 		p.waits.reap(p.recycleLocked)
-		if ok, err := p.carveLocked(reqs, out); ok || err != nil {
+		if ok, err := p.carveLocked(reqs, out, reuse); ok || err != nil {
 			return mem.Ready, err
 		}
 	}
-	o, err := p.growLocked(reqs, want)
+	o, err := p.growLocked(reqs, want, nil)
+	if err == nil && o != mem.Ready && reuse != nil {
+		if ok, err := p.reuseLocked(reqs, out, reuse); ok || err != nil {
+			return mem.Ready, err
+		}
+		o, err = p.growLocked(reqs, want, reuse)
+	}
 	if err != nil || o != mem.Ready {
 		if err == nil && o == mem.Exhausted && len(p.waits.entries) > 0 {
 			o = mem.NeedsWait
 		}
 		return o, err
 	}
-	ok, err := p.carveLocked(reqs, out)
+	ok, err := p.carveLocked(reqs, out, reuse)
 	if err == nil && !ok {
 		return mem.Exhausted, fmt.Errorf("pool: a new slab did not hold the %d bytes it was made for", want)
 	}
@@ -118,13 +128,16 @@ func (p *Pool) placeLocked(reqs []mem.Request, out []mem.Block, want uint64) (me
 }
 
 // carveLocked places the requests in the slabs there are, all or none.
-func (p *Pool) carveLocked(reqs []mem.Request, out []mem.Block) (bool, error) {
+func (p *Pool) carveLocked(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (bool, error) {
 	p.chunks = slices.Grow(p.chunks[:0], len(reqs))[:len(reqs)]
 	for _, s := range p.slabs {
 		err := s.region.AllocAll(reqs, p.chunks)
 		if err == nil {
+			if !p.usableLocked(s, reqs, reuse) {
+				continue
+			}
 			for i, c := range p.chunks {
-				if err := p.takeLocked(s, c, reqs[i].Size, &out[i]); err != nil {
+				if err := p.takeLocked(s, c, reqs[i].Size, &out[i], reuse, i); err != nil {
 					return false, err
 				}
 			}
@@ -137,8 +150,9 @@ func (p *Pool) carveLocked(reqs []mem.Request, out []mem.Block) (bool, error) {
 	if len(reqs) == 1 {
 		return false, nil
 	}
+	first := reuse.Len()
 	for i, r := range reqs {
-		ok, err := p.carveOneLocked(r, &out[i])
+		ok, err := p.carveOneLocked(reqs[i:i+1], r, &out[i], reuse, i)
 		if ok && err == nil {
 			continue
 		}
@@ -146,16 +160,20 @@ func (p *Pool) carveLocked(reqs []mem.Request, out []mem.Block) (bool, error) {
 			p.recycleLocked(b)
 		}
 		clear(out[:i])
+		reuse.Cut(first)
 		return false, err
 	}
 	return true, nil
 }
 
-func (p *Pool) carveOneLocked(r mem.Request, out *mem.Block) (bool, error) {
+func (p *Pool) carveOneLocked(one []mem.Request, r mem.Request, out *mem.Block, reuse *mem.Reuse, i int) (bool, error) {
 	for _, s := range p.slabs {
 		c, err := s.region.Alloc(r.Size, max(r.Align, 1))
 		if err == nil {
-			return true, p.takeLocked(s, c, r.Size, out)
+			if p.chunks[0] = c; !p.usableLocked(s, one, reuse) {
+				continue
+			}
+			return true, p.takeLocked(s, c, r.Size, out, reuse, i)
 		}
 		if !errors.Is(err, mem.ErrNoMemory) {
 			return false, err
@@ -164,39 +182,38 @@ func (p *Pool) carveOneLocked(r mem.Request, out *mem.Block) (bool, error) {
 	return false, nil
 }
 
-func (p *Pool) takeLocked(s *poolSlab, c bufalloc.Chunk, size uint64, out *mem.Block) error {
+func (p *Pool) takeLocked(s *poolSlab, c bufalloc.Chunk, size uint64, out *mem.Block, reuse *mem.Reuse, i int) error {
 	addr, err := s.region.Addr(c)
 	if err != nil {
 		return err
 	}
 	*out = s.block.Piece(addr-s.block.Addr, size)
+	p.busy.Tell(reuse, i, 0, mem.Range{Start: out.Addr, End: out.Addr + size})
 	p.live[*out] = poolCut{slab: s, chunk: c}
 	s.cuts++
 	return nil
 }
 
 // growLocked gets a slab that is sure to hold the requests side by side.
-func (p *Pool) growLocked(reqs []mem.Request, want uint64) (mem.Outcome, error) {
-	size, align := uint64(0), p.opts.Align
-	for _, r := range reqs {
-		align = max(align, r.Align)
-	}
-	for _, r := range reqs {
-		up, ok := mem.AlignUp(r.Size, align)
-		if !ok || size+up < size {
-			return mem.Exhausted, fmt.Errorf("%d bytes at alignment %d overflow 64 bits: %w", want, align, mem.ErrInvalidSize)
-		}
-		size += up
+func (p *Pool) growLocked(reqs []mem.Request, want uint64, reuse *mem.Reuse) (mem.Outcome, error) {
+	size, align, ok := p.slabFor(reqs)
+	if !ok {
+		return mem.Exhausted, fmt.Errorf("%d bytes at alignment %d overflow 64 bits: %w", want, align, mem.ErrInvalidSize)
 	}
 	req := [1]mem.Request{{Size: max(size, p.opts.Slab), Align: align, Tag: reqs[0].Tag, Hint: mem.Kept}}
 	var out [1]mem.Block
-	o, err := p.up.AllocAll(req[:], out[:])
+	first := reuse.Len()
+	o, err := p.up.AllocAll(req[:], out[:], reuse)
 	if err == nil && o != mem.Ready && size < p.opts.Slab { // less will do
 		req[0].Size = size
-		o, err = p.up.AllocAll(req[:], out[:])
+		o, err = p.up.AllocAll(req[:], out[:], reuse)
 	}
 	if err != nil || o != mem.Ready {
 		return o, err
+	}
+	if points := busyOf(reuse, first, 0); len(points) > 0 { // all of the slab is
+		reuse.Cut(first)
+		p.busy.Add(0, mem.Range{Start: out[0].Addr, End: out[0].Addr + out[0].Size}, points)
 	}
 	region, err := bufalloc.NewRegion(out[0].Addr, out[0].Size, bufalloc.Options{Strategy: p.opts.Strategy, Granularity: p.opts.Align})
 	if err != nil {
@@ -205,6 +222,22 @@ func (p *Pool) growLocked(reqs []mem.Request, want uint64) (mem.Outcome, error) 
 	s := &poolSlab{block: out[0], region: region}
 	p.slabs = append(p.slabs, s)
 	return mem.Ready, nil
+}
+
+// slabFor is the least slab that is sure to hold the requests side by side.
+func (p *Pool) slabFor(reqs []mem.Request) (size, align uint64, ok bool) {
+	align = p.opts.Align
+	for _, r := range reqs {
+		align = max(align, r.Align)
+	}
+	for _, r := range reqs {
+		up, ok := mem.AlignUp(r.Size, align)
+		if !ok || size+up < size {
+			return 0, 0, false
+		}
+		size += up
+	}
+	return size, align, true
 }
 
 // FreeAfter keeps b for later requests.
@@ -253,7 +286,7 @@ func (p *Pool) Trim(keep uint64) uint64 {
 	cached, freed := p.cachedLocked(), uint64(0)
 	for i := len(p.slabs) - 1; i >= 0 && cached > keep; i-- {
 		s := p.slabs[i]
-		if s.cuts > 0 || p.up.FreeAfter(s.block, nil) != nil {
+		if s.cuts > 0 || p.up.FreeAfter(s.block, p.busyInLocked(s)) != nil {
 			continue
 		}
 		p.slabs = slices.Delete(p.slabs, i, i+1)

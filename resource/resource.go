@@ -82,8 +82,12 @@ type base struct {
 
 func (b base) Upstream() mem.Resource { return b.up }
 
-func (b base) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
-	return b.up.AllocAll(reqs, out)
+func (b base) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	return b.up.AllocAll(reqs, out, reuse)
+}
+
+func (b base) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bool {
+	return b.up.Fits(reqs, gone, reuse)
 }
 
 func (b base) FreeAfter(blk mem.Block, after []mem.Point) error { return b.up.FreeAfter(blk, after) }

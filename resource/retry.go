@@ -11,17 +11,12 @@ import (
 // NeedsWait, and the caller may wait for one of Pending and ask again.
 type Retry struct {
 	base
-	evict func(bytes uint64) uint64 // immutable; may be nil
 
 	retries, rescued atomic.Uint64
 }
 
-// NewRetry returns a retrying layer. evict, where not nil, is asked to free
-// the given number of bytes by other means when trimming did not help; it
-// returns what it freed, and must not call this layer.
-func NewRetry(up mem.Resource, evict func(bytes uint64) uint64) *Retry {
-	return &Retry{base: base{up}, evict: evict}
-}
+// NewRetry returns a retrying layer.
+func NewRetry(up mem.Resource) *Retry { return &Retry{base: base{up}} }
 
 // String names the layer.
 func (r *Retry) String() string { return "retry" }
@@ -30,31 +25,17 @@ func (r *Retry) String() string { return "retry" }
 // then served.
 func (r *Retry) Retries() (tried, rescued uint64) { return r.retries.Load(), r.rescued.Load() }
 
-// AllocAll tries, trims, tries again, asks for eviction and tries once more.
-func (r *Retry) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
-	o, err := r.up.AllocAll(reqs, out)
+// AllocAll tries, trims and tries again.
+func (r *Retry) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	o, err := r.up.AllocAll(reqs, out, reuse)
 	if err != nil || o == mem.Ready {
 		return o, err
 	}
 	r.retries.Add(1)
-	if r.up.Trim(0) > 0 {
-		if o, err = r.again(reqs, out); err != nil || o == mem.Ready {
-			return o, err
-		}
+	if r.up.Trim(0) == 0 {
+		return o, nil
 	}
-	if r.evict != nil {
-		if want, _ := total(reqs); r.evict(want) > 0 {
-			if o, err = r.again(reqs, out); err != nil || o == mem.Ready {
-				return o, err
-			}
-		}
-	}
-	return o, nil
-}
-
-func (r *Retry) again(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
-	o, err := r.up.AllocAll(reqs, out)
-	if err == nil && o == mem.Ready {
+	if o, err = r.up.AllocAll(reqs, out, reuse); err == nil && o == mem.Ready {
 		r.rescued.Add(1)
 	}
 	return o, err

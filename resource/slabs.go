@@ -41,13 +41,17 @@ func newSlabs(size, slabSize uint64) *slabs {
 	return &slabs{size: size, slots: max(slabSize/size, 1), align: align, where: make(map[mem.Block]*slab)}
 }
 
-// alloc takes a slot for want bytes, from a new slab where none is free.
-func (s *slabs) alloc(up mem.Resource, want, tag uint64) (mem.Block, mem.Outcome, error) {
+// alloc takes a slot for want bytes, from a new slab where none is free, or one that
+// reuse takes; i is the request's number there.
+func (s *slabs) alloc(up mem.Resource, want, tag uint64, reuse *mem.Reuse, i int) (mem.Block, mem.Outcome, error) {
 	if len(s.partial) == 0 {
 		s.reap()
 	}
 	if len(s.partial) == 0 {
 		if o, err := s.grow(up, tag); err != nil || o != mem.Ready {
+			if k := s.waits.find(reuse, func(mem.Block) bool { return true }); err == nil && k >= 0 {
+				return s.again(s.waits.remove(k, reuse, i), want), mem.Ready, nil
+			}
 			if err == nil && o == mem.Exhausted && len(s.waits.entries) > 0 {
 				o = mem.NeedsWait
 			}
@@ -68,10 +72,22 @@ func (s *slabs) alloc(up mem.Resource, want, tag uint64) (mem.Block, mem.Outcome
 	return b, mem.Ready, nil
 }
 
+// again makes a pending slot a live one.
+func (s *slabs) again(old mem.Block, want uint64) mem.Block {
+	sl := s.where[old]
+	delete(s.where, old)
+	slot := (old.Addr - sl.block.Addr) / s.size
+	sl.given[slot] = true
+	s.live++
+	b := sl.block.Piece(slot*s.size, want)
+	s.where[b] = sl
+	return b
+}
+
 func (s *slabs) grow(up mem.Resource, tag uint64) (mem.Outcome, error) {
 	req := [1]mem.Request{{Size: s.size * s.slots, Align: s.align, Tag: tag, Hint: mem.Kept}}
 	var out [1]mem.Block
-	o, err := up.AllocAll(req[:], out[:])
+	o, err := up.AllocAll(req[:], out[:], nil) // slots tell nobody of points
 	if err != nil || o != mem.Ready {
 		return o, err
 	}
@@ -117,6 +133,20 @@ func (s *slabs) release(b mem.Block, after []mem.Point) bool {
 }
 
 func (s *slabs) reap() { s.waits.reap(s.recycle) }
+
+// room is how many slots could be given without a new slab.
+func (s *slabs) room(reuse *mem.Reuse) (n int) {
+	s.reap()
+	for _, sl := range s.partial {
+		n += len(sl.free)
+	}
+	for i := range s.waits.entries {
+		if reuse.Takes(s.waits.entries[i].after) {
+			n++
+		}
+	}
+	return n
+}
 
 // recycle makes b's slot free.
 func (s *slabs) recycle(b mem.Block) {

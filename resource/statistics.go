@@ -71,8 +71,8 @@ func NewStatistics(up mem.Resource) *Statistics {
 func (s *Statistics) String() string { return "statistics" }
 
 // AllocAll counts what was given, and what was refused.
-func (s *Statistics) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
-	o, err := s.up.AllocAll(reqs, out)
+func (s *Statistics) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	o, err := s.up.AllocAll(reqs, out, reuse)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {

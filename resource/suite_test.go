@@ -31,7 +31,7 @@ func stacks() map[string]func(up mem.Resource) mem.Resource {
 		"trace":      func(up mem.Resource) mem.Resource { return resource.NewTrace(up, trace.NewAllocWriter(io.Discard)) },
 		"track":      func(up mem.Resource) mem.Resource { return resource.NewTrack(up, 4) },
 		"statistics": func(up mem.Resource) mem.Resource { return resource.NewStatistics(up) },
-		"retry":      func(up mem.Resource) mem.Resource { return resource.NewRetry(up, nil) },
+		"retry":      func(up mem.Resource) mem.Resource { return resource.NewRetry(up) },
 		"limit":      func(up mem.Resource) mem.Resource { return must(resource.NewLimit(up, capacity/2)) },
 		"fixed":      func(up mem.Resource) mem.Resource { return must(resource.NewFixed(up, 4096, 8)) },
 		"bins":       func(up mem.Resource) mem.Resource { return must(resource.NewBins(up, 1<<16, 256, 1024, 16384)) },
@@ -49,7 +49,7 @@ func documented(up mem.Resource) mem.Resource {
 	up = must(resource.NewPool(up, resource.PoolOptions{Slab: 1 << 17}))
 	up = must(resource.NewBins(up, 1<<14, 256, 1024))
 	up = must(resource.NewLimit(up, capacity*3/4))
-	up = resource.NewRetry(up, nil)
+	up = resource.NewRetry(up)
 	up = resource.NewStatistics(up)
 	up = resource.NewTrack(up, 2)
 	return resource.NewTrace(up, trace.NewAllocWriter(io.Discard))
@@ -61,8 +61,9 @@ type model struct {
 	r       mem.Resource
 	line    *mem.Timeline
 	open    []mem.Point // issued, not ended
-	live    []mem.Block
+	live    []held      // after: what they are in use until
 	pending []held
+	exact   bool // Fits finds what AllocAll does
 }
 
 type held struct {
@@ -77,9 +78,18 @@ func (m *model) alloc() {
 		reqs[i].Size = rapid.Uint64Range(1, 40000).Draw(m.t, "size")
 		reqs[i].Align = 1 << rapid.IntRange(0, 9).Draw(m.t, "align")
 	}
-	o, err := m.r.AllocAll(reqs, out)
+	var reuse *mem.Reuse
+	if rapid.Bool().Draw(m.t, "reuse") {
+		reuse = &mem.Reuse{Busy: []mem.Busy{{Index: 77}}, May: func(p mem.Point) bool { return p.Seq%5 != 0 }}
+	}
+	fits := m.r.Fits(reqs, nil, reuse)
+	o, err := m.r.AllocAll(reqs, out, reuse)
 	require.NoError(m.t, err)
+	if o == mem.Ready && m.exact {
+		require.True(m.t, fits, "what was given did not fit")
+	}
 	if o != mem.Ready {
+		require.LessOrEqual(m.t, reuse.Len(), 1, "a refusal left points behind")
 		if o == mem.NeedsWait {
 			require.NotEmpty(m.t, m.r.Pending(nil), "needs wait, but there is nothing to wait for")
 		}
@@ -89,23 +99,38 @@ func (m *model) alloc() {
 		require.False(m.t, b.IsZero())
 		require.Equal(m.t, reqs[i].Size, b.Size)
 		require.Zero(m.t, b.Addr%reqs[i].Align, "alignment")
-		m.disjoint(b)
-		m.live = append(m.live, b)
+		h := held{b: b}
+		if reuse != nil {
+			require.Equal(m.t, 77, reuse.Busy[0].Index, "what the caller had listed")
+			for _, e := range reuse.Busy[1:] {
+				require.True(m.t, e.Index < n && e.Point.Seq%5 != 0, "%v: none that may be waited for", e)
+				if e.Index == i {
+					h.after = append(h.after, e.Point)
+				}
+			}
+		}
+		m.disjoint(h)
+		m.live = append(m.live, h)
 	}
 }
 
-// disjoint tests that b shares no byte with a block that is live or may still
-// be in use by a command.
-func (m *model) disjoint(b mem.Block) {
-	r := mem.Range{Start: b.Addr, End: b.Addr + b.Size}
+// disjoint tests that h shares no byte with a block that is live, nor with one that
+// may still be in use by a command, unless it waits for that.
+func (m *model) disjoint(h held) {
+	r := mem.Range{Start: h.b.Addr, End: h.b.Addr + h.b.Size}
 	for _, o := range m.live {
-		require.False(m.t, r.Overlaps(mem.Range{Start: o.Addr, End: o.Addr + o.Size}), "%v overlaps live %v", b, o)
+		require.False(m.t, r.Overlaps(mem.Range{Start: o.b.Addr, End: o.b.Addr + o.b.Size}), "%v overlaps live %v", h.b, o.b)
 	}
 	m.pending = slices.DeleteFunc(m.pending, func(h held) bool {
 		return !slices.ContainsFunc(h.after, func(p mem.Point) bool { return !p.Reached() })
 	})
-	for _, h := range m.pending {
-		require.False(m.t, r.Overlaps(mem.Range{Start: h.b.Addr, End: h.b.Addr + h.b.Size}), "%v overlaps pending %v", b, h.b)
+	for _, o := range m.pending {
+		if !r.Overlaps(mem.Range{Start: o.b.Addr, End: o.b.Addr + o.b.Size}) {
+			continue
+		}
+		for _, p := range o.after {
+			require.True(m.t, p.Reached() || slices.Contains(h.after, p), "%v overlaps pending %v and does not wait for %v", h.b, o.b, p)
+		}
 	}
 }
 
@@ -114,17 +139,17 @@ func (m *model) free() {
 		return
 	}
 	i := rapid.IntRange(0, len(m.live)-1).Draw(m.t, "which")
-	b := m.live[i]
+	h := m.live[i]
 	m.live = slices.Delete(m.live, i, i+1)
-	var after []mem.Point
+	after := slices.Clone(h.after) // who frees a block frees it after these too
 	for range rapid.IntRange(0, 2).Draw(m.t, "points") {
 		p := m.line.Next()
 		m.open = append(m.open, p)
 		after = append(after, p)
 	}
-	require.NoError(m.t, m.r.FreeAfter(b, after))
-	require.Error(m.t, m.r.FreeAfter(b, nil), "a block can be freed only once")
-	m.pending = append(m.pending, held{b, slices.Clone(after)})
+	require.NoError(m.t, m.r.FreeAfter(h.b, after))
+	require.Error(m.t, m.r.FreeAfter(h.b, nil), "a block can be freed only once")
+	m.pending = append(m.pending, held{h.b, slices.Clone(after)})
 	clear(after) // the slice is ours again
 }
 
@@ -141,8 +166,8 @@ func (m *model) close() {
 	for _, p := range m.open {
 		m.line.End(p, nil)
 	}
-	for _, b := range m.live {
-		require.NoError(m.t, m.r.FreeAfter(b, nil))
+	for _, h := range m.live {
+		require.NoError(m.t, m.r.FreeAfter(h.b, nil))
 	}
 	m.r.Trim(0)
 	require.NoError(m.t, m.r.Check())
@@ -153,7 +178,7 @@ func TestEveryLayerKeepsTheRulesOfAResource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				dev := newFlat(capacity)
-				m := &model{t: t, r: build(dev), line: mem.NewTimeline("q", false, nil)}
+				m := &model{t: t, r: build(dev), line: mem.NewTimeline("q", false, nil), exact: name != "pool" && name != "documented" && name != "bins" && name != "fixed" && name != "device"}
 				t.Repeat(map[string]func(*rapid.T){
 					"alloc": func(*rapid.T) { m.alloc() },
 					"free":  func(*rapid.T) { m.free() },
@@ -180,7 +205,7 @@ func TestAnInjectedFailureAtAnyCallLosesNothing(t *testing.T) {
 			var live []mem.Block
 			for i := range uint64(60) {
 				var out [2]mem.Block
-				o, err := r.AllocAll([]mem.Request{{Size: 100 + i*i*7, Align: 256}, {Size: 300}}, out[:])
+				o, err := r.AllocAll([]mem.Request{{Size: 100 + i*i*7, Align: 256}, {Size: 300}}, out[:], nil)
 				require.NoError(t, err)
 				if o == mem.Ready {
 					live = append(live, out[:]...)
@@ -206,7 +231,7 @@ func TestAnInjectedFaultIsReportedWithItsCause(t *testing.T) {
 	f, _ := resource.Find[*resource.Fail](r)
 	f.At(1, mem.Exhausted, mem.ErrDeviceLost)
 	var out [1]mem.Block
-	_, err := r.AllocAll([]mem.Request{{Size: 100}}, out[:])
+	_, err := r.AllocAll([]mem.Request{{Size: 100}}, out[:], nil)
 	require.ErrorIs(t, err, mem.ErrDeviceLost)
 	require.NoError(t, r.Check())
 	require.Zero(t, r.Stats().Live)
@@ -219,10 +244,10 @@ func TestBadRequestsAreErrorsThatNameTheRule(t *testing.T) {
 		}
 		r := build(newFlat(capacity))
 		var out [2]mem.Block
-		_, err := r.AllocAll([]mem.Request{{Size: 8}, {Size: 0}}, out[:])
+		_, err := r.AllocAll([]mem.Request{{Size: 8}, {Size: 0}}, out[:], nil)
 		require.ErrorIs(t, err, mem.ErrInvalidSize, name)
 		require.ErrorContains(t, err, "request 2 of 2", name)
-		_, err = r.AllocAll([]mem.Request{{Size: 8}, {Size: ^uint64(0)}}, out[:])
+		_, err = r.AllocAll([]mem.Request{{Size: 8}, {Size: ^uint64(0)}}, out[:], nil)
 		require.ErrorIs(t, err, mem.ErrInvalidSize, name)
 		require.Error(t, r.FreeAfter(mem.Block{Addr: 64, Size: 8, Ref: 99}, nil), name)
 		require.NoError(t, r.Check(), name)

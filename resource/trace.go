@@ -29,8 +29,8 @@ func NewTrace(up mem.Resource, w *trace.AllocWriter) *Trace {
 func (t *Trace) String() string { return "trace" }
 
 // AllocAll records the blocks it could get.
-func (t *Trace) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
-	o, err := t.up.AllocAll(reqs, out)
+func (t *Trace) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	o, err := t.up.AllocAll(reqs, out, reuse)
 	if err != nil || o != mem.Ready {
 		return o, err
 	}

@@ -59,8 +59,8 @@ func NewTrack(up mem.Resource, depth int) *Track {
 func (t *Track) String() string { return "track" }
 
 // AllocAll remembers the blocks it could get.
-func (t *Track) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
-	o, err := t.up.AllocAll(reqs, out)
+func (t *Track) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	o, err := t.up.AllocAll(reqs, out, reuse)
 	if err != nil || o != mem.Ready {
 		return o, err
 	}

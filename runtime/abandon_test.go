@@ -18,6 +18,10 @@ import (
 
 // What is given up ends given up, or is poisoned (C11).
 
+// enqueued is when a call that was just made has enqueued its command, on an
+// emulated processor too.
+const enqueued = 50 * time.Millisecond
+
 // stubborn is a device whose queues refuse every command while no is set.
 type stubborn struct {
 	*tce.Device
@@ -106,7 +110,7 @@ func TestAMapThatIsGivenUpIsGoneWhateverItsDriverSays(t *testing.T) { // C11
 				h, d, b, _ := stubbornHouse(t, overSVM)
 				gate := h.gate()
 				short, cancel := context.WithCancel(context.Background())
-				time.AfterFunc(5*time.Millisecond, func() {
+				time.AfterFunc(enqueued, func() {
 					d.no.Store(true)
 					if fails {
 						_ = gate.SetStatus(-77)
@@ -130,7 +134,7 @@ func TestABlockingMapOfAPointerThatIsGivenUpIsGone(t *testing.T) { // C11
 	h, d, b, p := stubbornHouse(t, true)
 	gate := h.gate()
 	short, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(5*time.Millisecond, func() { d.no.Store(true); cancel() })
+	time.AfterFunc(enqueued, func() { d.no.Store(true); cancel() })
 	_, e, err := h.q[0].SVMMap(short, p, 5000, runtime.SVMMapWrite, gate)
 	require.ErrorIs(t, err, runtime.ErrMap)
 	require.False(t, e.IsZero())

@@ -43,7 +43,7 @@ const contentSize = 4096
 
 func newContentModel(t testing.TB, o runtime.Options) *contentModel {
 	m := &contentModel{house: build(t, o, runtime.QueueOptions{OutOfOrder: true})}
-	m.orc = oracle.New(m.c.Topology(), 1)
+	m.orc = oracle.New(m.c.Topology())
 	add := func(size uint64) *modelBuffer {
 		b := &modelBuffer{b: m.buffer(size, nil), bytes: make([]byte, size), known: make([]bool, size)}
 		require.NoError(t, m.orc.Create(b.b.ID(), size, mem.MemorySet{}))

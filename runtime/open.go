@@ -59,7 +59,9 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 		programs: make(map[*Program]struct{}),
 		roots:    make(map[mem.BufferID]*root),
 		svmRoots: make(map[Pointer]*root),
+		gates:    gates{lines: make(map[*mem.Timeline]*Queue)},
 	}
+	c.scratch.reuse.May = c.mayWait
 	c.userLine = mem.NewTimeline("user", false, c.pointFailed)
 	c.host = soft.NewHost(soft.HostOptions{})
 	c.addMemory(c.host)

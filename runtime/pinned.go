@@ -58,7 +58,7 @@ func (k *locks) take(size, align uint64) *locked {
 		return nil
 	}
 	var given [1]mem.Block
-	if outcome, err := m.AllocAll([]mem.Request{{Size: size, Align: align}}, given[:]); err != nil || outcome != mem.Ready {
+	if outcome, err := m.AllocAll([]mem.Request{{Size: size, Align: align}}, given[:], nil); err != nil || outcome != mem.Ready {
 		return nil
 	}
 	l := &locked{locks: k, memory: m, block: given[0]}

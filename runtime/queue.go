@@ -31,6 +31,10 @@ type Queue struct {
 	closed  bool      // protected by c.mu
 	barrier mem.Point // protected by c.mu: the last barrier, where out of order
 
+	// Protected by c.mu, of an in-order queue: the last gate that a command hangs on, and
+	// the first command that hung on it or on one closed at the same time.
+	gate, gateFrom uint64
+
 	failMu sync.Mutex // a leaf
 	failed error      // protected by failMu: the first failure since the last Finish
 }
@@ -64,6 +68,7 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 	}
 	q.line = q.dev.Timeline()
 	c.queues[q] = struct{}{}
+	c.gates.lines[q.line] = q
 	c.listQueues()
 	return q, nil
 }
@@ -236,6 +241,7 @@ func (q *Queue) Close() error {
 	if err == nil {
 		q.closed = true
 		delete(q.c.queues, q)
+		delete(q.c.gates.lines, q.line)
 		q.c.listQueues()
 	}
 	q.c.unlock()

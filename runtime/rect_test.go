@@ -159,7 +159,7 @@ func TestRectanglesMoveExactlyTheirRows(t *testing.T) {
 		const size, from = 600, 128
 		h := build(t, runtime.Options{Devices: memories(3), NoPeer: rapid.Bool().Draw(rt, "through the host")}, runtime.QueueOptions{})
 		ctx := soon(t)
-		o := oracle.New(h.c.Topology(), 1)
+		o := oracle.New(h.c.Topology())
 		flat := [2][]byte{bytes.Repeat([]byte{1}, size), bytes.Repeat([]byte{2}, size)}
 		var bufs [3]*runtime.Buffer // 2 is a view of 1
 		for i := range flat {

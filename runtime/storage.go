@@ -1,9 +1,11 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,53 +22,77 @@ func noMemory(m mem.MemoryID) error {
 	return mem.ErrNoMemory
 }
 
+// want is storage that a plan wanted and got.
+type want struct {
+	migration.Want
+	block mem.Block
+	from  int // its bytes are in use until reuse.Busy[from:to]
+	to    int
+}
+
 // obtain gets the blocks that a plan wants, all or none, and tells the planner.
-// Wants of one memory are asked for at once. c.mu is held.
-func (c *Context) obtain(plan *migration.Plan) error {
+// Wants of one memory are asked for at once. It reports whether to plan again: some
+// blocks are still in use by those who had their bytes before. c.mu is held.
+func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 	s := &c.scratch
 	if len(plan.Storage) == 0 {
-		return nil
+		if len(s.wants) > 0 {
+			s.wants = s.wants[:0]
+		}
+		return false, nil
 	}
-	s.blocks = s.blocks[:0]
-	for range plan.Storage {
-		s.blocks = append(s.blocks, mem.Block{})
+	s.reuse.Cut(0)
+	s.wants = s.wants[:0]
+	for _, w := range plan.Storage {
+		s.wants = append(s.wants, want{Want: w})
 	}
-	for i, w := range plan.Storage {
-		if !s.blocks[i].IsZero() {
+	for i := range s.wants {
+		if !s.wants[i].block.IsZero() {
 			continue // with an earlier one of its memory
 		}
-		if err := c.obtainOn(plan, w.Memory, i); err != nil {
-			return errors.Join(err, c.freeBlocks(plan, s.blocks))
+		if err := c.obtainOn(s.wants[i].Memory, i); err != nil {
+			return false, errors.Join(err, c.freeWants())
 		}
 	}
-	for i, w := range plan.Storage {
-		if err := c.planner.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
+	for i := range s.wants {
+		w := &s.wants[i]
+		if err := c.planner.Stored(w.Buffer, w.Memory, mem.Plain, c.busy(w)...); err != nil {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
-		c.roots[w.Buffer].blocks[w.Memory] = s.blocks[i]
+		c.roots[w.Buffer].blocks[w.Memory] = w.block
 	}
-	return nil
+	return len(s.reuse.Busy) > 0, nil
+}
+
+// busy are the points that a wanted block is in use until, in scratch space. c.mu is
+// held.
+func (c *Context) busy(w *want) []mem.Point {
+	s := &c.scratch
+	s.until = s.until[:0]
+	for _, b := range s.reuse.Busy[w.from:w.to] {
+		s.until = append(s.until, b.Point)
+	}
+	return s.until
 }
 
 // obtainOn gets the blocks wanted on one memory, the first of which is wants
 // number from. c.mu is held.
-func (c *Context) obtainOn(plan *migration.Plan, m mem.MemoryID, from int) error {
+func (c *Context) obtainOn(m mem.MemoryID, from int) error {
 	s := &c.scratch
 	s.reqs = s.reqs[:0]
 	var total uint64
-	for _, w := range plan.Storage[from:] {
-		if w.Memory == m {
+	for i := range s.wants[from:] {
+		if w := &s.wants[from+i]; w.Memory == m {
 			root := c.roots[w.Buffer]
-			size := root.size
-			total += size
-			s.reqs = append(s.reqs, mem.Request{Size: size, Tag: uint64(w.Buffer), Hint: root.hint})
+			total += root.size
+			s.reqs = append(s.reqs, mem.Request{Size: root.size, Tag: uint64(w.Buffer), Hint: root.hint})
 		}
 	}
 	for len(s.given) < len(s.reqs) {
 		s.given = append(s.given, mem.Block{})
 	}
-	given := s.given[:len(s.reqs)]
-	outcome, err := c.mems[m].res.AllocAll(s.reqs, given)
+	given, first := s.given[:len(s.reqs)], len(s.reuse.Busy)
+	outcome, err := c.mems[m].res.AllocAll(s.reqs, given, &s.reuse)
 	if err != nil {
 		return fmt.Errorf("storage on %s: %w", c.topo.Name(m), err)
 	}
@@ -77,22 +103,40 @@ func (c *Context) obtainOn(plan *migration.Plan, m mem.MemoryID, from int) error
 		}
 		return err
 	}
-	for i, w := range plan.Storage[from:] {
-		if w.Memory == m {
-			s.blocks[from+i], given = given[0], given[1:]
+	c.sortBusy(first)
+	k := 0
+	for i := from; i < len(s.wants); i++ {
+		w := &s.wants[i]
+		if w.Memory != m {
+			continue
 		}
+		w.block, w.from = given[k], first
+		for first < len(s.reuse.Busy) && s.reuse.Busy[first].Index == k {
+			first++
+		}
+		w.to = first
+		k++
 	}
 	return nil
 }
 
-// freeBlocks gives blocks back that no command has seen.
-func (c *Context) freeBlocks(plan *migration.Plan, blocks []mem.Block) error {
+// sortBusy orders what an AllocAll said of its blocks by block. c.mu is held.
+func (c *Context) sortBusy(first int) {
+	busy := c.scratch.reuse.Busy[first:]
+	if len(busy) > 1 {
+		slices.SortStableFunc(busy, func(a, b mem.Busy) int { return cmp.Compare(a.Index, b.Index) })
+	}
+}
+
+// freeWants gives blocks back that no command has seen. c.mu is held.
+func (c *Context) freeWants() error {
 	var errs []error
-	for i, b := range blocks {
-		if !b.IsZero() {
-			errs = append(errs, c.mems[plan.Storage[i].Memory].res.FreeAfter(b, nil))
+	for i := range c.scratch.wants {
+		if w := &c.scratch.wants[i]; !w.block.IsZero() {
+			errs = append(errs, c.mems[w.Memory].res.FreeAfter(w.block, c.busy(w)))
 		}
 	}
+	c.scratch.wants = c.scratch.wants[:0]
 	return errors.Join(errs...)
 }
 
@@ -100,15 +144,16 @@ func (c *Context) freeBlocks(plan *migration.Plan, blocks []mem.Block) error {
 // the accepted copies, which have points, goes. c.mu is held.
 func (c *Context) giveBack(plan *migration.Plan) error {
 	var errs []error
-	for _, w := range plan.Storage {
-		if c.fills(plan, w) {
+	for i := range c.scratch.wants {
+		w := &c.scratch.wants[i]
+		if c.fills(plan, w.Want) {
 			continue
 		}
 		if err := c.planner.Unstored(w.Buffer, w.Memory); err != nil {
 			panic(fmt.Sprintf("runtime: nothing was copied there: %v", err))
 		}
 		r := c.roots[w.Buffer]
-		errs = append(errs, c.mems[w.Memory].res.FreeAfter(r.blocks[w.Memory], nil))
+		errs = append(errs, c.mems[w.Memory].res.FreeAfter(w.block, c.busy(w)))
 		r.blocks[w.Memory] = mem.Block{}
 	}
 	return errors.Join(errs...)
@@ -179,7 +224,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 		return nil
 	}
 	var given [1]mem.Block
-	outcome, err := host.res.AllocAll([]mem.Request{{Size: r.size}}, given[:])
+	outcome, err := host.res.AllocAll([]mem.Request{{Size: r.size}}, given[:], nil)
 	if err == nil && outcome != mem.Ready {
 		err = fmt.Errorf("%v: %w", outcome, mem.ErrNoHostMemory)
 	}

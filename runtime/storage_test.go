@@ -30,13 +30,13 @@ func TestStorageOnSeveralMemoriesIsAllOrNone(t *testing.T) {
 	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1}, {Buffer: a.ID(), Memory: 2}, {Buffer: b.ID(), Memory: 1}}}
 	layers[2].At(1, mem.Exhausted, nil)
 	c.lock()
-	err = c.obtain(&plan)
+	_, err = c.obtain(&plan)
 	c.unlock()
 	require.ErrorIs(t, err, mem.ErrNoMemory)
 	require.Zero(t, layers[1].Stats().Blocks)
 	require.NoError(t, c.Check())
 	c.lock()
-	err = c.obtain(&plan)
+	_, err = c.obtain(&plan)
 	c.unlock()
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), layers[1].Calls(), "blocks of one memory are asked for at once")
@@ -54,11 +54,11 @@ type hinted struct {
 	seen *[]mem.Hint
 }
 
-func (h hinted) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (h hinted) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	for _, q := range reqs {
 		*h.seen = append(*h.seen, q.Hint)
 	}
-	return h.Resource.AllocAll(reqs, out)
+	return h.Resource.AllocAll(reqs, out, reuse)
 }
 
 func TestABuffersHintComesWithItsRequests(t *testing.T) {
@@ -75,7 +75,7 @@ func TestABuffersHintComesWithItsRequests(t *testing.T) {
 	require.NoError(t, a.SetHint(mem.Together(5)))
 	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1}, {Buffer: b.ID(), Memory: 1}}}
 	c.lock()
-	err = c.obtain(&plan)
+	_, err = c.obtain(&plan)
 	c.unlock()
 	require.NoError(t, err)
 	require.Equal(t, []mem.Hint{mem.Together(5), 0}, seen)

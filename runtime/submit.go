@@ -47,8 +47,10 @@ type scratch struct {
 	cmd      devices.Command
 	args     []devices.Arg
 	reqs     []mem.Request
-	blocks   []mem.Block // of the plan's storage
 	given    []mem.Block // of one memory
+	reuse    mem.Reuse   // what they are in use until
+	wants    []want      // the storage that was got for the plan
+	until    []mem.Point // of one block
 	points   []mem.Point // of the plan's steps
 	lates    []*lateCopy // of the plan's steps; nil where all of the range moves
 	svmArgs  []boundSVM  // arguments that are pointers
@@ -97,8 +99,13 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		return Event{}, err
 	}
 	s.points = s.points[:0]
-	if err := c.obtain(&s.plan); err != nil {
+	if again, err := c.obtain(&s.plan); err != nil {
 		return Event{}, err
+	} else if again {
+		if err := c.planner.Plan(&s.plan, s.accs); err != nil {
+			err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+			return Event{}, errors.Join(err, c.giveBack(&s.plan))
+		}
 	}
 	if req.op == opMap {
 		if err := c.viewMap(req); err != nil {
@@ -377,8 +384,24 @@ func (c *Context) execute(req *request, l *Launch) (p mem.Point, err error) {
 		s.cmd.Late, err = c.lateOf(req)
 	}
 	if err == nil {
-		p, err = req.q.dev.Submit(&s.cmd, s.waits)
+		p, err = c.submitCommand(req)
 	}
 	c.forget()
+	return p, err
+}
+
+// submitCommand gives the scratch command to its queue. c.mu is held.
+func (c *Context) submitCommand(req *request) (mem.Point, error) {
+	s := &c.scratch
+	if req.op != opHostCall && req.op != opSVMFree {
+		p, err := req.q.dev.Submit(&s.cmd, s.waits)
+		if err == nil {
+			c.gated(p, s.waits, req.q)
+		}
+		return p, err
+	}
+	gate := c.hostGate()
+	p, err := req.q.dev.Submit(&s.cmd, s.waits)
+	c.callAccepted(gate, p, req.q)
 	return p, err
 }

@@ -27,7 +27,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	if req.op == opLaunch {
 		r.Kernel = l.Kernel.name
 	}
-	for _, w := range plan.Storage {
+	for _, w := range s.wants {
 		r.Blocks = append(r.Blocks, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: c.roots[w.Buffer].size})
 	}
 	for i := range plan.Steps {

@@ -37,6 +37,7 @@ func (c *Context) submitSteps(plan *migration.Plan) error {
 		err := c.submitTogether(plan)
 		for k, j := range s.members {
 			if p := s.landed[k]; !p.IsZero() {
+				c.gated(p, s.transfer.Waits, nil)
 				c.planner.CommitStep(plan, j, p)
 				s.points[j] = p
 			}

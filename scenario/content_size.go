@@ -1,15 +1,11 @@
 package scenario
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 
-	"godwit/mem"
-	"godwit/mem/rangemap"
 	"godwit/migration"
-	"godwit/runtime"
 	"godwit/trace"
 )
 
@@ -17,9 +13,6 @@ import (
 // first 8 bytes of another buffer say when a command is about to use it. What is
 // beyond them is undefined to whoever reads it; it is what the memory where the
 // command runs happens to hold.
-
-// countRange is where a size buffer holds the count.
-var countRange = mem.Range{End: migration.CountSize}
 
 // sized is a buffer's content_size as written.
 type sized struct {
@@ -80,164 +73,6 @@ func (s *Scenario) counts() bool {
 	return slices.ContainsFunc(s.Buffers, func(b Buffer) bool { return b.SizeBuffer > 0 })
 }
 
-// In the reference run:
-
-// limit is how many bytes of a buffer those who read it now may rely on.
-func (f *flat) limit(buffer int) uint64 {
-	b := &f.s.Buffers[buffer]
-	if by := b.SizeBuffer - 1; by >= 0 && f.said[by] {
-		return min(binary.NativeEndian.Uint64(f.buffers[by]), b.Size)
-	}
-	return b.Size
-}
-
-// seen is what reads of r of a buffer yield, given how far they may rely on it.
-func (f *flat) seen(buffer int, r mem.Range, limit uint64) []byte {
-	bytes := f.buffers[buffer][r.Start:r.End]
-	if limit >= r.End {
-		return bytes
-	}
-	out := slices.Clone(bytes)
-	repeat(out[max(limit, r.Start)-r.Start:], f.filling)
-	return out
-}
-
-// hide gives what a launch reads beyond counts the filling. What it does not
-// write is as before after restore.
-func (f *flat) hide(c *Command) (restore func()) {
-	type tail struct {
-		place []byte
-		was   []byte
-	}
-	var tails []tail
-	var written []*Arg
-	for i := range c.Args {
-		if a := &c.Args[i]; a.Buffer && a.Access.Writes() {
-			written = append(written, a)
-		}
-	}
-	for i := range c.Args {
-		a := &c.Args[i]
-		if !a.Buffer || !a.Access.Reads() || f.limit(a.Place.Buffer) >= a.Used.End {
-			continue
-		}
-		buffer := f.buffers[a.Place.Buffer]
-		was := slices.Clone(buffer)
-		r := mem.Range{Start: max(a.Used.Start, f.limit(a.Place.Buffer)), End: a.Used.End}
-		repeat(buffer[r.Start:r.End], f.filling)
-		for at := r.Start; at < r.End; { // all but what is written
-			next := r.End
-			inside := slices.ContainsFunc(written, func(w *Arg) bool {
-				if w.Place.Buffer != a.Place.Buffer || w.Used.End <= at {
-					return false
-				}
-				if w.Used.Start > at {
-					next = min(next, w.Used.Start)
-					return false
-				}
-				next = min(r.End, w.Used.End)
-				return true
-			})
-			if !inside {
-				tails = append(tails, tail{buffer[at:next], was[at:next]})
-			}
-			at = next
-		}
-	}
-	return func() {
-		for _, t := range tails {
-			copy(t.place, t.was)
-		}
-	}
-}
-
-// mapped notes how far a mapping shows what counts; what the unmap will write
-// is undefined beyond, but for what the host writes.
-func (f *flat) mapped(c *Command) {
-	limit := f.limit(c.Place.Buffer)
-	f.mapLimit[c.Mapping] = limit
-	if flags := f.s.Mappings[c.Mapping].Flags; flags&runtime.MapWrite != 0 {
-		copy(f.bytesOf(c.Place), f.seen(c.Place.Buffer, c.Place.Range, limit))
-	}
-}
-
-// say notes that a size buffer has a count.
-func (f *flat) say(p Place) {
-	if p.Range.Overlaps(countRange) {
-		f.said[p.Buffer] = true
-	}
-}
-
-// wrote notes which size buffers a command has written.
-func (f *flat) wrote(c *Command) {
-	switch c.Kind {
-	case Write, HostWrite, Fill:
-		f.say(c.Place)
-	case Copy:
-		f.say(c.To)
-	case Launch:
-		for i := range c.Args {
-			if a := &c.Args[i]; a.Buffer && a.Access.Writes() {
-				f.say(Place{Buffer: a.Place.Buffer, Range: a.Used})
-			}
-		}
-	}
-}
-
-// In the explanation:
-
-// partly notes whether memory m holds r only as far as a count says.
-func (a *account) partly(m mem.MemoryID, r mem.Range, v bool) {
-	if a.part == nil {
-		if !v {
-			return
-		}
-		a.part = make(map[mem.MemoryID]*rangemap.Map[bool])
-	}
-	if a.part[m] == nil {
-		part := rangemap.Make(a.latest.Size(), false)
-		a.part[m] = &part
-	}
-	a.part[m].Set(r, v)
-}
-
-// recount takes those that hold bytes partly from those that hold them: the count
-// has been written.
-func (a *account) recount() {
-	for m, part := range a.part {
-		for r, v := range part.All() {
-			if v {
-				a.latest.Update(r, func(_ mem.Range, c content) content {
-					c.valid = c.valid.Without(m)
-					return c
-				})
-			}
-		}
-	}
-}
-
-// written notes a write of r of a buffer, as it concerns counts.
-func (x *explainer) written(id mem.BufferID, r mem.Range) {
-	a := x.accounts[id]
-	for m := range a.part {
-		a.partly(m, r, false)
-	}
-	x.recounted(id, r)
-}
-
-// recounted notes that r of a buffer may hold another count from now on: it was
-// written, or the host has mapped it for writing.
-func (x *explainer) recounted(id mem.BufferID, r mem.Range) {
-	if !r.Overlaps(countRange) {
-		return
-	}
-	for _, o := range x.accounts {
-		if o.count == id {
-			o.recount()
-		}
-	}
-}
-
 // late says of a late copy what became of it.
 func (x *explainer) late(s *trace.StepRecord, out *CopyResult) {
 	if !s.Late {
@@ -249,5 +84,5 @@ func (x *explainer) late(s *trace.StepRecord, out *CopyResult) {
 		out.Reason += "; the rest of it was there"
 		return
 	}
-	out.Reason += "; as far as " + x.accounts[s.Count].name + " says, " + sizeText(end.Count)
+	out.Reason += "; as far as " + x.names[s.Count] + " says, " + sizeText(end.Count)
 }

@@ -17,7 +17,7 @@ func (l *loader) readExpect(m *mapping) {
 		s := l.mapping(n, "expect")
 		e := Expectation{Line: s.node.GetToken().Position.Line}
 		kind, several := "", false
-		for _, k := range []string{"buffer", "moved", "copies", "only", "fails"} {
+		for _, k := range []string{"buffer", "moved", "capacity-percent", "copies", "only", "fails"} {
 			if !s.has(k) {
 				continue
 			}
@@ -40,6 +40,9 @@ func (l *loader) readExpect(m *mapping) {
 				v := l.natural(s, "moved", l.scope, 0, 0)
 				e.Moved = &v
 			}
+		case "capacity-percent":
+			v := l.natural(s, kind, l.scope, 0, 0)
+			e.Percent = &v
 		case "copies":
 			v := l.natural(s, "copies", l.scope, 0, 0)
 			e.Copies = &v
@@ -50,7 +53,7 @@ func (l *loader) readExpect(m *mapping) {
 		case "fails":
 			l.expectFailures(s, &e)
 		default:
-			l.errorf(s.node, "expect: want one of buffer, moved, copies, only, fails")
+			l.errorf(s.node, "expect: want one of buffer, moved, capacity-percent, copies, only, fails")
 			continue
 		}
 		s.done()

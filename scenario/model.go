@@ -262,6 +262,7 @@ type Expectation struct {
 
 	Moved   *uint64 // bytes moved, exactly
 	Minimal bool    // bytes moved equal the lower bound
+	Percent *uint64 // bytes due to capacity, at most, in percent of their bound
 	Copies  *uint64 // number of copies
 	Fails   []int   // indexes of commands that must fail
 	Only    []Place // every copy lies in one of these

@@ -4,134 +4,51 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/mem/flat"
 	"godwit/runtime"
 )
 
 // The reference run: the same commands, one after the other in the order of the
-// file, on one device whose memory holds every buffer once. No planner, no
-// migration and no runtime has a part in it; kernels run in their Go form on
-// the cpu driver, everything else is a copy within Go slices.
+// file, on one flat memory. No planner, no migration and no runtime has a part in it;
+// kernels run in their Go form on the cpu driver, in whose memory the bytes are.
 //
-// Bytes that nobody has written have no defined content, and neither has what
-// is computed from them. They are found by running twice, with two different
-// fillings: what differs is not defined, and is not compared.
+// Bytes that nobody has written have no defined content, and neither has what is
+// computed from them: they are not compared.
 
-// fillings are what memory holds before anything is written.
-var fillings = [2]byte{0x00, 0xa5}
+// reference is the plain run.
+type reference struct {
+	s      *Scenario
+	memory flat.Memory // its roots are the scenario's buffers
+	dev    devices.Device
+	module devices.Module
+	queue  devices.Queue
+	blocks []mem.Block
+	at     []uint64 // addresses of shared virtual memory in the run proper, which kernels see; by index into Buffers
 
-// flat is one memory with all buffers in it.
-type flat struct {
-	s       *Scenario
-	dev     devices.Device
-	module  devices.Module
-	queue   devices.Queue
-	blocks  []mem.Block
-	buffers [][]byte // the blocks' bytes
-	filling []byte   // what has no content holds
-	at      []uint64 // addresses of shared virtual memory that kernels see
-
-	said     map[int]bool   // size buffers that were written
 	mapLimit map[int]uint64 // by mapping: how many bytes of its buffer counted
 }
 
-// reference is the plain run, one or two of them in step.
-type reference struct {
-	flats []*flat
-	at    []uint64 // addresses of shared virtual memory in the run proper, by index into Buffers
-}
-
-// newReference makes the memories of a plain run of s. Shared virtual memory has
-// the addresses at.
-func newReference(ctx context.Context, s *Scenario, at []uint64) (ref *reference, err error) {
-	ref = &reference{at: at}
-	runs := len(fillings)
-	if s.defined() {
-		runs = 1
+// newReference makes the memory of a plain run of s. Shared virtual memory has the
+// addresses at.
+func newReference(ctx context.Context, s *Scenario, at []uint64) (*reference, error) {
+	ref, err := openReference(ctx, s, at)
+	if err == nil {
+		err = ref.fill()
 	}
-	for i := range runs {
-		f, err := newFlat(ctx, s, fillings[i], at)
-		if f != nil {
-			ref.flats = append(ref.flats, f)
+	if err != nil {
+		if ref != nil {
+			err = errors.Join(err, ref.close())
 		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("reference run: %w", err), ref.close())
-		}
+		return nil, fmt.Errorf("reference run: %w", err)
 	}
 	return ref, nil
 }
 
-// step runs command i, or where that has failed loses what it was to write.
-func (ref *reference) step(ctx context.Context, s *Scenario, i int, failed bool) error {
-	c := &s.Commands[i]
-	if failed {
-		for _, f := range ref.flats {
-			f.lose(c)
-		}
-		return nil
-	}
-	for _, f := range ref.flats {
-		if err := f.run(ctx, c); err != nil {
-			return fmt.Errorf("reference run: %s:%d: #%d %s: %w", s.File, c.Line, i+1, s.text(c), err)
-		}
-	}
-	return nil
-}
-
-func (ref *reference) close() error {
-	var errs []error
-	for _, f := range ref.flats {
-		errs = append(errs, f.close())
-	}
-	return errors.Join(errs...)
-}
-
-// bytes are what a reader sees of a range of a root in both runs; the second is
-// nil where there is one.
-func (ref *reference) bytes(buffer int, r mem.Range) (a, b []byte) {
-	limit := func(f *flat) uint64 { return f.limit(buffer) }
-	return ref.seen(buffer, r, limit)
-}
-
-// read is bytes for a command that reads.
-func (ref *reference) read(c *Command) (a, b []byte) {
-	if c.Kind == HostRead && c.Mapping >= 0 {
-		return ref.seen(c.Place.Buffer, c.Place.Range, func(f *flat) uint64 { return f.mapLimit[c.Mapping] })
-	}
-	return ref.bytes(c.Place.Buffer, c.Place.Range)
-}
-
-func (ref *reference) seen(buffer int, r mem.Range, limit func(*flat) uint64) (a, b []byte) {
-	a = ref.flats[0].seen(buffer, r, limit(ref.flats[0]))
-	if len(ref.flats) > 1 {
-		b = ref.flats[1].seen(buffer, r, limit(ref.flats[1]))
-	}
-	return a, b
-}
-
-// defined reports whether all bytes have content from the start, and no command
-// takes it from them.
-func (s *Scenario) defined() bool {
-	for i := range s.Buffers {
-		if s.Buffers[i].Data == nil {
-			return false
-		}
-	}
-	if s.counts() {
-		return false
-	}
-	for i := range s.Commands {
-		c := &s.Commands[i]
-		if c.Undefined || c.Status < 0 || (c.Kind == Map && s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0) {
-			return false
-		}
-	}
-	return true
-}
-
-func newFlat(ctx context.Context, s *Scenario, filling byte, at []uint64) (*flat, error) {
+func openReference(ctx context.Context, s *Scenario, at []uint64) (*reference, error) {
 	var total uint64
 	for _, b := range s.Buffers {
 		total += b.Size + 4096 // room for alignment
@@ -148,137 +65,176 @@ func newFlat(ctx context.Context, s *Scenario, filling byte, at []uint64) (*flat
 	if err != nil {
 		return nil, err
 	}
-	f := &flat{s: s, dev: devs[0], filling: []byte{filling}, at: at, said: make(map[int]bool), mapLimit: make(map[int]uint64)}
+	ref := &reference{s: s, dev: devs[0], at: at, mapLimit: make(map[int]uint64)}
 	if s.launches() > 0 {
-		if f.module, err = f.dev.Build(ctx, library()); err != nil {
-			return f, err
+		if ref.module, err = ref.dev.Build(ctx, library()); err != nil {
+			return ref, err
 		}
 	}
-	if f.queue, err = f.dev.NewQueue(devices.QueueOptions{Name: "reference"}); err != nil {
-		return f, err
-	}
-	for i, b := range s.Buffers {
-		f.said[i] = b.Data != nil
+	ref.queue, err = ref.dev.NewQueue(devices.QueueOptions{Name: "reference"})
+	return ref, err
+}
+
+// fill makes the buffers, with what they hold at the start.
+func (ref *reference) fill() error {
+	for _, b := range ref.s.Buffers {
 		block := make([]mem.Block, 1)
-		outcome, err := f.dev.Memory().AllocAll([]mem.Request{{Size: b.Size, Align: 128}}, block)
+		outcome, err := ref.dev.Memory().AllocAll([]mem.Request{{Size: b.Size, Align: 128}}, block, nil)
 		if err == nil && outcome != mem.Ready {
 			err = fmt.Errorf("%d bytes: %v: %w", b.Size, outcome, mem.ErrNoHostMemory)
 		}
 		if err != nil {
-			return f, err
+			return err
 		}
-		f.blocks = append(f.blocks, block[0])
-		view, err := f.dev.(devices.Viewer).View(block[0], 0, b.Size)
+		ref.blocks = append(ref.blocks, block[0])
+		view, err := ref.dev.(devices.Viewer).View(block[0], 0, b.Size)
 		if err != nil {
-			return f, err
+			return err
 		}
+		clear(view)
 		if b.Data != nil {
-			clear(view)
-			b.Data.put(view, at)
-		} else {
-			repeat(view, f.filling)
+			b.Data.put(view, ref.at)
 		}
-		f.buffers = append(f.buffers, view)
+		ref.memory.Add(view, b.Data != nil)
 	}
-	return f, nil
+	for i, b := range ref.s.Buffers {
+		ref.memory.CountBy(i, b.SizeBuffer-1)
+	}
+	return nil
 }
 
-func (f *flat) close() error {
+func (ref *reference) close() error {
 	var errs []error
-	if f.queue != nil {
-		errs = append(errs, f.queue.Close())
+	if ref.queue != nil {
+		errs = append(errs, ref.queue.Close())
 	}
-	for _, b := range f.blocks {
-		errs = append(errs, f.dev.Memory().FreeAfter(b, nil))
+	for _, b := range ref.blocks {
+		errs = append(errs, ref.dev.Memory().FreeAfter(b, nil))
 	}
-	if f.module != nil {
-		errs = append(errs, f.module.Close())
+	if ref.module != nil {
+		errs = append(errs, ref.module.Close())
 	}
-	return errors.Join(append(errs, f.dev.Close())...)
+	return errors.Join(append(errs, ref.dev.Close())...)
 }
 
-// bytesOf returns the bytes of a place.
-func (f *flat) bytesOf(p Place) []byte { return f.buffers[p.Buffer][p.Range.Start:p.Range.End] }
+// step runs command i, or where that has failed loses what it was to write.
+func (ref *reference) step(ctx context.Context, s *Scenario, i int, failed bool) error {
+	c := &s.Commands[i]
+	if failed {
+		ref.lose(c)
+		return nil
+	}
+	if err := ref.run(ctx, c); err != nil {
+		return fmt.Errorf("reference run: %s:%d: #%d %s: %w", s.File, c.Line, i+1, s.text(c), err)
+	}
+	return nil
+}
 
 // run executes one command to its end.
-func (f *flat) run(ctx context.Context, c *Command) error {
-	defer f.wrote(c)
+func (ref *reference) run(ctx context.Context, c *Command) error {
+	m := &ref.memory
 	switch c.Kind {
 	case Write, HostWrite:
-		f.write(c)
+		ref.write(c)
 	case Copy:
-		dst, src := f.bytesOf(c.To), f.seen(c.Place.Buffer, c.Place.Range, f.limit(c.Place.Buffer))
-		if c.Rect == nil {
-			copy(dst, src)
-			break
-		}
-		n := c.Rect.Region[0]
-		c.Rect.rows(func(at, other uint64) { copy(dst[other:other+n], src[at:]) })
+		m.Copy(c.To.Buffer, c.Place.Buffer, c.rows(c.To.Range.Start, c.Place.Range.Start))
 	case Fill:
-		repeat(f.bytesOf(c.Place), c.Pattern)
+		m.Fill(c.Place.Buffer, c.Place.Range, c.Pattern)
 	case Map:
-		if f.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0 {
-			repeat(f.bytesOf(c.Place), f.filling)
+		ref.mapLimit[c.Mapping] = m.Limit(c.Place.Buffer)
+		switch flags := ref.s.Mappings[c.Mapping].Flags; {
+		case flags&runtime.MapInvalidate != 0:
+			m.Undefine(c.Place.Buffer, c.Place.Range)
+		case flags&runtime.MapWrite != 0: // what the unmap will write
+			m.Keep(c.Place.Buffer, c.Place.Range)
 		}
-		f.mapped(c)
 	case Migrate:
 		for _, p := range c.Places {
 			if c.Undefined {
-				repeat(f.bytesOf(p), f.filling)
+				m.Undefine(p.Buffer, p.Range)
 			}
 		}
 	case Launch:
-		return f.launch(ctx, c)
+		return ref.launch(ctx, c)
 	}
 	return nil // reads are compared by the caller; the rest has no effect on bytes
 }
 
+// rows are what a command copies, given where a destination and a source begin: of a
+// rectangular write the source is the host's memory.
+func (c *Command) rows(dst, src uint64) iter.Seq[flat.Row] {
+	if c.Rect == nil {
+		return flat.Whole(dst, src, c.Place.Range.Size())
+	}
+	return func(yield func(flat.Row) bool) {
+		more := true
+		c.Rect.rows(func(at, other uint64) {
+			if c.Kind == Copy { // the place is the source
+				at, other = other, at
+			}
+			more = more && yield(flat.Row{Dst: dst + at, Src: src + other, Size: c.Rect.Region[0]})
+		})
+	}
+}
+
+func (ref *reference) write(c *Command) {
+	if c.Rect == nil {
+		dst := ref.memory.Set(c.Place.Buffer, c.Place.Range)
+		clear(dst)
+		c.Data.put(dst, ref.at)
+		return
+	}
+	ref.memory.Write(c.Place.Buffer, c.rows(c.Place.Range.Start, 0), c.Data.Bytes(c.Rect.HostSize, ref.at))
+}
+
 // lose takes the content from what a command writes.
-func (f *flat) lose(c *Command) {
-	for _, u := range f.s.uses(c) {
-		b := f.buffers[u.buffer][u.r.Start:u.r.End]
+func (ref *reference) lose(c *Command) {
+	for _, u := range ref.s.uses(c) {
 		switch {
 		case !u.writes:
 		case u.rect == nil:
-			repeat(b, f.filling)
+			ref.memory.Undefine(u.buffer, u.r)
 		default:
-			u.rect.rows(func(at, other uint64) {
-				if u.second {
-					at = other - u.rect.HostOffset
-				}
-				repeat(b[at:at+u.rect.Region[0]], f.filling)
-			})
+			for w := range c.rows(u.r.Start, 0) {
+				ref.memory.Undefine(u.buffer, mem.Range{Start: w.Dst, End: w.Dst + w.Size})
+			}
 		}
 	}
 }
 
-func (f *flat) write(c *Command) {
-	dst := f.bytesOf(c.Place)
-	if c.Rect == nil {
-		clear(dst)
-		c.Data.put(dst, f.at)
-		return
+// limit is how many bytes of a buffer a command that reads may rely on.
+func (ref *reference) limit(c *Command) uint64 {
+	if c.Kind == HostRead && c.Mapping >= 0 {
+		return ref.mapLimit[c.Mapping]
 	}
-	src, n := c.Data.Bytes(c.Rect.HostSize, f.at), c.Rect.Region[0]
-	c.Rect.rows(func(at, other uint64) { copy(dst[at:at+n], src[other:]) })
+	return ref.memory.Limit(c.Place.Buffer)
 }
 
-func (f *flat) launch(ctx context.Context, c *Command) error {
-	k, err := f.module.Kernel(c.Kernel)
+func (ref *reference) launch(ctx context.Context, c *Command) error {
+	k, err := ref.module.Kernel(c.Kernel)
 	if err != nil {
 		return err
 	}
 	cmd := devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: c.Dims, Global: c.Global, Local: c.Local, Offset: c.Offset}
 	var more []devices.Arg // what is reached by pointers in memory
+	var uses []flat.Use
+	use := func(a *Arg, given mem.Range) {
+		if a.Place.Name == "" {
+			return // a null pointer
+		}
+		uses = append(uses, flat.Use{Root: a.Place.Buffer, Given: given, Used: a.Used, Reads: a.Access.Reads(), Writes: a.Access.Writes()})
+	}
 	for i := range c.Args {
 		a := &c.Args[i]
 		switch {
-		case a.Buffer && f.s.isSVM(a.Place):
-			cmd.Args = append(cmd.Args, f.pointer(a.Place.Buffer, a.At))
-			more = append(more, f.pointer(a.Place.Buffer, 0))
+		case a.Buffer && ref.s.isSVM(a.Place):
+			cmd.Args = append(cmd.Args, ref.pointer(a.Place.Buffer, a.At))
+			more = append(more, ref.pointer(a.Place.Buffer, 0))
+			use(a, mem.Range{End: ref.s.Buffers[a.Place.Buffer].Size})
 		case a.Buffer:
 			r := a.Place.Range
-			cmd.Args = append(cmd.Args, devices.Arg{Kind: devices.ArgBuffer, Block: f.blocks[a.Place.Buffer], Off: r.Start, Size: r.Size()})
+			cmd.Args = append(cmd.Args, devices.Arg{Kind: devices.ArgBuffer, Block: ref.blocks[a.Place.Buffer], Off: r.Start, Size: r.Size()})
+			use(a, r)
 		case a.Local > 0:
 			cmd.Args = append(cmd.Args, devices.Arg{Kind: devices.ArgLocal, Size: a.Local})
 		default:
@@ -286,21 +242,22 @@ func (f *flat) launch(ctx context.Context, c *Command) error {
 		}
 	}
 	for i := range c.Indirect {
-		more = append(more, f.pointer(c.Indirect[i].Place.Buffer, 0))
+		a := &c.Indirect[i]
+		more = append(more, ref.pointer(a.Place.Buffer, 0))
+		use(a, mem.Range{End: ref.s.Buffers[a.Place.Buffer].Size})
 	}
 	cmd.Args = append(cmd.Args, more...)
-	if f.s.counts() {
-		defer f.hide(c)()
-	}
-	p, err := f.queue.Submit(&cmd, nil)
-	if err != nil {
-		return err
-	}
-	return f.queue.Wait(ctx, p, devices.Park)
+	return ref.memory.Launch(uses, func() error {
+		p, err := ref.queue.Submit(&cmd, nil)
+		if err != nil {
+			return err
+		}
+		return ref.queue.Wait(ctx, p, devices.Park)
+	})
 }
 
 // pointer is a pointer into a block of shared virtual memory, which kernels see
 // at the address that it has in the run proper.
-func (f *flat) pointer(buffer int, at uint64) devices.Arg {
-	return devices.Arg{Kind: devices.ArgSVM, Block: f.blocks[buffer], Off: at, Size: f.s.Buffers[buffer].Size - at, Pointer: f.at[buffer] + at}
+func (ref *reference) pointer(buffer int, at uint64) devices.Arg {
+	return devices.Arg{Kind: devices.ArgSVM, Block: ref.blocks[buffer], Off: at, Size: ref.s.Buffers[buffer].Size - at, Pointer: ref.at[buffer] + at}
 }

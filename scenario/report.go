@@ -318,11 +318,8 @@ func (p *printer) summary() {
 		return bad
 	}
 	if r.Error == "" {
-		least := "the lower bound is " + sizeText(r.BytesLowerBound)
-		if r.BytesMoved == r.BytesLowerBound {
-			least = "the least possible"
-		}
-		fmt.Fprintf(p.w, "%s moved %s in %s: %s\n", mark(r.BytesMoved == r.BytesLowerBound), sizeText(r.BytesMoved), count(len(r.Copies), "copy", "copies"), least)
+		sign, what := r.movedText()
+		fmt.Fprintf(p.w, "%s moved %s in %s: %s\n", map[int]string{1: good, 0: " ", -1: bad}[sign], sizeText(r.BytesMoved), count(len(r.Copies), "copy", "copies"), what)
 		if r.Verified {
 			fmt.Fprintf(p.w, "%s verified: %s compared, all equal to a run on one flat memory\n", good, sizeText(r.BytesCompared))
 		}
@@ -358,6 +355,22 @@ func (p *printer) summary() {
 		}
 		fmt.Fprintf(p.w, "%s not finished%s\n", bad, first)
 	}
+}
+
+// movedText sets the bytes moved beside the fewest possible. Its sign is 1 where
+// they are those, -1 where more moved for nothing, and 0 where memory was short.
+func (r *Result) movedText() (sign int, text string) {
+	switch {
+	case r.BytesCapacity == 0 && r.BytesMoved == r.BytesLowerBound:
+		return 1, "the least possible"
+	case r.BytesCapacityBound == 0:
+		return -1, "the lower bound is " + sizeText(r.BytesLowerBound)
+	}
+	text = fmt.Sprintf("%s compulsory, %s since memory was short, ", roughText(r.BytesCompulsory), roughText(r.BytesCapacity))
+	if r.BytesMoved == r.BytesLowerBound {
+		return 1, text + "the least possible"
+	}
+	return 0, fmt.Sprintf("%sof which at least %s must (%.2f times)", text, roughText(r.BytesCapacityBound), float64(r.BytesCapacity)/float64(r.BytesCapacityBound))
 }
 
 // count writes a number with its noun.

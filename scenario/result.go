@@ -18,11 +18,16 @@ type Result struct {
 	Memories []MemoryResult   `json:"memories,omitempty"` // where statistics are kept
 
 	BytesMoved      uint64 `json:"bytes_moved"`       // arriving at destinations, each once
-	BytesLowerBound uint64 `json:"bytes_lower_bound"` // by the oracle
-	BytesRideAlong  uint64 `json:"bytes_ride_along"`  // copied though nobody needed them, not in BytesMoved
-	BytesRead       uint64 `json:"bytes_read"`        // by read commands
-	BytesCompared   uint64 `json:"bytes_compared"`    // read, and of buffers at the end, with the reference run
-	BytesUndefined  uint64 `json:"bytes_undefined"`   // of those, never written by anybody, and so not compared
+	BytesLowerBound uint64 `json:"bytes_lower_bound"` // BytesCompulsory and BytesCapacityBound
+	BytesCompulsory uint64 `json:"bytes_compulsory"`  // had to move, as if no memory had a limit
+	BytesCapacity   uint64 `json:"bytes_capacity"`    // moved besides, since memories are short; write-backs among them
+	// BytesCapacityBound is the least that BytesCapacity could have been, or less.
+	BytesCapacityBound uint64 `json:"bytes_capacity_bound"`
+
+	BytesRideAlong uint64 `json:"bytes_ride_along"` // copied though nobody needed them, not in BytesMoved
+	BytesRead      uint64 `json:"bytes_read"`       // by read commands
+	BytesCompared  uint64 `json:"bytes_compared"`   // read, and of buffers at the end, with the reference run
+	BytesUndefined uint64 `json:"bytes_undefined"`  // of those, never written by anybody, and so not compared
 
 	Verified    bool     `json:"verified"` // every byte compared equals the reference run's
 	Mismatches  []string `json:"mismatches,omitempty"`
@@ -113,15 +118,12 @@ func Failed(file string, err error) *Result {
 func (r *runner) explain(res *Result) {
 	s := r.s
 	res.rec = r.rec
-	r.x = newExplainer(r.names, func(i int) string { return s.Commands[i-1].verb() })
-	r.x.store, r.x.ended = r.ctx.Topology().Store, r.rec.ended
+	r.x = &explainer{
+		memories: r.names, commands: func(i int) string { return s.Commands[i-1].verb() }, names: make(map[mem.BufferID]string),
+		ledger: r.newLedger(), store: r.ctx.Topology().Store, ended: r.rec.ended,
+	}
 	for i := range s.Buffers {
-		if b := &s.Buffers[i]; r.ids[i] != 0 {
-			r.x.create(r.ids[i], b.Name, b.Size, b.Data != nil)
-			if b.SizeBuffer > 0 {
-				r.x.accounts[r.ids[i]].count = r.ids[b.SizeBuffer-1]
-			}
-		}
+		r.x.names[r.ids[i]] = s.Buffers[i].Name
 	}
 	for i := range r.events {
 		r.explainCommand(res, i)
@@ -157,12 +159,10 @@ func (r *runner) explainCommand(res *Result, i int) {
 			res.BytesRideAlong += cp.RideAlong
 			res.Copies = append(res.Copies, cp)
 		}
-		r.x.use(i+1, rec.Accesses, r.failed[i] != nil)
-		if id, bytes := r.mapped(i); id != 0 && c.Kind == Map {
-			r.x.recounted(id, bytes)
-		}
+		r.x.ledger.Wrote(i+1, rec.Accesses, r.failed[i] != nil)
+		r.mapped(r.x.ledger, i)
 		if c.Kind == HostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
-			r.x.use(i+1, []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}, false)
+			r.x.ledger.Wrote(i+1, []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}, false)
 		}
 	}
 	res.BytesMoved += out.BytesMoved

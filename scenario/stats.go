@@ -92,7 +92,7 @@ func (y Layer) over(up mem.Resource) (mem.Resource, error) {
 	case "track":
 		return resource.NewTrack(up, 0), nil
 	case "retry":
-		return resource.NewRetry(up, nil), nil
+		return resource.NewRetry(up), nil
 	case "limit":
 		return resource.NewLimit(up, y.Size)
 	case "bins":

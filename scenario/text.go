@@ -210,6 +210,8 @@ func (s *Scenario) expectText(e *Expectation) string {
 		return fmt.Sprintf("%s equals %s", place, e.Data)
 	case e.Moved != nil:
 		return "bytes moved = " + sizeText(*e.Moved)
+	case e.Percent != nil:
+		return fmt.Sprintf("capacity bytes ≤ %d %% of their bound", *e.Percent)
 	case e.Minimal:
 		return "bytes moved = lower bound"
 	case len(e.Fails) > 0:

@@ -23,7 +23,7 @@ const pieceSize = 4 << 20
 
 // verify compares with the reference run and checks the expectations.
 func (r *runner) verify(ctx context.Context, res *Result) (err error) {
-	if res.BytesLowerBound, err = r.lowerBound(ctx); err != nil {
+	if err := r.bounds(ctx, res); err != nil {
 		return err
 	}
 	res.NotCompared = r.blind()
@@ -94,8 +94,7 @@ func (v *verifier) compareAll(ctx context.Context) error {
 		for _, p := range v.reachable(i) {
 			d := &difference{}
 			if err := v.content(ctx, p, func(off uint64, got []byte) {
-				a, b := v.ref.bytes(i, mem.Range{Start: p.Range.Start + off, End: p.Range.Start + off + uint64(len(got))})
-				d.compare(off, got, a, b)
+				v.compareWith(d, off, got, i, p.Range.Start+off, v.ref.memory.Limit(i))
 			}); err != nil {
 				return err
 			}
@@ -109,30 +108,40 @@ func (v *verifier) compareAll(ctx context.Context) error {
 func (v *verifier) compareRead(i int, c *Command) {
 	d, got := &difference{}, v.reads[i]
 	v.res.BytesRead += c.readSize()
-	want, second := v.ref.read(c)
+	limit := v.ref.limit(c)
 	if c.Rect == nil {
-		d.compare(0, got, want, second)
+		v.compareWith(d, 0, got, c.Place.Buffer, c.Place.Range.Start, limit)
 	} else {
 		at, n := uint64(0), c.Rect.Region[0]
 		gap := bytes.Repeat([]byte{gapByte}, int(min(c.Rect.HostSize, 4096)))
 		gaps := func(end uint64) { // nothing between the rows is touched
 			for ; at < end; at += min(end-at, uint64(len(gap))) {
 				part := got[at:min(end, at+uint64(len(gap)))]
-				d.compare(at, part, gap[:len(part)], nil)
+				d.compare(at, part, gap[:len(part)])
 			}
 		}
 		c.Rect.rows(func(from, to uint64) {
 			gaps(to)
-			var b []byte
-			if second != nil {
-				b = second[from : from+n]
-			}
-			d.compare(to, got[to:to+n], want[from:from+n], b)
+			v.compareWith(d, to, got[to:to+n], c.Place.Buffer, c.Place.Range.Start+from, limit)
 			at = to + n
 		})
 		d.compared -= c.Rect.HostSize - c.readSize() // gaps are not content
 	}
 	v.res.report(fmt.Sprintf("#%d %s", i+1, v.s.text(c)), d)
+}
+
+// compareWith compares a piece at off with what the reference run has from a place of
+// a buffer on, as far as that is known.
+func (v *verifier) compareWith(d *difference, off uint64, got []byte, buffer int, from, limit uint64) {
+	m := &v.ref.memory
+	for r, known := range m.Known(buffer, mem.Range{Start: from, End: from + uint64(len(got))}, limit) {
+		if at := r.Start - from; known {
+			d.compare(off+at, got[at:at+r.Size()], m.Bytes(buffer, r))
+		} else {
+			d.compared += r.Size()
+			d.undefined += r.Size()
+		}
+	}
 }
 
 // readSize is how many bytes a read command reads.
@@ -165,37 +174,31 @@ func (v *verifier) content(ctx context.Context, p Place, f func(off uint64, got 
 	if v.piece == nil {
 		v.piece = make([]byte, pieceSize)
 	}
-	var err error
-	v.x.accounts[v.ids[p.Buffer]].latest.Overlap(p.Range, func(seg mem.Range, c content) bool {
-		m, _ := c.valid.First()
-		for at := seg.Start; at < seg.End && err == nil; at += pieceSize {
-			r := mem.Range{Start: at, End: min(at+pieceSize, seg.End)}
+	for segment, c := range v.x.ledger.Segments(v.ids[p.Buffer], p.Range) {
+		m, _ := c.Valid.First()
+		for at := segment.Start; at < segment.End; at += pieceSize {
+			r := mem.Range{Start: at, End: min(at+pieceSize, segment.End)}
 			got := v.piece[:r.Size()]
-			if err = ctx.Err(); err != nil {
-				break
+			if err := ctx.Err(); err != nil {
+				return err
 			}
-			if c.valid.Empty() {
+			if c.Valid.Empty() {
 				v.unwritten(p.Buffer, r, got)
-			} else if err = v.readPiece(ctx, p, r, m, got); err != nil {
-				err = fmt.Errorf("reading %s at the end: %w", p.Name, err)
-				break
+			} else if err := v.readPiece(ctx, p, r, m, got); err != nil {
+				return fmt.Errorf("reading %s at the end: %w", p.Name, err)
 			}
 			f(r.Start-p.Range.Start, got)
 		}
-		return err == nil
-	})
-	return err
+	}
+	return nil
 }
 
-// unwritten fills got with something that no run has where the bytes are
-// undefined.
+// unwritten fills got, which stands for bytes that nobody wrote here, with what the
+// reference run has not: where that knows them, it is a difference.
 func (v *verifier) unwritten(buffer int, r mem.Range, got []byte) {
-	a, b := v.ref.bytes(buffer, r)
-	copy(got, a)
+	copy(got, v.ref.memory.Bytes(buffer, r))
 	for i := range got {
-		if b == nil || a[i] == b[i] {
-			got[i] = ^a[i] // defined there, and nobody wrote it here: a difference
-		}
+		got[i] = ^got[i]
 	}
 }
 
@@ -269,6 +272,8 @@ func (v *verifier) check(ctx context.Context, e *Expectation) (string, error) {
 		return fmt.Sprintf("%d bytes moved", res.BytesMoved), nil
 	case e.Minimal && res.BytesMoved != res.BytesLowerBound:
 		return fmt.Sprintf("%d bytes moved, the lower bound is %d", res.BytesMoved, res.BytesLowerBound), nil
+	case e.Percent != nil && float64(res.BytesCapacity)*100 > float64(res.BytesCapacityBound)*float64(*e.Percent):
+		return fmt.Sprintf("%s, at least %s", sizeText(res.BytesCapacity), sizeText(res.BytesCapacityBound)), nil
 	case e.Copies != nil && uint64(len(res.Copies)) != *e.Copies:
 		return fmt.Sprintf("%d copies", len(res.Copies)), nil
 	case len(e.Fails) > 0:
@@ -303,10 +308,9 @@ func (v *verifier) checkContent(ctx context.Context, e *Expectation) (string, er
 		case sum != nil:
 			sum.Write(got)
 		case want != nil:
-			d.compare(off, got, want[off:], nil)
+			d.compare(off, got, want[off:])
 		default:
-			a, b := v.ref.bytes(p.Buffer, mem.Range{Start: p.Range.Start + off, End: p.Range.Start + off + uint64(len(got))})
-			d.compare(off, got, a, b)
+			v.compareWith(d, off, got, p.Buffer, p.Range.Start+off, v.ref.memory.Limit(p.Buffer))
 		}
 	})
 	switch {
@@ -347,29 +351,15 @@ type difference struct {
 	next                uint64 // where the last run ends
 }
 
-// compare compares a piece at off with one reference run, but for the bytes in
-// which that differs from the second one, which are undefined. second may be
-// nil. a and second are at least as long as got.
-func (d *difference) compare(off uint64, got, a, second []byte) {
+// compare compares a piece at off with what is wanted, which is at least as long.
+func (d *difference) compare(off uint64, got, want []byte) {
 	d.compared += uint64(len(got))
-	const page = 4096
-	for at := 0; at < len(got); at += page {
-		end := min(at+page, len(got))
-		g, x := got[at:end], a[at:end]
-		var y []byte
-		if second != nil && !bytes.Equal(x, second[at:end]) {
-			y = second[at:end]
-		}
-		if y == nil && bytes.Equal(g, x) {
-			continue
-		}
-		for i := range g {
-			switch {
-			case y != nil && x[i] != y[i]:
-				d.undefined++
-			case g[i] != x[i]:
-				d.differs(off+uint64(at+i), g[i], x[i])
-			}
+	if bytes.Equal(got, want[:len(got)]) {
+		return
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			d.differs(off+uint64(i), got[i], want[i])
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"godwit/devices/cpu"
 	"godwit/mem"
 	"godwit/trace"
+	"godwit/trace/ledger"
 )
 
 // liar is the cpu driver with queues that fill with the wrong pattern.
@@ -68,14 +69,17 @@ expect: [{buffer: a, equals: reference}]
 // TestWrongPlansContradictTheExplanation: the explanation keeps an account of
 // its own.
 func TestWrongPlansContradictTheExplanation(t *testing.T) {
-	x := newExplainer([]string{"host", "left", "right"}, func(int) string { return "fill" })
-	x.create(1, "a", 100, true)
+	x := &explainer{
+		memories: []string{"host", "left", "right"}, commands: func(int) string { return "fill" }, names: map[mem.BufferID]string{1: "a"},
+		ledger: ledger.New[int](nil), store: func(m mem.MemoryID) mem.MemoryID { return m },
+	}
+	x.ledger.Create(1, 100, initial)
 	step := func(from, to mem.MemoryID, start, end uint64) trace.StepRecord {
 		return trace.StepRecord{Buffer: 1, Range: mem.Range{Start: start, End: end}, From: from, To: to}
 	}
 	right := step(0, 1, 0, 100)
 	x.copy(&right, 1, false)
-	x.use(1, []mem.Access{{Buffer: 1, Range: mem.Range{Start: 20, End: 30}, Mode: mem.ReadWrite, Memory: 1}}, false)
+	x.ledger.Wrote(1, []mem.Access{{Buffer: 1, Range: mem.Range{Start: 20, End: 30}, Mode: mem.ReadWrite, Memory: 1}}, false)
 	require.Empty(t, x.problems)
 	again, stale := step(0, 1, 50, 60), step(0, 2, 10, 40)
 	x.copy(&again, 2, false)
@@ -88,36 +92,35 @@ func TestWrongPlansContradictTheExplanation(t *testing.T) {
 
 func TestDifferences(t *testing.T) {
 	for _, c := range []struct {
-		name           string
-		got, a, second string
-		want           difference
+		name       string
+		got, plain string // _ is not known
+		want       difference
 	}{
-		{"equal", "0123456789", "0123456789", "", difference{compared: 10}},
-		{"runs", "0x23xx67xx", "0123456789", "", difference{compared: 10, wrong: 5, places: 3, first: 1, got: 'x', want: '1', next: 10}},
-		{"undefined bytes do not count", "0x23xx67xx", "0123456789", "0_23__678_", difference{compared: 10, undefined: 4, wrong: 1, places: 1, first: 8, got: 'x', want: '8', next: 9}},
-		{"nothing", "", "", "", difference{}},
+		{"equal", "0123456789", "0123456789", difference{compared: 10}},
+		{"runs", "0x23xx67xx", "0123456789", difference{compared: 10, wrong: 5, places: 3, first: 1, got: 'x', want: '1', next: 10}},
+		{"undefined bytes do not count", "0x23xx67xx", "0_23__678_", difference{compared: 10, undefined: 4, wrong: 1, places: 1, first: 8, got: 'x', want: '8', next: 9}},
+		{"nothing", "", "", difference{}},
 	} {
 		for _, pad := range []int{0, 4095, 4096, 10000} {
 			prefix := strings.Repeat("-", pad)
-			var second []byte
-			if c.second != "" {
-				second = []byte(prefix + c.second)
-			}
 			want := c.want
 			want.compared += uint64(pad)
 			if want.wrong > 0 {
 				want.first, want.next = want.first+uint64(pad), want.next+uint64(pad)
 			}
+			got, plain := []byte(prefix+c.got), []byte(prefix+c.plain)
+			v := &verifier{ref: &reference{}}
+			v.ref.memory.Add(plain, true)
+			for i := range plain {
+				if plain[i] == '_' {
+					v.ref.memory.Undefine(0, mem.Range{Start: uint64(i), End: uint64(i) + 1})
+				}
+			}
 			whole, pieces := difference{}, difference{}
-			got, a := []byte(prefix+c.got), []byte(prefix+c.a)
-			whole.compare(0, got, a, second)
+			v.compareWith(&whole, 0, got, 0, 0, uint64(len(plain)))
 			require.Equal(t, want, whole, c.name)
 			for at := range len(got) {
-				var s []byte
-				if second != nil {
-					s = second[at : at+1]
-				}
-				pieces.compare(uint64(at), got[at:at+1], a[at:at+1], s)
+				v.compareWith(&pieces, uint64(at), got[at:at+1], 0, uint64(at), uint64(len(plain)))
 			}
 			require.Equal(t, want, pieces, "%s, byte by byte", c.name)
 		}

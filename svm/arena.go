@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"godwit/bufalloc"
 	"godwit/mem"
 )
@@ -132,8 +130,15 @@ type rest struct {
 	size  uint64 // bytes, whole pages
 }
 
+// Rights of pages, in the system's own bits.
+const (
+	noRights = 0
+	mayRead  = 1 << 0
+	mayWrite = 1 << 1
+)
+
 // New reserves an arena. It fails with mem.ErrNoHostMemory where the system has
-// no such range.
+// no such range, and with errors.ErrUnsupported on systems other than Unix ones.
 func New(o Options) (*Arena, error) {
 	a := &Arena{name: o.Name, page: uint64(os.Getpagesize()), blocks: make(map[bufalloc.Chunk]*block), trust: o.Trusted}
 	if a.name == "" {
@@ -147,16 +152,18 @@ func New(o Options) (*Arena, error) {
 		return nil, fmt.Errorf("arena %s of %d bytes: too large for this system: %w", a.name, o.Size, mem.ErrInvalidSize)
 	}
 	var err error
-	if a.file, err = memoryFile(size); err != nil {
+	if a.file, err = memoryFile(size); errors.Is(err, errors.ErrUnsupported) {
+		return nil, fmt.Errorf("arena %s: %w: %w", a.name, err, mem.ErrInvalidOperation)
+	} else if err != nil {
 		return nil, fmt.Errorf("arena %s of %s: %w: %w", a.name, mem.FormatBytes(size), err, mem.ErrNoHostMemory)
 	}
 	fail := func(err error) (*Arena, error) {
 		return nil, errors.Join(fmt.Errorf("arena %s of %s: %w: %w", a.name, mem.FormatBytes(size), err, mem.ErrNoHostMemory), a.unmap())
 	}
-	if a.user, err = unix.Mmap(int(a.file.Fd()), 0, int(size), unix.PROT_NONE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
+	if a.user, err = mapView(a.file, int(size), noRights); err != nil {
 		return fail(err)
 	}
-	if a.driver, err = unix.Mmap(int(a.file.Fd()), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
+	if a.driver, err = mapView(a.file, int(size), mayRead|mayWrite); err != nil {
 		return fail(err)
 	}
 	a.base = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(a.user))))
@@ -176,7 +183,7 @@ func (a *Arena) unmap() error {
 	var errs []error
 	for _, view := range [][]byte{a.user, a.driver} {
 		if view != nil {
-			errs = append(errs, unix.Munmap(view))
+			errs = append(errs, unmapView(view))
 		}
 	}
 	return errors.Join(append(errs, a.file.Close())...)
@@ -237,7 +244,7 @@ func (a *Arena) Alloc(size, align uint64, f Flags, name string, tag uint64) (Poi
 	a.gen++
 	b := &block{Block: Block{Start: Pointer(addr), Size: size, Flags: f, Tag: tag, Gen: a.gen}, chunk: c, name: name}
 	if a.open(b) {
-		if err := a.protect(b.whole(), unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		if err := a.protect(b.whole(), mayRead|mayWrite); err != nil {
 			return 0, errors.Join(err, a.region.Free(c))
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"godwit/mem"
 )
 
@@ -248,8 +246,8 @@ func (a *Arena) open(b *block) bool {
 
 // rights are those of the page at addr. mu is held.
 func (a *Arena) rights(b *block, addr uint64) int {
-	const all = unix.PROT_READ | unix.PROT_WRITE
-	page, rights := mem.Range{Start: addr, End: addr + a.page}, unix.PROT_NONE
+	const all = mayRead | mayWrite
+	page, rights := mem.Range{Start: addr, End: addr + a.page}, noRights
 	for i := range b.lends {
 		if b.lends[i].r.Overlaps(page) {
 			return all
@@ -257,9 +255,9 @@ func (a *Arena) rights(b *block, addr uint64) int {
 	}
 	for _, m := range b.maps {
 		if m.r.Overlaps(page) && (m.state == mapGranted || (m.state == mapLeaving && m.had)) {
-			rights |= unix.PROT_READ
+			rights |= mayRead
 			if m.flags.Writes() {
-				rights |= unix.PROT_WRITE
+				rights |= mayWrite
 			}
 		}
 	}
@@ -290,7 +288,7 @@ func (a *Arena) edge(b *block, addr, end uint64) uint64 {
 func (a *Arena) protect(r mem.Range, rights int) error {
 	start := (r.Start - a.base) &^ (a.page - 1)
 	end, _ := mem.AlignUp(r.End-a.base, a.page)
-	if err := unix.Mprotect(a.user[start:end], rights); err != nil {
+	if err := setRights(a.user[start:end], rights); err != nil {
 		return fmt.Errorf("rights %d of svm addresses %v: %w: %w", rights, r, err, mem.ErrNoHostMemory)
 	}
 	return nil

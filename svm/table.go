@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"godwit/mem"
 )
 
@@ -73,7 +71,7 @@ type Table struct {
 // newTable makes an empty table for an arena and shows it to watch.
 func newTable(name string, bounds mem.Range, watch Watch) (*Table, error) {
 	size := int(unsafe.Sizeof(tableHead{})) + tableSlots*int(unsafe.Sizeof(slot{}))
-	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	memory, err := mapView(nil, size, mayRead|mayWrite)
 	if err != nil {
 		return nil, fmt.Errorf("table of arena %s: %w: %w", name, err, mem.ErrNoHostMemory)
 	}
@@ -88,7 +86,7 @@ func newTable(name string, bounds mem.Range, watch Watch) (*Table, error) {
 }
 
 func unmapTable(memory []byte, err error) error {
-	if e := unix.Munmap(memory); e != nil && err == nil {
+	if e := unmapView(memory); e != nil && err == nil {
 		return e
 	}
 	return err

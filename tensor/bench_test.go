@@ -65,7 +65,7 @@ func BenchmarkUpload(b *testing.B) {
 		q, err := h.Device().NewQueue(devices.QueueOptions{})
 		require.NoError(b, err)
 		blocks := make([]mem.Block, 1)
-		_, err = h.Device().Memory().AllocAll([]mem.Request{{Size: 256 << 20}}, blocks)
+		_, err = h.Device().Memory().AllocAll([]mem.Request{{Size: 256 << 20}}, blocks, nil)
 		require.NoError(b, err)
 		on := devices.Loc{Device: h.Device(), Block: blocks[0]}
 		move := func(to, from devices.Loc) { // by the driver alone

@@ -24,7 +24,7 @@ func BenchmarkCopy(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			d := open(b, cpu.Options{})
 			blocks := make([]mem.Block, 2)
-			_, err := d.Memory().AllocAll([]mem.Request{{Size: c.size}, {Size: c.size}}, blocks)
+			_, err := d.Memory().AllocAll([]mem.Request{{Size: c.size}, {Size: c.size}}, blocks, nil)
 			require.NoError(b, err)
 			q, err := d.NewQueue(devices.QueueOptions{Name: "q"})
 			require.NoError(b, err)
@@ -76,7 +76,7 @@ func BenchmarkLaunch(b *testing.B) {
 		b.Run(map[bool]string{true: "1", false: "2M"}[n == 1], func(b *testing.B) {
 			d := open(b, cpu.Options{})
 			blocks := make([]mem.Block, 3)
-			_, err := d.Memory().AllocAll([]mem.Request{{Size: 4 * n}, {Size: 4 * n}, {Size: 4 * n}}, blocks)
+			_, err := d.Memory().AllocAll([]mem.Request{{Size: 4 * n}, {Size: 4 * n}, {Size: 4 * n}}, blocks, nil)
 			require.NoError(b, err)
 			m, err := d.Build(context.Background(), kernels.Program())
 			require.NoError(b, err)

@@ -27,7 +27,7 @@ func newRunner(t *testing.T, o cpu.Options) *runner {
 	r.queue, err = r.dev.NewQueue(devices.QueueOptions{Name: "q"})
 	require.NoError(t, err)
 	blocks := make([]mem.Block, 2)
-	got, err := r.dev.Memory().AllocAll([]mem.Request{{Size: 96}, {Size: 1 << 20}}, blocks)
+	got, err := r.dev.Memory().AllocAll([]mem.Request{{Size: 96}, {Size: 1 << 20}}, blocks, nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, got)
 	r.x, r.y = blocks[0], blocks[1]
@@ -99,7 +99,7 @@ func TestWhatALaunchKeptInPlaceIsGivenOutAgainAfterIt(t *testing.T) {
 	require.NoError(t, r.run(4, func(*work.Group) {}))
 	require.NoError(t, r.dev.Memory().FreeAfter(r.y, nil))
 	for _, size := range []uint64{1 << 20, 1000 << 10} { // as much as there is beside the other block
-		got, err := r.dev.Memory().AllocAll([]mem.Request{{Size: size}}, make([]mem.Block, 1))
+		got, err := r.dev.Memory().AllocAll([]mem.Request{{Size: size}}, make([]mem.Block, 1), nil)
 		require.NoError(t, err)
 		require.Equal(t, mem.Ready, got)
 	}

@@ -22,19 +22,19 @@ func testAllocRules(e *env) {
 		{"odd alignment", []mem.Request{{Size: 64, Align: 24}}, 1, mem.ErrInvalidValue},
 		{"no room for the blocks", []mem.Request{{Size: 64}, {Size: 64}}, 1, mem.ErrInvalidValue},
 	} {
-		_, err := m.AllocAll(c.reqs, make([]mem.Block, c.room))
+		_, err := m.AllocAll(c.reqs, make([]mem.Block, c.room), nil)
 		require.ErrorIs(t, err, c.err, c.name)
 		require.NoError(t, m.Check())
 	}
 	out := make([]mem.Block, 2)
-	got, err := m.AllocAll([]mem.Request{{Size: 64}, {Size: math.MaxUint64}}, out)
+	got, err := m.AllocAll([]mem.Request{{Size: 64}, {Size: math.MaxUint64}}, out, nil)
 	if err == nil {
 		require.NotEqual(t, mem.Ready, got, "all of the address space")
 	}
 	require.Equal(t, before.Live, m.Stats().Live)
 	require.Equal(t, before.Blocks, m.Stats().Blocks)
 
-	got, err = m.AllocAll([]mem.Request{{Size: 100, Align: 4096}, {Size: 300}}, out)
+	got, err = m.AllocAll([]mem.Request{{Size: 100, Align: 4096}, {Size: 300}}, out, nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, got)
 	require.EqualValues(t, 100, out[0].Size)
@@ -52,7 +52,7 @@ func testAllocRules(e *env) {
 		require.NoError(t, m.Check())
 	}
 	require.Equal(t, before.Live, m.Stats().Live)
-	got, err = m.AllocAll(nil, nil)
+	got, err = m.AllocAll(nil, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, got)
 }
@@ -62,7 +62,7 @@ func testFreeAfter(e *env) {
 	a, b := line.Next(), line.Next()
 	out := make([]mem.Block, 1)
 	for _, fail := range []error{nil, errTest} {
-		got, err := m.AllocAll([]mem.Request{{Size: 1000}}, out)
+		got, err := m.AllocAll([]mem.Request{{Size: 1000}}, out, nil)
 		require.NoError(t, err)
 		require.Equal(t, mem.Ready, got)
 		points := []mem.Point{a, {}, b}
@@ -101,7 +101,7 @@ func testExhaustion(e *env) {
 			reqs[i].Size = s
 		}
 		before := m.Stats()
-		got, err := m.AllocAll(reqs, out)
+		got, err := m.AllocAll(reqs, out, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 		require.NoError(t, m.Check())
@@ -158,7 +158,7 @@ func testAllocRandom(e *env) {
 				for i := range reqs {
 					reqs[i] = mem.Request{Size: rapid.Uint64Range(1, 200<<10).Draw(t, "size"), Align: 1 << rapid.IntRange(0, 13).Draw(t, "align")}
 				}
-				got, err := m.AllocAll(reqs, out)
+				got, err := m.AllocAll(reqs, out, nil)
 				require.NoError(t, err)
 				for i := 0; got == mem.Ready && i < n; i++ {
 					require.Equal(t, reqs[i].Size, out[i].Size)

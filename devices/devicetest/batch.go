@@ -80,7 +80,7 @@ func newBatches(e *env) *batches {
 // ring makes a batch from a block to as many others, in chunks through so many slots.
 func (b *batches) ring(from mem.Block, to []mem.Block, size, chunk uint64, slots int) *ringBatch {
 	var block [1]mem.Block
-	out, err := b.staging.AllocAll([]mem.Request{{Size: uint64(slots) * chunk}}, block[:])
+	out, err := b.staging.AllocAll([]mem.Request{{Size: uint64(slots) * chunk}}, block[:], nil)
 	require.NoError(b.t, err)
 	require.Equal(b.t, mem.Ready, out)
 	b.t.Cleanup(func() { require.NoError(b.t, b.staging.FreeAfter(block[0], nil)) })

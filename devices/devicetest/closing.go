@@ -28,11 +28,11 @@ func testClose(e *env) {
 	require.NoError(t, q.Wait(e.context(), p, devices.Park), "points outlive the queue")
 
 	out := make([]mem.Block, 1)
-	got, err := d.Memory().AllocAll([]mem.Request{{Size: 12345, Tag: 678}}, out)
+	got, err := d.Memory().AllocAll([]mem.Request{{Size: 12345, Tag: 678}}, out, nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, got)
 	err = d.Close()
 	require.ErrorContains(t, err, "12345", "names the leak")
-	_, err = d.Memory().AllocAll([]mem.Request{{Size: 1}}, out)
+	_, err = d.Memory().AllocAll([]mem.Request{{Size: 1}}, out, nil)
 	require.ErrorIs(t, err, mem.ErrClosed)
 }

@@ -168,7 +168,7 @@ func (e *env) runOverGarbage(q devices.Queue, k devices.Kernel, args []devices.A
 	}()
 	block := func(size uint64, fill byte) mem.Block {
 		out := make([]mem.Block, 1)
-		got, err := e.dev.Memory().AllocAll([]mem.Request{{Size: size}}, out)
+		got, err := e.dev.Memory().AllocAll([]mem.Request{{Size: size}}, out, nil)
 		require.NoError(e.t, err)
 		require.Equal(e.t, mem.Ready, got)
 		blocks = append(blocks, out[0])

@@ -25,7 +25,7 @@ func testPinned(e *env) {
 	_, err = l.PinnedMemory(1 << 20)
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	var b [2]mem.Block
-	out, err := m.AllocAll([]mem.Request{{Size: size}, {Size: 100}}, b[:])
+	out, err := m.AllocAll([]mem.Request{{Size: size}, {Size: 100}}, b[:], nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, out)
 	locking := m.Locking()
@@ -65,7 +65,7 @@ func testPinned(e *env) {
 	d := e.open(t)
 	left, err := d.(devices.PageLocker).PinnedMemory(devices.NodeAny)
 	require.NoError(t, err)
-	_, err = left.AllocAll([]mem.Request{{Size: 12345}}, b[:1])
+	_, err = left.AllocAll([]mem.Request{{Size: 12345}}, b[:1], nil)
 	require.NoError(t, err)
 	require.ErrorContains(t, d.Close(), "12345", "names the leak")
 	_, err = d.(devices.PageLocker).PinnedMemory(devices.NodeAny)

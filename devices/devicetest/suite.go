@@ -144,7 +144,7 @@ func (e *env) outOfOrder() devices.Queue {
 // alloc gives a block that is freed after the test. The device is of openDevice.
 func (e *env) alloc(size uint64) mem.Block {
 	out := make([]mem.Block, 1)
-	got, err := e.dev.Memory().AllocAll([]mem.Request{{Size: size}}, out)
+	got, err := e.dev.Memory().AllocAll([]mem.Request{{Size: size}}, out, nil)
 	require.NoError(e.t, err)
 	require.Equal(e.t, mem.Ready, got)
 	d := Unwrap(e.dev)

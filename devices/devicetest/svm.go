@@ -174,7 +174,7 @@ func testSVMInPlace(e *env) {
 	defer func() { require.NoError(e.t, m.Close()) }()
 	k, q, space := e.kernel(m, "chase"), e.inOrder(), &lending{t: e.t, lent: make(map[mem.Range]int)}
 	blocks := make([]mem.Block, 2)
-	got, err := host.Memory().AllocAll([]mem.Request{{Size: 4096}, {Size: 4096}}, blocks)
+	got, err := host.Memory().AllocAll([]mem.Request{{Size: 4096}, {Size: 4096}}, blocks, nil)
 	require.NoError(e.t, err)
 	require.Equal(e.t, mem.Ready, got)
 	a, b, out := blocks[0], blocks[1], e.alloc(24)

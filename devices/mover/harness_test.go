@@ -52,11 +52,11 @@ type lockable struct {
 
 func (lockable) Locking() devices.Locking { return devices.Locking{} }
 
-func (l lockable) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (l lockable) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	if l.family.noLocks.Load() {
 		return mem.Exhausted, nil
 	}
-	return l.Host.AllocAll(reqs, out)
+	return l.Host.AllocAll(reqs, out, reuse)
 }
 
 func newBus(d devices.Device, f *family) *bus {
@@ -295,7 +295,7 @@ func newFabric(t testing.TB, o mover.Options, kinds ...string) *fabric {
 
 func alloc(t testing.TB, d devices.Device, size uint64) mem.Block {
 	out := make([]mem.Block, 1)
-	got, err := d.Memory().AllocAll([]mem.Request{{Size: size}}, out)
+	got, err := d.Memory().AllocAll([]mem.Request{{Size: size}}, out, nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, got)
 	t.Cleanup(func() { require.NoError(t, d.Memory().FreeAfter(out[0], nil)) })

@@ -116,7 +116,7 @@ func (m *Mover) measure(ctx context.Context, from, to mem.MemoryID) cost {
 }
 
 func (m *Mover) scratch(id mem.MemoryID, b []mem.Block) bool {
-	out, err := m.mems[id].Device.Memory().AllocAll([]mem.Request{{Size: probes[0].size}}, b)
+	out, err := m.mems[id].Device.Memory().AllocAll([]mem.Request{{Size: probes[0].size}}, b, nil)
 	return err == nil && out == mem.Ready
 }
 

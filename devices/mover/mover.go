@@ -224,6 +224,19 @@ func (m *Mover) Wait(ctx context.Context, p mem.Point) error {
 	return p.Wait(ctx)
 }
 
+// Owns reports whether points on a timeline are the mover's.
+func (m *Mover) Owns(line *mem.Timeline) bool {
+	if line == m.line {
+		return true
+	}
+	for i := range m.mems {
+		if m.mems[i].in.Timeline() == line || m.mems[i].out.Timeline() == line {
+			return true
+		}
+	}
+	return false
+}
+
 // Flush makes sure that all accepted copies will start without further calls. After
 // Close, and of lost devices, there is nothing to start.
 func (m *Mover) Flush() {

@@ -363,7 +363,7 @@ func (m *Mover) unlocked(x *memory, why error) {
 
 func arenaOf(home int, size uint64, from mem.Resource, view devices.Viewer, locked bool) (*arena, error) {
 	var got [1]mem.Block
-	out, err := from.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, got[:])
+	out, err := from.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, got[:], nil)
 	if err == nil && out != mem.Ready {
 		err = fmt.Errorf("%v: %w", out, mem.ErrNoHostMemory)
 	}

@@ -22,7 +22,7 @@ func launch(b *testing.B, d devices.Device) *devices.Command {
 	k, err := m.Kernel("k")
 	require.NoError(b, err)
 	blocks := make([]mem.Block, 3)
-	out, err := d.Memory().AllocAll([]mem.Request{{Size: 4096}, {Size: 4096}, {Size: 4096}}, blocks)
+	out, err := d.Memory().AllocAll([]mem.Request{{Size: 4096}, {Size: 4096}, {Size: 4096}}, blocks, nil)
 	require.NoError(b, err)
 	require.Equal(b, mem.Ready, out)
 	cmd := &devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: 1, Global: [3]uint64{1024}}

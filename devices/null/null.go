@@ -96,6 +96,24 @@ func (s *store) take(size, align uint64) (storage.Place, bool) {
 // Give implements storage.Store.
 func (s *store) Give(_ storage.Place, size uint64) { s.used -= size }
 
+// Fits implements storage.Store.
+func (s *store) Fits(reqs []mem.Request, gone []storage.Gone) bool {
+	if s.capacity == 0 {
+		return true
+	}
+	room := s.capacity - s.used
+	for _, g := range gone {
+		room += g.Size
+	}
+	for _, r := range reqs {
+		if r.Size > room {
+			return false
+		}
+		room -= r.Size
+	}
+	return true
+}
+
 // Limits implements storage.Store.
 func (s *store) Limits() (capacity, largest uint64) {
 	if s.capacity == 0 {

@@ -52,7 +52,7 @@ func openBus(t *testing.T, n int) *bus {
 	m, err := x.devs[0].PinnedMemory(devices.NodeAny)
 	require.NoError(t, err)
 	var b [1]mem.Block
-	out, err := m.AllocAll([]mem.Request{{Size: 2 * busChunk}}, b[:])
+	out, err := m.AllocAll([]mem.Request{{Size: 2 * busChunk}}, b[:], nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, out)
 	t.Cleanup(func() { require.NoError(t, m.FreeAfter(b[0], nil)) })

@@ -30,7 +30,7 @@ func TestAQueueMayBeClosedWhileItIsUsed(t *testing.T) {
 			q, err := d.NewQueue(devices.QueueOptions{Name: "q", OutOfOrder: i%4 < 2, Profiling: i%5 == 0})
 			require.NoError(t, err)
 			var b [1]mem.Block
-			out, err := d.Memory().AllocAll([]mem.Request{{Size: 8192}}, b[:])
+			out, err := d.Memory().AllocAll([]mem.Request{{Size: 8192}}, b[:], nil)
 			require.NoError(t, err)
 			require.Equal(t, mem.Ready, out)
 			closeWhileUsed(t, d, q.(*Queue), b[0], time.Duration(i)*20*time.Microsecond)

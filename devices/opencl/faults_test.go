@@ -48,7 +48,7 @@ func TestRunningOutOfMemoryIsAnOutcomeAndPasses(t *testing.T) {
 	d := open(t, 1, map[string]string{"carve": "off"})[0]
 	var b [1]mem.Block
 	inject(t, ocl.FaultCreate, 1, mem.MemObjectAllocationFailure)
-	out, err := d.Memory().AllocAll([]mem.Request{{Size: 4096}}, b[:])
+	out, err := d.Memory().AllocAll([]mem.Request{{Size: 4096}}, b[:], nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Exhausted, out)
 	require.NoError(t, d.Memory().Check())
@@ -61,7 +61,7 @@ func TestAFullDeviceWorksAgainAfterARelease(t *testing.T) {
 		var blocks []mem.Block
 		for {
 			var b [1]mem.Block
-			out, err := d.Memory().AllocAll([]mem.Request{{Size: 3 << 20}}, b[:])
+			out, err := d.Memory().AllocAll([]mem.Request{{Size: 3 << 20}}, b[:], nil)
 			require.NoError(t, err)
 			if out != mem.Ready {
 				require.Equal(t, mem.Exhausted, out)
@@ -72,7 +72,7 @@ func TestAFullDeviceWorksAgainAfterARelease(t *testing.T) {
 		require.Greater(t, len(blocks), 10)
 		require.NoError(t, d.Memory().FreeAfter(blocks[0], nil))
 		var b [1]mem.Block
-		out, err := d.Memory().AllocAll([]mem.Request{{Size: 3 << 20}}, b[:])
+		out, err := d.Memory().AllocAll([]mem.Request{{Size: 3 << 20}}, b[:], nil)
 		require.NoError(t, err)
 		require.Equal(t, mem.Ready, out)
 		blocks[0] = b[0]
@@ -126,7 +126,7 @@ func TestALostDeviceSaysSoAndCanBeClosed(t *testing.T) {
 	_, err = d.Build(context.Background(), &devices.Program{Source: source})
 	require.ErrorIs(t, err, mem.ErrDeviceLost)
 	var b [1]mem.Block
-	out, err := d.Memory().AllocAll([]mem.Request{{Size: 1}}, b[:])
+	out, err := d.Memory().AllocAll([]mem.Request{{Size: 1}}, b[:], nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Exhausted, out)
 }

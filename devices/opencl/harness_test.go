@@ -119,7 +119,7 @@ var allocated = map[*Device][]mem.Block{}
 func alloc(t testing.TB, d *Device, size uint64) mem.Block {
 	t.Helper()
 	var b [1]mem.Block
-	out, err := d.Memory().AllocAll([]mem.Request{{Size: size}}, b[:])
+	out, err := d.Memory().AllocAll([]mem.Request{{Size: size}}, b[:], nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, out)
 	allocated[d] = append(allocated[d], b[0])

@@ -124,6 +124,9 @@ func (s *pinnedStore) Give(p storage.Place, _ uint64) {
 	s.unpin(b)
 }
 
+// Fits implements storage.Store: how much may be locked is not known.
+func (s *pinnedStore) Fits([]mem.Request, []storage.Gone) bool { return !s.dev.lost.Load() }
+
 // Limits implements storage.Store: how much may be locked is not known.
 func (s *pinnedStore) Limits() (capacity, largest uint64) { return 0, 0 }
 

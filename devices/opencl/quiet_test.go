@@ -253,7 +253,7 @@ func TestArgumentsAreThoseOfEachLaunch(t *testing.T) {
 		require.Equal(t, wantB, contentOf(t, d, q, b))
 		for i := range uint32(20) { // blocks that may have each other's handles
 			var c [1]mem.Block
-			out, err := d.Memory().AllocAll([]mem.Request{{Size: 4 * quietWords}}, c[:])
+			out, err := d.Memory().AllocAll([]mem.Request{{Size: 4 * quietWords}}, c[:], nil)
 			require.NoError(t, err)
 			require.Equal(t, mem.Ready, out)
 			run(t, q, &devices.Command{Op: devices.OpFill, Size: 4 * quietWords, Pattern: word(i), Dst: devices.Loc{Device: d, Block: c[0]}})

@@ -109,8 +109,10 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //
 //   - store.go, appendSubBuffers: a sub-buffer that is released before a later one that
 //     shares bytes with it, once kernels have used them, crashes the library; OpenCL allows
-//     any order. The last one made is released first.
-//     Seen: NVIDIA 580.159.04. Test: TestSubBuffersAreReleasedLastMadeFirst.
+//     any order. The last one made is released first, of a slab whose bytes are given again
+//     while commands use them (reuse.go) also across blocks.
+//     Seen: NVIDIA 580.159.04. Tests: TestSubBuffersAreReleasedLastMadeFirst,
+//     TestSubBuffersThatShareBytesAreReleasedLastMadeFirst.
 //   - store.go, slabs and touches: to create and first touch a buffer costs tens of
 //     microseconds and more, and memory is allocated in the command that first uses it,
 //     where running out is an ugly failure.

@@ -14,7 +14,9 @@ type slab struct {
 	mem    ocl.Mem
 	region *bufalloc.Region
 	size   uint64 // bytes of the cl_mem
-	live   int    // blocks
+	live   int    // blocks, those that were yielded included
+	yields int    // blocks that were yielded and are still used
+	subs   []sub  // all, in the order made, where blocks may share bytes; see reuse.go
 }
 
 // carveOut places a block in a slab, a new one where the others have no room.
@@ -82,7 +84,7 @@ func (s *store) Trim(keep uint64) uint64 {
 func (s *store) trim(keep uint64) (freed uint64) {
 	kept := s.slabs[:0]
 	for _, sl := range s.slabs {
-		if sl.live > 0 || s.reserved-s.given <= keep {
+		if sl.live > 0 || sl.shared() || s.reserved-s.given <= keep {
 			kept = append(kept, sl)
 			continue
 		}

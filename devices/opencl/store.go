@@ -44,17 +44,20 @@ const (
 type part struct {
 	off, size uint64
 	mem       ocl.Mem
+	made      uint64 // in which order sub-buffers were made
 }
 
 type object struct {
-	live   bool
-	size   uint64
-	slab   *slab          // carved
-	chunk  bufalloc.Chunk // carved
-	off    uint64         // carved: bytes into the slab
-	base   ocl.Mem        // the block's own where it is whole; what transfers use; carved: 0 until first use
-	memory uintptr        // direct: where the bytes are
-	parts  []part
+	live    bool
+	yielded bool // carved: the bytes are the slab's again, see reuse.go
+	size    uint64
+	slab    *slab          // carved
+	chunk   bufalloc.Chunk // carved
+	off     uint64         // carved: bytes into the slab
+	base    ocl.Mem        // the block's own where it is whole; what transfers use; carved: 0 until first use
+	memory  uintptr        // direct: where the bytes are
+	made    uint64         // of base, where it is a sub-buffer
+	parts   []part
 }
 
 // store implements storage.Store for a device. Lock order: Blocks' lock, mu.
@@ -69,7 +72,11 @@ type store struct {
 	slabs    []*slab   // protected by mu
 	reserved uint64    // protected by mu: bytes of all cl_mems
 	given    uint64    // protected by mu: bytes of blocks
+	made     uint64    // protected by mu: sub-buffers, ever
 	scratch  []ocl.Mem // protected by mu
+
+	chunks []bufalloc.Chunk // protected by mu: scratch of Fits
+	holes  []mem.Range      // protected by mu: scratch of Fits
 }
 
 func newStore(d *Device, carve bool, slabSize uint64) *store {
@@ -188,11 +195,19 @@ func (o *object) appendSubBuffers(dst []ocl.Mem) []ocl.Mem {
 // giveOne frees the object with an index. mu is held.
 func (s *store) giveOne(key uint64) {
 	o := &s.objects[key]
-	s.given -= o.size
+	if !o.yielded {
+		s.given -= o.size
+		if o.slab != nil {
+			_ = o.slab.region.Free(o.chunk) // live by construction; Check would tell
+		}
+	}
 	s.scratch = o.appendSubBuffers(s.scratch[:0])
 	if o.slab != nil {
-		_ = o.slab.region.Free(o.chunk) // live by construction; Check would tell
 		o.slab.live--
+		if o.yielded {
+			o.slab.yields--
+		}
+		s.scratch = o.slab.releasable(s.scratch)
 	}
 	ocl.ReleaseMems(s.scratch...)
 	if o.slab == nil { // its memory, where it is ours, goes with it
@@ -220,6 +235,7 @@ func (s *store) resolve(addr, size uint64, exact bool) (ocl.Mem, uint64, error) 
 			return 0, 0, statusError(st, "device %s: sub-buffer of %d bytes at %d of a slab", s.dev.name, o.size, o.off)
 		}
 		o.base = h
+		o.made = s.madeOne(o.slab, h, o.off, o.size)
 	}
 	if !exact || off == 0 && size == o.size {
 		return o.base, off, nil
@@ -246,7 +262,7 @@ func (s *store) partOf(o *object, off, size uint64) (ocl.Mem, uint64, error) {
 	if s.dev.sees(st) != 0 {
 		return 0, 0, statusError(st, "device %s: sub-buffer of %d bytes at %d", s.dev.name, size, at)
 	}
-	o.parts = append(o.parts, part{off, size, h})
+	o.parts = append(o.parts, part{off, size, h, s.madeOne(o.slab, h, at, size)})
 	return h, 0, nil
 }
 
@@ -287,7 +303,9 @@ func (s *store) Check() error {
 		if !o.live {
 			continue
 		}
-		given += o.size
+		if !o.yielded {
+			given += o.size
+		}
 		if o.slab != nil {
 			live[o.slab]++
 			continue

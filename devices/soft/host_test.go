@@ -20,7 +20,7 @@ func TestAPieceOfABlockIsReached(t *testing.T) {
 	h := newHost(t, soft.HostOptions{})
 	q := newQueue(t, h, devices.QueueOptions{Name: "q"})
 	out := make([]mem.Block, 1)
-	got, err := h.Memory().AllocAll([]mem.Request{{Size: 100}}, out)
+	got, err := h.Memory().AllocAll([]mem.Request{{Size: 100}}, out, nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, got)
 	b := out[0]

@@ -5,7 +5,6 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"godwit/mem"
@@ -28,8 +27,17 @@ type Store interface {
 	Trim(keep uint64) uint64
 	// Cached is how many bytes the store holds beyond those it gave out.
 	Cached() uint64
+	// Fits reports whether Take could serve the requests if gone had been given back.
+	Fits(reqs []mem.Request, gone []Gone) bool
 	// Check tests the store's invariants.
 	Check() error
+}
+
+// Gone is a place that Fits is to take for given back, with the size that was asked
+// for.
+type Gone struct {
+	Place
+	Size uint64
 }
 
 // Place is where a Store put a block. Key is the store's own.
@@ -56,7 +64,8 @@ func TakeEach(reqs []mem.Request, at []Place, take func(size, align uint64) (Pla
 //
 // Life of an entry: free -> live -> (pending, while points are waited for) ->
 // (dying, while it is pinned) -> free, its generation raised. A block is found
-// by its handle while live or pending.
+// by its handle while live or pending: commands that start late still look it up,
+// also where its bytes have been given again meanwhile (reuse.go).
 //
 // Lock order: mu, then a mem.Timeline's; nothing is called under it that calls
 // back.
@@ -72,8 +81,8 @@ type Blocks struct {
 	spare   []*deferredFree   // protected by mu
 	stats   mem.ResourceStats // protected by mu: Live, Pending, PeakLive, counts
 	lost    error             // protected by mu: why there are no more blocks
-	reqs    []mem.Request     // protected by mu: scratch
-	places  []Place           // protected by mu: scratch
+	busy    mem.BusyRanges    // protected by mu: what was yielded, see reuse.go
+	taking  taking            // protected by mu: scratch
 }
 
 type entryState uint8
@@ -91,6 +100,7 @@ type entry struct {
 	gen       uint32
 	pins      int32
 	state     entryState
+	again     again      // of a pending entry, and of a dying one
 	user      *userBytes // not nil: the bytes are the user's, not the store's
 }
 
@@ -103,7 +113,7 @@ func NewBlocks(name string, align uint64, store Store) *Blocks {
 var _ mem.Resource = (*Blocks)(nil)
 
 // AllocAll implements mem.Resource.
-func (m *Blocks) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, error) {
+func (m *Blocks) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
 	if len(out) != len(reqs) {
 		return mem.Exhausted, fmt.Errorf("memory %s: %d requests but room for %d blocks: %w", m.name, len(reqs), len(out), mem.ErrInvalidValue)
 	}
@@ -120,16 +130,12 @@ func (m *Blocks) AllocAll(reqs []mem.Request, out []mem.Block) (mem.Outcome, err
 	if m.lost != nil {
 		return mem.Exhausted, m.lost
 	}
-	m.reqs = append(m.reqs[:0], reqs...)
-	for i := range m.reqs {
-		m.reqs[i].Align = max(m.reqs[i].Align, m.align)
-	}
-	m.places = slices.Grow(m.places[:0], len(reqs))[:len(reqs)]
-	if !m.store.Take(m.reqs, m.places) {
+	m.taking.begin(reqs, m.align)
+	if !m.take(reuse) {
 		return m.shortOf(reqs), nil
 	}
 	for i, r := range reqs {
-		out[i] = m.enter(m.places[i], r)
+		out[i] = m.enter(m.taking.places[i], r)
 		m.stats.Live += r.Size
 	}
 	m.stats.Blocks += len(reqs)
@@ -149,7 +155,7 @@ func (m *Blocks) shortOf(reqs []mem.Request) mem.Outcome {
 		}
 		room -= r.Size
 	}
-	if m.stats.Pending > 0 {
+	if len(m.waiting) > 0 {
 		return mem.NeedsWait
 	}
 	return mem.Exhausted
@@ -288,9 +294,13 @@ func (m *Blocks) retire(i uint32) {
 
 // give gives an entry's bytes back to whom they came from. mu is held.
 func (m *Blocks) give(i uint32) {
-	if e := &m.entries[i]; e.user != nil {
+	switch e := &m.entries[i]; {
+	case e.user != nil:
 		e.user.pinner.Unpin()
-	} else {
+	case e.again == handed:
+	case e.again == yielded:
+		m.store.(Yielder).Ended(e.Place, e.size)
+	default:
 		m.store.Give(e.Place, e.size)
 	}
 	m.vacate(i)
@@ -333,7 +343,9 @@ func (m *Blocks) Close() error {
 			m.stats.Blocks--
 			m.stats.Frees++
 		case entryPending:
-			m.stats.Pending -= e.size
+			if e.again == no {
+				m.stats.Pending -= e.size
+			}
 			m.stats.Frees++
 		case entryDying:
 		default:

@@ -24,13 +24,18 @@ func (m *Blocks) checkEntries() error {
 			live += e.size
 			blocks++
 		case entryPending:
-			pending += e.size
+			if e.again == no {
+				pending += e.size
+			}
 		case entryDying:
 			if e.pins <= 0 {
 				return fmt.Errorf("entry %d waits for pins but has %d", i, e.pins)
 			}
 		}
-		if e.user == nil { // a user's buffers may overlap
+		if e.again != no && e.state != entryPending && e.state != entryDying {
+			return fmt.Errorf("entry %d is live, and its bytes have been given again", i)
+		}
+		if e.user == nil && e.again == no { // a user's buffers may overlap
 			used = append(used, e)
 		}
 	}

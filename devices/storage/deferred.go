@@ -55,7 +55,9 @@ func (d *deferredFree) release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := &m.entries[d.entry]; e.gen == d.gen && e.state == entryPending {
-		m.stats.Pending -= e.size
+		if e.again == no {
+			m.stats.Pending -= e.size
+		}
 		m.retire(d.entry)
 	}
 	last := m.waiting[len(m.waiting)-1]

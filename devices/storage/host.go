@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"os"
 	"slices"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"godwit/mem"
 )
@@ -37,11 +36,13 @@ const (
 	slabSize   = 256 << 10
 	minClass   = 8
 	maxClass   = 16
-	pageSize   = 4096
 	hugeEnough = 4 << 20 // mappings from this size on ask for huge pages
 
 	keyLarge = math.MaxUint64 // key of a mapping of its own; else the class
 )
+
+// pageSize is the system's: 4 KiB mostly, 16 KiB on a Mac, 64 KiB on some servers.
+var pageSize = uint64(os.Getpagesize())
 
 // NewHost returns a resource whose blocks are host memory outside the
 // Go heap; a block's Addr is its address in the process. limit bounds the
@@ -106,23 +107,17 @@ func (s *hostStore) take(size, align uint64) (Place, bool) {
 	return Place{addr, keyLarge}, true
 }
 
-// mmapAligned maps length bytes at a multiple of align: what a larger mapping
-// has beyond that goes back at once.
+// mmapAligned maps length bytes at a multiple of align.
 func (s *hostStore) mmapAligned(length, align uint64) (uint64, bool) {
-	spare := align - pageSize
-	if length > math.MaxInt64-spare || (s.limit != 0 && length > s.limit-min(s.inUse, s.limit)) {
+	if length > math.MaxInt64-align || (s.limit != 0 && length > s.limit-min(s.inUse, s.limit)) {
 		return 0, false
 	}
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(length+spare), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	addr, err := mapPages(length, align)
 	if err != nil {
 		return 0, false
 	}
-	raw := uint64(uintptr(p))
-	addr, _ := mem.AlignUp(raw, align)
-	s.unmap(raw, addr-raw)
-	s.unmap(addr+length, raw+spare-addr)
 	if length >= hugeEnough {
-		_ = unix.Madvise(BytesAt(addr, length), unix.MADV_HUGEPAGE) // a wish; systems without it are slower
+		wantHugePages(addr, length)
 	}
 	s.inUse += length
 	if s.lock != nil {
@@ -137,17 +132,9 @@ func (s *hostStore) unmapBlock(addr, length uint64) {
 	if s.lock != nil {
 		s.lock.unmapped(addr, length)
 	}
-	s.unmap(addr, length)
-}
-
-// unmap gives a range back to the system. Only a range that is not mapped can
-// make it fail.
-func (s *hostStore) unmap(addr, length uint64) {
-	if length == 0 {
-		return
-	}
-	if err := unix.MunmapPtr(pointer(addr), uintptr(length)); err != nil {
-		panic(fmt.Sprintf("devices: munmap of %d bytes at %#x: %v", length, addr, err))
+	// Only a range that is not mapped can make it fail.
+	if err := unmapPages(addr, length); err != nil {
+		panic(fmt.Sprintf("devices: unmapping %d bytes at %#x: %v", length, addr, err))
 	}
 }
 
@@ -195,6 +182,39 @@ func (s *hostStore) Limits() (capacity, largest uint64) {
 		return 0, 0
 	}
 	return s.limit, s.limit - s.inUse
+}
+
+// Fits implements Store: by bytes as the store rounds them, since pieces of slabs go
+// back to the system only with the last of their slab.
+func (s *hostStore) Fits(reqs []mem.Request, gone []Gone) bool {
+	if s.limit == 0 {
+		return true
+	}
+	room := s.limit - s.inUse
+	for _, g := range gone {
+		if g.Key == keyLarge {
+			length, _ := mem.AlignUp(g.Size, pageSize)
+			room += length
+		}
+	}
+	for _, r := range reqs {
+		length, ok := mem.AlignUp(r.Size, pageSize)
+		if !ok || length > room && !s.piece(r, gone) {
+			return false
+		}
+		room -= min(room, length)
+	}
+	return true
+}
+
+// piece reports whether a request is served from a slab that there is, or would be if
+// gone had been given back.
+func (s *hostStore) piece(r mem.Request, gone []Gone) bool {
+	if max(r.Size, r.Align) > 1<<maxClass {
+		return false
+	}
+	class := classOf(r.Size, r.Align)
+	return len(s.free[class]) > 0 || slices.ContainsFunc(gone, func(g Gone) bool { return g.Key == uint64(class) })
 }
 
 // Cached implements Store: what lies free in slabs, and what sizes were

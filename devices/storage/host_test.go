@@ -12,7 +12,7 @@ func TestHostMemoryIsBounded(t *testing.T) {
 	m := NewHost("m", 8<<20)
 	out := make([]mem.Block, 1)
 	take := func(size uint64) mem.Outcome {
-		got, err := m.AllocAll([]mem.Request{{Size: size}}, out)
+		got, err := m.AllocAll([]mem.Request{{Size: size}}, out, nil)
 		require.NoError(t, err)
 		require.NoError(t, m.Check())
 		return got
@@ -41,7 +41,7 @@ func TestHostBlocksHaveTheAlignmentAskedFor(t *testing.T) {
 	for _, size := range []uint64{1, 300, 70_000, 3 << 20} {
 		for align := uint64(1); align <= 8<<20; align <<= 1 {
 			out := make([]mem.Block, 1)
-			got, err := m.AllocAll([]mem.Request{{Size: size, Align: align}}, out)
+			got, err := m.AllocAll([]mem.Request{{Size: size, Align: align}}, out, nil)
 			require.NoError(t, err)
 			require.Equal(t, mem.Ready, got)
 			require.Zero(t, out[0].Addr%max(align, 128), "%d bytes at %d", size, align)

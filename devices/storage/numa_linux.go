@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -15,15 +14,6 @@ import (
 	"godwit/devices"
 	"godwit/mem"
 )
-
-// PhysicalMemory is the bytes of memory that the host has; 0 where it does not say.
-func PhysicalMemory() uint64 {
-	var s unix.Sysinfo_t
-	if unix.Sysinfo(&s) != nil {
-		return 0
-	}
-	return s.Totalram * uint64(s.Unit)
-}
 
 // Memory policies of the system (set_mempolicy(2)).
 const (
@@ -98,18 +88,4 @@ func OnNode(node int, f func()) {
 		defer func() { _, _, _ = unix.Syscall(unix.SYS_SET_MEMPOLICY, policyDefault, 0, 0) }()
 	}
 	f()
-}
-
-// lockPages locks a mapping. The error says what the limit is.
-func lockPages(bytes []byte) error {
-	err := unix.Mlock(bytes)
-	if err == nil {
-		return nil
-	}
-	limit := ""
-	var r unix.Rlimit
-	if (errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EAGAIN)) && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) == nil && r.Cur != unix.RLIM_INFINITY {
-		limit = fmt.Sprintf("; a process may lock %s (RLIMIT_MEMLOCK, ulimit -l)", mem.FormatBytes(r.Cur))
-	}
-	return fmt.Errorf("%s not page-locked: mlock: %w%s", mem.FormatBytes(uint64(len(bytes))), err, limit)
 }

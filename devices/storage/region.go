@@ -16,7 +16,10 @@ type Region struct {
 	mu     sync.Mutex
 	region *bufalloc.Region // protected by mu
 	chunks []bufalloc.Chunk // protected by mu: scratch
+	holes  []mem.Range      // protected by mu: scratch
 }
+
+var _ Yielder = (*Region)(nil)
 
 // NewRegion returns a store for the addresses [base, base+size). It fails as
 // bufalloc.NewRegion does.
@@ -36,7 +39,7 @@ func (s *Region) Take(reqs []mem.Request, at []Place) bool {
 		s.chunks = append(s.chunks, bufalloc.Chunk{})
 	}
 	chunks := s.chunks[:len(reqs)]
-	if err := s.region.AllocAll(reqs, chunks); err != nil {
+	if !s.region.TryAll(reqs, chunks) {
 		return false
 	}
 	for i, c := range chunks {
@@ -56,6 +59,33 @@ func (s *Region) Give(p Place, _ uint64) {
 	if err := s.region.Free(bufalloc.ChunkFromRef(p.Key)); err != nil {
 		panic(fmt.Sprintf("storage: a chunk that Blocks holds: %v", err))
 	}
+}
+
+// Yield implements Yielder: the chunk is free.
+func (s *Region) Yield(p Place, size uint64) bool {
+	s.Give(p, size)
+	return true
+}
+
+// Ended implements Yielder: nothing is kept beside a place's bytes.
+func (s *Region) Ended(Place, uint64) {}
+
+// Span implements Yielder.
+func (s *Region) Span(p Place, size uint64) (uint64, mem.Range) {
+	return 0, mem.Range{Start: p.Addr, End: p.Addr + size}
+}
+
+// Fits implements Store. Of strategies that round requests up it may say so and be
+// wrong.
+func (s *Region) Fits(reqs []mem.Request, gone []Gone) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chunks = s.chunks[:0]
+	for _, g := range gone {
+		s.chunks = append(s.chunks, bufalloc.ChunkFromRef(g.Key))
+	}
+	s.holes = s.region.Holes(s.holes[:0], s.chunks)
+	return bufalloc.Pack(s.holes, reqs, s.region.Granularity())
 }
 
 // Limits implements Store.

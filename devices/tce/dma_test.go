@@ -16,7 +16,7 @@ func TestCopiesGoInWordsAndTheirEndsByteByByte(t *testing.T) {
 	defer func() { require.NoError(t, d.Close()) }()
 	require.Equal(t, uint64(8), d.Info().CopyAlign)
 	blocks := make([]mem.Block, 2)
-	out, err := d.Memory().AllocAll([]mem.Request{{Size: 61}, {Size: 64}}, blocks)
+	out, err := d.Memory().AllocAll([]mem.Request{{Size: 61}, {Size: 64}}, blocks, nil)
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, out)
 	defer func() {

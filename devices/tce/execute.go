@@ -81,7 +81,7 @@ func (d *Device) takeLocal(cmd *devices.Command, reqs []mem.Request, locals []me
 	if len(reqs) == 0 {
 		return nil
 	}
-	out, err := d.locals.AllocAll(reqs, locals)
+	out, err := d.locals.AllocAll(reqs, locals, nil)
 	if err != nil {
 		return err
 	}

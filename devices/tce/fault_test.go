@@ -39,7 +39,7 @@ func newProbe(t *testing.T, o tce.Options) *probe {
 
 func (p *probe) alloc(size uint64) mem.Block {
 	out := make([]mem.Block, 1)
-	got, err := p.dev.Memory().AllocAll([]mem.Request{{Size: size}}, out)
+	got, err := p.dev.Memory().AllocAll([]mem.Request{{Size: size}}, out, nil)
 	require.NoError(p.t, err)
 	require.Equal(p.t, mem.Ready, got)
 	return out[0]
@@ -176,7 +176,7 @@ func TestLocalMemoryRunningOutFailsTheLaunch(t *testing.T) {
 	require.NoError(t, p.run(func(*work.Group) {}, 1000))
 	// Within the limit, but somebody else holds a part.
 	held := make([]mem.Block, 1)
-	_, err := p.dev.LocalMemory().AllocAll([]mem.Request{{Size: 8}}, held)
+	_, err := p.dev.LocalMemory().AllocAll([]mem.Request{{Size: 8}}, held, nil)
 	require.NoError(t, err)
 	err = p.run(func(*work.Group) { t.Error("must not run") }, 1000)
 	require.ErrorIs(t, err, mem.ErrNoResources)

@@ -61,7 +61,7 @@ func (c *sink) place(id mem.BufferID, r mem.Range) string {
 	if a == nil {
 		return fmt.Sprintf("%s of an unknown buffer", mem.FormatBytes(r.Size()))
 	}
-	if r.Start == 0 && r.End == a.bytes.Size() {
+	if r.Start == 0 && r.End == a.size {
 		return fmt.Sprintf("%s (%s)", a.name, mem.FormatBytes(r.Size()))
 	}
 	return fmt.Sprintf("%s of %s at %d", mem.FormatBytes(r.Size()), a.name, r.Start)
@@ -77,17 +77,18 @@ func way(s *trace.StepRecord) string {
 // why is the reason for a copy: what its destination lacks, who wrote that and
 // where it is.
 func (c *sink) why(s *trace.StepRecord) string {
-	a := c.buffers[s.Buffer]
-	if a == nil {
+	if c.buffers[s.Buffer] == nil {
 		return s.Why
 	}
 	var lacks []string
-	a.bytes.Overlap(s.Range, func(_ mem.Range, b state) bool {
-		if text := b.by.String(); !b.valid.Has(s.To) && !slices.Contains(lacks, text) {
+	for _, b := range c.ledger.Segments(s.Buffer, s.Range) {
+		if b.Valid.Has(s.To) || b.Writer == (writer{}) {
+			continue
+		}
+		if text := b.Writer.String(); !slices.Contains(lacks, text) {
 			lacks = append(lacks, text)
 		}
-		return true
-	})
+	}
 	const shown = 3
 	if n := len(lacks) - shown; n > 0 {
 		lacks = append(lacks[:shown:shown], fmt.Sprintf("%d more", n))
@@ -103,8 +104,8 @@ func (c *sink) why(s *trace.StepRecord) string {
 }
 
 func (w writer) String() string {
-	if w.what == "" {
-		return "the initial content"
+	if w == initial {
+		return w.what
 	}
 	return fmt.Sprintf("what #%d %s wrote", w.command, w.what)
 }

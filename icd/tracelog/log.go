@@ -17,8 +17,8 @@ import (
 	"sync"
 
 	"godwit/mem"
-	"godwit/mem/rangemap"
 	"godwit/trace"
+	"godwit/trace/ledger"
 )
 
 // Log collects the records of all contexts of a process. Safe for concurrent
@@ -44,7 +44,10 @@ func (l *Log) Context(memories []string) trace.CommandSink {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.contexts++
-	c := &sink{log: l, number: l.contexts, names: memories, buffers: make(map[mem.BufferID]*account)}
+	c := &sink{
+		log: l, number: l.contexts, names: memories,
+		buffers: make(map[mem.BufferID]*account), ledger: ledger.New[writer](nil), late: make(map[mem.Point]lateStep),
+	}
 	l.line = fmt.Appendf(l.line[:0], "context %d:", c.number)
 	for i, name := range memories {
 		l.line = fmt.Appendf(l.line, " %d %s", i, name)
@@ -72,20 +75,17 @@ func (l *Log) write() {
 
 // writer is who wrote bytes last.
 type writer struct {
-	command uint64 // 0 is nobody
-	what    string // "fill", or a kernel's name; "" for the content a buffer was created with
+	command uint64
+	what    string // "fill", or a kernel's name
 }
 
-// state is who wrote bytes last, and which memories hold them.
-type state struct {
-	by    writer
-	valid mem.MemorySet
-}
+// initial wrote the content that a buffer was created with.
+var initial = writer{what: "the initial content"}
 
-// account is what is known of a buffer.
+// account is what is known of a buffer besides what the ledger has.
 type account struct {
 	name   string
-	bytes  rangemap.Map[state]
+	size   uint64        // bytes
 	stored mem.MemorySet // memories with storage for it
 	moved  flow
 }
@@ -93,10 +93,23 @@ type account struct {
 // sink is one context's. Its methods are called under that context's planner
 // lock, except Completed.
 type sink struct {
-	log     *Log     // immutable
-	number  int      // immutable
-	names   []string // by MemoryID, immutable
+	log    *Log     // immutable
+	number int      // immutable
+	names  []string // by MemoryID, immutable
+
+	// Protected by log.mu.
 	buffers map[mem.BufferID]*account
+	ledger  *ledger.Ledger[writer]
+	late    map[mem.Point]lateStep // not ended
+}
+
+// lateStep is a copy whose extent shows when it has ended: it is counted as a whole
+// until then.
+type lateStep struct {
+	bytes   uint64 // planned
+	counted uint64 // of them: without those that ride along
+	link    LinkUse
+	of      *account
 }
 
 // Buffer implements trace.CommandSink.
@@ -108,22 +121,23 @@ func (c *sink) Buffer(b *trace.BufferRecord) {
 		if a := c.buffers[b.Buffer]; a != nil {
 			l.sum.keep(a)
 			for m := range a.stored.All() {
-				l.sum.stored(c.names[m], -int64(a.bytes.Size()))
+				l.sum.stored(c.names[m], -int64(a.size))
 			}
 			delete(c.buffers, b.Buffer)
+			c.ledger.Release(b.Buffer)
 		}
 		return
 	}
 	l.buffers++
-	a := &account{name: b.Name}
+	a := &account{name: b.Name, size: b.Size}
 	if a.name == "" {
 		a.name = fmt.Sprintf("buffer %d", l.buffers)
 	}
-	var s state
+	var by writer
 	if b.Version != 0 {
-		s.valid = mem.SetOf(mem.Host)
+		by = initial
 	}
-	a.bytes = rangemap.Make(b.Size, s)
+	c.ledger.Create(b.Buffer, b.Size, by)
 	c.buffers[b.Buffer] = a
 	l.sum.live[a] = struct{}{}
 }
@@ -149,55 +163,15 @@ func (c *sink) Command(r *trace.CommandRecord) {
 		c.describe(r, what)
 	}
 	if r.Err == nil {
-		l.sum.LowerBound += c.least(r.Accesses)
+		l.sum.LowerBound += c.ledger.Needed(r, nil)
 	}
 	for i := range r.Steps {
 		c.step(&r.Steps[i], r.Err == nil)
 	}
 	if r.Err == nil {
-		for _, u := range r.Accesses {
-			if a := c.buffers[u.Buffer]; a != nil && u.Mode.Writes() {
-				a.bytes.Set(u.Range, state{writer{r.ID, what}, mem.SetOf(u.Memory)})
-			}
-		}
+		c.ledger.Wrote(writer{r.ID, what}, r.Accesses, false)
 	}
 	l.write()
-}
-
-// least is how many bytes a command reads that its memory does not hold, each
-// counted once. The account is as it was before the command.
-func (c *sink) least(accesses []mem.Access) (total uint64) {
-	for i, u := range accesses {
-		a := c.buffers[u.Buffer]
-		if a == nil || !u.Mode.Reads() {
-			continue
-		}
-		a.bytes.Overlap(u.Range, func(part mem.Range, s state) bool {
-			if !s.valid.Empty() && !s.valid.Has(u.Memory) {
-				total += part.Size() - counted(accesses[:i], u, part)
-			}
-			return true
-		})
-	}
-	return total
-}
-
-// counted is how many bytes of part an earlier read of the same command has
-// brought to the same memory.
-func counted(earlier []mem.Access, u mem.Access, part mem.Range) uint64 {
-	seen := rangemap.Make(part.End, false)
-	for _, e := range earlier {
-		if e.Buffer == u.Buffer && e.Memory == u.Memory && e.Mode.Reads() {
-			seen.Set(e.Range.Intersect(part), true)
-		}
-	}
-	var n uint64
-	for r, yes := range seen.All() {
-		if yes {
-			n += r.Size()
-		}
-	}
-	return n
 }
 
 // step counts a copy and notes its effect. accepted tells whether its command
@@ -207,24 +181,32 @@ func (c *sink) step(s *trace.StepRecord, accepted bool) {
 	if a == nil || s.Point.IsZero() {
 		return
 	}
-	c.log.sum.step(s, c.names[s.From], c.names[s.To], &a.moved)
+	planned := s.Range.Size() - s.RideAlong
+	link := LinkUse{From: c.names[s.From], To: c.names[s.To], Way: s.Way.String()}
+	c.log.sum.copied(link, planned, s.RideAlong, a)
 	if !accepted {
-		c.log.sum.LowerBound += s.Range.Size() - s.RideAlong
+		c.log.sum.LowerBound += planned
 	}
-	a.bytes.Update(s.Range, func(_ mem.Range, b state) state {
-		b.valid = b.valid.With(s.To)
-		return b
-	})
+	if s.Late {
+		c.late[s.Point] = lateStep{s.Range.Size(), planned, link, a}
+	}
+	c.ledger.Brought(s, 0, false)
 }
 
 // Completed implements trace.CommandSink.
 func (c *sink) Completed(r *trace.CompletionRecord) {
-	if r.Err == nil {
-		return
-	}
 	l := c.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if late, ok := c.late[r.Point]; ok {
+		delete(c.late, r.Point)
+		if n := r.Moved.Size(); r.Err == nil && n < late.bytes {
+			l.sum.less(late, min(late.bytes-n, late.counted))
+		}
+	}
+	if r.Err == nil {
+		return
+	}
 	l.sum.Failed++
 	l.line = fmt.Appendf(l.line[:0], "%s#%d ended in an error: %v", c.prefix(), r.Command, r.Err)
 	l.write()

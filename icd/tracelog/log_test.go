@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -132,6 +133,40 @@ func TestTheLowerBoundIsWhatTheRuntimeMoves(t *testing.T) {
 		}
 		require.NoError(t, c.Close(ctx))
 	})
+}
+
+// What a count leaves out is in neither the bytes moved nor the lower bound, and
+// comes when a larger count asks for it.
+func TestALateCopyCountsForWhatItHasMoved(t *testing.T) {
+	log := tracelog.New(nil)
+	c, q := house(t, log, 2)
+	ctx := context.Background()
+	b, err := c.CreateBuffer(100, 0, nil)
+	require.NoError(t, err)
+	size, err := c.CreateBuffer(8, 0, nil)
+	require.NoError(t, err)
+	require.NoError(t, b.SetContentSizeBuffer(size))
+	_, err = q[0].EnqueueFill(ctx, b, []byte{1}, 0, 100)
+	require.NoError(t, err)
+	moved := uint64(0)
+	for _, x := range []struct {
+		count byte
+		moves uint64 // with the count's 8 bytes, which go to the host
+	}{{10, 18}, {30, 28}, {30, 8}, {100, 78}} {
+		_, err = q[0].EnqueueWrite(ctx, size, 0, []byte{x.count, 0, 0, 0, 0, 0, 0, 0})
+		require.NoError(t, err)
+		_, err = q[1].EnqueueMigrate(ctx, []*runtime.Buffer{b}, 0)
+		require.NoError(t, err)
+		require.NoError(t, q[1].Finish(ctx))
+		moved += x.moves
+		require.Eventually(t, func() bool { return log.Summary().BytesMoved == moved }, 10*time.Second, time.Millisecond)
+		s := log.Summary()
+		require.Equal(t, s.BytesMoved, s.LowerBound, "count %d", x.count)
+		require.Equal(t, c.Stats().BytesMoved, s.BytesMoved)
+	}
+	require.NoError(t, b.Release())
+	require.NoError(t, size.Release())
+	require.NoError(t, c.Close(ctx))
 }
 
 func TestARefusedCommandAndAFailureAreCountedAndChangeNothing(t *testing.T) {

@@ -105,16 +105,24 @@ func (t *tally) command(r *trace.CommandRecord) {
 	}
 }
 
-func (t *tally) step(s *trace.StepRecord, from, to string, of *flow) {
-	n := s.Range.Size() - s.RideAlong
+// copied counts a copy of a buffer.
+func (t *tally) copied(link LinkUse, bytes, along uint64, of *account) {
 	t.Copies++
-	t.BytesMoved += n
-	t.RideAlong += s.RideAlong
-	key := LinkUse{From: from, To: to, Way: s.Way.String()}
-	f := t.links[key]
-	t.links[key] = flow{f.copies + 1, f.bytes + n}
-	of.copies++
-	of.bytes += n
+	t.BytesMoved += bytes
+	t.RideAlong += along
+	f := t.links[link]
+	t.links[link] = flow{f.copies + 1, f.bytes + bytes}
+	of.moved.copies++
+	of.moved.bytes += bytes
+}
+
+// less takes back what a late copy did not move, since it did not have to.
+func (t *tally) less(s lateStep, bytes uint64) {
+	t.BytesMoved -= bytes
+	t.LowerBound -= bytes
+	f := t.links[s.link]
+	t.links[s.link] = flow{f.copies, f.bytes - bytes}
+	s.of.moved.bytes -= bytes
 }
 
 // keep takes the counts of a buffer that is released.
@@ -129,7 +137,7 @@ func (t *tally) keep(a *account) {
 }
 
 func (a *account) use() BufferUse {
-	return BufferUse{Name: a.name, Size: a.bytes.Size(), Copies: a.moved.copies, BytesMoved: a.moved.bytes}
+	return BufferUse{Name: a.name, Size: a.size, Copies: a.moved.copies, BytesMoved: a.moved.bytes}
 }
 
 // most sorts by bytes moved and drops all but the first.

@@ -10,12 +10,12 @@ import "godwit/mem"
 func (o *Oracle) Along(command int, id mem.BufferID, r mem.Range, from, to mem.MemoryID) (bytes uint64) {
 	b := o.buffers[id]
 	src, dst := b.at(o.topo.Store(from)), b.at(o.topo.Store(to))
-	for i := r.Start / o.unit; i < r.End/o.unit; i++ {
+	for i := r.Start; i < r.End; i++ {
 		if !src.has(b, i) {
 			continue
 		}
 		if !dst.has(b, i) {
-			bytes += o.unit
+			bytes++
 		}
 		dst.holds[i] = b.latest[i]
 		if dst.partOf != nil {

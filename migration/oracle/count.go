@@ -16,11 +16,11 @@ const countSize = 8
 
 // SetContentSize makes size the size buffer of a buffer; 0 takes it away. Until
 // the first SetCount, and while a byte of the count was never written, all bytes
-// of the buffer count. The oracle's unit must divide 8.
+// of the buffer count.
 func (o *Oracle) SetContentSize(id, size mem.BufferID) error {
 	b := o.buffers[id]
-	if b == nil || size != 0 && o.buffers[size] == nil || countSize%o.unit != 0 {
-		return fmt.Errorf("oracle: size buffer %d of %d, in units of %d: %w", size, id, o.unit, mem.ErrInvalidBuffer)
+	if b == nil || size != 0 && o.buffers[size] == nil {
+		return fmt.Errorf("oracle: size buffer %d of %d: %w", size, id, mem.ErrInvalidBuffer)
 	}
 	b.size = size
 	o.recount(b)
@@ -32,14 +32,6 @@ func (o *Oracle) SetContentSize(id, size mem.BufferID) error {
 func (o *Oracle) SetCount(size mem.BufferID, count uint64) {
 	if b := o.buffers[size]; b != nil {
 		b.count = count
-	}
-}
-
-// SetLimit says how many bytes of one buffer count, whatever its size buffer's
-// count: for callers whose offsets do not all stand for as many bytes.
-func (o *Oracle) SetLimit(id mem.BufferID, limit uint64) {
-	if b := o.buffers[id]; b != nil {
-		b.limit = &limit
 	}
 }
 
@@ -83,13 +75,13 @@ func (o *Oracle) counting(a mem.Access) *buffer {
 		return nil
 	}
 	n := o.buffers[b.size]
-	for i := range countSize / o.unit {
+	for i := range uint64(countSize) {
 		if n.latest[i] == 0 || o.hostWrites(n, mem.Host, i) {
 			return nil
 		}
 	}
 	s := b.at(o.topo.Store(a.Memory))
-	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
+	for i := a.Range.Start; i < a.Range.End; i++ {
 		if b.latest[i] != 0 && !s.has(b, i) && !o.hostWrites(b, a.Memory, i) {
 			return n
 		}
@@ -115,16 +107,13 @@ func (o *Oracle) arriveCounted(a mem.Access, count uint64, by uint32) (moved uin
 	if s.partOf == nil {
 		s.part, s.partOf = make([]uint32, len(b.latest)), make([]uint32, len(b.latest))
 	}
-	if b.limit != nil {
-		count = *b.limit
-	}
-	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
+	for i := a.Range.Start; i < a.Range.End; i++ {
 		if b.latest[i] == 0 || s.has(b, i) || o.hostWrites(b, a.Memory, i) {
 			continue
 		}
-		if i*o.unit < count && s.holds[i] != b.latest[i] {
+		if i < count && s.holds[i] != b.latest[i] {
 			s.holds[i] = b.latest[i]
-			moved += o.move(a.Buffer, i)
+			moved++
 		}
 		s.part[i], s.partOf[i], s.by[i] = b.under, b.latest[i], by
 	}

@@ -6,8 +6,9 @@
 // enqueue can move fewer, and a right one moves as many.
 //
 // It costs one pass over the bytes of every access, and 8 bytes of memory for
-// each byte of a buffer on each memory where it was used. Where all ranges of a
-// history are multiples of some unit, one offset can stand for so many bytes.
+// each byte of a buffer on each memory where it was used: it is for tests. What
+// scenarios and programs are told comes from package trace/ledger, which random
+// histories hold against this one.
 package oracle
 
 import (
@@ -21,16 +22,14 @@ import (
 // concurrent use.
 type Oracle struct {
 	topo     *mem.Topology
-	unit     uint64 // bytes that an offset of the arrays stands for
 	buffers  map[mem.BufferID]*buffer
 	version  mem.Version
 	commands []mem.Version // by command, what it wrote; 0 for nothing
 	counts   uint32        // numbers given to counts
-	moved    func(id mem.BufferID, off uint64)
-	kept     []*kept // by unmaps; see undo.go
+	kept     []*kept       // by unmaps; see undo.go
 }
 
-// buffer holds one entry for each offset in every slice.
+// buffer holds one entry for each byte in every slice.
 type buffer struct {
 	latest []uint32 // the version of the content, 0 for never written
 	lost   []bool   // no memory holds it any more
@@ -39,7 +38,6 @@ type buffer struct {
 	size  mem.BufferID // its size buffer, 0 where it has none; see count.go
 	under uint32       // the number of the count in force
 	count uint64       // of a size buffer: what it says
-	limit *uint64      // instead of its size buffer's count
 
 	mapped []mem.Range // by the host for writing; see mapped.go
 }
@@ -59,23 +57,21 @@ type Result struct {
 	Bytes   uint64      // that had to move before it
 }
 
-// New returns an oracle without buffers. unit is the number of bytes that one
-// offset stands for: 1, or a common divisor of all sizes and range ends to come.
-func New(topo *mem.Topology, unit uint64) *Oracle {
-	return &Oracle{topo: topo, unit: max(unit, 1), buffers: map[mem.BufferID]*buffer{}}
+// New returns an oracle without buffers.
+func New(topo *mem.Topology) *Oracle {
+	return &Oracle{topo: topo, buffers: map[mem.BufferID]*buffer{}}
 }
 
 // Create adds a buffer of size bytes under an ID of the caller's, whose content
 // exists in the memories of valid; with an empty set it was never written.
 func (o *Oracle) Create(id mem.BufferID, size uint64, valid mem.MemorySet) error {
-	if size == 0 || size%o.unit != 0 {
-		return fmt.Errorf("oracle: buffer of %d bytes, in units of %d: %w", size, o.unit, mem.ErrInvalidSize)
+	if size == 0 {
+		return fmt.Errorf("oracle: buffer of %d bytes: %w", size, mem.ErrInvalidSize)
 	}
 	if o.buffers[id] != nil {
 		return fmt.Errorf("oracle: buffer %d exists: %w", id, mem.ErrInvalidBuffer)
 	}
-	n := size / o.unit
-	b := &buffer{latest: make([]uint32, n), lost: make([]bool, n), stores: make([]*store, o.topo.Len())}
+	b := &buffer{latest: make([]uint32, size), lost: make([]bool, size), stores: make([]*store, o.topo.Len())}
 	o.buffers[id] = b
 	if valid.Empty() {
 		return nil
@@ -153,8 +149,7 @@ func (o *Oracle) accept(a mem.Access) error {
 	switch {
 	case b == nil:
 		return fmt.Errorf("no buffer %d: %w", a.Buffer, mem.ErrInvalidBuffer)
-	case int(a.Memory) >= o.topo.Len(), a.Mode > mem.Write, a.Range.Empty(), a.Range.End > uint64(len(b.latest))*o.unit,
-		a.Range.Start%o.unit != 0, a.Range.End%o.unit != 0:
+	case int(a.Memory) >= o.topo.Len(), a.Mode > mem.Write, a.Range.Empty(), a.Range.End > uint64(len(b.latest)):
 		return fmt.Errorf("%v of %v on memory %d: %w", a.Mode, a.Range, a.Memory, mem.ErrInvalidValue)
 	}
 	return nil
@@ -163,9 +158,9 @@ func (o *Oracle) accept(a mem.Access) error {
 // intact checks that nothing that is read was lost.
 func (o *Oracle) intact(accs []mem.Access) error {
 	for _, a := range accs {
-		for i := a.Range.Start / o.unit; a.Mode.Reads() && i < a.Range.End/o.unit; i++ {
+		for i := a.Range.Start; a.Mode.Reads() && i < a.Range.End; i++ {
 			if b := o.buffers[a.Buffer]; b.lost[i] && !o.hostWrites(b, a.Memory, i) {
-				return fmt.Errorf("oracle: byte %d of buffer %d: %w", i*o.unit, a.Buffer, mem.ErrPoisoned)
+				return fmt.Errorf("oracle: byte %d of buffer %d: %w", i, a.Buffer, mem.ErrPoisoned)
 			}
 		}
 	}
@@ -189,7 +184,7 @@ func (o *Oracle) oneWriter(accs []mem.Access) error {
 func (o *Oracle) arrive(a mem.Access, by uint32) (moved uint64) {
 	b := o.buffers[a.Buffer]
 	s := b.at(o.topo.Store(a.Memory))
-	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
+	for i := a.Range.Start; i < a.Range.End; i++ {
 		if s.has(b, i) || o.hostWrites(b, a.Memory, i) {
 			continue
 		}
@@ -198,28 +193,17 @@ func (o *Oracle) arrive(a mem.Access, by uint32) (moved uint64) {
 		}
 		if s.holds[i] != b.latest[i] {
 			s.holds[i], s.by[i] = b.latest[i], by
-			moved += o.move(a.Buffer, i)
+			moved++
 		}
 	}
 	return moved
-}
-
-// OnMove has f told of each offset that has to move, in the oracle's units.
-func (o *Oracle) OnMove(f func(id mem.BufferID, off uint64)) { o.moved = f }
-
-// move tells of an offset that has to move, and returns its bytes.
-func (o *Oracle) move(id mem.BufferID, off uint64) uint64 {
-	if o.moved != nil {
-		o.moved(id, off)
-	}
-	return o.unit
 }
 
 // write makes a's memory the only one that holds its range.
 func (o *Oracle) write(a mem.Access, by uint32) {
 	b := o.buffers[a.Buffer]
 	s := b.at(o.topo.Store(a.Memory))
-	for i := a.Range.Start / o.unit; i < a.Range.End/o.unit; i++ {
+	for i := a.Range.Start; i < a.Range.End; i++ {
 		b.latest[i], b.lost[i] = uint32(o.version), false
 		s.holds[i], s.by[i] = uint32(o.version), by
 	}
@@ -256,7 +240,7 @@ func (b *buffer) fail(wrote, version uint32) {
 func (o *Oracle) FailCopy(command int, id mem.BufferID, r mem.Range, to mem.MemoryID) {
 	for _, b := range o.states(id) {
 		s := b.at(o.topo.Store(to))
-		for i := r.Start / o.unit; i < r.End/o.unit; i++ {
+		for i := r.Start; i < r.End; i++ {
 			if s.by[i] != uint32(2*command+1) {
 				continue
 			}
@@ -280,8 +264,8 @@ func (o *Oracle) Unstored(id mem.BufferID, m mem.MemoryID) {
 // the memories that hold it; and whether it was lost. The buffer and the byte
 // must exist.
 func (o *Oracle) Byte(id mem.BufferID, off uint64) (v mem.Version, valid mem.MemorySet, lost bool) {
-	b, i := o.buffers[id], off/o.unit
-	return mem.Version(b.latest[i]), b.holders(i), b.lost[i]
+	b := o.buffers[id]
+	return mem.Version(b.latest[off]), b.holders(off), b.lost[off]
 }
 
 func (b *buffer) holders(i uint64) (out mem.MemorySet) {

@@ -16,7 +16,7 @@ func acc(mode mem.Mode, start, end uint64, m mem.MemoryID) mem.Access {
 }
 
 func fresh(t *testing.T, size uint64) *oracle.Oracle {
-	o := oracle.New(mem.NewTopology("a", "b"), 1)
+	o := oracle.New(mem.NewTopology("a", "b"))
 	require.NoError(t, o.Create(buf, size, mem.MemorySet{}))
 	return o
 }
@@ -102,28 +102,11 @@ func TestBadHistoriesAreRefused(t *testing.T) {
 }
 
 func TestBadSizeBuffersAreRefused(t *testing.T) {
-	o := oracle.New(mem.NewTopology("a"), 4)
+	o := oracle.New(mem.NewTopology("a"))
 	require.NoError(t, o.Create(1, 64, mem.MemorySet{}))
 	require.NoError(t, o.Create(2, 8, mem.MemorySet{}))
 	require.NoError(t, o.SetContentSize(1, 2))
 	require.NoError(t, o.SetContentSize(1, 0))
 	require.ErrorIs(t, o.SetContentSize(3, 2), mem.ErrInvalidBuffer)
 	require.ErrorIs(t, o.SetContentSize(1, 3), mem.ErrInvalidBuffer)
-	coarse := oracle.New(mem.NewTopology("a"), 16)
-	require.NoError(t, coarse.Create(1, 64, mem.MemorySet{}))
-	require.NoError(t, coarse.Create(2, 16, mem.MemorySet{}))
-	require.ErrorIs(t, coarse.SetContentSize(1, 2), mem.ErrInvalidBuffer, "no unit within a count")
-}
-
-func TestAUnitStandsForManyBytes(t *testing.T) {
-	topo := mem.NewTopology("a", "b")
-	one, big := oracle.New(topo, 1), oracle.New(topo, 64)
-	for _, o := range []*oracle.Oracle{one, big} {
-		require.NoError(t, o.Create(buf, 640, mem.SetOf(mem.Host)))
-	}
-	for _, a := range []mem.Access{acc(mem.Read, 64, 256, 1), acc(mem.Write, 128, 192, 2), acc(mem.ReadWrite, 0, 640, 1)} {
-		require.Equal(t, enqueue(t, one, a), enqueue(t, big, a))
-	}
-	_, err := big.Enqueue([]mem.Access{acc(mem.Read, 1, 64, 1)})
-	require.ErrorIs(t, err, mem.ErrInvalidValue)
 }

@@ -32,11 +32,11 @@ func (o *Oracle) FailUnmap(command int) {
 		}
 		o.kept = append(o.kept[:i:i], o.kept[i+1:]...)
 		if b := o.buffers[k.id]; b != nil {
-			b.restore(k, version, o.unit)
+			b.restore(k, version)
 		}
 		for _, other := range o.kept {
 			if other.id == k.id {
-				other.was.restore(k, version, o.unit)
+				other.was.restore(k, version)
 			}
 		}
 		break
@@ -44,8 +44,8 @@ func (o *Oracle) FailUnmap(command int) {
 	o.Fail(command)
 }
 
-func (b *buffer) restore(k *kept, version uint32, unit uint64) {
-	for i := k.r.Start / unit; i < k.r.End/unit; i++ {
+func (b *buffer) restore(k *kept, version uint32) {
+	for i := k.r.Start; i < k.r.End; i++ {
 		if b.latest[i] != version {
 			continue
 		}

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package icd_test runs real OpenCL programs, each in a process of its own, on
 // libgodwit.so: clinfo, PoCL's own runtime tests, Python, clpeak, oclgrind, and
 // the C and Python programs in testdata. What is compared with another OpenCL

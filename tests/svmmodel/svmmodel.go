@@ -54,7 +54,7 @@ const blockSize = 8192 // bytes
 
 func begin(rt *rapid.T, r Rig) *model {
 	m := &model{Rig: r, rt: rt, moved: r.Context.Stats().BytesMoved}
-	m.orc = oracle.New(m.Context.Topology(), 1)
+	m.orc = oracle.New(m.Context.Topology())
 	for i := range m.p {
 		var err error
 		m.p[i], err = m.Context.SVMAllocNamed("cells", blockSize, 0, 0)

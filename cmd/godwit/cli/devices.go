@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -54,9 +55,12 @@ func newDevices() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			lists := listDevices(cmd.Context())
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"drivers": lists})
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"drivers": lists, "system": runtime.GOOS, "system_lacks": lacks(runtime.GOOS)})
 			}
 			printDevices(cmd.OutOrStdout(), lists, all)
+			for _, what := range lacks(runtime.GOOS) {
+				fmt.Fprintf(cmd.OutOrStdout(), "not on %s: %s\n", runtime.GOOS, what)
+			}
 			return nil
 		},
 	}

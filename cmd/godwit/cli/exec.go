@@ -176,9 +176,6 @@ type outcome struct {
 	signal syscall.Signal // that ended it; 0 is none
 }
 
-// passedOn are the signals that are the program's while it runs.
-var passedOn = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
-
 // runPassingSignals runs a program to its end. Signals sent to this process
 // meanwhile are the program's, but for those that were ignored from the start: the
 // program ignores them too. It is killed where this process ends first.

@@ -33,7 +33,7 @@ type arena struct {
 func New(name string, base, size uint64, inPlace bool, o bufalloc.Options) (*Store, error) {
 	s := &Store{arena: arena{memory: storage.NewHost(name+" arena", 0)}}
 	var blocks [1]mem.Block
-	out, err := s.arena.memory.AllocAll([]mem.Request{{Size: size, Align: 4096}}, blocks[:])
+	out, err := s.arena.memory.AllocAll([]mem.Request{{Size: size, Align: 4096}}, blocks[:], nil)
 	if err != nil {
 		return nil, err
 	}

@@ -252,7 +252,7 @@ func (b *bench) move(ctx context.Context, from, to int, n uint64) (m Move, err e
 
 func block(d devices.Device, n uint64) (mem.Block, error) {
 	var out [1]mem.Block
-	outcome, err := d.Memory().AllocAll([]mem.Request{{Size: n}}, out[:])
+	outcome, err := d.Memory().AllocAll([]mem.Request{{Size: n}}, out[:], nil)
 	if err == nil && outcome != mem.Ready {
 		err = fmt.Errorf("%d bytes on device %s: %v: %w", n, d.Info().Name, outcome, mem.ErrNoMemory)
 	}

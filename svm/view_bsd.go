@@ -1,8 +1,11 @@
-//go:build !linux
+//go:build unix && !linux
 
 package svm
 
 import "os"
+
+// noReserve: addresses count as memory in use by default.
+const noReserve = 0
 
 // memoryFile opens a file of size bytes without a name.
 func memoryFile(size uint64) (*os.File, error) {

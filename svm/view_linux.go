@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// noReserve keeps the system from counting addresses as memory in use.
+const noReserve = unix.MAP_NORESERVE
+
 // memoryFile opens a file of size bytes that is memory, without a name.
 func memoryFile(size uint64) (*os.File, error) {
 	fd, err := unix.MemfdCreate("godwit-svm", unix.MFD_CLOEXEC)

@@ -1,0 +1,22 @@
+package nvlink
+
+import "godwit/mem"
+
+// What can be missing. The messages are for people: `godwit devices` prints them.
+var (
+	ErrNoCgo      = mem.Sentinel("this program was built without cgo (CGO_ENABLED=0)", mem.DeviceNotFound)
+	ErrNoLibrary  = mem.Sentinel("CUDA's driver library cannot be opened", mem.DeviceNotFound)
+	ErrOldLibrary = mem.Sentinel("CUDA's driver library is too old", mem.DeviceNotFound)
+	ErrNoGPU      = mem.Sentinel("CUDA does not know the GPU", mem.DeviceNotFound)
+	ErrNoExport   = mem.Sentinel("CUDA cannot export memory of the GPU", mem.InvalidOperation)
+	ErrNoPeer     = mem.Sentinel("the GPUs cannot reach each other's memory", mem.InvalidOperation)
+	// ErrDriver: nobody has tried this version of the driver, or it failed.
+	ErrDriver = mem.Sentinel("this driver is not known to be good", mem.InvalidOperation)
+	ErrForked = mem.Sentinel("this process is a child of the one that opened CUDA", mem.InvalidOperation)
+	// ErrNotConnected: Connect has not been called, or has failed.
+	ErrNotConnected = mem.Sentinel("the GPUs are not connected yet", mem.InvalidOperation)
+	// ErrLost: a CUDA context has died. The engine and its windows are used no more.
+	ErrLost = mem.Sentinel("CUDA has lost its context", mem.DeviceNotAvailable)
+	// ErrFailed: CUDA has refused or failed a call.
+	ErrFailed = mem.Sentinel("CUDA failed", mem.OutOfResources)
+)

@@ -1,0 +1,75 @@
+package nvlink
+
+import (
+	"encoding/hex"
+	"fmt"
+)
+
+// UUID names a GPU: what CUDA and other drivers call it.
+type UUID [16]byte
+
+// String is the UUID as NVIDIA's tools print it.
+func (u UUID) String() string {
+	s := hex.EncodeToString(u[:])
+	return fmt.Sprintf("GPU-%s-%s-%s-%s-%s", s[:8], s[8:12], s[12:16], s[16:20], s[20:])
+}
+
+// Options say what an engine is for; zero values are defaults.
+type Options struct {
+	GPUs    []UUID // its GPUs: windows and copies name them by their index here
+	Driver  string // the driver's version, as the vendor's OpenCL has it, to be judged
+	Library string // a file name or path; libcuda.so.1
+	// OnThread is a C function, void (*)(void), that the pilot calls first.
+	OnThread uintptr
+	// Piece is the most bytes of a copy that CUDA is given at once; 16 MiB.
+	Piece uint64
+}
+
+// Peer says how one GPU reaches another's memory.
+type Peer struct {
+	NVLink bool // over NVLink; else over PCIe
+}
+
+// String names the way, for people.
+func (p Peer) String() string {
+	if p.NVLink {
+		return "over NVLink"
+	}
+	return "over PCIe"
+}
+
+// Stats are an engine's figures now.
+type Stats struct {
+	Windows  int    // made and not released
+	Bytes    uint64 // of their memory
+	Flying   int64  // copies accepted and not ended
+	Contexts int    // CUDA contexts
+}
+
+// Gate is something that a copy waits for: Poll is a C function, int (*)(uint64_t arg). It
+// returns 1 when the gate is open, 0 while it is not, and a negative status where it will
+// never be. It is called again and again, on the pilot, until it is open.
+type Gate struct{ Poll, Arg uintptr }
+
+// Hook is who is told of the end of a copy: Func is a C function, void (*)(uint64_t arg,
+// uint64_t id, int32_t status, const int64_t times[2]), called on the pilot. The status is
+// 0, CUDA's error (positive: see Engine.Error), or the negative one of the gate that failed. The
+// times are when CUDA was given the copy, 0 where it never was, and when it was seen to have
+// ended, in nanoseconds of CLOCK_MONOTONIC. It may start copies; it must not wait for any.
+type Hook struct{ Func, Arg uintptr }
+
+// Copy is a copy between windows of two GPUs.
+type Copy struct {
+	Dst, Src             *Window
+	DstOff, SrcOff, Size uint64 // bytes
+	Gates                []Gate // all are to be open before CUDA is given it; read until Start returns
+	Hook                 Hook   // told once, when nothing of the copy touches memory any more
+	ID                   uint64 // given to Hook
+}
+
+// Leg is a copy of Engine.Time.
+type Leg struct {
+	Dst, Src             *Window
+	DstOff, SrcOff, Size uint64 // bytes
+	After                int    // the index of an earlier leg that it follows; -1 for none
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package storage
+
+// NUMANodes lists the NUMA nodes that have memory: none, since only Linux is asked.
+func NUMANodes() []int { return nil }
+
+// placeOn does nothing: PinnedNodes knows no node but NodeAny.
+func placeOn([]byte, int) error { return nil }
+
+// OnNode runs f. Memory is placed on a NUMA node on Linux only.
+func OnNode(_ int, f func()) { f() }

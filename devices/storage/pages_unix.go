@@ -1,0 +1,50 @@
+//go:build unix
+
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"golang.org/x/sys/unix"
+
+	"godwit/mem"
+)
+
+// mapPages maps length bytes of zeros at a multiple of align; both are multiples
+// of pages. What a larger mapping has beyond that goes back at once.
+func mapPages(length, align uint64) (uint64, error) {
+	spare := align - pageSize
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(length+spare), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return 0, err
+	}
+	raw := uint64(uintptr(p))
+	addr, _ := mem.AlignUp(raw, align)
+	return addr, errors.Join(unmapPages(raw, addr-raw), unmapPages(addr+length, raw+spare-addr))
+}
+
+// unmapPages gives what mapPages mapped back to the system.
+func unmapPages(addr, length uint64) error {
+	if length == 0 {
+		return nil
+	}
+	return unix.MunmapPtr(pointer(addr), uintptr(length))
+}
+
+// lockPages locks a mapping. The error says what the limit is.
+func lockPages(bytes []byte) error {
+	err := unix.Mlock(bytes)
+	if err == nil {
+		return nil
+	}
+	limit := ""
+	var r unix.Rlimit
+	if (errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EAGAIN)) && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) == nil {
+		if may := uint64(r.Cur); may < math.MaxInt64 { // no limit is a larger number, on every system
+			limit = fmt.Sprintf("; a process may lock %s (RLIMIT_MEMLOCK, ulimit -l)", mem.FormatBytes(may))
+		}
+	}
+	return fmt.Errorf("%s not page-locked: mlock: %w%s", mem.FormatBytes(uint64(len(bytes))), err, limit)
+}

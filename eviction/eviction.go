@@ -1,0 +1,147 @@
+// Package eviction says which blocks go first where a memory is short. What may
+// go, what fits then and where bytes are written back to is package migration's; a
+// policy only compares.
+package eviction
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"godwit/mem"
+)
+
+// Candidate is a block that may go from a memory that is short. Bytes; times in
+// seconds, 0 where the figures of the links are not known.
+type Candidate struct {
+	Buffer mem.BufferID
+	Memory mem.MemoryID
+	Range  mem.Range // of the buffer that the block holds
+	Fresh  uint64    // bytes that are valid in it: what a later use there has to fetch again
+	Back   uint64    // of Fresh, those that must be written back first
+	Used   uint64    // number of the last command that used the block, from 1; 0 is never
+	Write  float64   // time to write Back to the cheapest place
+	Fetch  float64   // time to fetch Fresh again from there
+}
+
+// Size is that of the block, in bytes.
+func (c *Candidate) Size() uint64 { return c.Range.Size() }
+
+// Policy says which candidates go first. It belongs to one context, and is called
+// under its planner lock: it must neither block nor call the context.
+type Policy interface {
+	// Name is what ByName knows it by.
+	Name() string
+	// Score is what it costs to lose c when command number now is planned: the
+	// lowest goes first; of equals, the least recently used, then the lowest ID.
+	Score(now uint64, c *Candidate) float64
+}
+
+// Observer is a policy that learns from what is done.
+type Observer interface {
+	Policy
+	// Observe tells of each command that was accepted, in order, with what it
+	// accesses. It may begin with any command, and leave none out from then on.
+	Observe(accesses []mem.Access)
+}
+
+// ByName returns a new policy: "lru", "cost", or "none", which is nil: nothing goes.
+// It fails with mem.ErrInvalidValue for any other. NewBelady's needs a future.
+func ByName(name string) (Policy, error) {
+	switch name {
+	case "lru":
+		return LRU{}, nil
+	case "cost":
+		return NewCost(), nil
+	case "none":
+		return nil, nil
+	}
+	return nil, fmt.Errorf("eviction policy %q: want one of %s: %w", name, strings.Join(Names(), ", "), mem.ErrInvalidValue)
+}
+
+// Names are those that ByName takes.
+func Names() []string { return []string{"cost", "lru", "none"} }
+
+// LRU has the block go that was used longest ago.
+type LRU struct{}
+
+// Name is "lru".
+func (LRU) Name() string { return "lru" }
+
+// Score is the number of the command that used c last.
+func (LRU) Score(_ uint64, c *Candidate) float64 { return float64(c.Used) }
+
+// Cost has the block go whose room costs the least: the time to write it back and
+// to fetch it again, for the bytes that it has and for how long they stay free,
+// which is until it is used next. When that is, it guesses, from what followed when
+// the program last did what it does now. While the program does nothing for the
+// second time, what was not used for long counts as not used for long to come.
+type Cost struct{ past *past }
+
+// NewCost returns the policy for one context.
+func NewCost() *Cost { return new(Cost) }
+
+// Name is "cost".
+func (*Cost) Name() string { return "cost" }
+
+// Observe implements Observer. The first call allocates some MiB, and later ones
+// nothing, but for buffers that are new.
+func (p *Cost) Observe(accesses []mem.Access) {
+	if p.past == nil {
+		p.past = newPast()
+	}
+	p.past.observe(accesses)
+}
+
+// Score is seconds, or bytes where times are not known, for a byte's room.
+func (p *Cost) Score(now uint64, c *Candidate) float64 {
+	if p.past != nil {
+		if a, known := p.past.ahead(c.Buffer, c.Memory); known {
+			return a.price(c)
+		}
+	}
+	age := float64(max(now, c.Used+1) - c.Used)
+	return price(c, true, true) / (age * age) // recency counts for more than cost, which is twice as much at most
+}
+
+// Ahead is what becomes of a block, if it stays.
+type Ahead struct {
+	Until uint64 // commands until one uses it there, at least 1; 0 is never
+	Fetch bool   // that command reads what the block holds now
+	// Wanted: another memory reads the content before it is written anew, so that
+	// it has to leave the block anyway.
+	Wanted bool
+}
+
+// price is what room costs if c goes. Time counts for a little less than it is
+// (its 3/4th power): the room of a block that is needed late is of use to others
+// only where nothing else becomes free meanwhile. Of the powers tried this was the
+// best with the future known (simulate_test.go).
+func (a Ahead) price(c *Candidate) float64 {
+	until := float64(a.Until)
+	if a.Until == 0 {
+		until = math.MaxUint32
+	}
+	root := math.Sqrt(until)
+	return price(c, !a.Wanted, a.Fetch) / (root * math.Sqrt(root))
+}
+
+// price is the time to write a block back and to fetch it again, as far as that is
+// needed, for each of its bytes; in bytes, where times are not known.
+func price(c *Candidate, write, fetch bool) (sum float64) {
+	known := c.Write+c.Fetch > 0
+	add := func(time float64, bytes uint64) {
+		if known {
+			sum += time
+		} else {
+			sum += float64(bytes)
+		}
+	}
+	if write {
+		add(c.Write, c.Back)
+	}
+	if fetch {
+		add(c.Fetch, c.Fresh)
+	}
+	return sum / float64(c.Size())
+}

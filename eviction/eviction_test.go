@@ -1,0 +1,202 @@
+package eviction
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/mem"
+)
+
+func access(b, m int, mode mem.Mode) mem.Access {
+	return mem.Access{Buffer: mem.BufferID(b), Memory: mem.MemoryID(m), Mode: mode, Range: mem.Range{End: 1}}
+}
+
+func TestPoliciesHaveNames(t *testing.T) {
+	for _, name := range Names() {
+		p, err := ByName(name)
+		require.NoError(t, err)
+		if name == "none" {
+			require.Nil(t, p)
+			continue
+		}
+		require.Equal(t, name, p.Name())
+	}
+	_, err := ByName("belady")
+	require.ErrorIs(t, err, mem.ErrInvalidValue)
+	require.Equal(t, "belady", NewBelady(NewScript(nil)).Name())
+}
+
+func TestScores(t *testing.T) {
+	c := func(fresh, back, used uint64) *Candidate {
+		return &Candidate{Buffer: 1, Memory: 1, Range: mem.Range{End: 8}, Fresh: fresh, Back: back, Used: used}
+	}
+	require.Less(t, LRU{}.Score(9, c(8, 8, 2)), LRU{}.Score(9, c(0, 0, 3)))
+	cost := NewCost()
+	require.Less(t, cost.Score(9, c(8, 0, 4)), cost.Score(9, c(8, 8, 4)), "what need not be written back")
+	require.Less(t, cost.Score(9, c(8, 0, 3)), cost.Score(9, c(8, 0, 4)), "what was used longer ago")
+	require.Zero(t, cost.Score(9, c(0, 0, 8)), "what holds nothing")
+	timed := c(8, 8, 4)
+	timed.Write, timed.Fetch = 1e-6, 1e-6
+	slow := *timed
+	slow.Fetch = 2e-6
+	require.Less(t, cost.Score(9, timed), cost.Score(9, &slow))
+}
+
+// naive is what becomes of a block, from all commands to come.
+func naive(commands [][]mem.Access, b mem.BufferID, m mem.MemoryID, now int) (a Ahead) {
+	gone := false
+	for n := now; n <= len(commands); n++ {
+		for _, u := range commands[n-1] {
+			if u.Buffer != b {
+				continue
+			}
+			if u.Memory == m && a.Until == 0 {
+				a.Until, a.Fetch = uint64(n-now+1), u.Mode.Reads() && !gone
+			}
+			a.Wanted = a.Wanted || u.Memory != m && u.Mode.Reads() && !gone
+			gone = gone || u.Mode.Writes()
+		}
+	}
+	return a
+}
+
+func drawCommands(t *rapid.T, n int) (out [][]mem.Access) {
+	for range n {
+		var accs []mem.Access
+		for range rapid.IntRange(1, 3).Draw(t, "accesses") {
+			accs = append(accs, access(rapid.IntRange(1, 6).Draw(t, "buffer"), rapid.IntRange(0, 2).Draw(t, "memory"),
+				rapid.SampledFrom([]mem.Mode{mem.Read, mem.ReadWrite, mem.Write}).Draw(t, "mode")))
+		}
+		out = append(out, accs)
+	}
+	return out
+}
+
+func TestAScriptKnowsTheFuture(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		commands := drawCommands(t, rapid.IntRange(1, 40).Draw(t, "commands"))
+		s := NewScript(nil)
+		for i, accs := range commands {
+			s.Command(uint64(i+1), accs)
+		}
+		for now := 1; now <= len(commands)+1; now++ {
+			for b := range mem.BufferID(7) {
+				for m := range mem.MemoryID(3) {
+					require.Equal(t, naive(commands, b, m, now), s.Ahead(b, m, uint64(now)))
+				}
+			}
+		}
+	})
+}
+
+// TestWhatRepeatsIsForeseen: after the first commands of the second round, a round
+// of commands that are all different is known as it was the first time.
+func TestWhatRepeatsIsForeseen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		round := drawCommands(t, rapid.IntRange(phrase, 40).Draw(t, "commands"))
+		for i := range round { // a mark, so that they differ
+			round[i] = append(round[i], access(100+i, 1, mem.Read))
+		}
+		var all [][]mem.Access
+		for range 4 {
+			all = append(all, round...)
+		}
+		p := newPast()
+		for i, accs := range all[:3*len(round)] {
+			p.observe(accs)
+			if i+1 < len(round)+phrase {
+				require.Zero(t, p.match)
+				continue
+			}
+			if p.match == 0 && i+1 < 2*len(round) { // two phrases of one hash
+				continue
+			}
+			require.EqualValues(t, i+1-len(round), p.match)
+			for b := range mem.BufferID(7) {
+				for m := range mem.MemoryID(3) {
+					got, known := p.ahead(b, m)
+					require.True(t, known)
+					want := naive(all[:i+1+len(round)], b, m, i+2) // a round from now on
+					if want.Until == 0 {
+						require.Greater(t, got.Until, uint64(len(round)))
+						continue
+					}
+					require.Equal(t, want, got, "buffer %d on %d after command %d of %d a round", b, m, i+1, len(round))
+				}
+			}
+		}
+	})
+}
+
+// TestThePastIsBounded: the oldest is forgotten, and what is left is linked as it
+// should be.
+func TestThePastIsBounded(t *testing.T) {
+	p, r := newPast(), rand.New(rand.NewPCG(1, 2))
+	for i := range 3 * pastEvents / 2 {
+		buffer := 1 + r.IntN(50)
+		if i%1000 < 3 {
+			buffer = 1000 + i // seldom, and never again
+		}
+		p.observe([]mem.Access{access(buffer, 1, mem.Read), access(1+i%7, 1, mem.Write)})
+	}
+	seen := 0
+	for id, th := range p.buffers {
+		require.LessOrEqual(t, th.first, th.cursor)
+		require.LessOrEqual(t, th.cursor, th.last)
+		prev := uint64(0)
+		for e := th.first; e != 0; e = p.at(e).next {
+			require.Equal(t, id, p.at(e).buffer)
+			require.Equal(t, prev, p.at(e).prev)
+			require.Less(t, p.next-e, uint64(pastEvents+1))
+			prev = e
+			seen++
+		}
+		require.Equal(t, prev, th.last)
+	}
+	require.Equal(t, pastEvents, seen)
+	require.Less(t, len(p.buffers), 300)
+}
+
+func TestObservingAndScoringAllocatesNothing(t *testing.T) {
+	p := NewCost()
+	accs := make([][]mem.Access, 60)
+	for i := range accs {
+		accs[i] = []mem.Access{access(1+i, 1, mem.Read), access(1+(i*7)%60, 1, mem.ReadWrite)}
+	}
+	n := 0
+	step := func() {
+		p.Observe(accs[n%60])
+		c := Candidate{Buffer: mem.BufferID(1 + n%60), Memory: 1, Range: mem.Range{End: 1}, Fresh: 1}
+		_ = p.Score(uint64(n+1), &c)
+		n++
+	}
+	for range 2000 {
+		step()
+	}
+	require.Zero(t, testing.AllocsPerRun(1000, step))
+}
+
+func BenchmarkObserve(b *testing.B) {
+	p := NewCost()
+	accs := make([][]mem.Access, 600)
+	for i := range accs {
+		accs[i] = []mem.Access{access(1+i, 1, mem.Read), access(1+(i*7)%600, 1, mem.ReadWrite)}
+	}
+	for i := range b.N {
+		p.Observe(accs[i%600])
+	}
+}
+
+func BenchmarkScore(b *testing.B) {
+	p := NewCost()
+	for i := range 2000 {
+		p.Observe([]mem.Access{access(1+i%600, 1, mem.Read), access(1+(i*7)%600, 1, mem.ReadWrite)})
+	}
+	for i := range b.N {
+		c := Candidate{Buffer: mem.BufferID(1 + i%600), Memory: 1, Range: mem.Range{End: 1}, Fresh: 1}
+		_ = p.Score(uint64(i+1), &c)
+	}
+}
