@@ -156,3 +156,18 @@ func TestAProgramMayEndWithWorkInFlight(t *testing.T) {
 		})
 	}
 }
+
+// The cases of PoCL's issues 1962 and 1969, and a random walk over views that overlap.
+func TestSubBuffersThatOverlapAgreeOnAllDevices(t *testing.T) {
+	steps := "300"
+	if os.Getenv("GODWIT_SOAK") != "" {
+		steps = "100000"
+	}
+	for _, n := range []int{1, 2, 8} {
+		for seed := range 2 {
+			r := on(n).run(t, 5*time.Minute, "", compile(t, "overlaps"), "Godwit", "0", steps, strconv.Itoa(seed))
+			require.True(t, r.ok(), "%d devices: %v", n, r)
+			require.Regexp(t, `(?m)^OK$`, r.out)
+		}
+	}
+}
