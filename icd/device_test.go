@@ -10,6 +10,9 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/opencl"
 )
 
 func TestConfigurationIsReadFromTheEnvironment(t *testing.T) {
@@ -54,7 +57,45 @@ func TestConfigurationIsReadFromTheEnvironment(t *testing.T) {
 		require.ErrorContains(t, err, name)
 	}
 	_, err = read(map[string]string{"GODWIT_DEVICES": "nowhere.yaml"})
-	require.ErrorContains(t, err, "neither a number nor a file")
+	require.ErrorContains(t, err, "a file of devices")
+	c, err = read(map[string]string{"GODWIT_DEVICES": "2, gpu0,"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"2", "gpu0"}, c.chosen)
+	_, err = read(map[string]string{"GODWIT_DEVICES": "2,,1"})
+	require.ErrorContains(t, err, "GODWIT_DEVICES=2,,1: ")
+}
+
+func TestAListChoosesAndOrdersDevices(t *testing.T) {
+	p := &platform{config: config{devices: []wanted{{}, {typ: typeGPU}, {name: "big", real: "1"}, {typ: typeGPU}}}}
+	found := []opencl.Found{{Info: devices.Info{Name: "Small One", Type: devices.CPU}}, {Info: devices.Info{Name: "Large One", Type: devices.CPU}, Index: 1}}
+	all, err := p.describe(found)
+	require.NoError(t, err)
+	for want, is := range map[string][]string{
+		"0": {"cpu0"}, "3,0": {"gpu1", "cpu0"}, "gpu1,big,cpu0": {"gpu1", "big", "cpu0"}, "2,gpu0": {"big", "gpu0"},
+		"0,1,2,3": {"cpu0", "gpu0", "big", "gpu1"},
+	} {
+		list, err := pick(all, strings.Split(want, ","))
+		require.NoError(t, err, want)
+		var got []string
+		for _, d := range list {
+			got = append(got, d.name)
+		}
+		require.Equal(t, is, got, want)
+	}
+	for want, says := range map[string]string{
+		"4":      `no device "4"`,
+		"-1":     `no device "-1"`,
+		"gpu2":   "there are cpu0 (Small One), gpu0 (Large One), big (Large One), gpu1 (Large One)",
+		"one":    "part of the names of several",
+		"large":  "part of the names of several: gpu0 (Large One), big",
+		"0,cpu0": "device cpu0 is there twice",
+	} {
+		_, err := pick(all, strings.Split(want, ","))
+		require.ErrorContains(t, err, says, want)
+	}
+	list, err := pick(all, []string{"small"})
+	require.NoError(t, err)
+	require.Equal(t, "cpu0", list[0].name, "part of the real device's name, which one has")
 }
 
 func TestDevicesAnswerQueries(t *testing.T) {

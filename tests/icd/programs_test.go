@@ -35,6 +35,22 @@ func TestClinfoListsThePlatformAndItsDevicesWithoutAWarning(t *testing.T) {
 	}
 }
 
+func TestAListOfDevicesIsAMaskAndAnOrder(t *testing.T) {
+	need(t, "clinfo")
+	for list, want := range map[string][]string{"1,0": {"cpu1", "cpu0"}, "cpu1": {"cpu1"}, "0,": {"cpu0"}} {
+		r := on(1, "GODWIT_DEVICES="+list).run(t, time.Minute, "", "clinfo", "--list")
+		require.True(t, r.ok(), "%v", r)
+		var got []string
+		for _, m := range regexp.MustCompile(`Device #\d+: .*\((\w+)\)`).FindAllStringSubmatch(r.out, -1) {
+			got = append(got, m[1])
+		}
+		require.Equal(t, want, got, list)
+	}
+	r := on(1, "GODWIT_DEVICES=2,").run(t, time.Minute, "", "clinfo", "--list")
+	require.Contains(t, r.out, `godwit: no OpenCL platform: GODWIT_DEVICES=2: no device "2"`)
+	require.NotContains(t, r.out, "Device #")
+}
+
 func TestPythonProgramsComputeWhatNumpyDoes(t *testing.T) {
 	need(t, python)
 	if !available(python, "-c", "import pyopencl") {
