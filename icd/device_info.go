@@ -138,7 +138,11 @@ func (d *device) answerOwn(what uint32, room uint64, value, sizeRet unsafe.Point
 	case C.CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED:
 		return answerText(conformance, room, value, sizeRet), true
 	case C.CL_DEVICE_EXECUTION_CAPABILITIES:
-		return answer(uint64(C.CL_EXEC_KERNEL), room, value, sizeRet), true
+		can := uint64(C.CL_EXEC_KERNEL)
+		if d.native() {
+			can |= C.CL_EXEC_NATIVE_KERNEL
+		}
+		return answer(can, room, value, sizeRet), true
 	case C.CL_DEVICE_QUEUE_ON_HOST_PROPERTIES:
 		return answer(uint64(C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE|C.CL_QUEUE_PROFILING_ENABLE), room, value, sizeRet), true
 	case C.CL_DEVICE_PREFERRED_INTEROP_USER_SYNC:

@@ -187,3 +187,15 @@ func TestSubBuffersThatOverlapAgreeOnAllDevices(t *testing.T) {
 		}
 	}
 }
+
+func TestFunctionsOfTheProgramRunBetweenKernels(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		r := on(n).run(t, time.Minute, "", compile(t, "native"), "Godwit")
+		require.True(t, r.ok(), "%d devices: %v", n, r)
+		require.Regexp(t, `(?m)^OK$`, r.out)
+		require.NotContains(t, r.out, "none here", "PoCL has them")
+	}
+	r := instant(t).run(t, time.Minute, "", compile(t, "native"), "Godwit")
+	require.True(t, r.ok(), "%v", r)
+	require.Contains(t, r.out, "none here")
+}
