@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"godwit/mem"
+	"godwit/suggest"
 )
 
 // Strategy says where a Region places chunks. The zero value is Fit. Those below
@@ -141,7 +142,7 @@ func ParseStrategy(name string) (Strategy, error) {
 		}
 		names = append(names, n)
 	}
-	return 0, fmt.Errorf("strategy %q: want one of %s: %w", name, strings.Join(names, ", "), mem.ErrInvalidValue)
+	return 0, fmt.Errorf("strategy %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
 }
 
 // Exact reports whether the strategy never fails while a hole exists that the

@@ -40,7 +40,8 @@ func (o Op) String() string {
 }
 
 // Loc is one end of a copy: (device, block, offset), or host bytes where
-// Device is nil. The device is the queue's, or one whose blocks its PeerLink accepts.
+// Device is nil. The device is the queue's, one whose blocks its PeerLink accepts, or one
+// that it is connected with (Windowed) where both ends lie in windows.
 type Loc struct {
 	Device Device
 	Block  mem.Block

@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"context"
 	"time"
 
 	"godwit/mem"
@@ -15,6 +16,26 @@ type PeerCopier interface {
 	// PeerLink says whether this device's queues accept a copy from a block of
 	// other into a block of this device, and how good that way is.
 	PeerLink(other Device) (mem.Link, bool)
+}
+
+// Windowed is a Device that can have windows: blocks that queues of other devices
+// reach over a link between the two, faster than any staging. All methods are safe for
+// use from many goroutines.
+type Windowed interface {
+	Device
+	// Windows says that a context uses this device together with other: from now on
+	// blocks are made in windows where they can be. It fails where there is no link,
+	// and says what is missing. It may take some tens of milliseconds, and ends early
+	// with ctx.
+	Windows(ctx context.Context, other Device) error
+	// InWindow reports whether a block lies in a window, which does not change.
+	InWindow(b mem.Block) bool
+	// Connect gets the link to other ready, both ways: once it has succeeded, the
+	// device's queues accept copies (OpCopy) out of windows of other into its own. It
+	// may take some hundred milliseconds, beside the work, and ends early with ctx.
+	Connect(ctx context.Context, other Device) error
+	// Connected is nil from a Connect on until the link is lost, and then says why.
+	Connected(other Device) error
 }
 
 // SVMReserver is a Device whose kernels see ArgSVM arguments at the addresses

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"godwit/mem"
+	"godwit/suggest"
 )
 
 // Config asks a driver for devices.
@@ -62,7 +63,7 @@ func Open(ctx context.Context, driver string, cfg Config) ([]Device, error) {
 	d, ok := registry.m[driver]
 	registry.RUnlock()
 	if !ok {
-		return nil, fmt.Errorf("driver %q: there are %s: %w", driver, strings.Join(Drivers(), ", "), mem.ErrDeviceNotFound)
+		return nil, fmt.Errorf("driver %q: there are %s%s: %w", driver, strings.Join(Drivers(), ", "), suggest.For(driver, Drivers()), mem.ErrDeviceNotFound)
 	}
 	return d.Open(ctx, cfg)
 }

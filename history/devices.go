@@ -190,6 +190,21 @@ type faultyTCE struct {
 
 func (d *faultyTCE) Faultless() devices.Device { return d.Device }
 
+// Windows implements devices.Windowed.
+func (d *faultyTCE) Windows(ctx context.Context, other devices.Device) error {
+	return d.Device.Windows(ctx, Faultless(other))
+}
+
+// Connect implements devices.Windowed.
+func (d *faultyTCE) Connect(ctx context.Context, other devices.Device) error {
+	return d.Device.Connect(ctx, Faultless(other))
+}
+
+// Connected implements devices.Windowed.
+func (d *faultyTCE) Connected(other devices.Device) error {
+	return d.Device.Connected(Faultless(other))
+}
+
 // NewQueue implements devices.Device.
 func (d *faultyTCE) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	q, err := d.Device.NewQueue(o)

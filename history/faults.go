@@ -172,12 +172,12 @@ func (f *Faults) hit(cmd *devices.Command) {
 }
 
 func (f *Faults) hitLocked(cmd *devices.Command) {
-	end := cmd.Dst
-	if end.Device == nil {
-		end = cmd.Src
+	for _, end := range []devices.Loc{cmd.Dst, cmd.Src} {
+		if id, ok := f.blocks[placed{f.devs[end.Device], end.Block}]; end.Device != nil && ok {
+			f.hits = append(f.hits, hit{f.at, f.epoch, id, mem.Range{Start: end.Off, End: end.Off + cmd.Size}})
+			return
+		}
 	}
-	id := f.blocks[placed{f.devs[end.Device], end.Block}]
-	f.hits = append(f.hits, hit{f.at, f.epoch, id, mem.Range{Start: end.Off, End: end.Off + cmd.Size}})
 }
 
 // struck reports whether a user's command was struck.

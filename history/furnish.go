@@ -23,6 +23,11 @@ func (r *replay) setUp() error {
 	if err != nil {
 		return err
 	}
+	if r.cfg.Links {
+		if err = r.c.OpenLinks(r.ctx); err != nil {
+			return errors.Join(err, r.c.Close(r.ctx))
+		}
+	}
 	if err = r.furnish(devs); err != nil {
 		return errors.Join(err, r.c.Close(r.ctx))
 	}

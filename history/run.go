@@ -23,6 +23,7 @@ type Config struct {
 	Open       func(f *Faults) ([]devices.Device, error)
 	Every      int // about one call in so many is struck (see Faults); 0 is none
 	NoPeer     bool
+	Links      bool // links between devices are open from the start
 	Waits      bool // an enqueue that finds no room waits for some, under a context that soon ends
 	NoSVM      bool // no root lies over shared virtual memory
 	OutOfOrder bool

@@ -14,11 +14,12 @@ func (p *platform) sink(chosen []*device) trace.CommandSink {
 	if p.trace == nil {
 		return nil
 	}
-	names := []string{"host"}
+	names, capacity := []string{"host"}, []uint64{0}
 	for _, d := range chosen {
 		names = append(names, d.name)
+		capacity = append(capacity, d.globalMemory())
 	}
-	return p.trace.Log.Context(names)
+	return p.trace.Log.Context(names, capacity)
 }
 
 var debugging = os.Getenv("GODWIT_DEBUG") != ""

@@ -2,6 +2,8 @@ package mem
 
 import (
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -9,14 +11,19 @@ import (
 type Way uint8
 
 // Same: one store, nothing to move. Direct: one copy by one queue that reaches
-// both memories. Ring: in pieces through staging memory that both sides reach.
+// both memories. Ring: in pieces through staging memory of the host's, which both
+// sides reach. Linked: one copy over the link between two devices (NVLink), from
+// a window into a window. Windows: in pieces, over that link too, between windows
+// that are the staging on both sides.
 const (
 	Same Way = iota
 	Direct
 	Ring
+	Linked
+	Windows
 )
 
-// String is "same", "direct" or "ring".
+// String is "same", "direct", "ring", "linked" or "windows".
 func (w Way) String() string {
 	switch w {
 	case Same:
@@ -25,6 +32,10 @@ func (w Way) String() string {
 		return "direct"
 	case Ring:
 		return "ring"
+	case Linked:
+		return "linked"
+	case Windows:
+		return "windows"
 	}
 	return fmt.Sprintf("Way(%d)", uint8(w))
 }
@@ -36,6 +47,10 @@ func (w Way) Phrase() string {
 		return "directly"
 	case Ring:
 		return "through staging"
+	case Linked:
+		return "over NVLink, directly"
+	case Windows:
+		return "over NVLink, by window"
 	}
 	return "by nothing"
 }
@@ -44,11 +59,25 @@ func (w Way) Phrase() string {
 type Class uint8
 
 // Plain is any storage. Locked is page-locked host memory, which devices reach
-// by themselves.
+// by themselves. Window is memory of a device's that the link to other devices
+// reaches too.
 const (
 	Plain Class = iota
 	Locked
+	Window
 )
+
+// ClassOf is the class of a copy from storage of one class to storage of another:
+// one end is enough for Locked, and both have to be windows for Window.
+func ClassOf(from, to Class) Class {
+	switch {
+	case from == Locked || to == Locked:
+		return Locked
+	case from == Window && to == Window:
+		return Window
+	}
+	return Plain
+}
 
 // Path is one way between two memories, and what is known of its cost. In the
 // zero Path there is no such way.
@@ -69,10 +98,12 @@ func (p *Path) Time(size uint64) (seconds float64, known bool) {
 
 // Link describes the ways from one memory to another.
 type Link struct {
-	Direct Path
-	Locked Path // Direct, where one end is page-locked host memory; as Direct where it is not there
-	Ring   Path
-	Align  uint64 // bytes, a power of two: offsets at which copies should begin and end; 0 is any
+	Direct  Path
+	Locked  Path // Direct, where one end is page-locked host memory; as Direct where it is not there
+	Ring    Path
+	Linked  Path   // of class Window
+	Windows Path   // of any class
+	Align   uint64 // bytes, a power of two: offsets at which copies should begin and end; 0 is any
 }
 
 // DirectLink is a link by which one queue copies directly.
@@ -85,37 +116,49 @@ func RingLink(latency time.Duration, bandwidth uint64) Link {
 	return Link{Ring: Path{true, latency, bandwidth}}
 }
 
-// Choose is the way of a copy of size bytes of which one end lies in storage of
-// a class: the faster one where both are there and their costs are known, else
-// the direct one where there is one. A link without ways is Same.
+// Choose is the way of a copy of size bytes between storage of a class (ClassOf):
+// the fastest one of those whose costs are known. Where that of a direct copy is not,
+// it is that; where a ring's is not, any other whose is. A link without ways is Same.
 func (l *Link) Choose(size uint64, class Class) (Way, *Path) {
 	direct := &l.Direct
 	if class == Locked && l.Locked.There {
 		direct = &l.Locked
 	}
-	switch {
-	case !direct.There && !l.Ring.There:
-		return Same, direct
-	case !direct.There:
-		return Ring, &l.Ring
-	case !l.Ring.There:
-		return Direct, direct
+	linked := &l.Linked
+	if class != Window {
+		linked = &noPath
 	}
-	d, dok := direct.Time(size)
-	r, rok := l.Ring.Time(size)
-	if dok && rok && r < d {
-		return Ring, &l.Ring
+	way, best := Same, direct
+	var least float64
+	timed := false
+	for i, p := range [...]*Path{direct, &l.Ring, linked, &l.Windows} {
+		if !p.There {
+			continue
+		}
+		t, ok := p.Time(size)
+		if way == Same || ok && (timed && t < least || !timed && way == Ring) {
+			way, best, least, timed = Way(i+1), p, t, ok
+		}
 	}
-	return Direct, direct
+	return way, best
+}
+
+// noPath is a path that is not there.
+var noPath Path
+
+// ways is whether there is any.
+func (l *Link) ways() bool {
+	return l.Direct.There || l.Ring.There || l.Linked.There || l.Windows.There
 }
 
 // Topology says which memories there are and how bytes get from one to
-// another. The zero value is not usable; build one with NewTopology. Build it
-// first, then share it: reading it is safe from anywhere, changing it is not.
+// another. The zero value is not usable; build one with NewTopology. Reading it
+// is safe from anywhere, links may change meanwhile, and one goroutine at a time
+// may change them; what shares a store is declared before the topology is shared.
 type Topology struct {
 	names  []string
-	links  []Link     // n*n, from*n+to
-	stores []MemoryID // by memory: the smallest one that it shares its bytes with, itself included
+	links  atomic.Pointer[[]Link] // n*n, from*n+to; replaced as a whole
+	stores []MemoryID             // by memory: the smallest one that it shares its bytes with, itself included
 }
 
 // NewTopology returns a topology of the host and the named further memories
@@ -123,16 +166,18 @@ type Topology struct {
 // host's memory, and each directly with the host.
 func NewTopology(devices ...string) *Topology {
 	n := len(devices) + 1
-	t := &Topology{names: append([]string{"host"}, devices...), links: make([]Link, n*n), stores: make([]MemoryID, n)}
+	t := &Topology{names: append([]string{"host"}, devices...), stores: make([]MemoryID, n)}
+	links := make([]Link, n*n)
+	t.links.Store(&links)
 	for from := range n {
 		t.stores[from] = MemoryID(from)
 		for to := range n {
 			switch {
 			case from == to:
 			case from == int(Host) || to == int(Host):
-				t.links[from*n+to] = DirectLink(0, 0)
+				links[from*n+to] = DirectLink(0, 0)
 			default:
-				t.links[from*n+to] = RingLink(0, 0)
+				links[from*n+to] = RingLink(0, 0)
 			}
 		}
 	}
@@ -151,7 +196,16 @@ func (t *Topology) Name(id MemoryID) string {
 }
 
 // Link returns how bytes get from one memory to another. Both must exist.
-func (t *Topology) Link(from, to MemoryID) Link { return t.links[int(from)*len(t.names)+int(to)] }
+func (t *Topology) Link(from, to MemoryID) Link {
+	return (*t.links.Load())[int(from)*len(t.names)+int(to)]
+}
+
+// change replaces the links by what f makes of a copy.
+func (t *Topology) change(f func(links []Link)) {
+	links := slices.Clone(*t.links.Load())
+	f(links)
+	t.links.Store(&links)
+}
 
 // Store names the bytes behind a memory: memories that share theirs have the
 // same store, the smallest of their IDs. Others are their own. id must exist.
@@ -168,13 +222,13 @@ func (t *Topology) SetLink(from, to MemoryID, l Link) error {
 	if l.Align != 0 && !IsPow2(l.Align) {
 		return fmt.Errorf("link %d -> %d: alignment %d: it must be a power of two: %w", from, to, l.Align, ErrInvalidValue)
 	}
-	if !l.Direct.There && !l.Ring.There {
+	if !l.ways() {
 		return fmt.Errorf("link %d -> %d: it has no way, neither direct nor ring: %w", from, to, ErrInvalidValue)
 	}
 	if t.stores[from] == t.stores[to] {
 		return fmt.Errorf("link %d -> %d: the two share one store: %w", from, to, ErrInvalidValue)
 	}
-	t.links[int(from)*t.Len()+int(to)] = l
+	t.change(func(links []Link) { links[int(from)*t.Len()+int(to)] = l })
 	return nil
 }
 
@@ -191,13 +245,15 @@ func (t *Topology) Share(a, b MemoryID) error {
 			t.stores[i] = keep
 		}
 	}
-	for i, s := range t.stores {
-		for j, u := range t.stores {
-			if s == u && i != j {
-				t.links[i*t.Len()+j] = Link{}
+	t.change(func(links []Link) {
+		for i, s := range t.stores {
+			for j, u := range t.stores {
+				if s == u && i != j {
+					links[i*t.Len()+j] = Link{}
+				}
 			}
 		}
-	}
+	})
 	return nil
 }
 

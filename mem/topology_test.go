@@ -87,3 +87,29 @@ func TestLinksOfMemoriesThatDoNotExistAreRefused(t *testing.T) {
 	require.ErrorIs(t, topo.SetLink(0, 1, mem.Link{Ring: mem.Path{There: true}, Align: 12}), mem.ErrInvalidValue)
 	require.NoError(t, topo.SetLink(0, 1, mem.Link{Ring: mem.Path{There: true}, Align: 16}))
 }
+
+func TestALinkBetweenWindowsIsChosenByClassAndSize(t *testing.T) {
+	t.Parallel()
+	path := func(latency time.Duration, speed uint64) mem.Path {
+		return mem.Path{There: true, Latency: latency, Bandwidth: speed}
+	}
+	l := mem.Link{Ring: path(25*time.Microsecond, 50e9), Linked: path(12*time.Microsecond, 390e9), Windows: path(60*time.Microsecond, 370e9)}
+	for _, c := range []struct {
+		size  uint64
+		class mem.Class
+		want  mem.Way
+	}{
+		{4 << 10, mem.Plain, mem.Ring}, {4 << 10, mem.Window, mem.Linked}, {1 << 20, mem.Plain, mem.Ring}, {16 << 20, mem.Plain, mem.Windows},
+		{1 << 30, mem.Plain, mem.Windows}, {1 << 20, mem.Window, mem.Linked}, {256 << 20, mem.Window, mem.Linked},
+	} {
+		way, p := l.Choose(c.size, c.class)
+		require.Equal(t, c.want, way, "%d bytes of class %d", c.size, c.class)
+		require.True(t, p.There)
+	}
+	unknown := mem.Link{Ring: mem.Path{There: true}, Linked: path(0, 1e9)}
+	way, _ := unknown.Choose(1, mem.Window)
+	require.Equal(t, mem.Linked, way, "before a ring of which nothing is known")
+	unknown.Direct.There = true
+	way, _ = unknown.Choose(1, mem.Window)
+	require.Equal(t, mem.Direct, way)
+}

@@ -52,10 +52,9 @@ type Step struct {
 	// After is the step of the same plan whose destination this one reads, to
 	// be waited for as Data; -1 where there is none.
 	After int
-	// Export is the earlier step of the same plan that reads the same bytes
-	// from the same memory into staging, so that the staged bytes serve this
-	// step too; -1 where this step reads From itself. From's later writers wait
-	// for both.
+	// Export is the earlier step of the same plan that takes the same bytes from
+	// the same memory the same way, which is not direct, so that one transfer serves
+	// both; -1 where there is none. From's later writers wait for both.
 	Export int
 	// RideAlong is how many bytes of Range nobody needed (Options.Gap, and the
 	// link's alignment).

@@ -209,7 +209,7 @@ func (p *Planner) Release(id mem.BufferID) error {
 }
 
 // Stored says that storage for the whole buffer exists on a memory, and of which
-// class, which counts on the host. Where its bytes are in use until points by others
+// class. Where its bytes are in use until points by others
 // who had them before, whoever writes there waits for these; a plan that was made
 // before does not, and must be made again. It fails with mem.ErrInvalidBuffer or
 // mem.ErrInvalidValue where there is no such buffer or memory.
@@ -333,15 +333,21 @@ func (b *buffer) at(m mem.MemoryID) *store {
 	return nil
 }
 
-// class is that of the host's storage, where it is one end of a step.
+// class is that of a copy between the buffer's storage on two memories. Storage that
+// is yet to be had is expected to be as its source's, but on the host.
 func (b *buffer) class(from, to mem.MemoryID) mem.Class {
-	if from != mem.Host && to != mem.Host {
-		return mem.Plain
+	of := func(m mem.MemoryID) (mem.Class, bool) {
+		if s := b.at(m); s != nil && s.stored {
+			return s.class, true
+		}
+		return mem.Plain, m == mem.Host
 	}
-	if s := b.at(mem.Host); s != nil {
-		return s.class
+	x, _ := of(from)
+	y, known := of(to)
+	if !known {
+		y = x
 	}
-	return mem.Plain
+	return mem.ClassOf(x, y)
 }
 
 // ensure is at, adding the store where there is none.

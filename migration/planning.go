@@ -255,8 +255,18 @@ func (p *Planner) decideWays(dst *Plan) {
 	}
 }
 
-// shareExports lets steps that take the same bytes through staging name the first
-// of them.
+// Reroute decides the ways of a plan again, once what storage it wanted is there and
+// told of (Stored): whether a way is there is the storage's to say, and nobody can know it before.
+func (p *Planner) Reroute(dst *Plan) {
+	p.decideWays(dst)
+	for i := range dst.Steps {
+		dst.Steps[i].Export = -1
+	}
+	p.shareExports(dst)
+}
+
+// shareExports lets steps that take the same bytes the same way, but by a queue that
+// reaches both ends, name the first of them.
 func (p *Planner) shareExports(dst *Plan) {
 	gi := 0
 	for i := range dst.Steps {
@@ -264,13 +274,13 @@ func (p *Planner) shareExports(dst *Plan) {
 			gi++
 		}
 		st := &dst.Steps[i]
-		if st.Way != mem.Ring || st.After >= 0 || st.Late != nil {
+		if st.Way == mem.Direct || st.After >= 0 || st.Late != nil {
 			continue
 		}
 		all := dst.groups
 		dst.groups = all[:gi+1]
 		first := dst.covering(st.Buffer, st.Range, st.To, func(e *Step) bool {
-			return e.From == st.From && e.Range == st.Range && e.After < 0 && e.Way == mem.Ring && e.Late == nil
+			return e.From == st.From && e.Range == st.Range && e.After < 0 && e.Way == st.Way && e.Late == nil
 		})
 		dst.groups = all
 		if first >= 0 {

@@ -24,16 +24,17 @@ func (p *Planner) choose(dst *Plan, a mem.Access, stale run) source {
 	best, _ := stale.valid.First()
 	if stale.valid != mem.SetOf(best) {
 		before := dst.sourceBefore(a, stale.r.Start)
-		timed := p.timed(stale.valid, a.Memory, stale.r.Size())
+		b := p.buffers[uint32(a.Buffer)]
+		timed := p.timed(b, stale.valid, a.Memory, stale.r.Size())
 		for m := range stale.valid.All() {
-			if m != best && p.compare(m, best, a.Memory, stale.r.Size(), before, timed) > 0 {
+			if m != best && p.compare(b, m, best, a.Memory, stale.r.Size(), before, timed) > 0 {
 				best = m
 			}
 		}
 		src := source{best, -1, OnlyCopy}
 		for m := range stale.valid.All() {
 			if m != best {
-				by := p.compare(best, m, a.Memory, stale.r.Size(), before, timed)
+				by := p.compare(b, best, m, a.Memory, stale.r.Size(), before, timed)
 				src.choice = max(src.choice, Choice(max(by, -by)))
 			}
 		}
@@ -44,7 +45,7 @@ func (p *Planner) choose(dst *Plan, a mem.Access, stale run) source {
 
 // compare is above zero where x is the better source for m, below where y is;
 // its size is the Choice that tells them apart.
-func (p *Planner) compare(x, y, m mem.MemoryID, size uint64, before int, timed bool) int {
+func (p *Planner) compare(b *buffer, x, y, m mem.MemoryID, size uint64, before int, timed bool) int {
 	sign := func(less, more bool, by Choice) int {
 		switch {
 		case less:
@@ -57,8 +58,8 @@ func (p *Planner) compare(x, y, m mem.MemoryID, size uint64, before int, timed b
 	if rx, ry := p.rank(x, m), p.rank(y, m); rx != ry && !timed {
 		return sign(rx < ry, true, ByWay)
 	}
-	tx, okx := p.time(x, m, size)
-	ty, oky := p.time(y, m, size)
+	tx, okx := p.time(b, x, m, size)
+	ty, oky := p.time(b, y, m, size)
 	if okx && oky && tx != ty {
 		return sign(tx < ty, true, ByTime)
 	}
@@ -72,9 +73,9 @@ func (p *Planner) compare(x, y, m mem.MemoryID, size uint64, before int, timed b
 }
 
 // timed reports whether the time of a copy is known from each of some memories.
-func (p *Planner) timed(from mem.MemorySet, to mem.MemoryID, size uint64) bool {
+func (p *Planner) timed(b *buffer, from mem.MemorySet, to mem.MemoryID, size uint64) bool {
 	for m := range from.All() {
-		if _, ok := p.time(m, to, size); !ok {
+		if _, ok := p.time(b, m, to, size); !ok {
 			return false
 		}
 	}
@@ -140,17 +141,17 @@ func (p *Planner) way(st *Step, b *buffer) mem.Way {
 // time is how long a copy is expected to take, in seconds, where that is known.
 // Of a ring without figures of its own, the slower leg's bandwidth and both
 // latencies count: the legs overlap.
-func (p *Planner) time(from, to mem.MemoryID, size uint64) (float64, bool) {
-	path := p.path(from, to, size)
+func (p *Planner) time(b *buffer, from, to mem.MemoryID, size uint64) (float64, bool) {
+	path := p.path(from, to, size, b.class(from, to))
 	return path.Time(size)
 }
 
-func (p *Planner) path(from, to mem.MemoryID, size uint64) mem.Path {
+func (p *Planner) path(from, to mem.MemoryID, size uint64, class mem.Class) mem.Path {
 	l := p.topo.Link(from, to)
-	_, best := l.Choose(size, mem.Plain)
+	_, best := l.Choose(size, class)
 	path := *best
 	if path.Bandwidth == 0 && p.legs(from, to) == 2 {
-		out, in := p.path(from, mem.Host, size), p.path(mem.Host, to, size)
+		out, in := p.path(from, mem.Host, size, mem.Plain), p.path(mem.Host, to, size, mem.Plain)
 		path.Bandwidth = min(out.Bandwidth, in.Bandwidth)
 		path.Latency = out.Latency + in.Latency
 	}
@@ -160,7 +161,7 @@ func (p *Planner) path(from, to mem.MemoryID, size uint64) mem.Path {
 // worthwhile reports whether gap bytes take the link of st less than starting
 // another copy does.
 func (p *Planner) worthwhile(st *Step, gap uint64) bool {
-	l := p.path(st.From, st.To, gap)
+	l := p.path(st.From, st.To, gap, p.buffers[uint32(st.Buffer)].class(st.From, st.To))
 	if l.Latency <= 0 || l.Bandwidth == 0 {
 		return false
 	}

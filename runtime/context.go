@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -27,8 +28,8 @@ type Options struct {
 	Names []string
 	// OwnDevices makes Close close the devices, and a failing NewContext too.
 	OwnDevices bool
-	// NoPeer ignores that drivers can copy between devices directly, so that
-	// all such copies go through staging memory.
+	// NoPeer ignores that drivers can copy between devices directly, or over links, so
+	// that all such copies go through staging memory.
 	NoPeer bool
 	// Links overrides what drivers say, and what is measured, of the ways between
 	// memories.
@@ -82,6 +83,7 @@ type memory struct {
 	res              mem.Resource     // the top of the stack
 	svm              bool             // dev is a devices.SVMReserver
 	bus              devices.Discrete // not nil: user memory may go by way of staging
+	window           devices.Windowed // not nil: blocks may lie in windows
 	fromHost, toHost mem.Link         // of a bus
 }
 
@@ -168,6 +170,11 @@ func (c *Context) Stats() migration.Stats {
 
 // MoverStats are the figures of what moves bytes between the context's memories.
 func (c *Context) MoverStats() mover.Stats { return c.mover.Stats() }
+
+// OpenLinks gets the links between devices (NVLink) ready for use, which the first copy
+// between two of them does otherwise, beside the work, and waits until they are. It says why
+// there are none where that is so: of mem.ErrInvalidOperation where no two devices have one.
+func (c *Context) OpenLinks(ctx context.Context) error { return c.mover.OpenLinks(ctx) }
 
 // Name is the context's name.
 func (c *Context) Name() string { return c.name }

@@ -84,6 +84,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 func (c *Context) addMemory(d devices.Device) {
 	m := memory{dev: d, info: d.Info(), res: d.Memory()}
 	_, m.svm = d.(devices.SVMReserver)
+	m.window, _ = d.(devices.Windowed)
 	if c.opts.Resource != nil {
 		m.res = c.opts.Resource(mem.MemoryID(len(c.mems)), m.res)
 	}

@@ -56,11 +56,12 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 	}
 	for i := range s.wants {
 		w := &s.wants[i]
-		if err := c.planner.Stored(w.Buffer, w.Memory, mem.Plain, c.busy(w)...); err != nil {
+		if err := c.planner.Stored(w.Buffer, w.Memory, c.mems[w.Memory].classOf(w.block), c.busy(w)...); err != nil {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
 		c.roots[w.Buffer].blocks[w.Memory] = w.block
 	}
+	c.planner.Reroute(plan)
 	return len(s.reuse.Busy) > 0, nil
 }
 

@@ -79,6 +79,9 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 		if err == nil {
 			return e, nil
 		}
+		if errors.Is(err, mover.ErrLinkLost) && c.adoptWays() {
+			continue // without it
+		}
 		var room *errRoom
 		if !errors.As(err, &room) || !c.opts.WaitForMemory {
 			return Event{}, err

@@ -13,12 +13,23 @@ import (
 
 // openMover opens what moves bytes between the context's memories.
 func (c *Context) openMover() (err error) {
-	o := mover.Options{Name: c.name + ".mover", Profiling: c.opts.Trace != nil, Budget: c.opts.Staging, OnFail: c.pointFailed}
+	o := mover.Options{Name: c.name + ".mover", Profiling: c.opts.Trace != nil, Budget: c.opts.Staging, OnFail: c.pointFailed,
+		NoWindows: c.opts.NoPeer, OnWays: func() { c.adoptWays() }}
 	for i := range c.mems {
 		o.Memories = append(o.Memories, mover.Memory{Device: c.mems[i].dev, Name: c.topo.Name(mem.MemoryID(i))})
 	}
 	c.mover, err = mover.Open(o)
 	return err
+}
+
+// adoptWays lets plans from here on use the ways over links that the mover has opened, and
+// no more those that it has lost. It reports whether there are any such.
+func (c *Context) adoptWays() bool {
+	c.lock()
+	defer c.unlock()
+	return c.mover.Adopt(c.topo, func(from, to mem.MemoryID) bool {
+		return slices.ContainsFunc(c.opts.Links, func(l Link) bool { return l.From == from && l.To == to })
+	})
 }
 
 // submitSteps hands a plan's steps to the mover and commits each that is accepted; those
@@ -54,12 +65,12 @@ func (c *Context) submitSteps(plan *migration.Plan) error {
 func (c *Context) together(plan *migration.Plan, i int) {
 	s, st := &c.scratch, &plan.Steps[i]
 	s.members = append(s.members[:0], i)
-	if st.Late != nil || st.After >= 0 || st.Way != mem.Ring {
+	if st.Late != nil || st.After >= 0 || st.Way == mem.Direct {
 		return
 	}
 	for j := i + 1; j < len(plan.Steps); j++ {
 		e := &plan.Steps[j]
-		if e.Export == i && s.points[j].IsZero() && e.Way == mem.Ring && sameWaits(st.Waits, e.Waits) {
+		if e.Export == i && s.points[j].IsZero() && sameWaits(st.Waits, e.Waits) {
 			s.members = append(s.members, j)
 		}
 	}
@@ -113,6 +124,14 @@ func (c *Context) submitTogether(plan *migration.Plan) error {
 // locked reports whether bytes are page-locked for the memory's device.
 func (m *memory) locked(b []byte) bool {
 	return m.bus != nil && m.bus.Locked(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), uint64(len(b)))
+}
+
+// classOf is the class of a device's block.
+func (m *memory) classOf(b mem.Block) mem.Class {
+	if m.window != nil && m.window.InWindow(b) {
+		return mem.Window
+	}
+	return mem.Plain
 }
 
 // classOf is the class of a root's block on the host.

@@ -4,15 +4,18 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/input"
+	"godwit/suggest"
 )
 
 // Data is content for a buffer or a write: a file's, a pattern, random bytes
@@ -89,7 +92,7 @@ func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *Data {
 		name := l.text(n, what)
 		path, ok := l.inputs[name]
 		if !ok {
-			l.errorf(n, "%s: no input is named %q; declared under inputs: %s", what, name, l.inputNames())
+			l.errorf(n, "%s: no input is named %q; declared under inputs: %s%s", what, name, l.inputNames(), suggest.For(name, slices.Sorted(maps.Keys(l.inputs))))
 			return nil
 		}
 		if path == "" {
@@ -225,7 +228,9 @@ func (l *loader) fileData(n ast.Node, what, path, name string) *Data {
 	content, ok := l.files[path]
 	if !ok {
 		var err error
-		content, err = input.ReadFile(l.work.ctx, path, l.given.Memory-l.held)
+		if content, ok = l.given.Files[path]; !ok {
+			content, err = input.ReadFile(l.work.ctx, path, l.given.Memory-l.held)
+		}
 		if cerr := l.work.ctx.Err(); cerr != nil {
 			l.end = cerr
 			panic(bailout{})

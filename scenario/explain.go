@@ -28,6 +28,9 @@ type explainer struct {
 	ledger   *ledger.Ledger[int]                    // writers are commands
 	store    func(mem.MemoryID) mem.MemoryID        // memories that share their bytes have one
 	ended    func(mem.Point) trace.CompletionRecord // how a copy ended
+	uses     map[block]int                          // the command that used a block last
+	gone     map[block]int                          // the command for which a block went last
+	backing  bool                                   // the copies told write blocks back, also where what is there is a mere promise
 	problems []string
 }
 
@@ -42,7 +45,7 @@ func (x *explainer) reason(s *trace.StepRecord, failed bool) (why string, writer
 		if !c.Valid.Has(s.From) && !failed {
 			x.problems = append(x.problems, fmt.Sprintf("%s %v was copied from %s, which does not hold its latest content", x.names[s.Buffer], segment, x.memories[s.From]))
 		}
-		if c.Valid.Has(s.To) && s.RideAlong == 0 {
+		if c.Valid.Has(s.To) && s.RideAlong == 0 && !x.backing {
 			x.problems = append(x.problems, fmt.Sprintf("%s %v was copied to %s, which holds its latest content", x.names[s.Buffer], segment, x.memories[s.To]))
 		}
 		if c.Writer != 0 && !slices.Contains(writers, c.Writer) {
@@ -94,6 +97,9 @@ func (x *explainer) phrase(c ledger.Content[int], had int, s *trace.StepRecord) 
 	}
 	switch had {
 	case c.Writer:
+		if n := x.gone[block{s.Buffer, s.To}]; n > 0 {
+			return fmt.Sprintf("%s held it until #%d needed the room; %s", to, n, fresh)
+		}
 		return to + " held as much of it as an earlier count says; " + fresh
 	case 0:
 		return to + " never held it; " + fresh

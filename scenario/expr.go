@@ -3,11 +3,15 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"godwit/suggest"
 
 	"github.com/dustin/go-humanize"
 )
@@ -176,7 +180,7 @@ func (p *exprParser) factor() int64 {
 		return p.fail("%q: %w", name, errReported)
 	}
 	if !ok {
-		return p.fail("no number is named %q", name)
+		return p.fail("no number is named %q%s", name, suggest.For(name, slices.Sorted(maps.Keys(p.scope.vars))))
 	}
 	return v
 }
@@ -253,7 +257,7 @@ func (p *exprParser) call(name string) int64 {
 	case name == "ceil":
 		return p.fail("ceil(%d, %d): rounds a number up to a multiple of a positive one", a, b)
 	}
-	return p.fail("no function is named %q; there are size, start, input, min, max and ceil", name)
+	return p.fail("no function is named %q; there are size, start, input, min, max and ceil%s", name, suggest.For(name, []string{"size", "start", "input", "min", "max", "ceil"}))
 }
 
 // sizeOf computes size(NAME), start(NAME) or input(NAME).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 	"godwit/input"
 	"godwit/input/yamldoc"
 	"godwit/mem"
+	"godwit/suggest"
 )
 
 // Options are what a scenario gets from outside.
@@ -30,6 +32,9 @@ type Options struct {
 	// Memory is how many bytes the scenario may name in all: buffers, content and
 	// what its commands read. 0 is DefaultMemory.
 	Memory uint64
+	// Files are contents by path, which are taken instead of files: for scenarios
+	// that are no files themselves.
+	Files map[string][]byte
 
 	limit int // of commands; 0 is maxCommands
 }
@@ -104,7 +109,7 @@ func (l *loader) read(data []byte) {
 	m.done()
 	l.checkInputs()
 	if all := devices.Drivers(); l.given.Driver != "" && !slices.Contains(all, l.given.Driver) {
-		l.errorf(nil, "--driver: driver %q: there is none of this name; there are %s", l.given.Driver, strings.Join(all, ", "))
+		l.errorf(nil, "--driver: driver %q: there is none of this name; there are %s%s", l.given.Driver, strings.Join(all, ", "), suggest.For(l.given.Driver, all))
 	}
 }
 
@@ -231,7 +236,7 @@ func (l *loader) readInputs(m *mapping) {
 func (l *loader) checkInputs() {
 	for name := range l.given.Inputs {
 		if _, ok := l.inputs[name]; !ok {
-			l.errorf(nil, "--input %s=...: the scenario declares no such input; it has %s", name, l.inputNames())
+			l.errorf(nil, "--input %s=...: the scenario declares no such input; it has %s%s", name, l.inputNames(), suggest.For(name, slices.Sorted(maps.Keys(l.inputs))))
 		}
 	}
 }
@@ -240,12 +245,15 @@ func (l *loader) checkInputs() {
 func (l *loader) inputSize(name string) (uint64, error) {
 	path, ok := l.inputs[name]
 	if !ok {
-		return 0, fmt.Errorf("no input is named %q; declared under inputs: %s", name, l.inputNames())
+		return 0, fmt.Errorf("no input is named %q; declared under inputs: %s%s", name, l.inputNames(), suggest.For(name, slices.Sorted(maps.Keys(l.inputs))))
 	}
 	if path == "" {
 		return 0, errReported // where it is declared
 	}
 	l.spend(64)
+	if content, ok := l.given.Files[path]; ok {
+		return uint64(len(content)), nil
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err
@@ -276,7 +284,7 @@ func (l *loader) readDevices(m *mapping) {
 		name := l.declare(d, "device")
 		dev := Device{Driver: d.need("driver"), Line: n.GetToken().Position.Line}
 		if all := devices.Drivers(); dev.Driver != "" && !slices.Contains(all, dev.Driver) {
-			l.errorf(d.get("driver"), "device %q: driver %q: there is none of this name; there are %s", name, dev.Driver, strings.Join(all, ", "))
+			l.errorf(d.get("driver"), "device %q: driver %q: there is none of this name; there are %s%s", name, dev.Driver, strings.Join(all, ", "), suggest.For(dev.Driver, all))
 		}
 		if name == "host" {
 			l.errorf(n, "device \"host\": that is the name of the host's memory")
@@ -323,6 +331,7 @@ func (l *loader) readParams(d *mapping) map[string]string {
 }
 
 func (l *loader) readLinks(m *mapping) {
+	declared := make(map[[2]string]int) // line by ends
 	for _, n := range l.list(m.get("links")) {
 		s := l.mapping(n, "link")
 		path := mem.Path{There: true}
@@ -347,6 +356,7 @@ func (l *loader) readLinks(m *mapping) {
 		}
 		l.bounded(n, "links", len(l.out.Links)+1, maxObjects)
 		line := n.GetToken().Position.Line
+		before := len(l.out.Links)
 		if bn := s.get("between"); bn != nil {
 			ends := l.list(bn)
 			if len(ends) != 2 {
@@ -362,15 +372,33 @@ func (l *loader) readLinks(m *mapping) {
 		if last := l.out.Links[len(l.out.Links)-1]; last.From == last.To && last.From != "" {
 			l.errorf(n, "link: %s is linked to itself", last.From)
 		}
+		for _, one := range l.out.Links[before:] {
+			ends := [2]string{one.From, one.To}
+			if at, dup := declared[ends]; dup && one.From != one.To {
+				l.errorf(n, "link: from %s to %s was declared in line %d: each is given once, with one way (default: direct)", one.From, one.To, at)
+				break
+			}
+			declared[ends] = line
+		}
 		s.done()
 	}
+}
+
+// namedAs lists the names of a space, sorted: "device " is one.
+func (l *loader) namedAs(space string) (names []string) {
+	for _, key := range slices.Sorted(maps.Keys(l.named)) {
+		if name, ok := strings.CutPrefix(key, space); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // memory reads the name of a device or "host".
 func (l *loader) memory(n ast.Node, what string) string {
 	name := l.text(n, what)
 	if _, ok := l.named["device "+name]; !ok && name != "host" && name != "" {
-		l.errorf(n, "%s: no device is named %q", what, name)
+		l.errorf(n, "%s: no device is named %q%s", what, name, suggest.For(name, append(l.namedAs("device "), "host")))
 	}
 	return name
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/runtime"
+	"godwit/suggest"
 )
 
 func (l *loader) readCommands(m *mapping) {
@@ -46,7 +47,14 @@ func (l *loader) kindOfCommand(n ast.Node, m *mapping) string {
 		}
 	}
 	if kind == "" && len(m.keys) > 0 {
-		l.errorf(m.node, "command: want one of %s", strings.Join(commandKinds, ", "))
+		found := keyName(m.keys[0]) // what a command does is written first
+		for _, kv := range m.keys {
+			if suggest.Nearest(keyName(kv), commandKinds) != "" {
+				found = keyName(kv)
+				break
+			}
+		}
+		l.errorf(m.node, "command: %q is no command; want one of %s%s", found, strings.Join(commandKinds, ", "), suggest.For(found, commandKinds))
 	}
 	return kind
 }
@@ -190,7 +198,7 @@ func (l *loader) queueOf(m *mapping, c *Command) int {
 	l.spend(len(l.out.Queues) / 16)
 	q := slices.IndexFunc(l.out.Queues, func(q Queue) bool { return q.Name == name })
 	if q < 0 && name != "" {
-		l.errorf(n, "%s: no queue is named %q; there are %s", m.what, name, l.queueNames())
+		l.errorf(n, "%s: no queue is named %q; there are %s%s", m.what, name, l.queueNames(), suggest.For(name, strings.Split(l.queueNames(), ", ")))
 	}
 	return max(q, 0)
 }
@@ -345,7 +353,7 @@ func (l *loader) placeNamed(n ast.Node, what string) Place {
 	name := l.expanded(n, what)
 	p, ok := l.lookup(name)
 	if !ok && name != "" {
-		l.errorf(n, "%s: no buffer or sub-buffer is named %q", what, name)
+		l.errorf(n, "%s: no buffer or sub-buffer is named %q%s", what, name, suggest.For(name, l.bufferNames()))
 	}
 	return p
 }

@@ -11,6 +11,7 @@ import (
 	"godwit/kernels"
 	"godwit/mem"
 	"godwit/runtime"
+	"godwit/suggest"
 )
 
 // dims reads one to three numbers under key.
@@ -47,7 +48,7 @@ func (l *loader) readLaunch(m *mapping, c *Command) {
 	l.launchItems(m.node, m.what, c.Global)
 	kernel, args := kernelNamed(c.Kernel), l.list(m.get("args"))
 	if kernel == nil {
-		l.errorf(m.get("launch"), "launch %q: no such kernel; there are %s", c.Kernel, strings.Join(kernels.Names(), ", "))
+		l.errorf(m.get("launch"), "launch %q: no such kernel; there are %s%s", c.Kernel, strings.Join(kernels.Names(), ", "), suggest.For(c.Kernel, kernels.Names()))
 		return
 	}
 	if len(args) != len(kernel.Args) {

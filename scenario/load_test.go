@@ -63,7 +63,7 @@ func TestExpressions(t *testing.T) {
 		"1 +":                      "ends where a number is wanted",
 		"m":                        `no number is named "m"`,
 		"size(b)":                  "size(b): no buffer or sub-buffer above has this name",
-		"sin(1, 2)":                `no function is named "sin"; there are size, start, input, min, max and ceil`,
+		"sin(1, 2)":                `no function is named "sin"; there are size, start, input, min, max and ceil; did you mean "min"?`,
 		"1 / 0":                    "division by zero",
 		"4 lightyears":             `"4lightyears" is not a number of bytes`,
 		"(1":                       `')' is missing`,

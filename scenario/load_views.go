@@ -170,6 +170,17 @@ func (l *loader) lookup(name string) (Place, bool) {
 	return Place{View: -1}, false
 }
 
+// bufferNames are what lookup finds.
+func (l *loader) bufferNames() (names []string) {
+	for i := range l.out.Buffers {
+		names = append(names, l.out.Buffers[i].Name)
+	}
+	for i := range l.out.Views {
+		names = append(names, l.out.Views[i].Name)
+	}
+	return names
+}
+
 // startOf is where a sub-buffer begins in its buffer.
 func (l *loader) startOf(name string) (uint64, bool) {
 	p, ok := l.lookup(name)

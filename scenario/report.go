@@ -144,14 +144,20 @@ func (p *printer) commandRows(c *CommandResult) []table.Row {
 		what += " " + p.paint("(failed)", text.FgRed)
 	}
 	rows := []table.Row{{c.Number, c.Queue, what, "", "", ""}}
-	for i, ci := range c.Copies {
-		if i > 0 {
+	add := func(what string, color text.Color, way, why string) {
+		if rows[0][3] != "" {
 			rows = append(rows, table.Row{"", "", "", "", "", ""})
 		}
-		cp, row := &p.r.Copies[ci], rows[i]
-		row[3] = p.paint(copyText(cp), text.FgYellow)
-		row[4] = cp.From + " → " + cp.To + ", " + wayText(cp)
-		row[5] = p.paint(whyText(cp), text.Faint)
+		row := rows[len(rows)-1]
+		row[3], row[4], row[5] = p.paint(what, color), way, p.paint(why, text.Faint)
+	}
+	for _, i := range c.Evictions {
+		e := &p.r.Evictions[i]
+		add(evictionText(e), text.FgMagenta, evictionWay(e), e.Reason)
+	}
+	for _, i := range c.Copies {
+		cp := &p.r.Copies[i]
+		add(copyText(cp), text.FgYellow, cp.From+" → "+cp.To+", "+wayText(cp), whyText(cp))
 	}
 	return rows
 }
@@ -216,8 +222,14 @@ var numbers = regexp.MustCompile(`#\d+`)
 func (p *printer) same(a, b, n int) bool {
 	for k := range n {
 		x, y := &p.r.Commands[a+k], &p.r.Commands[b+k]
-		if x.Text != y.Text || x.Queue != y.Queue || len(x.Copies) != len(y.Copies) {
+		if x.Text != y.Text || x.Queue != y.Queue || len(x.Copies) != len(y.Copies) || len(x.Evictions) != len(y.Evictions) {
 			return false
+		}
+		for j := range x.Evictions {
+			e, f := p.r.Evictions[x.Evictions[j]], p.r.Evictions[y.Evictions[j]]
+			if e.Buffer != f.Buffer || e.Bytes != f.Bytes || e.From != f.From || e.To != f.To || e.WrittenBack != f.WrittenBack {
+				return false
+			}
 		}
 		for j := range x.Copies {
 			c, d := p.r.Copies[x.Copies[j]], p.r.Copies[y.Copies[j]]

@@ -7,15 +7,16 @@ import (
 
 // Result is what a run showed. Its JSON form is one object.
 type Result struct {
-	Scenario string           `json:"scenario"`
-	File     string           `json:"file"`
-	About    string           `json:"about,omitempty"`
-	Devices  []DeviceResult   `json:"devices"`
-	Commands []CommandResult  `json:"commands"`
-	Copies   []CopyResult     `json:"copies"`
-	Segments []Segment        `json:"segments"` // of every buffer, after the last command
-	Expect   []ExpectedResult `json:"expectations"`
-	Memories []MemoryResult   `json:"memories,omitempty"` // where statistics are kept
+	Scenario  string           `json:"scenario"`
+	File      string           `json:"file"`
+	About     string           `json:"about,omitempty"`
+	Devices   []DeviceResult   `json:"devices"`
+	Commands  []CommandResult  `json:"commands"`
+	Copies    []CopyResult     `json:"copies"`
+	Evictions []EvictionResult `json:"evictions"`
+	Segments  []Segment        `json:"segments"` // of every buffer, after the last command
+	Expect    []ExpectedResult `json:"expectations"`
+	Memories  []MemoryResult   `json:"memories,omitempty"` // where statistics are kept
 
 	BytesMoved      uint64 `json:"bytes_moved"`       // arriving at destinations, each once
 	BytesLowerBound uint64 `json:"bytes_lower_bound"` // BytesCompulsory and BytesCapacityBound
@@ -58,8 +59,9 @@ type CommandResult struct {
 	Device     string `json:"device"`
 	Kind       string `json:"kind"`
 	Text       string `json:"text"`
-	BytesMoved uint64 `json:"bytes_moved"` // by the copies it needed
-	Copies     []int  `json:"copies"`      // indexes into Result.Copies
+	BytesMoved uint64 `json:"bytes_moved"`         // by the copies it needed, and by write-backs to make room for it
+	Copies     []int  `json:"copies"`              // indexes into Result.Copies
+	Evictions  []int  `json:"evictions,omitempty"` // indexes into Result.Evictions
 
 	Failed    string   `json:"failed,omitempty"`    // why it failed
 	Callbacks []string `json:"callbacks,omitempty"` // in the order in which they came
@@ -103,7 +105,7 @@ func (r *Result) OK() bool {
 func newResult(s *Scenario) *Result {
 	return &Result{
 		Scenario: s.Name, File: s.File, About: s.About, s: s,
-		Devices: []DeviceResult{}, Commands: []CommandResult{}, Copies: []CopyResult{}, Segments: []Segment{}, Expect: []ExpectedResult{},
+		Devices: []DeviceResult{}, Commands: []CommandResult{}, Copies: []CopyResult{}, Evictions: []EvictionResult{}, Segments: []Segment{}, Expect: []ExpectedResult{},
 	}
 }
 
@@ -120,6 +122,7 @@ func (r *runner) explain(res *Result) {
 	res.rec = r.rec
 	r.x = &explainer{
 		memories: r.names, commands: func(i int) string { return s.Commands[i-1].verb() }, names: make(map[mem.BufferID]string),
+		uses: make(map[block]int), gone: make(map[block]int),
 		ledger: r.newLedger(), store: r.ctx.Topology().Store, ended: r.rec.ended,
 	}
 	for i := range s.Buffers {
@@ -152,6 +155,7 @@ func (r *runner) explainCommand(res *Result, i int) {
 		out.Failed = r.failed[i].Error()
 	}
 	if rec != nil {
+		r.evictions(res, &out, rec)
 		for j := range rec.Steps {
 			cp := r.x.copy(&rec.Steps[j], i+1, r.rec.failed(rec.Steps[j].Point))
 			out.Copies = append(out.Copies, len(res.Copies))
@@ -160,6 +164,7 @@ func (r *runner) explainCommand(res *Result, i int) {
 			res.Copies = append(res.Copies, cp)
 		}
 		r.x.ledger.Wrote(i+1, rec.Accesses, r.failed[i] != nil)
+		r.x.used(i+1, rec.Accesses)
 		r.mapped(r.x.ledger, i)
 		if c.Kind == HostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
 			r.x.ledger.Wrote(i+1, []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}, false)

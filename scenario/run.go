@@ -150,7 +150,7 @@ func (s *Scenario) at(line int, format string, args ...any) error {
 // the scenario broke a rule; running out of something is not its fault.
 func (s *Scenario) blame(line int, what string, err error) error {
 	st := mem.StatusOf(err)
-	if st <= mem.InvalidValue || st == mem.MisalignedSubBufferOffset || st == mem.MemCopyOverlap || st == mem.DeviceNotFound {
+	if st <= mem.InvalidValue || st == mem.MisalignedSubBufferOffset || st == mem.MemCopyOverlap {
 		return s.at(line, "%s: %v", what, err)
 	}
 	return fmt.Errorf("%s:%d: %s: %w", s.File, line, what, err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"godwit/mem"
+	"godwit/trace"
 )
 
 // Timelines are written in the trace event format, which Perfetto
@@ -27,6 +28,7 @@ type traceEvent struct {
 	TID   int            `json:"tid"`
 	ID    int            `json:"id,omitempty"`
 	Bind  string         `json:"bp,omitempty"`
+	Scope string         `json:"s,omitempty"`
 	Args  map[string]any `json:"args,omitempty"`
 }
 
@@ -66,13 +68,11 @@ func (r *Result) WriteTimeline(w io.Writer) error {
 			continue
 		}
 		out := &r.Commands[i]
-		for j := range c.Steps {
-			s := &c.Steps[j]
-			cp := &r.Copies[out.Copies[j]]
-			t.add(s.Point, c.Enqueued, s.Waits, slice{
-				pid: int(s.To), cat: "copy", name: fmt.Sprintf("%s of %s: %s → %s", sizeText(cp.Bytes), cp.Buffer, cp.From, cp.To),
-				args: map[string]any{"offset": cp.Offset, "bytes": cp.Bytes, "way": cp.Way, "for": out.Number, "why": cp.Reason},
-			})
+		for j, n := range out.Evictions {
+			t.evicted(r, c, &c.Evictions[j], &r.Evictions[n])
+		}
+		for j, n := range out.Copies {
+			t.copied(c, &c.Steps[j], &r.Copies[n], "copy")
 		}
 		t.add(c.Point, c.Enqueued, c.Waits, slice{
 			pid: int(c.Memory), cat: "command", name: r.s.Commands[i].verb(),
@@ -84,6 +84,11 @@ func (r *Result) WriteTimeline(w io.Writer) error {
 	for _, c := range r.records {
 		if c == nil {
 			continue
+		}
+		for _, v := range c.Evictions {
+			for i := range v.Backs {
+				t.waits(v.Backs[i].Point, v.Backs[i].Waits)
+			}
 		}
 		for i := range c.Steps {
 			t.waits(c.Steps[i].Point, c.Steps[i].Waits)
@@ -123,6 +128,26 @@ func (t *timeline) add(p mem.Point, enqueued int64, waits []mem.Wait, s slice) {
 	}
 	t.slices = append(t.slices, &s)
 	t.of[p] = &s
+}
+
+// evicted shows a block that went for a command, when that was planned, and the
+// copies that wrote it back.
+func (t *timeline) evicted(r *Result, c *trace.CommandRecord, v *trace.EvictionRecord, e *EvictionResult) {
+	t.events = append(t.events, traceEvent{
+		Name: evictionText(e) + " from " + e.From, Phase: "i", Scope: "p", Cat: "eviction", Time: float64(c.Enqueued) / 1e3, PID: int(v.Memory),
+		Args: map[string]any{"bytes": e.Bytes, "dropped": e.Dropped, "written back": e.WrittenBack, "for": e.Command, "why": e.Reason, "policy": e.Policy},
+	})
+	for i := range v.Backs {
+		t.copied(c, &v.Backs[i], &r.Copies[e.Copies[i]], "write-back")
+	}
+}
+
+// copied shows a copy.
+func (t *timeline) copied(c *trace.CommandRecord, s *trace.StepRecord, cp *CopyResult, cat string) {
+	t.add(s.Point, c.Enqueued, s.Waits, slice{
+		pid: int(s.To), cat: cat, name: fmt.Sprintf("%s of %s: %s → %s", sizeText(cp.Bytes), cp.Buffer, cp.From, cp.To),
+		args: map[string]any{"offset": cp.Offset, "bytes": cp.Bytes, "way": cp.Way, "for": cp.Command, "why": cp.Reason},
+	})
 }
 
 // mapped shows, beside the host's queues, how long it had what it mapped: from the

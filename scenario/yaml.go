@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/input/yamldoc"
+	"godwit/suggest"
 )
 
 // The reading of YAML nodes. It works on the syntax tree and not on decoded
@@ -245,7 +246,7 @@ func (m *mapping) oneOf(key string, words ...string) string {
 	}
 	t := m.text(key)
 	if !slices.Contains(words, t) {
-		m.src.errorf(n, "%s: %s %q: want one of %s", m.what, key, t, strings.Join(words, ", "))
+		m.src.errorf(n, "%s: %s %q: want one of %s%s", m.what, key, t, strings.Join(words, ", "), suggest.For(t, words))
 		return words[0]
 	}
 	return t
@@ -257,7 +258,7 @@ func (m *mapping) done() {
 		if k := keyName(kv); !slices.Contains(m.used, k) && !kv.Key.IsMergeKey() {
 			known := slices.Clone(m.used)
 			slices.Sort(known)
-			m.src.errorf(kv.Key, "%s: unknown key %q; known here: %s", m.what, k, strings.Join(known, ", "))
+			m.src.errorf(kv.Key, "%s: unknown key %q; known here: %s%s", m.what, k, strings.Join(known, ", "), suggest.For(k, known))
 		}
 	}
 }

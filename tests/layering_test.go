@@ -29,9 +29,10 @@ var house = map[string]string{
 	"input":        "mem",
 	"process":      "",
 	"outfile":      "process",
+	"suggest":      "",
 	"trace":        "mem input outfile",
 	"trace/ledger": "mem mem/rangemap trace",
-	"bufalloc":     "mem trace",
+	"bufalloc":     "mem suggest trace",
 
 	"bufalloc/internal/yardstick": "bufalloc",
 	"bufalloc/pack":               "mem trace",
@@ -41,7 +42,7 @@ var house = map[string]string{
 	"bufalloc/extern":             "process bufalloc bufalloc/replay trace",
 
 	"devices/work":    "mem",
-	"devices":         "mem devices/work",
+	"devices":         "mem suggest devices/work",
 	"devices/storage": "devices bufalloc",
 	"devices/soft":    "devices devices/storage devices/work devices/internal/gate",
 	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
@@ -49,7 +50,7 @@ var house = map[string]string{
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
 	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
-	"devices/opencl":              "devices/soft devices/storage bufalloc",
+	"devices/opencl":              "devices/nvlink devices/soft devices/storage bufalloc",
 	"devices/nvlink":              "devices mem",
 	"devices/nvlink/nvlinktest":   "devices/nvlink",
 	"devices/opencl/internal/ocl": "",
@@ -77,7 +78,7 @@ var house = map[string]string{
 
 	"input/yamldoc": "",
 
-	"scenario": "input input/yamldoc mem/flat runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
+	"scenario": "input suggest input/yamldoc mem/flat runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
@@ -86,7 +87,7 @@ var house = map[string]string{
 	"tensor":      "backend",
 
 	"icd/devicefile":    "input input/yamldoc",
-	"icd/tracelog":      "outfile trace/ledger",
+	"icd/tracelog":      "outfile trace/ledger migration/bound",
 	"icd":               "icd/devicefile icd/tracelog outfile runtime devices/opencl svm/fault",
 	"cmd/godwit":        everything,
 	"tests":             everything,
@@ -107,7 +108,7 @@ var families = []string{"pool", "icd", "cmd/godwit", "tests", "examples"}
 var (
 	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
-		"mem", "mem/rangemap", "input", "process", "outfile", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
+		"mem", "mem/rangemap", "input", "process", "outfile", "suggest", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
 		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce",
 		"svm", "subbuffer", "resource", "migration", "migration/oracle", "migration/bound", "eviction", "kernels", "runtime", "pool",
 	}

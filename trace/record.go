@@ -33,20 +33,21 @@ type BufferRecord struct {
 // CommandRecord is one command, as planned and submitted. Times are in
 // nanoseconds since the context was made.
 type CommandRecord struct {
-	ID       uint64       // from 1, in enqueue order
-	Queue    string       // name of the user's queue
-	Memory   mem.MemoryID // of the queue's device
-	Op       string       // "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"
-	Kernel   string       // for launches
-	Accesses []mem.Access // root ranges, as given to the planner
-	Blocks   []BlockRecord
-	Steps    []StepRecord
-	Waits    []mem.Wait  // of the command: hazards, steps, the user's wait list
-	Point    mem.Point   // zero where the command was refused
-	Version  mem.Version // of what it writes; 0 where it writes nothing
-	Enqueued int64       // when the call came
-	Done     int64       // when it was submitted
-	Err      error       // why it was refused
+	ID        uint64           // from 1, in enqueue order
+	Queue     string           // name of the user's queue
+	Memory    mem.MemoryID     // of the queue's device
+	Op        string           // "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"
+	Kernel    string           // for launches
+	Accesses  []mem.Access     // root ranges, as given to the planner
+	Evictions []EvictionRecord // carried out before Blocks and Steps, also where the command was refused then
+	Blocks    []BlockRecord
+	Steps     []StepRecord
+	Waits     []mem.Wait  // of the command: hazards, steps, the user's wait list
+	Point     mem.Point   // zero where the command was refused
+	Version   mem.Version // of what it writes; 0 where it writes nothing
+	Enqueued  int64       // when the call came
+	Done      int64       // when it was submitted
+	Err       error       // why it was refused
 }
 
 // Clone is a copy of c that may be kept: a sink's caller uses the slices again.
@@ -55,11 +56,20 @@ func (c *CommandRecord) Clone() CommandRecord {
 	k.Accesses = slices.Clone(c.Accesses)
 	k.Blocks = slices.Clone(c.Blocks)
 	k.Waits = slices.Clone(c.Waits)
-	k.Steps = slices.Clone(c.Steps)
-	for i := range k.Steps {
-		k.Steps[i].Waits = slices.Clone(k.Steps[i].Waits)
+	k.Steps = cloneSteps(c.Steps)
+	k.Evictions = slices.Clone(c.Evictions)
+	for i := range k.Evictions {
+		k.Evictions[i].Backs = cloneSteps(k.Evictions[i].Backs)
 	}
 	return k
+}
+
+func cloneSteps(steps []StepRecord) []StepRecord {
+	out := slices.Clone(steps)
+	for i := range out {
+		out[i].Waits = slices.Clone(out[i].Waits)
+	}
+	return out
 }
 
 // BlockRecord is storage that a command was the first to want.
@@ -67,6 +77,20 @@ type BlockRecord struct {
 	Buffer mem.BufferID
 	Memory mem.MemoryID
 	Bytes  uint64
+}
+
+// EvictionRecord is a block that went to make room for a command, and why it: of
+// those that could go its Score was low. Bytes.
+type EvictionRecord struct {
+	Buffer  mem.BufferID
+	Memory  mem.MemoryID
+	Range   mem.Range    // of the root buffer that the block held
+	Fresh   uint64       // bytes that were valid in it
+	Dropped uint64       // of Fresh, those that were elsewhere, too
+	To      mem.MemoryID // where the rest was written back; the host where there was none
+	Policy  string
+	Score   float64
+	Backs   []StepRecord // the copies that wrote it back
 }
 
 // StepRecord is a copy inserted before a command, and why: To lacked the
@@ -98,7 +122,7 @@ type StepRecord struct {
 // since the context was made; Started is 0 where the queue keeps no times.
 type CompletionRecord struct {
 	Command uint64 // CommandRecord.ID
-	Step    int    // index in CommandRecord.Steps, -1 for the command itself
+	Step    int    // index in CommandRecord.Steps, -1 for the command itself; -2-n for the n-th of all Backs of its evictions
 	Point   mem.Point
 	Err     error
 	Moved   mem.Range // bytes of the root buffer that a step has moved, with those that rode along

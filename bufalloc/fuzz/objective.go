@@ -10,6 +10,7 @@ import (
 	"godwit/bufalloc/pack"
 	"godwit/bufalloc/replay"
 	"godwit/mem"
+	"godwit/suggest"
 )
 
 // Objective is what a search makes as bad as it can.
@@ -44,7 +45,7 @@ func ParseObjective(name string) (Objective, error) {
 		}
 		names = append(names, string(o))
 	}
-	return "", fmt.Errorf("objective %q: want one of %s: %w", name, strings.Join(names, ", "), mem.ErrInvalidValue)
+	return "", fmt.Errorf("objective %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
 }
 
 // region is the region that an objective replays through, in bytes; 0 where it

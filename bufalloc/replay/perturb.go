@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"godwit/mem"
+	"godwit/suggest"
 )
 
 // Perturbation is a way to make another stream of one: what a rule that was chosen
@@ -37,7 +38,7 @@ func ParsePerturbation(name string) (Perturbation, error) {
 		}
 		names = append(names, string(p))
 	}
-	return "", fmt.Errorf("perturbation %q: want one of %s: %w", name, strings.Join(names, ", "), mem.ErrInvalidValue)
+	return "", fmt.Errorf("perturbation %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
 }
 
 // Perturb makes another stream of st, the same for the same seed. It fails where

@@ -8,6 +8,7 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/mem"
+	"godwit/suggest"
 )
 
 // Subject is what streams are replayed through: a strategy of bufalloc (Of), an
@@ -72,7 +73,7 @@ func ParseSubject(name string) (Subject, error) {
 		}
 		names = append(names, s.Name())
 	}
-	return nil, fmt.Errorf("strategy %q: want one of %s: %w", name, strings.Join(names, ", "), mem.ErrInvalidValue)
+	return nil, fmt.Errorf("strategy %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
 }
 
 // region is a strategy of bufalloc as a Subject. It uses a Region directly.

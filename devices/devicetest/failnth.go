@@ -32,7 +32,7 @@ func (s *Submits) Fail(n int) {
 func (s *Submits) Count() int { return int(s.count.Load()) }
 
 // FailNth returns d with queues that refuse a Submit when s says so. It is a
-// Viewer, a PeerCopier and host-backed where d is. Commands may name it, or d,
+// Viewer, a PeerCopier and host-backed where d is, and Windowed where d is that alone. Commands may name it, or d,
 // as a device.
 func FailNth(d devices.Device, s *Submits) devices.Device {
 	f := faulty{d, s}
@@ -41,7 +41,10 @@ func FailNth(d devices.Device, s *Submits) devices.Device {
 	}
 	v, views := d.(devices.Viewer)
 	p, peers := d.(devices.PeerCopier)
+	w, windows := d.(devices.Windowed)
 	switch {
+	case windows && !views && !peers:
+		return &faultyWindowed{f, window{w}}
 	case views && peers:
 		return &faultyBoth{f, v, peer{p}}
 	case views:
@@ -77,6 +80,10 @@ type (
 		devices.Viewer
 		peer
 	}
+	faultyWindowed struct {
+		faulty
+		window
+	}
 	faultyHost struct {
 		faulty
 		inner hostBacked
@@ -108,6 +115,25 @@ type peer struct{ devices.PeerCopier }
 func (p peer) PeerLink(other devices.Device) (mem.Link, bool) {
 	return p.PeerCopier.PeerLink(Unwrap(other))
 }
+
+// window is a Windowed that knows wrapped devices.
+type window struct{ w devices.Windowed }
+
+// Windows implements devices.Windowed.
+func (w window) Windows(ctx context.Context, other devices.Device) error {
+	return w.w.Windows(ctx, Unwrap(other))
+}
+
+// InWindow implements devices.Windowed.
+func (w window) InWindow(b mem.Block) bool { return w.w.InWindow(b) }
+
+// Connect implements devices.Windowed.
+func (w window) Connect(ctx context.Context, other devices.Device) error {
+	return w.w.Connect(ctx, Unwrap(other))
+}
+
+// Connected implements devices.Windowed.
+func (w window) Connected(other devices.Device) error { return w.w.Connected(Unwrap(other)) }
 
 func (f *faulty) unwrapped() devices.Device { return f.Device }
 

@@ -57,23 +57,27 @@ func reachOf(from, to *memory) reach {
 func (m *Mover) direct(t *Transfer) error {
 	var errs error
 	for i := range t.To {
-		p, q, err := m.oneLeg(&t.From, &t.To[i], t.Size, t.Late, t.Waits)
+		p, q, err := m.oneLeg(t.Way, &t.From, &t.To[i], t.Size, t.Late, t.Waits)
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("destination %s: %w", m.mems[t.To[i].Memory].Name, err))
 			continue
 		}
 		t.Points[i] = p
-		m.countDirect(q)
+		m.countDirect(q, t.Way)
 	}
 	return errs
 }
 
 // oneLeg submits a copy that one queue does.
-func (m *Mover) oneLeg(src, dst *End, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, devices.Queue, error) {
+func (m *Mover) oneLeg(way mem.Way, src, dst *End, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, devices.Queue, error) {
 	from, to := &m.mems[src.Memory], &m.mems[dst.Memory]
 	q, out, in := to.in, m.loc(src, 0), m.loc(dst, 0)
 	var err error
-	switch m.reach[int(src.Memory)*len(m.mems)+int(dst.Memory)] {
+	r := m.reach[int(src.Memory)*len(m.mems)+int(dst.Memory)]
+	if way == mem.Linked {
+		r = reachBlocks
+	}
+	switch r {
 	case reachFrom:
 		out, err = from.bytes(src, size)
 	case reachTo:

@@ -13,8 +13,9 @@ import (
 // Figures are costs of rings that were measured, by pairs of devices. Movers that share
 // some measure each pair once. Safe for use from many goroutines.
 type Figures struct {
-	mu sync.Mutex
-	by map[[2]devices.Device]cost // protected by mu
+	mu    sync.Mutex
+	by    map[[2]devices.Device]cost     // protected by mu
+	links map[[2]devices.Device]linkCost // protected by mu
 }
 
 // known returns what was measured of a pair; the zero cost where nothing was.
@@ -33,19 +34,40 @@ func (f *Figures) keep(from, to devices.Device, c cost) {
 	f.by[[2]devices.Device{from, to}] = c
 }
 
+// knownLink and keepLink are known and keep for links.
+func (f *Figures) knownLink(from, to devices.Device) (c linkCost, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, ok = f.links[[2]devices.Device{from, to}]
+	return c, ok
+}
+
+func (f *Figures) keepLink(from, to devices.Device, c linkCost) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.links == nil {
+		f.links = make(map[[2]devices.Device]linkCost)
+	}
+	f.links[[2]devices.Device{from, to}] = c
+}
+
 // probes are the copies that are timed: three shapes give three linear equations for a
 // cost's b, g and k.
-var probes = [3]struct{ size, chunk uint64 }{{32 << 20, 1 << 20}, {32 << 20, 8 << 20}, {8 << 20, 1 << 20}}
+var probes = [3]probe{{32 << 20, 1 << 20}, {32 << 20, 8 << 20}, {8 << 20, 1 << 20}}
+
+type probe struct{ size, chunk uint64 } // bytes
 
 // mostProbe is the largest chunk of a probe: with smaller rings nothing is measured.
 const mostProbe = 8 << 20
 
 // Measure finds out the cost of rings that go in batches, some tens of milliseconds for
 // each direction of a pair that f does not know, tells the topology, and locks the
-// staging that these rings will use. It has to be called before anybody else uses mover
+// staging that these rings will use. It also finds out which devices have links. It has to be called before anybody else uses mover
 // or topology. It ends early when ctx does, with ctx's error. Then, and where there is no
 // room for the copies or their times make no sense, the cost of two H200s is assumed.
 func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error {
+	m.figures = f
+	m.findLinks(ctx, t)
 	for i := range m.mems {
 		for j := range m.mems {
 			from, to := mem.MemoryID(i), mem.MemoryID(j)
@@ -101,18 +123,105 @@ func (m *Mover) measure(ctx context.Context, from, to mem.MemoryID) cost {
 	}
 	at := &m.costs[int(from)*len(m.mems)+int(to)]
 	defer func() { *at = cost{} }()
+	if c, ok := m.probe(ctx, &t, at, probes); ok {
+		return c
+	}
+	return batchCost
+}
+
+// probe finds the cost of transfers like t by timing some of other sizes and chunks; at
+// is where the mover looks for that cost, and has others meanwhile.
+func (m *Mover) probe(ctx context.Context, t *Transfer, at *cost, probes [3]probe) (cost, bool) {
 	var times [len(probes)]float64
 	for i, p := range probes {
 		t.Size = p.size
 		*at = cost{bandwidth: 1, gap: float64(p.chunk) * float64(p.chunk) / float64(p.size)} // whose best chunk is just this
-		if times[i] = m.timed(ctx, &t); times[i] == 0 {
-			return batchCost
+		if times[i] = m.timed(ctx, t); times[i] == 0 {
+			return cost{}, false
 		}
 	}
-	if c, ok := solve(times); ok {
-		return c
+	return solve(probes, times)
+}
+
+// measureLink finds the costs of the ways over a link, by timing copies between the
+// windows on both sides. Without windows, and where the times make no sense, those of two
+// H200s are assumed.
+func (m *Mover) measureLink(ctx context.Context, i, j int) {
+	at := &m.links.costs[i*len(m.mems)+j]
+	var known bool
+	if *at, known = m.figures.knownLink(m.mems[i].Device, m.mems[j].Device); known || ctx.Err() != nil {
+		return
 	}
-	return batchCost
+	from, to, size := m.links.arenas[i], m.links.arenas[j], uint64(0)
+	if from != nil && to != nil {
+		size = min(from.block.Size, to.block.Size) / 4
+	}
+	src, ok := m.borrow(from, size)
+	dst, also := m.borrow(to, size)
+	defer m.giveBack(src, dst)
+	if !ok || !also {
+		return
+	}
+	t := Transfer{Way: mem.Linked, From: src.end(), To: []End{dst.end()}, Points: make([]mem.Point, 1)}
+	if c, ok := m.probeLinked(ctx, &t, size); ok {
+		at.linked = c
+	}
+	t.Way = mem.Windows
+	scaled := probes
+	for k := range scaled {
+		scaled[k].size, scaled[k].chunk = scaled[k].size*size/probes[0].size, scaled[k].chunk*size/probes[0].size
+	}
+	c, ok := m.probe(ctx, &t, &at.windows, scaled)
+	if at.windows = c; !ok {
+		at.windows = windowsCost
+	}
+	l := m.linkCost(mem.MemoryID(i), mem.MemoryID(j), mem.Linked) // more legs are not faster
+	at.windows.bandwidth, at.windows.base = min(at.windows.bandwidth, l.bandwidth), max(at.windows.base, l.base)
+	at.windows.gap = max(at.windows.gap, l.gap)
+	if ctx.Err() == nil {
+		m.figures.keepLink(m.mems[i].Device, m.mems[j].Device, *at)
+	}
+}
+
+// probeLinked finds the cost of single copies over a link, by a small and a large one.
+func (m *Mover) probeLinked(ctx context.Context, t *Transfer, size uint64) (cost, bool) {
+	small := min(64<<10, size/2)
+	t.Size = small
+	least := m.timed(ctx, t)
+	t.Size = size
+	most := m.timed(ctx, t)
+	if least == 0 || most <= least {
+		return cost{}, false
+	}
+	c := linkedCost
+	c.bandwidth = float64(size-small) / (most - least)
+	c.base = max(least-float64(small)/c.bandwidth-2*c.gap, 0)
+	return c, c.bandwidth < 1e13
+}
+
+// borrow takes a part of an arena.
+func (m *Mover) borrow(a *arena, size uint64) (extent, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a == nil {
+		return extent{}, false
+	}
+	return a.take(size, size)
+}
+
+func (m *Mover) giveBack(es ...extent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range es {
+		if es[i].arena != nil {
+			es[i].give()
+		}
+	}
+}
+
+// end is an extent on a device as one end of a transfer.
+func (e *extent) end() End {
+	return End{Memory: mem.MemoryID(e.arena.home), Block: e.arena.block, Off: e.off}
 }
 
 func (m *Mover) scratch(id mem.MemoryID, b []mem.Block) bool {
@@ -138,7 +247,7 @@ func (m *Mover) timed(ctx context.Context, t *Transfer) float64 {
 
 // solve finds the cost from the times of the probes. ok is false where noise gave
 // something that no link can be.
-func solve(t [len(probes)]float64) (c cost, ok bool) {
+func solve(probes [3]probe, t [len(probes)]float64) (c cost, ok bool) {
 	// t = (size + chunk) * x + size/chunk * g + k, for x = 1/b. Differences to the
 	// first equation leave two unknowns.
 	bytes := func(i int) float64 { return float64(probes[i].size + probes[i].chunk) }

@@ -15,7 +15,7 @@ func TestACostIsSolvedFromTheProbes(t *testing.T) {
 	for i, p := range probes {
 		times[i] = float64(p.size+p.chunk)/want.bandwidth + float64(p.size/p.chunk)*want.gap + want.base
 	}
-	got, ok := solve(times)
+	got, ok := solve(probes, times)
 	require.True(t, ok)
 	require.InEpsilon(t, want.bandwidth, got.bandwidth, 1e-6)
 	require.InEpsilon(t, want.gap, got.gap, 1e-6)
@@ -23,7 +23,7 @@ func TestACostIsSolvedFromTheProbes(t *testing.T) {
 	path := got.path()
 	require.True(t, path.There)
 	require.InDelta(t, 38*time.Microsecond, path.Latency, float64(time.Microsecond))
-	_, ok = solve([len(probes)]float64{1, 1, 1})
+	_, ok = solve(probes, [len(probes)]float64{1, 1, 1})
 	require.False(t, ok, "noise is no link")
 }
 
@@ -35,7 +35,7 @@ func TestChunksAreEqualAndFitTheRing(t *testing.T) {
 	}
 	for _, f := range []form{inBatch, inChain, inLanes} {
 		for _, size := range []uint64{1, 4096, 100_000, 1 << 20, 3<<20 + 17, 64 << 20, 1 << 30} {
-			x := &ring{m: m, form: f, size: size, src: End{Memory: 1}, n: 1, dsts: []*arrival{{dst: End{Memory: 2}}}}
+			x := &ring{m: m, form: f, way: mem.Ring, size: size, src: End{Memory: 1}, n: 1, dsts: []*arrival{{dst: End{Memory: 2}}}}
 			x.shape()
 			want, least := x.wants()
 			require.NotZero(t, x.chunk)
@@ -54,7 +54,7 @@ func TestChunksAreEqualAndFitTheRing(t *testing.T) {
 			}
 		}
 	}
-	x := &ring{m: m, form: inBatch, size: 256 << 20, src: End{Memory: 1}, n: 1, dsts: []*arrival{{dst: End{Memory: 2}}}}
+	x := &ring{m: m, form: inBatch, way: mem.Ring, size: 256 << 20, src: End{Memory: 1}, n: 1, dsts: []*arrival{{dst: End{Memory: 2}}}}
 	x.shape()
 	require.InDelta(t, 8<<20, x.chunk, 1<<20, "sqrt(n g b) between two H200s")
 }

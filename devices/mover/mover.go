@@ -11,8 +11,9 @@
 // A transfer goes in one of three forms:
 //
 //   - direct: one leg on one hidden queue, which does the waiting too (direct.go);
-//   - a chain: legs through staging, tied by points (chain.go) or, where one driver
-//     has all ends, given to it as one batch (batch.go). Only queues take part;
+//   - a chain: legs through staging, on the host or in windows on devices, tied by points
+//     (chain.go) or, where one driver has all ends, given to it as one batch (batch.go).
+//     Only queues take part;
 //   - in lanes: where one end is bytes of this process and the other device is
 //     reached over a bus, goroutines copy between the bytes and staging while queues
 //     move what is staged (lanes.go).
@@ -29,8 +30,10 @@
 // inside a waiter's call (submit) is done by the pump, a goroutine that starts with
 // the first such work and ends in Close (pump.go).
 //
-// Lock order: submit, then drivers'; mu is a leaf. Staging is allocated by the pump
-// alone, without locks.
+// Links between devices are opened beside the work (windows.go).
+//
+// Lock order: submit, then drivers'; mu is a leaf. Staging is allocated by the pump and
+// by who opens links, without locks.
 package mover
 
 import (
@@ -58,6 +61,11 @@ type Options struct {
 	Budget   uint64 // most bytes of staging; 256 MiB
 	Chunk    uint64 // most bytes of a chunk; 0 leaves it to the size of what is moved
 	Lanes    int    // goroutines that copy to and from staging; half of the processors, at most 8
+	// NoWindows leaves the links between devices (devices.Windowed) alone.
+	NoWindows bool
+	// OnWays is called, by a goroutine without locks, when links are open, so that
+	// Adopt knows of their ways.
+	OnWays func()
 	// Profiling keeps times: see Times.
 	Profiling bool
 	// OnFail is told of every failed point, as in devices.QueueOptions; never from
@@ -68,6 +76,7 @@ type Options struct {
 // Stats are a mover's figures; counts since it was opened.
 type Stats struct {
 	Direct  uint64 // copies of one leg
+	Linked  uint64 // transfers over links between devices, those of one leg too
 	Rings   uint64 // transfers through staging
 	Batches uint64 // of Rings, those that a driver took whole
 	Legs    uint64 // copies submitted, those in batches too
@@ -89,6 +98,9 @@ type Mover struct {
 	reach []reach       // immutable once open: as costs
 	own   *storage.Host // immutable: ordinary host memory
 	lanes lanes
+	links links
+
+	figures *Figures // immutable once measured
 
 	submit sync.Mutex      // held over each Submit
 	leg    devices.Command // protected by submit
@@ -120,6 +132,7 @@ type memory struct {
 	peer     devices.PeerCopier // not nil: its queues may reach other devices' blocks
 	locker   devices.PageLocker // not nil: it has page-locked memory
 	bus      devices.Discrete   // not nil: as devices say
+	window   devices.Windowed   // not nil: it may have links
 	discrete bool               // it is reached over a bus, so that staging pays
 	family   int                // of memories between which rings go in batches; -1 where it has none
 	gated    uint64             // protected by Mover.mu: of the pool that it names, bytes of staging of gated batches
@@ -137,7 +150,7 @@ type End struct {
 
 // Transfer is a copy of Size bytes from one end to others.
 type Transfer struct {
-	Way    mem.Way // Direct or Ring
+	Way    mem.Way // not Same
 	From   End
 	To     []End
 	Size   uint64       // bytes, not zero
@@ -171,6 +184,7 @@ func Open(opts Options) (*Mover, error) {
 		m.times, m.queues = make([]timed, keptTimes), make(profilers)
 	}
 	m.mems = make([]memory, len(opts.Memories))
+	m.links.init(len(m.mems))
 	for i := range m.mems {
 		if err := m.openMemory(&m.mems[i], opts.Memories[i]); err != nil {
 			return nil, errors.Join(err, m.Close())
@@ -187,6 +201,7 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 	x.view, _ = of.Device.(devices.Viewer)
 	x.peer, _ = of.Device.(devices.PeerCopier)
 	x.locker, _ = of.Device.(devices.PageLocker)
+	x.window, _ = of.Device.(devices.Windowed)
 	if d, ok := of.Device.(devices.Discrete); ok {
 		l := d.HostLink(true)
 		x.bus, x.discrete = d, l.Ring.There
@@ -251,7 +266,8 @@ func (m *Mover) Flush() {
 // Where Move itself fails, the points of destinations that were not accepted are
 // zero, and the others go on. It fails with mem.ErrInvalidOperation where the way is
 // none between the two memories, with mem.ErrInvalidValue on a transfer that makes no
-// sense, with mem.ErrClosed, and as Submit does.
+// sense, with ErrLinkLost where it goes over a link that is there no more, with
+// mem.ErrClosed, and as Submit does.
 func (m *Mover) Move(t *Transfer) error {
 	clear(t.Points)
 	for i := range t.To {
@@ -266,9 +282,12 @@ func (m *Mover) Move(t *Transfer) error {
 	case mem.Direct:
 		return m.direct(t)
 	case mem.Ring:
+		m.wantLinks(t)
 		return m.ring(t)
+	case mem.Linked, mem.Windows:
+		return m.linked(t)
 	}
-	return fmt.Errorf("transfer by way %v: it is direct or a ring: %w", t.Way, mem.ErrInvalidOperation)
+	return fmt.Errorf("transfer by way %v: there is nothing to move: %w", t.Way, mem.ErrInvalidOperation)
 }
 
 func (m *Mover) count(f func(*Stats)) {
@@ -293,13 +312,14 @@ func (m *Mover) Close() error {
 		return fmt.Errorf("mover %s: %w", m.opts.Name, mem.ErrClosed)
 	}
 	m.closed = true
+	m.links.stop()
 	for m.stats.Flying > 0 {
 		m.landed.Wait()
 	}
 	m.work.Broadcast()
 	m.mu.Unlock()
 	m.pumped.Wait()
-	errs := []error{m.lanes.close(), m.closeStaging()}
+	errs := []error{m.lanes.close(), m.closeStaging(), m.closeLinks()}
 	for i := range m.mems {
 		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {
 			if q != nil {
@@ -316,6 +336,9 @@ func (m *Mover) Check() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.staging.check(); err != nil {
+		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
+	}
+	if err := m.checkLinks(m.stats.Flying == 0); err != nil {
 		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
 	}
 	switch s := m.stats; {

@@ -136,6 +136,14 @@ func (m *Mover) feed() {
 			continue
 		}
 		m.mu.Unlock()
+		if pool == windowPool {
+			if why := m.lost(x); why != nil && m.hopeless(x) {
+				x.refuse(why)
+			} else {
+				full = append(full, pool)
+			}
+			continue
+		}
 		grown, err := m.grow(home, locked)
 		switch {
 		case grown:

@@ -25,20 +25,23 @@ const (
 // its staging.
 type ring struct {
 	gate.Gate
-	m       *Mover
-	form    form
-	src     End
-	size    uint64
-	late    devices.Late // nil where all of size is to move
-	home    int          // whose staging it uses
-	dsts    []*arrival   // pooled with the ring
-	n       int          // of dsts in use
-	chunk   uint64
-	ext     extent // its staging; protected by Mover.mu while it starves
-	gated   bool   // ext counts as held by a gated batch; protected by Mover.mu
-	queued  uint64 // times, where the mover profiles
-	started uint64
-	left    atomic.Int32 // destinations not landed, one for the submitter
+	m           *Mover
+	form        form
+	way         mem.Way // Ring, Windows or Linked
+	src         End
+	size        uint64
+	late        devices.Late // nil where all of size is to move
+	home        int          // whose staging it uses
+	dsts        []*arrival   // pooled with the ring
+	n           int          // of dsts in use
+	chunk       uint64
+	ext         extent   // its staging on the host; protected by Mover.mu while it starves
+	windows     []extent // its staging on devices, the source's first; likewise
+	windowSlots int      // chunks that each of them holds
+	gated       bool     // ext counts as held by a gated batch; protected by Mover.mu
+	queued      uint64   // times, where the mover profiles
+	started     uint64
+	left        atomic.Int32 // destinations not landed, one for the submitter
 
 	chain chainWork
 	batch batchWork
@@ -56,10 +59,12 @@ type arrival struct {
 }
 
 // formOf is how a ring between two memories goes.
-func (m *Mover) formOf(src, dst *End, late bool) form {
+func (m *Mover) formOf(way mem.Way, src, dst *End, late bool) form {
 	from, to := &m.mems[src.Memory], &m.mems[dst.Memory]
 	hosted := func(e *End, x *memory) bool { return e.Bytes != nil || x.view != nil }
 	switch {
+	case way != mem.Ring:
+		return inChain
 	case to.discrete && hosted(src, from), from.discrete && hosted(dst, to):
 		return inLanes
 	case !late && m.joined(src.Memory, dst.Memory):
@@ -74,7 +79,7 @@ func (m *Mover) ring(t *Transfer) error {
 	var by [forms]*ring
 	var errs error
 	for i := range t.To {
-		f := m.formOf(&t.From, &t.To[i], t.Late != nil)
+		f := m.formOf(t.Way, &t.From, &t.To[i], t.Late != nil)
 		out := f == inLanes && m.mems[t.From.Memory].discrete
 		if by[f] != nil && !out {
 			by[f].add(t.To[i], i)
@@ -106,7 +111,7 @@ func (m *Mover) takeRing(t *Transfer, f form) *ring {
 	} else {
 		x = &ring{m: m}
 	}
-	x.form, x.src, x.size, x.late = f, t.From, t.Size, t.Late
+	x.form, x.way, x.src, x.size, x.late = f, t.Way, t.From, t.Size, t.Late
 	if m.opts.Profiling {
 		x.queued, x.started = devices.Now(), 0
 	}
@@ -222,7 +227,13 @@ func (x *ring) launch() error {
 	if x.m.opts.Profiling {
 		x.started = devices.Now()
 	}
-	x.m.count(func(s *Stats) { s.Rings++ })
+	x.m.count(func(s *Stats) {
+		if x.way == mem.Ring {
+			s.Rings++
+		} else {
+			s.Linked++
+		}
+	})
 	if x.form == inLanes {
 		x.m.lanes.push(x)
 		return nil
@@ -279,6 +290,20 @@ func (a *arrival) watch(leg mem.Point) {
 	}
 }
 
+// hold is watch for a leg whose failure is not the destination's.
+func (a *arrival) hold(leg mem.Point) {
+	a.left.Add(1)
+	if done, _ := leg.Notify((*heldArrival)(a)); done {
+		a.release()
+	}
+}
+
+// heldArrival is an arrival as seen by the points that only hold it.
+type heldArrival arrival
+
+// PointReached implements mem.Waiter.
+func (a *heldArrival) PointReached(mem.Point, error) { (*arrival)(a).release() }
+
 // PointReached implements mem.Waiter: a leg has ended.
 func (a *arrival) PointReached(_ mem.Point, err error) {
 	if err != nil {
@@ -325,6 +350,7 @@ func (m *Mover) recycle(x *ring) {
 	}
 	x.n, x.src, x.late = 0, End{}, nil
 	x.batch.clear()
+	x.chain.clear()
 	x.Forget()
 	m.spare = append(m.spare, x)
 	m.stats.Flying--

@@ -61,6 +61,10 @@ func (x *ring) shape() {
 		best := max(x.m.cost(x.src.Memory, x.dsts[0].dst.Memory).chunk(x.size), leastChunk)
 		x.chunk = even(x.size, best, most)
 	case inChain:
+		if x.way != mem.Ring {
+			x.shapeLinked()
+			break
+		}
 		x.chunk = min(max(pages(x.size/4), leastRing), chainChunk, most, pages(x.size))
 	case inLanes: // enough of them for every lane to overlap with itself
 		count := max((x.size+laneChunk-1)/laneChunk, min(2*uint64(x.lanesFor()), x.size/leastChunk), 1)

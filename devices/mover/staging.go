@@ -45,7 +45,8 @@ type arena struct {
 	home   int
 	from   mem.Resource     // immutable: where the block goes back to
 	block  mem.Block        // immutable
-	bytes  []byte           // immutable
+	bytes  []byte           // immutable; nil on a device
+	device devices.Device   // immutable: whose block it is; nil on the host
 	locked bool             // immutable
 	region *bufalloc.Region // protected by Mover.mu
 	used   uint64           // protected by Mover.mu: bytes of extents
@@ -55,7 +56,17 @@ type arena struct {
 type extent struct {
 	arena *arena
 	chunk bufalloc.Chunk
-	bytes []byte
+	off   uint64 // bytes into the arena
+	size  uint64 // bytes
+	bytes []byte // of the host's
+}
+
+// loc is size bytes at off of an extent.
+func (e *extent) loc(off, size uint64) devices.Loc {
+	if e.bytes != nil {
+		return devices.Loc{Bytes: e.bytes[off : off+size]}
+	}
+	return devices.Loc{Device: e.arena.device, Block: e.arena.block, Off: e.off + off}
 }
 
 // findFamilies finds which memories one driver takes batches between, and whose staging
@@ -120,7 +131,15 @@ func (m *Mover) pool(home int) int {
 	return home
 }
 
-func (x *ring) pool() int { return x.m.pool(x.home) }
+// windowPool names the pool of all windows.
+const windowPool = -2
+
+func (x *ring) pool() int {
+	if x.way != mem.Ring {
+		return windowPool
+	}
+	return x.m.pool(x.home)
+}
 
 // poolHeld is how much staging a pool has. mu is held.
 func (m *Mover) poolHeld(pool int) (held uint64) {
@@ -183,44 +202,66 @@ func (s *staging) take(want, least uint64, fits func(*arena) fit) (extent, bool)
 	if best == nil {
 		return extent{}, false
 	}
-	size := min(want, best.region.Stats().LargestFree&^(pageSize-1))
-	if size == 0 || size < least {
-		return extent{}, false
-	}
-	c, err := best.region.Alloc(size, pageSize)
-	if err != nil {
-		return extent{}, false
-	}
-	at, err := best.region.Addr(c)
-	if err != nil {
-		panic(fmt.Sprintf("mover: staging that was just given: %v", err))
-	}
-	best.used += size
-	s.used += size
-	return extent{best, c, best.bytes[at : at+size]}, true
+	e, ok := best.take(want, least)
+	s.used += e.size
+	return e, ok
 }
 
 // give takes an extent back. mu is held.
 func (s *staging) give(e extent) {
-	if e.arena == nil {
-		return
+	if e.arena != nil {
+		e.give()
+		s.used -= e.size
 	}
+}
+
+// take gives an extent of want bytes, or of as many as there are together but not fewer
+// than least. mu is held.
+func (a *arena) take(want, least uint64) (extent, bool) {
+	size := min(want, a.region.Stats().LargestFree&^(pageSize-1))
+	if size == 0 || size < least {
+		return extent{}, false
+	}
+	c, err := a.region.Alloc(size, pageSize)
+	if err != nil {
+		return extent{}, false
+	}
+	at, err := a.region.Addr(c)
+	if err != nil {
+		panic(fmt.Sprintf("mover: staging that was just given: %v", err))
+	}
+	a.used += size
+	e := extent{arena: a, chunk: c, off: at, size: size}
+	if a.bytes != nil {
+		e.bytes = a.bytes[at : at+size]
+	}
+	return e, true
+}
+
+func (e *extent) give() {
 	if err := e.arena.region.Free(e.chunk); err != nil {
 		panic(fmt.Sprintf("mover: staging given back: %v", err))
 	}
-	e.arena.used -= uint64(len(e.bytes))
-	s.used -= uint64(len(e.bytes))
+	e.arena.used -= e.size
+}
+
+// check tests what is known of an arena.
+func (a *arena) check() error {
+	if err := a.region.Check(); err != nil {
+		return fmt.Errorf("staging: %w", err)
+	}
+	if live := a.region.Stats().Live; live != a.used {
+		return fmt.Errorf("staging: an arena counts %d bytes in use, %d are", a.used, live)
+	}
+	return nil
 }
 
 func (s *staging) check() error {
 	var held, used uint64
 	for _, a := range s.arenas {
 		held, used = held+a.block.Size, used+a.used
-		if err := a.region.Check(); err != nil {
-			return fmt.Errorf("staging: %w", err)
-		}
-		if live := a.region.Stats().Live; live != a.used {
-			return fmt.Errorf("staging: an arena counts %d bytes in use, %d are", a.used, live)
+		if err := a.check(); err != nil {
+			return err
 		}
 	}
 	if held != s.held || used != s.used {
@@ -231,6 +272,12 @@ func (s *staging) check() error {
 
 // takeStaging gives x the extent that it wants. mu is held.
 func (m *Mover) takeStaging(x *ring) bool {
+	switch x.way {
+	case mem.Linked:
+		return true
+	case mem.Windows:
+		return m.links.take(x)
+	}
 	want, least := x.wants()
 	e, ok := m.staging.take(want, least, func(a *arena) fit {
 		switch {
@@ -260,6 +307,7 @@ func (m *Mover) giveStaging(x *ring) {
 	}
 	m.staging.give(x.ext)
 	x.ext = extent{}
+	x.giveWindows()
 	m.stats.InFlight = m.staging.used
 }
 

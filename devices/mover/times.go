@@ -24,10 +24,14 @@ func (p profilers) note(q devices.Queue) {
 	}
 }
 
-func (m *Mover) countDirect(q devices.Queue) {
+func (m *Mover) countDirect(q devices.Queue, way mem.Way) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.stats.Direct++
+	if way == mem.Linked {
+		m.stats.Linked++
+	} else {
+		m.stats.Direct++
+	}
 	m.queues.note(q)
 }
 

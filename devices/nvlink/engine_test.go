@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 	"testing"
@@ -26,6 +27,9 @@ var fake *nvlinktest.Fake
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if library := os.Getenv(exitsEnv); library != "" {
+		exits(library)
+	}
 	dir, err := os.MkdirTemp("", "nvlink")
 	if err != nil {
 		panic(err)
@@ -420,4 +424,57 @@ func TestManyHandsAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// exitsEnv has this process copy and exit; it names the fake.
+const exitsEnv = "GODWIT_TEST_EXITS"
+
+// exits exits as a C program does, with copies under way.
+func exits(library string) {
+	var err error
+	if fake, err = nvlinktest.Load(library); err != nil {
+		panic(err)
+	}
+	e, err := nvlink.Open(context.Background(), options(2))
+	if err != nil {
+		panic(err)
+	}
+	var windows [2]*nvlink.Window
+	for i := range windows {
+		if windows[i], err = e.NewWindow(i, large); err != nil {
+			panic(err)
+		}
+	}
+	draw := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
+	go func() {
+		if draw.IntN(4) > 0 {
+			_ = e.Connect(context.Background(), 0, 1)
+		}
+		fake.Slow(time.Millisecond)
+		sink := nvlinktest.NewSink()
+		for {
+			if e.Start(&nvlink.Copy{Dst: windows[1], Src: windows[0], Size: large, Hook: sink.Hook()}) != nil {
+				return
+			}
+			sink.Take()
+		}
+	}()
+	time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
+	nvlinktest.Exit()
+}
+
+func TestAProgramMayExitWithCopiesUnderWay(t *testing.T) {
+	t.Setenv(exitsEnv, fake.Library)
+	t.Setenv("GODWIT_FAKE_GPUS", "2")
+	for i := range exitRuns() {
+		out, err := exec.Command(os.Args[0]).CombinedOutput()
+		require.NoError(t, err, "exit %d: %s", i, out)
+	}
+}
+
+func exitRuns() int {
+	if os.Getenv("GODWIT_SOAK") != "" {
+		return 1000
+	}
+	return 20
 }

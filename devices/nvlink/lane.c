@@ -24,7 +24,7 @@ static void give(gw_nv *e, lane *l, flight *f)
 {
 	size_t n = f->size - f->given < e->piece ? f->size - f->given : e->piece;
 	if (!f->times[0])
-		f->times[0] = gw_now();
+		f->times[0] = gw_nv_now();
 	int r = FLY(e->cuda, copy, f->dst->address + f->dst_off + f->given, f->src->address + f->src_off + f->given, n, l->stream);
 	if (r != CU_OK) {
 		f->cause = r;
@@ -54,22 +54,22 @@ static int next(gw_nv *e, lane *l, list *of, size_t most)
 		f->cause = __atomic_load_n(&e->lost, __ATOMIC_RELAXED);
 	if (!f->cause && (l->blind || l->n == DEPTH || (l->n > 0 && l->bytes >= most)))
 		return 0;
-	gw_first(of);
+	gw_nv_first(of);
 	if (!f->cause)
 		give(e, l, f);
 	if (f->cause) { // not given now, or by an earlier piece
 		if (!f->pieces)
-			gw_end(e, f);
+			gw_nv_end(e, f);
 	} else if (f->given < f->size) {
-		gw_append(of, f);
+		gw_nv_append(of, f);
 	}
 	return 1;
 }
 
-// gw_issue gives CUDA what is ready, as far as the lane has room: small and large copies in
+// gw_nv_issue gives CUDA what is ready, as far as the lane has room: small and large copies in
 // turn, the large ones in turn among themselves, and of them two pieces at a time, so that
 // the copy engine always has one to go on with.
-int gw_issue(gw_nv *e, lane *l)
+int gw_nv_issue(gw_nv *e, lane *l)
 {
 	int moved = 0;
 	while (next(e, l, &l->small, SIZE_MAX) | next(e, l, &l->large, e->piece + 1))
@@ -101,7 +101,7 @@ static void landed(gw_nv *e, lane *l)
 	if (--f->pieces == 0 && (f->cause || f->given == f->size)) {
 		if (f->given < f->size)
 			drop(&l->large, f); // what it has left is not given
-		gw_end(e, f);
+		gw_nv_end(e, f);
 	}
 }
 
@@ -122,8 +122,8 @@ static int idle(gw_nv *e, lane *l)
 	return 1;
 }
 
-// gw_look sees which pieces have ended.
-int gw_look(gw_nv *e, lane *l)
+// gw_nv_look sees which pieces have ended.
+int gw_nv_look(gw_nv *e, lane *l)
 {
 	int moved = 0;
 	for (; l->n > 0; moved = 1) {
@@ -150,7 +150,7 @@ int gw_look(gw_nv *e, lane *l)
 	return moved;
 }
 
-int gw_busy(const lane *l) { return l->small.head || l->large.head || l->n > 0 || l->refused; }
+int gw_nv_busy(const lane *l) { return l->small.head || l->large.head || l->n > 0 || l->refused; }
 
 int gw_nv_lane(gw_nv *e, int from, int to, void *context)
 {

@@ -68,17 +68,17 @@ struct gw_nv {
 	int asleep, closing; // protected by mu
 };
 
-GW_HIDDEN void gw_append(list *l, flight *f);
-GW_HIDDEN flight *gw_first(list *l);
-GW_HIDDEN int64_t gw_now(void);
-// gw_end ends a copy of which nothing is under way.
-GW_HIDDEN void gw_end(gw_nv *e, flight *f);
+GW_HIDDEN void gw_nv_append(list *l, flight *f);
+GW_HIDDEN flight *gw_nv_first(list *l);
+GW_HIDDEN int64_t gw_nv_now(void);
+// gw_nv_end ends a copy of which nothing is under way.
+GW_HIDDEN void gw_nv_end(gw_nv *e, flight *f);
 
-// gw_issue gives CUDA what is ready in a lane, as far as there is room, and gw_look sees what
+// gw_nv_issue gives CUDA what is ready in a lane, as far as there is room, and gw_nv_look sees what
 // has ended. They return whether anything happened.
-GW_HIDDEN int gw_issue(gw_nv *e, lane *l);
-GW_HIDDEN int gw_look(gw_nv *e, lane *l);
-// gw_busy reports whether there is anything for the two to do.
-GW_HIDDEN int gw_busy(const lane *l);
+GW_HIDDEN int gw_nv_issue(gw_nv *e, lane *l);
+GW_HIDDEN int gw_nv_look(gw_nv *e, lane *l);
+// gw_nv_busy reports whether there is anything for the two to do.
+GW_HIDDEN int gw_nv_busy(const lane *l);
 
 #endif

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-void gw_append(list *l, flight *f)
+void gw_nv_append(list *l, flight *f)
 {
 	f->next = NULL;
 	if (l->tail)
@@ -29,7 +29,7 @@ void gw_append(list *l, flight *f)
 	l->tail = f;
 }
 
-flight *gw_first(list *l)
+flight *gw_nv_first(list *l)
 {
 	flight *f = l->head;
 	if (f && !(l->head = f->next))
@@ -37,19 +37,19 @@ flight *gw_first(list *l)
 	return f;
 }
 
-int64_t gw_now(void)
+int64_t gw_nv_now(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-void gw_end(gw_nv *e, flight *f)
+void gw_nv_end(gw_nv *e, flight *f)
 {
 	gw_hook hook = f->hook;
 	uint64_t arg = f->arg, id = f->id;
 	int cause = f->cause;
-	int64_t times[2] = {f->times[0], gw_now()};
+	int64_t times[2] = {f->times[0], gw_nv_now()};
 	__atomic_sub_fetch(&f->dst->copies, 1, __ATOMIC_RELEASE);
 	__atomic_sub_fetch(&f->src->copies, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&e->mu);
@@ -90,19 +90,19 @@ static int admit(gw_nv *e)
 		list in = e->inbox;
 		e->inbox = (list){0};
 		pthread_mutex_unlock(&e->mu);
-		for (flight *f; (f = gw_first(&in)); moved = 1)
-			gw_append(&e->waiting, f);
+		for (flight *f; (f = gw_nv_first(&in)); moved = 1)
+			gw_nv_append(&e->waiting, f);
 	}
-	for (flight *f; (f = gw_first(&e->waiting));) {
+	for (flight *f; (f = gw_nv_first(&e->waiting));) {
 		if (!opened(e, f)) {
-			gw_append(&still, f);
+			gw_nv_append(&still, f);
 			continue;
 		}
 		moved = 1;
 		if (f->cause)
-			gw_end(e, f);
+			gw_nv_end(e, f);
 		else
-			gw_append(f->size <= e->piece / SMALL ? &f->lane->small : &f->lane->large, f);
+			gw_nv_append(f->size <= e->piece / SMALL ? &f->lane->small : &f->lane->large, f);
 	}
 	e->waiting = still;
 	return moved;
@@ -149,12 +149,12 @@ static void *pilot(void *engine)
 		int moved = admit(e), busy = e->waiting.head != NULL;
 		for (int i = 0; i < e->n * e->n; i++) {
 			lane *l = &e->lanes[i];
-			if (!gw_busy(l))
+			if (!gw_nv_busy(l))
 				continue;
-			moved |= gw_issue(e, l) | gw_look(e, l);
-			busy |= gw_busy(l);
+			moved |= gw_nv_issue(e, l) | gw_nv_look(e, l);
+			busy |= gw_nv_busy(l);
 		}
-		int64_t t = gw_now();
+		int64_t t = gw_nv_now();
 		if (moved || !last)
 			last = t;
 		if (moved)
@@ -229,7 +229,7 @@ int gw_nv_start(gw_nv *e, int from, int to, gw_window *dst, gw_window *src, size
 		__atomic_add_fetch(&dst->copies, 1, __ATOMIC_RELAXED);
 		__atomic_add_fetch(&src->copies, 1, __ATOMIC_RELAXED);
 		__atomic_add_fetch(&e->flying, 1, __ATOMIC_RELAXED);
-		gw_append(&e->inbox, f);
+		gw_nv_append(&e->inbox, f);
 		if (e->asleep)
 			pthread_cond_signal(&e->work);
 	}

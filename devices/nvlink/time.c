@@ -8,7 +8,7 @@
 // counts those that it gave.
 static int64_t timed(gw_nv *e, const gw_leg *legs, void **events, int n, int *given)
 {
-	int64_t from = gw_now();
+	int64_t from = gw_nv_now();
 	for (*given = 0; *given < n; ++*given) {
 		const gw_leg *g = &legs[*given];
 		void *stream = e->lanes[g->from * e->n + g->to].stream;
@@ -24,7 +24,7 @@ static int64_t timed(gw_nv *e, const gw_leg *legs, void **events, int n, int *gi
 		for (int r; (r = CU(e->cuda, event_query, events[i])) != CU_OK;)
 			if (r != CU_NOT_READY)
 				return -r;
-	return gw_now() - from;
+	return gw_nv_now() - from;
 }
 
 int64_t gw_nv_time(gw_nv *e, const gw_leg *legs, int n)

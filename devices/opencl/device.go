@@ -44,6 +44,7 @@ var (
 	_ devices.Discrete   = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
+	_ devices.Windowed    = (*Device)(nil)
 )
 
 func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {

@@ -26,7 +26,9 @@
 // what a platform's first open device says counts for all, and what it does not say
 // is as the platform needs it (quirks.go). bus (on, off) says
 // whether the device's memory is across a bus: then what is large is staged through
-// page-locked memory, and copies between two such devices are batches (batch.go).
+// page-locked memory, and copies between two such devices are batches (batch.go). nvlink
+// (on, off) says whether blocks of GPUs lie in windows, between which bytes go over NVLink
+// (windows.go); the platform's first open device says it.
 //
 // Assumptions: commands are small and many; hardly any fails; waits are mostly
 // on commands of the same platform. So a command whose waits are all such is
@@ -41,7 +43,8 @@
 // kernels follow them, in this process, use the host's memory in place; others
 // say in Info that they have none, and why. See svm.go.
 //
-// Environment: GODWIT_OPENCL_LIBRARY names the OpenCL loader to open in place
+// Environment: GODWIT_NVLINK (off) is nvlink where the parameter is not given;
+// GODWIT_CUDA_LIBRARY names the library to open in place of libcuda.so.1. GODWIT_OPENCL_LIBRARY names the OpenCL loader to open in place
 // of libOpenCL.so.1; GODWIT_DEBUG=leaks prints, when the last device of a
 // platform is closed, the cl objects that were not released.
 package opencl

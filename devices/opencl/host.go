@@ -40,6 +40,8 @@ type host struct {
 
 	pinned pinnedRanges // page-locked host memory of all devices
 
+	fabric fabric // copies between its devices
+
 	sink      ocl.Sink
 	use       sync.RWMutex  // held, shared, to hurry the sink; and to free it
 	gone      bool          // protected by use: the sink is freed
@@ -63,6 +65,7 @@ type host struct {
 	batches  []*batch                 // protected by mu: free ones
 	trash    []ocl.Event              // protected by mu: events to be released
 	emptied  []ocl.Event              // protected by mu: room for trash
+	hopping  int                      // protected by mu: hops accepted and not ended
 	draining int                      // protected by mu: goroutines that will look at ready again
 	closing  bool                     // protected by mu
 }
@@ -111,6 +114,7 @@ func (h *host) close() {
 	trash := h.trash
 	h.trash = nil // a goroutine that drains looks again
 	h.mu.Unlock()
+	h.fabric.close()
 	ocl.ReleaseEvents(trash)
 	close(h.stop)
 	h.sink.Close()

@@ -18,6 +18,13 @@ import (
 // loaderByEnv is the OpenCL loader to open in place of the system's; "" is that.
 func loaderByEnv() string { return os.Getenv("GODWIT_OPENCL_LIBRARY") }
 
+// cudaByEnv is CUDA's driver library that is opened in place of the system's; "" is that.
+func cudaByEnv() string { return os.Getenv("GODWIT_CUDA_LIBRARY") }
+
+// nvlinkByEnv is whether links between GPUs are used where a device's parameters do not
+// say.
+func nvlinkByEnv() toggle { return toggle(os.Getenv("GODWIT_NVLINK")) }
+
 // debugging is whether a word is in GODWIT_DEBUG.
 func debugging(word string) bool { return strings.Contains(os.Getenv("GODWIT_DEBUG"), word) }
 
@@ -42,12 +49,14 @@ type options struct {
 	worker toggle // of the platform's first device
 	quiet  toggle // of the platform's first device
 	bus    toggle
+	nvlink toggle // of the platform's first device
 }
 
 // over are a platform's quirks as the options have them.
 func (o *options) over(q quirks) quirks {
 	q.oneThread = o.worker.or(q.oneThread)
 	q.checks = q.checks && q.oneThread
+	q.windows = o.nvlink.or(nvlinkByEnv().or(q.windows)) && !q.oneThread
 	q.slowEvents = o.quiet.or(q.slowEvents) && !q.oneThread
 	if o.events != "" {
 		q.slowCallbacks = o.events == "watch"
@@ -69,7 +78,7 @@ func parse(cfg devices.Config) (Selection, options, error) {
 	if cfg.Local != 0 {
 		return sel, opts, fmt.Errorf("driver opencl: local memory of %d bytes: a real device's cannot be chosen: %w", cfg.Local, mem.ErrInvalidValue)
 	}
-	switches := map[string]*toggle{"carve": &opts.carve, "worker": &opts.worker, "quiet": &opts.quiet, "direct": &opts.direct, "bus": &opts.bus}
+	switches := map[string]*toggle{"carve": &opts.carve, "worker": &opts.worker, "quiet": &opts.quiet, "direct": &opts.direct, "bus": &opts.bus, "nvlink": &opts.nvlink}
 	for key, v := range cfg.Params {
 		ok := true
 		switch key {
@@ -86,14 +95,14 @@ func parse(cfg devices.Config) (Selection, options, error) {
 		case "events":
 			opts.events = v
 			ok = v == "watch" || v == "callback"
-		case "carve", "worker", "quiet", "direct", "bus":
+		case "carve", "worker", "quiet", "direct", "bus", "nvlink":
 			*switches[key] = toggle(v)
 			ok = v == "on" || v == "off"
 		case "slab":
 			opts.slab, err = strconv.ParseUint(v, 10, 64)
 			ok = err == nil && opts.slab > 0
 		default:
-			return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, bus, carve, slab, direct, events, worker and quiet: %w", key, mem.ErrInvalidValue)
+			return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, bus, carve, slab, direct, events, nvlink, worker and quiet: %w", key, mem.ErrInvalidValue)
 		}
 		if !ok {
 			return sel, opts, fmt.Errorf("driver opencl: parameter %s: %q is none of its values: %w", key, v, mem.ErrInvalidValue)

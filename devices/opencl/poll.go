@@ -22,6 +22,12 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	}
 	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
 	defer h.leaveLocked(r)
+	if h.hopping > 0 {
+		h.drainSinkLocked()
+		if r.state != native || r.told || r.hops {
+			return !r.told
+		}
+	}
 	if r.state == held { // by what OpenCL has, perhaps; no deeper: there may be many
 		for i := 0; i < len(r.waits) && r.state == held; i++ {
 			w := r.waits[i].Point
@@ -74,19 +80,22 @@ func (h *host) endedWellLocked(r *record) {
 	}
 }
 
+// mostInUse is how many records may be in use before who waits looks for some to be freed.
+const mostInUse = 2 * moreRecords
+
 // waitNative blocks the thread in OpenCL until p's command has ended, where OpenCL
 // has it. What follows from the end is still to be done: see poll.
 func (h *host) waitNative(q *Queue, p mem.Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
-	if r == nil || r.state != native || r.told {
+	if r == nil || r.state != native || r.told || r.hops {
 		return
 	}
 	r.users++ // keeps the event
 	e := r.event
 	if len(h.records)-len(h.free) > mostInUse { // while the command runs
-		h.takeSomeLocked()
+		h.drainSinkLocked()
 	}
 	h.mu.Unlock()
 	st := e.Wait()
@@ -95,26 +104,12 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 		h.endedWellLocked(r)
 	}
 	if !p.Reached() { // it failed, or what ended before it is not known yet
-		h.takeSomeLocked()
+		h.drainSinkLocked()
 		if st == ocl.Complete {
 			h.endedWellLocked(r)
 		}
 	}
 	h.leaveLocked(r) // only now: it keeps the host, and the sink with it, from being closed
-}
-
-// mostInUse is how many records may be in use before who waits looks for some to be freed.
-const mostInUse = 2 * moreRecords
-
-// takeSomeLocked takes what is in the sink. mu is released in between.
-func (h *host) takeSomeLocked() {
-	h.draining++
-	var out [64]ocl.Done
-	for n := len(out); n == len(out); {
-		n = h.sink.Some(out[:])
-		h.takenLocked(out[:n])
-	}
-	h.drainLocked()
 }
 
 // takenLocked goes on with what the sink had.

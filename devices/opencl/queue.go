@@ -219,7 +219,7 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 		return false
 	case r.told:
 		return true
-	case r.state != native:
+	case r.state != native || r.hops:
 		return r.begun.Load()
 	}
 	r.users++ // keeps the event

@@ -44,6 +44,11 @@ type quirks struct {
 	// subRectsCrash: a rectangle between two sub-buffers crashes. It is copied by rows.
 	// Seen: PoCL 3.1. Test: TestConformance.
 	subRectsCrash bool
+	// windows: memory of CUDA's can be made a buffer, and CUDA copies it between GPUs over
+	// NVLink, where OpenCL cannot (windows.go). Which versions can be trusted with that is
+	// package nvlink's to say.
+	// Seen: NVIDIA 580.159.04. Test: TestWindowsCarryWhatOpenCLComputes.
+	windows bool
 	// oneThread: OpenCL runs a command only within clFinish, clFlush and clWaitForEvents, in
 	// the thread that calls them; an event does not move, and no callback comes, before
 	// somebody calls one of these for its queue. It has no locks: its reference counts, its
@@ -83,7 +88,7 @@ type quirks struct {
 func quirksOf(platform string) quirks {
 	switch {
 	case strings.Contains(platform, "NVIDIA"):
-		return quirks{startsAtOnce: true, takesBytesAtEnqueue: true, slowCallbacks: true, slowEvents: true, failedWaitsKeepOrder: true}
+		return quirks{startsAtOnce: true, takesBytesAtEnqueue: true, slowCallbacks: true, slowEvents: true, failedWaitsKeepOrder: true, windows: true}
 	case strings.Contains(platform, "Portable Computing Language"):
 		return quirks{subRectsCrash: true}
 	case strings.Contains(platform, "Oclgrind"):
@@ -102,6 +107,9 @@ const (
 	waitFailed = -1
 )
 
+// noWindows is why a platform's devices have no windows.
+const noWindows = "links are for NVIDIA's GPUs, where nvlink=off (or GODWIT_NVLINK=off) is not set"
+
 // driverPackage ends the advice to somebody who has no OpenCL.
 const driverPackage = ", and a driver such as pocl-opencl-icd"
 
@@ -111,8 +119,7 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //     shares bytes with it, once kernels have used them, crashes the library; OpenCL allows
 //     any order. The last one made is released first, of a slab whose bytes are given again
 //     while commands use them (reuse.go) also across blocks.
-//     Seen: NVIDIA 580.159.04. Tests: TestSubBuffersAreReleasedLastMadeFirst,
-//     TestSubBuffersThatShareBytesAreReleasedLastMadeFirst.
+//     Seen: NVIDIA 580.159.04. Test: TestSubBuffersThatShareBytesAreReleasedLastMadeFirst.
 //   - store.go, slabs and touches: to create and first touch a buffer costs tens of
 //     microseconds and more, and memory is allocated in the command that first uses it,
 //     where running out is an ugly failure.

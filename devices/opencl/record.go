@@ -70,6 +70,7 @@ type record struct {
 	args    []byte        // of a launch, encoded; the pattern of a fill
 	unpin   []pinnedBlock // to be unpinned at the end
 	lent    []lent        // to be returned at the end
+	hop     *hop
 
 	life
 }
@@ -102,6 +103,7 @@ type life struct {
 	kernel *kernel
 	batch  *batch       // it is an end of a batch
 	end    int          // which
+	hops   bool         // it is a copy between windows, hop
 	late   devices.Late // which part of the copy there is to do; nil is all
 	call   func(context.Context) error
 	begun  atomic.Bool // a runner has begun with it
@@ -127,13 +129,16 @@ type pinnedBlock struct {
 // moreRecords is how many records are made at once.
 const moreRecords = 32
 
+// fewArgs is how many bytes of arguments a record has room for from the start.
+const fewArgs = 96
+
 // takeLocked: free to held.
 func (h *host) takeLocked(q *Queue, op devices.Op) *record {
 	if len(h.free) == 0 {
-		some := make([]record, moreRecords)
+		some, room := make([]record, moreRecords), make([]byte, moreRecords*fewArgs)
 		for i := range some {
 			r := &some[i]
-			r.host, r.index, r.waits = h, len(h.records), r.two[:0]
+			r.host, r.index, r.waits, r.args = h, len(h.records), r.two[:0], room[i*fewArgs:i*fewArgs:(i+1)*fewArgs]
 			h.records = append(h.records, r)
 			h.free = append(h.free, &some[len(some)-1-i]) // the first is taken first
 		}
@@ -151,6 +156,9 @@ func (h *host) acceptLocked(r *record) {
 	r.point = q.line.Next()
 	q.flight.put(r)
 	q.pending++
+	if r.hops {
+		h.hopping++
+	}
 	if q.inOrder {
 		q.tail = r.point
 	}
@@ -218,11 +226,13 @@ func (h *host) gateLocked(r *record, w *mem.Wait) {
 }
 
 // hasEvent reports whether others can wait for r in OpenCL.
-func (r *record) hasEvent() bool { return r.state == native && (!r.told || r.status == 0) }
+func (r *record) hasEvent() bool {
+	return r.state == native && (!r.told || r.status == 0) && !r.hops
+}
 
 // line is the in-order cl queue in which r's event is, nil where there is none.
 func (r *record) line() *Queue {
-	if r.q.inOrder && r.batch == nil && r.call == nil {
+	if r.q.inOrder && r.batch == nil && r.call == nil && !r.hops {
 		return r.q
 	}
 	return nil
@@ -328,6 +338,8 @@ func (h *host) settleLocked(r *record) {
 		h.againBatchLocked(r.batch)
 	case r.batch == nil && !r.owed && endedByWaits(r.status):
 		h.againLocked(r)
+	case r.status < 0 && r.hops:
+		h.finishLocked(r, r.hopError(r.status))
 	case r.status < 0:
 		h.finishLocked(r, r.refusal(r.status))
 	default:
@@ -339,7 +351,9 @@ func (h *host) settleLocked(r *record) {
 // wait through, or of one that was run again for such a reason. The command did not run:
 // it does now, behind nothing.
 func (h *host) againLocked(r *record) {
-	r.spent = append(r.spent, r.event) // somebody may be looking at it
+	if r.event != 0 {
+		r.spent = append(r.spent, r.event) // somebody may be looking at it
+	}
 	r.event, r.told, r.status, r.state = 0, false, 0, held
 	h.readyLocked(r)
 }
@@ -358,9 +372,18 @@ func (h *host) finishLocked(r *record, err error) {
 		r.late.Moved()
 	}
 	q.flight.drop(r.point.Seq)
+	if r.hops {
+		h.hopping--
+	}
 	h.releaseLocked(r)
-	if q.timing && err == nil && r.event != 0 {
+	switch {
+	case q.timing && err == nil && r.event != 0:
 		q.keepTimesLocked(r)
+	case q.timing && err == nil && r.hops:
+		r.times.Ended = hostNow()
+		if t, ok := q.dev.onDevice(r.times); ok {
+			q.keepLocked(r.point.Seq, t)
+		}
 	}
 	if r.batch != nil {
 		h.endedLocked(r.batch)

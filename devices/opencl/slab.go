@@ -4,6 +4,7 @@ package opencl
 
 import (
 	"godwit/bufalloc"
+	"godwit/devices/nvlink"
 	"godwit/devices/opencl/internal/ocl"
 )
 
@@ -13,10 +14,11 @@ import (
 type slab struct {
 	mem    ocl.Mem
 	region *bufalloc.Region
-	size   uint64 // bytes of the cl_mem
-	live   int    // blocks, those that were yielded included
-	yields int    // blocks that were yielded and are still used
-	subs   []sub  // all, in the order made, where blocks may share bytes; see reuse.go
+	size   uint64         // bytes of the cl_mem
+	window *nvlink.Window // of which the cl_mem is an import; else nil
+	live   int            // blocks, those that were yielded included
+	yields int            // blocks that were yielded and are still used
+	subs   []sub          // all, in the order made, where blocks may share bytes; see reuse.go
 }
 
 // carveOut places a block in a slab, a new one where the others have no room.
@@ -45,19 +47,30 @@ func (s *store) carveOut(o *object, size, align uint64) bool {
 }
 
 func (s *store) addSlab(size uint64) *slab {
-	m := s.create(size, true)
-	if m == 0 {
+	sl := new(slab)
+	if sl.mem, sl.window = s.createWindow(size); sl.window != nil {
+		sl.size = sl.window.Size()
+	} else if sl.mem = s.create(size, true); sl.mem != 0 {
+		sl.size = padded(size, true)
+	} else {
 		return nil
 	}
-	r, err := bufalloc.NewRegion(0, padded(size, true)-touchPad, bufalloc.Options{})
-	if err != nil {
-		s.reserved -= padded(size, true)
-		ocl.ReleaseMems(m)
+	var err error
+	if sl.region, err = bufalloc.NewRegion(0, sl.size-touchPad, bufalloc.Options{}); err != nil {
+		s.release(sl)
 		return nil
 	}
-	sl := &slab{mem: m, region: r, size: padded(size, true)}
 	s.slabs = append(s.slabs, sl)
 	return sl
+}
+
+// release gives a slab's memory back. mu is held.
+func (s *store) release(sl *slab) {
+	ocl.ReleaseMems(sl.mem)
+	if sl.window != nil {
+		sl.window.Release()
+	}
+	s.reserved -= sl.size
 }
 
 func (s *store) place(sl *slab, o *object, size, align uint64) bool {
@@ -88,8 +101,7 @@ func (s *store) trim(keep uint64) (freed uint64) {
 			kept = append(kept, sl)
 			continue
 		}
-		ocl.ReleaseMems(sl.mem)
-		s.reserved -= sl.size
+		s.release(sl)
 		freed += sl.size
 	}
 	clear(s.slabs[len(kept):])

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"godwit/bufalloc"
+	"godwit/devices/nvlink"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/devices/storage"
 	"godwit/mem"
@@ -67,13 +68,15 @@ type store struct {
 	slabSize uint64
 
 	mu       sync.Mutex
-	objects  []object  // protected by mu
-	free     []uint32  // protected by mu
-	slabs    []*slab   // protected by mu
-	reserved uint64    // protected by mu: bytes of all cl_mems
-	given    uint64    // protected by mu: bytes of blocks
-	made     uint64    // protected by mu: sub-buffers, ever
-	scratch  []ocl.Mem // protected by mu
+	engine   *nvlink.Engine // protected by mu: makes the windows that slabs are; nil where they are none
+	gpu      int            // protected by mu: the engine's index of the device
+	objects  []object       // protected by mu
+	free     []uint32       // protected by mu
+	slabs    []*slab        // protected by mu
+	reserved uint64         // protected by mu: bytes of all cl_mems
+	given    uint64         // protected by mu: bytes of blocks
+	made     uint64         // protected by mu: sub-buffers, ever
+	scratch  []ocl.Mem      // protected by mu
 
 	chunks []bufalloc.Chunk // protected by mu: scratch of Fits
 	holes  []mem.Range      // protected by mu: scratch of Fits

@@ -14,13 +14,14 @@
 // launches translate them, so that a pointer in memory is the same number here
 // and on the host.
 //
-// The device is nobody's peer: bytes come and go through the host. With a DMA
+// The device is nobody's peer: bytes come and go through the host, but for blocks in
+// windows, which tce devices copy between each other (devices.Windowed). With a DMA
 // word, its copies go in such words, and ends that are none byte by byte (see
 // Transfers): links to it want aligned copies.
 //
 // Parameters of Config.Params: strategy (of bufalloc, both regions), base-align
-// (bytes), dma-word (bytes), max-work-group (work-items), global-base and
-// local-base (addresses).
+// (bytes), dma-word (bytes), windows (bytes of the smallest block that lies in one),
+// max-work-group (work-items), global-base and local-base (addresses).
 package tce
 
 import (
@@ -48,6 +49,7 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 	p.Strategy("strategy", &o.Strategy)
 	p.Uint("base-align", &o.BaseAlign)
 	p.Uint("dma-word", &o.DMAWord)
+	p.Uint("windows", &o.Windows)
 	p.Uint("max-work-group", &o.MaxWorkGroup)
 	p.Uint("global-base", &o.GlobalBase)
 	p.Uint("local-base", &o.LocalBase)
@@ -69,6 +71,7 @@ type Options struct {
 	Strategy     bufalloc.Strategy // of both regions
 	BaseAlign    uint64            // bytes, a power of two; 128
 	DMAWord      uint64            // bytes, a power of two up to BaseAlign; 1
+	Windows      uint64            // bytes of the smallest block in a window; 0 has none
 	MaxWorkGroup uint64            // work-items; 1024
 	GlobalBase   uint64            // address; 0x10000000
 	LocalBase    uint64            // address; 0x1000
@@ -77,6 +80,7 @@ type Options struct {
 // Device is an open tce device.
 type Device struct {
 	soft.Device
+	soft.WindowSet
 	globals       *storage.Blocks
 	locals        *storage.Blocks
 	global, local *region.Store
@@ -90,6 +94,7 @@ var (
 	_ work.Space     = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
+	_ devices.Windowed    = (*Device)(nil)
 )
 
 // New opens a device. It fails with mem.ErrInvalidValue where BaseAlign or
@@ -145,6 +150,7 @@ func New(o Options) (*Device, error) {
 	d.globals = storage.NewBlocks(o.Name, o.BaseAlign, d.global)
 	d.locals = storage.NewBlocks(o.Name+" local", localAlign, d.local)
 	d.Init(info, d.globals, d, soft.EngineOptions{Workers: 2, Serial: true})
+	d.InitWindows(d, d.globals, d.global.Shift(), o.Windows)
 	d.copier = d.NewCopier(d, d.global.Shift())
 	d.dma.word = o.DMAWord
 	return d, nil

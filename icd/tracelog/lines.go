@@ -31,6 +31,7 @@ func (c *sink) describe(r *trace.CommandRecord, what string) {
 	if r.Err != nil {
 		l.line = fmt.Appendf(l.line, ": refused: %v", r.Err)
 	}
+	c.describeEvictions(r)
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		l.line = fmt.Appendf(l.line, "\n    copy %s, %s → %s%s: %s", c.place(s.Buffer, s.Range), c.names[s.From], c.names[s.To], way(s), c.why(s))

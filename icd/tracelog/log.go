@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"godwit/mem"
+	"godwit/migration/bound"
 	"godwit/trace"
 	"godwit/trace/ledger"
 )
@@ -30,6 +31,7 @@ type Log struct {
 	err      error     // the writer's first; protected by mu
 	contexts int       // ever made; protected by mu
 	buffers  int       // ever made; protected by mu
+	short    []*sink   // contexts in which a memory was short; protected by mu
 	sum      tally     // protected by mu
 }
 
@@ -39,12 +41,14 @@ type Log struct {
 func New(w io.Writer) *Log { return &Log{w: w, sum: newTally()} }
 
 // Context returns a sink for a new runtime context whose memories have these
-// names, the host's first.
-func (l *Log) Context(memories []string) trace.CommandSink {
+// names, the host's first, and capacities in bytes, 0 where there is no limit. Memories
+// are taken to share no bytes.
+func (l *Log) Context(memories []string, capacity []uint64) trace.CommandSink {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.contexts++
 	c := &sink{
+		account: bound.New(mem.NewTopology(memories[1:]...), capacity, 0), counted: make(map[mem.BufferID]bool),
 		log: l, number: l.contexts, names: memories,
 		buffers: make(map[mem.BufferID]*account), ledger: ledger.New[writer](nil), late: make(map[mem.Point]lateStep),
 	}
@@ -101,6 +105,9 @@ type sink struct {
 	buffers map[mem.BufferID]*account
 	ledger  *ledger.Ledger[writer]
 	late    map[mem.Point]lateStep // not ended
+	account *bound.Account         // what had to move
+	counted map[mem.BufferID]bool  // buffers of which a count says how many bytes matter, and those with counts: not in account
+	evicted bool                   // in log.short
 }
 
 // lateStep is a copy whose extent shows when it has ended: it is counted as a whole
@@ -125,6 +132,8 @@ func (c *sink) Buffer(b *trace.BufferRecord) {
 			}
 			delete(c.buffers, b.Buffer)
 			c.ledger.Release(b.Buffer)
+			c.account.Release(b.Buffer)
+			delete(c.counted, b.Buffer)
 		}
 		return
 	}
@@ -138,6 +147,7 @@ func (c *sink) Buffer(b *trace.BufferRecord) {
 		by = initial
 	}
 	c.ledger.Create(b.Buffer, b.Size, by)
+	_ = c.account.Create(b.Buffer, b.Size, b.Version != 0) // of an ID and a size that the runtime has checked
 	c.buffers[b.Buffer] = a
 	l.sum.live[a] = struct{}{}
 }
@@ -162,8 +172,9 @@ func (c *sink) Command(r *trace.CommandRecord) {
 	if l.w != nil {
 		c.describe(r, what)
 	}
+	c.evictions(r)
 	if r.Err == nil {
-		l.sum.LowerBound += c.ledger.Needed(r, nil)
+		l.sum.Compulsory += c.needed(r)
 	}
 	for i := range r.Steps {
 		c.step(&r.Steps[i], r.Err == nil)
@@ -185,7 +196,7 @@ func (c *sink) step(s *trace.StepRecord, accepted bool) {
 	link := LinkUse{From: c.names[s.From], To: c.names[s.To], Way: s.Way.String()}
 	c.log.sum.copied(link, planned, s.RideAlong, a)
 	if !accepted {
-		c.log.sum.LowerBound += planned
+		c.log.sum.Compulsory += planned
 	}
 	if s.Late {
 		c.late[s.Point] = lateStep{s.Range.Size(), planned, link, a}

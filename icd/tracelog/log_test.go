@@ -33,7 +33,7 @@ func house(t require.TestingT, log *tracelog.Log, n int) (*runtime.Context, []*r
 		devs = append(devs, soft.NewHost(soft.HostOptions{}))
 		names = append(names, string(rune('A'+i)))
 	}
-	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, Trace: log.Context(names)})
+	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, Trace: log.Context(names, nil)})
 	require.NoError(t, err)
 	var queues []*runtime.Queue
 	for _, d := range devs {
@@ -172,7 +172,7 @@ func TestALateCopyCountsForWhatItHasMoved(t *testing.T) {
 func TestARefusedCommandAndAFailureAreCountedAndChangeNothing(t *testing.T) {
 	var out bytes.Buffer
 	log := tracelog.New(&out)
-	c := log.Context([]string{"host", "A"})
+	c := log.Context([]string{"host", "A"}, nil)
 	c.Buffer(&trace.BufferRecord{Buffer: 9, Size: 100, Version: 1})
 	reads := []mem.Access{{Buffer: 9, Range: mem.Range{End: 100}, Mode: mem.ReadWrite, Memory: 1}}
 	broken := errors.New("broken")
@@ -207,7 +207,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no room") }
 
 func TestAWriterThatFailsIsReportedAndTheCountGoesOn(t *testing.T) {
 	log := tracelog.New(full{})
-	c := log.Context([]string{"host"})
+	c := log.Context([]string{"host"}, nil)
 	c.Command(&trace.CommandRecord{ID: 1, Op: "marker"})
 	require.ErrorContains(t, log.Err(), "no room")
 	require.EqualValues(t, 1, log.Summary().Commands)
@@ -224,7 +224,7 @@ func TestFilesHoldTheLinesAndTheSummary(t *testing.T) {
 
 	f, err := tracelog.Open(filepath.Join(dir, "lines.%p"), filepath.Join(dir, "sum.json"))
 	require.NoError(t, err)
-	f.Log.Context([]string{"host", "A"}).Command(&trace.CommandRecord{ID: 1, Memory: 1, Op: "marker"})
+	f.Log.Context([]string{"host", "A"}, nil).Command(&trace.CommandRecord{ID: 1, Memory: 1, Op: "marker"})
 	require.NoError(t, f.Finish())
 	lines, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("lines.%d", os.Getpid())))
 	require.NoError(t, err)
@@ -255,9 +255,72 @@ func TestWhatCannotBeWrittenIsTold(t *testing.T) {
 	text, err := os.ReadFile(sum)
 	require.NoError(t, err)
 	require.Equal(t, "old", string(text), "until there is a new one")
-	f.Log.Context([]string{"host"}).Command(&trace.CommandRecord{ID: 1, Op: "marker"})
+	f.Log.Context([]string{"host"}, nil).Command(&trace.CommandRecord{ID: 1, Op: "marker"})
 	require.NoError(t, os.RemoveAll(sub))
 	err = f.Finish()
 	require.ErrorContains(t, err, "GODWIT_TRACE: ")
 	require.ErrorContains(t, err, "GODWIT_SUMMARY: ")
+}
+
+// TestEvictionsAreToldAndBounded: one memory of two blocks, three blocks written, and
+// the first two read again: two had to be written back, and one to come back.
+func TestEvictionsAreToldAndBounded(t *testing.T) {
+	var out bytes.Buffer
+	log := tracelog.New(&out)
+	c := log.Context([]string{"host", "A"}, []uint64{0, 2048})
+	all := mem.Range{End: 1024}
+	line := mem.NewTimeline("q", true, nil)
+	for id := mem.BufferID(1); id <= 3; id++ {
+		c.Buffer(&trace.BufferRecord{Buffer: id, Size: 1024})
+	}
+	step := func(id mem.BufferID, from, to mem.MemoryID) trace.StepRecord {
+		return trace.StepRecord{Buffer: id, Range: all, From: from, To: to, Way: mem.Direct, Point: line.Next()}
+	}
+	command := func(n uint64, op string, id mem.BufferID, mode mem.Mode, victim mem.BufferID, back bool, steps ...trace.StepRecord) {
+		r := &trace.CommandRecord{
+			ID: n, Memory: 1, Op: op, Steps: steps, Accesses: []mem.Access{{Buffer: id, Range: all, Mode: mode, Memory: 1}},
+			Blocks: []trace.BlockRecord{{Buffer: id, Memory: 1, Bytes: 1024}},
+		}
+		if victim != 0 {
+			v := trace.EvictionRecord{Buffer: victim, Memory: 1, Range: all, Fresh: 1024, Policy: "lru"}
+			if back {
+				v.Backs = []trace.StepRecord{step(victim, 1, 0)}
+			} else {
+				v.Dropped = 1024
+			}
+			r.Evictions = []trace.EvictionRecord{v}
+		}
+		c.Command(r)
+	}
+	command(1, "fill", 1, mem.Write, 0, false)
+	command(2, "fill", 2, mem.Write, 0, false)
+	command(3, "fill", 3, mem.Write, 1, true)
+	command(4, "read", 1, mem.Read, 2, true, step(1, 0, 1))
+	command(5, "read", 2, mem.Read, 1, false, step(2, 0, 1))
+	s := log.Summary()
+	require.EqualValues(t, 4096, s.BytesMoved)
+	require.Zero(t, s.Compulsory)
+	require.EqualValues(t, 4096, s.Capacity)
+	require.LessOrEqual(t, s.CapacityBound, uint64(3072), "2 could have gone, and then 3")
+	require.Greater(t, s.CapacityBound, uint64(2048))
+	require.Equal(t, s.CapacityBound, s.LowerBound)
+	require.EqualValues(t, 3, s.Evictions)
+	require.EqualValues(t, 3072, s.BytesEvicted)
+	require.EqualValues(t, 1024, s.BytesDropped)
+	require.EqualValues(t, 2048, s.BytesWrittenBack)
+	require.EqualValues(t, 2048, s.Devices[1].Peak)
+	require.Contains(t, out.String(), `#3 A: fill buffer 3 (1 KiB)
+    evict buffer 1 (1 KiB) from A: room is needed; 1 KiB of it are nowhere else, and are written back to host (lru)
+    copy buffer 1 (1 KiB), A → host: written back
+#4 A: read buffer 1 (1 KiB)
+    evict buffer 2 (1 KiB) from A: room is needed; 1 KiB of it are nowhere else, and are written back to host (lru)
+    copy buffer 2 (1 KiB), A → host: written back
+    copy buffer 1 (1 KiB), host → A: A lacks what #1 fill wrote
+#5 A: read buffer 2 (1 KiB)
+    evict buffer 1 (1 KiB) from A: room is needed; its content is elsewhere, too (lru)
+`)
+	out.Reset()
+	require.NoError(t, s.Print(&out))
+	require.Contains(t, out.String(), "evicted 3 blocks of 3 KiB: 1 KiB dropped, 2 KiB written back")
+	require.Contains(t, out.String(), "moved 4096 bytes (4 KiB) in 4 copies: 0 bytes compulsory, 4 KiB since memory was short, of which at least ")
 }

@@ -13,20 +13,29 @@ import (
 
 // Summary is what all contexts of a process did. Sizes are in bytes.
 type Summary struct {
-	Complete   bool           `json:"complete"` // false: the process left none, and all the rest is 0
-	Contexts   int            `json:"contexts"`
-	Devices    []DeviceUse    `json:"devices"`
-	Commands   uint64         `json:"commands"` // accepted
-	Launches   uint64         `json:"launches"` // of those
-	Refused    uint64         `json:"refused"`  // commands
-	Failed     uint64         `json:"failed"`   // commands and copies that ended in an error
-	Copies     uint64         `json:"copies"`
-	BytesMoved uint64         `json:"bytes_moved"`
-	LowerBound uint64         `json:"bytes_lower_bound"` // read by commands where they were not valid
-	RideAlong  uint64         `json:"ride_along"`        // copied though nobody needed them, not in BytesMoved
-	Links      []LinkUse      `json:"links"`
-	Buffers    []BufferUse    `json:"buffers"` // those with the most bytes moved
-	Ops        map[string]int `json:"ops"`     // accepted commands by kind
+	Complete   bool        `json:"complete"` // false: the process left none, and all the rest is 0
+	Contexts   int         `json:"contexts"`
+	Devices    []DeviceUse `json:"devices"`
+	Commands   uint64      `json:"commands"` // accepted
+	Launches   uint64      `json:"launches"` // of those
+	Refused    uint64      `json:"refused"`  // commands
+	Failed     uint64      `json:"failed"`   // commands and copies that ended in an error
+	Copies     uint64      `json:"copies"`
+	BytesMoved uint64      `json:"bytes_moved"`
+	LowerBound uint64      `json:"bytes_lower_bound"` // Compulsory and CapacityBound
+	Compulsory uint64      `json:"bytes_compulsory"`  // had to move, as if no memory had a limit
+	Capacity   uint64      `json:"bytes_capacity"`    // moved besides
+	// CapacityBound is the least that Capacity could have been, or less, since
+	// memories were short.
+	CapacityBound    uint64         `json:"bytes_capacity_bound"`
+	Evictions        uint64         `json:"evictions"`
+	BytesEvicted     uint64         `json:"bytes_evicted"`      // of blocks that went
+	BytesDropped     uint64         `json:"bytes_dropped"`      // valid in them, and elsewhere
+	BytesWrittenBack uint64         `json:"bytes_written_back"` // valid in them alone
+	RideAlong        uint64         `json:"ride_along"`         // copied though nobody needed them, not in BytesMoved
+	Links            []LinkUse      `json:"links"`
+	Buffers          []BufferUse    `json:"buffers"` // those with the most bytes moved
+	Ops              map[string]int `json:"ops"`     // accepted commands by kind
 }
 
 // DeviceUse is the storage on one memory, those of the same name in several
@@ -119,7 +128,7 @@ func (t *tally) copied(link LinkUse, bytes, along uint64, of *account) {
 // less takes back what a late copy did not move, since it did not have to.
 func (t *tally) less(s lateStep, bytes uint64) {
 	t.BytesMoved -= bytes
-	t.LowerBound -= bytes
+	t.Compulsory -= bytes
 	f := t.links[s.link]
 	t.links[s.link] = flow{f.copies, f.bytes - bytes}
 	s.of.moved.bytes -= bytes
@@ -154,6 +163,14 @@ func (l *Log) Summary() Summary {
 	defer l.mu.Unlock()
 	t := &l.sum
 	s := t.Summary
+	for _, c := range l.short {
+		s.CapacityBound += c.account.Bound().Capacity
+	}
+	l.short = nil
+	s.LowerBound = s.Compulsory + s.CapacityBound
+	if s.BytesMoved > s.Compulsory {
+		s.Capacity = s.BytesMoved - s.Compulsory
+	}
 	s.Contexts = l.contexts
 	s.Devices = slices.Clone(t.Devices)
 	s.Links, s.Buffers = []LinkUse{}, slices.Clone(t.gone)
@@ -211,6 +228,10 @@ func (s *Summary) Print(w io.Writer) error {
 	if s.Failed > 0 {
 		fmt.Fprintf(tw, "; %d ended in an error", s.Failed)
 	}
+	if s.Evictions > 0 {
+		fmt.Fprintf(tw, "\nevicted %d blocks of %s: %s dropped, %s written back", s.Evictions,
+			mem.FormatBytes(s.BytesEvicted), mem.FormatBytes(s.BytesDropped), mem.FormatBytes(s.BytesWrittenBack))
+	}
 	fmt.Fprintf(tw, "\nmoved %d bytes (%s) in %d copies: %s\n", s.BytesMoved, mem.FormatBytes(s.BytesMoved), s.Copies, s.verdict())
 	return tw.Flush()
 }
@@ -220,6 +241,9 @@ func (s *Summary) verdict() string {
 	switch {
 	case !known:
 		return fmt.Sprintf("the lower bound without the failures is %d", s.LowerBound)
+	case s.CapacityBound > 0:
+		return fmt.Sprintf("%s compulsory, %s since memory was short, of which at least %s must",
+			mem.FormatBytes(s.Compulsory), mem.FormatBytes(s.Capacity), mem.FormatBytes(s.CapacityBound))
 	case least:
 		return "the least possible"
 	}

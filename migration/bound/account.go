@@ -16,8 +16,9 @@ type Account struct {
 	mems    []*memory // by store; nil where there is no limit
 	buffers map[mem.BufferID]*buffer
 	version uint32
-	window  int   // commands of one memory after which what was collected is bounded
+	window  int   // commands of one memory after which a new window begins
 	epoch   int32 // of the window under way
+	closed  []*memory
 	sum     Bound
 }
 
@@ -30,13 +31,18 @@ type Bound struct {
 	Capacity uint64
 	// ByMemory is Capacity by the memory that was short, by MemoryID.
 	ByMemory []uint64
-	// Windows is how many pieces the run was cut in for Capacity. Of more than one
-	// the bound is lower than it could be.
-	Windows int
+	// Windows is how many pieces the run was cut in for Capacity, Skipped how many of
+	// them were left out, since there were too many. With more than one window the
+	// bound is lower than it could be.
+	Windows, Skipped int
 }
 
-// DefaultWindow is how many commands of one memory are looked at together.
-const DefaultWindow = 1 << 14
+// DefaultWindow is how many commands of one memory are looked at together, and
+// maxWindows how many windows in which a memory was short are kept: some MiB each.
+const (
+	DefaultWindow = 1 << 14
+	maxWindows    = 16
+)
 
 // buffer is what is known of a root buffer.
 type buffer struct {
@@ -67,7 +73,7 @@ type mark struct{ epoch, point int32 }
 // New returns an empty account of memories with these capacities in bytes, by
 // MemoryID; 0, or none given, is no limit. Stores that several memories share
 // have the capacity of the one that the topology names. After window commands
-// of a memory what was collected is bounded and forgotten; 0 is DefaultWindow.
+// of a memory a new window begins; 0 is DefaultWindow.
 func New(topo *mem.Topology, capacity []uint64, window int) *Account {
 	if window <= 0 {
 		window = DefaultWindow
@@ -76,7 +82,7 @@ func New(topo *mem.Topology, capacity []uint64, window int) *Account {
 	a.sum.ByMemory = make([]uint64, topo.Len())
 	for m := range a.mems {
 		if m < len(capacity) && capacity[m] > 0 && topo.Store(mem.MemoryID(m)) == mem.MemoryID(m) {
-			a.mems[m] = newMemory(capacity[m])
+			a.mems[m] = newMemory(mem.MemoryID(m), capacity[m])
 		}
 	}
 	return a
@@ -112,6 +118,9 @@ func (a *Account) Free(id mem.BufferID) {
 		b.free = true
 	}
 }
+
+// Compulsory is what had to move so far with memory without limits, in bytes.
+func (a *Account) Compulsory() uint64 { return a.sum.Compulsory }
 
 // Release ends a buffer: its content is needed no more.
 func (a *Account) Release(id mem.BufferID) {
@@ -274,14 +283,18 @@ func (a *Account) dies(id mem.BufferID, b *buffer, r mem.Range, before []int32) 
 	})
 }
 
-// flush bounds what was collected, and begins a new window.
+// flush begins a new window.
 func (a *Account) flush() {
 	for i, m := range a.mems {
+		switch {
+		case m == nil || m.roomForAll():
+		case len(a.closed) == maxWindows:
+			a.sum.Skipped++
+		default:
+			a.closed = append(a.closed, m)
+		}
 		if m != nil {
-			n := m.least()
-			a.sum.ByMemory[i] += n
-			a.sum.Capacity += n
-			m.reset()
+			a.mems[i] = newMemory(m.id, m.capacity)
 		}
 	}
 	a.epoch++
@@ -289,11 +302,18 @@ func (a *Account) flush() {
 }
 
 // Bound ends the run, whose content has to be there still, and returns what it had
-// to move. It is called once, and last.
+// to move. It takes some seconds at most, and is called once, and last.
 func (a *Account) Bound() Bound {
 	for id, b := range a.buffers {
 		a.dies(id, b, mem.Range{End: b.size}, nil)
 	}
 	a.flush()
+	for left := pivots; len(a.closed) > 0; a.closed = a.closed[1:] {
+		m := a.closed[0]
+		n, took := m.least(left / len(a.closed))
+		left = max(0, left-took)
+		a.sum.ByMemory[m.id] += n
+		a.sum.Capacity += n
+	}
 	return a.sum
 }

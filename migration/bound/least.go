@@ -10,8 +10,8 @@ import (
 const scale = 1 << 20
 
 // The claims on several gaps are shared out anew for so many rounds at most; for
-// no more where the last few have proven nothing new, or the flow has taken so many
-// pivots (a million take some seconds).
+// no more where the last few have proven nothing new, or the flows of all windows
+// have taken so many pivots (a million take some seconds).
 const (
 	rounds   = 32
 	patience = 6
@@ -19,21 +19,23 @@ const (
 )
 
 // least is a lower bound, in bytes, on what has to be moved since the memory is
-// short, for what was collected.
-func (m *memory) least() uint64 {
+// short, for what was collected, and how many pivots that took: once there are that
+// many, it is improved no more.
+func (m *memory) least(enough int) (best uint64, took int) {
 	gaps, claims := m.gaps()
-	if len(gaps) == 0 || m.roomForAll() {
-		return 0
+	if len(gaps) == 0 {
+		return 0, 0
 	}
 	p := newProblem(m, gaps, claims)
-	best, last := p.round(), 0
-	for r := 1; r < rounds && r-last <= patience && p.flow.pivots < pivots && p.several(); r++ {
+	best = p.round()
+	last := 0
+	for r := 1; r < rounds && r-last <= patience && p.flow.pivots < enough && p.several(); r++ {
 		p.share(2 / float64(r+2))
 		if n := p.round(); n > best {
 			best, last = n, r
 		}
 	}
-	return best
+	return best, p.flow.pivots
 }
 
 // roomForAll reports whether all blocks fit together.

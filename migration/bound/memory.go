@@ -10,6 +10,7 @@ import (
 // memory is what was collected of one store of limited capacity: which blocks its
 // commands needed, and what has to be moved where a block does not stay.
 type memory struct {
+	id       mem.MemoryID
 	capacity uint64
 	working  []uint64 // by command of this memory: bytes of the blocks it needs
 	blocks   []*block
@@ -35,15 +36,8 @@ type item struct {
 	first, last int32
 }
 
-func newMemory(capacity uint64) *memory {
-	m := &memory{capacity: capacity}
-	m.reset()
-	return m
-}
-
-func (m *memory) reset() {
-	m.working, m.blocks = m.working[:0], m.blocks[:0]
-	m.current, m.items = make(map[mem.BufferID]int), make(map[item]uint64)
+func newMemory(id mem.MemoryID, capacity uint64) *memory {
+	return &memory{id: id, capacity: capacity, current: make(map[mem.BufferID]int), items: make(map[item]uint64)}
 }
 
 // block is a buffer's present one, or nil.

@@ -24,15 +24,21 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open makes the devices whose kinds are the letters of kinds: c for cpu, s for
-// cpu that shares the host's memory, t for tce, w for tce that copies words of 8 bytes, with bufalloc regions of
-// size bytes each (0: cpu memory without limit).
+// cpu that shares the host's memory, t for tce, w for tce that copies words of 8 bytes, l for
+// tce with links to others of its kind, and L for one of which only larger blocks lie in
+// windows, with bufalloc regions of size bytes each (0: cpu memory without limit; those with
+// links have windowMemory at least, so that windows can be staging).
 func open(kinds string, size uint64, s bufalloc.Strategy) func(*history.Faults) ([]devices.Device, error) {
 	return func(f *history.Faults) (devs []devices.Device, err error) {
 		for i, k := range kinds {
 			name := fmt.Sprintf("%c%d", k, i)
-			if k == 't' || k == 'w' {
+			if o, ok := map[rune]tce.Options{'t': {}, 'w': {DMAWord: 8}, 'l': {Windows: 1}, 'L': {Windows: 600, DMAWord: 8}}[k]; ok {
+				o.Name, o.Memory, o.Strategy = name, size, s
+				if o.Windows != 0 {
+					o.Memory = max(size, windowMemory)
+				}
 				var d *tce.Device
-				if d, err = tce.New(tce.Options{Name: name, Memory: size, Strategy: s, DMAWord: map[rune]uint64{'w': 8}[k]}); err == nil {
+				if d, err = tce.New(o); err == nil {
 					devs = append(devs, f.TCE(d))
 				}
 			} else {
@@ -49,11 +55,14 @@ func open(kinds string, size uint64, s bufalloc.Strategy) func(*history.Faults) 
 	}
 }
 
+// windowMemory is enough for windows as staging.
+const windowMemory = 8 << 20
+
 // configs is every combination: devices, peer routes, strategies, queue order,
 // and memory that suffices or does not.
 func configs() []history.Config {
 	var all []history.Config
-	for _, kinds := range []string{"c", "t", "st", "tt", "cst", "ctct", "cw", "wtw"} {
+	for _, kinds := range []string{"c", "t", "st", "tt", "cst", "ctct", "cw", "wtw", "ll", "LLLc"} {
 		for _, s := range bufalloc.Strategies() {
 			for _, size := range []uint64{8 << 10, 256 << 10} {
 				for _, noPeer := range []bool{false, true} {
@@ -61,6 +70,7 @@ func configs() []history.Config {
 						all = append(all, history.Config{
 							Name: fmt.Sprintf("%s/%v/%dKiB/noPeer=%t/outOfOrder=%t", kinds, s, size>>10, noPeer, ooo),
 							Open: open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo,
+							Links: !noPeer && strings.ContainsAny(kinds, "lL"),
 						})
 					}
 				}
@@ -175,7 +185,7 @@ func TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands(t *testing.
 // are struck.
 func faultyConfigs() []history.Config {
 	var all []history.Config
-	for i, kinds := range []string{"w", "cw", "wtw", "st", "cwcw", "ww", "ctwsw", "wwtcws", "c", "cstwcwt", "wcwtwswc", "tt"} {
+	for i, kinds := range []string{"w", "cw", "wtw", "st", "cwcw", "ww", "ctwsw", "wwtcws", "c", "cstwcwt", "wcwtwswc", "tt", "ll", "LLLL", "LcLw"} {
 		for k := range 8 {
 			noPeer, ooo, size := k&1 != 0, k&2 != 0, []uint64{0, 256 << 10, 12 << 10}[min(k>>2+i%2, 2)]
 			if size == 0 {
@@ -185,6 +195,7 @@ func faultyConfigs() []history.Config {
 			all = append(all, history.Config{
 				Name: fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/every=%d", kinds, size>>10, noPeer, ooo, every),
 				Open: open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
+				Links: !noPeer && strings.ContainsAny(kinds, "lL"),
 			})
 		}
 	}

@@ -148,6 +148,26 @@ func (l *Ledger[W]) Wrote(by W, accesses []mem.Access, failed bool) {
 	}
 }
 
+// Evicted notes that a memory gave up its block of these bytes, after what was
+// written back. It returns the bytes of content that nobody holds any more, which is
+// none where the planner did right.
+func (l *Ledger[W]) Evicted(id mem.BufferID, m mem.MemoryID, r mem.Range) (lost uint64) {
+	a := l.buffers[id]
+	if a == nil {
+		return 0
+	}
+	m = l.store(m)
+	a.latest.Update(r, func(at mem.Range, c Content[W]) Content[W] {
+		if c.Valid.Has(m) && c.Valid.Len() == 1 {
+			lost += at.Size()
+		}
+		c.Valid = c.Valid.Without(m)
+		return c
+	})
+	a.setPart(m, r, whole)
+	return lost
+}
+
 // Mapped notes that the host has mapped bytes for writing: until Unmapped none of
 // them has to come to the host.
 func (l *Ledger[W]) Mapped(id mem.BufferID, r mem.Range) {

@@ -150,3 +150,17 @@ func TestHeldIsWhatAMemoryHadBefore(t *testing.T) {
 	_, ok = l.Size(1)
 	require.False(t, ok)
 }
+
+func TestWhatWasEvictedIsNeededAgain(t *testing.T) {
+	l := ledger.New[int](nil)
+	l.Create(1, size, initial)
+	reads := &trace.CommandRecord{Accesses: []mem.Access{{Buffer: 1, Range: span(0, size), Memory: 1}}}
+	l.Brought(&trace.StepRecord{Buffer: 1, Range: span(0, size), To: 1}, 0, false)
+	require.Zero(t, l.Needed(reads, nil))
+	require.Zero(t, l.Evicted(1, 1, span(0, 16)), "the host has it")
+	require.EqualValues(t, 16, l.Needed(reads, nil))
+	require.Equal(t, []int{0, initial}, collect(l, 1), "what it held is remembered")
+	l.Wrote(1, []mem.Access{{Buffer: 1, Range: span(0, 4), Mode: mem.Write, Memory: 2}}, false)
+	require.EqualValues(t, 4, l.Evicted(1, 2, span(0, size)), "nobody else has it")
+	require.Zero(t, l.Evicted(9, 1, span(0, 1)))
+}

@@ -19,11 +19,8 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure allocation, migration, transfers and pools on this machine",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help() // to the terminal; the error below says what is wrong
-			return errors.New("bench: which? alloc, migrate, transfer or pool")
-		},
+		Args:  cobra.ArbitraryArgs,
+		RunE:  noSuchVerb,
 	}
 	cmd.AddCommand(newBenchAlloc(), newBenchMigrate(), newBenchTransfer(), newBenchPool())
 	return cmd
@@ -70,7 +67,7 @@ pocl-source and gcc are installed.
 
 ` + outside + `
 What is asked by lines takes no times.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runBenchAlloc(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 		},

@@ -32,11 +32,12 @@ For each pair of devices of one platform and each size: a migration through
 Godwit's runtime, a kernel that needs it, the driver's copy alone; beside them
 what the vendor does for the same work (one cl_mem that kernels on both devices
 use in turn), clEnqueueCopyBuffer between the devices, and how fast each device
-reads and writes pinned memory. The vendor's part runs in a process of its own.
+reads and writes pinned memory. Where GPUs have links (NVLink), CUDA's own copy of as
+many bytes is the limit, and "of it" what a migration reaches. The vendor's part runs in a process of its own.
 Times are medians, and include the host's waiting; contents are checked.
 
 PoCL has one CPU device; POCL_DEVICES="pthread pthread" makes two of it.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if child != "" {
 				return migratebench.Child(child)
@@ -127,14 +128,22 @@ func times(godwit, vendor time.Duration) string {
 	return fmt.Sprintf("%.2f x", migratebench.Ratio(godwit, vendor))
 }
 
+// ofLimit is what Godwit reaches of a limit.
+func ofLimit(godwit, limit time.Duration) string {
+	if limit == 0 || godwit == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", migratebench.Ratio(godwit, limit))
+}
+
 func printBenchMigrate(w io.Writer, r *migratebench.Report) {
 	for i, d := range r.Devices {
 		_, _ = fmt.Fprintf(w, "%d: %s (%s, %s)\n", i, d.Name, d.Platform, d.Version) // as the tables below
 	}
-	t := newTable(w, 2, "from, to", "size", "migrate", "GB/s", "with a kernel", "GB/s", "copy alone", "GB/s", "vendor's kernel", "GB/s", "godwit is", "vendor's copy", "GB/s", "godwit is")
+	t := newTable(w, 2, "from, to", "size", "migrate", "GB/s", "with a kernel", "GB/s", "copy alone", "GB/s", "way", "CUDA's own", "GB/s", "of it", "vendor's kernel", "GB/s", "godwit is", "vendor's copy", "GB/s", "godwit is")
 	for _, m := range r.Moves {
 		t.AppendRow([]any{fmt.Sprintf("%d, %d", m.From, m.To), humanize.IBytes(m.Size), took(m.Godwit), gbs(m.Size, m.Godwit),
-			took(m.GodwitKernel), gbs(m.Size, m.GodwitKernel), took(m.Copy), gbs(m.Size, m.Copy),
+			took(m.GodwitKernel), gbs(m.Size, m.GodwitKernel), took(m.Copy), gbs(m.Size, m.Copy), m.Way, took(m.CUDA), gbs(m.Size, m.CUDA), ofLimit(m.Godwit, m.CUDA),
 			took(m.VendorKernel), gbs(m.Size, m.VendorKernel), times(m.GodwitKernel, m.VendorKernel),
 			took(m.VendorCopy), gbs(m.Size, m.VendorCopy), times(m.Copy, m.VendorCopy)})
 	}
@@ -143,6 +152,13 @@ func printBenchMigrate(w io.Writer, r *migratebench.Report) {
 		t = newTable(w, 2, "device", "size", "to pinned memory", "GB/s", "from it", "GB/s")
 		for _, l := range r.Limits {
 			t.AppendRow([]any{l.Device, humanize.IBytes(l.Size), took(l.Down), gbs(l.Size, l.Down), took(l.Up), gbs(l.Size, l.Up)})
+		}
+		t.Render()
+	}
+	if len(r.Linked) > 0 {
+		t = newTable(w, 2, "over the links", "way", "size", "godwit", "GB/s", "CUDA's own", "GB/s", "of it", "through the host", "GB/s")
+		for _, l := range r.Linked {
+			t.AppendRow([]any{l.What, l.Way, humanize.IBytes(l.Size), took(l.Godwit), gbs(l.Size, l.Godwit), took(l.CUDA), gbs(l.Size, l.CUDA), ofLimit(l.Godwit, l.CUDA), took(l.Pinned), gbs(l.Size, l.Pinned)})
 		}
 		t.Render()
 	}

@@ -75,7 +75,7 @@ staged ("pageable"), and out of its pinned pool. "returned" is when the enqueue
 gave the caller back, in parts of the transfer. For the largest size also
 tensor.FromHost, staged beside a memcpy and borrowed, and FromHost with ToHost
 beside the same transfers by OpenCL alone. Ways take turns; contents are checked.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := f.options(cmd.ErrOrStderr())
 			if err != nil {
@@ -166,7 +166,7 @@ func newBenchPool() *cobra.Command {
 A new buffer is created, used by one command and released: by OpenCL's own calls,
 and through Godwit, which carves buffers of discrete devices out of slabs. A hit is
 Get and Put of a buffer of the pool that the device has used.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := f.options(cmd.ErrOrStderr())
 			if err != nil {

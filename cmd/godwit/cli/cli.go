@@ -10,20 +10,27 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"godwit/mem"
+	"godwit/suggest"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// Exit codes, for scripts: 0 success, 1 the run worked but what it shows is not
-// what was expected, or it could not be shown (a full disk), 2 bad usage or input,
-// 128 and a signal's number where one ended it (interrupt.go).
+// Exit codes, for scripts: 0 success, 1 it was tried, and what it shows is not what
+// was expected, or the machine failed it (no such device, no memory, a full disk), 2
+// bad usage or input, 128 and a signal's number where one ended it (interrupt.go).
 const (
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// failed marks an error as a result that was not what was expected (exit 1);
-// every other error is bad usage or input (exit 2).
+// failed marks an error as a result that was not what was expected (exit 1), as
+// what a machine cannot do is by itself (machineFailed). Every other error is bad
+// usage or input (exit 2).
 type failed struct{ error }
 
 func (f failed) Unwrap() error { return f.error }
@@ -51,7 +58,10 @@ func newRoot() *cobra.Command {
 		Short:         "Multi-device memory: run it, replay it, measure it",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          noSuchVerb,
 	}
+	root.SetFlagErrorFunc(nearestFlag)
 	root.AddCommand(verbs()...)
 	return root
 }
@@ -119,8 +129,57 @@ func exitCode(in *interrupts, err error) int {
 	}
 	say("%v", err)
 	var f failed
-	if errors.As(err, &f) {
+	if errors.As(err, &f) || machineFailed(err) {
 		return exitFailed
 	}
 	return exitUsage
+}
+
+// nearestFlag ends the error about a flag that a verb does not have.
+func nearestFlag(cmd *cobra.Command, err error) error {
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, "--"+f.Name)
+		}
+	})
+	return fmt.Errorf("%w%s; see %s --help", err, suggest.For("--"+missing.GetSpecifiedName(), known), cmd.CommandPath())
+}
+
+// noSuchVerb is for commands that only have others below them.
+func noSuchVerb(cmd *cobra.Command, args []string) error {
+	var known []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	all := strings.Join(known, ", ")
+	if len(args) == 0 {
+		_ = cmd.Help() // to the terminal; the error says what is wrong
+		if !cmd.HasParent() {
+			return nil
+		}
+		return fmt.Errorf("%s: which? %s", cmd.Name(), all)
+	}
+	return fmt.Errorf("%s: unknown command %q; there are %s%s", cmd.CommandPath(), args[0], all, suggest.For(args[0], known))
+}
+
+// machineFailed reports whether an error says that this machine could not do what
+// was rightly asked: OpenCL's states above CL_INVALID_VALUE, a full disk.
+func machineFailed(err error) bool {
+	var status interface{ Status() mem.Status }
+	return errors.As(err, &status) && status.Status() > mem.InvalidValue || errors.Is(err, syscall.ENOSPC)
+}
+
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, only flags: not %q", cmd.CommandPath(), args[0])
+	}
+	return nil
 }

@@ -51,7 +51,7 @@ func newDevices() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List drivers and devices; say what is missing",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			lists := listDevices(cmd.Context())
 			if asJSON {

@@ -62,7 +62,7 @@ what hurts A and not B: the score is the ratio of theirs.
   fragmentation  1 - largest hole / free, in a region of twice the peak
   failure        free / request when one fails, in a region of 5/4 of the peak
   slow-op        holes and chunks that one operation looks at, in a region of 5/4`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runFuzz(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 		},

@@ -32,6 +32,7 @@ type replayFlags struct {
 	hints      string
 	patience   time.Duration
 	faults     string
+	examples   []string
 }
 
 // replayOutput is the JSON form of what godwit replay says.
@@ -59,7 +60,7 @@ type traceInfo struct {
 func newReplay() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
-		Use:   "replay TRACE…",
+		Use:   "replay TRACE… | --example NAME",
 		Short: "Replay allocation traces through placement strategies",
 		Long: `Replay allocation traces through placement strategies.
 
@@ -82,7 +83,12 @@ overhead: both are bytes taken from the device for a byte in use.
 
 Exit status: 0; 1 where --region is given and something did not fit; 2 for bad
 usage or input.`,
-		Args: atLeastOne("a trace", math.MaxInt),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(f.examples) > 0 {
+				return nil
+			}
+			return atLeastOne("a trace", math.MaxInt)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runReplay(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f)
 		},
@@ -98,6 +104,7 @@ usage or input.`,
 	fl.StringVar(&f.hints, "hints", "none", "what the strategies are told of lifetimes: none, true, or a seed (1, 2, …) for wrong ones")
 	patienceFlag(fl, &f.patience)
 	fl.StringVar(&f.faults, "faults", "godwit-faults", "directory for the streams that show an allocator's faults")
+	fl.StringSliceVar(&f.examples, "example", nil, "also replay the built-in trace `NAME` (godwit examples lists them)")
 	fl.BoolVar(&f.series, "series", false, "with --json: also live bytes and holes over time")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.StringVar(&f.report, "report", "", "write a self-contained HTML report to `FILE`")
@@ -131,7 +138,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 			return fmt.Errorf("--region %s: want 1 byte to 2^63", f.region)
 		}
 	}
-	traces, streams, infos, err := readTraces(ctx, files, f.align, errOut)
+	traces, streams, infos, err := readTraces(ctx, files, f.examples, f.align, errOut)
 	if err != nil {
 		return err
 	}
@@ -224,9 +231,14 @@ func replayVerdict(results []replay.Result) error {
 }
 
 // readTraces reads all files, says what was odd, and makes streams of them.
-func readTraces(ctx context.Context, files []string, align uint64, errOut io.Writer) (traces []*trace.Allocs, streams []*replay.Stream, infos []traceInfo, err error) {
-	for _, file := range files {
-		all, err := trace.OpenAllocs(ctx, file)
+func readTraces(ctx context.Context, files, built []string, align uint64, errOut io.Writer) (traces []*trace.Allocs, streams []*replay.Stream, infos []traceInfo, err error) {
+	for i, file := range append(built, files...) {
+		var all []*trace.Allocs
+		if i < len(built) {
+			file, all, err = exampleTrace(ctx, file)
+		} else {
+			all, err = trace.OpenAllocs(ctx, file)
+		}
 		if err != nil {
 			return nil, nil, nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"godwit/examples"
 	"godwit/outfile"
 	"godwit/scenario"
 )
@@ -27,34 +28,49 @@ type runFlags struct {
 	stats    bool
 	profile  bool
 	memory   string
+	example  string
 }
 
 func newRun() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run SCENARIO [--input NAME=FILE]…",
+		Use:   "run SCENARIO | --example NAME",
 		Short: "Run a scenario, show every copy and why, verify every byte",
 		Long: `Run a scenario, show every copy and why, verify every byte.
 
 A scenario is a YAML file that says which devices there are, which buffers, and
-which commands run on them; examples/ has some, and docs/scenarios.md describes
-the language. The run shows for every command which copies were
+which commands run on them; docs/scenarios.md describes the language. The examples
+are built in: --example NAME runs one, godwit examples lists them. The run shows for every command which copies were
 inserted and why, where every buffer's bytes are at the end, and the bytes moved
 beside the lower bound. Every byte read, and every buffer at the end, is compared
 with a plain run of the same commands on one flat memory.
 
-Exit code: 0 as expected, 1 an expectation failed or a byte differed, 2 bad usage
-or a faulty scenario, 128 and the signal's number where it was interrupted.`,
-		Example: `  godwit run examples/pingpong.yaml
+Exit code: 0 as expected, 1 an expectation failed, a byte differed or the run could
+not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number where it was interrupted.`,
+		Example: `  godwit run --example overlap
+  godwit run examples/pingpong.yaml
   godwit run examples/histogram.yaml --input text=README.md
   godwit run examples/overlap.yaml --driver opencl     # on real devices
   godwit run examples/svm.yaml --stats --profile
   godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev`,
-		Args: atLeastOne("a scenario", 1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.example == "" {
+				return atLeastOne("a scenario", 1)(cmd, args)
+			}
+			if len(args) > 0 {
+				return fmt.Errorf("run: a scenario's file, %q, or --example %s, not both", args[0], f.example)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runScenario(cmd.Context(), cmd.OutOrStdout(), args[0], f)
+			file := ""
+			if len(args) > 0 {
+				file = args[0]
+			}
+			return runScenario(cmd.Context(), cmd.OutOrStdout(), file, f)
 		},
 	}
+	cmd.Flags().StringVar(&f.example, "example", "", "run the built-in example `NAME` (godwit examples lists them)")
 	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "`NAME=FILE`: the file for an input the scenario declares")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
@@ -78,7 +94,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		opt.Inputs[name] = path
 	}
-	s, err := scenario.Load(ctx, file, opt)
+	s, err := loadScenario(ctx, &file, f.example, opt)
 	if err != nil {
 		if f.json {
 			return errors.Join(writeJSON(out, scenario.Failed(file, err)), err)
@@ -104,6 +120,19 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		res.Print(out, opt)
 	}
 	return runError(res, err)
+}
+
+// loadScenario reads a scenario's file, or an example, whose name it writes to file.
+func loadScenario(ctx context.Context, file *string, example string, opt scenario.Options) (*scenario.Scenario, error) {
+	if example == "" {
+		return scenario.Load(ctx, *file, opt)
+	}
+	name, content, err := findExample(example, examples.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	*file, opt.Files = name, map[string][]byte{name: content}
+	return scenario.Parse(ctx, name, content, opt)
 }
 
 func writeTimeline(res *scenario.Result, f *outfile.File) error {

@@ -93,6 +93,9 @@ func TestRunExitCodes(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
+	differs := filepath.Join(dir, "differs")
+	require.NoError(t, os.Mkdir(differs, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(differs, "overlap.yaml"), []byte("x"), 0o600))
 	const head = "devices: [{name: d, driver: cpu, memory: 1 MiB}]\nbuffers: [{name: a, size: 4 KiB, fill: 1}]\n"
 	text := write("text", strings.Repeat("a line of text\n", 100))
 	for _, c := range []struct {
@@ -115,10 +118,29 @@ func TestRunExitCodes(t *testing.T) {
 		{"an unknown input", []string{"run", example("pingpong"), "--input", "x=" + text}, 2, "declares no such input"},
 		{"half an input", []string{"run", example("histogram"), "--input", "text"}, 2, "want NAME=FILE"},
 		{"an unknown verb", []string{"sprint"}, 2, "unknown command"},
+		{"a mistyped verb", []string{"devcies"}, 2, `did you mean "devices"?`},
+		{"a mistyped benchmark", []string{"bench", "aloc"}, 2, `did you mean "alloc"?`},
+		{"a mistyped flag", []string{"run", "--exmaple", "overlap"}, 2, `did you mean "--example"?`},
+		{"a mistyped driver", []string{"run", example("overlap"), "--driver", "tec"}, 2, `did you mean "tce"?`},
+		{"a mistyped strategy", []string{"replay", "--example", "resnet50", "-s", "bestfti"}, 2, `did you mean "bestfit"?`},
+		{"a mistyped command", []string{"run", write("lunch.yaml", head+"commands: [{lunch: fill, global: 1}]")}, 2, `lunch.yaml:3: command: "lunch" is no command; want one of`},
+		{"a mistyped buffer", []string{"run", write("name.yaml", strings.ReplaceAll(head, "name: a,", "name: cells,")+"commands: [{read: cels}]")}, 2, `did you mean "cells"?`},
+		{"no arguments wanted", []string{"devices", "all"}, 2, "takes no arguments"},
+		{"a built-in example", []string{"run", "--example", "histogram"}, 0, ""},
+		{"a built-in trace", []string{"replay", "--example", "resnet50", "-s", "fit", "--repeats", "0"}, 0, ""},
+		{"an example nobody has", []string{"run", "--example", "overlpa"}, 2, `did you mean "overlap"?`},
+		{"an example and a file", []string{"run", "--example", "overlap", example("overlap")}, 2, "not both"},
+		{"the list of examples", []string{"examples"}, 0, ""},
+		{"examples written", []string{"examples", "write", filepath.Join(dir, "mine")}, 0, ""},
+		{"an example written over what differs", []string{"examples", "write", differs, "overlap"}, 2, "--force replaces it"},
+		{"devices that the machine lacks", []string{"run", "--driver", "opencl", example("overlap")}, 1, "OpenCL"},
 		{"devices", []string{"devices"}, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), bin, c.args...)
+			if strings.HasSuffix(c.name, "that the machine lacks") {
+				cmd.Env = append(os.Environ(), "OCL_ICD_VENDORS="+dir) // in which there are none
+			}
 			var stderr strings.Builder
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()

@@ -29,11 +29,8 @@ func newTrace() *cobra.Command {
 All formats of godwit replay are read: Godwit's CSV, MiniMalloc's CSV, RMM's log,
 PyTorch's memory snapshot (pickle or JSON) and VMA's statistics. A file with
 several traces, such as a snapshot of several devices, needs --index.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help() // to the terminal; the error below says what is wrong
-			return errors.New("trace: which? convert, info, cut, merge, perturb or shrink")
-		},
+		Args: cobra.ArbitraryArgs,
+		RunE: noSuchVerb,
 	}
 	cmd.AddCommand(newTraceConvert(), newTraceInfo(), newTraceCut(), newTraceMerge(), newTracePerturb(), newTraceShrink())
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"godwit/bufalloc"
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/suggest"
 )
 
 // Params reads the parameters of a devices.Config.
@@ -84,7 +85,7 @@ func (p *Params) Strategy(key string, to *bufalloc.Strategy) {
 func (p *Params) Err() error {
 	for _, key := range slices.Sorted(maps.Keys(p.m)) {
 		if !slices.Contains(p.known, key) {
-			p.fail(key, p.m[key], fmt.Sprintf("unknown; there are %v", p.known))
+			p.fail(key, p.m[key], fmt.Sprintf("unknown; there are %v%s", p.known, suggest.For(key, p.known)))
 		}
 	}
 	return p.err

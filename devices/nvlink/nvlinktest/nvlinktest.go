@@ -59,11 +59,16 @@ func Build(dir string) (*Fake, error) {
 	if out, err := exec.Command(cc, "-O1", "-g", "-shared", "-fPIC", "-o", to, from, "-lpthread").CombinedOutput(); err != nil { //nolint:gosec,noctx // the compiler of cgo
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
-	name := C.CString(to)
+	return Load(to)
+}
+
+// Load loads a library that Build has built.
+func Load(library string) (*Fake, error) {
+	name := C.CString(library)
 	defer C.free(unsafe.Pointer(name))
-	f := &Fake{to, C.dlopen(name, C.RTLD_NOW|C.RTLD_LOCAL)}
+	f := &Fake{library, C.dlopen(name, C.RTLD_NOW|C.RTLD_LOCAL)}
 	if f.handle == nil {
-		return nil, fmt.Errorf("%s: %s", to, C.GoString(C.dlerror()))
+		return nil, fmt.Errorf("%s: %s", library, C.GoString(C.dlerror()))
 	}
 	return f, nil
 }
@@ -113,6 +118,9 @@ func (f *Fake) Forbid(on bool) {
 	}
 	f.call("fake_forbid", v)
 }
+
+// Exit ends the process as a C program ends, with all its handlers of exit.
+func Exit() { C.exit(0) }
 
 // Live is what there is.
 type Live struct{ Memories, Mappings, Contexts, Streams, Events int64 }

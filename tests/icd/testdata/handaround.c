@@ -3,10 +3,11 @@
  * verifies every word and prints, as JSON, the time a hand-over takes beside
  * that of a launch that stays on one device.
  *
- *   handaround BYTES DEVICES ROUNDS [PLATFORM [whole|parts]]
+ *   handaround BYTES DEVICES ROUNDS [PLATFORM [whole|parts [SECONDS]]]
  *
  * With parts, every kernel is given a sub-buffer: the first, second or last half
- * of the buffer in turns, which overlap by quarters.
+ * of the buffer in turns, which overlap by quarters. It goes around for so many SECONDS
+ * before it is timed: what a platform opens beside the work is ready then.
  */
 #include "common.h"
 
@@ -93,7 +94,10 @@ int main(int argc, char **argv)
 		times[i] = 1;
 
 	int warm = 2 * h->n;
-	go(warm, 1);
+	double until = now() + (argc > 6 ? atof(argv[6]) : 0);
+	do
+		go(warm, 1);
+	while (now() < until);
 	double around = go(rounds, 1);
 	go(1, 0);
 	double stay = go(rounds, 0);

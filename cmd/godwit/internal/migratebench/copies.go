@@ -23,6 +23,22 @@ type copies struct {
 	topo   *mem.Topology
 	blocks []mem.Block // by device; the zero block where there is none
 	size   uint64      // bytes of each
+	way    mem.Way     // Same: the link chooses
+}
+
+// class is that of a device's block.
+func (c *copies) class(i int) mem.Class {
+	if w, ok := c.devs[i].(devices.Windowed); ok && w.InWindow(c.blocks[i]) {
+		return mem.Window
+	}
+	return mem.Plain
+}
+
+// chosen is the way of a copy of n bytes.
+func (c *copies) chosen(from, to int, n uint64) mem.Way {
+	l := c.topo.Link(mem.MemoryID(from+1), mem.MemoryID(to+1))
+	way, _ := l.Choose(n, mem.ClassOf(c.class(from), c.class(to)))
+	return way
 }
 
 // newCopies opens a mover over all devices, with blocks on some.
@@ -46,6 +62,11 @@ func (b *bench) newCopies(ctx context.Context, size uint64, on ...int) (c *copie
 	c.topo = mem.NewTopology(names...)
 	if err = mover.Links(c.topo, all, false); err == nil {
 		err = c.m.Measure(ctx, c.topo, &b.figures)
+	}
+	if err == nil && b.linked {
+		if err = c.m.OpenLinks(ctx); err == nil {
+			c.m.Adopt(c.topo, func(_, _ mem.MemoryID) bool { return false })
+		}
 	}
 	for _, i := range on {
 		if err == nil {
@@ -74,7 +95,9 @@ func (c *copies) part(from int, to []int, r mem.Range, waits ...mem.Wait) ([]mem
 	t := mover.Transfer{From: mover.End{Memory: src, Block: c.blocks[from], Off: r.Start}, Size: r.Size(), Waits: waits, Points: make([]mem.Point, len(to))}
 	for _, d := range to {
 		l := c.topo.Link(src, mem.MemoryID(d+1))
-		t.Way, _ = l.Choose(r.Size(), mem.Plain)
+		if t.Way = c.way; t.Way == mem.Same {
+			t.Way, _ = l.Choose(r.Size(), mem.ClassOf(c.class(from), c.class(d)))
+		}
 		t.To = append(t.To, mover.End{Memory: mem.MemoryID(d + 1), Block: c.blocks[d], Off: r.Start})
 	}
 	err := c.m.Move(&t)
@@ -119,18 +142,22 @@ func (c *copies) with(ctx context.Context, dev int, data []byte, into bool) erro
 }
 
 // bare measures the copy alone.
-func (b *bench) bare(ctx context.Context, from, to int, n uint64) (t time.Duration, err error) {
-	c, err := b.newCopies(ctx, n, from, to)
+func (b *bench) bare(ctx context.Context, m *Move) (err error) {
+	c, err := b.newCopies(ctx, m.Size, m.From, m.To)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	if err = c.with(ctx, from, content(n), true); err != nil {
-		return 0, err
+	if err = c.with(ctx, m.From, content(m.Size), true); err != nil {
+		return err
 	}
-	if t, err = median(ctx, b.Reps, func() (time.Duration, error) { return c.timed(ctx, from, to) }); err != nil {
-		return 0, err
+	if m.Copy, err = median(ctx, b.Reps, func() (time.Duration, error) { return c.timed(ctx, m.From, m.To) }); err != nil {
+		return err
 	}
-	got := make([]byte, n)
-	return t, errors.Join(c.with(ctx, to, got, false), check(got, 0))
+	m.Way = c.chosen(m.From, m.To, m.Size).Phrase()
+	got := make([]byte, m.Size)
+	if err = errors.Join(c.with(ctx, m.To, got, false), check(got, 0)); err == nil && b.linked {
+		m.CUDA, err = b.cuda(ctx, b.hops(m.From, m.To, m.Size, -1))
+	}
+	return err
 }

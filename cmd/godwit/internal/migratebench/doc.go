@@ -29,6 +29,7 @@ type Report struct {
 	Limits  []Limit  `json:"limits"`
 	Small   []Small  `json:"small"`
 	Spread  []Spread `json:"spread,omitempty"`
+	Linked  []Linked `json:"linked,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
 }
 
@@ -49,6 +50,8 @@ type Move struct {
 	Copy          time.Duration // the copy alone, without the runtime
 	VendorKernel  time.Duration // the same kernel over one cl_mem that the vendor's runtime migrates; 0 is not measured
 	VendorCopy    time.Duration // clEnqueueCopyBuffer from a buffer of one device to one of the other; 0 is not measured
+	Way           string        // how the copy alone went, in words
+	CUDA          time.Duration // CUDA's own copy of as many bytes over the link; 0 where there is none
 	VendorProblem string        // why the vendor's figures are missing
 }
 
@@ -74,6 +77,17 @@ type Spread struct {
 	Time time.Duration
 	Rate float64 // bytes arriving in all, a second
 	Legs uint64  // copies that one of them took
+}
+
+// Linked is a copy over the links between devices beside CUDA's own of the same bytes,
+// given to it at once from C: the limit.
+type Linked struct {
+	What   string
+	Way    string // in words; empty for several
+	Size   uint64 // bytes, in all
+	Godwit time.Duration
+	CUDA   time.Duration
+	Pinned time.Duration // Godwit's through the host's memory; 0 is not measured
 }
 
 // rate is bytes a second.

@@ -27,6 +27,8 @@ type bench struct {
 	report *Report
 
 	figures mover.Figures // of links
+	linked  bool          // there are links between devices
+	windows []mem.Block   // by device: for CUDA's own copies
 }
 
 // Run measures. It fails where there are not two OpenCL devices of one
@@ -36,7 +38,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.ctx.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, b.closeWindows(), b.ctx.Close(context.WithoutCancel(ctx))) }()
 	if err := b.small(ctx); err != nil {
 		return nil, fmt.Errorf("small commands: %w", err)
 	}
@@ -48,6 +50,11 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 			if err := b.pair(ctx, from, to); err != nil {
 				return nil, fmt.Errorf("from device %d to %d: %w", from, to, err)
 			}
+		}
+	}
+	if b.linked {
+		if err := b.links(ctx); err != nil {
+			return nil, fmt.Errorf("links: %w", err)
 		}
 	}
 	if len(b.devs) > 2 {
@@ -86,7 +93,7 @@ func (b *bench) open(ctx context.Context) error {
 	}
 	for _, f := range b.found {
 		params := map[string]string{"platform": fmt.Sprint(f.Platform), "device": fmt.Sprint(f.Index)}
-		for _, key := range []string{"carve", "slab"} {
+		for _, key := range []string{"carve", "slab", "nvlink"} {
 			if v, ok := b.Params[key]; ok {
 				params[key] = v
 			}
@@ -100,6 +107,9 @@ func (b *bench) open(ctx context.Context) error {
 	}
 	if b.ctx, err = runtime.OpenContext(ctx, runtime.Options{Name: "bench", Devices: b.devs, OwnDevices: true, Figures: &b.figures}); err != nil {
 		return err
+	}
+	if err := b.openLinks(ctx); err != nil {
+		return errors.Join(err, b.ctx.Close(ctx))
 	}
 	if err := b.prepare(ctx); err != nil {
 		return errors.Join(err, b.ctx.Close(ctx))
@@ -246,8 +256,7 @@ func (b *bench) move(ctx context.Context, from, to int, n uint64) (m Move, err e
 	if err := check(got, touched); err != nil {
 		return m, err
 	}
-	m.Copy, err = b.bare(ctx, from, to, n)
-	return m, err
+	return m, b.bare(ctx, &m)
 }
 
 func block(d devices.Device, n uint64) (mem.Block, error) {

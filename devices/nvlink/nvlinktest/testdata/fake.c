@@ -45,7 +45,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static memory memories[HANDLES];
 static mapping *mappings;
 static stream *streams;
-static int initialized, dead[GPUS];
+static int initialized, gone, dead[GPUS];
 static int64_t live[5]; // memories, mappings, contexts, streams, events
 static int64_t calls, fail_at, fails;
 static int fail_code;
@@ -72,6 +72,10 @@ static int begin(const char *name)
 {
 	pthread_mutex_lock(&mu);
 	calls++;
+	if (gone) {
+		fprintf(stderr, "%s after the library's end\n", name);
+		abort();
+	}
 	if (forbidden) {
 		char text[128];
 		snprintf(text, sizeof text, "%s on a thread that is the program's", name);
@@ -96,12 +100,23 @@ static int end(int r)
 	if (r) \
 		return end(r);
 
+// ends is what the library does when the process exits: nothing of it works any more.
+static void ends(void)
+{
+	pthread_mutex_lock(&mu);
+	gone = 1;
+	pthread_mutex_unlock(&mu);
+	nanosleep(&(struct timespec){0, 2000000}, NULL); // time for who does not know it
+}
+
 int cuInit(unsigned flags)
 {
 	(void)flags;
 	BEGIN("cuInit")
 	if (gpus() == 0)
 		return end(NO_DEVICE);
+	if (!initialized)
+		atexit(ends);
 	initialized = 1;
 	return end(OK);
 }

@@ -123,4 +123,18 @@ typedef struct gw_leg {
 // gw_batch enqueues legs until one is refused, and returns with what status.
 GW_HIDDEN cl_int gw_batch(gw_leg *legs, int n, const int32_t *after, const gw_handle *waits, uint32_t nwaits, int flush);
 
+// gw_import makes a buffer of size bytes of the memory that fd stands for, on one device of
+// the context.
+GW_HIDDEN gw_handle gw_import(gw_handle context, gw_handle device, int fd, size_t size, cl_int *err);
+// gw_poll_event asks whether an event has ended: 1, 0, or how it failed.
+GW_HIDDEN int gw_poll_event(uint64_t event);
+// A status below this one is a hop's, a copy between windows: minus the error's number.
+#define GW_HOP_FAILED (-1000000)
+// gw_hop_begins says that hops are to come (or, with -1, that one will not), and
+// gw_hop_ended puts the end of one into a sink.
+GW_HIDDEN void gw_hop_begins(gw_sink *s, int more);
+GW_HIDDEN void gw_hop_ended(uint64_t sink, uint64_t id, int32_t status, const int64_t times[2]);
+// gw_sink_tell adds a command that has ended.
+GW_HIDDEN void gw_sink_tell(gw_sink *s, uint64_t id, int32_t status);
+
 #endif

@@ -45,8 +45,11 @@
 #define GW_OPTIONAL(X) X(clCreateProgramWithIL) X(clGetKernelSubGroupInfo) \
 	X(clSetKernelArgSVMPointer) X(clSetKernelExecInfo) X(clEnqueueSVMMemcpy) X(clEnqueueSVMMemFill)
 
+// Functions of OpenCL 3.0, which may be missing.
+#define GW_LATE(X) X(clCreateBufferWithProperties)
+
 #define GW_FIELD(f) __typeof__(f) *f;
-static struct { GW_FUNCTIONS(GW_FIELD) GW_OPTIONAL(GW_FIELD) } fn; // written once, under once
+static struct { GW_FUNCTIONS(GW_FIELD) GW_OPTIONAL(GW_FIELD) GW_LATE(GW_FIELD) } fn; // written once, under once
 static const char *missing;                  // written once, under once
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -109,6 +112,9 @@ static void load_driver(void)
 	if (sscanf(version, "OpenCL %d.%d", &major, &minor) == 2 && 10 * major + minor >= 21) {
 #define GW_MAY_TAKE(f) fn.f = (__typeof__(f) *)d->f;
 		GW_OPTIONAL(GW_MAY_TAKE)
+		if (major >= 3) {
+			GW_LATE(GW_MAY_TAKE)
+		}
 	}
 	fn.clGetPlatformIDs = driver_platforms;
 	missing = lacking;
@@ -133,6 +139,7 @@ static void load(void)
 	GW_FUNCTIONS(GW_FIND)
 #define GW_SEEK(f) fn.f = (__typeof__(f) *)dlsym(lib, #f);
 	GW_OPTIONAL(GW_SEEK)
+	GW_LATE(GW_SEEK)
 	missing = lacking;
 }
 
@@ -273,6 +280,17 @@ GW_HIDDEN cl_mem clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void *h,
 		return NULL;
 	}
 	return created(GW_MEM, fn.clCreateBuffer(c, f, n, h, err));
+}
+
+GW_HIDDEN cl_mem clCreateBufferWithProperties(cl_context c, const cl_mem_properties *p, cl_mem_flags f, size_t n, void *h, cl_int *err)
+{
+	GW_GATE
+	cl_int fault = gw_load() ? GW_NO_PLATFORM : !fn.clCreateBufferWithProperties ? CL_INVALID_OPERATION : gw_faulty(1);
+	if (fault) {
+		if (err) *err = fault;
+		return NULL;
+	}
+	return created(GW_MEM, fn.clCreateBufferWithProperties(c, p, f, n, h, err));
 }
 
 GW_HIDDEN cl_program clCreateProgramWithIL(cl_context c, const void *il, size_t n, cl_int *err)

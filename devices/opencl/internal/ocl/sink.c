@@ -275,15 +275,28 @@ gw_tag *gw_tag_new(gw_sink *s, uint64_t id)
 
 void gw_tag_free(gw_tag *t) { free(t); }
 
+void gw_sink_tell(gw_sink *s, uint64_t id, int32_t status)
+{
+	cl_int fault = gw_faulty(2);
+	pthread_mutex_lock(&s->mu);
+	if (sink_put(s, id, fault ? fault : status))
+		pthread_cond_signal(&s->some);
+	pthread_mutex_unlock(&s->mu);
+}
+
+void gw_hop_begins(gw_sink *s, int more)
+{
+	gw_command(more);
+	__atomic_add_fetch(&s->running, more, __ATOMIC_SEQ_CST);
+	if (!s->watching && __atomic_load_n(&s->idle, __ATOMIC_SEQ_CST))
+		gw_sink_hurry(s);
+}
+
 static void CL_CALLBACK ended(cl_event e, cl_int status, void *tag)
 {
 	(void)e;
 	gw_tag *t = tag;
-	cl_int fault = gw_faulty(2);
-	pthread_mutex_lock(&t->sink->mu);
-	if (sink_put(t->sink, t->id, fault ? fault : status))
-		pthread_cond_signal(&t->sink->some);
-	pthread_mutex_unlock(&t->sink->mu);
+	gw_sink_tell(t->sink, t->id, status);
 }
 
 cl_int gw_listen(cl_event e, gw_tag *t)

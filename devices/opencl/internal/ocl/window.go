@@ -1,0 +1,54 @@
+//go:build cgo
+
+package ocl
+
+// #cgo noescape gw_hop_begins
+// #cgo nocallback gw_hop_begins
+// #include "calls.h"
+// GW_HIDDEN void *gw_hooks[3] = {(void *)gw_poll_event, (void *)gw_hop_ended, (void *)gw_watches};
+import "C"
+
+import "unsafe"
+
+// What OpenCL calls the import of a window.
+const (
+	ImportTypes   = 0x204F // CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR
+	OpaqueFD      = 0x2060 // CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR
+	DeviceUUID    = 0x106A // CL_DEVICE_UUID_KHR
+	DriverVersion = 0x102D // CL_DRIVER_VERSION
+)
+
+// Import makes a buffer of memory of a device that a file descriptor stands for. Once it
+// has succeeded the descriptor is OpenCL's.
+func (c Context) Import(d DeviceID, fd int, size uint64) (Mem, Status) {
+	var st C.cl_int
+	m := C.gw_import(C.gw_handle(c.ID), C.gw_handle(d), C.int(fd), C.size_t(size), &st)
+	return Mem(m), Status(st)
+}
+
+// C functions for who copies between windows: PollEvent, int (*)(uint64_t event), asks
+// whether an event has ended; HopEnded, void (*)(uint64_t sink, uint64_t id, int32_t status,
+// const int64_t times[2]), puts the end of a copy into a sink; Watches, void (*)(void), is
+// called by the thread that does.
+func PollEvent() uintptr { return uintptr(C.gw_hooks[0]) }
+func HopEnded() uintptr  { return uintptr(C.gw_hooks[1]) }
+func Watches() uintptr   { return uintptr(C.gw_hooks[2]) }
+
+// HopBegins says that the end of a copy between windows will come into the sink, whose
+// name for HopEnded it returns, or, where it is told again with ends, that none will.
+func (s Sink) HopBegins(ends bool) uintptr {
+	more := C.int(1)
+	if ends {
+		more = -1
+	}
+	C.gw_hop_begins(s.c, more)
+	return uintptr(unsafe.Pointer(s.c))
+}
+
+// HopError is what a copy between windows failed with, where the status is that of one.
+func HopError(st Status) (cause int32, ok bool) {
+	if st >= C.GW_HOP_FAILED {
+		return 0, false
+	}
+	return C.GW_HOP_FAILED - st, true
+}

@@ -1,0 +1,226 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+
+	"godwit/devices"
+	"godwit/devices/nvlink"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+// Windows (devices.Windowed): memory of CUDA's that is made an OpenCL buffer, so that
+// package nvlink copies between two GPUs what OpenCL computes with. The driver carves blocks
+// out of slabs; from a device's first context with a second GPU on, slabs are windows where
+// they can be. What is copied between two windows is a hop (hop.go).
+//
+// A platform has one engine. Its library is opened when a context is opened with two
+// GPUs, its CUDA contexts when bytes first move between them (Connect).
+
+// fabric is a host's engine. It has its own lock.
+type fabric struct {
+	mu     sync.Mutex
+	tried  bool           // protected by mu
+	engine *nvlink.Engine // protected by mu; set once
+	err    error          // protected by mu: why there is none
+	gpus   []ocl.DeviceID // protected by mu: by the engine's index
+}
+
+// uuidOf is what CUDA knows a device by, where memory can be imported for it.
+func uuidOf(d ocl.DeviceID) (u nvlink.UUID, err error) {
+	types := d.Info(ocl.ImportTypes)
+	can := false
+	for ; len(types) >= 4; types = types[4:] {
+		can = can || binary.NativeEndian.Uint32(types) == ocl.OpaqueFD
+	}
+	if !can {
+		return u, fmt.Errorf("OpenCL imports no memory by descriptor (cl_khr_external_memory_opaque_fd): %w", mem.ErrInvalidOperation)
+	}
+	if b := d.Info(ocl.DeviceUUID); copy(u[:], b) != len(u) {
+		return u, fmt.Errorf("OpenCL does not say the device's UUID (cl_khr_device_uuid): %w", mem.ErrInvalidOperation)
+	}
+	return u, nil
+}
+
+// open opens the engine for all devices of the platform that it can have.
+func (f *fabric) open(ctx context.Context, h *host) (*nvlink.Engine, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tried {
+		return f.engine, f.err
+	}
+	o := nvlink.Options{Library: cudaByEnv(), OnThread: ocl.Watches()}
+	for _, d := range h.devices {
+		u, err := uuidOf(d.ID)
+		if err != nil || slices.Contains(o.GPUs, u) {
+			f.err = err
+			continue
+		}
+		o.GPUs, o.Driver = append(o.GPUs, u), d.ID.Text(ocl.DriverVersion)
+		f.gpus = append(f.gpus, d.ID)
+	}
+	if len(o.GPUs) >= 2 {
+		f.engine, f.err = nvlink.Open(ctx, o)
+	} else if f.err == nil {
+		f.err = fmt.Errorf("platform %s has one GPU: %w", h.name, mem.ErrInvalidOperation)
+	}
+	f.tried = ctx.Err() == nil
+	return f.engine, f.err
+}
+
+// of is the engine, if there is one, and the index of a device.
+func (f *fabric) of(d *Device) (e *nvlink.Engine, gpu int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.engine, slices.Index(f.gpus, d.id)
+}
+
+// close ends the engine. No window is left.
+func (f *fabric) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.engine != nil {
+		_ = f.engine.Close() // windows that are left would be named; there are none
+	}
+}
+
+// link finds the engine between d and another device, and their indices.
+func (d *Device) link(other devices.Device) (e *nvlink.Engine, own, its int, err error) {
+	o, ok := other.(*Device)
+	switch {
+	case !ok || o.host != d.host || o.id == d.id:
+		err = fmt.Errorf("device %s has no link to %s: %w", d.name, other.Info().Name, mem.ErrInvalidOperation)
+	case !d.host.quirks.windows:
+		err = fmt.Errorf("device %s: %s: %w", d.name, noWindows, mem.ErrInvalidOperation)
+	case !d.store.carve || !o.store.carve:
+		err = fmt.Errorf("device %s: windows take blocks that are carved (carve=on): %w", d.name, mem.ErrInvalidOperation)
+	default:
+		if err = d.usable(); err == nil {
+			err = o.usable()
+		}
+	}
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	e, own = d.host.fabric.of(d)
+	_, its = d.host.fabric.of(o)
+	if e != nil && (own < 0 || its < 0) {
+		err = fmt.Errorf("device %s: CUDA does not know it, or %s: %w", d.name, o.name, mem.ErrInvalidOperation)
+	}
+	return e, own, its, err
+}
+
+// Windows implements devices.Windowed.
+func (d *Device) Windows(ctx context.Context, other devices.Device) error {
+	if _, _, _, err := d.link(other); err != nil {
+		return err
+	}
+	if _, err := d.host.fabric.open(ctx, d.host); err != nil {
+		return fmt.Errorf("device %s: %w", d.name, err)
+	}
+	e, own, its, err := d.link(other)
+	if err != nil {
+		return err
+	}
+	if _, err := e.Peer(own, its); err != nil {
+		return fmt.Errorf("device %s: %w", d.name, err)
+	}
+	d.store.useWindows(e, own)
+	other.(*Device).store.useWindows(e, its)
+	return nil
+}
+
+// InWindow implements devices.Windowed.
+func (d *Device) InWindow(b mem.Block) bool {
+	w, _, err := d.store.window(b.Addr, 0)
+	return err == nil && w != nil
+}
+
+// Connect implements devices.Windowed.
+func (d *Device) Connect(ctx context.Context, other devices.Device) error {
+	e, own, its, err := d.link(other)
+	if err == nil && e == nil {
+		err = fmt.Errorf("device %s: Windows comes before Connect: %w", d.name, mem.ErrInvalidOperation)
+	}
+	if err == nil {
+		err = e.Connect(ctx, own, its)
+	}
+	return err
+}
+
+// Connected implements devices.Windowed.
+func (d *Device) Connected(other devices.Device) error {
+	e, own, its, err := d.link(other)
+	switch {
+	case err != nil:
+		return err
+	case e == nil:
+		return fmt.Errorf("device %s is not connected with %s: %w", d.name, other.Info().Name, mem.ErrInvalidOperation)
+	case !e.Connected(its, own):
+		if err := e.Err(); err != nil {
+			return err
+		}
+		return fmt.Errorf("device %s is not connected with %s: %w", d.name, other.Info().Name, mem.ErrInvalidOperation)
+	}
+	return nil
+}
+
+// useWindows has slabs made in windows from now on.
+func (s *store) useWindows(e *nvlink.Engine, gpu int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engine, s.gpu = e, gpu
+}
+
+// createWindow makes a cl_mem of at least size bytes in a window; nil where it cannot be.
+// mu is held.
+func (s *store) createWindow(size uint64) (ocl.Mem, *nvlink.Window) {
+	n := padded(size, true)
+	if limit := s.dev.info.GlobalMemory; s.engine == nil || n >= nvlink.Limit || limit != 0 && (n > limit || s.reserved > limit-n) {
+		return 0, nil
+	}
+	w, err := s.engine.NewWindow(s.gpu, n)
+	if err != nil {
+		return 0, nil
+	}
+	fd, err := w.Export()
+	if err != nil {
+		w.Release()
+		return 0, nil
+	}
+	h := s.dev.host
+	m, st := h.context.Import(s.dev.id, fd, w.Size())
+	if st != 0 {
+		_ = syscall.Close(fd)
+	} else if st = m.Touch(s.dev.service, w.Size()-touchPad); st != 0 {
+		ocl.ReleaseMems(m)
+	}
+	if s.dev.sees(st) != 0 {
+		w.Release()
+		return 0, nil
+	}
+	s.reserved += w.Size()
+	return m, w
+}
+
+// window is the window in which a block at addr lies, nil where it lies in none, and
+// where.
+func (s *store) window(addr, off uint64) (*nvlink.Window, uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, at := addr>>objectShift-1, addr&(1<<objectShift-1)
+	if i >= uint64(len(s.objects)) || !s.objects[i].live {
+		return nil, 0, fmt.Errorf("device %s: no block at %#x: %w", s.dev.name, addr, mem.ErrInvalidBuffer)
+	}
+	if o := &s.objects[i]; o.slab != nil {
+		return o.slab.window, o.off + at + off, nil
+	}
+	return nil, 0, nil
+}

@@ -1,0 +1,163 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/nvlink/nvlinktest"
+	"godwit/mem"
+)
+
+// fakeLibrary names, in a test's child, the fake of CUDA's library.
+const fakeLibrary = "GODWIT_CUDA_LIBRARY"
+
+// inWindows runs the test again in a process whose OpenCL imports memory (testdata/shim.c)
+// of a fake of CUDA's, and reports whether this is that process. Where it is, it returns the fake.
+func inWindows(t *testing.T) *nvlinktest.Fake {
+	if os.Getenv(fakeLibrary) != "" {
+		f, err := nvlinktest.Build(t.TempDir())
+		require.NoError(t, err)
+		require.NoError(t, os.Setenv(fakeLibrary, f.Library)) // the one that this process looks into
+		return f
+	}
+	open(t, 2, nil) // or skip
+	dir := t.TempDir()
+	shim := filepath.Join(dir, "libshim.so")
+	out, err := exec.Command("cc", "-O1", "-shared", "-fPIC", "-o", shim, "testdata/shim.c", "-lOpenCL", "-ldl").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=2m")
+	cmd.Env = append(os.Environ(), "GODWIT_OPENCL_LIBRARY="+shim, fakeLibrary+"=to be built", "GODWIT_NVLINK=on")
+	out, err = cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
+	return nil
+}
+
+// windowed opens two devices with links, connected, and a queue on each.
+func windowed(t *testing.T) (devs []*Device, qs []*Queue) {
+	devs = open(t, 2, map[string]string{"bus": "on", "slab": "4194304"})
+	ctx := t.Context()
+	require.NoError(t, devs[0].Windows(ctx, devs[1]))
+	require.Error(t, devs[0].Connected(devs[1]))
+	require.NoError(t, devs[1].Connect(ctx, devs[0]))
+	require.NoError(t, devs[0].Connected(devs[1]))
+	for _, d := range devs {
+		qs = append(qs, openQueue(t, d, devices.QueueOptions{Name: d.name, OutOfOrder: true}))
+	}
+	return devs, qs
+}
+
+// hopOf is a copy of all of size bytes between blocks of two devices.
+func hopOf(from, to *Device, src, dst mem.Block, size uint64) *devices.Command {
+	return &devices.Command{Op: devices.OpCopy, Size: size, Src: devices.Loc{Device: from, Block: src}, Dst: devices.Loc{Device: to, Block: dst}}
+}
+
+func TestWindowsCarryWhatOpenCLComputes(t *testing.T) {
+	fake := inWindows(t)
+	if fake == nil {
+		return
+	}
+	devs, qs := windowed(t)
+	const size = 1 << 20
+	a, b := alloc(t, devs[0], size), alloc(t, devs[1], size)
+	require.True(t, devs[0].InWindow(a))
+	require.True(t, devs[1].InWindow(b))
+	got := make([]byte, size)
+	for i := range 50 {
+		want := pattern(size, byte(i))
+		x, y := i%2, 1-i%2
+		blocks := []mem.Block{a, b}
+		w := run(t, qs[x], write(devs[x], blocks[x], 0, want))
+		hop := run(t, qs[y], hopOf(devs[x], devs[y], blocks[x], blocks[y], size), mem.Wait{Point: w, Kind: mem.Data})
+		r := run(t, qs[y], read(devs[y], blocks[y], 0, got), mem.Wait{Point: hop, Kind: mem.Data})
+		finishPoint(t, qs[y], r)
+		require.Equal(t, want, got, "round %d", i)
+	}
+	require.Empty(t, fake.Violations())
+	large := alloc(t, devs[0], 8<<20) // a slab of its own
+	require.True(t, devs[0].InWindow(large))
+	require.NoError(t, devs[0].Memory().Check())
+}
+
+func TestAHopWaitsForWhatItWasGivenAndFailsWithIt(t *testing.T) {
+	fake := inWindows(t)
+	if fake == nil {
+		return
+	}
+	devs, qs := windowed(t)
+	const size = 4096
+	a, b := alloc(t, devs[0], size), alloc(t, devs[1], size)
+	line := mem.NewTimeline("user", false, nil)
+	hop := hopOf(devs[0], devs[1], a, b, size)
+
+	gate := line.Next()
+	p := run(t, qs[1], hop, mem.Wait{Point: gate, Kind: mem.Order})
+	after := run(t, qs[0], &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: p, Kind: mem.Data})
+	time.Sleep(5 * time.Millisecond)
+	require.False(t, p.Reached())
+	line.End(gate, context.Canceled)
+	finishPoint(t, qs[1], p) // an Order wait delays only
+	finishPoint(t, qs[0], after)
+
+	gate = line.Next()
+	p = run(t, qs[1], hop, mem.Wait{Point: gate, Kind: mem.Data})
+	line.End(gate, context.Canceled)
+	require.ErrorIs(t, qs[1].Wait(t.Context(), p, devices.Park), mem.ErrDependency)
+
+	fake.Fail(1, 1, nvlinktest.Failed)
+	p = run(t, qs[1], hop)
+	require.ErrorContains(t, qs[1].Wait(t.Context(), p, devices.BlockThread), "copy to device")
+	p = run(t, qs[1], hop)
+	finishPoint(t, qs[1], p)
+
+	plain := openQueue(t, devs[1], devices.QueueOptions{Name: "in order"})
+	first := run(t, plain, hop)
+	second := run(t, plain, write(devs[1], b, 0, pattern(size, 9)))
+	finishPoint(t, plain, second)
+	require.True(t, first.Reached(), "a queue in order ends them so")
+}
+
+func TestALostContextRetiresTheLinkAndNotTheDevices(t *testing.T) {
+	fake := inWindows(t)
+	if fake == nil {
+		return
+	}
+	devs, qs := windowed(t)
+	const size = 4096
+	a, b := alloc(t, devs[0], size), alloc(t, devs[1], size)
+	fake.Lose(0)
+	fake.Lose(1)
+	p, err := qs[1].Submit(hopOf(devs[0], devs[1], a, b, size), nil)
+	if err == nil {
+		err = qs[1].Wait(t.Context(), p, devices.Park)
+	}
+	require.Error(t, err)
+	require.Error(t, devs[1].Connected(devs[0]))
+	require.NoError(t, devs[1].usable())
+	c := alloc(t, devs[1], 4<<20)
+	require.False(t, devs[1].InWindow(c), "no windows are made any more")
+	got, want := make([]byte, size), pattern(size, 3)
+	finishPoint(t, qs[1], run(t, qs[1], write(devs[1], b, 0, want)))
+	finishPoint(t, qs[1], run(t, qs[1], read(devs[1], b, 0, got)))
+	require.Equal(t, want, got, "what lies in windows is memory as any")
+}
+
+func TestWithoutWindowsADeviceSaysWhatIsMissing(t *testing.T) {
+	devs := open(t, 2, map[string]string{"bus": "on", "nvlink": "on"})
+	err := devs[0].Windows(t.Context(), devs[1])
+	require.Error(t, err)
+	require.True(t, strings.Contains(err.Error(), "imports no memory") || strings.Contains(err.Error(), "driver"), "%v", err)
+	require.False(t, devs[0].InWindow(alloc(t, devs[0], 1<<20)))
+	require.Error(t, devs[0].Connect(t.Context(), devs[1]))
+	require.Error(t, devs[0].Windows(t.Context(), devs[0]))
+}

@@ -1,0 +1,202 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/devicetest"
+	"godwit/devices/tce"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// windowsFrom is the size of the smallest block that lies in a window in these tests.
+const windowsFrom = 64 << 10
+
+// linkedHouse is a context over n devices with links between them, which are open.
+func linkedHouse(t *testing.T, devs []devices.Device) *house {
+	h := build(t, runtime.Options{Devices: devs}, runtime.QueueOptions{})
+	b := h.buffer(windowsFrom, bytes.Repeat([]byte{7}, windowsFrom))
+	h.filled(0, b, 1)
+	require.Equal(t, bytes.Repeat([]byte{1}, windowsFrom), h.migrated(b, 1))
+	require.NoError(t, h.c.OpenLinks(soon(h.t)))
+	return h
+}
+
+func windowedDevices(t *testing.T, n int) (devs []devices.Device) {
+	for range n {
+		d, err := tce.New(tce.Options{Windows: windowsFrom})
+		require.NoError(t, err)
+		devs = append(devs, d)
+	}
+	return devs
+}
+
+func (h *house) filled(device int, b *runtime.Buffer, v byte) {
+	h.done(h.ok(h.q[device].EnqueueFill(soon(h.t), b, []byte{v}, 0, b.Size())))
+}
+
+// migrated is a buffer's content, which is brought to a device and read from there.
+func (h *house) migrated(b *runtime.Buffer, device int) []byte {
+	h.ok(h.q[device].EnqueueMigrate(soon(h.t), []*runtime.Buffer{b}, 0))
+	got := make([]byte, b.Size())
+	h.done(h.ok(h.q[device].EnqueueRead(soon(h.t), b, 0, got)))
+	return got
+}
+
+func TestCopiesBetweenWindowsGoOverTheLinkAndOthersByWindow(t *testing.T) {
+	h := linkedHouse(t, windowedDevices(t, 3))
+	for _, size := range []uint64{1, 4097, windowsFrom - 1, windowsFrom, 300_001, 8<<20 + 5} {
+		b := h.buffer(size, nil)
+		for i := range byte(6) {
+			from, to := int(i)%3, int(i+1+i/3)%3
+			h.filled(from, b, i+1)
+			before := h.c.MoverStats()
+			require.True(t, bytes.Equal(bytes.Repeat([]byte{i + 1}, int(size)), h.migrated(b, to)), "%d bytes from %d to %d", size, from, to)
+			after := h.c.MoverStats()
+			require.EqualValues(t, 1, after.Linked-before.Linked, "%d bytes, round %d, %+v", size, i, after)
+			require.Equal(t, before.Rings, after.Rings)
+			if size >= windowsFrom {
+				require.EqualValues(t, 1, after.Legs-before.Legs, "both blocks are windows")
+			} else {
+				require.EqualValues(t, 3, after.Legs-before.Legs, "one chunk by way of windows")
+			}
+		}
+		require.NoError(t, b.Release())
+	}
+	require.NoError(t, h.c.Check())
+}
+
+func TestSeveralDestinationsGetTheirBytesFromEachOther(t *testing.T) {
+	var s devicetest.Submits
+	devs := windowedDevices(t, 4)
+	for i := range devs {
+		devs[i] = devicetest.FailNth(devs[i], &s)
+	}
+	h := linkedHouse(t, devs)
+	for _, size := range []uint64{windowsFrom - 3, 1 << 20} {
+		b := h.buffer(size, nil)
+		for n := 1; ; n++ {
+			h.filled(0, b, byte(n))
+			before := h.c.MoverStats()
+			s.Fail(n)
+			e, err := h.q[0].EnqueueMigrateTo(soon(h.t), []*runtime.Buffer{b}, []mem.MemoryID{2, 3, 4})
+			if err == nil {
+				_ = e.Wait(soon(h.t)) // its copies may have failed; reads say what there is
+				require.NoError(t, e.Release())
+			}
+			done := s.Count() < n
+			s.Fail(0)
+			if done && size < windowsFrom {
+				require.EqualValues(t, 1, h.c.MoverStats().Linked-before.Linked, "one transfer for all")
+			}
+			for i := range devs {
+				require.True(t, bytes.Equal(bytes.Repeat([]byte{byte(n)}, int(size)), h.migrated(b, i)), "submit %d, device %d", n, i)
+			}
+			require.NoError(t, h.c.Check())
+			if done {
+				require.Greater(t, n, 3)
+				break
+			}
+		}
+	}
+}
+
+// cutOff is a device whose links can be lost.
+type cutOff struct {
+	*tce.Device
+	lost *atomic.Bool
+}
+
+var errCut = errors.New("somebody has pulled the cable")
+
+func plainTCE(d devices.Device) devices.Device {
+	if c, ok := d.(*cutOff); ok {
+		return c.Device
+	}
+	return d
+}
+
+func (c *cutOff) Windows(ctx context.Context, d devices.Device) error {
+	return c.Device.Windows(ctx, plainTCE(d))
+}
+
+func (c *cutOff) Connect(ctx context.Context, d devices.Device) error {
+	return c.Device.Connect(ctx, plainTCE(d))
+}
+
+func (c *cutOff) Connected(d devices.Device) error {
+	if c.lost.Load() {
+		return errCut
+	}
+	return c.Device.Connected(plainTCE(d))
+}
+
+func (c *cutOff) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := c.Device.NewQueue(o)
+	return &cutOffQueue{Queue: q, c: c}, err
+}
+
+type cutOffQueue struct {
+	devices.Queue
+	c *cutOff
+}
+
+// Submit refuses what would go over a link that is lost.
+func (q *cutOffQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	c := *cmd
+	c.Dst.Device, c.Src.Device = plainTCE(c.Dst.Device), plainTCE(c.Src.Device)
+	if d := c.Src.Device; d != nil && d != devices.Device(q.c.Device) && q.c.lost.Load() {
+		return mem.Point{}, errCut
+	}
+	return q.Queue.Submit(&c, waits)
+}
+
+func TestAfterALinkIsLostCopiesGoThroughTheHost(t *testing.T) {
+	lost := new(atomic.Bool)
+	var devs []devices.Device
+	for _, d := range windowedDevices(t, 2) {
+		devs = append(devs, &cutOff{d.(*tce.Device), lost})
+	}
+	h := linkedHouse(t, devs)
+	b := h.buffer(1<<20, nil)
+	h.filled(0, b, 1)
+	require.Equal(t, bytes.Repeat([]byte{1}, 1<<20), h.migrated(b, 1))
+	before := h.c.MoverStats()
+	lost.Store(true)
+	h.filled(0, b, 2)
+	require.Equal(t, bytes.Repeat([]byte{2}, 1<<20), h.migrated(b, 1), "the copy is planned again")
+	after := h.c.MoverStats()
+	require.Equal(t, before.Linked, after.Linked)
+	require.EqualValues(t, 1, after.Rings-before.Rings)
+	h.filled(1, b, 3)
+	require.Equal(t, bytes.Repeat([]byte{3}, 1<<20), h.migrated(b, 0))
+	require.NoError(t, h.c.Check())
+}
+
+func TestAContextClosesWhileItsLinksAreBeingOpened(t *testing.T) {
+	for range 20 {
+		h := build(t, runtime.Options{Devices: windowedDevices(t, 2)}, runtime.QueueOptions{})
+		b := h.buffer(1<<20, nil)
+		h.filled(0, b, 1)
+		h.ok(h.q[1].EnqueueMigrate(soon(h.t), []*runtime.Buffer{b}, 0))
+		require.NoError(t, b.Release())
+		require.NoError(t, h.c.Close(soon(t)))
+		h.closed = true
+	}
+}
+
+func TestWithoutPeersThereAreNoLinks(t *testing.T) {
+	h := build(t, runtime.Options{Devices: windowedDevices(t, 2), NoPeer: true}, runtime.QueueOptions{})
+	b := h.buffer(1<<20, nil)
+	h.filled(0, b, 1)
+	require.Equal(t, bytes.Repeat([]byte{1}, 1<<20), h.migrated(b, 1))
+	require.ErrorIs(t, h.c.OpenLinks(soon(h.t)), mem.ErrInvalidOperation)
+	require.Zero(t, h.c.MoverStats().Linked)
+}
