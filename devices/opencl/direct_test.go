@@ -232,6 +232,7 @@ func TestWhatIsLeftToWhoWaitsFailsAsAnyAndEndsWithItsQueue(t *testing.T) {
 	q, other := openQueue(t, d, devices.QueueOptions{}), openQueue(t, d, devices.QueueOptions{OutOfOrder: true})
 	in, out := alloc(t, d, 64), alloc(t, d, 64)
 	finishPoint(t, q, run(t, q, write(d, out, 0, pattern(64, 1))))
+	finishPoint(t, q, run(t, q, write(d, in, 0, make([]byte, 64))))
 	gate := mem.NewTimeline("gate", true, nil)
 	g := gate.Next()
 	held := run(t, other, addsOne(t, d, out, in), mem.Wait{Point: g, Kind: mem.Data})
