@@ -56,9 +56,8 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 	n := &ns[i]
 	rest := n.size - need
 	switch {
-	case n.b == 0 && rest != 0 && binOf(rest) == bin:
-		// The only hole of its bin remains so: usual where one large hole is
-		// left, in front of which chunks come and go.
+	case rest != 0 && b.count <= scant:
+		// The chunk is a node in front of the hole, which stays.
 		c := r.spare
 		if c == 0 {
 			c = r.newNode()
@@ -71,6 +70,7 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 		m.addr, m.size, m.prev, m.next = n.addr, need, n.prev, i
 		ns[n.prev].next = c
 		n.addr, n.size, n.prev = n.addr+need, rest, c
+		b.rebin(ns, i, bin)
 		i, n = c, m
 	case rest != 0:
 		b.count--
@@ -126,10 +126,7 @@ func (r *Region) allocSearched(size, align uint64) (Chunk, error) {
 	if rest == 0 || addr != n.addr && addr+need != n.end() {
 		return r.allocLong(size, align)
 	}
-	moves := n.a|n.b != 0 || binOf(rest) != binOf(n.size)
-	if moves {
-		b.remove(ns, i)
-	}
+	bin := binOf(n.size)
 	c := r.spare
 	r.spare = ns[c].next
 	m := &ns[c]
@@ -142,9 +139,7 @@ func (r *Region) allocSearched(size, align uint64) (Chunk, error) {
 	}
 	ns[m.prev].next, ns[m.next].prev = c, c
 	n.size = rest
-	if moves {
-		b.insert(ns, i)
-	}
+	b.rebin(ns, i, bin)
 	return r.given(c, size, need, mask), nil
 }
 
@@ -214,15 +209,11 @@ func (r *Region) Free(c Chunk) error {
 	slack := uint64(n.b & slackMax)
 	s.Live -= n.size - slack
 	s.Slack -= slack
+	if b.count <= scant && r.grow(i) {
+		return nil
+	}
 	if p := n.prev; ns[p].a&liveBit == 0 {
 		m := &ns[p]
-		if m.a|m.b == 0 && ns[n.next].a&liveBit != 0 && binOf(n.size+m.size) == binOf(m.size) {
-			// The only hole of its bin remains so: see Alloc.
-			m.size, m.next = n.size+m.size, n.next
-			ns[n.next].prev = p
-			n.a, n.next, r.spare = 0, r.spare, i
-			return nil
-		}
 		b.remove(ns, p)
 		n.addr = m.addr
 		n.size += m.size
@@ -232,12 +223,6 @@ func (r *Region) Free(c Chunk) error {
 	}
 	if x := n.next; ns[x].a&liveBit == 0 {
 		m := &ns[x]
-		if m.a|m.b == 0 && ns[n.prev].a&liveBit != 0 && binOf(n.size+m.size) == binOf(m.size) {
-			m.addr, m.size, m.prev = n.addr, n.size+m.size, n.prev
-			ns[n.prev].next = x
-			n.a, n.next, r.spare = 0, r.spare, i
-			return nil
-		}
 		b.remove(ns, x)
 		n.size += m.size
 		n.next = m.next
@@ -246,6 +231,33 @@ func (r *Region) Free(c Chunk) error {
 	}
 	b.insert(ns, i)
 	return nil
+}
+
+// grow adds chunk i to the hole beside it, where there is one on one side only:
+// the hole stays the node it is. What Free does where holes are few.
+func (r *Region) grow(i uint32) bool {
+	b, ns := r.bins, r.nodes
+	n := &ns[i]
+	p, x := n.prev, n.next
+	before, behind := ns[p].a&liveBit == 0, ns[x].a&liveBit == 0
+	if before == behind {
+		return false
+	}
+	h := p
+	if behind {
+		h = x
+	}
+	m := &ns[h]
+	bin := binOf(m.size)
+	m.size += n.size
+	if before {
+		m.next, ns[x].prev = x, p
+	} else {
+		m.addr, m.prev, ns[p].next = n.addr, p, x
+	}
+	n.a, n.next, r.spare = 0, r.spare, i
+	b.rebin(ns, h, bin)
+	return true
 }
 
 func (r *Region) freeLong(c Chunk) error {

@@ -67,7 +67,9 @@ func (b *bins) insert(ns []node, i uint32) {
 }
 
 // remove takes hole i out of its bin.
-func (b *bins) remove(ns []node, i uint32) {
+func (b *bins) remove(ns []node, i uint32) { b.unlink(ns, i, binOf(ns[i].size)) }
+
+func (b *bins) unlink(ns []node, i, bin uint32) {
 	n := &ns[i]
 	p, x := n.a, n.b
 	b.count--
@@ -76,7 +78,42 @@ func (b *bins) remove(ns []node, i uint32) {
 		ns[p].b = x
 		return
 	}
-	b.behead(binOf(n.size), x)
+	b.behead(bin, x)
+}
+
+// scant is how many holes are few enough that most are alone in their bins, so
+// that it pays to change them in place. Where they are many, the questions that this
+// takes are answered at random, and cost more than taking holes out and putting
+// others in.
+const scant = 32
+
+// rebin moves hole i from a bin to that of its size, after it has changed.
+func (b *bins) rebin(ns []node, i, from uint32) {
+	n := &ns[i]
+	to := binOf(n.size)
+	h := b.head[to]
+	// One question for three: it is alone, and the new bin is empty or the same.
+	if uint64(n.a|n.b)|uint64(h)*uint64(h^i) == 0 {
+		o := from >> subBits
+		b.head[from] = 0
+		b.sub[o] &^= 1 << (from & (subCount - 1))
+		b.top &^= isZero(b.sub[o]) << o
+		o = to >> subBits
+		b.head[to] = i
+		b.sub[o] |= 1 << (to & (subCount - 1))
+		b.top |= 1 << o
+		return
+	}
+	b.unlink(ns, i, from)
+	b.insert(ns, i)
+}
+
+// isZero is 1 for 0, else 0.
+func isZero(m uint64) uint64 {
+	if m == 0 {
+		return 1
+	}
+	return 0
 }
 
 // behead makes x, or nothing where x is 0, the first hole of a bin.

@@ -11,15 +11,19 @@ package bufalloc
 //     still have a say where most bins hold one hole or none.
 //  3. A request of a 128th of the region or more can afford a search, because no
 //     more than that many holes can be that large: among holes that exceed it by
-//     three eighths at most (near), the one at the lowest address; else the smallest.
-//  4. Chunks of a 15th of the region or more are cut from the high end of their
+//     three eighths at most (near), the one at the lowest address, where what is
+//     left of the hole counts as so much height: a hole that exceeds the request
+//     by an eighth or more of it may lie an eighth of the region lower than one
+//     that fits. Else the smallest.
+//  4. Chunks of a tenth of the region or more are cut from the high end of their
 //     hole, all others from the low end, so that they gather at opposite ends.
 //  5. But where exactly one of the two neighbours of the hole of rule 3 is a
-//     chunk of the request's size, the new chunk goes next to it: chunks of one
-//     size side by side leave holes that are multiples of it. Not in holes of
-//     an eighth of the region or more, which are not worth cutting so.
+//     chunk of the request's size, within a 40th, the new chunk goes next to it:
+//     chunks of one size side by side leave holes that are multiples of it. Not
+//     in holes of an eighth of the region or more, which are not worth cutting so.
 //  6. Before failing, Fit searches in full.
 type rules struct {
+	size  uint64 // the region's
 	few   uint64 // requests from this size on are searched for (rule 3)
 	large uint64 // chunks from this size on go to the high end (rule 4)
 	wide  uint64 // holes from this size on are exempt from rule 5
@@ -27,13 +31,15 @@ type rules struct {
 
 const (
 	fewFraction   = 128
-	largeFraction = 15
+	largeFraction = 10
 	wideFraction  = 8
+	alikeFraction = 40
 	sparse        = 4096 // holes are few up to here (rule 2)
 )
 
 // resize tells the rules the size of the region.
 func (p *rules) resize(size uint64) {
+	p.size = size
 	p.few = max(size/fewFraction, 1)
 	p.large = max(size/largeFraction, 1)
 	p.wide = max(size/wideFraction, 1)
@@ -58,8 +64,9 @@ func (b *bins) lower(ns []node, k uint32, size uint64) uint32 {
 
 // search is rule 3. It finds a hole wherever there is one.
 func (b *bins) search(ns []node, size, align uint64, s *Stats) uint32 {
-	lim := near(size)
-	low, far := uint32(0), uint32(0)
+	lim, end := near(size), ns[0].addr
+	low, far, best := uint32(0), uint32(0), int64(0)
+	heavy, scale := size/8, b.size/size // the product is an eighth of the region at most
 	last := binOf(lim)
 	for k, ok := b.from(binOf(size)); ok; k, ok = b.from(k + 1) {
 		if k > last && low|far != 0 {
@@ -71,8 +78,10 @@ func (b *bins) search(ns []node, size, align uint64, s *Stats) uint32 {
 			switch {
 			case !holds(n, size, align):
 			case n.size <= lim:
-				if low == 0 || n.addr < ns[low].addr {
-					low = h
+				// How far below the region's end, less what the rest counts.
+				depth := int64(end-n.addr) - int64(min(n.size-size, heavy)*scale)
+				if low == 0 || depth > best || depth == best && n.addr < ns[low].addr {
+					low, best = h, depth
 				}
 			case far == 0 || n.size < ns[far].size || n.size == ns[far].size && n.addr < ns[far].addr:
 				far = h
@@ -85,12 +94,18 @@ func (b *bins) search(ns []node, size, align uint64, s *Stats) uint32 {
 	return far
 }
 
+// alike reports whether a chunk has nearly the request's size.
+func alike(chunk, size uint64) bool {
+	off := size / alikeFraction
+	return chunk-size+off <= 2*off
+}
+
 // place is the address in hole i, which holds the chunk, by rules 4 and 5.
 func (b *bins) place(ns []node, i uint32, size, align uint64) uint64 {
 	n := &ns[i]
 	high := size >= b.large
 	if size >= b.few && n.size < b.wide {
-		before, behind := ns[n.prev].size == size, ns[n.next].size == size
+		before, behind := alike(ns[n.prev].size, size), alike(ns[n.next].size, size)
 		if before != behind && n.prev != anchor && n.next != anchor {
 			high = behind
 		}

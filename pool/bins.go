@@ -30,6 +30,13 @@ func (b Bins) String() string {
 	return fmt.Sprintf("Bins(%d)", uint8(b))
 }
 
+func (b Bins) check() error {
+	if b > LeadingBits {
+		return fmt.Errorf("pool with %v: want power-of-two or leading-bits: %w", b, mem.ErrInvalidValue)
+	}
+	return nil
+}
+
 const (
 	minShift  = 8                        // the smallest bin is 1<<minShift bytes
 	octave    = 8                        // bins in an octave under LeadingBits

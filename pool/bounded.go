@@ -35,12 +35,11 @@ func NewBoundedPool(c *runtime.Context, o BoundedOptions) (*BoundedPool, error) 
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	inner, err := NewBufferPool(c, o.Options)
-	if err != nil {
+	if err := o.Bins.check(); err != nil {
 		return nil, err
 	}
 	p := &BoundedPool{o: o}
-	p.init(c, o.Options, inner.fresh)
+	p.init(c, o.Options, buffersOf(c, 0)) // the ceiling decides how long they live
 	return p, nil
 }
 

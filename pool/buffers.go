@@ -84,17 +84,22 @@ type Handle struct {
 
 // NewBufferPool returns an empty pool of c's buffers.
 func NewBufferPool(c *runtime.Context, o Options) (*BufferPool, error) {
-	if o.Bins > LeadingBits {
-		return nil, fmt.Errorf("pool with %v: want power-of-two or leading-bits: %w", o.Bins, mem.ErrInvalidValue)
+	if err := o.Bins.check(); err != nil {
+		return nil, err
 	}
 	p := &BufferPool{}
-	p.init(c, o, func(e *entry, size uint64, flags runtime.Flags) (err error) {
+	p.init(c, o, buffersOf(c, mem.Kept)) // beside the pool's others: it is kept while the pool is
+	return p, nil
+}
+
+// buffersOf makes a pool's entries: buffers of c that live as the hint says.
+func buffersOf(c *runtime.Context, lives mem.Hint) func(e *entry, size uint64, flags runtime.Flags) error {
+	return func(e *entry, size uint64, flags runtime.Flags) (err error) {
 		if e.buf, err = c.CreateBuffer(size, flags, nil); err != nil {
 			return err
 		}
-		return e.buf.SetHint(mem.Kept) // beside the pool's others: it is kept while the pool is
-	})
-	return p, nil
+		return e.buf.SetHint(lives)
+	}
 }
 
 func (p *BufferPool) init(c *runtime.Context, o Options, fresh func(*entry, uint64, runtime.Flags) error) {

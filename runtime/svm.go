@@ -153,6 +153,18 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 	return p, nil
 }
 
+// SetSVMHint is Buffer.SetHint for a block of shared virtual memory. It fails as
+// SVMFree does.
+func (c *Context) SetSVMHint(p Pointer, h mem.Hint) error {
+	c.lock()
+	defer c.unlock()
+	r, err := c.svmStart(p)
+	if err == nil {
+		r.hint = h
+	}
+	return err
+}
+
 // svmSize checks a size against the devices that could use it.
 func (c *Context) svmSize(size uint64, flags SVMFlags) error {
 	var why error
@@ -298,7 +310,7 @@ func (c *Context) SVMFree(p Pointer) error {
 func (c *Context) svmStart(p Pointer) (*root, error) {
 	r, off, err := c.svmAt(p)
 	if err == nil && off != 0 {
-		err = fmt.Errorf("free of %v, byte %d of %s: give the pointer that was allocated: %w", p, off, r.label(), mem.ErrInvalidValue)
+		err = fmt.Errorf("%v is byte %d of %s: give the pointer that was allocated: %w", p, off, r.label(), mem.ErrInvalidValue)
 	}
 	return r, err
 }

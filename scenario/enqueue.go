@@ -21,6 +21,7 @@ type mapped struct {
 func (r *runner) create(ctx context.Context) error {
 	s := r.s
 	n := len(s.Buffers)
+	r.lives = s.lives()
 	r.buffers, r.at, r.ids, r.mappings = make([]*runtime.Buffer, n), make([]uint64, n), make([]mem.BufferID, n), make([]mapped, len(s.Mappings))
 	for i := range s.Buffers {
 		if err := r.createBuffer(i); err != nil {
@@ -89,7 +90,7 @@ func (r *runner) createBuffer(i int) error {
 		return r.s.blame(b.Line, "buffer "+b.Name, err)
 	}
 	r.buffers[i], r.ids[i] = rb, rb.ID()
-	return nil
+	return rb.SetHint(r.lives[i])
 }
 
 // alloc allocates a block of shared virtual memory.
@@ -100,7 +101,7 @@ func (r *runner) alloc(i, line int) error {
 		return r.s.blame(line, "svm "+b.Name, err)
 	}
 	r.at[i], r.ids[i] = uint64(p), r.rec.last()
-	return nil
+	return r.ctx.SetSVMHint(p, r.lives[i])
 }
 
 func (r *runner) createView(v *View) (*runtime.Buffer, error) {

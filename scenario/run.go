@@ -37,6 +37,7 @@ type runner struct {
 	kernels map[string]*runtime.Kernel
 
 	// By index into the scenario's tables.
+	lives    []mem.Hint        // how long it lives
 	buffers  []*runtime.Buffer // nil for shared virtual memory
 	at       []uint64          // addresses of shared virtual memory; 0 for buffers, and what is not allocated yet
 	ids      []mem.BufferID

@@ -26,7 +26,8 @@ var challenges = []struct {
 }{
 	{robson, endless},
 	{robson, underBound},
-	{creep, endless},
+	{creep(1900), endless},
+	{creep(2), endless},
 }
 
 // endless is a region that no play of so many operations fills.
@@ -173,14 +174,23 @@ func robsonSize(limit int) (peak uint64, steps int) {
 // again: a gap of gap+1, and the guard is the next C.
 //
 // A play of n steps has n units and two chunks of the largest size live, and an
-// extent of n times that size.
-func creep(b *board, limit int, r *rand.Rand) error {
-	gap, step := uint64(1900), uint64(1)
-	if r != nil {
-		gap = 1 << r.IntN(11)
-		gap += r.Uint64N(gap)
-		step = 1 + r.Uint64N(1+gap/16) // for those that tell sizes apart by bins
+// extent of n times that size. The first gap decides whom it hurts the most: large
+// ones the plain best fit, small ones a strategy that takes the smallest hole for
+// small requests alone, as Fit does.
+func creep(first uint64) adversary {
+	return func(b *board, _ int, r *rand.Rand) error {
+		gap, step := first, uint64(1)
+		if r != nil {
+			gap = 1 << r.IntN(11)
+			gap += r.Uint64N(gap)
+			step = 1 + r.Uint64N(1+gap/16) // for those that tell sizes apart by bins
+		}
+		return b.creep(gap, step)
 	}
+}
+
+// creep plays on until the limit.
+func (b *board) creep(gap, step uint64) error {
 	c, err := b.alloc(gap + 2*step)
 	for err == nil {
 		var guard, front piece

@@ -47,15 +47,53 @@ func TestBestFitHasAWorseCaseOfItsOwn(t *testing.T) {
 	assert.Less(t, worst(t, bufalloc.Tight, 150, 2), 2.5, "first fit is not what it is for")
 }
 
+// Fit takes the smallest hole for requests of less than a 128th of the region, and
+// has best fit's worst case among these. The score is no artefact of the search for
+// the smallest region: all smaller ones are tried here, by plain replays.
+func TestFitInheritsBestFitsWorstCaseForSmallRequests(t *testing.T) {
+	const limit = 400
+	fit := replay.Of(bufalloc.Fit)
+	ops, err := play(t.Context(), fit, challenges[3].play, limit, challenges[3].room(limit), nil)
+	require.NoError(t, err)
+	st, err := stream(ops)
+	require.NoError(t, err)
+	score, err := judge(t.Context(), Overhead, fit, st, 0)
+	require.NoError(t, err)
+	t.Logf("fit: %.2f with %d operations", score, len(ops))
+	assert.Greater(t, score, 10.0)
+	region := uint64(score * float64(st.PeakLive) * 0.999) // what a step of the search's grid may pass over
+	for size := st.PeakLive; size < region; size += Unit {
+		run, err := replay.Replay(t.Context(), st, fit, size)
+		require.NoError(t, err)
+		require.Positive(t, run.Failures, "a region of %d bytes works", size)
+	}
+}
+
+// A score is a bound from below where trying all smaller regions would take too long,
+// and so never too high.
+func TestScoresAreNotTooHigh(t *testing.T) {
+	fit := replay.Of(bufalloc.Fit)
+	ops, err := play(t.Context(), fit, challenges[2].play, 400, challenges[2].room(400), nil)
+	require.NoError(t, err)
+	st, err := stream(ops)
+	require.NoError(t, err)
+	upper, err := replay.UpperRegion(t.Context(), st, fit)
+	require.NoError(t, err)
+	require.Greater(t, float64(upper)/float64(st.PeakLive), 3.0, "bisection alone passes over what works")
+	score, err := judge(t.Context(), Overhead, fit, st, 0)
+	require.NoError(t, err)
+	assert.Less(t, score, 2.0)
+}
+
 func TestConditionsAreReadAndHeld(t *testing.T) {
 	find := replay.ParseSubject
 	for _, text := range []string{"", "fit", "fit > x", "fit > 1 and", "none > 1", "fit / > 1", "fit >= 1"} {
 		_, err := ParseCondition(text, find)
 		require.ErrorIs(t, err, mem.ErrInvalidValue, "%q", text)
 	}
-	st, err := replay.W1(40, 400, 0, 1)
+	st, err := replay.W1(60, 400, 0, 11)
 	require.NoError(t, err)
-	c, err := ParseCondition("goodfit > 1.1 and fit / goodfit < 1", find)
+	c, err := ParseCondition("goodfit > 1.1 and fit / goodfit < 0.95", find)
 	require.NoError(t, err)
 	small, err := Shrink(t.Context(), st, c, 3000)
 	require.NoError(t, err)

@@ -30,6 +30,7 @@ type Finding struct {
 
 	PeakLive  uint64  `json:"peak_live"`
 	MinRegion uint64  `json:"min_region"` // 0: never fits
+	AtMost    bool    `json:"at_most"`    // a smaller region may work: trying all takes too long
 	Overhead  float64 `json:"overhead"`   // MinRegion / PeakLive
 	Offline   uint64  `json:"offline"`    // what a packing needs that knows the sequence
 	Price     float64 `json:"price"`      // MinRegion / Offline
@@ -170,7 +171,7 @@ func (f *Finding) measure(ctx context.Context, s replay.Subject) error {
 	if err != nil {
 		return err
 	}
-	f.MinRegion = m.Region
+	f.MinRegion, f.AtMost = m.Region, m.Region > 0 && !m.Exhaustive
 	items, err := pack.FromTrace(st.Trace(), Unit)
 	if err != nil {
 		return err

@@ -19,7 +19,8 @@ type Objective string
 // The objectives.
 const (
 	// Overhead: the smallest region in which the strategy never fails, divided
-	// by what an offline packing of the same sequence needs.
+	// by what an offline packing of the same sequence needs. A lower bound of it for
+	// sequences so long that not all smaller regions are tried.
 	Overhead Objective = "overhead"
 	// Fragmentation: the greatest external fragmentation, 1 - largest hole /
 	// free, in a region of twice the peak of live bytes.
@@ -120,12 +121,12 @@ func judgeOverhead(ctx context.Context, s replay.Subject, st *replay.Stream, bea
 		return most, nil
 	}
 	// Bisection may have passed over smaller sizes that work, and a search finds
-	// the sequences for which it does.
+	// the sequences for which it does. What is known for certain counts.
 	m, err := replay.MinRegion(ctx, st, s)
 	if err != nil {
 		return 0, err
 	}
-	size = m.Region
+	size = m.Least
 	items, err := pack.FromTrace(st.Trace(), Unit)
 	if err != nil {
 		return 0, err

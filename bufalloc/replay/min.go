@@ -24,6 +24,7 @@ import (
 // MinResult is the outcome of MinRegion. Sizes in bytes.
 type MinResult struct {
 	Region       uint64 // the smallest size that works; 0 where none was found
+	Least        uint64 // all smaller sizes of the grid fail: Region where Exhaustive; 0 where Region is
 	FailingAbove uint64 // the largest size beyond Region seen to fail; 0 where none did
 	Probes       int    // replays done
 	Exhaustive   bool   // every smaller size of the grid was tried and fails
@@ -130,22 +131,23 @@ func minRegion(ctx context.Context, st *Stream, s Subject, budget int) (MinResul
 		return MinResult{Probes: len(p.works)}, err
 	}
 	res := MinResult{Exhaustive: true}
-	best := hi
+	best, least := hi, hi
 	for k, start := 0, p.ops; k < hi; k++ {
 		ok, err := p.try(ctx, g.at(k))
 		if err != nil {
 			return res, err
 		}
 		if ok {
-			best = k
+			best, least = k, k
 			break
 		}
 		if p.ops-start > budget {
-			res.Exhaustive = k+1 == hi
+			least = k + 1
+			res.Exhaustive = least == hi
 			break
 		}
 	}
-	res.Region, res.Probes = g.at(best), len(p.works)
+	res.Region, res.Least, res.Probes = g.at(best), g.at(least), len(p.works)
 	for size, ok := range p.works {
 		if !ok && size > res.Region {
 			res.FailingAbove = max(res.FailingAbove, size)

@@ -68,6 +68,56 @@ func Perturb(st *Stream, p Perturbation, seed uint64) (*Stream, error) {
 	return NewStream(fmt.Sprintf("%s %s %d", st.Name, p, seed), st.Align, ops)
 }
 
+// Half says which draws of the perturbations to make. Rules are chosen on the one
+// half of them; what the rules are worth is what they reach on the other, which
+// nobody looked at while choosing.
+type Half string
+
+// The halves.
+const (
+	Choose Half = "choose" // even seeds
+	Report Half = "report" // odd seeds
+)
+
+// ParseHalf returns the half of that name, else an error wrapping
+// mem.ErrInvalidValue that lists them.
+func ParseHalf(name string) (Half, error) {
+	switch h := Half(name); h {
+	case Choose, Report:
+		return h, nil
+	}
+	return "", fmt.Errorf("half %q: want %s or %s: %w", name, Choose, Report, mem.ErrInvalidValue)
+}
+
+// Perturbed makes draws streams by each perturbation of st, from seeds of the half.
+// Time turned round is the same for every seed and would be in both halves, so
+// those streams have other sizes besides (Alike). It fails as Perturb does, and
+// where draws is not in [1, 1000].
+func Perturbed(st *Stream, half Half, draws int) ([]*Stream, error) {
+	if draws < 1 || draws > 1000 {
+		return nil, fmt.Errorf("%d draws of each perturbation: want 1 to 1000: %w", draws, mem.ErrInvalidValue)
+	}
+	kinds := Perturbations()
+	var out []*Stream
+	for k := range draws {
+		for i, kind := range kinds {
+			seed := uint64(2 * (k*len(kinds) + i + 1))
+			if half == Report {
+				seed--
+			}
+			x, err := Perturb(st, kind, seed)
+			if err == nil && kind == Backwards {
+				x, err = Perturb(x, Alike, seed)
+			}
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
 func backwards(st *Stream) []Op {
 	held := make([]uint64, st.Slots)
 	freed := make([]uint64, len(st.Ops)) // by operation

@@ -142,6 +142,8 @@ func TestASearchOverBudgetSaysSoAndStillWorks(t *testing.T) {
 	full, err := MinRegion(t.Context(), st, Of(bufalloc.Buddy))
 	require.NoError(t, err)
 	assert.Less(t, full.Region, m.Region, "buddies fail above what works")
+	assert.LessOrEqual(t, m.Least, full.Region, "what is known to fail does")
+	assert.Equal(t, full.Region, full.Least)
 }
 
 func TestReplayInTooSmallARegionCountsFailuresAndGoesOn(t *testing.T) {

@@ -49,6 +49,8 @@ type quirks struct {
 	// package nvlink's to say.
 	// Seen: NVIDIA 580.159.04. Test: TestWindowsCarryWhatOpenCLComputes.
 	windows bool
+	// untried: windows are used whatever is known of the driver's version.
+	untried bool
 	// oneThread: OpenCL runs a command only within clFinish, clFlush and clWaitForEvents, in
 	// the thread that calls them; an event does not move, and no callback comes, before
 	// somebody calls one of these for its queue. It has no locks: its reference counts, its

@@ -30,6 +30,8 @@ type replayFlags struct {
 	report     string
 	pools      []string
 	hints      string
+	perturbed  string
+	draws      int
 	patience   time.Duration
 	faults     string
 	examples   []string
@@ -76,6 +78,10 @@ lifetimes beforehand: what placement could reach.
 --hints true tells the strategies how long each chunk lives, as a program may that
 knows; --hints SEED tells them wrongly, at random.
 
+--perturbed choose or report replays, in place of each trace, streams made from it:
+--draws of each kind of godwit trace perturb, from even seeds to choose rules on
+or from odd ones to report on. A rule that was tuned on a trace has to bear them.
+
 --pool also runs the traces twice through pools of buffers, which round sizes up
 and keep what is freed: power-of-two, leading-bits, and either with ":1.1" for a
 ceiling of 1.1 times the peak of live bytes. Held over peak compares with
@@ -102,6 +108,8 @@ usage or input.`,
 	fl.DurationVar(&f.offline, "offline-limit", 10*time.Second, "time limit of the offline packer for each trace")
 	fl.StringSliceVar(&f.pools, "pool", nil, "pools of buffers to run the traces through as well, such as power-of-two,leading-bits:1.1")
 	fl.StringVar(&f.hints, "hints", "none", "what the strategies are told of lifetimes: none, true, or a seed (1, 2, …) for wrong ones")
+	fl.StringVar(&f.perturbed, "perturbed", "", "replay perturbed traces, of the half to choose on or of that to report on: `choose` or report")
+	fl.IntVar(&f.draws, "draws", 5, "with --perturbed: streams of each kind for each trace")
 	patienceFlag(fl, &f.patience)
 	fl.StringVar(&f.faults, "faults", "godwit-faults", "directory for the streams that show an allocator's faults")
 	fl.StringSliceVar(&f.examples, "example", nil, "also replay the built-in trace `NAME` (godwit examples lists them)")
@@ -141,6 +149,11 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	traces, streams, infos, err := readTraces(ctx, files, f.examples, f.align, errOut)
 	if err != nil {
 		return err
+	}
+	if f.perturbed != "" {
+		if traces, streams, err = perturbAll(traces, streams, f); err != nil {
+			return err
+		}
 	}
 	if err := hintStreams(streams, f.hints); err != nil {
 		return err
@@ -182,7 +195,10 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	if f.json {
 		err = writeJSON(out, replayOutput{infos, results, replay.Means(results), pools})
 	} else {
-		printReplay(out, results, o.Region != 0)
+		if f.perturbed == "" { // else there are hundreds of streams: --json has them
+			printReplay(out, results, o.Region != 0)
+		}
+		printMeans(out, results)
 		printPools(out, pools)
 	}
 	if err != nil {
@@ -196,6 +212,28 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 		return err
 	}
 	return replayVerdict(results)
+}
+
+// perturbAll makes of every trace the streams that --perturbed and --draws say.
+func perturbAll(traces []*trace.Allocs, streams []*replay.Stream, f replayFlags) ([]*trace.Allocs, []*replay.Stream, error) {
+	half, err := replay.ParseHalf(f.perturbed)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--perturbed: %w", err)
+	}
+	var made []*trace.Allocs
+	var of []*replay.Stream
+	for i, st := range streams {
+		list, err := replay.Perturbed(st, half, f.draws)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--perturbed: %w", err)
+		}
+		for _, x := range list {
+			t := x.Trace()
+			t.Format = traces[i].Format
+			made, of = append(made, t), append(of, x)
+		}
+	}
+	return made, of, nil
 }
 
 // hintStreams tells streams what --hints says.
@@ -316,6 +354,10 @@ func printReplay(w io.Writer, results []replay.Result, fixed bool) {
 		t.AppendRow([]any{r.Trace, r.Strategy, sizeOf(r.PeakLive), region, overhead, frag, most, r.Failures, ns, worst, op})
 	}
 	t.Render()
+}
+
+// printMeans sums up all traces by strategy.
+func printMeans(w io.Writer, results []replay.Result) {
 	m := newTable(w, 2, "geometric mean", "traces", "overhead", "worst", "never fits", "faults", "ns/op", "failures")
 	for _, x := range replay.Means(results) {
 		row := []any{x.Strategy, x.Traces, "-", "-", x.NeverFits, x.Faults, "-", x.Failures}

@@ -72,6 +72,35 @@ func TestReplayExitStatus(t *testing.T) {
 	}
 }
 
+func TestReplayOfPerturbedTraces(t *testing.T) {
+	a := traceFile("minimalloc/A.1048576.csv")
+	read := func(half string) replayOutput {
+		out, _, err := godwit(t, "replay", a, "--perturbed", half, "--draws", "2", "-s", "fit,tight", "--repeats", "0", "--json")
+		require.NoError(t, err)
+		var got replayOutput
+		require.NoError(t, json.Unmarshal([]byte(out), &got))
+		return got
+	}
+	choose, report := read("choose"), read("report")
+	require.Len(t, choose.Results, 2*2*6)
+	names := make(map[string]bool)
+	for _, r := range append(choose.Results, report.Results...) {
+		names[r.Trace] = true
+	}
+	assert.Len(t, names, 2*2*6, "no stream is in both halves")
+	assert.Equal(t, choose, read("choose"), "the same every time")
+
+	out, _, err := godwit(t, "replay", a, "--perturbed", "report", "--draws", "1", "-s", "fit", "--repeats", "0")
+	require.NoError(t, err)
+	assert.Contains(t, out, "geometric mean")
+	assert.NotContains(t, out, "backwards", "of hundreds of streams only the means are shown")
+	for _, args := range [][]string{{"--perturbed", "both"}, {"--perturbed", "report", "--draws", "0"}, {"--perturbed", "choose", "--draws", "100000"}} {
+		_, _, err := godwit(t, append([]string{"replay", a}, args...)...)
+		require.Error(t, err)
+		assert.False(t, isFailed(err), "%v is bad usage, exit 2", args)
+	}
+}
+
 func TestReplaySaysWhatItPassedOver(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "odd.csv")
 	require.NoError(t, os.WriteFile(file, []byte("op,id,bytes,time_us\nf,3,10,0\na,3,10,1\n"), 0o600))
