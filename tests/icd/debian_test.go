@@ -18,13 +18,16 @@ import (
 
 // link makes a program of testdata that uses a library of Debian's; it skips where that is not
 // installed.
-func link(t *testing.T, compiler, source, header string, libraries ...string) string {
+func link(t testing.TB, compiler, source, header string, libraries ...string) string {
 	t.Helper()
 	need(t, compiler)
 	if _, err := os.Stat(filepath.Join("/usr/include", header)); err != nil {
 		t.Skipf("%s is not installed; tools/deps --icd installs it", header)
 	}
-	out := filepath.Join(scratch, source+".prog")
+	out := filepath.Join(scratch, filepath.Base(source)+".prog")
+	if _, err := os.Stat(out); err == nil {
+		return out
+	}
 	args := append([]string{"-O1", "-w", filepath.Join("testdata", source), "-o", out}, libraries...)
 	text, err := exec.Command(compiler, append(args, "-lOpenCL", "-lm")...).CombinedOutput()
 	require.NoError(t, err, "%s", text)

@@ -18,7 +18,9 @@ int main(int argc, char **argv)
 	auto platforms = viennacl::ocl::get_platforms();
 	for (size_t at = 0; at < platforms.size(); at++) {
 		auto &p = platforms[at];
-		if (p.info().find(name) == std::string::npos)
+		char called[256] = "";
+		clGetPlatformInfo(p.id(), CL_PLATFORM_NAME, sizeof called, called, NULL);
+		if (std::string(called).find(name) == std::string::npos)
 			continue;
 		auto devices = p.devices(CL_DEVICE_TYPE_ALL);
 		size_t n = argc > 2 && atoi(argv[2]) ? atoi(argv[2]) : devices.size();
