@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/devicetest"
 	"godwit/devices/nvlink"
 	"godwit/devices/nvlink/nvlinktest"
 	"godwit/mem"
@@ -205,4 +207,26 @@ func TestPairsSayWhatJoinsDevicesAndWhatIsMissing(t *testing.T) {
 	pairs, err = Pairs(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, pairs, "PoCL's devices are no GPUs")
+}
+
+// TestConformanceInWindows runs the conformance suite with all blocks in windows.
+func TestConformanceInWindows(t *testing.T) {
+	fake := inWindows(t)
+	if fake == nil {
+		return
+	}
+	fake.Slow(time.Millisecond)
+	params := func(i int) map[string]string {
+		return map[string]string{"bus": "on", "slab": "8388608", "device": strconv.Itoa(i), "count": "1"}
+	}
+	next := 0
+	devicetest.Run(t, func(t testing.TB) devices.Device {
+		d := openSmall(t, params(next%2))
+		next++
+		beside := openSmall(t, params(next%2)) // which has a link to it
+		t.Cleanup(func() { require.NoError(t, beside.Close()) })
+		require.NoError(t, d.Windows(t.Context(), beside))
+		return d
+	})
+	require.Empty(t, fake.Violations())
 }

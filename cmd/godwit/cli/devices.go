@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"godwit/devices"
@@ -174,19 +172,14 @@ func describe(info devices.Info) deviceInfo {
 }
 
 func printDevices(w io.Writer, lists []driverList, all bool) {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.SuppressTrailingSpaces()
-	t.AppendHeader(table.Row{"driver", "#", "device", "type", "units", "memory", "local", "largest", "align", "memory is", "svm", "fp16", "fp64"})
+	t := newTable(w, 4, "driver", "#", "device", "type", "units", "memory", "local", "largest", "align", "memory is", "svm", "fp16", "fp64")
 	for _, l := range lists {
 		for _, d := range l.Devices {
 			own := "its own"
 			if d.Integrated {
 				own = "the host's"
 			}
-			t.AppendRow(table.Row{
+			t.AppendRow([]any{
 				l.Driver, d.Index, d.Name, d.Type, d.ComputeUnits, bytesOr(d.GlobalMemory, "unlimited"), bytesOr(d.LocalMemory, "none"),
 				bytesOr(d.MaxAlloc, "unlimited"), fmt.Sprintf("%d B", d.BaseAlign), own, orNone(strings.Join(d.SVM, ", ")), yes(d.FP16), yes(d.FP64),
 			})
