@@ -171,10 +171,23 @@ func (h *history) certain(v *migration.Victim, back []mem.Range) {
 		for m := range valid.All() {
 			there = there || m != v.Memory && b.blocks[m].bytes[off] == version
 		}
+		there = there || valid.Has(mem.Host) && h.fromHost(b, v.Memory, off)
 		if !there {
 			h.fail("byte %d of %d leaves memory %d, and %v only promise version %d of it", off, b.id, v.Memory, valid, version)
 		}
 	}
+}
+
+// fromHost reports whether the copy of a byte on a memory is still to come from the host's
+// block: it is no better than that.
+func (h *history) fromHost(b *buffer, m mem.MemoryID, off uint64) bool {
+	at := mem.Range{Start: off, End: off + 1}
+	for _, t := range slices.Backward(slices.Concat(h.faulty, h.tasks)) { // or has failed, and nobody was told
+		if clash(t.writes, []span{{b.blocks[m], at, nil}}) {
+			return t.step && t.reads[0].b == b.blocks[mem.Host]
+		}
+	}
+	return false
 }
 
 // Fits implements migration.Room.
