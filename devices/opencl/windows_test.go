@@ -39,7 +39,7 @@ func inWindows(t *testing.T) *nvlinktest.Fake {
 	out, err := exec.Command("cc", "-O1", "-shared", "-fPIC", "-o", shim, "testdata/shim.c", "-lOpenCL", "-ldl").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=2m")
-	cmd.Env = append(os.Environ(), "GODWIT_OPENCL_LIBRARY="+shim, fakeLibrary+"=to be built", "GODWIT_NVLINK=on")
+	cmd.Env = append(os.Environ(), "GODWIT_OPENCL_LIBRARY="+shim, fakeLibrary+"=to be built", "GODWIT_NVLINK=on", "POCL_DEVICES=pthread pthread")
 	out, err = cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "--- PASS: "+t.Name())
