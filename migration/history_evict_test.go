@@ -158,7 +158,7 @@ func (h *history) makeRoom(plan *migration.Plan) bool {
 	return true
 }
 
-// certain checks that what a victim holds was written back, or is in another memory's
+// certain checks that what a victim has was written back, or is in another memory's
 // block by now (C10).
 func (h *history) certain(v *migration.Victim, back []mem.Range) {
 	b := h.byID(v.Buffer)
@@ -167,7 +167,8 @@ func (h *history) certain(v *migration.Victim, back []mem.Range) {
 		if !valid.Has(v.Memory) || slices.ContainsFunc(back, func(r mem.Range) bool { return r.Contains(mem.Range{Start: off, End: off + 1}) }) {
 			continue
 		}
-		there := false
+		// What is still on its way from the host, which holds it, is not there to be lost.
+		there := valid.Has(mem.Host) && b.blocks[v.Memory].bytes[off] != version
 		for m := range valid.All() {
 			there = there || m != v.Memory && b.blocks[m].bytes[off] == version
 		}
