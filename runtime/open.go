@@ -87,7 +87,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	if err := c.ways(ctx); err != nil {
 		return nil, errors.Join(err, c.mover.Close(), c.host.Close())
 	}
-	c.planner = migration.New(c.topo, migration.Options{})
+	c.planner = migration.New(c.topo, migration.Options{Gap: o.Gap})
 	c.locks.from = chooseLocker(o.Devices)
 	c.listQueues()
 	return c, nil
