@@ -84,10 +84,15 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	if err := c.openMover(); err != nil {
 		return nil, errors.Join(err, c.host.Close())
 	}
-	if err := c.ways(ctx); err != nil {
+	c.mu.Lock() // links that the mover opens meanwhile are adopted afterwards
+	err := c.ways(ctx)
+	if err == nil {
+		c.planner = migration.New(c.topo, migration.Options{Gap: o.Gap})
+	}
+	c.mu.Unlock()
+	if err != nil {
 		return nil, errors.Join(err, c.mover.Close(), c.host.Close())
 	}
-	c.planner = migration.New(c.topo, migration.Options{Gap: o.Gap})
 	c.locks.from = chooseLocker(o.Devices)
 	c.listQueues()
 	return c, nil

@@ -24,12 +24,8 @@ import (
 // back and checked, commands in a line each, and the ways memory can be laid out.
 
 func TestMain(m *testing.M) {
-	if d := os.Getenv("POCL_DEVICES"); d == "" || d == "pthread pthread" {
-		devices := "pthread pthread pthread"  // batches of several destinations take three
-		if os.Getenv("GODWIT_NVLINK") != "" { // the fake of CUDA's library has two
-			devices = "pthread pthread"
-		}
-		_ = os.Setenv("POCL_DEVICES", devices)
+	if d := os.Getenv("POCL_DEVICES"); os.Getenv("GODWIT_CUDA_LIBRARY") == "" && (d == "" || d == "pthread pthread") { // batches of several destinations take three
+		_ = os.Setenv("POCL_DEVICES", "pthread pthread pthread")
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -34,11 +34,7 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 			return nil, fmt.Errorf("driver remote: latency %q: %v: %w", value, err, mem.ErrInvalidValue)
 		}
 	}
-	d, err := New(cfg.Name, max(cfg.Memory, 1<<20), latency)
-	if err != nil {
-		return nil, err
-	}
-	return []devices.Device{d}, nil
+	return devices.One(New(cfg.Name, max(cfg.Memory, 1<<20), latency))
 }
 
 // Device is an open store.
