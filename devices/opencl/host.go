@@ -160,7 +160,7 @@ func (h *host) receive() {
 		h.mu.Lock()
 		h.draining++
 		h.takenLocked(out[:n])
-		h.drainLocked()
+		h.tidyLocked()
 		h.mu.Unlock()
 	}
 }
@@ -204,7 +204,7 @@ func (h *host) dispatch() {
 		}
 		h.mu.Lock()
 		h.draining++
-		h.drainLocked()
+		h.tidyLocked()
 		if h.uncovered.Swap(false) {
 			h.coverAllLocked()
 		}

@@ -66,7 +66,7 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 		return toRunner
 	case r.here(directAtOnce):
 		return copyNow
-	case cmd.Awaited && r.here(len(r.bytes)):
+	case r.mayBeOwed(cmd):
 		return copyOwed
 	}
 	return toOpenCL
@@ -103,6 +103,7 @@ func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) 
 	case l == toRunner:
 		r.elsewhere(r.runner)
 	case l == copyOwed:
+		h.dropEdgesLocked(r) // who waits looks at the points
 		r.elsewhere(waiter{})
 	case open && l != starve:
 		h.readyLocked(r)
@@ -231,12 +232,16 @@ func (r *record) enqueue() (ocl.Status, error) {
 		}
 	}
 	r.awaitEnd()
-	r.submits()
 	for _, x := range r.others() {
 		x.awaitEnd()
-		x.submits()
 	}
 	st, err := r.give(r.tag)
+	if !r.point.IsZero() { // it was held: OpenCL knows of it only now
+		r.submits()
+		for _, x := range r.others() {
+			x.submits()
+		}
+	}
 	if err != nil {
 		r.owed = false
 		for _, x := range r.others() {
@@ -255,7 +260,7 @@ func (r *record) awaitEnd() {
 	r.owed = true
 }
 
-// submits notes when r is given to OpenCL, or to a runner.
+// submits notes when r has been given to OpenCL, or is to a runner.
 func (r *record) submits() {
 	if r.q.timing {
 		r.times.Submitted = hostNow()
@@ -312,7 +317,7 @@ func (r *record) elsewhere(by runner) {
 	by.run(r)
 }
 
-// waiter has copies left to who waits for them, or flushes: see copyOwed.
+// waiter has copies left to who waits for them: see copyOwed.
 type waiter struct{}
 
 func (waiter) run(r *record) {

@@ -80,6 +80,9 @@ func (h *host) endedWellLocked(r *record) {
 	}
 }
 
+// mostInUse is how many records may be in use before who waits looks for some to be freed.
+const mostInUse = 2 * moreRecords
+
 // waitNative blocks the thread in OpenCL until p's command has ended, where OpenCL
 // has it. What follows from the end is still to be done: see poll.
 func (h *host) waitNative(q *Queue, p mem.Point) {
@@ -91,12 +94,20 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	}
 	r.users++ // keeps the event
 	e := r.event
+	if len(h.records)-len(h.free) > mostInUse { // while the command runs
+		h.drainSinkLocked()
+	}
 	h.mu.Unlock()
 	st := e.Wait()
 	h.mu.Lock()
-	h.drainSinkLocked() // what ended before it, too
 	if st == ocl.Complete {
 		h.endedWellLocked(r)
+	}
+	if !p.Reached() { // it failed, or what ended before it is not known yet
+		h.drainSinkLocked()
+		if st == ocl.Complete {
+			h.endedWellLocked(r)
+		}
 	}
 	h.leaveLocked(r) // only now: it keeps the host, and the sink with it, from being closed
 }

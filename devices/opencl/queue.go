@@ -159,7 +159,7 @@ func (q *Queue) Flush() error {
 	}
 	q.flushOnce()
 	if owes {
-		q.copyAllOwed()
+		q.copyReachedOwed()
 	}
 	return nil
 }
@@ -169,9 +169,14 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 	if p.Line != q.line {
 		return fmt.Errorf("queue %s: point %v is not of this queue: %w", q.line.Name(), p, mem.ErrInvalidEvent)
 	}
+	if p.Reached() {
+		return p.Err()
+	}
 	q.flushOnce()
 	if q.dev.direct {
-		q.dev.host.copyOwed(q, p)
+		if q.dev.host.copyOwed(q, p, mode == devices.BlockThread); p.Reached() {
+			return p.Err()
+		}
 	}
 	if mode == devices.BlockThread && q.finishQuiet(p) {
 		return p.Wait(ctx)
@@ -239,14 +244,16 @@ func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 	return q.times[p.Seq%uint64(len(q.times))].t, true
 }
 
-// keepTimesLocked keeps the times of a command that OpenCL has ended. It was enqueued before it was
-// given to OpenCL, which notes that as its own enqueue: by as long as the host's clock says.
+// keepTimesLocked keeps the times of a command that OpenCL has ended. One that was held was enqueued
+// before it was given to OpenCL, which takes that for its enqueue: by as long as the host's clock says.
 func (q *Queue) keepTimesLocked(r *record) {
 	t := r.event.Times()
 	if r.batch != nil {
 		t = r.batch.times(r)
 	}
-	t[0] -= min(t[0], r.times.Submitted-r.times.Queued)
+	if r.times.Submitted != 0 {
+		t[0] -= min(t[0], r.times.Submitted-r.times.Queued)
+	}
 	q.keepLocked(r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]})
 }
 
@@ -273,7 +280,7 @@ func (q *Queue) Close() error {
 	h.mu.Unlock()
 	h.hurry()
 	q.flushOnce()
-	q.copyAllOwed()
+	q.giveUpOwed()
 	h.mu.Lock()
 	for q.pending > 0 {
 		h.ended.Wait()

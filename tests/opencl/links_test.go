@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -65,18 +63,7 @@ func linkedHouse(platform string, plain bool) func(*history.Faults) ([]devices.D
 func TestHistoriesAgreeOverLinks(t *testing.T) {
 	need(t)
 	platform := os.Getenv("GODWIT_TEST_PLATFORM")
-	if platform == "" && os.Getenv("GODWIT_OPENCL_LIBRARY") == "" {
-		dir := t.TempDir()
-		fake, err := nvlinktest.Build(dir)
-		require.NoError(t, err)
-		shim := filepath.Join(dir, "libshim.so")
-		out, err := exec.Command("cc", "-O1", "-shared", "-fPIC", "-o", shim, "../../devices/opencl/testdata/shim.c", "-lOpenCL", "-ldl").CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=20m")
-		cmd.Env = append(os.Environ(), "GODWIT_OPENCL_LIBRARY="+shim, "GODWIT_CUDA_LIBRARY="+fake.Library)
-		out, err = cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		t.Logf("%s", out)
+	if platform == "" && nvlinktest.Again(t) == nil {
 		return
 	}
 	goal, first, ops := 3000, uint64(1), 250
