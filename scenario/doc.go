@@ -10,6 +10,7 @@
 //	let           names for numbers: {cells: 4096, bytes: cells * 4}
 //	inputs        files given on the command line: {text: {default: FILE}}
 //	devices       name, driver, count, memory, local, params; for opencl also platform, device
+//	policy        which blocks are freed where a device's memory is short
 //	links         between: [A, B] (or from, to), way: direct|ring, latency, bandwidth
 //	buffers       name, size, and content: file, input, fill, random or ramp
 //	svm           blocks of shared virtual memory, and buffers over them
