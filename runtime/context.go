@@ -57,6 +57,10 @@ type Options struct {
 	// Caps are how many bytes of the memories' storage the context takes at most, by
 	// MemoryID; 0 is no cap but the device's own, and so is what is not there.
 	Caps []uint64
+	// LockedBacks is how many bytes of what is evicted to the host are kept in
+	// page-locked memory at most, where devices are behind a bus; 0 is 16 GiB. The rest
+	// is kept in ordinary memory, and moves by way of staging.
+	LockedBacks uint64
 	// OnShortage, where not nil, is called by an enqueue that found no room, even by
 	// eviction, before it fails, without locks: it may release buffers, drop blocks,
 	// and enqueue. Where it returns true the command is tried once more. While it runs,
