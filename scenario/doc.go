@@ -11,7 +11,6 @@
 //	inputs        files given on the command line: {text: {default: FILE}}
 //	policy        which blocks go first where a memory is short: cost, lru, belady, none
 //	devices       name, driver, count, memory, local, params; for opencl also platform, device
-//	policy        which blocks are freed where a device's memory is short
 //	links         between: [A, B] (or from, to), way: direct|ring, latency, bandwidth
 //	buffers       name, size, count, and content: file, input, fill, random or ramp
 //	svm           blocks of shared virtual memory, and buffers over them
