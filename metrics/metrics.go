@@ -1,5 +1,6 @@
 // Package metrics shows pools and memories to Prometheus. It is a package of its
-// own so that programs without Prometheus do not link it.
+// own so that programs without Prometheus do not link it. Beside Go's runtime/metrics it
+// is imported as gwmetrics.
 package metrics
 
 import (

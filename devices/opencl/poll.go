@@ -22,10 +22,10 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	}
 	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
 	defer h.leaveLocked(r)
-	if h.hopping > 0 {
-		h.drainSinkLocked()
+	if h.hopping > 0 || len(h.followers) > 0 {
+		h.followHopsLocked()
 		if r.state != native || r.told || r.hops {
-			return !r.told
+			return r.state != ended
 		}
 	}
 	if r.state == held { // by what OpenCL has, perhaps; no deeper: there may be many
@@ -41,7 +41,7 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 				h.mu.Lock()
 			}
 		}
-		return again
+		return again || r.follows // somebody has seen the hop's end, and is about to go on
 	}
 	e := r.event
 	h.mu.Unlock()

@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"godwit/devices"
@@ -95,20 +96,21 @@ type life struct {
 	spent    []ocl.Event // events of earlier tries
 
 	// What to do, from the command.
-	runner runner        // carries it out where that is not OpenCL; its waits are reached then
-	bytes  []byte        // host end of a transfer
-	memory uint64        // the other end's address, where it is this process's; else 0
-	source []byte        // of a copy between two devices of which both ends are this process's, where memory is the destination
-	times  devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
-	kernel *kernel
-	batch  *batch       // it is an end of a batch
-	end    int          // which
-	hops   bool         // it is a copy between windows, hop
-	late   devices.Late // which part of the copy there is to do; nil is all
-	call   func(context.Context) error
-	begun  atomic.Bool // a runner has begun with it
-	covers uint64      // it is no command, but the marker of a cover: of the points up to this
-	cmd    ocl.Command
+	runner  runner        // carries it out where that is not OpenCL; its waits are reached then
+	bytes   []byte        // host end of a transfer
+	memory  uint64        // the other end's address, where it is this process's; else 0
+	source  []byte        // of a copy between two devices of which both ends are this process's, where memory is the destination
+	times   devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
+	kernel  *kernel
+	batch   *batch       // it is an end of a batch
+	end     int          // which
+	hops    bool         // it is a copy between windows, hop
+	follows bool         // it waited for such a copy
+	late    devices.Late // which part of the copy there is to do; nil is all
+	call    func(context.Context) error
+	begun   atomic.Bool // a runner has begun with it
+	covers  uint64      // it is no command, but the marker of a cover: of the points up to this
+	cmd     ocl.Command
 }
 
 type state uint8
@@ -209,6 +211,7 @@ func (h *host) resolveLocked(r *record) bool {
 			x.after = append(x.after, r)
 			r.blockers++
 		default:
+			r.follows = r.follows || x != nil && x.hops
 			h.gateLocked(r, w)
 		}
 	}
@@ -262,6 +265,9 @@ func (h *host) leaveLocked(r *record) {
 // nativeLocked: held to native. OpenCL has r, and what was held by it can go on.
 func (h *host) nativeLocked(r *record) {
 	r.state, r.blockers = native, 0
+	if r.follows && len(h.followers) < mostFollowers {
+		h.followers = append(h.followers, r)
+	}
 	h.releaseLocked(r)
 	for _, x := range r.others() {
 		if h.nativeLocked(x); x.told {
@@ -374,6 +380,9 @@ func (h *host) finishLocked(r *record, err error) {
 	q.flight.drop(r.point.Seq)
 	if r.hops {
 		h.hopping--
+	}
+	if i := slices.Index(h.followers, r); r.follows && i >= 0 {
+		h.followers = slices.Delete(h.followers, i, i+1)
 	}
 	h.releaseLocked(r)
 	switch {
