@@ -8,6 +8,16 @@ SHELL := bash
 # PoCL's CPU devices: two, so that bytes move between real OpenCL devices.
 export POCL_DEVICES ?= pthread pthread
 
+# The OpenCL headers say on every build that nobody said which version is wanted.
+export CGO_CFLAGS ?= -O2 -g -DCL_TARGET_OPENCL_VERSION=300
+
+# Where make install puts things; DESTDIR is put before all of it (for packages).
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+DATADIR ?= $(PREFIX)/share
+VENDORS := $(DATADIR)/godwit/vendors
+
 # FUZZTIME is for each fuzz target; TESTFLAGS may hold -run or -v.
 FUZZTIME ?= 5s
 # FOR is how long a soak runs in all; SOAKFLAGS may hold -race or -only NAME.
@@ -19,15 +29,16 @@ ARMPACKAGES ?= ./mem ./bufalloc ./migration ./runtime ./svm ./devices/cpu ./devi
 LINT := bin/golangci-lint
 DEADCODE := bin/deadcode
 
-.PHONY: help deps build lib run test lint vet fuzz bench soak nocgo others arm ci clean
+.PHONY: help deps build lib man install uninstall run test lint vet fuzz bench soak nocgo others arm installed ci clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-6s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 deps: ## install what is missing: OpenCL headers, loader and PoCL (Debian)
 	@bash tools/deps
 
 build: deps ## bin/godwit, and beside it what loads a user's allocator
+	@[ -e bin/godwit ] || echo "building bin/godwit (the first time takes a minute or two: OpenCL's bindings are C)"
 	@if bash tools/deps --have; then go build -o bin/godwit ./cmd/godwit; \
 	else echo "building without OpenCL devices: everything else works"; CGO_ENABLED=0 go build -o bin/godwit ./cmd/godwit; fi
 	$${CC:-cc} -O2 -Wall -o bin/godwit-allochost bufalloc/extern/host/host.c -ldl
@@ -35,8 +46,44 @@ build: deps ## bin/godwit, and beside it what loads a user's allocator
 lib: deps ## bin/libgodwit.so, the OpenCL driver
 	go build -buildmode=c-shared -o bin/libgodwit.so ./icd/libgodwit
 
+man: build ## bin/man: man pages, made of the commands' own help
+	go run ./cmd/godwit/internal/manpages bin/man
+
+# The vendor file is off until it is named: OCL_ICD_VENDORS=$(VENDORS), or a link to it
+# from /etc/OpenCL/vendors. What was built before is installed without Go, so that
+# "make build lib man" and "sudo make install" may be two users' work.
+install: bin/godwit bin/libgodwit.so bin/man/godwit.1 ## what was built, to PREFIX (/usr/local), under DESTDIR
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(VENDORS) $(DESTDIR)$(DATADIR)/man/man1 $(DESTDIR)$(DATADIR)/doc/godwit \
+	  $(DESTDIR)$(DATADIR)/bash-completion/completions $(DESTDIR)$(DATADIR)/zsh/site-functions $(DESTDIR)$(DATADIR)/fish/vendor_completions.d
+	install -m 755 bin/godwit bin/godwit-allochost $(DESTDIR)$(BINDIR)
+	install -m 755 bin/libgodwit.so $(DESTDIR)$(LIBDIR)
+	echo $(LIBDIR)/libgodwit.so > $(DESTDIR)$(VENDORS)/godwit.icd
+	install -m 644 bin/man/*.1 $(DESTDIR)$(DATADIR)/man/man1
+	install -m 644 LICENSE README.md CHANGELOG.md $(DESTDIR)$(DATADIR)/doc/godwit
+	bin/godwit completion bash > $(DESTDIR)$(DATADIR)/bash-completion/completions/godwit
+	bin/godwit completion zsh > $(DESTDIR)$(DATADIR)/zsh/site-functions/_godwit
+	bin/godwit completion fish > $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/godwit.fish
+
+bin/godwit:
+	$(MAKE) build
+
+bin/libgodwit.so:
+	$(MAKE) lib
+
+bin/man/godwit.1:
+	$(MAKE) man
+
+uninstall: ## what make install put there
+	rm -f $(DESTDIR)$(BINDIR)/godwit $(DESTDIR)$(BINDIR)/godwit-allochost $(DESTDIR)$(LIBDIR)/libgodwit.so \
+	  $(DESTDIR)$(DATADIR)/man/man1/godwit.1 $(DESTDIR)$(DATADIR)/man/man1/godwit-*.1 \
+	  $(DESTDIR)$(DATADIR)/bash-completion/completions/godwit $(DESTDIR)$(DATADIR)/zsh/site-functions/_godwit \
+	  $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/godwit.fish
+	rm -rf $(DESTDIR)$(DATADIR)/godwit $(DESTDIR)$(DATADIR)/doc/godwit
+
 run: build ## two scenarios on simulated devices: a real file's histogram, a stencil
+	@echo; echo "a real file's histogram, on four simulated devices:"
 	bin/godwit run examples/histogram.yaml --input text=docs/design.md
+	@echo; echo "a stencil over four devices, of which only the edges move:"
 	bin/godwit run examples/halo.yaml
 
 test: ## every test, with the race detector
@@ -80,7 +127,10 @@ arm: ## tests on an emulated arm64 processor, whose memory model is weaker
 	@if command -v qemu-aarch64 >/dev/null; then CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -exec qemu-aarch64 $(ARMPACKAGES); \
 	else echo "no qemu-aarch64 (Debian's qemu-user): not run"; fi
 
-ci: deps lint nocgo others test arm fuzz bench ## what CI runs
+installed: build lib man ## what make install installs works for a user who may write nothing there
+	GODWIT_TEST_INSTALL=1 go test -count 1 ./tests -run Installed
+
+ci: deps lint nocgo others test arm installed fuzz bench ## what CI runs
 
 clean: ## remove what was built
 	rm -rf bin

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -158,11 +159,12 @@ func (k ArgKind) String() string {
 // Arg is the value of a kernel argument in a launch.
 type Arg struct {
 	Kind    ArgKind
-	Value   []byte    // ArgValue
-	Device  Device    // ArgBuffer, ArgSVM: whose block it is; nil is the queue's device's own
-	Block   mem.Block // ArgBuffer, ArgSVM; zero is a null pointer
-	Off     uint64    // ArgBuffer, ArgSVM: bytes into the block
-	Size    uint64    // ArgBuffer, ArgSVM: bytes reachable; ArgLocal: bytes wanted
-	Pointer uint64    // ArgSVM: the address at which kernels see the first of those bytes
-	Space   SVMSpace  // ArgSVM, of devices with SVMCaps.InPlace: lends them the bytes at Pointer; nil is not needed
+	Value   []byte       // ArgValue
+	Device  Device       // ArgBuffer, ArgSVM: whose block it is; nil is the queue's device's own
+	Block   mem.Block    // ArgBuffer, ArgSVM; zero is a null pointer
+	Off     uint64       // ArgBuffer, ArgSVM: bytes into the block
+	Size    uint64       // ArgBuffer, ArgSVM: bytes reachable; ArgLocal: bytes wanted
+	Pointer uint64       // ArgSVM: the address at which kernels see the first of those bytes
+	Promise work.Promise // ArgBuffer: what the launch declares that it does with it, for devices that check
+	Space   SVMSpace     // ArgSVM, of devices with SVMCaps.InPlace: lends them the bytes at Pointer; nil is not needed
 }

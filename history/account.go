@@ -58,6 +58,29 @@ func (a *account) unmapped(u mem.Access) {
 	a.oracle.Unmapped(u.Buffer, u.Range)
 }
 
+// evicted replays what left memories for a command, and returns how many bytes were
+// written back first.
+func (a *account) evicted(c *trace.CommandRecord) (back uint64, err error) {
+	for i := range c.Evictions {
+		for k := range c.Evictions[i].Backs {
+			s := &c.Evictions[i].Backs[k]
+			if s.Point.IsZero() {
+				continue // refused
+			}
+			back += a.oracle.WrittenBack(s.Buffer, s.Range, s.From, s.To)
+			a.ledger.Brought(s, 0, false)
+		}
+	}
+	for i := range c.Evictions {
+		v := &c.Evictions[i]
+		booked, lost := a.ledger.Evicted(v.Buffer, v.Memory, v.Range), a.oracle.Evicted(v.Buffer, v.Memory)
+		if booked+lost > 0 {
+			return back, fmt.Errorf("%d leaves memory %d with %d bytes (of the ledger %d) that are nowhere else", v.Buffer, v.Memory, lost, booked)
+		}
+	}
+	return back, nil
+}
+
 // command replays a command that uses accs, and returns how many bytes had to move for
 // it, and how many came along.
 func (a *account) command(c *trace.CommandRecord, accs []mem.Access) (bytes, along uint64, err error) {

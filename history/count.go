@@ -78,7 +78,7 @@ func (r *replay) counting(q *queue, op *Op) error {
 	}
 	var size *runtime.Buffer
 	var err error
-	r.faults.end()
+	r.faults.enter(quiet)
 	if op.Ref < sizeBuffers {
 		if size, err = r.sizeBuffer(op.Ref); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (r *replay) counting(q *queue, op *Op) error {
 
 func (r *replay) writeCount(q *queue, op *Op, size *runtime.Buffer) error {
 	wait := r.waits(op)
-	r.faults.resume()
+	r.faults.enter(running)
 	e, err := q.EnqueueWrite(r.call, size, 0, binary.NativeEndian.AppendUint64(nil, op.counted()), wait...)
 	accs := mem.Access{Buffer: size.ID(), Range: mem.Range{End: 8}, Mode: mem.Write, Memory: q.Memory()}
 	e, err = r.took("write of a count", e, err, accs)
@@ -207,4 +207,15 @@ func (r *replay) planned() migration.Stats {
 	s := r.c.Stats()
 	s.BytesMoved = 0
 	return s
+}
+
+// sizeIDs are the size buffers that there are; 0 where one was never made.
+func (r *replay) sizeIDs() []mem.BufferID {
+	out := make([]mem.BufferID, sizeBuffers)
+	for i, b := range r.sizes {
+		if b != nil {
+			out[i] = b.ID()
+		}
+	}
+	return out
 }

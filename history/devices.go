@@ -2,7 +2,9 @@ package history
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"godwit/devices"
@@ -37,9 +39,104 @@ func Wrap[D devices.Device](f *Faults, plain D, embed func(D) Faulty) devices.De
 	return d
 }
 
-// Queue returns a queue of a wrapped device with faults.
-func (f *Faults) Queue(q devices.Queue, o devices.QueueOptions) devices.Queue {
-	return &faultyQueue{Queue: q, f: f, user: strings.HasPrefix(o.Name, userQueue)}
+// Queue returns a queue of a wrapped device with faults. One that takes batches does so
+// still: native says that the driver of its legs wants to have its own queues in them;
+// else legs are submitted to the queues with faults.
+func (f *Faults) Queue(q devices.Queue, o devices.QueueOptions, native bool) devices.Queue {
+	x := &faultyQueue{Queue: q, f: f, user: strings.HasPrefix(o.Name, userQueue)}
+	b, batches := q.(devices.Batcher)
+	s, shuttles := q.(devices.Shuttle)
+	if !batches || !shuttles {
+		return x
+	}
+	return &faultyBatcher{faultyQueue: x, batcher: b, shuttle: s, native: native, batches: make(map[devices.Batch]*faultyBatch), tickets: make(map[devices.Ticket]ticket)}
+}
+
+// NewQueue is Device.NewQueue with faults.
+func (f *Faults) NewQueue(d devices.Device, o devices.QueueOptions, native bool) (devices.Queue, error) {
+	if err := f.fails(CallNewQueue); err != nil {
+		if strings.Contains(o.Name, ".lanes.") { // for any command
+			f.hitAny()
+		}
+		return nil, err
+	}
+	q, err := d.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return f.Queue(q, o, native), nil
+}
+
+// Build is Device.Build with faults.
+func (f *Faults) Build(ctx context.Context, d devices.Device, p *devices.Program) (devices.Module, error) {
+	if err := f.fails(CallBuild); err != nil {
+		return nil, err
+	}
+	m, err := d.Build(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyModule{m, f}, nil
+}
+
+type faultyModule struct {
+	devices.Module
+	f *Faults
+}
+
+// Close implements devices.Module.
+func (m *faultyModule) Close() error {
+	return errors.Join(m.Module.Close(), m.f.fails(CallCloseModule))
+}
+
+// Close is Device.Close with faults: it closes the device, and says that it failed.
+func (f *Faults) Close(d devices.Device) error {
+	return errors.Join(d.Close(), f.fails(CallCloseDevice))
+}
+
+// View is Viewer.View with faults.
+func (f *Faults) View(d devices.Viewer, b mem.Block, off, size uint64) ([]byte, error) {
+	if err := f.fails(CallView); err != nil {
+		f.hitAny()
+		return nil, err
+	}
+	return d.View(b, off, size)
+}
+
+// Reserve is SVMReserver.ReserveSVM with faults.
+func (f *Faults) Reserve(d devices.SVMReserver, r mem.Range) error {
+	if err := f.fails(CallReserve); err != nil {
+		return err
+	}
+	return d.ReserveSVM(r)
+}
+
+// Pinned is PageLocker.PinnedMemory with faults.
+func (f *Faults) Pinned(d devices.PageLocker, node int) (devices.PinnedMemory, error) {
+	if err := f.fails(CallPin); err != nil {
+		return nil, err
+	}
+	p, err := d.PinnedMemory(node)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyPinned{p, f}, nil
+}
+
+type faultyPinned struct {
+	devices.PinnedMemory
+	f *Faults
+}
+
+// AllocAll implements mem.Resource.
+func (p *faultyPinned) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	switch p.f.draw(CallStaging, string(CallStaging)) {
+	case Refused:
+		return mem.Exhausted, errFault
+	case Undone, Done:
+		return mem.Exhausted, nil
+	}
+	return p.PinnedMemory.AllocAll(reqs, out, reuse)
 }
 
 // userQueue begins the names of the queues that the history speaks of.
@@ -49,48 +146,84 @@ type faultyQueue struct {
 	devices.Queue
 	f    *Faults
 	user bool
-	cmd  devices.Command // Submit is called by one goroutine at a time
+
+	mu   sync.Mutex // held over Submit: legs may come from goroutines
+	cmd  devices.Command
 	args []devices.Arg
 }
 
+// plainQueue is a queue without its faults.
+func plainQueue(q devices.Queue) devices.Queue {
+	switch q := q.(type) {
+	case *faultyQueue:
+		return q.Queue
+	case *faultyBatcher:
+		return q.Queue
+	}
+	return q
+}
+
+// Close implements devices.Queue. It closes the queue, and says that it failed.
+func (q *faultyQueue) Close() error { return errors.Join(q.Queue.Close(), q.f.fails(CallCloseQueue)) }
+
+// Flush implements devices.Queue. It does so, and says that it failed.
+func (q *faultyQueue) Flush() error { return errors.Join(q.Queue.Flush(), q.f.fails(CallFlush)) }
+
 // Submit implements devices.Queue.
 func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	f, what := q.f, "user's "+cmd.Op.String()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f, c, what := q.f, CallCommand, "user's "+cmd.Op.String()
 	if !q.user {
-		what = "runtime's " + cmd.Op.String()
+		c, what = CallCopy, "runtime's "+cmd.Op.String()
 	}
-	x := f.draw(what)
-	if x == refuse {
+	x := f.draw(c, what)
+	if x == Refused {
 		if !q.user { // a leg of a transfer that was accepted before, perhaps
 			f.hit(cmd)
 		}
 		return mem.Point{}, errFault
 	}
-	if x == done && cmd.Late != nil {
-		x = undone // it would say that it has moved
+	if x == Done && cmd.Late != nil {
+		x = Undone // it would say that it has moved
 	}
 	var p mem.Point
 	var err error
-	if x != undone {
-		if p, err = q.Queue.Submit(q.plain(cmd), waits); err != nil {
+	var more *part
+	if x != Undone {
+		if cmd.Carrier != nil {
+			more = f.carries(cmd)
+		}
+		plain := q.plain(cmd)
+		if plain.Op == devices.OpLaunch {
+			more = q.lend(plain)
+		}
+		if p, err = q.Queue.Submit(plain, waits); err != nil {
 			return p, err
 		}
 	}
 	if x != none {
-		if x == done {
+		if x == Done {
 			waits = []mem.Wait{{Point: p, Kind: mem.Data}}
 		}
-		pause := f.pause()
-		p, err = q.Queue.Submit(&devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error {
-			time.Sleep(pause)
-			return errFault
-		}}, waits)
-		if err != nil {
+		if p, err = q.Queue.Submit(f.failing(), waits); err != nil {
 			return p, err
 		}
 	}
+	if more != nil {
+		more.of(f, p)
+	}
 	f.took(q, cmd, p, x != none)
 	return p, nil
+}
+
+// failing is a command that fails, some time later.
+func (f *Faults) failing() *devices.Command {
+	pause := f.pause()
+	return &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error {
+		time.Sleep(pause)
+		return errFault
+	}}
 }
 
 // plain is a command that names devices as they know themselves.
@@ -103,6 +236,40 @@ func (q *faultyQueue) plain(cmd *devices.Command) *devices.Command {
 	}
 	q.cmd.Args = q.args
 	return &q.cmd
+}
+
+// lend has the driver's lends of a launch struck, nil where it makes none.
+func (q *faultyQueue) lend(cmd *devices.Command) (p *part) {
+	for i := range cmd.Args {
+		if cmd.Args[i].Space == nil {
+			continue
+		}
+		if p == nil {
+			p = &part{}
+			q.f.mu.Lock()
+			q.f.parts = append(q.f.parts, p)
+			q.f.mu.Unlock()
+		}
+		cmd.Args[i].Space = &faultySpace{cmd.Args[i].Space, q.f, p}
+	}
+	return p
+}
+
+type faultySpace struct {
+	devices.SVMSpace
+	f *Faults
+	p *part
+}
+
+// Lend implements devices.SVMSpace.
+func (s *faultySpace) Lend(addr, size uint64) error {
+	if err := s.f.fails(CallLend); err != nil {
+		s.f.mu.Lock()
+		s.p.struck = true
+		s.f.mu.Unlock()
+		return err
+	}
+	return s.SVMSpace.Lend(addr, size)
 }
 
 // Times implements devices.Profiler where the queue does.
@@ -127,10 +294,10 @@ type faultyResource struct {
 
 // AllocAll implements mem.Resource.
 func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
-	switch r.f.draw("allocation") {
-	case refuse:
+	switch r.f.draw(CallAlloc, string(CallAlloc)) {
+	case Refused:
 		return mem.Exhausted, errFault
-	case undone, done:
+	case Undone, Done:
 		return mem.Exhausted, nil
 	}
 	o, err := r.Resource.AllocAll(reqs, out, reuse)
@@ -142,6 +309,20 @@ func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block, reuse *me
 		r.f.mu.Unlock()
 	}
 	return o, err
+}
+
+// FreeAfter implements mem.Resource: refused, the block stays; else it is freed, and said
+// not to be.
+func (r *faultyResource) FreeAfter(b mem.Block, after []mem.Point) error {
+	x := r.f.draw(CallFree, string(CallFree))
+	if x == Refused {
+		return errFault
+	}
+	err := r.Resource.FreeAfter(b, after)
+	if x != none {
+		err = errors.Join(err, errFault)
+	}
+	return err
 }
 
 // The simulated devices with faults. Embedding keeps all their optional interfaces.
@@ -176,12 +357,24 @@ func (d *faultyCPU) PeerLink(other devices.Device) (mem.Link, bool) {
 
 // NewQueue implements devices.Device.
 func (d *faultyCPU) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.Device.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return d.f.Queue(q, o), nil
+	return d.f.NewQueue(d.Device, o, false)
 }
+
+// Build implements devices.Device.
+func (d *faultyCPU) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
+	return d.f.Build(ctx, d.Device, p)
+}
+
+// View implements devices.Viewer.
+func (d *faultyCPU) View(b mem.Block, off, size uint64) ([]byte, error) {
+	return d.f.View(d.Device, b, off, size)
+}
+
+// ReserveSVM implements devices.SVMReserver.
+func (d *faultyCPU) ReserveSVM(r mem.Range) error { return d.f.Reserve(d.Device, r) }
+
+// Close implements devices.Device.
+func (d *faultyCPU) Close() error { return d.f.Close(d.Device) }
 
 type faultyTCE struct {
 	*tce.Device
@@ -207,9 +400,16 @@ func (d *faultyTCE) Connected(other devices.Device) error {
 
 // NewQueue implements devices.Device.
 func (d *faultyTCE) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.Device.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return d.f.Queue(q, o), nil
+	return d.f.NewQueue(d.Device, o, false)
 }
+
+// Build implements devices.Device.
+func (d *faultyTCE) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
+	return d.f.Build(ctx, d.Device, p)
+}
+
+// ReserveSVM implements devices.SVMReserver.
+func (d *faultyTCE) ReserveSVM(r mem.Range) error { return d.f.Reserve(d.Device, r) }
+
+// Close implements devices.Device.
+func (d *faultyTCE) Close() error { return d.f.Close(d.Device) }

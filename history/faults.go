@@ -3,7 +3,10 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +18,7 @@ import (
 // its queues and its memory, also those that the runtime makes on its own account,
 // and any of them may be refused, or be accepted and fail: before it has done
 // anything, or when it has done all. Faults come alone and in a row, so that who
-// tries again may fail again.
+// tries again may fail again; or one call is struck, the n-th of its kind (Strike).
 //
 // What was struck is kept, since the verdict must know it: which points of the
 // user's commands, and which bytes of which buffer the copies were to carry that the
@@ -25,33 +28,117 @@ import (
 // errFault is why a struck call fails.
 var errFault = errors.New("injected fault")
 
-// fault is what becomes of a call.
-type fault uint8
+// Fault is what becomes of a call.
+type Fault uint8
 
+// The faults.
 const (
-	none   fault = iota
-	refuse       // nothing is accepted
-	undone       // accepted, and fails when its waits have ended
-	done         // accepted, done, and failed then
+	none    Fault = iota
+	Refused       // nothing is accepted
+	Undone        // accepted, and fails when its waits have ended
+	Done          // accepted, done, and failed then
 )
 
-// Faults strike the devices that it wraps, about one call in Every. It serves one run.
+// String says what became of the call.
+func (f Fault) String() string {
+	return [...]string{"", "refused", "failed undone", "failed when done"}[f]
+}
+
+// Call is a kind of call that a driver gets.
+type Call string
+
+// The kinds of calls that may be struck. The first of these are also struck at random.
+const (
+	CallCommand Call = "user's command" // Queue.Submit
+	CallCopy    Call = "runtime's copy" // Queue.Submit, of legs too
+	CallBatch   Call = "batch"          // Batcher.SubmitBatch
+	CallLane    Call = "lane's copy"    // Shuttle.Start, Shuttle.Finish
+	CallAlloc   Call = "allocation"     // Resource.AllocAll
+	CallStaging Call = "staging"        // Resource.AllocAll of page-locked memory
+	CallView    Call = "view"           // Viewer.View
+	CallLend    Call = "lend"           // SVMSpace.Lend, which the driver calls
+
+	CallFree        Call = "free"          // Resource.FreeAfter
+	CallFlush       Call = "flush"         // Queue.Flush
+	CallNewQueue    Call = "new queue"     // Device.NewQueue
+	CallBuild       Call = "build"         // Device.Build
+	CallPin         Call = "pinned memory" // PageLocker.PinnedMemory
+	CallReserve     Call = "reserve svm"   // SVMReserver.ReserveSVM
+	CallCloseModule Call = "close module"  // Module.Close
+	CallCloseQueue  Call = "close queue"   // Queue.Close
+	CallCloseDevice Call = "close device"  // Device.Close
+)
+
+// calls are all kinds, and whether they are struck at random, too.
+var calls = map[Call]bool{
+	CallCommand: true, CallCopy: true, CallBatch: true, CallLane: true, CallAlloc: true, CallStaging: true, CallView: true, CallLend: true,
+	CallFree: false, CallFlush: false, CallNewQueue: false, CallBuild: false, CallPin: false, CallReserve: false,
+	CallCloseModule: false, CallCloseQueue: false, CallCloseDevice: false,
+}
+
+// Calls are the kinds of calls that may be struck, sorted.
+func Calls() []Call { return slices.Sorted(maps.Keys(calls)) }
+
+// Strike is the one call that is struck: the Nth of a kind, from 1.
+type Strike struct {
+	Call  Call
+	N     int
+	Fault Fault
+}
+
+// phase is where a run is.
+type phase uint8
+
+const (
+	quiet phase = iota // nothing is struck
+	opening
+	running
+	closing
+)
+
+// strikes reports whether a call may be struck in a phase: while the context opens,
+// what fails it; while it closes, what leaves it nothing to do about it.
+func (p phase) strikes(c Call) bool {
+	switch p {
+	case opening:
+		return c == CallNewQueue || c == CallBuild || c == CallPin || c == CallReserve
+	case closing:
+		return c == CallFree || c == CallCloseModule || c == CallCloseQueue || c == CallCloseDevice
+	}
+	return p == running
+}
+
+// Faults strike the devices that it wraps, about one call in Every, or one. It serves
+// one run.
 type Faults struct {
-	seed  uint64 // immutable
-	every int    // immutable
+	seed  uint64  // immutable
+	every int     // immutable
+	only  *Strike // immutable; nil strikes at random
 
 	mu      sync.Mutex
-	on      bool                        // protected by mu
+	phase   phase                       // protected by mu
 	dice    *rand.Rand                  // protected by mu
-	again   fault                       // protected by mu: what becomes of the next call, too
+	again   Fault                       // protected by mu: what becomes of the next call, too
 	devs    map[devices.Device]int      // protected by mu: memories of the wrapped devices, from 1
 	blocks  map[placed]mem.BufferID     // protected by mu
 	own     map[mem.Point]bool          // protected by mu: user's commands that were struck and accepted
+	parts   []*part                     // protected by mu: of user's commands, what else was called for them
 	hits    []hit                       // protected by mu: copies that were struck and accepted
 	at      int                         // protected by mu: the place in the log
 	epoch   int                         // protected by mu: how often all was calm
 	strikes map[string]int              // protected by mu: how often, by what was struck
+	calls   map[Call]int                // protected by mu: how many were made that could be struck
 	last    map[*mem.Timeline]mem.Point // protected by mu: of hidden queues
+}
+
+// part is what a driver called, or was called for, to carry out a user's command: if
+// it is struck, the command may fail. Protected by Faults.mu.
+type part struct {
+	point  mem.Point // zero until it is accepted
+	memory int       // of a copy that a Carrier does: the device's end
+	block  mem.Block
+	bytes  mem.Range
+	struck bool
 }
 
 // placed is a block on a memory.
@@ -67,11 +154,12 @@ type hit struct {
 	epoch  int
 	buffer mem.BufferID
 	bytes  mem.Range
+	any    bool // nobody knows which bytes
 }
 
-func newFaults(seed uint64, every int) *Faults {
+func newFaults(seed uint64, every int, only *Strike) *Faults {
 	return &Faults{
-		seed: seed, every: every, dice: rand.New(rand.NewPCG(seed, 77)), devs: make(map[devices.Device]int), blocks: make(map[placed]mem.BufferID),
+		seed: seed, every: every, only: only, calls: make(map[Call]int), dice: rand.New(rand.NewPCG(seed, 77)), devs: make(map[devices.Device]int), blocks: make(map[placed]mem.BufferID),
 		own: make(map[mem.Point]bool), strikes: make(map[string]int), last: make(map[*mem.Timeline]mem.Point),
 	}
 }
@@ -85,49 +173,60 @@ func (f *Faults) begin(op, at, epoch int) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.on, f.at, f.epoch, f.again = true, at, epoch, none
+	f.phase, f.at, f.epoch, f.again = running, at, epoch, none
 	f.dice = rand.New(rand.NewPCG(f.seed, uint64(op)))
 }
 
-// resume takes end back.
-func (f *Faults) resume() {
+// enter says where the run is.
+func (f *Faults) enter(p phase) {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.on = true
+	f.phase = p
 }
 
-// end ends the faults, until the next operation.
-func (f *Faults) end() {
-	if f == nil {
-		return
+// draw says what becomes of a call, which what describes.
+func (f *Faults) draw(c Call, what string) (x Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.drawLocked(c, what)
+}
+
+func (f *Faults) drawLocked(c Call, what string) (x Fault) {
+	if !f.phase.strikes(c) {
+		return none
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.on = false
-}
-
-// draw says what becomes of a call.
-func (f *Faults) draw(what string) (x fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.calls[c]++
 	switch {
-	case !f.on:
+	case f.only != nil:
+		if f.only.Call != c || f.only.N != f.calls[c] {
+			return none
+		}
+		x = f.only.Fault
+	case !calls[c] || f.phase != running:
 		return none
 	case f.again != none:
 		x, f.again = f.again, none
 	case f.dice.IntN(f.every) != 0:
 		return none
 	default:
-		x = refuse + fault(f.dice.IntN(3))
+		x = Refused + Fault(f.dice.IntN(3))
 		if f.dice.IntN(3) == 0 {
-			f.again = refuse + fault(f.dice.IntN(3))
+			f.again = Refused + Fault(f.dice.IntN(3))
 		}
 	}
-	f.strikes[what+[]string{"", " refused", " failed undone", " failed when done"}[x]]++
+	f.strikes[what+" "+x.String()]++
 	return x
+}
+
+// fails is draw for calls that are refused, or not.
+func (f *Faults) fails(c Call) error {
+	if f.draw(c, string(c)) != none {
+		return fmt.Errorf("%s: %w", c, errFault)
+	}
+	return nil
 }
 
 // pause is how long a struck command lies before it fails: mostly not at all.
@@ -173,11 +272,71 @@ func (f *Faults) hit(cmd *devices.Command) {
 
 func (f *Faults) hitLocked(cmd *devices.Command) {
 	for _, end := range []devices.Loc{cmd.Dst, cmd.Src} {
-		if id, ok := f.blocks[placed{f.devs[end.Device], end.Block}]; end.Device != nil && ok {
-			f.hits = append(f.hits, hit{f.at, f.epoch, id, mem.Range{Start: end.Off, End: end.Off + cmd.Size}})
-			return
+		memory, bytes := f.devs[end.Device], mem.Range{Start: end.Off, End: end.Off + cmd.Size}
+		id, ok := f.blocks[placed{memory, end.Block}]
+		if end.Device == nil || !ok {
+			continue // not a buffer's
 		}
+		f.hits = append(f.hits, hit{at: f.at, epoch: f.epoch, buffer: id, bytes: bytes})
+		for _, p := range f.parts { // or a part of what a Carrier does
+			if p.memory == memory && p.block == end.Block && p.bytes.Contains(bytes) {
+				p.struck = true
+			}
+		}
+		return
 	}
+}
+
+// hitAny notes that what was struck may have been for any bytes, and any command.
+func (f *Faults) hitAny() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hits = append(f.hits, hit{at: f.at, epoch: f.epoch, any: true})
+	for _, p := range f.parts {
+		p.struck = true
+	}
+}
+
+// carries notes a copy that a Carrier is to do for a user's command, before the command
+// is submitted.
+func (f *Faults) carries(cmd *devices.Command) *part {
+	end := cmd.Dst
+	if end.Device == nil {
+		end = cmd.Src
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := &part{memory: f.devs[end.Device], block: end.Block, bytes: mem.Range{Start: end.Off, End: end.Off + cmd.Size}}
+	f.parts = append(f.parts, p)
+	return p
+}
+
+// of notes the point of the command that it is a part of.
+func (p *part) of(f *Faults, point mem.Point) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.point = point
+}
+
+// partly reports whether what was to be done for a user's command was struck, so that it
+// may have failed.
+func (f *Faults) partly(p mem.Point) bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.parts, func(x *part) bool { return x.struck && x.point == p })
+}
+
+// was reports whether a call of that kind was struck.
+func (f *Faults) was(kinds ...Call) bool {
+	if f == nil || f.only == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Contains(kinds, f.only.Call) && f.calls[f.only.Call] >= f.only.N
 }
 
 // struck reports whether a user's command was struck.

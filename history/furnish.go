@@ -10,8 +10,9 @@ import (
 
 func (r *replay) setUp() error {
 	o := runtime.Options{Name: r.cfg.Name, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec}
-	if r.cfg.Every > 0 {
-		r.faults = newFaults(r.h.Seed, r.cfg.Every)
+	if r.cfg.Every > 0 || r.cfg.Strike != nil {
+		r.faults = newFaults(r.h.Seed, r.cfg.Every, r.cfg.Strike)
+		r.faults.enter(opening)
 		o.Resource = r.faults.Resource
 	}
 	devs, err := r.cfg.Open(r.faults)
@@ -116,7 +117,10 @@ func (r *replay) renew(q *queue, root int) error {
 		kind = Plain
 	}
 	err := r.release(q, root)
-	r.faults.end() // a buffer that could not be made would be missed by all that follows
+	if errors.Is(err, errFault) { // what is released is gone all the same
+		r.told, err = true, nil
+	}
+	r.faults.enter(quiet) // a buffer that could not be made would be missed by all that follows
 	return errors.Join(err, r.create(root, kind))
 }
 

@@ -15,6 +15,7 @@ type model struct {
 	h      *History
 	memory flat.Memory // the roots, and after them the size buffers
 	lost   [][]bool
+	doubt  [][]bool // may be lost: a write-back of them failed, and who else had them nobody asks
 	wrote  [][]int        // the entry of the log that wrote last
 	undone [][]int        // 1 + the epoch of an unmap that failed with its map since
 	ids    []mem.BufferID // of the roots, now
@@ -31,6 +32,7 @@ func newModel(h *History, ids []mem.BufferID) *model {
 		}
 		m.memory.Add(bytes, r.content())
 		m.lost = append(m.lost, make([]bool, r.Size))
+		m.doubt = append(m.doubt, make([]bool, r.Size))
 		m.wrote = append(m.wrote, make([]int, r.Size))
 		m.undone = append(m.undone, make([]int, r.Size))
 		for k := range m.wrote[i] {
@@ -64,7 +66,7 @@ func (m *model) place(view, off, size int) (root int, r mem.Range) {
 func (m *model) setLost(view, off, size int, lost bool) {
 	root, r := m.place(view, off, size)
 	for i := r.Start; i < r.End; i++ {
-		m.lost[root][i] = lost
+		m.lost[root][i], m.doubt[root][i] = lost, false
 	}
 }
 
@@ -86,6 +88,25 @@ func (m *model) rows(op *Op) iter.Seq[flat.Row] {
 // readsLost reports whether an operation reads bytes that are lost.
 func (m *model) readsLost(op *Op) bool {
 	return m.reads(op, func(root, at int) bool { return m.lost[root][at] })
+}
+
+// readsDoubt reports whether an operation reads bytes that may be lost.
+func (m *model) readsDoubt(op *Op) bool {
+	return m.reads(op, func(root, at int) bool { return m.doubt[root][at] })
+}
+
+// doubtful notes that a buffer's bytes may be lost. sizes are the size buffers.
+func (m *model) doubtful(id mem.BufferID, r mem.Range, sizes []mem.BufferID) {
+	if i := slices.Index(sizes, id); i >= 0 {
+		m.lostCounts[i] = true // what counts by it may fail, or not
+	}
+	root := slices.Index(m.ids, id)
+	if root < 0 {
+		return
+	}
+	for i := r.Start; i < r.End; i++ {
+		m.doubt[root][i] = !m.lost[root][i]
+	}
 }
 
 // lose does what an operation that failed does to the bytes it was to write.
@@ -145,6 +166,7 @@ func (m *model) reads(op *Op, is func(root, at int) bool) bool {
 // renew makes a root new.
 func (m *model) renew(root int, id mem.BufferID) {
 	m.ids[root] = id
+	clear(m.doubt[root])
 	for i := range m.wrote[root] {
 		m.wrote[root][i], m.undone[root][i] = m.now, 0
 	}
@@ -195,6 +217,7 @@ func (m *model) apply(op *Op) {
 	case Renew: // of a root, not of a view
 		m.memory.Undefine(op.Dst, mem.Range{End: uint64(m.h.Roots[op.Dst].Size)})
 		clear(m.lost[op.Dst])
+		clear(m.doubt[op.Dst])
 		m.countBy(op.Dst, -1)
 	}
 }

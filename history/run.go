@@ -21,7 +21,9 @@ type Config struct {
 	// Open is called for each run; the devices are closed by it. Where f is not nil,
 	// they are wrapped by it.
 	Open       func(f *Faults) ([]devices.Device, error)
-	Every      int // about one call in so many is struck (see Faults); 0 is none
+	Policy     string  // of evictions (eviction.ByName); "" has none
+	Every      int     // about one call in so many is struck (see Faults); 0 is none
+	Strike     *Strike // the one call that is struck; nil is none
 	NoPeer     bool
 	Links      bool // links between devices are open from the start
 	Waits      bool // an enqueue that finds no room waits for some, under a context that soon ends
@@ -37,16 +39,22 @@ type Result struct {
 	Ops        map[string]int // of Commands, by what was called
 	Refused    int            // for want of memory, or struck
 	BytesMoved uint64         // equal to the oracle's lower bound, where nothing may fail
-	RideAlong  uint64         // bytes that came along to the end of a device's word, not in BytesMoved
-	Failed     int            // commands that failed after they were accepted
-	Struck     int            // of Failed: struck themselves
-	Excused    int            // of Failed: rested on a copy that was struck, or on a count
-	Lost       int            // commands refused because they read what a failed one was to write
-	BytesRead  int            // compared with the flat memory
-	Asked      int            // bytes that were read at the end, one by one where some were lost
-	Readable   int            // of Asked: had to be there, and were
-	Strikes    map[string]int // faults, by what was struck
-	Digest     uint64         // of the defined bytes read: equal wherever nothing was refused
+	Evictions  int            // blocks that left a memory for others' sake
+	// WrittenBack is how many bytes of these had to be written back first; not in
+	// BytesMoved.
+	WrittenBack uint64
+	RideAlong   uint64         // bytes that came along to the end of a device's word, not in BytesMoved
+	Failed      int            // commands that failed after they were accepted
+	Struck      int            // of Failed: struck themselves
+	Excused     int            // of Failed: rested on a copy that was struck, or on a count
+	Lost        int            // commands refused because they read what a failed one was to write
+	BytesRead   int            // compared with the flat memory
+	Asked       int            // bytes that were read at the end, one by one where some were lost
+	Readable    int            // of Asked: had to be there, and were
+	Strikes     map[string]int // faults, by what was struck
+	Calls       map[Call]int   // calls that could be struck, where there are faults
+	Unopened    int            // runs whose context could not be opened, since a call of it was struck
+	Digest      uint64         // of the defined bytes read: equal wherever nothing was refused
 }
 
 // Add adds what another run did.
@@ -54,6 +62,8 @@ func (r *Result) Add(o Result) {
 	r.Commands += o.Commands
 	r.Refused += o.Refused
 	r.BytesMoved += o.BytesMoved
+	r.Evictions += o.Evictions
+	r.WrittenBack += o.WrittenBack
 	r.RideAlong += o.RideAlong
 	r.Failed += o.Failed
 	r.Struck += o.Struck
@@ -67,6 +77,13 @@ func (r *Result) Add(o Result) {
 	}
 	for k, n := range o.Ops {
 		r.Ops[k] += n
+	}
+	r.Unopened += o.Unopened
+	if r.Calls == nil {
+		r.Calls = make(map[Call]int)
+	}
+	for k, n := range o.Calls {
+		r.Calls[k] += n
 	}
 	if r.Strikes == nil {
 		r.Strikes = make(map[string]int)
@@ -118,6 +135,7 @@ type replay struct {
 	events   map[int]runtime.Event   // by operation
 	open     map[int]runtime.Event   // user events not set
 	maps     []*openMap
+	told     bool            // a release has said that a call of it was struck
 	faults   *Faults         // nil where nothing is struck
 	audits   int             // reads at the end
 	epoch    int             // how often all was calm: everything had ended and was known to have
@@ -159,22 +177,38 @@ func Run(h *History, cfg Config) (res Result, err error) {
 	defer cancel()
 	r := newReplay(ctx, h, cfg)
 	if err := r.setUp(); err != nil {
+		if r.faults != nil && errors.Is(err, errFault) {
+			return Result{Unopened: 1, Strikes: r.faults.strikes, Calls: r.faults.calls}, nil
+		}
 		return Result{}, err
 	}
+	r.faults.enter(quiet)
 	for i := range h.Ops {
 		if err = r.step(&h.Ops[i]); err != nil {
 			err = fmt.Errorf("operation %d (%s): %w", h.Ops[i].ID, h.Ops[i].Kind, err)
 			break
 		}
 	}
-	r.faults.end()
+	r.faults.enter(quiet)
 	if err == nil {
 		err = r.finish()
 	}
 	if r.faults != nil {
-		r.result.Strikes = r.faults.strikes
+		r.result.Strikes, r.result.Calls = r.faults.strikes, r.faults.calls
 	}
-	return r.result, errors.Join(err, r.tearDown())
+	return r.result, errors.Join(err, r.tornDown())
+}
+
+// tornDown is tearDown, of which a call may be struck: then it says so.
+func (r *replay) tornDown() error {
+	err := r.tearDown()
+	if !r.faults.was(CallFree, CallCloseModule, CallCloseQueue, CallCloseDevice) {
+		return err
+	}
+	if err == nil && !r.told {
+		return fmt.Errorf("a %s that failed was told to nobody", r.faults.only.Call)
+	}
+	return nil
 }
 
 func newReplay(ctx context.Context, h *History, cfg Config) *replay {

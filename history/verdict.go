@@ -26,6 +26,16 @@ func (r *replay) compareMoves() error {
 					r.result.BytesMoved += s.Range.Size() - s.RideAlong
 				}
 			}
+			r.result.Evictions += len(c.Evictions)
+			continue
+		}
+		if c.Err != nil && len(c.Evictions) > 0 { // refused all the same
+			back, err := r.account.evicted(&c)
+			if err != nil {
+				return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
+			}
+			r.result.Evictions += len(c.Evictions)
+			r.result.WrittenBack += back
 			continue
 		}
 		if c.Err != nil {
@@ -35,6 +45,12 @@ func (r *replay) compareMoves() error {
 		if !known {
 			return fmt.Errorf("command %d (%s on %s): nobody enqueued it", c.ID, c.Op, c.Queue)
 		}
+		back, err := r.account.evicted(&c)
+		if err != nil {
+			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
+		}
+		r.result.Evictions += len(c.Evictions)
+		r.result.WrittenBack += back
 		want, along, err := r.account.command(&c, accs)
 		if err != nil {
 			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
@@ -148,6 +164,7 @@ type verdict struct {
 	*replay
 	m      *model
 	next   int // entry
+	told   int // commands of the trace whose write-backs were looked at
 	digest hash.Hash64
 }
 
@@ -167,7 +184,22 @@ func (v *verdict) judge() error {
 	return nil
 }
 
+// writtenBack tells the model of the write-backs that failed up to a command.
+func (v *verdict) writtenBack(command uint64) {
+	commands := v.rec.Commands()
+	for ; v.told < len(commands) && commands[v.told].ID <= command; v.told++ {
+		for _, e := range commands[v.told].Evictions {
+			for _, s := range e.Backs {
+				if s.Point.Err() != nil {
+					v.m.doubtful(s.Buffer, s.Range, v.sizeIDs())
+				}
+			}
+		}
+	}
+}
+
 func (v *verdict) entry(x *entry) error {
+	v.writtenBack(x.command)
 	failed, err := v.end(x)
 	if err != nil {
 		return err
@@ -229,7 +261,7 @@ func (x *entry) compare(m *model) (n int, err error) {
 func (v *verdict) end(x *entry) (failed bool, err error) {
 	lost := v.m.readsLost(x.op)
 	if x.refused {
-		if !lost && !v.m.countLost(x.op) {
+		if !lost && !v.m.countLost(x.op) && !v.m.readsDoubt(x.op) {
 			return false, errors.New("refused for lost bytes, but reads none")
 		}
 		return false, nil
@@ -258,14 +290,14 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 		return false, fmt.Errorf("succeeded, though it reads lost bytes (%t), was struck (%t) or waits for a failed command", lost, struck)
 	case err == nil:
 		return false, nil
-	case struck:
+	case struck, v.faults.partly(p):
 		v.result.Struck++
 		return true, nil
 	case must:
 		return true, nil
 	case !v.mayFail():
 		return true, fmt.Errorf("failed: %w", err)
-	case x.around || v.m.countLost(x.op) || v.excused(x):
+	case x.around || v.m.countLost(x.op) || v.m.readsDoubt(x.op) || v.excused(x):
 		v.result.Excused++
 		return true, nil
 	}
@@ -305,7 +337,7 @@ func (v *verdict) story(x *entry) string {
 // map.
 func (v *verdict) excused(x *entry) bool {
 	for _, h := range v.faults.taken() {
-		if h.epoch == x.epoch && v.m.rests(x.op, h) {
+		if h.epoch == x.epoch && (h.any || v.m.rests(x.op, h)) {
 			return true
 		}
 	}
@@ -319,9 +351,9 @@ func (r *replay) readEverything(v *verdict, q *queue) error {
 		if view.Sub {
 			continue
 		}
-		lost := v.m.lost[view.Root]
+		lost, doubt := v.m.lost[view.Root], v.m.doubt[view.Root]
 		for off, end := 0, 0; off < view.Size; off = end {
-			for end = off + 1; end < view.Size && lost[end] == lost[off]; {
+			for end = off + 1; end < view.Size && lost[end] == lost[off] && doubt[end] == doubt[off]; {
 				end++
 			}
 			r.audits++
@@ -338,7 +370,7 @@ func (r *replay) readEverything(v *verdict, q *queue) error {
 				continue // no room on that device
 			}
 			r.result.Asked += op.Size
-			if last := r.log[len(r.log)-1]; lost[off] != last.refused && !v.m.countLost(op) {
+			if last := r.log[len(r.log)-1]; lost[off] != last.refused && !doubt[off] && !v.m.countLost(op) {
 				return fmt.Errorf("final read of %d bytes at %d of buffer %d: refused %t, lost %t", op.Size, off, view.Root, last.refused, lost[off])
 			}
 		}
@@ -357,6 +389,7 @@ func (r *replay) finishAll() error {
 
 // tearDown releases everything; whatever is left is an error.
 func (r *replay) tearDown() error {
+	r.faults.enter(closing)
 	errs := []error{r.setAll(), r.releaseSizes()}
 	for root := range r.h.Roots {
 		errs = append(errs, r.release(nil, root))

@@ -21,7 +21,8 @@ func TestAScrapeShowsPoolsAndMemories(t *testing.T) {
 	d, err := cpu.New(cpu.Options{Name: "cpu0", Memory: 1 << 20})
 	require.NoError(t, err)
 	c, err := runtime.NewContext(runtime.Options{
-		Devices: []devices.Device{d}, OwnDevices: true,
+		NoEviction: true,
+		Devices:    []devices.Device{d}, OwnDevices: true,
 		Resource: pool.Stack(pool.StackOptions{Pool: &resource.PoolOptions{Slab: 1 << 16}}),
 	})
 	require.NoError(t, err)

@@ -54,10 +54,14 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 	p.current(plan)
 	p.edits++
 	p.stats.Commands++
+	if len(plan.Accesses) > 0 {
+		p.clock++
+	}
 	var version mem.Version
 	for _, a := range plan.Accesses {
 		b := p.buffers[uint32(a.Buffer)]
 		s := b.ensure(a.Memory)
+		s.used = p.clock
 		if !a.Mode.Writes() {
 			s.read(a.Range, at)
 			continue

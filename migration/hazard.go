@@ -8,14 +8,16 @@ import (
 // store is one buffer on one memory: whether it has storage there, and what has
 // to be waited for before its bytes are used.
 type store struct {
-	memory  mem.MemoryID
-	stored  bool
-	class   mem.Class // of the storage
-	hazards rangemap.Map[hazard]
-	spill   spill
-	cursor  uint64                  // where the next sweep goes on
-	due     int                     // commits since the last one
-	held    *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
+	memory   mem.MemoryID
+	stored   bool
+	used     uint64    // the number of the command that used it last
+	resident int       // where its buffer is in Planner.residents, where it is stored
+	class    mem.Class // of the storage
+	hazards  rangemap.Map[hazard]
+	spill    spill
+	cursor   uint64                  // where the next sweep goes on
+	due      int                     // commits since the last one
+	held     *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
 }
 
 // hazard is who used a byte of a store last. Readers on one in-order queue

@@ -89,6 +89,7 @@ type Choice uint8
 // comes from there. ByLoad: its link has less to carry. ByNumber: nothing else
 // told them apart. ByExport: another step of the plan brings the bytes to
 // staging anyway. ByRelay: it is the destination of an earlier step, and nearer.
+// WriteBack: it gives its block up.
 const (
 	OnlyCopy Choice = iota
 	ByWay
@@ -98,6 +99,7 @@ const (
 	ByNumber
 	ByExport
 	ByRelay
+	WriteBack
 )
 
 // String is a phrase that follows "from m, ".
@@ -119,6 +121,8 @@ func (c Choice) String() string {
 		return "exported once for several"
 	case ByRelay:
 		return "relayed from an earlier step"
+	case WriteBack:
+		return "written back before its block goes"
 	}
 	return fmt.Sprintf("Choice(%d)", uint8(c))
 }

@@ -79,10 +79,15 @@ type Planner struct {
 	version mem.Version   // the last one given out
 	edits   uint64        // counts what makes older plans void
 	loads   []uint64      // bytes planned over each link, from*n+to
+	clock   uint64        // commands that were committed and access something
 	stats   Stats
 
-	stepWaits, commandWaits waitIndex // scratch of Plan
-	keeping                 []*undo   // scratch of CommitUnmap
+	residents [][]uint32 // by memory: the buffers with storage there, in no order
+	evictions uint64     // how often Evict was asked
+
+	stepWaits, commandWaits waitIndex  // scratch of Plan
+	keeping                 []*undo    // scratch of CommitUnmap
+	using                   []mem.Wait // scratch of hangs
 }
 
 // buffer is a root buffer: what its bytes are worth, and where.
@@ -95,6 +100,8 @@ type buffer struct {
 	serves     []mem.BufferID // the buffers whose size buffer it is
 	partly     bool           // some store held bytes partly
 	host       *hostUse       // what the host has mapped for writing; nil where it never had, see mapped.go
+
+	inUse, leaving uint64 // the Evict (Planner.evictions) whose command accesses it, which made it leave somewhere
 }
 
 // content is what a byte is worth. Valid is empty where version is 0, and where
@@ -117,7 +124,7 @@ type Poison struct {
 // it: all that it hands out names the store.
 func New(topo *mem.Topology, opts Options) *Planner {
 	n := topo.Len()
-	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n)}
+	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n), residents: make([][]uint32, n)}
 	for from := range mem.MemoryID(n) {
 		for to := range mem.MemoryID(n) {
 			p.aligned = p.aligned || topo.Link(from, to).Align > 1
@@ -160,7 +167,8 @@ func (p *Planner) CreateWith(size uint64, valid mem.MemorySet) (mem.BufferID, er
 	b.live = true
 	b.content = rangemap.Make(size, c)
 	for m := range stores.All() {
-		b.ensure(m).stored = true
+		b.ensure(m)
+		p.resides(b, index, m)
 	}
 	p.stats.Buffers++
 	return mem.BufferID(b.generation)<<32 | mem.BufferID(index), nil
@@ -198,6 +206,9 @@ func (p *Planner) Release(id mem.BufferID) error {
 	p.uncount(id, b)
 	b.live, b.partly, b.host = false, false, nil
 	b.content = rangemap.Map[content]{}
+	for i := range b.stores {
+		p.leaves(&b.stores[i])
+	}
 	clear(b.stores)
 	b.stores = b.stores[:0]
 	if b.generation < math.MaxUint32 { // else the slot has had all its names
@@ -219,7 +230,9 @@ func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID, class mem.Class, until
 		return err
 	}
 	s := b.ensure(m)
-	s.stored, s.class = true, class
+	if s.class = class; !s.stored {
+		p.resides(b, uint32(id), m)
+	}
 	for _, at := range until {
 		s.read(mem.Range{End: b.content.Size()}, at)
 		p.edits++
@@ -247,12 +260,38 @@ func (p *Planner) Unstored(id mem.BufferID, m mem.MemoryID) error {
 		c.valid = c.valid.Without(m)
 		return c
 	})
-	if i, ok := b.find(m); ok {
-		b.stores = slices.Delete(b.stores, i, i+1)
-	}
+	p.forgetStore(b, m)
 	b.unstoredUndo(m)
 	p.edits++
 	return nil
+}
+
+// resides notes that a buffer has storage on a memory.
+func (p *Planner) resides(b *buffer, index uint32, m mem.MemoryID) {
+	s := b.at(m)
+	s.stored, s.resident = true, len(p.residents[m])
+	p.residents[m] = append(p.residents[m], index)
+}
+
+// leaves takes a store's buffer out of the residents of its memory.
+func (p *Planner) leaves(s *store) {
+	if !s.stored {
+		return
+	}
+	all := p.residents[s.memory]
+	last := all[len(all)-1]
+	all[s.resident] = last
+	p.buffers[last].at(s.memory).resident = s.resident
+	p.residents[s.memory] = all[:len(all)-1]
+	s.stored = false
+}
+
+// forgetStore forgets a buffer's store on a memory, if there is one.
+func (p *Planner) forgetStore(b *buffer, m mem.MemoryID) {
+	if i, ok := b.find(m); ok {
+		p.leaves(&b.stores[i])
+		b.stores = slices.Delete(b.stores, i, i+1)
+	}
 }
 
 // Points appends the points, not yet reached, that use the buffer's storage on
@@ -273,12 +312,12 @@ func (p *Planner) PointsIn(dst []mem.Point, id mem.BufferID, m mem.MemoryID, r m
 		return dst
 	}
 	s := &b.stores[i]
-	var waits []mem.Wait
 	p.stepWaits.reset()
+	p.using = p.using[:0]
 	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
-		waits = s.order(waits, 0, c.Ref(), &p.stepWaits)
+		p.using = s.order(p.using, 0, c.Ref(), &p.stepWaits)
 	}
-	for _, w := range waits {
+	for _, w := range p.using {
 		dst = append(dst, w.Point)
 	}
 	return dst

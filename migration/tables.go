@@ -16,6 +16,11 @@ type Stats struct {
 	BytesMoved uint64 // arriving through steps because a command needed them, each once whatever the hops
 	LateBytes  uint64 // bytes of steps whose count decides when they run how many of them move; not in BytesMoved
 	RideAlong  uint64 // bytes that came along though nobody needed them (Options.Gap, and links' alignment)
+
+	Evictions        uint64 // blocks that left for others' sake, a count
+	BytesEvicted     uint64 // bytes of their blocks
+	BytesDropped     uint64 // of what they held: what another memory held, too
+	BytesWrittenBack uint64 // and what was moved first, which is in BytesMoved
 }
 
 // Stats returns the figures.

@@ -169,22 +169,20 @@ func (a *DeviceAllocator) take(ctx context.Context, size uint64, name string) (*
 	return buf, ev.Release()
 }
 
-// certify turns the runtime's refusal into a certificate. What lies below is
-// asked again, with nothing taken, for the kind of refusal.
+// certify adds to the runtime's certificate whose release would help.
 func (a *DeviceAllocator) certify(size uint64, cause error) error {
-	below := a.res
-	if r, ok := resource.Find[*resource.Retry](a.res); ok {
-		below = r.Upstream() // past the statistics: this is no request of a user's
-	}
-	var out [1]mem.Block
-	o, err := below.AllocAll([]mem.Request{{Size: size}}, out[:], nil)
-	if err != nil {
+	var e *resource.OutOfMemory
+	if !errors.As(cause, &e) {
 		return cause
 	}
-	if o == mem.Ready { // room came up meanwhile
-		return errors.Join(cause, below.FreeAfter(out[0], nil))
+	out := *e
+	outcome := mem.Exhausted
+	if e.Verdict == resource.Budget {
+		outcome = mem.OverBudget
 	}
-	return certify(a.name, a.res, size, o)
+	below := resource.Certify(a.name, a.res, size, outcome)
+	out.Device, out.Release = a.name, below.Release
+	return &out
 }
 
 // label names the buffer's block in a Track layer, where there is one.

@@ -22,7 +22,7 @@ func allocator(t *testing.T, bytes uint64, o pool.StackOptions) (*pool.DeviceAll
 	t.Helper()
 	d, err := cpu.New(cpu.Options{Name: "cpu0", Memory: bytes})
 	require.NoError(t, err)
-	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Resource: pool.Stack(o)})
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Resource: pool.Stack(o), NoEviction: true})
 	require.NoError(t, err)
 	a, err := pool.NewDeviceAllocator(c, d)
 	require.NoError(t, err)
@@ -69,10 +69,10 @@ func TestAnAllocatorTakesMemoryWhenAskedAndCountsIt(t *testing.T) {
 	require.Zero(t, f.Allocated.Peak+f.Allocated.Accumulated)
 }
 
-func certificate(t *testing.T, err error) *pool.OutOfMemory {
+func certificate(t *testing.T, err error) *resource.OutOfMemory {
 	t.Helper()
 	require.ErrorIs(t, err, mem.ErrNoMemory)
-	var oom *pool.OutOfMemory
+	var oom *resource.OutOfMemory
 	require.True(t, errors.As(err, &oom), "%v", err)
 	require.Equal(t, mem.MemObjectAllocationFailure, mem.StatusOf(err))
 	return oom
@@ -87,7 +87,7 @@ func TestOutOfMemoryIsACertificate(t *testing.T) {
 		defer func() { require.NoError(t, h.Release()) }()
 		_, err := a.Allocate(bg, 32*kib, "more")
 		oom := certificate(t, err)
-		require.Equal(t, pool.Capacity, oom.Verdict)
+		require.Equal(t, resource.Capacity, oom.Verdict)
 		require.EqualValues(t, 24*kib, oom.Free)
 		require.EqualValues(t, 24*kib, oom.LargestHole)
 		require.Len(t, oom.Release, 1)
@@ -107,7 +107,7 @@ func TestOutOfMemoryIsACertificate(t *testing.T) {
 		require.NoError(t, hs[2].Release())
 		_, err := a.Allocate(bg, 32*kib, "")
 		oom := certificate(t, err)
-		require.Equal(t, pool.Fragmentation, oom.Verdict)
+		require.Equal(t, resource.Fragmentation, oom.Verdict)
 		require.EqualValues(t, 32*kib, oom.Free)
 		require.EqualValues(t, 16*kib, oom.LargestHole)
 		require.Len(t, oom.Release, 1, "either neighbour of a hole will do")
@@ -138,7 +138,7 @@ func TestOutOfMemoryIsACertificate(t *testing.T) {
 		require.NoError(t, h.Release())
 		_, err = a.Allocate(bg, 32*kib, "")
 		oom := certificate(t, err)
-		require.Equal(t, pool.Pending, oom.Verdict)
+		require.Equal(t, resource.Pending, oom.Verdict)
 		require.EqualValues(t, 48*kib, oom.Pending)
 		require.NoError(t, gate.SetStatus(runtime.Complete))
 		require.NoError(t, q.Finish(bg))
@@ -149,7 +149,7 @@ func TestOutOfMemoryIsACertificate(t *testing.T) {
 		small, big := take(t, a, 2*kib, "small"), take(t, a, 10*kib, "big")
 		_, err := a.Allocate(bg, 8*kib, "")
 		oom := certificate(t, err)
-		require.Equal(t, pool.Budget, oom.Verdict)
+		require.Equal(t, resource.Budget, oom.Verdict)
 		require.Len(t, oom.Release, 1)
 		require.Equal(t, "big", oom.Release[0].Name)
 		require.NoError(t, small.Release())

@@ -36,19 +36,20 @@ const (
 // included, holds one; with the last, the planner forgets it and its blocks are
 // freed after the last points that touch them.
 type root struct {
-	id        mem.BufferID // immutable
-	name      string       // immutable
-	size      uint64       // bytes, immutable
-	user      bool         // immutable: the host's block is the caller's memory (UseHostPtr)
-	blocks    []mem.Block  // protected by c.mu; by memory, zero where it has none
-	locked    *locked      // immutable; nil where the host's block is not page-locked
-	svm       *svmRoot     // immutable; nil where it is no shared virtual memory
-	last      mem.Point    // protected by c.mu: of the command that freed it, where it is
-	hint      mem.Hint     // protected by c.mu: of how long its blocks will live
-	views     int          // protected by c.mu: live Buffers, mappings, and roots whose size buffer it is
-	count     *root        // protected by c.mu: its size buffer, of which it holds a view; nil where it has none
-	onRelease []func()     // protected by c.mu
-	maps      uint32       // protected by c.mu: its first mapping in c.maps, index + 1
+	id        mem.BufferID         // immutable
+	name      string               // immutable
+	size      uint64               // bytes, immutable
+	user      bool                 // immutable: the host's block is the caller's memory (UseHostPtr)
+	blocks    []mem.Block          // protected by c.mu; by memory, zero where it has none
+	locked    *locked              // immutable; nil where the host's block is not page-locked
+	svm       *svmRoot             // immutable; nil where it is no shared virtual memory
+	last      mem.Point            // protected by c.mu: of the command that freed it, where it is
+	hint      mem.Hint             // protected by c.mu: of how long its blocks will live
+	pins      map[mem.MemoryID]int // protected by c.mu: how often its block there is pinned
+	views     int                  // protected by c.mu: live Buffers, mappings, and roots whose size buffer it is
+	count     *root                // protected by c.mu: its size buffer, of which it holds a view; nil where it has none
+	onRelease []func()             // protected by c.mu
+	maps      uint32               // protected by c.mu: its first mapping in c.maps, index + 1
 }
 
 // lent reports whether the host's block is memory that no layer of the host's

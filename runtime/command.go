@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"godwit/devices"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -72,9 +73,12 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 			if on != q.mem {
 				arg.Device = q.c.mems[on].dev
 			}
+			uses := mem.Range{End: arg.Size}
 			if a.ranged {
 				arg.Size = a.off + a.size
+				uses = mem.Range{Start: a.off, End: arg.Size}
 			}
+			arg.Promise = work.Promise{Made: true, Access: a.access(&l.Kernel.args[i]), Range: uses}
 		}
 		s.args = append(s.args, arg)
 	}

@@ -9,8 +9,10 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/mover"
+	"godwit/eviction"
 	"godwit/mem"
 	"godwit/migration"
+	"godwit/resource"
 	"godwit/svm"
 	"godwit/trace"
 )
@@ -47,6 +49,20 @@ type Options struct {
 	// included, and returns the stack of layers that blocks come from; base is
 	// the device's own.
 	Resource func(id mem.MemoryID, base mem.Resource) mem.Resource
+	// Policy says which blocks leave a memory that is short, for others' sake; nil is
+	// eviction.NewCost(). It belongs to this context.
+	Policy eviction.Policy
+	// NoEviction has enqueues fail that find no room, instead.
+	NoEviction bool
+	// Caps are how many bytes of the memories' storage the context takes at most, by
+	// MemoryID; 0 is no cap but the device's own, and so is what is not there.
+	Caps []uint64
+	// OnShortage, where not nil, is called by an enqueue that found no room, even by
+	// eviction, before it fails, without locks: it may release buffers, drop blocks,
+	// and enqueue. Where it returns true the command is tried once more. While it runs,
+	// other enqueues that find no room, those from inside it among them, fail without
+	// another call.
+	OnShortage func(ctx context.Context, why *resource.OutOfMemory) bool
 	// WaitForMemory lets an enqueue that finds no room wait for frees that are
 	// pending on running commands, under its ctx. Without it such an enqueue
 	// fails with mem.ErrNoMemory.
@@ -108,12 +124,13 @@ type Context struct {
 
 	lateMoved atomic.Uint64                   // bytes moved by steps that read a count
 	unflushed atomic.Bool                     // something was submitted since the last flush
+	asking    atomic.Bool                     // OnShortage runs
 	open      atomic.Pointer[[]devices.Queue] // the users' and the hidden ones; replaced under mu
 
 	mu         sync.Mutex             // the planner lock
 	planner    *migration.Planner     // protected by mu
 	closed     bool                   // protected by mu
-	openUser   map[uint64]struct{}    // protected by mu: user events not set yet, by sequence
+	openUser   map[uint64]gateSet     // protected by mu: user events not set yet, by sequence, and their gates
 	queues     map[*Queue]struct{}    // protected by mu
 	programs   map[*Program]struct{}  // protected by mu
 	roots      map[mem.BufferID]*root // protected by mu
@@ -122,6 +139,7 @@ type Context struct {
 	svmSeen    [64]*root              // protected by mu: some of svmRoots, by the page of a pointer into them
 	maps       mapTable               // protected by mu
 	gates      gates                  // protected by mu
+	evicting   evicting               // protected by mu
 	queueSeq   int                    // protected by mu: for made-up names
 	commandSeq uint64                 // protected by mu: commands that were planned and had storage
 	scratch    scratch                // protected by mu

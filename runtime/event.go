@@ -304,7 +304,7 @@ func (c *Context) NewUserEvent() (Event, error) {
 		return Event{}, fmt.Errorf("user event: context %s: %w", c.name, errContextClosed)
 	}
 	p := c.userLine.Next()
-	c.openUser[p.Seq] = struct{}{}
+	c.openUser[p.Seq] = c.gates.shut(false)
 	return c.events.add(c, nil, opUser, 0, p), nil
 }
 
@@ -325,8 +325,10 @@ func (e Event) SetStatus(s ExecStatus) error {
 	}
 	c := e.c
 	c.lock()
-	_, open := c.openUser[r.point.Seq]
-	delete(c.openUser, r.point.Seq)
+	gate, open := c.openUser[r.point.Seq]
+	if delete(c.openUser, r.point.Seq); open {
+		c.gates.open(gate)
+	}
 	c.unlock()
 	if !open {
 		return fmt.Errorf("user event %v was set before: %w", r.point, mem.ErrInvalidOperation)

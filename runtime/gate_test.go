@@ -2,9 +2,12 @@ package runtime
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"godwit/devices"
 	"godwit/devices/cpu"
@@ -58,10 +61,13 @@ func TestWhatWaitsForAUserEventHangsOnIt(t *testing.T) {
 	require.False(t, c.hangsOn(t, a))
 	require.False(t, c.hangsOn(t, b))
 	require.True(t, c.hangsOn(t, e))
+	last, err := c.NewUserEvent() // set at the end
+	require.NoError(t, err)
 	require.NoError(t, v.SetStatus(Complete))
 	require.False(t, c.hangsOn(t, d))
 	require.False(t, c.hangsOn(t, e))
 	require.False(t, c.hangsOn(t, marker(in)))
+	require.NoError(t, last.SetStatus(Complete))
 	require.NoError(t, c.Close(ctx))
 }
 
@@ -171,4 +177,72 @@ func TestARefusedCommandsBlockIsStillInUse(t *testing.T) {
 	require.NoError(t, e.Wait(ctx))
 	require.NoError(t, c.Check())
 	require.ErrorIs(t, c.Close(ctx), ErrLeak)
+}
+
+// However many gates there are, no command that hangs is taken for free; and where they
+// are 63 or fewer, none that is free for one that hangs.
+func TestGatesComeAndGo(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		ctx := context.Background()
+		c, in, out := gateHouse(t)
+		most := rapid.SampledFrom([]int{3, 63, 100}).Draw(rt, "most")
+		var open []Event
+		on := make(map[Event]map[Event]bool) // what each command hangs on
+		var all []Event
+		behind := make(map[Event]bool) // what the last of the in-order queue hangs on
+		rough := make(map[Event]bool)  // waits for one of an in-order queue, of which no more is known than since when
+		for range rapid.IntRange(1, 300).Draw(rt, "steps") {
+			switch k := rapid.IntRange(0, 3).Draw(rt, "what"); {
+			case k == 0 && len(open) < most:
+				u, err := c.NewUserEvent()
+				require.NoError(rt, err)
+				open = append(open, u)
+				on[u] = map[Event]bool{u: true}
+				all = append(all, u)
+			case k == 1 && len(open) > 0:
+				i := rapid.IntRange(0, len(open)-1).Draw(rt, "set")
+				require.NoError(rt, open[i].SetStatus(Complete))
+				for _, x := range all {
+					delete(on[x], open[i])
+				}
+				delete(behind, open[i])
+				open = slices.Delete(open, i, i+1)
+			default:
+				q, hung := out, make(map[Event]bool)
+				if k == 2 {
+					q = in
+					maps.Copy(hung, behind)
+				}
+				var wait []Event
+				if len(all) > 0 {
+					wait = append(wait, all[rapid.IntRange(0, len(all)-1).Draw(rt, "wait")])
+					maps.Copy(hung, on[wait[0]])
+				} else if q == out {
+					continue // it would wait for all there are
+				}
+				e, err := q.EnqueueMarker(ctx, wait...)
+				require.NoError(rt, err)
+				on[e] = hung
+				rough[e] = q == in || len(wait) > 0 && rough[wait[0]]
+				all = append(all, e)
+				if q == in {
+					behind = maps.Clone(hung)
+				}
+			}
+		}
+		for _, x := range all {
+			p, err := x.Point()
+			require.NoError(rt, err)
+			c.lock()
+			hangs := c.hangs(p)
+			c.unlock()
+			require.True(rt, hangs || len(on[x]) == 0, "%v hangs on %d events", p, len(on[x]))
+			require.False(rt, hangs && most < 64 && !rough[x] && len(on[x]) == 0, "%v hangs on nothing", p)
+		}
+		for _, u := range open {
+			require.NoError(rt, u.SetStatus(Complete))
+		}
+		require.Zero(rt, c.gates.closed.Load())
+		require.NoError(rt, c.Close(ctx))
+	})
 }

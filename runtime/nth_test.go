@@ -146,7 +146,8 @@ func failNth(t *testing.T, kind string, n int) (met bool) {
 	var layers []*resource.Fail
 	devs, fs := failing(2)
 	h := build(t, runtime.Options{
-		Devices: devs,
+		NoEviction: true,
+		Devices:    devs,
 		Resource: func(_ mem.MemoryID, base mem.Resource) mem.Resource {
 			layers = append(layers, resource.NewFail(base))
 			return layers[len(layers)-1]

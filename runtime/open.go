@@ -11,8 +11,10 @@ import (
 	"godwit/devices"
 	"godwit/devices/mover"
 	"godwit/devices/soft"
+	"godwit/eviction"
 	"godwit/mem"
 	"godwit/migration"
+	"godwit/resource"
 )
 
 // NewContext makes a context over the devices. It fails with
@@ -36,6 +38,9 @@ func OpenContext(ctx context.Context, o Options) (*Context, error) {
 }
 
 func newContext(ctx context.Context, o Options) (*Context, error) {
+	if len(o.Caps) > len(o.Devices)+1 {
+		return nil, fmt.Errorf("context %q: %d caps for %d memories: %w", o.Name, len(o.Caps), len(o.Devices)+1, mem.ErrInvalidValue)
+	}
 	if len(o.Devices) == 0 {
 		return nil, fmt.Errorf("context %q without devices: it needs one at least: %w", o.Name, mem.ErrInvalidValue)
 	}
@@ -54,7 +59,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	}
 	c := &Context{
 		name: o.Name, opts: o, topo: mem.NewTopology(uniqueNames(names)...), start: time.Now(),
-		openUser: make(map[uint64]struct{}),
+		openUser: make(map[uint64]gateSet),
 		queues:   make(map[*Queue]struct{}),
 		programs: make(map[*Program]struct{}),
 		roots:    make(map[mem.BufferID]*root),
@@ -62,6 +67,11 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 		gates:    gates{lines: make(map[*mem.Timeline]*Queue)},
 	}
 	c.scratch.reuse.May = c.mayWait
+	if c.evicting.policy = o.Policy; o.NoEviction {
+		c.evicting.policy = nil
+	} else if o.Policy == nil {
+		c.evicting.policy = eviction.NewCost()
+	}
 	c.userLine = mem.NewTimeline("user", false, c.pointFailed)
 	c.host = soft.NewHost(soft.HostOptions{})
 	c.addMemory(c.host)
@@ -88,7 +98,24 @@ func (c *Context) addMemory(d devices.Device) {
 	if c.opts.Resource != nil {
 		m.res = c.opts.Resource(mem.MemoryID(len(c.mems)), m.res)
 	}
+	if id := len(c.mems); id < len(c.opts.Caps) && c.opts.Caps[id] > 0 {
+		limit, err := resource.NewLimit(m.res, c.opts.Caps[id])
+		if err != nil {
+			panic(fmt.Sprintf("runtime: a cap of %d bytes: %v", c.opts.Caps[id], err)) // not zero
+		}
+		m.res = limit
+		m.info.GlobalMemory = least(m.info.GlobalMemory, c.opts.Caps[id])
+		m.info.MaxAlloc = least(m.info.MaxAlloc, c.opts.Caps[id])
+	}
 	c.mems = append(c.mems, m)
+}
+
+// least is the smaller of two limits, 0 being none.
+func least(a, b uint64) uint64 {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
 }
 
 // uniqueNames numbers names that occur twice, since timelines, errors and

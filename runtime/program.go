@@ -299,7 +299,9 @@ func Out(b *Buffer) Arg { return Arg{kind: devices.ArgBuffer, set: true, buf: b,
 
 // Range limits what the launch uses of a buffer argument to size bytes at off
 // of it: nothing outside is brought or ordered. The kernel still receives the
-// start of the (sub-)buffer. A kernel's own declaration that it writes all of
+// start of the (sub-)buffer, and writes there unless it is told an offset: a kernel
+// that is to work on a part is given a sub-buffer (Buffer.Sub). Devices
+// that check (tce; cpu with its Promises) fail a launch that does otherwise. A kernel's own declaration that it writes all of
 // an argument counts only together with a Range.
 func (a Arg) Range(off, size uint64) Arg {
 	a.ranged, a.off, a.size = true, off, size

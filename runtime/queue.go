@@ -31,9 +31,10 @@ type Queue struct {
 	closed  bool      // protected by c.mu
 	barrier mem.Point // protected by c.mu: the last barrier, where out of order
 
-	// Protected by c.mu, of an in-order queue: the last gate that a command hangs on, and
-	// the first command that hung on it or on one closed at the same time.
-	gate, gateFrom uint64
+	// Protected by c.mu, of an in-order queue: the gates that commands hang on, and the
+	// first that does.
+	gates     gateSet
+	gatesFrom uint64
 
 	failMu sync.Mutex // a leaf
 	failed error      // protected by failMu: the first failure since the last Finish

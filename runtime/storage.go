@@ -14,14 +14,6 @@ import (
 	"godwit/trace"
 )
 
-// noMemory is the sentinel for running out of a memory.
-func noMemory(m mem.MemoryID) error {
-	if m == mem.Host {
-		return mem.ErrNoHostMemory
-	}
-	return mem.ErrNoMemory
-}
-
 // want is storage that a plan wanted and got.
 type want struct {
 	migration.Want
@@ -46,12 +38,16 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 	for _, w := range plan.Storage {
 		s.wants = append(s.wants, want{Want: w})
 	}
-	for i := range s.wants {
-		if !s.wants[i].block.IsZero() {
-			continue // with an earlier one of its memory
+	for {
+		outcome, err := c.obtainAll()
+		if err == nil && outcome != mem.Ready {
+			err = c.makeRoom(plan, outcome)
 		}
-		if err := c.obtainOn(s.wants[i].Memory, i); err != nil {
+		if err != nil {
 			return false, errors.Join(err, c.freeWants())
+		}
+		if outcome == mem.Ready {
+			break
 		}
 	}
 	for i := range s.wants {
@@ -61,8 +57,56 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 		}
 		c.roots[w.Buffer].blocks[w.Memory] = w.block
 	}
+	if again := len(s.reuse.Busy) > 0 || c.evicting.did; again {
+		return true, nil
+	}
 	c.planner.Reroute(plan)
-	return len(s.reuse.Busy) > 0, nil
+	return false, nil
+}
+
+// obtainAll asks each memory for what is wanted there and has not been got. Where some
+// have no room, it lists these in evicting.short, and returns what the first said. It
+// fails, with an *errRoom, where waiting is to be preferred to evicting. c.mu is held.
+func (c *Context) obtainAll() (mem.Outcome, error) {
+	s, e := &c.scratch, &c.evicting
+	e.short = e.short[:0]
+	result := mem.Ready
+	for i := range s.wants {
+		m := s.wants[i].Memory
+		if !s.wants[i].block.IsZero() || slices.Contains(e.short, m) {
+			continue
+		}
+		outcome, err := c.obtainOn(m, i)
+		if err == nil && outcome != mem.Ready && c.mems[m].res.Trim(0) > 0 {
+			outcome, err = c.obtainOn(m, i)
+		}
+		if err != nil {
+			return outcome, err
+		}
+		if outcome == mem.Ready {
+			continue
+		}
+		if e.short = append(e.short, m); outcome == mem.NeedsWait && (e.did || c.opts.WaitForMemory) && c.frees(m) {
+			return outcome, &errRoom{error: c.outOfMemory(m, outcome), res: c.mems[m].res, evicted: e.did}
+		}
+		if result == mem.Ready {
+			result = outcome
+		}
+	}
+	return result, nil
+}
+
+// frees reports whether a memory's pending frees wait for something that ends without
+// the program's help. c.mu is held.
+func (c *Context) frees(m mem.MemoryID) bool {
+	s := &c.scratch
+	s.until = c.mems[m].res.Pending(s.until[:0])
+	for _, p := range s.until {
+		if !c.hangs(p) {
+			return true
+		}
+	}
+	return len(s.until) == 0
 }
 
 // busy are the points that a wanted block is in use until, in scratch space. c.mu is
@@ -78,15 +122,12 @@ func (c *Context) busy(w *want) []mem.Point {
 
 // obtainOn gets the blocks wanted on one memory, the first of which is wants
 // number from. c.mu is held.
-func (c *Context) obtainOn(m mem.MemoryID, from int) error {
+func (c *Context) obtainOn(m mem.MemoryID, from int) (mem.Outcome, error) {
 	s := &c.scratch
 	s.reqs = s.reqs[:0]
-	var total uint64
 	for i := range s.wants[from:] {
 		if w := &s.wants[from+i]; w.Memory == m {
-			root := c.roots[w.Buffer]
-			total += root.size
-			s.reqs = append(s.reqs, mem.Request{Size: root.size, Tag: uint64(w.Buffer), Hint: root.hint})
+			s.reqs = append(s.reqs, c.request(w.Buffer))
 		}
 	}
 	for len(s.given) < len(s.reqs) {
@@ -95,14 +136,10 @@ func (c *Context) obtainOn(m mem.MemoryID, from int) error {
 	given, first := s.given[:len(s.reqs)], len(s.reuse.Busy)
 	outcome, err := c.mems[m].res.AllocAll(s.reqs, given, &s.reuse)
 	if err != nil {
-		return fmt.Errorf("storage on %s: %w", c.topo.Name(m), err)
+		return outcome, fmt.Errorf("storage on %s: %w", c.topo.Name(m), err)
 	}
 	if outcome != mem.Ready {
-		err := fmt.Errorf("storage for %d buffers, %d bytes, on %s: %v: %w", len(s.reqs), total, c.topo.Name(m), outcome, noMemory(m))
-		if outcome == mem.NeedsWait {
-			return &errRoom{err, c.mems[m].res}
-		}
-		return err
+		return outcome, nil
 	}
 	c.sortBusy(first)
 	k := 0
@@ -118,7 +155,7 @@ func (c *Context) obtainOn(m mem.MemoryID, from int) error {
 		w.to = first
 		k++
 	}
-	return nil
+	return mem.Ready, nil
 }
 
 // sortBusy orders what an AllocAll said of its blocks by block. c.mu is held.
@@ -147,7 +184,7 @@ func (c *Context) giveBack(plan *migration.Plan) error {
 	var errs []error
 	for i := range c.scratch.wants {
 		w := &c.scratch.wants[i]
-		if c.fills(plan, w.Want) {
+		if filled(plan, c.scratch.points, w.Want) {
 			continue
 		}
 		if err := c.planner.Unstored(w.Buffer, w.Memory); err != nil {
@@ -160,8 +197,10 @@ func (c *Context) giveBack(plan *migration.Plan) error {
 	return errors.Join(errs...)
 }
 
-func (c *Context) fills(plan *migration.Plan, w migration.Want) bool {
-	for i, p := range c.scratch.points {
+// filled reports whether one of a plan's steps that were accepted, which have points,
+// goes into wanted storage.
+func filled(plan *migration.Plan, points []mem.Point, w migration.Want) bool {
+	for i, p := range points {
 		if st := &plan.Steps[i]; !p.IsZero() && st.Buffer == w.Buffer && st.To == w.Memory {
 			return true
 		}
@@ -227,7 +266,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	var given [1]mem.Block
 	outcome, err := host.res.AllocAll([]mem.Request{{Size: r.size}}, given[:], nil)
 	if err == nil && outcome != mem.Ready {
-		err = fmt.Errorf("%v: %w", outcome, mem.ErrNoHostMemory)
+		err = c.certify(mem.Host, r.size, outcome)
 	}
 	if err != nil {
 		return fmt.Errorf("content of %d bytes on the host: %w", r.size, err)
@@ -261,7 +300,10 @@ const (
 // happen, or ctx ends. tries counts how often in a row there was none.
 func (c *Context) waitForFree(ctx context.Context, room *errRoom, tries *int) error {
 	c.flush()
-	points := room.res.Pending(nil)
+	points := room.points
+	if points == nil {
+		points = room.res.Pending(nil)
+	}
 	if len(points) == 0 {
 		if *tries++; *tries > mostTries {
 			return room.error

@@ -60,10 +60,12 @@ type scratch struct {
 	transfer mover.Transfer
 }
 
-// errRoom is running out where a pending free could make room.
+// errRoom is running out where a wait could make room.
 type errRoom struct {
 	error
-	res mem.Resource
+	res     mem.Resource // for one of its pending frees
+	points  []mem.Point  // or, where not nil, for one of these
+	evicted bool         // blocks were evicted for it, and come back only after their users
 }
 
 func (e *errRoom) Unwrap() error { return e.error }
@@ -71,7 +73,7 @@ func (e *errRoom) Unwrap() error { return e.error }
 // submit takes a request through the planner to the devices.
 func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, error) {
 	c := q.c
-	called, tries := c.calledAt(), 0
+	called, tries, asked := c.calledAt(), 0, false
 	for {
 		c.lock()
 		e, err := c.enqueue(req, in, called)
@@ -83,7 +85,10 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 			continue // without it
 		}
 		var room *errRoom
-		if !errors.As(err, &room) || !c.opts.WaitForMemory {
+		if !errors.As(err, &room) || !c.opts.WaitForMemory && !room.evicted {
+			if c.shortage(ctx, err, &asked) {
+				continue
+			}
 			return Event{}, err
 		}
 		if err := c.waitForFree(ctx, room, &tries); err != nil {
@@ -102,18 +107,9 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		return Event{}, err
 	}
 	s.points = s.points[:0]
-	if again, err := c.obtain(&s.plan); err != nil {
+	if err := c.store(req, q); err != nil {
+		c.traceRefused(req, in, called, err)
 		return Event{}, err
-	} else if again {
-		if err := c.planner.Plan(&s.plan, s.accs); err != nil {
-			err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
-			return Event{}, errors.Join(err, c.giveBack(&s.plan))
-		}
-	}
-	if req.op == opMap {
-		if err := c.viewMap(req); err != nil {
-			return Event{}, errors.Join(err, c.giveBack(&s.plan))
-		}
 	}
 	p, err := c.execute(req, in.launch)
 	if !c.unflushed.Load() {
@@ -152,6 +148,29 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		return Event{}, nil
 	}
 	return c.events.add(c, q, req.op, c.commandSeq, p), nil
+}
+
+// store gets the storage for the scratch plan, and plans again where others use it yet or
+// have left for it. c.mu is held.
+func (c *Context) store(req *request, q *Queue) error {
+	s := &c.scratch
+	c.evicting.rounds, c.evicting.did = 0, false
+	again, err := c.obtain(&s.plan)
+	if err != nil {
+		return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+	}
+	if again {
+		if err := c.planner.Plan(&s.plan, s.accs); err != nil {
+			err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+			return errors.Join(err, c.giveBack(&s.plan))
+		}
+	}
+	if req.op == opMap {
+		if err := c.viewMap(req); err != nil {
+			return errors.Join(err, c.giveBack(&s.plan))
+		}
+	}
+	return nil
 }
 
 // plan collects what a request waits for and plans its accesses, in the scratch space.
@@ -199,7 +218,11 @@ func (c *Context) commit(req *request, p mem.Point) mem.Version {
 	case opSVMUnmap:
 		return c.planner.CommitUnmap(&s.plan, p, req.a.buf.root.svm.mapped(req.svmMap))
 	default:
-		return c.planner.Commit(&s.plan, p)
+		v := c.planner.Commit(&s.plan, p)
+		if o := c.evicting.observer; o != nil && len(s.plan.Accesses) > 0 {
+			o.Observe(s.plan.Accesses)
+		}
+		return v
 	}
 	c.planner.CommitUse(&s.plan, p)
 	for i := range s.accs { // as the trace is to have it
@@ -345,7 +368,7 @@ func (c *Context) locate(req *request, u use, mode mem.Mode, m mem.MemoryID) (me
 	}
 	if largest := at.maxBuffer(); u.buf.root.size > largest {
 		return mem.Access{}, fmt.Errorf("%v on queue %s: buffer %s has %d bytes, %s takes %d in one: %w",
-			req.op, req.q.name, u.buf.root.label(), u.buf.root.size, c.topo.Name(m), largest, noMemory(m))
+			req.op, req.q.name, u.buf.root.label(), u.buf.root.size, c.topo.Name(m), largest, c.certify(m, u.buf.root.size, mem.Exhausted))
 	}
 	return mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m}, nil
 }
@@ -395,15 +418,12 @@ func (c *Context) execute(req *request, l *Launch) (p mem.Point, err error) {
 // submitCommand gives the scratch command to its queue. c.mu is held.
 func (c *Context) submitCommand(req *request) (mem.Point, error) {
 	s := &c.scratch
-	if req.op != opHostCall && req.op != opSVMFree {
-		p, err := req.q.dev.Submit(&s.cmd, s.waits)
-		if err == nil {
-			c.gated(p, s.waits, req.q)
-		}
-		return p, err
+	if req.op == opHostCall || req.op == opSVMFree {
+		return c.submitCall(req.q)
 	}
-	gate := c.hostGate()
 	p, err := req.q.dev.Submit(&s.cmd, s.waits)
-	c.callAccepted(gate, p, req.q)
+	if err == nil {
+		c.gated(p, s.waits, req.q, 0)
+	}
 	return p, err
 }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/migration"
 	"godwit/trace"
 )
 
@@ -23,6 +24,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		ID: c.commandSeq, Queue: req.q.name, Memory: req.q.mem, Op: req.op.String(),
 		Accesses: s.accs, Blocks: r.Blocks[:0], Steps: r.Steps[:0], Waits: s.waits,
 		Point: p, Version: v, Enqueued: called, Done: c.since(), Err: err,
+		Clock: c.planner.Clock(), Evictions: c.evicting.records,
 	}
 	if req.op == opLaunch {
 		r.Kernel = l.Kernel.name
@@ -31,21 +33,25 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		r.Blocks = append(r.Blocks, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: c.roots[w.Buffer].size})
 	}
 	for i := range plan.Steps {
-		st := &plan.Steps[i]
-		step := trace.StepRecord{
-			Buffer: st.Buffer, Range: st.Range, From: st.From, To: st.To, Way: st.Way, RideAlong: st.RideAlong,
-			Oldest: st.Reason.Oldest, Newest: st.Reason.Newest, Fresh: st.Reason.Fresh, Choice: st.Reason.Choice.String(), Why: c.planner.Explain(st),
-			Waits: st.Waits, Late: st.Late != nil,
-		}
-		if st.Late != nil {
-			step.Count, step.CountVersion = st.Late.Count, st.Late.Version
-		}
+		step := c.stepRecord(&plan.Steps[i])
 		if i < len(s.points) {
 			step.Point = s.points[i]
 		}
 		r.Steps = append(r.Steps, step)
 	}
 	c.opts.Trace.Command(r)
+	back := -2
+	for i := range r.Evictions {
+		for k := range r.Evictions[i].Backs {
+			b := &r.Evictions[i].Backs[k]
+			c.watch(watcher{times: c.mover, step: back, moved: b.Range}, b.Point)
+			back--
+		}
+	}
+	if len(c.evicting.records) > 0 {
+		clear(c.evicting.records)
+		c.evicting.records = c.evicting.records[:0]
+	}
 	for i, sp := range s.points {
 		if !sp.IsZero() {
 			c.watch(watcher{times: c.mover, step: i, moved: plan.Steps[i].Range, late: s.lates[i]}, sp)
@@ -55,6 +61,30 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		times, _ := req.q.dev.(devices.Profiler)
 		c.watch(watcher{times: times, step: -1}, p)
 	}
+}
+
+// stepRecord is a step as the trace has it. c.mu is held.
+func (c *Context) stepRecord(st *migration.Step) trace.StepRecord {
+	step := trace.StepRecord{
+		Buffer: st.Buffer, Range: st.Range, From: st.From, To: st.To, Way: st.Way, RideAlong: st.RideAlong,
+		Oldest: st.Reason.Oldest, Newest: st.Reason.Newest, Fresh: st.Reason.Fresh, Choice: st.Reason.Choice.String(), Why: c.planner.Explain(st),
+		Waits: st.Waits, Late: st.Late != nil,
+	}
+	if st.Late != nil {
+		step.Count, step.CountVersion = st.Late.Count, st.Late.Version
+	}
+	return step
+}
+
+// traceRefused tells the sink of a command that was refused after blocks were evicted for
+// it. c.mu is held.
+func (c *Context) traceRefused(req *request, in *borrowed, called int64, err error) {
+	if c.opts.Trace == nil || len(c.evicting.records) == 0 {
+		return
+	}
+	c.scratch.points, c.scratch.waits = c.scratch.points[:0], c.scratch.waits[:0]
+	c.commandSeq++
+	c.traceCommand(req, in.launch, called, 0, mem.Point{}, err)
 }
 
 // watcher tells the sink of the end of one point.

@@ -48,7 +48,7 @@ func (c *Context) submitSteps(plan *migration.Plan) error {
 		err := c.submitTogether(plan)
 		for k, j := range s.members {
 			if p := s.landed[k]; !p.IsZero() {
-				c.gated(p, s.transfer.Waits, nil)
+				c.gated(p, s.transfer.Waits, nil, 0)
 				c.planner.CommitStep(plan, j, p)
 				s.points[j] = p
 			}

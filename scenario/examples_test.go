@@ -207,7 +207,7 @@ devices: [{name: d, driver: tce, memory: 64 KiB}]
 buffers: [{name: a, size: 40 KiB}, {name: b, size: 40 KiB}]
 commands:
 - {fill: a, pattern: 1}
-- {fill: b, pattern: 1}`, "s.yaml:6: #2 fill b with 1: "},
+- {copy: a, to: b}`, "s.yaml:6: #2 copy "},
 		"a kernel leaves its buffer": {two + `
 commands:
 - {launch: copy, queue: right, global: 1, args: [a, b, 5000]}`, "s.yaml:6: #1 copy(a, b, 5000): "},

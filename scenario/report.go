@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,8 +77,8 @@ func (p *printer) heading() {
 
 // table returns an empty table in the house style: no frame, one rule under
 // the header.
-func (p *printer) table(header ...any) table.Writer {
-	t := table.NewWriter()
+func (p *printer) table(header ...any) *fitted {
+	t := &fitted{Writer: table.NewWriter(), rows: []table.Row{header}}
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Options.SeparateHeader = true
@@ -89,9 +90,78 @@ func (p *printer) table(header ...any) table.Writer {
 	return t
 }
 
-func (p *printer) render(t table.Writer) {
+func (p *printer) render(t *fitted) {
+	t.fit(p.opt.Width)
 	fmt.Fprintln(p.w, t.Render())
 	fmt.Fprintln(p.w)
+}
+
+// fitted is a table whose widest columns wrap where the terminal is narrower.
+type fitted struct {
+	table.Writer
+	rows    []table.Row // the header first
+	columns []table.ColumnConfig
+}
+
+// AppendRow adds a row.
+func (t *fitted) AppendRow(row table.Row, _ ...table.RowConfig) {
+	t.rows = append(t.rows, row)
+	t.Writer.AppendRow(row)
+}
+
+// SetColumnConfigs says how columns are shown.
+func (t *fitted) SetColumnConfigs(configs []table.ColumnConfig) {
+	t.columns = configs
+	t.Writer.SetColumnConfigs(configs)
+}
+
+const (
+	gap         = 2 // between columns
+	leastColumn = 6
+)
+
+// widths are the columns' natural widths.
+func widths(rows []table.Row) []int {
+	out := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			out[i] = max(out[i], text.StringWidthWithoutEscSequences(fmt.Sprint(cell)))
+		}
+	}
+	return out
+}
+
+// fit makes the widest columns narrower, until all fit width; 0 is without end.
+func (t *fitted) fit(width int) {
+	sizes := widths(t.rows)
+	sum := 0
+	for _, n := range sizes {
+		sum += n + gap
+	}
+	if width == 0 || sum <= width {
+		return
+	}
+	for ; sum > width; sum-- {
+		widest := 0
+		for i := range sizes {
+			if sizes[i] > sizes[widest] {
+				widest = i
+			}
+		}
+		if sizes[widest] <= leastColumn {
+			break
+		}
+		sizes[widest]--
+	}
+	for i, n := range sizes {
+		k := slices.IndexFunc(t.columns, func(c table.ColumnConfig) bool { return c.Number == i+1 })
+		if k < 0 {
+			k = len(t.columns)
+			t.columns = append(t.columns, table.ColumnConfig{Number: i + 1})
+		}
+		t.columns[k].WidthMax, t.columns[k].WidthMaxEnforcer = n, text.WrapSoft
+	}
+	t.Writer.SetColumnConfigs(t.columns)
 }
 
 var commandColumns = table.Row{"#", "queue", "command", "copied first", "way", "why"}
@@ -99,7 +169,6 @@ var commandColumns = table.Row{"#", "queue", "command", "copied first", "way", "
 // commands shows the commands, each with its copies. Rounds of a repeat that
 // are like the round before them take one line together.
 func (p *printer) commands() {
-	t := p.table(commandColumns...)
 	var rows []table.Row
 	for i := 0; i < len(p.r.Commands); {
 		if n := p.folded(i); n > 0 {
@@ -110,8 +179,13 @@ func (p *printer) commands() {
 		rows = append(rows, p.commandRows(&p.r.Commands[i])...)
 		i++
 	}
-	t.AppendRows(rows)
-	command, why := p.fit(rows)
+	command, why, fits := p.fit(rows)
+	if !fits {
+		p.narrowCommands(rows)
+		return
+	}
+	t := p.table(commandColumns...)
+	t.Writer.AppendRows(rows)
 	t.SetColumnConfigs([]table.ColumnConfig{
 		{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight},
 		{Number: 3, WidthMax: command, WidthMaxEnforcer: text.WrapSoft},
@@ -121,21 +195,41 @@ func (p *printer) commands() {
 }
 
 // fit returns the widths of the columns that may wrap, the command and the
-// reason, so that a row fits the terminal; 0 is as wide as need be.
-func (p *printer) fit(rows []table.Row) (command, why int) {
+// reason, so that a row fits the terminal; 0 is as wide as need be. fits is false
+// where nothing makes it.
+func (p *printer) fit(rows []table.Row) (command, why int, fits bool) {
 	if p.opt.Width == 0 {
-		return 0, 0
+		return 0, 0, true
 	}
-	natural := make([]int, len(commandColumns))
-	for _, row := range append(rows, commandColumns) {
-		for i, cell := range row {
-			natural[i] = max(natural[i], text.StringWidthWithoutEscSequences(fmt.Sprint(cell)))
-		}
-	}
-	const least, gap = 20, 2
+	natural := widths(append([]table.Row{commandColumns}, rows...))
+	const least = 20
 	room := p.opt.Width - natural[0] - natural[1] - natural[3] - natural[4] - 6*gap
 	command = min(natural[2], max(least, room*2/5))
-	return command, min(max(natural[5], 1), max(least, room-command))
+	why = min(max(natural[5], 1), max(least, room-command))
+	return command, why, command+why <= room
+}
+
+// narrowCommands shows each copy in lines of its own below its command.
+func (p *printer) narrowCommands(rows []table.Row) {
+	first := widths(append([]table.Row{commandColumns}, rows...))
+	room := max(p.opt.Width-first[0]-first[1]-3*gap, 4*leastColumn)
+	t := p.table(commandColumns[:3]...)
+	for _, row := range rows {
+		if row[2] != "" {
+			t.AppendRow(table.Row{row[0], row[1], text.WrapSoft(fmt.Sprint(row[2]), room)})
+		}
+		if row[3] == "" {
+			continue
+		}
+		line := fmt.Sprint(row[3])
+		if row[4] != "" {
+			line = fmt.Sprintf("%v, %v: %v", row[3], row[4], row[5])
+		}
+		t.AppendRow(table.Row{"", "", "  " + strings.ReplaceAll(text.WrapSoft(line, room-2), "\n", "\n  ")})
+	}
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}})
+	fmt.Fprintln(p.w, t.Render())
+	fmt.Fprintln(p.w)
 }
 
 func (p *printer) commandRows(c *CommandResult) []table.Row {

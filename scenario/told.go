@@ -101,9 +101,9 @@ func stateName(s runtime.ExecStatus) string {
 // Times are when a command changed state, in nanoseconds since it was queued, of
 // its device's clock.
 type Times struct {
-	Submitted uint64 `json:"submitted"`
-	Started   uint64 `json:"started"`
-	Ended     uint64 `json:"ended"`
+	Submitted uint64 `json:"submitted_ns"`
+	Started   uint64 `json:"started_ns"`
+	Ended     uint64 `json:"ended_ns"`
 }
 
 // times reads a command's clock.

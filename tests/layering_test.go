@@ -63,18 +63,18 @@ var house = map[string]string{
 	"svm":              "mem bufalloc",
 	"svm/fault":        "svm",
 	"subbuffer":        "mem",
-	"resource":         "mem bufalloc trace",
-	"migration":        "mem mem/rangemap",
+	"resource":         "mem bufalloc trace eviction",
+	"migration":        "mem mem/rangemap eviction",
 	"migration/oracle": "mem",
 	"migration/bound":  "mem mem/rangemap",
 	"eviction":         "mem",
 
 	"kernels": "devices",
-	"runtime": "migration subbuffer svm devices devices/soft devices/mover resource trace",
+	"runtime": "migration eviction subbuffer svm devices devices/soft devices/mover resource trace",
 
 	"pool": "runtime resource",
 
-	"history": "mem/flat runtime migration/oracle trace/ledger devices/cpu devices/tce",
+	"history": "mem/flat runtime eviction migration/oracle trace/ledger devices/cpu devices/tce",
 
 	"input/yamldoc": "",
 

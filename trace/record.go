@@ -39,6 +39,7 @@ type CommandRecord struct {
 	Op        string           // "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"
 	Kernel    string           // for launches
 	Accesses  []mem.Access     // root ranges, as given to the planner
+	Clock     uint64           // how many commands were accepted that access something, this one included
 	Evictions []EvictionRecord // carried out before Blocks and Steps, also where the command was refused then
 	Blocks    []BlockRecord
 	Steps     []StepRecord
@@ -88,9 +89,12 @@ type EvictionRecord struct {
 	Fresh   uint64       // bytes that were valid in it
 	Dropped uint64       // of Fresh, those that were elsewhere, too
 	To      mem.MemoryID // where the rest was written back; the host where there was none
-	Policy  string
+	Used    uint64       // the CommandRecord.Clock of the last command that used it; 0 is none
+	Policy  string       // or "drop", where the program asked for it
 	Score   float64
-	Backs   []StepRecord // the copies that wrote it back
+	// Backs are the copies that wrote it back. The CompletionRecord of back k, counted
+	// through all evictions of the command, has the Step -2-k.
+	Backs []StepRecord
 }
 
 // StepRecord is a copy inserted before a command, and why: To lacked the

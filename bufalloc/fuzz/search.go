@@ -18,12 +18,12 @@ type Options struct {
 	Against   replay.Subject // not nil: what hurts Subject and not this one, by the ratio of their scores
 	Objective Objective
 	Seed      uint64
-	Ops       int      // operations of a sequence at most, up to 2^20; 0 is 400
-	Evals     int      // sequences to try, the shrinking left out; 0 is 4,000
-	Blind     bool     // no guidance: each sequence is new; what guidance is measured against
-	Alone     bool     // no adversaries: sequences that do not look at addresses
-	Corpus    [][]byte // genomes to begin with, such as those of searches before
-	Progress  func()   // called after each of Evals
+	Ops       int                // operations of a sequence at most, up to 2^20; 0 is 400
+	Evals     int                // sequences to try, the shrinking left out; 0 is 4,000
+	Blind     bool               // no guidance: each sequence is new; what guidance is measured against
+	Alone     bool               // no adversaries: sequences that do not look at addresses
+	Corpus    [][]byte           // genomes to begin with, such as those of searches before
+	Progress  func(best float64) // called after each of Evals, with the best score so far
 }
 
 const (
@@ -115,7 +115,7 @@ func (s *searcher) run(ctx, work context.Context) (stopped bool, err error) {
 			return false, err
 		}
 		if s.o.Progress != nil {
-			s.o.Progress()
+			s.o.Progress(s.best.score)
 		}
 		if s.since > patience {
 			s.pop, s.since, s.peak = s.pop[:0], 0, 0

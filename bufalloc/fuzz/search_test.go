@@ -125,7 +125,7 @@ func TestAStoppedSearchKeepsWhatItFound(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
 	f, err := Search(ctx, Options{Subject: replay.Of(bufalloc.Fit), Objective: Fragmentation, Seed: 1, Ops: 60, Evals: 1 << 30,
-		Progress: func() {
+		Progress: func(float64) {
 			if n++; n == 50 {
 				cancel()
 			}

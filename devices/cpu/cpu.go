@@ -8,7 +8,8 @@
 //
 // Parameters of Config.Params: workers (goroutines, default the processors),
 // strategy (of bufalloc, with a memory size), base-align (bytes), max-work-group
-// (work-items), shares-host (bool).
+// (work-items), shares-host (bool), promises (bool: compare buffers before and after
+// kernels with what launches declare of them; slow).
 package cpu
 
 import (
@@ -38,6 +39,7 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 	p.Uint("base-align", &o.BaseAlign)
 	p.Uint("max-work-group", &o.MaxWorkGroup)
 	p.Bool("shares-host", &o.SharesHost)
+	p.Bool("promises", &o.Promises)
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
@@ -58,6 +60,7 @@ type Options struct {
 	BaseAlign    uint64            // bytes, a power of two; 128
 	MaxWorkGroup uint64            // work-items; 4096
 	SharesHost   bool              // say that host memory is as near; then SVM may be fine-grained
+	Promises     bool              // compare buffers before and after kernels with what launches declare of them; slow
 }
 
 // Device is an open cpu device.
@@ -67,6 +70,8 @@ type Device struct {
 	store  *region.Store // nil where blocks are the system's
 	pinned *storage.PinnedNodes
 	copier *soft.Copier
+
+	promises bool // immutable: Options.Promises
 }
 
 var (
@@ -108,7 +113,7 @@ func New(o Options) (*Device, error) {
 		SharesHost:   o.SharesHost, FP64: true,
 		SVM: devices.SVMCaps{Coarse: true, Fine: o.SharesHost, Atomics: o.SharesHost},
 	}
-	d := new(Device)
+	d := &Device{promises: o.Promises}
 	if o.Memory > 0 {
 		var err error
 		if d.store, err = region.New(o.Name, 0, o.Memory, true, bufalloc.Options{Strategy: o.Strategy}); err != nil {
@@ -200,7 +205,7 @@ func (d *Device) launch(cmd *devices.Command) error {
 	}()
 	for i := range cmd.Args {
 		a := &cmd.Args[i]
-		b := work.Arg{Kind: work.BufferArg, Size: a.Size, ID: uint64(i) + 1}
+		b := work.Arg{Kind: work.BufferArg, Size: a.Size, ID: uint64(i) + 1, Promise: a.Promise}
 		switch {
 		case a.Kind == devices.ArgValue:
 			b.Kind, b.Bytes, b.Size = work.ValueArg, a.Value, uint64(len(a.Value))
@@ -219,6 +224,9 @@ func (d *Device) launch(cmd *devices.Command) error {
 			}
 		}
 		args = append(args, b)
+	}
+	if d.promises {
+		return d.launchShadowed(cmd, args)
 	}
 	return d.Launch(cmd, args, soft.KernelRun{})
 }

@@ -59,6 +59,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Move/Rings", testRings},
 		{"Move/Batches", testBatches},
 		{"Move/Late", testLate},
+		{"Move/Windows", testWindows},
 		{"Order/InOrder", testInOrder},
 		{"Order/OutOfOrder", testOutOfOrder},
 		{"Order/WaitKinds", testWaitKinds},

@@ -65,11 +65,10 @@ type laneWork struct {
 // legQueue is the queue of one memory and direction that lanes use: in order, and not
 // shared with copies that wait for something.
 type legQueue struct {
-	once  sync.Once
-	queue devices.Queue    // immutable once made
-	shut  devices.Shuttle  // as queue; nil where it is none
-	bus   devices.Discrete // as queue
-	err   error            // as queue
+	making sync.Mutex
+	queue  devices.Queue    // protected by making; immutable once made
+	shut   devices.Shuttle  // as queue; nil where it is none
+	bus    devices.Discrete // as queue
 
 	mu  sync.Mutex      // held over each Submit
 	cmd devices.Command // protected by mu
@@ -77,19 +76,26 @@ type legQueue struct {
 
 func (l *lanes) init(m *Mover) { l.m, l.work.L = m, &l.mu }
 
-// legQueue is made by the first lane that needs it.
+// legQueue is made by the first lane that needs it, or by the next one where the driver
+// refuses.
 func (m *Mover) legQueue(id mem.MemoryID, into bool) (*legQueue, error) {
 	x, direction := &m.mems[id], "lanes.out"
 	q := x.legs[0]
 	if into {
 		q, direction = x.legs[1], "lanes.in"
 	}
-	q.once.Do(func() {
-		q.queue, q.err = x.Device.NewQueue(devices.QueueOptions{Name: x.Name + "." + direction})
-		q.bus = x.bus
-		q.shut, _ = q.queue.(devices.Shuttle)
-	})
-	return q, q.err
+	q.making.Lock()
+	defer q.making.Unlock()
+	if q.queue != nil {
+		return q, nil
+	}
+	queue, err := x.Device.NewQueue(devices.QueueOptions{Name: x.Name + "." + direction})
+	if err != nil {
+		return nil, err
+	}
+	q.queue, q.bus = queue, x.bus
+	q.shut, _ = queue.(devices.Shuttle)
+	return q, nil
 }
 
 // start has the queue move a slot's bytes.

@@ -8,6 +8,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/devicetest"
 	"godwit/devices/mover"
 	"godwit/devices/soft"
 	"godwit/devices/tce"
@@ -16,7 +17,7 @@ import (
 
 // TestLinksSayWhichWaysThereAre, by what the devices are.
 func TestLinksSayWhichWaysThereAre(t *testing.T) {
-	f := &family{held: make(map[devices.Batch]chan struct{})}
+	f := &devicetest.Family{}
 	open := func(d devices.Device, err error) devices.Device {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
@@ -24,7 +25,7 @@ func TestLinksSayWhichWaysThereAre(t *testing.T) {
 	}
 	sim := func() devices.Device { d, err := tce.New(tce.Options{Memory: 1 << 20}); return open(d, err) }
 	c, err := cpu.New(cpu.Options{})
-	devs := []devices.Device{open(soft.NewHost(soft.HostOptions{}), nil), open(c, err), sim(), newBus(sim(), f), newBus(sim(), f)}
+	devs := []devices.Device{open(soft.NewHost(soft.HostOptions{}), nil), open(c, err), sim(), devicetest.NewBus(sim(), f), devicetest.NewBus(sim(), f)}
 	const host, cpuMem, tceMem, busA, busB = 0, 1, 2, 3, 4
 
 	ways := func(topo *mem.Topology, from, to mem.MemoryID) (direct, ring bool) {
@@ -54,13 +55,13 @@ func TestLinksSayWhichWaysThereAre(t *testing.T) {
 // TestRingsInBatchesAreMeasuredOnce for all who share the figures, and not where that is
 // given up.
 func TestRingsInBatchesAreMeasuredOnce(t *testing.T) {
-	fam := &family{held: make(map[devices.Batch]chan struct{})}
+	fam := &devicetest.Family{}
 	var devs []devices.Device
 	mems := []mover.Memory{{Device: soft.NewHost(soft.HostOptions{}), Name: "host"}}
 	for _, name := range []string{"a", "b"} {
 		d, err := tce.New(tce.Options{Memory: 64 << 20})
 		require.NoError(t, err)
-		b := newBus(d, fam)
+		b := devicetest.NewBus(d, fam)
 		devs, mems = append(devs, b), append(mems, mover.Memory{Device: b, Name: name})
 	}
 	defer func() {
@@ -70,7 +71,7 @@ func TestRingsInBatchesAreMeasuredOnce(t *testing.T) {
 	}()
 	var figures mover.Figures
 	measure := func(ctx context.Context) (*mem.Topology, int64, error) {
-		before := fam.batches.Load()
+		before := fam.Batches.Load()
 		m, err := mover.Open(mover.Options{Memories: mems})
 		require.NoError(t, err)
 		topo := mem.NewTopology("a", "b")
@@ -80,7 +81,7 @@ func TestRingsInBatchesAreMeasuredOnce(t *testing.T) {
 		for _, d := range devs {
 			require.Zero(t, d.Memory().Stats().Live, "measuring leaves nothing behind")
 		}
-		return topo, fam.batches.Load() - before, err
+		return topo, fam.Batches.Load() - before, err
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

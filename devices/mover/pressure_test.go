@@ -1,8 +1,10 @@
 package mover_test
 
 import (
+	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,7 +18,7 @@ func TestLockedMemoryThatRunsOutHoldsUpNobodyElse(t *testing.T) {
 	f := newFabric(t, mover.Options{Budget: 256 << 10}, "host", "bus", "bus", "tce", "tce")
 	user := mem.NewTimeline("user", false, nil)
 	gate, other := user.Next(), user.Next()
-	f.family.noLocks.Store(true)
+	f.family.NoLocks.Store(true)
 	var batches []mem.Point
 	for range 8 { // more than one arena serves at once
 		p, err := f.ring(1, []int{2}, blockSize, mem.Wait{Point: gate, Kind: mem.Data})
@@ -54,4 +56,43 @@ func TestBatchesThatStarveEndMeanwhile(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestABatchThatStarvesHoldsUpNoOtherFamily: staging that one driver's batches wait for,
+// gated or not, is not what another driver's rings need.
+func TestABatchThatStarvesHoldsUpNoOtherFamily(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		f := newFabric(t, mover.Options{Budget: 512 << 10}, "host", "bus", "bus", "bus2", "bus2")
+		f.family.Hold = make(chan struct{})
+		f.family.Native, f.other.Native = native, native
+		user := mem.NewTimeline("user", false, nil)
+		gate := user.Next()
+		release := sync.OnceFunc(func() {
+			user.End(gate, nil)
+			close(f.family.Hold)
+		})
+		t.Cleanup(release) // a test that fails must not hang
+		var held []mem.Point
+		for i := range 16 { // more than there is staging for, all under way or wanting it
+			waits := []mem.Wait{{Point: gate, Kind: mem.Data}}
+			if i%2 == 0 {
+				waits = nil
+			}
+			out, err := f.ring(1, []int{2}, blockSize, waits...)
+			require.NoError(t, err)
+			held = append(held, out...)
+		}
+		require.Eventually(t, func() bool { return f.m.Stats().InFlight > 0 }, 10*time.Second, time.Millisecond)
+		for range 5 {
+			out, err := f.ring(3, []int{4}, blockSize)
+			require.NoError(t, err)
+			patient, cancel := context.WithTimeout(ctx, 20*time.Second)
+			require.NoError(t, out[0].Wait(patient), "the other family's ring waits for staging that is not its own")
+			cancel()
+		}
+		release()
+		for _, p := range held {
+			require.NoError(t, p.Wait(ctx))
+		}
+	}
 }

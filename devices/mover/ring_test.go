@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"godwit/devices"
 	"godwit/devices/devicetest"
 	"godwit/devices/mover"
 	"godwit/mem"
@@ -177,7 +176,7 @@ func TestARingThatWaitsHoldsNoStaging(t *testing.T) {
 // their staging for as long as what they wait for takes.
 func TestGatedBatchesLeaveARing(t *testing.T) {
 	f := newFabric(t, mover.Options{Budget: 512 << 10}, "bus", "bus", "bus")
-	f.family.native = true
+	f.family.Native = true
 	user := mem.NewTimeline("user", false, nil)
 	gate := user.Next()
 	var waiting []mem.Point
@@ -210,7 +209,7 @@ func TestGatedBatchesLeaveARing(t *testing.T) {
 // TestWithoutPageLockedMemoryRingsGoThroughOrdinary, and try again later.
 func TestWithoutPageLockedMemoryRingsGoThroughOrdinary(t *testing.T) {
 	f := newFabric(t, mover.Options{Budget: 1 << 20}, "host", "bus")
-	f.family.noLocks.Store(true)
+	f.family.NoLocks.Store(true)
 	want := pattern(7)
 	f.write(0, want)
 	out, err := f.ring(0, []int{1}, blockSize)
@@ -220,7 +219,7 @@ func TestWithoutPageLockedMemoryRingsGoThroughOrdinary(t *testing.T) {
 	require.EqualValues(t, 1, f.m.Stats().Unlocked)
 	require.NotEmpty(t, f.m.Stats().Why)
 	require.Eventually(t, func() bool { return f.m.Stats().Staging == 0 }, 10*time.Second, time.Millisecond, "ordinary memory goes back once it is idle")
-	f.family.noLocks.Store(false)
+	f.family.NoLocks.Store(false)
 	out, err = f.ring(0, []int{1}, blockSize)
 	require.NoError(t, err)
 	require.NoError(t, out[0].Wait(ctx))
@@ -258,7 +257,7 @@ func TestRandomTransfersArrive(t *testing.T) {
 	n := len(kinds)
 	for _, native := range []bool{false, true} {
 		f := newFabric(t, mover.Options{Chunk: 16 << 10, Budget: 256 << 10, Lanes: 3}, kinds...)
-		f.family.native = native
+		f.family.Native = native
 		rapid.Check(t, func(rt *rapid.T) {
 			user := mem.NewTimeline("user", false, nil)
 			model := make([][]byte, n)
@@ -356,7 +355,46 @@ func TestAClosedMoverMovesNothing(t *testing.T) {
 	}
 }
 
-var (
-	_ devices.Batcher = (*busQueue)(nil)
-	_ devices.Shuttle = (*busQueue)(nil)
-)
+// locked is told of the end of a Carrier by who must not be called under a driver's lock,
+// since it takes that.
+type locked struct {
+	driver sync.Mutex
+	ended  chan error
+}
+
+func (l *locked) Carried(err error) {
+	l.driver.Lock()
+	l.driver.Unlock() //nolint:staticcheck // it is only to have had it
+	l.ended <- err
+}
+
+// TestACarrierTellsOfItsEndNotFromWithin, also where it could not begin, or has ended
+// already: drivers call it under their locks.
+func TestACarrierTellsOfItsEndNotFromWithin(t *testing.T) {
+	f := newFabric(t, mover.Options{}, "host", "bus")
+	o := mover.Options{}
+	for i, d := range f.devs {
+		o.Memories = append(o.Memories, mover.Memory{Device: d, Name: fmt.Sprint(i)})
+	}
+	closed, err := mover.Open(o)
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	block := f.ends[1]
+	for m, want := range map[*mover.Mover]error{closed: mem.ErrClosed, f.m: nil} {
+		l := &locked{ended: make(chan error, 1)}
+		carrier := m.Bytes(block, make([]byte, 100), true)
+		carryOn := make(chan struct{})
+		go func() { // a Carrier that tells from within would hang here
+			l.driver.Lock()
+			carrier.Carry(l)
+			l.driver.Unlock()
+			close(carryOn)
+		}()
+		select {
+		case <-carryOn:
+		case <-time.After(20 * time.Second):
+			t.Fatal("the carrier told of its end from within")
+		}
+		require.ErrorIs(t, <-l.ended, want)
+	}
+}

@@ -35,11 +35,11 @@ var known = []Driver{{
 		"a million hand-overs without acquiring or releasing; from 512 MiB on clCreateBufferWithProperties crashes",
 }}
 
-// Judge says what is known of a version: by us, or else by the user's notes. It fails with
+// Judge says what is known of a version: by the user's notes, or else by us. It fails with
 // ErrDriver where the version is not to be used; the Driver is then what is known of it.
 func Judge(version string) (Driver, error) {
 	notes, err := readNotes()
-	for _, d := range slices.Concat(known, notes) {
+	for _, d := range slices.Concat(notes, known) {
 		if d.Version != version {
 			continue
 		}

@@ -5,11 +5,14 @@ package opencl
 import (
 	"bytes"
 	"context"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -85,4 +88,60 @@ func TestGatedBatchesLeaveATrackForSeveralDestinations(t *testing.T) {
 	for _, p := range x.submitToTwo(t, x.toTwo()) {
 		require.NoError(t, p.Wait(context.Background()))
 	}
+}
+
+// TestTracksOfARefusedBatchGoToWhoWaitsForThem: of two batches that want the last side
+// track, the first is refused by OpenCL while the second waits. Nothing else comes later
+// that would have the second one ask again.
+func TestTracksOfARefusedBatchGoToWhoWaitsForThem(t *testing.T) {
+	x := openBus(t, 3)
+	for _, p := range x.submitToTwo(t, x.toTwo()) { // once there are tracks
+		require.NoError(t, p.Wait(context.Background()))
+	}
+	var gates []*nativeGate
+	defer func() {
+		for _, g := range gates {
+			g.end(t, 0)
+		}
+	}()
+	for range sideTracks - 1 {
+		g := gateOn(t, x.queues[0])
+		gates = append(gates, g)
+		require.NoError(t, x.queues[0].SubmitBatch(x.batch(), []devices.Queue{x.queues[1]}, []mem.Wait{{Point: g.Point, Kind: mem.Data}}, make([]mem.Point, 1)))
+	}
+	for range 20 {
+		inject(t, ocl.FaultEnqueue, 1, mem.OutOfResources)
+		var points [2]mem.Point
+		var second error
+		var submitted sync.WaitGroup
+		first := &stagedBatch{testBatch: x.toTwo(), staged: func() {
+			submitted.Go(func() {
+				second = x.queues[0].SubmitBatch(x.toTwo(), []devices.Queue{x.queues[1], x.queues[2]}, nil, points[:])
+			})
+			time.Sleep(5 * time.Millisecond) // so that it is next to get the driver's lock
+		}}
+		err := x.queues[0].SubmitBatch(first, []devices.Queue{x.queues[1], x.queues[2]}, nil, make([]mem.Point, 2))
+		require.ErrorIs(t, err, mem.ErrNoResources)
+		submitted.Wait()
+		require.NoError(t, second)
+		for _, p := range points {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			require.NoError(t, p.Wait(ctx), "nobody told the batch that there is a track again")
+			cancel()
+		}
+	}
+}
+
+// stagedBatch is a batch that tells when it is staged, first.
+type stagedBatch struct {
+	*testBatch
+	staged func()
+}
+
+func (b *stagedBatch) Stage(gated bool) ([]devices.Leg, bool) {
+	if b.staged != nil {
+		b.staged()
+		b.staged = nil
+	}
+	return b.testBatch.Stage(gated)
 }

@@ -27,8 +27,9 @@
 // is as the platform needs it (quirks.go). bus (on, off) says
 // whether the device's memory is across a bus: then what is large is staged through
 // page-locked memory, and copies between two such devices are batches (batch.go). nvlink
-// (on, off) says whether blocks of GPUs lie in windows, between which bytes go over NVLink
-// (windows.go); the platform's first open device says it.
+// (on, off, try) says whether blocks of GPUs lie in windows, between which bytes go over NVLink
+// (windows.go), with try also where the vendor's driver is one that nobody has tried; the
+// platform's first open device says it.
 //
 // Assumptions: commands are small and many; hardly any fails; waits are mostly
 // on commands of the same platform. So a command whose waits are all such is

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/nvlink"
 	"godwit/mem"
 )
 
@@ -26,6 +27,37 @@ func (driver) Open(context.Context, devices.Config) ([]devices.Device, error) {
 func Discover() ([]devices.Info, error) {
 	_, err := driver{}.Open(nil, devices.Config{}) //nolint:staticcheck // the context is not used
 	return nil, err
+}
+
+// Pair says how bytes get from one device to another of its platform.
+type Pair struct {
+	From, To int
+	Way      string
+	Missing  error
+}
+
+// Pairs lists what joins devices: there are none.
+func Pairs(context.Context) ([]Pair, error) {
+	_, err := Discover()
+	return nil, err
+}
+
+// Trial tries a driver: there is none.
+type Trial struct {
+	Most uint64
+	Say  func(string)
+}
+
+// Run always fails with ErrMissing.
+func (*Trial) Run(context.Context) (d nvlink.Driver, err error) {
+	_, err = Discover()
+	return d, err
+}
+
+// LinkDriver always fails with ErrMissing.
+func LinkDriver() (string, error) {
+	_, err := Discover()
+	return "", err
 }
 
 // Counts are objects of each kind, by OpenCL's names.

@@ -56,7 +56,12 @@ type options struct {
 func (o *options) over(q quirks) quirks {
 	q.oneThread = o.worker.or(q.oneThread)
 	q.checks = q.checks && q.oneThread
-	q.windows = o.nvlink.or(nvlinkByEnv().or(q.windows)) && !q.oneThread
+	nvlink := o.nvlink
+	if nvlink == "" {
+		nvlink = nvlinkByEnv()
+	}
+	q.untried = nvlink == "try"
+	q.windows = (q.untried || nvlink.or(q.windows)) && !q.oneThread
 	q.slowEvents = o.quiet.or(q.slowEvents) && !q.oneThread
 	if o.events != "" {
 		q.slowCallbacks = o.events == "watch"
@@ -97,7 +102,7 @@ func parse(cfg devices.Config) (Selection, options, error) {
 			ok = v == "watch" || v == "callback"
 		case "carve", "worker", "quiet", "direct", "bus", "nvlink":
 			*switches[key] = toggle(v)
-			ok = v == "on" || v == "off"
+			ok = v == "on" || v == "off" || v == "try" && key == "nvlink"
 		case "slab":
 			opts.slab, err = strconv.ParseUint(v, 10, 64)
 			ok = err == nil && opts.slab > 0

@@ -49,6 +49,8 @@ type quirks struct {
 	// package nvlink's to say.
 	// Seen: NVIDIA 580.159.04. Test: TestWindowsCarryWhatOpenCLComputes.
 	windows bool
+	// untried: windows are used whatever is known of the driver's version.
+	untried bool
 	// oneThread: OpenCL runs a command only within clFinish, clFlush and clWaitForEvents, in
 	// the thread that calls them; an event does not move, and no callback comes, before
 	// somebody calls one of these for its queue. It has no locks: its reference counts, its
@@ -119,8 +121,7 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //     shares bytes with it, once kernels have used them, crashes the library; OpenCL allows
 //     any order. The last one made is released first, of a slab whose bytes are given again
 //     while commands use them (reuse.go) also across blocks.
-//     Seen: NVIDIA 580.159.04. Tests: TestSubBuffersAreReleasedLastMadeFirst,
-//     TestSubBuffersThatShareBytesAreReleasedLastMadeFirst.
+//     Seen: NVIDIA 580.159.04. Test: TestSubBuffersThatShareBytesAreReleasedLastMadeFirst.
 //   - store.go, slabs and touches: to create and first touch a buffer costs tens of
 //     microseconds and more, and memory is allocated in the command that first uses it,
 //     where running out is an ugly failure.

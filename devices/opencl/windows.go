@@ -56,23 +56,30 @@ func (f *fabric) open(ctx context.Context, h *host) (*nvlink.Engine, error) {
 	if f.tried {
 		return f.engine, f.err
 	}
-	o := nvlink.Options{Library: cudaByEnv(), OnThread: ocl.Watches()}
-	for _, d := range h.devices {
-		u, err := uuidOf(d.ID)
-		if err != nil || slices.Contains(o.GPUs, u) {
-			f.err = err
+	f.engine, f.gpus, f.err = openEngine(ctx, h.devices, h.quirks.untried)
+	f.tried = ctx.Err() == nil
+	return f.engine, f.err
+}
+
+// openEngine opens an engine for those of a platform's devices that it can have.
+func openEngine(ctx context.Context, of []ocl.Device, untried bool) (e *nvlink.Engine, gpus []ocl.DeviceID, err error) {
+	o := nvlink.Options{Library: cudaByEnv(), OnThread: ocl.Watches(), Trial: untried}
+	for _, d := range of {
+		u, whyNot := uuidOf(d.ID)
+		if whyNot != nil || slices.Contains(o.GPUs, u) {
+			err = whyNot
 			continue
 		}
 		o.GPUs, o.Driver = append(o.GPUs, u), d.ID.Text(ocl.DriverVersion)
-		f.gpus = append(f.gpus, d.ID)
+		gpus = append(gpus, d.ID)
 	}
-	if len(o.GPUs) >= 2 {
-		f.engine, f.err = nvlink.Open(ctx, o)
-	} else if f.err == nil {
-		f.err = fmt.Errorf("platform %s has one GPU: %w", h.name, mem.ErrInvalidOperation)
+	switch {
+	case len(gpus) >= 2:
+		e, err = nvlink.Open(ctx, o)
+	case err == nil:
+		err = fmt.Errorf("the platform has one GPU: %w", mem.ErrInvalidOperation)
 	}
-	f.tried = ctx.Err() == nil
-	return f.engine, f.err
+	return e, gpus, err
 }
 
 // of is the engine, if there is one, and the index of a device.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/devicetest"
+	"godwit/devices/nvlink"
 	"godwit/devices/nvlink/nvlinktest"
 	"godwit/mem"
 )
@@ -160,4 +163,70 @@ func TestWithoutWindowsADeviceSaysWhatIsMissing(t *testing.T) {
 	require.False(t, devs[0].InWindow(alloc(t, devs[0], 1<<20)))
 	require.Error(t, devs[0].Connect(t.Context(), devs[1]))
 	require.Error(t, devs[0].Windows(t.Context(), devs[0]))
+}
+
+func TestATrialSaysHowItWent(t *testing.T) {
+	fake := inWindows(t)
+	if fake == nil {
+		return
+	}
+	var steps []string
+	trial := Trial{Most: 64 << 10, Say: func(s string) { steps = append(steps, s) }}
+	d, err := trial.Run(t.Context())
+	require.NoError(t, err)
+	require.True(t, d.Good, "%+v", d)
+	require.Equal(t, "580.159.04", d.Version)
+	require.Contains(t, d.Tried, "2000 hand-overs of 64 KiB")
+	require.Contains(t, steps, "2000 hand-overs of 64 KiB")
+	require.Empty(t, fake.Violations())
+
+	fake.Fail(500, 1, nvlinktest.Failed)
+	d, err = trial.Run(t.Context())
+	require.NoError(t, err)
+	require.False(t, d.Good)
+	require.Contains(t, d.Tried, "then: ")
+}
+
+func TestPairsSayWhatJoinsDevicesAndWhatIsMissing(t *testing.T) {
+	if inWindows(t) == nil {
+		return
+	}
+	pairs, err := Pairs(t.Context())
+	require.NoError(t, err)
+	require.Len(t, pairs, 2)
+	require.Equal(t, Pair{From: 0, To: 1, Way: "over NVLink"}, pairs[0])
+	t.Setenv("GODWIT_FAKE_NO_PEER", "1")
+	pairs, err = Pairs(t.Context())
+	require.NoError(t, err)
+	require.ErrorIs(t, pairs[1].Missing, nvlink.ErrNoPeer)
+	t.Setenv("GODWIT_CUDA_LIBRARY", "/no/such/library.so")
+	pairs, err = Pairs(t.Context())
+	require.NoError(t, err)
+	require.ErrorIs(t, pairs[0].Missing, nvlink.ErrNoLibrary)
+	t.Setenv("GODWIT_NVLINK", "off")
+	pairs, err = Pairs(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, pairs, "PoCL's devices are no GPUs")
+}
+
+// TestConformanceInWindows runs the conformance suite with all blocks in windows.
+func TestConformanceInWindows(t *testing.T) {
+	fake := inWindows(t)
+	if fake == nil {
+		return
+	}
+	fake.Slow(time.Millisecond)
+	params := func(i int) map[string]string {
+		return map[string]string{"bus": "on", "slab": "8388608", "device": strconv.Itoa(i), "count": "1"}
+	}
+	next := 0
+	devicetest.Run(t, func(t testing.TB) devices.Device {
+		d := openSmall(t, params(next%2))
+		next++
+		beside := openSmall(t, params(next%2)) // which has a link to it
+		t.Cleanup(func() { require.NoError(t, beside.Close()) })
+		require.NoError(t, d.Windows(t.Context(), beside))
+		return d
+	})
+	require.Empty(t, fake.Violations())
 }

@@ -219,6 +219,20 @@ func (m *Blocks) Address(b mem.Block, off, size uint64) (uint64, error) {
 	return addr, err
 }
 
+// Extent returns the addresses of the block that b is, or is a piece of. It fails as
+// Address does: so a block whose bytes have been given again is there until its last
+// users have ended, where its bytes were.
+func (m *Blocks) Extent(b mem.Block) (mem.Range, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, err := m.find(b)
+	if err != nil {
+		return mem.Range{}, err
+	}
+	e := &m.entries[i]
+	return mem.Range{Start: e.Addr, End: e.Addr + e.size}, nil
+}
+
 // Pin is Address, and keeps the bytes where they are until Unpin: a block
 // freed meanwhile goes back to the store only then.
 func (m *Blocks) Pin(b mem.Block, off, size uint64) (uint64, error) {

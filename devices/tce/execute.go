@@ -47,6 +47,8 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 			}
 		}
 	}()
+	space := d.takeSpace()
+	defer d.giveSpace(space)
 	next := 0
 	for i := range cmd.Args {
 		a := &cmd.Args[i]
@@ -65,15 +67,52 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 			}
 		}
 		if a.Kind != devices.ArgValue && !b.Null {
-			c, _ := d.Find(b.Addr)
+			if !a.Block.IsZero() {
+				space.blocks = append(space.blocks, a.Block)
+			}
+			c, _ := space.Find(b.Addr)
 			b.ID = c.ID
 		}
+		b.Promise = a.Promise
 		if a.Kind == devices.ArgSVM && !b.Null {
 			b.SVM, b.Own, b.Addr = true, b.Addr, a.Pointer
 		}
 		args = append(args, b)
 	}
-	return d.Launch(cmd, args, soft.KernelRun{Space: d, Serial: true})
+	return d.Launch(cmd, args, soft.KernelRun{Space: space, Serial: true})
+}
+
+// space is the device's memory as one launch finds it: the blocks of its arguments are
+// where they were as long as commands may use them, also where their bytes have been
+// given again to others, who come later (storage.Blocks).
+type space struct {
+	*Device
+	blocks []mem.Block
+}
+
+// Find implements work.Space.
+func (s *space) Find(addr uint64) (work.Chunk, bool) {
+	for _, b := range s.blocks {
+		if r, err := s.globals.Extent(b); err == nil && addr-r.Start < r.Size() {
+			return s.global.Chunk(r, b.Ref), true // no chunk has such an ID
+		}
+	}
+	return s.Device.Find(addr)
+}
+
+// takeSpace returns the memory for a launch without arguments yet.
+func (d *Device) takeSpace() *space {
+	s, ok := d.spaces.Get().(*space)
+	if !ok {
+		s = &space{Device: d}
+	}
+	return s
+}
+
+// giveSpace takes it back.
+func (d *Device) giveSpace(s *space) {
+	s.blocks = s.blocks[:0]
+	d.spaces.Put(s)
 }
 
 // takeLocal fills locals with blocks of local memory, all or none.

@@ -28,6 +28,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"godwit/bufalloc"
 	"godwit/devices"
@@ -86,6 +87,7 @@ type Device struct {
 	global, local *region.Store
 	copier        *soft.Copier
 	dma           dma
+	spaces        sync.Pool // of *space, for launches
 }
 
 var (

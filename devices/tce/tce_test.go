@@ -20,6 +20,12 @@ func TestConformance(t *testing.T) {
 	devicetest.Run(t, func(t testing.TB) devices.Device { return open(t, tce.Options{Memory: 16 << 20}) })
 }
 
+func TestConformanceWithWindows(t *testing.T) {
+	devicetest.Run(t, func(t testing.TB) devices.Device {
+		return open(t, tce.Options{Memory: 16 << 20, Windows: 64 << 10})
+	})
+}
+
 func TestConformanceWithDMAWords(t *testing.T) {
 	devicetest.Run(t, func(t testing.TB) devices.Device { return open(t, tce.Options{Memory: 16 << 20, DMAWord: 8}) })
 }

@@ -24,4 +24,6 @@ type Arg struct {
 	// SVM: kernels see the bytes at Addr, and a Space has them at Own.
 	SVM bool
 	Own uint64
+
+	Promise Promise // of buffers
 }

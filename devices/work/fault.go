@@ -19,6 +19,7 @@ const (
 	NullPointer                     // the argument was given no block
 	WrongType                       // the argument is no such thing
 	Crashed                         // the kernel panicked
+	BrokenPromise                   // not what the launch declared of the argument
 )
 
 // String names the fault.
@@ -38,6 +39,8 @@ func (k FaultKind) String() string {
 		return "wrong type of argument"
 	case Crashed:
 		return "panic"
+	case BrokenPromise:
+		return "broken promise"
 	}
 	return "unknown fault"
 }
@@ -67,7 +70,9 @@ func (f *Fault) Error() string {
 	if f.Arg >= 0 {
 		fmt.Fprintf(&b, ", argument %d (%s)", f.Arg, f.Name)
 	}
-	fmt.Fprintf(&b, ", work-item %v of group %v", f.Item, f.Group)
+	if f.Size != 0 || f.Kind != BrokenPromise { // else it is all of the launch
+		fmt.Fprintf(&b, ", work-item %v of group %v", f.Item, f.Group)
+	}
 	if f.Detail != "" {
 		b.WriteString(": " + f.Detail)
 	}

@@ -48,6 +48,9 @@ type Launch struct {
 	opts   Options
 	fault  atomic.Pointer[Fault] // the first
 
+	promised bool       // immutable during a launch: some argument is bound by a Promise
+	stored   [][]uint64 // by argument: a bit for each byte stored to, where all have to be; written by one goroutine, since a Space has one core
+
 	mu   sync.Mutex
 	free []*Group // protected by mu
 }
@@ -58,15 +61,21 @@ func (l *Launch) Begin(k Kernel, shape Shape, args []Arg, opts Options) (groups 
 	l.kernel, l.shape, l.opts = k, shape, opts
 	l.args = append(l.args[:0], args...)
 	l.total = shape.Groups[0] * shape.Groups[1] * shape.Groups[2]
+	l.expect()
 	return l.total
 }
 
 // End ends a launch whose groups have all been run. The error is the first Fault,
-// a kernel's panic included.
+// a kernel's panic and a broken Promise included.
 func (l *Launch) End() error {
+	f := l.fault.Swap(nil)
+	if f == nil {
+		f = l.kept()
+	}
 	l.kernel, l.opts = Kernel{}, Options{}
 	clear(l.args)
-	if f := l.fault.Swap(nil); f != nil {
+	clear(l.stored)
+	if f != nil {
 		return f
 	}
 	return nil

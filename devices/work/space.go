@@ -32,6 +32,9 @@ func (g *Group) reach(arg int, addr, size uint64, write bool) unsafe.Pointer {
 	if addr&(size-1) != 0 {
 		g.fault(&Fault{Kind: Misaligned, Arg: arg, Addr: addr, Size: size, Write: write})
 	}
+	if g.run.promised {
+		g.keep(arg, addr, size, write)
+	}
 	c := &g.caches[arg+1]
 	epoch := uint64(0)
 	if g.run.opts.Space != nil {

@@ -2,6 +2,7 @@
 package metamorphic_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"godwit/bufalloc"
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/devicetest"
 	"godwit/devices/tce"
 	"godwit/history"
 	"godwit/mem"
@@ -24,21 +26,25 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open makes the devices whose kinds are the letters of kinds: c for cpu, s for
-// cpu that shares the host's memory, t for tce, w for tce that copies words of 8 bytes, l for
-// tce with links to others of its kind, and L for one of which only larger blocks lie in
-// windows, with bufalloc regions of size bytes each (0: cpu memory without limit; those with
-// links have windowMemory at least, so that windows can be staging).
+// cpu that shares the host's memory, t for tce, w for tce that copies words of 8 bytes, b
+// for tce behind a bus (B: one whose batches ask for staging at once), l for tce with links
+// to others of its kind, and L for one of which only larger blocks lie in windows, with
+// bufalloc regions of size bytes each (0: cpu memory without limit; those with links have
+// windowMemory at least, so that windows can be staging).
 func open(kinds string, size uint64, s bufalloc.Strategy) func(*history.Faults) ([]devices.Device, error) {
 	return func(f *history.Faults) (devs []devices.Device, err error) {
+		family := &devicetest.Family{Native: strings.Contains(kinds, "B")}
 		for i, k := range kinds {
 			name := fmt.Sprintf("%c%d", k, i)
-			if o, ok := map[rune]tce.Options{'t': {}, 'w': {DMAWord: 8}, 'l': {Windows: 1}, 'L': {Windows: 600, DMAWord: 8}}[k]; ok {
+			if o, ok := map[rune]tce.Options{'t': {}, 'b': {}, 'B': {}, 'w': {DMAWord: 8}, 'l': {Windows: 1}, 'L': {Windows: 600, DMAWord: 8}}[k]; ok {
 				o.Name, o.Memory, o.Strategy = name, size, s
 				if o.Windows != 0 {
 					o.Memory = max(size, windowMemory)
 				}
 				var d *tce.Device
-				if d, err = tce.New(o); err == nil {
+				if d, err = tce.New(o); err == nil && (k == 'b' || k == 'B') {
+					devs = append(devs, behindBus(f, devicetest.NewBus(d, family)))
+				} else if err == nil {
 					devs = append(devs, f.TCE(d))
 				}
 			} else {
@@ -55,6 +61,42 @@ func open(kinds string, size uint64, s bufalloc.Strategy) func(*history.Faults) 
 	}
 }
 
+// faultyBus is a device behind a bus, with faults.
+type faultyBus struct {
+	*devicetest.Bus
+	f *history.Faults
+}
+
+func behindBus(f *history.Faults, d *devicetest.Bus) devices.Device {
+	if f == nil {
+		return d
+	}
+	return history.Wrap(f, d, func(d *devicetest.Bus) history.Faulty { return &faultyBus{d, f} })
+}
+
+func (d *faultyBus) Faultless() devices.Device { return d.Bus }
+
+// NewQueue implements devices.Device.
+func (d *faultyBus) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	return d.f.NewQueue(d.Bus, o, false)
+}
+
+// Build implements devices.Device.
+func (d *faultyBus) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
+	return d.f.Build(ctx, d.Bus, p)
+}
+
+// PinnedMemory implements devices.PageLocker.
+func (d *faultyBus) PinnedMemory(node int) (devices.PinnedMemory, error) {
+	return d.f.Pinned(d.Bus, node)
+}
+
+// ReserveSVM implements devices.SVMReserver.
+func (d *faultyBus) ReserveSVM(r mem.Range) error { return d.f.Reserve(d.Bus, r) }
+
+// Close implements devices.Device.
+func (d *faultyBus) Close() error { return d.f.Close(d.Bus) }
+
 // windowMemory is enough for windows as staging.
 const windowMemory = 8 << 20
 
@@ -62,16 +104,26 @@ const windowMemory = 8 << 20
 // and memory that suffices or does not.
 func configs() []history.Config {
 	var all []history.Config
-	for _, kinds := range []string{"c", "t", "st", "tt", "cst", "ctct", "cw", "wtw", "ll", "LLLc"} {
+	for _, kinds := range []string{"c", "t", "st", "tt", "cst", "ctct", "cw", "wtw", "bb", "Bct", "ll", "LLLc"} {
 		for _, s := range bufalloc.Strategies() {
 			for _, size := range []uint64{8 << 10, 256 << 10} {
 				for _, noPeer := range []bool{false, true} {
 					for _, ooo := range []bool{false, true} {
-						all = append(all, history.Config{
+						cfg := history.Config{
 							Name: fmt.Sprintf("%s/%v/%dKiB/noPeer=%t/outOfOrder=%t", kinds, s, size>>10, noPeer, ooo),
 							Open: open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo,
 							Links: !noPeer && strings.ContainsAny(kinds, "lL"),
-						})
+						}
+						if all = append(all, cfg); size > 8<<10 || strings.ContainsAny(kinds, "lL") {
+							continue // never short
+						}
+						cfg.Policy = []string{"lru", "cost"}[len(all)/2%2]
+						cfg.Name += "/" + cfg.Policy
+						if len(all)%4 == 1 {
+							cfg.Open = open(kinds, 2*size, s)
+							cfg.Name += "/x2"
+						}
+						all = append(all, cfg)
 					}
 				}
 			}
@@ -122,11 +174,12 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 		}
 		total.Add(res)
 	}
-	t.Logf("metamorphic: first seed %d: %d histories over %d of %d configurations, %d commands, %d refused for want of memory, %d bytes moved (the lower bound), %d bytes read and compared\n%s",
-		seed, runs, min(runs, len(all)), len(all), total.Commands, total.Refused, total.BytesMoved, total.BytesRead, total.Counts())
+	t.Logf("metamorphic: first seed %d: %d histories over %d of %d configurations, %d commands, %d refused for want of memory, %d blocks evicted, %d bytes written back for it, %d bytes moved (the lower bound), %d bytes read and compared\n%s",
+		seed, runs, min(runs, len(all)), len(all), total.Commands, total.Refused, total.Evictions, total.WrittenBack, total.BytesMoved, total.BytesRead, total.Counts())
 	if os.Getenv("GODWIT_SOAK") != "" {
 		fmt.Printf("metamorphic: %d commands, first seed %d\n", total.Commands, seed)
 	}
+	require.Positive(t, total.WrittenBack, "nothing was evicted")
 	require.Positive(t, total.Refused, "no configuration was short of memory")
 	require.Positive(t, total.BytesMoved)
 }
@@ -185,16 +238,18 @@ func TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands(t *testing.
 // are struck.
 func faultyConfigs() []history.Config {
 	var all []history.Config
-	for i, kinds := range []string{"w", "cw", "wtw", "st", "cwcw", "ww", "ctwsw", "wwtcws", "c", "cstwcwt", "wcwtwswc", "tt", "ll", "LLLL", "LcLw"} {
+	for i, kinds := range []string{"w", "cw", "wtw", "st", "cwcw", "ww", "ctwsw", "wwtcws", "c", "cstwcwt", "wcwtwswc", "tt", "ll", "LLLL", "LcLw", "bb", "Bcb", "bBst", "cbw"} {
 		for k := range 8 {
 			noPeer, ooo, size := k&1 != 0, k&2 != 0, []uint64{0, 256 << 10, 12 << 10}[min(k>>2+i%2, 2)]
 			if size == 0 {
 				size = 1 << 20
 			}
 			every := []int{6, 12, 40}[(i+k)%3]
+			policy := []string{"", "lru", "cost"}[(i+k/2)%3]
 			all = append(all, history.Config{
-				Name: fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/every=%d", kinds, size>>10, noPeer, ooo, every),
-				Open: open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
+				Name:   fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/every=%d/%s", kinds, size>>10, noPeer, ooo, every, policy),
+				Policy: policy,
+				Open:   open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
 				Links: !noPeer && strings.ContainsAny(kinds, "lL"),
 			})
 		}

@@ -5,6 +5,7 @@
 package opencl_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,25 +46,34 @@ func need(t *testing.T) {
 // house is two OpenCL devices, whole or carved, and a simulated one of each kind
 // where mixed.
 func house(carve string, mixed bool) func() ([]devices.Device, error) {
-	return func() ([]devices.Device, error) { return houseOf(carve, mixed, tce.Options{}, false)(nil) }
+	return func() ([]devices.Device, error) { return houseOf(kind{carve: carve, mixed: mixed})(nil) }
 }
 
-// houseOf is house with a tce of such options; the cpu device has memory of its own, or
-// shares the host's.
-func houseOf(carve string, mixed bool, o tce.Options, shares bool) func(*history.Faults) ([]devices.Device, error) {
+// kind is a kind of house.
+type kind struct {
+	carve  string      // of the OpenCL devices: "on" or "off"
+	bus    string      // likewise: "on" says that they are behind a bus
+	mixed  bool        // with simulated devices
+	tce    tce.Options // of one of them
+	shares bool        // the other one, a cpu, shares the host's memory
+}
+
+// houseOf is house of any kind.
+func houseOf(k kind) func(*history.Faults) ([]devices.Device, error) {
 	return func(f *history.Faults) (devs []devices.Device, err error) {
 		found, err := devices.Open(context.Background(), "opencl", devices.Config{
-			Params: map[string]string{"carve": carve, "slab": "1048576", "count": "2"},
+			Params: map[string]string{"carve": k.carve, "bus": cmp.Or(k.bus, "off"), "slab": "1048576", "count": "2"},
 		})
 		for _, d := range found {
 			devs = append(devs, faulty(f, d))
 		}
-		if err != nil || !mixed {
+		if err != nil || !k.mixed {
 			return devs, err
 		}
-		c, err := cpu.New(cpu.Options{Name: "c", Memory: 1 << 20, Strategy: bufalloc.Fit, Workers: 2, SharesHost: shares})
+		c, err := cpu.New(cpu.Options{Name: "c", Memory: 1 << 20, Strategy: bufalloc.Fit, Workers: 2, SharesHost: k.shares})
 		if err == nil {
 			devs = append(devs, f.CPU(c))
+			o := k.tce
 			o.Name, o.Memory = "t", 1<<20
 			var s *tce.Device
 			if s, err = tce.New(o); err == nil {
@@ -99,12 +109,21 @@ func (d *faultyOpenCL) PeerLink(other devices.Device) (mem.Link, bool) {
 
 // NewQueue implements devices.Device.
 func (d *faultyOpenCL) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.Device.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return d.f.Queue(q, o), nil
+	return d.f.NewQueue(d.Device, o, true)
 }
+
+// Build implements devices.Device.
+func (d *faultyOpenCL) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
+	return d.f.Build(ctx, d.Device, p)
+}
+
+// PinnedMemory implements devices.PageLocker.
+func (d *faultyOpenCL) PinnedMemory(node int) (devices.PinnedMemory, error) {
+	return d.f.Pinned(d.Device, node)
+}
+
+// Close implements devices.Device.
+func (d *faultyOpenCL) Close() error { return d.f.Close(d.Device) }
 
 // TestHistoriesAgreeWithOneFlatMemoryOnRealDevices has fixed seeds in CI; with
 // GODWIT_SOAK=1 they are new, until 100,000 commands were accepted.
@@ -117,10 +136,11 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	var all []history.Config
 	for _, carve := range []string{"off", "on"} {
 		for _, ooo := range []bool{false, true} {
-			for _, with := range []string{"nothing", "cpu,tce", "cpu shares,tce"} {
+			for i, with := range []string{"nothing", "cpu,tce", "cpu shares,tce", "nothing"} {
+				bus := []string{"off", "on"}[i/2]
 				all = append(all, history.Config{
-					Name: fmt.Sprintf("carve=%s/with=%s/outOfOrder=%t", carve, with, ooo),
-					Open: houseOf(carve, with != "nothing", tce.Options{}, with == "cpu shares,tce"), OutOfOrder: ooo,
+					Name: fmt.Sprintf("carve=%s/bus=%s/with=%s/outOfOrder=%t", carve, bus, with, ooo),
+					Open: houseOf(kind{carve: carve, bus: bus, mixed: with != "nothing", shares: with == "cpu shares,tce"}), OutOfOrder: ooo,
 				})
 			}
 		}
@@ -162,9 +182,10 @@ func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 	runs := 0
 	for ; total.Commands < goal && !t.Failed(); runs++ {
 		seed, mixed := first+uint64(runs), runs%3 > 0
+		bus := []string{"off", "on"}[runs/4%2]
 		cfg := history.Config{
-			Name: fmt.Sprintf("faults/mixed=%t/outOfOrder=%t", mixed, runs%2 > 0), OutOfOrder: runs%2 > 0, Every: []int{8, 20}[runs/2%2],
-			Open: houseOf("off", mixed, tce.Options{DMAWord: 8}, runs%4 == 1),
+			Name: fmt.Sprintf("faults/bus=%s/mixed=%t/outOfOrder=%t", bus, mixed, runs%2 > 0), OutOfOrder: runs%2 > 0, Every: []int{8, 20}[runs/2%2],
+			Open: houseOf(kind{carve: "off", bus: bus, mixed: mixed, tce: tce.Options{DMAWord: 8}, shares: runs%4 == 1}),
 		}
 		h := history.GenerateFailing(seed, 120)
 		res, err := history.Run(h, cfg)
@@ -179,4 +200,42 @@ func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 	}
 	require.Positive(t, total.Struck)
 	require.Greater(t, 2*total.Readable, total.Asked, "of the bytes asked for at the end")
+}
+
+// TestEveryCallOfADriverMayFailOnRealDevices is the test of that name of simulated
+// devices with two of PoCL's, behind a bus and not; with GODWIT_SOAK=1 no n is left out.
+func TestEveryCallOfADriverMayFailOnRealDevices(t *testing.T) {
+	need(t)
+	goal, seed, most := 0, uint64(1), 2
+	if os.Getenv("GODWIT_SOAK") != "" {
+		goal, seed, most = 100_000, rand.Uint64(), 1<<30
+		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
+			goal = n
+		}
+	}
+	var total history.Result
+	runs := 0
+	for i := 0; i < 1 || total.Commands < goal; i++ {
+		bus := []string{"on", "off"}[i%2]
+		cfg := history.Config{
+			Name: fmt.Sprintf("every/bus=%s/outOfOrder=%t", bus, i/2%2 > 0), OutOfOrder: i/2%2 > 0,
+			Open: houseOf(kind{carve: "off", bus: bus, mixed: i%4 == 2, tce: tce.Options{DMAWord: 8}}),
+		}
+		h := history.GenerateRich(seed+uint64(1000*i), 60)
+		res, n, cfg, err := history.Every(h, cfg, most)
+		total.Add(res)
+		if runs += n; err != nil {
+			t.Error(history.Report(h, cfg, err))
+			break
+		}
+	}
+	said := total.Failures(fmt.Sprintf("every call on OpenCL: first seed %d: %d runs, %d of contexts that did not open", seed, runs, total.Unopened))
+	t.Log(said)
+	if os.Getenv("GODWIT_SOAK") != "" {
+		fmt.Println(said)
+	}
+	require.Positive(t, total.Calls[history.CallLend])
+	require.Positive(t, total.Calls[history.CallBatch])
+	created, released := opencl.Objects()
+	require.Equal(t, created, released, "every cl object made is released")
 }

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -111,23 +109,6 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// newTable makes a table in the house style: light lines, numbers to the right
-// from column firstNumber (1-based) on.
-func newTable(w io.Writer, firstNumber int, header ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.Style().Format.Footer = text.FormatDefault
-	t.AppendHeader(header)
-	var cols []table.ColumnConfig
-	for i := firstNumber; i <= len(header); i++ {
-		cols = append(cols, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight, AlignFooter: text.AlignRight})
-	}
-	t.SetColumnConfigs(cols)
-	return t
-}
-
 // newProgress is a bar on the terminal for work that takes over a second; off
 // a terminal it shows nothing.
 func newProgress(total int, what string) *progressbar.ProgressBar {
@@ -139,8 +120,18 @@ func newProgress(total int, what string) *progressbar.ProgressBar {
 		progressbar.OptionSetWriter(&lateWriter{os.Stderr, started.Add(time.Second)}),
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(),
+		progressbar.OptionSetWidth(barWidth()),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish())
+}
+
+// barWidth leaves room beside a bar for what is done, how much of it, and the times.
+func barWidth() int {
+	width, _, err := term.GetSize(int(os.Stderr.Fd()))
+	if err != nil {
+		width = 80
+	}
+	return min(max(width-60, 5), 40)
 }
 
 // lateWriter drops what is written before a moment.

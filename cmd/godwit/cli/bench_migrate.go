@@ -36,6 +36,12 @@ reads and writes pinned memory. Where GPUs have links (NVLink), CUDA's own copy 
 many bytes is the limit, and "of it" what a migration reaches. The vendor's part runs in a process of its own.
 Times are medians, and include the host's waiting; contents are checked.
 
+"One to all" is one buffer, wanted on all other devices at once, where there are three
+or more: by one command that names them all, by a command for each of them (star), and
+from each device on to the next in so many pieces (chain). Legs are the copies that
+it was done in, of which each has one of its ends in staging memory, or goes straight
+between two devices: fewer legs for the same bytes are larger pieces.
+
 PoCL has one CPU device; POCL_DEVICES="pthread pthread" makes two of it.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -66,14 +65,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// version is what the build knows of itself: a module version or a commit.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version + " " + info.GoVersion
-}
+// Command is the command with all its verbs, for those that make documentation of it.
+func Command() *cobra.Command { return newRoot() }
 
 // atLeastOne wants one to most arguments, each of which is what.
 func atLeastOne(what string, most int) cobra.PositionalArgs {

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"godwit/devices"
@@ -22,6 +20,15 @@ type driverList struct {
 	What    string       `json:"what"`
 	Devices []deviceInfo `json:"devices"`
 	Missing string       `json:"missing,omitempty"` // why there are none
+	Pairs   []pairInfo   `json:"pairs,omitempty"`   // of devices of one platform that has GPUs
+}
+
+// pairInfo says how bytes get from one device to another.
+type pairInfo struct {
+	From    int    `json:"from"` // indices of devices
+	To      int    `json:"to"`
+	Way     string `json:"way"`
+	Missing string `json:"missing,omitempty"` // why they go no faster way
 }
 
 // deviceInfo is a device, in the form of the JSON output. Sizes are in bytes.
@@ -47,12 +54,19 @@ type deviceInfo struct {
 }
 
 func newDevices() *cobra.Command {
-	var asJSON, all bool
+	var asJSON, all, try, here bool
+	var most uint64
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List drivers and devices; say what is missing",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case here:
+				return tryHere(cmd, most)
+			case try:
+				return tryDriver(cmd.Context(), cmd.OutOrStdout(), most)
+			}
 			lists := listDevices(cmd.Context())
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), map[string]any{"drivers": lists, "system": runtime.GOOS, "system_lacks": lacks(runtime.GOOS)})
@@ -65,6 +79,12 @@ func newDevices() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&try, "try", false, "try whether links between GPUs work with this driver, in a process of its own, and note it")
+	cmd.Flags().Uint64Var(&most, "try-most", 0, "the largest window that is tried, in bytes (default 510 MiB)")
+	cmd.Flags().BoolVar(&here, "try-here", false, "what --try does, in this process")
+	for _, hidden := range []string{"try-most", "try-here"} {
+		_ = cmd.Flags().MarkHidden(hidden)
+	}
 	cmd.Flags().BoolVar(&all, "extensions", false, "show every extension of every device")
 	return cmd
 }
@@ -91,6 +111,8 @@ func listDevices(ctx context.Context) []driverList {
 				l.Missing = err.Error()
 			} else if len(found) == 0 {
 				l.Missing = "the OpenCL loader found no device: install a driver, such as Debian's pocl-opencl-icd for this machine's cores"
+			} else {
+				l.Pairs = listPairs(ctx)
 			}
 		} else {
 			l.What = simulated[name]
@@ -109,6 +131,22 @@ func listDevices(ctx context.Context) []driverList {
 			l.Devices[i].Index = i
 		}
 		out = append(out, l)
+	}
+	return out
+}
+
+// listPairs says how bytes get between the GPUs of a platform.
+func listPairs(ctx context.Context) (out []pairInfo) {
+	pairs, err := opencl.Pairs(ctx)
+	for _, p := range pairs {
+		i := pairInfo{From: p.From, To: p.To, Way: p.Way}
+		if p.Missing != nil {
+			i.Way, i.Missing = "by page-locked host memory", p.Missing.Error()
+		}
+		out = append(out, i)
+	}
+	if err != nil {
+		out = append(out, pairInfo{Missing: err.Error()})
 	}
 	return out
 }
@@ -134,19 +172,14 @@ func describe(info devices.Info) deviceInfo {
 }
 
 func printDevices(w io.Writer, lists []driverList, all bool) {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.SuppressTrailingSpaces()
-	t.AppendHeader(table.Row{"driver", "#", "device", "type", "units", "memory", "local", "largest", "align", "memory is", "svm", "fp16", "fp64"})
+	t := newTable(w, 4, "driver", "#", "device", "type", "units", "memory", "local", "largest", "align", "memory is", "svm", "fp16", "fp64")
 	for _, l := range lists {
 		for _, d := range l.Devices {
 			own := "its own"
 			if d.Integrated {
 				own = "the host's"
 			}
-			t.AppendRow(table.Row{
+			t.AppendRow([]any{
 				l.Driver, d.Index, d.Name, d.Type, d.ComputeUnits, bytesOr(d.GlobalMemory, "unlimited"), bytesOr(d.LocalMemory, "none"),
 				bytesOr(d.MaxAlloc, "unlimited"), fmt.Sprintf("%d B", d.BaseAlign), own, orNone(strings.Join(d.SVM, ", ")), yes(d.FP16), yes(d.FP64),
 			})
@@ -162,6 +195,28 @@ func printDevices(w io.Writer, lists []driverList, all bool) {
 		for _, d := range l.Devices {
 			printDetails(w, d, all)
 		}
+		printPairs(w, l.Pairs)
+	}
+}
+
+// printPairs says how bytes get between devices, a line for those that go the same way.
+func printPairs(w io.Writer, pairs []pairInfo) {
+	for len(pairs) > 0 {
+		var which []string
+		first, rest := pairs[0], pairs[:0:0]
+		for _, p := range pairs {
+			if p.Way == first.Way && p.Missing == first.Missing {
+				which = append(which, fmt.Sprintf("%d to %d", p.From, p.To))
+			} else {
+				rest = append(rest, p)
+			}
+		}
+		line := "  " + strings.Join(which, ", ") + ": " + first.Way
+		if first.Missing != "" {
+			line += "; no link: " + first.Missing
+		}
+		fmt.Fprintln(w, line)
+		pairs = rest
 	}
 }
 

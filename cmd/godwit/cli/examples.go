@@ -51,9 +51,9 @@ func newExamples() *cobra.Command {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), map[string]any{"examples": list})
 			}
-			t := newTable(cmd.OutOrStdout(), 4, "example", "kind", "shows")
+			t := newTable(cmd.OutOrStdout(), 4, "example", "shows", "kind")
 			for _, e := range list {
-				t.AppendRow([]any{e.Name, e.Kind, e.About})
+				t.AppendRow([]any{e.Name, e.About, e.Kind})
 			}
 			t.Render()
 			return nil

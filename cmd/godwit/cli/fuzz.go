@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,7 +80,7 @@ what hurts A and not B: the score is the ratio of theirs.
 	fl.BoolVar(&f.alone, "no-adversaries", false, "leave out the adversaries that look at addresses")
 	fl.IntVar(&f.ops, "ops", 400, "operations of a sequence, at most")
 	fl.IntVar(&f.evals, "evals", 4000, "sequences to try for each strategy; with --for, as many as there is time for unless given")
-	fl.DurationVar(&f.limit, "for", 0, "stop after this time (30s, 5m)")
+	fl.DurationVar(&f.limit, "for", 0, "search, make smaller and measure for this time in all (30s, 5m)")
 	fl.StringVar(&f.out, "out", "godwit-fuzz", "directory for what is found")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
@@ -113,6 +114,8 @@ func fuzzTasks(f fuzzFlags, list []replay.Subject, objective fuzz.Objective) []*
 	// As many run at a time as there are cores: each gets its part of all cores'
 	// time, so that the last has as much as the first.
 	share := f.limit * time.Duration(min(runtime.GOMAXPROCS(0), len(tasks))) / time.Duration(len(tasks))
+	// What is found is then made smaller and measured: that has a part of the time too.
+	share -= min(share/6, 3*time.Second)
 	for _, t := range tasks {
 		t.share = share
 	}
@@ -155,11 +158,10 @@ func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) (err error
 		return err
 	}
 	findings := make([]*fuzz.Finding, len(tasks))
-	stopped := false
 	for i, t := range tasks {
-		findings[i], stopped = t.finding, stopped || t.finding.Stopped
+		findings[i] = t.finding
 	}
-	if stopped {
+	if ctx.Err() != nil { // and not out of the time that --for gave
 		_, _ = fmt.Fprintln(errOut, "godwit: stopped early; what was found is kept") // stderr: nothing to do about an error
 	}
 	if f.resume {
@@ -195,8 +197,14 @@ func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
 	defer func() { _ = bar.Finish() }() // a bar that cannot be drawn is no error
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
+	var top highest
 	for _, t := range tasks {
-		t.o.Progress = func() { _ = bar.Add(1) } // as above
+		t.o.Progress = func(best float64) {
+			if top.raise(best) {
+				bar.Describe(fmt.Sprintf("searching, best %.4f", best))
+			}
+			_ = bar.Add(1) // as above
+		}
 		g.Go(func() (err error) {
 			ctx := ctx
 			if t.share > 0 {
@@ -211,6 +219,23 @@ func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
 		})
 	}
 	return g.Wait()
+}
+
+// highest is the best score of all searches. Safe for use from many goroutines.
+type highest struct {
+	mu sync.Mutex
+	at float64 // protected by mu
+}
+
+// raise reports whether score is a new best.
+func (h *highest) raise(score float64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if score <= h.at {
+		return false
+	}
+	h.at = score
+	return true
 }
 
 // minimise does so for the corpus of each strategy searched.

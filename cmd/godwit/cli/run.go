@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -201,15 +200,9 @@ const pipedWidth = 160
 
 // printOptions fit the report to standard output.
 func printOptions(all bool) scenario.PrintOptions {
-	opt := scenario.PrintOptions{All: all, Width: pipedWidth}
-	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
-		opt.Width = n
-	}
-	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
-		opt.Color = os.Getenv("NO_COLOR") == ""
-		if width, _, err := term.GetSize(fd); err == nil {
-			opt.Width = width
-		}
+	opt := scenario.PrintOptions{All: all, Width: pipedWidth, Color: os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(os.Stdout.Fd()))}
+	if width := screenWidth(); width > 0 {
+		opt.Width = width
 	}
 	return opt
 }

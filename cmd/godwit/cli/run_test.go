@@ -107,7 +107,7 @@ func TestRunExitCodes(t *testing.T) {
 		{"as expected", []string{"run", example("pingpong")}, 0, ""},
 		{"an input", []string{"run", example("histogram"), "--input", "text=" + text}, 0, ""},
 		{"an expectation fails", []string{"run", write("fails.yaml", head+"commands: [{fill: a, pattern: 2}]\nexpect: [{buffer: a, fill: 3}]")}, 1, "not as expected"},
-		{"no room", []string{"run", write("room.yaml", "devices: [{name: d, driver: tce, memory: 64 KiB}]\nbuffers: [{name: a, size: 60 KiB}, {name: b, size: 60 KiB}]\ncommands: [{fill: a, pattern: 1}, {fill: b, pattern: 1}]")}, 1, "room.yaml:3: #2 fill b with 1"},
+		{"no room", []string{"run", write("room.yaml", "devices: [{name: d, driver: tce, memory: 64 KiB}]\nbuffers: [{name: a, size: 60 KiB}, {name: b, size: 60 KiB}]\ncommands: [{fill: a, pattern: 1}, {copy: a, to: b}]")}, 1, "room.yaml:3: #2 copy"},
 		{"no scenario", []string{"run"}, 2, "want a scenario's file"},
 		{"no file", []string{"run", filepath.Join(dir, "none.yaml")}, 2, "no such file"},
 		{"a rule is broken", []string{"run", write("rule.yaml", head+"commands: [{read: b}]")}, 2, "rule.yaml:3: read: no buffer or sub-buffer is named \"b\""},
@@ -268,11 +268,11 @@ func TestDevicesListsDrivers(t *testing.T) {
 // TestAFailureIsSaidOnce: the report says that there was one, and the error why.
 func TestAFailureIsSaidOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "room.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("devices: [{name: d, driver: tce, memory: 64 KiB}]\nbuffers: [{name: a, size: 60 KiB}, {name: b, size: 60 KiB}]\ncommands: [{fill: a, pattern: 1}, {fill: b, pattern: 1}]"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("devices: [{name: d, driver: tce, memory: 64 KiB}]\nbuffers: [{name: a, size: 60 KiB}, {name: b, size: 60 KiB}]\ncommands: [{fill: a, pattern: 1}, {copy: a, to: b}]"), 0o600))
 	out, _, err := godwit(t, "run", file)
-	require.ErrorContains(t, err, "out of device memory")
+	require.ErrorContains(t, err, "out of memory")
 	require.Contains(t, out, "not finished\n")
-	require.NotContains(t, out, "out of device memory")
+	require.NotContains(t, out, "out of memory")
 }
 
 // TestReportsThatGoToNoTerminalAreNotTooWide: tables wrap at COLUMNS, or at 160.

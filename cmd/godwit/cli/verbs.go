@@ -13,5 +13,6 @@ func verbs() []*cobra.Command {
 		newFuzz(),
 		newReplay(),
 		newTrace(),
+		newVersion(),
 	}
 }

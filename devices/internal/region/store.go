@@ -71,6 +71,15 @@ func (s *Store) Give(p storage.Place, size uint64) {
 	s.epoch.Add(1)
 }
 
+// Yield implements storage.Yielder.
+func (s *Store) Yield(p storage.Place, size uint64) bool {
+	defer s.epoch.Add(1)
+	return s.Region.Yield(p, size)
+}
+
+// Ended implements storage.Yielder.
+func (s *Store) Ended(storage.Place, uint64) { s.epoch.Add(1) }
+
 // Epoch implements work.Space: it changes with every free.
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
@@ -83,5 +92,10 @@ func (s *Store) Find(addr uint64) (work.Chunk, bool) {
 	if !ok {
 		return work.Chunk{}, false
 	}
-	return work.Chunk{Addr: r.Start, ID: id, Bytes: s.arena.bytes[r.Start-s.base : r.End-s.base]}, true
+	return s.Chunk(r, id), true
+}
+
+// Chunk is the memory at addresses that are all the store's.
+func (s *Store) Chunk(r mem.Range, id uint64) work.Chunk {
+	return work.Chunk{Addr: r.Start, ID: id, Bytes: s.arena.bytes[r.Start-s.base : r.End-s.base]}
 }

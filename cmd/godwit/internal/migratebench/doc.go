@@ -35,59 +35,63 @@ type Report struct {
 
 // Device is a device that took part.
 type Device struct {
-	Name, Platform, Version string
-	Shared                  bool // its memory is the host's
+	Name     string `json:"name"`
+	Platform string `json:"platform"`
+	Version  string `json:"version"`
+	Shared   bool   `json:"shared"` // its memory is the host's
 }
 
 // Move is a buffer of Size bytes whose latest content is on one device and is
 // wanted on another.
 type Move struct {
-	From, To int
-	Size     uint64 // bytes
+	From int    `json:"from"`
+	To   int    `json:"to"`
+	Size uint64 `json:"bytes"` // bytes
 
-	Godwit        time.Duration // EnqueueMigrate through the runtime
-	GodwitKernel  time.Duration // a kernel there that touches two words of the buffer, brought by the runtime
-	Copy          time.Duration // the copy alone, without the runtime
-	VendorKernel  time.Duration // the same kernel over one cl_mem that the vendor's runtime migrates; 0 is not measured
-	VendorCopy    time.Duration // clEnqueueCopyBuffer from a buffer of one device to one of the other; 0 is not measured
-	Way           string        // how the copy alone went, in words
-	CUDA          time.Duration // CUDA's own copy of as many bytes over the link; 0 where there is none
-	VendorProblem string        // why the vendor's figures are missing
+	Godwit        time.Duration `json:"godwit_ns"`        // EnqueueMigrate through the runtime
+	GodwitKernel  time.Duration `json:"godwit_kernel_ns"` // a kernel there that touches two words of the buffer, brought by the runtime
+	Copy          time.Duration `json:"copy_ns"`          // the copy alone, without the runtime
+	VendorKernel  time.Duration `json:"vendor_kernel_ns"` // the same kernel over one cl_mem that the vendor's runtime migrates; 0 is not measured
+	VendorCopy    time.Duration `json:"vendor_copy_ns"`   // clEnqueueCopyBuffer from a buffer of one device to one of the other; 0 is not measured
+	Way           string        `json:"way"`              // how the copy alone went, in words
+	CUDA          time.Duration `json:"cuda_ns"`          // CUDA's own copy of as many bytes over the link; 0 where there is none
+	VendorProblem string        `json:"vendor_problem"`   // why the vendor's figures are missing
 }
 
 // Limit is one way of a device and pinned host memory.
 type Limit struct {
-	Device   int
-	Size     uint64        // bytes
-	Down, Up time.Duration // out of the device, into it
+	Device int           `json:"device"`
+	Size   uint64        `json:"bytes"`   // bytes
+	Down   time.Duration `json:"down_ns"` // out of the device, into it
+	Up     time.Duration `json:"up_ns"`
 }
 
 // Small is a figure of one command.
 type Small struct {
-	What   string
-	Godwit time.Duration
-	Vendor time.Duration // the same with raw OpenCL calls; 0 is not measured
-	Moved  uint64        // bytes moved, where that is the point
+	What   string        `json:"what"`
+	Godwit time.Duration `json:"godwit_ns"`
+	Vendor time.Duration `json:"vendor_ns"` // the same with raw OpenCL calls; 0 is not measured
+	Moved  uint64        `json:"moved"`     // bytes moved, where that is the point
 }
 
 // Spread is one device's content brought to all others.
 type Spread struct {
-	Size uint64 // bytes
-	How  string // star, chain
-	Time time.Duration
-	Rate float64 // bytes arriving in all, a second
-	Legs uint64  // copies that one of them took
+	Size uint64        `json:"bytes"` // bytes
+	How  string        `json:"how"`   // star, chain
+	Time time.Duration `json:"time_ns"`
+	Rate float64       `json:"rate_bytes_per_s"` // bytes arriving in all, a second
+	Legs uint64        `json:"legs"`             // copies that one of them took
 }
 
 // Linked is a copy over the links between devices beside CUDA's own of the same bytes,
 // given to it at once from C: the limit.
 type Linked struct {
-	What   string
-	Way    string // in words; empty for several
-	Size   uint64 // bytes, in all
-	Godwit time.Duration
-	CUDA   time.Duration
-	Pinned time.Duration // Godwit's through the host's memory; 0 is not measured
+	What   string        `json:"what"`
+	Way    string        `json:"way"`   // in words; empty for several
+	Size   uint64        `json:"bytes"` // bytes, in all
+	Godwit time.Duration `json:"godwit_ns"`
+	CUDA   time.Duration `json:"cuda_ns"`
+	Pinned time.Duration `json:"pinned_ns"` // Godwit's through the host's memory; 0 is not measured
 }
 
 // rate is bytes a second.

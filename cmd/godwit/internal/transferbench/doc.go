@@ -18,26 +18,28 @@ type Options struct {
 
 // Report is what was measured of transfers.
 type Report struct {
-	Device, Platform, Version string
-	Shared                    bool // the device's memory is the host's
-	Reps                      int
-	Moves                     []Move
-	Tensors                   []Tensors
-	Notes                     []string
+	Device   string    `json:"device"`
+	Platform string    `json:"platform"`
+	Version  string    `json:"version"`
+	Shared   bool      `json:"shared"` // the device's memory is the host's
+	Reps     int       `json:"reps"`
+	Moves    []Move    `json:"moves"`
+	Tensors  []Tensors `json:"tensors"`
+	Notes    []string  `json:"notes"`
 }
 
 // Move is a transfer of Size bytes in one direction, in ways that are to be compared.
 type Move struct {
-	Size uint64 // bytes
-	Up   bool   // into the device
-	Ways []Way
+	Size uint64 `json:"bytes"` // bytes
+	Up   bool   `json:"up"`    // into the device
+	Ways []Way  `json:"ways"`
 }
 
 // Way is one way to do a transfer.
 type Way struct {
-	Name     string
-	Time     time.Duration // until the bytes are there
-	Returned time.Duration // until the enqueue returned
+	Name     string        `json:"name"`
+	Time     time.Duration `json:"time_ns"`     // until the bytes are there
+	Returned time.Duration `json:"returned_ns"` // until the enqueue returned
 }
 
 // The ways, in the order in which they are given.
@@ -51,31 +53,34 @@ const (
 
 // Tensors is what package tensor does with Size bytes.
 type Tensors struct {
-	Size uint64 // bytes
+	Size uint64 `json:"bytes"` // bytes
 
-	Memcpy           time.Duration // within the host's memory, one goroutine
-	StagedReturned   time.Duration // FromHost(Async()), until it returns
-	Staged           time.Duration // until the device has the bytes
-	BorrowedReturned time.Duration // FromHost(Async(), Borrow())
-	Borrowed         time.Duration
+	Memcpy           time.Duration `json:"memcpy_ns"`            // within the host's memory, one goroutine
+	StagedReturned   time.Duration `json:"staged_returned_ns"`   // FromHost(Async()), until it returns
+	Staged           time.Duration `json:"staged_ns"`            // until the device has the bytes
+	BorrowedReturned time.Duration `json:"borrowed_returned_ns"` // FromHost(Async(), Borrow())
+	Borrowed         time.Duration `json:"borrowed_ns"`
 
-	Pageable, Pinned       time.Duration // FromHost and ToHost
-	RawPageable, RawPinned time.Duration // a write and a read by OpenCL alone
-	DriverPageable         time.Duration // the same by Godwit's driver alone
+	Pageable       time.Duration `json:"pageable_ns"` // FromHost and ToHost
+	Pinned         time.Duration `json:"pinned_ns"`
+	RawPageable    time.Duration `json:"raw_pageable_ns"` // a write and a read by OpenCL alone
+	RawPinned      time.Duration `json:"raw_pinned_ns"`
+	DriverPageable time.Duration `json:"driver_pageable_ns"` // the same by Godwit's driver alone
 }
 
 // Pool is what a buffer costs.
 type Pool struct {
-	Device, Platform string
-	Reps             int
-	Rows             []PoolRow
+	Device   string    `json:"device"`
+	Platform string    `json:"platform"`
+	Reps     int       `json:"reps"`
+	Rows     []PoolRow `json:"rows"`
 }
 
 // PoolRow is the cost of a buffer of Size bytes.
 type PoolRow struct {
-	Size   uint64        // bytes
-	Raw    time.Duration // clCreateBuffer, a fill of 4 bytes, clReleaseMemObject
-	Godwit time.Duration // runtime: the same by CreateBuffer, EnqueueFill, Release
-	Hit    time.Duration // BufferPool: Get and Put of a buffer that is there
-	Pinned time.Duration // PinnedPool: the same
+	Size   uint64        `json:"bytes"`     // bytes
+	Raw    time.Duration `json:"raw_ns"`    // clCreateBuffer, a fill of 4 bytes, clReleaseMemObject
+	Godwit time.Duration `json:"godwit_ns"` // runtime: the same by CreateBuffer, EnqueueFill, Release
+	Hit    time.Duration `json:"hit_ns"`    // BufferPool: Get and Put of a buffer that is there
+	Pinned time.Duration `json:"pinned_ns"` // PinnedPool: the same
 }

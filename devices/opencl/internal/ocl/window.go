@@ -26,13 +26,17 @@ func (c Context) Import(d DeviceID, fd int, size uint64) (Mem, Status) {
 	return Mem(m), Status(st)
 }
 
-// C functions for who copies between windows: PollEvent, int (*)(uint64_t event), asks
-// whether an event has ended; HopEnded, void (*)(uint64_t sink, uint64_t id, int32_t status,
-// const int64_t times[2]), puts the end of a copy into a sink; Watches, void (*)(void), is
-// called by the thread that does.
+// C functions for who copies between windows.
+
+// PollEvent is int (*)(uint64_t event): it asks whether an event has ended.
 func PollEvent() uintptr { return uintptr(C.gw_hooks[0]) }
-func HopEnded() uintptr  { return uintptr(C.gw_hooks[1]) }
-func Watches() uintptr   { return uintptr(C.gw_hooks[2]) }
+
+// HopEnded is void (*)(uint64_t sink, uint64_t id, int32_t status, const int64_t times[2]):
+// it puts the end of a copy into a sink.
+func HopEnded() uintptr { return uintptr(C.gw_hooks[1]) }
+
+// Watches is void (*)(void): the thread that polls and tells calls it first.
+func Watches() uintptr { return uintptr(C.gw_hooks[2]) }
 
 // HopBegins says that the end of a copy between windows will come into the sink, whose
 // name for HopEnded it returns, or, where it is told again with ends, that none will.

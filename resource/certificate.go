@@ -1,11 +1,11 @@
-package pool
+package resource
 
 import (
 	"fmt"
 	"strings"
 
+	"godwit/eviction"
 	"godwit/mem"
-	"godwit/resource"
 )
 
 // Verdict is why memory ran out.
@@ -28,25 +28,44 @@ func (v Verdict) String() string {
 	return [...]string{"capacity", "budget", "fragmentation", "cached", "pending"}[v]
 }
 
-// OutOfMemory is the certificate of a failed allocation: an error that says
-// what would have helped. errors.Is(err, mem.ErrNoMemory) holds. Bytes unless
-// said.
+// OutOfMemory is the certificate of every refusal for want of memory: an error that says
+// what was needed, what there is, who holds it and why that cannot go, and what would
+// have helped. errors.Is(err, mem.ErrNoMemory) holds, or mem.ErrNoHostMemory for the
+// host's. Bytes unless said.
 type OutOfMemory struct {
 	Device      string
-	Requested   uint64
+	Host        bool   // it is the host's memory
+	Requested   uint64 // at once
 	Capacity    uint64 // of the device; 0 is unknown
 	Free        uint64 // neither live, pending nor cached
 	LargestHole uint64 // the largest block that could be given
-	Cached      uint64 // EmptyCache would give it back
+	Cached      uint64 // Trim would give it back
 	Pending     uint64 // waits for running commands
 	Live        uint64
 	Verdict     Verdict
-	Holders     []resource.Holding // the biggest, at most five; needs a Track layer
-	Release     []resource.Holding // the smallest set whose release would make the room; empty where unknown
+	// Holders hold what is live: of buffers all of them, the largest first, where a
+	// context refuses; else the biggest five that a Track layer knows.
+	Holders []Holder
+	// Release is the smallest set whose release would make the room; empty where
+	// that is not known.
+	Release []Holder
 }
 
-// Unwrap makes it a mem.ErrNoMemory.
-func (e *OutOfMemory) Unwrap() error { return mem.ErrNoMemory }
+// Holder is who holds memory.
+type Holder struct {
+	Name  string // "" where nobody said one
+	Tag   uint64 // of the request: a context's are BufferIDs
+	Bytes uint64
+	Why   eviction.Why // it cannot go; Goes where nobody asked
+}
+
+// Unwrap makes it a mem.ErrNoMemory, or a mem.ErrNoHostMemory.
+func (e *OutOfMemory) Unwrap() error {
+	if e.Host {
+		return mem.ErrNoHostMemory
+	}
+	return mem.ErrNoMemory
+}
 
 // Error is the certificate in a few lines.
 func (e *OutOfMemory) Error() string {
@@ -58,17 +77,24 @@ func (e *OutOfMemory) Error() string {
 		fmt.Fprintf(&b, " of %s", mem.FormatBytes(e.Capacity))
 	}
 	fmt.Fprintf(&b, ": %v", e.Verdict)
-	list := func(what string, hs []resource.Holding) {
+	list := func(what string, hs []Holder) {
 		for i, h := range hs {
 			sep := ", "
 			if i == 0 {
 				sep = "; " + what + ": "
 			}
+			if i == biggest {
+				fmt.Fprintf(&b, " and %d more", len(hs)-i)
+				break
+			}
 			name := h.Name
 			if name == "" {
 				name = fmt.Sprintf("tag %#x", h.Tag)
 			}
-			fmt.Fprintf(&b, "%s%s %s", sep, name, mem.FormatBytes(h.Block.Size))
+			fmt.Fprintf(&b, "%s%s %s", sep, name, mem.FormatBytes(h.Bytes))
+			if h.Why != eviction.Goes {
+				fmt.Fprintf(&b, " (%v)", h.Why)
+			}
 		}
 	}
 	list("biggest holders", e.Holders)
@@ -78,8 +104,9 @@ func (e *OutOfMemory) Error() string {
 
 const biggest = 5 // holders named in a certificate
 
-// certify says why r could not give size bytes, asked for on behalf of tag.
-func certify(device string, r mem.Resource, size uint64, outcome mem.Outcome) *OutOfMemory {
+// Certify says why r, a device's memory, could not give size bytes. What holds them is
+// known where there is a Track layer.
+func Certify(device string, r mem.Resource, size uint64, outcome mem.Outcome) *OutOfMemory {
 	s := r.Stats()
 	e := &OutOfMemory{
 		Device: device, Requested: size, Capacity: s.Capacity, LargestHole: s.LargestFree,
@@ -103,30 +130,38 @@ func certify(device string, r mem.Resource, size uint64, outcome mem.Outcome) *O
 		e.Verdict = Pending
 	}
 	e.Free = free
-	t, ok := resource.Find[*resource.Track](r)
+	t, ok := Find[*Track](r)
 	if !ok {
 		return e
 	}
-	holders := t.Holdings()
-	e.Holders = holders[:min(len(holders), biggest)]
-	e.Release = releaseSet(r, holders, size, outcome)
+	holdings := t.Holdings()
+	e.Holders = holders(holdings[:min(len(holdings), biggest)])
+	e.Release = holders(releaseSet(r, holdings, size, outcome))
 	return e
 }
 
+// holders is what a Track layer knows, as certificates have it.
+func holders(hs []Holding) (out []Holder) {
+	for _, h := range hs {
+		out = append(out, Holder{Name: h.Name, Tag: h.Tag, Bytes: h.Block.Size})
+	}
+	return out
+}
+
 // releaseSet names the smallest set of holders whose release would make room.
-func releaseSet(r mem.Resource, holders []resource.Holding, size uint64, outcome mem.Outcome) []resource.Holding {
+func releaseSet(r mem.Resource, holders []Holding, size uint64, outcome mem.Outcome) []Holding {
 	if outcome == mem.OverBudget {
 		return underBudget(r, holders, size)
 	}
-	m, ok := resource.Find[resource.Mapper](r)
+	m, ok := Find[Mapper](r)
 	if !ok {
 		return nil
 	}
-	blocks, ok := resource.SmallestRelease(m.Extents(), size, 1)
+	blocks, ok := SmallestRelease(m.Extents(), size, 1)
 	if !ok {
 		return nil
 	}
-	var set []resource.Holding
+	var set []Holding
 	for _, b := range blocks {
 		for _, h := range holders {
 			if h.Block == b {
@@ -142,8 +177,8 @@ func releaseSet(r mem.Resource, holders []resource.Holding, size uint64, outcome
 
 // underBudget takes the largest holders until the budget has room; a limit
 // does not care where the bytes lie, so that fewest is largest first.
-func underBudget(r mem.Resource, holders []resource.Holding, size uint64) (set []resource.Holding) {
-	l, ok := resource.Find[*resource.Limit](r)
+func underBudget(r mem.Resource, holders []Holding, size uint64) (set []Holding) {
+	l, ok := Find[*Limit](r)
 	if !ok || size > l.Max() {
 		return nil
 	}

@@ -1,0 +1,150 @@
+//go:build linux
+
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices/opencl"
+)
+
+var rewriteScreens = flag.Bool("rewrite", false, "rewrite the screens in testdata/screens")
+
+// screens are the verbs as they are seen on a terminal. Of those that show measured
+// figures only the words are compared.
+var screens = []struct {
+	name     string
+	args     []string
+	measured bool
+	devices  bool // needs two OpenCL devices
+}{
+	{"root", nil, false, false},
+	{"help", []string{"run", "--help"}, false, false},
+	{"run", []string{"run", "--example", "overlap"}, false, false},
+	{"run-repeat", []string{"run", "--example", "halo"}, false, false},
+	{"run-figures", []string{"run", "--example", "pingpong", "--stats", "--profile"}, true, false},
+	{"examples", []string{"examples"}, false, false},
+	{"examples-write", []string{"examples", "write", "here", "overlap"}, false, false},
+	{"devices", []string{"devices"}, true, false}, // without OpenCL, whose devices differ from machine to machine
+	{"replay", []string{"replay", "--example", "resnet50", "--repeats", "0"}, false, false},
+	{"replay-times", []string{"replay", "--example", "resnet50", "-s", "fit,bestfit", "--repeats", "1", "--pool", "power-of-two"}, true, false},
+	{"trace-info", []string{"trace", "info", "resnet50.csv.gz"}, false, false},
+	{"fuzz", []string{"fuzz", "--evals", "40", "--ops", "60"}, true, false},
+	{"bench-alloc", []string{"bench", "alloc", "--live", "1000", "--pairs", "200", "--rounds", "1", "--pocl", "-", "-s", "fit"}, true, false},
+	{"bench-migrate", []string{"bench", "migrate", "--sizes", "64KiB", "--reps", "1", "--vendor=false"}, true, true},
+	{"bench-transfer", []string{"bench", "transfer", "--sizes", "64KiB", "--reps", "1"}, true, true},
+	{"bench-pool", []string{"bench", "pool", "--sizes", "64KiB", "--reps", "1"}, true, true},
+	{"version", []string{"version"}, true, false},
+	{"mistyped", []string{"devcies"}, false, false},
+}
+
+func TestScreensOfEveryVerb(t *testing.T) {
+	bin := built(t)
+	found, _ := opencl.Discover()
+	for _, s := range screens {
+		t.Run(s.name, func(t *testing.T) {
+			if s.devices && len(found) < 2 {
+				t.Skip("want two OpenCL devices")
+			}
+			for _, width := range []int{60, 80, 200} {
+				dir := t.TempDir()
+				trace, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "resnet50.csv.gz"))
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "resnet50.csv.gz"), trace, 0o600))
+				env := ""
+				if s.name == "devices" {
+					env = "OCL_ICD_VENDORS=" + dir
+				}
+				got := onTerminal(t, dir, bin, width, env, s.args...)
+				for line := range strings.FieldsFuncSeq(got, func(r rune) bool { return r == '\r' || r == '\n' }) { // a bar begins its line again
+					if ofTable(line) {
+						require.LessOrEqual(t, text.StringWidthWithoutEscSequences(line), width, "%q", line)
+					}
+				}
+				got = overwritten.ReplaceAllString(strings.ReplaceAll(got, "\r\n", "\n"), "")
+				got = strings.ReplaceAll(got, "\x1b", "␛")
+				if s.measured {
+					got = masked(got)
+				}
+				golden := filepath.Join("testdata", "screens", fmt.Sprintf("%s-%d", s.name, width))
+				if *rewriteScreens {
+					require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
+					require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
+					continue
+				}
+				want, err := os.ReadFile(golden)
+				require.NoError(t, err)
+				require.Equal(t, string(want), got, "go test ./cmd/godwit/cli -run Screens -rewrite")
+			}
+		})
+	}
+}
+
+// ofTable reports whether a line is of a table: the terminal wraps others.
+func ofTable(line string) bool {
+	return strings.ContainsAny(line, "│┌├└─█")
+}
+
+var (
+	// overwritten is what a progress bar has drawn over.
+	overwritten = regexp.MustCompile(`[^\n]*\r`)
+
+	figures  = regexp.MustCompile(`[-#]?[0-9][0-9.,]*(e[-+][0-9]+)?`)
+	machines = regexp.MustCompile(`pthread[^│\n]*|platform .*|godwit # .*|build #.*|\bx?(B|KiB|MiB|GiB|us|ms|ns|x|alloc|free)\b`)
+	lines    = regexp.MustCompile(`[─│┌┬┐├┼┤└┴┘]+`)
+)
+
+// masked leaves of a screen with figures its words, sorted: how columns are shared out
+// depends on the figures, and that they fit is tested before.
+func masked(s string) string {
+	s = machines.ReplaceAllString(figures.ReplaceAllString(lines.ReplaceAllString(s, " "), "#"), "")
+	words := strings.Fields(s)
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), "\n") + "\n"
+}
+
+// onTerminal runs the command on a terminal of so many columns.
+func onTerminal(t *testing.T, dir, bin string, width int, env string, args ...string) string {
+	cmd := exec.CommandContext(t.Context(), bin, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TERM=xterm", "COLUMNS=", env)
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: uint16(width)})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	if _, err := io.Copy(&out, f); err != nil {
+		require.ErrorIs(t, err, syscall.EIO, "what a terminal says at the end")
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Close())
+	return out.String()
+}
+
+func TestColoursAreForTerminalsThatWantThem(t *testing.T) {
+	bin := built(t)
+	args := []string{"run", "--example", "pingpong"}
+	require.Contains(t, onTerminal(t, t.TempDir(), bin, 80, "", args...), "\x1b[")
+	require.NotContains(t, onTerminal(t, t.TempDir(), bin, 80, "NO_COLOR=1", args...), "\x1b[")
+	out, err := exec.Command(bin, args...).Output()
+	require.NoError(t, err)
+	require.NotContains(t, string(out), "\x1b[")
+}

@@ -1,0 +1,93 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"godwit/devices"
+	"godwit/devices/nvlink"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+// Pair says how bytes get from one device to another of its platform.
+type Pair struct {
+	From, To int    // indices in what Discover returns
+	Way      string // "over NVLink", or "over PCIe"; empty where they go by way of the host's memory
+	Missing  error  // why they do
+}
+
+// Pairs lists what joins the devices of each platform that has several GPUs. No device is opened for
+// that, but CUDA's library. It fails as Discover, and as ctx ends.
+func Pairs(ctx context.Context) ([]Pair, error) {
+	all, err := discover()
+	if err != nil {
+		return nil, err
+	}
+	var pairs []Pair
+	for from, to := 0, 0; from < len(all); from = to {
+		for to = from; to < len(all) && all[to].Platform == all[from].Platform; {
+			to++
+		}
+		of, err := pairsOf(ctx, all[from:to])
+		if err != nil {
+			return pairs, err
+		}
+		for _, l := range of {
+			pairs = append(pairs, Pair{l.From + from, l.To + from, l.Way, l.Missing})
+		}
+	}
+	return pairs, nil
+}
+
+// pairsOf are the pairs of one platform's devices, by their indices among these.
+func pairsOf(ctx context.Context, found []Found) (pairs []Pair, err error) {
+	q := (&options{}).over(quirksOf(found[0].Info.Platform))
+	if len(found) < 2 || !q.windows && !slices.ContainsFunc(found, func(f Found) bool { return f.Info.Type == devices.GPU }) {
+		return nil, nil
+	}
+	var (
+		e    *nvlink.Engine
+		gpus []ocl.DeviceID
+		none = fmt.Errorf("%s: %w", noWindows, mem.ErrInvalidOperation)
+	)
+	if q.windows {
+		if e, gpus, none = openEngine(ctx, found[0].all, q.untried); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	if e != nil {
+		defer func() { err = errors.Join(err, e.Close()) }()
+	}
+	for i := range found {
+		for k := range found {
+			if i != k {
+				p := Pair{From: i, To: k, Missing: none}
+				if e != nil {
+					p.Way, p.Missing = wayBetween(e, gpus, found[i].device.ID, found[k].device.ID)
+				}
+				pairs = append(pairs, p)
+			}
+		}
+	}
+	return pairs, nil
+}
+
+// wayBetween is how an engine gets from a device to another.
+func wayBetween(e *nvlink.Engine, gpus []ocl.DeviceID, from, to ocl.DeviceID) (string, error) {
+	for _, d := range []ocl.DeviceID{from, to} {
+		if !slices.Contains(gpus, d) {
+			_, err := uuidOf(d)
+			return "", errors.Join(err, mem.ErrInvalidOperation)
+		}
+	}
+	p, err := e.Peer(slices.Index(gpus, from), slices.Index(gpus, to))
+	if err != nil {
+		return "", err
+	}
+	return p.String(), nil
+}

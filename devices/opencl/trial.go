@@ -1,0 +1,197 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"godwit/devices"
+	"godwit/devices/nvlink"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+// Trial tries whether a driver that nobody has tried can be trusted with windows. It may crash,
+// so it is for a process of its own, which says before each step what it is about to do.
+type Trial struct {
+	Most uint64       // the largest window, in bytes; 0 is 510 MiB
+	Say  func(string) // is told of each step before it is done
+}
+
+// handovers is how many times a trial hands a buffer from a device to the next.
+const handovers = 2000
+
+// Run tries the first platform that may have windows and has two devices. The Driver says how it
+// went; an error, that nothing could be tried.
+func (t *Trial) Run(ctx context.Context) (nvlink.Driver, error) {
+	found, err := twoLinked()
+	if err != nil {
+		return nvlink.Driver{}, err
+	}
+	d := nvlink.Driver{Version: found[0].device.ID.Text(ocl.DriverVersion)}
+	devs, err := devices.Open(ctx, "opencl", devices.Config{Params: map[string]string{"platform": strconv.Itoa(found[0].Platform), "nvlink": "try", "carve": "on", "bus": "on"}})
+	if err != nil {
+		return d, err
+	}
+	tried, err := t.on(ctx, devs)
+	for _, x := range devs {
+		err = errors.Join(err, x.Close())
+	}
+	d.Good = err == nil
+	d.Tried = fmt.Sprintf("%s, %d devices (%s): %s", time.Now().Format(time.DateOnly), len(devs), found[0].Info.Name, strings.Join(tried, ", "))
+	if err != nil {
+		d.Tried += fmt.Sprintf("; then: %v", err)
+	}
+	return d, nil
+}
+
+// LinkDriver is the version of the driver that a Trial would try.
+func LinkDriver() (string, error) {
+	found, err := twoLinked()
+	if err != nil {
+		return "", err
+	}
+	return found[0].device.ID.Text(ocl.DriverVersion), nil
+}
+
+// twoLinked finds the devices of the first platform that may have windows and has two.
+func twoLinked() ([]Found, error) {
+	all, err := discover()
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		o := options{nvlink: nvlinkByEnv()}
+		if o.over(quirksOf(all[i].Info.Platform)).windows && i+1 < len(all) && all[i+1].Platform == all[i].Platform {
+			return all[i:], nil
+		}
+	}
+	return nil, fmt.Errorf("no platform here has two GPUs that links are for: %w", mem.ErrDeviceNotFound)
+}
+
+// trialPair is two devices of a trial, the queues into them, and a kernel that adds one to each word.
+type trialPair struct {
+	ctx    context.Context //nolint:containedctx // of one trial
+	dev    [2]*Device
+	queue  [2]devices.Queue
+	kernel [2]devices.Kernel
+	block  [2]mem.Block
+}
+
+const addOne = `kernel void add(global uint *b, uint n) { for (size_t i = get_global_id(0); i < n; i += get_global_size(0)) b[i] += 1; }`
+
+// on tries devices one pair after the other, and returns what went well.
+func (t *Trial) on(ctx context.Context, devs []devices.Device) (tried []string, err error) {
+	for _, other := range devs[1:] {
+		p := &trialPair{ctx: ctx, dev: [2]*Device{devs[0].(*Device), other.(*Device)}}
+		done, err := t.pair(p)
+		tried = append(tried, done...)
+		if err != nil {
+			return tried, err
+		}
+	}
+	return tried, nil
+}
+
+func (t *Trial) pair(p *trialPair) (tried []string, err error) {
+	t.Say("opening the link between " + p.dev[0].name + " and " + p.dev[1].name)
+	if err := p.dev[0].Windows(p.ctx, p.dev[1]); err != nil {
+		return nil, err
+	}
+	if err := p.dev[0].Connect(p.ctx, p.dev[1]); err != nil {
+		return nil, err
+	}
+	for i, d := range p.dev {
+		m, err := d.Build(p.ctx, &devices.Program{Name: "trial", Source: addOne})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, m.Close()) }()
+		if p.kernel[i], err = m.Kernel("add"); err != nil {
+			return nil, err
+		}
+		if p.queue[i], err = d.NewQueue(devices.QueueOptions{Name: d.name + ".trial", OutOfOrder: true}); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, p.queue[i].Close()) }()
+	}
+	most := t.Most
+	if most == 0 {
+		most = 510 << 20
+	}
+	for _, size := range []uint64{4 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 510 << 20} {
+		size = min(size, most)
+		rounds := 2
+		if size == 1<<20 || size == most && most < 1<<20 {
+			rounds = handovers
+		}
+		t.Say(fmt.Sprintf("%d hand-overs of %s", rounds, mem.FormatBytes(size)))
+		if err := p.handover(size, rounds); err != nil {
+			return tried, fmt.Errorf("%d hand-overs of %s: %w", rounds, mem.FormatBytes(size), err)
+		}
+		tried = append(tried, fmt.Sprintf("%d hand-overs of %s", rounds, mem.FormatBytes(size)))
+		if size == most {
+			break
+		}
+	}
+	return tried, nil
+}
+
+// handover has a buffer written by the host, and then handed to and fro, each device adding one to
+// its words, so that at the end each word is known.
+func (p *trialPair) handover(size uint64, rounds int) (err error) {
+	for i, d := range p.dev {
+		var b [1]mem.Block
+		if out, err := d.Memory().AllocAll([]mem.Request{{Size: size, Align: d.info.BaseAlign}}, b[:], nil); err != nil || out != mem.Ready {
+			return fmt.Errorf("device %s: memory for %s: %v: %w", d.name, mem.FormatBytes(size), out, errors.Join(err, mem.ErrNoMemory))
+		}
+		p.block[i] = b[0]
+		defer func() { err = errors.Join(err, d.Memory().FreeAfter(b[0], nil)) }() // what uses it has ended
+		if !d.InWindow(b[0]) {
+			return fmt.Errorf("device %s: %s do not lie in a window: %w", d.name, mem.FormatBytes(size), mem.ErrInvalidOperation)
+		}
+	}
+	from, got := make([]byte, size), make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{byte(size)}).Read(from)
+	words := binary.NativeEndian.AppendUint32(nil, uint32(size/4))
+	last, err := p.submit(0, &devices.Command{Op: devices.OpCopy, Size: size, Src: devices.Loc{Bytes: from}, Dst: p.at(0)}, mem.Point{})
+	for r := 0; r < rounds && err == nil; r++ {
+		x := r % 2
+		last, err = p.submit(x, &devices.Command{Op: devices.OpLaunch, Kernel: p.kernel[x], Global: [3]uint64{min(size/4, 1<<16), 1, 1}, Dims: 1,
+			Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: p.block[x], Size: size}, {Kind: devices.ArgValue, Value: words}}}, last)
+		if err == nil {
+			last, err = p.submit(1-x, &devices.Command{Op: devices.OpCopy, Size: size, Src: p.at(x), Dst: p.at(1 - x)}, last)
+		}
+	}
+	end := rounds % 2
+	if err == nil {
+		last, err = p.submit(end, &devices.Command{Op: devices.OpCopy, Size: size, Src: p.at(end), Dst: devices.Loc{Bytes: got}}, last)
+	}
+	err = errors.Join(err, last.Wait(context.WithoutCancel(p.ctx)))
+	if err != nil {
+		return err
+	}
+	for at := 0; at < len(got); at += 4 {
+		if want := binary.NativeEndian.Uint32(from[at:]) + uint32(rounds); binary.NativeEndian.Uint32(got[at:]) != want {
+			return fmt.Errorf("word %d is %#x, not %#x", at/4, binary.NativeEndian.Uint32(got[at:]), want)
+		}
+	}
+	return nil
+}
+
+func (p *trialPair) at(i int) devices.Loc { return devices.Loc{Device: p.dev[i], Block: p.block[i]} }
+
+func (p *trialPair) submit(i int, c *devices.Command, after mem.Point) (mem.Point, error) {
+	var waits []mem.Wait
+	if !after.IsZero() {
+		waits = []mem.Wait{{Point: after, Kind: mem.Data}}
+	}
+	return p.queue[i].Submit(c, waits)
+}

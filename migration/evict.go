@@ -1,0 +1,530 @@
+package migration
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"godwit/eviction"
+	"godwit/mem"
+)
+
+// Eviction: whole blocks leave a memory that is short, so that what a plan wants fits
+// there. The planner says which and how: it is told what fits and what must stay (Room),
+// and which of the others is dearest (eviction.Policy). It changes nothing; whoever
+// carries the Eviction out
+//
+//  1. gets the storage that the write-backs need, all or none,
+//  2. submits the write-backs and commits each (CommitStep of Eviction.Backs),
+//  3. takes each victim out (Evicted), and frees its block after the points that are
+//     left (Points, asked before).
+//
+// Stopping before 3 is no error and needs no undoing: a write-back that was accepted
+// makes a good copy.
+//
+// C10. What leaves is dropped where another memory holds it by a point that has
+// succeeded, and wholly. All else is written back first, also where another memory holds
+// it by a mere promise: that promise may be broken, and the bytes were good. A write-back
+// is a step: who reads its copy waits for it, and where it fails the bytes that are valid
+// nowhere else any more are poisoned with its cause (Fail). A victim's space is given
+// again together with the points of all that use it, the write-back's among them.
+//
+// Only one block of a buffer leaves in one Eviction: none is what another's content
+// counts on, or where it is written back to.
+
+// Eviction is what has to leave. One can be filled again and again, and then allocates
+// nothing; the slices are valid until it is filled again.
+type Eviction struct {
+	Victims []Victim
+	// Backs are the write-backs, and the storage that they need: a plan without a
+	// command.
+	Backs Plan
+	// Stays says, where there is not enough that may go, what keeps the rest.
+	Stays []Stay
+
+	heap  []Victim
+	tried []Victim
+}
+
+// Victim is a block that leaves.
+type Victim struct {
+	eviction.Candidate
+	To      mem.MemoryID // where what must be written back goes; it counts where Back is not 0
+	Score   float64      // the policy's
+	From, N int          // its steps: Backs.Steps[From:From+N]
+}
+
+// Dropped is how many bytes leave without being moved: another memory holds them.
+func (v *Victim) Dropped() uint64 { return v.Fresh - v.Back }
+
+// Stay is a block that does not leave, and why.
+type Stay struct {
+	Buffer mem.BufferID
+	Memory mem.MemoryID
+	Bytes  uint64
+	Why    eviction.Why
+}
+
+// Room is what the planner is told of memories. It is asked only within Evict, and must
+// only look.
+type Room interface {
+	// Fits reports whether what the plan wants on m would fit there if the victims'
+	// blocks were free.
+	Fits(m mem.MemoryID, victims []Victim) bool
+	// Takes reports whether m has room for what is written back, over and above what
+	// the plan and wants need there, and nothing is made to leave for it.
+	Takes(m mem.MemoryID, wants []Want, more Want) bool
+	// Stays says what keeps a block that the planner does not know, such as a pin.
+	Stays(id mem.BufferID, m mem.MemoryID) eviction.Why
+	// Hangs says whether a point ends only once the program does something: Hangs,
+	// OnCall, or Goes.
+	Hangs(p mem.Point) eviction.Why
+}
+
+// putBacks is how often Evict asks whether some victims may stay after all.
+const putBacks = 16
+
+// Evict fills dst with what has to leave the memories of short so that what plan wants
+// there fits, and reports whether there is enough that may; at least so many blocks from
+// each. The cheapest go first: by the policy, then the lowest ID. Of those that turn out
+// not to help, the dearest stay. Where there is not enough, dst has no victims and
+// Stays says why not. Nothing changes.
+func (p *Planner) Evict(dst *Eviction, plan *Plan, short []mem.MemoryID, least int, policy eviction.Policy, room Room) bool {
+	dst.Victims, dst.Stays = dst.Victims[:0], dst.Stays[:0]
+	dst.Backs.reset()
+	p.evictions++
+	for _, a := range plan.Accesses {
+		p.buffers[uint32(a.Buffer)].inUse = p.evictions
+	}
+	ok := policy != nil
+	for _, m := range short {
+		if ok = ok && p.evictFrom(dst, m, short, least, policy, room); !ok {
+			break
+		}
+	}
+	if !ok {
+		for _, m := range short {
+			p.stays(dst, m, short, room)
+		}
+		dst.Victims = dst.Victims[:0]
+		dst.Backs.reset()
+		return false
+	}
+	p.planBacks(dst)
+	return true
+}
+
+// evictFrom adds victims on one memory.
+func (p *Planner) evictFrom(dst *Eviction, m mem.MemoryID, short []mem.MemoryID, least int, policy eviction.Policy, room Room) bool {
+	p.candidates(dst, m, policy)
+	first := len(dst.Victims)
+	for ask := 1; ; {
+		v, ok := dst.next()
+		if !ok {
+			return false
+		}
+		if p.mayLeave(dst, &v, short, room) != eviction.Goes {
+			continue
+		}
+		dst.Victims = append(dst.Victims, v)
+		n := len(dst.Victims) - first
+		if n < least || n < ask && len(dst.heap) > 0 {
+			continue
+		}
+		if room.Fits(m, dst.Victims[first:]) {
+			break
+		}
+		if ask++; n >= 16 { // seldom, where there are many
+			ask = n + n/4
+		}
+	}
+	dst.keep(first, least, func(victims []Victim) bool { return room.Fits(m, victims) })
+	p.wantsOf(dst)
+	return true
+}
+
+// wantsOf lists the storage that the write-backs need to the victims that are left.
+func (p *Planner) wantsOf(dst *Eviction) {
+	dst.Backs.Storage = dst.Backs.Storage[:0]
+	for i := range dst.Victims {
+		if v := &dst.Victims[i]; v.Back > 0 && !p.isStored(v.Buffer, v.To) {
+			dst.Backs.Storage = append(dst.Backs.Storage, Want{v.Buffer, v.To})
+		}
+	}
+}
+
+func (p *Planner) isStored(id mem.BufferID, m mem.MemoryID) bool {
+	s := p.buffers[uint32(id)].at(m)
+	return s != nil && s.stored
+}
+
+// keep takes victims from number first on back that need not go: large parts of the
+// dearest first.
+func (e *Eviction) keep(first, least int, fits func([]Victim) bool) {
+	asked := 0
+	for size := (len(e.Victims) - first) / 2; size > 0; size /= 2 {
+		for at := len(e.Victims) - size; at >= first && asked < putBacks; at -= size {
+			if len(e.Victims)-first-size < least {
+				break
+			}
+			e.tried = append(append(e.tried[:0], e.Victims[first:at]...), e.Victims[at+size:]...)
+			asked++
+			if fits(e.tried) {
+				e.Victims = append(e.Victims[:first], e.tried...)
+			}
+		}
+	}
+}
+
+// candidates makes dst.heap the blocks on a memory that no victim's buffer has, with the
+// cheapest on top.
+func (p *Planner) candidates(dst *Eviction, m mem.MemoryID, policy eviction.Policy) {
+	dst.heap = dst.heap[:0]
+	if m == mem.Host {
+		return
+	}
+	now := p.clock + 1
+	out, in := p.path(m, mem.Host, 1<<20, mem.Plain), p.path(mem.Host, m, 1<<20, mem.Plain)
+	for _, i := range p.residents[m] {
+		b := p.buffers[i]
+		if b.inUse == p.evictions {
+			continue
+		}
+		dst.heap = append(dst.heap, Victim{Candidate: eviction.Candidate{
+			Buffer: mem.BufferID(b.generation)<<32 | mem.BufferID(i), Memory: m, Range: mem.Range{End: b.content.Size()},
+		}})
+		v, s := &dst.heap[len(dst.heap)-1], b.at(m)
+		v.Used = s.used
+		v.Fresh, v.Back = b.worth(s)
+		v.Write, v.Fetch = seconds(&out, v.Back), seconds(&in, v.Fresh)
+		v.Score = policy.Score(now, &v.Candidate)
+	}
+	for i := len(dst.heap)/2 - 1; i >= 0; i-- {
+		dst.sink(i)
+	}
+}
+
+// seconds is the time of a copy, 0 where it is not known.
+func seconds(path *mem.Path, bytes uint64) float64 {
+	if bytes == 0 {
+		return 0
+	}
+	t, _ := path.Time(bytes)
+	return t
+}
+
+func cheaper(a, b *Victim) bool {
+	return cmp.Or(cmp.Compare(a.Score, b.Score), cmp.Compare(a.Used, b.Used), cmp.Compare(a.Buffer, b.Buffer)) < 0
+}
+
+// next takes the cheapest candidate.
+func (e *Eviction) next() (Victim, bool) {
+	n := len(e.heap)
+	if n == 0 {
+		return Victim{}, false
+	}
+	top := e.heap[0]
+	e.heap[0] = e.heap[n-1]
+	e.heap = e.heap[:n-1]
+	e.sink(0)
+	return top, true
+}
+
+func (e *Eviction) sink(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(e.heap) {
+			return
+		}
+		if c+1 < len(e.heap) && cheaper(&e.heap[c+1], &e.heap[c]) {
+			c++
+		}
+		if !cheaper(&e.heap[c], &e.heap[i]) {
+			return
+		}
+		e.heap[i], e.heap[c] = e.heap[c], e.heap[i]
+		i = c
+	}
+}
+
+// worth is how many bytes are valid in a store, and how many of these no other holds
+// for certain.
+func (b *buffer) worth(s *store) (fresh, back uint64) {
+	for c := b.content.Seek(0); c.OK(); c.Next() {
+		v, r := c.Ref(), c.Range()
+		if !v.valid.Has(s.memory) {
+			continue
+		}
+		fresh += r.Size()
+		if v.valid == mem.SetOf(s.memory) {
+			back += r.Size()
+			continue
+		}
+		for rest := r; !rest.Empty(); rest.Start = r.End {
+			if r = rest; !b.certain(&r, v.valid, s.memory) {
+				back += r.Size()
+			}
+		}
+	}
+	return fresh, back
+}
+
+// certain reports whether some memory of valid but m holds the start of r wholly, by a
+// point that has succeeded, and cuts r to where that is so, or is not.
+func (b *buffer) certain(r *mem.Range, valid mem.MemorySet, m mem.MemoryID) bool {
+	whole := *r
+	for i := range b.stores {
+		s := &b.stores[i]
+		if s.memory == m || !valid.Has(s.memory) {
+			continue
+		}
+		c := s.hazards.Seek(whole.Start)
+		end, ok := min(whole.End, c.Range().End), c.Ref().writer.Succeeded()
+		if s.held != nil {
+			h := s.held.Seek(whole.Start)
+			end, ok = min(end, h.Range().End), ok && h.Value() == nil
+		}
+		if r.End = min(r.End, end); ok {
+			r.End = end
+			return true
+		}
+	}
+	return false
+}
+
+// mayLeave says what keeps a candidate, and where it is written back to.
+func (p *Planner) mayLeave(dst *Eviction, v *Victim, short []mem.MemoryID, room Room) eviction.Why {
+	b := p.buffers[uint32(v.Buffer)]
+	if b.leaving == p.evictions {
+		return eviction.Leaving
+	}
+	if why := p.keeps(b, v.Buffer, v.Memory, room); why != eviction.Goes {
+		return why
+	}
+	if v.Back > 0 {
+		if s := b.at(v.Memory); s.held != nil && b.partlyBack(s) {
+			return eviction.Counted
+		}
+		if !p.destination(dst, b, v, short, room) {
+			return eviction.NoRoom
+		}
+	}
+	b.leaving = p.evictions
+	return eviction.Goes
+}
+
+// keeps says what keeps a block, but for where it could be written back to.
+func (p *Planner) keeps(b *buffer, id mem.BufferID, m mem.MemoryID, room Room) eviction.Why {
+	switch {
+	case b.inUse == p.evictions:
+		return eviction.InUse
+	case m == mem.Host:
+		return eviction.InPlace
+	case b.host != nil:
+		if b.host.retire(); len(b.host.maps)+len(b.host.undos) > 0 {
+			return eviction.Mapped
+		}
+	}
+	if why := room.Stays(id, m); why != eviction.Goes {
+		return why
+	}
+	return p.hangs(b.at(m), room)
+}
+
+// hangs says whether somebody who uses a store hangs on something.
+func (p *Planner) hangs(s *store, room Room) eviction.Why {
+	for c := s.hazards.Seek(0); c.OK(); c.Next() {
+		p.stepWaits.reset()
+		p.using = s.order(p.using[:0], 0, c.Ref(), &p.stepWaits)
+		for _, w := range p.using {
+			if why := room.Hangs(w.Point); why != eviction.Goes {
+				return why
+			}
+		}
+	}
+	return eviction.Goes
+}
+
+// partlyBack reports whether a store holds only partly what would be written back.
+func (b *buffer) partlyBack(s *store) bool {
+	found := false
+	s.held.Overlap(mem.Range{End: b.content.Size()}, func(r mem.Range, c *Carried) bool {
+		if c == nil {
+			return true
+		}
+		b.content.Overlap(r, func(r mem.Range, v content) bool {
+			for rest := r; !rest.Empty() && v.valid.Has(s.memory); rest.Start = r.End {
+				if r = rest; !b.certain(&r, v.valid, s.memory) {
+					found = true
+					return false
+				}
+			}
+			return true
+		})
+		return !found
+	})
+	return found
+}
+
+// destination finds where a victim's bytes are written back to in the shortest time
+// there and back, and reports whether there is any: where the buffer is stored, or a
+// memory that is not short and takes it. Where times are not known, the first that
+// stores it, the host first, else the first that takes it.
+func (p *Planner) destination(dst *Eviction, b *buffer, v *Victim, short []mem.MemoryID, room Room) bool {
+	best, bestTime, found := mem.MemoryID(0), 0.0, false
+	for _, stored := range []bool{true, false} {
+		for d := range mem.MemoryID(p.topo.Len()) {
+			s := b.at(d)
+			if d == v.Memory || p.topo.Store(d) != d || stored != (s != nil && s.stored) || stored && p.hangs(s, room) != eviction.Goes {
+				continue
+			}
+			there, known := p.time(b, v.Memory, d, v.Back)
+			again, _ := p.time(b, d, v.Memory, v.Back)
+			if found && !(known && there+again < bestTime) {
+				continue
+			}
+			if !stored && (slices.Contains(short, d) || !room.Takes(d, dst.Backs.Storage, Want{v.Buffer, d})) {
+				continue
+			}
+			if bestTime = there + again; !known {
+				bestTime = 0
+			}
+			best, found = d, true
+		}
+	}
+	if !found {
+		return false
+	}
+	v.To = best
+	if s := b.at(best); s == nil || !s.stored {
+		dst.Backs.Storage = append(dst.Backs.Storage, Want{v.Buffer, best})
+	}
+	return true
+}
+
+// writeBack plans the steps of one victim.
+func (p *Planner) writeBack(dst *Plan, v *Victim) {
+	v.From = len(dst.Steps)
+	if v.Back == 0 {
+		v.N = 0
+		return
+	}
+	b := p.buffers[uint32(v.Buffer)]
+	from, to := b.at(v.Memory), b.at(v.To)
+	dst.groups = append(dst.groups, group{v.Buffer, v.To, v.Range.End, len(dst.Steps)})
+	for c := b.content.Seek(0); c.OK(); c.Next() {
+		held, r := c.Ref(), c.Range()
+		for rest := r; !rest.Empty() && held.valid.Has(v.Memory); rest.Start = r.End {
+			if r = rest; b.certain(&r, held.valid, v.Memory) {
+				continue
+			}
+			for off := r.Start; off < r.End; {
+				st := Step{
+					Buffer: v.Buffer, Range: mem.Range{Start: off, End: r.End}, From: v.Memory, To: v.To, After: -1, Export: -1,
+					Reason: Reason{held.version, held.version, held.valid, WriteBack}, from: int32(len(dst.arena)),
+				}
+				p.gate(dst, &st, from, to)
+				st.to = int32(len(dst.arena))
+				off = st.Range.End
+				if !dst.lengthen(&st) {
+					dst.Steps = append(dst.Steps, st)
+				}
+			}
+		}
+	}
+	v.N = len(dst.Steps) - v.From
+}
+
+// Holds lists the blocks on a memory, the largest first, with what keeps each there from
+// the command of the last Evict. The slice is valid until the next call.
+func (p *Planner) Holds(dst *Eviction, m mem.MemoryID, room Room) []Stay {
+	dst.Stays = dst.Stays[:0]
+	p.stays(dst, m, []mem.MemoryID{m}, room)
+	dst.Backs.reset()
+	return dst.Stays
+}
+
+// stays appends what is on a memory, and why it does not go.
+func (p *Planner) stays(dst *Eviction, m mem.MemoryID, short []mem.MemoryID, room Room) {
+	first := len(dst.Stays)
+	for _, i := range p.residents[m] {
+		b := p.buffers[i]
+		id := mem.BufferID(b.generation)<<32 | mem.BufferID(i)
+		why := p.keeps(b, id, m, room)
+		if why == eviction.Goes {
+			v := Victim{Candidate: eviction.Candidate{Buffer: id, Memory: m, Range: mem.Range{End: b.content.Size()}}}
+			s := b.at(m)
+			if _, v.Back = b.worth(s); v.Back > 0 && s.held != nil && b.partlyBack(s) {
+				why = eviction.Counted
+			} else if v.Back > 0 && !p.destination(dst, b, &v, short, room) {
+				why = eviction.NoRoom
+			}
+		}
+		dst.Stays = append(dst.Stays, Stay{id, m, b.content.Size(), why})
+	}
+	slices.SortFunc(dst.Stays[first:], func(a, b Stay) int {
+		return cmp.Or(-cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Buffer, b.Buffer))
+	})
+}
+
+// EvictBlock fills dst with what has to be done so that one block leaves, whatever room
+// there is; where it cannot, it says why. Nothing changes.
+func (p *Planner) EvictBlock(dst *Eviction, id mem.BufferID, m mem.MemoryID, room Room) (eviction.Why, error) {
+	dst.Victims, dst.Stays = dst.Victims[:0], dst.Stays[:0]
+	dst.Backs.reset()
+	p.evictions++
+	b, m, err := p.place(id, m)
+	if err != nil {
+		return eviction.Foreign, err
+	}
+	s := b.at(m)
+	if s == nil || !s.stored {
+		return eviction.Goes, nil
+	}
+	v := Victim{Candidate: eviction.Candidate{Buffer: id, Memory: m, Range: mem.Range{End: b.content.Size()}, Used: s.used}}
+	v.Fresh, v.Back = b.worth(s)
+	if why := p.mayLeave(dst, &v, []mem.MemoryID{m}, room); why != eviction.Goes {
+		dst.Backs.reset()
+		return why, nil
+	}
+	dst.Victims = append(dst.Victims, v)
+	p.planBacks(dst)
+	return eviction.Goes, nil
+}
+
+// planBacks plans the write-backs of all victims.
+func (p *Planner) planBacks(dst *Eviction) {
+	for i := range dst.Victims {
+		p.writeBack(&dst.Backs, &dst.Victims[i])
+	}
+	p.decideWays(&dst.Backs)
+	dst.Backs.finish()
+	dst.Backs.edits = p.edits
+}
+
+// Evicted takes a victim out whose write-backs, if it needs any, have all been
+// committed: its memory holds nothing of the buffer any more. The caller asks for
+// Points before, and frees the block after them. A victim whose bytes would be valid
+// nowhere is a bug in the caller, and panics.
+func (p *Planner) Evicted(v *Victim) {
+	b, m, err := p.place(v.Buffer, v.Memory)
+	if err != nil {
+		panic(fmt.Sprintf("migration: a victim that is none: %v", err))
+	}
+	b.content.Update(v.Range, func(r mem.Range, c content) content {
+		if c.valid = c.valid.Without(m); c.version > 0 && c.poison == nil && c.valid.Empty() {
+			panic(fmt.Sprintf("migration: %s on %s: bytes %v of version %d leave, and are nowhere else", bufferName(v.Buffer), p.topo.Name(m), r, c.version))
+		}
+		return c
+	})
+	p.forgetStore(b, m)
+	b.unstoredUndo(m)
+	p.edits++
+	p.stats.Evictions++
+	p.stats.BytesEvicted += v.Range.Size()
+	p.stats.BytesDropped += v.Dropped()
+	p.stats.BytesWrittenBack += v.Back
+}
+
+// Clock is how many commands were committed that access something.
+func (p *Planner) Clock() uint64 { return p.clock }

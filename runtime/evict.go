@@ -1,0 +1,315 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+
+	"godwit/eviction"
+	"godwit/mem"
+	"godwit/migration"
+	"godwit/resource"
+	"godwit/trace"
+)
+
+// Eviction: what an enqueue does that finds no room on a memory, under the planner lock
+// like all of it, so that nobody waits for a device:
+//
+//  1. caches of the memory's resource are given back (Trim), and it is asked again;
+//  2. the planner says which blocks have to leave and what is written back first
+//     (Planner.Evict): it asks here what fits (evictRoom);
+//  3. storage for the write-backs is taken, all or none, and nothing leaves for it;
+//  4. write-backs are submitted and committed, as the steps that they are;
+//  5. the victims are taken out of the planner, and their blocks freed after all points
+//     that use them;
+//  6. the resource is asked again, and gives their space with these points (mem.Reuse);
+//  7. the command is planned anew: it waits for them.
+//
+// What the command's other memories gave stays taken meanwhile. A failure up to 3 changes
+// nothing but caches. One in 4 leaves good copies; no block has left. Where 6 fails,
+// since somebody else took the space or the resource promised too much, it begins anew,
+// and at least one block more has to leave each time; after evictRounds the enqueue fails
+// (resource.OutOfMemory). Where space comes back only once commands have ended, of
+// OpenCL's buffers that are no slabs' for one, the enqueue waits for that, without the
+// lock.
+const evictRounds = 8
+
+// evicting is what enqueues need for evictions. Protected by Context.mu.
+type evicting struct {
+	policy   eviction.Policy
+	observer eviction.Observer // policy, once there was a shortage
+	ev       migration.Eviction
+	reqs     []mem.Request
+	gone     []mem.Block
+	given    [1]mem.Block
+	short    []mem.MemoryID
+	rounds   int
+	did      bool // this enqueue has evicted something
+	points   []mem.Point
+	lates    []*lateCopy
+	records  []trace.EvictionRecord // of this enqueue, where anybody wants to know
+}
+
+// evictRoom answers the planner.
+type evictRoom struct{ c *Context }
+
+var _ migration.Room = evictRoom{}
+
+// wanted lists what the scratch plan still wants on a memory. c.mu is held.
+func (c *Context) wanted(m mem.MemoryID) []mem.Request {
+	e := &c.evicting
+	e.reqs = e.reqs[:0]
+	for i := range c.scratch.wants {
+		if w := &c.scratch.wants[i]; w.Memory == m && w.block.IsZero() {
+			e.reqs = append(e.reqs, c.request(w.Buffer))
+		}
+	}
+	return e.reqs
+}
+
+// request is what is asked of a resource for a buffer. c.mu is held.
+func (c *Context) request(id mem.BufferID) mem.Request {
+	r := c.roots[id]
+	return mem.Request{Size: r.size, Tag: uint64(id), Hint: r.hint}
+}
+
+// Fits implements migration.Room.
+func (r evictRoom) Fits(m mem.MemoryID, victims []migration.Victim) bool {
+	c := r.c
+	e := &c.evicting
+	e.gone = e.gone[:0]
+	for i := range victims {
+		e.gone = append(e.gone, c.roots[victims[i].Buffer].blocks[m])
+	}
+	return c.mems[m].res.Fits(c.wanted(m), e.gone, &c.scratch.reuse)
+}
+
+// Takes implements migration.Room. A device that would have less than an eighth of its
+// memory left takes nothing: it would be the next to be short.
+func (r evictRoom) Takes(m mem.MemoryID, wants []migration.Want, more migration.Want) bool {
+	c := r.c
+	reqs := c.wanted(m)
+	for _, w := range wants {
+		if w.Memory == m {
+			reqs = append(reqs, c.request(w.Buffer))
+		}
+	}
+	reqs = append(reqs, c.request(more.Buffer))
+	c.evicting.reqs = reqs
+	if m != mem.Host {
+		var total uint64
+		for _, q := range reqs {
+			total += q.Size
+		}
+		if st := c.mems[m].res.Stats(); st.Capacity != 0 && st.Live+st.Pending+total > st.Capacity/8*7 {
+			return false
+		}
+	}
+	return c.mems[m].res.Fits(reqs, nil, nil)
+}
+
+// Stays implements migration.Room.
+func (r evictRoom) Stays(id mem.BufferID, m mem.MemoryID) eviction.Why {
+	root := r.c.roots[id]
+	switch {
+	case root.pins[m] > 0:
+		return eviction.Pinned
+	case root.maps != 0 || root.svm != nil && len(root.svm.maps) > 0:
+		return eviction.Mapped
+	}
+	return eviction.Goes
+}
+
+// Hangs implements migration.Room.
+func (r evictRoom) Hangs(p mem.Point) eviction.Why {
+	g := &r.c.gates
+	closed := gateSet(g.closed.Load())
+	switch on := r.c.gatesOf(p) & closed; {
+	case closed == 0 || on == 0:
+		return eviction.Goes
+	case on&^gateSet(g.calls.Load()) != 0:
+		return eviction.Hangs
+	}
+	return eviction.OnCall
+}
+
+// makeRoom evicts what the scratch plan needs the room of on the memories of
+// evicting.short. It fails with an *errRoom where only waiting helps, else with a
+// certificate. c.mu is held.
+func (c *Context) makeRoom(plan *migration.Plan, outcome mem.Outcome) error {
+	e := &c.evicting
+	if e.rounds++; e.rounds > evictRounds { // whatever the resource promises
+		return c.outOfMemory(e.short[0], outcome)
+	}
+	if o, ok := e.policy.(eviction.Observer); ok {
+		e.observer = o
+	}
+	if !c.planner.Evict(&e.ev, plan, e.short, 1, e.policy, evictRoom{c}) {
+		return c.noVictims(outcome)
+	}
+	return c.carryOut()
+}
+
+// noVictims is the error where nothing more may go. c.mu is held.
+func (c *Context) noVictims(outcome mem.Outcome) error {
+	m := c.evicting.short[0]
+	err := c.outOfMemory(m, outcome)
+	if outcome == mem.NeedsWait {
+		return &errRoom{error: err, res: c.mems[m].res}
+	}
+	for _, s := range c.evicting.ev.Stays {
+		if s.Why != eviction.OnCall {
+			continue
+		}
+		// A host call ends by itself, unless it waits for this thread: for callers that
+		// would wait anyway.
+		room := &errRoom{error: err, res: c.mems[s.Memory].res}
+		room.points = c.planner.Points(room.points, s.Buffer, s.Memory)
+		return room
+	}
+	return err
+}
+
+// carryOut does what evicting.ev says: it submits the write-backs and frees the victims'
+// blocks. c.mu is held.
+func (c *Context) carryOut() error {
+	e := &c.evicting
+	if err := c.backStorage(); err != nil {
+		return err
+	}
+	steps, lates := c.scratch.points, c.scratch.lates
+	c.scratch.points, c.scratch.lates = e.points[:0], e.lates[:0]
+	err := c.submitSteps(&e.ev.Backs)
+	e.points, e.lates = c.scratch.points, c.scratch.lates
+	c.scratch.points, c.scratch.lates = steps, lates
+	c.unflushed.Store(true)
+	if err != nil {
+		return errors.Join(fmt.Errorf("write-back: %w", err), c.giveBackStorage())
+	}
+	for i := range e.ev.Victims {
+		if failed := c.evictOne(&e.ev.Victims[i]); failed != nil {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// backStorage takes the storage that write-backs need, all or none. c.mu is held.
+func (c *Context) backStorage() error {
+	wants := c.evicting.ev.Backs.Storage
+	for i, w := range wants {
+		e := &c.evicting
+		e.reqs = append(e.reqs[:0], c.request(w.Buffer))
+		outcome, err := c.mems[w.Memory].res.AllocAll(e.reqs, e.given[:], nil)
+		if err == nil && outcome != mem.Ready {
+			err = c.outOfMemory(w.Memory, outcome)
+		}
+		if err != nil {
+			for _, w := range wants[:i] {
+				err = errors.Join(err, c.unstore(w))
+			}
+			return fmt.Errorf("storage for a write-back: %w", err)
+		}
+		if err := c.planner.Stored(w.Buffer, w.Memory, c.mems[w.Memory].classOf(e.given[0])); err != nil {
+			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
+		}
+		c.roots[w.Buffer].blocks[w.Memory] = e.given[0]
+	}
+	if len(wants) > 0 {
+		c.planner.Reroute(&c.evicting.ev.Backs)
+	}
+	return nil
+}
+
+// unstore frees a block in which nothing is. c.mu is held.
+func (c *Context) unstore(w migration.Want) error {
+	c.scratch.until = c.planner.Points(c.scratch.until[:0], w.Buffer, w.Memory)
+	if err := c.planner.Unstored(w.Buffer, w.Memory); err != nil {
+		panic(fmt.Sprintf("runtime: nothing was copied there: %v", err))
+	}
+	r := c.roots[w.Buffer]
+	b := r.blocks[w.Memory]
+	r.blocks[w.Memory] = mem.Block{}
+	return c.mems[w.Memory].res.FreeAfter(b, c.scratch.until)
+}
+
+// giveBackStorage frees the storage for write-backs into which none goes that was
+// accepted. c.mu is held.
+func (c *Context) giveBackStorage() error {
+	e := &c.evicting
+	var errs []error
+	for _, w := range e.ev.Backs.Storage {
+		if !filled(&e.ev.Backs, e.points, w) {
+			errs = append(errs, c.unstore(w))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// evictOne takes a victim out and frees its block. c.mu is held.
+func (c *Context) evictOne(v *migration.Victim) error {
+	c.scratch.until = c.planner.Points(c.scratch.until[:0], v.Buffer, v.Memory)
+	c.planner.Evicted(v)
+	c.evicting.did = true
+	r := c.roots[v.Buffer]
+	b := r.blocks[v.Memory]
+	r.blocks[v.Memory] = mem.Block{}
+	if c.opts.Trace != nil {
+		c.recordEviction(v)
+	}
+	if err := c.resource(r, v.Memory).FreeAfter(b, c.scratch.until); err != nil {
+		return fmt.Errorf("eviction of buffer %s from %s: %w", r.label(), c.topo.Name(v.Memory), err)
+	}
+	return nil
+}
+
+// recordEviction notes an eviction for the trace. c.mu is held.
+func (c *Context) recordEviction(v *migration.Victim) {
+	e := &c.evicting
+	name := "drop"
+	if e.policy != nil {
+		name = e.policy.Name()
+	}
+	r := trace.EvictionRecord{
+		Buffer: v.Buffer, Memory: v.Memory, Range: v.Range, Fresh: v.Fresh, Dropped: v.Dropped(), To: v.To,
+		Used: v.Used, Policy: name, Score: v.Score,
+	}
+	for i := v.From; i < v.From+v.N; i++ {
+		step := c.stepRecord(&e.ev.Backs.Steps[i])
+		step.Point = e.points[i]
+		r.Backs = append(r.Backs, step)
+	}
+	e.records = append(e.records, r)
+}
+
+// outOfMemory is the certificate for what the scratch plan wants on a memory. c.mu is
+// held.
+func (c *Context) outOfMemory(m mem.MemoryID, outcome mem.Outcome) error {
+	var total uint64
+	for _, q := range c.wanted(m) {
+		total += q.Size
+	}
+	return c.certify(m, total, outcome)
+}
+
+// certify is the certificate for so many bytes on a memory. c.mu is held.
+func (c *Context) certify(m mem.MemoryID, bytes uint64, outcome mem.Outcome) *resource.OutOfMemory {
+	res := c.mems[m].res
+	e := resource.Certify(c.topo.Name(m), res, bytes, outcome)
+	if e.Host = m == mem.Host; e.Capacity == 0 {
+		e.Capacity = c.mems[m].info.GlobalMemory
+	}
+	e.Holders = e.Holders[:0]
+	var ours uint64
+	for _, s := range c.planner.Holds(&c.evicting.ev, m, evictRoom{c}) {
+		r := c.roots[s.Buffer]
+		if s.Memory == mem.Host && r.lent() {
+			continue
+		}
+		ours += s.Bytes
+		e.Holders = append(e.Holders, resource.Holder{Name: r.label(), Tag: uint64(s.Buffer), Bytes: s.Bytes, Why: s.Why})
+	}
+	if live := res.Stats().Live; live > ours {
+		e.Holders = append(e.Holders, resource.Holder{Name: "others", Bytes: live - ours, Why: eviction.Foreign})
+	}
+	return e
+}

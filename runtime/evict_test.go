@@ -1,0 +1,424 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/tce"
+	"godwit/eviction"
+	"godwit/mem"
+	"godwit/resource"
+	"godwit/runtime"
+	"godwit/trace"
+)
+
+const room = 4 << 10 // of a buffer; the devices here hold four
+
+// crowded is a context over n devices that hold four buffers of room bytes each.
+func crowded(t testing.TB, o runtime.Options, n int) *house {
+	for range n {
+		d, err := cpu.New(cpu.Options{Memory: 4 * room})
+		require.NoError(t, err)
+		o.Devices = append(o.Devices, d)
+	}
+	return build(t, o, runtime.QueueOptions{OutOfOrder: true})
+}
+
+func (h *house) paint(q *runtime.Queue, b *runtime.Buffer, v byte, wait ...runtime.Event) runtime.Event {
+	h.t.Helper()
+	return h.ok(q.EnqueueFill(soon(h.t), b, []byte{v}, 0, room, wait...))
+}
+
+func (h *house) holds(q *runtime.Queue, b *runtime.Buffer, v byte) {
+	h.t.Helper()
+	got := make([]byte, room)
+	h.ended(h.ok(q.EnqueueRead(soon(h.t), b, 0, got)))
+	require.Equal(h.t, bytes.Repeat([]byte{v}, room), got)
+}
+
+func (h *house) ended(e runtime.Event) {
+	h.t.Helper()
+	require.NoError(h.t, e.Wait(soon(h.t)))
+	require.NoError(h.t, e.Release())
+}
+
+func (h *house) evictions() (out []trace.EvictionRecord) {
+	for _, c := range h.rec.Commands() {
+		out = append(out, c.Evictions...)
+	}
+	return out
+}
+
+func TestMoreDataThanMemory(t *testing.T) {
+	for _, policy := range []eviction.Policy{nil, eviction.LRU{}} {
+		h := crowded(t, runtime.Options{Policy: policy}, 2)
+		var all []*runtime.Buffer
+		for i := range 12 {
+			b := h.buffer(room, nil)
+			all = append(all, b)
+			h.paint(h.q[i%2], b, byte(i))
+		}
+		for round := range 3 {
+			for i, b := range all {
+				h.holds(h.q[(i+round)%2], b, byte(i))
+				require.NoError(t, h.c.Check())
+			}
+		}
+		st := h.c.Stats()
+		require.Greater(t, st.BytesWrittenBack, uint64(0))
+		require.Greater(t, st.BytesDropped, uint64(0))
+		require.Equal(t, st.BytesEvicted, st.Evictions*room)
+		require.Len(t, h.evictions(), int(st.Evictions))
+		for m := range 2 {
+			require.LessOrEqual(t, h.c.Resource(mem.MemoryID(m+1)).Stats().PeakLive, uint64(4*room))
+		}
+		for _, b := range all {
+			require.NoError(t, b.Release())
+		}
+	}
+}
+
+func TestAnEnqueueThatEvictsDoesNotWaitForTheDevice(t *testing.T) {
+	h := crowded(t, runtime.Options{}, 1)
+	q := h.q[0]
+	// The device is at work: nothing that is enqueued now has run when the enqueue returns.
+	busy, err := h.c.NewQueue(h.devs[0], runtime.QueueOptions{})
+	require.NoError(t, err)
+	_ = busy
+	var all []*runtime.Buffer
+	var last []runtime.Event
+	for i := range 12 {
+		b := h.buffer(room, nil)
+		all = append(all, b)
+		last = append(last, h.paint(q, b, byte(i)))
+	}
+	for _, e := range last {
+		h.ended(e)
+	}
+	for i, b := range all {
+		h.holds(q, b, byte(i))
+		require.NoError(t, b.Release())
+	}
+}
+
+func TestWhatHangsOnAUserEventIsNotEvicted(t *testing.T) {
+	h := crowded(t, runtime.Options{}, 1)
+	q := h.q[0]
+	gate := h.gate()
+	var all []*runtime.Buffer
+	for i := range 4 {
+		b := h.buffer(room, nil)
+		all = append(all, b)
+		h.paint(q, b, byte(i), gate)
+	}
+	late := h.buffer(room, nil)
+	_, err := q.EnqueueFill(soon(t), late, []byte{9}, 0, room)
+	var why *resource.OutOfMemory
+	require.ErrorAs(t, err, &why)
+	require.Equal(t, mem.MemObjectAllocationFailure, mem.StatusOf(err))
+	require.EqualValues(t, room, why.Requested)
+	require.EqualValues(t, 4*room, why.Capacity)
+	require.Len(t, why.Holders, 4)
+	for _, x := range why.Holders {
+		require.Equal(t, eviction.Hangs, x.Why)
+		require.EqualValues(t, room, x.Bytes)
+	}
+	require.ErrorContains(t, err, "waits for a user event")
+	require.NoError(t, h.c.Check())
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	h.paint(q, late, 9)
+	h.holds(q, late, 9)
+	for i, b := range append(all, late) {
+		h.holds(q, b, []byte{0, 1, 2, 3, 9}[i])
+		require.NoError(t, b.Release())
+	}
+}
+
+func TestPinnedMappedAndUsedBlocksStay(t *testing.T) {
+	h := crowded(t, runtime.Options{}, 1)
+	q, d, ctx := h.q[0], h.devs[0], soon(t)
+	var b [5]*runtime.Buffer
+	for i := range b {
+		b[i] = h.buffer(room, nil)
+	}
+	for i := range 4 {
+		h.paint(q, b[i], byte(i))
+	}
+	require.NoError(t, b[0].Pin(d))
+	m, err := q.Map(ctx, b[1], 0, room, runtime.MapWrite)
+	require.NoError(t, err)
+	require.NoError(t, b[2].Pin(d))
+	h.paint(q, b[4], 4) // b[3] goes
+	require.Equal(t, b[3].ID(), h.evictions()[0].Buffer)
+	_, err = q.EnqueueCopy(ctx, b[4], b[3], 0, 0, room)
+	var why *resource.OutOfMemory
+	require.ErrorAs(t, err, &why)
+	whys := map[eviction.Why]int{}
+	for _, x := range why.Holders {
+		whys[x.Why]++
+	}
+	require.Equal(t, map[eviction.Why]int{eviction.Pinned: 2, eviction.Mapped: 1, eviction.InUse: 1}, whys)
+	require.ErrorIs(t, b[0].Drop(d), mem.ErrInvalidOperation)
+	require.NoError(t, b[0].Unpin(d))
+	require.ErrorIs(t, b[0].Unpin(d), mem.ErrInvalidOperation)
+	h.ok(q.EnqueueCopy(ctx, b[4], b[3], 0, 0, room))
+	h.ok(q.EnqueueUnmap(ctx, m))
+	for i, want := range []byte{0, 1, 2, 4, 4} {
+		h.holds(q, b[i], want)
+		require.NoError(t, b[i].Release())
+	}
+}
+
+func TestDropGivesABlockUp(t *testing.T) {
+	h := crowded(t, runtime.Options{}, 1)
+	q, d := h.q[0], h.devs[0]
+	b := h.buffer(room, nil)
+	require.NoError(t, b.Drop(d), "there is none")
+	h.paint(q, b, 5)
+	require.NoError(t, b.Drop(d))
+	require.NoError(t, h.c.Check())
+	h.holds(q, b, 5)
+	require.EqualValues(t, room, h.c.Stats().BytesWrittenBack)
+	h.ended(h.ok(q.EnqueueMigrate(soon(t), []*runtime.Buffer{b}, runtime.MigrateToHost)))
+	require.NoError(t, b.Drop(d))
+	require.EqualValues(t, room, h.c.Stats().BytesWrittenBack)
+	require.NoError(t, q.Finish(soon(t)))
+	require.Zero(t, h.c.Resource(1).Stats().Live)
+	require.NoError(t, b.Release())
+}
+
+// What does not fit with all else gone names the working set.
+func TestAWorkingSetThatCannotFitHasACertificate(t *testing.T) {
+	h := crowded(t, runtime.Options{}, 1)
+	q := h.q[0]
+	var all []*runtime.Buffer
+	for i := range 5 {
+		all = append(all, h.buffer(room, nil))
+		h.paint(q, all[i], byte(i))
+	}
+	before := h.c.Stats()
+	_, err := q.EnqueueMigrate(soon(t), all, 0)
+	var why *resource.OutOfMemory
+	require.ErrorAs(t, err, &why)
+	require.Equal(t, before, h.c.Stats(), "a refusal before the first write-back changes nothing")
+	for _, x := range why.Holders {
+		require.Equal(t, eviction.InUse, x.Why)
+	}
+	for i, b := range all {
+		h.holds(q, b, byte(i))
+		require.NoError(t, b.Release())
+	}
+}
+
+func TestACallbackOnShortageMayReleaseAndEnqueue(t *testing.T) {
+	var h *house
+	var old []*runtime.Buffer
+	calls := 0
+	h = crowded(t, runtime.Options{NoEviction: true, OnShortage: func(ctx context.Context, why *resource.OutOfMemory) bool {
+		calls++
+		require.EqualValues(t, room, why.Requested)
+		inner := h.buffer(room, nil)
+		_, err := h.q[0].EnqueueFill(ctx, inner, []byte{1}, 0, room)
+		require.ErrorIs(t, err, mem.ErrNoMemory, "an error, not a hang")
+		require.NoError(t, inner.Release())
+		if len(old) == 0 {
+			return false
+		}
+		require.NoError(t, old[0].Release())
+		old = old[1:]
+		return true
+	}}, 1)
+	for i := range 6 {
+		b := h.buffer(room, nil)
+		h.ended(h.paint(h.q[0], b, byte(i)))
+		old = append(old, b)
+	}
+	require.Equal(t, 2, calls)
+	for _, b := range old {
+		require.NoError(t, b.Release())
+	}
+}
+
+func TestACapIsTheDevicesMemory(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1), Caps: []uint64{0, 2 * room}}, outOfOrder)
+	q := h.q[0]
+	_, err := h.c.CreateBuffer(2*room+1, 0, nil)
+	require.ErrorIs(t, err, mem.ErrInvalidSize)
+	var all []*runtime.Buffer
+	for i := range 7 {
+		all = append(all, h.buffer(room, nil))
+		h.paint(q, all[i], byte(i))
+	}
+	for i, b := range all {
+		h.holds(q, b, byte(i))
+		require.NoError(t, b.Release())
+	}
+	limit, ok := resource.Find[*resource.Limit](h.c.Resource(1))
+	require.True(t, ok)
+	require.EqualValues(t, 2*room, limit.Max())
+}
+
+// hopeless is a resource that says that everything fits, and gives nothing.
+type hopeless struct{ mem.Resource }
+
+func (hopeless) AllocAll([]mem.Request, []mem.Block, *mem.Reuse) (mem.Outcome, error) {
+	return mem.Exhausted, nil
+}
+func (hopeless) Fits([]mem.Request, []mem.Block, *mem.Reuse) bool { return true }
+
+func TestAResourceThatPromisesTooMuchDoesNotHoldAnEnqueueUp(t *testing.T) {
+	off := false
+	h := build(t, runtime.Options{Devices: memories(1), Resource: func(m mem.MemoryID, base mem.Resource) mem.Resource {
+		return &switched{base, hopeless{base}, &off}
+	}}, outOfOrder)
+	q := h.q[0]
+	var all []*runtime.Buffer
+	for i := range 20 {
+		all = append(all, h.buffer(room, nil))
+		h.paint(q, all[i], byte(i))
+	}
+	off = true
+	more := h.buffer(room, nil)
+	_, err := q.EnqueueFill(soon(t), more, []byte{1}, 0, room)
+	require.ErrorIs(t, err, mem.ErrNoMemory)
+	off = false
+	require.NoError(t, h.c.Check())
+	for i, b := range all {
+		h.holds(q, b, byte(i))
+		require.NoError(t, b.Release())
+	}
+	require.NoError(t, more.Release())
+}
+
+// switched is one resource or another.
+type switched struct {
+	mem.Resource
+	other mem.Resource
+	off   *bool
+}
+
+func (s *switched) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	if *s.off && reuse != nil { // write-backs find room
+		return s.other.AllocAll(reqs, out, reuse)
+	}
+	return s.Resource.AllocAll(reqs, out, reuse)
+}
+
+func TestCachesGoBeforeContent(t *testing.T) {
+	d, err := cpu.New(cpu.Options{Memory: 4 * room})
+	require.NoError(t, err)
+	h := build(t, runtime.Options{Devices: []devices.Device{d}, Resource: func(m mem.MemoryID, base mem.Resource) mem.Resource {
+		if m == mem.Host {
+			return base
+		}
+		p, err := resource.NewPool(base, resource.PoolOptions{Slab: room})
+		require.NoError(t, err)
+		return p
+	}}, outOfOrder)
+	q := h.q[0]
+	a, small, big := h.buffer(room, nil), h.buffer(room, nil), h.buffer(2*room+room/2, nil)
+	h.paint(q, a, 1)
+	h.ended(h.paint(q, small, 2))
+	require.NoError(t, small.Release())
+	h.ended(h.ok(q.EnqueueFill(soon(t), big, []byte{3}, 0, 2*room+room/2)))
+	require.Zero(t, h.c.Stats().Evictions, "the pool's empty slab made the room")
+	h.holds(q, a, 1)
+	require.NoError(t, a.Release())
+	require.NoError(t, big.Release())
+}
+
+// A failed write-back poisons its bytes, and nothing else.
+func TestAFailedWriteBackPoisonsItsBytes(t *testing.T) {
+	h := crowded(t, runtime.Options{}, 1)
+	q, ctx := h.q[0], soon(t)
+	cause := errors.New("it broke")
+	gate := make(chan struct{})
+	var all []*runtime.Buffer
+	for i := range 4 {
+		all = append(all, h.buffer(room, nil))
+		h.paint(q, all[i], byte(i))
+	}
+	// all[0]'s content comes from a command that fails only once its block has gone.
+	call := h.ok(q.EnqueueHostCall(ctx, func(context.Context) error { <-gate; return cause }))
+	time.Sleep(time.Millisecond)
+	close(gate)
+	bad := h.ok(q.EnqueueFill(ctx, all[0], []byte{7}, 0, room, call))
+	for i := 1; i < 4; i++ {
+		h.paint(q, all[i], byte(i)) // used later than all[0]
+	}
+	_ = bad.Wait(ctx)
+	more := h.buffer(room, nil)
+	h.paint(q, more, 9)
+	require.NoError(t, h.c.Check())
+	_, err := q.EnqueueRead(ctx, all[0], 0, make([]byte, room))
+	require.ErrorIs(t, err, mem.ErrPoisoned)
+	for i, b := range append(all[1:], more) {
+		h.holds(q, b, []byte{1, 2, 3, 9}[i])
+	}
+	_ = q.Finish(ctx)
+	for _, b := range append(all, more) {
+		require.NoError(t, b.Release())
+	}
+}
+
+// BenchmarkEvict is an enqueue that evicts a block and writes it back, on tce.
+func BenchmarkEvict(b *testing.B) {
+	for _, dirty := range []bool{true, false} {
+		b.Run(map[bool]string{true: "written-back", false: "dropped"}[dirty], func(b *testing.B) {
+			const size, blocks = 64, 16
+			d, err := tce.New(tce.Options{Memory: size * blocks})
+			require.NoError(b, err)
+			c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Policy: eviction.LRU{}})
+			require.NoError(b, err)
+			q, err := c.NewQueue(d, runtime.QueueOptions{})
+			require.NoError(b, err)
+			var all []*runtime.Buffer
+			for range 4 * blocks {
+				x, err := c.CreateBuffer(size, 0, make([]byte, size))
+				require.NoError(b, err)
+				all = append(all, x)
+			}
+			ctx := context.Background()
+			n, pattern, one := 0, []byte{1}, make([]*runtime.Buffer, 1)
+			use := func() {
+				x := all[n%len(all)]
+				n++
+				var e runtime.Event
+				var err error
+				if dirty {
+					e, err = q.EnqueueFill(ctx, x, pattern, 0, size)
+				} else {
+					one[0] = x
+					e, err = q.EnqueueMigrate(ctx, one, 0)
+				}
+				if err == nil {
+					err = e.Release()
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			for range 1000 {
+				use()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				use()
+				if n%64 == 0 {
+					b.StopTimer()
+					_ = q.Finish(ctx)
+					b.StartTimer()
+				}
+			}
+			b.ReportMetric(float64(c.Stats().Evictions)/float64(n), "evictions/op")
+			_ = c.Close(ctx)
+		})
+	}
+}

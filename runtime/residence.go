@@ -1,0 +1,103 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"godwit/devices"
+	"godwit/eviction"
+	"godwit/mem"
+	"godwit/resource"
+)
+
+// Where blocks are, as far as a program wants a say: Pin keeps one, Drop gives one up,
+// and EnqueueMigrate brings content before it is needed (a prefetch).
+
+// Pin keeps b's block on a device of the context, if there is one or once there is, from
+// being evicted for others' sake, until as many calls of Unpin. Its buffer counts: a
+// sub-buffer pins all of it. It takes no storage (Queue.EnqueueMigrate does). It fails
+// with mem.ErrInvalidDevice and mem.ErrInvalidBuffer.
+func (b *Buffer) Pin(d devices.Device) error {
+	return b.onMemory("pin", d, func(r *root, m mem.MemoryID) error {
+		if r.pins == nil {
+			r.pins = make(map[mem.MemoryID]int)
+		}
+		r.pins[m]++
+		return nil
+	})
+}
+
+// Unpin ends one Pin. It fails like it, and with mem.ErrInvalidOperation where there was
+// none.
+func (b *Buffer) Unpin(d devices.Device) error {
+	return b.onMemory("unpin", d, func(r *root, m mem.MemoryID) error {
+		if r.pins[m] == 0 {
+			return fmt.Errorf("unpin of buffer %s on %s: it is not pinned: %w", r.label(), b.c.topo.Name(m), mem.ErrInvalidOperation)
+		}
+		r.pins[m]--
+		return nil
+	})
+}
+
+// Drop gives b's block on a device of the context up, all of its buffer's: what nobody
+// else holds is written back first, and commands that use the block end first; nothing
+// waits for either. A later use there brings the content again. Where there is no block
+// nothing happens. It fails like Pin; with mem.ErrInvalidOperation, naming the reason,
+// where the block must stay; and with mem.ErrNoMemory where no memory has room for what
+// must be written back.
+func (b *Buffer) Drop(d devices.Device) error {
+	return b.onMemory("drop", d, func(r *root, m mem.MemoryID) error {
+		c := b.c
+		m = c.topo.Store(m)
+		if r.blocks[m].IsZero() {
+			return nil
+		}
+		c.scratch.wants = c.scratch.wants[:0]
+		why, err := c.planner.EvictBlock(&c.evicting.ev, r.id, m, evictRoom{c})
+		switch {
+		case err != nil:
+			return err
+		case why == eviction.NoRoom:
+			return fmt.Errorf("drop of buffer %s on %s: %v: %w", r.label(), c.topo.Name(m), why, mem.ErrNoMemory)
+		case why != eviction.Goes:
+			return fmt.Errorf("drop of buffer %s on %s: %v: %w", r.label(), c.topo.Name(m), why, mem.ErrInvalidOperation)
+		}
+		if err := c.carryOut(); err != nil {
+			return fmt.Errorf("drop of buffer %s on %s: %w", r.label(), c.topo.Name(m), err)
+		}
+		return nil
+	})
+}
+
+// onMemory has f look at b's root under the planner lock.
+func (b *Buffer) onMemory(verb string, d devices.Device, f func(*root, mem.MemoryID) error) error {
+	if err := b.made(); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	m, err := b.c.memoryOf(d)
+	if err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	b.c.lock()
+	defer b.c.unlock()
+	if b.c.closed {
+		return fmt.Errorf("%s: context %s: %w", verb, b.c.name, errContextClosed)
+	}
+	if err := b.live(); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return f(b.root, m)
+}
+
+// shortage asks the program for room, once for each command, and reports whether to try
+// again. No locks are held.
+func (c *Context) shortage(ctx context.Context, err error, asked *bool) bool {
+	var why *resource.OutOfMemory
+	if c.opts.OnShortage == nil || *asked || !errors.As(err, &why) || !c.asking.CompareAndSwap(false, true) {
+		return false
+	}
+	defer c.asking.Store(false)
+	*asked = true
+	return c.opts.OnShortage(ctx, why)
+}
