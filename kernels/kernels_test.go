@@ -279,6 +279,25 @@ func TestMatmul(t *testing.T) {
 	})
 }
 
+func TestTransposeTurnsRowsIntoColumns(t *testing.T) {
+	everywhere(t, func(b *bench) {
+		const rows, columns = uint64(7), uint64(13)
+		x := make([]float32, rows*columns)
+		for i := range x {
+			x[i] = float32(i)
+		}
+		for _, global := range []uint64{rows * columns, 4} {
+			got := make([]float32, rows*columns)
+			b.run("transpose", dim(global), dim(), x, got, rows, columns)
+			for i := range rows {
+				for j := range columns {
+					require.Equal(b.t, x[i*columns+j], got[j*rows+i])
+				}
+			}
+		}
+	})
+}
+
 func TestOnlyNamesWhatThereIs(t *testing.T) {
 	p, err := kernels.Only("saxpy", "sum")
 	require.NoError(t, err)

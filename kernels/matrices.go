@@ -7,9 +7,32 @@ import (
 
 // matrices: matmul(a, b, c, m, n, k), c = a b, row-major, a of m x k and b of
 // k x n elements. The launch is one- or two-dimensional: columns in dimension
-// 0, rows in dimension 1; both stride.
+// 0, rows in dimension 1; both stride. transpose(in, out, rows, columns) is of a
+// matrix of so many rows and columns.
 func matrices() []kernel {
-	return []kernel{matmul[float32]("float", ""), matmul[float64]("double", "_f64"), matmul[int32]("int", "_i32")}
+	return []kernel{
+		matmul[float32]("float", ""), matmul[float64]("double", "_f64"), matmul[int32]("int", "_i32"),
+		transpose[float32]("float", ""), transpose[float64]("double", "_f64"), transpose[int32]("int", "_i32"),
+	}
+}
+
+func transpose[T number](t, suffix string) kernel {
+	return kernel{
+		name: "transpose" + suffix, fp64: t == "double",
+		args: []devices.ArgInfo{in("in", t), out("out", t), value("rows", "ulong"), value("columns", "ulong")},
+		source: typed(`
+__kernel void transpose$S(__global const $T *in, __global $T *out, ulong rows, ulong columns) {
+  const ulong n = rows * columns;
+  `+loop+`
+    out[i % columns * rows + i / columns] = in[i];
+}
+`, t, suffix),
+		run: func(g *work.Group) {
+			in, out := work.Global[T](g, 0), work.Global[T](g, 1)
+			rows, columns := size(g, 2), size(g, 3)
+			strided(g, 0, rows*columns, func(i int) { out.Store(i%columns*rows+i/columns, in.Load(i)) })
+		},
+	}
 }
 
 func matmul[T number](t, suffix string) kernel {

@@ -31,7 +31,7 @@ func (p *Planner) CommitStep(plan *Plan, i int, at mem.Point) {
 		return c
 	})
 	s := b.ensure(to)
-	s.wrote(st.Range, at, true)
+	s.wrote(st.Range, at, true, from == mem.Host)
 	if st.Late != nil || s.held != nil {
 		p.commitLate(st, b, s, at)
 	}
@@ -70,7 +70,7 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 			p.version++
 			version = p.version
 		}
-		s.wrote(a.Range, at, false)
+		s.wrote(a.Range, at, false, false)
 		b.content.Set(a.Range, content{version: version, valid: mem.SetOf(a.Memory)})
 		if b.partly {
 			b.forget(a.Range)
@@ -184,7 +184,7 @@ func (b *buffer) fail(s *store, lost Poison, poison *Poison) *Poison {
 	}
 	s.hazards.Update(mem.Range{End: s.hazards.Size()}, func(_ mem.Range, h hazard) hazard {
 		if h.writer == lost.Point {
-			h.writer, h.step = mem.Point{}, false
+			h.writer, h.step, h.home = mem.Point{}, false, false
 		}
 		return h
 	})

@@ -23,7 +23,9 @@ import (
 // makes a good copy.
 //
 // C10. What leaves is dropped where another memory holds it by a point that has
-// succeeded, and wholly. All else is written back first, also where another memory holds
+// succeeded, and wholly; or where it came from the host, which holds it still: the copy is
+// not better than what it was made of, and is lost with that. (The host alone, since no
+// block leaves it, and so nothing there can have come from the copy.) All else is written back first, also where another memory holds
 // it by a mere promise: that promise may be broken, and the bytes were good. A write-back
 // is a step: who reads its copy waits for it, and where it fails the bytes that are valid
 // nowhere else any more are poisoned with its cause (Fail). A victim's space is given
@@ -273,6 +275,7 @@ func (b *buffer) worth(s *store) (fresh, back uint64) {
 // point that has succeeded, and cuts r to where that is so, or is not.
 func (b *buffer) certain(r *mem.Range, valid mem.MemorySet, m mem.MemoryID) bool {
 	whole := *r
+	own := b.at(m).hazards.Seek(whole.Start)
 	for i := range b.stores {
 		s := &b.stores[i]
 		if s.memory == m || !valid.Has(s.memory) {
@@ -280,6 +283,9 @@ func (b *buffer) certain(r *mem.Range, valid mem.MemorySet, m mem.MemoryID) bool
 		}
 		c := s.hazards.Seek(whole.Start)
 		end, ok := min(whole.End, c.Range().End), c.Ref().writer.Succeeded()
+		if s.memory == mem.Host {
+			end, ok = min(end, own.Range().End), ok || own.Ref().home
+		}
 		if s.held != nil {
 			h := s.held.Seek(whole.Start)
 			end, ok = min(end, h.Range().End), ok && h.Value() == nil

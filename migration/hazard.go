@@ -27,6 +27,7 @@ type hazard struct {
 	readers [2]mem.Point // filled from the front, newest first
 	more    int32        // a list in the store's spill, 0 where there is none
 	step    bool         // the writer was a step, not a command
+	home    bool         // the writer was a step from the host
 }
 
 // sweep is how many segments of a cut-up store are looked at, beside those that are
@@ -73,8 +74,8 @@ func (s *store) readers(waits []mem.Wait, base int, h *hazard, ix *waitIndex) []
 
 // wrote makes at the last writer of r, which forgets the readers: whoever waits
 // for at has waited for them.
-func (s *store) wrote(r mem.Range, at mem.Point, step bool) {
-	h := hazard{writer: at, step: step}
+func (s *store) wrote(r mem.Range, at mem.Point, step, home bool) {
+	h := hazard{writer: at, step: step, home: home}
 	if at.Succeeded() { // nobody has to wait for it
 		h = hazard{}
 	}
@@ -130,7 +131,7 @@ func (s *store) reader(h *hazard, at mem.Point) {
 // that failed stays until Fail has seen it.
 func (s *store) retire(h *hazard) {
 	if !h.writer.IsZero() && h.writer.Succeeded() {
-		h.writer, h.step = mem.Point{}, false
+		h.writer, h.step, h.home = mem.Point{}, false, false
 	}
 	if h.readers[0] == (mem.Point{}) && h.more == 0 {
 		return

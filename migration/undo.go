@@ -204,7 +204,7 @@ func (s *store) rebind(by *rangemap.Map[promise], r mem.Range, start uint64) {
 		s.hazards.Update(part.Shift(start), func(_ mem.Range, h hazard) hazard {
 			if h.writer != p.writer {
 				since := h.writer
-				h.writer, h.step = p.writer, p.step
+				h.writer, h.step, h.home = p.writer, p.step, false
 				s.reader(&h, since)
 			}
 			return h

@@ -36,7 +36,7 @@ const evictRounds = 8
 // evicting is what enqueues need for evictions. Protected by Context.mu.
 type evicting struct {
 	policy   eviction.Policy
-	observer eviction.Observer // policy, once there was a shortage
+	observer eviction.Observer // policy, once a memory was half full
 	ev       migration.Eviction
 	reqs     []mem.Request
 	gone     []mem.Block
@@ -132,6 +132,23 @@ func (r evictRoom) Hangs(p mem.Point) eviction.Why {
 	return eviction.OnCall
 }
 
+// observe has a policy that learns do so once a memory is half full: what is done while
+// it fills is what a program does again when it is full. Until then a command costs
+// nothing for it. c.mu is held.
+func (c *Context) observe(m mem.MemoryID) {
+	o, ok := c.evicting.policy.(eviction.Observer)
+	if !ok || m == mem.Host {
+		return
+	}
+	st := c.mems[m].res.Stats()
+	if st.Capacity == 0 {
+		st.Capacity = c.mems[m].info.GlobalMemory
+	}
+	if st.Capacity != 0 && st.Live >= st.Capacity/2 {
+		c.evicting.observer = o
+	}
+}
+
 // makeRoom evicts what the scratch plan needs the room of on the memories of
 // evicting.short. It fails with an *errRoom where only waiting helps, else with a
 // certificate. c.mu is held.
@@ -139,9 +156,6 @@ func (c *Context) makeRoom(plan *migration.Plan, outcome mem.Outcome) error {
 	e := &c.evicting
 	if e.rounds++; e.rounds > evictRounds { // whatever the resource promises
 		return c.outOfMemory(e.short[0], outcome)
-	}
-	if o, ok := e.policy.(eviction.Observer); ok {
-		e.observer = o
 	}
 	if !c.planner.Evict(&e.ev, plan, e.short, 1, e.policy, evictRoom{c}) {
 		return c.noVictims(outcome)

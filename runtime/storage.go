@@ -56,6 +56,9 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
 		c.roots[w.Buffer].blocks[w.Memory] = w.block
+		if c.evicting.observer == nil {
+			c.observe(w.Memory)
+		}
 	}
 	if again := len(s.reuse.Busy) > 0 || c.evicting.did; again {
 		return true, nil

@@ -49,9 +49,13 @@ func (r *runner) open(ctx context.Context) (err error) {
 	for _, l := range s.Links {
 		links = append(links, runtime.Link{From: ids[l.From], To: ids[l.To], Link: l.Link})
 	}
+	policy, err := r.policy()
+	if err != nil {
+		return err
+	}
 	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
 		Name: s.Name, Devices: open, OwnDevices: true, Links: links, Trace: r.rec,
-		Resource: r.stack,
+		Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: s.caps(),
 	})
 	if err != nil {
 		return fmt.Errorf("context: %w", err)

@@ -10,7 +10,6 @@ import (
 // EvictionResult is a block that went because a memory was short.
 type EvictionResult struct {
 	Buffer      string  `json:"buffer"`
-	Offset      uint64  `json:"offset"`
 	Bytes       uint64  `json:"bytes"` // of the block
 	From        string  `json:"from"`
 	Dropped     uint64  `json:"dropped"`      // bytes that were valid in it and elsewhere
@@ -31,7 +30,7 @@ func (r *runner) evictions(res *Result, out *CommandResult, rec *trace.CommandRe
 	for i := range rec.Evictions {
 		v := &rec.Evictions[i]
 		e := EvictionResult{
-			Buffer: r.x.names[v.Buffer], Offset: v.Range.Start, Bytes: v.Range.Size(), From: r.names[v.Memory],
+			Buffer: r.x.names[v.Buffer], Bytes: v.Range.Size(), From: r.names[v.Memory],
 			Dropped: v.Dropped, WrittenBack: v.Fresh - v.Dropped, Policy: v.Policy, Score: v.Score, Copies: []int{}, Command: out.Number,
 		}
 		if e.WrittenBack > 0 {

@@ -26,9 +26,14 @@ import (
 type Options struct {
 	Inputs map[string]string // input name -> file
 	// Driver, where not empty, opens all devices instead of the drivers that
-	// the scenario names. Real devices keep their own memory sizes; where there
-	// are fewer of them than wanted they are opened more than once.
+	// the scenario names. Where there are fewer real devices than wanted they are
+	// opened more than once.
 	Driver string
+	// Policy, where not empty, is taken in place of the scenario's.
+	Policy string
+	// Let are numbers in place of those that the scenario gives these names: as
+	// expressions.
+	Let map[string]string
 	// Memory is how many bytes the scenario may name in all: buffers, content and
 	// what its commands read. 0 is DefaultMemory.
 	Memory uint64
@@ -101,7 +106,7 @@ func (l *loader) read(data []byte) {
 	}
 	l.out.About = m.text("about")
 	for _, section := range []func(*mapping){ // each uses what those before it declare
-		l.readInputs, l.readLet, l.readDevices, l.readLinks, l.readSVM, l.readBuffers,
+		l.readInputs, l.readLet, l.readPolicy, l.readDevices, l.readLinks, l.readSVM, l.readBuffers,
 		l.readViews, l.readQueues, l.readEvents, l.readCommands, l.readExpect,
 	} {
 		section(m)
@@ -119,7 +124,7 @@ func (s *Scenario) redirect(driver string) {
 		d := &s.Devices[i]
 		d.Driver, d.Params = driver, nil
 		if driver == realDriver {
-			d.Memory, d.Local, d.Count, d.Reuse = 0, 0, len(s.Devices), true
+			d.Local, d.Count, d.Reuse = 0, len(s.Devices), true
 		}
 	}
 }
@@ -206,6 +211,21 @@ func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) u
 		return def
 	}
 	return uint64(v)
+}
+
+// readPolicy reads which blocks go first where a memory is short.
+func (l *loader) readPolicy(m *mapping) {
+	l.out.Policy = m.text("policy")
+	check := func(policy string, report func(format string, args ...any)) {
+		if policy != "" && !slices.Contains(policies(), policy) {
+			report("policy %q: want one of %s%s", policy, strings.Join(policies(), ", "), suggest.For(policy, policies()))
+		}
+	}
+	check(l.out.Policy, func(format string, args ...any) { l.errorf(m.get("policy"), format, args...) })
+	if l.given.Policy != "" {
+		check(l.given.Policy, func(format string, args ...any) { l.errorf(nil, "--policy: "+format, args...) })
+		l.out.Policy = l.given.Policy
+	}
 }
 
 func (l *loader) readInputs(m *mapping) {

@@ -2,7 +2,9 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -13,6 +15,12 @@ import (
 
 // readLet computes named numbers, each of which may use those before it.
 func (l *loader) readLet(m *mapping) {
+	given := maps.Clone(l.given.Let)
+	defer func() {
+		for _, name := range slices.Sorted(maps.Keys(given)) {
+			l.errorf(nil, "--let %s: the scenario gives no number this name", name)
+		}
+	}()
 	n := m.get("let")
 	if n == nil {
 		return
@@ -20,6 +28,16 @@ func (l *loader) readLet(m *mapping) {
 	let := l.mapping(n, "let")
 	for _, kv := range let.keys {
 		name := keyName(kv)
+		if text, ok := given[name]; ok {
+			delete(given, name)
+			let.get(name) // is read, and not taken
+			v, err := l.scope.number(text)
+			if err != nil {
+				l.errorf(nil, "--let %s=%s: %v", name, text, err)
+			}
+			l.scope.vars[name] = v
+			continue
+		}
 		if !nameRule.MatchString(name) {
 			l.errorf(kv.Key, "let %q: a name is letters, digits and _, and begins with no digit", name)
 		}
@@ -98,10 +116,26 @@ func (l *loader) readBuffers(m *mapping) {
 		case ptr != 0 && b.Data == nil:
 			l.errorf(s.get("flags"), "%s: flags: %s without content: want one of %s, which is what the host's memory holds", s.what, flagText(uint64(ptr), bufferFlags), strings.Join(dataKeys, ", "))
 		}
+		l.addBuffers(s, n, b)
 		s.done()
-		l.addBuffer(n, b)
 	}
 	l.nameSizeBuffers()
+}
+
+// addBuffers adds a buffer, or where there is a count as many, named Name0, Name1, ...
+func (l *loader) addBuffers(s *mapping, n ast.Node, b Buffer) {
+	if !s.has("count") {
+		l.addBuffer(n, b)
+		return
+	}
+	if s.has("content_size") {
+		l.errorf(s.node, "%s: content_size beside count: want one buffer for each count", s.what)
+	}
+	name := b.Name
+	for i := range l.natural(s, "count", l.scope, 1, 1) {
+		b.Name = name + strconv.FormatUint(i, 10)
+		l.addBuffer(n, b)
+	}
 }
 
 // readOver reads a buffer over shared virtual memory.

@@ -12,6 +12,10 @@ import (
 type Scenario struct {
 	File, Name, About string
 
+	// Policy says which blocks go first where a memory is short; empty is the
+	// runtime's default.
+	Policy string
+
 	Devices  []Device
 	Links    []Link
 	Buffers  []Buffer

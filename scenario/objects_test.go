@@ -43,7 +43,9 @@ func TestExamplesOnEachDriver(t *testing.T) {
 		for _, driver := range []string{"null", "cpu", "tce"} {
 			res := run(t, file, scenario.Options{Driver: driver})
 			require.True(t, res.OK(), "%s on %s: %v %v", file, driver, res.Mismatches, res.Expect)
-			require.Equal(t, res.BytesLowerBound, res.BytesMoved)
+			if len(res.Evictions) == 0 {
+				require.Equal(t, res.BytesLowerBound, res.BytesMoved)
+			}
 			require.Equal(t, driver != "null", res.Verified)
 			if driver == "null" {
 				require.Contains(t, res.NotCompared, "driver null")

@@ -162,17 +162,17 @@ func (c *sink) Command(r *trace.CommandRecord) {
 		what = r.Kernel
 	}
 	l.sum.command(r)
+	l.line = l.line[:0]
+	if l.w != nil {
+		c.describe(r, what)
+	}
+	c.evictions(r)
 	for _, b := range r.Blocks {
 		if a := c.buffers[b.Buffer]; a != nil && !a.stored.Has(b.Memory) && r.Err == nil {
 			a.stored = a.stored.With(b.Memory)
 			l.sum.stored(c.names[b.Memory], int64(b.Bytes))
 		}
 	}
-	l.line = l.line[:0]
-	if l.w != nil {
-		c.describe(r, what)
-	}
-	c.evictions(r)
 	if r.Err == nil {
 		l.sum.Compulsory += c.needed(r)
 	}

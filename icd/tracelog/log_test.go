@@ -322,5 +322,5 @@ func TestEvictionsAreToldAndBounded(t *testing.T) {
 	out.Reset()
 	require.NoError(t, s.Print(&out))
 	require.Contains(t, out.String(), "evicted 3 blocks of 3 KiB: 1 KiB dropped, 2 KiB written back")
-	require.Contains(t, out.String(), "moved 4096 bytes (4 KiB) in 4 copies: 0 bytes compulsory, 4 KiB since memory was short, of which at least ")
+	require.Contains(t, out.String(), "moved 4096 bytes (4 KiB) in 4 copies: 0 B compulsory, 4 KiB since memory was short, of which at least ")
 }

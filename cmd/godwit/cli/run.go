@@ -28,6 +28,8 @@ type runFlags struct {
 	profile  bool
 	memory   string
 	example  string
+	policy   string
+	let      []string
 }
 
 func newRun() *cobra.Command {
@@ -74,6 +76,8 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
 	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
+	cmd.Flags().StringVar(&f.policy, "policy", "", "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none")
+	cmd.Flags().StringArrayVar(&f.let, "let", nil, "`NAME=NUMBER` in place of the number that the scenario gives this name")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
 	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
@@ -82,7 +86,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 }
 
 func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
-	opt := scenario.Options{Inputs: make(map[string]string), Driver: f.driver}
+	opt := scenario.Options{Inputs: make(map[string]string), Let: make(map[string]string), Driver: f.driver, Policy: f.policy}
 	if opt.Memory, err = parseBytes(f.memory); err != nil || opt.Memory == 0 {
 		return fmt.Errorf("--memory %q: want a number of bytes such as 4GiB", f.memory)
 	}
@@ -92,6 +96,13 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 			return fmt.Errorf("--input %q: want NAME=FILE", in)
 		}
 		opt.Inputs[name] = path
+	}
+	for _, let := range f.let {
+		name, number, ok := strings.Cut(let, "=")
+		if !ok || name == "" || number == "" {
+			return fmt.Errorf("--let %q: want NAME=NUMBER", let)
+		}
+		opt.Let[name] = number
 	}
 	s, err := loadScenario(ctx, &file, f.example, opt)
 	if err != nil {

@@ -1,0 +1,135 @@
+package scenario
+
+import (
+	"godwit/eviction"
+	"godwit/mem"
+)
+
+// belady is the policy that knows what the scenario's commands are going to do.
+const belady = "belady"
+
+// policies are the names of policies that a scenario may ask for.
+func policies() []string { return append([]string{belady}, eviction.Names()...) }
+
+// policy is the scenario's; nil is the runtime's default.
+func (r *runner) policy() (eviction.Policy, error) {
+	switch r.s.Policy {
+	case "", "none":
+		return nil, nil
+	case belady:
+		return eviction.NewBelady(r.foresee()), nil
+	}
+	return eviction.ByName(r.s.Policy)
+}
+
+// caps are what the memory of real devices is to hold at most, in bytes; 0 is all that
+// it can. Simulated ones are made with what they hold.
+func (s *Scenario) caps() []uint64 {
+	out := []uint64{0} // the host's
+	for _, d := range s.Devices {
+		if d.Driver != realDriver {
+			d.Memory = 0
+		}
+		out = append(out, d.Memory)
+	}
+	return out
+}
+
+// future is what the scenario's commands are going to access. Buffers are known by
+// their index + 1, and commands by theirs, too: whatever number the runtime gives
+// them, the one that is being enqueued is the next.
+type future struct {
+	r      *runner
+	script *eviction.Script
+	index  map[mem.BufferID]mem.BufferID // of those that have been looked for
+}
+
+// foresee writes the scenario's commands down.
+func (r *runner) foresee() *future {
+	f := &future{r: r, script: eviction.NewScript(nil), index: make(map[mem.BufferID]mem.BufferID)}
+	for i := range r.s.Commands {
+		f.script.Command(uint64(i+1), r.s.accesses(&r.s.Commands[i]))
+	}
+	return f
+}
+
+// Ahead implements eviction.Future.
+func (f *future) Ahead(b mem.BufferID, m mem.MemoryID, _ uint64) eviction.Ahead {
+	index, ok := f.index[b]
+	for i := 0; !ok && i < len(f.r.ids); i++ {
+		if f.r.ids[i] == b {
+			index, ok = mem.BufferID(i+1), true
+			f.index[b] = index
+		}
+	}
+	return f.script.Ahead(index, m, uint64(len(f.r.events)+1))
+}
+
+// accesses are a command's, with buffers by index + 1.
+func (s *Scenario) accesses(c *Command) (out []mem.Access) {
+	add := func(m mem.MemoryID, buffer int, r mem.Range, mode mem.Mode) {
+		out = append(out, mem.Access{Buffer: mem.BufferID(buffer + 1), Range: r, Mode: mode, Memory: m})
+	}
+	device := func() mem.MemoryID { return s.memory(s.Queues[c.Queue].Device) }
+	switch c.Kind {
+	case Launch:
+		for _, args := range [][]Arg{c.Args, c.Indirect} {
+			for i := range args {
+				if a := &args[i]; a.Buffer && a.Place.Name != "" {
+					mode := a.Access
+					if mode == mem.Write && !a.Stated { // a kernel that only writes need not write all of it
+						mode = mem.ReadWrite
+					}
+					add(device(), a.Place.Buffer, a.Used, mode)
+				}
+			}
+		}
+	case Migrate:
+		to := []mem.MemoryID{device()}
+		switch {
+		case c.Host:
+			to[0] = mem.Host
+		case len(c.Onto) > 0:
+			to = to[:0]
+			for _, name := range c.Onto {
+				to = append(to, s.memory(name))
+			}
+		}
+		mode := mem.Read
+		if c.Undefined {
+			mode = mem.Write
+		}
+		for _, p := range c.Places {
+			for _, m := range to {
+				add(m, p.Buffer, p.Range, mode)
+			}
+		}
+	case Map, Unmap:
+		for _, u := range s.uses(c) {
+			mode := mem.Read
+			if u.writes {
+				mode = mem.ReadWrite
+			}
+			add(mem.Host, u.buffer, u.r, mode)
+		}
+	case Write, Fill, Read, Copy:
+		for _, u := range s.uses(c) {
+			mode := mem.Read
+			if u.writes {
+				mode = mem.Write
+			}
+			add(device(), u.buffer, u.r, mode)
+		}
+	}
+	return out
+}
+
+// memory is the memory of a device, or the host's.
+func (s *Scenario) memory(name string) mem.MemoryID {
+	for i := range s.Devices {
+		if s.Devices[i].Name == name {
+			return mem.MemoryID(i + 1)
+		}
+	}
+	return mem.Host
+}
