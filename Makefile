@@ -29,7 +29,7 @@ ARMPACKAGES ?= ./mem ./bufalloc ./migration ./runtime ./svm ./devices/cpu ./devi
 LINT := bin/golangci-lint
 DEADCODE := bin/deadcode
 
-.PHONY: help deps build lib man install uninstall run test lint vet fuzz bench soak nocgo others arm installed ci clean
+.PHONY: help deps build lib man pictures install uninstall run test lint vet fuzz bench soak nocgo others arm installed ci clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -126,6 +126,9 @@ arm: ## tests on an emulated arm64 processor, whose memory model is weaker
 	@bash tools/deps --arm
 	@if command -v qemu-aarch64 >/dev/null; then CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -exec qemu-aarch64 $(ARMPACKAGES); \
 	else echo "no qemu-aarch64 (Debian's qemu-user): not run"; fi
+
+pictures: build ## docs/pictures: those of README, drawn in a headless Chromium
+	go run ./cmd/godwit/internal/pictures bin/godwit docs/pictures
 
 installed: build lib man ## what make install installs works for a user who may write nothing there
 	GODWIT_TEST_INSTALL=1 go test -count 1 ./tests -run Installed

@@ -18,6 +18,10 @@ import (
 type Options struct {
 	// CL and CPU replace the two backends, for tests and other drivers.
 	CL, CPU Backend
+	// Memory is how many bytes of each device's memory are taken at most; 0 is all of it.
+	// What does not fit is kept on the host meanwhile. Devices that share the host's
+	// memory have none of their own.
+	Memory uint64
 	// Report is told of objects that nobody released; nil logs a warning. It is
 	// called from any goroutine.
 	Report func(what string)
@@ -118,6 +122,12 @@ func (m *Manager) open(ctx context.Context, c choice, take []Candidate) (*sessio
 		open = append(open, d)
 	}
 	o := runtime.Options{Name: c.backend.Name() + strconv.Itoa(len(m.sessions)), Devices: open, OwnDevices: true, Resource: stack(c.backend.OneStorage())}
+	o.Caps = make([]uint64, 1, len(open)+1)
+	for range open {
+		if !c.backend.OneStorage() {
+			o.Caps = append(o.Caps, m.opts.Memory)
+		}
+	}
 	if c.backend.OneStorage() {
 		for i := range open {
 			o.Shared = append(o.Shared, [2]mem.MemoryID{mem.Host, mem.MemoryID(i + 1)})

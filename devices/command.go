@@ -91,7 +91,7 @@ type Command struct {
 
 	Dst, Src Loc
 	Size     uint64 // bytes, for OpCopy and OpFill
-	Awaited  bool   // OpCopy: who submits it calls Wait at once; the queue may leave the copy to that call, or to its next Flush
+	Awaited  bool   // OpCopy: who submits it calls Wait at once; the queue may leave the copy to that call, which no Flush then replaces if there is anything to wait for
 	Late     Late   // OpCopy: what part of Size there is to move; nil is all
 	Rect     Rect
 	Pattern  []byte // 1 to 128 bytes, a power of two; Size is a multiple of it

@@ -137,7 +137,8 @@ type Queue interface {
 	// Wait blocks until p, a point of this queue, is reached, or ctx ends.
 	Wait(ctx context.Context, p mem.Point, mode WaitMode) error
 	// Flush makes sure that all accepted commands will start without further
-	// calls. What was left to a Wait (Command.Awaited) it does itself.
+	// calls. What was left to a Wait (Command.Awaited) it does itself, unless that
+	// has something to wait for: then it starts with the Wait.
 	Flush() error
 	// Close refuses further commands and returns when all accepted ones have
 	// ended; those whose waits can never be reached must be failed by ending

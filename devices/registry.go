@@ -56,6 +56,15 @@ func Drivers() []string {
 	return names
 }
 
+// One is what a Driver's Open returns for one device: the device, or the error alone. A
+// failed New gives a nil of its own type, which as a Device would not be nil.
+func One[D Device](d D, err error) ([]Device, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []Device{d}, nil
+}
+
 // Open opens devices through the named driver. It fails with
 // mem.ErrDeviceNotFound, naming the drivers there are, where none has the name.
 func Open(ctx context.Context, driver string, cfg Config) ([]Device, error) {

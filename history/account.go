@@ -67,7 +67,8 @@ func (a *account) evicted(c *trace.CommandRecord) (back uint64, err error) {
 			if s.Point.IsZero() {
 				continue // refused
 			}
-			back += a.oracle.WrittenBack(s.Buffer, s.Range, s.From, s.To)
+			a.oracle.WrittenBack(s.Buffer, s.Range, s.From, s.To)
+			back += s.Range.Size()
 			a.ledger.Brought(s, 0, false)
 		}
 	}

@@ -10,6 +10,9 @@ import (
 
 func (r *replay) setUp() error {
 	o := runtime.Options{Name: r.cfg.Name, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec}
+	if r.cfg.Links {
+		o.Staging = 4 << 20 // too little to measure rings of the host's
+	}
 	if r.cfg.Every > 0 || r.cfg.Strike != nil {
 		r.faults = newFaults(r.h.Seed, r.cfg.Every, r.cfg.Strike)
 		r.faults.enter(opening)

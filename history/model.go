@@ -15,7 +15,7 @@ type model struct {
 	h      *History
 	memory flat.Memory // the roots, and after them the size buffers
 	lost   [][]bool
-	doubt  [][]bool // may be lost: a write-back of them failed, and who else had them nobody asks
+	doubt  [][]bool       // may be lost: a write-back of them failed, and who else had them nobody asks
 	wrote  [][]int        // the entry of the log that wrote last
 	undone [][]int        // 1 + the epoch of an unmap that failed with its map since
 	ids    []mem.BufferID // of the roots, now

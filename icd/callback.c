@@ -13,3 +13,5 @@ void gw_call_svm_free(void *f, uintptr_t queue, uint32_t n, void *pointers, void
 {
 	((void(CL_CALLBACK *)(cl_command_queue, cl_uint, void **, void *))f)((cl_command_queue)queue, n, pointers, user);
 }
+
+void gw_call_native(void *f, void *args) { ((void(CL_CALLBACK *)(void *))f)(args); }

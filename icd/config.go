@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"godwit/icd/devicefile"
@@ -20,7 +19,8 @@ import (
 type config struct {
 	library string // of the driver that compiles and runs kernels
 	devices []wanted
-	count   int // of devices; 0 is the default. Where there is no list
+	count   int      // of devices; 0 is the default. Where there is no list
+	chosen  []string // of the devices that there would be, these in this order; nil is all
 	links   []devicefile.Link
 	typ     uint64 // cl_device_type of all devices; 0 is the real one's
 	trace   string // see tracelog.Open
@@ -49,18 +49,15 @@ func readConfig(env func(string) string) (config, error) {
 			return c, fmt.Errorf("GODWIT_DEVICE_TYPE=%s: it is cpu, gpu or accelerator", t)
 		}
 	}
-	want := env("GODWIT_DEVICES")
-	if want == "" {
-		return c, nil
-	}
-	n, err := strconv.Atoi(want)
+	text := env("GODWIT_DEVICES")
+	w, err := devicefile.ParseWish(text)
 	if err != nil {
-		return c, c.readFile(want)
+		return c, fmt.Errorf("GODWIT_DEVICES=%s: %w", text, err)
 	}
-	if err := devicefile.CheckCount(n); err != nil {
-		return c, fmt.Errorf("GODWIT_DEVICES=%d: %w", n, err)
+	c.count, c.chosen = w.Count, w.List
+	if w.File != "" {
+		return c, c.readFile(w.File)
 	}
-	c.count = n
 	return c, nil
 }
 
@@ -68,7 +65,7 @@ func readConfig(env func(string) string) (config, error) {
 func (c *config) readFile(path string) error {
 	f, err := devicefile.Read(context.Background(), path) // a regular file, which does not wait
 	if err != nil {
-		return fmt.Errorf("GODWIT_DEVICES, neither a number nor a file of devices: %w", err)
+		return fmt.Errorf("GODWIT_DEVICES, a file of devices: %w", err)
 	}
 	for _, d := range f.Devices {
 		c.devices = append(c.devices, wanted{name: d.Name, memory: d.Memory, real: d.Real, typ: deviceTypes[d.Type]})

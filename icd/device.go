@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -62,8 +63,30 @@ func (d *device) destroy() {
 
 // addDevices makes the platform's devices: those of a file, or so many, dealt out
 // over the real ones. Without either there is one for each real device, but two
-// where there is only one processor: one memory shows no migration.
+// where there is only one processor: one memory shows no migration. Of these a
+// list chooses some.
 func (p *platform) addDevices(found []opencl.Found) error {
+	all, err := p.describe(found)
+	if err != nil {
+		return err
+	}
+	if p.config.chosen != nil {
+		if all, err = pick(all, p.config.chosen); err != nil {
+			return fmt.Errorf("GODWIT_DEVICES=%s: %w", strings.Join(p.config.chosen, ","), err)
+		}
+	}
+	for i, d := range all {
+		d.index = i
+		if !devs.add(d, &d.self, 0) {
+			return errors.New("no room for objects")
+		}
+		p.devices = append(p.devices, d)
+	}
+	return nil
+}
+
+// describe lists the devices that there can be, with their names.
+func (p *platform) describe(found []opencl.Found) (all []*device, err error) {
 	list := p.config.devices
 	if list == nil {
 		n := p.config.count
@@ -79,9 +102,9 @@ func (p *platform) addDevices(found []opencl.Found) error {
 	for i, w := range list {
 		f, err := choose(found, w.real, i)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		d := &device{p: p, index: i, name: w.name, found: f, memory: w.memory, typ: w.typ}
+		d := &device{p: p, name: w.name, found: f, memory: w.memory, typ: w.typ}
 		if d.typ == 0 {
 			d.typ = p.config.typ
 		}
@@ -92,12 +115,54 @@ func (p *platform) addDevices(found []opencl.Found) error {
 			d.name = typeName(d.typ) + strconv.Itoa(numbers[d.typ])
 		}
 		numbers[d.typ]++
-		if !devs.add(d, &d.self, 0) {
-			return errors.New("no room for objects")
-		}
-		p.devices = append(p.devices, d)
+		all = append(all, d)
 	}
-	return nil
+	return all, nil
+}
+
+// pick chooses devices by number, by name, or by a part of the real device's name that only one
+// has, each once. They keep the names that they would have without.
+func pick(all []*device, want []string) (list []*device, err error) {
+	for _, w := range want {
+		var fit []*device
+		n, nan := strconv.Atoi(w)
+		for i, d := range all {
+			if nan == nil && i == n || d.name == w {
+				fit = []*device{d}
+				break
+			}
+			if nan != nil && strings.Contains(strings.ToLower(d.found.Info.Name), strings.ToLower(w)) {
+				fit = append(fit, d)
+			}
+		}
+		switch {
+		case len(fit) == 0:
+			return nil, fmt.Errorf("no device %q (a file has a / or a . in its path): there are %s", w, names(all))
+		case len(fit) > 1:
+			return nil, fmt.Errorf("%q is part of the names of several: %s", w, names(fit))
+		case slices.Contains(list, fit[0]):
+			return nil, fmt.Errorf("%q: device %s is there twice", w, fit[0].name)
+		}
+		list = append(list, fit[0])
+	}
+	return list, nil
+}
+
+// names lists devices for an error.
+func names(all []*device) string {
+	const most = 16
+	var b strings.Builder
+	for i, d := range all {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(all)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s (%s)", d.name, d.found.Info.Name)
+	}
+	return b.String()
 }
 
 // choose finds the real device for device number i.

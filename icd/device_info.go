@@ -14,7 +14,7 @@ import (
 
 // What devices answer of themselves. Most of it is the real device's answer. What
 // Godwit decides by itself is here: memory, what there is not (images, pipes,
-// device queues, native kernels), and identity.
+// device queues), and identity.
 
 // absent are parameters of what there is not, by the size of their zero.
 var absent = map[uint32]int{
@@ -22,8 +22,7 @@ var absent = map[uint32]int{
 	C.CL_DEVICE_IMAGE2D_MAX_WIDTH: 8, C.CL_DEVICE_IMAGE2D_MAX_HEIGHT: 8, C.CL_DEVICE_IMAGE3D_MAX_WIDTH: 8,
 	C.CL_DEVICE_IMAGE3D_MAX_HEIGHT: 8, C.CL_DEVICE_IMAGE3D_MAX_DEPTH: 8, C.CL_DEVICE_IMAGE_SUPPORT: 4, C.CL_DEVICE_MAX_SAMPLERS: 4,
 	C.CL_DEVICE_IMAGE_MAX_BUFFER_SIZE: 8, C.CL_DEVICE_IMAGE_MAX_ARRAY_SIZE: 8, C.CL_DEVICE_IMAGE_PITCH_ALIGNMENT: 4,
-	C.CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT: 4, C.CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE: 8,
-	C.CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE: 8, C.CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES: 8,
+	C.CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT: 4, C.CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES: 8,
 	C.CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE: 4, C.CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE: 4, C.CL_DEVICE_MAX_ON_DEVICE_QUEUES: 4,
 	C.CL_DEVICE_MAX_ON_DEVICE_EVENTS: 4, C.CL_DEVICE_MAX_PIPE_ARGS: 4, C.CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS: 4,
 	C.CL_DEVICE_PIPE_MAX_PACKET_SIZE: 4, C.CL_DEVICE_PIPE_SUPPORT: 4, C.CL_DEVICE_MAX_NUM_SUB_GROUPS: 4,
@@ -40,18 +39,36 @@ var unanswered = map[uint32][]byte{
 	C.CL_DEVICE_ATOMIC_FENCE_CAPABILITIES: word64(1 | 1<<1 | 1<<4), C.CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT: make([]byte, 4),
 	C.CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT: make([]byte, 4), C.CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE: word64(1),
 	C.CL_DEVICE_OPENCL_C_FEATURES: {}, C.CL_DEVICE_HALF_FP_CONFIG: make([]byte, 8), C.CL_DEVICE_DOUBLE_FP_CONFIG: make([]byte, 8),
+	C.CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE: make([]byte, 8), C.CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE: make([]byte, 8),
+	C.CL_DEVICE_MAX_NUM_SUB_GROUPS: make([]byte, 4), C.CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS: make([]byte, 4),
+	C.CL_DEVICE_IL_VERSION: {0}, C.CL_DEVICE_ILS_WITH_VERSION: {},
 	C.CL_DEVICE_LINKER_AVAILABLE: {1, 0, 0, 0}, C.CL_DEVICE_PRINTF_BUFFER_SIZE: word64(1 << 20),
 }
 
 func word64(v uint64) []byte { return binary.NativeEndian.AppendUint64(nil, v) }
 
-// languageExtensions are those that are a matter of OpenCL C alone, so that a
-// real device's claim is true of ours.
+// languageExtensions are those that are a matter of OpenCL C, its binaries and its intermediate
+// language alone, so that a real device's claim is true of ours. A name that ends in * is all that
+// begin so. What adds functions of the runtime's is not listed unless it is done here.
 var languageExtensions = []string{
-	"cl_khr_byte_addressable_store", "cl_khr_fp64", "cl_khr_fp16",
+	"cl_khr_byte_addressable_store", "cl_khr_fp64", "cl_khr_fp16", "cl_khr_select_fprounding_mode",
 	"cl_khr_global_int32_base_atomics", "cl_khr_global_int32_extended_atomics",
 	"cl_khr_local_int32_base_atomics", "cl_khr_local_int32_extended_atomics",
-	"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics", "cl_nv_pragma_unroll", "cl_nv_compiler_options",
+	"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics", "cl_ext_float_atomics",
+	"cl_khr_subgroup*", "cl_khr_work_group_uniform_arithmetic", "cl_khr_integer_dot_product",
+	"cl_khr_extended_bit_ops", "cl_khr_expect_assume", "cl_khr_extended_async_copies", "cl_khr_async_work_group_copy_fence",
+	"cl_khr_kernel_clock", "cl_khr_il_program", "cl_khr_spirv_*", "cl_khr_device_uuid", "cl_khr_pci_bus_info",
+	"cl_ext_cxx_for_opencl", "cl_intel_subgroups*", "cl_intel_required_subgroup_size", "cl_intel_subgroup_*",
+	"cl_arm_integer_dot_product*", "cl_amd_fp64", "cl_amd_media_ops*", "cl_amd_device_attribute_query",
+	"cl_nv_pragma_unroll", "cl_nv_compiler_options", "cl_nv_kernel_attribute", "cl_nv_device_attribute_query",
+}
+
+// ofLanguage reports whether an extension is one of languageExtensions.
+func ofLanguage(name string) bool {
+	return slices.ContainsFunc(languageExtensions, func(e string) bool {
+		begin, all := strings.CutSuffix(e, "*")
+		return e == name || all && strings.HasPrefix(name, begin)
+	})
 }
 
 // conformance is the version of the conformance suite that was passed, in the form that OpenCL
@@ -59,9 +76,17 @@ var languageExtensions = []string{
 const conformance = "v0000-01-01-00"
 
 // absentFeatures are features of OpenCL C for what there is not.
-var absentFeatures = []string{"image", "pipe", "device_enqueue", "program_scope_global_variables", "subgroup"}
+var absentFeatures = []string{"image", "pipe", "device_enqueue"}
 
-// prelude comes before programs of OpenCL C: kernels see no feature that devices do not list. The
+const globalVariables = "program_scope_global_variables"
+
+// hasGlobals reports whether programs may have variables at program scope: of a real device that
+// is one device here. Several that are one real device would share them.
+func (d *device) hasGlobals() bool {
+	return d.parent == nil && !slices.ContainsFunc(d.p.devices, func(o *device) bool { return o != d && o.sharesReal(d) })
+}
+
+// prelude comes before programs of OpenCL C: kernels see no feature for what there is not. The
 // compiler below defines what its own device has, and some refuse -U. Lines keep their numbers.
 const prelude = `#undef __IMAGE_SUPPORT__
 #undef __opencl_c_images
@@ -135,10 +160,18 @@ func (d *device) answerOwn(what uint32, room uint64, value, sizeRet unsafe.Point
 			n = binary.NativeEndian.Uint64(b)
 		}
 		return answer(min(n, d.maxAlloc()), room, value, sizeRet), true
+	case C.CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE, C.CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE:
+		if !d.hasGlobals() {
+			return answer(uint64(0), room, value, sizeRet), true
+		}
 	case C.CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED:
 		return answerText(conformance, room, value, sizeRet), true
 	case C.CL_DEVICE_EXECUTION_CAPABILITIES:
-		return answer(uint64(C.CL_EXEC_KERNEL), room, value, sizeRet), true
+		can := uint64(C.CL_EXEC_KERNEL)
+		if d.native() {
+			can |= C.CL_EXEC_NATIVE_KERNEL
+		}
+		return answer(can, room, value, sizeRet), true
 	case C.CL_DEVICE_QUEUE_ON_HOST_PROPERTIES:
 		return answer(uint64(C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE|C.CL_QUEUE_PROFILING_ENABLE), room, value, sizeRet), true
 	case C.CL_DEVICE_PREFERRED_INTEROP_USER_SYNC:
@@ -183,7 +216,7 @@ func (d *device) version() string {
 
 func (d *device) extensions() (list []string) {
 	for _, e := range d.found.Info.Extensions {
-		if slices.Contains(languageExtensions, e) {
+		if ofLanguage(e) {
 			list = append(list, e)
 		}
 	}
@@ -197,7 +230,8 @@ func (d *device) features() (list []byte) {
 	const n = C.sizeof_cl_name_version
 	for ; len(b) >= n; b = b[n:] {
 		name := string(b[4:n])
-		if !slices.ContainsFunc(absentFeatures, func(f string) bool { return strings.Contains(name, f) }) {
+		gone := slices.ContainsFunc(absentFeatures, func(f string) bool { return strings.Contains(name, f) })
+		if !gone && (d.hasGlobals() || !strings.Contains(name, globalVariables)) {
 			list = append(list, b[:n]...)
 		}
 	}

@@ -13,7 +13,7 @@
 // # Environment
 //
 //	GODWIT_BACKEND      pocl (the default), nvidia, oclgrind, or the path of a driver
-//	GODWIT_DEVICES      how many devices, or a file that lists them (config_file.go)
+//	GODWIT_DEVICES      how many devices, or which, or a file that lists them (devicefile.Wish)
 //	GODWIT_DEVICE_TYPE  cpu, gpu or accelerator: what devices say they are
 //	GODWIT_TRACE        a file, or - for standard error: every command and copy
 //	GODWIT_ATEXIT       off leaves other libraries' registration of exit handlers alone

@@ -243,7 +243,7 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 		"launch, no queue":       {clInvalidCommandQueue, func() int32 { return launch(junk, k, 1, 0) }},
 		"launch, no kernel":      {clInvalidKernel, func() int32 { return launch(l.queues[0], junk, 1, 0) }},
 		"launch, not all set":    {clInvalidKernelArgs, func() int32 { return launch(l.queues[0], k, 1, 0) }},
-		"native kernel":          {clInvalidOperation, func() int32 { return gwEnqueueNativeKernel(l.queues[0], nil, nil, 0, 0, nil, nil, 0, nil, nil) }},
+		"native kernel":          {clInvalidValue, func() int32 { return gwEnqueueNativeKernel(l.queues[0], nil, nil, 0, 0, nil, nil, 0, nil, nil) }},
 		"native kernel, queue":   {clInvalidCommandQueue, func() int32 { return gwEnqueueNativeKernel(junk, nil, nil, 0, 0, nil, nil, 0, nil, nil) }},
 	} {
 		require.Equal(t, c.want, c.call(), name)

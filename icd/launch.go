@@ -24,16 +24,6 @@ func gwEnqueueTask(qh, kh uintptr, n uint32, list, out unsafe.Pointer) int32 {
 	return enqueueKernel(qh, kh, &space{1, nil, one[:], one[:]}, C.CL_COMMAND_TASK, n, list, out)
 }
 
-// gwEnqueueNativeKernel: no device claims to run any.
-//
-//export gwEnqueueNativeKernel
-func gwEnqueueNativeKernel(qh uintptr, f, args unsafe.Pointer, size uint64, nmems uint32, list, at unsafe.Pointer, n uint32, waitList, out unsafe.Pointer) int32 {
-	if queues.get(qh) == nil {
-		return clInvalidCommandQueue
-	}
-	return clInvalidOperation
-}
-
 // space is an index space, as the program has it in memory.
 type space struct {
 	dims                  uint32

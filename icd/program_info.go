@@ -133,6 +133,11 @@ func gwGetProgramBuildInfo(h, dh uintptr, what uint32, room uint64, value, sizeR
 		_, typ := p.compiled(d)
 		return answer(typ, room, value, sizeRet)
 	case C.CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE:
+		if native := p.native(d); native != nil && s.status == buildDone && d.hasGlobals() {
+			if b, err := native.BuildInfo(p.c.opencl(d), what); err == nil && len(b) == 8 {
+				return answerBytes(b, room, value, sizeRet)
+			}
+		}
 		return answer(uint64(0), room, value, sizeRet)
 	}
 	return clInvalidValue

@@ -64,6 +64,8 @@ GW_HIDDEN void *gwc_clGetExtensionFunctionAddress(const char *name)
 		return (void *)clIcdGetPlatformIDsKHR;
 	if (strcmp(name, "clSetContentSizeBufferPoCL") == 0)
 		return (void *)set_content_size_buffer;
+	if (strcmp(name, "clCreateProgramWithILKHR") == 0)
+		name = "clCreateProgramWithIL";
 	for (const struct gw_entry *e = gw_entries; e->name; e++)
 		if (strcmp(e->name, name) == 0)
 			return e->function;

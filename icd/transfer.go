@@ -67,6 +67,9 @@ func enqueueTransfer(qh, mh uintptr, write bool, blocking uint32, off, size uint
 	if write {
 		command, may = C.CL_COMMAND_WRITE_BUFFER, runtime.Flags.HostWrites
 	}
+	if blocking != 0 && size > 0 && out == nil {
+		return transferNow(q, m, write, off, bytesAt(p, size), wait)
+	}
 	var run runtime.Event
 	var err error
 	switch {
@@ -84,6 +87,17 @@ func enqueueTransfer(qh, mh uintptr, write bool, blocking uint32, off, size uint
 		run, err = q.run.EnqueueRead(context.Background(), m.run, off, bytesAt(p, size), wait...)
 	}
 	return q.accepted(run, err, command, blocking != 0, out)
+}
+
+// transferNow is a blocking transfer of which the program wants no event.
+func transferNow(q *queue, m *memObject, write bool, off uint64, bytes []byte, wait []runtime.Event) int32 {
+	perform := q.run.Read
+	if write {
+		perform = q.run.Write
+	}
+	err := perform(context.Background(), m.run, off, bytes, wait...)
+	complain(err)
+	return status(err)
 }
 
 // contains reports whether size bytes at off are within the buffer.

@@ -55,8 +55,8 @@ func (p Point) Before(q Point) bool {
 
 // Wait blocks until p has ended or ctx has, and returns p's error or ctx's.
 func (p Point) Wait(ctx context.Context) error {
-	if p.Line == nil {
-		return nil
+	if p.Reached() {
+		return p.Err()
 	}
 	w := chanWaiter(make(chan error, 1))
 	if done, err := p.Notify(w); done {

@@ -1,5 +1,6 @@
 // Package metrics shows pools and memories to Prometheus. It is a package of its
-// own so that programs without Prometheus do not link it.
+// own so that programs without Prometheus do not link it. Beside Go's runtime/metrics it
+// is imported as gwmetrics.
 package metrics
 
 import (
@@ -8,9 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"godwit/devices/mover"
 	"godwit/mem"
+	"godwit/migration"
 	"godwit/pool"
 	"godwit/resource"
+	"godwit/runtime"
 )
 
 // Pool is what the collector reads of a pool of buffers; *pool.BufferPool and
@@ -19,19 +23,27 @@ type Pool interface {
 	Stats() pool.Stats
 }
 
-// Collector is a prometheus.Collector over named pools and memories. Figures are
-// read at each scrape. Safe for use from many goroutines.
+// Context is what the collector reads of a context; *runtime.Context is one.
+type Context interface {
+	Stats() migration.Stats
+	MoverStats() mover.Stats
+	Figures() runtime.Figures
+}
+
+// Collector is a prometheus.Collector over named pools, memories and contexts.
+// Figures are read at each scrape. Safe for use from many goroutines.
 type Collector struct {
 	mu       sync.RWMutex
 	pools    map[string]Pool         // protected by mu
 	memories map[string]mem.Resource // protected by mu
+	contexts map[string]Context      // protected by mu
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
 
 // NewCollector returns a collector of nothing yet.
 func NewCollector() *Collector {
-	return &Collector{pools: make(map[string]Pool), memories: make(map[string]mem.Resource)}
+	return &Collector{pools: make(map[string]Pool), memories: make(map[string]mem.Resource), contexts: make(map[string]Context)}
 }
 
 // AddPool shows a pool under the label pool=name. It fails with
@@ -47,6 +59,13 @@ func (c *Collector) AddMemory(name string, r mem.Resource) error {
 	return add(c, c.memories, "memory", name, r)
 }
 
+// AddContext shows a context under the label context=name: what moved over which link,
+// what was evicted, what its memories hold and its queues have before them. It fails
+// with mem.ErrInvalidValue where the name is taken.
+func (c *Collector) AddContext(name string, x Context) error {
+	return add(c, c.contexts, "context", name, x)
+}
+
 func add[T any](c *Collector, to map[string]T, what, name string, v T) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,12 +76,13 @@ func add[T any](c *Collector, to map[string]T, what, name string, v T) error {
 	return nil
 }
 
-// Remove stops showing the pool and the memory of that name.
+// Remove stops showing the pool, the memory and the context of that name.
 func (c *Collector) Remove(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pools, name)
 	delete(c.memories, name)
+	delete(c.contexts, name)
 }
 
 func poolDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -73,8 +93,22 @@ func memDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("godwit_memory_"+name, help, append([]string{"memory"}, labels...), nil)
 }
 
+func contextDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("godwit_context_"+name, help, append([]string{"context"}, labels...), nil)
+}
+
 // The descriptions; immutable.
 var (
+	ctxCommands  = contextDesc("commands_total", "Commands accepted.")
+	ctxCopies    = contextDesc("copies_total", "Copies between memories, write-backs among them.")
+	ctxMoved     = contextDesc("moved_bytes_total", "Bytes that arrived at memories by copies, each once whatever the hops.")
+	ctxEvictions = contextDesc("evictions_total", "Blocks that left a memory for others' sake.")
+	ctxEvicted   = contextDesc("evicted_bytes_total", "Bytes of evicted blocks, by what became of them: dropped, since they were elsewhere, too; written_back; empty of content.", "content")
+	ctxLink      = contextDesc("link_bytes_total", "Bytes that went from one memory to another, through staging by way of the host.", "from", "to")
+	ctxMemory    = contextDesc("memory_bytes", "Bytes in blocks, by memory and state: live, peak.", "memory", "state")
+	ctxQueue     = contextDesc("queue_depth", "Commands accepted and not ended, by queue; queues of one name and device together.", "queue", "device")
+	ctxFlying    = contextDesc("transfers_in_flight", "Transfers through staging that are under way or wait.")
+
 	poolRequests = poolDesc("requests_total", "Buffers asked for, by whether the pool had one.", "result")
 	poolBytes    = poolDesc("bytes", "Bytes in buffers of the pool, by state: out, ready, waiting.", "state")
 	poolAsked    = poolDesc("asked_bytes", "Bytes asked for by those who have buffers out; the rest of out is rounding.")
@@ -94,6 +128,7 @@ var (
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		poolRequests, poolBytes, poolAsked, poolBuffers,
+		ctxCommands, ctxCopies, ctxMoved, ctxEvictions, ctxEvicted, ctxLink, ctxMemory, ctxQueue, ctxFlying,
 		memCapacity, memBytes, memLargest, memBlocks, memOps, memPeak, memOOM, memRetries,
 	} {
 		ch <- d
@@ -110,6 +145,35 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for name, r := range c.memories {
 		collectMemory(ch, name, r)
 	}
+	for name, x := range c.contexts {
+		collectContext(ch, name, x)
+	}
+}
+
+func collectContext(ch chan<- prometheus.Metric, name string, x Context) {
+	s, f := x.Stats(), x.Figures()
+	counter(ch, ctxCommands, s.Commands, name)
+	counter(ch, ctxCopies, s.Steps, name)
+	counter(ch, ctxMoved, s.BytesMoved, name)
+	counter(ch, ctxEvictions, s.Evictions, name)
+	counter(ch, ctxEvicted, s.BytesDropped, name, "dropped")
+	counter(ch, ctxEvicted, s.BytesWrittenBack, name, "written_back")
+	counter(ch, ctxEvicted, s.BytesEvicted-min(s.BytesEvicted, s.BytesDropped+s.BytesWrittenBack), name, "empty")
+	for _, l := range f.Links {
+		counter(ch, ctxLink, l.Bytes, name, l.From, l.To)
+	}
+	for _, m := range f.Memories {
+		gauge(ch, ctxMemory, m.Live, name, m.Name, "live")
+		gauge(ch, ctxMemory, m.Peak, name, m.Name, "peak")
+	}
+	depths := make(map[[2]string]int)
+	for _, q := range f.Queues {
+		depths[[2]string{q.Queue, q.Device}] += q.Commands
+	}
+	for q, n := range depths {
+		gauge(ch, ctxQueue, uint64(n), name, q[0], q[1])
+	}
+	gauge(ch, ctxFlying, uint64(x.MoverStats().Flying), name)
 }
 
 func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v uint64, labels ...string) {

@@ -85,3 +85,55 @@ godwit_pool_requests_total{pool="activations",result="miss"} 1
 	require.NoError(t, a.Close())
 	require.NoError(t, c.Close(context.Background()))
 }
+
+func TestAScrapeShowsWhatAContextMovedAndEvicted(t *testing.T) {
+	d, err := cpu.New(cpu.Options{Name: "cpu0", Memory: 8 << 10})
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
+	require.NoError(t, err)
+	q, err := c.NewQueue(d, runtime.QueueOptions{Name: "work"})
+	require.NoError(t, err)
+	col := metrics.NewCollector()
+	require.NoError(t, col.AddContext("main", c))
+	require.ErrorIs(t, col.AddContext("main", c), mem.ErrInvalidValue)
+	ctx := context.Background()
+	var buffers []*runtime.Buffer
+	for range 3 {
+		b, err := c.CreateBuffer(4<<10, 0, nil)
+		require.NoError(t, err)
+		buffers = append(buffers, b)
+		e, err := q.EnqueueFill(ctx, b, []byte{1}, 0, 4<<10)
+		require.NoError(t, err)
+		require.NoError(t, e.Release())
+	}
+	require.NoError(t, q.Finish(ctx))
+	require.NoError(t, testutil.CollectAndCompare(col, strings.NewReader(`
+# HELP godwit_context_evicted_bytes_total Bytes of evicted blocks, by what became of them: dropped, since they were elsewhere, too; written_back; empty of content.
+# TYPE godwit_context_evicted_bytes_total counter
+godwit_context_evicted_bytes_total{content="dropped",context="main"} 0
+godwit_context_evicted_bytes_total{content="empty",context="main"} 0
+godwit_context_evicted_bytes_total{content="written_back",context="main"} 4096
+# HELP godwit_context_evictions_total Blocks that left a memory for others' sake.
+# TYPE godwit_context_evictions_total counter
+godwit_context_evictions_total{context="main"} 1
+# HELP godwit_context_link_bytes_total Bytes that went from one memory to another, through staging by way of the host.
+# TYPE godwit_context_link_bytes_total counter
+godwit_context_link_bytes_total{context="main",from="cpu0",to="host"} 4096
+# HELP godwit_context_memory_bytes Bytes in blocks, by memory and state: live, peak.
+# TYPE godwit_context_memory_bytes gauge
+godwit_context_memory_bytes{context="main",memory="cpu0",state="live"} 8192
+godwit_context_memory_bytes{context="main",memory="cpu0",state="peak"} 8192
+godwit_context_memory_bytes{context="main",memory="host",state="live"} 4096
+godwit_context_memory_bytes{context="main",memory="host",state="peak"} 4096
+# HELP godwit_context_queue_depth Commands accepted and not ended, by queue; queues of one name and device together.
+# TYPE godwit_context_queue_depth gauge
+godwit_context_queue_depth{context="main",device="cpu0",queue="work"} 0
+`), "godwit_context_evicted_bytes_total", "godwit_context_evictions_total", "godwit_context_link_bytes_total", "godwit_context_memory_bytes", "godwit_context_queue_depth"))
+	problems, err := testutil.CollectAndLint(col)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	for _, b := range buffers {
+		require.NoError(t, b.Release())
+	}
+	require.NoError(t, c.Close(ctx))
+}

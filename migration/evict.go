@@ -98,6 +98,12 @@ func (p *Planner) Evict(dst *Eviction, plan *Plan, short []mem.MemoryID, least i
 	for _, a := range plan.Accesses {
 		p.buffers[uint32(a.Buffer)].inUse = p.evictions
 	}
+	for _, w := range plan.Storage { // counts, too
+		p.buffers[uint32(w.Buffer)].inUse = p.evictions
+	}
+	for i := range plan.Steps {
+		p.buffers[uint32(plan.Steps[i].Buffer)].inUse = p.evictions
+	}
 	ok := policy != nil
 	for _, m := range short {
 		if ok = ok && p.evictFrom(dst, m, short, least, policy, room); !ok {

@@ -20,6 +20,9 @@ import (
 //	plan              the same lines: plan only
 //	refused           the same lines: the steps are accepted, the command is not
 //	end P..., fail P...   points end, as in q0#1; steps are points of the queue "copy"
+//	room M N          the memory has N bytes; without it, all there are
+//	evict [policy=P] [keep=(B...)] [hang=(P...)]   lines as for run, of a command: what leaves for it is
+//	                  written back and taken out; "evict plan" only says so
 //	segments B, hazards B M, points B M, release B, unstored B M, retire, stats
 type story struct {
 	topo    *mem.Topology
@@ -27,11 +30,17 @@ type story struct {
 	opts    migration.Options
 	buffers map[string]mem.BufferID
 	queues  map[string]*mem.Timeline
+	sizes   map[mem.BufferID]uint64
+	rooms   map[mem.MemoryID]uint64
+	plan    migration.Plan // that evict makes room for
+	keep    []mem.BufferID
+	hang    []mem.Point
 }
 
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
-		s := &story{buffers: map[string]mem.BufferID{}, queues: map[string]*mem.Timeline{}}
+		s := &story{buffers: map[string]mem.BufferID{}, queues: map[string]*mem.Timeline{},
+			sizes: map[mem.BufferID]uint64{}, rooms: map[mem.MemoryID]uint64{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			out := s.act(t, d)
 			if s.p != nil {
@@ -53,6 +62,13 @@ func (s *story) act(t *testing.T, d *datadriven.TestData) string {
 		return s.create(t, d)
 	case "run", "plan", "refused":
 		return s.run(t, d)
+	case "room":
+		var n uint64
+		_, err := fmt.Sscan(d.CmdArgs[1].Key, &n)
+		s.rooms[s.memory(t, d, d.CmdArgs[0].Key)] = n
+		return result(err)
+	case "evict":
+		return s.evict(t, d)
 	case "end", "fail":
 		for _, a := range d.CmdArgs {
 			p := s.point(t, d, a.Key)
@@ -152,6 +168,7 @@ func (s *story) create(t *testing.T, d *datadriven.TestData) string {
 	}
 	id, err := s.p.CreateWith(size, on)
 	s.buffers[d.CmdArgs[0].Key] = id
+	s.sizes[id] = size
 	return result(err)
 }
 

@@ -28,6 +28,7 @@ type hazard struct {
 	more    int32        // a list in the store's spill, 0 where there is none
 	step    bool         // the writer was a step, not a command
 	home    bool         // the writer was a step from the host
+	busy    bool         // among the readers are those who had the bytes before, for others (Stored)
 }
 
 // sweep is how many segments of a cut-up store are looked at, beside those that are
@@ -145,6 +146,7 @@ func (s *store) retire(h *hazard) {
 	if h.more != 0 && s.spill.cells[h.more].point.Reached() {
 		h.more = s.spill.prune(h.more)
 	}
+	h.busy = h.busy && (h.more != 0 || h.readers[0] != mem.Point{})
 }
 
 // retired is retire as Update wants it.

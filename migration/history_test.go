@@ -30,6 +30,7 @@ type history struct {
 	buffers []*buffer
 	queues  []*mem.Timeline
 	maps    []*hostMap // of the host's, for writing, not unmapped
+	frames  *frames    // of devices' memories; nil where they have no limit, see history_evict_test.go
 	bound   uint64     // bytes, the sum of the lower bounds
 	rides   uint64     // bytes that came along, of all steps
 	log     []string
@@ -45,6 +46,7 @@ type variant struct {
 	deafToFaults bool
 	deafToMaps   bool
 	step         func(*migration.Step) // changes a step before it is submitted
+	evict        evictMutant
 }
 
 type buffer struct {
@@ -62,6 +64,8 @@ type options struct {
 	quiet       bool    // keep no log
 	counted     bool    // many buffers have size buffers
 	maps        bool    // the host maps ranges for writing
+	evict       bool    // devices hold few blocks
+	evicted     *int    // where not nil: grows by the blocks that left for others
 	saved, rode *uint64 // where not nil: grow by the bytes that need not move, and that came along
 	steps       int
 	planner     variant
@@ -70,6 +74,9 @@ type options struct {
 // replay lives a history and returns what was wrong with it.
 func replay(c choices, o options) error {
 	h := &history{choices: c, planner: o.planner, gap: o.gap, aligned: o.aligned, quiet: o.quiet, machine: machine{faults: o.faults}}
+	if o.evict {
+		h.frames = &frames{of: map[mem.MemoryID][]*frame{}, evicted: o.evicted}
+	}
 	h.setUp()
 	for range 6 {
 		if o.counted {
@@ -189,7 +196,11 @@ func (h *history) create() {
 	b := &buffer{size: uint64(1 + h.n(32)), blocks: map[mem.MemoryID]*block{}}
 	var valid mem.MemorySet
 	if h.n(2) == 0 {
-		valid = valid.With(mem.MemoryID(h.n(h.topo.Len())))
+		m := mem.MemoryID(h.n(h.topo.Len()))
+		if h.frames != nil {
+			m = mem.Host
+		}
+		valid = valid.With(m)
 	}
 	var err error
 	if b.id, err = h.p.CreateWith(b.size, valid); err != nil {
@@ -225,6 +236,9 @@ func (h *history) release() {
 		}
 		return
 	}
+	for m := range b.blocks {
+		h.vacate(b, m, h.p.Points(nil, b.id, m))
+	}
 	if err := h.p.Release(b.id); err != nil {
 		h.fail("release: %v", err)
 	}
@@ -249,6 +263,7 @@ func (h *history) unstore() {
 		h.usersKnown(blk, points)
 	}
 	h.o.Unstored(b.id, m)
+	h.vacate(b, m, points)
 	delete(b.blocks, m)
 }
 
@@ -285,6 +300,9 @@ func (h *history) enqueue() {
 	fate := h.n(12)
 	if fate == 0 || !h.store(&plan) {
 		return // nothing was submitted
+	}
+	if h.frames != nil && !h.plan(&plan, accs) {
+		return
 	}
 	expect := h.contents(&plan)
 	if fate == 1 && len(plan.Steps) > 0 {
@@ -328,16 +346,20 @@ func (h *history) truePlan(dst *migration.Plan, accs []mem.Access) error { retur
 
 // store makes the storage that a plan wants.
 func (h *history) store(plan *migration.Plan) bool {
+	if h.frames != nil && !h.makeRoom(plan) {
+		return false
+	}
 	for i, w := range plan.Storage {
 		if slices.Contains(plan.Storage[:i], w) {
 			h.fail("storage wanted twice: %v", plan.Storage)
 		}
-		if err := h.p.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
+		b := h.byID(w.Buffer)
+		block, until := h.frame(b, w.Memory)
+		if err := h.p.Stored(w.Buffer, w.Memory, mem.Plain, until...); err != nil {
 			h.fail("stored: %v", err)
 			return false
 		}
-		b := h.byID(w.Buffer)
-		b.blocks[w.Memory] = newBlock(b.size, garbage)
+		b.blocks[w.Memory] = block
 	}
 	return true
 }

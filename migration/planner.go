@@ -221,7 +221,7 @@ func (p *Planner) Release(id mem.BufferID) error {
 
 // Stored says that storage for the whole buffer exists on a memory, and of which
 // class. Where its bytes are in use until points by others
-// who had them before, whoever writes there waits for these; a plan that was made
+// who had them before, whoever uses it first waits for these; a plan that was made
 // before does not, and must be made again. It fails with mem.ErrInvalidBuffer or
 // mem.ErrInvalidValue where there is no such buffer or memory.
 func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID, class mem.Class, until ...mem.Point) error {
@@ -236,6 +236,12 @@ func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID, class mem.Class, until
 	for _, at := range until {
 		s.read(mem.Range{End: b.content.Size()}, at)
 		p.edits++
+	}
+	if len(until) > 0 {
+		s.hazards.Update(mem.Range{End: b.content.Size()}, func(_ mem.Range, h hazard) hazard {
+			h.busy = h.readers[0] != mem.Point{} || h.more != 0
+			return h
+		})
 	}
 	return nil
 }
@@ -262,8 +268,22 @@ func (p *Planner) Unstored(id mem.BufferID, m mem.MemoryID) error {
 	})
 	p.forgetStore(b, m)
 	b.unstoredUndo(m)
+	if m == mem.Host {
+		b.homeless()
+	}
 	p.edits++
 	return nil
+}
+
+// homeless notes that copies made from the host can no longer be had from there.
+func (b *buffer) homeless() {
+	for i := range b.stores {
+		s := &b.stores[i]
+		s.hazards.Update(mem.Range{End: s.hazards.Size()}, func(_ mem.Range, h hazard) hazard {
+			h.home = false
+			return h
+		})
+	}
 }
 
 // resides notes that a buffer has storage on a memory.

@@ -94,7 +94,9 @@ func (p *Planner) wait(dst *Plan, s *store, r mem.Range, mode mem.Mode, fresh bo
 		h := c.Ref()
 		switch {
 		case mode == mem.Read && !fresh:
-			if !h.writer.Reached() {
+			if h.busy {
+				dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
+			} else if !h.writer.Reached() {
 				dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: h.writer})
 			}
 		case mode == mem.Write || !fresh:

@@ -182,6 +182,12 @@ func (p *Planner) carried(from, to mem.MemoryID) uint64 {
 	return p.loads[int(from)*p.topo.Len()+int(to)]
 }
 
+// Carried is how many bytes committed steps have taken over the link between two
+// memories: over those to and from the host, what went through staging.
+func (p *Planner) Carried(from, to mem.MemoryID) uint64 {
+	return p.loads[int(from)*p.topo.Len()+int(to)]
+}
+
 // load adds bytes to the links that a step goes over. The sum may wrap: bytes
 // may be the negative of what was added.
 func (p *Planner) load(st *Step, bytes uint64) {

@@ -136,6 +136,9 @@ func (p *Planner) Retire() {
 // Explain says in one sentence why a step of a plan is what it is.
 func (p *Planner) Explain(s *Step) string {
 	var b strings.Builder
+	if s.Reason.Choice == WriteBack {
+		return fmt.Sprintf("%s gives its block up: %s of %v go to %s %s", p.topo.Name(s.From), s.Reason.versions(), s.Range, p.topo.Name(s.To), s.Way.Phrase())
+	}
 	fmt.Fprintf(&b, "%s lacks %s of %v", p.topo.Name(s.To), s.Reason.versions(), s.Range)
 	if s.RideAlong > 0 {
 		fmt.Fprintf(&b, " (%d of its bytes ride along)", s.RideAlong)

@@ -17,9 +17,12 @@ var ErrLeak = mem.Sentinel("buffers not released", mem.InvalidOperation)
 // Close ends the context: nothing can be created or enqueued any more, and all
 // commands are drained. Where ctx ends first, user events not set yet fail with
 // ctx's error, so that what waits for them ends; Close then waits for what is
-// running, however long that takes (see CloseWithin). Queues and programs are closed and every block on every memory is
-// freed. The error names buffers that were not released (ErrLeak), and what else
-// went wrong. Closing twice fails with mem.ErrClosed.
+// running, however long that takes (see CloseWithin). Queues and programs are closed and
+// every block on every memory is freed. That ends what is still mapped, too: its bytes are
+// gone, an unmap or Abandon after it fails with the status of an invalid context, and a
+// buffer that was released while mapped counts as not released. The error names buffers
+// that were not released (ErrLeak), and what else went wrong. Closing twice fails with
+// mem.ErrClosed.
 func (c *Context) Close(ctx context.Context) error {
 	queues, err := c.beginClose()
 	if err != nil {

@@ -25,8 +25,8 @@ type Options struct {
 	// twice. They stay the caller's, to be closed after the context, unless
 	// OwnDevices is set.
 	Devices []devices.Device
-	// Names are the devices' memories' in errors and traces; where there are none,
-	// the devices' own.
+	// Names are the devices' memories' in errors and traces, no more than there are
+	// devices; where there are none, or an empty one, the devices' own.
 	Names []string
 	// OwnDevices makes Close close the devices, and a failing NewContext too.
 	OwnDevices bool
@@ -42,8 +42,8 @@ type Options struct {
 	// between them; nil has this one measure for itself, which takes some tens of
 	// milliseconds for each pair of discrete devices.
 	Figures *mover.Figures
-	// Shared are pairs of memories that are one store; the drivers must accept each
-	// other's blocks.
+	// Shared are pairs of memories that are one store. Their devices must be
+	// devices.HostBacked, so that each accepts the other's blocks; the host is.
 	Shared [][2]mem.MemoryID
 	// Resource, where not nil, is called once for each memory, the host's
 	// included, and returns the stack of layers that blocks come from; base is

@@ -1,6 +1,11 @@
 // Package runtime is the OpenCL object model over migrating buffers: Context,
 // Buffer, Queue, Event, Program and Kernel.
 //
+// A file that needs Go's own package runtime too imports this one by another name; the
+// project's own do so:
+//
+//	import rt "godwit/runtime"
+//
 // A command says which bytes of which buffers it reads and writes. At enqueue,
 // under the context's one planner lock, package migration works out the fewest
 // bytes that must move; the runtime gets the storage, hands the copies to

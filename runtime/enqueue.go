@@ -76,6 +76,8 @@ type request struct {
 	counted bool // of a copy: bytes that do not count stay as they are; cleared where all count
 
 	awaited       bool // of a read or write: who enqueues it waits at once
+	noEvent       bool // nobody will ask for the event; point is the command's
+	point         mem.Point
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call          func(context.Context) error
 }
@@ -116,42 +118,83 @@ func (q *Queue) resolve(what string, b *Buffer, off, size uint64) (use, error) {
 // EnqueueWrite copies data to off of b on the queue's device. data must stay as
 // it is until the event ends.
 func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
-	return q.write(ctx, b, off, data, false, wait)
+	req, err := q.writing(b, off, data)
+	if err != nil {
+		return Event{}, err
+	}
+	return q.submit(ctx, &req, &borrowed{wait: wait})
 }
 
 // BlockingWrite is EnqueueWrite and then Wait, with devices.BlockThread: the bytes may be
 // copied on the caller's own thread. The error is the enqueue's; what the event says
 // is the command's.
 func (q *Queue) BlockingWrite(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
-	e, err := q.write(ctx, b, off, data, true, wait)
-	if err == nil {
-		if werr := e.Wait(ctx, devices.BlockThread); werr != nil && ctx.Err() != nil {
-			err = werr // a failure is the event's to tell
-		}
+	req, err := q.writing(b, off, data)
+	if err != nil {
+		return Event{}, err
 	}
-	return e, err
+	return q.blocking(ctx, req, wait)
 }
 
-func (q *Queue) write(ctx context.Context, b *Buffer, off uint64, data []byte, awaited bool, wait []Event) (Event, error) {
+// Write is BlockingWrite without an event: the error is the enqueue's, the command's or ctx's.
+func (q *Queue) Write(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) error {
+	req, err := q.writing(b, off, data)
+	if err != nil {
+		return err
+	}
+	return q.perform(ctx, req, wait)
+}
+
+// writing is a validated write.
+func (q *Queue) writing(b *Buffer, off uint64, data []byte) (request, error) {
 	u, err := q.resolve("write", b, off, uint64(len(data)))
 	if err == nil {
 		err = b.view.Flags.HostWrites()
 	}
-	if err != nil {
-		return Event{}, err
-	}
-	return q.submit(ctx, &request{q: q, op: opWrite, a: u, data: data, size: uint64(len(data)), awaited: awaited}, &borrowed{wait: wait})
+	return request{q: q, op: opWrite, a: u, data: data, size: uint64(len(data))}, err
 }
 
 // EnqueueRead copies the bytes at off of b to data, by way of the queue's
 // device. data is the runtime's until the event ends.
 func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
-	return q.read(ctx, b, off, data, false, wait)
+	req, err := q.reading(b, off, data)
+	if err != nil {
+		return Event{}, err
+	}
+	return q.submit(ctx, &req, &borrowed{wait: wait})
 }
 
 // BlockingRead is EnqueueRead and then Wait, as BlockingWrite has it.
 func (q *Queue) BlockingRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
-	e, err := q.read(ctx, b, off, data, true, wait)
+	req, err := q.reading(b, off, data)
+	if err != nil {
+		return Event{}, err
+	}
+	return q.blocking(ctx, req, wait)
+}
+
+// Read is BlockingRead without an event, as Write has it.
+func (q *Queue) Read(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) error {
+	req, err := q.reading(b, off, data)
+	if err != nil {
+		return err
+	}
+	return q.perform(ctx, req, wait)
+}
+
+// reading is a validated read.
+func (q *Queue) reading(b *Buffer, off uint64, data []byte) (request, error) {
+	u, err := q.resolve("read", b, off, uint64(len(data)))
+	if err == nil {
+		err = b.view.Flags.HostReads()
+	}
+	return request{q: q, op: opRead, a: u, data: data, size: uint64(len(data))}, err
+}
+
+// blocking submits a request and waits for its end.
+func (q *Queue) blocking(ctx context.Context, req request, wait []Event) (Event, error) {
+	req.awaited = true
+	e, err := q.submit(ctx, &req, &borrowed{wait: wait})
 	if err == nil {
 		if werr := e.Wait(ctx, devices.BlockThread); werr != nil && ctx.Err() != nil {
 			err = werr // a failure is the event's to tell
@@ -160,15 +203,13 @@ func (q *Queue) BlockingRead(ctx context.Context, b *Buffer, off uint64, data []
 	return e, err
 }
 
-func (q *Queue) read(ctx context.Context, b *Buffer, off uint64, data []byte, awaited bool, wait []Event) (Event, error) {
-	u, err := q.resolve("read", b, off, uint64(len(data)))
-	if err == nil {
-		err = b.view.Flags.HostReads()
+// perform is blocking for a command of which nobody has the event.
+func (q *Queue) perform(ctx context.Context, req request, wait []Event) error {
+	req.awaited, req.noEvent = true, true
+	if _, err := q.submit(ctx, &req, &borrowed{wait: wait}); err != nil {
+		return err
 	}
-	if err != nil {
-		return Event{}, err
-	}
-	return q.submit(ctx, &request{q: q, op: opRead, a: u, data: data, size: uint64(len(data)), awaited: awaited}, &borrowed{wait: wait})
+	return q.waitPoint(ctx, req.point, devices.BlockThread)
 }
 
 // EnqueueCopy copies size bytes at srcOff of src to dstOff of dst, on the

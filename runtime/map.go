@@ -121,11 +121,11 @@ type mapTable struct {
 // until it is unmapped.
 func (q *Queue) EnqueueMap(ctx context.Context, b *Buffer, off, size uint64, flags MapFlags, wait ...Event) (Mapping, Event, error) {
 	u, err := q.resolve("map", b, off, size)
-	if err == nil {
-		err = flags.check(b.view.Flags)
-	}
 	if err != nil {
 		return Mapping{}, Event{}, err
+	}
+	if err := flags.check(b.view.Flags); err != nil {
+		return Mapping{}, Event{}, fmt.Errorf("map of %v of buffer %s: %w", u.r, b.label(), err)
 	}
 	if b.root.svm != nil {
 		return q.mapAlias(ctx, u, flags, wait)
@@ -189,7 +189,7 @@ func (q *Queue) Map(ctx context.Context, b *Buffer, off, size uint64, flags MapF
 		return Mapping{}, err
 	}
 	if err = e.Wait(ctx); err != nil {
-		err = errors.Join(fmt.Errorf("%w: %w", ErrMap, err), m.Abandon())
+		err = errors.Join(fmt.Errorf("map of %d bytes at %d of buffer %s: %w: %w", size, off, b.label(), ErrMap, err), m.Abandon())
 		m = Mapping{}
 	}
 	return m, errors.Join(err, e.Release())

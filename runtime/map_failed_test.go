@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"bytes"
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -106,4 +107,49 @@ func (q *noWayOutQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Poin
 		}
 	}
 	return q.Queue.Submit(&inner, waits)
+}
+
+// TestCloseEndsMaps: a mapping that nobody ended keeps its buffer, which Close names as
+// not released; its bytes are gone with the context, and it can only be told so.
+func TestCloseEndsMaps(t *testing.T) {
+	ctx := soon(t)
+	c, err := runtime.NewContext(runtime.Options{Devices: memories(1), OwnDevices: true})
+	require.NoError(t, err)
+	d, err := c.Device(1)
+	require.NoError(t, err)
+	q, err := c.NewQueue(d, runtime.QueueOptions{})
+	require.NoError(t, err)
+	b, err := c.CreateNamedBuffer("mapped", 8, 0, []byte{1, 2, 3, 4, 5, 6, 7, 8})
+	require.NoError(t, err)
+	m, err := q.Map(ctx, b, 0, 4, runtime.MapWrite)
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
+	err = c.Close(ctx)
+	require.ErrorIs(t, err, runtime.ErrLeak)
+	require.ErrorContains(t, err, "mapped")
+	_, err = q.EnqueueUnmap(ctx, m)
+	require.ErrorContains(t, err, "context closed")
+	require.ErrorContains(t, m.Abandon(), "context closed")
+}
+
+func TestErrorsOfMapsNameTheBuffer(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	ctx, q := soon(t), h.q[0]
+	b, err := h.c.CreateNamedBuffer("weights", 8, runtime.HostNoAccess, nil)
+	require.NoError(t, err)
+	gate, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	require.NoError(t, gate.SetStatus(-7))
+	open, err := h.c.CreateNamedBuffer("open", 8, 0, nil)
+	require.NoError(t, err)
+	for name, f := range map[string]func() error{
+		"weights": func() error { _, err := q.Map(ctx, b, 0, 4, runtime.MapRead); return err },
+		"open":    func() error { _, err := q.Map(ctx, open, 0, 4, 0); return err },
+		"open ":   func() error { _, err := q.Map(ctx, open, 4, 8, runtime.MapRead); return err },
+		" open":   func() error { _, err := q.Map(ctx, open, 0, 4, runtime.MapRead, gate); return err },
+	} {
+		require.ErrorContains(t, f(), "buffer "+strings.TrimSpace(name))
+	}
+	require.NoError(t, b.Release())
+	require.NoError(t, open.Release())
 }

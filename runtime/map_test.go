@@ -281,11 +281,17 @@ func TestMappingUserMemoryGivesItsOwnBytes(t *testing.T) {
 	require.NoError(t, b.Release())
 }
 
+// here is a device that does nothing, and says that its blocks are bytes of this process.
+type here struct{ *null.Device }
+
+func (here) Pin(mem.Block, uint64, uint64) (uint64, error) { return 0, nil }
+func (here) Unpin(mem.Block)                               {}
+
 // sharing is a context over a device that shares the host's memory and does
 // nothing.
 func sharing(t testing.TB) (*runtime.Context, *runtime.Queue, *runtime.Buffer) {
 	t.Helper()
-	d := null.New(devices.Config{})
+	d := here{null.New(devices.Config{})}
 	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true,
 		Shared: [][2]mem.MemoryID{{mem.Host, 1}}})
 	require.NoError(t, err)

@@ -54,6 +54,9 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 			names[i] = o.Names[i]
 		}
 	}
+	if len(o.Names) > len(o.Devices) {
+		return nil, fmt.Errorf("context %q: %d names for %d devices: one each at most: %w", o.Name, len(o.Names), len(o.Devices), mem.ErrInvalidValue)
+	}
 	if o.Name == "" {
 		o.Name = "unnamed"
 	}
@@ -81,10 +84,15 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	if err := c.openMover(); err != nil {
 		return nil, errors.Join(err, c.host.Close())
 	}
-	if err := c.ways(ctx); err != nil {
+	c.mu.Lock() // links that the mover opens meanwhile are adopted afterwards
+	err := c.ways(ctx)
+	if err == nil {
+		c.planner = migration.New(c.topo, migration.Options{})
+	}
+	c.mu.Unlock()
+	if err != nil {
 		return nil, errors.Join(err, c.mover.Close(), c.host.Close())
 	}
-	c.planner = migration.New(c.topo, migration.Options{})
 	c.locks.from = chooseLocker(o.Devices)
 	c.listQueues()
 	return c, nil
@@ -134,12 +142,27 @@ func uniqueNames(names []string) []string {
 	return out
 }
 
+// share makes two memories one store. Their devices are given each other's blocks from
+// then on, as devices do whose blocks are bytes of this process.
+func (c *Context) share(a, b mem.MemoryID) error {
+	if err := c.topo.Share(a, b); err != nil {
+		return fmt.Errorf("shared memories: %w", err)
+	}
+	for _, id := range []mem.MemoryID{a, b} {
+		if _, ok := c.mems[id].dev.(devices.HostBacked); !ok {
+			return fmt.Errorf("memories %s and %s as one store: blocks of device %s are not bytes of this process (devices.HostBacked): %w",
+				c.topo.Name(a), c.topo.Name(b), c.topo.Name(id), mem.ErrInvalidValue)
+		}
+	}
+	return nil
+}
+
 // ways finds out how the memories are linked: what drivers say, what is measured, and
 // what the user overrules.
 func (c *Context) ways(ctx context.Context) error {
 	o := &c.opts
 	for _, s := range o.Shared {
-		if err := c.topo.Share(s[0], s[1]); err != nil {
+		if err := c.share(s[0], s[1]); err != nil {
 			return fmt.Errorf("context %q: %w", o.Name, err)
 		}
 	}

@@ -144,7 +144,8 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if err != nil {
 		return Event{}, err
 	}
-	if in.launch != nil && in.launch.NoEvent {
+	if req.noEvent || in.launch != nil && in.launch.NoEvent {
+		req.point = p
 		return Event{}, nil
 	}
 	return c.events.add(c, q, req.op, c.commandSeq, p), nil

@@ -25,8 +25,14 @@ func (c *Context) openMover() (err error) {
 // adoptWays lets plans from here on use the ways over links that the mover has opened, and
 // no more those that it has lost. It reports whether there are any such.
 func (c *Context) adoptWays() bool {
-	c.lock()
-	defer c.unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.planner == nil {
+		return false // the context could not be opened
+	}
+	if c.failures.waiting.Load() {
+		c.settle()
+	}
 	return c.mover.Adopt(c.topo, func(from, to mem.MemoryID) bool {
 		return slices.ContainsFunc(c.opts.Links, func(l Link) bool { return l.From == from && l.To == to })
 	})

@@ -12,14 +12,18 @@
 //	devices       name, driver, count, memory, local, params; for opencl also platform, device
 //	links         between: [A, B] (or from, to), way: direct|ring, latency, bandwidth
 //	buffers       name, size, and content: file, input, fill, random or ramp
+//	svm           blocks of shared virtual memory, and buffers over them
 //	sub-buffers   name, of, and a place: offset and size, part: i/n, or parts: n
+//	events        user events, which commands set
 //	queues        name, device, order: in|out; every device, and "host", also
 //	              has an in-order queue of its own name
 //	commands      see below, in the order in which they are enqueued
 //	expect        what must hold at the end
 //
-// Commands are write, read, copy, fill, launch, migrate, barrier, marker and
-// repeat; each may have an id, a queue and after (ids it waits for). A number
+// Commands are write, read, copy, fill, launch and migrate; map, host-read,
+// host-write and unmap; alloc and free, of shared virtual memory; set, of user
+// events; barrier, marker and repeat. Each of a queue may have an id, a queue and
+// after (ids it waits for); docs/scenarios.md has all keys. A number
 // may be written as an expression over sizes (64 KiB), names of let, the
 // variables of enclosing repeats and size(BUFFER); names may contain such
 // expressions in braces, as in "part{i}".

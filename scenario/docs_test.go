@@ -28,6 +28,25 @@ func TestDocumentedKernels(t *testing.T) {
 	}
 }
 
+// The package's comment and docs/scenarios.md have every command and every section.
+func TestEveryCommandAndSectionIsDocumented(t *testing.T) {
+	comment, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	page, err := os.ReadFile("../docs/scenarios.md")
+	require.NoError(t, err)
+	for _, kind := range commandKinds {
+		require.Regexp(t, `\b`+kind+`\b`, string(comment), "doc.go")
+		require.Contains(t, string(page), "`"+kind, "docs/scenarios.md")
+	}
+	_, err = Parse(t.Context(), "s.yaml", []byte("none: 1"), Options{})
+	_, sections, ok := strings.Cut(err.Error(), "known here: ")
+	require.True(t, ok, "%v", err)
+	sections, _, _ = strings.Cut(sections, "\n")
+	for section := range strings.SplitSeq(sections, ", ") {
+		require.Regexp(t, `\b`+section+`\b`, string(comment), "doc.go")
+	}
+}
+
 // One mistake is one error: nothing that only follows from it.
 func TestOneMistakeOneError(t *testing.T) {
 	const head = "devices: [{name: d, driver: cpu}]\nbuffers: [{name: b, size: 1 KiB}]\n"

@@ -158,6 +158,9 @@ func (r *runner) explainCommand(res *Result, i int) {
 		r.evictions(res, &out, rec)
 		for j := range rec.Steps {
 			cp := r.x.copy(&rec.Steps[j], i+1, r.rec.failed(rec.Steps[j].Point))
+			if rec.Steps[j].Late && cp.Bytes == 0 {
+				continue // whether it was planned at all is a matter of when an earlier one ended
+			}
 			out.Copies = append(out.Copies, len(res.Copies))
 			out.BytesMoved += cp.Bytes - cp.RideAlong
 			res.BytesRideAlong += cp.RideAlong

@@ -1,5 +1,5 @@
 // Package trace holds what happened, in forms that can be written, read back
-// and replayed.
+// and replayed. Beside Go's runtime/trace it is imported as gwtrace.
 //
 // Its first part, in the files alloc_*.go, is allocation traces: which chunk
 // was allocated and freed when. An [Allocs] is the form in memory; [ReadAllocs]

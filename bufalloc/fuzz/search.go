@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"godwit/bufalloc/replay"
 	"godwit/mem"
@@ -23,6 +24,7 @@ type Options struct {
 	Blind     bool               // no guidance: each sequence is new; what guidance is measured against
 	Alone     bool               // no adversaries: sequences that do not look at addresses
 	Corpus    [][]byte           // genomes to begin with, such as those of searches before
+	Shrinking time.Duration      // how long what was found is made smaller; 0: as long as it takes
 	Progress  func(best float64) // called after each of Evals, with the best score so far
 }
 

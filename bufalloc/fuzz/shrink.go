@@ -15,7 +15,7 @@ type shrinker struct {
 // shrink makes a sequence smaller that scores no less.
 func (s *searcher) shrink(ctx context.Context, ops []chunkOp, score float64) ([]chunkOp, float64, error) {
 	k := &shrinker{ops: ops, left: shrinkEvals}
-	k.keeps = func(ctx context.Context, ops []chunkOp) (bool, error) {
+	k.keeps = func(_ context.Context, ops []chunkOp) (bool, error) { // a try that was begun is ended
 		x, err := s.score(ctx, ops, score*(1-1e-9)) // what is milder is soon known
 		if err != nil || x < score {
 			return false, err
@@ -23,7 +23,13 @@ func (s *searcher) shrink(ctx context.Context, ops []chunkOp, score float64) ([]
 		score = x
 		return true, nil
 	}
-	err := k.run(ctx)
+	limit := ctx
+	if s.o.Shrinking > 0 {
+		var cancel context.CancelFunc
+		limit, cancel = context.WithTimeout(ctx, s.o.Shrinking)
+		defer cancel()
+	}
+	err := k.run(limit)
 	return k.ops, score, err
 }
 

@@ -90,6 +90,34 @@ func testLaunchArguments(e *env) {
 	}
 }
 
+// testLaunchesOverOneBlock gives a kernel one block in two arguments, as source and
+// destination, and runs launches over parts of one block that share no byte at once: none
+// may take the block for itself, or write back more of it than it was given.
+func testLaunchesOverOneBlock(e *env) {
+	m, q := e.build(), e.outOfOrder()
+	k, align := e.kernel(m, "copy"), e.dev.Info().BaseAlign
+	const n = 1000
+	size, _ := mem.AlignUp(n, align)
+	text := noise(9, n)
+	block := e.alloc(8 * size)
+	e.wait(q, e.fill(q, block, 0, block.Size, []byte{0xee}))
+	e.wait(q, e.write(q, block, 0, text))
+	e.wait(q, e.submit(q, launchOf(k, n, 0, bufferArg(block, 0, n), bufferArg(block, size, n), ulongArg(n))))
+	var points []mem.Point
+	for i := range uint64(6) { // each reads what all read, and writes a part of its own
+		points = append(points, e.submit(q, launchOf(k, n, 0, bufferArg(block, i%2*size, n), bufferArg(block, (2+i)*size, n), ulongArg(n))))
+	}
+	for _, p := range points {
+		e.wait(q, p)
+	}
+	want, got := bytes.Repeat([]byte{0xee}, int(8*size)), make([]byte, 8*size)
+	for i := range uint64(8) {
+		copy(want[i*size:], text)
+	}
+	e.wait(q, e.read(q, block, 0, got))
+	e.equal(want, got, "launches over parts of one block")
+}
+
 func testLaunchRules(e *env) {
 	m, q := e.build(), e.inOrder()
 	_, err := m.Kernel("nonesuch")

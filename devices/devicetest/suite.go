@@ -69,6 +69,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Order/ManyQueues", testManyQueues},
 		{"Order/WaitModes", testWaitModes},
 		{"Launch/Arguments", testLaunchArguments},
+		{"Launch/OverOneBlock", testLaunchesOverOneBlock},
 		{"Launch/Rules", testLaunchRules},
 		{"Launch/WritePromisesHold", testPromises},
 		{"Launch/HostCalls", testHostCalls},

@@ -1,8 +1,12 @@
 package mover
 
 import (
+	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"time"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -85,8 +89,9 @@ func (x *ring) launchChain() error {
 	slots, w := x.slots(), &x.chain
 	w.points = slices.Grow(w.points[:0], slots*len(w.legs))[:slots*len(w.legs)]
 	clear(w.points)
-	for k, off := 0, uint64(0); off < x.size && !x.lost(); k, off = k+1, off+x.chunk {
-		err := x.launchChunk(k%slots, off, min(x.chunk, x.size-off))
+	for k, off, n := 0, uint64(0), uint64(0); off < x.size && !x.lost(); k, off = k+1, off+n {
+		n = x.chunkAt(off)
+		err := x.launchChunk(k%slots, off, n)
 		if err != nil && k == 0 {
 			return err
 		}
@@ -95,6 +100,22 @@ func (x *ring) launchChain() error {
 		}
 	}
 	return nil
+}
+
+// chunkAt is how long the chunk at off is. By windows the first and the last are short: no hop
+// is under way during their first and last legs, which take a quarter of a hop's time and less for as
+// many bytes.
+func (x *ring) chunkAt(off uint64) uint64 {
+	left := x.size - off
+	if x.way != mem.Windows || x.size <= x.chunk {
+		return min(x.chunk, left)
+	}
+	end := max(x.chunk/4&^(pageSize-1), pageSize)
+	switch {
+	case off == 0, left <= end:
+		return min(end, left)
+	}
+	return min(x.chunk, left-end)
 }
 
 // launchChunk submits the legs of one chunk. It fails where the first is refused.
@@ -127,6 +148,13 @@ func (x *ring) launchChunk(s int, off, size uint64) error {
 		points[j] = p
 	}
 	x.watchChunk(points)
+	if x.way != mem.Ring {
+		n := len(points) - 1
+		x.m.last.mu.Lock()
+		x.m.last.queue, _ = w.legs[n].queue.(devices.Poller)
+		x.m.last.point = points[n]
+		x.m.last.mu.Unlock()
+	}
 	return nil
 }
 
@@ -185,6 +213,35 @@ func (x *ring) failBeyond(j int, err error) {
 		if x.needs(i, j) {
 			a.fail(err)
 		}
+	}
+}
+
+// lastLeg is the leg over links, or behind one, that was submitted last.
+type lastLeg struct {
+	mu    sync.Mutex
+	queue devices.Poller // protected by mu; nil where there is none
+	point mem.Point      // protected by mu
+}
+
+// linkPoll is how long a wait for a ring over links looks at queues again and again before it
+// sleeps, which costs a core, and to be woken some tens of microseconds.
+var linkPoll = func() time.Duration {
+	if runtime.NumCPU() >= 8 {
+		return 50 * time.Millisecond
+	}
+	return 200 * time.Microsecond
+}()
+
+// pollLinks looks at what is under way over links while p is not reached.
+func (m *Mover) pollLinks(ctx context.Context, p mem.Point) {
+	for start := time.Now(); !p.Reached() && time.Since(start) < linkPoll && ctx.Err() == nil; runtime.Gosched() {
+		m.last.mu.Lock()
+		q, leg := m.last.queue, m.last.point
+		m.last.mu.Unlock()
+		if q == nil || leg.Reached() {
+			return
+		}
+		q.Poll(leg)
 	}
 }
 

@@ -67,7 +67,13 @@ const mostProbe = 8 << 20
 // room for the copies or their times make no sense, the cost of two H200s is assumed.
 func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error {
 	m.figures = f
-	m.findLinks(ctx, t)
+	asked := make(chan struct{})
+	go func() { // blocks that are made from then on lie in windows
+		defer close(asked)
+		m.findLinks(ctx, t)
+	}()
+	m.prepare(ctx)
+	<-asked
 	for i := range m.mems {
 		for j := range m.mems {
 			from, to := mem.MemoryID(i), mem.MemoryID(j)
@@ -88,7 +94,6 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 			}
 		}
 	}
-	m.prepare(ctx)
 	return ctx.Err()
 }
 
@@ -140,7 +145,13 @@ func (m *Mover) probe(ctx context.Context, t *Transfer, at *cost, probes [3]prob
 			return cost{}, false
 		}
 	}
-	return solve(probes, times)
+	c, ok := solve(probes, times)
+	if !ok {
+		return c, false
+	}
+	t.Size, *at = smallCopy, c
+	c.small = m.timed(ctx, t) // the line through large ones is far off for small ones
+	return c, c.small != 0
 }
 
 // measureLink finds the costs of the ways over a link, by timing copies between the
@@ -177,7 +188,7 @@ func (m *Mover) measureLink(ctx context.Context, i, j int) {
 	}
 	l := m.linkCost(mem.MemoryID(i), mem.MemoryID(j), mem.Linked) // more legs are not faster
 	at.windows.bandwidth, at.windows.base = min(at.windows.bandwidth, l.bandwidth), max(at.windows.base, l.base)
-	at.windows.gap = max(at.windows.gap, l.gap)
+	at.windows.gap, at.windows.small = max(at.windows.gap, l.gap), max(at.windows.small, l.small)
 	if ctx.Err() == nil {
 		m.figures.keepLink(m.mems[i].Device, m.mems[j].Device, *at)
 	}
@@ -185,7 +196,7 @@ func (m *Mover) measureLink(ctx context.Context, i, j int) {
 
 // probeLinked finds the cost of single copies over a link, by a small and a large one.
 func (m *Mover) probeLinked(ctx context.Context, t *Transfer, size uint64) (cost, bool) {
-	small := min(64<<10, size/2)
+	small := uint64(smallCopy)
 	t.Size = small
 	least := m.timed(ctx, t)
 	t.Size = size
@@ -195,7 +206,7 @@ func (m *Mover) probeLinked(ctx context.Context, t *Transfer, size uint64) (cost
 	}
 	c := linkedCost
 	c.bandwidth = float64(size-small) / (most - least)
-	c.base = max(least-float64(small)/c.bandwidth-2*c.gap, 0)
+	c.base, c.small = max(least-float64(small)/c.bandwidth-2*c.gap, 0), least
 	return c, c.bandwidth < 1e13
 }
 

@@ -101,6 +101,7 @@ type Mover struct {
 	links links
 
 	figures *Figures // immutable once measured
+	last    lastLeg  // has its own lock
 
 	submit sync.Mutex      // held over each Submit
 	leg    devices.Command // protected by submit
@@ -236,6 +237,7 @@ func (m *Mover) Wait(ctx context.Context, p mem.Point) error {
 			}
 		}
 	}
+	m.pollLinks(ctx, p)
 	return p.Wait(ctx)
 }
 

@@ -22,7 +22,11 @@ type cost struct {
 	bandwidth float64 // b, bytes a second
 	gap       float64 // g, seconds for each chunk
 	base      float64 // k, seconds
+	small     float64 // what a copy of smallCopy bytes takes, seconds; 0 where that is not known
 }
+
+// smallCopy is a copy of which only the latency counts, in bytes.
+const smallCopy = 4 << 10
 
 // batchCost is that between two H200s over PCIe 5 (docs/measured.md), until a pair is
 // measured.
@@ -32,7 +36,11 @@ var batchCost = cost{bandwidth: 55e9, gap: 4.7e-6, base: 20e-6}
 func (c *cost) chunk(n uint64) uint64 { return uint64(math.Sqrt(float64(n) * c.gap * c.bandwidth)) }
 
 func (c *cost) path() mem.Path {
-	return mem.Path{There: true, Latency: time.Duration((c.base + 2*c.gap) * float64(time.Second)), Bandwidth: uint64(c.bandwidth)}
+	latency := c.base + 2*c.gap
+	if c.small != 0 {
+		latency = c.small
+	}
+	return mem.Path{There: true, Latency: time.Duration(latency * float64(time.Second)), Bandwidth: uint64(c.bandwidth)}
 }
 
 // cost is what to expect of a batch between two memories.

@@ -25,7 +25,7 @@ import (
 //
 // States: none -> idle (there are links) -> opening -> open, or failed.
 const (
-	mostWindow  = 128 << 20 // bytes of staging on each device, at most
+	mostWindow  = 256 << 20 // bytes of staging on each device, at most
 	leastWindow = 64 << 10  // bytes: with smaller ones there is no way by window
 	windowPart  = 64        // of a device's memory, which staging takes at most one of
 	windowSlots = 4         // of a ring: one is read into, one left, one under way, one free

@@ -32,6 +32,7 @@ type Engine struct {
 	cuda        *C.gw_cuda // immutable
 	nv          *C.gw_nv   // immutable until it is closed
 	gpus        []C.int    // immutable: CUDA's devices
+	missing     []error    // immutable: by GPU: why CUDA cannot use it
 	granularity uint64     // immutable
 	peers       []peer     // immutable: from*len(gpus)+to
 
@@ -55,7 +56,8 @@ type peer struct {
 
 // Open opens CUDA's library and finds the GPUs. Windows can be made then; copies have to wait for
 // Connect. It fails with what is missing (errors.go), or as ctx ends, which is looked at between
-// calls of the library.
+// calls of the library. A GPU that CUDA cannot use, such as one that CUDA_VISIBLE_DEVICES hides,
+// is missing by itself (Peer), where there are others.
 func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if opts.Library == "" {
 		opts.Library = "libcuda.so.1"
@@ -71,7 +73,7 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	}
 	e := &Engine{opts: opts, connecting: make(chan struct{}, 1), windows: make(map[*Window]struct{})}
 	n := len(opts.GPUs)
-	e.gpus, e.peers, e.contexts, e.open, e.made = make([]C.int, n), make([]peer, n*n), make([]unsafe.Pointer, n), make([]atomic.Bool, n*n), make([]bool, n)
+	e.gpus, e.missing, e.peers, e.contexts, e.open, e.made = make([]C.int, n), make([]error, n), make([]peer, n*n), make([]unsafe.Pointer, n), make([]atomic.Bool, n*n), make([]bool, n)
 	var err error
 	ours(func() { err = e.find(ctx) })
 	if err != nil {
@@ -115,10 +117,16 @@ func (e *Engine) find(ctx context.Context) error {
 	if r != 0 {
 		return e.failed(r, "cuInit")
 	}
+	there := false
 	for i, u := range e.opts.GPUs {
-		if err := errors.Join(ctx.Err(), e.findGPU(i, u)); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
+		e.missing[i] = e.findGPU(i, u)
+		there = there || e.missing[i] == nil
+	}
+	if !there {
+		return e.missing[0]
 	}
 	for i := range e.gpus {
 		for j := range e.gpus {
@@ -154,6 +162,10 @@ func (e *Engine) findGPU(i int, u UUID) error {
 func (e *Engine) findPeer(i, j int) (p peer) {
 	var access, atomics C.int
 	switch {
+	case e.missing[i] != nil:
+		p.err = e.missing[i]
+	case e.missing[j] != nil:
+		p.err = e.missing[j]
 	case e.gpus[i] == e.gpus[j]:
 		p.err = fmt.Errorf("%s is one GPU: %w", e.opts.GPUs[i], mem.ErrInvalidDevice)
 	case C.gw_cu_peer(e.cuda, e.gpus[i], e.gpus[j], &access, &atomics) != 0 || access == 0:
@@ -204,7 +216,8 @@ func (e *Engine) errLocked() error {
 	return nil
 }
 
-// Peer says how copies get from a GPU to another. It fails with ErrNoPeer where they cannot.
+// Peer says how copies get from a GPU to another. It fails with ErrNoPeer where they cannot, and
+// with what a GPU lacks.
 func (e *Engine) Peer(from, to int) (Peer, error) {
 	p := &e.peers[from*len(e.gpus)+to]
 	return p.Peer, p.err
@@ -240,6 +253,9 @@ func (e *Engine) connect(ctx context.Context, gpus []int) error {
 	for _, i := range gpus {
 		if err := errors.Join(ctx.Err(), e.Err()); err != nil {
 			return err
+		}
+		if e.missing[i] != nil {
+			return e.missing[i]
 		}
 		if e.contexts[i] != nil {
 			continue

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,8 +28,16 @@ var fake *nvlinktest.Fake
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if os.Getenv(exitsEnv) == realGPUs {
+		exits(nvlink.Options{GPUs: installed(), Driver: tried}, 64<<20)
+	}
 	if library := os.Getenv(exitsEnv); library != "" {
-		exits(library)
+		var err error
+		if fake, err = nvlinktest.Load(library); err != nil {
+			panic(err)
+		}
+		fake.Slow(time.Millisecond)
+		exits(options(2), large)
 	}
 	dir, err := os.MkdirTemp("", "nvlink")
 	if err != nil {
@@ -429,47 +438,66 @@ func TestManyHandsAtOnce(t *testing.T) {
 // exitsEnv has this process copy and exit; it names the fake.
 const exitsEnv = "GODWIT_TEST_EXITS"
 
+// realGPUs is exitsEnv for the GPUs of this machine.
+const realGPUs = "the GPUs of this machine"
+
 // exits exits as a C program does, with copies under way.
-func exits(library string) {
-	var err error
-	if fake, err = nvlinktest.Load(library); err != nil {
-		panic(err)
-	}
-	e, err := nvlink.Open(context.Background(), options(2))
+func exits(o nvlink.Options, size uint64) {
+	e, err := nvlink.Open(context.Background(), o)
 	if err != nil {
 		panic(err)
 	}
 	var windows [2]*nvlink.Window
 	for i := range windows {
-		if windows[i], err = e.NewWindow(i, large); err != nil {
+		if windows[i], err = e.NewWindow(i, size); err != nil {
 			panic(err)
 		}
 	}
-	draw := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
+	connected := make(chan struct{})
 	go func() {
-		if draw.IntN(4) > 0 {
+		if rand.IntN(4) > 0 {
 			_ = e.Connect(context.Background(), 0, 1)
 		}
-		fake.Slow(time.Millisecond)
+		close(connected)
 		sink := nvlinktest.NewSink()
 		for {
-			if e.Start(&nvlink.Copy{Dst: windows[1], Src: windows[0], Size: large, Hook: sink.Hook()}) != nil {
+			if e.Start(&nvlink.Copy{Dst: windows[1], Src: windows[0], Size: size, Hook: sink.Hook()}) != nil {
 				return
 			}
 			sink.Take()
 		}
 	}()
+	if rand.IntN(4) > 0 {
+		<-connected
+	}
 	time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
 	nvlinktest.Exit()
 }
 
+// TestAProgramMayExitWithCopiesUnderWay has programs exit, on the fake or, with
+// GODWIT_TEST_NVIDIA=1, on real GPUs.
 func TestAProgramMayExitWithCopiesUnderWay(t *testing.T) {
-	t.Setenv(exitsEnv, fake.Library)
-	t.Setenv("GODWIT_FAKE_GPUS", "2")
-	for i := range exitRuns() {
-		out, err := exec.Command(os.Args[0]).CombinedOutput()
-		require.NoError(t, err, "exit %d: %s", i, out)
+	hands := 1
+	if os.Getenv("GODWIT_TEST_NVIDIA") != "" {
+		hands = 8
+		t.Setenv(exitsEnv, realGPUs)
+	} else {
+		t.Setenv(exitsEnv, fake.Library)
+		t.Setenv("GODWIT_FAKE_GPUS", "2")
 	}
+	var left atomic.Int64
+	left.Store(int64(exitRuns()))
+	var all sync.WaitGroup
+	for range hands {
+		all.Go(func() {
+			for left.Add(-1) >= 0 {
+				if out, err := exec.Command(os.Args[0]).CombinedOutput(); err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func exitRuns() int {

@@ -5,6 +5,7 @@ package nvlink_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -143,7 +144,14 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		e, err := nvlink.Open(ctx, o)
 		if err == nil {
 			_, err = e.Peer(0, 1)
-			require.NoError(t, e.Close())
+			_, none := e.NewWindow(1, 1)
+			if errors.Is(err, nvlink.ErrNoGPU) {
+				require.ErrorIs(t, none, nvlink.ErrNoGPU)
+				require.ErrorIs(t, e.Connect(ctx, 0, 1), nvlink.ErrNoGPU)
+				require.NoError(t, e.Close())
+			} else {
+				require.ErrorContains(t, e.Close(), "1 windows")
+			}
 		}
 		return err
 	}

@@ -25,18 +25,26 @@ func TestOnRealGPUs(t *testing.T) {
 	if os.Getenv("GODWIT_TEST_NVIDIA") == "" {
 		t.Skip("GODWIT_TEST_NVIDIA is not set")
 	}
-	out, err := exec.Command("nvidia-smi", "-L").Output()
-	require.NoError(t, err)
-	var gpus []nvlink.UUID
-	for _, m := range regexp.MustCompile(`UUID: GPU-([0-9a-f-]+)`).FindAllStringSubmatch(string(out), -1) {
-		b, err := hex.DecodeString(strings.ReplaceAll(m[1], "-", ""))
-		require.NoError(t, err)
-		gpus = append(gpus, nvlink.UUID(b))
-	}
 	for _, piece := range []uint64{4 << 20, 16 << 20, 32 << 20, 1 << 30} {
 		t.Logf("pieces of %d MiB", piece>>20)
-		onGPUs(t, gpus, piece)
+		onGPUs(t, installed(), piece)
 	}
+}
+
+// installed are the GPUs of this machine.
+func installed() (gpus []nvlink.UUID) {
+	out, err := exec.Command("nvidia-smi", "-L").Output()
+	if err != nil {
+		panic(err)
+	}
+	for _, m := range regexp.MustCompile(`UUID: GPU-([0-9a-f-]+)`).FindAllStringSubmatch(string(out), -1) {
+		b, err := hex.DecodeString(strings.ReplaceAll(m[1], "-", ""))
+		if err != nil {
+			panic(err)
+		}
+		gpus = append(gpus, nvlink.UUID(b))
+	}
+	return gpus
 }
 
 func onGPUs(t *testing.T, gpus []nvlink.UUID, piece uint64) {

@@ -32,7 +32,8 @@ type Window struct {
 func (e *Engine) Granularity() uint64 { return e.granularity }
 
 // NewWindow makes a window of at least size bytes. It fails with mem.ErrNoMemory where the GPU has no
-// room, with mem.ErrInvalidSize for a size of 0 or from Limit on, and as Err.
+// room, with mem.ErrInvalidSize for a size of 0 or from Limit on, with what the
+// GPU lacks, and as Err.
 func (e *Engine) NewWindow(gpu int, size uint64) (*Window, error) {
 	if gpu < 0 || gpu >= len(e.gpus) {
 		return nil, fmt.Errorf("window on GPU %d of %d: %w", gpu, len(e.gpus), mem.ErrInvalidDevice)
@@ -42,6 +43,9 @@ func (e *Engine) NewWindow(gpu int, size uint64) (*Window, error) {
 		return nil, fmt.Errorf("window of %d bytes: from 1 to %d: %w", size, Limit-e.granularity, mem.ErrInvalidSize)
 	}
 	if err := e.Err(); err != nil {
+		return nil, err
+	}
+	if err := e.missing[gpu]; err != nil {
 		return nil, err
 	}
 	w := &Window{e: e, gpu: gpu, size: up}

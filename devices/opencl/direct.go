@@ -5,6 +5,7 @@ package opencl
 import (
 	"slices"
 
+	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/devices/storage"
 	"godwit/mem"
@@ -17,13 +18,15 @@ import (
 // woken for it, which takes as long as copying some hundred KiB, and a command, an
 // event and a look at it are made and thrown away. So there the buffers lie in memory
 // of ours (CL_MEM_USE_HOST_PTR; a probe tells whether that is where commands find it),
-// and what is copied here are reads and writes whose waits are reached, that is, which
-// OpenCL has no part in:
+// and what is copied here are reads, writes and copies between two such devices whose waits are
+// reached, that is, which OpenCL has no part in:
 //
 //   - up to directAtOnce, within Submit: copying costs less than enqueueing;
 //   - up to directHeld, of commands that were held back, by who moves them on;
-//   - of any size where who submits waits at once (devices.Command.Awaited), in its
-//     own thread: the record is left until its Wait comes, or a Flush.
+//   - reads and writes of any size where who submits waits at once (devices.Command.Awaited), in
+//     its own thread: the record is left until its Wait comes. That waits in OpenCL for what the
+//     copy follows, such as a launch, and copies then: so of a launch and a blocking read OpenCL
+//     is given the launch only.
 //
 // All others go to OpenCL, those with times too, which are its clock's.
 const (
@@ -62,19 +65,34 @@ func (s *store) memoryOf(addr uint64) uint64 {
 	return uint64(o.memory) + addr&(1<<objectShift-1)
 }
 
-// bypass notes that r, a read or write of size bytes at off of b, can be done here.
-func (r *record) bypass(b mem.Block, off, size uint64) {
-	d := r.q.dev
+// inProcess is where in this process a part of a block of the device is; 0 where r cannot be done
+// here.
+func (r *record) inProcess(d *Device, l *devices.Loc, size uint64) uint64 {
 	if !d.direct || r.q.times != nil || r.late != nil || !d.info.SharesHost {
-		return
+		return 0
 	}
-	if addr, err := d.memory.Address(b, off, size); err == nil {
-		r.memory = d.store.memoryOf(addr)
+	addr, err := d.memory.Address(l.Block, l.Off, size)
+	if err != nil {
+		return 0
+	}
+	return d.store.memoryOf(addr)
+}
+
+// bypassPeer notes that r, a copy from one device to another or within one, can be done here.
+func (r *record) bypassPeer(cmd *devices.Command, from, to *Device) {
+	if src := r.inProcess(from, &cmd.Src, cmd.Size); src != 0 {
+		if r.memory = r.inProcess(to, &cmd.Dst, cmd.Size); r.memory != 0 {
+			r.source = storage.BytesAt(src, cmd.Size)
+		}
 	}
 }
 
 // copyHere does r.
 func (r *record) copyHere() {
+	if r.source != nil {
+		copy(storage.BytesAt(r.memory, uint64(len(r.source))), r.source)
+		return
+	}
 	at := storage.BytesAt(r.memory, uint64(len(r.bytes)))
 	for bytes := r.bytes; len(bytes) > 0; {
 		n := min(len(bytes), directPiece)
@@ -90,14 +108,22 @@ func (r *record) copyHere() {
 // here reports whether r may be done by copyHere, being of at most so many bytes: its
 // waits must be reached, and not just OpenCL's to see to.
 func (r *record) here(most int) bool {
-	return r.memory != 0 && r.reached && len(r.bytes) <= most
+	return r.memory != 0 && r.reached && r.length() <= most
+}
+
+// length is how many bytes copyHere would copy.
+func (r *record) length() int { return len(r.bytes) + len(r.source) }
+
+// mayBeOwed reports whether r, which nothing holds, may be left to who waits for it.
+func (r *record) mayBeOwed(cmd *devices.Command) bool {
+	return cmd.Awaited && r.memory != 0 && r.source == nil
 }
 
 // copyNowLocked does r within Submit: held to free. mu is released in between, which
 // nobody uses: nobody knows of r.
 func (h *host) copyNowLocked(r *record) mem.Point {
 	q := r.q
-	if len(r.bytes) > directLocked {
+	if r.length() > directLocked {
 		h.mu.Unlock()
 		r.copyHere()
 		h.mu.Lock()
@@ -121,8 +147,10 @@ func (h *host) copyLocked(r *record) {
 	h.finishLocked(r, nil)
 }
 
-// copyOwed does the command of p where it is left to who waits for it.
-func (h *host) copyOwed(q *Queue, p mem.Point) {
+// copyOwed does the command of p where it is left to who waits for it: who may block, within
+// OpenCL, does so until all that it follows has ended. For who may not, it goes on as any
+// command does.
+func (h *host) copyOwed(q *Queue, p mem.Point, block bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	q.owed = slices.DeleteFunc(q.owed, func(x mem.Point) bool { return x == p })
@@ -131,13 +159,65 @@ func (h *host) copyOwed(q *Queue, p mem.Point) {
 		return
 	}
 	r.left = false // to nobody else
+	if block {
+		h.waitForLocked(r)
+	}
 	h.draining++
-	h.copyLocked(r)
+	if r.mayGo() {
+		h.copyLocked(r)
+	} else {
+		r.state = held
+		h.readyLocked(r)
+	}
 	h.drainLocked()
 }
 
-// copyAllOwed does what is owed on the queue, in its order.
-func (q *Queue) copyAllOwed() {
+// waitForLocked blocks the thread in OpenCL until what r waits for has ended, as far as OpenCL
+// has it. mu is released in between.
+func (h *host) waitForLocked(r *record) {
+	for i := range r.waits {
+		w := r.waits[i].Point
+		if x := h.lines[w.Line]; x != nil && !w.Reached() {
+			h.mu.Unlock()
+			h.waitNative(x, w)
+			h.mu.Lock()
+		}
+	}
+}
+
+// mayGo reports whether all that r waits for has ended, and nothing of it failed that r needs.
+func (r *record) mayGo() bool {
+	for i := range r.waits {
+		if w := &r.waits[i]; !w.Point.Reached() || w.Kind == mem.Data && !w.Point.Succeeded() {
+			return false
+		}
+	}
+	return true
+}
+
+// copyReachedOwed does what is owed on the queue, in its order, up to the first that would have to
+// be waited for. Who submitted that waits for it.
+func (q *Queue) copyReachedOwed() {
+	h := q.dev.host
+	for {
+		h.mu.Lock()
+		if len(q.owed) == 0 {
+			h.mu.Unlock()
+			return
+		}
+		p := q.owed[0]
+		r := q.flight.get(p.Seq)
+		wait := r != nil && r.left && !r.mayGo()
+		h.mu.Unlock()
+		if wait {
+			return
+		}
+		h.copyOwed(q, p, false)
+	}
+}
+
+// giveUpOwed has all that is owed on the queue go on without who waits for it, in its order.
+func (q *Queue) giveUpOwed() {
 	h := q.dev.host
 	for {
 		h.mu.Lock()
@@ -147,6 +227,6 @@ func (q *Queue) copyAllOwed() {
 		}
 		p := q.owed[0]
 		h.mu.Unlock()
-		h.copyOwed(q, p)
+		h.copyOwed(q, p, false)
 	}
 }

@@ -192,3 +192,86 @@ func TestKernelsSeeWhatIsCopiedHereAndTheOtherWayRound(t *testing.T) {
 		require.Equal(t, before, events())
 	}
 }
+
+// Of a launch and a read that is waited for at once OpenCL is given the launch only, whose end who
+// waits sees by himself; who may not block has OpenCL do both.
+func TestAReadBehindALaunchIsLeftToWhoWaits(t *testing.T) {
+	d := openDirect(t)
+	for _, opts := range []devices.QueueOptions{{}, {OutOfOrder: true}} {
+		q, other := openQueue(t, d, opts), openQueue(t, d, devices.QueueOptions{})
+		in, out := alloc(t, d, 64), alloc(t, d, 64)
+		addOne := addsOne(t, d, out, in)
+		for i := range byte(20) {
+			values, got, later := make([]byte, 64), make([]byte, 64), make([]byte, 64)
+			values[0] = i
+			finishPoint(t, q, run(t, q, write(d, in, 0, values)))
+			mode, more := devices.BlockThread, int64(0)
+			if i%2 == 0 {
+				mode, more = devices.Park, 1
+			}
+			before := events()
+			launched := mem.Wait{Point: run(t, other, addOne), Kind: mem.Data}
+			r := read(d, out, 0, got)
+			r.Awaited = true
+			p := run(t, q, r, launched)
+			after := run(t, other, read(d, out, 0, later), mem.Wait{Point: p, Kind: mem.Order})
+			require.NoError(t, q.Flush(), "it does not wait")
+			require.NoError(t, q.Wait(context.Background(), p, mode))
+			require.Equal(t, i+1, got[0])
+			finishPoint(t, other, after)
+			require.Equal(t, i+1, later[0])
+			require.LessOrEqual(t, events()-before, 1+more+1, "the launch's; perhaps the later read's")
+		}
+	}
+}
+
+// What a read that is left to who waits for it follows may fail, also after it was accepted; and
+// a queue may be closed before anybody waits.
+func TestWhatIsLeftToWhoWaitsFailsAsAnyAndEndsWithItsQueue(t *testing.T) {
+	d := openDirect(t)
+	q, other := openQueue(t, d, devices.QueueOptions{}), openQueue(t, d, devices.QueueOptions{OutOfOrder: true})
+	in, out := alloc(t, d, 64), alloc(t, d, 64)
+	finishPoint(t, q, run(t, q, write(d, out, 0, pattern(64, 1))))
+	finishPoint(t, q, run(t, q, write(d, in, 0, make([]byte, 64))))
+	gate := mem.NewTimeline("gate", true, nil)
+	g := gate.Next()
+	held := run(t, other, addsOne(t, d, out, in), mem.Wait{Point: g, Kind: mem.Data})
+	got := make([]byte, 64)
+	r := read(d, out, 0, got)
+	r.Awaited = true
+	p := run(t, q, r, mem.Wait{Point: held, Kind: mem.Data})
+	gate.End(g, errors.New("the gate's"))
+	require.ErrorIs(t, q.Wait(context.Background(), p, devices.BlockThread), mem.ErrDependency)
+	require.Equal(t, make([]byte, 64), got)
+
+	made, err := d.NewQueue(devices.QueueOptions{Name: "closing"})
+	require.NoError(t, err)
+	closing := made.(*Queue)
+	launched := run(t, other, addsOne(t, d, out, in))
+	p = run(t, closing, r, mem.Wait{Point: launched, Kind: mem.Data})
+	require.NoError(t, closing.Close())
+	require.True(t, p.Succeeded())
+	require.Equal(t, byte(1), got[0])
+}
+
+// Devices whose memory is this process's copy from one to another here, where nothing is to be
+// waited for.
+func TestSmallCopiesBetweenDevicesGiveOpenCLNothing(t *testing.T) {
+	both := open(t, 2, nil)
+	if !both[0].direct || !both[1].direct {
+		t.Skip("devices that keep their buffers to themselves")
+	}
+	q := openQueue(t, both[1], devices.QueueOptions{OutOfOrder: true})
+	for _, n := range []int{1, 4, directLocked + 1, directAtOnce, directAtOnce + 1} {
+		from, to := alloc(t, both[0], uint64(n)+8), alloc(t, both[1], uint64(n)+8)
+		want, got := pattern(n, 3), make([]byte, n)
+		first := openQueue(t, both[0], devices.QueueOptions{})
+		finishPoint(t, first, run(t, first, write(both[0], from, 5, want)))
+		before := events()
+		finishPoint(t, q, run(t, q, &devices.Command{Op: devices.OpCopy, Size: uint64(n),
+			Src: devices.Loc{Device: both[0], Block: from, Off: 5}, Dst: devices.Loc{Device: both[1], Block: to, Off: 3}}))
+		require.Equal(t, n <= directAtOnce, events() == before, "%d bytes", n)
+		finishPoint(t, q, run(t, q, read(both[1], to, 3, got)))
+		require.Equal(t, want, got)
+	}
+}

@@ -128,7 +128,7 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		}
 		err := r.src(d, &cmd.Src, srcLen)
 		if err == nil && read == ocl.Read {
-			r.bypass(cmd.Src.Block, cmd.Src.Off, srcLen)
+			r.memory = r.inProcess(d, &cmd.Src, srcLen)
 		}
 		return err
 	case toCL && to == d:
@@ -139,7 +139,7 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		err := r.dst(d, &cmd.Dst, dstLen)
 		r.pinned = d.host.pinned.holds(addressOf(r.bytes), uint64(len(r.bytes)))
 		if err == nil && write == ocl.Write {
-			r.bypass(cmd.Dst.Block, cmd.Dst.Off, dstLen)
+			r.memory = r.inProcess(d, &cmd.Dst, dstLen)
 		}
 		return err
 	case !fromCL && !toCL:
@@ -172,6 +172,9 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 	case from.info.SharesHost && to.info.SharesHost || r.host.worker != nil: // one memory in fact: one copy
 	default:
 		return fmt.Errorf("device %s: copy from device %s: its memory is across a bus, and rings are for batches: %w", to.name, from.name, mem.ErrInvalidOperation)
+	}
+	if cmd.Op == devices.OpCopy {
+		r.bypassPeer(cmd, from, to)
 	}
 	return nil
 }

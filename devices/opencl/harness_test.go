@@ -24,7 +24,7 @@ import (
 // back and checked, commands in a line each, and the ways memory can be laid out.
 
 func TestMain(m *testing.M) {
-	if d := os.Getenv("POCL_DEVICES"); d == "" || d == "pthread pthread" { // batches of several destinations take three
+	if d := os.Getenv("POCL_DEVICES"); os.Getenv("GODWIT_CUDA_LIBRARY") == "" && (d == "" || d == "pthread pthread") { // batches of several destinations take three
 		_ = os.Setenv("POCL_DEVICES", "pthread pthread pthread")
 	}
 	goleak.VerifyTestMain(m)

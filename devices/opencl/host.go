@@ -51,23 +51,24 @@ type host struct {
 	stop      chan struct{}
 	moving    sync.WaitGroup // the goroutines
 
-	mu       sync.Mutex
-	ended    sync.Cond                // L is mu: a command has ended
-	lines    map[*mem.Timeline]*Queue // protected by mu
-	records  []*record                // protected by mu: by index
-	free     []*record                // protected by mu
-	ready    []*record                // protected by mu: from next on, in order
-	next     int                      // protected by mu
-	gates    map[mem.Point]*gate      // protected by mu
-	spare    []*gate                  // protected by mu
-	routes   map[routeKey]*route      // protected by mu; nil while one is being made
-	starving []*batch                 // protected by mu: in order
-	batches  []*batch                 // protected by mu: free ones
-	trash    []ocl.Event              // protected by mu: events to be released
-	emptied  []ocl.Event              // protected by mu: room for trash
-	hopping  int                      // protected by mu: hops accepted and not ended
-	draining int                      // protected by mu: goroutines that will look at ready again
-	closing  bool                     // protected by mu
+	mu        sync.Mutex
+	ended     sync.Cond                // L is mu: a command has ended
+	lines     map[*mem.Timeline]*Queue // protected by mu
+	records   []*record                // protected by mu: by index
+	free      []*record                // protected by mu
+	ready     []*record                // protected by mu: from next on, in order
+	next      int                      // protected by mu
+	gates     map[mem.Point]*gate      // protected by mu
+	spare     []*gate                  // protected by mu
+	routes    map[routeKey]*route      // protected by mu; nil while one is being made
+	starving  []*batch                 // protected by mu: in order
+	batches   []*batch                 // protected by mu: free ones
+	trash     []ocl.Event              // protected by mu: events to be released
+	emptied   []ocl.Event              // protected by mu: room for trash
+	followers []*record                // protected by mu: have waited for hops, and OpenCL has them
+	hopping   int                      // protected by mu: hops accepted and not ended
+	draining  int                      // protected by mu: goroutines that will look at ready again
+	closing   bool                     // protected by mu
 }
 
 func newHost(f Found, opts options) (*host, error) {
@@ -159,7 +160,7 @@ func (h *host) receive() {
 		h.mu.Lock()
 		h.draining++
 		h.takenLocked(out[:n])
-		h.drainLocked()
+		h.tidyLocked()
 		h.mu.Unlock()
 	}
 }
@@ -203,7 +204,7 @@ func (h *host) dispatch() {
 		}
 		h.mu.Lock()
 		h.draining++
-		h.drainLocked()
+		h.tidyLocked()
 		if h.uncovered.Swap(false) {
 			h.coverAllLocked()
 		}

@@ -66,7 +66,7 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 		return toRunner
 	case r.here(directAtOnce):
 		return copyNow
-	case cmd.Awaited && r.here(len(r.bytes)):
+	case r.mayBeOwed(cmd):
 		return copyOwed
 	}
 	return toOpenCL
@@ -103,6 +103,7 @@ func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) 
 	case l == toRunner:
 		r.elsewhere(r.runner)
 	case l == copyOwed:
+		h.dropEdgesLocked(r) // who waits looks at the points
 		r.elsewhere(waiter{})
 	case open && l != starve:
 		h.readyLocked(r)
@@ -312,7 +313,7 @@ func (r *record) elsewhere(by runner) {
 	by.run(r)
 }
 
-// waiter has copies left to who waits for them, or flushes: see copyOwed.
+// waiter has copies left to who waits for them: see copyOwed.
 type waiter struct{}
 
 func (waiter) run(r *record) {

@@ -22,10 +22,10 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	}
 	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
 	defer h.leaveLocked(r)
-	if h.hopping > 0 {
-		h.drainSinkLocked()
+	if h.hopping > 0 || len(h.followers) > 0 {
+		h.followHopsLocked()
 		if r.state != native || r.told || r.hops {
-			return !r.told
+			return r.state != ended
 		}
 	}
 	if r.state == held { // by what OpenCL has, perhaps; no deeper: there may be many
@@ -41,7 +41,7 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 				h.mu.Lock()
 			}
 		}
-		return again
+		return again || r.follows // somebody has seen the hop's end, and is about to go on
 	}
 	e := r.event
 	h.mu.Unlock()
@@ -80,6 +80,9 @@ func (h *host) endedWellLocked(r *record) {
 	}
 }
 
+// mostInUse is how many records may be in use before who waits looks for some to be freed.
+const mostInUse = 2 * moreRecords
+
 // waitNative blocks the thread in OpenCL until p's command has ended, where OpenCL
 // has it. What follows from the end is still to be done: see poll.
 func (h *host) waitNative(q *Queue, p mem.Point) {
@@ -91,12 +94,20 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	}
 	r.users++ // keeps the event
 	e := r.event
+	if len(h.records)-len(h.free) > mostInUse { // while the command runs
+		h.drainSinkLocked()
+	}
 	h.mu.Unlock()
 	st := e.Wait()
 	h.mu.Lock()
-	h.drainSinkLocked() // what ended before it, too
 	if st == ocl.Complete {
 		h.endedWellLocked(r)
+	}
+	if !p.Reached() { // it failed, or what ended before it is not known yet
+		h.drainSinkLocked()
+		if st == ocl.Complete {
+			h.endedWellLocked(r)
+		}
 	}
 	h.leaveLocked(r) // only now: it keeps the host, and the sink with it, from being closed
 }

@@ -159,7 +159,7 @@ func (q *Queue) Flush() error {
 	}
 	q.flushOnce()
 	if owes {
-		q.copyAllOwed()
+		q.copyReachedOwed()
 	}
 	return nil
 }
@@ -169,9 +169,14 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 	if p.Line != q.line {
 		return fmt.Errorf("queue %s: point %v is not of this queue: %w", q.line.Name(), p, mem.ErrInvalidEvent)
 	}
+	if p.Reached() {
+		return p.Err()
+	}
 	q.flushOnce()
 	if q.dev.direct {
-		q.dev.host.copyOwed(q, p)
+		if q.dev.host.copyOwed(q, p, mode == devices.BlockThread); p.Reached() {
+			return p.Err()
+		}
 	}
 	if mode == devices.BlockThread && q.finishQuiet(p) {
 		return p.Wait(ctx)
@@ -273,7 +278,7 @@ func (q *Queue) Close() error {
 	h.mu.Unlock()
 	h.hurry()
 	q.flushOnce()
-	q.copyAllOwed()
+	q.giveUpOwed()
 	h.mu.Lock()
 	for q.pending > 0 {
 		h.ended.Wait()

@@ -49,7 +49,8 @@ type quirks struct {
 	// package nvlink's to say.
 	// Seen: NVIDIA 580.159.04. Test: TestWindowsCarryWhatOpenCLComputes.
 	windows bool
-	// untried: windows are used whatever is known of the driver's version.
+	// untried: windows are used whatever is known of the driver's version: a trial of it.
+	// Seen: NVIDIA 580.159.04. Test: TestATrialSaysHowItWent.
 	untried bool
 	// oneThread: OpenCL runs a command only within clFinish, clFlush and clWaitForEvents, in
 	// the thread that calls them; an event does not move, and no callback comes, before

@@ -120,10 +120,14 @@ func (f *feed) flushLocked(h *host) {
 	h.emptied = trash
 }
 
+// mostTrash is how many events are left to be released by who has the time, which is not who has
+// waited for a command and may have the next.
+const mostTrash = 64
+
 // drainLocked advances ready records until there is none. It is called with mu
 // held and draining raised by one; mu is released in between.
 func (h *host) drainLocked() {
-	for f := (feed{}); len(h.ready) > 0 || f.q != nil || len(h.trash) > 0; {
+	for f := (feed{}); len(h.ready) > 0 || f.q != nil || len(h.trash) > mostTrash; {
 		if len(h.ready) == 0 {
 			f.flushLocked(h)
 			continue
@@ -133,6 +137,12 @@ func (h *host) drainLocked() {
 		}
 	}
 	h.draining--
+}
+
+// tidyLocked is drainLocked for who has the time.
+func (h *host) tidyLocked() {
+	h.drainLocked()
+	(&feed{}).flushLocked(h)
 }
 
 // nextLocked takes the record that has been ready for longest.

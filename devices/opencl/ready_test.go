@@ -62,7 +62,7 @@ func TestFlightsEqualAMap(t *testing.T) {
 		for range rapid.IntRange(1, 400).Draw(t, "steps") {
 			if len(in) == 0 || rapid.IntRange(0, 20).Draw(t, "ends") < rapid.IntRange(5, 15).Draw(t, "share") {
 				seq++
-				r := &record{point: mem.Point{Seq: seq}}
+				r := &record{life: life{point: mem.Point{Seq: seq}}}
 				f.put(r)
 				want[seq], in = r, append(in, seq)
 			} else {

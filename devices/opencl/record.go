@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"godwit/devices"
@@ -59,8 +60,24 @@ type record struct {
 	host  *host   // immutable
 	index int     // immutable: of host.records
 	tag   ocl.Tag // C memory; made by the first enqueue
+	pin   runtime.Pinner
 
-	// What is looked at most, together.
+	// Room, kept from one life to the next.
+	waits   []mem.Wait
+	two     [2]mem.Wait   // room for waits
+	edges   []*record     // native records waited for; each has users raised
+	after   []*record     // held until this one is native or ended
+	handles []ocl.Event   // the events of edges
+	args    []byte        // of a launch, encoded; the pattern of a fill
+	unpin   []pinnedBlock // to be unpinned at the end
+	lent    []lent        // to be returned at the end
+	hop     *hop
+
+	life
+}
+
+// life is what a record is from take to recycle: all zero when it is free.
+type life struct {
 	q        *Queue
 	point    mem.Point
 	state    state
@@ -75,33 +92,25 @@ type record struct {
 	blockers int // what holds it
 	users    int // edges and polls that need event
 	event    ocl.Event
-	failure  error // the first failure among Data waits
-	waits    []mem.Wait
-	two      [2]mem.Wait // room for waits
-	edges    []*record   // native records waited for; each has users raised
-	after    []*record   // held until this one is native or ended
-	handles  []ocl.Event // the events of edges
+	failure  error       // the first failure among Data waits
 	spent    []ocl.Event // events of earlier tries
 
 	// What to do, from the command.
-	runner runner // carries it out where that is not OpenCL; its waits are reached then
-	bytes  []byte // host end of a transfer
-	memory uint64 // the other end's address, where it is this process's; else 0
-	pin    runtime.Pinner
-	times  devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
-	kernel *kernel
-	batch  *batch       // it is an end of a batch
-	end    int          // which
-	hops   bool         // it is a copy between windows, hop
-	hop    *hop         // reused
-	late   devices.Late // which part of the copy there is to do; nil is all
-	call   func(context.Context) error
-	unpin  []pinnedBlock
-	lent   []lent
-	args   []byte
-	begun  atomic.Bool // a runner has begun with it
-	covers uint64      // it is no command, but the marker of a cover: of the points up to this
-	cmd    ocl.Command
+	runner  runner        // carries it out where that is not OpenCL; its waits are reached then
+	bytes   []byte        // host end of a transfer
+	memory  uint64        // the other end's address, where it is this process's; else 0
+	source  []byte        // of a copy between two devices of which both ends are this process's, where memory is the destination
+	times   devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
+	kernel  *kernel
+	batch   *batch       // it is an end of a batch
+	end     int          // which
+	hops    bool         // it is a copy between windows, hop
+	follows bool         // it waited for such a copy
+	late    devices.Late // which part of the copy there is to do; nil is all
+	call    func(context.Context) error
+	begun   atomic.Bool // a runner has begun with it
+	covers  uint64      // it is no command, but the marker of a cover: of the points up to this
+	cmd     ocl.Command
 }
 
 type state uint8
@@ -122,13 +131,16 @@ type pinnedBlock struct {
 // moreRecords is how many records are made at once.
 const moreRecords = 32
 
+// fewArgs is how many bytes of arguments a record has room for from the start.
+const fewArgs = 96
+
 // takeLocked: free to held.
 func (h *host) takeLocked(q *Queue, op devices.Op) *record {
 	if len(h.free) == 0 {
-		some := make([]record, moreRecords)
+		some, room := make([]record, moreRecords), make([]byte, moreRecords*fewArgs)
 		for i := range some {
 			r := &some[i]
-			r.host, r.index, r.waits = h, len(h.records), r.two[:0]
+			r.host, r.index, r.waits, r.args = h, len(h.records), r.two[:0], room[i*fewArgs:i*fewArgs:(i+1)*fewArgs]
 			h.records = append(h.records, r)
 			h.free = append(h.free, &some[len(some)-1-i]) // the first is taken first
 		}
@@ -199,6 +211,7 @@ func (h *host) resolveLocked(r *record) bool {
 			x.after = append(x.after, r)
 			r.blockers++
 		default:
+			r.follows = r.follows || x != nil && x.hops
 			h.gateLocked(r, w)
 		}
 	}
@@ -252,6 +265,9 @@ func (h *host) leaveLocked(r *record) {
 // nativeLocked: held to native. OpenCL has r, and what was held by it can go on.
 func (h *host) nativeLocked(r *record) {
 	r.state, r.blockers = native, 0
+	if r.follows && len(h.followers) < mostFollowers {
+		h.followers = append(h.followers, r)
+	}
 	h.releaseLocked(r)
 	for _, x := range r.others() {
 		if h.nativeLocked(x); x.told {
@@ -365,6 +381,9 @@ func (h *host) finishLocked(r *record, err error) {
 	if r.hops {
 		h.hopping--
 	}
+	if i := slices.Index(h.followers, r); r.follows && i >= 0 {
+		h.followers = slices.Delete(h.followers, i, i+1)
+	}
 	h.releaseLocked(r)
 	switch {
 	case q.timing && err == nil && r.event != 0:
@@ -411,8 +430,9 @@ func (h *host) recycleLocked(r *record) {
 		h.trash = append(h.trash, r.event)
 	}
 	h.trash = append(h.trash, r.spent...)
-	*r = record{host: r.host, index: r.index, tag: r.tag, hop: r.hop, pin: r.pin, waits: r.waits[:0], args: r.args[:0], edges: r.edges[:0],
-		handles: r.handles[:0], after: r.after[:0], unpin: r.unpin[:0], lent: r.lent[:0]}
+	r.life = life{}
+	r.waits, r.args, r.edges, r.handles, r.after = r.waits[:0], r.args[:0], r.edges[:0], r.handles[:0], r.after[:0]
+	r.unpin, r.lent = r.unpin[:0], r.lent[:0]
 	h.free = append(h.free, r)
 	if h.closing {
 		h.ended.Broadcast()

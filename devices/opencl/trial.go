@@ -93,9 +93,14 @@ func (t *Trial) on(ctx context.Context, devs []devices.Device) (tried []string, 
 		p := &trialPair{ctx: ctx, dev: [2]*Device{devs[0].(*Device), other.(*Device)}}
 		done, err := t.pair(p)
 		tried = append(tried, done...)
-		if err != nil {
+		switch {
+		case errors.Is(err, nvlink.ErrNoGPU) || errors.Is(err, nvlink.ErrNoPeer): // nothing to try
+		case err != nil:
 			return tried, err
 		}
+	}
+	if len(tried) == 0 {
+		return nil, fmt.Errorf("no two devices have a link: %w", mem.ErrInvalidOperation)
 	}
 	return tried, nil
 }

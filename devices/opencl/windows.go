@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -73,13 +74,32 @@ func openEngine(ctx context.Context, of []ocl.Device, untried bool) (e *nvlink.E
 		o.GPUs, o.Driver = append(o.GPUs, u), d.ID.Text(ocl.DriverVersion)
 		gpus = append(gpus, d.ID)
 	}
-	switch {
-	case len(gpus) >= 2:
+	if len(gpus) >= 2 {
 		e, err = nvlink.Open(ctx, o)
-	case err == nil:
+		if !errors.Is(err, nvlink.ErrNoGPU) {
+			return e, gpus, err
+		}
+		gpus, o.GPUs = seen(ctx, gpus, o) // CUDA_VISIBLE_DEVICES hides some from CUDA alone
+		if len(gpus) >= 2 {
+			e, err = nvlink.Open(ctx, o)
+		}
+	} else if err == nil {
 		err = fmt.Errorf("the platform has one GPU: %w", mem.ErrInvalidOperation)
 	}
 	return e, gpus, err
+}
+
+// seen are those of some GPUs that CUDA knows.
+func seen(ctx context.Context, gpus []ocl.DeviceID, o nvlink.Options) (known []ocl.DeviceID, uuids []nvlink.UUID) {
+	all := o.GPUs
+	for i, u := range all {
+		o.GPUs = []nvlink.UUID{u}
+		if e, err := nvlink.Open(ctx, o); err == nil {
+			_ = e.Close() // it has nothing
+			known, uuids = append(known, gpus[i]), append(uuids, u)
+		}
+	}
+	return known, uuids
 }
 
 // of is the engine, if there is one, and the index of a device.

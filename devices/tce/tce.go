@@ -57,11 +57,7 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	d, err := New(o)
-	if err != nil {
-		return nil, err
-	}
-	return []devices.Device{d}, nil
+	return devices.One(New(o))
 }
 
 // Options describe a device; zero values are defaults.

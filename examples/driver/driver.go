@@ -13,6 +13,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/soft"
 	"godwit/devices/storage"
+	"godwit/devices/work"
 	"godwit/mem"
 )
 
@@ -33,11 +34,7 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 			return nil, fmt.Errorf("driver remote: latency %q: %v: %w", value, err, mem.ErrInvalidValue)
 		}
 	}
-	d, err := New(cfg.Name, max(cfg.Memory, 1<<20), latency)
-	if err != nil {
-		return nil, err
-	}
-	return []devices.Device{d}, nil
+	return devices.One(New(cfg.Name, max(cfg.Memory, 1<<20), latency))
 }
 
 // Device is an open store.
@@ -57,17 +54,23 @@ func New(name string, size uint64, latency time.Duration) (*Device, error) {
 		blocks: storage.NewBlocks(name, 128, addresses),
 		server: &server{bytes: make([]byte, size), latency: latency},
 	}
-	info := devices.Info{Driver: "remote", Name: name, Type: devices.Custom, GlobalMemory: size, MaxAlloc: size, BaseAlign: 128}
-	d.Init(info, d.blocks, d, soft.EngineOptions{Workers: 4, NoKernels: true})
+	info := devices.Info{
+		Driver: "remote", Name: name, Type: devices.Custom, GlobalMemory: size, MaxAlloc: size, BaseAlign: 128,
+		LocalMemory: 64 << 10, MaxWorkGroup: 256, MaxWorkItems: [3]uint64{256, 256, 256}, FP64: true,
+	}
+	d.Init(info, d.blocks, d, soft.EngineOptions{Workers: 4})
 	return d, nil
 }
 
-// Execute implements soft.Executor: copies, rectangles and fills, as requests.
+// Execute implements soft.Executor: copies, rectangles, fills and launches, as requests.
 func (d *Device) Execute(cmd *devices.Command) error {
-	if cmd.Op == devices.OpFill {
+	switch cmd.Op {
+	case devices.OpFill:
 		bytes := make([]byte, cmd.Size)
 		soft.FillBytes(bytes, cmd.Pattern)
 		return d.write(&cmd.Dst, 0, bytes)
+	case devices.OpLaunch:
+		return d.launch(cmd)
 	}
 	for p := range cmd.Pieces() {
 		bytes, err := d.read(&cmd.Src, p.Src, p.Size)
@@ -109,6 +112,31 @@ func (d *Device) write(l *devices.Loc, off uint64, bytes []byte) error {
 	return nil
 }
 
+// launch runs a kernel at the other end: a work.Arg says where that has the bytes.
+func (d *Device) launch(cmd *devices.Command) error {
+	args := make([]work.Arg, len(cmd.Args))
+	for i := range cmd.Args {
+		a := &cmd.Args[i]
+		args[i] = work.Arg{Kind: work.BufferArg, Size: a.Size, ID: uint64(i) + 1}
+		switch {
+		case a.Kind == devices.ArgValue:
+			args[i].Kind, args[i].Bytes, args[i].Size = work.ValueArg, a.Value, uint64(len(a.Value))
+		case a.Kind == devices.ArgLocal: // the engine has memory for it
+			args[i].Kind = work.LocalArg
+		case a.Block.IsZero():
+			args[i].Null = true
+		default:
+			addr, err := d.blocks.Pin(a.Block, a.Off, a.Size)
+			if err != nil {
+				return fmt.Errorf("kernel %s, argument %d: %w", cmd.Kernel.Name(), i, err)
+			}
+			defer d.blocks.Unpin(a.Block)
+			args[i].Addr, args[i].Bytes = addr, d.server.bytes[addr:][:a.Size]
+		}
+	}
+	return d.server.run(func() error { return d.Launch(cmd, args, soft.KernelRun{}) })
+}
+
 // server stands for what is at the other end of a wire.
 type server struct {
 	latency time.Duration
@@ -121,6 +149,14 @@ func (s *server) get(addr, size uint64) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.bytes[addr:][:size])
+}
+
+// run has nothing else happen at the other end meanwhile.
+func (s *server) run(kernel func() error) error {
+	time.Sleep(s.latency)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return kernel()
 }
 
 func (s *server) put(addr uint64, bytes []byte) {

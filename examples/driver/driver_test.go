@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 		d, err := driver.New("remote", 8<<20, time.Microsecond)
 		require.NoError(t, err)
 		return d
-	}, devicetest.WithoutKernels())
+	})
 }
 
 // Two stores in a context, opened by name: a buffer goes to where it is used.

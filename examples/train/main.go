@@ -4,6 +4,7 @@
 //	train                         on the best device there is
 //	train --device tce -n 3       on three simulated ones
 //	train --device gpu -n 0       on all GPUs
+//	train --device gpu --memory 100000   with no more memory than that
 //
 // Interrupt it: the step under way ends, and the loss so far is printed.
 package main
@@ -33,6 +34,7 @@ type options struct {
 	hidden  int // units
 	rate    float64
 	seed    uint64
+	memory  uint64 // bytes of each device
 }
 
 func main() {
@@ -45,6 +47,7 @@ func main() {
 	f.IntVar(&o.batch, "batch", 2048, "points of one step, over all devices")
 	f.IntVar(&o.hidden, "hidden", 32, "hidden units")
 	f.Float64Var(&o.rate, "rate", 2, "learning rate")
+	f.Uint64Var(&o.memory, "memory", 0, "bytes of each device's memory to use at most, where it has one of its own; 0 is all")
 	f.Uint64Var(&o.seed, "seed", 1, "of data and first weights")
 	if err := f.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
@@ -53,7 +56,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "train:", err)
 		os.Exit(2)
 	}
-	backend.Main(func(ctx context.Context) error { return run(ctx, o, os.Stdout, os.Stderr) })
+	manager := backend.MainOptions{Manager: backend.Options{Memory: o.memory}}
+	backend.MainWith(manager, func(ctx context.Context) error { return run(ctx, o, os.Stdout, os.Stderr) })
 }
 
 // run trains, with losses on out and a bar on progress.
@@ -94,6 +98,10 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 		s := h.Pool().Stats()
 		fmt.Fprintf(out, "device %d: %d buffers, %d bytes, hit rate %.4f\n", i, s.Buffers, s.Held, s.HitRate())
 	}
-	fmt.Fprintf(out, "bytes moved between memories: %d\n", hs[0].Context().Stats().BytesMoved)
+	s := hs[0].Context().Stats()
+	fmt.Fprintf(out, "bytes moved between memories: %d\n", s.BytesMoved)
+	if s.Evictions > 0 {
+		fmt.Fprintf(out, "evicted: %d blocks of %d bytes, %d bytes dropped, %d written back\n", s.Evictions, s.BytesEvicted, s.BytesDropped, s.BytesWrittenBack)
+	}
 	return nil
 }

@@ -65,6 +65,36 @@ func TestLossesFallAndAreTheSameOnEveryBackend(t *testing.T) {
 	})
 }
 
+// TestHalfTheMemoryTrainsTheSame: pools, tensors and the device allocator over devices
+// with half of the memory that the training takes; its losses are what they were.
+func TestHalfTheMemoryTrainsTheSame(t *testing.T) {
+	on(t, func(t *testing.T, ctx context.Context, o options) {
+		if o.device == "cpu" {
+			t.Skip("its memory is the host's")
+		}
+		var all strings.Builder
+		require.NoError(t, run(ctx, o, &all, io.Discard))
+		hs, err := backend.ManagerOf(ctx).Group(o.device, o.n)
+		require.NoError(t, err)
+		var peak uint64
+		for i := range hs {
+			peak = max(peak, hs[0].Context().Resource(mem.MemoryID(i+1)).Stats().PeakLive)
+		}
+
+		half := backend.NewManager(backend.Options{Memory: peak / 2})
+		ctx = backend.WithManager(context.Background(), half)
+		var out strings.Builder
+		require.NoError(t, run(ctx, o, &out, io.Discard))
+		require.Equal(t, epochLine.FindAllString(all.String(), -1), epochLine.FindAllString(out.String(), -1))
+		hs, err = half.Group(o.device, o.n)
+		require.NoError(t, err)
+		require.Positive(t, hs[0].Context().Stats().Evictions)
+		require.NoError(t, hs[0].Context().Check())
+		t.Logf("%d bytes at most, half of them now: %s", peak, out.String()[strings.Index(out.String(), "bytes moved"):])
+		require.NoError(t, half.Close(context.Background()))
+	})
+}
+
 // TestSteadyStateCreatesNoBuffers: 10,000 steps where GODWIT_SOAK is set.
 func TestSteadyStateCreatesNoBuffers(t *testing.T) {
 	steps := 200

@@ -3,10 +3,11 @@ package oracle
 import "godwit/mem"
 
 // WrittenBack replays that a copy brought all that its source held of r of a buffer, for
-// no command's sake. It returns how many bytes it brought.
-func (o *Oracle) WrittenBack(id mem.BufferID, r mem.Range, from, to mem.MemoryID) (bytes uint64) {
-	o.Along(0, id, r, from, to)
-	return r.Size()
+// no command's sake. It returns a handle for FailCopy.
+func (o *Oracle) WrittenBack(id mem.BufferID, r mem.Range, from, to mem.MemoryID) (command int) {
+	res, _ := o.Prefetch(nil) // nothing that could be refused
+	o.Along(res.Command, id, r, from, to)
+	return res.Command
 }
 
 // Evicted replays that a memory gave its block of a buffer up. It returns how many bytes
@@ -14,26 +15,12 @@ func (o *Oracle) WrittenBack(id mem.BufferID, r mem.Range, from, to mem.MemoryID
 // be.
 func (o *Oracle) Evicted(id mem.BufferID, m mem.MemoryID) (lost uint64) {
 	b := o.buffers[id]
-	m = o.topo.Store(m)
-	s := b.at(m)
+	only := mem.SetOf(o.topo.Store(m))
 	for i := range b.latest {
-		had := s.has(b, uint64(i))
-		if s.holds[i], s.by[i] = 0, 0; s.partOf != nil {
-			s.partOf[i] = 0
-		}
-		if had && !b.anyHas(uint64(i)) {
+		if b.holders(uint64(i)) == only {
 			lost++
 		}
 	}
+	o.Unstored(id, m)
 	return lost
-}
-
-// anyHas reports whether some memory holds offset i of the content.
-func (b *buffer) anyHas(i uint64) bool {
-	for _, s := range b.stores {
-		if s != nil && s.has(b, i) {
-			return true
-		}
-	}
-	return false
 }

@@ -4,8 +4,10 @@ package icd_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +71,57 @@ func BenchmarkBesidePlainPoCL(b *testing.B) {
 			r := spread(ratio, name)
 			b.Logf("%-22s PoCL %10.3f  Godwit %10.3f  %.2f of %.2f to %.2f", name, spread(pocl, name)[1], spread(godwit, name)[1], r[1], r[0], r[2])
 		}
+	}
+}
+
+// BenchmarkSmallSteps is testdata/small.c on plain PoCL and on Godwit in turns, on one device and on
+// two, as BenchmarkBesidePlainPoCL has it. Think times are microseconds that the program does
+// something else for between two steps: PoCL's own threads have just gone to sleep then.
+func BenchmarkSmallSteps(b *testing.B) {
+	need(b, "gcc")
+	prog := compile(b, "small")
+	for b.Loop() {
+		for _, n := range []int{1, 2} {
+			for _, think := range []string{"0", "1", "10"} {
+				inTurns(b, fmt.Sprintf("%d devices, %2s us between", n, think), plain(b, n), on(n), prog, strconv.Itoa(n), "0.2", think)
+			}
+		}
+	}
+}
+
+// BenchmarkLaunches is testdata/lbench.c in the same way.
+func BenchmarkLaunches(b *testing.B) {
+	need(b, "gcc")
+	prog := compile(b, "lbench")
+	for b.Loop() {
+		inTurns(b, "launches", plain(b, 1), on(1), prog)
+	}
+}
+
+// inTurns runs a program that prints figures on two platforms in turns, and logs the medians of each
+// and of their ratios, with the lowest and the highest.
+func inTurns(b *testing.B, what string, plain, godwit platform, prog string, args ...string) {
+	b.Helper()
+	once := func(p platform) (f figures) {
+		r := p.run(b, time.Minute, "", prog, append([]string{p.part}, args...)...)
+		require.True(b, r.ok(), "%v", r)
+		_, text, _ := strings.Cut(r.out, "\n")
+		require.NoError(b, json.NewDecoder(strings.NewReader(text)).Decode(&f), "%s", r.out)
+		return f
+	}
+	var pocl, ours, ratio []figures
+	for range benchRounds {
+		p, g := once(plain), once(godwit)
+		r := make(figures)
+		for name := range p {
+			r[name] = g[name] / p[name]
+		}
+		pocl, ours, ratio = append(pocl, p), append(ours, g), append(ratio, r)
+	}
+	for _, name := range slices.Sorted(maps.Keys(pocl[0])) {
+		r := spread(ratio, name)
+		b.ReportMetric(r[1], strings.ReplaceAll(what, " ", "_")+"/"+name)
+		b.Logf("%s: %-16s PoCL %8.2f  Godwit %8.2f  %.2f of %.2f to %.2f", what, name, spread(pocl, name)[1], spread(ours, name)[1], r[1], r[0], r[2])
 	}
 }
 

@@ -35,6 +35,22 @@ func TestClinfoListsThePlatformAndItsDevicesWithoutAWarning(t *testing.T) {
 	}
 }
 
+func TestAListOfDevicesIsAMaskAndAnOrder(t *testing.T) {
+	need(t, "clinfo")
+	for list, want := range map[string][]string{"1,0": {"cpu1", "cpu0"}, "cpu1": {"cpu1"}, "0,": {"cpu0"}} {
+		r := on(1, "GODWIT_DEVICES="+list).run(t, time.Minute, "", "clinfo", "--list")
+		require.True(t, r.ok(), "%v", r)
+		var got []string
+		for _, m := range regexp.MustCompile(`Device #\d+: .*\((\w+)\)`).FindAllStringSubmatch(r.out, -1) {
+			got = append(got, m[1])
+		}
+		require.Equal(t, want, got, list)
+	}
+	r := on(1, "GODWIT_DEVICES=2,").run(t, time.Minute, "", "clinfo", "--list")
+	require.Contains(t, r.out, `godwit: no OpenCL platform: GODWIT_DEVICES=2: no device "2"`)
+	require.NotContains(t, r.out, "Device #")
+}
+
 func TestPythonProgramsComputeWhatNumpyDoes(t *testing.T) {
 	need(t, python)
 	if !available(python, "-c", "import pyopencl") {
@@ -155,4 +171,31 @@ func TestAProgramMayEndWithWorkInFlight(t *testing.T) {
 			t.Logf("%s: %d starts: %d crashed, %d hung", how, each, crashed, hung)
 		})
 	}
+}
+
+// The cases of PoCL's issues 1962 and 1969, and a random walk over views that overlap.
+func TestSubBuffersThatOverlapAgreeOnAllDevices(t *testing.T) {
+	steps := "300"
+	if os.Getenv("GODWIT_SOAK") != "" {
+		steps = "100000"
+	}
+	for _, n := range []int{1, 2, 8} {
+		for seed := range 2 {
+			r := on(n).run(t, 5*time.Minute, "", compile(t, "overlaps"), "Godwit", "0", steps, strconv.Itoa(seed))
+			require.True(t, r.ok(), "%d devices: %v", n, r)
+			require.Regexp(t, `(?m)^OK$`, r.out)
+		}
+	}
+}
+
+func TestFunctionsOfTheProgramRunBetweenKernels(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		r := on(n).run(t, time.Minute, "", compile(t, "native"), "Godwit")
+		require.True(t, r.ok(), "%d devices: %v", n, r)
+		require.Regexp(t, `(?m)^OK$`, r.out)
+		require.NotContains(t, r.out, "none here", "PoCL has them")
+	}
+	r := instant(t).run(t, time.Minute, "", compile(t, "native"), "Godwit")
+	require.True(t, r.ok(), "%v", r)
+	require.Contains(t, r.out, "none here")
 }

@@ -62,6 +62,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(nearestFlag)
 	root.AddCommand(verbs()...)
+	completeValues(root)
 	return root
 }
 

@@ -3,9 +3,7 @@
 package cli
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,10 +23,7 @@ func linked(t *testing.T, driver string) []string {
 	dir := t.TempDir()
 	fake, err := nvlinktest.Build(dir)
 	require.NoError(t, err)
-	shim := filepath.Join(dir, "libshim.so")
-	out, err := exec.Command("cc", "-O1", "-shared", "-fPIC", "-o", shim, "../../../devices/opencl/testdata/shim.c", "-lOpenCL", "-ldl").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return append(os.Environ(), "POCL_DEVICES=pthread pthread", "GODWIT_OPENCL_LIBRARY="+shim, "GODWIT_CUDA_LIBRARY="+fake.Library, "GODWIT_NVLINK=on", "GODWIT_SHIM_DRIVER="+driver)
+	return append(fake.Env(nvlinktest.Shim(t, dir)), "POCL_DEVICES=pthread pthread", "GODWIT_SHIM_DRIVER="+driver)
 }
 
 // runGodwit runs the program and returns what it says, and its exit code.

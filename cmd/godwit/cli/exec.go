@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -71,7 +70,7 @@ or libgodwit.so is missing.`,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows the program's name is the program's
-	flags.StringVar(&f.devices, "devices", "", "how many devices, or a YAML file that describes them (`N|FILE`)")
+	flags.StringVar(&f.devices, "devices", "", "how many devices, which of them in which order (0,2 or gpu1,gpu0), or a YAML file that describes them (`N|LIST|FILE`)")
 	flags.StringVar(&f.backend, "backend", "", "the OpenCL `library` that compiles and runs kernels: pocl, nvidia, oclgrind or a path")
 	flags.StringVar(&f.trace, "trace", "", "write every command and copy, with its reason, to `FILE` (without one, to standard error)")
 	flags.Lookup("trace").NoOptDefVal = "-"
@@ -121,15 +120,17 @@ func (f *execFlags) environment(ctx context.Context, summary string) (env []stri
 	env = []string{"OCL_ICD_VENDORS=" + lib, "OCL_ICD_FILENAMES=" + lib, "GODWIT_SUMMARY=" + summary}
 	if f.devices != "" {
 		devices := f.devices
-		if n, err := strconv.Atoi(devices); err != nil {
-			if devices, err = existing(devices); err != nil {
-				return nil, fmt.Errorf("--devices %s: it is a number or a file: %w", f.devices, err)
+		w, err := devicefile.ParseWish(devices)
+		if err != nil {
+			return nil, fmt.Errorf("--devices: %w", err)
+		}
+		if w.File != "" {
+			if devices, err = existing(w.File); err != nil {
+				return nil, fmt.Errorf("--devices %s: it is a number, a list of devices or a file: %w", f.devices, err)
 			}
 			if _, err := devicefile.Read(ctx, devices); err != nil { // the program would see no platform
 				return nil, fmt.Errorf("--devices: %w", err)
 			}
-		} else if err := devicefile.CheckCount(n); err != nil {
-			return nil, fmt.Errorf("--devices: %w", err)
 		}
 		env = append(env, "GODWIT_DEVICES="+devices)
 	}

@@ -115,9 +115,9 @@ func fuzzTasks(f fuzzFlags, list []replay.Subject, objective fuzz.Objective) []*
 	// time, so that the last has as much as the first.
 	share := f.limit * time.Duration(min(runtime.GOMAXPROCS(0), len(tasks))) / time.Duration(len(tasks))
 	// What is found is then made smaller and measured: that has a part of the time too.
-	share -= min(share/6, 3*time.Second)
+	after := min(share/6, 3*time.Second)
 	for _, t := range tasks {
-		t.share = share
+		t.share, t.o.Shrinking = share-after, after
 	}
 	return tasks
 }

@@ -238,6 +238,16 @@ static void absent(cl_device_id d)
 	EXPECT(CL_INVALID_DEVICE, clSetDefaultDeviceCommandQueue(ctx, NULL, q));
 	EACH(CL_INVALID_CONTEXT, ctx, clSetDefaultDeviceCommandQueue(x, d, q));
 
+	/* cl_ext_buffer_device_address: a buffer has an address on each device that uses it. */
+	cl_mem_properties addressed[] = {0x5000 /* CL_MEM_DEVICE_PRIVATE_ADDRESS_EXT */, CL_TRUE, 0};
+	cl_ulong at[4];
+	char extensions[4096];
+	EXPECT_ERR(CL_INVALID_PROPERTY, clCreateBufferWithProperties(ctx, addressed, CL_MEM_READ_WRITE, 4096, NULL, &err));
+	EXPECT(CL_INVALID_VALUE, clGetMemObjectInfo(mem, 0x5001 /* CL_MEM_DEVICE_ADDRESS_EXT */, sizeof at, at, NULL));
+	EXPECT(1, clGetExtensionFunctionAddressForPlatform(platform, "clSetKernelArgDevicePointerEXT") == NULL);
+	OK(clGetDeviceInfo(d, CL_DEVICE_EXTENSIONS, sizeof extensions, extensions, NULL));
+	EXPECT(1, strstr(extensions, "cl_ext_buffer_device_address") == NULL);
+
 	void *p = clSVMAlloc(ctx, CL_MEM_READ_WRITE, 4096, 0);
 	if (p) {
 		EXPECT_ERR(CL_INVALID_BUFFER_SIZE, clCreateBuffer(ctx, CL_MEM_USE_HOST_PTR, 4097, p, &err));

@@ -162,7 +162,7 @@ func (b *bench) parts(ctx context.Context) (err error) {
 // byWindow has copies go by window whatever their blocks are.
 func (b *bench) byWindow(ctx context.Context) error {
 	for _, n := range b.Sizes {
-		if n < 16<<20 {
+		if n < 64<<20 {
 			continue
 		}
 		if err := b.byWindowOf(ctx, n); err != nil {

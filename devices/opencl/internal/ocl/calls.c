@@ -57,7 +57,9 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 cl_int gw_end(gw_handle event)
 {
 	gw_command(1);
-	cl_int st = gw_wait(event), fault = gw_faulty(2);
+	cl_event e = (cl_event)event;
+	clWaitForEvents(1, &e);
+	cl_int st = gw_status(event), fault = gw_faulty(2);
 	gw_command(-1);
 	return fault ? fault : st;
 }
@@ -72,7 +74,8 @@ cl_int gw_status(gw_handle event)
 cl_int gw_wait(gw_handle event)
 {
 	cl_event e = (cl_event)event;
-	clWaitForEvents(1, &e);
+	if (clWaitForEvents(1, &e) == CL_SUCCESS)
+		return CL_COMPLETE; // it says so where the command failed
 	return gw_status(event);
 }
 

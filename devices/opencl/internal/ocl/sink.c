@@ -68,7 +68,8 @@ static int sink_put(gw_sink *s, uint64_t id, int32_t status)
 		s->done = more;
 		s->cap *= 2;
 	}
-	s->done[s->n++] = (gw_done){id, status, 0};
+	s->done[s->n] = (gw_done){id, status, 0};
+	__atomic_store_n(&s->n, s->n + 1, __ATOMIC_RELAXED);
 	__atomic_sub_fetch(&s->running, 1, __ATOMIC_SEQ_CST);
 	return s->n == 1 && (s->prompt || s->watching); // a watcher comes in its own time
 }
@@ -216,7 +217,8 @@ static int taken(gw_sink *s, gw_done *out, int max)
 
 int gw_sink_some(gw_sink *s, gw_done *out, int max)
 {
-	pthread_mutex_lock(&s->mu);
+	if (__atomic_load_n(&s->n, __ATOMIC_RELAXED) == 0 || pthread_mutex_trylock(&s->mu) != 0)
+		return 0; // who asks so asks again
 	int n = taken(s, out, max);
 	pthread_mutex_unlock(&s->mu);
 	return n;
@@ -275,13 +277,15 @@ gw_tag *gw_tag_new(gw_sink *s, uint64_t id)
 
 void gw_tag_free(gw_tag *t) { free(t); }
 
+// gw_sink_tell is for who is gone before the sink is freed.
 void gw_sink_tell(gw_sink *s, uint64_t id, int32_t status)
 {
 	cl_int fault = gw_faulty(2);
 	pthread_mutex_lock(&s->mu);
-	if (sink_put(s, id, fault ? fault : status))
-		pthread_cond_signal(&s->some);
+	int wake = sink_put(s, id, fault ? fault : status);
 	pthread_mutex_unlock(&s->mu);
+	if (wake) // after the unlock: it is a system call, and who polls should not wait for it
+		pthread_cond_signal(&s->some);
 }
 
 void gw_hop_begins(gw_sink *s, int more)
@@ -296,7 +300,11 @@ static void CL_CALLBACK ended(cl_event e, cl_int status, void *tag)
 {
 	(void)e;
 	gw_tag *t = tag;
-	gw_sink_tell(t->sink, t->id, status);
+	cl_int fault = gw_faulty(2);
+	pthread_mutex_lock(&t->sink->mu);
+	if (sink_put(t->sink, t->id, fault ? fault : status))
+		pthread_cond_signal(&t->sink->some);
+	pthread_mutex_unlock(&t->sink->mu);
 }
 
 cl_int gw_listen(cl_event e, gw_tag *t)

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"godwit/bufalloc/fuzz"
+	"godwit/bufalloc/replay"
+	"godwit/devices"
+	"godwit/examples"
+	"godwit/pool"
+	"godwit/trace"
+)
+
+// completed are the flags whose values a shell can complete, by name, in whichever verb
+// they are. Those that take lists complete what follows the last comma.
+var completed = map[string]func(verb string) []string{
+	"driver":    func(string) []string { return devices.Drivers() },
+	"strategy":  func(string) []string { return append(strategyNames(), replay.OfflineName, "all") },
+	"against":   func(string) []string { return strategyNames() },
+	"objective": func(string) []string { return textsOf(fuzz.Objectives()) },
+	"pool":      func(string) []string { return []string{pool.PowerOfTwo.String(), pool.LeadingBits.String()} },
+	"to": func(string) []string {
+		return textsOf([]trace.AllocFormat{trace.FormatGodwit, trace.FormatMiniMalloc, trace.FormatRMM, trace.FormatPyTorch})
+	},
+	"hints": func(string) []string { return []string{"none", "true", "1"} },
+	"type":  func(string) []string { return []string{"cpu", "gpu", "accelerator"} },
+	"carve": func(string) []string { return []string{"on", "off"} },
+	"example": func(verb string) []string {
+		if verb == "replay" {
+			return examples.Names(examples.Trace)
+		}
+		return examples.Names(examples.Scenario)
+	},
+}
+
+func strategyNames() (names []string) {
+	for _, s := range replay.Subjects() {
+		names = append(names, s.Name())
+	}
+	return names
+}
+
+func textsOf[T ~string](values []T) (out []string) {
+	for _, v := range values {
+		out = append(out, string(v))
+	}
+	return out
+}
+
+// completeValues tells shells the values of flags and arguments, for cmd and the
+// commands below it.
+func completeValues(cmd *cobra.Command) {
+	for name, values := range completed {
+		f := cmd.Flags().Lookup(name)
+		if f == nil {
+			continue
+		}
+		list := f.Value.Type() == "stringSlice"
+		// The only error is a flag that is not there, or has a completion already.
+		_ = cmd.RegisterFlagCompletionFunc(name, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+			head := ""
+			if i := strings.LastIndexByte(begun, ','); list && i >= 0 {
+				head = begun[:i+1]
+			}
+			var out []string
+			for _, v := range values(cmd.Name()) {
+				out = append(out, head+v)
+			}
+			return out, cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+	if cmd.ValidArgsFunction == nil {
+		switch cmd.Name() {
+		case "run":
+			cmd.ValidArgsFunction = filesWith("yaml", "yml")
+		case "write":
+			cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+				if len(args) == 0 {
+					return nil, cobra.ShellCompDirectiveFilterDirs
+				}
+				return append(examples.Names(examples.Scenario), examples.Names(examples.Trace)...), cobra.ShellCompDirectiveNoFileComp
+			}
+		case "devices", "version", "examples":
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	}
+	for _, c := range cmd.Commands() {
+		completeValues(c)
+	}
+}
+
+// filesWith completes files of some extensions.
+func filesWith(extensions ...string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return extensions, cobra.ShellCompDirectiveFilterFileExt
+	}
+}

@@ -1,0 +1,54 @@
+package runtime
+
+import "godwit/mem"
+
+// Figures are a context's, at one moment.
+type Figures struct {
+	Links    []LinkBytes   // that bytes have gone over
+	Memories []MemoryBytes // by MemoryID, the host's first
+	Queues   []QueueDepth  // the user's, in no order
+}
+
+// LinkBytes is what has gone from one memory to another, in bytes: of what went by
+// way of staging, to the host and from there.
+type LinkBytes struct {
+	From, To string
+	Bytes    uint64
+}
+
+// MemoryBytes is the storage of a memory, in bytes.
+type MemoryBytes struct {
+	Name       string
+	Live, Peak uint64
+	Capacity   uint64 // 0 is unknown
+}
+
+// QueueDepth is how many commands a queue has accepted that have not ended. In an
+// out-of-order queue, those count too that have ended after one that has not.
+type QueueDepth struct {
+	Queue, Device string
+	Commands      int
+}
+
+// Figures returns the context's. It takes the planner's lock for a moment.
+func (c *Context) Figures() (f Figures) {
+	c.lock()
+	defer c.unlock()
+	for from := range mem.MemoryID(len(c.mems)) {
+		for to := range mem.MemoryID(len(c.mems)) {
+			if n := c.planner.Carried(from, to); n > 0 {
+				f.Links = append(f.Links, LinkBytes{c.topo.Name(from), c.topo.Name(to), n})
+			}
+		}
+		st := c.mems[from].res.Stats()
+		f.Memories = append(f.Memories, MemoryBytes{c.topo.Name(from), st.Live, st.PeakLive, st.Capacity})
+	}
+	for q := range c.queues {
+		d := QueueDepth{Queue: q.name, Device: c.topo.Name(q.mem)}
+		if first, last := q.line.Oldest(), q.line.Last(); !first.IsZero() {
+			d.Commands = int(last.Seq - first.Seq + 1)
+		}
+		f.Queues = append(f.Queues, d)
+	}
+	return f
+}

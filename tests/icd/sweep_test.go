@@ -1,0 +1,36 @@
+package icd_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAProgramUsesMoreThanItsDeviceHolds: an unmodified program sweeps over twice the
+// memory that it is given. Its words are right, and the summary says what that took.
+func TestAProgramUsesMoreThanItsDeviceHolds(t *testing.T) {
+	prog := compile(t, "sweep")
+	const size, buffers, sweeps = 256 << 10, 16, 4
+	for _, percent := range []int{50, 75} {
+		t.Run(fmt.Sprint(percent), func(t *testing.T) {
+			devices := filepath.Join(t.TempDir(), "devices.yaml")
+			memory := buffers * size * percent / 100
+			require.NoError(t, os.WriteFile(devices, fmt.Appendf(nil, "devices: [{name: small, memory: %d}]\n", memory), 0o600))
+			_, sum := on(1).with("GODWIT_DEVICES="+devices).summed(t, time.Minute, prog, fmt.Sprint(buffers), fmt.Sprint(size), fmt.Sprint(sweeps), "Godwit")
+			require.Zero(t, sum.Failed+sum.Refused)
+			require.Positive(t, sum.Evictions)
+			require.LessOrEqual(t, sum.Devices[1].Peak, uint64(memory))
+			require.Zero(t, sum.Compulsory, "there is one device, and the program reads from it")
+			require.Equal(t, sum.Compulsory+sum.Capacity, sum.BytesMoved)
+			require.Positive(t, sum.CapacityBound)
+			require.LessOrEqual(t, sum.CapacityBound, sum.Capacity)
+			require.Equal(t, sum.Compulsory+sum.CapacityBound, sum.LowerBound)
+			t.Logf("%d%%: %d evictions, %d B since memory was short, %.2f of the bound", percent, sum.Evictions, sum.Capacity, float64(sum.Capacity)/float64(sum.CapacityBound))
+			requireMoved(t, sum)
+		})
+	}
+}

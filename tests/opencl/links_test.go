@@ -1,0 +1,96 @@
+package opencl_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/nvlink/nvlinktest"
+	"godwit/history"
+	"godwit/mem"
+)
+
+// Windows implements devices.Windowed.
+func (d *faultyOpenCL) Windows(ctx context.Context, other devices.Device) error {
+	return d.Device.Windows(ctx, history.Faultless(other))
+}
+
+// Connect implements devices.Windowed.
+func (d *faultyOpenCL) Connect(ctx context.Context, other devices.Device) error {
+	return d.Device.Connect(ctx, history.Faultless(other))
+}
+
+// Connected implements devices.Windowed.
+func (d *faultyOpenCL) Connected(other devices.Device) error {
+	return d.Device.Connected(history.Faultless(other))
+}
+
+// linkedHouse is all OpenCL devices of a platform, with links between them. Where plain is
+// set, blocks are in slabs that were there before, and go by window.
+func linkedHouse(platform string, plain bool) func(*history.Faults) ([]devices.Device, error) {
+	return func(f *history.Faults) (devs []devices.Device, err error) {
+		const slab = 16 << 20
+		found, err := devices.Open(context.Background(), "opencl", devices.Config{
+			Memory: 64 << 20, // so that there is little to measure
+			Params: map[string]string{"platform": platform, "bus": "on", "carve": "on", "nvlink": "on", "slab": fmt.Sprint(slab)},
+		})
+		for _, d := range found {
+			var b [1]mem.Block
+			if _, err := d.Memory().AllocAll([]mem.Request{{Size: 1 << 20}}, b[:], nil); err != nil {
+				return nil, err
+			}
+			if err := d.Memory().FreeAfter(b[0], nil); err != nil {
+				return nil, err
+			}
+			if !plain {
+				d.Memory().Trim(0)
+			}
+			devs = append(devs, faulty(f, d))
+		}
+		return devs, err
+	}
+}
+
+// TestHistoriesAgreeOverLinks replays histories over devices with links: with NVIDIA's where
+// there are two (GODWIT_TEST_PLATFORM=NVIDIA), else with PoCL's, whose OpenCL imports memory of a
+// fake of CUDA's library, in a process of their own.
+func TestHistoriesAgreeOverLinks(t *testing.T) {
+	need(t)
+	platform := os.Getenv("GODWIT_TEST_PLATFORM")
+	if platform == "" && nvlinktest.Again(t) == nil {
+		return
+	}
+	goal, first, ops := 3000, uint64(1), 250
+	if os.Getenv("GODWIT_SOAK") != "" {
+		goal, first, ops = 100_000, rand.Uint64(), 4000 // to open links takes longer than many commands
+		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
+			goal = n
+		}
+	}
+	var total history.Result
+	runs := 0
+	for ; total.Commands < goal && !t.Failed(); runs++ {
+		cfg := history.Config{
+			Name: fmt.Sprintf("links/plain=%t/outOfOrder=%t", runs&1 != 0, runs&2 != 0),
+			Open: linkedHouse(platform, runs&1 != 0), OutOfOrder: runs&2 != 0, Links: true, Unchecked: ops > 250,
+		}
+		h := history.Generate(first+uint64(runs), ops)
+		if runs%5 == 4 {
+			h, cfg.Every = history.GenerateFailing(first+uint64(runs), 120), 20
+		}
+		res, err := history.Run(h, cfg)
+		if err != nil {
+			t.Error(history.Report(h, cfg, err))
+		}
+		total.Add(res)
+	}
+	t.Logf("over links: first seed %d: %d histories, %d commands, %d failed, %d bytes moved, %d bytes read and compared",
+		first, runs, total.Commands, total.Failed, total.BytesMoved, total.BytesRead)
+	require.Positive(t, total.BytesMoved)
+}
