@@ -41,7 +41,8 @@ type root struct {
 	size      uint64               // bytes, immutable
 	user      bool                 // immutable: the host's block is the caller's memory (UseHostPtr)
 	blocks    []mem.Block          // protected by c.mu; by memory, zero where it has none
-	locked    *locked              // immutable; nil where the host's block is not page-locked
+	locked    *locked              // protected by c.mu; nil where the host's block is not page-locked
+	backed    bool                 // protected by c.mu: it was locked for what is written back
 	svm       *svmRoot             // immutable; nil where it is no shared virtual memory
 	last      mem.Point            // protected by c.mu: of the command that freed it, where it is
 	hint      mem.Hint             // protected by c.mu: of how long its blocks will live

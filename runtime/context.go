@@ -42,6 +42,11 @@ type Options struct {
 	// between them; nil has this one measure for itself, which takes some tens of
 	// milliseconds for each pair of discrete devices.
 	Figures *mover.Figures
+	// Gap lets one copy run on over bytes that the destination lacks and nobody asked for,
+	// where two copies over the same link would have to stop and start again, and the bytes
+	// between take less than the link's latency. They are counted apart
+	// (Stats.RideAlong). It needs links of which latency and bandwidth are known.
+	Gap bool
 	// Shared are pairs of memories that are one store. Their devices must be
 	// devices.HostBacked, so that each accepts the other's blocks; the host is.
 	Shared [][2]mem.MemoryID
@@ -57,6 +62,10 @@ type Options struct {
 	// Caps are how many bytes of the memories' storage the context takes at most, by
 	// MemoryID; 0 is no cap but the device's own, and so is what is not there.
 	Caps []uint64
+	// LockedBacks is how many bytes of what is evicted to the host are kept in
+	// page-locked memory at most, where devices are behind a bus; 0 is 16 GiB. The rest
+	// is kept in ordinary memory, and moves by way of staging.
+	LockedBacks uint64
 	// OnShortage, where not nil, is called by an enqueue that found no room, even by
 	// eviction, before it fails, without locks: it may release buffers, drop blocks,
 	// and enqueue. Where it returns true the command is tried once more. While it runs,

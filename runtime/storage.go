@@ -223,7 +223,7 @@ func (c *Context) drop(r *root) error {
 	errs := []error{c.uncount(r), c.freeRoot(r)}
 	c.released(r.onRelease, last)
 	if r.locked != nil {
-		r.locked.freeAfter(last)
+		c.unlockStorage(r, last)
 	}
 	errs = append(errs, c.planner.Release(r.id))
 	delete(c.roots, r.id)
