@@ -19,7 +19,7 @@ type past struct {
 const (
 	pastCommands = 1 << 14
 	pastEvents   = 1 << 16
-	phrase       = 4 // so many commands in a row tell where the program is
+	phrase       = 3 // so many commands in a row tell where the program is
 )
 
 // occurrence is an event that was seen, linked with its buffer's others.
@@ -37,12 +37,13 @@ func newPast() *past { return &past{next: 1, buffers: make(map[mem.BufferID]thre
 
 func (p *past) at(e uint64) *occurrence { return &p.events[e%pastEvents] }
 
-// observe appends a command.
+// observe appends a command. Its signature is what it uses, and not what for: who fills
+// buffers in turn sweeps over them in that order, and reads them so at the end.
 func (p *past) observe(accesses []mem.Access) {
 	p.last++
 	signature := uint64(len(accesses))
 	for _, a := range accesses {
-		signature = mix(signature, uint64(a.Buffer), uint64(a.Memory)<<8|uint64(a.Mode), a.Range.Start, a.Range.End)
+		signature = mix(signature, uint64(a.Buffer), uint64(a.Memory), a.Range.Start, a.Range.End)
 		p.append(event{p.last, a.Memory, a.Mode.Reads(), a.Mode.Writes()}, a.Buffer)
 	}
 	p.commands[p.last%pastCommands] = signature

@@ -263,6 +263,23 @@ func sweep(blocks, times int, writes bool) *run {
 	return r
 }
 
+// filled is blocks that are written in turn, updated in several sweeps, and read.
+func filled(blocks, times int) *run {
+	r := newRun()
+	for range blocks {
+		r.do([]mem.BufferID{r.buffer(4096, false)}, nil)
+	}
+	for range times {
+		for i := range blocks {
+			r.do(nil, []mem.BufferID{mem.BufferID(i + 1)})
+		}
+	}
+	for i := range blocks {
+		r.do(nil, nil, mem.BufferID(i+1))
+	}
+	return r
+}
+
 // atRandom is n commands on blocks drawn by draw, of which a third write.
 func atRandom(blocks, n int, draw func(*rand.Rand, int) int) *run {
 	r, rnd := newRun(), rand.New(rand.NewPCG(1, 2))
@@ -293,6 +310,7 @@ func TestPoliciesBesideTheBound(t *testing.T) {
 		{"matmul once", matmul(8, 1), 1, 1}, // what memory there is suffices
 		{"matmul 10 times", matmul(6, 10), 1.15, 1.5},
 		{"training", training(12, 12), 1.15, 1.5},
+		{"filled, swept, read", filled(40, 5), 1.05, 1.5},
 		{"reads in turn", sweep(40, 8, false), 1, 1.25},
 		{"writes in turn", sweep(40, 8, true), 1, 1.25},
 		{"skewed", atRandom(60, 1500, zipf), 1.15, 4},
