@@ -155,6 +155,7 @@ type queue struct {
 type entry struct {
 	op      *Op
 	command uint64 // its place in the context's order; 0 for renewals
+	after   uint64 // of one that was refused: the last command in the trace
 	event   runtime.Event
 	got     []byte // by a read, once it has ended
 	waits   []runtime.Event
@@ -303,7 +304,11 @@ func (r *replay) turnedDown(op *Op, err error) (done bool, _ error) {
 	case err == nil:
 		return false, nil
 	case errors.Is(err, mem.ErrPoisoned) && r.mayFail():
-		r.log = append(r.log, entry{op: op, refused: true, epoch: r.epoch})
+		x := entry{op: op, refused: true, epoch: r.epoch}
+		if all := r.rec.Commands(); len(all) > 0 { // perhaps for what was evicted for it
+			x.after = all[len(all)-1].ID
+		}
+		r.log = append(r.log, x)
 		r.result.Lost++
 	case r.faults != nil && errors.Is(err, errFault), r.noRoom(err):
 		r.result.Refused++

@@ -199,7 +199,7 @@ func (v *verdict) writtenBack(command uint64) {
 }
 
 func (v *verdict) entry(x *entry) error {
-	v.writtenBack(x.command)
+	v.writtenBack(max(x.command, x.after))
 	failed, err := v.end(x)
 	if err != nil {
 		return err
