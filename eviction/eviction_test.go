@@ -148,9 +148,9 @@ func TestThePastIsBounded(t *testing.T) {
 		require.LessOrEqual(t, th.cursor, th.last)
 		prev := uint64(0)
 		for e := th.first; e != 0; e = p.at(e).next {
-			require.Equal(t, id, p.at(e).buffer)
-			require.Equal(t, prev, p.at(e).prev)
-			require.Less(t, p.next-e, uint64(pastEvents+1))
+			if o := p.at(e); o.buffer != id || o.prev != prev || p.next-e > pastEvents {
+				t.Fatalf("event %d of %d: %+v, after event %d of buffer %d", e, p.next, o, prev, id)
+			}
 			prev = e
 			seen++
 		}

@@ -285,12 +285,17 @@ func (f *Faults) hitLocked(cmd *devices.Command) {
 		}
 		return
 	}
+	f.hitAnyLocked() // from window to window
 }
 
 // hitAny notes that what was struck may have been for any bytes, and any command.
 func (f *Faults) hitAny() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.hitAnyLocked()
+}
+
+func (f *Faults) hitAnyLocked() {
 	f.hits = append(f.hits, hit{at: f.at, epoch: f.epoch, any: true})
 	for _, p := range f.parts {
 		p.struck = true

@@ -3,13 +3,15 @@ package history
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"godwit/devices"
+	"godwit/mem"
 	"godwit/runtime"
 )
 
 func (r *replay) setUp() error {
-	o := runtime.Options{Name: r.cfg.Name, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec}
+	o := runtime.Options{Name: r.cfg.Name, Gap: r.cfg.Gap, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec}
 	if r.cfg.Links {
 		o.Staging = 4 << 20 // too little to measure rings of the host's
 	}
@@ -23,6 +25,13 @@ func (r *replay) setUp() error {
 		return err
 	}
 	o.Devices = devs
+	for i := range devs {
+		if r.cfg.Gap {
+			at := mem.MemoryID(i + 1)
+			slow := mem.DirectLink(time.Microsecond, 1e9) // gaps of up to 1,000 bytes
+			o.Links = append(o.Links, runtime.Link{From: mem.Host, To: at, Link: slow}, runtime.Link{From: at, To: mem.Host, Link: slow})
+		}
+	}
 	r.c, err = runtime.NewContext(o)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 type generator struct {
 	*rand.Rand
 	h     *History
+	align int   // bytes: of sub-buffers' origins
 	users []int // user events not set yet
 	maps  []int // maps not unmapped yet
 	// How often each kind is drawn, itself drawn, so that histories differ in
@@ -28,8 +29,12 @@ type weight struct {
 }
 
 // Generate draws a history of n operations.
-func Generate(seed uint64, n int) *History {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &History{Seed: seed}}
+func Generate(seed uint64, n int) *History { return GenerateAligned(seed, n, Align) }
+
+// GenerateAligned is Generate for devices whose sub-buffers begin at multiples of align
+// bytes, a power of two.
+func GenerateAligned(seed uint64, n, align int) *History {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &History{Seed: seed}, align: align}
 	g.character()
 	g.buffers()
 	g.ops(n)
@@ -39,7 +44,7 @@ func Generate(seed uint64, n int) *History {
 // GenerateFailing draws a history of n operations in which about every other
 // user event fails, some host calls do, and some maps are given up.
 func GenerateFailing(seed uint64, n int) *History {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), h: &History{Seed: seed, Failing: true}}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), h: &History{Seed: seed, Failing: true}, align: Align}
 	g.character()
 	g.weigh(User, 2)
 	g.weigh(Set, 4)
@@ -54,7 +59,7 @@ func GenerateFailing(seed uint64, n int) *History {
 func drawOver(h *History, seed uint64, n int) *History {
 	other := *h
 	other.Seed, other.Ops = seed, nil
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &other}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &other, align: Align}
 	g.character()
 	g.ops(n)
 	return g.h
@@ -117,10 +122,10 @@ func (g *generator) buffers() {
 		g.h.Roots = append(g.h.Roots, Root{size, kind})
 		g.h.Views = append(g.h.Views, View{Root: root, Size: size})
 		for range g.IntN(4) {
-			v := View{Root: root, Origin: Align * g.IntN((size+Align-1)/Align), Sub: true}
+			v := View{Root: root, Origin: g.align * g.IntN((size+g.align-1)/g.align), Sub: true}
 			v.Size = 1 + g.IntN(size-v.Origin)
 			if last := g.h.Views[len(g.h.Views)-1]; last.Sub && g.IntN(2) == 0 { // beside the last
-				if at := (last.Origin + last.Size) &^ (Align - 1); at > last.Origin && at < size {
+				if at := (last.Origin + last.Size) &^ (g.align - 1); at > last.Origin && at < size {
 					g.h.Views[len(g.h.Views)-1].Size = at - last.Origin
 					v.Origin, v.Size = at, 1+g.IntN(size-at)
 				}

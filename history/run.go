@@ -25,6 +25,7 @@ type Config struct {
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
 	Strike     *Strike // the one call that is struck; nil is none
 	NoPeer     bool
+	Gap        bool // copies may run on over gaps (runtime.Options.Gap); links with the host have a latency
 	Links      bool // links between devices are open from the start
 	Waits      bool // an enqueue that finds no room waits for some, under a context that soon ends
 	NoSVM      bool // no root lies over shared virtual memory
@@ -129,6 +130,7 @@ type replay struct {
 	countState
 	account  account
 	rec      *trace.Recorder
+	last     uint64                  // the last of these commands
 	seen     int                     // command records compared with the account
 	needs    map[uint64][]mem.Access // by command: what the history says that it uses
 	thens    map[uint64]func()       // by command: what the account is told after it
@@ -155,7 +157,6 @@ type queue struct {
 type entry struct {
 	op      *Op
 	command uint64 // its place in the context's order; 0 for renewals
-	after   uint64 // of one that was refused: the last command in the trace
 	event   runtime.Event
 	got     []byte // by a read, once it has ended
 	waits   []runtime.Event
@@ -166,6 +167,7 @@ type entry struct {
 	id      mem.BufferID  // of a renewal: the new root's
 	freed   bool          // of an unmap: by the free of the pointer
 	refused bool          // because bytes it reads were known to be lost
+	after   uint64        // of a refused one: the last command before it
 	around  bool          // reads nothing of what the host has mapped
 }
 
@@ -304,8 +306,8 @@ func (r *replay) turnedDown(op *Op, err error) (done bool, _ error) {
 	case err == nil:
 		return false, nil
 	case errors.Is(err, mem.ErrPoisoned) && r.mayFail():
-		x := entry{op: op, refused: true, epoch: r.epoch}
-		if all := r.rec.Commands(); len(all) > 0 { // perhaps for what was evicted for it
+		x := entry{op: op, refused: true, epoch: r.epoch, after: r.last}
+		if all := r.rec.CommandsFrom(r.seen); len(all) > 0 {
 			x.after = all[len(all)-1].ID
 		}
 		r.log = append(r.log, x)

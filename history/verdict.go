@@ -20,6 +20,7 @@ func (r *replay) compareMoves() error {
 	commands := r.rec.CommandsFrom(r.seen)
 	r.seen += len(commands)
 	for _, c := range commands {
+		r.last = c.ID
 		if r.mayFail() { // when the planner hears of a failure is a matter of timing
 			for _, s := range c.Steps {
 				if !s.Point.IsZero() && !s.Late {

@@ -122,17 +122,6 @@ func (p *Planner) Stores(id mem.BufferID) mem.MemorySet {
 	return out
 }
 
-// Retire forgets every point of every buffer that has been reached. Commits do
-// so little by little; this is for a context that falls idle.
-func (p *Planner) Retire() {
-	for _, b := range p.buffers {
-		for i := range b.stores {
-			s := &b.stores[i]
-			s.hazards.Update(mem.Range{End: s.hazards.Size()}, s.retired)
-		}
-	}
-}
-
 // Explain says in one sentence why a step of a plan is what it is.
 func (p *Planner) Explain(s *Step) string {
 	var b strings.Builder

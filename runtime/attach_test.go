@@ -59,3 +59,19 @@ func TestWhatIsAttachedIsMadeOnceAndClosedWithTheContextYoungestFirst(t *testing
 	require.ErrorContains(t, err, "context c")
 	require.Equal(t, 3, made)
 }
+
+func TestWhatIsBeingAttachedMayAttachOthersButNotItself(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
+	type outer struct{}
+	type inner struct{}
+	open := func() (io.Closer, error) { return io.NopCloser(nil), nil }
+	_, err := h.c.Attached(outer{}, func() (io.Closer, error) {
+		if _, err := h.c.Attached(inner{}, open); err != nil {
+			return nil, err
+		}
+		return h.c.Attached(outer{}, open)
+	})
+	require.ErrorIs(t, err, mem.ErrInvalidOperation, "and not a hang")
+	_, err = h.c.Attached(outer{}, open)
+	require.NoError(t, err, "nothing is left of it")
+}

@@ -9,9 +9,10 @@
 //	name, about   what it shows
 //	let           names for numbers: {cells: 4096, bytes: cells * 4}
 //	inputs        files given on the command line: {text: {default: FILE}}
+//	policy        which blocks go first where a memory is short: cost, lru, belady, none
 //	devices       name, driver, count, memory, local, params; for opencl also platform, device
 //	links         between: [A, B] (or from, to), way: direct|ring, latency, bandwidth
-//	buffers       name, size, and content: file, input, fill, random or ramp
+//	buffers       name, size, count, and content: file, input, fill, random or ramp
 //	svm           blocks of shared virtual memory, and buffers over them
 //	sub-buffers   name, of, and a place: offset and size, part: i/n, or parts: n
 //	events        user events, which commands set
@@ -38,5 +39,6 @@
 // A run is verified against a plain run of the same commands on one device
 // with one flat memory, in the order of the file: every byte that a command
 // reads, and at the end every byte of every buffer, must be the same. The
-// bytes moved stand beside the lower bound from package migration/oracle.
+// bytes moved stand beside lower bounds: package trace/ledger's, as if no memory had
+// a limit, and package migration/bound's of what moves since memories are short.
 package scenario

@@ -204,10 +204,10 @@ func (e *env) runOverGarbage(q devices.Queue, k devices.Kernel, args []devices.A
 		return out[0]
 	}
 	// Matrices and grids have n elements in all, where others have n.
-	side := map[string]uint64{"m": 16, "n": 16, "k": 16, "width": 16, "height": 16, "hi": 16}
+	side := map[string]uint64{"m": 16, "n": 16, "k": 16, "width": 16, "height": 16, "hi": 16, "rows": 16, "columns": 16}
 	square := false
 	for _, a := range args {
-		square = square || a.Name == "m" || a.Name == "width"
+		square = square || a.Name == "m" || a.Name == "width" || a.Name == "rows"
 	}
 	for _, a := range args {
 		width := map[string]uint64{"uchar": 1, "float": 4, "int": 4, "uint": 4, "double": 8, "ulong": 8}[a.Type]

@@ -1,14 +1,13 @@
 package mover
 
 import (
-	"sync"
-
 	"godwit/devices"
 	"godwit/mem"
 )
 
 // userCopy is a copy between user memory and a block through staging, as what a command
-// is carried out by. Pooled; one that is never begun is left to the collector.
+// is carried out by. The mover has it again at its end; one that is never begun is left to
+// the collector.
 type userCopy struct {
 	m      *Mover
 	t      Transfer
@@ -17,12 +16,13 @@ type userCopy struct {
 	done   devices.Carried
 }
 
-var userCopies = sync.Pool{New: func() any { return new(userCopy) }}
-
 // Bytes returns what copies between bytes of the user's, which must stay as they are
 // until it has told of its end, and a part of a block: into it, or out of it.
 func (m *Mover) Bytes(block End, bytes []byte, into bool) devices.Carrier {
-	c := userCopies.Get().(*userCopy)
+	c, _ := m.copies.Get().(*userCopy)
+	if c == nil {
+		c = new(userCopy)
+	}
 	c.m = m
 	c.t = Transfer{Way: mem.Ring, Size: uint64(len(bytes)), To: c.to[:], Points: c.points[:]}
 	user := End{Memory: mem.Host, Bytes: bytes}
@@ -47,8 +47,8 @@ func (c *userCopy) Carry(done devices.Carried) {
 
 // PointReached implements mem.Waiter.
 func (c *userCopy) PointReached(_ mem.Point, err error) {
-	done := c.done
+	done, m := c.done, c.m
 	*c = userCopy{}
-	userCopies.Put(c)
+	m.copies.Put(c)
 	done.Carried(err)
 }

@@ -91,14 +91,15 @@ type Stats struct {
 // Mover moves ranges between memories. All methods are safe for use from many
 // goroutines.
 type Mover struct {
-	opts  Options       // immutable
-	line  *mem.Timeline // immutable
-	mems  []memory      // immutable once open
-	costs []cost        // immutable once measured: from*len(mems)+to
-	reach []reach       // immutable once open: as costs
-	own   *storage.Host // immutable: ordinary host memory
-	lanes lanes
-	links links
+	opts   Options       // immutable
+	line   *mem.Timeline // immutable
+	mems   []memory      // immutable once open
+	costs  []cost        // immutable once measured: from*len(mems)+to
+	reach  []reach       // immutable once open: as costs
+	own    *storage.Host // immutable: ordinary host memory
+	lanes  lanes
+	copies sync.Pool // of *userCopy
+	links  links
 
 	figures *Figures // immutable once measured
 	last    lastLeg  // has its own lock

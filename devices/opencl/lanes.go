@@ -232,12 +232,16 @@ func (r *record) enqueue() (ocl.Status, error) {
 		}
 	}
 	r.awaitEnd()
-	r.submits()
 	for _, x := range r.others() {
 		x.awaitEnd()
-		x.submits()
 	}
 	st, err := r.give(r.tag)
+	if !r.point.IsZero() { // it was held: OpenCL knows of it only now
+		r.submits()
+		for _, x := range r.others() {
+			x.submits()
+		}
+	}
 	if err != nil {
 		r.owed = false
 		for _, x := range r.others() {
@@ -256,7 +260,7 @@ func (r *record) awaitEnd() {
 	r.owed = true
 }
 
-// submits notes when r is given to OpenCL, or to a runner.
+// submits notes when r has been given to OpenCL, or is to a runner.
 func (r *record) submits() {
 	if r.q.timing {
 		r.times.Submitted = hostNow()

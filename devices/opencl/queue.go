@@ -244,14 +244,16 @@ func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 	return q.times[p.Seq%uint64(len(q.times))].t, true
 }
 
-// keepTimesLocked keeps the times of a command that OpenCL has ended. It was enqueued before it was
-// given to OpenCL, which notes that as its own enqueue: by as long as the host's clock says.
+// keepTimesLocked keeps the times of a command that OpenCL has ended. One that was held was enqueued
+// before it was given to OpenCL, which takes that for its enqueue: by as long as the host's clock says.
 func (q *Queue) keepTimesLocked(r *record) {
 	t := r.event.Times()
 	if r.batch != nil {
 		t = r.batch.times(r)
 	}
-	t[0] -= min(t[0], r.times.Submitted-r.times.Queued)
+	if r.times.Submitted != 0 {
+		t[0] -= min(t[0], r.times.Submitted-r.times.Queued)
+	}
 	q.keepLocked(r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]})
 }
 

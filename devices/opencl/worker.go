@@ -113,8 +113,8 @@ func (w *worker) carryOut(r *record) error {
 	r.pinBytes()
 	var st ocl.Status
 	r.host.do(func() {
-		r.submits()
 		if st = w.host.edge.submit(&r.cmd, r.args, r.bytes); st == 0 {
+			r.submits()
 			r.event = r.cmd.Event
 			st = r.event.End()
 		}

@@ -19,10 +19,10 @@ type application struct {
 	command func(b *testing.B, p platform, n int) []string
 }
 
-// script is a Python script of testdata/apps.
+// script is a Python script of testdata/apps; its name must not be that of the module that it uses.
 func script(name string) func(*testing.B, platform, int) []string {
 	return func(b *testing.B, _ platform, _ int) []string {
-		return []string{python, data(b, filepath.Join("apps", name+".py"))}
+		return []string{python, data(b, filepath.Join("apps", "with_"+name+".py"))}
 	}
 }
 

@@ -111,7 +111,7 @@ func configs() []history.Config {
 					for _, ooo := range []bool{false, true} {
 						cfg := history.Config{
 							Name: fmt.Sprintf("%s/%v/%dKiB/noPeer=%t/outOfOrder=%t", kinds, s, size>>10, noPeer, ooo),
-							Open: open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo,
+							Open: open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo, Gap: noPeer && kinds != "bb" && kinds != "Bct",
 							Links: !noPeer && strings.ContainsAny(kinds, "lL"),
 						}
 						if all = append(all, cfg); size > 8<<10 || strings.ContainsAny(kinds, "lL") {

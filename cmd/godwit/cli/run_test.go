@@ -75,7 +75,10 @@ func TestExamplesOnOpenCLDevices(t *testing.T) {
 			var got scenario.Result
 			require.NoError(t, json.Unmarshal(out, &got))
 			require.True(t, got.OK())
-			require.Equal(t, got.BytesLowerBound, got.BytesMoved)
+			require.GreaterOrEqual(t, got.BytesMoved, got.BytesLowerBound)
+			if got.BytesCapacity == 0 { // else memory was short: OpenCL's blocks and holes are others than the simulated devices'
+				require.Equal(t, got.BytesLowerBound, got.BytesMoved)
+			}
 			require.Positive(t, got.BytesMoved)
 			for _, d := range got.Devices {
 				require.Equal(t, "opencl", d.Driver)
