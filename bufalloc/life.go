@@ -30,12 +30,15 @@ type said struct {
 
 const (
 	fullTrust  = 64
-	believe    = 16 // hints are followed from this trust on
-	proven     = 32 // and for large chunks, which are what fails first, from this
+	believe    = 16 // hints are followed from this trust on, for little chunks
+	proven     = 18 // and from this for all
 	firstTrust = 16
 	breach     = 3 // what a wrong hint costs, where a right one brings 1
 
-	unprovenFraction = 64 // chunks of more than this part of the region are large here
+	// Before any hint has proved true nobody knows what hints are worth, and a chunk
+	// in the wrong place may stay there. So little is at stake then: only chunks of
+	// up to this part of the region.
+	unprovenFraction = 2048
 )
 
 // reset forgets the chunks. What hints are worth is remembered.

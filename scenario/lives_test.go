@@ -46,10 +46,16 @@ commands: [{fill: b, pattern: 1, queue: d}]
 }
 
 // Blocks that stay and blocks that go come by turns, and then one is wanted that has
-// room only if those that went had been side by side.
+// room only if those that went had been side by side. Some blocks go before them, so
+// that hints have proved true.
 func TestAScenarioFitsByWhatItKnowsOfLives(t *testing.T) {
 	const pairs, size, last = 60, 8 << 10, 56 * (8 << 10)
 	var svm, commands, gone []string
+	for i := range 4 {
+		svm = append(svm, fmt.Sprintf("- {name: first%d, size: %d}", i, size))
+		commands = append(commands, fmt.Sprintf("- {fill: first%d, pattern: 1}", i))
+	}
+	commands = append(commands, "- {free: [first0, first1, first2, first3], queue: d}\n- {map: little, as: before, flags: read, blocking: true}\n- {unmap: before}")
 	for i := range pairs {
 		svm = append(svm, fmt.Sprintf("- {name: stays%d, size: %d}\n- {name: goes%d, size: %d}", i, size, i, size))
 		commands = append(commands, fmt.Sprintf("- {fill: stays%d, pattern: 1}\n- {fill: goes%d, pattern: 2}", i, i))

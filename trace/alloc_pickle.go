@@ -230,7 +230,7 @@ func (pr *pickleReader) device(entries []any) (*AllocBuilder, error) {
 		if n == 0 {
 			t0 = e.TimeUS
 		}
-		if err := b.pyEntry(e, e.TimeUS-t0, n+1); err != nil {
+		if err := b.pyEntry(e, t0, n+1); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", n, err)
 		}
 	}

@@ -137,7 +137,7 @@ func readDevices(dec *json.Decoder, lr *lineReader, file string) ([]*Allocs, err
 			if t0 == nil {
 				t0 = &e.TimeUS
 			}
-			if err := b.pyEntry(e, e.TimeUS-*t0, lr.line(dec.InputOffset())); err != nil {
+			if err := b.pyEntry(e, *t0, lr.line(dec.InputOffset())); err != nil {
 				return nil, fmt.Errorf("device %d, entry %d: %w", device, n, err)
 			}
 		}
@@ -155,8 +155,12 @@ func readDevices(dec *json.Decoder, lr *lineReader, file string) ([]*Allocs, err
 	return out, err
 }
 
-func (b *AllocBuilder) pyEntry(e pyEntry, at int64, line int) error {
-	odd := &b.t.Oddities
+// pyEntry adds an entry of a trace that begins at t0.
+func (b *AllocBuilder) pyEntry(e pyEntry, t0 int64, line int) error {
+	odd, at := &b.t.Oddities, e.TimeUS-t0
+	if (at < 0) != (e.TimeUS < t0) {
+		return fmt.Errorf("time_us %d and %d are more than 63 bits apart", t0, e.TimeUS)
+	}
 	switch e.Action {
 	case "alloc", "free_completed":
 		if e.Addr == nil {

@@ -108,6 +108,8 @@ func TestMalformedLinesNameFileAndLine(t *testing.T) {
 		{g + "a,1,0,3\n", "x.csv:2: allocation 1 of 0 bytes"},
 		{g + "\n#\na,1,,3\n", `x.csv:4: bytes "" is not`},
 		{g + "a,1,2,3\na,1,2,3\n", "x.csv:3: id 1 is live already (line 2)"},
+		{`{"device_traces":[[{"action":"alloc","addr":1,"size":2,"time_us":9223372036854775807},{"action":"alloc","addr":2,"size":2,"time_us":-9223372036854775808}]]}`,
+			"time_us 9223372036854775807 and -9223372036854775808 are more than 63 bits apart"},
 		{g + "a,1,2,3\nf,1,4,3\n", "x.csv:3: free of id 1 with 4 bytes, allocated with 2 on line 2"},
 		{g + "a,1,9223372036854775807,3\na,2,1,3\n", "x.csv:3: 9223372036854775807 live bytes + 1 overflow"},
 		{g + strings.Repeat("x", 2<<20), "x.csv:2: bufio.Scanner: token too long"},

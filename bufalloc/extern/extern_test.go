@@ -22,6 +22,7 @@ import (
 	"godwit/bufalloc"
 	"godwit/bufalloc/fuzz"
 	"godwit/bufalloc/replay"
+	"godwit/mem"
 )
 
 // library compiles testdata/bump.c, with a defect where define is not "".
@@ -122,6 +123,28 @@ func TestDefectsOfALibraryAreFaultsWithAReproducer(t *testing.T) {
 			assert.FileExists(t, found.TraceFile)
 		})
 	}
+}
+
+// A size that a library cannot manage is one in which nothing fits, and not the end
+// of the search for the smallest.
+func TestALibraryMayRefuseARegionsSize(t *testing.T) {
+	s, st := open(t, "lib:"+library(t, "BINARY")), stream(t, 40)
+	m, err := replay.MinRegion(t.Context(), st, s)
+	require.NoError(t, err)
+	assert.True(t, mem.IsPow2(m.Region), "%d", m.Region)
+	assert.Less(t, m.Region, 4*st.PeakLive)
+	run, err := replay.Replay(t.Context(), st, s, 1<<34)
+	require.NoError(t, err)
+	assert.Zero(t, run.Failures)
+	run, err = replay.Replay(t.Context(), st, s, 1<<34+256)
+	require.NoError(t, err)
+	assert.Equal(t, 0, run.FirstFailure)
+	game, err := replay.NewGame(t.Context(), s, 256, 10, 1<<20+256)
+	require.NoError(t, err)
+	_, _, ok, err := game.Alloc(256)
+	require.NoError(t, err)
+	assert.False(t, ok)
+	require.NoError(t, game.Close())
 }
 
 func TestWhatALibraryPrintsIsNoAnswer(t *testing.T) {

@@ -101,7 +101,7 @@ func (h *host) reply() error {
 	case b[0] == 'E':
 		return fmt.Errorf("%s: %s: %w", h.pool.name, h.m.errorText(), mem.ErrInvalidValue)
 	case b[0] == 'N':
-		return fmt.Errorf("%s: godwit_alloc_open(%d, %d) returned NULL: %w", h.pool.name, h.size, h.m.rq.slots, mem.ErrInvalidSize)
+		return fmt.Errorf("%s: its process has no memory for %d chunks: %w", h.pool.name, h.m.rq.slots, mem.ErrNoHostMemory)
 	case b[0] != 'K' && b[0] != 'R':
 		h.p.kill()
 		return h.pool.fault(replay.Nonsense, int(h.done()), "its process answered %q", b[0])

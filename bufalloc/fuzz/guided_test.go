@@ -12,9 +12,9 @@ import (
 	"godwit/bufalloc/replay"
 )
 
-// Guidance pays, in the mean: at equal sequences and equal seeds, adversaries left
-// out, what a guided search finds exceeds 1 by more than what chance finds. A single
-// seed of chance may be lucky: docs/allocator.md has them all. Ten minutes.
+// Guidance pays on every seed: at equal sequences and equal seeds, adversaries left
+// out, what a guided search finds exceeds 1 by at least 1.2 times what chance finds.
+// docs/allocator.md has the figures. Ten minutes.
 func TestGuidedAgainstBlind(t *testing.T) {
 	if os.Getenv("GODWIT_SOAK") == "" {
 		t.Skip("a soak; TestTheSearchFindsWorseThanChance is its short form")
@@ -33,7 +33,7 @@ func TestGuidedAgainstBlind(t *testing.T) {
 		}
 		mean := math.Exp(sum / seeds)
 		t.Logf("%v: %.3f times the excess in the mean, %.3f at least", strategy, mean, least)
-		assert.Greater(t, mean, 1.0, "%v", strategy)
+		assert.GreaterOrEqual(t, least, 1.2, "%v", strategy)
 	}
 }
 

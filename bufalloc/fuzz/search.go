@@ -145,6 +145,9 @@ func (s *searcher) next(ctx context.Context) ([]byte, error) {
 	case len(s.pop) < population || k < s.o.Evals/explore || s.rng.IntN(immigrants) == 0:
 		return s.random(), nil
 	}
+	if parent := s.pick().genome; len(parent) >= geneBytes && s.rng.IntN(2) == 0 {
+		return s.grow(parent), nil
+	}
 	return s.mutate(s.pick().genome), nil
 }
 

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"math/bits"
 
 	"godwit/mem"
 )
@@ -127,7 +128,10 @@ func minRegion(ctx context.Context, st *Stream, s Subject, budget int) (MinResul
 	}
 	p, g := newProber(st, s), newGrid(st)
 	hi, err := p.bracket(ctx, g)
-	if err != nil || hi < 0 {
+	if err == nil && hi < 0 {
+		return p.powerOfTwo(ctx)
+	}
+	if err != nil {
 		return MinResult{Probes: len(p.works)}, err
 	}
 	res := MinResult{Exhaustive: true}
@@ -154,6 +158,18 @@ func minRegion(ctx context.Context, st *Stream, s Subject, budget int) (MinResul
 		}
 	}
 	return res, nil
+}
+
+// powerOfTwo is what is left to try where nothing on the grid works: some
+// allocators manage powers of two alone.
+func (p *prober) powerOfTwo(ctx context.Context) (MinResult, error) {
+	for size := uint64(1) << bits.Len64(p.st.PeakLive-1); size/maxOverhead <= p.st.PeakLive; size *= 2 {
+		ok, err := p.try(ctx, size)
+		if ok || err != nil {
+			return MinResult{Region: size, Least: p.st.PeakLive, Probes: len(p.works)}, err
+		}
+	}
+	return MinResult{Probes: len(p.works)}, nil
 }
 
 // bracket finds, by doubling steps and bisection, a grid index that works and

@@ -59,7 +59,7 @@ static int next(gw_nv *e, lane *l, list *of, size_t most)
 		give(e, l, f);
 	if (f->cause) { // not given now, or by an earlier piece
 		if (!f->pieces)
-			gw_nv_end(e, f);
+			gw_nv_append(&l->failed, f);
 	} else if (f->given < f->size) {
 		gw_nv_append(of, f);
 	}
@@ -147,10 +147,12 @@ int gw_nv_look(gw_nv *e, lane *l)
 	}
 	if (l->refused)
 		idle(e, l); // is it that copy, or every one?
+	for (flight *f; !l->refused && (f = gw_nv_first(&l->failed)); moved = 1)
+		gw_nv_end(e, f);
 	return moved;
 }
 
-int gw_nv_busy(const lane *l) { return l->small.head || l->large.head || l->n > 0 || l->refused; }
+int gw_nv_busy(const lane *l) { return l->small.head || l->large.head || l->n > 0 || l->failed.head || l->refused; }
 
 int gw_nv_lane(gw_nv *e, int from, int to, void *context)
 {

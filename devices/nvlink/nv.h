@@ -42,6 +42,7 @@ typedef struct lane {
 	int open;     // atomic
 	void *context;
 	list small, large; // ready
+	list failed;       // not given; they end once it is known whether the context lives
 	piece ring[DEPTH]; // n of them from first on, oldest first
 	int first, n, blind;
 	size_t bytes; // under way

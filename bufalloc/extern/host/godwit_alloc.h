@@ -23,7 +23,7 @@ extern "C" {
 uint32_t godwit_alloc_abi(void);
 
 /* Makes an empty allocator of size bytes that will hold at most so many chunks at
- * a time. NULL: it cannot manage that size. */
+ * a time. NULL: it cannot manage that size, and nothing fits into it. */
 void *godwit_alloc_open(uint64_t size, uint32_t chunks);
 
 /* Frees what open made. */

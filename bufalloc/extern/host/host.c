@@ -50,6 +50,7 @@ static double *batch_ns, *op_ns;
 static void *(*lib_open)(uint64_t, uint32_t);
 static void (*lib_close)(void *);
 static uint64_t (*lib_alloc)(void *, uint64_t, uint64_t, uint64_t);
+static uint64_t (*give)(void *, uint64_t, uint64_t, uint64_t); /* lib_alloc, or refuse */
 static void (*lib_free)(void *, uint64_t);
 
 static uint64_t *held; /* by slot */
@@ -79,18 +80,27 @@ static void *map(uint64_t offset, uint64_t bytes, int prot) {
 
 static uint64_t pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
-/* Starts over with an empty allocator; 0 where the library cannot. */
+/* Stands for the library's alloc where it cannot manage the size: nothing fits. */
+static uint64_t refuse(void *a, uint64_t size, uint64_t align, uint64_t hint) {
+  (void)a, (void)size, (void)align, (void)hint;
+  return NO_ROOM;
+}
+
+/* Starts over with an empty allocator; 0 where there is no memory for it. */
 static int start(void) {
   if (lib) lib_close(lib);
+  lib = NULL;
   free(held);
   held = malloc((rq->slots ? rq->slots : 1) * sizeof *held);
   for (uint64_t i = 0; held && i < rq->slots; i++) held[i] = NO_ROOM;
-  lib = held ? lib_open(rq->size, (uint32_t)rq->slots) : NULL;
-  return lib != NULL;
+  if (!held) return 0;
+  lib = lib_open(rq->size, (uint32_t)rq->slots);
+  give = lib ? lib_alloc : refuse;
+  return 1;
 }
 
 static inline uint64_t apply(const struct op *o, uint64_t align) {
-  if (o->size) return held[o->slot] = lib_alloc(lib, (o->size + align - 1) & ~(align - 1), align, o->life);
+  if (o->size) return held[o->slot] = give(lib, (o->size + align - 1) & ~(align - 1), align, o->life);
   if (held[o->slot] != NO_ROOM) lib_free(lib, held[o->slot]);
   return 0;
 }

@@ -1,6 +1,6 @@
 /* First fit over a sorted list, in the plainest C: what a user's allocator may
  * look like. Built with -DCRASH, -DHANG, -DOVERLAP, -DWILD, -DEXIT or -DNOISE it
- * misbehaves at its 20th allocation. */
+ * misbehaves at its 20th allocation; with -DBINARY it is choosy about sizes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,6 +21,9 @@ uint32_t godwit_alloc_abi(void) { return GODWIT_ALLOC_ABI; }
 
 void *godwit_alloc_open(uint64_t size, uint32_t chunks) {
   (void)chunks;
+#ifdef BINARY
+  if (size & (size - 1)) return NULL; /* manages powers of two alone */
+#endif
   struct heap *h = calloc(1, sizeof *h);
   h->size = size;
   return h;

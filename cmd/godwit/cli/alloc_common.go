@@ -46,10 +46,12 @@ func patienceFlag(fl *pflag.FlagSet, to *time.Duration) {
 
 // outside says how allocators of one's own are named, for the help texts.
 const outside = `lib:PATH is a shared library with the functions of bufalloc/extern/host/
-godwit_alloc.h, exec:COMMAND a program that is asked by lines (bufalloc/extern,
-Protocol). Each runs in a process of its own, and all its answers are checked: a
-crash, a hang, an overlap or nonsense is reported with the operation that showed
-it, and the stream up to there is saved.`
+godwit_alloc.h. exec:COMMAND is a program that reads lines: "open SIZE CHUNKS" begins
+with an empty allocator of [0, SIZE) for that many chunks at a time, "a ID SIZE ALIGN
+HINT" asks for an address, to be answered on a line of its own, by - where there is
+no room, and "f ID" frees and has no answer. Each runs in a process of its own, and
+all its answers are checked: a crash, a hang, an overlap or nonsense is reported with
+the operation that showed it, and the stream up to there is saved.`
 
 // parseSubjects reads the values of --strategy: names, or all.
 func parseSubjects(ctx context.Context, names []string, patience time.Duration) (s subjects, err error) {
@@ -77,7 +79,7 @@ func parseSubjects(ctx context.Context, names []string, patience time.Duration) 
 		}
 		one, err := replay.ParseSubject(name)
 		if err != nil {
-			return s, err
+			return s, fmt.Errorf("%w (or all, lib:PATH, exec:COMMAND)", err)
 		}
 		s.list = append(s.list, one)
 	}

@@ -139,7 +139,7 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 func growth(rows []replay.BenchRow) map[string]string {
 	first, out := make(map[string]replay.BenchRow), make(map[string]string)
 	for _, r := range rows {
-		if r.Workload != fmt.Sprintf("W1-%d", r.Live) {
+		if r.Workload != fmt.Sprintf("W1-%d", r.Live) || r.NSPerPair == 0 {
 			continue
 		}
 		if f, ok := first[r.Contender]; ok {
@@ -170,17 +170,26 @@ func printBenchAlloc(w io.Writer, b benchAllocOutput) {
 		if r.Overhead > 0 {
 			overhead = fmt.Sprintf("%.4f", r.Overhead)
 		}
-		t.AppendRow([]any{r.Workload, r.Contender, fmt.Sprintf("%.1f", r.NSPerPair), fmt.Sprintf("%.2f", r.Ratio),
-			fmt.Sprintf("%.1f", r.BestNS), fmt.Sprintf("%.2f", r.BestRatio), worst, r.Scans, scan, allocs, fmt.Sprintf("%.0f", r.BytesChunk), overhead, r.Failures})
+		ns, ratio, best, bestRatio, chunk := "-", "-", "-", "-", "-"
+		if r.NSPerPair > 0 {
+			ns, ratio = fmt.Sprintf("%.1f", r.NSPerPair), fmt.Sprintf("%.2f", r.Ratio)
+			best, bestRatio = fmt.Sprintf("%.1f", r.BestNS), fmt.Sprintf("%.2f", r.BestRatio)
+		}
+		if r.BytesChunk > 0 {
+			chunk = fmt.Sprintf("%.0f", r.BytesChunk)
+		}
+		t.AppendRow([]any{r.Workload, r.Contender, ns, ratio, best, bestRatio, worst, r.Scans, scan, allocs, chunk, overhead, r.Failures})
 	}
 	t.Render()
-	g := newTable(w, 2, "W1 growth", "time")
+	g, grown := newTable(w, 2, "W1 growth", "time"), len(b.GrowthTo) > 0
 	for _, r := range b.Rows {
 		if x, ok := b.GrowthTo[r.Contender]; ok {
 			g.AppendRow([]any{r.Contender, x})
 			delete(b.GrowthTo, r.Contender)
 		}
 	}
-	g.Render()
+	if grown {
+		g.Render()
+	}
 	_, _ = fmt.Fprintf(w, "%d CPUs, %s, %d pairs, medians of %d rounds; PoCL's bufalloc.c: %s\n", b.CPUs, b.Go, b.Pairs, b.Rounds, b.PoCL) // as the tables above
 }

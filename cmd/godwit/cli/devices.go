@@ -80,7 +80,7 @@ func newDevices() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&try, "try", false, "try whether links between GPUs work with this driver, in a process of its own, and note it")
-	cmd.Flags().Uint64Var(&most, "try-most", 0, "the largest window that is tried, in bytes (default 510 MiB)")
+	cmd.Flags().Uint64Var(&most, "try-most", 0, "the largest window that is tried, in bytes (default 500 MiB)")
 	cmd.Flags().BoolVar(&here, "try-here", false, "what --try does, in this process")
 	for _, hidden := range []string{"try-most", "try-here"} {
 		_ = cmd.Flags().MarkHidden(hidden)

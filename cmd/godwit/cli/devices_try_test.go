@@ -23,7 +23,7 @@ func linked(t *testing.T, driver string) []string {
 	dir := t.TempDir()
 	fake, err := nvlinktest.Build(dir)
 	require.NoError(t, err)
-	return append(fake.Env(nvlinktest.Shim(t, dir)), "POCL_DEVICES=pthread pthread", "GODWIT_SHIM_DRIVER="+driver)
+	return append(fake.Env(nvlinktest.Shim(t, dir)), "GODWIT_SHIM_DRIVER="+driver)
 }
 
 // runGodwit runs the program and returns what it says, and its exit code.

@@ -46,6 +46,29 @@ func TestACAllocatorGoesThroughAllVerbs(t *testing.T) {
 	assert.Contains(t, out, "lib:")
 }
 
+// What takes no times is not shown as one that takes none.
+func TestAProgramGoesThroughReplayAndBench(t *testing.T) {
+	prog := "exec:python3 " + filepath.Join("..", "..", "..", "bufalloc", "extern", "testdata", "first.py")
+	out, _, err := godwit(t, "replay", traceFile("minimalloc/A.1048576.csv"), "-s", "tight,"+prog, "--repeats", "1", "--json")
+	require.NoError(t, err)
+	var re replayOutput
+	require.NoError(t, json.Unmarshal([]byte(out), &re))
+	require.Len(t, re.Results, 2)
+	assert.Equal(t, re.Results[0].Overhead, re.Results[1].Overhead, "it is first fit")
+	assert.Nil(t, re.Results[1].Times)
+
+	out, _, err = godwit(t, "bench", "alloc", "-s", prog, "--live", "20,40", "--pairs", "50", "--rounds", "1", "--pocl", "-", "--overhead=false")
+	require.NoError(t, err)
+	assert.NotContains(t, out, "0.00")
+	assert.NotContains(t, out, "NaN")
+}
+
+func TestAnUnknownStrategyIsToldOfAllThereAre(t *testing.T) {
+	_, _, err := godwit(t, "replay", traceFile("minimalloc/A.1048576.csv"), "-s", "mine.so")
+	require.ErrorContains(t, err, "lib:PATH")
+	require.ErrorContains(t, err, "bestfit")
+}
+
 func TestAFaultIsReportedWithWhatShowsItAgain(t *testing.T) {
 	lib, dir := "lib:"+cLibrary(t, "-DOVERLAP"), t.TempDir()
 	_, errOut, err := godwit(t, "replay", traceFile("minimalloc/A.1048576.csv"), "-s", "fit,"+lib, "--repeats", "0", "--faults", dir)

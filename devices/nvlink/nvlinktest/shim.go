@@ -15,8 +15,8 @@ import (
 //go:embed testdata/shim.c
 var shim []byte
 
-// libraryEnv is where devices/opencl looks for CUDA's library.
-const libraryEnv = "GODWIT_CUDA_LIBRARY"
+// LibraryEnv is the variable where devices/opencl looks for CUDA's library.
+const LibraryEnv = "GODWIT_CUDA_LIBRARY"
 
 // Shim builds, in a folder, an OpenCL loader whose devices import windows of the fake, whatever
 // platform they are of. GODWIT_SHIM_DRIVER is the driver's version that they say, and where
@@ -30,16 +30,17 @@ func Shim(t testing.TB, dir string) (path string) {
 	return path
 }
 
-// Env is the environment of a program whose OpenCL devices have links by the fake.
+// Env is the environment of a program whose OpenCL devices have links by the fake: two of PoCL's,
+// where those are meant.
 func (f *Fake) Env(shim string) []string {
-	return append(os.Environ(), "GODWIT_OPENCL_LIBRARY="+shim, libraryEnv+"="+f.Library, "GODWIT_NVLINK=on")
+	return append(os.Environ(), "GODWIT_OPENCL_LIBRARY="+shim, LibraryEnv+"="+f.Library, "GODWIT_NVLINK=on", "POCL_DEVICES=pthread pthread")
 }
 
 // Again runs the test again in a process whose OpenCL devices have links by the fake, which it
 // returns there. In the first process it returns nil once that has passed.
 func Again(t *testing.T) *Fake {
 	t.Helper()
-	if library := os.Getenv(libraryEnv); library != "" {
+	if library := os.Getenv(LibraryEnv); library != "" {
 		f, err := Load(library)
 		require.NoError(t, err)
 		return f
