@@ -25,6 +25,10 @@ func (r *replay) setUp() error {
 		return err
 	}
 	o.Devices = devs
+	for range devs {
+		o.Caps = append(o.Caps, r.cfg.Cap)
+	}
+	o.Caps = append([]uint64{0}, o.Caps...)
 	for i := range devs {
 		if r.cfg.Gap {
 			at := mem.MemoryID(i + 1)

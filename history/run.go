@@ -22,6 +22,7 @@ type Config struct {
 	// they are wrapped by it.
 	Open       func(f *Faults) ([]devices.Device, error)
 	Policy     string  // of evictions (eviction.ByName); "" has none
+	Cap        uint64  // bytes of each device; 0 is its own memory
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
 	Strike     *Strike // the one call that is struck; nil is none
 	NoPeer     bool

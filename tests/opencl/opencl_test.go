@@ -142,6 +142,11 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 					Name: fmt.Sprintf("carve=%s/bus=%s/with=%s/outOfOrder=%t", carve, bus, with, ooo),
 					Open: houseOf(kind{carve: carve, bus: bus, mixed: with != "nothing", shares: with == "cpu shares,tce"}), OutOfOrder: ooo,
 				})
+				if last := all[len(all)-1]; i%2 == 0 {
+					last.Policy, last.Cap = []string{"lru", "cost"}[i/2], 8<<10
+					last.Name += "/8KiB/" + last.Policy
+					all = append(all, last)
+				}
 			}
 		}
 	}
@@ -159,8 +164,8 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 		}
 		total.Add(res)
 	}
-	t.Logf("metamorphic on OpenCL: first seed %d: %d histories over %d configurations, %d commands, %d failed, %d bytes moved, %d bytes read and compared\n%s",
-		first, runs, len(all), total.Commands, total.Failed, total.BytesMoved, total.BytesRead, total.Counts())
+	t.Logf("metamorphic on OpenCL: first seed %d: %d histories over %d configurations, %d commands, %d failed, %d blocks evicted, %d bytes moved, %d bytes read and compared\n%s",
+		first, runs, len(all), total.Commands, total.Failed, total.Evictions, total.BytesMoved, total.BytesRead, total.Counts())
 	require.Positive(t, total.BytesMoved, "bytes must move between OpenCL devices, though PoCL's share RAM")
 	created, released := opencl.Objects()
 	require.Equal(t, created, released, "every cl object made is released")
