@@ -25,7 +25,7 @@ func span(start, end uint64) mem.Range { return mem.Range{Start: start, End: end
 func TestNeededIsWhatTheOracleCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		topo := mem.NewTopology("a", "b", "c")
-		topo.Share(2, 3)
+		require.NoError(t, topo.Share(2, 3))
 		l, o := ledger.New[int](topo.Store), oracle.New(topo)
 		for id := mem.BufferID(1); id <= 2; id++ {
 			if rapid.Bool().Draw(t, "content") {
