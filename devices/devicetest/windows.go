@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 
@@ -79,7 +80,7 @@ func (w *windows) refused(to int) {
 func (w *windows) baton() {
 	const rounds = 20
 	want := noise(1, windowSize)
-	last := w.sides[0].write(w.queues[0], w.blocks[0], 0, want)
+	last := w.sides[0].write(w.queues[0], w.blocks[0], 0, slices.Clone(want)) // want changes before that has run
 	for r := range rounds {
 		x := r % 2
 		at := uint64(r) * 4096
