@@ -3,6 +3,7 @@ package flat_test
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,18 +89,34 @@ func TestWhatAKernelMakesOfTheUnknownIsUnknown(t *testing.T) {
 		return nil
 	}
 	require.NoError(t, m.Launch(uses, reverse))
-	require.Equal(t, 2, runs)
+	require.Equal(t, 3, runs)
 	require.Equal(t, "_876__321_", text(m, b, 10))
 	require.Equal(t, "0123__6789", text(m, a, 10))
 
 	m.Fill(a, span(4, 6), []byte("-"))
 	m.Fill(b, span(0, 10), []byte("."))
 	require.NoError(t, m.Launch(uses, reverse))
-	require.Equal(t, 3, runs, "all is known: once is enough")
+	require.Equal(t, 4, runs, "all is known: once is enough")
 	require.Equal(t, ".876--321.", text(m, b, 10))
 
 	broken := errors.New("broken")
 	require.ErrorIs(t, m.Launch(uses, func() error { return broken }), broken)
+}
+
+// A sum hides a summand that is small beside the other: still it is not known.
+func TestWhatVanishesInASumIsUnknown(t *testing.T) {
+	x, one := make([]byte, 4), binary.NativeEndian.AppendUint32(nil, math.Float32bits(1))
+	m := &flat.Memory{}
+	a, b := m.Add(x, false), m.Add(one, true)
+	float := func(bytes []byte) float32 { return math.Float32frombits(binary.NativeEndian.Uint32(bytes)) }
+	require.NoError(t, m.Launch([]flat.Use{
+		{Root: a, Given: span(0, 4), Used: span(0, 4), Reads: true},
+		{Root: b, Given: span(0, 4), Used: span(0, 4), Reads: true, Writes: true},
+	}, func() error {
+		binary.NativeEndian.PutUint32(one, math.Float32bits(float(one)+float(x)))
+		return nil
+	}))
+	require.Equal(t, "____", text(m, b, 4))
 }
 
 // What a kernel reads beyond the count is anything, what it does not write stays.

@@ -15,11 +15,13 @@ type Use struct {
 }
 
 // fillings are what unknown bytes hold while a kernel runs. They differ in every byte.
-var fillings = [2]byte{0x00, 0xa5}
+// The last is no number in any binary format of IEEE 754: zero and a small number may
+// vanish in a sum or a product, that does not.
+var fillings = [...]byte{0x00, 0xa5, 0xff}
 
 // Launch has run execute a kernel on the roots' bytes. Where the kernel is given bytes
-// that are not known, it runs twice, with other values in them: what it has written
-// then is known where both agree.
+// that are not known, it runs once for each filling: what it has written then is known
+// where all agree.
 func (m *Memory) Launch(uses []Use, run func() error) error {
 	limits := make([]uint64, len(uses))
 	unknown := false
@@ -33,7 +35,7 @@ func (m *Memory) Launch(uses []Use, run func() error) error {
 		return run()
 	}
 	before := m.snapshot(uses)
-	var first [][]byte
+	var after [len(fillings)][][]byte
 	for i, filling := range fillings {
 		m.restore(uses, before)
 		for k := range uses {
@@ -47,16 +49,17 @@ func (m *Memory) Launch(uses []Use, run func() error) error {
 		if err := run(); err != nil {
 			return err
 		}
-		if i == 0 {
-			first = m.snapshot(uses)
-		}
+		after[i] = m.snapshot(uses)
 	}
-	second := m.snapshot(uses)
 	m.restore(uses, before)
 	for i := range uses {
 		if u := &uses[i]; u.Writes {
-			from := u.Used.Start - u.Given.Start
-			m.agree(u, first[i][from:from+u.Used.Size()], second[i][from:from+u.Used.Size()])
+			var wrote [len(fillings)][]byte
+			for f := range after {
+				from := u.Used.Start - u.Given.Start
+				wrote[f] = after[f][i][from : from+u.Used.Size()]
+			}
+			m.agree(u, wrote)
 		}
 	}
 	m.wrote(uses)
@@ -93,15 +96,25 @@ func (m *Memory) restore(uses []Use, to [][]byte) {
 	}
 }
 
-// agree sets what a kernel has written to a, and makes known where that is b, too.
-func (m *Memory) agree(u *Use, a, b []byte) {
-	copy(m.Bytes(u.Root, u.Used), a)
-	for at := 0; at < len(a); {
-		same, end := a[at] == b[at], at+1
-		for end < len(a) && (a[end] == b[end]) == same {
+// agree sets what a kernel has written to what it wrote with the first filling, and
+// makes known where it wrote that with every other one, too.
+func (m *Memory) agree(u *Use, wrote [len(fillings)][]byte) {
+	first := wrote[0]
+	same := func(at int) bool {
+		for _, other := range wrote[1:] {
+			if other[at] != first[at] {
+				return false
+			}
+		}
+		return true
+	}
+	copy(m.Bytes(u.Root, u.Used), first)
+	for at := 0; at < len(first); {
+		known, end := same(at), at+1
+		for end < len(first) && same(end) == known {
 			end++
 		}
-		m.roots[u.Root].known.Set(mem.Range{Start: u.Used.Start + uint64(at), End: u.Used.Start + uint64(end)}, same)
+		m.roots[u.Root].known.Set(mem.Range{Start: u.Used.Start + uint64(at), End: u.Used.Start + uint64(end)}, known)
 		at = end
 	}
 }
