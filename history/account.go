@@ -74,7 +74,7 @@ func (a *account) evicted(c *trace.CommandRecord) (back uint64, err error) {
 	}
 	for i := range c.Evictions {
 		v := &c.Evictions[i]
-		booked, lost := a.ledger.Evicted(v.Buffer, v.Memory, v.Range), a.oracle.Evicted(v.Buffer, v.Memory)
+		booked, lost := a.ledger.Evicted(v.Buffer, v.Memory, v.Range), a.oracle.Evicted(v.Buffer, v.Memory, v.Range)
 		if booked+lost > 0 {
 			return back, fmt.Errorf("%d leaves memory %d with %d bytes (of the ledger %d) that are nowhere else", v.Buffer, v.Memory, lost, booked)
 		}

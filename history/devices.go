@@ -304,7 +304,7 @@ func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block, reuse *me
 	if err == nil && o == mem.Ready {
 		r.f.mu.Lock()
 		for i := range out {
-			r.f.blocks[placed{r.memory, out[i]}] = mem.BufferID(reqs[i].Tag)
+			r.f.blocks[placed{r.memory, out[i]}] = owned{mem.BufferID(reqs[i].Tag), reqs[i].Off}
 		}
 		r.f.mu.Unlock()
 	}

@@ -120,7 +120,7 @@ type Faults struct {
 	dice    *rand.Rand                  // protected by mu
 	again   Fault                       // protected by mu: what becomes of the next call, too
 	devs    map[devices.Device]int      // protected by mu: memories of the wrapped devices, from 1
-	blocks  map[placed]mem.BufferID     // protected by mu
+	blocks  map[placed]owned            // protected by mu
 	own     map[mem.Point]bool          // protected by mu: user's commands that were struck and accepted
 	parts   []*part                     // protected by mu: of user's commands, what else was called for them
 	hits    []hit                       // protected by mu: copies that were struck and accepted
@@ -159,7 +159,7 @@ type hit struct {
 
 func newFaults(seed uint64, every int, only *Strike) *Faults {
 	return &Faults{
-		seed: seed, every: every, only: only, calls: make(map[Call]int), dice: rand.New(rand.NewPCG(seed, 77)), devs: make(map[devices.Device]int), blocks: make(map[placed]mem.BufferID),
+		seed: seed, every: every, only: only, calls: make(map[Call]int), dice: rand.New(rand.NewPCG(seed, 77)), devs: make(map[devices.Device]int), blocks: make(map[placed]owned),
 		own: make(map[mem.Point]bool), strikes: make(map[string]int), last: make(map[*mem.Timeline]mem.Point),
 	}
 }
@@ -270,14 +270,20 @@ func (f *Faults) hit(cmd *devices.Command) {
 	f.hitLocked(cmd)
 }
 
+// owned says whose bytes a block holds, from which of them on.
+type owned struct {
+	buffer mem.BufferID
+	off    uint64
+}
+
 func (f *Faults) hitLocked(cmd *devices.Command) {
 	for _, end := range []devices.Loc{cmd.Dst, cmd.Src} {
 		memory, bytes := f.devs[end.Device], mem.Range{Start: end.Off, End: end.Off + cmd.Size}
-		id, ok := f.blocks[placed{memory, end.Block}]
+		of, ok := f.blocks[placed{memory, end.Block}]
 		if end.Device == nil || !ok {
 			continue // not a buffer's
 		}
-		f.hits = append(f.hits, hit{at: f.at, epoch: f.epoch, buffer: id, bytes: bytes})
+		f.hits = append(f.hits, hit{at: f.at, epoch: f.epoch, buffer: of.buffer, bytes: bytes.Shift(of.off)})
 		for _, p := range f.parts { // or a part of what a Carrier does
 			if p.memory == memory && p.block == end.Block && p.bytes.Contains(bytes) {
 				p.struck = true

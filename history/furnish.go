@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"godwit/devices"
@@ -11,7 +12,10 @@ import (
 )
 
 func (r *replay) setUp() error {
-	o := runtime.Options{Name: r.cfg.Name, Gap: r.cfg.Gap, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec}
+	o := runtime.Options{Name: r.cfg.Name, Gap: r.cfg.Gap, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec, WholeBelow: 1}
+	if r.cfg.Whole {
+		o.WholeBelow = math.MaxUint64
+	}
 	if r.cfg.Links {
 		o.Staging = 4 << 20 // too little to measure rings of the host's
 	}

@@ -23,6 +23,7 @@ type Config struct {
 	Open       func(f *Faults) ([]devices.Device, error)
 	Policy     string  // of evictions (eviction.ByName); "" has none
 	Cap        uint64  // bytes of each device; 0 is its own memory
+	Whole      bool    // no buffer is stored by range
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
 	Strike     *Strike // the one call that is struck; nil is none
 	NoPeer     bool
@@ -45,6 +46,7 @@ type Result struct {
 	// WrittenBack is how many bytes of these had to be written back first; not in
 	// BytesMoved.
 	WrittenBack uint64
+	Regrown     uint64         // bytes that went into new blocks from those whose place these took; not in BytesMoved
 	RideAlong   uint64         // bytes that came along to the end of a device's word, not in BytesMoved
 	Failed      int            // commands that failed after they were accepted
 	Struck      int            // of Failed: struck themselves
@@ -66,6 +68,7 @@ func (r *Result) Add(o Result) {
 	r.BytesMoved += o.BytesMoved
 	r.Evictions += o.Evictions
 	r.WrittenBack += o.WrittenBack
+	r.Regrown += o.Regrown
 	r.RideAlong += o.RideAlong
 	r.Failed += o.Failed
 	r.Struck += o.Struck

@@ -12,6 +12,7 @@ import (
 	"godwit/mem"
 	"godwit/migration"
 	"godwit/runtime"
+	"godwit/trace"
 )
 
 // compareMoves gives the commands accepted since the last call to the account:
@@ -28,9 +29,11 @@ func (r *replay) compareMoves() error {
 				}
 			}
 			r.result.Evictions += len(c.Evictions)
+			r.result.Regrown += grown(&c)
 			continue
 		}
-		if c.Err != nil && len(c.Evictions) > 0 { // refused all the same
+		r.result.Regrown += grown(&c)
+		if c.Err != nil && len(c.Evictions)+len(c.Regrows) > 0 { // refused all the same
 			back, err := r.account.evicted(&c)
 			if err != nil {
 				return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
@@ -74,6 +77,14 @@ func (r *replay) compareMoves() error {
 		r.result.BytesMoved += moved
 	}
 	return nil
+}
+
+// grown is how many bytes went into new blocks from those whose place these took.
+func grown(c *trace.CommandRecord) (bytes uint64) {
+	for i := range c.Regrows {
+		bytes += c.Regrows[i].Range.Size()
+	}
+	return bytes
 }
 
 // finish lets everything run and judges it. Then every byte of every buffer is asked
@@ -185,10 +196,16 @@ func (v *verdict) judge() error {
 	return nil
 }
 
-// writtenBack tells the model of the write-backs that failed up to a command.
+// writtenBack tells the model of the write-backs, and of the copies into new blocks, that
+// failed up to a command.
 func (v *verdict) writtenBack(command uint64) {
 	commands := v.rec.Commands()
 	for ; v.told < len(commands) && commands[v.told].ID <= command; v.told++ {
+		for _, s := range commands[v.told].Regrows {
+			if s.Point.Err() != nil {
+				v.m.doubtful(s.Buffer, s.Range, v.sizeIDs())
+			}
+		}
 		for _, e := range commands[v.told].Evictions {
 			for _, s := range e.Backs {
 				if s.Point.Err() != nil {

@@ -5,6 +5,7 @@ type Request struct {
 	Size  uint64 // bytes, not zero
 	Align uint64 // a power of two; 0 leaves it to the resource
 	Tag   uint64 // free for the caller, such as a BufferID; layers may report it
+	Off   uint64 // likewise: where in what Tag names the block begins, in bytes
 	Hint  Hint   // how long the block will live, where the caller knows
 }
 

@@ -40,6 +40,9 @@ func (p *Planner) Check() error {
 	if live != p.stats.Buffers {
 		return fmt.Errorf("migration: %d live buffers, %d counted", live, p.stats.Buffers)
 	}
+	if err := p.checkTable(); err != nil {
+		return err
+	}
 	for _, i := range p.free {
 		if p.buffers[i].live {
 			return fmt.Errorf("migration: slot %d is free and live", i)
@@ -74,8 +77,8 @@ func (p *Planner) checkBuffer(b *buffer) error {
 			return fmt.Errorf("bytes %v of version %d are poisoned by version %d", r, c.version, c.poison.Version)
 		}
 		for m := range c.valid.All() {
-			if s := b.at(m); s == nil || !s.stored {
-				return fmt.Errorf("bytes %v are valid on %s, where there is no storage", r, p.topo.Name(m))
+			if err := b.stored(r, m); err != nil {
+				return fmt.Errorf("bytes %v are valid on %s, where there is no storage: %w", r, p.topo.Name(m), err)
 			}
 		}
 	}
@@ -86,10 +89,10 @@ func (p *Planner) checkBuffer(b *buffer) error {
 			return fmt.Errorf("stores out of order at memory %d", s.memory)
 		case p.topo.Store(s.memory) != s.memory:
 			return fmt.Errorf("memory %d is no store", s.memory)
-		case s.hazards.Size() != b.content.Size():
+		case s.blocks.Size() != b.content.Size() || s.hazards.Size() != b.content.Size():
 			return fmt.Errorf("hazards on memory %d cover %d of %d bytes", s.memory, s.hazards.Size(), b.content.Size())
 		}
-		if err := s.check(); err != nil {
+		if err := errors.Join(s.check(), p.checkBlocks(b, s)); err != nil {
 			return fmt.Errorf("on %s: %w", p.topo.Name(s.memory), err)
 		}
 	}

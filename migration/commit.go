@@ -24,6 +24,10 @@ func (p *Planner) CommitStep(plan *Plan, i int, at mem.Point) {
 	st := &plan.Steps[i]
 	b := p.buffers[uint32(st.Buffer)]
 	from, to := st.From, st.To
+	if from == to { // into a block that is not there yet (Regrow)
+		b.at(from).read(st.Range, at)
+		return
+	}
 	b.content.Update(st.Range, func(_ mem.Range, c content) content {
 		if c.valid.Has(from) {
 			c.valid = c.valid.With(to)
@@ -61,7 +65,9 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 	for _, a := range plan.Accesses {
 		b := p.buffers[uint32(a.Buffer)]
 		s := b.ensure(a.Memory)
-		s.used = p.clock
+		if k := p.blockAt(s, a.Range.Start); k != nil {
+			k.use(p.clock, a.Range)
+		}
 		if !a.Mode.Writes() {
 			s.read(a.Range, at)
 			continue
@@ -99,7 +105,7 @@ func (p *Planner) CommitUse(plan *Plan, at mem.Point) {
 // mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such buffer,
 // memory or range; where the buffer is not stored there is nothing to record.
 func (p *Planner) Reads(id mem.BufferID, m mem.MemoryID, r mem.Range, at mem.Point) error {
-	b, m, err := p.place(id, m)
+	b, m, err := p.where(id, m)
 	if err != nil {
 		return err
 	}

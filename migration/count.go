@@ -283,9 +283,9 @@ func (p *Planner) bringCount(dst *Plan, b *buffer, a mem.Access) error {
 // a step of the plan brings already.
 func (p *Planner) stageCount(dst *Plan, s *buffer, size mem.BufferID) {
 	a := mem.Access{Buffer: size, Range: countRange, Memory: mem.Host}
-	if at := s.at(mem.Host); at == nil || !at.stored {
+	if at := s.at(mem.Host); at == nil || at.n == 0 {
 		// In front, since many accesses of one buffer look only at the last.
-		if w := (Want{size, mem.Host}); !slices.Contains(dst.Storage, w) {
+		if w := (Want{Buffer: size, Memory: mem.Host}); !slices.Contains(dst.Storage, w) {
 			dst.Storage = slices.Insert(dst.Storage, 0, w)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"godwit/mem"
 )
 
-// Eviction: whole blocks leave a memory that is short, so that what a plan wants fits
+// Eviction: blocks leave a memory that is short, so that what a plan wants fits
 // there. The planner says which and how: it is told what fits and what must stay (Room),
 // and which of the others is dearest (eviction.Policy). It changes nothing; whoever
 // carries the Eviction out
@@ -31,7 +31,7 @@ import (
 // nowhere else any more are poisoned with its cause (Fail). A victim's space is given
 // again together with the points of all that use it, the write-back's among them.
 //
-// Only one block of a buffer leaves in one Eviction: none is what another's content
+// In one Eviction a buffer's blocks leave one memory only: none is what another's content
 // counts on, or where it is written back to.
 
 // Eviction is what has to leave. One can be filled again and again, and then allocates
@@ -54,6 +54,7 @@ type Victim struct {
 	To      mem.MemoryID // where what must be written back goes; it counts where Back is not 0
 	Score   float64      // the policy's
 	From, N int          // its steps: Backs.Steps[From:From+N]
+	Part    bool         // of a block that stays until another takes its place (Regrow)
 }
 
 // Dropped is how many bytes leave without being moved: another memory holds them.
@@ -63,7 +64,7 @@ func (v *Victim) Dropped() uint64 { return v.Fresh - v.Back }
 type Stay struct {
 	Buffer mem.BufferID
 	Memory mem.MemoryID
-	Bytes  uint64
+	Range  mem.Range // of the buffer
 	Why    eviction.Why
 }
 
@@ -90,20 +91,13 @@ const putBacks = 16
 // there fits, and reports whether there is enough that may; at least so many blocks from
 // each. The cheapest go first: by the policy, then the lowest ID. Of those that turn out
 // not to help, the dearest stay. Where there is not enough, dst has no victims and
-// Stays says why not. Nothing changes.
-func (p *Planner) Evict(dst *Eviction, plan *Plan, short []mem.MemoryID, least int, policy eviction.Policy, room Room) bool {
+// Stays says why not. Nothing changes. What the plan uses stays; where old is set, but for
+// the blocks that are to be exchanged for larger ones (Want): then the plan has to be made
+// again.
+func (p *Planner) Evict(dst *Eviction, plan *Plan, short []mem.MemoryID, least int, old bool, policy eviction.Policy, room Room) bool {
 	dst.Victims, dst.Stays = dst.Victims[:0], dst.Stays[:0]
 	dst.Backs.reset()
-	p.evictions++
-	for _, a := range plan.Accesses {
-		p.buffers[uint32(a.Buffer)].inUse = p.evictions
-	}
-	for _, w := range plan.Storage { // counts, too
-		p.buffers[uint32(w.Buffer)].inUse = p.evictions
-	}
-	for i := range plan.Steps {
-		p.buffers[uint32(plan.Steps[i].Buffer)].inUse = p.evictions
-	}
+	p.markInUse(plan, old)
 	ok := policy != nil
 	for _, m := range short {
 		if ok = ok && p.evictFrom(dst, m, short, least, policy, room); !ok {
@@ -120,6 +114,48 @@ func (p *Planner) Evict(dst *Eviction, plan *Plan, short []mem.MemoryID, least i
 	}
 	p.planBacks(dst)
 	return true
+}
+
+// markInUse marks the blocks that a plan uses, wherever they are, for one Evict.
+func (p *Planner) markInUse(plan *Plan, old bool) {
+	p.evictions++
+	for _, a := range plan.Accesses {
+		p.mark(p.buffers[uint32(a.Buffer)], a.Range)
+	}
+	for i := range plan.Storage { // counts, too
+		w := &plan.Storage[i]
+		b := p.buffers[uint32(w.Buffer)]
+		p.mark(b, w.in(b.content.Size()))
+	}
+	for i := range plan.Steps {
+		p.mark(p.buffers[uint32(plan.Steps[i].Buffer)], plan.Steps[i].Range)
+	}
+	for i := range plan.Storage {
+		w := &plan.Storage[i]
+		b := p.buffers[uint32(w.Buffer)]
+		if s := b.at(w.Memory); s != nil && old {
+			s.blocks.Overlap(w.in(b.content.Size()), func(_ mem.Range, i int32) bool {
+				if i != 0 {
+					p.blocks[i-1].inUse = 0
+				}
+				return true
+			})
+		}
+	}
+}
+
+// mark marks the blocks that hold some of r, on all memories, as in use.
+func (p *Planner) mark(b *buffer, r mem.Range) {
+	for i := range b.stores {
+		s := &b.stores[i]
+		for off := r.Start; off < r.End; {
+			in, k := s.blocks.Get(off)
+			if k != 0 {
+				p.blocks[k-1].inUse = p.evictions
+			}
+			off = in.End
+		}
+	}
 }
 
 // evictFrom adds victims on one memory.
@@ -155,15 +191,53 @@ func (p *Planner) evictFrom(dst *Eviction, m mem.MemoryID, short []mem.MemoryID,
 func (p *Planner) wantsOf(dst *Eviction) {
 	dst.Backs.Storage = dst.Backs.Storage[:0]
 	for i := range dst.Victims {
-		if v := &dst.Victims[i]; v.Back > 0 && !p.isStored(v.Buffer, v.To) {
-			dst.Backs.Storage = append(dst.Backs.Storage, Want{v.Buffer, v.To})
+		if v := &dst.Victims[i]; v.Back > 0 {
+			p.wantBack(dst, v)
 		}
 	}
 }
 
-func (p *Planner) isStored(id mem.BufferID, m mem.MemoryID) bool {
-	s := p.buffers[uint32(id)].at(m)
-	return s != nil && s.stored
+// wantBack lists the storage that a victim's write-back needs, if there is none.
+func (p *Planner) wantBack(dst *Eviction, v *Victim) {
+	b := p.buffers[uint32(v.Buffer)]
+	if w := b.backWant(v, v.To); !b.holds(v.To, v.Range) && !slices.Contains(dst.Backs.Storage, w) {
+		dst.Backs.Storage = append(dst.Backs.Storage, w)
+	}
+}
+
+// backWant is the storage that a victim's write-back to a memory needs.
+func (b *buffer) backWant(v *Victim, to mem.MemoryID) Want {
+	if b.byRange(to) {
+		return Want{Buffer: v.Buffer, Memory: to, Range: v.Range, Span: v.Range}
+	}
+	return Want{Buffer: v.Buffer, Memory: to}
+}
+
+// holds reports whether blocks of a memory hold all of r.
+func (b *buffer) holds(m mem.MemoryID, r mem.Range) bool {
+	s := b.at(m)
+	if s == nil || s.covers(r) {
+		return s != nil
+	}
+	return s.each(r, true)
+}
+
+// empty reports whether no block of a memory holds any of r.
+func (b *buffer) empty(m mem.MemoryID, r mem.Range) bool {
+	s := b.at(m)
+	return s == nil || s.each(r, false)
+}
+
+// each reports whether all of r is in blocks, or nothing.
+func (s *store) each(r mem.Range, held bool) bool {
+	for off := r.Start; off < r.End; {
+		in, i := s.blocks.Get(off)
+		if (i != 0) != held {
+			return false
+		}
+		off = in.End
+	}
+	return true
 }
 
 // keep takes victims from number first on back that need not go: large parts of the
@@ -184,8 +258,8 @@ func (e *Eviction) keep(first, least int, fits func([]Victim) bool) {
 	}
 }
 
-// candidates makes dst.heap the blocks on a memory that no victim's buffer has, with the
-// cheapest on top.
+// candidates makes dst.heap the blocks on a memory that are not in use, with the cheapest
+// on top.
 func (p *Planner) candidates(dst *Eviction, m mem.MemoryID, policy eviction.Policy) {
 	dst.heap = dst.heap[:0]
 	if m == mem.Host {
@@ -194,22 +268,31 @@ func (p *Planner) candidates(dst *Eviction, m mem.MemoryID, policy eviction.Poli
 	now := p.clock + 1
 	out, in := p.path(m, mem.Host, 1<<20, mem.Plain), p.path(mem.Host, m, 1<<20, mem.Plain)
 	for _, i := range p.residents[m] {
-		b := p.buffers[i]
-		if b.inUse == p.evictions {
+		if p.blocks[i].inUse == p.evictions {
 			continue
 		}
-		dst.heap = append(dst.heap, Victim{Candidate: eviction.Candidate{
-			Buffer: mem.BufferID(b.generation)<<32 | mem.BufferID(i), Memory: m, Range: mem.Range{End: b.content.Size()},
-		}})
-		v, s := &dst.heap[len(dst.heap)-1], b.at(m)
-		v.Used = s.used
-		v.Fresh, v.Back = b.worth(s)
+		dst.heap = append(dst.heap, p.victim(i))
+		v := &dst.heap[len(dst.heap)-1]
 		v.Write, v.Fetch = seconds(&out, v.Back), seconds(&in, v.Fresh)
 		v.Score = policy.Score(now, &v.Candidate)
 	}
 	for i := len(dst.heap)/2 - 1; i >= 0; i-- {
 		dst.sink(i)
 	}
+}
+
+// victim is a block as one that may leave.
+func (p *Planner) victim(i int32) Victim {
+	k := &p.blocks[i]
+	b := p.buffers[k.buffer]
+	v := Victim{Candidate: eviction.Candidate{Buffer: b.id(k.buffer), Memory: k.memory, Range: k.r, Used: k.used}}
+	v.Fresh, v.Back = b.worth(b.at(k.memory), k.r)
+	return v
+}
+
+// id names a buffer, given its index.
+func (b *buffer) id(index uint32) mem.BufferID {
+	return mem.BufferID(b.generation)<<32 | mem.BufferID(index)
 }
 
 // seconds is the time of a copy, 0 where it is not known.
@@ -222,7 +305,7 @@ func seconds(path *mem.Path, bytes uint64) float64 {
 }
 
 func cheaper(a, b *Victim) bool {
-	return cmp.Or(cmp.Compare(a.Score, b.Score), cmp.Compare(a.Used, b.Used), cmp.Compare(a.Buffer, b.Buffer)) < 0
+	return cmp.Or(cmp.Compare(a.Score, b.Score), cmp.Compare(a.Used, b.Used), cmp.Compare(a.Buffer, b.Buffer), cmp.Compare(a.Range.Start, b.Range.Start)) < 0
 }
 
 // next takes the cheapest candidate.
@@ -255,11 +338,11 @@ func (e *Eviction) sink(i int) {
 	}
 }
 
-// worth is how many bytes are valid in a store, and how many of these no other holds
-// for certain.
-func (b *buffer) worth(s *store) (fresh, back uint64) {
-	for c := b.content.Seek(0); c.OK(); c.Next() {
-		v, r := c.Ref(), c.Range()
+// worth is how many bytes of a range are valid in a store, and how many of these no other
+// holds for certain.
+func (b *buffer) worth(s *store, in mem.Range) (fresh, back uint64) {
+	for c := b.content.Seek(in.Start); c.OK() && c.Range().Start < in.End; c.Next() {
+		v, r := c.Ref(), c.Range().Intersect(in)
 		if !v.valid.Has(s.memory) {
 			continue
 		}
@@ -307,45 +390,46 @@ func (b *buffer) certain(r *mem.Range, valid mem.MemorySet, m mem.MemoryID) bool
 // mayLeave says what keeps a candidate, and where it is written back to.
 func (p *Planner) mayLeave(dst *Eviction, v *Victim, short []mem.MemoryID, room Room) eviction.Why {
 	b := p.buffers[uint32(v.Buffer)]
-	if b.leaving == p.evictions {
+	if b.leaving == p.evictions && b.leavingFrom != v.Memory {
 		return eviction.Leaving
 	}
-	if why := p.keeps(b, v.Buffer, v.Memory, room); why != eviction.Goes {
+	if why := p.keeps(b, v, room); why != eviction.Goes {
 		return why
 	}
 	if v.Back > 0 {
-		if s := b.at(v.Memory); s.held != nil && b.partlyBack(s) {
+		if s := b.at(v.Memory); s.held != nil && b.partlyBack(s, v.Range) {
 			return eviction.Counted
 		}
 		if !p.destination(dst, b, v, short, room) {
 			return eviction.NoRoom
 		}
 	}
-	b.leaving = p.evictions
+	b.leaving, b.leavingFrom = p.evictions, v.Memory
 	return eviction.Goes
 }
 
 // keeps says what keeps a block, but for where it could be written back to.
-func (p *Planner) keeps(b *buffer, id mem.BufferID, m mem.MemoryID, room Room) eviction.Why {
-	switch {
-	case b.inUse == p.evictions:
+func (p *Planner) keeps(b *buffer, v *Victim, room Room) eviction.Why {
+	s := b.at(v.Memory)
+	switch k := p.blockAt(s, v.Range.Start); {
+	case k != nil && k.inUse == p.evictions:
 		return eviction.InUse
-	case m == mem.Host:
+	case v.Memory == mem.Host:
 		return eviction.InPlace
 	case b.host != nil:
 		if b.host.retire(); len(b.host.maps)+len(b.host.undos) > 0 {
 			return eviction.Mapped
 		}
 	}
-	if why := room.Stays(id, m); why != eviction.Goes {
+	if why := room.Stays(v.Buffer, v.Memory); why != eviction.Goes {
 		return why
 	}
-	return p.hangs(b.at(m), room)
+	return p.hangs(s, v.Range, room)
 }
 
-// hangs says whether somebody who uses a store hangs on something.
-func (p *Planner) hangs(s *store, room Room) eviction.Why {
-	for c := s.hazards.Seek(0); c.OK(); c.Next() {
+// hangs says whether somebody who uses bytes of a store hangs on something.
+func (p *Planner) hangs(s *store, r mem.Range, room Room) eviction.Why {
+	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
 		p.stepWaits.reset()
 		p.using = s.order(p.using[:0], 0, c.Ref(), &p.stepWaits)
 		for _, w := range p.using {
@@ -358,9 +442,9 @@ func (p *Planner) hangs(s *store, room Room) eviction.Why {
 }
 
 // partlyBack reports whether a store holds only partly what would be written back.
-func (b *buffer) partlyBack(s *store) bool {
+func (b *buffer) partlyBack(s *store, in mem.Range) bool {
 	found := false
-	s.held.Overlap(mem.Range{End: b.content.Size()}, func(r mem.Range, c *Carried) bool {
+	s.held.Overlap(in, func(r mem.Range, c *Carried) bool {
 		if c == nil {
 			return true
 		}
@@ -386,16 +470,26 @@ func (p *Planner) destination(dst *Eviction, b *buffer, v *Victim, short []mem.M
 	best, bestTime, found := mem.MemoryID(0), 0.0, false
 	for _, stored := range []bool{true, false} {
 		for d := range mem.MemoryID(p.topo.Len()) {
-			s := b.at(d)
-			if d == v.Memory || p.topo.Store(d) != d || stored != (s != nil && s.stored) || stored && p.hangs(s, room) != eviction.Goes {
+			if d == v.Memory || p.topo.Store(d) != d {
 				continue
 			}
-			there, known := p.time(b, v.Memory, d, v.Back)
-			again, _ := p.time(b, d, v.Memory, v.Back)
+			w := b.backWant(v, d)
+			has := b.holds(d, v.Range)
+			switch {
+			case stored != has:
+				continue
+			case has && p.hangs(b.at(d), v.Range, room) != eviction.Goes:
+				continue
+			case !has && !b.empty(d, w.in(b.content.Size())):
+				continue
+			}
+			back := mem.Range{Start: v.Range.Start, End: v.Range.Start + v.Back}
+			there, known := p.time(b, v.Memory, d, back)
+			again, _ := p.time(b, d, v.Memory, back)
 			if found && !(known && there+again < bestTime) {
 				continue
 			}
-			if !stored && (slices.Contains(short, d) || !room.Takes(d, dst.Backs.Storage, Want{v.Buffer, d})) {
+			if !stored && !slices.Contains(dst.Backs.Storage, w) && (slices.Contains(short, d) || !room.Takes(d, dst.Backs.Storage, w)) {
 				continue
 			}
 			if bestTime = there + again; !known {
@@ -408,9 +502,7 @@ func (p *Planner) destination(dst *Eviction, b *buffer, v *Victim, short []mem.M
 		return false
 	}
 	v.To = best
-	if s := b.at(best); s == nil || !s.stored {
-		dst.Backs.Storage = append(dst.Backs.Storage, Want{v.Buffer, best})
-	}
+	p.wantBack(dst, v)
 	return true
 }
 
@@ -424,8 +516,8 @@ func (p *Planner) writeBack(dst *Plan, v *Victim) {
 	b := p.buffers[uint32(v.Buffer)]
 	from, to := b.at(v.Memory), b.at(v.To)
 	dst.groups = append(dst.groups, group{v.Buffer, v.To, v.Range.End, len(dst.Steps)})
-	for c := b.content.Seek(0); c.OK(); c.Next() {
-		held, r := c.Ref(), c.Range()
+	for c := b.content.Seek(v.Range.Start); c.OK() && c.Range().Start < v.Range.End; c.Next() {
+		held, r := c.Ref(), c.Range().Intersect(v.Range)
 		for rest := r; !rest.Empty() && held.valid.Has(v.Memory); rest.Start = r.End {
 			if r = rest; b.certain(&r, held.valid, v.Memory) {
 				continue
@@ -460,46 +552,49 @@ func (p *Planner) Holds(dst *Eviction, m mem.MemoryID, room Room) []Stay {
 func (p *Planner) stays(dst *Eviction, m mem.MemoryID, short []mem.MemoryID, room Room) {
 	first := len(dst.Stays)
 	for _, i := range p.residents[m] {
-		b := p.buffers[i]
-		id := mem.BufferID(b.generation)<<32 | mem.BufferID(i)
-		why := p.keeps(b, id, m, room)
+		v := p.victim(i)
+		b := p.buffers[uint32(v.Buffer)]
+		why := p.keeps(b, &v, room)
 		if why == eviction.Goes {
-			v := Victim{Candidate: eviction.Candidate{Buffer: id, Memory: m, Range: mem.Range{End: b.content.Size()}}}
-			s := b.at(m)
-			if _, v.Back = b.worth(s); v.Back > 0 && s.held != nil && b.partlyBack(s) {
+			if s := b.at(m); v.Back > 0 && s.held != nil && b.partlyBack(s, v.Range) {
 				why = eviction.Counted
 			} else if v.Back > 0 && !p.destination(dst, b, &v, short, room) {
 				why = eviction.NoRoom
 			}
 		}
-		dst.Stays = append(dst.Stays, Stay{id, m, b.content.Size(), why})
+		dst.Stays = append(dst.Stays, Stay{v.Buffer, m, v.Range, why})
 	}
 	slices.SortFunc(dst.Stays[first:], func(a, b Stay) int {
-		return cmp.Or(-cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Buffer, b.Buffer))
+		return cmp.Or(-cmp.Compare(a.Range.Size(), b.Range.Size()), cmp.Compare(a.Buffer, b.Buffer), cmp.Compare(a.Range.Start, b.Range.Start))
 	})
 }
 
-// EvictBlock fills dst with what has to be done so that one block leaves, whatever room
-// there is; where it cannot, it says why. Nothing changes.
-func (p *Planner) EvictBlock(dst *Eviction, id mem.BufferID, m mem.MemoryID, room Room) (eviction.Why, error) {
+// EvictBlocks fills dst with what has to be done so that a buffer's blocks leave a memory,
+// whatever room there is; where one cannot, it says why, and none does. Nothing changes.
+func (p *Planner) EvictBlocks(dst *Eviction, id mem.BufferID, m mem.MemoryID, room Room) (eviction.Why, error) {
 	dst.Victims, dst.Stays = dst.Victims[:0], dst.Stays[:0]
 	dst.Backs.reset()
 	p.evictions++
-	b, m, err := p.place(id, m)
+	b, m, err := p.where(id, m)
 	if err != nil {
 		return eviction.Foreign, err
 	}
 	s := b.at(m)
-	if s == nil || !s.stored {
+	if s == nil {
 		return eviction.Goes, nil
 	}
-	v := Victim{Candidate: eviction.Candidate{Buffer: id, Memory: m, Range: mem.Range{End: b.content.Size()}, Used: s.used}}
-	v.Fresh, v.Back = b.worth(s)
-	if why := p.mayLeave(dst, &v, []mem.MemoryID{m}, room); why != eviction.Goes {
-		dst.Backs.reset()
-		return why, nil
+	for c := s.blocks.Seek(0); c.OK(); c.Next() {
+		if c.Value() == 0 {
+			continue
+		}
+		v := p.victim(c.Value() - 1)
+		if why := p.mayLeave(dst, &v, []mem.MemoryID{m}, room); why != eviction.Goes {
+			dst.Backs.reset()
+			dst.Victims = dst.Victims[:0]
+			return why, nil
+		}
+		dst.Victims = append(dst.Victims, v)
 	}
-	dst.Victims = append(dst.Victims, v)
 	p.planBacks(dst)
 	return eviction.Goes, nil
 }
@@ -515,11 +610,11 @@ func (p *Planner) planBacks(dst *Eviction) {
 }
 
 // Evicted takes a victim out whose write-backs, if it needs any, have all been
-// committed: its memory holds nothing of the buffer any more. The caller asks for
-// Points before, and frees the block after them. A victim whose bytes would be valid
+// committed: its memory holds nothing of the victim's range any more. The caller asks for
+// PointsIn before, and frees the block after them. A victim whose bytes would be valid
 // nowhere is a bug in the caller, and panics.
 func (p *Planner) Evicted(v *Victim) {
-	b, m, err := p.place(v.Buffer, v.Memory)
+	b, m, err := p.where(v.Buffer, v.Memory)
 	if err != nil {
 		panic(fmt.Sprintf("migration: a victim that is none: %v", err))
 	}
@@ -529,8 +624,10 @@ func (p *Planner) Evicted(v *Victim) {
 		}
 		return c
 	})
-	p.forgetStore(b, m)
-	b.unstoredUndo(m)
+	if !v.Part {
+		p.vacate(b, m, v.Range)
+	}
+	b.unstoredUndo(m, v.Range)
 	p.edits++
 	p.stats.Evictions++
 	p.stats.BytesEvicted += v.Range.Size()

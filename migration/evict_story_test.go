@@ -50,7 +50,7 @@ func (s *story) evict(t *testing.T, d *datadriven.TestData) string {
 	}
 	var ev migration.Eviction
 	var b strings.Builder
-	if !s.p.Evict(&ev, &s.plan, short, 1, policy, s) {
+	if !s.p.Evict(&ev, &s.plan, short, 1, false, policy, s) {
 		for _, x := range ev.Stays {
 			fmt.Fprintf(&b, "%s stays on %s: %v\n", s.name(x.Buffer), s.topo.Name(x.Memory), x.Why)
 		}

@@ -5,19 +5,17 @@ import (
 	"godwit/mem/rangemap"
 )
 
-// store is one buffer on one memory: whether it has storage there, and what has
-// to be waited for before its bytes are used.
+// store is one buffer on one memory: which blocks it has there, and what has to be waited
+// for before its bytes are used.
 type store struct {
-	memory   mem.MemoryID
-	stored   bool
-	used     uint64    // the number of the command that used it last
-	resident int       // where its buffer is in Planner.residents, where it is stored
-	class    mem.Class // of the storage
-	hazards  rangemap.Map[hazard]
-	spill    spill
-	cursor   uint64                  // where the next sweep goes on
-	due      int                     // commits since the last one
-	held     *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
+	memory  mem.MemoryID
+	n       int                 // its blocks
+	blocks  rangemap.Map[int32] // place in Planner.blocks + 1, 0 where there is no block
+	hazards rangemap.Map[hazard]
+	spill   spill
+	cursor  uint64                  // where the next sweep goes on
+	due     int                     // commits since the last one
+	held    *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
 }
 
 // hazard is who used a byte of a store last. Readers on one in-order queue

@@ -105,7 +105,7 @@ func (h *history) makeRoom(plan *migration.Plan) bool {
 	}
 	policy := []eviction.Policy{eviction.LRU{}, eviction.NewCost()}[h.n(2)]
 	var ev migration.Eviction
-	if !h.p.Evict(&ev, plan, short, 1, policy, h) {
+	if !h.p.Evict(&ev, plan, short, 1, false, policy, h) {
 		return false
 	}
 	early := make([][]mem.Point, len(ev.Victims))
@@ -144,7 +144,7 @@ func (h *history) makeRoom(plan *migration.Plan) bool {
 			until = early[i]
 		}
 		h.p.Evicted(v)
-		if lost := h.o.Evicted(v.Buffer, v.Memory); lost > 0 {
+		if lost := h.o.Evicted(v.Buffer, v.Memory, v.Range); lost > 0 {
 			h.fail("%d bytes of %d leave memory %d and are nowhere else", lost, v.Buffer, v.Memory)
 		}
 		h.note("evicted %d from %d, free after %v", v.Buffer, v.Memory, until)

@@ -78,7 +78,7 @@ func (p *Planner) Unmapped(id mem.BufferID, r mem.Range) error {
 // an unmap. Whoever uses them there goes on. It fails like Mapped, and with
 // mem.ErrInvalidValue where there is no such memory.
 func (p *Planner) Written(id mem.BufferID, m mem.MemoryID, r mem.Range) error {
-	b, m, err := p.place(id, m)
+	b, m, err := p.where(id, m)
 	if err != nil {
 		return err
 	}

@@ -32,12 +32,6 @@ type Plan struct {
 	edits  uint64 // the planner's when planned
 }
 
-// Want is storage for a whole buffer on a memory that has none.
-type Want struct {
-	Buffer mem.BufferID
-	Memory mem.MemoryID
-}
-
 // Step is one copy of a range of a buffer between its blocks on two memories.
 // A ring is one step: the mover does its legs through staging memory, and the
 // host's own copy does not become valid by it.
@@ -65,6 +59,9 @@ type Step struct {
 	Late *Late
 
 	from, to int32 // Waits in the arena, while it grows
+	cut      bool  // Range ends with a block
+	kept     bool  // of a Regrow: an unmap that may be taken back counts on the bytes
+	drops    bool  // see Drops
 }
 
 // Bytes is how many bytes the step moves because they are needed: where it has a
@@ -89,7 +86,7 @@ type Choice uint8
 // comes from there. ByLoad: its link has less to carry. ByNumber: nothing else
 // told them apart. ByExport: another step of the plan brings the bytes to
 // staging anyway. ByRelay: it is the destination of an earlier step, and nearer.
-// WriteBack: it gives its block up.
+// WriteBack: it gives its block up. Exchange: its block there is exchanged for a larger one.
 const (
 	OnlyCopy Choice = iota
 	ByWay
@@ -100,6 +97,7 @@ const (
 	ByExport
 	ByRelay
 	WriteBack
+	Exchange
 )
 
 // String is a phrase that follows "from m, ".
@@ -123,6 +121,8 @@ func (c Choice) String() string {
 		return "relayed from an earlier step"
 	case WriteBack:
 		return "written back before its block goes"
+	case Exchange:
+		return "moved into its new block"
 	}
 	return fmt.Sprintf("Choice(%d)", uint8(c))
 }

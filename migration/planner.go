@@ -66,6 +66,17 @@ type Options struct {
 	// between take less than the link's latency. They are counted apart
 	// (Step.RideAlong). It needs links whose latency and bandwidth are known.
 	Gap bool
+	// Largest is by memory the size in bytes of the largest block that it takes; 0, and
+	// what is not there, is no limit.
+	Largest []uint64
+}
+
+// largest is the size of the largest block that a memory takes.
+func (o *Options) largest(m mem.MemoryID) uint64 {
+	if int(m) < len(o.Largest) && o.Largest[m] != 0 {
+		return o.Largest[m]
+	}
+	return math.MaxUint64
 }
 
 // Planner is the coherence state of one context's buffers. See the package
@@ -82,8 +93,11 @@ type Planner struct {
 	clock   uint64        // commands that were committed and access something
 	stats   Stats
 
-	residents [][]uint32 // by memory: the buffers with storage there, in no order
-	evictions uint64     // how often Evict was asked
+	blocks    []block   // all blocks; an unused one is zero, see blocks.go
+	spare     []int32   // unused places in blocks
+	residents [][]int32 // by memory: its blocks, in no order
+	feet      []Footprint
+	evictions uint64 // how often Evict was asked
 
 	stepWaits, commandWaits waitIndex  // scratch of Plan
 	keeping                 []*undo    // scratch of CommitUnmap
@@ -100,8 +114,10 @@ type buffer struct {
 	serves     []mem.BufferID // the buffers whose size buffer it is
 	partly     bool           // some store held bytes partly
 	host       *hostUse       // what the host has mapped for writing; nil where it never had, see mapped.go
+	align      uint64         // blocks may be ranges whose ends are multiples of it; 0 is one that is whole, see blocks.go
 
-	inUse, leaving uint64 // the Evict (Planner.evictions) whose command accesses it, which made it leave somewhere
+	leaving     uint64       // the Evict (Planner.evictions) which made it leave a memory
+	leavingFrom mem.MemoryID // that memory
 }
 
 // content is what a byte is worth. Valid is empty where version is 0, and where
@@ -124,7 +140,7 @@ type Poison struct {
 // it: all that it hands out names the store.
 func New(topo *mem.Topology, opts Options) *Planner {
 	n := topo.Len()
-	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n), residents: make([][]uint32, n)}
+	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n), residents: make([][]int32, n), feet: make([]Footprint, n)}
 	for from := range mem.MemoryID(n) {
 		for to := range mem.MemoryID(n) {
 			p.aligned = p.aligned || topo.Link(from, to).Align > 1
@@ -167,8 +183,7 @@ func (p *Planner) CreateWith(size uint64, valid mem.MemorySet) (mem.BufferID, er
 	b.live = true
 	b.content = rangemap.Make(size, c)
 	for m := range stores.All() {
-		b.ensure(m)
-		p.resides(b, index, m)
+		p.addBlock(b, index, m, mem.Range{End: size}, mem.Plain)
 	}
 	p.stats.Buffers++
 	return mem.BufferID(b.generation)<<32 | mem.BufferID(index), nil
@@ -204,11 +219,11 @@ func (p *Planner) Release(id mem.BufferID) error {
 		return fmt.Errorf("release of %s: %s counts by it: %w", bufferName(id), bufferName(b.serves[0]), mem.ErrInvalidOperation)
 	}
 	p.uncount(id, b)
-	b.live, b.partly, b.host = false, false, nil
-	b.content = rangemap.Map[content]{}
 	for i := range b.stores {
-		p.leaves(&b.stores[i])
+		p.removeBlocks(b, &b.stores[i], mem.Range{End: b.content.Size()})
 	}
+	b.live, b.partly, b.host, b.align = false, false, nil, 0
+	b.content = rangemap.Map[content]{}
 	clear(b.stores)
 	b.stores = b.stores[:0]
 	if b.generation < math.MaxUint32 { // else the slot has had all its names
@@ -220,54 +235,77 @@ func (p *Planner) Release(id mem.BufferID) error {
 }
 
 // Stored says that storage for the whole buffer exists on a memory, and of which
-// class. Where its bytes are in use until points by others
-// who had them before, whoever uses it first waits for these; a plan that was made
-// before does not, and must be made again. It fails with mem.ErrInvalidBuffer or
-// mem.ErrInvalidValue where there is no such buffer or memory.
+// class; see StoredIn.
 func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID, class mem.Class, until ...mem.Point) error {
-	b, m, err := p.place(id, m)
+	return p.StoredIn(Want{Buffer: id, Memory: m}, class, until...)
+}
+
+// StoredIn says that the block exists that was wanted, and of which class. Where its bytes
+// are in use until points by others who had them before, whoever uses it first waits for
+// these; a plan that was made before does not, and must be made again. It fails with
+// mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such buffer or memory, and
+// with mem.ErrInvalidOperation where another block has some of the bytes.
+func (p *Planner) StoredIn(w Want, class mem.Class, until ...mem.Point) error {
+	b, m, err := p.where(w.Buffer, w.Memory)
 	if err != nil {
 		return err
 	}
-	s := b.ensure(m)
-	if s.class = class; !s.stored {
-		p.resides(b, uint32(id), m)
+	r, s := w.in(b.content.Size()), b.ensure(m)
+	if k := p.blockAt(s, r.Start); k != nil && k.r == r {
+		k.class = class
+	} else if err := p.vacant(b, s, r); err != nil {
+		return fmt.Errorf("%s on %s: %w", bufferName(w.Buffer), p.topo.Name(m), err)
+	} else {
+		p.addBlock(b, uint32(w.Buffer), m, r, class).made(w.Span)
 	}
-	for _, at := range until {
-		s.read(mem.Range{End: b.content.Size()}, at)
-		p.edits++
-	}
+	s.seed(r, until)
 	if len(until) > 0 {
-		s.hazards.Update(mem.Range{End: b.content.Size()}, func(_ mem.Range, h hazard) hazard {
-			h.busy = h.readers[0] != mem.Point{} || h.more != 0
-			return h
-		})
+		p.edits++
 	}
 	return nil
 }
 
-// Unstored says that the buffer's storage on a memory is given up; the caller
-// frees the block after Points. It fails with mem.ErrInvalidOperation, and
-// changes nothing, where content is (wholly, see Carried) valid nowhere else; and
-// like Stored.
+// seed makes points readers of a new block's bytes: who had them before, for others.
+func (s *store) seed(r mem.Range, until []mem.Point) {
+	for _, at := range until {
+		s.read(r, at)
+	}
+	if len(until) > 0 {
+		s.hazards.Update(r, func(_ mem.Range, h hazard) hazard {
+			h.busy = h.readers[0] != mem.Point{} || h.more != 0
+			return h
+		})
+	}
+}
+
+// Unstored says that the buffer's storage on a memory is given up, all of it; see
+// UnstoredIn.
 func (p *Planner) Unstored(id mem.BufferID, m mem.MemoryID) error {
-	b, m, err := p.place(id, m)
+	return p.UnstoredIn(Want{Buffer: id, Memory: m})
+}
+
+// UnstoredIn says that the blocks of a range are given up; the caller frees them after
+// Points. It fails with mem.ErrInvalidOperation, and changes nothing, where content is
+// (wholly, see Carried) valid nowhere else; and like StoredIn.
+func (p *Planner) UnstoredIn(w Want) error {
+	b, m, err := p.where(w.Buffer, w.Memory)
 	if err != nil {
 		return err
 	}
-	only := mem.SetOf(m)
-	for r, c := range b.content.All() {
-		if c.valid == only || c.valid.Has(m) && b.count != 0 && !b.whole(r, c.valid, m) {
+	only, in := mem.SetOf(m), w.in(b.content.Size())
+	for c := b.content.Seek(in.Start); c.OK() && c.Range().Start < in.End; c.Next() {
+		r, v := c.Range().Intersect(in), c.Ref()
+		if v.valid == only || v.valid.Has(m) && b.count != 0 && !b.whole(r, v.valid, m) {
 			return fmt.Errorf("%s on %s: bytes %v of version %d are nowhere else: %w",
-				bufferName(id), p.topo.Name(m), r, c.version, mem.ErrInvalidOperation)
+				bufferName(w.Buffer), p.topo.Name(m), r, v.version, mem.ErrInvalidOperation)
 		}
 	}
-	b.content.Update(mem.Range{End: b.content.Size()}, func(_ mem.Range, c content) content {
+	b.content.Update(in, func(_ mem.Range, c content) content {
 		c.valid = c.valid.Without(m)
 		return c
 	})
-	p.forgetStore(b, m)
-	b.unstoredUndo(m)
+	p.vacate(b, m, in)
+	b.unstoredUndo(m, in)
 	if m == mem.Host {
 		b.homeless()
 	}
@@ -286,34 +324,6 @@ func (b *buffer) homeless() {
 	}
 }
 
-// resides notes that a buffer has storage on a memory.
-func (p *Planner) resides(b *buffer, index uint32, m mem.MemoryID) {
-	s := b.at(m)
-	s.stored, s.resident = true, len(p.residents[m])
-	p.residents[m] = append(p.residents[m], index)
-}
-
-// leaves takes a store's buffer out of the residents of its memory.
-func (p *Planner) leaves(s *store) {
-	if !s.stored {
-		return
-	}
-	all := p.residents[s.memory]
-	last := all[len(all)-1]
-	all[s.resident] = last
-	p.buffers[last].at(s.memory).resident = s.resident
-	p.residents[s.memory] = all[:len(all)-1]
-	s.stored = false
-}
-
-// forgetStore forgets a buffer's store on a memory, if there is one.
-func (p *Planner) forgetStore(b *buffer, m mem.MemoryID) {
-	if i, ok := b.find(m); ok {
-		p.leaves(&b.stores[i])
-		b.stores = slices.Delete(b.stores, i, i+1)
-	}
-}
-
 // Points appends the points, not yet reached, that use the buffer's storage on
 // a memory: its block may be freed after them. Unknown buffers and memories
 // have none.
@@ -323,7 +333,7 @@ func (p *Planner) Points(dst []mem.Point, id mem.BufferID, m mem.MemoryID) []mem
 
 // PointsIn is Points of those that use a range of the buffer.
 func (p *Planner) PointsIn(dst []mem.Point, id mem.BufferID, m mem.MemoryID, r mem.Range) []mem.Point {
-	b, m, err := p.place(id, m)
+	b, m, err := p.where(id, m)
 	if err != nil {
 		return dst
 	}
@@ -361,8 +371,8 @@ func (p *Planner) store(m mem.MemoryID) (mem.MemoryID, error) {
 	return p.topo.Store(m), nil
 }
 
-// place is buffer and store at once.
-func (p *Planner) place(id mem.BufferID, m mem.MemoryID) (*buffer, mem.MemoryID, error) {
+// where is buffer and store at once.
+func (p *Planner) where(id mem.BufferID, m mem.MemoryID) (*buffer, mem.MemoryID, error) {
 	b, err := p.buffer(id)
 	if err != nil {
 		return nil, 0, err
@@ -392,12 +402,14 @@ func (b *buffer) at(m mem.MemoryID) *store {
 	return nil
 }
 
-// class is that of a copy between the buffer's storage on two memories. Storage that
-// is yet to be had is expected to be as its source's, but on the host.
-func (b *buffer) class(from, to mem.MemoryID) mem.Class {
+// class is that of a copy between the buffer's blocks on two memories that hold off. One
+// that is yet to be had is expected to be as its source's, but on the host.
+func (p *Planner) class(b *buffer, from, to mem.MemoryID, off uint64) mem.Class {
 	of := func(m mem.MemoryID) (mem.Class, bool) {
-		if s := b.at(m); s != nil && s.stored {
-			return s.class, true
+		if s := b.at(m); s != nil {
+			if k := p.blockAt(s, off); k != nil {
+				return k.class, true
+			}
 		}
 		return mem.Plain, m == mem.Host
 	}
@@ -413,7 +425,9 @@ func (b *buffer) class(from, to mem.MemoryID) mem.Class {
 func (b *buffer) ensure(m mem.MemoryID) *store {
 	i, ok := b.find(m)
 	if !ok {
-		b.stores = slices.Insert(b.stores, i, store{memory: m, hazards: rangemap.Make(b.content.Size(), hazard{})})
+		b.stores = slices.Insert(b.stores, i, store{
+			memory: m, blocks: rangemap.Make[int32](b.content.Size(), 0), hazards: rangemap.Make(b.content.Size(), hazard{}),
+		})
 	}
 	return &b.stores[i]
 }

@@ -2,13 +2,15 @@ package migration
 
 import (
 	"fmt"
+	"math"
 
 	"godwit/mem"
 )
 
 // Plan fills dst with what has to happen before a command with these accesses
 // may run. It changes no coherence state: a plan that is not committed never
-// was. Accesses may name several buffers and memories, and may overlap.
+// was. Accesses may name several buffers and memories, and may overlap. Spans are what has to
+// lie in one block each; an access that is in none needs its own range.
 //
 // It fails, with dst empty, with mem.ErrInvalidBuffer where a buffer was
 // released or never created, mem.ErrInvalidValue where a range, mode or memory
@@ -16,10 +18,13 @@ import (
 // memories, and mem.ErrPoisoned, with the cause in its chain, where bytes to be
 // read were lost by a command that failed. Bytes that were never written are
 // read as they are: nothing is copied.
-func (p *Planner) Plan(dst *Plan, accs []mem.Access) error {
+func (p *Planner) Plan(dst *Plan, accs []mem.Access, spans ...Span) error {
 	dst.reset()
 	p.commandWaits.reset()
 	err := p.accept(dst, accs)
+	if err == nil && len(spans) > 0 {
+		err = p.wantSpans(dst, spans)
+	}
 	for i := 0; i < len(dst.Accesses) && err == nil; i++ {
 		err = p.access(dst, dst.Accesses[i])
 	}
@@ -47,8 +52,8 @@ func (p *Planner) Plan(dst *Plan, accs []mem.Access) error {
 func (p *Planner) access(dst *Plan, a mem.Access) error {
 	b := p.buffers[uint32(a.Buffer)]
 	s := b.at(a.Memory)
-	if s == nil || !s.stored {
-		dst.want(Want{a.Buffer, a.Memory})
+	if s == nil || !s.covers(a.Range) {
+		p.want(dst, b, a)
 	}
 	if b.count != 0 {
 		if err := p.bringCount(dst, b, a); err != nil {
@@ -168,7 +173,7 @@ func (p *Planner) bringRun(dst *Plan, b *buffer, a mem.Access, stale run) {
 }
 
 // gate appends the waits of the bytes at the start of st.Range, and ends the
-// range where other waits begin.
+// range where other waits, or other blocks, begin.
 func (p *Planner) gate(dst *Plan, st *Step, from, to *store) {
 	p.stepWaits.reset()
 	base := len(dst.arena)
@@ -177,6 +182,15 @@ func (p *Planner) gate(dst *Plan, st *Step, from, to *store) {
 		dst.arena = from.data(dst.arena, base, c.Ref(), &p.stepWaits)
 		st.Range.End = min(st.Range.End, c.Range().End)
 	}
+	end := uint64(math.MaxUint64)
+	if from != nil { // else it is yet to be had, and the plan to be made again
+		end = from.blockEnd(st.Range.Start)
+	}
+	if to != nil {
+		end = min(end, to.blockEnd(st.Range.Start))
+	}
+	st.Range.End = min(st.Range.End, end)
+	st.cut = st.Range.End == end
 	if to != nil {
 		c := to.hazards.Seek(st.Range.Start)
 		dst.arena = to.order(dst.arena, base, c.Ref(), &p.stepWaits)
@@ -192,10 +206,10 @@ func (d *Plan) lengthen(st *Step) bool {
 		return false
 	}
 	last := &d.Steps[n-1]
-	if last.Range.End != st.Range.Start || !d.alike(last, st) {
+	if last.Range.End != st.Range.Start || last.cut || !d.alike(last, st) {
 		return false
 	}
-	last.Range.End = st.Range.End
+	last.Range.End, last.cut = st.Range.End, st.cut
 	r := &last.Reason
 	r.Oldest, r.Newest = min(r.Oldest, st.Reason.Oldest), max(r.Newest, st.Reason.Newest)
 	r.Fresh = r.Fresh.Intersect(st.Reason.Fresh)
@@ -226,7 +240,7 @@ func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
 	}
 	last := &dst.Steps[n-1]
 	gap := mem.Range{Start: last.Range.End, End: st.Range.Start}
-	if gap.Empty() || !dst.alike(last, st) || !p.worthwhile(last, gap.Size()) {
+	if gap.Empty() || last.cut || !dst.alike(last, st) || !p.worthwhile(last, gap.Size()) {
 		return
 	}
 	probe, from, to := *st, b.at(st.From), b.at(st.To)
@@ -238,7 +252,7 @@ func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
 		probe.from = int32(len(dst.arena))
 		p.gate(dst, &probe, from, to)
 		probe.to = int32(len(dst.arena))
-		same := dst.alike(last, &probe)
+		same := dst.alike(last, &probe) && !probe.cut
 		dst.arena = dst.arena[:probe.from]
 		if !same {
 			return

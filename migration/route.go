@@ -25,16 +25,16 @@ func (p *Planner) choose(dst *Plan, a mem.Access, stale run) source {
 	if stale.valid != mem.SetOf(best) {
 		before := dst.sourceBefore(a, stale.r.Start)
 		b := p.buffers[uint32(a.Buffer)]
-		timed := p.timed(b, stale.valid, a.Memory, stale.r.Size())
+		timed := p.timed(b, stale.valid, a.Memory, stale.r)
 		for m := range stale.valid.All() {
-			if m != best && p.compare(b, m, best, a.Memory, stale.r.Size(), before, timed) > 0 {
+			if m != best && p.compare(b, m, best, a.Memory, stale.r, before, timed) > 0 {
 				best = m
 			}
 		}
 		src := source{best, -1, OnlyCopy}
 		for m := range stale.valid.All() {
 			if m != best {
-				by := p.compare(b, best, m, a.Memory, stale.r.Size(), before, timed)
+				by := p.compare(b, best, m, a.Memory, stale.r, before, timed)
 				src.choice = max(src.choice, Choice(max(by, -by)))
 			}
 		}
@@ -45,7 +45,7 @@ func (p *Planner) choose(dst *Plan, a mem.Access, stale run) source {
 
 // compare is above zero where x is the better source for m, below where y is;
 // its size is the Choice that tells them apart.
-func (p *Planner) compare(b *buffer, x, y, m mem.MemoryID, size uint64, before int, timed bool) int {
+func (p *Planner) compare(b *buffer, x, y, m mem.MemoryID, r mem.Range, before int, timed bool) int {
 	sign := func(less, more bool, by Choice) int {
 		switch {
 		case less:
@@ -58,8 +58,8 @@ func (p *Planner) compare(b *buffer, x, y, m mem.MemoryID, size uint64, before i
 	if rx, ry := p.rank(x, m), p.rank(y, m); rx != ry && !timed {
 		return sign(rx < ry, true, ByWay)
 	}
-	tx, okx := p.time(b, x, m, size)
-	ty, oky := p.time(b, y, m, size)
+	tx, okx := p.time(b, x, m, r)
+	ty, oky := p.time(b, y, m, r)
 	if okx && oky && tx != ty {
 		return sign(tx < ty, true, ByTime)
 	}
@@ -73,9 +73,9 @@ func (p *Planner) compare(b *buffer, x, y, m mem.MemoryID, size uint64, before i
 }
 
 // timed reports whether the time of a copy is known from each of some memories.
-func (p *Planner) timed(b *buffer, from mem.MemorySet, to mem.MemoryID, size uint64) bool {
+func (p *Planner) timed(b *buffer, from mem.MemorySet, to mem.MemoryID, r mem.Range) bool {
 	for m := range from.All() {
-		if _, ok := p.time(b, m, to, size); !ok {
+		if _, ok := p.time(b, m, to, r); !ok {
 			return false
 		}
 	}
@@ -134,16 +134,16 @@ func (p *Planner) legs(from, to mem.MemoryID) int {
 // way decides how the bytes of a step get from one memory to the other.
 func (p *Planner) way(st *Step, b *buffer) mem.Way {
 	l := p.topo.Link(st.From, st.To)
-	w, _ := l.Choose(st.Range.Size(), b.class(st.From, st.To))
+	w, _ := l.Choose(st.Range.Size(), p.class(b, st.From, st.To, st.Range.Start))
 	return w
 }
 
 // time is how long a copy is expected to take, in seconds, where that is known.
 // Of a ring without figures of its own, the slower leg's bandwidth and both
 // latencies count: the legs overlap.
-func (p *Planner) time(b *buffer, from, to mem.MemoryID, size uint64) (float64, bool) {
-	path := p.path(from, to, size, b.class(from, to))
-	return path.Time(size)
+func (p *Planner) time(b *buffer, from, to mem.MemoryID, r mem.Range) (float64, bool) {
+	path := p.path(from, to, r.Size(), p.class(b, from, to, r.Start))
+	return path.Time(r.Size())
 }
 
 func (p *Planner) path(from, to mem.MemoryID, size uint64, class mem.Class) mem.Path {
@@ -161,7 +161,7 @@ func (p *Planner) path(from, to mem.MemoryID, size uint64, class mem.Class) mem.
 // worthwhile reports whether gap bytes take the link of st less than starting
 // another copy does.
 func (p *Planner) worthwhile(st *Step, gap uint64) bool {
-	l := p.path(st.From, st.To, gap, p.buffers[uint32(st.Buffer)].class(st.From, st.To))
+	l := p.path(st.From, st.To, gap, p.class(p.buffers[uint32(st.Buffer)], st.From, st.To, st.Range.End))
 	if l.Latency <= 0 || l.Bandwidth == 0 {
 		return false
 	}

@@ -21,6 +21,9 @@ type Stats struct {
 	BytesEvicted     uint64 // bytes of their blocks
 	BytesDropped     uint64 // of what they held: what another memory held, too
 	BytesWrittenBack uint64 // and what was moved first, which is in BytesMoved
+
+	Regrows      uint64 // blocks that took the place of others, a count
+	BytesRegrown uint64 // bytes copied into them within their memory; not in BytesMoved
 }
 
 // Stats returns the figures.
@@ -84,7 +87,7 @@ type Hazard struct {
 // mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such buffer or
 // memory; a memory where the buffer never was has no rows.
 func (p *Planner) Hazards(id mem.BufferID, m mem.MemoryID) ([]Hazard, error) {
-	b, m, err := p.place(id, m)
+	b, m, err := p.where(id, m)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +117,7 @@ func (p *Planner) Stores(id mem.BufferID) mem.MemorySet {
 	var out mem.MemorySet
 	if b, err := p.buffer(id); err == nil {
 		for i := range b.stores {
-			if b.stores[i].stored {
+			if b.stores[i].n > 0 {
 				out = out.With(b.stores[i].memory)
 			}
 		}
@@ -127,6 +130,9 @@ func (p *Planner) Explain(s *Step) string {
 	var b strings.Builder
 	if s.Reason.Choice == WriteBack {
 		return fmt.Sprintf("%s gives its block up: %s of %v go to %s %s", p.topo.Name(s.From), s.Reason.versions(), s.Range, p.topo.Name(s.To), s.Way.Phrase())
+	}
+	if s.Reason.Choice == Exchange {
+		return fmt.Sprintf("%s has a new block: %s of %v go there from the old one", p.topo.Name(s.From), s.Reason.versions(), s.Range)
 	}
 	fmt.Fprintf(&b, "%s lacks %s of %v", p.topo.Name(s.To), s.Reason.versions(), s.Range)
 	if s.RideAlong > 0 {

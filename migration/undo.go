@@ -239,14 +239,16 @@ func (u *undo) take(from *undo) {
 	}
 }
 
-// unstoredUndo notes that a memory holds nothing of a buffer any more.
-func (b *buffer) unstoredUndo(m mem.MemoryID) {
+// unstoredUndo notes that a memory holds nothing of a range of a buffer any more.
+func (b *buffer) unstoredUndo(m mem.MemoryID, gone mem.Range) {
 	if b.host == nil {
 		return
 	}
 	for _, u := range b.host.undos {
-		u.drop(mem.Range{End: u.r.Size()}, m, false, nil)
-		u.boundOf(m).Set(mem.Range{End: u.r.Size()}, promise{})
+		if r := u.r.Intersect(gone); !r.Empty() {
+			u.drop(r.Shift(-u.r.Start), m, false, nil)
+			u.boundOf(m).Set(r.Shift(-u.r.Start), promise{})
+		}
 	}
 }
 

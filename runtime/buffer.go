@@ -40,7 +40,8 @@ type root struct {
 	name      string               // immutable
 	size      uint64               // bytes, immutable
 	user      bool                 // immutable: the host's block is the caller's memory (UseHostPtr)
-	blocks    []mem.Block          // protected by c.mu; by memory, zero where it has none
+	byRange   bool                 // immutable: devices may store parts of it
+	blocks    []blocks             // protected by c.mu; by memory
 	locked    *locked              // protected by c.mu; nil where the host's block is not page-locked
 	backed    bool                 // protected by c.mu: it was locked for what is written back
 	svm       *svmRoot             // immutable; nil where it is no shared virtual memory
@@ -84,8 +85,8 @@ type Buffer struct {
 // context has memory of its own and can move bytes from and to such memory by itself
 // (devices.PageLocker). No other storage is taken before the first use.
 //
-// It fails with mem.ErrInvalidSize where size is zero or no device of the
-// context could hold it, mem.ErrInvalidValue where flags contradict,
+// It fails with mem.ErrInvalidSize where size is zero or, of a buffer that is stored whole
+// (Options.WholeBelow), no device of the context could hold it, mem.ErrInvalidValue where flags contradict,
 // mem.ErrInvalidHostPtr where host is too short, too long, or missing though
 // flags speak of it, and mem.ErrNoHostMemory where the host has no room.
 func (c *Context) CreateBuffer(size uint64, flags Flags, host []byte) (*Buffer, error) {
@@ -98,8 +99,8 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 	if err != nil {
 		return nil, err
 	}
-	if largest := c.LargestBuffer(); size > largest {
-		return nil, fmt.Errorf("buffer of %d bytes: no device of context %s takes more than %d: %w", size, c.name, largest, mem.ErrInvalidSize)
+	if err := c.checkSize(size, flags); err != nil {
+		return nil, err
 	}
 	switch {
 	case host == nil && flags&(UseHostPtr|CopyHostPtr) != 0:
@@ -133,7 +134,8 @@ func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pa
 			return b, err
 		}
 	}
-	r := &root{name: name, size: size, user: flags&UseHostPtr != 0, locked: pages, blocks: make([]mem.Block, len(c.mems)), views: 1}
+	r := &root{name: name, size: size, user: flags&UseHostPtr != 0, locked: pages, blocks: c.newBlocks(size), views: 1}
+	r.byRange = c.byRange(size, flags)
 	if err := c.initialise(r, flags, host); err != nil {
 		return nil, err
 	}
@@ -154,7 +156,12 @@ func (c *Context) register(r *root, content bool) error {
 	if r.id, err = c.planner.CreateWith(r.size, valid); err != nil {
 		return err
 	}
-	if !r.blocks[mem.Host].IsZero() {
+	if r.byRange {
+		if err := c.planner.ByRange(r.id, c.align); err != nil {
+			return err
+		}
+	}
+	if r.stored(mem.Host) {
 		if err := c.planner.Stored(r.id, mem.Host, c.classOf(r)); err != nil {
 			return err
 		}
@@ -170,8 +177,30 @@ func (c *Context) register(r *root, content bool) error {
 	return nil
 }
 
-// LargestBuffer is the size in bytes of the largest buffer that some device can
-// hold.
+// byRange reports whether devices may store parts of a buffer, as wide as commands reach.
+func (c *Context) byRange(size uint64, flags Flags) bool {
+	least := c.opts.WholeBelow
+	if least == 0 {
+		least = wholeBelow
+	}
+	return size >= least && flags&UseHostPtr == 0
+}
+
+// checkSize refuses a buffer that nothing could store: of one that is stored in parts, each
+// command says how much of it is needed at once.
+func (c *Context) checkSize(size uint64, flags Flags) error {
+	largest := c.LargestBuffer()
+	if c.byRange(size, flags) {
+		largest = math.MaxInt64
+	}
+	if size > largest {
+		return fmt.Errorf("buffer of %d bytes: no device of context %s takes more than %d: %w", size, c.name, largest, mem.ErrInvalidSize)
+	}
+	return nil
+}
+
+// LargestBuffer is the size in bytes of the largest block that some device takes: of a
+// buffer that is stored whole, or of what a command needs at once of a larger one.
 func (c *Context) LargestBuffer() uint64 {
 	var largest uint64
 	for i := range c.mems[1:] {

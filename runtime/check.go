@@ -10,8 +10,8 @@ import (
 // Check tests the invariants of the context, for tests and debugging:
 //
 //   - the planner's own (C1 to C7 of DESIGN.md, as far as one state shows them);
-//   - a root buffer has a block on exactly the memories where the planner thinks
-//     it is stored, of its size, and no block serves two buffers;
+//   - a root buffer has exactly the blocks that the planner thinks it has, of the size of
+//     their ranges, and no block serves two buffers;
 //   - every root buffer has a live view;
 //   - pointers of shared virtual memory are those of the arena's live blocks, and
 //     the arena is sound;
@@ -40,25 +40,35 @@ func (c *Context) Check() error {
 		if known, live := c.planner.Maps(id), c.writableMaps(r); known != live {
 			errs = append(errs, fmt.Errorf("buffer %s: %d maps for writing, the planner knows of %d", r.label(), live, known))
 		}
-		stores := c.planner.Stores(id)
-		for i, b := range r.blocks {
+		for i := range r.blocks {
 			m := mem.MemoryID(i)
-			if stored := stores.Has(m); stored != !b.IsZero() {
-				errs = append(errs, fmt.Errorf("buffer %s on %s: block %+v, planner says stored %t", r.label(), c.topo.Name(m), b, stored))
-			}
-			if b.IsZero() {
+			if c.topo.Store(m) != m {
 				continue
 			}
-			if !r.lent() || m != mem.Host { // no layer counts it
-				count[m]++
+			known := c.planner.Blocks(nil, id, m)
+			for in, b := range r.blocks[i].All() {
+				if b.IsZero() {
+					continue
+				}
+				if len(known) == 0 || known[0] != in {
+					errs = append(errs, fmt.Errorf("buffer %s on %s: block %+v of %v, of the planner's is next %v", r.label(), c.topo.Name(m), b, in, known))
+				} else {
+					known = known[1:]
+				}
+				if !r.lent() || m != mem.Host { // no layer counts it
+					count[m]++
+				}
+				if b.Size != in.Size() {
+					errs = append(errs, fmt.Errorf("buffer %s on %s: block of %d bytes for %v", r.label(), c.topo.Name(m), b.Size, in))
+				}
+				if other := holder[place{m, b}]; other != nil {
+					errs = append(errs, fmt.Errorf("buffers %s and %s share block %+v on %s", r.label(), other.label(), b, c.topo.Name(m)))
+				}
+				holder[place{m, b}] = r
 			}
-			if b.Size != r.size {
-				errs = append(errs, fmt.Errorf("buffer %s on %s: block of %d bytes for %d", r.label(), c.topo.Name(m), b.Size, r.size))
+			if len(known) > 0 {
+				errs = append(errs, fmt.Errorf("buffer %s on %s: no blocks of %v, which the planner has", r.label(), c.topo.Name(m), known))
 			}
-			if other := holder[place{m, b}]; other != nil {
-				errs = append(errs, fmt.Errorf("buffers %s and %s share block %+v on %s", r.label(), other.label(), b, c.topo.Name(m)))
-			}
-			holder[place{m, b}] = r
 		}
 	}
 	if !c.closed {

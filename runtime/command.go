@@ -38,7 +38,8 @@ func (c *Context) command(req *request, l *Launch) {
 // loc is where a use lies on a memory that is its own store.
 func (c *Context) loc(u use, m mem.MemoryID) devices.Loc {
 	m = c.storeOf(u.buf.root, m)
-	return devices.Loc{Device: c.mems[m].dev, Block: u.buf.root.blocks[m], Off: u.r.Start}
+	b, start := u.buf.root.blockAt(m, u.r.Start)
+	return devices.Loc{Device: c.mems[m].dev, Block: b, Off: u.r.Start - start}
 }
 
 // launch fills the scratch command from a launch. c.mu is held.
@@ -69,7 +70,9 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 			arg, pointers = q.svmArg(pointers[0], m), pointers[1:]
 		case a.buf != nil:
 			on := q.c.storeOf(a.buf.root, m)
-			arg.Block, arg.Off, arg.Size = a.buf.root.blocks[on], a.buf.view.Range.Start, a.buf.Size()
+			view := a.buf.view.Range
+			b, start := a.buf.root.blockAt(on, view.Start)
+			arg.Block, arg.Off, arg.Size = b, view.Start-start, view.Size()
 			if on != q.mem {
 				arg.Device = q.c.mems[on].dev
 			}

@@ -49,7 +49,7 @@ var _ devices.Late = (*countedCopy)(nil)
 // is held.
 func (c *Context) lateOf(req *request) (devices.Late, error) {
 	size := req.a.buf.root.count
-	b, err := c.host.View(size.blocks[mem.Host], 0, migration.CountSize)
+	b, err := c.host.View(size.onHost(), 0, migration.CountSize)
 	if err != nil {
 		return nil, fmt.Errorf("count of buffer %s in %s: %w", req.a.buf.label(), size.label(), err)
 	}

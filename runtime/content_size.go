@@ -115,7 +115,7 @@ func (c *Context) late(st *migration.Step, waits []mem.Wait) (*lateCopy, []mem.W
 	}
 	size := c.roots[st.Late.Count]
 	var err error
-	if l.bytes, err = c.host.View(size.blocks[mem.Host], 0, migration.CountSize); err != nil {
+	if l.bytes, err = c.host.View(size.onHost(), 0, migration.CountSize); err != nil {
 		return nil, nil, fmt.Errorf("count of buffer %s in %s: %w", c.roots[st.Buffer].label(), size.label(), err)
 	}
 	if len(st.Late.After) > 0 {

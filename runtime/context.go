@@ -62,6 +62,13 @@ type Options struct {
 	// Caps are how many bytes of the memories' storage the context takes at most, by
 	// MemoryID; 0 is no cap but the device's own, and so is what is not there.
 	Caps []uint64
+	// WholeBelow is the size in bytes of the smallest buffer that a device may store in
+	// parts, as wide as its commands reach: from the start of a kernel argument's buffer or
+	// sub-buffer to the end of its range; of other commands, the buffer or sub-buffer that
+	// they are given. What is smaller is stored whole, and so is every buffer on the host,
+	// over the caller's or shared virtual memory, or with a content size. 0 is 256 KiB, 1
+	// has all others stored by range, math.MaxUint64 has all stored whole.
+	WholeBelow uint64
 	// LockedBacks is how many bytes of what is evicted to the host are kept in
 	// page-locked memory at most, where devices are behind a bus; 0 is 16 GiB. The rest
 	// is kept in ordinary memory, and moves by way of staging.
@@ -130,6 +137,7 @@ type Context struct {
 	closing   closing            // has its own lock
 	locks     locks              // has its own lock
 	mover     *mover.Mover       // has its own lock
+	align     uint64             // immutable: of the ends of blocks
 
 	lateMoved atomic.Uint64                   // bytes moved by steps that read a count
 	unflushed atomic.Bool                     // something was submitted since the last flush
@@ -193,6 +201,14 @@ func (c *Context) Stats() migration.Stats {
 	s := c.planner.Stats()
 	s.BytesMoved += c.lateMoved.Load()
 	return s
+}
+
+// Footprint is what a memory stores of the context's buffers, now and at most, and what it
+// would if each buffer were stored whole.
+func (c *Context) Footprint(id mem.MemoryID) migration.Footprint {
+	c.lock()
+	defer c.unlock()
+	return c.planner.Footprint(id)
 }
 
 // MoverStats are the figures of what moves bytes between the context's memories.

@@ -43,11 +43,16 @@ type evicting struct {
 	given    [1]mem.Block
 	short    []mem.MemoryID
 	rounds   int
-	did      bool   // this enqueue has evicted something
+	did      bool // this enqueue has evicted something
+	old      bool // blocks are asked for as if they took no other's place
+	copies   migration.Plan
+	into     *want // the new block, while copies are submitted
+	until    []mem.Point
 	locked   uint64 // bytes of page-locked storage for write-backs
 	points   []mem.Point
 	lates    []*lateCopy
 	records  []trace.EvictionRecord // of this enqueue, where anybody wants to know
+	regrows  []trace.StepRecord     // likewise
 }
 
 // evictRoom answers the planner.
@@ -61,16 +66,20 @@ func (c *Context) wanted(m mem.MemoryID) []mem.Request {
 	e.reqs = e.reqs[:0]
 	for i := range c.scratch.wants {
 		if w := &c.scratch.wants[i]; w.Memory == m && w.block.IsZero() {
-			e.reqs = append(e.reqs, c.request(w.Buffer))
+			q := c.request(w.Want)
+			if e.old && !w.Span.Empty() {
+				q.Size = w.Span.Size()
+			}
+			e.reqs = append(e.reqs, q)
 		}
 	}
 	return e.reqs
 }
 
-// request is what is asked of a resource for a buffer. c.mu is held.
-func (c *Context) request(id mem.BufferID) mem.Request {
-	r := c.roots[id]
-	return mem.Request{Size: r.size, Tag: uint64(id), Hint: r.hint}
+// request is what is asked of a resource for a wanted block. c.mu is held.
+func (c *Context) request(w migration.Want) mem.Request {
+	r := c.roots[w.Buffer]
+	return mem.Request{Size: r.in(w.Range).Size(), Tag: uint64(w.Buffer), Off: w.Range.Start, Hint: r.hint}
 }
 
 // Fits implements migration.Room.
@@ -79,7 +88,8 @@ func (r evictRoom) Fits(m mem.MemoryID, victims []migration.Victim) bool {
 	e := &c.evicting
 	e.gone = e.gone[:0]
 	for i := range victims {
-		e.gone = append(e.gone, c.roots[victims[i].Buffer].blocks[m])
+		b, _ := c.roots[victims[i].Buffer].blockAt(m, victims[i].Range.Start)
+		e.gone = append(e.gone, b)
 	}
 	return c.mems[m].res.Fits(c.wanted(m), e.gone, &c.scratch.reuse)
 }
@@ -91,10 +101,10 @@ func (r evictRoom) Takes(m mem.MemoryID, wants []migration.Want, more migration.
 	reqs := c.wanted(m)
 	for _, w := range wants {
 		if w.Memory == m {
-			reqs = append(reqs, c.request(w.Buffer))
+			reqs = append(reqs, c.request(w))
 		}
 	}
-	reqs = append(reqs, c.request(more.Buffer))
+	reqs = append(reqs, c.request(more))
 	c.evicting.reqs = reqs
 	if m != mem.Host {
 		var total uint64
@@ -151,17 +161,34 @@ func (c *Context) observe(m mem.MemoryID) {
 }
 
 // makeRoom evicts what the scratch plan needs the room of on the memories of
-// evicting.short. It fails with an *errRoom where only waiting helps, else with a
+// evicting.short, and reports whether that was what new blocks were to take the place of, so
+// that the command has to be planned again. It fails with an *errRoom where only waiting helps, else with a
 // certificate. c.mu is held.
-func (c *Context) makeRoom(plan *migration.Plan, outcome mem.Outcome) error {
+func (c *Context) makeRoom(plan *migration.Plan, outcome mem.Outcome) (again bool, err error) {
 	e := &c.evicting
 	if e.rounds++; e.rounds > evictRounds { // whatever the resource promises
-		return c.outOfMemory(e.short[0], outcome)
+		return false, c.outOfMemory(e.short[0], outcome)
 	}
-	if !c.planner.Evict(&e.ev, plan, e.short, 1, e.policy, evictRoom{c}) {
-		return c.noVictims(outcome)
+	if c.planner.Evict(&e.ev, plan, e.short, 1, false, e.policy, evictRoom{c}) {
+		return false, c.carryOut()
 	}
-	return c.carryOut()
+	e.old = true
+	ok := c.exchanging() && c.planner.Evict(&e.ev, plan, e.short, 1, true, e.policy, evictRoom{c})
+	if e.old = false; ok {
+		return true, c.carryOut()
+	}
+	return false, c.noVictims(outcome)
+}
+
+// exchanging reports whether some block that is short is to take the place of others. c.mu
+// is held.
+func (c *Context) exchanging() bool {
+	for i := range c.scratch.wants {
+		if w := &c.scratch.wants[i]; w.block.IsZero() && c.planner.Exchanges(&w.Want) {
+			return true
+		}
+	}
+	return false
 }
 
 // noVictims is the error where nothing more may go. c.mu is held.
@@ -178,7 +205,7 @@ func (c *Context) noVictims(outcome mem.Outcome) error {
 		// A host call ends by itself, unless it waits for this thread: for callers that
 		// would wait anyway.
 		room := &errRoom{error: err, res: c.mems[s.Memory].res}
-		room.points = c.planner.Points(room.points, s.Buffer, s.Memory)
+		room.points = c.planner.PointsIn(room.points, s.Buffer, s.Memory, s.Range)
 		return room
 	}
 	return err
@@ -191,12 +218,7 @@ func (c *Context) carryOut() error {
 	if err := c.backStorage(); err != nil {
 		return err
 	}
-	steps, lates := c.scratch.points, c.scratch.lates
-	c.scratch.points, c.scratch.lates = e.points[:0], e.lates[:0]
-	err := c.submitSteps(&e.ev.Backs)
-	e.points, e.lates = c.scratch.points, c.scratch.lates
-	c.scratch.points, c.scratch.lates = steps, lates
-	c.unflushed.Store(true)
+	err := c.submitBeside(&e.ev.Backs)
 	if err != nil {
 		return errors.Join(fmt.Errorf("write-back: %w", err), c.giveBackStorage())
 	}
@@ -216,7 +238,7 @@ func (c *Context) backStorage() error {
 			continue
 		}
 		e := &c.evicting
-		e.reqs = append(e.reqs[:0], c.request(w.Buffer))
+		e.reqs = append(e.reqs[:0], c.request(w))
 		outcome, err := c.mems[w.Memory].res.AllocAll(e.reqs, e.given[:], nil)
 		if err == nil && outcome != mem.Ready {
 			err = c.outOfMemory(w.Memory, outcome)
@@ -227,10 +249,11 @@ func (c *Context) backStorage() error {
 			}
 			return fmt.Errorf("storage for a write-back: %w", err)
 		}
-		if err := c.planner.Stored(w.Buffer, w.Memory, c.mems[w.Memory].classOf(e.given[0])); err != nil {
+		if err := c.planner.StoredIn(w, c.mems[w.Memory].classOf(e.given[0])); err != nil {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
-		c.roots[w.Buffer].blocks[w.Memory] = e.given[0]
+		r := c.roots[w.Buffer]
+		r.setBlock(w.Memory, r.in(w.Range), e.given[0])
 	}
 	if len(wants) > 0 {
 		c.planner.Reroute(&c.evicting.ev.Backs)
@@ -269,7 +292,8 @@ func (c *Context) lockedStorage(w migration.Want) bool {
 		pages.free()
 		return false
 	}
-	r.locked, r.backed, r.blocks[mem.Host] = pages, true, b
+	r.locked, r.backed = pages, true
+	r.setBlock(mem.Host, mem.Range{End: r.size}, b)
 	e.locked += r.size
 	if err := c.planner.Stored(r.id, mem.Host, c.classOf(r)); err != nil {
 		panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
@@ -290,13 +314,14 @@ func (c *Context) unlockStorage(r *root, after []mem.Point) {
 
 // unstore frees a block in which nothing is. c.mu is held.
 func (c *Context) unstore(w migration.Want) error {
-	c.scratch.until = c.planner.Points(c.scratch.until[:0], w.Buffer, w.Memory)
-	if err := c.planner.Unstored(w.Buffer, w.Memory); err != nil {
+	r := c.roots[w.Buffer]
+	in := r.in(w.Range)
+	c.scratch.until = c.planner.PointsIn(c.scratch.until[:0], w.Buffer, w.Memory, in)
+	if err := c.planner.UnstoredIn(w); err != nil {
 		panic(fmt.Sprintf("runtime: nothing was copied there: %v", err))
 	}
-	r := c.roots[w.Buffer]
-	b := r.blocks[w.Memory]
-	r.blocks[w.Memory] = mem.Block{}
+	b, _ := r.blockAt(w.Memory, in.Start)
+	r.setBlock(w.Memory, in, mem.Block{})
 	err := c.resource(r, w.Memory).FreeAfter(b, c.scratch.until)
 	if w.Memory == mem.Host && r.backed {
 		c.unlockStorage(r, c.scratch.until)
@@ -319,15 +344,18 @@ func (c *Context) giveBackStorage() error {
 
 // evictOne takes a victim out and frees its block. c.mu is held.
 func (c *Context) evictOne(v *migration.Victim) error {
-	c.scratch.until = c.planner.Points(c.scratch.until[:0], v.Buffer, v.Memory)
+	c.scratch.until = c.planner.PointsIn(c.scratch.until[:0], v.Buffer, v.Memory, v.Range)
 	c.planner.Evicted(v)
 	c.evicting.did = true
 	r := c.roots[v.Buffer]
-	b := r.blocks[v.Memory]
-	r.blocks[v.Memory] = mem.Block{}
 	if c.opts.Trace != nil {
 		c.recordEviction(v)
 	}
+	if v.Part {
+		return nil // its block stays, for a moment (regrow.go)
+	}
+	b, _ := r.blockAt(v.Memory, v.Range.Start)
+	r.setBlock(v.Memory, v.Range, mem.Block{})
 	if err := c.resource(r, v.Memory).FreeAfter(b, c.scratch.until); err != nil {
 		return fmt.Errorf("eviction of buffer %s from %s: %w", r.label(), c.topo.Name(v.Memory), err)
 	}
@@ -338,7 +366,10 @@ func (c *Context) evictOne(v *migration.Victim) error {
 func (c *Context) recordEviction(v *migration.Victim) {
 	e := &c.evicting
 	name := "drop"
-	if e.policy != nil {
+	switch {
+	case v.Part:
+		name = "regrow"
+	case e.policy != nil:
 		name = e.policy.Name()
 	}
 	r := trace.EvictionRecord{
@@ -377,8 +408,8 @@ func (c *Context) certify(m mem.MemoryID, bytes uint64, outcome mem.Outcome) *re
 		if s.Memory == mem.Host && r.lent() {
 			continue
 		}
-		ours += s.Bytes
-		e.Holders = append(e.Holders, resource.Holder{Name: r.label(), Tag: uint64(s.Buffer), Bytes: s.Bytes, Why: s.Why})
+		ours += s.Range.Size()
+		e.Holders = append(e.Holders, resource.Holder{Name: r.label(), Tag: uint64(s.Buffer), Bytes: s.Range.Size(), Why: s.Why})
 	}
 	if live := res.Stats().Live; live > ours {
 		e.Holders = append(e.Holders, resource.Holder{Name: "others", Bytes: live - ours, Why: eviction.Foreign})

@@ -259,7 +259,7 @@ func (c *Context) mapWaits(req *request) {
 // viewMap finds the bytes of a map whose storage is there. c.mu is held.
 func (c *Context) viewMap(req *request) error {
 	r := req.a.buf.root
-	bytes, err := c.host.View(r.blocks[mem.Host], req.a.r.Start, req.a.r.Size())
+	bytes, err := c.host.View(r.onHost(), req.a.r.Start, req.a.r.Size())
 	if err != nil {
 		return fmt.Errorf("map of %v of buffer %s: %w: %w", req.a.r, r.label(), ErrMap, err)
 	}

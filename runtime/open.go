@@ -81,13 +81,14 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	for _, d := range o.Devices {
 		c.addMemory(d)
 	}
+	c.align = c.blockAlign()
 	if err := c.openMover(); err != nil {
 		return nil, errors.Join(err, c.host.Close())
 	}
 	c.mu.Lock() // links that the mover opens meanwhile are adopted afterwards
 	err := c.ways(ctx)
 	if err == nil {
-		c.planner = migration.New(c.topo, migration.Options{Gap: o.Gap})
+		c.planner = migration.New(c.topo, migration.Options{Gap: o.Gap, Largest: c.largest()})
 	}
 	c.mu.Unlock()
 	if err != nil {
@@ -96,6 +97,15 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	c.locks.from = chooseLocker(o.Devices)
 	c.listQueues()
 	return c, nil
+}
+
+// largest is by memory the size of the largest block.
+func (c *Context) largest() []uint64 {
+	out := make([]uint64, len(c.mems))
+	for i := range c.mems {
+		out[i] = c.mems[i].maxBuffer()
+	}
+	return out
 }
 
 // addMemory adds the next memory.

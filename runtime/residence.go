@@ -40,7 +40,7 @@ func (b *Buffer) Unpin(d devices.Device) error {
 	})
 }
 
-// Drop gives b's block on a device of the context up, all of its buffer's: what nobody
+// Drop gives b's blocks on a device of the context up, all of its buffer's: what nobody
 // else holds is written back first, and commands that use the block end first; nothing
 // waits for either. A later use there brings the content again. Where there is no block
 // nothing happens. It fails like Pin; with mem.ErrInvalidOperation, naming the reason,
@@ -50,11 +50,11 @@ func (b *Buffer) Drop(d devices.Device) error {
 	return b.onMemory("drop", d, func(r *root, m mem.MemoryID) error {
 		c := b.c
 		m = c.topo.Store(m)
-		if r.blocks[m].IsZero() {
+		if !r.stored(m) {
 			return nil
 		}
 		c.scratch.wants = c.scratch.wants[:0]
-		why, err := c.planner.EvictBlock(&c.evicting.ev, r.id, m, evictRoom{c})
+		why, err := c.planner.EvictBlocks(&c.evicting.ev, r.id, m, evictRoom{c})
 		switch {
 		case err != nil:
 			return err

@@ -20,47 +20,61 @@ type want struct {
 	block mem.Block
 	from  int // its bytes are in use until reuse.Busy[from:to]
 	to    int
+
+	exchanged bool // it has taken the place of other blocks
 }
 
-// obtain gets the blocks that a plan wants, all or none, and tells the planner.
-// Wants of one memory are asked for at once. It reports whether to plan again: some
-// blocks are still in use by those who had their bytes before. c.mu is held.
+// forgetStorage forgets what was got for the last command.
+func (s *scratch) forgetStorage() {
+	s.reuse.Cut(0)
+	s.wants = s.wants[:0]
+}
+
+// obtain gets the blocks that a plan wants, all or none, and tells the planner; blocks whose
+// place they take are exchanged for them (regrow.go). Wants of one memory are asked for at
+// once. It reports whether to plan again: some blocks are still in use by those who had
+// their bytes before, or have left, or are parts. c.mu is held.
 func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 	s := &c.scratch
 	if len(plan.Storage) == 0 {
-		if len(s.wants) > 0 {
-			s.wants = s.wants[:0]
-		}
 		return false, nil
 	}
-	s.reuse.Cut(0)
-	s.wants = s.wants[:0]
+	first, parts := len(s.wants), false
 	for _, w := range plan.Storage {
+		parts = parts || !w.Range.Empty()
+		c.shape(&w)
 		s.wants = append(s.wants, want{Want: w})
 	}
 	for {
 		outcome, err := c.obtainAll()
+		left := false
 		if err == nil && outcome != mem.Ready {
-			err = c.makeRoom(plan, outcome)
+			left, err = c.makeRoom(plan, outcome)
 		}
-		if err != nil {
-			return false, errors.Join(err, c.freeWants())
+		if err != nil || left {
+			return left, errors.Join(err, c.freeWants(first))
 		}
 		if outcome == mem.Ready {
 			break
 		}
 	}
-	for i := range s.wants {
+	for i := first; i < len(s.wants); i++ {
 		w := &s.wants[i]
-		if err := c.planner.Stored(w.Buffer, w.Memory, c.mems[w.Memory].classOf(w.block), c.busy(w)...); err != nil {
-			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
+		if c.planner.Exchanges(&w.Want) {
+			again = true
+			err = c.regrow(w)
+		} else if err = c.planner.StoredIn(w.Want, c.mems[w.Memory].classOf(w.block), c.busy(w)...); err == nil {
+			r := c.roots[w.Buffer]
+			r.setBlock(w.Memory, r.in(w.Range), w.block)
 		}
-		c.roots[w.Buffer].blocks[w.Memory] = w.block
+		if err != nil {
+			return false, errors.Join(err, c.freeWants(i))
+		}
 		if c.evicting.observer == nil {
 			c.observe(w.Memory)
 		}
 	}
-	if again := len(s.reuse.Busy) > 0 || c.evicting.did; again {
+	if again || parts || len(s.reuse.Busy) > 0 || c.evicting.did {
 		return true, nil
 	}
 	c.planner.Reroute(plan)
@@ -130,7 +144,7 @@ func (c *Context) obtainOn(m mem.MemoryID, from int) (mem.Outcome, error) {
 	s.reqs = s.reqs[:0]
 	for i := range s.wants[from:] {
 		if w := &s.wants[from+i]; w.Memory == m {
-			s.reqs = append(s.reqs, c.request(w.Buffer))
+			s.reqs = append(s.reqs, c.request(w.Want))
 		}
 	}
 	for len(s.given) < len(s.reqs) {
@@ -169,33 +183,35 @@ func (c *Context) sortBusy(first int) {
 	}
 }
 
-// freeWants gives blocks back that no command has seen. c.mu is held.
-func (c *Context) freeWants() error {
+// freeWants gives blocks back that no command has seen, those of wants from number first
+// on. c.mu is held.
+func (c *Context) freeWants(first int) error {
 	var errs []error
-	for i := range c.scratch.wants {
+	for i := first; i < len(c.scratch.wants); i++ {
 		if w := &c.scratch.wants[i]; !w.block.IsZero() {
 			errs = append(errs, c.mems[w.Memory].res.FreeAfter(w.block, c.busy(w)))
 		}
 	}
-	c.scratch.wants = c.scratch.wants[:0]
+	c.scratch.wants = c.scratch.wants[:first]
 	return errors.Join(errs...)
 }
 
 // giveBack frees the new blocks of a refused command's plan into which none of
-// the accepted copies, which have points, goes. c.mu is held.
+// the accepted copies, which have points, goes; those stay that took the place of others. c.mu
+// is held.
 func (c *Context) giveBack(plan *migration.Plan) error {
 	var errs []error
 	for i := range c.scratch.wants {
 		w := &c.scratch.wants[i]
-		if filled(plan, c.scratch.points, w.Want) {
+		if w.exchanged || filled(plan, c.scratch.points, w.Want) {
 			continue
 		}
-		if err := c.planner.Unstored(w.Buffer, w.Memory); err != nil {
+		if err := c.planner.UnstoredIn(w.Want); err != nil {
 			panic(fmt.Sprintf("runtime: nothing was copied there: %v", err))
 		}
 		r := c.roots[w.Buffer]
 		errs = append(errs, c.mems[w.Memory].res.FreeAfter(w.block, c.busy(w)))
-		r.blocks[w.Memory] = mem.Block{}
+		r.setBlock(w.Memory, r.in(w.Range), mem.Block{})
 	}
 	return errors.Join(errs...)
 }
@@ -204,7 +220,7 @@ func (c *Context) giveBack(plan *migration.Plan) error {
 // goes into wanted storage.
 func filled(plan *migration.Plan, points []mem.Point, w migration.Want) bool {
 	for i, p := range points {
-		if st := &plan.Steps[i]; !p.IsZero() && st.Buffer == w.Buffer && st.To == w.Memory {
+		if st := &plan.Steps[i]; !p.IsZero() && st.Buffer == w.Buffer && st.To == w.Memory && (w.Range.Empty() || w.Range.Overlaps(st.Range)) {
 			return true
 		}
 	}
@@ -240,13 +256,16 @@ func (c *Context) freeRoot(r *root) error {
 		c.scratch.points = c.planner.Points(c.scratch.points[:0], r.id, mem.Host)
 		c.recycle(r, c.scratch.points)
 	}
-	for m, b := range r.blocks {
-		if b.IsZero() {
-			continue
+	for i := range r.blocks {
+		m := mem.MemoryID(i)
+		for in, b := range r.blocks[i].All() {
+			if b.IsZero() {
+				continue
+			}
+			c.scratch.points = c.planner.PointsIn(c.scratch.points[:0], r.id, m, in)
+			errs = append(errs, c.resource(r, m).FreeAfter(b, c.scratch.points))
 		}
-		c.scratch.points = c.planner.Points(c.scratch.points[:0], r.id, mem.MemoryID(m))
-		errs = append(errs, c.resource(r, mem.MemoryID(m)).FreeAfter(b, c.scratch.points))
-		r.blocks[m] = mem.Block{}
+		r.setBlock(m, mem.Range{End: r.size}, mem.Block{})
 	}
 	return errors.Join(errs...)
 }
@@ -260,7 +279,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	}
 	if r.lent() {
 		b, err := c.host.Adopt(content, 0)
-		r.blocks[mem.Host] = b
+		r.setBlock(mem.Host, mem.Range{End: r.size}, b)
 		return err
 	}
 	if content == nil && flags&AllocHostPtr == 0 {
@@ -279,7 +298,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 		return errors.Join(err, host.res.FreeAfter(given[0], nil))
 	}
 	copy(view, content)
-	r.blocks[mem.Host] = given[0]
+	r.setBlock(mem.Host, mem.Range{End: r.size}, given[0])
 	return nil
 }
 

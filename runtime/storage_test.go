@@ -30,12 +30,14 @@ func TestStorageOnSeveralMemoriesIsAllOrNone(t *testing.T) {
 	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1}, {Buffer: a.ID(), Memory: 2}, {Buffer: b.ID(), Memory: 1}}}
 	layers[2].At(1, mem.Exhausted, nil)
 	c.lock()
+	c.scratch.forgetStorage()
 	_, err = c.obtain(&plan)
 	c.unlock()
 	require.ErrorIs(t, err, mem.ErrNoMemory)
 	require.Zero(t, layers[1].Stats().Blocks)
 	require.NoError(t, c.Check())
 	c.lock()
+	c.scratch.forgetStorage()
 	_, err = c.obtain(&plan)
 	c.unlock()
 	require.NoError(t, err)
@@ -75,6 +77,7 @@ func TestABuffersHintComesWithItsRequests(t *testing.T) {
 	require.NoError(t, a.SetHint(mem.Together(5)))
 	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1}, {Buffer: b.ID(), Memory: 1}}}
 	c.lock()
+	c.scratch.forgetStorage()
 	_, err = c.obtain(&plan)
 	c.unlock()
 	require.NoError(t, err)

@@ -40,9 +40,10 @@ import (
 // steady state allocates nothing. All of it is protected by Context.mu.
 type scratch struct {
 	accs     []mem.Access
-	user     []mem.Wait // of the wait list, barriers and markers
-	waits    []mem.Wait // of the command
-	values   []byte     // argument values
+	spans    []migration.Span // what has to lie in one block
+	user     []mem.Wait       // of the wait list, barriers and markers
+	waits    []mem.Wait       // of the command
+	values   []byte           // argument values
 	plan     migration.Plan
 	cmd      devices.Command
 	args     []devices.Arg
@@ -156,12 +157,17 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 func (c *Context) store(req *request, q *Queue) error {
 	s := &c.scratch
 	c.evicting.rounds, c.evicting.did = 0, false
-	again, err := c.obtain(&s.plan)
-	if err != nil {
-		return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
-	}
-	if again {
-		if err := c.planner.Plan(&s.plan, s.accs); err != nil {
+	s.forgetStorage()
+	for {
+		again, err := c.obtain(&s.plan)
+		if err != nil {
+			err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+			return errors.Join(err, c.giveBack(&s.plan))
+		}
+		if !again {
+			break
+		}
+		if err := c.planner.Plan(&s.plan, s.accs, s.spans...); err != nil {
 			err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 			return errors.Join(err, c.giveBack(&s.plan))
 		}
@@ -195,11 +201,11 @@ func (c *Context) plan(req *request, in *borrowed) error {
 	if req.op == opSVMFree {
 		c.svmFreeWaits(in)
 	}
-	err = c.planner.Plan(&s.plan, s.accs)
+	err = c.planner.Plan(&s.plan, s.accs, s.spans...)
 	if req.coarse && errors.Is(err, mem.ErrPoisoned) { // perhaps between the rows
 		req.exact = true
 		if err = c.collect(req, in); err == nil {
-			err = c.planner.Plan(&s.plan, s.accs)
+			err = c.planner.Plan(&s.plan, s.accs, s.spans...)
 		}
 	}
 	if err != nil {
@@ -240,7 +246,7 @@ func (c *Context) commit(req *request, p mem.Point) mem.Version {
 // queue's device, and lists its accesses. c.mu is held.
 func (c *Context) collect(req *request, in *borrowed) error {
 	s := &c.scratch
-	s.accs = s.accs[:0]
+	s.accs, s.spans = s.accs[:0], s.spans[:0]
 	switch req.op {
 	case opWrite, opFill:
 		return c.access(req, req.a, mem.Write, req.q.mem)
@@ -367,10 +373,15 @@ func (c *Context) locate(req *request, u use, mode mem.Mode, m mem.MemoryID) (me
 			return mem.Access{}, fmt.Errorf("%v on queue %s: buffer %s: %w", req.op, req.q.name, u.buf.label(), err)
 		}
 	}
-	if largest := at.maxBuffer(); u.buf.root.size > largest {
-		return mem.Access{}, fmt.Errorf("%v on queue %s: buffer %s has %d bytes, %s takes %d in one: %w",
-			req.op, req.q.name, u.buf.root.label(), u.buf.root.size, c.topo.Name(m), largest, c.certify(m, u.buf.root.size, mem.Exhausted))
+	needs := u.buf.root.size
+	if u.buf.root.byRange && m != mem.Host {
+		needs = c.reached(req, u, m).Size()
 	}
+	if largest := at.maxBuffer(); needs > largest {
+		return mem.Access{}, fmt.Errorf("%v on queue %s: %d bytes of buffer %s at once, %s takes %d in one: %w",
+			req.op, req.q.name, needs, u.buf.root.label(), c.topo.Name(m), largest, c.certify(m, needs, mem.Exhausted))
+	}
+	c.reach(req, u, m)
 	return mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m}, nil
 }
 

@@ -145,7 +145,7 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 	if name == "" {
 		name = fmt.Sprintf("svm:%v", p)
 	}
-	r := &root{name: name, size: size, user: true, blocks: make([]mem.Block, len(c.mems)), views: 1}
+	r := &root{name: name, size: size, user: true, blocks: c.newBlocks(size), views: 1}
 	r.svm = &svmRoot{p: p, flags: flags, arena: c.arena}
 	if err := c.registerSVM(r); err != nil {
 		return 0, errors.Join(err, c.freeRoot(r))
@@ -198,9 +198,11 @@ func (c *Context) registerSVM(r *root) error {
 	if err != nil {
 		return err
 	}
-	if r.blocks[mem.Host], err = c.host.Adopt(bytes, uint64(s.p)); err != nil {
+	b, err := c.host.Adopt(bytes, uint64(s.p))
+	if err != nil {
 		return err
 	}
+	r.setBlock(mem.Host, mem.Range{End: r.size}, b)
 	if err := c.register(r, false); err != nil {
 		return err
 	}

@@ -24,13 +24,13 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		ID: c.commandSeq, Queue: req.q.name, Memory: req.q.mem, Op: req.op.String(),
 		Accesses: s.accs, Blocks: r.Blocks[:0], Steps: r.Steps[:0], Waits: s.waits,
 		Point: p, Version: v, Enqueued: called, Done: c.since(), Err: err,
-		Clock: c.planner.Clock(), Evictions: c.evicting.records,
+		Clock: c.planner.Clock(), Evictions: c.evicting.records, Regrows: c.evicting.regrows,
 	}
 	if req.op == opLaunch {
 		r.Kernel = l.Kernel.name
 	}
 	for _, w := range s.wants {
-		r.Blocks = append(r.Blocks, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: c.roots[w.Buffer].size})
+		r.Blocks = append(r.Blocks, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: w.block.Size, Range: c.roots[w.Buffer].in(w.Range)})
 	}
 	for i := range plan.Steps {
 		step := c.stepRecord(&plan.Steps[i])
@@ -48,6 +48,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 			back--
 		}
 	}
+	c.evicting.regrows = c.evicting.regrows[:0]
 	if len(c.evicting.records) > 0 {
 		clear(c.evicting.records)
 		c.evicting.records = c.evicting.records[:0]
@@ -76,10 +77,10 @@ func (c *Context) stepRecord(st *migration.Step) trace.StepRecord {
 	return step
 }
 
-// traceRefused tells the sink of a command that was refused after blocks were evicted for
-// it. c.mu is held.
+// traceRefused tells the sink of a command that was refused after blocks were evicted, or
+// exchanged, for it. c.mu is held.
 func (c *Context) traceRefused(req *request, in *borrowed, called int64, err error) {
-	if c.opts.Trace == nil || len(c.evicting.records) == 0 {
+	if c.opts.Trace == nil || len(c.evicting.records)+len(c.evicting.regrows) == 0 {
 		return
 	}
 	c.scratch.points, c.scratch.waits = c.scratch.points[:0], c.scratch.waits[:0]

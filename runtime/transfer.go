@@ -102,10 +102,15 @@ func (c *Context) submitTogether(plan *migration.Plan) error {
 	*t = mover.Transfer{Way: st.Way, Size: st.Range.Size(), Waits: st.Waits, To: t.To[:0]}
 	s.landed = s.landed[:0]
 	r := c.roots[st.Buffer]
-	t.From = mover.End{Memory: st.From, Block: r.blocks[st.From], Off: st.Range.Start}
+	t.From = r.end(st.From, st.Range.Start)
 	for _, j := range s.members {
 		to := plan.Steps[j].To
-		t.To = append(t.To, mover.End{Memory: to, Block: r.blocks[to], Off: st.Range.Start})
+		end := r.end(to, st.Range.Start)
+		if to == st.From {
+			w := c.evicting.into
+			end.Block, end.Off = w.block, st.Range.Start-r.in(w.Range).Start
+		}
+		t.To = append(t.To, end)
 		s.landed = append(s.landed, mem.Point{})
 	}
 	if st.After >= 0 {
@@ -125,6 +130,12 @@ func (c *Context) submitTogether(plan *migration.Plan) error {
 		return fmt.Errorf("copy of %v of buffer %s from %s to %s: %w", st.Range, r.label(), c.topo.Name(st.From), c.topo.Name(st.To), err)
 	}
 	return nil
+}
+
+// end is where a byte of a root lies on a memory, for the mover.
+func (r *root) end(m mem.MemoryID, off uint64) mover.End {
+	b, start := r.blockAt(m, off)
+	return mover.End{Memory: m, Block: b, Off: off - start}
 }
 
 // locked reports whether bytes are page-locked for the memory's device.
@@ -148,7 +159,7 @@ func (c *Context) classOf(r *root) mem.Class {
 	if !r.user {
 		return mem.Plain
 	}
-	bytes, err := c.mems[mem.Host].dev.(devices.Viewer).View(r.blocks[mem.Host], 0, r.size)
+	bytes, err := c.mems[mem.Host].dev.(devices.Viewer).View(r.onHost(), 0, r.size)
 	if err == nil && slices.ContainsFunc(c.mems, func(m memory) bool { return m.locked(bytes) }) {
 		return mem.Locked
 	}

@@ -42,6 +42,7 @@ type CommandRecord struct {
 	Clock     uint64           // how many commands were accepted that access something, this one included
 	Evictions []EvictionRecord // carried out before Blocks and Steps, also where the command was refused then
 	Blocks    []BlockRecord
+	Regrows   []StepRecord // copies within a memory, into some of Blocks from those whose place these took; before Steps, and also where the command was refused then
 	Steps     []StepRecord
 	Waits     []mem.Wait  // of the command: hazards, steps, the user's wait list
 	Point     mem.Point   // zero where the command was refused
@@ -58,6 +59,7 @@ func (c *CommandRecord) Clone() CommandRecord {
 	k.Blocks = slices.Clone(c.Blocks)
 	k.Waits = slices.Clone(c.Waits)
 	k.Steps = cloneSteps(c.Steps)
+	k.Regrows = cloneSteps(c.Regrows)
 	k.Evictions = slices.Clone(c.Evictions)
 	for i := range k.Evictions {
 		k.Evictions[i].Backs = cloneSteps(k.Evictions[i].Backs)
@@ -78,6 +80,7 @@ type BlockRecord struct {
 	Buffer mem.BufferID
 	Memory mem.MemoryID
 	Bytes  uint64
+	Range  mem.Range // of the root buffer that it holds; all of it where that is stored whole
 }
 
 // EvictionRecord is a block that went to make room for a command, and why it: of

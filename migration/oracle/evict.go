@@ -10,17 +10,17 @@ func (o *Oracle) WrittenBack(id mem.BufferID, r mem.Range, from, to mem.MemoryID
 	return res.Command
 }
 
-// Evicted replays that a memory gave its block of a buffer up. It returns how many bytes
+// Evicted replays that a memory gave its block of some bytes up. It returns how many bytes
 // of the content nobody holds any more: none, where they were written back that had to
 // be.
-func (o *Oracle) Evicted(id mem.BufferID, m mem.MemoryID) (lost uint64) {
+func (o *Oracle) Evicted(id mem.BufferID, m mem.MemoryID, r mem.Range) (lost uint64) {
 	b := o.buffers[id]
 	only := mem.SetOf(o.topo.Store(m))
-	for i := range b.latest {
-		if b.holders(uint64(i)) == only {
+	for i := r.Start; i < r.End; i++ {
+		if b.holders(i) == only {
 			lost++
 		}
 	}
-	o.Unstored(id, m)
+	o.unstored(id, m, r)
 	return lost
 }

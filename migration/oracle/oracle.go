@@ -253,6 +253,17 @@ func (o *Oracle) FailCopy(command int, id mem.BufferID, r mem.Range, to mem.Memo
 	}
 }
 
+// unstored replays the loss of the storage of some bytes on a memory.
+func (o *Oracle) unstored(id mem.BufferID, m mem.MemoryID, r mem.Range) {
+	for _, b := range o.states(id) {
+		if s := b.stores[o.topo.Store(m)]; s != nil {
+			for i := r.Start; i < r.End; i++ {
+				s.drop(i)
+			}
+		}
+	}
+}
+
 // Unstored replays the loss of a buffer's storage on a memory.
 func (o *Oracle) Unstored(id mem.BufferID, m mem.MemoryID) {
 	for _, b := range o.states(id) {

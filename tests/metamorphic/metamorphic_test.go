@@ -109,9 +109,11 @@ func configs() []history.Config {
 			for _, size := range []uint64{8 << 10, 256 << 10} {
 				for _, noPeer := range []bool{false, true} {
 					for _, ooo := range []bool{false, true} {
+						whole := len(all)%5 == 4
 						cfg := history.Config{
-							Name: fmt.Sprintf("%s/%v/%dKiB/noPeer=%t/outOfOrder=%t", kinds, s, size>>10, noPeer, ooo),
-							Open: open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo, Gap: noPeer && kinds != "bb" && kinds != "Bct",
+							Name:  fmt.Sprintf("%s/%v/%dKiB/noPeer=%t/outOfOrder=%t/whole=%t", kinds, s, size>>10, noPeer, ooo, whole),
+							Whole: whole,
+							Open:  open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo, Gap: noPeer && kinds != "bb" && kinds != "Bct",
 							Links: !noPeer && strings.ContainsAny(kinds, "lL"),
 						}
 						if all = append(all, cfg); size > 8<<10 || strings.ContainsAny(kinds, "lL") {
@@ -174,12 +176,13 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 		}
 		total.Add(res)
 	}
-	t.Logf("metamorphic: first seed %d: %d histories over %d of %d configurations, %d commands, %d refused for want of memory, %d blocks evicted, %d bytes written back for it, %d bytes moved (the lower bound), %d bytes read and compared\n%s",
-		seed, runs, min(runs, len(all)), len(all), total.Commands, total.Refused, total.Evictions, total.WrittenBack, total.BytesMoved, total.BytesRead, total.Counts())
+	t.Logf("metamorphic: first seed %d: %d histories over %d of %d configurations, %d commands, %d refused for want of memory, %d blocks evicted, %d bytes written back for it, %d bytes copied into new blocks, %d bytes moved (the lower bound), %d bytes read and compared\n%s",
+		seed, runs, min(runs, len(all)), len(all), total.Commands, total.Refused, total.Evictions, total.WrittenBack, total.Regrown, total.BytesMoved, total.BytesRead, total.Counts())
 	if os.Getenv("GODWIT_SOAK") != "" {
-		fmt.Printf("metamorphic: %d commands, first seed %d\n", total.Commands, seed)
+		fmt.Printf("metamorphic: %d commands, first seed %d, %d bytes copied into new blocks\n", total.Commands, seed, total.Regrown)
 	}
 	require.Positive(t, total.WrittenBack, "nothing was evicted")
+	require.Positive(t, total.Regrown, "no block was exchanged")
 	require.Positive(t, total.Refused, "no configuration was short of memory")
 	require.Positive(t, total.BytesMoved)
 }

@@ -1,0 +1,420 @@
+package migration
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"godwit/mem"
+)
+
+// Storage by range. A buffer's storage on a memory is a set of disjoint blocks, each of
+// them a range of the buffer. A buffer that is stored whole has one, of all its bytes:
+// that is the case of all buffers but those that ByRange was told of, and of those it is
+// so on the host, and where they have, or are, a size buffer.
+//
+// A block is as large as what a command needs at once in one piece (Span): a kernel gets
+// one pointer for each argument and indexes from there. Where blocks overlap what is
+// needed now, and none covers it, the planner wants one new block over it and them
+// (Want), and what is valid in the old ones is copied into it: see regrow.go.
+//
+// Hazards stay one map for each store. Since no two blocks have a byte in common, each
+// byte has the hazards of one block; when its block is exchanged for another, so are they.
+
+// block is one of the blocks of a store.
+type block struct {
+	buffer   uint32 // its index
+	memory   mem.MemoryID
+	r        mem.Range // of the buffer
+	class    mem.Class // of the storage
+	resident int       // where it is in Planner.residents
+	used     uint64    // the number of the command that used it last
+	inUse    uint64    // the Evict whose command uses it
+	want     mem.Range // what it was made for; r also has what was there before, and rounding
+	paid     bool      // something beside want was used since it was made
+}
+
+// wager reports whether what the block holds beside what it was made for was kept in vain
+// so far.
+func (k *block) wager() bool { return !k.paid && k.want != k.r }
+
+// use notes that the command of that number uses r of the block.
+func (k *block) use(clock uint64, r mem.Range) {
+	k.used = clock
+	if !k.want.Contains(r) {
+		k.paid = true
+	}
+}
+
+// leastAlign is what block ends are multiples of at least, so that fills and vectors do
+// not cross them.
+const leastAlign = 128
+
+// ByRange lets a buffer have blocks of ranges from now on, whose ends are multiples of
+// align bytes in the buffer, a power of two: of what every device of the context wants the
+// start of a sub-buffer, and the ends of a copy, to be a multiple of. It fails with
+// mem.ErrInvalidBuffer where there is no such buffer, and with mem.ErrInvalidValue where
+// align is no power of two.
+func (p *Planner) ByRange(id mem.BufferID, align uint64) error {
+	b, err := p.buffer(id)
+	if err != nil {
+		return err
+	}
+	if !mem.IsPow2(align) {
+		return fmt.Errorf("%s by ranges of multiples of %d bytes: it must be a power of two: %w", bufferName(id), align, mem.ErrInvalidValue)
+	}
+	b.align = max(align, leastAlign)
+	return nil
+}
+
+// Span is what a command needs of a buffer in one block on a memory, whatever it accesses
+// of it: what a pointer reaches.
+type Span struct {
+	Buffer mem.BufferID
+	Memory mem.MemoryID
+	Range  mem.Range
+}
+
+// Want is a block that has to be made.
+type Want struct {
+	Buffer mem.BufferID
+	Memory mem.MemoryID
+	// Range is what the block is to hold; empty where that is the whole buffer. Blocks
+	// that it overlaps are there no more when it is there (Regrow).
+	Range mem.Range
+	// Span is what Range was made for. The rest is what such blocks hold.
+	Span mem.Range
+}
+
+// in is what the block of a buffer of that size is to hold.
+func (w *Want) in(size uint64) mem.Range {
+	if w.Range.Empty() {
+		return mem.Range{End: size}
+	}
+	return w.Range
+}
+
+// byRange reports whether the buffer's blocks on a memory may be parts of it.
+func (b *buffer) byRange(m mem.MemoryID) bool {
+	return b.align != 0 && m != mem.Host && b.count == 0 && len(b.serves) == 0
+}
+
+// round moves the ends of a range out to where blocks may end.
+func (b *buffer) round(r mem.Range) mem.Range {
+	r.Start &^= b.align - 1
+	if up, ok := mem.AlignUp(r.End, b.align); ok {
+		r.End = up
+	}
+	r.End = min(max(r.End, r.Start), b.content.Size())
+	return r
+}
+
+// covers reports whether one block holds all of r.
+func (s *store) covers(r mem.Range) bool {
+	if i := s.blocks.Whole(r); i != nil {
+		return *i != 0
+	}
+	in, i := s.blocks.Get(r.Start)
+	return i != 0 && r.End <= in.End
+}
+
+// blockEnd is where the block ends that holds off, or the gap.
+func (s *store) blockEnd(off uint64) uint64 {
+	r, _ := s.blocks.Get(off)
+	return r.End
+}
+
+// blockAt is the block of a store that holds off, or nil. Adding one moves the others.
+func (p *Planner) blockAt(s *store, off uint64) *block {
+	if _, i := s.blocks.Get(off); i != 0 {
+		return &p.blocks[i-1]
+	}
+	return nil
+}
+
+// addBlock makes a block of a buffer's store, where there is none.
+func (p *Planner) addBlock(b *buffer, index uint32, m mem.MemoryID, r mem.Range, class mem.Class) *block {
+	var i int32
+	if n := len(p.spare); n > 0 {
+		i = p.spare[n-1]
+		p.spare = p.spare[:n-1]
+	} else {
+		p.blocks = append(p.blocks, block{})
+		i = int32(len(p.blocks) - 1)
+	}
+	p.blocks[i] = block{buffer: index, memory: m, r: r, class: class, resident: len(p.residents[m]), want: r}
+	p.residents[m] = append(p.residents[m], i)
+	s := b.ensure(m)
+	s.blocks.Set(r, i+1)
+	whole := uint64(0)
+	if s.n++; s.n == 1 {
+		whole = b.content.Size()
+	}
+	p.feet[m].tread(r.Size(), whole)
+	return &p.blocks[i]
+}
+
+// removeBlock takes a block out of its store.
+func (p *Planner) removeBlock(b *buffer, i int32) {
+	k := &p.blocks[i]
+	s := b.at(k.memory)
+	all := p.residents[k.memory]
+	last := all[len(all)-1]
+	all[k.resident] = last
+	p.blocks[last].resident = k.resident
+	p.residents[k.memory] = all[:len(all)-1]
+	s.blocks.Set(k.r, 0)
+	f := &p.feet[k.memory]
+	f.Now -= k.r.Size()
+	if s.n--; s.n == 0 {
+		f.Whole -= b.content.Size()
+	}
+	*k = block{}
+	p.spare = append(p.spare, i)
+}
+
+// made notes what a new block was wanted for, where that is not all of it.
+func (k *block) made(span mem.Range) {
+	if !span.Empty() {
+		k.want = span
+	}
+}
+
+// removeBlocks takes the blocks that overlap r out of a store.
+func (p *Planner) removeBlocks(b *buffer, s *store, r mem.Range) {
+	for off := r.Start; off < r.End && s.n > 0; {
+		in, i := s.blocks.Get(off)
+		if i != 0 {
+			p.removeBlock(b, i-1)
+		}
+		off = in.End
+	}
+}
+
+// vacate takes the blocks of a range out, and who used them; with the last, the store.
+func (p *Planner) vacate(b *buffer, m mem.MemoryID, r mem.Range) {
+	i, ok := b.find(m)
+	if !ok {
+		return
+	}
+	s := &b.stores[i]
+	p.removeBlocks(b, s, r)
+	if s.n == 0 {
+		b.stores = slices.Delete(b.stores, i, i+1)
+		return
+	}
+	s.hazards.Set(r, hazard{})
+	s.hold(r, nil)
+}
+
+// vacant fails where some block of a store has bytes of r.
+func (p *Planner) vacant(b *buffer, s *store, r mem.Range) error {
+	if r.End > b.content.Size() {
+		return fmt.Errorf("block %v of %d bytes: %w", r, b.content.Size(), mem.ErrInvalidValue)
+	}
+	var err error
+	s.blocks.Overlap(r, func(_ mem.Range, i int32) bool {
+		if i != 0 {
+			err = fmt.Errorf("block %v where there is %v: %w", r, p.blocks[i-1].r, mem.ErrInvalidOperation)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// want notes that storage is missing for what an access uses, where no want of the plan
+// is for it.
+func (p *Planner) want(dst *Plan, b *buffer, a mem.Access) {
+	if !b.byRange(a.Memory) {
+		dst.want(Want{Buffer: a.Buffer, Memory: a.Memory})
+		return
+	}
+	for i := range dst.Storage {
+		w := &dst.Storage[i]
+		if w.Buffer == a.Buffer && w.Memory == a.Memory && w.in(b.content.Size()).Contains(a.Range) {
+			return
+		}
+	}
+	p.wantIn(dst, b, Want{Buffer: a.Buffer, Memory: a.Memory, Span: a.Range}, true)
+}
+
+// wantSpans notes which blocks are missing for what a command reaches.
+func (p *Planner) wantSpans(dst *Plan, spans []Span) error {
+	for i := range spans {
+		a := spans[i]
+		b, m, err := p.where(a.Buffer, a.Memory)
+		if err != nil {
+			return err
+		}
+		if b.align == 0 || m == mem.Host {
+			continue
+		}
+		if s := b.at(m); s != nil && s.covers(a.Range) {
+			continue
+		}
+		if !b.byRange(m) { // any more: it has a size buffer now, or is one
+			dst.want(Want{Buffer: a.Buffer, Memory: m})
+			continue
+		}
+		alone := true
+		for j := range spans {
+			o := &spans[j]
+			alone = alone && (i == j || o.Buffer != a.Buffer || p.topo.Store(o.Memory) != m || o.Range == a.Range)
+		}
+		p.wantIn(dst, b, Want{Buffer: a.Buffer, Memory: m, Span: a.Range}, !alone)
+	}
+	return nil
+}
+
+// wantIn notes that a block is missing that holds a span, and the blocks and wants that
+// overlap it. What was kept beside an earlier span in vain is not kept again, unless all
+// is to stay.
+func (p *Planner) wantIn(dst *Plan, b *buffer, w Want, all bool) {
+	w.Span = b.round(w.Span)
+	for joined := true; joined; {
+		joined = false
+		w.Range = p.extent(b, &w, all)
+		for i := range dst.Storage {
+			o := &dst.Storage[i]
+			if o.Buffer == w.Buffer && o.Memory == w.Memory && o.Range.Overlaps(w.Range) {
+				w.Span = hull(w.Span, o.Span)
+				dst.Storage = slices.Delete(dst.Storage, i, i+1)
+				joined, all = true, true
+				break
+			}
+		}
+	}
+	dst.Storage = append(dst.Storage, w)
+}
+
+// extent is what the block for a want is to hold: its span, and what the blocks that
+// overlap it hold, as far as that is kept, and as one block takes it.
+func (p *Planner) extent(b *buffer, w *Want, all bool) mem.Range {
+	s, r := b.at(w.Memory), w.Span
+	if s == nil {
+		return r
+	}
+	s.blocks.Overlap(w.Span, func(_ mem.Range, i int32) bool {
+		if i == 0 {
+			return true
+		}
+		if k := &p.blocks[i-1]; all || !k.wager() {
+			r = hull(r, k.r)
+		}
+		return true
+	})
+	if most := p.opts.largest(w.Memory); r.Size() > most {
+		return w.Span
+	}
+	return r
+}
+
+// hull is the smallest range over two.
+func hull(a, b mem.Range) mem.Range {
+	return mem.Range{Start: min(a.Start, b.Start), End: max(a.End, b.End)}
+}
+
+// Blocks appends the ranges of a buffer's blocks on a memory, in ascending order. Unknown
+// buffers and memories have none.
+func (p *Planner) Blocks(dst []mem.Range, id mem.BufferID, m mem.MemoryID) []mem.Range {
+	b, m, err := p.where(id, m)
+	if err != nil {
+		return dst
+	}
+	if s := b.at(m); s != nil {
+		for c := s.blocks.Seek(0); c.OK(); c.Next() {
+			if c.Value() != 0 {
+				dst = append(dst, c.Range())
+			}
+		}
+	}
+	return dst
+}
+
+// Footprint is what a memory holds of the buffers, in bytes.
+type Footprint struct {
+	Now, Peak uint64 // in blocks
+	// Whole and WholePeak are what it would be if every buffer that has a block there
+	// were stored whole.
+	Whole, WholePeak uint64
+}
+
+// Footprint returns the figures of a memory; those of one that there is not are zero.
+func (p *Planner) Footprint(m mem.MemoryID) Footprint {
+	if int(m) >= len(p.feet) {
+		return Footprint{}
+	}
+	return p.feet[p.topo.Store(m)]
+}
+
+// tread adds a block of a buffer to the footprint.
+func (f *Footprint) tread(size, whole uint64) {
+	f.Now, f.Whole = f.Now+size, f.Whole+whole
+	f.Peak, f.WholePeak = max(f.Peak, f.Now), max(f.WholePeak, f.Whole)
+}
+
+var errNoBlock = errors.New("no block")
+
+// stored fails where no block holds some of r.
+func (b *buffer) stored(r mem.Range, m mem.MemoryID) error {
+	s := b.at(m)
+	if s == nil {
+		return errNoBlock
+	}
+	var err error
+	s.blocks.Overlap(r, func(part mem.Range, i int32) bool {
+		if i == 0 {
+			err = fmt.Errorf("%w of %v", errNoBlock, part)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// checkBlocks tests a store's blocks.
+func (p *Planner) checkBlocks(b *buffer, s *store) error {
+	if err := s.blocks.Check(); err != nil {
+		return err
+	}
+	n := 0
+	for r, i := range s.blocks.All() {
+		if i == 0 {
+			continue
+		}
+		n++
+		k := &p.blocks[i-1]
+		switch {
+		case k.r != r || k.memory != s.memory || p.buffers[k.buffer] != b:
+			return fmt.Errorf("the block at %v is that of %v on memory %d", r, k.r, k.memory)
+		case !b.byRange(s.memory) && b.align == 0 && r.Size() != b.content.Size():
+			return fmt.Errorf("block %v of %d bytes, which are stored whole", r, b.content.Size())
+		case !k.r.Contains(k.want):
+			return fmt.Errorf("block %v was made for %v", r, k.want)
+		case k.resident >= len(p.residents[s.memory]) || p.residents[s.memory][k.resident] != i-1:
+			return fmt.Errorf("block %v is not among the memory's", r)
+		}
+	}
+	if n != s.n {
+		return fmt.Errorf("%d blocks, counted %d", n, s.n)
+	}
+	return nil
+}
+
+// checkTable tests the table of blocks, and what they come to.
+func (p *Planner) checkTable() error {
+	live := 0
+	for m, all := range p.residents {
+		var size uint64
+		for _, i := range all {
+			size += p.blocks[i].r.Size()
+		}
+		live += len(all)
+		if p.feet[m].Now != size {
+			return fmt.Errorf("migration: blocks of %d bytes on %s, counted %d", size, p.topo.Name(mem.MemoryID(m)), p.feet[m].Now)
+		}
+	}
+	if live+len(p.spare) != len(p.blocks) {
+		return fmt.Errorf("migration: %d blocks live, %d spare, of %d", live, len(p.spare), len(p.blocks))
+	}
+	return nil
+}

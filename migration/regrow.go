@@ -1,0 +1,285 @@
+package migration
+
+import (
+	"fmt"
+
+	"godwit/eviction"
+	"godwit/mem"
+)
+
+// Regrow: a new block takes the place of those that it overlaps. Whoever carries it out
+//
+//  1. has the new block, whose space may be in use by others until some points;
+//  2. does what Leaves says, where the new block does not hold all that the old ones do:
+//     the rest leaves like a victim, but for its block;
+//  3. submits the copies of Regrow, from the old blocks into the new one;
+//  4. once all are accepted: asks for the points that use the old blocks (PointsIn), says
+//     so (Regrown), and frees the old blocks after these.
+//
+// Stopping before 4 is no error and needs no undoing: a copy that was accepted is a reader
+// of an old block (CommitStep), and the new one is freed after it.
+//
+// The content is what it was, and where it was. From 4 on it hangs on the copies: they are
+// promises like steps'. Where one fails, its memory holds these bytes no more, and those
+// that nobody else holds are poisoned with its cause: the old block is gone.
+
+// Leaves fills dst with what has to be done so that what w's blocks hold beside it can
+// leave, and reports whether it can. Nothing changes.
+func (p *Planner) Leaves(dst *Eviction, w *Want, room Room) bool {
+	dst.Victims, dst.Stays = dst.Victims[:0], dst.Stays[:0]
+	dst.Backs.reset()
+	p.evictions++
+	b := p.buffers[uint32(w.Buffer)]
+	s := b.at(w.Memory)
+	if s == nil {
+		return true
+	}
+	in := w.in(b.content.Size())
+	for off := in.Start; off < in.End; {
+		r, i := s.blocks.Get(off)
+		off = r.End
+		if i == 0 {
+			continue
+		}
+		for _, part := range [2]mem.Range{{Start: r.Start, End: in.Start}, {Start: in.End, End: r.End}} {
+			if part.Empty() {
+				continue
+			}
+			v := p.victim(i - 1)
+			v.Range, v.Part = part, true
+			v.Fresh, v.Back = b.worth(s, part)
+			if p.mayLeave(dst, &v, []mem.MemoryID{w.Memory}, room) != eviction.Goes {
+				dst.Victims = dst.Victims[:0]
+				dst.Backs.reset()
+				return false
+			}
+			dst.Victims = append(dst.Victims, v)
+		}
+	}
+	p.planBacks(dst)
+	return true
+}
+
+// Keep makes a want hold all that the blocks hold that it overlaps.
+func (p *Planner) Keep(w *Want) {
+	b := p.buffers[uint32(w.Buffer)]
+	if s := b.at(w.Memory); s != nil && !w.Range.Empty() {
+		w.Range = w.Span
+		s.blocks.Overlap(w.Span, func(_ mem.Range, i int32) bool {
+			if i != 0 {
+				w.Range = hull(w.Range, p.blocks[i-1].r)
+			}
+			return true
+		})
+	}
+}
+
+// Exchanges reports whether there are blocks that overlap a wanted one.
+func (p *Planner) Exchanges(w *Want) bool {
+	b := p.buffers[uint32(w.Buffer)]
+	return !b.empty(w.Memory, w.in(b.content.Size()))
+}
+
+// Regrow fills dst with the copies from the blocks that a wanted one overlaps into it: what
+// is valid there. They wait for who wrote it, each byte for no others (C9), and until whose
+// space it was has ended. Nothing changes.
+func (p *Planner) Regrow(dst *Plan, w *Want, until []mem.Point) {
+	dst.reset()
+	b := p.buffers[uint32(w.Buffer)]
+	s, in := b.at(w.Memory), w.in(b.content.Size())
+	if b.host != nil {
+		b.host.retire()
+	}
+	dst.groups = append(dst.groups, group{w.Buffer, w.Memory, in.End, 0})
+	for c := b.content.Seek(in.Start); c.OK() && c.Range().Start < in.End; c.Next() {
+		v, r := c.Ref(), c.Range().Intersect(in)
+		taken := b.unmapped(v.version)
+		for off := r.Start; off < r.End; {
+			st := Step{
+				Buffer: w.Buffer, Range: mem.Range{Start: off, End: min(r.End, s.blockEnd(off))}, From: w.Memory, To: w.Memory, Way: mem.Direct, After: -1, Export: -1,
+				Reason: Reason{v.version, v.version, v.valid, Exchange}, from: int32(len(dst.arena)),
+			}
+			p.stepWaits.reset()
+			moves := p.gateMove(dst, &st, b, s, v, taken)
+			for _, at := range until {
+				if !at.Reached() {
+					dst.arena = p.stepWaits.add(dst.arena, int(st.from), mem.Wait{Point: at})
+				}
+			}
+			st.to = int32(len(dst.arena))
+			off = st.Range.End
+			st.cut = st.kept || off == s.blockEnd(off-1)
+			st.drops = st.kept && v.valid.Has(w.Memory) && v.valid != mem.SetOf(w.Memory)
+			switch {
+			case !moves:
+				dst.arena = dst.arena[:st.from]
+			case st.kept || !dst.lengthen(&st):
+				dst.Steps = append(dst.Steps, st)
+			}
+		}
+	}
+	dst.finish()
+	dst.edits = p.edits
+}
+
+// gateMove appends the waits of the bytes at the start of st.Range, ends the range where
+// others begin, and reports whether they are to be copied. Where an unmap that may yet be
+// taken back counts on bytes of the block, they are copied as they are, whatever the
+// content is: after who wrote there last, and as Data after whom they hang on.
+func (p *Planner) gateMove(dst *Plan, st *Step, b *buffer, s *store, v *content, taken bool) bool {
+	base := int(st.from)
+	c := s.hazards.Seek(st.Range.Start)
+	st.Range.End = min(st.Range.End, c.Range().End)
+	if taken {
+		for _, u := range b.host.undos {
+			by, here := u.bindOf(s.memory, &st.Range)
+			if !here {
+				continue
+			}
+			st.kept = true
+			if !by.writer.IsZero() && !by.writer.Succeeded() {
+				dst.arena = p.stepWaits.add(dst.arena, base, mem.Wait{Point: by.writer, Kind: mem.Data})
+			}
+		}
+	}
+	if st.kept {
+		if w := c.Ref().writer; !w.Reached() {
+			dst.arena = p.stepWaits.add(dst.arena, base, mem.Wait{Point: w})
+		}
+		return true
+	}
+	if v.valid.Has(s.memory) {
+		dst.arena = s.data(dst.arena, base, c.Ref(), &p.stepWaits)
+		return true
+	}
+	return false
+}
+
+// unmapped reports whether a version is that of an unmap that may yet be taken back.
+func (b *buffer) unmapped(v mem.Version) bool {
+	if b.host == nil {
+		return false
+	}
+	for _, u := range b.host.undos {
+		if u.version == v {
+			return true
+		}
+	}
+	return false
+}
+
+// bindOf says on whom it hangs that a memory holds the start of r of what is kept, cuts r to
+// where that is so, or is not, and reports whether it does.
+func (u *undo) bindOf(m mem.MemoryID, r *mem.Range) (promise, bool) {
+	in := u.r.Intersect(*r)
+	switch {
+	case in.Empty():
+		return promise{}, false
+	case in.Start > r.Start:
+		r.End = in.Start
+		return promise{}, false
+	}
+	at := r.Start - u.r.Start
+	part, was := u.was.Get(at)
+	r.End = min(r.End, part.End+u.r.Start)
+	if !was.valid.Has(m) {
+		return promise{}, false
+	}
+	for i := range u.bound {
+		if u.bound[i].memory == m {
+			part, by := u.bound[i].by.Get(at)
+			r.End = min(r.End, part.End+u.r.Start)
+			return by, true
+		}
+	}
+	return promise{}, true
+}
+
+// Regrown says that a wanted block has taken the place of those that it overlapped: what
+// they had beside it has left (Evicted), and the copies that Regrow planned were accepted,
+// to end at the points. Its space is in use until others' points. The caller frees the old
+// blocks. It panics like CommitStep, and where content would be valid in no block.
+func (p *Planner) Regrown(w *Want, class mem.Class, copies *Plan, points []mem.Point, until ...mem.Point) {
+	p.current(copies)
+	b := p.buffers[uint32(w.Buffer)]
+	in := w.in(b.content.Size())
+	s := b.at(w.Memory)
+	gone := in
+	s.blocks.Overlap(in, func(_ mem.Range, i int32) bool {
+		if i != 0 {
+			gone = hull(gone, p.blocks[i-1].r)
+		}
+		return true
+	})
+	var used uint64
+	for off := in.Start; off < in.End; {
+		r, i := s.blocks.Get(off)
+		if i != 0 {
+			used = max(used, p.blocks[i-1].used)
+		}
+		off = r.End
+	}
+	k := p.exchange(b, uint32(w.Buffer), w.Memory, in, class)
+	k.made(w.Span)
+	k.used = used
+	s.hazards.Set(gone, hazard{})
+	s.hold(gone, nil)
+	s.seed(in, until)
+	p.edits++
+	p.stats.Regrows++
+	for i := range copies.Steps {
+		st := &copies.Steps[i]
+		s.wrote(st.Range, points[i], true, false)
+		p.stats.BytesRegrown += st.Range.Size()
+		if st.kept {
+			b.rebound(s.memory, st.Range, points[i])
+		}
+	}
+	for _, part := range [2]mem.Range{{Start: gone.Start, End: in.Start}, {Start: in.End, End: gone.End}} {
+		for r := part; !r.Empty(); {
+			seg, c := b.content.Get(r.Start)
+			if c.valid.Has(w.Memory) {
+				panic(fmt.Sprintf("migration: %s on %s: bytes %v lose their block, and are valid there", bufferName(w.Buffer), p.topo.Name(w.Memory), seg.Intersect(r)))
+			}
+			r.Start = seg.End
+		}
+	}
+}
+
+// exchange puts a block in the place of those that it overlaps. For a moment there are both.
+func (p *Planner) exchange(b *buffer, index uint32, m mem.MemoryID, r mem.Range, class mem.Class) *block {
+	f := &p.feet[m]
+	f.tread(r.Size(), 0)
+	f.Now -= r.Size()
+	s := b.at(m)
+	s.n++ // it never has none
+	p.removeBlocks(b, s, r)
+	k := p.addBlock(b, index, m, r, class)
+	s.n--
+	return k
+}
+
+// Drops reports whether a memory holds the latest content of a copy's bytes no more once its
+// block is exchanged, though it did: the bytes are copied as they are, for the sake of an
+// unmap that may be taken back, and what they are then is not known. The host holds them.
+func (s *Step) Drops() bool { return s.drops }
+
+// rebound notes that what unmaps keep of a memory's bytes hangs on a copy into its new
+// block from now on. The unmaps' own version, which the host has, is not in it for certain (Step.Drops).
+func (b *buffer) rebound(m mem.MemoryID, r mem.Range, at mem.Point) {
+	for _, u := range b.host.undos {
+		part := u.r.Intersect(r)
+		if part.Empty() {
+			continue
+		}
+		if _, c := u.was.Get(part.Start - u.r.Start); c.valid.Has(m) {
+			u.boundOf(m).Set(part.Shift(-u.r.Start), promise{at, true})
+		}
+	}
+	b.content.Update(r, func(_ mem.Range, c content) content {
+		if rest := c.valid.Without(m); !rest.Empty() {
+			c.valid = rest
+		}
+		return c
+	})
+}

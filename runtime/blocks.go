@@ -1,0 +1,96 @@
+package runtime
+
+import (
+	"math/bits"
+
+	"godwit/mem"
+	"godwit/mem/rangemap"
+	"godwit/migration"
+)
+
+// Storage by range: which blocks a root has. The planner says what blocks there must be
+// (migration/blocks.go); here is where they are. Drivers see a block and an offset into it.
+
+// wholeBelow is the size in bytes of the smallest buffer that may have blocks of ranges. What is
+// smaller is stored whole on every memory that uses it: an exchange of blocks costs an
+// allocation and a copy (10 us and more on real devices), and what it could save there is
+// less than a driver rounds an allocation up to.
+const wholeBelow = 256 << 10
+
+// blocks are a root's on one memory: the zero Block where there is none.
+type blocks = rangemap.Map[mem.Block]
+
+// newBlocks is no block on any memory.
+func (c *Context) newBlocks(size uint64) []blocks {
+	out := make([]blocks, len(c.mems))
+	for i := range out {
+		out[i] = rangemap.Make(size, mem.Block{})
+	}
+	return out
+}
+
+// blockAt is the block on a memory that holds off, and where in the root it begins.
+func (r *root) blockAt(m mem.MemoryID, off uint64) (b mem.Block, start uint64) {
+	in, b := r.blocks[m].Get(off)
+	return b, in.Start
+}
+
+// onHost is the block on the host, zero where there is none: it is never a part.
+func (r *root) onHost() mem.Block {
+	_, b := r.blocks[mem.Host].Get(0)
+	return b
+}
+
+// stored reports whether there is a block on a memory.
+func (r *root) stored(m mem.MemoryID) bool {
+	_, b := r.blocks[m].Get(0)
+	return !b.IsZero() || r.blocks[m].Len() > 1
+}
+
+// setBlock makes b the block of a range on a memory; a zero one is none.
+func (r *root) setBlock(m mem.MemoryID, in mem.Range, b mem.Block) { r.blocks[m].Set(in, b) }
+
+// in is the range that a wanted block is to hold.
+func (r *root) in(w mem.Range) mem.Range {
+	if w.Empty() {
+		return mem.Range{End: r.size}
+	}
+	return w
+}
+
+// blockAlign is what the ends of blocks are multiples of, so that a view that is aligned
+// for a device is so in a block of it, and a copy of whole words is so, too.
+func (c *Context) blockAlign() uint64 {
+	most := uint64(1)
+	for i := range c.mems {
+		most = max(most, c.mems[i].info.BaseAlign, c.mems[i].info.CopyAlign)
+	}
+	if most&(most-1) != 0 {
+		most = 1 << bits.Len64(most)
+	}
+	return most
+}
+
+// reach notes what a use has to have in one block on a memory: what a kernel's pointer
+// reaches; of other commands the buffer or sub-buffer that they were given, so that what a
+// program moves in pieces it stores in one, but for what is too large for that. c.mu is
+// held.
+func (c *Context) reach(req *request, u use, m mem.MemoryID) {
+	r := u.buf.root
+	if !r.byRange || m == mem.Host {
+		return
+	}
+	c.scratch.spans = append(c.scratch.spans, migration.Span{Buffer: r.id, Memory: m, Range: c.reached(req, u, m)})
+}
+
+// reached is the range of reach. c.mu is held.
+func (c *Context) reached(req *request, u use, m mem.MemoryID) mem.Range {
+	view := u.buf.view.Range
+	if req.op == opLaunch {
+		return mem.Range{Start: view.Start, End: u.r.End}
+	}
+	if view.Size() > c.mems[m].maxBuffer() {
+		return u.r
+	}
+	return view
+}

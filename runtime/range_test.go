@@ -1,0 +1,303 @@
+package runtime_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/null"
+	"godwit/devices/tce"
+	"godwit/eviction"
+	"godwit/mem"
+	"godwit/resource"
+	"godwit/runtime"
+)
+
+// ranged is a context whose buffers are stored by range, over n devices of so many bytes.
+func ranged(t testing.TB, o runtime.Options, n int, size uint64) *house {
+	for i := range n {
+		var d devices.Device
+		var err error
+		if d, err = cpu.New(cpu.Options{Memory: size}); i%2 == 1 {
+			d, err = tce.New(tce.Options{Memory: size})
+		}
+		require.NoError(t, err)
+		o.Devices = append(o.Devices, d)
+	}
+	if o.WholeBelow == 0 {
+		o.WholeBelow = 1
+	}
+	return build(t, o, runtime.QueueOptions{OutOfOrder: true})
+}
+
+// part is a sub-buffer, released at the end.
+func (h *house) part(b *runtime.Buffer, off, size uint64) *runtime.Buffer {
+	h.t.Helper()
+	s, err := b.Sub(off, size, 0)
+	require.NoError(h.t, err)
+	h.t.Cleanup(func() {
+		if !h.closed {
+			require.NoError(h.t, s.Release())
+		}
+	})
+	return s
+}
+
+func (h *house) flood(q *runtime.Queue, b *runtime.Buffer, v byte, wait ...runtime.Event) {
+	h.t.Helper()
+	h.ended(h.ok(q.EnqueueFill(soon(h.t), b, []byte{v}, 0, b.Size(), wait...)))
+}
+
+func (h *house) has(q *runtime.Queue, b *runtime.Buffer, v byte) {
+	h.t.Helper()
+	got := make([]byte, b.Size())
+	h.ended(h.ok(q.EnqueueRead(soon(h.t), b, 0, got)))
+	require.Equal(h.t, bytes.Repeat([]byte{v}, int(b.Size())), got)
+}
+
+// Quarters of a buffer of 1 MiB on four devices of half of that, with what the options
+// are by themselves.
+func TestAQuarterOfABufferNeedsRoomForAQuarter(t *testing.T) {
+	const size, n = 1 << 20, 4
+	h := ranged(t, runtime.Options{WholeBelow: 256 << 10}, n, size/2)
+	b := h.buffer(size, nil)
+	for i := range n {
+		h.flood(h.q[i], h.part(b, uint64(i)*size/n, size/n), byte(i+1))
+	}
+	for i := range n {
+		h.has(h.q[i], h.part(b, uint64(i)*size/n, size/n), byte(i+1))
+		f := h.c.Footprint(mem.MemoryID(i + 1))
+		require.EqualValues(t, size/n, f.Peak)
+		require.EqualValues(t, size, f.WholePeak)
+		require.EqualValues(t, size/n, h.c.Resource(mem.MemoryID(i+1)).Stats().PeakLive)
+	}
+	require.NoError(t, h.c.Check())
+	_, err := h.q[0].EnqueueFill(soon(t), b, []byte{9}, 0, size)
+	require.ErrorIs(t, err, mem.ErrNoMemory, "all of it at once")
+	var why *resource.OutOfMemory
+	require.ErrorAs(t, err, &why)
+}
+
+// What is stored whole is refused as ever.
+func TestABufferThatIsStoredWholeNeedsRoomForAllOfIt(t *testing.T) {
+	d, err := cpu.New(cpu.Options{Memory: 1 << 20})
+	require.NoError(t, err)
+	h := build(t, runtime.Options{Devices: []devices.Device{d}, WholeBelow: math.MaxUint64}, runtime.QueueOptions{})
+	_, err = h.c.CreateBuffer(2<<20, 0, nil)
+	require.ErrorIs(t, err, mem.ErrInvalidSize)
+}
+
+func TestABlockThatGrowsKeepsItsBytes(t *testing.T) {
+	h := ranged(t, runtime.Options{}, 2, 1<<20)
+	for i, q := range h.q {
+		b := h.buffer(64<<10, nil)
+		left, right, both := h.part(b, 0, 16<<10), h.part(b, 16<<10, 8<<10), h.part(b, 0, 24<<10)
+		h.flood(q, left, 1)
+		h.flood(q, right, 2)
+		before := h.c.Stats()
+		got := make([]byte, both.Size())
+		h.ended(h.ok(q.EnqueueRead(soon(t), both, 0, got)))
+		require.Equal(t, append(bytes.Repeat([]byte{1}, 16<<10), bytes.Repeat([]byte{2}, 8<<10)...), got)
+		st := h.c.Stats()
+		require.EqualValues(t, 24<<10, st.BytesRegrown-before.BytesRegrown)
+		require.EqualValues(t, 1, st.Regrows-before.Regrows)
+		require.Equal(t, before.BytesMoved, st.BytesMoved, "within the device")
+		require.NoError(t, h.c.Check())
+		f := h.c.Footprint(mem.MemoryID(i + 1))
+		require.EqualValues(t, 48<<10, f.Peak)
+		require.EqualValues(t, 24<<10, f.Now)
+	}
+}
+
+// A refused copy of a regrow, the n-th, leaves all as it was.
+func TestACopyIntoANewBlockThatIsRefusedChangesNothing(t *testing.T) {
+	for n := 1; n <= 3; n++ {
+		var fail *refusing
+		d, err := cpu.New(cpu.Options{Memory: 1 << 20})
+		require.NoError(t, err)
+		fail = &refusing{Device: d}
+		h := build(t, runtime.Options{Devices: []devices.Device{fail}, WholeBelow: 1}, runtime.QueueOptions{})
+		b := h.buffer(64<<10, nil)
+		for i := range 3 {
+			h.flood(h.q[0], h.part(b, uint64(i)*8<<10, 8<<10), byte(i+1))
+		}
+		live := h.c.Resource(1).Stats().Live
+		all := h.part(b, 0, 24<<10)
+		fail.after = n
+		_, err = h.q[0].EnqueueFill(soon(t), all, []byte{9}, 0, 8)
+		require.ErrorIs(t, err, errRefusedCopy)
+		fail.after = 0
+		require.NoError(t, h.q[0].Finish(soon(t)))
+		require.Equal(t, live, h.c.Resource(1).Stats().Live, "the new block is free")
+		require.NoError(t, h.c.Check())
+		for i := range 3 {
+			h.has(h.q[0], h.part(b, uint64(i)*8<<10, 8<<10), byte(i+1))
+		}
+		h.ended(h.ok(h.q[0].EnqueueFill(soon(t), all, []byte{9}, 0, 8)))
+		h.has(h.q[0], h.part(b, 16<<10, 8<<10), 3)
+	}
+}
+
+var errRefusedCopy = errors.New("refused copy")
+
+// refusing refuses the n-th copy within it.
+type refusing struct {
+	*cpu.Device
+	after int
+}
+
+func (d *refusing) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.Device.NewQueue(o)
+	return &refusingQueue{q, d}, err
+}
+
+type refusingQueue struct {
+	devices.Queue
+	d *refusing
+}
+
+func (q *refusingQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	plain := *cmd
+	within := cmd.Op == devices.OpCopy && cmd.Src.Device != nil && cmd.Src.Device == cmd.Dst.Device
+	for _, l := range []*devices.Loc{&plain.Src, &plain.Dst} {
+		if l.Device == devices.Device(q.d) {
+			l.Device = q.d.Device
+		}
+	}
+	if within && q.d.after > 0 {
+		if q.d.after--; q.d.after == 0 {
+			return mem.Point{}, errRefusedCopy
+		}
+	}
+	return q.Queue.Submit(&plain, waits)
+}
+
+// A working set of which old and new do not fit at once: what the old blocks hold is
+// written back first.
+func TestAWindowThatDoesNotFitBesideTheOldOne(t *testing.T) {
+	h := ranged(t, runtime.Options{}, 1, 40<<10)
+	b := h.buffer(256<<10, nil)
+	const w = 32 << 10
+	for i := range 7 {
+		h.flood(h.q[0], h.part(b, uint64(i)*w/2, w), byte(i+1))
+		require.NoError(t, h.c.Check())
+	}
+	for i := range 6 {
+		h.has(h.q[0], h.part(b, uint64(i)*w/2, w/2), byte(i+1))
+	}
+	require.LessOrEqual(t, h.c.Resource(1).Stats().PeakLive, uint64(40<<10))
+	require.Greater(t, h.c.Stats().BytesWrittenBack, uint64(0))
+}
+
+// Parts of one buffer leave for each other.
+func TestAPartLeavesForAnotherOfTheSameBuffer(t *testing.T) {
+	for _, policy := range []eviction.Policy{nil, eviction.LRU{}} {
+		h := ranged(t, runtime.Options{Policy: policy}, 2, 32<<10)
+		b := h.buffer(256<<10, nil)
+		for i := range 16 {
+			h.flood(h.q[i%2], h.part(b, uint64(i)*16<<10, 16<<10), byte(i+1))
+			require.NoError(t, h.c.Check())
+		}
+		for i := range 16 {
+			h.has(h.q[0], h.part(b, uint64(i)*16<<10, 16<<10), byte(i+1))
+		}
+		for m := range 2 {
+			require.LessOrEqual(t, h.c.Resource(mem.MemoryID(m+1)).Stats().PeakLive, uint64(32<<10))
+		}
+	}
+}
+
+// A window that slides over 1 GiB in steps of its half, with several commands in each
+// place.
+func TestASlidingWindowDoesNotGrowToTheWhole(t *testing.T) {
+	const size, w = 1 << 30, 16 << 20
+	h := build(t, runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}}, runtime.QueueOptions{})
+	b := h.buffer(size, nil)
+	for off := uint64(0); off+w <= size; off += w / 2 {
+		s, err := b.Sub(off, w, 0)
+		require.NoError(t, err)
+		for range 3 {
+			_, err := h.q[0].EnqueueFill(soon(t), s, []byte{1}, 0, w)
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.Release())
+	}
+	f := h.c.Footprint(1)
+	require.LessOrEqual(t, f.Peak, uint64(w*5/2))
+	require.EqualValues(t, size, f.WholePeak)
+	require.NoError(t, h.c.Check())
+}
+
+// Two windows that overlap, used in turn, are one block after the first turn.
+func TestWindowsUsedInTurnStay(t *testing.T) {
+	h := ranged(t, runtime.Options{}, 1, 1<<20)
+	b := h.buffer(256<<10, nil)
+	left, right := h.part(b, 0, 64<<10), h.part(b, 32<<10, 64<<10)
+	for i := range 10 {
+		h.flood(h.q[0], left, byte(i))
+		h.flood(h.q[0], right, byte(i+100))
+	}
+	require.EqualValues(t, 1, h.c.Stats().Regrows)
+	require.Zero(t, h.c.Stats().BytesWrittenBack)
+	require.EqualValues(t, 96<<10, h.c.Footprint(1).Now)
+}
+
+// 64 devices share a buffer of 1 GiB: each stores its own part.
+func TestDevicesThatShareALargeBufferStoreTheirParts(t *testing.T) {
+	const size, n = 1 << 30, 64
+	o := runtime.Options{}
+	for range n {
+		o.Devices = append(o.Devices, null.New(devices.Config{Memory: size / n}))
+	}
+	h := build(t, o, runtime.QueueOptions{})
+	b := h.buffer(size, nil)
+	for round := range 2 {
+		for i, q := range h.q {
+			s, err := b.Sub(uint64(i)*size/n, size/n, 0)
+			require.NoError(t, err)
+			_, err = q.EnqueueFill(soon(t), s, []byte{byte(round)}, 0, size/n)
+			require.NoError(t, err)
+			require.NoError(t, s.Release())
+			require.EqualValues(t, size/n, h.c.Footprint(mem.MemoryID(i+1)).Peak)
+		}
+	}
+}
+
+// Ranges of one root that lie far apart are two blocks of one command.
+func TestACommandMayReachFarApartParts(t *testing.T) {
+	h := ranged(t, runtime.Options{}, 1, 64<<10)
+	b := h.buffer(1<<20, nil)
+	near, far := h.part(b, 0, 16<<10), h.part(b, 1<<20-16<<10, 16<<10)
+	h.flood(h.q[0], near, 7)
+	h.ended(h.ok(h.q[0].EnqueueCopy(soon(t), near, far, 0, 0, 16<<10)))
+	h.has(h.q[0], far, 7)
+	require.EqualValues(t, 32<<10, h.c.Footprint(1).Peak)
+}
+
+// A buffer released while its bytes go to a new block.
+func TestReleaseWhileABlockIsExchanged(t *testing.T) {
+	h := ranged(t, runtime.Options{}, 1, 1<<20)
+	gate, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	b, err := h.c.CreateBuffer(64<<10, 0, nil)
+	require.NoError(t, err)
+	left, err := b.Sub(0, 8<<10, 0)
+	require.NoError(t, err)
+	both, err := b.Sub(0, 16<<10, 0)
+	require.NoError(t, err)
+	first := h.ok(h.q[0].EnqueueFill(soon(t), left, []byte{1}, 0, 8<<10, gate))
+	second := h.ok(h.q[0].EnqueueFill(soon(t), both, []byte{2}, 8<<10, 8<<10))
+	require.NoError(t, errors.Join(left.Release(), both.Release(), b.Release()))
+	require.NoError(t, h.c.Check())
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	h.ended(first)
+	h.ended(second)
+	require.NoError(t, gate.Release())
+	require.NoError(t, h.q[0].Finish(soon(t)))
+	require.Zero(t, h.c.Resource(1).Stats().Live)
+}
