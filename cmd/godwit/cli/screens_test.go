@@ -39,6 +39,7 @@ var screens = []struct {
 	{"root", nil, false, false},
 	{"help", []string{"run", "--help"}, false, false},
 	{"run", []string{"run", "--example", "overlap"}, false, false},
+	{"help-scenario", []string{"run", "--example", "matmul-tiles", "--help"}, false, false},
 	{"run-repeat", []string{"run", "--example", "halo"}, false, false},
 	{"run-figures", []string{"run", "--example", "pingpong", "--stats", "--profile"}, true, false},
 	{"run-json", []string{"run", "--example", "overlap", "--json"}, false, false},
