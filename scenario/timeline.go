@@ -71,8 +71,8 @@ func (r *Result) WriteTimeline(w io.Writer) error {
 		for j, n := range out.Evictions {
 			t.evicted(r, c, &c.Evictions[j], &r.Evictions[n])
 		}
-		for j, n := range out.Copies {
-			t.copied(c, &c.Steps[j], &r.Copies[n], "copy")
+		for _, n := range out.Copies {
+			t.copied(c, r.Copies[n].step, &r.Copies[n], "copy")
 		}
 		t.add(c.Point, c.Enqueued, c.Waits, slice{
 			pid: int(c.Memory), cat: "command", name: r.s.Commands[i].verb(),

@@ -38,6 +38,8 @@ var screens = []struct {
 	{"help", []string{"run", "--help"}, false, false},
 	{"run", []string{"run", "--example", "overlap"}, false, false},
 	{"run-repeat", []string{"run", "--example", "halo"}, false, false},
+	{"run-summary", []string{"run", "--example", "halo", "--summary"}, false, false},
+	{"run-explain", []string{"run", "--example", "map", "--explain", "x[0:768]"}, false, false},
 	{"run-figures", []string{"run", "--example", "pingpong", "--stats", "--profile"}, true, false},
 	{"examples", []string{"examples"}, false, false},
 	{"examples-write", []string{"examples", "write", "here", "overlap"}, false, false},
