@@ -165,7 +165,9 @@ func (m Mapping) Abandon() error {
 		}
 		return nil
 	}
-	m.c.lock()
+	if err := m.c.enter(); err != nil {
+		return err
+	}
 	defer m.c.unlock()
 	if m.c.closed {
 		return fmt.Errorf("abandon of %d bytes: context %s: %w", m.size, m.c.name, errContextClosed)
@@ -201,7 +203,9 @@ func (b *Buffer) Maps() int {
 		return 0
 	}
 	c := b.c
-	c.lock()
+	if err := c.enter(); err != nil {
+		return 0
+	}
 	defer c.unlock()
 	n := 0
 	for i := b.root.maps; i != 0; i = c.maps.records[i-1].next {

@@ -82,7 +82,9 @@ func (c *Context) svmFreeWaits(in *borrowed) {
 
 // abandonSVM gives up a map whose pointer nobody was given: as Mapping.Abandon.
 func (c *Context) abandonSVM(m *svm.Map) error {
-	c.lock()
+	if err := c.enter(); err != nil {
+		return err
+	}
 	defer c.unlock()
 	if err := m.Leave(); err != nil {
 		return err // unmapped meanwhile, or freed
