@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"godwit/mem"
 	"godwit/trace"
@@ -215,4 +216,20 @@ func (t *timeline) waits(p mem.Point, waits []mem.Wait) {
 			traceEvent{Name: w.Kind.String(), Phase: "s", Cat: "wait", Time: from.start, PID: from.pid, TID: from.tid, ID: t.flows},
 			traceEvent{Name: w.Kind.String(), Phase: "f", Bind: "e", Cat: "wait", Time: to.start, PID: to.pid, TID: to.tid, ID: t.flows})
 	}
+}
+
+// Elapsed is the time from when the first command was enqueued until the last one had
+// ended, by the context's clock.
+func (r *Result) Elapsed() time.Duration {
+	var first, last int64
+	for _, c := range r.records {
+		if c == nil {
+			continue
+		}
+		if first == 0 || c.Enqueued < first {
+			first = c.Enqueued
+		}
+		last = max(last, r.rec.ended(c.Point).Ended)
+	}
+	return time.Duration(max(last-first, 0))
 }

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/term"
 
 	"godwit/examples"
+	"godwit/input"
+	"godwit/input/yamldoc"
 	"godwit/outfile"
 	"godwit/scenario"
 )
@@ -99,12 +101,8 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 	if opt.Memory, err = parseBytes(f.memory); err != nil || opt.Memory == 0 {
 		return fmt.Errorf("--memory %q: want a number of bytes such as 4GiB", f.memory)
 	}
-	for _, in := range f.inputs {
-		name, path, ok := strings.Cut(in, "=")
-		if !ok || name == "" || path == "" {
-			return fmt.Errorf("--input %q: want NAME=FILE", in)
-		}
-		opt.Inputs[name] = path
+	if err := parseInputs(f.inputs, opt.Inputs); err != nil {
+		return err
 	}
 	for _, let := range f.let {
 		name, number, ok := strings.Cut(let, "=")
@@ -158,17 +156,39 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 	return runError(res, err)
 }
 
-// loadScenario reads a scenario's file, or an example, whose name it writes to file.
-func loadScenario(ctx context.Context, file *string, example string, opt scenario.Options) (*scenario.Scenario, error) {
+// parseInputs reads the values of --input into inputs.
+func parseInputs(given []string, inputs map[string]string) error {
+	for _, in := range given {
+		name, path, ok := strings.Cut(in, "=")
+		if !ok || name == "" || path == "" {
+			return fmt.Errorf("--input %q: want NAME=FILE", in)
+		}
+		inputs[name] = path
+	}
+	return nil
+}
+
+// scenarioText is the text of a scenario's file, or of an example, whose name it writes
+// to file and whose text it adds to the files of opt.
+func scenarioText(ctx context.Context, file *string, example string, opt *scenario.Options) ([]byte, error) {
 	if example == "" {
-		return scenario.Load(ctx, *file, opt)
+		return input.ReadAny(ctx, *file, yamldoc.MaxBytes)
 	}
 	name, content, err := findExample(example, examples.Scenario)
 	if err != nil {
 		return nil, err
 	}
 	*file, opt.Files = name, map[string][]byte{name: content}
-	return scenario.Parse(ctx, name, content, opt)
+	return content, nil
+}
+
+// loadScenario reads a scenario's file, or an example, whose name it writes to file.
+func loadScenario(ctx context.Context, file *string, example string, opt scenario.Options) (*scenario.Scenario, error) {
+	text, err := scenarioText(ctx, file, example, &opt)
+	if err != nil {
+		return nil, err
+	}
+	return scenario.Parse(ctx, *file, text, opt)
 }
 
 // drawing is a file that shows a run.
