@@ -43,9 +43,10 @@ func (c *Context) unmappedSVM(r *root, m *svm.Map) error {
 	if i < 0 {
 		return fmt.Errorf("unmap of %v of %s: it is mapped no more: %w", m.Range(), r.label(), svm.ErrMapped)
 	}
+	at := s.maps[i].at
 	s.maps = slices.Delete(s.maps, i, i+1)
 	if m.Flags().Writes() {
-		return c.planner.Unmapped(r.id, s.rangeOf(m))
+		return c.planner.Unmapped(r.id, s.rangeOf(m), at)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ const (
 	maxDevices  = 1024      // in all
 	maxObjects  = 10_000    // buffers and blocks, sub-buffers, queues, events, links, of each
 	maxErrors   = 100       // that are listed
+	maxParams   = 1000      // and elements of their lists, maxElements
 	maxRepeats  = 8         // within each other
 	maxItems    = 1 << 30   // work-items of all launches
 	maxWork     = 5_000_000 // steps; see work

@@ -61,7 +61,7 @@ func (s *Scenario) rangeOf(inner string, size uint64) (r mem.Range, err error) {
 		if text = strings.TrimSpace(text); text == "" || err != nil {
 			return missing
 		}
-		v, eerr := sc.eval(text)
+		v, eerr := sc.number(text)
 		if eerr != nil {
 			err = eerr
 		} else if v < 0 {

@@ -25,7 +25,8 @@ type source struct {
 	faults  int // counts broken rules, also those that are not reported, or not again
 	anchors map[string]ast.Node
 	work    work
-	end     error // why reading has ended early, where the scenario is not at fault
+	expand  func(string) (string, error) // computes the {expressions} in a word; nil takes them as they are
+	end     error                        // why reading has ended early, where the scenario is not at fault
 }
 
 // errorf records a broken rule at n.
@@ -137,8 +138,24 @@ func (s *source) list(n ast.Node) []ast.Node {
 	}
 }
 
-// text returns a scalar as it is written.
+// text returns a scalar, with the {expressions} in it computed.
 func (s *source) text(n ast.Node, what string) string {
+	out := s.written(n, what)
+	if s.expand == nil || !strings.Contains(out, "{") {
+		return out
+	}
+	out, err := s.expand(out)
+	switch {
+	case errors.Is(err, errReported):
+		s.faults++
+	case err != nil:
+		s.errorf(n, "%s: %v", what, err)
+	}
+	return out // "" where there is an error
+}
+
+// written returns a scalar as it is written.
+func (s *source) written(n ast.Node, what string) string {
 	out := ""
 	switch v := s.plain(n).(type) {
 	case *ast.StringNode:
@@ -258,6 +275,7 @@ func (m *mapping) done() {
 		if k := keyName(kv); !slices.Contains(m.used, k) && !kv.Key.IsMergeKey() {
 			known := slices.Clone(m.used)
 			slices.Sort(known)
+			known = slices.Compact(known)
 			m.src.errorf(kv.Key, "%s: unknown key %q; known here: %s%s", m.what, k, strings.Join(known, ", "), suggest.For(k, known))
 		}
 	}

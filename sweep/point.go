@@ -73,14 +73,14 @@ func label(settings []Setting) string {
 // load reads the scenario at a point.
 func (c *Config) load(ctx context.Context, settings []Setting) (*scenario.Scenario, error) {
 	opt := c.Base
-	opt.Let = maps.Clone(opt.Let)
-	if opt.Let == nil {
-		opt.Let = make(map[string]string)
+	opt.Set = maps.Clone(opt.Set)
+	if opt.Set == nil {
+		opt.Set = make(map[string]string)
 	}
 	for _, s := range settings {
 		switch s.Axis.Kind {
 		case Parameter:
-			opt.Let[s.Axis.Name] = s.Value
+			opt.Set[s.Axis.Name] = s.Value
 		case Policy:
 			opt.Policy = s.Value
 		case Driver:
@@ -98,7 +98,7 @@ func (c *Config) load(ctx context.Context, settings []Setting) (*scenario.Scenar
 func (c *Config) key(s *scenario.Scenario, settings []Setting) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "godwit sweep 1\nbuild %s\nfast %v\n", c.Build, c.Fast)
-	if err := c.writeExpanded(h, s, settings); err != nil {
+	if err := s.WriteExpanded(h); err != nil {
 		return "", fmt.Errorf("%s: %w", label(settings), err)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
@@ -120,10 +120,4 @@ func Executable() (_ string, err error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// writeExpanded stands in until scenarios can write themselves.
-func (c *Config) writeExpanded(w io.Writer, s *scenario.Scenario, settings []Setting) error {
-	_, err := fmt.Fprintf(w, "%q %q %s", c.Data, label(settings), s.Policy)
-	return err
 }

@@ -99,7 +99,7 @@ func (c *Config) point(ctx context.Context, settings []Setting, opt RunOptions) 
 	}
 	row := &Row{Point: key, Parameters: make(map[string]any), Digest: run.Digest()} // an error is in its Digest
 	for _, p := range settings {
-		row.Parameters[p.Axis.Name] = valueOf(p.Value)
+		row.Parameters[p.Axis.Name] = valueOf(valueAt(s, p))
 	}
 	if !c.Fast {
 		row.Times, row.ElapsedNS = "measured", int64(run.Elapsed())
@@ -108,4 +108,14 @@ func (c *Config) point(ctx context.Context, settings []Setting, opt RunOptions) 
 		err = opt.Journal.add(line)
 	}
 	return line, false, err
+}
+
+// valueAt is a setting's value in the one way to write it: a size in bytes.
+func valueAt(s *scenario.Scenario, p Setting) string {
+	for _, param := range s.Params {
+		if p.Axis.Kind == Parameter && param.Name == p.Axis.Name {
+			return param.Value
+		}
+	}
+	return p.Value
 }

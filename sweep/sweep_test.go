@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	_ "godwit/devices/cpu"
+	_ "godwit/devices/tce"
 	"godwit/scenario"
 	"godwit/sweep"
 )
@@ -156,7 +158,12 @@ func TestAPointThatFailsHasARow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
 	journal, err := sweep.OpenJournal(path)
 	require.NoError(t, err)
-	c := config(t, turns, "size=64KiB,128KiB")
+	c := config(t, `
+params: {size: {type: size, default: 1 KiB}}
+devices: [{name: d, driver: cpu, memory: 64 KiB}]
+buffers: [{name: a, size: size, fill: 1}, {name: b, size: size}]
+commands: [{copy: a, to: b, queue: d}]
+`, "size=1KiB,48KiB")
 	res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Journal: journal})
 	require.NoError(t, err)
 	require.Equal(t, 1, res.Failed())

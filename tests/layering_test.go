@@ -84,6 +84,8 @@ var house = map[string]string{
 	"pool/replay": "pool runtime devices/null trace",
 	"metrics":     "pool resource",
 	"report":      "trace bufalloc/replay bufalloc/pack",
+	"sweep":       "scenario",
+	"plot":        "mem suggest",
 	"tensor":      "backend",
 
 	"icd/devicefile":    "input input/yamldoc",

@@ -6,32 +6,23 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"godwit/examples"
-	"godwit/input"
-	"godwit/input/yamldoc"
 	"godwit/outfile"
 	"godwit/scenario"
 )
 
 // runFlags are the flags of godwit run.
 type runFlags struct {
-	inputs   []string
+	scenarioFlags
 	json     bool
 	timeline string
 	all      bool
-	driver   string
 	stats    bool
 	profile  bool
-	memory   string
-	example  string
-	policy   string
-	let      []string
 	summary  bool
 	explain  []string
 	dot      string
@@ -40,20 +31,24 @@ type runFlags struct {
 func newRun() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run SCENARIO | --example NAME",
+		Use:   "run SCENARIO | - | --example NAME",
 		Short: "Run a scenario, show every copy and why, verify every byte",
 		Long: `Run a scenario, show every copy and why, verify every byte.
 
 A scenario is a YAML file that says which devices there are, which buffers, and
 which commands run on them; docs/scenarios.md describes the language. The examples
-are built in: --example NAME runs one, godwit examples lists them. The run shows for every command which copies were
-inserted and why, where every buffer's bytes are at the end, and the bytes moved
-beside the lower bound. Every byte read, and every buffer at the end, is compared
-with a plain run of the same commands on one flat memory.
+are built in: --example NAME runs one, godwit examples lists them. - is standard input.
+SCENARIO --help lists the parameters of a scenario, and --set gives them values.
+The run shows for every command which copies were inserted and why, where every
+buffer's bytes are at the end, and the bytes moved beside the lower bound. Every byte
+read, and every buffer at the end, is compared with a plain run of the same commands
+on one flat memory.
 
 Exit code: 0 as expected, 1 an expectation failed, a byte differed or the run could
 not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number where it was interrupted.`,
 		Example: `  godwit run --example overlap
+  godwit run --example matmul-tiles --help             # its parameters
+  godwit run --example matmul-tiles --set n=3 --set percent=50
   godwit run examples/pingpong.yaml
   godwit run examples/histogram.yaml --input text=README.md
   godwit run examples/overlap.yaml --driver opencl     # on real devices
@@ -62,15 +57,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
   godwit run examples/halo.yaml --summary              # totals: by command, link and buffer
   godwit run examples/overlap.yaml --explain 'low[0:1KiB]'   # what became of these bytes
   godwit run examples/overlap.yaml --dot overlap.dot && dot -Tsvg overlap.dot -o overlap.svg`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if f.example == "" {
-				return atLeastOne("a scenario", 1)(cmd, args)
-			}
-			if len(args) > 0 {
-				return fmt.Errorf("run: a scenario's file, %q, or --example %s, not both", args[0], f.example)
-			}
-			return nil
-		},
+		Args: f.oneScenario,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := ""
 			if len(args) > 0 {
@@ -79,39 +66,25 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 			return runScenario(cmd.Context(), cmd.OutOrStdout(), file, f)
 		},
 	}
-	cmd.Flags().StringVar(&f.example, "example", "", "run the built-in example `NAME` (godwit examples lists them)")
-	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "`NAME=FILE`: the file for an input the scenario declares")
+	f.register(cmd)
+	helpOfScenario(cmd, &f.scenarioFlags)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
 	cmd.Flags().StringVar(&f.dot, "dot", "", "write commands and copies, and which bytes go from one to the other, as a graph for GraphViz to `FILE`")
 	cmd.Flags().BoolVar(&f.summary, "summary", false, "show totals by command, link and buffer, not every command; with --json these alone")
 	cmd.Flags().StringArrayVar(&f.explain, "explain", nil, "show the journey of these `BYTES`, as in a, a[0:4KiB] or 'a[0,4096)', not every command")
-	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
-	cmd.Flags().StringVar(&f.policy, "policy", "", "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none")
-	cmd.Flags().StringArrayVar(&f.let, "let", nil, "`NAME=NUMBER` in place of the number that the scenario gives this name")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
-	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
 	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
 	return cmd
 }
 
 func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
-	opt := scenario.Options{Inputs: make(map[string]string), Let: make(map[string]string), Driver: f.driver, Policy: f.policy}
-	if opt.Memory, err = parseBytes(f.memory); err != nil || opt.Memory == 0 {
-		return fmt.Errorf("--memory %q: want a number of bytes such as 4GiB", f.memory)
-	}
-	if err := parseInputs(f.inputs, opt.Inputs); err != nil {
+	opt, err := f.options(true)
+	if err != nil {
 		return err
 	}
-	for _, let := range f.let {
-		name, number, ok := strings.Cut(let, "=")
-		if !ok || name == "" || number == "" {
-			return fmt.Errorf("--let %q: want NAME=NUMBER", let)
-		}
-		opt.Let[name] = number
-	}
-	s, err := loadScenario(ctx, &file, f.example, opt)
+	s, file, err := loadScenario(ctx, file, f.example, opt)
 	if err != nil {
 		if f.json {
 			return errors.Join(writeJSON(out, scenario.Failed(file, err)), err)
@@ -156,39 +129,15 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 	return runError(res, err)
 }
 
-// parseInputs reads the values of --input into inputs.
-func parseInputs(given []string, inputs map[string]string) error {
-	for _, in := range given {
-		name, path, ok := strings.Cut(in, "=")
-		if !ok || name == "" || path == "" {
-			return fmt.Errorf("--input %q: want NAME=FILE", in)
-		}
-		inputs[name] = path
-	}
-	return nil
-}
-
-// scenarioText is the text of a scenario's file, or of an example, whose name it writes
-// to file and whose text it adds to the files of opt.
-func scenarioText(ctx context.Context, file *string, example string, opt *scenario.Options) ([]byte, error) {
-	if example == "" {
-		return input.ReadAny(ctx, *file, yamldoc.MaxBytes)
-	}
-	name, content, err := findExample(example, examples.Scenario)
+// loadScenario reads a scenario's file, standard input or an example, and says what
+// its errors call it.
+func loadScenario(ctx context.Context, file, example string, opt scenario.Options) (*scenario.Scenario, string, error) {
+	t, err := readScenario(ctx, file, example)
 	if err != nil {
-		return nil, err
+		return nil, file, err
 	}
-	*file, opt.Files = name, map[string][]byte{name: content}
-	return content, nil
-}
-
-// loadScenario reads a scenario's file, or an example, whose name it writes to file.
-func loadScenario(ctx context.Context, file *string, example string, opt scenario.Options) (*scenario.Scenario, error) {
-	text, err := scenarioText(ctx, file, example, &opt)
-	if err != nil {
-		return nil, err
-	}
-	return scenario.Parse(ctx, *file, text, opt)
+	s, err := t.parse(ctx, opt)
+	return s, t.file, err
 }
 
 // drawing is a file that shows a run.

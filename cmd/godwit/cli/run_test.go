@@ -335,3 +335,38 @@ func TestRunShowsStatisticsAndTimes(t *testing.T) {
 	}
 	require.NotNil(t, got.Commands[0].Times)
 }
+
+// A scenario from standard input is that of a file, but for its name.
+func TestAScenarioFromStandardInput(t *testing.T) {
+	bin := built(t)
+	run := func(args ...string) string {
+		text, err := os.Open(example("matmul-tiles"))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, text.Close()) }()
+		cmd := exec.CommandContext(t.Context(), bin, append([]string{"run", "-"}, args...)...)
+		cmd.Stdin = text
+		out, err := cmd.CombinedOutput()
+		return string(out) + exitText(err)
+	}
+	require.Contains(t, run("--set", "n=2", "--set", "passes=1"), "n = 2, side = 32, passes = 1, percent = 70")
+	require.Contains(t, run("--help"), "how often the product is made")
+	require.Regexp(t, `stdin:\d+: param "n": --set n=0: 0 is below the least, 1\n.*exit status 2`, run("--set", "n=0"))
+	require.Contains(t, run("--set", "n=2", "--set", "n=3"), "it is set twice")
+}
+
+// exitText is how a program ended, in words.
+func exitText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestTheHelpOfAScenarioListsWhatItIsGiven(t *testing.T) {
+	bin := built(t)
+	out, err := exec.CommandContext(t.Context(), bin, "run", example("histogram"), "--help").CombinedOutput()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "any file")
+	out, err = exec.CommandContext(t.Context(), bin, "run", "none.yaml", "--help").CombinedOutput()
+	require.Equal(t, "exit status 2", exitText(err), "%s", out)
+}

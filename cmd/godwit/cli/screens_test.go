@@ -37,6 +37,7 @@ var screens = []struct {
 	{"root", nil, false, false},
 	{"help", []string{"run", "--help"}, false, false},
 	{"run", []string{"run", "--example", "overlap"}, false, false},
+	{"help-scenario", []string{"run", "--example", "matmul-tiles", "--help"}, false, false},
 	{"run-repeat", []string{"run", "--example", "halo"}, false, false},
 	{"run-summary", []string{"run", "--example", "halo", "--summary"}, false, false},
 	{"run-explain", []string{"run", "--example", "map", "--explain", "x[0:768]"}, false, false},

@@ -23,10 +23,7 @@ import (
 
 // sweepFlags are the flags of godwit sweep.
 type sweepFlags struct {
-	set, inputs      []string
-	policies         []string
-	drivers          []string
-	memory, example  string
+	scenarioFlags    // --policy and --driver may be several, with commas between
 	out              []string
 	resume           bool
 	fast, wide, json bool
@@ -62,15 +59,7 @@ signal's number where it was interrupted.`,
 		Example: `  godwit sweep --example matmul-tiles --set percent=50..100+10 --policy lru,cost,belady --fast
   godwit sweep study.yaml --set n=2..64*2 --set size=64KiB,1MiB --out study.csv --resume
   godwit sweep study.yaml --set n=2..64*2 --plot study.html --y bytes_moved,bytes_lower_bound`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if f.example == "" {
-				return atLeastOne("a scenario", 1)(cmd, args)
-			}
-			if len(args) > 0 {
-				return fmt.Errorf("sweep: a scenario's file, %q, or --example %s, not both", args[0], f.example)
-			}
-			return nil
-		},
+		Args: f.oneScenario,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := ""
 			if len(args) > 0 {
@@ -79,13 +68,11 @@ signal's number where it was interrupted.`,
 			return runSweep(cmd.Context(), cmd.OutOrStdout(), file, &f)
 		},
 	}
+	f.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.example, "example", "", "sweep the built-in example `NAME` (godwit examples lists them)")
-	flags.StringArrayVar(&f.set, "set", nil, "`NAME=VALUES`: of a parameter; several make the product")
-	flags.StringArrayVar(&f.inputs, "input", nil, "`NAME=FILE`: the file for an input the scenario declares")
-	flags.StringSliceVar(&f.policies, "policy", nil, "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none; several are swept")
-	flags.StringSliceVar(&f.drivers, "driver", nil, "open all devices with driver `NAME`: cpu, tce, null, opencl; several are swept")
-	flags.StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all, at each point")
+	flags.Lookup("set").Usage = "`NAME=VALUES` of a parameter the scenario declares; several make the product"
+	flags.Lookup("policy").Usage += "; several, with commas between, are swept"
+	flags.Lookup("driver").Usage += "; several, with commas between, are swept"
 	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
 	flags.BoolVar(&f.resume, "resume", false, "take what an interrupted sweep with the same --out has done")
 	flags.BoolVar(&f.fast, "fast", false, "keep no times, and run points on all cores")
@@ -101,14 +88,13 @@ signal's number where it was interrupted.`,
 
 // config says what is swept.
 func (f *sweepFlags) config(ctx context.Context, file string) (*sweep.Config, error) {
-	c := &sweep.Config{File: file, Fast: f.fast, Base: scenario.Options{Inputs: make(map[string]string)}}
-	var err error
-	if c.Base.Memory, err = parseBytes(f.memory); err != nil || c.Base.Memory == 0 {
-		return nil, fmt.Errorf("--memory %q: want a number of bytes such as 4GiB", f.memory)
-	}
-	if err := parseInputs(f.inputs, c.Base.Inputs); err != nil {
+	base := f.scenarioFlags
+	base.policy, base.driver = "", ""
+	opt, err := base.options(false)
+	if err != nil {
 		return nil, err
 	}
+	c := &sweep.Config{Fast: f.fast, Base: opt}
 	for _, text := range f.set {
 		a, err := sweep.ParseAxis(text)
 		if err != nil {
@@ -116,16 +102,23 @@ func (f *sweepFlags) config(ctx context.Context, file string) (*sweep.Config, er
 		}
 		c.Axes = append(c.Axes, a)
 	}
-	for _, a := range []sweep.Axis{{Kind: sweep.Policy, Name: "policy", Values: f.policies}, {Kind: sweep.Driver, Name: "driver", Values: f.drivers}} {
+	for _, a := range []sweep.Axis{{Kind: sweep.Policy, Name: "policy", Values: names(f.policy)}, {Kind: sweep.Driver, Name: "driver", Values: names(f.driver)}} {
 		if len(a.Values) > 0 {
 			c.Axes = append(c.Axes, a)
 		}
 	}
-	if c.Data, err = scenarioText(ctx, &c.File, f.example, &c.Base); err != nil {
+	t, err := readScenario(ctx, file, f.example)
+	if err != nil {
 		return nil, err
 	}
+	c.File, c.Data, c.Base.Files = t.file, t.data, t.files
 	c.Build, err = sweep.Executable()
 	return c, err
+}
+
+// names are those of a list with commas.
+func names(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
 // journalName is the journal's place beside results.
