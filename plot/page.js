@@ -102,7 +102,7 @@
       scales: { x: xscale, y: logy ? { distr: 3 } : { range: (u, lo, hi) => uPlot.rangeNum(Math.min(0, lo), hi, 0.1, true) } },
       axes: [
         { label: x, values: (u, at) => at.map((v) => (v === null ? "" : names ? (Number.isInteger(v) ? text(x, all[v]) : "") : text(x, v))) },
-        { label: ys.join(", "), size: 90, values: (u, at) => at.map((v) => (v === null ? "" : text(unit, v))) },
+        { label: ys.join(", "), size: 90, incrs: /^bytes/.test(unit) && !logy ? Array.from({ length: 50 }, (_, i) => 2 ** i) : undefined, values: (u, at) => at.map((v) => (v === null ? "" : text(unit, v))) },
       ],
       cursor: { focus: { prox: 20 } }, legend: { live: true },
     }, data, $("plot"));

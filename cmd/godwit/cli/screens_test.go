@@ -41,6 +41,8 @@ var screens = []struct {
 	{"run-repeat", []string{"run", "--example", "halo"}, false, false},
 	{"run-summary", []string{"run", "--example", "halo", "--summary"}, false, false},
 	{"run-explain", []string{"run", "--example", "map", "--explain", "x[0:768]"}, false, false},
+	{"sweep", []string{"sweep", "--example", "overlap", "--driver", "cpu,tce", "--fast"}, false, false},
+	{"help-sweep", []string{"sweep", "--help"}, false, false},
 	{"run-figures", []string{"run", "--example", "pingpong", "--stats", "--profile"}, true, false},
 	{"examples", []string{"examples"}, false, false},
 	{"examples-write", []string{"examples", "write", "here", "overlap"}, false, false},

@@ -89,7 +89,7 @@ signal's number where it was interrupted.`,
 // config says what is swept.
 func (f *sweepFlags) config(ctx context.Context, file string) (*sweep.Config, error) {
 	base := f.scenarioFlags
-	base.policy, base.driver = "", ""
+	base.set, base.policy, base.driver = nil, "", ""
 	opt, err := base.options(false)
 	if err != nil {
 		return nil, err
