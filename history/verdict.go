@@ -28,8 +28,11 @@ func (r *replay) compareMoves() error {
 					r.result.BytesMoved += s.Range.Size() - s.RideAlong
 				}
 			}
-			r.result.Evictions += len(c.Evictions)
 			r.result.Regrown += grown(&c)
+			for _, e := range c.Evictions {
+				r.result.Evictions++
+				r.result.WrittenBack += e.Fresh - e.Dropped
+			}
 			continue
 		}
 		r.result.Regrown += grown(&c)

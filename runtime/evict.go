@@ -169,11 +169,11 @@ func (c *Context) makeRoom(plan *migration.Plan, outcome mem.Outcome) (again boo
 	if e.rounds++; e.rounds > evictRounds { // whatever the resource promises
 		return false, c.outOfMemory(e.short[0], outcome)
 	}
-	if c.planner.Evict(&e.ev, plan, e.short, 1, false, e.policy, evictRoom{c}) {
+	if c.hooks.evict(c, plan, false) {
 		return false, c.carryOut()
 	}
 	e.old = true
-	ok := c.exchanging() && c.planner.Evict(&e.ev, plan, e.short, 1, true, e.policy, evictRoom{c})
+	ok := c.exchanging() && c.hooks.evict(c, plan, true)
 	if e.old = false; ok {
 		return true, c.carryOut()
 	}
