@@ -105,7 +105,8 @@ var (
 	ctxEvictions = contextDesc("evictions_total", "Blocks that left a memory for others' sake.")
 	ctxEvicted   = contextDesc("evicted_bytes_total", "Bytes of evicted blocks, by what became of them: dropped, since they were elsewhere, too; written_back; empty of content.", "content")
 	ctxLink      = contextDesc("link_bytes_total", "Bytes that went from one memory to another, through staging by way of the host.", "from", "to")
-	ctxMemory    = contextDesc("memory_bytes", "Bytes in blocks, by memory and state: live, peak.", "memory", "state")
+	ctxMemory    = contextDesc("memory_bytes", "Bytes in blocks, by memory and state: live, peak, and whole, what peak would be were every buffer stored whole.", "memory", "state")
+	ctxRegrown   = contextDesc("regrown_bytes_total", "Bytes copied within a memory into blocks that took others' place; not among the moved.")
 	ctxQueue     = contextDesc("queue_depth", "Commands accepted and not ended, by queue; queues of one name and device together.", "queue", "device")
 	ctxFlying    = contextDesc("transfers_in_flight", "Transfers through staging that are under way or wait.")
 
@@ -128,7 +129,7 @@ var (
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		poolRequests, poolBytes, poolAsked, poolBuffers,
-		ctxCommands, ctxCopies, ctxMoved, ctxEvictions, ctxEvicted, ctxLink, ctxMemory, ctxQueue, ctxFlying,
+		ctxCommands, ctxCopies, ctxMoved, ctxRegrown, ctxEvictions, ctxEvicted, ctxLink, ctxMemory, ctxQueue, ctxFlying,
 		memCapacity, memBytes, memLargest, memBlocks, memOps, memPeak, memOOM, memRetries,
 	} {
 		ch <- d
@@ -155,6 +156,7 @@ func collectContext(ch chan<- prometheus.Metric, name string, x Context) {
 	counter(ch, ctxCommands, s.Commands, name)
 	counter(ch, ctxCopies, s.Steps, name)
 	counter(ch, ctxMoved, s.BytesMoved, name)
+	counter(ch, ctxRegrown, s.BytesRegrown, name)
 	counter(ch, ctxEvictions, s.Evictions, name)
 	counter(ch, ctxEvicted, s.BytesDropped, name, "dropped")
 	counter(ch, ctxEvicted, s.BytesWrittenBack, name, "written_back")
@@ -165,6 +167,7 @@ func collectContext(ch chan<- prometheus.Metric, name string, x Context) {
 	for _, m := range f.Memories {
 		gauge(ch, ctxMemory, m.Live, name, m.Name, "live")
 		gauge(ch, ctxMemory, m.Peak, name, m.Name, "peak")
+		gauge(ch, ctxMemory, m.Whole, name, m.Name, "whole")
 	}
 	depths := make(map[[2]string]int)
 	for _, q := range f.Queues {

@@ -294,16 +294,21 @@ func (p *Planner) extent(b *buffer, w *Want, all bool) mem.Range {
 	if s == nil {
 		return r
 	}
+	over := r // all blocks
 	s.blocks.Overlap(w.Span, func(_ mem.Range, i int32) bool {
 		if i == 0 {
 			return true
 		}
-		if k := &p.blocks[i-1]; all || !k.wager() {
+		k := &p.blocks[i-1]
+		if over = hull(over, k.r); all || !k.wager() {
 			r = hull(r, k.r)
 		}
 		return true
 	})
-	if most := p.opts.largest(w.Memory); r.Size() > most {
+	if over.Size() <= p.opts.KeepBelow {
+		r = over
+	}
+	if r.Size() > p.opts.largest(w.Memory) {
 		return w.Span
 	}
 	return r

@@ -69,6 +69,10 @@ type Options struct {
 	// Largest is by memory the size in bytes of the largest block that it takes; 0, and
 	// what is not there, is no limit.
 	Largest []uint64
+	// KeepBelow is the size in bytes up to which a block keeps what it holds beside what it
+	// was made for, used or not, when it is exchanged: to move so little to elsewhere, and
+	// perhaps back, costs more than its room is worth.
+	KeepBelow uint64
 }
 
 // largest is the size of the largest block that a memory takes.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"math"
 	"math/bits"
 
 	"godwit/mem"
@@ -16,6 +17,18 @@ import (
 // allocation and a copy (10 us and more on real devices), and what it could save there is
 // less than a driver rounds an allocation up to.
 const wholeBelow = 256 << 10
+
+// keepBelow is migration.Options.KeepBelow: 4 MiB, or in proportion where buffers are stored by
+// range from another size on.
+func keepBelow(least uint64) uint64 {
+	if least == 0 {
+		least = wholeBelow
+	}
+	if least > math.MaxUint64/16 {
+		return least
+	}
+	return 16 * least
+}
 
 // blocks are a root's on one memory: the zero Block where there is none.
 type blocks = rangemap.Map[mem.Block]

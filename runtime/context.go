@@ -209,7 +209,9 @@ func (c *Context) Stats() migration.Stats {
 // Footprint is what a memory stores of the context's buffers, now and at most, and what it
 // would if each buffer were stored whole.
 func (c *Context) Footprint(id mem.MemoryID) migration.Footprint {
-	c.lock()
+	if err := c.enter(); err != nil {
+		return migration.Footprint{}
+	}
 	defer c.unlock()
 	return c.planner.Footprint(id)
 }

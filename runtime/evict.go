@@ -368,7 +368,7 @@ func (c *Context) recordEviction(v *migration.Victim) {
 	name := "drop"
 	switch {
 	case v.Part:
-		name = "regrow"
+		name = trace.ByRegrow
 	case e.policy != nil:
 		name = e.policy.Name()
 	}

@@ -21,6 +21,7 @@ type MemoryBytes struct {
 	Name       string
 	Live, Peak uint64
 	Capacity   uint64 // 0 is unknown
+	Whole      uint64 // what the buffers' part of Peak would be, were each stored whole
 }
 
 // QueueDepth is how many commands a queue has accepted that have not ended. In an
@@ -43,7 +44,7 @@ func (c *Context) Figures() (f Figures) {
 			}
 		}
 		st := c.mems[from].res.Stats()
-		f.Memories = append(f.Memories, MemoryBytes{c.topo.Name(from), st.Live, st.PeakLive, st.Capacity})
+		f.Memories = append(f.Memories, MemoryBytes{c.topo.Name(from), st.Live, st.PeakLive, st.Capacity, c.planner.Footprint(from).WholePeak})
 	}
 	for q := range c.queues {
 		d := QueueDepth{Queue: q.name, Device: c.topo.Name(q.mem)}

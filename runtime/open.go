@@ -89,7 +89,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	c.mu.Lock() // links that the mover opens meanwhile are adopted afterwards
 	err := c.ways(ctx)
 	if err == nil {
-		c.planner = migration.New(c.topo, migration.Options{Gap: o.Gap, Largest: c.largest()})
+		c.planner = migration.New(c.topo, migration.Options{Gap: o.Gap, Largest: c.largest(), KeepBelow: keepBelow(o.WholeBelow)})
 	}
 	c.mu.Unlock()
 	if err != nil {

@@ -70,7 +70,7 @@ func (c *Context) regrow(w *want) error {
 		step.Point = e.points[i]
 		if st.Drops() {
 			n := st.Range.Size()
-			e.records = append(e.records, trace.EvictionRecord{Buffer: st.Buffer, Memory: st.To, Range: st.Range, Fresh: n, Dropped: n, Policy: "regrow"})
+			e.records = append(e.records, trace.EvictionRecord{Buffer: st.Buffer, Memory: st.To, Range: st.Range, Fresh: n, Dropped: n, Policy: trace.ByRegrow})
 		}
 		e.regrows = append(e.regrows, step)
 	}

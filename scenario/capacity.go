@@ -48,6 +48,15 @@ func (r *runner) capacityBound(ctx context.Context) (uint64, error) {
 			a.Free(r.ids[i])
 		}
 	}
+	for i := range r.events { // parts of it may have been enough
+		if rec := r.recorded(i); rec != nil {
+			for k := range rec.Blocks {
+				if b := &rec.Blocks[k]; b.Bytes < r.sizeOf(b.Buffer) {
+					a.Parts(b.Buffer)
+				}
+			}
+		}
+	}
 	for i := range r.events {
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -64,6 +73,16 @@ func (r *runner) capacityBound(ctx context.Context) (uint64, error) {
 		}
 	}
 	return a.Bound().Capacity, nil
+}
+
+// sizeOf is the size of a root buffer, 0 where there is none.
+func (r *runner) sizeOf(id mem.BufferID) uint64 {
+	for i, of := range r.ids {
+		if of == id {
+			return r.s.Buffers[i].Size
+		}
+	}
+	return 0
 }
 
 // capacities are what the memories hold, in bytes; 0 is no limit, or unknown.

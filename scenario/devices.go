@@ -55,7 +55,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 	}
 	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
 		Name: s.Name, Devices: open, OwnDevices: true, Links: links, Trace: r.rec,
-		Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: s.caps(),
+		Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: s.caps(), WholeBelow: s.WholeBelow,
 	})
 	if err != nil {
 		return fmt.Errorf("context: %w", err)

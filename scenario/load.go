@@ -324,8 +324,10 @@ func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) u
 	return uint64(v)
 }
 
-// readPolicy reads which blocks go first where a memory is short.
+// readPolicy reads which blocks go first where a memory is short, and which buffers have
+// blocks that hold them whole.
 func (l *loader) readPolicy(m *mapping) {
+	l.out.WholeBelow = l.natural(m, "whole-below", l.scope, 1, 0)
 	l.out.Policy = m.text("policy")
 	check := func(policy string, report func(format string, args ...any)) {
 		if policy != "" && !slices.Contains(Policies(), policy) {

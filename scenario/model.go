@@ -18,6 +18,9 @@ type Scenario struct {
 	// runtime's default.
 	Policy string
 
+	// WholeBelow is runtime.Options.WholeBelow.
+	WholeBelow uint64
+
 	Inputs []Input `json:"-"`
 	Params []Param `json:"-"`
 

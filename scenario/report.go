@@ -83,9 +83,18 @@ func (p *printer) heading() {
 		p.alike()
 		return
 	}
-	t := p.table("device", "driver", "type", "memory", "peak use")
+	header := []any{"device", "driver", "type", "memory", "peak use"}
+	parts := slices.ContainsFunc(p.r.Devices, func(d DeviceResult) bool { return d.PeakWhole > d.PeakUse })
+	if parts {
+		header = append(header, "stored whole")
+	}
+	t := p.table(header...)
 	for _, d := range p.r.Devices {
-		t.AppendRow(table.Row{d.Name, d.Driver, d.Type, memoryText(d.Bytes), roughText(d.PeakUse)})
+		row := table.Row{d.Name, d.Driver, d.Type, memoryText(d.Bytes), roughText(d.PeakUse)}
+		if parts {
+			row = append(row, roughText(d.PeakWhole))
+		}
+		t.AppendRow(row)
 	}
 	p.render(t)
 }
@@ -441,6 +450,9 @@ func (p *printer) summary() {
 	if r.Error == "" {
 		sign, what := r.movedText()
 		fmt.Fprintf(p.w, "%s moved %s in %s: %s\n", map[int]string{1: good, 0: " ", -1: bad}[sign], sizeText(r.BytesMoved), count(len(r.Copies), "copy", "copies"), what)
+		if r.BytesRegrown > 0 {
+			fmt.Fprintf(p.w, "  copied within devices, into larger blocks: %s\n", sizeText(r.BytesRegrown))
+		}
 		if r.Verified {
 			fmt.Fprintf(p.w, "%s verified: %s compared, all equal to a run on one flat memory\n", good, sizeText(r.BytesCompared))
 		}

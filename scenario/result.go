@@ -23,6 +23,7 @@ type Result struct {
 	Journeys []*Journey `json:"journeys,omitempty"`
 
 	BytesMoved      uint64 `json:"bytes_moved"`       // arriving at destinations, each once
+	BytesRegrown    uint64 `json:"bytes_regrown"`     // copied within devices, into blocks that took others' place; not in BytesMoved
 	BytesLowerBound uint64 `json:"bytes_lower_bound"` // BytesCompulsory and BytesCapacityBound
 	BytesCompulsory uint64 `json:"bytes_compulsory"`  // had to move, as if no memory had a limit
 	BytesCapacity   uint64 `json:"bytes_capacity"`    // moved besides, since memories are short; write-backs among them
@@ -61,6 +62,8 @@ type DeviceResult struct {
 	Type    string `json:"type"`
 	Bytes   uint64 `json:"bytes"`    // of memory; 0 is unlimited
 	PeakUse uint64 `json:"peak_use"` // bytes in live blocks, at most
+	// PeakWhole is what PeakUse would be at least, were every buffer stored whole.
+	PeakWhole uint64 `json:"peak_whole"`
 }
 
 // CommandResult is a command of the run.
@@ -204,12 +207,13 @@ func (r *runner) explainCommand(res *Result, i int) {
 }
 
 func (r *runner) describeDevices(res *Result) {
+	res.BytesRegrown = r.ctx.Stats().BytesRegrown
 	for i, name := range r.names[1:] {
 		d := r.devs[name]
 		stats := r.ctx.Resource(mem.MemoryID(i + 1)).Stats()
 		res.Devices = append(res.Devices, DeviceResult{
 			Name: name, Driver: r.s.Devices[i].Driver, Memory: i + 1,
-			Type: string(d.Info().Type), Bytes: d.Info().GlobalMemory, PeakUse: stats.PeakLive,
+			Type: string(d.Info().Type), Bytes: d.Info().GlobalMemory, PeakUse: stats.PeakLive, PeakWhole: r.ctx.Footprint(mem.MemoryID(i + 1)).WholePeak,
 		})
 	}
 }

@@ -95,12 +95,16 @@ type EvictionRecord struct {
 	Dropped uint64       // of Fresh, those that were elsewhere, too
 	To      mem.MemoryID // where the rest was written back; the host where there was none
 	Used    uint64       // the CommandRecord.Clock of the last command that used it; 0 is none
-	Policy  string       // or "drop", where the program asked for it
+	Policy  string       // or "drop", where the program asked for it; or ByRegrow
 	Score   float64
 	// Backs are the copies that wrote it back. The CompletionRecord of back k, counted
 	// through all evictions of the command, has the Step -2-k.
 	Backs []StepRecord
 }
+
+// ByRegrow is the Policy of bytes that left since the block that took their block's place
+// does not hold them.
+const ByRegrow = "regrow"
 
 // StepRecord is a copy inserted before a command, and why: To lacked the
 // versions Oldest to Newest of the range, which the memories of Fresh held, and

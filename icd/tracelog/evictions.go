@@ -59,9 +59,8 @@ func (c *sink) evictions(r *trace.CommandRecord) {
 	for i := range r.Evictions {
 		v := &r.Evictions[i]
 		c.ledger.Evicted(v.Buffer, v.Memory, v.Range)
-		if a := c.buffers[v.Buffer]; a != nil && a.stored.Has(v.Memory) {
-			a.stored = a.stored.Without(v.Memory)
-			l.sum.stored(c.names[v.Memory], -int64(v.Range.Size()))
+		if a := c.buffers[v.Buffer]; a != nil && v.Policy != trace.ByRegrow {
+			c.unstored(a, v.Memory, v.Range)
 		}
 	}
 }

@@ -89,8 +89,8 @@ var initial = writer{what: "the initial content"}
 // account is what is known of a buffer besides what the ledger has.
 type account struct {
 	name   string
-	size   uint64        // bytes
-	stored mem.MemorySet // memories with storage for it
+	size   uint64 // bytes
+	blocks map[mem.MemoryID]*blocks
 	moved  flow
 }
 
@@ -127,8 +127,8 @@ func (c *sink) Buffer(b *trace.BufferRecord) {
 	if b.Released {
 		if a := c.buffers[b.Buffer]; a != nil {
 			l.sum.keep(a)
-			for m := range a.stored.All() {
-				l.sum.stored(c.names[m], -int64(a.size))
+			for m := range a.blocks {
+				c.unstored(a, m, mem.Range{End: a.size})
 			}
 			delete(c.buffers, b.Buffer)
 			c.ledger.Release(b.Buffer)
@@ -168,10 +168,18 @@ func (c *sink) Command(r *trace.CommandRecord) {
 	}
 	c.evictions(r)
 	for _, b := range r.Blocks {
-		if a := c.buffers[b.Buffer]; a != nil && !a.stored.Has(b.Memory) && r.Err == nil {
-			a.stored = a.stored.With(b.Memory)
-			l.sum.stored(c.names[b.Memory], int64(b.Bytes))
+		if a := c.buffers[b.Buffer]; a != nil && (r.Err == nil || len(r.Regrows) > 0) {
+			if b.Range.Empty() {
+				b.Range.End = a.size
+			}
+			c.stored(a, b.Memory, b.Range)
+			if b.Bytes < a.size {
+				c.account.Parts(b.Buffer)
+			}
 		}
+	}
+	for i := range r.Regrows {
+		l.sum.BytesRegrown += r.Regrows[i].Range.Size()
 	}
 	if r.Err == nil {
 		l.sum.Compulsory += c.needed(r)

@@ -32,6 +32,7 @@ type Summary struct {
 	BytesEvicted     uint64         `json:"bytes_evicted"`      // of blocks that went
 	BytesDropped     uint64         `json:"bytes_dropped"`      // valid in them, and elsewhere
 	BytesWrittenBack uint64         `json:"bytes_written_back"` // valid in them alone
+	BytesRegrown     uint64         `json:"bytes_regrown"`      // copied within a memory, into blocks that took others' place; not in BytesMoved
 	RideAlong        uint64         `json:"ride_along"`         // copied though nobody needed them, not in BytesMoved
 	Links            []LinkUse      `json:"links"`
 	Buffers          []BufferUse    `json:"buffers"` // those with the most bytes moved
@@ -44,7 +45,9 @@ type DeviceUse struct {
 	Name   string `json:"name"`
 	Memory int    `json:"memory"` // 0 is the host
 	Peak   uint64 `json:"peak_use"`
+	Whole  uint64 `json:"peak_whole"` // what Peak would be, were every buffer stored whole
 	now    int64
+	whole  int64
 }
 
 // LinkUse is the copies that went one way.
@@ -92,12 +95,14 @@ func (t *tally) device(name string, memory int) {
 	}
 }
 
-// stored notes that a memory holds so many bytes more.
-func (t *tally) stored(name string, delta int64) {
+// stored notes that a memory holds so many bytes more, and would, were every buffer stored
+// whole.
+func (t *tally) stored(name string, delta, whole int64) {
 	for i := range t.Devices {
 		if d := &t.Devices[i]; d.Name == name {
-			d.now += delta
+			d.now, d.whole = d.now+delta, d.whole+whole
 			d.Peak = max(d.Peak, uint64(max(d.now, 0)))
+			d.Whole = max(d.Whole, uint64(max(d.whole, 0)))
 		}
 	}
 }
@@ -217,9 +222,18 @@ func (s *Summary) Print(w io.Writer) error {
 		}
 		fmt.Fprintln(tw)
 	}
-	fmt.Fprintln(tw, "memory\tpeak use")
+	parts := slices.ContainsFunc(s.Devices, func(d DeviceUse) bool { return d.Whole > d.Peak })
+	if parts {
+		fmt.Fprintln(tw, "memory\tpeak use\tstored whole")
+	} else {
+		fmt.Fprintln(tw, "memory\tpeak use")
+	}
 	for _, d := range s.Devices {
-		fmt.Fprintf(tw, "%s\t%s\n", d.Name, mem.FormatBytes(d.Peak))
+		fmt.Fprintf(tw, "%s\t%s", d.Name, mem.FormatBytes(d.Peak))
+		if parts {
+			fmt.Fprintf(tw, "\t%s", mem.FormatBytes(d.Whole))
+		}
+		fmt.Fprintln(tw)
 	}
 	fmt.Fprintf(tw, "\n%d commands, %d of them launches", s.Commands, s.Launches)
 	if s.Refused > 0 {
@@ -231,6 +245,9 @@ func (s *Summary) Print(w io.Writer) error {
 	if s.Evictions > 0 {
 		fmt.Fprintf(tw, "\nevicted %d blocks of %s: %s dropped, %s written back", s.Evictions,
 			mem.FormatBytes(s.BytesEvicted), mem.FormatBytes(s.BytesDropped), mem.FormatBytes(s.BytesWrittenBack))
+	}
+	if s.BytesRegrown > 0 {
+		fmt.Fprintf(tw, "\n%s copied within devices, into blocks that took others' place", mem.FormatBytes(s.BytesRegrown))
 	}
 	fmt.Fprintf(tw, "\nmoved %d bytes (%s) in %d copies: %s\n", s.BytesMoved, mem.FormatBytes(s.BytesMoved), s.Copies, s.verdict())
 	return tw.Flush()

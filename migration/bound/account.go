@@ -48,6 +48,7 @@ const (
 type buffer struct {
 	size    uint64
 	free    bool // its bytes are charged to nobody
+	parts   bool // it takes no room that is known of, and no move is charged to room
 	latest  rangemap.Map[content]
 	held    []*rangemap.Map[use] // by store; nil is nothing
 	touched []uint32             // by store: the version counter when last used there
@@ -119,6 +120,14 @@ func (a *Account) Free(id mem.BufferID) {
 	}
 }
 
+// Parts says that a buffer is stored by range from now on: how much room it takes is for who
+// stores it to say. It takes none, and no capacity is charged for moving it.
+func (a *Account) Parts(id mem.BufferID) {
+	if b := a.buffers[id]; b != nil {
+		b.parts = true
+	}
+}
+
 // Compulsory is what had to move so far with memory without limits, in bytes.
 func (a *Account) Compulsory() uint64 { return a.sum.Compulsory }
 
@@ -180,7 +189,7 @@ func (a *Account) enter(accs []mem.Access) (before []int32) {
 	for _, u := range accs {
 		s := a.topo.Store(u.Memory)
 		m, b := a.mems[s], a.buffers[u.Buffer]
-		if m == nil || b.touched[s] == a.version {
+		if m == nil || b.parts || b.touched[s] == a.version {
 			continue
 		}
 		b.touched[s] = a.version
@@ -217,7 +226,7 @@ func (a *Account) read(u mem.Access) {
 			if had.version != c.version && !b.free {
 				a.sum.Compulsory += piece.Size()
 			}
-			if had.version == c.version && had.at.epoch == a.epoch && here.epoch == a.epoch && !b.free {
+			if had.version == c.version && had.at.epoch == a.epoch && here.epoch == a.epoch && !b.free && !b.parts {
 				a.mems[s].charge(u.Buffer, had.at.point, here.point, piece.Size())
 			}
 			return use{c.version, here}
@@ -271,7 +280,7 @@ func (b *buffer) on(s mem.MemoryID) *rangemap.Map[use] {
 func (a *Account) dies(id mem.BufferID, b *buffer, r mem.Range, before []int32) {
 	b.latest.Overlap(r, func(part mem.Range, c content) bool {
 		m := a.mems[c.writer]
-		if c.version == 0 || c.version == a.version || c.shared || b.free || m == nil || c.since.epoch != a.epoch {
+		if c.version == 0 || c.version == a.version || c.shared || b.free || b.parts || m == nil || c.since.epoch != a.epoch {
 			return true
 		}
 		at := int32(len(m.working))
