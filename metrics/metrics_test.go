@@ -119,12 +119,14 @@ godwit_context_evictions_total{context="main"} 1
 # HELP godwit_context_link_bytes_total Bytes that went from one memory to another, through staging by way of the host.
 # TYPE godwit_context_link_bytes_total counter
 godwit_context_link_bytes_total{context="main",from="cpu0",to="host"} 4096
-# HELP godwit_context_memory_bytes Bytes in blocks, by memory and state: live, peak.
+# HELP godwit_context_memory_bytes Bytes in blocks, by memory and state: live, peak, and whole, what peak would be were every buffer stored whole.
 # TYPE godwit_context_memory_bytes gauge
 godwit_context_memory_bytes{context="main",memory="cpu0",state="live"} 8192
 godwit_context_memory_bytes{context="main",memory="cpu0",state="peak"} 8192
+godwit_context_memory_bytes{context="main",memory="cpu0",state="whole"} 8192
 godwit_context_memory_bytes{context="main",memory="host",state="live"} 4096
 godwit_context_memory_bytes{context="main",memory="host",state="peak"} 4096
+godwit_context_memory_bytes{context="main",memory="host",state="whole"} 4096
 # HELP godwit_context_queue_depth Commands accepted and not ended, by queue; queues of one name and device together.
 # TYPE godwit_context_queue_depth gauge
 godwit_context_queue_depth{context="main",device="cpu0",queue="work"} 0

@@ -99,7 +99,7 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkSize(size, flags); err != nil {
+	if err := c.CheckSize(size, flags); err != nil {
 		return nil, err
 	}
 	switch {
@@ -188,9 +188,10 @@ func (c *Context) byRange(size uint64, flags Flags) bool {
 	return size >= least && flags&UseHostPtr == 0
 }
 
-// checkSize refuses a buffer that nothing could store: of one that is stored in parts, each
-// command says how much of it is needed at once.
-func (c *Context) checkSize(size uint64, flags Flags) error {
+// CheckSize fails with mem.ErrInvalidSize as CreateBuffer does where nothing could store a
+// buffer of that size: of one that is stored in parts, each command says how much of it is
+// needed at once.
+func (c *Context) CheckSize(size uint64, flags Flags) error {
 	largest := c.LargestBuffer()
 	if c.byRange(size, flags) {
 		largest = math.MaxInt64

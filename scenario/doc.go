@@ -12,6 +12,7 @@
 //	let           names for values: {bytes: cells * 4}
 //	inputs        files given on the command line: {text: {default: FILE}}
 //	policy        which blocks go first where a memory is short: cost, lru, belady, none
+//	whole-below   buffers of fewer bytes are stored whole, of others what commands reach
 //	devices       name, driver, count, memory, local, params; for opencl also platform, device
 //	links         between: [A, B] (or from, to), way: direct|ring, latency, bandwidth
 //	buffers       name, size, count, and content: file, input, fill, random or ramp

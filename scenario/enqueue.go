@@ -77,7 +77,7 @@ func (r *runner) createBuffer(i int) error {
 		return r.alloc(i, b.Line)
 	}
 	var init []byte
-	if b.Data != nil && b.Size <= r.ctx.LargestBuffer() { // else it is refused, and its content not made first
+	if b.Data != nil && r.ctx.CheckSize(b.Size, b.Flags) == nil { // else it is refused, and its content not made first
 		init = b.Data.Bytes(b.Size, r.at)
 		if b.Flags&runtime.UseHostPtr != 0 {
 			r.given = append(r.given, init)

@@ -218,9 +218,10 @@ commands:
 commands:
 - {launch: copy, queue: right, global: 1, args: [a, b, 5000]}`, "s.yaml:6: #1 copy(a, b, 5000): "},
 		"a buffer no device can hold": {`
+whole-below: 2 MiB
 devices: [{name: d, driver: tce, memory: 64 KiB}]
 buffers: [{name: a, size: 1 MiB}]
-commands: []`, "s.yaml:3: buffer a: "},
+commands: []`, "s.yaml:4: buffer a: "},
 		"a work-group that does not divide": {two + `
 commands:
 - {launch: copy, queue: left, global: 10, local: 3, args: [a, b, 5]}`, "s.yaml:6: #1 copy(a, b, 5): "},

@@ -103,7 +103,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 
 // A buffer that no device takes is refused before its content is made.
 func TestContentIsNotMadeForWhatIsRefused(t *testing.T) {
-	s, err := Parse(t.Context(), "s.yaml", []byte("devices: [{name: l, driver: cpu, memory: 1 MiB}]\nbuffers:\n- {name: a, size: 2 GiB, ramp: uint}\ncommands:\n- {read: a, size: 4}"), Options{})
+	s, err := Parse(t.Context(), "s.yaml", []byte("whole-below: 4 GiB\ndevices: [{name: l, driver: cpu, memory: 1 MiB}]\nbuffers:\n- {name: a, size: 2 GiB, ramp: uint}\ncommands:\n- {read: a, size: 4}"), Options{})
 	require.NoError(t, err)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
