@@ -85,6 +85,7 @@ var house = map[string]string{
 	"metrics":     "pool resource",
 	"report":      "trace bufalloc/replay bufalloc/pack",
 	"sweep":       "scenario",
+	"compare":     "scenario",
 	"plot":        "mem suggest",
 	"tensor":      "backend",
 

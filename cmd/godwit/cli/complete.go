@@ -76,7 +76,7 @@ func completeValues(cmd *cobra.Command) {
 	}
 	if cmd.ValidArgsFunction == nil {
 		switch cmd.Name() {
-		case "run", "sweep":
+		case "run", "sweep", "compare":
 			cmd.ValidArgsFunction = filesWith("yaml", "yml")
 		case "write":
 			cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -42,6 +42,7 @@ var screens = []struct {
 	{"run-summary", []string{"run", "--example", "halo", "--summary"}, false, false},
 	{"run-explain", []string{"run", "--example", "map", "--explain", "x[0:768]"}, false, false},
 	{"sweep", []string{"sweep", "--example", "overlap", "--driver", "cpu,tce", "--fast"}, false, false},
+	{"compare", []string{"compare", "--example", "training-step", "--policy", "lru,belady", "--set", "steps=2"}, true, false},
 	{"help-sweep", []string{"sweep", "--help"}, false, false},
 	{"run-figures", []string{"run", "--example", "pingpong", "--stats", "--profile"}, true, false},
 	{"examples", []string{"examples"}, false, false},
