@@ -241,12 +241,8 @@ func (l *loader) fileData(n ast.Node, what, path, name string) *Data {
 		if content, ok = l.given.Files[path]; !ok {
 			content, err = input.ReadFile(l.work.ctx, path, l.given.Memory-l.held)
 		}
-		if cerr := l.work.ctx.Err(); cerr != nil {
-			l.end = cerr
-			panic(bailout{})
-		}
 		if err != nil {
-			l.errorf(n, "%s: %v", what, err)
+			l.unread(n, what, err)
 			return nil
 		}
 		l.hold(n, what, uint64(len(content)))

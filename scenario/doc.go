@@ -8,6 +8,7 @@
 //
 //	name, about   what it shows
 //	params        what is set from outside: {cells: {type: integer, default: 4096}}
+//	include       files with devices and links that scenarios share
 //	let           names for values: {bytes: cells * 4}
 //	inputs        files given on the command line: {text: {default: FILE}}
 //	policy        which blocks go first where a memory is short: cost, lru, belady, none

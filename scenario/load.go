@@ -101,8 +101,23 @@ func (l *loader) read(data []byte) {
 	if m == nil {
 		return
 	}
+	l.eachDocument(m, l.readLet)
+	l.eachDocument(m, l.readDevices)
+	declared := m.has("devices")
+	for _, d := range l.included {
+		declared = declared || d.top.has("devices")
+	}
+	if !declared || len(l.out.Devices) == 0 && l.faults == 0 {
+		l.errorf(m.node, "scenario: devices are missing")
+	}
+	l.eachDocument(m, l.readLinks)
+	for _, d := range l.included {
+		back := l.in(d)
+		d.top.done()
+		back()
+	}
 	for _, section := range []func(*mapping){ // each uses what those before it declare
-		l.readLet, l.readPolicy, l.readDevices, l.readLinks, l.readSVM, l.readBuffers,
+		l.readPolicy, l.readSVM, l.readBuffers,
 		l.readViews, l.readQueues, l.readEvents, l.readCommands, l.readExpect,
 	} {
 		section(m)
@@ -117,18 +132,28 @@ func (l *loader) read(data []byte) {
 // readHead reads what a scenario says of itself and what it is given from outside:
 // inputs and parameters. It returns nil where there is no scenario.
 func (l *loader) readHead(data []byte) *mapping {
-	root := l.parse(data)
+	root := l.parse(data, "a scenario has devices, buffers and commands")
 	if root == nil {
 		return nil
 	}
 	m := l.mapping(root, "scenario")
+	if l.faults > 0 {
+		return nil
+	}
 	if name := m.text("name"); name != "" {
 		l.out.Name = name
 	}
 	l.out.About = m.text("about")
 	l.readInputs(m)
-	l.readParameters(m)
 	l.expand = l.scope.expand
+	l.readParameters(m)
+	l.readIncludes(m)
+	for _, d := range l.included {
+		back := l.in(d)
+		l.readParameters(d.top)
+		back()
+	}
+	l.checkSet(m)
 	return m
 }
 
@@ -153,17 +178,19 @@ func (s *Scenario) redirect(driver string) {
 // loader is the state of reading one scenario.
 type loader struct {
 	source
-	out    *Scenario
-	scope  *scope
-	inputs map[string]string // declared input -> file
-	given  Options
-	named  map[string]string   // name -> what has it
-	ids    map[string]waitable // what may be waited for, by command id or name of a user event
-	lost   map[string]bool     // buffers that were declared, and whose declaration is at fault
-	maps   map[string]int      // name -> index + 1 of the mapping that is there; -1 where its map was at fault
-	track  tracker
-	sized  []sized // what content_size says
-	loop   Loop
+	out      *Scenario
+	included []document
+	linked   map[[2]string]string // where the way from one memory to another is declared
+	scope    *scope
+	inputs   map[string]string // declared input -> file
+	given    Options
+	named    map[string]string   // name -> what has it
+	ids      map[string]waitable // what may be waited for, by command id or name of a user event
+	lost     map[string]bool     // buffers that were declared, and whose declaration is at fault
+	maps     map[string]int      // name -> index + 1 of the mapping that is there; -1 where its map was at fault
+	track    tracker
+	sized    []sized // what content_size says
+	loop     Loop
 	// describing is set where only the head is read: what is not given is no fault.
 	describing bool
 	files      map[string]*fileContent // by path
@@ -197,7 +224,7 @@ func (l *loader) declare(m *mapping, what string) string {
 // take enters a name into a space of names.
 func (l *loader) take(space, name string, n ast.Node) {
 	if n != nil {
-		l.named[space+" "+name] = fmt.Sprintf("%s of line %d", space, n.GetToken().Position.Line)
+		l.named[space+" "+name] = space + " of " + l.where(n)
 	}
 }
 
@@ -378,15 +405,10 @@ func (l *loader) inputNames() string {
 }
 
 func (l *loader) readDevices(m *mapping) {
-	n := m.get("devices")
-	if n == nil {
-		l.errorf(m.node, "scenario: devices are missing")
-		return
-	}
-	for _, n := range l.list(n) {
+	for _, n := range l.list(m.get("devices")) {
 		d := l.mapping(n, "device")
 		name := l.declare(d, "device")
-		dev := Device{Driver: d.need("driver"), Line: n.GetToken().Position.Line}
+		dev := Device{Driver: d.need("driver"), File: l.file, Line: n.GetToken().Position.Line}
 		if all := devices.Drivers(); dev.Driver != "" && !slices.Contains(all, dev.Driver) {
 			l.errorf(d.get("driver"), "device %q: driver %q: there is none of this name; there are %s%s", name, dev.Driver, strings.Join(all, ", "), suggest.For(dev.Driver, all))
 		}
@@ -413,9 +435,6 @@ func (l *loader) readDevices(m *mapping) {
 			l.out.Devices = append(l.out.Devices, dev)
 		}
 	}
-	if len(l.out.Devices) == 0 && l.faults == 0 {
-		l.errorf(n, "scenario: devices: want at least one")
-	}
 }
 
 // readParams collects what goes to the driver as it is.
@@ -436,7 +455,9 @@ func (l *loader) readParams(d *mapping) map[string]string {
 }
 
 func (l *loader) readLinks(m *mapping) {
-	declared := make(map[[2]string]int) // line by ends
+	if l.linked == nil {
+		l.linked = make(map[[2]string]string)
+	}
 	for _, n := range l.list(m.get("links")) {
 		s := l.mapping(n, "link")
 		path := mem.Path{There: true}
@@ -473,11 +494,11 @@ func (l *loader) readLinks(m *mapping) {
 		}
 		for _, one := range l.out.Links[before:] {
 			ends := [2]string{one.From, one.To}
-			if at, dup := declared[ends]; dup && one.From != one.To {
-				l.errorf(n, "link: from %s to %s was declared in line %d: each is given once, with one way (default: direct)", one.From, one.To, at)
+			if at, dup := l.linked[ends]; dup && one.From != one.To {
+				l.errorf(n, "link: from %s to %s was declared in %s: each is given once, with one way (default: direct)", one.From, one.To, at)
 				break
 			}
-			declared[ends] = line
+			l.linked[ends] = l.where(n)
 		}
 		s.done()
 	}

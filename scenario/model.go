@@ -42,8 +42,9 @@ type Device struct {
 	Count  int // devices in the declaration that this one came from
 	// Resources are the layers over its memory, from the caller down.
 	Resources []Layer
-	Reuse     bool // a device may be opened several times, where there are too few
-	Line      int  `json:"-"`
+	Reuse     bool   // a device may be opened several times, where there are too few
+	File      string `json:"-"` // that declares it
+	Line      int    `json:"-"`
 }
 
 // Layer is a layer of package resource over a device's memory.

@@ -93,6 +93,10 @@ func (l *loader) readParameters(m *mapping) {
 			l.readParameter(kv, params.get(keyName(kv)))
 		}
 	}
+}
+
+// checkSet reports what is set and is no parameter.
+func (l *loader) checkSet(m *mapping) {
 	known := func(name string) bool {
 		return slices.ContainsFunc(l.out.Params, func(p Param) bool { return p.Name == name })
 	}
@@ -128,7 +132,7 @@ func (l *loader) declareValue(kv *ast.MappingValueNode, space string) {
 	case dup:
 		l.errorf(kv.Key, "%s %q: the name is taken by the %s", space, name, taken)
 	}
-	l.named["value "+name] = fmt.Sprintf("%s of line %d", space, kv.Key.GetToken().Position.Line)
+	l.named["value "+name] = space + " of " + l.where(kv.Key)
 }
 
 // limits are what a parameter's value is held against.
@@ -144,7 +148,7 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 	p := Param{Name: name, File: l.file, Line: kv.Key.GetToken().Position.Line}
 	defer func() {
 		l.bounded(kv.Key, "params", len(l.out.Params)+1, maxParams)
-		l.scope.bad[name] = l.faults > before
+		l.scope.bad[name] = l.scope.bad[name] || l.faults > before
 		l.out.Params = append(l.out.Params, p)
 	}()
 	if l.faults > before {
@@ -174,6 +178,7 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 		v = l.setValue(kv.Key, s.what, &p, given)
 	case def == nil && l.describing:
 		p.Required = true
+		l.scope.bad[name] = true
 		return
 	case def == nil:
 		l.errorf(kv.Key, "%s: it has no default; add --set %s=%s", s.what, name, strings.ToUpper(string(p.Type)))

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,17 +60,23 @@ func shortened(rule string) string {
 	return strings.ToValidUTF8(rule[:most/2]+" … "+rule[len(rule)-most/2:], "")
 }
 
-// err returns what was found wrong, ordered by line, or nil.
+// err returns what was found wrong, ordered by line, or nil: that of the scenario's
+// own file first.
 func (s *source) err() error {
 	if len(s.errs) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(s.errs, func(a, b *Error) int { return a.Line - b.Line })
+	slices.SortStableFunc(s.errs, func(a, b *Error) int {
+		if a.File != b.File && (a.File == s.file) != (b.File == s.file) {
+			return map[bool]int{true: -1, false: 1}[a.File == s.file]
+		}
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
+	})
 	return s.errs
 }
 
-// parse returns the file's one document.
-func (s *source) parse(data []byte) ast.Node {
+// parse returns the file's one document; what says what is in one that is not empty.
+func (s *source) parse(data []byte, what string) ast.Node {
 	body, err := yamldoc.Parse(data)
 	var bad *yamldoc.Error
 	switch {
@@ -77,7 +84,7 @@ func (s *source) parse(data []byte) ast.Node {
 		s.errs = append(s.errs, &Error{s.file, bad.Line, bad.Text})
 		return nil
 	case err != nil:
-		s.errorf(nil, "empty: a scenario has devices, buffers and commands")
+		s.errorf(nil, "empty: %s", what)
 		return nil
 	}
 	s.anchors = make(map[string]ast.Node)
