@@ -123,7 +123,9 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 // createBuffer makes a buffer; pages is its memory on the host, if not nil.
 func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pages *locked) (*Buffer, error) {
 	size, flags := view.Range.Size(), view.Flags
-	c.lock()
+	if err := c.enter(); err != nil {
+		return nil, err
+	}
 	defer c.unlock()
 	if c.closed {
 		return nil, fmt.Errorf("buffer of %d bytes: context %s: %w", size, c.name, errContextClosed)
@@ -165,7 +167,7 @@ func (c *Context) register(r *root, content bool) error {
 		if content {
 			created.Version = c.planner.Version()
 		}
-		c.opts.Trace.Buffer(&created)
+		c.hooks.buffer(&created)
 	}
 	return nil
 }
@@ -215,7 +217,9 @@ func (b *Buffer) Sub(origin, size uint64, flags Flags) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.lock()
+	if err := c.enter(); err != nil {
+		return nil, err
+	}
 	defer c.unlock()
 	if err := b.live(); err != nil {
 		return nil, err
@@ -272,7 +276,9 @@ func (b *Buffer) Segments() ([]migration.Segment, error) {
 	if err := b.made(); err != nil {
 		return nil, err
 	}
-	b.c.lock()
+	if err := b.c.enter(); err != nil {
+		return nil, err
+	}
 	defer b.c.unlock()
 	if err := b.live(); err != nil {
 		return nil, err
@@ -288,7 +294,9 @@ func (b *Buffer) SetHint(h mem.Hint) error {
 	if err := b.made(); err != nil {
 		return err
 	}
-	b.c.lock()
+	if err := b.c.enter(); err != nil {
+		return err
+	}
 	defer b.c.unlock()
 	if err := b.live(); err != nil {
 		return err
@@ -302,7 +310,9 @@ func (b *Buffer) Retain() error {
 	if err := b.made(); err != nil {
 		return err
 	}
-	b.c.lock()
+	if err := b.c.enter(); err != nil {
+		return err
+	}
 	defer b.c.unlock()
 	if err := b.live(); err != nil {
 		return err
@@ -320,7 +330,9 @@ func (b *Buffer) Release() error {
 		return err
 	}
 	c := b.c
-	c.lock()
+	if err := c.enter(); err != nil {
+		return err
+	}
 	defer c.unlock()
 	if err := b.live(); err != nil {
 		return err

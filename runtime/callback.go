@@ -28,6 +28,7 @@ type callbacks struct {
 	listeners map[Event]*listener // protected by mu
 	todo      []callback          // protected by mu
 	calling   bool                // protected by mu: the goroutine is there
+	by        string              // protected by mu: its name, while calling
 }
 
 type callback struct {
@@ -48,7 +49,8 @@ type listener struct {
 // Running or Complete. f is given e and s, or the negative status where the
 // command failed. It is called once, on a goroutine of the context, never from
 // inside another call; one callback of a context at a time, so that it should
-// not block and must not close the context. For one event Submitted comes before
+// not block. It cannot close the context, which waits for it: Close fails there with
+// mem.ErrInvalidOperation. For one event Submitted comes before
 // Running and that before Complete, callbacks of one status in the order in which
 // they were given. Running's come when the command starts on simulated devices and the
 // host, and when it has ended on OpenCL devices, which do not tell, and for user
@@ -174,6 +176,7 @@ func (k *callbacks) push(call callback) {
 func (k *callbacks) work() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.by = goroutine()
 	for len(k.todo) > 0 {
 		list := k.todo
 		k.todo = nil
@@ -186,10 +189,17 @@ func (k *callbacks) work() {
 		}
 		k.mu.Lock()
 	}
-	k.calling = false
+	k.calling, k.by = false, ""
 	if k.idle.L != nil {
 		k.idle.Broadcast()
 	}
+}
+
+// inside reports whether the calling goroutine is the one that calls.
+func (k *callbacks) inside() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.calling && k.by == goroutine()
 }
 
 // drain waits until everything was called.
@@ -215,7 +225,9 @@ func (b *Buffer) OnRelease(f func()) error {
 	if err := b.made(); err != nil {
 		return err
 	}
-	b.c.lock()
+	if err := b.c.enter(); err != nil {
+		return err
+	}
 	defer b.c.unlock()
 	if err := b.live(); err != nil {
 		return err

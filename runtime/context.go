@@ -128,6 +128,7 @@ type Context struct {
 	failures  failureList        // has its own lock
 	attached  attached           // has its own lock
 	closing   closing            // has its own lock
+	hooks     hooks              // immutable but for a counter
 	locks     locks              // has its own lock
 	mover     *mover.Mover       // has its own lock
 
@@ -188,7 +189,9 @@ func (c *Context) Resource(id mem.MemoryID) mem.Resource { return c.mems[id].res
 
 // Stats are what the planner has done so far: commands, copies, bytes moved.
 func (c *Context) Stats() migration.Stats {
-	c.lock()
+	if err := c.enter(); err != nil {
+		return migration.Stats{}
+	}
 	defer c.unlock()
 	s := c.planner.Stats()
 	s.BytesMoved += c.lateMoved.Load()

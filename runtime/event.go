@@ -254,6 +254,9 @@ func (e Event) Wait(ctx context.Context, how ...devices.WaitMode) error {
 	if r.queue != nil {
 		return r.queue.waitPoint(ctx, r.point, modeOf(how))
 	}
+	if err := e.c.inside(); err != nil {
+		return err
+	}
 	return r.point.Wait(ctx)
 }
 
@@ -298,7 +301,9 @@ func (u userFailure) Status() mem.Status { return mem.Status(u) }
 
 // NewUserEvent makes an event that ends when SetStatus says so.
 func (c *Context) NewUserEvent() (Event, error) {
-	c.lock()
+	if err := c.enter(); err != nil {
+		return Event{}, err
+	}
 	defer c.unlock()
 	if c.closed {
 		return Event{}, fmt.Errorf("user event: context %s: %w", c.name, errContextClosed)
@@ -324,7 +329,9 @@ func (e Event) SetStatus(s ExecStatus) error {
 		return fmt.Errorf("user event status %d: it must be 0 (complete) or negative: %w", s, mem.ErrInvalidValue)
 	}
 	c := e.c
-	c.lock()
+	if err := c.enter(); err != nil {
+		return err
+	}
 	gate, open := c.openUser[r.point.Seq]
 	if delete(c.openUser, r.point.Seq); open {
 		c.gates.open(gate)

@@ -70,6 +70,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 		gates:    gates{lines: make(map[*mem.Timeline]*Queue)},
 	}
 	c.scratch.reuse.May = c.mayWait
+	c.hooks.sink = o.Trace
 	if c.evicting.policy = o.Policy; o.NoEviction {
 		c.evicting.policy = nil
 	} else if o.Policy == nil {

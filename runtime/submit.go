@@ -75,7 +75,9 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 	c := q.c
 	called, tries, asked := c.calledAt(), 0, false
 	for {
-		c.lock()
+		if err := c.enter(); err != nil {
+			return Event{}, err
+		}
 		e, err := c.enqueue(req, in, called)
 		c.unlock()
 		if err == nil {
@@ -221,7 +223,7 @@ func (c *Context) commit(req *request, p mem.Point) mem.Version {
 	default:
 		v := c.planner.Commit(&s.plan, p)
 		if o := c.evicting.observer; o != nil && len(s.plan.Accesses) > 0 {
-			o.Observe(s.plan.Accesses)
+			c.hooks.observe(o, s.plan.Accesses)
 		}
 		return v
 	}

@@ -205,15 +205,7 @@ func runError(res *scenario.Result, err error) error {
 	return nil
 }
 
-// pipedWidth is how many columns a report takes where it goes to no terminal, and
-// COLUMNS says nothing.
-const pipedWidth = 160
-
 // printOptions fit the report to standard output.
 func printOptions(all bool) scenario.PrintOptions {
-	opt := scenario.PrintOptions{All: all, Width: pipedWidth, Color: os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(os.Stdout.Fd()))}
-	if width := screenWidth(); width > 0 {
-		opt.Width = width
-	}
-	return opt
+	return scenario.PrintOptions{All: all, Width: screenWidth(), Color: os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(os.Stdout.Fd()))}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -291,6 +292,13 @@ func TestReportsThatGoToNoTerminalAreNotTooWide(t *testing.T) {
 			for _, line := range strings.Split(out, "\n") {
 				require.LessOrEqual(t, utf8.RuneCountInString(line), c.most, line)
 			}
+		}
+		var b strings.Builder
+		wide := newTable(&b, 2, slices.Repeat([]any{"a column"}, 40)...)
+		wide.AppendRow([]any{"a row", 1})
+		wide.Render()
+		for _, line := range strings.Split(b.String(), "\n") {
+			require.LessOrEqual(t, utf8.RuneCountInString(line), c.most, line)
 		}
 	}
 }
