@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"godwit/devices"
 	"godwit/mem"
 	"godwit/migration"
 	"godwit/subbuffer"
@@ -123,6 +124,7 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 // createBuffer makes a buffer; pages is its memory on the host, if not nil.
 func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pages *locked) (*Buffer, error) {
 	size, flags := view.Range.Size(), view.Flags
+	c.by.Enter(devices.Other)
 	c.lock()
 	defer c.unlock()
 	if c.closed {
@@ -320,6 +322,7 @@ func (b *Buffer) Release() error {
 		return err
 	}
 	c := b.c
+	c.by.Enter(devices.Other)
 	c.lock()
 	defer c.unlock()
 	if err := b.live(); err != nil {

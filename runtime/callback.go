@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"godwit/devices"
 	"godwit/devices/soft"
 	"godwit/mem"
 )
@@ -24,11 +25,14 @@ import (
 // callbacks are a context's. Lock order: mu is a leaf; nothing is called under it.
 type callbacks struct {
 	mu        sync.Mutex
-	idle      sync.Cond           // calling is false; its L is mu
+	by        devices.Executor    // immutable
+	idle      devices.Cond        // calling is false; its lock is mu
 	listeners map[Event]*listener // protected by mu
 	todo      []callback          // protected by mu
 	calling   bool                // protected by mu: the goroutine is there
 }
+
+func (k *callbacks) init(by devices.Executor) { k.by, k.idle = by, by.Cond(&k.mu) }
 
 type callback struct {
 	e      Event
@@ -71,6 +75,7 @@ func (e Event) OnStatus(s ExecStatus, f func(Event, ExecStatus)) error {
 		return err
 	}
 	k, call := &e.c.callbacks, callback{e, s, f}
+	e.c.by.Enter(devices.Other)
 	if s == Submitted { // all that is accepted was
 		if err := r.point.Err(); err != nil {
 			call.status = ExecStatus(mem.StatusOf(err))
@@ -166,7 +171,7 @@ func (k *callbacks) push(call callback) {
 	k.todo = append(k.todo, call)
 	if !k.calling {
 		k.calling = true
-		go k.work()
+		k.by.Call(k.work)
 	}
 }
 
@@ -187,18 +192,14 @@ func (k *callbacks) work() {
 		k.mu.Lock()
 	}
 	k.calling = false
-	if k.idle.L != nil {
-		k.idle.Broadcast()
-	}
+	k.idle.Broadcast()
 }
 
 // drain waits until everything was called.
 func (k *callbacks) drain() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.idle.L = &k.mu
-	for k.calling {
-		k.idle.Wait()
+	for k.calling && k.idle.Wait() == nil {
 	}
 }
 

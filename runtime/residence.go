@@ -79,6 +79,7 @@ func (b *Buffer) onMemory(verb string, d devices.Device, f func(*root, mem.Memor
 	if err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
+	b.c.by.Enter(devices.Other)
 	b.c.lock()
 	defer b.c.unlock()
 	if b.c.closed {

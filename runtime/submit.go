@@ -73,6 +73,7 @@ func (e *errRoom) Unwrap() error { return e.error }
 // submit takes a request through the planner to the devices.
 func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, error) {
 	c := q.c
+	c.by.Enter(devices.Enqueue)
 	called, tries, asked := c.calledAt(), 0, false
 	for {
 		c.lock()

@@ -130,6 +130,7 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 	if align == 0 {
 		align = 128
 	}
+	c.by.Enter(devices.Other)
 	c.lock()
 	defer c.unlock()
 	if c.closed {
@@ -291,6 +292,7 @@ func (c *Context) SVMFree(p Pointer) error {
 	if p == 0 {
 		return nil
 	}
+	c.by.Enter(devices.Other)
 	c.lock()
 	defer c.unlock()
 	r, err := c.svmStart(p)
