@@ -2,7 +2,6 @@ package mem
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -143,8 +142,11 @@ func (l *Link) Choose(size uint64, class Class) (Way, *Path) {
 	return way, best
 }
 
-// noPath is a path that is not there.
-var noPath Path
+// noPath is a path that is not there, noLink a link without any.
+var (
+	noPath Path
+	noLink Link
+)
 
 // ways is whether there is any.
 func (l *Link) ways() bool {
@@ -157,7 +159,8 @@ func (l *Link) ways() bool {
 // may change them; what shares a store is declared before the topology is shared.
 type Topology struct {
 	names  []string
-	links  atomic.Pointer[[]Link] // n*n, from*n+to; replaced as a whole
+	links  []atomic.Pointer[Link] // n*n, from*n+to; what is pointed to never changes
+	last   *Link                  // the last one set: there are n*n, and few that differ
 	stores []MemoryID             // by memory: the smallest one that it shares its bytes with, itself included
 }
 
@@ -166,18 +169,18 @@ type Topology struct {
 // host's memory, and each directly with the host.
 func NewTopology(devices ...string) *Topology {
 	n := len(devices) + 1
-	t := &Topology{names: append([]string{"host"}, devices...), stores: make([]MemoryID, n)}
-	links := make([]Link, n*n)
-	t.links.Store(&links)
+	t := &Topology{names: append([]string{"host"}, devices...), links: make([]atomic.Pointer[Link], n*n), stores: make([]MemoryID, n)}
+	direct, ring := DirectLink(0, 0), RingLink(0, 0)
 	for from := range n {
 		t.stores[from] = MemoryID(from)
 		for to := range n {
 			switch {
 			case from == to:
+				t.links[from*n+to].Store(&noLink)
 			case from == int(Host) || to == int(Host):
-				links[from*n+to] = DirectLink(0, 0)
+				t.links[from*n+to].Store(&direct)
 			default:
-				links[from*n+to] = RingLink(0, 0)
+				t.links[from*n+to].Store(&ring)
 			}
 		}
 	}
@@ -197,14 +200,7 @@ func (t *Topology) Name(id MemoryID) string {
 
 // Link returns how bytes get from one memory to another. Both must exist.
 func (t *Topology) Link(from, to MemoryID) Link {
-	return (*t.links.Load())[int(from)*len(t.names)+int(to)]
-}
-
-// change replaces the links by what f makes of a copy.
-func (t *Topology) change(f func(links []Link)) {
-	links := slices.Clone(*t.links.Load())
-	f(links)
-	t.links.Store(&links)
+	return *t.links[int(from)*len(t.names)+int(to)].Load()
 }
 
 // Store names the bytes behind a memory: memories that share theirs have the
@@ -228,7 +224,11 @@ func (t *Topology) SetLink(from, to MemoryID, l Link) error {
 	if t.stores[from] == t.stores[to] {
 		return fmt.Errorf("link %d -> %d: the two share one store: %w", from, to, ErrInvalidValue)
 	}
-	t.change(func(links []Link) { links[int(from)*t.Len()+int(to)] = l })
+	if t.last == nil || *t.last != l {
+		set := l
+		t.last = &set
+	}
+	t.links[int(from)*t.Len()+int(to)].Store(t.last)
 	return nil
 }
 
@@ -245,15 +245,13 @@ func (t *Topology) Share(a, b MemoryID) error {
 			t.stores[i] = keep
 		}
 	}
-	t.change(func(links []Link) {
-		for i, s := range t.stores {
-			for j, u := range t.stores {
-				if s == u && i != j {
-					links[i*t.Len()+j] = Link{}
-				}
+	for i, s := range t.stores {
+		for j, u := range t.stores {
+			if s == u && i != j {
+				t.links[i*t.Len()+j].Store(&noLink)
 			}
 		}
-	})
+	}
 	return nil
 }
 

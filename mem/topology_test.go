@@ -113,3 +113,15 @@ func TestALinkBetweenWindowsIsChosenByClassAndSize(t *testing.T) {
 	way, _ = unknown.Choose(1, mem.Window)
 	require.Equal(t, mem.Direct, way)
 }
+
+// A context of n devices sets n*n links, few of which differ.
+func TestALinkLikeTheLastOneTakesNoMemory(t *testing.T) {
+	topo := mem.NewTopology("a", "b", "c")
+	l := mem.DirectLink(time.Microsecond, 1<<30)
+	require.NoError(t, topo.SetLink(1, 2, l))
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		_ = topo.SetLink(2, 3, l)
+	}), "what is equal is kept once, and other links are not copied")
+	require.Equal(t, l, topo.Link(2, 3))
+	require.Equal(t, mem.RingLink(0, 0), topo.Link(3, 2))
+}

@@ -47,6 +47,7 @@ var house = map[string]string{
 	"devices/soft":    "devices devices/storage devices/work devices/internal/gate",
 	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
 
+	"devices/model/network":       "mem",
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
 	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
