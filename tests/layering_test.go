@@ -55,6 +55,7 @@ var house = map[string]string{
 	"devices/nvlink":              "devices mem",
 	"devices/nvlink/nvlinktest":   "devices/nvlink",
 	"devices/opencl/internal/ocl": "",
+	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network",
 
 	"devices/internal/region": "devices devices/storage devices/work bufalloc",
 	"devices/internal/gate":   "devices",
@@ -110,7 +111,7 @@ var (
 	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
 		"mem", "mem/rangemap", "input", "process", "outfile", "suggest", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
-		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce",
+		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce", "devices/model",
 		"svm", "subbuffer", "resource", "migration", "migration/oracle", "migration/bound", "eviction", "kernels", "runtime", "pool",
 	}
 )
