@@ -68,7 +68,7 @@ func (x *ring) shape() {
 	switch {
 	case into != nil && x.way == mem.Ring && x.form != inLanes:
 		best := into.RingChunk(x.m.mems[x.src.Memory].Device, x.size)
-		x.chunk = min(pages(best), most, pages(x.size))
+		x.chunk = even(x.size, max(best, pageSize), most)
 	case x.form == inBatch:
 		best := max(x.m.cost(x.src.Memory, x.dsts[0].dst.Memory).chunk(x.size), leastChunk)
 		x.chunk = even(x.size, best, most)
