@@ -48,6 +48,8 @@ var house = map[string]string{
 	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
 
 	"devices/model/network":       "mem",
+	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network",
+	"devices/model/machine":       "input suggest input/yamldoc devices devices/model devices/model/network",
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
 	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
@@ -55,7 +57,6 @@ var house = map[string]string{
 	"devices/nvlink":              "devices mem",
 	"devices/nvlink/nvlinktest":   "devices/nvlink",
 	"devices/opencl/internal/ocl": "",
-	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network",
 
 	"devices/internal/region": "devices devices/storage devices/work bufalloc",
 	"devices/internal/gate":   "devices",

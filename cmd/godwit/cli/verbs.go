@@ -8,6 +8,7 @@ func verbs() []*cobra.Command {
 		newRun(),
 		newExec(),
 		newExamples(),
+		newMachines(),
 		newDevices(),
 		newBench(),
 		newFuzz(),
