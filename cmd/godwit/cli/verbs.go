@@ -10,6 +10,7 @@ func verbs() []*cobra.Command {
 		newCompare(),
 		newExec(),
 		newExamples(),
+		newMachines(),
 		newDevices(),
 		newBench(),
 		newFuzz(),
