@@ -13,6 +13,7 @@ func verbs() []*cobra.Command {
 		newFuzz(),
 		newReplay(),
 		newTrace(),
+		newSchema(),
 		newVersion(),
 	}
 }
