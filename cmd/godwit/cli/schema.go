@@ -14,6 +14,7 @@ import (
 	"godwit/icd/tracelog"
 	"godwit/scenario"
 	"godwit/suggest"
+	"godwit/sweep"
 )
 
 // jsonOutputs are what verbs print with --json, by verb. Their schemas are made of
@@ -24,6 +25,8 @@ var jsonOutputs = []struct {
 	value any
 }{
 	{"run", scenario.Result{}},
+	{"run --summary", scenario.Digest{}},
+	{"sweep", sweep.Row{}},
 	{"exec", tracelog.Summary{}},
 	{"devices", devicesOutput{}},
 	{"examples", examplesOutput{}},
@@ -40,16 +43,19 @@ var jsonOutputs = []struct {
 //go:embed schemas/*.json
 var schemaFiles embed.FS
 
-// schemaFile is where the schema of a verb's output is.
-func schemaFile(verb string) string {
-	return "schemas/" + strings.ReplaceAll(verb, " ", "-") + ".json"
+// schemaFile is where a schema is.
+func schemaFile(name string) string {
+	return "schemas/" + strings.ReplaceAll(name, " ", "-") + ".json"
 }
+
+// schemaName is the name of a verb's schema: an argument has no dashes.
+func schemaName(verb string) string { return strings.ReplaceAll(verb, "--", "") }
 
 // schemaNames are what godwit schema takes.
 func schemaNames() []string {
 	var out []string
 	for _, o := range jsonOutputs {
-		out = append(out, o.verb)
+		out = append(out, schemaName(o.verb))
 	}
 	return out
 }
@@ -62,6 +68,7 @@ func newSchema() *cobra.Command {
 their types, what they mean and in which unit they are (x-unit). docs/json.md has
 the same for people.`,
 		Example: `  godwit schema run
+  godwit schema run summary      # run --summary
   godwit schema bench alloc`,
 		ValidArgs: schemaNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -242,7 +242,7 @@ func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 		s := schemaOf(t, o.verb, o.value)
 		out, err := json.MarshalIndent(s, "", " ")
 		require.NoError(t, err)
-		same(t, schemaFile(o.verb), string(out)+"\n")
+		same(t, schemaFile(schemaName(o.verb)), string(out)+"\n")
 		fmt.Fprintf(&page, "## `godwit %s --json`\n\n", o.verb)
 		if s.Type == "array" {
 			fmt.Fprintf(&page, "A list of %s.\n\n", shortName(s.Items.Ref))
@@ -298,13 +298,16 @@ func kindText(s *jsonschema.Schema) (kind, unit string, refs []string) {
 		return "map of " + kind, unit, refs
 	}
 	unit, _ = s.Extras["x-unit"].(string)
+	if s.Type == "" {
+		return "map", unit, nil
+	}
 	return s.Type, unit, nil
 }
 
 // strict compiles a verb's schema, without the keys that it allows besides.
 func strict(t testing.TB, verb string) *validator.Schema {
 	t.Helper()
-	text, err := schemaFiles.ReadFile(schemaFile(verb))
+	text, err := schemaFiles.ReadFile(schemaFile(schemaName(verb)))
 	require.NoError(t, err)
 	doc, err := validator.UnmarshalJSON(bytes.NewReader(text))
 	require.NoError(t, err)
@@ -400,6 +403,8 @@ func TestWhatVerbsPrintIsValid(t *testing.T) {
 		{"run", []string{"--example", "svm", "--stats", "--profile"}, 0},
 		{"run", []string{"--example", "matmul-tiles", "--set", "n=3"}, 0},
 		{"run", []string{bad}, 2},
+		{"run --summary", []string{"--example", "matmul-tiles"}, 0},
+		{"sweep", []string{"--example", "matmul-tiles", "--set", "n=2"}, 0},
 		{"devices", nil, 0},
 		{"examples", nil, 0},
 		{"version", nil, 0},
