@@ -28,6 +28,11 @@ type exampleInfo struct {
 	Bytes int    `json:"bytes"`
 }
 
+// examplesOutput is the JSON form of godwit examples.
+type examplesOutput struct {
+	Examples []exampleInfo `json:"examples"`
+}
+
 func newExamples() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -49,7 +54,7 @@ func newExamples() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"examples": list})
+				return writeJSON(cmd.OutOrStdout(), examplesOutput{list})
 			}
 			t := newTable(cmd.OutOrStdout(), 4, "example", "shows", "kind")
 			for _, e := range list {
