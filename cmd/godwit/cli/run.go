@@ -135,7 +135,8 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 // loadScenario reads a scenario's file, or an example, whose name it writes to file.
 func loadScenario(ctx context.Context, file *string, example string, opt scenario.Options) (*scenario.Scenario, error) {
 	if example == "" {
-		return scenario.Load(ctx, *file, opt)
+		s, err := scenario.Load(ctx, *file, opt)
+		return s, orExample(err, *file, examples.Scenario)
 	}
 	name, content, err := findExample(example, examples.Scenario)
 	if err != nil {
