@@ -120,11 +120,8 @@ func findExample(name, kind string) (file string, content []byte, err error) {
 
 // orExample ends the error about a file that is not there, and is called like an example.
 func orExample(err error, file, kind string) error {
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	name := strings.TrimSuffix(filepath.Base(file), kind)
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && slices.Contains(examples.Names(kind), name) {
+	if errors.Is(err, fs.ErrNotExist) && slices.Contains(examples.Names(kind), name) {
 		return fmt.Errorf("%w; did you mean --example %s?", err, name)
 	}
 	return err

@@ -118,6 +118,11 @@ func TestRunExitCodes(t *testing.T) {
 		{"a driver nobody has", []string{"run", write("driver.yaml", "devices: [{name: d, driver: abacus}]\nbuffers: [{name: a, size: 1}]\ncommands: []")}, 2, "driver.yaml:1: device \"d\": driver \"abacus\": there is none of this name; there are cpu, null, opencl, tce"},
 		{"another driver", []string{"run", example("overlap"), "--driver", "tce"}, 0, ""},
 		{"another driver that nobody has", []string{"run", example("overlap"), "--driver", "abacus"}, 2, "--driver: driver \"abacus\""},
+		{"totals", []string{"run", "--summary", example("pingpong")}, 0, ""},
+		{"a journey", []string{"run", "--explain", "low[0:1KiB]", example("overlap")}, 0, ""},
+		{"a journey of nothing", []string{"run", "--explain", "lwo", example("overlap")}, 2, `--explain: no buffer or sub-buffer is named "lwo"; did you mean "low"?`},
+		{"a journey past the end", []string{"run", "--explain", "a[0:5KiB]", example("overlap")}, 2, "want some of its 4 KiB"},
+		{"a graph nowhere", []string{"run", "--dot", filepath.Join(dir, "no", "where"), example("overlap")}, 2, "--dot: "},
 		{"an unknown flag", []string{"run", "--frobnicate", example("pingpong")}, 2, "unknown flag"},
 		{"an unknown input", []string{"run", example("pingpong"), "--input", "x=" + text}, 2, "declares no such input"},
 		{"half an input", []string{"run", example("histogram"), "--input", "text"}, 2, "want NAME=FILE"},
@@ -162,6 +167,23 @@ func TestRunExitCodes(t *testing.T) {
 			require.Contains(t, stderr.String(), c.stderr)
 		})
 	}
+}
+
+// TestRunShowsItselfInTotalsAndAsAGraph: what --summary --json and --dot give.
+func TestRunShowsItselfInTotalsAndAsAGraph(t *testing.T) {
+	graph := filepath.Join(t.TempDir(), "graph.dot")
+	out, _, err := godwit(t, "run", example("pingpong"), "--json", "--summary", "--dot", graph)
+	require.NoError(t, err)
+	var got scenario.Digest
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.True(t, got.OK)
+	require.Positive(t, got.BytesMoved)
+	require.NotContains(t, out, "segments")
+	text, err := os.ReadFile(graph)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(text), "digraph"), "%.40s", text)
+	require.Equal(t, got.Commands, strings.Count(string(text), `shape="box"`))
+	require.Equal(t, got.Copies, strings.Count(string(text), `shape="ellipse"`))
 }
 
 func TestRunPrintsOneJSONObject(t *testing.T) {
@@ -334,4 +356,39 @@ func TestRunShowsStatisticsAndTimes(t *testing.T) {
 		require.Equal(t, d.PeakUse, got.Memories[i+1].Allocated.Peak)
 	}
 	require.NotNil(t, got.Commands[0].Times)
+}
+
+// A scenario from standard input is that of a file, but for its name.
+func TestAScenarioFromStandardInput(t *testing.T) {
+	bin := built(t)
+	run := func(args ...string) string {
+		text, err := os.Open(example("matmul-tiles"))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, text.Close()) }()
+		cmd := exec.CommandContext(t.Context(), bin, append([]string{"run", "-"}, args...)...)
+		cmd.Stdin = text
+		out, err := cmd.CombinedOutput()
+		return string(out) + exitText(err)
+	}
+	require.Contains(t, run("--set", "n=2", "--set", "passes=1"), "n = 2, side = 32, passes = 1, percent = 70")
+	require.Contains(t, run("--help"), "how often the product is made")
+	require.Regexp(t, `stdin:\d+: param "n": --set n=0: 0 is below the least, 1\n.*exit status 2`, run("--set", "n=0"))
+	require.Contains(t, run("--set", "n=2", "--set", "n=3"), "it is set twice")
+}
+
+// exitText is how a program ended, in words.
+func exitText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestTheHelpOfAScenarioListsWhatItIsGiven(t *testing.T) {
+	bin := built(t)
+	out, err := exec.CommandContext(t.Context(), bin, "run", example("histogram"), "--help").CombinedOutput()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "any file")
+	out, err = exec.CommandContext(t.Context(), bin, "run", "none.yaml", "--help").CombinedOutput()
+	require.Equal(t, "exit status 2", exitText(err), "%s", out)
 }
