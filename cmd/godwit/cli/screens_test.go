@@ -53,6 +53,8 @@ var screens = []struct {
 	{"exec-signal", []string{"exec", "--lib", "lib", "--", "sh", "-c", "kill -9 $$"}, false, false},
 	{"examples", []string{"examples"}, false, false},
 	{"examples-write", []string{"examples", "write", "here", "overlap"}, false, false},
+	{"machines", []string{"machines"}, false, false},
+	{"machine", []string{"machines", "gpux4-switch"}, false, false},
 	{"devices", []string{"devices"}, true, false}, // without OpenCL, whose devices differ from machine to machine
 	{"replay", []string{"replay", "--example", "resnet50", "--repeats", "0"}, false, false},
 	{"replay-times", []string{"replay", "--example", "resnet50", "-s", "fit,bestfit", "--repeats", "1", "--pool", "power-of-two"}, true, false},

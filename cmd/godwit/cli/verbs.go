@@ -10,11 +10,13 @@ func verbs() []*cobra.Command {
 		newCompare(),
 		newExec(),
 		newExamples(),
+		newMachines(),
 		newDevices(),
 		newBench(),
 		newFuzz(),
 		newReplay(),
 		newTrace(),
+		newSchema(),
 		newVersion(),
 	}
 }
