@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -18,6 +17,8 @@ type RunOptions struct {
 	Profile bool
 	// Stats asks for the statistics of every memory's resources.
 	Stats bool
+	// Explain names bytes whose journeys are told: see Result.Journeys.
+	Explain []Place
 	// Progress, where not nil, is told now and then how far the run is.
 	Progress func(stage string, done, total int)
 	// Read, where not nil, is given what each read command yielded, once all
@@ -50,7 +51,7 @@ type runner struct {
 	reads    [][]byte        // by command; nil where it is no read
 	failed   []error         // by command; why it failed, where it was to
 	fired    []firing        // by command; what its callbacks said
-	calls    sync.WaitGroup  // callbacks to come
+	calls    calls           // callbacks to come
 	given    [][]byte        // memory that buffers use in place
 	x        *explainer      // of what has run
 	stackErr error           // why a memory has not the stack of resources it should have
@@ -143,18 +144,27 @@ func (r *runner) abandon() {
 }
 
 // at marks an error as the fault of a line of the scenario.
-func (s *Scenario) at(line int, format string, args ...any) error {
-	return Errors{{s.File, line, fmt.Sprintf(format, args...)}}
+func at(file string, line int, format string, args ...any) error {
+	return Errors{{file, line, fmt.Sprintf(format, args...)}}
 }
 
 // blame turns an error of the runtime about a line into the scenario's, where
 // the scenario broke a rule; running out of something is not its fault.
 func (s *Scenario) blame(line int, what string, err error) error {
+	return blame(s.File, line, what, err)
+}
+
+// blame is Scenario.blame for a device, which may be declared in an included file.
+func (d *Device) blame(what string, err error) error {
+	return blame(d.File, d.Line, "device "+d.Name+what, err)
+}
+
+func blame(file string, line int, what string, err error) error {
 	st := mem.StatusOf(err)
 	if st <= mem.InvalidValue || st == mem.MisalignedSubBufferOffset || st == mem.MemCopyOverlap {
-		return s.at(line, "%s: %v", what, err)
+		return at(file, line, "%s: %v", what, err)
 	}
-	return fmt.Errorf("%s:%d: %s: %w", s.File, line, what, err)
+	return fmt.Errorf("%s:%d: %s: %w", file, line, what, err)
 }
 
 // build builds the kernels that the scenario launches, for all its devices.
