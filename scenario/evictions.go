@@ -44,6 +44,7 @@ func (r *runner) evictions(res *Result, out *CommandResult, rec *trace.CommandRe
 			out.BytesMoved += cp.Bytes - cp.RideAlong
 			res.BytesRideAlong += cp.RideAlong
 			res.Copies = append(res.Copies, cp)
+			res.steps = append(res.steps, v.Backs[j].Point)
 		}
 		out.Evictions = append(out.Evictions, len(res.Evictions))
 		res.Evictions = append(res.Evictions, e)

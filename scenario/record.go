@@ -1,15 +1,18 @@
 package scenario
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	"godwit/devices"
 	"godwit/mem"
 	"godwit/trace"
 )
 
 // recorder keeps what the runtime tells: a trace.CommandSink.
 type recorder struct {
+	by          devices.Executor // immutable once the context is open
 	mu          sync.Mutex
 	buffers     []trace.BufferRecord                 // protected by mu
 	commands    map[uint64]*trace.CommandRecord      // protected by mu
@@ -18,6 +21,7 @@ type recorder struct {
 
 func newRecorder() *recorder {
 	return &recorder{
+		by:          devices.Goroutines{},
 		commands:    make(map[uint64]*trace.CommandRecord),
 		completions: make(map[mem.Point]trace.CompletionRecord),
 	}
@@ -78,7 +82,9 @@ func (r *recorder) ended(p mem.Point) trace.CompletionRecord {
 		if ok {
 			return c
 		}
-		time.Sleep(100 * time.Microsecond)
+		if r.by.Pause(context.Background(), 100*time.Microsecond) != nil {
+			break
+		}
 	}
 	return trace.CompletionRecord{}
 }

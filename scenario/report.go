@@ -35,6 +35,7 @@ func (r *Result) Print(w io.Writer, opt PrintOptions) {
 	if len(r.Commands) > 0 {
 		p.commands()
 		p.segments()
+		p.modelled()
 		p.times()
 		p.memories()
 	}
@@ -400,6 +401,7 @@ func (p *printer) times() {
 	}
 	t.SetColumnConfigs(right)
 	if rows > 0 {
+		fmt.Fprintf(p.w, "times of %s, since each command was queued:\n", p.r.Clock)
 		p.render(t)
 	}
 }

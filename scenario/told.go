@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"godwit/devices"
 	"godwit/runtime"
 )
 
@@ -19,19 +20,47 @@ type firing struct {
 	got []runtime.ExecStatus // protected by mu
 }
 
+// calls counts callbacks to come. It is waited for as the context's executor waits.
+type calls struct {
+	mu   sync.Mutex
+	left int // protected by mu
+	none devices.Cond
+}
+
+func (c *calls) init(by devices.Executor) { c.none = by.Cond(&c.mu) }
+
+func (c *calls) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left += n; c.left == 0 {
+		c.none.Broadcast()
+	}
+}
+
+func (c *calls) wait() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.left > 0 {
+		if err := c.none.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // listen asks for a command's callbacks, in the order in which they will come
 // where it has ended already.
 func (r *runner) listen(i int, e runtime.Event) error {
 	for _, s := range inOrder(r.s.Commands[i].Callbacks) {
 		f := &r.fired[i]
-		r.calls.Add(1)
+		r.calls.add(1)
 		if err := e.OnStatus(s, func(_ runtime.Event, got runtime.ExecStatus) {
-			defer r.calls.Done()
+			defer r.calls.add(-1)
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.got = append(f.got, got)
 		}); err != nil {
-			r.calls.Done()
+			r.calls.add(-1)
 			return err
 		}
 	}
@@ -41,16 +70,11 @@ func (r *runner) listen(i int, e runtime.Event) error {
 // toldAll waits for the callbacks, which come after the ends of commands, and
 // puts what they and the clocks said into the result.
 func (r *runner) toldAll(ctx context.Context, res *Result) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.calls.Wait()
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		<-done // their commands have ended
-		return ctx.Err()
+	if err := r.calls.wait(); err != nil { // their commands have ended
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	for i := range r.s.Commands {
 		c, out := &r.s.Commands[i], &res.Commands[i]

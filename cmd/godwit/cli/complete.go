@@ -25,9 +25,9 @@ var completed = map[string]func(verb string) []string{
 	"to": func(string) []string {
 		return textsOf([]trace.AllocFormat{trace.FormatGodwit, trace.FormatMiniMalloc, trace.FormatRMM, trace.FormatPyTorch})
 	},
-	"hints": func(string) []string { return []string{"none", "true", "1"} },
-	"type":  func(string) []string { return []string{"cpu", "gpu", "accelerator"} },
-	"carve": func(string) []string { return []string{"on", "off"} },
+	"hints":   func(string) []string { return []string{"none", "true", "1"} },
+	"type":    func(string) []string { return []string{"cpu", "gpu", "accelerator"} },
+	"carve":   func(string) []string { return []string{"on", "off"} },
 	"machine": func(string) []string { return machine.Names() },
 	"example": func(verb string) []string {
 		if verb == "replay" {

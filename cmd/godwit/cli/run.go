@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"godwit/devices/model/machine"
 	"godwit/examples"
 	"godwit/outfile"
 	"godwit/scenario"
@@ -30,6 +32,9 @@ type runFlags struct {
 	example  string
 	policy   string
 	let      []string
+	machine  string
+	seed     uint64
+	csv      string
 }
 
 func newRun() *cobra.Command {
@@ -53,6 +58,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
   godwit run examples/histogram.yaml --input text=README.md
   godwit run examples/overlap.yaml --driver opencl     # on real devices
   godwit run examples/svm.yaml --stats --profile
+  godwit run examples/halo.yaml --machine h200-nvlink  # in virtual time
   godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.example == "" {
@@ -78,6 +84,9 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none")
 	cmd.Flags().StringArrayVar(&f.let, "let", nil, "`NAME=NUMBER` in place of the number that the scenario gives this name")
+	cmd.Flags().StringVar(&f.machine, "machine", "", "run in virtual time on `MACHINE`: a built-in one (godwit machines lists them) or a file")
+	cmd.Flags().StringVar(&f.csv, "csv", "", "with --machine: write what ran, a line for each command and copy, to `FILE`")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "with --machine: draw the order of what happens at one instant by `N`; 0 leaves it as it comes")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
 	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
@@ -111,6 +120,10 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		return err
 	}
+	ropt := scenario.RunOptions{Profile: f.profile, Stats: f.stats, Seed: f.seed}
+	if err := onMachine(ctx, s, f, &ropt); err != nil {
+		return err
+	}
 	var timeline *outfile.File // made before the run: a file that cannot be is bad usage
 	if f.timeline != "" {
 		if timeline, err = outfile.Create(ctx, f.timeline); err != nil {
@@ -118,7 +131,10 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		defer func() { err = errors.Join(err, timeline.Abort()) }()
 	}
-	res, err := runShowingProgress(ctx, s, scenario.RunOptions{Profile: f.profile, Stats: f.stats})
+	res, err := runShowingProgress(ctx, s, ropt)
+	if f.csv != "" && res.Model != nil && len(res.Commands) > 0 && ctx.Err() == nil {
+		err = errors.Join(err, writeSpans(ctx, res, f.csv))
+	}
 	if timeline != nil && len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
 		err = errors.Join(err, writeTimeline(res, timeline))
 	}
@@ -130,6 +146,34 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		res.Print(out, opt)
 	}
 	return runError(res, err)
+}
+
+// onMachine adds the machine that a run is to be on.
+func onMachine(ctx context.Context, s *scenario.Scenario, f runFlags, opt *scenario.RunOptions) (err error) {
+	switch {
+	case f.machine == "" && f.csv != "":
+		return errors.New("--csv: it lists what ran in virtual time: want --machine, too")
+	case f.machine == "" && f.seed != 0:
+		return errors.New("--seed: it draws the order of what happens at one instant of virtual time: want --machine, too")
+	case f.machine == "":
+		return nil
+	case f.driver != "":
+		return fmt.Errorf("--machine %s and --driver %s: a run is on a machine or on a driver's devices", f.machine, f.driver)
+	}
+	opt.Machine, err = loadMachine(ctx, f.machine, machine.Options{Devices: len(s.Devices)})
+	return err
+}
+
+// writeSpans writes what ran on a machine as CSV.
+func writeSpans(ctx context.Context, res *scenario.Result, path string) error {
+	var out bytes.Buffer
+	if err := res.WriteCSV(&out); err != nil {
+		return err
+	}
+	if err := outfile.Write(ctx, path, out.Bytes()); err != nil {
+		return fmt.Errorf("--csv: %w", err)
+	}
+	return nil
 }
 
 // loadScenario reads a scenario's file, or an example, whose name it writes to file.
