@@ -28,7 +28,8 @@ type Candidate struct {
 func (c *Candidate) Size() uint64 { return c.Range.Size() }
 
 // Policy says which candidates go first. It belongs to one context, and is called
-// under its planner lock: it must neither block nor call the context.
+// under its planner lock: it must neither block nor call a context, whose methods fail
+// there with mem.ErrInvalidOperation.
 type Policy interface {
 	// Name is what ByName knows it by.
 	Name() string

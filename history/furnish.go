@@ -10,11 +10,12 @@ import (
 	"godwit/runtime"
 )
 
+// staging is plenty for buffers of some KiB, and too little for the mover to measure rings
+// with as a context is opened, which takes longer than a history.
+const staging = 4 << 20 // bytes
+
 func (r *replay) setUp() error {
-	o := runtime.Options{Name: r.cfg.Name, Gap: r.cfg.Gap, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec}
-	if r.cfg.Links {
-		o.Staging = 4 << 20 // too little to measure rings of the host's
-	}
+	o := runtime.Options{Name: r.cfg.Name, Gap: r.cfg.Gap, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec, Staging: staging}
 	if r.cfg.Every > 0 || r.cfg.Strike != nil {
 		r.faults = newFaults(r.h.Seed, r.cfg.Every, r.cfg.Strike)
 		r.faults.enter(opening)

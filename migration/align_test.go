@@ -184,10 +184,10 @@ func TestNothingRidesAlongIntoAHostThatIsWriting(t *testing.T) {
 	g.on("q", use(mem.Write, b, 0, 64, 1))
 	require.NoError(t, g.p.Mapped(b, mem.Range{Start: 16, End: 64}, mem.Point{})) // invalidated: the host's bytes look stale
 	require.Equal(t, mem.Range{Start: 9, End: 12}, g.on("q", use(mem.Read, b, 9, 12, mem.Host)).steps[0].Range)
-	require.NoError(t, g.p.Unmapped(b, mem.Range{Start: 16, End: 64}))
+	require.NoError(t, g.p.Unmapped(b, mem.Range{Start: 16, End: 64}, mem.Point{}))
 	require.Equal(t, mem.Range{Start: 24, End: 32}, g.on("q", use(mem.Read, b, 25, 28, mem.Host)).steps[0].Range)
 	require.ErrorIs(t, g.p.Mapped(b+1, mem.Range{End: 1}, mem.Point{}), mem.ErrInvalidBuffer)
-	require.ErrorIs(t, g.p.Unmapped(b+1, mem.Range{End: 1}), mem.ErrInvalidBuffer)
+	require.ErrorIs(t, g.p.Unmapped(b+1, mem.Range{End: 1}, mem.Point{}), mem.ErrInvalidBuffer)
 }
 
 // One step must not lose bytes for a failure that is not theirs (C9).

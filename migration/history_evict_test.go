@@ -20,6 +20,8 @@ type frames struct {
 	of      map[mem.MemoryID][]*frame
 	plan    *migration.Plan // that room is made for
 	evicted *int
+	gates   *mem.Timeline // user events; nil where there are none
+	closed  []mem.Point   // those that are not set
 }
 
 type frame struct {
@@ -39,6 +41,7 @@ type evictMutant struct {
 	early     bool // frees a block before the point of its write-back
 	forgetful bool // gives a frame again without the points of its users
 	trusting  bool // takes a promise for a copy
+	blind     bool // sees no user events
 }
 
 func (f *frames) at(m mem.MemoryID) []*frame {
@@ -50,14 +53,60 @@ func (f *frames) at(m mem.MemoryID) []*frame {
 	return f.of[m]
 }
 
-// free is how many frames have no owner; idle ones are in nobody's use either.
-func (f *frames) free(m mem.MemoryID, idle bool) (n int) {
-	for _, x := range f.at(m) {
-		if x.owner == nil && (!idle || !slices.ContainsFunc(x.until, func(p mem.Point) bool { return !p.Reached() })) {
+// free is how many frames have no owner, and no user that hangs on a user event; idle ones
+// are in nobody's use at all.
+func (h *history) free(m mem.MemoryID, idle bool) (n int) {
+	for _, x := range h.frames.at(m) {
+		if x.owner == nil && (!idle || !slices.ContainsFunc(x.until, func(p mem.Point) bool { return !p.Reached() })) && !h.hang(x.until) {
 			n++
 		}
 	}
 	return n
+}
+
+// gate makes some commands wait for a user event, new or not set yet.
+func (h *history) gate(t *task) {
+	f := h.frames
+	if f == nil || f.gates == nil || h.n(5) > 0 {
+		return
+	}
+	if len(f.closed) == 0 || h.n(2) == 0 {
+		f.closed = append(f.closed, f.gates.Next())
+	}
+	t.waits = append(t.waits, mem.Wait{Point: f.closed[h.n(len(f.closed))], Kind: mem.Data})
+}
+
+// openGate sets a user event.
+func (h *history) openGate() bool {
+	f := h.frames
+	if len(f.closed) == 0 {
+		return false
+	}
+	i := h.n(len(f.closed))
+	h.note("%v is set", f.closed[i])
+	f.gates.End(f.closed[i], nil)
+	f.closed = slices.Delete(f.closed, i, i+1)
+	return true
+}
+
+// hang reports whether some of the points end only once a user event is set, as far as the
+// waits of all tasks say, and the order of queues.
+func (h *history) hang(points []mem.Point) bool {
+	if len(h.frames.closed) == 0 {
+		return false
+	}
+	var hung []mem.Point
+	on := func(p mem.Point) bool {
+		return p.Line == h.frames.gates && !p.Reached() || slices.ContainsFunc(hung, func(by mem.Point) bool {
+			return by == p || p.Line.InOrder() && by.Line == p.Line && by.Seq < p.Seq
+		})
+	}
+	for _, t := range h.tasks { // waits lead to earlier ones only
+		if on(t.at) || slices.ContainsFunc(t.waits, func(w mem.Wait) bool { return on(w.Point) }) {
+			hung = append(hung, t.at)
+		}
+	}
+	return slices.ContainsFunc(points, on)
 }
 
 // frame returns a block for a buffer, and the points that its bytes are in use until.
@@ -67,7 +116,7 @@ func (h *history) frame(b *buffer, m mem.MemoryID) (*block, []mem.Point) {
 	}
 	var best *frame
 	for _, x := range h.frames.at(m) {
-		if x.owner == nil && (best == nil || len(x.until) < len(best.until)) {
+		if x.owner == nil && (best == nil || len(x.until) < len(best.until)) && !h.hang(x.until) {
 			best = x
 		}
 	}
@@ -139,6 +188,10 @@ func (h *history) makeRoom(plan *migration.Plan) bool {
 		v := &ev.Victims[i]
 		h.certain(v, done[v.Buffer])
 		until := h.p.Points(nil, v.Buffer, v.Memory)
+		if h.hang(until) {
+			h.fail("%d leaves memory %d, and what uses it hangs on a user event", v.Buffer, v.Memory)
+			return false
+		}
 		h.usersKnown(h.byID(v.Buffer).blocks[v.Memory], until)
 		if h.planner.evict.early {
 			until = early[i]
@@ -193,7 +246,7 @@ func (h *history) fromHost(b *buffer, m mem.MemoryID, off uint64) bool {
 
 // Fits implements migration.Room.
 func (h *history) Fits(m mem.MemoryID, victims []migration.Victim) bool {
-	n := h.frames.free(m, false) + len(victims)
+	n := h.free(m, false) + len(victims)
 	for _, w := range h.frames.plan.Storage {
 		if w.Memory == m {
 			n--
@@ -207,7 +260,7 @@ func (h *history) Takes(m mem.MemoryID, wants []migration.Want, _ migration.Want
 	if m == mem.Host {
 		return true
 	}
-	n := h.frames.free(m, true) - 1
+	n := h.free(m, true) - 1
 	for _, w := range slices.Concat(h.frames.plan.Storage, wants) {
 		if w.Memory == m {
 			n--
@@ -220,15 +273,20 @@ func (h *history) Takes(m mem.MemoryID, wants []migration.Want, _ migration.Want
 func (h *history) Stays(mem.BufferID, mem.MemoryID) eviction.Why { return eviction.Goes }
 
 // Hangs implements migration.Room.
-func (h *history) Hangs(mem.Point) eviction.Why { return eviction.Goes }
+func (h *history) Hangs(p mem.Point) eviction.Why {
+	if !h.planner.evict.blind && h.hang([]mem.Point{p}) {
+		return eviction.Hangs
+	}
+	return eviction.Goes
+}
 
 func TestHistoriesOnDevicesThatHoldFewBlocks(t *testing.T) {
 	evicted := 0
 	for seed := range uint64(many(60)) {
-		mustLive(t, seed, 7, options{faults: seed%3 > 0, evict: true, maps: seed%4 == 1, counted: seed%5 == 2, steps: 200, evicted: &evicted})
+		mustLive(t, seed, 7, options{faults: seed%3 > 0, evict: true, gated: seed%2 == 1, maps: seed%4 == 1, counted: seed%5 == 2, steps: 200, evicted: &evicted})
 	}
 	require.Greater(t, evicted, 200)
-	agreesWithTheOracle(t, options{faults: true, evict: true, steps: 80})
+	agreesWithTheOracle(t, options{faults: true, evict: true, gated: true, steps: 80})
 }
 
 func TestMutantsThatEvictBadlyAreCaught(t *testing.T) {
@@ -239,9 +297,10 @@ func TestMutantsThatEvictBadlyAreCaught(t *testing.T) {
 		"frees before the write-back's point":  {evictMutant{early: true}, "one writes what the other uses|reads version|a block may be freed"},
 		"forgets the points of the last users": {evictMutant{forgetful: true}, "one writes what the other uses|reads version|a block may be freed"},
 		"drops a promise":                      {evictMutant{trusting: true}, "only promise version"},
+		"evicts under a user event":            {evictMutant{blind: true}, "hangs on a user event"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := caughtIn(t, 8, options{faults: true, evict: true, planner: variant{evict: c.m}})
+			err := caughtIn(t, 8, options{faults: true, evict: true, gated: c.m.blind, planner: variant{evict: c.m}})
 			require.Regexp(t, c.want, err.Error())
 		})
 	}

@@ -146,7 +146,7 @@ func (h *history) unmap(i int) {
 	if !m.told {
 		h.o.Unmapped(m.b.id, m.bytes.r)
 	}
-	if err := h.p.Unmapped(m.b.id, m.bytes.r); err != nil && !h.planner.deafToMaps {
+	if err := h.p.Unmapped(m.b.id, m.bytes.r, m.at); err != nil && !h.planner.deafToMaps {
 		h.fail("unmapped: %v", err)
 	}
 }

@@ -64,6 +64,7 @@ func (h *history) submitStep(plan *migration.Plan, i int, points []mem.Point, co
 func (h *history) submitCommand(plan *migration.Plan, points []mem.Point, res oracle.Result, expect [][]mem.Version) *task {
 	t := h.task(plan, points)
 	t.version, t.failed = res.Version, func() { h.o.Fail(res.Command) }
+	h.gate(t)
 	at := t.at
 	for i, a := range plan.Accesses {
 		u := span{h.byID(a.Buffer).blocks[a.Memory], a.Range, expect[i]}

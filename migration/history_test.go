@@ -65,6 +65,7 @@ type options struct {
 	counted     bool    // many buffers have size buffers
 	maps        bool    // the host maps ranges for writing
 	evict       bool    // devices hold few blocks
+	gated       bool    // and some commands wait for user events
 	evicted     *int    // where not nil: grows by the blocks that left for others
 	saved, rode *uint64 // where not nil: grow by the bytes that need not move, and that came along
 	steps       int
@@ -76,6 +77,10 @@ func replay(c choices, o options) error {
 	h := &history{choices: c, planner: o.planner, gap: o.gap, aligned: o.aligned, quiet: o.quiet, machine: machine{faults: o.faults}}
 	if o.evict {
 		h.frames = &frames{of: map[mem.MemoryID][]*frame{}, evicted: o.evicted}
+		if o.gated {
+			h.frames.gates = mem.NewTimeline("user", false, nil)
+			h.open = h.openGate
+		}
 	}
 	h.setUp()
 	for range 6 {

@@ -52,17 +52,18 @@ func (p *Planner) Mapped(id mem.BufferID, r mem.Range, at mem.Point) error {
 	return nil
 }
 
-// Unmapped tells that what Mapped told of exactly that range, once, has ended. It
-// fails with mem.ErrInvalidBuffer where there is no such buffer, and with
-// mem.ErrInvalidValue where the range is not mapped for writing.
-func (p *Planner) Unmapped(id mem.BufferID, r mem.Range) error {
+// Unmapped tells that what Mapped told of exactly that range and that point, once, has
+// ended: of a range there may be several maps, one that has failed and its successor.
+// It fails with mem.ErrInvalidBuffer where there is no such buffer, and with
+// mem.ErrInvalidValue where that map does not exist.
+func (p *Planner) Unmapped(id mem.BufferID, r mem.Range, at mem.Point) error {
 	b, err := p.buffer(id)
 	if err != nil {
 		return err
 	}
 	maps := b.maps()
 	for i := range maps {
-		if maps[i].r == r {
+		if maps[i].r == r && maps[i].at == at {
 			last := len(maps) - 1
 			maps[i], maps[last] = maps[last], mapping{}
 			b.host.maps = maps[:last]
@@ -70,7 +71,7 @@ func (p *Planner) Unmapped(id mem.BufferID, r mem.Range) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: %v is not mapped for writing: %w", bufferName(id), r, mem.ErrInvalidValue)
+	return fmt.Errorf("%s: %v is not mapped for writing by %v: %w", bufferName(id), r, at, mem.ErrInvalidValue)
 }
 
 // Written tells that a memory's bytes of a range are the latest content from now on,

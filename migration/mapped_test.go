@@ -27,15 +27,40 @@ func TestNoStepGoesOverWhatTheHostHasMapped(t *testing.T) {
 	g.failPoint(failing, errors.New("no map"))
 	require.Equal(t, []string{"[60,64) 1->0 direct"}, g.on("q", use(mem.Read, b, 44, 64, mem.Host)).moved(), "who failed to map writes nothing")
 
-	require.ErrorIs(t, g.p.Unmapped(b, mem.Range{Start: 8, End: 24}), mem.ErrInvalidValue)
+	require.ErrorIs(t, g.p.Unmapped(b, mem.Range{Start: 8, End: 24}, mem.Point{}), mem.ErrInvalidValue)
 	require.ErrorIs(t, g.p.Mapped(b, mem.Range{Start: 60, End: 65}, mem.Point{}), mem.ErrInvalidValue)
 	require.ErrorIs(t, g.p.Mapped(b, mem.Range{}, mem.Point{}), mem.ErrInvalidValue)
-	require.NoError(t, g.p.Unmapped(b, mem.Range{Start: 16, End: 24}))
+	require.NoError(t, g.p.Unmapped(b, mem.Range{Start: 16, End: 24}, mem.Point{}))
 	require.Equal(t, []string{"[20,24) 1->0 direct"}, g.on("q", use(mem.Read, b, 8, 24, mem.Host)).moved())
 	require.NoError(t, g.p.Release(b))
 	c := g.buffer(64) // of the same slot
 	g.on("q", use(mem.Write, c, 0, 64, 1))
 	require.Equal(t, []string{"[0,64) 1->0 direct"}, g.on("q", use(mem.Read, c, 0, 64, mem.Host)).moved(), "nothing of it is mapped")
+}
+
+// TestAnUnmapEndsItsOwnMap: of a map that has failed, and that nobody has unmapped yet,
+// and one of the same range that came after it, the unmap of one leaves the other.
+func TestAnUnmapEndsItsOwnMap(t *testing.T) {
+	r := mem.Range{Start: 60, End: 64}
+	for _, failedFirst := range []bool{true, false} {
+		g := begin(t, mem.NewTopology("a"), migration.Options{})
+		b := g.buffer(64)
+		line := mem.NewTimeline("maps", true, nil)
+		failing, next := line.Next(), line.Next()
+		require.NoError(t, g.p.Mapped(b, r, failing))
+		g.failPoint(failing, errors.New("no map"))
+		require.NoError(t, g.p.Mapped(b, r, next))
+		want := []string(nil) // the host is writing these bytes
+		if failedFirst {
+			require.NoError(t, g.p.Unmapped(b, r, failing))
+		} else {
+			require.NoError(t, g.p.Unmapped(b, r, next))
+			want = []string{"[60,64) 1->0 direct"}
+		}
+		g.on("q", use(mem.Write, b, 60, 64, 1))
+		require.Equal(t, want, g.on("q", use(mem.Read, b, 60, 64, mem.Host)).moved())
+		require.Equal(t, 1, g.p.Maps(b))
+	}
 }
 
 func TestWhatTheHostHasMappedStillGoesElsewhere(t *testing.T) {
@@ -45,7 +70,7 @@ func TestWhatTheHostHasMappedStillGoesElsewhere(t *testing.T) {
 	require.NoError(t, g.p.Mapped(b, mem.Range{Start: 16, End: 32}, mem.Point{}))
 	require.Equal(t, []string{"[0,16) 1->0 direct", "[32,64) 1->0 direct", "[0,64) 1->2 ring"},
 		g.on("q", use(mem.Read, b, 0, 64, mem.Host), use(mem.Read, b, 0, 64, 2)).moved())
-	require.NoError(t, g.p.Unmapped(b, mem.Range{Start: 16, End: 32}))
+	require.NoError(t, g.p.Unmapped(b, mem.Range{Start: 16, End: 32}, mem.Point{}))
 }
 
 func TestACountThatTheHostHasMappedIsNone(t *testing.T) {
@@ -66,7 +91,7 @@ func TestACountThatTheHostHasMappedIsNone(t *testing.T) {
 	require.Len(t, late, 2)
 	require.Equal(t, size, late[0].Buffer, "its 8 bytes are not mapped")
 	late[1].Late.Landed(10)
-	require.NoError(t, g.p.Unmapped(size, beside))
+	require.NoError(t, g.p.Unmapped(size, beside, mem.Point{}))
 
 	g.on("q", use(mem.Write, size, 0, 8, 1)) // so that it is not on the host
 	mapped := mem.Range{Start: 4, End: 5}
@@ -74,7 +99,7 @@ func TestACountThatTheHostHasMappedIsNone(t *testing.T) {
 	c := g.on("q", use(mem.Read, b, 0, 64, 4))
 	require.Equal(t, []string{"[0,64) 1->4 ring"}, c.moved(), "from who has all of it; no count comes over the host's bytes")
 	require.Nil(t, c.steps[0].Late, "all bytes count")
-	require.NoError(t, g.p.Unmapped(size, mapped))
+	require.NoError(t, g.p.Unmapped(size, mapped, mem.Point{}))
 	require.Equal(t, []string{"[0,8) 1->0 direct", "[0,64) 4->2 ring"}, g.on("q", use(mem.Read, b, 0, 64, 2)).moved())
 	require.NoError(t, g.p.Check())
 }

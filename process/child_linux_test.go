@@ -86,6 +86,33 @@ func TestAChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	require.EqualError(t, c.Wait(), "exit status 3")
 }
 
+// Nothing of this process runs any more where it is killed outright: the kernel ends the
+// child then.
+func TestAChildDiesWithAParentThatIsKilledOutright(t *testing.T) {
+	const file = "GODWIT_TEST_CHILD_FILE"
+	if path := os.Getenv(file); path != "" { // the parent
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", `trap '' INT TERM HUP; echo $$ > "$0.new"; mv "$0.new" "$0"; exec sleep 100`, path)
+		require.NoError(t, process.Run(t.Context(), cmd))
+		return
+	}
+	path := filepath.Join(t.TempDir(), "pid")
+	parent := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
+	parent.Env = append(os.Environ(), file+"="+path)
+	require.NoError(t, parent.Start())
+	var pid int
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return false
+		}
+		pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, parent.Process.Kill())
+	require.EqualError(t, parent.Wait(), "signal: killed")
+	gone(t, []int{pid})
+}
+
 func TestAKilledChildSaysHowItEnded(t *testing.T) {
 	for command, want := range map[string]string{"exit 3": "exit status 3", "sleep 1000": "signal: killed"} {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,19 +13,33 @@ import (
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
+	"godwit/trace"
 )
 
 // What is given up ends given up, or is poisoned (C11).
 
-// enqueued is when a call that was just made has enqueued its command, on an
-// emulated processor too.
-const enqueued = 50 * time.Millisecond
+// told calls what it was given once, after the next command was accepted.
+type told struct {
+	trace.Recorder
+	next atomic.Pointer[func()]
+}
+
+func (s *told) Command(r *trace.CommandRecord) {
+	s.Recorder.Command(r)
+	if f := s.next.Swap(nil); f != nil {
+		go (*f)()
+	}
+}
 
 // stubborn is a device whose queues refuse every command while no is set.
 type stubborn struct {
 	*tce.Device
-	no atomic.Bool
+	sink told
+	no   atomic.Bool
 }
+
+// accepted has f called when the next command was accepted.
+func (d *stubborn) accepted(f func()) { d.sink.next.Store(&f) }
 
 func (d *stubborn) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	q, err := d.Device.NewQueue(o)
@@ -60,7 +73,7 @@ func stubbornHouse(t *testing.T, overSVM bool) (*house, *stubborn, *runtime.Buff
 	inner, err := tce.New(tce.Options{Memory: 1 << 20})
 	require.NoError(t, err)
 	d := &stubborn{Device: inner}
-	h := build(t, runtime.Options{Devices: []devices.Device{d}, SVMSize: 1 << 24}, outOfOrder)
+	h := build(t, runtime.Options{Devices: []devices.Device{d}, SVMSize: 1 << 24, Trace: &d.sink}, outOfOrder)
 	var b *runtime.Buffer
 	var p runtime.Pointer
 	if overSVM {
@@ -110,7 +123,7 @@ func TestAMapThatIsGivenUpIsGoneWhateverItsDriverSays(t *testing.T) { // C11
 				h, d, b, _ := stubbornHouse(t, overSVM)
 				gate := h.gate()
 				short, cancel := context.WithCancel(context.Background())
-				time.AfterFunc(enqueued, func() {
+				d.accepted(func() {
 					d.no.Store(true)
 					if fails {
 						_ = gate.SetStatus(-77)
@@ -134,7 +147,7 @@ func TestABlockingMapOfAPointerThatIsGivenUpIsGone(t *testing.T) { // C11
 	h, d, b, p := stubbornHouse(t, true)
 	gate := h.gate()
 	short, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(enqueued, func() { d.no.Store(true); cancel() })
+	d.accepted(func() { d.no.Store(true); cancel() })
 	_, e, err := h.q[0].SVMMap(short, p, 5000, runtime.SVMMapWrite, gate)
 	require.ErrorIs(t, err, runtime.ErrMap)
 	require.False(t, e.IsZero())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -35,6 +36,9 @@ type opening struct {
 // attach other things that it needs; asking for its own key fails with
 // mem.ErrInvalidOperation.
 func (c *Context) Attached(key any, open func() (io.Closer, error)) (io.Closer, error) {
+	if err := c.inside(); err != nil {
+		return nil, err
+	}
 	a := &c.attached
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,16 +98,20 @@ func goroutine() string {
 	return name
 }
 
-// close closes everything, the youngest first.
+// close closes everything, the youngest first, without mu: what is closed may still ask
+// for what is attached.
 func (a *attached) close() error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.closed = true
-	var errs []error
-	for i := len(a.order) - 1; i >= 0; i-- {
-		errs = append(errs, a.order[i].Close())
-	}
-	clear(a.by)
+	order := a.order
 	a.order = nil
+	a.mu.Unlock()
+	var errs []error
+	for _, v := range slices.Backward(order) {
+		errs = append(errs, v.Close())
+	}
+	a.mu.Lock()
+	clear(a.by)
+	a.mu.Unlock()
 	return errors.Join(errs...)
 }

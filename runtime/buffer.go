@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"godwit/devices"
 	"godwit/mem"
 	"godwit/migration"
 	"godwit/subbuffer"
@@ -124,8 +123,9 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 // createBuffer makes a buffer; pages is its memory on the host, if not nil.
 func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pages *locked) (*Buffer, error) {
 	size, flags := view.Range.Size(), view.Flags
-	c.by.Enter(devices.Other)
-	c.lock()
+	if err := c.call(); err != nil {
+		return nil, err
+	}
 	defer c.unlock()
 	if c.closed {
 		return nil, fmt.Errorf("buffer of %d bytes: context %s: %w", size, c.name, errContextClosed)
@@ -167,7 +167,7 @@ func (c *Context) register(r *root, content bool) error {
 		if content {
 			created.Version = c.planner.Version()
 		}
-		c.opts.Trace.Buffer(&created)
+		c.hooks.buffer(&created)
 	}
 	return nil
 }
@@ -217,7 +217,9 @@ func (b *Buffer) Sub(origin, size uint64, flags Flags) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.lock()
+	if err := c.call(); err != nil {
+		return nil, err
+	}
 	defer c.unlock()
 	if err := b.live(); err != nil {
 		return nil, err
@@ -274,7 +276,9 @@ func (b *Buffer) Segments() ([]migration.Segment, error) {
 	if err := b.made(); err != nil {
 		return nil, err
 	}
-	b.c.lock()
+	if err := b.c.call(); err != nil {
+		return nil, err
+	}
 	defer b.c.unlock()
 	if err := b.live(); err != nil {
 		return nil, err
@@ -290,7 +294,9 @@ func (b *Buffer) SetHint(h mem.Hint) error {
 	if err := b.made(); err != nil {
 		return err
 	}
-	b.c.lock()
+	if err := b.c.call(); err != nil {
+		return err
+	}
 	defer b.c.unlock()
 	if err := b.live(); err != nil {
 		return err
@@ -304,7 +310,9 @@ func (b *Buffer) Retain() error {
 	if err := b.made(); err != nil {
 		return err
 	}
-	b.c.lock()
+	if err := b.c.call(); err != nil {
+		return err
+	}
 	defer b.c.unlock()
 	if err := b.live(); err != nil {
 		return err
@@ -322,8 +330,9 @@ func (b *Buffer) Release() error {
 		return err
 	}
 	c := b.c
-	c.by.Enter(devices.Other)
-	c.lock()
+	if err := c.call(); err != nil {
+		return err
+	}
 	defer c.unlock()
 	if err := b.live(); err != nil {
 		return err

@@ -25,14 +25,15 @@ import (
 // callbacks are a context's. Lock order: mu is a leaf; nothing is called under it.
 type callbacks struct {
 	mu        sync.Mutex
-	by        devices.Executor    // immutable
+	exec      devices.Executor    // immutable
 	idle      devices.Cond        // calling is false; its lock is mu
 	listeners map[Event]*listener // protected by mu
 	todo      []callback          // protected by mu
 	calling   bool                // protected by mu: the goroutine is there
+	by        string              // protected by mu: its name, while calling
 }
 
-func (k *callbacks) init(by devices.Executor) { k.by, k.idle = by, by.Cond(&k.mu) }
+func (k *callbacks) init(by devices.Executor) { k.exec, k.idle = by, by.Cond(&k.mu) }
 
 type callback struct {
 	e      Event
@@ -52,7 +53,8 @@ type listener struct {
 // Running or Complete. f is given e and s, or the negative status where the
 // command failed. It is called once, on a goroutine of the context, never from
 // inside another call; one callback of a context at a time, so that it should
-// not block and must not close the context. For one event Submitted comes before
+// not block. It cannot close the context, which waits for it: Close fails there with
+// mem.ErrInvalidOperation. For one event Submitted comes before
 // Running and that before Complete, callbacks of one status in the order in which
 // they were given. Running's come when the command starts on simulated devices and the
 // host, and when it has ended on OpenCL devices, which do not tell, and for user
@@ -75,7 +77,7 @@ func (e Event) OnStatus(s ExecStatus, f func(Event, ExecStatus)) error {
 		return err
 	}
 	k, call := &e.c.callbacks, callback{e, s, f}
-	e.c.by.Enter(devices.Other)
+	e.c.look()
 	if s == Submitted { // all that is accepted was
 		if err := r.point.Err(); err != nil {
 			call.status = ExecStatus(mem.StatusOf(err))
@@ -171,7 +173,7 @@ func (k *callbacks) push(call callback) {
 	k.todo = append(k.todo, call)
 	if !k.calling {
 		k.calling = true
-		k.by.Call(k.work)
+		k.exec.Call(k.work)
 	}
 }
 
@@ -179,6 +181,7 @@ func (k *callbacks) push(call callback) {
 func (k *callbacks) work() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.by = goroutine()
 	for len(k.todo) > 0 {
 		list := k.todo
 		k.todo = nil
@@ -191,8 +194,15 @@ func (k *callbacks) work() {
 		}
 		k.mu.Lock()
 	}
-	k.calling = false
+	k.calling, k.by = false, ""
 	k.idle.Broadcast()
+}
+
+// inside reports whether the calling goroutine is the one that calls.
+func (k *callbacks) inside() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.calling && k.by == goroutine()
 }
 
 // drain waits until everything was called.
@@ -216,7 +226,9 @@ func (b *Buffer) OnRelease(f func()) error {
 	if err := b.made(); err != nil {
 		return err
 	}
-	b.c.lock()
+	if err := b.c.call(); err != nil {
+		return err
+	}
 	defer b.c.unlock()
 	if err := b.live(); err != nil {
 		return err

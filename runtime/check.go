@@ -24,7 +24,9 @@ import (
 // Failures that devices have reported are settled first. It takes time in
 // proportion to the state.
 func (c *Context) Check() error {
-	c.lock()
+	if err := c.enter(); err != nil {
+		return err
+	}
 	defer c.unlock()
 	errs := []error{c.planner.Check(), c.events.check(), c.checkMaps()}
 	type place struct {

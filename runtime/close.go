@@ -22,8 +22,12 @@ var ErrLeak = mem.Sentinel("buffers not released", mem.InvalidOperation)
 // gone, an unmap or Abandon after it fails with the status of an invalid context, and a
 // buffer that was released while mapped counts as not released. The error names buffers
 // that were not released (ErrLeak), and what else went wrong. Closing twice fails with
-// mem.ErrClosed.
+// mem.ErrClosed. An event's callback cannot close the context, which waits for it: there
+// closing fails with mem.ErrInvalidOperation.
 func (c *Context) Close(ctx context.Context) error {
+	if err := c.mayClose(); err != nil {
+		return err
+	}
 	queues, err := c.beginClose()
 	if err != nil {
 		return err
@@ -44,6 +48,9 @@ type closing struct {
 // own ctx, and returns what Close did. Until it has returned that, the context's devices
 // must be left alone.
 func (c *Context) CloseWithin(ctx context.Context) error {
+	if err := c.mayClose(); err != nil {
+		return err
+	}
 	k := &c.closing
 	k.start.Do(func() {
 		k.done = make(chan struct{})
@@ -69,10 +76,19 @@ type closingOf Context
 
 func (c *closingOf) String() string { return "the end of context " + c.name }
 
+// mayClose fails where closing would wait for its caller.
+func (c *Context) mayClose() error {
+	if c.callbacks.inside() {
+		return fmt.Errorf("context %s: closed from an event's callback: %w", c.name, mem.ErrInvalidOperation)
+	}
+	return c.inside()
+}
+
 // beginClose makes the context closed, and returns what its queues still run.
 func (c *Context) beginClose() (map[*Queue][]mem.Point, error) {
-	c.by.Enter(devices.Other)
-	c.lock()
+	if err := c.call(); err != nil {
+		return nil, err
+	}
 	defer c.unlock()
 	if c.closed {
 		return nil, fmt.Errorf("context %s: %w", c.name, mem.ErrClosed)

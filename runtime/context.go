@@ -134,6 +134,7 @@ type Context struct {
 	failures  failureList        // has its own lock
 	attached  attached           // has its own lock
 	closing   closing            // has its own lock
+	hooks     hooks              // immutable but for a counter
 	locks     locks              // has its own lock
 	mover     *mover.Mover       // has its own lock
 
@@ -194,7 +195,9 @@ func (c *Context) Resource(id mem.MemoryID) mem.Resource { return c.mems[id].res
 
 // Stats are what the planner has done so far: commands, copies, bytes moved.
 func (c *Context) Stats() migration.Stats {
-	c.lock()
+	if err := c.enter(); err != nil {
+		return migration.Stats{}
+	}
 	defer c.unlock()
 	s := c.planner.Stats()
 	s.BytesMoved += c.lateMoved.Load()
@@ -208,6 +211,14 @@ func (c *Context) MoverStats() mover.Stats { return c.mover.Stats() }
 // between two of them does otherwise, beside the work, and waits until they are. It says why
 // there are none where that is so: of mem.ErrInvalidOperation where no two devices have one.
 func (c *Context) OpenLinks(ctx context.Context) error { return c.mover.OpenLinks(ctx) }
+
+// Await waits until done is closed, by a callback for example, or ctx ends, whose error it
+// then returns. what says what is waited for. In virtual time, where a receive would
+// keep the world from going on, this is how a host thread waits for another; it fails with
+// devices.ErrStuck where nothing that is under way can end the wait.
+func (c *Context) Await(ctx context.Context, what fmt.Stringer, done <-chan struct{}) error {
+	return c.by.Sleep(ctx, what, done)
+}
 
 // Name is the context's name.
 func (c *Context) Name() string { return c.name }

@@ -218,7 +218,7 @@ func (e Event) Command() (uint64, error) {
 // failed. The error is for e itself, never for the command: see Err.
 func (e Event) Status() (ExecStatus, error) {
 	if e.c != nil {
-		e.c.by.Enter(devices.Poll)
+		e.c.look()
 	}
 	r, err := e.get()
 	if err != nil {
@@ -243,7 +243,7 @@ func (e Event) Err() error {
 	if err != nil {
 		return err
 	}
-	e.c.by.Enter(devices.Poll)
+	e.c.look()
 	return r.point.Err()
 }
 
@@ -254,9 +254,12 @@ func (e Event) Wait(ctx context.Context, how ...devices.WaitMode) error {
 	if err != nil {
 		return err
 	}
-	e.c.by.Enter(devices.Poll)
+	e.c.look()
 	if r.queue != nil {
 		return r.queue.waitPoint(ctx, r.point, modeOf(how))
+	}
+	if err := e.c.inside(); err != nil {
+		return err
 	}
 	return r.point.Wait(ctx)
 }
@@ -302,8 +305,9 @@ func (u userFailure) Status() mem.Status { return mem.Status(u) }
 
 // NewUserEvent makes an event that ends when SetStatus says so.
 func (c *Context) NewUserEvent() (Event, error) {
-	c.by.Enter(devices.Other)
-	c.lock()
+	if err := c.call(); err != nil {
+		return Event{}, err
+	}
 	defer c.unlock()
 	if c.closed {
 		return Event{}, fmt.Errorf("user event: context %s: %w", c.name, errContextClosed)
@@ -329,8 +333,9 @@ func (e Event) SetStatus(s ExecStatus) error {
 		return fmt.Errorf("user event status %d: it must be 0 (complete) or negative: %w", s, mem.ErrInvalidValue)
 	}
 	c := e.c
-	c.by.Enter(devices.Other)
-	c.lock()
+	if err := c.call(); err != nil {
+		return err
+	}
 	gate, open := c.openUser[r.point.Seq]
 	if delete(c.openUser, r.point.Seq); open {
 		c.gates.open(gate)

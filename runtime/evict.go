@@ -158,7 +158,7 @@ func (c *Context) makeRoom(plan *migration.Plan, outcome mem.Outcome) error {
 	if e.rounds++; e.rounds > evictRounds { // whatever the resource promises
 		return c.outOfMemory(e.short[0], outcome)
 	}
-	if !c.planner.Evict(&e.ev, plan, e.short, 1, e.policy, evictRoom{c}) {
+	if !c.hooks.evict(c, plan) {
 		return c.noVictims(outcome)
 	}
 	return c.carryOut()

@@ -11,6 +11,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/devicetest"
 	"godwit/devices/tce"
 	"godwit/eviction"
 	"godwit/mem"
@@ -85,26 +86,54 @@ func TestMoreDataThanMemory(t *testing.T) {
 	}
 }
 
+// TestAnEnqueueThatEvictsDoesNotWaitForTheDevice has a device that ends nothing until it is
+// told: every enqueue returns all the same, be the victims written back or dropped, their
+// last users under way or not begun, and whether the enqueue writes, reads or copies.
 func TestAnEnqueueThatEvictsDoesNotWaitForTheDevice(t *testing.T) {
-	h := crowded(t, runtime.Options{}, 1)
-	q := h.q[0]
-	// The device is at work: nothing that is enqueued now has run when the enqueue returns.
-	busy, err := h.c.NewQueue(h.devs[0], runtime.QueueOptions{})
-	require.NoError(t, err)
-	_ = busy
-	var all []*runtime.Buffer
-	var last []runtime.Event
-	for i := range 12 {
-		b := h.buffer(room, nil)
-		all = append(all, b)
-		last = append(last, h.paint(q, b, byte(i)))
-	}
-	for _, e := range last {
-		h.ended(e)
-	}
-	for i, b := range all {
-		h.holds(q, b, byte(i))
-		require.NoError(t, b.Release())
+	for _, policy := range []eviction.Policy{nil, eviction.LRU{}} {
+		for name, open := range map[string]func() (devices.Device, error){
+			"cpu": func() (devices.Device, error) { return cpu.New(cpu.Options{Memory: 4 * room}) },
+			"tce": func() (devices.Device, error) { return tce.New(tce.Options{Memory: 4 * room}) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				d, err := open()
+				require.NoError(t, err)
+				hold := devicetest.NewHold(d)
+				h := build(t, runtime.Options{Devices: []devices.Device{hold}, Policy: policy}, outOfOrder)
+				q, ctx := h.q[0], soon(t)
+				var all []*runtime.Buffer
+				for i := range 12 {
+					all = append(all, h.buffer(room, bytes.Repeat([]byte{byte(i)}, room)))
+				}
+				hold.Hold()
+				var last []runtime.Event
+				for i := range 12 { // what is dropped: the host has it
+					last = append(last, h.ok(q.EnqueueMigrate(ctx, all[i:i+1], 0)))
+				}
+				for i := range 12 { // what is written back, by copies that have not begun either
+					last = append(last, h.paint(q, all[i], byte(100+i)))
+				}
+				for i := range 6 {
+					last = append(last, h.ok(q.EnqueueCopy(ctx, all[i], all[11-i], 0, 0, room)))
+				}
+				got := make([]byte, room)
+				last = append(last, h.ok(q.EnqueueRead(ctx, all[0], 0, got)))
+				st := h.c.Stats()
+				require.Greater(t, st.Evictions, uint64(24))
+				require.Greater(t, st.BytesWrittenBack, uint64(8*room))
+				require.Greater(t, st.BytesDropped, uint64(0))
+				require.Zero(t, hold.Ended(), "nothing has run")
+				require.Greater(t, hold.Release(), 30)
+				for _, e := range last {
+					h.ended(e)
+				}
+				require.Equal(t, bytes.Repeat([]byte{100}, room), got)
+				for i, b := range all {
+					h.holds(q, b, byte(100+min(i, 11-i)))
+					require.NoError(t, b.Release())
+				}
+			})
+		}
 	}
 }
 

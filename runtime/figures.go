@@ -32,7 +32,9 @@ type QueueDepth struct {
 
 // Figures returns the context's. It takes the planner's lock for a moment.
 func (c *Context) Figures() (f Figures) {
-	c.lock()
+	if err := c.enter(); err != nil {
+		return Figures{}
+	}
 	defer c.unlock()
 	for from := range mem.MemoryID(len(c.mems)) {
 		for to := range mem.MemoryID(len(c.mems)) {

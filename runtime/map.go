@@ -165,7 +165,9 @@ func (m Mapping) Abandon() error {
 		}
 		return nil
 	}
-	m.c.lock()
+	if err := m.c.call(); err != nil {
+		return err
+	}
 	defer m.c.unlock()
 	if m.c.closed {
 		return fmt.Errorf("abandon of %d bytes: context %s: %w", m.size, m.c.name, errContextClosed)
@@ -175,7 +177,7 @@ func (m Mapping) Abandon() error {
 		return fmt.Errorf("abandon of %d bytes that are not mapped (any more): %w", m.size, mem.ErrInvalidValue)
 	}
 	if r.flags.writes() {
-		m.c.hostWrote(r.root, r.r)
+		m.c.hostWrote(r.root, r.r, r.point)
 	}
 	return m.c.endMapping(m)
 }
@@ -201,7 +203,9 @@ func (b *Buffer) Maps() int {
 		return 0
 	}
 	c := b.c
-	c.lock()
+	if err := c.call(); err != nil {
+		return 0
+	}
 	defer c.unlock()
 	n := 0
 	for i := b.root.maps; i != 0; i = c.maps.records[i-1].next {
@@ -291,7 +295,7 @@ func (c *Context) mapped(req *request, p mem.Point) {
 func (c *Context) unmapped(req *request, p mem.Point) error {
 	m := c.maps.find(req.mapping)
 	if m.flags.writes() {
-		c.hostWrote(m.root, m.r)
+		c.hostWrote(m.root, m.r, m.point)
 	} else {
 		if err := c.planner.Reads(m.root.id, mem.Host, m.r, p); err != nil {
 			panic(fmt.Sprintf("runtime: a mapped range that the planner does not know: %v", err))
@@ -326,9 +330,10 @@ func (c *Context) hostWrites(r *root, bytes mem.Range, at mem.Point) {
 	}
 }
 
-// hostWrote tells the planner that a map for writing has ended. c.mu is held.
-func (c *Context) hostWrote(r *root, bytes mem.Range) {
-	if err := c.planner.Unmapped(r.id, bytes); err != nil {
+// hostWrote tells the planner that the map for writing of that point has ended. c.mu is
+// held.
+func (c *Context) hostWrote(r *root, bytes mem.Range, at mem.Point) {
+	if err := c.planner.Unmapped(r.id, bytes, at); err != nil {
 		panic(fmt.Sprintf("runtime: a map that the planner does not know: %v", err))
 	}
 }

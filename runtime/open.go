@@ -72,6 +72,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	c.callbacks.init(c.by)
 	c.locks.init(c.by)
 	c.scratch.reuse.May = c.mayWait
+	c.hooks.sink = o.Trace
 	if c.evicting.policy = o.Policy; o.NoEviction {
 		c.evicting.policy = nil
 	} else if o.Policy == nil {

@@ -84,7 +84,9 @@ func (c *Context) Adopt(name string, on []devices.Device, modules []devices.Modu
 
 // enlist makes a program one of the context's.
 func (c *Context) enlist(p *Program) error {
-	c.lock()
+	if err := c.call(); err != nil {
+		return err
+	}
 	defer c.unlock()
 	if c.closed {
 		return fmt.Errorf("program %q: context %s: %w", p.name, c.name, errContextClosed)
@@ -107,7 +109,9 @@ func (p *Program) release() error {
 // Close releases the program. Its kernels cannot be launched any more; launches
 // in flight must have ended.
 func (p *Program) Close() error {
-	p.c.lock()
+	if err := p.c.call(); err != nil {
+		return err
+	}
 	if p.closed {
 		p.c.unlock()
 		return fmt.Errorf("program %q: %w", p.name, mem.ErrClosed)

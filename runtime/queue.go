@@ -49,8 +49,9 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.by.Enter(devices.Other)
-	c.lock()
+	if err := c.call(); err != nil {
+		return nil, err
+	}
 	defer c.unlock()
 	if c.closed {
 		return nil, fmt.Errorf("queue: context %s: %w", c.name, errContextClosed)
@@ -87,8 +88,12 @@ func (c *Context) listQueues() {
 
 // Flush makes sure that all that was enqueued on any queue of the context will start
 // without further calls. Whoever waits for a point by other means than an Event or a
-// Queue calls it first.
-func (c *Context) Flush() { c.flush() }
+// Queue calls it first. From a hook (see trace.CommandSink) it does nothing.
+func (c *Context) Flush() {
+	if c.inside() == nil {
+		c.flush()
+	}
+}
 
 // flush makes sure that all that was submitted will start: a command may wait
 // for copies and commands on any other queue, whose device may hold them back
@@ -136,6 +141,9 @@ func modeOf(how []devices.WaitMode) devices.WaitMode {
 
 func (q *Queue) waitPoint(ctx context.Context, p mem.Point, mode devices.WaitMode) error {
 	if !p.Reached() {
+		if err := q.c.inside(); err != nil {
+			return err
+		}
 		q.c.flush()
 	}
 	return q.dev.Wait(ctx, p, mode)
@@ -179,8 +187,9 @@ func (q *Queue) Finish(ctx context.Context, how ...devices.WaitMode) error {
 	if err := q.made(); err != nil {
 		return err
 	}
-	q.c.by.Enter(devices.Other)
-	q.c.lock()
+	if err := q.c.call(); err != nil {
+		return err
+	}
 	if err := q.live(); err != nil {
 		q.c.unlock()
 		return err
@@ -224,7 +233,9 @@ func (q *Queue) Flush() error {
 	if err := q.made(); err != nil {
 		return err
 	}
-	q.c.lock()
+	if err := q.c.call(); err != nil {
+		return err
+	}
 	err := q.live()
 	q.c.unlock()
 	if err != nil {
@@ -240,8 +251,9 @@ func (q *Queue) Close() error {
 	if err := q.made(); err != nil {
 		return err
 	}
-	q.c.by.Enter(devices.Other)
-	q.c.lock()
+	if err := q.c.call(); err != nil {
+		return err
+	}
 	err := q.live()
 	if err == nil {
 		q.closed = true

@@ -79,8 +79,9 @@ func (b *Buffer) onMemory(verb string, d devices.Device, f func(*root, mem.Memor
 	if err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
-	b.c.by.Enter(devices.Other)
-	b.c.lock()
+	if err := b.c.call(); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
 	defer b.c.unlock()
 	if b.c.closed {
 		return fmt.Errorf("%s: context %s: %w", verb, b.c.name, errContextClosed)

@@ -227,7 +227,7 @@ func (c *Context) drop(r *root) error {
 	errs = append(errs, c.planner.Release(r.id))
 	delete(c.roots, r.id)
 	if c.opts.Trace != nil {
-		c.opts.Trace.Buffer(&trace.BufferRecord{Buffer: r.id, Name: r.name, Size: r.size, Released: true})
+		c.hooks.buffer(&trace.BufferRecord{Buffer: r.id, Name: r.name, Size: r.size, Released: true})
 	}
 	return errors.Join(errs...)
 }

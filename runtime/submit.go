@@ -73,10 +73,15 @@ func (e *errRoom) Unwrap() error { return e.error }
 // submit takes a request through the planner to the devices.
 func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, error) {
 	c := q.c
+	if err := c.inside(); err != nil {
+		return Event{}, err
+	}
 	c.by.Enter(devices.Enqueue)
 	called, tries, asked := c.calledAt(), 0, false
 	for {
-		c.lock()
+		if err := c.enter(); err != nil {
+			return Event{}, err
+		}
 		e, err := c.enqueue(req, in, called)
 		c.unlock()
 		if err == nil {
@@ -222,7 +227,7 @@ func (c *Context) commit(req *request, p mem.Point) mem.Version {
 	default:
 		v := c.planner.Commit(&s.plan, p)
 		if o := c.evicting.observer; o != nil && len(s.plan.Accesses) > 0 {
-			o.Observe(s.plan.Accesses)
+			c.hooks.observe(o, s.plan.Accesses)
 		}
 		return v
 	}

@@ -130,8 +130,9 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 	if align == 0 {
 		align = 128
 	}
-	c.by.Enter(devices.Other)
-	c.lock()
+	if err := c.call(); err != nil {
+		return 0, err
+	}
 	defer c.unlock()
 	if c.closed {
 		return 0, fmt.Errorf("svm block of %d bytes: context %s: %w", size, c.name, errContextClosed)
@@ -157,7 +158,9 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 // SetSVMHint is Buffer.SetHint for a block of shared virtual memory. It fails as
 // SVMFree does.
 func (c *Context) SetSVMHint(p Pointer, h mem.Hint) error {
-	c.lock()
+	if err := c.call(); err != nil {
+		return err
+	}
 	defer c.unlock()
 	r, err := c.svmStart(p)
 	if err == nil {
@@ -251,7 +254,9 @@ func (c *Context) SVMBytes(p Pointer, size uint64) ([]byte, error) {
 
 // svmArena is the arena, for a use of p.
 func (c *Context) svmArena(p Pointer) (*svm.Arena, error) {
-	c.lock()
+	if err := c.call(); err != nil {
+		return nil, err
+	}
 	defer c.unlock()
 	_, _, err := c.svmAt(p)
 	return c.arena, err
@@ -261,7 +266,9 @@ func (c *Context) svmArena(p Pointer) (*svm.Arena, error) {
 // has no right to an error: a *svm.Fault with the address, its block, and who
 // freed or unmapped it. Go code on the calling goroutine only.
 func (c *Context) SVMGuard(f func()) error {
-	c.lock()
+	if err := c.call(); err != nil {
+		return err
+	}
 	a := c.arena
 	c.unlock()
 	if a == nil {
@@ -274,7 +281,9 @@ func (c *Context) SVMGuard(f func()) error {
 // SVMExplain says in a sentence what is at an address, and whether the host may
 // touch it; where not, why.
 func (c *Context) SVMExplain(p Pointer) string {
-	c.lock()
+	if err := c.call(); err != nil {
+		return err.Error()
+	}
 	a := c.arena
 	c.unlock()
 	if a == nil {
@@ -292,8 +301,9 @@ func (c *Context) SVMFree(p Pointer) error {
 	if p == 0 {
 		return nil
 	}
-	c.by.Enter(devices.Other)
-	c.lock()
+	if err := c.call(); err != nil {
+		return err
+	}
 	defer c.unlock()
 	r, err := c.svmStart(p)
 	if err != nil {

@@ -43,9 +43,10 @@ func (c *Context) unmappedSVM(r *root, m *svm.Map) error {
 	if i < 0 {
 		return fmt.Errorf("unmap of %v of %s: it is mapped no more: %w", m.Range(), r.label(), svm.ErrMapped)
 	}
+	at := s.maps[i].at
 	s.maps = slices.Delete(s.maps, i, i+1)
 	if m.Flags().Writes() {
-		return c.planner.Unmapped(r.id, s.rangeOf(m))
+		return c.planner.Unmapped(r.id, s.rangeOf(m), at)
 	}
 	return nil
 }
@@ -82,7 +83,9 @@ func (c *Context) svmFreeWaits(in *borrowed) {
 
 // abandonSVM gives up a map whose pointer nobody was given: as Mapping.Abandon.
 func (c *Context) abandonSVM(m *svm.Map) error {
-	c.lock()
+	if err := c.call(); err != nil {
+		return err
+	}
 	defer c.unlock()
 	if err := m.Leave(); err != nil {
 		return err // unmapped meanwhile, or freed

@@ -39,7 +39,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		}
 		r.Steps = append(r.Steps, step)
 	}
-	c.opts.Trace.Command(r)
+	c.hooks.command(r)
 	back := -2
 	for i := range r.Evictions {
 		for k := range r.Evictions[i].Backs {
@@ -120,5 +120,5 @@ func (w *watcher) PointReached(p mem.Point, err error) {
 			r.Started = max(0, r.Ended-int64(t.Ended-t.Started)) // the device's clock may have another zero
 		}
 	}
-	w.c.opts.Trace.Completed(&r)
+	w.c.hooks.completed(&r)
 }

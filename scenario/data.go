@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -21,10 +23,17 @@ import (
 // Data is content for a buffer or a write: a file's, a pattern, random bytes
 // or a ramp.
 type Data struct {
-	what     string // for people
-	size     uint64 // of a file, or of pointers; 0 is as much as is wanted
+	what     string       // for people
+	file     *fileContent // nil for what is no file's
+	size     uint64       // of a file, or of pointers; 0 is as much as is wanted
 	pointers []pointer
 	fill     func(dst []byte) // nil for pointers; dst holds zeros
+}
+
+// fileContent is what a file holds.
+type fileContent struct {
+	data []byte
+	sum  func() [32]byte // SHA-256, computed where it is asked for
 }
 
 // pointer is a place in shared virtual memory whose address is content.
@@ -225,28 +234,26 @@ func (l *loader) pointerPlace(m *mapping, key string) (of Place, at uint64) {
 
 // fileData reads a file's content.
 func (l *loader) fileData(n ast.Node, what, path, name string) *Data {
-	content, ok := l.files[path]
+	f, ok := l.files[path]
 	if !ok {
+		var content []byte
 		var err error
 		if content, ok = l.given.Files[path]; !ok {
 			content, err = input.ReadFile(l.work.ctx, path, l.given.Memory-l.held)
 		}
-		if cerr := l.work.ctx.Err(); cerr != nil {
-			l.end = cerr
-			panic(bailout{})
-		}
 		if err != nil {
-			l.errorf(n, "%s: %v", what, err)
+			l.unread(n, what, err)
 			return nil
 		}
 		l.hold(n, what, uint64(len(content)))
-		l.files[path] = content
+		f = &fileContent{data: content, sum: sync.OnceValue(func() [32]byte { return sha256.Sum256(content) })}
+		l.files[path] = f
 	}
-	if len(content) == 0 {
+	if len(f.data) == 0 {
 		l.errorf(n, "%s: %s is empty: a buffer holds at least one byte", what, path)
 		return nil
 	}
-	return &Data{what: name, size: uint64(len(content)), fill: func(dst []byte) { copy(dst, content) }}
+	return &Data{what: name, file: f, size: uint64(len(f.data)), fill: func(dst []byte) { copy(dst, f.data) }}
 }
 
 // pattern reads the bytes of a fill: a byte, a typed number or hex digits.
@@ -295,8 +302,8 @@ func (l *loader) typed(m *mapping, sc *scope) (value []byte, text string) {
 		text = m.text(kind)
 		if kind != "float" && kind != "double" {
 			text = strconv.FormatInt(l.number(n, m.what, sc), 10)
-		} else if _, err := strconv.ParseFloat(text, 64); err != nil {
-			text = strconv.FormatInt(l.number(n, m.what, sc), 10)
+		} else if _, err := strconv.ParseFloat(text, 64); err != nil { // else it is shown as it is written
+			text = strconv.FormatFloat(l.real(n, m.what), 'g', -1, 64)
 		}
 		value, err := encode(kind, text)
 		if err != nil {

@@ -38,7 +38,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 		devs, err := openGroup(ctx, group)
 		open = append(open, devs...)
 		if err != nil {
-			return s.blame(group[0].Line, "device "+group[0].Name, err)
+			return group[0].blame("", err)
 		}
 		for j, d := range devs {
 			name := group[j].Name

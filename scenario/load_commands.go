@@ -234,11 +234,7 @@ func (l *loader) expanded(n ast.Node, what string) string {
 	if n == nil {
 		return ""
 	}
-	out, err := l.scope.expand(l.text(n, what))
-	if err != nil {
-		l.errorf(n, "%s: %v", what, err)
-	}
-	return out
+	return l.text(n, what)
 }
 
 func (l *loader) readRepeat(m *mapping, depth int) {
@@ -274,7 +270,7 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 			l.loop.Round = i
 		}
 		if name != "" {
-			l.scope.vars[name] = int64(i)
+			l.scope.vars[name] = integerOf(int64(i))
 		}
 		for _, n := range body {
 			l.readCommand(n, depth+1)

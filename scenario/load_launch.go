@@ -141,8 +141,10 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
 // plainValue reads a number of the type that the kernel declares.
 func (l *loader) plainValue(n ast.Node, what string, info *devices.ArgInfo) Arg {
 	text := l.text(n, what)
-	if _, err := strconv.ParseFloat(text, 64); err != nil || (info.Type != "float" && info.Type != "double") {
+	if info.Type != "float" && info.Type != "double" {
 		text = strconv.FormatInt(l.number(n, what, l.scope), 10)
+	} else if _, err := strconv.ParseFloat(text, 64); err != nil {
+		text = strconv.FormatFloat(l.real(n, what), 'g', -1, 64)
 	}
 	value, err := encode(info.Type, text)
 	if err != nil {

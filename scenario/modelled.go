@@ -104,14 +104,15 @@ type modelled struct {
 func (r *runner) openMachine(ctx context.Context, m *machine.Machine) error {
 	s := r.s
 	if n := m.Memories() - 1; n < len(s.Devices) {
-		return s.at(s.Devices[n].Line, "device %s: machine %s has %d devices, the scenario wants %d", s.Devices[n].Name, m.Name, n, len(s.Devices))
+		d := &s.Devices[n]
+		return at(d.File, d.Line, "device %s: machine %s has %d devices, the scenario wants %d", d.Name, m.Name, n, len(s.Devices))
 	}
 	rec := profile.New()
 	w, err := model.New(m, model.Options{Exact: m.Exact(), Observer: rec, Seed: r.opt.Seed})
 	if err != nil {
 		return err
 	}
-	r.model, r.by = &modelled{m, w, rec}, w
+	r.model = &modelled{m, w, rec}
 	devs := w.Devices()[:len(s.Devices)]
 	caps := []uint64{0}
 	for i := range s.Devices {

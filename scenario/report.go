@@ -62,6 +62,13 @@ func (p *printer) heading() {
 		fmt.Fprintf(p.w, ": %s", strings.TrimSpace(p.r.About))
 	}
 	fmt.Fprint(p.w, "\n\n")
+	var params []string
+	for _, v := range p.r.Params {
+		params = append(params, v.Name+" = "+v.Value)
+	}
+	if len(params) > 0 {
+		fmt.Fprintf(p.w, "%s\n\n", strings.Join(params, ", "))
+	}
 	if len(p.r.Devices) == 0 {
 		return
 	}

@@ -10,6 +10,7 @@ type Result struct {
 	Scenario  string           `json:"scenario"`
 	File      string           `json:"file"`
 	About     string           `json:"about,omitempty"`
+	Params    []ParamResult    `json:"params,omitempty"`
 	Devices   []DeviceResult   `json:"devices"`
 	Commands  []CommandResult  `json:"commands"`
 	Copies    []CopyResult     `json:"copies"`
@@ -42,6 +43,13 @@ type Result struct {
 	rec     *recorder
 	steps   []mem.Point            // of Copies
 	records []*trace.CommandRecord // of Commands; nil where there is none
+}
+
+// ParamResult is a parameter of the scenario and what it was.
+type ParamResult struct {
+	Name  string    `json:"name"`
+	Type  ParamType `json:"type"`
+	Value string    `json:"value"` // as an expression: sizes are in bytes
 }
 
 // DeviceResult is a device of the run.
@@ -109,7 +117,7 @@ func (r *Result) OK() bool {
 
 func newResult(s *Scenario) *Result {
 	return &Result{
-		Scenario: s.Name, File: s.File, About: s.About, s: s,
+		Scenario: s.Name, File: s.File, About: s.About, Params: s.paramResults(), s: s,
 		Devices: []DeviceResult{}, Commands: []CommandResult{}, Copies: []CopyResult{}, Evictions: []EvictionResult{}, Segments: []Segment{}, Expect: []ExpectedResult{},
 	}
 }
@@ -119,6 +127,13 @@ func Failed(file string, err error) *Result {
 	res := newResult(&Scenario{File: file})
 	res.Error = err.Error()
 	return res
+}
+
+func (s *Scenario) paramResults() (out []ParamResult) {
+	for _, p := range s.Params {
+		out = append(out, ParamResult{p.Name, p.Type, p.Value})
+	}
+	return out
 }
 
 // explain turns the recorded commands into the result's tables.

@@ -59,16 +59,15 @@ type runner struct {
 	calls    calls           // callbacks to come
 	given    [][]byte        // memory that buffers use in place
 	x        *explainer      // of what has run
-	by       devices.Executor
-	model    *modelled // nil where the times are this computer's
-	stackErr error     // why a memory has not the stack of resources it should have
+	model    *modelled       // nil where the times are this computer's
+	stackErr error           // why a memory has not the stack of resources it should have
 }
 
 // Run executes a scenario on its devices and verifies it. The Result is never
 // nil; where the run could not be finished its Error says why, and Run returns
 // the same error: Errors where the scenario is at fault.
 func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
-	r := &runner{s: s, opt: opt, rec: newRecorder(), by: devices.Goroutines{}}
+	r := &runner{s: s, opt: opt, rec: newRecorder()}
 	res := newResult(s)
 	err := r.run(ctx, res)
 	res.Clock = r.clock()
@@ -86,8 +85,6 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if err := r.open(ctx); err != nil {
 		return err
 	}
-	r.calls.init(r.by)
-	r.rec.by = r.by
 	if err := r.create(ctx); err != nil {
 		return err
 	}
@@ -156,18 +153,27 @@ func (r *runner) abandon() {
 }
 
 // at marks an error as the fault of a line of the scenario.
-func (s *Scenario) at(line int, format string, args ...any) error {
-	return Errors{{s.File, line, fmt.Sprintf(format, args...)}}
+func at(file string, line int, format string, args ...any) error {
+	return Errors{{file, line, fmt.Sprintf(format, args...)}}
 }
 
 // blame turns an error of the runtime about a line into the scenario's, where
 // the scenario broke a rule; running out of something is not its fault.
 func (s *Scenario) blame(line int, what string, err error) error {
+	return blame(s.File, line, what, err)
+}
+
+// blame is Scenario.blame for a device, which may be declared in an included file.
+func (d *Device) blame(what string, err error) error {
+	return blame(d.File, d.Line, "device "+d.Name+what, err)
+}
+
+func blame(file string, line int, what string, err error) error {
 	st := mem.StatusOf(err)
 	if st <= mem.InvalidValue || st == mem.MisalignedSubBufferOffset || st == mem.MemCopyOverlap {
-		return s.at(line, "%s: %v", what, err)
+		return at(file, line, "%s: %v", what, err)
 	}
-	return fmt.Errorf("%s:%d: %s: %w", s.File, line, what, err)
+	return fmt.Errorf("%s:%d: %s: %w", file, line, what, err)
 }
 
 // build builds the kernels that the scenario launches, for all its devices.

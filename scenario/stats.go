@@ -105,16 +105,16 @@ func (y Layer) over(up mem.Resource) (mem.Resource, error) {
 // of the layers keeps them, they are on top.
 func (r *runner) stack(id mem.MemoryID, base mem.Resource) mem.Resource {
 	var layers []Layer
-	line := 0
+	var d *Device // of the layers
 	if id != mem.Host {
-		d := &r.s.Devices[id-1]
-		layers, line = d.Resources, d.Line
+		d = &r.s.Devices[id-1]
+		layers = d.Resources
 	}
 	out := base
 	for _, y := range slices.Backward(layers) {
 		next, err := y.over(out)
 		if err != nil {
-			r.stackErr = r.s.blame(line, "device "+r.names[id]+": resources: "+y.Kind, err)
+			r.stackErr = d.blame(": resources: "+y.Kind, err)
 			return base
 		}
 		out = next

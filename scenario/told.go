@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"godwit/devices"
 	"godwit/runtime"
 )
 
@@ -20,32 +19,38 @@ type firing struct {
 	got []runtime.ExecStatus // protected by mu
 }
 
-// calls counts callbacks to come. It is waited for as the context's executor waits.
+// calls counts the callbacks to come.
 type calls struct {
 	mu   sync.Mutex
-	left int // protected by mu
-	none devices.Cond
+	left int           // protected by mu
+	done chan struct{} // protected by mu: not nil once somebody waits
 }
 
-func (c *calls) init(by devices.Executor) { c.none = by.Cond(&c.mu) }
+func (c *calls) String() string { return "the callbacks" }
 
-func (c *calls) add(n int) {
+func (c *calls) expect() {
+	c.mu.Lock()
+	c.left++
+	c.mu.Unlock()
+}
+
+func (c *calls) came() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.left += n; c.left == 0 {
-		c.none.Broadcast()
+	if c.left--; c.left == 0 && c.done != nil {
+		close(c.done)
 	}
 }
 
-func (c *calls) wait() error {
+// all is closed once all have come. None is to be expected any more.
+func (c *calls) all() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.left > 0 {
-		if err := c.none.Wait(); err != nil {
-			return err
-		}
+	c.done = make(chan struct{})
+	if c.left == 0 {
+		close(c.done)
 	}
-	return nil
+	return c.done
 }
 
 // listen asks for a command's callbacks, in the order in which they will come
@@ -53,14 +58,14 @@ func (c *calls) wait() error {
 func (r *runner) listen(i int, e runtime.Event) error {
 	for _, s := range inOrder(r.s.Commands[i].Callbacks) {
 		f := &r.fired[i]
-		r.calls.add(1)
+		r.calls.expect()
 		if err := e.OnStatus(s, func(_ runtime.Event, got runtime.ExecStatus) {
-			defer r.calls.add(-1)
+			defer r.calls.came()
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.got = append(f.got, got)
 		}); err != nil {
-			r.calls.add(-1)
+			r.calls.came()
 			return err
 		}
 	}
@@ -70,10 +75,7 @@ func (r *runner) listen(i int, e runtime.Event) error {
 // toldAll waits for the callbacks, which come after the ends of commands, and
 // puts what they and the clocks said into the result.
 func (r *runner) toldAll(ctx context.Context, res *Result) error {
-	if err := r.calls.wait(); err != nil { // their commands have ended
-		return err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := r.ctx.Await(ctx, &r.calls, r.calls.all()); err != nil {
 		return err
 	}
 	for i := range r.s.Commands {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +26,8 @@ type source struct {
 	faults  int // counts broken rules, also those that are not reported, or not again
 	anchors map[string]ast.Node
 	work    work
-	end     error // why reading has ended early, where the scenario is not at fault
+	expand  func(string) (string, error) // computes the {expressions} in a word; nil takes them as they are
+	end     error                        // why reading has ended early, where the scenario is not at fault
 }
 
 // errorf records a broken rule at n.
@@ -58,17 +60,23 @@ func shortened(rule string) string {
 	return strings.ToValidUTF8(rule[:most/2]+" … "+rule[len(rule)-most/2:], "")
 }
 
-// err returns what was found wrong, ordered by line, or nil.
+// err returns what was found wrong, ordered by line, or nil: that of the scenario's
+// own file first.
 func (s *source) err() error {
 	if len(s.errs) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(s.errs, func(a, b *Error) int { return a.Line - b.Line })
+	slices.SortStableFunc(s.errs, func(a, b *Error) int {
+		if a.File != b.File && (a.File == s.file) != (b.File == s.file) {
+			return map[bool]int{true: -1, false: 1}[a.File == s.file]
+		}
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
+	})
 	return s.errs
 }
 
-// parse returns the file's one document.
-func (s *source) parse(data []byte) ast.Node {
+// parse returns the file's one document; what says what is in one that is not empty.
+func (s *source) parse(data []byte, what string) ast.Node {
 	body, err := yamldoc.Parse(data)
 	var bad *yamldoc.Error
 	switch {
@@ -76,7 +84,7 @@ func (s *source) parse(data []byte) ast.Node {
 		s.errs = append(s.errs, &Error{s.file, bad.Line, bad.Text})
 		return nil
 	case err != nil:
-		s.errorf(nil, "empty: a scenario has devices, buffers and commands")
+		s.errorf(nil, "empty: %s", what)
 		return nil
 	}
 	s.anchors = make(map[string]ast.Node)
@@ -137,8 +145,24 @@ func (s *source) list(n ast.Node) []ast.Node {
 	}
 }
 
-// text returns a scalar as it is written.
+// text returns a scalar, with the {expressions} in it computed.
 func (s *source) text(n ast.Node, what string) string {
+	out := s.written(n, what)
+	if s.expand == nil || !strings.Contains(out, "{") {
+		return out
+	}
+	out, err := s.expand(out)
+	switch {
+	case errors.Is(err, errReported):
+		s.faults++
+	case err != nil:
+		s.errorf(n, "%s: %v", what, err)
+	}
+	return out // "" where there is an error
+}
+
+// written returns a scalar as it is written.
+func (s *source) written(n ast.Node, what string) string {
 	out := ""
 	switch v := s.plain(n).(type) {
 	case *ast.StringNode:
@@ -258,6 +282,7 @@ func (m *mapping) done() {
 		if k := keyName(kv); !slices.Contains(m.used, k) && !kv.Key.IsMergeKey() {
 			known := slices.Clone(m.used)
 			slices.Sort(known)
+			known = slices.Compact(known)
 			m.src.errorf(kv.Key, "%s: unknown key %q; known here: %s%s", m.what, k, strings.Join(known, ", "), suggest.For(k, known))
 		}
 	}

@@ -48,7 +48,8 @@ var house = map[string]string{
 	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
 
 	"devices/model/network":       "mem",
-	"devices/model":               "devices devices/model/network",
+	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network",
+	"devices/model/profile":       "devices/model devices/model/network",
 	"devices/model/machine":       "input suggest input/yamldoc devices devices/model devices/model/network",
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
@@ -81,7 +82,7 @@ var house = map[string]string{
 
 	"input/yamldoc": "",
 
-	"scenario": "input suggest input/yamldoc mem/flat runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
+	"scenario": "devices/model devices/model/machine devices/model/network devices/model/profile input suggest input/yamldoc mem/flat runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
@@ -112,7 +113,7 @@ var (
 	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
 		"mem", "mem/rangemap", "input", "process", "outfile", "suggest", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
-		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce",
+		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce", "devices/model",
 		"svm", "subbuffer", "resource", "migration", "migration/oracle", "migration/bound", "eviction", "kernels", "runtime", "pool",
 	}
 )

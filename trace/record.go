@@ -10,7 +10,9 @@ import (
 // them are the caller's again on return: a sink copies what it keeps. Command
 // and Buffer are called in enqueue order under the context's planner lock,
 // Completed from whatever goroutine ends a point, which may be one that holds
-// that lock: a sink must be quick, must not block and must not call the context.
+// that lock: a sink must be quick, must not block and must not call a context. What it
+// calls all the same fails with mem.ErrInvalidOperation, or returns nothing where it has
+// no error to return.
 type CommandSink interface {
 	// Buffer tells that a root buffer was created or released.
 	Buffer(*BufferRecord)

@@ -137,7 +137,7 @@ func (w window) Connected(other devices.Device) error { return w.w.Connected(Unw
 
 func (f *faulty) unwrapped() devices.Device { return f.Device }
 
-// Unwrap returns the device in d, where d is from FailNth, and else d.
+// Unwrap returns the device in d, where d is from FailNth or a Hold, and else d.
 func Unwrap(d devices.Device) devices.Device {
 	if w, ok := d.(interface{ unwrapped() devices.Device }); ok {
 		return w.unwrapped()

@@ -43,6 +43,26 @@ func need(t *testing.T) {
 	}
 }
 
+// keep holds the platform's context and the program of the histories until the function
+// that it returns is called, so that a soak's histories neither make nor compile them
+// again: that is most of what a history on PoCL costs. In CI each history makes its own.
+func keep(t *testing.T) (give func()) {
+	t.Helper()
+	if os.Getenv("GODWIT_SOAK") == "" {
+		return func() {}
+	}
+	devs, err := devices.Open(t.Context(), "opencl", devices.Config{Params: map[string]string{"count": "2"}})
+	require.NoError(t, err)
+	built, err := devs[0].Build(t.Context(), history.Program)
+	require.NoError(t, err)
+	return func() {
+		require.NoError(t, built.Close())
+		for _, d := range devs {
+			require.NoError(t, d.Close())
+		}
+	}
+}
+
 // house is two OpenCL devices, whole or carved, and a simulated one of each kind
 // where mixed.
 func house(carve string, mixed bool) func() ([]devices.Device, error) {
@@ -150,6 +170,7 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 			}
 		}
 	}
+	give := keep(t)
 	var total history.Result
 	runs := 0
 	for ; total.Commands < goal && !t.Failed(); runs++ {
@@ -167,6 +188,7 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	t.Logf("metamorphic on OpenCL: first seed %d: %d histories over %d configurations, %d commands, %d failed, %d blocks evicted, %d bytes moved, %d bytes read and compared\n%s",
 		first, runs, len(all), total.Commands, total.Failed, total.Evictions, total.BytesMoved, total.BytesRead, total.Counts())
 	require.Positive(t, total.BytesMoved, "bytes must move between OpenCL devices, though PoCL's share RAM")
+	give()
 	created, released := opencl.Objects()
 	require.Equal(t, created, released, "every cl object made is released")
 	require.Positive(t, created.Buffers)
@@ -183,6 +205,7 @@ func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 			goal = n
 		}
 	}
+	give := keep(t)
 	var total history.Result
 	runs := 0
 	for ; total.Commands < goal && !t.Failed(); runs++ {
@@ -199,6 +222,7 @@ func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 		}
 		total.Add(res)
 	}
+	give()
 	t.Log(total.Failures(fmt.Sprintf("on OpenCL, first seed %d, %d histories", first, runs)))
 	if os.Getenv("GODWIT_SOAK") != "" {
 		fmt.Println(total.Failures(fmt.Sprintf("on OpenCL, first seed %d, %d histories", first, runs)))
@@ -218,6 +242,7 @@ func TestEveryCallOfADriverMayFailOnRealDevices(t *testing.T) {
 			goal = n
 		}
 	}
+	give := keep(t)
 	var total history.Result
 	runs := 0
 	for i := 0; i < 1 || total.Commands < goal; i++ {
@@ -241,6 +266,7 @@ func TestEveryCallOfADriverMayFailOnRealDevices(t *testing.T) {
 	}
 	require.Positive(t, total.Calls[history.CallLend])
 	require.Positive(t, total.Calls[history.CallBatch])
+	give()
 	created, released := opencl.Objects()
 	require.Equal(t, created, released, "every cl object made is released")
 }

@@ -114,17 +114,40 @@ func (l *Ledger[W]) Brought(s *trace.StepRecord, counted uint64, known bool) {
 		return
 	}
 	to := l.store(s.To)
-	a.hold(to, s.Range)
-	switch {
-	case !s.Late || s.Count == 0:
+	if !s.Late || s.Count == 0 {
+		a.hold(to, s.Range)
 		a.setPart(to, s.Range, whole)
 		return
-	case !known:
+	}
+	if !known {
 		counted = 0
 	}
 	at := min(max(counted, s.Range.Start), s.Range.End)
+	beyondIt := mem.Range{Start: at, End: s.Range.End}
+	had := a.carriedBefore(to, beyondIt)
+	a.hold(to, s.Range)
 	a.setPart(to, mem.Range{Start: s.Range.Start, End: at}, carried)
-	a.setPart(to, mem.Range{Start: at, End: s.Range.End}, beyond)
+	a.setPart(to, beyondIt, beyond)
+	for _, r := range had {
+		a.setPart(to, r, carried)
+	}
+}
+
+// carriedBefore is what of r a memory has although a count leaves it out: copies under
+// larger counts have brought it.
+func (a *account[W]) carriedBefore(m mem.MemoryID, r mem.Range) (out []mem.Range) {
+	if a.part[m] == nil {
+		return nil
+	}
+	for rest := r; !rest.Empty(); {
+		at, c := a.latest.Get(rest.Start)
+		at = a.uniform(m, false, at.Intersect(rest))
+		if a.stillHolds(m, at.Start, c.Writer) {
+			out = append(out, at)
+		}
+		rest.Start = at.End
+	}
+	return out
 }
 
 // Wrote notes what a command wrote. Of one that failed nobody has what it was to

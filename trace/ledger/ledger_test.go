@@ -129,6 +129,29 @@ func TestWhatACountLeavesOutIsNeededWhenThereIsALargerOne(t *testing.T) {
 	require.Zero(t, l.Needed(&trace.CommandRecord{Accesses: reads}, nil), "all of it was carried in the end")
 }
 
+// TestASmallerCountTakesNothingAway: a step under a count carries nothing of what lies
+// beyond it, and what a larger count has carried there before is there still.
+func TestASmallerCountTakesNothingAway(t *testing.T) {
+	l := ledger.New[int](nil)
+	l.Create(1, size, initial)
+	l.Create(2, 8, initial)
+	l.CountBy(1, 2)
+	c := &trace.CommandRecord{
+		Accesses: []mem.Access{{Buffer: 1, Range: span(0, size), Memory: 1}},
+		Steps:    []trace.StepRecord{{Buffer: 1, Range: span(0, size), To: 1, Late: true, Count: 2}},
+	}
+	for command, x := range []struct{ count, needed uint64 }{{16, 16}, {4, 0}, {20, 4}, {0, 0}, {size, size - 20}} {
+		l.Wrote(command+1, []mem.Access{{Buffer: 2, Range: span(0, 8), Mode: mem.Write}}, false)
+		require.Equal(t, x.needed, l.Needed(c, func(*trace.StepRecord) (uint64, bool) { return x.count, true }), "count %d", x.count)
+		l.Brought(&c.Steps[0], x.count, true)
+	}
+	l.Wrote(9, []mem.Access{{Buffer: 1, Range: span(0, 8), Mode: mem.Write}}, false)
+	l.Wrote(10, []mem.Access{{Buffer: 2, Range: span(0, 8), Mode: mem.Write}}, false)
+	l.Brought(&c.Steps[0], 2, true)
+	l.CountBy(1, 0)
+	require.EqualValues(t, 6, l.Needed(&trace.CommandRecord{Accesses: c.Accesses}, nil), "what is new was carried as far as the last count")
+}
+
 func TestHeldIsWhatAMemoryHadBefore(t *testing.T) {
 	l := ledger.New[int](nil)
 	l.Create(1, size, initial)

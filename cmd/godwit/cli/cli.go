@@ -92,6 +92,9 @@ func Main() int {
 	root.SetOut(out)
 	root.SetErr(newOutput(os.Stderr))
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = helpError(root)
+	}
 	if oerr := out.close(); oerr != nil {
 		if errors.Is(err, oerr) {
 			err = failed{err}

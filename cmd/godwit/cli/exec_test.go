@@ -20,9 +20,15 @@ import (
 // stubLibrary is a library that looks like Godwit's from outside.
 func stubLibrary(t *testing.T) string {
 	t.Helper()
+	return libraryOf(t, entryPoint)
+}
+
+// libraryOf is a shared library with one function.
+func libraryOf(t *testing.T, name string) string {
+	t.Helper()
 	lib := filepath.Join(t.TempDir(), libraryName)
 	gcc := exec.CommandContext(t.Context(), "gcc", "-shared", "-x", "c", "-o", lib, "-")
-	gcc.Stdin = strings.NewReader("int " + entryPoint + "(void) { return 0; }")
+	gcc.Stdin = strings.NewReader("int " + name + "(void) { return 0; }")
 	if out, err := gcc.CombinedOutput(); err != nil {
 		t.Skipf("no C compiler for a library: %v %s", err, out)
 	}
@@ -71,6 +77,7 @@ func TestExecTellsTheProgramByItsEnvironmentAndPassesItsExitCodeOn(t *testing.T)
 		{[]string{"--devices", "/dev/zero", "--", "true"}, "not a regular file", 2},
 		{[]string{"--lib", "/etc/passwd", "--", "true"}, "is no shared library", 2},
 		{[]string{"--lib", bin, "--", "true"}, "is not Godwit's library", 2},
+		{[]string{"--lib", libraryOf(t, "clGetPlatformIDs"), "--", "true"}, "is not Godwit's library", 2},
 		{[]string{"--", "sh", "-c", "exit 200"}, "made no OpenCL context", 200},
 		{[]string{"--devices", "nothere.yaml", "--", "true"}, "a number, a list of devices or a file", 2},
 		{[]string{"--devices", "0,,1", "--", "true"}, "item 1 of the list is empty", 2},

@@ -92,7 +92,7 @@ func (g *grid) parts(sizes []int, width int) (parts [][]int) {
 	}
 	now := append([]int(nil), keys...)
 	for c := g.keys; c < len(g.header); c++ {
-		if width > 0 && len(now) > len(keys) && total(append(now, c), sizes) > width {
+		if len(now) > len(keys) && total(append(now, c), sizes) > width {
 			parts = append(parts, now)
 			now = append([]int(nil), keys...)
 		}
@@ -112,9 +112,7 @@ func (g *grid) part(cols, sizes []int, width int) {
 	for _, c := range cols {
 		widths[c] = sizes[c]
 	}
-	if width > 0 {
-		narrow(cols, widths, width)
-	}
+	narrow(cols, widths, width)
 	var configs []table.ColumnConfig
 	for i, c := range cols {
 		cfg := table.ColumnConfig{Number: i + 1, WidthMax: widths[c], WidthMaxEnforcer: text.WrapSoft}
@@ -161,8 +159,12 @@ func narrow(cols []int, widths map[int]int, width int) {
 	}
 }
 
+// pipedWidth is how many columns tables take where they go to no terminal, and COLUMNS
+// says nothing.
+const pipedWidth = 160
+
 // screenWidth is how many columns standard output has: the terminal's, or what COLUMNS
-// says; 0 is without end, as in a pipe.
+// says.
 func screenWidth() int {
 	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
 		if width, _, err := term.GetSize(fd); err == nil && width > 0 {
@@ -172,5 +174,5 @@ func screenWidth() int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n
 	}
-	return 0
+	return pipedWidth
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -297,6 +298,13 @@ func TestReportsThatGoToNoTerminalAreNotTooWide(t *testing.T) {
 				require.LessOrEqual(t, utf8.RuneCountInString(line), c.most, line)
 			}
 		}
+		var b strings.Builder
+		wide := newTable(&b, 2, slices.Repeat([]any{"a column"}, 40)...)
+		wide.AppendRow([]any{"a row", 1})
+		wide.Render()
+		for _, line := range strings.Split(b.String(), "\n") {
+			require.LessOrEqual(t, utf8.RuneCountInString(line), c.most, line)
+		}
 	}
 }
 
@@ -317,4 +325,39 @@ func TestRunShowsStatisticsAndTimes(t *testing.T) {
 		require.Equal(t, d.PeakUse, got.Memories[i+1].Allocated.Peak)
 	}
 	require.NotNil(t, got.Commands[0].Times)
+}
+
+// A scenario from standard input is that of a file, but for its name.
+func TestAScenarioFromStandardInput(t *testing.T) {
+	bin := built(t)
+	run := func(args ...string) string {
+		text, err := os.Open(example("matmul-tiles"))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, text.Close()) }()
+		cmd := exec.CommandContext(t.Context(), bin, append([]string{"run", "-"}, args...)...)
+		cmd.Stdin = text
+		out, err := cmd.CombinedOutput()
+		return string(out) + exitText(err)
+	}
+	require.Contains(t, run("--set", "n=2", "--set", "passes=1"), "n = 2, side = 32, passes = 1, percent = 70")
+	require.Contains(t, run("--help"), "how often the product is made")
+	require.Regexp(t, `stdin:\d+: param "n": --set n=0: 0 is below the least, 1\n.*exit status 2`, run("--set", "n=0"))
+	require.Contains(t, run("--set", "n=2", "--set", "n=3"), "it is set twice")
+}
+
+// exitText is how a program ended, in words.
+func exitText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestTheHelpOfAScenarioListsWhatItIsGiven(t *testing.T) {
+	bin := built(t)
+	out, err := exec.CommandContext(t.Context(), bin, "run", example("histogram"), "--help").CombinedOutput()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "any file")
+	out, err = exec.CommandContext(t.Context(), bin, "run", "none.yaml", "--help").CombinedOutput()
+	require.Equal(t, "exit status 2", exitText(err), "%s", out)
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices/opencl"
+	"godwit/icd/tracelog"
 )
 
 var rewriteScreens = flag.Bool("rewrite", false, "rewrite the screens in testdata/screens")
@@ -37,8 +39,13 @@ var screens = []struct {
 	{"root", nil, false, false},
 	{"help", []string{"run", "--help"}, false, false},
 	{"run", []string{"run", "--example", "overlap"}, false, false},
+	{"help-scenario", []string{"run", "--example", "matmul-tiles", "--help"}, false, false},
 	{"run-repeat", []string{"run", "--example", "halo"}, false, false},
 	{"run-figures", []string{"run", "--example", "pingpong", "--stats", "--profile"}, true, false},
+	{"run-json", []string{"run", "--example", "overlap", "--json"}, false, false},
+	{"exec", []string{"exec", "--lib", "lib", "--", "sh", "-c", `echo the program; cp summary.json "$GODWIT_SUMMARY"`}, false, false},
+	{"exec-json", []string{"exec", "--lib", "lib", "--json", "--", "cp", "summary.json", "left.json"}, false, false},
+	{"exec-signal", []string{"exec", "--lib", "lib", "--", "sh", "-c", "kill -9 $$"}, false, false},
 	{"examples", []string{"examples"}, false, false},
 	{"examples-write", []string{"examples", "write", "here", "overlap"}, false, false},
 	{"machines", []string{"machines"}, false, false},
@@ -47,6 +54,12 @@ var screens = []struct {
 	{"replay", []string{"replay", "--example", "resnet50", "--repeats", "0"}, false, false},
 	{"replay-times", []string{"replay", "--example", "resnet50", "-s", "fit,bestfit", "--repeats", "1", "--pool", "power-of-two"}, true, false},
 	{"trace-info", []string{"trace", "info", "resnet50.csv.gz"}, false, false},
+	{"trace-infos", []string{"trace", "info", "small.csv", "resnet50.csv.gz"}, false, false},
+	{"trace-convert", []string{"trace", "convert", "small.csv", "--to", "rmm"}, false, false},
+	{"trace-cut", []string{"trace", "cut", "small.csv", "--from", "2", "--until", "5"}, false, false},
+	{"trace-merge", []string{"trace", "merge", "small.csv", "small.csv"}, false, false},
+	{"trace-perturb", []string{"trace", "perturb", "small.csv", "--seed", "3"}, false, false},
+	{"trace-shrink", []string{"trace", "shrink", "resnet50.csv.gz", "--keep", "bestfit > 1.001", "--tries", "20", "--out", "less.csv"}, false, false},
 	{"fuzz", []string{"fuzz", "--evals", "40", "--ops", "60"}, true, false},
 	{"bench-alloc", []string{"bench", "alloc", "--live", "1000", "--pairs", "200", "--rounds", "1", "--pocl", "-", "-s", "fit"}, true, false},
 	{"bench-migrate", []string{"bench", "migrate", "--sizes", "64KiB", "--reps", "1", "--vendor=false"}, true, true},
@@ -54,6 +67,28 @@ var screens = []struct {
 	{"bench-pool", []string{"bench", "pool", "--sizes", "64KiB", "--reps", "1"}, true, true},
 	{"version", []string{"version"}, true, false},
 	{"mistyped", []string{"devcies"}, false, false},
+}
+
+// screenFiles is a folder with what the verbs of screens are given.
+func screenFiles(t *testing.T) string {
+	dir := t.TempDir()
+	trace, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "resnet50.csv.gz"))
+	require.NoError(t, err)
+	summary, err := json.Marshal(&tracelog.Summary{
+		Complete: true, Contexts: 1, Commands: 22, Launches: 14, Refused: 1, Copies: 9, BytesMoved: 81920, LowerBound: 81920, Compulsory: 81920,
+		Devices: []tracelog.DeviceUse{{Name: "host"}, {Name: "gpu0", Memory: 1, Peak: 32 << 10}, {Name: "gpu1", Memory: 2, Peak: 32 << 10}},
+		Links:   []tracelog.LinkUse{{From: "gpu0", To: "gpu1", Way: "direct", Copies: 8, Bytes: 73728}, {From: "host", To: "gpu0", Way: "ring", Copies: 1, Bytes: 8192}},
+		Buffers: []tracelog.BufferUse{{Name: "buffer 1", Size: 32 << 10, Copies: 9, BytesMoved: 81920}},
+		Ops:     map[string]int{"launch": 14, "write": 8},
+	})
+	require.NoError(t, err)
+	small := "id,lower,upper,size\n0,0,9,1024\n1,1,3,4096\n2,2,8,512\n3,4,7,4096\n4,5,6,256\n"
+	for name, text := range map[string]string{"resnet50.csv.gz": string(trace), "summary.json": string(summary), "small.csv": small} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "lib"), 0o700))
+	require.NoError(t, os.Rename(stubLibrary(t), filepath.Join(dir, "lib", libraryName)))
+	return dir
 }
 
 func TestScreensOfEveryVerb(t *testing.T) {
@@ -65,10 +100,7 @@ func TestScreensOfEveryVerb(t *testing.T) {
 				t.Skip("want two OpenCL devices")
 			}
 			for _, width := range []int{60, 80, 200} {
-				dir := t.TempDir()
-				trace, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "resnet50.csv.gz"))
-				require.NoError(t, err)
-				require.NoError(t, os.WriteFile(filepath.Join(dir, "resnet50.csv.gz"), trace, 0o600))
+				dir := screenFiles(t)
 				env := ""
 				if s.name == "devices" {
 					env = "OCL_ICD_VENDORS=" + dir
@@ -80,7 +112,7 @@ func TestScreensOfEveryVerb(t *testing.T) {
 					}
 				}
 				got = overwritten.ReplaceAllString(strings.ReplaceAll(got, "\r\n", "\n"), "")
-				got = strings.ReplaceAll(got, "\x1b", "␛")
+				got = jsonTimes.ReplaceAllString(strings.ReplaceAll(got, "\x1b", "␛"), "$1#")
 				if s.measured {
 					got = masked(got)
 				}
@@ -106,6 +138,9 @@ func ofTable(line string) bool {
 var (
 	// overwritten is what a progress bar has drawn over.
 	overwritten = regexp.MustCompile(`[^\n]*\r`)
+
+	// jsonTimes are those of JSON, whose keys name their unit.
+	jsonTimes = regexp.MustCompile(`("[a-z_]+_(?:ns|us|ms|s)": )[0-9.e+-]+`)
 
 	figures  = regexp.MustCompile(`[-#]?[0-9][0-9.,]*(e[-+][0-9]+)?`)
 	machines = regexp.MustCompile(`pthread[^│\n]*|platform .*|godwit # .*|build #.*|\bx?(B|KiB|MiB|GiB|us|ms|ns|x|alloc|free)\b`)

@@ -20,8 +20,11 @@ var bg = context.Background()
 const twoGPUs = `
 host: {bandwidth: 100 GB/s, enqueue: 1 us, poll: 2 us}
 devices: [{name: g, count: 2, copy: 3 us, launch: 5 us, bandwidth: 1 TB/s}]
-links: [{between: [host, g], latency: 4 us, bandwidth: 10 GB/s}]
+links:
+- {between: [host, g], latency: 4 us, bandwidth: 10 GB/s}
 `
+
+const peers = twoGPUs + "- {between: [g, g], latency: 1 us, bandwidth: 20 GB/s}\n"
 
 // bench is a context on a machine, recorded.
 type bench struct {
@@ -134,7 +137,7 @@ func TestTheCriticalPathLeadsThroughEnginesAndWaits(t *testing.T) {
 // what it says: nothing begins before its cause has ended.
 func TestThePathsOfRandomRunsTileTheTime(t *testing.T) {
 	for seed := range uint64(20) {
-		b := open(t, twoGPUs, seed)
+		b := open(t, []string{twoGPUs, peers}[seed%2], seed/2)
 		r := rand.New(rand.NewPCG(seed, 17))
 		var buffers []*runtime.Buffer
 		for range 4 {
