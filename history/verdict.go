@@ -27,7 +27,10 @@ func (r *replay) compareMoves() error {
 					r.result.BytesMoved += s.Range.Size() - s.RideAlong
 				}
 			}
-			r.result.Evictions += len(c.Evictions)
+			for _, e := range c.Evictions {
+				r.result.Evictions++
+				r.result.WrittenBack += e.Fresh - e.Dropped
+			}
 			continue
 		}
 		if c.Err != nil && len(c.Evictions) > 0 { // refused all the same

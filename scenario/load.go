@@ -328,8 +328,8 @@ func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) u
 func (l *loader) readPolicy(m *mapping) {
 	l.out.Policy = m.text("policy")
 	check := func(policy string, report func(format string, args ...any)) {
-		if policy != "" && !slices.Contains(policies(), policy) {
-			report("policy %q: want one of %s%s", policy, strings.Join(policies(), ", "), suggest.For(policy, policies()))
+		if policy != "" && !slices.Contains(Policies(), policy) {
+			report("policy %q: want one of %s%s", policy, strings.Join(Policies(), ", "), suggest.For(policy, Policies()))
 		}
 	}
 	check(l.out.Policy, func(format string, args ...any) { l.errorf(m.get("policy"), format, args...) })

@@ -227,7 +227,7 @@ func (r *runner) meanings(res *Result) map[mem.Point]meaning {
 		}
 		at := 0
 		for j := range rec.Steps {
-			if at < len(c.Copies) && res.steps[c.Copies[at]] == rec.Steps[j].Point {
+			if at < len(c.Copies) && res.Copies[c.Copies[at]].step.Point == rec.Steps[j].Point {
 				copied(&rec.Steps[j], &res.Copies[c.Copies[at]], false)
 				at++
 			}

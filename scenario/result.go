@@ -19,6 +19,9 @@ type Result struct {
 	Expect    []ExpectedResult `json:"expectations"`
 	Memories  []MemoryResult   `json:"memories,omitempty"` // where statistics are kept
 
+	// Journeys are of the bytes that RunOptions.Explain names.
+	Journeys []*Journey `json:"journeys,omitempty"`
+
 	BytesMoved      uint64 `json:"bytes_moved"`       // arriving at destinations, each once
 	BytesLowerBound uint64 `json:"bytes_lower_bound"` // BytesCompulsory and BytesCapacityBound
 	BytesCompulsory uint64 `json:"bytes_compulsory"`  // had to move, as if no memory had a limit
@@ -43,6 +46,8 @@ type Result struct {
 	rec     *recorder
 	steps   []mem.Point            // of Copies
 	records []*trace.CommandRecord // of Commands; nil where there is none
+	ids     []mem.BufferID         // of the scenario's buffers; 0 where it was never made
+	store   func(mem.MemoryID) mem.MemoryID
 }
 
 // ParamResult is a parameter of the scenario and what it was.
@@ -96,6 +101,8 @@ type CopyResult struct {
 	Again     bool   `json:"again,omitempty"`      // the destination held it until that block had to go
 	RideAlong uint64 `json:"ride_along,omitempty"` // of the bytes, how many nobody needed
 	Planned   uint64 `json:"planned,omitempty"`    // bytes, where how many of them move was known only when it ran
+
+	step *trace.StepRecord
 }
 
 // ExpectedResult is an expectation and what became of it.
@@ -139,7 +146,7 @@ func (s *Scenario) paramResults() (out []ParamResult) {
 // explain turns the recorded commands into the result's tables.
 func (r *runner) explain(res *Result) {
 	s := r.s
-	res.rec = r.rec
+	res.rec, res.ids, res.store = r.rec, r.ids, r.ctx.Topology().Store
 	r.x = &explainer{
 		memories: r.names, commands: func(i int) string { return s.Commands[i-1].verb() }, names: make(map[mem.BufferID]string),
 		uses: make(map[block]int), gone: make(map[block]int),
@@ -148,6 +155,7 @@ func (r *runner) explain(res *Result) {
 	for i := range s.Buffers {
 		r.x.names[r.ids[i]] = s.Buffers[i].Name
 	}
+	r.watch(res)
 	for i := range r.events {
 		r.explainCommand(res, i)
 	}
@@ -185,13 +193,15 @@ func (r *runner) explainCommand(res *Result, i int) {
 			out.BytesMoved += cp.Bytes - cp.RideAlong
 			res.BytesRideAlong += cp.RideAlong
 			res.Copies = append(res.Copies, cp)
-			res.steps = append(res.steps, rec.Steps[j].Point)
 		}
 		r.x.ledger.Wrote(i+1, rec.Accesses, r.failed[i] != nil)
 		r.x.used(i+1, rec.Accesses)
 		r.mapped(r.x.ledger, i)
+		r.x.noteCommand(&out, rec.Accesses)
 		if c.Kind == HostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
-			r.x.ledger.Wrote(i+1, []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}, false)
+			access := []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}
+			r.x.ledger.Wrote(i+1, access, false)
+			r.x.noteCommand(&out, access)
 		}
 	}
 	res.BytesMoved += out.BytesMoved

@@ -18,6 +18,8 @@ type RunOptions struct {
 	Profile bool
 	// Stats asks for the statistics of every memory's resources.
 	Stats bool
+	// Explain names bytes whose journeys are told: see Result.Journeys.
+	Explain []Place
 	// Progress, where not nil, is told now and then how far the run is.
 	Progress func(stage string, done, total int)
 	// Read, where not nil, is given what each read command yielded, once all

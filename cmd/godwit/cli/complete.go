@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"godwit/devices/model/machine"
 	"godwit/examples"
 	"godwit/pool"
+	"godwit/scenario"
 	"godwit/trace"
 )
 
@@ -27,6 +29,7 @@ var completed = map[string]func(verb string) []string{
 	},
 	"hints":   func(string) []string { return []string{"none", "true", "1"} },
 	"type":    func(string) []string { return []string{"cpu", "gpu", "accelerator"} },
+	"policy":  func(string) []string { return scenario.Policies() },
 	"carve":   func(string) []string { return []string{"on", "off"} },
 	"machine": func(string) []string { return machine.Names() },
 	"example": func(verb string) []string {
@@ -75,7 +78,7 @@ func completeValues(cmd *cobra.Command) {
 	}
 	if cmd.ValidArgsFunction == nil {
 		switch cmd.Name() {
-		case "run":
+		case "run", "sweep", "compare":
 			cmd.ValidArgsFunction = filesWith("yaml", "yml")
 		case "machines":
 			cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -98,6 +101,41 @@ func completeValues(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		completeValues(c)
 	}
+}
+
+// completeParameters completes --set with the parameters of the scenario that the line
+// names, and after NAME= with the values that it may have.
+func completeParameters(cmd *cobra.Command, f *scenarioFlags) {
+	_ = cmd.RegisterFlagCompletionFunc("set", func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		none := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		file := ""
+		if len(args) > 0 {
+			file = args[0]
+		}
+		if file == "-" || file == "" && f.example == "" {
+			return nil, none
+		}
+		ctx := context.Background()
+		t, err := readScenario(ctx, file, f.example)
+		if err != nil {
+			return nil, none
+		}
+		d, err := scenario.Describe(ctx, t.file, t.data, scenario.Options{Files: t.files})
+		if err != nil {
+			return nil, none
+		}
+		var out []string
+		for _, p := range d.Params {
+			if !strings.HasPrefix(begun, p.Name+"=") {
+				out = append(out, p.Name+"=\t"+p.About)
+				continue
+			}
+			for _, v := range p.Values {
+				out = append(out, p.Name+"="+v)
+			}
+		}
+		return out, none
+	})
 }
 
 // filesWith completes files of some extensions.

@@ -24,6 +24,9 @@ type runFlags struct {
 	all      bool
 	stats    bool
 	profile  bool
+	summary  bool
+	explain  []string
+	dot      string
 }
 
 func newRun() *cobra.Command {
@@ -52,7 +55,10 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
   godwit run examples/overlap.yaml --driver opencl     # on real devices
   godwit run examples/svm.yaml --stats --profile
   godwit run examples/halo.yaml --machine h200-nvlink  # in virtual time
-  godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev`,
+  godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev
+  godwit run examples/halo.yaml --summary              # totals: by command, link and buffer
+  godwit run examples/overlap.yaml --explain 'low[0:1KiB]'   # what became of these bytes
+  godwit run examples/overlap.yaml --dot overlap.dot && dot -Tsvg overlap.dot -o overlap.svg`,
 		Args: f.oneScenario,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := ""
@@ -67,6 +73,9 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 	helpOfScenario(cmd, &f.scenarioFlags)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
+	cmd.Flags().StringVar(&f.dot, "dot", "", "write commands and copies, and which bytes go from one to the other, as a graph for GraphViz to `FILE`")
+	cmd.Flags().BoolVar(&f.summary, "summary", false, "show totals by command, link and buffer, not every command; with --json these alone")
+	cmd.Flags().StringArrayVar(&f.explain, "explain", nil, "show the journey of these `BYTES`, as in a, a[0:4KiB] or 'a[0,4096)', not every command")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
 	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
@@ -85,26 +94,42 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		return err
 	}
-	ropt := scenario.RunOptions{Profile: f.profile, Stats: f.stats}
-	if err := f.apply(ctx, s, f.driver, &ropt); err != nil {
+	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats}
+	if err := f.apply(ctx, s, f.driver, &run); err != nil {
 		return err
 	}
-	var timeline *outfile.File // made before the run: a file that cannot be is bad usage
-	if f.timeline != "" {
-		if timeline, err = outfile.Create(ctx, f.timeline); err != nil {
-			return fmt.Errorf("--timeline: %w", err)
+	for _, text := range f.explain {
+		p, err := s.Place(text)
+		if err != nil {
+			return fmt.Errorf("--explain: %w", err)
 		}
-		defer func() { err = errors.Join(err, timeline.Abort()) }()
+		run.Explain = append(run.Explain, p)
 	}
-	res, err := runShowingProgress(ctx, s, ropt)
+	var files []*drawing
+	for _, d := range []*drawing{{flag: "--timeline", path: f.timeline, write: (*scenario.Result).WriteTimeline}, {flag: "--dot", path: f.dot, write: (*scenario.Result).WriteDOT}} {
+		if d.path == "" {
+			continue
+		}
+		if d.file, err = outfile.Create(ctx, d.path); err != nil { // before the run: a file that cannot be is bad usage
+			return fmt.Errorf("%s: %w", d.flag, err)
+		}
+		defer func() { err = errors.Join(err, d.file.Abort()) }()
+		files = append(files, d)
+	}
+	res, err := runShowingProgress(ctx, s, run)
 	err = errors.Join(err, f.write(ctx, res))
-	if timeline != nil && len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
-		err = errors.Join(err, writeTimeline(res, timeline))
+	for _, d := range files {
+		if len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
+			err = errors.Join(err, d.commit(res))
+		}
 	}
-	if f.json {
+	if f.json && f.summary {
+		err = errors.Join(err, writeJSON(out, res.Digest()))
+	} else if f.json {
 		err = errors.Join(err, writeJSON(out, res))
 	} else if err == nil || len(res.Commands) > 0 { // else there is nothing but the error to show
 		opt := printOptions(f.all)
+		opt.Summary = f.summary
 		opt.NoReason = true // main shows it
 		res.Print(out, opt)
 	}
@@ -122,13 +147,21 @@ func loadScenario(ctx context.Context, file, example string, opt scenario.Option
 	return s, t.file, err
 }
 
-func writeTimeline(res *scenario.Result, f *outfile.File) error {
-	err := res.WriteTimeline(f)
+// drawing is a file that shows a run.
+type drawing struct {
+	flag, path string
+	write      func(*scenario.Result, io.Writer) error
+	file       *outfile.File
+}
+
+// commit writes the file.
+func (d *drawing) commit(res *scenario.Result) error {
+	err := d.write(res, d.file)
 	if err == nil {
-		err = f.Commit()
+		err = d.file.Commit()
 	}
 	if err != nil {
-		return fmt.Errorf("--timeline: %w", err)
+		return fmt.Errorf("%s: %w", d.flag, err)
 	}
 	return nil
 }

@@ -118,6 +118,11 @@ func TestRunExitCodes(t *testing.T) {
 		{"a driver nobody has", []string{"run", write("driver.yaml", "devices: [{name: d, driver: abacus}]\nbuffers: [{name: a, size: 1}]\ncommands: []")}, 2, "driver.yaml:1: device \"d\": driver \"abacus\": there is none of this name; there are cpu, null, opencl, tce"},
 		{"another driver", []string{"run", example("overlap"), "--driver", "tce"}, 0, ""},
 		{"another driver that nobody has", []string{"run", example("overlap"), "--driver", "abacus"}, 2, "--driver: driver \"abacus\""},
+		{"totals", []string{"run", "--summary", example("pingpong")}, 0, ""},
+		{"a journey", []string{"run", "--explain", "low[0:1KiB]", example("overlap")}, 0, ""},
+		{"a journey of nothing", []string{"run", "--explain", "lwo", example("overlap")}, 2, `--explain: no buffer or sub-buffer is named "lwo"; did you mean "low"?`},
+		{"a journey past the end", []string{"run", "--explain", "a[0:5KiB]", example("overlap")}, 2, "want some of its 4 KiB"},
+		{"a graph nowhere", []string{"run", "--dot", filepath.Join(dir, "no", "where"), example("overlap")}, 2, "--dot: "},
 		{"an unknown flag", []string{"run", "--frobnicate", example("pingpong")}, 2, "unknown flag"},
 		{"an unknown input", []string{"run", example("pingpong"), "--input", "x=" + text}, 2, "declares no such input"},
 		{"half an input", []string{"run", example("histogram"), "--input", "text"}, 2, "want NAME=FILE"},
@@ -167,6 +172,23 @@ func TestRunExitCodes(t *testing.T) {
 			require.Contains(t, stderr.String(), c.stderr)
 		})
 	}
+}
+
+// TestRunShowsItselfInTotalsAndAsAGraph: what --summary --json and --dot give.
+func TestRunShowsItselfInTotalsAndAsAGraph(t *testing.T) {
+	graph := filepath.Join(t.TempDir(), "graph.dot")
+	out, _, err := godwit(t, "run", example("pingpong"), "--json", "--summary", "--dot", graph)
+	require.NoError(t, err)
+	var got scenario.Digest
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.True(t, got.OK)
+	require.Positive(t, got.BytesMoved)
+	require.NotContains(t, out, "segments")
+	text, err := os.ReadFile(graph)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(text), "digraph"), "%.40s", text)
+	require.Equal(t, got.Commands, strings.Count(string(text), `shape="box"`))
+	require.Equal(t, got.Copies, strings.Count(string(text), `shape="ellipse"`))
 }
 
 func TestRunPrintsOneJSONObject(t *testing.T) {

@@ -34,6 +34,7 @@ func (f *scenarioFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none")
 	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
+	completeParameters(cmd, f)
 }
 
 // options are what the flags say, but for the values of parameters where set is false.

@@ -6,6 +6,8 @@ import "github.com/spf13/cobra"
 func verbs() []*cobra.Command {
 	return []*cobra.Command{
 		newRun(),
+		newSweep(),
+		newCompare(),
 		newExec(),
 		newExamples(),
 		newMachines(),
