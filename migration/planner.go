@@ -418,11 +418,5 @@ func (b *buffer) ensure(m mem.MemoryID) *store {
 	return &b.stores[i]
 }
 
-// bufferName is how errors name a buffer: its index and, from the second use
-// of the index on, its generation.
-func bufferName(id mem.BufferID) string {
-	if g := uint32(id >> 32); g != 1 {
-		return fmt.Sprintf("buffer %d.%d", uint32(id), g)
-	}
-	return fmt.Sprintf("buffer %d", uint32(id))
-}
+// bufferName is how errors name a buffer.
+func bufferName(id mem.BufferID) string { return "buffer " + id.String() }

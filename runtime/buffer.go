@@ -256,7 +256,7 @@ func (r *root) label() string {
 	if r.name != "" {
 		return r.name
 	}
-	return fmt.Sprintf("#%d", r.id)
+	return fmt.Sprintf("#%v", r.id)
 }
 
 // Size is the number of bytes in b.

@@ -306,6 +306,20 @@ func TestAFailureIsSaidOnce(t *testing.T) {
 	require.NotContains(t, out, "out of memory")
 }
 
+func TestAFileThatIsCalledLikeAnExample(t *testing.T) {
+	for _, args := range [][]string{{"run", "overlap"}, {"run", "nothere/overlap.yaml"}, {"replay", "resnet50"}} {
+		_, _, err := godwit(t, args...)
+		require.ErrorContains(t, err, "no such file or directory; did you mean --example ")
+	}
+	_, _, err := godwit(t, "run", "nothere.yaml")
+	require.NotContains(t, err.Error(), "example")
+	file := filepath.Join(t.TempDir(), "overlap.yaml") // is there, and names one that is not
+	require.NoError(t, os.WriteFile(file, []byte("devices: [{name: d, driver: cpu}]\nbuffers: [{name: a, file: nothere}]\ncommands: []"), 0o600))
+	_, _, err = godwit(t, "run", file)
+	require.ErrorContains(t, err, "nothere")
+	require.NotContains(t, err.Error(), "example")
+}
+
 // TestReportsThatGoToNoTerminalAreNotTooWide: tables wrap at COLUMNS, or at 160.
 func TestReportsThatGoToNoTerminalAreNotTooWide(t *testing.T) {
 	for _, c := range []struct {

@@ -16,6 +16,7 @@ func verbs() []*cobra.Command {
 		newFuzz(),
 		newReplay(),
 		newTrace(),
+		newSchema(),
 		newVersion(),
 	}
 }
