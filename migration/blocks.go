@@ -30,6 +30,7 @@ type block struct {
 	resident int       // where it is in Planner.residents
 	used     uint64    // the number of the command that used it last
 	inUse    uint64    // the Evict whose command uses it
+	serial   uint64    // of its place in the memory's ranking; 0 where it has none
 	want     mem.Range // what it was made for; r also has what was there before, and rounding
 	paid     bool      // something beside want was used since it was made
 }
@@ -144,6 +145,7 @@ func (p *Planner) addBlock(b *buffer, index uint32, m mem.MemoryID, r mem.Range,
 	}
 	p.blocks[i] = block{buffer: index, memory: m, r: r, class: class, resident: len(p.residents[m]), want: r}
 	p.residents[m] = append(p.residents[m], i)
+	p.rankings[m].arrived(i, len(p.residents[m]))
 	s := b.ensure(m)
 	s.blocks.Set(r, i+1)
 	whole := uint64(0)

@@ -55,6 +55,7 @@ import (
 	"math"
 	"slices"
 
+	"godwit/eviction"
 	"godwit/mem"
 	"godwit/mem/rangemap"
 )
@@ -101,11 +102,14 @@ type Planner struct {
 	spare     []int32   // unused places in blocks
 	residents [][]int32 // by memory: its blocks, in no order
 	feet      []Footprint
-	evictions uint64 // how often Evict was asked
+	rankings  []ranking // by memory: in which order they would leave
+	serial    uint64    // of the last block that was ranked
+	evictions uint64    // how often Evict was asked
 
 	stepWaits, commandWaits waitIndex  // scratch of Plan
 	keeping                 []*undo    // scratch of CommitUnmap
 	using                   []mem.Wait // scratch of hangs
+	scoring                 eviction.Candidate
 }
 
 // buffer is a root buffer: what its bytes are worth, and where.
@@ -144,7 +148,7 @@ type Poison struct {
 // it: all that it hands out names the store.
 func New(topo *mem.Topology, opts Options) *Planner {
 	n := topo.Len()
-	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n), residents: make([][]int32, n), feet: make([]Footprint, n)}
+	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n), residents: make([][]int32, n), feet: make([]Footprint, n), rankings: make([]ranking, n)}
 	for from := range mem.MemoryID(n) {
 		for to := range mem.MemoryID(n) {
 			p.aligned = p.aligned || topo.Link(from, to).Align > 1
@@ -436,11 +440,5 @@ func (b *buffer) ensure(m mem.MemoryID) *store {
 	return &b.stores[i]
 }
 
-// bufferName is how errors name a buffer: its index and, from the second use
-// of the index on, its generation.
-func bufferName(id mem.BufferID) string {
-	if g := uint32(id >> 32); g != 1 {
-		return fmt.Sprintf("buffer %d.%d", uint32(id), g)
-	}
-	return fmt.Sprintf("buffer %d", uint32(id))
-}
+// bufferName is how errors name a buffer.
+func bufferName(id mem.BufferID) string { return "buffer " + id.String() }

@@ -17,6 +17,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/devices/soft"
 	"godwit/mem"
 )
 
@@ -41,6 +42,48 @@ func TestARefusedEnqueueHasChangedNothing(t *testing.T) {
 		require.Equal(t, last, q.Timeline().Last(), "nothing was accepted")
 		finishPoint(t, q, run(t, q, read(d, b, 0, got)))
 		require.Equal(t, data, got)
+	})
+}
+
+// TestARectangleThatOpenCLRefusesIsCopiedByRows: one that keeps OpenCL's rules is not refused,
+// whatever the library below says of it as a whole.
+func TestARectangleThatOpenCLRefusesIsCopiedByRows(t *testing.T) {
+	const fromSize, toSize = 3200, 2560
+	rect := devices.Rect{Region: [3]uint64{50, 10, 3}, SrcRow: 78, SrcSlice: 858, DstRow: 78, DstSlice: 858}
+	nativeModes(t, func(t *testing.T, params map[string]string) {
+		d := open(t, 1, params)[0]
+		for _, refused := range []mem.Status{mem.InvalidValue, mem.MemCopyOverlap} {
+			for _, ooo := range []bool{false, true} {
+				q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: ooo})
+				src, dst := alloc(t, d, fromSize), alloc(t, d, toSize)
+				data, before, got := pattern(fromSize, 1), pattern(toSize, 2), make([]byte, toSize)
+				want := slices.Clone(before)
+				soft.CopyRect(want[50:], data[19:], &rect)
+				for name, ends := range map[string][2]devices.Loc{
+					"within": {{Device: d, Block: dst, Off: 50}, {Device: d, Block: src, Off: 19}},
+					"in":     {{Device: d, Block: dst, Off: 50}, {Bytes: data, Off: 19}},
+					"out":    {{Bytes: got, Off: 50}, {Device: d, Block: src, Off: 19}},
+				} {
+					if name == "within" && d.store.carve && d.host.quirks.subRectsCrash {
+						continue // it goes by rows anyway
+					}
+					copy(got, before)
+					p := run(t, q, write(d, src, 0, data))
+					p = run(t, q, write(d, dst, 0, before), mem.Wait{Point: p})
+					if name == "out" {
+						finishPoint(t, q, p)
+					}
+					inject(t, ocl.FaultEnqueue, 1, refused)
+					p = run(t, q, &devices.Command{Op: devices.OpCopyRect, Rect: rect, Dst: ends[0], Src: ends[1]}, mem.Wait{Point: p})
+					ocl.Inject(ocl.FaultEnqueue, 0, 0)
+					if name != "out" {
+						p = run(t, q, read(d, dst, 0, got), mem.Wait{Point: p})
+					}
+					finishPoint(t, q, p)
+					require.Equal(t, want, got, "%s, refused with %v, out of order %t", name, refused, ooo)
+				}
+			}
+		}
 	})
 }
 

@@ -62,8 +62,7 @@ func (r *record) fill(cmd *devices.Command) error {
 
 // flatten brings a rectangle into the form that OpenCL takes: pitches of
 // dimensions that have one element only do not count, and rows of one in several
-// slices are rows. (Slice pitches that are no multiple of the row pitch, which
-// OpenCL does not take either, are cut into slices in C.)
+// slices are rows.
 func flatten(r *devices.Rect) {
 	if r.Region[1] == 1 && r.Region[2] > 1 {
 		r.Region[1], r.Region[2] = r.Region[2], 1

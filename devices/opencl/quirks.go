@@ -139,6 +139,11 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //   - internal/ocl/rect.c, gw_rect: an overlap is seen where no row meets another. Rows are
 //     copied one by one then; who called has looked.
 //     Seen: PoCL 3.1. Test: TestConformance.
+//   - internal/ocl/rect.c, gw_rect: CL_INVALID_VALUE for a rectangle that keeps all of OpenCL's
+//     rules, once in some 28,000 commands: 50x10x3 bytes with pitches of 78 and 858, at 19 of a
+//     buffer of 3200 bytes and at 50 of one of 2560. Perhaps the last slice is counted with its
+//     whole pitch. Rows are copied one by one then.
+//     Seen: NVIDIA 580.159.04. Test: TestARectangleThatOpenCLRefusesIsCopiedByRows.
 //   - internal/ocl/program.go, Binary: a place for a binary that is NULL, which
 //     OpenCL allows, crashes. All binaries are copied.
 //     Seen: PoCL 3.1. Test: TestProgramsAreCompiledWithHeadersLinkedAndMadeOfBinaries.

@@ -7,13 +7,16 @@ func verbs() []*cobra.Command {
 	return []*cobra.Command{
 		newRun(),
 		newSweep(),
+		newCompare(),
 		newExec(),
 		newExamples(),
+		newMachines(),
 		newDevices(),
 		newBench(),
 		newFuzz(),
 		newReplay(),
 		newTrace(),
+		newSchema(),
 		newVersion(),
 	}
 }

@@ -87,8 +87,8 @@ GW_HIDDEN cl_int gw_set_args(gw_cmd *c, const void *args, gw_args *set);
 // memory. Of a fill it is the pattern. host is the host end of transfers.
 GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag);
 
-// gw_rect enqueues a rectangle, in pieces where OpenCL does not take it whole: then
-// the last piece waits for the others, so that its event is the end of them all.
+// gw_rect enqueues a rectangle, row by row where OpenCL does not take it whole: then
+// the last row waits for the others, so that its event is the end of them all.
 GW_HIDDEN cl_int gw_rect(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e);
 
 // gw_status is an event's execution status: CL_COMPLETE, a negative error, or
