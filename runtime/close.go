@@ -60,23 +60,21 @@ func (c *Context) CloseWithin(ctx context.Context) error {
 			close(k.done)
 			return
 		}
-		go func() {
+		c.by.Call(func() {
 			defer close(k.done)
 			k.err = c.endClose(ctx, queues)
-		}()
+		})
 	})
-	select {
-	case <-k.done:
-		return k.err
-	case <-ctx.Done():
+	if err := c.by.Sleep(ctx, (*closingOf)(c), k.done); err != nil {
+		return fmt.Errorf("context %s: closing: %w", c.name, err)
 	}
-	select {
-	case <-k.done: // both: it is done
-		return k.err
-	default:
-		return fmt.Errorf("context %s: closing: %w", c.name, ctx.Err())
-	}
+	return k.err
 }
+
+// closingOf is the end of a context, as something to wait for.
+type closingOf Context
+
+func (c *closingOf) String() string { return "the end of context " + c.name }
 
 // mayClose fails where closing would wait for its caller.
 func (c *Context) mayClose() error {
@@ -88,7 +86,7 @@ func (c *Context) mayClose() error {
 
 // beginClose makes the context closed, and returns what its queues still run.
 func (c *Context) beginClose() (map[*Queue][]mem.Point, error) {
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
@@ -114,6 +112,7 @@ func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Poin
 	c.flush()
 	for q, points := range queues {
 		if err := q.drain(ctx, points, devices.Park); err != nil {
+			c.failUserEvents(fmt.Errorf("context %s closed: %w", c.name, err))
 			break
 		}
 	}

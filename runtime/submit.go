@@ -73,6 +73,10 @@ func (e *errRoom) Unwrap() error { return e.error }
 // submit takes a request through the planner to the devices.
 func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, error) {
 	c := q.c
+	if err := c.inside(); err != nil {
+		return Event{}, err
+	}
+	c.by.Enter(devices.Enqueue)
 	called, tries, asked := c.calledAt(), 0, false
 	for {
 		if err := c.enter(); err != nil {

@@ -126,3 +126,21 @@ func (r *Result) Digest() *Digest {
 	})
 	return d
 }
+
+// Effects is what command i, from 0, needed: its evictions, its copies, why it failed,
+// as reports write them.
+func (r *Result) Effects(i int) (out []string) {
+	c := &r.Commands[i]
+	for _, n := range c.Evictions {
+		e := &r.Evictions[n]
+		out = append(out, evictionText(e)+", "+evictionWay(e))
+	}
+	for _, n := range c.Copies {
+		cp := &r.Copies[n]
+		out = append(out, copyText(cp)+", "+cp.From+" → "+cp.To+", "+wayText(cp))
+	}
+	if c.Failed != "" {
+		out = append(out, "failed: "+c.Failed)
+	}
+	return out
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -52,7 +51,7 @@ type runner struct {
 	reads    [][]byte        // by command; nil where it is no read
 	failed   []error         // by command; why it failed, where it was to
 	fired    []firing        // by command; what its callbacks said
-	calls    sync.WaitGroup  // callbacks to come
+	calls    calls           // callbacks to come
 	given    [][]byte        // memory that buffers use in place
 	x        *explainer      // of what has run
 	stackErr error           // why a memory has not the stack of resources it should have

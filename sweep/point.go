@@ -61,8 +61,8 @@ func (c *Config) Points() (points [][]Setting, err error) {
 	return points, nil
 }
 
-// label names a point for people.
-func label(settings []Setting) string {
+// Label names a point for people.
+func Label(settings []Setting) string {
 	var parts []string
 	for _, s := range settings {
 		parts = append(parts, s.Axis.Name+"="+s.Value)
@@ -70,8 +70,8 @@ func label(settings []Setting) string {
 	return strings.Join(parts, " ")
 }
 
-// load reads the scenario at a point.
-func (c *Config) load(ctx context.Context, settings []Setting) (*scenario.Scenario, error) {
+// Scenario reads the scenario at a point.
+func (c *Config) Scenario(ctx context.Context, settings []Setting) (*scenario.Scenario, error) {
 	opt := c.Base
 	opt.Set = maps.Clone(opt.Set)
 	if opt.Set == nil {
@@ -89,7 +89,7 @@ func (c *Config) load(ctx context.Context, settings []Setting) (*scenario.Scenar
 	}
 	s, err := scenario.Parse(ctx, c.File, c.Data, opt)
 	if err != nil && len(settings) > 0 && ctx.Err() == nil {
-		return nil, fmt.Errorf("%s: %w", label(settings), err)
+		return nil, fmt.Errorf("%s: %w", Label(settings), err)
 	}
 	return s, err
 }
@@ -99,7 +99,7 @@ func (c *Config) key(s *scenario.Scenario, settings []Setting) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "godwit sweep 1\nbuild %s\nfast %v\n", c.Build, c.Fast)
 	if err := s.WriteExpanded(h); err != nil {
-		return "", fmt.Errorf("%s: %w", label(settings), err)
+		return "", fmt.Errorf("%s: %w", Label(settings), err)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }

@@ -79,7 +79,7 @@ func (c *Config) point(ctx context.Context, settings []Setting, opt RunOptions) 
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	s, err := c.load(ctx, settings)
+	s, err := c.Scenario(ctx, settings)
 	if err != nil {
 		return nil, false, err
 	}
@@ -95,7 +95,7 @@ func (c *Config) point(ctx context.Context, settings []Setting, opt RunOptions) 
 		return nil, false, ctx.Err()
 	}
 	if bad := (scenario.Errors)(nil); errors.As(err, &bad) {
-		return nil, false, fmt.Errorf("%s: %w", label(settings), err)
+		return nil, false, fmt.Errorf("%s: %w", Label(settings), err)
 	}
 	row := &Row{Point: key, Parameters: make(map[string]any), Digest: run.Digest()} // an error is in its Digest
 	for _, p := range settings {

@@ -47,6 +47,9 @@ var house = map[string]string{
 	"devices/soft":    "devices devices/storage devices/work devices/internal/gate",
 	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
 
+	"devices/model/network":       "mem",
+	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network",
+	"devices/model/machine":       "input suggest input/yamldoc devices devices/model devices/model/network",
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
 	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
@@ -85,6 +88,7 @@ var house = map[string]string{
 	"metrics":     "pool resource",
 	"report":      "trace bufalloc/replay bufalloc/pack",
 	"sweep":       "scenario",
+	"compare":     "scenario",
 	"plot":        "mem suggest",
 	"tensor":      "backend",
 
@@ -111,7 +115,7 @@ var (
 	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
 		"mem", "mem/rangemap", "input", "process", "outfile", "suggest", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
-		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce",
+		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce", "devices/model",
 		"svm", "subbuffer", "resource", "migration", "migration/oracle", "migration/bound", "eviction", "kernels", "runtime", "pool",
 	}
 )

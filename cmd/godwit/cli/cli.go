@@ -87,7 +87,7 @@ func atLeastOne(what string, most int) cobra.PositionalArgs {
 // wrong is told on standard error. A program calls it once, and exits with what it
 // returns: signals stay watched.
 func Main() int {
-	ctx, in := watchSignals()
+	ctx, in := watchSignals(grace)
 	root, out := newRoot(), newOutput(os.Stdout)
 	root.SetOut(out)
 	root.SetErr(newOutput(os.Stderr))

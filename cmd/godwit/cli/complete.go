@@ -9,6 +9,7 @@ import (
 	"godwit/bufalloc/fuzz"
 	"godwit/bufalloc/replay"
 	"godwit/devices"
+	"godwit/devices/model/machine"
 	"godwit/examples"
 	"godwit/pool"
 	"godwit/scenario"
@@ -26,10 +27,11 @@ var completed = map[string]func(verb string) []string{
 	"to": func(string) []string {
 		return textsOf([]trace.AllocFormat{trace.FormatGodwit, trace.FormatMiniMalloc, trace.FormatRMM, trace.FormatPyTorch})
 	},
-	"hints":  func(string) []string { return []string{"none", "true", "1"} },
-	"type":   func(string) []string { return []string{"cpu", "gpu", "accelerator"} },
-	"policy": func(string) []string { return scenario.Policies() },
-	"carve":  func(string) []string { return []string{"on", "off"} },
+	"hints":   func(string) []string { return []string{"none", "true", "1"} },
+	"type":    func(string) []string { return []string{"cpu", "gpu", "accelerator"} },
+	"policy":  func(string) []string { return scenario.Policies() },
+	"carve":   func(string) []string { return []string{"on", "off"} },
+	"machine": func(string) []string { return machine.Names() },
 	"example": func(verb string) []string {
 		if verb == "replay" {
 			return examples.Names(examples.Trace)
@@ -76,12 +78,19 @@ func completeValues(cmd *cobra.Command) {
 	}
 	if cmd.ValidArgsFunction == nil {
 		switch cmd.Name() {
-		case "run", "sweep":
+		case "run", "sweep", "compare":
 			cmd.ValidArgsFunction = filesWith("yaml", "yml")
+		case "machines":
+			cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return machine.Names(), cobra.ShellCompDirectiveDefault
+			}
 		case "write":
-			cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 				if len(args) == 0 {
 					return nil, cobra.ShellCompDirectiveFilterDirs
+				}
+				if cmd.Parent().Name() == "machines" {
+					return machine.Names(), cobra.ShellCompDirectiveNoFileComp
 				}
 				return append(examples.Names(examples.Scenario), examples.Names(examples.Trace)...), cobra.ShellCompDirectiveNoFileComp
 			}

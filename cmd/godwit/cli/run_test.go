@@ -142,6 +142,11 @@ func TestRunExitCodes(t *testing.T) {
 		{"the list of examples", []string{"examples"}, 0, ""},
 		{"examples written", []string{"examples", "write", filepath.Join(dir, "mine")}, 0, ""},
 		{"an example written over what differs", []string{"examples", "write", differs, "overlap"}, 2, "--force replaces it"},
+		{"the list of machines", []string{"machines"}, 0, ""},
+		{"one machine, with as many devices as wanted", []string{"machines", "h200-nvlink", "--devices", "3", "--json"}, 0, ""},
+		{"a machine nobody has", []string{"machines", "laptpo"}, 2, `did you mean "laptop"?`},
+		{"a machine's faulty file", []string{"machines", write("machine.yaml", "devices:\n- {name: a, count: 1e18}\n")}, 2, `machine.yaml:2: device "a": count "1e18": want a whole number`},
+		{"machines written", []string{"machines", "write", filepath.Join(dir, "mine"), "laptop"}, 0, ""},
 		{"devices that the machine lacks", []string{"run", "--driver", "opencl", example("overlap")}, 1, "OpenCL"},
 		{"devices", []string{"devices"}, 0, ""},
 	} {
@@ -299,6 +304,20 @@ func TestAFailureIsSaidOnce(t *testing.T) {
 	require.ErrorContains(t, err, "out of memory")
 	require.Contains(t, out, "not finished\n")
 	require.NotContains(t, out, "out of memory")
+}
+
+func TestAFileThatIsCalledLikeAnExample(t *testing.T) {
+	for _, args := range [][]string{{"run", "overlap"}, {"run", "nothere/overlap.yaml"}, {"replay", "resnet50"}} {
+		_, _, err := godwit(t, args...)
+		require.ErrorContains(t, err, "no such file or directory; did you mean --example ")
+	}
+	_, _, err := godwit(t, "run", "nothere.yaml")
+	require.NotContains(t, err.Error(), "example")
+	file := filepath.Join(t.TempDir(), "overlap.yaml") // is there, and names one that is not
+	require.NoError(t, os.WriteFile(file, []byte("devices: [{name: d, driver: cpu}]\nbuffers: [{name: a, file: nothere}]\ncommands: []"), 0o600))
+	_, _, err = godwit(t, "run", file)
+	require.ErrorContains(t, err, "nothere")
+	require.NotContains(t, err.Error(), "example")
 }
 
 // TestReportsThatGoToNoTerminalAreNotTooWide: tables wrap at COLUMNS, or at 160.

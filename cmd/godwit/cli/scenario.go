@@ -87,7 +87,7 @@ func readScenario(ctx context.Context, file, example string) (scenarioText, erro
 		return scenarioText{stdinName, data, nil}, err
 	}
 	data, err := input.ReadAny(ctx, file, yamldoc.MaxBytes)
-	return scenarioText{file, data, nil}, err
+	return scenarioText{file, data, nil}, orExample(err, file, examples.Scenario)
 }
 
 // readStdin reads a scenario from standard input. Where ctx ends first it leaves a

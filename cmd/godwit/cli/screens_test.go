@@ -44,6 +44,7 @@ var screens = []struct {
 	{"run-summary", []string{"run", "--example", "halo", "--summary"}, false, false},
 	{"run-explain", []string{"run", "--example", "map", "--explain", "x[0:768]"}, false, false},
 	{"sweep", []string{"sweep", "--example", "overlap", "--driver", "cpu,tce", "--fast"}, false, false},
+	{"compare", []string{"compare", "--example", "training-step", "--policy", "lru,belady", "--set", "steps=2"}, true, false},
 	{"help-sweep", []string{"sweep", "--help"}, false, false},
 	{"run-figures", []string{"run", "--example", "pingpong", "--stats", "--profile"}, true, false},
 	{"run-json", []string{"run", "--example", "overlap", "--json"}, false, false},
@@ -52,6 +53,8 @@ var screens = []struct {
 	{"exec-signal", []string{"exec", "--lib", "lib", "--", "sh", "-c", "kill -9 $$"}, false, false},
 	{"examples", []string{"examples"}, false, false},
 	{"examples-write", []string{"examples", "write", "here", "overlap"}, false, false},
+	{"machines", []string{"machines"}, false, false},
+	{"machine", []string{"machines", "gpux4-switch"}, false, false},
 	{"devices", []string{"devices"}, true, false}, // without OpenCL, whose devices differ from machine to machine
 	{"replay", []string{"replay", "--example", "resnet50", "--repeats", "0"}, false, false},
 	{"replay-times", []string{"replay", "--example", "resnet50", "-s", "fit,bestfit", "--repeats", "1", "--pool", "power-of-two"}, true, false},

@@ -56,7 +56,7 @@ made larger.
 Exit code: 0 all points as expected, 1 some were not or could not be finished (the results are
 written all the same), 2 bad usage or a scenario that is at fault at some point, 128 and the
 signal's number where it was interrupted.`,
-		Example: `  godwit sweep --example matmul-tiles --set percent=50..100+10 --policy lru,cost,belady --fast
+		Example: `  godwit sweep --example matmul --set n=2..64*2 --set schedule=rows,grid,turned --fast
   godwit sweep study.yaml --set n=2..64*2 --set size=64KiB,1MiB --out study.csv --resume
   godwit sweep study.yaml --set n=2..64*2 --plot study.html --y bytes_moved,bytes_lower_bound`,
 		Args: f.oneScenario,
@@ -70,9 +70,7 @@ signal's number where it was interrupted.`,
 	}
 	f.register(cmd)
 	flags := cmd.Flags()
-	flags.Lookup("set").Usage = "`NAME=VALUES` of a parameter the scenario declares; several make the product"
-	flags.Lookup("policy").Usage += "; several, with commas between, are swept"
-	flags.Lookup("driver").Usage += "; several, with commas between, are swept"
+	describeAxes(cmd)
 	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
 	flags.BoolVar(&f.resume, "resume", false, "take what an interrupted sweep with the same --out has done")
 	flags.BoolVar(&f.fast, "fast", false, "keep no times, and run points on all cores")
@@ -86,15 +84,23 @@ signal's number where it was interrupted.`,
 	return cmd
 }
 
-// config says what is swept.
-func (f *sweepFlags) config(ctx context.Context, file string) (*sweep.Config, error) {
-	base := f.scenarioFlags
+// describeAxes says in the flags of a scenario that several values may be given.
+func describeAxes(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Lookup("set").Usage = "`NAME=VALUES` of a parameter the scenario declares; several make the product"
+	flags.Lookup("policy").Usage += "; several, with commas between, make the product"
+	flags.Lookup("driver").Usage += "; several, with commas between, make the product"
+}
+
+// config says which scenario is run, and with which values.
+func (f *scenarioFlags) config(ctx context.Context, file, example string) (*sweep.Config, error) {
+	base := *f
 	base.set, base.policy, base.driver = nil, "", ""
 	opt, err := base.options(false)
 	if err != nil {
 		return nil, err
 	}
-	c := &sweep.Config{Fast: f.fast, Base: opt}
+	c := &sweep.Config{Base: opt}
 	for _, text := range f.set {
 		a, err := sweep.ParseAxis(text)
 		if err != nil {
@@ -107,13 +113,12 @@ func (f *sweepFlags) config(ctx context.Context, file string) (*sweep.Config, er
 			c.Axes = append(c.Axes, a)
 		}
 	}
-	t, err := readScenario(ctx, file, f.example)
+	t, err := readScenario(ctx, file, example)
 	if err != nil {
 		return nil, err
 	}
 	c.File, c.Data, c.Base.Files = t.file, t.data, t.files
-	c.Build, err = sweep.Executable()
-	return c, err
+	return c, nil
 }
 
 // names are those of a list with commas.
@@ -138,9 +143,13 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 	case f.plot == "" && (f.x != "" || len(f.y)+len(f.by) > 0):
 		return errors.New("--x, --y and --by are for --plot")
 	}
-	c, err := f.config(ctx, file)
+	c, err := f.config(ctx, file, f.example)
 	if err != nil {
 		return err
+	}
+	c.Fast = f.fast
+	if c.Build, err = sweep.Executable(); err != nil {
+		return failed{err}
 	}
 	points, err := c.Points()
 	if err != nil {

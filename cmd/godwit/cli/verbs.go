@@ -7,8 +7,10 @@ func verbs() []*cobra.Command {
 	return []*cobra.Command{
 		newRun(),
 		newSweep(),
+		newCompare(),
 		newExec(),
 		newExamples(),
+		newMachines(),
 		newDevices(),
 		newBench(),
 		newFuzz(),
