@@ -20,6 +20,8 @@ import (
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
+
+	"godwit/scenario"
 )
 
 // comments are those of the types of a package and of their fields, from its source.
@@ -445,6 +447,9 @@ func TestTheSchemaVerb(t *testing.T) {
 	want, err := os.ReadFile("schemas/bench-alloc.json")
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(out))
+	out, err = exec.CommandContext(t.Context(), bin, "schema", "scenario").Output()
+	require.NoError(t, err)
+	require.Equal(t, string(scenario.Schema()), string(out))
 	out, err = exec.CommandContext(t.Context(), bin, "schema", "rum").CombinedOutput()
 	require.Equal(t, "exit status 2", exitText(err))
 	require.Contains(t, string(out), `did you mean "run"?`)
