@@ -95,6 +95,7 @@ func declaredShapes() []*shape {
 			{"include", someWords, false, "files with devices and links, relative to this one"},
 			{"let", object("let"), false, "values with names, each of which may use those before it"},
 			{"policy", aWord, false, "which blocks go first where a memory is short: cost, lru, belady, none"},
+			{"whole-below", aNumber, false, "buffers of fewer bytes are stored whole; of others, what commands reach"},
 			{"devices", listOf(object("device")), false, "of which drivers, with how much memory"},
 			{"links", listOf(object("link")), false, "ways from one memory to another"},
 			{"svm", listOf(object("svm")), false, "shared virtual memory, allocated before the first command"},
