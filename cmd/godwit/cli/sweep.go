@@ -56,7 +56,7 @@ made larger.
 Exit code: 0 all points as expected, 1 some were not or could not be finished (the results are
 written all the same), 2 bad usage or a scenario that is at fault at some point, 128 and the
 signal's number where it was interrupted.`,
-		Example: `  godwit sweep --example matmul-tiles --set percent=50..100+10 --policy lru,cost,belady --fast
+		Example: `  godwit sweep --example matmul --set n=2..64*2 --set schedule=rows,grid,turned --fast
   godwit sweep study.yaml --set n=2..64*2 --set size=64KiB,1MiB --out study.csv --resume
   godwit sweep study.yaml --set n=2..64*2 --plot study.html --y bytes_moved,bytes_lower_bound`,
 		Args: f.oneScenario,
