@@ -3,6 +3,7 @@ package devices
 import (
 	"context"
 	"iter"
+	"time"
 
 	"godwit/devices/work"
 	"godwit/mem"
@@ -105,6 +106,9 @@ type Command struct {
 	// be told of it, or for a later one of the queue. A queue that makes nothing of it
 	// is right too.
 	Quiet bool
+	// Takes, of an OpLaunch, is how long the kernel runs, where the program knows that and
+	// the device is in virtual time; 0 leaves it to the device's machine.
+	Takes time.Duration
 
 	Call func(ctx context.Context) error // OpHostCall
 

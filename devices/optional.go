@@ -38,6 +38,15 @@ type Windowed interface {
 	Connected(other Device) error
 }
 
+// Ringer is a Device that knows what rings into its memory cost, so that they are not
+// measured.
+type Ringer interface {
+	// RingFrom is the way through staging from other's memory to this device's.
+	RingFrom(other Device) mem.Path
+	// RingChunk is how large the chunks of a ring of size bytes are, in bytes.
+	RingChunk(other Device, size uint64) uint64
+}
+
 // SVMReserver is a Device whose kernels see ArgSVM arguments at the addresses
 // that those name, so that pointers in memory mean the same everywhere.
 type SVMReserver interface {

@@ -1,8 +1,12 @@
 package devices
 
 import (
+	"fmt"
+	"strings"
+
 	"godwit/devices/work"
 	"godwit/mem"
+	"godwit/suggest"
 )
 
 // Program is a set of kernels, as OpenCL C, as Go forms, or both. A device
@@ -46,4 +50,9 @@ type Kernel interface {
 	Name() string
 	// Args describes the arguments in order. The slice must not be changed.
 	Args() []ArgInfo
+}
+
+// NoKernel is the error of a Module that has no kernel of that name.
+func NoKernel(name, program string, known []string) error {
+	return fmt.Errorf("kernel %q: program %s has %s%s: %w", name, program, strings.Join(known, ", "), suggest.For(name, known), mem.ErrKernelName)
 }

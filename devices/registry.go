@@ -72,7 +72,14 @@ func Open(ctx context.Context, driver string, cfg Config) ([]Device, error) {
 	d, ok := registry.m[driver]
 	registry.RUnlock()
 	if !ok {
-		return nil, fmt.Errorf("driver %q: there are %s%s: %w", driver, strings.Join(Drivers(), ", "), suggest.For(driver, Drivers()), mem.ErrDeviceNotFound)
+		return nil, noDriver(driver, Drivers())
 	}
 	return d.Open(ctx, cfg)
+}
+
+func noDriver(name string, known []string) error {
+	if len(known) == 0 {
+		return fmt.Errorf("driver %q: the program imports none: import _ \"godwit/devices/cpu\", or another: %w", name, mem.ErrDeviceNotFound)
+	}
+	return fmt.Errorf("driver %q: there are %s%s: %w", name, strings.Join(known, ", "), suggest.For(name, known), mem.ErrDeviceNotFound)
 }

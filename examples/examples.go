@@ -36,3 +36,14 @@ func Read(name, kind string) (file string, content []byte, ok bool) {
 	content, err := files.ReadFile(path.Clean(file))
 	return file, content, err == nil
 }
+
+// Files are the contents of all scenarios and of what they include, by the path that
+// they name each other by.
+func Files() map[string][]byte {
+	out := make(map[string][]byte)
+	all, _ := fs.Glob(files, "*"+Scenario) // the pattern is sound
+	for _, file := range all {
+		out[file], _ = files.ReadFile(file) // it is there
+	}
+	return out
+}

@@ -285,7 +285,8 @@ func (r *replay) around(op *Op) bool {
 // persist repeats what flaky devices refuse.
 func (r *replay) persist(enqueue func() (runtime.Event, error)) (e runtime.Event, err error) {
 	for range 100 {
-		if e, err = enqueue(); err == nil || r.faults == nil || !errors.Is(err, errFault) && !r.noRoom(err) {
+		e, err = enqueue()
+		if r.hear(err); err == nil || r.faults == nil || !errors.Is(err, errFault) && !r.noRoom(err) {
 			break
 		}
 	}

@@ -20,7 +20,9 @@ type Config struct {
 	Name string
 	// Open is called for each run; the devices are closed by it. Where f is not nil,
 	// they are wrapped by it.
-	Open       func(f *Faults) ([]devices.Device, error)
+	Open func(f *Faults) ([]devices.Device, error)
+	// Context, where not nil, has the last word on the options of the context over devs.
+	Context    func(devs []devices.Device, o *runtime.Options)
 	Policy     string  // of evictions (eviction.ByName); "" has none
 	Cap        uint64  // bytes of each device; 0 is its own memory
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
@@ -122,6 +124,7 @@ type replay struct {
 	cfg    Config
 	ctx    context.Context
 	call   context.Context // of the enqueues of an operation
+	by     devices.Executor
 	c      *runtime.Context
 	queues []*queue
 	views  []*runtime.Buffer
@@ -138,7 +141,7 @@ type replay struct {
 	events   map[int]runtime.Event   // by operation
 	open     map[int]runtime.Event   // user events not set
 	maps     []*openMap
-	told     bool            // a release has said that a call of it was struck
+	told     bool            // somebody was told that a free was struck
 	faults   *Faults         // nil where nothing is struck
 	audits   int             // reads at the end
 	epoch    int             // how often all was calm: everything had ended and was known to have
@@ -303,6 +306,7 @@ func (r *replay) doOn(q *queue, op *Op) error {
 
 // turnedDown settles an enqueue that failed for a reason that is allowed.
 func (r *replay) turnedDown(op *Op, err error) (done bool, _ error) {
+	r.hear(err)
 	switch {
 	case err == nil:
 		return false, nil
@@ -319,6 +323,14 @@ func (r *replay) turnedDown(op *Op, err error) (done bool, _ error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// hear notes that an error tells of a free that was struck: of a victim's block, or of one
+// that a refused command needs no more.
+func (r *replay) hear(err error) {
+	if errors.Is(err, errFault) && r.faults.was(CallFree) {
+		r.told = true
+	}
 }
 
 // noRoom reports whether an enqueue failed for want of memory, which devices may

@@ -27,7 +27,10 @@ func (r *replay) compareMoves() error {
 					r.result.BytesMoved += s.Range.Size() - s.RideAlong
 				}
 			}
-			r.result.Evictions += len(c.Evictions)
+			for _, e := range c.Evictions {
+				r.result.Evictions++
+				r.result.WrittenBack += e.Fresh - e.Dropped
+			}
 			continue
 		}
 		if c.Err != nil && len(c.Evictions) > 0 { // refused all the same
@@ -151,7 +154,9 @@ func (r *replay) becalm() error {
 			if r.ctx.Err() != nil {
 				return fmt.Errorf("copies do not end: %w", r.ctx.Err())
 			}
-			time.Sleep(20 * time.Microsecond)
+			if err := r.by.Pause(r.ctx, 20*time.Microsecond); err != nil {
+				return fmt.Errorf("copies do not end: %w", err)
+			}
 		}
 	}
 	r.epoch++

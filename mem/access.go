@@ -1,10 +1,21 @@
 package mem
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // BufferID names a root buffer of one context. IDs carry a generation: that of
 // a released buffer is never valid again.
 type BufferID uint64
+
+// String is the number of the buffer, and its generation from the second on.
+func (id BufferID) String() string {
+	if g := id >> 32; g > 1 {
+		return fmt.Sprintf("%d.%d", uint32(id), uint64(g))
+	}
+	return strconv.FormatUint(uint64(uint32(id)), 10)
+}
 
 // Mode says what a command does to a range of a buffer.
 type Mode uint8

@@ -3,6 +3,7 @@ package mem
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Point is a place on a timeline: a command that some queue has accepted, or a
@@ -58,6 +59,12 @@ func (p Point) Wait(ctx context.Context) error {
 	if p.Reached() {
 		return p.Err()
 	}
+	if s := p.Line.sleeper; s != nil {
+		if err := s.SleepUntil(ctx, p, p.Reached); err != nil {
+			return err
+		}
+		return p.Err()
+	}
 	w := chanWaiter(make(chan error, 1))
 	if done, err := p.Notify(w); done {
 		return err
@@ -70,6 +77,42 @@ func (p Point) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// Sleeper puts those to sleep who wait for points, in the place of Go's scheduler.
+type Sleeper interface {
+	// SleepUntil returns once done says so, which is about p, or when ctx has ended,
+	// with its error.
+	SleepUntil(ctx context.Context, p Point, done func() bool) error
+}
+
+// WaitAny blocks until one of the points has been reached, however it ended, or ctx has
+// ended, whose error it then returns. There must be one.
+func WaitAny(ctx context.Context, points []Point) error {
+	reached := func() bool { return slices.ContainsFunc(points, Point.Reached) }
+	if reached() {
+		return nil
+	}
+	if s := points[0].Line.sleeper; s != nil {
+		return s.SleepUntil(ctx, points[0], reached)
+	}
+	w := anyWaiter(make(chan struct{}, len(points)))
+	for _, p := range points {
+		if done, _ := p.Notify(w); done {
+			w.PointReached(p, nil)
+		}
+		defer p.Line.forget(p.Seq, w)
+	}
+	select {
+	case <-w:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+type anyWaiter chan struct{}
+
+func (c anyWaiter) PointReached(Point, error) { c <- struct{}{} }
 
 type chanWaiter chan error
 

@@ -31,6 +31,7 @@ type Timeline struct {
 	failing atomic.Bool   // some point has failed
 	waiters atomic.Int32  // registered and not told
 	onWait  func()        // immutable once points are issued; may be nil
+	sleeper Sleeper       // likewise
 
 	mu     sync.Mutex
 	above  []uint64              // protected by mu: bit i of word w is point base+64*w+i
@@ -74,6 +75,10 @@ func NewTimeline(name string, inOrder bool, onFail func(p Point, err error)) *Ti
 // for ended commands only now and then looks sooner. To be called before the
 // first point is issued.
 func (t *Timeline) OnWait(f func()) { t.onWait = f }
+
+// SleepBy has those who wait for the timeline's points put to sleep by s, where it is
+// not nil. To be called before the first point is issued.
+func (t *Timeline) SleepBy(s Sleeper) { t.sleeper = s }
 
 // Waiters is how many ask to be told of points' ends.
 func (t *Timeline) Waiters() int { return int(t.waiters.Load()) }
@@ -333,6 +338,9 @@ func (t *Timeline) passed() (done []chan struct{}) {
 
 // waitPassed implements Point.WaitPassed.
 func (t *Timeline) waitPassed(ctx context.Context, seq uint64) error {
+	if t.sleeper != nil {
+		return t.sleeper.SleepUntil(ctx, Point{t, seq}, func() bool { return seq <= t.mark.Load() })
+	}
 	w := passing{seq, make(chan struct{})}
 	t.mu.Lock()
 	if seq <= t.mark.Load() {

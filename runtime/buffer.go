@@ -123,7 +123,7 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 // createBuffer makes a buffer; pages is its memory on the host, if not nil.
 func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pages *locked) (*Buffer, error) {
 	size, flags := view.Range.Size(), view.Flags
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
@@ -217,7 +217,7 @@ func (b *Buffer) Sub(origin, size uint64, flags Flags) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
@@ -256,7 +256,7 @@ func (r *root) label() string {
 	if r.name != "" {
 		return r.name
 	}
-	return fmt.Sprintf("#%d", r.id)
+	return fmt.Sprintf("#%v", r.id)
 }
 
 // Size is the number of bytes in b.
@@ -276,7 +276,7 @@ func (b *Buffer) Segments() ([]migration.Segment, error) {
 	if err := b.made(); err != nil {
 		return nil, err
 	}
-	if err := b.c.enter(); err != nil {
+	if err := b.c.call(); err != nil {
 		return nil, err
 	}
 	defer b.c.unlock()
@@ -294,7 +294,7 @@ func (b *Buffer) SetHint(h mem.Hint) error {
 	if err := b.made(); err != nil {
 		return err
 	}
-	if err := b.c.enter(); err != nil {
+	if err := b.c.call(); err != nil {
 		return err
 	}
 	defer b.c.unlock()
@@ -310,7 +310,7 @@ func (b *Buffer) Retain() error {
 	if err := b.made(); err != nil {
 		return err
 	}
-	if err := b.c.enter(); err != nil {
+	if err := b.c.call(); err != nil {
 		return err
 	}
 	defer b.c.unlock()
@@ -330,7 +330,7 @@ func (b *Buffer) Release() error {
 		return err
 	}
 	c := b.c
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return err
 	}
 	defer c.unlock()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"godwit/devices"
 	"godwit/devices/soft"
 	"godwit/mem"
 )
@@ -24,12 +25,15 @@ import (
 // callbacks are a context's. Lock order: mu is a leaf; nothing is called under it.
 type callbacks struct {
 	mu        sync.Mutex
-	idle      sync.Cond           // calling is false; its L is mu
+	exec      devices.Executor    // immutable
+	idle      devices.Cond        // calling is false; its lock is mu
 	listeners map[Event]*listener // protected by mu
 	todo      []callback          // protected by mu
 	calling   bool                // protected by mu: the goroutine is there
 	by        string              // protected by mu: its name, while calling
 }
+
+func (k *callbacks) init(by devices.Executor) { k.exec, k.idle = by, by.Cond(&k.mu) }
 
 type callback struct {
 	e      Event
@@ -73,6 +77,7 @@ func (e Event) OnStatus(s ExecStatus, f func(Event, ExecStatus)) error {
 		return err
 	}
 	k, call := &e.c.callbacks, callback{e, s, f}
+	e.c.look()
 	if s == Submitted { // all that is accepted was
 		if err := r.point.Err(); err != nil {
 			call.status = ExecStatus(mem.StatusOf(err))
@@ -168,7 +173,7 @@ func (k *callbacks) push(call callback) {
 	k.todo = append(k.todo, call)
 	if !k.calling {
 		k.calling = true
-		go k.work()
+		k.exec.Call(k.work)
 	}
 }
 
@@ -190,9 +195,7 @@ func (k *callbacks) work() {
 		k.mu.Lock()
 	}
 	k.calling, k.by = false, ""
-	if k.idle.L != nil {
-		k.idle.Broadcast()
-	}
+	k.idle.Broadcast()
 }
 
 // inside reports whether the calling goroutine is the one that calls.
@@ -206,9 +209,7 @@ func (k *callbacks) inside() bool {
 func (k *callbacks) drain() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.idle.L = &k.mu
-	for k.calling {
-		k.idle.Wait()
+	for k.calling && k.idle.Wait() == nil {
 	}
 }
 
@@ -225,7 +226,7 @@ func (b *Buffer) OnRelease(f func()) error {
 	if err := b.made(); err != nil {
 		return err
 	}
-	if err := b.c.enter(); err != nil {
+	if err := b.c.call(); err != nil {
 		return err
 	}
 	defer b.c.unlock()
@@ -252,7 +253,7 @@ func (c *Context) viewReleased(b *Buffer) {
 	c.released(append([]func(){func() {
 		c.lock()
 		defer c.unlock()
-		_ = c.unview(r) // as Close, it has nobody to tell
+		c.sayAtClose(c.unview(r))
 	}}, b.onRelease...), points)
 }
 

@@ -60,23 +60,21 @@ func (c *Context) CloseWithin(ctx context.Context) error {
 			close(k.done)
 			return
 		}
-		go func() {
+		c.by.Call(func() {
 			defer close(k.done)
 			k.err = c.endClose(ctx, queues)
-		}()
+		})
 	})
-	select {
-	case <-k.done:
-		return k.err
-	case <-ctx.Done():
+	if err := c.by.Sleep(ctx, (*closingOf)(c), k.done); err != nil {
+		return fmt.Errorf("context %s: closing: %w", c.name, err)
 	}
-	select {
-	case <-k.done: // both: it is done
-		return k.err
-	default:
-		return fmt.Errorf("context %s: closing: %w", c.name, ctx.Err())
-	}
+	return k.err
 }
+
+// closingOf is the end of a context, as something to wait for.
+type closingOf Context
+
+func (c *closingOf) String() string { return "the end of context " + c.name }
 
 // mayClose fails where closing would wait for its caller.
 func (c *Context) mayClose() error {
@@ -88,7 +86,7 @@ func (c *Context) mayClose() error {
 
 // beginClose makes the context closed, and returns what its queues still run.
 func (c *Context) beginClose() (map[*Queue][]mem.Point, error) {
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
@@ -114,6 +112,7 @@ func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Poin
 	c.flush()
 	for q, points := range queues {
 		if err := q.drain(ctx, points, devices.Park); err != nil {
+			c.failUserEvents(fmt.Errorf("context %s closed: %w", c.name, err))
 			break
 		}
 	}
@@ -136,8 +135,19 @@ func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Poin
 		p.closed = true
 		errs = append(errs, p.release())
 	}
-	errs = append(errs, c.freeAll(), c.locks.wait())
+	errs = append(append(errs, c.unsaid...), c.freeAll(), c.locks.wait())
 	return errors.Join(append(errs, c.closeDevices())...)
+}
+
+// mostUnsaid is how many errors Close is left to say.
+const mostUnsaid = 64
+
+// sayAtClose keeps an error for Close: of storage that could not be freed behind a command
+// that was accepted, whose caller is not to take it for refused. c.mu is held.
+func (c *Context) sayAtClose(err error) {
+	if err != nil && len(c.unsaid) < mostUnsaid {
+		c.unsaid = append(c.unsaid, err)
+	}
 }
 
 // failUserEvents ends the user events that are not set.

@@ -46,6 +46,7 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 	s := &q.c.scratch
 	s.cmd.Op, s.cmd.Kernel, s.cmd.Dims = devices.OpLaunch, l.Kernel.on[q.mem], len(l.Global)
 	s.cmd.Quiet = l.NoEvent && q.alone()
+	s.cmd.Takes = l.Takes
 	copy(s.cmd.Global[:], l.Global)
 	copy(s.cmd.Local[:], l.Local)
 	copy(s.cmd.Offset[:], l.Offset)

@@ -45,7 +45,7 @@ func (b *Buffer) SetContentSizeBuffer(size *Buffer) error {
 			return fmt.Errorf("size buffer of %s: buffer %s is of context %s, not %s: %w", b.label(), size.label(), size.c.name, c.name, mem.ErrInvalidContext)
 		}
 	}
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return err
 	}
 	defer c.unlock()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"godwit/devices"
 	"godwit/devices/mover"
@@ -88,6 +87,12 @@ type Options struct {
 	// virtual memory from C that the host has no right to: fault.Watch of package
 	// svm/fault.
 	SVMWatch svm.Watch
+	// Executor runs what the context does beside its callers, and tells the time; nil is
+	// devices.Goroutines. A world in virtual time (package devices/model) is one: then
+	// Host has to be its own, and all devices of it.
+	Executor devices.Executor
+	// Host is the device of memory 0, which the context closes; nil makes one.
+	Host devices.HostDevice
 	// Trace, where not nil, is told of buffers, commands and completions.
 	Trace trace.CommandSink
 }
@@ -121,7 +126,8 @@ type Context struct {
 	host      devices.HostDevice // immutable: memory 0
 	mems      []memory           // immutable; by MemoryID, the host first
 	topo      *mem.Topology      // immutable
-	start     time.Time          // immutable
+	by        devices.Executor   // immutable
+	start     uint64             // immutable: nanoseconds of by's
 	userLine  *mem.Timeline      // immutable
 	events    eventTable         // has its own lock
 	callbacks callbacks          // has its own lock
@@ -152,6 +158,7 @@ type Context struct {
 	evicting   evicting               // protected by mu
 	queueSeq   int                    // protected by mu: for made-up names
 	commandSeq uint64                 // protected by mu: commands that were planned and had storage
+	unsaid     []error                // protected by mu: see sayAtClose
 	scratch    scratch                // protected by mu
 	record     trace.CommandRecord    // protected by mu
 }
@@ -205,6 +212,14 @@ func (c *Context) MoverStats() mover.Stats { return c.mover.Stats() }
 // between two of them does otherwise, beside the work, and waits until they are. It says why
 // there are none where that is so: of mem.ErrInvalidOperation where no two devices have one.
 func (c *Context) OpenLinks(ctx context.Context) error { return c.mover.OpenLinks(ctx) }
+
+// Await waits until done is closed, by a callback for example, or ctx ends, whose error it
+// then returns. what says what is waited for. In virtual time, where a receive would
+// keep the world from going on, this is how a host thread waits for another; it fails with
+// devices.ErrStuck where nothing that is under way can end the wait.
+func (c *Context) Await(ctx context.Context, what fmt.Stringer, done <-chan struct{}) error {
+	return c.by.Sleep(ctx, what, done)
+}
 
 // Name is the context's name.
 func (c *Context) Name() string { return c.name }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -262,6 +263,9 @@ type Launch struct {
 	// the zero Event. Where the context has one device and one queue, the device then
 	// need not tell of the end of each launch, which is cheaper.
 	NoEvent bool
+	// Takes is how long the kernel runs on a device in virtual time; 0 leaves that to its
+	// machine. Other devices take the time they need.
+	Takes time.Duration
 }
 
 // EnqueueLaunch runs a kernel on the queue's device. Buffer arguments are

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -218,6 +217,9 @@ func (e Event) Command() (uint64, error) {
 // Status is the execution status: Complete, or negative where the command
 // failed. The error is for e itself, never for the command: see Err.
 func (e Event) Status() (ExecStatus, error) {
+	if e.c != nil {
+		e.c.look()
+	}
 	r, err := e.get()
 	if err != nil {
 		return 0, err
@@ -241,6 +243,7 @@ func (e Event) Err() error {
 	if err != nil {
 		return err
 	}
+	e.c.look()
 	return r.point.Err()
 }
 
@@ -251,6 +254,7 @@ func (e Event) Wait(ctx context.Context, how ...devices.WaitMode) error {
 	if err != nil {
 		return err
 	}
+	e.c.look()
 	if r.queue != nil {
 		return r.queue.waitPoint(ctx, r.point, modeOf(how))
 	}
@@ -301,7 +305,7 @@ func (u userFailure) Status() mem.Status { return mem.Status(u) }
 
 // NewUserEvent makes an event that ends when SetStatus says so.
 func (c *Context) NewUserEvent() (Event, error) {
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return Event{}, err
 	}
 	defer c.unlock()
@@ -329,7 +333,7 @@ func (e Event) SetStatus(s ExecStatus) error {
 		return fmt.Errorf("user event status %d: it must be 0 (complete) or negative: %w", s, mem.ErrInvalidValue)
 	}
 	c := e.c
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return err
 	}
 	gate, open := c.openUser[r.point.Seq]
@@ -361,4 +365,4 @@ func WaitAll(ctx context.Context, events ...Event) error {
 }
 
 // since is the context's clock: nanoseconds since it was made.
-func (c *Context) since() int64 { return int64(time.Since(c.start)) }
+func (c *Context) since() int64 { return int64(c.by.Now() - c.start) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"godwit/devices"
 	"godwit/eviction"
 	"godwit/mem"
 	"godwit/migration"
@@ -75,6 +76,24 @@ func (c *Context) enter() error {
 	}
 	c.lock()
 	return nil
+}
+
+// call is enter for calls that change something: in virtual time they cost the host
+// thread something, and what ends by then has ended.
+func (c *Context) call() error {
+	if err := c.inside(); err != nil {
+		return err
+	}
+	c.by.Enter(devices.Other)
+	c.lock()
+	return nil
+}
+
+// look is for calls that look at what changes by itself.
+func (c *Context) look() {
+	if c.inside() == nil {
+		c.by.Enter(devices.Poll)
+	}
 }
 
 // hooksMethods is how the names of hooks' methods begin, as the stack has them.

@@ -165,7 +165,7 @@ func (m Mapping) Abandon() error {
 		}
 		return nil
 	}
-	if err := m.c.enter(); err != nil {
+	if err := m.c.call(); err != nil {
 		return err
 	}
 	defer m.c.unlock()
@@ -203,7 +203,7 @@ func (b *Buffer) Maps() int {
 		return 0
 	}
 	c := b.c
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return 0
 	}
 	defer c.unlock()

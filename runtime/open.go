@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"godwit/devices"
 	"godwit/devices/mover"
@@ -61,7 +60,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 		o.Name = "unnamed"
 	}
 	c := &Context{
-		name: o.Name, opts: o, topo: mem.NewTopology(uniqueNames(names)...), start: time.Now(),
+		name: o.Name, opts: o, topo: mem.NewTopology(uniqueNames(names)...), by: devices.ExecutorOr(o.Executor),
 		openUser: make(map[uint64]gateSet),
 		queues:   make(map[*Queue]struct{}),
 		programs: make(map[*Program]struct{}),
@@ -69,6 +68,9 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 		svmRoots: make(map[Pointer]*root),
 		gates:    gates{lines: make(map[*mem.Timeline]*Queue)},
 	}
+	c.start = c.by.Now()
+	c.callbacks.init(c.by)
+	c.locks.init(c.by)
 	c.scratch.reuse.May = c.mayWait
 	c.hooks.sink = o.Trace
 	if c.evicting.policy = o.Policy; o.NoEviction {
@@ -77,7 +79,10 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 		c.evicting.policy = eviction.NewCost()
 	}
 	c.userLine = mem.NewTimeline("user", false, c.pointFailed)
-	c.host = soft.NewHost(soft.HostOptions{})
+	c.userLine.SleepBy(c.by.Sleeper())
+	if c.host = o.Host; c.host == nil {
+		c.host = soft.NewHost(soft.HostOptions{})
+	}
 	c.addMemory(c.host)
 	for _, d := range o.Devices {
 		c.addMemory(d)

@@ -21,12 +21,16 @@ import (
 
 // locks counts page-locked memory on its way back.
 type locks struct {
-	from    devices.PageLocker // immutable; nil where there is none
-	pending sync.WaitGroup
+	from devices.PageLocker // immutable; nil where there is none
+	by   devices.Executor   // immutable
+	back devices.Cond       // pending is zero; its lock is mu
 
-	mu   sync.Mutex
-	errs []error // protected by mu
+	mu      sync.Mutex
+	pending int     // protected by mu
+	errs    []error // protected by mu
 }
+
+func (k *locks) init(by devices.Executor) { k.by, k.back = by, by.Cond(&k.mu) }
 
 // chooseLocker returns the first device that has its memory apart and locks pages.
 func chooseLocker(devs []devices.Device) devices.PageLocker {
@@ -72,7 +76,9 @@ func (k *locks) take(size, align uint64) *locked {
 // freeAfter gives the memory back once the points have been reached, and does not
 // wait for that.
 func (l *locked) freeAfter(points []mem.Point) {
-	l.locks.pending.Add(1)
+	l.locks.mu.Lock()
+	l.locks.pending++
+	l.locks.mu.Unlock()
 	l.left.Store(int32(len(points)) + 1)
 	for _, p := range points {
 		if done, _ := p.Notify(l); done {
@@ -85,10 +91,18 @@ func (l *locked) freeAfter(points []mem.Point) {
 // PointReached implements mem.Waiter. It may be called under a driver's locks.
 func (l *locked) PointReached(mem.Point, error) {
 	if l.left.Add(-1) == 0 {
-		go func() {
-			defer l.locks.pending.Done()
-			l.free()
-		}()
+		l.locks.by.Go(l.givenBack)
+	}
+}
+
+// givenBack frees memory that freeAfter was called for.
+func (l *locked) givenBack() {
+	l.free()
+	k := l.locks
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.pending--; k.pending == 0 {
+		k.back.Broadcast()
 	}
 }
 
@@ -102,8 +116,12 @@ func (l *locked) free() {
 
 // wait waits until all that was to be given back is, and returns what failed.
 func (k *locks) wait() error {
-	k.pending.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for k.pending > 0 {
+		if err := k.back.Wait(); err != nil {
+			return errors.Join(append(k.errs, err)...)
+		}
+	}
 	return errors.Join(k.errs...)
 }

@@ -84,7 +84,7 @@ func (c *Context) Adopt(name string, on []devices.Device, modules []devices.Modu
 
 // enlist makes a program one of the context's.
 func (c *Context) enlist(p *Program) error {
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return err
 	}
 	defer c.unlock()
@@ -109,7 +109,7 @@ func (p *Program) release() error {
 // Close releases the program. Its kernels cannot be launched any more; launches
 // in flight must have ended.
 func (p *Program) Close() error {
-	if err := p.c.enter(); err != nil {
+	if err := p.c.call(); err != nil {
 		return err
 	}
 	if p.closed {

@@ -2,7 +2,10 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"godwit/devices"
@@ -48,7 +51,7 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
@@ -145,7 +148,28 @@ func (q *Queue) waitPoint(ctx context.Context, p mem.Point, mode devices.WaitMod
 		}
 		q.c.flush()
 	}
-	return q.dev.Wait(ctx, p, mode)
+	return q.c.missing(q.dev.Wait(ctx, p, mode), p)
+}
+
+// missing adds to an error of a wait for p, which nothing under way can end, what of the
+// program's would have to come first.
+func (c *Context) missing(err error, p mem.Point) error {
+	if !errors.Is(err, devices.ErrStuck) {
+		return err
+	}
+	c.lock()
+	defer c.unlock()
+	var events []string
+	for seq, gate := range c.openUser {
+		if c.gatesOf(p)&gate != 0 {
+			events = append(events, mem.Point{Line: c.userLine, Seq: seq}.String())
+		}
+	}
+	if len(events) == 0 {
+		return err
+	}
+	slices.Sort(events)
+	return fmt.Errorf("%w; missing: %s, to be set by the program", err, strings.Join(events, ", "))
 }
 
 // made fails where q is nil, or no queue that NewQueue made.
@@ -186,7 +210,7 @@ func (q *Queue) Finish(ctx context.Context, how ...devices.WaitMode) error {
 	if err := q.made(); err != nil {
 		return err
 	}
-	if err := q.c.enter(); err != nil {
+	if err := q.c.call(); err != nil {
 		return err
 	}
 	if err := q.live(); err != nil {
@@ -213,14 +237,14 @@ const few = 16
 // drain waits for points of q, in the order of issue, however they end.
 func (q *Queue) drain(ctx context.Context, points []mem.Point, mode devices.WaitMode) error {
 	if n := len(points); n > few {
-		return points[n-1].WaitPassed(ctx)
+		return q.c.missing(points[n-1].WaitPassed(ctx), points[n-1])
 	}
 	for _, p := range points {
 		if p.Reached() {
 			continue
 		}
 		if err := q.dev.Wait(ctx, p, mode); err != nil && !p.Reached() {
-			return err
+			return q.c.missing(err, p)
 		}
 	}
 	return nil
@@ -232,7 +256,7 @@ func (q *Queue) Flush() error {
 	if err := q.made(); err != nil {
 		return err
 	}
-	if err := q.c.enter(); err != nil {
+	if err := q.c.call(); err != nil {
 		return err
 	}
 	err := q.live()
@@ -250,7 +274,7 @@ func (q *Queue) Close() error {
 	if err := q.made(); err != nil {
 		return err
 	}
-	if err := q.c.enter(); err != nil {
+	if err := q.c.call(); err != nil {
 		return err
 	}
 	err := q.live()
@@ -266,5 +290,14 @@ func (q *Queue) Close() error {
 	}
 	_ = q.dev.Flush() // a lost device: Close says so
 	q.c.flush()
-	return q.dev.Close()
+	err = q.dev.Close()
+	if errors.Is(err, devices.ErrStuck) { // in virtual time nothing ends what it runs; the program may
+		q.c.lock()
+		q.closed = false
+		q.c.queues[q] = struct{}{}
+		q.c.gates.lines[q.line] = q
+		q.c.listQueues()
+		q.c.unlock()
+	}
+	return err
 }

@@ -79,7 +79,7 @@ func (b *Buffer) onMemory(verb string, d devices.Device, f func(*root, mem.Memor
 	if err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
-	if err := b.c.enter(); err != nil {
+	if err := b.c.call(); err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
 	defer b.c.unlock()

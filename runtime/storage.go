@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"godwit/mem"
@@ -311,26 +310,13 @@ func (c *Context) waitForFree(ctx context.Context, room *errRoom, tries *int) er
 		if *tries++; *tries > mostTries {
 			return room.error
 		}
-		select {
-		case <-time.After(firstPause << *tries):
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("%w while waiting for room: %w", ctx.Err(), room.error)
+		if err := c.by.Pause(ctx, firstPause<<*tries); err != nil {
+			return fmt.Errorf("%w while waiting for room: %w", err, room.error)
 		}
+		return nil
 	}
 	*tries = 0
-	one, done := context.WithCancel(ctx)
-	defer done()
-	var all sync.WaitGroup
-	for _, p := range points {
-		all.Go(func() {
-			if err := p.Wait(one); err == nil || p.Reached() {
-				done()
-			}
-		})
-	}
-	all.Wait()
-	if err := ctx.Err(); err != nil {
+	if err := mem.WaitAny(ctx, points); err != nil {
 		return fmt.Errorf("%w while waiting for room: %w", err, room.error)
 	}
 	return nil

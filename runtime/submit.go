@@ -73,6 +73,10 @@ func (e *errRoom) Unwrap() error { return e.error }
 // submit takes a request through the planner to the devices.
 func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, error) {
 	c := q.c
+	if err := c.inside(); err != nil {
+		return Event{}, err
+	}
+	c.by.Enter(devices.Enqueue)
 	called, tries, asked := c.calledAt(), 0, false
 	for {
 		if err := c.enter(); err != nil {
@@ -137,15 +141,13 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if c.opts.Trace != nil {
 		c.traceCommand(req, in.launch, called, version, p, err)
 	}
-	if err == nil && req.op == opUnmap {
-		err = c.unmapped(req, p)
-	}
-	if err == nil {
-		err = c.acceptedSVM(req, in, p)
-	}
 	if err != nil {
 		return Event{}, err
 	}
+	if req.op == opUnmap {
+		c.sayAtClose(c.unmapped(req, p))
+	}
+	c.sayAtClose(c.acceptedSVM(req, in, p))
 	if req.noEvent || in.launch != nil && in.launch.NoEvent {
 		req.point = p
 		return Event{}, nil

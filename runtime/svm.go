@@ -130,7 +130,7 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 	if align == 0 {
 		align = 128
 	}
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return 0, err
 	}
 	defer c.unlock()
@@ -158,7 +158,7 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 // SetSVMHint is Buffer.SetHint for a block of shared virtual memory. It fails as
 // SVMFree does.
 func (c *Context) SetSVMHint(p Pointer, h mem.Hint) error {
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return err
 	}
 	defer c.unlock()
@@ -254,7 +254,7 @@ func (c *Context) SVMBytes(p Pointer, size uint64) ([]byte, error) {
 
 // svmArena is the arena, for a use of p.
 func (c *Context) svmArena(p Pointer) (*svm.Arena, error) {
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
@@ -266,7 +266,7 @@ func (c *Context) svmArena(p Pointer) (*svm.Arena, error) {
 // has no right to an error: a *svm.Fault with the address, its block, and who
 // freed or unmapped it. Go code on the calling goroutine only.
 func (c *Context) SVMGuard(f func()) error {
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return err
 	}
 	a := c.arena
@@ -281,7 +281,7 @@ func (c *Context) SVMGuard(f func()) error {
 // SVMExplain says in a sentence what is at an address, and whether the host may
 // touch it; where not, why.
 func (c *Context) SVMExplain(p Pointer) string {
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return err.Error()
 	}
 	a := c.arena
@@ -301,7 +301,7 @@ func (c *Context) SVMFree(p Pointer) error {
 	if p == 0 {
 		return nil
 	}
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return err
 	}
 	defer c.unlock()

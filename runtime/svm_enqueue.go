@@ -26,7 +26,7 @@ func (q *Queue) svmUse(what string, p Pointer, size uint64) (use, error) {
 	if err := q.made(); err != nil {
 		return use{}, err
 	}
-	if err := q.c.enter(); err != nil {
+	if err := q.c.call(); err != nil {
 		return use{}, fmt.Errorf("%s on queue %s: %w", what, q.name, err)
 	}
 	defer q.c.unlock()

@@ -83,7 +83,7 @@ func (c *Context) svmFreeWaits(in *borrowed) {
 
 // abandonSVM gives up a map whose pointer nobody was given: as Mapping.Abandon.
 func (c *Context) abandonSVM(m *svm.Map) error {
-	if err := c.enter(); err != nil {
+	if err := c.call(); err != nil {
 		return err
 	}
 	defer c.unlock()

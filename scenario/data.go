@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -21,10 +23,17 @@ import (
 // Data is content for a buffer or a write: a file's, a pattern, random bytes
 // or a ramp.
 type Data struct {
-	what     string // for people
-	size     uint64 // of a file, or of pointers; 0 is as much as is wanted
+	what     string       // for people
+	file     *fileContent // nil for what is no file's
+	size     uint64       // of a file, or of pointers; 0 is as much as is wanted
 	pointers []pointer
 	fill     func(dst []byte) // nil for pointers; dst holds zeros
+}
+
+// fileContent is what a file holds.
+type fileContent struct {
+	data []byte
+	sum  func() [32]byte // SHA-256, computed where it is asked for
 }
 
 // pointer is a place in shared virtual memory whose address is content.
@@ -195,7 +204,7 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 	if _, isMap := v.(*ast.MappingNode); !isMap {
 		place = l.placeNamed(n, what)
 	} else {
-		m := l.mapping(n, what)
+		m := l.mapping(n, what, "pointer")
 		place, at = l.pointerPlace(m, "svm")
 		m.done()
 	}
@@ -216,6 +225,7 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 // pointerPlace reads the block named under key, and at: how far the pointer
 // points into it.
 func (l *loader) pointerPlace(m *mapping, key string) (of Place, at uint64) {
+	m.require(key)
 	of = l.placeNamed(m.get(key), m.what)
 	if at = l.natural(m, "at", l.scope, 0, 0); of.Name != "" && at >= of.Range.Size() && of.Range.Size() > 0 {
 		l.errorf(m.get("at"), "%s: at is %d: %s has only %d bytes", m.what, at, of.Name, of.Range.Size())
@@ -225,28 +235,26 @@ func (l *loader) pointerPlace(m *mapping, key string) (of Place, at uint64) {
 
 // fileData reads a file's content.
 func (l *loader) fileData(n ast.Node, what, path, name string) *Data {
-	content, ok := l.files[path]
+	f, ok := l.files[path]
 	if !ok {
+		var content []byte
 		var err error
 		if content, ok = l.given.Files[path]; !ok {
 			content, err = input.ReadFile(l.work.ctx, path, l.given.Memory-l.held)
 		}
-		if cerr := l.work.ctx.Err(); cerr != nil {
-			l.end = cerr
-			panic(bailout{})
-		}
 		if err != nil {
-			l.errorf(n, "%s: %v", what, err)
+			l.unread(n, what, err)
 			return nil
 		}
 		l.hold(n, what, uint64(len(content)))
-		l.files[path] = content
+		f = &fileContent{data: content, sum: sync.OnceValue(func() [32]byte { return sha256.Sum256(content) })}
+		l.files[path] = f
 	}
-	if len(content) == 0 {
+	if len(f.data) == 0 {
 		l.errorf(n, "%s: %s is empty: a buffer holds at least one byte", what, path)
 		return nil
 	}
-	return &Data{what: name, size: uint64(len(content)), fill: func(dst []byte) { copy(dst, content) }}
+	return &Data{what: name, file: f, size: uint64(len(f.data)), fill: func(dst []byte) { copy(dst, f.data) }}
 }
 
 // pattern reads the bytes of a fill: a byte, a typed number or hex digits.
@@ -260,9 +268,12 @@ func (l *loader) pattern(n ast.Node, what string, sc *scope) (value []byte, text
 		}
 		return []byte{byte(b)}, strconv.FormatInt(b, 10)
 	}
-	m := l.mapping(n, what)
+	m := l.mapping(n, what, "pattern")
 	if m.has("hex") {
-		defer m.done()
+		m.done()
+		if !m.single() {
+			return nil, ""
+		}
 		out, err := hex.DecodeString(strings.ReplaceAll(m.text("hex"), " ", ""))
 		if size := len(out); err != nil || size == 0 || size > 128 || size&(size-1) != 0 {
 			l.errorf(n, "%s: hex: want pairs of hex digits for 1, 2, 4, ... or 128 bytes", what)
@@ -292,11 +303,14 @@ func (l *loader) typed(m *mapping, sc *scope) (value []byte, text string) {
 		}
 		n := m.get(kind)
 		m.done()
+		if !m.single() {
+			return nil, ""
+		}
 		text = m.text(kind)
 		if kind != "float" && kind != "double" {
 			text = strconv.FormatInt(l.number(n, m.what, sc), 10)
-		} else if _, err := strconv.ParseFloat(text, 64); err != nil {
-			text = strconv.FormatInt(l.number(n, m.what, sc), 10)
+		} else if _, err := strconv.ParseFloat(text, 64); err != nil { // else it is shown as it is written
+			text = strconv.FormatFloat(l.real(n, m.what), 'g', -1, 64)
 		}
 		value, err := encode(kind, text)
 		if err != nil {
@@ -304,7 +318,7 @@ func (l *loader) typed(m *mapping, sc *scope) (value []byte, text string) {
 		}
 		return value, text
 	}
-	l.errorf(m.node, "%s: want a typed number such as {int: 3} or {float: 0.5}", m.what)
+	l.misshapen(m.node, "%s: want a typed number such as {int: 3} or {float: 0.5}", m.what)
 	return nil, ""
 }
 

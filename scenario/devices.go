@@ -22,6 +22,9 @@ func (r *runner) open(ctx context.Context) (err error) {
 	r.devs = make(map[string]devices.Device)
 	ids := map[string]mem.MemoryID{"host": mem.Host}
 	r.names = []string{"host"}
+	if r.opt.Machine != nil {
+		return r.openMachine(ctx, r.opt.Machine)
+	}
 	var open []devices.Device
 	defer func() {
 		if r.ctx == nil {
@@ -35,7 +38,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 		devs, err := openGroup(ctx, group)
 		open = append(open, devs...)
 		if err != nil {
-			return s.blame(group[0].Line, "device "+group[0].Name, err)
+			return group[0].blame("", err)
 		}
 		for j, d := range devs {
 			name := group[j].Name

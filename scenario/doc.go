@@ -7,7 +7,9 @@
 // A scenario is one YAML mapping:
 //
 //	name, about   what it shows
-//	let           names for numbers: {cells: 4096, bytes: cells * 4}
+//	params        what is set from outside: {cells: {type: integer, default: 4096}}
+//	include       files with devices and links that scenarios share
+//	let           names for values: {bytes: cells * 4}
 //	inputs        files given on the command line: {text: {default: FILE}}
 //	policy        which blocks go first where a memory is short: cost, lru, belady, none
 //	devices       name, driver, count, memory, local, params; for opencl also platform, device
@@ -25,8 +27,8 @@
 // host-write and unmap; alloc and free, of shared virtual memory; set, of user
 // events; barrier, marker and repeat. Each of a queue may have an id, a queue and
 // after (ids it waits for); docs/scenarios.md has all keys. A number
-// may be written as an expression over sizes (64 KiB), names of let, the
-// variables of enclosing repeats and size(BUFFER); names may contain such
+// may be written as an expression over sizes (64 KiB), names of params and let, the
+// variables of enclosing repeats and size(BUFFER); words may contain such
 // expressions in braces, as in "part{i}".
 //
 // # Errors

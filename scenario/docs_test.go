@@ -38,6 +38,9 @@ func TestEveryCommandAndSectionIsDocumented(t *testing.T) {
 		require.Regexp(t, `\b`+kind+`\b`, string(comment), "doc.go")
 		require.Contains(t, string(page), "`"+kind, "docs/scenarios.md")
 	}
+	for _, name := range functionNames() {
+		require.Contains(t, string(page), "`"+name+"(", "docs/scenarios.md")
+	}
 	_, err = Parse(t.Context(), "s.yaml", []byte("none: 1"), Options{})
 	_, sections, ok := strings.Cut(err.Error(), "known here: ")
 	require.True(t, ok, "%v", err)

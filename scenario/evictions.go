@@ -54,6 +54,8 @@ func (r *runner) evictions(res *Result, out *CommandResult, rec *trace.CommandRe
 			r.x.problems = append(r.x.problems, fmt.Sprintf("%s of %s were given up on %s for #%d, and nobody else has them", sizeText(lost), r.x.names[v.Buffer], r.names[v.Memory], out.Number))
 		}
 		r.x.went(v, out.Number)
+		e := &res.Evictions[out.Evictions[i]]
+		r.x.note(v.Buffer, v.Range, JourneyStep{Command: out.Number, What: "evict", Text: evictionText(e), On: e.From, Why: e.Reason})
 	}
 }
 

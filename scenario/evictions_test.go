@@ -20,7 +20,7 @@ func TestMoreDataThanMemory(t *testing.T) {
 		for _, percent := range []string{"50", "70", "90"} {
 			var moved []uint64
 			for _, policy := range []string{"belady", "cost", "lru"} {
-				res := run(t, "../examples/"+example+".yaml", scenario.Options{Policy: policy, Let: map[string]string{"percent": percent}})
+				res := run(t, "../examples/"+example+".yaml", scenario.Options{Policy: policy, Set: map[string]string{"percent": percent}})
 				require.True(t, res.Verified, "%v", res.Mismatches)
 				require.Empty(t, res.Mismatches)
 				require.Equal(t, res.BytesCompulsory+res.BytesCapacity, res.BytesMoved)

@@ -31,6 +31,8 @@ type explainer struct {
 	uses     map[block]int                          // the command that used a block last
 	gone     map[block]int                          // the command for which a block went last
 	backing  bool                                   // the copies told write blocks back, also where what is there is a mere promise
+	again    bool                                   // of the copy told last: its destination held some of it until the block had to go
+	watched  []watched                              // bytes whose journeys are told
 	problems []string
 }
 
@@ -52,6 +54,7 @@ func (x *explainer) reason(s *trace.StepRecord, failed bool) (why string, writer
 			writers = append(writers, c.Writer)
 		}
 		for _, had := range x.ledger.Held(s.Buffer, s.To, segment) {
+			x.again = x.again || had == c.Writer && x.gone[block{s.Buffer, s.To}] > 0
 			if text := x.phrase(c, had, s); text != last {
 				parts = append(parts, text)
 				last = text
@@ -120,9 +123,14 @@ type Segment struct {
 }
 
 // segments lists all bytes of a buffer.
-func (x *explainer) segments(id mem.BufferID) (out []Segment) {
+func (x *explainer) segments(id mem.BufferID) []Segment {
 	size, _ := x.ledger.Size(id)
-	for r, c := range x.ledger.Segments(id, mem.Range{End: size}) {
+	return x.segmentsOf(id, mem.Range{End: size})
+}
+
+// segmentsOf lists a range of a buffer.
+func (x *explainer) segmentsOf(id mem.BufferID, of mem.Range) (out []Segment) {
+	for r, c := range x.ledger.Segments(id, of) {
 		s := Segment{Buffer: x.names[id], Offset: r.Start, Bytes: r.Size(), Writer: c.Writer, Memories: []string{}}
 		for m := range c.Valid.All() {
 			s.Memories = append(s.Memories, x.memories[m])
@@ -134,12 +142,15 @@ func (x *explainer) segments(id mem.BufferID) (out []Segment) {
 
 // copy describes a step.
 func (x *explainer) copy(s *trace.StepRecord, command int, failed bool) CopyResult {
+	x.again = false
 	why, writers := x.reason(s, failed)
 	out := CopyResult{
 		Buffer: x.names[s.Buffer], Offset: s.Range.Start, Bytes: s.Range.Size(),
 		From: x.memories[s.From], To: x.memories[s.To], Way: s.Way.String(), RideAlong: s.RideAlong,
-		Reason: why, Choice: s.Choice, Writers: writers, Command: command,
+		Reason: why, Choice: s.Choice, Writers: writers, Command: command, Again: x.again && !x.backing,
+		step: s,
 	}
 	x.late(s, &out)
+	x.noteCopy(s, &out, failed)
 	return out
 }

@@ -11,10 +11,12 @@ import (
 // length and the depth of its text are input/yamldoc's. Here is what the text may
 // ask for: repeats and aliases make much of little.
 const (
-	maxCommands = 100_000   // that repeats unroll to
-	maxDevices  = 1024      // in all
-	maxObjects  = 10_000    // buffers and blocks, sub-buffers, queues, events, links, of each
-	maxErrors   = 100       // that are listed
+	maxCommands = 100_000 // that repeats unroll to
+	maxDevices  = 1024    // in all
+	maxObjects  = 10_000  // buffers and blocks, sub-buffers, queues, events, links, of each
+	maxErrors   = 100     // that are listed
+	maxParams   = 1000    // and elements of their lists, maxElements
+	maxIncludes = 16
 	maxRepeats  = 8         // within each other
 	maxItems    = 1 << 30   // work-items of all launches
 	maxWork     = 5_000_000 // steps; see work

@@ -31,9 +31,9 @@ type Options struct {
 	Driver string
 	// Policy, where not empty, is taken in place of the scenario's.
 	Policy string
-	// Let are numbers in place of those that the scenario gives these names: as
-	// expressions.
-	Let map[string]string
+	// Set are the values of parameters, by name: as expressions, or of type string
+	// as they are.
+	Set map[string]string
 	// Memory is how many bytes the scenario may name in all: buffers, content and
 	// what its commands read. 0 is DefaultMemory.
 	Memory uint64
@@ -58,6 +58,21 @@ func Load(ctx context.Context, file string, opt Options) (*Scenario, error) {
 // Parse is Load for content that is at hand. file is for errors, and the place
 // from which other files are found.
 func Parse(ctx context.Context, file string, data []byte, opt Options) (*Scenario, error) {
+	l := newLoader(ctx, file, opt)
+	l.read(data)
+	if l.end != nil {
+		return nil, l.end
+	}
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	if opt.Driver != "" {
+		l.out.redirect(opt.Driver)
+	}
+	return l.out, nil
+}
+
+func newLoader(ctx context.Context, file string, opt Options) *loader {
 	if opt.Memory == 0 {
 		opt.Memory = DefaultMemory
 	}
@@ -74,39 +89,35 @@ func Parse(ctx context.Context, file string, data []byte, opt Options) (*Scenari
 		lost:   make(map[string]bool),
 		maps:   make(map[string]int),
 	}
-	l.scope = &scope{vars: make(map[string]int64), bad: make(map[string]bool), size: l.sizeOf, start: l.startOf, input: l.inputSize}
-	l.files = make(map[string][]byte)
-	l.read(data)
-	if l.end != nil {
-		return nil, l.end
-	}
-	if err := l.err(); err != nil {
-		return nil, err
-	}
-	if opt.Driver != "" {
-		l.out.redirect(opt.Driver)
-	}
-	return l.out, nil
+	l.scope = &scope{vars: make(map[string]value), bad: make(map[string]bool), size: l.sizeOf, start: l.startOf, input: l.inputSize}
+	l.files = make(map[string]*fileContent)
+	return l
 }
 
 // read reads all sections. Where it ends early, errs or end say why.
 func (l *loader) read(data []byte) {
-	defer func() {
-		if p := recover(); p != nil && p != (bailout{}) {
-			panic(p)
-		}
-	}()
-	root := l.parse(data)
-	if root == nil {
+	defer recoverBailout()
+	m := l.readHead(data)
+	if m == nil {
 		return
 	}
-	m := l.mapping(root, "scenario")
-	if name := m.text("name"); name != "" {
-		l.out.Name = name
+	l.eachDocument(m, l.readLet)
+	l.eachDocument(m, l.readDevices)
+	declared := m.has("devices")
+	for _, d := range l.included {
+		declared = declared || d.top.has("devices")
 	}
-	l.out.About = m.text("about")
+	if !declared || len(l.out.Devices) == 0 && l.faults == 0 {
+		l.errorf(m.node, "scenario: devices are missing")
+	}
+	l.eachDocument(m, l.readLinks)
+	for _, d := range l.included {
+		back := l.in(d)
+		d.top.done()
+		back()
+	}
 	for _, section := range []func(*mapping){ // each uses what those before it declare
-		l.readInputs, l.readLet, l.readPolicy, l.readDevices, l.readLinks, l.readSVM, l.readBuffers,
+		l.readPolicy, l.readSVM, l.readBuffers,
 		l.readViews, l.readQueues, l.readEvents, l.readCommands, l.readExpect,
 	} {
 		section(m)
@@ -115,6 +126,41 @@ func (l *loader) read(data []byte) {
 	l.checkInputs()
 	if all := devices.Drivers(); l.given.Driver != "" && !slices.Contains(all, l.given.Driver) {
 		l.errorf(nil, "--driver: driver %q: there is none of this name; there are %s%s", l.given.Driver, strings.Join(all, ", "), suggest.For(l.given.Driver, all))
+	}
+}
+
+// readHead reads what a scenario says of itself and what it is given from outside:
+// inputs and parameters. It returns nil where there is no scenario.
+func (l *loader) readHead(data []byte) *mapping {
+	root := l.parse(data, "a scenario has devices, buffers and commands")
+	if root == nil {
+		return nil
+	}
+	m := l.mapping(root, "scenario", "scenario")
+	if l.faults > 0 {
+		return nil
+	}
+	if name := m.text("name"); name != "" {
+		l.out.Name = name
+	}
+	l.out.About = m.text("about")
+	l.readInputs(m)
+	l.expand = l.scope.expand
+	l.readParameters(m)
+	l.readIncludes(m)
+	for _, d := range l.included {
+		back := l.in(d)
+		l.readParameters(d.top)
+		back()
+	}
+	l.checkSet(m)
+	return m
+}
+
+// recoverBailout ends the reading of a scenario where it was left.
+func recoverBailout() {
+	if p := recover(); p != nil && p != (bailout{}) {
+		panic(p)
 	}
 }
 
@@ -132,20 +178,24 @@ func (s *Scenario) redirect(driver string) {
 // loader is the state of reading one scenario.
 type loader struct {
 	source
-	out    *Scenario
-	scope  *scope
-	inputs map[string]string // declared input -> file
-	given  Options
-	named  map[string]string   // name -> what has it
-	ids    map[string]waitable // what may be waited for, by command id or name of a user event
-	lost   map[string]bool     // buffers that were declared, and whose declaration is at fault
-	maps   map[string]int      // name -> index + 1 of the mapping that is there; -1 where its map was at fault
-	track  tracker
-	sized  []sized // what content_size says
-	loop   Loop
-	files  map[string][]byte // content of files, by path
-	held   uint64            // bytes, see hold
-	items  uint64            // work-items of launches
+	out      *Scenario
+	included []document
+	linked   map[[2]string]string // where the way from one memory to another is declared
+	scope    *scope
+	inputs   map[string]string // declared input -> file
+	given    Options
+	named    map[string]string   // name -> what has it
+	ids      map[string]waitable // what may be waited for, by command id or name of a user event
+	lost     map[string]bool     // buffers that were declared, and whose declaration is at fault
+	maps     map[string]int      // name -> index + 1 of the mapping that is there; -1 where its map was at fault
+	track    tracker
+	sized    []sized // what content_size says
+	loop     Loop
+	// describing is set where only the head is read: what is not given is no fault.
+	describing bool
+	files      map[string]*fileContent // by path
+	held       uint64                  // bytes, see hold
+	items      uint64                  // work-items of launches
 }
 
 // waitable is what a name in a wait list stands for.
@@ -174,25 +224,95 @@ func (l *loader) declare(m *mapping, what string) string {
 // take enters a name into a space of names.
 func (l *loader) take(space, name string, n ast.Node) {
 	if n != nil {
-		l.named[space+" "+name] = fmt.Sprintf("%s of line %d", space, n.GetToken().Position.Line)
+		l.named[space+" "+name] = space + " of " + l.where(n)
 	}
 }
 
-// number computes the expression at n. What comes of a fault that was reported
-// where it is, such as the size of a buffer without one, is not reported again.
+// number computes the expression at n: a whole number.
 func (l *loader) number(n ast.Node, what string, sc *scope) int64 {
-	text := l.text(n, what)
+	text := l.numberText(n, what)
 	if text == "" {
 		return 0
 	}
 	v, err := sc.number(text)
+	l.expressionFault(n, what, text, err)
+	return v
+}
+
+// numberText is the text of an expression.
+func (l *loader) numberText(n ast.Node, what string) string {
+	if b, ok := l.plain(n).(*ast.BoolNode); ok {
+		l.misshapen(n, "%s: want a number, not %s", what, b.GetToken().Value)
+		return ""
+	}
+	return l.text(n, what)
+}
+
+// value computes the expression at n, or the list of expressions.
+func (l *loader) value(n ast.Node, what string) value {
+	if _, ok := l.plain(n).(*ast.SequenceNode); !ok {
+		return l.computed(n, what)
+	}
+	out := value{kind: listValue}
+	for _, n := range l.list(n) {
+		v := l.computed(n, what)
+		if v.kind == listValue {
+			l.errorf(n, "%s: a list in a list", what)
+		}
+		out.list = append(out.list, v)
+	}
+	l.bounded(n, what+": elements", len(out.list), maxElements)
+	return out
+}
+
+// computed is the value of the expression at n.
+func (l *loader) computed(n ast.Node, what string) value {
+	text := l.numberText(n, what)
+	if text == "" {
+		l.faults++
+		return value{}
+	}
+	v, err := l.scope.eval(text)
+	l.expressionFault(n, what, text, err)
+	return v
+}
+
+// expressionFault reports why an expression could not be computed. What comes of a
+// fault that was reported where it is, such as the size of a buffer without one, is
+// not reported again.
+func (l *loader) expressionFault(n ast.Node, what, text string, err error) {
 	switch {
 	case errors.Is(err, errReported):
 		l.faults++
 	case err != nil:
 		l.errorf(n, "%s %q: %v", what, text, err)
 	}
-	return v
+}
+
+// real computes the real number at n.
+func (l *loader) real(n ast.Node, what string) float64 {
+	v := l.computed(n, what)
+	f, ok := v.number()
+	if !ok {
+		l.errorf(n, "%s: %v: want a number, not %v", what, v, v.kind)
+	}
+	return f
+}
+
+// duration is a time under key, at least 0; missing is 0.
+func (l *loader) duration(m *mapping, key string) time.Duration {
+	text := m.text(key)
+	if text == "" {
+		return 0
+	}
+	d, err := l.scope.duration(text)
+	switch {
+	case errors.Is(err, errReported):
+		l.faults++
+	case err != nil || d < 0:
+		l.errorf(m.get(key), "%s: %s %q: want a time such as 5us", m.what, key, text)
+	}
+	return max(d, 0)
 }
 
 // natural is a number under key that must be at least least; missing is def.
@@ -217,8 +337,8 @@ func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) u
 func (l *loader) readPolicy(m *mapping) {
 	l.out.Policy = m.text("policy")
 	check := func(policy string, report func(format string, args ...any)) {
-		if policy != "" && !slices.Contains(policies(), policy) {
-			report("policy %q: want one of %s%s", policy, strings.Join(policies(), ", "), suggest.For(policy, policies()))
+		if policy != "" && !slices.Contains(Policies(), policy) {
+			report("policy %q: want one of %s%s", policy, strings.Join(Policies(), ", "), suggest.For(policy, Policies()))
 		}
 	}
 	check(l.out.Policy, func(format string, args ...any) { l.errorf(m.get("policy"), format, args...) })
@@ -233,20 +353,20 @@ func (l *loader) readInputs(m *mapping) {
 	if n == nil {
 		return
 	}
-	in := l.mapping(n, "inputs")
+	in := l.mapping(n, "inputs", "inputs")
 	for _, kv := range in.keys {
 		name := keyName(kv)
-		spec := l.mapping(in.get(name), fmt.Sprintf("input %q", name))
+		spec := l.mapping(in.get(name), fmt.Sprintf("input %q", name), "input")
 		l.inputs[name] = ""
 		if path := spec.text("default"); path != "" {
 			l.inputs[name] = filepath.Join(filepath.Dir(l.file), path)
 		}
-		spec.text("about")
+		l.out.Inputs = append(l.out.Inputs, Input{Name: name, About: spec.text("about"), Default: spec.text("default")})
 		spec.done()
 		if path, ok := l.given.Inputs[name]; ok {
 			l.inputs[name] = path
 		}
-		if l.inputs[name] == "" {
+		if l.inputs[name] == "" && !l.describing {
 			l.errorf(kv.Key, "input %q: no file was given; add --input %s=FILE", name, name)
 		}
 	}
@@ -294,15 +414,10 @@ func (l *loader) inputNames() string {
 }
 
 func (l *loader) readDevices(m *mapping) {
-	n := m.get("devices")
-	if n == nil {
-		l.errorf(m.node, "scenario: devices are missing")
-		return
-	}
-	for _, n := range l.list(n) {
-		d := l.mapping(n, "device")
+	for _, n := range l.list(m.get("devices")) {
+		d := l.mapping(n, "device", "device")
 		name := l.declare(d, "device")
-		dev := Device{Driver: d.need("driver"), Line: n.GetToken().Position.Line}
+		dev := Device{Driver: d.need("driver"), File: l.file, Line: n.GetToken().Position.Line}
 		if all := devices.Drivers(); dev.Driver != "" && !slices.Contains(all, dev.Driver) {
 			l.errorf(d.get("driver"), "device %q: driver %q: there is none of this name; there are %s%s", name, dev.Driver, strings.Join(all, ", "), suggest.For(dev.Driver, all))
 		}
@@ -323,13 +438,11 @@ func (l *loader) readDevices(m *mapping) {
 			dev.Name = name
 			if d.has("count") {
 				dev.Name += strconv.FormatUint(i, 10)
+				l.newName(d, "device", dev.Name)
 			}
 			l.take("device", dev.Name, n)
 			l.out.Devices = append(l.out.Devices, dev)
 		}
-	}
-	if len(l.out.Devices) == 0 && l.faults == 0 {
-		l.errorf(n, "scenario: devices: want at least one")
 	}
 }
 
@@ -342,7 +455,7 @@ func (l *loader) readParams(d *mapping) map[string]string {
 		}
 	}
 	if n := d.get("params"); n != nil {
-		p := l.mapping(n, d.what+": params")
+		p := l.mapping(n, d.what+": params", "driver params")
 		for _, kv := range p.keys {
 			out[keyName(kv)] = p.text(keyName(kv))
 		}
@@ -351,27 +464,23 @@ func (l *loader) readParams(d *mapping) map[string]string {
 }
 
 func (l *loader) readLinks(m *mapping) {
-	declared := make(map[[2]string]int) // line by ends
+	if l.linked == nil {
+		l.linked = make(map[[2]string]string)
+	}
 	for _, n := range l.list(m.get("links")) {
-		s := l.mapping(n, "link")
+		s := l.mapping(n, "link", "link")
 		path := mem.Path{There: true}
-		if text := s.text("latency"); text != "" {
-			d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
-			if err != nil || d < 0 {
-				l.errorf(s.get("latency"), "link: latency %q: want a time such as 5us", text)
-			}
-			path.Latency = d
-		}
+		path.Latency = l.duration(s, "latency")
 		if bn := s.get("bandwidth"); bn != nil {
 			text := strings.TrimSuffix(s.text("bandwidth"), "/s")
-			v, err := l.scope.eval(text)
+			v, err := l.scope.number(text)
 			if err != nil || v <= 0 {
 				l.errorf(bn, "link: bandwidth %q: want bytes a second such as 32 GB/s", text)
 			}
 			path.Bandwidth = uint64(max(v, 0))
 		}
 		link := mem.Link{Ring: path}
-		if s.oneOf("way", "direct", "ring") == "direct" {
+		if s.oneOf("way", "direct") == "direct" {
 			link = mem.Link{Direct: path}
 		}
 		l.bounded(n, "links", len(l.out.Links)+1, maxObjects)
@@ -386,7 +495,7 @@ func (l *loader) readLinks(m *mapping) {
 			a, b := l.memory(ends[0], "link: between"), l.memory(ends[1], "link: between")
 			l.out.Links = append(l.out.Links, Link{a, b, link, line}, Link{b, a, link, line})
 		} else {
-			from, to := l.memory(s.get("from"), "link: from"), l.memory(s.get("to"), "link: to")
+			from, to := l.memoryAt(s, "from"), l.memoryAt(s, "to")
 			l.out.Links = append(l.out.Links, Link{from, to, link, line})
 		}
 		if last := l.out.Links[len(l.out.Links)-1]; last.From == last.To && last.From != "" {
@@ -394,11 +503,11 @@ func (l *loader) readLinks(m *mapping) {
 		}
 		for _, one := range l.out.Links[before:] {
 			ends := [2]string{one.From, one.To}
-			if at, dup := declared[ends]; dup && one.From != one.To {
-				l.errorf(n, "link: from %s to %s was declared in line %d: each is given once, with one way (default: direct)", one.From, one.To, at)
+			if at, dup := l.linked[ends]; dup && one.From != one.To {
+				l.errorf(n, "link: from %s to %s was declared in %s: each is given once, with one way (default: direct)", one.From, one.To, at)
 				break
 			}
-			declared[ends] = line
+			l.linked[ends] = l.where(n)
 		}
 		s.done()
 	}
@@ -412,6 +521,14 @@ func (l *loader) namedAs(space string) (names []string) {
 		}
 	}
 	return names
+}
+
+// memoryAt is memory for a key that must be there.
+func (l *loader) memoryAt(m *mapping, key string) string {
+	if !m.require(key) {
+		return ""
+	}
+	return l.memory(m.get(key), m.what+": "+key)
 }
 
 // memory reads the name of a device or "host".

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,44 +12,26 @@ import (
 	"godwit/runtime"
 )
 
-// readLet computes named numbers, each of which may use those before it.
+// readLet computes named values, each of which may use those before it.
 func (l *loader) readLet(m *mapping) {
-	given := maps.Clone(l.given.Let)
-	defer func() {
-		for _, name := range slices.Sorted(maps.Keys(given)) {
-			l.errorf(nil, "--let %s: the scenario gives no number this name", name)
-		}
-	}()
 	n := m.get("let")
 	if n == nil {
 		return
 	}
-	let := l.mapping(n, "let")
+	let := l.mapping(n, "let", "let")
 	for _, kv := range let.keys {
 		name := keyName(kv)
-		if text, ok := given[name]; ok {
-			delete(given, name)
-			let.get(name) // is read, and not taken
-			v, err := l.scope.number(text)
-			if err != nil {
-				l.errorf(nil, "--let %s=%s: %v", name, text, err)
-			}
-			l.scope.vars[name] = v
-			continue
-		}
-		if !nameRule.MatchString(name) {
-			l.errorf(kv.Key, "let %q: a name is letters, digits and _, and begins with no digit", name)
-		}
 		before := l.faults
-		l.scope.vars[name] = l.number(let.get(name), "let "+name, l.scope)
-		l.scope.bad[name] = l.faults > before
+		l.declareValue(kv, "let")
+		v := l.value(let.get(name), "let "+name)
+		l.scope.vars[name], l.scope.bad[name] = v, l.faults > before
 	}
 }
 
 // readSVM reads the blocks of shared virtual memory.
 func (l *loader) readSVM(m *mapping) {
 	for _, n := range l.list(m.get("svm")) {
-		s := l.mapping(n, "svm")
+		s := l.mapping(n, "svm", "svm")
 		b := Buffer{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
 		s.what = fmt.Sprintf("svm %q", b.Name)
 		before := l.faults
@@ -67,8 +48,20 @@ func (l *loader) readSVM(m *mapping) {
 		if b.SVM.Flags&runtime.SVMAtomics != 0 && b.SVM.Flags&runtime.SVMFineGrain == 0 {
 			l.errorf(s.get("flags"), "%s: flags: atomics without fine-grain: only fine-grained memory has them", s.what)
 		}
+		count := l.natural(s, "count", l.scope, 1, 1)
 		s.done()
-		l.addBuffer(n, b)
+		if !s.has("count") {
+			l.addBuffer(n, b)
+			continue
+		}
+		name, svm := b.Name, *b.SVM
+		for i := range count {
+			one := svm // each has its own life
+			b.Name, b.SVM = name+strconv.FormatUint(i, 10), &one
+			if l.newName(s, "buffer", b.Name) {
+				l.addBuffer(n, b)
+			}
+		}
 	}
 }
 
@@ -92,7 +85,7 @@ func (l *loader) readBuffers(m *mapping) {
 		return
 	}
 	for _, n := range l.list(n) {
-		s := l.mapping(n, "buffer")
+		s := l.mapping(n, "buffer", "buffer")
 		b := Buffer{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
 		if s.has("over") {
 			l.readOver(s, b, n)
@@ -122,10 +115,21 @@ func (l *loader) readBuffers(m *mapping) {
 	l.nameSizeBuffers()
 }
 
-// addBuffers adds a buffer, or where there is a count as many, named Name0, Name1, ...
+// addBuffers adds a buffer, or where there is a count as many, named Name0, Name1, ...;
+// and where there are parts, the sub-buffers into which it is cut: Name0, Name1, ...,
+// or with a count Name0_0, Name0_1, ...
 func (l *loader) addBuffers(s *mapping, n ast.Node, b Buffer) {
-	if !s.has("count") {
+	parts, align := l.partsOf(s)
+	one := func(b Buffer, between string) {
 		l.addBuffer(n, b)
+		of := Place{Buffer: len(l.out.Buffers) - 1, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
+		for i := range parts {
+			name := b.Name + between + strconv.FormatUint(i, 10)
+			l.addPart(s, View{Name: name, Buffer: of.Buffer, Parent: -1, Line: b.Line}, i, parts, of, align)
+		}
+	}
+	if !s.has("count") {
+		one(b, "")
 		return
 	}
 	if s.has("content_size") {
@@ -134,8 +138,20 @@ func (l *loader) addBuffers(s *mapping, n ast.Node, b Buffer) {
 	name := b.Name
 	for i := range l.natural(s, "count", l.scope, 1, 1) {
 		b.Name = name + strconv.FormatUint(i, 10)
-		l.addBuffer(n, b)
+		if l.newName(s, "buffer", b.Name) {
+			one(b, "_")
+		}
 	}
+}
+
+// newName reports whether a name that a count makes is new, and that it is not where
+// that is so.
+func (l *loader) newName(s *mapping, space, name string) bool {
+	taken, dup := l.named[space+" "+name]
+	if dup {
+		l.errorf(s.node, "%s: count: the name %q is taken by the %s", s.what, name, taken)
+	}
+	return !dup
 }
 
 // readOver reads a buffer over shared virtual memory.
@@ -181,10 +197,10 @@ func (l *loader) svmNames() string {
 
 func (l *loader) readQueues(m *mapping) {
 	for _, n := range l.list(m.get("queues")) {
-		s := l.mapping(n, "queue")
+		s := l.mapping(n, "queue", "queue")
 		q := Queue{Name: l.declare(s, "queue"), Line: n.GetToken().Position.Line}
-		q.Device = l.memory(s.get("device"), s.what+": device")
-		q.OutOfOrder = s.oneOf("order", "in", "out") == "out"
+		q.Device = l.memoryAt(s, "device")
+		q.OutOfOrder = s.oneOf("order", "in") == "out"
 		s.done()
 		l.bounded(n, "queues", len(l.out.Queues)+1, maxObjects)
 		l.take("queue", q.Name, n)

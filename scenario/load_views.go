@@ -14,9 +14,12 @@ import (
 // alignment, which is 128 bytes on most.
 const partAlign = 128
 
+// maxParts bounds the parts of one buffer.
+const maxParts = 4096
+
 func (l *loader) readViews(m *mapping) {
 	for _, n := range l.list(m.get("sub-buffers")) {
-		s := l.mapping(n, "sub-buffer")
+		s := l.mapping(n, "sub-buffer", "sub-buffer")
 		v := View{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
 		s.what = "sub-" + s.what
 		of, ok := l.whole(s, &v)
@@ -29,15 +32,12 @@ func (l *loader) readViews(m *mapping) {
 		if l.faults == before {
 			l.checkInherited(s, &v)
 		}
-		align := l.natural(s, "align", l.scope, 1, partAlign)
-		parts := l.natural(s, "parts", l.scope, 1, 0)
+		parts, align := l.partsOf(s)
 		part := s.get("part")
 		offset, size := l.natural(s, "offset", l.scope, 0, 0), l.natural(s, "size", l.scope, 1, 0)
 		switch {
 		case (parts != 0 || part != nil) && (s.has("offset") || s.has("size")), parts != 0 && part != nil:
 			l.errorf(s.node, "%s: give offset and size, or part, or parts", s.what)
-		case parts > 4096:
-			l.errorf(s.node, "%s: %d parts: want at most 4096", s.what, parts)
 		case parts != 0:
 			name := v.Name
 			for i := range parts {
@@ -55,6 +55,18 @@ func (l *loader) readViews(m *mapping) {
 		}
 		s.done()
 	}
+}
+
+// partsOf reads into how many parts something is to be cut, 0 where it is not, and at
+// multiples of what.
+func (l *loader) partsOf(s *mapping) (parts, align uint64) {
+	align = l.natural(s, "align", l.scope, 1, partAlign)
+	parts = l.natural(s, "parts", l.scope, 1, 0)
+	if parts > maxParts {
+		l.errorf(s.node, "%s: %d parts: want at most %d", s.what, parts, maxParts)
+		parts = 0
+	}
+	return parts, align
 }
 
 // fraction reads part: i/n, with 1 <= i <= n.

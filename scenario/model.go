@@ -10,11 +10,16 @@ import (
 // Scenario is a scenario as read: names resolved, expressions computed,
 // repeats unrolled. It is immutable once read.
 type Scenario struct {
-	File, Name, About string
+	File  string `json:"-"`
+	Name  string `json:"-"`
+	About string `json:"-"`
 
 	// Policy says which blocks go first where a memory is short; empty is the
 	// runtime's default.
 	Policy string
+
+	Inputs []Input `json:"-"`
+	Params []Param `json:"-"`
 
 	Devices  []Device
 	Links    []Link
@@ -37,8 +42,9 @@ type Device struct {
 	Count  int // devices in the declaration that this one came from
 	// Resources are the layers over its memory, from the caller down.
 	Resources []Layer
-	Reuse     bool // a device may be opened several times, where there are too few
-	Line      int
+	Reuse     bool   // a device may be opened several times, where there are too few
+	File      string `json:"-"` // that declares it
+	Line      int    `json:"-"`
 }
 
 // Layer is a layer of package resource over a device's memory.
@@ -52,7 +58,7 @@ type Layer struct {
 type Link struct {
 	From, To string
 	Link     mem.Link
-	Line     int
+	Line     int `json:"-"`
 }
 
 // Buffer is a root: a buffer, or a block of shared virtual memory.
@@ -65,7 +71,7 @@ type Buffer struct {
 	// SizeBuffer is the index of the buffer that says how many bytes matter, + 1;
 	// 0 where all do.
 	SizeBuffer int
-	Line       int
+	Line       int `json:"-"`
 }
 
 // SVM is what is particular to a block of shared virtual memory.
@@ -87,13 +93,13 @@ type View struct {
 	Over   bool      // it is a buffer over shared virtual memory
 	Range  mem.Range // of the root
 	Flags  runtime.Flags
-	Line   int
+	Line   int `json:"-"`
 }
 
 // UserEvent is an event that a set command ends.
 type UserEvent struct {
 	Name string
-	Line int
+	Line int `json:"-"`
 	Set  int // index of the command that sets it; -1 until that is read
 }
 
@@ -105,7 +111,7 @@ type Mapping struct {
 	Map    int   // index of the map
 	Unmap  int   // index of the unmap; -1 until that is read
 	Uses   []int // indexes of the host's uses in between
-	Line   int
+	Line   int   `json:"-"`
 	writes bool
 }
 
@@ -114,7 +120,7 @@ type Queue struct {
 	Name       string
 	Device     string
 	OutOfOrder bool
-	Line       int
+	Line       int `json:"-"`
 }
 
 // Place is a range of a buffer, as a command names it.
@@ -153,7 +159,7 @@ func (k Kind) reads() bool { return k == Read || k == HostRead }
 // Command is one command of the run.
 type Command struct {
 	ID     string // as written, "" where it has none
-	Line   int
+	Line   int    `json:"-"`
 	Kind   Kind
 	Queue  int   // index into Queues; -1 where it goes to none
 	After  []int // indexes of commands waited for, all smaller than its own
@@ -235,7 +241,7 @@ func (s *Scenario) launches() (n int) {
 
 // Loop says in which round of which outermost repeat a command is.
 type Loop struct {
-	Line          int // of the repeat; 0 outside of any
+	Line          int `json:"-"` // of the repeat; 0 outside of any
 	Start         int // index of the first command of the repeat
 	Round, Rounds int // from 0
 }
@@ -256,7 +262,7 @@ type Arg struct {
 
 // Expectation is what must hold at the end.
 type Expectation struct {
-	Line int
+	Line int    `json:"-"`
 	Text string // what is expected, for people
 
 	Place     *Place // content: of this place

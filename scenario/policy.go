@@ -8,8 +8,8 @@ import (
 // belady is the policy that knows what the scenario's commands are going to do.
 const belady = "belady"
 
-// policies are the names of policies that a scenario may ask for.
-func policies() []string { return append([]string{belady}, eviction.Names()...) }
+// Policies are the names of policies that a scenario may ask for.
+func Policies() []string { return append([]string{belady}, eviction.Names()...) }
 
 // policy is the scenario's; nil is the runtime's default.
 func (r *runner) policy() (eviction.Policy, error) {

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"sync"
-	"time"
 
 	"godwit/mem"
 	"godwit/trace"
@@ -12,15 +11,18 @@ import (
 type recorder struct {
 	mu          sync.Mutex
 	buffers     []trace.BufferRecord                 // protected by mu
+	told        sync.Cond                            // a completion has come; its L is mu
 	commands    map[uint64]*trace.CommandRecord      // protected by mu
 	completions map[mem.Point]trace.CompletionRecord // protected by mu
 }
 
 func newRecorder() *recorder {
-	return &recorder{
+	r := &recorder{
 		commands:    make(map[uint64]*trace.CommandRecord),
 		completions: make(map[mem.Point]trace.CompletionRecord),
 	}
+	r.told.L = &r.mu
+	return r
 }
 
 // Buffer implements trace.CommandSink.
@@ -45,6 +47,7 @@ func (r *recorder) Completed(c *trace.CompletionRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.completions[c.Point] = *c
+	r.told.Broadcast()
 }
 
 // failed reports whether a point was reached by a failure.
@@ -71,14 +74,15 @@ func (r *recorder) command(id uint64) *trace.CommandRecord {
 // ended returns how a point ended that has: the record may come a moment after
 // those that wait for the point have gone on.
 func (r *recorder) ended(p mem.Point) trace.CompletionRecord {
-	for p.Reached() {
-		r.mu.Lock()
-		c, ok := r.completions[p]
-		r.mu.Unlock()
-		if ok {
+	if !p.Reached() {
+		return trace.CompletionRecord{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if c, ok := r.completions[p]; ok {
 			return c
 		}
-		time.Sleep(100 * time.Microsecond)
+		r.told.Wait()
 	}
-	return trace.CompletionRecord{}
 }

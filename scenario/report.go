@@ -21,6 +21,8 @@ type PrintOptions struct {
 	Width int  // columns of the terminal; 0 wraps nothing
 	Color bool // use colours
 	All   bool // show every round of a repeat, also those like the one before
+	// Summary shows totals in place of commands, copies and segments.
+	Summary bool
 	// NoReason leaves out why the run was not finished, where that is shown
 	// beside the report.
 	NoReason bool
@@ -32,12 +34,19 @@ type PrintOptions struct {
 func (r *Result) Print(w io.Writer, opt PrintOptions) {
 	p := &printer{w: w, opt: opt, r: r}
 	p.heading()
-	if len(r.Commands) > 0 {
+	switch {
+	case len(r.Commands) == 0:
+	case opt.Summary:
+		p.digest()
+		p.memories()
+	case len(r.Journeys) == 0: // else these are what was asked for
 		p.commands()
 		p.segments()
+		p.modelled()
 		p.times()
 		p.memories()
 	}
+	p.journeys()
 	p.summary()
 }
 
@@ -61,16 +70,23 @@ func (p *printer) heading() {
 		fmt.Fprintf(p.w, ": %s", strings.TrimSpace(p.r.About))
 	}
 	fmt.Fprint(p.w, "\n\n")
+	var params []string
+	for _, v := range p.r.Params {
+		params = append(params, v.Name+" = "+v.Value)
+	}
+	if len(params) > 0 {
+		fmt.Fprintf(p.w, "%s\n\n", strings.Join(params, ", "))
+	}
 	if len(p.r.Devices) == 0 {
+		return
+	}
+	if p.opt.Summary || len(p.r.Journeys) > 0 {
+		p.alike()
 		return
 	}
 	t := p.table("device", "driver", "type", "memory", "peak use")
 	for _, d := range p.r.Devices {
-		memory := "unlimited"
-		if d.Bytes > 0 {
-			memory = roughText(d.Bytes)
-		}
-		t.AppendRow(table.Row{d.Name, d.Driver, d.Type, memory, roughText(d.PeakUse)})
+		t.AppendRow(table.Row{d.Name, d.Driver, d.Type, memoryText(d.Bytes), roughText(d.PeakUse)})
 	}
 	p.render(t)
 }
@@ -400,6 +416,7 @@ func (p *printer) times() {
 	}
 	t.SetColumnConfigs(right)
 	if rows > 0 {
+		fmt.Fprintf(p.w, "times of %s, since each command was queued:\n", p.r.Clock)
 		p.render(t)
 	}
 }

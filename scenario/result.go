@@ -10,6 +10,7 @@ type Result struct {
 	Scenario  string           `json:"scenario"`
 	File      string           `json:"file"`
 	About     string           `json:"about,omitempty"`
+	Params    []ParamResult    `json:"params,omitempty"`
 	Devices   []DeviceResult   `json:"devices"`
 	Commands  []CommandResult  `json:"commands"`
 	Copies    []CopyResult     `json:"copies"`
@@ -17,6 +18,9 @@ type Result struct {
 	Segments  []Segment        `json:"segments"` // of every buffer, after the last command
 	Expect    []ExpectedResult `json:"expectations"`
 	Memories  []MemoryResult   `json:"memories,omitempty"` // where statistics are kept
+
+	// Journeys are of the bytes that RunOptions.Explain names.
+	Journeys []*Journey `json:"journeys,omitempty"`
 
 	BytesMoved      uint64 `json:"bytes_moved"`       // arriving at destinations, each once
 	BytesLowerBound uint64 `json:"bytes_lower_bound"` // BytesCompulsory and BytesCapacityBound
@@ -35,9 +39,21 @@ type Result struct {
 	NotCompared string   `json:"not_compared,omitempty"` // why no content could be compared
 	Error       string   `json:"error"`                  // why the run was not finished, "" where it was
 
+	Clock string       `json:"clock"`           // whose the times are: "this computer", or "machine" and its name
+	Model *ModelResult `json:"model,omitempty"` // of a run on a machine
+
 	s       *Scenario
 	rec     *recorder
 	records []*trace.CommandRecord // of Commands; nil where there is none
+	ids     []mem.BufferID         // of the scenario's buffers; 0 where it was never made
+	store   func(mem.MemoryID) mem.MemoryID
+}
+
+// ParamResult is a parameter of the scenario and what it was.
+type ParamResult struct {
+	Name  string    `json:"name"`
+	Type  ParamType `json:"type"`
+	Value string    `json:"value"` // as an expression: sizes are in bytes
 }
 
 // DeviceResult is a device of the run.
@@ -81,8 +97,11 @@ type CopyResult struct {
 	Writers []int  `json:"written_by"`
 	Command int    `json:"command"` // number of the command it was made for
 
+	Again     bool   `json:"again,omitempty"`      // the destination held it until that block had to go
 	RideAlong uint64 `json:"ride_along,omitempty"` // of the bytes, how many nobody needed
 	Planned   uint64 `json:"planned,omitempty"`    // bytes, where how many of them move was known only when it ran
+
+	step *trace.StepRecord
 }
 
 // ExpectedResult is an expectation and what became of it.
@@ -104,7 +123,7 @@ func (r *Result) OK() bool {
 
 func newResult(s *Scenario) *Result {
 	return &Result{
-		Scenario: s.Name, File: s.File, About: s.About, s: s,
+		Scenario: s.Name, File: s.File, About: s.About, Params: s.paramResults(), s: s,
 		Devices: []DeviceResult{}, Commands: []CommandResult{}, Copies: []CopyResult{}, Evictions: []EvictionResult{}, Segments: []Segment{}, Expect: []ExpectedResult{},
 	}
 }
@@ -116,10 +135,17 @@ func Failed(file string, err error) *Result {
 	return res
 }
 
+func (s *Scenario) paramResults() (out []ParamResult) {
+	for _, p := range s.Params {
+		out = append(out, ParamResult{p.Name, p.Type, p.Value})
+	}
+	return out
+}
+
 // explain turns the recorded commands into the result's tables.
 func (r *runner) explain(res *Result) {
 	s := r.s
-	res.rec = r.rec
+	res.rec, res.ids, res.store = r.rec, r.ids, r.ctx.Topology().Store
 	r.x = &explainer{
 		memories: r.names, commands: func(i int) string { return s.Commands[i-1].verb() }, names: make(map[mem.BufferID]string),
 		uses: make(map[block]int), gone: make(map[block]int),
@@ -128,6 +154,7 @@ func (r *runner) explain(res *Result) {
 	for i := range s.Buffers {
 		r.x.names[r.ids[i]] = s.Buffers[i].Name
 	}
+	r.watch(res)
 	for i := range r.events {
 		r.explainCommand(res, i)
 	}
@@ -169,8 +196,11 @@ func (r *runner) explainCommand(res *Result, i int) {
 		r.x.ledger.Wrote(i+1, rec.Accesses, r.failed[i] != nil)
 		r.x.used(i+1, rec.Accesses)
 		r.mapped(r.x.ledger, i)
+		r.x.noteCommand(&out, rec.Accesses)
 		if c.Kind == HostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
-			r.x.ledger.Wrote(i+1, []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}, false)
+			access := []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}
+			r.x.ledger.Wrote(i+1, access, false)
+			r.x.noteCommand(&out, access)
 		}
 	}
 	res.BytesMoved += out.BytesMoved
@@ -182,7 +212,7 @@ func (r *runner) describeDevices(res *Result) {
 		d := r.devs[name]
 		stats := r.ctx.Resource(mem.MemoryID(i + 1)).Stats()
 		res.Devices = append(res.Devices, DeviceResult{
-			Name: name, Driver: r.s.Devices[i].Driver, Memory: i + 1,
+			Name: name, Driver: r.driver(i), Memory: i + 1,
 			Type: string(d.Info().Type), Bytes: d.Info().GlobalMemory, PeakUse: stats.PeakLive,
 		})
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"godwit/devices"
+	"godwit/devices/model/machine"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/trace"
@@ -18,11 +18,19 @@ type RunOptions struct {
 	Profile bool
 	// Stats asks for the statistics of every memory's resources.
 	Stats bool
+	// Explain names bytes whose journeys are told: see Result.Journeys.
+	Explain []Place
 	// Progress, where not nil, is told now and then how far the run is.
 	Progress func(stage string, done, total int)
 	// Read, where not nil, is given what each read command yielded, once all
 	// have ended. Commands count from 0.
 	Read func(command int, data []byte)
+	// Machine, where not nil, is what the scenario runs on, in virtual time, in place of
+	// the drivers that it names.
+	Machine *machine.Machine
+	// Seed draws the order of what happens at one instant on a machine; 0 leaves it as
+	// it comes.
+	Seed uint64
 }
 
 // runner is the state of one run.
@@ -50,9 +58,10 @@ type runner struct {
 	reads    [][]byte        // by command; nil where it is no read
 	failed   []error         // by command; why it failed, where it was to
 	fired    []firing        // by command; what its callbacks said
-	calls    sync.WaitGroup  // callbacks to come
+	calls    calls           // callbacks to come
 	given    [][]byte        // memory that buffers use in place
 	x        *explainer      // of what has run
+	model    *modelled       // nil where the times are this computer's
 	stackErr error           // why a memory has not the stack of resources it should have
 }
 
@@ -63,6 +72,7 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 	r := &runner{s: s, opt: opt, rec: newRecorder()}
 	res := newResult(s)
 	err := r.run(ctx, res)
+	res.Clock = r.clock()
 	if cerr := r.close(context.WithoutCancel(ctx)); cerr != nil && err == nil {
 		err = fmt.Errorf("close: %w", cerr)
 	}
@@ -89,10 +99,12 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if werr := r.wait(ctx); err == nil || (werr != nil && errors.Is(err, mem.ErrPoisoned)) {
 		err = werr
 	}
+	r.stop(res)
 	if cerr := r.ctx.Check(); cerr != nil && err == nil {
 		err = fmt.Errorf("the runtime's state is not consistent: %w", cerr)
 	}
 	r.explain(res)
+	r.criticalPath(res)
 	if err != nil {
 		return err
 	}
@@ -143,18 +155,27 @@ func (r *runner) abandon() {
 }
 
 // at marks an error as the fault of a line of the scenario.
-func (s *Scenario) at(line int, format string, args ...any) error {
-	return Errors{{s.File, line, fmt.Sprintf(format, args...)}}
+func at(file string, line int, format string, args ...any) error {
+	return Errors{{file, line, fmt.Sprintf(format, args...)}}
 }
 
 // blame turns an error of the runtime about a line into the scenario's, where
 // the scenario broke a rule; running out of something is not its fault.
 func (s *Scenario) blame(line int, what string, err error) error {
+	return blame(s.File, line, what, err)
+}
+
+// blame is Scenario.blame for a device, which may be declared in an included file.
+func (d *Device) blame(what string, err error) error {
+	return blame(d.File, d.Line, "device "+d.Name+what, err)
+}
+
+func blame(file string, line int, what string, err error) error {
 	st := mem.StatusOf(err)
 	if st <= mem.InvalidValue || st == mem.MisalignedSubBufferOffset || st == mem.MemCopyOverlap {
-		return s.at(line, "%s: %v", what, err)
+		return at(file, line, "%s: %v", what, err)
 	}
-	return fmt.Errorf("%s:%d: %s: %w", s.File, line, what, err)
+	return fmt.Errorf("%s:%d: %s: %w", file, line, what, err)
 }
 
 // build builds the kernels that the scenario launches, for all its devices.

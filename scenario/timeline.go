@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"godwit/mem"
 	"godwit/trace"
@@ -71,8 +72,8 @@ func (r *Result) WriteTimeline(w io.Writer) error {
 		for j, n := range out.Evictions {
 			t.evicted(r, c, &c.Evictions[j], &r.Evictions[n])
 		}
-		for j, n := range out.Copies {
-			t.copied(c, &c.Steps[j], &r.Copies[n], "copy")
+		for _, n := range out.Copies {
+			t.copied(c, r.Copies[n].step, &r.Copies[n], "copy")
 		}
 		t.add(c.Point, c.Enqueued, c.Waits, slice{
 			pid: int(c.Memory), cat: "command", name: r.s.Commands[i].verb(),
@@ -215,4 +216,20 @@ func (t *timeline) waits(p mem.Point, waits []mem.Wait) {
 			traceEvent{Name: w.Kind.String(), Phase: "s", Cat: "wait", Time: from.start, PID: from.pid, TID: from.tid, ID: t.flows},
 			traceEvent{Name: w.Kind.String(), Phase: "f", Bind: "e", Cat: "wait", Time: to.start, PID: to.pid, TID: to.tid, ID: t.flows})
 	}
+}
+
+// Elapsed is the time from when the first command was enqueued until the last one had
+// ended, by the context's clock.
+func (r *Result) Elapsed() time.Duration {
+	var first, last int64
+	for _, c := range r.records {
+		if c == nil {
+			continue
+		}
+		if first == 0 || c.Enqueued < first {
+			first = c.Enqueued
+		}
+		last = max(last, r.rec.ended(c.Point).Ended)
+	}
+	return time.Duration(max(last-first, 0))
 }

@@ -19,19 +19,53 @@ type firing struct {
 	got []runtime.ExecStatus // protected by mu
 }
 
+// calls counts the callbacks to come.
+type calls struct {
+	mu   sync.Mutex
+	left int           // protected by mu
+	done chan struct{} // protected by mu: not nil once somebody waits
+}
+
+func (c *calls) String() string { return "the callbacks" }
+
+func (c *calls) expect() {
+	c.mu.Lock()
+	c.left++
+	c.mu.Unlock()
+}
+
+func (c *calls) came() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left--; c.left == 0 && c.done != nil {
+		close(c.done)
+	}
+}
+
+// all is closed once all have come. None is to be expected any more.
+func (c *calls) all() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done = make(chan struct{})
+	if c.left == 0 {
+		close(c.done)
+	}
+	return c.done
+}
+
 // listen asks for a command's callbacks, in the order in which they will come
 // where it has ended already.
 func (r *runner) listen(i int, e runtime.Event) error {
 	for _, s := range inOrder(r.s.Commands[i].Callbacks) {
 		f := &r.fired[i]
-		r.calls.Add(1)
+		r.calls.expect()
 		if err := e.OnStatus(s, func(_ runtime.Event, got runtime.ExecStatus) {
-			defer r.calls.Done()
+			defer r.calls.came()
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.got = append(f.got, got)
 		}); err != nil {
-			r.calls.Done()
+			r.calls.came()
 			return err
 		}
 	}
@@ -41,16 +75,8 @@ func (r *runner) listen(i int, e runtime.Event) error {
 // toldAll waits for the callbacks, which come after the ends of commands, and
 // puts what they and the clocks said into the result.
 func (r *runner) toldAll(ctx context.Context, res *Result) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.calls.Wait()
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		<-done // their commands have ended
-		return ctx.Err()
+	if err := r.ctx.Await(ctx, &r.calls, r.calls.all()); err != nil {
+		return err
 	}
 	for i := range r.s.Commands {
 		c, out := &r.s.Commands[i], &res.Commands[i]

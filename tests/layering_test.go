@@ -47,6 +47,10 @@ var house = map[string]string{
 	"devices/soft":    "devices devices/storage devices/work devices/internal/gate",
 	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
 
+	"devices/model/network":       "mem",
+	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network",
+	"devices/model/profile":       "devices/model devices/model/network",
+	"devices/model/machine":       "input suggest input/yamldoc devices devices/model devices/model/network",
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
 	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
@@ -78,12 +82,15 @@ var house = map[string]string{
 
 	"input/yamldoc": "",
 
-	"scenario": "input suggest input/yamldoc mem/flat runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
+	"scenario": "devices/model devices/model/machine devices/model/network devices/model/profile input suggest input/yamldoc mem/flat mem/rangemap runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
 	"metrics":     "pool resource",
 	"report":      "trace bufalloc/replay bufalloc/pack",
+	"sweep":       "scenario",
+	"compare":     "scenario",
+	"plot":        "mem suggest",
 	"tensor":      "backend",
 
 	"icd/devicefile":    "input input/yamldoc",
@@ -109,7 +116,7 @@ var (
 	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
 		"mem", "mem/rangemap", "input", "process", "outfile", "suggest", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
-		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce",
+		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce", "devices/model",
 		"svm", "subbuffer", "resource", "migration", "migration/oracle", "migration/bound", "eviction", "kernels", "runtime", "pool",
 	}
 )

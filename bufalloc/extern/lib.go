@@ -36,7 +36,7 @@ func startHost(pool *Pool, path string, st *replay.Stream) (child, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(library); err != nil {
-		return nil, fmt.Errorf("lib:%s: %w", path, err)
+		return nil, err
 	}
 	m, err := newShared(len(st.Ops))
 	if err != nil {

@@ -41,7 +41,7 @@ func (c *userCopy) Carry(done devices.Carried) {
 		ended, err = c.points[0].Notify(c)
 	}
 	if ended { // not from within
-		go c.PointReached(c.points[0], err)
+		c.m.by.Go(func() { c.PointReached(c.points[0], err) })
 	}
 }
 

@@ -36,6 +36,9 @@ func linkOf(i, j mem.MemoryID, from, to *memory, noPeer bool) mem.Link {
 	if hosted {
 		l.Ring.There = false
 	}
+	if r, ok := to.Device.(devices.Ringer); ok && !hosted {
+		l.Ring = r.RingFrom(from.Device)
+	}
 	if to.peer != nil && !(noPeer && !hosted) {
 		if stated, ok := to.peer.PeerLink(from.Device); ok {
 			l.Direct = stated.Direct

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -67,13 +66,11 @@ const mostProbe = 8 << 20
 // room for the copies or their times make no sense, the cost of two H200s is assumed.
 func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error {
 	m.figures = f
-	asked := make(chan struct{})
-	go func() { // blocks that are made from then on lie in windows
-		defer close(asked)
-		m.findLinks(ctx, t)
-	}()
+	if slices.ContainsFunc(m.mems, func(x memory) bool { return x.window != nil }) {
+		m.beside.Go(func() { m.findLinks(ctx, t) }) // blocks that are made from then on lie in windows
+	}
 	m.prepare(ctx)
-	<-asked
+	m.beside.Wait()
 	for i := range m.mems {
 		for j := range m.mems {
 			from, to := mem.MemoryID(i), mem.MemoryID(j)
@@ -245,11 +242,11 @@ func (m *Mover) scratch(id mem.MemoryID, b []mem.Block) bool {
 func (m *Mover) timed(ctx context.Context, t *Transfer) float64 {
 	var all []float64
 	for range 7 {
-		start := time.Now()
+		start := m.by.Now()
 		if ctx.Err() != nil || m.Move(t) != nil || m.Wait(context.Background(), t.Points[0]) != nil {
 			return 0
 		}
-		all = append(all, time.Since(start).Seconds())
+		all = append(all, float64(m.by.Now()-start)/1e9)
 	}
 	all = all[2:] // the first ones warm up
 	slices.Sort(all)

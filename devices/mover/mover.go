@@ -27,8 +27,8 @@
 // always comes back.
 //
 // What may not be done inside Move (end a point with an error, allocate staging) or
-// inside a waiter's call (submit) is done by the pump, a goroutine that starts with
-// the first such work and ends in Close (pump.go).
+// inside a waiter's call (submit) is done by the pump, which the executor runs when there
+// is such work, and which ends when there is no more (pump.go).
 //
 // Links between devices are opened beside the work (windows.go).
 //
@@ -68,6 +68,8 @@ type Options struct {
 	OnWays func()
 	// Profiling keeps times: see Times.
 	Profiling bool
+	// Executor runs the pump; nil is devices.Goroutines.
+	Executor devices.Executor
 	// OnFail is told of every failed point, as in devices.QueueOptions; never from
 	// within Move.
 	OnFail func(p mem.Point, cause error)
@@ -107,9 +109,9 @@ type Mover struct {
 	submit sync.Mutex      // held over each Submit
 	leg    devices.Command // protected by submit
 
-	pumped sync.WaitGroup
-	landed sync.Cond // Flying is zero; its L is mu
-	work   sync.Cond // todo is not empty, or closed and landed; its L is mu
+	by     devices.Executor // immutable
+	beside sync.WaitGroup   // who opens links
+	landed devices.Cond     // closed, Flying is zero and the pump at rest; its lock is mu
 
 	mu      sync.Mutex
 	stats   Stats     // protected by mu
@@ -118,9 +120,10 @@ type Mover struct {
 	short   int       // protected by mu: the home of which a gated batch found no staging; -1 is none
 	spare   []*ring   // protected by mu
 	todo    []task    // protected by mu: for the pump
+	doing   []task    // protected by mu: storage, while the pump is at rest
 	times   []timed   // protected by mu: of rings on the mover's own line; nil unless profiling
 	queues  profilers // protected by mu: of the other points given out; nil unless profiling
-	pumping bool      // protected by mu: the pump has been started
+	pumping bool      // protected by mu: the pump runs, or will
 	closed  bool      // protected by mu
 }
 
@@ -135,6 +138,7 @@ type memory struct {
 	locker   devices.PageLocker // not nil: it has page-locked memory
 	bus      devices.Discrete   // not nil: as devices say
 	window   devices.Windowed   // not nil: it may have links
+	ringer   devices.Ringer     // not nil: what rings into it cost is known
 	discrete bool               // it is reached over a bus, so that staging pays
 	family   int                // of memories between which rings go in batches; -1 where it has none
 	gated    uint64             // protected by Mover.mu: of the pool that it names, bytes of staging of gated batches
@@ -180,7 +184,9 @@ func Open(opts Options) (*Mover, error) {
 		return nil, fmt.Errorf("%d lanes: at least one and at most %d: %w", opts.Lanes, mostLanes, mem.ErrInvalidValue)
 	}
 	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0), short: -1}
-	m.landed.L, m.work.L = &m.mu, &m.mu
+	m.by = devices.ExecutorOr(opts.Executor)
+	m.line.SleepBy(m.by.Sleeper())
+	m.landed = m.by.Cond(&m.mu)
 	m.lanes.init(m)
 	if opts.Profiling {
 		m.times, m.queues = make([]timed, keptTimes), make(profilers)
@@ -204,6 +210,7 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 	x.peer, _ = of.Device.(devices.PeerCopier)
 	x.locker, _ = of.Device.(devices.PageLocker)
 	x.window, _ = of.Device.(devices.Windowed)
+	x.ringer, _ = of.Device.(devices.Ringer)
 	if d, ok := of.Device.(devices.Discrete); ok {
 		l := d.HostLink(true)
 		x.bus, x.discrete = d, l.Ring.There
@@ -316,12 +323,14 @@ func (m *Mover) Close() error {
 	}
 	m.closed = true
 	m.links.stop()
-	for m.stats.Flying > 0 {
-		m.landed.Wait()
+	for m.stats.Flying > 0 || m.pumping {
+		if err := m.landed.Wait(); err != nil {
+			m.mu.Unlock()
+			return fmt.Errorf("mover %s: %w", m.opts.Name, err)
+		}
 	}
-	m.work.Broadcast()
 	m.mu.Unlock()
-	m.pumped.Wait()
+	m.beside.Wait()
 	errs := []error{m.lanes.close(), m.closeStaging(), m.closeLinks()}
 	for i := range m.mems {
 		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {

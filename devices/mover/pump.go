@@ -25,9 +25,8 @@ func (m *Mover) postLocked(k task) {
 	m.todo = append(m.todo, k)
 	if !m.pumping {
 		m.pumping = true
-		m.pumped.Go(m.pump)
+		m.by.Go(m.pump)
 	}
-	m.work.Signal()
 }
 
 // starve has the pump find staging for x. mu is held.
@@ -36,19 +35,13 @@ func (m *Mover) starve(x *ring) {
 	m.postLocked(task{})
 }
 
-// pump is the mover's goroutine.
+// pump does what there is to do. One runs at a time.
 func (m *Mover) pump() {
-	var batch []task
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for {
-		for len(m.todo) == 0 {
-			if m.closed && m.stats.Flying == 0 {
-				return
-			}
-			m.work.Wait()
-		}
-		batch, m.todo = m.todo, batch[:0]
+	for len(m.todo) > 0 {
+		batch := m.todo
+		m.todo = m.doing[:0]
 		m.mu.Unlock()
 		for _, k := range batch {
 			switch {
@@ -62,6 +55,10 @@ func (m *Mover) pump() {
 		}
 		clear(batch)
 		m.mu.Lock()
+		m.doing = batch
+	}
+	if m.pumping = false; m.closed && m.stats.Flying == 0 {
+		m.landed.Broadcast()
 	}
 }
 
@@ -178,11 +175,11 @@ func (m *Mover) inUse(pool int) bool {
 }
 
 // hopeless reports whether x, the first of those that starve in its pool, has no arena to
-// wait for, and then lets it starve no more. A batch always has one.
+// wait for, and then lets it starve no more. A batch between discrete devices always has one.
 func (m *Mover) hopeless(x *ring) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if x.form == inBatch || slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return m.pool(a.home) == x.pool() }) {
+	if x.form == inBatch && m.mems[x.home].discrete || slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return m.pool(a.home) == x.pool() }) {
 		return false
 	}
 	m.starved = slices.DeleteFunc(m.starved, func(y *ring) bool { return y == x })

@@ -113,7 +113,7 @@ func (m *Mover) takeRing(t *Transfer, f form) *ring {
 	}
 	x.form, x.way, x.src, x.size, x.late = f, t.Way, t.From, t.Size, t.Late
 	if m.opts.Profiling {
-		x.queued, x.started = devices.Now(), 0
+		x.queued, x.started = m.by.Now(), 0
 	}
 	m.stats.Flying++
 	return x
@@ -225,7 +225,7 @@ func (x *ring) launch() error {
 		a.left.Store(1)
 	}
 	if x.m.opts.Profiling {
-		x.started = devices.Now()
+		x.started = x.m.by.Now()
 	}
 	x.m.count(func(s *Stats) {
 		if x.way == mem.Ring {
@@ -359,6 +359,5 @@ func (m *Mover) recycle(x *ring) {
 	}
 	if m.closed && m.stats.Flying == 0 {
 		m.landed.Broadcast()
-		m.work.Broadcast()
 	}
 }

@@ -64,17 +64,21 @@ func (x *ring) shape() {
 	if c := x.m.opts.Chunk; c != 0 {
 		most = min(most, c)
 	}
-	switch x.form {
-	case inBatch:
+	into := x.m.mems[x.dsts[0].dst.Memory].ringer
+	switch {
+	case into != nil && x.way == mem.Ring && x.form != inLanes:
+		best := into.RingChunk(x.m.mems[x.src.Memory].Device, x.size)
+		x.chunk = even(x.size, max(best, pageSize), most)
+	case x.form == inBatch:
 		best := max(x.m.cost(x.src.Memory, x.dsts[0].dst.Memory).chunk(x.size), leastChunk)
 		x.chunk = even(x.size, best, most)
-	case inChain:
+	case x.form == inChain:
 		if x.way != mem.Ring {
 			x.shapeLinked()
 			break
 		}
 		x.chunk = min(max(pages(x.size/4), leastRing), chainChunk, most, pages(x.size))
-	case inLanes: // enough of them for every lane to overlap with itself
+	case x.form == inLanes: // enough of them for every lane to overlap with itself
 		count := max((x.size+laneChunk-1)/laneChunk, min(2*uint64(x.lanesFor()), x.size/leastChunk), 1)
 		x.chunk = min(pages((x.size+count-1)/count), laneChunk, most)
 	}

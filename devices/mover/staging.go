@@ -70,26 +70,26 @@ func (e *extent) loc(off, size uint64) devices.Loc {
 }
 
 // findFamilies finds which memories one driver takes batches between, and whose staging
-// each uses. A family has one locked arena at least, always, so that a batch never needs
-// memory that cannot be had: where there is none to be had now, there is no family.
+// each uses. A discrete family has one locked arena at least, always, so that a batch
+// never needs memory that cannot be had: where there is none to be had now, there is no
+// family.
 func (m *Mover) findFamilies() {
 	for i := range m.mems {
 		x := &m.mems[i]
 		if x.home = i; !x.discrete {
 			x.home = 0
-			continue
 		}
 		b, ok := x.in.(devices.Batcher)
 		for j := 0; ok && j < i; j++ {
 			y := &m.mems[j]
-			if !y.discrete || !b.Joins(y.in) {
+			if y.discrete != x.discrete || !b.Joins(y.in) {
 				continue
 			}
 			if y.family < 0 {
 				y.family = j
 			}
 			x.family = y.family
-			if y.locker.NUMANode() == x.locker.NUMANode() {
+			if !x.discrete || y.locker.NUMANode() == x.locker.NUMANode() {
 				x.home = y.home
 				break
 			}
@@ -167,7 +167,7 @@ func (m *Mover) arenaSize() uint64 {
 func (m *Mover) share() uint64 {
 	n := uint64(0)
 	for i := range m.mems {
-		if m.mems[i].discrete {
+		if m.mems[i].discrete || m.mems[i].family >= 0 {
 			n++
 		}
 	}
@@ -281,7 +281,7 @@ func (m *Mover) takeStaging(x *ring) bool {
 	want, least := x.wants()
 	e, ok := m.staging.take(want, least, func(a *arena) fit {
 		switch {
-		case x.form == inBatch && !a.locked || m.pool(a.home) != x.pool():
+		case m.mems[a.home].discrete && x.form == inBatch && !a.locked || m.pool(a.home) != x.pool():
 			return no
 		case a.home == x.home:
 			return near

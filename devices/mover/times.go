@@ -76,5 +76,5 @@ func (m *Mover) keepTimes(a *arrival) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := a.x
-	m.times[a.point.Seq%keptTimes] = timed{a.point.Seq, devices.Times{Queued: x.queued, Submitted: x.started, Started: x.started, Ended: devices.Now()}}
+	m.times[a.point.Seq%keptTimes] = timed{a.point.Seq, devices.Times{Queued: x.queued, Submitted: x.started, Started: x.started, Ended: m.by.Now()}}
 }

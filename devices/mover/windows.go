@@ -126,7 +126,7 @@ func (m *Mover) startLinks() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed && m.links.state.CompareAndSwap(int32(linksIdle), int32(linksOpening)) {
-		m.pumped.Go(m.openLinks)
+		m.beside.Go(m.openLinks)
 	}
 }
 

@@ -209,7 +209,7 @@ func (m *module) Kernel(name string) (devices.Kernel, error) {
 		return k, nil
 	}
 	if _, ok := slices.BinarySearch(m.prog.names, name); !ok {
-		return nil, fmt.Errorf("kernel %q: program %s has %v: %w", name, m.name, m.prog.names, mem.ErrKernelName)
+		return nil, devices.NoKernel(name, m.name, m.prog.names)
 	}
 	ck, st := m.prog.cl.NewKernel(name)
 	if st != 0 {

@@ -36,6 +36,9 @@ import (
 // Submit (so OnFail is never called there), and no point is ended from within a
 // waiter's call (so chains of markers do not recurse); a worker does both.
 //
+// Devices in virtual time have no workers. Their pace (pace.go) is told of each record
+// that is ready, and says when its command starts and ends.
+//
 // Lock order: Queue.mu, then mem.Timeline's; Engine.mu is a leaf.
 
 // Executor is what a driver gives the engine: the part that knows its memory.
@@ -64,13 +67,17 @@ type EngineOptions struct {
 	// NoKernels says that the device runs none: programs are not built for it, and
 	// launches are refused.
 	NoKernels bool
+	// Pace, where not nil, says when commands start and end; there are no workers, and
+	// nothing is executed inside Submit.
+	Pace Pace
 }
 
 // Engine runs the queues of one simulated device. All methods are safe for use
 // from many goroutines.
 type Engine struct {
-	exec Executor      // immutable
-	opts EngineOptions // immutable
+	exec Executor         // immutable
+	opts EngineOptions    // immutable
+	by   devices.Executor // immutable: the clock, and who puts to sleep
 
 	workers sync.WaitGroup
 	wake    sync.Cond // workers with nothing to do; its L is mu
@@ -113,7 +120,10 @@ func (f *fifo) pop() *record {
 // command that needs one.
 func NewEngine(exec Executor, opts EngineOptions) *Engine {
 	opts.Workers = max(opts.Workers, 1)
-	e := &Engine{exec: exec, opts: opts, limit: opts.Workers}
+	e := &Engine{exec: exec, opts: opts, limit: opts.Workers, by: devices.Goroutines{}}
+	if opts.Pace != nil {
+		e.opts.Workers, e.by = 1, opts.Pace
+	}
 	e.wake.L = &e.mu
 	return e
 }
@@ -137,8 +147,13 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// push appends a ready record and finds it a worker.
-func (e *Engine) push(r *record) {
+// push appends a ready record and finds it a worker; by was reached last of what it
+// waited for.
+func (e *Engine) push(r *record, by mem.Point) {
+	if e.opts.Pace != nil {
+		e.opts.Pace.Ready(Ready{r, by})
+		return
+	}
 	e.mu.Lock()
 	if e.opts.Serial && r.op() == devices.OpLaunch {
 		e.serial.push(r)
@@ -232,6 +247,9 @@ func (e *Engine) protect(cmd *devices.Command) (err error) {
 
 // instant reports whether cmd may be executed inside Submit.
 func (e *Engine) instant(op devices.Op) bool {
+	if e.opts.Pace != nil {
+		return false
+	}
 	switch op {
 	case devices.OpMarker:
 		return true

@@ -21,6 +21,7 @@ type Host struct {
 type HostOptions struct {
 	Memory  uint64 // most bytes of blocks; 0 is unlimited
 	Workers int    // goroutines that execute commands; 0 is 2
+	Pace    Pace   // as EngineOptions have it
 }
 
 // NewHost opens the host's memory as a device.
@@ -35,7 +36,7 @@ func NewHost(opts HostOptions) *Host {
 	h.Init(devices.Info{
 		Driver: "host", Platform: "Godwit", Name: "host", Vendor: "Godwit", Version: "1",
 		Type: devices.Custom, GlobalMemory: opts.Memory, BaseAlign: 128, SharesHost: true, SVM: devices.SVMCaps{Coarse: true, Fine: true},
-	}, h.memory.Blocks, h, EngineOptions{Workers: opts.Workers, NoKernels: true})
+	}, h.memory.Blocks, h, EngineOptions{Workers: opts.Workers, NoKernels: true, Pace: opts.Pace})
 	h.copier = h.NewCopier(h, 0)
 	return h
 }

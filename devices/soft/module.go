@@ -48,7 +48,7 @@ func Build(device string, p *devices.Program) (devices.Module, error) {
 func (m *Module) Kernel(name string) (devices.Kernel, error) {
 	k, ok := m.kernels[name]
 	if !ok {
-		return nil, fmt.Errorf("kernel %q: program %s has %v: %w", name, m.name, m.Kernels(), mem.ErrKernelName)
+		return nil, devices.NoKernel(name, m.name, m.Kernels())
 	}
 	return k, nil
 }

@@ -29,7 +29,7 @@ type Queue struct {
 	opts   devices.QueueOptions // immutable
 	line   *mem.Timeline        // immutable
 
-	drained sync.Cond // live is zero; its L is mu
+	drained devices.Cond // live is zero; its L is mu
 
 	mu     sync.Mutex
 	last   *record // protected by mu: the latest accepted of an in-order queue, until it has ended
@@ -60,7 +60,8 @@ var (
 // NewQueue opens a queue. It fails with mem.ErrClosed after Close.
 func (e *Engine) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	q := &Queue{engine: e, opts: opts, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail)}
-	q.drained.L = &q.mu
+	q.line.SleepBy(e.by.Sleeper())
+	q.drained = e.by.Cond(&q.mu)
 	if opts.Profiling {
 		q.times = make([]timed, keptTimes)
 	}
@@ -90,11 +91,11 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
-		return mem.Point{}, fmt.Errorf("%v on queue %q: %w", cmd.Op, q.opts.Name, mem.ErrClosed)
+		return mem.Point{}, q.refused(cmd.Op.String())
 	}
 	var queued uint64
 	if q.times != nil {
-		queued = devices.Now()
+		queued = q.engine.by.Now()
 	}
 	var failed error
 	if clearWay && q.last == nil {
@@ -129,10 +130,15 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	}
 	r.Watch(waits, (*dataRecord)(r), (*orderRecord)(r))
 	if q.times != nil {
-		w.times.Submitted = devices.Now()
+		w.times.Submitted = q.engine.by.Now()
 	}
-	r.release()
+	r.release(mem.Point{})
 	return p, nil
+}
+
+// refused is why a queue that was closed does not do something.
+func (q *Queue) refused(what string) error {
+	return fmt.Errorf("%s on queue %q: %w", what, q.opts.Name, mem.ErrClosed)
 }
 
 // take returns a free record, counted as live, with work where it needs that. mu
@@ -173,7 +179,7 @@ type StartWaiter interface {
 // begin tells of the start of a record's command.
 func (q *Queue) begin(r *record) {
 	if q.times != nil {
-		r.work.times.Started = devices.Now()
+		r.work.times.Started = q.engine.by.Now()
 	}
 	q.mu.Lock()
 	r.ready, q.active = q.active, r
@@ -221,12 +227,13 @@ func (q *Queue) activeLocked(seq uint64) bool {
 // finish ends a record's point and lets its successor go.
 func (q *Queue) finish(r *record, err error) {
 	if q.times != nil {
-		r.work.times.Ended = devices.Now()
+		r.work.times.Ended = q.engine.by.Now()
 		q.mu.Lock()
 		q.keepTimes(r.seq, r.work.times) // before anybody is told of the end
 		q.mu.Unlock()
 	}
-	q.line.End(r.point(), err)
+	p := r.point()
+	q.line.End(p, err)
 	if r.work != nil {
 		r.work.clear()
 	}
@@ -245,7 +252,7 @@ func (q *Queue) finish(r *record, err error) {
 	}
 	q.mu.Unlock()
 	if next != nil {
-		next.release()
+		next.release(p)
 	}
 }
 
@@ -313,7 +320,11 @@ func (q *Queue) Close() error {
 	}
 	q.closed = true
 	for q.live > 0 {
-		q.drained.Wait()
+		if err := q.drained.Wait(); err != nil {
+			q.closed = false
+			q.mu.Unlock()
+			return fmt.Errorf("close of queue %q: %w", q.opts.Name, err)
+		}
 	}
 	q.free, q.nfree, q.works, q.nworks = nil, 0, nil, 0
 	q.mu.Unlock()

@@ -42,16 +42,16 @@ type (
 func (w *dataRecord) PointReached(p mem.Point, err error) {
 	r := (*record)(w)
 	r.Ended(p, err)
-	r.release()
+	r.release(p)
 }
 
 // PointReached implements mem.Waiter.
-func (w *orderRecord) PointReached(mem.Point, error) { (*record)(w).release() }
+func (w *orderRecord) PointReached(p mem.Point, _ error) { (*record)(w).release(p) }
 
-// release drops a hold; with the last the record is ready.
-func (r *record) release() {
+// release drops a hold, that for by or for Submit; with the last the record is ready.
+func (r *record) release(by mem.Point) {
 	if r.Drop() {
-		r.q.engine.push(r)
+		r.q.engine.push(r, by)
 	}
 }
 
@@ -121,15 +121,20 @@ func (r *record) run() {
 
 // runLate runs a copy as far as its Late says.
 func (w *todo) runLate(e *Engine) error {
-	l, part := w.cmd.Late, devices.PartOf(w.cmd.Late, w.cmd.Size)
-	if !part.Empty() {
-		w.cmd.Dst.Off += part.Start
-		w.cmd.Src.Off += part.Start
-		w.cmd.Size = part.Size()
+	if w.cut() {
 		if err := e.protect(&w.cmd); err != nil {
 			return err
 		}
 	}
-	l.Moved()
+	w.cmd.Late.Moved()
 	return nil
+}
+
+// cut leaves of a copy what its Late asks for, and reports whether that is anything.
+func (w *todo) cut() bool {
+	part := devices.PartOf(w.cmd.Late, w.cmd.Size)
+	w.cmd.Dst.Off += part.Start
+	w.cmd.Src.Off += part.Start
+	w.cmd.Size = part.Size()
+	return !part.Empty()
 }

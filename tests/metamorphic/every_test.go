@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -21,8 +22,52 @@ import (
 // frequent; with GODWIT_SOAK=1 seeds are new until so many commands (GODWIT_SOAK_COMMANDS,
 // 100,000) were accepted, and no n is left out.
 func TestEveryCallOfADriverMayFail(t *testing.T) {
+	total := everyCall(t, 5, false)
+	require.Positive(t, total.Unopened)
+	for _, call := range history.Calls() {
+		if call != history.CallLend { // of devices that use pointers in place: tests/opencl
+			require.Positive(t, total.Calls[call], "no run makes a call of the kind %q", call)
+		}
+	}
+}
+
+// TestEveryCallMayFailWhileBlocksLeave is that with devices whose memory is short, so that the calls that fail are those of
+// write-backs, of frees of victims, and of allocations for what has no room (C10), too.
+func TestEveryCallMayFailWhileBlocksLeave(t *testing.T) {
+	total := everyCall(t, 1, true)
+	require.Positive(t, total.Evictions)
+	require.Positive(t, total.WrittenBack)
+	require.Positive(t, total.Refused, "memory is never short")
+}
+
+// crowd draws a history of at least four buffers, and says what memory is too little for
+// all of them, and enough for the two largest.
+func crowd(seed uint64) (h *history.History, memory uint64) {
+	for ; ; seed++ {
+		h = history.GenerateRich(seed, 70)
+		var sizes []uint64
+		var all uint64
+		for _, r := range h.Roots {
+			sizes = append(sizes, uint64(r.Size))
+			all += uint64(r.Size)
+		}
+		slices.Sort(sizes)
+		if n := len(sizes); n >= 4 {
+			if memory = max(sizes[n-1]+sizes[n-2], all*6/10); memory < all*8/10 {
+				return h, memory &^ 127
+			}
+		}
+	}
+}
+
+// everyCall strikes calls, in CI at most so many of a kind, on devices that have memory
+// enough, or are short of it and evict.
+func everyCall(t *testing.T, most int, short bool) (total history.Result) {
 	soak := os.Getenv("GODWIT_SOAK") != ""
-	goal, seed, most := 0, uint64(1), 5
+	goal, seed := 0, uint64(1)
+	if short {
+		seed = 100
+	}
 	if soak {
 		goal, seed, most = 100_000, rand.Uint64(), 1<<30
 		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
@@ -30,12 +75,17 @@ func TestEveryCallOfADriverMayFail(t *testing.T) {
 		}
 	}
 	houses := []string{"bBst", "cw", "Bcb"}
-	var total history.Result
 	runs := 0
 	for i := 0; i < len(houses) || total.Commands < goal; i++ {
 		house, ooo := houses[i%len(houses)], i/len(houses)%2 > 0
-		cfg := history.Config{Name: fmt.Sprintf("every/%s/outOfOrder=%t", house, ooo), Open: open(house, 256<<10, bufalloc.Fit), OutOfOrder: ooo}
-		h := history.GenerateRich(seed+uint64(1000*i), 70)
+		cfg := history.Config{Name: fmt.Sprintf("every/%s/outOfOrder=%t", house, ooo), OutOfOrder: ooo}
+		h, memory := history.GenerateRich(seed+uint64(1000*i), 70), uint64(256<<10)
+		if short {
+			h, memory = crowd(seed + uint64(2000*i))
+			cfg.Policy = []string{"cost", "lru"}[i%2]
+			cfg.Name += fmt.Sprintf("/%d bytes/%s", memory, cfg.Policy)
+		}
+		cfg.Open = open(house, memory, bufalloc.Fit)
 		res, n, cfg, err := history.Every(h, cfg, most)
 		total.Add(res)
 		if runs += n; err != nil {
@@ -43,15 +93,11 @@ func TestEveryCallOfADriverMayFail(t *testing.T) {
 			break
 		}
 	}
-	said := total.Failures(fmt.Sprintf("every call: first seed %d: %d runs, %d of contexts that did not open", seed, runs, total.Unopened))
+	said := total.Failures(fmt.Sprintf("every call: first seed %d: %d runs, %d of contexts that did not open, %d blocks evicted, %d bytes written back",
+		seed, runs, total.Unopened, total.Evictions, total.WrittenBack))
 	t.Log(said)
 	if soak {
 		fmt.Println(said)
 	}
-	require.Positive(t, total.Unopened)
-	for _, call := range history.Calls() {
-		if call != history.CallLend { // of devices that use pointers in place: tests/opencl
-			require.Positive(t, total.Calls[call], "no run makes a call of the kind %q", call)
-		}
-	}
+	return total
 }

@@ -87,11 +87,14 @@ func atLeastOne(what string, most int) cobra.PositionalArgs {
 // wrong is told on standard error. A program calls it once, and exits with what it
 // returns: signals stay watched.
 func Main() int {
-	ctx, in := watchSignals()
+	ctx, in := watchSignals(grace)
 	root, out := newRoot(), newOutput(os.Stdout)
 	root.SetOut(out)
 	root.SetErr(newOutput(os.Stderr))
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = helpError(root)
+	}
 	if oerr := out.close(); oerr != nil {
 		if errors.Is(err, oerr) {
 			err = failed{err}

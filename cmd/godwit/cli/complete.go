@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -8,8 +9,10 @@ import (
 	"godwit/bufalloc/fuzz"
 	"godwit/bufalloc/replay"
 	"godwit/devices"
+	"godwit/devices/model/machine"
 	"godwit/examples"
 	"godwit/pool"
+	"godwit/scenario"
 	"godwit/trace"
 )
 
@@ -24,9 +27,11 @@ var completed = map[string]func(verb string) []string{
 	"to": func(string) []string {
 		return textsOf([]trace.AllocFormat{trace.FormatGodwit, trace.FormatMiniMalloc, trace.FormatRMM, trace.FormatPyTorch})
 	},
-	"hints": func(string) []string { return []string{"none", "true", "1"} },
-	"type":  func(string) []string { return []string{"cpu", "gpu", "accelerator"} },
-	"carve": func(string) []string { return []string{"on", "off"} },
+	"hints":   func(string) []string { return []string{"none", "true", "1"} },
+	"type":    func(string) []string { return []string{"cpu", "gpu", "accelerator"} },
+	"policy":  func(string) []string { return scenario.Policies() },
+	"carve":   func(string) []string { return []string{"on", "off"} },
+	"machine": func(string) []string { return machine.Names() },
 	"example": func(verb string) []string {
 		if verb == "replay" {
 			return examples.Names(examples.Trace)
@@ -73,12 +78,19 @@ func completeValues(cmd *cobra.Command) {
 	}
 	if cmd.ValidArgsFunction == nil {
 		switch cmd.Name() {
-		case "run":
+		case "run", "sweep", "compare":
 			cmd.ValidArgsFunction = filesWith("yaml", "yml")
+		case "machines":
+			cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return machine.Names(), cobra.ShellCompDirectiveDefault
+			}
 		case "write":
-			cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 				if len(args) == 0 {
 					return nil, cobra.ShellCompDirectiveFilterDirs
+				}
+				if cmd.Parent().Name() == "machines" {
+					return machine.Names(), cobra.ShellCompDirectiveNoFileComp
 				}
 				return append(examples.Names(examples.Scenario), examples.Names(examples.Trace)...), cobra.ShellCompDirectiveNoFileComp
 			}
@@ -89,6 +101,41 @@ func completeValues(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		completeValues(c)
 	}
+}
+
+// completeParameters completes --set with the parameters of the scenario that the line
+// names, and after NAME= with the values that it may have.
+func completeParameters(cmd *cobra.Command, f *scenarioFlags) {
+	_ = cmd.RegisterFlagCompletionFunc("set", func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		none := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		file := ""
+		if len(args) > 0 {
+			file = args[0]
+		}
+		if file == "-" || file == "" && f.example == "" {
+			return nil, none
+		}
+		ctx := context.Background()
+		t, err := readScenario(ctx, file, f.example)
+		if err != nil {
+			return nil, none
+		}
+		d, err := scenario.Describe(ctx, t.file, t.data, scenario.Options{Files: t.files})
+		if err != nil {
+			return nil, none
+		}
+		var out []string
+		for _, p := range d.Params {
+			if !strings.HasPrefix(begun, p.Name+"=") {
+				out = append(out, p.Name+"=\t"+p.About)
+				continue
+			}
+			for _, v := range p.Values {
+				out = append(out, p.Name+"="+v)
+			}
+		}
+		return out, none
+	})
 }
 
 // filesWith completes files of some extensions.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -18,10 +19,14 @@ func TestShellsCompleteValues(t *testing.T) {
 		{"trace convert --to ", "minimalloc"},
 		{"examples write here ", "halo"},
 		{"run ", "yaml"},
+		{"sweep ", "yaml"},
+		{"sweep --policy l", "lru"},
+		{"sweep --example matmul-tiles --set p", "percent="},
+		{"run --example matmul-tiles --set per", "percent="},
 	} {
 		args := append([]string{"__complete"}, strings.Split(c.line, " ")...)
 		out, _, err := godwit(t, args...)
 		require.NoError(t, err, c.line)
-		require.Contains(t, strings.Split(out, "\n"), c.want, c.line)
+		require.Contains(t, strings.Split(regexp.MustCompile(`\t.*`).ReplaceAllString(out, ""), "\n"), c.want, c.line)
 	}
 }

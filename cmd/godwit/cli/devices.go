@@ -53,6 +53,13 @@ type deviceInfo struct {
 	Extensions   []string `json:"extensions"`
 }
 
+// devicesOutput is the JSON form of godwit devices.
+type devicesOutput struct {
+	Drivers []driverList `json:"drivers"`
+	System  string       `json:"system"`
+	Lacks   []string     `json:"system_lacks"` // what Godwit has elsewhere, and not on this system
+}
+
 func newDevices() *cobra.Command {
 	var asJSON, all, try, here bool
 	var most uint64
@@ -69,7 +76,7 @@ func newDevices() *cobra.Command {
 			}
 			lists := listDevices(cmd.Context())
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"drivers": lists, "system": runtime.GOOS, "system_lacks": lacks(runtime.GOOS)})
+				return writeJSON(cmd.OutOrStdout(), devicesOutput{lists, runtime.GOOS, lacks(runtime.GOOS)})
 			}
 			printDevices(cmd.OutOrStdout(), lists, all)
 			for _, what := range lacks(runtime.GOOS) {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +28,11 @@ type exampleInfo struct {
 	About string `json:"about"`
 	File  string `json:"file"`
 	Bytes int    `json:"bytes"`
+}
+
+// examplesOutput is the JSON form of godwit examples.
+type examplesOutput struct {
+	Examples []exampleInfo `json:"examples"`
 }
 
 func newExamples() *cobra.Command {
@@ -49,7 +56,7 @@ func newExamples() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"examples": list})
+				return writeJSON(cmd.OutOrStdout(), examplesOutput{list})
 			}
 			t := newTable(cmd.OutOrStdout(), 4, "example", "shows", "kind")
 			for _, e := range list {
@@ -114,6 +121,15 @@ func findExample(name, kind string) (file string, content []byte, err error) {
 		return "", nil, fmt.Errorf("--example %q: there is none of this name; there are %s%s", name, strings.Join(names, ", "), suggest.For(name, names))
 	}
 	return file, content, nil
+}
+
+// orExample ends the error about a file that is not there, and is called like an example.
+func orExample(err error, file, kind string) error {
+	name := strings.TrimSuffix(filepath.Base(file), kind)
+	if errors.Is(err, fs.ErrNotExist) && slices.Contains(examples.Names(kind), name) {
+		return fmt.Errorf("%w; did you mean --example %s?", err, name)
+	}
+	return err
 }
 
 // exampleTrace reads a built-in allocation trace.

@@ -23,7 +23,7 @@ import (
 // A SIGHUP that was ignored when the process started (nohup) stays ignored. While
 // godwit exec runs its program, signals are the program's.
 
-// grace is how long a verb may take to stop.
+// grace is how long Main gives a verb to stop.
 const grace = 3 * time.Second
 
 // exitSignal and the signal's number are the exit code of what a signal ended.
@@ -38,6 +38,7 @@ type interrupts struct {
 	guard  process.Guard
 	cancel context.CancelCauseFunc // immutable
 	ch     chan os.Signal          // immutable
+	grace  time.Duration           // immutable: how long a verb may take to stop
 	asleep map[syscall.Signal]bool // immutable: ignored when the process started
 
 	mu    sync.Mutex
@@ -47,8 +48,8 @@ type interrupts struct {
 type interruptsKey struct{}
 
 // watchSignals returns a context for verbs, and the interrupts that end it.
-func watchSignals() (context.Context, *interrupts) {
-	in := &interrupts{ch: make(chan os.Signal, 8), asleep: make(map[syscall.Signal]bool)}
+func watchSignals(grace time.Duration) (context.Context, *interrupts) {
+	in := &interrupts{grace: grace, ch: make(chan os.Signal, 8), asleep: make(map[syscall.Signal]bool)}
 	for _, s := range passedOn {
 		in.asleep[s] = signal.Ignored(s)
 	}
@@ -105,7 +106,7 @@ func (in *interrupts) take(s syscall.Signal) {
 		in.leave()
 	}
 	in.cancel(errInterrupted)
-	time.AfterFunc(grace, in.leave)
+	time.AfterFunc(in.grace, in.leave)
 }
 
 // leave ends the process at once.

@@ -23,10 +23,18 @@ import (
 	"godwit/process"
 )
 
+// patient is the environment variable that has a stuckVerb go on for as long as there is
+// but one signal.
+const patient = "GODWIT_TEST_PATIENT"
+
 // stuckVerb is what the test binary does as a child of itself: a verb that does
 // not stop, in the middle of all that has to be undone.
 func stuckVerb(file string) {
-	ctx, _ := watchSignals()
+	patience := grace
+	if os.Getenv(patient) != "" {
+		patience = time.Hour
+	}
+	ctx, _ := watchSignals(patience)
 	dir, _, err := process.TempDir(ctx, "", "godwit-stuck")
 	if err == nil {
 		_, err = outfile.Create(ctx, file)
@@ -135,6 +143,9 @@ func TestTheSecondSignalUndoesWhatIsHalfMade(t *testing.T) {
 		mark := "GODWIT_TEST_MARK=" + tmp
 		cmd := exec.CommandContext(t.Context(), self)
 		cmd.Env = append(os.Environ(), "GODWIT_TEST_STUCK="+file, "TMPDIR="+tmp, mark)
+		if len(signals) > 1 {
+			cmd.Env = append(cmd.Env, patient+"=yes")
+		}
 		got := send(t, cmd, true, signals...)
 		require.Contains(t, got.out, "<nil>")
 		require.Equal(t, 128+int(signals[0].signal), got.code, "%s", got.err)

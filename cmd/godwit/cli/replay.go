@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"godwit/bufalloc/replay"
+	"godwit/examples"
 	poolreplay "godwit/pool/replay"
 	"godwit/report"
 	"godwit/trace"
@@ -276,6 +277,7 @@ func readTraces(ctx context.Context, files, built []string, align uint64, errOut
 			file, all, err = exampleTrace(ctx, file)
 		} else {
 			all, err = trace.OpenAllocs(ctx, file)
+			err = orExample(err, file, examples.Trace)
 		}
 		if err != nil {
 			return nil, nil, nil, err

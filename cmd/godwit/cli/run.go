@@ -6,63 +6,60 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"godwit/examples"
 	"godwit/outfile"
 	"godwit/scenario"
 )
 
 // runFlags are the flags of godwit run.
 type runFlags struct {
-	inputs   []string
+	scenarioFlags
+	machineFlags
 	json     bool
 	timeline string
 	all      bool
-	driver   string
 	stats    bool
 	profile  bool
-	memory   string
-	example  string
-	policy   string
-	let      []string
+	summary  bool
+	explain  []string
+	dot      string
 }
 
 func newRun() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run SCENARIO | --example NAME",
+		Use:   "run SCENARIO | - | --example NAME",
 		Short: "Run a scenario, show every copy and why, verify every byte",
 		Long: `Run a scenario, show every copy and why, verify every byte.
 
 A scenario is a YAML file that says which devices there are, which buffers, and
 which commands run on them; docs/scenarios.md describes the language. The examples
-are built in: --example NAME runs one, godwit examples lists them. The run shows for every command which copies were
-inserted and why, where every buffer's bytes are at the end, and the bytes moved
-beside the lower bound. Every byte read, and every buffer at the end, is compared
-with a plain run of the same commands on one flat memory.
+are built in: --example NAME runs one, godwit examples lists them. - is standard input.
+SCENARIO --help lists the parameters of a scenario, and --set gives them values.
+The run shows for every command which copies were inserted and why, where every
+buffer's bytes are at the end, and the bytes moved beside the lower bound. Every byte
+read, and every buffer at the end, is compared with a plain run of the same commands
+on one flat memory.
 
 Exit code: 0 as expected, 1 an expectation failed, a byte differed or the run could
 not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number where it was interrupted.`,
 		Example: `  godwit run --example overlap
+  godwit run --example matmul-tiles --help             # its parameters
+  godwit run --example matmul-tiles --set n=3 --set percent=50
   godwit run examples/pingpong.yaml
   godwit run examples/histogram.yaml --input text=README.md
   godwit run examples/overlap.yaml --driver opencl     # on real devices
   godwit run examples/svm.yaml --stats --profile
-  godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if f.example == "" {
-				return atLeastOne("a scenario", 1)(cmd, args)
-			}
-			if len(args) > 0 {
-				return fmt.Errorf("run: a scenario's file, %q, or --example %s, not both", args[0], f.example)
-			}
-			return nil
-		},
+  godwit run examples/halo.yaml --machine h200-nvlink  # in virtual time
+  godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev
+  godwit run examples/halo.yaml --summary              # totals: by command, link and buffer
+  godwit run examples/overlap.yaml --explain 'low[0:1KiB]'   # what became of these bytes
+  godwit run examples/overlap.yaml --dot overlap.dot && dot -Tsvg overlap.dot -o overlap.svg`,
+		Args: f.oneScenario,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := ""
 			if len(args) > 0 {
@@ -71,87 +68,100 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 			return runScenario(cmd.Context(), cmd.OutOrStdout(), file, f)
 		},
 	}
-	cmd.Flags().StringVar(&f.example, "example", "", "run the built-in example `NAME` (godwit examples lists them)")
-	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "`NAME=FILE`: the file for an input the scenario declares")
+	f.scenarioFlags.register(cmd)
+	f.machineFlags.register(cmd)
+	helpOfScenario(cmd, &f.scenarioFlags)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
-	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
-	cmd.Flags().StringVar(&f.policy, "policy", "", "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none")
-	cmd.Flags().StringArrayVar(&f.let, "let", nil, "`NAME=NUMBER` in place of the number that the scenario gives this name")
+	cmd.Flags().StringVar(&f.dot, "dot", "", "write commands and copies, and which bytes go from one to the other, as a graph for GraphViz to `FILE`")
+	cmd.Flags().BoolVar(&f.summary, "summary", false, "show totals by command, link and buffer, not every command; with --json these alone")
+	cmd.Flags().StringArrayVar(&f.explain, "explain", nil, "show the journey of these `BYTES`, as in a, a[0:4KiB] or 'a[0,4096)', not every command")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
-	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
 	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
 	return cmd
 }
 
 func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
-	opt := scenario.Options{Inputs: make(map[string]string), Let: make(map[string]string), Driver: f.driver, Policy: f.policy}
-	if opt.Memory, err = parseBytes(f.memory); err != nil || opt.Memory == 0 {
-		return fmt.Errorf("--memory %q: want a number of bytes such as 4GiB", f.memory)
+	opt, err := f.options(true)
+	if err != nil {
+		return err
 	}
-	for _, in := range f.inputs {
-		name, path, ok := strings.Cut(in, "=")
-		if !ok || name == "" || path == "" {
-			return fmt.Errorf("--input %q: want NAME=FILE", in)
-		}
-		opt.Inputs[name] = path
-	}
-	for _, let := range f.let {
-		name, number, ok := strings.Cut(let, "=")
-		if !ok || name == "" || number == "" {
-			return fmt.Errorf("--let %q: want NAME=NUMBER", let)
-		}
-		opt.Let[name] = number
-	}
-	s, err := loadScenario(ctx, &file, f.example, opt)
+	s, file, err := loadScenario(ctx, file, f.example, opt)
 	if err != nil {
 		if f.json {
 			return errors.Join(writeJSON(out, scenario.Failed(file, err)), err)
 		}
 		return err
 	}
-	var timeline *outfile.File // made before the run: a file that cannot be is bad usage
-	if f.timeline != "" {
-		if timeline, err = outfile.Create(ctx, f.timeline); err != nil {
-			return fmt.Errorf("--timeline: %w", err)
+	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats}
+	if err := f.apply(ctx, s, f.driver, &run); err != nil {
+		return err
+	}
+	for _, text := range f.explain {
+		p, err := s.Place(text)
+		if err != nil {
+			return fmt.Errorf("--explain: %w", err)
 		}
-		defer func() { err = errors.Join(err, timeline.Abort()) }()
+		run.Explain = append(run.Explain, p)
 	}
-	res, err := runShowingProgress(ctx, s, scenario.RunOptions{Profile: f.profile, Stats: f.stats})
-	if timeline != nil && len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
-		err = errors.Join(err, writeTimeline(res, timeline))
+	var files []*drawing
+	for _, d := range []*drawing{{flag: "--timeline", path: f.timeline, write: (*scenario.Result).WriteTimeline}, {flag: "--dot", path: f.dot, write: (*scenario.Result).WriteDOT}} {
+		if d.path == "" {
+			continue
+		}
+		if d.file, err = outfile.Create(ctx, d.path); err != nil { // before the run: a file that cannot be is bad usage
+			return fmt.Errorf("%s: %w", d.flag, err)
+		}
+		defer func() { err = errors.Join(err, d.file.Abort()) }()
+		files = append(files, d)
 	}
-	if f.json {
+	res, err := runShowingProgress(ctx, s, run)
+	err = errors.Join(err, f.write(ctx, res))
+	for _, d := range files {
+		if len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
+			err = errors.Join(err, d.commit(res))
+		}
+	}
+	if f.json && f.summary {
+		err = errors.Join(err, writeJSON(out, res.Digest()))
+	} else if f.json {
 		err = errors.Join(err, writeJSON(out, res))
 	} else if err == nil || len(res.Commands) > 0 { // else there is nothing but the error to show
 		opt := printOptions(f.all)
+		opt.Summary = f.summary
 		opt.NoReason = true // main shows it
 		res.Print(out, opt)
 	}
 	return runError(res, err)
 }
 
-// loadScenario reads a scenario's file, or an example, whose name it writes to file.
-func loadScenario(ctx context.Context, file *string, example string, opt scenario.Options) (*scenario.Scenario, error) {
-	if example == "" {
-		return scenario.Load(ctx, *file, opt)
-	}
-	name, content, err := findExample(example, examples.Scenario)
+// loadScenario reads a scenario's file, standard input or an example, and says what
+// its errors call it.
+func loadScenario(ctx context.Context, file, example string, opt scenario.Options) (*scenario.Scenario, string, error) {
+	t, err := readScenario(ctx, file, example)
 	if err != nil {
-		return nil, err
+		return nil, file, err
 	}
-	*file, opt.Files = name, map[string][]byte{name: content}
-	return scenario.Parse(ctx, name, content, opt)
+	s, err := t.parse(ctx, opt)
+	return s, t.file, err
 }
 
-func writeTimeline(res *scenario.Result, f *outfile.File) error {
-	err := res.WriteTimeline(f)
+// drawing is a file that shows a run.
+type drawing struct {
+	flag, path string
+	write      func(*scenario.Result, io.Writer) error
+	file       *outfile.File
+}
+
+// commit writes the file.
+func (d *drawing) commit(res *scenario.Result) error {
+	err := d.write(res, d.file)
 	if err == nil {
-		err = f.Commit()
+		err = d.file.Commit()
 	}
 	if err != nil {
-		return fmt.Errorf("--timeline: %w", err)
+		return fmt.Errorf("%s: %w", d.flag, err)
 	}
 	return nil
 }

@@ -118,6 +118,11 @@ func TestRunExitCodes(t *testing.T) {
 		{"a driver nobody has", []string{"run", write("driver.yaml", "devices: [{name: d, driver: abacus}]\nbuffers: [{name: a, size: 1}]\ncommands: []")}, 2, "driver.yaml:1: device \"d\": driver \"abacus\": there is none of this name; there are cpu, null, opencl, tce"},
 		{"another driver", []string{"run", example("overlap"), "--driver", "tce"}, 0, ""},
 		{"another driver that nobody has", []string{"run", example("overlap"), "--driver", "abacus"}, 2, "--driver: driver \"abacus\""},
+		{"totals", []string{"run", "--summary", example("pingpong")}, 0, ""},
+		{"a journey", []string{"run", "--explain", "low[0:1KiB]", example("overlap")}, 0, ""},
+		{"a journey of nothing", []string{"run", "--explain", "lwo", example("overlap")}, 2, `--explain: no buffer or sub-buffer is named "lwo"; did you mean "low"?`},
+		{"a journey past the end", []string{"run", "--explain", "a[0:5KiB]", example("overlap")}, 2, "want some of its 4 KiB"},
+		{"a graph nowhere", []string{"run", "--dot", filepath.Join(dir, "no", "where"), example("overlap")}, 2, "--dot: "},
 		{"an unknown flag", []string{"run", "--frobnicate", example("pingpong")}, 2, "unknown flag"},
 		{"an unknown input", []string{"run", example("pingpong"), "--input", "x=" + text}, 2, "declares no such input"},
 		{"half an input", []string{"run", example("histogram"), "--input", "text"}, 2, "want NAME=FILE"},
@@ -137,6 +142,11 @@ func TestRunExitCodes(t *testing.T) {
 		{"the list of examples", []string{"examples"}, 0, ""},
 		{"examples written", []string{"examples", "write", filepath.Join(dir, "mine")}, 0, ""},
 		{"an example written over what differs", []string{"examples", "write", differs, "overlap"}, 2, "--force replaces it"},
+		{"the list of machines", []string{"machines"}, 0, ""},
+		{"one machine, with as many devices as wanted", []string{"machines", "h200-nvlink", "--devices", "3", "--json"}, 0, ""},
+		{"a machine nobody has", []string{"machines", "laptpo"}, 2, `did you mean "laptop"?`},
+		{"a machine's faulty file", []string{"machines", write("machine.yaml", "devices:\n- {name: a, count: 1e18}\n")}, 2, `machine.yaml:2: device "a": count "1e18": want a whole number`},
+		{"machines written", []string{"machines", "write", filepath.Join(dir, "mine"), "laptop"}, 0, ""},
 		{"devices that the machine lacks", []string{"run", "--driver", "opencl", example("overlap")}, 1, "OpenCL"},
 		{"devices", []string{"devices"}, 0, ""},
 	} {
@@ -162,6 +172,23 @@ func TestRunExitCodes(t *testing.T) {
 			require.Contains(t, stderr.String(), c.stderr)
 		})
 	}
+}
+
+// TestRunShowsItselfInTotalsAndAsAGraph: what --summary --json and --dot give.
+func TestRunShowsItselfInTotalsAndAsAGraph(t *testing.T) {
+	graph := filepath.Join(t.TempDir(), "graph.dot")
+	out, _, err := godwit(t, "run", example("pingpong"), "--json", "--summary", "--dot", graph)
+	require.NoError(t, err)
+	var got scenario.Digest
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.True(t, got.OK)
+	require.Positive(t, got.BytesMoved)
+	require.NotContains(t, out, "segments")
+	text, err := os.ReadFile(graph)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(text), "digraph"), "%.40s", text)
+	require.Equal(t, got.Commands, strings.Count(string(text), `shape="box"`))
+	require.Equal(t, got.Copies, strings.Count(string(text), `shape="ellipse"`))
 }
 
 func TestRunPrintsOneJSONObject(t *testing.T) {
@@ -279,6 +306,20 @@ func TestAFailureIsSaidOnce(t *testing.T) {
 	require.NotContains(t, out, "out of memory")
 }
 
+func TestAFileThatIsCalledLikeAnExample(t *testing.T) {
+	for _, args := range [][]string{{"run", "overlap"}, {"run", "nothere/overlap.yaml"}, {"replay", "resnet50"}} {
+		_, _, err := godwit(t, args...)
+		require.ErrorContains(t, err, "no such file or directory; did you mean --example ")
+	}
+	_, _, err := godwit(t, "run", "nothere.yaml")
+	require.NotContains(t, err.Error(), "example")
+	file := filepath.Join(t.TempDir(), "overlap.yaml") // is there, and names one that is not
+	require.NoError(t, os.WriteFile(file, []byte("devices: [{name: d, driver: cpu}]\nbuffers: [{name: a, file: nothere}]\ncommands: []"), 0o600))
+	_, _, err = godwit(t, "run", file)
+	require.ErrorContains(t, err, "nothere")
+	require.NotContains(t, err.Error(), "example")
+}
+
 // TestReportsThatGoToNoTerminalAreNotTooWide: tables wrap at COLUMNS, or at 160.
 func TestReportsThatGoToNoTerminalAreNotTooWide(t *testing.T) {
 	for _, c := range []struct {
@@ -320,4 +361,39 @@ func TestRunShowsStatisticsAndTimes(t *testing.T) {
 		require.Equal(t, d.PeakUse, got.Memories[i+1].Allocated.Peak)
 	}
 	require.NotNil(t, got.Commands[0].Times)
+}
+
+// A scenario from standard input is that of a file, but for its name.
+func TestAScenarioFromStandardInput(t *testing.T) {
+	bin := built(t)
+	run := func(args ...string) string {
+		text, err := os.Open(example("matmul-tiles"))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, text.Close()) }()
+		cmd := exec.CommandContext(t.Context(), bin, append([]string{"run", "-"}, args...)...)
+		cmd.Stdin = text
+		out, err := cmd.CombinedOutput()
+		return string(out) + exitText(err)
+	}
+	require.Contains(t, run("--set", "n=2", "--set", "passes=1"), "n = 2, side = 32, passes = 1, percent = 70")
+	require.Contains(t, run("--help"), "how often the product is made")
+	require.Regexp(t, `stdin:\d+: param "n": --set n=0: 0 is below the least, 1\n.*exit status 2`, run("--set", "n=0"))
+	require.Contains(t, run("--set", "n=2", "--set", "n=3"), "it is set twice")
+}
+
+// exitText is how a program ended, in words.
+func exitText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestTheHelpOfAScenarioListsWhatItIsGiven(t *testing.T) {
+	bin := built(t)
+	out, err := exec.CommandContext(t.Context(), bin, "run", example("histogram"), "--help").CombinedOutput()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "any file")
+	out, err = exec.CommandContext(t.Context(), bin, "run", "none.yaml", "--help").CombinedOutput()
+	require.Equal(t, "exit status 2", exitText(err), "%s", out)
 }

@@ -6,13 +6,17 @@ import "github.com/spf13/cobra"
 func verbs() []*cobra.Command {
 	return []*cobra.Command{
 		newRun(),
+		newSweep(),
+		newCompare(),
 		newExec(),
 		newExamples(),
+		newMachines(),
 		newDevices(),
 		newBench(),
 		newFuzz(),
 		newReplay(),
 		newTrace(),
+		newSchema(),
 		newVersion(),
 	}
 }

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSweepsSayWhatIsWrong: with the exit code that scripts can trust.
+func TestSweepsSayWhatIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, "left.csv")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "left.rows"), []byte("{}\n"), 0o600))
+	for _, c := range []struct {
+		args []string
+		exit int
+		want string
+	}{
+		{[]string{"sweep"}, 2, "want a scenario's file"},
+		{[]string{"sweep", "--example", "overlap", "x"}, 2, "not both"},
+		{[]string{"sweep", "--example", "overlap", "--set", "n"}, 2, `--set "n": want NAME=VALUES`},
+		{[]string{"sweep", "--example", "matmul-tiles", "--set", "percnt=1"}, 2, `did you mean "percent"?`},
+		{[]string{"sweep", "--example", "matmul-tiles", "--set", "percent=1,2", "--set", "percent=3"}, 2, "percent is swept twice"},
+		{[]string{"sweep", "--example", "matmul-tiles", "--set", "percent=9..1"}, 2, "its end is below its beginning"},
+		{[]string{"sweep", "--example", "overlap", "--policy", "lru,lur"}, 2, `policy "lur"`},
+		{[]string{"sweep", "--example", "overlap", "--driver", "cpu,tec"}, 2, `did you mean "tce"?`},
+		{[]string{"sweep", "--example", "overlap", "--out", "x.txt"}, 2, "want a name that ends in .csv or .jsonl"},
+		{[]string{"sweep", "--example", "overlap", "--resume"}, 2, "--resume: of which sweep?"},
+		{[]string{"sweep", "--example", "overlap", "--jobs", "0"}, 2, "--jobs 0: want at least 1"},
+		{[]string{"sweep", "--example", "overlap", "--x", "n"}, 2, "are for --plot"},
+		{[]string{"sweep", "--example", "overlap", "--plot", filepath.Join(dir, "p.html"), "--y", "byts_moved"}, 2, `did you mean "bytes_moved"?`},
+		{[]string{"sweep", "--example", "overlap", "--out", left}, 2, "is of a sweep that did not end"},
+		{[]string{"sweep", "--example", "overlap", "--fast", "--out", left, "--resume"}, 0, ""},
+		{[]string{"sweep", "--example", "overlap", "--driver", "cpu,tce", "--fast"}, 0, ""},
+		{[]string{"sweep", "--example", "matmul-tiles", "--set", "passes=1", "--set", "percent=70", "--policy", "none", "--fast"}, 1, "1 point of 1 not as expected; the first: "},
+	} {
+		out, _, err := godwit(t, c.args...)
+		code := exitCode(new(interrupts), err)
+		require.Equal(t, c.exit, code, "%v: %s %v", c.args, out, err)
+		if c.want != "" {
+			require.ErrorContains(t, err, c.want)
+		}
+	}
+}
+
+// TestSweepsPrintTablesAndLines: a table that fits, or a row of JSON a line.
+func TestSweepsPrintTablesAndLines(t *testing.T) {
+	t.Setenv("COLUMNS", "60")
+	out, _, err := godwit(t, "sweep", "--example", "overlap", "--driver", "cpu,tce", "--fast")
+	require.NoError(t, err)
+	require.Contains(t, out, "tce")
+	require.NotContains(t, out, "elapsed")
+	for line := range strings.Lines(out) {
+		require.LessOrEqual(t, len([]rune(strings.TrimSpace(line))), 60)
+	}
+	out, _, err = godwit(t, "sweep", "--example", "overlap", "--driver", "cpu,tce", "--json")
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 2)
+	for i, driver := range []string{"cpu", "tce"} {
+		var row struct {
+			Parameters map[string]string
+			Times      string
+			Elapsed    int64  `json:"elapsed_ns"`
+			Moved      uint64 `json:"bytes_moved"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(lines[i]), &row))
+		require.Equal(t, driver, row.Parameters["driver"])
+		require.Equal(t, "measured", row.Times)
+		require.Positive(t, row.Elapsed)
+		require.EqualValues(t, 9472, row.Moved)
+	}
+}
+
+// TestASweepDrawsItsPlot: the page has every row, and what is to be drawn at first.
+func TestASweepDrawsItsPlot(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "p.html")
+	_, _, err := godwit(t, "sweep", "--example", "overlap", "--driver", "cpu,tce", "--fast", "--plot", page, "--y", "copies,bytes_moved")
+	require.NoError(t, err)
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(html), `"x":"driver"`)
+	require.Contains(t, string(html), `"y":["copies","bytes_moved"]`)
+	require.Contains(t, string(html), "<td>9472</td>")
+}

@@ -1,0 +1,241 @@
+package model
+
+import (
+	"context"
+	"fmt"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/soft"
+	"godwit/devices/storage"
+	"godwit/mem"
+)
+
+// inner is the simulated device that a device in virtual time is in all but its times.
+type inner interface {
+	devices.Device
+	Pin(b mem.Block, off, size uint64) (uint64, error)
+	Unpin(b mem.Block)
+}
+
+// Device is a device in virtual time. It is what its inner device is, without being a
+// Viewer: what reaches what, and how fast, is the machine's to say.
+type Device struct {
+	w      *World
+	memory int // its number
+	in     inner
+}
+
+var (
+	_ devices.HostBacked = (*Device)(nil)
+	_ devices.PeerCopier = (*Device)(nil)
+	_ devices.Ringer     = (*Device)(nil)
+
+	_ devices.SVMReserver = (*Device)(nil)
+)
+
+// Host is the host's memory in virtual time.
+type Host struct{ in *soft.Host }
+
+var (
+	_ devices.HostDevice = (*Host)(nil)
+	_ devices.HostBacked = (*Host)(nil)
+	_ devices.PeerCopier = (*Host)(nil)
+)
+
+// Devices are the world's, in order of their memories from 1 on, for
+// runtime.Options.Devices.
+func (w *World) Devices() []devices.Device { return w.devs }
+
+// Host is the host's memory, for runtime.Options.Host.
+func (w *World) Host() devices.HostDevice { return w.host }
+
+// open makes the devices.
+func (w *World) open() error {
+	w.host = &Host{soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0, bytesKept{}}})}
+	for m := 1; m < w.machine.Memories(); m++ {
+		info := w.machine.Info(m)
+		in, err := cpu.New(cpu.Options{
+			Name: info.Name, Memory: info.GlobalMemory, LocalMemory: info.LocalMemory, Workers: 1,
+			BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m, bytesKept{}},
+		})
+		if err != nil {
+			return fmt.Errorf("machine: device %d: %w", m, err)
+		}
+		w.devs = append(w.devs, &Device{w: w, memory: m, in: in})
+	}
+	return nil
+}
+
+// pace is a world as the pace of one device.
+type pace struct {
+	*World
+	on  int
+	dev content
+}
+
+// Ready implements soft.Pace.
+func (p *pace) Ready(c soft.Ready) { p.accept(p.on, p.dev, c) }
+
+// memoryOf is the number of the memory that an end of a copy is in.
+func (w *World) memoryOf(l *devices.Loc) int {
+	if d, ok := l.Device.(*Device); ok {
+		return d.memory
+	}
+	return 0
+}
+
+// bytesKept is the content of devices that keep bytes. They move when a command starts
+// or when it ends, which is the machine's freedom; with a seed both happen.
+type bytesKept struct{}
+
+func (bytesKept) begin(t *task) error {
+	if t.early {
+		return t.c.Execute()
+	}
+	return nil
+}
+
+func (bytesKept) end(t *task) error {
+	if !t.early && t.err == nil {
+		return t.c.Execute()
+	}
+	return nil
+}
+
+func (bytesKept) leg(w *World, l *devices.Leg) error {
+	at := func(l *devices.Loc, size uint64) ([]byte, func(), error) {
+		if l.Device == nil {
+			return l.Bytes[l.Off : l.Off+size], func() {}, nil
+		}
+		d := l.Device.(devices.HostBacked)
+		addr, err := d.Pin(l.Block, l.Off, size)
+		return storage.BytesAt(addr, size), func() { d.Unpin(l.Block) }, err
+	}
+	dst, unpin, err := at(&l.Dst, l.Size)
+	if err != nil {
+		return fmt.Errorf("leg of a ring: %w", err)
+	}
+	defer unpin()
+	src, unpin, err := at(&l.Src, l.Size)
+	if err != nil {
+		return fmt.Errorf("leg of a ring: %w", err)
+	}
+	defer unpin()
+	copy(dst, src)
+	return nil
+}
+
+// Info implements devices.Device.
+func (d *Device) Info() devices.Info {
+	info := d.w.machine.Info(d.memory)
+	in := d.in.Info()
+	info.Driver, info.BaseAlign, info.LocalMemory, info.MaxWorkGroup, info.MaxWorkItems, info.SVM = "model", in.BaseAlign, in.LocalMemory, in.MaxWorkGroup, in.MaxWorkItems, in.SVM
+	return info
+}
+
+// World is the device's.
+func (d *Device) World() *World { return d.w }
+
+// Memory implements devices.Device.
+func (d *Device) Memory() mem.Resource { return d.in.Memory() }
+
+// Build implements devices.Device, from the program's Go forms.
+func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
+	return d.in.Build(ctx, p)
+}
+
+// NewQueue implements devices.Device.
+func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.in.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return &queue{q.(*soft.Queue), d}, nil
+}
+
+// Close implements devices.Device.
+func (d *Device) Close() error { return d.in.Close() }
+
+// Pin implements devices.HostBacked.
+func (d *Device) Pin(b mem.Block, off, size uint64) (uint64, error) { return d.in.Pin(b, off, size) }
+
+// Unpin implements devices.HostBacked.
+func (d *Device) Unpin(b mem.Block) { d.in.Unpin(b) }
+
+// ReserveSVM implements devices.SVMReserver.
+func (d *Device) ReserveSVM(mem.Range) error { return nil }
+
+// PeerLink implements devices.PeerCopier: as the machine says.
+func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
+	from, ok := d.w.number(other)
+	if !ok {
+		return mem.Link{}, false
+	}
+	l := d.w.machine.Link(from, d.memory)
+	return l, l.Direct.There
+}
+
+// RingFrom implements devices.Ringer.
+func (d *Device) RingFrom(other devices.Device) mem.Path {
+	from, ok := d.w.number(other)
+	if !ok {
+		return mem.Path{There: true}
+	}
+	p := d.w.machine.Link(from, d.memory).Ring
+	p.There = true // the mover can always
+	return p
+}
+
+// RingChunk implements devices.Ringer.
+func (d *Device) RingChunk(other devices.Device, size uint64) uint64 {
+	from, _ := d.w.number(other)
+	return d.w.machine.Chunk(from, d.memory, size)
+}
+
+// number is the memory of a device of the world.
+func (w *World) number(d devices.Device) (int, bool) {
+	switch d := d.(type) {
+	case *Device:
+		return d.memory, d.w == w
+	case *Host:
+		return 0, d == w.host
+	}
+	return 0, false
+}
+
+// Info implements devices.Device.
+func (h *Host) Info() devices.Info { return h.in.Info() }
+
+// Memory implements devices.Device.
+func (h *Host) Memory() mem.Resource { return h.in.Memory() }
+
+// Build implements devices.Device: the host runs no kernels.
+func (h *Host) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
+	return h.in.Build(ctx, p)
+}
+
+// NewQueue implements devices.Device.
+func (h *Host) NewQueue(o devices.QueueOptions) (devices.Queue, error) { return h.in.NewQueue(o) }
+
+// Close implements devices.Device.
+func (h *Host) Close() error { return h.in.Close() }
+
+// View implements devices.Viewer.
+func (h *Host) View(b mem.Block, off, size uint64) ([]byte, error) { return h.in.View(b, off, size) }
+
+// Adopt implements devices.HostDevice.
+func (h *Host) Adopt(bytes []byte, tag uint64) (mem.Block, error) { return h.in.Adopt(bytes, tag) }
+
+// Pin implements devices.HostBacked.
+func (h *Host) Pin(b mem.Block, off, size uint64) (uint64, error) { return h.in.Pin(b, off, size) }
+
+// Unpin implements devices.HostBacked.
+func (h *Host) Unpin(b mem.Block) { h.in.Unpin(b) }
+
+// PeerLink implements devices.PeerCopier: devices' queues copy to and from the host, not
+// its own.
+func (h *Host) PeerLink(devices.Device) (mem.Link, bool) { return mem.Link{}, false }
+
+// ReserveSVM implements devices.SVMReserver.
+func (h *Host) ReserveSVM(r mem.Range) error { return h.in.ReserveSVM(r) }

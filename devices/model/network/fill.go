@@ -1,0 +1,177 @@
+package network
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Progressive filling: all flows without a rate get the same, which rises until a
+// channel is full; its flows then have theirs, and the others go on. The channel that
+// is full next is the one with the least left for each use that is still open. That
+// share never falls for the others, since what they lose is at most the share for
+// each use: so a heap whose keys may be too small is enough, and a channel whose key
+// was too small goes in again.
+
+// filling is the scratch of one solve.
+type filling struct {
+	channels []Channel // looked at
+	flows    []ID      // likewise
+	open     int       // flows without a rate
+	heap     []level   // by (share, channel)
+	limited  []ID      // flows with a limit, by (limit, order)
+}
+
+// level is a channel in the heap, with its share as it was when that was last worked
+// out: the rate at which the channel is full, if no other is before.
+type level struct {
+	share   uint64
+	channel Channel
+}
+
+// solve works rates out where something has changed.
+func (n *Network) solve() {
+	if len(n.dirty) == 0 {
+		return
+	}
+	n.work.Solves++
+	n.reach()
+	n.share()
+	f := &n.fill
+	for _, id := range f.flows {
+		if x := &n.flows[id]; x.next != x.rate {
+			n.work.Changed++
+			n.pace(x, x.next)
+		}
+	}
+	for _, c := range f.channels {
+		n.channels[c].full = n.channels[c].left == 0
+	}
+}
+
+// reach collects the channels and flows that are connected with what has changed.
+func (n *Network) reach() {
+	f, round := &n.fill, n.work.Solves
+	f.channels, f.flows, f.limited = f.channels[:0], f.flows[:0], f.limited[:0]
+	look := func(c Channel) {
+		if ch := &n.channels[c]; ch.round != round {
+			n.count(ch)
+			ch.round, ch.left, ch.open = round, ch.bandwidth, uint64(len(ch.uses))
+			f.channels = append(f.channels, c)
+		}
+	}
+	for _, c := range n.dirty {
+		n.channels[c].dirty = false
+		look(c)
+	}
+	n.dirty = n.dirty[:0]
+	for i := 0; i < len(f.channels); i++ {
+		for _, u := range n.channels[f.channels[i]].uses {
+			x := &n.flows[u.flow]
+			if x.round == round {
+				continue
+			}
+			x.round, x.fixed = round, false
+			f.flows = append(f.flows, u.flow)
+			if x.Limit > 0 {
+				f.limited = append(f.limited, u.flow)
+			}
+			for _, c := range x.Path {
+				look(c)
+			}
+		}
+	}
+	n.work.Channels += uint64(len(f.channels))
+	n.work.Flows += uint64(len(f.flows))
+}
+
+// share gives every flow that was reached its rate.
+func (n *Network) share() {
+	f := &n.fill
+	slices.SortFunc(f.limited, func(a, b ID) int {
+		x, y := &n.flows[a], &n.flows[b]
+		return cmp.Or(cmp.Compare(x.Limit, y.Limit), cmp.Compare(x.order, y.order))
+	})
+	f.heap = f.heap[:0]
+	for _, c := range f.channels {
+		if ch := &n.channels[c]; ch.open > 0 {
+			f.heap = append(f.heap, level{ch.share(), c})
+		}
+	}
+	for i := len(f.heap)/2 - 1; i >= 0; i-- {
+		f.sink(i)
+	}
+	limited := 0
+	for f.open = len(f.flows); f.open > 0; {
+		ch := &n.channels[f.heap[0].channel]
+		if ch.open == 0 {
+			f.drop()
+			continue
+		}
+		share := ch.share()
+		if share > f.heap[0].share {
+			f.heap[0].share = share
+			f.sink(0)
+			continue
+		}
+		for ; limited < len(f.limited) && n.flows[f.limited[limited]].fixed; limited++ {
+		}
+		if limited < len(f.limited) && n.flows[f.limited[limited]].Limit <= share {
+			x := &n.flows[f.limited[limited]]
+			n.grant(x, x.Limit)
+			continue
+		}
+		for _, u := range ch.uses {
+			if x := &n.flows[u.flow]; !x.fixed {
+				n.grant(x, share)
+			}
+		}
+	}
+}
+
+// share is what each open use of ch can have. It is at least one unit, so that no flow
+// stands still.
+func (ch *channel) share() uint64 { return max((ch.left+ch.open-1)/ch.open, 1) }
+
+// grant gives a flow its rate.
+func (n *Network) grant(x *flow, rate uint64) {
+	x.fixed, x.next = true, rate
+	n.fill.open--
+	for _, c := range x.Path {
+		ch := &n.channels[c]
+		ch.left -= min(ch.left, rate)
+		ch.open--
+	}
+}
+
+// drop takes the first channel off the heap.
+func (f *filling) drop() {
+	last := len(f.heap) - 1
+	f.heap[0] = f.heap[last]
+	f.heap = f.heap[:last]
+	if last > 0 {
+		f.sink(0)
+	}
+}
+
+func (f *filling) sink(at int) {
+	x := f.heap[at]
+	for {
+		down := 2*at + 1
+		if down >= len(f.heap) {
+			break
+		}
+		if down+1 < len(f.heap) && f.heap[down+1].before(f.heap[down]) {
+			down++
+		}
+		if !f.heap[down].before(x) {
+			break
+		}
+		f.heap[at] = f.heap[down]
+		at = down
+	}
+	f.heap[at] = x
+}
+
+func (l level) before(m level) bool {
+	return l.share < m.share || l.share == m.share && l.channel < m.channel
+}

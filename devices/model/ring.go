@@ -1,0 +1,332 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"godwit/devices"
+	"godwit/devices/internal/gate"
+	"godwit/devices/model/network"
+	"godwit/devices/soft"
+	"godwit/mem"
+)
+
+// A ring as one flow. The mover gives a ring of chunks as a batch of legs; with chunks of c
+// bytes of n, over the source's path and then the destination's, it goes in three parts:
+// the first chunk fills staging over the first path, n - c bytes are under way on both
+// paths at once, at the pace of the slower, and c bytes drain over the second path. That is
+// what the legs would come to one by one, but for less than a chunk; each channel carries
+// as many bytes. What a leg's setup costs each chunk limits the flow's rate.
+//
+// Life of a ring: its waits are reached -> it has staging -> the source's engine -> fill ->
+// the destinations' engines -> both -> (the source's engine is free) drain, for each
+// destination -> its point is reached. All bytes move when the first destination's
+// point is.
+
+// part is which part of a ring a task is.
+type part uint8
+
+const (
+	fill part = iota
+	hold      // of a destination's engine
+	both
+	drain
+)
+
+// ring is a batch under way. Pooled.
+type ring struct {
+	gate.Gate
+	w     *World
+	num   uint32
+	batch devices.Batch
+	legs  []devices.Leg
+	from  int
+	dsts  []arrival
+	bytes uint64
+	chunk uint64
+	order []int // of destinations, by engine
+	held  int   // their engines, in that order
+	left  int   // destinations whose points are to come
+	moved bool
+	early bool
+	err   error
+	path  []network.Channel // of both
+	from1 Work              // of the first chunk
+
+	submitted, ready, started uint64
+	by, behind                mem.Point
+}
+
+// arrival is a destination of a ring.
+type arrival struct {
+	memory int
+	c      soft.Ready
+	work   Work // of a chunk
+}
+
+// queue is a queue of a device in virtual time.
+type queue struct {
+	*soft.Queue
+	d *Device
+}
+
+var _ devices.Batcher = (*queue)(nil)
+
+// Joins implements devices.Batcher.
+func (q *queue) Joins(o devices.Queue) bool {
+	x, ok := o.(*queue)
+	return ok && x.d.w == q.d.w && !q.d.w.opts.Exact
+}
+
+// SubmitBatch implements devices.Batcher.
+func (q *queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wait, points []mem.Point) error {
+	w := q.d.w
+	x := w.takeRing()
+	x.batch, x.from, x.submitted = b, q.d.memory, w.now
+	for i, o := range to {
+		d, ok := o.(*queue)
+		var c soft.Ready
+		err := fmt.Errorf("a batch to a queue of another world: %w", mem.ErrInvalidQueue)
+		if ok && d.d.w == w {
+			c, err = d.Promise()
+		}
+		if err != nil {
+			for _, a := range x.dsts { // nobody knows these points
+				a.c.Finish(nil)
+			}
+			w.giveRing(x)
+			return err
+		}
+		x.dsts = append(x.dsts, arrival{memory: d.d.memory, c: c})
+		points[i] = c.Point()
+	}
+	x.Hold(1)
+	x.Watch(waits, (*dataRing)(x), (*orderRing)(x))
+	x.release(mem.Point{})
+	return nil
+}
+
+// Resume implements devices.Batcher.
+func (q *queue) Resume(b devices.Batch) {
+	w := q.d.w
+	i := slices.IndexFunc(w.rings, func(x *ring) bool { return x.batch == b })
+	w.events.push(w.now, event{kind: ringReady, n: uint32(i)})
+}
+
+func (w *World) takeRing() *ring {
+	if n := len(w.spareRings); n > 0 {
+		x := w.spareRings[n-1]
+		w.spareRings = w.spareRings[:n-1]
+		return x
+	}
+	x := &ring{w: w, num: uint32(len(w.rings))}
+	w.rings = append(w.rings, x)
+	return x
+}
+
+func (w *World) giveRing(x *ring) {
+	clear(x.dsts)
+	x.Forget()
+	x.batch, x.legs, x.dsts, x.path = nil, nil, x.dsts[:0], x.path[:0]
+	x.held, x.left, x.moved, x.err = 0, 0, false, nil
+	x.by, x.behind = mem.Point{}, mem.Point{}
+	w.spareRings = append(w.spareRings, x)
+}
+
+// dataRing and orderRing are rings as seen by the points they wait for.
+type (
+	dataRing  ring
+	orderRing ring
+)
+
+// PointReached implements mem.Waiter.
+func (r *dataRing) PointReached(p mem.Point, err error) {
+	x := (*ring)(r)
+	x.Gate.Ended(p, err)
+	x.release(p)
+}
+
+// PointReached implements mem.Waiter.
+func (r *orderRing) PointReached(p mem.Point, _ error) { (*ring)(r).release(p) }
+
+func (x *ring) release(by mem.Point) {
+	if x.Drop() {
+		x.by, x.ready = by, x.w.now
+		x.w.events.push(x.w.now, event{kind: ringReady, n: x.num})
+	}
+}
+
+// begin starts a ring whose waits have been reached, once it has staging.
+func (x *ring) begin() {
+	w := x.w
+	x.left = len(x.dsts)
+	if d := x.Cause(); d != nil {
+		x.err, x.started, x.moved = d, w.now, true
+		for i := range x.dsts {
+			x.arrive(i)
+		}
+		return
+	}
+	legs, ok := x.batch.Stage(false)
+	if !ok {
+		return // until Resume
+	}
+	x.legs, x.bytes, x.chunk = legs, 0, legs[0].Size
+	for i := range legs {
+		if legs[i].Data < 0 {
+			x.bytes += legs[i].Size
+		}
+	}
+	for i := range x.dsts {
+		x.dsts[i].work = w.machine.Copy(0, x.dsts[i].memory, x.chunk)
+	}
+	x.from1 = w.machine.Copy(x.from, 0, x.chunk)
+	w.engage(x.task(fill, x.from1, 0))
+}
+
+// task is a task for a part of the ring; i is a destination's index.
+func (x *ring) task(p part, work Work, i int) *task {
+	t := x.w.takeTask()
+	t.ring, t.part, t.work, t.on, t.to = x, p, work, x.from, i
+	return t
+}
+
+// granted is told that a task of the ring has its engine.
+func (x *ring) granted(t *task) {
+	switch t.part {
+	case fill:
+		x.started, x.behind = x.w.now, t.behind
+		for i := range x.dsts {
+			x.dsts[i].c.Begin()
+		}
+		if x.early {
+			x.move()
+		}
+	case hold:
+		x.w.giveTask(t)
+		if x.held++; x.held == len(x.dsts) {
+			x.flow()
+		} else {
+			x.hold()
+		}
+	}
+}
+
+// hold gets the ring the engine of its next destination: one by one in the order of
+// engines, so that no two rings wait for each other.
+func (x *ring) hold() {
+	i := x.order[x.held]
+	x.w.engage(x.task(hold, Work{Engine: x.dsts[i].work.Engine}, i))
+}
+
+// flow starts what goes over both paths.
+func (x *ring) flow() {
+	work := Work{Engine: -1, Bytes: x.bytes - x.chunk, Limit: x.pace(&x.from1, x.chunk)}
+	x.path = append(x.path[:0], x.from1.Path...)
+	for i := range x.dsts {
+		d := &x.dsts[i].work
+		x.path = append(x.path, d.Path...)
+		if l := x.pace(d, x.chunk); l > 0 && (work.Limit == 0 || l < work.Limit) {
+			work.Limit = l
+		}
+	}
+	work.Path = x.path
+	x.w.start(x.task(both, work, 0))
+}
+
+// pace is how fast chunks go over a path at most, in bytes a second, where each costs its
+// setup beside its bytes.
+func (x *ring) pace(work *Work, chunk uint64) uint64 {
+	if work.Setup == 0 {
+		return work.Limit
+	}
+	alone := x.w.alone(work)
+	if alone == 0 {
+		return 0
+	}
+	return uint64(float64(chunk) / (float64(work.Setup)/1e9 + float64(chunk)/float64(alone)))
+}
+
+// alone is how fast bytes go over a path that nobody shares.
+func (w *World) alone(work *Work) uint64 {
+	rate := work.Limit
+	for _, c := range work.Path {
+		uses := uint64(0)
+		for _, o := range work.Path {
+			if o == c {
+				uses++
+			}
+		}
+		if b := w.bandwidths[c] / uses; rate == 0 || b < rate {
+			rate = b
+		}
+	}
+	return rate
+}
+
+// partEnded is told that a part of the ring is over.
+func (x *ring) partEnded(t *task) {
+	w, p, i := x.w, t.part, t.to
+	if t.err != nil && x.err == nil {
+		x.err = t.err
+	}
+	w.giveTask(t)
+	switch p {
+	case fill:
+		x.order = x.order[:0]
+		for i := range x.dsts {
+			x.order = append(x.order, i)
+		}
+		slices.SortStableFunc(x.order, func(a, b int) int { return cmp.Compare(x.dsts[a].work.Engine, x.dsts[b].work.Engine) })
+		x.hold()
+	case both:
+		w.vacate(x.from1.Engine, x.dsts[0].c.Point())
+		for i := range x.dsts {
+			work := x.dsts[i].work
+			work.Engine, work.Setup = -1, 0
+			w.start(x.task(drain, work, i))
+		}
+	case drain:
+		x.arrive(i)
+	}
+}
+
+// move does what the legs do.
+func (x *ring) move() {
+	x.moved = true
+	for i := range x.legs {
+		if x.err == nil {
+			x.err = x.w.keeps.leg(x.w, &x.legs[i])
+		}
+	}
+}
+
+// arrive ends a destination's point.
+func (x *ring) arrive(i int) {
+	if !x.moved {
+		x.move()
+	}
+	w, c, err := x.w, x.dsts[i].c, x.err
+	x.report(i)
+	if x.left--; x.left == 0 {
+		x.batch.Ended()
+		w.giveRing(x)
+	}
+	w.counts.Commands++
+	c.Finish(err)
+}
+
+// report tells the observer of a destination's end.
+func (x *ring) report(i int) {
+	w := x.w
+	if w.opts.Observer == nil {
+		return
+	}
+	s, a := &w.span, &x.dsts[i]
+	*s = Span{Engines: append(s.Engines[:0], x.from1.Engine, a.work.Engine), Path: x.path}
+	s.Point, s.Op, s.Ring, s.On, s.From, s.To, s.Bytes = a.c.Point(), devices.OpCopy, true, a.memory, x.from, a.memory, x.bytes
+	s.Queued, s.Ready, s.Started, s.Ended = int64(x.submitted), int64(x.ready), int64(x.started), int64(w.now)
+	s.Cause, s.Behind, s.Err = x.by, x.behind, x.err
+	w.opts.Observer.Span(s)
+}

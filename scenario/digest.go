@@ -1,0 +1,146 @@
+package scenario
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Digest is a Result in totals, whose size does not follow the number of commands: what
+// a summary shows, what a sweep keeps of each of its points, and what is compared.
+// Lists are sorted, most bytes first.
+type Digest struct {
+	OK    bool   `json:"ok"`    // finished, verified, and as expected
+	Error string `json:"error"` // why the run was not finished, "" where it was
+
+	Commands  int `json:"commands"`
+	Copies    int `json:"copies"` // write-backs among them
+	Evictions int `json:"evictions"`
+
+	BytesMoved         uint64 `json:"bytes_moved"`
+	BytesLowerBound    uint64 `json:"bytes_lower_bound"`
+	BytesCompulsory    uint64 `json:"bytes_compulsory"`
+	BytesCapacity      uint64 `json:"bytes_capacity"`
+	BytesCapacityBound uint64 `json:"bytes_capacity_bound"`
+	BytesWrittenBack   uint64 `json:"bytes_written_back"` // to make room
+	BytesRideAlong     uint64 `json:"bytes_ride_along"`
+	BytesPeak          uint64 `json:"bytes_peak"` // on the device that held most at once
+
+	Kinds   []KindTotal   `json:"kinds"`
+	Links   []LinkTotal   `json:"links"`
+	Buffers []BufferTotal `json:"buffers"` // those that moved
+	Peaks   []DevicePeak  `json:"peaks"`   // in the order of the devices
+}
+
+// KindTotal is all commands of one kind; launches by kernel.
+type KindTotal struct {
+	Kind     string `json:"kind"`
+	Commands int    `json:"commands"`
+	Total
+}
+
+// LinkTotal is all copies from one memory to another in one way.
+type LinkTotal struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Way  string `json:"way"`
+	Total
+}
+
+// BufferTotal is all copies of one buffer's bytes.
+type BufferTotal struct {
+	Buffer string `json:"buffer"`
+	Total
+}
+
+// Total counts copies.
+type Total struct {
+	Copies int    `json:"copies"`
+	Bytes  uint64 `json:"bytes"` // that arrived, without those that rode along
+}
+
+// DevicePeak is the most that a device held at once.
+type DevicePeak struct {
+	Device string `json:"device"`
+	Bytes  uint64 `json:"bytes"`
+}
+
+func (t *Total) add(bytes uint64) {
+	t.Copies++
+	t.Bytes += bytes
+}
+
+// Digest adds a run up.
+func (r *Result) Digest() *Digest {
+	d := &Digest{
+		OK: r.OK(), Error: r.Error, Commands: len(r.Commands), Copies: len(r.Copies), Evictions: len(r.Evictions),
+		BytesMoved: r.BytesMoved, BytesLowerBound: r.BytesLowerBound, BytesCompulsory: r.BytesCompulsory, BytesCapacity: r.BytesCapacity,
+		BytesCapacityBound: r.BytesCapacityBound, BytesRideAlong: r.BytesRideAlong, Peaks: []DevicePeak{},
+	}
+	for i := range r.Evictions {
+		d.BytesWrittenBack += r.Evictions[i].WrittenBack
+	}
+	for i := range r.Devices {
+		d.Peaks = append(d.Peaks, DevicePeak{r.Devices[i].Name, r.Devices[i].PeakUse})
+		d.BytesPeak = max(d.BytesPeak, r.Devices[i].PeakUse)
+	}
+	kinds, links, buffers := make(map[string]*KindTotal), make(map[LinkTotal]*Total), make(map[string]*Total)
+	for i := range r.Commands {
+		verb := r.s.Commands[i].verb()
+		if kinds[verb] == nil {
+			kinds[verb] = &KindTotal{Kind: verb}
+		}
+		kinds[verb].Commands++
+	}
+	for i := range r.Copies {
+		c := &r.Copies[i]
+		moved, link := c.Bytes-c.RideAlong, LinkTotal{From: c.From, To: c.To, Way: c.Way}
+		if links[link] == nil {
+			links[link] = new(Total)
+		}
+		if buffers[c.Buffer] == nil {
+			buffers[c.Buffer] = new(Total)
+		}
+		links[link].add(moved)
+		buffers[c.Buffer].add(moved)
+		kinds[r.s.Commands[c.Command-1].verb()].add(moved)
+	}
+	d.Kinds, d.Links, d.Buffers = []KindTotal{}, []LinkTotal{}, []BufferTotal{}
+	for _, t := range kinds {
+		d.Kinds = append(d.Kinds, *t)
+	}
+	for l, t := range links {
+		l.Total = *t
+		d.Links = append(d.Links, l)
+	}
+	for name, t := range buffers {
+		d.Buffers = append(d.Buffers, BufferTotal{name, *t})
+	}
+	slices.SortFunc(d.Kinds, func(a, b KindTotal) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Commands, a.Commands), cmp.Compare(a.Kind, b.Kind))
+	})
+	slices.SortFunc(d.Links, func(a, b LinkTotal) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Way, b.Way))
+	})
+	slices.SortFunc(d.Buffers, func(a, b BufferTotal) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Buffer, b.Buffer))
+	})
+	return d
+}
+
+// Effects is what command i, from 0, needed: its evictions, its copies, why it failed,
+// as reports write them.
+func (r *Result) Effects(i int) (out []string) {
+	c := &r.Commands[i]
+	for _, n := range c.Evictions {
+		e := &r.Evictions[n]
+		out = append(out, evictionText(e)+", "+evictionWay(e))
+	}
+	for _, n := range c.Copies {
+		cp := &r.Copies[n]
+		out = append(out, copyText(cp)+", "+cp.From+" → "+cp.To+", "+wayText(cp))
+	}
+	if c.Failed != "" {
+		out = append(out, "failed: "+c.Failed)
+	}
+	return out
+}

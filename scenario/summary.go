@@ -1,0 +1,127 @@
+package scenario
+
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// shownTotals is how many rows a table of totals has, at most.
+const shownTotals = 12
+
+// digest shows a run in totals: a screen or two, however many devices and commands there
+// are.
+func (p *printer) digest() {
+	d := p.r.Digest()
+	t := p.totals(1, "command", "number", "copies", "bytes moved")
+	for i, k := range d.Kinds {
+		if i == shownTotals {
+			p.more(t, len(d.Kinds))
+			break
+		}
+		t.AppendRow(table.Row{k.Kind, humanize.Comma(int64(k.Commands)), copiesText(k.Copies), movedCell(k.Total)})
+	}
+	p.render(t)
+	if len(d.Links) == 0 {
+		return
+	}
+	t = p.totals(3, "from", "to", "way", "copies", "bytes moved", "share")
+	for i, l := range d.Links {
+		if i == shownTotals {
+			p.more(t, len(d.Links))
+			break
+		}
+		t.AppendRow(table.Row{l.From, l.To, wayText(&CopyResult{Way: l.Way}), copiesText(l.Copies), movedCell(l.Total), share(l.Bytes, d.BytesMoved)})
+	}
+	p.render(t)
+	t = p.totals(1, "buffer", "copies", "bytes moved", "share")
+	for i, b := range d.Buffers {
+		if i == shownTotals {
+			p.more(t, len(d.Buffers))
+			break
+		}
+		t.AppendRow(table.Row{b.Buffer, copiesText(b.Copies), movedCell(b.Total), share(b.Bytes, d.BytesMoved)})
+	}
+	p.render(t)
+	if d.Evictions > 0 {
+		fmt.Fprintf(p.w, "%s made room; %s were written back\n\n", count(d.Evictions, "eviction", "evictions"), roughText(d.BytesWrittenBack))
+	}
+}
+
+// totals is a table whose first columns are names, and the others numbers.
+func (p *printer) totals(names int, header ...any) *fitted {
+	t := p.table(header...)
+	var right []table.ColumnConfig
+	for n := names + 1; n <= len(header); n++ {
+		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(right)
+	return t
+}
+
+// more ends a table that shows not all of its rows.
+func (p *printer) more(t *fitted, all int) {
+	row := make(table.Row, len(t.rows[0]))
+	for i := range row {
+		row[i] = ""
+	}
+	row[0] = fmt.Sprintf("and %s more", humanize.Comma(int64(all-shownTotals)))
+	t.AppendRow(row)
+}
+
+func copiesText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return humanize.Comma(int64(n))
+}
+
+func movedCell(t Total) string {
+	if t.Copies == 0 {
+		return ""
+	}
+	return roughText(t.Bytes)
+}
+
+func share(part, of uint64) string {
+	if of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(of))
+}
+
+// alike shows devices that are of one kind, and were declared beside each other, in a
+// row together.
+func (p *printer) alike() {
+	t := p.table("devices", "driver", "type", "memory", "peak use")
+	for i := 0; i < len(p.r.Devices); {
+		first := &p.r.Devices[i]
+		least, most, n := first.PeakUse, first.PeakUse, 1
+		for ; i+n < len(p.r.Devices); n++ {
+			d := &p.r.Devices[i+n]
+			if d.Driver != first.Driver || d.Type != first.Type || d.Bytes != first.Bytes {
+				break
+			}
+			least, most = min(least, d.PeakUse), max(most, d.PeakUse)
+		}
+		name, peak := first.Name, roughText(most)
+		if n > 1 {
+			name = fmt.Sprintf("%s to %s (%s)", first.Name, p.r.Devices[i+n-1].Name, humanize.Comma(int64(n)))
+		}
+		if least < most {
+			peak = roughText(least) + " to " + peak
+		}
+		t.AppendRow(table.Row{name, first.Driver, first.Type, memoryText(first.Bytes), peak})
+		i += n
+	}
+	p.render(t)
+}
+
+func memoryText(bytes uint64) string {
+	if bytes == 0 {
+		return "unlimited"
+	}
+	return roughText(bytes)
+}

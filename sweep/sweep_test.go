@@ -1,0 +1,229 @@
+package sweep_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	_ "godwit/devices/cpu"
+	_ "godwit/devices/tce"
+	"godwit/scenario"
+	"godwit/sweep"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// turns is a scenario in which a buffer of size bytes is written by two devices in turn,
+// n times: all but the first time it is copied.
+const turns = `
+params:
+  n: {type: integer, default: 2}
+  size: {type: size, default: 1 KiB}
+devices: [{name: d, driver: cpu, count: 2, memory: 64 KiB}]
+buffers: [{name: a, size: size, fill: 1}]
+commands:
+- {repeat: n, as: i, do: [{launch: scale, queue: "d{i % 2}", global: 16, args: [a, a, {float: 1}, size / 4]}]}
+`
+
+// config sweeps text over axes.
+func config(t *testing.T, text string, axes ...string) *sweep.Config {
+	t.Helper()
+	c := &sweep.Config{File: "turns.yaml", Data: []byte(text), Build: "test", Fast: true}
+	for _, text := range axes {
+		a, err := sweep.ParseAxis(text)
+		require.NoError(t, err)
+		c.Axes = append(c.Axes, a)
+	}
+	return c
+}
+
+func table(t *testing.T, res *sweep.Results) (rows [][]string, text string) {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, res.WriteCSV(&out, true))
+	text = out.String()
+	rows, err := csv.NewReader(&out).ReadAll()
+	require.NoError(t, err)
+	return rows, text
+}
+
+func TestRowsSayWhatEachPointMoved(t *testing.T) {
+	res, err := sweep.Run(t.Context(), config(t, turns, "n=1..4", "size=1KiB,4KiB"), sweep.RunOptions{Jobs: 2})
+	require.NoError(t, err)
+	require.Zero(t, res.Failed())
+	rows, _ := table(t, res)
+	require.Len(t, rows, 9)
+	column := func(name string) int { return slices.Index(rows[0], name) }
+	for i, row := range rows[1:] {
+		n, size := i/2+1, []int{1024, 4096}[i%2]
+		require.Equal(t, []string{strconv.Itoa(n), "true", strconv.Itoa(n), strconv.Itoa(n)}, []string{row[column("n")], row[column("ok")], row[column("commands")], row[column("copies")]})
+		require.Equal(t, strconv.Itoa(n*size), row[column("bytes_moved")])
+		require.Equal(t, strconv.Itoa(n*size), row[column("bytes_lower_bound")])
+		require.Equal(t, strconv.Itoa(size), row[column("bytes_from_host")])
+		require.Equal(t, strconv.Itoa((n-1)*size), row[column("bytes_between_devices")])
+		require.Equal(t, strconv.Itoa(n/2*size), row[column("bytes d0>d1")])
+		require.Equal(t, strconv.Itoa((n-1)/2*size), row[column("bytes d1>d0")])
+		require.Equal(t, strconv.Itoa(size), row[column("bytes_peak d0")])
+	}
+	require.Negative(t, column("elapsed_ns"), "no times were wanted")
+}
+
+// TestWhatIsKnownIsNotRunAgain: of a journal that was cut off after any byte, the rows
+// that are whole are taken, the others are made again, and the results are the same.
+func TestWhatIsKnownIsNotRunAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows")
+	c := config(t, turns, "n=1..3")
+	journal, err := sweep.OpenJournal(path)
+	require.NoError(t, err)
+	res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Journal: journal})
+	require.NoError(t, err)
+	require.NoError(t, journal.Close())
+	_, want := table(t, res)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for cut := 0; cut <= len(whole); cut += 61 {
+		lines := bytes.Count(whole[:cut], []byte("\n"))
+		require.NoError(t, os.WriteFile(path, whole[:cut], 0o600))
+		journal, err := sweep.OpenJournal(path)
+		require.NoError(t, err)
+		known := make(sweep.Known)
+		_, err = known.Read(bytes.NewReader(whole[:cut]))
+		require.NoError(t, err)
+		require.Len(t, known, lines)
+		res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Journal: journal, Known: known})
+		require.NoError(t, err)
+		require.NoError(t, journal.Close())
+		require.Equal(t, lines, res.Taken)
+		_, got := table(t, res)
+		require.Equal(t, want, got)
+		all, err := os.ReadFile(path)
+		require.NoError(t, err)
+		again := make(sweep.Known)
+		_, err = again.Read(bytes.NewReader(all))
+		require.NoError(t, err)
+		require.Len(t, again, 3, "after %d bytes", cut)
+	}
+}
+
+// TestAPointIsKnownByAllThatItsFiguresDependOn: another value, text, input, build or
+// policy is another point.
+func TestAPointIsKnownByAllThatItsFiguresDependOn(t *testing.T) {
+	seen := make(map[string]string)
+	key := func(name string, change func(c *sweep.Config)) {
+		c := config(t, turns)
+		change(c)
+		res, err := sweep.Run(t.Context(), c, sweep.RunOptions{})
+		require.NoError(t, err, name)
+		require.Empty(t, seen[res.Rows[0].Point], "%s is as %s", name, seen[res.Rows[0].Point])
+		seen[res.Rows[0].Point] = name
+	}
+	dir := t.TempDir()
+	input := func(content string) string {
+		path := filepath.Join(dir, "input")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return path
+	}
+	given := "inputs: {x: {about: any}}\n" + strings.Replace(turns, "size: size, fill: 1", "input: x", 1)
+	key("as it is", func(*sweep.Config) {})
+	key("a value", func(c *sweep.Config) { c.Base.Set = map[string]string{"n": "3"} })
+	key("a build", func(c *sweep.Config) { c.Build = "other" })
+	key("times", func(c *sweep.Config) { c.Fast = false })
+	key("a policy", func(c *sweep.Config) { c.Base.Policy = "lru" })
+	key("a driver", func(c *sweep.Config) { c.Base.Driver = "tce" })
+	key("a text", func(c *sweep.Config) { c.Data = []byte(strings.Replace(turns, "fill: 1", "fill: 2", 1)) })
+	key("an input", func(c *sweep.Config) {
+		c.Data, c.Base.Inputs = []byte(given), map[string]string{"x": input(strings.Repeat("a", 1024))}
+	})
+	key("an input's content", func(c *sweep.Config) {
+		c.Data, c.Base.Inputs = []byte(given), map[string]string{"x": input(strings.Repeat("b", 1024))}
+	})
+	same, err := sweep.Run(t.Context(), config(t, "# a remark\nabout: the same\n"+turns), sweep.RunOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "as it is", seen[same.Rows[0].Point], "a remark changes nothing")
+}
+
+// TestAPointThatFailsHasARow: and is tried again; one that is at fault ends the sweep.
+func TestAPointThatFailsHasARow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows")
+	journal, err := sweep.OpenJournal(path)
+	require.NoError(t, err)
+	c := config(t, `
+params: {size: {type: size, default: 1 KiB}}
+devices: [{name: d, driver: cpu, memory: 64 KiB}]
+buffers: [{name: a, size: size, fill: 1}, {name: b, size: size}]
+commands: [{copy: a, to: b, queue: d}]
+`, "size=1KiB,48KiB")
+	res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Journal: journal})
+	require.NoError(t, err)
+	require.Equal(t, 1, res.Failed())
+	require.Contains(t, res.Rows[1].Error, "out of memory")
+	require.NoError(t, journal.Close())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	known := make(sweep.Known)
+	dropped, err := known.Read(bytes.NewReader(text))
+	require.NoError(t, err)
+	require.Equal(t, 1, dropped)
+	require.Len(t, known, 1)
+
+	_, err = sweep.Run(t.Context(), config(t, turns, "size=1KiB,0"), sweep.RunOptions{})
+	var bad scenario.Errors
+	require.ErrorAs(t, err, &bad)
+	require.ErrorContains(t, err, "size=0: turns.yaml")
+}
+
+func TestJSONLinesHaveLinksAndPeaks(t *testing.T) {
+	res, err := sweep.Run(t.Context(), config(t, turns, "n=2,3"), sweep.RunOptions{})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, res.WriteJSONLines(&out))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 2)
+	var row struct {
+		Parameters map[string]int
+		Links      []scenario.LinkTotal
+		Peaks      []scenario.DevicePeak
+		Moved      uint64 `json:"bytes_moved"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &row))
+	require.Equal(t, map[string]int{"n": 3}, row.Parameters)
+	require.Len(t, row.Links, 3)
+	require.Equal(t, []scenario.DevicePeak{{Device: "d0", Bytes: 1024}, {Device: "d1", Bytes: 1024}}, row.Peaks)
+	require.EqualValues(t, 3072, row.Moved)
+}
+
+// TestASweepThatIsCancelledEnds and leaves nothing; what is done is in the journal.
+func TestASweepThatIsCancelledEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows")
+	journal, err := sweep.OpenJournal(path)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var done atomic.Int64
+	_, err = sweep.Run(ctx, config(t, turns, "n=1..50"), sweep.RunOptions{Jobs: 2, Journal: journal, Progress: func(n, total int) {
+		done.Store(int64(n))
+		if n == 3 {
+			cancel()
+		}
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, journal.Close())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	known := make(sweep.Known)
+	dropped, err := known.Read(bytes.NewReader(text))
+	require.NoError(t, err)
+	require.Zero(t, dropped)
+	require.GreaterOrEqual(t, len(known), 3)
+	require.Less(t, len(known), 50)
+}
