@@ -28,9 +28,7 @@ import (
 //     copy follows, such as a launch, and copies then: so of a launch and a blocking read OpenCL
 //     is given the launch only.
 //
-// All others go to OpenCL, those with times too, which are its clock's. Where memory is a device's
-// own, an awaited read or write whose waits are reached is left to its Wait all the same: that makes
-// one blocking call of OpenCL's, in place of an enqueue, an event that is looked at, and a wait.
+// All others go to OpenCL, those with times too, which are its clock's.
 const (
 	directAtOnce = 8 << 10   // bytes
 	directHeld   = 64 << 10  // bytes
@@ -118,10 +116,7 @@ func (r *record) length() int { return len(r.bytes) + len(r.source) }
 
 // mayBeOwed reports whether r, which nothing holds, may be left to who waits for it.
 func (r *record) mayBeOwed(cmd *devices.Command) bool {
-	if !cmd.Awaited || r.source != nil {
-		return false
-	}
-	return r.memory != 0 || r.reached && !r.q.timing && (r.cmd.Op == ocl.Read || r.cmd.Op == ocl.Write)
+	return cmd.Awaited && r.memory != 0 && r.source == nil
 }
 
 // copyNowLocked does r within Submit: held to free. mu is released in between, which
@@ -152,17 +147,6 @@ func (h *host) copyLocked(r *record) {
 	h.finishLocked(r, nil)
 }
 
-// transferLocked does and finishes r, a read or write that was accepted, by a blocking call of
-// OpenCL's. mu is released in between.
-func (h *host) transferLocked(r *record) {
-	r.state, r.cmd.Quiet = elsewhere, 1
-	r.handles = r.handles[:0]
-	h.mu.Unlock()
-	_, err := r.give(ocl.Tag{})
-	h.mu.Lock()
-	h.finishLocked(r, err)
-}
-
 // copyOwed does the command of p where it is left to who waits for it: who may block, within
 // OpenCL, does so until all that it follows has ended. For who may not, it goes on as any
 // command does.
@@ -179,12 +163,9 @@ func (h *host) copyOwed(q *Queue, p mem.Point, block bool) {
 		h.waitForLocked(r)
 	}
 	h.draining++
-	switch {
-	case r.memory != 0 && r.mayGo():
+	if r.mayGo() {
 		h.copyLocked(r)
-	case r.memory == 0 && block:
-		h.transferLocked(r)
-	default:
+	} else {
 		r.state = held
 		h.readyLocked(r)
 	}
@@ -215,8 +196,8 @@ func (r *record) mayGo() bool {
 }
 
 // copyAllOwed has what is owed on the queue go on without who waits for it, in its order; where
-// here is set, up to the first that cannot be copied here and now: who submitted that waits for it.
-func (q *Queue) copyAllOwed(here bool) {
+// reached is set, up to the first that would have to be waited for: who submitted that waits for it.
+func (q *Queue) copyAllOwed(reached bool) {
 	h := q.dev.host
 	for {
 		h.mu.Lock()
@@ -226,7 +207,7 @@ func (q *Queue) copyAllOwed(here bool) {
 		}
 		p := q.owed[0]
 		r := q.flight.get(p.Seq)
-		wait := here && r != nil && r.left && (r.memory == 0 || !r.mayGo())
+		wait := reached && r != nil && r.left && !r.mayGo()
 		h.mu.Unlock()
 		if wait {
 			return

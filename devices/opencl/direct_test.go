@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
@@ -275,64 +274,4 @@ func TestSmallCopiesBetweenDevicesGiveOpenCLNothing(t *testing.T) {
 		finishPoint(t, q, run(t, q, read(both[1], to, 3, got)))
 		require.Equal(t, want, got)
 	}
-}
-
-// TestAnAwaitedTransferIsOneCallOfOpenCLs where its waits are reached, and a command like any
-// where nobody waits for it so, or OpenCL refuses it.
-func TestAnAwaitedTransferIsOneCallOfOpenCLs(t *testing.T) {
-	nativeModes(t, func(t *testing.T, params map[string]string) {
-		d := open(t, 1, params)[0]
-		const n = 1 << 20
-		b := alloc(t, d, n)
-		for _, opts := range []devices.QueueOptions{{}, {OutOfOrder: true}, {Profiling: true}} {
-			q := openQueue(t, d, opts)
-			last := byte(0)
-			transfer := func(cmd *devices.Command, waits ...mem.Wait) mem.Point {
-				cmd.Awaited = true
-				return run(t, q, cmd, waits...)
-			}
-			wants := func() {
-				t.Helper()
-				got := make([]byte, n)
-				require.NoError(t, q.Wait(context.Background(), transfer(read(d, b, 0, got)), devices.BlockThread))
-				require.Equal(t, pattern(n, last), got)
-			}
-			put := func(waits ...mem.Wait) mem.Point {
-				last++
-				return transfer(write(d, b, 0, pattern(n, last)), waits...)
-			}
-			before := events()
-			p := put()
-			require.NoError(t, q.Flush())
-			require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
-			wants()
-			require.Equal(t, !opts.Profiling, events() == before, "OpenCL makes events for who asks for times only")
-
-			finishPoint(t, q, put()) // by who parks
-			wants()
-			gate := mem.NewTimeline("gate", true, nil)
-			held := gate.Next()
-			p = put(mem.Wait{Point: held, Kind: mem.Data})
-			gate.End(held, nil)
-			require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
-			wants()
-
-			inject(t, ocl.FaultEnqueue, 1, mem.OutOfResources)
-			cmd := write(d, b, 0, make([]byte, n))
-			cmd.Awaited = true
-			p, err := q.Submit(cmd, nil)
-			if err == nil {
-				err = q.Wait(context.Background(), p, devices.BlockThread)
-			}
-			require.ErrorIs(t, err, mem.ErrNoResources)
-			wants()
-		}
-		q, err := d.NewQueue(devices.QueueOptions{})
-		require.NoError(t, err)
-		cmd := write(d, b, 0, pattern(n, 77))
-		cmd.Awaited = true
-		p := run(t, q.(*Queue), cmd)
-		require.NoError(t, q.Close(), "who submitted has gone")
-		require.True(t, p.Succeeded())
-	})
 }

@@ -287,7 +287,7 @@ func (r *record) give(t ocl.Tag) (ocl.Status, error) {
 		return st, r.refusal(st)
 	}
 	r.event = r.cmd.Event
-	if r.cmd.Quiet == 0 || r.kernel != nil && !r.host.quirks.startsAtOnce {
+	if r.cmd.Quiet == 0 || !r.host.quirks.startsAtOnce {
 		r.q.dirty.Store(true)
 	}
 	return 0, nil

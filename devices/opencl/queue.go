@@ -173,8 +173,10 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 		return p.Err()
 	}
 	q.flushOnce()
-	if q.dev.host.copyOwed(q, p, mode == devices.BlockThread); p.Reached() {
-		return p.Err()
+	if q.dev.direct {
+		if q.dev.host.copyOwed(q, p, mode == devices.BlockThread); p.Reached() {
+			return p.Err()
+		}
 	}
 	if mode == devices.BlockThread && q.finishQuiet(p) {
 		return p.Wait(ctx)

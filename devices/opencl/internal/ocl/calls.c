@@ -21,10 +21,10 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 		err = clEnqueueCopyBuffer(q, src, dst, c->src_off, c->dst_off, c->size, nw, w, &e);
 		break;
 	case GW_READ:
-		err = clEnqueueReadBuffer(q, src, c->quiet ? CL_TRUE : CL_FALSE, c->src_off, c->size, host, nw, w, c->quiet ? NULL : &e);
+		err = clEnqueueReadBuffer(q, src, CL_FALSE, c->src_off, c->size, host, nw, w, &e);
 		break;
 	case GW_WRITE:
-		err = clEnqueueWriteBuffer(q, dst, c->quiet ? CL_TRUE : CL_FALSE, c->dst_off, c->size, host, nw, w, c->quiet ? NULL : &e);
+		err = clEnqueueWriteBuffer(q, dst, CL_FALSE, c->dst_off, c->size, host, nw, w, &e);
 		break;
 	case GW_FILL:
 		err = clEnqueueFillBuffer(q, dst, args, c->pattern_size, c->dst_off, c->size, nw, w, &e);

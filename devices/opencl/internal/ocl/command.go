@@ -50,7 +50,7 @@ type Command struct {
 	ByRows               uint32 // of a CopyRect: as a copy for each row
 	FailedArg            int32  // out: the argument that could not be set, or -1
 	NoCallback           int32  // out: where not 0, no callback will come
-	Quiet                uint32 // without an event: a Launch; a Read or Write that the call itself waits for
+	Quiet                uint32 // of a Launch: without an event
 	_                    uint32
 }
 
