@@ -30,6 +30,7 @@ var jsonOutputs = []struct {
 	{"exec", tracelog.Summary{}},
 	{"devices", devicesOutput{}},
 	{"examples", examplesOutput{}},
+	{"machines", machinesOutput{}},
 	{"version", versionInfo{}},
 	{"replay", replayOutput{}},
 	{"trace info", []traceFigures{}},
