@@ -69,7 +69,13 @@ func (r *runner) capacityBound(ctx context.Context) (uint64, error) {
 // capacities are what the memories hold, in bytes; 0 is no limit, or unknown.
 func (r *runner) capacities() (out []uint64) {
 	for m := range r.names {
-		out = append(out, r.ctx.Resource(mem.MemoryID(m)).Stats().Capacity)
+		has := r.ctx.Resource(mem.MemoryID(m)).Stats().Capacity
+		if r.model != nil && m > 0 { // what the scenario says is a cap of the context's (runtime.Options.Caps)
+			if most := r.s.Devices[m-1].Memory; most > 0 && (has == 0 || most < has) {
+				has = most
+			}
+		}
+		out = append(out, has)
 	}
 	return out
 }

@@ -22,6 +22,9 @@ func (r *runner) open(ctx context.Context) (err error) {
 	r.devs = make(map[string]devices.Device)
 	ids := map[string]mem.MemoryID{"host": mem.Host}
 	r.names = []string{"host"}
+	if r.opt.Machine != nil {
+		return r.openMachine(ctx, r.opt.Machine)
+	}
 	var open []devices.Device
 	defer func() {
 		if r.ctx == nil {

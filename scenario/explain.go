@@ -31,6 +31,7 @@ type explainer struct {
 	uses     map[block]int                          // the command that used a block last
 	gone     map[block]int                          // the command for which a block went last
 	backing  bool                                   // the copies told write blocks back, also where what is there is a mere promise
+	again    bool                                   // of the copy told last: its destination held some of it until the block had to go
 	watched  []watched                              // bytes whose journeys are told
 	problems []string
 }
@@ -53,6 +54,7 @@ func (x *explainer) reason(s *trace.StepRecord, failed bool) (why string, writer
 			writers = append(writers, c.Writer)
 		}
 		for _, had := range x.ledger.Held(s.Buffer, s.To, segment) {
+			x.again = x.again || had == c.Writer && x.gone[block{s.Buffer, s.To}] > 0
 			if text := x.phrase(c, had, s); text != last {
 				parts = append(parts, text)
 				last = text
@@ -140,11 +142,12 @@ func (x *explainer) segmentsOf(id mem.BufferID, of mem.Range) (out []Segment) {
 
 // copy describes a step.
 func (x *explainer) copy(s *trace.StepRecord, command int, failed bool) CopyResult {
+	x.again = false
 	why, writers := x.reason(s, failed)
 	out := CopyResult{
 		Buffer: x.names[s.Buffer], Offset: s.Range.Start, Bytes: s.Range.Size(),
 		From: x.memories[s.From], To: x.memories[s.To], Way: s.Way.String(), RideAlong: s.RideAlong,
-		Reason: why, Choice: s.Choice, Writers: writers, Command: command,
+		Reason: why, Choice: s.Choice, Writers: writers, Command: command, Again: x.again && !x.backing,
 		step: s,
 	}
 	x.late(s, &out)

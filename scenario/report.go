@@ -42,6 +42,7 @@ func (r *Result) Print(w io.Writer, opt PrintOptions) {
 	case len(r.Journeys) == 0: // else these are what was asked for
 		p.commands()
 		p.segments()
+		p.modelled()
 		p.times()
 		p.memories()
 	}
@@ -415,6 +416,7 @@ func (p *printer) times() {
 	}
 	t.SetColumnConfigs(right)
 	if rows > 0 {
+		fmt.Fprintf(p.w, "times of %s, since each command was queued:\n", p.r.Clock)
 		p.render(t)
 	}
 }

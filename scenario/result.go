@@ -39,8 +39,12 @@ type Result struct {
 	NotCompared string   `json:"not_compared,omitempty"` // why no content could be compared
 	Error       string   `json:"error"`                  // why the run was not finished, "" where it was
 
+	Clock string       `json:"clock"`           // whose the times are: "this computer", or "machine" and its name
+	Model *ModelResult `json:"model,omitempty"` // of a run on a machine
+
 	s       *Scenario
 	rec     *recorder
+	steps   []mem.Point            // of Copies
 	records []*trace.CommandRecord // of Commands; nil where there is none
 	ids     []mem.BufferID         // of the scenario's buffers; 0 where it was never made
 	store   func(mem.MemoryID) mem.MemoryID
@@ -94,6 +98,7 @@ type CopyResult struct {
 	Writers []int  `json:"written_by"`
 	Command int    `json:"command"` // number of the command it was made for
 
+	Again     bool   `json:"again,omitempty"`      // the destination held it until that block had to go
 	RideAlong uint64 `json:"ride_along,omitempty"` // of the bytes, how many nobody needed
 	Planned   uint64 `json:"planned,omitempty"`    // bytes, where how many of them move was known only when it ran
 
@@ -208,7 +213,7 @@ func (r *runner) describeDevices(res *Result) {
 		d := r.devs[name]
 		stats := r.ctx.Resource(mem.MemoryID(i + 1)).Stats()
 		res.Devices = append(res.Devices, DeviceResult{
-			Name: name, Driver: r.s.Devices[i].Driver, Memory: i + 1,
+			Name: name, Driver: r.driver(i), Memory: i + 1,
 			Type: string(d.Info().Type), Bytes: d.Info().GlobalMemory, PeakUse: stats.PeakLive,
 		})
 	}

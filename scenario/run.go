@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/model/machine"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/trace"
@@ -24,6 +25,12 @@ type RunOptions struct {
 	// Read, where not nil, is given what each read command yielded, once all
 	// have ended. Commands count from 0.
 	Read func(command int, data []byte)
+	// Machine, where not nil, is what the scenario runs on, in virtual time, in place of
+	// the drivers that it names.
+	Machine *machine.Machine
+	// Seed draws the order of what happens at one instant on a machine; 0 leaves it as
+	// it comes.
+	Seed uint64
 }
 
 // runner is the state of one run.
@@ -54,6 +61,7 @@ type runner struct {
 	calls    calls           // callbacks to come
 	given    [][]byte        // memory that buffers use in place
 	x        *explainer      // of what has run
+	model    *modelled       // nil where the times are this computer's
 	stackErr error           // why a memory has not the stack of resources it should have
 }
 
@@ -64,6 +72,7 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 	r := &runner{s: s, opt: opt, rec: newRecorder()}
 	res := newResult(s)
 	err := r.run(ctx, res)
+	res.Clock = r.clock()
 	if cerr := r.close(context.WithoutCancel(ctx)); cerr != nil && err == nil {
 		err = fmt.Errorf("close: %w", cerr)
 	}
@@ -90,10 +99,12 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if werr := r.wait(ctx); err == nil || (werr != nil && errors.Is(err, mem.ErrPoisoned)) {
 		err = werr
 	}
+	r.stop(res)
 	if cerr := r.ctx.Check(); cerr != nil && err == nil {
 		err = fmt.Errorf("the runtime's state is not consistent: %w", cerr)
 	}
 	r.explain(res)
+	r.criticalPath(res)
 	if err != nil {
 		return err
 	}

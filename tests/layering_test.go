@@ -49,6 +49,7 @@ var house = map[string]string{
 
 	"devices/model/network":       "mem",
 	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network",
+	"devices/model/profile":       "devices/model devices/model/network",
 	"devices/model/machine":       "input suggest input/yamldoc devices devices/model devices/model/network",
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
@@ -81,7 +82,7 @@ var house = map[string]string{
 
 	"input/yamldoc": "",
 
-	"scenario": "input suggest input/yamldoc mem/flat mem/rangemap runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
+	"scenario": "devices/model devices/model/machine devices/model/network devices/model/profile input suggest input/yamldoc mem/flat mem/rangemap runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",

@@ -269,7 +269,9 @@ func (w *World) flow(t *task) {
 		t.left++
 		w.counts.Flows++
 		if w.net.Now() < w.now {
-			w.net.Advance(w.now) // nothing ends: that was before
+			for _, e := range w.net.Advance(w.now) { // what ends at this very instant
+				w.push(w.now, taskPart, w.tasks[e.Tag])
+			}
 		}
 		if _, err := w.net.Start(network.Flow{Path: t.work.Path, Bytes: t.work.Bytes, Limit: t.work.Limit, Tag: uint64(t.num)}); err != nil {
 			t.left--

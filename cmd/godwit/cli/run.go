@@ -18,6 +18,7 @@ import (
 // runFlags are the flags of godwit run.
 type runFlags struct {
 	scenarioFlags
+	machineFlags
 	json     bool
 	timeline string
 	all      bool
@@ -53,6 +54,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
   godwit run examples/histogram.yaml --input text=README.md
   godwit run examples/overlap.yaml --driver opencl     # on real devices
   godwit run examples/svm.yaml --stats --profile
+  godwit run examples/halo.yaml --machine h200-nvlink  # in virtual time
   godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev
   godwit run examples/halo.yaml --summary              # totals: by command, link and buffer
   godwit run examples/overlap.yaml --explain 'low[0:1KiB]'   # what became of these bytes
@@ -66,7 +68,8 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 			return runScenario(cmd.Context(), cmd.OutOrStdout(), file, f)
 		},
 	}
-	f.register(cmd)
+	f.scenarioFlags.register(cmd)
+	f.machineFlags.register(cmd)
 	helpOfScenario(cmd, &f.scenarioFlags)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
@@ -92,6 +95,9 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		return err
 	}
 	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats}
+	if err := f.apply(ctx, s, f.driver, &run); err != nil {
+		return err
+	}
 	for _, text := range f.explain {
 		p, err := s.Place(text)
 		if err != nil {
@@ -111,6 +117,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		files = append(files, d)
 	}
 	res, err := runShowingProgress(ctx, s, run)
+	err = errors.Join(err, f.write(ctx, res))
 	for _, d := range files {
 		if len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
 			err = errors.Join(err, d.commit(res))

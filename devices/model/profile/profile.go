@@ -12,6 +12,8 @@
 package profile
 
 import (
+	"math"
+	"math/bits"
 	"slices"
 
 	"godwit/devices/model"
@@ -247,5 +249,11 @@ func Alone(s *Span, bandwidths []uint64) (nanoseconds int64, known bool) {
 	if least == 0 {
 		return 0, false
 	}
-	return int64(float64(s.Bytes) * 1e9 / float64(least)), true
+	hi, lo := bits.Mul64(s.Bytes, 1e9)
+	lo, carry := bits.Add64(lo, least-1, 0)
+	if hi += carry; hi >= least {
+		return math.MaxInt64, true
+	}
+	q, _ := bits.Div64(hi, lo, least)
+	return int64(min(q, math.MaxInt64)), true
 }
