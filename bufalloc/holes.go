@@ -11,11 +11,7 @@ import (
 // ascending order; those of gone that are not live make none. It sorts gone, and
 // looks at every chunk and hole. The region does not change.
 func (r *Region) Holes(dst []mem.Range, gone []Chunk) []mem.Range {
-	gone = slices.DeleteFunc(gone, func(c Chunk) bool {
-		_, err := r.node(c, "hole")
-		return err != nil
-	})
-	slices.SortFunc(gone, func(a, b Chunk) int { return cmp.Compare(r.nodes[a.index].addr, r.nodes[b.index].addr) })
+	gone = r.sorted(gone)
 	first, k := len(dst), 0
 	for i := r.nodes[anchor].next; i != anchor; i = r.nodes[i].next {
 		n := &r.nodes[i]
@@ -32,6 +28,36 @@ func (r *Region) Holes(dst []mem.Range, gone []Chunk) []mem.Range {
 		dst = append(dst, mem.Range{Start: n.addr, End: n.end()})
 	}
 	return dst
+}
+
+// HolesOf appends those of Holes that the chunks of gone would be part of. It looks at
+// these and what is beside them.
+func (r *Region) HolesOf(dst []mem.Range, gone []Chunk) []mem.Range {
+	first := len(dst)
+	for _, c := range r.sorted(gone) {
+		n := &r.nodes[c.index]
+		hole := mem.Range{Start: n.addr, End: n.end()}
+		if last := len(dst) - 1; last >= first && dst[last].End == n.addr {
+			hole.Start, dst = dst[last].Start, dst[:last]
+		} else if b := &r.nodes[n.prev]; n.prev != anchor && !b.live() {
+			hole.Start = b.addr
+		}
+		if b := &r.nodes[n.next]; n.next != anchor && !b.live() {
+			hole.End = b.end()
+		}
+		dst = append(dst, hole)
+	}
+	return dst
+}
+
+// sorted is the live chunks of gone, by address.
+func (r *Region) sorted(gone []Chunk) []Chunk {
+	gone = slices.DeleteFunc(gone, func(c Chunk) bool {
+		_, err := r.node(c, "hole")
+		return err != nil
+	})
+	slices.SortFunc(gone, func(a, b Chunk) int { return cmp.Compare(r.nodes[a.index].addr, r.nodes[b.index].addr) })
+	return gone
 }
 
 // Pack reports whether requests find room in holes: the largest first, each in the

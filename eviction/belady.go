@@ -21,6 +21,12 @@ func NewBelady(f Future) Belady { return Belady{f} }
 func (Belady) Name() string { return "belady" }
 
 // Score is seconds, or bytes where times are not known, for a byte's room.
-func (p Belady) Score(now uint64, c *Candidate) float64 {
-	return p.future.Ahead(c.Buffer, c.Memory, now).price(c)
+func (p Belady) Score(now uint64, c *Candidate) float64 { return p.ScoreAt(now, now, c) }
+
+// ScoreAt implements Ranker.
+func (p Belady) ScoreAt(base, now uint64, c *Candidate) float64 {
+	return p.future.Ahead(c.Buffer, c.Memory, now).price(c, now-base)
 }
+
+// Epoch implements Ranker.
+func (Belady) Epoch() uint64 { return 0 }

@@ -38,6 +38,17 @@ type Policy interface {
 	Score(now uint64, c *Candidate) float64
 }
 
+// Ranker is a policy whose scores may be kept while blocks are not used.
+type Ranker interface {
+	Policy
+	// ScoreAt is what Score is at command number now, as of an earlier one: scores as of
+	// the same base compare, whenever each was asked for, while the epoch is the same and
+	// nobody uses the blocks. ScoreAt(now, now, c) is Score(now, c).
+	ScoreAt(base, now uint64, c *Candidate) float64
+	// Epoch changes when the policy has changed its mind on all blocks.
+	Epoch() uint64
+}
+
 // Observer is a policy that learns from what is done.
 type Observer interface {
 	Policy
@@ -72,6 +83,12 @@ func (LRU) Name() string { return "lru" }
 // Score is the number of the command that used c last.
 func (LRU) Score(_ uint64, c *Candidate) float64 { return float64(c.Used) }
 
+// ScoreAt implements Ranker.
+func (LRU) ScoreAt(_, _ uint64, c *Candidate) float64 { return float64(c.Used) }
+
+// Epoch implements Ranker.
+func (LRU) Epoch() uint64 { return 0 }
+
 // Cost has the block go whose room costs the least: the time to write it back and
 // to fetch it again, for the bytes that it has and for how long they stay free,
 // which is until it is used next. When that is, it guesses, from what followed when
@@ -95,13 +112,25 @@ func (p *Cost) Observe(accesses []mem.Access) {
 }
 
 // Score is seconds, or bytes where times are not known, for a byte's room.
-func (p *Cost) Score(now uint64, c *Candidate) float64 {
+func (p *Cost) Score(now uint64, c *Candidate) float64 { return p.ScoreAt(now, now, c) }
+
+// Epoch implements Ranker: it changes where the program turns to something else than it
+// has done so far.
+func (p *Cost) Epoch() uint64 {
+	if p.past == nil || p.past.match == 0 {
+		return 0
+	}
+	return p.past.jumps
+}
+
+// ScoreAt implements Ranker.
+func (p *Cost) ScoreAt(base, now uint64, c *Candidate) float64 {
 	if p.past != nil {
 		if a, known := p.past.ahead(c.Buffer, c.Memory); known {
-			return a.price(c)
+			return a.price(c, now-base)
 		}
 	}
-	age := float64(max(now, c.Used+1) - c.Used)
+	age := float64(max(base, c.Used+1) - c.Used)
 	return price(c, true, true) / (age * age) // recency counts for more than cost, which is twice as much at most
 }
 
@@ -114,12 +143,12 @@ type Ahead struct {
 	Wanted bool
 }
 
-// price is what room costs if c goes. Time counts for a little less than it is
+// price is what room costs if c goes, as of so many commands ago. Time counts for a little less than it is
 // (its 3/4th power): the room of a block that is needed late is of use to others
 // only where nothing else becomes free meanwhile. Of the powers tried this was the
 // best with the future known (simulate_test.go).
-func (a Ahead) price(c *Candidate) float64 {
-	until := float64(a.Until)
+func (a Ahead) price(c *Candidate, ago uint64) float64 {
+	until := float64(a.Until + ago)
 	if a.Until == 0 {
 		until = math.MaxUint32
 	}

@@ -203,6 +203,25 @@ func (t *Topology) Link(from, to MemoryID) Link {
 	return *t.links[int(from)*len(t.names)+int(to)].Load()
 }
 
+// OnlyWay is how all copies from one memory to another go, whatever their size and
+// class; Same where there is no way, or more than one. Both must exist.
+func (t *Topology) OnlyWay(from, to MemoryID) Way {
+	switch l := t.links[int(from)*len(t.names)+int(to)].Load(); {
+	case l.Linked.There || l.Windows.There || l.Direct.There && l.Ring.There:
+		return Same
+	case l.Direct.There:
+		return Direct
+	case l.Ring.There:
+		return Ring
+	}
+	return Same
+}
+
+// Direct reports whether the link from one memory to another has the way Direct. Both must exist.
+func (t *Topology) Direct(from, to MemoryID) bool {
+	return t.links[int(from)*len(t.names)+int(to)].Load().Direct.There
+}
+
 // Store names the bytes behind a memory: memories that share theirs have the
 // same store, the smallest of their IDs. Others are their own. id must exist.
 func (t *Topology) Store(id MemoryID) MemoryID { return t.stores[id] }

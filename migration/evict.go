@@ -44,7 +44,6 @@ type Eviction struct {
 	// Stays says, where there is not enough that may go, what keeps the rest.
 	Stays []Stay
 
-	heap  []Victim
 	tried []Victim
 }
 
@@ -124,23 +123,29 @@ func (p *Planner) Evict(dst *Eviction, plan *Plan, short []mem.MemoryID, least i
 
 // evictFrom adds victims on one memory.
 func (p *Planner) evictFrom(dst *Eviction, m mem.MemoryID, short []mem.MemoryID, least int, policy eviction.Policy, room Room) bool {
-	p.candidates(dst, m, policy)
+	if m == mem.Host {
+		return false
+	}
+	r := p.inOrder(m, policy)
+	defer r.restore()
 	first := len(dst.Victims)
 	for ask := 1; ; {
-		v, ok := dst.next()
+		v, ok := p.next(r, m)
+		if ok {
+			if p.mayLeave(dst, &v, short, room) != eviction.Goes {
+				continue
+			}
+			dst.Victims = append(dst.Victims, v)
+		}
+		n := len(dst.Victims) - first
+		if ok && (n < least || n < ask) {
+			continue
+		}
+		if n >= least && room.Fits(m, dst.Victims[first:]) {
+			break
+		}
 		if !ok {
 			return false
-		}
-		if p.mayLeave(dst, &v, short, room) != eviction.Goes {
-			continue
-		}
-		dst.Victims = append(dst.Victims, v)
-		n := len(dst.Victims) - first
-		if n < least || n < ask && len(dst.heap) > 0 {
-			continue
-		}
-		if room.Fits(m, dst.Victims[first:]) {
-			break
 		}
 		if ask++; n >= 16 { // seldom, where there are many
 			ask = n + n/4
@@ -184,75 +189,14 @@ func (e *Eviction) keep(first, least int, fits func([]Victim) bool) {
 	}
 }
 
-// candidates makes dst.heap the blocks on a memory that no victim's buffer has, with the
-// cheapest on top.
-func (p *Planner) candidates(dst *Eviction, m mem.MemoryID, policy eviction.Policy) {
-	dst.heap = dst.heap[:0]
-	if m == mem.Host {
-		return
-	}
-	now := p.clock + 1
-	out, in := p.path(m, mem.Host, 1<<20, mem.Plain), p.path(mem.Host, m, 1<<20, mem.Plain)
-	for _, i := range p.residents[m] {
-		b := p.buffers[i]
-		if b.inUse == p.evictions {
-			continue
-		}
-		dst.heap = append(dst.heap, Victim{Candidate: eviction.Candidate{
-			Buffer: mem.BufferID(b.generation)<<32 | mem.BufferID(i), Memory: m, Range: mem.Range{End: b.content.Size()},
-		}})
-		v, s := &dst.heap[len(dst.heap)-1], b.at(m)
-		v.Used = s.used
-		v.Fresh, v.Back = b.worth(s)
-		v.Write, v.Fetch = seconds(&out, v.Back), seconds(&in, v.Fresh)
-		v.Score = policy.Score(now, &v.Candidate)
-	}
-	for i := len(dst.heap)/2 - 1; i >= 0; i-- {
-		dst.sink(i)
-	}
-}
-
-// seconds is the time of a copy, 0 where it is not known.
-func seconds(path *mem.Path, bytes uint64) float64 {
+// seconds is the time of a copy between two memories, 0 where it is not known.
+func (p *Planner) seconds(from, to mem.MemoryID, bytes uint64) float64 {
 	if bytes == 0 {
 		return 0
 	}
+	path := p.path(from, to, 1<<20, mem.Plain)
 	t, _ := path.Time(bytes)
 	return t
-}
-
-func cheaper(a, b *Victim) bool {
-	return cmp.Or(cmp.Compare(a.Score, b.Score), cmp.Compare(a.Used, b.Used), cmp.Compare(a.Buffer, b.Buffer)) < 0
-}
-
-// next takes the cheapest candidate.
-func (e *Eviction) next() (Victim, bool) {
-	n := len(e.heap)
-	if n == 0 {
-		return Victim{}, false
-	}
-	top := e.heap[0]
-	e.heap[0] = e.heap[n-1]
-	e.heap = e.heap[:n-1]
-	e.sink(0)
-	return top, true
-}
-
-func (e *Eviction) sink(i int) {
-	for {
-		c := 2*i + 1
-		if c >= len(e.heap) {
-			return
-		}
-		if c+1 < len(e.heap) && cheaper(&e.heap[c+1], &e.heap[c]) {
-			c++
-		}
-		if !cheaper(&e.heap[c], &e.heap[i]) {
-			return
-		}
-		e.heap[i], e.heap[c] = e.heap[c], e.heap[i]
-		i = c
-	}
 }
 
 // worth is how many bytes are valid in a store, and how many of these no other holds

@@ -12,6 +12,7 @@ type store struct {
 	stored   bool
 	used     uint64    // the number of the command that used it last
 	resident int       // where its buffer is in Planner.residents, where it is stored
+	serial   uint64    // of its place in the memory's ranking; 0 where it has none
 	class    mem.Class // of the storage
 	hazards  rangemap.Map[hazard]
 	spill    spill

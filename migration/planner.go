@@ -55,6 +55,7 @@ import (
 	"math"
 	"slices"
 
+	"godwit/eviction"
 	"godwit/mem"
 	"godwit/mem/rangemap"
 )
@@ -83,11 +84,14 @@ type Planner struct {
 	stats   Stats
 
 	residents [][]uint32 // by memory: the buffers with storage there, in no order
+	rankings  []ranking  // by memory: in which order they would leave
+	serial    uint64     // of the last block that was ranked
 	evictions uint64     // how often Evict was asked
 
 	stepWaits, commandWaits waitIndex  // scratch of Plan
 	keeping                 []*undo    // scratch of CommitUnmap
 	using                   []mem.Wait // scratch of hangs
+	scoring                 eviction.Candidate
 }
 
 // buffer is a root buffer: what its bytes are worth, and where.
@@ -124,7 +128,7 @@ type Poison struct {
 // it: all that it hands out names the store.
 func New(topo *mem.Topology, opts Options) *Planner {
 	n := topo.Len()
-	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n), residents: make([][]uint32, n)}
+	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n), residents: make([][]uint32, n), rankings: make([]ranking, n)}
 	for from := range mem.MemoryID(n) {
 		for to := range mem.MemoryID(n) {
 			p.aligned = p.aligned || topo.Link(from, to).Align > 1
@@ -291,6 +295,8 @@ func (p *Planner) resides(b *buffer, index uint32, m mem.MemoryID) {
 	s := b.at(m)
 	s.stored, s.resident = true, len(p.residents[m])
 	p.residents[m] = append(p.residents[m], index)
+	s.serial = 0
+	p.rankings[m].arrived(index, len(p.residents[m]))
 }
 
 // leaves takes a store's buffer out of the residents of its memory.

@@ -270,6 +270,9 @@ func (p *Planner) Reroute(dst *Plan) {
 // shareExports lets steps that take the same bytes the same way, but by a queue that
 // reaches both ends, name the first of them.
 func (p *Planner) shareExports(dst *Plan) {
+	if len(dst.Steps) < 2 {
+		return // none to share with
+	}
 	gi := 0
 	for i := range dst.Steps {
 		for gi+1 < len(dst.groups) && dst.groups[gi+1].step <= i {

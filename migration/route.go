@@ -117,7 +117,7 @@ func (p *Planner) rank(from, to mem.MemoryID) int {
 	switch {
 	case from == mem.Host || to == mem.Host:
 		return 2
-	case p.topo.Link(from, to).Direct.There:
+	case p.topo.Direct(from, to):
 		return 1
 	}
 	return 3
@@ -133,6 +133,9 @@ func (p *Planner) legs(from, to mem.MemoryID) int {
 
 // way decides how the bytes of a step get from one memory to the other.
 func (p *Planner) way(st *Step, b *buffer) mem.Way {
+	if w := p.topo.OnlyWay(st.From, st.To); w != mem.Same {
+		return w
+	}
 	l := p.topo.Link(st.From, st.To)
 	w, _ := l.Choose(st.Range.Size(), b.class(st.From, st.To))
 	return w

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -397,57 +398,73 @@ func TestAFailedWriteBackPoisonsItsBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkEvict is an enqueue that evicts a block and writes it back, on tce.
+// BenchmarkEvict is an enqueue that evicts a block and writes it back, or drops it, on tce
+// devices that hold so many blocks.
 func BenchmarkEvict(b *testing.B) {
-	for _, dirty := range []bool{true, false} {
-		b.Run(map[bool]string{true: "written-back", false: "dropped"}[dirty], func(b *testing.B) {
-			const size, blocks = 64, 16
-			d, err := tce.New(tce.Options{Memory: size * blocks})
-			require.NoError(b, err)
-			c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Policy: eviction.LRU{}})
-			require.NoError(b, err)
-			q, err := c.NewQueue(d, runtime.QueueOptions{})
-			require.NoError(b, err)
-			var all []*runtime.Buffer
-			for range 4 * blocks {
-				x, err := c.CreateBuffer(size, 0, make([]byte, size))
-				require.NoError(b, err)
-				all = append(all, x)
+	for _, blocks := range []int{10, 1000, 100_000} {
+		for _, policy := range []string{"lru", "cost"} {
+			for _, dirty := range []bool{true, false} {
+				does := map[bool]string{true: "written-back", false: "dropped"}[dirty]
+				b.Run(fmt.Sprintf("%d/%s/%s", blocks, policy, does), func(b *testing.B) { benchEvict(b, blocks, policy, dirty) })
 			}
-			ctx := context.Background()
-			n, pattern, one := 0, []byte{1}, make([]*runtime.Buffer, 1)
-			use := func() {
-				x := all[n%len(all)]
-				n++
-				var e runtime.Event
-				var err error
-				if dirty {
-					e, err = q.EnqueueFill(ctx, x, pattern, 0, size)
-				} else {
-					one[0] = x
-					e, err = q.EnqueueMigrate(ctx, one, 0)
-				}
-				if err == nil {
-					err = e.Release()
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-			for range 1000 {
-				use()
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				use()
-				if n%64 == 0 {
-					b.StopTimer()
-					_ = q.Finish(ctx)
-					b.StartTimer()
-				}
-			}
-			b.ReportMetric(float64(c.Stats().Evictions)/float64(n), "evictions/op")
-			_ = c.Close(ctx)
-		})
+		}
 	}
+}
+
+func benchEvict(b *testing.B, blocks int, policy string, dirty bool) {
+	const size = 128 // tce aligns to that
+	p, err := eviction.ByName(policy)
+	require.NoError(b, err)
+	d, err := tce.New(tce.Options{Memory: uint64(size * blocks)})
+	require.NoError(b, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Policy: p})
+	require.NoError(b, err)
+	q, err := c.NewQueue(d, runtime.QueueOptions{})
+	require.NoError(b, err)
+	var all []*runtime.Buffer
+	for range 2 * blocks {
+		x, err := c.CreateBuffer(size, 0, make([]byte, size))
+		require.NoError(b, err)
+		all = append(all, x)
+	}
+	ctx := context.Background()
+	n, pattern, one := 0, []byte{1}, make([]*runtime.Buffer, 1)
+	use := func() {
+		x := all[n%len(all)]
+		n++
+		var e runtime.Event
+		var err error
+		if dirty {
+			e, err = q.EnqueueFill(ctx, x, pattern, 0, size)
+		} else {
+			one[0] = x
+			e, err = q.EnqueueMigrate(ctx, one, 0)
+		}
+		if err == nil {
+			err = e.Release()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		if n%64 == 0 {
+			_ = q.Finish(ctx)
+		}
+	}
+	for n < blocks+1000 {
+		use()
+	}
+	before := c.Stats().Evictions
+	first := n
+	b.ReportAllocs()
+	for b.Loop() {
+		if (n+1)%64 == 0 {
+			b.StopTimer()
+			use()
+			b.StartTimer()
+			continue
+		}
+		use()
+	}
+	b.ReportMetric(float64(c.Stats().Evictions-before)/float64(n-first), "evictions/op")
+	_ = c.Close(ctx)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"godwit/devices"
@@ -146,7 +148,28 @@ func (q *Queue) waitPoint(ctx context.Context, p mem.Point, mode devices.WaitMod
 		}
 		q.c.flush()
 	}
-	return q.dev.Wait(ctx, p, mode)
+	return q.c.missing(q.dev.Wait(ctx, p, mode), p)
+}
+
+// missing adds to an error of a wait for p, which nothing under way can end, what of the
+// program's would have to come first.
+func (c *Context) missing(err error, p mem.Point) error {
+	if !errors.Is(err, devices.ErrStuck) {
+		return err
+	}
+	c.lock()
+	defer c.unlock()
+	var events []string
+	for seq, gate := range c.openUser {
+		if c.gatesOf(p)&gate != 0 {
+			events = append(events, mem.Point{Line: c.userLine, Seq: seq}.String())
+		}
+	}
+	if len(events) == 0 {
+		return err
+	}
+	slices.Sort(events)
+	return fmt.Errorf("%w; missing: %s, to be set by the program", err, strings.Join(events, ", "))
 }
 
 // made fails where q is nil, or no queue that NewQueue made.
@@ -214,14 +237,14 @@ const few = 16
 // drain waits for points of q, in the order of issue, however they end.
 func (q *Queue) drain(ctx context.Context, points []mem.Point, mode devices.WaitMode) error {
 	if n := len(points); n > few {
-		return points[n-1].WaitPassed(ctx)
+		return q.c.missing(points[n-1].WaitPassed(ctx), points[n-1])
 	}
 	for _, p := range points {
 		if p.Reached() {
 			continue
 		}
 		if err := q.dev.Wait(ctx, p, mode); err != nil && !p.Reached() {
-			return err
+			return q.c.missing(err, p)
 		}
 	}
 	return nil

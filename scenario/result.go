@@ -44,7 +44,6 @@ type Result struct {
 
 	s       *Scenario
 	rec     *recorder
-	steps   []mem.Point            // of Copies
 	records []*trace.CommandRecord // of Commands; nil where there is none
 	ids     []mem.BufferID         // of the scenario's buffers; 0 where it was never made
 	store   func(mem.MemoryID) mem.MemoryID

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -44,8 +45,9 @@ type ring struct {
 	dsts  []arrival
 	bytes uint64
 	chunk uint64
-	held  int // destinations' engines
-	left  int // destinations whose points are to come
+	order []int // of destinations, by engine
+	held  int   // their engines, in that order
+	left  int   // destinations whose points are to come
 	moved bool
 	early bool
 	err   error
@@ -205,8 +207,17 @@ func (x *ring) granted(t *task) {
 		x.w.giveTask(t)
 		if x.held++; x.held == len(x.dsts) {
 			x.flow()
+		} else {
+			x.hold()
 		}
 	}
+}
+
+// hold gets the ring the engine of its next destination: one by one in the order of
+// engines, so that no two rings wait for each other.
+func (x *ring) hold() {
+	i := x.order[x.held]
+	x.w.engage(x.task(hold, Work{Engine: x.dsts[i].work.Engine}, i))
 }
 
 // flow starts what goes over both paths.
@@ -263,9 +274,12 @@ func (x *ring) partEnded(t *task) {
 	w.giveTask(t)
 	switch p {
 	case fill:
+		x.order = x.order[:0]
 		for i := range x.dsts {
-			w.engage(x.task(hold, Work{Engine: x.dsts[i].work.Engine}, i))
+			x.order = append(x.order, i)
 		}
+		slices.SortStableFunc(x.order, func(a, b int) int { return cmp.Compare(x.dsts[a].work.Engine, x.dsts[b].work.Engine) })
+		x.hold()
 	case both:
 		w.vacate(x.from1.Engine, x.dsts[0].c.Point())
 		for i := range x.dsts {

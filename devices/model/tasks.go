@@ -94,9 +94,7 @@ func (w *World) nextEvent() (uint64, bool) {
 func (w *World) step(at uint64) {
 	w.now = at
 	if next, ok := w.events.next(); !ok || next > at {
-		for _, e := range w.net.Advance(at) {
-			w.push(at, taskPart, w.tasks[e.Tag])
-		}
+		w.advance()
 		return
 	}
 	w.counts.Events++
@@ -114,6 +112,13 @@ func (w *World) step(at uint64) {
 		w.rings[e.n].begin()
 	default:
 		w.stepTask(e.kind, w.tasks[e.n])
+	}
+}
+
+// advance brings the network to the present.
+func (w *World) advance() {
+	for _, e := range w.net.Advance(w.now) {
+		w.push(w.now, taskPart, w.tasks[e.Tag])
 	}
 }
 
@@ -269,9 +274,7 @@ func (w *World) flow(t *task) {
 		t.left++
 		w.counts.Flows++
 		if w.net.Now() < w.now {
-			for _, e := range w.net.Advance(w.now) { // what ends at this very instant
-				w.push(w.now, taskPart, w.tasks[e.Tag])
-			}
+			w.advance()
 		}
 		if _, err := w.net.Start(network.Flow{Path: t.work.Path, Bytes: t.work.Bytes, Limit: t.work.Limit, Tag: uint64(t.num)}); err != nil {
 			t.left--

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -39,17 +40,13 @@ type thread struct {
 // StuckError is why a wait in virtual time failed: no thread can go on, and nothing is
 // under way. It is a devices.ErrStuck.
 type StuckError struct {
-	For     string   // what was waited for
-	Missing []string // what would have to end first, as far as the world knows
-	Others  []string // what the other threads wait for
+	For    string   // what was waited for
+	Others []string // what the other threads wait for
 }
 
 // Error implements error.
 func (e *StuckError) Error() string {
 	s := fmt.Sprintf("wait for %s: %v", e.For, devices.ErrStuck)
-	if len(e.Missing) > 0 {
-		s += "; missing: " + strings.Join(e.Missing, ", ")
-	}
 	if len(e.Others) > 0 {
 		s += "; other host threads wait for " + strings.Join(e.Others, ", ")
 	}
@@ -67,7 +64,7 @@ func (w *World) Threads(fs ...func()) error {
 		w.spawn(func() {
 			defer func() {
 				if v := recover(); v != nil {
-					panicked = errors.Join(panicked, fmt.Errorf("host thread panicked: %v", v))
+					panicked = errors.Join(panicked, fmt.Errorf("host thread panicked: %v\n%s", v, debug.Stack()))
 				}
 				left--
 			}()
@@ -92,10 +89,12 @@ func (w *World) spawn(f func()) {
 	w.threads = append(w.threads, t)
 	go func() {
 		<-t.turn
+		defer func() { // also where f ends its goroutine, as a test's FailNow does
+			t.gone = true
+			w.threads = slices.DeleteFunc(w.threads, func(x *thread) bool { return x == t })
+			w.turn(t)
+		}()
 		f()
-		t.gone = true
-		w.threads = slices.DeleteFunc(w.threads, func(x *thread) bool { return x == t })
-		w.turn(t)
 	}()
 }
 

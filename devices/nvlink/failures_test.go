@@ -18,6 +18,17 @@ import (
 	"godwit/mem"
 )
 
+// TestAForkedChildIsRefused: the library's threads are not in it.
+func TestAForkedChildIsRefused(t *testing.T) {
+	t.Setenv("GODWIT_FAKE_GPUS", "2")
+	e, err := nvlink.Open(context.Background(), options(2))
+	require.NoError(t, err)
+	require.Empty(t, nvlinktest.InChild())
+	require.NoError(t, e.Err(), "the parent goes on")
+	require.NoError(t, e.Close())
+	require.Empty(t, fake.Violations())
+}
+
 func TestEveryCallFailsInTurn(t *testing.T) {
 	t.Setenv("GODWIT_FAKE_GPUS", "2")
 	for _, times := range []int{1, 2, 1000} {

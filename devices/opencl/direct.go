@@ -195,9 +195,9 @@ func (r *record) mayGo() bool {
 	return true
 }
 
-// copyReachedOwed does what is owed on the queue, in its order, up to the first that would have to
-// be waited for. Who submitted that waits for it.
-func (q *Queue) copyReachedOwed() {
+// copyAllOwed has what is owed on the queue go on without who waits for it, in its order; where
+// reached is set, up to the first that would have to be waited for: who submitted that waits for it.
+func (q *Queue) copyAllOwed(reached bool) {
 	h := q.dev.host
 	for {
 		h.mu.Lock()
@@ -207,26 +207,11 @@ func (q *Queue) copyReachedOwed() {
 		}
 		p := q.owed[0]
 		r := q.flight.get(p.Seq)
-		wait := r != nil && r.left && !r.mayGo()
+		wait := reached && r != nil && r.left && !r.mayGo()
 		h.mu.Unlock()
 		if wait {
 			return
 		}
-		h.copyOwed(q, p, false)
-	}
-}
-
-// giveUpOwed has all that is owed on the queue go on without who waits for it, in its order.
-func (q *Queue) giveUpOwed() {
-	h := q.dev.host
-	for {
-		h.mu.Lock()
-		if len(q.owed) == 0 {
-			h.mu.Unlock()
-			return
-		}
-		p := q.owed[0]
-		h.mu.Unlock()
 		h.copyOwed(q, p, false)
 	}
 }

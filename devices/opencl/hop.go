@@ -122,13 +122,7 @@ func (h *host) followHopsLocked() {
 			continue
 		}
 		r.users++ // keeps the event
-		e := r.event
-		h.mu.Unlock()
-		st := e.Status()
-		h.mu.Lock()
-		if st == ocl.Complete {
-			h.endedWellLocked(r)
-		}
+		h.lookLocked(r)
 		h.leaveLocked(r)
 	}
 }

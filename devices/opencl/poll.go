@@ -43,6 +43,12 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 		}
 		return again || r.follows // somebody has seen the hop's end, and is about to go on
 	}
+	return h.lookLocked(r) > 0 && r.state == native && !r.told
+}
+
+// lookLocked asks OpenCL how r is, and ends it where it has ended well. r has users raised; mu is
+// released in between.
+func (h *host) lookLocked(r *record) ocl.Status {
 	e := r.event
 	h.mu.Unlock()
 	st := e.Status()
@@ -50,7 +56,7 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 	if st == ocl.Complete {
 		h.endedWellLocked(r)
 	}
-	return st > 0 && r.state == native && !r.told
+	return st
 }
 
 // endedWellLocked ends r, of which OpenCL says that it has ended well, where that has

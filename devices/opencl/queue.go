@@ -159,7 +159,7 @@ func (q *Queue) Flush() error {
 	}
 	q.flushOnce()
 	if owes {
-		q.copyReachedOwed()
+		q.copyAllOwed(true)
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func (q *Queue) Close() error {
 	h.mu.Unlock()
 	h.hurry()
 	q.flushOnce()
-	q.giveUpOwed()
+	q.copyAllOwed(false)
 	h.mu.Lock()
 	for q.pending > 0 {
 		h.ended.Wait()

@@ -84,6 +84,11 @@ func (s *Region) Fits(reqs []mem.Request, gone []Gone) bool {
 	for _, g := range gone {
 		s.chunks = append(s.chunks, bufalloc.ChunkFromRef(g.Key))
 	}
+	// What leaves was mostly chosen so that it makes the room by itself.
+	s.holes = s.region.HolesOf(s.holes[:0], s.chunks)
+	if bufalloc.Pack(s.holes, reqs, s.region.Granularity()) {
+		return true
+	}
 	s.holes = s.region.Holes(s.holes[:0], s.chunks)
 	return bufalloc.Pack(s.holes, reqs, s.region.Granularity())
 }

@@ -4,7 +4,9 @@
 #include "hooks.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 struct gw_test_sink {
 	pthread_mutex_t mu;
@@ -62,3 +64,19 @@ int gw_test_take(gw_test_sink *s, gw_ended *out, int64_t ns)
 int gw_test_poll(uint64_t gate) { return __atomic_load_n((int32_t *)(uintptr_t)gate, __ATOMIC_SEQ_CST); }
 
 int64_t gw_test_call(void *f, int64_t a, int64_t b, int64_t c) { return ((int64_t(*)(int64_t, int64_t, int64_t))f)(a, b, c); }
+
+int gw_cuda_forked(void); // of package nvlink
+int gw_cuda_enter(void);
+
+int gw_test_in_child(void)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(20); // a child that hangs is a failure, too
+		_exit(!gw_cuda_forked() ? 1 : gw_cuda_enter() ? 2 : 0);
+	}
+	int status = -1;
+	while (child > 0 && waitpid(child, &status, 0) < 0)
+		;
+	return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}

@@ -104,6 +104,20 @@ func (f *Fake) Slow(d time.Duration) { f.call("fake_slow", int64(d)) }
 // Capacity is how much memory each GPU has, in bytes.
 func (f *Fake) Capacity(bytes int64) { f.call("fake_capacity", bytes) }
 
+// InChild forks, and says what the child found: "" where package nvlink refused it.
+func InChild() string {
+	switch status := C.gw_test_in_child(); status {
+	case 0:
+		return ""
+	case 1:
+		return "the child does not know that it is one"
+	case 2:
+		return "the child was let in"
+	default:
+		return fmt.Sprintf("the child did not end: %d", int(status))
+	}
+}
+
 // Lose has the contexts of a GPU die; nothing of them touches memory from then on.
 func (f *Fake) Lose(gpu int) { f.call("fake_lose", int64(gpu), 1) }
 

@@ -1,0 +1,205 @@
+package model_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	goruntime "runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/model"
+	"godwit/kernels"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// teller writes down what it is told, as text.
+type teller struct {
+	out   bytes.Buffer
+	spans int
+}
+
+func (l *teller) Span(s *model.Span) {
+	l.spans++
+	fmt.Fprintf(&l.out, "%v %v #%d on %d %d>%d %d %d %d %d %d by %v behind %v %v\n", s.Point, s.Op, s.Tag, s.On, s.From, s.To, s.Bytes, s.Queued, s.Ready, s.Started, s.Ended, s.Cause, s.Behind, s.Err)
+}
+
+func (l *teller) Woke(thread int, slept, woke int64, p mem.Point) {
+	fmt.Fprintf(&l.out, "thread %d woke at %d for %v\n", thread, woke, p)
+}
+
+// program has two host threads enqueue so many commands, of which some fail, with
+// callbacks that enqueue, user events that the other thread sets, host calls and waits.
+func program(t *testing.T, commands int, seed uint64) string {
+	told := &teller{}
+	o := model.Options{Observer: told, Seed: seed}
+	for i := range commands / 97 {
+		o.Fail = append(o.Fail, model.Failure{Command: uint64(1 + i*97)})
+	}
+	for i := range 20 {
+		o.Fail = append(o.Fail, model.Failure{Memory: 1 + i%4, At: uint64(i) * 1_000_003})
+	}
+	h := open(t, &bench{devices: 4, rate: 10 * gig, shared: 25 * gig, latency: 1500, setup: 700, kernel: 100 * gig, call: 100, chunk: 16 << 10}, o)
+	p, err := h.c.Build(bg, kernels.Program())
+	require.NoError(t, err)
+	k, err := p.Kernel("copy")
+	require.NoError(t, err)
+	const size = 64 << 10
+	var bufs []*runtime.Buffer
+	for range 12 {
+		bufs = append(bufs, h.buffer(size))
+	}
+	gates := make([]runtime.Event, 64)
+	for i := range gates {
+		gates[i], err = h.c.NewUserEvent()
+		require.NoError(t, err)
+	}
+	gated, err := h.c.NewQueue(h.devs[0], runtime.QueueOptions{OutOfOrder: true})
+	require.NoError(t, err)
+	data := make([]byte, size)
+	called := 0
+	thread := func(n int) func() {
+		return func() {
+			r := rand.New(rand.NewPCG(uint64(n), 1))
+			mine := make([]byte, size)
+			for i := range commands / 2 {
+				q, x, y := h.qs[r.IntN(4)], bufs[r.IntN(len(bufs))], bufs[r.IntN(len(bufs))]
+				var e runtime.Event
+				var err error
+				switch r.IntN(10) {
+				case 0, 1:
+					e, err = q.EnqueueWrite(bg, x, 0, data)
+				case 2:
+					e, err = q.EnqueueRead(bg, x, 0, mine)
+				case 3, 4:
+					if x != y {
+						e, err = q.EnqueueLaunch(bg, runtime.Launch{Kernel: k, Global: []uint64{64}, Args: []runtime.Arg{runtime.In(x), runtime.Out(y), runtime.Uint64(64)}})
+					}
+				case 5:
+					e, err = q.EnqueueFill(bg, x, []byte{7}, 0, size)
+				case 6:
+					e, err = q.EnqueueHostCall(bg, func(context.Context) error { return nil })
+				case 7:
+					e, err = q.EnqueueMarker(bg)
+				default:
+					e, err = q.EnqueueMigrate(bg, []*runtime.Buffer{x}, 0)
+				}
+				if err != nil {
+					require.ErrorIs(t, err, mem.ErrPoisoned)
+					_, err = q.EnqueueWrite(bg, x, 0, data)
+					require.NoError(t, err)
+					_, err = q.EnqueueWrite(bg, y, 0, data)
+					require.NoError(t, err)
+					continue
+				}
+				if e.IsZero() {
+					continue
+				}
+				if i%500 == 1 {
+					require.NoError(t, e.OnStatus(runtime.Complete, func(e runtime.Event, s runtime.ExecStatus) {
+						called++
+						_, err := h.qs[called%4].EnqueueMarker(bg)
+						require.NoError(t, err)
+						fmt.Fprintf(&told.out, "called at %d with %d\n", h.w.Time(), s)
+					}))
+				}
+				if g := i / 1000; n == 0 && i%1000 == 500 && g < len(gates) {
+					require.NoError(t, gates[g].SetStatus(runtime.Complete))
+				} else if n == 1 && i%1000 == 400 && g < len(gates) {
+					_, err := gated.EnqueueMarker(bg, gates[g])
+					require.NoError(t, err)
+				}
+				if i%50 == 49 {
+					if err := e.Wait(bg); err != nil {
+						fmt.Fprintf(&told.out, "wait: %v\n", err)
+					}
+				}
+				require.NoError(t, e.Release())
+			}
+		}
+	}
+	require.NoError(t, h.w.Threads(thread(0), thread(1)))
+	for _, g := range gates {
+		if err := g.SetStatus(runtime.Complete); err != nil {
+			require.ErrorIs(t, err, mem.ErrInvalidOperation)
+		}
+	}
+	for _, q := range h.qs {
+		_ = q.Finish(bg)
+	}
+	require.NoError(t, h.c.Check())
+	require.NotZero(t, called)
+	require.Greater(t, told.spans, commands)
+	fmt.Fprintf(&told.out, "makespan %d, %+v, %+v\n", h.w.Time(), h.w.Counts(), h.c.Stats())
+	return told.out.String()
+}
+
+func TestTheSameCallsGiveTheSameTimesHoweverManyProcessorsThereAre(t *testing.T) {
+	commands := 100_000
+	if testing.Short() || raceEnabled {
+		commands = 10_000
+	}
+	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
+	one := program(t, commands, 3)
+	goruntime.GOMAXPROCS(2)
+	two := program(t, commands, 3)
+	require.Contains(t, one, "failure asked for")
+	if one != two { // too long to print
+		a, b := []byte(one), []byte(two)
+		i := 0
+		for i < min(len(a), len(b)) && a[i] == b[i] {
+			i++
+		}
+		lo := max(0, i-300)
+		t.Fatalf("they differ at byte %d:\n%s\n--\n%s", i, a[lo:min(len(a), i+300)], b[lo:min(len(b), i+300)])
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(one))
+	t.Logf("%d commands, %d bytes of text, twice the same (%#x)", commands, len(one), sum.Sum64())
+}
+
+func TestAWaitThatNothingCanEndFailsAndNamesWhatIsMissing(t *testing.T) {
+	h := open(t, &bench{devices: 1, rate: gig}, model.Options{})
+	gate, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	e, err := h.qs[0].EnqueueMarker(bg, gate)
+	require.NoError(t, err)
+	err = e.Wait(bg)
+	require.ErrorIs(t, err, devices.ErrStuck)
+	require.ErrorContains(t, err, "user#1")
+	require.ErrorIs(t, h.qs[0].Finish(bg), devices.ErrStuck)
+	require.ErrorIs(t, h.qs[0].Close(), devices.ErrStuck, "a queue that cannot be drained")
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.NoError(t, e.Wait(bg))
+	require.NoError(t, h.qs[0].Finish(bg))
+	var stuck *model.StuckError
+	require.False(t, errors.As(e.Wait(bg), &stuck))
+}
+
+func TestThreadsGoInTheOrderOfTheirClocks(t *testing.T) {
+	h := open(t, &bench{devices: 1, rate: gig, call: 1000}, model.Options{})
+	var order []string
+	at := func(who string, n int) func() {
+		return func() {
+			for range n {
+				require.NoError(t, h.w.Pause(bg, 0))
+				e, err := h.c.NewUserEvent()
+				require.NoError(t, err)
+				order = append(order, fmt.Sprintf("%s%d", who, h.w.Time()))
+				require.NoError(t, e.SetStatus(0))
+				require.NoError(t, e.Release())
+			}
+		}
+	}
+	start := h.w.Time()
+	require.Zero(t, start-h.w.Time())
+	require.NoError(t, h.w.Threads(at("a", 2), at("b", 2)))
+	base := start + 1000
+	require.Equal(t, []string{fmt.Sprintf("a%d", base), fmt.Sprintf("b%d", base), fmt.Sprintf("a%d", base+2000), fmt.Sprintf("b%d", base+2000)}, order)
+}

@@ -1,0 +1,219 @@
+package migration
+
+import (
+	"cmp"
+
+	"godwit/eviction"
+	"godwit/mem"
+)
+
+// Which block goes first is asked at each shortage, and there may be very many blocks. So
+// the order of a memory's blocks is kept from one shortage to the next, as a heap of what
+// they scored. That is right for as long as nobody uses them, if the policy's scores of one
+// command compare with each other whenever they are asked for (eviction.Ranker): who comes
+// to the top is scored again, and goes back if it has become dearer. What it misses is a
+// block that has become cheaper, since another memory holds its content by now, and that
+// scores of blocks of different worth age unlike. So several from the top are looked at, and
+// the cheapest of them as of now is taken; and the heap is made anew as soon as so many
+// commands have gone by as a sixteenth of its blocks: that is some two dozen looks for a
+// command that evicts, however many blocks there are. It is made anew each time where there
+// are only a few, or the policy is no Ranker.
+
+const (
+	fewBlocks = 32 // so few that looking at all of them is nothing
+	fromTop   = 4  // blocks that are compared as of now
+)
+
+// ranking is the order of a memory's blocks.
+type ranking struct {
+	policy      eviction.Policy // that they were scored by; nil where there is no order
+	base, epoch uint64          // the command as of which they were, and the policy's epoch
+	heap        []ranked        // the cheapest on top; some have left since
+	came        []uint32        // buffers that are not in it yet
+	exact       bool            // the heap is as of now
+	aside       []ranked        // looked at in this Evict
+	top         []Victim        // of these, those that are compared
+}
+
+// ranked is a block's place.
+type ranked struct {
+	score  float64
+	used   uint64
+	id     mem.BufferID
+	serial uint64 // of the store that was ranked
+}
+
+func (a *ranked) before(b *ranked) bool {
+	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.used, b.used), cmp.Compare(a.id, b.id)) < 0
+}
+
+// inOrder brings the order of a memory's blocks up to date.
+func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
+	r, n := &p.rankings[m], len(p.residents[m])
+	ranker, keeps := policy.(eviction.Ranker)
+	var epoch uint64
+	if keeps {
+		epoch = ranker.Epoch()
+	}
+	r.top = r.top[:0]
+	if r.exact = !keeps || n <= fewBlocks || r.policy != policy || r.epoch != epoch || p.clock+1-r.base > uint64(n/16) || len(r.heap) > 2*n; r.exact {
+		r.policy, r.epoch, r.base = policy, epoch, p.clock+1
+		r.heap, r.came = r.heap[:0], r.came[:0]
+		for _, i := range p.residents[m] {
+			r.heap = append(r.heap, p.ranked(r, i, m))
+		}
+		for i := len(r.heap)/2 - 1; i >= 0; i-- {
+			r.sink(i)
+		}
+		return r
+	}
+	for _, i := range r.came {
+		if s := p.buffers[i].at(m); s != nil && s.stored && s.serial == 0 {
+			r.push(p.ranked(r, i, m))
+		}
+	}
+	r.came = r.came[:0]
+	return r
+}
+
+// ranked is a block's place, given a number of its own.
+func (p *Planner) ranked(r *ranking, index uint32, m mem.MemoryID) ranked {
+	b := p.buffers[index]
+	s := b.at(m)
+	p.serial++
+	s.serial = p.serial
+	id := mem.BufferID(b.generation)<<32 | mem.BufferID(index)
+	return ranked{p.score(r, p.candidate(b, id, s)), s.used, id, s.serial}
+}
+
+// candidate is what a policy is told of a block, valid until the next call.
+func (p *Planner) candidate(b *buffer, id mem.BufferID, s *store) *eviction.Candidate {
+	c := &p.scoring
+	*c = eviction.Candidate{Buffer: id, Memory: s.memory, Range: mem.Range{End: b.content.Size()}, Used: s.used}
+	c.Fresh, c.Back = b.worth(s)
+	c.Write, c.Fetch = p.seconds(s.memory, mem.Host, c.Back), p.seconds(mem.Host, s.memory, c.Fresh)
+	return c
+}
+
+// score is a block's, as of the ranking's command.
+func (p *Planner) score(r *ranking, c *eviction.Candidate) float64 {
+	if k, ok := r.policy.(eviction.Ranker); ok {
+		return k.ScoreAt(r.base, p.clock+1, c)
+	}
+	return r.policy.Score(p.clock+1, c)
+}
+
+// next takes the block that goes first of those that are not in use.
+func (p *Planner) next(r *ranking, m mem.MemoryID) (v Victim, ok bool) {
+	if r.exact {
+		return p.cheapest(r, m)
+	}
+	for len(r.top) < fromTop {
+		if v, ok = p.cheapest(r, m); !ok {
+			break
+		}
+		r.top = append(r.top, v)
+	}
+	if len(r.top) == 0 {
+		return v, false
+	}
+	best := 0
+	for i := range r.top[1:] {
+		if r.top[i+1].cheaper(&r.top[best]) {
+			best = i + 1
+		}
+	}
+	v = r.top[best]
+	last := len(r.top) - 1
+	r.top[best] = r.top[last]
+	r.top = r.top[:last]
+	return v, true
+}
+
+func (v *Victim) cheaper(than *Victim) bool {
+	return cmp.Or(cmp.Compare(v.Score, than.Score), cmp.Compare(v.Used, than.Used), cmp.Compare(v.Buffer, than.Buffer)) < 0
+}
+
+// cheapest takes the block on top that is not in use.
+func (p *Planner) cheapest(r *ranking, m mem.MemoryID) (v Victim, ok bool) {
+	for len(r.heap) > 0 {
+		x := r.pop()
+		b, err := p.buffer(x.id)
+		if err != nil {
+			continue
+		}
+		s := b.at(m)
+		if s == nil || s.serial != x.serial {
+			continue
+		}
+		if b.inUse == p.evictions {
+			r.aside = append(r.aside, x)
+			continue
+		}
+		c := p.candidate(b, x.id, s)
+		x.score, x.used = p.score(r, c), s.used
+		if len(r.heap) > 0 && r.heap[0].before(&x) {
+			r.push(x)
+			continue
+		}
+		r.aside = append(r.aside, x)
+		return Victim{Candidate: *c, Score: r.policy.Score(p.clock+1, c)}, true
+	}
+	return v, false
+}
+
+// restore puts back what was looked at. What leaves after all is known by its store.
+func (r *ranking) restore() {
+	for _, x := range r.aside {
+		r.push(x)
+	}
+	r.aside = r.aside[:0]
+}
+
+// arrived notes a block that is new on a memory.
+func (r *ranking) arrived(index uint32, residents int) {
+	switch {
+	case r.policy == nil:
+	case len(r.came) > residents:
+		r.policy, r.came = nil, r.came[:0]
+	default:
+		r.came = append(r.came, index)
+	}
+}
+
+func (r *ranking) push(x ranked) {
+	r.heap = append(r.heap, x)
+	for i := len(r.heap) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !r.heap[i].before(&r.heap[up]) {
+			return
+		}
+		r.heap[i], r.heap[up] = r.heap[up], r.heap[i]
+		i = up
+	}
+}
+
+func (r *ranking) pop() ranked {
+	top, n := r.heap[0], len(r.heap)
+	r.heap[0] = r.heap[n-1]
+	r.heap = r.heap[:n-1]
+	r.sink(0)
+	return top
+}
+
+func (r *ranking) sink(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(r.heap) {
+			return
+		}
+		if c+1 < len(r.heap) && r.heap[c+1].before(&r.heap[c]) {
+			c++
+		}
+		if !r.heap[c].before(&r.heap[i]) {
+			return
+		}
+		r.heap[i], r.heap[c] = r.heap[c], r.heap[i]
+		i = c
+	}
+}
