@@ -253,7 +253,7 @@ func (c *Context) viewReleased(b *Buffer) {
 	c.released(append([]func(){func() {
 		c.lock()
 		defer c.unlock()
-		_ = c.unview(r) // as Close, it has nobody to tell
+		c.sayAtClose(c.unview(r))
 	}}, b.onRelease...), points)
 }
 

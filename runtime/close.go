@@ -135,8 +135,19 @@ func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Poin
 		p.closed = true
 		errs = append(errs, p.release())
 	}
-	errs = append(errs, c.freeAll(), c.locks.wait())
+	errs = append(append(errs, c.unsaid...), c.freeAll(), c.locks.wait())
 	return errors.Join(append(errs, c.closeDevices())...)
+}
+
+// mostUnsaid is how many errors Close is left to say.
+const mostUnsaid = 64
+
+// sayAtClose keeps an error for Close: of storage that could not be freed behind a command
+// that was accepted, whose caller is not to take it for refused. c.mu is held.
+func (c *Context) sayAtClose(err error) {
+	if err != nil && len(c.unsaid) < mostUnsaid {
+		c.unsaid = append(c.unsaid, err)
+	}
 }
 
 // failUserEvents ends the user events that are not set.

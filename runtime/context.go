@@ -158,6 +158,7 @@ type Context struct {
 	evicting   evicting               // protected by mu
 	queueSeq   int                    // protected by mu: for made-up names
 	commandSeq uint64                 // protected by mu: commands that were planned and had storage
+	unsaid     []error                // protected by mu: see sayAtClose
 	scratch    scratch                // protected by mu
 	record     trace.CommandRecord    // protected by mu
 }

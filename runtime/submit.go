@@ -141,15 +141,13 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if c.opts.Trace != nil {
 		c.traceCommand(req, in.launch, called, version, p, err)
 	}
-	if err == nil && req.op == opUnmap {
-		err = c.unmapped(req, p)
-	}
-	if err == nil {
-		err = c.acceptedSVM(req, in, p)
-	}
 	if err != nil {
 		return Event{}, err
 	}
+	if req.op == opUnmap {
+		c.sayAtClose(c.unmapped(req, p))
+	}
+	c.sayAtClose(c.acceptedSVM(req, in, p))
 	if req.noEvent || in.launch != nil && in.launch.NoEvent {
 		req.point = p
 		return Event{}, nil

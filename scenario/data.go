@@ -204,7 +204,7 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 	if _, isMap := v.(*ast.MappingNode); !isMap {
 		place = l.placeNamed(n, what)
 	} else {
-		m := l.mapping(n, what)
+		m := l.mapping(n, what, "pointer")
 		place, at = l.pointerPlace(m, "svm")
 		m.done()
 	}
@@ -225,6 +225,7 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 // pointerPlace reads the block named under key, and at: how far the pointer
 // points into it.
 func (l *loader) pointerPlace(m *mapping, key string) (of Place, at uint64) {
+	m.require(key)
 	of = l.placeNamed(m.get(key), m.what)
 	if at = l.natural(m, "at", l.scope, 0, 0); of.Name != "" && at >= of.Range.Size() && of.Range.Size() > 0 {
 		l.errorf(m.get("at"), "%s: at is %d: %s has only %d bytes", m.what, at, of.Name, of.Range.Size())
@@ -267,9 +268,12 @@ func (l *loader) pattern(n ast.Node, what string, sc *scope) (value []byte, text
 		}
 		return []byte{byte(b)}, strconv.FormatInt(b, 10)
 	}
-	m := l.mapping(n, what)
+	m := l.mapping(n, what, "pattern")
 	if m.has("hex") {
-		defer m.done()
+		m.done()
+		if !m.single() {
+			return nil, ""
+		}
 		out, err := hex.DecodeString(strings.ReplaceAll(m.text("hex"), " ", ""))
 		if size := len(out); err != nil || size == 0 || size > 128 || size&(size-1) != 0 {
 			l.errorf(n, "%s: hex: want pairs of hex digits for 1, 2, 4, ... or 128 bytes", what)
@@ -299,6 +303,9 @@ func (l *loader) typed(m *mapping, sc *scope) (value []byte, text string) {
 		}
 		n := m.get(kind)
 		m.done()
+		if !m.single() {
+			return nil, ""
+		}
 		text = m.text(kind)
 		if kind != "float" && kind != "double" {
 			text = strconv.FormatInt(l.number(n, m.what, sc), 10)
@@ -311,7 +318,7 @@ func (l *loader) typed(m *mapping, sc *scope) (value []byte, text string) {
 		}
 		return value, text
 	}
-	l.errorf(m.node, "%s: want a typed number such as {int: 3} or {float: 0.5}", m.what)
+	l.misshapen(m.node, "%s: want a typed number such as {int: 3} or {float: 0.5}", m.what)
 	return nil, ""
 }
 

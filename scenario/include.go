@@ -82,13 +82,13 @@ func (l *loader) include(n ast.Node, path string) {
 	}
 	d.anchors = l.anchors
 	before := l.faults
-	d.top = l.mapping(root, "include "+path)
+	d.top = l.mapping(root, "include "+path, "included")
 	if l.faults > before {
 		return
 	}
 	d.top.text("about")
 	if d.top.has("include") {
-		l.errorf(d.top.get("include"), "include: %s is included itself: includes go one level deep", path)
+		l.errorf(d.top.node, "include: %s is included itself: includes go one level deep", path)
 		return
 	}
 	l.included = append(l.included, d)

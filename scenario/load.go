@@ -136,7 +136,7 @@ func (l *loader) readHead(data []byte) *mapping {
 	if root == nil {
 		return nil
 	}
-	m := l.mapping(root, "scenario")
+	m := l.mapping(root, "scenario", "scenario")
 	if l.faults > 0 {
 		return nil
 	}
@@ -230,13 +230,22 @@ func (l *loader) take(space, name string, n ast.Node) {
 
 // number computes the expression at n: a whole number.
 func (l *loader) number(n ast.Node, what string, sc *scope) int64 {
-	text := l.text(n, what)
+	text := l.numberText(n, what)
 	if text == "" {
 		return 0
 	}
 	v, err := sc.number(text)
 	l.expressionFault(n, what, text, err)
 	return v
+}
+
+// numberText is the text of an expression.
+func (l *loader) numberText(n ast.Node, what string) string {
+	if b, ok := l.plain(n).(*ast.BoolNode); ok {
+		l.misshapen(n, "%s: want a number, not %s", what, b.GetToken().Value)
+		return ""
+	}
+	return l.text(n, what)
 }
 
 // value computes the expression at n, or the list of expressions.
@@ -258,7 +267,7 @@ func (l *loader) value(n ast.Node, what string) value {
 
 // computed is the value of the expression at n.
 func (l *loader) computed(n ast.Node, what string) value {
-	text := l.text(n, what)
+	text := l.numberText(n, what)
 	if text == "" {
 		l.faults++
 		return value{}
@@ -344,10 +353,10 @@ func (l *loader) readInputs(m *mapping) {
 	if n == nil {
 		return
 	}
-	in := l.mapping(n, "inputs")
+	in := l.mapping(n, "inputs", "inputs")
 	for _, kv := range in.keys {
 		name := keyName(kv)
-		spec := l.mapping(in.get(name), fmt.Sprintf("input %q", name))
+		spec := l.mapping(in.get(name), fmt.Sprintf("input %q", name), "input")
 		l.inputs[name] = ""
 		if path := spec.text("default"); path != "" {
 			l.inputs[name] = filepath.Join(filepath.Dir(l.file), path)
@@ -406,7 +415,7 @@ func (l *loader) inputNames() string {
 
 func (l *loader) readDevices(m *mapping) {
 	for _, n := range l.list(m.get("devices")) {
-		d := l.mapping(n, "device")
+		d := l.mapping(n, "device", "device")
 		name := l.declare(d, "device")
 		dev := Device{Driver: d.need("driver"), File: l.file, Line: n.GetToken().Position.Line}
 		if all := devices.Drivers(); dev.Driver != "" && !slices.Contains(all, dev.Driver) {
@@ -446,7 +455,7 @@ func (l *loader) readParams(d *mapping) map[string]string {
 		}
 	}
 	if n := d.get("params"); n != nil {
-		p := l.mapping(n, d.what+": params")
+		p := l.mapping(n, d.what+": params", "driver params")
 		for _, kv := range p.keys {
 			out[keyName(kv)] = p.text(keyName(kv))
 		}
@@ -459,7 +468,7 @@ func (l *loader) readLinks(m *mapping) {
 		l.linked = make(map[[2]string]string)
 	}
 	for _, n := range l.list(m.get("links")) {
-		s := l.mapping(n, "link")
+		s := l.mapping(n, "link", "link")
 		path := mem.Path{There: true}
 		path.Latency = l.duration(s, "latency")
 		if bn := s.get("bandwidth"); bn != nil {
@@ -471,7 +480,7 @@ func (l *loader) readLinks(m *mapping) {
 			path.Bandwidth = uint64(max(v, 0))
 		}
 		link := mem.Link{Ring: path}
-		if s.oneOf("way", "direct", "ring") == "direct" {
+		if s.oneOf("way", "direct") == "direct" {
 			link = mem.Link{Direct: path}
 		}
 		l.bounded(n, "links", len(l.out.Links)+1, maxObjects)
@@ -486,7 +495,7 @@ func (l *loader) readLinks(m *mapping) {
 			a, b := l.memory(ends[0], "link: between"), l.memory(ends[1], "link: between")
 			l.out.Links = append(l.out.Links, Link{a, b, link, line}, Link{b, a, link, line})
 		} else {
-			from, to := l.memory(s.get("from"), "link: from"), l.memory(s.get("to"), "link: to")
+			from, to := l.memoryAt(s, "from"), l.memoryAt(s, "to")
 			l.out.Links = append(l.out.Links, Link{from, to, link, line})
 		}
 		if last := l.out.Links[len(l.out.Links)-1]; last.From == last.To && last.From != "" {
@@ -512,6 +521,14 @@ func (l *loader) namedAs(space string) (names []string) {
 		}
 	}
 	return names
+}
+
+// memoryAt is memory for a key that must be there.
+func (l *loader) memoryAt(m *mapping, key string) string {
+	if !m.require(key) {
+		return ""
+	}
+	return l.memory(m.get(key), m.what+": "+key)
 }
 
 // memory reads the name of a device or "host".

@@ -18,7 +18,7 @@ func (l *loader) readLet(m *mapping) {
 	if n == nil {
 		return
 	}
-	let := l.mapping(n, "let")
+	let := l.mapping(n, "let", "let")
 	for _, kv := range let.keys {
 		name := keyName(kv)
 		before := l.faults
@@ -31,7 +31,7 @@ func (l *loader) readLet(m *mapping) {
 // readSVM reads the blocks of shared virtual memory.
 func (l *loader) readSVM(m *mapping) {
 	for _, n := range l.list(m.get("svm")) {
-		s := l.mapping(n, "svm")
+		s := l.mapping(n, "svm", "svm")
 		b := Buffer{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
 		s.what = fmt.Sprintf("svm %q", b.Name)
 		before := l.faults
@@ -85,7 +85,7 @@ func (l *loader) readBuffers(m *mapping) {
 		return
 	}
 	for _, n := range l.list(n) {
-		s := l.mapping(n, "buffer")
+		s := l.mapping(n, "buffer", "buffer")
 		b := Buffer{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
 		if s.has("over") {
 			l.readOver(s, b, n)
@@ -197,10 +197,10 @@ func (l *loader) svmNames() string {
 
 func (l *loader) readQueues(m *mapping) {
 	for _, n := range l.list(m.get("queues")) {
-		s := l.mapping(n, "queue")
+		s := l.mapping(n, "queue", "queue")
 		q := Queue{Name: l.declare(s, "queue"), Line: n.GetToken().Position.Line}
-		q.Device = l.memory(s.get("device"), s.what+": device")
-		q.OutOfOrder = s.oneOf("order", "in", "out") == "out"
+		q.Device = l.memoryAt(s, "device")
+		q.OutOfOrder = s.oneOf("order", "in") == "out"
 		s.done()
 		l.bounded(n, "queues", len(l.out.Queues)+1, maxObjects)
 		l.take("queue", q.Name, n)

@@ -40,7 +40,7 @@ func (l *loader) kindOfCommand(n ast.Node, m *mapping) string {
 		switch {
 		case !m.has(k) || k == "fill" && (m.has("write") || m.has("host-write")): // a write may be given a fill
 		case kind != "":
-			l.errorf(n, "command: %s beside %s: one command does one thing", k, kind)
+			l.misshapen(n, "command: %s beside %s: one command does one thing", k, kind)
 			return ""
 		default:
 			kind = k
@@ -54,13 +54,13 @@ func (l *loader) kindOfCommand(n ast.Node, m *mapping) string {
 				break
 			}
 		}
-		l.errorf(m.node, "command: %q is no command; want one of %s%s", found, strings.Join(commandKinds, ", "), suggest.For(found, commandKinds))
+		l.misshapen(m.node, "command: %q is no command; want one of %s%s", found, strings.Join(commandKinds, ", "), suggest.For(found, commandKinds))
 	}
 	return kind
 }
 
 func (l *loader) readCommand(n ast.Node, depth int) {
-	m := l.mapping(n, "command")
+	m := l.mapping(n, "command", "command")
 	kind := l.kindOfCommand(n, m)
 	if kind == "" {
 		return
@@ -159,7 +159,7 @@ func (l *loader) readCommon(m *mapping, c *Command) {
 		status, ok := callbackStates[word]
 		switch {
 		case !ok && word != "":
-			l.errorf(n, "%s: callbacks %q: want some of submitted, running, complete", m.what, word)
+			l.misshapen(n, "%s: callbacks %q: want some of submitted, running, complete", m.what, word)
 		case slices.Contains(c.Callbacks, status):
 			l.errorf(n, "%s: callbacks: %s is there twice", m.what, word)
 		case ok:
@@ -219,7 +219,7 @@ func (l *loader) takeID(m *mapping, c *Command) {
 }
 
 // flag reads true or false under key.
-func (l *loader) flag(m *mapping, key string) bool { return m.oneOf(key, "false", "true") == "true" }
+func (l *loader) flag(m *mapping, key string) bool { return m.oneOf(key, "false") == "true" }
 
 func (l *loader) queueNames() string {
 	var out []string
@@ -238,10 +238,14 @@ func (l *loader) expanded(n ast.Node, what string) string {
 }
 
 func (l *loader) readRepeat(m *mapping, depth int) {
+	before := l.faults
 	count := l.natural(m, "repeat", l.scope, 0, 0)
 	name := m.text("as")
 	body := l.list(m.get("do"))
 	m.done()
+	if count == 0 && l.faults == before { // what is not run is held against its form
+		l.checkShape(m.get("do"), &m.shape.find("do").form, "repeat: do")
+	}
 	_, shadows := l.scope.vars[name]
 	switch {
 	case depth >= maxRepeats:
@@ -306,7 +310,7 @@ func (l *loader) readMigrate(m *mapping, c *Command) {
 	if len(c.Places) == 0 && len(l.list(m.get("migrate"))) == 0 {
 		l.errorf(m.node, "migrate: nothing is named")
 	}
-	if n, several := m.get("to").(*ast.SequenceNode); several {
+	if n, several := l.plain(m.get("to")).(*ast.SequenceNode); several && n != nil {
 		for _, d := range l.list(n) {
 			name := l.memory(d, "migrate: to")
 			if slices.Contains(c.Onto, name) {
@@ -318,9 +322,9 @@ func (l *loader) readMigrate(m *mapping, c *Command) {
 			l.errorf(n, "migrate: to: no device is named")
 		}
 	} else {
-		c.Host = m.oneOf("to", "device", "host") == "host"
+		c.Host = m.oneOf("to", "device") == "host"
 	}
-	c.Undefined = m.oneOf("content", "kept", "undefined") == "undefined"
+	c.Undefined = m.oneOf("content", "kept") == "undefined"
 	if len(c.Onto) > 0 && (c.Undefined || len(c.Places) > 0 && l.isSVM(c.Places[0])) {
 		l.errorf(m.node, "migrate to several devices: it brings buffers, with their content")
 	}

@@ -14,15 +14,15 @@ func (l *loader) readExpect(m *mapping) {
 		return
 	}
 	for _, n := range nodes {
-		s := l.mapping(n, "expect")
+		s := l.mapping(n, "expect", "expect")
 		e := Expectation{Line: s.node.GetToken().Position.Line}
 		kind, several := "", false
-		for _, k := range []string{"buffer", "moved", "capacity-percent", "copies", "only", "fails"} {
+		for _, k := range expectations {
 			if !s.has(k) {
 				continue
 			}
 			if kind != "" {
-				l.errorf(s.node, "expect: %s beside %s: one expectation says one thing", k, kind)
+				l.misshapen(s.node, "expect: %s beside %s: one expectation says one thing", k, kind)
 				several = true
 			}
 			kind = k
@@ -53,7 +53,7 @@ func (l *loader) readExpect(m *mapping) {
 		case "fails":
 			l.expectFailures(s, &e)
 		default:
-			l.errorf(s.node, "expect: want one of buffer, moved, capacity-percent, copies, only, fails")
+			l.misshapen(s.node, "expect: want one of %s", strings.Join(expectations, ", "))
 			continue
 		}
 		s.done()
@@ -121,7 +121,8 @@ func (l *loader) somewhere(n ast.Node, what string) Place {
 	if _, ok := l.plain(n).(*ast.MappingNode); !ok {
 		return l.placeNamed(n, what)
 	}
-	m := l.mapping(n, what)
+	m := l.mapping(n, what, "place")
 	defer m.done()
+	m.require("buffer")
 	return l.place(m, "buffer", "offset")
 }

@@ -59,7 +59,7 @@ func (l *loader) flags(m *mapping, names flagNames) (out uint64) {
 			out |= f.flag
 		}
 		if !found && word != "" {
-			l.errorf(n, "%s: flags %q: want some of %s", m.what, word, names)
+			l.misshapen(n, "%s: flags %q: want some of %s", m.what, word, names)
 		}
 	}
 	use, other := uint64(runtime.UseHostPtr), out&uint64(runtime.AllocHostPtr|runtime.CopyHostPtr)

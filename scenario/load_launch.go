@@ -35,7 +35,6 @@ func (l *loader) dims(m *mapping, key string, least int64) (out [3]uint64, dims 
 func (l *loader) readLaunch(m *mapping, c *Command) {
 	c.Kernel = m.text("launch")
 	m.what = "launch " + c.Kernel
-	m.use("svm")
 	var local, offset int
 	c.Global, c.Dims = l.dims(m, "global", 1)
 	c.Local, local = l.dims(m, "local", 1)
@@ -68,7 +67,7 @@ func (l *loader) readLaunch(m *mapping, c *Command) {
 func (l *loader) readIndirect(n ast.Node, what string) Arg {
 	info := devices.ArgInfo{Name: what, Kind: devices.ArgBuffer, Access: mem.ReadWrite}
 	if _, isMap := l.plain(n).(*ast.MappingNode); isMap {
-		m := l.mapping(n, what)
+		m := l.mapping(n, what, "reached")
 		if !m.has("svm") {
 			l.errorf(m.node, "%s: svm is missing: the block that the kernel reaches", what)
 			return Arg{}
@@ -113,7 +112,7 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
 		l.checkArg(n, what, &a)
 		return a
 	}
-	m := l.mapping(n, what)
+	m := l.mapping(n, what, "argument")
 	kind := devices.ArgValue
 	switch {
 	case m.has("local"):
@@ -160,10 +159,6 @@ func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) Arg {
 	key := "buffer"
 	if m.has("svm") {
 		key = "svm"
-		if m.has("buffer") {
-			l.errorf(m.node, "%s: buffer beside svm: an argument is one of them", m.what)
-			m.get("buffer")
-		}
 		a.Place, a.At = l.pointerPlace(m, key)
 	} else {
 		a.Place = l.placeNamed(m.get(key), m.what)
@@ -185,7 +180,7 @@ func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) Arg {
 		a.Used = l.within(m, from, offset, size)
 	}
 	if a.Stated {
-		switch m.oneOf("access", "read-write", "read", "write") {
+		switch m.oneOf("access", "read-write") {
 		case "read":
 			a.Access = mem.Read
 		case "write":

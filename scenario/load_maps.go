@@ -133,8 +133,6 @@ func (l *loader) readHostUse(m *mapping, c *Command) {
 		mp.Uses = append(mp.Uses, len(l.out.Commands))
 	}
 	if c.Kind == HostRead || l.faults > before {
-		m.use("offset", "size")
-		m.use(dataKeys...)
 		return
 	}
 	if c.Data = l.data(m, l.scope); c.Data == nil && l.faults == before {

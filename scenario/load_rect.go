@@ -94,7 +94,6 @@ func (l *loader) rect(m *mapping, key, other string) (r *Rect, at, to Place) {
 		}
 	}
 	if l.faults > before {
-		m.use("offset", "origin", "pitch", "slice-pitch", other+"offset", other+"origin", other+"pitch", other+"slice-pitch")
 		return nil, at, to
 	}
 	var offset, offset2 uint64

@@ -19,7 +19,7 @@ const maxParts = 4096
 
 func (l *loader) readViews(m *mapping) {
 	for _, n := range l.list(m.get("sub-buffers")) {
-		s := l.mapping(n, "sub-buffer")
+		s := l.mapping(n, "sub-buffer", "sub-buffer")
 		v := View{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
 		s.what = "sub-" + s.what
 		of, ok := l.whole(s, &v)

@@ -88,7 +88,7 @@ func Describe(ctx context.Context, file string, data []byte, opt Options) (*Desc
 // readParameters reads the section params.
 func (l *loader) readParameters(m *mapping) {
 	if n := m.get("params"); n != nil {
-		params := l.mapping(n, "params")
+		params := l.mapping(n, "params", "params")
 		for _, kv := range params.keys {
 			l.readParameter(kv, params.get(keyName(kv)))
 		}
@@ -102,7 +102,7 @@ func (l *loader) checkSet(m *mapping) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.given.Set)) {
 		if !known(name) {
-			if let, ok := l.plain(m.get("let")).(*ast.MappingNode); ok && l.mapping(let, "let").has(name) {
+			if let, ok := l.plain(m.get("let")).(*ast.MappingNode); ok && l.mapping(let, "let", "let").has(name) {
 				l.errorf(let, "--set %s=...: it is computed, under let; what is to be set is declared under params", name)
 				continue
 			}
@@ -144,7 +144,7 @@ type limits struct {
 func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 	name, before := keyName(kv), l.faults
 	l.declareValue(kv, "param")
-	s := l.mapping(n, fmt.Sprintf("param %q", name))
+	s := l.mapping(n, fmt.Sprintf("param %q", name), "param")
 	p := Param{Name: name, File: l.file, Line: kv.Key.GetToken().Position.Line}
 	defer func() {
 		l.bounded(kv.Key, "params", len(l.out.Params)+1, maxParams)
@@ -155,8 +155,8 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 		return
 	}
 	s.need("type")
-	p.Type = ParamType(s.oneOf("type", append(elementTypes, string(List))...))
-	of := s.oneOf("of", elementTypes...)
+	p.Type = ParamType(s.oneOf("type", string(Integer)))
+	of := s.oneOf("of", string(Integer))
 	switch {
 	case p.Type == List:
 		p.Of = ParamType(of)
@@ -166,7 +166,6 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 	p.About = s.text("about")
 	bounds := l.readLimits(s, &p)
 	def := s.get("default")
-	s.use("min", "max", "values")
 	s.done()
 	if l.faults > before {
 		return

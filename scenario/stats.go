@@ -51,9 +51,12 @@ func (l *loader) readLayers(d *mapping) (out []Layer) {
 
 // sizedLayer reads a layer with sizes.
 func (l *loader) sizedLayer(n ast.Node, what string) (out Layer, ok bool) {
-	m := l.mapping(n, what)
-	defer m.done()
+	m := l.mapping(n, what, "layer")
 	before := l.faults
+	m.done()
+	if l.faults > before || !m.single() {
+		return out, false
+	}
 	for _, kind := range []string{"limit", "bins", "pool"} {
 		if !m.has(kind) {
 			continue
@@ -77,11 +80,7 @@ func (l *loader) sizedLayer(n ast.Node, what string) (out Layer, ok bool) {
 		}
 		return out, l.faults == before
 	}
-	l.errorf(m.node, "%s: want one of %s", what, strings.Join(layerKinds, ", "))
-	for _, kv := range m.keys {
-		m.use(keyName(kv))
-	}
-	return out, false
+	return out, false // one of them is there
 }
 
 // over returns the layer over a memory.

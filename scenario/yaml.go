@@ -21,13 +21,14 @@ import (
 
 // source is the file being read and what was found wrong with it.
 type source struct {
-	file    string
-	errs    Errors
-	faults  int // counts broken rules, also those that are not reported, or not again
-	anchors map[string]ast.Node
-	work    work
-	expand  func(string) (string, error) // computes the {expressions} in a word; nil takes them as they are
-	end     error                        // why reading has ended early, where the scenario is not at fault
+	file        string
+	errs        Errors
+	shapeFaults int // of faults: those that a schema shows, too
+	faults      int // counts broken rules, also those that are not reported, or not again
+	anchors     map[string]ast.Node
+	work        work
+	expand      func(string) (string, error) // computes the {expressions} in a word; nil takes them as they are
+	end         error                        // why reading has ended early, where the scenario is not at fault
 }
 
 // errorf records a broken rule at n.
@@ -172,7 +173,7 @@ func (s *source) written(n ast.Node, what string) string {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		out = v.GetToken().Value
 	default:
-		s.errorf(n, "%s: want a word, not %s", what, kindOf(v))
+		s.misshapen(n, "%s: want a word, not %s", what, kindOf(v))
 		return ""
 	}
 	s.spend(len(out) / 16) // it is looked through
@@ -186,17 +187,17 @@ func (s *source) written(n ast.Node, what string) string {
 // unprintable reports whether a terminal would take a character for a command.
 func unprintable(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
-// mapping is a YAML mapping whose keys must all be asked for.
+// mapping is a YAML mapping of a shape.
 type mapping struct {
-	src  *source
-	node ast.Node
-	what string // what it is, for errors
-	keys []*ast.MappingValueNode
-	used []string
+	src   *source
+	node  ast.Node
+	what  string // what it is, for errors
+	shape *shape // nil where it is of no variant of what it is to be
+	keys  []*ast.MappingValueNode
 }
 
-// mapping reads n, which must be a mapping. what names it in errors.
-func (s *source) mapping(n ast.Node, what string) *mapping {
+// mapping reads n, which must be a mapping of the named shape. what names it in errors.
+func (s *source) mapping(n ast.Node, what, shape string) *mapping {
 	m := &mapping{src: s, node: n, what: what}
 	switch v := s.plain(n).(type) {
 	case *ast.MappingNode:
@@ -208,12 +209,13 @@ func (s *source) mapping(n ast.Node, what string) *mapping {
 		m.keys = []*ast.MappingValueNode{v}
 		m.node = v.Key
 	default:
-		s.errorf(n, "%s: want a mapping, not %s", what, kindOf(v))
+		s.misshapen(n, "%s: want a mapping, not %s", what, kindOf(v))
 	}
+	m.shape = shapeOf(shape, m)
 	s.spend(len(m.keys))
 	for _, kv := range m.keys {
 		if kv.Key.IsMergeKey() {
-			s.errorf(kv, "%s: merge keys (<<) are not part of the language", what)
+			s.misshapen(kv, "%s: merge keys (<<) are not part of the language", what)
 		}
 	}
 	return m
@@ -223,8 +225,8 @@ func keyName(kv *ast.MappingValueNode) string { return kv.Key.GetToken().Value }
 
 // get returns the value of key, or nil.
 func (m *mapping) get(key string) ast.Node {
-	if !slices.Contains(m.used, key) {
-		m.used = append(m.used, key)
+	if m.shape != nil && m.shape.rest == nil && m.shape.find(key) == nil {
+		return nil // it is unknown here: done says so
 	}
 	m.src.spend(len(m.keys) / 16)
 	for _, kv := range m.keys {
@@ -234,10 +236,6 @@ func (m *mapping) get(key string) ast.Node {
 	}
 	return nil
 }
-
-// use marks keys as asked for: they are known, though a fault keeps them from
-// being read.
-func (m *mapping) use(keys ...string) { m.used = append(m.used, keys...) }
 
 // has reports whether key is there, without asking for it.
 func (m *mapping) has(key string) bool {
@@ -253,37 +251,71 @@ func (m *mapping) text(key string) string {
 	return m.src.text(n, m.what+": "+key)
 }
 
+// isTrue reports whether a key is there and true.
+func (m *mapping) isTrue(key string) bool {
+	for _, kv := range m.keys {
+		if keyName(kv) == key {
+			return m.src.text(kv.Value, key) == "true"
+		}
+	}
+	return false
+}
+
+// require reports a key that is missing.
+func (m *mapping) require(key string) bool {
+	if m.get(key) == nil {
+		m.src.misshapen(m.node, "%s: %s is missing", m.what, key)
+		return false
+	}
+	return true
+}
+
 // need is text that must be there.
 func (m *mapping) need(key string) string {
-	if m.get(key) == nil {
-		m.src.errorf(m.node, "%s: %s is missing", m.what, key)
+	if !m.require(key) {
 		return ""
 	}
 	return m.text(key)
 }
 
-// oneOf is text that must be one of words; the first is the default.
-func (m *mapping) oneOf(key string, words ...string) string {
+// oneOf is text that must be one of the words that the shape has for the key; missing
+// is def.
+func (m *mapping) oneOf(key, def string) string {
 	n := m.get(key)
 	if n == nil {
-		return words[0]
+		return def
 	}
-	t := m.text(key)
-	if !slices.Contains(words, t) {
-		m.src.errorf(n, "%s: %s %q: want one of %s%s", m.what, key, t, strings.Join(words, ", "), suggest.For(t, words))
-		return words[0]
+	t, before := m.text(key), m.src.faults
+	if m.src.oneOfWords(n, &m.shape.find(key).form, m.what+": "+key, t); m.src.faults > before || t == "" {
+		return def
 	}
 	return t
 }
 
-// done reports keys that nobody asked for.
+// single reports whether there is exactly one key, and that it is not so where it is
+// not.
+func (m *mapping) single() bool {
+	if len(m.keys) != 1 {
+		m.src.misshapen(m.node, "%s: want one of %s", m.what, strings.Join(m.shape.known(), ", "))
+	}
+	return len(m.keys) == 1
+}
+
+// done reports keys that the shape does not have.
 func (m *mapping) done() {
+	if m.shape == nil || m.shape.rest != nil {
+		return
+	}
 	for _, kv := range m.keys {
-		if k := keyName(kv); !slices.Contains(m.used, k) && !kv.Key.IsMergeKey() {
-			known := slices.Clone(m.used)
-			slices.Sort(known)
-			known = slices.Compact(known)
-			m.src.errorf(kv.Key, "%s: unknown key %q; known here: %s%s", m.what, k, strings.Join(known, ", "), suggest.For(k, known))
+		if k := keyName(kv); m.shape.find(k) == nil && !kv.Key.IsMergeKey() {
+			known := m.shape.known()
+			m.src.misshapen(kv.Key, "%s: unknown key %q; known here: %s%s", m.what, k, strings.Join(known, ", "), suggest.For(k, known))
 		}
 	}
+}
+
+// misshapen records a broken rule at n that is one of form: a JSON Schema has it, too.
+func (s *source) misshapen(n ast.Node, format string, args ...any) {
+	s.shapeFaults++
+	s.errorf(n, format, args...)
 }

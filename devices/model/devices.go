@@ -134,6 +134,9 @@ func (d *Device) Info() devices.Info {
 	return info
 }
 
+// World is the device's.
+func (d *Device) World() *World { return d.w }
+
 // Memory implements devices.Device.
 func (d *Device) Memory() mem.Resource { return d.in.Memory() }
 

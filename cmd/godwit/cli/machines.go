@@ -19,6 +19,12 @@ import (
 	"godwit/outfile"
 )
 
+// machinesOutput is what godwit machines prints with --json; with a name it prints one of
+// them, with its ways.
+type machinesOutput struct {
+	Machines []machineInfo `json:"machines"`
+}
+
 // machineInfo is what godwit machines says of one.
 type machineInfo struct {
 	Name    string       `json:"name"`
@@ -158,7 +164,7 @@ func listMachines(out io.Writer, asJSON bool) error {
 		list = append(list, describeMachine(m))
 	}
 	if asJSON {
-		return writeJSON(out, map[string]any{"machines": list})
+		return writeJSON(out, machinesOutput{list})
 	}
 	t := newTable(out, 4, "machine", "what it is", "links")
 	for _, m := range list {

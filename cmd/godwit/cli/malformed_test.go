@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"godwit/devices/model/machine"
 	"godwit/icd/devicefile"
 	"godwit/scenario"
 	"godwit/tests/mutate"
@@ -75,7 +76,21 @@ func fileKinds(t *testing.T) []fileKind {
 	}
 	traces = append(traces, mini, godwit.String(), rmm.String(), pytorch.String())
 	stub := stubLibrary(t)
+	overlap, err := filepath.Abs(example("overlap"))
+	require.NoError(t, err)
+	var machines []string
+	files, err = filepath.Glob("../../../devices/model/machine/machines/*.yaml")
+	require.NoError(t, err)
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		require.NoError(t, err)
+		machines = append(machines, string(text))
+	}
 	return []fileKind{
+		{"machine", machines, ".yaml", func(f string) []string { return []string{"run", overlap, "--machine", f} }, func(_ *testing.T, file, text string) bool {
+			_, err := machine.Parse(file, []byte(text), machine.Options{Devices: 2})
+			return err == nil
+		}},
 		{"scenario", scenarios, ".yaml", func(f string) []string { return []string{"run", f, "--memory", "64MiB"} }, func(t *testing.T, file, text string) bool {
 			s, err := scenario.Parse(t.Context(), file, []byte(text), scenario.Options{Memory: 64 << 20})
 			if err == nil {

@@ -32,6 +32,7 @@ var jsonOutputs = []struct {
 	{"exec", tracelog.Summary{}},
 	{"devices", devicesOutput{}},
 	{"examples", examplesOutput{}},
+	{"machines", machinesOutput{}},
 	{"version", versionInfo{}},
 	{"replay", replayOutput{}},
 	{"trace info", []traceFigures{}},
@@ -53,9 +54,12 @@ func schemaFile(name string) string {
 // schemaName is the name of a verb's schema: an argument has no dashes.
 func schemaName(verb string) string { return strings.ReplaceAll(verb, "--", "") }
 
+// schemaOfScenarios is the name of the schema of what godwit run and sweep read.
+const schemaOfScenarios = "scenario"
+
 // schemaNames are what godwit schema takes.
 func schemaNames() []string {
-	var out []string
+	out := []string{schemaOfScenarios}
 	for _, o := range jsonOutputs {
 		out = append(out, schemaName(o.verb))
 	}
@@ -64,12 +68,13 @@ func schemaNames() []string {
 
 func newSchema() *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema VERB",
-		Short: "Print the JSON Schema of what a verb prints with --json",
-		Long: `Print the JSON Schema (draft 2020-12) of what a verb prints with --json: its keys,
-their types, what they mean and in which unit they are (x-unit). docs/json.md has
-the same for people.`,
-		Example: `  godwit schema run
+		Use:   "schema scenario | VERB",
+		Short: "Print the JSON Schema of scenarios, or of what a verb prints with --json",
+		Long: `Print a JSON Schema (draft 2020-12): of scenarios, with which editors complete and
+check them, or of what a verb prints with --json: its keys, their types, what they
+mean and in which unit they are (x-unit). docs/json.md has the latter for people.`,
+		Example: `  godwit schema scenario > scenario.schema.json
+  godwit schema run
   godwit schema run summary      # run --summary
   godwit schema bench alloc`,
 		ValidArgs: schemaNames(),
@@ -77,6 +82,10 @@ the same for people.`,
 			name := strings.Join(args, " ")
 			if !slices.Contains(schemaNames(), name) {
 				return fmt.Errorf("schema %q: there is none of this name; there are %s%s", name, strings.Join(schemaNames(), ", "), suggest.For(name, schemaNames()))
+			}
+			if name == schemaOfScenarios {
+				_, err := cmd.OutOrStdout().Write(scenario.Schema())
+				return err
 			}
 			text, err := schemaFiles.ReadFile(schemaFile(name))
 			if err != nil {

@@ -20,6 +20,8 @@ import (
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
+
+	"godwit/scenario"
 )
 
 // comments are those of the types of a package and of their fields, from its source.
@@ -193,13 +195,14 @@ var units = []struct {
 	{"bytes, of allocations blocks", regexp.MustCompile(`^scenario\.Figure\.`)},
 	{"count", regexp.MustCompile(`^bufalloc\.replay\.BenchRow\.live$|DeviceResult\.memory$|DeviceUse\.memory$`)},
 	{"none", regexp.MustCompile(`\.(seed|score|score_before_shrinking)$`)},
-	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|overhead|overhead_max|price|robson|hit_rate)$`)},
+	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|overhead|overhead_max|price|robson|hit_rate|busy_share)$`)},
+	{"operations/s", regexp.MustCompile(`operations_per_s$`)},
 	{"bytes/s", regexp.MustCompile(`bytes_per_s$`)},
 	{"ns", regexp.MustCompile(`_ns$|\.ns$|\.ns_per|_ns_per`)},
 	{"bytes", regexp.MustCompile(`bytes`)},
 	{"bytes", regexp.MustCompile(`\.(align|base_align|dropped|failing_above|free|global_memory|held|ceiling|high_water|largest|largest_free|live|` +
 		`local_memory|max_alloc|median|smallest|min_region|moved|offline|offset|peak_live|peak_use|planned|region|ride_along|size|written_back)$`)},
-	{"count", regexp.MustCompile(`\.(chunks|command|commands|compute_units|contexts|copies|cpus|device|evals|events|evictions|failed|failed_allocs|failures|faults|` +
+	{"count", regexp.MustCompile(`\.(channels|chunks|copies_in|copies_out|flows|kernels|modelled_commands|solves|command|commands|compute_units|contexts|copies|cpus|device|evals|events|evictions|failed|failed_allocs|failures|faults|` +
 		`first_failure|from|index|launches|legs|line|max_at|max_work_group|median_life|missing_frees|never_fits|never_freed|number|op|ops|` +
 		`ops_before_shrinking|out_of_memory|pairs|peak_at|probes|refused|reps|retries|rounds|scans|sizes|to|traces|unknown_frees|written_by|zero_sized|heap_allocs_per_pair)$`)},
 }
@@ -407,6 +410,8 @@ func TestWhatVerbsPrintIsValid(t *testing.T) {
 		{"sweep", []string{"--example", "matmul-tiles", "--set", "n=2"}, 0},
 		{"devices", nil, 0},
 		{"examples", nil, 0},
+		{"machines", nil, 0},
+		{"run", []string{"--example", "overlap", "--machine", "h200-pcie"}, 0},
 		{"version", nil, 0},
 		{"replay", []string{trace, "-s", "fit,bestfit", "--repeats", "1", "--series", "--pool", "power-of-two"}, 0},
 		{"replay", []string{trace, "-s", "fit", "--repeats", "0"}, 0},
@@ -442,6 +447,9 @@ func TestTheSchemaVerb(t *testing.T) {
 	want, err := os.ReadFile("schemas/bench-alloc.json")
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(out))
+	out, err = exec.CommandContext(t.Context(), bin, "schema", "scenario").Output()
+	require.NoError(t, err)
+	require.Equal(t, string(scenario.Schema()), string(out))
 	out, err = exec.CommandContext(t.Context(), bin, "schema", "rum").CombinedOutput()
 	require.Equal(t, "exit status 2", exitText(err))
 	require.Contains(t, string(out), `did you mean "run"?`)
