@@ -148,7 +148,13 @@ func (p *Planner) gateMove(dst *Plan, st *Step, b *buffer, s *store, v *content,
 		}
 		return true
 	}
-	if v.valid.Has(s.memory) {
+	partly := false // up to an earlier count, so that the rest is all that has to come
+	if s.held != nil {
+		h := s.held.Seek(st.Range.Start)
+		partly = h.Value() != nil
+		st.Range.End = min(st.Range.End, h.Range().End)
+	}
+	if partly || v.valid.Has(s.memory) {
 		dst.arena = s.data(dst.arena, base, c.Ref(), &p.stepWaits)
 		return true
 	}
@@ -223,7 +229,7 @@ func (p *Planner) Regrown(w *Want, class mem.Class, copies *Plan, points []mem.P
 	k.made(w.Span)
 	k.used = used
 	s.hazards.Set(gone, hazard{})
-	s.hold(gone, nil)
+	s.holdOnly(gone, copies.Steps)
 	s.seed(in, until)
 	p.edits++
 	p.stats.Regrows++
@@ -244,6 +250,18 @@ func (p *Planner) Regrown(w *Want, class mem.Class, copies *Plan, points []mem.P
 			r.Start = seg.End
 		}
 	}
+}
+
+// holdOnly forgets what a store holds partly of r, but for what the steps copy as it is.
+func (s *store) holdOnly(r mem.Range, steps []Step) {
+	if s.held == nil {
+		return
+	}
+	for i := range steps {
+		s.held.Set(mem.Range{Start: r.Start, End: steps[i].Range.Start}, nil)
+		r.Start = steps[i].Range.End
+	}
+	s.held.Set(r, nil)
 }
 
 // exchange puts a block in the place of those that it overlaps. For a moment there are both.
