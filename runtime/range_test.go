@@ -301,3 +301,23 @@ func TestReleaseWhileABlockIsExchanged(t *testing.T) {
 	require.NoError(t, h.q[0].Finish(soon(t)))
 	require.Zero(t, h.c.Resource(1).Stats().Live)
 }
+
+// A part that came up to a count goes into a larger block as it is: with the next count, the
+// rest of it comes.
+func TestWhatABlockHoldsUpToACountGoesWithIt(t *testing.T) {
+	h := ranged(t, runtime.Options{}, 2, 1<<20)
+	b, size := h.buffer(16<<10, nil), h.buffer(64, nil)
+	part := h.part(b, 0, 8<<10)
+	h.flood(h.q[0], part, 1)
+	h.flood(h.q[1], b, 2)
+	h.ended(h.setCount(1, size, 1<<10))
+	require.NoError(t, b.SetContentSizeBuffer(size))
+	h.ended(h.ok(h.q[0].EnqueueMigrate(soon(t), []*runtime.Buffer{part}, 0)))
+	before := h.c.Stats()
+	h.ended(h.ok(h.q[0].EnqueueMigrate(soon(t), []*runtime.Buffer{b}, 0)))
+	require.EqualValues(t, 1, h.c.Stats().Regrows-before.Regrows)
+	h.ended(h.setCount(1, size, 4<<10))
+	got := make([]byte, 4<<10)
+	h.ended(h.ok(h.q[0].EnqueueRead(soon(t), b, 0, got)))
+	require.Equal(t, bytes.Repeat([]byte{2}, 4<<10), got)
+}
