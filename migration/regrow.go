@@ -238,6 +238,7 @@ func (p *Planner) Regrown(w *Want, class mem.Class, copies *Plan, points []mem.P
 		s.wrote(st.Range, points[i], true, false)
 		p.stats.BytesRegrown += st.Range.Size()
 		if st.kept {
+			s.hold(st.Range, nil)
 			b.rebound(s.memory, st.Range, points[i])
 		}
 	}
