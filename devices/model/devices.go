@@ -85,8 +85,7 @@ func (w *World) memoryOf(l *devices.Loc) int {
 	return 0
 }
 
-// bytesKept is the content of devices that keep bytes. They move when a command starts
-// or when it ends, which is the machine's freedom; with a seed both happen.
+// bytesKept is the content of devices that keep bytes.
 type bytesKept struct{}
 
 func (bytesKept) begin(t *task) error {

@@ -55,6 +55,8 @@ var screens = []struct {
 	{"examples-write", []string{"examples", "write", "here", "overlap"}, false, false},
 	{"machines", []string{"machines"}, false, false},
 	{"machine", []string{"machines", "gpux4-switch"}, false, false},
+	{"run-machine", []string{"run", "--example", "halo", "--machine", "h200x4-nvlink"}, false, false},
+	{"schema", []string{"schema", "version"}, false, false},
 	{"devices", []string{"devices"}, true, false}, // without OpenCL, whose devices differ from machine to machine
 	{"replay", []string{"replay", "--example", "resnet50", "--repeats", "0"}, false, false},
 	{"replay-times", []string{"replay", "--example", "resnet50", "-s", "fit,bestfit", "--repeats", "1", "--pool", "power-of-two"}, true, false},
