@@ -11,6 +11,7 @@ import (
 	"godwit/bufalloc/fuzz"
 	"godwit/cmd/godwit/internal/migratebench"
 	"godwit/cmd/godwit/internal/transferbench"
+	"godwit/compare"
 	"godwit/icd/tracelog"
 	"godwit/scenario"
 	"godwit/suggest"
@@ -27,10 +28,12 @@ var jsonOutputs = []struct {
 	{"run", scenario.Result{}},
 	{"run --summary", scenario.Digest{}},
 	{"sweep", sweep.Row{}},
+	{"compare", compare.Comparison{}},
 	{"exec", tracelog.Summary{}},
 	{"devices", devicesOutput{}},
 	{"examples", examplesOutput{}},
 	{"machines", machinesOutput{}},
+	{"machines NAME", machineInfo{}},
 	{"version", versionInfo{}},
 	{"replay", replayOutput{}},
 	{"trace info", []traceFigures{}},
