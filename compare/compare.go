@@ -14,7 +14,7 @@ import (
 // Variant is a run to be compared.
 type Variant struct {
 	Name      string           `json:"name"`
-	ElapsedNS int64            `json:"elapsed_ns"` // from the first command to the end of the last
+	ElapsedNS int64            `json:"elapsed_ns"` // from the first command to the end of the last, on this computer; 0 in virtual time
 	Digest    *scenario.Digest `json:"digest"`
 
 	result *scenario.Result
@@ -22,7 +22,11 @@ type Variant struct {
 
 // Of is the variant that a run was.
 func Of(name string, r *scenario.Result) Variant {
-	return Variant{Name: name, ElapsedNS: int64(r.Elapsed()), Digest: r.Digest(), result: r}
+	v := Variant{Name: name, Digest: r.Digest(), result: r}
+	if r.Model == nil {
+		v.ElapsedNS = int64(r.Elapsed())
+	}
+	return v
 }
 
 // Comparison is several runs side by side.

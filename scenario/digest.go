@@ -25,6 +25,11 @@ type Digest struct {
 	BytesRideAlong     uint64 `json:"bytes_ride_along"`
 	BytesPeak          uint64 `json:"bytes_peak"` // on the device that held most at once
 
+	// Of a run in virtual time.
+	Machine  string        `json:"machine,omitempty"`
+	Makespan uint64        `json:"makespan_ns,omitempty"`
+	Reasons  *ReasonResult `json:"critical_path_by_reason,omitempty"`
+
 	Kinds   []KindTotal   `json:"kinds"`
 	Links   []LinkTotal   `json:"links"`
 	Buffers []BufferTotal `json:"buffers"` // those that moved
@@ -75,6 +80,9 @@ func (r *Result) Digest() *Digest {
 		OK: r.OK(), Error: r.Error, Commands: len(r.Commands), Copies: len(r.Copies), Evictions: len(r.Evictions),
 		BytesMoved: r.BytesMoved, BytesLowerBound: r.BytesLowerBound, BytesCompulsory: r.BytesCompulsory, BytesCapacity: r.BytesCapacity,
 		BytesCapacityBound: r.BytesCapacityBound, BytesRideAlong: r.BytesRideAlong, Peaks: []DevicePeak{},
+	}
+	if r.Model != nil {
+		d.Machine, d.Makespan, d.Reasons = r.Model.Machine, r.Model.Makespan, &r.Model.Reasons
 	}
 	for i := range r.Evictions {
 		d.BytesWrittenBack += r.Evictions[i].WrittenBack

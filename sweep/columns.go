@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"godwit/scenario"
 )
 
 // Column is a column of a table of rows. Its values are int64, uint64, float64, bool,
@@ -28,6 +30,9 @@ func (r *Results) Columns(wide bool) []Column {
 	}
 	if times["measured"] || times["modelled"] {
 		figures = append(figures[:len(figures):len(figures)], timed...)
+	}
+	if times["modelled"] {
+		figures = append(figures, modelled...)
 	}
 	var out []Column
 	for _, a := range r.Axes {
@@ -133,6 +138,23 @@ var figures = []Column{
 var timed = []Column{
 	{"elapsed_ns", false, func(r *Row) any { return r.ElapsedNS }},
 	{"times", false, func(r *Row) any { return r.Times }},
+}
+
+// modelled are the figures of rows in virtual time: the makespan's parts.
+var modelled = []Column{
+	reason("compute", func(r *scenario.ReasonResult) uint64 { return r.Compute }),
+	reason("copy", func(r *scenario.ReasonResult) uint64 { return r.Copy }),
+	reason("memory", func(r *scenario.ReasonResult) uint64 { return r.Memory }),
+	reason("host", func(r *scenario.ReasonResult) uint64 { return r.Host }),
+}
+
+func reason(name string, of func(*scenario.ReasonResult) uint64) Column {
+	return Column{"critical_" + name + "_ns", false, func(r *Row) any {
+		if r.Reasons == nil {
+			return nil
+		}
+		return of(r.Reasons)
+	}}
 }
 
 // tail are the last columns.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"godwit/devices/model/machine"
 	"godwit/mem"
 	"godwit/scenario"
 )
@@ -24,6 +26,8 @@ type Config struct {
 	Axes []Axis
 	// Build says which program runs the points: see Executable.
 	Build string
+	// Machine makes the machine that an axis of that kind names, for so many devices.
+	Machine func(ctx context.Context, name string, devices int) (*machine.Machine, error)
 	// Fast leaves times out where they are of this computer, and so may run several
 	// points at once.
 	Fast bool
@@ -94,12 +98,35 @@ func (c *Config) Scenario(ctx context.Context, settings []Setting) (*scenario.Sc
 	return s, err
 }
 
+// Options say how the scenario at a point is run: on which machine, if on one.
+func (c *Config) Options(ctx context.Context, s *scenario.Scenario, settings []Setting) (opt scenario.RunOptions, err error) {
+	for _, p := range settings {
+		if p.Axis.Kind != Machine {
+			continue
+		}
+		if opt.Machine, err = c.Machine(ctx, p.Value, len(s.Devices)); err != nil {
+			return opt, fmt.Errorf("%s: %w", Label(settings), err)
+		}
+	}
+	return opt, nil
+}
+
+// modelled reports whether all points are: their times are the machines'.
+func (c *Config) modelled() bool {
+	return slices.ContainsFunc(c.Axes, func(a Axis) bool { return a.Kind == Machine })
+}
+
 // key is the hash by which a point is known.
-func (c *Config) key(s *scenario.Scenario, settings []Setting) (string, error) {
+func (c *Config) key(s *scenario.Scenario, opt scenario.RunOptions, settings []Setting) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "godwit sweep 1\nbuild %s\nfast %v\n", c.Build, c.Fast)
 	if err := s.WriteExpanded(h); err != nil {
 		return "", fmt.Errorf("%s: %w", Label(settings), err)
+	}
+	if opt.Machine != nil {
+		if err := json.NewEncoder(h).Encode(opt.Machine); err != nil {
+			return "", fmt.Errorf("%s: %w", Label(settings), err)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }

@@ -45,7 +45,7 @@ func Run(ctx context.Context, c *Config, opt RunOptions) (*Results, error) {
 	var taken, done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	jobs := max(opt.Jobs, 1)
-	if !c.Fast {
+	if !c.Fast && !c.modelled() {
 		jobs = 1
 	}
 	group.SetLimit(jobs)
@@ -83,14 +83,18 @@ func (c *Config) point(ctx context.Context, settings []Setting, opt RunOptions) 
 	if err != nil {
 		return nil, false, err
 	}
-	key, err := c.key(s, settings)
+	how, err := c.Options(ctx, s, settings)
+	if err != nil {
+		return nil, false, err
+	}
+	key, err := c.key(s, how, settings)
 	if err != nil {
 		return nil, false, err
 	}
 	if line, known = opt.Known[key]; known {
 		return line, true, nil
 	}
-	run, err := scenario.Run(ctx, s, scenario.RunOptions{})
+	run, err := scenario.Run(ctx, s, how)
 	if ctx.Err() != nil {
 		return nil, false, ctx.Err()
 	}
@@ -101,7 +105,10 @@ func (c *Config) point(ctx context.Context, settings []Setting, opt RunOptions) 
 	for _, p := range settings {
 		row.Parameters[p.Axis.Name] = valueOf(valueAt(s, p))
 	}
-	if !c.Fast {
+	switch {
+	case run.Model != nil:
+		row.Times, row.ElapsedNS = "modelled", int64(run.Model.Makespan)
+	case !c.Fast:
 		row.Times, row.ElapsedNS = "measured", int64(run.Elapsed())
 	}
 	if line, err = row.encode(); err == nil && opt.Journal != nil {

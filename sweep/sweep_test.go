@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	_ "godwit/devices/cpu"
+	"godwit/devices/model/machine"
 	_ "godwit/devices/tce"
 	"godwit/scenario"
 	"godwit/sweep"
@@ -226,4 +227,39 @@ func TestASweepThatIsCancelledEnds(t *testing.T) {
 	require.Zero(t, dropped)
 	require.GreaterOrEqual(t, len(known), 3)
 	require.Less(t, len(known), 50)
+}
+
+// TestMachinesAreSwept: in virtual time, the same times however many points run at once.
+func TestMachinesAreSwept(t *testing.T) {
+	var first string
+	for _, jobs := range []int{1, 3} {
+		c := config(t, turns, "n=2..8*2")
+		c.Fast = false
+		c.Axes = append(c.Axes, sweep.Axis{Kind: sweep.Machine, Name: "machine", Values: []string{"h200-pcie", "h200-nvlink"}})
+		c.Machine = func(_ context.Context, name string, n int) (*machine.Machine, error) {
+			return machine.Named(name, machine.Options{Devices: n})
+		}
+		res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Jobs: jobs})
+		require.NoError(t, err)
+		rows, text := table(t, res)
+		times, total := slices.Index(rows[0], "times"), slices.Index(rows[0], "elapsed_ns")
+		part := slices.Index(rows[0], "critical_compute_ns")
+		points := make(map[string]bool)
+		for _, row := range rows[1:] {
+			require.Equal(t, "modelled", row[times])
+			sum := 0
+			for i := range 4 { // compute, copy, memory and host tile the makespan
+				n, err := strconv.Atoi(row[part+i])
+				require.NoError(t, err)
+				sum += n
+			}
+			require.Equal(t, row[total], strconv.Itoa(sum))
+			points[row[len(row)-1]] = true
+		}
+		require.Len(t, points, 6, "a machine is part of what a point is known by")
+		if first == "" {
+			first = text
+		}
+		require.Equal(t, first, text)
+	}
 }

@@ -88,7 +88,7 @@ var house = map[string]string{
 	"pool/replay": "pool runtime devices/null trace",
 	"metrics":     "pool resource",
 	"report":      "trace bufalloc/replay bufalloc/pack",
-	"sweep":       "scenario",
+	"sweep":       "scenario devices/model/machine",
 	"compare":     "scenario",
 	"plot":        "mem suggest",
 	"tensor":      "backend",

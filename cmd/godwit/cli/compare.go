@@ -22,6 +22,7 @@ const maxVariants = 8
 // compareFlags are the flags of godwit compare.
 type compareFlags struct {
 	scenarioFlags // --set, --policy and --driver may be several, as of sweep
+	machines      string
 	json, code    bool
 }
 
@@ -53,6 +54,7 @@ where it was interrupted.`,
 		},
 	}
 	f.register(cmd)
+	registerMachines(cmd, &f.machines)
 	describeAxes(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&f.code, "exit-code", false, "exit with 1 where the runs differ")
@@ -63,6 +65,7 @@ where it was interrupted.`,
 type contestant struct {
 	name     string
 	scenario *scenario.Scenario
+	how      scenario.RunOptions
 }
 
 // contestants reads the scenarios, each at all points.
@@ -75,7 +78,7 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 		if i == 0 {
 			example = f.example
 		}
-		c, err := f.config(ctx, file, example)
+		c, err := f.config(ctx, file, example, f.machines)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +87,7 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 			return nil, err
 		}
 		if n := len(points) * len(files); n < 2 || n > maxVariants {
-			return nil, fmt.Errorf("compare: %s: want 2 to %d: scenarios, or values of --set, --policy and --driver", plural(n, "run"), maxVariants)
+			return nil, fmt.Errorf("compare: %s: want 2 to %d: scenarios, or values of --set, --machine, --policy and --driver", plural(n, "run"), maxVariants)
 		}
 		for _, p := range points {
 			s, err := c.Scenario(ctx, p)
@@ -104,7 +107,11 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 			if len(points) > 1 {
 				name = append(name, sweep.Label(varied))
 			}
-			out = append(out, contestant{strings.Join(name, " "), s})
+			how, err := c.Options(ctx, s, p)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, contestant{strings.Join(name, " "), s, how})
 		}
 	}
 	return out, nil
@@ -117,7 +124,7 @@ func runCompare(ctx context.Context, w io.Writer, files []string, f *compareFlag
 	}
 	var variants []compare.Variant
 	for _, c := range all {
-		res, err := runShowingProgress(ctx, c.scenario, scenario.RunOptions{})
+		res, err := runShowingProgress(ctx, c.scenario, c.how)
 		var bad scenario.Errors
 		if ctx.Err() != nil || errors.As(err, &bad) {
 			return fmt.Errorf("%s: %w", c.name, err)
@@ -162,7 +169,12 @@ func printComparison(w io.Writer, c *compare.Comparison) {
 		{"written back", func(v *compare.Variant) uint64 { return v.Digest.BytesWrittenBack }, humanize.IBytes},
 		{"evictions", func(v *compare.Variant) uint64 { return uint64(v.Digest.Evictions) }, number},
 		{"peak of a device", func(v *compare.Variant) uint64 { return v.Digest.BytesPeak }, humanize.IBytes},
-		{"elapsed, on this computer", func(v *compare.Variant) uint64 { return uint64(v.ElapsedNS) }, func(n uint64) string { return fmt.Sprintf("%.1f ms", float64(n)/1e6) }},
+		{"elapsed, on this computer", func(v *compare.Variant) uint64 { return uint64(v.ElapsedNS) }, milliseconds},
+		{"makespan, on the machine", func(v *compare.Variant) uint64 { return v.Digest.Makespan }, milliseconds},
+		{"  of it computing", func(v *compare.Variant) uint64 { return reasons(v).Compute }, milliseconds},
+		{"  copying", func(v *compare.Variant) uint64 { return reasons(v).Copy }, milliseconds},
+		{"  since memory was short", func(v *compare.Variant) uint64 { return reasons(v).Memory }, milliseconds},
+		{"  by the host", func(v *compare.Variant) uint64 { return reasons(v).Host }, milliseconds},
 	}
 	t := newTable(w, 2, comparedHeader("", c)...)
 	for _, fig := range figures {
@@ -187,6 +199,16 @@ func printComparison(w io.Writer, c *compare.Comparison) {
 	for _, d := range c.Differences {
 		printDifference(w, c.Variants[0].Name, &d)
 	}
+}
+
+func milliseconds(ns uint64) string { return fmt.Sprintf("%.3f ms", float64(ns)/1e6) }
+
+// reasons are a makespan's parts; zero where there is none.
+func reasons(v *compare.Variant) *scenario.ReasonResult {
+	if v.Digest.Reasons == nil {
+		return &scenario.ReasonResult{}
+	}
+	return v.Digest.Reasons
 }
 
 // comparedHeader is a column for each run; beside two, how many times the second has.

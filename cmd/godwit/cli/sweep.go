@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"godwit/devices/model/machine"
 	"godwit/outfile"
 	"godwit/plot"
 	"godwit/scenario"
@@ -24,6 +25,7 @@ import (
 // sweepFlags are the flags of godwit sweep.
 type sweepFlags struct {
 	scenarioFlags    // --policy and --driver may be several, with commas between
+	machines         string
 	out              []string
 	resume           bool
 	fast, wide, json bool
@@ -39,17 +41,17 @@ func newSweep() *cobra.Command {
 		Short: "Run a scenario with many values of its parameters, and plot what came of it",
 		Long: `Run a scenario with many values of its parameters, and plot what came of it.
 
-The points are the product of the values of each --set, --policy and --driver, of which the last
+The points are the product of the values of each --set, --machine, --policy and --driver, of which the last
 changes first. Values are given with commas between, or as ranges: 2..64*2 is 2, 4, 8, 16, 32, 64;
 1..9+2 is 1, 3, 5, 7, 9; 1..4 is 1, 2, 3, 4; 64KiB..1MiB*4 and 1us..1ms*10 are in bytes and
 nanoseconds. At most 1,000 values for each and 10,000 points.
 
-Points run one at a time, since the times of each are measured. With --fast they run on all cores
-and no times are kept.
+With --machine all points are in virtual time, and run on all cores. Otherwise they run one at a
+time, since the times of each are measured; with --fast they run on all cores and no times are kept.
 
 --out FILE.csv and --out FILE.jsonl write the results when all points are done, in their order.
 Until then FILE.rows has what is done. A sweep that was interrupted or killed goes on with
---resume: a point is known by a hash of its expanded scenario, its inputs and this program, so what
+--resume: a point is known by a hash of its expanded scenario, machine, inputs and program, so what
 has changed is done again. A results file of JSON lines is taken from, too, so that a sweep can be
 made larger.
 
@@ -69,6 +71,7 @@ signal's number where it was interrupted.`,
 		},
 	}
 	f.register(cmd)
+	registerMachines(cmd, &f.machines)
 	flags := cmd.Flags()
 	describeAxes(cmd)
 	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
@@ -84,6 +87,11 @@ signal's number where it was interrupted.`,
 	return cmd
 }
 
+// registerMachines adds the flag of machines, of which there may be several.
+func registerMachines(cmd *cobra.Command, machines *string) {
+	cmd.Flags().StringVar(machines, "machine", "", "run in virtual time on `MACHINE`: a built-in one (godwit machines lists them) or a file; several, with commas between, make the product")
+}
+
 // describeAxes says in the flags of a scenario that several values may be given.
 func describeAxes(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -93,7 +101,7 @@ func describeAxes(cmd *cobra.Command) {
 }
 
 // config says which scenario is run, and with which values.
-func (f *scenarioFlags) config(ctx context.Context, file, example string) (*sweep.Config, error) {
+func (f *scenarioFlags) config(ctx context.Context, file, example, machines string) (*sweep.Config, error) {
 	base := *f
 	base.set, base.policy, base.driver = nil, "", ""
 	opt, err := base.options(false)
@@ -108,7 +116,13 @@ func (f *scenarioFlags) config(ctx context.Context, file, example string) (*swee
 		}
 		c.Axes = append(c.Axes, a)
 	}
-	for _, a := range []sweep.Axis{{Kind: sweep.Policy, Name: "policy", Values: names(f.policy)}, {Kind: sweep.Driver, Name: "driver", Values: names(f.driver)}} {
+	if f.driver != "" && machines != "" {
+		return nil, fmt.Errorf("--machine %s and --driver %s: a run is on a machine or on a driver's devices", machines, f.driver)
+	}
+	c.Machine = func(ctx context.Context, name string, devices int) (*machine.Machine, error) {
+		return loadMachine(ctx, name, machine.Options{Devices: devices})
+	}
+	for _, a := range []sweep.Axis{{Kind: sweep.Machine, Name: "machine", Values: names(machines)}, {Kind: sweep.Policy, Name: "policy", Values: names(f.policy)}, {Kind: sweep.Driver, Name: "driver", Values: names(f.driver)}} {
 		if len(a.Values) > 0 {
 			c.Axes = append(c.Axes, a)
 		}
@@ -143,7 +157,7 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 	case f.plot == "" && (f.x != "" || len(f.y)+len(f.by) > 0):
 		return errors.New("--x, --y and --by are for --plot")
 	}
-	c, err := f.config(ctx, file, f.example)
+	c, err := f.config(ctx, file, f.example, f.machines)
 	if err != nil {
 		return err
 	}
@@ -351,7 +365,7 @@ func (f *sweepFlags) checkColumns(c *sweep.Config) error {
 	for _, col := range empty.Columns(false) {
 		names = append(names, col.Name)
 	}
-	names = append(names, "elapsed_ns", "times")
+	names = append(names, "elapsed_ns", "times", "critical_compute_ns", "critical_copy_ns", "critical_memory_ns", "critical_host_ns")
 	for flag, given := range map[string][]string{"--x": {f.x}, "--y": f.y, "--by": f.by} {
 		for _, name := range given {
 			if name != "" && !slices.Contains(names, name) {
