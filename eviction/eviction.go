@@ -99,6 +99,15 @@ type Cost struct{ past *past }
 // NewCost returns the policy for one context.
 func NewCost() *Cost { return new(Cost) }
 
+// hurry: what was used a commands ago counts for 1 + 1/(hurry*a) of its price, where it is
+// foreseen. A program that sweeps over more than there is needs its latest block last; but
+// that is still in use, so that its write-back, and what comes in its place, would wait for
+// the command that was just enqueued, and copies and kernels would come in turn. A few
+// commands earlier costs next to nothing, and they overlap: of p blocks in turn the one
+// goes that was used about sqrt(p/3) commands ago. It is the order of commands that counts
+// and not what has ended, so that a run can be repeated.
+const hurry = 4
+
 // Name is "cost".
 func (*Cost) Name() string { return "cost" }
 
@@ -125,12 +134,12 @@ func (p *Cost) Epoch() uint64 {
 
 // ScoreAt implements Ranker.
 func (p *Cost) ScoreAt(base, now uint64, c *Candidate) float64 {
+	age := float64(max(base, c.Used+1) - c.Used)
 	if p.past != nil {
 		if a, known := p.past.ahead(c.Buffer, c.Memory); known {
-			return a.price(c, now-base)
+			return a.price(c, now-base) * (1 + 1/(hurry*age))
 		}
 	}
-	age := float64(max(base, c.Used+1) - c.Used)
 	return price(c, true, true) / (age * age) // recency counts for more than cost, which is twice as much at most
 }
 

@@ -196,7 +196,9 @@ func (r *replay) lateMoved() (n uint64, err error) {
 		if ended == len(late) {
 			return n, nil
 		}
-		time.Sleep(time.Millisecond)
+		if err := r.by.Pause(r.ctx, time.Millisecond); err != nil {
+			break
+		}
 	}
 	return n, fmt.Errorf("the ends of late copies are not in the trace: %w", r.ctx.Err())
 }

@@ -37,6 +37,10 @@ func (r *replay) setUp() error {
 			o.Links = append(o.Links, runtime.Link{From: mem.Host, To: at, Link: slow}, runtime.Link{From: at, To: mem.Host, Link: slow})
 		}
 	}
+	if r.cfg.Context != nil {
+		r.cfg.Context(devs, &o)
+	}
+	r.by = devices.ExecutorOr(o.Executor)
 	r.c, err = runtime.NewContext(o)
 	if err != nil {
 		return err

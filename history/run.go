@@ -20,7 +20,9 @@ type Config struct {
 	Name string
 	// Open is called for each run; the devices are closed by it. Where f is not nil,
 	// they are wrapped by it.
-	Open       func(f *Faults) ([]devices.Device, error)
+	Open func(f *Faults) ([]devices.Device, error)
+	// Context, where not nil, has the last word on the options of the context over devs.
+	Context    func(devs []devices.Device, o *runtime.Options)
 	Policy     string  // of evictions (eviction.ByName); "" has none
 	Cap        uint64  // bytes of each device; 0 is its own memory
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
@@ -122,6 +124,7 @@ type replay struct {
 	cfg    Config
 	ctx    context.Context
 	call   context.Context // of the enqueues of an operation
+	by     devices.Executor
 	c      *runtime.Context
 	queues []*queue
 	views  []*runtime.Buffer

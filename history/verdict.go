@@ -154,7 +154,9 @@ func (r *replay) becalm() error {
 			if r.ctx.Err() != nil {
 				return fmt.Errorf("copies do not end: %w", r.ctx.Err())
 			}
-			time.Sleep(20 * time.Microsecond)
+			if err := r.by.Pause(r.ctx, 20*time.Microsecond); err != nil {
+				return fmt.Errorf("copies do not end: %w", err)
+			}
 		}
 	}
 	r.epoch++

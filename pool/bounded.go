@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"godwit/mem"
+	"godwit/resource"
 	"godwit/runtime"
 )
 
@@ -65,7 +66,7 @@ func (p *BoundedPool) Ceiling() uint64 { return p.o.Ceiling }
 
 // Get is BufferPool.Get under the ceiling. ctx bounds the wait for running
 // commands where only that helps. It fails with mem.ErrNoMemory where the lent
-// buffers leave no room, and with ctx's error.
+// buffers leave no room, the error being a *resource.OutOfMemory, and with ctx's error.
 func (p *BoundedPool) Get(ctx context.Context, q *runtime.Queue, size uint64, flags runtime.Flags) (Handle, error) {
 	if err := checkSize(size); err != nil {
 		return Handle{}, err
@@ -109,8 +110,13 @@ func (p *BoundedPool) Get(ctx context.Context, q *runtime.Queue, size uint64, fl
 
 func (p *BoundedPool) full(want uint64) error {
 	s := p.Stats()
+	free := p.o.Ceiling - min(p.o.Ceiling, s.Held)
 	return fmt.Errorf("%d bytes more: the pool holds %d of its ceiling of %d, of which %d are lent: %w",
-		want, s.Held, p.o.Ceiling, s.Out, mem.ErrNoMemory)
+		want, s.Held, p.o.Ceiling, s.Out, &resource.OutOfMemory{
+			Device: "pool", Requested: want, Capacity: p.o.Ceiling, Free: free, LargestHole: free,
+			Cached: s.Ready, Pending: s.Waiting, Live: s.Out, Verdict: resource.Budget,
+			Holders: []resource.Holder{{Name: "lent buffers", Bytes: s.Out}},
+		})
 }
 
 // fits reports whether a buffer of n bytes could be made right now.

@@ -15,6 +15,7 @@ import (
 	"godwit/devices/null"
 	"godwit/mem"
 	"godwit/pool"
+	"godwit/resource"
 	"godwit/runtime"
 )
 
@@ -225,6 +226,10 @@ func TestABoundedPoolTrimsTheLeastRecentlyUsedThenWaitsThenSaysNo(t *testing.T) 
 	_, err = p.Get(bg, qs[0], 4000, 0)
 	require.ErrorIs(t, err, mem.ErrNoMemory)
 	require.ErrorContains(t, err, "ceiling of 4096")
+	var why *resource.OutOfMemory
+	require.ErrorAs(t, err, &why)
+	require.EqualValues(t, []uint64{4096, 4096}, []uint64{why.Requested, why.Capacity}, "a bin's")
+	require.Equal(t, resource.Budget, why.Verdict)
 	_, err = p.Get(bg, qs[0], 5000, 0)
 	require.ErrorIs(t, err, mem.ErrNoMemory, "never fits")
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"godwit/mem"
 	"godwit/migration"
@@ -85,7 +86,7 @@ type Buffer struct {
 // (devices.PageLocker). No other storage is taken before the first use.
 //
 // It fails with mem.ErrInvalidSize where size is zero or no device of the
-// context could hold it, mem.ErrInvalidValue where flags contradict,
+// context could hold it (then it is a *resource.OutOfMemory, too), mem.ErrInvalidValue where flags contradict,
 // mem.ErrInvalidHostPtr where host is too short, too long, or missing though
 // flags speak of it, and mem.ErrNoHostMemory where the host has no room.
 func (c *Context) CreateBuffer(size uint64, flags Flags, host []byte) (*Buffer, error) {
@@ -99,7 +100,7 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 		return nil, err
 	}
 	if largest := c.LargestBuffer(); size > largest {
-		return nil, fmt.Errorf("buffer of %d bytes: no device of context %s takes more than %d: %w", size, c.name, largest, mem.ErrInvalidSize)
+		return nil, fmt.Errorf("buffer of %d bytes: no device of context %s takes more than %d: %w: %w", size, c.name, largest, mem.ErrInvalidSize, c.tooLarge(size, largest))
 	}
 	switch {
 	case host == nil && flags&(UseHostPtr|CopyHostPtr) != 0:
@@ -180,6 +181,15 @@ func (c *Context) LargestBuffer() uint64 {
 		largest = max(largest, c.mems[i+1].maxBuffer())
 	}
 	return largest
+}
+
+// tooLarge is the certificate for a buffer that not even the memory which takes the largest
+// can hold.
+func (c *Context) tooLarge(size, largest uint64) error {
+	c.lock()
+	defer c.unlock()
+	m := 1 + slices.IndexFunc(c.mems[1:], func(m memory) bool { return m.maxBuffer() == largest })
+	return c.certify(mem.MemoryID(m), size, mem.Exhausted)
 }
 
 // maxBuffer is the size in bytes of the largest buffer that m can hold.

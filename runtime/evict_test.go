@@ -281,6 +281,10 @@ func TestACapIsTheDevicesMemory(t *testing.T) {
 	q := h.q[0]
 	_, err := h.c.CreateBuffer(2*room+1, 0, nil)
 	require.ErrorIs(t, err, mem.ErrInvalidSize)
+	require.Equal(t, mem.InvalidBufferSize, mem.StatusOf(err))
+	var why *resource.OutOfMemory
+	require.ErrorAs(t, err, &why)
+	require.EqualValues(t, []uint64{2*room + 1, 2 * room}, []uint64{why.Requested, why.Capacity})
 	var all []*runtime.Buffer
 	for i := range 7 {
 		all = append(all, h.buffer(room, nil))

@@ -29,7 +29,11 @@ type scope struct {
 	size  func(name string) (uint64, bool)  // bytes of a buffer or sub-buffer
 	start func(name string) (uint64, bool)  // where it begins in its root buffer
 	input func(name string) (uint64, error) // bytes of an input's file
+	spend func(steps int)                   // counts what computing costs; nil counts nothing
 }
+
+// maxWord is how long a word may be that has {expressions} in it, in bytes.
+const maxWord = 64 << 10
 
 // number computes a whole number.
 func (sc *scope) number(text string) (int64, error) {
@@ -54,6 +58,7 @@ func (sc *scope) duration(text string) (time.Duration, error) {
 
 // eval computes text.
 func (sc *scope) eval(text string) (value, error) {
+	sc.cost(len(text) / 8)
 	p := &exprParser{scope: sc, rest: text}
 	v := p.comparison()
 	p.space()
@@ -61,6 +66,13 @@ func (sc *scope) eval(text string) (value, error) {
 		p.fail("unexpected %q", p.rest)
 	}
 	return v, p.err
+}
+
+// cost counts steps.
+func (sc *scope) cost(steps int) {
+	if sc.spend != nil {
+		sc.spend(steps)
+	}
 }
 
 // exprParser is a recursive-descent parser that computes as it goes. What if() does
@@ -278,6 +290,7 @@ func (p *exprParser) elements(end byte) (out []value) {
 
 // made counts elements of lists.
 func (p *exprParser) made(n int) {
+	p.scope.cost(n)
 	if p.length += n; p.length > maxElements {
 		p.fail("lists of more than %d elements", maxElements)
 	}
@@ -406,6 +419,9 @@ func (sc *scope) expand(text string) (string, error) {
 		}
 		b.WriteString(text[:open])
 		b.WriteString(v.String())
+		if b.Len() > maxWord {
+			return "", fmt.Errorf("%.40q…: longer than %d bytes", b.String(), maxWord)
+		}
 		text = text[open+end+1:]
 	}
 }

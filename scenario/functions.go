@@ -62,6 +62,9 @@ func (p *exprParser) call(name string) value {
 	if p.err != nil || p.skip > 0 {
 		return value{}
 	}
+	for _, a := range args {
+		p.scope.cost(len(a.list))
+	}
 	v, err := f.compute(args)
 	return p.result(v, err)
 }

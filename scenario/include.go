@@ -73,7 +73,9 @@ func (l *loader) include(n ast.Node, path string) {
 			return
 		}
 	}
-	l.hold(n, "include "+path, uint64(len(text)))
+	if l.texts += len(text); l.texts > yamldoc.MaxBytes {
+		l.stop(n, "include: %s: with the texts before it that is more than %d bytes", path, yamldoc.MaxBytes)
+	}
 	d := document{file: path}
 	defer l.in(d)()
 	root := l.parse(text, "an included file has devices")

@@ -7,7 +7,7 @@ import (
 
 // launch is a launch as the runtime wants it.
 func (r *runner) launch(c *Command) runtime.Launch {
-	l := runtime.Launch{Kernel: r.kernels[c.Kernel], Global: c.Global[:c.Dims], Offset: c.Offset[:c.Dims]}
+	l := runtime.Launch{Kernel: r.kernels[c.Kernel], Global: c.Global[:c.Dims], Offset: c.Offset[:c.Dims], Takes: c.Takes}
 	if c.Local[0] != 0 {
 		l.Local = c.Local[:c.Dims]
 	}

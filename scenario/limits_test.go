@@ -41,13 +41,27 @@ func TestWhatIsReadIsBounded(t *testing.T) {
 			list(2000, func(int) string { return "x" }) + "}]}", "too much to read"},
 		"maps and rows": {"devices: [{name: l, driver: cpu, memory: 1 GiB}]\nbuffers: [{name: a, size: 1 MiB, ramp: uint}, {name: b, size: 1 MiB}]\ncommands:\n- {repeat: 5000, as: i, do: [{map: a, as: \"m{i}\", flags: read, offset: i, size: 1}]}\n" +
 			"- {repeat: 90000, do: [{copy: a, to: b, size: 1, rows: 4000, pitch: 2}]}", "too much to read"},
-		"names":                   {small + "sub-buffers:\n- {name: p, of: a, parts: 4096, align: 1}\n- {name: q, of: a, parts: 4096, align: 1}\n- {name: r, of: a, parts: 4096, align: 1}\ncommands: []", "sub-buffers: more than 10000"},
-		"devices":                 {"devices:\n" + strings.Repeat("- {name: d, driver: cpu, count: 600}\n", 2), "want at most 1024 devices in all"},
-		"queues":                  {small + "queues: " + list(10001, func(i int) string { return fmt.Sprintf("{name: q%d, device: l}", i) }) + "\ncommands: []", "queues: more than 10000"},
-		"faults":                  {small + "commands: " + list(5000, func(i int) string { return fmt.Sprintf("\n{fill: a, p%d: 1}", i) }), "and 81 more"},
-		"depth":                   {"devices: " + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), "nested more than 64 deep"},
-		"length":                  {strings.Repeat("#", 1<<20+1), "want at most 1048576"},
-		"numbers":                 {"let: {a: " + strings.Repeat("(", 100_000) + "1}\n" + small + "commands: []", "nested too deep"},
+		"names":               {small + "sub-buffers:\n- {name: p, of: a, parts: 4096, align: 1}\n- {name: q, of: a, parts: 4096, align: 1}\n- {name: r, of: a, parts: 4096, align: 1}\ncommands: []", "sub-buffers: more than 10000"},
+		"devices":             {"devices:\n" + strings.Repeat("- {name: d, driver: cpu, count: 600}\n", 2), "want at most 1024 devices in all"},
+		"queues":              {small + "queues: " + list(10001, func(i int) string { return fmt.Sprintf("{name: q%d, device: l}", i) }) + "\ncommands: []", "queues: more than 10000"},
+		"faults":              {small + "commands: " + list(5000, func(i int) string { return fmt.Sprintf("\n{fill: a, p%d: 1}", i) }), "and 81 more"},
+		"depth":               {"devices: " + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), "nested more than 64 deep"},
+		"length":              {strings.Repeat("#", 1<<19+1), "want at most 524288"},
+		"numbers":             {"let: {a: " + strings.Repeat("(", 100_000) + "1}\n" + small + "commands: []", "nested too deep"},
+		"sums of a long list": {"let: {l: " + list(9000, func(int) string { return "1" }) + "}\n" + small + "commands: [{repeat: 90000, do: [{fill: a, size: \"min(sum(l), 4096)\", pattern: 1}]}]", "too much to read"},
+		"lists that double":   {"let: {a: [1, 2], b: a + a + a + a + a + a + a + a, c: b + b + b + b + b + b + b + b, d: c + c + c + c + c + c + c + c, e: d + d + d + d + d + d + d + d, f: e + e + e + e + e + e + e + e}\n" + small + "commands: []", "lists of more than 10000 elements"},
+		"a word of words":     {"params: {s: {type: string, default: " + strings.Repeat("x", 60_000) + "}}\ndevices: [{name: l, driver: \"" + strings.Repeat("{s}", 60_000) + "\"}]", "longer than 65536 bytes"},
+		"values of a list":    {"params: {l: {type: list, default: " + list(9000, func(i int) string { return "7" }) + ", values: " + list(9000, func(i int) string { return fmt.Sprint(i + 8) }) + "}}\n" + small + "commands: []", "too much to read"},
+		"parameters": {"params:\n" + func() string {
+			var b strings.Builder
+			for i := range 1200 {
+				fmt.Fprintf(&b, "  p%d: {type: integer, default: 1}\n", i)
+			}
+			return b.String()
+		}() + small + "commands: []", "params: more than 1000"},
+		"an alias of itself":      {"params: &p {n: *p}\nlet: &l {x: *l, y: &y [*y]}\n" + small + "commands: []", "type is missing"},
+		"aliases of aliases":      {"let:\n  a: &a [1, 1, 1, 1, 1, 1, 1, 1]\n  b: &b [*a, *a]\n" + small + "commands: []", "want a word, not a list"},
+		"1e18 of everything":      {"let: {n: 1e18}\ndevices: [{name: l, driver: cpu}]\nsvm: [{name: s, size: 1, count: n}]\nbuffers: [{name: a, size: 4, count: n}]\ncommands: [{repeat: n, do: [{fill: a0, pattern: 1}]}]", "more than"},
 		"a size near 2^63":        {"devices: [{name: l, driver: cpu, memory: 1 MiB}]\nbuffers:\n- {name: a, size: 9223372036854775807, ramp: uint}\ncommands:\n- {read: a}", "more than the 4 GiB"},
 		"a huge host offset":      {small + "commands:\n- {read: a, size: 1, rows: 2, host-offset: 4611686018427387904}", "more than the 4 GiB"},
 		"a huge host pitch":       {small + "commands:\n- {read: a, size: 1, rows: 4096, host-pitch: 1 GiB, host-slice-pitch: 1 GiB}", "slice-pitch"},

@@ -90,6 +90,7 @@ func newLoader(ctx context.Context, file string, opt Options) *loader {
 		maps:   make(map[string]int),
 	}
 	l.scope = &scope{vars: make(map[string]value), bad: make(map[string]bool), size: l.sizeOf, start: l.startOf, input: l.inputSize}
+	l.scope.spend = l.spend
 	l.files = make(map[string]*fileContent)
 	return l
 }
@@ -132,6 +133,7 @@ func (l *loader) read(data []byte) {
 // readHead reads what a scenario says of itself and what it is given from outside:
 // inputs and parameters. It returns nil where there is no scenario.
 func (l *loader) readHead(data []byte) *mapping {
+	l.texts = len(data)
 	root := l.parse(data, "a scenario has devices, buffers and commands")
 	if root == nil {
 		return nil
@@ -180,6 +182,7 @@ type loader struct {
 	source
 	out      *Scenario
 	included []document
+	texts    int                  // bytes of all documents
 	linked   map[[2]string]string // where the way from one memory to another is declared
 	scope    *scope
 	inputs   map[string]string // declared input -> file

@@ -45,6 +45,7 @@ func (l *loader) readLaunch(m *mapping, c *Command) {
 		l.errorf(m.node, "%s: global, local and offset want the same number of dimensions", m.what)
 	}
 	l.launchItems(m.node, m.what, c.Global)
+	c.Takes = l.duration(m, "time")
 	kernel, args := kernelNamed(c.Kernel), l.list(m.get("args"))
 	if kernel == nil {
 		l.errorf(m.get("launch"), "launch %q: no such kernel; there are %s%s", c.Kernel, strings.Join(kernels.Names(), ", "), suggest.For(c.Kernel, kernels.Names()))

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"slices"
+	"time"
 
 	"godwit/mem"
 	"godwit/runtime"
@@ -188,7 +189,8 @@ type Command struct {
 
 	Kernel                string // launch
 	Args                  []Arg
-	Indirect              []Arg // shared virtual memory that it reaches by pointers in memory
+	Indirect              []Arg         // shared virtual memory that it reaches by pointers in memory
+	Takes                 time.Duration // launch: on a machine; 0 leaves it to that
 	Dims                  int
 	Global, Local, Offset [3]uint64 // work-items
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,6 +79,22 @@ func TestAScenarioOnAMachineTakesWhatTheMachineSays(t *testing.T) {
 	again, err := onMachine(t, handOver, plainMachine, scenario.RunOptions{Seed: 7})
 	require.NoError(t, err)
 	require.Equal(t, m.Makespan, again.Model.Makespan, "nothing happens at one instant here")
+}
+
+// A launch takes the time that the scenario gives it, whatever the machine says.
+func TestTheTimeOfALaunchIsTheScenarios(t *testing.T) {
+	text := `
+devices: [{name: dev, driver: cpu}]
+buffers: [{name: a, size: 4 KB}]
+commands:
+- {fill: a, pattern: {float: 1}, queue: dev}
+- {launch: fill, args: [a, 2, 1000], global: 1000, time: 1.5 ms, queue: dev}
+`
+	res, err := onMachine(t, text, plainMachine, scenario.RunOptions{})
+	require.NoError(t, err)
+	require.Equal(t, uint64(5000+4+1_500_000), res.Model.Reasons.Compute)
+	_, err = scenario.Parse(t.Context(), "s.yaml", []byte(strings.ReplaceAll(text, "1.5 ms", "-1 ms")), scenario.Options{})
+	require.ErrorContains(t, err, "s.yaml:6")
 }
 
 // Two runs print the same bytes.

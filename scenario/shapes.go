@@ -186,6 +186,7 @@ func declaredShapes() []*shape {
 			{"global", listOf(aNumber), true, "work-items: one to three numbers"}, {"local", listOf(aNumber), false, "of a work-group"}, {"offset", listOf(aNumber), false, "work-items"},
 			{"args", listOf(aWord.or(object("argument"))), false, "in the order of the kernel's"},
 			{"svm", listOf(aWord.or(object("reached"))), false, "what it reaches through pointers in memory"},
+			{"time", aWord, false, "how long it takes on a machine (--machine), such as 20 us"},
 		}),
 		command("migrate", "migrate", of("migrate", listOf(aWord.or(object("place"))), "buffers"), []key{
 			{"to", words("device", "host").or(listOf(aWord)), false, "host, or several devices; default the queue's device"},

@@ -15,7 +15,7 @@ import (
 
 // house is a context in virtual time.
 type house struct {
-	*testing.T
+	testing.TB
 	w    *model.World
 	c    *runtime.Context
 	devs []devices.Device
@@ -24,10 +24,10 @@ type house struct {
 
 var bg = context.Background()
 
-func open(t *testing.T, b *bench, o model.Options, more ...func(*runtime.Options)) *house {
+func open(t testing.TB, b *bench, o model.Options, more ...func(*runtime.Options)) *house {
 	w, err := model.New(b, o)
 	require.NoError(t, err)
-	h := &house{T: t, w: w, devs: w.Devices()}
+	h := &house{TB: t, w: w, devs: w.Devices()}
 	opts := runtime.Options{Name: t.Name(), Devices: h.devs, Host: w.Host(), Executor: w, OwnDevices: true}
 	for _, f := range more {
 		f(&opts)

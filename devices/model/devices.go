@@ -85,8 +85,7 @@ func (w *World) memoryOf(l *devices.Loc) int {
 	return 0
 }
 
-// bytesKept is the content of devices that keep bytes. They move when a command starts
-// or when it ends, which is the machine's freedom; with a seed both happen.
+// bytesKept is the content of devices that keep bytes.
 type bytesKept struct{}
 
 func (bytesKept) begin(t *task) error {
@@ -133,6 +132,9 @@ func (d *Device) Info() devices.Info {
 	info.Driver, info.BaseAlign, info.LocalMemory, info.MaxWorkGroup, info.MaxWorkItems, info.SVM = "model", in.BaseAlign, in.LocalMemory, in.MaxWorkGroup, in.MaxWorkItems, in.SVM
 	return info
 }
+
+// World is the device's.
+func (d *Device) World() *World { return d.w }
 
 // Memory implements devices.Device.
 func (d *Device) Memory() mem.Resource { return d.in.Memory() }

@@ -17,7 +17,7 @@ import (
 // the first chunk fills staging over the first path, n - c bytes are under way on both
 // paths at once, at the pace of the slower, and c bytes drain over the second path. That is
 // what the legs would come to one by one, but for less than a chunk; each channel carries
-// as many bytes. What a leg's setup costs each chunk limits the flow's rate.
+// as many bytes. What a leg's setup costs each chunk comes before that flow.
 //
 // Life of a ring: its waits are reached -> it has staging -> the source's engine -> fill ->
 // the destinations' engines -> both -> (the source's engine is free) drain, for each
@@ -83,7 +83,7 @@ func (q *queue) Joins(o devices.Queue) bool {
 func (q *queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wait, points []mem.Point) error {
 	w := q.d.w
 	x := w.takeRing()
-	x.batch, x.from, x.submitted = b, q.d.memory, w.now
+	x.batch, x.from, x.submitted, x.early = b, q.d.memory, w.now, w.early()
 	for i, o := range to {
 		d, ok := o.(*queue)
 		var c soft.Ready
@@ -220,49 +220,22 @@ func (x *ring) hold() {
 	x.w.engage(x.task(hold, Work{Engine: x.dsts[i].work.Engine}, i))
 }
 
-// flow starts what goes over both paths.
+// flow starts what goes over both paths. Each chunk costs a setup, during which its
+// engine's part of the network is others': so does the flow, at once.
 func (x *ring) flow() {
-	work := Work{Engine: -1, Bytes: x.bytes - x.chunk, Limit: x.pace(&x.from1, x.chunk)}
+	work := Work{Engine: -1, Bytes: x.bytes - x.chunk, Limit: x.from1.Limit}
+	setup := x.from1.Setup
 	x.path = append(x.path[:0], x.from1.Path...)
 	for i := range x.dsts {
 		d := &x.dsts[i].work
 		x.path = append(x.path, d.Path...)
-		if l := x.pace(d, x.chunk); l > 0 && (work.Limit == 0 || l < work.Limit) {
-			work.Limit = l
+		setup = max(setup, d.Setup)
+		if d.Limit > 0 && (work.Limit == 0 || d.Limit < work.Limit) {
+			work.Limit = d.Limit
 		}
 	}
-	work.Path = x.path
+	work.Path, work.Setup = x.path, setup*(work.Bytes/x.chunk)
 	x.w.start(x.task(both, work, 0))
-}
-
-// pace is how fast chunks go over a path at most, in bytes a second, where each costs its
-// setup beside its bytes.
-func (x *ring) pace(work *Work, chunk uint64) uint64 {
-	if work.Setup == 0 {
-		return work.Limit
-	}
-	alone := x.w.alone(work)
-	if alone == 0 {
-		return 0
-	}
-	return uint64(float64(chunk) / (float64(work.Setup)/1e9 + float64(chunk)/float64(alone)))
-}
-
-// alone is how fast bytes go over a path that nobody shares.
-func (w *World) alone(work *Work) uint64 {
-	rate := work.Limit
-	for _, c := range work.Path {
-		uses := uint64(0)
-		for _, o := range work.Path {
-			if o == c {
-				uses++
-			}
-		}
-		if b := w.bandwidths[c] / uses; rate == 0 || b < rate {
-			rate = b
-		}
-	}
-	return rate
 }
 
 // partEnded is told that a part of the ring is over.
@@ -284,7 +257,7 @@ func (x *ring) partEnded(t *task) {
 		w.vacate(x.from1.Engine, x.dsts[0].c.Point())
 		for i := range x.dsts {
 			work := x.dsts[i].work
-			work.Engine, work.Setup = -1, 0
+			work.Engine = -1
 			w.start(x.task(drain, work, i))
 		}
 	case drain:

@@ -71,8 +71,18 @@ func (w *World) Ready(c soft.Ready) { panic("model: a command of no device of th
 func (w *World) accept(on int, dev content, c soft.Ready) {
 	t := w.takeTask()
 	t.c, t.cmd, t.on, t.dev = c, c.Command(), on, dev
-	t.ready, t.started = w.now, w.now
+	t.ready, t.started, t.early = w.now, w.now, w.early()
 	w.push(w.now, taskReady, t)
+}
+
+// early draws whether a command's bytes move when it starts, or when it ends, which is the
+// freedom that a real device has. Without a seed it is always when it ends.
+func (w *World) early() bool {
+	if w.opts.Seed == 0 {
+		return false
+	}
+	w.draws++
+	return mix(w.opts.Seed^w.draws)&1 == 0
 }
 
 func (w *World) push(at uint64, k kind, t *task) { w.events.push(at, event{kind: k, n: t.num}) }

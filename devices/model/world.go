@@ -44,7 +44,9 @@ import (
 
 // Options say how a world is to work; the zero value is bytes, in the order of causes.
 type Options struct {
-	// Seed draws the order of what happens at one instant; 0 leaves it as it came.
+	// Seed draws the order of what happens at one instant, and whether a command's bytes
+	// move when it starts or when it ends; 0 leaves the order as it came, and moves them
+	// at the end.
 	Seed uint64
 	// Exact has rings go chunk by chunk. Else a ring is one flow over both its paths,
 	// once its first chunk is on the host, which is some hundred times less work and,
@@ -90,9 +92,9 @@ type World struct {
 	keeps   content
 
 	spareRings []*ring
-	bandwidths []uint64 // of the network's channels
 	span       Span
 	counts     Counts
+	draws      uint64 // by early
 }
 
 // Counts are how much work a world has had.
@@ -110,12 +112,11 @@ var (
 // New makes a world of a machine. It fails with mem.ErrInvalidValue where the machine
 // makes no sense.
 func New(m Machine, o Options) (*World, error) {
-	bandwidths := m.Bandwidths()
-	net, err := network.New(bandwidths)
+	net, err := network.New(m.Bandwidths())
 	if err != nil {
 		return nil, fmt.Errorf("machine: %w", err)
 	}
-	w := &World{machine: m, opts: o, net: net, bandwidths: bandwidths, keeps: bytesKept{}, fails: make(map[uint64]bool)}
+	w := &World{machine: m, opts: o, net: net, keeps: bytesKept{}, fails: make(map[uint64]bool)}
 	w.events.seed = o.Seed
 	w.running = &thread{state: running}
 	w.threads, w.numbers = []*thread{w.running}, 1

@@ -21,7 +21,7 @@ import (
 // MaxBytes and MaxDepth bound a document: how long it may be, and how deep
 // mappings and lists may stand within each other.
 const (
-	MaxBytes = 1 << 20
+	MaxBytes = 512 << 10 // the parser takes up to 400 times as much memory
 	MaxDepth = 64
 )
 

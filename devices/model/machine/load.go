@@ -69,12 +69,13 @@ func Load(ctx context.Context, file string, opt Options) (*Machine, error) {
 // Parse is Load for content that is at hand; file is for errors.
 func Parse(file string, data []byte, opt Options) (*Machine, error) {
 	l := &loader{
-		fields: fields{file: file},
-		given:  opt,
-		out:    &Machine{Source: file, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
-		names:  map[string]string{"host": "the host"},
-		groups: map[string][]string{"host": {"host"}},
-		joined: make(map[[2]string]int),
+		fields:  fields{file: file},
+		given:   opt,
+		out:     &Machine{Source: file, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
+		names:   map[string]string{"host": "the host"},
+		groups:  map[string][]string{"host": {"host"}},
+		joined:  make(map[[2]string]int),
+		ofGroup: make(map[string]bool),
 	}
 	body, err := yamldoc.Parse(data)
 	var bad *yamldoc.Error
@@ -96,12 +97,13 @@ func Parse(file string, data []byte, opt Options) (*Machine, error) {
 // loader is the state of reading one machine.
 type loader struct {
 	fields
-	given  Options
-	open   bool // there is a group of any count
-	out    *Machine
-	names  map[string]string   // name -> what has it
-	groups map[string][]string // name in the file -> devices or switches
-	joined map[[2]string]int   // ends -> line of the link
+	given   Options
+	open    bool // there is a group of any count
+	out     *Machine
+	names   map[string]string   // name -> what has it
+	groups  map[string][]string // name in the file -> devices or switches
+	ofGroup map[string]bool     // names that a count has made
+	joined  map[[2]string]int   // ends -> line of the link
 }
 
 func (l *loader) machine(body ast.Node) {
@@ -200,6 +202,7 @@ func (l *loader) name(m *fieldsOf, most, open int) (names []string) {
 	l.groups[name] = names
 	for _, one := range names {
 		if one != name {
+			l.ofGroup[one] = true
 			if _, dup := l.groups[one]; dup {
 				l.wrong(line, "%s: the name %s is taken", m.what, one)
 				return nil
@@ -368,6 +371,9 @@ func (l *loader) link(n ast.Node) {
 // ring joins each of a group to the next, and the last to the first.
 func (l *loader) ring(m *fieldsOf, proto Link) {
 	names := l.group(m.node("ring"), "link: ring")
+	if len(names) == 1 && l.ofGroup[names[0]] {
+		return
+	}
 	if len(names) == 1 {
 		l.wrong(m.lineOf("ring"), "link: ring: want a group of at least two, not %s alone", names[0])
 		return
@@ -384,7 +390,7 @@ func (l *loader) ring(m *fieldsOf, proto Link) {
 // each joins every one of a to every one of b; within one group each pair once.
 func (l *loader) each(line int, a, b []string, proto Link) {
 	same := slices.Equal(a, b)
-	if same && len(a) == 1 {
+	if same && len(a) == 1 && !l.ofGroup[a[0]] { // a group of one has no pairs
 		l.wrong(line, "link: %s is linked to itself", a[0])
 		return
 	}

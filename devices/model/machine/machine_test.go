@@ -204,6 +204,9 @@ func TestAnyNumberOfDevices(t *testing.T) {
 	m, err := machine.Named("h200-pcie", machine.Options{Devices: 64})
 	require.NoError(t, err)
 	require.Equal(t, 65, m.Memories())
+	m, err = machine.Parse("m.yaml", []byte("devices: [{name: g, count: any}]\nlinks: [{between: [host, g], bandwidth: 1 GB/s}, {between: [g, g], bandwidth: 1 GB/s}]\n"), machine.Options{Devices: 1})
+	require.NoError(t, err)
+	require.Len(t, m.Links, 1, "a group of one has no pairs")
 	_, err = machine.Parse("m.yaml", []byte("devices: [{name: a, count: any}, {name: b, count: any}]"), machine.Options{})
 	require.ErrorContains(t, err, "another group has that")
 }

@@ -1,0 +1,151 @@
+package model_test
+
+import (
+	goruntime "runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices/model"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+func TestARingAsOneFlowAndChunkByChunkAgree(t *testing.T) {
+	for _, size := range []uint64{3 << 20, 16 << 20, 100_000_000} {
+		for _, shared := range []uint64{0, 12 * gig} { // what both of the ring's paths, and the other ring, share
+			var took [2]uint64
+			for i, exact := range []bool{false, true} {
+				h := open(t, &bench{devices: 4, rates: []uint64{10 * gig, 10 * gig, 14 * gig, 7 * gig}, rate: 10 * gig, shared: shared, latency: 2000, setup: 3000, kernel: 100 * gig}, model.Options{Exact: exact})
+				a, b := h.buffer(size), h.buffer(size)
+				h.runs(func() {
+					h.ok(h.qs[0].EnqueueFill(bg, a, []byte{1}, 0, size))
+					h.ok(h.qs[2].EnqueueFill(bg, b, []byte{2}, 0, size))
+				})
+				took[i] = h.runs(func() {
+					h.migrate(1, a)
+					h.migrate(3, b)
+				})
+				require.EqualValues(t, 2, h.c.MoverStats().Rings)
+			}
+			require.InEpsilon(t, took[1], took[0], 0.02, "%d bytes, %d shared", size, shared)
+		}
+	}
+}
+
+func TestRingsToSeveralDestinationsDoNotWaitForEachOther(t *testing.T) {
+	h := open(t, &bench{devices: 4, rate: 10 * gig, kernel: 100 * gig}, model.Options{Seed: 1})
+	a, b := h.buffer(1<<20), h.buffer(1<<20)
+	h.runs(func() {
+		h.ok(h.qs[0].EnqueueFill(bg, a, []byte{1}, 0, 1<<20))
+		h.ok(h.qs[1].EnqueueFill(bg, b, []byte{2}, 0, 1<<20))
+	})
+	h.runs(func() {
+		h.ok(h.qs[0].EnqueueMigrateTo(bg, []*runtime.Buffer{a}, []mem.MemoryID{3, 4}))
+		h.ok(h.qs[1].EnqueueMigrateTo(bg, []*runtime.Buffer{b}, []mem.MemoryID{4, 3}))
+	})
+	for _, at := range []struct {
+		b *runtime.Buffer
+		v byte
+	}{{a, 1}, {b, 2}} {
+		for q := 2; q < 4; q++ {
+			got := make([]byte, 1<<20)
+			require.NoError(t, h.qs[q].Read(bg, at.b, 0, got))
+			require.Equal(t, at.v, got[len(got)-1])
+		}
+	}
+}
+
+func TestWhatIsToFailFailsWhenItWouldHaveEnded(t *testing.T) {
+	h := open(t, &bench{devices: 2, rate: gig}, model.Options{Fail: []model.Failure{{Command: 2}, {Memory: 2, At: 2_500_000}}})
+	data := make([]byte, 1e6)
+	x, y := h.buffer(1e6), h.buffer(1e6)
+	e, err := h.qs[0].EnqueueWrite(bg, x, 0, data)
+	require.NoError(t, err)
+	f, err := h.qs[0].EnqueueWrite(bg, x, 0, data)
+	require.NoError(t, err)
+	require.NoError(t, e.Wait(bg))
+	require.EqualValues(t, 1_000_000, h.w.Time())
+	require.ErrorIs(t, f.Wait(bg), model.ErrInjected)
+	require.EqualValues(t, 2_000_000, h.w.Time())
+	g, err := h.qs[1].EnqueueWrite(bg, y, 0, data) // under way at 2.5 ms
+	require.NoError(t, err)
+	require.ErrorIs(t, g.Wait(bg), model.ErrInjected)
+	require.EqualValues(t, 3_000_000, h.w.Time())
+	_, err = h.qs[1].EnqueueRead(bg, y, 0, data)
+	require.ErrorIs(t, err, mem.ErrPoisoned)
+	require.NoError(t, h.qs[1].Write(bg, y, 0, data))
+	require.NoError(t, h.qs[1].Read(bg, y, 0, data))
+	require.ErrorIs(t, h.qs[0].Finish(bg), model.ErrInjected)
+	require.ErrorIs(t, h.qs[1].Finish(bg), model.ErrInjected)
+}
+
+// Room that comes back when a command has ended is waited for until then.
+func TestAnEnqueueThatNeedsToWaitForRoomMovesTheClockToIt(t *testing.T) {
+	const size = 1 << 20
+	h := open(t, &bench{devices: 1, rate: gig, memory: size + size/2}, model.Options{}, func(o *runtime.Options) { o.WaitForMemory, o.NoEviction = true, true })
+	x, err := h.c.CreateBuffer(size, 0, nil)
+	require.NoError(t, err)
+	data := make([]byte, size)
+	h.ok(h.qs[0].EnqueueWrite(bg, x, 0, data))
+	require.NoError(t, x.Release())
+	require.Zero(t, h.w.Time())
+	y := h.buffer(size)
+	h.ok(h.qs[0].EnqueueWrite(bg, y, 0, data))
+	require.LessOrEqual(t, h.w.Time(), uint64(size))
+	require.NoError(t, h.qs[0].Finish(bg))
+	require.EqualValues(t, 2*size, h.w.Time())
+}
+
+func TestACallbackRunsOnAHostThreadAtTheEndOfItsCommand(t *testing.T) {
+	h := open(t, &bench{devices: 1, rate: gig}, model.Options{})
+	x := h.buffer(1e6)
+	data := make([]byte, 1e6)
+	gate, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	e, err := h.qs[0].EnqueueWrite(bg, x, 0, data)
+	require.NoError(t, err)
+	var at uint64
+	require.NoError(t, e.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) {
+		require.NoError(t, h.qs[0].Write(bg, x, 0, data)) // waits, as code on a host thread may
+		at = h.w.Time()
+		require.NoError(t, gate.SetStatus(runtime.Complete))
+	}))
+	require.NoError(t, gate.Wait(bg))
+	require.EqualValues(t, 2_000_000, at)
+	require.EqualValues(t, at, h.w.Time())
+}
+
+func TestNoGoroutineIsLeftOrStartedByTheHouse(t *testing.T) {
+	before := goruntime.NumGoroutine()
+	h := open(t, &bench{devices: 8, rate: gig, kernel: 100 * gig}, model.Options{})
+	b := h.buffer(1 << 20)
+	h.ok(h.qs[0].EnqueueFill(bg, b, []byte{1}, 0, 1<<20))
+	for i := range h.qs {
+		h.migrate(i, b)
+		require.Equal(t, before, goruntime.NumGoroutine())
+	}
+	require.NoError(t, h.qs[7].Finish(bg))
+	require.Equal(t, before, goruntime.NumGoroutine())
+}
+
+func TestTheSeedChangesNoTimeWhereNothingIsShared(t *testing.T) {
+	var first uint64
+	for seed := range uint64(5) {
+		h := open(t, &bench{devices: 8, rate: gig, peers: 10 * gig, kernel: 100 * gig}, model.Options{Seed: seed})
+		var took uint64
+		for i := range h.qs {
+			b := h.buffer(1 << 16)
+			took += h.runs(func() {
+				for range 10 {
+					h.ok(h.qs[i].EnqueueFill(bg, b, []byte{1}, 0, 1<<16))
+					h.migrate((i+1)%8, b)
+				}
+			})
+		}
+		if first == 0 {
+			first = took
+		}
+		require.Equal(t, first, took)
+	}
+}

@@ -1,0 +1,58 @@
+package metamorphic_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/model"
+	"godwit/devices/model/machine"
+	"godwit/history"
+	"godwit/runtime"
+)
+
+// virtual is a configuration in virtual time: so many devices of a machine, with what
+// happens at one instant in an order of the seed's.
+func virtual(name string, n int, o model.Options, more history.Config) history.Config {
+	more.Name = fmt.Sprintf("%s/%d/seed=%d/exact=%t/%s", name, n, o.Seed, o.Exact, more.Name)
+	more.Open = func(*history.Faults) ([]devices.Device, error) {
+		m, err := machine.Named(name, machine.Options{Devices: n})
+		if err != nil {
+			return nil, err
+		}
+		w, err := model.New(m, o)
+		if err != nil {
+			return nil, err
+		}
+		return w.Devices(), nil
+	}
+	more.Context = func(devs []devices.Device, o *runtime.Options) {
+		w := devs[0].(*model.Device).World()
+		o.Host, o.Executor = w.Host(), w
+	}
+	return more
+}
+
+// TestHistoriesInVirtualTimeAgreeWithOneFlatMemory replays histories on devices in virtual
+// time that keep bytes: 1 to 64 of them, with rings and without, short of memory or not.
+func TestHistoriesInVirtualTimeAgreeWithOneFlatMemory(t *testing.T) {
+	commands, seed := 0, uint64(1)
+	for _, name := range []string{"h200-pcie", "h200-nvlink"} {
+		for i, n := range []int{1, 2, 3, 8, 64} {
+			for _, more := range []history.Config{{}, {Name: "ooo", OutOfOrder: true}, {Name: "short", Cap: 8 << 10, Policy: "cost"}, {Name: "noPeer", NoPeer: true, OutOfOrder: true}} {
+				o := model.Options{Seed: seed, Exact: i%2 == 1}
+				h, cfg := history.Generate(seed, 100), virtual(name, n, o, more)
+				res, err := history.Run(h, cfg)
+				if err != nil {
+					fail(t, h, cfg, err)
+				}
+				commands += res.Commands
+				seed++
+			}
+		}
+	}
+	t.Logf("%d commands in virtual time", commands)
+	require.Greater(t, commands, 2000)
+}
