@@ -57,6 +57,38 @@ func TestRingsToSeveralDestinationsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
+func TestRingsBothWaysThroughOneEngineOfEachDeviceDoNotWaitForEachOther(t *testing.T) {
+	for _, slots := range []int{1, 3} {
+		for _, all := range []bool{false, true} {
+			for seed := range uint64(4) {
+				h := open(t, &bench{devices: 3, rate: 10 * gig, kernel: 100 * gig, setup: 1000, slots: slots, both: true, all: all}, model.Options{Seed: seed})
+				bs := make([]*runtime.Buffer, 6*slots)
+				h.runs(func() {
+					for i := range bs {
+						bs[i] = h.buffer(1 << 20)
+						h.ok(h.qs[i%3].EnqueueFill(bg, bs[i], []byte{byte(i)}, 0, 1<<20))
+					}
+				})
+				h.runs(func() { // from each device to each other, as often as there are slots
+					for i, b := range bs {
+						h.migrate((i+1+i/3%2)%3, b)
+					}
+				})
+				h.runs(func() { // to two at once, which share an engine with where it comes from
+					h.ok(h.qs[0].EnqueueMigrateTo(bg, bs[:1], []mem.MemoryID{2, 3}))
+					h.ok(h.qs[1].EnqueueMigrateTo(bg, bs[1:2], []mem.MemoryID{1, 3}))
+				})
+				require.NotZero(t, h.c.MoverStats().Batches)
+				for i, b := range bs {
+					got := make([]byte, 1<<20)
+					require.NoError(t, h.qs[(i+1)%3].Read(bg, b, 0, got))
+					require.Equal(t, byte(i), got[len(got)-1])
+				}
+			}
+		}
+	}
+}
+
 func TestWhatIsToFailFailsWhenItWouldHaveEnded(t *testing.T) {
 	h := open(t, &bench{devices: 2, rate: gig}, model.Options{Fail: []model.Failure{{Command: 2}, {Memory: 2, At: 2_500_000}}})
 	data := make([]byte, 1e6)

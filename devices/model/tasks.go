@@ -301,7 +301,7 @@ func (w *World) leave(t *task) {
 		w.vacate(t.work.Engine, t.c.Point())
 	case t.part == drain:
 		a := &t.ring.dsts[t.to]
-		w.vacate(a.work.Engine, a.c.Point())
+		t.ring.leave(a.work.Engine, a.c.Point())
 	}
 	if t.work.Latency > 0 {
 		w.push(w.now+t.work.Latency, taskEnd, t)
