@@ -137,7 +137,17 @@ func (l *loader) machine(body ast.Node) {
 	l.connected(m.line)
 }
 
+// count is how many devices or switches a mapping stands for, where most are left: none
+// where that is too many.
 func (l *loader) count(m *fieldsOf, most, open int) uint64 {
+	if most < 1 {
+		what, bound := "devices", MaxDevices
+		if strings.HasPrefix(m.what, "switch") {
+			what, bound = "switches", maxSwitches
+		}
+		l.wrong(m.line, "%s: more than %d %s", m.what, bound, what)
+		return 0
+	}
 	if n, ok := m.node("count").(*ast.StringNode); !ok || n.Value != "any" || strings.HasPrefix(m.what, "switch") {
 		return m.number("count", plain, 1, uint64(most), 1)
 	}
@@ -181,6 +191,9 @@ func (l *loader) name(m *fieldsOf, most, open int) (names []string) {
 	}
 	m.what = fmt.Sprintf("%s %q", m.what, name)
 	count := l.count(m, most, open)
+	if count == 0 {
+		return nil
+	}
 	names = []string{name}
 	if m.has("count") {
 		names = names[:0]
