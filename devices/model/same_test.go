@@ -203,3 +203,34 @@ func TestThreadsGoInTheOrderOfTheirClocks(t *testing.T) {
 	base := start + 1000
 	require.Equal(t, []string{fmt.Sprintf("a%d", base), fmt.Sprintf("b%d", base), fmt.Sprintf("a%d", base+2000), fmt.Sprintf("b%d", base+2000)}, order)
 }
+
+// What is still under way when the program ends is waited for in the same order each time.
+func TestClosingWithWorkUnderWayTakesTheSameTimeEachTime(t *testing.T) {
+	ends := func() string {
+		told := &teller{}
+		b := &bench{devices: 8, rate: gig, latency: 1500, setup: 700, kernel: 100 * gig, call: 1000}
+		w, err := model.New(b, model.Options{Observer: told})
+		require.NoError(t, err)
+		c, err := runtime.NewContext(runtime.Options{Devices: w.Devices(), Host: w.Host(), Executor: w, OwnDevices: true})
+		require.NoError(t, err)
+		for i, d := range w.Devices() {
+			q, err := c.NewQueue(d, runtime.QueueOptions{})
+			require.NoError(t, err)
+			x, err := c.CreateBuffer(1<<20, 0, nil)
+			require.NoError(t, err)
+			e, err := q.EnqueueWrite(bg, x, 0, make([]byte, 1000*((i*5)%8+1)))
+			require.NoError(t, err)
+			gate, err := c.NewUserEvent()
+			require.NoError(t, err)
+			require.NoError(t, gate.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) { fmt.Fprintln(&told.out, "gate", i) }))
+			require.NoError(t, gate.Release())
+			require.NoError(t, e.Release())
+		}
+		require.ErrorIs(t, c.Close(bg), runtime.ErrLeak)
+		return fmt.Sprint(told.out.String(), "end ", w.Time())
+	}
+	first := ends()
+	for range 5 {
+		require.Equal(t, first, ends())
+	}
+}
