@@ -14,6 +14,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/model"
+	"godwit/devices/mover"
 	"godwit/kernels"
 	"godwit/mem"
 	"godwit/runtime"
@@ -232,5 +233,39 @@ func TestClosingWithWorkUnderWayTakesTheSameTimeEachTime(t *testing.T) {
 	first := ends()
 	for range 5 {
 		require.Equal(t, first, ends())
+	}
+}
+
+func TestAMoverThatCannotCloseStaysOpenUntilItCan(t *testing.T) {
+	for _, way := range []mem.Way{mem.Direct, mem.Ring} {
+		w, err := model.New(&bench{devices: 2, rate: gig, peers: gig}, model.Options{})
+		require.NoError(t, err)
+		devs := []devices.Device{w.Host(), w.Devices()[0], w.Devices()[1]}
+		o := mover.Options{Executor: w}
+		var ends [3]mover.End
+		for i, d := range devs {
+			block := make([]mem.Block, 1)
+			got, err := d.Memory().AllocAll([]mem.Request{{Size: 1 << 20}}, block, nil)
+			require.NoError(t, err)
+			require.Equal(t, mem.Ready, got)
+			ends[i] = mover.End{Memory: mem.MemoryID(i), Block: block[0]}
+			o.Memories = append(o.Memories, mover.Memory{Device: d, Name: d.Info().Name})
+		}
+		m, err := mover.Open(o)
+		require.NoError(t, err)
+		gates := mem.NewTimeline("gates", false, nil)
+		gate := gates.Next()
+		x := mover.Transfer{Way: way, From: ends[1], To: ends[2:], Size: 1 << 20, Waits: []mem.Wait{{Point: gate}}, Points: make([]mem.Point, 1)}
+		require.NoError(t, m.Move(&x))
+		require.ErrorIs(t, m.Close(), devices.ErrStuck)
+		require.ErrorIs(t, m.Close(), devices.ErrStuck)
+		gates.End(gate, nil)
+		require.NoError(t, m.Close())
+		require.NoError(t, x.Points[0].Err())
+		require.ErrorIs(t, m.Close(), mem.ErrClosed)
+		for i, d := range devs {
+			require.NoError(t, d.Memory().FreeAfter(ends[i].Block, nil))
+			require.NoError(t, d.Close(), "no queue is open")
+		}
 	}
 }
