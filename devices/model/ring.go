@@ -289,7 +289,7 @@ func (x *ring) flow() {
 			work.Limit = d.Limit
 		}
 	}
-	work.Path, work.Setup = x.path, setup*(work.Bytes/x.chunk)
+	work.Path, work.Setup = x.path, times(setup, work.Bytes/x.chunk)
 	x.w.start(x.task(both, work, 0))
 }
 

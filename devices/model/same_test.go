@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	goruntime "runtime"
 	"testing"
@@ -267,5 +268,80 @@ func TestAMoverThatCannotCloseStaysOpenUntilItCan(t *testing.T) {
 			require.NoError(t, d.Memory().FreeAfter(ends[i].Block, nil))
 			require.NoError(t, d.Close(), "no queue is open")
 		}
+	}
+}
+
+// Each function's own wait fails, not that for all of them, so that none is left behind.
+func TestThreadsReturnsWhenAllHaveEndedThoughTheirWaitsAreStuck(t *testing.T) {
+	h := open(t, &bench{devices: 1, rate: gig, call: 1000}, model.Options{})
+	gate, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	e, err := h.qs[0].EnqueueMarker(bg, gate)
+	require.NoError(t, err)
+	var errs []error
+	wait := func() { errs = append(errs, e.Wait(bg)) }
+	require.NoError(t, h.w.Threads(wait, func() {
+		require.NoError(t, h.w.Pause(bg, 1000))
+		require.NoError(t, h.w.Threads(wait, wait))
+	}))
+	require.Len(t, errs, 3)
+	for _, err := range errs {
+		require.ErrorIs(t, err, devices.ErrStuck)
+	}
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.NoError(t, e.Wait(bg))
+}
+
+func TestCloseWithinEndsThoughACommandWaitsForTheProgram(t *testing.T) {
+	w, err := model.New(&bench{devices: 1, rate: gig}, model.Options{})
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: w.Devices(), Host: w.Host(), Executor: w, OwnDevices: true})
+	require.NoError(t, err)
+	q, err := c.NewQueue(w.Devices()[0], runtime.QueueOptions{})
+	require.NoError(t, err)
+	gate, err := c.NewUserEvent()
+	require.NoError(t, err)
+	_, err = q.EnqueueMarker(bg, gate)
+	require.NoError(t, err)
+	require.NoError(t, c.CloseWithin(bg))
+}
+
+func TestTimeStopsAtItsEndInsteadOfBeginningAgain(t *testing.T) {
+	const end = uint64(math.MaxInt64)
+	for name, b := range map[string]*bench{
+		"setup":   {setup: math.MaxUint64},
+		"both":    {setup: end / 2, latency: end/2 + 10},
+		"latency": {latency: math.MaxUint64},
+		"calls":   {call: end / 2},
+		"kernel":  {},
+	} {
+		b.devices, b.rate, b.chunk = 2, gig, 4096
+		h := open(t, b, model.Options{Fail: []model.Failure{{Memory: 2, At: math.MaxUint64}}})
+		p, err := h.c.Build(bg, kernels.Program())
+		require.NoError(t, err)
+		k, err := p.Kernel("copy")
+		require.NoError(t, err)
+		last := h.w.Time()
+		goesOn := func() {
+			t.Helper()
+			require.GreaterOrEqual(t, h.w.Time(), last, name)
+			last = h.w.Time()
+		}
+		x, z := h.buffer(1<<16), h.buffer(1<<16)
+		for range 3 {
+			h.write(0, x, make([]byte, 1<<16))
+			e, err := h.qs[0].EnqueueLaunch(bg, runtime.Launch{Kernel: k, Global: []uint64{1}, Args: []runtime.Arg{runtime.In(x), runtime.Out(z), runtime.Uint64(0)}, Takes: math.MaxInt64 / 2})
+			h.ok(e, err)
+			h.migrate(1, x)
+			for _, q := range h.qs {
+				if err := q.Finish(bg); err != nil {
+					require.ErrorIs(t, err, model.ErrInjected)
+				}
+				goesOn()
+			}
+			require.NoError(t, h.w.Pause(bg, math.MaxInt64/2))
+			goesOn()
+		}
+		require.Equal(t, end, h.w.Time(), name)
 	}
 }

@@ -94,8 +94,8 @@ func (w *World) nextEvent() (uint64, bool) {
 	if ok && at <= w.now {
 		return w.now, true
 	}
-	if end, flows := w.net.Next(); flows && end != network.Never && (!ok || end <= at) {
-		return max(end, w.now), true
+	if end, flows := w.net.Next(); flows && end != network.Never && (!ok || min(end, forever) <= at) {
+		return min(max(end, w.now), forever), true
 	}
 	return at, ok
 }
@@ -125,9 +125,13 @@ func (w *World) step(at uint64) {
 	}
 }
 
-// advance brings the network to the present.
+// advance brings the network to the present; after forever to its next end.
 func (w *World) advance() {
-	for _, e := range w.net.Advance(w.now) {
+	to := w.now
+	if end, flows := w.net.Next(); to == forever && flows && end != network.Never {
+		to = max(to, end)
+	}
+	for _, e := range w.net.Advance(to) {
 		w.push(w.now, taskPart, w.tasks[e.Tag])
 	}
 }
@@ -180,7 +184,7 @@ func (w *World) hostCall(t *task) {
 	t.active = true
 	w.spawn(func() {
 		err := t.c.Execute()
-		w.running.clock = w.now + w.machine.HostCall()
+		w.running.clock = plus(w.now, w.machine.HostCall())
 		w.running.state = ready
 		w.turn(w.running)
 		if t.err == nil {
@@ -218,7 +222,7 @@ func moved(c *devices.Command) uint64 {
 func kernelOf(c *devices.Command) Kernel {
 	k := Kernel{Name: c.Kernel.Name(), Items: 1, Takes: uint64(max(c.Takes, 0))}
 	for d := range c.Dims {
-		k.Items *= c.Global[d]
+		k.Items = times(k.Items, c.Global[d])
 	}
 	for i := range c.Args {
 		a := &c.Args[i]
@@ -229,7 +233,7 @@ func kernelOf(c *devices.Command) Kernel {
 		if a.Promise.Made {
 			n = a.Promise.Range.Size()
 		}
-		k.Bytes, k.Largest = k.Bytes+n, max(k.Largest, n)
+		k.Bytes, k.Largest = plus(k.Bytes, n), max(k.Largest, n)
 	}
 	return k
 }
@@ -271,7 +275,7 @@ func (w *World) start(t *task) {
 		t.ring.granted(t)
 	}
 	if t.work.Setup > 0 {
-		w.push(w.now+t.work.Setup, taskSet, t)
+		w.push(plus(w.now, t.work.Setup), taskSet, t)
 		return
 	}
 	w.flow(t)
@@ -291,7 +295,7 @@ func (w *World) flow(t *task) {
 			t.err = fmt.Errorf("machine: %w", err)
 		}
 	}
-	w.push(w.now+t.work.Least, taskPart, t)
+	w.push(plus(w.now, t.work.Least), taskPart, t)
 }
 
 // leave gives a task's engine to the next.
@@ -304,7 +308,7 @@ func (w *World) leave(t *task) {
 		t.ring.leave(a.work.Engine, a.c.Point())
 	}
 	if t.work.Latency > 0 {
-		w.push(w.now+t.work.Latency, taskEnd, t)
+		w.push(plus(w.now, t.work.Latency), taskEnd, t)
 		return
 	}
 	w.stepTask(taskEnd, t)

@@ -178,7 +178,7 @@ func (w *World) Call(f func()) { w.spawn(f) }
 // Enter implements devices.Executor.
 func (w *World) Enter(c devices.Call) {
 	t := w.running
-	t.clock = w.now + w.machine.Call(c)
+	t.clock = plus(w.now, w.machine.Call(c))
 	t.state = ready
 	w.turn(t)
 }
@@ -189,7 +189,7 @@ func (w *World) Pause(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	t := w.running
-	t.clock = w.now + uint64(max(d, 0))
+	t.clock = plus(w.now, uint64(max(d, 0)))
 	t.state = ready
 	w.turn(t)
 	return nil
@@ -197,7 +197,7 @@ func (w *World) Pause(ctx context.Context, d time.Duration) error {
 
 // Sleep implements devices.Executor.
 func (w *World) Sleep(ctx context.Context, what fmt.Stringer, done <-chan struct{}) error {
-	return w.sleep(ctx, what, mem.Point{}, func() bool {
+	return w.sleep(ctx, others{what}, mem.Point{}, func() bool {
 		select {
 		case <-done:
 			return true
