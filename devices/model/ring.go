@@ -315,6 +315,11 @@ func (x *ring) partEnded(t *task) {
 	}
 }
 
+// uses reports whether the ring is work for the device of a memory.
+func (x *ring) uses(memory int) bool {
+	return x.from == memory || slices.ContainsFunc(x.dsts, func(a arrival) bool { return a.memory == memory })
+}
+
 // move does what the legs do.
 func (x *ring) move() {
 	x.moved = true

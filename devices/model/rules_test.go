@@ -113,6 +113,25 @@ func TestWhatIsToFailFailsWhenItWouldHaveEnded(t *testing.T) {
 	require.ErrorIs(t, h.qs[1].Finish(bg), model.ErrInjected)
 }
 
+func TestADeviceThatFailsFailsWhatIsCopiedOutOfIt(t *testing.T) {
+	for _, peers := range []uint64{0, gig} { // by a ring, whose second part waits for its engine at that time; and at once
+		h := open(t, &bench{devices: 2, rate: gig, peers: peers, kernel: 100 * gig, chunk: 64 << 10}, model.Options{Fail: []model.Failure{{Memory: 1, At: 5_000_000}}})
+		x, y := h.buffer(1e6), h.buffer(8e6)
+		h.ok(h.qs[0].EnqueueFill(bg, x, []byte{1}, 0, 1e6))
+		require.NoError(t, h.qs[0].Finish(bg))
+		require.NoError(t, h.w.Pause(bg, 4_500_000))
+		if peers == 0 {
+			h.write(1, y, make([]byte, 8e6))
+		}
+		e, err := h.qs[1].EnqueueMigrate(bg, []*runtime.Buffer{x}, 0)
+		require.NoError(t, err)
+		require.ErrorIs(t, e.Wait(bg), model.ErrInjected)
+		require.Greater(t, h.w.Time(), uint64(5_000_000))
+		require.NoError(t, e.Release())
+		require.Error(t, h.qs[1].Finish(bg))
+	}
+}
+
 // Room that comes back when a command has ended is waited for until then.
 func TestAnEnqueueThatNeedsToWaitForRoomMovesTheClockToIt(t *testing.T) {
 	const size = 1 << 20

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"slices"
 
 	"godwit/devices"
 	"godwit/devices/model/network"
@@ -114,8 +113,13 @@ func (w *World) step(at uint64) {
 		e.f()
 	case failDevice:
 		for _, t := range w.tasks {
-			if t.active && t.err == nil && t.uses(int(e.n)) {
+			if t.active && t.ring == nil && t.err == nil && t.uses(int(e.n)) {
 				t.err = fmt.Errorf("at %d ns: %w", at, ErrInjected)
+			}
+		}
+		for _, x := range w.rings {
+			if x.begun && x.err == nil && x.uses(int(e.n)) {
+				x.err = fmt.Errorf("at %d ns: %w", at, ErrInjected)
 			}
 		}
 	case ringReady:
@@ -370,9 +374,11 @@ func (w *World) report(t *task) {
 	w.opts.Observer.Span(s)
 }
 
-// uses reports whether a task is work for the device of a memory.
+// uses reports whether a command is work for the device of a memory: its queue's, or an
+// end of its copy.
 func (t *task) uses(memory int) bool {
-	return t.on == memory || t.ring != nil && slices.ContainsFunc(t.ring.dsts, func(a arrival) bool { return a.memory == memory })
+	copies := t.cmd != nil && (t.cmd.Op == devices.OpCopy || t.cmd.Op == devices.OpCopyRect)
+	return t.on == memory || copies && (t.from == memory || t.to == memory)
 }
 
 // nothing is the content of what moves no bytes.
