@@ -131,9 +131,9 @@ func (l *loader) machine(body ast.Node) {
 	for _, n := range m.list("links") {
 		l.link(n)
 	}
-	l.out.chunk = m.number("chunk", bytes, 4096, 1<<40, 0)
-	l.out.staging = m.number("staging", bytes, 1<<20, 1<<40, 0)
-	l.out.exact = m.flag("exact", false)
+	l.out.Rings.Chunk = m.number("chunk", bytes, 4096, 1<<40, 0)
+	l.out.Rings.Staging = m.number("staging", bytes, 1<<20, 1<<40, 0)
+	l.out.Rings.Exact = m.flag("exact", false)
 	l.connected(m.line)
 }
 
