@@ -188,11 +188,12 @@ func (m *Mover) hopeless(x *ring) bool {
 
 // goOn carries out a ring, but no batch, that has its points and staging.
 func (x *ring) goOn() {
+	chain := x.form == inChain // any other may have ended by the time that launch returns, and be used again
 	if err := x.launch(); err != nil {
 		x.refuse(err)
 		return
 	}
-	if x.form == inChain {
+	if chain {
 		x.settle()
 	}
 }
