@@ -19,7 +19,7 @@ DATADIR ?= $(PREFIX)/share
 VENDORS := $(DATADIR)/godwit/vendors
 
 # FUZZTIME is for each fuzz target; TESTFLAGS may hold -run or -v.
-FUZZTIME ?= 5s
+FUZZTIME ?= 2s
 # FOR is how long a soak runs in all; SOAKFLAGS may hold -race or -only NAME.
 FOR ?= 1h
 SOAKFLAGS ?=
