@@ -2,6 +2,7 @@ package migration
 
 import (
 	"cmp"
+	"reflect"
 
 	"godwit/eviction"
 	"godwit/mem"
@@ -17,7 +18,8 @@ import (
 // the cheapest of them as of now is taken; and the heap is made anew as soon as so many
 // commands have gone by as a sixteenth of its blocks: that is some two dozen looks for a
 // command that evicts, however many blocks there are. It is made anew each time where there
-// are only a few, or the policy is no Ranker.
+// are only a few, or the policy is no Ranker,
+// or is a value that cannot be compared.
 
 const (
 	fewBlocks = 32 // so few that looking at all of them is nothing
@@ -58,7 +60,7 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 		epoch = ranker.Epoch()
 	}
 	r.top = r.top[:0]
-	if r.exact = !keeps || n <= fewBlocks || r.policy != policy || r.epoch != epoch || p.clock+1-r.base > uint64(n/16) || len(r.heap) > 2*n; r.exact {
+	if r.exact = !keeps || n <= fewBlocks || !same(r.policy, policy) || r.epoch != epoch || p.clock+1-r.base > uint64(n/16) || len(r.heap) > 2*n; r.exact {
 		r.policy, r.epoch, r.base = policy, epoch, p.clock+1
 		r.heap, r.came = r.heap[:0], r.came[:0]
 		for _, i := range p.residents[m] {
@@ -76,6 +78,12 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 	}
 	r.came = r.came[:0]
 	return r
+}
+
+// same reports whether a policy is the one that was kept. One that cannot be compared,
+// such as a value with a map in it, is another one each time: == would panic.
+func same(kept, policy eviction.Policy) bool {
+	return reflect.ValueOf(kept).Comparable() && kept == policy
 }
 
 // ranked is a block's place, given a number of its own.

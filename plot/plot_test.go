@@ -17,6 +17,7 @@ import (
 
 	"godwit/mem"
 	"godwit/plot"
+	"godwit/tests/browser"
 )
 
 // study is a table with two parameters and two figures.
@@ -88,7 +89,7 @@ func browse(t *testing.T, p plot.Page, hash string, actions ...chromedp.Action) 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1300, 1000),
+		chromedp.ExecPath(path), chromedp.UserDataDir(browser.Profile(t)), chromedp.WindowSize(1300, 1000),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(time.Minute))...)
 	defer stop()
 	ctx, quit := chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // events newer than the library

@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -11,6 +10,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	tests "godwit/tests/browser"
 )
 
 // browser finds Chromium or skips.
@@ -25,25 +26,6 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// profile is a folder for the browser's own files. The processes that it has started
-// write there for a moment after it has ended, so that to remove the folder may take
-// several goes (t.TempDir has one).
-func profile(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "godwit-browser")
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		for range 100 {
-			if os.RemoveAll(dir) == nil {
-				return
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		t.Logf("left behind: %s", dir)
-	})
-	return dir
-}
-
 // load opens the page in a headless browser, waits until its script has drawn or
 // said that it cannot, and returns the data attributes that the script leaves on the
 // root element, and what the console said. It asks the page itself: a browser that
@@ -53,7 +35,7 @@ func load(t *testing.T, file, hash string) (attr map[string]string, console stri
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(browser(t)), chromedp.UserDataDir(profile(t)), chromedp.WindowSize(1300, 1200),
+		chromedp.ExecPath(browser(t)), chromedp.UserDataDir(tests.Profile(t)), chromedp.WindowSize(1300, 1200),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(time.Minute))...)
 	defer stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -84,8 +85,15 @@ func (c *Context) mayClose() error {
 	return c.inside()
 }
 
-// beginClose makes the context closed, and returns what its queues still run.
-func (c *Context) beginClose() (map[*Queue][]mem.Point, error) {
+// leftOn is what a queue still runs.
+type leftOn struct {
+	q      *Queue
+	points []mem.Point
+}
+
+// beginClose makes the context closed, and returns what its queues still run. All that
+// closing does, it does in one order: each wait takes time in virtual time (C12).
+func (c *Context) beginClose() ([]leftOn, error) {
 	if err := c.call(); err != nil {
 		return nil, err
 	}
@@ -94,24 +102,24 @@ func (c *Context) beginClose() (map[*Queue][]mem.Point, error) {
 		return nil, fmt.Errorf("context %s: %w", c.name, mem.ErrClosed)
 	}
 	c.closed = true
-	queues := make(map[*Queue][]mem.Point, len(c.queues))
-	for q := range c.queues {
-		queues[q] = q.running(nil)
+	var queues []leftOn
+	for _, q := range c.queues {
+		queues = append(queues, leftOn{q, q.running(nil)})
 	}
 	return queues, nil
 }
 
 // endClose is the rest of Close.
-func (c *Context) endClose(ctx context.Context, queues map[*Queue][]mem.Point) error {
+func (c *Context) endClose(ctx context.Context, queues []leftOn) error {
 	err := c.drainAndFree(ctx, queues)
 	c.callbacks.drain() // of buffers that were not released
 	return err
 }
 
-func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Point) error {
+func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {
 	c.flush()
-	for q, points := range queues {
-		if err := q.drain(ctx, points, devices.Park); err != nil {
+	for _, l := range queues {
+		if err := l.q.drain(ctx, l.points, devices.Park); err != nil {
 			c.failUserEvents(fmt.Errorf("context %s closed: %w", c.name, err))
 			break
 		}
@@ -120,8 +128,8 @@ func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Poin
 		c.failUserEvents(fmt.Errorf("context %s closed: %w", c.name, err))
 	}
 	var errs []error
-	for q := range queues {
-		errs = append(errs, q.dev.Close())
+	for _, l := range queues {
+		errs = append(errs, l.q.dev.Close())
 	}
 	errs = append(errs, c.mover.Close())
 	c.failUserEvents(fmt.Errorf("context %s: %w", c.name, errContextClosed))
@@ -131,7 +139,7 @@ func (c *Context) drainAndFree(ctx context.Context, queues map[*Queue][]mem.Poin
 
 	c.lock()
 	defer c.unlock()
-	for p := range c.programs {
+	for _, p := range c.programs {
 		p.closed = true
 		errs = append(errs, p.release())
 	}
@@ -156,7 +164,7 @@ func (c *Context) failUserEvents(cause error) {
 	open := c.openUser
 	c.openUser = nil
 	c.unlock()
-	for seq := range open {
+	for _, seq := range slices.Sorted(maps.Keys(open)) {
 		c.userLine.End(mem.Point{Line: c.userLine, Seq: seq}, cause)
 	}
 }
@@ -166,12 +174,17 @@ func (c *Context) failUserEvents(cause error) {
 func (c *Context) freeAll() error {
 	var errs []error
 	var leaks []string
-	for _, r := range c.roots {
-		errs = append(errs, c.uncount(r)) // size buffers go after what they count
+	ids := slices.Sorted(maps.Keys(c.roots))
+	for _, id := range ids {
+		if r := c.roots[id]; r != nil { // size buffers go after what they count
+			errs = append(errs, c.uncount(r))
+		}
 	}
-	for _, r := range c.roots {
-		leaks = append(leaks, fmt.Sprintf("%s (%d bytes)", r.label(), r.size))
-		errs = append(errs, c.drop(r))
+	for _, id := range ids {
+		if r := c.roots[id]; r != nil {
+			leaks = append(leaks, fmt.Sprintf("%s (%d bytes)", r.label(), r.size))
+			errs = append(errs, c.drop(r))
+		}
 	}
 	if len(leaks) > 0 {
 		slices.Sort(leaks)

@@ -155,8 +155,8 @@ type Context struct {
 	planner    *migration.Planner     // protected by mu
 	closed     bool                   // protected by mu
 	openUser   map[uint64]gateSet     // protected by mu: user events not set yet, by sequence, and their gates
-	queues     map[*Queue]struct{}    // protected by mu
-	programs   map[*Program]struct{}  // protected by mu
+	queues     []*Queue               // protected by mu: not closed, in order of their opening
+	programs   []*Program             // protected by mu: likewise
 	roots      map[mem.BufferID]*root // protected by mu
 	arena      *svm.Arena             // replaced once, protected by mu
 	svmRoots   map[Pointer]*root      // protected by mu: shared virtual memory, not freed

@@ -46,7 +46,7 @@ func (c *Context) Figures() (f Figures) {
 		st := c.mems[from].res.Stats()
 		f.Memories = append(f.Memories, MemoryBytes{c.topo.Name(from), st.Live, st.PeakLive, st.Capacity, c.planner.Footprint(from).WholePeak})
 	}
-	for q := range c.queues {
+	for _, q := range c.queues {
 		d := QueueDepth{Queue: q.name, Device: c.topo.Name(q.mem)}
 		if first, last := q.line.Oldest(), q.line.Last(); !first.IsZero() {
 			d.Commands = int(last.Seq - first.Seq + 1)

@@ -62,8 +62,6 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	c := &Context{
 		name: o.Name, opts: o, topo: mem.NewTopology(uniqueNames(names)...), by: devices.ExecutorOr(o.Executor),
 		openUser: make(map[uint64]gateSet),
-		queues:   make(map[*Queue]struct{}),
-		programs: make(map[*Program]struct{}),
 		roots:    make(map[mem.BufferID]*root),
 		svmRoots: make(map[Pointer]*root),
 		gates:    gates{lines: make(map[*mem.Timeline]*Queue)},

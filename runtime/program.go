@@ -91,7 +91,7 @@ func (c *Context) enlist(p *Program) error {
 	if c.closed {
 		return fmt.Errorf("program %q: context %s: %w", p.name, c.name, errContextClosed)
 	}
-	c.programs[p] = struct{}{}
+	c.programs = append(c.programs, p)
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (p *Program) Close() error {
 		return fmt.Errorf("program %q: %w", p.name, mem.ErrClosed)
 	}
 	p.closed = true
-	delete(p.c.programs, p)
+	p.c.programs = slices.DeleteFunc(p.c.programs, func(x *Program) bool { return x == p })
 	p.c.unlock()
 	return p.release()
 }

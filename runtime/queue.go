@@ -73,7 +73,7 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 		return nil, fmt.Errorf("queue %s: %w", o.Name, err)
 	}
 	q.line = q.dev.Timeline()
-	c.queues[q] = struct{}{}
+	c.queues = append(c.queues, q)
 	c.gates.lines[q.line] = q
 	c.listQueues()
 	return q, nil
@@ -82,7 +82,7 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 // listQueues renews the list of what flush has to flush. c.mu is held.
 func (c *Context) listQueues() {
 	var list []devices.Queue
-	for q := range c.queues {
+	for _, q := range c.queues {
 		list = append(list, q.dev)
 	}
 	c.open.Store(&list)
@@ -280,7 +280,7 @@ func (q *Queue) Close() error {
 	err := q.live()
 	if err == nil {
 		q.closed = true
-		delete(q.c.queues, q)
+		q.c.queues = slices.DeleteFunc(q.c.queues, func(x *Queue) bool { return x == q })
 		delete(q.c.gates.lines, q.line)
 		q.c.listQueues()
 	}
@@ -294,7 +294,7 @@ func (q *Queue) Close() error {
 	if errors.Is(err, devices.ErrStuck) { // in virtual time nothing ends what it runs; the program may
 		q.c.lock()
 		q.closed = false
-		q.c.queues[q] = struct{}{}
+		q.c.queues = append(q.c.queues, q)
 		q.c.gates.lines[q.line] = q
 		q.c.listQueues()
 		q.c.unlock()

@@ -11,6 +11,7 @@ import (
 	"godwit/eviction"
 	"godwit/mem"
 	"godwit/runtime"
+	"godwit/trace"
 )
 
 const (
@@ -66,6 +67,31 @@ func TestTheOrderOfManyBlocksIsThatOfTheirLastUse(t *testing.T) {
 	}
 	require.Greater(t, len(want), 500)
 	require.Equal(t, want, got)
+}
+
+// byValue is a ranker that cannot be compared with itself.
+type byValue struct {
+	eviction.LRU
+	of map[string]int
+}
+
+func (v byValue) Epoch() uint64 { return uint64(v.of["epoch"]) }
+
+// inAField is one of which the type can be compared, and the value cannot.
+type inAField struct {
+	eviction.LRU
+	of any
+}
+
+func (v inAField) Epoch() uint64 { return uint64(len(v.of.([]int))) }
+
+func TestAPolicyNeedNotBeComparable(t *testing.T) {
+	evictions := func(p eviction.Policy) []trace.EvictionRecord {
+		return wander(t, p, func(int, mem.BufferID) {}).evictions()
+	}
+	want := len(evictions(eviction.LRU{}))
+	require.Len(t, evictions(byValue{of: map[string]int{"epoch": 1}}), want)
+	require.Len(t, evictions(inAField{of: []int{1}}), want)
 }
 
 // unranked is a policy whose scores must not be kept.

@@ -31,6 +31,7 @@ const (
 // machine.
 type work struct {
 	ctx  context.Context
+	most int
 	done int
 }
 
@@ -49,7 +50,7 @@ func (s *source) spend(n int) {
 	if s.end = s.work.ctx.Err(); s.end != nil {
 		panic(bailout{})
 	}
-	if s.work.done > maxWork {
+	if s.work.done > s.work.most {
 		s.errs = append(s.errs, &Error{s.file, 0, "scenario: too much to read: repeats, aliases and lists make it more than 5 million steps"})
 		panic(bailout{})
 	}

@@ -25,8 +25,13 @@ func billion(n int) string {
 }
 
 // Little text that asks for much: it is refused after a bounded number of steps,
-// which are counted, and so at the same place on every machine.
+// which are counted, and so at the same place on every machine. The bounds of steps and of
+// commands are a twentieth of what they are outside of tests, but where GODWIT_SOAK is set.
 func TestWhatIsReadIsBounded(t *testing.T) {
+	steps, commands := maxWork, maxCommands
+	if os.Getenv("GODWIT_SOAK") == "" {
+		steps, commands = steps/20, commands/20
+	}
 	list := func(n int, item func(i int) string) string {
 		var out []string
 		for i := range n {
@@ -36,7 +41,7 @@ func TestWhatIsReadIsBounded(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ text, want string }{
 		"empty rounds": {small + "commands:\n- {repeat: 100000, do: [{repeat: 100000, do: [{repeat: 100000, do: [{repeat: 0, do: [{fill: a, pattern: 3}]}]}]}]}", "too much to read"},
-		"aliases":      {billion(7), "more than 100000"},
+		"aliases":      {billion(7), fmt.Sprint("commands: more than ", commands)},
 		"a wait list in a repeat": {small + "commands:\n- {fill: a, pattern: 1, id: x}\n- {repeat: 90000, do: [{fill: a, pattern: 1, after: " +
 			list(2000, func(int) string { return "x" }) + "}]}", "too much to read"},
 		"maps and rows": {"devices: [{name: l, driver: cpu, memory: 1 GiB}]\nbuffers: [{name: a, size: 1 MiB, ramp: uint}, {name: b, size: 1 MiB}]\ncommands:\n- {repeat: 5000, as: i, do: [{map: a, as: \"m{i}\", flags: read, offset: i, size: 1}]}\n" +
@@ -67,13 +72,17 @@ func TestWhatIsReadIsBounded(t *testing.T) {
 		"a huge host pitch":       {small + "commands:\n- {read: a, size: 1, rows: 4096, host-pitch: 1 GiB, host-slice-pitch: 1 GiB}", "slice-pitch"},
 		"work-items":              {small + "commands:\n- {launch: fill, global: 4611686018427387904, args: [a, 1.0, 1]}", "more than 1073741824 work-items"},
 		"work-items in a product": {small + "commands:\n- {launch: fill, global: [4294967296, 4294967296, 2], args: [a, 1.0, 1]}", "more than 1073741824 work-items"},
-		"many sizes":              {small + "commands: [{repeat: 90000, do: [{repeat: 20, do: [{read: a, size: 4000}]}]}]", "more than"},
+		"many sizes":              {small + fmt.Sprintf("commands: [{repeat: %d, do: [{repeat: 20, do: [{read: a, size: 4000}]}]}]", commands/10*9), fmt.Sprint("commands: more than ", commands)},
 		"a fill of everything":    {small + "commands: [{write: a, size: 1, rows: 1048576, pitch: 1 TiB, host-slice-pitch: 1 TiB, slices: 1048576, fill: 1}]", "slice"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			opt := Options{steps: steps}
+			if strings.HasPrefix(c.want, "commands:") {
+				opt = Options{limit: commands}
+			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := Parse(t.Context(), "s.yaml", []byte(c.text), Options{})
+			_, err := Parse(t.Context(), "s.yaml", []byte(c.text), opt)
 			runtime.ReadMemStats(&after)
 			var bad Errors
 			require.ErrorAs(t, err, &bad)

@@ -42,6 +42,7 @@ type Options struct {
 	Files map[string][]byte
 
 	limit int // of commands; 0 is maxCommands
+	steps int // of reading; 0 is maxWork
 }
 
 // Load reads the scenario in the named file. It fails with Errors where rules or
@@ -79,8 +80,11 @@ func newLoader(ctx context.Context, file string, opt Options) *loader {
 	if opt.limit == 0 {
 		opt.limit = maxCommands
 	}
+	if opt.steps == 0 {
+		opt.steps = maxWork
+	}
 	l := &loader{
-		source: source{file: file, work: work{ctx: ctx}},
+		source: source{file: file, work: work{ctx: ctx, most: opt.steps}},
 		given:  opt,
 		out:    &Scenario{File: file, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
 		inputs: make(map[string]string),

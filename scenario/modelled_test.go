@@ -117,6 +117,8 @@ func TestARunOnAMachineIsReproducible(t *testing.T) {
 	require.Contains(t, printed[0], "modelled on m:")
 	require.Contains(t, printed[0], "times of machine m")
 	require.Contains(t, printed[0], `"clock":"machine m"`)
+	require.Contains(t, printed[0], `"name":"critical path on m"`)
+	require.Contains(t, printed[0], `"otherData":{"clock":"machine m"}`)
 }
 
 // Each command and copy has its line, and the columns of the critical path add up to it.

@@ -268,6 +268,7 @@ func (sc *scope) parseAs(text string, t, of ParamType) (value, error) {
 	if v.kind != listValue {
 		return value{}, fmt.Errorf("want a list such as [%s], not %v", text, v.kind)
 	}
+	v.list = slices.Clone(v.list) // it may be another parameter's
 	for i, e := range v.list {
 		if v.list[i], err = e.as(of); err != nil {
 			return value{}, err

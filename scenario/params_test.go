@@ -85,3 +85,14 @@ func TestWhatIsSetOverridesTheDefaultAndNothingElse(t *testing.T) {
 	_, err = Parse(t.Context(), "s.yaml", []byte(parametric), Options{Set: map[string]string{"size": "1 KiB", "half": "2"}})
 	require.EqualError(t, err, "s.yaml:8: --set half=...: it is computed, under let; what is to be set is declared under params")
 }
+
+// TestAParameterLeavesAnotherAlone: one whose default is another list has a list of its own.
+func TestAParameterLeavesAnotherAlone(t *testing.T) {
+	d, err := Describe(t.Context(), "s.yaml", []byte("params:\n  a: {type: list, of: integer, default: [1, 2]}\n  b: {type: list, of: real, default: a}\n  c: {type: list, of: integer, default: a}"), Options{})
+	require.NoError(t, err)
+	require.Equal(t, "[1.0, 2.0]", d.Params[1].Value)
+	require.Equal(t, "[1, 2]", d.Params[2].Value)
+	s, err := Parse(t.Context(), "s.yaml", []byte("params:\n  a: {type: list, of: integer, default: [1, 2]}\n  b: {type: list, of: real, default: a}\ndevices: [{name: l, driver: cpu}]\nbuffers: [{name: \"x{a[0]}\", size: 4}]\ncommands: []"), Options{})
+	require.NoError(t, err)
+	require.Equal(t, "x1", s.Buffers[0].Name, "an integer, as a says")
+}

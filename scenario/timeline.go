@@ -81,6 +81,7 @@ func (r *Result) WriteTimeline(w io.Writer) error {
 		})
 	}
 	t.mapped(r)
+	t.critical(r)
 	t.layOut()
 	for _, c := range r.records {
 		if c == nil {
@@ -96,7 +97,7 @@ func (r *Result) WriteTimeline(w io.Writer) error {
 		}
 		t.waits(c.Point, c.Waits)
 	}
-	return json.NewEncoder(w).Encode(map[string]any{"displayTimeUnit": "ns", "traceEvents": t.events})
+	return json.NewEncoder(w).Encode(map[string]any{"displayTimeUnit": "ns", "otherData": map[string]string{"clock": r.Clock}, "traceEvents": t.events})
 }
 
 func (t *timeline) process(pid int, name string) {
@@ -167,6 +168,23 @@ func (t *timeline) mapped(r *Result) {
 			queue: "mapped", cat: "map", name: fmt.Sprintf("%s of %s", m.Name, r.s.placeText(m.Place, m.Place.Range)),
 			args:  map[string]any{"for": flagText(uint64(m.Flags), mapFlags), "map": m.Map + 1, "unmap": m.Unmap + 1},
 			start: from.end, end: max(from.end, to.start),
+		})
+	}
+}
+
+// critical shows the critical path of a run on a machine, as a process of its own.
+func (t *timeline) critical(r *Result) {
+	if r.Model == nil {
+		return
+	}
+	pid := len(r.Devices) + 1
+	t.process(pid, "critical path on "+r.Model.Machine)
+	for i := range r.Model.Path {
+		p := &r.Model.Path[i]
+		t.slices = append(t.slices, &slice{
+			pid: pid, queue: "critical path", cat: p.Reason, name: p.What,
+			args:  map[string]any{"after": p.After, "reason": p.Reason, "shared_ns": p.Shared},
+			start: float64(p.From) / 1e3, end: float64(p.To) / 1e3,
 		})
 	}
 }

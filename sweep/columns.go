@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -49,13 +50,13 @@ func (r *Results) Columns(wide bool) []Column {
 	return append(out, tail...)
 }
 
-// plain is a parameter's value as a column has it: times as nanoseconds are numbers.
+// plain is a parameter's value as a column has it. A word such as inf or nan is no number.
 func plain(v any) any {
 	text := fmt.Sprint(v)
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n
 	}
-	if f, err := strconv.ParseFloat(text, 64); err == nil {
+	if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
 		return f
 	}
 	return text

@@ -23,7 +23,7 @@ type Known map[string]json.RawMessage
 func (k Known) Read(r io.Reader) (dropped int, err error) {
 	lines := bufio.NewReaderSize(r, 1<<16)
 	for {
-		line, rerr := lines.ReadBytes('\n')
+		line, rerr := readLine(lines)
 		whole := rerr == nil // one without its end may be torn, even where it can be read
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			var row Row
@@ -38,6 +38,20 @@ func (k Known) Read(r io.Reader) (dropped int, err error) {
 		}
 		if rerr != nil {
 			return dropped, rerr
+		}
+	}
+}
+
+// readLine reads a line with its end, and of one that is too long more than maxRow bytes,
+// but not all: what is read is somebody's file.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line) <= maxRow {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
 		}
 	}
 }

@@ -43,18 +43,18 @@ func Run(ctx context.Context, c *Config, opt RunOptions) (*Results, error) {
 	}
 	res := &Results{Axes: c.Axes, Rows: make([]*Row, len(points)), lines: make([]json.RawMessage, len(points))}
 	var taken, done atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
+	group, running := errgroup.WithContext(ctx)
 	jobs := max(opt.Jobs, 1)
 	if !c.Fast && !c.modelled() {
 		jobs = 1
 	}
 	group.SetLimit(jobs)
 	for i := range points {
-		if ctx.Err() != nil {
+		if running.Err() != nil {
 			break
 		}
 		group.Go(func() error {
-			line, known, err := c.point(ctx, points[i], opt)
+			line, known, err := c.point(running, points[i], opt)
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,9 @@ func Run(ctx context.Context, c *Config, opt RunOptions) (*Results, error) {
 			return err
 		})
 	}
-	err = group.Wait()
+	if err = group.Wait(); err == nil && int(done.Load()) < len(points) {
+		err = ctx.Err() // it ended between two points, and no point knows
+	}
 	res.Taken = int(taken.Load())
 	return res, err
 }
@@ -91,8 +93,18 @@ func (c *Config) point(ctx context.Context, settings []Setting, opt RunOptions) 
 	if err != nil {
 		return nil, false, err
 	}
-	if line, known = opt.Known[key]; known {
-		return line, true, nil
+	parameters := make(map[string]any)
+	for _, p := range settings {
+		parameters[p.Axis.Name] = valueOf(valueAt(s, p))
+	}
+	if line, known = opt.Known[key]; known { // as another sweep has set it: of other axes, or a value that comes to the same
+		row, err := decode(line)
+		if err != nil {
+			return nil, false, err
+		}
+		row.Parameters = parameters
+		line, err = row.encode()
+		return line, true, err
 	}
 	run, err := scenario.Run(ctx, s, how)
 	if ctx.Err() != nil {
@@ -101,10 +113,7 @@ func (c *Config) point(ctx context.Context, settings []Setting, opt RunOptions) 
 	if bad := (scenario.Errors)(nil); errors.As(err, &bad) {
 		return nil, false, fmt.Errorf("%s: %w", Label(settings), err)
 	}
-	row := &Row{Point: key, Parameters: make(map[string]any), Digest: run.Digest()} // an error is in its Digest
-	for _, p := range settings {
-		row.Parameters[p.Axis.Name] = valueOf(valueAt(s, p))
-	}
+	row := &Row{Point: key, Parameters: parameters, Digest: run.Digest()} // an error is in its Digest
 	switch {
 	case run.Model != nil:
 		row.Times, row.ElapsedNS = "modelled", int64(run.Model.Makespan)

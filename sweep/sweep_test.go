@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,8 +119,8 @@ func TestWhatIsKnownIsNotRunAgain(t *testing.T) {
 	}
 }
 
-// TestAPointIsKnownByAllThatItsFiguresDependOn: another value, text, input, build or
-// policy is another point.
+// TestAPointIsKnownByAllThatItsFiguresDependOn: another value, text, input, build,
+// policy or machine is another point.
 func TestAPointIsKnownByAllThatItsFiguresDependOn(t *testing.T) {
 	seen := make(map[string]string)
 	key := func(name string, change func(c *sweep.Config)) {
@@ -149,9 +151,84 @@ func TestAPointIsKnownByAllThatItsFiguresDependOn(t *testing.T) {
 	key("an input's content", func(c *sweep.Config) {
 		c.Data, c.Base.Inputs = []byte(given), map[string]string{"x": input(strings.Repeat("b", 1024))}
 	})
+	for _, text := range []string{"", "chunk: 64 KiB", "staging: 8 MiB", "exact: true", "host: {enqueue: 1 us}"} {
+		key("a machine with "+text, func(c *sweep.Config) {
+			c.Axes = []sweep.Axis{{Kind: sweep.Machine, Name: "machine", Values: []string{"m"}}}
+			c.Machine = func(context.Context, string, int) (*machine.Machine, error) {
+				return machine.Parse("m.yaml", []byte("devices: [{name: gpu, count: 2}]\nlinks: [{between: [host, gpu], latency: 1 us, bandwidth: 10 GB/s}]\n"+text), machine.Options{})
+			}
+		})
+	}
 	same, err := sweep.Run(t.Context(), config(t, "# a remark\nabout: the same\n"+turns), sweep.RunOptions{})
 	require.NoError(t, err)
 	require.Equal(t, "as it is", seen[same.Rows[0].Point], "a remark changes nothing")
+}
+
+// TestWhatIsKnownIsWrittenAsThisSweepSetsIt: a row that is taken has the parameters of the
+// point that takes it, so that a sweep that goes on ends as one that nobody disturbed,
+// also where two values come to the same, or an axis is new.
+func TestWhatIsKnownIsWrittenAsThisSweepSetsIt(t *testing.T) {
+	text := strings.Replace(turns, "params:\n", "params:\n  how: {type: string, default: a}\n", 1)
+	lines := func(known sweep.Known, axes ...string) string {
+		res, err := sweep.Run(t.Context(), config(t, text, axes...), sweep.RunOptions{Known: known})
+		require.NoError(t, err)
+		if known != nil {
+			require.Len(t, res.Rows, res.Taken)
+		}
+		var out bytes.Buffer
+		require.NoError(t, res.WriteJSONLines(&out))
+		rows, _ := table(t, res)
+		require.NotContains(t, slices.Concat(rows...), "<nil>")
+		return out.String()
+	}
+	for _, c := range []struct{ before, now []string }{
+		{[]string{"n=1..3"}, []string{"n=1..3", "size=1KiB"}},
+		{[]string{"n=1..3", "size=1KiB"}, []string{"n=3"}},
+		{[]string{"how=a,b"}, []string{"how=b,a,c"}},
+		{[]string{"how=a"}, []string{"how=a,inf,nan"}},
+	} {
+		known := make(sweep.Known)
+		_, err := known.Read(strings.NewReader(lines(nil, c.before...)))
+		require.NoError(t, err)
+		require.Equal(t, lines(nil, c.now...), lines(known, c.now...), "%v after %v", c.now, c.before)
+	}
+}
+
+// TestAWordIsNoNumber: what a column says of a text that reads as one without end.
+func TestAWordIsNoNumber(t *testing.T) {
+	text := strings.Replace(turns, "params:\n", "params:\n  how: {type: string, default: a}\n", 1)
+	res, err := sweep.Run(t.Context(), config(t, text, "how=inf,nan,+Infinity,1.5"), sweep.RunOptions{})
+	require.NoError(t, err)
+	var got []any
+	for _, row := range res.Rows {
+		got = append(got, res.Columns(false)[0].Value(row))
+	}
+	require.Equal(t, []any{"inf", "nan", "+Infinity", 1.5}, got)
+}
+
+// TestALineWithoutEndIsNotKept: of a journal that is none no more is held than a row may
+// have.
+func TestALineWithoutEndIsNotKept(t *testing.T) {
+	row := `{"point":"a","parameters":{},"commands":1}` + "\n"
+	known := make(sweep.Known)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	dropped, err := known.Read(io.MultiReader(io.LimitReader(endless{}, 512<<20), strings.NewReader("\n"+row)))
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Equal(t, 1, dropped)
+	require.Len(t, known, 1)
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(256), "MiB allocated in all")
+}
+
+// endless reads as x.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = 'x'
+	}
+	return len(b), nil
 }
 
 // TestAPointThatFailsHasARow: and is tried again; one that is at fault ends the sweep.
@@ -227,6 +304,14 @@ func TestASweepThatIsCancelledEnds(t *testing.T) {
 	require.Zero(t, dropped)
 	require.GreaterOrEqual(t, len(known), 3)
 	require.Less(t, len(known), 50)
+}
+
+// TestASweepThatNeverBeginsSaysSo: not that it has ended well, with rows that are nil.
+func TestASweepThatNeverBeginsSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := sweep.Run(ctx, config(t, turns, "n=1..3"), sweep.RunOptions{})
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // TestMachinesAreSwept: in virtual time, the same times however many points run at once.

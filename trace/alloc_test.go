@@ -396,3 +396,13 @@ func TestWritersReportTheirError(t *testing.T) {
 	}
 	require.ErrorIs(t, trace.NewAllocWriter(failingWriter{}).Flush(), io.ErrClosedPipe)
 }
+
+func TestAByteOrderMarkIsNoPartOfATrace(t *testing.T) {
+	const text = "op,id,bytes,time_us\na,0,16,0\nf,0,,1\n"
+	for _, begin := range []string{"", "\ufeff"} {
+		all, err := trace.ReadAllocs(t.Context(), strings.NewReader(begin+text), "x.csv")
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.Len(t, all[0].Events, 2)
+	}
+}

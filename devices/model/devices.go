@@ -109,7 +109,10 @@ func (bytesKept) leg(w *World, l *devices.Leg) error {
 		}
 		d := l.Device.(devices.HostBacked)
 		addr, err := d.Pin(l.Block, l.Off, size)
-		return storage.BytesAt(addr, size), func() { d.Unpin(l.Block) }, err
+		if err != nil {
+			return nil, nil, err
+		}
+		return storage.BytesAt(addr, size), func() { d.Unpin(l.Block) }, nil
 	}
 	dst, unpin, err := at(&l.Dst, l.Size)
 	if err != nil {

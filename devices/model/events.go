@@ -1,6 +1,31 @@
 package model
 
+import (
+	"math"
+	"math/bits"
+)
+
 // What is to happen, in order of time: a binary heap.
+
+// forever is the end of time, some 292 years: what would be later is then, in the order of its
+// causes, and the clock does not begin again. Sizes stop there, too.
+const forever = math.MaxInt64
+
+// plus is a + b, at most forever.
+func plus(a, b uint64) uint64 {
+	if a >= forever || b >= forever-a {
+		return forever
+	}
+	return a + b
+}
+
+// times is a * b, at most forever.
+func times(a, b uint64) uint64 {
+	if hi, lo := bits.Mul64(a, b); hi == 0 {
+		return min(lo, forever)
+	}
+	return forever
+}
 
 // kind is what an event does.
 type kind uint8
@@ -38,7 +63,7 @@ func (a *event) before(b *event) bool {
 // push adds an event at a time.
 func (q *events) push(at uint64, e event) {
 	q.seq++
-	e.at, e.key = at, q.seq
+	e.at, e.key = min(at, forever), q.seq
 	if q.seed != 0 {
 		e.key = mix(q.seed + q.seq)
 	}

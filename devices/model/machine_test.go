@@ -25,6 +25,9 @@ type bench struct {
 	call    uint64 // ns for each call
 	chunk   uint64
 	memory  uint64
+	slots   int  // of each engine; 0 is one
+	both    bool // a device's engine for copies in does those out, too
+	all     bool // one engine does all devices' copies
 }
 
 const gig = 1_000_000_000
@@ -56,7 +59,7 @@ func (b *bench) Bandwidths() []uint64 {
 func (b *bench) Engines() []int {
 	out := make([]int, 3*b.devices)
 	for i := range out {
-		out[i] = 1
+		out[i] = max(b.slots, 1)
 	}
 	return out
 }
@@ -74,6 +77,12 @@ func (b *bench) Copy(from, to int, size uint64) model.Work {
 		w.Engine, w.Path = int32(3*(from-1)+1), []network.Channel{1, network.Channel(3 + 3*(from-1))}
 	default:
 		w.Engine, w.Path = int32(3*(to-1)), []network.Channel{network.Channel(4 + 3*(to-1))}
+	}
+	switch {
+	case b.all && from != to:
+		w.Engine = 0
+	case b.both && w.Engine%3 == 1:
+		w.Engine--
 	}
 	return w
 }

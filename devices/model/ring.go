@@ -23,13 +23,19 @@ import (
 // the destinations' engines -> both -> (the source's engine is free) drain, for each
 // destination -> its point is reached. All bytes move when the first destination's
 // point is.
+//
+// A ring keeps what engines it has while it waits for the next, so all rings take them in
+// one order, World.rank. In it, engines that no copy into a memory uses come first. Where a
+// device has an engine for each direction, the source's is thus the first, and the others
+// wait until there is something on the host. An engine that does both directions may be
+// after a destination's: then that one is held during the fill, too.
 
 // part is which part of a ring a task is.
 type part uint8
 
 const (
 	fill part = iota
-	hold      // of a destination's engine
+	hold      // of an engine
 	both
 	drain
 )
@@ -45,9 +51,11 @@ type ring struct {
 	dsts  []arrival
 	bytes uint64
 	chunk uint64
-	order []int // of destinations, by engine
-	held  int   // their engines, in that order
-	left  int   // destinations whose points are to come
+	seats []seat // engines that it takes, in that order
+	held  int    // of these
+	first int    // of these, without which the fill does not start
+	begun bool   // the fill has started
+	left  int    // destinations whose points are to come
 	moved bool
 	early bool
 	err   error
@@ -56,6 +64,12 @@ type ring struct {
 
 	submitted, ready, started uint64
 	by, behind                mem.Point
+}
+
+// seat is a place on an engine.
+type seat struct {
+	engine int32
+	users  int // of the source and the destinations, those that have not left it
 }
 
 // arrival is a destination of a ring.
@@ -129,7 +143,7 @@ func (w *World) giveRing(x *ring) {
 	clear(x.dsts)
 	x.Forget()
 	x.batch, x.legs, x.dsts, x.path = nil, nil, x.dsts[:0], x.path[:0]
-	x.held, x.left, x.moved, x.err = 0, 0, false, nil
+	x.seats, x.held, x.begun, x.left, x.moved, x.err = x.seats[:0], 0, false, 0, false, nil
 	x.by, x.behind = mem.Point{}, mem.Point{}
 	w.spareRings = append(w.spareRings, x)
 }
@@ -182,7 +196,55 @@ func (x *ring) begin() {
 		x.dsts[i].work = w.machine.Copy(0, x.dsts[i].memory, x.chunk)
 	}
 	x.from1 = w.machine.Copy(x.from, 0, x.chunk)
-	w.engage(x.task(fill, x.from1, 0))
+	x.sit(x.from1.Engine)
+	for i := range x.dsts {
+		x.sit(x.dsts[i].work.Engine)
+	}
+	slices.SortFunc(x.seats, func(a, b seat) int { return cmp.Compare(w.rank[a.engine], w.rank[b.engine]) })
+	x.first = x.seat(x.from1.Engine) + 1
+	x.next()
+}
+
+// sit notes that the ring needs an engine.
+func (x *ring) sit(engine int32) {
+	if engine < 0 {
+		return
+	}
+	i := x.seat(engine)
+	if i < 0 {
+		i = len(x.seats)
+		x.seats = append(x.seats, seat{engine: engine})
+	}
+	x.seats[i].users++
+}
+
+// seat is which of the ring's seats is on an engine, or -1.
+func (x *ring) seat(engine int32) int {
+	return slices.IndexFunc(x.seats, func(s seat) bool { return s.engine == engine })
+}
+
+// leave gives up an engine for the source, or for a destination; the command of p had it.
+func (x *ring) leave(engine int32, p mem.Point) {
+	if i := x.seat(engine); i >= 0 {
+		if x.seats[i].users--; x.seats[i].users == 0 {
+			x.w.vacate(engine, p)
+		}
+	}
+}
+
+// next starts what is next: the wait for an engine, or what goes over the network.
+func (x *ring) next() {
+	switch {
+	case !x.begun && x.held == x.first:
+		x.begun = true
+		work := x.from1
+		work.Engine = -1
+		x.w.start(x.task(fill, work, 0))
+	case x.held < len(x.seats):
+		x.w.engage(x.task(hold, Work{Engine: x.seats[x.held].engine}, 0))
+	default:
+		x.flow()
+	}
 }
 
 // task is a task for a part of the ring; i is a destination's index.
@@ -192,11 +254,11 @@ func (x *ring) task(p part, work Work, i int) *task {
 	return t
 }
 
-// granted is told that a task of the ring has its engine.
+// granted is told that a task of the ring has its engine, where it needs one.
 func (x *ring) granted(t *task) {
 	switch t.part {
 	case fill:
-		x.started, x.behind = x.w.now, t.behind
+		x.started = x.w.now
 		for i := range x.dsts {
 			x.dsts[i].c.Begin()
 		}
@@ -204,20 +266,13 @@ func (x *ring) granted(t *task) {
 			x.move()
 		}
 	case hold:
-		x.w.giveTask(t)
-		if x.held++; x.held == len(x.dsts) {
-			x.flow()
-		} else {
-			x.hold()
+		if !x.begun && t.behind.Line != nil {
+			x.behind = t.behind
 		}
+		x.w.giveTask(t)
+		x.held++
+		x.next()
 	}
-}
-
-// hold gets the ring the engine of its next destination: one by one in the order of
-// engines, so that no two rings wait for each other.
-func (x *ring) hold() {
-	i := x.order[x.held]
-	x.w.engage(x.task(hold, Work{Engine: x.dsts[i].work.Engine}, i))
 }
 
 // flow starts what goes over both paths. Each chunk costs a setup, during which its
@@ -234,7 +289,7 @@ func (x *ring) flow() {
 			work.Limit = d.Limit
 		}
 	}
-	work.Path, work.Setup = x.path, setup*(work.Bytes/x.chunk)
+	work.Path, work.Setup = x.path, times(setup, work.Bytes/x.chunk)
 	x.w.start(x.task(both, work, 0))
 }
 
@@ -247,14 +302,9 @@ func (x *ring) partEnded(t *task) {
 	w.giveTask(t)
 	switch p {
 	case fill:
-		x.order = x.order[:0]
-		for i := range x.dsts {
-			x.order = append(x.order, i)
-		}
-		slices.SortStableFunc(x.order, func(a, b int) int { return cmp.Compare(x.dsts[a].work.Engine, x.dsts[b].work.Engine) })
-		x.hold()
+		x.next()
 	case both:
-		w.vacate(x.from1.Engine, x.dsts[0].c.Point())
+		x.leave(x.from1.Engine, x.dsts[0].c.Point())
 		for i := range x.dsts {
 			work := x.dsts[i].work
 			work.Engine = -1
@@ -263,6 +313,11 @@ func (x *ring) partEnded(t *task) {
 	case drain:
 		x.arrive(i)
 	}
+}
+
+// uses reports whether the ring is work for the device of a memory.
+func (x *ring) uses(memory int) bool {
+	return x.from == memory || slices.ContainsFunc(x.dsts, func(a arrival) bool { return a.memory == memory })
 }
 
 // move does what the legs do.

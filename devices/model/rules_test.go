@@ -2,6 +2,7 @@ package model_test
 
 import (
 	goruntime "runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestARingAsOneFlowAndChunkByChunkAgree(t *testing.T) {
-	for _, size := range []uint64{3 << 20, 16 << 20, 100_000_000} {
+	for _, size := range []uint64{3 << 20, 16 << 20, 40_000_000} {
 		for _, shared := range []uint64{0, 12 * gig} { // what both of the ring's paths, and the other ring, share
 			var took [2]uint64
 			for i, exact := range []bool{false, true} {
@@ -56,6 +57,38 @@ func TestRingsToSeveralDestinationsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
+func TestRingsBothWaysThroughOneEngineOfEachDeviceDoNotWaitForEachOther(t *testing.T) {
+	for _, slots := range []int{1, 3} {
+		for _, all := range []bool{false, true} {
+			for seed := range uint64(4) {
+				h := open(t, &bench{devices: 3, rate: 10 * gig, kernel: 100 * gig, setup: 1000, slots: slots, both: true, all: all}, model.Options{Seed: seed})
+				bs := make([]*runtime.Buffer, 6*slots)
+				h.runs(func() {
+					for i := range bs {
+						bs[i] = h.buffer(1 << 20)
+						h.ok(h.qs[i%3].EnqueueFill(bg, bs[i], []byte{byte(i)}, 0, 1<<20))
+					}
+				})
+				h.runs(func() { // from each device to each other, as often as there are slots
+					for i, b := range bs {
+						h.migrate((i+1+i/3%2)%3, b)
+					}
+				})
+				h.runs(func() { // to two at once, which share an engine with where it comes from
+					h.ok(h.qs[0].EnqueueMigrateTo(bg, bs[:1], []mem.MemoryID{2, 3}))
+					h.ok(h.qs[1].EnqueueMigrateTo(bg, bs[1:2], []mem.MemoryID{1, 3}))
+				})
+				require.NotZero(t, h.c.MoverStats().Batches)
+				for i, b := range bs {
+					got := make([]byte, 1<<20)
+					require.NoError(t, h.qs[(i+1)%3].Read(bg, b, 0, got))
+					require.Equal(t, byte(i), got[len(got)-1])
+				}
+			}
+		}
+	}
+}
+
 func TestWhatIsToFailFailsWhenItWouldHaveEnded(t *testing.T) {
 	h := open(t, &bench{devices: 2, rate: gig}, model.Options{Fail: []model.Failure{{Command: 2}, {Memory: 2, At: 2_500_000}}})
 	data := make([]byte, 1e6)
@@ -78,6 +111,25 @@ func TestWhatIsToFailFailsWhenItWouldHaveEnded(t *testing.T) {
 	require.NoError(t, h.qs[1].Read(bg, y, 0, data))
 	require.ErrorIs(t, h.qs[0].Finish(bg), model.ErrInjected)
 	require.ErrorIs(t, h.qs[1].Finish(bg), model.ErrInjected)
+}
+
+func TestADeviceThatFailsFailsWhatIsCopiedOutOfIt(t *testing.T) {
+	for _, peers := range []uint64{0, gig} { // by a ring, whose second part waits for its engine at that time; and at once
+		h := open(t, &bench{devices: 2, rate: gig, peers: peers, kernel: 100 * gig, chunk: 64 << 10}, model.Options{Fail: []model.Failure{{Memory: 1, At: 5_000_000}}})
+		x, y := h.buffer(1e6), h.buffer(8e6)
+		h.ok(h.qs[0].EnqueueFill(bg, x, []byte{1}, 0, 1e6))
+		require.NoError(t, h.qs[0].Finish(bg))
+		require.NoError(t, h.w.Pause(bg, 4_500_000))
+		if peers == 0 {
+			h.write(1, y, make([]byte, 8e6))
+		}
+		e, err := h.qs[1].EnqueueMigrate(bg, []*runtime.Buffer{x}, 0)
+		require.NoError(t, err)
+		require.ErrorIs(t, e.Wait(bg), model.ErrInjected)
+		require.Greater(t, h.w.Time(), uint64(5_000_000))
+		require.NoError(t, e.Release())
+		require.Error(t, h.qs[1].Finish(bg))
+	}
 }
 
 // Room that comes back when a command has ended is waited for until then.
@@ -117,16 +169,35 @@ func TestACallbackRunsOnAHostThreadAtTheEndOfItsCommand(t *testing.T) {
 }
 
 func TestNoGoroutineIsLeftOrStartedByTheHouse(t *testing.T) {
-	before := goruntime.NumGoroutine()
+	before := goroutines()
+	none := func() {
+		t.Helper()
+		for id, stack := range goroutines() {
+			require.Contains(t, before, id, "started meanwhile:\n%s", stack)
+		}
+	}
 	h := open(t, &bench{devices: 8, rate: gig, kernel: 100 * gig}, model.Options{})
 	b := h.buffer(1 << 20)
 	h.ok(h.qs[0].EnqueueFill(bg, b, []byte{1}, 0, 1<<20))
 	for i := range h.qs {
 		h.migrate(i, b)
-		require.Equal(t, before, goruntime.NumGoroutine())
+		none()
 	}
 	require.NoError(t, h.qs[7].Finish(bg))
-	require.Equal(t, before, goruntime.NumGoroutine())
+	none()
+}
+
+// goroutines are those that Godwit's code has started, by their numbers, which are given
+// once: those of earlier tests may end at any time, so that how many there are says nothing.
+func goroutines() map[string]string {
+	all := make([]byte, 1<<20)
+	out := make(map[string]string)
+	for _, stack := range strings.Split(string(all[:goruntime.Stack(all, true)]), "\n\n") {
+		if strings.Contains(stack, "\ncreated by godwit/") {
+			out[strings.Fields(stack)[1]] = stack
+		}
+	}
+	return out
 }
 
 func TestTheSeedChangesNoTimeWhereNothingIsShared(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	goruntime "runtime"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/model"
+	"godwit/devices/mover"
 	"godwit/kernels"
 	"godwit/mem"
 	"godwit/runtime"
@@ -202,4 +204,144 @@ func TestThreadsGoInTheOrderOfTheirClocks(t *testing.T) {
 	require.NoError(t, h.w.Threads(at("a", 2), at("b", 2)))
 	base := start + 1000
 	require.Equal(t, []string{fmt.Sprintf("a%d", base), fmt.Sprintf("b%d", base), fmt.Sprintf("a%d", base+2000), fmt.Sprintf("b%d", base+2000)}, order)
+}
+
+// What is still under way when the program ends is waited for in the same order each time.
+func TestClosingWithWorkUnderWayTakesTheSameTimeEachTime(t *testing.T) {
+	ends := func() string {
+		told := &teller{}
+		b := &bench{devices: 8, rate: gig, latency: 1500, setup: 700, kernel: 100 * gig, call: 1000}
+		w, err := model.New(b, model.Options{Observer: told})
+		require.NoError(t, err)
+		c, err := runtime.NewContext(runtime.Options{Devices: w.Devices(), Host: w.Host(), Executor: w, OwnDevices: true})
+		require.NoError(t, err)
+		for i, d := range w.Devices() {
+			q, err := c.NewQueue(d, runtime.QueueOptions{})
+			require.NoError(t, err)
+			x, err := c.CreateBuffer(1<<20, 0, nil)
+			require.NoError(t, err)
+			e, err := q.EnqueueWrite(bg, x, 0, make([]byte, 1000*((i*5)%8+1)))
+			require.NoError(t, err)
+			gate, err := c.NewUserEvent()
+			require.NoError(t, err)
+			require.NoError(t, gate.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) { fmt.Fprintln(&told.out, "gate", i) }))
+			require.NoError(t, gate.Release())
+			require.NoError(t, e.Release())
+		}
+		require.ErrorIs(t, c.Close(bg), runtime.ErrLeak)
+		return fmt.Sprint(told.out.String(), "end ", w.Time())
+	}
+	first := ends()
+	for range 5 {
+		require.Equal(t, first, ends())
+	}
+}
+
+func TestAMoverThatCannotCloseStaysOpenUntilItCan(t *testing.T) {
+	for _, way := range []mem.Way{mem.Direct, mem.Ring} {
+		w, err := model.New(&bench{devices: 2, rate: gig, peers: gig}, model.Options{})
+		require.NoError(t, err)
+		devs := []devices.Device{w.Host(), w.Devices()[0], w.Devices()[1]}
+		o := mover.Options{Executor: w}
+		var ends [3]mover.End
+		for i, d := range devs {
+			block := make([]mem.Block, 1)
+			got, err := d.Memory().AllocAll([]mem.Request{{Size: 1 << 20}}, block, nil)
+			require.NoError(t, err)
+			require.Equal(t, mem.Ready, got)
+			ends[i] = mover.End{Memory: mem.MemoryID(i), Block: block[0]}
+			o.Memories = append(o.Memories, mover.Memory{Device: d, Name: d.Info().Name})
+		}
+		m, err := mover.Open(o)
+		require.NoError(t, err)
+		gates := mem.NewTimeline("gates", false, nil)
+		gate := gates.Next()
+		x := mover.Transfer{Way: way, From: ends[1], To: ends[2:], Size: 1 << 20, Waits: []mem.Wait{{Point: gate}}, Points: make([]mem.Point, 1)}
+		require.NoError(t, m.Move(&x))
+		require.ErrorIs(t, m.Close(), devices.ErrStuck)
+		require.ErrorIs(t, m.Close(), devices.ErrStuck)
+		gates.End(gate, nil)
+		require.NoError(t, m.Close())
+		require.NoError(t, x.Points[0].Err())
+		require.ErrorIs(t, m.Close(), mem.ErrClosed)
+		for i, d := range devs {
+			require.NoError(t, d.Memory().FreeAfter(ends[i].Block, nil))
+			require.NoError(t, d.Close(), "no queue is open")
+		}
+	}
+}
+
+// Each function's own wait fails, not that for all of them, so that none is left behind.
+func TestThreadsReturnsWhenAllHaveEndedThoughTheirWaitsAreStuck(t *testing.T) {
+	h := open(t, &bench{devices: 1, rate: gig, call: 1000}, model.Options{})
+	gate, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	e, err := h.qs[0].EnqueueMarker(bg, gate)
+	require.NoError(t, err)
+	var errs []error
+	wait := func() { errs = append(errs, e.Wait(bg)) }
+	require.NoError(t, h.w.Threads(wait, func() {
+		require.NoError(t, h.w.Pause(bg, 1000))
+		require.NoError(t, h.w.Threads(wait, wait))
+	}))
+	require.Len(t, errs, 3)
+	for _, err := range errs {
+		require.ErrorIs(t, err, devices.ErrStuck)
+	}
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.NoError(t, e.Wait(bg))
+}
+
+func TestCloseWithinEndsThoughACommandWaitsForTheProgram(t *testing.T) {
+	w, err := model.New(&bench{devices: 1, rate: gig}, model.Options{})
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: w.Devices(), Host: w.Host(), Executor: w, OwnDevices: true})
+	require.NoError(t, err)
+	q, err := c.NewQueue(w.Devices()[0], runtime.QueueOptions{})
+	require.NoError(t, err)
+	gate, err := c.NewUserEvent()
+	require.NoError(t, err)
+	_, err = q.EnqueueMarker(bg, gate)
+	require.NoError(t, err)
+	require.NoError(t, c.CloseWithin(bg))
+}
+
+func TestTimeStopsAtItsEndInsteadOfBeginningAgain(t *testing.T) {
+	const end = uint64(math.MaxInt64)
+	for name, b := range map[string]*bench{
+		"setup":   {setup: math.MaxUint64},
+		"both":    {setup: end / 2, latency: end/2 + 10},
+		"latency": {latency: math.MaxUint64},
+		"calls":   {call: end / 2},
+		"kernel":  {},
+	} {
+		b.devices, b.rate, b.chunk = 2, gig, 4096
+		h := open(t, b, model.Options{Fail: []model.Failure{{Memory: 2, At: math.MaxUint64}}})
+		p, err := h.c.Build(bg, kernels.Program())
+		require.NoError(t, err)
+		k, err := p.Kernel("copy")
+		require.NoError(t, err)
+		last := h.w.Time()
+		goesOn := func() {
+			t.Helper()
+			require.GreaterOrEqual(t, h.w.Time(), last, name)
+			last = h.w.Time()
+		}
+		x, z := h.buffer(1<<16), h.buffer(1<<16)
+		for range 3 {
+			h.write(0, x, make([]byte, 1<<16))
+			e, err := h.qs[0].EnqueueLaunch(bg, runtime.Launch{Kernel: k, Global: []uint64{1}, Args: []runtime.Arg{runtime.In(x), runtime.Out(z), runtime.Uint64(0)}, Takes: math.MaxInt64 / 2})
+			h.ok(e, err)
+			h.migrate(1, x)
+			for _, q := range h.qs {
+				if err := q.Finish(bg); err != nil {
+					require.ErrorIs(t, err, model.ErrInjected)
+				}
+				goesOn()
+			}
+			require.NoError(t, h.w.Pause(bg, math.MaxInt64/2))
+			goesOn()
+		}
+		require.Equal(t, end, h.w.Time(), name)
+	}
 }

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"slices"
 
 	"godwit/devices"
 	"godwit/devices/model/network"
@@ -94,8 +93,8 @@ func (w *World) nextEvent() (uint64, bool) {
 	if ok && at <= w.now {
 		return w.now, true
 	}
-	if end, flows := w.net.Next(); flows && end != network.Never && (!ok || end <= at) {
-		return max(end, w.now), true
+	if end, flows := w.net.Next(); flows && end != network.Never && (!ok || min(end, forever) <= at) {
+		return min(max(end, w.now), forever), true
 	}
 	return at, ok
 }
@@ -114,8 +113,13 @@ func (w *World) step(at uint64) {
 		e.f()
 	case failDevice:
 		for _, t := range w.tasks {
-			if t.active && t.err == nil && t.uses(int(e.n)) {
+			if t.active && t.ring == nil && t.err == nil && t.uses(int(e.n)) {
 				t.err = fmt.Errorf("at %d ns: %w", at, ErrInjected)
+			}
+		}
+		for _, x := range w.rings {
+			if x.begun && x.err == nil && x.uses(int(e.n)) {
+				x.err = fmt.Errorf("at %d ns: %w", at, ErrInjected)
 			}
 		}
 	case ringReady:
@@ -125,9 +129,13 @@ func (w *World) step(at uint64) {
 	}
 }
 
-// advance brings the network to the present.
+// advance brings the network to the present; after forever to its next end.
 func (w *World) advance() {
-	for _, e := range w.net.Advance(w.now) {
+	to := w.now
+	if end, flows := w.net.Next(); to == forever && flows && end != network.Never {
+		to = max(to, end)
+	}
+	for _, e := range w.net.Advance(to) {
 		w.push(w.now, taskPart, w.tasks[e.Tag])
 	}
 }
@@ -180,7 +188,7 @@ func (w *World) hostCall(t *task) {
 	t.active = true
 	w.spawn(func() {
 		err := t.c.Execute()
-		w.running.clock = w.now + w.machine.HostCall()
+		w.running.clock = plus(w.now, w.machine.HostCall())
 		w.running.state = ready
 		w.turn(w.running)
 		if t.err == nil {
@@ -218,7 +226,7 @@ func moved(c *devices.Command) uint64 {
 func kernelOf(c *devices.Command) Kernel {
 	k := Kernel{Name: c.Kernel.Name(), Items: 1, Takes: uint64(max(c.Takes, 0))}
 	for d := range c.Dims {
-		k.Items *= c.Global[d]
+		k.Items = times(k.Items, c.Global[d])
 	}
 	for i := range c.Args {
 		a := &c.Args[i]
@@ -229,7 +237,7 @@ func kernelOf(c *devices.Command) Kernel {
 		if a.Promise.Made {
 			n = a.Promise.Range.Size()
 		}
-		k.Bytes, k.Largest = k.Bytes+n, max(k.Largest, n)
+		k.Bytes, k.Largest = plus(k.Bytes, n), max(k.Largest, n)
 	}
 	return k
 }
@@ -271,7 +279,7 @@ func (w *World) start(t *task) {
 		t.ring.granted(t)
 	}
 	if t.work.Setup > 0 {
-		w.push(w.now+t.work.Setup, taskSet, t)
+		w.push(plus(w.now, t.work.Setup), taskSet, t)
 		return
 	}
 	w.flow(t)
@@ -291,7 +299,7 @@ func (w *World) flow(t *task) {
 			t.err = fmt.Errorf("machine: %w", err)
 		}
 	}
-	w.push(w.now+t.work.Least, taskPart, t)
+	w.push(plus(w.now, t.work.Least), taskPart, t)
 }
 
 // leave gives a task's engine to the next.
@@ -301,10 +309,10 @@ func (w *World) leave(t *task) {
 		w.vacate(t.work.Engine, t.c.Point())
 	case t.part == drain:
 		a := &t.ring.dsts[t.to]
-		w.vacate(a.work.Engine, a.c.Point())
+		t.ring.leave(a.work.Engine, a.c.Point())
 	}
 	if t.work.Latency > 0 {
-		w.push(w.now+t.work.Latency, taskEnd, t)
+		w.push(plus(w.now, t.work.Latency), taskEnd, t)
 		return
 	}
 	w.stepTask(taskEnd, t)
@@ -366,9 +374,11 @@ func (w *World) report(t *task) {
 	w.opts.Observer.Span(s)
 }
 
-// uses reports whether a task is work for the device of a memory.
+// uses reports whether a command is work for the device of a memory: its queue's, or an
+// end of its copy.
 func (t *task) uses(memory int) bool {
-	return t.on == memory || t.ring != nil && slices.ContainsFunc(t.ring.dsts, func(a arrival) bool { return a.memory == memory })
+	copies := t.cmd != nil && (t.cmd.Op == devices.OpCopy || t.cmd.Op == devices.OpCopyRect)
+	return t.on == memory || copies && (t.from == memory || t.to == memory)
 }
 
 // nothing is the content of what moves no bytes.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func (e *StuckError) Error() string {
 func (e *StuckError) Unwrap() error { return devices.ErrStuck }
 
 // Threads runs functions on host threads of their own, which begin now, in their order, and
-// returns when all have. A panic of one is the caller's.
+// returns when all have ended, also where their waits fail. A panic of one is the caller's.
 func (w *World) Threads(fs ...func()) error {
 	left, panicked := len(fs), error(nil)
 	for _, f := range fs {
@@ -78,6 +79,9 @@ func (w *World) Threads(fs ...func()) error {
 type threadsEnd struct{}
 
 func (threadsEnd) String() string { return "the end of other host threads" }
+
+// others is what other host threads are to do.
+type others struct{ fmt.Stringer }
 
 // Thread is the number of the host thread that runs: 0 for callers from outside.
 func (w *World) Thread() int { return w.running.num }
@@ -161,7 +165,7 @@ func (w *World) wake(look bool) {
 			}
 			t.err = t.ctx.Err()
 		}
-		t.clock, t.state = max(t.clock, w.now)+w.machine.Call(devices.Poll), ready
+		t.clock, t.state = plus(max(t.clock, w.now), w.machine.Call(devices.Poll)), ready
 	}
 }
 
@@ -175,9 +179,12 @@ func (w *World) first() (next *thread) {
 	return next
 }
 
-// stuck fails the wait of the first thread: all wait, and nothing is under way.
+// stuck fails the wait of the first thread: all wait, and nothing is under way. Who waits
+// for other threads is after them, since what they do next may end its wait.
 func (w *World) stuck() {
-	t := slices.MinFunc(w.threads, func(a, b *thread) int { return int(int64(a.clock - b.clock)) })
+	t := slices.MinFunc(w.threads, func(a, b *thread) int {
+		return cmp.Or(cmp.Compare(a.last(), b.last()), cmp.Compare(a.clock, b.clock))
+	})
 	err := &StuckError{For: t.what.String()}
 	for _, x := range w.threads {
 		if x != t {
@@ -185,4 +192,15 @@ func (w *World) stuck() {
 		}
 	}
 	t.err, t.state = err, ready
+}
+
+// last is how late the wait of a thread fails: one for other threads fails after theirs.
+func (t *thread) last() int {
+	switch t.what.(type) {
+	case threadsEnd:
+		return 2
+	case others:
+		return 1
+	}
+	return 0
 }

@@ -86,6 +86,7 @@ type World struct {
 	numbers int // of threads, ever
 
 	engines []engine
+	rank    []int   // by engine: the order in which who needs several takes them
 	tasks   []*task // by number
 	spare   []*task
 	rings   []*ring // by number
@@ -123,6 +124,7 @@ func New(m Machine, o Options) (*World, error) {
 	for _, slots := range m.Engines() {
 		w.engines = append(w.engines, engine{free: slots})
 	}
+	w.rankEngines()
 	for _, f := range o.Fail {
 		if f.Command != 0 {
 			w.fails[f.Command] = true
@@ -137,6 +139,21 @@ func New(m Machine, o Options) (*World, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// rankEngines orders engines: those that do copies into memories after all others, and by
+// number.
+func (w *World) rankEngines() {
+	n := len(w.engines)
+	w.rank = make([]int, n)
+	for i := range w.rank {
+		w.rank[i] = i
+	}
+	for m := 1; m < w.machine.Memories(); m++ {
+		if in := w.machine.Copy(0, m, 1).Engine; in >= 0 {
+			w.rank[in] = n + int(in)
+		}
+	}
 }
 
 // Time is what the clock says, in nanoseconds since the world began: that of the host
@@ -161,7 +178,7 @@ func (w *World) Call(f func()) { w.spawn(f) }
 // Enter implements devices.Executor.
 func (w *World) Enter(c devices.Call) {
 	t := w.running
-	t.clock = w.now + w.machine.Call(c)
+	t.clock = plus(w.now, w.machine.Call(c))
 	t.state = ready
 	w.turn(t)
 }
@@ -172,7 +189,7 @@ func (w *World) Pause(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	t := w.running
-	t.clock = w.now + uint64(max(d, 0))
+	t.clock = plus(w.now, uint64(max(d, 0)))
 	t.state = ready
 	w.turn(t)
 	return nil
@@ -180,7 +197,7 @@ func (w *World) Pause(ctx context.Context, d time.Duration) error {
 
 // Sleep implements devices.Executor.
 func (w *World) Sleep(ctx context.Context, what fmt.Stringer, done <-chan struct{}) error {
-	return w.sleep(ctx, what, mem.Point{}, func() bool {
+	return w.sleep(ctx, others{what}, mem.Point{}, func() bool {
 		select {
 		case <-done:
 			return true

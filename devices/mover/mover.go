@@ -93,12 +93,13 @@ type Stats struct {
 // Mover moves ranges between memories. All methods are safe for use from many
 // goroutines.
 type Mover struct {
-	opts   Options       // immutable
-	line   *mem.Timeline // immutable
-	mems   []memory      // immutable once open
-	costs  []cost        // immutable once measured: from*len(mems)+to
-	reach  []reach       // immutable once open: as costs
-	own    *storage.Host // immutable: ordinary host memory
+	opts   Options         // immutable
+	line   *mem.Timeline   // immutable
+	mems   []memory        // immutable once open
+	costs  []cost          // immutable once measured: from*len(mems)+to
+	reach  []reach         // immutable once open: as costs
+	own    *storage.Host   // immutable: ordinary host memory
+	open   []devices.Queue // hidden ones that are not closed; appended to by Open, then of who has set closed
 	lanes  lanes
 	copies sync.Pool // of *userCopy
 	links  links
@@ -232,6 +233,7 @@ func (m *Mover) openQueue(of Memory, direction string) (devices.Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hidden queue %s of %s: %w", direction, of.Name, err)
 	}
+	m.open = append(m.open, q)
 	return q, nil
 }
 
@@ -313,8 +315,10 @@ func (m *Mover) Stats() Stats {
 	return m.stats
 }
 
-// Close refuses further transfers, waits for those under way, gives staging back and
-// closes the hidden queues. Gated transfers end when the points they wait for do.
+// Close refuses further transfers, waits for those under way, closes the hidden queues and
+// gives staging back. Gated transfers end when the points they wait for do. In virtual time
+// it fails with devices.ErrStuck where nothing under way ends those; it may then be called
+// again.
 func (m *Mover) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -325,20 +329,35 @@ func (m *Mover) Close() error {
 	m.links.stop()
 	for m.stats.Flying > 0 || m.pumping {
 		if err := m.landed.Wait(); err != nil {
+			m.closed = false
 			m.mu.Unlock()
 			return fmt.Errorf("mover %s: %w", m.opts.Name, err)
 		}
 	}
 	m.mu.Unlock()
 	m.beside.Wait()
-	errs := []error{m.lanes.close(), m.closeStaging(), m.closeLinks()}
-	for i := range m.mems {
-		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {
-			if q != nil {
-				errs = append(errs, q.Close())
-			}
-		}
+	err := m.closeQueues()
+	if errors.Is(err, devices.ErrStuck) {
+		m.mu.Lock()
+		m.closed = false
+		m.mu.Unlock()
+		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
 	}
+	return errors.Join(err, m.lanes.close(), m.closeStaging(), m.closeLinks())
+}
+
+// closeQueues closes the hidden queues. Those that are stuck stay open.
+func (m *Mover) closeQueues() error {
+	var errs []error
+	var stuck []devices.Queue
+	for _, q := range m.open {
+		err := q.Close()
+		if errors.Is(err, devices.ErrStuck) {
+			stuck = append(stuck, q)
+		}
+		errs = append(errs, err)
+	}
+	m.open = stuck
 	return errors.Join(errs...)
 }
 

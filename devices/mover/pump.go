@@ -175,11 +175,11 @@ func (m *Mover) inUse(pool int) bool {
 }
 
 // hopeless reports whether x, the first of those that starve in its pool, has no arena to
-// wait for, and then lets it starve no more. A batch between discrete devices always has one.
+// wait for, and then lets it starve no more. A batch always has one (findFamilies).
 func (m *Mover) hopeless(x *ring) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if x.form == inBatch && m.mems[x.home].discrete || slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return m.pool(a.home) == x.pool() }) {
+	if x.form == inBatch || slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return m.pool(a.home) == x.pool() }) {
 		return false
 	}
 	m.starved = slices.DeleteFunc(m.starved, func(y *ring) bool { return y == x })
@@ -188,11 +188,12 @@ func (m *Mover) hopeless(x *ring) bool {
 
 // goOn carries out a ring, but no batch, that has its points and staging.
 func (x *ring) goOn() {
+	chain := x.form == inChain // any other may have ended by the time that launch returns, and be used again
 	if err := x.launch(); err != nil {
 		x.refuse(err)
 		return
 	}
-	if x.form == inChain {
+	if chain {
 		x.settle()
 	}
 }

@@ -48,6 +48,7 @@ type arena struct {
 	bytes  []byte           // immutable; nil on a device
 	device devices.Device   // immutable: whose block it is; nil on the host
 	locked bool             // immutable
+	stays  bool             // immutable once open: it stays until the end
 	region *bufalloc.Region // protected by Mover.mu
 	used   uint64           // protected by Mover.mu: bytes of extents
 }
@@ -70,8 +71,9 @@ func (e *extent) loc(off, size uint64) devices.Loc {
 }
 
 // findFamilies finds which memories one driver takes batches between, and whose staging
-// each uses. A discrete family has one locked arena at least, always, so that a batch
-// never needs memory that cannot be had: where there is none to be had now, there is no
+// each uses. Whoever has families has one arena at least, always, and a discrete one a
+// locked one: so a batch never needs memory that cannot be had, since its points are its
+// driver's, and the mover could not fail it. Where there is none to be had now, there is no
 // family.
 func (m *Mover) findFamilies() {
 	for i := range m.mems {
@@ -95,12 +97,29 @@ func (m *Mover) findFamilies() {
 			}
 		}
 	}
+	near := false // there is a family that is not discrete: its home is the host
 	for i := range m.mems {
 		x := &m.mems[i]
-		if x.family < 0 || x.home != i {
+		if near = near || x.family >= 0 && !x.discrete; x.family < 0 || x.home != i || !x.discrete {
 			continue
 		}
 		if _, err := m.growIdle(i, true); err != nil {
+			m.disband(x.family)
+		}
+	}
+	if !near {
+		return
+	}
+	grown, err := m.growIdle(0, false)
+	if grown {
+		m.staging.arenas[len(m.staging.arenas)-1].stays = true
+		return
+	}
+	if err != nil {
+		m.count(func(s *Stats) { s.Why = err.Error() })
+	}
+	for i := range m.mems {
+		if x := &m.mems[i]; x.family >= 0 && !x.discrete {
 			m.disband(x.family)
 		}
 	}
@@ -324,7 +343,7 @@ func (m *Mover) grow(home int, locked bool) (bool, error) {
 // they leave one for memories of no family, until these have one. mu is held.
 func (m *Mover) reserved(home int) uint64 {
 	of := func(home int) bool { return m.mems[home].family >= 0 }
-	outside := func(a *arena) bool { return !of(a.home) }
+	outside := func(a *arena) bool { return !of(a.home) && !a.stays }
 	beside := func(x memory) bool { return x.family < 0 }
 	if !of(home) || !slices.ContainsFunc(m.mems[1:], beside) || slices.ContainsFunc(m.staging.arenas, outside) {
 		return 0
@@ -353,9 +372,9 @@ func (m *Mover) growIdle(home int, locked bool) (bool, error) {
 	return true, nil
 }
 
-// kept reports whether an arena stays until the end: a family's do, since to lock memory
-// takes longer than many copies.
-func (m *Mover) kept(a *arena) bool { return a.locked && m.mems[a.home].family >= 0 }
+// kept reports whether an arena stays until the end: a family's locked ones do, since to
+// lock memory takes longer than many copies, and one for those that are not discrete.
+func (m *Mover) kept(a *arena) bool { return a.stays || a.locked && m.mems[a.home].family >= 0 }
 
 // makeshift reports whether an arena is ordinary memory where locked was asked for.
 func (m *Mover) makeshift(a *arena) bool { return !a.locked && m.mems[a.home].discrete }

@@ -83,6 +83,9 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 }
 
 func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
+	if err := apart([]given{{"--timeline", f.timeline}, {"--dot", f.dot}, {"--csv", f.csv}}, f.reads(file, f.machine)...); err != nil {
+		return err
+	}
 	opt, err := f.options(true)
 	if err != nil {
 		return err

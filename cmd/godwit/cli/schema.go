@@ -33,6 +33,7 @@ var jsonOutputs = []struct {
 	{"devices", devicesOutput{}},
 	{"examples", examplesOutput{}},
 	{"machines", machinesOutput{}},
+	{"machines NAME", machineInfo{}},
 	{"version", versionInfo{}},
 	{"replay", replayOutput{}},
 	{"trace info", []traceFigures{}},

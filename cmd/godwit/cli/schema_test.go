@@ -19,6 +19,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"godwit/scenario"
@@ -96,6 +97,7 @@ func schemaOf(t testing.TB, verb string, value any) *jsonschema.Schema {
 	for name, d := range s.Definitions {
 		addUnits(t, name, d)
 		leaveOut(d, types[name])
+		allowNil(d, types[name])
 		allowNull(d)
 	}
 	return s
@@ -156,6 +158,21 @@ func leaveOut(s *jsonschema.Schema, of reflect.Type) {
 		if through && key != "" {
 			s.Required = slices.DeleteFunc(s.Required, func(k string) bool { return k == key })
 		}
+	}
+}
+
+// allowNil allows null for pointers that are always there.
+func allowNil(s *jsonschema.Schema, of reflect.Type) {
+	if of.Kind() != reflect.Struct {
+		return
+	}
+	for _, f := range reflect.VisibleFields(of) {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Type.Kind() != reflect.Pointer || key == "" || !slices.Contains(s.Required, key) {
+			continue
+		}
+		p, _ := s.Properties.Get(key)
+		s.Properties.Set(key, &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Ref: p.Ref}, {Type: "null"}}, Description: p.Description})
 	}
 }
 
@@ -259,6 +276,23 @@ func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 	require.Len(t, files, len(jsonOutputs), "a schema of no verb")
 }
 
+// Every verb that prints JSON has a schema.
+func TestEveryVerbWithJSONHasASchema(t *testing.T) {
+	var verbs func(c *cobra.Command)
+	found := 0
+	verbs = func(c *cobra.Command) {
+		if c.Flags().Lookup("json") != nil {
+			found++
+			require.Contains(t, schemaNames(), strings.TrimPrefix(c.CommandPath(), "godwit "), "add it to jsonOutputs")
+		}
+		for _, sub := range c.Commands() {
+			verbs(sub)
+		}
+	}
+	verbs(newRoot())
+	require.Greater(t, found, 10)
+}
+
 const refPrefix = "#/$defs/"
 
 // shortName is the type that a reference is to, without its package.
@@ -291,6 +325,9 @@ func tell(w *strings.Builder, root *jsonschema.Schema, ref string, told map[stri
 // kindText names a type for people.
 func kindText(s *jsonschema.Schema) (kind, unit string, refs []string) {
 	switch {
+	case len(s.OneOf) > 0:
+		kind, unit, refs = kindText(s.OneOf[0])
+		return kind + " or null", unit, refs
 	case s.Ref != "":
 		return shortName(s.Ref), "", []string{s.Ref}
 	case s.Items != nil:
@@ -408,9 +445,16 @@ func TestWhatVerbsPrintIsValid(t *testing.T) {
 		{"run", []string{bad}, 2},
 		{"run --summary", []string{"--example", "matmul-tiles"}, 0},
 		{"sweep", []string{"--example", "matmul-tiles", "--set", "n=2"}, 0},
+		{"compare", []string{example("matmul-tiles"), "--set", "n=2,3"}, 0},
+		{"compare", []string{example("matmul-tiles"), example("matmul-tiles")}, 0},
 		{"devices", nil, 0},
+		{"machines", nil, 0},
+		{"machines NAME", nil, 0},
+		{"run", []string{"--example", "overlap", "--machine", "h200-nvlink"}, 0},
 		{"examples", nil, 0},
 		{"machines", nil, 0},
+		{"machines NAME", nil, 0},
+		{"run", []string{"--example", "overlap", "--machine", "h200-nvlink"}, 0},
 		{"run", []string{"--example", "overlap", "--machine", "h200-pcie"}, 0},
 		{"version", nil, 0},
 		{"replay", []string{trace, "-s", "fit,bestfit", "--repeats", "1", "--series", "--pool", "power-of-two"}, 0},
@@ -419,7 +463,8 @@ func TestWhatVerbsPrintIsValid(t *testing.T) {
 		{"fuzz", []string{"--evals", "20", "--ops", "40", "--out", filepath.Join(dir, "found")}, 0},
 		{"bench alloc", []string{"--live", "1000", "--pairs", "200", "--rounds", "1", "--pocl", "-", "-s", "fit"}, 0},
 	} {
-		cmd := exec.CommandContext(t.Context(), bin, slices.Concat(strings.Fields(c.verb), c.args, []string{"--json"})...)
+		verb := strings.Fields(strings.ReplaceAll(c.verb, "NAME", "h200-nvlink"))
+		cmd := exec.CommandContext(t.Context(), bin, slices.Concat(verb, c.args, []string{"--json"})...)
 		cmd.Env = append(os.Environ(), "OCL_ICD_VENDORS="+dir)
 		cmd.Dir = "."
 		var stderr bytes.Buffer

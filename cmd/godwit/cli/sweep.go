@@ -143,6 +143,18 @@ func names(list string) []string {
 // journalName is the journal's place beside results.
 func journalName(out string) string { return strings.TrimSuffix(out, filepath.Ext(out)) + ".rows" }
 
+// writes are the files that a sweep makes.
+func (f *sweepFlags) writes() []given {
+	out := []given{{"--plot", f.plot}}
+	for i, path := range f.out {
+		if i == 0 {
+			out = append(out, given{"the journal", journalName(path)})
+		}
+		out = append(out, given{"--out", path})
+	}
+	return out
+}
+
 func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err error) {
 	for _, path := range f.out {
 		if ext := filepath.Ext(path); ext != ".csv" && ext != ".jsonl" {
@@ -156,6 +168,9 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 		return fmt.Errorf("--jobs %d: want at least 1", f.jobs)
 	case f.plot == "" && (f.x != "" || len(f.y)+len(f.by) > 0):
 		return errors.New("--x, --y and --by are for --plot")
+	}
+	if err := apart(f.writes(), f.reads(file, f.machines)...); err != nil {
+		return err
 	}
 	c, err := f.config(ctx, file, f.example, f.machines)
 	if err != nil {

@@ -220,8 +220,8 @@ const (
 // Chunk implements model.Machine: the file's, or the one with which n bytes take least,
 // sqrt(n g b), where g is what each chunk costs beside its bytes and b the bandwidth.
 func (m *Machine) Chunk(from, to int, size uint64) uint64 {
-	if m.chunk != 0 {
-		return m.chunk
+	if m.Rings.Chunk != 0 {
+		return m.Rings.Chunk
 	}
 	g := max(m.Copy(from, 0, 0).Setup, m.Copy(0, to, 0).Setup)
 	b := min(m.route(from, 0).bandwidth, m.route(0, to).bandwidth)
@@ -230,8 +230,8 @@ func (m *Machine) Chunk(from, to int, size uint64) uint64 {
 }
 
 // Staging implements model.Machine.
-func (m *Machine) Staging() uint64 { return m.staging }
+func (m *Machine) Staging() uint64 { return m.Rings.Staging }
 
 // Exact reports whether the file asks for every chunk of a ring on its own
 // (model.Options.Exact).
-func (m *Machine) Exact() bool { return m.exact }
+func (m *Machine) Exact() bool { return m.Rings.Exact }

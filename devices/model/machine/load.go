@@ -131,13 +131,23 @@ func (l *loader) machine(body ast.Node) {
 	for _, n := range m.list("links") {
 		l.link(n)
 	}
-	l.out.chunk = m.number("chunk", bytes, 4096, 1<<40, 0)
-	l.out.staging = m.number("staging", bytes, 1<<20, 1<<40, 0)
-	l.out.exact = m.flag("exact", false)
+	l.out.Rings.Chunk = m.number("chunk", bytes, 4096, 1<<40, 0)
+	l.out.Rings.Staging = m.number("staging", bytes, 1<<20, 1<<40, 0)
+	l.out.Rings.Exact = m.flag("exact", false)
 	l.connected(m.line)
 }
 
+// count is how many devices or switches a mapping stands for, where most are left: none
+// where that is too many.
 func (l *loader) count(m *fieldsOf, most, open int) uint64 {
+	if most < 1 {
+		what, bound := "devices", MaxDevices
+		if strings.HasPrefix(m.what, "switch") {
+			what, bound = "switches", maxSwitches
+		}
+		l.wrong(m.line, "%s: more than %d %s", m.what, bound, what)
+		return 0
+	}
 	if n, ok := m.node("count").(*ast.StringNode); !ok || n.Value != "any" || strings.HasPrefix(m.what, "switch") {
 		return m.number("count", plain, 1, uint64(most), 1)
 	}
@@ -181,6 +191,9 @@ func (l *loader) name(m *fieldsOf, most, open int) (names []string) {
 	}
 	m.what = fmt.Sprintf("%s %q", m.what, name)
 	count := l.count(m, most, open)
+	if count == 0 {
+		return nil
+	}
 	names = []string{name}
 	if m.has("count") {
 		names = names[:0]

@@ -23,7 +23,9 @@ import (
 	"godwit/devices/model/network"
 )
 
-// Machine is a machine as its file describes it, with all names resolved.
+// Machine is a machine as its file describes it, with all names resolved. What the file
+// says is in exported fields, all of it: two machines of which these are equal are the
+// same, and package sweep knows a machine by them.
 type Machine struct {
 	Name, About string
 	Source      string // the file
@@ -31,11 +33,9 @@ type Machine struct {
 	Devices     []Device
 	Switches    []Switch
 	Links       []Link
+	Rings       Rings
 
-	chunk   uint64 // bytes of a chunk of a ring; 0 follows from the links
-	staging uint64 // bytes of page-locked memory that rings may use; 0 is the mover's own bound
-	exact   bool
-
+	// What build makes of the above.
 	channels []Channel
 	engines  []Engine
 	memory   []network.Channel // by memory; -1 where its bandwidth is no limit
@@ -101,6 +101,13 @@ type Link struct {
 	Bandwidth uint64 // bytes a second, each way
 	Both      uint64 // bytes a second, both ways together; 0 is twice Bandwidth
 	OneWay    bool   // only from From to To
+}
+
+// Rings says how copies go that lead through the host's memory.
+type Rings struct {
+	Chunk   uint64 // bytes of a chunk; 0 follows from the links
+	Staging uint64 // bytes of page-locked memory that they may use; 0 is the mover's own bound
+	Exact   bool   // every chunk on its own (model.Options.Exact)
 }
 
 // Channel is what copies share: a direction of a link, both of one, a switch, a memory.

@@ -279,6 +279,38 @@ func TestFaultsNameLineAndRule(t *testing.T) {
 	require.Equal(t, 2, e.Line)
 }
 
+// A device or a switch without a count is one, and counts as that.
+func TestDevicesAndSwitchesAreBoundedHoweverTheyAreWritten(t *testing.T) {
+	many := func(key, name string, n int) string {
+		var s strings.Builder
+		s.WriteString(key + ":\n")
+		for i := range n {
+			fmt.Fprintf(&s, "- {name: %s%d}\n", name, i)
+		}
+		return s.String()
+	}
+	link := "links: [{between: [host, d0], bandwidth: 1 GB/s}]\n"
+	full := many("devices", "d", machine.MaxDevices)
+	for text, want := range map[string]string{
+		full + "- {name: x}\n":                              `m.yaml:1026: device "x": more than 1024 devices`,
+		full + "- {name: x}\n- {name: y}\n":                 `m.yaml:1027: device "y": more than 1024 devices`,
+		full + "- {name: x, count: 1}\n":                    `m.yaml:1026: device "x": more than 1024 devices`,
+		full + "- {name: x}\n- {name: y, count: 1e18}\n":    `m.yaml:1027: device "y": more than 1024 devices`,
+		full + "- {name: x}\n- {name: y, count: any}\n":     `m.yaml:1027: device "y": more than 1024 devices`,
+		full + "- {name: x, count: 18446744073709551615}\n": `m.yaml:1026: device "x": more than 1024 devices`,
+
+		"devices: [{name: d0}]\n" + link + many("switches", "s", 4097):                                                `m.yaml:4100: switch "s4096": more than 4096 switches`,
+		"devices: [{name: d0}]\n" + link + many("switches", "s", 4097) + "- {name: x, count: 18446744073709551615}\n": `m.yaml:4101: switch "x": more than 4096 switches`,
+	} {
+		_, err := machine.Parse("m.yaml", []byte(text), machine.Options{Devices: 1 << 40})
+		require.ErrorContains(t, err, want)
+	}
+	for _, text := range []string{many("devices", "d", 1023), many("devices", "d", 1023) + "- {name: x, count: any}\n", "devices: [{name: d0, count: 1}]\n" + many("switches", "s", 4096)} {
+		_, err := machine.Parse("m.yaml", []byte(text), machine.Options{})
+		require.NotContains(t, fmt.Sprint(err), "more than")
+	}
+}
+
 // Whatever the file: an error, or a machine within bounds in which every memory reaches
 // the host.
 func FuzzParse(f *testing.F) {

@@ -62,7 +62,7 @@ func open(t *testing.T, name string, size uint64) *study {
 	t.Cleanup(func() {
 		require.NoError(t, s.m.Close())
 		for i, d := range s.devs {
-			d.Memory().FreeAfter(s.blocks[i], nil)
+			require.NoError(t, d.Memory().FreeAfter(s.blocks[i], nil))
 			require.NoError(t, d.Close())
 		}
 	})

@@ -16,7 +16,7 @@ import (
 // draws is a source of random networks: the same each time, and a new one where
 // GODWIT_SOAK is set.
 func draws(t testing.TB) (r *rand.Rand, rounds int) {
-	seed, rounds := uint64(17), 300
+	seed, rounds := uint64(17), 120
 	if os.Getenv("GODWIT_SOAK") != "" {
 		seed, rounds = rand.Uint64(), 30_000
 	}

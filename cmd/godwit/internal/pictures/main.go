@@ -30,6 +30,12 @@ func main() {
 	}
 }
 
+// studied is what docs/study-matmul.md sweeps.
+var studied = []string{
+	"--set", "side=512", "--set", "n=2..64*2", "--set", "schedule=rows,grid,turned",
+	"--machine", "docs/study/nvlink.yaml,docs/study/pcie.yaml,docs/study/switch.yaml",
+}
+
 // draw makes all pictures.
 func draw(godwit, dir string) (err error) {
 	work, err := os.MkdirTemp("", "godwit-pictures")
@@ -40,6 +46,10 @@ func draw(godwit, dir string) (err error) {
 	page := filepath.Join(work, "map.html")
 	if out, err := exec.Command(godwit, "replay", "--example", "resnet50", "-s", "fit", "--repeats", "0", "--report", page).CombinedOutput(); err != nil {
 		return fmt.Errorf("replay: %w: %s", err, out)
+	}
+	study := filepath.Join(work, "study.html")
+	if out, err := exec.Command(godwit, append([]string{"sweep", "examples/matmul.yaml", "--plot", study}, studied...)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("sweep: %w: %s", err, out)
 	}
 	run := exec.Command(godwit, "run", "--example", "overlap")
 	run.Env = append(os.Environ(), "COLUMNS=140")
@@ -55,8 +65,10 @@ func draw(godwit, dir string) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	const drawn = `document.documentElement.dataset.ready || document.documentElement.dataset.error`
 	return errors.Join(
-		shoot(page, `document.documentElement.dataset.ready || document.documentElement.dataset.error`, filepath.Join(dir, "map.png"), 1100, 700),
+		shoot(study+"#x=n&y=elapsed_ns&by=schedule,machine&logx=1&logy=1", drawn, filepath.Join(dir, "study-time.png"), 1000, 1040),
+		shoot(page, drawn, filepath.Join(dir, "map.png"), 1100, 700),
 		shoot(screen, `document.readyState === "complete"`, filepath.Join(dir, "run.png"), 1130, 900),
 	)
 }

@@ -1,0 +1,37 @@
+package machine
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAMachineIsWhatItsExportedFieldsSay: from these alone, as JSON, the same machine is
+// made again; so whoever hashes them leaves nothing out. The file has every key.
+func TestAMachineIsWhatItsExportedFieldsSay(t *testing.T) {
+	m, err := Parse("m.yaml", []byte(`
+name: whole
+about: all keys
+host: {memory: 1 GiB, bandwidth: 1 GB/s, enqueue: 1 us, poll: 2 us, other: 3 us, call: 4 us}
+devices:
+- {name: a, type: gpu, memory: 1 GiB, local: 1 KiB, compute_units: 2, bandwidth: 2 GB/s, rate: 1 Gop/s, launch: 1 us, copy: 2 us, kernels_at_once: 2, copies: {in: 2, out: 1}, kernels: [{name: k, time: 1 us}, {name: l, operations: 2, power: 1.5}, {name: m, table: {1 KiB: 1 us}}]}
+- {name: b, count: 2, copies: 1}
+switches: [{name: s, bandwidth: 3 GB/s, peers: false}]
+links:
+- {between: [host, s], latency: 1 us, bandwidth: 1 GB/s, both: 1500 MB/s}
+- {between: [s, a], latency: 1 us, bandwidth: 1 GB/s}
+- {between: [s, b], latency: 1 us, bandwidth: 1 GB/s}
+- {from: a, to: b, latency: 2 us, bandwidth: 1 GB/s}
+chunk: 64 KiB
+staging: 8 MiB
+exact: true
+`), Options{})
+	require.NoError(t, err)
+	text, err := json.Marshal(m)
+	require.NoError(t, err)
+	again := &Machine{}
+	require.NoError(t, json.Unmarshal(text, again))
+	again.build()
+	require.Equal(t, m, again)
+}

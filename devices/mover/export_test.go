@@ -1,0 +1,11 @@
+package mover
+
+import "godwit/devices/storage"
+
+// LoseHostMemory leaves the mover without host memory beside what it has, until the
+// returned function is called.
+func (m *Mover) LoseHostMemory() (giveBack func()) {
+	own, none := m.own, storage.NewHost("none", 1)
+	m.own = none
+	return func() { m.own = own }
+}
