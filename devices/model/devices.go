@@ -35,12 +35,16 @@ var (
 )
 
 // Host is the host's memory in virtual time.
-type Host struct{ in *soft.Host }
+type Host struct {
+	w  *World
+	in *soft.Host
+}
 
 var (
 	_ devices.HostDevice = (*Host)(nil)
 	_ devices.HostBacked = (*Host)(nil)
 	_ devices.PeerCopier = (*Host)(nil)
+	_ devices.Stamper    = (*Host)(nil)
 )
 
 // Devices are the world's, in order of their memories from 1 on, for
@@ -52,12 +56,20 @@ func (w *World) Host() devices.HostDevice { return w.host }
 
 // open makes the devices.
 func (w *World) open() error {
-	w.host = &Host{soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0, bytesKept{}}})}
+	w.host = &Host{w, soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0}})}
 	for m := 1; m < w.machine.Memories(); m++ {
 		info := w.machine.Info(m)
+		if w.opts.Stamps {
+			in, err := newBlank(info, &pace{w, m})
+			if err != nil {
+				return fmt.Errorf("machine: device %d: %w", m, err)
+			}
+			w.devs = append(w.devs, &Device{w: w, memory: m, in: in})
+			continue
+		}
 		in, err := cpu.New(cpu.Options{
 			Name: info.Name, Memory: info.GlobalMemory, LocalMemory: info.LocalMemory, Workers: 1,
-			BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m, bytesKept{}},
+			BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m},
 		})
 		if err != nil {
 			return fmt.Errorf("machine: device %d: %w", m, err)
@@ -70,12 +82,11 @@ func (w *World) open() error {
 // pace is a world as the pace of one device.
 type pace struct {
 	*World
-	on  int
-	dev content
+	on int
 }
 
 // Ready implements soft.Pace.
-func (p *pace) Ready(c soft.Ready) { p.accept(p.on, p.dev, c) }
+func (p *pace) Ready(c soft.Ready) { p.accept(p.on, c) }
 
 // memoryOf is the number of the memory that an end of a copy is in.
 func (w *World) memoryOf(l *devices.Loc) int {
@@ -89,14 +100,14 @@ func (w *World) memoryOf(l *devices.Loc) int {
 type bytesKept struct{}
 
 func (bytesKept) begin(t *task) error {
-	if t.early {
+	if t.early && t.cmd.Op != devices.OpMarker {
 		return t.c.Execute()
 	}
 	return nil
 }
 
 func (bytesKept) end(t *task) error {
-	if !t.early && t.err == nil {
+	if !t.early && t.err == nil && t.cmd.Op != devices.OpMarker {
 		return t.c.Execute()
 	}
 	return nil
@@ -207,7 +218,13 @@ func (w *World) number(d devices.Device) (int, bool) {
 }
 
 // Info implements devices.Device.
-func (h *Host) Info() devices.Info { return h.in.Info() }
+func (h *Host) Info() devices.Info {
+	info := h.in.Info()
+	if h.w.opts.Stamps {
+		info.SVM = noBytes
+	}
+	return info
+}
 
 // Memory implements devices.Device.
 func (h *Host) Memory() mem.Resource { return h.in.Memory() }
