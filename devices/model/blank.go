@@ -21,7 +21,7 @@ type blank struct {
 	memory *storage.Blocks
 }
 
-// unlimited is how many addresses a blank has whose machine does not say.
+// unlimited is how many addresses a blank has; how many bytes it has is counted above it.
 const unlimited = 1 << 46
 
 func newBlank(info devices.Info, p soft.Pace) (*blank, error) {
@@ -30,8 +30,7 @@ func newBlank(info devices.Info, p soft.Pace) (*blank, error) {
 	info.LocalMemory = cmp.Or(info.LocalMemory, 256<<10)
 	info.MaxWorkGroup = cmp.Or(info.MaxWorkGroup, 4096)
 	info.MaxWorkItems = [3]uint64{info.MaxWorkGroup, info.MaxWorkGroup, info.MaxWorkGroup}
-	size := cmp.Or(info.GlobalMemory, unlimited)
-	r, err := storage.NewRegion(0, size, bufalloc.Options{})
+	r, err := storage.NewRegion(0, unlimited, bufalloc.Options{})
 	if err != nil {
 		return nil, err
 	}
