@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"bytes"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,22 +21,24 @@ func TestPagesForWriteBacksAreNotLockedUnderThePlannersLock(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		d, err := cpu.New(cpu.Options{Memory: 4 * size})
 		require.NoError(t, err)
-		var h *house
-		asked := 0
-		family := &devicetest.Family{OnLock: func() {
-			if h == nil {
+		var built atomic.Pointer[runtime.Context]
+		var asked atomic.Int64
+		family := &devicetest.Family{OnLock: func() { // by the mover, for staging, too
+			c := built.Load()
+			if c == nil {
 				return
 			}
-			asked++
+			asked.Add(1)
 			done := make(chan struct{})
-			go func() { h.c.Stats(); close(done) }()
+			go func() { c.Stats(); close(done) }()
 			select {
 			case <-done:
 			case <-time.After(20 * time.Second):
 				t.Error("another thread has to wait")
 			}
 		}}
-		h = build(t, runtime.Options{Devices: []devices.Device{devicetest.NewBus(d, family)}, WholeBelow: 2 * size}, outOfOrder)
+		h := build(t, runtime.Options{Devices: []devices.Device{devicetest.NewBus(d, family)}, WholeBelow: 2 * size}, outOfOrder)
+		built.Store(h.c)
 		family.NoLocks.Store(refused)
 		q := h.q[0]
 		var all []*runtime.Buffer
@@ -49,11 +52,9 @@ func TestPagesForWriteBacksAreNotLockedUnderThePlannersLock(t *testing.T) {
 		h.ok(q.EnqueueFill(soon(t), dropped, []byte{99}, 0, size))
 		require.NoError(t, dropped.Drop(h.devs[0]))
 		require.Positive(t, h.c.Stats().BytesWrittenBack)
-		require.Positive(t, asked)
+		require.Positive(t, asked.Load())
 		if !refused {
-			backs := int(h.c.Stats().BytesWrittenBack / size)
-			require.GreaterOrEqual(t, asked, backs)
-			require.LessOrEqual(t, asked, backs+1, "once for each write-back, and for staging")
+			require.GreaterOrEqual(t, asked.Load(), int64(h.c.Stats().BytesWrittenBack/size))
 		}
 		for i, b := range append(all, dropped) {
 			got, v := make([]byte, size), byte(i)
