@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	goruntime "runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -303,6 +304,30 @@ func TestThreadsReturnsWhenAllHaveEndedThoughTheirWaitsAreStuck(t *testing.T) {
 	require.NoError(t, gate.SetStatus(runtime.Complete))
 	require.NoError(t, e.Wait(bg))
 }
+
+// Closing waits for callbacks, whose waits fail before its own.
+func TestCloseWaitsForACallbackThatIsStuck(t *testing.T) {
+	w, err := model.New(&bench{devices: 1, rate: gig}, model.Options{})
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: w.Devices(), Host: w.Host(), Executor: w, OwnDevices: true})
+	require.NoError(t, err)
+	gate, err := c.NewUserEvent()
+	require.NoError(t, err)
+	var stuck error
+	require.NoError(t, gate.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) {
+		require.NoError(t, w.Pause(bg, time.Millisecond)) // so that its clock is not the first
+		stuck = w.Sleep(bg, words("what nobody does"), make(chan struct{}))
+	}))
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.NoError(t, gate.Release())
+	require.NoError(t, c.Close(bg))
+	require.ErrorIs(t, stuck, devices.ErrStuck)
+	require.ErrorContains(t, stuck, "what nobody does")
+}
+
+type words string
+
+func (s words) String() string { return string(s) }
 
 func TestCloseWithinEndsThoughACommandWaitsForTheProgram(t *testing.T) {
 	w, err := model.New(&bench{devices: 1, rate: gig}, model.Options{})
