@@ -48,15 +48,22 @@ func program(t *testing.T, commands int, seed uint64, stamps bool) string {
 	for i := range 20 {
 		o.Fail = append(o.Fail, model.Failure{Memory: 1 + i%4, At: uint64(i) * 1_000_003})
 	}
-	h := open(t, &bench{devices: 4, rate: 10 * gig, shared: 25 * gig, latency: 1500, setup: 700, kernel: 100 * gig, call: 100, chunk: 16 << 10}, o)
+	h := open(t, &bench{devices: 4, rate: 10 * gig, shared: 25 * gig, latency: 1500, setup: 700, kernel: 100 * gig, call: 100, chunk: 16 << 10}, o, func(o *runtime.Options) { o.WholeBelow = 1 })
 	p, err := h.c.Build(bg, kernels.Program())
 	require.NoError(t, err)
 	k, err := p.Kernel("copy")
 	require.NoError(t, err)
 	const size = 64 << 10
-	var bufs []*runtime.Buffer
+	var bufs, parts []*runtime.Buffer // parts are stored by themselves, and together where they are used together
 	for range 12 {
-		bufs = append(bufs, h.buffer(size))
+		b := h.buffer(size)
+		bufs = append(bufs, b)
+		for i := range uint64(3) {
+			part, err := b.Sub(i*16<<10, 32<<10, 0)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, part.Release()) })
+			parts = append(parts, part)
+		}
 	}
 	gates := make([]runtime.Event, 64)
 	for i := range gates {
@@ -79,13 +86,13 @@ func program(t *testing.T, commands int, seed uint64, stamps bool) string {
 				case 0, 1:
 					e, err = q.EnqueueWrite(bg, x, 0, data)
 				case 2:
-					e, err = q.EnqueueRead(bg, x, 0, mine)
+					e, err = q.EnqueueRead(bg, parts[r.IntN(len(parts))], 0, mine[:32<<10])
 				case 3, 4:
 					if x != y {
 						e, err = q.EnqueueLaunch(bg, runtime.Launch{Kernel: k, Global: []uint64{64}, Args: []runtime.Arg{runtime.In(x), runtime.Out(y), runtime.Uint64(64)}})
 					}
 				case 5:
-					e, err = q.EnqueueFill(bg, x, []byte{7}, 0, size)
+					e, err = q.EnqueueFill(bg, parts[r.IntN(len(parts))], []byte{7}, 0, 32<<10)
 				case 6:
 					e, err = q.EnqueueHostCall(bg, func(context.Context) error { return nil })
 				case 7:
@@ -138,6 +145,7 @@ func program(t *testing.T, commands int, seed uint64, stamps bool) string {
 	}
 	require.NoError(t, h.c.Check())
 	require.NotZero(t, called)
+	require.NotZero(t, h.c.Stats().BytesRegrown)
 	require.Greater(t, told.spans, commands)
 	fmt.Fprintf(&told.out, "makespan %d, %+v, %+v\n", h.w.Time(), h.w.Counts(), h.c.Stats())
 	return told.out.String()
