@@ -34,6 +34,7 @@ type Queue struct {
 	closing bool        // protected by host.mu
 	shut    atomic.Bool // closing, for who does not hold host.mu
 	left    []mem.Point // protected by host.mu: transfers left to a Wait, see blocking.go
+	abort   error       // protected by host.mu: why nothing is given to OpenCL any more; nil until Abort
 	times   []timed     // protected by host.mu; nil without profiling
 	quiet   quiet
 }
@@ -54,6 +55,7 @@ var (
 	_ devices.Queue    = (*Queue)(nil)
 	_ devices.Profiler = (*Queue)(nil)
 	_ devices.Poller   = (*Queue)(nil)
+	_ devices.Aborter  = (*Queue)(nil)
 )
 
 // NewQueue implements devices.Device.
@@ -257,6 +259,16 @@ func (q *Queue) keepLocked(seq uint64, t devices.Times) {
 		q.times = append(q.times, make([]timed, n)...)
 	}
 	q.times[seq%uint64(len(q.times))] = timed{seq, t}
+}
+
+// Abort implements devices.Aborter. What OpenCL has been given it does not take back.
+func (q *Queue) Abort(cause error) {
+	h := q.dev.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if q.abort == nil {
+		q.abort = cause
+	}
 }
 
 // Close implements devices.Queue.
