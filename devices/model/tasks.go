@@ -279,8 +279,6 @@ func (w *World) start(t *task) {
 	case t.part == hold:
 		t.ring.granted(t)
 		return
-	default:
-		t.ring.granted(t)
 	}
 	if t.work.Setup > 0 {
 		w.push(plus(w.now, t.work.Setup), taskSet, t)
@@ -314,6 +312,8 @@ func (w *World) leave(t *task) {
 	case t.part == drain:
 		a := &t.ring.dsts[t.to]
 		t.ring.leave(a.work.Engine, a.c.Point())
+	case t.part == leg:
+		t.ring.legSent(t.to)
 	}
 	if t.work.Latency > 0 {
 		w.push(plus(w.now, t.work.Latency), taskEnd, t)

@@ -49,8 +49,8 @@ type Options struct {
 	// at the end.
 	Seed uint64
 	// Exact has rings go chunk by chunk. Else a ring is one flow over both its paths,
-	// once its first chunk is on the host, which is some hundred times less work and,
-	// where its engines are its own, within 2 % of the same time.
+	// once its first chunk is on the host, which is some hundred times less work and within
+	// 2 % of the same time, unless its chunks are so small that their setups count for much.
 	Exact bool
 	// Stamps has devices keep no bytes, but who wrote them (World.Seen). Kernels are not
 	// run, and count as reading and writing what they are given to read and write. There
