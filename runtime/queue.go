@@ -297,13 +297,15 @@ func (q *Queue) Close() error {
 	_ = q.dev.Flush() // a lost device: Close says so
 	q.c.flush()
 	err = q.dev.Close()
+	q.c.lock()
+	defer q.c.unlock()
 	if errors.Is(err, devices.ErrStuck) { // in virtual time nothing ends what it runs; the program may
-		q.c.lock()
 		q.closed = false
 		q.c.queues = append(q.c.queues, q)
 		q.c.gates.lines[q.line] = q
 		q.c.listQueues()
-		q.c.unlock()
+	} else {
+		q.c.gates.forget(q.line)
 	}
 	return err
 }
