@@ -92,6 +92,22 @@ type Poller interface {
 	Poll(p mem.Point) (started bool)
 }
 
+// Aborter is a Queue that can fail what it has not begun with.
+type Aborter interface {
+	// Abort has all commands of the queue fail with cause, accepted now or later, that
+	// have not started: each once its waits are reached. Those that have started end as
+	// ever. Of several causes the first counts. It does not block, and may be called from
+	// anywhere.
+	Abort(cause error)
+}
+
+// Abort aborts q where it can be.
+func Abort(q Queue, cause error) {
+	if a, ok := q.(Aborter); ok {
+		a.Abort(cause)
+	}
+}
+
 // Profiler is a Queue that keeps times (QueueOptions.Profiling).
 type Profiler interface {
 	// Times returns the times of a reached point, while they are kept.
