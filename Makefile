@@ -90,7 +90,7 @@ run: build ## two scenarios on simulated devices: a real file's histogram, a ste
 # Those that take longest come first, so that both cores have work until the end.
 test: ## every test, with the race detector
 	@bash tools/deps --icd
-	go test -race $(TESTFLAGS) ./tests/... ./...
+	go test -race -timeout 30m $(TESTFLAGS) ./tests/... ./...
 
 lint: deps $(LINT) $(DEADCODE) ## golangci-lint (go vet is one of its linters) and deadcode (pinned in tools/go.mod), a tidy go.mod
 	go mod tidy -diff
