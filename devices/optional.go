@@ -73,6 +73,17 @@ type Viewer interface {
 	View(b mem.Block, off, size uint64) ([]byte, error)
 }
 
+// Stamper is a HostDevice that may keep, in place of bytes, who wrote them. Commands it
+// sees; content that comes without one it is told of.
+type Stamper interface {
+	HostDevice
+	// Stamps reports whether it does. It does not change.
+	Stamps() bool
+	// Created says what buffer id was made with: the content of b, a block of its own or
+	// one of the caller's memory.
+	Created(b mem.Block, id mem.BufferID, content []byte)
+}
+
 // Times are when a command changed state, in nanoseconds on the device's clock.
 type Times struct {
 	Queued, Submitted, Started, Ended uint64
@@ -138,15 +149,21 @@ type PageLocker interface {
 	NUMANode() int
 }
 
-// Discrete is a PageLocker whose memory is reached over a bus, where page-locked and
-// other host memory are not the same.
-type Discrete interface {
-	PageLocker
+// HostLinker is a Device that states what copies between the host's memory and its own
+// cost. Without one these count as free, and a planner that weighs times is misled.
+type HostLinker interface {
 	// HostLink is what copies between the host's memory and the device's are known to
 	// cost, into the device or out of it: Direct of pageable host memory, Locked of
 	// page-locked, and Ring through page-locked staging. Without a Ring staging does
 	// not pay, and the device counts as one that shares the host's memory.
 	HostLink(into bool) mem.Link
+}
+
+// Discrete is a PageLocker whose memory is reached over a bus, where page-locked and
+// other host memory are not the same.
+type Discrete interface {
+	PageLocker
+	HostLinker
 	// Locked reports whether size bytes of this process at addr are page-locked for
 	// the device. It takes no lock.
 	Locked(addr, size uint64) bool
