@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,16 @@ func linkedHouse(platform string, plain bool) func(*history.Faults) ([]devices.D
 	}
 }
 
+// bytesOf is the size of all buffers of a history but for shared virtual memory.
+func bytesOf(h *history.History) (sum uint64) {
+	for _, r := range h.Roots {
+		if !strings.HasPrefix(string(r.Kind), "svm") {
+			sum += uint64(r.Size)
+		}
+	}
+	return sum
+}
+
 // TestHistoriesAgreeOverLinks replays histories over devices with links: with NVIDIA's where
 // there are two (GODWIT_TEST_PLATFORM=NVIDIA), else with PoCL's, whose OpenCL imports memory of a
 // fake of CUDA's library, in a process of their own.
@@ -82,11 +93,18 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 			Name: fmt.Sprintf("links/plain=%t/outOfOrder=%t", runs&1 != 0, runs&2 != 0),
 			Open: linkedHouse(platform, runs&1 != 0), OutOfOrder: runs&2 != 0, Links: true, Unchecked: ops > 250,
 		}
+		if runs%5 == 3 { // more data than memory
+			cfg.Policy, cfg.Cap = []string{"lru", "cost"}[runs/5%2], 8<<10
+			cfg.Name += "/8KiB/" + cfg.Policy
+		}
 		align := history.Align
 		if platform != "" {
 			align = 512 // as GPUs want it
 		}
 		h := history.GenerateAligned(first+uint64(runs), ops, align)
+		for next := uint64(1); cfg.Cap != 0 && bytesOf(h) < cfg.Cap*5/4; next++ {
+			h = history.GenerateAligned(first+uint64(runs)+next<<32, ops, align)
+		}
 		if runs%5 == 4 && platform == "" {
 			h, cfg.Every = history.GenerateFailing(first+uint64(runs), 120), 20
 		}
@@ -96,7 +114,8 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 		}
 		total.Add(res)
 	}
-	t.Logf("over links: first seed %d: %d histories, %d commands, %d failed, %d bytes moved, %d bytes read and compared",
-		first, runs, total.Commands, total.Failed, total.BytesMoved, total.BytesRead)
+	t.Logf("over links: first seed %d: %d histories, %d commands, %d failed, %d blocks evicted, %d bytes moved, %d bytes read and compared",
+		first, runs, total.Commands, total.Failed, total.Evictions, total.BytesMoved, total.BytesRead)
 	require.Positive(t, total.BytesMoved)
+	require.Positive(t, total.Evictions)
 }
