@@ -16,7 +16,7 @@ import (
 // block that has become cheaper, since another memory holds its content by now, and that
 // scores of blocks of different worth age unlike. So several from the top are looked at, and
 // the cheapest of them as of now is taken; and the heap is made anew as soon as so many
-// commands have gone by as a sixteenth of its blocks: that is some two dozen looks for a
+// commands have gone by as an eighth of its blocks: that is about a dozen looks for a
 // command that evicts, however many blocks there are. It is made anew each time where there
 // are only a few, or the policy is no Ranker,
 // or is a value that cannot be compared.
@@ -61,7 +61,7 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 		epoch = ranker.Epoch()
 	}
 	r.top = r.top[:0]
-	if r.exact = !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || p.clock+1-r.base > uint64(n/16) || len(r.heap) > 2*n; r.exact {
+	if r.exact = !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || p.clock+1-r.base > uint64(n/8) || len(r.heap) > 2*n; r.exact {
 		if !r.same(policy) {
 			r.policy, r.comparable = policy, reflect.ValueOf(policy).Comparable()
 		}
