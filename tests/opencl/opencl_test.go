@@ -110,14 +110,15 @@ func houseOf(k kind) func(*history.Faults) ([]devices.Device, error) {
 // faultyOpenCL is an OpenCL device with faults.
 type faultyOpenCL struct {
 	*opencl.Device
-	f *history.Faults
+	f       *history.Faults
+	noShare bool // its windows are for hops alone
 }
 
 func faulty(f *history.Faults, d devices.Device) devices.Device {
 	if f == nil {
 		return d
 	}
-	return history.Wrap(f, d.(*opencl.Device), func(d *opencl.Device) history.Faulty { return &faultyOpenCL{d, f} })
+	return history.Wrap(f, d.(*opencl.Device), func(d *opencl.Device) history.Faulty { return &faultyOpenCL{Device: d, f: f} })
 }
 
 func (d *faultyOpenCL) Faultless() devices.Device { return d.Device }
