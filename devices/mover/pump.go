@@ -124,10 +124,14 @@ func (m *Mover) feed() {
 		home, locked, pool := x.home, x.form == inBatch, x.pool()
 		if m.takeStaging(x) {
 			m.starved = slices.Delete(m.starved, i, i+1)
-			m.mu.Unlock()
-			if locked { // its driver may carry it out and end it at any time from here on
-				m.mems[x.src.Memory].out.(devices.Batcher).Resume(x)
+			if locked {
+				// Its driver may ask again by itself, carry it out and end it, at any time
+				// once the lock is let go; x is nobody's or another ring then.
+				driver := x.batcher()
+				m.mu.Unlock()
+				driver.Resume(x)
 			} else {
+				m.mu.Unlock()
 				x.goOn()
 			}
 			continue
@@ -182,8 +186,13 @@ func (m *Mover) hopeless(x *ring) bool {
 	if x.form == inBatch || slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return m.pool(a.home) == x.pool() }) {
 		return false
 	}
-	m.starved = slices.DeleteFunc(m.starved, func(y *ring) bool { return y == x })
+	m.fed(x)
 	return true
+}
+
+// fed has x starve no more. mu is held.
+func (m *Mover) fed(x *ring) {
+	m.starved = slices.DeleteFunc(m.starved, func(y *ring) bool { return y == x })
 }
 
 // goOn carries out a ring, but no batch, that has its points and staging.
