@@ -93,6 +93,7 @@ type World struct {
 	keeps   content
 
 	spareRings []*ring
+	ahead      map[[2]int]int // rings that are staged ahead, by their ends
 	span       Span
 	counts     Counts
 	draws      uint64 // by early
@@ -117,7 +118,7 @@ func New(m Machine, o Options) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("machine: %w", err)
 	}
-	w := &World{machine: m, opts: o, net: net, keeps: bytesKept{}, fails: make(map[uint64]bool)}
+	w := &World{machine: m, opts: o, net: net, keeps: bytesKept{}, fails: make(map[uint64]bool), ahead: make(map[[2]int]int)}
 	w.events.seed = o.Seed
 	w.running = &thread{state: running}
 	w.threads, w.numbers = []*thread{w.running}, 1
