@@ -34,6 +34,10 @@ type Windowed interface {
 	// device's queues accept copies (OpCopy) out of windows of other into its own. It
 	// may take some hundred milliseconds, beside the work, and ends early with ctx.
 	Connect(ctx context.Context, other Device) error
+	// Share has queues of other accept copies (OpCopy) out of b, a block of this device that lies
+	// in a window, into any block of other's, whether that lies in a window or not, until b is freed. It
+	// may take some milliseconds. It fails where there is no link, or only copies between windows.
+	Share(b mem.Block, other Device) error
 	// Connected is nil from a Connect on until the link is lost, and then says why.
 	Connected(other Device) error
 }
@@ -73,6 +77,17 @@ type Viewer interface {
 	View(b mem.Block, off, size uint64) ([]byte, error)
 }
 
+// Stamper is a HostDevice that may keep, in place of bytes, who wrote them. Commands it
+// sees; content that comes without one it is told of.
+type Stamper interface {
+	HostDevice
+	// Stamps reports whether it does. It does not change.
+	Stamps() bool
+	// Created says what buffer id was made with: the content of b, a block of its own or
+	// one of the caller's memory.
+	Created(b mem.Block, id mem.BufferID, content []byte)
+}
+
 // Times are when a command changed state, in nanoseconds on the device's clock.
 type Times struct {
 	Queued, Submitted, Started, Ended uint64
@@ -90,6 +105,22 @@ type Poller interface {
 	// Poll looks at the command of p, a point of the queue. If that has ended, p may
 	// end by this; if not, started says whether it is known to have started.
 	Poll(p mem.Point) (started bool)
+}
+
+// Aborter is a Queue that can fail what it has not begun with.
+type Aborter interface {
+	// Abort has all commands of the queue fail with cause, accepted now or later, that
+	// have not started: each once its waits are reached. Those that have started end as
+	// ever. Of several causes the first counts. It does not block, and may be called from
+	// anywhere.
+	Abort(cause error)
+}
+
+// Abort aborts q where it can be.
+func Abort(q Queue, cause error) {
+	if a, ok := q.(Aborter); ok {
+		a.Abort(cause)
+	}
 }
 
 // Profiler is a Queue that keeps times (QueueOptions.Profiling).

@@ -23,7 +23,7 @@ type RunOptions struct {
 	// Progress, where not nil, is told now and then how far the run is.
 	Progress func(stage string, done, total int)
 	// Read, where not nil, is given what each read command yielded, once all
-	// have ended. Commands count from 0.
+	// have ended. Commands count from 0. Over devices that keep no bytes it is not called.
 	Read func(command int, data []byte)
 	// Machine, where not nil, is what the scenario runs on, in virtual time, in place of
 	// the drivers that it names.
@@ -31,6 +31,9 @@ type RunOptions struct {
 	// Seed draws the order of what happens at one instant on a machine; 0 leaves it as
 	// it comes.
 	Seed uint64
+	// Stamps has the devices of a machine keep no bytes, but who wrote them, as machines do
+	// whose files say so.
+	Stamps bool
 }
 
 // runner is the state of one run.
@@ -62,6 +65,7 @@ type runner struct {
 	given    [][]byte        // memory that buffers use in place
 	x        *explainer      // of what has run
 	model    *modelled       // nil where the times are this computer's
+	blank    []byte          // over devices that keep no bytes: what commands read and write
 	stackErr error           // why a memory has not the stack of resources it should have
 }
 
@@ -73,7 +77,7 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 	res := newResult(s)
 	err := r.run(ctx, res)
 	res.Clock = r.clock()
-	if cerr := r.close(context.WithoutCancel(ctx)); cerr != nil && err == nil {
+	if cerr := r.close(ctx); cerr != nil && err == nil {
 		err = fmt.Errorf("close: %w", cerr)
 	}
 	if err != nil {
@@ -84,6 +88,9 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 }
 
 func (r *runner) run(ctx context.Context, res *Result) error {
+	if err := r.checkStamps(); err != nil {
+		return err
+	}
 	if err := r.open(ctx); err != nil {
 		return err
 	}
@@ -111,7 +118,7 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if err := r.toldAll(ctx, res); err != nil {
 		return err
 	}
-	if r.opt.Read != nil {
+	if r.opt.Read != nil && !r.stamps() {
 		for i, data := range r.reads {
 			if data != nil {
 				r.opt.Read(i, data)
@@ -121,7 +128,8 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	return r.verify(ctx, res)
 }
 
-// close gives everything back; what is still running is waited for.
+// close gives everything back. What is still running is waited for; where ctx has ended,
+// what has not started fails.
 func (r *runner) close(ctx context.Context) error {
 	if r.ctx == nil {
 		return nil

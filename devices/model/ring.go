@@ -212,12 +212,20 @@ func (x *ring) release(by mem.Point) bool {
 	return true
 }
 
+// cause is why the ring must fail and may not start.
+func (x *ring) cause() error {
+	if d := x.Cause(); d != nil {
+		return d
+	}
+	return x.dsts[0].c.Cause() // the queues of a world's rings are its mover's, which are aborted together
+}
+
 // begin starts a ring whose waits have been reached, once it has staging.
 func (x *ring) begin() {
 	w := x.w
 	x.left = len(x.dsts)
-	if d := x.Cause(); d != nil {
-		x.err, x.started, x.moved = d, w.now, true
+	if err := x.cause(); err != nil {
+		x.err, x.started, x.moved = err, w.now, true
 		for i := range x.dsts {
 			x.arrive(i)
 		}
@@ -328,7 +336,9 @@ func (x *ring) begins() {
 	x.path = append(x.path[:0], x.from1.Path...)
 	for i := range x.dsts {
 		x.path = append(x.path, x.dsts[i].work.Path...)
-		x.dsts[i].c.Begin()
+		if err := x.dsts[i].c.Begin(); err != nil && x.err == nil {
+			x.err = err
+		}
 	}
 	if x.early {
 		x.move()

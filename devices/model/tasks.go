@@ -39,8 +39,8 @@ type engine struct {
 
 // content is what devices hold, as far as a world keeps it.
 type content interface {
-	// begin and end are called for each command but markers and host calls, when its
-	// bytes begin to move and when they have moved.
+	// begin and end are called for each command but host calls, when its bytes begin to
+	// move and when they have moved; of markers, end for those that speak of bytes.
 	begin(t *task) error
 	end(t *task) error
 	// leg does what a leg of a ring does.
@@ -63,13 +63,10 @@ func (w *World) giveTask(t *task) {
 	w.spare = append(w.spare, t)
 }
 
-// Ready implements soft.Pace for a queue whose device the command does not name.
-func (w *World) Ready(c soft.Ready) { panic("model: a command of no device of the world") }
-
 // accept takes a command of a device whose waits have been reached.
-func (w *World) accept(on int, dev content, c soft.Ready) {
+func (w *World) accept(on int, c soft.Ready) {
 	t := w.takeTask()
-	t.c, t.cmd, t.on, t.dev = c, c.Command(), on, dev
+	t.c, t.cmd, t.on, t.dev = c, c.Command(), on, w.keeps
 	t.ready, t.started, t.early = w.now, w.now, w.early()
 	w.push(w.now, taskReady, t)
 }
@@ -171,11 +168,14 @@ func (w *World) begin(t *task) {
 	}
 	switch {
 	case t.cmd == nil || !t.c.Cut():
-		t.c.Begin()
+		t.err = t.c.Begin()
 		t.dev = nothing{}
 		w.finish(t)
-	case t.cmd.Op == devices.OpHostCall:
+	case t.cmd.Op == devices.OpMarker:
+		t.early = false
 		t.c.Begin()
+		w.finish(t)
+	case t.cmd.Op == devices.OpHostCall:
 		w.hostCall(t)
 	default:
 		w.cost(t)
@@ -185,6 +185,11 @@ func (w *World) begin(t *task) {
 
 // hostCall runs the program's code on a host thread.
 func (w *World) hostCall(t *task) {
+	if t.err = t.c.Begin(); t.err != nil {
+		t.dev = nothing{}
+		w.finish(t)
+		return
+	}
 	t.active = true
 	w.spawn(func() {
 		err := t.c.Execute()
@@ -271,9 +276,8 @@ func (w *World) start(t *task) {
 	t.active, t.started = true, w.now
 	switch {
 	case t.ring == nil:
-		t.c.Begin()
-		if err := t.dev.begin(t); err != nil {
-			t.err = err
+		if t.err = t.c.Begin(); t.err == nil {
+			t.err = t.dev.begin(t)
 		}
 	case t.part == hold:
 		t.ring.granted(t)

@@ -52,6 +52,11 @@ type Options struct {
 	// once its first chunk is on the host, which is some hundred times less work and within
 	// 2 % of the same time, unless its chunks are so small that their setups count for much.
 	Exact bool
+	// Stamps has devices keep no bytes, but who wrote them (World.Seen). Kernels are not
+	// run, and count as reading and writing what they are given to read and write. There
+	// is no shared virtual memory. The host's blocks are of this process, and hold what
+	// the host itself writes there.
+	Stamps bool
 	// Fail are commands that fail.
 	Fail []Failure
 	// Observer, where not nil, is told of what ended.
@@ -108,7 +113,7 @@ type Counts struct {
 
 var (
 	_ devices.Executor = (*World)(nil)
-	_ soft.Pace        = (*World)(nil)
+	_ soft.Pace        = (*pace)(nil)
 )
 
 // New makes a world of a machine. It fails with mem.ErrInvalidValue where the machine
@@ -119,6 +124,9 @@ func New(m Machine, o Options) (*World, error) {
 		return nil, fmt.Errorf("machine: %w", err)
 	}
 	w := &World{machine: m, opts: o, net: net, keeps: bytesKept{}, fails: make(map[uint64]bool), ahead: make(map[[2]int]int)}
+	if o.Stamps {
+		w.keeps = newStamps(w)
+	}
 	w.events.seed = o.Seed
 	w.running = &thread{state: running}
 	w.threads, w.numbers = []*thread{w.running}, 1

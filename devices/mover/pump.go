@@ -64,8 +64,12 @@ func (m *Mover) pump() {
 
 // start begins a ring whose gate has opened.
 func (m *Mover) start(x *ring) {
+	err := m.aborted()
 	if d := x.Cause(); d != nil {
-		x.refuse(d)
+		err = d
+	}
+	if err != nil {
+		x.refuse(err)
 		return
 	}
 	if x.late != nil && !x.cut() {
@@ -122,16 +126,16 @@ func (m *Mover) feed() {
 		}
 		x := m.starved[i]
 		home, locked, pool := x.home, x.form == inBatch, x.pool()
+		var driver devices.Batcher
+		if locked {
+			driver = x.batcher()
+		}
 		if m.takeStaging(x) {
 			m.starved = slices.Delete(m.starved, i, i+1)
-			if locked {
-				// Its driver may ask again by itself, carry it out and end it, at any time
-				// once the lock is let go; x is nobody's or another ring then.
-				driver := x.batcher()
-				m.mu.Unlock()
+			m.mu.Unlock()
+			if locked { // x may have been carried out, and be another ring, from here on: to resume that does no harm
 				driver.Resume(x)
 			} else {
-				m.mu.Unlock()
 				x.goOn()
 			}
 			continue
