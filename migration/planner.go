@@ -109,6 +109,7 @@ type Planner struct {
 	stepWaits, commandWaits waitIndex  // scratch of Plan
 	keeping                 []*undo    // scratch of CommitUnmap
 	using                   []mem.Wait // scratch of hangs
+	needed                  []Span     // scratch of Plan
 	scoring                 eviction.Candidate
 }
 

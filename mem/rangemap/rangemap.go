@@ -101,6 +101,10 @@ func (m *Map[V]) Whole(r mem.Range) *V {
 	return &m.one
 }
 
+// One reports whether the map has one segment, and its value. It is the quick form of Get
+// for maps that are used whole.
+func (m *Map[V]) One() (bool, V) { return !m.cut, m.one }
+
 // Set gives every offset of r the value v. Offsets outside the map are ignored.
 func (m *Map[V]) Set(r mem.Range, v V) {
 	if r.Start == 0 && r.End >= m.size && m.size > 0 {
