@@ -185,9 +185,9 @@ func (m *Manager) Finish(ctx context.Context) error {
 }
 
 // Close finishes the queues, then gives up buffers and pools, then closes contexts
-// and devices, the youngest first. Where ctx ends first Close returns its error
-// and the rest goes on in the background, for as long as a device keeps it busy;
-// every further call waits for the same end. The error names commands that failed
+// and devices, the youngest first. Where ctx ends first Close returns its error,
+// commands that have not started fail, and the rest goes on in the background, for as
+// long as a device keeps it busy; every further call waits for the same end. The error names commands that failed
 // unnoticed and, as runtime.ErrLeak, buffers that were not released (they are
 // freed all the same).
 func (m *Manager) Close(ctx context.Context) error {

@@ -92,6 +92,22 @@ type Poller interface {
 	Poll(p mem.Point) (started bool)
 }
 
+// Aborter is a Queue that can fail what it has not begun with.
+type Aborter interface {
+	// Abort has all commands of the queue fail with cause, accepted now or later, that
+	// have not started: each once its waits are reached. Those that have started end as
+	// ever. Of several causes the first counts. It does not block, and may be called from
+	// anywhere.
+	Abort(cause error)
+}
+
+// Abort aborts q where it can be.
+func Abort(q Queue, cause error) {
+	if a, ok := q.(Aborter); ok {
+		a.Abort(cause)
+	}
+}
+
 // Profiler is a Queue that keeps times (QueueOptions.Profiling).
 type Profiler interface {
 	// Times returns the times of a reached point, while they are kept.
@@ -122,15 +138,21 @@ type PageLocker interface {
 	NUMANode() int
 }
 
-// Discrete is a PageLocker whose memory is reached over a bus, where page-locked and
-// other host memory are not the same.
-type Discrete interface {
-	PageLocker
+// HostLinker is a Device that states what copies between the host's memory and its own
+// cost. Without one these count as free, and a planner that weighs times is misled.
+type HostLinker interface {
 	// HostLink is what copies between the host's memory and the device's are known to
 	// cost, into the device or out of it: Direct of pageable host memory, Locked of
 	// page-locked, and Ring through page-locked staging. Without a Ring staging does
 	// not pay, and the device counts as one that shares the host's memory.
 	HostLink(into bool) mem.Link
+}
+
+// Discrete is a PageLocker whose memory is reached over a bus, where page-locked and
+// other host memory are not the same.
+type Discrete interface {
+	PageLocker
+	HostLinker
 	// Locked reports whether size bytes of this process at addr are page-locked for
 	// the device. It takes no lock.
 	Locked(addr, size uint64) bool

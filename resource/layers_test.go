@@ -81,6 +81,25 @@ func TestALimitsRoomIsGivenAgainInStreamOrder(t *testing.T) {
 	require.NoError(t, r.Check())
 }
 
+// Whoever asks a memory how much it has is told of the ceiling: a policy that learns from
+// the time on at which a memory is half full, for one.
+func TestACeilingIsTheCapacity(t *testing.T) {
+	for up, want := range map[uint64]uint64{4000: 1000, 900: 900} {
+		r := must(resource.NewLimit(newFlat(up), 1000))
+		require.Equal(t, want, r.Stats().Capacity)
+		require.Zero(t, r.Stats().LargestFree, "upstream does not know")
+	}
+	r := must(resource.NewLimit(unbounded{newFlat(capacity)}, 1000))
+	alloc(t, r, mem.Ready, 400)
+	require.Equal(t, uint64(1000), r.Stats().Capacity)
+	require.Equal(t, uint64(600), r.Stats().LargestFree)
+}
+
+// unbounded does not know how much it has.
+type unbounded struct{ *flat }
+
+func (unbounded) Stats() mem.ResourceStats { return mem.ResourceStats{} }
+
 func TestStatisticsHavePyTorchsMeanings(t *testing.T) {
 	s := resource.NewStatistics(must(resource.NewPool(newFlat(capacity), resource.PoolOptions{Slab: 10 << 10})))
 	line := mem.NewTimeline("q", true, nil)

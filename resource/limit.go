@@ -100,6 +100,20 @@ func (l *Limit) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) boo
 	return want <= l.max && held <= l.max-want && l.up.Fits(reqs, gone, reuse)
 }
 
+// Stats are those of upstream with no more capacity than the ceiling.
+func (l *Limit) Stats() mem.ResourceStats {
+	s := l.up.Stats()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	room := l.max - l.held
+	if s.Capacity == 0 {
+		s.Capacity, s.LargestFree = l.max, room
+		return s
+	}
+	s.Capacity, s.LargestFree = min(s.Capacity, l.max), min(s.LargestFree, room)
+	return s
+}
+
 // FreeAfter gives b back; it counts against the ceiling until the points are
 // reached.
 func (l *Limit) FreeAfter(b mem.Block, after []mem.Point) error {

@@ -16,9 +16,10 @@ import (
 var ErrLeak = mem.Sentinel("buffers not released", mem.InvalidOperation)
 
 // Close ends the context: nothing can be created or enqueued any more, and all
-// commands are drained. Where ctx ends first, user events not set yet fail with
-// ctx's error, so that what waits for them ends; Close then waits for what is
-// running, however long that takes (see CloseWithin). Queues and programs are closed and
+// commands are drained. Where ctx ends first, commands and copies that have not started,
+// and user events that are not set, fail with its cause (context.Cause); Close then waits
+// for what is running, however long that takes (see CloseWithin). What a driver's library
+// has been given counts as running. Queues and programs are closed and
 // every block on every memory is freed. That ends what is still mapped, too: its bytes are
 // gone, an unmap or Abandon after it fails with the status of an invalid context, and a
 // buffer that was released while mapped counts as not released. The error names buffers
@@ -120,12 +121,14 @@ func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {
 	c.flush()
 	for _, l := range queues {
 		if err := l.q.drain(ctx, l.points, devices.Park); err != nil {
-			c.failUserEvents(fmt.Errorf("context %s closed: %w", c.name, err))
+			if ctx.Err() == nil { // in virtual time: what runs waits for user events
+				c.failUserEvents(fmt.Errorf("context %s closed: %w", c.name, err))
+			}
 			break
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		c.failUserEvents(fmt.Errorf("context %s closed: %w", c.name, err))
+	if ctx.Err() != nil {
+		c.abort(queues, fmt.Errorf("context %s closed: %w", c.name, context.Cause(ctx)))
 	}
 	var errs []error
 	for _, l := range queues {
@@ -145,6 +148,15 @@ func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {
 	}
 	errs = append(append(errs, c.unsaid...), c.freeAll(), c.locks.wait())
 	return errors.Join(append(errs, c.closeDevices())...)
+}
+
+// abort fails commands and copies that have not started, and user events that are not set.
+func (c *Context) abort(queues []leftOn, cause error) {
+	for _, l := range queues {
+		devices.Abort(l.q.dev, cause)
+	}
+	c.mover.Abort(cause)
+	c.failUserEvents(cause)
 }
 
 // mostUnsaid is how many errors Close is left to say.

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/tce"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -39,3 +41,67 @@ func TestCloseWithinReturnsThoughACommandNeverEnds(t *testing.T) {
 	require.NoError(t, c.CloseWithin(context.Background()))
 	require.NoError(t, c.CloseWithin(short), "done is done")
 }
+
+// TestCloseFailsWhatHasNotStarted: a program that is told to stop does not wait for what it
+// has enqueued, but for what runs.
+func TestCloseFailsWhatHasNotStarted(t *testing.T) {
+	for _, within := range []bool{false, true} {
+		d, err := tce.New(tce.Options{})
+		require.NoError(t, err)
+		c, err := runtime.NewContext(runtime.Options{Name: "stopped", Devices: []devices.Device{d}, OwnDevices: true})
+		require.NoError(t, err)
+		q, err := c.NewQueue(d, runtime.QueueOptions{})
+		require.NoError(t, err)
+		other, err := c.NewQueue(d, runtime.QueueOptions{OutOfOrder: true})
+		require.NoError(t, err)
+		bg := context.Background()
+		user, err := c.NewUserEvent()
+		require.NoError(t, err)
+		started, aborted := make(chan struct{}), make(chan struct{})
+		require.NoError(t, user.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) { close(aborted) })) // after Close has aborted the queues
+		ran := 0
+		running, err := q.EnqueueHostCall(bg, func(context.Context) error {
+			close(started)
+			<-aborted
+			ran++
+			return nil
+		})
+		require.NoError(t, err)
+		<-started
+		b, err := c.CreateBuffer(1<<20, 0, nil)
+		require.NoError(t, err)
+		data := make([]byte, 1<<20)
+		var events []runtime.Event
+		for i := range 1000 {
+			e, err := q.EnqueueHostCall(bg, func(context.Context) error { ran++; return nil })
+			require.NoError(t, err)
+			events = append(events, e)
+			if i%10 == 0 { // and copies of the runtime's own
+				on := []*runtime.Queue{q, other}[i/10%2]
+				e, err = on.EnqueueWrite(bg, b, 0, data, e)
+				require.NoError(t, err)
+				events = append(events, e)
+				e, err = other.EnqueueRead(bg, b, 0, data, e)
+				require.NoError(t, err)
+				events = append(events, e)
+			}
+		}
+		stopped, stop := context.WithCancelCause(bg)
+		stop(errStopped)
+		if within {
+			_ = c.CloseWithin(stopped) // goes on by itself
+			err = c.CloseWithin(bg)
+		} else {
+			err = c.Close(stopped)
+		}
+		require.ErrorIs(t, err, runtime.ErrLeak)
+		require.NoError(t, running.Err())
+		require.Equal(t, 1, ran)
+		for _, e := range append(events, user) {
+			require.ErrorIs(t, e.Err(), errStopped)
+			require.ErrorContains(t, e.Err(), "context stopped closed")
+		}
+	}
+}
+
+var errStopped = errors.New("told to stop")

@@ -30,7 +30,8 @@ import (
 // and at least one block more has to leave each time; after evictRounds the enqueue fails
 // (resource.OutOfMemory). Where space comes back only once commands have ended, of
 // OpenCL's buffers that are no slabs' for one, the enqueue waits for that, without the
-// lock.
+// lock, until it has got what it evicted for. It waits only for points that hang on nothing
+// (gate.go), as they were listed under the lock.
 const evictRounds = 8
 
 // evicting is what enqueues need for evictions. Protected by Context.mu.
@@ -43,7 +44,7 @@ type evicting struct {
 	given    [1]mem.Block
 	short    []mem.MemoryID
 	rounds   int
-	did      bool // this enqueue has evicted something
+	did      bool // this enqueue has evicted something, now or before it waited for room
 	old      bool // blocks are asked for as if they took no other's place
 	copies   migration.Plan
 	into     *want // the new block, while copies are submitted
@@ -196,7 +197,7 @@ func (c *Context) noVictims(outcome mem.Outcome) error {
 	m := c.evicting.short[0]
 	err := c.outOfMemory(m, outcome)
 	if outcome == mem.NeedsWait {
-		return &errRoom{error: err, res: c.mems[m].res}
+		return &errRoom{error: err, points: c.mems[m].res.Pending(nil)}
 	}
 	for _, s := range c.evicting.ev.Stays {
 		if s.Why != eviction.OnCall {
@@ -204,7 +205,7 @@ func (c *Context) noVictims(outcome mem.Outcome) error {
 		}
 		// A host call ends by itself, unless it waits for this thread: for callers that
 		// would wait anyway.
-		room := &errRoom{error: err, res: c.mems[s.Memory].res}
+		room := &errRoom{error: err}
 		room.points = c.planner.PointsIn(room.points, s.Buffer, s.Memory, s.Range)
 		return room
 	}

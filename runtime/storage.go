@@ -102,8 +102,10 @@ func (c *Context) obtainAll() (mem.Outcome, error) {
 		if outcome == mem.Ready {
 			continue
 		}
-		if e.short = append(e.short, m); outcome == mem.NeedsWait && (e.did || c.opts.WaitForMemory) && c.frees(m) {
-			return outcome, &errRoom{error: c.outOfMemory(m, outcome), res: c.mems[m].res, evicted: e.did}
+		if e.short = append(e.short, m); outcome == mem.NeedsWait && (e.did || c.opts.WaitForMemory) {
+			if points, ok := c.frees(m); ok {
+				return outcome, &errRoom{error: c.outOfMemory(m, outcome), points: points, evicted: e.did}
+			}
 		}
 		if result == mem.Ready {
 			result = outcome
@@ -112,17 +114,18 @@ func (c *Context) obtainAll() (mem.Outcome, error) {
 	return result, nil
 }
 
-// frees reports whether a memory's pending frees wait for something that ends without
-// the program's help. c.mu is held.
-func (c *Context) frees(m mem.MemoryID) bool {
-	s := &c.scratch
-	s.until = c.mems[m].res.Pending(s.until[:0])
-	for _, p := range s.until {
-		if !c.hangs(p) {
-			return true
+// frees are the points of a memory's pending frees that end without the program's help.
+// It reports whether waiting for one may make room: there are some, or the frees have just
+// happened. They are listed here, under the lock: by the time that somebody waits, those
+// that are still pending may be such as hang. c.mu is held.
+func (c *Context) frees(m mem.MemoryID) (points []mem.Point, ok bool) {
+	pending := c.mems[m].res.Pending(nil)
+	for _, p := range pending {
+		if c.mayWait(p) {
+			points = append(points, p)
 		}
 	}
-	return len(s.until) == 0
+	return points, len(points) > 0 || len(pending) == 0
 }
 
 // busy are the points that a wanted block is in use until, in scratch space. c.mu is
@@ -317,15 +320,11 @@ const (
 	mostTries  = 14 // 0.3 s in all
 )
 
-// waitForFree blocks until one of the frees that a resource has pending can
-// happen, or ctx ends. tries counts how often in a row there was none.
+// waitForFree blocks until one of the points that could make room has been reached, or ctx
+// ends. tries counts how often in a row there was none.
 func (c *Context) waitForFree(ctx context.Context, room *errRoom, tries *int) error {
 	c.flush()
-	points := room.points
-	if points == nil {
-		points = room.res.Pending(nil)
-	}
-	if len(points) == 0 {
+	if len(room.points) == 0 {
 		if *tries++; *tries > mostTries {
 			return room.error
 		}
@@ -335,7 +334,7 @@ func (c *Context) waitForFree(ctx context.Context, room *errRoom, tries *int) er
 		return nil
 	}
 	*tries = 0
-	if err := mem.WaitAny(ctx, points); err != nil {
+	if err := mem.WaitAny(ctx, room.points); err != nil {
 		return fmt.Errorf("%w while waiting for room: %w", err, room.error)
 	}
 	return nil

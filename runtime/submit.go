@@ -71,9 +71,8 @@ func (s *scratch) span(n migration.Span) {
 // errRoom is running out where a wait could make room.
 type errRoom struct {
 	error
-	res     mem.Resource // for one of its pending frees
-	points  []mem.Point  // or, where not nil, for one of these
-	evicted bool         // blocks were evicted for it, and come back only after their users
+	points  []mem.Point // for one of these; where there are none, for a moment
+	evicted bool        // blocks were evicted for it, and come back only after their users
 }
 
 func (e *errRoom) Unwrap() error { return e.error }
@@ -108,6 +107,7 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 		if err := c.waitForFree(ctx, room, &tries); err != nil {
 			return Event{}, err
 		}
+		req.evicted = req.evicted || room.evicted
 	}
 }
 
@@ -167,7 +167,7 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 // have left for it. c.mu is held.
 func (c *Context) store(req *request, q *Queue) error {
 	s := &c.scratch
-	c.evicting.rounds, c.evicting.did = 0, false
+	c.evicting.rounds, c.evicting.did = 0, req.evicted
 	s.forgetStorage()
 	for {
 		again, err := c.obtain(&s.plan)

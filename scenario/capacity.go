@@ -88,13 +88,7 @@ func (r *runner) sizeOf(id mem.BufferID) uint64 {
 // capacities are what the memories hold, in bytes; 0 is no limit, or unknown.
 func (r *runner) capacities() (out []uint64) {
 	for m := range r.names {
-		has := r.ctx.Resource(mem.MemoryID(m)).Stats().Capacity
-		if r.model != nil && m > 0 { // what the scenario says is a cap of the context's (runtime.Options.Caps)
-			if most := r.s.Devices[m-1].Memory; most > 0 && (has == 0 || most < has) {
-				has = most
-			}
-		}
-		out = append(out, has)
+		out = append(out, r.ctx.Resource(mem.MemoryID(m)).Stats().Capacity)
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -164,6 +165,53 @@ func TestTimesSayWhoseTheyAre(t *testing.T) {
 	res.Print(&out, scenario.PrintOptions{})
 	require.Contains(t, out.String(), "times of this computer")
 	require.ErrorContains(t, res.WriteCSV(&out), "this computer's")
+}
+
+// A device has as many bytes as the machine says or the scenario, whichever is less,
+// whatever this computer keeps them in. So has the host.
+func TestAMachinesMemoryIsCountedInBytes(t *testing.T) {
+	text := func(memory, b int) string {
+		return fmt.Sprintf(`
+devices: [{name: g, driver: cpu, memory: %d}]
+buffers: [{name: a, size: 64 KiB}, {name: b, size: %d}]
+commands:
+- {fill: a, pattern: {uchar: 1}, queue: g}
+- {fill: b, pattern: {uchar: 2}, queue: g}
+- {migrate: [a], queue: host}
+`, memory, b)
+	}
+	of := func(device, host string) string {
+		return "devices: [{name: g, memory: " + device + "}]\nhost: {memory: " + host + "}\nlinks: [{between: [host, g], bandwidth: 1 GB/s}]\n"
+	}
+	const mib, all = 1 << 20, 1<<20 - 64<<10
+	for _, memory := range []int{mib, 2 * mib} {
+		res, err := onMachine(t, text(memory, all), of("1 MiB", "64 KiB"), scenario.RunOptions{})
+		require.NoError(t, err)
+		require.True(t, res.OK(), "%v", res.Mismatches)
+		require.Empty(t, res.Evictions, "all of it fits")
+		res, err = onMachine(t, text(memory, all+1), of("1 MiB", "64 KiB"), scenario.RunOptions{})
+		require.NoError(t, err)
+		require.Len(t, res.Evictions, 1, "a byte less than it takes")
+	}
+	_, err := onMachine(t, text(mib, all), of("2 MiB", "60 KiB"), scenario.RunOptions{})
+	require.ErrorContains(t, err, "host: out of memory: 64 KiB asked for")
+}
+
+// Copies to the host take as long as copies from it, so a policy that weighs times is as
+// good as it is for devices of this computer.
+func TestEvictionIsAsGoodAsBesideRealDevices(t *testing.T) {
+	for _, name := range []string{"h200-pcie", "gpux4-switch"} {
+		for _, policy := range []string{"cost", "belady"} {
+			s, err := scenario.Load(t.Context(), "../examples/matmul-tiles.yaml", scenario.Options{})
+			require.NoError(t, err)
+			s.Policy = policy
+			m, err := machine.Named(name, machine.Options{Devices: 1})
+			require.NoError(t, err)
+			res, err := scenario.Run(t.Context(), s, scenario.RunOptions{Machine: m})
+			require.NoError(t, err)
+			require.True(t, res.OK(), "%s on %s: %d of at least %d bytes since memory was short", policy, name, res.BytesCapacity, res.BytesCapacityBound)
+		}
+	}
 }
 
 func TestAMachineWithTooFewDevices(t *testing.T) {

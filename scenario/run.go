@@ -73,7 +73,7 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 	res := newResult(s)
 	err := r.run(ctx, res)
 	res.Clock = r.clock()
-	if cerr := r.close(context.WithoutCancel(ctx)); cerr != nil && err == nil {
+	if cerr := r.close(ctx); cerr != nil && err == nil {
 		err = fmt.Errorf("close: %w", cerr)
 	}
 	if err != nil {
@@ -121,7 +121,8 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	return r.verify(ctx, res)
 }
 
-// close gives everything back; what is still running is waited for.
+// close gives everything back. What is still running is waited for; where ctx has ended,
+// what has not started fails.
 func (r *runner) close(ctx context.Context) error {
 	if r.ctx == nil {
 		return nil

@@ -57,7 +57,7 @@ type Options struct {
 	MaxWorkGroup uint64            // work-items; 4096
 	SharesHost   bool              // say that host memory is as near; then SVM may be fine-grained
 	Promises     bool              // compare buffers before and after kernels with what launches declare of them; slow
-	Pace         soft.Pace         // says when commands start and end, of devices in virtual time; then blocks are the system's, up to Memory
+	Pace         soft.Pace         // says when commands start and end, of devices in virtual time
 }
 
 // Device is an open cpu device.
@@ -111,14 +111,14 @@ func New(o Options) (*Device, error) {
 		SVM: devices.SVMCaps{Coarse: true, Fine: o.SharesHost, Atomics: o.SharesHost},
 	}
 	d := &Device{promises: o.Promises}
-	if o.Memory > 0 && o.Pace == nil {
+	if o.Memory > 0 {
 		var err error
 		if d.store, err = region.New(o.Name, 0, o.Memory, true, bufalloc.Options{Strategy: o.Strategy}); err != nil {
 			return nil, err
 		}
 		d.memory = storage.NewBlocks(o.Name, o.BaseAlign, d.store)
 	} else {
-		d.memory = storage.NewHostBlocks(o.Name, o.BaseAlign, o.Memory)
+		d.memory = storage.NewHostBlocks(o.Name, o.BaseAlign, 0)
 	}
 	d.pinned = storage.NewPinnedNodes(o.Name, storage.NewLocked)
 	d.Init(info, d.memory, d, soft.EngineOptions{Workers: o.Workers, Pace: o.Pace})

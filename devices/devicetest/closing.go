@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,4 +36,44 @@ func testClose(e *env) {
 	require.ErrorContains(t, err, "12345", "names the leak")
 	_, err = d.Memory().AllocAll([]mem.Request{{Size: 1}}, out, nil)
 	require.ErrorIs(t, err, mem.ErrClosed)
+}
+
+// testAborted: of a queue that was aborted, what runs ends as ever, and all else fails, and
+// has done nothing.
+func testAborted(e *env) {
+	for _, open := range []func() devices.Queue{e.inOrder, e.outOfOrder} {
+		t, line, q := e.t, users(), open()
+		a, ok := q.(devices.Aborter)
+		if !ok {
+			t.Skip("queues are no Aborter")
+		}
+		side, b := e.outOfOrder(), e.alloc(4)
+		e.wait(side, e.fill(side, b, 0, 4, []byte{1}))
+		started, release := make(chan struct{}), make(chan struct{})
+		running := e.submit(q, &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error {
+			close(started)
+			<-release
+			return nil
+		}})
+		<-started
+		gate, ran := line.Next(), false
+		points := []mem.Point{
+			e.fill(q, b, 0, 4, []byte{2}, data(gate)),
+			e.submit(q, &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { ran = true; return nil }}, order(gate)),
+			e.submit(q, marker(), order(running)),
+		}
+		a.Abort(errTest)
+		a.Abort(errors.New("another cause"))
+		points = append(points, e.fill(q, b, 0, 4, []byte{3}), e.submit(q, marker(), data(gate)))
+		close(release)
+		e.wait(q, running)
+		line.End(gate, nil)
+		for _, p := range points {
+			require.ErrorIs(t, e.failed(p), errTest)
+		}
+		require.False(t, ran)
+		got := make([]byte, 4)
+		e.wait(side, e.read(side, b, 0, got))
+		e.equal([]byte{1, 1, 1, 1}, got, "nothing was done")
+	}
 }

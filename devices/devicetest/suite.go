@@ -75,6 +75,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Launch/HostCalls", testHostCalls},
 		{"Launch/SVM", testSVM},
 		{"Fail/EverySubmit", testEverySubmitFails},
+		{"Fail/Aborted", testAborted},
 		{"Close", testClose},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"godwit/devices/soft"
 	"godwit/devices/storage"
 	"godwit/mem"
+	"godwit/resource"
 )
 
 // inner is the simulated device that a device in virtual time is in all but its times.
@@ -24,18 +25,24 @@ type Device struct {
 	w      *World
 	memory int // its number
 	in     inner
+	res    mem.Resource // of the inner device's blocks, as many bytes as the machine has
 }
 
 var (
 	_ devices.HostBacked = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
 	_ devices.Ringer     = (*Device)(nil)
+	_ devices.HostLinker = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
 )
 
 // Host is the host's memory in virtual time.
-type Host struct{ in *soft.Host }
+type Host struct {
+	w   *World
+	in  *soft.Host
+	res mem.Resource // as Device's
+}
 
 var (
 	_ devices.HostDevice = (*Host)(nil)
@@ -52,19 +59,33 @@ func (w *World) Host() devices.HostDevice { return w.host }
 
 // open makes the devices.
 func (w *World) open() error {
-	w.host = &Host{soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0, bytesKept{}}})}
+	host := soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0, bytesKept{}}})
+	w.host = &Host{w, host, bounded(host.Memory(), w.machine.Info(0).GlobalMemory)}
 	for m := 1; m < w.machine.Memories(); m++ {
 		info := w.machine.Info(m)
 		in, err := cpu.New(cpu.Options{
-			Name: info.Name, Memory: info.GlobalMemory, LocalMemory: info.LocalMemory, Workers: 1,
+			Name: info.Name, LocalMemory: info.LocalMemory, Workers: 1,
 			BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m, bytesKept{}},
 		})
 		if err != nil {
 			return fmt.Errorf("machine: device %d: %w", m, err)
 		}
-		w.devs = append(w.devs, &Device{w: w, memory: m, in: in})
+		w.devs = append(w.devs, &Device{w, m, in, bounded(in.Memory(), info.GlobalMemory)})
 	}
 	return nil
+}
+
+// bounded is a memory of so many bytes; 0 is no limit. What is counted are the bytes that
+// are asked for: where this computer puts them, in what pieces, is not the machine's.
+func bounded(of mem.Resource, bytes uint64) mem.Resource {
+	if bytes == 0 {
+		return of
+	}
+	l, err := resource.NewLimit(of, bytes)
+	if err != nil {
+		panic(fmt.Sprintf("model: a memory of %d bytes: %v", bytes, err)) // not zero
+	}
+	return l
 }
 
 // pace is a world as the pace of one device.
@@ -140,7 +161,7 @@ func (d *Device) Info() devices.Info {
 func (d *Device) World() *World { return d.w }
 
 // Memory implements devices.Device.
-func (d *Device) Memory() mem.Resource { return d.in.Memory() }
+func (d *Device) Memory() mem.Resource { return d.res }
 
 // Build implements devices.Device, from the program's Go forms.
 func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
@@ -178,6 +199,15 @@ func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
 	return l, l.Direct.There
 }
 
+// HostLink implements devices.HostLinker: as the machine says. Host memory is all alike.
+func (d *Device) HostLink(into bool) mem.Link {
+	from, to := d.memory, 0
+	if into {
+		from, to = to, from
+	}
+	return mem.Link{Direct: d.w.machine.Link(from, to).Direct}
+}
+
 // RingFrom implements devices.Ringer.
 func (d *Device) RingFrom(other devices.Device) mem.Path {
 	from, ok := d.w.number(other)
@@ -207,10 +237,14 @@ func (w *World) number(d devices.Device) (int, bool) {
 }
 
 // Info implements devices.Device.
-func (h *Host) Info() devices.Info { return h.in.Info() }
+func (h *Host) Info() devices.Info {
+	info := h.in.Info()
+	info.GlobalMemory = h.w.machine.Info(0).GlobalMemory
+	return info
+}
 
 // Memory implements devices.Device.
-func (h *Host) Memory() mem.Resource { return h.in.Memory() }
+func (h *Host) Memory() mem.Resource { return h.res }
 
 // Build implements devices.Device: the host runs no kernels.
 func (h *Host) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {

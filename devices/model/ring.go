@@ -171,12 +171,20 @@ func (x *ring) release(by mem.Point) {
 	}
 }
 
+// cause is why the ring must fail and may not start.
+func (x *ring) cause() error {
+	if d := x.Cause(); d != nil {
+		return d
+	}
+	return x.dsts[0].c.Cause() // the queues of a world's rings are its mover's, which are aborted together
+}
+
 // begin starts a ring whose waits have been reached, once it has staging.
 func (x *ring) begin() {
 	w := x.w
 	x.left = len(x.dsts)
-	if d := x.Cause(); d != nil {
-		x.err, x.started, x.moved = d, w.now, true
+	if err := x.cause(); err != nil {
+		x.err, x.started, x.moved = err, w.now, true
 		for i := range x.dsts {
 			x.arrive(i)
 		}
@@ -260,7 +268,9 @@ func (x *ring) granted(t *task) {
 	case fill:
 		x.started = x.w.now
 		for i := range x.dsts {
-			x.dsts[i].c.Begin()
+			if err := x.dsts[i].c.Begin(); err != nil && x.err == nil {
+				x.err = err
+			}
 		}
 		if x.early {
 			x.move()

@@ -171,11 +171,10 @@ func (w *World) begin(t *task) {
 	}
 	switch {
 	case t.cmd == nil || !t.c.Cut():
-		t.c.Begin()
+		t.err = t.c.Begin()
 		t.dev = nothing{}
 		w.finish(t)
 	case t.cmd.Op == devices.OpHostCall:
-		t.c.Begin()
 		w.hostCall(t)
 	default:
 		w.cost(t)
@@ -185,6 +184,11 @@ func (w *World) begin(t *task) {
 
 // hostCall runs the program's code on a host thread.
 func (w *World) hostCall(t *task) {
+	if t.err = t.c.Begin(); t.err != nil {
+		t.dev = nothing{}
+		w.finish(t)
+		return
+	}
 	t.active = true
 	w.spawn(func() {
 		err := t.c.Execute()
@@ -268,9 +272,8 @@ func (w *World) start(t *task) {
 	t.active, t.started = true, w.now
 	switch {
 	case t.ring == nil:
-		t.c.Begin()
-		if err := t.dev.begin(t); err != nil {
-			t.err = err
+		if t.err = t.c.Begin(); t.err == nil {
+			t.err = t.dev.begin(t)
 		}
 	case t.part == hold:
 		t.ring.granted(t)

@@ -57,10 +57,10 @@ func linkOf(i, j mem.MemoryID, from, to *memory, noPeer bool) mem.Link {
 	return l
 }
 
-// withHost adds what a discrete device states of copies between its memory and bytes
-// of this process.
+// withHost adds what a device states of copies between its memory and bytes of this
+// process.
 func withHost(l mem.Link, d devices.Device, into bool) mem.Link {
-	x, ok := d.(devices.Discrete)
+	x, ok := d.(devices.HostLinker)
 	if !ok {
 		return l
 	}

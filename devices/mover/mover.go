@@ -126,6 +126,7 @@ type Mover struct {
 	queues  profilers // protected by mu: of the other points given out; nil unless profiling
 	pumping bool      // protected by mu: the pump runs, or will
 	closed  bool      // protected by mu
+	abort   error     // protected by mu: why no transfer begins any more; nil until Abort
 }
 
 // memory is a memory as the mover uses it. Its queues are out of order and hidden
@@ -313,6 +314,29 @@ func (m *Mover) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.stats
+}
+
+// Abort has all transfers that have not begun fail with cause, once their waits are
+// reached, and those under way as soon as a leg of theirs that had not begun was to. Of
+// several causes the first counts. It does not block.
+func (m *Mover) Abort(cause error) {
+	m.mu.Lock()
+	if m.abort == nil {
+		m.abort = cause
+	}
+	m.mu.Unlock()
+	for i := range m.mems {
+		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {
+			devices.Abort(q, cause)
+		}
+	}
+}
+
+// aborted is why no transfer begins any more.
+func (m *Mover) aborted() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.abort
 }
 
 // Close refuses further transfers, waits for those under way, closes the hidden queues and

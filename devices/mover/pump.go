@@ -64,8 +64,12 @@ func (m *Mover) pump() {
 
 // start begins a ring whose gate has opened.
 func (m *Mover) start(x *ring) {
+	err := m.aborted()
 	if d := x.Cause(); d != nil {
-		x.refuse(d)
+		err = d
+	}
+	if err != nil {
+		x.refuse(err)
 		return
 	}
 	if x.late != nil && !x.cut() {

@@ -42,6 +42,7 @@ var (
 	_ devices.Device     = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
 	_ devices.Discrete   = (*Device)(nil)
+	_ devices.HostLinker = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
 	_ devices.Windowed    = (*Device)(nil)

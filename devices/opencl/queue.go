@@ -32,6 +32,7 @@ type Queue struct {
 	pending int         // protected by host.mu: accepted and not told of as ended
 	inside  int         // protected by host.mu: calls of Submit that Close waits for
 	closing bool        // protected by host.mu
+	abort   error       // protected by host.mu: why nothing is given to OpenCL any more; nil until Abort
 	owed    []mem.Point // protected by host.mu: copies left to Wait or Flush
 	times   []timed     // protected by host.mu; nil without profiling
 	quiet   quiet
@@ -53,6 +54,7 @@ var (
 	_ devices.Queue    = (*Queue)(nil)
 	_ devices.Profiler = (*Queue)(nil)
 	_ devices.Poller   = (*Queue)(nil)
+	_ devices.Aborter  = (*Queue)(nil)
 )
 
 // NewQueue implements devices.Device.
@@ -263,6 +265,16 @@ func (q *Queue) keepLocked(seq uint64, t devices.Times) {
 		q.times = append(q.times, make([]timed, n)...)
 	}
 	q.times[seq%uint64(len(q.times))] = timed{seq, t}
+}
+
+// Abort implements devices.Aborter. What OpenCL has been given it does not take back.
+func (q *Queue) Abort(cause error) {
+	h := q.dev.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if q.abort == nil {
+		q.abort = cause
+	}
 }
 
 // Close implements devices.Queue.

@@ -181,9 +181,12 @@ func (h *host) refuseLocked(r *record) {
 }
 
 // resolveLocked looks at r's waits, and returns whether nothing holds it. Failures of Data
-// waits go to r.failure.
+// waits go to r.failure, or why its queue was aborted.
 func (h *host) resolveLocked(r *record) bool {
 	h.dropEdgesLocked(r)
+	if r.failure == nil {
+		r.failure = r.q.abort
+	}
 	r.blockers, r.reached = 1, true // one for this pass
 	for i := range r.waits {
 		w := &r.waits[i]

@@ -25,12 +25,13 @@ type Ready struct {
 // waited for none.
 func (c Ready) By() mem.Point { return c.by }
 
-// Cause is why it must fail and may not start: a point that it has a Data wait on failed.
+// Cause is why it must fail and may not start: a point that it has a Data wait on failed,
+// or its queue was aborted.
 func (c Ready) Cause() error {
 	if d := c.r.Cause(); d != nil {
 		return d
 	}
-	return nil
+	return c.r.q.aborted()
 }
 
 // Point is the command's point.
@@ -59,8 +60,9 @@ func (c Ready) Cut() bool {
 	return w == nil || w.cmd.Late == nil || w.cut()
 }
 
-// Begin tells that the command starts.
-func (c Ready) Begin() { c.r.q.begin(c.r) }
+// Begin tells that the command starts. Where its queue was aborted since Cause was asked,
+// it does not, and must fail with the error.
+func (c Ready) Begin() error { return c.r.q.begin(c.r) }
 
 // Execute does what the command does, at once. A panic becomes its error.
 func (c Ready) Execute() error { return c.r.q.engine.protect(&c.r.work.cmd) }

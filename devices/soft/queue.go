@@ -40,6 +40,7 @@ type Queue struct {
 	live   int     // protected by mu: records accepted and not yet ended
 	active *record // protected by mu: those that run, linked by ready
 	closed bool    // protected by mu
+	abort  error   // protected by mu: why nothing starts any more; nil until Abort
 	times  []timed // protected by mu: a ring by sequence number; nil unless profiling
 
 	starts map[uint64][]StartWaiter // protected by mu: by sequence number; of commands that have not started
@@ -54,7 +55,8 @@ var (
 	_ devices.Queue    = (*Queue)(nil)
 	_ devices.Profiler = (*Queue)(nil)
 
-	_ devices.Poller = (*Queue)(nil)
+	_ devices.Poller  = (*Queue)(nil)
+	_ devices.Aborter = (*Queue)(nil)
 )
 
 // NewQueue opens a queue. It fails with mem.ErrClosed after Close.
@@ -98,7 +100,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		queued = q.engine.by.Now()
 	}
 	var failed error
-	if clearWay && q.last == nil {
+	if clearWay && q.last == nil && q.abort == nil {
 		if cmd.Op != devices.OpMarker {
 			failed = q.engine.protect(cmd)
 		}
@@ -176,12 +178,21 @@ type StartWaiter interface {
 	PointStarted(p mem.Point)
 }
 
-// begin tells of the start of a record's command.
-func (q *Queue) begin(r *record) {
+// begin tells of the start of a record's command. Once the queue was aborted nothing
+// starts, and begin says why.
+func (q *Queue) begin(r *record) error {
+	var now uint64
 	if q.times != nil {
-		r.work.times.Started = q.engine.by.Now()
+		now = q.engine.by.Now()
 	}
 	q.mu.Lock()
+	if err := q.abort; err != nil {
+		q.mu.Unlock()
+		return err
+	}
+	if q.times != nil {
+		r.work.times.Started = now
+	}
 	r.ready, q.active = q.active, r
 	told := q.starts[r.seq]
 	delete(q.starts, r.seq)
@@ -189,6 +200,23 @@ func (q *Queue) begin(r *record) {
 	for _, w := range told {
 		w.PointStarted(r.point())
 	}
+	return nil
+}
+
+// Abort implements devices.Aborter.
+func (q *Queue) Abort(cause error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.abort == nil {
+		q.abort = cause
+	}
+}
+
+// aborted is why nothing starts any more.
+func (q *Queue) aborted() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.abort
 }
 
 // NotifyStart asks that w be told when the command of a point of the queue starts. If

@@ -105,9 +105,9 @@ func (r *record) run() {
 		r.q.finish(r, d)
 		return
 	}
-	r.q.begin(r)
-	var err error
+	err := r.q.begin(r)
 	switch w := r.work; {
+	case err != nil:
 	case w == nil:
 	case w.failed != nil:
 		err = w.failed

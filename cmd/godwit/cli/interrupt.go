@@ -14,9 +14,10 @@ import (
 
 // How every verb ends when it is told to. SIGINT, SIGTERM and SIGHUP are alike:
 //
-//	the first    the verb's context ends. The verb stops at the next chance, shows or
-//	             keeps what it has, and returns. The exit code is 128 and the signal's
-//	             number, whatever it returns
+//	the first    the verb's context ends. The verb stops at the next chance: commands that
+//	             run end, those that are queued fail. It shows or keeps what it has,
+//	             and returns. The exit code is 128 and the signal's number, whatever it
+//	             returns
 //	the second   or 3 s after the first: what is half made is undone (process.Guard),
 //	             and the process exits with the same code, within 100 ms
 //

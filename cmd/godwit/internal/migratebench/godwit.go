@@ -38,7 +38,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.closeWindows(), b.ctx.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, b.closeWindows(), b.ctx.Close(ctx)) }()
 	if err := b.small(ctx); err != nil {
 		return nil, fmt.Errorf("small commands: %w", err)
 	}

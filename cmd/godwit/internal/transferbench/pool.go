@@ -30,7 +30,7 @@ func RunPool(ctx context.Context, o Options) (_ *Pool, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.ctx.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, s.ctx.Close(ctx)) }()
 	out := &Pool{Device: f.Info.Name, Platform: f.Info.Platform, Reps: o.Reps}
 	for _, n := range o.Sizes {
 		o.say("buffers of %d bytes", n)

@@ -1,0 +1,92 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/mem"
+)
+
+// busy is the cpu driver with queues whose first fill takes until they are aborted.
+type busy struct{}
+
+type busyDevice struct{ *cpu.Device }
+
+type busyQueue struct {
+	devices.Queue
+	cause   error
+	began   bool
+	aborted chan struct{}
+	given   bool // it was not aborted in time
+}
+
+// aBusyQueue is the one that was made last: there is one run at a time.
+var aBusyQueue *busyQueue
+
+func (busy) Open(ctx context.Context, cfg devices.Config) ([]devices.Device, error) {
+	devs, err := devices.Open(ctx, "cpu", cfg)
+	if err != nil {
+		return nil, err
+	}
+	return []devices.Device{busyDevice{devs[0].(*cpu.Device)}}, nil
+}
+
+func (d busyDevice) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.Device.NewQueue(o)
+	if err != nil || o.OutOfOrder { // hidden
+		return q, err
+	}
+	aBusyQueue = &busyQueue{Queue: q, aborted: make(chan struct{})}
+	return aBusyQueue, nil
+}
+
+func (q *busyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	if cmd.Op == devices.OpFill && !q.began {
+		q.began = true
+		return q.Queue.Submit(&devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error {
+			select {
+			case <-q.aborted:
+			case <-time.After(20 * time.Second):
+				q.given = true
+			}
+			return nil
+		}}, waits)
+	}
+	return q.Queue.Submit(cmd, waits)
+}
+
+func (q *busyQueue) Abort(cause error) {
+	q.cause = cause
+	devices.Abort(q.Queue, cause)
+	close(q.aborted)
+}
+
+func init() { devices.Register("busy", busy{}) }
+
+// TestAnInterruptedRunWaitsForWhatRunsOnly: what is queued behind it does not start.
+func TestAnInterruptedRunWaitsForWhatRunsOnly(t *testing.T) {
+	s, err := Parse(t.Context(), "s.yaml", []byte(`
+devices: [{name: d, driver: busy, memory: 1 MiB}]
+buffers: [{name: a, size: 4 KiB}]
+commands:
+- {repeat: 100, do: [{fill: a, pattern: 3}]}
+`), Options{})
+	require.NoError(t, err)
+	stopped := errors.New("told to stop")
+	ctx, stop := context.WithCancelCause(t.Context())
+	_, err = Run(ctx, s, RunOptions{Progress: func(_ string, done, total int) {
+		if done == total {
+			stop(stopped)
+		}
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, aBusyQueue.given, "the run waits for the fill, and not the other way round")
+	require.ErrorIs(t, aBusyQueue.cause, stopped)
+	require.False(t, aBusyQueue.Timeline().Last().Succeeded())
+}
