@@ -304,7 +304,8 @@ func (p *Planner) need(n Span) {
 	p.needed = append(p.needed, n)
 }
 
-// wants notes which blocks are missing for a command. It was seen that some are.
+// wants notes which blocks are missing of buffers that are stored by range. It was seen that
+// some are.
 func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
 	p.needs(accs, spans)
 	for i := range p.needed {
@@ -314,7 +315,9 @@ func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
 			continue
 		}
 		if !b.byRange(n.Memory) { // any more: it has a size buffer now, or is one
-			dst.want(Want{Buffer: n.Buffer, Memory: n.Memory})
+			if w := (Want{Buffer: n.Buffer, Memory: n.Memory}); !slices.Contains(dst.Storage, w) {
+				dst.Storage = append(dst.Storage, w)
+			}
 			continue
 		}
 		alone := true
@@ -326,19 +329,15 @@ func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
 	}
 	for _, a := range dst.Accesses {
 		b := p.buffers[uint32(a.Buffer)]
-		if s := b.at(a.Memory); s == nil || !s.covers(a.Range) {
+		if s := b.at(a.Memory); b.byRange(a.Memory) && (s == nil || !s.covers(a.Range)) {
 			p.want(dst, b, a)
 		}
 	}
 }
 
-// want notes that storage is missing for what an access uses, where no want of the plan
-// is for it.
+// want notes that a block is missing for what an access uses, where no want of the plan is
+// for it: one that was combined of several.
 func (p *Planner) want(dst *Plan, b *buffer, a mem.Access) {
-	if !b.byRange(a.Memory) {
-		dst.want(Want{Buffer: a.Buffer, Memory: a.Memory})
-		return
-	}
 	for i := range dst.Storage {
 		w := &dst.Storage[i]
 		if w.Buffer == a.Buffer && w.Memory == a.Memory && w.in(b.content.Size()).Contains(a.Range) {

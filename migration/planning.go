@@ -58,7 +58,11 @@ func (p *Planner) access(dst *Plan, a mem.Access) error {
 	b := p.buffers[uint32(a.Buffer)]
 	s := b.at(a.Memory)
 	if s == nil || !s.covers(a.Range) {
-		dst.lacks = true
+		if b.byRange(a.Memory) {
+			dst.lacks = true
+		} else {
+			dst.want(Want{Buffer: a.Buffer, Memory: a.Memory})
+		}
 	}
 	if b.count != 0 {
 		if err := p.bringCount(dst, b, a); err != nil {
