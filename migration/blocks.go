@@ -23,16 +23,16 @@ import (
 
 // block is one of the blocks of a store.
 type block struct {
-	buffer   uint32 // its index
-	memory   mem.MemoryID
-	r        mem.Range // of the buffer
-	class    mem.Class // of the storage
-	resident int       // where it is in Planner.residents
 	used     uint64    // the number of the command that used it last
-	inUse    uint64    // the Evict whose command uses it
-	serial   uint64    // of its place in the memory's ranking; 0 where it has none
 	want     mem.Range // what it was made for; r also has what was there before, and rounding
 	paid     bool      // something beside want was used since it was made
+	class    mem.Class // of the storage
+	memory   mem.MemoryID
+	buffer   uint32    // its index
+	r        mem.Range // of the buffer
+	resident int       // where it is in Planner.residents
+	inUse    uint64    // the Evict whose command uses it
+	serial   uint64    // of its place in the memory's ranking; 0 where it has none
 }
 
 // wager reports whether what the block holds beside what it was made for was kept in vain

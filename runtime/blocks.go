@@ -41,13 +41,18 @@ func (c *Context) newBlocks(size uint64) []blocks {
 	return out
 }
 
-// blockAt is the block on a memory that holds off, and where in the root it begins.
-func (r *root) blockAt(m mem.MemoryID, off uint64) (b mem.Block, start uint64) {
-	if one, b := r.blocks[m].One(); one {
+// blockAt is the block on a memory that holds off, and where in the root it begins; good
+// until a block comes or goes.
+func (r *root) blockAt(m mem.MemoryID, off uint64) (b *mem.Block, start uint64) {
+	if b := r.blocks[m].Only(); b != nil {
 		return b, 0
 	}
-	in, b := r.blocks[m].Get(off)
-	return b, in.Start
+	return r.partAt(m, off)
+}
+
+func (r *root) partAt(m mem.MemoryID, off uint64) (*mem.Block, uint64) {
+	c := r.blocks[m].Seek(off)
+	return c.Ref(), c.Range().Start
 }
 
 // onHost is the block on the host, zero where there is none: it is never a part.
