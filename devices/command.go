@@ -90,6 +90,9 @@ type Command struct {
 	Op  Op
 	Tag uint64 // the caller's; copied into traces and errors
 
+	// Dst and Src of an OpMarker say, where Size is not 0, what the host does itself: it
+	// has written Size bytes at Dst, or reads those at Src from the end of the marker on.
+	// Only devices that keep no bytes look at them.
 	Dst, Src Loc
 	Size     uint64 // bytes, for OpCopy and OpFill
 	Awaited  bool   // OpCopy: who submits it calls Wait at once; the queue may leave the copy to that call, which no Flush then replaces if there is anything to wait for

@@ -73,6 +73,17 @@ type Viewer interface {
 	View(b mem.Block, off, size uint64) ([]byte, error)
 }
 
+// Stamper is a HostDevice that may keep, in place of bytes, who wrote them. Commands it
+// sees; content that comes without one it is told of.
+type Stamper interface {
+	HostDevice
+	// Stamps reports whether it does. It does not change.
+	Stamps() bool
+	// Created says what buffer id was made with: the content of b, a block of its own or
+	// one of the caller's memory.
+	Created(b mem.Block, id mem.BufferID, content []byte)
+}
+
 // Times are when a command changed state, in nanoseconds on the device's clock.
 type Times struct {
 	Queued, Submitted, Started, Ended uint64

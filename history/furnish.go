@@ -29,7 +29,7 @@ func (r *replay) setUp() error {
 	if err != nil {
 		return err
 	}
-	o.Devices = devs
+	o.Devices, r.devs = devs, devs
 	for range devs {
 		o.Caps = append(o.Caps, r.cfg.Cap)
 	}

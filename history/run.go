@@ -11,6 +11,7 @@ import (
 
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/mem/flat"
 	"godwit/runtime"
 	"godwit/trace"
 )
@@ -22,7 +23,10 @@ type Config struct {
 	// they are wrapped by it.
 	Open func(f *Faults) ([]devices.Device, error)
 	// Context, where not nil, has the last word on the options of the context over devs.
-	Context    func(devs []devices.Device, o *runtime.Options)
+	Context func(devs []devices.Device, o *runtime.Options)
+	// Seen, where not nil, gives what a command over devs found, which keep no bytes: it is
+	// compared in place of bytes, whose values are then anything.
+	Seen       func(devs []devices.Device, command uint64) []flat.Seen
 	Policy     string  // of evictions (eviction.ByName); "" has none
 	Cap        uint64  // bytes of each device; 0 is its own memory
 	Whole      bool    // no buffer is stored by range
@@ -129,6 +133,7 @@ type replay struct {
 	call   context.Context // of the enqueues of an operation
 	by     devices.Executor
 	c      *runtime.Context
+	devs   []devices.Device
 	queues []*queue
 	views  []*runtime.Buffer
 	prog   *runtime.Program

@@ -180,13 +180,15 @@ func (r *replay) becalm() error {
 type verdict struct {
 	*replay
 	m      *model
+	s      *stamped
 	next   int // entry
 	told   int // commands of the trace whose write-backs were looked at
 	digest hash.Hash64
 }
 
 func newVerdict(r *replay) *verdict {
-	return &verdict{replay: r, m: newModel(r.h, slices.Clone(r.firstIDs)), digest: fnv.New64a()}
+	m := newModel(r.h, slices.Clone(r.firstIDs))
+	return &verdict{replay: r, m: m, s: newStamped(m), digest: fnv.New64a()}
 }
 
 // judge goes on to the end of the log.
@@ -245,18 +247,33 @@ func (v *verdict) entry(x *entry) error {
 		v.m.lose(x.op)
 		return nil
 	}
-	if x.op.reads() { // before the host writes, where it does both
-		known, err := x.compare(v.m)
-		if err != nil {
-			return fmt.Errorf("what it read: %w", err)
-		}
-		v.result.BytesRead += len(x.got)
-		if x.op.ID < 0 {
-			v.result.Readable += known
-		}
-		_, _ = v.digest.Write(x.got) // never fails
+	if err := v.read(x); err != nil {
+		return err
 	}
 	v.m.apply(x.op)
+	v.s.apply(x)
+	return nil
+}
+
+// read tests what an operation has read, before it writes, where it does both.
+func (v *verdict) read(x *entry) error {
+	if v.cfg.Seen != nil {
+		known, err := v.s.compare(x, v.cfg.Seen(v.devs, x.command))
+		v.result.BytesRead += known
+		return err
+	}
+	if !x.op.reads() {
+		return nil
+	}
+	known, err := x.compare(v.m)
+	if err != nil {
+		return fmt.Errorf("what it read: %w", err)
+	}
+	v.result.BytesRead += len(x.got)
+	if x.op.ID < 0 {
+		v.result.Readable += known
+	}
+	_, _ = v.digest.Write(x.got) // never fails
 	return nil
 }
 

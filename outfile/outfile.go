@@ -6,8 +6,10 @@ package outfile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"godwit/process"
 )
@@ -23,14 +25,21 @@ type File struct {
 
 // Create begins the file at path, with the permissions of the one that is there,
 // or 0666 before umask. What is no regular file, such as /dev/stdout or a pipe, is
-// written as it is. ctx carries the process.Guard that gives the file up where the
+// written as it is; a pipe that nobody reads is an error. ctx carries the process.Guard that gives the file up where the
 // process has to end at once; nothing else of it counts.
 func Create(ctx context.Context, path string) (*File, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // the link stays
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		flags := os.O_WRONLY
+		if info.Mode()&os.ModeNamedPipe != 0 {
+			flags |= noWait // for somebody who reads it
+		}
+		f, err := os.OpenFile(path, flags, 0)
+		if errors.Is(err, syscall.ENXIO) && flags&noWait != 0 {
+			err = fmt.Errorf("%s: nobody reads this pipe", path)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -4,9 +4,13 @@ package outfile
 
 import (
 	"path/filepath"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 )
+
+// noWait has the opening of a pipe that nobody reads fail.
+const noWait = syscall.O_NONBLOCK
 
 type pendingFile = renameio.PendingFile
 

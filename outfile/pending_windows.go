@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 )
 
+const noWait = 0 // there are no pipes in folders
+
 // pendingFile is a file that will be at path. Windows replaces a file in one step
 // only where nobody has it open; the error says so.
 type pendingFile struct {

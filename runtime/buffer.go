@@ -146,6 +146,9 @@ func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pa
 	if err := c.register(r, host != nil); err != nil {
 		return nil, errors.Join(err, c.freeRoot(r))
 	}
+	if c.stamper != nil && host != nil {
+		c.stamper.Created(r.onHost(), r.id, host)
+	}
 	view.Root = r.id
 	return &Buffer{c: c, root: r, view: view, refs: 1}, nil
 }

@@ -30,6 +30,17 @@ func (c *Context) command(req *request, l *Launch) {
 		req.q.launch(l, m)
 	case opHostCall, opSVMMap, opSVMUnmap, opSVMFree:
 		s.cmd.Op, s.cmd.Call = devices.OpHostCall, req.call
+	case opMap:
+		s.cmd.Op = devices.OpMarker
+		if req.mapFlags&MapInvalidate == 0 {
+			s.cmd.Src, s.cmd.Size = c.loc(req.a, mem.Host), req.a.r.Size()
+		}
+	case opUnmap:
+		s.cmd.Op = devices.OpMarker
+		if m := c.maps.find(req.mapping); len(s.accs) > 0 { // it was for writing, and has not failed
+			s.cmd.Dst = devices.Loc{Device: c.host, Block: m.root.onHost(), Off: m.r.Start}
+			s.cmd.Size = m.r.Size()
+		}
 	default:
 		s.cmd.Op = devices.OpMarker
 	}
@@ -102,8 +113,8 @@ func (q *Queue) alone() bool {
 // forget drops the caller's memory from the scratch command.
 func (c *Context) forget() {
 	s := &c.scratch
-	if s.cmd.Op == devices.OpMarker { // it has nothing of the caller's
-		s.cmd.Tag, s.cmd.Size = 0, 0
+	if s.cmd.Op == devices.OpMarker && s.cmd.Size == 0 { // it has nothing of the caller's
+		s.cmd.Tag = 0
 		return
 	}
 	s.args = s.args[:0]

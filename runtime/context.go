@@ -131,6 +131,7 @@ type Context struct {
 	name      string             // immutable
 	opts      Options            // immutable
 	host      devices.HostDevice // immutable: memory 0
+	stamper   devices.Stamper    // immutable: the host, where it keeps no bytes; else nil
 	mems      []memory           // immutable; by MemoryID, the host first
 	topo      *mem.Topology      // immutable
 	by        devices.Executor   // immutable

@@ -3,8 +3,11 @@ package runtime_test
 import (
 	"context"
 	"io"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"godwit/eviction"
@@ -63,21 +66,25 @@ func TestWhatASinkOrAPolicyCallsFailsInsteadOfHanging(t *testing.T) {
 		"SetStatus":     func() error { return user.SetStatus(runtime.Complete) },
 		"Drop":          func() error { return b.Drop(h.devs[0]) },
 	}
-	from := map[string]bool{}
-	armed := false
+	var from sync.Map // which have called
+	var armed atomic.Bool
+	called := make(chan string, 5)
 	k := &caller{}
-	k.call = func(by string) {
-		if !armed || from[by] {
+	k.call = func(by string) { // "Completed" on a goroutine of the device's, beside the others
+		if !armed.Load() {
 			return
 		}
-		from[by] = true
-		for name, call := range calls {
-			require.ErrorIs(t, call(), mem.ErrInvalidOperation, "%s from %s", name, by)
+		if _, before := from.LoadOrStore(by, true); before {
+			return
 		}
-		require.Zero(t, h.c.Stats())
-		require.Zero(t, h.c.Figures())
-		require.Zero(t, b.Maps())
+		for name, call := range calls {
+			assert.ErrorIs(t, call(), mem.ErrInvalidOperation, "%s from %s", name, by)
+		}
+		assert.Zero(t, h.c.Stats())
+		assert.Zero(t, h.c.Figures())
+		assert.Zero(t, b.Maps())
 		h.c.Flush()
+		called <- by
 	}
 	h = crowded(t, runtime.Options{Trace: k, Policy: k}, 1)
 	var err error
@@ -91,7 +98,7 @@ func TestWhatASinkOrAPolicyCallsFailsInsteadOfHanging(t *testing.T) {
 		require.NoError(t, err)
 		buffers = append(buffers, b)
 	}
-	armed = true
+	armed.Store(true)
 	for i, b := range buffers { // the fifth finds no room
 		h.ended(h.paint(h.q[0], b, byte(i)))
 	}
@@ -99,8 +106,12 @@ func TestWhatASinkOrAPolicyCallsFailsInsteadOfHanging(t *testing.T) {
 		h.holds(h.q[0], b, byte(i))
 		require.NoError(t, b.Release())
 	}
-	require.Equal(t, map[string]bool{"Buffer": true, "Command": true, "Completed": true, "Observe": true, "Score": true}, from)
-	armed = false
+	var all []string
+	for range cap(called) {
+		all = append(all, <-called)
+	}
+	require.ElementsMatch(t, []string{"Buffer", "Command", "Completed", "Observe", "Score"}, all)
+	armed.Store(false)
 	require.NoError(t, user.SetStatus(runtime.Complete))
 	require.NoError(t, user.Release())
 	require.NoError(t, h.c.SVMFree(p))

@@ -81,6 +81,9 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	if c.host = o.Host; c.host == nil {
 		c.host = soft.NewHost(soft.HostOptions{})
 	}
+	if s, ok := c.host.(devices.Stamper); ok && s.Stamps() {
+		c.stamper = s
+	}
 	c.addMemory(c.host)
 	for _, d := range o.Devices {
 		c.addMemory(d)

@@ -299,7 +299,9 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	if err != nil {
 		return errors.Join(err, host.res.FreeAfter(given[0], nil))
 	}
-	copy(view, content)
+	if c.stamper == nil {
+		copy(view, content)
+	}
 	r.setBlock(mem.Host, mem.Range{End: r.size}, given[0])
 	return nil
 }

@@ -93,6 +93,8 @@ func TestErrorsOfIncludesNameFileAndLine(t *testing.T) {
 			`DIRm.yaml: empty: an included file has devices`}},
 		"a list": {"include: m.yaml\n" + rest, "- 1", []string{
 			`DIRm.yaml:1: include DIRm.yaml: want a mapping, not a list`}},
+		"somebody's file": {"include: m.yaml\n" + rest, "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:" + strings.Repeat("secret ", 100), []string{
+			`DIRm.yaml:1: include DIRm.yaml: want a mapping, not "root:x:0:0:root:/root:/bin/bash daemon:x:1:1:secret secret secre…"`}},
 		"names that are taken": {"include: m.yaml\nlet: {x: 1}\nlinks: [{between: [own, d]}]\n" + rest, "\nlet: {x: 2}\ndevices: [{name: own, driver: cpu}, {name: d, driver: cpu}]\nlinks: [{from: d, to: own}]", []string{
 			`DIRs.yaml:2: let "x": the name is taken by the let of DIRm.yaml:2`,
 			`DIRs.yaml:3: link: from d to own was declared in DIRm.yaml:4: each is given once, with one way (default: direct)`,

@@ -13,9 +13,8 @@ import (
 	"godwit/mem"
 )
 
-// busy is the cpu driver with queues whose first fill takes until they are aborted.
-type busy struct{}
-
+// busyDevice is a cpu device with queues whose first fill takes until they are aborted:
+// that of the driver liar with {busy: true}.
 type busyDevice struct{ *cpu.Device }
 
 type busyQueue struct {
@@ -28,14 +27,6 @@ type busyQueue struct {
 
 // aBusyQueue is the one that was made last: there is one run at a time.
 var aBusyQueue *busyQueue
-
-func (busy) Open(ctx context.Context, cfg devices.Config) ([]devices.Device, error) {
-	devs, err := devices.Open(ctx, "cpu", cfg)
-	if err != nil {
-		return nil, err
-	}
-	return []devices.Device{busyDevice{devs[0].(*cpu.Device)}}, nil
-}
 
 func (d busyDevice) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	q, err := d.Device.NewQueue(o)
@@ -67,12 +58,10 @@ func (q *busyQueue) Abort(cause error) {
 	close(q.aborted)
 }
 
-func init() { devices.Register("busy", busy{}) }
-
 // TestAnInterruptedRunWaitsForWhatRunsOnly: what is queued behind it does not start.
 func TestAnInterruptedRunWaitsForWhatRunsOnly(t *testing.T) {
 	s, err := Parse(t.Context(), "s.yaml", []byte(`
-devices: [{name: d, driver: busy, memory: 1 MiB}]
+devices: [{name: d, driver: liar, memory: 1 MiB, params: {busy: true}}]
 buffers: [{name: a, size: 4 KiB}]
 commands:
 - {repeat: 100, do: [{fill: a, pattern: 3}]}

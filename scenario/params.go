@@ -327,7 +327,11 @@ func (l *loader) readLimits(s *mapping, p *Param) (out limits) {
 		}
 		*bound.text, *bound.v = l.shown(n), &v
 	}
-	for _, n := range l.list(s.get("values")) {
+	values := l.list(s.get("values"))
+	if s.has("values") && len(values) == 0 {
+		l.errorf(s.get("values"), "%s: values: want at least one, or no values", s.what)
+	}
+	for _, n := range values {
 		out.values = append(out.values, l.typedValue(n, s.what+": values", of, ""))
 		if l.faults > before {
 			return limits{}

@@ -22,9 +22,14 @@ type liarDevice struct{ *cpu.Device }
 type liarQueue struct{ devices.Queue }
 
 func (liar) Open(ctx context.Context, cfg devices.Config) ([]devices.Device, error) {
+	busy := cfg.Params["busy"] != ""
+	delete(cfg.Params, "busy")
 	devs, err := devices.Open(ctx, "cpu", cfg)
 	if err != nil {
 		return nil, err
+	}
+	if busy {
+		return []devices.Device{busyDevice{devs[0].(*cpu.Device)}}, nil
 	}
 	return []devices.Device{liarDevice{devs[0].(*cpu.Device)}}, nil
 }

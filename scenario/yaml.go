@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -120,6 +121,9 @@ func (s *source) plain(n ast.Node) ast.Node {
 	return nil
 }
 
+// mostWord is how many bytes of a word of the file kindOf shows.
+const mostWord = 64
+
 // kindOf names what a node is, for errors.
 func kindOf(n ast.Node) string {
 	switch n.(type) {
@@ -130,7 +134,11 @@ func kindOf(n ast.Node) string {
 	case *ast.SequenceNode:
 		return "a list"
 	}
-	return fmt.Sprintf("%q", strings.TrimSpace(n.String()))
+	word := strings.TrimSpace(n.String()) // of a file that is no scenario perhaps all of it
+	if len(word) > mostWord {
+		word = strings.ToValidUTF8(word[:mostWord], "") + "…"
+	}
+	return strconv.Quote(word)
 }
 
 // list returns the elements of a sequence; a lone element counts as one.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -56,32 +57,61 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// Journal keeps rows as they are done, one a line, each written by one call. It is only
-// ever added to: what a killed writer has left torn stays, and a new line begins after
-// it. Safe for concurrent use.
+// journalHead is the first line of a journal: nothing else is added to, or removed.
+const journalHead = `{"journal":"godwit sweep"}` + "\n"
+
+// ErrNoJournal is a file that no sweep has begun.
+var ErrNoJournal = errors.New("it is no journal of a sweep, and is left as it is")
+
+// Journal keeps rows as they are done, one a line, each written by one call, after a line
+// that says what it is. It is only ever added to: what a killed writer has left torn stays,
+// and a new line begins after it. Safe for concurrent use.
 type Journal struct {
 	mu sync.Mutex
 	f  *os.File // protected by mu
 }
 
-// OpenJournal opens the journal at path, and makes it where there is none. Close must
-// follow.
-func OpenJournal(path string) (*Journal, error) {
+// OpenJournal opens the journal at path, and makes it where there is none. It adds what is
+// known, but for what Known.Read leaves out, and returns how many lines that is. It fails
+// with ErrNoJournal where the file is another. Close must follow.
+func OpenJournal(path string, known Known) (j *Journal, dropped int, err error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s: %w", path, ErrNoJournal)
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	j := &Journal{f: f}
-	if err := j.endLine(); err != nil {
-		return nil, errors.Join(err, f.Close())
+	j = &Journal{f: f}
+	if dropped, err = j.resume(known); err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
-	return j, nil
+	return j, dropped, nil
 }
 
-// endLine ends a line that was torn.
+// resume reads what there is, and has the file end with a whole line.
+func (j *Journal) resume(known Known) (dropped int, err error) {
+	lines := bufio.NewReaderSize(j.f, 1<<16)
+	head, err := readLine(lines)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return 0, err
+	case !strings.HasPrefix(journalHead, string(head)):
+		return 0, ErrNoJournal
+	case len(head) < len(journalHead): // new, or its writer was killed before the end of the line
+		_, err = j.f.WriteString(journalHead[len(head):])
+		return 0, err
+	}
+	if dropped, err = known.Read(lines); err != nil {
+		return 0, err
+	}
+	return dropped, j.endLine()
+}
+
+// endLine ends a line that was torn; there is one.
 func (j *Journal) endLine() error {
 	info, err := j.f.Stat()
-	if err != nil || info.Size() == 0 {
+	if err != nil {
 		return err
 	}
 	var last [1]byte

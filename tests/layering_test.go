@@ -48,7 +48,7 @@ var house = map[string]string{
 	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
 
 	"devices/model/network":       "mem",
-	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network resource",
+	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network mem/flat bufalloc resource",
 	"devices/model/profile":       "devices/model devices/model/network",
 	"devices/model/machine":       "input suggest input/yamldoc devices devices/model devices/model/network",
 	"devices/null":                "devices/soft devices/storage",

@@ -48,6 +48,7 @@ var (
 	_ devices.HostDevice = (*Host)(nil)
 	_ devices.HostBacked = (*Host)(nil)
 	_ devices.PeerCopier = (*Host)(nil)
+	_ devices.Stamper    = (*Host)(nil)
 )
 
 // Devices are the world's, in order of their memories from 1 on, for
@@ -59,13 +60,21 @@ func (w *World) Host() devices.HostDevice { return w.host }
 
 // open makes the devices.
 func (w *World) open() error {
-	host := soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0, bytesKept{}}})
+	host := soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0}})
 	w.host = &Host{w, host, bounded(host.Memory(), w.machine.Info(0).GlobalMemory)}
 	for m := 1; m < w.machine.Memories(); m++ {
 		info := w.machine.Info(m)
+		if w.opts.Stamps {
+			in, err := newBlank(info, &pace{w, m})
+			if err != nil {
+				return fmt.Errorf("machine: device %d: %w", m, err)
+			}
+			w.devs = append(w.devs, &Device{w, m, in, bounded(in.Memory(), info.GlobalMemory)})
+			continue
+		}
 		in, err := cpu.New(cpu.Options{
 			Name: info.Name, LocalMemory: info.LocalMemory, Workers: 1,
-			BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m, bytesKept{}},
+			BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m},
 		})
 		if err != nil {
 			return fmt.Errorf("machine: device %d: %w", m, err)
@@ -91,12 +100,11 @@ func bounded(of mem.Resource, bytes uint64) mem.Resource {
 // pace is a world as the pace of one device.
 type pace struct {
 	*World
-	on  int
-	dev content
+	on int
 }
 
 // Ready implements soft.Pace.
-func (p *pace) Ready(c soft.Ready) { p.accept(p.on, p.dev, c) }
+func (p *pace) Ready(c soft.Ready) { p.accept(p.on, c) }
 
 // memoryOf is the number of the memory that an end of a copy is in.
 func (w *World) memoryOf(l *devices.Loc) int {
@@ -110,14 +118,14 @@ func (w *World) memoryOf(l *devices.Loc) int {
 type bytesKept struct{}
 
 func (bytesKept) begin(t *task) error {
-	if t.early {
+	if t.early && t.cmd.Op != devices.OpMarker {
 		return t.c.Execute()
 	}
 	return nil
 }
 
 func (bytesKept) end(t *task) error {
-	if !t.early && t.err == nil {
+	if !t.early && t.err == nil && t.cmd.Op != devices.OpMarker {
 		return t.c.Execute()
 	}
 	return nil
@@ -240,6 +248,9 @@ func (w *World) number(d devices.Device) (int, bool) {
 func (h *Host) Info() devices.Info {
 	info := h.in.Info()
 	info.GlobalMemory = h.w.machine.Info(0).GlobalMemory
+	if h.w.opts.Stamps {
+		info.SVM = noBytes
+	}
 	return info
 }
 

@@ -38,9 +38,9 @@ func (l *teller) Woke(thread int, slept, woke int64, p mem.Point) {
 
 // program has two host threads enqueue so many commands, of which some fail, with
 // callbacks that enqueue, user events that the other thread sets, host calls and waits.
-func program(t *testing.T, commands int, seed uint64) string {
+func program(t *testing.T, commands int, seed uint64, stamps bool) string {
 	told := &teller{}
-	o := model.Options{Observer: told, Seed: seed}
+	o := model.Options{Observer: told, Seed: seed, Stamps: stamps}
 	for i := range commands / 97 {
 		o.Fail = append(o.Fail, model.Failure{Command: uint64(1 + i*97)})
 	}
@@ -148,22 +148,34 @@ func TestTheSameCallsGiveTheSameTimesHoweverManyProcessorsThereAre(t *testing.T)
 		commands = 10_000
 	}
 	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
-	one := program(t, commands, 3)
+	one := program(t, commands, 3, false)
 	goruntime.GOMAXPROCS(2)
-	two := program(t, commands, 3)
+	two := program(t, commands, 3, false)
 	require.Contains(t, one, "failure asked for")
-	if one != two { // too long to print
-		a, b := []byte(one), []byte(two)
-		i := 0
-		for i < min(len(a), len(b)) && a[i] == b[i] {
-			i++
-		}
-		lo := max(0, i-300)
-		t.Fatalf("they differ at byte %d:\n%s\n--\n%s", i, a[lo:min(len(a), i+300)], b[lo:min(len(b), i+300)])
-	}
+	same(t, one, two)
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(one))
 	t.Logf("%d commands, %d bytes of text, twice the same (%#x)", commands, len(one), sum.Sum64())
+}
+
+// same compares what is too long to print.
+func same(t *testing.T, one, two string) {
+	if one == two {
+		return
+	}
+	a, b := []byte(one), []byte(two)
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	lo := max(0, i-300)
+	t.Fatalf("they differ at byte %d:\n%s\n--\n%s", i, a[lo:min(len(a), i+300)], b[lo:min(len(b), i+300)])
+}
+
+func TestDevicesThatKeepNoBytesTakeTheSameTimes(t *testing.T) {
+	for _, seed := range []uint64{0, 5} {
+		same(t, program(t, 3000, seed, false), program(t, 3000, seed, true))
+	}
 }
 
 func TestAWaitThatNothingCanEndFailsAndNamesWhatIsMissing(t *testing.T) {

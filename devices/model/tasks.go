@@ -39,8 +39,8 @@ type engine struct {
 
 // content is what devices hold, as far as a world keeps it.
 type content interface {
-	// begin and end are called for each command but markers and host calls, when its
-	// bytes begin to move and when they have moved.
+	// begin and end are called for each command but host calls, when its bytes begin to
+	// move and when they have moved; of markers, end for those that speak of bytes.
 	begin(t *task) error
 	end(t *task) error
 	// leg does what a leg of a ring does.
@@ -63,13 +63,10 @@ func (w *World) giveTask(t *task) {
 	w.spare = append(w.spare, t)
 }
 
-// Ready implements soft.Pace for a queue whose device the command does not name.
-func (w *World) Ready(c soft.Ready) { panic("model: a command of no device of the world") }
-
 // accept takes a command of a device whose waits have been reached.
-func (w *World) accept(on int, dev content, c soft.Ready) {
+func (w *World) accept(on int, c soft.Ready) {
 	t := w.takeTask()
-	t.c, t.cmd, t.on, t.dev = c, c.Command(), on, dev
+	t.c, t.cmd, t.on, t.dev = c, c.Command(), on, w.keeps
 	t.ready, t.started, t.early = w.now, w.now, w.early()
 	w.push(w.now, taskReady, t)
 }
@@ -173,6 +170,10 @@ func (w *World) begin(t *task) {
 	case t.cmd == nil || !t.c.Cut():
 		t.err = t.c.Begin()
 		t.dev = nothing{}
+		w.finish(t)
+	case t.cmd.Op == devices.OpMarker:
+		t.early = false
+		t.c.Begin()
 		w.finish(t)
 	case t.cmd.Op == devices.OpHostCall:
 		w.hostCall(t)
@@ -278,8 +279,6 @@ func (w *World) start(t *task) {
 	case t.part == hold:
 		t.ring.granted(t)
 		return
-	default:
-		t.ring.granted(t)
 	}
 	if t.work.Setup > 0 {
 		w.push(plus(w.now, t.work.Setup), taskSet, t)
@@ -313,6 +312,8 @@ func (w *World) leave(t *task) {
 	case t.part == drain:
 		a := &t.ring.dsts[t.to]
 		t.ring.leave(a.work.Engine, a.c.Point())
+	case t.part == leg:
+		t.ring.legSent(t.to)
 	}
 	if t.work.Latency > 0 {
 		w.push(plus(w.now, t.work.Latency), taskEnd, t)

@@ -49,9 +49,14 @@ type Options struct {
 	// at the end.
 	Seed uint64
 	// Exact has rings go chunk by chunk. Else a ring is one flow over both its paths,
-	// once its first chunk is on the host, which is some hundred times less work and,
-	// where its engines are its own, within 2 % of the same time.
+	// once its first chunk is on the host, which is some hundred times less work and within
+	// 2 % of the same time, unless its chunks are so small that their setups count for much.
 	Exact bool
+	// Stamps has devices keep no bytes, but who wrote them (World.Seen). Kernels are not
+	// run, and count as reading and writing what they are given to read and write. There
+	// is no shared virtual memory. The host's blocks are of this process, and hold what
+	// the host itself writes there.
+	Stamps bool
 	// Fail are commands that fail.
 	Fail []Failure
 	// Observer, where not nil, is told of what ended.
@@ -107,7 +112,7 @@ type Counts struct {
 
 var (
 	_ devices.Executor = (*World)(nil)
-	_ soft.Pace        = (*World)(nil)
+	_ soft.Pace        = (*pace)(nil)
 )
 
 // New makes a world of a machine. It fails with mem.ErrInvalidValue where the machine
@@ -118,6 +123,9 @@ func New(m Machine, o Options) (*World, error) {
 		return nil, fmt.Errorf("machine: %w", err)
 	}
 	w := &World{machine: m, opts: o, net: net, keeps: bytesKept{}, fails: make(map[uint64]bool)}
+	if o.Stamps {
+		w.keeps = newStamps(w)
+	}
 	w.events.seed = o.Seed
 	w.running = &thread{state: running}
 	w.threads, w.numbers = []*thread{w.running}, 1

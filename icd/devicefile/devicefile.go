@@ -198,6 +198,9 @@ func (l *fileLink) add(out *File, names map[string]bool) error {
 		if !names[e[0]] || !names[e[1]] {
 			return fmt.Errorf("from %q to %q: no such devices", short(e[0]), short(e[1]))
 		}
+		if e[0] == e[1] {
+			return fmt.Errorf("%q is linked to itself", short(e[0]))
+		}
 		out.Links = append(out.Links, Link{e[0], e[1], link})
 	}
 	return nil

@@ -42,6 +42,7 @@ func TestFaultsOfAFileOfDevices(t *testing.T) {
 		"devices: [{driver: tce}]":                            "driver",
 		"devices: [{colour: red}]":                            "colour",
 		"devices: [{name: a}]\nlinks: [{from: a}]":            "no such devices",
+		"devices: [{name: a}]\nlinks: [{from: a, to: a}]":     `"a" is linked to itself`,
 		"devices: [{name: a}]\nlinks: [{way: over}]":          "way",
 		"devices: [{name: a}]\nlinks: [{latency: -5us}]":      "latency",
 		"devices: [{name: a}]\nlinks: [{between: [a]}]":       "want two devices",

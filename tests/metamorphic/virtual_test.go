@@ -10,6 +10,7 @@ import (
 	"godwit/devices/model"
 	"godwit/devices/model/machine"
 	"godwit/history"
+	"godwit/mem/flat"
 	"godwit/runtime"
 )
 
@@ -32,6 +33,12 @@ func virtual(name string, n int, o model.Options, more history.Config) history.C
 		w := devs[0].(*model.Device).World()
 		o.Host, o.Executor = w.Host(), w
 	}
+	if o.Stamps {
+		more.Name += "/stamps"
+		more.Seen = func(devs []devices.Device, command uint64) []flat.Seen {
+			return devs[0].(*model.Device).World().Seen(command)
+		}
+	}
 	return more
 }
 
@@ -42,13 +49,15 @@ func TestHistoriesInVirtualTimeAgreeWithOneFlatMemory(t *testing.T) {
 	for _, name := range []string{"h200-pcie", "h200-nvlink"} {
 		for i, n := range []int{1, 2, 3, 8, 64} {
 			for _, more := range []history.Config{{}, {Name: "ooo", OutOfOrder: true}, {Name: "short", Cap: 8 << 10, Policy: "cost"}, {Name: "noPeer", NoPeer: true, OutOfOrder: true}} {
-				o := model.Options{Seed: seed, Exact: i%2 == 1}
-				h, cfg := history.Generate(seed, 100), virtual(name, n, o, more)
-				res, err := history.Run(h, cfg)
-				if err != nil {
-					fail(t, h, cfg, err)
+				for _, stamps := range []bool{false, true} {
+					o := model.Options{Seed: seed, Exact: i%2 == 1, Stamps: stamps}
+					h, cfg := history.Generate(seed, 100), virtual(name, n, o, more)
+					res, err := history.Run(h, cfg)
+					if err != nil {
+						fail(t, h, cfg, err)
+					}
+					commands += res.Commands
 				}
-				commands += res.Commands
 				seed++
 			}
 		}

@@ -59,6 +59,8 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
 		RunE:          noSuchVerb,
+
+		PersistentPreRunE: noEmptyFlag,
 	}
 	root.SetFlagErrorFunc(nearestFlag)
 	root.AddCommand(verbs()...)
@@ -145,6 +147,18 @@ func nearestFlag(cmd *cobra.Command, err error) error {
 		}
 	})
 	return fmt.Errorf("%w%s; see %s --help", err, suggest.For("--"+missing.GetSpecifiedName(), known), cmd.CommandPath())
+}
+
+// noEmptyFlag refuses a flag with an empty word, as a script gives it whose variable is not
+// set: it would count as not given.
+func noEmptyFlag(cmd *cobra.Command, _ []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
+			what, _ := pflag.UnquoteUsage(f)
+			err = fmt.Errorf("--%s: want %s, not an empty word", f.Name, what)
+		}
+	})
+	return err
 }
 
 // noSuchVerb is for commands that only have others below them.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +59,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
   godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev
   godwit run examples/halo.yaml --summary              # totals: by command, link and buffer
   godwit run examples/overlap.yaml --explain 'low[0:1KiB]'   # what became of these bytes
-  godwit run examples/overlap.yaml --dot overlap.dot && dot -Tsvg overlap.dot -o overlap.svg`,
+  godwit run examples/overlap.yaml --dot - | dot -Tsvg -o overlap.svg`,
 		Args: f.oneScenario,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := ""
@@ -72,8 +73,8 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 	f.machineFlags.register(cmd)
 	helpOfScenario(cmd, &f.scenarioFlags)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
-	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`")
-	cmd.Flags().StringVar(&f.dot, "dot", "", "write commands and copies, and which bytes go from one to the other, as a graph for GraphViz to `FILE`")
+	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`; - is standard output")
+	cmd.Flags().StringVar(&f.dot, "dot", "", "write commands and copies, and which bytes go from one to the other, as a graph for GraphViz to `FILE`; - is standard output")
 	cmd.Flags().BoolVar(&f.summary, "summary", false, "show totals by command, link and buffer, not every command; with --json these alone")
 	cmd.Flags().StringArrayVar(&f.explain, "explain", nil, "show the journey of these `BYTES`, as in a, a[0:4KiB] or 'a[0,4096)', not every command")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
@@ -84,6 +85,9 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 
 func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
 	if err := apart([]given{{"--timeline", f.timeline}, {"--dot", f.dot}, {"--csv", f.csv}}, f.reads(file, f.machine)...); err != nil {
+		return err
+	}
+	if err := f.oneOnStdout(); err != nil {
 		return err
 	}
 	opt, err := f.options(true)
@@ -108,23 +112,25 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		run.Explain = append(run.Explain, p)
 	}
-	var files []*drawing
-	for _, d := range []*drawing{{flag: "--timeline", path: f.timeline, write: (*scenario.Result).WriteTimeline}, {flag: "--dot", path: f.dot, write: (*scenario.Result).WriteDOT}} {
-		if d.path == "" {
+	files := f.drawings()
+	toOut := slices.ContainsFunc(files, func(d *drawing) bool { return d.path == stdout })
+	for _, d := range files {
+		if d.path == stdout {
 			continue
 		}
 		if d.file, err = outfile.Create(ctx, d.path); err != nil { // before the run: a file that cannot be is bad usage
 			return fmt.Errorf("%s: %w", d.flag, err)
 		}
 		defer func() { err = errors.Join(err, d.file.Abort()) }()
-		files = append(files, d)
 	}
 	res, err := runShowingProgress(ctx, s, run)
-	err = errors.Join(err, f.write(ctx, res))
 	for _, d := range files {
 		if len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
-			err = errors.Join(err, d.commit(res))
+			err = errors.Join(err, d.commit(res, out))
 		}
+	}
+	if toOut { // which has something else
+		return runError(res, err)
 	}
 	if f.json && f.summary {
 		err = errors.Join(err, writeJSON(out, res.Digest()))
@@ -150,17 +156,55 @@ func loadScenario(ctx context.Context, file, example string, opt scenario.Option
 	return s, t.file, err
 }
 
+// stdout is the name of standard output as a file.
+const stdout = "-"
+
 // drawing is a file that shows a run.
 type drawing struct {
 	flag, path string
 	write      func(*scenario.Result, io.Writer) error
-	file       *outfile.File
+	file       *outfile.File // nil where it is standard output
 }
 
-// commit writes the file.
-func (d *drawing) commit(res *scenario.Result) error {
-	err := d.write(res, d.file)
-	if err == nil {
+// drawings are the files that are wanted.
+func (f *runFlags) drawings() []*drawing {
+	all := []*drawing{
+		{flag: "--timeline", path: f.timeline, write: (*scenario.Result).WriteTimeline},
+		{flag: "--dot", path: f.dot, write: (*scenario.Result).WriteDOT},
+		{flag: "--csv", path: f.csv, write: (*scenario.Result).WriteCSV},
+	}
+	return slices.DeleteFunc(all, func(d *drawing) bool { return d.path == "" })
+}
+
+// oneOnStdout refuses that standard output be two things.
+func (f *runFlags) oneOnStdout() error {
+	var on []string
+	for _, d := range f.drawings() {
+		if d.path == stdout {
+			on = append(on, d.flag+" -")
+		}
+	}
+	if len(on) > 0 {
+		for _, other := range []struct {
+			flag  string
+			given bool
+		}{{"--json", f.json}, {"--summary", f.summary}, {"--explain", len(f.explain) > 0}} {
+			if other.given {
+				on = append(on, other.flag)
+			}
+		}
+	}
+	if len(on) > 1 {
+		return fmt.Errorf("%s and %s: both are to be standard output", on[0], on[1])
+	}
+	return nil
+}
+
+// commit writes the file, or to out.
+func (d *drawing) commit(res *scenario.Result, out io.Writer) (err error) {
+	if d.file == nil {
+		err = d.write(res, out)
+	} else if err = d.write(res, d.file); err == nil {
 		err = d.file.Commit()
 	}
 	if err != nil {

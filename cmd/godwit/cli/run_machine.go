@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"godwit/devices/model/machine"
-	"godwit/outfile"
 	"godwit/scenario"
 )
 
@@ -22,7 +20,7 @@ type machineFlags struct {
 
 func (f *machineFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.machine, "machine", "", "run in virtual time on `MACHINE`: a built-in one (godwit machines lists them) or a file")
-	cmd.Flags().StringVar(&f.csv, "csv", "", "with --machine: write what ran, a line for each command and copy, to `FILE`")
+	cmd.Flags().StringVar(&f.csv, "csv", "", "with --machine: write what ran, a line for each command and copy, to `FILE`; - is standard output")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "with --machine: draw the order of what happens at one instant by `N`; 0 leaves it as it comes")
 }
 
@@ -41,19 +39,4 @@ func (f *machineFlags) apply(ctx context.Context, s *scenario.Scenario, driver s
 	opt.Seed = f.seed
 	opt.Machine, err = loadMachine(ctx, f.machine, machine.Options{Devices: len(s.Devices)})
 	return err
-}
-
-// write writes what ran on a machine as CSV, if that is asked for.
-func (f *machineFlags) write(ctx context.Context, res *scenario.Result) error {
-	if f.csv == "" || res.Model == nil || len(res.Commands) == 0 || ctx.Err() != nil {
-		return nil
-	}
-	var out bytes.Buffer
-	if err := res.WriteCSV(&out); err != nil {
-		return err
-	}
-	if err := outfile.Write(ctx, f.csv, out.Bytes()); err != nil {
-		return fmt.Errorf("--csv: %w", err)
-	}
-	return nil
 }

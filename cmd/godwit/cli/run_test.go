@@ -110,6 +110,10 @@ func TestRunExitCodes(t *testing.T) {
 	}{
 		{"as expected", []string{"run", example("pingpong")}, 0, ""},
 		{"an input", []string{"run", example("histogram"), "--input", "text=" + text}, 0, ""},
+		{"an empty machine", []string{"run", example("pingpong"), "--machine", ""}, 2, "--machine: want MACHINE, not an empty word"},
+		{"an empty file", []string{"run", example("pingpong"), "--dot="}, 2, "--dot: want FILE, not an empty word"},
+		{"two on standard output", []string{"run", example("pingpong"), "--dot", "-", "--timeline", "-"}, 2, "--timeline - and --dot -: both are to be standard output"},
+		{"JSON there, too", []string{"run", example("pingpong"), "--dot", "-", "--json"}, 2, "--dot - and --json: both are to be standard output"},
 		{"an expectation fails", []string{"run", write("fails.yaml", head+"commands: [{fill: a, pattern: 2}]\nexpect: [{buffer: a, fill: 3}]")}, 1, "not as expected"},
 		{"no room", []string{"run", write("room.yaml", "devices: [{name: d, driver: tce, memory: 64 KiB}]\nbuffers: [{name: a, size: 60 KiB}, {name: b, size: 60 KiB}]\ncommands: [{fill: a, pattern: 1}, {copy: a, to: b}]")}, 1, "room.yaml:3: #2 copy"},
 		{"no scenario", []string{"run"}, 2, "want a scenario's file"},
@@ -189,6 +193,27 @@ func TestRunShowsItselfInTotalsAndAsAGraph(t *testing.T) {
 	require.True(t, strings.HasPrefix(string(text), "digraph"), "%.40s", text)
 	require.Equal(t, got.Commands, strings.Count(string(text), `shape="box"`))
 	require.Equal(t, got.Copies, strings.Count(string(text), `shape="ellipse"`))
+	out, _, err = godwit(t, "run", example("pingpong"), "--dot", "-")
+	require.NoError(t, err)
+	require.Equal(t, string(text), out, "nothing else is on standard output")
+	require.NoFileExists(t, "-")
+}
+
+// TestAFileThatCannotBeIsSaidBeforeTheRun: which may be long.
+func TestAFileThatCannotBeIsSaidBeforeTheRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`
+devices: [{name: d, driver: cpu, memory: 1 MiB}]
+buffers: [{name: a, size: 4 KiB, fill: 1}]
+commands: [{read: a, queue: d}]
+expect: [{moved: 1}]
+`), 0o600)) // a run that was made would say that it is not as expected
+	for _, flag := range []string{"--dot", "--timeline", "--csv"} {
+		_, _, err := godwit(t, "run", file, "--machine", "h200-pcie", flag, filepath.Join(filepath.Dir(file), "none", "x"))
+		require.ErrorContains(t, err, flag+": ")
+		require.NotContains(t, err.Error(), "not as expected")
+		require.False(t, isFailed(err), "bad usage")
+	}
 }
 
 func TestRunPrintsOneJSONObject(t *testing.T) {

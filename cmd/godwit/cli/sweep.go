@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ type sweepFlags struct {
 	out              []string
 	resume           bool
 	fast, wide, json bool
-	jobs             int
+	jobs             int // 0: as many as there are cores
 	plot, x          string
 	y, by            []string
 }
@@ -47,7 +48,7 @@ changes first. Values are given with commas between, or as ranges: 2..64*2 is 2,
 nanoseconds. At most 1,000 values for each and 10,000 points.
 
 With --machine all points are in virtual time, and run on all cores. Otherwise they run one at a
-time, since the times of each are measured; with --fast they run on all cores and no times are kept.
+time, since the times of each are measured; with --fast they run on all cores (--jobs) and no times are kept.
 
 --out FILE.csv and --out FILE.jsonl write the results when all points are done, in their order.
 Until then FILE.rows has what is done. A sweep that was interrupted or killed goes on with
@@ -67,6 +68,9 @@ signal's number where it was interrupted.`,
 			if len(args) > 0 {
 				file = args[0]
 			}
+			if cmd.Flags().Changed("jobs") && f.jobs < 1 {
+				return fmt.Errorf("--jobs %d: want at least 1", f.jobs)
+			}
 			return runSweep(cmd.Context(), cmd.OutOrStdout(), file, &f)
 		},
 	}
@@ -77,10 +81,10 @@ signal's number where it was interrupted.`,
 	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
 	flags.BoolVar(&f.resume, "resume", false, "take what an interrupted sweep with the same --out has done")
 	flags.BoolVar(&f.fast, "fast", false, "keep no times, and run points on all cores")
-	flags.IntVar(&f.jobs, "jobs", runtime.GOMAXPROCS(0), "`N` points at once, where that disturbs no times")
+	flags.IntVar(&f.jobs, "jobs", 0, "`N` points at once, with --fast or --machine (default: as many as there are cores)")
 	flags.BoolVar(&f.wide, "wide", false, "in CSV, columns for each link and each device too; JSON lines have these always")
 	flags.BoolVar(&f.json, "json", false, "print the results as JSON lines")
-	flags.StringVar(&f.plot, "plot", "", "draw the results in `FILE`, a page of HTML: any column over any other")
+	flags.StringVar(&f.plot, "plot", "", "draw the results in `FILE`, a page of HTML: any column over any other; - is standard output")
 	flags.StringVar(&f.x, "x", "", "draw over this `COLUMN` at first (default: the first parameter with several values)")
 	flags.StringSliceVar(&f.y, "y", nil, "draw these `COLUMNS` at first (default: bytes_moved)")
 	flags.StringSliceVar(&f.by, "by", nil, "a line for each value of these `COLUMNS` at first (default: all other parameters)")
@@ -122,9 +126,16 @@ func (f *scenarioFlags) config(ctx context.Context, file, example, machines stri
 	c.Machine = func(ctx context.Context, name string, devices int) (*machine.Machine, error) {
 		return loadMachine(ctx, name, machine.Options{Devices: devices})
 	}
-	for _, a := range []sweep.Axis{{Kind: sweep.Machine, Name: "machine", Values: names(machines)}, {Kind: sweep.Policy, Name: "policy", Values: names(f.policy)}, {Kind: sweep.Driver, Name: "driver", Values: names(f.driver)}} {
-		if len(a.Values) > 0 {
-			c.Axes = append(c.Axes, a)
+	for _, of := range []struct {
+		kind       sweep.Kind
+		name, list string
+	}{{sweep.Machine, "machine", machines}, {sweep.Policy, "policy", f.policy}, {sweep.Driver, "driver", f.driver}} {
+		values := names(of.list)
+		if slices.Contains(values, "") {
+			return nil, fmt.Errorf("--%s %q: want names with commas between", of.name, of.list)
+		}
+		if len(values) > 0 {
+			c.Axes = append(c.Axes, sweep.Axis{Kind: of.kind, Name: of.name, Values: values})
 		}
 	}
 	t, err := readScenario(ctx, file, example)
@@ -135,9 +146,12 @@ func (f *scenarioFlags) config(ctx context.Context, file, example, machines stri
 	return c, nil
 }
 
-// names are those of a list with commas.
+// names are those of a list with commas; none of an empty one.
 func names(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
 }
 
 // journalName is the journal's place beside results.
@@ -160,12 +174,17 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 		if ext := filepath.Ext(path); ext != ".csv" && ext != ".jsonl" {
 			return fmt.Errorf("--out %s: want a name that ends in .csv or .jsonl", path)
 		}
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // it is written at the end, and is then read, perhaps
+			return fmt.Errorf("--out %s: want a regular file, or none yet", path)
+		}
 	}
 	switch {
 	case f.resume && len(f.out) == 0:
 		return errors.New("--resume: of which sweep? say --out, as it did")
-	case f.jobs < 1:
-		return fmt.Errorf("--jobs %d: want at least 1", f.jobs)
+	case f.jobs > 1 && !f.fast && f.machines == "":
+		return fmt.Errorf("--jobs %d: points whose times are measured run one at a time: want --fast, which keeps no times, or --machine, whose times are virtual", f.jobs)
+	case f.plot == stdout && f.json:
+		return errors.New("--plot - and --json: both are to be standard output")
 	case f.plot == "" && (f.x != "" || len(f.y)+len(f.by) > 0):
 		return errors.New("--x, --y and --by are for --plot")
 	}
@@ -187,7 +206,7 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 	if err := f.checkColumns(c); err != nil {
 		return err
 	}
-	opt := sweep.RunOptions{Jobs: f.jobs, Known: make(sweep.Known)}
+	opt := sweep.RunOptions{Jobs: cmp.Or(f.jobs, runtime.GOMAXPROCS(0)), Known: make(sweep.Known)}
 	journal := ""
 	if len(f.out) > 0 {
 		journal = journalName(f.out[0])
@@ -249,11 +268,9 @@ func sweepError(err error) error {
 // openJournal opens the journal, and takes what is known where the sweep is to go on.
 func (f *sweepFlags) openJournal(path string, known sweep.Known) (*sweep.Journal, error) {
 	info, err := os.Stat(path)
-	if err == nil && info.Size() > 0 && !f.resume {
-		return nil, fmt.Errorf("%s is of a sweep that did not end: --resume goes on with it; to begin anew, remove it", path)
-	}
+	there := err == nil && info.Size() > 0
 	if f.resume {
-		for _, from := range append(slices.Clone(f.out), path) {
+		for _, from := range f.out {
 			if filepath.Ext(from) == ".csv" {
 				continue
 			}
@@ -262,7 +279,24 @@ func (f *sweepFlags) openJournal(path string, known sweep.Known) (*sweep.Journal
 			}
 		}
 	}
-	return sweep.OpenJournal(path)
+	j, dropped, err := sweep.OpenJournal(path, known)
+	switch {
+	case errors.Is(err, sweep.ErrNoJournal):
+		return nil, fmt.Errorf("%w: --out has its journal beside it, so name another", err)
+	case err != nil:
+		return nil, err
+	case there && !f.resume:
+		return nil, errors.Join(fmt.Errorf("%s is of a sweep that did not end: --resume goes on with it; to begin anew, remove it", path), j.Close())
+	}
+	sayDropped(path, dropped)
+	return j, nil
+}
+
+// sayDropped tells of lines that are not taken.
+func sayDropped(path string, n int) {
+	if n > 0 {
+		say("%s: %s torn or of points that failed: to be done again", path, plural(n, "row"))
+	}
 }
 
 // takeKnown reads what is known from a file, where there is one.
@@ -276,8 +310,8 @@ func takeKnown(path string, known sweep.Known) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	dropped, err := known.Read(file)
-	if err == nil && dropped > 0 {
-		say("%s: %s torn or of points that failed: to be done again", path, plural(dropped, "row"))
+	if err == nil {
+		sayDropped(path, dropped)
 	}
 	return err
 }
@@ -295,7 +329,11 @@ func (f *sweepFlags) write(ctx context.Context, w io.Writer, c *sweep.Config, re
 			return failed{fmt.Errorf("--out: %w", err)}
 		}
 	}
-	if f.plot != "" {
+	switch f.plot {
+	case "":
+	case stdout:
+		return plot.Write(w, f.page(c, res))
+	default:
 		if err := writeWhole(ctx, f.plot, func(file io.Writer) error { return plot.Write(file, f.page(c, res)) }); err != nil {
 			return failed{fmt.Errorf("--plot: %w", err)}
 		}

@@ -14,7 +14,10 @@ import (
 func TestSweepsSayWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	left := filepath.Join(dir, "left.csv")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "left.rows"), []byte("{}\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "left.rows"), []byte(`{"journal":"godwit sweep"}`+"\n{}\n"), 0o600))
+	notes := filepath.Join(dir, "notes.rows")
+	require.NoError(t, os.WriteFile(notes, []byte("mine\n"), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder.csv"), 0o700))
 	for _, c := range []struct {
 		args []string
 		exit int
@@ -31,6 +34,16 @@ func TestSweepsSayWhatIsWrong(t *testing.T) {
 		{[]string{"sweep", "--example", "overlap", "--out", "x.txt"}, 2, "want a name that ends in .csv or .jsonl"},
 		{[]string{"sweep", "--example", "overlap", "--resume"}, 2, "--resume: of which sweep?"},
 		{[]string{"sweep", "--example", "overlap", "--jobs", "0"}, 2, "--jobs 0: want at least 1"},
+		{[]string{"sweep", "--example", "overlap", "--jobs", "2"}, 2, "--jobs 2: points whose times are measured run one at a time"},
+		{[]string{"sweep", "--example", "overlap", "--jobs", "2", "--fast"}, 0, ""},
+		{[]string{"sweep", "--example", "overlap", "--jobs", "2", "--machine", "h200x2-pcie"}, 0, ""},
+		{[]string{"sweep", "--example", "overlap", "--machine", ""}, 2, "--machine: want MACHINE, not an empty word"},
+		{[]string{"sweep", "--example", "overlap", "--machine", "h200x2-pcie,,h200x4-pcie"}, 2, "want names with commas between"},
+		{[]string{"sweep", "--example", "overlap", "--policy", ","}, 2, `--policy ",": want names with commas between`},
+		{[]string{"sweep", "--example", "overlap", "--out", filepath.Join(dir, "folder.csv")}, 2, "want a regular file, or none yet"},
+		{[]string{"sweep", "--example", "overlap", "--fast", "--out", filepath.Join(dir, "notes.csv")}, 2, "it is no journal of a sweep, and is left as it is"},
+		{[]string{"sweep", "--example", "overlap", "--fast", "--out", filepath.Join(dir, "notes.csv"), "--resume"}, 2, "it is no journal of a sweep, and is left as it is"},
+		{[]string{"sweep", "--example", "overlap", "--plot", "-", "--json"}, 2, "both are to be standard output"},
 		{[]string{"sweep", "--example", "overlap", "--x", "n"}, 2, "are for --plot"},
 		{[]string{"sweep", "--example", "overlap", "--plot", filepath.Join(dir, "p.html"), "--y", "byts_moved"}, 2, `did you mean "bytes_moved"?`},
 		{[]string{"sweep", "--example", "overlap", "--out", left}, 2, "is of a sweep that did not end"},
@@ -45,6 +58,9 @@ func TestSweepsSayWhatIsWrong(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		}
 	}
+	have, err := os.ReadFile(notes)
+	require.NoError(t, err)
+	require.Equal(t, "mine\n", string(have))
 }
 
 // TestSweepsPrintTablesAndLines: a table that fits, or a row of JSON a line.

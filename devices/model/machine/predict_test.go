@@ -34,6 +34,11 @@ type study struct {
 }
 
 func open(t *testing.T, name string, size uint64) *study {
+	return openLess(t, name, "", shrink, size, model.Options{})
+}
+
+// openLess is a machine built in with more keys, whose links carry so many times less.
+func openLess(t *testing.T, name, more string, shrink float64, size uint64, o model.Options) *study {
 	text, ok := machine.File(name)
 	require.True(t, ok)
 	less := perSecond.ReplaceAllStringFunc(string(text), func(s string) string {
@@ -42,8 +47,8 @@ func open(t *testing.T, name string, size uint64) *study {
 		require.NoError(t, err)
 		return strconv.FormatFloat(v/shrink, 'f', 12, 64) + " " + p[2] + "B/s"
 	})
-	m := parse(t, less)
-	w, err := model.New(m, model.Options{})
+	m := parse(t, less+more)
+	w, err := model.New(m, o)
 	require.NoError(t, err)
 	s := &study{T: t, w: w, devs: append([]devices.Device{w.Host()}, w.Devices()...)}
 	opts := mover.Options{Executor: w, Budget: 16 << 20}
@@ -105,17 +110,34 @@ func (s *study) star(way mem.Way, size uint64) uint64 {
 	return s.wait(points...)
 }
 
-func (s *study) chain(way mem.Way, size uint64, pieces int) uint64 {
+func (s *study) chain(way mem.Way, size uint64, pieces, last int) uint64 {
 	var points []mem.Point
 	piece := size / uint64(pieces)
 	for k := range uint64(pieces) {
-		var last mem.Point
-		for to := 2; to <= 4; to++ {
-			last = s.move(way, k*piece, piece, last, to-1, to)
+		var before mem.Point
+		for to := 2; to <= last; to++ {
+			before = s.move(way, k*piece, piece, before, to-1, to)
 		}
-		points = append(points, last)
+		points = append(points, before)
 	}
 	return s.wait(points...)
+}
+
+// A ring as one flow takes what its chunks would take one by one, to 2 %: also where
+// rings wait for each other, on engines that they share and over links that they share both ways.
+func TestARingAsOneFlowTakesWhatItsChunksTake(t *testing.T) {
+	const less, gib = 256, 1 << 30
+	for _, c := range []struct {
+		chunk        string
+		pieces, last int
+	}{{"", 1, 2}, {"", 2, 3}, {"", 4, 4}, {"", 16, 4}, {"", 64, 4}, {"chunk: 32 KiB\n", 16, 2}, {"chunk: 32 KiB\n", 4, 4}, {"chunk: 32 KiB\n", 32, 4}, {"chunk: 32 KiB\n", 64, 3}} {
+		var took [2]uint64
+		for i, o := range []model.Options{{}, {Exact: true}} {
+			s := openLess(t, "h200x4-pcie", c.chunk, less, gib/less, o)
+			took[i] = s.chain(mem.Ring, gib/less, c.pieces, c.last)
+		}
+		require.InEpsilon(t, took[1], took[0], 0.02, "%+v: %d ns, chunk by chunk %d", c, took[0], took[1])
+	}
 }
 
 // What was measured on H200s (docs/measured.md), and what the machines built in say. They
@@ -131,15 +153,15 @@ func TestPredictionsBesideWhatWasMeasured(t *testing.T) {
 		run           func(s *study, size uint64) uint64
 	}{
 		{"PCIe, one to three by a star, 1 GiB", "h200x4-pcie", 59_700, 5, gib, func(s *study, n uint64) uint64 { return s.star(mem.Ring, n) }},
-		{"PCIe, one to three by a chain of 16 pieces, 1 GiB", "h200x4-pcie", 35_200, 5, gib, func(s *study, n uint64) uint64 { return s.chain(mem.Ring, n, 16) }},
-		{"PCIe, one to three by a chain of 64 pieces, 1 GiB", "h200x4-pcie", 37_000, 15, gib, func(s *study, n uint64) uint64 { return s.chain(mem.Ring, n, 64) }},
+		{"PCIe, one to three by a chain of 16 pieces, 1 GiB", "h200x4-pcie", 35_200, 5, gib, func(s *study, n uint64) uint64 { return s.chain(mem.Ring, n, 16, 4) }},
+		{"PCIe, one to three by a chain of 64 pieces, 1 GiB", "h200x4-pcie", 37_000, 15, gib, func(s *study, n uint64) uint64 { return s.chain(mem.Ring, n, 64, 4) }},
 		{"PCIe, one to three, each chunk read once, 1 GiB", "h200x4-pcie", 20_700, 5, gib, func(s *study, n uint64) uint64 {
 			return s.wait(s.move(mem.Ring, 0, n, mem.Point{}, 1, 2, 3, 4))
 		}},
 		{"PCIe, one to one, 1 GiB", "h200x4-pcie", 20_050, 5, gib, func(s *study, n uint64) uint64 { return s.pair(mem.Ring, n) }},
 		{"PCIe, one to one, 64 MiB", "h200x4-pcie", 1370, 5, 64 * mib, func(s *study, n uint64) uint64 { return s.pair(mem.Ring, n) }},
 		{"NVLink, one to three by a star, 1 GiB", "h200x4-nvlink", 8150, 5, gib, func(s *study, n uint64) uint64 { return s.star(mem.Direct, n) }},
-		{"NVLink, one to three by a chain of 32 pieces, 1 GiB", "h200x4-nvlink", 3220, 5, gib, func(s *study, n uint64) uint64 { return s.chain(mem.Direct, n, 32) }},
+		{"NVLink, one to three by a chain of 32 pieces, 1 GiB", "h200x4-nvlink", 3220, 5, gib, func(s *study, n uint64) uint64 { return s.chain(mem.Direct, n, 32, 4) }},
 		{"NVLink, one to one, 256 MiB", "h200x4-nvlink", 707, 5, 256 * mib, func(s *study, n uint64) uint64 { return s.pair(mem.Direct, n) }},
 		{"NVLink, one to one, 64 MiB", "h200x4-nvlink", 189, 5, 64 * mib, func(s *study, n uint64) uint64 { return s.pair(mem.Direct, n) }},
 		{"NVLink, one to one, 16 MiB", "h200x4-nvlink", 62.3, 10, 16 * mib, func(s *study, n uint64) uint64 { return s.pair(mem.Direct, n) }},
