@@ -77,6 +77,7 @@ type request struct {
 	counted bool // of a copy: bytes that do not count stay as they are; cleared where all count
 
 	evicted       bool // an earlier try has evicted blocks, and waited for their room
+	pages         *backPages
 	awaited       bool // of a read or write: who enqueues it waits at once
 	noEvent       bool // nobody will ask for the event; point is the command's
 	point         mem.Point

@@ -17,7 +17,9 @@ import (
 //  1. caches of the memory's resource are given back (Trim), and it is asked again;
 //  2. the planner says which blocks have to leave and what is written back first
 //     (Planner.Evict): it asks here what fits (evictRoom);
-//  3. storage for the write-backs is taken, all or none, and nothing leaves for it;
+//  3. storage for the write-backs is taken, all or none, and nothing leaves for it; what is
+//     to be page-locked is so without the lock, and the command is planned again
+//     (backpages.go);
 //  4. write-backs are submitted and committed, as the steps that they are;
 //  5. the victims are taken out of the planner, and their blocks freed after all points
 //     that use them;
@@ -49,7 +51,8 @@ type evicting struct {
 	copies   migration.Plan
 	into     *want // the new block, while copies are submitted
 	until    []mem.Point
-	locked   uint64 // bytes of page-locked storage for write-backs
+	locked   uint64     // bytes of page-locked storage for write-backs
+	pages    *backPages // of this enqueue, for more of it; nil is none
 	points   []mem.Point
 	lates    []*lateCopy
 	records  []trace.EvictionRecord // of this enqueue, where anybody wants to know
@@ -234,6 +237,9 @@ func (c *Context) carryOut() error {
 // backStorage takes the storage that write-backs need, all or none. c.mu is held.
 func (c *Context) backStorage() error {
 	wants := c.evicting.ev.Backs.Storage
+	if sizes := c.missingPages(wants); sizes != nil {
+		return &errRoom{error: errPages, lock: sizes, evicted: c.evicting.did}
+	}
 	for i, w := range wants {
 		if c.lockedStorage(w) {
 			continue
@@ -260,57 +266,6 @@ func (c *Context) backStorage() error {
 		c.planner.Reroute(&c.evicting.ev.Backs)
 	}
 	return nil
-}
-
-// leastLocked is the size from which on what is written back to the host goes to
-// page-locked memory, and mostLocked how much of that there is by default.
-const (
-	leastLocked = 1 << 20
-	mostLocked  = 16 << 30
-)
-
-// lockedStorage takes storage on the host that is page-locked for the context's devices,
-// where they are behind a bus: what is written back there and fetched again then goes at
-// the bus's speed in both directions, without staging. It reports whether it has: it is
-// not for small blocks, nor for more than Options.LockedBacks in all. To lock pages takes
-// a while (10 ms for 64 MiB on NVIDIA's OpenCL), once for each buffer: its storage stays.
-// c.mu is held.
-func (c *Context) lockedStorage(w migration.Want) bool {
-	e, r := &c.evicting, c.roots[w.Buffer]
-	most := c.opts.LockedBacks
-	if most == 0 {
-		most = mostLocked
-	}
-	if w.Memory != mem.Host || r.size < leastLocked || r.size > most-min(most, e.locked) || r.svm != nil {
-		return false
-	}
-	pages := c.locks.take(r.size, c.mems[mem.Host].info.BaseAlign)
-	if pages == nil {
-		return false
-	}
-	b, err := c.host.Adopt(pages.bytes, uint64(r.id))
-	if err != nil {
-		pages.free()
-		return false
-	}
-	r.locked, r.backed = pages, true
-	r.setBlock(mem.Host, mem.Range{End: r.size}, b)
-	e.locked += r.size
-	if err := c.planner.Stored(r.id, mem.Host, c.classOf(r)); err != nil {
-		panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
-	}
-	return true
-}
-
-// unlockStorage gives page-locked storage of lockedStorage back after the points. c.mu is
-// held.
-func (c *Context) unlockStorage(r *root, after []mem.Point) {
-	if r.backed {
-		c.evicting.locked -= r.size
-		r.backed = false
-	}
-	r.locked.freeAfter(after)
-	r.locked = nil
 }
 
 // unstore frees a block in which nothing is. c.mu is held.

@@ -47,9 +47,25 @@ func (b *Buffer) Unpin(d devices.Device) error {
 // where the block must stay; and with mem.ErrNoMemory where no memory has room for what
 // must be written back.
 func (b *Buffer) Drop(d devices.Device) error {
+	var pages backPages
+	defer pages.free()
+	for {
+		err := b.drop(d, &pages)
+		var room *errRoom
+		if !errors.As(err, &room) {
+			return err
+		}
+		pages.lock(b.c, room.lock)
+	}
+}
+
+// drop is Drop with page-locked memory for what is written back; it fails with an *errRoom
+// where more of that is needed.
+func (b *Buffer) drop(d devices.Device, pages *backPages) error {
 	return b.onMemory("drop", d, func(r *root, m mem.MemoryID) error {
 		c := b.c
 		m = c.topo.Store(m)
+		c.evicting.pages = pages
 		if !r.stored(m) {
 			return nil
 		}

@@ -68,9 +68,11 @@ func (s *scratch) span(n migration.Span) {
 	}
 }
 
-// errRoom is running out where a wait could make room.
+// errRoom is running out where something can be done about it without the lock: to wait for
+// points, or to lock pages.
 type errRoom struct {
 	error
+	lock    []uint64    // sizes of page-locked memory that is needed (backpages.go); where there are any, nothing is waited for
 	points  []mem.Point // for one of these; where there are none, for a moment
 	evicted bool        // blocks were evicted for it, and come back only after their users
 }
@@ -79,6 +81,13 @@ func (e *errRoom) Unwrap() error { return e.error }
 
 // submit takes a request through the planner to the devices.
 func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, error) {
+	e, err := q.try(ctx, req, in)
+	req.pages.free()
+	return e, err
+}
+
+// try takes a request through the planner until nothing is left that a wait could change.
+func (q *Queue) try(ctx context.Context, req *request, in *borrowed) (Event, error) {
 	c := q.c
 	if err := c.inside(); err != nil {
 		return Event{}, err
@@ -98,16 +107,20 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 			continue // without it
 		}
 		var room *errRoom
-		if !errors.As(err, &room) || !c.opts.WaitForMemory && !room.evicted {
-			if c.shortage(ctx, err, &asked) {
-				continue
+		switch {
+		case errors.As(err, &room) && room.lock != nil:
+			if req.pages == nil {
+				req.pages = new(backPages)
 			}
+			req.pages.lock(c, room.lock)
+		case room != nil && (c.opts.WaitForMemory || room.evicted):
+			if err := c.waitForFree(ctx, room, &tries); err != nil {
+				return Event{}, err
+			}
+		case !c.shortage(ctx, err, &asked):
 			return Event{}, err
 		}
-		if err := c.waitForFree(ctx, room, &tries); err != nil {
-			return Event{}, err
-		}
-		req.evicted = req.evicted || room.evicted
+		req.evicted = room != nil && room.evicted || req.evicted
 	}
 }
 
@@ -167,7 +180,7 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 // have left for it. c.mu is held.
 func (c *Context) store(req *request, q *Queue) error {
 	s := &c.scratch
-	c.evicting.rounds, c.evicting.did = 0, req.evicted
+	c.evicting.rounds, c.evicting.did, c.evicting.pages = 0, req.evicted, req.pages
 	s.forgetStorage()
 	for {
 		again, err := c.obtain(&s.plan)

@@ -78,7 +78,7 @@ func (r *runner) createBuffer(i int) error {
 	}
 	var init []byte
 	if b.Data != nil && r.ctx.CheckSize(b.Size, b.Flags) == nil { // else it is refused, and its content not made first
-		init = b.Data.Bytes(b.Size, r.at)
+		init = r.content(b.Data, b.Size)
 		if b.Flags&runtime.UseHostPtr != 0 {
 			r.given = append(r.given, init)
 		} else if b.Size >= largeContent {
@@ -205,9 +205,9 @@ func (r *runner) enqueueTransfer(ctx context.Context, q *runtime.Queue, i int, w
 	size := c.Place.Range.Size()
 	switch c.Kind {
 	case Write:
-		return q.EnqueueWrite(ctx, b, off, c.Data.Bytes(size, r.at), wait...)
+		return q.EnqueueWrite(ctx, b, off, r.content(c.Data, size), wait...)
 	case Read:
-		r.reads[i] = make([]byte, size)
+		r.reads[i] = r.room(size)
 		return q.EnqueueRead(ctx, b, off, r.reads[i], wait...)
 	case Copy:
 		to, toOff := r.object(c.To)
@@ -247,10 +247,12 @@ func (r *runner) enqueueRect(ctx context.Context, q *runtime.Queue, i int, wait 
 	host := box(c.Rect.HostOffset, c.Rect.Row2, c.Rect.Slice2)
 	switch c.Kind {
 	case Write:
-		return q.EnqueueWriteRect(ctx, b, at, c.Data.Bytes(c.Rect.HostSize, r.at), host, c.Rect.Region, wait...)
+		return q.EnqueueWriteRect(ctx, b, at, r.content(c.Data, c.Rect.HostSize), host, c.Rect.Region, wait...)
 	case Read:
-		r.reads[i] = make([]byte, c.Rect.HostSize)
-		repeat(r.reads[i], []byte{gapByte})
+		r.reads[i] = r.room(c.Rect.HostSize)
+		if !r.stamps() {
+			repeat(r.reads[i], []byte{gapByte})
+		}
 		return q.EnqueueReadRect(ctx, b, at, r.reads[i], host, c.Rect.Region, wait...)
 	}
 	to, toOff := r.object(c.To)
@@ -343,7 +345,9 @@ func (r *runner) enqueueHostUse(ctx context.Context, q *runtime.Queue, i int, wa
 		}
 	}
 	to, from := bytes, []byte(nil)
-	if c.Kind == HostWrite {
+	if r.stamps() && (c.Kind == HostRead || size > mostCount) {
+		to = nil
+	} else if c.Kind == HostWrite {
 		from = c.Data.Bytes(size, r.at)
 	} else {
 		r.reads[i] = make([]byte, size)

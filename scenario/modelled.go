@@ -108,7 +108,7 @@ func (r *runner) openMachine(ctx context.Context, m *machine.Machine) error {
 		return at(d.File, d.Line, "device %s: machine %s has %d devices, the scenario wants %d", d.Name, m.Name, n, len(s.Devices))
 	}
 	rec := profile.New()
-	w, err := model.New(m, model.Options{Exact: m.Exact(), Observer: rec, Seed: r.opt.Seed})
+	w, err := model.New(m, model.Options{Exact: m.Exact(), Observer: rec, Seed: r.opt.Seed, Stamps: r.stamps()})
 	if err != nil {
 		return err
 	}

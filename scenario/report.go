@@ -463,7 +463,11 @@ func (p *printer) summary() {
 			fmt.Fprintf(p.w, "  copied within devices, into larger blocks: %s\n", sizeText(r.BytesRegrown))
 		}
 		if r.Verified {
-			fmt.Fprintf(p.w, "%s verified: %s compared, all equal to a run on one flat memory\n", good, sizeText(r.BytesCompared))
+			how := "compared"
+			if r.Stamps {
+				how = "found by commands, compared by who wrote it"
+			}
+			fmt.Fprintf(p.w, "%s verified: %s %s, all equal to a run on one flat memory\n", good, sizeText(r.BytesCompared), how)
 		}
 		if r.NotCompared != "" {
 			fmt.Fprintf(p.w, "  content not compared: %s\n", r.NotCompared)

@@ -35,7 +35,8 @@ type Result struct {
 	BytesCompared  uint64 `json:"bytes_compared"`   // read, and of buffers at the end, with the reference run
 	BytesUndefined uint64 `json:"bytes_undefined"`  // of those, never written by anybody, and so not compared
 
-	Verified    bool     `json:"verified"` // every byte compared equals the reference run's
+	Verified    bool     `json:"verified"`         // every byte compared equals the reference run's
+	Stamps      bool     `json:"stamps,omitempty"` // who wrote each byte was compared in place of it: the devices keep no bytes
 	Mismatches  []string `json:"mismatches,omitempty"`
 	NotCompared string   `json:"not_compared,omitempty"` // why no content could be compared
 	Error       string   `json:"error"`                  // why the run was not finished, "" where it was

@@ -23,7 +23,7 @@ type RunOptions struct {
 	// Progress, where not nil, is told now and then how far the run is.
 	Progress func(stage string, done, total int)
 	// Read, where not nil, is given what each read command yielded, once all
-	// have ended. Commands count from 0.
+	// have ended. Commands count from 0. Over devices that keep no bytes it is not called.
 	Read func(command int, data []byte)
 	// Machine, where not nil, is what the scenario runs on, in virtual time, in place of
 	// the drivers that it names.
@@ -31,6 +31,9 @@ type RunOptions struct {
 	// Seed draws the order of what happens at one instant on a machine; 0 leaves it as
 	// it comes.
 	Seed uint64
+	// Stamps has the devices of a machine keep no bytes, but who wrote them, as machines do
+	// whose files say so.
+	Stamps bool
 }
 
 // runner is the state of one run.
@@ -62,6 +65,7 @@ type runner struct {
 	given    [][]byte        // memory that buffers use in place
 	x        *explainer      // of what has run
 	model    *modelled       // nil where the times are this computer's
+	blank    []byte          // over devices that keep no bytes: what commands read and write
 	stackErr error           // why a memory has not the stack of resources it should have
 }
 
@@ -84,6 +88,9 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 }
 
 func (r *runner) run(ctx context.Context, res *Result) error {
+	if err := r.checkStamps(); err != nil {
+		return err
+	}
 	if err := r.open(ctx); err != nil {
 		return err
 	}
@@ -111,7 +118,7 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if err := r.toldAll(ctx, res); err != nil {
 		return err
 	}
-	if r.opt.Read != nil {
+	if r.opt.Read != nil && !r.stamps() {
 		for i, data := range r.reads {
 			if data != nil {
 				r.opt.Read(i, data)

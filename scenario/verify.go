@@ -10,6 +10,7 @@ import (
 	"hash"
 
 	"godwit/mem"
+	"godwit/mem/flat"
 	"godwit/runtime"
 )
 
@@ -26,9 +27,16 @@ func (r *runner) verify(ctx context.Context, res *Result) (err error) {
 	if err := r.bounds(ctx, res); err != nil {
 		return err
 	}
-	res.NotCompared = r.blind()
+	if !r.stamps() {
+		res.NotCompared = r.blind()
+	}
 	v := &verifier{runner: r, res: res, queues: make(map[mem.MemoryID]*runtime.Queue)}
-	if res.NotCompared == "" {
+	if r.stamps() {
+		if err := v.compareStamps(ctx); err != nil {
+			return err
+		}
+		res.Stamps, res.Verified = true, len(res.Mismatches) == 0
+	} else if res.NotCompared == "" {
 		if v.ref, err = newReference(ctx, r.s, r.at); err != nil {
 			return err
 		}
@@ -40,7 +48,7 @@ func (r *runner) verify(ctx context.Context, res *Result) (err error) {
 	}
 	for i := range r.s.Expect {
 		e := &r.s.Expect[i]
-		if v.ref == nil && (e.Place != nil || e.Moved != nil && r.s.counts()) { // nor are there counts
+		if v.ref == nil && v.by == nil && (e.Place != nil || e.Moved != nil && r.s.counts()) { // nor are there counts
 			continue
 		}
 		got, err := v.check(ctx, e)
@@ -66,7 +74,9 @@ func (r *runner) blind() string {
 type verifier struct {
 	*runner
 	res    *Result
-	ref    *reference // nil where no content can be compared
+	ref    *reference  // nil where no content can be compared
+	by     *stamped    // in its place, where devices keep no bytes
+	found  []flat.Seen // of these, by the last piece of content
 	queues map[mem.MemoryID]*runtime.Queue
 	piece  []byte
 	spare  *runtime.Buffer // for what the host may not read
@@ -171,13 +181,17 @@ func (r *runner) reachable(i int) (out []Place) {
 // memory that holds it, so that nothing moves for it. What nobody has written is
 // left out, or where the reference run says otherwise reported.
 func (v *verifier) content(ctx context.Context, p Place, f func(off uint64, got []byte)) error {
-	if v.piece == nil {
-		v.piece = make([]byte, pieceSize)
+	size := uint64(pieceSize)
+	if v.by != nil {
+		size = stampedPiece
+	}
+	if size = min(size, p.Range.Size()); uint64(len(v.piece)) < size {
+		v.piece = make([]byte, size)
 	}
 	for segment, c := range v.x.ledger.Segments(v.ids[p.Buffer], p.Range) {
 		m, _ := c.Valid.First()
-		for at := segment.Start; at < segment.End; at += pieceSize {
-			r := mem.Range{Start: at, End: min(at+pieceSize, segment.End)}
+		for at := segment.Start; at < segment.End; at += size {
+			r := mem.Range{Start: at, End: min(at+size, segment.End)}
 			got := v.piece[:r.Size()]
 			if err := ctx.Err(); err != nil {
 				return err
@@ -196,6 +210,10 @@ func (v *verifier) content(ctx context.Context, p Place, f func(off uint64, got 
 // unwritten fills got, which stands for bytes that nobody wrote here, with what the
 // reference run has not: where that knows them, it is a difference.
 func (v *verifier) unwritten(buffer int, r mem.Range, got []byte) {
+	if v.by != nil {
+		v.found = nil
+		return
+	}
 	copy(got, v.ref.memory.Bytes(buffer, r))
 	for i := range got {
 		got[i] = ^got[i]
@@ -228,13 +246,20 @@ func (v *verifier) readPiece(ctx context.Context, p Place, r mem.Range, m mem.Me
 	if err != nil {
 		return err
 	}
+	if v.by != nil {
+		n, err := e.Command()
+		if err = errors.Join(err, e.Wait(ctx)); err == nil {
+			v.found = v.model.world.Seen(n)
+		}
+		return errors.Join(err, e.Release())
+	}
 	return errors.Join(e.Wait(ctx), e.Release())
 }
 
 // readHidden reads what the host may not read by way of a copy.
 func (v *verifier) readHidden(ctx context.Context, q *runtime.Queue, p Place, got []byte) (runtime.Event, error) {
 	if v.spare == nil || v.spare.Size() < p.Range.Size() {
-		b, err := v.ctx.CreateNamedBuffer("verify", min(pieceSize, v.s.Buffers[p.Buffer].Size), 0, nil)
+		b, err := v.ctx.CreateNamedBuffer("verify", min(uint64(len(v.piece)), v.s.Buffers[p.Buffer].Size), 0, nil)
 		if err != nil {
 			return runtime.Event{}, err
 		}

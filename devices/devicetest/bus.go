@@ -27,6 +27,7 @@ type Bus struct {
 type Family struct {
 	Native  bool          // gates are the driver's: a batch asks for staging at once; set before use
 	NoLocks atomic.Bool   // there is no page-locked memory
+	OnLock  func()        // not nil: called where page-locked memory is asked for; set before use
 	Batches atomic.Int64  // taken
 	Hold    chan struct{} // not nil: batches that have their staging wait until it is closed; set before use
 
@@ -53,6 +54,9 @@ func (*lockable) Locking() devices.Locking { return devices.Locking{} }
 
 // AllocAll implements mem.Resource.
 func (l *lockable) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	if l.family.OnLock != nil {
+		l.family.OnLock()
+	}
 	if l.family.NoLocks.Load() {
 		return mem.Exhausted, nil
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -20,17 +21,17 @@ import (
 // knows what the program did can tell whether they are the right ones.
 //
 // The program's own memory has no stamps: a copy out of it is a write, one into it a read.
-// Counts (devices.Late) are read on the host as numbers. So the bytes of small writes are
-// kept, and are in the host's memory where a copy carries them there.
+// Counts (devices.Late) are read on the host as numbers. So the bytes of small writes and
+// fills are kept, and are in the host's memory where a copy carries them there.
 type stamps struct {
 	w        *World
 	memories []flat.Stamps
 	seen     map[uint64][]flat.Seen // by command
-	small    map[uint64][]byte      // by command: what it wrote, where that is as long as a count
+	small    map[uint64][]byte      // by command: what it wrote, where that is no more than mostKept
 }
 
-// countSize is how many bytes a count has.
-const countSize = 8
+// mostKept is how many bytes of a write are kept: more than a count has, 8.
+const mostKept = 64
 
 func newStamps(w *World) *stamps {
 	return &stamps{w, make([]flat.Stamps, w.machine.Memories()), make(map[uint64][]flat.Seen), make(map[uint64][]byte)}
@@ -111,7 +112,14 @@ func (s *stamps) execute(c *devices.Command) error {
 			return fmt.Errorf("fill: destination: %w", err)
 		}
 		defer to.leave()
-		s.memories[to.memory].Set(mem.Range{Start: to.at, End: to.at + c.Size}, flat.Stamp{By: c.Tag})
+		at := mem.Range{Start: to.at, End: to.at + c.Size}
+		s.memories[to.memory].Set(at, flat.Stamp{By: c.Tag})
+		if c.Size <= mostKept {
+			s.small[c.Tag] = bytes.Repeat(c.Pattern, int(c.Size)/len(c.Pattern))
+		}
+		if to.memory == 0 {
+			s.count(at)
+		}
 		return nil
 	}
 	return s.copy(c)
@@ -135,7 +143,7 @@ func (s *stamps) copy(c *devices.Command) error {
 		return fmt.Errorf("%v: source: %w", c.Op, err)
 	}
 	defer src.leave()
-	if src.program != nil && c.Op == devices.OpCopy && c.Size == countSize {
+	if src.program != nil && c.Op == devices.OpCopy && c.Size <= mostKept {
 		s.small[c.Tag] = slices.Clone(src.program[src.at : src.at+c.Size])
 	}
 	for p := range c.Pieces() {
@@ -265,6 +273,6 @@ func (h *Host) Created(b mem.Block, id mem.BufferID, content []byte) {
 	}
 	defer h.Unpin(b)
 	h.w.keeps.(*stamps).memories[0].Set(mem.Range{Start: at, End: at + b.Size}, flat.Stamp{By: uint64(id), Arg: flat.Created})
-	count := min(b.Size, countSize)
-	copy(storage.BytesAt(at, count), content[:count])
+	n := min(b.Size, mostKept)
+	copy(storage.BytesAt(at, n), content[:n])
 }

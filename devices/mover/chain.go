@@ -22,7 +22,8 @@ import (
 //     serves all.
 //   - By windows: into a slot on the source, from there over the link into one on the
 //     first destination, and on into one on the next; and out of each into its block. So the
-//     source's links carry each chunk once.
+//     source's links carry each chunk once. To a single destination, and of few bytes, out of
+//     the slot on the source straight into its block (mostPulled).
 //   - Linked, where blocks themselves are windows: from block to block, without slots.
 
 // place is where a chunk can be.
@@ -67,12 +68,14 @@ func (x *ring) planChain() {
 	}
 	for i, a := range x.dsts[:x.n] {
 		in := m.mems[a.dst.Memory].in
-		switch x.way {
-		case mem.Linked:
+		switch {
+		case x.pull:
+			add(chainLeg{"copy over the link", in, at, place{end: &a.dst}, last, i})
+		case x.way == mem.Linked:
 			to := place{end: &a.dst}
 			last = add(chainLeg{"copy over the link", in, at, to, last, i})
 			at = to
-		case mem.Windows:
+		case x.way == mem.Windows:
 			to := place{ext: x.staging(i + 1)}
 			last = add(chainLeg{"copy over the link", in, at, to, last, -1})
 			at = to
@@ -107,7 +110,7 @@ func (x *ring) launchChain() error {
 // many bytes.
 func (x *ring) chunkAt(off uint64) uint64 {
 	left := x.size - off
-	if x.way != mem.Windows || x.size <= x.chunk {
+	if x.way != mem.Windows || x.pull || x.size <= x.chunk {
 		return min(x.chunk, left)
 	}
 	end := max(x.chunk/4&^(pageSize-1), pageSize)

@@ -158,6 +158,7 @@ func (m *Mover) measureLink(ctx context.Context, i, j int) {
 	at := &m.links.costs[i*len(m.mems)+j]
 	var known bool
 	if *at, known = m.figures.knownLink(m.mems[i].Device, m.mems[j].Device); known || ctx.Err() != nil {
+		m.sharePulls(i, j)
 		return
 	}
 	from, to, size := m.links.arenas[i], m.links.arenas[j], uint64(0)
@@ -183,12 +184,26 @@ func (m *Mover) measureLink(ctx context.Context, i, j int) {
 	if at.windows = c; !ok {
 		at.windows = windowsCost
 	}
+	if m.sharePulls(i, j) {
+		t.Size = smallCopy
+		if small := m.timed(ctx, &t); small != 0 {
+			at.windows.small = small
+		}
+	}
 	l := m.linkCost(mem.MemoryID(i), mem.MemoryID(j), mem.Linked) // more legs are not faster
 	at.windows.bandwidth, at.windows.base = min(at.windows.bandwidth, l.bandwidth), max(at.windows.base, l.base)
 	at.windows.gap, at.windows.small = max(at.windows.gap, l.gap), max(at.windows.small, l.small)
 	if ctx.Err() == nil {
 		m.figures.keepLink(m.mems[i].Device, m.mems[j].Device, *at)
 	}
+}
+
+// sharePulls has memory j's queues copy out of memory i's arena into any block, where they can.
+func (m *Mover) sharePulls(i, j int) bool {
+	a := m.links.arenas[i]
+	can := a != nil && m.mems[i].window.Share(a.block, m.mems[j].Device) == nil
+	m.links.pulls[i*len(m.mems)+j].Store(can)
+	return can
 }
 
 // probeLinked finds the cost of single copies over a link, by a small and a large one.

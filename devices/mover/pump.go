@@ -126,11 +126,15 @@ func (m *Mover) feed() {
 		}
 		x := m.starved[i]
 		home, locked, pool := x.home, x.form == inBatch, x.pool()
+		var by devices.Batcher
+		if locked {
+			by = x.batcher()
+		}
 		if m.takeStaging(x) {
 			m.starved = slices.Delete(m.starved, i, i+1)
 			m.mu.Unlock()
-			if locked { // its driver may carry it out and end it at any time from here on
-				m.mems[x.src.Memory].out.(devices.Batcher).Resume(x)
+			if locked { // x may have been carried out, and be another ring, from here on: to resume that does no harm
+				by.Resume(x)
 			} else {
 				x.goOn()
 			}

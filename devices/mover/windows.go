@@ -29,6 +29,7 @@ const (
 	leastWindow = 64 << 10  // bytes: with smaller ones there is no way by window
 	windowPart  = 64        // of a device's memory, which staging takes at most one of
 	windowSlots = 4         // of a ring: one is read into, one left, one under way, one free
+	windowTries = 64        // blocks that are made until one lies in a window
 	leastHop    = 64 << 10  // bytes of a chunk
 )
 
@@ -52,6 +53,7 @@ type links struct {
 	costs  []linkCost      // as there; immutable once open
 	arenas []*arena        // by memory, nil where there is none; immutable once open, until Close; regions: Mover.mu
 	share  uint64          // bytes of an extent; immutable once open
+	pulls  []atomic.Bool   // as there: a memory's queue copies out of the other's arena into any block
 	why    error           // immutable once failed
 	done   chan struct{}   // closed when open or failed
 	ctx    context.Context // ends with the mover
@@ -71,6 +73,7 @@ var (
 
 func (l *links) init(n int) {
 	l.there, l.costs, l.arenas = make([]bool, n*n), make([]linkCost, n*n), make([]*arena, n)
+	l.pulls = make([]atomic.Bool, n*n)
 	l.done = make(chan struct{})
 	l.ctx, l.stop = context.WithCancel(context.Background())
 }
@@ -180,17 +183,38 @@ func (m *Mover) newWindow(i int) *arena {
 	if size = size &^ (leastWindow - 1); size < leastWindow {
 		return nil
 	}
-	var b [1]mem.Block
-	res := x.Device.Memory()
-	if out, err := res.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, b[:], nil); err != nil || out != mem.Ready {
-		return nil
-	}
 	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Granularity: pageSize})
-	if err != nil || !x.window.InWindow(b[0]) {
-		_ = res.FreeAfter(b[0], nil) // live by construction
+	if err != nil {
 		return nil
 	}
-	return &arena{home: i, from: res, block: b[0], device: x.Device, region: r}
+	b, ok := x.newWindow(size)
+	if !ok {
+		return nil
+	}
+	return &arena{home: i, from: x.Device.Memory(), block: b, device: x.Device, region: r}
+}
+
+// newWindow makes a block that lies in a window. What is made may lie in memory from before the links,
+// where that has room: such blocks are kept until there is one that does not.
+func (x *memory) newWindow(size uint64) (mem.Block, bool) {
+	res := x.Device.Memory()
+	var tried []mem.Block
+	defer func() {
+		for _, b := range tried {
+			_ = res.FreeAfter(b, nil) // live by construction
+		}
+	}()
+	for range windowTries {
+		var b [1]mem.Block
+		if out, err := res.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, b[:], nil); err != nil || out != mem.Ready {
+			break
+		}
+		if x.window.InWindow(b[0]) {
+			return b[0], true
+		}
+		tried = append(tried, b[0])
+	}
+	return mem.Block{}, false
 }
 
 // OpenLinks opens the links between memories, which the first copy that would go over one
@@ -272,6 +296,9 @@ func (m *Mover) linked(t *Transfer) error {
 		if err := m.linkLost(t.From.Memory, t.To[i].Memory); err != nil {
 			return err
 		}
+		if t.Way == mem.Windows && (m.links.arenas[t.From.Memory] == nil || m.links.arenas[t.To[i].Memory] == nil) {
+			return fmt.Errorf("transfer by way %v from %s to %s, of which one has none: %w", t.Way, m.mems[t.From.Memory].Name, m.mems[t.To[i].Memory].Name, mem.ErrInvalidOperation)
+		}
 	}
 	if t.Way == mem.Linked && !m.relays(t) {
 		return m.direct(t)
@@ -312,13 +339,28 @@ func (m *Mover) linkCost(from, to mem.MemoryID, way mem.Way) *cost {
 	return known
 }
 
+// mostPulled is up to how many bytes a ring by window goes by pulls: out of the source's window the destination
+// copies straight into its block. All of that is OpenCL's from the start, so that nobody looks at anything
+// in between; but it reaches nine tenths of what hops do (docs/measured.md).
+const mostPulled = 128 << 20
+
+// pulls reports whether a ring goes by pulls.
+func (x *ring) pulls() bool {
+	return x.way == mem.Windows && x.n == 1 && x.size <= mostPulled &&
+		x.m.links.pulls[int(x.src.Memory)*len(x.m.mems)+int(x.dsts[0].dst.Memory)].Load()
+}
+
 // shapeLinked chooses the chunk of a ring over links.
 func (x *ring) shapeLinked() {
 	m := x.m
+	x.pull = x.pulls()
 	best := m.linkCost(x.src.Memory, x.dsts[0].dst.Memory, x.way).chunk(x.size)
 	most := pages(x.size)
 	if x.way == mem.Windows {
 		most = min(most, m.links.share/windowSlots)
+	}
+	if x.pull {
+		best = most // to pull goes on slower while more is read
 	}
 	if c := m.opts.Chunk; c != 0 {
 		most = min(most, c)
@@ -343,7 +385,7 @@ func (l *links) take(x *ring) bool {
 	}
 	ok := take(x.src.Memory)
 	for _, a := range x.dsts[:x.n] {
-		ok = ok && take(a.dst.Memory)
+		ok = ok && (x.pull || take(a.dst.Memory))
 	}
 	if !ok {
 		x.giveWindows()

@@ -181,7 +181,7 @@ gw_nv *gw_nv_new(gw_cuda *cuda, int n, size_t piece, void (*begin)(void))
 	e->begin = begin;
 	e->lanes = lanes;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	e->spin = cpus >= 4 ? 200000 : 5000; // few processors have better things to do
+	e->spin = cpus >= 8 ? 2000000 : cpus >= 4 ? 200000 : 5000; // few processors have better things to do; a nap of some microseconds takes 50
 	e->linger = cpus >= 4 ? 5000000 : 0; // to be woken after a sleep costs 70 us and more
 	pthread_mutex_init(&e->mu, NULL);
 	pthread_cond_init(&e->work, NULL);

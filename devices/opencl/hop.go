@@ -34,8 +34,11 @@ func (r *record) fillHop(cmd *devices.Command, from *Device) error {
 	if c.Src, c.SrcOff, err = from.windowed(&cmd.Src, cmd.Size); err == nil {
 		c.Dst, c.DstOff, err = d.windowed(&cmd.Dst, cmd.Size)
 	}
+	if err == nil && c.Dst == nil && c.Src != nil && r.fillPull(cmd, from) {
+		return r.dst(d, &cmd.Dst, cmd.Size)
+	}
 	if err == nil && (c.Src == nil || c.Dst == nil) {
-		err = fmt.Errorf("both blocks have to lie in windows: %w", mem.ErrInvalidOperation)
+		err = fmt.Errorf("both blocks have to lie in windows, or the first in one that is shared: %w", mem.ErrInvalidOperation)
 	}
 	if err == nil {
 		err = d.Connected(from)
@@ -50,7 +53,19 @@ func (r *record) fillHop(cmd *devices.Command, from *Device) error {
 	return nil
 }
 
-// hopsFrom reports whether copies from a device can be nothing but hops.
+// fillPull has OpenCL copy out of a window that the other device has shared, where it has: over the link, as a hop
+// goes, but a command like any other. The other end lies in no window.
+func (r *record) fillPull(cmd *devices.Command, from *Device) bool {
+	addr, err := from.memory.Address(cmd.Src.Block, cmd.Src.Off, cmd.Size)
+	if err != nil {
+		return false
+	}
+	r.cmd.Op = ocl.Copy
+	r.cmd.Src, r.cmd.SrcOff = from.store.viewed(addr, r.q.dev)
+	return r.cmd.Src != 0
+}
+
+// hopsFrom reports whether copies from a device can be nothing but hops, or pulls.
 func (d *Device) hopsFrom(o *Device) bool { return d.isDiscrete() && o.isDiscrete() }
 
 // windowed finds the window of a part of a block.

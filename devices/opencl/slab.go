@@ -16,9 +16,16 @@ type slab struct {
 	region *bufalloc.Region
 	size   uint64         // bytes of the cl_mem
 	window *nvlink.Window // of which the cl_mem is an import; else nil
+	views  []view         // of window, for other devices
 	live   int            // blocks, those that were yielded included
 	yields int            // blocks that were yielded and are still used
 	subs   []sub          // all, in the order made, where blocks may share bytes; see reuse.go
+}
+
+// view is a window of one device as a cl_mem of another, which reaches it over the link.
+type view struct {
+	by  *Device
+	mem ocl.Mem
 }
 
 // carveOut places a block in a slab, a new one where the others have no room.
@@ -66,6 +73,9 @@ func (s *store) addSlab(size uint64) *slab {
 
 // release gives a slab's memory back. mu is held.
 func (s *store) release(sl *slab) {
+	for _, v := range sl.views {
+		ocl.ReleaseMems(v.mem)
+	}
 	ocl.ReleaseMems(sl.mem)
 	if sl.window != nil {
 		sl.window.Release()

@@ -217,24 +217,84 @@ func (s *store) createWindow(size uint64) (ocl.Mem, *nvlink.Window) {
 	if err != nil {
 		return 0, nil
 	}
-	fd, err := w.Export()
+	m, err := importWindow(w, s.dev)
 	if err != nil {
-		w.Release()
-		return 0, nil
-	}
-	h := s.dev.host
-	m, st := h.context.Import(s.dev.id, fd, w.Size())
-	if st != 0 {
-		_ = syscall.Close(fd)
-	} else if st = m.Touch(s.dev.service, w.Size()-touchPad); st != 0 {
-		ocl.ReleaseMems(m)
-	}
-	if s.dev.sees(st) != 0 {
 		w.Release()
 		return 0, nil
 	}
 	s.reserved += w.Size()
 	return m, w
+}
+
+// importWindow makes a cl_mem of a window for a device: its own, or one that reaches it over the link.
+func importWindow(w *nvlink.Window, by *Device) (ocl.Mem, error) {
+	fd, err := w.Export()
+	if err != nil {
+		return 0, err
+	}
+	m, st := by.host.context.Import(by.id, fd, w.Size())
+	if st != 0 {
+		_ = syscall.Close(fd)
+	} else if st = m.Touch(by.service, w.Size()-touchPad); st != 0 {
+		ocl.ReleaseMems(m)
+	}
+	if by.sees(st) != 0 {
+		return 0, statusError(st, "device %s: import of a window of %d bytes", by.name, w.Size())
+	}
+	return m, nil
+}
+
+// Share implements devices.Windowed.
+func (d *Device) Share(b mem.Block, other devices.Device) error {
+	if _, _, _, err := d.link(other); err != nil {
+		return err
+	}
+	s := d.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sl, _ := s.slabOf(b.Addr)
+	if sl == nil || sl.window == nil {
+		return fmt.Errorf("device %s: a block of %d bytes lies in no window: %w", d.name, b.Size, mem.ErrInvalidOperation)
+	}
+	o := other.(*Device) // link says so
+	if sl.viewBy(o) != 0 {
+		return nil
+	}
+	m, err := importWindow(sl.window, o)
+	if err == nil {
+		sl.views = append(sl.views, view{o, m})
+	}
+	return err
+}
+
+// viewBy is the window as another device has it, or 0. The store's mu is held.
+func (sl *slab) viewBy(o *Device) ocl.Mem {
+	for _, v := range sl.views {
+		if v.by == o {
+			return v.mem
+		}
+	}
+	return 0
+}
+
+// slabOf is the slab in which a block at addr lies, nil where it lies in none, and where. mu is held.
+func (s *store) slabOf(addr uint64) (*slab, uint64) {
+	i, at := addr>>objectShift-1, addr&(1<<objectShift-1)
+	if i >= uint64(len(s.objects)) || !s.objects[i].live || s.objects[i].slab == nil {
+		return nil, 0
+	}
+	return s.objects[i].slab, s.objects[i].off + at
+}
+
+// viewed is the cl_mem by which another device reaches what lies at addr, and where in it; 0 where it has none.
+func (s *store) viewed(addr uint64, by *Device) (ocl.Mem, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sl, at := s.slabOf(addr)
+	if sl == nil {
+		return 0, 0
+	}
+	return sl.viewBy(by), at
 }
 
 // window is the window in which a block at addr lies, nil where it lies in none, and

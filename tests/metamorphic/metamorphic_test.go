@@ -391,3 +391,16 @@ func TestAHistoryIsReadBackAsItWasSaved(t *testing.T) {
 	require.Equal(t, h, again)
 	require.Equal(t, h, history.Generate(3, 50), "a seed is a history")
 }
+
+// TestHistoriesThatFoundSomething replays those that soaks have found and shrunk, on every
+// configuration with faults: what was at fault stays mended.
+func TestHistoriesThatFoundSomething(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		h, err := history.Load(file)
+		require.NoError(t, err)
+		everywhere(t, h, faultyConfigs())
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,14 +29,33 @@ func (d *faultyOpenCL) Connect(ctx context.Context, other devices.Device) error 
 	return d.Device.Connect(ctx, history.Faultless(other))
 }
 
+// Share implements devices.Windowed.
+func (d *faultyOpenCL) Share(b mem.Block, other devices.Device) error {
+	if d.noShare {
+		return mem.ErrInvalidOperation
+	}
+	return d.Device.Share(b, history.Faultless(other))
+}
+
 // Connected implements devices.Windowed.
 func (d *faultyOpenCL) Connected(other devices.Device) error {
 	return d.Device.Connected(history.Faultless(other))
 }
 
-// linkedHouse is all OpenCL devices of a platform, with links between them. Where plain is
-// set, blocks are in slabs that were there before, and go by window.
-func linkedHouse(platform string, plain bool) func(*history.Faults) ([]devices.Device, error) {
+// linkKind is how bytes get over the links of a house.
+type linkKind int
+
+const (
+	direct linkKind = iota // blocks lie in windows
+	pulled                 // blocks are in slabs that were there before, and go by window
+	hopped                 // and no window is shared
+	linkKinds
+)
+
+func (k linkKind) String() string { return [...]string{"direct", "pulled", "hopped"}[k] }
+
+// linkedHouse is all OpenCL devices of a platform, with links between them.
+func linkedHouse(platform string, kind linkKind) func(*history.Faults) ([]devices.Device, error) {
 	return func(f *history.Faults) (devs []devices.Device, err error) {
 		const slab = 16 << 20
 		found, err := devices.Open(context.Background(), "opencl", devices.Config{
@@ -50,13 +70,27 @@ func linkedHouse(platform string, plain bool) func(*history.Faults) ([]devices.D
 			if err := d.Memory().FreeAfter(b[0], nil); err != nil {
 				return nil, err
 			}
-			if !plain {
+			if kind == direct {
 				d.Memory().Trim(0)
 			}
-			devs = append(devs, faulty(f, d))
+			x := faulty(f, d)
+			if fd, ok := x.(*faultyOpenCL); ok {
+				fd.noShare = kind == hopped
+			}
+			devs = append(devs, x)
 		}
 		return devs, err
 	}
+}
+
+// bytesOf is the size of all buffers of a history but for shared virtual memory.
+func bytesOf(h *history.History) (sum uint64) {
+	for _, r := range h.Roots {
+		if !strings.HasPrefix(string(r.Kind), "svm") {
+			sum += uint64(r.Size)
+		}
+	}
+	return sum
 }
 
 // TestHistoriesAgreeOverLinks replays histories over devices with links: with NVIDIA's where
@@ -78,15 +112,26 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 	var total history.Result
 	runs := 0
 	for ; total.Commands < goal && !t.Failed(); runs++ {
+		kind := linkKind(runs % int(linkKinds))
+		if only, err := strconv.Atoi(os.Getenv("GODWIT_TEST_LINKS")); err == nil {
+			kind = linkKind(only)
+		}
 		cfg := history.Config{
-			Name: fmt.Sprintf("links/plain=%t/outOfOrder=%t", runs&1 != 0, runs&2 != 0),
-			Open: linkedHouse(platform, runs&1 != 0), OutOfOrder: runs&2 != 0, Links: true, Unchecked: ops > 250,
+			Name: fmt.Sprintf("links/%v/outOfOrder=%t", kind, runs&2 != 0),
+			Open: linkedHouse(platform, kind), OutOfOrder: runs&2 != 0, Links: true, Unchecked: ops > 250,
+		}
+		if runs%5 == 3 { // more data than memory
+			cfg.Policy, cfg.Cap = []string{"lru", "cost"}[runs/5%2], 8<<10
+			cfg.Name += "/8KiB/" + cfg.Policy
 		}
 		align := history.Align
 		if platform != "" {
 			align = 512 // as GPUs want it
 		}
 		h := history.GenerateAligned(first+uint64(runs), ops, align)
+		for next := uint64(1); cfg.Cap != 0 && bytesOf(h) < cfg.Cap*5/4; next++ {
+			h = history.GenerateAligned(first+uint64(runs)+next<<32, ops, align)
+		}
 		if runs%5 == 4 && platform == "" {
 			h, cfg.Every = history.GenerateFailing(first+uint64(runs), 120), 20
 		}
@@ -96,7 +141,8 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 		}
 		total.Add(res)
 	}
-	t.Logf("over links: first seed %d: %d histories, %d commands, %d failed, %d bytes moved, %d bytes read and compared",
-		first, runs, total.Commands, total.Failed, total.BytesMoved, total.BytesRead)
+	t.Logf("over links: first seed %d: %d histories, %d commands, %d failed, %d blocks evicted, %d bytes moved, %d bytes read and compared",
+		first, runs, total.Commands, total.Failed, total.Evictions, total.BytesMoved, total.BytesRead)
 	require.Positive(t, total.BytesMoved)
+	require.Positive(t, total.Evictions)
 }

@@ -26,39 +26,38 @@ func TestNoCallOfCUDAsThatFailsLosesAByte(t *testing.T) {
 		return
 	}
 	figures := new(mover.Figures) // measured by the first, in which nothing fails
-	handAroundFailing(t, fake, 1, 0, false, figures)
+	handAroundFailing(t, fake, 1, 0, direct, figures)
 	for _, c := range []struct {
-		name  string
-		plain bool // the buffer lies in no window
-		times int
-	}{{"direct", false, 1}, {"direct, for ever", false, 1000}, {"by window", true, 1}, {"by window, for ever", true, 1000}} {
+		kind  linkKind
+		times int // 1000 is for ever
+	}{{direct, 1}, {direct, 1000}, {pulled, 1}, {pulled, 1000}} {
 		step := 2 // some 130 calls open it all, and each copy makes three and more
 		if os.Getenv("GODWIT_SOAK") != "" {
 			step = 300
-		} else if c.plain != (c.times > 1) {
+		} else if (c.kind != direct) != (c.times > 1) {
 			continue
 		}
 		lives := 0
 		for nth, more := 1, true; more; nth, lives = nth+1+nth/step, lives+1 {
-			if more = handAroundFailing(t, fake, nth, c.times, c.plain, figures); t.Failed() {
-				t.Fatalf("%s: call %d", c.name, nth)
+			if more = handAroundFailing(t, fake, nth, c.times, c.kind, figures); t.Failed() {
+				t.Fatalf("%v, %d times: call %d", c.kind, c.times, nth)
 			}
 		}
-		require.Greater(t, lives, 10, c.name)
-		require.Empty(t, fake.Violations(), c.name)
+		require.Greater(t, lives, 10, c.kind)
+		require.Empty(t, fake.Violations(), c.kind)
 	}
 }
 
 // handAroundFailing opens a context, and hands a buffer around while the nth call fails. It reports whether
 // there were so many.
-func handAroundFailing(t *testing.T, fake *nvlinktest.Fake, nth, times int, plain bool, figures *mover.Figures) bool {
+func handAroundFailing(t *testing.T, fake *nvlinktest.Fake, nth, times int, kind linkKind, figures *mover.Figures) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	defer fake.Revive(1)
 	defer fake.Revive(0)
 	defer fake.Fail(0, 0, 0)
 	fake.Fail(nth, times, nvlinktest.Failed)
-	devs, err := linkedHouse("", plain)(nil)
+	devs, err := linkedHouse("", kind)(nil)
 	require.NoError(t, err)
 	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, Figures: figures})
 	require.NoError(t, err, "without links it goes on all the same")

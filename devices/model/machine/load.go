@@ -107,7 +107,7 @@ type loader struct {
 }
 
 func (l *loader) machine(body ast.Node) {
-	m := l.mapping(body, "machine", "name", "about", "host", "devices", "switches", "links", "chunk", "staging", "exact")
+	m := l.mapping(body, "machine", "name", "about", "host", "devices", "switches", "links", "chunk", "staging", "exact", "bytes")
 	if m == nil {
 		return
 	}
@@ -134,6 +134,7 @@ func (l *loader) machine(body ast.Node) {
 	l.out.Rings.Chunk = m.number("chunk", bytes, 4096, 1<<40, 0)
 	l.out.Rings.Staging = m.number("staging", bytes, 1<<20, 1<<40, 0)
 	l.out.Rings.Exact = m.flag("exact", false)
+	l.out.Stamps = !m.flag("bytes", true)
 	l.connected(m.line)
 }
 

@@ -34,6 +34,7 @@ type Machine struct {
 	Switches    []Switch
 	Links       []Link
 	Rings       Rings
+	Stamps      bool // devices keep no bytes, but who wrote them (model.Options.Stamps)
 
 	// What build makes of the above.
 	channels []Channel

@@ -204,6 +204,25 @@ static cl_int enqueued(cl_int err, cl_event *ev)
 	return err;
 }
 
+// shape orders the calls that make and release sub-buffers, which have it alone, and those that enqueue commands,
+// which share it: together they break a list of NVIDIA's library (quirks.go). Writers come first, or
+// a program that never stops to enqueue would keep them out. No call that has it calls another.
+#ifndef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+#define PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP PTHREAD_RWLOCK_INITIALIZER
+#endif
+static pthread_rwlock_t shape = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+static int shaping(void) { return pthread_rwlock_wrlock(&shape); }
+static int enqueuing(void) { return pthread_rwlock_rdlock(&shape); }
+static void shaped(const int *held)
+{
+	(void)held;
+	pthread_rwlock_unlock(&shape);
+}
+
+#define GW_SHAPES __attribute__((cleanup(shaped), unused)) int shapes = shaping();
+#define GW_ENQUEUES __attribute__((cleanup(shaped), unused)) int enqueues = enqueuing();
+
 // P and A spell a function's parameters and the arguments passed on.
 #define P(...) (__VA_ARGS__)
 #define A(...) (__VA_ARGS__)
@@ -230,6 +249,7 @@ static cl_int enqueued(cl_int err, cl_event *ev)
 	GW_HIDDEN cl_int f p \
 	{ \
 		GW_GATE \
+		GW_ENQUEUES \
 		cl_int fault; \
 		if (gw_load()) return GW_NO_PLATFORM; \
 		if ((fault = gw_faulty(0))) return fault; \
@@ -267,7 +287,6 @@ CREATE(GW_PROGRAM, cl_program, clCreateProgramWithSource, P(cl_context c, cl_uin
 CREATE(GW_PROGRAM, cl_program, clCreateProgramWithBinary, P(cl_context c, cl_uint n, const cl_device_id *d, const size_t *l, const unsigned char **b, cl_int *st, cl_int *err), A(c, n, d, l, b, st, err))
 CREATE(GW_PROGRAM, cl_program, clLinkProgram, P(cl_context c, cl_uint n, const cl_device_id *d, const char *o, cl_uint pn, const cl_program *p, void(CL_CALLBACK *f)(cl_program, void *), void *u, cl_int *err), A(c, n, d, o, pn, p, f, u, err))
 CREATE(GW_KERNEL, cl_kernel, clCreateKernel, P(cl_program p, const char *n, cl_int *err), A(p, n, err))
-CREATE(GW_MEM, cl_mem, clCreateSubBuffer, P(cl_mem m, cl_mem_flags f, cl_buffer_create_type t, const void *i, cl_int *err), A(m, f, t, i, err))
 CREATE(GW_MEM, cl_mem, clCreateImage, P(cl_context c, cl_mem_flags f, const cl_image_format *i, const cl_image_desc *d, void *h, cl_int *err), A(c, f, i, d, h, err))
 CREATE(GW_EVENT, cl_event, clCreateUserEvent, P(cl_context c, cl_int *err), A(c, err))
 
@@ -280,6 +299,17 @@ GW_HIDDEN cl_mem clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void *h,
 		return NULL;
 	}
 	return created(GW_MEM, fn.clCreateBuffer(c, f, n, h, err));
+}
+
+GW_HIDDEN cl_mem clCreateSubBuffer(cl_mem m, cl_mem_flags f, cl_buffer_create_type t, const void *i, cl_int *err)
+{
+	GW_GATE
+	GW_SHAPES
+	if (gw_load()) {
+		if (err) *err = GW_NO_PLATFORM;
+		return NULL;
+	}
+	return created(GW_MEM, fn.clCreateSubBuffer(m, f, t, i, err));
 }
 
 GW_HIDDEN cl_mem clCreateBufferWithProperties(cl_context c, const cl_mem_properties *p, cl_mem_flags f, size_t n, void *h, cl_int *err)
@@ -308,6 +338,7 @@ RELEASE(GW_QUEUE, clReleaseCommandQueue, cl_command_queue)
 GW_HIDDEN cl_int clReleaseMemObject(cl_mem o)
 {
 	GW_GATE
+	GW_SHAPES
 	if (gw_load())
 		return GW_NO_PLATFORM;
 	__atomic_add_fetch(&releases, 1, __ATOMIC_SEQ_CST); // before and after: who looks in between has seen neither

@@ -1,0 +1,69 @@
+package runtime_test
+
+import (
+	"bytes"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/devicetest"
+	"godwit/runtime"
+)
+
+// To lock pages takes long, so other threads go on meanwhile; and what was locked for
+// nothing is given back.
+func TestPagesForWriteBacksAreNotLockedUnderThePlannersLock(t *testing.T) {
+	const size = 1 << 20
+	for _, refused := range []bool{false, true} {
+		d, err := cpu.New(cpu.Options{Memory: 4 * size})
+		require.NoError(t, err)
+		var built atomic.Pointer[runtime.Context]
+		var asked atomic.Int64
+		family := &devicetest.Family{OnLock: func() { // by the mover, for staging, too
+			c := built.Load()
+			if c == nil {
+				return
+			}
+			asked.Add(1)
+			done := make(chan struct{})
+			go func() { c.Stats(); close(done) }()
+			select {
+			case <-done:
+			case <-time.After(20 * time.Second):
+				t.Error("another thread has to wait")
+			}
+		}}
+		h := build(t, runtime.Options{Devices: []devices.Device{devicetest.NewBus(d, family)}, WholeBelow: 2 * size}, outOfOrder)
+		built.Store(h.c)
+		family.NoLocks.Store(refused)
+		q := h.q[0]
+		var all []*runtime.Buffer
+		paint := func(i int) { h.ok(q.EnqueueFill(soon(t), all[i], []byte{byte(i)}, 0, size)) }
+		for i := range 12 {
+			all = append(all, h.buffer(size, nil))
+			paint(i)
+			require.NoError(t, h.c.Check())
+		}
+		dropped := h.buffer(size, nil)
+		h.ok(q.EnqueueFill(soon(t), dropped, []byte{99}, 0, size))
+		require.NoError(t, dropped.Drop(h.devs[0]))
+		require.Positive(t, h.c.Stats().BytesWrittenBack)
+		require.Positive(t, asked.Load())
+		if !refused {
+			require.GreaterOrEqual(t, asked.Load(), int64(h.c.Stats().BytesWrittenBack/size))
+		}
+		for i, b := range append(all, dropped) {
+			got, v := make([]byte, size), byte(i)
+			if b == dropped {
+				v = 99
+			}
+			h.ended(h.ok(q.EnqueueRead(soon(t), b, 0, got)))
+			require.Equal(t, bytes.Repeat([]byte{v}, size), got)
+			require.NoError(t, b.Release())
+		}
+	}
+}
