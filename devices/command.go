@@ -95,7 +95,7 @@ type Command struct {
 	// Only devices that keep no bytes look at them.
 	Dst, Src Loc
 	Size     uint64 // bytes, for OpCopy and OpFill
-	Awaited  bool   // OpCopy: who submits it calls Wait at once; the queue may leave the copy to that call, which no Flush then replaces if there is anything to wait for
+	Awaited  bool   // OpCopy: who submits it calls Wait at once, and waits for nothing before; the queue may leave the copy to that call, or to any other's Wait for its point
 	Late     Late   // OpCopy: what part of Size there is to move; nil is all
 	Rect     Rect
 	Pattern  []byte // 1 to 128 bytes, a power of two; Size is a multiple of it

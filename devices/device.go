@@ -134,11 +134,12 @@ type Queue interface {
 	Submit(cmd *Command, waits []mem.Wait) (mem.Point, error)
 	// Timeline is the order of this queue's points.
 	Timeline() *mem.Timeline
-	// Wait blocks until p, a point of this queue, is reached, or ctx ends.
+	// Wait blocks until p, a point of this queue, is reached, or ctx ends. It does
+	// what Flush does, also where p is reached, and what was left to it
+	// (Command.Awaited).
 	Wait(ctx context.Context, p mem.Point, mode WaitMode) error
 	// Flush makes sure that all accepted commands will start without further
-	// calls. What was left to a Wait (Command.Awaited) it does itself, unless that
-	// has something to wait for: then it starts with the Wait.
+	// calls, but for those whose submitter is about to Wait (Command.Awaited).
 	Flush() error
 	// Close refuses further commands and returns when all accepted ones have
 	// ended; those whose waits can never be reached must be failed by ending

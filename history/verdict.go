@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -111,6 +112,7 @@ func (r *replay) finish() error {
 	if err := v.judge(); err != nil {
 		return err
 	}
+	v.writtenBack(math.MaxUint64) // of what was refused after the last in the log, too
 	host, err := r.hostQueue()
 	if err != nil {
 		return err

@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"math/bits"
+	"slices"
+	"sort"
 	"sync/atomic"
 
 	"godwit/mem"
@@ -17,9 +19,10 @@ import (
 // A closed gate is a bit; the last bit stands for all gates beyond the first 63, and is
 // closed while one of these is. A point has the bits of those that it hung on when it
 // was submitted. Of an in-order queue all that comes after a command that hangs hangs
-// too: so the queue keeps the bits, and where they begin. A bit serves another gate only
-// after it has been cleared wherever it is kept. While no gate is closed nothing is kept
-// and nothing is looked up.
+// too: so the queue keeps the bits, and where they begin. Of other timelines runs of
+// neighbouring points that hang on the same gates are kept: a million commands that wait for
+// one user event are one run. A bit serves another gate only after it has been cleared
+// wherever it is kept. While no gate is closed nothing is kept and nothing is looked up.
 
 // gateSet is some gates.
 type gateSet uint64
@@ -29,27 +32,25 @@ const others gateSet = 1 << 63
 // gates are the closed ones, and who hangs on them. Unless said, fields are protected by
 // Context.mu; a host call ends without it.
 type gates struct {
-	closed atomic.Uint64 // a gateSet; safe without the lock
-	calls  atomic.Uint64 // of closed: those of host calls; safe without the lock
-	beyond atomic.Int64  // closed gates that others stands for; safe without the lock
-	stale  gateSet       // bits that may still be kept of gates that are open again
-	pages  map[pageOf]*gatePage
-	spare  []*gatePage              // to be used anew
-	lines  map[*mem.Timeline]*Queue // the users' queues
-	dueAt  int                      // pages
+	closed atomic.Uint64               // a gateSet; safe without the lock
+	calls  atomic.Uint64               // of closed: those of host calls; safe without the lock
+	beyond atomic.Int64                // closed gates that others stands for; safe without the lock
+	stale  gateSet                     // bits that may still be kept of gates that are open again
+	runs   map[*mem.Timeline][]gateRun // in the order of their points
+	kept   int                         // runs
+	due    int                         // how many are kept before those of open gates are dropped
+	lines  map[*mem.Timeline]*Queue    // the users' queues
 }
 
-// gatePage has the gates of neighbouring points of a timeline that is not in order: 8
-// bytes a point where a program enqueues very many that hang.
-type gatePage [64]gateSet
-
-type pageOf struct {
-	line *mem.Timeline
-	n    uint64 // Seq / 64
+// gateRun is neighbouring points of a timeline, from and to among them, that hung on the same
+// gates.
+type gateRun struct {
+	from, to uint64
+	on       gateSet
 }
 
-// minPages is how many pages are kept without looking which are still needed.
-const minPages = 16
+// minRuns is how many runs are kept without looking which are still needed.
+const minRuns = 64
 
 // shut closes a new gate. c.mu is held.
 func (g *gates) shut(call bool) gateSet {
@@ -88,11 +89,7 @@ func (g *gates) open(gate gateSet) {
 // wash clears the bits of open gates wherever they are kept. c.mu is held.
 func (g *gates) wash() {
 	closed := gateSet(g.closed.Load())
-	for _, page := range g.pages {
-		for i := range page {
-			page[i] &= closed
-		}
-	}
+	g.drop(closed)
 	for _, q := range g.lines {
 		q.gates &= closed
 	}
@@ -117,47 +114,59 @@ func (c *Context) gated(p mem.Point, waits []mem.Wait, q *Queue, itself gateSet)
 		}
 		q.gates |= on
 	} else if on != 0 {
-		c.gates.page(p)[p.Seq%64] = on
+		c.gates.note(p, on, closed)
 	}
 }
 
-// page is the page of a point, a new one where there is none.
-func (g *gates) page(p mem.Point) *gatePage {
-	at := pageOf{p.Line, p.Seq / 64}
-	if page := g.pages[at]; page != nil {
-		return page
+// note notes what a point hangs on: some of the closed gates.
+func (g *gates) note(p mem.Point, on, closed gateSet) {
+	runs := g.runs[p.Line]
+	if n := len(runs); n > 0 && runs[n-1].to+1 == p.Seq && runs[n-1].on&closed == on {
+		runs[n-1].to = p.Seq
+		return
 	}
-	if len(g.pages) >= max(g.dueAt, minPages) {
-		for at, page := range g.pages {
-			if !page.needed(at) {
-				*page = gatePage{}
-				g.spare = append(g.spare, page)
-				delete(g.pages, at)
+	if g.kept >= max(g.due, minRuns) {
+		g.drop(closed)
+		g.due, runs = 2*g.kept, g.runs[p.Line]
+	}
+	if g.runs == nil {
+		g.runs = make(map[*mem.Timeline][]gateRun)
+	}
+	g.runs[p.Line] = slices.Insert(runs, after(runs, p.Seq), gateRun{p.Seq, p.Seq, on})
+	g.kept++
+}
+
+// after is the index of the first run that begins after a point.
+func after(runs []gateRun, seq uint64) int {
+	return sort.Search(len(runs), func(i int) bool { return runs[i].from > seq })
+}
+
+// drop clears the bits of open gates, drops the runs that have no others, and makes one of
+// neighbours that are alike then.
+func (g *gates) drop(closed gateSet) {
+	g.kept = 0
+	for line, runs := range g.runs {
+		kept := runs[:0]
+		for _, r := range runs {
+			r.on &= closed
+			n := len(kept) - 1
+			switch {
+			case r.on == 0 || mem.Point{Line: line, Seq: r.to}.Passed():
+			case n >= 0 && kept[n].to+1 == r.from && kept[n].on == r.on:
+				kept[n].to = r.to
+			default:
+				kept = append(kept, r)
 			}
 		}
-		g.dueAt = 2 * len(g.pages)
+		g.runs[line] = kept // its room is for the next ones
+		g.kept += len(kept)
 	}
-	if g.pages == nil {
-		g.pages = make(map[pageOf]*gatePage)
-	}
-	var page *gatePage
-	if n := len(g.spare); n > 0 {
-		page, g.spare = g.spare[n-1], g.spare[:n-1]
-	} else {
-		page = new(gatePage)
-	}
-	g.pages[at] = page
-	return page
 }
 
-// needed reports whether some point of the page has not been reached.
-func (page *gatePage) needed(at pageOf) bool {
-	for i, on := range page {
-		if p := (mem.Point{Line: at.line, Seq: at.n*64 + uint64(i)}); on != 0 && !p.Reached() {
-			return true
-		}
-	}
-	return false
+// forget drops what is kept of a user's queue, which is closed.
+func (g *gates) forget(line *mem.Timeline) {
+	g.kept -= len(g.runs[line])
+	delete(g.runs, line)
 }
 
 // gatesOf are the gates that a point hung on when it was submitted; bits of gates that
@@ -175,8 +184,9 @@ func (c *Context) gatesOf(p mem.Point) gateSet {
 		}
 		return q.gates
 	}
-	if page := c.gates.pages[pageOf{p.Line, p.Seq / 64}]; page != nil {
-		return page[p.Seq%64]
+	runs := c.gates.runs[p.Line]
+	if i := after(runs, p.Seq) - 1; i >= 0 && p.Seq <= runs[i].to {
+		return runs[i].on
 	}
 	return 0
 }

@@ -73,6 +73,37 @@ func TestWhatWaitsForAUserEventHangsOnIt(t *testing.T) {
 	require.NoError(t, c.Close(ctx))
 }
 
+// Neighbours that hang on the same gates take no more room than one; runs of gates that are open
+// are dropped when there are many, and all of a queue with it.
+func TestCommandsThatHangTogetherAreOneRun(t *testing.T) {
+	ctx := context.Background()
+	_, c, _, out := gateHouse(t)
+	mark := func(wait ...Event) {
+		_, err := out.EnqueueMarker(ctx, wait...)
+		require.NoError(t, err)
+	}
+	stays, err := c.NewUserEvent()
+	require.NoError(t, err)
+	for range 1000 {
+		mark(stays)
+	}
+	require.Equal(t, 1, c.gates.kept)
+	for i := range 10 * minRuns {
+		goes, err := c.NewUserEvent()
+		require.NoError(t, err)
+		if mark(stays, goes); i >= 5*minRuns {
+			mark(goes)
+		}
+		require.NoError(t, goes.SetStatus(Complete))
+	}
+	require.LessOrEqual(t, c.gates.kept, 6*minRuns, "those of the second half have others between them")
+	require.NoError(t, stays.SetStatus(Complete))
+	require.NoError(t, out.Close())
+	require.Zero(t, c.gates.kept)
+	require.Empty(t, c.gates.runs)
+	require.NoError(t, c.Close(ctx))
+}
+
 func TestWhatWaitsForAHostCallHangsOnIt(t *testing.T) {
 	ctx := context.Background()
 	_, c, in, out := gateHouse(t)

@@ -155,6 +155,13 @@ func (q *lazyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, e
 	return q.Queue.Submit(cmd, append(append([]mem.Wait(nil), waits...), mem.Wait{Point: q.gate}))
 }
 
+func (q *lazyQueue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) error {
+	if err := q.Flush(); err != nil {
+		return err
+	}
+	return q.Queue.Wait(ctx, p, mode)
+}
+
 func (q *lazyQueue) Flush() error {
 	q.mu.Lock()
 	gate := q.gate

@@ -100,12 +100,17 @@ func (c *Context) Flush() {
 // flush makes sure that all that was submitted will start: a command may wait
 // for copies and commands on any other queue, whose device may hold them back
 // until it is flushed. Whoever is about to wait calls it.
-func (c *Context) flush() {
+func (c *Context) flush() { c.flushBut(nil) }
+
+// flushBut is flush for who calls Wait of one queue at once, which flushes that.
+func (c *Context) flushBut(waits devices.Queue) {
 	if !c.unflushed.Swap(false) {
 		return
 	}
 	for _, q := range *c.open.Load() {
-		_ = q.Flush() // closed meanwhile, or a lost device, which those who wait are told
+		if q != waits {
+			_ = q.Flush() // closed meanwhile, or a lost device, which those who wait are told
+		}
 	}
 	c.mover.Flush()
 }
@@ -146,7 +151,7 @@ func (q *Queue) waitPoint(ctx context.Context, p mem.Point, mode devices.WaitMod
 		if err := q.c.inside(); err != nil {
 			return err
 		}
-		q.c.flush()
+		q.c.flushBut(q.dev)
 	}
 	return q.c.missing(q.dev.Wait(ctx, p, mode), p)
 }
@@ -219,7 +224,11 @@ func (q *Queue) Finish(ctx context.Context, how ...devices.WaitMode) error {
 	}
 	pending := q.running(nil)
 	q.c.unlock()
-	q.c.flush()
+	if n := len(pending); n == 0 || n > few {
+		q.c.flush()
+	} else {
+		q.c.flushBut(q.dev)
+	}
 	if err := q.drain(ctx, pending, modeOf(how)); err != nil {
 		return err
 	}
@@ -240,9 +249,6 @@ func (q *Queue) drain(ctx context.Context, points []mem.Point, mode devices.Wait
 		return q.c.missing(points[n-1].WaitPassed(ctx), points[n-1])
 	}
 	for _, p := range points {
-		if p.Reached() {
-			continue
-		}
 		if err := q.dev.Wait(ctx, p, mode); err != nil && !p.Reached() {
 			return q.c.missing(err, p)
 		}
@@ -291,13 +297,15 @@ func (q *Queue) Close() error {
 	_ = q.dev.Flush() // a lost device: Close says so
 	q.c.flush()
 	err = q.dev.Close()
+	q.c.lock()
+	defer q.c.unlock()
 	if errors.Is(err, devices.ErrStuck) { // in virtual time nothing ends what it runs; the program may
-		q.c.lock()
 		q.closed = false
 		q.c.queues = append(q.c.queues, q)
 		q.c.gates.lines[q.line] = q
 		q.c.listQueues()
-		q.c.unlock()
+	} else {
+		q.c.gates.forget(q.line)
 	}
 	return err
 }

@@ -185,8 +185,9 @@ func testManyQueues(e *env) {
 	}
 }
 
-// testWaitModes: either way of waiting is told of a command's end, and an Awaited copy
-// that nobody waits for is done by Flush.
+// testWaitModes: either way of waiting is told of a command's end, and so is who waits for the
+// point of an Awaited copy by other means, once its submitter calls Wait. A Flush between changes
+// nothing.
 func testWaitModes(e *env) {
 	for _, q := range []devices.Queue{e.inOrder(), e.outOfOrder()} {
 		b := e.alloc(100_000)
@@ -202,10 +203,15 @@ func testWaitModes(e *env) {
 			func(p mem.Point) error { return q.Wait(e.context(), p, devices.Park) },
 			func(p mem.Point) error { return q.Wait(e.context(), p, devices.BlockThread) },
 			func(p mem.Point) error {
+				ended := make(chan error, 1)
+				go func() { ended <- p.Wait(e.context()) }()
 				if err := q.Flush(); err != nil {
 					return err
 				}
-				return p.Wait(e.context())
+				if err := q.Wait(e.context(), p, devices.BlockThread); err != nil {
+					return err
+				}
+				return <-ended
 			},
 		}
 		for _, wait := range wait {

@@ -3,8 +3,6 @@
 package opencl
 
 import (
-	"slices"
-
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/devices/storage"
@@ -23,10 +21,7 @@ import (
 //
 //   - up to directAtOnce, within Submit: copying costs less than enqueueing;
 //   - up to directHeld, of commands that were held back, by who moves them on;
-//   - reads and writes of any size where who submits waits at once (devices.Command.Awaited), in
-//     its own thread: the record is left until its Wait comes. That waits in OpenCL for what the
-//     copy follows, such as a launch, and copies then: so of a launch and a blocking read OpenCL
-//     is given the launch only.
+//   - reads and writes of any size that are left to their Wait (blocking.go).
 //
 // All others go to OpenCL, those with times too, which are its clock's.
 const (
@@ -114,11 +109,6 @@ func (r *record) here(most int) bool {
 // length is how many bytes copyHere would copy.
 func (r *record) length() int { return len(r.bytes) + len(r.source) }
 
-// mayBeOwed reports whether r, which nothing holds, may be left to who waits for it.
-func (r *record) mayBeOwed(cmd *devices.Command) bool {
-	return cmd.Awaited && r.memory != 0 && r.source == nil
-}
-
 // copyNowLocked does r within Submit: held to free. mu is released in between, which
 // nobody uses: nobody knows of r.
 func (h *host) copyNowLocked(r *record) mem.Point {
@@ -145,73 +135,4 @@ func (h *host) copyLocked(r *record) {
 	r.copyHere()
 	h.mu.Lock()
 	h.finishLocked(r, nil)
-}
-
-// copyOwed does the command of p where it is left to who waits for it: who may block, within
-// OpenCL, does so until all that it follows has ended. For who may not, it goes on as any
-// command does.
-func (h *host) copyOwed(q *Queue, p mem.Point, block bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	q.owed = slices.DeleteFunc(q.owed, func(x mem.Point) bool { return x == p })
-	r := q.flight.get(p.Seq)
-	if r == nil || !r.left {
-		return
-	}
-	r.left = false // to nobody else
-	if block {
-		h.waitForLocked(r)
-	}
-	h.draining++
-	if r.mayGo() {
-		h.copyLocked(r)
-	} else {
-		r.state = held
-		h.readyLocked(r)
-	}
-	h.drainLocked()
-}
-
-// waitForLocked blocks the thread in OpenCL until what r waits for has ended, as far as OpenCL
-// has it. mu is released in between.
-func (h *host) waitForLocked(r *record) {
-	for i := range r.waits {
-		w := r.waits[i].Point
-		if x := h.lines[w.Line]; x != nil && !w.Reached() {
-			h.mu.Unlock()
-			h.waitNative(x, w)
-			h.mu.Lock()
-		}
-	}
-}
-
-// mayGo reports whether all that r waits for has ended, and nothing of it failed that r needs.
-func (r *record) mayGo() bool {
-	for i := range r.waits {
-		if w := &r.waits[i]; !w.Point.Reached() || w.Kind == mem.Data && !w.Point.Succeeded() {
-			return false
-		}
-	}
-	return true
-}
-
-// copyAllOwed has what is owed on the queue go on without who waits for it, in its order; where
-// reached is set, up to the first that would have to be waited for: who submitted that waits for it.
-func (q *Queue) copyAllOwed(reached bool) {
-	h := q.dev.host
-	for {
-		h.mu.Lock()
-		if len(q.owed) == 0 {
-			h.mu.Unlock()
-			return
-		}
-		p := q.owed[0]
-		r := q.flight.get(p.Seq)
-		wait := reached && r != nil && r.left && !r.mayGo()
-		h.mu.Unlock()
-		if wait {
-			return
-		}
-		h.copyOwed(q, p, false)
-	}
 }

@@ -78,9 +78,9 @@ func TestTransfersThatNeedNoOpenCLGiveItNothing(t *testing.T) {
 	}
 }
 
-// What is owed is done by who waits for it, whoever that is, and what comes after it,
+// What is left to a Wait is done by who waits for it, whoever that is, and what comes after it,
 // on its queue or another, sees its bytes.
-func TestWhatIsOwedHoldsBackWhatComesAfterIt(t *testing.T) {
+func TestWhatIsLeftToAWaitHoldsBackWhatComesAfterIt(t *testing.T) {
 	d := openDirect(t)
 	q, other := openQueue(t, d, devices.QueueOptions{}), openQueue(t, d, devices.QueueOptions{OutOfOrder: true})
 	const n = directAtOnce + 1
@@ -103,25 +103,6 @@ func TestWhatIsOwedHoldsBackWhatComesAfterIt(t *testing.T) {
 	finishPoint(t, other, after[1])
 	require.Equal(t, want, first)
 	require.Equal(t, want, second)
-}
-
-// Flush starts all that was accepted, what is owed included.
-func TestFlushDoesWhatIsOwed(t *testing.T) {
-	d := openDirect(t)
-	q := openQueue(t, d, devices.QueueOptions{})
-	const n = directAtOnce + 1
-	b := alloc(t, d, n)
-	want, got := pattern(n, 1), make([]byte, n)
-	w, r := write(d, b, 0, want), read(d, b, 0, got)
-	w.Awaited, r.Awaited = true, true
-	p := run(t, q, w)
-	require.False(t, p.Reached())
-	require.NoError(t, q.Flush())
-	require.True(t, p.Succeeded(), "by Flush itself")
-	p = run(t, q, r)
-	require.NoError(t, q.Flush())
-	require.True(t, p.Succeeded())
-	require.Equal(t, want, got)
 }
 
 // A transfer that is made here fails as any does where what it waits for failed, and

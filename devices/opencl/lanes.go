@@ -26,10 +26,10 @@ const (
 	starve               // a batch has no staging or no tracks: it is told when to ask again
 
 	// In Submit only.
-	later    // it is accepted, and the ready list goes on with it: Submit ends no points
-	toSpan   // to OpenCL, without an event and a record: a point of the queue's quiet span (quiet.go)
-	copyNow  // before Submit returns
-	copyOwed // by who waits for it, which he does at once: held to elsewhere
+	later   // it is accepted, and the ready list goes on with it: Submit ends no points
+	toSpan  // to OpenCL, without an event and a record: a point of the queue's quiet span (quiet.go)
+	copyNow // before Submit returns
+	leave   // to who waits for it, which he does at once: held to elsewhere (blocking.go)
 )
 
 // lane is how r, which was held, goes on.
@@ -66,8 +66,8 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 		return toRunner
 	case r.here(directAtOnce):
 		return copyNow
-	case r.mayBeOwed(cmd):
-		return copyOwed
+	case r.mayBeLeft(cmd):
+		return leave
 	}
 	return toOpenCL
 }
@@ -102,7 +102,7 @@ func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) 
 		}
 	case l == toRunner:
 		r.elsewhere(r.runner)
-	case l == copyOwed:
+	case l == leave:
 		h.dropEdgesLocked(r) // who waits looks at the points
 		r.elsewhere(waiter{})
 	case open && l != starve:
@@ -224,13 +224,7 @@ func (r *record) cut() bool {
 
 // enqueue gives r to OpenCL, behind the events of its edges. It is called without locks.
 func (r *record) enqueue() (ocl.Status, error) {
-	r.handles = r.handles[:0]
-	for _, x := range r.edges {
-		r.handles = append(r.handles, x.event)
-		if x.q != r.q || r.batch != nil {
-			x.q.flushOnce()
-		}
-	}
+	r.behindEdges()
 	r.awaitEnd()
 	for _, x := range r.others() {
 		x.awaitEnd()
@@ -249,6 +243,17 @@ func (r *record) enqueue() (ocl.Status, error) {
 		}
 	}
 	return st, err
+}
+
+// behindEdges lists the events of r's edges, and flushes their queues.
+func (r *record) behindEdges() {
+	r.handles = r.handles[:0]
+	for _, x := range r.edges {
+		r.handles = append(r.handles, x.event)
+		if x.q != r.q || r.batch != nil {
+			x.q.flushOnce()
+		}
+	}
 }
 
 // awaitEnd expects a callback of r. It comes before the call that gives r to OpenCL: the
@@ -315,14 +320,6 @@ type runner interface {
 func (r *record) elsewhere(by runner) {
 	r.state = elsewhere
 	by.run(r)
-}
-
-// waiter has copies left to who waits for them: see copyOwed.
-type waiter struct{}
-
-func (waiter) run(r *record) {
-	r.left = true
-	r.q.owed = append(r.q.owed, r.point)
 }
 
 // goroutine runs host calls, each in a goroutine of its own.

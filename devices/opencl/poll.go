@@ -66,23 +66,29 @@ func (h *host) endedWellLocked(r *record) {
 	if !open() {
 		return
 	}
+	h.lookBeforeLocked(r, open)
+	if open() {
+		h.draining++
+		h.toldLocked(r, ocl.Complete, false)
+		h.drainLocked()
+	}
+}
+
+// lookBeforeLocked asks OpenCL about what has ended since r has, which came after it, while more
+// says so. mu is released in between.
+func (h *host) lookBeforeLocked(r *record, more func() bool) {
 	if q := r.line(); q != nil && q.quiet.has(q.quiet.from) && q.quiet.from < r.point.Seq {
 		h.mu.Unlock()
 		h.pollBefore(q, r.point.Seq)
 		h.mu.Lock()
 	}
-	for i := 0; i < len(r.waits) && open(); i++ { // what it waited for has ended too
+	for i := 0; i < len(r.waits) && more(); i++ {
 		w := r.waits[i].Point
 		if x := h.lines[w.Line]; !w.Reached() && x != nil {
 			h.mu.Unlock()
 			h.poll(x, w)
 			h.mu.Lock()
 		}
-	}
-	if open() {
-		h.draining++
-		h.toldLocked(r, ocl.Complete, false)
-		h.drainLocked()
 	}
 }
 
@@ -102,6 +108,9 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	e := r.event
 	if len(h.records)-len(h.free) > mostInUse { // while the command runs
 		h.drainSinkLocked()
+	}
+	if r.batch == nil {
+		q.dirty.Store(false) // the wait flushes the queue of its event
 	}
 	h.mu.Unlock()
 	st := e.Wait()

@@ -32,8 +32,9 @@ type Queue struct {
 	pending int         // protected by host.mu: accepted and not told of as ended
 	inside  int         // protected by host.mu: calls of Submit that Close waits for
 	closing bool        // protected by host.mu
+	shut    atomic.Bool // closing, for who does not hold host.mu
+	left    []mem.Point // protected by host.mu: transfers left to a Wait, see blocking.go
 	abort   error       // protected by host.mu: why nothing is given to OpenCL any more; nil until Abort
-	owed    []mem.Point // protected by host.mu: copies left to Wait or Flush
 	times   []timed     // protected by host.mu; nil without profiling
 	quiet   quiet
 }
@@ -153,16 +154,10 @@ func (q *Queue) flushOnce() {
 
 // Flush implements devices.Queue.
 func (q *Queue) Flush() error {
-	q.dev.host.mu.Lock()
-	closing, owes := q.closing, len(q.owed) > 0
-	q.dev.host.mu.Unlock()
-	if closing {
+	if q.shut.Load() {
 		return q.errClosed()
 	}
 	q.flushOnce()
-	if owes {
-		q.copyAllOwed(true)
-	}
 	return nil
 }
 
@@ -171,26 +166,25 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 	if p.Line != q.line {
 		return fmt.Errorf("queue %s: point %v is not of this queue: %w", q.line.Name(), p, mem.ErrInvalidEvent)
 	}
-	if p.Reached() {
-		return p.Err()
-	}
-	q.flushOnce()
-	if q.dev.direct {
-		if q.dev.host.copyOwed(q, p, mode == devices.BlockThread); p.Reached() {
-			return p.Err()
+	block, h := mode == devices.BlockThread, q.dev.host
+	if block && !p.Reached() { // which flushes
+		h.carryOut(q, p, true)
+		if !p.Reached() && !q.finishQuiet(p) {
+			h.waitNative(q, p)
 		}
 	}
-	if mode == devices.BlockThread && q.finishQuiet(p) {
-		return p.Wait(ctx)
-	}
-	if mode == devices.BlockThread {
-		q.dev.host.waitNative(q, p)
+	q.flushOnce()
+	if !block && !p.Reached() {
+		h.carryOut(q, p, false)
 	}
 	for start := time.Now(); !p.Reached() && time.Since(start) < pollFor && ctx.Err() == nil; {
-		if !q.dev.host.poll(q, p) {
+		if !h.poll(q, p) {
 			break
 		}
 		runtime.Gosched()
+	}
+	if p.Reached() {
+		return p.Err()
 	}
 	return p.Wait(ctx)
 }
@@ -286,13 +280,14 @@ func (q *Queue) Close() error {
 		return q.errClosed()
 	}
 	q.closing = true
+	q.shut.Store(true)
 	for q.inside > 0 { // what they bring in is to be flushed
 		h.ended.Wait()
 	}
 	h.mu.Unlock()
 	h.hurry()
 	q.flushOnce()
-	q.copyAllOwed(false)
+	q.carryOutAll()
 	h.mu.Lock()
 	for q.pending > 0 {
 		h.ended.Wait()

@@ -243,6 +243,7 @@ func (q *Queue) finishQuiet(p mem.Point) bool {
 		q.use.RUnlock()
 		return false
 	}
+	q.dirty.Store(false) // clFinish flushes
 	st := q.cl.Finish()
 	q.use.RUnlock()
 	h.pollBefore(q, to)

@@ -322,26 +322,15 @@ type deaf struct {
 }
 
 func (d *deaf) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.Device.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return &deafQueue{q, d}, nil
-}
-
-type deafQueue struct {
-	devices.Queue
-	d *deaf
-}
-
-func (q *deafQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	var heard []mem.Wait
-	for _, w := range waits {
-		if q.d.hears(w) {
-			heard = append(heard, w)
+	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		var heard []mem.Wait
+		for _, w := range waits {
+			if d.hears(w) {
+				heard = append(heard, w)
+			}
 		}
-	}
-	return q.Queue.Submit(cmd, heard)
+		return q.Submit(cmd, heard)
+	})
 }
 
 // TestTheTestSeesWaitsThatAreNotKept proves that the histories are sharp enough:
@@ -390,4 +379,17 @@ func TestAHistoryIsReadBackAsItWasSaved(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, h, again)
 	require.Equal(t, h, history.Generate(3, 50), "a seed is a history")
+}
+
+// TestHistoriesThatFoundSomething replays those that soaks have found and shrunk, on every
+// configuration with faults: what was at fault stays mended.
+func TestHistoriesThatFoundSomething(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		h, err := history.Load(file)
+		require.NoError(t, err)
+		everywhere(t, h, faultyConfigs())
+	}
 }

@@ -147,12 +147,15 @@ func (d *faultyOpenCL) PinnedMemory(node int) (devices.PinnedMemory, error) {
 func (d *faultyOpenCL) Close() error { return d.f.Close(d.Device) }
 
 // TestHistoriesAgreeWithOneFlatMemoryOnRealDevices has fixed seeds in CI; with
-// GODWIT_SOAK=1 they are new, until 100,000 commands were accepted.
+// GODWIT_SOAK=1 they are new, until 100,000 commands (or GODWIT_SOAK_COMMANDS) were accepted.
 func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	need(t)
 	goal, first := 10_000, uint64(1)
 	if os.Getenv("GODWIT_SOAK") != "" {
 		goal, first = 100_000, rand.Uint64()
+		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
+			goal = n
+		}
 	}
 	var all []history.Config
 	for _, carve := range []string{"off", "on"} {
@@ -193,6 +196,33 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	created, released := opencl.Objects()
 	require.Equal(t, created, released, "every cl object made is released")
 	require.Positive(t, created.Buffers)
+}
+
+// TestAContextThatIsClosedAtOnceHasNothingLeftOnRealDevices is the test of that name of
+// simulated devices with two of PoCL's.
+func TestAContextThatIsClosedAtOnceHasNothingLeftOnRealDevices(t *testing.T) {
+	need(t)
+	runs, first := 8, uint64(1)
+	if os.Getenv("GODWIT_SOAK") != "" {
+		runs, first = 3000, rand.Uint64()
+	}
+	give := keep(t)
+	var total history.Result
+	for i := range runs {
+		cfg := history.Config{
+			Name: fmt.Sprintf("stopped/%d", i%8), OutOfOrder: i%2 > 0,
+			Open: houseOf(kind{carve: "off", bus: []string{"off", "on"}[i/2%2], mixed: i/4%2 > 0, tce: tce.Options{DMAWord: 8}}),
+		}
+		h := history.Generate(first+uint64(i), 80)
+		res, err := history.Stop(h, cfg, 1+int(h.Seed*7%80))
+		require.NoError(t, err, "seed %d on %s", h.Seed, cfg.Name)
+		total.Add(res)
+	}
+	give()
+	t.Logf("first seed %d: %d histories, %d commands accepted, %d failed since they were stopped", first, runs, total.Commands, total.Failed)
+	require.Positive(t, total.Failed)
+	created, released := opencl.Objects()
+	require.Equal(t, created, released, "every cl object made is released")
 }
 
 // TestFailuresLoseExactlyWhatTheyMustOnRealDevices is the test of that name of

@@ -167,6 +167,14 @@ buffers: [{name: a, size: 1 MiB, ramp: uint}, {name: b, size: 1 MiB}]
 commands:
 - {repeat: 2000, as: i, do: [{fill: a, offset: i * 4, size: 4, pattern: {uint: i}, queue: "d{i % 2}"}, {copy: a, to: b, queue: "d{(i + 1) % 2}"}]}
 `), 0o600))
+	swept := filepath.Join(dir, "swept.yaml")
+	require.NoError(t, os.WriteFile(swept, []byte(`
+params: {n: {type: integer, default: 64}}
+devices: [{name: d, driver: cpu, count: 2, memory: 64 MiB}]
+buffers: [{name: a, size: 256 KiB, ramp: float}, {name: b, size: 256 KiB, ramp: float}, {name: c, size: 256 KiB}]
+commands:
+- {repeat: n, as: i, do: [{launch: matmul, queue: "d{i % 2}", global: [64, 64], args: [a, b, c, 64, 64, 64]}]}
+`), 0o600))
 	trace := filepath.Join(dir, "t.csv")
 	var b strings.Builder
 	b.WriteString("op,id,bytes,time_us\n")
@@ -181,6 +189,13 @@ commands:
 	runs := map[string][]string{
 		"run":            {"run", long, "--timeline", out},
 		"run --json":     {"run", long, "--json"},
+		"run --machine":  {"run", long, "--machine", "h200x2-pcie", "--timeline", out},
+		"run kernels":    {"run", swept, "--set", "n=5000", "--json"},
+		"sweep":          {"sweep", swept, "--set", "n=1..60", "--fast", "--resume", "--out", filepath.Join(dir, "swept.csv"), "--plot", out},
+		"sweep machines": {"sweep", swept, "--set", "n=1..60", "--machine", "h200x2-pcie,h200x2-nvlink", "--json"},
+		"compare":        {"compare", long, "--policy", "lru,cost", "--json"},
+		"machines":       {"machines", "--json"},
+		"schema":         {"schema", "scenario"},
 		"devices":        {"devices", "--json"},
 		"replay":         {"replay", trace, "--repeats", "1", "--report", out, "--json"},
 		"fuzz":           {"fuzz", "--evals", "1000000", "--json", "--out", filepath.Join(dir, "found")},
@@ -213,14 +228,15 @@ func TestSignalsAtRandomMomentsInEveryVerb(t *testing.T) {
 		}
 	})
 	cache := t.TempDir() // of PoCL's: a user's own is shared with whoever runs
-	runs, seed := len(names), uint64(1)
+	runs, seed, latest := len(names), uint64(1), 300_000
 	if os.Getenv("GODWIT_SOAK") != "" {
-		runs, seed = 500, rand.Uint64()
+		runs, seed, latest = 500, rand.Uint64(), 900_000
 	}
 	t.Logf("seed %d, %d runs", seed, runs)
 	r := rand.New(rand.NewPCG(seed, 0))
 	kinds := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 	var worst, worst2 time.Duration
+	slowest := ""
 	codes := make(map[int]int)
 	for i := range runs {
 		name := names[i%len(names)]
@@ -229,7 +245,7 @@ func TestSignalsAtRandomMomentsInEveryVerb(t *testing.T) {
 		mark := "GODWIT_TEST_MARK=" + tmp
 		cmd := exec.CommandContext(t.Context(), bin, verbs[name]...)
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "POCL_CACHE_DIR="+cache, mark)
-		signals := []delayed{{kinds[r.IntN(3)], time.Duration(r.IntN(900_000)) * time.Microsecond}}
+		signals := []delayed{{kinds[r.IntN(3)], time.Duration(r.IntN(latest)) * time.Microsecond}}
 		if r.IntN(3) == 0 {
 			signals = append(signals, delayed{kinds[r.IntN(3)], time.Duration(r.IntN(50_000)) * time.Microsecond})
 		}
@@ -247,15 +263,22 @@ func TestSignalsAtRandomMomentsInEveryVerb(t *testing.T) {
 		text, err := os.ReadFile(out)
 		require.NoError(t, err)
 		require.True(t, string(text) == "old" || json.Valid(text) || bytes.HasSuffix(bytes.TrimSpace(text), []byte("</html>")), what)
-		if strings.Contains(strings.Join(verbs[name], " "), "--json") && len(signals) == 1 && got.out != "" {
-			require.True(t, json.Valid([]byte(got.out)), what)
+		if strings.Contains(strings.Join(verbs[name], " "), "--json") && len(signals) == 1 {
+			for line := range strings.Lines(got.out) {
+				if name == "sweep machines" { // rows
+					require.True(t, json.Valid([]byte(line)), what)
+				}
+			}
+			require.True(t, got.out == "" || name == "sweep machines" || json.Valid([]byte(got.out)), what)
 		}
 		codes[got.code]++
 		if len(signals) == 1 {
-			worst = max(worst, got.took)
+			if got.took > worst {
+				worst, slowest = got.took, name
+			}
 		} else {
 			worst2 = max(worst2, got.took)
 		}
 	}
-	t.Logf("exit codes %v; the longest from one signal to the end %v, from the second %v", codes, worst, worst2)
+	t.Logf("exit codes %v; the longest from one signal to the end %v (%s), from the second %v", codes, worst, slowest, worst2)
 }

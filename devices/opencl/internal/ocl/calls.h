@@ -87,6 +87,10 @@ GW_HIDDEN cl_int gw_set_args(gw_cmd *c, const void *args, gw_args *set);
 // memory. Of a fill it is the pattern. host is the host end of transfers.
 GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag);
 
+// gw_transfer carries out a GW_READ or GW_WRITE behind the events in waits, in one blocking
+// call, and returns how it ended. Where OpenCL has taken it, c->event is its event.
+GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host);
+
 // gw_rect enqueues a rectangle, row by row where OpenCL does not take it whole: then
 // the last row waits for the others, so that its event is the end of them all.
 GW_HIDDEN cl_int gw_rect(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e);

@@ -74,6 +74,13 @@ func (c *Command) Submit(args []byte, set SetArgs, waits []Event, host []byte, t
 	return Status(C.gw_submit((*C.gw_cmd)(unsafe.Pointer(c)), unsafe.Pointer(first(args)), set.c, list(waits), unsafe.Pointer(first(host)), t.c))
 }
 
+// Transfer carries out c, a Read or Write, behind the events in waits, in one blocking call, and
+// returns how it ended. Where OpenCL has taken it, c.Event is its event.
+func (c *Command) Transfer(waits []Event, host []byte) Status {
+	c.waits = uint32(len(waits))
+	return Status(C.gw_transfer((*C.gw_cmd)(unsafe.Pointer(c)), list(waits), unsafe.Pointer(first(host))))
+}
+
 // SetArgs is what the arguments of a kernel were set to last, so that only those that
 // have changed are set again; C memory. The zero value sets all each time.
 type SetArgs struct{ c *C.gw_args }

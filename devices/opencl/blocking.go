@@ -1,0 +1,151 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"slices"
+
+	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+// Transfers that their submitter waits for.
+//
+// Who submits a read or write with devices.Command.Awaited calls Wait at once, and is the
+// only one who may have that carried out in his own thread. So, where nothing but OpenCL
+// holds the command back, Submit gives it a point and leaves the rest to that Wait:
+//
+//   - Where the memory is this process's (direct.go), Wait blocks in OpenCL until what the
+//     copy follows has ended, such as a launch, and copies. So of a launch and a blocking
+//     read OpenCL is given the launch only.
+//   - Elsewhere Wait makes one blocking call of OpenCL's, behind the events of what the
+//     transfer follows. To enqueue it, to be told of its end and to wait for that takes a
+//     call, a callback and a wake-up more.
+//
+// Flush does not start such a command: its submitter is on his way to Wait, and waits for
+// nothing before. Nobody hangs who waits for it meanwhile: its point ends with that Wait, or
+// with his own where he gets there first. One who may not block in OpenCL has it go on as any
+// command does, and so does Close. The same happens where the command turns out to be held by
+// something that OpenCL does not have: then another thread's wait moves it on as well.
+//
+// A wait in OpenCL, for an event or by a blocking call, flushes the queue of that event: so
+// Wait flushes its own queue only where it does not get there. Events of other queues are
+// flushed by who waits for them (record.enqueue, runtime.Context.flush).
+
+// mayBeLeft reports whether r, which nothing holds, may be left to who waits for it.
+func (r *record) mayBeLeft(cmd *devices.Command) bool {
+	return cmd.Awaited && r.source == nil && (r.memory != 0 || r.op == devices.OpCopy && (r.cmd.Op == ocl.Read || r.cmd.Op == ocl.Write))
+}
+
+// waiter has transfers left to who waits for them.
+type waiter struct{}
+
+func (waiter) run(r *record) {
+	r.left = true
+	r.q.left = append(r.q.left, r.point)
+}
+
+// leftLocked takes the command of p from those that are left to a Wait: nil where it is
+// none of them.
+func (q *Queue) leftLocked(p mem.Point) *record {
+	r := q.flight.get(p.Seq)
+	if r == nil || !r.left {
+		return nil
+	}
+	r.left = false
+	q.left = slices.DeleteFunc(q.left, func(x mem.Point) bool { return x == p })
+	return r
+}
+
+// carryOut does the command of p where it is left to who waits for it: who may block within
+// OpenCL, by himself. For who may not, it goes on as any command does, unless it can be copied
+// here at once.
+func (h *host) carryOut(q *Queue, p mem.Point, block bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := q.leftLocked(p)
+	if r == nil {
+		return
+	}
+	here := r.memory != 0
+	if here && block {
+		h.waitForLocked(r)
+	}
+	h.draining++
+	switch {
+	case here && r.mayGo():
+		h.copyLocked(r)
+	case here || !block:
+		r.state = held
+		h.readyLocked(r)
+	default:
+		h.blockLocked(r)
+	}
+	h.drainLocked()
+}
+
+// carryOutAll has what is left to who waits for it go on without him, in its order.
+func (q *Queue) carryOutAll() {
+	h := q.dev.host
+	for {
+		h.mu.Lock()
+		if len(q.left) == 0 {
+			h.mu.Unlock()
+			return
+		}
+		p := q.left[0]
+		h.mu.Unlock()
+		h.carryOut(q, p, false)
+	}
+}
+
+// waitForLocked blocks the thread in OpenCL until what r waits for has ended, as far as OpenCL
+// has it. mu is released in between.
+func (h *host) waitForLocked(r *record) {
+	for i := range r.waits {
+		w := r.waits[i].Point
+		if x := h.lines[w.Line]; x != nil && !w.Reached() {
+			h.mu.Unlock()
+			h.waitNative(x, w)
+			h.mu.Lock()
+		}
+	}
+}
+
+// mayGo reports whether all that r waits for has ended, and nothing of it failed that r needs.
+func (r *record) mayGo() bool {
+	for i := range r.waits {
+		if w := &r.waits[i]; !w.Point.Reached() || w.Kind == mem.Data && !w.Point.Succeeded() {
+			return false
+		}
+	}
+	return true
+}
+
+// blockLocked makes one blocking call of OpenCL's of r, a read or write, where nothing else holds
+// it: elsewhere to native, and settles it. mu is released in between.
+func (h *host) blockLocked(r *record) {
+	r.state = held
+	if !h.resolveLocked(r) {
+		return // who holds it lets it go on
+	}
+	if r.lane() != toOpenCL {
+		h.readyLocked(r)
+		return
+	}
+	r.state = elsewhere // nobody can wait for it in OpenCL
+	h.mu.Unlock()
+	r.behindEdges()
+	r.submits()
+	r.pinBytes()
+	r.q.dirty.Store(false) // the call flushes what was enqueued before
+	st := r.cmd.Transfer(r.handles, r.bytes)
+	h.mu.Lock()
+	r.event = r.cmd.Event
+	if st == ocl.Complete {
+		h.lookBeforeLocked(r, func() bool { return true })
+	}
+	r.state, r.told, r.status = native, true, r.q.dev.sees(st)
+	h.settleLocked(r)
+}

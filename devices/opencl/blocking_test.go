@@ -1,0 +1,181 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+const transferSize = 1 << 20
+
+// transfers are awaited writes and reads of one block, of which reads find what was written last.
+type transfers struct {
+	t    *testing.T
+	d    *Device
+	q    *Queue
+	b    mem.Block
+	last byte
+}
+
+func newTransfers(t *testing.T, d *Device, opts devices.QueueOptions) *transfers {
+	return &transfers{t: t, d: d, q: openQueue(t, d, opts), b: alloc(t, d, transferSize)}
+}
+
+func (x *transfers) write(waits ...mem.Wait) mem.Point {
+	x.last++
+	cmd := write(x.d, x.b, 0, pattern(transferSize, x.last))
+	cmd.Awaited = true
+	return run(x.t, x.q, cmd, waits...)
+}
+
+func (x *transfers) reads() {
+	x.t.Helper()
+	got := make([]byte, transferSize)
+	cmd := read(x.d, x.b, 0, got)
+	cmd.Awaited = true
+	x.blocks(run(x.t, x.q, cmd))
+	require.Equal(x.t, pattern(transferSize, x.last), got)
+}
+
+func (x *transfers) blocks(p mem.Point) {
+	x.t.Helper()
+	require.NoError(x.t, x.q.Wait(context.Background(), p, devices.BlockThread))
+}
+
+// everyQueue runs f on devices whose memory is not this process's, with each kind of queue.
+func everyQueue(t *testing.T, f func(t *testing.T, x *transfers)) {
+	nativeModes(t, func(t *testing.T, params map[string]string) {
+		d := open(t, 1, params)[0]
+		for name, opts := range map[string]devices.QueueOptions{"in order": {}, "out of order": {OutOfOrder: true}, "times": {Profiling: true}} {
+			t.Run(name, func(t *testing.T) { f(t, newTransfers(t, d, opts)) })
+		}
+	})
+}
+
+// OpenCL calls nobody back for a transfer that its submitter waits for: that is one call, made by
+// who waits. A Flush leaves it to him.
+func TestAnAwaitedTransferIsOneBlockingCall(t *testing.T) {
+	everyQueue(t, func(t *testing.T, x *transfers) {
+		p := x.write()
+		require.NoError(t, x.q.Flush())
+		require.False(t, p.Reached(), "who submitted it is about to wait")
+		x.blocks(p)
+		require.True(t, p.Succeeded(), "when the call returns")
+		x.reads()
+		if x.q.timing {
+			times, ok := x.q.Times(p)
+			require.True(t, ok)
+			require.LessOrEqual(t, times.Queued, times.Started)
+			require.LessOrEqual(t, times.Started, times.Ended)
+		}
+		finishPoint(t, x.q, x.write()) // by who parks
+		x.reads()
+	})
+}
+
+// The call waits in OpenCL for what the transfer follows, on its queue and on others, which ends
+// with it.
+func TestAnAwaitedTransferFollowsWhatOpenCLHas(t *testing.T) {
+	everyQueue(t, func(t *testing.T, x *transfers) {
+		other := openQueue(t, x.d, devices.QueueOptions{})
+		in := alloc(t, x.d, 64)
+		for i := range byte(20) {
+			values, got := make([]byte, 64), make([]byte, 64)
+			values[0] = i
+			finishPoint(t, x.q, run(t, x.q, write(x.d, in, 0, values)))
+			on := []*Queue{x.q, other}[i%2]
+			launched := run(t, on, addsOne(t, x.d, x.b, in))
+			cmd := read(x.d, x.b, 0, got)
+			cmd.Awaited = true
+			x.blocks(run(t, x.q, cmd, mem.Wait{Point: launched, Kind: mem.Data}))
+			require.True(t, launched.Succeeded())
+			require.Equal(t, i+1, got[0])
+		}
+	})
+}
+
+// Nobody waits for ever who waits for such a transfer, or for what follows it, on another queue,
+// or has to let go first what it waits for.
+func TestNobodyHangsOnAnAwaitedTransfer(t *testing.T) {
+	everyQueue(t, func(t *testing.T, x *transfers) {
+		other := openQueue(t, x.d, devices.QueueOptions{})
+		p := x.write()
+		got := make([]byte, transferSize)
+		after := run(t, other, read(x.d, x.b, 0, got), mem.Wait{Point: p, Kind: mem.Data})
+		ended := make(chan error, 3)
+		go func() { ended <- p.Wait(context.Background()) }()
+		go func() { ended <- x.q.Wait(context.Background(), p, devices.BlockThread) }()
+		go func() { ended <- other.Wait(context.Background(), after, devices.BlockThread) }()
+		for range cap(ended) {
+			require.NoError(t, <-ended)
+		}
+		require.Equal(t, pattern(transferSize, x.last), got)
+
+		gate := mem.NewTimeline("gate", true, nil)
+		held := gate.Next()
+		p = x.write(mem.Wait{Point: held, Kind: mem.Data})
+		go func() { ended <- x.q.Wait(context.Background(), p, devices.BlockThread) }()
+		gate.End(held, nil)
+		require.NoError(t, <-ended)
+		x.reads()
+
+		held = gate.Next()
+		launched := run(t, other, addsOne(t, x.d, x.b, x.b), mem.Wait{Point: held, Kind: mem.Data})
+		p = x.write(mem.Wait{Point: launched, Kind: mem.Order})
+		go func() { ended <- x.q.Wait(context.Background(), p, devices.BlockThread) }()
+		gate.End(held, nil)
+		require.NoError(t, <-ended)
+		x.reads()
+	})
+}
+
+// A failure of OpenCL's, and of what a transfer follows, is the transfer's, where it is Data; where
+// that was only to come before it, it is carried out all the same.
+func TestAnAwaitedTransferFailsAsAny(t *testing.T) {
+	everyQueue(t, func(t *testing.T, x *transfers) {
+		x.blocks(x.write())
+		for _, fault := range []ocl.Fault{ocl.FaultEnqueue, ocl.FaultEnd} {
+			inject(t, fault, 1, mem.OutOfResources)
+			require.ErrorIs(t, x.q.Wait(context.Background(), x.write(), devices.BlockThread), mem.ErrNoResources)
+			x.blocks(x.write())
+			x.reads()
+		}
+		other := openQueue(t, x.d, devices.QueueOptions{})
+		for _, kind := range []mem.WaitKind{mem.Data, mem.Order} {
+			gate := mem.NewTimeline("gate", true, nil)
+			held := gate.Next()
+			failing := run(t, other, write(x.d, x.b, 0, make([]byte, 8)), mem.Wait{Point: held, Kind: mem.Data})
+			p := x.write(mem.Wait{Point: failing, Kind: kind})
+			gate.End(held, errors.New("the gate's"))
+			err := x.q.Wait(context.Background(), p, devices.BlockThread)
+			if kind == mem.Order {
+				require.NoError(t, err)
+				x.reads()
+			} else {
+				require.ErrorIs(t, err, mem.ErrDependency)
+			}
+		}
+	})
+}
+
+// A queue may be closed before anybody waits for what was left to him.
+func TestAClosedQueueCarriesOutWhatWasLeftToAWait(t *testing.T) {
+	nativeModes(t, func(t *testing.T, params map[string]string) {
+		d := open(t, 1, params)[0]
+		made, err := d.NewQueue(devices.QueueOptions{Name: "closing"})
+		require.NoError(t, err)
+		cmd := write(d, alloc(t, d, transferSize), 0, pattern(transferSize, 7))
+		cmd.Awaited = true
+		p := run(t, made.(*Queue), cmd)
+		require.NoError(t, made.Close())
+		require.True(t, p.Succeeded())
+	})
+}
