@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/devicetest"
 	"godwit/devices/tce"
 	"godwit/mem"
 	"godwit/runtime"
@@ -41,30 +42,15 @@ type stubborn struct {
 // accepted has f called when the next command was accepted.
 func (d *stubborn) accepted(f func()) { d.sink.next.Store(&f) }
 
+func (d *stubborn) Unwrap() devices.Device { return d.Device }
+
 func (d *stubborn) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.Device.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return &stubbornQueue{q, d}, nil
-}
-
-type stubbornQueue struct {
-	devices.Queue
-	d *stubborn
-}
-
-func (q *stubbornQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	if q.d.no.Load() {
-		return mem.Point{}, errInjected
-	}
-	inner := *cmd
-	for _, l := range []*devices.Loc{&inner.Dst, &inner.Src} {
-		if l.Device == devices.Device(q.d) {
-			l.Device = q.d.Device
+	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		if d.no.Load() {
+			return mem.Point{}, errInjected
 		}
-	}
-	return q.Queue.Submit(&inner, waits)
+		return q.Submit(cmd, waits)
+	})
 }
 
 // stubbornHouse is a context with such a device and a buffer of content 7 there: one

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/devicetest"
 	"godwit/devices/soft"
 	"godwit/mem"
 	"godwit/runtime"
@@ -32,32 +33,19 @@ func (f *faulty) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 			tell(p, cause)
 		}
 	}
-	q, err := f.Host.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return &faultyQueue{q, f}, nil
-}
-
-type faultyQueue struct {
-	devices.Queue
-	f *faulty
-}
-
-func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	if r := q.f.refuse.Load(); r != nil {
-		if err := (*r)(cmd); err != nil {
-			return mem.Point{}, err
+	return devicetest.Tap(f.Host, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		if r := f.refuse.Load(); r != nil {
+			if err := (*r)(cmd); err != nil {
+				return mem.Point{}, err
+			}
 		}
-	}
-	if r := q.f.fail.Load(); r != nil {
-		if err := (*r)(cmd); err != nil {
-			return q.Queue.Submit(&devices.Command{
-				Op: devices.OpHostCall, Tag: cmd.Tag, Call: func(context.Context) error { return err },
-			}, waits)
+		if r := f.fail.Load(); r != nil {
+			if err := (*r)(cmd); err != nil {
+				cmd = &devices.Command{Op: devices.OpHostCall, Tag: cmd.Tag, Call: func(context.Context) error { return err }}
+			}
 		}
-	}
-	return q.Queue.Submit(cmd, waits)
+		return q.Submit(cmd, waits)
+	})
 }
 
 // failing makes n faulty devices.

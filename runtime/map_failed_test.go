@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/devicetest"
 	"godwit/devices/tce"
 	"godwit/mem"
 	"godwit/runtime"
@@ -83,30 +84,15 @@ type noWayOut struct {
 	broken atomic.Bool
 }
 
+func (d *noWayOut) Unwrap() devices.Device { return d.Device }
+
 func (d *noWayOut) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.Device.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return &noWayOutQueue{q, d}, nil
-}
-
-type noWayOutQueue struct {
-	devices.Queue
-	d *noWayOut
-}
-
-func (q *noWayOutQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	if cmd.Op == devices.OpCopy && cmd.Src.Device != nil && q.d.broken.Load() {
-		return q.Queue.Submit(&devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { return errInjected }}, waits)
-	}
-	inner := *cmd
-	for _, l := range []*devices.Loc{&inner.Dst, &inner.Src} {
-		if l.Device == devices.Device(q.d) {
-			l.Device = q.d.Device
+	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		if cmd.Op == devices.OpCopy && cmd.Src.Device != nil && d.broken.Load() {
+			cmd = &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { return errInjected }}
 		}
-	}
-	return q.Queue.Submit(&inner, waits)
+		return q.Submit(cmd, waits)
+	})
 }
 
 // TestCloseEndsMaps: a mapping that nobody ended keeps its buffer, which Close names as

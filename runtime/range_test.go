@@ -10,6 +10,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/devicetest"
 	"godwit/devices/null"
 	"godwit/devices/tce"
 	"godwit/eviction"
@@ -151,30 +152,17 @@ type refusing struct {
 	after int
 }
 
+func (d *refusing) Unwrap() devices.Device { return d.Device }
+
 func (d *refusing) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.Device.NewQueue(o)
-	return &refusingQueue{q, d}, err
-}
-
-type refusingQueue struct {
-	devices.Queue
-	d *refusing
-}
-
-func (q *refusingQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	plain := *cmd
-	within := cmd.Op == devices.OpCopy && cmd.Src.Device != nil && cmd.Src.Device == cmd.Dst.Device
-	for _, l := range []*devices.Loc{&plain.Src, &plain.Dst} {
-		if l.Device == devices.Device(q.d) {
-			l.Device = q.d.Device
+	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		if cmd.Op == devices.OpCopy && cmd.Src.Device != nil && cmd.Src.Device == cmd.Dst.Device && d.after > 0 {
+			if d.after--; d.after == 0 {
+				return mem.Point{}, errRefusedCopy
+			}
 		}
-	}
-	if within && q.d.after > 0 {
-		if q.d.after--; q.d.after == 0 {
-			return mem.Point{}, errRefusedCopy
-		}
-	}
-	return q.Queue.Submit(&plain, waits)
+		return q.Submit(cmd, waits)
+	})
 }
 
 // A working set of which old and new do not fit at once: what the old blocks hold is

@@ -116,46 +116,31 @@ type cutOff struct {
 
 var errCut = errors.New("somebody has pulled the cable")
 
-func plainTCE(d devices.Device) devices.Device {
-	if c, ok := d.(*cutOff); ok {
-		return c.Device
-	}
-	return d
-}
+func (c *cutOff) Unwrap() devices.Device { return c.Device }
 
 func (c *cutOff) Windows(ctx context.Context, d devices.Device) error {
-	return c.Device.Windows(ctx, plainTCE(d))
+	return c.Device.Windows(ctx, devicetest.Unwrap(d))
 }
 
 func (c *cutOff) Connect(ctx context.Context, d devices.Device) error {
-	return c.Device.Connect(ctx, plainTCE(d))
+	return c.Device.Connect(ctx, devicetest.Unwrap(d))
 }
 
 func (c *cutOff) Connected(d devices.Device) error {
 	if c.lost.Load() {
 		return errCut
 	}
-	return c.Device.Connected(plainTCE(d))
+	return c.Device.Connected(devicetest.Unwrap(d))
 }
 
+// NewQueue is of queues that refuse what would go over a link that is lost.
 func (c *cutOff) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := c.Device.NewQueue(o)
-	return &cutOffQueue{Queue: q, c: c}, err
-}
-
-type cutOffQueue struct {
-	devices.Queue
-	c *cutOff
-}
-
-// Submit refuses what would go over a link that is lost.
-func (q *cutOffQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	c := *cmd
-	c.Dst.Device, c.Src.Device = plainTCE(c.Dst.Device), plainTCE(c.Src.Device)
-	if d := c.Src.Device; d != nil && d != devices.Device(q.c.Device) && q.c.lost.Load() {
-		return mem.Point{}, errCut
-	}
-	return q.Queue.Submit(&c, waits)
+	return devicetest.Tap(c.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		if d := cmd.Src.Device; d != nil && d != devices.Device(c.Device) && c.lost.Load() {
+			return mem.Point{}, errCut
+		}
+		return q.Submit(cmd, waits)
+	})
 }
 
 func TestAfterALinkIsLostCopiesGoThroughTheHost(t *testing.T) {

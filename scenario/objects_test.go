@@ -41,7 +41,9 @@ func TestExamplesOnEachDriver(t *testing.T) {
 	require.NoError(t, err)
 	for _, file := range append(files, "testdata/objects.yaml") {
 		for _, driver := range []string{"null", "cpu", "tce"} {
-			res := run(t, file, scenario.Options{Driver: driver})
+			opt := little(file)
+			opt.Driver = driver
+			res := run(t, file, opt)
 			require.True(t, res.OK(), "%s on %s: %v %v", file, driver, res.Mismatches, res.Expect)
 			if len(res.Evictions) == 0 {
 				require.Equal(t, res.BytesLowerBound, res.BytesMoved)

@@ -9,6 +9,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/devicetest"
 	"godwit/mem"
 	"godwit/trace"
 	"godwit/trace/ledger"
@@ -18,8 +19,6 @@ import (
 type liar struct{}
 
 type liarDevice struct{ *cpu.Device }
-
-type liarQueue struct{ devices.Queue }
 
 func (liar) Open(ctx context.Context, cfg devices.Config) ([]devices.Device, error) {
 	busy := cfg.Params["busy"] != ""
@@ -35,15 +34,12 @@ func (liar) Open(ctx context.Context, cfg devices.Config) ([]devices.Device, err
 }
 
 func (d liarDevice) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.Device.NewQueue(o)
-	return liarQueue{q}, err
-}
-
-func (q liarQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	if cmd.Op == devices.OpFill {
-		cmd.Pattern = []byte{^cmd.Pattern[0]}
-	}
-	return q.Queue.Submit(cmd, waits)
+	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		if cmd.Op == devices.OpFill {
+			cmd.Pattern = []byte{^cmd.Pattern[0]}
+		}
+		return q.Submit(cmd, waits)
+	})
 }
 
 func init() { devices.Register("liar", liar{}) }

@@ -62,7 +62,7 @@ func fences(t *testing.T, doc string) (out []fence) {
 // tree is a copy of the files under version control, with bin/godwit built.
 func tree(t *testing.T) string {
 	dir := t.TempDir()
-	copied := exec.Command("bash", "-c", `git ls-files -z --cached --others --exclude-standard | xargs -0 -I{} sh -c '[ ! -e "{}" ] || echo "{}"' | tar -c -T - | tar -x -C "$0"`, dir)
+	copied := exec.Command("bash", "-c", `git ls-files -z --cached --others --exclude-standard | tar -c --null -T - --ignore-failed-read 2>/dev/null | tar -x -C "$0"`, dir)
 	copied.Dir = ".."
 	if out, err := copied.CombinedOutput(); err != nil {
 		t.Skipf("no checkout: %v: %s", err, out)
@@ -81,6 +81,7 @@ func TestCommandsOfTheDocumentsRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs for a minute")
 	}
+	fresh := tree(t)
 	for _, doc := range documents(t) {
 		all := fences(t, doc)
 		t.Run(filepath.Base(doc), func(t *testing.T) {
@@ -100,7 +101,8 @@ func TestCommandsOfTheDocumentsRun(t *testing.T) {
 					continue
 				}
 				if dir == "" {
-					dir = tree(t)
+					dir = t.TempDir()
+					require.NoError(t, os.CopyFS(dir, os.DirFS(fresh)))
 				}
 				f.run(t, dir, where)
 			}

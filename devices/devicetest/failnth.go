@@ -138,15 +138,8 @@ func (w window) Share(b mem.Block, other devices.Device) error { return w.w.Shar
 // Connected implements devices.Windowed.
 func (w window) Connected(other devices.Device) error { return w.w.Connected(Unwrap(other)) }
 
-func (f *faulty) unwrapped() devices.Device { return f.Device }
-
-// Unwrap returns the device in d, where d is from FailNth or a Hold, and else d.
-func Unwrap(d devices.Device) devices.Device {
-	if w, ok := d.(interface{ unwrapped() devices.Device }); ok {
-		return w.unwrapped()
-	}
-	return d
-}
+// Unwrap is the device that fails.
+func (f *faulty) Unwrap() devices.Device { return f.Device }
 
 // NewQueue implements devices.Device.
 func (f *faulty) NewQueue(o devices.QueueOptions) (devices.Queue, error) {

@@ -58,34 +58,21 @@ func (h *Hold) Ended() (n int) {
 	return n
 }
 
-func (h *Hold) unwrapped() devices.Device { return h.Device }
+// Unwrap is the device whose commands are held.
+func (h *Hold) Unwrap() devices.Device { return h.Device }
 
 // NewQueue implements devices.Device.
 func (h *Hold) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := h.Device.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return &heldQueue{q, h}, nil
-}
-
-type heldQueue struct {
-	devices.Queue
-	h *Hold
-}
-
-// Submit implements devices.Queue.
-func (q *heldQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	c := *cmd
-	c.Dst.Device, c.Src.Device = Unwrap(cmd.Dst.Device), Unwrap(cmd.Src.Device)
-	q.h.mu.Lock()
-	defer q.h.mu.Unlock()
-	if q.h.on.IsZero() {
-		return q.Queue.Submit(&c, waits)
-	}
-	p, err := q.Queue.Submit(&c, append(slices.Clone(waits), mem.Wait{Point: q.h.on}))
-	if err == nil {
-		q.h.kept = append(q.h.kept, p)
-	}
-	return p, err
+	return Tap(h.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.on.IsZero() {
+			return q.Submit(cmd, waits)
+		}
+		p, err := q.Submit(cmd, append(slices.Clone(waits), mem.Wait{Point: h.on}))
+		if err == nil {
+			h.kept = append(h.kept, p)
+		}
+		return p, err
+	})
 }

@@ -29,9 +29,9 @@ var excepted = map[string]string{
 	"test_command_buffer_images":      "images, and cl_khr_command_buffer",
 }
 
-// printed is what a test must print to pass, besides what exit code it has: from
+// mustPrint is what a test must print to pass, besides what exit code it has: from
 // PoCL's tests/runtime/CMakeLists.txt.
-var printed = map[string]*regexp.Regexp{
+var mustPrint = map[string]*regexp.Regexp{
 	"test_clCreateKernelsInProgram": regexp.MustCompile("Hello\nWorld"),
 	"test_clFinish":                 regexp.MustCompile("ABABC|A\nB\nA\nB\nC\n"),
 	"test_kernel_cache_includes":    regexp.MustCompile("(?s)function 1.*first include.*function 2.*second include"),
@@ -125,7 +125,7 @@ func needPoCLTests(t testing.TB) {
 func poclTest(t *testing.T, p platform, name string) (why string, r result) {
 	root := filepath.Join(scratch, "pocl")
 	r = p.run(t, 60*time.Second, filepath.Join(root, "tests", "runtime"), filepath.Join(root, "bin", name))
-	want := printed[name]
+	want := mustPrint[name]
 	if name == "test_clSetEventCallback" {
 		text, err := os.ReadFile(filepath.Join(root, "tests", "runtime", name+"_expout.txt"))
 		require.NoError(t, err)

@@ -322,26 +322,15 @@ type deaf struct {
 }
 
 func (d *deaf) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.Device.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return &deafQueue{q, d}, nil
-}
-
-type deafQueue struct {
-	devices.Queue
-	d *deaf
-}
-
-func (q *deafQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	var heard []mem.Wait
-	for _, w := range waits {
-		if q.d.hears(w) {
-			heard = append(heard, w)
+	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		var heard []mem.Wait
+		for _, w := range waits {
+			if d.hears(w) {
+				heard = append(heard, w)
+			}
 		}
-	}
-	return q.Queue.Submit(cmd, heard)
+		return q.Submit(cmd, heard)
+	})
 }
 
 // TestTheTestSeesWaitsThatAreNotKept proves that the histories are sharp enough:

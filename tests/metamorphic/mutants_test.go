@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/devicetest"
 	"godwit/devices/model"
 	"godwit/history"
 	"godwit/mem"
@@ -153,46 +154,35 @@ type mutant struct {
 	m *mutants
 }
 
-func plain(d devices.Device) devices.Device {
-	if x, ok := d.(*mutant); ok {
-		return x.Device
-	}
-	return d
-}
+// Unwrap is the device without them.
+func (d *mutant) Unwrap() devices.Device { return d.Device }
 
-// NewQueue implements devices.Device.
+// NewQueue implements devices.Device. The queue takes no batches, so that each copy is a command
+// of its own.
 func (d *mutant) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.Device.NewQueue(o)
-	return &mutantQueue{Queue: q, m: d.m}, err
+	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		cmd.Args = slices.Clone(cmd.Args)
+		for i := range cmd.Args {
+			cmd.Args[i].Device = devicetest.Unwrap(cmd.Args[i].Device)
+		}
+		if d.m.IntN(d.m.every) == 0 && d.m.mutate(d.m, cmd, &waits) {
+			d.m.done++
+		}
+		return q.Submit(cmd, waits)
+	})
 }
 
 // PeerLink implements devices.PeerCopier.
-func (d *mutant) PeerLink(o devices.Device) (mem.Link, bool) { return d.Device.PeerLink(plain(o)) }
-
-// RingFrom implements devices.Ringer.
-func (d *mutant) RingFrom(o devices.Device) mem.Path { return d.Device.RingFrom(plain(o)) }
-
-// RingChunk implements devices.Ringer.
-func (d *mutant) RingChunk(o devices.Device, n uint64) uint64 { return d.Device.RingChunk(plain(o), n) }
-
-// mutantQueue takes no batches, so that each copy is a command of its own.
-type mutantQueue struct {
-	devices.Queue
-	m *mutants
+func (d *mutant) PeerLink(o devices.Device) (mem.Link, bool) {
+	return d.Device.PeerLink(devicetest.Unwrap(o))
 }
 
-// Submit implements devices.Queue.
-func (q *mutantQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	c := *cmd
-	c.Dst.Device, c.Src.Device = plain(c.Dst.Device), plain(c.Src.Device)
-	c.Args = slices.Clone(cmd.Args)
-	for i := range c.Args {
-		c.Args[i].Device = plain(c.Args[i].Device)
-	}
-	if q.m.IntN(q.m.every) == 0 && q.m.mutate(q.m, &c, &waits) {
-		q.m.done++
-	}
-	return q.Queue.Submit(&c, waits)
+// RingFrom implements devices.Ringer.
+func (d *mutant) RingFrom(o devices.Device) mem.Path { return d.Device.RingFrom(devicetest.Unwrap(o)) }
+
+// RingChunk implements devices.Ringer.
+func (d *mutant) RingChunk(o devices.Device, n uint64) uint64 {
+	return d.Device.RingChunk(devicetest.Unwrap(o), n)
 }
 
 // mutated is a configuration of such devices.
