@@ -150,6 +150,10 @@ func New(m Machine, o Options) (*World, error) {
 	return w, nil
 }
 
+// Fail has a command of the context, by its number, fail as Options.Fail does. It may be
+// called until the host thread that has enqueued the command makes its next call.
+func (w *World) Fail(command uint64) { w.fails[command] = true }
+
 // rankEngines orders engines: those that do copies into memories after all others, and by
 // number.
 func (w *World) rankEngines() {
