@@ -252,7 +252,7 @@ func faultyConfigs() []history.Config {
 			all = append(all, history.Config{
 				Name:   fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/whole=%t/every=%d/%s", kinds, size>>10, noPeer, ooo, (i+k)%5 == 4, every, policy),
 				Policy: policy, Whole: (i+k)%5 == 4,
-				Open:   open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
+				Open: open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
 				Links: !noPeer && strings.ContainsAny(kinds, "lL"),
 			})
 		}
