@@ -144,6 +144,28 @@ func TestACopyIntoANewBlockThatIsRefusedChangesNothing(t *testing.T) {
 	}
 }
 
+// What leaves beside a new block may be written back into storage that the command wants,
+// too: that stays where the command is refused.
+func TestWhatLeftForANewBlockStaysWhereTheCommandIsRefused(t *testing.T) {
+	d, err := cpu.New(cpu.Options{Memory: 1 << 20})
+	require.NoError(t, err)
+	fail := &refusing{Device: d}
+	h := build(t, runtime.Options{Devices: []devices.Device{fail}, WholeBelow: 1}, runtime.QueueOptions{})
+	b := h.buffer(64<<10, nil)
+	const part = 8 << 10
+	h.flood(h.q[0], h.part(b, 0, 2*part), 1)
+	h.flood(h.q[0], h.part(b, part, 2*part), 2) // keeps the first part beside it, in vain
+	last := h.part(b, 2*part, 2*part)
+	fail.after = 1
+	_, err = h.q[0].EnqueueMigrateTo(soon(t), []*runtime.Buffer{last}, []mem.MemoryID{mem.Host, 1})
+	require.ErrorIs(t, err, errRefusedCopy)
+	require.NotZero(t, h.c.Stats().BytesWrittenBack)
+	fail.after = 0
+	require.NoError(t, h.c.Check())
+	h.has(h.q[0], h.part(b, 0, part), 1)
+	h.has(h.q[0], h.part(b, part, 2*part), 2)
+}
+
 var errRefusedCopy = errors.New("refused copy")
 
 // refusing refuses the n-th copy within it.

@@ -60,7 +60,7 @@ func (c *Context) regrow(w *want) error {
 	err = c.freeOld(r, w.Memory, in)
 	c.planner.Regrown(&w.Want, c.mems[w.Memory].classOf(w.block), &e.copies, e.points, e.until...)
 	r.setBlock(w.Memory, in, w.block)
-	w.exchanged = true
+	w.stays = true
 	for i := range e.copies.Steps {
 		if c.opts.Trace == nil {
 			break
@@ -93,6 +93,11 @@ func (c *Context) leave(w *want) error {
 	did := e.did
 	err := c.carryOut()
 	e.did = did // no block has left
+	for i := range c.scratch.wants {
+		if o := &c.scratch.wants[i]; filled(&e.ev.Backs, e.points, o.Want) {
+			o.stays = true
+		}
+	}
 	e.points = e.points[:0]
 	return err
 }

@@ -20,7 +20,7 @@ type want struct {
 	from  int // its bytes are in use until reuse.Busy[from:to]
 	to    int
 
-	exchanged bool // it has taken the place of other blocks
+	stays bool // whatever becomes of the command: it has taken the place of other blocks, or what left theirs went there
 }
 
 // forgetStorage forgets what was got for the last command.
@@ -199,13 +199,13 @@ func (c *Context) freeWants(first int) error {
 }
 
 // giveBack frees the new blocks of a refused command's plan into which none of
-// the accepted copies, which have points, goes; those stay that took the place of others. c.mu
+// the accepted copies, which have points, goes; those stay that hold what others held (want.stays). c.mu
 // is held.
 func (c *Context) giveBack(plan *migration.Plan) error {
 	var errs []error
 	for i := range c.scratch.wants {
 		w := &c.scratch.wants[i]
-		if w.exchanged || filled(plan, c.scratch.points, w.Want) {
+		if w.stays || filled(plan, c.scratch.points, w.Want) {
 			continue
 		}
 		if err := c.planner.UnstoredIn(w.Want); err != nil {
