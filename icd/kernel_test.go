@@ -376,6 +376,26 @@ func TestLaunchesAllocateNothingInSteadyState(t *testing.T) {
 	require.Less(t, testing.AllocsPerRun(50, some)/launches, 0.5, "a finish may, a launch must not")
 }
 
+func TestALaunchAndABlockingReadAllocateNothingInSteadyState(t *testing.T) {
+	l := newLab(t)
+	k := l.kernel(l.build(l.source(twoKernels)), "add")
+	a, b := l.ints(make([]int32, 64)...), l.ints(make([]int32, 64)...)
+	l.set(k, a, b, int32(1))
+	q, global := l.queues[0], uint64(64)
+	got := make([]int32, 64)
+	step := func() {
+		if gwEnqueueNDRangeKernel(q, k, 1, nil, at(&global), nil, 0, nil, nil)+
+			gwEnqueueReadBuffer(q, a, 1, 0, 256, at(&got[0]), 0, nil, nil)+
+			gwEnqueueWriteBuffer(q, b, 1, 0, 256, at(&got[0]), 0, nil, nil)+gwEnqueueBarrier(q) != 0 {
+			t.Error("a step failed")
+		}
+	}
+	for range 500 {
+		step()
+	}
+	require.Less(t, testing.AllocsPerRun(500, step), 0.5)
+}
+
 // What local memory a kernel takes is a matter of its own arguments, not of what other
 // kernels of the name were given or launched with.
 func TestLocalMemoryIsWhatAKernelsOwnArgumentsTake(t *testing.T) {

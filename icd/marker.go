@@ -8,6 +8,8 @@ import "C"
 import (
 	"context"
 	"unsafe"
+
+	"godwit/runtime"
 )
 
 // enqueueMarker is all forms of markers and barriers.
@@ -21,11 +23,13 @@ func enqueueMarker(qh uintptr, barrier bool, command, n uint32, list, out unsafe
 	if st != clSuccess {
 		return st
 	}
-	enqueue := q.run.EnqueueMarker
-	if barrier {
-		enqueue = q.run.EnqueueBarrier
+	var run runtime.Event
+	var err error
+	if barrier { // by its name, as in transferNow
+		run, err = q.run.EnqueueBarrier(context.Background(), wait...)
+	} else {
+		run, err = q.run.EnqueueMarker(context.Background(), wait...)
 	}
-	run, err := enqueue(context.Background(), wait...)
 	return q.accepted(run, err, command, false, out)
 }
 

@@ -91,11 +91,12 @@ func enqueueTransfer(qh, mh uintptr, write bool, blocking uint32, off, size uint
 
 // transferNow is a blocking transfer of which the program wants no event.
 func transferNow(q *queue, m *memObject, write bool, off uint64, bytes []byte, wait []runtime.Event) int32 {
-	perform := q.run.Read
-	if write {
-		perform = q.run.Write
+	var err error
+	if write { // called by its name: by a variable, the wait list would be on the heap
+		err = q.run.Write(context.Background(), m.run, off, bytes, wait...)
+	} else {
+		err = q.run.Read(context.Background(), m.run, off, bytes, wait...)
 	}
-	err := perform(context.Background(), m.run, off, bytes, wait...)
 	complain(err)
 	return status(err)
 }

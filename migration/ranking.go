@@ -16,7 +16,7 @@ import (
 // block that has become cheaper, since another memory holds its content by now, and that
 // scores of blocks of different worth age unlike. So several from the top are looked at, and
 // the cheapest of them as of now is taken; and the heap is made anew as soon as so many
-// commands have gone by as a sixteenth of its blocks: that is some two dozen looks for a
+// commands have gone by as an eighth of its blocks: that is about a dozen looks for a
 // command that evicts, however many blocks there are. It is made anew each time where there
 // are only a few, or the policy is no Ranker,
 // or is a value that cannot be compared.
@@ -29,6 +29,7 @@ const (
 // ranking is the order of a memory's blocks.
 type ranking struct {
 	policy      eviction.Policy // that they were scored by; nil where there is no order
+	comparable  bool            // that policy: asking it anew each time would allocate
 	base, epoch uint64          // the command as of which they were, and the policy's epoch
 	heap        []ranked        // the cheapest on top; some have left since
 	came        []int32         // blocks that are not in it yet
@@ -60,8 +61,11 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 		epoch = ranker.Epoch()
 	}
 	r.top = r.top[:0]
-	if r.exact = !keeps || n <= fewBlocks || !same(r.policy, policy) || r.epoch != epoch || p.clock+1-r.base > uint64(n/16) || len(r.heap) > 2*n; r.exact {
-		r.policy, r.epoch, r.base = policy, epoch, p.clock+1
+	if r.exact = !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || p.clock+1-r.base > uint64(n/8) || len(r.heap) > 2*n; r.exact {
+		if !r.same(policy) {
+			r.policy, r.comparable = policy, reflect.ValueOf(policy).Comparable()
+		}
+		r.epoch, r.base = epoch, p.clock+1
 		r.heap, r.came = r.heap[:0], r.came[:0]
 		for _, i := range p.residents[m] {
 			r.heap = append(r.heap, p.ranked(r, i))
@@ -81,10 +85,9 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 }
 
 // same reports whether a policy is the one that was kept. One that cannot be compared,
-// such as a value with a map in it, is another one each time: == would panic.
-func same(kept, policy eviction.Policy) bool {
-	return reflect.ValueOf(kept).Comparable() && kept == policy
-}
+// such as a value with a map in it, is another one each time: == would panic. A comparable
+// one can be compared with any other.
+func (r *ranking) same(policy eviction.Policy) bool { return r.comparable && r.policy == policy }
 
 // ranked is a block's place, given a number of its own.
 func (p *Planner) ranked(r *ranking, i int32) ranked {
@@ -179,7 +182,7 @@ func (r *ranking) arrived(i int32, residents int) {
 	switch {
 	case r.policy == nil:
 	case len(r.came) > residents:
-		r.policy, r.came = nil, r.came[:0]
+		r.policy, r.comparable, r.came = nil, false, r.came[:0]
 	default:
 		r.came = append(r.came, i)
 	}

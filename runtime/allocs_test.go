@@ -8,6 +8,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/null"
+	"godwit/eviction"
 	"godwit/runtime"
 )
 
@@ -79,4 +80,45 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		require.NoError(t, p.Close())
 	}
 	require.NoError(t, c.Close(ctx))
+}
+
+// TestAnEnqueueThatEvictsAllocatesNothing: with so many blocks that their order is kept.
+func TestAnEnqueueThatEvictsAllocatesNothing(t *testing.T) {
+	const blocks, size = 100, 4096
+	for _, name := range []string{"lru", "cost"} {
+		policy, err := eviction.ByName(name)
+		require.NoError(t, err)
+		d := null.New(devices.Config{Name: "a", Memory: blocks * size})
+		c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Policy: policy})
+		require.NoError(t, err)
+		q, err := c.NewQueue(d, runtime.QueueOptions{})
+		require.NoError(t, err)
+		ctx, pattern, next := context.Background(), []byte{1}, 0
+		var all []*runtime.Buffer
+		for range 2 * blocks {
+			b, err := c.CreateBuffer(size, 0, nil)
+			require.NoError(t, err)
+			all = append(all, b)
+		}
+		use := func() {
+			e, err := q.EnqueueFill(ctx, all[next%len(all)], pattern, 0, size)
+			if err == nil {
+				err = e.Release()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			next++
+		}
+		for range 10 * blocks {
+			use()
+		}
+		before := c.Stats().Evictions
+		require.Zero(t, testing.AllocsPerRun(4*blocks, use), name)
+		require.Greater(t, c.Stats().Evictions-before, uint64(blocks))
+		for _, b := range all {
+			require.NoError(t, b.Release())
+		}
+		require.NoError(t, c.Close(ctx))
+	}
 }
