@@ -57,7 +57,6 @@ const (
 	Enqueue Call = iota
 	Poll
 	Other
-	Calls // how many kinds there are
 )
 
 // ErrStuck says that nothing that is under way can end a wait in virtual time.

@@ -41,6 +41,7 @@ func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
 		dst.Accesses = append(dst.Accesses, a)
 	}
 	if overlapping(dst.Accesses) || (p.opts.Gap || p.aligned) && len(accs) > 1 {
+		dst.lacks = p.apart(dst.Accesses)
 		dst.combine()
 	}
 	if memories {

@@ -23,16 +23,16 @@ import (
 
 // block is one of the blocks of a store.
 type block struct {
-	buffer   uint32 // its index
-	memory   mem.MemoryID
-	r        mem.Range // of the buffer
-	class    mem.Class // of the storage
-	resident int       // where it is in Planner.residents
 	used     uint64    // the number of the command that used it last
-	inUse    uint64    // the Evict whose command uses it
-	serial   uint64    // of its place in the memory's ranking; 0 where it has none
 	want     mem.Range // what it was made for; r also has what was there before, and rounding
 	paid     bool      // something beside want was used since it was made
+	class    mem.Class // of the storage
+	memory   mem.MemoryID
+	buffer   uint32    // its index
+	r        mem.Range // of the buffer
+	resident int       // where it is in Planner.residents
+	inUse    uint64    // the Evict whose command uses it
+	serial   uint64    // of its place in the memory's ranking; 0 where it has none
 }
 
 // wager reports whether what the block holds beside what it was made for was kept in vain
@@ -111,22 +111,31 @@ func (b *buffer) round(r mem.Range) mem.Range {
 }
 
 // covers reports whether one block holds all of r.
-func (s *store) covers(r mem.Range) bool {
-	if i := s.blocks.Whole(r); i != nil {
-		return *i != 0
-	}
+func (s *store) covers(r mem.Range) bool { return s.whole != 0 || s.partCovers(r) }
+
+func (s *store) partCovers(r mem.Range) bool {
 	in, i := s.blocks.Get(r.Start)
 	return i != 0 && r.End <= in.End
 }
 
 // blockEnd is where the block ends that holds off, or the gap.
 func (s *store) blockEnd(off uint64) uint64 {
+	if s.whole != 0 {
+		return s.blocks.Size()
+	}
 	r, _ := s.blocks.Get(off)
 	return r.End
 }
 
 // blockAt is the block of a store that holds off, or nil. Adding one moves the others.
 func (p *Planner) blockAt(s *store, off uint64) *block {
+	if s.whole != 0 {
+		return &p.blocks[s.whole-1]
+	}
+	return p.partAt(s, off)
+}
+
+func (p *Planner) partAt(s *store, off uint64) *block {
 	if _, i := s.blocks.Get(off); i != 0 {
 		return &p.blocks[i-1]
 	}
@@ -148,9 +157,12 @@ func (p *Planner) addBlock(b *buffer, index uint32, m mem.MemoryID, r mem.Range,
 	p.rankings[m].arrived(i, len(p.residents[m]))
 	s := b.ensure(m)
 	s.blocks.Set(r, i+1)
-	whole := uint64(0)
+	size, whole := b.content.Size(), uint64(0)
+	if r.Size() == size {
+		s.whole = i + 1
+	}
 	if s.n++; s.n == 1 {
-		whole = b.content.Size()
+		whole = size
 	}
 	p.feet[m].tread(r.Size(), whole)
 	return &p.blocks[i]
@@ -166,6 +178,7 @@ func (p *Planner) removeBlock(b *buffer, i int32) {
 	p.blocks[last].resident = k.resident
 	p.residents[k.memory] = all[:len(all)-1]
 	s.blocks.Set(k.r, 0)
+	s.whole = 0
 	f := &p.feet[k.memory]
 	f.Now -= k.r.Size()
 	if s.n--; s.n == 0 {
@@ -224,13 +237,107 @@ func (p *Planner) vacant(b *buffer, s *store, r mem.Range) error {
 	return err
 }
 
-// want notes that storage is missing for what an access uses, where no want of the plan
-// is for it.
-func (p *Planner) want(dst *Plan, b *buffer, a mem.Access) {
-	if !b.byRange(a.Memory) {
-		dst.want(Want{Buffer: a.Buffer, Memory: a.Memory})
+// within reports whether each span lies in a block. Blocks that are whole are the
+// accesses' to find missing.
+func (p *Planner) within(spans []Span) (bool, error) {
+	for i := range spans {
+		b, m, err := p.where(spans[i].Buffer, spans[i].Memory)
+		if err != nil {
+			return false, err
+		}
+		if b.align == 0 || m == mem.Host {
+			continue
+		}
+		if s := b.at(m); s == nil || !s.covers(spans[i].Range) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// apart reports whether some access, of which a part is to be combined with others, does not
+// lie in one block.
+func (p *Planner) apart(accs []mem.Access) bool {
+	for i := range accs {
+		a := &accs[i]
+		b := p.buffers[uint32(a.Buffer)]
+		if b.align == 0 || a.Memory == mem.Host {
+			continue
+		}
+		if s := b.at(a.Memory); s == nil || !s.covers(a.Range) {
+			return true
+		}
+	}
+	return false
+}
+
+// needs leaves in p.needed what has to lie in one block each, of buffers that are stored by
+// range: spans, and accesses as they were given; less what lies in another of them.
+func (p *Planner) needs(accs []mem.Access, spans []Span) {
+	p.needed = p.needed[:0]
+	for i := range spans {
+		p.need(spans[i])
+	}
+	for i := range accs {
+		p.need(Span{accs[i].Buffer, accs[i].Memory, accs[i].Range})
+	}
+}
+
+func (p *Planner) need(n Span) {
+	n.Memory = p.topo.Store(n.Memory)
+	if b := p.buffers[uint32(n.Buffer)]; b.align == 0 || n.Memory == mem.Host {
 		return
 	}
+	for i := 0; i < len(p.needed); i++ {
+		o := &p.needed[i]
+		if o.Buffer != n.Buffer || o.Memory != n.Memory {
+			continue
+		}
+		if o.Range.Contains(n.Range) {
+			return
+		}
+		if n.Range.Contains(o.Range) {
+			p.needed = slices.Delete(p.needed, i, i+1)
+			i--
+		}
+	}
+	p.needed = append(p.needed, n)
+}
+
+// wants notes which blocks are missing of buffers that are stored by range. It was seen that
+// some are.
+func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
+	p.needs(accs, spans)
+	for i := range p.needed {
+		n := &p.needed[i]
+		b := p.buffers[uint32(n.Buffer)]
+		if s := b.at(n.Memory); s != nil && s.covers(n.Range) {
+			continue
+		}
+		if !b.byRange(n.Memory) { // any more: it has a size buffer now, or is one
+			if w := (Want{Buffer: n.Buffer, Memory: n.Memory}); !slices.Contains(dst.Storage, w) {
+				dst.Storage = append(dst.Storage, w)
+			}
+			continue
+		}
+		alone := true
+		for j := range p.needed {
+			o := &p.needed[j]
+			alone = alone && (i == j || o.Buffer != n.Buffer || o.Memory != n.Memory)
+		}
+		p.wantIn(dst, b, Want{Buffer: n.Buffer, Memory: n.Memory, Span: n.Range}, !alone)
+	}
+	for _, a := range dst.Accesses {
+		b := p.buffers[uint32(a.Buffer)]
+		if s := b.at(a.Memory); b.byRange(a.Memory) && (s == nil || !s.covers(a.Range)) {
+			p.want(dst, b, a)
+		}
+	}
+}
+
+// want notes that a block is missing for what an access uses, where no want of the plan is
+// for it: one that was combined of several.
+func (p *Planner) want(dst *Plan, b *buffer, a mem.Access) {
 	for i := range dst.Storage {
 		w := &dst.Storage[i]
 		if w.Buffer == a.Buffer && w.Memory == a.Memory && w.in(b.content.Size()).Contains(a.Range) {
@@ -238,34 +345,6 @@ func (p *Planner) want(dst *Plan, b *buffer, a mem.Access) {
 		}
 	}
 	p.wantIn(dst, b, Want{Buffer: a.Buffer, Memory: a.Memory, Span: a.Range}, true)
-}
-
-// wantSpans notes which blocks are missing for what a command reaches.
-func (p *Planner) wantSpans(dst *Plan, spans []Span) error {
-	for i := range spans {
-		a := spans[i]
-		b, m, err := p.where(a.Buffer, a.Memory)
-		if err != nil {
-			return err
-		}
-		if b.align == 0 || m == mem.Host {
-			continue
-		}
-		if s := b.at(m); s != nil && s.covers(a.Range) {
-			continue
-		}
-		if !b.byRange(m) { // any more: it has a size buffer now, or is one
-			dst.want(Want{Buffer: a.Buffer, Memory: m})
-			continue
-		}
-		alone := true
-		for j := range spans {
-			o := &spans[j]
-			alone = alone && (i == j || o.Buffer != a.Buffer || p.topo.Store(o.Memory) != m || o.Range == a.Range)
-		}
-		p.wantIn(dst, b, Want{Buffer: a.Buffer, Memory: m, Span: a.Range}, !alone)
-	}
-	return nil
 }
 
 // wantIn notes that a block is missing that holds a span, and the blocks and wants that
@@ -403,6 +482,9 @@ func (p *Planner) checkBlocks(b *buffer, s *store) error {
 	}
 	if n != s.n {
 		return fmt.Errorf("%d blocks, counted %d", n, s.n)
+	}
+	if i := s.blocks.Whole(mem.Range{End: b.content.Size()}); (i == nil && s.whole != 0) || (i != nil && s.whole != *i) {
+		return fmt.Errorf("block %d holds the whole, noted %d", i, s.whole)
 	}
 	return nil
 }

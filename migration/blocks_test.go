@@ -200,3 +200,24 @@ func BenchmarkPlanOfOneOfManyBlocks(b *testing.B) {
 		})
 	}
 }
+
+// Accesses that overlap are planned as what each byte is used for, but each needs one block
+// for what it was.
+func TestAccessesThatAreCombinedWantABlockForWhatEachWas(t *testing.T) {
+	p, id := parts(t, 16*kib)
+	line := mem.NewTimeline("q", true, nil)
+	for _, r := range [][2]uint64{{0, 2 * kib}, {2 * kib, 4 * kib}, {4 * kib, 8 * kib}, {8 * kib, 12 * kib}} {
+		write(t, p, at(id, 1, r[0], r[1]), line)
+	}
+	var plan migration.Plan
+	wants := func(accs ...mem.Access) []migration.Want {
+		require.NoError(t, p.Plan(&plan, accs))
+		return plan.Storage
+	}
+	all, middle := access(at(id, 1, 0, 8*kib), mem.Read), access(at(id, 1, 2*kib, 4*kib), mem.Write)
+	want := []migration.Want{{Buffer: id, Memory: 1, Range: mem.Range{End: 8 * kib}, Span: mem.Range{End: 8 * kib}}}
+	require.Equal(t, want, wants(all, middle))
+	require.Equal(t, want, wants(middle, all))
+	require.Equal(t, want, wants(all, access(at(id, 1, 8*kib, 12*kib), mem.Write)))
+	require.Empty(t, wants(middle, access(at(id, 1, 2*kib, 3*kib), mem.Read), access(at(id, 1, 8*kib, 12*kib), mem.Write)))
+}

@@ -9,6 +9,7 @@ import (
 // for before its bytes are used.
 type store struct {
 	memory  mem.MemoryID
+	whole   int32               // the block that holds all of the buffer, as in blocks; 0 where none does
 	n       int                 // its blocks
 	blocks  rangemap.Map[int32] // place in Planner.blocks + 1, 0 where there is no block
 	hazards rangemap.Map[hazard]

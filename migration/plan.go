@@ -30,6 +30,7 @@ type Plan struct {
 	groups []group
 	bounds []bound
 	edits  uint64 // the planner's when planned
+	lacks  bool   // a block is missing
 }
 
 // Step is one copy of a range of a buffer between its blocks on two memories.
@@ -138,7 +139,7 @@ type group struct {
 
 func (d *Plan) reset() {
 	d.Accesses, d.Storage, d.Steps = d.Accesses[:0], d.Storage[:0], d.Steps[:0]
-	d.StepWaits, d.Waits = d.StepWaits[:0], d.Waits[:0]
+	d.StepWaits, d.Waits, d.lacks = d.StepWaits[:0], d.Waits[:0], false
 	d.arena, d.groups, d.bounds = d.arena[:0], d.groups[:0], d.bounds[:0]
 	if len(d.counted) > 0 {
 		d.counted, d.countSteps = d.counted[:0], d.countSteps[:0]

@@ -109,6 +109,7 @@ type Planner struct {
 	stepWaits, commandWaits waitIndex  // scratch of Plan
 	keeping                 []*undo    // scratch of CommitUnmap
 	using                   []mem.Wait // scratch of hangs
+	needed                  []Span     // scratch of Plan
 	scoring                 eviction.Candidate
 }
 
@@ -413,20 +414,24 @@ func (b *buffer) at(m mem.MemoryID) *store {
 // class is that of a copy between the buffer's blocks on two memories that hold off. One
 // that is yet to be had is expected to be as its source's, but on the host.
 func (p *Planner) class(b *buffer, from, to mem.MemoryID, off uint64) mem.Class {
-	of := func(m mem.MemoryID) (mem.Class, bool) {
-		if s := b.at(m); s != nil {
-			if k := p.blockAt(s, off); k != nil {
-				return k.class, true
-			}
-		}
-		return mem.Plain, m == mem.Host
+	x, y := mem.Plain, mem.Plain
+	if k := p.blockOf(b, from, off); k != nil {
+		x = k.class
 	}
-	x, _ := of(from)
-	y, known := of(to)
-	if !known {
+	if k := p.blockOf(b, to, off); k != nil {
+		y = k.class
+	} else if to != mem.Host {
 		y = x
 	}
 	return mem.ClassOf(x, y)
+}
+
+// blockOf is the block of a buffer on a memory that holds off, or nil.
+func (p *Planner) blockOf(b *buffer, m mem.MemoryID, off uint64) *block {
+	if s := b.at(m); s != nil {
+		return p.blockAt(s, off)
+	}
+	return nil
 }
 
 // ensure is at, adding the store where there is none.

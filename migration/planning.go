@@ -22,11 +22,16 @@ func (p *Planner) Plan(dst *Plan, accs []mem.Access, spans ...Span) error {
 	dst.reset()
 	p.commandWaits.reset()
 	err := p.accept(dst, accs)
-	if err == nil && len(spans) > 0 {
-		err = p.wantSpans(dst, spans)
-	}
 	for i := 0; i < len(dst.Accesses) && err == nil; i++ {
 		err = p.access(dst, dst.Accesses[i])
+	}
+	if err == nil && !dst.lacks && len(spans) > 0 {
+		var within bool
+		within, err = p.within(spans)
+		dst.lacks = !within
+	}
+	if err == nil && dst.lacks {
+		p.wants(dst, accs, spans)
 	}
 	for i := range dst.Steps { // loads were changed for choose's sake only
 		p.load(&dst.Steps[i], -dst.Steps[i].Range.Size())
@@ -47,13 +52,17 @@ func (p *Planner) Plan(dst *Plan, accs []mem.Access, spans ...Span) error {
 	return nil
 }
 
-// access plans one access: its storage, the steps that bring what it reads and
+// access plans one access: whether it lacks storage, the steps that bring what it reads and
 // its memory lacks, and the waits for who used the rest.
 func (p *Planner) access(dst *Plan, a mem.Access) error {
 	b := p.buffers[uint32(a.Buffer)]
 	s := b.at(a.Memory)
 	if s == nil || !s.covers(a.Range) {
-		p.want(dst, b, a)
+		if b.byRange(a.Memory) {
+			dst.lacks = true
+		} else {
+			dst.want(Want{Buffer: a.Buffer, Memory: a.Memory})
+		}
 	}
 	if b.count != 0 {
 		if err := p.bringCount(dst, b, a); err != nil {

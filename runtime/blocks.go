@@ -6,7 +6,6 @@ import (
 
 	"godwit/mem"
 	"godwit/mem/rangemap"
-	"godwit/migration"
 )
 
 // Storage by range: which blocks a root has. The planner says what blocks there must be
@@ -42,10 +41,18 @@ func (c *Context) newBlocks(size uint64) []blocks {
 	return out
 }
 
-// blockAt is the block on a memory that holds off, and where in the root it begins.
-func (r *root) blockAt(m mem.MemoryID, off uint64) (b mem.Block, start uint64) {
-	in, b := r.blocks[m].Get(off)
-	return b, in.Start
+// blockAt is the block on a memory that holds off, and where in the root it begins; good
+// until a block comes or goes.
+func (r *root) blockAt(m mem.MemoryID, off uint64) (b *mem.Block, start uint64) {
+	if b := r.blocks[m].Only(); b != nil {
+		return b, 0
+	}
+	return r.partAt(m, off)
+}
+
+func (r *root) partAt(m mem.MemoryID, off uint64) (*mem.Block, uint64) {
+	c := r.blocks[m].Seek(off)
+	return c.Ref(), c.Range().Start
 }
 
 // onHost is the block on the host, zero where there is none: it is never a part.
@@ -84,19 +91,10 @@ func (c *Context) blockAlign() uint64 {
 	return most
 }
 
-// reach notes what a use has to have in one block on a memory: what a kernel's pointer
+// reached is what a use has to have in one block on a device: what a kernel's pointer
 // reaches; of other commands the buffer or sub-buffer that they were given, so that what a
 // program moves in pieces it stores in one, but for what is too large for that. c.mu is
 // held.
-func (c *Context) reach(req *request, u use, m mem.MemoryID) {
-	r := u.buf.root
-	if !r.byRange || m == mem.Host {
-		return
-	}
-	c.scratch.spans = append(c.scratch.spans, migration.Span{Buffer: r.id, Memory: m, Range: c.reached(req, u, m)})
-}
-
-// reached is the range of reach. c.mu is held.
 func (c *Context) reached(req *request, u use, m mem.MemoryID) mem.Range {
 	view := u.buf.view.Range
 	if req.op == opLaunch {

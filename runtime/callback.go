@@ -205,12 +205,17 @@ func (k *callbacks) inside() bool {
 	return k.calling && k.by == goroutine()
 }
 
-// drain waits until everything was called.
-func (k *callbacks) drain() {
+// drain waits until everything was called. In virtual time it fails where nothing can end
+// what a callback waits for.
+func (k *callbacks) drain() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for k.calling && k.idle.Wait() == nil {
+	for k.calling {
+		if err := k.idle.Wait(); err != nil {
+			return fmt.Errorf("callbacks: %w", err)
+		}
 	}
+	return nil
 }
 
 // OnRelease has f called once b is gone: released, and no command uses its bytes.

@@ -113,8 +113,7 @@ func (c *Context) beginClose() ([]leftOn, error) {
 // endClose is the rest of Close.
 func (c *Context) endClose(ctx context.Context, queues []leftOn) error {
 	err := c.drainAndFree(ctx, queues)
-	c.callbacks.drain() // of buffers that were not released
-	return err
+	return errors.Join(err, c.callbacks.drain()) // of buffers that were not released
 }
 
 func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {
@@ -137,8 +136,7 @@ func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {
 	errs = append(errs, c.mover.Close())
 	c.failUserEvents(fmt.Errorf("context %s: %w", c.name, errContextClosed))
 
-	c.callbacks.drain()
-	errs = append(errs, c.attached.close())
+	errs = append(errs, c.callbacks.drain(), c.attached.close())
 
 	c.lock()
 	defer c.unlock()

@@ -50,7 +50,7 @@ func (c *Context) command(req *request, l *Launch) {
 func (c *Context) loc(u use, m mem.MemoryID) devices.Loc {
 	m = c.storeOf(u.buf.root, m)
 	b, start := u.buf.root.blockAt(m, u.r.Start)
-	return devices.Loc{Device: c.mems[m].dev, Block: b, Off: u.r.Start - start}
+	return devices.Loc{Device: c.mems[m].dev, Block: *b, Off: u.r.Start - start}
 }
 
 // launch fills the scratch command from a launch. c.mu is held.
@@ -84,7 +84,7 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 			on := q.c.storeOf(a.buf.root, m)
 			view := a.buf.view.Range
 			b, start := a.buf.root.blockAt(on, view.Start)
-			arg.Block, arg.Off, arg.Size = b, view.Start-start, view.Size()
+			arg.Block, arg.Off, arg.Size = *b, view.Start-start, view.Size()
 			if on != q.mem {
 				arg.Device = q.c.mems[on].dev
 			}

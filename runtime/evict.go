@@ -93,7 +93,7 @@ func (r evictRoom) Fits(m mem.MemoryID, victims []migration.Victim) bool {
 	e.gone = e.gone[:0]
 	for i := range victims {
 		b, _ := c.roots[victims[i].Buffer].blockAt(m, victims[i].Range.Start)
-		e.gone = append(e.gone, b)
+		e.gone = append(e.gone, *b)
 	}
 	return c.mems[m].res.Fits(c.wanted(m), e.gone, &c.scratch.reuse)
 }
@@ -276,7 +276,8 @@ func (c *Context) unstore(w migration.Want) error {
 	if err := c.planner.UnstoredIn(w); err != nil {
 		panic(fmt.Sprintf("runtime: nothing was copied there: %v", err))
 	}
-	b, _ := r.blockAt(w.Memory, in.Start)
+	at, _ := r.blockAt(w.Memory, in.Start)
+	b := *at
 	r.setBlock(w.Memory, in, mem.Block{})
 	err := c.resource(r, w.Memory).FreeAfter(b, c.scratch.until)
 	if w.Memory == mem.Host && r.backed {
@@ -310,7 +311,8 @@ func (c *Context) evictOne(v *migration.Victim) error {
 	if v.Part {
 		return nil // its block stays, for a moment (regrow.go)
 	}
-	b, _ := r.blockAt(v.Memory, v.Range.Start)
+	at, _ := r.blockAt(v.Memory, v.Range.Start)
+	b := *at
 	r.setBlock(v.Memory, v.Range, mem.Block{})
 	if err := c.resource(r, v.Memory).FreeAfter(b, c.scratch.until); err != nil {
 		return fmt.Errorf("eviction of buffer %s from %s: %w", r.label(), c.topo.Name(v.Memory), err)

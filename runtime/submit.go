@@ -61,6 +61,13 @@ type scratch struct {
 	transfer mover.Transfer
 }
 
+// span adds what has to lie in one block; the rows of a rectangle have one.
+func (s *scratch) span(n migration.Span) {
+	if k := len(s.spans); k == 0 || s.spans[k-1] != n {
+		s.spans = append(s.spans, n)
+	}
+}
+
 // errRoom is running out where something can be done about it without the lock: to wait for
 // points, or to lock pages.
 type errRoom struct {
@@ -392,13 +399,16 @@ func (c *Context) locate(req *request, u use, mode mem.Mode, m mem.MemoryID) (me
 	}
 	needs := u.buf.root.size
 	if u.buf.root.byRange && m != mem.Host {
-		needs = c.reached(req, u, m).Size()
+		reached := c.reached(req, u, m)
+		if reached != u.r { // else the access says it
+			c.scratch.span(migration.Span{Buffer: u.buf.root.id, Memory: m, Range: reached})
+		}
+		needs = reached.Size()
 	}
 	if largest := at.maxBuffer(); needs > largest {
 		return mem.Access{}, fmt.Errorf("%v on queue %s: %d bytes of buffer %s at once, %s takes %d in one: %w",
 			req.op, req.q.name, needs, u.buf.root.label(), c.topo.Name(m), largest, c.certify(m, needs, mem.Exhausted))
 	}
-	c.reach(req, u, m)
 	return mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m}, nil
 }
 

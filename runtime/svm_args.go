@@ -98,7 +98,8 @@ func (q *Queue) svmArg(b boundSVM, m mem.MemoryID) devices.Arg {
 	if m = q.c.storeOf(b.root, m); m != q.mem {
 		arg.Device, arg.Space = q.c.mems[m].dev, b.root.svm.arena
 	}
-	arg.Block, _ = b.root.blockAt(m, 0)
+	block, _ := b.root.blockAt(m, 0)
+	arg.Block = *block
 	return arg
 }
 

@@ -102,15 +102,17 @@ func (c *Context) submitTogether(plan *migration.Plan) error {
 	*t = mover.Transfer{Way: st.Way, Size: st.Range.Size(), Waits: st.Waits, To: t.To[:0]}
 	s.landed = s.landed[:0]
 	r := c.roots[st.Buffer]
-	t.From = r.end(st.From, st.Range.Start)
+	r.end(&t.From, st.From, st.Range.Start)
 	for _, j := range s.members {
 		to := plan.Steps[j].To
-		end := r.end(to, st.Range.Start)
-		if to == st.From {
+		t.To = append(t.To, mover.End{})
+		end := &t.To[len(t.To)-1]
+		if to != st.From {
+			r.end(end, to, st.Range.Start)
+		} else {
 			w := c.evicting.into
-			end.Block, end.Off = w.block, st.Range.Start-r.in(w.Range).Start
+			end.Memory, end.Block, end.Off = to, w.block, st.Range.Start-r.in(w.Range).Start
 		}
-		t.To = append(t.To, end)
 		s.landed = append(s.landed, mem.Point{})
 	}
 	if st.After >= 0 {
@@ -132,10 +134,10 @@ func (c *Context) submitTogether(plan *migration.Plan) error {
 	return nil
 }
 
-// end is where a byte of a root lies on a memory, for the mover.
-func (r *root) end(m mem.MemoryID, off uint64) mover.End {
+// end fills e with where a byte of a root lies on a memory.
+func (r *root) end(e *mover.End, m mem.MemoryID, off uint64) {
 	b, start := r.blockAt(m, off)
-	return mover.End{Memory: m, Block: b, Off: off - start}
+	e.Memory, e.Block, e.Off = m, *b, off-start
 }
 
 // locked reports whether bytes are page-locked for the memory's device.

@@ -22,6 +22,7 @@
 //	queues        name, device, order: in|out; every device, and "host", also
 //	              has an in-order queue of its own name
 //	commands      see below, in the order in which they are enqueued
+//	failures      commands that fail on a machine, or devices at a time of its clock
 //	expect        what must hold at the end
 //
 // Commands are write, read, copy, fill, launch and migrate; map, host-read,

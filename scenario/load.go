@@ -123,7 +123,7 @@ func (l *loader) read(data []byte) {
 	}
 	for _, section := range []func(*mapping){ // each uses what those before it declare
 		l.readPolicy, l.readSVM, l.readBuffers,
-		l.readViews, l.readQueues, l.readEvents, l.readCommands, l.readExpect,
+		l.readViews, l.readQueues, l.readEvents, l.readCommands, l.readFailures, l.readExpect,
 	} {
 		section(m)
 	}

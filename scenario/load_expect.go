@@ -64,9 +64,7 @@ func (l *loader) readExpect(m *mapping) {
 	}
 }
 
-// expectFailures reads which commands must fail. Maps that fail, and what the host
-// would do with them, are left out: whether their content is lost is not for the
-// reference run to say.
+// expectFailures reads which commands must fail.
 func (l *loader) expectFailures(s *mapping, e *Expectation) {
 	for _, n := range l.list(s.get("fails")) {
 		id := l.expanded(n, "expect: fails")
@@ -75,12 +73,11 @@ func (l *loader) expectFailures(s *mapping, e *Expectation) {
 			l.errorf(n, "expect: fails %q: no command has this id", id)
 			continue
 		}
-		switch kind := l.out.Commands[w.command].Kind; kind {
-		case Map, Unmap, HostRead, HostWrite, Free:
-			l.errorf(n, "expect: fails %q: it is a %s, which must not fail in a scenario", id, kind)
-		default:
-			e.Fails = append(e.Fails, w.command)
+		if !l.mayFail(w.command) {
+			l.errorf(n, "expect: fails %q: it is a %s, which must not fail in a scenario", id, l.out.Commands[w.command].Kind)
+			continue
 		}
+		e.Fails = append(e.Fails, w.command)
 	}
 	if len(e.Fails) == 0 && len(l.list(s.get("fails"))) == 0 {
 		l.errorf(s.node, "expect: fails: no command is named")

@@ -33,6 +33,7 @@ type Scenario struct {
 	Events   []UserEvent
 	Mappings []Mapping
 	Commands []Command
+	Failures []Failure
 	Expect   []Expectation
 }
 
@@ -263,6 +264,14 @@ type Arg struct {
 	Value  []byte    // by value
 	Text   string    // the value as written
 	Local  uint64    // bytes of local memory
+}
+
+// Failure is what is to fail on a machine: a command, or what is under way on a device.
+type Failure struct {
+	Line    int           `json:"-"`
+	Command int           // index into Commands; -1 is none
+	Device  string        // or "host", where it is no command
+	At      time.Duration // on the machine's clock, of a device's
 }
 
 // Expectation is what must hold at the end.

@@ -108,7 +108,7 @@ func (r *runner) openMachine(ctx context.Context, m *machine.Machine) error {
 		return at(d.File, d.Line, "device %s: machine %s has %d devices, the scenario wants %d", d.Name, m.Name, n, len(s.Devices))
 	}
 	rec := profile.New()
-	w, err := model.New(m, model.Options{Exact: m.Exact(), Observer: rec, Seed: r.opt.Seed, Stamps: r.stamps()})
+	w, err := model.New(m, model.Options{Exact: m.Exact(), Observer: rec, Seed: r.opt.Seed, Stamps: r.stamps(), Fail: r.s.failing()})
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (r *runner) openMachine(ctx context.Context, m *machine.Machine) error {
 	}
 	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
 		Name: s.Name, Devices: devs, OwnDevices: true, Host: w.Host(), Executor: w, Staging: m.Staging(),
-		Trace: r.rec, Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: caps,
+		Trace: r.rec, Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: caps, WholeBelow: s.WholeBelow,
 	})
 	if err != nil {
 		return fmt.Errorf("context on machine %s: %w", m.Name, err)

@@ -84,11 +84,7 @@ func (p *printer) heading() {
 		p.alike()
 		return
 	}
-	header := []any{"device", "driver", "type", "memory", "peak use"}
-	parts := slices.ContainsFunc(p.r.Devices, func(d DeviceResult) bool { return d.PeakWhole > d.PeakUse })
-	if parts {
-		header = append(header, "stored whole")
-	}
+	header, parts := p.deviceHeader("device")
 	t := p.table(header...)
 	for _, d := range p.r.Devices {
 		row := table.Row{d.Name, d.Driver, d.Type, memoryText(d.Bytes), roughText(d.PeakUse)}
@@ -98,6 +94,17 @@ func (p *printer) heading() {
 		t.AppendRow(row)
 	}
 	p.render(t)
+}
+
+// deviceHeader heads a table of devices, and reports whether it says what whole storage would
+// have needed: where that is more.
+func (p *printer) deviceHeader(first string) (header []any, parts bool) {
+	header = []any{first, "driver", "type", "memory", "peak use"}
+	parts = slices.ContainsFunc(p.r.Devices, func(d DeviceResult) bool { return d.PeakWhole > d.PeakUse })
+	if parts {
+		header = append(header, "stored whole")
+	}
+	return header, parts
 }
 
 // table returns an empty table in the house style: no frame, one rule under

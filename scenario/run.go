@@ -88,7 +88,7 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 }
 
 func (r *runner) run(ctx context.Context, res *Result) error {
-	if err := r.checkStamps(); err != nil {
+	if err := errors.Join(r.checkStamps(), r.checkFailures()); err != nil {
 		return err
 	}
 	if err := r.open(ctx); err != nil {
@@ -222,11 +222,16 @@ func (r *runner) enqueueAll(ctx context.Context) error {
 		if err == nil && !e.IsZero() {
 			err = r.listen(i, e)
 		}
+		if err != nil && r.model != nil && errors.Is(err, mem.ErrPoisoned) && s.expectedToFail(i) {
+			r.failed[i], err = err, nil // see failures.go
+		}
+		if r.events = append(r.events, e); err == nil {
+			err = r.fail(i)
+		}
 		if err != nil {
 			c := &s.Commands[i]
 			return s.blame(c.Line, fmt.Sprintf("#%d %s", i+1, s.text(c)), err)
 		}
-		r.events = append(r.events, e)
 		r.progress("enqueued", i+1, len(s.Commands))
 	}
 	return nil

@@ -104,8 +104,12 @@ func declaredShapes() []*shape {
 			{"queues", listOf(object("queue")), false, "every device, and host, has an in-order queue of its own name without being asked"},
 			{"events", someWords, false, "names of user events"},
 			{"commands", listOf(object("command")), true, "in the order in which they are enqueued"},
+			{"failures", listOf(object("failure")), false, "what fails on a machine (--machine)"},
 			{"expect", listOf(object("expect")), false, "what must hold at the end"},
 		}},
+		{name: "failure", what: "failure", pick: pickFailure, variants: []string{"failure of a command", "failure of a device"}},
+		{name: "failure of a command", what: "failure", keys: []key{{"command", aWord, true, "an id"}}},
+		{name: "failure of a device", what: "failure", keys: []key{{"device", aWord, true, "of what is under way there"}, {"at", aWord, true, "a time of the machine's, such as 20 us"}}},
 		{name: "included", what: "included file", keys: []key{
 			keyAbout,
 			{"params", object("params"), false, "values from --set NAME=VALUE"},
@@ -258,6 +262,13 @@ func pickCommand(m *mapping) string {
 		return "free at once"
 	}
 	return kind
+}
+
+func pickFailure(m *mapping) string {
+	if m.has("command") {
+		return "failure of a command"
+	}
+	return "failure of a device"
 }
 
 // expectations are the keys that say what is expected.

@@ -95,28 +95,42 @@ func share(part, of uint64) string {
 // alike shows devices that are of one kind, and were declared beside each other, in a
 // row together.
 func (p *printer) alike() {
-	t := p.table("devices", "driver", "type", "memory", "peak use")
+	header, parts := p.deviceHeader("devices")
+	t := p.table(header...)
 	for i := 0; i < len(p.r.Devices); {
 		first := &p.r.Devices[i]
-		least, most, n := first.PeakUse, first.PeakUse, 1
+		use, whole, n := span{first.PeakUse, first.PeakUse}, span{first.PeakWhole, first.PeakWhole}, 1
 		for ; i+n < len(p.r.Devices); n++ {
 			d := &p.r.Devices[i+n]
 			if d.Driver != first.Driver || d.Type != first.Type || d.Bytes != first.Bytes {
 				break
 			}
-			least, most = min(least, d.PeakUse), max(most, d.PeakUse)
+			use, whole = use.with(d.PeakUse), whole.with(d.PeakWhole)
 		}
-		name, peak := first.Name, roughText(most)
+		name := first.Name
 		if n > 1 {
 			name = fmt.Sprintf("%s to %s (%s)", first.Name, p.r.Devices[i+n-1].Name, humanize.Comma(int64(n)))
 		}
-		if least < most {
-			peak = roughText(least) + " to " + peak
+		row := table.Row{name, first.Driver, first.Type, memoryText(first.Bytes), use}
+		if parts {
+			row = append(row, whole)
 		}
-		t.AppendRow(table.Row{name, first.Driver, first.Type, memoryText(first.Bytes), peak})
+		t.AppendRow(row)
 		i += n
 	}
 	p.render(t)
+}
+
+// span is from the least to the most of some numbers of bytes.
+type span struct{ least, most uint64 }
+
+func (s span) with(n uint64) span { return span{min(s.least, n), max(s.most, n)} }
+
+func (s span) String() string {
+	if s.least < s.most {
+		return roughText(s.least) + " to " + roughText(s.most)
+	}
+	return roughText(s.most)
 }
 
 func memoryText(bytes uint64) string {

@@ -1,6 +1,7 @@
 package fuzz
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,6 +106,42 @@ func TestConditionsAreReadAndHeld(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Shrink(t.Context(), st, c, 10)
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
+}
+
+// interrupted is a context that ends when it has been asked so often.
+type interrupted struct {
+	context.Context
+	after, asked int
+}
+
+func (c *interrupted) Err() error {
+	if c.asked++; c.asked > c.after {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestShrinkingThatIsInterruptedEndsAtOnce: at the next try, with the smallest it has.
+func TestShrinkingThatIsInterruptedEndsAtOnce(t *testing.T) {
+	st, err := replay.W1(60, 400, 0, 11)
+	require.NoError(t, err)
+	c, err := ParseCondition("fit > 1.0001", replay.ParseSubject)
+	require.NoError(t, err)
+	whole := &interrupted{t.Context(), 1 << 30, 0}
+	_, err = Shrink(whole, st, c, 3000)
+	require.NoError(t, err)
+	known := &interrupted{t.Context(), 1 << 30, 0}
+	_, err = c.Holds(known, st)
+	require.NoError(t, err)
+	for at := known.asked + 1; at < whole.asked; at += 1 + whole.asked/20 {
+		ctx := &interrupted{t.Context(), at, 0}
+		small, err := Shrink(ctx, st, c, 3000)
+		require.NoError(t, err)
+		require.NotNil(t, small)
+		require.Less(t, ctx.asked-at, 60, "asked on after it had ended, at %d of %d", at, whole.asked)
+	}
+	_, err = Shrink(&interrupted{t.Context(), 0, 0}, st, c, 3000)
+	require.ErrorIs(t, err, context.Canceled, "before it is known to hold")
 }
 
 func TestACorpusIsReadBackAndMinimised(t *testing.T) {

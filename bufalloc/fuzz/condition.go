@@ -91,10 +91,10 @@ func overhead(ctx context.Context, s replay.Subject, st *replay.Stream) (float64
 
 // Shrink makes a stream smaller while the condition holds, by at most so many
 // tries or until ctx ends, and returns the smallest it found. It fails with
-// mem.ErrInvalidValue where the condition does not hold to begin with.
+// mem.ErrInvalidValue where the condition does not hold to begin with, and with ctx's
+// error where ctx ends before that is known.
 func Shrink(ctx context.Context, st *replay.Stream, c *Condition, tries int) (*replay.Stream, error) {
-	work := context.WithoutCancel(ctx) // one try is soon over
-	if ok, err := c.Holds(work, st); err != nil || !ok {
+	if ok, err := c.Holds(ctx, st); err != nil || !ok {
 		if err == nil {
 			err = fmt.Errorf("%s does not show %q: %w", st.Name, c.text, mem.ErrInvalidValue)
 		}
@@ -111,7 +111,10 @@ func Shrink(ctx context.Context, st *replay.Stream, c *Condition, tries int) (*r
 		if err != nil {
 			return false, nil //nolint:nilerr // nothing is allocated in it any more
 		}
-		ok, err := c.Holds(work, small)
+		ok, err := c.Holds(ctx, small)
+		if ctx.Err() != nil { // this try does not count
+			return false, nil
+		}
 		if ok {
 			best = small
 		}

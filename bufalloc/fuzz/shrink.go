@@ -111,7 +111,7 @@ func (k *shrinker) dropFrees(ctx context.Context) error {
 // roundSizes makes each size that occurs a power of two wherever it occurs.
 func (k *shrinker) roundSizes(ctx context.Context) error {
 	done := make(map[uint64]bool)
-	for i := 0; i < len(k.ops); i++ {
+	for i := 0; i < len(k.ops) && k.left > 0 && ctx.Err() == nil; i++ {
 		size := k.ops[i].size
 		if size&(size-1) == 0 || done[size] {
 			continue

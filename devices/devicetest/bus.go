@@ -3,6 +3,7 @@ package devicetest
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -25,6 +26,8 @@ type Bus struct {
 // Family is what the devices of one driver share, and how it carries batches out.
 // Rings between them go in batches.
 type Family struct {
+	Eager   bool          // batches ask for staging again and again by themselves; set before use
+	Resumed func()        // not nil: is called by Resume; set before use
 	Native  bool          // gates are the driver's: a batch asks for staging at once; set before use
 	NoLocks atomic.Bool   // there is no page-locked memory
 	OnLock  func()        // not nil: called where page-locked memory is asked for; set before use
@@ -279,13 +282,19 @@ func (f *Family) stage(b devices.Batch) []devices.Leg {
 			f.mu.Unlock()
 			return legs
 		}
-		<-resumed
+		if !f.Eager {
+			<-resumed
+		}
+		runtime.Gosched()
 	}
 }
 
 // Resume implements devices.Batcher.
 func (q *busQueue) Resume(b devices.Batch) {
 	f := q.dev.family
+	if f.Resumed != nil {
+		f.Resumed()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {

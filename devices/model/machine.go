@@ -25,6 +25,10 @@ type Machine interface {
 
 	// Copy is what a copy from one memory to another costs, or inside one.
 	Copy(from, to int, size uint64) Work
+	// ByWindow is what a copy between devices costs where the larger of the two blocks, of
+	// so many bytes, is more than links reach, so that it goes by windows; ok is false where
+	// it does not.
+	ByWindow(from, to int, block, size uint64) (work Work, ok bool)
 	// Fill is what a fill in a memory costs.
 	Fill(memory int, size uint64) Work
 	// Launch is what a kernel costs on a device.

@@ -87,6 +87,8 @@ func (b *bench) Copy(from, to int, size uint64) model.Work {
 	return w
 }
 
+func (b *bench) ByWindow(int, int, uint64, uint64) (model.Work, bool) { return model.Work{}, false }
+
 func (b *bench) Fill(m int, size uint64) model.Work {
 	if m == 0 {
 		return model.Work{Engine: -1}

@@ -61,6 +61,7 @@ type ring struct {
 	left  int    // destinations whose points are to come
 	moved bool
 	early bool
+	ahead bool // it was staged while it waited
 	err   error
 	path  []network.Channel // of both
 	from1 Work              // of the first chunk
@@ -123,9 +124,35 @@ func (q *queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 	}
 	x.Hold(1)
 	x.Watch(waits, (*dataRing)(x), (*orderRing)(x))
-	x.release(mem.Point{})
+	if !x.release(mem.Point{}) {
+		x.goAhead()
+	}
 	return nil
 }
+
+// mostAhead is how many rings between two devices are staged while they still wait for
+// something, as devices/opencl does it. Others are once their waits are reached, behind all
+// that ask for staging by then; without those few, what a chain of pieces brings would
+// not be passed on before all of its first link's rings had theirs.
+const mostAhead = 3
+
+// goAhead stages a ring that waits, where not too many do.
+func (x *ring) goAhead() {
+	w := x.w
+	for i := range x.dsts {
+		if w.ahead[x.pair(i)] >= mostAhead {
+			return
+		}
+	}
+	if x.legs, x.ahead = x.batch.Stage(true); x.ahead {
+		for i := range x.dsts {
+			w.ahead[x.pair(i)]++
+		}
+	}
+}
+
+// pair is the source and a destination.
+func (x *ring) pair(i int) [2]int { return [2]int{x.from, x.dsts[i].memory} }
 
 // Resume implements devices.Batcher.
 func (q *queue) Resume(b devices.Batch) {
@@ -146,10 +173,15 @@ func (w *World) takeRing() *ring {
 }
 
 func (w *World) giveRing(x *ring) {
+	if x.ahead {
+		for i := range x.dsts {
+			w.ahead[x.pair(i)]--
+		}
+	}
 	clear(x.dsts)
 	x.Forget()
 	x.batch, x.legs, x.dsts, x.path = nil, nil, x.dsts[:0], x.path[:0]
-	x.seats, x.held, x.begun, x.left, x.moved, x.err = x.seats[:0], 0, false, 0, false, nil
+	x.seats, x.held, x.begun, x.left, x.moved, x.ahead, x.err = x.seats[:0], 0, false, 0, false, false, nil
 	x.by, x.behind = mem.Point{}, mem.Point{}
 	w.spareRings = append(w.spareRings, x)
 }
@@ -170,11 +202,14 @@ func (r *dataRing) PointReached(p mem.Point, err error) {
 // PointReached implements mem.Waiter.
 func (r *orderRing) PointReached(p mem.Point, _ error) { (*ring)(r).release(p) }
 
-func (x *ring) release(by mem.Point) {
-	if x.Drop() {
-		x.by, x.ready = by, x.w.now
-		x.w.events.push(x.w.now, event{kind: ringReady, n: x.num})
+// release drops a hold, and reports whether it was the last.
+func (x *ring) release(by mem.Point) bool {
+	if !x.Drop() {
+		return false
 	}
+	x.by, x.ready = by, x.w.now
+	x.w.events.push(x.w.now, event{kind: ringReady, n: x.num})
+	return true
 }
 
 // cause is why the ring must fail and may not start.
@@ -196,11 +231,15 @@ func (x *ring) begin() {
 		}
 		return
 	}
-	legs, ok := x.batch.Stage(false)
-	if !ok {
-		return // until Resume
+	if !x.ahead {
+		legs, ok := x.batch.Stage(false)
+		if !ok {
+			return // until Resume
+		}
+		x.legs = legs
 	}
-	x.legs, x.bytes, x.chunk = legs, 0, legs[0].Size
+	legs := x.legs
+	x.bytes, x.chunk = 0, legs[0].Size
 	for i := range legs {
 		if legs[i].Data < 0 {
 			x.bytes += legs[i].Size

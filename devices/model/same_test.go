@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	goruntime "runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,15 +48,22 @@ func program(t *testing.T, commands int, seed uint64, stamps bool) string {
 	for i := range 20 {
 		o.Fail = append(o.Fail, model.Failure{Memory: 1 + i%4, At: uint64(i) * 1_000_003})
 	}
-	h := open(t, &bench{devices: 4, rate: 10 * gig, shared: 25 * gig, latency: 1500, setup: 700, kernel: 100 * gig, call: 100, chunk: 16 << 10}, o)
+	h := open(t, &bench{devices: 4, rate: 10 * gig, shared: 25 * gig, latency: 1500, setup: 700, kernel: 100 * gig, call: 100, chunk: 16 << 10}, o, func(o *runtime.Options) { o.WholeBelow = 1 })
 	p, err := h.c.Build(bg, kernels.Program())
 	require.NoError(t, err)
 	k, err := p.Kernel("copy")
 	require.NoError(t, err)
 	const size = 64 << 10
-	var bufs []*runtime.Buffer
+	var bufs, parts []*runtime.Buffer // parts are stored by themselves, and together where they are used together
 	for range 12 {
-		bufs = append(bufs, h.buffer(size))
+		b := h.buffer(size)
+		bufs = append(bufs, b)
+		for i := range uint64(3) {
+			part, err := b.Sub(i*16<<10, 32<<10, 0)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, part.Release()) })
+			parts = append(parts, part)
+		}
 	}
 	gates := make([]runtime.Event, 64)
 	for i := range gates {
@@ -78,13 +86,13 @@ func program(t *testing.T, commands int, seed uint64, stamps bool) string {
 				case 0, 1:
 					e, err = q.EnqueueWrite(bg, x, 0, data)
 				case 2:
-					e, err = q.EnqueueRead(bg, x, 0, mine)
+					e, err = q.EnqueueRead(bg, parts[r.IntN(len(parts))], 0, mine[:32<<10])
 				case 3, 4:
 					if x != y {
 						e, err = q.EnqueueLaunch(bg, runtime.Launch{Kernel: k, Global: []uint64{64}, Args: []runtime.Arg{runtime.In(x), runtime.Out(y), runtime.Uint64(64)}})
 					}
 				case 5:
-					e, err = q.EnqueueFill(bg, x, []byte{7}, 0, size)
+					e, err = q.EnqueueFill(bg, parts[r.IntN(len(parts))], []byte{7}, 0, 32<<10)
 				case 6:
 					e, err = q.EnqueueHostCall(bg, func(context.Context) error { return nil })
 				case 7:
@@ -137,6 +145,7 @@ func program(t *testing.T, commands int, seed uint64, stamps bool) string {
 	}
 	require.NoError(t, h.c.Check())
 	require.NotZero(t, called)
+	require.NotZero(t, h.c.Stats().BytesRegrown)
 	require.Greater(t, told.spans, commands)
 	fmt.Fprintf(&told.out, "makespan %d, %+v, %+v\n", h.w.Time(), h.w.Counts(), h.c.Stats())
 	return told.out.String()
@@ -174,7 +183,7 @@ func same(t *testing.T, one, two string) {
 
 func TestDevicesThatKeepNoBytesTakeTheSameTimes(t *testing.T) {
 	for _, seed := range []uint64{0, 5} {
-		same(t, program(t, 3000, seed, false), program(t, 3000, seed, true))
+		same(t, program(t, 1500, seed, false), program(t, 1500, seed, true))
 	}
 }
 
@@ -303,6 +312,30 @@ func TestThreadsReturnsWhenAllHaveEndedThoughTheirWaitsAreStuck(t *testing.T) {
 	require.NoError(t, gate.SetStatus(runtime.Complete))
 	require.NoError(t, e.Wait(bg))
 }
+
+// Closing waits for callbacks, whose waits fail before its own.
+func TestCloseWaitsForACallbackThatIsStuck(t *testing.T) {
+	w, err := model.New(&bench{devices: 1, rate: gig}, model.Options{})
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: w.Devices(), Host: w.Host(), Executor: w, OwnDevices: true})
+	require.NoError(t, err)
+	gate, err := c.NewUserEvent()
+	require.NoError(t, err)
+	var stuck error
+	require.NoError(t, gate.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) {
+		require.NoError(t, w.Pause(bg, time.Millisecond)) // so that its clock is not the first
+		stuck = w.Sleep(bg, words("what nobody does"), make(chan struct{}))
+	}))
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.NoError(t, gate.Release())
+	require.NoError(t, c.Close(bg))
+	require.ErrorIs(t, stuck, devices.ErrStuck)
+	require.ErrorContains(t, stuck, "what nobody does")
+}
+
+type words string
+
+func (s words) String() string { return string(s) }
 
 func TestCloseWithinEndsThoughACommandWaitsForTheProgram(t *testing.T) {
 	w, err := model.New(&bench{devices: 1, rate: gig}, model.Options{})

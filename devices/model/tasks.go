@@ -210,7 +210,10 @@ func (w *World) cost(t *task) {
 	switch c.Op {
 	case devices.OpCopy, devices.OpCopyRect:
 		t.from, t.to = w.memoryOf(&c.Src), w.memoryOf(&c.Dst)
-		t.work = w.machine.Copy(t.from, t.to, moved(c))
+		var ok bool
+		if t.work, ok = w.machine.ByWindow(t.from, t.to, max(c.Src.Block.Size, c.Dst.Block.Size), moved(c)); !ok {
+			t.work = w.machine.Copy(t.from, t.to, moved(c))
+		}
 	case devices.OpFill:
 		t.work = w.machine.Fill(t.on, c.Size)
 	case devices.OpLaunch:

@@ -83,9 +83,6 @@ func (threadsEnd) String() string { return "the end of other host threads" }
 // others is what other host threads are to do.
 type others struct{ fmt.Stringer }
 
-// Thread is the number of the host thread that runs: 0 for callers from outside.
-func (w *World) Thread() int { return w.running.num }
-
 // spawn makes a host thread that begins now and ends with f.
 func (w *World) spawn(f func()) {
 	t := &thread{num: w.numbers, clock: w.now, state: ready, turn: make(chan struct{}, 1)}
@@ -194,10 +191,11 @@ func (w *World) stuck() {
 	t.err, t.state = err, ready
 }
 
-// last is how late the wait of a thread fails: one for other threads fails after theirs.
+// last is how late the wait of a thread fails: one for other threads fails after theirs,
+// and so does one to close something, whose callbacks are threads.
 func (t *thread) last() int {
 	switch t.what.(type) {
-	case threadsEnd:
+	case threadsEnd, *cond:
 		return 2
 	case others:
 		return 1

@@ -98,6 +98,7 @@ type World struct {
 	keeps   content
 
 	spareRings []*ring
+	ahead      map[[2]int]int // rings that are staged ahead, by their ends
 	span       Span
 	counts     Counts
 	draws      uint64 // by early
@@ -122,7 +123,7 @@ func New(m Machine, o Options) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("machine: %w", err)
 	}
-	w := &World{machine: m, opts: o, net: net, keeps: bytesKept{}, fails: make(map[uint64]bool)}
+	w := &World{machine: m, opts: o, net: net, keeps: bytesKept{}, fails: make(map[uint64]bool), ahead: make(map[[2]int]int)}
 	if o.Stamps {
 		w.keeps = newStamps(w)
 	}
@@ -148,6 +149,10 @@ func New(m Machine, o Options) (*World, error) {
 	}
 	return w, nil
 }
+
+// Fail has a command of the context, by its number, fail as Options.Fail does. It may be
+// called until the host thread that has enqueued the command makes its next call.
+func (w *World) Fail(command uint64) { w.fails[command] = true }
 
 // rankEngines orders engines: those that do copies into memories after all others, and by
 // number.

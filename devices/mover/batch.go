@@ -90,6 +90,7 @@ func (x *ring) Stage(gated bool) ([]devices.Leg, bool) {
 func (m *Mover) stageLocked(x *ring, gated bool) bool {
 	if !gated {
 		if !m.starves(x) && m.takeStaging(x) {
+			m.fed(x) // it may have asked by itself, before the pump came to it
 			return true
 		}
 		if !slices.Contains(m.starved, x) {

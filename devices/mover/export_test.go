@@ -9,3 +9,10 @@ func (m *Mover) LoseHostMemory() (giveBack func()) {
 	m.own = none
 	return func() { m.own = own }
 }
+
+// Starved is how many rings wait for staging.
+func (m *Mover) Starved() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.starved)
+}

@@ -2,6 +2,7 @@ package mover_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +61,36 @@ func TestBatchesThatStarveEndMeanwhile(t *testing.T) {
 
 // TestABatchThatStarvesHoldsUpNoOtherFamily: staging that one driver's batches wait for,
 // gated or not, is not what another driver's rings need.
+// TestABatchThatHasHelpedItselfStarvesNoMore: a driver that asks again by itself gets
+// staging once nobody else waits for it, and the pump, which is behind, does not start
+// the batch a second time.
+func TestABatchThatHasHelpedItselfStarvesNoMore(t *testing.T) {
+	f := newFabric(t, mover.Options{Budget: 64 << 10}, "host", "bus", "bus")
+	behind, held := make(chan struct{}), make(chan struct{})
+	f.family.Eager, f.family.Hold = true, held
+	f.family.Resumed = func() { // the pump's
+		select {
+		case <-held:
+			<-behind
+		default:
+		}
+	}
+	var all []mem.Point
+	for f.m.Starved() < 2 {
+		p, err := f.ring(1, []int{2}, 16<<10)
+		require.NoError(t, err)
+		all = append(all, p...)
+		for int(f.m.Stats().Batches)+f.m.Starved() < len(all) {
+			runtime.Gosched()
+		}
+	}
+	close(held)
+	for _, p := range all {
+		require.NoError(t, p.Wait(ctx))
+	}
+	close(behind)
+}
+
 func TestABatchThatStarvesHoldsUpNoOtherFamily(t *testing.T) {
 	for _, native := range []bool{false, true} {
 		f := newFabric(t, mover.Options{Budget: 512 << 10}, "host", "bus", "bus", "bus2", "bus2")

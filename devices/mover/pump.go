@@ -126,15 +126,15 @@ func (m *Mover) feed() {
 		}
 		x := m.starved[i]
 		home, locked, pool := x.home, x.form == inBatch, x.pool()
-		var by devices.Batcher
+		var driver devices.Batcher
 		if locked {
-			by = x.batcher()
+			driver = x.batcher()
 		}
 		if m.takeStaging(x) {
 			m.starved = slices.Delete(m.starved, i, i+1)
 			m.mu.Unlock()
 			if locked { // x may have been carried out, and be another ring, from here on: to resume that does no harm
-				by.Resume(x)
+				driver.Resume(x)
 			} else {
 				x.goOn()
 			}
@@ -190,8 +190,13 @@ func (m *Mover) hopeless(x *ring) bool {
 	if x.form == inBatch || slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return m.pool(a.home) == x.pool() }) {
 		return false
 	}
-	m.starved = slices.DeleteFunc(m.starved, func(y *ring) bool { return y == x })
+	m.fed(x)
 	return true
+}
+
+// fed has x starve no more. mu is held.
+func (m *Mover) fed(x *ring) {
+	m.starved = slices.DeleteFunc(m.starved, func(y *ring) bool { return y == x })
 }
 
 // goOn carries out a ring, but no batch, that has its points and staging.

@@ -101,6 +101,15 @@ func (m *Map[V]) Whole(r mem.Range) *V {
 	return &m.one
 }
 
+// Only returns the value of the map's only segment, to be read in place; nil where the map
+// is cut up. It is the quick form of Seek(off).Ref() for maps that are used whole.
+func (m *Map[V]) Only() *V {
+	if m.cut {
+		return nil
+	}
+	return &m.one
+}
+
 // Set gives every offset of r the value v. Offsets outside the map are ignored.
 func (m *Map[V]) Set(r mem.Range, v V) {
 	if r.Start == 0 && r.End >= m.size && m.size > 0 {

@@ -250,9 +250,9 @@ func faultyConfigs() []history.Config {
 			every := []int{6, 12, 40}[(i+k)%3]
 			policy := []string{"", "lru", "cost"}[(i+k/2)%3]
 			all = append(all, history.Config{
-				Name:   fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/every=%d/%s", kinds, size>>10, noPeer, ooo, every, policy),
-				Policy: policy,
-				Open:   open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
+				Name:   fmt.Sprintf("faults/%s/%dKiB/noPeer=%t/outOfOrder=%t/whole=%t/every=%d/%s", kinds, size>>10, noPeer, ooo, (i+k)%5 == 4, every, policy),
+				Policy: policy, Whole: (i+k)%5 == 4,
+				Open: open(kinds, size, bufalloc.Fit), NoPeer: noPeer, OutOfOrder: ooo, Every: every, Waits: (i+k)%4 == 1,
 				Links: !noPeer && strings.ContainsAny(kinds, "lL"),
 			})
 		}

@@ -64,6 +64,33 @@ func (m *Machine) Copy(from, to int, size uint64) model.Work {
 	return flowing(w)
 }
 
+// ByWindow implements model.Machine: the receiver's file says how.
+func (m *Machine) ByWindow(from, to int, block, size uint64) (model.Work, bool) {
+	if from == 0 || to == 0 || from == to {
+		return model.Work{}, false
+	}
+	win := &m.Devices[to-1].Windows
+	r := m.route(from, to)
+	if win.From == 0 || block < win.From || !r.there {
+		return model.Work{}, false
+	}
+	w := m.Copy(from, to, size)
+	w.Path, w.Limit, w.Latency = r.windows, win.Bandwidth, w.Latency+win.Latency
+	out, in := m.route(from, 0), m.route(0, to)
+	host := w
+	host.Path, host.Limit, host.Latency = r.hosted, 0, out.latency+in.latency
+	host.Setup += m.Copy(from, 0, 0).Setup
+	if alone(&host, min(out.bandwidth, in.bandwidth)) < alone(&w, min(win.Bandwidth, r.bandwidth)) {
+		w = host
+	}
+	return flowing(w), true
+}
+
+// alone is how long a copy takes with so much bandwidth to itself, in nanoseconds.
+func alone(w *model.Work, bandwidth uint64) uint64 {
+	return w.Setup + w.Latency + scale(w.Bytes, 1e9, bandwidth)
+}
+
 // flowing is w, or one without bytes where nothing says how fast they go.
 func flowing(w model.Work) model.Work {
 	if len(w.Path) == 0 {

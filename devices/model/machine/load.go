@@ -229,7 +229,7 @@ func (l *loader) name(m *fieldsOf, most, open int) (names []string) {
 
 // device reads a device, or a group of them; more declarations follow.
 func (l *loader) device(n ast.Node, more int) {
-	m := l.mapping(n, "device", "name", "count", "type", "memory", "local", "compute_units", "bandwidth", "rate", "launch", "copy", "kernels_at_once", "copies", "kernels")
+	m := l.mapping(n, "device", "name", "count", "type", "memory", "local", "compute_units", "bandwidth", "rate", "launch", "copy", "kernels_at_once", "copies", "windows", "kernels")
 	if m == nil {
 		return
 	}
@@ -248,6 +248,9 @@ func (l *loader) device(n ast.Node, more int) {
 	}
 	if n := m.node("copies"); n != nil {
 		l.copies(n, m.what, &d)
+	}
+	if n := m.node("windows"); n != nil {
+		l.windows(n, m.what, &d.Windows)
 	}
 	for _, n := range m.list("kernels") {
 		l.kernel(n, m.what, &d)
@@ -268,6 +271,21 @@ func (l *loader) copies(n ast.Node, what string, d *Device) {
 		d.In = int(m.number("in", plain, 1, maxSlots, 1))
 		d.Out = int(m.number("out", plain, 1, maxSlots, 1))
 	}
+}
+
+func (l *loader) windows(n ast.Node, what string, w *Windows) {
+	m := l.mapping(n, what+": windows", "from", "latency", "bandwidth")
+	if m == nil {
+		return
+	}
+	for _, key := range []string{"from", "bandwidth"} {
+		if !m.has(key) {
+			l.wrong(m.line, "%s: %s is missing", m.what, key)
+		}
+	}
+	w.From = m.number("from", bytes, 1, 1<<60, 1)
+	w.Latency = m.number("latency", times, 0, maxTime, 0)
+	w.Bandwidth = m.number("bandwidth", bandwidth, 1, network.MaxBandwidth, 1)
 }
 
 func (l *loader) kernel(n ast.Node, what string, d *Device) {

@@ -68,9 +68,19 @@ type Device struct {
 	Copy         uint64 // nanoseconds that an engine spends on each copy beside its bytes
 	AtOnce       int    // launches that run at the same time
 	In, Out      int    // copy engines for each direction; Out is 0 where In do both
+	Windows      Windows
 	Kernels      []Kernel
 
 	kernels, in, out int32 // engines
+}
+
+// Windows says how copies between devices go of blocks that links do not reach: by
+// windows, which they do, from block to window, over the link, from window to block, chunk by
+// chunk. Or by the host, where that takes less.
+type Windows struct {
+	From      uint64 // bytes of a block from which on it is so; 0 is never
+	Latency   uint64 // nanoseconds more than over the link alone
+	Bandwidth uint64 // bytes a second, at most
 }
 
 // Kernel is what is known of the launches of one kernel.

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"math"
+	"slices"
 
 	"godwit/devices/model/network"
 )
@@ -12,6 +13,9 @@ type route struct {
 	latency   uint64            // nanoseconds
 	path      []network.Channel // the memories' own included
 	bandwidth uint64            // bytes a second, of a copy that has all to itself; MaxUint64 is without limit
+
+	windows []network.Channel // path by windows: each memory is read and written once more
+	hosted  []network.Channel // path by the host
 }
 
 // route is the one between two memories: worked out at first use, and kept.
@@ -25,6 +29,15 @@ func (m *Machine) route(from, to int) *route {
 		if c >= 0 {
 			r.path = append(r.path, c)
 		}
+	}
+	if from > 0 && to > 0 && from != to && m.Devices[to-1].Windows.From > 0 {
+		r.windows = slices.Clone(r.path)
+		for _, c := range [...]network.Channel{m.memory[from], m.memory[from], m.memory[to], m.memory[to]} {
+			if c >= 0 {
+				r.windows = append(r.windows, c)
+			}
+		}
+		r.hosted = slices.Concat(m.route(from, 0).path, m.route(0, to).path)
 	}
 	r.bandwidth = math.MaxUint64
 	uses := make(map[network.Channel]uint64)

@@ -15,7 +15,7 @@ name: whole
 about: all keys
 host: {memory: 1 GiB, bandwidth: 1 GB/s, enqueue: 1 us, poll: 2 us, other: 3 us, call: 4 us}
 devices:
-- {name: a, type: gpu, memory: 1 GiB, local: 1 KiB, compute_units: 2, bandwidth: 2 GB/s, rate: 1 Gop/s, launch: 1 us, copy: 2 us, kernels_at_once: 2, copies: {in: 2, out: 1}, kernels: [{name: k, time: 1 us}, {name: l, operations: 2, power: 1.5}, {name: m, table: {1 KiB: 1 us}}]}
+- {name: a, type: gpu, memory: 1 GiB, local: 1 KiB, compute_units: 2, bandwidth: 2 GB/s, rate: 1 Gop/s, launch: 1 us, copy: 2 us, kernels_at_once: 2, copies: {in: 2, out: 1}, windows: {from: 1 MiB, latency: 1 us, bandwidth: 1 GB/s}, kernels: [{name: k, time: 1 us}, {name: l, operations: 2, power: 1.5}, {name: m, table: {1 KiB: 1 us}}]}
 - {name: b, count: 2, copies: 1}
 switches: [{name: s, bandwidth: 3 GB/s, peers: false}]
 links:

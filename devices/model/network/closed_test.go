@@ -111,21 +111,6 @@ func TestWhatHasNoEnd(t *testing.T) {
 	require.Equal(t, 1, n.Live())
 }
 
-// A flow that is stopped leaves its share to the others, and what it has moved counts.
-func TestAFlowIsStopped(t *testing.T) {
-	n := build(t, giga)
-	id := start(t, n, network.Flow{Path: []network.Channel{0}, Bytes: 1000, Tag: 1})
-	late := start(t, n, network.Flow{Path: []network.Channel{0}, Bytes: 1000, Latency: 500, Tag: 2})
-	start(t, n, network.Flow{Path: []network.Channel{0}, Bytes: 1000, Tag: 3})
-	n.Advance(400)
-	n.Stop(id)
-	n.Stop(late)
-	require.NoError(t, n.Check())
-	require.Equal(t, map[uint64]uint64{3: 1200}, ends(n), "200 bytes by 400 ns, 800 alone")
-	require.Equal(t, network.Usage{Bytes: 1200, Busy: 1200, Full: 1200}, n.Usage(0))
-	require.Zero(t, n.Live())
-}
-
 func TestFaults(t *testing.T) {
 	for _, b := range []uint64{0, network.MaxBandwidth + 1} {
 		_, err := network.New([]uint64{giga, b})

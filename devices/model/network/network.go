@@ -161,9 +161,6 @@ func New(bandwidths []uint64) (*Network, error) {
 // Now is the time up to which the network has been advanced, in nanoseconds.
 func (n *Network) Now() uint64 { return n.now }
 
-// Live is how many flows have not ended.
-func (n *Network) Live() int { return n.live }
-
 // Work is what the solver has done so far.
 func (n *Network) Work() Work { return n.work }
 
@@ -208,12 +205,6 @@ func (n *Network) slot() ID {
 	return ID(len(n.flows) - 1)
 }
 
-// Rate is how many bytes a second a flow gets now, rounded down; 0 before its first.
-func (n *Network) Rate(id ID) uint64 {
-	n.solve()
-	return n.flows[id].rate >> fraction
-}
-
 // Next is when the network changes next, if nothing is started before: a flow
 // begins to flow, or ends. ok is false where none is under way.
 func (n *Network) Next() (at uint64, ok bool) {
@@ -245,16 +236,6 @@ func (n *Network) Advance(now uint64) []Ended {
 		}
 	}
 	return n.ended
-}
-
-// Stop ends a flow before its time, now. What it has moved so far stays counted.
-func (n *Network) Stop(id ID) {
-	x := &n.flows[id]
-	if x.flowing {
-		n.settle(x)
-		n.leave(id)
-	}
-	n.remove(id)
 }
 
 // step lets a flow begin to flow, or end, whose time has come.

@@ -99,7 +99,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	in := b.found.Info
 	b.report = &Report{Device: in.Name, Platform: in.Platform, Version: in.Version, Shared: in.SharesHost, Reps: o.Reps}
-	defer func() { err = errors.Join(err, b.close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, b.close(ctx)) }()
 	if b.raw, err = newRaw(b.found); err != nil {
 		return nil, fmt.Errorf("OpenCL's own calls: %w", err)
 	}
@@ -211,6 +211,9 @@ func (b *bench) race(ctx context.Context, n uint64, ways []contender) error {
 	want := make([]byte, n)
 	for round := -1; round < b.Reps && ctx.Err() == nil; round++ {
 		for i, w := range ways {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			for down, up := range []bool{true, false} {
 				if up && round < 1 {
 					content(w.data, 7*i+round)

@@ -72,6 +72,9 @@ func (s *side) buffers(ctx context.Context, r *raw, n uint64, reps int) (row Poo
 			func() (time.Duration, error) { return s.hit(p, n) },
 			func() (time.Duration, error) { return s.hitPinned(ctx, pinned, n) },
 		} {
+			if ctx.Err() != nil {
+				return row, ctx.Err()
+			}
 			t, err := f()
 			if err != nil {
 				return row, err

@@ -125,6 +125,9 @@ func (b *bench) rounds(ctx context.Context, steps []step) error {
 	all, alsos := make([][]time.Duration, len(steps)), make([][]time.Duration, len(steps))
 	for round := -2; round < b.Reps && ctx.Err() == nil; round++ {
 		for i, s := range steps {
+			if ctx.Err() != nil {
+				return nil
+			}
 			start := time.Now()
 			if err := s.f(); err != nil {
 				return err

@@ -1,0 +1,83 @@
+package scenario
+
+import (
+	"slices"
+
+	"godwit/devices/model"
+)
+
+// Failures, of runs in virtual time: of a command, or of what is under way on a device at a
+// time. Which commands fail of it is for the scenario to expect. A command that is enqueued
+// when it is known that what it reads is lost is refused, which counts as its failure: in
+// virtual time that is the same in each run.
+
+// readFailures reads what is to fail.
+func (l *loader) readFailures(m *mapping) {
+	nodes := l.list(m.get("failures"))
+	if len(l.errs) > 0 {
+		return
+	}
+	for _, n := range nodes {
+		s := l.mapping(n, "failure", "failure")
+		f := Failure{Line: s.node.GetToken().Position.Line, Command: -1}
+		if id := s.text("command"); id != "" {
+			w, ok := l.ids[id]
+			switch {
+			case !ok || w.command < 0:
+				l.errorf(s.get("command"), "failure: command %q: no command has this id", id)
+			case !l.mayFail(w.command):
+				l.errorf(s.get("command"), "failure: command %q: it is a %s, which must not fail in a scenario", id, l.out.Commands[w.command].Kind)
+			default:
+				f.Command = w.command
+			}
+		} else {
+			f.Device = l.memoryAt(s, "device")
+			s.require("at")
+			f.At = l.duration(s, "at")
+		}
+		s.done()
+		l.out.Failures = append(l.out.Failures, f)
+	}
+}
+
+// mayFail reports whether a command is one that a scenario may expect to fail: whether
+// the content of a map that fails is lost is not for the reference run to say.
+func (l *loader) mayFail(command int) bool {
+	switch c := &l.out.Commands[command]; c.Kind {
+	case Map, Unmap, HostRead, HostWrite, Free:
+		return false
+	default:
+		return c.queued()
+	}
+}
+
+// checkFailures refuses failures where nothing could have them happen.
+func (r *runner) checkFailures() error {
+	if len(r.s.Failures) > 0 && r.opt.Machine == nil {
+		return at(r.s.File, r.s.Failures[0].Line, "failures: they happen in virtual time: want --machine")
+	}
+	return nil
+}
+
+// failing are the failures at a time, as the world has them.
+func (s *Scenario) failing() (out []model.Failure) {
+	for _, f := range s.Failures {
+		if f.Command < 0 { // the host's memory is 0
+			m := 1 + slices.IndexFunc(s.Devices, func(d Device) bool { return d.Name == f.Device })
+			out = append(out, model.Failure{Memory: m, At: uint64(f.At)})
+		}
+	}
+	return out
+}
+
+// fail has command i, just enqueued, fail where it is to.
+func (r *runner) fail(i int) error {
+	if !slices.ContainsFunc(r.s.Failures, func(f Failure) bool { return f.Command == i }) {
+		return nil
+	}
+	n, err := r.events[i].Command()
+	if err == nil {
+		r.model.world.Fail(n)
+	}
+	return err
+}
