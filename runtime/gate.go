@@ -59,17 +59,17 @@ func (g *gates) shut(call bool) gateSet {
 		g.wash()
 		free = ^(gateSet(g.closed.Load()) | others)
 	}
-	gate := others
+	gate, first := others, true
 	if free != 0 {
 		gate = 1 << bits.TrailingZeros64(uint64(free))
 		g.stale |= gate
 	} else {
-		g.beyond.Add(1)
+		first = g.beyond.Add(1) == 1
 	}
-	if g.closed.Or(uint64(gate)); call {
+	if g.closed.Or(uint64(gate)); !call {
+		g.calls.And(^uint64(gate))
+	} else if first { // else there may be a user event among the others
 		g.calls.Or(uint64(gate))
-	} else if gate == others {
-		g.calls.And(^uint64(others))
 	}
 	return gate
 }

@@ -286,3 +286,25 @@ func TestGatesComeAndGo(t *testing.T) {
 		require.NoError(rt, c.Close(ctx))
 	})
 }
+
+// A bit that stands for many gates is a host call's only while all of them are.
+func TestAUserEventAmongManyGatesIsNoHostCall(t *testing.T) {
+	var g gates
+	for range 63 {
+		g.shut(false)
+	}
+	call := func() bool { return g.calls.Load()&uint64(others) != 0 }
+	require.Equal(t, others, g.shut(true))
+	g.shut(true)
+	require.True(t, call())
+	g.shut(false)
+	require.False(t, call())
+	g.shut(true)
+	require.False(t, call(), "the user event is not set")
+	for range 4 {
+		g.open(others)
+	}
+	require.Zero(t, g.closed.Load()&uint64(others))
+	g.shut(true)
+	require.True(t, call())
+}
