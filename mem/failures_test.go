@@ -15,7 +15,7 @@ func TestACauseCanBeDroppedAndTheFailureStays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := mem.NewTimeline("q", false, nil)
 		want := make(map[mem.Point]error)
-		for range rapid.IntRange(1, 30).Draw(t, "runs") {
+		for range rapid.IntRange(1, 8).Draw(t, "runs") {
 			// Whole pages of failures too, which share their bits.
 			n := rapid.OneOf(rapid.IntRange(1, 50), rapid.IntRange(4000, 9000)).Draw(t, "points")
 			every := rapid.SampledFrom([]int{1, 1, 2, 3, 64}).Draw(t, "one in")

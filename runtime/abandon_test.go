@@ -223,6 +223,27 @@ func TestAFreeWhoseMapFailsPoisonsWhatWasMapped(t *testing.T) { // C11
 	require.NoError(t, h.c.Check())
 }
 
+// What is enqueued behind a free runs after its maps have ended, whenever that is: they are
+// in nobody's way from then on, as those that are unmapped.
+func TestWhatIsEnqueuedAfterAFreeFindsNothingMapped(t *testing.T) {
+	h, _, b, p := stubbornHouse(t, true)
+	ctx, gate := soon(t), h.gate()
+	m, err := h.q[0].Map(ctx, b, 0, 4096, runtime.MapInvalidate)
+	require.NoError(t, err)
+	copy(m.Bytes(), bytes.Repeat([]byte{3}, 4096))
+	free, err := h.q[0].EnqueueSVMFree(ctx, []runtime.Pointer{p}, gate)
+	require.NoError(t, err)
+	fill, err := h.q[0].EnqueueFill(ctx, b, []byte{5}, 0, 16)
+	require.NoError(t, err)
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	h.done(free)
+	h.done(fill)
+	got := make([]byte, 4096)
+	h.done(h.ok(h.q[0].EnqueueRead(ctx, b, 0, got)))
+	require.Equal(t, append(bytes.Repeat([]byte{5}, 16), bytes.Repeat([]byte{3}, 4080)...), got)
+	require.NoError(t, h.c.Check())
+}
+
 // The handle says which of several maps from one start is ended.
 func TestTheHandleOfAMapOverAPointerSaysWhichOneEnds(t *testing.T) {
 	h, _, b, p := stubbornHouse(t, true)

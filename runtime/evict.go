@@ -227,6 +227,9 @@ func (c *Context) carryOut() error {
 		return errors.Join(fmt.Errorf("write-back: %w", err), c.giveBackStorage())
 	}
 	for i := range e.ev.Victims {
+		if e.ev.Victims[i].Back > 0 {
+			c.mover.Leaves(e.ev.Victims[i].Memory)
+		}
 		if failed := c.evictOne(&e.ev.Victims[i]); failed != nil {
 			err = errors.Join(err, failed)
 		}

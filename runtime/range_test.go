@@ -309,3 +309,24 @@ func TestWhatABlockHoldsUpToACountGoesWithIt(t *testing.T) {
 	h.ended(h.ok(h.q[0].EnqueueRead(soon(t), b, 0, got)))
 	require.Equal(t, bytes.Repeat([]byte{2}, 4<<10), got)
 }
+
+// The rows of a rectangle are accesses of their own, and need one block for all of them, also
+// where it begins and ends with its buffer.
+func TestARectangleHasOneBlockForAllItsRows(t *testing.T) {
+	const row, pitch = 64, 192
+	h := ranged(t, runtime.Options{}, 2, 64<<10)
+	for _, rows := range []uint64{5, 6} { // of 6 the last ends with the buffer
+		b := h.buffer((rows-1)*pitch+row+(6-rows)*row, nil)
+		host := bytes.Repeat([]byte{7}, int(rows*row))
+		h.flood(h.q[0], b, 1)
+		h.ended(h.ok(h.q[1].EnqueueWriteRect(soon(t), b, runtime.Box{Row: pitch}, host, runtime.Box{}, [3]uint64{row, rows, 1})))
+		want := bytes.Repeat([]byte{1}, int(b.Size()))
+		for i := range rows {
+			copy(want[i*pitch:], host[:row])
+		}
+		got := make([]byte, b.Size())
+		h.ended(h.ok(h.q[1].EnqueueRead(soon(t), b, 0, got)))
+		require.Equal(t, want, got)
+	}
+	require.NoError(t, h.c.Check())
+}

@@ -7,6 +7,7 @@ import (
 
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/migration"
 )
 
 // Rectangles. A rectangular command uses exactly the bytes of its rows, and the
@@ -232,6 +233,9 @@ func (c *Context) rectAccess(req *request, u use, row, slice uint64, mode mem.Mo
 		if a.Mode == mem.Write {
 			a.Mode = mem.ReadWrite
 		}
+	}
+	if n > group && u.buf.root.byRange && a.Memory != mem.Host { // no access says what is needed in one block
+		s.span(migration.Span{Buffer: a.Buffer, Memory: a.Memory, Range: c.reached(req, u, a.Memory)})
 	}
 	for i := uint64(0); i < n; i += group {
 		a.Range = mem.Range{Start: r.at(i).Start, End: r.at(min(i+group, n) - 1).End}

@@ -405,6 +405,7 @@ func (c *Context) acceptedSVM(req *request, in *borrowed, p mem.Point) error {
 	case opSVMFree:
 		for _, u := range in.svm {
 			for _, m := range u.buf.root.svm.maps {
+				_ = m.m.Leave() // the free ends it, or has: what is enqueued from now on comes after that
 				if !m.m.Flags().Writes() {
 					errs = append(errs, c.planner.Reads(u.buf.root.id, mem.Host, u.buf.root.svm.rangeOf(m.m), p))
 				}

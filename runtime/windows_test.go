@@ -73,6 +73,32 @@ func TestCopiesBetweenWindowsGoOverTheLinkAndOthersByWindow(t *testing.T) {
 	require.NoError(t, h.c.Check())
 }
 
+// What is evicted goes to the host until links are open, and has them opened: else a program
+// that uses one device of two would never get to the other's memory.
+func TestEvictionOpensTheLink(t *testing.T) {
+	h := build(t, runtime.Options{Devices: windowedDevices(t, 2), Caps: []uint64{0, 4 * windowsFrom}}, runtime.QueueOptions{})
+	var all []*runtime.Buffer
+	for range 12 {
+		all = append(all, h.buffer(windowsFrom, nil))
+	}
+	sweep := func() bool {
+		for i, b := range all {
+			h.filled(0, b, byte(i))
+		}
+		return h.c.MoverStats().Linked > 0
+	}
+	ctx, over := soon(t), false
+	for !over && ctx.Err() == nil {
+		over = sweep()
+	}
+	require.True(t, over, "a block leaves over the link")
+	for i, b := range all {
+		require.True(t, bytes.Equal(bytes.Repeat([]byte{byte(i)}, windowsFrom), h.migrated(b, 0)))
+		require.NoError(t, b.Release())
+	}
+	require.NoError(t, h.c.Check())
+}
+
 func TestSeveralDestinationsGetTheirBytesFromEachOther(t *testing.T) {
 	var s devicetest.Submits
 	devs := windowedDevices(t, 4)

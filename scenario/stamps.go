@@ -213,7 +213,7 @@ func (v *verifier) compareStamps(ctx context.Context) error {
 
 // stampedPiece is how much is read at once at the end, in bytes, into memory that nobody
 // touches.
-const stampedPiece = 1 << 30
+const stampedPiece = 64 << 20
 
 // look compares what command i found.
 func (v *verifier) look(i int, c *Command, seen []flat.Seen) {

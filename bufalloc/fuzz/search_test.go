@@ -56,7 +56,7 @@ func TestSizesCoverTheRange(t *testing.T) {
 
 func TestTheSearchFindsWorseThanChance(t *testing.T) {
 	for _, objective := range Objectives() {
-		o := Options{Subject: replay.Of(bufalloc.Fit), Objective: objective, Seed: 1, Ops: 150, Evals: 700}
+		o := Options{Subject: replay.Of(bufalloc.Fit), Objective: objective, Seed: 1, Ops: 150, Evals: 250}
 		f, err := Search(t.Context(), o)
 		require.NoError(t, err)
 		o.Blind = true

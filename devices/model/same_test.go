@@ -183,7 +183,7 @@ func same(t *testing.T, one, two string) {
 
 func TestDevicesThatKeepNoBytesTakeTheSameTimes(t *testing.T) {
 	for _, seed := range []uint64{0, 5} {
-		same(t, program(t, 1500, seed, false), program(t, 1500, seed, true))
+		same(t, program(t, 600, seed, false), program(t, 600, seed, true))
 	}
 }
 

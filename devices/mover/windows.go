@@ -124,6 +124,15 @@ func (m *Mover) wantLinks(t *Transfer) {
 	}
 }
 
+// Leaves says that blocks leave a memory: to where it has a link, once that is open. So it has
+// links opened, as a transfer does that would have gone over one.
+func (m *Mover) Leaves(from mem.MemoryID) {
+	n := len(m.mems)
+	if l := &m.links; l.is(linksIdle) && slices.Contains(l.there[int(from)*n:int(from)*n+n], true) {
+		m.startLinks()
+	}
+}
+
 // startLinks has links opened, once.
 func (m *Mover) startLinks() {
 	m.mu.Lock()

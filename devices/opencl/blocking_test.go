@@ -179,3 +179,27 @@ func TestAClosedQueueCarriesOutWhatWasLeftToAWait(t *testing.T) {
 		require.True(t, p.Succeeded())
 	})
 }
+
+// Where OpenCL takes the bytes of a write when it is enqueued, a small one is.
+func TestASmallWriteIsNotLeftToItsWaitWhereOpenCLTakesItsBytes(t *testing.T) {
+	nativeModes(t, func(t *testing.T, params map[string]string) {
+		d := open(t, 1, params)[0]
+		b := alloc(t, d, transferSize)
+		for _, takes := range []bool{false, true} {
+			d.host.quirks.takesBytesAtEnqueue = takes
+			q := openQueue(t, d, devices.QueueOptions{})
+			for _, n := range []int{4, takenAtOnce, takenAtOnce + 1} {
+				want, got := pattern(n, 5), make([]byte, n)
+				w, r := write(d, b, 0, want), read(d, b, 0, got)
+				w.Awaited, r.Awaited = true, true
+				p := run(t, q, w)
+				require.Equal(t, takes && n <= takenAtOnce, len(q.left) == 0)
+				require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
+				p = run(t, q, r)
+				require.Len(t, q.left, 1)
+				require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
+				require.Equal(t, want, got)
+			}
+		}
+	})
+}

@@ -97,7 +97,7 @@ func TestHalfTheMemoryTrainsTheSame(t *testing.T) {
 
 // TestSteadyStateCreatesNoBuffers: 10,000 steps where GODWIT_SOAK is set.
 func TestSteadyStateCreatesNoBuffers(t *testing.T) {
-	steps := 200
+	steps := 100
 	if os.Getenv("GODWIT_SOAK") != "" {
 		steps = 10_000
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestReplayRunsTracesThroughPools(t *testing.T) {
-	out, _, err := godwit(t, "replay", traceFile("llama-generate.csv.gz"), "-s", "fit", "--repeats", "0", "--json",
+	out, _, err := godwit(t, "replay", traceFile("gpt2-train.csv.gz"), "-s", "fit", "--repeats", "0", "--json",
 		"--pool", "power-of-two,leading-bits:1.1,power-of-two")
 	require.NoError(t, err)
 	var got replayOutput
@@ -19,12 +19,12 @@ func TestReplayRunsTracesThroughPools(t *testing.T) {
 	require.Greater(t, got.Pools[0].Passes[1].HitRate, 0.99)
 	require.LessOrEqual(t, got.Pools[1].Passes[1].Held, got.Pools[1].Ceiling)
 
-	out, _, err = godwit(t, "replay", traceFile("llama-generate.csv.gz"), "-s", "fit", "--repeats", "0", "--pool", "leading-bits")
+	out, _, err = godwit(t, "replay", traceFile("gpt2-train.csv.gz"), "-s", "fit", "--repeats", "0", "--pool", "leading-bits")
 	require.NoError(t, err)
 	require.Contains(t, out, "leading-bits")
 	require.Contains(t, out, "2nd pass")
 
-	_, _, err = godwit(t, "replay", traceFile("llama-generate.csv.gz"), "--pool", "best")
+	_, _, err = godwit(t, "replay", traceFile("gpt2-train.csv.gz"), "--pool", "best")
 	require.ErrorContains(t, err, `pool "best"`)
 	require.False(t, isFailed(err))
 }
