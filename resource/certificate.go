@@ -119,6 +119,9 @@ func Certify(device string, r mem.Resource, size uint64, outcome mem.Outcome) *O
 	if s.Reserved > s.Live+s.Pending+s.Cached { // holes in slabs
 		free += s.Reserved - s.Live - s.Pending - s.Cached
 	}
+	if taken := s.Live + s.Pending + s.Cached; s.Capacity > 0 { // a limit above slabs that are larger
+		free = min(free, s.Capacity-min(taken, s.Capacity))
+	}
 	switch {
 	case outcome == mem.OverBudget:
 		e.Verdict = Budget

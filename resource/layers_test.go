@@ -37,6 +37,18 @@ func TestALimitCountsPendingFreesUntilTheirPoint(t *testing.T) {
 	require.EqualValues(t, 1000, l.Held())
 }
 
+// What is free below a ceiling is no more than the ceiling leaves, however large the
+// slabs under it are.
+func TestACertificateCountsWhatIsFreeBelowTheCeiling(t *testing.T) {
+	l := must(resource.NewLimit(must(resource.NewPool(newFlat(capacity), resource.PoolOptions{Slab: 4096})), 1000))
+	alloc(t, l, mem.Ready, 600)
+	alloc(t, l, mem.OverBudget, 500)
+	e := resource.Certify("d", l, 500, mem.OverBudget)
+	require.EqualValues(t, 400, e.Free)
+	require.EqualValues(t, 1000, e.Capacity)
+	require.LessOrEqual(t, e.LargestHole, e.Free)
+}
+
 func TestRetryTrimsWhatIsCachedBelowAndThenServes(t *testing.T) {
 	pool := must(resource.NewPool(newFlat(1<<16), resource.PoolOptions{Slab: 1 << 14}))
 	r := resource.NewRetry(pool)

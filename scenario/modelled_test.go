@@ -189,11 +189,15 @@ commands:
 		require.NoError(t, err)
 		require.True(t, res.OK(), "%v", res.Mismatches)
 		require.Empty(t, res.Evictions, "all of it fits")
+		require.EqualValues(t, mib, res.Devices[0].Bytes)
 		res, err = onMachine(t, text(memory, all+1), of("1 MiB", "64 KiB"), scenario.RunOptions{})
 		require.NoError(t, err)
 		require.Len(t, res.Evictions, 1, "a byte less than it takes")
 	}
-	_, err := onMachine(t, text(mib, all), of("2 MiB", "60 KiB"), scenario.RunOptions{})
+	res, err := onMachine(t, text(mib, all), of("2 MiB", "64 KiB"), scenario.RunOptions{})
+	require.NoError(t, err)
+	require.EqualValues(t, mib, res.Devices[0].Bytes, "what the scenario caps is what there is")
+	_, err = onMachine(t, text(mib, all), of("2 MiB", "60 KiB"), scenario.RunOptions{})
 	require.ErrorContains(t, err, "host: out of memory: 64 KiB asked for")
 }
 
