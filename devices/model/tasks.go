@@ -173,7 +173,7 @@ func (w *World) begin(t *task) {
 		w.finish(t)
 	case t.cmd.Op == devices.OpMarker:
 		t.early = false
-		t.c.Begin()
+		t.err = t.c.Begin()
 		w.finish(t)
 	case t.cmd.Op == devices.OpHostCall:
 		w.hostCall(t)

@@ -37,7 +37,7 @@ import (
 
 // takenAtOnce is up to how many bytes a write is not left to its Wait where OpenCL takes the bytes
 // when it is enqueued: then that is all there is to do, and on an H200 a blocking call for 4 bytes
-// took 9.6 us, an enqueue and a wait 6.8. NVIDIA copies so much on the caller's thread.
+// took 9.6 us, an enqueue and a wait 6.8: that library copies so much on the caller's thread.
 const takenAtOnce = 64 << 10
 
 // mayBeLeft reports whether r, which nothing holds, may be left to who waits for it.

@@ -205,7 +205,7 @@ static cl_int enqueued(cl_int err, cl_event *ev)
 }
 
 // shape orders the calls that make and release sub-buffers, which have it alone, and those that enqueue commands,
-// which share it: together they break a list of NVIDIA's library (quirks.go). Writers come first, or
+// which share it: together they break a list of a vendor's library (quirks.go). Writers come first, or
 // a program that never stops to enqueue would keep them out. No call that has it calls another.
 #ifndef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
 #define PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP PTHREAD_RWLOCK_INITIALIZER
