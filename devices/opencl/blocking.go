@@ -19,9 +19,11 @@ import (
 //   - Where the memory is this process's (direct.go), Wait blocks in OpenCL until what the
 //     copy follows has ended, such as a launch, and copies. So of a launch and a blocking
 //     read OpenCL is given the launch only.
-//   - Elsewhere Wait makes one blocking call of OpenCL's, behind the events of what the
-//     transfer follows. To enqueue it, to be told of its end and to wait for that takes a
-//     call, a callback and a wake-up more.
+//   - Elsewhere Wait has OpenCL carry it out, behind the events of what the transfer follows, in
+//     one call of C's: a blocking one of OpenCL's where nothing is to be waited for, else an
+//     enqueue and a wait for its event. To be told of its end takes a callback and a wake-up
+//     more. A blocking call would hold up for as long as it waits who makes or releases a
+//     buffer, and behind him all who enqueue (internal/ocl/loader.c, shape).
 //
 // Flush does not start such a command: its submitter is on his way to Wait, and waits for
 // nothing before. Nobody hangs who waits for it meanwhile: its point ends with that Wait, or
@@ -127,8 +129,12 @@ func (h *host) waitForLocked(r *record) {
 	}
 }
 
-// mayGo reports whether all that r waits for has ended, and nothing of it failed that r needs.
+// mayGo reports whether all that r waits for has ended, nothing of it failed that r needs, and
+// its queue was not aborted.
 func (r *record) mayGo() bool {
+	if r.q.abort != nil {
+		return false
+	}
 	for i := range r.waits {
 		if w := &r.waits[i]; !w.Point.Reached() || w.Kind == mem.Data && !w.Point.Succeeded() {
 			return false
@@ -137,8 +143,8 @@ func (r *record) mayGo() bool {
 	return true
 }
 
-// blockLocked makes one blocking call of OpenCL's of r, a read or write, where nothing else holds
-// it: elsewhere to native, and settles it. mu is released in between.
+// blockLocked has OpenCL carry out r, a read or write, where nothing else holds it, and waits:
+// elsewhere to native, and settles it. mu is released in between.
 func (h *host) blockLocked(r *record) {
 	r.state = held
 	if !h.resolveLocked(r) {
@@ -149,14 +155,17 @@ func (h *host) blockLocked(r *record) {
 		return
 	}
 	r.state = elsewhere // nobody can wait for it in OpenCL
+	alone := r.reached && r.q.pending == 1
 	h.mu.Unlock()
 	r.behindEdges()
 	r.submits()
 	r.pinBytes()
 	r.q.dirty.Store(false) // the call flushes what was enqueued before
-	st := r.cmd.Transfer(r.handles, r.bytes)
+	st := r.cmd.Transfer(r.handles, r.bytes, alone)
 	h.mu.Lock()
-	r.event = r.cmd.Event
+	if r.event = r.cmd.Event; r.event == 0 {
+		r.q.dirty.Store(true) // it was refused, and has flushed nothing
+	}
 	if st == ocl.Complete {
 		h.lookBeforeLocked(r, func() bool { return true })
 	}

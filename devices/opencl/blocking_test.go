@@ -5,7 +5,9 @@ package opencl
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -202,4 +204,68 @@ func TestASmallWriteIsNotLeftToItsWaitWhereOpenCLTakesItsBytes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Buffers are made and released, and other queues used, while a transfer waits for what it follows:
+// before, its call kept all of them out until that had ended.
+func TestBuffersComeAndGoWhileATransferWaits(t *testing.T) {
+	everyQueue(t, func(t *testing.T, x *transfers) {
+		other := openQueue(t, x.d, devices.QueueOptions{OutOfOrder: true})
+		gate := gateOn(t, other)
+		p, ended := x.write(mem.Wait{Point: gate.Point, Kind: mem.Data}), make(chan error, 1)
+		go func() { ended <- x.q.Wait(context.Background(), p, devices.BlockThread) }()
+		for waits := false; !waits; runtime.Gosched() {
+			x.d.host.mu.Lock()
+			r := x.q.flight.get(p.Seq)
+			waits = r != nil && r.state == elsewhere && !r.left
+			x.d.host.mu.Unlock()
+		}
+		time.Sleep(20 * time.Millisecond) // it is in the call by now, else this shows nothing
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			m, st := x.d.host.context.NewBuffer(64)
+			if st == 0 {
+				ocl.ReleaseMems(m)
+			}
+		}()
+		select {
+		case <-gone:
+		case <-time.After(30 * time.Second):
+			t.Error("a release waits for the transfer")
+		}
+		gate.end(t, 0)
+		require.NoError(t, <-ended)
+		x.reads()
+	})
+}
+
+// What was enqueued before a transfer that OpenCL refuses is to be flushed by somebody.
+func TestARefusedTransferHasFlushedNothing(t *testing.T) {
+	nativeModes(t, func(t *testing.T, params map[string]string) {
+		x := newTransfers(t, open(t, 1, params)[0], devices.QueueOptions{})
+		p := x.write()
+		x.q.dirty.Store(true)
+		inject(t, ocl.FaultEnqueue, 1, mem.OutOfResources)
+		x.d.host.carryOut(x.q, p, true)
+		require.True(t, p.Reached())
+		require.True(t, x.q.dirty.Load())
+	})
+}
+
+// A transfer that is left to its Wait has not started: of an aborted queue it fails, wherever the
+// memory is.
+func TestAnAbortedQueueDoesNotCarryOutWhatIsLeftToAWait(t *testing.T) {
+	cause := errors.New("aborted")
+	aborted := func(t *testing.T, x *transfers) {
+		x.blocks(x.write())
+		p := x.write()
+		x.q.Abort(cause)
+		require.ErrorIs(t, x.q.Wait(context.Background(), p, devices.BlockThread), cause)
+		x.q = openQueue(t, x.d, devices.QueueOptions{})
+		x.last--
+		x.reads()
+	}
+	everyQueue(t, aborted)
+	t.Run("direct", func(t *testing.T) { aborted(t, newTransfers(t, openDirect(t), devices.QueueOptions{})) })
 }

@@ -54,19 +54,22 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 	return CL_SUCCESS;
 }
 
-cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host)
+cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, int alone)
 {
 	const cl_event *w = c->nwaits ? (const cl_event *)waits : NULL;
+	cl_bool blocking = alone ? CL_TRUE : CL_FALSE;
 	cl_event e = NULL;
 	cl_int st;
 	c->event = 0;
 	gw_command(1);
 	if (c->op == GW_READ)
-		st = clEnqueueReadBuffer((cl_command_queue)c->queue, (cl_mem)c->src, CL_TRUE, c->src_off, c->size, host, c->nwaits, w, &e);
+		st = clEnqueueReadBuffer((cl_command_queue)c->queue, (cl_mem)c->src, blocking, c->src_off, c->size, host, c->nwaits, w, &e);
 	else
-		st = clEnqueueWriteBuffer((cl_command_queue)c->queue, (cl_mem)c->dst, CL_TRUE, c->dst_off, c->size, host, c->nwaits, w, &e);
+		st = clEnqueueWriteBuffer((cl_command_queue)c->queue, (cl_mem)c->dst, blocking, c->dst_off, c->size, host, c->nwaits, w, &e);
 	if (st == CL_SUCCESS) {
 		c->event = (gw_handle)e;
+		if (!alone)
+			clWaitForEvents(1, &e); // which flushes; how it ended is asked below
 		cl_int fault = gw_faulty(2);
 		st = fault ? fault : gw_status(c->event);
 	}

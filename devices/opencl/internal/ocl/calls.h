@@ -87,9 +87,11 @@ GW_HIDDEN cl_int gw_set_args(gw_cmd *c, const void *args, gw_args *set);
 // memory. Of a fill it is the pattern. host is the host end of transfers.
 GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag);
 
-// gw_transfer carries out a GW_READ or GW_WRITE behind the events in waits, in one blocking
-// call, and returns how it ended. Where OpenCL has taken it, c->event is its event.
-GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host);
+// gw_transfer carries out a GW_READ or GW_WRITE behind the events in waits, and returns how it
+// ended. Where OpenCL has taken it, c->event is its event. Alone, behind nothing that has not
+// ended, it is one blocking call. Else it is enqueued and then waited for: buffers are neither
+// made nor released during an enqueue (loader.c, shape), and no enqueue starts while one is to be.
+GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, int alone);
 
 // gw_rect enqueues a rectangle, row by row where OpenCL does not take it whole: then
 // the last row waits for the others, so that its event is the end of them all.

@@ -74,11 +74,17 @@ func (c *Command) Submit(args []byte, set SetArgs, waits []Event, host []byte, t
 	return Status(C.gw_submit((*C.gw_cmd)(unsafe.Pointer(c)), unsafe.Pointer(first(args)), set.c, list(waits), unsafe.Pointer(first(host)), t.c))
 }
 
-// Transfer carries out c, a Read or Write, behind the events in waits, in one blocking call, and
-// returns how it ended. Where OpenCL has taken it, c.Event is its event.
-func (c *Command) Transfer(waits []Event, host []byte) Status {
+// Transfer carries out c, a Read or Write, behind the events in waits, and returns how it
+// ended. Where OpenCL has taken it, c.Event is its event. Alone, with nothing to wait for in its
+// queue or elsewhere, it is one blocking call; else an enqueue and a wait, during which buffers
+// can be made and released.
+func (c *Command) Transfer(waits []Event, host []byte, alone bool) Status {
 	c.waits = uint32(len(waits))
-	return Status(C.gw_transfer((*C.gw_cmd)(unsafe.Pointer(c)), list(waits), unsafe.Pointer(first(host))))
+	blocking := C.int(0)
+	if alone {
+		blocking = 1
+	}
+	return Status(C.gw_transfer((*C.gw_cmd)(unsafe.Pointer(c)), list(waits), unsafe.Pointer(first(host)), blocking))
 }
 
 // SetArgs is what the arguments of a kernel were set to last, so that only those that
