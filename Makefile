@@ -133,10 +133,10 @@ pictures: build ## docs/pictures: those of README, drawn in a headless Chromium
 installed: build lib man ## what make install installs works for a user who may write nothing there
 	GODWIT_TEST_INSTALL=1 go test -count 1 ./tests -run Installed
 
-# Benchmarks run after the tests of their package, in the same program; what vet finds,
-# lint has found.
-ci: TESTFLAGS += -vet=off $(BENCH)
-ci: deps lint nocgo others test arm installed fuzz ## what CI runs
+# What vet finds, lint has found. Benchmarks are a step of their own: beside them go test runs
+# one package after another, and the race detector makes ten of some.
+ci: TESTFLAGS += -vet=off
+ci: deps lint nocgo others test arm installed fuzz bench ## what CI runs
 
 clean: ## remove what was built
 	rm -rf bin
