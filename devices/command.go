@@ -92,7 +92,7 @@ type Command struct {
 
 	// Dst and Src of an OpMarker say, where Size is not 0, what the host does itself: it
 	// has written Size bytes at Dst, or reads those at Src from the end of the marker on.
-	// Only devices that keep no bytes look at them.
+	// Only devices that keep no bytes look at them, and others may not be told.
 	Dst, Src Loc
 	Size     uint64 // bytes, for OpCopy and OpFill
 	Awaited  bool   // OpCopy: who submits it calls Wait at once, and waits for nothing before; the queue may leave the copy to that call, or to any other's Wait for its point

@@ -151,16 +151,16 @@ var (
 // link is a Link with what is asked of it most.
 type link struct {
 	Link
-	only Way // how all copies go; Same where there is no way, or more than one
+	only Way // see Topology.OnlyWay
 }
 
 func newLink(l Link) *link {
 	out := &link{Link: l}
+	others := l.Linked.There || l.Windows.There
 	switch {
-	case l.Linked.There || l.Windows.There || l.Direct.There && l.Ring.There:
-	case l.Direct.There:
-		out.only = Direct
-	case l.Ring.There:
+	case l.Direct.There && (l.Direct.Bandwidth == 0 && !l.Locked.There || !others && !l.Ring.There):
+		out.only = Direct // what is known of others does not count against an unknown cost
+	case l.Ring.There && !others && !l.Direct.There && !l.Locked.There:
 		out.only = Ring
 	}
 	return out
@@ -221,8 +221,8 @@ func (t *Topology) Link(from, to MemoryID) Link {
 	return t.links[int(from)*len(t.names)+int(to)].Load().Link
 }
 
-// OnlyWay is how all copies from one memory to another go, whatever their size and
-// class; Same where there is no way, or more than one. Both must exist.
+// OnlyWay is how all copies from one memory to another go (Choose), whatever their size and
+// class; Same where there is no way, or that decides. Both must exist.
 func (t *Topology) OnlyWay(from, to MemoryID) Way {
 	return t.links[int(from)*len(t.names)+int(to)].Load().only
 }

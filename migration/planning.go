@@ -70,56 +70,75 @@ func (p *Planner) access(dst *Plan, a *mem.Access) error {
 	}
 	dst.open(a)
 	var stale run // the zero run, and none while nothing is stale
-	for c := b.content.Seek(a.Range.Start); c.OK() && c.Range().Start < a.Range.End; c.Next() {
-		v, r := c.Ref(), c.Range().Intersect(a.Range)
-		if a.Mode.Reads() {
-			if v.poison != nil && (!b.hostWrites(a.Memory) || b.anyUnmapped(r)) {
-				return fmt.Errorf("%s: bytes %v hold version %d, lost when %v failed: %w: %w",
-					bufferName(a.Buffer), r, v.version, v.poison.Point, mem.ErrPoisoned, v.poison.Cause)
-			}
-			if v.poison != nil || !v.valid.Empty() && !v.valid.Has(a.Memory) {
-				if !stale.extend(r, v) {
-					p.bring(dst, b, s, a, &stale)
-					stale = run{r, v.valid, v.version, v.version}
-				}
-				continue
-			}
+	var err error
+	if v := b.content.Only(); v != nil {
+		err = p.piece(dst, b, s, a, v, a.Range, &stale)
+	} else {
+		for c := b.content.Seek(a.Range.Start); err == nil && c.OK() && c.Range().Start < a.Range.End; c.Next() {
+			err = p.piece(dst, b, s, a, c.Ref(), c.Range().Intersect(a.Range), &stale)
 		}
-		if !stale.r.Empty() {
-			p.bring(dst, b, s, a, &stale)
-			stale = run{}
+	}
+	if err == nil && !stale.r.Empty() {
+		p.bring(dst, b, s, a, &stale)
+	}
+	return err
+}
+
+// piece plans a part r of an access whose bytes are worth v. What is lacking is put together
+// in stale before it is brought.
+func (p *Planner) piece(dst *Plan, b *buffer, s *store, a *mem.Access, v *content, r mem.Range, stale *run) error {
+	if a.Mode.Reads() {
+		if v.poison != nil && (!b.hostWrites(a.Memory) || b.anyUnmapped(r)) {
+			return fmt.Errorf("%s: bytes %v hold version %d, lost when %v failed: %w: %w",
+				bufferName(a.Buffer), r, v.version, v.poison.Point, mem.ErrPoisoned, v.poison.Cause)
 		}
-		if s != nil {
-			p.wait(dst, s, r, a.Mode, v.valid.Has(a.Memory))
+		if v.poison != nil || !v.valid.Empty() && !v.valid.Has(a.Memory) {
+			if !stale.extend(r, v) {
+				p.bring(dst, b, s, a, stale)
+				*stale = run{r, v.valid, v.version, v.version}
+			}
+			return nil
 		}
 	}
 	if !stale.r.Empty() {
-		p.bring(dst, b, s, a, &stale)
+		p.bring(dst, b, s, a, stale)
+		*stale = run{}
+	}
+	if s != nil {
+		p.wait(dst, s, r, a.Mode, v.valid.Has(a.Memory))
 	}
 	return nil
 }
 
-// wait adds the command's waits for bytes that need not come. What failed on
-// bytes that are worth nothing here (fresh is false) is nothing to the command.
-// Who only reads waits for no reader, be there content or not.
+// wait adds the command's waits for bytes that need not come.
 func (p *Planner) wait(dst *Plan, s *store, r mem.Range, mode mem.Mode, fresh bool) {
+	if h := s.hazards.Only(); h != nil {
+		p.waitFor(dst, s, h, mode, fresh)
+		return
+	}
 	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
-		h := c.Ref()
-		switch {
-		case mode == mem.Read && !fresh:
-			if h.busy {
-				dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
-			} else if !h.writer.Reached() {
-				dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: h.writer})
-			}
-		case mode == mem.Write || !fresh:
+		p.waitFor(dst, s, c.Ref(), mode, fresh)
+	}
+}
+
+// waitFor adds the command's waits for who used bytes that need not come. What failed on
+// bytes that are worth nothing here (fresh is false) is nothing to the command. Who only
+// reads waits for no reader, be there content or not.
+func (p *Planner) waitFor(dst *Plan, s *store, h *hazard, mode mem.Mode, fresh bool) {
+	switch {
+	case mode == mem.Read && !fresh:
+		if h.busy {
 			dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
-		case mode == mem.ReadWrite:
-			dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
-			dst.Waits = s.readers(dst.Waits, 0, h, &p.commandWaits)
-		default:
-			dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
+		} else if !h.writer.Reached() {
+			dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: h.writer})
 		}
+	case mode == mem.Write || !fresh:
+		dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
+	case mode == mem.ReadWrite:
+		dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
+		dst.Waits = s.readers(dst.Waits, 0, h, &p.commandWaits)
+	default:
+		dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
 	}
 }
 
