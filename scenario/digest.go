@@ -12,6 +12,8 @@ type Digest struct {
 	OK    bool   `json:"ok"`    // finished, verified, and as expected
 	Error string `json:"error"` // why the run was not finished, "" where it was
 
+	Interrupted *Interrupted `json:"interrupted,omitempty"` // where the run was
+
 	Commands  int `json:"commands"`
 	Copies    int `json:"copies"` // write-backs among them
 	Evictions int `json:"evictions"`
@@ -77,7 +79,7 @@ func (t *Total) add(bytes uint64) {
 // Digest adds a run up.
 func (r *Result) Digest() *Digest {
 	d := &Digest{
-		OK: r.OK(), Error: r.Error, Commands: len(r.Commands), Copies: len(r.Copies), Evictions: len(r.Evictions),
+		OK: r.OK(), Error: r.Error, Interrupted: r.Interrupted, Commands: len(r.Commands), Copies: len(r.Copies), Evictions: len(r.Evictions),
 		BytesMoved: r.BytesMoved, BytesLowerBound: r.BytesLowerBound, BytesCompulsory: r.BytesCompulsory, BytesCapacity: r.BytesCapacity,
 		BytesCapacityBound: r.BytesCapacityBound, BytesRideAlong: r.BytesRideAlong, Peaks: []DevicePeak{},
 	}

@@ -499,6 +499,9 @@ func (p *printer) summary() {
 		if first = ": " + first; p.opt.NoReason {
 			first = ""
 		}
+		if r.Interrupted != nil {
+			r.Interrupted.print(p.w, r.BytesMoved)
+		}
 		fmt.Fprintf(p.w, "%s not finished%s\n", bad, first)
 	}
 }

@@ -41,6 +41,8 @@ type Result struct {
 	NotCompared string   `json:"not_compared,omitempty"` // why no content could be compared
 	Error       string   `json:"error"`                  // why the run was not finished, "" where it was
 
+	Interrupted *Interrupted `json:"interrupted,omitempty"` // where the run was: nothing but bytes_moved is told of it then
+
 	Clock string       `json:"clock"`           // whose the times are: "this computer", or "machine" and its name
 	Model *ModelResult `json:"model,omitempty"` // of a run on a machine
 

@@ -221,7 +221,7 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 	_ = bar.Finish()
 	if err != nil {
 		if journal != "" && ctx.Err() != nil {
-			return fmt.Errorf("%w; what is done is in %s: --resume goes on", err, journal)
+			return fmt.Errorf("%w; what is done is in %s: --resume goes on", endOf(ctx, err), journal)
 		}
 		return sweepError(err)
 	}
