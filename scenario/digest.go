@@ -28,9 +28,10 @@ type Digest struct {
 	BytesPeak          uint64 `json:"bytes_peak"` // on the device that held most at once
 
 	// Of a run in virtual time.
-	Machine  string        `json:"machine,omitempty"`
-	Makespan uint64        `json:"makespan_ns,omitempty"`
-	Reasons  *ReasonResult `json:"critical_path_by_reason,omitempty"`
+	Machine  string          `json:"machine,omitempty"`
+	Makespan uint64          `json:"makespan_ns,omitempty"`
+	Reasons  *ReasonResult   `json:"critical_path_by_reason,omitempty"`
+	Failures []FailureResult `json:"failures,omitempty"` // of devices at a time
 
 	Kinds   []KindTotal   `json:"kinds"`
 	Links   []LinkTotal   `json:"links"`
@@ -81,7 +82,7 @@ func (r *Result) Digest() *Digest {
 	d := &Digest{
 		OK: r.OK(), Error: r.Error, Interrupted: r.Interrupted, Commands: len(r.Commands), Copies: len(r.Copies), Evictions: len(r.Evictions),
 		BytesMoved: r.BytesMoved, BytesLowerBound: r.BytesLowerBound, BytesCompulsory: r.BytesCompulsory, BytesCapacity: r.BytesCapacity,
-		BytesCapacityBound: r.BytesCapacityBound, BytesRideAlong: r.BytesRideAlong, Peaks: []DevicePeak{},
+		BytesCapacityBound: r.BytesCapacityBound, BytesRideAlong: r.BytesRideAlong, Failures: r.Failures, Peaks: []DevicePeak{},
 	}
 	if r.Model != nil {
 		d.Machine, d.Makespan, d.Reasons = r.Model.Machine, r.Model.Makespan, &r.Model.Reasons

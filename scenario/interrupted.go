@@ -16,8 +16,8 @@ import (
 type Interrupted struct {
 	Commands int    `json:"commands"` // of the scenario
 	Enqueued int    `json:"enqueued"`
-	Ended    int    `json:"ended"`  // successfully
-	Copies   int    `json:"copies"` // that the planner inserted and that had ended, write-backs among them
+	Ended    int    `json:"ended"`             // successfully
+	Copies   int    `json:"copies"`            // that the planner inserted and that had ended, write-backs among them
 	Time     uint64 `json:"time_ns,omitempty"` // of a run on a machine
 }
 

@@ -17,6 +17,7 @@ type Result struct {
 	Evictions []EvictionResult `json:"evictions"`
 	Segments  []Segment        `json:"segments"` // of every buffer, after the last command
 	Expect    []ExpectedResult `json:"expectations"`
+	Failures  []FailureResult  `json:"failures,omitempty"` // of devices at a time
 	Memories  []MemoryResult   `json:"memories,omitempty"` // where statistics are kept
 
 	// Journeys are of the bytes that RunOptions.Explain names.
