@@ -7,6 +7,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/model/machine"
+	"godwit/devices/storage"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/trace"
@@ -65,7 +66,7 @@ type runner struct {
 	given    [][]byte        // memory that buffers use in place
 	x        *explainer      // of what has run
 	model    *modelled       // nil where the times are this computer's
-	blank    []byte          // over devices that keep no bytes: what commands read and write
+	blanks   [][]byte        // over devices that keep no bytes: what commands read and write, the largest last
 	stackErr error           // why a memory has not the stack of resources it should have
 }
 
@@ -159,7 +160,11 @@ func (r *runner) close(ctx context.Context) error {
 			errs = append(errs, r.ctx.SVMFree(runtime.Pointer(p)))
 		}
 	}
-	return errors.Join(append(errs, r.ctx.Close(ctx))...)
+	errs = append(errs, r.ctx.Close(ctx))
+	for _, b := range r.blanks {
+		errs = append(errs, storage.Unmap(b))
+	}
+	return errors.Join(errs...)
 }
 
 // abandon fails the user events that no command will set any more, so that what
