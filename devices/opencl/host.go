@@ -31,6 +31,7 @@ type host struct {
 	open    int          // protected by driver.mu: devices
 
 	quirks quirks  // immutable
+	apart  bool    // immutable; OpenCL's calls are kept apart (quirks.crowdsBreak)
 	worker *worker // immutable; runs the commands of a platform that has no threads for that, else nil
 	edge   edge    // immutable
 
@@ -77,6 +78,9 @@ func newHost(f Found, opts options) (*host, error) {
 	if h.quirks.oneThread {
 		h.worker = newWorker(h)
 	}
+	if h.apart = h.quirks.crowdsBreak && len(devs) > 1; h.apart {
+		ocl.KeepApart(true)
+	}
 	h.do(func() {
 		if h.context, err = ocl.NewContext(devs); err != nil || !h.quirks.checks {
 			return
@@ -86,6 +90,9 @@ func newHost(f Found, opts options) (*host, error) {
 		}
 	})
 	if err != nil {
+		if h.apart {
+			ocl.KeepApart(false)
+		}
 		if h.worker != nil {
 			h.worker.close()
 		}
@@ -137,6 +144,9 @@ func (h *host) close() {
 		h.edge.free()
 		h.context.Release()
 	})
+	if h.apart {
+		ocl.KeepApart(false)
+	}
 	if h.worker != nil {
 		h.worker.close()
 	}
