@@ -29,9 +29,9 @@ type host struct {
 	context ocl.Context
 	devices []ocl.Device // all of the platform
 	open    int          // protected by driver.mu: devices
+	apart   bool         // protected by driver.mu: OpenCL's calls are kept apart (quirks.crowdsBreak)
 
 	quirks quirks  // immutable
-	apart  bool    // immutable; OpenCL's calls are kept apart (quirks.crowdsBreak)
 	worker *worker // immutable; runs the commands of a platform that has no threads for that, else nil
 	edge   edge    // immutable
 
@@ -78,9 +78,6 @@ func newHost(f Found, opts options) (*host, error) {
 	if h.quirks.oneThread {
 		h.worker = newWorker(h)
 	}
-	if h.apart = h.quirks.crowdsBreak && len(devs) > 1; h.apart {
-		ocl.KeepApart(true)
-	}
 	h.do(func() {
 		if h.context, err = ocl.NewContext(devs); err != nil || !h.quirks.checks {
 			return
@@ -90,9 +87,6 @@ func newHost(f Found, opts options) (*host, error) {
 		}
 	})
 	if err != nil {
-		if h.apart {
-			ocl.KeepApart(false)
-		}
 		if h.worker != nil {
 			h.worker.close()
 		}
@@ -107,6 +101,15 @@ func newHost(f Found, opts options) (*host, error) {
 	h.moving.Go(h.receive)
 	h.moving.Go(h.dispatch)
 	return h, nil
+}
+
+// opens counts one device more or less. driver.mu is held.
+func (h *host) opens(more int) {
+	h.open += more
+	if apart := h.quirks.crowdsBreak && h.open > 1; apart != h.apart {
+		h.apart = apart
+		ocl.KeepApart(apart)
+	}
 }
 
 // close releases everything, after the last device. It waits for callbacks that
@@ -144,9 +147,6 @@ func (h *host) close() {
 		h.edge.free()
 		h.context.Release()
 	})
-	if h.apart {
-		ocl.KeepApart(false)
-	}
 	if h.worker != nil {
 		h.worker.close()
 	}

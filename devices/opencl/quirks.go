@@ -44,7 +44,7 @@ type quirks struct {
 	// subRectsCrash: a rectangle between two sub-buffers crashes. It is copied by rows.
 	// Seen: PoCL 3.1. Test: TestConformance.
 	subRectsCrash bool
-	// crowdsBreak: in a context of several GPUs, threads that enqueue commands while others set
+	// crowdsBreak: with several GPUs, threads that enqueue commands while others set
 	// arguments, or release events or kernels, break a list of the library's; it crashes in the
 	// release of a sub-buffer, perhaps much later. All these calls exclude each other
 	// (internal/ocl/loader.c, shape). None of them waits for more than a short transfer.
