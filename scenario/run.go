@@ -25,6 +25,9 @@ type RunOptions struct {
 	// Read, where not nil, is given what each read command yielded, once all
 	// have ended. Commands count from 0. Over devices that keep no bytes it is not called.
 	Read func(command int, data []byte)
+	// Record, where not nil, is given the command trace of the run, but not of what verifies
+	// it.
+	Record *trace.CommandWriter
 	// Machine, where not nil, is what the scenario runs on, in virtual time, in place of
 	// the drivers that it names.
 	Machine *machine.Machine
@@ -57,16 +60,17 @@ type runner struct {
 	user     []runtime.Event
 	mappings []mapped
 
-	events   []runtime.Event // by command; zero where it has none
-	reads    [][]byte        // by command; nil where it is no read
-	failed   []error         // by command; why it failed, where it was to
-	fired    []firing        // by command; what its callbacks said
-	calls    calls           // callbacks to come
-	given    [][]byte        // memory that buffers use in place
-	x        *explainer      // of what has run
-	model    *modelled       // nil where the times are this computer's
-	blank    []byte          // over devices that keep no bytes: what commands read and write
-	stackErr error           // why a memory has not the stack of resources it should have
+	events    []runtime.Event // by command; zero where it has none
+	reads     [][]byte        // by command; nil where it is no read
+	failed    []error         // by command; why it failed, where it was to
+	fired     []firing        // by command; what its callbacks said
+	calls     calls           // callbacks to come
+	given     [][]byte        // memory that buffers use in place
+	x         *explainer      // of what has run
+	model     *modelled       // nil where the times are this computer's
+	recording recording       // of the commands
+	blank     []byte          // over devices that keep no bytes: what commands read and write
+	stackErr  error           // why a memory has not the stack of resources it should have
 }
 
 // Run executes a scenario on its devices and verifies it. The Result is never
@@ -106,6 +110,7 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if werr := r.wait(ctx); err == nil || (werr != nil && errors.Is(err, mem.ErrPoisoned)) {
 		err = werr
 	}
+	r.recording.end()
 	r.stop(res)
 	if cerr := r.ctx.Check(); cerr != nil && err == nil {
 		err = fmt.Errorf("the runtime's state is not consistent: %w", cerr)
