@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"godwit/devices"
+	"godwit/eviction"
 	"godwit/mem"
 	"godwit/mem/flat"
 	"godwit/runtime"
@@ -27,7 +28,7 @@ type Config struct {
 	// Seen, where not nil, gives what a command over devs found, which keep no bytes: it is
 	// compared in place of bytes, whose values are then anything.
 	Seen       func(devs []devices.Device, command uint64) []flat.Seen
-	Policy     string  // of evictions (eviction.ByName); "" has none
+	Policy     string  // of evictions (eviction.ByName), or "belady", for which a run without Cap and faults says what is to come; "" has none
 	Cap        uint64  // bytes of each device; 0 is its own memory
 	Whole      bool    // no buffer is stored by range
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
@@ -49,6 +50,7 @@ type Result struct {
 	Refused    int            // for want of memory, or struck
 	BytesMoved uint64         // equal to the oracle's lower bound, where nothing may fail
 	Evictions  int            // blocks that left a memory for others' sake
+	Evicted    map[string]int // of Evictions, by the policy (trace.EvictionRecord.Policy)
 	// WrittenBack is how many bytes of these had to be written back first; not in
 	// BytesMoved.
 	WrittenBack uint64
@@ -73,6 +75,12 @@ func (r *Result) Add(o Result) {
 	r.Refused += o.Refused
 	r.BytesMoved += o.BytesMoved
 	r.Evictions += o.Evictions
+	if r.Evicted == nil {
+		r.Evicted = make(map[string]int)
+	}
+	for k, n := range o.Evicted {
+		r.Evicted[k] += n
+	}
 	r.WrittenBack += o.WrittenBack
 	r.Regrown += o.Regrown
 	r.RideAlong += o.RideAlong
@@ -129,6 +137,7 @@ func lines(counts map[string]int) string {
 type replay struct {
 	h      *History
 	cfg    Config
+	policy eviction.Policy // nil is none
 	ctx    context.Context
 	call   context.Context // of the enqueues of an operation
 	by     devices.Executor
@@ -191,27 +200,33 @@ func Run(h *History, cfg Config) (res Result, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.Patience)
 	defer cancel()
 	r := newReplay(ctx, h, cfg)
+	if r.policy, err = policyOf(ctx, h, cfg); err != nil {
+		return Result{}, err
+	}
 	if err := r.setUp(); err != nil {
 		if r.faults != nil && errors.Is(err, errFault) {
 			return Result{Unopened: 1, Strikes: r.faults.strikes, Calls: r.faults.calls}, nil
 		}
 		return Result{}, err
 	}
-	r.faults.enter(quiet)
-	for i := range h.Ops {
-		if err = r.step(&h.Ops[i]); err != nil {
-			err = fmt.Errorf("operation %d (%s): %w", h.Ops[i].ID, h.Ops[i].Kind, err)
-			break
-		}
-	}
-	r.faults.enter(quiet)
-	if err == nil {
-		err = r.finish()
-	}
+	err = r.run()
 	if r.faults != nil {
 		r.result.Strikes, r.result.Calls = r.faults.strikes, r.faults.calls
 	}
 	return r.result, errors.Join(err, r.tornDown())
+}
+
+// run replays all operations, and judges what came of them.
+func (r *replay) run() error {
+	r.faults.enter(quiet)
+	for i := range r.h.Ops {
+		if err := r.step(&r.h.Ops[i]); err != nil {
+			r.faults.enter(quiet)
+			return fmt.Errorf("operation %d (%s): %w", r.h.Ops[i].ID, r.h.Ops[i].Kind, err)
+		}
+	}
+	r.faults.enter(quiet)
+	return r.finish()
 }
 
 // tornDown is tearDown, of which a call may be struck: then it says so.
@@ -231,7 +246,7 @@ func newReplay(ctx context.Context, h *History, cfg Config) *replay {
 		h: h, cfg: cfg, ctx: ctx, call: ctx, rec: &trace.Recorder{}, kernel: make(map[Kind]*runtime.Kernel), views: make([]*runtime.Buffer, len(h.Views)),
 		svmState: svmState{pointers: make(map[int]runtime.Pointer), stale: make(map[int]bool), unmaps: make(map[int][]runtime.Event)},
 		needs:    make(map[uint64][]mem.Access), thens: make(map[uint64]func()), events: make(map[int]runtime.Event), open: make(map[int]runtime.Event),
-		result: Result{Ops: make(map[string]int)},
+		result: Result{Ops: make(map[string]int), Evicted: make(map[string]int)},
 	}
 }
 

@@ -30,8 +30,8 @@ func (r *replay) compareMoves() error {
 				}
 			}
 			r.result.Regrown += grown(&c)
+			r.evictedFor(&c)
 			for _, e := range c.Evictions {
-				r.result.Evictions++
 				r.result.WrittenBack += e.Fresh - e.Dropped
 			}
 			continue
@@ -42,7 +42,7 @@ func (r *replay) compareMoves() error {
 			if err != nil {
 				return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
 			}
-			r.result.Evictions += len(c.Evictions)
+			r.evictedFor(&c)
 			r.result.WrittenBack += back
 			continue
 		}
@@ -57,7 +57,7 @@ func (r *replay) compareMoves() error {
 		if err != nil {
 			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
 		}
-		r.result.Evictions += len(c.Evictions)
+		r.evictedFor(&c)
 		r.result.WrittenBack += back
 		want, along, err := r.account.command(&c, accs)
 		if err != nil {
@@ -81,6 +81,14 @@ func (r *replay) compareMoves() error {
 		r.result.BytesMoved += moved
 	}
 	return nil
+}
+
+// evictedFor counts the blocks that left for a command.
+func (r *replay) evictedFor(c *trace.CommandRecord) {
+	r.result.Evictions += len(c.Evictions)
+	for i := range c.Evictions {
+		r.result.Evicted[c.Evictions[i].Policy]++
+	}
 }
 
 // grown is how many bytes went into new blocks from those whose place these took.

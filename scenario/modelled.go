@@ -157,6 +157,7 @@ func (r *runner) stop(res *Result) {
 	if r.model == nil {
 		return
 	}
+	r.struck(res)
 	m := r.model.machine
 	res.Model = &ModelResult{Machine: m.Name, File: m.Source, Makespan: r.model.world.Time(), Path: []PathPart{}, Devices: []UseResult{}, Engines: []UseResult{}, Links: []LinkUse{}}
 	out := res.Model

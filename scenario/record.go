@@ -15,6 +15,7 @@ type recorder struct {
 	told        sync.Cond                            // a completion has come; its L is mu
 	commands    map[uint64]*trace.CommandRecord      // protected by mu
 	completions map[mem.Point]trace.CompletionRecord // protected by mu
+	stopped     bool                                 // protected by mu: nothing is kept any more
 }
 
 func newRecorder() *recorder {
@@ -40,15 +41,48 @@ func (r *recorder) Command(c *trace.CommandRecord) {
 	k := c.Clone()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.commands[c.ID] = &k
+	if !r.stopped {
+		r.commands[c.ID] = &k
+	}
 }
 
 // Completed implements trace.CommandSink.
 func (r *recorder) Completed(c *trace.CompletionRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.completions[c.Point] = *c
-	r.told.Broadcast()
+	if !r.stopped {
+		r.completions[c.Point] = *c
+		r.told.Broadcast()
+	}
+}
+
+// stop has nothing more be kept, and returns what has ended without an error: how many
+// commands, how many copies, and the bytes these moved, apart from those that nobody
+// needed.
+func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	count := func(steps []trace.StepRecord) {
+		for i := range steps {
+			if end, ok := r.completions[steps[i].Point]; ok && end.Err == nil {
+				copies++
+				moved += end.Moved.Size() - steps[i].RideAlong
+				rode += steps[i].RideAlong
+			}
+		}
+	}
+	for _, c := range r.commands {
+		if end, ok := r.completions[c.Point]; ok && end.Err == nil {
+			commands++
+		}
+		count(c.Steps)
+		for i := range c.Evictions {
+			count(c.Evictions[i].Backs)
+		}
+	}
+	r.commands, r.completions = nil, nil
+	return commands, copies, moved, rode
 }
 
 // failed reports whether a point was reached by a failure.

@@ -146,6 +146,28 @@ func (d *faultyOpenCL) PinnedMemory(node int) (devices.PinnedMemory, error) {
 // Close implements devices.Device.
 func (d *faultyOpenCL) Close() error { return d.f.Close(d.Device) }
 
+// policies are those that cfg is drawn one of where it has any.
+var policies = []string{"lru", "cost", "belady"}
+
+// draw draws a history. Where cfg is to evict, that has several buffers, and each device
+// holds less than all of them, down to the largest working set of one command.
+func draw(cfg *history.Config, evicts bool, seed uint64, n int, generate func(uint64, int) *history.History) *history.History {
+	h := generate(seed, n)
+	if !evicts {
+		return h
+	}
+	for next := uint64(1); h.WorkingSet() == h.Bytes(); next++ {
+		h = generate(seed+next<<32, n)
+	}
+	dice := rand.New(rand.NewPCG(seed, 3))
+	cfg.Policy, cfg.Cap = policies[dice.IntN(len(policies))], h.WorkingSet()
+	if dice.IntN(3) > 0 {
+		cfg.Cap += dice.Uint64N(h.Bytes() - h.WorkingSet())
+	}
+	cfg.Name += fmt.Sprintf("/%d of %d bytes/%s", cfg.Cap, h.Bytes(), cfg.Policy)
+	return h
+}
+
 // TestHistoriesAgreeWithOneFlatMemoryOnRealDevices has fixed seeds in CI; with
 // GODWIT_SOAK=1 they are new, until 100,000 commands (or GODWIT_SOAK_COMMANDS) were accepted.
 func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
@@ -166,11 +188,6 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 					Name: fmt.Sprintf("carve=%s/bus=%s/with=%s/outOfOrder=%t/whole=%t", carve, bus, with, ooo, len(all)%5 == 4), Whole: len(all)%5 == 4,
 					Open: houseOf(kind{carve: carve, bus: bus, mixed: with != "nothing", shares: with == "cpu shares,tce"}), OutOfOrder: ooo,
 				})
-				if last := all[len(all)-1]; i%2 == 0 {
-					last.Policy, last.Cap = []string{"lru", "cost"}[i/2], 8<<10
-					last.Name += "/8KiB/" + last.Policy
-					all = append(all, last)
-				}
 			}
 		}
 	}
@@ -179,20 +196,24 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	runs := 0
 	for ; total.Commands < goal && !t.Failed(); runs++ {
 		seed, cfg := first+uint64(runs), all[runs%len(all)]
-		h := history.Generate(seed, 250)
+		generate := history.Generate
 		if runs%3 == 0 {
-			h = history.GenerateFailing(seed, 250)
+			generate = history.GenerateFailing
 		}
+		h := draw(&cfg, runs%5 < 3, seed, 250, generate)
 		res, err := history.Run(h, cfg)
 		if err != nil {
 			t.Error(history.Report(h, cfg, err))
 		}
 		total.Add(res)
 	}
-	t.Logf("metamorphic on OpenCL: first seed %d: %d histories over %d configurations, %d commands, %d failed, %d blocks evicted, %d bytes copied into new blocks, %d bytes moved, %d bytes read and compared\n%s",
-		first, runs, len(all), total.Commands, total.Failed, total.Evictions, total.Regrown, total.BytesMoved, total.BytesRead, total.Counts())
+	t.Logf("metamorphic on OpenCL: first seed %d: %d histories over %d configurations, %d commands, %d failed, %d blocks evicted (%v), %d bytes copied into new blocks, %d bytes moved, %d bytes read and compared\n%s",
+		first, runs, len(all), total.Commands, total.Failed, total.Evictions, total.Evicted, total.Regrown, total.BytesMoved, total.BytesRead, total.Counts())
 	require.Positive(t, total.BytesMoved, "bytes must move between OpenCL devices, though PoCL's share RAM")
 	require.Positive(t, total.Regrown, "no block was exchanged")
+	for _, policy := range policies {
+		require.Positive(t, total.Evicted[policy], policy)
+	}
 	give()
 	created, released := opencl.Objects()
 	require.Equal(t, created, released, "every cl object made is released")
@@ -247,7 +268,7 @@ func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 			Name: fmt.Sprintf("faults/bus=%s/mixed=%t/outOfOrder=%t", bus, mixed, runs%2 > 0), OutOfOrder: runs%2 > 0, Every: []int{8, 20}[runs/2%2],
 			Open: houseOf(kind{carve: "off", bus: bus, mixed: mixed, tce: tce.Options{DMAWord: 8}, shares: runs%4 == 1}),
 		}
-		h := history.GenerateFailing(seed, 120)
+		h := draw(&cfg, runs%5 < 3, seed, 120, history.GenerateFailing)
 		res, err := history.Run(h, cfg)
 		if err != nil {
 			t.Error(history.Report(h, cfg, err))
@@ -255,9 +276,10 @@ func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 		total.Add(res)
 	}
 	give()
-	t.Log(total.Failures(fmt.Sprintf("on OpenCL, first seed %d, %d histories", first, runs)))
+	said := total.Failures(fmt.Sprintf("on OpenCL, first seed %d, %d histories, %d blocks evicted (%v), %d bytes written back", first, runs, total.Evictions, total.Evicted, total.WrittenBack))
+	t.Log(said)
 	if os.Getenv("GODWIT_SOAK") != "" {
-		fmt.Println(total.Failures(fmt.Sprintf("on OpenCL, first seed %d, %d histories", first, runs)))
+		fmt.Println(said)
 	}
 	require.Positive(t, total.Struck)
 	require.Greater(t, 2*total.Readable, total.Asked, "of the bytes asked for at the end")

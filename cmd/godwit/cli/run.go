@@ -101,7 +101,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 	s, file, err := loadScenario(ctx, file, f.example, opt)
 	if err != nil {
 		if f.json {
-			return errors.Join(writeJSON(out, scenario.Failed(file, err)), err)
+			return errors.Join(f.writeJSON(out, scenario.Failed(file, endOf(ctx, err))), err)
 		}
 		return err
 	}
@@ -145,11 +145,9 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 	if toOut { // which has something else
 		return runError(res, err)
 	}
-	if f.json && f.summary {
-		err = errors.Join(err, writeJSON(out, res.Digest()))
-	} else if f.json {
-		err = errors.Join(err, writeJSON(out, res))
-	} else if err == nil || len(res.Commands) > 0 { // else there is nothing but the error to show
+	if f.json {
+		err = errors.Join(err, f.writeJSON(out, res))
+	} else if err == nil || len(res.Commands) > 0 || res.Interrupted != nil { // else there is nothing but the error to show
 		opt := printOptions(f.all)
 		opt.Summary = f.summary
 		opt.NoReason = true // main shows it
@@ -193,6 +191,14 @@ func (r *recording) abort() error {
 		return nil
 	}
 	return r.file.Abort()
+}
+
+// writeJSON writes a result, or its totals where these are wanted.
+func (f *runFlags) writeJSON(out io.Writer, res *scenario.Result) error {
+	if f.summary {
+		return writeJSON(out, res.Digest())
+	}
+	return writeJSON(out, res)
 }
 
 // loadScenario reads a scenario's file, standard input or an example, and says what
