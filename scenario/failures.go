@@ -20,7 +20,7 @@ func (l *loader) readFailures(m *mapping) {
 	}
 	for _, n := range nodes {
 		s := l.mapping(n, "failure", "failure")
-		f := Failure{Line: s.node.GetToken().Position.Line, Command: -1}
+		f := Failure{Line: s.Node.GetToken().Position.Line, Command: -1}
 		if id := s.text("command"); id != "" {
 			w, ok := l.ids[id]
 			switch {
