@@ -67,17 +67,9 @@ func (l *loader) readExpect(m *mapping) {
 // expectFailures reads which commands must fail.
 func (l *loader) expectFailures(s *mapping, e *Expectation) {
 	for _, n := range l.list(s.get("fails")) {
-		id := l.expanded(n, "expect: fails")
-		w, ok := l.ids[id]
-		if !ok || w.command < 0 {
-			l.errorf(n, "expect: fails %q: no command has this id", id)
-			continue
+		if i := l.failer(n, "expect: fails", l.expanded(n, "expect: fails")); i >= 0 {
+			e.Fails = append(e.Fails, i)
 		}
-		if !l.mayFail(w.command) {
-			l.errorf(n, "expect: fails %q: it is a %s, which must not fail in a scenario", id, l.out.Commands[w.command].Kind)
-			continue
-		}
-		e.Fails = append(e.Fails, w.command)
 	}
 	if len(e.Fails) == 0 && len(l.list(s.get("fails"))) == 0 {
 		l.errorf(s.Node, "expect: fails: no command is named")
