@@ -180,7 +180,7 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 // have left for it. c.mu is held.
 func (c *Context) store(req *request, q *Queue) error {
 	s := &c.scratch
-	c.evicting.rounds, c.evicting.did, c.evicting.pages = 0, req.evicted, req.pages
+	c.evicting.plan, c.evicting.rounds, c.evicting.did, c.evicting.pages = &s.plan, 0, req.evicted, req.pages
 	s.forgetStorage()
 	for {
 		again, err := c.obtain(&s.plan)
@@ -406,8 +406,10 @@ func (c *Context) locate(req *request, u use, mode mem.Mode, m mem.MemoryID) (me
 		needs = reached.Size()
 	}
 	if largest := at.maxBuffer(); needs > largest {
+		why := c.certify(m, needs, mem.Exhausted, nil)
+		why.Hopeless = true
 		return mem.Access{}, fmt.Errorf("%v on queue %s: %d bytes of buffer %s at once, %s takes %d in one: %w",
-			req.op, req.q.name, needs, u.buf.root.label(), c.topo.Name(m), largest, c.certify(m, needs, mem.Exhausted))
+			req.op, req.q.name, needs, u.buf.root.label(), c.topo.Name(m), largest, why)
 	}
 	return mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m}, nil
 }

@@ -57,7 +57,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 		return err
 	}
 	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
-		Name: s.Name, Devices: open, OwnDevices: true, Links: links, Trace: r.rec,
+		Name: s.Name, Devices: open, Names: r.names[1:], OwnDevices: true, Links: links, Trace: r.rec,
 		Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: s.caps(), WholeBelow: s.WholeBelow,
 	})
 	if err != nil {
