@@ -27,6 +27,7 @@ const (
 // backPages is page-locked memory that one enqueue got for its write-backs. It is the
 // enqueue's while the planner lock is not held.
 type backPages struct {
+	of     *locks    // nil before the first are locked
 	ready  []*locked // in no use yet
 	rounds int
 	enough bool // ordinary memory will do from now on
@@ -38,6 +39,13 @@ var errPages = errors.New("planned again, once storage for a write-back is page-
 
 // lock gets memory of such sizes. It is called without the planner lock.
 func (b *backPages) lock(c *Context, sizes []uint64) {
+	if b.of == nil && c.locks.enter() {
+		b.of = &c.locks
+	}
+	if b.of == nil {
+		b.enough = true
+		return
+	}
 	b.rounds++
 	for _, size := range sizes {
 		pages := c.locks.take(size, c.mems[mem.Host].info.BaseAlign)
@@ -52,13 +60,14 @@ func (b *backPages) lock(c *Context, sizes []uint64) {
 
 // free gives back what was not needed. It is called without the planner lock.
 func (b *backPages) free() {
-	if b == nil {
+	if b == nil || b.of == nil {
 		return
 	}
 	for _, l := range b.ready {
 		l.free()
 	}
-	b.ready = nil
+	b.of.leave()
+	b.of, b.ready = nil, nil
 }
 
 // find is the index of memory of a size from the n-th on, -1 where there is none.

@@ -111,7 +111,8 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 		return nil, fmt.Errorf("buffer of %d bytes with %d bytes of content: they must be as many: %w", size, len(host), mem.ErrInvalidHostPtr)
 	}
 	var pages *locked
-	if flags&AllocHostPtr != 0 {
+	if flags&AllocHostPtr != 0 && c.locks.enter() {
+		defer c.locks.leave()
 		if pages = c.locks.take(size, c.mems[mem.Host].info.BaseAlign); pages != nil {
 			copy(pages.bytes, host)
 		}

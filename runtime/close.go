@@ -136,7 +136,7 @@ func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {
 	errs = append(errs, c.mover.Close())
 	c.failUserEvents(fmt.Errorf("context %s: %w", c.name, errContextClosed))
 
-	errs = append(errs, c.callbacks.drain(), c.attached.close())
+	errs = append(errs, c.callbacks.drain(), c.attached.close(), c.locks.close())
 
 	c.lock()
 	defer c.unlock()

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
+	"sync"
 	"sync/atomic"
 
 	"godwit/mem"
@@ -34,7 +35,8 @@ const others gateSet = 1 << 63
 type gates struct {
 	closed atomic.Uint64               // a gateSet; safe without the lock
 	calls  atomic.Uint64               // of closed: those of host calls; safe without the lock
-	beyond atomic.Int64                // closed gates that others stands for; safe without the lock
+	last   sync.Mutex                  // held while the bit of others changes; nothing is locked under it
+	beyond int                         // protected by last: closed gates that others stands for
 	stale  gateSet                     // bits that may still be kept of gates that are open again
 	runs   map[*mem.Timeline][]gateRun // in the order of their points
 	kept   int                         // runs
@@ -64,7 +66,10 @@ func (g *gates) shut(call bool) gateSet {
 		gate = 1 << bits.TrailingZeros64(uint64(free))
 		g.stale |= gate
 	} else {
-		first = g.beyond.Add(1) == 1
+		g.last.Lock()
+		defer g.last.Unlock()
+		first = g.beyond == 0
+		g.beyond++
 	}
 	if g.closed.Or(uint64(gate)); !call {
 		g.calls.And(^uint64(gate))
@@ -76,14 +81,15 @@ func (g *gates) shut(call bool) gateSet {
 
 // open opens a gate. It may be called without locks.
 func (g *gates) open(gate gateSet) {
-	if gate == others && g.beyond.Add(-1) > 0 {
-		return
+	if gate == others {
+		g.last.Lock()
+		defer g.last.Unlock()
+		if g.beyond--; g.beyond > 0 {
+			return
+		}
 	}
 	g.calls.And(^uint64(gate))
 	g.closed.And(^uint64(gate))
-	if gate == others && g.beyond.Load() > 0 { // one was shut meanwhile
-		g.closed.Or(uint64(others))
-	}
 }
 
 // wash clears the bits of open gates wherever they are kept. c.mu is held.

@@ -19,14 +19,15 @@ import (
 // To lock and unlock pages takes the system a while, some 50 ms for 256 MiB on
 // NVIDIA's OpenCL: so neither happens under the planner lock.
 
-// locks counts page-locked memory on its way back.
+// locks counts what locks or unlocks pages without the planner lock: Close waits for it.
 type locks struct {
 	from devices.PageLocker // immutable; nil where there is none
 	by   devices.Executor   // immutable
 	back devices.Cond       // pending is zero; its lock is mu
 
 	mu      sync.Mutex
-	pending int     // protected by mu
+	shut    bool    // protected by mu: no call begins to lock pages any more
+	pending int     // protected by mu: calls that lock pages, and memory on its way back
 	errs    []error // protected by mu
 }
 
@@ -51,12 +52,33 @@ type locked struct {
 	left   atomic.Int32 // points that it is in use until
 }
 
-// take returns page-locked memory, nil where there is none: OpenCL promises nothing
-// of it, and ordinary memory will do. It is called without the planner lock.
-func (k *locks) take(size, align uint64) *locked {
+// enter reports whether a call may take memory, until it calls leave: there is a device to
+// lock it, and the context is not closed.
+func (k *locks) enter() bool {
 	if k.from == nil {
-		return nil
+		return false
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.shut {
+		k.pending++
+	}
+	return !k.shut
+}
+
+// leave ends what enter began, or what is on its way back.
+func (k *locks) leave() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.pending--; k.pending == 0 {
+		k.back.Broadcast()
+	}
+}
+
+// take returns page-locked memory, nil where there is none: OpenCL promises nothing
+// of it, and ordinary memory will do. It is called between enter and leave, without the
+// planner lock.
+func (k *locks) take(size, align uint64) *locked {
 	m, err := k.from.PinnedMemory(k.from.NUMANode())
 	if err != nil {
 		return nil
@@ -98,12 +120,7 @@ func (l *locked) PointReached(mem.Point, error) {
 // givenBack frees memory that freeAfter was called for.
 func (l *locked) givenBack() {
 	l.free()
-	k := l.locks
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.pending--; k.pending == 0 {
-		k.back.Broadcast()
-	}
+	l.locks.leave()
 }
 
 func (l *locked) free() {
@@ -114,14 +131,24 @@ func (l *locked) free() {
 	}
 }
 
-// wait waits until all that was to be given back is, and returns what failed.
-func (k *locks) wait() error {
+// close has no call begin to lock pages, and waits like wait. It is called without the
+// planner lock, which those that have begun want next.
+func (k *locks) close() error {
+	k.mu.Lock()
+	k.shut = true
+	k.mu.Unlock()
+	return k.wait()
+}
+
+// wait waits until nobody locks pages and all that was to be given back is, and returns what
+// has failed since it was last called.
+func (k *locks) wait() (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for k.pending > 0 {
-		if err := k.back.Wait(); err != nil {
-			return errors.Join(append(k.errs, err)...)
-		}
+	for k.pending > 0 && err == nil {
+		err = k.back.Wait()
 	}
-	return errors.Join(k.errs...)
+	err = errors.Join(append(k.errs, err)...)
+	k.errs = nil
+	return err
 }

@@ -12,6 +12,8 @@ type Digest struct {
 	OK    bool   `json:"ok"`    // finished, verified, and as expected
 	Error string `json:"error"` // why the run was not finished, "" where it was
 
+	Interrupted *Interrupted `json:"interrupted,omitempty"` // where the run was
+
 	Commands  int `json:"commands"`
 	Copies    int `json:"copies"` // write-backs among them
 	Evictions int `json:"evictions"`
@@ -26,9 +28,10 @@ type Digest struct {
 	BytesPeak          uint64 `json:"bytes_peak"` // on the device that held most at once
 
 	// Of a run in virtual time.
-	Machine  string        `json:"machine,omitempty"`
-	Makespan uint64        `json:"makespan_ns,omitempty"`
-	Reasons  *ReasonResult `json:"critical_path_by_reason,omitempty"`
+	Machine  string          `json:"machine,omitempty"`
+	Makespan uint64          `json:"makespan_ns,omitempty"`
+	Reasons  *ReasonResult   `json:"critical_path_by_reason,omitempty"`
+	Failures []FailureResult `json:"failures,omitempty"` // of devices at a time
 
 	Kinds   []KindTotal   `json:"kinds"`
 	Links   []LinkTotal   `json:"links"`
@@ -77,9 +80,9 @@ func (t *Total) add(bytes uint64) {
 // Digest adds a run up.
 func (r *Result) Digest() *Digest {
 	d := &Digest{
-		OK: r.OK(), Error: r.Error, Commands: len(r.Commands), Copies: len(r.Copies), Evictions: len(r.Evictions),
+		OK: r.OK(), Error: r.Error, Interrupted: r.Interrupted, Commands: len(r.Commands), Copies: len(r.Copies), Evictions: len(r.Evictions),
 		BytesMoved: r.BytesMoved, BytesLowerBound: r.BytesLowerBound, BytesCompulsory: r.BytesCompulsory, BytesCapacity: r.BytesCapacity,
-		BytesCapacityBound: r.BytesCapacityBound, BytesRideAlong: r.BytesRideAlong, Peaks: []DevicePeak{},
+		BytesCapacityBound: r.BytesCapacityBound, BytesRideAlong: r.BytesRideAlong, Failures: r.Failures, Peaks: []DevicePeak{},
 	}
 	if r.Model != nil {
 		d.Machine, d.Makespan, d.Reasons = r.Model.Machine, r.Model.Makespan, &r.Model.Reasons

@@ -77,8 +77,11 @@ func (r *runner) createBuffer(i int) error {
 		return r.alloc(i, b.Line)
 	}
 	var init []byte
+	var err error
 	if b.Data != nil && r.ctx.CheckSize(b.Size, b.Flags) == nil { // else it is refused, and its content not made first
-		init = r.content(b.Data, b.Size)
+		if init, err = r.content(b.Data, b.Size); err != nil {
+			return r.s.blame(b.Line, "buffer "+b.Name, err)
+		}
 		if b.Flags&runtime.UseHostPtr != 0 {
 			r.given = append(r.given, init)
 		} else if b.Size >= largeContent {
@@ -205,9 +208,16 @@ func (r *runner) enqueueTransfer(ctx context.Context, q *runtime.Queue, i int, w
 	size := c.Place.Range.Size()
 	switch c.Kind {
 	case Write:
-		return q.EnqueueWrite(ctx, b, off, r.content(c.Data, size), wait...)
+		data, err := r.content(c.Data, size)
+		if err != nil {
+			return runtime.Event{}, err
+		}
+		return q.EnqueueWrite(ctx, b, off, data, wait...)
 	case Read:
-		r.reads[i] = r.room(size)
+		var err error
+		if r.reads[i], err = r.room(size); err != nil {
+			return runtime.Event{}, err
+		}
 		return q.EnqueueRead(ctx, b, off, r.reads[i], wait...)
 	case Copy:
 		to, toOff := r.object(c.To)
@@ -247,9 +257,16 @@ func (r *runner) enqueueRect(ctx context.Context, q *runtime.Queue, i int, wait 
 	host := box(c.Rect.HostOffset, c.Rect.Row2, c.Rect.Slice2)
 	switch c.Kind {
 	case Write:
-		return q.EnqueueWriteRect(ctx, b, at, r.content(c.Data, c.Rect.HostSize), host, c.Rect.Region, wait...)
+		data, err := r.content(c.Data, c.Rect.HostSize)
+		if err != nil {
+			return runtime.Event{}, err
+		}
+		return q.EnqueueWriteRect(ctx, b, at, data, host, c.Rect.Region, wait...)
 	case Read:
-		r.reads[i] = r.room(c.Rect.HostSize)
+		var err error
+		if r.reads[i], err = r.room(c.Rect.HostSize); err != nil {
+			return runtime.Event{}, err
+		}
 		if !r.stamps() {
 			repeat(r.reads[i], []byte{gapByte})
 		}

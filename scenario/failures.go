@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"slices"
 
 	"godwit/devices/model"
@@ -68,6 +69,41 @@ func (s *Scenario) failing() (out []model.Failure) {
 		}
 	}
 	return out
+}
+
+// FailureResult is what became of a failure of a device.
+type FailureResult struct {
+	Line   int    `json:"line"`
+	Device string `json:"device"`
+	At     uint64 `json:"at_ns"`
+	Came   bool   `json:"came"`   // before the run ended
+	Struck int    `json:"struck"` // commands and copies that were under way there, and failed
+}
+
+// struck takes what became of the failures of devices, and has none happen to what is read
+// to verify.
+func (r *runner) struck(res *Result) {
+	struck := r.model.world.Spare()
+	for _, f := range r.s.Failures {
+		if f.Command < 0 {
+			res.Failures = append(res.Failures, FailureResult{f.Line, f.Device, uint64(f.At), struck[0] >= 0, max(struck[0], 0)})
+			struck = struck[1:]
+		}
+	}
+}
+
+// missed tells people of failures that have struck nothing.
+func (p *printer) missed() {
+	for _, f := range p.r.Failures {
+		why := "nothing was under way there"
+		switch {
+		case f.Struck > 0:
+			continue
+		case !f.Came:
+			why = "the run had ended by then"
+		}
+		fmt.Fprintf(p.w, "  no effect: the failure of %s at %s: %s (%s:%d)\n", f.Device, spanText(f.At), why, p.r.File, f.Line)
+	}
 }
 
 // fail has command i, just enqueued, fail where it is to.

@@ -1,6 +1,8 @@
 package scenario_test
 
 import (
+	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,9 +45,33 @@ expect: [{fails: [copied, read]}]
 	require.NoError(t, err)
 	require.True(t, res.OK(), "%v %v", res.Mismatches, res.Expect)
 	require.Contains(t, res.Commands[1].Failed, "at 50000 ns: failure asked for")
-	quiet, err := onMachine(t, failing+"failures: [{device: host, at: 1s}]\n", plainMachine, scenario.RunOptions{})
+	require.Equal(t, []scenario.FailureResult{{Line: 10, Device: "right", At: 50_000, Came: true, Struck: 1}}, res.Failures)
+}
+
+// A failure that strikes nothing is no fault, since when a run ends depends on the machine;
+// but the report names it.
+func TestFailuresThatStrikeNothingAreNamed(t *testing.T) {
+	res, err := onMachine(t, failing+"failures: [{device: host, at: 1s}, {device: left, at: 1ns}, {command: read}]\nexpect: [{fails: [read]}]\n", plainMachine, scenario.RunOptions{})
 	require.NoError(t, err)
-	require.True(t, quiet.OK(), "nothing is under way any more")
+	require.True(t, res.OK())
+	require.Equal(t, []scenario.FailureResult{{Line: 9, Device: "host", At: 1_000_000_000}, {Line: 9, Device: "left", At: 1, Came: true}}, res.Failures)
+	var out bytes.Buffer
+	res.Print(&out, scenario.PrintOptions{Summary: true})
+	require.Contains(t, out.String(), "no effect: the failure of host at 1s: the run had ended by then (s.yaml:9)")
+	require.Contains(t, out.String(), "no effect: the failure of left at 1ns: nothing was under way there (s.yaml:9)")
+}
+
+// What is read to verify is no part of the run, and no failure strikes it.
+func TestNoFailureStrikesTheVerification(t *testing.T) {
+	res, err := onMachine(t, failing, plainMachine, scenario.RunOptions{})
+	require.NoError(t, err)
+	end := res.Model.Makespan
+	for _, after := range []uint64{1, 10_000, 30_000, 100_000, 200_000} {
+		res, err = onMachine(t, fmt.Sprintf("%sfailures: [{device: left, at: %d ns}]\n", failing, end+after), plainMachine, scenario.RunOptions{})
+		require.NoError(t, err)
+		require.True(t, res.OK(), "%d ns after the end", after)
+		require.False(t, res.Failures[0].Came)
+	}
 }
 
 // What is enqueued once it is known that what it reads is lost is refused.

@@ -74,7 +74,7 @@ commands:
 			stop(stopped)
 		}
 	}})
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, stopped)
 	require.False(t, aBusyQueue.given, "the run waits for the fill, and not the other way round")
 	require.ErrorIs(t, aBusyQueue.cause, stopped)
 	require.False(t, aBusyQueue.Timeline().Last().Succeeded())

@@ -75,7 +75,7 @@ func (l *loader) hold(n ast.Node, what string, bytes uint64) {
 
 // launchItems counts the work-items of a launch, and ends the reading where those
 // of all launches are too many.
-func (l *loader) launchItems(n ast.Node, what string, global [3]uint64) {
+func (l *loader) launchItems(n ast.Node, what string, global []uint64) {
 	total := uint64(1)
 	for _, g := range global {
 		hi, lo := bits.Mul64(total, max(g, 1))
@@ -85,7 +85,7 @@ func (l *loader) launchItems(n ast.Node, what string, global [3]uint64) {
 		}
 	}
 	if l.items += total; l.items > maxItems {
-		l.stop(n, "%s: global is %d: with all launches before it that is more than %d work-items", what, global, maxItems)
+		l.stop(n, "%s: global is %v: with all launches before it that is more than %d work-items", what, global, maxItems)
 	}
 }
 

@@ -70,8 +70,8 @@ func TestWhatIsReadIsBounded(t *testing.T) {
 		"a size near 2^63":        {"devices: [{name: l, driver: cpu, memory: 1 MiB}]\nbuffers:\n- {name: a, size: 9223372036854775807, ramp: uint}\ncommands:\n- {read: a}", "more than the 4 GiB"},
 		"a huge host offset":      {small + "commands:\n- {read: a, size: 1, rows: 2, host-offset: 4611686018427387904}", "more than the 4 GiB"},
 		"a huge host pitch":       {small + "commands:\n- {read: a, size: 1, rows: 4096, host-pitch: 1 GiB, host-slice-pitch: 1 GiB}", "slice-pitch"},
-		"work-items":              {small + "commands:\n- {launch: fill, global: 4611686018427387904, args: [a, 1.0, 1]}", "more than 1073741824 work-items"},
-		"work-items in a product": {small + "commands:\n- {launch: fill, global: [4294967296, 4294967296, 2], args: [a, 1.0, 1]}", "more than 1073741824 work-items"},
+		"work-items":              {small + "commands:\n- {launch: fill, global: 4611686018427387904, args: [a, 1.0, 1]}", "global is [4611686018427387904]: with all launches before it that is more than 1073741824 work-items"},
+		"work-items in a product": {small + "commands:\n- {launch: fill, global: [4294967296, 4294967296], args: [a, 1.0, 1]}", "global is [4294967296 4294967296]: with all"},
 		"many sizes":              {small + fmt.Sprintf("commands: [{repeat: %d, do: [{repeat: 20, do: [{read: a, size: 4000}]}]}]", commands/10*9), fmt.Sprint("commands: more than ", commands)},
 		"a fill of everything":    {small + "commands: [{write: a, size: 1, rows: 1048576, pitch: 1 TiB, host-slice-pitch: 1 TiB, slices: 1048576, fill: 1}]", "slice"},
 	} {

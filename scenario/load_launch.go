@@ -44,7 +44,7 @@ func (l *loader) readLaunch(m *mapping, c *Command) {
 	} else if c.Dims > 0 && ((local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims)) {
 		l.errorf(m.node, "%s: global, local and offset want the same number of dimensions", m.what)
 	}
-	l.launchItems(m.node, m.what, c.Global)
+	l.launchItems(m.node, m.what, c.Global[:c.Dims])
 	c.Takes = l.duration(m, "time")
 	kernel, args := kernelNamed(c.Kernel), l.list(m.get("args"))
 	if kernel == nil {

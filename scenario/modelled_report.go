@@ -27,8 +27,8 @@ func shareText(part, whole uint64) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
 }
 
-// modelled shows the makespan, the critical path and what was how busy.
-func (p *printer) modelled() {
+// makespan shows what a run on a machine took, and by what.
+func (p *printer) makespan() {
 	m := p.r.Model
 	if m == nil {
 		return
@@ -36,8 +36,14 @@ func (p *printer) modelled() {
 	fmt.Fprintf(p.w, "modelled on %s: %s; of the critical path compute %s, copies %s, copies since memory was short %s, host %s\n\n",
 		m.Machine, p.paint(spanText(m.Makespan), text.Bold), shareText(m.Reasons.Compute, m.Makespan), shareText(m.Reasons.Copy, m.Makespan),
 		shareText(m.Reasons.Memory, m.Makespan), shareText(m.Reasons.Host, m.Makespan))
-	p.path(m)
-	p.use(m)
+}
+
+// modelled shows the critical path and what was how busy.
+func (p *printer) modelled() {
+	if m := p.r.Model; m != nil {
+		p.path(m)
+		p.use(m)
+	}
 }
 
 // path shows the critical path; of a long one its beginning and its end.

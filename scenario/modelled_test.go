@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -77,6 +78,9 @@ func TestAScenarioOnAMachineTakesWhatTheMachineSays(t *testing.T) {
 		require.LessOrEqual(t, l.Share, 1.0)
 	}
 
+	var out bytes.Buffer
+	res.Print(&out, scenario.PrintOptions{Summary: true})
+	require.Contains(t, out.String(), "modelled on m: "+time.Duration(m.Makespan).String()+"; of the critical path compute ")
 	again, err := onMachine(t, handOver, plainMachine, scenario.RunOptions{Seed: 7})
 	require.NoError(t, err)
 	require.Equal(t, m.Makespan, again.Model.Makespan, "nothing happens at one instant here")

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"godwit/mem"
 	"godwit/trace"
@@ -14,6 +15,7 @@ type recorder struct {
 	told        sync.Cond                            // a completion has come; its L is mu
 	commands    map[uint64]*trace.CommandRecord      // protected by mu
 	completions map[mem.Point]trace.CompletionRecord // protected by mu
+	stopped     bool                                 // protected by mu: nothing is kept any more
 }
 
 func newRecorder() *recorder {
@@ -39,15 +41,48 @@ func (r *recorder) Command(c *trace.CommandRecord) {
 	k := c.Clone()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.commands[c.ID] = &k
+	if !r.stopped {
+		r.commands[c.ID] = &k
+	}
 }
 
 // Completed implements trace.CommandSink.
 func (r *recorder) Completed(c *trace.CompletionRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.completions[c.Point] = *c
-	r.told.Broadcast()
+	if !r.stopped {
+		r.completions[c.Point] = *c
+		r.told.Broadcast()
+	}
+}
+
+// stop has nothing more be kept, and returns what has ended without an error: how many
+// commands, how many copies, and the bytes these moved, apart from those that nobody
+// needed.
+func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	count := func(steps []trace.StepRecord) {
+		for i := range steps {
+			if end, ok := r.completions[steps[i].Point]; ok && end.Err == nil {
+				copies++
+				moved += end.Moved.Size() - steps[i].RideAlong
+				rode += steps[i].RideAlong
+			}
+		}
+	}
+	for _, c := range r.commands {
+		if end, ok := r.completions[c.Point]; ok && end.Err == nil {
+			commands++
+		}
+		count(c.Steps)
+		for i := range c.Evictions {
+			count(c.Evictions[i].Backs)
+		}
+	}
+	r.commands, r.completions = nil, nil
+	return commands, copies, moved, rode
 }
 
 // failed reports whether a point was reached by a failure.
@@ -86,3 +121,43 @@ func (r *recorder) ended(p mem.Point) trace.CompletionRecord {
 		r.told.Wait()
 	}
 }
+
+// recording passes on what the runtime tells, until the scenario's commands have been
+// enqueued: a trace.CommandSink.
+type recording struct {
+	to   trace.CommandSink // nil where none is wanted
+	over atomic.Bool
+}
+
+// sink is whom the runtime tells. Memories, the host's first, have these capacities in bytes.
+func (r *runner) sink(capacity []uint64) trace.CommandSink {
+	if r.opt.Record == nil {
+		return r.rec
+	}
+	var memories []trace.CommandMemory
+	for m, name := range r.names {
+		memories = append(memories, trace.CommandMemory{Name: name, Capacity: capacity[m]})
+	}
+	r.recording.to = r.opt.Record.Context(memories, r.s.WholeBelow)
+	return trace.Tee(r.rec, &r.recording)
+}
+
+// end leaves out what comes from now on.
+func (r *recording) end() { r.over.Store(true) }
+
+// Buffer implements trace.CommandSink.
+func (r *recording) Buffer(b *trace.BufferRecord) {
+	if !r.over.Load() {
+		r.to.Buffer(b)
+	}
+}
+
+// Command implements trace.CommandSink.
+func (r *recording) Command(c *trace.CommandRecord) {
+	if !r.over.Load() {
+		r.to.Command(c)
+	}
+}
+
+// Completed implements trace.CommandSink.
+func (r *recording) Completed(*trace.CompletionRecord) {}

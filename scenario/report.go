@@ -38,10 +38,12 @@ func (r *Result) Print(w io.Writer, opt PrintOptions) {
 	case len(r.Commands) == 0:
 	case opt.Summary:
 		p.digest()
+		p.makespan()
 		p.memories()
 	case len(r.Journeys) == 0: // else these are what was asked for
 		p.commands()
 		p.segments()
+		p.makespan()
 		p.modelled()
 		p.times()
 		p.memories()
@@ -494,10 +496,14 @@ func (p *printer) summary() {
 		}
 		fmt.Fprintln(p.w)
 	}
+	p.missed()
 	if r.Error != "" {
 		first, _, _ := strings.Cut(r.Error, "\n")
 		if first = ": " + first; p.opt.NoReason {
 			first = ""
+		}
+		if r.Interrupted != nil {
+			r.Interrupted.print(p.w, r.BytesMoved)
 		}
 		fmt.Fprintf(p.w, "%s not finished%s\n", bad, first)
 	}

@@ -17,6 +17,7 @@ type Result struct {
 	Evictions []EvictionResult `json:"evictions"`
 	Segments  []Segment        `json:"segments"` // of every buffer, after the last command
 	Expect    []ExpectedResult `json:"expectations"`
+	Failures  []FailureResult  `json:"failures,omitempty"` // of devices at a time
 	Memories  []MemoryResult   `json:"memories,omitempty"` // where statistics are kept
 
 	// Journeys are of the bytes that RunOptions.Explain names.
@@ -40,6 +41,8 @@ type Result struct {
 	Mismatches  []string `json:"mismatches,omitempty"`
 	NotCompared string   `json:"not_compared,omitempty"` // why no content could be compared
 	Error       string   `json:"error"`                  // why the run was not finished, "" where it was
+
+	Interrupted *Interrupted `json:"interrupted,omitempty"` // where the run was: nothing but bytes_moved is told of it then
 
 	Clock string       `json:"clock"`           // whose the times are: "this computer", or "machine" and its name
 	Model *ModelResult `json:"model,omitempty"` // of a run on a machine

@@ -7,6 +7,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/model/machine"
+	"godwit/devices/storage"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/trace"
@@ -25,6 +26,9 @@ type RunOptions struct {
 	// Read, where not nil, is given what each read command yielded, once all
 	// have ended. Commands count from 0. Over devices that keep no bytes it is not called.
 	Read func(command int, data []byte)
+	// Record, where not nil, is given the command trace of the run, but not of what verifies
+	// it.
+	Record *trace.CommandWriter
 	// Machine, where not nil, is what the scenario runs on, in virtual time, in place of
 	// the drivers that it names.
 	Machine *machine.Machine
@@ -57,16 +61,17 @@ type runner struct {
 	user     []runtime.Event
 	mappings []mapped
 
-	events   []runtime.Event // by command; zero where it has none
-	reads    [][]byte        // by command; nil where it is no read
-	failed   []error         // by command; why it failed, where it was to
-	fired    []firing        // by command; what its callbacks said
-	calls    calls           // callbacks to come
-	given    [][]byte        // memory that buffers use in place
-	x        *explainer      // of what has run
-	model    *modelled       // nil where the times are this computer's
-	blank    []byte          // over devices that keep no bytes: what commands read and write
-	stackErr error           // why a memory has not the stack of resources it should have
+	events    []runtime.Event // by command; zero where it has none
+	reads     [][]byte        // by command; nil where it is no read
+	failed    []error         // by command; why it failed, where it was to
+	fired     []firing        // by command; what its callbacks said
+	calls     calls           // callbacks to come
+	given     [][]byte        // memory that buffers use in place
+	x         *explainer      // of what has run
+	model     *modelled       // nil where the times are this computer's
+	blanks    [][]byte        // over devices that keep no bytes: what commands read and write, the largest last
+	recording recording       // of the commands
+	stackErr  error           // why a memory has not the stack of resources it should have
 }
 
 // Run executes a scenario on its devices and verifies it. The Result is never
@@ -76,6 +81,9 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 	r := &runner{s: s, opt: opt, rec: newRecorder()}
 	res := newResult(s)
 	err := r.run(ctx, res)
+	if err != nil && errors.Is(err, ctx.Err()) {
+		err = context.Cause(ctx)
+	}
 	res.Clock = r.clock()
 	if cerr := r.close(ctx); cerr != nil && err == nil {
 		err = fmt.Errorf("close: %w", cerr)
@@ -98,13 +106,17 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 		return err
 	}
 	err := r.enqueueAll(ctx)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		r.abandon()
 	}
 	// Where a command was refused because an earlier one had failed by then, the
 	// failure is what there is to say; which of them it is depends on the timing.
 	if werr := r.wait(ctx); err == nil || (werr != nil && errors.Is(err, mem.ErrPoisoned)) {
 		err = werr
+	}
+	r.recording.end()
+	if ctx.Err() != nil {
+		return r.interrupted(ctx, res)
 	}
 	r.stop(res)
 	if cerr := r.ctx.Check(); cerr != nil && err == nil {
@@ -129,12 +141,14 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 }
 
 // close gives everything back. What is still running is waited for; where ctx has ended,
-// what has not started fails.
+// what has not started fails, user events that are not set among it.
 func (r *runner) close(ctx context.Context) error {
 	if r.ctx == nil {
 		return nil
 	}
-	r.abandon()
+	if ctx.Err() == nil {
+		r.abandon()
+	}
 	var errs []error
 	for _, e := range append(r.events, r.user...) {
 		if !e.IsZero() {
@@ -151,7 +165,11 @@ func (r *runner) close(ctx context.Context) error {
 			errs = append(errs, r.ctx.SVMFree(runtime.Pointer(p)))
 		}
 	}
-	return errors.Join(append(errs, r.ctx.Close(ctx))...)
+	errs = append(errs, r.ctx.Close(ctx))
+	for _, b := range r.blanks {
+		errs = append(errs, storage.Unmap(b))
+	}
+	return errors.Join(errs...)
 }
 
 // abandon fails the user events that no command will set any more, so that what
@@ -250,9 +268,12 @@ func (r *runner) wait(ctx context.Context) error {
 		if e.IsZero() {
 			continue
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := e.Wait(ctx); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 			if r.s.expectedToFail(i) {
 				r.failed[i] = err

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"godwit/devices/storage"
 	"godwit/mem"
 	"godwit/mem/flat"
 	"godwit/migration"
@@ -255,20 +256,25 @@ func (v *verifier) saw(what string, buffer int, r mem.Range, arg int32, at uint6
 }
 
 // content is what a command writes, and room what one reads into: over devices that keep no
-// bytes one piece of memory, which nobody touches, is enough for all.
-func (r *runner) content(d *Data, size uint64) []byte {
+// bytes the same addresses, which nobody touches, are enough for all. They fail with
+// mem.ErrNoMemory where this computer has not so many.
+func (r *runner) content(d *Data, size uint64) ([]byte, error) {
 	if r.stamps() && size > mostCount {
 		return r.room(size)
 	}
-	return d.Bytes(size, r.at)
+	return d.Bytes(size, r.at), nil
 }
 
-func (r *runner) room(size uint64) []byte {
+func (r *runner) room(size uint64) ([]byte, error) {
 	if !r.stamps() {
-		return make([]byte, size)
+		return make([]byte, size), nil
 	}
-	if uint64(len(r.blank)) < size {
-		r.blank = make([]byte, size)
+	if n := len(r.blanks); n == 0 || uint64(len(r.blanks[n-1])) < size {
+		blank, err := storage.Addresses(size)
+		if err != nil {
+			return nil, err
+		}
+		r.blanks = append(r.blanks, blank)
 	}
-	return r.blank[:size]
+	return r.blanks[len(r.blanks)-1][:size], nil
 }

@@ -33,12 +33,14 @@ func TestDevicesMayKeepNoBytes(t *testing.T) {
 func TestWhatKeepsNoBytesTakesNoMemory(t *testing.T) {
 	s, err := scenario.Parse(t.Context(), "s.yaml", []byte(`
 devices: [{name: left, driver: cpu}, {name: right, driver: cpu}]
-buffers: [{name: a, size: 1 TB}]
+buffers: [{name: a, size: 1 TB}, {name: b, size: 2 TB, fill: 3}]
 commands:
+- {write: b, size: 1 TB, fill: 4, queue: right}
+- {read: b, queue: left}
 - {fill: a, pattern: {uchar: 1}, queue: left}
 - {fill: a, size: 1 KB, pattern: {uchar: 2}, queue: right}
 - {launch: copy, args: [{buffer: a, offset: 0, size: 1 MB, access: read}, {buffer: a, offset: 1 GB, size: 1 MB, access: write}, 250000], global: 250000, queue: left}
-`), scenario.Options{Memory: 4e12})
+`), scenario.Options{Memory: 12e12})
 	require.NoError(t, err)
 	m, err := machine.Parse("m.yaml", []byte(noBytes), machine.Options{Devices: 2})
 	require.NoError(t, err)

@@ -134,5 +134,21 @@ func (j *Journal) add(row []byte) error {
 	return nil
 }
 
-// Close closes the file.
-func (j *Journal) Close() error { return j.f.Close() }
+// Empty reports whether it has no rows, and nothing that was to be one.
+func (j *Journal) Empty() bool {
+	info, err := j.f.Stat()
+	return err == nil && info.Size() <= int64(len(journalHead))
+}
+
+// Close closes the file. One without a row has nothing to go on from, and is removed.
+func (j *Journal) Close() error {
+	empty := j.Empty()
+	err := j.f.Close()
+	if !empty {
+		return err
+	}
+	if rerr := os.Remove(j.f.Name()); !errors.Is(rerr, os.ErrNotExist) { // its sweep may have ended, and removed it
+		err = errors.Join(err, rerr)
+	}
+	return err
+}

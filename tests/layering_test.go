@@ -82,10 +82,11 @@ var house = map[string]string{
 
 	"input/yamldoc": "",
 
-	"scenario": "devices/model devices/model/machine devices/model/network devices/model/profile input suggest input/yamldoc mem/flat mem/rangemap runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
+	"scenario": "devices/storage devices/model devices/model/machine devices/model/network devices/model/profile input suggest input/yamldoc mem/flat mem/rangemap runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
+	"replay":      "eviction devices/model devices/model/machine runtime icd/tracelog trace",
 	"metrics":     "pool resource",
 	"report":      "trace bufalloc/replay bufalloc/pack",
 	"sweep":       "scenario devices/model/machine",

@@ -60,7 +60,7 @@ func (w *World) Host() devices.HostDevice { return w.host }
 
 // open makes the devices.
 func (w *World) open() error {
-	host := soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0}})
+	host := soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0}, Sparse: w.opts.Stamps})
 	w.host = &Host{w, host, bounded(host.Memory(), w.machine.Info(0).GlobalMemory)}
 	for m := 1; m < w.machine.Memories(); m++ {
 		info := w.machine.Info(m)

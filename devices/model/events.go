@@ -37,7 +37,7 @@ const (
 	taskPart               // its least time has passed, or its bytes have gone
 	taskEnd                // its point is reached
 	ringReady              // the waits of ring n are reached, or there is staging
-	failDevice             // what is under way on the device of memory n fails
+	failDevice             // Options.Fail[n] happens to a device
 )
 
 // event is something that is to happen. Its task's number is n.

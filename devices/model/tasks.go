@@ -109,16 +109,7 @@ func (w *World) step(at uint64) {
 	case callFunc:
 		e.f()
 	case failDevice:
-		for _, t := range w.tasks {
-			if t.active && t.ring == nil && t.err == nil && t.uses(int(e.n)) {
-				t.err = fmt.Errorf("at %d ns: %w", at, ErrInjected)
-			}
-		}
-		for _, x := range w.rings {
-			if x.begun && x.err == nil && x.uses(int(e.n)) {
-				x.err = fmt.Errorf("at %d ns: %w", at, ErrInjected)
-			}
-		}
+		w.failDevice(int(e.n))
 	case ringReady:
 		w.rings[e.n].begin()
 	default:

@@ -83,6 +83,8 @@ type World struct {
 	host    *Host
 	devs    []devices.Device
 	fails   map[uint64]bool // commands
+	struck  []int           // see Struck
+	spared  bool            // no device fails any more
 
 	now     uint64
 	events  events
@@ -128,13 +130,15 @@ func New(m Machine, o Options) (*World, error) {
 		w.keeps = newStamps(w)
 	}
 	w.events.seed = o.Seed
+	w.struck = make([]int, len(o.Fail))
 	w.running = &thread{state: running}
 	w.threads, w.numbers = []*thread{w.running}, 1
 	for _, slots := range m.Engines() {
 		w.engines = append(w.engines, engine{free: slots})
 	}
 	w.rankEngines()
-	for _, f := range o.Fail {
+	for i, f := range o.Fail {
+		w.struck[i] = -1
 		if f.Command != 0 {
 			w.fails[f.Command] = true
 			continue
@@ -142,7 +146,7 @@ func New(m Machine, o Options) (*World, error) {
 		if f.Memory < 0 || f.Memory >= m.Memories() {
 			return nil, fmt.Errorf("failure on memory %d: the machine has 0 to %d: %w", f.Memory, m.Memories()-1, mem.ErrInvalidValue)
 		}
-		w.events.push(f.At, event{kind: failDevice, n: uint32(f.Memory)})
+		w.events.push(f.At, event{kind: failDevice, n: uint32(i)})
 	}
 	if err := w.open(); err != nil {
 		return nil, err
@@ -153,6 +157,35 @@ func New(m Machine, o Options) (*World, error) {
 // Fail has a command of the context, by its number, fail as Options.Fail does. It may be
 // called until the host thread that has enqueued the command makes its next call.
 func (w *World) Fail(command uint64) { w.fails[command] = true }
+
+// Spare has no device fail any more, and returns for each failure of Options.Fail how many
+// commands and copies of its device it has struck; -1 where its time has not come, and for
+// failures of commands.
+func (w *World) Spare() []int {
+	w.spared = true
+	return w.struck
+}
+
+// failDevice fails what is under way on the device of a failure.
+func (w *World) failDevice(n int) {
+	if w.spared {
+		return
+	}
+	memory, cause := w.opts.Fail[n].Memory, fmt.Errorf("at %d ns: %w", w.now, ErrInjected)
+	w.struck[n] = 0
+	for _, t := range w.tasks {
+		if t.active && t.ring == nil && t.err == nil && t.uses(memory) {
+			t.err = cause
+			w.struck[n]++
+		}
+	}
+	for _, x := range w.rings {
+		if x.begun && x.err == nil && x.uses(memory) {
+			x.err = cause
+			w.struck[n]++
+		}
+	}
+}
 
 // rankEngines orders engines: those that do copies into memories after all others, and by
 // number.

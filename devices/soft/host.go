@@ -22,6 +22,9 @@ type HostOptions struct {
 	Memory  uint64 // most bytes of blocks; 0 is unlimited
 	Workers int    // goroutines that execute commands; 0 is 2
 	Pace    Pace   // as EngineOptions have it
+	// Sparse has blocks be larger than this computer's memory, as long as little of them is
+	// touched; Memory is without effect then.
+	Sparse bool
 }
 
 // NewHost opens the host's memory as a device.
@@ -29,9 +32,11 @@ func NewHost(opts HostOptions) *Host {
 	if opts.Workers == 0 {
 		opts.Workers = 2
 	}
-	h := &Host{
-		memory: storage.NewHost("host", opts.Memory),
-		pinned: storage.NewPinnedNodes("host", storage.NewLocked),
+	h := &Host{pinned: storage.NewPinnedNodes("host", storage.NewLocked)}
+	if opts.Sparse {
+		h.memory = storage.NewSparseHost("host")
+	} else {
+		h.memory = storage.NewHost("host", opts.Memory)
 	}
 	h.Init(devices.Info{
 		Driver: "host", Platform: "Godwit", Name: "host", Vendor: "Godwit", Version: "1",

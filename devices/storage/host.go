@@ -19,12 +19,13 @@ import (
 // ones are mappings of their own, which the collector never sees and which go
 // back to the system when freed.
 type hostStore struct {
-	limit uint64 // bytes that may be mapped; 0 is unlimited
-	inUse uint64 // bytes of mappings
-	given uint64 // bytes of blocks, rounded as the store rounds them
-	slabs map[uint64]*slab
-	free  [maxClass + 1][]uint64 // addresses by class, classes 2^8 to 2^16
-	lock  *locker                // immutable; nil where mappings are not locked
+	limit  uint64 // bytes that may be mapped; 0 is unlimited
+	sparse bool   // little of it is touched: it need not be there
+	inUse  uint64 // bytes of mappings
+	given  uint64 // bytes of blocks, rounded as the store rounds them
+	slabs  map[uint64]*slab
+	free   [maxClass + 1][]uint64 // addresses by class, classes 2^8 to 2^16
+	lock   *locker                // immutable; nil where mappings are not locked
 }
 
 type slab struct {
@@ -55,6 +56,32 @@ func NewHost(name string, limit uint64) *Host {
 // NewHostBlocks is the Blocks of a NewHost, aligned to align at least.
 func NewHostBlocks(name string, align, limit uint64) *Blocks {
 	return NewBlocks(name, align, &hostStore{limit: limit, slabs: make(map[uint64]*slab)})
+}
+
+// NewSparseHost is a NewHost whose blocks may be larger than this computer's memory, as long
+// as little of them is touched.
+func NewSparseHost(name string) *Host {
+	return &Host{NewBlocks(name, 128, &hostStore{sparse: true, slabs: make(map[uint64]*slab)})}
+}
+
+// Addresses are size bytes of addresses, for content that nobody is to touch: where somebody
+// does, memory is taken. The caller gives them back with Unmap. It fails with mem.ErrNoMemory
+// where the system has not so many.
+func Addresses(size uint64) ([]byte, error) {
+	length, ok := mem.AlignUp(size, pageSize)
+	if !ok || length > math.MaxInt64 {
+		return nil, fmt.Errorf("%s of addresses: %w", mem.FormatBytes(size), mem.ErrNoMemory)
+	}
+	addr, err := mapPages(length, pageSize, true)
+	if err != nil {
+		return nil, fmt.Errorf("%s of addresses: %w: %w", mem.FormatBytes(size), err, mem.ErrNoMemory)
+	}
+	return BytesAt(addr, length)[:size], nil
+}
+
+// Unmap gives back what Addresses returned.
+func Unmap(addresses []byte) error {
+	return unmapPages(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(addresses)))), uint64(cap(addresses)))
 }
 
 // Host is a mem.Resource of host memory and a Viewer of its blocks.
@@ -112,7 +139,7 @@ func (s *hostStore) mmapAligned(length, align uint64) (uint64, bool) {
 	if length > math.MaxInt64-align || (s.limit != 0 && length > s.limit-min(s.inUse, s.limit)) {
 		return 0, false
 	}
-	addr, err := mapPages(length, align)
+	addr, err := mapPages(length, align, s.sparse)
 	if err != nil {
 		return 0, false
 	}

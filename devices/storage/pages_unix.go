@@ -13,10 +13,14 @@ import (
 )
 
 // mapPages maps length bytes of zeros at a multiple of align; both are multiples
-// of pages. What a larger mapping has beyond that goes back at once.
-func mapPages(length, align uint64) (uint64, error) {
-	spare := align - pageSize
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(length+spare), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+// of pages. What a larger mapping has beyond that goes back at once. Sparse ones do not count
+// as memory in use before they are touched.
+func mapPages(length, align uint64, sparse bool) (uint64, error) {
+	spare, flags := align-pageSize, unix.MAP_ANON|unix.MAP_PRIVATE
+	if sparse {
+		flags |= noReserve
+	}
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(length+spare), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// noReserve: addresses do not count as memory in use by default.
+const noReserve = 0
+
 // PhysicalMemory is the bytes of memory that the host has; 0 where it does not say.
 func PhysicalMemory() uint64 {
 	name := "hw.physmem"

@@ -2,6 +2,9 @@ package storage
 
 import "golang.org/x/sys/unix"
 
+// noReserve keeps the system from counting addresses as memory in use.
+const noReserve = unix.MAP_NORESERVE
+
 // PhysicalMemory is the bytes of memory that the host has; 0 where it does not say.
 func PhysicalMemory() uint64 {
 	var s unix.Sysinfo_t

@@ -12,8 +12,9 @@ import (
 
 // mapPages maps length bytes of zeros at a multiple of align; both are multiples
 // of pages. Addresses are reserved to the alignment's end: Windows gives back only
-// whole reservations. Memory is taken for the length alone.
-func mapPages(length, align uint64) (uint64, error) {
+// whole reservations. Memory is taken for the length alone, of sparse ones too: Windows
+// counts all that may be touched.
+func mapPages(length, align uint64, _ bool) (uint64, error) {
 	raw, err := windows.VirtualAlloc(0, uintptr(length+align-pageSize), windows.MEM_RESERVE, windows.PAGE_READWRITE)
 	if err != nil {
 		return 0, err

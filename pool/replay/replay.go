@@ -38,7 +38,7 @@ func (k Kind) String() string {
 }
 
 // ParseKind reads "power-of-two", "leading-bits", and either with ":BOUND" for
-// a BoundedPool with a ceiling of BOUND times the peak. It fails with
+// a BoundedPool with a ceiling of BOUND times the peak, from 1 on. It fails with
 // mem.ErrInvalidValue for anything else.
 func ParseKind(s string) (Kind, error) {
 	name, bound, bounded := strings.Cut(s, ":")
@@ -52,8 +52,8 @@ func ParseKind(s string) (Kind, error) {
 	}
 	if bounded {
 		v, err := strconv.ParseFloat(bound, 64)
-		if err != nil || !(v > 0 && v < 1e6) {
-			return k, fmt.Errorf("pool %q: the ceiling %q is no positive multiple of the peak: %w", s, bound, mem.ErrInvalidValue)
+		if err != nil || !(v >= 1 && v < 1e6) {
+			return k, fmt.Errorf("pool %q: the ceiling %q is no multiple of the peak from 1 on: %w", s, bound, mem.ErrInvalidValue)
 		}
 		k.Bound = v
 	}

@@ -70,7 +70,7 @@ func TestRealTracesHitInTheSecondPass(t *testing.T) {
 }
 
 func TestPoolNames(t *testing.T) {
-	for _, s := range []string{"", "pow2", "power-of-two:", "leading-bits:-1", "leading-bits:NaN", "leading-bits:0", "x:1"} {
+	for _, s := range []string{"", "pow2", "power-of-two:", "leading-bits:-1", "leading-bits:NaN", "leading-bits:0", "power-of-two:0.5", "x:1"} {
 		_, err := replay.ParseKind(s)
 		require.ErrorIs(t, err, mem.ErrInvalidValue, s)
 	}

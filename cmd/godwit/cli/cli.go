@@ -117,10 +117,14 @@ func exitCode(in *interrupts, err error) int {
 		return e.code
 	}
 	if code := in.code(); code != 0 {
-		if err != nil && !errors.Is(err, context.Canceled) {
+		var by interruption
+		told := errors.As(err, &by)
+		if told || err != nil && !errors.Is(err, context.Canceled) {
 			say("%v", err)
 		}
-		say("%v", errInterrupted)
+		if !told {
+			say("%v", interruption{in.signal()})
+		}
 		return code
 	}
 	if err == nil {

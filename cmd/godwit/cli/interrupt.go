@@ -30,8 +30,23 @@ const grace = 3 * time.Second
 // exitSignal and the signal's number are the exit code of what a signal ended.
 const exitSignal = 128
 
-// errInterrupted is the cause with which a verb's context ends.
-var errInterrupted = errors.New("interrupted")
+// interruption is the cause with which a verb's context ends: it is a context.Canceled
+// that says which signal it was.
+type interruption struct{ signal syscall.Signal }
+
+func (i interruption) Error() string {
+	return "interrupted by " + map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP"}[i.signal]
+}
+
+func (interruption) Unwrap() error { return context.Canceled }
+
+// endOf is err, and where that says only that ctx was cancelled, what cancelled it.
+func endOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
+		return cause
+	}
+	return err
+}
 
 // interrupts watches for signals. Its methods are safe for use from many
 // goroutines.
@@ -106,7 +121,7 @@ func (in *interrupts) take(s syscall.Signal) {
 	if again {
 		in.leave()
 	}
-	in.cancel(errInterrupted)
+	in.cancel(interruption{s})
 	time.AfterFunc(in.grace, in.leave)
 }
 
@@ -118,10 +133,15 @@ func (in *interrupts) leave() {
 
 // code is the exit code of a process that was interrupted, 0 where it was not.
 func (in *interrupts) code() int {
+	if s := in.signal(); s != 0 {
+		return exitSignal + int(s)
+	}
+	return 0
+}
+
+// signal is the first that came, 0 where none did.
+func (in *interrupts) signal() syscall.Signal {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.first == 0 {
-		return 0
-	}
-	return exitSignal + int(in.first)
+	return in.first
 }

@@ -21,6 +21,7 @@ import (
 
 	"godwit/outfile"
 	"godwit/process"
+	"godwit/scenario"
 )
 
 // patient is the environment variable that has a stuckVerb go on for as long as there is
@@ -281,4 +282,20 @@ func TestSignalsAtRandomMomentsInEveryVerb(t *testing.T) {
 		}
 	}
 	t.Logf("exit codes %v; the longest from one signal to the end %v (%s), from the second %v", codes, worst, slowest, worst2)
+}
+
+// A signal is what the JSON object of an interrupted run says, and not that a context ended.
+func TestAnInterruptedRunNamesTheSignal(t *testing.T) {
+	for args, kind := range map[string]any{"--summary": &scenario.Digest{}, "--stats": &scenario.Result{}} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(interruption{syscall.SIGTERM})
+		var out bytes.Buffer
+		root := newRoot()
+		root.SetOut(&out)
+		root.SetArgs([]string{"run", example("halo"), "--json", args})
+		err := root.ExecuteContext(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, json.Unmarshal(out.Bytes(), kind), "%s", &out)
+		require.Contains(t, out.String(), `"error": "interrupted by SIGTERM"`)
+	}
 }

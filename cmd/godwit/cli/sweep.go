@@ -220,8 +220,8 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 	res, err := sweep.Run(ctx, c, opt)
 	_ = bar.Finish()
 	if err != nil {
-		if journal != "" && ctx.Err() != nil {
-			return fmt.Errorf("%w; what is done is in %s: --resume goes on", err, journal)
+		if journal != "" && ctx.Err() != nil && !opt.Journal.Empty() {
+			return fmt.Errorf("%w; what is done is in %s: --resume goes on", endOf(ctx, err), journal)
 		}
 		return sweepError(err)
 	}
@@ -267,8 +267,6 @@ func sweepError(err error) error {
 
 // openJournal opens the journal, and takes what is known where the sweep is to go on.
 func (f *sweepFlags) openJournal(path string, known sweep.Known) (*sweep.Journal, error) {
-	info, err := os.Stat(path)
-	there := err == nil && info.Size() > 0
 	if f.resume {
 		for _, from := range f.out {
 			if filepath.Ext(from) == ".csv" {
@@ -285,7 +283,8 @@ func (f *sweepFlags) openJournal(path string, known sweep.Known) (*sweep.Journal
 		return nil, fmt.Errorf("%w: --out has its journal beside it, so name another", err)
 	case err != nil:
 		return nil, err
-	case there && !f.resume:
+	}
+	if !j.Empty() && !f.resume {
 		return nil, errors.Join(fmt.Errorf("%s is of a sweep that did not end: --resume goes on with it; to begin anew, remove it", path), j.Close())
 	}
 	sayDropped(path, dropped)

@@ -63,6 +63,22 @@ func TestSweepsSayWhatIsWrong(t *testing.T) {
 	require.Equal(t, "mine\n", string(have))
 }
 
+// TestASweepThatHasDoneNothingLeavesNothing: where its first point is at fault there is
+// nothing to go on from, and the next sweep begins.
+func TestASweepThatHasDoneNothingLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "s.yaml"), filepath.Join(dir, "out.csv")
+	require.NoError(t, os.WriteFile(file, []byte("params: {n: {type: integer, default: 1}}\ndevices: [{name: d, driver: cpu}]\nbuffers: [{name: a, size: 4096 / n}]\ncommands:\n- {fill: a, offset: n, size: 4096, pattern: 1}\n"), 0o600))
+	for range 2 {
+		_, _, err := godwit(t, "sweep", file, "--set", "n=1,2", "--fast", "--out", out)
+		require.Equal(t, 2, exitCode(new(interrupts), err), "%v", err)
+		require.ErrorContains(t, err, "s.yaml:5")
+		left, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, left, 1, "%v", left)
+	}
+}
+
 // TestSweepsPrintTablesAndLines: a table that fits, or a row of JSON a line.
 func TestSweepsPrintTablesAndLines(t *testing.T) {
 	t.Setenv("COLUMNS", "60")

@@ -39,6 +39,7 @@ type Recorder struct {
 	of      map[mem.Point]int // by point: index of the span
 	waits   map[int][]wait    // by thread, in order of time
 	engines []int32           // of all spans
+	stopped bool              // nothing is kept
 }
 
 // New returns a recorder without records.
@@ -48,6 +49,9 @@ func New() *Recorder {
 
 // Span implements model.Observer.
 func (r *Recorder) Span(s *model.Span) {
+	if r.stopped {
+		return
+	}
 	k := Span{*s, len(r.spans)}
 	at := len(r.engines)
 	r.engines = append(r.engines, s.Engines...)
@@ -58,8 +62,13 @@ func (r *Recorder) Span(s *model.Span) {
 
 // Woke implements model.Observer.
 func (r *Recorder) Woke(thread int, slept, woke int64, p mem.Point) {
-	r.waits[thread] = append(r.waits[thread], wait{slept, woke, p})
+	if !r.stopped {
+		r.waits[thread] = append(r.waits[thread], wait{slept, woke, p})
+	}
 }
+
+// Stop forgets all records, and keeps none from now on: those of a world that only ends.
+func (r *Recorder) Stop() { *r = Recorder{stopped: true} }
 
 // Spans are all records, in the order of their ends.
 func (r *Recorder) Spans() []Span { return r.spans }

@@ -1,0 +1,52 @@
+package runtime
+
+import (
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheLastBitStandsForAsLongAsAGateIsClosed: gates beyond the first 63 are opened by one
+// goroutine while another shuts the next.
+func TestTheLastBitStandsForAsLongAsAGateIsClosed(t *testing.T) {
+	const rounds = 20_000
+	var g gates
+	for range 63 {
+		g.shut(false)
+	}
+	closed := func() bool { return gateSet(g.closed.Load())&others != 0 }
+	var begun, ended atomic.Int64
+	var opener sync.WaitGroup
+	defer begun.Store(rounds) // where a round fails
+	opener.Go(func() {
+		for i := int64(1); i <= rounds; i++ {
+			for begun.Load() < i {
+				goruntime.Gosched()
+			}
+			g.open(others)
+			ended.Store(i)
+		}
+	})
+	for i := int64(1); i <= rounds; i++ {
+		require.Equal(t, others, g.shut(i%2 == 0))
+		begun.Store(i)
+		for range i % 64 { // so that both are as late as the other now and then
+			_ = begun.Load()
+		}
+		g.shut(i%3 == 0)
+		for n := 0; n < 20 || ended.Load() < i; n++ {
+			require.True(t, closed(), "round %d: a gate is closed", i)
+			if n > 20 {
+				goruntime.Gosched()
+			}
+		}
+		require.True(t, closed(), "round %d: a gate is closed", i)
+		g.open(others)
+		require.False(t, closed(), "round %d: none is closed", i)
+		require.Zero(t, gateSet(g.calls.Load())&others)
+	}
+	opener.Wait()
+}
