@@ -2,8 +2,6 @@ package trace
 
 import (
 	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +16,7 @@ import (
 // The bounds of a trace, which is somebody else's file (docs/limits.md). What is
 // compressed counts as what it becomes.
 const (
-	maxBytes  = 1 << 30 // of a file
+	MaxBytes  = 1 << 30 // of a file: the most that is read
 	maxLine   = 1 << 20 // bytes of a line, and of a value in JSON: longer ones are not ours
 	maxEvents = 1 << 24 // in all traces of a file
 )
@@ -27,7 +25,7 @@ const (
 // the file's base name up to the first dot that starts an extension of ours
 // (.csv, .json, .log, .txt, .gz, .pickle, .pkl).
 func OpenAllocs(ctx context.Context, path string) (traces []*Allocs, err error) {
-	f, err := input.Open(ctx, path, maxBytes)
+	f, err := input.Open(ctx, path, MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -69,16 +67,12 @@ func ReadAllocs(ctx context.Context, r io.Reader, file string) ([]*Allocs, error
 }
 
 func readAllocs(ctx context.Context, r io.Reader, file string) ([]*Allocs, error) {
-	br := bufio.NewReaderSize(input.Limit(ctx, r, file, maxBytes), 1<<16)
-	if magic, _ := br.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		zr, err := gzip.NewReader(br)
-		if err != nil {
-			return nil, fmt.Errorf("%s: gzip: %w: %w", file, err, ErrMalformed)
-		}
-		br = bufio.NewReaderSize(input.Limit(ctx, zr, file, maxBytes), 1<<16)
+	br, err := plainReader(ctx, r, file)
+	if err != nil {
+		return nil, err
 	}
-	if bom, _ := br.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
-		_, _ = br.Discard(3) // peeked: cannot fail
+	if isCommands(br) {
+		return nil, fmt.Errorf("%s: a command trace, which says what commands access and nothing of chunks: godwit replay takes it, and allocation traces apart from it: %w", file, ErrMalformed)
 	}
 	if isJSON(br) {
 		return readJSON(br, file)

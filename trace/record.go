@@ -43,6 +43,7 @@ type CommandRecord struct {
 	Accesses  []mem.Access     // root ranges, as given to the planner
 	Clock     uint64           // how many commands were accepted that access something, this one included
 	Evictions []EvictionRecord // carried out before Blocks and Steps, also where the command was refused then
+	Stored    []StoredRecord   // of what Accesses say, where more has to be stored than they say
 	Blocks    []BlockRecord
 	Regrows   []StepRecord // copies within a memory, into some of Blocks from those whose place these took; before Steps, and also where the command was refused then
 	Steps     []StepRecord
@@ -59,6 +60,7 @@ func (c *CommandRecord) Clone() CommandRecord {
 	k := *c
 	k.Accesses = slices.Clone(c.Accesses)
 	k.Blocks = slices.Clone(c.Blocks)
+	k.Stored = slices.Clone(c.Stored)
 	k.Waits = slices.Clone(c.Waits)
 	k.Steps = cloneSteps(c.Steps)
 	k.Regrows = cloneSteps(c.Regrows)
@@ -77,6 +79,13 @@ func cloneSteps(steps []StepRecord) []StepRecord {
 	return out
 }
 
+// StoredRecord is what of a buffer a command wants stored, in one block, on a memory.
+type StoredRecord struct {
+	Buffer mem.BufferID
+	Memory mem.MemoryID
+	Range  mem.Range // of the root buffer
+}
+
 // BlockRecord is storage that a command was the first to want.
 type BlockRecord struct {
 	Buffer mem.BufferID
@@ -86,7 +95,7 @@ type BlockRecord struct {
 }
 
 // EvictionRecord is a block that went to make room for a command, and why it: of
-// those that could go its Score was low. Bytes.
+// those that could go its Score was low; or one that was to go, and stayed (Stayed). Bytes.
 type EvictionRecord struct {
 	Buffer  mem.BufferID
 	Memory  mem.MemoryID
@@ -101,6 +110,11 @@ type EvictionRecord struct {
 	// through all evictions of the command, has the Step -2-k.
 	Backs []StepRecord
 }
+
+// Stayed reports whether the block did not go, since a write-back was refused, of its own
+// content or of another's. Backs are those that were accepted before; Range, Fresh and
+// Dropped are of no bytes.
+func (v *EvictionRecord) Stayed() bool { return v.Range.Empty() }
 
 // ByRegrow is the Policy of bytes that left since the block that took their block's place
 // does not hold them.

@@ -64,6 +64,12 @@ int gw_use_driver(const char *library)
 	return only_driver && strcmp(only_driver, library) == 0;
 }
 
+const char *gw_driver_path(void)
+{
+	Dl_info its;
+	return !gw_load() && only_driver && dladdr((void *)driver_platforms, &its) ? its.dli_fname : NULL;
+}
+
 void gw_use_loader(const char *library) { named = library; }
 
 // is_this reports whether a function is of the library that this code is in.

@@ -24,6 +24,8 @@ GW_HIDDEN const char *gw_load(void);
 // gw_use_driver makes gw_load open this driver in place of the loader; 0 where
 // another was named before. To be called before anything else here.
 GW_HIDDEN int gw_use_driver(const char *library);
+// gw_driver_path is the file of the driver that was named, once it is open; NULL else.
+GW_HIDDEN const char *gw_driver_path(void);
 // gw_use_loader makes gw_load open this loader. To be called before anything else here.
 GW_HIDDEN void gw_use_loader(const char *library);
 // gw_has_svm reports whether the loader has the functions of shared virtual
