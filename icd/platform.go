@@ -8,6 +8,7 @@ import "C"
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,13 +41,24 @@ var start = sync.OnceValue(func() *platform {
 	return p
 })
 
+// heapGrowth is how many percent Go's heap may grow by between two collections, where GOGC does not
+// say: it holds little but the records of commands, of which a program enqueues thousands at once, and
+// at Go's 100 it is collected at 4, 8, 16, 32 MiB while they are.
+const heapGrowth = 400
+
 func newPlatform() (*platform, error) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapGrowth)
+	}
 	c, err := readConfig(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	if err := opencl.UseDriver(c.library, exit.Guard()); err != nil {
 		return nil, err
+	}
+	if c.inline {
+		opencl.UseInline()
 	}
 	found, err := opencl.Select(opencl.Selection{})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices/model/machine"
+	"godwit/resource"
 	"godwit/scenario"
 )
 
@@ -205,6 +206,19 @@ commands:
 	require.ErrorContains(t, err, "host: out of memory: 64 KiB asked for")
 }
 
+// What runs out of memory is named as the scenario does, not as the machine.
+func TestACertificateNamesTheScenariosDevice(t *testing.T) {
+	_, err := onMachine(t, `
+policy: none
+devices: [{name: mine, driver: cpu, memory: 64 KiB}]
+buffers: [{name: a, size: 64 KiB}, {name: b, size: 64 KiB}]
+commands:
+- {fill: a, pattern: {uchar: 1}, queue: mine}
+- {fill: b, pattern: {uchar: 2}, queue: mine}
+`, "devices: [{name: gpu}]\nlinks: [{between: [host, gpu], bandwidth: 1 GB/s}]\n", scenario.RunOptions{})
+	require.ErrorContains(t, err, "mine: out of memory: 64 KiB asked for")
+}
+
 // Copies to the host take as long as copies from it, so a policy that weighs times is as
 // good as it is for devices of this computer.
 func TestEvictionIsAsGoodAsBesideRealDevices(t *testing.T) {
@@ -228,4 +242,18 @@ devices: [{name: g}]
 links: [{between: [host, g], bandwidth: 1 GB/s}]
 `, scenario.RunOptions{})
 	require.ErrorContains(t, err, "s.yaml:2: device right: machine m has 1 devices, the scenario wants 2")
+}
+
+// A device has one name in a run: the scenario's, also where the runtime speaks of it.
+func TestOutOfMemoryOnAMachineNamesTheScenariosDevice(t *testing.T) {
+	for _, stamps := range []bool{false, true} {
+		_, err := onMachine(t, `
+devices: [{name: left, driver: cpu, memory: 1 MiB}]
+buffers: [{name: a, size: 2 MiB, fill: 1}]
+commands: [{fill: a, pattern: 3}]
+`, plainMachine, scenario.RunOptions{Stamps: stamps})
+		var why *resource.OutOfMemory
+		require.ErrorAs(t, err, &why)
+		require.Equal(t, "left", why.Device)
+	}
 }

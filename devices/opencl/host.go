@@ -29,10 +29,12 @@ type host struct {
 	context ocl.Context
 	devices []ocl.Device // all of the platform
 	open    int          // protected by driver.mu: devices
+	apart   bool         // protected by driver.mu: OpenCL's calls are kept apart (quirks.crowdsBreak)
 
 	quirks quirks  // immutable
 	worker *worker // immutable; runs the commands of a platform that has no threads for that, else nil
 	edge   edge    // immutable
+	inline *inline // immutable; nil where nothing runs inline
 
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
@@ -78,7 +80,7 @@ func newHost(f Found, opts options) (*host, error) {
 		h.worker = newWorker(h)
 	}
 	h.do(func() {
-		if h.context, err = ocl.NewContext(devs); err != nil || !h.quirks.checks {
+		if h.context, h.inline, err = newContext(devs, f.inline, opts.inline); err != nil || !h.quirks.checks {
 			return
 		}
 		if h.edge, err = newShadow(h.context); err != nil {
@@ -102,6 +104,15 @@ func newHost(f Found, opts options) (*host, error) {
 	return h, nil
 }
 
+// opens counts one device more or less. driver.mu is held.
+func (h *host) opens(more int) {
+	h.open += more
+	if apart := h.quirks.crowdsBreak && h.open > 1; apart != h.apart {
+		h.apart = apart
+		ocl.KeepApart(apart)
+	}
+}
+
 // close releases everything, after the last device. It waits for callbacks that
 // are still to come, of commands that a poll has seen end: they write to the
 // sink, and the record's event is released by them.
@@ -122,6 +133,7 @@ func (h *host) close() {
 	h.moving.Wait()
 	h.builds.Wait()
 	for _, p := range h.programs {
+		p.twin.close()
 		if p.cl != 0 {
 			p.cl.Release()
 		}
@@ -135,6 +147,7 @@ func (h *host) close() {
 	h.use.Unlock()
 	h.do(func() {
 		h.edge.free()
+		h.inline.close()
 		h.context.Release()
 	})
 	if h.worker != nil {

@@ -29,6 +29,7 @@ const (
 	later   // it is accepted, and the ready list goes on with it: Submit ends no points
 	toSpan  // to OpenCL, without an event and a record: a point of the queue's quiet span (quiet.go)
 	copyNow // before Submit returns
+	runNow  // before Submit returns: a launch (inline.go)
 	leave   // to who waits for it, which he does at once: held to elsewhere (blocking.go)
 )
 
@@ -64,6 +65,8 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 		return toSpan
 	case r.runner != nil:
 		return toRunner
+	case r.op == devices.OpLaunch && r.mayBeInline():
+		return r.inlineLane()
 	case r.here(directAtOnce):
 		return copyNow
 	case r.mayBeLeft(cmd):
@@ -84,6 +87,13 @@ func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) 
 		return h.submitQuietLocked(r)
 	case copyNow:
 		return h.copyNowLocked(r), nil
+	case runNow:
+		if p, ok := h.runNowLocked(r); ok {
+			return p, nil
+		}
+		l = toOpenCL
+	}
+	switch l {
 	case toOpenCL: // which may refuse it
 		h.mu.Unlock()
 		_, err := r.enqueue()

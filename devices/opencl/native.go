@@ -28,12 +28,13 @@ import (
 type NativeProgram struct {
 	host   *host       // immutable
 	cl     ocl.Program // immutable
-	source bool        // immutable: made of OpenCL C
+	source []byte      // immutable: the OpenCL C that it is made of, else nil
 
 	mu     sync.Mutex
 	users  int            // protected by mu: modules, and one until Close
 	closed bool           // protected by mu
 	last   []ocl.DeviceID // protected by mu: devices for which it was built last
+	twin   *twin          // protected by mu: of the last build; nil where there is none
 }
 
 // argInfoOption makes OpenCL remember what describeArgs asks for.
@@ -81,7 +82,7 @@ func (d *Device) NewSourceProgram(source []byte) (*NativeProgram, error) {
 	c, st := d.host.context.NewProgram(source)
 	p, err := wrap(d.host, c, st, "source")
 	if p != nil {
-		p.source = true
+		p.source = slices.Clone(source)
 	}
 	return p, err
 }
@@ -160,13 +161,16 @@ func (p *NativeProgram) Build(call BuildCall) error {
 		return fmt.Errorf("build: %w", err)
 	}
 	p.builtFor(devs)
-	st := withArgInfo(call.Options, p.source, func(o string) (st ocl.Status) {
-		if p.source {
+	st := withArgInfo(call.Options, p.source != nil, func(o string) (st ocl.Status) {
+		if p.source != nil {
 			o = p.host.edge.options(o)
 		}
 		p.host.do(func() { st = p.cl.Build(devs, o) })
 		return st
 	})
+	if st == 0 && p.source != nil {
+		p.twinOf(call.Options)
+	}
 	return statusError(st, "build with options %q", call.Options)
 }
 
@@ -174,6 +178,15 @@ func (p *NativeProgram) builtFor(devs []ocl.DeviceID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = devs
+}
+
+// twinOf has kernels of the last build run inline, and those of the builds before no more.
+func (p *NativeProgram) twinOf(options string) {
+	t := p.host.newTwin(p.source, options)
+	p.mu.Lock()
+	p.twin, t = t, p.twin
+	p.mu.Unlock()
+	t.close()
 }
 
 // Compile compiles the program for some devices, for a Link. headers are
@@ -299,7 +312,7 @@ func (p *NativeProgram) Module(d *Device, name string) (devices.Module, error) {
 		return nil, fmt.Errorf("program %s: %w", name, mem.ErrClosed)
 	}
 	p.users++
-	return d.newModule(name, built{p.cl, names, p.drop}), nil
+	return d.newModule(name, built{p.cl, names, p.twin, p.drop}), nil
 }
 
 // Close gives the program up; its modules keep it until they are closed.
@@ -321,6 +334,7 @@ func (p *NativeProgram) drop() {
 	last := p.users == 0
 	p.mu.Unlock()
 	if last {
+		p.twin.close()
 		p.cl.Release()
 	}
 }

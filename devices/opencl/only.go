@@ -26,6 +26,12 @@ func UseDriver(library string, g Guard) error {
 	return nil
 }
 
+// UseInline has launches that take a few microseconds run in the thread that submits them, where
+// the platform below has a device that does so. That may take one device more, which Select does not
+// show, but which whoever else in this process asks that platform for devices is shown. It has to come
+// before anything else of this package but UseDriver.
+func UseInline() { wantsInline = true }
+
 // Query is what OpenCL answers for a parameter of clGetDeviceInfo; nil where
 // it does not know it.
 func (f Found) Query(param uint32) []byte { return f.device.ID.Info(param) }

@@ -24,6 +24,7 @@ type program struct {
 	built chan struct{} // closed once what follows is there
 	cl    ocl.Program
 	names []string // sorted
+	twin  *twin
 	err   error
 }
 
@@ -31,6 +32,7 @@ type program struct {
 type built struct {
 	cl    ocl.Program
 	names []string // of kernels, sorted
+	twin  *twin    // nil where its launches do not run inline
 	drop  func()
 }
 
@@ -62,6 +64,8 @@ type kernel struct {
 
 	mu  sync.Mutex
 	set ocl.SetArgs // what it points to is protected by mu
+
+	inline inlineKernel
 }
 
 // use keeps the cl_kernel until release.
@@ -78,6 +82,7 @@ func (k *kernel) release() {
 	if k.uses.Add(-1) == 0 {
 		k.cl.Release()
 		k.set.Free()
+		k.inline.free()
 	}
 }
 
@@ -110,7 +115,7 @@ func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module,
 		d.host.dropProgram(prog)
 		return nil, fmt.Errorf("program %s: %w", p.Name, prog.err)
 	}
-	m := d.newModule(p.Name, built{prog.cl, prog.names, func() { d.host.dropProgram(prog) }})
+	m := d.newModule(p.Name, built{prog.cl, prog.names, prog.twin, func() { d.host.dropProgram(prog) }})
 	for _, k := range p.Go {
 		m.forms[k.Name] = slices.Clone(k.Args)
 	}
@@ -133,6 +138,7 @@ func (h *host) program(p *devices.Program) *program {
 		h.programs[key] = prog
 		h.builds.Go(func() {
 			prog.cl, prog.names, prog.err = h.compile(p.Source, p.Options)
+			prog.twin = h.newTwin([]byte(p.Source), p.Options)
 			close(prog.built)
 		})
 	}
@@ -151,6 +157,7 @@ func (h *host) dropProgram(prog *program) {
 	select {
 	case <-prog.built:
 		delete(h.programs, prog.key)
+		prog.twin.close()
 		if prog.cl != 0 {
 			prog.cl.Release()
 		}
@@ -158,14 +165,23 @@ func (h *host) dropProgram(prog *program) {
 	}
 }
 
-// compile builds source for all devices of the context.
+// ids are the devices that there are programs for.
+func (h *host) ids() []ocl.DeviceID {
+	ids := make([]ocl.DeviceID, len(h.devices))
+	for i, d := range h.devices {
+		ids[i] = d.ID
+	}
+	return ids
+}
+
+// compile builds source for all devices of the host.
 func (h *host) compile(source, options string) (ocl.Program, []string, error) {
 	p, st := h.context.NewProgram([]byte(source))
 	if st != 0 {
 		return 0, nil, errors.Join(statusError(st, "program from source"), mem.ErrBuild)
 	}
 	opts := h.edge.options(strings.TrimSpace(options + " " + argInfoOption))
-	h.do(func() { st = p.Build(nil, opts) })
+	h.do(func() { st = p.Build(h.ids(), opts) })
 	if st != 0 {
 		logs := h.buildLogs(p)
 		p.Release()
@@ -215,7 +231,7 @@ func (m *module) Kernel(name string) (devices.Kernel, error) {
 	if st != 0 {
 		return nil, statusError(st, "kernel %s of program %s", name, m.name)
 	}
-	k := &kernel{name: name, dev: m.dev, cl: ck}
+	k := &kernel{name: name, dev: m.dev, cl: ck, inline: inlineKernel{twin: m.prog.twin}}
 	var err error
 	if k.args, err = describeArgs(ck); err != nil {
 		ck.Release()

@@ -4,7 +4,11 @@ package opencl
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+
+	"godwit/devices/opencl/internal/ocl"
 )
 
 // What is different on a platform. This file alone names platforms, and the rest of the
@@ -44,6 +48,12 @@ type quirks struct {
 	// subRectsCrash: a rectangle between two sub-buffers crashes. It is copied by rows.
 	// Seen: PoCL 3.1. Test: TestConformance.
 	subRectsCrash bool
+	// crowdsBreak: with several GPUs, threads that enqueue commands while others set
+	// arguments, or release events or kernels, break a list of the library's; it crashes in the
+	// release of a sub-buffer, perhaps much later. All these calls exclude each other
+	// (internal/ocl/loader.c, shape). None of them waits for more than a short transfer.
+	// Seen: NVIDIA 580.159.04. Test: TestSubBuffersComeAndGoWhileCommandsAreEnqueued.
+	crowdsBreak bool
 	// windows: memory of CUDA's can be made a buffer, and CUDA copies it between GPUs over
 	// NVLink, where OpenCL cannot (windows.go). Which versions can be trusted with that is
 	// package nvlink's to say.
@@ -62,6 +72,11 @@ type quirks struct {
 	// another allocates, builds or runs a kernel. So a worker makes all calls (worker.go).
 	// Seen: Oclgrind 21.10. Test: TestOclgrindConforms.
 	oneThread bool
+	// inline begins the name of a device that runs a command in the thread that enqueues it, when
+	// nothing holds it; other devices wake threads of their own. So what takes no longer than to wake a
+	// thread runs there (inline.go).
+	// Seen: PoCL 3.1. Test: TestShortLaunchesRunInline.
+	inline string
 	// checks: OpenCL looks for reads of bytes that nobody wrote, and does not follow what
 	// the host does. With OCLGRIND_UNINITIALIZED=1 Oclgrind keeps, for each byte of a buffer,
 	// whether it was ever written. What kernels do it follows byte by byte. What the host
@@ -91,13 +106,54 @@ type quirks struct {
 func quirksOf(platform string) quirks {
 	switch {
 	case strings.Contains(platform, "NVIDIA"):
-		return quirks{startsAtOnce: true, takesBytesAtEnqueue: true, slowCallbacks: true, slowEvents: true, failedWaitsKeepOrder: true, windows: true}
+		return quirks{startsAtOnce: true, takesBytesAtEnqueue: true, slowCallbacks: true, slowEvents: true, failedWaitsKeepOrder: true, crowdsBreak: true, windows: true}
 	case strings.Contains(platform, "Portable Computing Language"):
-		return quirks{subRectsCrash: true}
+		return quirks{subRectsCrash: true, inline: "basic-"}
 	case strings.Contains(platform, "Oclgrind"):
 		return quirks{oneThread: true, checks: os.Getenv("OCLGRIND_UNINITIALIZED") == "1"} // as Oclgrind reads it
 	}
 	return quirks{}
+}
+
+// addInline has a platform that has not been asked for its devices make one that runs commands in the
+// thread that enqueues them (quirks.inline). It reports false where that would make others
+// different; else end is to be called when the platform was asked.
+func addInline() (end func(), ok bool) {
+	const variable, one, inline = "POCL_DEVICES", "pthread", "basic"
+	list, was := os.LookupEnv(variable)
+	if was && (!strings.Contains(list, one) || strings.Contains(list, inline)) || !was && !onlyProcessors(one, inline) {
+		return nil, false
+	}
+	if !was {
+		list = one // as it is without
+	}
+	if os.Setenv(variable, list+" "+inline) != nil {
+		return nil, false
+	}
+	return func() {
+		if was {
+			_ = os.Setenv(variable, list)
+		} else {
+			_ = os.Unsetenv(variable)
+		}
+	}, true
+}
+
+// onlyProcessors reports whether PoCL has no kinds of devices but these: others might be there
+// unasked, and would not be where it is asked for some.
+func onlyProcessors(kinds ...string) bool {
+	path, err := filepath.EvalSymlinks(ocl.DriverPath())
+	if err != nil {
+		return false
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "pocl", "libpocl-devices-*.so"))
+	for _, f := range files {
+		kind := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), "libpocl-devices-"), ".so")
+		if !slices.Contains(kinds, kind) {
+			return false
+		}
+	}
+	return err == nil && len(files) == len(kinds)
 }
 
 // Statuses that are a platform's own, or mean there what OpenCL does not say.
@@ -125,8 +181,7 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //     Seen: NVIDIA 580.159.04. Test: TestSubBuffersThatShareBytesAreReleasedLastMadeFirst.
 //   - internal/ocl/loader.c, shape: commands that are enqueued by one thread while another makes or
 //     releases sub-buffers break a list of the library's; it crashes in a later release. The two exclude
-//     each other. Of histories of 15,000 commands on two GPUs, nearly all crashed without that, and none of four
-//     with it; of longer ones some still do (docs/measured.md), so that more must take part.
+//     each other. With several GPUs that is not enough (crowdsBreak).
 //     Seen: NVIDIA 580.159.04. Test: TestSubBuffersComeAndGoWhileCommandsAreEnqueued.
 //   - store.go, slabs and touches: to create and first touch a buffer costs tens of
 //     microseconds and more, and memory is allocated in the command that first uses it,

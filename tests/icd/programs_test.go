@@ -111,6 +111,17 @@ func TestCommandsSayWhetherTheyRunAndWhenTheyDid(t *testing.T) {
 	}
 }
 
+func TestShortLaunchesRunInlineAmongOthers(t *testing.T) {
+	prog := compile(t, "inline")
+	for _, n := range []int{1, 2} {
+		for _, inline := range []string{"", "off"} {
+			r := on(n, "GODWIT_INLINE="+inline).run(t, time.Minute, "", prog, "Godwit", strconv.Itoa(n))
+			require.True(t, r.ok(), "%v", r)
+			require.Regexp(t, `(?m)^OK$`, r.out)
+		}
+	}
+}
+
 func TestManyThreadsShareAContext(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		r := on(n).run(t, time.Minute, "", compile(t, "threads"), "Godwit")

@@ -31,6 +31,9 @@ func UseDriver(library string, g Guard) bool {
 	return C.gw_use_driver(name) != 0
 }
 
+// DriverPath is the file of the driver that UseDriver named; "" where there is none.
+func DriverPath() string { return C.GoString(C.gw_driver_path()) }
+
 // UseLoader has this OpenCL loader opened in place of the system's. It comes before any
 // other call.
 func UseLoader(library string) { C.gw_use_loader(C.CString(library)) }
@@ -45,6 +48,15 @@ func Serialize(on bool) {
 		C.gw_serial(1)
 	} else {
 		C.gw_serial(-1)
+	}
+}
+
+// KeepApart has calls that make, release and enqueue exclude each other, or ends that. It counts.
+func KeepApart(on bool) {
+	if on {
+		C.gw_apart(1)
+	} else {
+		C.gw_apart(-1)
 	}
 }
 

@@ -1,0 +1,353 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+const inlineSource = quietSource + `
+kernel void spin(global uint *a, uint n) { uint x = a[0]; for (uint i = 0; i < n; i++) x = x * 1664525 + 1013904223; a[0] = x; }
+`
+
+// patient has trials and launches count as short, however slow the machine is.
+func patient(t *testing.T, after int) {
+	was := inlineLimits
+	inlineLimits = limits{after: after, short: time.Hour, long: time.Hour, twice: time.Hour}
+	t.Cleanup(func() { inlineLimits = was })
+}
+
+// inlined opens n devices that have launches run inline, and builds a program for each.
+func inlined(t *testing.T, n int, source string) ([]*Device, []devices.Module) {
+	devs := open(t, n, nil)
+	if devs[0].host.inline == nil {
+		t.Skip("no device here runs commands in the thread that enqueues them")
+	}
+	var ms []devices.Module
+	for _, d := range devs {
+		m, err := d.Build(context.Background(), &devices.Program{Name: "inline", Source: source})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, m.Close()) })
+		ms = append(ms, m)
+	}
+	return devs, ms
+}
+
+// settled launches until a kernel's launches run inline. It returns how often it did.
+func settled(t testing.TB, q *Queue, cmd *devices.Command) (n uint32) {
+	t.Helper()
+	k := &cmd.Kernel.(*kernel).inline
+	h := q.dev.host
+	for range 1000 {
+		finishPoint(t, q, run(t, q, cmd))
+		n++
+		h.builds.Wait()
+		h.mu.Lock()
+		good := k.good == inlineGood
+		h.mu.Unlock()
+		if good {
+			return n
+		}
+	}
+	t.Fatal("the launches do not come to run inline")
+	return n
+}
+
+func TestShortLaunchesRunInline(t *testing.T) {
+	patient(t, 32)
+	devs, ms := inlined(t, 1, inlineSource)
+	d := devs[0]
+	for _, outOfOrder := range []bool{false, true} {
+		q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: outOfOrder})
+		a := zeroed(t, d, q)
+		cmd := step(t, ms[0], a, 1)
+		n := settled(t, q, cmd)
+		if !outOfOrder {
+			require.Greater(t, n, uint32(32), "who launches a few times pays nothing")
+		}
+		quietened(t, q)
+		before, _ := ocl.Objects()
+		for range 50 {
+			p := run(t, q, cmd)
+			require.True(t, p.Passed(), "it has ended when Submit returns")
+		}
+		after, _ := ocl.Objects()
+		require.Equal(t, before.Events, after.Events)
+		want := uint32(0)
+		for range n + 50 {
+			want = 3*want + 1
+		}
+		require.Equal(t, want, contentOf(t, d, q, a))
+	}
+}
+
+// What is not short, or not known to be, is OpenCL's: and what a launch waits for holds it.
+func TestWhatDoesNotRunInline(t *testing.T) {
+	patient(t, 0)
+	devs, ms := inlined(t, 1, inlineSource)
+	d := devs[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	timed := openQueue(t, d, devices.QueueOptions{Name: "timed", Profiling: true})
+	a := zeroed(t, d, q)
+	cmd := step(t, ms[0], a, 1)
+	settled(t, q, cmd)
+	events := func(q *Queue, cmd *devices.Command) int64 {
+		before, _ := ocl.Objects()
+		finishPoint(t, q, run(t, q, cmd))
+		after, _ := ocl.Objects()
+		return after.Events - before.Events
+	}
+	require.Zero(t, events(q, cmd))
+	require.Equal(t, int64(1), events(timed, cmd), "its times are OpenCL's")
+	_, ok := timed.Times(timed.Timeline().Last())
+	require.True(t, ok)
+	big := *cmd
+	big.Global[0] = 2 * inlineItems
+	big.Args = append([]devices.Arg{{Kind: devices.ArgBuffer, Block: alloc(t, d, 8*inlineItems), Size: 8 * inlineItems}}, cmd.Args[1:]...)
+	require.Equal(t, int64(1), events(q, &big), "more work-items than one thread should run")
+
+	gate := mem.NewTimeline("gate", true, nil)
+	held := gate.Next()
+	before := contentOf(t, d, q, a)
+	p := run(t, q, cmd, mem.Wait{Point: held, Kind: mem.Data})
+	require.False(t, p.Reached())
+	after := run(t, q, cmd)
+	require.False(t, after.Reached(), "it comes after the one that is held")
+	gate.End(held, errors.New("no"))
+	require.Error(t, q.Wait(context.Background(), p, devices.BlockThread))
+	finishPoint(t, q, after)
+	require.Equal(t, 3*before+1, contentOf(t, d, q, a), "of two the one that did not need what failed")
+	require.Zero(t, events(q, cmd))
+}
+
+// A kernel that has become slow goes back to OpenCL, for longer each time.
+func TestALongLaunchEndsInlineRuns(t *testing.T) {
+	patient(t, 0)
+	devs, ms := inlined(t, 1, inlineSource)
+	d := devs[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	a := zeroed(t, d, q)
+	spin := func(n uint32) *devices.Command {
+		cmd := step(t, ms[0], a, n)
+		cmd.Kernel, cmd.Global = kernelNamed(t, ms[0], "spin"), [3]uint64{1}
+		return cmd
+	}
+	k := &spin(1).Kernel.(*kernel).inline
+	last := 0
+	for range 3 {
+		settled(t, q, spin(1))
+		inlineLimits.long, inlineLimits.twice = 0, 0 // any is long, and counts as two
+		require.True(t, run(t, q, spin(1)).Passed())
+		require.Equal(t, inlineGood, k.good, "once is not enough")
+		require.True(t, run(t, q, spin(1)).Passed())
+		inlineLimits.long, inlineLimits.twice = time.Hour, time.Hour
+		require.Zero(t, k.good)
+		require.GreaterOrEqual(t, k.wait, 2*last)
+		require.Positive(t, k.wait)
+		last = k.wait
+		k.wait = 1 // not to wait for as many
+	}
+	settled(t, q, spin(1))
+	inlineLimits.long = 0
+	for range inlineOften - 1 { // each a little long
+		run(t, q, spin(1))
+	}
+	require.Equal(t, inlineGood, k.good)
+	run(t, q, spin(1))
+	require.Zero(t, k.good)
+}
+
+// Trials that take long end, and OpenCL has the launches.
+func TestLongTrialsEndForAWhile(t *testing.T) {
+	patient(t, 0)
+	devs, ms := inlined(t, 1, inlineSource)
+	d := devs[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	a := zeroed(t, d, q)
+	cmd := step(t, ms[0], a, 1)
+	inlineLimits.short = 0
+	k := &cmd.Kernel.(*kernel).inline
+	for i := 0; i < 100 && k.wait == 0; i++ {
+		finishPoint(t, q, run(t, q, cmd))
+		d.host.builds.Wait()
+	}
+	require.Equal(t, inlinePause, k.wait)
+	require.Zero(t, k.good)
+}
+
+func TestVariablesOfAProgramAreThereOnce(t *testing.T) {
+	patient(t, 0)
+	devs := open(t, 1, nil)
+	d := devs[0]
+	if d.host.inline == nil {
+		t.Skip("nothing runs inline here")
+	}
+	m, err := d.Build(context.Background(), &devices.Program{Name: "count", Options: "-cl-std=CL3.0",
+		Source: "global uint calls = 0;\nkernel void count(global uint *a) { a[63] = ++calls; }"})
+	if err != nil {
+		t.Skipf("no variables at program scope here: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	a := zeroed(t, d, q)
+	cmd := step(t, m, a, 0)
+	cmd.Kernel, cmd.Global, cmd.Args = kernelNamed(t, m, "count"), [3]uint64{1}, cmd.Args[:1]
+	for range 50 {
+		finishPoint(t, q, run(t, q, cmd))
+		d.host.builds.Wait()
+	}
+	require.Equal(t, uint32(50), contentOf(t, d, q, a))
+	require.True(t, cmd.Kernel.(*kernel).inline.never)
+}
+
+// Programs come and go while their twins are built.
+func TestATwinIsGivenUpWithItsProgram(t *testing.T) {
+	patient(t, 0)
+	devs := open(t, 1, nil)
+	d := devs[0]
+	if d.host.inline == nil {
+		t.Skip("nothing runs inline here")
+	}
+	created, released := ocl.Objects()
+	for i := range 6 {
+		p, err := d.NewSourceProgram([]byte(inlineSource))
+		require.NoError(t, err)
+		require.NoError(t, p.Build(BuildCall{On: devs}))
+		m, err := p.Module(d, "m")
+		require.NoError(t, err)
+		q, err := d.NewQueue(devices.QueueOptions{Name: "q"})
+		require.NoError(t, err)
+		a := zeroed(t, d, q.(*Queue))
+		if cmd := step(t, m, a, 1); i%2 == 0 {
+			settled(t, q.(*Queue), cmd)
+		} else {
+			run(t, q.(*Queue), cmd) // the twin is being built when all goes
+		}
+		require.NoError(t, q.Close())
+		require.NoError(t, m.Close())
+		require.NoError(t, p.Close())
+	}
+	d.host.builds.Wait()
+	c, r := ocl.Objects()
+	require.Equal(t, c.Programs-created.Programs, r.Programs-released.Programs)
+	require.Equal(t, c.Kernels-created.Kernels, r.Kernels-released.Kernels)
+}
+
+// Launches inline and not, transfers, gates and failures, on two devices and queues of both
+// kinds, leave what a program would that ran them one by one.
+func TestInlineLaunchesAmongOthersComputeTheSame(t *testing.T) {
+	patient(t, 2)
+	devs, ms := inlined(t, 2, inlineSource)
+	rapid.Check(t, func(rt *rapid.T) {
+		type ended struct {
+			p  mem.Point
+			ok bool
+		}
+		var queues []*Queue
+		for i := range 4 {
+			q, err := devs[i%2].NewQueue(devices.QueueOptions{Name: "q", OutOfOrder: i >= 2})
+			require.NoError(t, err)
+			queues = append(queues, q.(*Queue))
+		}
+		var blocks [2]mem.Block
+		var content [2]uint32
+		var last [2]ended // of the block's commands
+		for i := range blocks {
+			blocks[i] = zeroed(t, devs[i], queues[i])
+		}
+		gate := mem.NewTimeline("gate", true, nil)
+		var open []mem.Point
+		for range rapid.IntRange(1, 60).Draw(rt, "commands") {
+			i := rapid.IntRange(0, 1).Draw(rt, "device")
+			q := queues[i+2*rapid.IntRange(0, 1).Draw(rt, "queue")]
+			var waits []mem.Wait
+			if !last[i].p.IsZero() {
+				waits = append(waits, mem.Wait{Point: last[i].p, Kind: mem.Order})
+			}
+			fails := false
+			if rapid.IntRange(0, 9).Draw(rt, "gate") == 0 {
+				p := gate.Next()
+				open = append(open, p)
+				waits = append(waits, mem.Wait{Point: p, Kind: mem.Data})
+				fails = p.Seq%3 == 0
+			}
+			var cmd *devices.Command
+			var then func(uint32) uint32
+			switch n := rapid.Uint32Range(0, 7).Draw(rt, "what"); {
+			case n < 5:
+				cmd, then = step(t, ms[i], blocks[i], n), func(c uint32) uint32 { return 3*c + n }
+			case n == 5:
+				v := rapid.Uint32().Draw(rt, "value")
+				cmd, then = write(devs[i], blocks[i], 4*(quietWords-1), word(v)), func(uint32) uint32 { return v }
+			default:
+				cmd = &devices.Command{Op: devices.OpCopy, Size: 4 * quietWords, Dst: devices.Loc{Device: devs[i], Block: blocks[i]},
+					Src: devices.Loc{Device: devs[1-i], Block: blocks[1-i]}}
+				if other := last[1-i].p; !other.IsZero() {
+					waits = append(waits, mem.Wait{Point: other, Kind: mem.Order})
+				}
+				c := content[1-i]
+				then = func(uint32) uint32 { return c }
+			}
+			p := run(t, q, cmd, waits...)
+			if !fails {
+				content[i] = then(content[i])
+			}
+			last[i] = ended{p, !fails}
+			if n := len(cmd.Args); n == 0 && cmd.Src.Device != nil { // the other block is not written before
+				last[1-i].p = p
+			}
+			for len(open) > 0 && rapid.Bool().Draw(rt, "opens") {
+				endGate(gate, open[0])
+				open = open[1:]
+			}
+		}
+		for _, p := range open {
+			endGate(gate, p)
+		}
+		for i := range blocks {
+			if p := last[i].p; !p.IsZero() {
+				_ = p.Wait(context.Background())
+			}
+			require.Equal(t, content[i], contentOf(t, devs[i], queues[i], blocks[i]), "block %d", i)
+		}
+		for _, q := range queues {
+			require.NoError(t, q.Close())
+		}
+	})
+}
+
+func endGate(gate *mem.Timeline, p mem.Point) {
+	if p.Seq%3 == 0 {
+		gate.End(p, errors.New("no"))
+	} else {
+		gate.End(p, nil)
+	}
+}
+
+// The device for that is asked for and not shown, and the environment is as it was.
+func TestNobodyIsShownTheInlineDevice(t *testing.T) {
+	found, err := Select(Selection{})
+	if err != nil {
+		t.Skip(err)
+	}
+	if !hasInline {
+		t.Skip("none was asked for")
+	}
+	for i, f := range found {
+		require.NotContains(t, f.Info.Name, "basic-")
+		require.Equal(t, i, f.Index)
+		require.NotNil(t, f.inline)
+	}
+	require.NotContains(t, os.Getenv("POCL_DEVICES"), "basic")
+}

@@ -1,0 +1,21 @@
+//go:build cgo
+
+package ocl
+
+// #cgo noescape gw_inline_run
+// #cgo nocallback gw_inline_run
+// #include "calls.h"
+import "C"
+
+import (
+	"time"
+	"unsafe"
+)
+
+// RunInline sets the arguments of c, a launch, as Submit does, and runs it in this thread: c's queue
+// is of a device that does so, and nobody else's meanwhile. It returns how long the kernel took.
+func (c *Command) RunInline(args []byte, set SetArgs) (time.Duration, Status) {
+	var took C.int64_t
+	st := C.gw_inline_run((*C.gw_cmd)(unsafe.Pointer(c)), unsafe.Pointer(first(args)), set.c, &took)
+	return time.Duration(took), Status(st)
+}
