@@ -33,7 +33,8 @@ type backPages struct {
 	enough bool // ordinary memory will do from now on
 }
 
-// errPages is why an enqueue is planned again; nobody outside sees it.
+// errPages is why an enqueue is planned again. Outside only a trace has it, of a try that had
+// evicted before.
 var errPages = errors.New("storage for a write-back is to be page-locked first")
 
 // lock gets memory of such sizes. It is called without the planner lock.

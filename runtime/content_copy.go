@@ -11,7 +11,8 @@ import (
 )
 
 // EnqueueCopyContent is EnqueueCopy of those of size bytes that count: where src has a
-// size buffer (SetContentSizeBuffer), bytes of dst from its count on stay as they are.
+// size buffer (SetContentSizeBuffer), bytes of dst from its count on stay as they are; where
+// dst has one, too, those beyond dst's own count have no defined content before and after.
 // That is how PoCL copies such buffers. Without one, or where that was never written, it
 // is EnqueueCopy.
 func (q *Queue) EnqueueCopyContent(ctx context.Context, src, dst *Buffer, srcOff, dstOff, size uint64, wait ...Event) (Event, error) {
