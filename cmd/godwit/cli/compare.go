@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -175,12 +176,12 @@ func printComparison(w io.Writer, c *compare.Comparison) {
 		{"written back", func(v *compare.Variant) uint64 { return v.Digest.BytesWrittenBack }, humanize.IBytes},
 		{"evictions", func(v *compare.Variant) uint64 { return uint64(v.Digest.Evictions) }, number},
 		{"peak of a device", func(v *compare.Variant) uint64 { return v.Digest.BytesPeak }, humanize.IBytes},
-		{"elapsed, on this computer", func(v *compare.Variant) uint64 { return uint64(v.ElapsedNS) }, milliseconds},
-		{"makespan, on the machine", func(v *compare.Variant) uint64 { return v.Digest.Makespan }, milliseconds},
-		{"  of it computing", func(v *compare.Variant) uint64 { return reasons(v).Compute }, milliseconds},
-		{"  copying", func(v *compare.Variant) uint64 { return reasons(v).Copy }, milliseconds},
-		{"  since memory was short", func(v *compare.Variant) uint64 { return reasons(v).Memory }, milliseconds},
-		{"  by the host", func(v *compare.Variant) uint64 { return reasons(v).Host }, milliseconds},
+		{"elapsed, on this computer", func(v *compare.Variant) uint64 { return uint64(v.ElapsedNS) }, spanText},
+		{"makespan, on the machine", func(v *compare.Variant) uint64 { return v.Digest.Makespan }, spanText},
+		{"  of it computing", func(v *compare.Variant) uint64 { return reasons(v).Compute }, spanText},
+		{"  copying", func(v *compare.Variant) uint64 { return reasons(v).Copy }, spanText},
+		{"  since memory was short", func(v *compare.Variant) uint64 { return reasons(v).Memory }, spanText},
+		{"  by the host", func(v *compare.Variant) uint64 { return reasons(v).Host }, spanText},
 	}
 	t := newTable(w, 2, comparedHeader("", c)...)
 	for _, fig := range figures {
@@ -207,7 +208,14 @@ func printComparison(w io.Writer, c *compare.Comparison) {
 	}
 }
 
-func milliseconds(ns uint64) string { return fmt.Sprintf("%.3f ms", float64(ns)/1e6) }
+// spanText is a time for people: four digits of it.
+func spanText(ns uint64) string {
+	d, step := time.Duration(ns), time.Duration(1)
+	for d/step >= 10_000 {
+		step *= 10
+	}
+	return d.Round(step).String()
+}
 
 // reasons are a makespan's parts; zero where there is none.
 func reasons(v *compare.Variant) *scenario.ReasonResult {
