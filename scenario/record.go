@@ -10,10 +10,12 @@ import (
 
 // recorder keeps what the runtime tells: a trace.CommandSink.
 type recorder struct {
-	mu          sync.Mutex
-	buffers     []trace.BufferRecord                 // protected by mu
-	told        sync.Cond                            // a completion has come; its L is mu
-	commands    map[uint64]*trace.CommandRecord      // protected by mu
+	mu       sync.Mutex
+	buffers  []trace.BufferRecord            // protected by mu
+	told     sync.Cond                       // a completion has come; its L is mu
+	commands map[uint64]*trace.CommandRecord // protected by mu
+	// What was evicted for a command that had to wait for the room, and was then tried again.
+	tried       trace.CommandRecord                  // protected by mu
 	completions map[mem.Point]trace.CompletionRecord // protected by mu
 	stopped     bool                                 // protected by mu: nothing is kept any more
 }
@@ -41,6 +43,14 @@ func (r *recorder) Command(c *trace.CommandRecord) {
 	k := c.Clone()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if k.Err != nil {
+		r.tried.Evictions = append(r.tried.Evictions, k.Evictions...)
+		r.tried.Regrows = append(r.tried.Regrows, k.Regrows...)
+	} else {
+		k.Evictions = append(r.tried.Evictions, k.Evictions...)
+		k.Regrows = append(r.tried.Regrows, k.Regrows...)
+		r.tried = trace.CommandRecord{}
+	}
 	if !r.stopped {
 		r.commands[c.ID] = &k
 	}
