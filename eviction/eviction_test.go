@@ -92,6 +92,15 @@ func TestAScriptKnowsTheFuture(t *testing.T) {
 	})
 }
 
+func TestAScriptKnowsOfReleases(t *testing.T) {
+	s := NewScript(nil)
+	s.Command(1, []mem.Access{access(1, 1, mem.ReadWrite)})
+	s.Release(4, 1)
+	require.Equal(t, Ahead{Until: 1, Fetch: true}, s.Ahead(1, 1, 1))
+	require.Equal(t, Ahead{Until: 3}, s.Ahead(1, 1, 2), "its room is of use until the release, and nobody fetches it again")
+	require.Equal(t, Ahead{}, s.Ahead(1, 1, 5))
+}
+
 // TestWhatRepeatsIsForeseen: after the first commands of the second round, a round
 // of commands that are all different is known as it was the first time.
 func TestWhatRepeatsIsForeseen(t *testing.T) {

@@ -44,7 +44,7 @@ func (p *past) observe(accesses []mem.Access) {
 	signature := uint64(len(accesses))
 	for _, a := range accesses {
 		signature = mix(signature, uint64(a.Buffer), uint64(a.Memory), a.Range.Start, a.Range.End)
-		p.append(event{p.last, a.Memory, a.Mode.Reads(), a.Mode.Writes()}, a.Buffer)
+		p.append(event{command: p.last, memory: a.Memory, reads: a.Mode.Reads(), writes: a.Mode.Writes()}, a.Buffer)
 	}
 	p.commands[p.last%pastCommands] = signature
 	p.follow(signature)

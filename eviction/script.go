@@ -18,6 +18,7 @@ type event struct {
 	command       uint64
 	memory        mem.MemoryID
 	reads, writes bool
+	ends          bool // the buffer, so that no memory needs it any more
 }
 
 // NewScript returns an empty script. store gives the one memory that stands for all
@@ -32,8 +33,13 @@ func NewScript(store func(mem.MemoryID) mem.MemoryID) *Script {
 // Command says what command number n accesses. Numbers ascend.
 func (s *Script) Command(n uint64, accesses []mem.Access) {
 	for _, a := range accesses {
-		s.events[a.Buffer] = append(s.events[a.Buffer], event{n, s.store(a.Memory), a.Mode.Reads(), a.Mode.Writes()})
+		s.events[a.Buffer] = append(s.events[a.Buffer], event{command: n, memory: s.store(a.Memory), reads: a.Mode.Reads(), writes: a.Mode.Writes()})
 	}
+}
+
+// Release says that a buffer is released before command number n: its room comes back then.
+func (s *Script) Release(n uint64, b mem.BufferID) {
+	s.events[b] = append(s.events[b], event{command: n, writes: true, ends: true})
 }
 
 // horizon is how many uses of a buffer are looked at.
@@ -69,7 +75,7 @@ type view struct {
 
 // see takes the next event, and reports whether all is known that is to be.
 func (v *view) see(e *event) bool {
-	if e.memory == v.memory && v.Until == 0 {
+	if (e.memory == v.memory || e.ends) && v.Until == 0 {
 		v.Until, v.Fetch = e.command-v.now, e.reads && !v.gone
 	}
 	v.Wanted = v.Wanted || e.memory != v.memory && e.reads && !v.gone

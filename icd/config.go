@@ -28,6 +28,7 @@ type config struct {
 	typ     uint64 // cl_device_type of all devices; 0 is the real one's
 	trace   string // see tracelog.Open
 	summary string
+	record  string
 	// leadExit: other libraries' calls to __cxa_atexit are led through ours (internal/exit).
 	leadExit bool
 	// inline: short launches run in the thread that enqueues them. For that the library underneath may make one
@@ -49,7 +50,7 @@ var deviceTypes = map[string]uint64{"cpu": typeCPU, "gpu": typeGPU, "accelerator
 
 // readConfig reads the environment.
 func readConfig(env func(string) string) (config, error) {
-	c := config{library: findBackend(env("GODWIT_BACKEND")), trace: env("GODWIT_TRACE"), summary: env("GODWIT_SUMMARY"), leadExit: env("GODWIT_ATEXIT") != "off"}
+	c := config{library: findBackend(env("GODWIT_BACKEND")), trace: env("GODWIT_TRACE"), summary: env("GODWIT_SUMMARY"), record: env("GODWIT_RECORD"), leadExit: env("GODWIT_ATEXIT") != "off"}
 	if t := env("GODWIT_DEVICE_TYPE"); t != "" {
 		var ok bool
 		if c.typ, ok = deviceTypes[t]; !ok {

@@ -19,6 +19,7 @@
 //	GODWIT_ATEXIT       off leaves other libraries' registration of exit handlers alone
 //	GODWIT_INLINE       off has no launch run in the thread that enqueues it
 //	GODWIT_SUMMARY      a file: what moved, as JSON, when the program ends
+//	GODWIT_RECORD       a file, appended to: what each command accessed, for godwit replay
 //	GODWIT_DEBUG        anything: why calls failed, on standard error; with the word svm
 //	                    shared virtual memory is out of bounds for the program outside
 //	                    of its maps, and a touch there is explained (package svm/fault)

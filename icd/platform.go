@@ -68,7 +68,7 @@ func newPlatform() (*platform, error) {
 		return nil, fmt.Errorf("no address space for objects")
 	}
 	p := &platform{config: c}
-	if p.trace, err = tracelog.Open(c.trace, c.summary); err != nil {
+	if p.trace, err = tracelog.Open(c.trace, c.summary, c.record); err != nil {
 		return nil, err
 	}
 	if !platforms.add(p, &p.self) {

@@ -19,7 +19,7 @@ func (p *platform) sink(chosen []*device) trace.CommandSink {
 		names = append(names, d.name)
 		capacity = append(capacity, d.globalMemory())
 	}
-	return p.trace.Log.Context(names, capacity)
+	return p.trace.Context(names, capacity)
 }
 
 var debugging = os.Getenv("GODWIT_DEBUG") != ""

@@ -22,12 +22,15 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	r := &c.record
 	*r = trace.CommandRecord{
 		ID: c.commandSeq, Queue: req.q.name, Memory: req.q.mem, Op: req.op.String(),
-		Accesses: s.accs, Blocks: r.Blocks[:0], Steps: r.Steps[:0], Waits: s.waits,
+		Accesses: s.accs, Stored: r.Stored[:0], Blocks: r.Blocks[:0], Steps: r.Steps[:0], Waits: s.waits,
 		Point: p, Version: v, Enqueued: called, Done: c.since(), Err: err,
 		Clock: c.planner.Clock(), Evictions: c.evicting.records, Regrows: c.evicting.regrows,
 	}
 	if req.op == opLaunch {
 		r.Kernel = l.Kernel.name
+	}
+	for _, k := range s.spans {
+		r.Stored = append(r.Stored, trace.StoredRecord{Buffer: k.Buffer, Memory: k.Memory, Range: k.Range})
 	}
 	for _, w := range s.wants {
 		r.Blocks = append(r.Blocks, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: w.block.Size, Range: c.roots[w.Buffer].in(w.Range)})

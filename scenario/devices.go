@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,8 +57,12 @@ func (r *runner) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	capacity := []uint64{0}
+	for i, d := range open {
+		capacity = append(capacity, cmp.Or(s.Devices[i].Memory, d.Info().GlobalMemory))
+	}
 	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
-		Name: s.Name, Devices: open, OwnDevices: true, Links: links, Trace: r.rec,
+		Name: s.Name, Devices: open, OwnDevices: true, Links: links, Trace: r.sink(capacity),
 		Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: s.caps(), WholeBelow: s.WholeBelow,
 	})
 	if err != nil {

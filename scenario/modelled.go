@@ -120,13 +120,19 @@ func (r *runner) openMachine(ctx context.Context, m *machine.Machine) error {
 		r.devs[s.Devices[i].Name] = devs[i]
 		caps = append(caps, s.Devices[i].Memory)
 	}
+	capacity := slices.Clone(caps)
+	for i := range capacity {
+		if has := m.Info(i).GlobalMemory; capacity[i] == 0 || has > 0 && has < capacity[i] {
+			capacity[i] = has
+		}
+	}
 	policy, err := r.policy()
 	if err != nil {
 		return err
 	}
 	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
 		Name: s.Name, Devices: devs, OwnDevices: true, Host: w.Host(), Executor: w, Staging: m.Staging(),
-		Trace: r.rec, Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: caps, WholeBelow: s.WholeBelow,
+		Trace: r.sink(capacity), Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: caps, WholeBelow: s.WholeBelow,
 	})
 	if err != nil {
 		return fmt.Errorf("context on machine %s: %w", m.Name, err)

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"godwit/mem"
 	"godwit/trace"
@@ -120,3 +121,43 @@ func (r *recorder) ended(p mem.Point) trace.CompletionRecord {
 		r.told.Wait()
 	}
 }
+
+// recording passes on what the runtime tells, until the scenario's commands have been
+// enqueued: a trace.CommandSink.
+type recording struct {
+	to   trace.CommandSink // nil where none is wanted
+	over atomic.Bool
+}
+
+// sink is whom the runtime tells. Memories, the host's first, have these capacities in bytes.
+func (r *runner) sink(capacity []uint64) trace.CommandSink {
+	if r.opt.Record == nil {
+		return r.rec
+	}
+	var memories []trace.CommandMemory
+	for m, name := range r.names {
+		memories = append(memories, trace.CommandMemory{Name: name, Capacity: capacity[m]})
+	}
+	r.recording.to = r.opt.Record.Context(memories, r.s.WholeBelow)
+	return trace.Tee(r.rec, &r.recording)
+}
+
+// end leaves out what comes from now on.
+func (r *recording) end() { r.over.Store(true) }
+
+// Buffer implements trace.CommandSink.
+func (r *recording) Buffer(b *trace.BufferRecord) {
+	if !r.over.Load() {
+		r.to.Buffer(b)
+	}
+}
+
+// Command implements trace.CommandSink.
+func (r *recording) Command(c *trace.CommandRecord) {
+	if !r.over.Load() {
+		r.to.Command(c)
+	}
+}
+
+// Completed implements trace.CommandSink.
+func (r *recording) Completed(*trace.CompletionRecord) {}

@@ -26,6 +26,9 @@ type RunOptions struct {
 	// Read, where not nil, is given what each read command yielded, once all
 	// have ended. Commands count from 0. Over devices that keep no bytes it is not called.
 	Read func(command int, data []byte)
+	// Record, where not nil, is given the command trace of the run, but not of what verifies
+	// it.
+	Record *trace.CommandWriter
 	// Machine, where not nil, is what the scenario runs on, in virtual time, in place of
 	// the drivers that it names.
 	Machine *machine.Machine
@@ -58,16 +61,17 @@ type runner struct {
 	user     []runtime.Event
 	mappings []mapped
 
-	events   []runtime.Event // by command; zero where it has none
-	reads    [][]byte        // by command; nil where it is no read
-	failed   []error         // by command; why it failed, where it was to
-	fired    []firing        // by command; what its callbacks said
-	calls    calls           // callbacks to come
-	given    [][]byte        // memory that buffers use in place
-	x        *explainer      // of what has run
-	model    *modelled       // nil where the times are this computer's
-	blanks   [][]byte        // over devices that keep no bytes: what commands read and write, the largest last
-	stackErr error           // why a memory has not the stack of resources it should have
+	events    []runtime.Event // by command; zero where it has none
+	reads     [][]byte        // by command; nil where it is no read
+	failed    []error         // by command; why it failed, where it was to
+	fired     []firing        // by command; what its callbacks said
+	calls     calls           // callbacks to come
+	given     [][]byte        // memory that buffers use in place
+	x         *explainer      // of what has run
+	model     *modelled       // nil where the times are this computer's
+	blanks    [][]byte        // over devices that keep no bytes: what commands read and write, the largest last
+	recording recording       // of the commands
+	stackErr  error           // why a memory has not the stack of resources it should have
 }
 
 // Run executes a scenario on its devices and verifies it. The Result is never
@@ -110,6 +114,7 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if werr := r.wait(ctx); err == nil || (werr != nil && errors.Is(err, mem.ErrPoisoned)) {
 		err = werr
 	}
+	r.recording.end()
 	if ctx.Err() != nil {
 		return r.interrupted(ctx, res)
 	}

@@ -2,8 +2,6 @@ package trace
 
 import (
 	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -69,16 +67,12 @@ func ReadAllocs(ctx context.Context, r io.Reader, file string) ([]*Allocs, error
 }
 
 func readAllocs(ctx context.Context, r io.Reader, file string) ([]*Allocs, error) {
-	br := bufio.NewReaderSize(input.Limit(ctx, r, file, maxBytes), 1<<16)
-	if magic, _ := br.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		zr, err := gzip.NewReader(br)
-		if err != nil {
-			return nil, fmt.Errorf("%s: gzip: %w: %w", file, err, ErrMalformed)
-		}
-		br = bufio.NewReaderSize(input.Limit(ctx, zr, file, maxBytes), 1<<16)
+	br, err := plainReader(ctx, r, file)
+	if err != nil {
+		return nil, err
 	}
-	if bom, _ := br.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
-		_, _ = br.Discard(3) // peeked: cannot fail
+	if isCommands(br) {
+		return nil, fmt.Errorf("%s: a command trace, which says what commands access and nothing of chunks: godwit replay takes it, and allocation traces apart from it: %w", file, ErrMalformed)
 	}
 	if isJSON(br) {
 		return readJSON(br, file)

@@ -18,6 +18,10 @@
 //
 // An [AllocWriter] records a running program in Godwit's CSV.
 //
+// Its second part, in the files record*.go and commands*.go, is what runtime contexts do:
+// a [CommandSink] is told of it, a [Recorder] keeps it, a [CommandWriter] writes down what
+// commands access, and [OpenCommands] reads that back, for package replay.
+//
 // The package imports nothing of the project but mem, and decides nothing:
 // strategies are measured on traces by bufalloc/replay.
 package trace

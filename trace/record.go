@@ -43,6 +43,7 @@ type CommandRecord struct {
 	Accesses  []mem.Access     // root ranges, as given to the planner
 	Clock     uint64           // how many commands were accepted that access something, this one included
 	Evictions []EvictionRecord // carried out before Blocks and Steps, also where the command was refused then
+	Stored    []StoredRecord   // of what Accesses say, where more has to be stored than they say
 	Blocks    []BlockRecord
 	Regrows   []StepRecord // copies within a memory, into some of Blocks from those whose place these took; before Steps, and also where the command was refused then
 	Steps     []StepRecord
@@ -59,6 +60,7 @@ func (c *CommandRecord) Clone() CommandRecord {
 	k := *c
 	k.Accesses = slices.Clone(c.Accesses)
 	k.Blocks = slices.Clone(c.Blocks)
+	k.Stored = slices.Clone(c.Stored)
 	k.Waits = slices.Clone(c.Waits)
 	k.Steps = cloneSteps(c.Steps)
 	k.Regrows = cloneSteps(c.Regrows)
@@ -75,6 +77,13 @@ func cloneSteps(steps []StepRecord) []StepRecord {
 		out[i].Waits = slices.Clone(out[i].Waits)
 	}
 	return out
+}
+
+// StoredRecord is what of a buffer a command wants stored, in one block, on a memory.
+type StoredRecord struct {
+	Buffer mem.BufferID
+	Memory mem.MemoryID
+	Range  mem.Range // of the root buffer
 }
 
 // BlockRecord is storage that a command was the first to want.

@@ -140,6 +140,9 @@ func TestAHeldBatchThatIsRefusedFails(t *testing.T) {
 func TestABatchBehindAFailureOfOpenCLsOwn(t *testing.T) {
 	for _, kind := range []mem.WaitKind{mem.Order, mem.Data} {
 		x := openBus(t, 2)
+		if x.devs[0].host.quirks.slowEvents {
+			t.Skip("this platform gives what waits for a failed command that command's own status; there a command that fails is the last")
+		}
 		x.copies(t, 1)
 		data, got := pattern(busSize, 2), make([]byte, busSize)
 		finishPoint(t, x.queues[0], run(t, x.queues[0], write(x.devs[0], x.blocks[0], 0, data)))

@@ -209,6 +209,15 @@ func TestASmallWriteIsNotLeftToItsWaitWhereOpenCLTakesItsBytes(t *testing.T) {
 // Buffers are made and released, and other queues used, while a transfer waits for what it follows:
 // before, its call kept all of them out until that had ended.
 func TestBuffersComeAndGoWhileATransferWaits(t *testing.T) {
+	t.Run("as the platform needs it", buffersComeAndGo)
+	t.Run("apart", func(t *testing.T) {
+		ocl.KeepApart(true)
+		defer ocl.KeepApart(false)
+		buffersComeAndGo(t)
+	})
+}
+
+func buffersComeAndGo(t *testing.T) {
 	everyQueue(t, func(t *testing.T, x *transfers) {
 		other := openQueue(t, x.d, devices.QueueOptions{OutOfOrder: true})
 		gate := gateOn(t, other)

@@ -72,12 +72,10 @@ func (d *driver) openOne(f Found, opts options, i, n int) (*Device, error) {
 	if opts.name != "" && n > 1 {
 		opts.name += strconv.Itoa(i)
 	}
+	h.opens(1)
 	dev, err := newDevice(d, h, f, opts)
-	if err == nil {
-		h.open++
-	} else if h.open == 0 {
-		delete(d.hosts, f.Platform)
-		h.close()
+	if err != nil {
+		d.shutLocked(h, f.Platform)
 	}
 	return dev, err
 }
@@ -94,10 +92,14 @@ func (d *driver) closeLocked(dev *Device) error {
 	if errors.Is(err, errBusy) || errors.Is(err, mem.ErrClosed) {
 		return err
 	}
-	h := dev.host
-	if h.open--; h.open == 0 {
-		delete(d.hosts, dev.found.Platform)
+	d.shutLocked(dev.host, dev.found.Platform)
+	return err
+}
+
+// shutLocked counts one open device less of a platform's host, which goes with the last.
+func (d *driver) shutLocked(h *host, platform int) {
+	if h.opens(-1); h.open == 0 {
+		delete(d.hosts, platform)
 		h.close()
 	}
-	return err
 }

@@ -29,6 +29,7 @@ type host struct {
 	context ocl.Context
 	devices []ocl.Device // all of the platform
 	open    int          // protected by driver.mu: devices
+	apart   bool         // protected by driver.mu: OpenCL's calls are kept apart (quirks.crowdsBreak)
 
 	quirks quirks  // immutable
 	worker *worker // immutable; runs the commands of a platform that has no threads for that, else nil
@@ -101,6 +102,15 @@ func newHost(f Found, opts options) (*host, error) {
 	h.moving.Go(h.receive)
 	h.moving.Go(h.dispatch)
 	return h, nil
+}
+
+// opens counts one device more or less. driver.mu is held.
+func (h *host) opens(more int) {
+	h.open += more
+	if apart := h.quirks.crowdsBreak && h.open > 1; apart != h.apart {
+		h.apart = apart
+		ocl.KeepApart(apart)
+	}
 }
 
 // close releases everything, after the last device. It waits for callbacks that

@@ -48,6 +48,12 @@ type quirks struct {
 	// subRectsCrash: a rectangle between two sub-buffers crashes. It is copied by rows.
 	// Seen: PoCL 3.1. Test: TestConformance.
 	subRectsCrash bool
+	// crowdsBreak: with several GPUs, threads that enqueue commands while others set
+	// arguments, or release events or kernels, break a list of the library's; it crashes in the
+	// release of a sub-buffer, perhaps much later. All these calls exclude each other
+	// (internal/ocl/loader.c, shape). None of them waits for more than a short transfer.
+	// Seen: NVIDIA 580.159.04. Test: TestSubBuffersComeAndGoWhileCommandsAreEnqueued.
+	crowdsBreak bool
 	// windows: memory of CUDA's can be made a buffer, and CUDA copies it between GPUs over
 	// NVLink, where OpenCL cannot (windows.go). Which versions can be trusted with that is
 	// package nvlink's to say.
@@ -100,7 +106,7 @@ type quirks struct {
 func quirksOf(platform string) quirks {
 	switch {
 	case strings.Contains(platform, "NVIDIA"):
-		return quirks{startsAtOnce: true, takesBytesAtEnqueue: true, slowCallbacks: true, slowEvents: true, failedWaitsKeepOrder: true, windows: true}
+		return quirks{startsAtOnce: true, takesBytesAtEnqueue: true, slowCallbacks: true, slowEvents: true, failedWaitsKeepOrder: true, crowdsBreak: true, windows: true}
 	case strings.Contains(platform, "Portable Computing Language"):
 		return quirks{subRectsCrash: true, inline: "basic-"}
 	case strings.Contains(platform, "Oclgrind"):
@@ -175,8 +181,7 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //     Seen: NVIDIA 580.159.04. Test: TestSubBuffersThatShareBytesAreReleasedLastMadeFirst.
 //   - internal/ocl/loader.c, shape: commands that are enqueued by one thread while another makes or
 //     releases sub-buffers break a list of the library's; it crashes in a later release. The two exclude
-//     each other. Of histories of 15,000 commands on two GPUs, nearly all crashed without that, and none of four
-//     with it; of longer ones some still do (docs/measured.md), so that more must take part.
+//     each other. With several GPUs that is not enough (crowdsBreak).
 //     Seen: NVIDIA 580.159.04. Test: TestSubBuffersComeAndGoWhileCommandsAreEnqueued.
 //   - store.go, slabs and touches: to create and first touch a buffer costs tens of
 //     microseconds and more, and memory is allocated in the command that first uses it,

@@ -28,21 +28,33 @@ type view struct {
 	mem ocl.Mem
 }
 
+// leastInWindow is the size of blocks, in bytes, from which on they get windows although a slab that is none, made before
+// there were any, has room: what is copied between two windows needs no copy within a device. Smaller ones fill
+// such slabs up.
+const leastInWindow = 64 << 10
+
 // carveOut places a block in a slab, a new one where the others have no room.
 // mu is held.
 func (s *store) carveOut(o *object, size, align uint64) bool {
-	for _, sl := range s.slabs {
-		if s.place(sl, o, size, align) {
-			return true
-		}
-	}
 	want := s.slabSize - touchPad
 	if size > want/2 {
 		want = size // a slab of its own
 	}
+	if s.engine != nil && size >= leastInWindow {
+		if s.placeIn(o, size, align, true) {
+			return true
+		}
+		sl := new(slab)
+		if sl.mem, sl.window = s.createWindow(want); s.addSlab(sl, want) {
+			return s.place(sl, o, size, align)
+		}
+	}
+	if s.placeIn(o, size, align, false) {
+		return true
+	}
 	for _, n := range []uint64{want, size} {
 		for retried := false; ; retried = true {
-			if sl := s.addSlab(n); sl != nil {
+			if sl := s.newSlab(n); sl != nil {
 				return s.place(sl, o, size, align)
 			}
 			if retried || s.trim(0) == 0 {
@@ -53,22 +65,44 @@ func (s *store) carveOut(o *object, size, align uint64) bool {
 	return false
 }
 
-func (s *store) addSlab(size uint64) *slab {
+// placeIn places a block in a slab that there is, of those in windows or of all.
+func (s *store) placeIn(o *object, size, align uint64, windows bool) bool {
+	for _, sl := range s.slabs {
+		if (sl.window != nil || !windows) && s.place(sl, o, size, align) {
+			return true
+		}
+	}
+	return false
+}
+
+// newSlab makes a slab of at least size bytes, in a window where it can be; nil where there is no room.
+func (s *store) newSlab(size uint64) *slab {
 	sl := new(slab)
-	if sl.mem, sl.window = s.createWindow(size); sl.window != nil {
-		sl.size = sl.window.Size()
-	} else if sl.mem = s.create(size, true); sl.mem != 0 {
-		sl.size = padded(size, true)
-	} else {
+	if sl.mem, sl.window = s.createWindow(size); sl.window == nil {
+		sl.mem = s.create(size, true)
+	}
+	if !s.addSlab(sl, size) {
 		return nil
+	}
+	return sl
+}
+
+// addSlab takes a new slab of at least size bytes in, where its memory could be made.
+func (s *store) addSlab(sl *slab, size uint64) bool {
+	if sl.mem == 0 {
+		return false
+	}
+	sl.size = padded(size, true)
+	if sl.window != nil {
+		sl.size = sl.window.Size()
 	}
 	var err error
 	if sl.region, err = bufalloc.NewRegion(0, sl.size-touchPad, bufalloc.Options{}); err != nil {
 		s.release(sl)
-		return nil
+		return false
 	}
 	s.slabs = append(s.slabs, sl)
-	return sl
+	return true
 }
 
 // release gives a slab's memory back. mu is held.

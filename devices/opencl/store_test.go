@@ -38,8 +38,18 @@ func TestSubBuffersThatShareBytesAreReleasedLastMadeFirst(t *testing.T) {
 }
 
 // NVIDIA's library crashes in a later release where sub-buffers are made or released while another thread enqueues
-// commands, unless the two exclude each other. On other platforms the contents alone are tested.
+// commands, unless the two exclude each other; with several GPUs unless all such calls do. On other platforms the
+// contents alone are tested.
 func TestSubBuffersComeAndGoWhileCommandsAreEnqueued(t *testing.T) {
+	t.Run("as the platform needs it", subBuffersComeAndGo)
+	t.Run("apart", func(t *testing.T) {
+		ocl.KeepApart(true)
+		defer ocl.KeepApart(false)
+		subBuffersComeAndGo(t)
+	})
+}
+
+func subBuffersComeAndGo(t *testing.T) {
 	d := open(t, 1, map[string]string{"carve": "on"})[0]
 	m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: quietSource})
 	require.NoError(t, err)

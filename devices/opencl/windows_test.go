@@ -74,6 +74,29 @@ func TestWindowsCarryWhatOpenCLComputes(t *testing.T) {
 	require.NoError(t, devs[0].Memory().Check())
 }
 
+// A slab that was made before there were windows takes small blocks; large ones get windows, for as long as those can
+// be made.
+func TestLargeBlocksGetWindowsThoughAnOldSlabHasRoom(t *testing.T) {
+	fake := inWindows(t)
+	if fake == nil {
+		return
+	}
+	devs := open(t, 2, map[string]string{"carve": "on", "nvlink": "on", "slab": "16777216"})
+	old := alloc(t, devs[0], leastInWindow)
+	require.False(t, devs[0].InWindow(old))
+	require.NoError(t, devs[0].Windows(context.Background(), devs[1]))
+	require.False(t, devs[0].InWindow(alloc(t, devs[0], leastInWindow-1)))
+	first := alloc(t, devs[0], leastInWindow)
+	require.True(t, devs[0].InWindow(first))
+	reserved := devs[0].Memory().Stats().Reserved
+	require.True(t, devs[0].InWindow(alloc(t, devs[0], 1<<20)), "in the same slab")
+	require.Equal(t, reserved, devs[0].Memory().Stats().Reserved)
+	require.True(t, devs[0].InWindow(alloc(t, devs[0], 10<<20)))
+	fake.Fail(1, 1, nvlinktest.Failed)
+	require.False(t, devs[0].InWindow(alloc(t, devs[0], 10<<20)), "there is no window for it")
+	require.NoError(t, devs[0].Memory().Check())
+}
+
 func TestAHopWaitsForWhatItWasGivenAndFailsWithIt(t *testing.T) {
 	fake := inWindows(t)
 	if fake == nil {

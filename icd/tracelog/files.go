@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"godwit/outfile"
+	"godwit/trace"
 )
 
 // Files is a log with the files that it goes to.
@@ -18,16 +19,18 @@ type Files struct {
 	Log     *Log
 	lines   io.Writer // nil where none are wanted
 	close   func() error
-	summary string // path, "" where none is wanted
+	summary string               // path, "" where none is wanted
+	record  *trace.CommandWriter // nil where none is wanted
 }
 
 // Open starts a log whose lines are appended to the file lines, which a program's child
 // processes may share, and whose summary goes, as
 // JSON, to the file summary when Finish is called; "" is none, "-" or "stderr"
-// is standard error, and %p in a name is the process's number. Both empty is no
+// is standard error, and %p in a name is the process's number. The command trace
+// (trace.CommandTrace) is appended to the file record. All empty is no
 // log: the Files is nil, which Finish takes.
-func Open(lines, summary string) (*Files, error) {
-	if lines == "" && summary == "" {
+func Open(lines, summary, record string) (*Files, error) {
+	if lines == "" && summary == "" && record == "" {
 		return nil, nil
 	}
 	f := &Files{summary: withPID(summary), close: func() error { return nil }}
@@ -39,14 +42,40 @@ func Open(lines, summary string) (*Files, error) {
 	case "-", "stderr":
 		f.lines = os.Stderr
 	default:
-		file, err := os.OpenFile(withPID(lines), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+		file, err := appendTo(lines)
 		if err != nil {
 			return nil, fmt.Errorf("GODWIT_TRACE: %w", err)
 		}
 		f.lines, f.close = file, file.Close
 	}
+	if record != "" {
+		file, err := appendTo(record)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("GODWIT_RECORD: %w", err), f.close())
+		}
+		f.record, f.close = trace.NewCommandWriter(file, strconv.Itoa(os.Getpid())+"."), both(f.close, file.Close)
+	}
 	f.Log = New(f.lines)
 	return f, nil
+}
+
+func appendTo(path string) (*os.File, error) {
+	return os.OpenFile(withPID(path), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+}
+
+func both(a, b func() error) func() error { return func() error { return errors.Join(a(), b()) } }
+
+// Context returns a sink for a new runtime context; see Log.Context.
+func (f *Files) Context(memories []string, capacity []uint64) trace.CommandSink {
+	sink := f.Log.Context(memories, capacity)
+	if f.record == nil {
+		return sink
+	}
+	var all []trace.CommandMemory
+	for m, name := range memories {
+		all = append(all, trace.CommandMemory{Name: name, Capacity: capacity[m]})
+	}
+	return trace.Tee(sink, f.record.Context(all, 0))
 }
 
 // checkSummary makes sure that the summary can be written when all is over, and
@@ -76,12 +105,16 @@ func (f *Files) Finish() error {
 	if err != nil {
 		err = fmt.Errorf("GODWIT_TRACE: %w", err)
 	}
+	if f.record != nil && f.record.Err() != nil {
+		err = errors.Join(err, fmt.Errorf("GODWIT_RECORD: %w", f.record.Err()))
+	}
 	s := f.Log.Summary()
 	s.Complete = true
 	if f.lines != nil {
 		_, werr := fmt.Fprintln(f.lines)
-		err = errors.Join(err, werr, s.Print(f.lines), f.close())
+		err = errors.Join(err, werr, s.Print(f.lines))
 	}
+	err = errors.Join(err, f.close())
 	if f.summary == "" {
 		return err
 	}

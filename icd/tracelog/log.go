@@ -1,7 +1,7 @@
 // Package tracelog writes down what runtime contexts do, for people: a line for
 // every command, one for every copy it needed with the reason, and a summary
 // that sets the bytes moved beside the fewest possible. libgodwit.so hangs it
-// into each context it makes where GODWIT_TRACE or GODWIT_SUMMARY is set.
+// into each context it makes where GODWIT_TRACE, GODWIT_SUMMARY or GODWIT_RECORD is set.
 //
 // Its account of who wrote which bytes and where they are valid is its own: it
 // is told what each command accesses and which copies were made, and asks the

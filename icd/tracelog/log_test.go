@@ -215,26 +215,34 @@ func TestAWriterThatFailsIsReportedAndTheCountGoesOn(t *testing.T) {
 
 func TestFilesHoldTheLinesAndTheSummary(t *testing.T) {
 	dir := t.TempDir()
-	none, err := tracelog.Open("", "")
+	none, err := tracelog.Open("", "", "")
 	require.NoError(t, err)
 	require.Nil(t, none)
 	require.NoError(t, none.Finish())
-	_, err = tracelog.Open(dir, "")
+	_, err = tracelog.Open(dir, "", "")
 	require.Error(t, err, "a directory is no file")
 
-	f, err := tracelog.Open(filepath.Join(dir, "lines.%p"), filepath.Join(dir, "sum.json"))
+	f, err := tracelog.Open(filepath.Join(dir, "lines.%p"), filepath.Join(dir, "sum.json"), filepath.Join(dir, "commands.%p"))
 	require.NoError(t, err)
-	f.Log.Context([]string{"host", "A"}, nil).Command(&trace.CommandRecord{ID: 1, Memory: 1, Op: "marker"})
+	sink := f.Context([]string{"host", "A"}, []uint64{0, 4096})
+	sink.Buffer(&trace.BufferRecord{Buffer: 1, Size: 64, Version: 1})
+	sink.Command(&trace.CommandRecord{ID: 1, Memory: 1, Op: "marker"})
+	sink.Command(&trace.CommandRecord{ID: 2, Memory: 1, Op: "read", Accesses: []mem.Access{{Buffer: 1, Range: mem.Range{End: 64}, Memory: 1}}})
 	require.NoError(t, f.Finish())
+	recorded, err := trace.OpenCommands(t.Context(), filepath.Join(dir, fmt.Sprintf("commands.%d", os.Getpid())))
+	require.NoError(t, err)
+	require.Len(t, recorded, 1)
+	require.EqualValues(t, 4096, recorded[0].Memories[1].Capacity)
+	require.Len(t, recorded[0].Steps, 2)
 	lines, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("lines.%d", os.Getpid())))
 	require.NoError(t, err)
 	require.Contains(t, string(lines), "#1 A: marker\n")
-	require.Contains(t, string(lines), "1 commands, 0 of them launches\n")
+	require.Contains(t, string(lines), "2 commands, 0 of them launches\n")
 	sum, err := os.ReadFile(filepath.Join(dir, "sum.json"))
 	require.NoError(t, err)
 	var s tracelog.Summary
 	require.NoError(t, json.Unmarshal(sum, &s))
-	require.EqualValues(t, 1, s.Commands)
+	require.EqualValues(t, 2, s.Commands)
 	require.Len(t, s.Devices, 2)
 }
 
@@ -242,15 +250,15 @@ func TestFilesHoldTheLinesAndTheSummary(t *testing.T) {
 // program has run where that is known by then.
 func TestWhatCannotBeWrittenIsTold(t *testing.T) {
 	dir := t.TempDir()
-	for _, c := range [][2]string{{filepath.Join(dir, "none", "lines"), ""}, {"", filepath.Join(dir, "none", "sum")}, {"", "/dev"}} {
-		_, err := tracelog.Open(c[0], c[1])
+	for _, c := range [][3]string{{filepath.Join(dir, "none", "lines")}, {"", filepath.Join(dir, "none", "sum")}, {"", "/dev"}, {"", "", filepath.Join(dir, "none", "commands")}} {
+		_, err := tracelog.Open(c[0], c[1], c[2])
 		require.ErrorContains(t, err, "GODWIT_")
 	}
 	sub := filepath.Join(dir, "sub")
 	require.NoError(t, os.Mkdir(sub, 0o700))
 	sum := filepath.Join(sub, "sum.json")
 	require.NoError(t, os.WriteFile(sum, []byte("old"), 0o600))
-	f, err := tracelog.Open("/dev/full", sum)
+	f, err := tracelog.Open("/dev/full", sum, "/dev/full")
 	require.NoError(t, err)
 	text, err := os.ReadFile(sum)
 	require.NoError(t, err)
@@ -259,6 +267,7 @@ func TestWhatCannotBeWrittenIsTold(t *testing.T) {
 	require.NoError(t, os.RemoveAll(sub))
 	err = f.Finish()
 	require.ErrorContains(t, err, "GODWIT_TRACE: ")
+	require.ErrorContains(t, err, "GODWIT_RECORD: ")
 	require.ErrorContains(t, err, "GODWIT_SUMMARY: ")
 }
 

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"godwit/replay"
+	"godwit/trace"
 )
 
 // TestAProgramUsesMoreThanItsDeviceHolds: an unmodified program sweeps over twice the
@@ -22,7 +25,8 @@ func TestAProgramUsesMoreThanItsDeviceHolds(t *testing.T) {
 			devices := filepath.Join(t.TempDir(), "devices.yaml")
 			memory := buffers * size * percent / 100
 			require.NoError(t, os.WriteFile(devices, fmt.Appendf(nil, "devices: [{name: small, memory: %d}]\n", memory), 0o600))
-			_, sum := on(1).with("GODWIT_DEVICES="+devices).summed(t, time.Minute, prog, fmt.Sprint(buffers), fmt.Sprint(size), fmt.Sprint(sweeps), "Godwit")
+			record := filepath.Join(t.TempDir(), "program.commands")
+			_, sum := on(1).with("GODWIT_DEVICES="+devices, "GODWIT_RECORD="+record).summed(t, time.Minute, prog, fmt.Sprint(buffers), fmt.Sprint(size), fmt.Sprint(sweeps), "Godwit")
 			require.Zero(t, sum.Failed+sum.Refused)
 			require.Positive(t, sum.Evictions)
 			require.LessOrEqual(t, sum.Devices[1].Peak, uint64(memory))
@@ -33,6 +37,21 @@ func TestAProgramUsesMoreThanItsDeviceHolds(t *testing.T) {
 			require.Equal(t, sum.Compulsory+sum.CapacityBound, sum.LowerBound)
 			t.Logf("%d%%: %d evictions, %d B since memory was short, %.2f of the bound", percent, sum.Evictions, sum.Capacity, float64(sum.Capacity)/float64(sum.CapacityBound))
 			requireMoved(t, sum)
+
+			recorded, err := trace.OpenCommands(t.Context(), record)
+			require.NoError(t, err)
+			require.Len(t, recorded, 1)
+			for _, policy := range replay.Policies()[:3] {
+				again, err := replay.Run(t.Context(), recorded[0], replay.Options{Policy: policy, Capacity: []uint64{0, uint64(memory)}})
+				require.NoError(t, err)
+				require.Equal(t, sum.Commands, again.Commands)
+				require.Equal(t, sum.Compulsory, again.Compulsory)
+				require.Equal(t, sum.CapacityBound, again.CapacityBound)
+				require.GreaterOrEqual(t, again.Capacity, again.CapacityBound)
+				if policy == replay.Belady {
+					require.LessOrEqual(t, again.Capacity, sum.Capacity, "with the future known")
+				}
+			}
 		})
 	}
 }

@@ -25,8 +25,8 @@ import (
 
 // execFlags are the flags of godwit exec.
 type execFlags struct {
-	devices, backend, trace, lib string
-	json                         bool
+	devices, backend, trace, record, lib string
+	json                                 bool
 }
 
 // Exit codes of godwit exec besides the program's own, as of env and shells.
@@ -57,6 +57,7 @@ or libgodwit.so is missing.`,
 		Example: `  godwit exec -- clinfo
   godwit exec --devices 4 -- ./program
   godwit exec --devices 4 --trace=program.trace -- python3 program.py
+  godwit exec --record=program.commands -- ./program      # then: godwit replay program.commands --memory 50%,70%,90%
   godwit exec --backend nvidia --devices 2 -- ./program`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -74,6 +75,7 @@ or libgodwit.so is missing.`,
 	flags.StringVar(&f.backend, "backend", "", "the OpenCL `library` that compiles and runs kernels: pocl, nvidia, oclgrind or a path")
 	flags.StringVar(&f.trace, "trace", "", "write every command and copy, with its reason, to `FILE` (without one, to standard error)")
 	flags.Lookup("trace").NoOptDefVal = "-"
+	flags.StringVar(&f.record, "record", "", "write what each command accesses to `FILE`, for godwit replay: other policies, other capacities")
 	flags.StringVar(&f.lib, "lib", "", "`path` of libgodwit.so")
 	flags.BoolVar(&f.json, "json", false, "print what was moved as one JSON object")
 	return cmd
@@ -146,21 +148,32 @@ func (f *execFlags) environment(ctx context.Context, summary string) (env []stri
 	if f.trace != "" {
 		trace := f.trace
 		if trace != "-" {
-			// Made here, so that a file that cannot be is bad usage.
-			w, err := os.Create(trace)
-			if err != nil {
-				return nil, fmt.Errorf("--trace: %w", err)
-			}
-			if err := w.Close(); err != nil {
-				return nil, fmt.Errorf("--trace: %w", err)
-			}
-			if trace, err = filepath.Abs(trace); err != nil {
+			if trace, err = emptied(trace); err != nil {
 				return nil, fmt.Errorf("--trace: %w", err)
 			}
 		}
 		env = append(env, "GODWIT_TRACE="+trace)
 	}
+	if f.record != "" {
+		record, err := emptied(f.record)
+		if err != nil {
+			return nil, fmt.Errorf("--record: %w", err)
+		}
+		env = append(env, "GODWIT_RECORD="+record)
+	}
 	return env, nil
+}
+
+// emptied makes a file, so that one that cannot be is bad usage, and gives its absolute path.
+func emptied(path string) (string, error) {
+	w, err := os.Create(path)
+	if err != nil {
+		return "", err
+	}
+	if err := w.Close(); err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
 }
 
 // existing is a file's absolute path.

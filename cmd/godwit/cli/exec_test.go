@@ -61,8 +61,8 @@ func TestExecTellsTheProgramByItsEnvironmentAndPassesItsExitCodeOn(t *testing.T)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "two.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("devices: [{name: a}, {name: b}]"), 0o666))
-	out, _, code = execed(t, bin, "--devices", file, "--trace="+filepath.Join(dir, "lines"), "sh", "-c", `echo "$GODWIT_DEVICES $GODWIT_TRACE"`)
-	require.Equal(t, file+" "+filepath.Join(dir, "lines")+"\n", out)
+	out, _, code = execed(t, bin, "--devices", file, "--trace="+filepath.Join(dir, "lines"), "--record", filepath.Join(dir, "commands"), "sh", "-c", `echo "$GODWIT_DEVICES $GODWIT_TRACE $GODWIT_RECORD"`)
+	require.Equal(t, file+" "+filepath.Join(dir, "lines")+" "+filepath.Join(dir, "commands")+"\n", out)
 	require.Zero(t, code)
 
 	for _, c := range []struct {
@@ -82,6 +82,7 @@ func TestExecTellsTheProgramByItsEnvironmentAndPassesItsExitCodeOn(t *testing.T)
 		{[]string{"--devices", "nothere.yaml", "--", "true"}, "a number, a list of devices or a file", 2},
 		{[]string{"--devices", "0,,1", "--", "true"}, "item 1 of the list is empty", 2},
 		{[]string{"--trace=/nothere/x", "--", "true"}, "--trace", 2},
+		{[]string{"--record=/nothere/x", "--", "true"}, "--record", 2},
 		{[]string{"--lib", "/nothere", "--", "true"}, "no such file", 2},
 		{[]string{"--", "/nothere"}, "no such file", 127},
 		{[]string{"--", dir}, "permission denied", 126},

@@ -36,14 +36,16 @@ type replayFlags struct {
 	patience   time.Duration
 	faults     string
 	examples   []string
+	commandFlags
 }
 
 // replayOutput is the JSON form of what godwit replay says.
 type replayOutput struct {
-	Traces  []traceInfo         `json:"traces"`
-	Results []replay.Result     `json:"results"`
-	Means   []replay.Mean       `json:"means"` // geometric, by strategy
-	Pools   []poolreplay.Result `json:"pools,omitempty"`
+	Traces   []traceInfo         `json:"traces"`
+	Results  []replay.Result     `json:"results"`
+	Means    []replay.Mean       `json:"means"` // geometric, by strategy
+	Pools    []poolreplay.Result `json:"pools,omitempty"`
+	Commands []commandReplay     `json:"commands,omitempty"` // of command traces, in place of all of these
 }
 
 // traceInfo says what was read.
@@ -64,10 +66,14 @@ func newReplay() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay TRACE… | --example NAME",
-		Short: "Replay allocation traces through placement strategies",
-		Long: `Replay allocation traces through placement strategies.
+		Short: "Replay allocation traces through placement strategies, and command traces under eviction policies",
+		Long: `Replay allocation traces through placement strategies, and command traces under eviction policies.
 
-Reads Godwit's CSV (op,id,bytes,time_us), MiniMalloc's CSV (id,lower,upper,size),
+Allocation traces say which chunks are allocated and freed, and nothing of their content:
+nothing is moved for them, and nothing is evicted. Command traces, which godwit exec and
+godwit run record with --record, say what commands access: see below.
+
+For allocation traces it reads Godwit's CSV (op,id,bytes,time_us), MiniMalloc's CSV (id,lower,upper,size),
 RMM's log, PyTorch's memory snapshot (pickle or JSON) and VMA's statistics (JSON), plain or gzip, told apart by
 content. With --region min, the default, it finds for each strategy the smallest
 region in which it never fails, to 0.1 %; overhead is that region divided by the
@@ -88,8 +94,20 @@ and keep what is freed: power-of-two, leading-bits, and either with ":1.1" for a
 ceiling of 1.1 times the peak of live bytes. Held over peak compares with
 overhead: both are bytes taken from the device for a byte in use.
 
-Exit status: 0; 1 where --region is given and something did not fit; 2 for bad
+A command trace is replayed by the runtime on modelled devices that keep no bytes, once for
+each --policy and each --memory. It prints the bytes moved; of these the compulsory ones,
+which had to move if no memory had a limit; those due to capacity, which are all others;
+and the bound that no policy's are below. belady knows the trace to its end.
+--memory says what each device has: a size, a percentage of what the trace uses at most
+with memory without limit, "recorded" (the default), or "all", which is without limit.
+With --machine copies and links cost what they do there, and its time is printed.
+
+Exit status: 0; 1 where --region or --memory is given and something did not fit; 2 for bad
 usage or input.`,
+		Example: `  godwit replay --example resnet50 --strategy all
+  godwit exec --record=program.commands -- ./program
+  godwit replay program.commands --policy lru,cost,belady --memory 50%,70%,90%
+  godwit replay program.commands --memory 8GiB --machine h200-pcie --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(f.examples) > 0 {
 				return nil
@@ -97,6 +115,9 @@ usage or input.`,
 			return atLeastOne("a trace", math.MaxInt)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if files, err := f.commandTraces(cmd, args); files != nil || err != nil {
+				return errors.Join(err, replayCommands(cmd.Context(), cmd.OutOrStdout(), files, f))
+			}
 			return runReplay(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f)
 		},
 	}
@@ -116,6 +137,7 @@ usage or input.`,
 	fl.StringSliceVar(&f.examples, "example", nil, "also replay the built-in trace `NAME` (godwit examples lists them)")
 	fl.BoolVar(&f.series, "series", false, "with --json: also live bytes and holes over time")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
+	f.commandFlags.register(fl)
 	fl.StringVar(&f.report, "report", "", "write a self-contained HTML report to `FILE`")
 	return cmd
 }
@@ -194,7 +216,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 		}
 	}
 	if f.json {
-		err = writeJSON(out, replayOutput{infos, results, replay.Means(results), pools})
+		err = writeJSON(out, replayOutput{Traces: infos, Results: results, Means: replay.Means(results), Pools: pools})
 	} else {
 		if f.perturbed == "" { // else there are hundreds of streams: --json has them
 			printReplay(out, results, o.Region != 0)

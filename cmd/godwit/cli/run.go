@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"godwit/outfile"
 	"godwit/scenario"
+	"godwit/trace"
 )
 
 // runFlags are the flags of godwit run.
@@ -28,6 +30,7 @@ type runFlags struct {
 	summary  bool
 	explain  []string
 	dot      string
+	record   string
 }
 
 func newRun() *cobra.Command {
@@ -75,6 +78,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`; - is standard output")
 	cmd.Flags().StringVar(&f.dot, "dot", "", "write commands and copies, and which bytes go from one to the other, as a graph for GraphViz to `FILE`; - is standard output")
+	cmd.Flags().StringVar(&f.record, "record", "", "write what each command accesses to `FILE`, for godwit replay: other policies, other capacities")
 	cmd.Flags().BoolVar(&f.summary, "summary", false, "show totals by command, link and buffer, not every command; with --json these alone")
 	cmd.Flags().StringArrayVar(&f.explain, "explain", nil, "show the journey of these `BYTES`, as in a, a[0:4KiB] or 'a[0,4096)', not every command")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
@@ -84,7 +88,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 }
 
 func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
-	if err := apart([]given{{"--timeline", f.timeline}, {"--dot", f.dot}, {"--csv", f.csv}}, f.reads(file, f.machine)...); err != nil {
+	if err := apart([]given{{"--timeline", f.timeline}, {"--dot", f.dot}, {"--csv", f.csv}, {"--record", f.record}}, f.reads(file, f.machine)...); err != nil {
 		return err
 	}
 	if err := f.oneOnStdout(); err != nil {
@@ -123,7 +127,16 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		defer func() { err = errors.Join(err, d.file.Abort()) }()
 	}
+	record, err := recordTo(ctx, f.record)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, record.abort()) }()
+	run.Record = record.writer
 	res, err := runShowingProgress(ctx, s, run)
+	if err == nil {
+		err = record.commit()
+	}
 	for _, d := range files {
 		if len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
 			err = errors.Join(err, d.commit(res, out))
@@ -141,6 +154,43 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		res.Print(out, opt)
 	}
 	return runError(res, err)
+}
+
+// recording is a command trace that is being written; nothing where none is wanted.
+type recording struct {
+	file   *outfile.File
+	buffer *bufio.Writer
+	writer *trace.CommandWriter
+}
+
+// recordTo makes the file before the run: one that cannot be is bad usage.
+func recordTo(ctx context.Context, path string) (r recording, err error) {
+	if path == "" {
+		return r, nil
+	}
+	if r.file, err = outfile.Create(ctx, path); err != nil {
+		return r, fmt.Errorf("--record: %w", err)
+	}
+	r.buffer = bufio.NewWriter(r.file)
+	r.writer = trace.NewCommandWriter(r.buffer, "")
+	return r, nil
+}
+
+func (r *recording) commit() error {
+	if r.file == nil {
+		return nil
+	}
+	if err := errors.Join(r.writer.Err(), r.buffer.Flush()); err != nil {
+		return fmt.Errorf("--record: %w", err)
+	}
+	return r.file.Commit()
+}
+
+func (r *recording) abort() error {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Abort()
 }
 
 // writeJSON writes a result, or its totals where these are wanted.

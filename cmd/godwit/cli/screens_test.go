@@ -60,6 +60,7 @@ var screens = []struct {
 	{"devices", []string{"devices"}, true, false}, // without OpenCL, whose devices differ from machine to machine
 	{"replay", []string{"replay", "--example", "resnet50", "--repeats", "0"}, false, false},
 	{"replay-times", []string{"replay", "--example", "resnet50", "-s", "fit,bestfit", "--repeats", "1", "--pool", "power-of-two"}, true, false},
+	{"replay-commands", []string{"replay", "small.commands", "--policy", "lru,belady", "--memory", "recorded,60%,256"}, false, false},
 	{"trace-info", []string{"trace", "info", "resnet50.csv.gz"}, false, false},
 	{"trace-infos", []string{"trace", "info", "small.csv", "resnet50.csv.gz"}, false, false},
 	{"trace-convert", []string{"trace", "convert", "small.csv", "--to", "rmm"}, false, false},
@@ -90,7 +91,14 @@ func screenFiles(t *testing.T) string {
 	})
 	require.NoError(t, err)
 	small := "id,lower,upper,size\n0,0,9,1024\n1,1,3,4096\n2,2,8,512\n3,4,7,4096\n4,5,6,256\n"
-	for name, text := range map[string]string{"resnet50.csv.gz": string(trace), "summary.json": string(summary), "small.csv": small} {
+	commands := `{"godwit":"commands","version":1}` + "\n" + `{"context":"1","memories":[{"name":"host"},{"name":"gpu0","capacity":2048}]}` + "\n"
+	for b := range 4 {
+		commands += fmt.Sprintf(`{"context":"1","create":{"id":%d,"size":1024,"content":true}}`+"\n", b+1)
+	}
+	for i := range 40 {
+		commands += fmt.Sprintf(`{"context":"1","command":{"op":"launch","kernel":"k","queue":1,"uses":[{"buffer":%d,"memory":1,"range":[0,1024],"mode":"both"}]}}`+"\n", 1+i%4)
+	}
+	for name, text := range map[string]string{"small.commands": commands, "resnet50.csv.gz": string(trace), "summary.json": string(summary), "small.csv": small} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "lib"), 0o700))

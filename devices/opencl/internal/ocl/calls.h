@@ -89,8 +89,9 @@ GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_h
 
 // gw_transfer carries out a GW_READ or GW_WRITE behind the events in waits, and returns how it
 // ended. Where OpenCL has taken it, c->event is its event. Alone, behind nothing that has not
-// ended, it is one blocking call. Else it is enqueued and then waited for: buffers are neither
-// made nor released during an enqueue (loader.c, shape), and no enqueue starts while one is to be.
+// ended, it is one blocking call, but a long one where calls are kept apart. Else it is enqueued and then waited
+// for: buffers are neither made nor released during an enqueue (loader.c, shape), and no enqueue starts
+// while one is to be.
 GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, int alone);
 
 // gw_inline_run carries out c, a GW_LAUNCH behind nothing, on a queue of such a device that nobody

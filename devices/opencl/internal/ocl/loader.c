@@ -210,24 +210,48 @@ static cl_int enqueued(cl_int err, cl_event *ev)
 	return err;
 }
 
-// shape orders the calls that make and release sub-buffers, which have it alone, and those that enqueue commands,
-// which share it: together they break a list of a vendor's library (quirks.go). Writers come first, or
-// a program that never stops to enqueue would keep them out. No call that has it calls another.
+// shape orders calls that break lists of a vendor's library together (quirks.go). Those that make and release
+// sub-buffers have it alone, and those that enqueue commands share it. Where contexts need them apart, those that
+// enqueue, set arguments, and make and release anything but contexts have it alone too. What waits or
+// compiles never has it. Writers come first, or a program that never stops to enqueue would keep them out. No call that
+// has it calls another.
 #ifndef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
 #define PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP PTHREAD_RWLOCK_INITIALIZER
 #endif
 static pthread_rwlock_t shape = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static int crowds; // atomic: contexts that need calls apart
 
-static int shaping(void) { return pthread_rwlock_wrlock(&shape); }
-static int enqueuing(void) { return pthread_rwlock_rdlock(&shape); }
+void gw_apart(int more) { __atomic_add_fetch(&crowds, more, __ATOMIC_SEQ_CST); }
+
+int gw_is_apart(void) { return __atomic_load_n(&crowds, __ATOMIC_RELAXED) != 0; }
+
+// These calls take microseconds, and to be woken takes as long as several: so it is looked for first.
+#define SHAPE_LOOKS 200
+
+static int shaping(void)
+{
+	for (int i = 0; i < SHAPE_LOOKS; i++) {
+		if (pthread_rwlock_trywrlock(&shape) == 0)
+			return 1;
+#if defined __x86_64__
+		__builtin_ia32_pause();
+#endif
+	}
+	return pthread_rwlock_wrlock(&shape) == 0;
+}
+
+static int enqueuing(void) { return gw_is_apart() ? shaping() : pthread_rwlock_rdlock(&shape) == 0; }
+static int apart(void) { return gw_is_apart() && shaping(); }
 static void shaped(const int *held)
 {
-	(void)held;
-	pthread_rwlock_unlock(&shape);
+	if (*held)
+		pthread_rwlock_unlock(&shape);
 }
 
 #define GW_SHAPES __attribute__((cleanup(shaped), unused)) int shapes = shaping();
 #define GW_ENQUEUES __attribute__((cleanup(shaped), unused)) int enqueues = enqueuing();
+#define GW_FREELY
+#define GW_APART __attribute__((cleanup(shaped), unused)) int alone = apart();
 
 // P and A spell a function's parameters and the arguments passed on.
 #define P(...) (__VA_ARGS__)
@@ -237,19 +261,22 @@ static void shaped(const int *held)
 // Functions that return a status.
 #define STATUS(f, p, a) \
 	GW_HIDDEN cl_int f p { GW_GATE return gw_load() ? GW_NO_PLATFORM : fn.f a; }
-// Functions of GW_OPTIONAL that return a status.
+#define APART(f, p, a) \
+	GW_HIDDEN cl_int f p { GW_GATE GW_APART return gw_load() ? GW_NO_PLATFORM : fn.f a; }
+// The same of GW_OPTIONAL: they are about kernels and their arguments.
 #define OPTIONAL(f, p, a) \
-	GW_HIDDEN cl_int f p { GW_GATE return gw_load() ? GW_NO_PLATFORM : fn.f ? fn.f a : CL_INVALID_OPERATION; }
+	GW_HIDDEN cl_int f p { GW_GATE GW_APART return gw_load() ? GW_NO_PLATFORM : fn.f ? fn.f a : CL_INVALID_OPERATION; }
 // Functions that return an object of a kind, and a status in *err.
-#define CREATE(kind, type, f, p, a) \
+#define CREATE(how, kind, type, f, p, a) \
 	GW_HIDDEN type f p \
 	{ \
 		GW_GATE \
+		how \
 		if (gw_load()) { if (err) *err = GW_NO_PLATFORM; return NULL; } \
 		return created(kind, fn.f a); \
 	}
-#define RELEASE(kind, f, type) \
-	GW_HIDDEN cl_int f(type o) { GW_GATE return gw_load() ? GW_NO_PLATFORM : released(kind, fn.f(o)); }
+#define RELEASE(how, kind, f, type) \
+	GW_HIDDEN cl_int f(type o) { GW_GATE how return gw_load() ? GW_NO_PLATFORM : released(kind, fn.f(o)); }
 // Functions that enqueue a command and return a status.
 #define ENQUEUE(f, p, a) \
 	GW_HIDDEN cl_int f p \
@@ -279,7 +306,7 @@ STATUS(clCompileProgram, P(cl_program p, cl_uint n, const cl_device_id *d, const
 OPTIONAL(clGetKernelSubGroupInfo, P(cl_kernel k, cl_device_id d, cl_kernel_sub_group_info i, size_t m, const void *in, size_t n, void *v, size_t *r), A(k, d, i, m, in, n, v, r))
 OPTIONAL(clSetKernelArgSVMPointer, P(cl_kernel k, cl_uint i, const void *v), A(k, i, v))
 OPTIONAL(clSetKernelExecInfo, P(cl_kernel k, cl_kernel_exec_info i, size_t n, const void *v), A(k, i, n, v))
-STATUS(clSetKernelArg, P(cl_kernel k, cl_uint i, size_t n, const void *v), A(k, i, n, v))
+APART(clSetKernelArg, P(cl_kernel k, cl_uint i, size_t n, const void *v), A(k, i, n, v))
 STATUS(clSetUserEventStatus, P(cl_event e, cl_int s), A(e, s))
 STATUS(clSetEventCallback, P(cl_event e, cl_int s, void(CL_CALLBACK *f)(cl_event, cl_int, void *), void *u), A(e, s, f, u))
 STATUS(clSetMemObjectDestructorCallback, P(cl_mem m, void(CL_CALLBACK *f)(cl_mem, void *), void *u), A(m, f, u))
@@ -287,18 +314,19 @@ STATUS(clWaitForEvents, P(cl_uint n, const cl_event *e), A(n, e))
 STATUS(clFinish, P(cl_command_queue q), A(q))
 STATUS(clFlush, P(cl_command_queue q), A(q))
 
-CREATE(GW_CONTEXT, cl_context, clCreateContext, P(const cl_context_properties *p, cl_uint n, const cl_device_id *d, void(CL_CALLBACK *f)(const char *, const void *, size_t, void *), void *u, cl_int *err), A(p, n, d, f, u, err))
-CREATE(GW_QUEUE, cl_command_queue, clCreateCommandQueue, P(cl_context c, cl_device_id d, cl_command_queue_properties p, cl_int *err), A(c, d, p, err))
-CREATE(GW_PROGRAM, cl_program, clCreateProgramWithSource, P(cl_context c, cl_uint n, const char **s, const size_t *l, cl_int *err), A(c, n, s, l, err))
-CREATE(GW_PROGRAM, cl_program, clCreateProgramWithBinary, P(cl_context c, cl_uint n, const cl_device_id *d, const size_t *l, const unsigned char **b, cl_int *st, cl_int *err), A(c, n, d, l, b, st, err))
-CREATE(GW_PROGRAM, cl_program, clLinkProgram, P(cl_context c, cl_uint n, const cl_device_id *d, const char *o, cl_uint pn, const cl_program *p, void(CL_CALLBACK *f)(cl_program, void *), void *u, cl_int *err), A(c, n, d, o, pn, p, f, u, err))
-CREATE(GW_KERNEL, cl_kernel, clCreateKernel, P(cl_program p, const char *n, cl_int *err), A(p, n, err))
-CREATE(GW_MEM, cl_mem, clCreateImage, P(cl_context c, cl_mem_flags f, const cl_image_format *i, const cl_image_desc *d, void *h, cl_int *err), A(c, f, i, d, h, err))
-CREATE(GW_EVENT, cl_event, clCreateUserEvent, P(cl_context c, cl_int *err), A(c, err))
+CREATE(GW_FREELY, GW_CONTEXT, cl_context, clCreateContext, P(const cl_context_properties *p, cl_uint n, const cl_device_id *d, void(CL_CALLBACK *f)(const char *, const void *, size_t, void *), void *u, cl_int *err), A(p, n, d, f, u, err))
+CREATE(GW_APART, GW_QUEUE, cl_command_queue, clCreateCommandQueue, P(cl_context c, cl_device_id d, cl_command_queue_properties p, cl_int *err), A(c, d, p, err))
+CREATE(GW_APART, GW_PROGRAM, cl_program, clCreateProgramWithSource, P(cl_context c, cl_uint n, const char **s, const size_t *l, cl_int *err), A(c, n, s, l, err))
+CREATE(GW_APART, GW_PROGRAM, cl_program, clCreateProgramWithBinary, P(cl_context c, cl_uint n, const cl_device_id *d, const size_t *l, const unsigned char **b, cl_int *st, cl_int *err), A(c, n, d, l, b, st, err))
+CREATE(GW_FREELY, GW_PROGRAM, cl_program, clLinkProgram, P(cl_context c, cl_uint n, const cl_device_id *d, const char *o, cl_uint pn, const cl_program *p, void(CL_CALLBACK *f)(cl_program, void *), void *u, cl_int *err), A(c, n, d, o, pn, p, f, u, err))
+CREATE(GW_APART, GW_KERNEL, cl_kernel, clCreateKernel, P(cl_program p, const char *n, cl_int *err), A(p, n, err))
+CREATE(GW_APART, GW_MEM, cl_mem, clCreateImage, P(cl_context c, cl_mem_flags f, const cl_image_format *i, const cl_image_desc *d, void *h, cl_int *err), A(c, f, i, d, h, err))
+CREATE(GW_APART, GW_EVENT, cl_event, clCreateUserEvent, P(cl_context c, cl_int *err), A(c, err))
 
 GW_HIDDEN cl_mem clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void *h, cl_int *err)
 {
 	GW_GATE
+	GW_APART
 	cl_int fault = gw_load() ? GW_NO_PLATFORM : gw_faulty(1);
 	if (fault) {
 		if (err) *err = fault;
@@ -321,6 +349,7 @@ GW_HIDDEN cl_mem clCreateSubBuffer(cl_mem m, cl_mem_flags f, cl_buffer_create_ty
 GW_HIDDEN cl_mem clCreateBufferWithProperties(cl_context c, const cl_mem_properties *p, cl_mem_flags f, size_t n, void *h, cl_int *err)
 {
 	GW_GATE
+	GW_APART
 	cl_int fault = gw_load() ? GW_NO_PLATFORM : !fn.clCreateBufferWithProperties ? CL_INVALID_OPERATION : gw_faulty(1);
 	if (fault) {
 		if (err) *err = fault;
@@ -332,6 +361,7 @@ GW_HIDDEN cl_mem clCreateBufferWithProperties(cl_context c, const cl_mem_propert
 GW_HIDDEN cl_program clCreateProgramWithIL(cl_context c, const void *il, size_t n, cl_int *err)
 {
 	GW_GATE
+	GW_APART
 	if (gw_load() || !fn.clCreateProgramWithIL) {
 		if (err) *err = CL_INVALID_OPERATION;
 		return NULL;
@@ -339,8 +369,8 @@ GW_HIDDEN cl_program clCreateProgramWithIL(cl_context c, const void *il, size_t 
 	return created(GW_PROGRAM, fn.clCreateProgramWithIL(c, il, n, err));
 }
 
-RELEASE(GW_CONTEXT, clReleaseContext, cl_context)
-RELEASE(GW_QUEUE, clReleaseCommandQueue, cl_command_queue)
+RELEASE(GW_FREELY, GW_CONTEXT, clReleaseContext, cl_context)
+RELEASE(GW_APART, GW_QUEUE, clReleaseCommandQueue, cl_command_queue)
 GW_HIDDEN cl_int clReleaseMemObject(cl_mem o)
 {
 	GW_GATE
@@ -352,14 +382,15 @@ GW_HIDDEN cl_int clReleaseMemObject(cl_mem o)
 	__atomic_add_fetch(&releases, 1, __ATOMIC_SEQ_CST);
 	return st;
 }
-RELEASE(GW_PROGRAM, clReleaseProgram, cl_program)
-RELEASE(GW_KERNEL, clReleaseKernel, cl_kernel)
-RELEASE(GW_EVENT, clReleaseEvent, cl_event)
+RELEASE(GW_APART, GW_PROGRAM, clReleaseProgram, cl_program)
+RELEASE(GW_APART, GW_KERNEL, clReleaseKernel, cl_kernel)
+RELEASE(GW_APART, GW_EVENT, clReleaseEvent, cl_event)
 
 // A retain is one more reference to release.
 GW_HIDDEN cl_int clRetainEvent(cl_event e)
 {
 	GW_GATE
+	GW_APART
 	return gw_load() ? GW_NO_PLATFORM : enqueued(fn.clRetainEvent(e), &e);
 }
 
@@ -383,6 +414,7 @@ ENQUEUE(clEnqueueUnmapMemObject, P(cl_command_queue q, cl_mem m, void *p, WAITS)
 GW_HIDDEN void *clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, size_t o, size_t n, WAITS, cl_int *err)
 {
 	GW_GATE
+	GW_ENQUEUES
 	cl_int e = gw_load() ? GW_NO_PLATFORM : gw_faulty(0);
 	void *p = e ? NULL : fn.clEnqueueMapBuffer(q, m, b, f, o, n, nw, w, ev, &e);
 	enqueued(e, ev);
@@ -393,6 +425,7 @@ GW_HIDDEN void *clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool b, cl_m
 GW_HIDDEN void *clEnqueueMapImage(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, const size_t *o, const size_t *r, size_t *rp, size_t *sp, WAITS, cl_int *err)
 {
 	GW_GATE
+	GW_ENQUEUES
 	cl_int e = gw_load() ? GW_NO_PLATFORM : gw_faulty(0);
 	void *p = e ? NULL : fn.clEnqueueMapImage(q, m, b, f, o, r, rp, sp, nw, w, ev, &e);
 	enqueued(e, ev);

@@ -51,6 +51,15 @@ func Serialize(on bool) {
 	}
 }
 
+// KeepApart has calls that make, release and enqueue exclude each other, or ends that. It counts.
+func KeepApart(on bool) {
+	if on {
+		C.gw_apart(1)
+	} else {
+		C.gw_apart(-1)
+	}
+}
+
 // Counts are objects of each kind, by OpenCL's names.
 type Counts struct {
 	Contexts, Queues, Buffers, Programs, Kernels, Events int64

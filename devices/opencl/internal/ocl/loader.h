@@ -31,6 +31,10 @@ GW_HIDDEN void gw_use_loader(const char *library);
 // gw_has_svm reports whether the loader has the functions of shared virtual
 // memory that are used here. Without them they must not be called.
 GW_HIDDEN int gw_has_svm(void);
+// gw_apart, with 1, has calls that make, release and enqueue exclude each other from now on, until it is
+// called with -1 as often. Whoever blocks in an enqueue keeps all others out then: gw_is_apart tells.
+GW_HIDDEN void gw_apart(int more);
+GW_HIDDEN int gw_is_apart(void);
 // gw_releases changes with every release of a buffer.
 GW_HIDDEN uint64_t gw_releases(void);
 // gw_counts copies objects created and released so far, by kind.

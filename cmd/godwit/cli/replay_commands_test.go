@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// recorded is the command trace of an example.
+func recorded(t *testing.T, args ...string) string {
+	file := filepath.Join(t.TempDir(), "recorded.commands")
+	_, _, err := godwit(t, append([]string{"run", "--record", file, "--summary"}, args...)...)
+	require.NoError(t, err)
+	return file
+}
+
+func TestReplayOfCommandsSaysWhatWouldMove(t *testing.T) {
+	file := recorded(t, "--example", "matmul-tiles", "--set", "n=4", "--machine", "h200-pcie")
+	text, _, err := godwit(t, "run", "--example", "matmul-tiles", "--set", "n=4", "--machine", "h200-pcie", "--json")
+	require.NoError(t, err)
+	var ran struct {
+		Moved      uint64 `json:"bytes_moved"`
+		Compulsory uint64 `json:"bytes_compulsory"`
+		Capacity   uint64 `json:"bytes_capacity"`
+		Bound      uint64 `json:"bytes_capacity_bound"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &ran))
+
+	text, _, err = godwit(t, "replay", file, "--policy", "cost,belady,lru", "--memory", "recorded,50%,all", "--machine", "h200-pcie", "--json")
+	require.NoError(t, err)
+	var out replayOutput
+	require.NoError(t, json.Unmarshal([]byte(text), &out))
+	require.Len(t, out.Commands, 9)
+	first := out.Commands[0]
+	require.Equal(t, ran.Moved, first.BytesMoved)
+	require.Equal(t, ran.Compulsory, first.Compulsory)
+	require.Equal(t, ran.Capacity, first.Summary.Capacity)
+	require.Equal(t, ran.Bound, first.CapacityBound)
+	require.NotZero(t, first.CapacityBound)
+	for i, c := range out.Commands {
+		require.True(t, c.Complete)
+		require.NotZero(t, c.Makespan)
+		require.Equal(t, []string{"cost", "belady", "lru"}[i%3], c.Policy)
+		require.Equal(t, ran.Compulsory, c.Compulsory)
+		require.GreaterOrEqual(t, c.Summary.Capacity, c.CapacityBound)
+		switch i / 3 {
+		case 1:
+			require.Greater(t, c.Summary.Capacity, out.Commands[i-3].Summary.Capacity, "half of the memory")
+		case 2:
+			require.Zero(t, c.Summary.Capacity, "memory without limit")
+			require.GreaterOrEqual(t, c.Each[0].Capacity, uint64(1<<30), "the machine's")
+		}
+	}
+}
+
+func TestReplayTellsTheKindsOfTracesApart(t *testing.T) {
+	file, small := recorded(t, "--example", "overlap"), filepath.Join(t.TempDir(), "small.csv")
+	require.NoError(t, os.WriteFile(small, []byte("id,lower,upper,size\n0,0,9,1024\n"), 0o600))
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{small, "--policy", "lru"}, "--policy: " + small + " is an allocation trace, for which nothing moves"},
+		{[]string{"--example", "resnet50", "--memory", "1GiB"}, "--memory: the examples are allocation traces"},
+		{[]string{file, "--region", "1GiB"}, "--region: " + file + " is a command trace"},
+		{[]string{file, "--example", "resnet50"}, "--example: " + file + " is a command trace"},
+		{[]string{file, small}, small + ": an allocation trace, and " + file + " is a command trace"},
+		{[]string{small, file}, "a command trace"},
+		{[]string{file, "--policy", "mru"}, `--policy "mru": want one of belady, cost, lru, none`},
+		{[]string{file, "--memory", "0%"}, `--memory "0%": want 1% to`},
+		{[]string{file, "--memory", "much"}, `--memory "much": want a size`},
+		{[]string{file, "--machine", "h200"}, "h200"},
+	} {
+		_, _, err := godwit(t, append([]string{"replay"}, c.args...)...)
+		require.ErrorContains(t, err, c.want)
+		require.False(t, isFailed(err), "exit status 2")
+	}
+	out, _, err := godwit(t, "replay", file, "--policy", "none", "--memory", "2%")
+	require.ErrorContains(t, err, "1 replays could not go on")
+	require.True(t, isFailed(err))
+	require.Contains(t, out, "no room")
+}
