@@ -30,7 +30,8 @@ import (
 //     take long, and holds up nobody but what waits for it.
 //   - After enough short trials launches run inline. Where several take long, for whatever
 //     reason (on a busy machine a thread is interrupted now and then, which is one), all go to OpenCL again, and after
-//     many launches there are trials again; each time after twice as many.
+//     many launches there are trials again; each time after twice as many,
+//     unless it went well for long.
 //
 // Not inline: queues with profiling, whose times are OpenCL's; more work-items than one thread should run; launches that use
 // shared virtual memory; programs with variables at program scope, of which each
@@ -38,13 +39,16 @@ import (
 const (
 	inlineItems = 256 // work-items of a launch
 	inlineGood  = 3   // short trials in a row; of them the first may compile, and take long
-	inlineOften = 4   // so many long launches, with less than inlineApart between two, are too many
+	inlineBad   = 8   // long trials that are too many
+	inlineOften = 4   // long launches that are too many, with less than inlineApart between two
 	inlineApart = 64
+	inlineCalm  = 4096    // launches without a long one, after which what was before is forgotten
 	inlinePause = 1024    // launches from one row of trials to the next, at first
 	inlineMost  = 1 << 20 // and at most
 )
 
-// limits are a variable for tests.
+// limits are a variable for tests. Trials are longer than launches that follow each other: what they
+// touch is in no cache.
 type limits struct {
 	after int           // launches before the program is built
 	short time.Duration // a trial takes at most
@@ -52,7 +56,7 @@ type limits struct {
 	twice time.Duration // and such a one counts as two
 }
 
-var inlineLimits = limits{32, 10 * time.Microsecond, 50 * time.Microsecond, time.Millisecond}
+var inlineLimits = limits{32, 25 * time.Microsecond, 20 * time.Microsecond, time.Millisecond}
 
 // wantsInline is whether UseInline was called.
 var wantsInline bool
@@ -305,12 +309,13 @@ func (r *record) inlineLane() lane {
 	return toOpenCL
 }
 
-// runInline runs r, whose waits are reached. inline.mu is held.
-func (r *record) runInline() (time.Duration, ocl.Status) {
+// runInline runs r, whose waits are reached, and returns how long it took: of processor time, which other
+// threads do not add to, or by the clock, which is cheap to ask. inline.mu is held.
+func (r *record) runInline(processor bool) (time.Duration, ocl.Status) {
 	x, k := r.host.inline, &r.kernel.inline
 	c := r.cmd
 	c.Queue, c.Kernel = x.queue, k.cl
-	return c.RunInline(r.args, k.set)
+	return c.RunInline(r.args, k.set, processor)
 }
 
 // runNowLocked does r within Submit: held to free. mu is released in between, which nobody uses:
@@ -318,7 +323,7 @@ func (r *record) runInline() (time.Duration, ocl.Status) {
 func (h *host) runNowLocked(r *record) (mem.Point, bool) {
 	q, k := r.q, &r.kernel.inline
 	h.mu.Unlock()
-	took, st := r.runInline()
+	took, st := r.runInline(false)
 	h.inline.mu.Unlock()
 	h.mu.Lock()
 	if st != 0 {
@@ -336,7 +341,10 @@ func (h *host) runNowLocked(r *record) (mem.Point, bool) {
 
 // ran notes how long a launch took that ran inline. host.mu is held.
 func (k *inlineKernel) ran(took time.Duration) {
-	if k.since++; took <= inlineLimits.long {
+	if k.since++; k.since == inlineCalm {
+		k.pause = inlinePause
+	}
+	if took <= inlineLimits.long {
 		return
 	}
 	if k.since > inlineApart {
@@ -371,7 +379,7 @@ func (r *record) runTrial() {
 	var st ocl.Status
 	if there {
 		r.begun.Store(true)
-		took, st = r.runInline()
+		took, st = r.runInline(true)
 	}
 	x.mu.Unlock()
 	h.mu.Lock()
@@ -393,7 +401,7 @@ func (r *record) runTrial() {
 // judge notes how long a trial took. The first may compile, and any may be interrupted. host.mu is held.
 func (k *inlineKernel) judge(took time.Duration) {
 	if took > inlineLimits.short {
-		if k.long++; k.long == inlineOften {
+		if k.long++; k.long == inlineBad {
 			k.stop()
 		}
 		return
