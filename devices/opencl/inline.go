@@ -56,7 +56,7 @@ type limits struct {
 	twice time.Duration // and such a one counts as two
 }
 
-var inlineLimits = limits{32, 25 * time.Microsecond, 20 * time.Microsecond, time.Millisecond}
+var inlineLimits = limits{128, 25 * time.Microsecond, 20 * time.Microsecond, time.Millisecond}
 
 // wantsInline is whether UseInline was called.
 var wantsInline bool
