@@ -87,15 +87,20 @@ func (c *Command) Pieces() iter.Seq[Piece] {
 // Command is what a queue is given: a tagged union of the closed set of
 // operations. Callers reuse it from call to call.
 type Command struct {
-	Op  Op
-	Tag uint64 // the caller's; copied into traces and errors
+	Op      Op
+	Awaited bool // OpCopy: who submits it calls Wait at once, and waits for nothing before; the queue may leave the copy to that call, or to any other's Wait for its point
+	// Quiet, of an OpLaunch, says that nobody cares when exactly it ends, but for what
+	// waits for its point: that may be reached only when somebody waits for it, asks to
+	// be told of it, or for a later one of the queue. A queue that makes nothing of it
+	// is right too.
+	Quiet bool
+	Tag   uint64 // the caller's; copied into traces and errors
 
 	// Dst and Src of an OpMarker say, where Size is not 0, what the host does itself: it
 	// has written Size bytes at Dst, or reads those at Src from the end of the marker on.
-	// Only devices that keep no bytes look at them.
+	// Only devices that keep no bytes look at them, and others may not be told.
 	Dst, Src Loc
 	Size     uint64 // bytes, for OpCopy and OpFill
-	Awaited  bool   // OpCopy: who submits it calls Wait at once, and waits for nothing before; the queue may leave the copy to that call, or to any other's Wait for its point
 	Late     Late   // OpCopy: what part of Size there is to move; nil is all
 	Rect     Rect
 	Pattern  []byte // 1 to 128 bytes, a power of two; Size is a multiple of it
@@ -104,11 +109,6 @@ type Command struct {
 	Dims                  int       // 1 to 3
 	Global, Local, Offset [3]uint64 // work-items; Local zero leaves it to the driver
 	Args                  []Arg     // the kernel's, and then any number of ArgSVM that it reaches by pointers in memory
-	// Quiet, of an OpLaunch, says that nobody cares when exactly it ends, but for what
-	// waits for its point: that may be reached only when somebody waits for it, asks to
-	// be told of it, or for a later one of the queue. A queue that makes nothing of it
-	// is right too.
-	Quiet bool
 	// Takes, of an OpLaunch, is how long the kernel runs, where the program knows that and
 	// the device is in virtual time; 0 leaves it to the device's machine.
 	Takes time.Duration

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,12 +76,7 @@ func (r *Result) Add(o Result) {
 	r.Refused += o.Refused
 	r.BytesMoved += o.BytesMoved
 	r.Evictions += o.Evictions
-	if r.Evicted == nil {
-		r.Evicted = make(map[string]int)
-	}
-	for k, n := range o.Evicted {
-		r.Evicted[k] += n
-	}
+	addTo(&r.Evicted, o.Evicted)
 	r.WrittenBack += o.WrittenBack
 	r.Regrown += o.Regrown
 	r.RideAlong += o.RideAlong
@@ -91,24 +87,19 @@ func (r *Result) Add(o Result) {
 	r.Readable += o.Readable
 	r.Lost += o.Lost
 	r.BytesRead += o.BytesRead
-	if r.Ops == nil {
-		r.Ops = make(map[string]int)
-	}
-	for k, n := range o.Ops {
-		r.Ops[k] += n
-	}
+	addTo(&r.Ops, o.Ops)
 	r.Unopened += o.Unopened
-	if r.Calls == nil {
-		r.Calls = make(map[Call]int)
+	addTo(&r.Calls, o.Calls)
+	addTo(&r.Strikes, o.Strikes)
+}
+
+// addTo adds counts to others.
+func addTo[K comparable](to *map[K]int, from map[K]int) {
+	if *to == nil {
+		*to = make(map[K]int)
 	}
-	for k, n := range o.Calls {
-		r.Calls[k] += n
-	}
-	if r.Strikes == nil {
-		r.Strikes = make(map[string]int)
-	}
-	for k, n := range o.Strikes {
-		r.Strikes[k] += n
+	for k, n := range from {
+		(*to)[k] += n
 	}
 }
 
@@ -192,12 +183,14 @@ type entry struct {
 	around  bool          // reads nothing of what the host has mapped
 }
 
+// patience is a context that ends when a run counts as hung.
+func (cfg *Config) patience() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), cmp.Or(cfg.Patience, 30*time.Second))
+}
+
 // Run replays h. An error is a failure of what is tested, or of the devices.
 func Run(h *History, cfg Config) (res Result, err error) {
-	if cfg.Patience == 0 {
-		cfg.Patience = 30 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), cfg.Patience)
+	ctx, cancel := cfg.patience()
 	defer cancel()
 	r := newReplay(ctx, h, cfg)
 	if r.policy, err = policyOf(ctx, h, cfg); err != nil {

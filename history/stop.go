@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"godwit/runtime"
 )
@@ -17,10 +16,7 @@ var errStopped = errors.New("the history is told to stop")
 // command and user event has ended: well, or with that ctx's cause. Nothing is left on the
 // devices. Of the result, Commands and Failed are set.
 func Stop(h *History, cfg Config, operations int) (Result, error) {
-	if cfg.Patience == 0 {
-		cfg.Patience = 30 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), cfg.Patience)
+	ctx, cancel := cfg.patience()
 	defer cancel()
 	r := newReplay(ctx, h, cfg)
 	if err := r.setUp(); err != nil {

@@ -147,6 +147,9 @@ func (s MemorySet) Len() int {
 
 // First returns the smallest member.
 func (s MemorySet) First() (MemoryID, bool) {
+	if s.low != 0 {
+		return MemoryID(bits.TrailingZeros64(s.low)), true
+	}
 	for id := range s.All() {
 		return id, true
 	}

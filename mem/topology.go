@@ -145,8 +145,26 @@ func (l *Link) Choose(size uint64, class Class) (Way, *Path) {
 // noPath is a path that is not there, noLink a link without any.
 var (
 	noPath Path
-	noLink Link
+	noLink link
 )
+
+// link is a Link with what is asked of it most.
+type link struct {
+	Link
+	only Way // see Topology.OnlyWay
+}
+
+func newLink(l Link) *link {
+	out := &link{Link: l}
+	others := l.Linked.There || l.Windows.There
+	switch {
+	case l.Direct.There && (l.Direct.Bandwidth == 0 && !l.Locked.There || !others && !l.Ring.There):
+		out.only = Direct // what is known of others does not count against an unknown cost
+	case l.Ring.There && !others && !l.Direct.There && !l.Locked.There:
+		out.only = Ring
+	}
+	return out
+}
 
 // ways is whether there is any.
 func (l *Link) ways() bool {
@@ -159,8 +177,8 @@ func (l *Link) ways() bool {
 // may change them; what shares a store is declared before the topology is shared.
 type Topology struct {
 	names  []string
-	links  []atomic.Pointer[Link] // n*n, from*n+to; what is pointed to never changes
-	last   *Link                  // the last one set: there are n*n, and few that differ
+	links  []atomic.Pointer[link] // n*n, from*n+to; what is pointed to never changes
+	last   *link                  // the last one set: there are n*n, and few that differ
 	stores []MemoryID             // by memory: the smallest one that it shares its bytes with, itself included
 }
 
@@ -169,8 +187,8 @@ type Topology struct {
 // host's memory, and each directly with the host.
 func NewTopology(devices ...string) *Topology {
 	n := len(devices) + 1
-	t := &Topology{names: append([]string{"host"}, devices...), links: make([]atomic.Pointer[Link], n*n), stores: make([]MemoryID, n)}
-	direct, ring := DirectLink(0, 0), RingLink(0, 0)
+	t := &Topology{names: append([]string{"host"}, devices...), links: make([]atomic.Pointer[link], n*n), stores: make([]MemoryID, n)}
+	direct, ring := newLink(DirectLink(0, 0)), newLink(RingLink(0, 0))
 	for from := range n {
 		t.stores[from] = MemoryID(from)
 		for to := range n {
@@ -178,9 +196,9 @@ func NewTopology(devices ...string) *Topology {
 			case from == to:
 				t.links[from*n+to].Store(&noLink)
 			case from == int(Host) || to == int(Host):
-				t.links[from*n+to].Store(&direct)
+				t.links[from*n+to].Store(direct)
 			default:
-				t.links[from*n+to].Store(&ring)
+				t.links[from*n+to].Store(ring)
 			}
 		}
 	}
@@ -200,21 +218,13 @@ func (t *Topology) Name(id MemoryID) string {
 
 // Link returns how bytes get from one memory to another. Both must exist.
 func (t *Topology) Link(from, to MemoryID) Link {
-	return *t.links[int(from)*len(t.names)+int(to)].Load()
+	return t.links[int(from)*len(t.names)+int(to)].Load().Link
 }
 
-// OnlyWay is how all copies from one memory to another go, whatever their size and
-// class; Same where there is no way, or more than one. Both must exist.
+// OnlyWay is how all copies from one memory to another go (Choose), whatever their size and
+// class; Same where there is no way, or that decides. Both must exist.
 func (t *Topology) OnlyWay(from, to MemoryID) Way {
-	switch l := t.links[int(from)*len(t.names)+int(to)].Load(); {
-	case l.Linked.There || l.Windows.There || l.Direct.There && l.Ring.There:
-		return Same
-	case l.Direct.There:
-		return Direct
-	case l.Ring.There:
-		return Ring
-	}
-	return Same
+	return t.links[int(from)*len(t.names)+int(to)].Load().only
 }
 
 // Direct reports whether the link from one memory to another has the way Direct. Both must exist.
@@ -243,9 +253,8 @@ func (t *Topology) SetLink(from, to MemoryID, l Link) error {
 	if t.stores[from] == t.stores[to] {
 		return fmt.Errorf("link %d -> %d: the two share one store: %w", from, to, ErrInvalidValue)
 	}
-	if t.last == nil || *t.last != l {
-		set := l
-		t.last = &set
+	if t.last == nil || t.last.Link != l {
+		t.last = newLink(l)
 	}
 	t.links[int(from)*t.Len()+int(to)].Store(t.last)
 	return nil

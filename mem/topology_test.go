@@ -125,3 +125,36 @@ func TestALinkLikeTheLastOneTakesNoMemory(t *testing.T) {
 	require.Equal(t, l, topo.Link(2, 3))
 	require.Equal(t, mem.RingLink(0, 0), topo.Link(3, 2))
 }
+
+// What OnlyWay says, Choose says of every size and class; where copies may go several ways
+// it says nothing. All links of paths that are not there, there, or known.
+func TestTheOnlyWayIsTheOneThatIsChosen(t *testing.T) {
+	paths := []mem.Path{{}, {There: true}, {There: true, Latency: time.Microsecond, Bandwidth: 1 << 30}}
+	var links []mem.Link
+	for n := range 3 * 3 * 3 * 3 * 3 {
+		next := func() mem.Path { p := paths[n%3]; n /= 3; return p }
+		links = append(links, mem.Link{Direct: next(), Locked: next(), Ring: next(), Linked: next(), Windows: next()})
+	}
+	told := 0
+	for _, l := range links {
+		topo := mem.NewTopology("a", "b")
+		if topo.SetLink(1, 2, l) != nil {
+			continue // it has no way
+		}
+		only := topo.OnlyWay(1, 2)
+		if only != mem.Same {
+			told++
+		}
+		for _, size := range []uint64{1, 1 << 10, 1 << 20, 1 << 40} {
+			for _, class := range []mem.Class{mem.Plain, mem.Locked, mem.Window} {
+				if way, _ := l.Choose(size, class); only != mem.Same {
+					require.Equal(t, way, only, "%+v: %d bytes of class %d", l, size, class)
+				}
+			}
+		}
+		if !l.Linked.There && !l.Windows.There && l.Direct.There != l.Ring.There && (l.Direct.There || !l.Locked.There) {
+			require.NotEqual(t, mem.Same, only, "there is one way: %+v", l)
+		}
+	}
+	require.Greater(t, told, 20)
+}

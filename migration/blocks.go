@@ -3,6 +3,7 @@ package migration
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"godwit/mem"
@@ -118,9 +119,16 @@ func (s *store) partCovers(r mem.Range) bool {
 	return i != 0 && r.End <= in.End
 }
 
+// inParts reports whether no block holds all of the buffer. A store that is not there is
+// yet to be had, and the plan to be made again.
+func (s *store) inParts() bool { return s != nil && s.whole == 0 }
+
 // blockEnd is where the block ends that holds off, or the gap.
 func (s *store) blockEnd(off uint64) uint64 {
-	if s.whole != 0 {
+	switch {
+	case s == nil:
+		return math.MaxUint64
+	case s.whole != 0:
 		return s.blocks.Size()
 	}
 	r, _ := s.blocks.Get(off)

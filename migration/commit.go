@@ -28,12 +28,16 @@ func (p *Planner) CommitStep(plan *Plan, i int, at mem.Point) {
 		b.at(from).read(st.Range, at)
 		return
 	}
-	b.content.Update(st.Range, func(_ mem.Range, c content) content {
-		if c.valid.Has(from) {
-			c.valid = c.valid.With(to)
-		}
-		return c
-	})
+	if c := b.content.Whole(st.Range); c == nil {
+		b.content.Update(st.Range, func(_ mem.Range, c content) content {
+			if c.valid.Has(from) {
+				c.valid = c.valid.With(to)
+			}
+			return c
+		})
+	} else if c.valid.Has(from) {
+		c.valid = c.valid.With(to)
+	}
 	s := b.ensure(to)
 	s.wrote(st.Range, at, true, from == mem.Host)
 	if st.Late != nil || s.held != nil {
@@ -62,7 +66,8 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 		p.clock++
 	}
 	var version mem.Version
-	for _, a := range plan.Accesses {
+	for i := range plan.Accesses {
+		a := &plan.Accesses[i]
 		b := p.buffers[uint32(a.Buffer)]
 		s := b.ensure(a.Memory)
 		if k := p.blockAt(s, a.Range.Start); k != nil {
@@ -77,7 +82,11 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 			version = p.version
 		}
 		s.wrote(a.Range, at, false, false)
-		b.content.Set(a.Range, content{version: version, valid: mem.SetOf(a.Memory)})
+		if c := b.content.Whole(a.Range); c != nil {
+			c.version, c.valid, c.poison = version, mem.MemorySet{}.With(a.Memory), nil
+		} else {
+			b.content.Set(a.Range, content{version: version, valid: mem.SetOf(a.Memory)})
+		}
 		if b.partly {
 			b.forget(a.Range)
 		}

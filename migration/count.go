@@ -217,7 +217,7 @@ func (b *buffer) whole(r mem.Range, valid mem.MemorySet, m mem.MemoryID) bool {
 }
 
 // lacks reports whether bytes that an access reads have to come.
-func (b *buffer) lacks(a mem.Access) bool {
+func (b *buffer) lacks(a *mem.Access) bool {
 	for c := b.content.Seek(a.Range.Start); c.OK() && c.Range().Start < a.Range.End; c.Next() {
 		v := c.Ref()
 		if v.valid.Empty() || v.valid.Has(a.Memory) {
@@ -245,7 +245,7 @@ func (p *Planner) countLater(a mem.Access) int {
 
 // bringCount plans the steps that bring a count to the host, where an access of
 // a buffer that has one reads bytes that are to come.
-func (p *Planner) bringCount(dst *Plan, b *buffer, a mem.Access) error {
+func (p *Planner) bringCount(dst *Plan, b *buffer, a *mem.Access) error {
 	size := b.count
 	if !a.Mode.Reads() || dst.countOf(size) >= 0 || !b.lacks(a) {
 		return nil
@@ -283,13 +283,14 @@ func (p *Planner) bringCount(dst *Plan, b *buffer, a mem.Access) error {
 // a step of the plan brings already.
 func (p *Planner) stageCount(dst *Plan, s *buffer, size mem.BufferID) {
 	a := mem.Access{Buffer: size, Range: countRange, Memory: mem.Host}
-	if at := s.at(mem.Host); at == nil || at.n == 0 {
+	at := s.at(mem.Host)
+	if at == nil || at.n == 0 {
 		// In front, since many accesses of one buffer look only at the last.
 		if w := (Want{Buffer: size, Memory: mem.Host}); !slices.Contains(dst.Storage, w) {
 			dst.Storage = slices.Insert(dst.Storage, 0, w)
 		}
 	}
-	dst.open(a)
+	dst.open(&a)
 	for c := s.content.Seek(0); c.OK() && c.Range().Start < CountSize; c.Next() {
 		v, r := c.Ref(), c.Range().Intersect(countRange)
 		if v.valid.Has(mem.Host) {
@@ -310,7 +311,7 @@ func (p *Planner) stageCount(dst *Plan, s *buffer, size mem.BufferID) {
 				r.End = min(r.End, st.Range.Start)
 			}
 			if !brought {
-				p.bring(dst, s, a, run{r, v.valid, v.version, v.version})
+				p.bring(dst, s, at, &a, &run{r, v.valid, v.version, v.version})
 				r.Start = r.End
 			}
 			r.End = min(c.Range().End, CountSize)

@@ -472,16 +472,14 @@ func (p *Planner) writeBack(dst *Plan, v *Victim) {
 				continue
 			}
 			for off := r.Start; off < r.End; {
-				st := Step{
-					Buffer: v.Buffer, Range: mem.Range{Start: off, End: r.End}, From: v.Memory, To: v.To, After: -1, Export: -1,
-					Reason: Reason{held.version, held.version, held.valid, WriteBack}, from: int32(len(dst.arena)),
-				}
-				p.gate(dst, &st, from, to)
+				st := dst.step()
+				st.Buffer, st.From, st.To, st.legs = v.Buffer, v.Memory, v.To, p.legs(v.Memory, v.To)
+				st.Reason = Reason{held.version, held.version, held.valid, WriteBack}
+				st.Range = mem.Range{Start: off, End: r.End}
+				p.gate(dst, st, from, to)
 				st.to = int32(len(dst.arena))
 				off = st.Range.End
-				if !dst.lengthen(&st) {
-					dst.Steps = append(dst.Steps, st)
-				}
+				dst.add(st)
 			}
 		}
 	}
@@ -553,8 +551,7 @@ func (p *Planner) planBacks(dst *Eviction) {
 	for i := range dst.Victims {
 		p.writeBack(&dst.Backs, &dst.Victims[i])
 	}
-	p.decideWays(&dst.Backs)
-	dst.Backs.finish()
+	p.finish(&dst.Backs)
 	dst.Backs.edits = p.edits
 }
 

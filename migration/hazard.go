@@ -75,11 +75,15 @@ func (s *store) readers(waits []mem.Wait, base int, h *hazard, ix *waitIndex) []
 // wrote makes at the last writer of r, which forgets the readers: whoever waits
 // for at has waited for them.
 func (s *store) wrote(r mem.Range, at mem.Point, step, home bool) {
-	h := hazard{writer: at, step: step, home: home}
 	if at.Succeeded() { // nobody has to wait for it
-		h = hazard{}
+		at, step, home = mem.Point{}, false, false
 	}
-	s.hazards.Set(r, h)
+	if h := s.hazards.Whole(r); h != nil {
+		h.writer, h.step, h.home = at, step, home
+		h.readers, h.more, h.busy = [2]mem.Point{}, 0, false
+		return
+	}
+	s.hazards.Set(r, hazard{writer: at, step: step, home: home})
 	s.sweep()
 }
 

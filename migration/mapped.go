@@ -161,14 +161,14 @@ func (b *buffer) anyUnmapped(r mem.Range) bool {
 // bringBeside is bring into a host that has some of the buffer mapped for writing:
 // beside what it has mapped. For those bytes the command waits as for any that
 // need not come, and for the map.
-func (p *Planner) bringBeside(dst *Plan, b *buffer, a mem.Access, stale run) {
+func (p *Planner) bringBeside(dst *Plan, b *buffer, s *store, a *mem.Access, stale run) {
 	for rest := stale.r; !rest.Empty(); rest.Start = stale.r.End {
 		var by *mapping
 		if stale.r, by = b.firstMapped(rest); by == nil {
-			p.bringRun(dst, b, a, stale)
+			p.bringRun(dst, b, s, a, &stale)
 			continue
 		}
-		if s := b.at(a.Memory); s != nil {
+		if s != nil {
 			p.wait(dst, s, stale.r, a.Mode, false)
 		}
 		if !by.at.Succeeded() {

@@ -60,6 +60,7 @@ type Step struct {
 	Late *Late
 
 	from, to int32 // Waits in the arena, while it grows
+	legs     int8  // how many transfers it takes, by what was known when it was planned
 	cut      bool  // Range ends with a block
 	kept     bool  // of a Regrow: an unmap that may be taken back counts on the bytes
 	drops    bool  // see Drops
@@ -146,11 +147,15 @@ func (d *Plan) reset() {
 	}
 }
 
-// finish makes the slices that could not be made while their array grew.
-func (d *Plan) finish() {
+// finish makes the slices that could not be made while their array grew, and decides how
+// each step's bytes travel, now that its range is known.
+func (p *Planner) finish(d *Plan) {
 	for i := range d.Steps {
 		s := &d.Steps[i]
 		s.Waits = d.arena[s.from:s.to:s.to]
+		if s.Way == mem.Same {
+			s.Way = p.way(s)
+		}
 		if s.Late != nil {
 			d.finishLate(s)
 		}
@@ -176,7 +181,7 @@ func (d *Plan) want(w Want) {
 }
 
 // open starts a new group where access a does not continue the last.
-func (d *Plan) open(a mem.Access) {
+func (d *Plan) open(a *mem.Access) {
 	if n := len(d.groups); n > 0 {
 		g := &d.groups[n-1]
 		if g.buffer == a.Buffer && g.memory == a.Memory && g.end <= a.Range.Start {

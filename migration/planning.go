@@ -2,7 +2,6 @@ package migration
 
 import (
 	"fmt"
-	"math"
 
 	"godwit/mem"
 )
@@ -23,7 +22,7 @@ func (p *Planner) Plan(dst *Plan, accs []mem.Access, spans ...Span) error {
 	p.commandWaits.reset()
 	err := p.accept(dst, accs)
 	for i := 0; i < len(dst.Accesses) && err == nil; i++ {
-		err = p.access(dst, dst.Accesses[i])
+		err = p.access(dst, &dst.Accesses[i])
 	}
 	if err == nil && !dst.lacks && len(spans) > 0 {
 		var within bool
@@ -34,7 +33,8 @@ func (p *Planner) Plan(dst *Plan, accs []mem.Access, spans ...Span) error {
 		p.wants(dst, accs, spans)
 	}
 	for i := range dst.Steps { // loads were changed for choose's sake only
-		p.load(&dst.Steps[i], -dst.Steps[i].Range.Size())
+		st := &dst.Steps[i]
+		p.load(st, -st.Range.Size())
 	}
 	if err != nil {
 		dst.reset()
@@ -43,18 +43,17 @@ func (p *Planner) Plan(dst *Plan, accs []mem.Access, spans ...Span) error {
 	if p.aligned {
 		p.widen(dst)
 	}
-	p.decideWays(dst)
+	p.finish(dst)
 	if len(dst.groups) > 1 {
 		p.shareExports(dst)
 	}
-	dst.finish()
 	dst.edits = p.edits
 	return nil
 }
 
 // access plans one access: whether it lacks storage, the steps that bring what it reads and
 // its memory lacks, and the waits for who used the rest.
-func (p *Planner) access(dst *Plan, a mem.Access) error {
+func (p *Planner) access(dst *Plan, a *mem.Access) error {
 	b := p.buffers[uint32(a.Buffer)]
 	s := b.at(a.Memory)
 	if s == nil || !s.covers(a.Range) {
@@ -71,56 +70,75 @@ func (p *Planner) access(dst *Plan, a mem.Access) error {
 	}
 	dst.open(a)
 	var stale run // the zero run, and none while nothing is stale
-	for c := b.content.Seek(a.Range.Start); c.OK() && c.Range().Start < a.Range.End; c.Next() {
-		v, r := c.Ref(), c.Range().Intersect(a.Range)
-		if a.Mode.Reads() {
-			if v.poison != nil && (!b.hostWrites(a.Memory) || b.anyUnmapped(r)) {
-				return fmt.Errorf("%s: bytes %v hold version %d, lost when %v failed: %w: %w",
-					bufferName(a.Buffer), r, v.version, v.poison.Point, mem.ErrPoisoned, v.poison.Cause)
-			}
-			if v.poison != nil || !v.valid.Empty() && !v.valid.Has(a.Memory) {
-				if !stale.extend(r, v) {
-					p.bring(dst, b, a, stale)
-					stale = run{r, v.valid, v.version, v.version}
-				}
-				continue
-			}
+	var err error
+	if v := b.content.Only(); v != nil {
+		err = p.piece(dst, b, s, a, v, a.Range, &stale)
+	} else {
+		for c := b.content.Seek(a.Range.Start); err == nil && c.OK() && c.Range().Start < a.Range.End; c.Next() {
+			err = p.piece(dst, b, s, a, c.Ref(), c.Range().Intersect(a.Range), &stale)
 		}
-		if !stale.r.Empty() {
-			p.bring(dst, b, a, stale)
-			stale = run{}
+	}
+	if err == nil && !stale.r.Empty() {
+		p.bring(dst, b, s, a, &stale)
+	}
+	return err
+}
+
+// piece plans a part r of an access whose bytes are worth v. What is lacking is put together
+// in stale before it is brought.
+func (p *Planner) piece(dst *Plan, b *buffer, s *store, a *mem.Access, v *content, r mem.Range, stale *run) error {
+	if a.Mode.Reads() {
+		if v.poison != nil && (!b.hostWrites(a.Memory) || b.anyUnmapped(r)) {
+			return fmt.Errorf("%s: bytes %v hold version %d, lost when %v failed: %w: %w",
+				bufferName(a.Buffer), r, v.version, v.poison.Point, mem.ErrPoisoned, v.poison.Cause)
 		}
-		if s != nil {
-			p.wait(dst, s, r, a.Mode, v.valid.Has(a.Memory))
+		if v.poison != nil || !v.valid.Empty() && !v.valid.Has(a.Memory) {
+			if !stale.extend(r, v) {
+				p.bring(dst, b, s, a, stale)
+				*stale = run{r, v.valid, v.version, v.version}
+			}
+			return nil
 		}
 	}
 	if !stale.r.Empty() {
-		p.bring(dst, b, a, stale)
+		p.bring(dst, b, s, a, stale)
+		*stale = run{}
+	}
+	if s != nil {
+		p.wait(dst, s, r, a.Mode, v.valid.Has(a.Memory))
 	}
 	return nil
 }
 
-// wait adds the command's waits for bytes that need not come. What failed on
-// bytes that are worth nothing here (fresh is false) is nothing to the command.
-// Who only reads waits for no reader, be there content or not.
+// wait adds the command's waits for bytes that need not come.
 func (p *Planner) wait(dst *Plan, s *store, r mem.Range, mode mem.Mode, fresh bool) {
+	if h := s.hazards.Only(); h != nil {
+		p.waitFor(dst, s, h, mode, fresh)
+		return
+	}
 	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
-		h := c.Ref()
-		switch {
-		case mode == mem.Read && !fresh:
-			if h.busy {
-				dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
-			} else if !h.writer.Reached() {
-				dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: h.writer})
-			}
-		case mode == mem.Write || !fresh:
+		p.waitFor(dst, s, c.Ref(), mode, fresh)
+	}
+}
+
+// waitFor adds the command's waits for who used bytes that need not come. What failed on
+// bytes that are worth nothing here (fresh is false) is nothing to the command. Who only
+// reads waits for no reader, be there content or not.
+func (p *Planner) waitFor(dst *Plan, s *store, h *hazard, mode mem.Mode, fresh bool) {
+	switch {
+	case mode == mem.Read && !fresh:
+		if h.busy {
 			dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
-		case mode == mem.ReadWrite:
-			dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
-			dst.Waits = s.readers(dst.Waits, 0, h, &p.commandWaits)
-		default:
-			dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
+		} else if !h.writer.Reached() {
+			dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: h.writer})
 		}
+	case mode == mem.Write || !fresh:
+		dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
+	case mode == mem.ReadWrite:
+		dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
+		dst.Waits = s.readers(dst.Waits, 0, h, &p.commandWaits)
+	default:
+		dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
 	}
 }
 
@@ -141,43 +159,60 @@ func (s *run) extend(r mem.Range, v *content) bool {
 	return true
 }
 
-// bring plans the steps of a run to where a is, but for what the host writes there.
-func (p *Planner) bring(dst *Plan, b *buffer, a mem.Access, stale run) {
+// bring plans the steps of a run to where a is, whose store is to, but for what the host
+// writes there.
+func (p *Planner) bring(dst *Plan, b *buffer, to *store, a *mem.Access, stale *run) {
 	switch {
 	case stale.r.Empty():
 	case b.hostWrites(a.Memory):
-		p.bringBeside(dst, b, a, stale)
+		p.bringBeside(dst, b, to, a, *stale)
 	default:
-		p.bringRun(dst, b, a, stale)
+		p.bringRun(dst, b, to, a, stale)
 	}
 }
 
 // bringRun plans the steps of a run to where a is: one source, and as many steps
 // as there are different waits, so that no byte waits for another's sake.
-func (p *Planner) bringRun(dst *Plan, b *buffer, a mem.Access, stale run) {
-	src := p.choose(dst, a, stale)
-	st := Step{
-		Buffer: a.Buffer, From: src.from, To: a.Memory,
-		After: src.after, Export: -1,
-		Reason: Reason{stale.oldest, stale.newest, stale.valid, src.choice},
-	}
-	from, to := b.at(src.from), b.at(a.Memory)
+func (p *Planner) bringRun(dst *Plan, b *buffer, to *store, a *mem.Access, stale *run) {
+	src := p.choose(dst, b, a, stale)
+	from, legs := b.at(src.from), p.legs(src.from, a.Memory)
 	late := b.count != 0 || to != nil && to.held != nil
-	for off := stale.r.Start; off < stale.r.End; off = st.Range.End {
+	for off := stale.r.Start; off < stale.r.End; {
+		st := dst.step()
+		st.Buffer, st.From, st.To, st.legs = a.Buffer, src.from, a.Memory, legs
+		st.After = src.after
+		st.Reason = Reason{stale.oldest, stale.newest, stale.valid, src.choice}
 		st.Range = mem.Range{Start: off, End: stale.r.End}
-		st.from = int32(len(dst.arena))
-		p.gate(dst, &st, from, to)
+		p.gate(dst, st, from, to)
 		if late {
-			p.gateLate(dst, &st, b, to)
+			p.gateLate(dst, st, b, to)
 		}
 		st.to = int32(len(dst.arena))
-		p.load(&st, st.Range.Size())
+		off = st.Range.End
+		p.load(st, st.Range.Size())
 		if p.opts.Gap && !late && len(b.serves) == 0 {
-			p.bridge(dst, b, &st)
+			p.bridge(dst, b, st)
 		}
-		if !dst.lengthen(&st) {
-			dst.Steps = append(dst.Steps, st)
-		}
+		dst.add(st)
+	}
+}
+
+// step returns a step behind the last one, to be filled in and added: it lies where it will
+// stay.
+func (d *Plan) step() *Step {
+	n := len(d.Steps)
+	if n == cap(d.Steps) {
+		d.Steps = append(d.Steps, Step{})[:n]
+	}
+	st := &d.Steps[:n+1][n]
+	*st = Step{After: -1, Export: -1, from: int32(len(d.arena))}
+	return st
+}
+
+// add makes the step that step returned part of the plan, or of its last step.
+func (d *Plan) add(st *Step) {
+	if !d.lengthen(st) {
+		d.Steps = d.Steps[:len(d.Steps)+1]
 	}
 }
 
@@ -191,15 +226,11 @@ func (p *Planner) gate(dst *Plan, st *Step, from, to *store) {
 		dst.arena = from.data(dst.arena, base, c.Ref(), &p.stepWaits)
 		st.Range.End = min(st.Range.End, c.Range().End)
 	}
-	end := uint64(math.MaxUint64)
-	if from != nil { // else it is yet to be had, and the plan to be made again
-		end = from.blockEnd(st.Range.Start)
+	if from.inParts() || to.inParts() {
+		end := min(from.blockEnd(st.Range.Start), to.blockEnd(st.Range.Start))
+		st.Range.End = min(st.Range.End, end)
+		st.cut = st.Range.End == end
 	}
-	if to != nil {
-		end = min(end, to.blockEnd(st.Range.Start))
-	}
-	st.Range.End = min(st.Range.End, end)
-	st.cut = st.Range.End == end
 	if to != nil {
 		c := to.hazards.Seek(st.Range.Start)
 		dst.arena = to.order(dst.arena, base, c.Ref(), &p.stepWaits)
@@ -211,7 +242,7 @@ func (p *Planner) gate(dst *Plan, st *Step, from, to *store) {
 // behind it, the same way and after the same waits.
 func (d *Plan) lengthen(st *Step) bool {
 	n := len(d.Steps)
-	if n == d.groups[len(d.groups)-1].step { // none in this group
+	if st.kept || n == d.groups[len(d.groups)-1].step { // none in this group
 		return false
 	}
 	last := &d.Steps[n-1]
@@ -269,23 +300,15 @@ func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
 	}
 	last.Range.End = gap.End
 	last.RideAlong += gap.Size()
-	p.load(&Step{From: last.From, To: last.To, Range: gap}, gap.Size())
-}
-
-// decideWays decides how each step's bytes travel, now that its range is known.
-func (p *Planner) decideWays(dst *Plan) {
-	for i := range dst.Steps {
-		st := &dst.Steps[i]
-		st.Way = p.way(st, p.buffers[uint32(st.Buffer)])
-	}
+	p.load(last, gap.Size())
 }
 
 // Reroute decides the ways of a plan again, once what storage it wanted is there and
 // told of (Stored): whether a way is there is the storage's to say, and nobody can know it before.
 func (p *Planner) Reroute(dst *Plan) {
-	p.decideWays(dst)
 	for i := range dst.Steps {
-		dst.Steps[i].Export = -1
+		st := &dst.Steps[i]
+		st.Way, st.Export = p.way(st), -1
 	}
 	p.shareExports(dst)
 }

@@ -95,12 +95,12 @@ func (p *Planner) Regrow(dst *Plan, w *Want, until []mem.Point) {
 		v, r := c.Ref(), c.Range().Intersect(in)
 		taken := b.unmapped(v.version)
 		for off := r.Start; off < r.End; {
-			st := Step{
-				Buffer: w.Buffer, Range: mem.Range{Start: off, End: min(r.End, s.blockEnd(off))}, From: w.Memory, To: w.Memory, Way: mem.Direct, After: -1, Export: -1,
-				Reason: Reason{v.version, v.version, v.valid, Exchange}, from: int32(len(dst.arena)),
-			}
+			st := dst.step()
+			st.Buffer, st.From, st.To, st.Way = w.Buffer, w.Memory, w.Memory, mem.Direct
+			st.Reason = Reason{v.version, v.version, v.valid, Exchange}
+			st.Range = mem.Range{Start: off, End: min(r.End, s.blockEnd(off))}
 			p.stepWaits.reset()
-			moves := p.gateMove(dst, &st, b, s, v, taken)
+			moves := p.gateMove(dst, st, b, s, v, taken)
 			for _, at := range until {
 				if !at.Reached() {
 					dst.arena = p.stepWaits.add(dst.arena, int(st.from), mem.Wait{Point: at})
@@ -110,15 +110,14 @@ func (p *Planner) Regrow(dst *Plan, w *Want, until []mem.Point) {
 			off = st.Range.End
 			st.cut = st.kept || off == s.blockEnd(off-1)
 			st.drops = st.kept && v.valid.Has(w.Memory) && v.valid != mem.SetOf(w.Memory)
-			switch {
-			case !moves:
+			if moves {
+				dst.add(st)
+			} else {
 				dst.arena = dst.arena[:st.from]
-			case st.kept || !dst.lengthen(&st):
-				dst.Steps = append(dst.Steps, st)
 			}
 		}
 	}
-	dst.finish()
+	p.finish(dst)
 	dst.edits = p.edits
 }
 

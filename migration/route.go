@@ -20,11 +20,10 @@ type source struct {
 // number. The same calls make the same choices. Bytes that several memories need
 // are read into staging once, and go on from one that gets them to a memory that
 // it is linked with directly.
-func (p *Planner) choose(dst *Plan, a mem.Access, stale run) source {
+func (p *Planner) choose(dst *Plan, b *buffer, a *mem.Access, stale *run) source {
 	best, _ := stale.valid.First()
-	if stale.valid != mem.SetOf(best) {
+	if !stale.valid.Without(best).Empty() {
 		before := dst.sourceBefore(a, stale.r.Start)
-		b := p.buffers[uint32(a.Buffer)]
 		timed := p.timed(b, stale.valid, a.Memory, stale.r)
 		for m := range stale.valid.All() {
 			if m != best && p.compare(b, m, best, a.Memory, stale.r, before, timed) > 0 {
@@ -83,7 +82,7 @@ func (p *Planner) timed(b *buffer, from mem.MemorySet, to mem.MemoryID, r mem.Ra
 }
 
 // sourceBefore is where the bytes right before off come from, or -1.
-func (d *Plan) sourceBefore(a mem.Access, off uint64) int {
+func (d *Plan) sourceBefore(a *mem.Access, off uint64) int {
 	if n := len(d.Steps); n > d.groups[len(d.groups)-1].step && d.Steps[n-1].Range.End == off && d.Steps[n-1].To == a.Memory {
 		return int(d.Steps[n-1].From)
 	}
@@ -92,7 +91,7 @@ func (d *Plan) sourceBefore(a mem.Access, off uint64) int {
 
 // share looks whether an earlier step for another memory makes the run cheaper
 // than src does, which would take two legs.
-func (p *Planner) share(dst *Plan, a mem.Access, stale run, src source) source {
+func (p *Planner) share(dst *Plan, a *mem.Access, stale *run, src source) source {
 	if len(dst.groups) < 2 || p.legs(src.from, a.Memory) != 2 {
 		return src
 	}
@@ -124,7 +123,7 @@ func (p *Planner) rank(from, to mem.MemoryID) int {
 }
 
 // legs is how many transfers a copy between two memories takes: 2 through staging.
-func (p *Planner) legs(from, to mem.MemoryID) int {
+func (p *Planner) legs(from, to mem.MemoryID) int8 {
 	if p.rank(from, to) == 3 {
 		return 2
 	}
@@ -132,12 +131,12 @@ func (p *Planner) legs(from, to mem.MemoryID) int {
 }
 
 // way decides how the bytes of a step get from one memory to the other.
-func (p *Planner) way(st *Step, b *buffer) mem.Way {
+func (p *Planner) way(st *Step) mem.Way {
 	if w := p.topo.OnlyWay(st.From, st.To); w != mem.Same {
 		return w
 	}
 	l := p.topo.Link(st.From, st.To)
-	w, _ := l.Choose(st.Range.Size(), p.class(b, st.From, st.To, st.Range.Start))
+	w, _ := l.Choose(st.Range.Size(), p.class(p.buffers[uint32(st.Buffer)], st.From, st.To, st.Range.Start))
 	return w
 }
 
@@ -195,7 +194,7 @@ func (p *Planner) Carried(from, to mem.MemoryID) uint64 {
 // may be the negative of what was added.
 func (p *Planner) load(st *Step, bytes uint64) {
 	n := p.topo.Len()
-	if p.legs(st.From, st.To) == 2 {
+	if st.legs == 2 {
 		p.loads[int(st.From)*n] += bytes
 		p.loads[int(st.To)] += bytes
 		return

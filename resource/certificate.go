@@ -59,6 +59,9 @@ type Holder struct {
 	Why   eviction.Why // it cannot go; Goes where nobody asked
 }
 
+// Hopeless reports whether no release would help: all of the memory is too little.
+func (e *OutOfMemory) Hopeless() bool { return e.Capacity > 0 && e.Requested > e.Capacity }
+
 // Unwrap makes it a mem.ErrNoMemory, or a mem.ErrNoHostMemory.
 func (e *OutOfMemory) Unwrap() error {
 	if e.Host {

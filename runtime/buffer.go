@@ -281,6 +281,22 @@ func (b *Buffer) made() error {
 	return nil
 }
 
+// enter begins a call about b, which must be live: it takes the planner lock, and keeps it
+// where it does not fail.
+func (b *Buffer) enter() error {
+	if err := b.made(); err != nil {
+		return err
+	}
+	if err := b.c.call(); err != nil {
+		return err
+	}
+	err := b.live()
+	if err != nil {
+		b.c.unlock()
+	}
+	return err
+}
+
 // live fails where b was released. c.mu is held.
 func (b *Buffer) live() error {
 	if b.refs == 0 {
@@ -318,16 +334,10 @@ func (b *Buffer) Name() string { return b.root.name }
 
 // Segments is the table of b's root buffer: which bytes are fresh where.
 func (b *Buffer) Segments() ([]migration.Segment, error) {
-	if err := b.made(); err != nil {
-		return nil, err
-	}
-	if err := b.c.call(); err != nil {
+	if err := b.enter(); err != nil {
 		return nil, err
 	}
 	defer b.c.unlock()
-	if err := b.live(); err != nil {
-		return nil, err
-	}
 	return b.c.planner.Segments(b.root.id)
 }
 
@@ -336,32 +346,20 @@ func (b *Buffer) Segments() ([]migration.Segment, error) {
 // the whole of the buffer that b is, or is a view of. A wrong hint costs room and
 // nothing else. It fails with mem.ErrInvalidBuffer for a released buffer.
 func (b *Buffer) SetHint(h mem.Hint) error {
-	if err := b.made(); err != nil {
-		return err
-	}
-	if err := b.c.call(); err != nil {
+	if err := b.enter(); err != nil {
 		return err
 	}
 	defer b.c.unlock()
-	if err := b.live(); err != nil {
-		return err
-	}
 	b.root.hint = h
 	return nil
 }
 
 // Retain adds a reference, for code that shares a buffer by counting.
 func (b *Buffer) Retain() error {
-	if err := b.made(); err != nil {
-		return err
-	}
-	if err := b.c.call(); err != nil {
+	if err := b.enter(); err != nil {
 		return err
 	}
 	defer b.c.unlock()
-	if err := b.live(); err != nil {
-		return err
-	}
 	b.refs++
 	return nil
 }
@@ -371,17 +369,11 @@ func (b *Buffer) Retain() error {
 // the commands that use it have ended. It fails with mem.ErrInvalidBuffer where
 // b was released already.
 func (b *Buffer) Release() error {
-	if err := b.made(); err != nil {
+	if err := b.enter(); err != nil {
 		return err
 	}
 	c := b.c
-	if err := c.call(); err != nil {
-		return err
-	}
 	defer c.unlock()
-	if err := b.live(); err != nil {
-		return err
-	}
 	b.refs--
 	if b.refs > 0 {
 		return nil

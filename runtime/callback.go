@@ -228,16 +228,10 @@ func (b *Buffer) OnRelease(f func()) error {
 	if f == nil {
 		return fmt.Errorf("buffer callback without a function: %w", mem.ErrInvalidValue)
 	}
-	if err := b.made(); err != nil {
-		return err
-	}
-	if err := b.c.call(); err != nil {
+	if err := b.enter(); err != nil {
 		return err
 	}
 	defer b.c.unlock()
-	if err := b.live(); err != nil {
-		return err
-	}
 	if b.view.Sub || b.root.svm != nil {
 		b.onRelease = append(b.onRelease, f)
 	} else {

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"slices"
+
 	"godwit/devices"
 	"godwit/devices/work"
 	"godwit/mem"
@@ -15,15 +17,20 @@ func (c *Context) command(req *request, l *Launch) {
 	s.cmd.Tag, s.cmd.Size = c.commandSeq+1, req.size
 	switch req.op {
 	case opWrite:
-		s.cmd.Op, s.cmd.Dst, s.cmd.Src.Bytes, s.cmd.Awaited = devices.OpCopy, c.loc(req.a, m), req.data, req.awaited
+		s.cmd.Op, s.cmd.Src.Bytes, s.cmd.Awaited = devices.OpCopy, req.data, req.awaited
+		c.place(&s.cmd.Dst, req.a, m)
 		c.stage(req, m, true)
 	case opRead:
-		s.cmd.Op, s.cmd.Src, s.cmd.Dst.Bytes, s.cmd.Awaited = devices.OpCopy, c.loc(req.a, m), req.data, req.awaited
+		s.cmd.Op, s.cmd.Dst.Bytes, s.cmd.Awaited = devices.OpCopy, req.data, req.awaited
+		c.place(&s.cmd.Src, req.a, m)
 		c.stage(req, m, false)
 	case opCopy:
-		s.cmd.Op, s.cmd.Src, s.cmd.Dst = devices.OpCopy, c.loc(req.a, m), c.loc(req.b, m)
+		s.cmd.Op = devices.OpCopy
+		c.place(&s.cmd.Src, req.a, m)
+		c.place(&s.cmd.Dst, req.b, m)
 	case opFill:
-		s.cmd.Op, s.cmd.Dst, s.cmd.Pattern = devices.OpFill, c.loc(req.a, m), req.data
+		s.cmd.Op, s.cmd.Pattern = devices.OpFill, req.data
+		c.place(&s.cmd.Dst, req.a, m)
 	case opReadRect, opWriteRect, opCopyRect:
 		c.rectCommand(req, m)
 	case opLaunch:
@@ -32,12 +39,13 @@ func (c *Context) command(req *request, l *Launch) {
 		s.cmd.Op, s.cmd.Call = devices.OpHostCall, req.call
 	case opMap:
 		s.cmd.Op = devices.OpMarker
-		if req.mapFlags&MapInvalidate == 0 {
-			s.cmd.Src, s.cmd.Size = c.loc(req.a, mem.Host), req.a.r.Size()
+		if c.stamper != nil && req.mapFlags&MapInvalidate == 0 {
+			s.cmd.Size = req.a.r.Size()
+			c.place(&s.cmd.Src, req.a, mem.Host)
 		}
 	case opUnmap:
 		s.cmd.Op = devices.OpMarker
-		if m := c.maps.find(req.mapping); len(s.accs) > 0 { // it was for writing, and has not failed
+		if m := req.mapped; c.stamper != nil && len(s.accs) > 0 { // it was for writing, and has not failed
 			s.cmd.Dst = devices.Loc{Device: c.host, Block: m.root.onHost(), Off: m.r.Start}
 			s.cmd.Size = m.r.Size()
 		}
@@ -46,11 +54,11 @@ func (c *Context) command(req *request, l *Launch) {
 	}
 }
 
-// loc is where a use lies on a memory that is its own store.
-func (c *Context) loc(u use, m mem.MemoryID) devices.Loc {
+// place fills l, which is clear, with where a use lies on a memory that is its own store.
+func (c *Context) place(l *devices.Loc, u use, m mem.MemoryID) {
 	m = c.storeOf(u.buf.root, m)
 	b, start := u.buf.root.blockAt(m, u.r.Start)
-	return devices.Loc{Device: c.mems[m].dev, Block: *b, Off: u.r.Start - start}
+	l.Device, l.Block, l.Off = c.mems[m].dev, *b, u.r.Start-start
 }
 
 // launch fills the scratch command from a launch. c.mu is held.
@@ -62,24 +70,20 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 	copy(s.cmd.Global[:], l.Global)
 	copy(s.cmd.Local[:], l.Local)
 	copy(s.cmd.Offset[:], l.Offset)
-	s.values = s.values[:0]
+	s.values, s.args = s.values[:0], slices.Grow(s.args[:0], len(l.Args)+len(s.svmMore))[:len(l.Args)]
+	pointers := s.svmArgs
 	for i := range l.Args {
-		if l.Args[i].kind == devices.ArgValue {
-			s.values = append(s.values, l.Args[i].value()...)
-		}
-	}
-	values, pointers := s.values, s.svmArgs
-	for i := range l.Args {
-		a := &l.Args[i]
-		arg := devices.Arg{Kind: a.kind}
+		a, arg := &l.Args[i], &s.args[i]
+		*arg = devices.Arg{Kind: a.kind}
 		switch {
 		case a.kind == devices.ArgValue:
-			n := len(a.value())
-			arg.Value, values = values[:n:n], values[n:]
+			n := len(s.values)
+			s.values = append(s.values, a.value()...)
+			arg.Value = s.values[n:len(s.values):len(s.values)]
 		case a.kind == devices.ArgLocal:
 			arg.Size = a.size
 		case a.kind == devices.ArgSVM:
-			arg, pointers = q.svmArg(pointers[0], m), pointers[1:]
+			*arg, pointers = q.svmArg(pointers[0], m), pointers[1:]
 		case a.buf != nil:
 			on := q.c.storeOf(a.buf.root, m)
 			view := a.buf.view.Range
@@ -95,7 +99,6 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 			}
 			arg.Promise = work.Promise{Made: true, Access: a.access(&l.Kernel.args[i]), Range: uses}
 		}
-		s.args = append(s.args, arg)
 	}
 	for _, b := range s.svmMore {
 		s.args = append(s.args, q.svmArg(b, m))
@@ -113,10 +116,12 @@ func (q *Queue) alone() bool {
 // forget drops the caller's memory from the scratch command.
 func (c *Context) forget() {
 	s := &c.scratch
-	if s.cmd.Op == devices.OpMarker && s.cmd.Size == 0 { // it has nothing of the caller's
-		s.cmd.Tag = 0
+	if s.cmd.Op != devices.OpMarker { // which has only ends
+		s.args = s.args[:0]
+		s.cmd = devices.Command{}
 		return
 	}
-	s.args = s.args[:0]
-	s.cmd = devices.Command{}
+	if s.cmd.Tag = 0; s.cmd.Size != 0 {
+		s.cmd.Dst, s.cmd.Src, s.cmd.Size = devices.Loc{}, devices.Loc{}, 0
+	}
 }

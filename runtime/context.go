@@ -74,7 +74,8 @@ type Options struct {
 	LockedBacks uint64
 	// OnShortage, where not nil, is called by an enqueue that found no room, even by
 	// eviction, before it fails, without locks: it may release buffers, drop blocks,
-	// and enqueue. Where it returns true the command is tried once more. While it runs,
+	// and enqueue. Where it returns true the command is tried once more. It is not called
+	// for what is larger than the memory. While it runs,
 	// other enqueues that find no room, those from inside it among them, fail without
 	// another call.
 	OnShortage func(ctx context.Context, why *resource.OutOfMemory) bool

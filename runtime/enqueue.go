@@ -70,7 +70,8 @@ type request struct {
 	rect devices.Rect
 
 	mapFlags MapFlags
-	mapping  Mapping // made by a map, ended by an unmap
+	mapping  Mapping    // made by a map, ended by an unmap
+	mapped   *mapRecord // of an unmap, from when it was collected
 	svmMap   *svm.Map
 	asBuffer bool // of svmMap: by a buffer over it, which the queue's device need not reach by pointers
 

@@ -276,6 +276,18 @@ func TestACallbackOnShortageMayReleaseAndEnqueue(t *testing.T) {
 	}
 }
 
+// What is larger than the memory no release helps.
+func TestACallbackOnShortageIsNotAskedForWhatCannotFit(t *testing.T) {
+	h := build(t, runtime.Options{Devices: memories(1), Caps: []uint64{0, 2 * room}, WholeBelow: 1, OnShortage: func(_ context.Context, why *resource.OutOfMemory) bool {
+		t.Errorf("asked for %d of %d bytes", why.Requested, why.Capacity)
+		return false
+	}}, outOfOrder)
+	b := h.buffer(8*room, nil)
+	_, err := h.q[0].EnqueueFill(soon(t), b, []byte{1}, 0, 8*room)
+	require.ErrorIs(t, err, mem.ErrNoMemory)
+	require.NoError(t, b.Release())
+}
+
 func TestACapIsTheDevicesMemory(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1), Caps: []uint64{0, 2 * room}}, outOfOrder)
 	q := h.q[0]

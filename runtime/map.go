@@ -179,7 +179,7 @@ func (m Mapping) Abandon() error {
 	if r.flags.writes() {
 		m.c.hostWrote(r.root, r.r, r.point)
 	}
-	return m.c.endMapping(m)
+	return m.c.endMapping(r, m.idx)
 }
 
 // Map is EnqueueMap and waits for its end under ctx (a blocking map). Where the
@@ -245,6 +245,7 @@ func (c *Context) collectUnmap(req *request) error {
 	if m == nil {
 		return fmt.Errorf("unmap on queue %s: %d bytes that are not mapped (any more): %w", req.q.name, req.mapping.size, mem.ErrInvalidValue)
 	}
+	req.mapped = m
 	if m.flags.writes() && (!m.point.Reached() || m.point.Succeeded()) {
 		c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: m.root.id, Range: m.r, Mode: mem.Write, Memory: mem.Host})
 	}
@@ -254,7 +255,7 @@ func (c *Context) collectUnmap(req *request) error {
 // mapWaits are an unmap's waits besides the planner's: the map, whose failure is
 // the unmap's, unless it is known. c.mu is held.
 func (c *Context) mapWaits(req *request) {
-	p := c.maps.find(req.mapping).point
+	p := req.mapped.point
 	if !p.Reached() || (len(c.scratch.accs) > 0 && !p.Succeeded()) {
 		c.scratch.user = append(c.scratch.user, mem.Wait{Point: p, Kind: mem.Data})
 	}
@@ -293,7 +294,7 @@ func (c *Context) mapped(req *request, p mem.Point) {
 
 // unmapped forgets a mapping whose unmap was accepted. c.mu is held.
 func (c *Context) unmapped(req *request, p mem.Point) error {
-	m := c.maps.find(req.mapping)
+	m := req.mapped
 	if m.flags.writes() {
 		c.hostWrote(m.root, m.r, m.point)
 	} else {
@@ -301,14 +302,12 @@ func (c *Context) unmapped(req *request, p mem.Point) error {
 			panic(fmt.Sprintf("runtime: a mapped range that the planner does not know: %v", err))
 		}
 	}
-	return c.endMapping(req.mapping)
+	return c.endMapping(m, req.mapping.idx)
 }
 
-// endMapping frees the record of a mapping. c.mu is held.
-func (c *Context) endMapping(mapping Mapping) error {
-	t := &c.maps
-	m := t.find(mapping)
-	r, i := m.root, mapping.idx+1
+// endMapping frees record number idx of a mapping. c.mu is held.
+func (c *Context) endMapping(m *mapRecord, idx uint32) error {
+	t, r, i := &c.maps, m.root, idx+1
 	at := &r.maps
 	for *at != i {
 		at = &t.records[*at-1].next

@@ -215,15 +215,16 @@ func (r *rows) meet(o rows) mem.Range {
 // c.mu is held.
 func (c *Context) rectAccess(req *request, u use, row, slice uint64, mode mem.Mode) error {
 	s := &c.scratch
-	a, err := c.locate(req, u, mode, req.q.mem)
+	m, err := c.locate(req, u, req.q.mem)
 	if err != nil {
 		return err
 	}
+	a := mem.Access{Buffer: u.buf.root.id, Mode: mode, Memory: m}
 	r := rowsOf(u.r.Start, req.rect.Region, row, slice)
 	n, group := r.len(), uint64(1)
 	for i := uint64(0); i < n && u.buf.root.svm != nil; i++ {
 		a.Range = r.at(i)
-		if err := c.noConflict(req, u.buf.root, a); err != nil {
+		if err := c.noConflict(req, u.buf.root, &a); err != nil {
 			return err
 		}
 	}
@@ -246,14 +247,17 @@ func (c *Context) rectAccess(req *request, u use, row, slice uint64, mode mem.Mo
 
 // rectCommand fills the scratch command. c.mu is held.
 func (c *Context) rectCommand(req *request, m mem.MemoryID) {
-	cmd, data := &c.scratch.cmd, devices.Loc{Bytes: req.data, Off: req.off}
+	cmd := &c.scratch.cmd
 	cmd.Op, cmd.Rect = devices.OpCopyRect, req.rect
 	switch req.op {
 	case opReadRect:
-		cmd.Src, cmd.Dst = c.loc(req.a, m), data
+		c.place(&cmd.Src, req.a, m)
+		cmd.Dst.Bytes, cmd.Dst.Off = req.data, req.off
 	case opWriteRect:
-		cmd.Src, cmd.Dst = data, c.loc(req.a, m)
+		cmd.Src.Bytes, cmd.Src.Off = req.data, req.off
+		c.place(&cmd.Dst, req.a, m)
 	default:
-		cmd.Src, cmd.Dst = c.loc(req.a, m), c.loc(req.b, m)
+		c.place(&cmd.Src, req.a, m)
+		c.place(&cmd.Dst, req.b, m)
 	}
 }

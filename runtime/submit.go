@@ -79,49 +79,58 @@ type errRoom struct {
 
 func (e *errRoom) Unwrap() error { return e.error }
 
-// submit takes a request through the planner to the devices.
+// submit takes a request through the planner to the devices, again and again until nothing is
+// left that a wait could change.
 func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, error) {
-	e, err := q.try(ctx, req, in)
-	req.pages.free()
-	return e, err
-}
-
-// try takes a request through the planner until nothing is left that a wait could change.
-func (q *Queue) try(ctx context.Context, req *request, in *borrowed) (Event, error) {
 	c := q.c
 	if err := c.inside(); err != nil {
 		return Event{}, err
 	}
 	c.by.Enter(devices.Enqueue)
-	called, tries, asked := c.calledAt(), 0, false
+	called, so := c.calledAt(), tries{}
 	for {
-		if err := c.enter(); err != nil {
-			return Event{}, err
-		}
+		c.lock()
 		e, err := c.enqueue(req, in, called)
 		c.unlock()
 		if err == nil {
+			req.pages.free()
 			return e, nil
 		}
-		if errors.Is(err, mover.ErrLinkLost) && c.adoptWays() {
-			continue // without it
-		}
-		var room *errRoom
-		switch {
-		case errors.As(err, &room) && room.lock != nil:
-			if req.pages == nil {
-				req.pages = new(backPages)
-			}
-			req.pages.lock(c, room.lock)
-		case room != nil && (c.opts.WaitForMemory || room.evicted):
-			if err := c.waitForFree(ctx, room, &tries); err != nil {
-				return Event{}, err
-			}
-		case !c.shortage(ctx, err, &asked):
+		if err = c.again(ctx, req, &so, err); err != nil {
+			req.pages.free()
 			return Event{}, err
 		}
-		req.evicted = room != nil && room.evicted || req.evicted
 	}
+}
+
+// tries is what was done so far for a request that failed.
+type tries struct {
+	waits int  // in a row, for nobody
+	asked bool // the program was, for room
+}
+
+// again does what can be done about an enqueue's error before it is tried again; what cannot
+// be helped it returns.
+func (c *Context) again(ctx context.Context, req *request, so *tries, err error) error {
+	if errors.Is(err, mover.ErrLinkLost) && c.adoptWays() {
+		return nil // without it
+	}
+	var room *errRoom
+	switch {
+	case errors.As(err, &room) && room.lock != nil:
+		if req.pages == nil {
+			req.pages = new(backPages)
+		}
+		req.pages.lock(c, room.lock)
+	case room != nil && (c.opts.WaitForMemory || room.evicted):
+		if err := c.waitForFree(ctx, room, &so.waits); err != nil {
+			return err
+		}
+	case !c.shortage(ctx, err, &so.asked):
+		return err
+	}
+	req.evicted = room != nil && room.evicted || req.evicted
+	return nil
 }
 
 // enqueue is the path under the planner lock. c.mu is held.
@@ -245,7 +254,7 @@ func (c *Context) commit(req *request, p mem.Point) mem.Version {
 	switch req.op {
 	case opMap, opSVMMap:
 	case opUnmap:
-		return c.planner.CommitUnmap(&s.plan, p, c.maps.find(req.mapping).point)
+		return c.planner.CommitUnmap(&s.plan, p, req.mapped.point)
 	case opSVMUnmap:
 		return c.planner.CommitUnmap(&s.plan, p, req.a.buf.root.svm.mapped(req.svmMap))
 	default:
@@ -368,48 +377,49 @@ func (c *Context) collectArgs(req *request, l *Launch) error {
 // access adds one access, or says why the buffer cannot be used there. c.mu is
 // held.
 func (c *Context) access(req *request, u use, mode mem.Mode, m mem.MemoryID) error {
-	a, err := c.locate(req, u, mode, m)
-	if err == nil {
-		err = c.noConflict(req, u.buf.root, a)
-	}
+	m, err := c.locate(req, u, m)
 	if err != nil {
 		return err
 	}
-	c.scratch.accs = append(c.scratch.accs, a)
-	return nil
+	c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m})
+	if u.buf.root.svm == nil {
+		return nil
+	}
+	return c.noConflict(req, u.buf.root, &c.scratch.accs[len(c.scratch.accs)-1])
 }
 
-// locate is an access but for what the host has mapped of it. c.mu is held.
-func (c *Context) locate(req *request, u use, mode mem.Mode, m mem.MemoryID) (mem.Access, error) {
+// locate is the memory on which a use of a buffer for one is, and checks that it can be
+// there. It does not look at what the host has mapped of it. c.mu is held.
+func (c *Context) locate(req *request, u use, m mem.MemoryID) (mem.MemoryID, error) {
+	root := u.buf.root
 	if err := u.buf.live(); err != nil {
-		return mem.Access{}, fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+		return 0, fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
 	}
-	if u.buf.root.svm != nil {
+	if root.svm != nil {
 		var err error
 		if m, err = c.svmMemory(req, u, m); err != nil {
-			return mem.Access{}, fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+			return 0, fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
 		}
 	}
 	m = c.topo.Store(m)
-	at := &c.mems[m]
 	if u.buf.view.Sub {
 		if err := u.buf.view.CheckAlign(c.mems[req.q.mem].info.BaseAlign); err != nil {
-			return mem.Access{}, fmt.Errorf("%v on queue %s: buffer %s: %w", req.op, req.q.name, u.buf.label(), err)
+			return 0, fmt.Errorf("%v on queue %s: buffer %s: %w", req.op, req.q.name, u.buf.label(), err)
 		}
 	}
-	needs := u.buf.root.size
-	if u.buf.root.byRange && m != mem.Host {
+	needs := root.size
+	if root.byRange && m != mem.Host {
 		reached := c.reached(req, u, m)
 		if reached != u.r { // else the access says it
-			c.scratch.span(migration.Span{Buffer: u.buf.root.id, Memory: m, Range: reached})
+			c.scratch.span(migration.Span{Buffer: root.id, Memory: m, Range: reached})
 		}
 		needs = reached.Size()
 	}
-	if largest := at.maxBuffer(); needs > largest {
-		return mem.Access{}, fmt.Errorf("%v on queue %s: %d bytes of buffer %s at once, %s takes %d in one: %w",
+	if largest := c.mems[m].maxBuffer(); needs > largest {
+		return 0, fmt.Errorf("%v on queue %s: %d bytes of buffer %s at once, %s takes %d in one: %w",
 			req.op, req.q.name, needs, u.buf.root.label(), c.topo.Name(m), largest, c.certify(m, needs, mem.Exhausted))
 	}
-	return mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m}, nil
+	return m, nil
 }
 
 // addOrder adds the waits that out-of-order queues need of the runtime: on the

@@ -99,7 +99,7 @@ func sameWaits(a, b []mem.Wait) bool {
 func (c *Context) submitTogether(plan *migration.Plan) error {
 	s, st := &c.scratch, &plan.Steps[c.scratch.members[0]]
 	t := &s.transfer
-	*t = mover.Transfer{Way: st.Way, Size: st.Range.Size(), Waits: st.Waits, To: t.To[:0]}
+	t.Way, t.Size, t.Waits, t.Late, t.To = st.Way, st.Range.Size(), st.Waits, nil, t.To[:0]
 	s.landed = s.landed[:0]
 	r := c.roots[st.Buffer]
 	r.end(&t.From, st.From, st.Range.Start)

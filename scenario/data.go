@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/input"
+	"godwit/input/fields"
 	"godwit/suggest"
 )
 
@@ -80,11 +81,11 @@ func (l *loader) data(m *mapping, sc *scope) *Data {
 			continue
 		}
 		if found != "" {
-			l.errorf(n, "%s: %s beside %s: content is given once", m.what, key, found)
+			l.errorf(n, "%s: %s beside %s: content is given once", m.What, key, found)
 			continue
 		}
 		found = key
-		out = l.dataOf(key, n, m.what+": "+key, sc)
+		out = l.dataOf(key, n, m.What+": "+key, sc)
 	}
 	return out
 }
@@ -196,7 +197,7 @@ func (l *loader) pointersData(n ast.Node, what string) *Data {
 // before the run.
 func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok bool) {
 	v := l.plain(n)
-	if kindOf(v) == "nothing" {
+	if fields.Kind(v) == "nothing" {
 		return pointer{buffer: -1}, "null", true
 	}
 	place, at := Place{}, uint64(0)
@@ -226,9 +227,9 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 // points into it.
 func (l *loader) pointerPlace(m *mapping, key string) (of Place, at uint64) {
 	m.require(key)
-	of = l.placeNamed(m.get(key), m.what)
+	of = l.placeNamed(m.get(key), m.What)
 	if at = l.natural(m, "at", l.scope, 0, 0); of.Name != "" && at >= of.Range.Size() && of.Range.Size() > 0 {
-		l.errorf(m.get("at"), "%s: at is %d: %s has only %d bytes", m.what, at, of.Name, of.Range.Size())
+		l.errorf(m.get("at"), "%s: at is %d: %s has only %d bytes", m.What, at, of.Name, of.Range.Size())
 	}
 	return of, at
 }
@@ -269,7 +270,7 @@ func (l *loader) pattern(n ast.Node, what string, sc *scope) (value []byte, text
 		return []byte{byte(b)}, strconv.FormatInt(b, 10)
 	}
 	m := l.mapping(n, what, "pattern")
-	if m.has("hex") {
+	if m.Has("hex") {
 		m.done()
 		if !m.single() {
 			return nil, ""
@@ -282,8 +283,8 @@ func (l *loader) pattern(n ast.Node, what string, sc *scope) (value []byte, text
 		return out, hex.EncodeToString(out) + " (hex)"
 	}
 	kind := ""
-	if len(m.keys) == 1 {
-		kind = " (" + keyName(m.keys[0]) + ")"
+	if len(m.Keys) == 1 {
+		kind = " (" + fields.Name(m.Keys[0]) + ")"
 	}
 	value, text = l.typed(m, sc)
 	return value, text + kind
@@ -298,7 +299,7 @@ var types = map[string]int{
 // typed reads {TYPE: NUMBER}.
 func (l *loader) typed(m *mapping, sc *scope) (value []byte, text string) {
 	for kind := range types {
-		if !m.has(kind) {
+		if !m.Has(kind) {
 			continue
 		}
 		n := m.get(kind)
@@ -308,17 +309,17 @@ func (l *loader) typed(m *mapping, sc *scope) (value []byte, text string) {
 		}
 		text = m.text(kind)
 		if kind != "float" && kind != "double" {
-			text = strconv.FormatInt(l.number(n, m.what, sc), 10)
+			text = strconv.FormatInt(l.number(n, m.What, sc), 10)
 		} else if _, err := strconv.ParseFloat(text, 64); err != nil { // else it is shown as it is written
-			text = strconv.FormatFloat(l.real(n, m.what), 'g', -1, 64)
+			text = strconv.FormatFloat(l.real(n, m.What), 'g', -1, 64)
 		}
 		value, err := encode(kind, text)
 		if err != nil {
-			l.errorf(n, "%s: %v", m.what, err)
+			l.errorf(n, "%s: %v", m.What, err)
 		}
 		return value, text
 	}
-	l.misshapen(m.node, "%s: want a typed number such as {int: 3} or {float: 0.5}", m.what)
+	l.misshapen(m.Node, "%s: want a typed number such as {int: 3} or {float: 0.5}", m.What)
 	return nil, ""
 }
 

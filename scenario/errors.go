@@ -3,22 +3,12 @@ package scenario
 import (
 	"fmt"
 	"strings"
+
+	"godwit/input/fields"
 )
 
 // Error is one broken rule of the scenario language.
-type Error struct {
-	File string
-	Line int // from 1; 0 where it is the whole file
-	Rule string
-}
-
-// Error is "file:line: rule".
-func (e *Error) Error() string {
-	if e.Line == 0 {
-		return e.File + ": " + e.Rule
-	}
-	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Rule)
-}
+type Error = fields.Error
 
 // Errors are all broken rules that were found, in the order of the file.
 type Errors []*Error

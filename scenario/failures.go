@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"godwit/devices/model"
 )
 
@@ -20,17 +22,9 @@ func (l *loader) readFailures(m *mapping) {
 	}
 	for _, n := range nodes {
 		s := l.mapping(n, "failure", "failure")
-		f := Failure{Line: s.node.GetToken().Position.Line, Command: -1}
+		f := Failure{Line: s.Node.GetToken().Position.Line, Command: -1}
 		if id := s.text("command"); id != "" {
-			w, ok := l.ids[id]
-			switch {
-			case !ok || w.command < 0:
-				l.errorf(s.get("command"), "failure: command %q: no command has this id", id)
-			case !l.mayFail(w.command):
-				l.errorf(s.get("command"), "failure: command %q: it is a %s, which must not fail in a scenario", id, l.out.Commands[w.command].Kind)
-			default:
-				f.Command = w.command
-			}
+			f.Command = l.failer(s.get("command"), "failure: command", id)
 		} else {
 			f.Device = l.memoryAt(s, "device")
 			s.require("at")
@@ -39,6 +33,20 @@ func (l *loader) readFailures(m *mapping) {
 		s.done()
 		l.out.Failures = append(l.out.Failures, f)
 	}
+}
+
+// failer is the command of an id, which must be one that may fail; -1 where it is none.
+func (l *loader) failer(n ast.Node, what, id string) int {
+	w, ok := l.ids[id]
+	switch {
+	case !ok || w.command < 0:
+		l.errorf(n, "%s %q: no command has this id", what, id)
+	case !l.mayFail(w.command):
+		l.errorf(n, "%s %q: it is a %s, which must not fail in a scenario", what, id, l.out.Commands[w.command].Kind)
+	default:
+		return w.command
+	}
+	return -1
 }
 
 // mayFail reports whether a command is one that a scenario may expect to fail: whether

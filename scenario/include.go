@@ -89,8 +89,8 @@ func (l *loader) include(n ast.Node, path string) {
 		return
 	}
 	d.top.text("about")
-	if d.top.has("include") {
-		l.errorf(d.top.node, "include: %s is included itself: includes go one level deep", path)
+	if d.top.Has("include") {
+		l.errorf(d.top.Node, "include: %s is included itself: includes go one level deep", path)
 		return
 	}
 	l.included = append(l.included, d)

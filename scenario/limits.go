@@ -51,7 +51,7 @@ func (s *source) spend(n int) {
 		panic(bailout{})
 	}
 	if s.work.done > s.work.most {
-		s.errs = append(s.errs, &Error{s.file, 0, "scenario: too much to read: repeats, aliases and lists make it more than 5 million steps"})
+		s.errs = append(s.errs, &Error{File: s.file, Rule: "scenario: too much to read: repeats, aliases and lists make it more than 5 million steps"})
 		panic(bailout{})
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"godwit/devices"
 	"godwit/input"
+	"godwit/input/fields"
 	"godwit/input/yamldoc"
 	"godwit/mem"
 	"godwit/suggest"
@@ -108,12 +109,12 @@ func (l *loader) read(data []byte) {
 	}
 	l.eachDocument(m, l.readLet)
 	l.eachDocument(m, l.readDevices)
-	declared := m.has("devices")
+	declared := m.Has("devices")
 	for _, d := range l.included {
-		declared = declared || d.top.has("devices")
+		declared = declared || d.top.Has("devices")
 	}
 	if !declared || len(l.out.Devices) == 0 && l.faults == 0 {
-		l.errorf(m.node, "scenario: devices are missing")
+		l.errorf(m.Node, "scenario: devices are missing")
 	}
 	l.eachDocument(m, l.readLinks)
 	for _, d := range l.included {
@@ -224,7 +225,7 @@ func (l *loader) declare(m *mapping, what string) string {
 	case dup:
 		l.errorf(m.get("name"), "%s %q: the name is taken by the %s", what, name, taken)
 	}
-	m.what = fmt.Sprintf("%s %q", what, name)
+	m.What = fmt.Sprintf("%s %q", what, name)
 	return name
 }
 
@@ -317,7 +318,7 @@ func (l *loader) duration(m *mapping, key string) time.Duration {
 	case errors.Is(err, errReported):
 		l.faults++
 	case err != nil || d < 0:
-		l.errorf(m.get(key), "%s: %s %q: want a time such as 5us", m.what, key, text)
+		l.errorf(m.get(key), "%s: %s %q: want a time such as 5us", m.What, key, text)
 	}
 	return max(d, 0)
 }
@@ -329,12 +330,12 @@ func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) u
 		return def
 	}
 	before := l.faults
-	v := l.number(n, m.what+": "+key, sc)
+	v := l.number(n, m.What+": "+key, sc)
 	if l.faults > before {
 		return def
 	}
 	if v < 0 || uint64(v) < least {
-		l.errorf(n, "%s: %s is %d: want at least %d", m.what, key, v, least)
+		l.errorf(n, "%s: %s is %d: want at least %d", m.What, key, v, least)
 		return def
 	}
 	return uint64(v)
@@ -363,8 +364,8 @@ func (l *loader) readInputs(m *mapping) {
 		return
 	}
 	in := l.mapping(n, "inputs", "inputs")
-	for _, kv := range in.keys {
-		name := keyName(kv)
+	for _, kv := range in.Keys {
+		name := fields.Name(kv)
 		spec := l.mapping(in.get(name), fmt.Sprintf("input %q", name), "input")
 		l.inputs[name] = ""
 		if path := spec.text("default"); path != "" {
@@ -445,7 +446,7 @@ func (l *loader) readDevices(m *mapping) {
 		dev.Count = int(count)
 		for i := range count {
 			dev.Name = name
-			if d.has("count") {
+			if d.Has("count") {
 				dev.Name += strconv.FormatUint(i, 10)
 				l.newName(d, "device", dev.Name)
 			}
@@ -464,9 +465,9 @@ func (l *loader) readParams(d *mapping) map[string]string {
 		}
 	}
 	if n := d.get("params"); n != nil {
-		p := l.mapping(n, d.what+": params", "driver params")
-		for _, kv := range p.keys {
-			out[keyName(kv)] = p.text(keyName(kv))
+		p := l.mapping(n, d.What+": params", "driver params")
+		for _, kv := range p.Keys {
+			out[fields.Name(kv)] = p.text(fields.Name(kv))
 		}
 	}
 	return out
@@ -537,7 +538,7 @@ func (l *loader) memoryAt(m *mapping, key string) string {
 	if !m.require(key) {
 		return ""
 	}
-	return l.memory(m.get(key), m.what+": "+key)
+	return l.memory(m.get(key), m.What+": "+key)
 }
 
 // memory reads the name of a device or "host".

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"godwit/input/fields"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -19,8 +20,8 @@ func (l *loader) readLet(m *mapping) {
 		return
 	}
 	let := l.mapping(n, "let", "let")
-	for _, kv := range let.keys {
-		name := keyName(kv)
+	for _, kv := range let.Keys {
+		name := fields.Name(kv)
 		before := l.faults
 		l.declareValue(kv, "let")
 		v := l.value(let.get(name), "let "+name)
@@ -33,24 +34,24 @@ func (l *loader) readSVM(m *mapping) {
 	for _, n := range l.list(m.get("svm")) {
 		s := l.mapping(n, "svm", "svm")
 		b := Buffer{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
-		s.what = fmt.Sprintf("svm %q", b.Name)
+		s.What = fmt.Sprintf("svm %q", b.Name)
 		before := l.faults
 		b.Size = l.natural(s, "size", l.scope, 1, 0)
 		if b.Size == 0 && l.faults == before {
-			l.errorf(s.node, "%s: size is missing", s.what)
+			l.errorf(s.Node, "%s: size is missing", s.What)
 		}
 		b.SVM = &SVM{Align: l.natural(s, "align", l.scope, 1, 0), Born: -1, Freed: -1}
 		if !mem.IsPow2(max(b.SVM.Align, 1)) {
-			l.errorf(s.get("align"), "%s: align is %d: want a power of two", s.what, b.SVM.Align)
+			l.errorf(s.get("align"), "%s: align is %d: want a power of two", s.What, b.SVM.Align)
 		}
 		flags := l.flags(s, svmFlags)
 		b.SVM.Flags = runtime.SVMFlags(flags)
 		if b.SVM.Flags&runtime.SVMAtomics != 0 && b.SVM.Flags&runtime.SVMFineGrain == 0 {
-			l.errorf(s.get("flags"), "%s: flags: atomics without fine-grain: only fine-grained memory has them", s.what)
+			l.errorf(s.get("flags"), "%s: flags: atomics without fine-grain: only fine-grained memory has them", s.What)
 		}
 		count := l.natural(s, "count", l.scope, 1, 1)
 		s.done()
-		if !s.has("count") {
+		if !s.Has("count") {
 			l.addBuffer(n, b)
 			continue
 		}
@@ -81,13 +82,13 @@ func (l *loader) addRoot(n ast.Node, b Buffer) {
 func (l *loader) readBuffers(m *mapping) {
 	n := m.get("buffers")
 	if n == nil && len(l.out.Buffers) == 0 && m.get("svm") == nil {
-		l.errorf(m.node, "scenario: buffers are missing")
+		l.errorf(m.Node, "scenario: buffers are missing")
 		return
 	}
 	for _, n := range l.list(n) {
 		s := l.mapping(n, "buffer", "buffer")
 		b := Buffer{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
-		if s.has("over") {
+		if s.Has("over") {
 			l.readOver(s, b, n)
 			continue
 		}
@@ -103,11 +104,11 @@ func (l *loader) readBuffers(m *mapping) {
 		switch ptr := b.Flags & (runtime.UseHostPtr | runtime.CopyHostPtr); {
 		case l.faults > before:
 		case b.Size == 0:
-			l.errorf(s.node, "%s: size is missing", s.what)
+			l.errorf(s.Node, "%s: size is missing", s.What)
 		case b.Data != nil && b.Data.size > b.Size:
-			l.errorf(s.node, "%s: the content, %s, has %d bytes, the buffer only %d", s.what, b.Data, b.Data.size, b.Size)
+			l.errorf(s.Node, "%s: the content, %s, has %d bytes, the buffer only %d", s.What, b.Data, b.Data.size, b.Size)
 		case ptr != 0 && b.Data == nil:
-			l.errorf(s.get("flags"), "%s: flags: %s without content: want one of %s, which is what the host's memory holds", s.what, flagText(uint64(ptr), bufferFlags), strings.Join(dataKeys, ", "))
+			l.errorf(s.get("flags"), "%s: flags: %s without content: want one of %s, which is what the host's memory holds", s.What, flagText(uint64(ptr), bufferFlags), strings.Join(dataKeys, ", "))
 		}
 		l.addBuffers(s, n, b)
 		s.done()
@@ -128,12 +129,12 @@ func (l *loader) addBuffers(s *mapping, n ast.Node, b Buffer) {
 			l.addPart(s, View{Name: name, Buffer: of.Buffer, Parent: -1, Line: b.Line}, i, parts, of, align)
 		}
 	}
-	if !s.has("count") {
+	if !s.Has("count") {
 		one(b, "")
 		return
 	}
-	if s.has("content_size") {
-		l.errorf(s.node, "%s: content_size beside count: want one buffer for each count", s.what)
+	if s.Has("content_size") {
+		l.errorf(s.Node, "%s: content_size beside count: want one buffer for each count", s.What)
 	}
 	name := b.Name
 	for i := range l.natural(s, "count", l.scope, 1, 1) {
@@ -149,7 +150,7 @@ func (l *loader) addBuffers(s *mapping, n ast.Node, b Buffer) {
 func (l *loader) newName(s *mapping, space, name string) bool {
 	taken, dup := l.named[space+" "+name]
 	if dup {
-		l.errorf(s.node, "%s: count: the name %q is taken by the %s", s.what, name, taken)
+		l.errorf(s.Node, "%s: count: the name %q is taken by the %s", s.What, name, taken)
 	}
 	return !dup
 }
@@ -160,13 +161,13 @@ func (l *loader) readOver(s *mapping, b Buffer, n ast.Node) {
 	of := s.need("over")
 	v.Buffer = l.buffer(of)
 	if of != "" && (v.Buffer < 0 || l.out.Buffers[v.Buffer].SVM == nil) {
-		l.errorf(s.get("over"), "%s: over %q: no shared virtual memory has this name; there is %s", s.what, of, l.svmNames())
+		l.errorf(s.get("over"), "%s: over %q: no shared virtual memory has this name; there is %s", s.What, of, l.svmNames())
 		v.Buffer = -1
 	}
 	offset, size := l.natural(s, "offset", l.scope, 0, 0), l.natural(s, "size", l.scope, 1, 0)
 	v.Flags = runtime.Flags(l.flags(s, bufferFlags))
 	if bad := v.Flags & (runtime.AllocHostPtr | runtime.CopyHostPtr); bad != 0 {
-		l.errorf(s.get("flags"), "%s: flags: %s: a buffer over shared virtual memory has use-host-ptr, and no other host memory", s.what, flagText(uint64(bad), bufferFlags))
+		l.errorf(s.get("flags"), "%s: flags: %s: a buffer over shared virtual memory has use-host-ptr, and no other host memory", s.What, flagText(uint64(bad), bufferFlags))
 	}
 	v.Flags |= runtime.UseHostPtr
 	s.done()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"godwit/input/fields"
 	"godwit/runtime"
 	"godwit/suggest"
 )
@@ -13,7 +14,7 @@ import (
 func (l *loader) readCommands(m *mapping) {
 	n := m.get("commands")
 	if n == nil {
-		l.errorf(m.node, "scenario: commands are missing")
+		l.errorf(m.Node, "scenario: commands are missing")
 		return
 	}
 	if l.faults > 0 {
@@ -38,7 +39,7 @@ func (l *loader) kindOfCommand(n ast.Node, m *mapping) string {
 	kind := ""
 	for _, k := range commandKinds {
 		switch {
-		case !m.has(k) || k == "fill" && (m.has("write") || m.has("host-write")): // a write may be given a fill
+		case !m.Has(k) || k == "fill" && (m.Has("write") || m.Has("host-write")): // a write may be given a fill
 		case kind != "":
 			l.misshapen(n, "command: %s beside %s: one command does one thing", k, kind)
 			return ""
@@ -46,15 +47,15 @@ func (l *loader) kindOfCommand(n ast.Node, m *mapping) string {
 			kind = k
 		}
 	}
-	if kind == "" && len(m.keys) > 0 {
-		found := keyName(m.keys[0]) // what a command does is written first
-		for _, kv := range m.keys {
-			if suggest.Nearest(keyName(kv), commandKinds) != "" {
-				found = keyName(kv)
+	if kind == "" && len(m.Keys) > 0 {
+		found := fields.Name(m.Keys[0]) // what a command does is written first
+		for _, kv := range m.Keys {
+			if suggest.Nearest(fields.Name(kv), commandKinds) != "" {
+				found = fields.Name(kv)
 				break
 			}
 		}
-		l.misshapen(m.node, "command: %q is no command; want one of %s%s", found, strings.Join(commandKinds, ", "), suggest.For(found, commandKinds))
+		l.misshapen(m.Node, "command: %q is no command; want one of %s%s", found, strings.Join(commandKinds, ", "), suggest.For(found, commandKinds))
 	}
 	return kind
 }
@@ -65,14 +66,14 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 	if kind == "" {
 		return
 	}
-	m.what = kind
+	m.What = kind
 	if kind == "repeat" {
 		l.readRepeat(m, depth)
 		return
 	}
 	l.bounded(n, "commands", len(l.out.Commands)+1, l.given.limit)
 	before := l.faults
-	c := Command{Kind: Kind(kind), Line: m.node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1}
+	c := Command{Kind: Kind(kind), Line: m.Node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1}
 	c.Now = c.Kind == Free && l.flag(m, "now")
 	if c.Kind != Alloc && c.Kind != Set && !c.Now {
 		l.readCommon(m, &c)
@@ -80,7 +81,7 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 	l.readKind(m, &c)
 	m.done()
 	if l.faults == before {
-		l.hold(m.node, kind, c.hostBytes())
+		l.hold(m.Node, kind, c.hostBytes())
 		l.follow(m, &c)
 	}
 	if l.faults > before && c.Kind == Map && c.Mapping >= 0 {
@@ -115,7 +116,7 @@ func (l *loader) readKind(m *mapping, c *Command) {
 	case Fill:
 		c.Place = l.place(m, "fill", "offset")
 		if c.Pattern, c.Text = l.needPattern(m); c.Pattern != nil && c.Place.Range.Size()%uint64(len(c.Pattern)) != 0 {
-			l.errorf(m.node, "fill: %d bytes are not a multiple of the pattern's %d", c.Place.Range.Size(), len(c.Pattern))
+			l.errorf(m.Node, "fill: %d bytes are not a multiple of the pattern's %d", c.Place.Range.Size(), len(c.Pattern))
 		}
 	case Launch:
 		l.readLaunch(m, c)
@@ -144,10 +145,10 @@ func (l *loader) readCommon(m *mapping, c *Command) {
 	c.ID = l.expanded(m.get("id"), "id")
 	c.Queue = l.queueOf(m, c)
 	for _, n := range l.list(m.get("after")) {
-		id := l.expanded(n, m.what+": after")
+		id := l.expanded(n, m.What+": after")
 		switch w, ok := l.ids[id]; {
 		case !ok:
-			l.errorf(n, "%s: after %q: no command above has this id", m.what, id)
+			l.errorf(n, "%s: after %q: no command above has this id", m.What, id)
 		case w.event >= 0:
 			c.Events = append(c.Events, w.event)
 		default:
@@ -155,13 +156,13 @@ func (l *loader) readCommon(m *mapping, c *Command) {
 		}
 	}
 	for _, n := range l.list(m.get("callbacks")) {
-		word := l.text(n, m.what+": callbacks")
+		word := l.text(n, m.What+": callbacks")
 		status, ok := callbackStates[word]
 		switch {
 		case !ok && word != "":
-			l.misshapen(n, "%s: callbacks %q: want some of submitted, running, complete", m.what, word)
+			l.misshapen(n, "%s: callbacks %q: want some of submitted, running, complete", m.What, word)
 		case slices.Contains(c.Callbacks, status):
-			l.errorf(n, "%s: callbacks: %s is there twice", m.what, word)
+			l.errorf(n, "%s: callbacks: %s is there twice", m.What, word)
 		case ok:
 			c.Callbacks = append(c.Callbacks, status)
 		}
@@ -175,30 +176,30 @@ var callbackStates = map[string]runtime.ExecStatus{"submitted": runtime.Submitte
 // queueOf reads the queue of a command, or returns the one it has without that.
 func (l *loader) queueOf(m *mapping, c *Command) int {
 	n := m.get("queue")
-	switch q := m.get(m.what); {
+	switch q := m.get(m.What); {
 	case n != nil:
-	case (c.Kind == Barrier || c.Kind == Marker) && l.plain(q) != nil && kindOf(l.plain(q)) != "nothing":
+	case (c.Kind == Barrier || c.Kind == Marker) && l.plain(q) != nil && fields.Kind(l.plain(q)) != "nothing":
 		n = q
 	case c.Kind == HostRead || c.Kind == HostWrite || c.Kind == Unmap: // as the map
-		switch i := l.maps[l.expanded(q, m.what)]; {
+		switch i := l.maps[l.expanded(q, m.What)]; {
 		case i > 0:
 			return l.out.Commands[l.out.Mappings[i-1].Map].Queue
 		case i < 0:
 			return 0
 		}
 	}
-	name := l.expanded(n, m.what+": queue")
+	name := l.expanded(n, m.What+": queue")
 	if n == nil && len(l.out.Queues) == 2 { // a lone device's own, and the host's
 		return 0
 	}
 	if n == nil {
-		l.errorf(m.node, "%s: queue is missing; there are %s", m.what, l.queueNames())
+		l.errorf(m.Node, "%s: queue is missing; there are %s", m.What, l.queueNames())
 		return 0
 	}
 	l.spend(len(l.out.Queues) / 16)
 	q := slices.IndexFunc(l.out.Queues, func(q Queue) bool { return q.Name == name })
 	if q < 0 && name != "" {
-		l.errorf(n, "%s: no queue is named %q; there are %s%s", m.what, name, l.queueNames(), suggest.For(name, strings.Split(l.queueNames(), ", ")))
+		l.errorf(n, "%s: no queue is named %q; there are %s%s", m.What, name, l.queueNames(), suggest.For(name, strings.Split(l.queueNames(), ", ")))
 	}
 	return max(q, 0)
 }
@@ -212,7 +213,7 @@ func (l *loader) takeID(m *mapping, c *Command) {
 		if had.event >= 0 {
 			what = "user event"
 		}
-		l.errorf(n, "%s: id %q: it is taken by the %s of line %d", m.what, c.ID, what, had.node.GetToken().Position.Line)
+		l.errorf(n, "%s: id %q: it is taken by the %s of line %d", m.What, c.ID, what, had.node.GetToken().Position.Line)
 		return
 	}
 	l.ids[c.ID] = waitable{n, len(l.out.Commands), -1}
@@ -249,10 +250,10 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 	_, shadows := l.scope.vars[name]
 	switch {
 	case depth >= maxRepeats:
-		l.errorf(m.node, "repeat: nested more than %d deep", maxRepeats)
+		l.errorf(m.Node, "repeat: nested more than %d deep", maxRepeats)
 		return
 	case len(body) == 0:
-		l.errorf(m.node, "repeat: do is missing: the commands to repeat")
+		l.errorf(m.Node, "repeat: do is missing: the commands to repeat")
 		return
 	case name != "" && !nameRule.MatchString(name):
 		l.errorf(m.get("as"), "repeat: as %q: a name is letters, digits and _, and begins with no digit", name)
@@ -261,12 +262,12 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 		l.errorf(m.get("as"), "repeat: as %q: the name is taken", name)
 		return
 	case count > uint64(l.given.limit):
-		l.errorf(m.node, "repeat: %d times: more than %d commands", count, l.given.limit)
+		l.errorf(m.Node, "repeat: %d times: more than %d commands", count, l.given.limit)
 		return
 	}
 	outermost := depth == 0
 	if outermost {
-		l.loop = Loop{Line: m.node.GetToken().Position.Line, Start: len(l.out.Commands), Rounds: int(count)}
+		l.loop = Loop{Line: m.Node.GetToken().Position.Line, Start: len(l.out.Commands), Rounds: int(count)}
 	}
 	for i := range int(count) {
 		l.spend(1)
@@ -308,7 +309,7 @@ func (l *loader) readMigrate(m *mapping, c *Command) {
 		c.Places = append(c.Places, p)
 	}
 	if len(c.Places) == 0 && len(l.list(m.get("migrate"))) == 0 {
-		l.errorf(m.node, "migrate: nothing is named")
+		l.errorf(m.Node, "migrate: nothing is named")
 	}
 	if n, several := l.plain(m.get("to")).(*ast.SequenceNode); several && n != nil {
 		for _, d := range l.list(n) {
@@ -326,7 +327,7 @@ func (l *loader) readMigrate(m *mapping, c *Command) {
 	}
 	c.Undefined = m.oneOf("content", "kept") == "undefined"
 	if len(c.Onto) > 0 && (c.Undefined || len(c.Places) > 0 && l.isSVM(c.Places[0])) {
-		l.errorf(m.node, "migrate to several devices: it brings buffers, with their content")
+		l.errorf(m.Node, "migrate to several devices: it brings buffers, with their content")
 	}
 }
 
@@ -339,7 +340,7 @@ func (s *Scenario) isSVM(p Place) bool { return p.View < 0 && s.Buffers[p.Buffer
 // place reads the buffer named under key, with the offset under offsetKey and
 // size.
 func (l *loader) place(m *mapping, key, offsetKey string) Place {
-	p := l.placeNamed(m.get(key), m.what)
+	p := l.placeNamed(m.get(key), m.What)
 	offset := l.natural(m, offsetKey, l.scope, 0, 0)
 	size := l.natural(m, "size", l.scope, 1, 0)
 	if p.Name != "" {
@@ -361,7 +362,7 @@ func (l *loader) placeNamed(n ast.Node, what string) Place {
 func (l *loader) needPattern(m *mapping) ([]byte, string) {
 	n := m.get("pattern")
 	if n == nil {
-		l.errorf(m.node, "fill: pattern is missing")
+		l.errorf(m.Node, "fill: pattern is missing")
 		return nil, ""
 	}
 	return l.pattern(n, "fill: pattern", l.scope)

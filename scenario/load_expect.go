@@ -15,14 +15,14 @@ func (l *loader) readExpect(m *mapping) {
 	}
 	for _, n := range nodes {
 		s := l.mapping(n, "expect", "expect")
-		e := Expectation{Line: s.node.GetToken().Position.Line}
+		e := Expectation{Line: s.Node.GetToken().Position.Line}
 		kind, several := "", false
 		for _, k := range expectations {
-			if !s.has(k) {
+			if !s.Has(k) {
 				continue
 			}
 			if kind != "" {
-				l.misshapen(s.node, "expect: %s beside %s: one expectation says one thing", k, kind)
+				l.misshapen(s.Node, "expect: %s beside %s: one expectation says one thing", k, kind)
 				several = true
 			}
 			kind = k
@@ -53,7 +53,7 @@ func (l *loader) readExpect(m *mapping) {
 		case "fails":
 			l.expectFailures(s, &e)
 		default:
-			l.misshapen(s.node, "expect: want one of %s", strings.Join(expectations, ", "))
+			l.misshapen(s.Node, "expect: want one of %s", strings.Join(expectations, ", "))
 			continue
 		}
 		s.done()
@@ -67,20 +67,12 @@ func (l *loader) readExpect(m *mapping) {
 // expectFailures reads which commands must fail.
 func (l *loader) expectFailures(s *mapping, e *Expectation) {
 	for _, n := range l.list(s.get("fails")) {
-		id := l.expanded(n, "expect: fails")
-		w, ok := l.ids[id]
-		if !ok || w.command < 0 {
-			l.errorf(n, "expect: fails %q: no command has this id", id)
-			continue
+		if i := l.failer(n, "expect: fails", l.expanded(n, "expect: fails")); i >= 0 {
+			e.Fails = append(e.Fails, i)
 		}
-		if !l.mayFail(w.command) {
-			l.errorf(n, "expect: fails %q: it is a %s, which must not fail in a scenario", id, l.out.Commands[w.command].Kind)
-			continue
-		}
-		e.Fails = append(e.Fails, w.command)
 	}
 	if len(e.Fails) == 0 && len(l.list(s.get("fails"))) == 0 {
-		l.errorf(s.node, "expect: fails: no command is named")
+		l.errorf(s.Node, "expect: fails: no command is named")
 	}
 }
 
@@ -88,7 +80,7 @@ func (l *loader) expectFailures(s *mapping, e *Expectation) {
 func (l *loader) expectContent(s *mapping, e *Expectation) {
 	p := l.place(s, "buffer", "offset")
 	e.Place = &p
-	s.what = fmt.Sprintf("expect: buffer %s", p.Name)
+	s.What = fmt.Sprintf("expect: buffer %s", p.Name)
 	e.Data = l.data(s, l.scope)
 	e.SHA256 = strings.ToLower(s.text("sha256"))
 	equals := s.text("equals")
@@ -101,15 +93,15 @@ func (l *loader) expectContent(s *mapping, e *Expectation) {
 	}
 	switch sum, err := hex.DecodeString(e.SHA256); {
 	case given != 1:
-		l.errorf(s.node, "%s: want one of equals: reference, sha256, %s", s.what, strings.Join(dataKeys, ", "))
+		l.errorf(s.Node, "%s: want one of equals: reference, sha256, %s", s.What, strings.Join(dataKeys, ", "))
 	case equals != "" && !e.Reference:
-		l.errorf(s.get("equals"), "%s: equals %q: want reference", s.what, equals)
+		l.errorf(s.get("equals"), "%s: equals %q: want reference", s.What, equals)
 	case e.SHA256 != "" && (err != nil || len(sum) != 32):
-		l.errorf(s.get("sha256"), "%s: sha256: want 64 hex digits", s.what)
+		l.errorf(s.get("sha256"), "%s: sha256: want 64 hex digits", s.What)
 	case e.Data != nil && e.Data.size > p.Range.Size():
-		l.errorf(s.node, "%s: the content, %s, has %d bytes, the place only %d", s.what, e.Data, e.Data.size, p.Range.Size())
+		l.errorf(s.Node, "%s: the content, %s, has %d bytes, the place only %d", s.What, e.Data, e.Data.size, p.Range.Size())
 	case e.Data != nil:
-		l.hold(s.node, s.what, p.Range.Size())
+		l.hold(s.Node, s.What, p.Range.Size())
 	}
 }
 

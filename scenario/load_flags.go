@@ -45,7 +45,7 @@ var mapFlags = flagNames{
 func (l *loader) flags(m *mapping, names flagNames) (out uint64) {
 	groups := make(map[int]string)
 	for _, n := range l.list(m.get("flags")) {
-		word := l.text(n, m.what+": flags")
+		word := l.text(n, m.What+": flags")
 		found := false
 		for _, f := range names {
 			if f.name != word {
@@ -53,18 +53,18 @@ func (l *loader) flags(m *mapping, names flagNames) (out uint64) {
 			}
 			found = true
 			if other := groups[f.group]; other != "" && other != word && f.group != 0 {
-				l.errorf(n, "%s: flags: %s beside %s: they exclude each other", m.what, word, other)
+				l.errorf(n, "%s: flags: %s beside %s: they exclude each other", m.What, word, other)
 			}
 			groups[f.group] = word
 			out |= f.flag
 		}
 		if !found && word != "" {
-			l.misshapen(n, "%s: flags %q: want some of %s", m.what, word, names)
+			l.misshapen(n, "%s: flags %q: want some of %s", m.What, word, names)
 		}
 	}
 	use, other := uint64(runtime.UseHostPtr), out&uint64(runtime.AllocHostPtr|runtime.CopyHostPtr)
 	if groups[3] != "" && out&use != 0 && other != 0 {
-		l.errorf(m.get("flags"), "%s: flags: %s beside use-host-ptr: memory that is given is neither allocated nor copied", m.what, flagText(other, names))
+		l.errorf(m.get("flags"), "%s: flags: %s beside use-host-ptr: memory that is given is neither allocated nor copied", m.What, flagText(other, names))
 	}
 	return out
 }
@@ -108,16 +108,16 @@ func (s *Scenario) parentFlags(v *View) runtime.Flags {
 func (l *loader) checkInherited(m *mapping, v *View) {
 	parent, n := l.out.parentFlags(v), m.get("flags")
 	if bad := v.Flags & hostMemoryFlags; bad != 0 {
-		l.errorf(n, "%s: flags: %s: host memory is the buffer's, and inherited", m.what, flagText(uint64(bad), bufferFlags))
+		l.errorf(n, "%s: flags: %s: host memory is the buffer's, and inherited", m.What, flagText(uint64(bad), bufferFlags))
 		return
 	}
 	a, pa := v.Flags&accessFlags, parent&accessFlags
 	h, ph := v.Flags&hostAccessFlags, parent&hostAccessFlags
 	if a != 0 && pa&^runtime.ReadWrite != 0 && a != pa {
-		l.errorf(n, "%s: flags: %s: its buffer is %s, and permits less", m.what, flagText(uint64(a), bufferFlags), flagText(uint64(pa), bufferFlags))
+		l.errorf(n, "%s: flags: %s: its buffer is %s, and permits less", m.What, flagText(uint64(a), bufferFlags), flagText(uint64(pa), bufferFlags))
 	}
 	if h != 0 && ph != 0 && h != ph && h != runtime.HostNoAccess {
-		l.errorf(n, "%s: flags: %s: its buffer is %s, and permits less", m.what, flagText(uint64(h), bufferFlags), flagText(uint64(ph), bufferFlags))
+		l.errorf(n, "%s: flags: %s: its buffer is %s, and permits less", m.What, flagText(uint64(h), bufferFlags), flagText(uint64(ph), bufferFlags))
 	}
 }
 

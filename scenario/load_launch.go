@@ -18,13 +18,13 @@ import (
 func (l *loader) dims(m *mapping, key string, least int64) (out [3]uint64, dims int) {
 	list := l.list(m.get(key))
 	if len(list) > 3 {
-		l.errorf(m.get(key), "%s: %s: want 1 to 3 numbers, not %d", m.what, key, len(list))
+		l.errorf(m.get(key), "%s: %s: want 1 to 3 numbers, not %d", m.What, key, len(list))
 		return out, 0
 	}
 	for i, n := range list {
-		v := l.number(n, m.what+": "+key, l.scope)
+		v := l.number(n, m.What+": "+key, l.scope)
 		if v < least {
-			l.errorf(n, "%s: %s is %d: want at least %d", m.what, key, v, least)
+			l.errorf(n, "%s: %s is %d: want at least %d", m.What, key, v, least)
 			continue
 		}
 		out[i] = uint64(v)
@@ -34,17 +34,17 @@ func (l *loader) dims(m *mapping, key string, least int64) (out [3]uint64, dims 
 
 func (l *loader) readLaunch(m *mapping, c *Command) {
 	c.Kernel = m.text("launch")
-	m.what = "launch " + c.Kernel
+	m.What = "launch " + c.Kernel
 	var local, offset int
 	c.Global, c.Dims = l.dims(m, "global", 1)
 	c.Local, local = l.dims(m, "local", 1)
 	c.Offset, offset = l.dims(m, "offset", 0)
 	if m.get("global") == nil {
-		l.errorf(m.node, "%s: global is missing: the number of work-items", m.what)
+		l.errorf(m.Node, "%s: global is missing: the number of work-items", m.What)
 	} else if c.Dims > 0 && ((local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims)) {
-		l.errorf(m.node, "%s: global, local and offset want the same number of dimensions", m.what)
+		l.errorf(m.Node, "%s: global, local and offset want the same number of dimensions", m.What)
 	}
-	l.launchItems(m.node, m.what, c.Global[:c.Dims])
+	l.launchItems(m.Node, m.What, c.Global[:c.Dims])
 	c.Takes = l.duration(m, "time")
 	kernel, args := kernelNamed(c.Kernel), l.list(m.get("args"))
 	if kernel == nil {
@@ -52,14 +52,14 @@ func (l *loader) readLaunch(m *mapping, c *Command) {
 		return
 	}
 	if len(args) != len(kernel.Args) {
-		l.errorf(m.node, "%s: %s given, it takes %d: %s", m.what, count(len(args), "argument", "arguments"), len(kernel.Args), signature(kernel))
+		l.errorf(m.Node, "%s: %s given, it takes %d: %s", m.What, count(len(args), "argument", "arguments"), len(kernel.Args), signature(kernel))
 		return
 	}
 	for i, n := range args {
-		c.Args = append(c.Args, l.readArg(n, fmt.Sprintf("%s: argument %d (%s)", m.what, i, kernel.Args[i].Name), &kernel.Args[i]))
+		c.Args = append(c.Args, l.readArg(n, fmt.Sprintf("%s: argument %d (%s)", m.What, i, kernel.Args[i].Name), &kernel.Args[i]))
 	}
 	for _, n := range l.list(m.get("svm")) {
-		c.Indirect = append(c.Indirect, l.readIndirect(n, m.what+": svm"))
+		c.Indirect = append(c.Indirect, l.readIndirect(n, m.What+": svm"))
 	}
 }
 
@@ -69,8 +69,8 @@ func (l *loader) readIndirect(n ast.Node, what string) Arg {
 	info := devices.ArgInfo{Name: what, Kind: devices.ArgBuffer, Access: mem.ReadWrite}
 	if _, isMap := l.plain(n).(*ast.MappingNode); isMap {
 		m := l.mapping(n, what, "reached")
-		if !m.has("svm") {
-			l.errorf(m.node, "%s: svm is missing: the block that the kernel reaches", what)
+		if !m.Has("svm") {
+			l.errorf(m.Node, "%s: svm is missing: the block that the kernel reaches", what)
 			return Arg{}
 		}
 		return l.readBufferArg(m, &info)
@@ -116,9 +116,9 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
 	m := l.mapping(n, what, "argument")
 	kind := devices.ArgValue
 	switch {
-	case m.has("local"):
+	case m.Has("local"):
 		kind = devices.ArgLocal
-	case m.has("buffer"), m.has("svm"):
+	case m.Has("buffer"), m.Has("svm"):
 		kind = devices.ArgBuffer
 	}
 	switch {
@@ -156,13 +156,13 @@ func (l *loader) plainValue(n ast.Node, what string, info *devices.ArgInfo) Arg 
 // readBufferArg reads a buffer, or a pointer of shared virtual memory, with what
 // the launch really uses of it.
 func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) Arg {
-	a := Arg{Buffer: true, Access: info.Access, Stated: m.has("access")}
+	a := Arg{Buffer: true, Access: info.Access, Stated: m.Has("access")}
 	key := "buffer"
-	if m.has("svm") {
+	if m.Has("svm") {
 		key = "svm"
 		a.Place, a.At = l.pointerPlace(m, key)
 	} else {
-		a.Place = l.placeNamed(m.get(key), m.what)
+		a.Place = l.placeNamed(m.get(key), m.What)
 	}
 	before := l.faults
 	if a.Place.Name != "" && l.isSVM(a.Place) != (key == "svm") {
@@ -170,11 +170,11 @@ func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) Arg {
 		if key == "buffer" {
 			what = "shared virtual memory: give it as svm"
 		}
-		l.errorf(m.get(key), "%s: %s is %s", m.what, a.Place.Name, what)
+		l.errorf(m.get(key), "%s: %s is %s", m.What, a.Place.Name, what)
 	}
 	offset, size := l.natural(m, "offset", l.scope, 0, 0), l.natural(m, "size", l.scope, 1, 0)
 	a.Used = a.Place.Range
-	if a.Place.Name != "" && l.faults == before && (m.has("offset") || m.has("size")) {
+	if a.Place.Name != "" && l.faults == before && (m.Has("offset") || m.Has("size")) {
 		a.Ranged = true
 		from := a.Place
 		from.Range.Start += min(a.At, from.Range.Size())
@@ -193,7 +193,7 @@ func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) Arg {
 	m.get("access")
 	m.done()
 	if l.faults == before {
-		l.checkArg(m.node, m.what, &a)
+		l.checkArg(m.Node, m.What, &a)
 	}
 	return a
 }

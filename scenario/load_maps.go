@@ -24,7 +24,7 @@ func (l *loader) readMap(m *mapping, c *Command) {
 	_, buffer := l.lookup(name)
 	switch {
 	case name == "":
-		l.errorf(m.node, "map: as is missing: a name for what is mapped")
+		l.errorf(m.Node, "map: as is missing: a name for what is mapped")
 	case !nameRule.MatchString(name):
 		l.errorf(m.get("as"), "map: as %q: a name is letters, digits and _, and begins with no digit", name)
 	case buffer:
@@ -33,8 +33,8 @@ func (l *loader) readMap(m *mapping, c *Command) {
 		l.errorf(m.get("as"), "map: as %q: the map of line %d has the name, and is not unmapped", name, l.out.Mappings[l.maps[name]-1].Line)
 	}
 	switch {
-	case mp.Flags == 0 && !m.has("flags"):
-		l.errorf(m.node, "map: flags are missing: want some of %s", mapFlags)
+	case mp.Flags == 0 && !m.Has("flags"):
+		l.errorf(m.Node, "map: flags are missing: want some of %s", mapFlags)
 	case mp.Flags&runtime.MapInvalidate != 0 && mp.Flags&both != 0:
 		l.errorf(m.get("flags"), "map: flags: write-invalidate beside others: it brings no content, and they want it")
 	}
@@ -96,7 +96,7 @@ func (l *loader) readUnmap(m *mapping, c *Command) {
 	l.spend(len(l.out.Mappings) - c.Mapping)
 	for i := c.Mapping + 1; l.onSVM(mp.Place) && i < len(l.out.Mappings); i++ {
 		if o := &l.out.Mappings[i]; o.Unmap < 0 && o.Place.Buffer == mp.Place.Buffer && o.Place.Range.Start == mp.Place.Range.Start {
-			l.errorf(m.node, "unmap: %s was mapped after %s, at the same address: OpenCL unmaps the youngest map of a pointer; unmap %s first", o.Name, mp.Name, o.Name)
+			l.errorf(m.Node, "unmap: %s was mapped after %s, at the same address: OpenCL unmaps the youngest map of a pointer; unmap %s first", o.Name, mp.Name, o.Name)
 			return
 		}
 	}
@@ -136,9 +136,9 @@ func (l *loader) readHostUse(m *mapping, c *Command) {
 		return
 	}
 	if c.Data = l.data(m, l.scope); c.Data == nil && l.faults == before {
-		l.errorf(m.node, "host-write: content is missing: want one of %s", contentKeys)
+		l.errorf(m.Node, "host-write: content is missing: want one of %s", contentKeys)
 	} else if c.Data != nil && c.Data.size > c.Place.Range.Size() {
-		l.errorf(m.node, "host-write: the content, %s, has %d bytes, the place only %d", c.Data, c.Data.size, c.Place.Range.Size())
+		l.errorf(m.Node, "host-write: the content, %s, has %d bytes, the place only %d", c.Data, c.Data.size, c.Place.Range.Size())
 	}
 }
 
@@ -169,7 +169,7 @@ func (l *loader) readAlloc(m *mapping, c *Command) {
 	b.SVM = &again
 	c.Alloc = len(l.out.Buffers)
 	c.Place = Place{Buffer: c.Alloc, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
-	l.addRoot(m.node, b)
+	l.addRoot(m.Node, b)
 }
 
 func (l *loader) readFree(m *mapping, c *Command) {
@@ -192,7 +192,7 @@ func (l *loader) readFree(m *mapping, c *Command) {
 		}
 	}
 	if len(l.list(m.get("free"))) == 0 {
-		l.errorf(m.node, "free: nothing is named")
+		l.errorf(m.Node, "free: nothing is named")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 func (l *loader) readTransfer(m *mapping, c *Command) {
 	key := string(c.Kind)
 	before := l.faults
-	if m.has("rows") || m.has("slices") {
+	if m.Has("rows") || m.Has("slices") {
 		c.Rect, c.Place, c.To = l.rect(m, key, "host-")
 	} else {
 		c.Place = l.place(m, key, "offset")
@@ -23,19 +23,19 @@ func (l *loader) readTransfer(m *mapping, c *Command) {
 		size = c.Rect.HostSize
 	}
 	if c.Data = l.data(m, l.scope); c.Data == nil && l.faults == before {
-		l.errorf(m.node, "%s: content is missing: want one of %s", key, contentKeys)
+		l.errorf(m.Node, "%s: content is missing: want one of %s", key, contentKeys)
 	} else if c.Data != nil && l.faults == before && c.Data.size > size {
-		l.errorf(m.node, "%s: the content, %s, has %d bytes, the place only %d", key, c.Data, c.Data.size, size)
+		l.errorf(m.Node, "%s: the content, %s, has %d bytes, the place only %d", key, c.Data, c.Data.size, size)
 	}
 }
 
 func (l *loader) readCopy(m *mapping, c *Command) {
 	if m.get("to") == nil {
-		l.errorf(m.node, "copy: to is missing: the destination")
+		l.errorf(m.Node, "copy: to is missing: the destination")
 		return
 	}
 	before := l.faults
-	if m.has("rows") || m.has("slices") {
+	if m.Has("rows") || m.Has("slices") {
 		c.Rect, c.Place, c.To = l.rect(m, "copy", "to-")
 	} else {
 		c.Place, c.To = l.flatCopy(m)
@@ -44,7 +44,7 @@ func (l *loader) readCopy(m *mapping, c *Command) {
 		return
 	}
 	if l.isSVM(c.Place) != l.isSVM(c.To) {
-		l.errorf(m.node, "copy: of %s and %s one is shared virtual memory, the other a buffer: OpenCL copies between two of a kind; make a buffer over it", c.Place.Name, c.To.Name)
+		l.errorf(m.Node, "copy: of %s and %s one is shared virtual memory, the other a buffer: OpenCL copies between two of a kind; make a buffer over it", c.Place.Name, c.To.Name)
 	}
 }
 
@@ -57,13 +57,13 @@ func (l *loader) flatCopy(m *mapping) (from, to Place) {
 	if l.faults > before {
 		return from, to
 	}
-	if size := from.Range.Size(); !m.has("size") && to.Range.Size() < size {
-		l.errorf(m.node, "copy: %s has %d bytes, %s only %d; give a size", from.Name, size, to.Name, to.Range.Size())
+	if size := from.Range.Size(); !m.Has("size") && to.Range.Size() < size {
+		l.errorf(m.Node, "copy: %s has %d bytes, %s only %d; give a size", from.Name, size, to.Name, to.Range.Size())
 		return from, to
 	}
 	to.Range = l.within(m, to, offset, from.Range.Size())
 	if l.faults == before && to.Buffer == from.Buffer && to.Range.Overlaps(from.Range) {
-		l.errorf(m.node, "copy: source %v and destination %v of %s overlap", from.Range, to.Range, l.out.Buffers[to.Buffer].Name)
+		l.errorf(m.Node, "copy: source %v and destination %v of %s overlap", from.Range, to.Range, l.out.Buffers[to.Buffer].Name)
 	}
 	return from, to
 }
@@ -85,8 +85,8 @@ func (l *loader) rect(m *mapping, key, other string) (r *Rect, at, to Place) {
 	}
 	r = &Rect{}
 	r.Region = [3]uint64{l.natural(m, "size", l.scope, 1, 0), l.natural(m, "rows", l.scope, 1, 1), l.natural(m, "slices", l.scope, 1, 1)}
-	if !m.has("size") {
-		l.errorf(m.node, "%s: size is missing: the bytes of a row", key)
+	if !m.Has("size") {
+		l.errorf(m.Node, "%s: size is missing: the bytes of a row", key)
 	}
 	for i, name := range []string{"rows", "slices"} {
 		if n := r.Region[i+1]; n > maxRows {
@@ -110,7 +110,7 @@ func (l *loader) rect(m *mapping, key, other string) (r *Rect, at, to Place) {
 	}
 	for _, p := range []Place{at, to} {
 		if p.Name != "" && l.isSVM(p) {
-			l.errorf(m.node, "%s: rows of %s, shared virtual memory: OpenCL has rectangles of buffers only; make a buffer over it", key, p.Name)
+			l.errorf(m.Node, "%s: rows of %s, shared virtual memory: OpenCL has rectangles of buffers only; make a buffer over it", key, p.Name)
 		}
 	}
 	return r, at, to
@@ -122,14 +122,14 @@ func (l *loader) box(m *mapping, prefix string, region [3]uint64) (offset, row, 
 	before := l.faults
 	pitch := func(key string, n ast.Node, v, least uint64, what string) {
 		if v < least || v > maxPitch {
-			l.errorf(n, "%s: %s is %d: want from %d, %s, to %d", m.what, key, v, least, what, uint64(maxPitch))
+			l.errorf(n, "%s: %s is %d: want from %d, %s, to %d", m.What, key, v, least, what, uint64(maxPitch))
 		}
 	}
 	node := func(key string) ast.Node {
 		if n := m.get(key); n != nil {
 			return n
 		}
-		return m.node
+		return m.Node
 	}
 	row = l.natural(m, prefix+"pitch", l.scope, 0, region[0])
 	pitch(prefix+"pitch", node(prefix+"pitch"), row, region[0], "the bytes of a row")
@@ -137,18 +137,18 @@ func (l *loader) box(m *mapping, prefix string, region [3]uint64) (offset, row, 
 	slice = l.natural(m, prefix+"slice-pitch", l.scope, 0, region[1]*row)
 	pitch(prefix+"slice-pitch", node(prefix+"slice-pitch"), slice, region[1]*row, "the bytes of its rows")
 	if slice = min(slice, maxPitch); l.faults == before && slice%row != 0 {
-		l.errorf(node(prefix+"slice-pitch"), "%s: %sslice-pitch is %d: want a multiple of the pitch, %d", m.what, prefix, slice, row)
+		l.errorf(node(prefix+"slice-pitch"), "%s: %sslice-pitch is %d: want a multiple of the pitch, %d", m.What, prefix, slice, row)
 	}
 	offset = l.natural(m, prefix+"offset", l.scope, 0, 0)
 	origin, dims := l.dims(m, prefix+"origin", 0)
 	if dims == 0 {
 		return offset, row, slice
 	}
-	if m.has(prefix + "offset") {
-		l.errorf(m.node, "%s: %soffset beside %sorigin: both say where the first byte is", m.what, prefix, prefix)
+	if m.Has(prefix + "offset") {
+		l.errorf(m.Node, "%s: %soffset beside %sorigin: both say where the first byte is", m.What, prefix, prefix)
 	}
 	if origin[0] > maxPitch || origin[1] > maxRows || origin[2] > maxRows {
-		l.errorf(m.get(prefix+"origin"), "%s: %sorigin %v: want at most %d bytes, %d rows and %d slices", m.what, prefix, origin, uint64(maxPitch), maxRows, maxRows)
+		l.errorf(m.get(prefix+"origin"), "%s: %sorigin %v: want at most %d bytes, %d rows and %d slices", m.What, prefix, origin, uint64(maxPitch), maxRows, maxRows)
 		return 0, row, slice
 	}
 	return origin[0] + origin[1]*row + origin[2]*slice, row, slice

@@ -21,7 +21,7 @@ func (l *loader) readViews(m *mapping) {
 	for _, n := range l.list(m.get("sub-buffers")) {
 		s := l.mapping(n, "sub-buffer", "sub-buffer")
 		v := View{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
-		s.what = "sub-" + s.what
+		s.What = "sub-" + s.What
 		of, ok := l.whole(s, &v)
 		if !ok {
 			l.lost[v.Name] = true
@@ -36,8 +36,8 @@ func (l *loader) readViews(m *mapping) {
 		part := s.get("part")
 		offset, size := l.natural(s, "offset", l.scope, 0, 0), l.natural(s, "size", l.scope, 1, 0)
 		switch {
-		case (parts != 0 || part != nil) && (s.has("offset") || s.has("size")), parts != 0 && part != nil:
-			l.errorf(s.node, "%s: give offset and size, or part, or parts", s.what)
+		case (parts != 0 || part != nil) && (s.Has("offset") || s.Has("size")), parts != 0 && part != nil:
+			l.errorf(s.Node, "%s: give offset and size, or part, or parts", s.What)
 		case parts != 0:
 			name := v.Name
 			for i := range parts {
@@ -63,7 +63,7 @@ func (l *loader) partsOf(s *mapping) (parts, align uint64) {
 	align = l.natural(s, "align", l.scope, 1, partAlign)
 	parts = l.natural(s, "parts", l.scope, 1, 0)
 	if parts > maxParts {
-		l.errorf(s.node, "%s: %d parts: want at most %d", s.what, parts, maxParts)
+		l.errorf(s.Node, "%s: %d parts: want at most %d", s.What, parts, maxParts)
 		parts = 0
 	}
 	return parts, align
@@ -76,7 +76,7 @@ func (l *loader) fraction(s *mapping) (i, count uint64, ok bool) {
 	i, err1 := strconv.ParseUint(strings.TrimSpace(a), 10, 16)
 	count, err2 := strconv.ParseUint(strings.TrimSpace(b), 10, 16)
 	if !found || err1 != nil || err2 != nil || i == 0 || i > count {
-		l.errorf(s.get("part"), "%s: part %q: want i/n with i from 1 to n", s.what, text)
+		l.errorf(s.get("part"), "%s: part %q: want i/n with i from 1 to n", s.What, text)
 		return 0, 0, false
 	}
 	return i, count, true
@@ -97,20 +97,20 @@ func (l *loader) addPart(s *mapping, v View, i, count uint64, of Place, align ui
 	if v.Range.Empty() {
 		l.lost[v.Name] = true
 		if total > 0 { // else the buffer's size was at fault, and said to be
-			l.errorf(s.node, "%s: the %d bytes of %s, cut into %d parts at multiples of %d, leave nothing for part %d", s.what, total, of.Name, count, align, i+1)
+			l.errorf(s.Node, "%s: the %d bytes of %s, cut into %d parts at multiples of %d, leave nothing for part %d", s.What, total, of.Name, count, align, i+1)
 		}
 		return
 	}
-	if taken, dup := l.named["buffer "+v.Name]; dup && s.has("parts") {
-		l.errorf(s.node, "%s: the name %q is taken by the %s", s.what, v.Name, taken)
+	if taken, dup := l.named["buffer "+v.Name]; dup && s.Has("parts") {
+		l.errorf(s.Node, "%s: the name %q is taken by the %s", s.What, v.Name, taken)
 		return
 	}
 	l.addView(s, v)
 }
 
 func (l *loader) addView(s *mapping, v View) {
-	l.bounded(s.node, "sub-buffers", len(l.out.Views)+1, maxObjects)
-	l.take("buffer", v.Name, s.node)
+	l.bounded(s.Node, "sub-buffers", len(l.out.Views)+1, maxObjects)
+	l.take("buffer", v.Name, s.Node)
 	l.out.Views = append(l.out.Views, v)
 }
 
@@ -124,10 +124,10 @@ func (l *loader) whole(s *mapping, v *View) (of Place, ok bool) {
 	of, ok = l.lookup(name)
 	switch {
 	case ok && of.View < 0 && l.out.Buffers[of.Buffer].SVM != nil:
-		l.errorf(s.get("of"), "%s: %q is shared virtual memory: make a buffer over it first, and a sub-buffer of that", s.what, name)
+		l.errorf(s.get("of"), "%s: %q is shared virtual memory: make a buffer over it first, and a sub-buffer of that", s.What, name)
 		return of, false
 	case !ok || (of.View >= 0 && !l.out.Views[of.View].Over):
-		l.errorf(s.get("of"), "%s: no buffer is named %q (a sub-buffer has none of its own)", s.what, name)
+		l.errorf(s.get("of"), "%s: no buffer is named %q (a sub-buffer has none of its own)", s.What, name)
 		return of, false
 	}
 	v.Buffer, v.Parent = of.Buffer, of.View
@@ -151,7 +151,7 @@ func (l *loader) within(s *mapping, of Place, offset, size uint64) mem.Range {
 		if size == 0 {
 			want = fmt.Sprintf("offset %d", offset)
 		}
-		l.errorf(s.node, "%s: %s of %s: it has only %d bytes", s.what, want, of.Name, total)
+		l.errorf(s.Node, "%s: %s of %s: it has only %d bytes", s.What, want, of.Name, total)
 		return of.Range
 	}
 	return r.Shift(of.Range.Start)

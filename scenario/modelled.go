@@ -107,17 +107,21 @@ func (r *runner) openMachine(ctx context.Context, m *machine.Machine) error {
 		d := &s.Devices[n]
 		return at(d.File, d.Line, "device %s: machine %s has %d devices, the scenario wants %d", d.Name, m.Name, n, len(s.Devices))
 	}
+	var names []string
+	for i := range s.Devices {
+		names = append(names, s.Devices[i].Name)
+	}
 	rec := profile.New()
-	w, err := model.New(m, model.Options{Exact: m.Exact(), Observer: rec, Seed: r.opt.Seed, Stamps: r.stamps(), Fail: r.s.failing()})
+	w, err := model.New(m, model.Options{Exact: m.Exact(), Observer: rec, Seed: r.opt.Seed, Stamps: r.stamps(), Fail: r.s.failing(), Names: names})
 	if err != nil {
 		return err
 	}
 	r.model = &modelled{m, w, rec}
 	devs := w.Devices()[:len(s.Devices)]
 	caps := []uint64{0}
-	for i := range s.Devices {
-		r.names = append(r.names, s.Devices[i].Name)
-		r.devs[s.Devices[i].Name] = devs[i]
+	for i, name := range names {
+		r.names = append(r.names, name)
+		r.devs[name] = devs[i]
 		caps = append(caps, s.Devices[i].Memory)
 	}
 	capacity := slices.Clone(caps)

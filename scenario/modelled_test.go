@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices/model/machine"
+	"godwit/resource"
 	"godwit/scenario"
 )
 
@@ -228,4 +229,18 @@ devices: [{name: g}]
 links: [{between: [host, g], bandwidth: 1 GB/s}]
 `, scenario.RunOptions{})
 	require.ErrorContains(t, err, "s.yaml:2: device right: machine m has 1 devices, the scenario wants 2")
+}
+
+// A device has one name in a run: the scenario's, also where the runtime speaks of it.
+func TestOutOfMemoryOnAMachineNamesTheScenariosDevice(t *testing.T) {
+	for _, stamps := range []bool{false, true} {
+		_, err := onMachine(t, `
+devices: [{name: left, driver: cpu, memory: 1 MiB}]
+buffers: [{name: a, size: 2 MiB, fill: 1}]
+commands: [{fill: a, pattern: 3}]
+`, plainMachine, scenario.RunOptions{Stamps: stamps})
+		var why *resource.OutOfMemory
+		require.ErrorAs(t, err, &why)
+		require.Equal(t, "left", why.Device)
+	}
 }

@@ -106,7 +106,7 @@ type fineUse struct {
 func (l *loader) follow(m *mapping, c *Command) {
 	uses := l.out.uses(c)
 	if l.track.failed > 0 && (c.queued() || c.Now) {
-		l.errorf(m.node, "%s: below the failing event of line %d: whether it would be refused depends on the time; set the event after all commands", m.what, l.track.failed)
+		l.errorf(m.Node, "%s: below the failing event of line %d: whether it would be refused depends on the time; set the event after all commands", m.What, l.track.failed)
 		return
 	}
 	if !l.checkFreed(m, c) || !l.checkMaps(m, c, uses) || !l.checkHost(m, c) {
@@ -127,7 +127,7 @@ func (l *loader) checkFreed(m *mapping, c *Command) bool {
 		if b.SVM.Freed < 0 || b.SVM.Freed >= len(l.out.Commands) {
 			return false
 		}
-		l.errorf(m.node, "%s: %s: %s", m.what, b.Name, l.freedText(b))
+		l.errorf(m.Node, "%s: %s: %s", m.What, b.Name, l.freedText(b))
 		return true
 	}
 	places := append([]Place{c.Place, c.To}, c.Places...)
@@ -166,7 +166,7 @@ func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
 			if c.Kind == Map && !l.onSVM(mp.Place) && !(u.writes && mp.writes) {
 				continue // OpenCL allows a map for reading beside one for writing
 			}
-			l.errorf(m.node, "%s: %s of %s is mapped for %s, as %s in line %d: unmap it first", m.what, shared, l.out.Buffers[u.buffer].Name, how, mp.Name, mp.Line)
+			l.errorf(m.Node, "%s: %s of %s is mapped for %s, as %s in line %d: unmap it first", m.What, shared, l.out.Buffers[u.buffer].Name, how, mp.Name, mp.Line)
 			return false
 		}
 	}
@@ -193,7 +193,7 @@ func (l *loader) checkHost(m *mapping, c *Command) bool {
 	default:
 		return true
 	}
-	l.errorf(m.node, "%s: %s is %s: the host does not %s it", m.what, l.placeName(c), flagText(uint64(flags), bufferFlags), what)
+	l.errorf(m.Node, "%s: %s is %s: the host does not %s it", m.What, l.placeName(c), flagText(uint64(flags), bufferFlags), what)
 	return false
 }
 
@@ -272,11 +272,11 @@ func (l *loader) gate(m *mapping, c *Command, uses []use) {
 		return
 	}
 	if c.Blocking {
-		l.errorf(m.node, "map: blocking, and maybe held back by the user event %q, which is not set above: it could wait for ever", l.out.Events[gates[0]].Name)
+		l.errorf(m.Node, "map: blocking, and maybe held back by the user event %q, which is not set above: it could wait for ever", l.out.Events[gates[0]].Name)
 		return
 	}
 	if c.Now {
-		l.errorf(m.node, "free: now, and the host's use of it maybe held back by the user event %q, which is not set above: it could wait for ever", l.out.Events[gates[0]].Name)
+		l.errorf(m.Node, "free: now, and the host's use of it maybe held back by the user event %q, which is not set above: it could wait for ever", l.out.Events[gates[0]].Name)
 		return
 	}
 	i := len(l.out.Commands)
@@ -360,7 +360,7 @@ func union(a, b []int) []int {
 func (l *loader) checkEnds() {
 	line := func(n int, format string, args ...any) {
 		l.faults++
-		l.errs = append(l.errs, &Error{l.file, n, fmt.Sprintf(format, args...)})
+		l.errs = append(l.errs, &Error{File: l.file, Line: n, Rule: fmt.Sprintf(format, args...)})
 	}
 	for i := range l.out.Mappings {
 		if mp := &l.out.Mappings[i]; mp.Unmap < 0 {

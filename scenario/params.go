@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"godwit/input/fields"
 	"godwit/suggest"
 )
 
@@ -89,8 +90,8 @@ func Describe(ctx context.Context, file string, data []byte, opt Options) (*Desc
 func (l *loader) readParameters(m *mapping) {
 	if n := m.get("params"); n != nil {
 		params := l.mapping(n, "params", "params")
-		for _, kv := range params.keys {
-			l.readParameter(kv, params.get(keyName(kv)))
+		for _, kv := range params.Keys {
+			l.readParameter(kv, params.get(fields.Name(kv)))
 		}
 	}
 }
@@ -102,7 +103,7 @@ func (l *loader) checkSet(m *mapping) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.given.Set)) {
 		if !known(name) {
-			if let, ok := l.plain(m.get("let")).(*ast.MappingNode); ok && l.mapping(let, "let", "let").has(name) {
+			if let, ok := l.plain(m.get("let")).(*ast.MappingNode); ok && l.mapping(let, "let", "let").Has(name) {
 				l.errorf(let, "--set %s=...: it is computed, under let; what is to be set is declared under params", name)
 				continue
 			}
@@ -124,7 +125,7 @@ func (l *loader) paramNames() string {
 
 // declareValue makes sure that a name of params or let is new.
 func (l *loader) declareValue(kv *ast.MappingValueNode, space string) {
-	name := keyName(kv)
+	name := fields.Name(kv)
 	taken, dup := l.named["value "+name]
 	switch {
 	case !nameRule.MatchString(name):
@@ -142,7 +143,7 @@ type limits struct {
 }
 
 func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
-	name, before := keyName(kv), l.faults
+	name, before := fields.Name(kv), l.faults
 	l.declareValue(kv, "param")
 	s := l.mapping(n, fmt.Sprintf("param %q", name), "param")
 	p := Param{Name: name, File: l.file, Line: kv.Key.GetToken().Position.Line}
@@ -160,8 +161,8 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 	switch {
 	case p.Type == List:
 		p.Of = ParamType(of)
-	case s.has("of"):
-		l.errorf(s.get("of"), "%s: of: it is for lists, not for type %s", s.what, p.Type)
+	case s.Has("of"):
+		l.errorf(s.get("of"), "%s: of: it is for lists, not for type %s", s.What, p.Type)
 	}
 	p.About = s.text("about")
 	bounds := l.readLimits(s, &p)
@@ -174,20 +175,20 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 	var v value
 	switch {
 	case set:
-		v = l.setValue(kv.Key, s.what, &p, given)
+		v = l.setValue(kv.Key, s.What, &p, given)
 	case def == nil && l.describing:
 		p.Required = true
 		l.scope.bad[name] = true
 		return
 	case def == nil:
-		l.errorf(kv.Key, "%s: it has no default; add --set %s=%s", s.what, name, strings.ToUpper(string(p.Type)))
+		l.errorf(kv.Key, "%s: it has no default; add --set %s=%s", s.What, name, strings.ToUpper(string(p.Type)))
 		return
 	}
 	if def != nil { // it is held against the rules, whether it is taken or not
-		d := l.typedValue(def, s.what+": default", p.Type, p.Of)
+		d := l.typedValue(def, s.What+": default", p.Type, p.Of)
 		if l.faults == before {
 			p.Default = l.shown(def)
-			l.check(def, s.what+": default", &p, bounds, d)
+			l.check(def, s.What+": default", &p, bounds, d)
 		}
 		if !set {
 			v = d
@@ -195,7 +196,7 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 	}
 	p.Required = def == nil
 	if set && l.faults == before {
-		l.check(kv.Key, s.what+": --set "+name+"="+given, &p, bounds, v)
+		l.check(kv.Key, s.What+": --set "+name+"="+given, &p, bounds, v)
 	}
 	if l.faults == before {
 		p.Value = v.String()
@@ -205,7 +206,7 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 
 // setValue is what a parameter is set to.
 func (l *loader) setValue(n ast.Node, what string, p *Param, text string) value {
-	if bad := strings.IndexFunc(text, unprintable); bad >= 0 {
+	if bad := strings.IndexFunc(text, fields.Unprintable); bad >= 0 {
 		l.errorf(n, "%s: --set %s: %.40q: it goes to terminals: want no control characters", what, p.Name, text)
 		return value{}
 	}
@@ -318,21 +319,21 @@ func (l *loader) readLimits(s *mapping, p *Param) (out limits) {
 			continue
 		}
 		if of == String {
-			l.errorf(n, "%s: %s: strings have no order; give values", s.what, bound.key)
+			l.errorf(n, "%s: %s: strings have no order; give values", s.What, bound.key)
 			return limits{}
 		}
-		v := l.typedValue(n, s.what+": "+bound.key, of, "")
+		v := l.typedValue(n, s.What+": "+bound.key, of, "")
 		if l.faults > before {
 			return limits{}
 		}
 		*bound.text, *bound.v = l.shown(n), &v
 	}
 	values := l.list(s.get("values"))
-	if s.has("values") && len(values) == 0 {
-		l.errorf(s.get("values"), "%s: values: want at least one, or no values", s.what)
+	if s.Has("values") && len(values) == 0 {
+		l.errorf(s.get("values"), "%s: values: want at least one, or no values", s.What)
 	}
 	for _, n := range values {
-		out.values = append(out.values, l.typedValue(n, s.what+": values", of, ""))
+		out.values = append(out.values, l.typedValue(n, s.What+": values", of, ""))
 		if l.faults > before {
 			return limits{}
 		}

@@ -182,7 +182,7 @@ func (r *runner) abandon() {
 
 // at marks an error as the fault of a line of the scenario.
 func at(file string, line int, format string, args ...any) error {
-	return Errors{{file, line, fmt.Sprintf(format, args...)}}
+	return Errors{{File: file, Line: line, Rule: fmt.Sprintf(format, args...)}}
 }
 
 // blame turns an error of the runtime about a line into the scenario's, where

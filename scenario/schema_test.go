@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"godwit/input/fields"
 	"godwit/tests/mutate"
 )
 
@@ -61,7 +62,7 @@ func (s *source) jsonOf(n ast.Node) any {
 func (s *source) jsonOfKeys(keys []*ast.MappingValueNode) any {
 	out := make(map[string]any)
 	for _, kv := range keys {
-		out[keyName(kv)] = s.jsonOf(kv.Value)
+		out[fields.Name(kv)] = s.jsonOf(kv.Value)
 	}
 	return out
 }

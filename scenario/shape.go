@@ -7,7 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"godwit/suggest"
+	"godwit/input/fields"
 )
 
 // Shapes say which keys a mapping of the language may have, and what may stand under
@@ -155,7 +155,7 @@ func (s *source) checkShape(n ast.Node, f *form, what string) {
 			at = f.list
 		}
 		if at.scalar == noScalar {
-			s.misshapen(n, "%s: want %s, not %s", what, f, kindOf(v))
+			s.misshapen(n, "%s: want %s, not %s", what, f, fields.Kind(v))
 			return
 		}
 		s.oneOfWords(n, at, what, s.text(n, what))
@@ -166,17 +166,17 @@ func (s *source) checkMapping(n ast.Node, object, what string) {
 	m := s.mapping(n, what, object)
 	if m.shape == nil {
 		all := shapes()[object]
-		s.misshapen(m.node, "%s: want a %s, one of %s", what, all.what, strings.Join(all.variants, ", "))
+		s.misshapen(m.Node, "%s: want a %s, one of %s", what, all.what, strings.Join(all.variants, ", "))
 		return
 	}
-	m.what = m.shape.what
-	for _, kv := range m.keys {
+	m.What = m.shape.what
+	for _, kv := range m.Keys {
 		f := m.shape.rest
-		if k := m.shape.find(keyName(kv)); k != nil {
+		if k := m.shape.find(fields.Name(kv)); k != nil {
 			f = &k.form
 		}
 		if f != nil {
-			s.checkShape(kv.Value, f, m.what+": "+keyName(kv))
+			s.checkShape(kv.Value, f, m.What+": "+fields.Name(kv))
 		}
 	}
 	for _, k := range m.shape.keys {
@@ -198,7 +198,7 @@ func (s *source) oneOfWords(n ast.Node, f *form, what, text string) {
 	if strings.Contains(s.written(n, what), "{") { // a schema does not know what comes of it
 		report = s.errorf
 	}
-	report(n, "%s %q: want one of %s%s", what, text, strings.Join(f.words, ", "), suggest.For(text, f.words))
+	report(n, "%s %q: %s", what, text, fields.WantOneOf(text, f.words))
 }
 
 // String says what is wanted, for errors.

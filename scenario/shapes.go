@@ -145,7 +145,7 @@ func declaredShapes() []*shape {
 			{"limit", listOf(aNumber), false, "bytes"}, {"bins", listOf(aNumber), false, "bytes of the slots, ascending"}, {"pool", listOf(aNumber), false, "bytes of a slab"},
 		}},
 		{name: "link", what: "link", variants: []string{"link both ways", "link one way"}, pick: func(m *mapping) string {
-			if m.has("between") {
+			if m.Has("between") {
 				return "link both ways"
 			}
 			return "link one way"
@@ -154,7 +154,7 @@ func declaredShapes() []*shape {
 		{name: "link one way", what: "link", keys: append([]key{{"from", aWord, true, "a device or host"}, {"to", aWord, true, "a device or host"}}, keysOfLink...)},
 		{name: "svm", what: "svm", keys: []key{keyName_, keySize, keyAlign, flagsKey(svmFlags, false), keyCount}},
 		{name: "buffer", what: "buffer", variants: []string{"plain buffer", "buffer over svm"}, pick: func(m *mapping) string {
-			if m.has("over") {
+			if m.Has("over") {
 				return "buffer over svm"
 			}
 			return "plain buffer"
@@ -234,11 +234,11 @@ func typeKeys() (out []key) {
 
 func pickArgument(m *mapping) string {
 	switch {
-	case m.has("local"):
+	case m.Has("local"):
 		return "local argument"
-	case m.has("svm"):
+	case m.Has("svm"):
 		return "reached"
-	case m.has("buffer"):
+	case m.Has("buffer"):
 		return "buffer argument"
 	}
 	return "typed number"
@@ -247,7 +247,7 @@ func pickArgument(m *mapping) string {
 func pickCommand(m *mapping) string {
 	kind := ""
 	for _, k := range commandKinds {
-		if !m.has(k) || k == "fill" && (m.has("write") || m.has("host-write")) {
+		if !m.Has(k) || k == "fill" && (m.Has("write") || m.Has("host-write")) {
 			continue
 		}
 		if kind != "" {
@@ -256,7 +256,7 @@ func pickCommand(m *mapping) string {
 		kind = k
 	}
 	switch {
-	case (kind == "write" || kind == "read" || kind == "copy") && (m.has("rows") || m.has("slices")):
+	case (kind == "write" || kind == "read" || kind == "copy") && (m.Has("rows") || m.Has("slices")):
 		return kind + " of rows"
 	case kind == "free" && m.isTrue("now"):
 		return "free at once"
@@ -265,7 +265,7 @@ func pickCommand(m *mapping) string {
 }
 
 func pickFailure(m *mapping) string {
-	if m.has("command") {
+	if m.Has("command") {
 		return "failure of a command"
 	}
 	return "failure of a device"
@@ -277,9 +277,9 @@ var expectations = []string{"buffer", "moved", "capacity-percent", "copies", "on
 func pickExpectation(m *mapping) string {
 	found := ""
 	for _, k := range expectations {
-		if m.has(k) && found != "" {
+		if m.Has(k) && found != "" {
 			return ""
-		} else if m.has(k) {
+		} else if m.Has(k) {
 			found = k
 		}
 	}

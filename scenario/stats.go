@@ -23,7 +23,7 @@ var layerKinds = []string{"statistics", "track", "retry", "limit", "bins", "pool
 // readLayers reads a device's layers, from the caller down: names, {limit:
 // BYTES}, {bins: [BYTES, ...]} or {pool: BYTES}.
 func (l *loader) readLayers(d *mapping) (out []Layer) {
-	what := d.what + ": resources"
+	what := d.What + ": resources"
 	for _, n := range l.list(d.get("resources")) {
 		if _, isMap := l.plain(n).(*ast.MappingNode); isMap {
 			if layer, ok := l.sizedLayer(n, what); ok {
@@ -58,7 +58,7 @@ func (l *loader) sizedLayer(n ast.Node, what string) (out Layer, ok bool) {
 		return out, false
 	}
 	for _, kind := range []string{"limit", "bins", "pool"} {
-		if !m.has(kind) {
+		if !m.Has(kind) {
 			continue
 		}
 		out.Kind = kind

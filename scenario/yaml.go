@@ -3,22 +3,17 @@ package scenario
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"godwit/input/fields"
 	"godwit/input/yamldoc"
-	"godwit/suggest"
 )
 
-// The reading of YAML nodes. It works on the syntax tree and not on decoded
-// values, so that every rule, not only those of YAML itself, can be reported
-// with its line. Getters record what is wrong and return a zero value, so that
-// one pass finds many faults.
+// The reading of YAML nodes (input/fields), with what the language adds to YAML: aliases
+// within a budget, {expressions} in words, and shapes, which say what keys there are.
 
 // source is the file being read and what was found wrong with it.
 type source struct {
@@ -35,11 +30,7 @@ type source struct {
 // errorf records a broken rule at n.
 func (s *source) errorf(n ast.Node, format string, args ...any) {
 	s.faults++
-	line := 0
-	if n != nil && n.GetToken() != nil {
-		line = n.GetToken().Position.Line
-	}
-	e := &Error{s.file, line, shortened(fmt.Sprintf(format, args...))}
+	e := fields.NewError(s.file, n, format, args...)
 	for _, seen := range s.errs { // a command in a repeat is read many times
 		if *seen == *e {
 			return
@@ -47,19 +38,9 @@ func (s *source) errorf(n ast.Node, format string, args ...any) {
 	}
 	s.errs = append(s.errs, e)
 	if len(s.errs) >= maxErrors {
-		s.errs = append(s.errs, &Error{s.file, line, "and perhaps more"})
+		s.errs = append(s.errs, &Error{File: s.file, Line: e.Line, Rule: "and perhaps more"})
 		panic(bailout{})
 	}
-}
-
-// shortened is a rule without its middle where it names a word that is very long,
-// perhaps as long as the file.
-func shortened(rule string) string {
-	const most = 1000 // bytes
-	if len(rule) <= most {
-		return rule
-	}
-	return strings.ToValidUTF8(rule[:most/2]+" … "+rule[len(rule)-most/2:], "")
 }
 
 // err returns what was found wrong, ordered by line, or nil: that of the scenario's
@@ -83,7 +64,7 @@ func (s *source) parse(data []byte, what string) ast.Node {
 	var bad *yamldoc.Error
 	switch {
 	case errors.As(err, &bad):
-		s.errs = append(s.errs, &Error{s.file, bad.Line, bad.Text})
+		s.errs = append(s.errs, &Error{File: s.file, Line: bad.Line, Rule: bad.Text})
 		return nil
 	case err != nil:
 		s.errorf(nil, "empty: %s", what)
@@ -121,37 +102,22 @@ func (s *source) plain(n ast.Node) ast.Node {
 	return nil
 }
 
-// mostWord is how many bytes of a word of the file kindOf shows.
-const mostWord = 64
+// Plain implements fields.Source.
+func (s *source) Plain(n ast.Node) ast.Node { return s.plain(n) }
 
-// kindOf names what a node is, for errors.
-func kindOf(n ast.Node) string {
-	switch n.(type) {
-	case nil, *ast.NullNode:
-		return "nothing"
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return "a mapping"
-	case *ast.SequenceNode:
-		return "a list"
+// Wrong implements fields.Source.
+func (s *source) Wrong(n ast.Node, form bool, format string, args ...any) {
+	if form {
+		s.shapeFaults++
 	}
-	word := strings.TrimSpace(n.String()) // of a file that is no scenario perhaps all of it
-	if len(word) > mostWord {
-		word = strings.ToValidUTF8(word[:mostWord], "") + "…"
-	}
-	return strconv.Quote(word)
+	s.errorf(n, format, args...)
 }
 
 // list returns the elements of a sequence; a lone element counts as one.
 func (s *source) list(n ast.Node) []ast.Node {
-	switch v := s.plain(n).(type) {
-	case nil, *ast.NullNode:
-		return nil
-	case *ast.SequenceNode:
-		s.spend(len(v.Values))
-		return v.Values
-	default:
-		return []ast.Node{v}
-	}
+	out := fields.List(s, n)
+	s.spend(len(out))
+	return out
 }
 
 // text returns a scalar, with the {expressions} in it computed.
@@ -172,82 +138,34 @@ func (s *source) text(n ast.Node, what string) string {
 
 // written returns a scalar as it is written.
 func (s *source) written(n ast.Node, what string) string {
-	out := ""
-	switch v := s.plain(n).(type) {
-	case *ast.StringNode:
-		out = v.Value
-	case *ast.LiteralNode:
-		out = strings.TrimSpace(v.Value.Value)
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		out = v.GetToken().Value
-	default:
-		s.misshapen(n, "%s: want a word, not %s", what, kindOf(v))
-		return ""
-	}
+	out := fields.Word(s, n, what)
 	s.spend(len(out) / 16) // it is looked through
-	if bad := strings.IndexFunc(out, unprintable); bad >= 0 {
-		s.errorf(n, "%s: %.40q: it goes to terminals: want no control characters", what, out)
-		return ""
-	}
 	return out
 }
 
-// unprintable reports whether a terminal would take a character for a command.
-func unprintable(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
-
 // mapping is a YAML mapping of a shape.
 type mapping struct {
+	fields.Mapping
 	src   *source
-	node  ast.Node
-	what  string // what it is, for errors
 	shape *shape // nil where it is of no variant of what it is to be
-	keys  []*ast.MappingValueNode
 }
 
 // mapping reads n, which must be a mapping of the named shape. what names it in errors.
 func (s *source) mapping(n ast.Node, what, shape string) *mapping {
-	m := &mapping{src: s, node: n, what: what}
-	switch v := s.plain(n).(type) {
-	case *ast.MappingNode:
-		m.keys = v.Values
-		if len(v.Values) > 0 {
-			m.node = v.Values[0].Key // the token of a block mapping is its first colon
-		}
-	case *ast.MappingValueNode:
-		m.keys = []*ast.MappingValueNode{v}
-		m.node = v.Key
-	default:
-		s.misshapen(n, "%s: want a mapping, not %s", what, kindOf(v))
-	}
+	m := &mapping{Mapping: fields.MappingOf(s, n, what), src: s}
 	m.shape = shapeOf(shape, m)
-	s.spend(len(m.keys))
-	for _, kv := range m.keys {
-		if kv.Key.IsMergeKey() {
-			s.misshapen(kv, "%s: merge keys (<<) are not part of the language", what)
-		}
-	}
+	s.spend(len(m.Keys))
 	return m
 }
 
-func keyName(kv *ast.MappingValueNode) string { return kv.Key.GetToken().Value }
-
-// get returns the value of key, or nil.
+// get returns the value of a key of the shape, or nil: what is to be found by Get or Has
+// alone may have any name.
 func (m *mapping) get(key string) ast.Node {
 	if m.shape != nil && m.shape.rest == nil && m.shape.find(key) == nil {
 		return nil // it is unknown here: done says so
 	}
-	m.src.spend(len(m.keys) / 16)
-	for _, kv := range m.keys {
-		if keyName(kv) == key {
-			return kv.Value
-		}
-	}
-	return nil
-}
-
-// has reports whether key is there, without asking for it.
-func (m *mapping) has(key string) bool {
-	return slices.ContainsFunc(m.keys, func(kv *ast.MappingValueNode) bool { return keyName(kv) == key })
+	m.src.spend(len(m.Keys) / 16)
+	return m.Get(key)
 }
 
 // text returns the scalar under key, or "".
@@ -256,23 +174,19 @@ func (m *mapping) text(key string) string {
 	if n == nil {
 		return ""
 	}
-	return m.src.text(n, m.what+": "+key)
+	return m.src.text(n, m.What+": "+key)
 }
 
 // isTrue reports whether a key is there and true.
 func (m *mapping) isTrue(key string) bool {
-	for _, kv := range m.keys {
-		if keyName(kv) == key {
-			return m.src.text(kv.Value, key) == "true"
-		}
-	}
-	return false
+	n := m.Get(key)
+	return n != nil && m.src.text(n, key) == "true"
 }
 
 // require reports a key that is missing.
 func (m *mapping) require(key string) bool {
 	if m.get(key) == nil {
-		m.src.misshapen(m.node, "%s: %s is missing", m.what, key)
+		m.src.misshapen(m.Node, "%s: %s is missing", m.What, key)
 		return false
 	}
 	return true
@@ -294,7 +208,7 @@ func (m *mapping) oneOf(key, def string) string {
 		return def
 	}
 	t, before := m.text(key), m.src.faults
-	if m.src.oneOfWords(n, &m.shape.find(key).form, m.what+": "+key, t); m.src.faults > before || t == "" {
+	if m.src.oneOfWords(n, &m.shape.find(key).form, m.What+": "+key, t); m.src.faults > before || t == "" {
 		return def
 	}
 	return t
@@ -303,27 +217,20 @@ func (m *mapping) oneOf(key, def string) string {
 // single reports whether there is exactly one key, and that it is not so where it is
 // not.
 func (m *mapping) single() bool {
-	if len(m.keys) != 1 {
-		m.src.misshapen(m.node, "%s: want one of %s", m.what, strings.Join(m.shape.known(), ", "))
+	if len(m.Keys) != 1 {
+		m.src.misshapen(m.Node, "%s: want one of %s", m.What, strings.Join(m.shape.known(), ", "))
 	}
-	return len(m.keys) == 1
+	return len(m.Keys) == 1
 }
 
 // done reports keys that the shape does not have.
 func (m *mapping) done() {
-	if m.shape == nil || m.shape.rest != nil {
-		return
-	}
-	for _, kv := range m.keys {
-		if k := keyName(kv); m.shape.find(k) == nil && !kv.Key.IsMergeKey() {
-			known := m.shape.known()
-			m.src.misshapen(kv.Key, "%s: unknown key %q; known here: %s%s", m.what, k, strings.Join(known, ", "), suggest.For(k, known))
-		}
+	if m.shape != nil && m.shape.rest == nil {
+		m.OnlyKnown(m.src, m.shape.known())
 	}
 }
 
 // misshapen records a broken rule at n that is one of form: a JSON Schema has it, too.
 func (s *source) misshapen(n ast.Node, format string, args ...any) {
-	s.shapeFaults++
-	s.errorf(n, format, args...)
+	s.Wrong(n, true, format, args...)
 }

@@ -50,7 +50,7 @@ var house = map[string]string{
 	"devices/model/network":       "mem",
 	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network mem/flat bufalloc resource",
 	"devices/model/profile":       "devices/model devices/model/network",
-	"devices/model/machine":       "input suggest input/yamldoc devices devices/model devices/model/network",
+	"devices/model/machine":       "input suggest input/yamldoc input/fields devices devices/model devices/model/network",
 	"devices/null":                "devices/soft devices/storage",
 	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
 	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
@@ -81,8 +81,9 @@ var house = map[string]string{
 	"history": "mem/flat runtime eviction migration/oracle trace/ledger devices/cpu devices/tce",
 
 	"input/yamldoc": "",
+	"input/fields":  "suggest",
 
-	"scenario": "devices/storage devices/model devices/model/machine devices/model/network devices/model/profile input suggest input/yamldoc mem/flat mem/rangemap runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
+	"scenario": "devices/storage devices/model devices/model/machine devices/model/network devices/model/profile input suggest input/yamldoc input/fields mem/flat mem/rangemap runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",

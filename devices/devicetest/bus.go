@@ -31,6 +31,7 @@ type Family struct {
 	Native  bool          // gates are the driver's: a batch asks for staging at once; set before use
 	NoLocks atomic.Bool   // there is no page-locked memory
 	OnLock  func()        // not nil: called where page-locked memory is asked for; set before use
+	Pinned  func(int64)   // not nil: told of the bytes of page-locked memory that come or, below zero, go; set before use
 	Batches atomic.Int64  // taken
 	Hold    chan struct{} // not nil: batches that have their staging wait until it is closed; set before use
 
@@ -73,14 +74,22 @@ func (l *lockable) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reus
 		if bytes, err := l.View(b, 0, reqs[i].Size); err == nil {
 			at := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(bytes))))
 			l.blocks[b] = mem.Range{Start: at, End: at + reqs[i].Size}
+			l.pinned(int64(reqs[i].Size))
 		}
 	}
 	return o, nil
 }
 
+func (l *lockable) pinned(bytes int64) {
+	if l.family.Pinned != nil {
+		l.family.Pinned(bytes)
+	}
+}
+
 // FreeAfter implements mem.Resource.
 func (l *lockable) FreeAfter(b mem.Block, after []mem.Point) error {
 	l.mu.Lock()
+	l.pinned(-int64(l.blocks[b].Size()))
 	delete(l.blocks, b)
 	l.mu.Unlock()
 	return l.Host.FreeAfter(b, after)

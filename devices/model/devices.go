@@ -63,7 +63,7 @@ func (w *World) open() error {
 	host := soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0}, Sparse: w.opts.Stamps})
 	w.host = &Host{w, host, bounded(host.Memory(), w.machine.Info(0).GlobalMemory)}
 	for m := 1; m < w.machine.Memories(); m++ {
-		info := w.machine.Info(m)
+		info := w.info(m)
 		if w.opts.Stamps {
 			in, err := newBlank(info, &pace{w, m})
 			if err != nil {
@@ -82,6 +82,15 @@ func (w *World) open() error {
 		w.devs = append(w.devs, &Device{w, m, in, bounded(in.Memory(), info.GlobalMemory)})
 	}
 	return nil
+}
+
+// info is the machine's description of a device.
+func (w *World) info(memory int) devices.Info {
+	info := w.machine.Info(memory)
+	if memory <= len(w.opts.Names) {
+		info.Name = w.opts.Names[memory-1]
+	}
+	return info
 }
 
 // bounded is a memory of so many bytes; 0 is no limit. What is counted are the bytes that
@@ -159,7 +168,7 @@ func (bytesKept) leg(w *World, l *devices.Leg) error {
 
 // Info implements devices.Device.
 func (d *Device) Info() devices.Info {
-	info := d.w.machine.Info(d.memory)
+	info := d.w.info(d.memory)
 	in := d.in.Info()
 	info.Driver, info.BaseAlign, info.LocalMemory, info.MaxWorkGroup, info.MaxWorkItems, info.SVM = "model", in.BaseAlign, in.LocalMemory, in.MaxWorkGroup, in.MaxWorkItems, in.SVM
 	return info

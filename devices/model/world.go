@@ -59,6 +59,8 @@ type Options struct {
 	Stamps bool
 	// Fail are commands that fail.
 	Fail []Failure
+	// Names are what devices are called, from the first on; the machine names the others.
+	Names []string
 	// Observer, where not nil, is told of what ended.
 	Observer Observer
 }

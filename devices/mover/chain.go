@@ -140,7 +140,7 @@ func (x *ring) launchChunk(s int, off, size uint64) error {
 			continue
 		}
 		x.vacate(points, j)
-		p, err := x.m.submitLeg(l.queue, x.at(&l.to, s, off), x.at(&l.from, s, off), size, nil, w.waits)
+		p, err := x.m.submitLeg(l.queue, x.at(&l.to, s, off), x.at(&l.from, s, off), size, w.waits)
 		if err != nil {
 			err = fmt.Errorf("%s of %d bytes: %w", l.name, size, err)
 			if j == 0 {

@@ -71,25 +71,31 @@ func (m *Mover) direct(t *Transfer) error {
 // oneLeg submits a copy that one queue does.
 func (m *Mover) oneLeg(way mem.Way, src, dst *End, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, devices.Queue, error) {
 	from, to := &m.mems[src.Memory], &m.mems[dst.Memory]
-	q, out, in := to.in, m.loc(src, 0), m.loc(dst, 0)
-	var err error
+	q := to.in
 	r := m.reach[int(src.Memory)*len(m.mems)+int(dst.Memory)]
 	if way == mem.Linked {
 		r = reachBlocks
 	}
-	switch r {
+	m.submit.Lock()
+	defer m.submit.Unlock()
+	var err error
+	switch leg := &m.leg; r {
+	case reachBlocks:
+		leg.Src, leg.Dst = m.loc(src, 0), m.loc(dst, 0)
 	case reachFrom:
-		out, err = from.bytes(src, size)
+		leg.Dst = m.loc(dst, 0)
+		leg.Src, err = from.bytes(src, size)
 	case reachTo:
-		q = from.out
-		in, err = to.bytes(dst, size)
-	case reachNot:
+		q, leg.Src = from.out, m.loc(src, 0)
+		leg.Dst, err = to.bytes(dst, size)
+	default:
 		err = fmt.Errorf("no queue reaches both: %w", mem.ErrInvalidOperation)
 	}
 	if err != nil {
+		m.leg.Src, m.leg.Dst = devices.Loc{}, devices.Loc{}
 		return mem.Point{}, nil, err
 	}
-	p, err := m.submitLeg(q, in, out, size, late, waits)
+	p, err := m.submitHeld(q, size, late, waits)
 	return p, q, err
 }
 
@@ -110,15 +116,23 @@ func (x *memory) bytes(e *End, size uint64) (devices.Loc, error) {
 	return devices.Loc{Bytes: b}, err
 }
 
-// submitLeg submits a copy to a hidden queue.
-func (m *Mover) submitLeg(q devices.Queue, to, from devices.Loc, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, error) {
+// submitLeg submits a copy to a hidden queue, and counts it.
+func (m *Mover) submitLeg(q devices.Queue, to, from devices.Loc, size uint64, waits []mem.Wait) (mem.Point, error) {
 	m.submit.Lock()
-	m.leg = devices.Command{Op: devices.OpCopy, Dst: to, Src: from, Size: size, Late: late}
-	p, err := q.Submit(&m.leg, waits)
-	m.leg = devices.Command{}
+	m.leg.Dst, m.leg.Src = to, from
+	p, err := m.submitHeld(q, size, nil, waits)
 	m.submit.Unlock()
 	if err == nil {
 		m.count(func(s *Stats) { s.Legs++ })
 	}
+	return p, err
+}
+
+// submitHeld submits the leg whose ends are set. submit is held.
+func (m *Mover) submitHeld(q devices.Queue, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, error) {
+	leg := &m.leg
+	leg.Op, leg.Size, leg.Late = devices.OpCopy, size, late
+	p, err := q.Submit(leg, waits)
+	leg.Dst, leg.Src, leg.Late = devices.Loc{}, devices.Loc{}, nil
 	return p, err
 }

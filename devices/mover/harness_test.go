@@ -34,6 +34,7 @@ type fabric struct {
 	ends    []mover.End
 	queues  []devices.Queue // for tests; no submit of theirs is counted
 	submits devicetest.Submits
+	pinned  devicetest.Gauge // bytes that count as page-locked
 
 	mu    sync.Mutex
 	fails []mem.Point // protected by mu: told to OnFail
@@ -42,9 +43,11 @@ type fabric struct {
 const blockSize = 300_000
 
 // newFabric opens memories by kind: "host", "cpu" memory that the process reaches, "tce",
-// and "bus", a tce device behind a bus, or behind another one.
+// and "bus", a tce device behind a bus, "bus2" behind another one, and "lone" behind one of its own.
 func newFabric(t testing.TB, o mover.Options, kinds ...string) *fabric {
-	f := &fabric{t: t, family: &devicetest.Family{}, other: &devicetest.Family{}}
+	f := &fabric{t: t}
+	family := func() *devicetest.Family { return &devicetest.Family{Pinned: f.pinned.Add} }
+	f.family, f.other = family(), family()
 	o.OnFail = func(p mem.Point, _ error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -68,6 +71,8 @@ func newFabric(t testing.TB, o mover.Options, kinds ...string) *fabric {
 			d = devicetest.NewBus(d, f.family)
 		case "bus2":
 			d = devicetest.NewBus(d, f.other)
+		case "lone":
+			d = devicetest.NewBus(d, family())
 		}
 		t.Cleanup(func() {
 			require.NoError(t, d.Memory().Check())

@@ -175,12 +175,13 @@ func (l *lanes) join() (x *ring, n int) {
 // take takes the next chunk of x; ok is false where there is none left, or nothing can
 // succeed any more.
 func (l *lanes) take(x *ring) (off, n uint64, ok bool) {
-	if err := l.m.aborted(); err != nil {
-		x.fail(err)
-	}
+	err := l.m.aborted()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := &x.lanes
+	if err != nil && w.next < x.size { // what has been taken ends as it ends
+		x.fail(err)
+	}
 	if x.lost() {
 		w.next = x.size
 	}

@@ -108,7 +108,7 @@ type Mover struct {
 	last    lastLeg  // has its own lock
 
 	submit sync.Mutex      // held over each Submit
-	leg    devices.Command // protected by submit
+	leg    devices.Command // protected by submit: its ends and Late are clear between uses
 
 	by     devices.Executor // immutable
 	beside sync.WaitGroup   // who opens links

@@ -1,6 +1,7 @@
 package mover_test
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"godwit/devices/devicetest"
 	"godwit/devices/mover"
 	"godwit/mem"
 )
@@ -125,5 +127,56 @@ func TestABatchThatStarvesHoldsUpNoOtherFamily(t *testing.T) {
 		for _, p := range held {
 			require.NoError(t, p.Wait(ctx))
 		}
+	}
+}
+
+// TestEightDevicesPinNoMoreThanTheBudget, be they one driver's or eight, while all of their
+// 56 ordered pairs have a ring under way: counted where the memory comes from. All bytes
+// arrive, and nothing stays pinned at the end.
+func TestEightDevicesPinNoMoreThanTheBudget(t *testing.T) {
+	const n, budget = 8, 1 << 20
+	for _, kind := range []string{"bus", "lone"} {
+		t.Run(kind, func(t *testing.T) {
+			var pinned *devicetest.Gauge
+			t.Cleanup(func() { require.Zero(t, pinned.Now()) })
+			kinds := []string{"host"}
+			for range n {
+				kinds = append(kinds, kind)
+			}
+			f := newFabric(t, mover.Options{Budget: budget, Lanes: 2}, kinds...)
+			pinned = &f.pinned
+			const size = blockSize / (n + 1)
+			want := make([][]byte, n+1)
+			for i := 1; i <= n; i++ {
+				want[i] = pattern(byte(i))
+				f.write(i, want[i])
+			}
+			user := mem.NewTimeline("user", false, nil)
+			gate := user.Next()
+			var points []mem.Point
+			for i := 1; i <= n; i++ {
+				for j := 1; j <= n; j++ { // the start of what j has goes to place j of i
+					if i == j {
+						continue
+					}
+					x := mover.Transfer{Way: mem.Ring, From: f.ends[j], To: []mover.End{f.ends[i]}, Size: size,
+						Waits: []mem.Wait{{Point: gate}}, Points: make([]mem.Point, 1)}
+					x.To[0].Off = uint64(j * size)
+					copy(want[i][j*size:(j+1)*size], pattern(byte(j)))
+					require.NoError(t, f.m.Move(&x))
+					points = append(points, x.Points[0])
+				}
+			}
+			user.End(gate, nil)
+			for _, p := range points {
+				require.NoError(t, p.Wait(ctx))
+			}
+			for i := 1; i <= n; i++ {
+				require.True(t, bytes.Equal(want[i], f.read(i)), "device %d", i)
+			}
+			require.Positive(t, f.pinned.Most())
+			require.LessOrEqual(t, f.pinned.Most(), int64(budget))
+			require.Zero(t, f.m.Stats().Unlocked)
+		})
 	}
 }

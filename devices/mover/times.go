@@ -19,14 +19,19 @@ type profilers map[*mem.Timeline]devices.Profiler
 
 // note remembers a queue. mu is held.
 func (p profilers) note(q devices.Queue) {
-	if of, ok := q.(devices.Profiler); ok && p != nil {
+	if p == nil {
+		return
+	}
+	if of, ok := q.(devices.Profiler); ok {
 		p[q.Timeline()] = of
 	}
 }
 
+// countDirect counts a transfer of one leg that q has taken.
 func (m *Mover) countDirect(q devices.Queue, way mem.Way) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.stats.Legs++
 	if way == mem.Linked {
 		m.stats.Linked++
 	} else {

@@ -22,7 +22,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 
 	"godwit/input"
 	"godwit/input/yamldoc"
@@ -75,13 +74,9 @@ func Parse(data []byte) (out File, err error) {
 	if len(data) > maxBytes {
 		return out, fmt.Errorf("%d bytes: want at most %d", len(data), maxBytes)
 	}
-	body, err := yamldoc.Parse(data)
+	body, err := yamldoc.ParseWithoutAliases(data)
 	if err != nil {
 		return out, err
-	}
-	// An alias is a copy when it is decoded, and copies of copies have no bound.
-	if a := ast.Filter(ast.AliasType, body); len(a) > 0 {
-		return out, &yamldoc.Error{Line: a[0].GetToken().Position.Line, Text: "an alias: write it out"}
 	}
 	var f file
 	if err := yaml.NodeToValue(body, &f, yaml.Strict()); err != nil {

@@ -73,6 +73,21 @@ func Parse(data []byte) (ast.Node, error) {
 	return body, nil
 }
 
+// ParseWithoutAliases is Parse for languages without aliases: where one is a copy, copies of
+// copies have no bound.
+func ParseWithoutAliases(data []byte) (ast.Node, error) {
+	body, err := Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []ast.NodeType{ast.AnchorType, ast.AliasType} {
+		if found := ast.Filter(kind, body); len(found) > 0 {
+			return nil, &Error{found[0].GetToken().Position.Line, "an anchor or an alias: write it out"}
+		}
+	}
+	return body, nil
+}
+
 // invalid is where data stops being text, or -1.
 func invalid(data []byte) int {
 	for at := 0; at < len(data); {

@@ -6,155 +6,84 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
 
-	"godwit/suggest"
+	"godwit/input/fields"
 )
 
-// The reading of YAML nodes: from the syntax tree, so that every rule can be reported
-// with its line. Getters note what is wrong and return a default, so that one pass
-// finds many faults.
-
-// fields is the file being read and what was found wrong with it.
-type fields struct {
+// reader is the file being read and what was found wrong with it: a fields.Source. The
+// language has no aliases.
+type reader struct {
 	file string
 	errs []error
 }
 
+// Plain implements fields.Source.
+func (f *reader) Plain(n ast.Node) ast.Node { return n }
+
+// Wrong implements fields.Source.
+func (f *reader) Wrong(n ast.Node, _ bool, format string, args ...any) {
+	f.wrong(fields.Line(n), format, args...)
+}
+
 // wrong notes a broken rule, up to a bound.
-func (f *fields) wrong(line int, format string, args ...any) {
+func (f *reader) wrong(line int, format string, args ...any) {
 	if len(f.errs) < maxErrors {
-		f.errs = append(f.errs, &Error{f.file, line, fmt.Sprintf(format, args...)})
+		e := fields.NewError(f.file, nil, format, args...)
+		e.Line = line
+		f.errs = append(f.errs, e)
 	}
-}
-
-func lineOf(n ast.Node) int {
-	if n == nil || n.GetToken() == nil {
-		return 0
-	}
-	return n.GetToken().Position.Line
-}
-
-// short is a word of the file, as an error shows it.
-func short(s string) string {
-	if len(s) > maxName {
-		s = strings.ToValidUTF8(s[:maxName], "") + "…"
-	}
-	return s
-}
-
-// word is a scalar as it is written.
-func (f *fields) word(n ast.Node, what string) (out string) {
-	switch v := n.(type) {
-	case nil:
-		return ""
-	case *ast.StringNode:
-		out = v.Value
-	case *ast.LiteralNode:
-		out = v.Value.Value
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		out = v.GetToken().Value
-	case *ast.AliasNode, *ast.AnchorNode:
-		f.wrong(lineOf(n), "%s: an anchor or an alias: write it out", what)
-		return ""
-	default:
-		f.wrong(lineOf(n), "%s: want a word", what)
-		return ""
-	}
-	if strings.ContainsFunc(out, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
-		f.wrong(lineOf(n), "%s: it goes to terminals: want no control characters", what)
-		return ""
-	}
-	return out
 }
 
 // fieldsOf is a mapping.
 type fieldsOf struct {
-	*fields
-	what string // what it is, for errors
+	fields.Mapping
+	*reader
 	line int
-	keys []*ast.MappingValueNode
 }
 
 // mapping reads n, with no other keys than those known; none known is any. It is nil
 // where n is no mapping.
-func (f *fields) mapping(n ast.Node, what string, known ...string) *fieldsOf {
-	m := &fieldsOf{fields: f, what: what, line: lineOf(n)}
-	switch v := n.(type) {
-	case *ast.MappingNode:
-		m.keys = v.Values
-	case *ast.MappingValueNode:
-		m.keys = []*ast.MappingValueNode{v}
-	case *ast.AliasNode, *ast.AnchorNode:
-		f.wrong(m.line, "%s: an anchor or an alias: write it out", what)
-		return nil
-	default:
-		f.wrong(m.line, "%s: want a mapping", what)
+func (f *reader) mapping(n ast.Node, what string, known ...string) *fieldsOf {
+	before := len(f.errs)
+	m := &fieldsOf{Mapping: fields.MappingOf(f, n, what), reader: f}
+	if len(f.errs) > before && len(m.Keys) == 0 {
 		return nil
 	}
-	if len(m.keys) > 0 {
-		m.line = lineOf(m.keys[0].Key)
-	}
-	seen := make(map[string]bool)
-	for _, kv := range m.keys {
-		key := kv.Key.GetToken().Value
-		switch {
-		case kv.Key.IsMergeKey():
-			f.wrong(lineOf(kv.Key), "%s: merge keys (<<) are not part of the language", what)
-		case seen[key]:
-			f.wrong(lineOf(kv.Key), "%s: %s is there twice", what, short(key))
-		case len(known) > 0 && !slices.Contains(known, key):
-			f.wrong(lineOf(kv.Key), "%s: unknown key %q; known here: %s%s", what, short(key), strings.Join(known, ", "), suggest.For(key, known))
-		}
-		seen[key] = true
+	if m.line = fields.Line(m.Node); len(known) > 0 {
+		m.OnlyKnown(f, known)
 	}
 	return m
 }
 
-// node is the value of a key, or nil.
-func (m *fieldsOf) node(key string) ast.Node {
-	for _, kv := range m.keys {
-		if kv.Key.GetToken().Value == key {
-			return kv.Value
-		}
-	}
-	return nil
-}
-
-func (m *fieldsOf) has(key string) bool { return m.node(key) != nil }
-
 func (m *fieldsOf) lineOf(key string) int {
-	if n := m.node(key); n != nil {
-		return lineOf(n)
+	if n := m.Get(key); n != nil {
+		return fields.Line(n)
 	}
 	return m.line
 }
 
-func (m *fieldsOf) text(key string) string { return m.word(m.node(key), m.what+": "+key) }
+// text is the word under a key, "" where there is none.
+func (m *fieldsOf) text(key string) string {
+	if !m.Has(key) {
+		return ""
+	}
+	return fields.Word(m, m.Get(key), m.What+": "+key)
+}
 
 // list is the elements under a key; a lone one counts as one.
-func (m *fieldsOf) list(key string) []ast.Node {
-	switch v := m.node(key).(type) {
-	case nil, *ast.NullNode:
-		return nil
-	case *ast.SequenceNode:
-		return v.Values
-	default:
-		return []ast.Node{v}
-	}
-}
+func (m *fieldsOf) list(key string) []ast.Node { return fields.List(m, m.Get(key)) }
 
 // flag is true or false.
 func (m *fieldsOf) flag(key string, otherwise bool) bool {
-	n := m.node(key)
+	n := m.Get(key)
 	if n == nil {
 		return otherwise
 	}
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
-		m.wrong(lineOf(n), "%s: %s: want true or false", m.what, key)
+		m.wrong(fields.Line(n), "%s: %s: want true or false", m.What, key)
 		return otherwise
 	}
 	return b.Value
@@ -162,12 +91,12 @@ func (m *fieldsOf) flag(key string, otherwise bool) bool {
 
 // oneOf is a word out of several; the first is the default.
 func (m *fieldsOf) oneOf(key string, words ...string) string {
-	if !m.has(key) {
+	if !m.Has(key) {
 		return words[0]
 	}
 	w := m.text(key)
 	if !slices.Contains(words, w) {
-		m.wrong(m.lineOf(key), "%s: %s %q: want one of %s%s", m.what, key, short(w), strings.Join(words, ", "), suggest.For(w, words))
+		m.wrong(m.lineOf(key), "%s: %s %q: %s", m.What, key, fields.Short(w), fields.WantOneOf(w, words))
 		return words[0]
 	}
 	return w
@@ -175,26 +104,26 @@ func (m *fieldsOf) oneOf(key string, words ...string) string {
 
 // number is a quantity under a key, between least and most.
 func (m *fieldsOf) number(key string, k *quantity, least, most, otherwise uint64) uint64 {
-	n := m.node(key)
+	n := m.Get(key)
 	if n == nil {
 		return otherwise
 	}
-	return m.scalar(n, m.what+": "+key, k, least, most)
+	return m.scalar(n, m.What+": "+key, k, least, most)
 }
 
-func (f *fields) scalar(n ast.Node, what string, k *quantity, least, most uint64) uint64 {
+func (f *reader) scalar(n ast.Node, what string, k *quantity, least, most uint64) uint64 {
 	before := len(f.errs)
-	text := f.word(n, what)
+	text := fields.Word(f, n, what)
 	if len(f.errs) > before {
 		return least
 	}
 	v, ok := k.parse(text)
 	switch {
 	case !ok:
-		f.wrong(lineOf(n), "%s %q: want %s", what, short(text), k.such)
+		f.wrong(fields.Line(n), "%s %q: want %s", what, fields.Short(text), k.such)
 		return least
 	case !v.IsUint64() || v.Uint64() < least || v.Uint64() > most:
-		f.wrong(lineOf(n), "%s %q: want from %s to %s", what, short(text), k.text(least), k.text(most))
+		f.wrong(fields.Line(n), "%s %q: want from %s to %s", what, fields.Short(text), k.text(least), k.text(most))
 		return least
 	}
 	return v.Uint64()

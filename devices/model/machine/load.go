@@ -15,6 +15,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/model/network"
 	"godwit/input"
+	"godwit/input/fields"
 	"godwit/input/yamldoc"
 	"godwit/suggest"
 )
@@ -34,19 +35,7 @@ const (
 )
 
 // Error is one broken rule of a machine's file.
-type Error struct {
-	File string
-	Line int // from 1; 0 where it is the whole file
-	Rule string
-}
-
-// Error is "file:line: rule".
-func (e *Error) Error() string {
-	if e.Line == 0 {
-		return e.File + ": " + e.Rule
-	}
-	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Rule)
-}
+type Error = fields.Error
 
 // Options are what a machine gets from outside.
 type Options struct {
@@ -69,7 +58,7 @@ func Load(ctx context.Context, file string, opt Options) (*Machine, error) {
 // Parse is Load for content that is at hand; file is for errors.
 func Parse(file string, data []byte, opt Options) (*Machine, error) {
 	l := &loader{
-		fields:  fields{file: file},
+		reader:  reader{file: file},
 		given:   opt,
 		out:     &Machine{Source: file, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
 		names:   map[string]string{"host": "the host"},
@@ -77,7 +66,7 @@ func Parse(file string, data []byte, opt Options) (*Machine, error) {
 		joined:  make(map[[2]string]int),
 		ofGroup: make(map[string]bool),
 	}
-	body, err := yamldoc.Parse(data)
+	body, err := yamldoc.ParseWithoutAliases(data)
 	var bad *yamldoc.Error
 	switch {
 	case errors.As(err, &bad):
@@ -96,7 +85,7 @@ func Parse(file string, data []byte, opt Options) (*Machine, error) {
 
 // loader is the state of reading one machine.
 type loader struct {
-	fields
+	reader
 	given   Options
 	open    bool // there is a group of any count
 	out     *Machine
@@ -115,7 +104,7 @@ func (l *loader) machine(body ast.Node) {
 		l.out.Name = name
 	}
 	l.out.About = strings.TrimSpace(m.text("about"))
-	if n := m.node("host"); n != nil {
+	if n := m.Get("host"); n != nil {
 		l.host(n)
 	}
 	list := m.list("devices")
@@ -143,17 +132,17 @@ func (l *loader) machine(body ast.Node) {
 func (l *loader) count(m *fieldsOf, most, open int) uint64 {
 	if most < 1 {
 		what, bound := "devices", MaxDevices
-		if strings.HasPrefix(m.what, "switch") {
+		if strings.HasPrefix(m.What, "switch") {
 			what, bound = "switches", maxSwitches
 		}
-		l.wrong(m.line, "%s: more than %d %s", m.what, bound, what)
+		l.wrong(m.line, "%s: more than %d %s", m.What, bound, what)
 		return 0
 	}
-	if n, ok := m.node("count").(*ast.StringNode); !ok || n.Value != "any" || strings.HasPrefix(m.what, "switch") {
+	if n, ok := m.Get("count").(*ast.StringNode); !ok || n.Value != "any" || strings.HasPrefix(m.What, "switch") {
 		return m.number("count", plain, 1, uint64(most), 1)
 	}
 	if l.open {
-		l.wrong(m.lineOf("count"), "%s: count any: another group has that", m.what)
+		l.wrong(m.lineOf("count"), "%s: count any: another group has that", m.What)
 	}
 	l.open = true
 	if l.given.Devices == 0 {
@@ -184,41 +173,41 @@ func (l *loader) name(m *fieldsOf, most, open int) (names []string) {
 	name, line := m.text("name"), m.lineOf("name")
 	switch {
 	case name == "":
-		l.wrong(m.line, "%s: name is missing", m.what)
+		l.wrong(m.line, "%s: name is missing", m.What)
 		return nil
 	case len(name) > maxName || !nameRule.MatchString(name):
-		l.wrong(line, "%s %q: a name is at most %d letters, digits and _, and begins with no digit", m.what, short(name), maxName)
+		l.wrong(line, "%s %q: a name is at most %d letters, digits and _, and begins with no digit", m.What, fields.Short(name), maxName)
 		return nil
 	}
-	m.what = fmt.Sprintf("%s %q", m.what, name)
+	m.What = fmt.Sprintf("%s %q", m.What, name)
 	count := l.count(m, most, open)
 	if count == 0 {
 		return nil
 	}
 	names = []string{name}
-	if m.has("count") {
+	if m.Has("count") {
 		names = names[:0]
 		for i := range count {
 			names = append(names, name+strconv.FormatUint(i, 10))
 		}
 	}
 	if _, dup := l.groups[name]; dup {
-		l.wrong(line, "%s: the name is taken", m.what)
+		l.wrong(line, "%s: the name is taken", m.What)
 		return nil
 	}
 	for _, one := range names {
 		if what, dup := l.names[one]; dup {
-			l.wrong(line, "%s: the name %s is taken by %s", m.what, one, what)
+			l.wrong(line, "%s: the name %s is taken by %s", m.What, one, what)
 			return nil
 		}
-		l.names[one] = m.what
+		l.names[one] = m.What
 	}
 	l.groups[name] = names
 	for _, one := range names {
 		if one != name {
 			l.ofGroup[one] = true
 			if _, dup := l.groups[one]; dup {
-				l.wrong(line, "%s: the name %s is taken", m.what, one)
+				l.wrong(line, "%s: the name %s is taken", m.What, one)
 				return nil
 			}
 			l.groups[one] = []string{one}
@@ -246,14 +235,14 @@ func (l *loader) device(n ast.Node, more int) {
 		AtOnce:       int(m.number("kernels_at_once", plain, 1, maxSlots, 1)),
 		In:           1, Out: 1,
 	}
-	if n := m.node("copies"); n != nil {
-		l.copies(n, m.what, &d)
+	if n := m.Get("copies"); n != nil {
+		l.copies(n, m.What, &d)
 	}
-	if n := m.node("windows"); n != nil {
-		l.windows(n, m.what, &d.Windows)
+	if n := m.Get("windows"); n != nil {
+		l.windows(n, m.What, &d.Windows)
 	}
 	for _, n := range m.list("kernels") {
-		l.kernel(n, m.what, &d)
+		l.kernel(n, m.What, &d)
 	}
 	for _, name := range names {
 		d.Name = name
@@ -279,8 +268,8 @@ func (l *loader) windows(n ast.Node, what string, w *Windows) {
 		return
 	}
 	for _, key := range []string{"from", "bandwidth"} {
-		if !m.has(key) {
-			l.wrong(m.line, "%s: %s is missing", m.what, key)
+		if !m.Has(key) {
+			l.wrong(m.line, "%s: %s is missing", m.What, key)
 		}
 	}
 	w.From = m.number("from", bytes, 1, 1<<60, 1)
@@ -296,11 +285,11 @@ func (l *loader) kernel(n ast.Node, what string, d *Device) {
 	k := Kernel{Name: m.text("name"), Time: m.number("time", times, 1, maxTime, 0), Halves: 2}
 	switch {
 	case k.Name == "":
-		l.wrong(m.line, "%s: name is missing", m.what)
+		l.wrong(m.line, "%s: name is missing", m.What)
 	case len(k.Name) > maxName:
-		l.wrong(m.line, "%s: name %q: want at most %d bytes", m.what, short(k.Name), maxName)
+		l.wrong(m.line, "%s: name %q: want at most %d bytes", m.What, fields.Short(k.Name), maxName)
 	case d.kernel(k.Name) != nil:
-		l.wrong(m.lineOf("name"), "%s: %s is there twice", m.what, k.Name)
+		l.wrong(m.lineOf("name"), "%s: %s is there twice", m.What, k.Name)
 	case len(d.Kernels) == maxKernels:
 		l.wrong(m.line, "%s: more than %d kernels", what, maxKernels)
 		return
@@ -317,34 +306,34 @@ func (l *loader) kernel(n ast.Node, what string, d *Device) {
 	k.Table = l.table(m)
 	said := 0
 	for _, key := range []string{"time", "operations", "table"} {
-		if m.has(key) {
+		if m.Has(key) {
 			said++
 		}
 	}
 	if said != 1 {
-		l.wrong(m.line, "%s %s: want one of time, operations and table, not %d of them", m.what, short(k.Name), said)
+		l.wrong(m.line, "%s %s: want one of time, operations and table, not %d of them", m.What, fields.Short(k.Name), said)
 	}
 	d.Kernels = append(d.Kernels, k)
 }
 
 // table reads times by size: {64 KiB: 8 us, 1 MiB: 20 us}.
 func (l *loader) table(m *fieldsOf) (out []Point) {
-	n := m.node("table")
+	n := m.Get("table")
 	if n == nil {
 		return nil
 	}
-	t := l.mapping(n, m.what+": table")
+	t := l.mapping(n, m.What+": table")
 	if t == nil {
 		return nil
 	}
-	if len(t.keys) == 0 || len(t.keys) > maxPoints {
-		l.wrong(t.line, "%s: %d lines: want 1 to %d", t.what, len(t.keys), maxPoints)
+	if len(t.Keys) == 0 || len(t.Keys) > maxPoints {
+		l.wrong(t.line, "%s: %d lines: want 1 to %d", t.What, len(t.Keys), maxPoints)
 		return nil
 	}
-	for _, kv := range t.keys {
-		p := Point{l.scalar(kv.Key, t.what, bytes, 1, 1<<60), l.scalar(kv.Value, t.what, times, 0, maxTime)}
+	for _, kv := range t.Keys {
+		p := Point{l.scalar(kv.Key, t.What, bytes, 1, 1<<60), l.scalar(kv.Value, t.What, times, 0, maxTime)}
 		if len(out) > 0 && p.Bytes <= out[len(out)-1].Bytes {
-			l.wrong(lineOf(kv.Key), "%s: sizes have to ascend", t.what)
+			l.wrong(fields.Line(kv.Key), "%s: sizes have to ascend", t.What)
 		}
 		out = append(out, p)
 	}
@@ -376,25 +365,25 @@ func (l *loader) link(n ast.Node) {
 		Bandwidth: m.number("bandwidth", bandwidth, 1, network.MaxBandwidth, 0),
 		Both:      m.number("both", bandwidth, 1, network.MaxBandwidth, 0),
 	}
-	if proto.Bandwidth == 0 && !m.has("bandwidth") {
+	if proto.Bandwidth == 0 && !m.Has("bandwidth") {
 		l.wrong(m.line, "link: bandwidth is missing")
 	}
 	switch {
-	case m.has("ring") && !m.has("between") && !m.has("from") && !m.has("to"):
+	case m.Has("ring") && !m.Has("between") && !m.Has("from") && !m.Has("to"):
 		l.ring(m, proto)
-	case m.has("between") && !m.has("from") && !m.has("to") && !m.has("ring"):
+	case m.Has("between") && !m.Has("from") && !m.Has("to") && !m.Has("ring"):
 		ends := m.list("between")
 		if len(ends) != 2 {
 			l.wrong(m.lineOf("between"), "link: between: want two ends, not %d", len(ends))
 			return
 		}
 		l.each(m.line, l.group(ends[0], "link: between"), l.group(ends[1], "link: between"), proto)
-	case m.has("from") && m.has("to") && !m.has("ring") && !m.has("between"):
+	case m.Has("from") && m.Has("to") && !m.Has("ring") && !m.Has("between"):
 		proto.OneWay = true
-		if m.has("both") {
+		if m.Has("both") {
 			l.wrong(m.lineOf("both"), "link: both: it goes one way only")
 		}
-		l.each(m.line, l.group(m.node("from"), "link: from"), l.group(m.node("to"), "link: to"), proto)
+		l.each(m.line, l.group(m.Get("from"), "link: from"), l.group(m.Get("to"), "link: to"), proto)
 	default:
 		l.wrong(m.line, "link: want between: [A, B], from: A and to: B, or ring: A")
 	}
@@ -402,7 +391,7 @@ func (l *loader) link(n ast.Node) {
 
 // ring joins each of a group to the next, and the last to the first.
 func (l *loader) ring(m *fieldsOf, proto Link) {
-	names := l.group(m.node("ring"), "link: ring")
+	names := l.group(m.Get("ring"), "link: ring")
 	if len(names) == 1 && l.ofGroup[names[0]] {
 		return
 	}
@@ -466,7 +455,7 @@ func (l *loader) join(line int, x Link) bool {
 
 // group is what a name in a link stands for.
 func (l *loader) group(n ast.Node, what string) []string {
-	name := l.word(n, what)
+	name := fields.Word(l, n, what)
 	if g, ok := l.groups[name]; ok || name == "" {
 		return g
 	}
@@ -475,7 +464,7 @@ func (l *loader) group(n ast.Node, what string) []string {
 		known = append(known, name)
 	}
 	slices.Sort(known)
-	l.wrong(lineOf(n), "%s: no device, group or switch is named %q%s", what, short(name), suggest.For(name, known))
+	l.wrong(fields.Line(n), "%s: no device, group or switch is named %q%s", what, fields.Short(name), suggest.For(name, known))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"godwit/input/fields"
 	"godwit/mem"
 	"godwit/suggest"
 )
@@ -36,7 +37,7 @@ func File(name string) (content []byte, ok bool) {
 func Named(name string, opt Options) (*Machine, error) {
 	content, ok := File(name)
 	if !ok {
-		return nil, fmt.Errorf("machine %q: there is none of this name; there are %s%s: %w", short(name), strings.Join(Names(), ", "), suggest.For(name, Names()), mem.ErrInvalidValue)
+		return nil, fmt.Errorf("machine %q: there is none of this name; there are %s%s: %w", fields.Short(name), strings.Join(Names(), ", "), suggest.For(name, Names()), mem.ErrInvalidValue)
 	}
 	return Parse(name+".yaml", content, opt)
 }
