@@ -28,17 +28,16 @@ import (
 //     for the other device, by a goroutine (twin): programs that launch a few times do not pay for that.
 //   - Then some launches are trials: a goroutine runs them there, and takes their time. That may
 //     take long, and holds up nobody but what waits for it.
-//   - After enough short trials launches run inline. Where several take long, for whatever
-//     reason (on a busy machine a thread is interrupted now and then, which is one), all go to OpenCL again, and after
-//     many launches there are trials again; each time after twice as many,
-//     unless it went well for long.
+//   - After enough short trials launches run inline. Where several take long, of processor time, all
+//     go to OpenCL again, and after many launches there are trials again; each time after twice as
+//     many, unless it went well for long.
 //
-// Not inline: queues with profiling, whose times are OpenCL's; more work-items than one thread should run; launches that use
-// shared virtual memory; programs with variables at program scope, of which each
-// device has its own; programs that were linked, or made of binaries.
+// Not inline: queues with profiling, whose times are OpenCL's; more work-items than one thread should
+// run; launches that use shared virtual memory; programs with variables at program scope, of which
+// each device has its own; programs that were linked, or made of binaries.
 const (
 	inlineItems = 256 // work-items of a launch
-	inlineGood  = 3   // short trials in a row; of them the first may compile, and take long
+	inlineGood  = 3   // short trials that are enough
 	inlineBad   = 8   // long trials that are too many
 	inlineOften = 4   // long launches that are too many, with less than inlineApart between two
 	inlineApart = 64
@@ -244,6 +243,7 @@ type inlineKernel struct {
 	good  int  // protected by host.mu: short trials
 	long  int  // protected by host.mu: long trials, or launches lately
 	since int  // protected by host.mu: launches since the last long one
+	doubt int  // protected by host.mu: launches to come whose processor time is taken
 	tried bool // protected by host.mu: a trial is on its way
 	never bool // protected by host.mu
 	built bool // protected by host.mu: the twin has been asked for
@@ -322,8 +322,9 @@ func (r *record) runInline(processor bool) (time.Duration, ocl.Status) {
 // nobody knows of r. It reports false where OpenCL would not have it.
 func (h *host) runNowLocked(r *record) (mem.Point, bool) {
 	q, k := r.q, &r.kernel.inline
+	sure := k.doubt > 0
 	h.mu.Unlock()
-	took, st := r.runInline(false)
+	took, st := r.runInline(sure)
 	h.inline.mu.Unlock()
 	h.mu.Lock()
 	if st != 0 {
@@ -339,12 +340,21 @@ func (h *host) runNowLocked(r *record) (mem.Point, bool) {
 	return p, true
 }
 
-// ran notes how long a launch took that ran inline. host.mu is held.
+// ran notes how long a launch took that ran inline: after one that was long by the clock, in which the thread
+// may have been interrupted, processor time is what counts, for a while. host.mu is held.
 func (k *inlineKernel) ran(took time.Duration) {
 	if k.since++; k.since == inlineCalm {
 		k.pause = inlinePause
 	}
+	sure := k.doubt > 0
+	if sure {
+		k.doubt--
+	}
 	if took <= inlineLimits.long {
+		return
+	}
+	k.doubt = inlineApart
+	if !sure {
 		return
 	}
 	if k.since > inlineApart {
@@ -361,7 +371,7 @@ func (k *inlineKernel) ran(took time.Duration) {
 
 // stop has launches go to OpenCL for a while. host.mu is held.
 func (k *inlineKernel) stop() {
-	k.good, k.long, k.wait = 0, 0, k.pause
+	k.good, k.long, k.doubt, k.wait = 0, 0, 0, k.pause
 	k.pause = min(2*k.pause, inlineMost)
 }
 
