@@ -5,8 +5,9 @@ type Why uint8
 
 // InUse: the command that needs the room accesses the buffer. Mapped: the host has it
 // mapped, or its unmap may yet fail. Pinned: the program asked for it. InPlace: it is
-// host memory, or shared virtual memory that is used in place. Hangs: what uses it waits
-// for a user event that is not set; OnCall: for a host call that has not returned.
+// host memory, or shared virtual memory that is used in place. Hangs: what uses it, or the
+// memory that it must be written back to, waits for a user event that is not set; OnCall:
+// for a host call that has not returned.
 // Counted: it holds its content only as far as a count says, and nobody else holds it
 // wholly. NoRoom: what it holds must be written back, and no memory has room for it.
 // Leaving: it goes already, from another memory. Foreign: it is no buffer of this

@@ -85,9 +85,11 @@ func (r *replay) compareMoves() error {
 
 // evictedFor counts the blocks that left for a command.
 func (r *replay) evictedFor(c *trace.CommandRecord) {
-	r.result.Evictions += len(c.Evictions)
 	for i := range c.Evictions {
-		r.result.Evicted[c.Evictions[i].Policy]++
+		if v := &c.Evictions[i]; !v.Stayed() {
+			r.result.Evictions++
+			r.result.Evicted[v.Policy]++
+		}
 	}
 }
 

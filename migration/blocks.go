@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"godwit/mem"
@@ -188,9 +189,9 @@ func (p *Planner) removeBlock(b *buffer, i int32) {
 	s.blocks.Set(k.r, 0)
 	s.whole = 0
 	f := &p.feet[k.memory]
-	f.Now -= k.r.Size()
+	f.now -= k.r.Size()
 	if s.n--; s.n == 0 {
-		f.Whole -= b.content.Size()
+		f.leave(b.content.Size())
 	}
 	*k = block{}
 	p.spare = append(p.spare, i)
@@ -429,8 +430,14 @@ func (p *Planner) Blocks(dst []mem.Range, id mem.BufferID, m mem.MemoryID) []mem
 type Footprint struct {
 	Now, Peak uint64 // in blocks
 	// Whole and WholePeak are what it would be if every buffer that has a block there
-	// were stored whole.
+	// were stored whole: math.MaxUint64 where that is more.
 	Whole, WholePeak uint64
+}
+
+// foot counts a Footprint: buffers have up to 2^63 bytes each.
+type foot struct {
+	now, peak         uint64
+	high, low, widest uint64 // Whole is high<<64 + low
 }
 
 // Footprint returns the figures of a memory; those of one that there is not are zero.
@@ -438,13 +445,28 @@ func (p *Planner) Footprint(m mem.MemoryID) Footprint {
 	if int(m) >= len(p.feet) {
 		return Footprint{}
 	}
-	return p.feet[p.topo.Store(m)]
+	f := &p.feet[p.topo.Store(m)]
+	return Footprint{f.now, f.peak, f.whole(), f.widest}
 }
 
 // tread adds a block of a buffer to the footprint.
-func (f *Footprint) tread(size, whole uint64) {
-	f.Now, f.Whole = f.Now+size, f.Whole+whole
-	f.Peak, f.WholePeak = max(f.Peak, f.Now), max(f.WholePeak, f.Whole)
+func (f *foot) tread(size, whole uint64) {
+	low, carry := bits.Add64(f.low, whole, 0)
+	f.now, f.high, f.low = f.now+size, f.high+carry, low
+	f.peak, f.widest = max(f.peak, f.now), max(f.widest, f.whole())
+}
+
+// leave takes a buffer out that has no block there any more.
+func (f *foot) leave(whole uint64) {
+	low, borrow := bits.Sub64(f.low, whole, 0)
+	f.high, f.low = f.high-borrow, low
+}
+
+func (f *foot) whole() uint64 {
+	if f.high > 0 {
+		return math.MaxUint64
+	}
+	return f.low
 }
 
 var errNoBlock = errors.New("no block")
@@ -506,8 +528,8 @@ func (p *Planner) checkTable() error {
 			size += p.blocks[i].r.Size()
 		}
 		live += len(all)
-		if p.feet[m].Now != size {
-			return fmt.Errorf("migration: blocks of %d bytes on %s, counted %d", size, p.topo.Name(mem.MemoryID(m)), p.feet[m].Now)
+		if p.feet[m].now != size {
+			return fmt.Errorf("migration: blocks of %d bytes on %s, counted %d", size, p.topo.Name(mem.MemoryID(m)), p.feet[m].now)
 		}
 	}
 	if live+len(p.spare) != len(p.blocks) {

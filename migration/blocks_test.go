@@ -2,6 +2,7 @@ package migration_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -220,4 +221,26 @@ func TestAccessesThatAreCombinedWantABlockForWhatEachWas(t *testing.T) {
 	require.Equal(t, want, wants(middle, all))
 	require.Equal(t, want, wants(all, access(at(id, 1, 8*kib, 12*kib), mem.Write)))
 	require.Empty(t, wants(middle, access(at(id, 1, 2*kib, 3*kib), mem.Read), access(at(id, 1, 8*kib, 12*kib), mem.Write)))
+}
+
+// Three buffers of 2^63-1 bytes, of each of which a block is stored, would take more than
+// can be said.
+func TestAFootprintDoesNotWrap(t *testing.T) {
+	const size = math.MaxInt64
+	p := migration.New(mem.NewTopology("gpu0"), migration.Options{})
+	line := mem.NewTimeline("q", true, nil)
+	var all []mem.BufferID
+	for range 3 {
+		id, err := p.Create(size)
+		require.NoError(t, err)
+		require.NoError(t, p.ByRange(id, 512))
+		all = append(all, id)
+		write(t, p, at(id, 1, 0, 512), line)
+	}
+	require.Equal(t, migration.Footprint{Now: 3 * 512, Peak: 3 * 512, Whole: math.MaxUint64, WholePeak: math.MaxUint64}, p.Footprint(1))
+	for i, id := range all {
+		require.NoError(t, p.Release(id))
+		require.Equal(t, []uint64{2 * size, size, 0}[i], p.Footprint(1).Whole)
+	}
+	require.EqualValues(t, uint64(math.MaxUint64), p.Footprint(1).WholePeak)
 }

@@ -23,9 +23,11 @@ import (
 // makes a good copy.
 //
 // C10. What leaves is dropped where another memory holds it by a point that has
-// succeeded, and wholly; or where it came from the host, which holds it still: the copy is
-// not better than what it was made of, and is lost with that. (The host alone, since no
-// block leaves it, and so nothing there can have come from the copy.) All else is written back first, also where another memory holds
+// succeeded, and wholly; or where it is a copy of what another memory holds still: the copy
+// is not better than what it was made of, and is lost with that. Of two memories that is
+// known: of the host, since no block leaves it, so that nothing there can have come from the
+// copy; and of the one on which a command wrote this content, however that ends, since all
+// others have it from there. All else is written back first, also where another memory holds
 // it by a mere promise: that promise may be broken, and the bytes were good. A write-back
 // is a step: who reads its copy waits for it, and where it fails the bytes that are valid
 // nowhere else any more are poisoned with its cause (Fail). A victim's space is given
@@ -65,6 +67,9 @@ type Stay struct {
 	Memory mem.MemoryID
 	Range  mem.Range // of the buffer
 	Why    eviction.Why
+	// At is where that keeps it which hangs on something (eviction.Hangs, OnCall): Memory,
+	// or the memory that its bytes would be written back to.
+	At mem.MemoryID
 }
 
 // Room is what the planner is told of memories. It is asked only within Evict, and must
@@ -96,6 +101,7 @@ const putBacks = 16
 func (p *Planner) Evict(dst *Eviction, plan *Plan, short []mem.MemoryID, least int, old bool, policy eviction.Policy, room Room) bool {
 	dst.Victims, dst.Stays = dst.Victims[:0], dst.Stays[:0]
 	dst.Backs.reset()
+	p.evictions++
 	p.markInUse(plan, old)
 	ok := policy != nil
 	for _, m := range short {
@@ -115,9 +121,8 @@ func (p *Planner) Evict(dst *Eviction, plan *Plan, short []mem.MemoryID, least i
 	return true
 }
 
-// markInUse marks the blocks that a plan uses, wherever they are, for one Evict.
+// markInUse marks the blocks that a plan uses, wherever they are, for the current eviction.
 func (p *Planner) markInUse(plan *Plan, old bool) {
-	p.evictions++
 	for _, a := range plan.Accesses {
 		p.mark(p.buffers[uint32(a.Buffer)], a.Range)
 	}
@@ -309,8 +314,8 @@ func (b *buffer) worth(s *store, in mem.Range) (fresh, back uint64) {
 	return fresh, back
 }
 
-// certain reports whether some memory of valid but m holds the start of r wholly, by a
-// point that has succeeded, and cuts r to where that is so, or is not.
+// certain reports whether some memory of valid but m holds the start of r wholly, and no
+// worse than m does (C10), and cuts r to where that is so, or is not.
 func (b *buffer) certain(r *mem.Range, valid mem.MemorySet, m mem.MemoryID) bool {
 	whole := *r
 	own := b.at(m).hazards.Seek(whole.Start)
@@ -320,7 +325,7 @@ func (b *buffer) certain(r *mem.Range, valid mem.MemorySet, m mem.MemoryID) bool
 			continue
 		}
 		c := s.hazards.Seek(whole.Start)
-		end, ok := min(whole.End, c.Range().End), c.Ref().writer.Succeeded()
+		end, ok := min(whole.End, c.Range().End), !c.Ref().step || c.Ref().writer.Succeeded()
 		if s.memory == mem.Host {
 			end, ok = min(end, own.Range().End), ok || own.Ref().home
 		}
@@ -349,8 +354,8 @@ func (p *Planner) mayLeave(dst *Eviction, v *Victim, short []mem.MemoryID, room 
 		if s := b.at(v.Memory); s.held != nil && b.partlyBack(s, v.Range) {
 			return eviction.Counted
 		}
-		if !p.destination(dst, b, v, short, room) {
-			return eviction.NoRoom
+		if why := p.destination(dst, b, v, short, room); why != eviction.Goes {
+			return why
 		}
 	}
 	b.leaving, b.leavingFrom = p.evictions, v.Memory
@@ -412,11 +417,12 @@ func (b *buffer) partlyBack(s *store, in mem.Range) bool {
 }
 
 // destination finds where a victim's bytes are written back to in the shortest time
-// there and back, and reports whether there is any: where the buffer is stored, or a
-// memory that is not short and takes it. Where times are not known, the first that
-// stores it, the host first, else the first that takes it.
-func (p *Planner) destination(dst *Eviction, b *buffer, v *Victim, short []mem.MemoryID, room Room) bool {
-	best, bestTime, found := mem.MemoryID(0), 0.0, false
+// there and back: where the buffer is stored, or a memory that is not short and takes it.
+// Where times are not known, the first that stores it, the host first, else the first that
+// takes it. Where there is none it says why: NoRoom, unless the buffer is stored somewhere
+// and what uses it there hangs on something.
+func (p *Planner) destination(dst *Eviction, b *buffer, v *Victim, short []mem.MemoryID, room Room) eviction.Why {
+	best, bestTime, found, none := mem.MemoryID(0), 0.0, false, eviction.NoRoom
 	for _, stored := range []bool{true, false} {
 		for d := range mem.MemoryID(p.topo.Len()) {
 			if d == v.Memory || p.topo.Store(d) != d {
@@ -427,8 +433,13 @@ func (p *Planner) destination(dst *Eviction, b *buffer, v *Victim, short []mem.M
 			switch {
 			case stored != has:
 				continue
-			case has && p.hangs(b.at(d), v.Range, room) != eviction.Goes:
-				continue
+			case has:
+				if why := p.hangs(b.at(d), v.Range, room); why != eviction.Goes {
+					if none != eviction.OnCall { // which ends by itself
+						none, v.To = why, d
+					}
+					continue
+				}
 			case !has && !b.empty(d, w.in(b.content.Size())):
 				continue
 			}
@@ -448,11 +459,11 @@ func (p *Planner) destination(dst *Eviction, b *buffer, v *Victim, short []mem.M
 		}
 	}
 	if !found {
-		return false
+		return none
 	}
 	v.To = best
 	p.wantBack(dst, v)
-	return true
+	return eviction.Goes
 }
 
 // writeBack plans the steps of one victim.
@@ -487,9 +498,14 @@ func (p *Planner) writeBack(dst *Plan, v *Victim) {
 }
 
 // Holds lists the blocks on a memory, the largest first, with what keeps each there from
-// the command of the last Evict. The slice is valid until the next call.
-func (p *Planner) Holds(dst *Eviction, m mem.MemoryID, room Room) []Stay {
+// the command of a plan, or, where that is nil, from all. The slice is valid until the next
+// call.
+func (p *Planner) Holds(dst *Eviction, plan *Plan, m mem.MemoryID, room Room) []Stay {
 	dst.Stays = dst.Stays[:0]
+	dst.Backs.reset()
+	if p.evictions++; plan != nil {
+		p.markInUse(plan, false)
+	}
 	p.stays(dst, m, []mem.MemoryID{m}, room)
 	dst.Backs.reset()
 	return dst.Stays
@@ -501,15 +517,17 @@ func (p *Planner) stays(dst *Eviction, m mem.MemoryID, short []mem.MemoryID, roo
 	for _, i := range p.residents[m] {
 		v := p.victim(i)
 		b := p.buffers[uint32(v.Buffer)]
-		why := p.keeps(b, &v, room)
+		why, at := p.keeps(b, &v, room), m
 		if why == eviction.Goes {
 			if s := b.at(m); v.Back > 0 && s.held != nil && b.partlyBack(s, v.Range) {
 				why = eviction.Counted
-			} else if v.Back > 0 && !p.destination(dst, b, &v, short, room) {
-				why = eviction.NoRoom
+			} else if v.Back > 0 {
+				if why = p.destination(dst, b, &v, short, room); why != eviction.NoRoom {
+					at = v.To
+				}
 			}
 		}
-		dst.Stays = append(dst.Stays, Stay{v.Buffer, m, v.Range, why})
+		dst.Stays = append(dst.Stays, Stay{v.Buffer, m, v.Range, why, at})
 	}
 	slices.SortFunc(dst.Stays[first:], func(a, b Stay) int {
 		return cmp.Or(-cmp.Compare(a.Range.Size(), b.Range.Size()), cmp.Compare(a.Buffer, b.Buffer), cmp.Compare(a.Range.Start, b.Range.Start))

@@ -223,13 +223,25 @@ func (h *history) certain(v *migration.Victim, back []mem.Range) {
 		// What is still on its way from the host, which holds it, is not there to be lost.
 		there := valid.Has(mem.Host) && b.blocks[v.Memory].bytes[off] != version
 		for m := range valid.All() {
-			there = there || m != v.Memory && b.blocks[m].bytes[off] == version
+			there = there || m != v.Memory && (b.blocks[m].bytes[off] == version || h.written(b, m, off))
 		}
 		there = there || valid.Has(mem.Host) && h.fromHost(b, v.Memory, off)
 		if !there {
 			h.fail("byte %d of %d leaves memory %d, and %v only promise version %d of it", off, b.id, v.Memory, valid, version)
 		}
 	}
+}
+
+// written reports whether a command is still to write a byte on a memory, so that all others
+// have its content from there, or will; perhaps it has failed, and nobody was told.
+func (h *history) written(b *buffer, m mem.MemoryID, off uint64) bool {
+	at := mem.Range{Start: off, End: off + 1}
+	for _, t := range slices.Backward(slices.Concat(h.faulty, h.tasks)) {
+		if clash(t.writes, []span{{b.blocks[m], at, nil}}) {
+			return !t.step
+		}
+	}
+	return false
 }
 
 // fromHost reports whether the copy of a byte on a memory is still to come from the host's

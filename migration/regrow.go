@@ -268,7 +268,7 @@ func (s *store) holdOnly(r mem.Range, steps []Step) {
 func (p *Planner) exchange(b *buffer, index uint32, m mem.MemoryID, r mem.Range, class mem.Class) *block {
 	f := &p.feet[m]
 	f.tread(r.Size(), 0)
-	f.Now -= r.Size()
+	f.now -= r.Size()
 	s := b.at(m)
 	s.n++ // it never has none
 	p.removeBlocks(b, s, r)

@@ -43,6 +43,9 @@ type OutOfMemory struct {
 	Pending     uint64 // waits for running commands
 	Live        uint64
 	Verdict     Verdict
+	// Hopeless: no release helps. The command needs more than there is of that memory, at
+	// once and with what it uses of what is live, or more than its device gives in one piece.
+	Hopeless bool
 	// Holders hold what is live: of buffers all of them, the largest first, where a
 	// context refuses; else the biggest five that a Track layer knows.
 	Holders []Holder
@@ -58,9 +61,6 @@ type Holder struct {
 	Bytes uint64
 	Why   eviction.Why // it cannot go; Goes where nobody asked
 }
-
-// Hopeless reports whether no release would help: all of the memory is too little.
-func (e *OutOfMemory) Hopeless() bool { return e.Capacity > 0 && e.Requested > e.Capacity }
 
 // Unwrap makes it a mem.ErrNoMemory, or a mem.ErrNoHostMemory.
 func (e *OutOfMemory) Unwrap() error {
@@ -80,6 +80,9 @@ func (e *OutOfMemory) Error() string {
 		fmt.Fprintf(&b, " of %s", mem.FormatBytes(e.Capacity))
 	}
 	fmt.Fprintf(&b, ": %v", e.Verdict)
+	if e.Hopeless {
+		b.WriteString(", and no release would help")
+	}
 	list := func(what string, hs []Holder) {
 		for i, h := range hs {
 			sep := ", "

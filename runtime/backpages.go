@@ -33,8 +33,9 @@ type backPages struct {
 	enough bool // ordinary memory will do from now on
 }
 
-// errPages is why an enqueue is planned again; nobody outside sees it.
-var errPages = errors.New("storage for a write-back is to be page-locked first")
+// errPages is why an enqueue is planned again. Only a trace has it, of a try in which blocks
+// had left or been exchanged before.
+var errPages = errors.New("planned again, once storage for a write-back is page-locked")
 
 // lock gets memory of such sizes. It is called without the planner lock.
 func (b *backPages) lock(c *Context, sizes []uint64) {

@@ -224,7 +224,9 @@ func (c *Context) tooLarge(size, largest uint64) error {
 	c.lock()
 	defer c.unlock()
 	m := 1 + slices.IndexFunc(c.mems[1:], func(m memory) bool { return m.maxBuffer() == largest })
-	return c.certify(mem.MemoryID(m), size, mem.Exhausted)
+	why := c.certify(mem.MemoryID(m), size, mem.Exhausted, nil)
+	why.Hopeless = true
+	return why
 }
 
 // maxBuffer is the size in bytes of the largest buffer that m can hold.

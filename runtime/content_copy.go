@@ -11,8 +11,9 @@ import (
 )
 
 // EnqueueCopyContent is EnqueueCopy of those of size bytes that count: where src has a
-// size buffer (SetContentSizeBuffer), bytes of dst from its count on stay as they are.
-// That is how PoCL copies such buffers. Without one, or where that was never written, it
+// size buffer (SetContentSizeBuffer), bytes of dst from its count on stay as they are;
+// unless dst has a size buffer too, and they lie beyond dst's own count: those are not kept,
+// as by anybody who writes there. That is how PoCL copies such buffers. Without one, or where that was never written, it
 // is EnqueueCopy.
 func (q *Queue) EnqueueCopyContent(ctx context.Context, src, dst *Buffer, srcOff, dstOff, size uint64, wait ...Event) (Event, error) {
 	return q.enqueueCopy(ctx, src, dst, srcOff, dstOff, size, true, wait)

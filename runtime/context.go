@@ -58,8 +58,10 @@ type Options struct {
 	Policy eviction.Policy
 	// NoEviction has enqueues fail that find no room, instead.
 	NoEviction bool
-	// Caps are how many bytes of the memories' storage the context takes at most, by
-	// MemoryID; 0 is no cap but the device's own, and so is what is not there.
+	// Caps are how many bytes of the memories' storage the context takes for buffers at
+	// most, by MemoryID; 0 is no cap but the device's own, and so is what is not there. They
+	// bound neither what the drivers take for themselves nor memory that copies are staged
+	// in, on the host and in windows of devices: Staging bounds that, and Figures count it.
 	Caps []uint64
 	// WholeBelow is the size in bytes of the smallest buffer that a device may store in
 	// parts, as wide as its commands reach: from the start of a kernel argument's buffer or
@@ -75,7 +77,7 @@ type Options struct {
 	// OnShortage, where not nil, is called by an enqueue that found no room, even by
 	// eviction, before it fails, without locks: it may release buffers, drop blocks,
 	// and enqueue. Where it returns true the command is tried once more. It is not called
-	// for what is larger than the memory. While it runs,
+	// where no release would help (OutOfMemory.Hopeless). While it runs,
 	// other enqueues that find no room, those from inside it among them, fail without
 	// another call.
 	OnShortage func(ctx context.Context, why *resource.OutOfMemory) bool

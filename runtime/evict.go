@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/eviction"
 	"godwit/mem"
@@ -40,7 +41,9 @@ const evictRounds = 8
 type evicting struct {
 	policy   eviction.Policy
 	observer eviction.Observer // policy, once a memory was half full
+	plan     *migration.Plan   // what needs room; nil is no command
 	ev       migration.Eviction
+	why      migration.Eviction // of certificates
 	reqs     []mem.Request
 	gone     []mem.Block
 	given    [1]mem.Block
@@ -202,14 +205,14 @@ func (c *Context) noVictims(outcome mem.Outcome) error {
 	if outcome == mem.NeedsWait {
 		return &errRoom{error: err, points: c.mems[m].res.Pending(nil)}
 	}
-	for _, s := range c.evicting.ev.Stays {
+	for _, s := range c.evicting.why.Stays {
 		if s.Why != eviction.OnCall {
 			continue
 		}
 		// A host call ends by itself, unless it waits for this thread: for callers that
 		// would wait anyway.
 		room := &errRoom{error: err}
-		room.points = c.planner.PointsIn(room.points, s.Buffer, s.Memory, s.Range)
+		room.points = c.planner.PointsIn(room.points, s.Buffer, s.At, s.Range)
 		return room
 	}
 	return err
@@ -224,6 +227,7 @@ func (c *Context) carryOut() error {
 	}
 	err := c.submitBeside(&e.ev.Backs)
 	if err != nil {
+		c.recordStayed()
 		return errors.Join(fmt.Errorf("write-back: %w", err), c.giveBackStorage())
 	}
 	for i := range e.ev.Victims {
@@ -326,23 +330,54 @@ func (c *Context) evictOne(v *migration.Victim) error {
 // recordEviction notes an eviction for the trace. c.mu is held.
 func (c *Context) recordEviction(v *migration.Victim) {
 	e := &c.evicting
-	name := "drop"
-	switch {
-	case v.Part:
-		name = trace.ByRegrow
-	case e.policy != nil:
-		name = e.policy.Name()
-	}
 	r := trace.EvictionRecord{
 		Buffer: v.Buffer, Memory: v.Memory, Range: v.Range, Fresh: v.Fresh, Dropped: v.Dropped(), To: v.To,
-		Used: v.Used, Policy: name, Score: v.Score,
+		Used: v.Used, Policy: c.policyName(v), Score: v.Score,
 	}
-	for i := v.From; i < v.From+v.N; i++ {
+	r.Backs = c.recordBacks(v)
+	e.records = append(e.records, r)
+}
+
+// recordBacks lists a victim's write-backs that were accepted for the trace. c.mu is held.
+func (c *Context) recordBacks(v *migration.Victim) (backs []trace.StepRecord) {
+	e := &c.evicting
+	for i := v.From; i < min(v.From+v.N, len(e.points)); i++ {
+		if e.points[i].IsZero() {
+			continue
+		}
 		step := c.stepRecord(&e.ev.Backs.Steps[i])
 		step.Point = e.points[i]
-		r.Backs = append(r.Backs, step)
+		backs = append(backs, step)
 	}
-	e.records = append(e.records, r)
+	return backs
+}
+
+// recordStayed notes the write-backs of victims that do not go for the trace. c.mu is held.
+func (c *Context) recordStayed() {
+	e := &c.evicting
+	for i := range e.ev.Victims {
+		v := &e.ev.Victims[i]
+		if c.opts.Trace == nil {
+			return
+		}
+		if backs := c.recordBacks(v); backs != nil {
+			e.records = append(e.records, trace.EvictionRecord{
+				Buffer: v.Buffer, Memory: v.Memory, Range: mem.Range{Start: v.Range.Start, End: v.Range.Start}, To: v.To,
+				Used: v.Used, Policy: c.policyName(v), Score: v.Score, Backs: backs,
+			})
+		}
+	}
+}
+
+// policyName is why a victim goes, as the trace has it. c.mu is held.
+func (c *Context) policyName(v *migration.Victim) string {
+	switch {
+	case v.Part:
+		return trace.ByRegrow
+	case c.evicting.policy != nil:
+		return c.evicting.policy.Name()
+	}
+	return "drop"
 }
 
 // outOfMemory is the certificate for what the scratch plan wants on a memory. c.mu is
@@ -352,11 +387,26 @@ func (c *Context) outOfMemory(m mem.MemoryID, outcome mem.Outcome) error {
 	for _, q := range c.wanted(m) {
 		total += q.Size
 	}
-	return c.certify(m, total, outcome)
+	e := c.certify(m, total, outcome, c.evicting.plan)
+	needs := total
+	for i := range e.Holders {
+		if h := &e.Holders[i]; h.Why == eviction.InUse && !c.wants(mem.BufferID(h.Tag), m) {
+			needs += h.Bytes
+		}
+	}
+	e.Hopeless = e.Capacity > 0 && needs > e.Capacity
+	return e
 }
 
-// certify is the certificate for so many bytes on a memory. c.mu is held.
-func (c *Context) certify(m mem.MemoryID, bytes uint64, outcome mem.Outcome) *resource.OutOfMemory {
+// wants reports whether the scratch plan wants a block of a buffer on a memory, which may
+// take the place of others. c.mu is held.
+func (c *Context) wants(id mem.BufferID, m mem.MemoryID) bool {
+	return slices.ContainsFunc(c.scratch.wants, func(w want) bool { return w.Buffer == id && w.Memory == m })
+}
+
+// certify is the certificate for so many bytes on a memory, for the command of a plan, if
+// there is one. c.mu is held.
+func (c *Context) certify(m mem.MemoryID, bytes uint64, outcome mem.Outcome, plan *migration.Plan) *resource.OutOfMemory {
 	res := c.mems[m].res
 	e := resource.Certify(c.topo.Name(m), res, bytes, outcome)
 	if e.Host = m == mem.Host; e.Capacity == 0 {
@@ -364,7 +414,7 @@ func (c *Context) certify(m mem.MemoryID, bytes uint64, outcome mem.Outcome) *re
 	}
 	e.Holders = e.Holders[:0]
 	var ours uint64
-	for _, s := range c.planner.Holds(&c.evicting.ev, m, evictRoom{c}) {
+	for _, s := range c.planner.Holds(&c.evicting.why, plan, m, evictRoom{c}) {
 		r := c.roots[s.Buffer]
 		if s.Memory == mem.Host && r.lent() {
 			continue

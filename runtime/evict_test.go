@@ -276,16 +276,28 @@ func TestACallbackOnShortageMayReleaseAndEnqueue(t *testing.T) {
 	}
 }
 
-// What is larger than the memory no release helps.
-func TestACallbackOnShortageIsNotAskedForWhatCannotFit(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(1), Caps: []uint64{0, 2 * room}, WholeBelow: 1, OnShortage: func(_ context.Context, why *resource.OutOfMemory) bool {
-		t.Errorf("asked for %d of %d bytes", why.Requested, why.Capacity)
+// Where the command alone needs more than there is, nobody is asked for room in vain.
+func TestNobodyIsAskedForRoomThatNoReleaseMakes(t *testing.T) {
+	h := crowded(t, runtime.Options{WholeBelow: 1, OnShortage: func(context.Context, *resource.OutOfMemory) bool {
+		require.Fail(t, "asked")
 		return false
-	}}, outOfOrder)
-	b := h.buffer(8*room, nil)
-	_, err := h.q[0].EnqueueFill(soon(t), b, []byte{1}, 0, 8*room)
-	require.ErrorIs(t, err, mem.ErrNoMemory)
-	require.NoError(t, b.Release())
+	}}, 1)
+	q := h.q[0]
+	var all []*runtime.Buffer
+	for i := range 5 {
+		all = append(all, h.buffer(room, nil))
+		h.paint(q, all[i], byte(i))
+	}
+	_, err := q.EnqueueMigrate(soon(t), all, 0)
+	var why *resource.OutOfMemory
+	require.ErrorAs(t, err, &why)
+	require.True(t, why.Hopeless)
+	require.ErrorContains(t, err, "no release would help")
+	large := h.buffer(8*room, nil)
+	_, err = q.EnqueueFill(soon(t), large, []byte{1}, 0, 8*room)
+	require.ErrorAs(t, err, &why)
+	require.True(t, why.Hopeless)
+	require.ErrorContains(t, err, "at once")
 }
 
 func TestACapIsTheDevicesMemory(t *testing.T) {

@@ -16,7 +16,8 @@ type LinkBytes struct {
 	Bytes    uint64
 }
 
-// MemoryBytes is the storage of a memory, in bytes.
+// MemoryBytes is the storage of a memory, in bytes; what copies are staged in there counts,
+// too, which no cap bounds (Options.Caps).
 type MemoryBytes struct {
 	Name       string
 	Live, Peak uint64

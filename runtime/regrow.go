@@ -85,7 +85,7 @@ func (c *Context) leave(w *want) error {
 	e := &c.evicting
 	e.points = e.points[:0]
 	if !c.planner.Leaves(&e.ev, &w.Want, evictRoom{c}) {
-		return fmt.Errorf("what is not needed cannot leave any more: %w", c.certify(w.Memory, w.block.Size, mem.Exhausted))
+		return fmt.Errorf("what is not needed cannot leave any more: %w", c.certify(w.Memory, w.block.Size, mem.Exhausted, c.evicting.plan))
 	}
 	if len(e.ev.Victims) == 0 {
 		return nil

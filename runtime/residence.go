@@ -65,7 +65,7 @@ func (b *Buffer) drop(d devices.Device, pages *backPages) error {
 	return b.onMemory("drop", d, func(r *root, m mem.MemoryID) error {
 		c := b.c
 		m = c.topo.Store(m)
-		c.evicting.pages = pages
+		c.evicting.plan, c.evicting.pages = nil, pages
 		if !r.stored(m) {
 			return nil
 		}
@@ -112,7 +112,7 @@ func (b *Buffer) onMemory(verb string, d devices.Device, f func(*root, mem.Memor
 // again. No locks are held.
 func (c *Context) shortage(ctx context.Context, err error, asked *bool) bool {
 	var why *resource.OutOfMemory
-	if c.opts.OnShortage == nil || *asked || !errors.As(err, &why) || why.Hopeless() || !c.asking.CompareAndSwap(false, true) {
+	if c.opts.OnShortage == nil || *asked || !errors.As(err, &why) || why.Hopeless || !c.asking.CompareAndSwap(false, true) {
 		return false
 	}
 	defer c.asking.Store(false)

@@ -290,7 +290,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	var given [1]mem.Block
 	outcome, err := host.res.AllocAll([]mem.Request{{Size: r.size}}, given[:], nil)
 	if err == nil && outcome != mem.Ready {
-		err = c.certify(mem.Host, r.size, outcome)
+		err = c.certify(mem.Host, r.size, outcome, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("content of %d bytes on the host: %w", r.size, err)

@@ -189,7 +189,7 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 // have left for it. c.mu is held.
 func (c *Context) store(req *request, q *Queue) error {
 	s := &c.scratch
-	c.evicting.rounds, c.evicting.did, c.evicting.pages = 0, req.evicted, req.pages
+	c.evicting.plan, c.evicting.rounds, c.evicting.did, c.evicting.pages = &s.plan, 0, req.evicted, req.pages
 	s.forgetStorage()
 	for {
 		again, err := c.obtain(&s.plan)
@@ -416,8 +416,10 @@ func (c *Context) locate(req *request, u use, m mem.MemoryID) (mem.MemoryID, err
 		needs = reached.Size()
 	}
 	if largest := c.mems[m].maxBuffer(); needs > largest {
+		why := c.certify(m, needs, mem.Exhausted, nil)
+		why.Hopeless = true
 		return 0, fmt.Errorf("%v on queue %s: %d bytes of buffer %s at once, %s takes %d in one: %w",
-			req.op, req.q.name, needs, u.buf.root.label(), c.topo.Name(m), largest, c.certify(m, needs, mem.Exhausted))
+			req.op, req.q.name, needs, u.buf.root.label(), c.topo.Name(m), largest, why)
 	}
 	return m, nil
 }

@@ -62,7 +62,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 		capacity = append(capacity, cmp.Or(s.Devices[i].Memory, d.Info().GlobalMemory))
 	}
 	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
-		Name: s.Name, Devices: open, OwnDevices: true, Links: links, Trace: r.sink(capacity),
+		Name: s.Name, Devices: open, Names: r.names[1:], OwnDevices: true, Links: links, Trace: r.sink(capacity),
 		Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: s.caps(), WholeBelow: s.WholeBelow,
 	})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // EvictionResult is a block that went because a memory was short.
 type EvictionResult struct {
 	Buffer      string  `json:"buffer"`
-	Bytes       uint64  `json:"bytes"` // of the block
+	Bytes       uint64  `json:"bytes"` // of the block; 0 where it stayed, since a write-back was refused
 	From        string  `json:"from"`
 	Dropped     uint64  `json:"dropped"`      // bytes that were valid in it and elsewhere
 	WrittenBack uint64  `json:"written_back"` // bytes that were valid nowhere else
@@ -37,6 +37,9 @@ func (r *runner) evictions(res *Result, out *CommandResult, rec *trace.CommandRe
 			e.To = r.names[v.To]
 		}
 		e.Reason = r.x.evicted(v, out.Number)
+		if v.Stayed() {
+			e.Reason = fmt.Sprintf("#%d needs room on %s; a write-back was refused, so that nothing goes", out.Number, e.From)
+		}
 		for j := range v.Backs {
 			cp := r.x.copy(&v.Backs[j], out.Number, r.rec.failed(v.Backs[j].Point))
 			cp.Reason = "to make room on " + e.From + "; " + cp.Reason
@@ -50,6 +53,9 @@ func (r *runner) evictions(res *Result, out *CommandResult, rec *trace.CommandRe
 	}
 	for i := range rec.Evictions { // all write-backs come before the first block goes
 		v := &rec.Evictions[i]
+		if v.Stayed() {
+			continue
+		}
 		if lost := r.x.ledger.Evicted(v.Buffer, v.Memory, v.Range); lost > 0 && !r.failedBack(v) {
 			r.x.problems = append(r.x.problems, fmt.Sprintf("%s of %s were given up on %s for #%d, and nobody else has them", sizeText(lost), r.x.names[v.Buffer], r.names[v.Memory], out.Number))
 		}
@@ -108,7 +114,10 @@ func (x *explainer) evicted(v *trace.EvictionRecord, command int) string {
 // evictionText is an eviction in the table of commands.
 func evictionText(e *EvictionResult) string {
 	what := "drop "
-	if e.WrittenBack > 0 {
+	switch {
+	case e.Bytes == 0:
+		return "keep " + e.Buffer
+	case e.WrittenBack > 0:
 		what = "evict "
 	}
 	return what + sizeText(e.Bytes) + " of " + e.Buffer

@@ -135,7 +135,7 @@ func (r *runner) openMachine(ctx context.Context, m *machine.Machine) error {
 		return err
 	}
 	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
-		Name: s.Name, Devices: devs, OwnDevices: true, Host: w.Host(), Executor: w, Staging: m.Staging(),
+		Name: s.Name, Devices: devs, Names: r.names[1:], OwnDevices: true, Host: w.Host(), Executor: w, Staging: m.Staging(),
 		Trace: r.sink(capacity), Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: caps, WholeBelow: s.WholeBelow,
 	})
 	if err != nil {

@@ -206,6 +206,19 @@ commands:
 	require.ErrorContains(t, err, "host: out of memory: 64 KiB asked for")
 }
 
+// What runs out of memory is named as the scenario does, not as the machine.
+func TestACertificateNamesTheScenariosDevice(t *testing.T) {
+	_, err := onMachine(t, `
+policy: none
+devices: [{name: mine, driver: cpu, memory: 64 KiB}]
+buffers: [{name: a, size: 64 KiB}, {name: b, size: 64 KiB}]
+commands:
+- {fill: a, pattern: {uchar: 1}, queue: mine}
+- {fill: b, pattern: {uchar: 2}, queue: mine}
+`, "devices: [{name: gpu}]\nlinks: [{between: [host, gpu], bandwidth: 1 GB/s}]\n", scenario.RunOptions{})
+	require.ErrorContains(t, err, "mine: out of memory: 64 KiB asked for")
+}
+
 // Copies to the host take as long as copies from it, so a policy that weighs times is as
 // good as it is for devices of this computer.
 func TestEvictionIsAsGoodAsBesideRealDevices(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/devices"
 	"godwit/devices/model/machine"
@@ -204,13 +205,15 @@ func blame(file string, line int, what string, err error) error {
 	return fmt.Errorf("%s:%d: %s: %w", file, line, what, err)
 }
 
-// build builds the kernels that the scenario launches, for all its devices.
+// build builds the kernels that the scenario launches, for the devices that it launches
+// them on: others may be of a kind that runs none.
 func (r *runner) build(ctx context.Context) error {
 	r.kernels = make(map[string]*runtime.Kernel)
-	if r.s.launches() == 0 {
-		return nil
+	on, err := r.launching()
+	if err != nil || len(on) == 0 {
+		return err
 	}
-	p, err := r.ctx.Build(ctx, library())
+	p, err := r.ctx.Build(ctx, library(), on...)
 	if err != nil {
 		return fmt.Errorf("kernels: %w", err)
 	}
@@ -226,6 +229,24 @@ func (r *runner) build(ctx context.Context) error {
 		r.kernels[c.Kernel] = k
 	}
 	return nil
+}
+
+// launching lists the devices that commands launch kernels on, each once.
+func (r *runner) launching() (on []devices.Device, err error) {
+	for i := range r.s.Commands {
+		c := &r.s.Commands[i]
+		if c.Kind != Launch {
+			continue
+		}
+		q := &r.s.Queues[c.Queue]
+		if q.Device == "host" {
+			return nil, at(r.s.File, c.Line, "launch %s: queue %s is of the host, which runs no kernels", c.Kernel, q.Name)
+		}
+		if d := r.devs[q.Device]; !slices.Contains(on, d) {
+			on = append(on, d)
+		}
+	}
+	return on, nil
 }
 
 // enqueueAll enqueues every command, in order.

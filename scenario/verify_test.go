@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -21,14 +22,18 @@ type liar struct{}
 type liarDevice struct{ *cpu.Device }
 
 func (liar) Open(ctx context.Context, cfg devices.Config) ([]devices.Device, error) {
-	busy := cfg.Params["busy"] != ""
+	busy, store := cfg.Params["busy"] != "", cfg.Params["kernels"] != ""
 	delete(cfg.Params, "busy")
+	delete(cfg.Params, "kernels")
 	devs, err := devices.Open(ctx, "cpu", cfg)
 	if err != nil {
 		return nil, err
 	}
 	if busy {
 		return []devices.Device{busyDevice{devs[0].(*cpu.Device)}}, nil
+	}
+	if store {
+		return []devices.Device{storeDevice{devs[0].(*cpu.Device)}}, nil
 	}
 	return []devices.Device{liarDevice{devs[0].(*cpu.Device)}}, nil
 }
@@ -43,6 +48,36 @@ func (d liarDevice) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 }
 
 func init() { devices.Register("liar", liar{}) }
+
+// storeDevice is the cpu driver's without kernels.
+type storeDevice struct{ *cpu.Device }
+
+func (d storeDevice) Build(context.Context, *devices.Program) (devices.Module, error) {
+	return nil, fmt.Errorf("device %s runs no kernels: %w", d.Info().Name, mem.ErrInvalidOperation)
+}
+
+// TestADeviceWithoutKernelsStandsBesideOthers: kernels are built where they are launched.
+func TestADeviceWithoutKernelsStandsBesideOthers(t *testing.T) {
+	run := func(queue string) (*Result, error) {
+		s, err := Parse(t.Context(), "s.yaml", []byte(`
+devices: [{name: d, driver: cpu}, {name: store, driver: liar, params: {kernels: none}}]
+buffers: [{name: a, size: 4 KiB, ramp: float}]
+commands:
+- {migrate: [a], queue: store}
+- {launch: scale, args: [a, a, {float: 2}, {ulong: 1024}], global: 64, queue: `+queue+`}
+- {read: a, queue: store}
+`), Options{})
+		require.NoError(t, err)
+		return Run(t.Context(), s, RunOptions{})
+	}
+	res, err := run("d")
+	require.NoError(t, err)
+	require.True(t, res.Verified)
+	_, err = run("store")
+	require.ErrorContains(t, err, "device store runs no kernels")
+	_, err = run("host")
+	require.EqualError(t, err, "s.yaml:6: launch scale: queue host is of the host, which runs no kernels")
+}
 
 // TestWrongBytesAreNoticed runs on a device that computes wrongly: verification
 // that cannot fail would be worth nothing.

@@ -16,7 +16,7 @@ import (
 // The bounds of a trace, which is somebody else's file (docs/limits.md). What is
 // compressed counts as what it becomes.
 const (
-	maxBytes  = 1 << 30 // of a file
+	MaxBytes  = 1 << 30 // of a file: the most that is read
 	maxLine   = 1 << 20 // bytes of a line, and of a value in JSON: longer ones are not ours
 	maxEvents = 1 << 24 // in all traces of a file
 )
@@ -25,7 +25,7 @@ const (
 // the file's base name up to the first dot that starts an extension of ours
 // (.csv, .json, .log, .txt, .gz, .pickle, .pkl).
 func OpenAllocs(ctx context.Context, path string) (traces []*Allocs, err error) {
-	f, err := input.Open(ctx, path, maxBytes)
+	f, err := input.Open(ctx, path, MaxBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -247,7 +247,7 @@ var ErrNotCommands = errors.New("not a command trace")
 // something else, and with ErrMalformed, "file:line:" first, where a line breaks the format.
 // The last line of a program that died may be half a line, and is left out.
 func OpenCommands(ctx context.Context, path string) (out []*CommandTrace, err error) {
-	f, err := input.Open(ctx, path, maxBytes)
+	f, err := input.Open(ctx, path, MaxBytes)
 	if err != nil {
 		return nil, err
 	}

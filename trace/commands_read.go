@@ -24,13 +24,13 @@ const (
 
 // plainReader reads r, which may be compressed, from its first byte that is no byte order mark.
 func plainReader(ctx context.Context, r io.Reader, file string) (*bufio.Reader, error) {
-	br := bufio.NewReaderSize(input.Limit(ctx, r, file, maxBytes), 1<<16)
+	br := bufio.NewReaderSize(input.Limit(ctx, r, file, MaxBytes), 1<<16)
 	if magic, _ := br.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		zr, err := gzip.NewReader(br)
 		if err != nil {
 			return nil, fmt.Errorf("%s: gzip: %w: %w", file, err, ErrMalformed)
 		}
-		br = bufio.NewReaderSize(input.Limit(ctx, zr, file, maxBytes), 1<<16)
+		br = bufio.NewReaderSize(input.Limit(ctx, zr, file, MaxBytes), 1<<16)
 	}
 	if bom, _ := br.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
 		_, _ = br.Discard(3) // peeked: cannot fail

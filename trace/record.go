@@ -95,7 +95,7 @@ type BlockRecord struct {
 }
 
 // EvictionRecord is a block that went to make room for a command, and why it: of
-// those that could go its Score was low. Bytes.
+// those that could go its Score was low; or one that was to go, and stayed (Stayed). Bytes.
 type EvictionRecord struct {
 	Buffer  mem.BufferID
 	Memory  mem.MemoryID
@@ -110,6 +110,11 @@ type EvictionRecord struct {
 	// through all evictions of the command, has the Step -2-k.
 	Backs []StepRecord
 }
+
+// Stayed reports whether the block did not go, since a write-back was refused, of its own
+// content or of another's. Backs are those that were accepted before; Range, Fresh and
+// Dropped are of no bytes.
+func (v *EvictionRecord) Stayed() bool { return v.Range.Empty() }
 
 // ByRegrow is the Policy of bytes that left since the block that took their block's place
 // does not hold them.

@@ -113,11 +113,15 @@ var errTest = errors.New("devicetest: made to fail")
 // openDevice opens a device that is checked and closed after the test.
 func (e *env) openDevice() devices.Device {
 	d := e.open(e.t)
+	free := d.Memory().Stats().LargestFree
 	e.t.Cleanup(func() {
+		m := d.Memory()
 		for _, b := range e.blocks[d] {
-			require.NoError(e.t, d.Memory().FreeAfter(b, nil))
+			require.NoError(e.t, m.FreeAfter(b, nil))
 		}
-		require.NoError(e.t, d.Memory().Check())
+		require.NoError(e.t, m.Check())
+		m.Trim(0)
+		require.Equal(e.t, free, m.Stats().LargestFree, "all blocks are freed, and their room is not there again: is there a Pin without an Unpin?")
 		require.NoError(e.t, d.Close())
 	})
 	return d

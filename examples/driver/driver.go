@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 			return nil, fmt.Errorf("driver remote: latency %q: %v: %w", value, err, mem.ErrInvalidValue)
 		}
 	}
-	return devices.One(New(cfg.Name, max(cfg.Memory, 1<<20), latency))
+	return devices.One(New(cmp.Or(cfg.Name, "remote"), max(cfg.Memory, 1<<20), latency))
 }
 
 // Device is an open store.

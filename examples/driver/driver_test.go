@@ -53,6 +53,13 @@ func TestABufferGoesFromStoreToStore(t *testing.T) {
 	require.NoError(t, read.Release())
 }
 
+func TestADeviceHasANameWhereNoneIsGiven(t *testing.T) {
+	ds, err := devices.Open(context.Background(), "remote", devices.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ds[0].Close()) }()
+	require.Equal(t, "remote", ds[0].Info().Name)
+}
+
 func TestUnknownParametersAreErrors(t *testing.T) {
 	for _, params := range []map[string]string{{"latency": "soon"}, {"speed": "1"}} {
 		_, err := devices.Open(context.Background(), "remote", devices.Config{Params: params})

@@ -48,7 +48,9 @@ func (c *sink) evictions(r *trace.CommandRecord) {
 	}
 	for i := range r.Evictions {
 		v := &r.Evictions[i]
-		l.sum.Evictions++
+		if !v.Stayed() {
+			l.sum.Evictions++
+		}
 		l.sum.BytesEvicted += v.Range.Size()
 		l.sum.BytesDropped += v.Dropped
 		l.sum.BytesWrittenBack += v.Fresh - v.Dropped
@@ -58,6 +60,9 @@ func (c *sink) evictions(r *trace.CommandRecord) {
 	}
 	for i := range r.Evictions {
 		v := &r.Evictions[i]
+		if v.Stayed() {
+			continue
+		}
 		c.ledger.Evicted(v.Buffer, v.Memory, v.Range)
 		if a := c.buffers[v.Buffer]; a != nil && v.Policy != trace.ByRegrow {
 			c.unstored(a, v.Memory, v.Range)
@@ -72,6 +77,8 @@ func (c *sink) describeEvictions(r *trace.CommandRecord) {
 		v := &r.Evictions[i]
 		content := "it holds nothing that is up to date"
 		switch back := v.Fresh - v.Dropped; {
+		case v.Stayed():
+			content = "a write-back was refused, so that it stays"
 		case back > 0:
 			content = fmt.Sprintf("%s of it are nowhere else, and are written back to %s", mem.FormatBytes(back), c.names[v.To])
 		case v.Dropped > 0:

@@ -144,7 +144,13 @@ func runCompare(ctx context.Context, w io.Writer, files []string, f *compareFlag
 	}
 	switch {
 	case !c.OK():
-		return failed{errors.New("compare: not all runs were as expected")}
+		var which []string
+		for _, v := range c.Variants {
+			if !v.Digest.OK {
+				which = append(which, v.Name)
+			}
+		}
+		return failed{fmt.Errorf("compare: not all runs were as expected: %s", strings.Join(which, ", "))}
 	case f.code && c.Differ():
 		return failed{errors.New("compare: the runs differ")}
 	}

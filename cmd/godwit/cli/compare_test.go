@@ -21,7 +21,7 @@ func TestComparisons(t *testing.T) {
 		{[]string{"--example", "overlap", example("overlap"), "--exit-code"}, 0, "the same commands"},
 		{[]string{example("pingpong"), example("overlap"), "--exit-code"}, 1, "the runs differ"},
 		{[]string{"--example", "matmul-tiles", "--policy", "cost,belady"}, 0, "first differ in what a command needed:"},
-		{[]string{"--example", "matmul-tiles", "--policy", "none,belady"}, 1, "not all runs were as expected"},
+		{[]string{"--example", "matmul-tiles", "--policy", "none,belady"}, 1, "not all runs were as expected: policy=none"},
 		{[]string{"--example", "overlap"}, 2, "1 run: want 2 to 8"},
 		{[]string{"--example", "training-step", "--set", "steps=1..9"}, 2, "9 runs: want 2 to 8"},
 		{[]string{"--example", "training-step", "--set", "stesp=1,2"}, 2, `did you mean "steps"?`},

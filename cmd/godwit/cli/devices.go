@@ -122,7 +122,9 @@ func listDevices(ctx context.Context) []driverList {
 				l.Pairs = listPairs(ctx)
 			}
 		} else {
-			l.What = simulated[name]
+			if l.What = simulated[name]; l.What == "" {
+				l.What = "a driver that is linked into this program"
+			}
 			devs, err := devices.Open(ctx, name, devices.Config{})
 			for _, d := range devs {
 				l.Devices = append(l.Devices, describe(d.Info()))
@@ -229,7 +231,7 @@ func printPairs(w io.Writer, pairs []pairInfo) {
 
 // printDetails shows what does not fit the table, for real devices.
 func printDetails(w io.Writer, d deviceInfo, all bool) {
-	if d.Platform == "Godwit" { // simulated: the table says it all
+	if d.Platform == "Godwit" || d.Platform == "" { // simulated, or of a driver from outside: the table says it all
 		return
 	}
 	fmt.Fprintf(w, "  %d %s: platform %s, %s\n", d.Index, d.Name, d.Platform, d.Version)

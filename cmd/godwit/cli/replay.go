@@ -65,7 +65,7 @@ type traceInfo struct {
 func newReplay() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
-		Use:   "replay TRACE… | --example NAME",
+		Use:   "replay TRACE… | - | --example NAME",
 		Short: "Replay allocation traces through placement strategies, and command traces under eviction policies",
 		Long: `Replay allocation traces through placement strategies, and command traces under eviction policies.
 
@@ -114,7 +114,12 @@ usage or input.`,
 			}
 			return atLeastOne("a trace", math.MaxInt)(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			args, remove, err := withStdin(cmd.Context(), args, trace.MaxBytes)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, remove()) }()
 			if files, err := f.commandTraces(cmd, args); files != nil || err != nil {
 				return errors.Join(err, replayCommands(cmd.Context(), cmd.OutOrStdout(), files, f))
 			}

@@ -1,11 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,9 +71,6 @@ type scenarioText struct {
 	files map[string][]byte // of an example: what stands beside it
 }
 
-// stdinName is what errors call standard input.
-const stdinName = "stdin"
-
 // readScenario reads the scenario that a verb's argument and flags name: a file, - for
 // standard input, or an example. It is read once, and may be parsed many times.
 func readScenario(ctx context.Context, file, example string) (scenarioText, error) {
@@ -83,27 +79,12 @@ func readScenario(ctx context.Context, file, example string) (scenarioText, erro
 		name, content, err := findExample(example, examples.Scenario)
 		return scenarioText{name, content, examples.Files()}, err
 	case file == "-":
-		data, err := readStdin(ctx)
-		return scenarioText{stdinName, data, nil}, err
+		var data bytes.Buffer
+		err := copyStdin(ctx, &data, yamldoc.MaxBytes)
+		return scenarioText{stdinName, data.Bytes(), nil}, err
 	}
 	data, err := input.ReadAny(ctx, file, yamldoc.MaxBytes)
 	return scenarioText{file, data, nil}, orExample(err, file, examples.Scenario)
-}
-
-// readStdin reads a scenario from standard input. Where ctx ends first it leaves a
-// goroutine that waits for input: the verb is about to end.
-func readStdin(ctx context.Context) (data []byte, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		data, err = io.ReadAll(input.Limit(ctx, os.Stdin, stdinName, yamldoc.MaxBytes))
-	}()
-	select {
-	case <-done:
-		return data, err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // parse is the scenario that opt makes of the text.
