@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"math"
 	"sync"
 	"unsafe"
 
@@ -61,7 +62,7 @@ func createBuffer(ch uintptr, properties []uint64, flags, size uint64, host, err
 	switch wants := flags&(C.CL_MEM_USE_HOST_PTR|C.CL_MEM_COPY_HOST_PTR) != 0; {
 	case flags&^allocateFlags != 0:
 		return fail(errcode, clInvalidValue)
-	case size == 0 || size > c.maxAlloc():
+	case size == 0 || c.tooLarge(size, flags):
 		return fail(errcode, clInvalidBufferSize)
 	case wants != (host != nil):
 		return fail(errcode, clInvalidHostPtr)
@@ -86,6 +87,22 @@ func createBuffer(ch uintptr, properties []uint64, flags, size uint64, host, err
 		return fail(errcode, clOutOfHostMemory)
 	}
 	return made(errcode, m.self)
+}
+
+// tooLarge reports whether no buffer is made of so many bytes. OpenCL lets an implementation refuse more than
+// CL_DEVICE_MAX_MEM_ALLOC_SIZE of every device. That is done where a device would have to store all of it.
+// Where devices store the parts that commands reach, a buffer may be as large as the memory of all devices
+// together, and a command is refused that needs more at once than its device takes.
+func (c *clContext) tooLarge(size, flags uint64) bool {
+	return size > c.maxAlloc() && (c.run.CheckSize(size, runtime.Flags(flags)) != nil || size > c.globalMemory())
+}
+
+// globalMemory is how many bytes the devices have together.
+func (c *clContext) globalMemory() (n uint64) {
+	for _, d := range c.devices {
+		n += min(d.globalMemory(), math.MaxUint64-n)
+	}
+	return n
 }
 
 // maxAlloc is the size in bytes of the largest buffer that some device takes.

@@ -28,23 +28,26 @@ import (
 //     for the other device, by a goroutine (twin): programs that launch a few times do not pay for that.
 //   - Then some launches are trials: a goroutine runs them there, and takes their time. That may
 //     take long, and holds up nobody but what waits for it.
-//   - After enough short trials launches run inline. Where several take long, for whatever
-//     reason (on a busy machine a thread is interrupted now and then, which is one), all go to OpenCL again, and after
-//     many launches there are trials again; each time after twice as many.
+//   - After enough short trials launches run inline. Where several take long, of processor time, all
+//     go to OpenCL again, and after many launches there are trials again; each time after twice as
+//     many, unless it went well for long.
 //
-// Not inline: queues with profiling, whose times are OpenCL's; more work-items than one thread should run; launches that use
-// shared virtual memory; programs with variables at program scope, of which each
-// device has its own; programs that were linked, or made of binaries.
+// Not inline: queues with profiling, whose times are OpenCL's; more work-items than one thread should
+// run; launches that use shared virtual memory; programs with variables at program scope, of which
+// each device has its own; programs that were linked, or made of binaries.
 const (
 	inlineItems = 256 // work-items of a launch
-	inlineGood  = 3   // short trials in a row; of them the first may compile, and take long
-	inlineOften = 4   // so many long launches, with less than inlineApart between two, are too many
+	inlineGood  = 3   // short trials that are enough
+	inlineBad   = 8   // long trials that are too many
+	inlineOften = 4   // long launches that are too many, with less than inlineApart between two
 	inlineApart = 64
+	inlineCalm  = 4096    // launches without a long one, after which what was before is forgotten
 	inlinePause = 1024    // launches from one row of trials to the next, at first
 	inlineMost  = 1 << 20 // and at most
 )
 
-// limits are a variable for tests.
+// limits are a variable for tests. Trials are longer than launches that follow each other: what they
+// touch is in no cache.
 type limits struct {
 	after int           // launches before the program is built
 	short time.Duration // a trial takes at most
@@ -52,7 +55,7 @@ type limits struct {
 	twice time.Duration // and such a one counts as two
 }
 
-var inlineLimits = limits{32, 10 * time.Microsecond, 50 * time.Microsecond, time.Millisecond}
+var inlineLimits = limits{128, 25 * time.Microsecond, 20 * time.Microsecond, time.Millisecond}
 
 // wantsInline is whether UseInline was called.
 var wantsInline bool
@@ -240,6 +243,7 @@ type inlineKernel struct {
 	good  int  // protected by host.mu: short trials
 	long  int  // protected by host.mu: long trials, or launches lately
 	since int  // protected by host.mu: launches since the last long one
+	doubt int  // protected by host.mu: launches to come whose processor time is taken
 	tried bool // protected by host.mu: a trial is on its way
 	never bool // protected by host.mu
 	built bool // protected by host.mu: the twin has been asked for
@@ -305,20 +309,22 @@ func (r *record) inlineLane() lane {
 	return toOpenCL
 }
 
-// runInline runs r, whose waits are reached. inline.mu is held.
-func (r *record) runInline() (time.Duration, ocl.Status) {
+// runInline runs r, whose waits are reached, and returns how long it took: of processor time, which other
+// threads do not add to, or by the clock, which is cheap to ask. inline.mu is held.
+func (r *record) runInline(processor bool) (time.Duration, ocl.Status) {
 	x, k := r.host.inline, &r.kernel.inline
 	c := r.cmd
 	c.Queue, c.Kernel = x.queue, k.cl
-	return c.RunInline(r.args, k.set)
+	return c.RunInline(r.args, k.set, processor)
 }
 
 // runNowLocked does r within Submit: held to free. mu is released in between, which nobody uses:
 // nobody knows of r. It reports false where OpenCL would not have it.
 func (h *host) runNowLocked(r *record) (mem.Point, bool) {
 	q, k := r.q, &r.kernel.inline
+	sure := k.doubt > 0
 	h.mu.Unlock()
-	took, st := r.runInline()
+	took, st := r.runInline(sure)
 	h.inline.mu.Unlock()
 	h.mu.Lock()
 	if st != 0 {
@@ -334,9 +340,21 @@ func (h *host) runNowLocked(r *record) (mem.Point, bool) {
 	return p, true
 }
 
-// ran notes how long a launch took that ran inline. host.mu is held.
+// ran notes how long a launch took that ran inline: after one that was long by the clock, in which the thread
+// may have been interrupted, processor time is what counts, for a while. host.mu is held.
 func (k *inlineKernel) ran(took time.Duration) {
-	if k.since++; took <= inlineLimits.long {
+	if k.since++; k.since == inlineCalm {
+		k.pause = inlinePause
+	}
+	sure := k.doubt > 0
+	if sure {
+		k.doubt--
+	}
+	if took <= inlineLimits.long {
+		return
+	}
+	k.doubt = inlineApart
+	if !sure {
 		return
 	}
 	if k.since > inlineApart {
@@ -353,7 +371,7 @@ func (k *inlineKernel) ran(took time.Duration) {
 
 // stop has launches go to OpenCL for a while. host.mu is held.
 func (k *inlineKernel) stop() {
-	k.good, k.long, k.wait = 0, 0, k.pause
+	k.good, k.long, k.doubt, k.wait = 0, 0, 0, k.pause
 	k.pause = min(2*k.pause, inlineMost)
 }
 
@@ -371,7 +389,7 @@ func (r *record) runTrial() {
 	var st ocl.Status
 	if there {
 		r.begun.Store(true)
-		took, st = r.runInline()
+		took, st = r.runInline(true)
 	}
 	x.mu.Unlock()
 	h.mu.Lock()
@@ -393,7 +411,7 @@ func (r *record) runTrial() {
 // judge notes how long a trial took. The first may compile, and any may be interrupted. host.mu is held.
 func (k *inlineKernel) judge(took time.Duration) {
 	if took > inlineLimits.short {
-		if k.long++; k.long == inlineOften {
+		if k.long++; k.long == inlineBad {
 			k.stop()
 		}
 		return

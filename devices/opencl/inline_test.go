@@ -148,8 +148,10 @@ func TestALongLaunchEndsInlineRuns(t *testing.T) {
 	for range 3 {
 		settled(t, q, spin(1))
 		inlineLimits.long, inlineLimits.twice = 0, 0 // any is long, and counts as two
-		require.True(t, run(t, q, spin(1)).Passed())
-		require.Equal(t, inlineGood, k.good, "once is not enough")
+		for range 2 {                                // of the first processor time is not known
+			require.True(t, run(t, q, spin(1)).Passed())
+			require.Equal(t, inlineGood, k.good, "once is not enough")
+		}
 		require.True(t, run(t, q, spin(1)).Passed())
 		inlineLimits.long, inlineLimits.twice = time.Hour, time.Hour
 		require.Zero(t, k.good)
@@ -160,7 +162,7 @@ func TestALongLaunchEndsInlineRuns(t *testing.T) {
 	}
 	settled(t, q, spin(1))
 	inlineLimits.long = 0
-	for range inlineOften - 1 { // each a little long
+	for range inlineOften { // each a little long, of which the first may have been interrupted
 		run(t, q, spin(1))
 	}
 	require.Equal(t, inlineGood, k.good)

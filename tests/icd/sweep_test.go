@@ -55,3 +55,12 @@ func TestAProgramUsesMoreThanItsDeviceHolds(t *testing.T) {
 		})
 	}
 }
+
+// TestABufferMayBeLargerThanADevice: it is stored by range, and used in parts.
+func TestABufferMayBeLargerThanADevice(t *testing.T) {
+	devices := filepath.Join(t.TempDir(), "devices.yaml")
+	require.NoError(t, os.WriteFile(devices, []byte("devices: [{name: small, count: 2, memory: 1MiB}]\n"), 0o600))
+	r := on(2).with("GODWIT_DEVICES="+devices).run(t, time.Minute, "", compile(t, "wide"), "Godwit")
+	require.True(t, r.ok(), "%v", r)
+	require.Regexp(t, `(?m)^OK$`, r.out)
+}

@@ -13,9 +13,14 @@ import (
 )
 
 // RunInline sets the arguments of c, a launch, as Submit does, and runs it in this thread: c's queue
-// is of a device that does so, and nobody else's meanwhile. It returns how long the kernel took.
-func (c *Command) RunInline(args []byte, set SetArgs) (time.Duration, Status) {
+// is of a device that does so, and nobody else's meanwhile. It returns how long the kernel took,
+// by the clock, or of this thread's processor time, which costs more to ask for.
+func (c *Command) RunInline(args []byte, set SetArgs, processor bool) (time.Duration, Status) {
+	by := C.int(0)
+	if processor {
+		by = 1
+	}
 	var took C.int64_t
-	st := C.gw_inline_run((*C.gw_cmd)(unsafe.Pointer(c)), unsafe.Pointer(first(args)), set.c, &took)
+	st := C.gw_inline_run((*C.gw_cmd)(unsafe.Pointer(c)), unsafe.Pointer(first(args)), set.c, by, &took)
 	return time.Duration(took), Status(st)
 }
