@@ -38,8 +38,12 @@ func foresee(ctx context.Context, h *History, cfg Config) (*eviction.Script, err
 }
 
 // WorkingSet is how many bytes a device needs at least so that each command of h fits
-// there by itself, were all buffers stored whole, as multiples of Align.
+// there by itself, were all buffers stored whole, as multiples of Align; and each buffer,
+// used or not, since what no device can hold cannot be made.
 func (h *History) WorkingSet() (bytes uint64) {
+	for i := range h.Views {
+		bytes = max(bytes, h.wholeOf(i))
+	}
 	for i := range h.Ops {
 		op := &h.Ops[i]
 		all := h.wholeOf(op.Dst)
