@@ -34,7 +34,8 @@ import (
 //
 // Not inline: queues with profiling, whose times are OpenCL's; more work-items than one thread should
 // run; launches that use shared virtual memory; programs with variables at program scope, of which
-// each device has its own; programs that were linked, or made of binaries.
+// each device has its own; programs that were linked, or made of binaries; and, from then on, kernels that
+// were to run in a thread with less stack than OpenCL's own have.
 const (
 	inlineItems = 256 // work-items of a launch
 	inlineGood  = 3   // short trials that are enough

@@ -19,6 +19,7 @@ import (
 
 const inlineSource = quietSource + `
 kernel void spin(global uint *a, uint n) { uint x = a[0]; for (uint i = 0; i < n; i++) x = x * 1664525 + 1013904223; a[0] = x; }
+kernel void until(global volatile uint *a, uint n) { for (uint i = 0; i < n && !a[0]; i++); a[1] = a[0]; }
 `
 
 // patient has trials and launches count as short, however slow the machine is.
@@ -168,6 +169,34 @@ func TestALongLaunchEndsInlineRuns(t *testing.T) {
 	require.Equal(t, inlineGood, k.good)
 	run(t, q, spin(1))
 	require.Zero(t, k.good)
+}
+
+// While a kernel runs in a thread of ours, others make sub-buffers, and enqueue.
+func TestATrialKeepsNobodyOut(t *testing.T) {
+	patient(t, 0)
+	devs, ms := inlined(t, 1, inlineSource)
+	d := devs[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	other := openQueue(t, d, devices.QueueOptions{Name: "other", Profiling: true}) // nothing of it runs inline
+	a := zeroed(t, d, q)
+	until := func(n uint32) *devices.Command {
+		cmd := step(t, ms[0], a, n)
+		cmd.Kernel, cmd.Global = kernelNamed(t, ms[0], "until"), [3]uint64{1}
+		return cmd
+	}
+	finishPoint(t, q, run(t, q, until(0)))
+	d.host.builds.Wait()
+	p := run(t, q, until(1<<32-1)) // a trial, which ends when a is written to, or after seconds
+	d.host.mu.Lock()
+	require.True(t, until(0).Kernel.(*kernel).inline.tried)
+	d.host.mu.Unlock()
+	time.Sleep(20 * time.Millisecond) // it has begun, by all odds
+	finishPoint(t, other, run(t, other, step(t, ms[0], zeroed(t, d, other), 1)))
+	finishPoint(t, other, run(t, other, write(d, a, 0, word(1))))
+	finishPoint(t, q, p)
+	got := make([]byte, 8)
+	finishPoint(t, q, run(t, q, read(d, a, 0, got)))
+	require.Equal(t, append(word(1), word(1)...), got)
 }
 
 // Trials that take long end, and OpenCL has the launches.

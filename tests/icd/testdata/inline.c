@@ -4,10 +4,13 @@
  *   inline [PLATFORM [DEVICES]]
  */
 #include "common.h"
+#include <pthread.h>
 
 static const char *source =
 	"kernel void next(global uint *a) { a[get_global_id(0)]++; }"
-	"kernel void spin(global uint *a, uint n) { uint x = 1; for (uint i = 0; i < n; i++) x = x * 1664525 + a[1]; a[0] += x | 1; }";
+	"kernel void spin(global uint *a, uint n) { uint x = 1; for (uint i = 0; i < n; i++) x = x * 1664525 + a[1]; a[0] += x | 1; }"
+	"kernel void roomy(global uint *a) { volatile uint own[4096]; own[get_local_id(0)] = 1; barrier(CLK_GLOBAL_MEM_FENCE);"
+	"	uint x = own[get_local_id(0)]; barrier(CLK_GLOBAL_MEM_FENCE); if (get_global_id(0) == 0) a[0] += x; }";
 
 static struct house *h;
 static cl_mem m;
@@ -136,6 +139,35 @@ static void slower(cl_command_queue q)
 	want = first(q, 0, NULL);
 }
 
+/* wide launches work-items with 1 MiB of private arrays together. */
+static void *wide(void *k)
+{
+	const size_t items = 64;
+	for (int i = 0; i < 50; i++) {
+		OK(clEnqueueNDRangeKernel(h->q[0], k, 1, NULL, &items, &items, 0, NULL, NULL));
+		CHECK(first(h->q[0], 0, NULL) == ++want);
+	}
+	return NULL;
+}
+
+/* shallow: a kernel that was short is launched by a thread whose stack has no room for it. */
+static void shallow(cl_program p)
+{
+	const size_t one = 1;
+	cl_kernel k = kernel(p, "roomy");
+	OK(clSetKernelArg(k, 0, sizeof m, &m));
+	for (int i = 0; i < 2000; i++) {
+		OK(clEnqueueNDRangeKernel(h->q[0], k, 1, NULL, &one, &one, 0, NULL, NULL));
+		CHECK(first(h->q[0], 0, NULL) == ++want);
+	}
+	pthread_attr_t a;
+	pthread_t t;
+	CHECK(pthread_attr_init(&a) == 0 && pthread_attr_setstacksize(&a, 256 << 10) == 0);
+	CHECK(pthread_create(&t, &a, wide, k) == 0 && pthread_join(t, NULL) == 0);
+	pthread_attr_destroy(&a);
+	OK(clReleaseKernel(k));
+}
+
 int main(int argc, char **argv)
 {
 	char *was = getenv("POCL_DEVICES");
@@ -161,6 +193,7 @@ int main(int argc, char **argv)
 		timed(h->dev[0]);
 		refused(h->q[0]);
 	}
+	shallow(p);
 	slower(h->q[0]);
 	steps(200);
 	OK(clReleaseCommandQueue(other));

@@ -1,7 +1,9 @@
 //go:build cgo
 
 // Launches on a device that runs a command in the thread that enqueues it.
+#define _GNU_SOURCE
 #include "calls.h"
+#include <pthread.h>
 #include <time.h>
 
 static int64_t ns(clockid_t clock)
@@ -11,15 +13,45 @@ static int64_t ns(clockid_t clock)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+// gw_roomy reports whether about as much stack is left to this thread as OpenCL's own threads have, which are of the
+// default size. A kernel with barriers may keep the private arrays of all its work-items there.
+static int gw_roomy(void)
+{
+#ifdef __linux__
+	static __thread char *end; // the lowest address; it stays what it is
+	static __thread size_t ours;
+	if (!end) {
+		pthread_attr_t a;
+		void *low = NULL;
+		size_t size = 0;
+		if (pthread_getattr_np(pthread_self(), &a) != 0)
+			return 0;
+		pthread_attr_getstack(&a, &low, &size);
+		pthread_attr_destroy(&a);
+		if (pthread_getattr_default_np(&a) != 0)
+			return 0;
+		pthread_attr_getstacksize(&a, &ours);
+		pthread_attr_destroy(&a);
+		end = low;
+	}
+	return end && (size_t)((char *)__builtin_frame_address(0) - end) >= ours / 4 * 3;
+#else
+	return 0;
+#endif
+}
+
 cl_int gw_inline_run(gw_cmd *c, const void *args, gw_args *set, int processor, int64_t *took)
 {
 	cl_command_queue q = (cl_command_queue)c->queue;
+	*took = 0;
+	if (!gw_roomy())
+		return CL_OUT_OF_RESOURCES;
 	gw_compiles(0);
 	cl_int err = gw_set_args(c, args, set);
 	clockid_t clock = processor ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC; // the former is a system call
 	int64_t began = ns(clock);
 	if (err == CL_SUCCESS)
-		err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, 0, NULL, NULL);
+		err = gw_run_here(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL);
 	if (err == CL_SUCCESS)
 		err = clFinish(q); // it has ended already: this makes sure
 	*took = ns(clock) - began;

@@ -212,9 +212,9 @@ static cl_int enqueued(cl_int err, cl_event *ev)
 
 // shape orders calls that break lists of a vendor's library together (quirks.go). Those that make and release
 // sub-buffers have it alone, and those that enqueue commands share it. Where contexts need them apart, those that
-// enqueue, set arguments, and make and release anything but contexts have it alone too. What waits or
-// compiles never has it. Writers come first, or a program that never stops to enqueue would keep them out. No call that
-// has it calls another.
+// enqueue, set arguments, and make and release anything but contexts have it alone too. What waits,
+// compiles or runs a kernel never has it. Writers come first, or a program that never stops to enqueue would keep
+// them out. No call that has it calls another.
 #ifndef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
 #define PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP PTHREAD_RWLOCK_INITIALIZER
 #endif
@@ -410,6 +410,13 @@ ENQUEUE(clEnqueueSVMMemFill, P(cl_command_queue q, void *d, const void *p, size_
 ENQUEUE(clEnqueueReadImage, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *o, const size_t *r, size_t rp, size_t sp, void *p, WAITS), A(q, m, b, o, r, rp, sp, p, nw, w, ev))
 ENQUEUE(clEnqueueWriteImage, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *o, const size_t *r, size_t rp, size_t sp, const void *p, WAITS), A(q, m, b, o, r, rp, sp, p, nw, w, ev))
 ENQUEUE(clEnqueueUnmapMemObject, P(cl_command_queue q, cl_mem m, void *p, WAITS), A(q, m, p, nw, w, ev))
+
+GW_HIDDEN cl_int gw_run_here(cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset, const size_t *global, const size_t *local)
+{
+	GW_GATE
+	cl_int fault = gw_load() ? GW_NO_PLATFORM : gw_faulty(0);
+	return fault ? fault : fn.clEnqueueNDRangeKernel(q, k, dims, offset, global, local, 0, NULL, NULL);
+}
 
 GW_HIDDEN void *clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, size_t o, size_t n, WAITS, cl_int *err)
 {
