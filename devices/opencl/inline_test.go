@@ -19,7 +19,7 @@ import (
 
 const inlineSource = quietSource + `
 kernel void spin(global uint *a, uint n) { uint x = a[0]; for (uint i = 0; i < n; i++) x = x * 1664525 + 1013904223; a[0] = x; }
-kernel void until(global volatile uint *a, uint n) { for (uint i = 0; i < n && !a[0]; i++); a[1] = a[0]; }
+kernel void until(global volatile uint *a, uint n) { for (ulong i = 0; i < (ulong)n * 8 && !a[0]; i++); a[1] = a[0]; }
 `
 
 // patient has trials and launches count as short, however slow the machine is.
@@ -191,6 +191,11 @@ func TestATrialKeepsNobodyOut(t *testing.T) {
 	require.True(t, until(0).Kernel.(*kernel).inline.tried)
 	d.host.mu.Unlock()
 	time.Sleep(20 * time.Millisecond) // it has begun, by all odds
+	whole, st := d.host.context.NewBuffer(1 << 16)
+	require.Zero(t, st)
+	part, st := whole.SubBuffer(0, 1<<12)
+	require.Zero(t, st)
+	ocl.ReleaseMems(part, whole)
 	finishPoint(t, other, run(t, other, step(t, ms[0], zeroed(t, d, other), 1)))
 	finishPoint(t, other, run(t, other, write(d, a, 0, word(1))))
 	finishPoint(t, q, p)
