@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"godwit/devices"
+	"godwit/devices/storage"
 	"godwit/devices/work"
 	"godwit/mem"
 	"godwit/runtime"
@@ -31,7 +32,10 @@ func (b *buffer) release() error {
 func (r *runner) create(c *trace.CommandBuffer) error {
 	var content []byte
 	if c.Content {
-		content = r.room(c.Size)
+		var err error
+		if content, err = r.room(c.Size); err != nil {
+			return err
+		}
 	}
 	b, err := r.ctx.CreateNamedBuffer(c.Name, c.Size, 0, content)
 	if err != nil {
@@ -49,13 +53,17 @@ func (r *runner) release(id mem.BufferID) error {
 	return b.release()
 }
 
-// room is memory that nobody touches: over devices that keep no bytes one piece is enough for
-// all.
-func (r *runner) room(size uint64) []byte {
-	if uint64(len(r.blank)) < size {
-		r.blank = make([]byte, size)
+// room is addresses that nobody touches: over devices that keep no bytes one piece is enough for
+// all. It fails with mem.ErrNoMemory where this computer has not so many.
+func (r *runner) room(size uint64) ([]byte, error) {
+	if n := len(r.blanks); n == 0 || uint64(len(r.blanks[n-1])) < size {
+		blank, err := storage.Addresses(size)
+		if err != nil {
+			return nil, err
+		}
+		r.blanks = append(r.blanks, blank)
 	}
-	return r.blank[:size]
+	return r.blanks[len(r.blanks)-1][:size], nil
 }
 
 // part is what of a buffer a use had stored, as a buffer, and where the use begins in it. Where
@@ -136,7 +144,10 @@ func (r *runner) transfer(ctx context.Context, q *runtime.Queue, u *trace.Comman
 	if err != nil {
 		return nil, err
 	}
-	bytes := r.room(u.Range[1] - u.Range[0])
+	bytes, err := r.room(u.Range[1] - u.Range[0])
+	if err != nil {
+		return nil, err
+	}
 	if u.Mode == "write" {
 		return one(q.EnqueueWrite(ctx, p, off, bytes))
 	}

@@ -28,6 +28,7 @@ import (
 
 	"godwit/devices/model"
 	"godwit/devices/model/machine"
+	"godwit/devices/storage"
 	"godwit/eviction"
 	"godwit/icd/tracelog"
 	"godwit/mem"
@@ -108,7 +109,7 @@ type runner struct {
 	kernels  map[kernelKey]*runtime.Kernel
 	maps     map[mapKey]runtime.Mapping // for writing
 	next     uint64                     // number of the next command, from 1
-	blank    []byte                     // what commands read into and write: nobody looks at it
+	blanks   [][]byte                   // what commands read into and write, the last the largest: nobody looks at it
 	script   *eviction.Script
 }
 
@@ -268,5 +269,9 @@ func (r *runner) close(ctx context.Context) error {
 	for _, b := range r.buffers {
 		errs = append(errs, b.release())
 	}
-	return errors.Join(append(errs, r.ctx.Close(ctx))...)
+	errs = append(errs, r.ctx.Close(ctx))
+	for _, b := range r.blanks {
+		errs = append(errs, storage.Unmap(b))
+	}
+	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/bits"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -208,4 +209,18 @@ func TestWhatFindsNoRoomSaysSo(t *testing.T) {
 	x.trace.Memories = append(x.trace.Memories, trace.CommandMemory{Name: "other"}, trace.CommandMemory{Name: "third"})
 	_, err = replay.Run(t.Context(), x.trace, replay.Options{Machine: one})
 	require.ErrorIs(t, err, mem.ErrInvalidDevice)
+}
+
+// What a file says is large takes no memory: nobody touches it.
+func TestContentOfATraceTakesNoMemory(t *testing.T) {
+	text := `{"godwit":"commands","version":1}
+{"context":"1","memories":[{"name":"host"},{"name":"x"}]}
+{"context":"1","create":{"id":1,"size":1099511627776,"content":true}}
+{"context":"1","command":{"op":"read","queue":1,"uses":[{"buffer":1,"memory":1,"range":[0,1099511627776],"mode":"read"}]}}
+`
+	traces, err := trace.ReadCommands(t.Context(), strings.NewReader(text), "file")
+	require.NoError(t, err)
+	res, err := replay.Run(t.Context(), traces[0], replay.Options{Policy: "lru"})
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<40, res.BytesMoved)
 }

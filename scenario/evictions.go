@@ -13,7 +13,7 @@ type EvictionResult struct {
 	Bytes       uint64  `json:"bytes"` // of the block; 0 where it stayed, since a write-back was refused
 	From        string  `json:"from"`
 	Dropped     uint64  `json:"dropped"`      // bytes that were valid in it and elsewhere
-	WrittenBack uint64  `json:"written_back"` // bytes that were valid nowhere else
+	WrittenBack uint64  `json:"written_back"` // bytes of which no other copy was known to be whole
 	To          string  `json:"to,omitempty"` // where these went
 	Reason      string  `json:"reason"`
 	Policy      string  `json:"policy"`
@@ -102,9 +102,9 @@ func (x *explainer) evicted(v *trace.EvictionRecord, command int) string {
 	content := "it holds nothing that is up to date"
 	switch back := v.Fresh - v.Dropped; {
 	case back > 0 && v.Dropped > 0:
-		content = fmt.Sprintf("%s are elsewhere, too, and %s are not", sizeText(v.Dropped), sizeText(back))
+		content = fmt.Sprintf("%s are elsewhere, too; of %s no other copy is known to be whole yet", sizeText(v.Dropped), sizeText(back))
 	case back > 0:
-		content = "its content is nowhere else"
+		content = "no other copy of its content is known to be whole yet"
 	case v.Dropped > 0:
 		content = "its content is elsewhere, too"
 	}

@@ -87,7 +87,7 @@ var house = map[string]string{
 	"backend":  "pool runtime kernels devices/cpu devices/opencl",
 
 	"pool/replay": "pool runtime devices/null trace",
-	"replay":      "eviction devices/model devices/model/machine runtime icd/tracelog trace",
+	"replay":      "eviction devices/model devices/model/machine devices/storage runtime icd/tracelog trace",
 	"metrics":     "pool resource",
 	"report":      "trace bufalloc/replay bufalloc/pack",
 	"sweep":       "scenario devices/model/machine",

@@ -25,6 +25,7 @@ type CommandTrace struct {
 	Name       string // of the context, in its file
 	Memories   []CommandMemory
 	WholeBelow uint64 // bytes; see runtime.Options. 0 is the default
+	Cut        bool   // the file ends within a line: its program was killed, or the file was cut
 	Steps      []CommandStep
 }
 

@@ -80,6 +80,7 @@ func ReadCommands(ctx context.Context, r io.Reader, file string) ([]*CommandTrac
 	var out []*CommandTrace
 	for _, c := range all.order {
 		if c.commands > 0 {
+			c.trace.Cut = broken != nil
 			out = append(out, c.trace)
 		}
 	}

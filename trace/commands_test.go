@@ -96,6 +96,10 @@ func TestWhatIsWrongWithACommandTrace(t *testing.T) {
 	read, err := readCommandText(t, commandHeader+use+`{"context":"1","release":`)
 	require.NoError(t, err, "a program that died leaves half a line")
 	require.Len(t, read[0].Steps, 2)
+	require.True(t, read[0].Cut)
+	read, err = readCommandText(t, commandHeader+use)
+	require.NoError(t, err)
+	require.False(t, read[0].Cut)
 }
 
 func TestATeePassesOn(t *testing.T) {

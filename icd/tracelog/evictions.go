@@ -80,7 +80,7 @@ func (c *sink) describeEvictions(r *trace.CommandRecord) {
 		case v.Stayed():
 			content = "a write-back was refused, so that it stays"
 		case back > 0:
-			content = fmt.Sprintf("%s of it are nowhere else, and are written back to %s", mem.FormatBytes(back), c.names[v.To])
+			content = fmt.Sprintf("of %s no other copy is known to be whole yet, and they are written back to %s", mem.FormatBytes(back), c.names[v.To])
 		case v.Dropped > 0:
 			content = "its content is elsewhere, too"
 		}

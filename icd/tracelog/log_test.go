@@ -319,10 +319,10 @@ func TestEvictionsAreToldAndBounded(t *testing.T) {
 	require.EqualValues(t, 2048, s.BytesWrittenBack)
 	require.EqualValues(t, 2048, s.Devices[1].Peak)
 	require.Contains(t, out.String(), `#3 A: fill buffer 3 (1 KiB)
-    evict buffer 1 (1 KiB) from A: room is needed; 1 KiB of it are nowhere else, and are written back to host (lru)
+    evict buffer 1 (1 KiB) from A: room is needed; of 1 KiB no other copy is known to be whole yet, and they are written back to host (lru)
     copy buffer 1 (1 KiB), A → host: written back
 #4 A: read buffer 1 (1 KiB)
-    evict buffer 2 (1 KiB) from A: room is needed; 1 KiB of it are nowhere else, and are written back to host (lru)
+    evict buffer 2 (1 KiB) from A: room is needed; of 1 KiB no other copy is known to be whole yet, and they are written back to host (lru)
     copy buffer 2 (1 KiB), A → host: written back
     copy buffer 1 (1 KiB), host → A: A lacks what #1 fill wrote
 #5 A: read buffer 2 (1 KiB)

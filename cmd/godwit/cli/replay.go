@@ -121,7 +121,7 @@ usage or input.`,
 			}
 			defer func() { err = errors.Join(err, remove()) }()
 			if files, err := f.commandTraces(cmd, args); files != nil || err != nil {
-				return errors.Join(err, replayCommands(cmd.Context(), cmd.OutOrStdout(), files, f))
+				return errors.Join(err, replayCommands(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), files, f))
 			}
 			return runReplay(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f)
 		},

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +48,7 @@ type commandReplay struct {
 	Memory   string         `json:"memory"` // as it was asked for
 	Each     []deviceMemory `json:"capacities"`
 	Makespan uint64         `json:"makespan_ns,omitempty"` // on --machine
+	Cut      bool           `json:"cut,omitempty"`         // the file ends within a line: the rest of the run is missing
 	Error    string         `json:"error,omitempty"`       // why it could not go on: what found no room
 	tracelog.Summary
 }
@@ -70,8 +74,8 @@ func (f *replayFlags) commandTraces(cmd *cobra.Command, args []string) (files []
 		case errors.Is(err, trace.ErrNotCommands) && len(files) > 0:
 			return nil, fmt.Errorf("%s: an allocation trace, and %s is a command trace: want them apart", path, files[0].path)
 		case errors.Is(err, trace.ErrNotCommands):
-			return nil, f.refuse(cmd, commandOnly, true, path+" is an allocation trace, for which nothing moves: want a command trace (--record of godwit exec and run)")
-		case err != nil && len(files) == 0:
+			return nil, f.refuse(cmd, commandOnly, true, path+" is no command trace (--record of godwit exec and run), and nothing moves for others")
+		case errors.Is(err, fs.ErrNotExist) && len(files) == 0:
 			return nil, nil // whoever reads allocation traces knows what to say, and of built-in ones
 		case err != nil:
 			return nil, err
@@ -103,7 +107,7 @@ const (
 )
 
 // replayCommands replays command traces under every policy with every memory.
-func replayCommands(ctx context.Context, out io.Writer, files []commandFile, f replayFlags) error {
+func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandFile, f replayFlags) error {
 	for _, m := range f.memory {
 		if _, err := capacityOf(m, 0, 0); err != nil {
 			return err
@@ -116,6 +120,9 @@ func replayCommands(ctx context.Context, out io.Writer, files []commandFile, f r
 	}
 	var all []commandReplay
 	for _, file := range files {
+		if file.contexts[0].Cut {
+			_, _ = fmt.Fprintf(errOut, "godwit: %s: ends within a line: the figures are of what comes before, the rest of the run is missing\n", file.path)
+		}
 		for _, t := range file.contexts {
 			list, err := replayContext(ctx, file.path, t, f)
 			if err != nil {
@@ -172,7 +179,7 @@ func replayContext(ctx context.Context, path string, t *trace.CommandTrace, f re
 			o.Policy = policy
 			res, err := cmdreplay.Run(ctx, t, o)
 			_ = bar.Add(len(t.Steps)) // a bar that cannot be drawn is no error
-			row := commandReplay{Trace: path, Context: t.Name, Policy: policy, Memory: memory, Makespan: res.Makespan, Summary: res.Summary}
+			row := commandReplay{Trace: path, Context: t.Name, Policy: policy, Memory: memory, Cut: t.Cut, Makespan: res.Makespan, Summary: res.Summary}
 			var full *resource.OutOfMemory
 			switch {
 			case errors.As(err, &full):
@@ -203,7 +210,15 @@ func capacityOf(text string, recorded, peak uint64) (uint64, error) {
 		if err != nil || percent == 0 {
 			return 0, fmt.Errorf("--memory %q: want 1%% to 65535%% of what the trace uses", text)
 		}
-		return (peak*percent + 99) / 100, nil
+		high, low := bits.Mul64(peak, percent)
+		if high >= 100 {
+			return 0, nil // more than there can be
+		}
+		n, rest := bits.Div64(high, low, 100)
+		if rest > 0 && n < math.MaxUint64 {
+			n++
+		}
+		return n, nil
 	}
 	n, err := parseBytes(text)
 	if err != nil || n == 0 {

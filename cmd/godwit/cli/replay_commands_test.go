@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,11 +60,18 @@ func TestReplayOfCommandsSaysWhatWouldMove(t *testing.T) {
 func TestReplayTellsTheKindsOfTracesApart(t *testing.T) {
 	file, small := recorded(t, "--example", "overlap"), filepath.Join(t.TempDir(), "small.csv")
 	require.NoError(t, os.WriteFile(small, []byte("id,lower,upper,size\n0,0,9,1024\n"), 0o600))
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	twice, nothing := filepath.Join(t.TempDir(), "twice"), filepath.Join(t.TempDir(), "nothing")
+	require.NoError(t, os.WriteFile(twice, append(slices.Clone(text), text...), 0o600))
+	require.NoError(t, os.WriteFile(nothing, nil, 0o600))
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{small, "--policy", "lru"}, "--policy: " + small + " is an allocation trace, for which nothing moves"},
+		{[]string{small, "--policy", "lru"}, "--policy: " + small + " is no command trace (--record of godwit exec and run), and nothing moves for others"},
+		{[]string{twice}, "began before"},
+		{[]string{nothing, "--memory", "1GiB"}, "--memory: " + nothing + " is no command trace"},
 		{[]string{"--example", "resnet50", "--memory", "1GiB"}, "--memory: the examples are allocation traces"},
 		{[]string{file, "--region", "1GiB"}, "--region: " + file + " is a command trace"},
 		{[]string{file, "--example", "resnet50"}, "--example: " + file + " is a command trace"},
@@ -78,7 +86,13 @@ func TestReplayTellsTheKindsOfTracesApart(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 		require.False(t, isFailed(err), "exit status 2")
 	}
-	out, _, err := godwit(t, "replay", file, "--policy", "none", "--memory", "2%")
+	cut := filepath.Join(t.TempDir(), "cut")
+	require.NoError(t, os.WriteFile(cut, text[:len(text)-3], 0o600))
+	out, errOut, err := godwit(t, "replay", cut, "--policy", "lru", "--json")
+	require.NoError(t, err)
+	require.Contains(t, errOut, cut+": ends within a line")
+	require.Contains(t, out, `"cut": true`)
+	out, _, err = godwit(t, "replay", file, "--policy", "none", "--memory", "2%")
 	require.ErrorContains(t, err, "1 replays could not go on")
 	require.True(t, isFailed(err))
 	require.Contains(t, out, "no room")
