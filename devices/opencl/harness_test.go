@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		_ = os.Setenv("POCL_DEVICES", "pthread pthread pthread")
 	}
 	if os.Getenv("GODWIT_CUDA_LIBRARY") == "" { // else a shim takes PoCL's devices for GPUs, each of them
-		UseInline()
+		UseInline(func(_, variable, value string) { _ = os.Setenv(variable, value) })
 	}
 	goleak.VerifyTestMain(m)
 }

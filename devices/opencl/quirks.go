@@ -115,28 +115,20 @@ func quirksOf(platform string) quirks {
 	return quirks{}
 }
 
-// addInline has a platform that has not been asked for its devices make one that runs commands in the
-// thread that enqueues them (quirks.inline). It reports false where that would make others
-// different; else end is to be called when the platform was asked.
-func addInline() (end func(), ok bool) {
+// addInline has a platform that has not been asked for its devices yet make one that runs commands in the
+// thread that enqueues them (quirks.inline), and reports false where that would make others
+// different.
+func addInline(ask func(library, variable, value string)) bool {
 	const variable, one, inline = "POCL_DEVICES", "pthread", "basic"
-	list, was := os.LookupEnv(variable)
-	if was && (!strings.Contains(list, one) || strings.Contains(list, inline)) || !was && !onlyProcessors(one, inline) {
-		return nil, false
+	list, is := os.LookupEnv(variable)
+	if is && (!strings.Contains(list, one) || strings.Contains(list, inline)) || !is && !onlyProcessors(one, inline) {
+		return false
 	}
-	if !was {
+	if !is {
 		list = one // as it is without
 	}
-	if os.Setenv(variable, list+" "+inline) != nil {
-		return nil, false
-	}
-	return func() {
-		if was {
-			_ = os.Setenv(variable, list)
-		} else {
-			_ = os.Unsetenv(variable)
-		}
-	}, true
+	ask(ocl.DriverPath(), variable, list+" "+inline)
+	return true
 }
 
 // onlyProcessors reports whether PoCL has no kinds of devices but these: others might be there
