@@ -29,6 +29,7 @@ type BufferRecord struct {
 	Name     string      // the user's, may be empty
 	Size     uint64      // bytes
 	Version  mem.Version // of the content it was created with, fresh on the host; 0 where there is none
+	Whole    bool        // devices store all of it, though others of its size are stored in parts
 	Released bool
 }
 
