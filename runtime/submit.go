@@ -126,8 +126,11 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 		if err := c.waitForFree(ctx, room, &so.waits); err != nil {
 			return err
 		}
-	case !c.shortage(ctx, err, &so.asked):
-		return err
+	default:
+		req.pages.free() // the program may close the context, which waits for them
+		if !c.shortage(ctx, err, &so.asked) {
+			return err
+		}
 	}
 	req.evicted = room != nil && room.evicted || req.evicted
 	return nil
