@@ -116,24 +116,31 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 		return nil // without it
 	}
 	var room *errRoom
-	switch {
-	case errors.As(err, &room) && room.lock != nil:
+	switch errors.As(err, &room); {
+	case !c.waits(err):
+		req.pages.free() // the program may close the context, which waits for them
+		if !c.shortage(ctx, err, &so.asked) {
+			return err
+		}
+	case room.lock != nil:
 		if req.pages == nil {
 			req.pages = new(backPages)
 		}
 		req.pages.lock(c, room.lock)
-	case room != nil && (c.opts.WaitForMemory || room.evicted):
-		if err := c.waitForFree(ctx, room, &so.waits); err != nil {
-			return err
-		}
 	default:
-		req.pages.free() // the program may close the context, which waits for them
-		if !c.shortage(ctx, err, &so.asked) {
+		if err := c.waitForFree(ctx, room, &so.waits); err != nil {
 			return err
 		}
 	}
 	req.evicted = room != nil && room.evicted || req.evicted
 	return nil
+}
+
+// waits reports whether an enqueue that failed with err waits without the lock, and is tried
+// again.
+func (c *Context) waits(err error) bool {
+	var room *errRoom
+	return errors.As(err, &room) && (room.lock != nil || c.opts.WaitForMemory || room.evicted)
 }
 
 // enqueue is the path under the planner lock. c.mu is held.

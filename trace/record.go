@@ -53,6 +53,7 @@ type CommandRecord struct {
 	Enqueued  int64       // when the call came
 	Done      int64       // when it was submitted
 	Err       error       // why it was refused
+	Again     bool        // beside Err: it is not refused yet, but waits for the room of what was evicted for it, and is told again
 }
 
 // Clone is a copy of c that may be kept: a sink's caller uses the slices again.
