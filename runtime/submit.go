@@ -118,6 +118,7 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 	var room *errRoom
 	switch errors.As(err, &room); {
 	case !c.waits(err):
+		req.pages.free() // the program may close the context, which waits for them
 		if !c.shortage(ctx, err, &so.asked) {
 			return err
 		}
