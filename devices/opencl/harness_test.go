@@ -44,6 +44,16 @@ func openSmall(t testing.TB, params map[string]string) *Device {
 	return devs[0].(*Device)
 }
 
+// keep has a chosen platform's cl_context stay until the end of a test that opens devices with params again and
+// again: with GPUs each one takes a second.
+func keep(t *testing.T, params map[string]string) {
+	if os.Getenv("GODWIT_TEST_PLATFORM") == "" {
+		return
+	}
+	d := openSmall(t, params)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+}
+
 // onPlatform adds the platform to test on (a part of its name), where one is
 // chosen.
 func onPlatform(params map[string]string) map[string]string {

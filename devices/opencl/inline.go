@@ -73,11 +73,14 @@ func listPlatforms() ([]ocl.Platform, error) {
 
 // takeInline takes the device for inline launches out of a platform's.
 func takeInline(p *ocl.Platform) ([]ocl.Device, *ocl.Device) {
-	name := quirksOf(p.Name).inline
-	if name == "" || !hasInline {
+	names := quirksOf(p.Name).inline
+	if !hasInline {
 		return p.Devices, nil
 	}
-	i := slices.IndexFunc(p.Devices, func(d ocl.Device) bool { return strings.HasPrefix(d.ID.Text(infoName), name) })
+	i := slices.IndexFunc(p.Devices, func(d ocl.Device) bool {
+		name := d.ID.Text(infoName)
+		return slices.ContainsFunc(names, func(begins string) bool { return strings.HasPrefix(name, begins) })
+	})
 	if i < 0 {
 		return p.Devices, nil
 	}
