@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -281,4 +282,38 @@ func TestAnAbortedQueueDoesNotCarryOutWhatIsLeftToAWait(t *testing.T) {
 	}
 	everyQueue(t, aborted)
 	t.Run("direct", func(t *testing.T) { aborted(t, newTransfers(t, openDirect(t), devices.QueueOptions{})) })
+}
+
+// Transfers from many threads go through landings, as many as there are, and without.
+func TestTransfersGoThroughLandings(t *testing.T) {
+	nativeModes(t, func(t *testing.T, params map[string]string) {
+		params["bus"] = "on"
+		for _, none := range []bool{false, true} {
+			d := open(t, 1, params)[0]
+			if none {
+				inject(t, ocl.FaultCreate, 1, mem.OutOfResources)
+				require.Zero(t, d.land(ocl.Read, 1))
+			}
+			var all sync.WaitGroup
+			for i := range byte(2 * mostLandings) {
+				x := newTransfers(t, d, devices.QueueOptions{})
+				x.last = i
+				all.Go(func() {
+					for range 10 {
+						x.blocks(x.write())
+						x.reads()
+					}
+				})
+			}
+			all.Wait()
+			require.Zero(t, d.land(ocl.Read, landingSize+1))
+			require.Zero(t, d.land(ocl.Write, landingWrite+1))
+			if none {
+				require.Empty(t, d.landings.free)
+			} else {
+				require.NotEmpty(t, d.landings.free)
+				require.LessOrEqual(t, len(d.landings.free), mostLandings)
+			}
+		}
+	})
 }

@@ -354,3 +354,33 @@ func TestQuietQueuesEqualAModel(t *testing.T) {
 		}
 	})
 }
+
+// Where a release is slow beside an enqueue, events are released by who waits, who enqueues nothing meanwhile.
+func TestEventsAreReleasedByWhoWaits(t *testing.T) {
+	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+		kept := func() int64 {
+			created, released := ocl.Objects()
+			return created.Events - released.Events
+		}
+		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+		cmd := step(t, m, zeroed(t, d, q), 1)
+		cmd.Quiet = false
+		quietened(t, q)
+		before := kept()
+		const n = 2 * mostTrash
+		for range n {
+			run(t, q, cmd)
+		}
+		require.NoError(t, q.Timeline().Last().Wait(context.Background())) // told by another goroutine
+		quietened(t, q)
+		require.Equal(t, before+n, kept())
+		blocked(t, q, run(t, q, cmd))
+		require.LessOrEqual(t, kept(), int64(mostTrash)+1)
+		for range 2 * muchTrash {
+			run(t, q, cmd)
+		}
+		require.NoError(t, q.Timeline().Last().Wait(context.Background()))
+		quietened(t, q)
+		require.Eventually(t, func() bool { return kept() <= muchTrash+1 }, 20*time.Second, time.Millisecond, "many by others too")
+	})
+}

@@ -2,6 +2,7 @@
 
 // One call for a whole command, and thin ones for what go-opencl lacks. See bridge.h.
 #include "calls.h"
+#include <string.h>
 
 cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag)
 {
@@ -58,25 +59,29 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 // and takes about 0.1 ms; an enqueue and a wait for its end take a third longer.
 #define BRIEF (1u << 20)
 
-cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, int alone)
+cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, uintptr_t landing, int alone)
 {
-	const cl_event *w = c->nwaits ? (const cl_event *)waits : NULL;
 	cl_bool blocking = alone && (c->size <= BRIEF || !gw_is_apart()) ? CL_TRUE : CL_FALSE;
+	const cl_event *w = c->nwaits ? (const cl_event *)waits : NULL;
+	void *end = landing ? (void *)landing : host;
 	cl_event e = NULL;
 	cl_int st;
 	c->event = 0;
 	gw_command(1);
+	if (landing && c->op == GW_WRITE)
+		memcpy(end, host, c->size);
 	if (c->op == GW_READ)
-		st = clEnqueueReadBuffer((cl_command_queue)c->queue, (cl_mem)c->src, blocking, c->src_off, c->size, host, c->nwaits, w, &e);
+		st = clEnqueueReadBuffer((cl_command_queue)c->queue, (cl_mem)c->src, blocking, c->src_off, c->size, end, c->nwaits, w, &e);
 	else
-		st = clEnqueueWriteBuffer((cl_command_queue)c->queue, (cl_mem)c->dst, blocking, c->dst_off, c->size, host, c->nwaits, w, &e);
+		st = clEnqueueWriteBuffer((cl_command_queue)c->queue, (cl_mem)c->dst, blocking, c->dst_off, c->size, end, c->nwaits, w, &e);
 	if (st == CL_SUCCESS) {
 		c->event = (gw_handle)e;
-		if (!blocking)
-			clWaitForEvents(1, &e); // which flushes; how it ended is asked below
+		st = blocking ? gw_status(c->event) : gw_wait(c->event); // which flushes
 		cl_int fault = gw_faulty(2);
-		st = fault ? fault : gw_status(c->event);
+		st = fault ? fault : st;
 	}
+	if (landing && c->op == GW_READ && st == CL_COMPLETE)
+		memcpy(host, end, c->size);
 	gw_command(-1);
 	return st;
 }

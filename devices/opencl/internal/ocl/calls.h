@@ -88,11 +88,11 @@ GW_HIDDEN cl_int gw_set_args(gw_cmd *c, const void *args, gw_args *set);
 GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag);
 
 // gw_transfer carries out a GW_READ or GW_WRITE behind the events in waits, and returns how it
-// ended. Where OpenCL has taken it, c->event is its event. Alone, behind nothing that has not
-// ended, it is one blocking call, but a long one where calls are kept apart. Else it is enqueued and then waited
+// ended. Where OpenCL has taken it, c->event is its event. It is enqueued and then waited
 // for: buffers are neither made nor released during an enqueue (loader.c, shape), and no enqueue starts
-// while one is to be.
-GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, int alone);
+// while one is to be. landing is the address of page-locked memory to go through; 0 is none. alone says that it
+// is behind nothing that has not ended: then it is one blocking call, but a long one where calls are kept apart.
+GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, uintptr_t landing, int alone);
 
 // gw_inline_run carries out c, a GW_LAUNCH behind nothing, on a queue of such a device that nobody
 // else uses, and says whether the kernel ran, and how many nanoseconds of this thread's processor time it took.

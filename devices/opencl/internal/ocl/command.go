@@ -75,16 +75,16 @@ func (c *Command) Submit(args []byte, set SetArgs, waits []Event, host []byte, t
 }
 
 // Transfer carries out c, a Read or Write, behind the events in waits, and returns how it
-// ended. Where OpenCL has taken it, c.Event is its event. Alone, with nothing to wait for in its
-// queue or elsewhere, it is one blocking call; else an enqueue and a wait, during which buffers
-// can be made and released.
-func (c *Command) Transfer(waits []Event, host []byte, alone bool) Status {
+// ended. Where OpenCL has taken it, c.Event is its event. It is an enqueue and a wait, during which buffers
+// can be made and released. landing is the address of page-locked memory to go through, of as many bytes; 0 is none. Without,
+// and alone, with nothing to wait for in its queue or elsewhere, it is one blocking call.
+func (c *Command) Transfer(waits []Event, host []byte, landing uint64, alone bool) Status {
 	c.waits = uint32(len(waits))
 	blocking := C.int(0)
-	if alone {
+	if alone && landing == 0 {
 		blocking = 1
 	}
-	return Status(C.gw_transfer((*C.gw_cmd)(unsafe.Pointer(c)), list(waits), unsafe.Pointer(first(host)), blocking))
+	return Status(C.gw_transfer((*C.gw_cmd)(unsafe.Pointer(c)), list(waits), unsafe.Pointer(first(host)), C.uintptr_t(landing), blocking))
 }
 
 // SetArgs is what the arguments of a kernel were set to last, so that only those that
