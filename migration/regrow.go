@@ -230,11 +230,12 @@ func (p *Planner) Regrown(w *Want, class mem.Class, copies *Plan, points []mem.P
 	s.hazards.Set(gone, hazard{})
 	s.holdOnly(gone, copies.Steps)
 	s.seed(in, until)
+	b.orphan(w.Memory, gone)
 	p.edits++
 	p.stats.Regrows++
 	for i := range copies.Steps {
 		st := &copies.Steps[i]
-		s.wrote(st.Range, points[i], true, false)
+		s.wrote(st.Range, points[i], true, 0)
 		p.stats.BytesRegrown += st.Range.Size()
 		if st.kept {
 			s.hold(st.Range, nil)
