@@ -97,8 +97,9 @@ type borrowed struct {
 
 // use is a range of a buffer that a request touches; buf is nil in an unused one.
 type use struct {
-	buf *Buffer
-	r   mem.Range // of the root
+	buf   *Buffer
+	r     mem.Range // of the root
+	whole bool      // of a launch: all of buf is to be in one block
 }
 
 // resolve checks that b is a buffer of q's context and finds the range.
@@ -116,7 +117,7 @@ func (q *Queue) resolve(what string, b *Buffer, off, size uint64) (use, error) {
 	if err != nil {
 		return use{}, fmt.Errorf("%s: buffer %s: %w", what, b.label(), err)
 	}
-	return use{b, r}, nil
+	return use{buf: b, r: r}, nil
 }
 
 // EnqueueWrite copies data to off of b on the queue's device. data must stay as

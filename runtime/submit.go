@@ -118,6 +118,7 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 	var room *errRoom
 	switch errors.As(err, &room); {
 	case !c.waits(err):
+		req.pages.free() // the program may close the context, which waits for them
 		if !c.shortage(ctx, err, &so.asked) {
 			return err
 		}
@@ -341,7 +342,7 @@ func (c *Context) collectMigrate(req *request, in *borrowed) error {
 	}
 	for _, b := range in.migrate {
 		for _, m := range to {
-			if err := c.access(req, use{b, b.view.Range}, mode, m); err != nil {
+			if err := c.access(req, use{buf: b, r: b.view.Range}, mode, m); err != nil {
 				return err
 			}
 		}
@@ -367,7 +368,7 @@ func (c *Context) collectArgs(req *request, l *Launch) error {
 		if a.kind != devices.ArgBuffer || a.buf == nil {
 			continue
 		}
-		u := use{a.buf, a.buf.view.Range}
+		u := use{buf: a.buf, r: a.buf.view.Range, whole: a.whole}
 		if a.ranged {
 			u.r = mem.Range{Start: a.off, End: a.off + a.size}.Shift(a.buf.view.Range.Start)
 		}

@@ -64,7 +64,7 @@ func (c *Context) collectSVMArg(req *request, a *Arg, info *devices.ArgInfo, isA
 	}
 	b := *a
 	b.buf = r.svm.buf
-	u, bound := use{b.buf, mem.Range{End: r.size}}, boundSVM{r, off, r.size - off}
+	u, bound := use{buf: b.buf, r: mem.Range{End: r.size}}, boundSVM{r, off, r.size - off}
 	if a.ranged {
 		if u.r, err = mem.SpanIn(a.off, a.size, r.size-off); err != nil {
 			return fmt.Errorf("%d bytes at %d of %v, byte %d of %s: %w", a.size, a.off, a.pointer, off, r.label(), err)

@@ -318,6 +318,7 @@ func TestEvictionsAreToldAndBounded(t *testing.T) {
 			v := trace.EvictionRecord{Buffer: victim, Memory: 1, Range: all, Fresh: 1024, Policy: "lru"}
 			if back {
 				v.Backs = []trace.StepRecord{step(victim, 1, 0)}
+				v.Blocks = []trace.BlockRecord{{Buffer: victim, Bytes: 1024, Range: all}}
 			} else {
 				v.Dropped = 1024
 			}
@@ -342,6 +343,7 @@ func TestEvictionsAreToldAndBounded(t *testing.T) {
 	require.EqualValues(t, 1024, s.BytesDropped)
 	require.EqualValues(t, 2048, s.BytesWrittenBack)
 	require.EqualValues(t, 2048, s.Devices[1].Peak)
+	require.EqualValues(t, 2048, s.Devices[0].Peak, "of write-backs alone")
 	require.Contains(t, out.String(), `#3 A: fill buffer 3 (1 KiB)
     evict buffer 1 (1 KiB) from A: room is needed; of 1 KiB no other copy is known to be whole yet, and they are written back to host (lru)
     copy buffer 1 (1 KiB), A → host: written back
