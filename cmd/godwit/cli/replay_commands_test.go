@@ -57,6 +57,17 @@ func TestReplayOfCommandsSaysWhatWouldMove(t *testing.T) {
 	}
 }
 
+func TestARecordingMayBeStandardOutput(t *testing.T) {
+	file := recorded(t, "--example", "overlap")
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	out, _, err := godwit(t, "run", "--example", "overlap", "--record", "-")
+	require.NoError(t, err)
+	require.Equal(t, string(want), out)
+	require.NoFileExists(t, "-")
+}
+
 func TestReplayTellsTheKindsOfTracesApart(t *testing.T) {
 	file, small := recorded(t, "--example", "overlap"), filepath.Join(t.TempDir(), "small.csv")
 	require.NoError(t, os.WriteFile(small, []byte("id,lower,upper,size\n0,0,9,1024\n"), 0o600))
