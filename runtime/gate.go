@@ -169,8 +169,9 @@ func (g *gates) drop(closed gateSet) {
 	}
 }
 
-// forget drops what is kept of a user's queue, which is closed.
+// forget drops a user's queue, which is closed and has ended all it had, and what is kept of it.
 func (g *gates) forget(line *mem.Timeline) {
+	delete(g.lines, line)
 	g.kept -= len(g.runs[line])
 	delete(g.runs, line)
 }
