@@ -143,13 +143,10 @@ func (r evictRoom) Stays(id mem.BufferID, m mem.MemoryID) eviction.Why {
 func (r evictRoom) Hangs(p mem.Point) eviction.Why {
 	g := &r.c.gates
 	closed := gateSet(g.closed.Load())
-	switch on := r.c.gatesOf(p) & closed; {
-	case closed == 0 || on == 0:
+	if closed == 0 {
 		return eviction.Goes
-	case on&^gateSet(g.calls.Load()) != 0:
-		return eviction.Hangs
 	}
-	return eviction.OnCall
+	return g.kind(r.c.gatesOf(p) & closed)
 }
 
 // observe has a policy that learns do so once a memory is half full: what is done while
