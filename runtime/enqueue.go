@@ -262,7 +262,9 @@ type Launch struct {
 	Local  []uint64 // work-group size; nil leaves it to the driver
 	Offset []uint64 // of the global ids; nil is zero
 	Args   []Arg
-	SVM    []Arg // shared virtual memory that the kernel reaches by pointers in memory
+	// SVM is shared virtual memory that the kernel may reach by pointers in memory, as given to OpenCL's
+	// clSetKernelExecInfo: what has been freed since it was named is left out.
+	SVM []Arg
 	// NoEvent says that nobody will ask for the command's event: EnqueueLaunch returns
 	// the zero Event. Where the context has one device and one queue, the device then
 	// need not tell of the end of each launch, which is cheaper.

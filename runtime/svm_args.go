@@ -59,6 +59,9 @@ func (c *Context) collectSVMArg(req *request, a *Arg, info *devices.ArgInfo, isA
 		return nil
 	}
 	r, off, err := c.svmAt(a.pointer)
+	if err != nil && !isArg && c.arena != nil && c.arena.Holds(a.pointer) {
+		return nil // freed since it was named: nothing that the kernel may reach
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, mem.ErrArgValue)
 	}

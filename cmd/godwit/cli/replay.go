@@ -101,6 +101,7 @@ and the bound that no policy's are below. belady knows the trace to its end.
 --memory says what each device has: a size, a percentage of what the trace uses at most
 with memory without limit, "recorded" (the default), or "all", which is without limit.
 With --machine copies and links cost what they do there, and its time is printed.
+A trace has no waits, pins, user events and content sizes: docs/eviction.md says what follows.
 
 Exit status: 0; 1 where --region or --memory is given and something did not fit; 2 for bad
 usage or input.`,
@@ -115,13 +116,16 @@ usage or input.`,
 			return atLeastOne("a trace", math.MaxInt)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			args, remove, err := withStdin(cmd.Context(), args, trace.MaxBytes)
+			args, end, err := withStdin(cmd.Context(), args, trace.MaxBytes)
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, remove()) }()
-			if files, err := f.commandTraces(cmd, args); files != nil || err != nil {
-				return errors.Join(err, replayCommands(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), files, f))
+			defer func() { err = end(err) }()
+			switch files, err := f.commandTraces(cmd, args); {
+			case err != nil:
+				return err
+			case files != nil:
+				return replayCommands(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), files, f)
 			}
 			return runReplay(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f)
 		},
