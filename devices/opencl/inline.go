@@ -30,9 +30,10 @@ import (
 //   - it has at most inlineItems work-items;
 //   - its kernel was launched limits.after times before: then its program is built for the other device, by a
 //     goroutine (twin). Programs that launch a few times do not pay for that;
-//   - the kernel's last launches that were left took no more than limits.long on average, with a debt of at most limits.debt,
-//     which one long launch exceeds, and none of them was given to OpenCL in the end. Else inlinePause launches go to OpenCL at
-//     once, and the next time twice as many.
+//   - the kernel's last launches that were left took no more than limits.long on average, with a debt of at most
+//     limits.debt, which one long launch exceeds. Else inlinePause launches go to OpenCL at once, and the next time
+//     twice as many;
+//   - none of the last inlinePause was left and given to OpenCL in the end, as in a stream of launches.
 //
 // OpenCL must have taken one like it: of the same index space, with arguments of the same kinds and sizes. So
 // what only OpenCL knows to refuse is refused when it is enqueued.
@@ -237,7 +238,7 @@ func (q *Queue) giveHere() {
 // giveHereLocked is giveHere. mu is released in between, and no point is ended.
 func (h *host) giveHereLocked(q *Queue) {
 	if r := q.hereLocked(); r != nil {
-		r.kernel.inline.backOff()
+		r.kernel.inline.wait = inlinePause
 		h.giveLocked(r)
 	}
 }
