@@ -73,7 +73,7 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 			return false, errors.Join(err, c.freeWants(i))
 		}
 		if c.evicting.observer == nil {
-			c.observe(w.Memory)
+			c.observe(w.Memory, w.block.Size)
 		}
 	}
 	if again || parts || len(s.reuse.Busy) > 0 || c.evicting.did {
