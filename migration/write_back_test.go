@@ -85,3 +85,41 @@ func TestACopyUpToACountIsNoWriteBack(t *testing.T) {
 	l.copies.End(l.copied, nil)
 	require.Zero(t, l.back(), "all of it is there now")
 }
+
+// What an unmap has replaced stays where it is until the map is known to have succeeded,
+// though it is not the latest content: where the map fails, it is that again.
+func TestWhatAnUnmapMayGiveBackStays(t *testing.T) {
+	l := newLeaver(t)
+	l.run(l.id, leaverSize, mem.Write, leaverHome)
+	all := mem.Range{End: leaverSize}
+	var plan migration.Plan
+	onHost := func(mode mem.Mode) mem.Point {
+		require.NoError(t, l.p.Plan(&plan, []mem.Access{{Buffer: l.id, Range: all, Mode: mode, Memory: mem.Host}}))
+		for _, w := range plan.Storage {
+			require.NoError(t, l.p.StoredIn(w, mem.Plain))
+		}
+		return l.work.Next()
+	}
+	mapped := onHost(mem.Write) // an invalidating map
+	l.p.CommitUse(&plan, mapped)
+	require.NoError(t, l.p.Mapped(l.id, all, mapped))
+	unmapped := onHost(mem.Write)
+	l.p.CommitUnmap(&plan, unmapped, mapped)
+	require.NoError(t, l.p.Unmapped(l.id, all, mapped))
+
+	var ev migration.Eviction
+	why, err := l.p.EvictBlocks(&ev, l.id, leaverHome, roomy{})
+	require.NoError(t, err)
+	require.Equal(t, eviction.Mapped, why)
+
+	lost := errors.New("lost")
+	for _, at := range []mem.Point{mapped, unmapped} {
+		l.work.End(at, lost)
+		l.p.Fail(at, lost)
+	}
+	segments, err := l.p.Segments(l.id)
+	require.NoError(t, err)
+	require.Len(t, segments, 1)
+	require.Equal(t, mem.SetOf(leaverHome), segments[0].Valid)
+	require.EqualValues(t, leaverSize, l.back(), "it may leave now")
+}
