@@ -49,6 +49,14 @@ type Ranker interface {
 	Epoch() uint64
 }
 
+// Settled is a Ranker whose scores change only where a block is used: neither as time goes
+// by nor with what other memories hold. Its order, once made, needs no second look.
+type Settled interface {
+	Ranker
+	// Settled does nothing.
+	Settled()
+}
+
 // Observer is a policy that learns from what is done.
 type Observer interface {
 	Policy
@@ -88,6 +96,9 @@ func (LRU) ScoreAt(_, _ uint64, c *Candidate) float64 { return float64(c.Used) }
 
 // Epoch implements Ranker.
 func (LRU) Epoch() uint64 { return 0 }
+
+// Settled implements Settled.
+func (LRU) Settled() {}
 
 // Cost has the block go whose room costs the least: the time to write it back and
 // to fetch it again, for the bytes that it has and for how long they stay free,

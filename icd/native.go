@@ -81,29 +81,54 @@ func gwEnqueueNativeKernel(qh uintptr, f, args unsafe.Pointer, size uint64, nmem
 	return q.accepted(run, nil, C.CL_COMMAND_NATIVE_KERNEL, false, out)
 }
 
-// bind maps the buffers, each root once, and puts their addresses into the arguments.
+// piece is bytes of a root that are mapped for a call.
+type piece struct {
+	root       *memObject
+	start, end uint64
+}
+
+// pieces are the bytes of memory objects, each once: those that share some are one piece.
+func pieces(objects []*memObject) (all []piece) {
+	for _, m := range objects {
+		p := piece{m, m.origin, m.origin + m.size}
+		if m.parent != nil {
+			p.root = m.parent
+		}
+		all = slices.DeleteFunc(all, func(o piece) bool {
+			if o.root != p.root || o.end <= p.start || p.end <= o.start {
+				return false
+			}
+			p.start, p.end = min(p.start, o.start), max(p.end, o.end)
+			return true
+		})
+		all = append(all, p)
+	}
+	return all
+}
+
+// bind maps the buffers and puts their addresses into the arguments.
 func (c *nativeCall) bind(q *queue, handles []uintptr, places []uint64, wait []godwit.Event) int32 {
-	var roots []*memObject
+	objects := make([]*memObject, len(handles))
 	for i, h := range handles {
-		m, st := q.buffer(h)
-		if st != clSuccess {
+		var st int32
+		if objects[i], st = q.buffer(h); st != clSuccess {
 			return st
 		}
-		root := m
-		if m.parent != nil {
-			root = m.parent
+	}
+	all := pieces(objects)
+	for _, p := range all {
+		mapped, e, err := q.run.EnqueueMap(context.Background(), p.root.run, p.start, p.end-p.start, godwit.MapRead|godwit.MapWrite, wait...)
+		if err != nil {
+			complain(err)
+			return status(err)
 		}
-		k := slices.Index(roots, root)
-		if k < 0 {
-			mapped, e, err := q.run.EnqueueMap(context.Background(), root.run, 0, root.size, godwit.MapRead|godwit.MapWrite, wait...)
-			if err != nil {
-				complain(err)
-				return status(err)
-			}
-			k, roots = len(roots), append(roots, root)
-			c.maps, c.done = append(c.maps, mapped), append(c.done, e)
-		}
-		address := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(c.maps[k].Bytes())))) + m.origin
+		c.maps, c.done = append(c.maps, mapped), append(c.done, e)
+	}
+	for i, m := range objects {
+		k := slices.IndexFunc(all, func(p piece) bool {
+			return (p.root == m || p.root == m.parent) && p.start <= m.origin && m.origin < p.end
+		})
+		address := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(c.maps[k].Bytes())))) + m.origin - all[k].start
 		binary.NativeEndian.PutUint64(c.args[places[i]:], address)
 	}
 	return clSuccess

@@ -579,8 +579,9 @@ func (p *Planner) planBacks(dst *Eviction) {
 
 // Evicted takes a victim out whose write-backs, if it needs any, have all been
 // committed: its memory holds nothing of the victim's range any more. The caller asks for
-// PointsIn before, and frees the block after them. A victim whose bytes would be valid
-// nowhere is a bug in the caller, and panics.
+// PointsIn before, and frees the block after them. No unmap that may yet be taken back
+// counts on its bytes (keeps). A victim whose bytes would be valid nowhere is a bug in the
+// caller, and panics.
 func (p *Planner) Evicted(v *Victim) {
 	b, m, err := p.where(v.Buffer, v.Memory)
 	if err != nil {
@@ -595,7 +596,6 @@ func (p *Planner) Evicted(v *Victim) {
 	if !v.Part {
 		p.vacate(b, m, v.Range)
 	}
-	b.unstoredUndo(m, v.Range)
 	p.edits++
 	p.stats.Evictions++
 	p.stats.BytesEvicted += v.Range.Size()

@@ -18,8 +18,9 @@ import (
 // the cheapest of them as of now is taken; and the heap is made anew as soon as so many
 // commands have gone by as an eighth of its blocks: that is about a dozen looks for a
 // command that evicts, however many blocks there are. It is made anew each time where there
-// are only a few, or the policy is no Ranker,
-// or is a value that cannot be compared.
+// are only a few, or the policy is no Ranker, or is a value that cannot be compared. Where
+// scores change by use alone (eviction.Settled), nothing is missed: the top is the cheapest,
+// and the heap stays.
 
 const (
 	fewBlocks = 32 // so few that looking at all of them is nothing
@@ -30,6 +31,7 @@ const (
 type ranking struct {
 	policy      eviction.Policy // that they were scored by; nil where there is no order
 	comparable  bool            // that policy: asking it anew each time would allocate
+	settled     bool            // that policy's scores change by use alone
 	base, epoch uint64          // the command as of which they were, and the policy's epoch
 	heap        []ranked        // the cheapest on top; some have left since
 	came        []int32         // blocks that are not in it yet
@@ -61,9 +63,10 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 		epoch = ranker.Epoch()
 	}
 	r.top = r.top[:0]
-	if r.exact = !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || p.clock+1-r.base > uint64(n/8) || len(r.heap) > 2*n; r.exact {
+	if r.exact = !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || r.aged(p.clock+1, n) || len(r.heap) > 2*n; r.exact {
 		if !r.same(policy) {
 			r.policy, r.comparable = policy, reflect.ValueOf(policy).Comparable()
+			_, r.settled = policy.(eviction.Settled)
 		}
 		r.epoch, r.base = epoch, p.clock+1
 		r.heap, r.came = r.heap[:0], r.came[:0]
@@ -82,6 +85,11 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 	}
 	r.came = r.came[:0]
 	return r
+}
+
+// aged reports whether scores of so many blocks have to be asked for anew.
+func (r *ranking) aged(now uint64, blocks int) bool {
+	return !r.settled && now-r.base > uint64(blocks/8)
 }
 
 // same reports whether a policy is the one that was kept. One that cannot be compared,
@@ -116,7 +124,7 @@ func (p *Planner) score(r *ranking, c *eviction.Candidate) float64 {
 
 // next takes the block that goes first of those that are not in use.
 func (p *Planner) next(r *ranking) (v Victim, ok bool) {
-	if r.exact {
+	if r.exact || r.settled {
 		return p.cheapest(r)
 	}
 	for len(r.top) < fromTop {

@@ -69,6 +69,26 @@ func TestTheOrderOfManyBlocksIsThatOfTheirLastUse(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+// asked counts how often it is asked for a score.
+type asked struct {
+	eviction.LRU
+	times *int
+}
+
+func (a asked) ScoreAt(base, now uint64, c *eviction.Candidate) float64 {
+	*a.times++
+	return a.LRU.ScoreAt(base, now, c)
+}
+
+func TestAnOrderThatOnlyUseChangesIsMadeOnce(t *testing.T) {
+	times := 0
+	h := wander(t, asked{times: &times}, func(int, mem.BufferID) {})
+	n := int(h.c.Stats().Evictions)
+	require.Greater(t, n, 500)
+	t.Logf("%d evictions, %d scores", n, times)
+	require.Less(t, times, manyBlocks+4*n)
+}
+
 // byValue is a ranker that cannot be compared with itself.
 type byValue struct {
 	eviction.LRU

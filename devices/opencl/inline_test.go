@@ -340,8 +340,8 @@ func TestVariablesOfAProgramAreThereOnce(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
 	a := zeroed(t, d, q)
-	cmd := step(t, m, a, 0)
-	cmd.Kernel, cmd.Global, cmd.Args = kernelNamed(t, m, "count"), [3]uint64{1}, cmd.Args[:1]
+	cmd := &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(t, m, "count"), Dims: 1, Quiet: true, Global: [3]uint64{1},
+		Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: a, Size: 4 * quietWords}}}
 	for range 50 {
 		p := run(t, q, cmd)
 		require.False(t, isLeft(q, p))

@@ -33,6 +33,29 @@ static void CL_CALLBACK nothing(void *p)
 	__atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
 }
 
+static void CL_CALLBACK first_is_7(void *p)
+{
+	**(int **)p = 7;
+}
+
+/* A function of a part of a buffer leaves the rest to who has mapped it. */
+static void beside_a_map(cl_command_queue q, cl_mem whole, cl_mem part)
+{
+	cl_int err;
+	int got[2];
+	void *place = NULL;
+	const void *at = &place;
+	int *rest = clEnqueueMapBuffer(q, whole, CL_TRUE, CL_MAP_WRITE, 0, N / 2 * sizeof(int), 0, NULL, NULL, &err);
+	OK(err);
+	OK(clEnqueueNativeKernel(q, first_is_7, &place, sizeof place, 1, &part, &at, 0, NULL, NULL));
+	CHECK(clEnqueueNativeKernel(q, first_is_7, &place, sizeof place, 1, &whole, &at, 0, NULL, NULL) == CL_INVALID_OPERATION);
+	rest[0] = 5;
+	OK(clEnqueueUnmapMemObject(q, whole, rest, 0, NULL, NULL));
+	OK(clEnqueueReadBuffer(q, whole, CL_TRUE, 0, 4, &got[0], 0, NULL, NULL));
+	OK(clEnqueueReadBuffer(q, whole, CL_TRUE, N / 2 * sizeof(int), 4, &got[1], 0, NULL, NULL));
+	CHECK(got[0] == 5 && got[1] == 7);
+}
+
 static void refused(struct house *h, cl_mem a)
 {
 	cl_command_queue q = h->q[0];
@@ -119,6 +142,12 @@ int main(int argc, char **argv)
 	CHECK(calls == 2);
 	OK(clEnqueueReadBuffer(other, a, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL));
 	CHECK(got[1] == 6);
+	cl_mem c = buffer(h->ctx, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof first, first);
+	cl_mem half_of_c = clCreateSubBuffer(c, 0, CL_BUFFER_CREATE_TYPE_REGION, &half, &err);
+	OK(err);
+	beside_a_map(q, c, half_of_c);
+	OK(clReleaseMemObject(half_of_c));
+	OK(clReleaseMemObject(c));
 
 	for (int i = 0; i < 3; i++)
 		OK(clReleaseEvent(e[i]));
