@@ -24,6 +24,7 @@ import (
 type hop struct {
 	copy  nvlink.Copy
 	gates []nvlink.Gate
+	told  uint64 // when its end was told, by hostNow, where its queue keeps times
 }
 
 // fillHop is a copy into a window of r's device out of one of another.
@@ -87,11 +88,8 @@ func (r *record) giveHop() error {
 	}
 	c := &x.copy
 	c.Gates, c.ID = x.gates, uint64(r.index)
-	c.Hook = nvlink.Hook{Func: ocl.HopEnded(), Arg: h.sink.HopBegins(false)}
-	if r.q.timing {
-		r.times.Submitted = hostNow()
-		r.times.Started = r.times.Submitted
-	}
+	c.Hook = nvlink.Hook{Func: ocl.HopEnded(), Arg: r.tag.Hop()}
+	h.sink.HopBegins(false)
 	if err := e.Start(c); err != nil {
 		h.sink.HopBegins(true)
 		return fmt.Errorf("copy to device %s: %w", r.q.dev.name, err)
