@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -48,6 +49,7 @@ func testWindows(e *env) {
 	w.parts()
 	w.waits()
 	w.rules()
+	w.shared()
 }
 
 // windows is a block in a window of each of two devices, and a queue.
@@ -143,6 +145,54 @@ func (w *windows) waits() {
 	last := s.submit(inOrder, marker())
 	s.wait(inOrder, last)
 	require.True(s.t, first.Reached())
+}
+
+// shared: once a window is shared, queues of the other side copy between it and any block of theirs, both ways.
+func (w *windows) shared() {
+	const size = 3*4096 + 1
+	var plain [2]mem.Block
+	for i, s := range w.sides {
+		plain[i] = s.alloc(size)
+	}
+	push := func(from int) *devices.Command {
+		return &devices.Command{Op: devices.OpCopy, Size: size, Dst: w.sides[1-from].at(w.blocks[1-from], 5), Src: w.sides[from].at(plain[from], 0)}
+	}
+	pull := func(to int) *devices.Command {
+		return &devices.Command{Op: devices.OpCopy, Size: size, Dst: w.sides[to].at(plain[to], 0), Src: w.sides[1-to].at(w.blocks[1-to], 5)}
+	}
+	p, err := w.queues[1].Submit(push(1), nil)
+	if err == nil {
+		err = w.sides[1].failed(p)
+	}
+	require.ErrorIs(w.sides[1].t, err, mem.ErrInvalidOperation, "it is not shared")
+	for i, s := range w.sides {
+		if err := s.dev.(devices.Windowed).Share(w.blocks[i], w.sides[1-i].dev); err != nil {
+			s.t.Log("windows are not shared: ", err)
+			return
+		}
+	}
+	for i, s := range w.sides {
+		want, got := noise(uint64(i+4), size), make([]byte, size)
+		o, other := w.sides[1-i], w.queues[1-i]
+		first := s.write(w.queues[i], plain[i], 0, want)
+		pushed := s.submit(w.queues[i], push(i), data(first))
+		there := o.read(other, w.blocks[1-i], 5, got, data(pushed))
+		o.wait(other, there)
+		s.equal(want, got, "what was pushed")
+		changed := o.fill(other, w.blocks[1-i], 5, 4096, []byte{7}, data(there))
+		back := s.submit(w.queues[i], pull(i), data(changed))
+		s.wait(w.queues[i], s.read(w.queues[i], plain[i], 0, got, data(back)))
+		s.equal(append(bytes.Repeat([]byte{7}, 4096), want[4096:]...), got, "what was pulled")
+
+		gate := users().Next()
+		held := s.submit(w.queues[i], push(i), data(gate))
+		gate.Line.End(gate, errTest)
+		require.ErrorIs(s.t, s.failed(held), errTest)
+		long := push(i)
+		long.Dst.Off = windowSize - size + 1
+		_, err := w.queues[i].Submit(long, nil)
+		require.Error(s.t, err, "it goes beyond the window's end")
+	}
 }
 
 // rules: what is not in the blocks is refused.

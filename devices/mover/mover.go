@@ -105,7 +105,7 @@ type Mover struct {
 	links  links
 
 	figures *Figures // immutable once measured
-	last    lastLeg  // has its own lock
+	last    lastLegs // has its own lock
 
 	submit sync.Mutex      // held over each Submit
 	leg    devices.Command // protected by submit: its ends and Late are clear between uses

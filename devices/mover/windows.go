@@ -53,7 +53,7 @@ type links struct {
 	costs  []linkCost      // as there; immutable once open
 	arenas []*arena        // by memory, nil where there is none; immutable once open, until Close; regions: Mover.mu
 	share  uint64          // bytes of an extent; immutable once open
-	pulls  []atomic.Bool   // as there: a memory's queue copies out of the other's arena into any block
+	shared []atomic.Bool   // as there: the second memory's queues copy between the first one's arena and any block of theirs
 	why    error           // immutable once failed
 	done   chan struct{}   // closed when open or failed
 	ctx    context.Context // ends with the mover
@@ -73,7 +73,7 @@ var (
 
 func (l *links) init(n int) {
 	l.there, l.costs, l.arenas = make([]bool, n*n), make([]linkCost, n*n), make([]*arena, n)
-	l.pulls = make([]atomic.Bool, n*n)
+	l.shared = make([]atomic.Bool, n*n)
 	l.done = make(chan struct{})
 	l.ctx, l.stop = context.WithCancel(context.Background())
 }
@@ -173,10 +173,7 @@ func (m *Mover) openLinks() {
 		}
 	}
 	l.state.Store(int32(linksOpen))
-	for _, p := range m.pairs() {
-		m.measureLink(l.ctx, p[0], p[1])
-		m.measureLink(l.ctx, p[1], p[0])
-	}
+	m.measureLinks(l.ctx)
 	if l.ctx.Err() == nil && m.opts.OnWays != nil {
 		m.opts.OnWays()
 	}
@@ -348,28 +345,25 @@ func (m *Mover) linkCost(from, to mem.MemoryID, way mem.Way) *cost {
 	return known
 }
 
-// mostPulled is up to how many bytes a ring by window goes by pulls: out of the source's window the destination
-// copies straight into its block. All of that is OpenCL's from the start, so that nobody looks at anything
-// in between; but it reaches nine tenths of what hops do (docs/measured.md).
-const mostPulled = 128 << 20
-
-// pulls reports whether a ring goes by pulls.
-func (x *ring) pulls() bool {
-	return x.way == mem.Windows && x.n == 1 && x.size <= mostPulled &&
-		x.m.links.pulls[int(x.src.Memory)*len(x.m.mems)+int(x.dsts[0].dst.Memory)].Load()
+// mixes reports whether a ring by window goes by pushes and pulls (cuts.go).
+func (x *ring) mixes() bool {
+	return x.way == mem.Windows && x.n == 1 && x.size <= mostMixed && x.m.links.mixes(int(x.src.Memory), int(x.dsts[0].dst.Memory), len(x.m.mems))
 }
+
+// mixes reports whether each of two memories' queues, of n memories, reaches the other's arena.
+func (l *links) mixes(i, j, n int) bool { return l.shared[i*n+j].Load() && l.shared[j*n+i].Load() }
 
 // shapeLinked chooses the chunk of a ring over links.
 func (x *ring) shapeLinked() {
 	m := x.m
-	x.pull = x.pulls()
+	x.mixed = x.mixes()
 	best := m.linkCost(x.src.Memory, x.dsts[0].dst.Memory, x.way).chunk(x.size)
 	most := pages(x.size)
 	if x.way == mem.Windows {
 		most = min(most, m.links.share/windowSlots)
 	}
-	if x.pull {
-		best = most // to pull goes on slower while more is read
+	if x.mixed {
+		best = mixedChunk(x.size)
 	}
 	if c := m.opts.Chunk; c != 0 {
 		most = min(most, c)
@@ -379,8 +373,8 @@ func (x *ring) shapeLinked() {
 
 // take gives x an extent on each memory that its chunks pass. mu is held.
 func (l *links) take(x *ring) bool {
-	chunks := (x.size + x.chunk - 1) / x.chunk
-	want := min(chunks*x.chunk, max(l.share/x.chunk, 1)*x.chunk)
+	slots, stages := x.wantsSlots()
+	want := min(slots*x.chunk, max(l.share/x.chunk, 1)*x.chunk)
 	least := uint64(0)
 	take := func(id mem.MemoryID) bool {
 		e, ok := l.arenas[id].take(want, x.chunk)
@@ -393,8 +387,8 @@ func (l *links) take(x *ring) bool {
 		return ok
 	}
 	ok := take(x.src.Memory)
-	for _, a := range x.dsts[:x.n] {
-		ok = ok && (x.pull || take(a.dst.Memory))
+	for _, a := range x.dsts[:stages-1] {
+		ok = ok && take(a.dst.Memory)
 	}
 	if !ok {
 		x.giveWindows()

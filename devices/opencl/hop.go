@@ -66,7 +66,24 @@ func (r *record) fillPull(cmd *devices.Command, from *Device) bool {
 	return r.cmd.Src != 0
 }
 
-// hopsFrom reports whether copies from a device can be nothing but hops, or pulls.
+// fillPush has OpenCL copy into a window that the other device has shared: fillPull the other way round.
+func (r *record) fillPush(cmd *devices.Command, to *Device) error {
+	d := r.q.dev
+	addr, err := to.memory.Address(cmd.Dst.Block, cmd.Dst.Off, cmd.Size)
+	if err != nil {
+		return err
+	}
+	r.cmd.Op = ocl.Copy
+	if r.cmd.Dst, r.cmd.DstOff = to.store.viewed(addr, d); r.cmd.Dst == 0 {
+		return fmt.Errorf("device %s: copy to device %s: the block has to lie in a window that is shared: %w", d.name, to.name, mem.ErrInvalidOperation)
+	}
+	if err := d.Connected(to); err != nil {
+		return fmt.Errorf("device %s: copy to device %s: %w", d.name, to.name, err)
+	}
+	return r.src(d, &cmd.Src, cmd.Size)
+}
+
+// hopsFrom reports whether copies from a device, or to it, can be nothing but hops, pulls, or pushes.
 func (d *Device) hopsFrom(o *Device) bool { return d.isDiscrete() && o.isDiscrete() }
 
 // windowed finds the window of a part of a block.
