@@ -292,7 +292,8 @@ func (l *lastLegs) note(r route, q devices.Queue, p mem.Point) {
 	l.all[r] = lastLeg{by, p}
 }
 
-// poll looks at those that have not ended, and reports whether there were any.
+// poll looks at those that have not ended, and reports whether there were any. It is what whoever waits for a
+// point of the mover's looks by, here and in drivers.
 func (l *lastLegs) poll() (some bool) {
 	l.mu.Lock()
 	all := l.all

@@ -33,6 +33,9 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 			w := r.waits[i].Point
 			x := h.lines[w.Line]
 			if x == nil {
+				h.mu.Unlock()
+				again = w.Look() || again
+				h.mu.Lock()
 				continue
 			}
 			if y := x.flight.get(w.Seq); y != nil && y.state == native {
