@@ -35,18 +35,15 @@ const mostMixed = 256 << 20
 // leastMixed is the least ring, in bytes, that is more than one pull.
 const leastMixed = 4 << 20
 
-// mixedChunk is the best size of chunks of a mixed ring: there are two halves, and chunks that are larger the
-// larger the ring is (docs/measured.md).
+// mostMixedChunk is the largest chunk, in bytes, of a mixed ring.
+const mostMixedChunk = 32 << 20
+
+// mixedChunk is the best size of chunks of a mixed ring: each half is one, until that is large (docs/measured.md).
 func mixedChunk(n uint64) uint64 {
-	switch {
-	case n <= leastMixed:
+	if n <= leastMixed {
 		return n
-	case n <= 32<<20:
-		return n / 2
-	case n <= 128<<20:
-		return n / 4
 	}
-	return n / 8
+	return min(n/2, mostMixedChunk)
 }
 
 // planCuts lists the chunks in the order in which they are submitted.
@@ -67,28 +64,20 @@ func (x *ring) planCuts() {
 }
 
 // mixCuts has half of the range pushed and half pulled, in turns, so that both devices have something to do all the
-// time. What is pushed comes in one chunk more: what its last chunk has still to be written is behind everything else.
+// time.
 func (x *ring) mixCuts() {
-	w := &x.chain
 	half := x.size / 2 &^ (pageSize - 1)
-	count := func(n uint64) uint64 { return (n + x.chunk - 1) / x.chunk }
-	parts := [2]struct {
-		route           route
-		off, end, count uint64
-	}{{pushed, 0, half, count(half) + 1}, {pulled, half, x.size, count(x.size - half)}}
-	for turn := 0; parts[0].off < parts[0].end || parts[1].off < parts[1].end; turn++ {
+	parts := [2]cut{{0, half, pushed, 0}, {half, x.size - half, pulled, 0}}
+	for parts[0].size > 0 || parts[1].size > 0 {
 		for i := range parts {
-			p := &parts[i]
-			if p.off == p.end {
+			p := &parts[i] // what is left of it
+			if p.size == 0 {
 				continue
 			}
-			n := p.end - p.off
-			if p.count > 1 {
-				n = min(pages(n/p.count), x.chunk, n)
-				p.count--
-			}
-			w.cuts = append(w.cuts, cut{p.off, n, p.route, turn})
-			p.off += n
+			chunks := (p.size + x.chunk - 1) / x.chunk
+			n := min(pages((p.size+chunks-1)/chunks), p.size)
+			x.chain.cuts = append(x.chain.cuts, cut{p.off, n, p.route, p.turn})
+			p.off, p.size, p.turn = p.off+n, p.size-n, p.turn+1
 		}
 	}
 }

@@ -99,7 +99,7 @@ type Mover struct {
 	costs  []cost          // immutable once measured: from*len(mems)+to
 	reach  []reach         // immutable once open: as costs
 	own    *storage.Host   // immutable: ordinary host memory
-	open   []devices.Queue // hidden ones that are not closed; appended to by Open, then of who has set closed
+	open   []devices.Queue // hidden ones that are not closed; appended to by Open and who opens links, then of who has set closed
 	lanes  lanes
 	copies sync.Pool // of *userCopy
 	links  links
@@ -135,6 +135,8 @@ type Mover struct {
 type memory struct {
 	Memory
 	in, out  devices.Queue
+	link     devices.Queue      // for pushes and pulls; set before links are open, nil where it has no arena in a window
+	all      [3]devices.Queue   // in, out and link
 	view     devices.Viewer     // not nil: its blocks are bytes of this process
 	peer     devices.PeerCopier // not nil: its queues may reach other devices' blocks
 	locker   devices.PageLocker // not nil: it has page-locked memory
@@ -222,6 +224,7 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 	if x.in, err = m.openQueue(of, "in"); err == nil {
 		x.out, err = m.openQueue(of, "out")
 	}
+	x.all = [3]devices.Queue{x.in, x.out}
 	return err
 }
 
@@ -270,8 +273,9 @@ func (m *Mover) Owns(line *mem.Timeline) bool {
 // Close, and of lost devices, there is nothing to start.
 func (m *Mover) Flush() {
 	for i := range m.mems {
-		_ = m.mems[i].in.Flush()
-		_ = m.mems[i].out.Flush()
+		for _, q := range m.queuesOf(i) {
+			_ = q.Flush()
+		}
 	}
 }
 
@@ -327,10 +331,19 @@ func (m *Mover) Abort(cause error) {
 	}
 	m.mu.Unlock()
 	for i := range m.mems {
-		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {
+		for _, q := range m.queuesOf(i) {
 			devices.Abort(q, cause)
 		}
 	}
+}
+
+// queuesOf are the hidden queues of a memory.
+func (m *Mover) queuesOf(i int) []devices.Queue {
+	x := &m.mems[i]
+	if m.links.is(linksOpen) && x.link != nil {
+		return x.all[:]
+	}
+	return x.all[:2]
 }
 
 // aborted is why no transfer begins any more.

@@ -29,6 +29,7 @@ const (
 	leastWindow = 64 << 10  // bytes: with smaller ones there is no way by window
 	windowPart  = 64        // of a device's memory, which staging takes at most one of
 	windowSlots = 4         // of a ring: one is read into, one left, one under way, one free
+	mixedSlots  = 2         // of a mixed ring: one is read into, or written out of, while the link has the other
 	windowTries = 64        // blocks that are made until one lies in a window
 	leastHop    = 64 << 10  // bytes of a chunk
 )
@@ -164,6 +165,7 @@ func (m *Mover) openLinks() {
 		for _, i := range p {
 			if l.arenas[i] == nil {
 				l.arenas[i] = m.newWindow(i)
+				m.openLinkQueue(i)
 			}
 		}
 	}
@@ -173,9 +175,24 @@ func (m *Mover) openLinks() {
 		}
 	}
 	l.state.Store(int32(linksOpen))
+	if why := m.aborted(); why != nil {
+		m.Abort(why) // what it did not know of
+	}
 	m.measureLinks(l.ctx)
 	if l.ctx.Err() == nil && m.opts.OnWays != nil {
 		m.opts.OnWays()
+	}
+}
+
+// openLinkQueue opens a memory's queue for pushes and pulls. In those for other copies they would hold up what comes
+// behind them: queues out of order may yet run one command at a time.
+func (m *Mover) openLinkQueue(i int) {
+	x := &m.mems[i]
+	if m.links.arenas[i] == nil {
+		return
+	}
+	if q, err := m.openQueue(x.Memory, "link"); err == nil {
+		x.link, x.all[2] = q, q
 	}
 }
 
@@ -359,11 +376,11 @@ func (x *ring) shapeLinked() {
 	x.mixed = x.mixes()
 	best := m.linkCost(x.src.Memory, x.dsts[0].dst.Memory, x.way).chunk(x.size)
 	most := pages(x.size)
-	if x.way == mem.Windows {
+	switch {
+	case x.mixed:
+		best, most = mixedChunk(x.size), min(most, m.links.share/mixedSlots)
+	case x.way == mem.Windows:
 		most = min(most, m.links.share/windowSlots)
-	}
-	if x.mixed {
-		best = mixedChunk(x.size)
 	}
 	if c := m.opts.Chunk; c != 0 {
 		most = min(most, c)

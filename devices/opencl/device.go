@@ -28,14 +28,15 @@ type Device struct {
 	memory *storage.Blocks
 	store  *store
 
-	service ocl.Queue // touches fresh memory, maps pinned memory, tells the device's clock
-	clock   clock
-	node    int // of the NUMA nodes
-	pinned  *storage.PinnedNodes
-	direct  bool         // immutable: blocks are in this process's memory; see direct.go
-	busy    atomic.Int32 // queues and modules not yet closed
-	lost    atomic.Bool  // the device reported that it is gone
-	closed  atomic.Bool
+	service  ocl.Queue // touches fresh memory, maps pinned memory, tells the device's clock
+	clock    clock
+	node     int // of the NUMA nodes
+	pinned   *storage.PinnedNodes
+	linkCopy atomic.Pointer[kernel] // set once; see linkcopy.go
+	direct   bool                   // immutable: blocks are in this process's memory; see direct.go
+	busy     atomic.Int32           // queues and modules not yet closed
+	lost     atomic.Bool            // the device reported that it is gone
+	closed   atomic.Bool
 }
 
 var (
@@ -95,6 +96,7 @@ func (d *Device) shut() error {
 	d.host.dropRoutes(d)
 	err := errors.Join(d.memory.Close(), d.pinned.Close())
 	d.store.close()
+	d.closeLinkCopy()
 	_ = d.service.Finish() // only errors of a lost device, which is going anyway
 	d.service.Release()
 	return err

@@ -36,7 +36,10 @@ func (r *record) fillHop(cmd *devices.Command, from *Device) error {
 		c.Dst, c.DstOff, err = d.windowed(&cmd.Dst, cmd.Size)
 	}
 	if err == nil && c.Dst == nil && c.Src != nil && r.fillPull(cmd, from) {
-		return r.dst(d, &cmd.Dst, cmd.Size)
+		if err = r.dst(d, &cmd.Dst, cmd.Size); err == nil {
+			r.byLinkCopy(cmd)
+		}
+		return err
 	}
 	if err == nil && (c.Src == nil || c.Dst == nil) {
 		err = fmt.Errorf("both blocks have to lie in windows, or the first in one that is shared: %w", mem.ErrInvalidOperation)
@@ -80,7 +83,11 @@ func (r *record) fillPush(cmd *devices.Command, to *Device) error {
 	if err := d.Connected(to); err != nil {
 		return fmt.Errorf("device %s: copy to device %s: %w", d.name, to.name, err)
 	}
-	return r.src(d, &cmd.Src, cmd.Size)
+	if err := r.src(d, &cmd.Src, cmd.Size); err != nil {
+		return err
+	}
+	r.byLinkCopy(cmd)
+	return nil
 }
 
 // hopsFrom reports whether copies from a device, or to it, can be nothing but hops, pulls, or pushes.

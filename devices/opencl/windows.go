@@ -260,6 +260,7 @@ func (d *Device) Share(b mem.Block, other devices.Device) error {
 	if sl.viewBy(o) != 0 {
 		return nil
 	}
+	o.openLinkCopy()
 	m, err := importWindow(sl.window, o)
 	if err == nil {
 		sl.views = append(sl.views, view{o, m})
