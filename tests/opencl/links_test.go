@@ -118,8 +118,8 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 			kind = linkKind(only)
 		}
 		cfg := history.Config{
-			Name: fmt.Sprintf("links/%v/outOfOrder=%t", kind, runs&2 != 0),
-			Open: linkedHouse(platform, kind), OutOfOrder: runs&2 != 0, Links: true, Unchecked: ops > 250,
+			Name: fmt.Sprintf("links/%v/outOfOrder=%t", kind, runs/int(linkKinds)%2 != 0),
+			Open: linkedHouse(platform, kind), OutOfOrder: runs/int(linkKinds)%2 != 0, Links: true, Unchecked: ops > 250,
 		}
 		if kind == mixed {
 			cfg.Chunk = 4096
