@@ -249,6 +249,8 @@ func (d *Device) Share(b mem.Block, other devices.Device) error {
 	if _, _, _, err := d.link(other); err != nil {
 		return err
 	}
+	o := other.(*Device) // link says so
+	o.openLinkCopy()
 	s := d.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,11 +258,9 @@ func (d *Device) Share(b mem.Block, other devices.Device) error {
 	if sl == nil || sl.window == nil {
 		return fmt.Errorf("device %s: a block of %d bytes lies in no window: %w", d.name, b.Size, mem.ErrInvalidOperation)
 	}
-	o := other.(*Device) // link says so
 	if sl.viewBy(o) != 0 {
 		return nil
 	}
-	o.openLinkCopy()
 	m, err := importWindow(sl.window, o)
 	if err == nil {
 		sl.views = append(sl.views, view{o, m})
