@@ -12,6 +12,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/opencl"
 	"godwit/mem"
+	"godwit/runtime"
 )
 
 // What the time of a small copy over a link is made of: stamps that the driver and its engine take at
@@ -107,9 +108,22 @@ func (b *bench) piecesOf(ctx context.Context, m Move) (err error) {
 			return err
 		}
 	}
+	buf, err := b.ctx.CreateBuffer(m.Size, runtime.ReadWrite, content(m.Size))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, buf.Release()) }()
+	migrate, err := b.migration(ctx, 1, buf, piecesReps, func() error {
+		_, err := timed(ctx, func() (runtime.Event, error) { return b.touch(ctx, 0, buf) })
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	r := b.report
 	alone.into(r, m.Size)
-	r.Pieces = append(r.Pieces, Piece{"the mover, beyond that", m.Size, whole - r.Pieces[len(r.Pieces)-1].Time}, Piece{"the runtime, beyond that: the plan, the command and its end", m.Size, m.Godwit - whole})
+	r.Pieces = append(r.Pieces, Piece{"the mover, beyond that", m.Size, whole - r.Pieces[len(r.Pieces)-1].Time},
+		Piece{"the runtime, beyond that: the plan, the command and its end", m.Size, migrate - whole}, Piece{"migrate, in all", m.Size, migrate})
 	between.into(r, m.Size)
 	return nil
 }
