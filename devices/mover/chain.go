@@ -73,8 +73,8 @@ func (x *ring) planChain() {
 		from, to, a := &m.mems[x.src.Memory], &m.mems[x.dsts[0].dst.Memory], x.dsts[0]
 		dst, own, its := place{end: &a.dst}, place{stage: 0}, place{stage: 1}
 		w.stages = 2
-		w.routes[pushed] = append(w.routes[pushed], chainLeg{"copy over the link into staging", from.link, src, its, -1, -1}, chainLeg{"write out of staging", to.in, its, dst, 0, 0})
-		w.routes[pulled] = append(w.routes[pulled], chainLeg{"read into staging", from.out, src, own, -1, -1}, chainLeg{"copy over the link out of staging", to.link, own, dst, 0, 0})
+		w.routes[pushed] = append(w.routes[pushed], chainLeg{"copy over the link into staging", from.push, src, its, -1, -1}, chainLeg{"write out of staging", to.in, its, dst, 0, 0})
+		w.routes[pulled] = append(w.routes[pulled], chainLeg{"read into staging", from.out, src, own, -1, -1}, chainLeg{"copy over the link out of staging", to.pull, own, dst, 0, 0})
 	}
 	legs := w.routes[straight]
 	add := func(l chainLeg) int {

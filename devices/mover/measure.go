@@ -224,7 +224,7 @@ func (m *Mover) measureLink(ctx context.Context, i, j int, at *linkCost, mixed b
 // shareArena has memory j's queues copy between memory i's arena and any block of theirs, where they can.
 func (m *Mover) shareArena(i, j int) {
 	a := m.links.arenas[i]
-	m.links.shared[i*len(m.mems)+j].Store(a != nil && m.mems[j].link != nil && m.mems[i].window.Share(a.block, m.mems[j].Device) == nil)
+	m.links.shared[i*len(m.mems)+j].Store(a != nil && m.mems[j].pull != nil && m.mems[i].window.Share(a.block, m.mems[j].Device) == nil)
 }
 
 // probeLinked finds the cost of single copies over a link, by a small and a large one.

@@ -135,8 +135,9 @@ type Mover struct {
 type memory struct {
 	Memory
 	in, out  devices.Queue
-	link     devices.Queue      // for pushes and pulls; set before links are open, nil where it has no arena in a window
-	all      [3]devices.Queue   // in, out and link
+	push     devices.Queue      // for copies into others' windows; set before links are open, nil where it has no arena in one
+	pull     devices.Queue      // for copies out of others' windows; likewise
+	all      [4]devices.Queue   // in, out, push and pull
 	view     devices.Viewer     // not nil: its blocks are bytes of this process
 	peer     devices.PeerCopier // not nil: its queues may reach other devices' blocks
 	locker   devices.PageLocker // not nil: it has page-locked memory
@@ -224,7 +225,7 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 	if x.in, err = m.openQueue(of, "in"); err == nil {
 		x.out, err = m.openQueue(of, "out")
 	}
-	x.all = [3]devices.Queue{x.in, x.out}
+	x.all = [4]devices.Queue{x.in, x.out}
 	return err
 }
 
@@ -340,7 +341,7 @@ func (m *Mover) Abort(cause error) {
 // queuesOf are the hidden queues of a memory.
 func (m *Mover) queuesOf(i int) []devices.Queue {
 	x := &m.mems[i]
-	if m.links.is(linksOpen) && x.link != nil {
+	if m.links.is(linksOpen) && x.pull != nil {
 		return x.all[:]
 	}
 	return x.all[:2]

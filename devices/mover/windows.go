@@ -165,7 +165,7 @@ func (m *Mover) openLinks() {
 		for _, i := range p {
 			if l.arenas[i] == nil {
 				l.arenas[i] = m.newWindow(i)
-				m.openLinkQueue(i)
+				m.openLinkQueues(i)
 			}
 		}
 	}
@@ -184,15 +184,19 @@ func (m *Mover) openLinks() {
 	}
 }
 
-// openLinkQueue opens a memory's queue for pushes and pulls. In those for other copies they would hold up what comes
-// behind them: queues out of order may yet run one command at a time.
-func (m *Mover) openLinkQueue(i int) {
+// openLinkQueues opens a memory's queues for pushes and for pulls. In those for other copies, or in one, they would hold
+// up what comes behind them: queues out of order may yet run one command at a time.
+func (m *Mover) openLinkQueues(i int) {
 	x := &m.mems[i]
 	if m.links.arenas[i] == nil {
 		return
 	}
-	if q, err := m.openQueue(x.Memory, "link"); err == nil {
-		x.link, x.all[2] = q, q
+	push, err := m.openQueue(x.Memory, "push")
+	if err != nil {
+		return
+	}
+	if pull, err := m.openQueue(x.Memory, "pull"); err == nil {
+		x.push, x.pull, x.all[2], x.all[3] = push, pull, push, pull
 	}
 }
 

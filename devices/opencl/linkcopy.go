@@ -38,6 +38,9 @@ const (
 	linkWord   = 16  // bytes of a copy's alignment
 	linkGroup  = 512 // work-items of a group
 	linkGroups = 32  // of a copy
+
+	linkRate  = 450_000   // bytes a microsecond that no link exceeds
+	localRate = 2_400_000 // bytes a microsecond that no copy within a device exceeds
 )
 
 // XG is an experiment.
@@ -90,5 +93,6 @@ func (r *record) byLinkCopy(cmd *devices.Command) {
 	number(c.Size / linkWord)
 	groups, _ := mem.AlignUp(c.Size/linkWord, linkGroup)
 	c.Op, c.Kernel, c.Dims, c.Args, c.HasLocal = ocl.Launch, k.cl, 1, 5, 1
+	c.Lasts = uint32(c.Size / linkRate)
 	c.Global, c.Local = [3]uint64{min(groups, XG*linkGroup), 1, 1}, [3]uint64{linkGroup, 1, 1}
 }

@@ -209,7 +209,7 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 	if p.Line != q.line {
 		return false
 	}
-	h.poll(q, p)
+	_, st := h.pollStatus(q, p)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
@@ -220,6 +220,8 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 		return true
 	case r.state != native || r.hops:
 		return r.begun.Load()
+	case r.batch == nil && st >= 0:
+		return st == ocl.Running || st == ocl.Complete
 	}
 	r.users++ // keeps the event
 	e := r.event
@@ -227,7 +229,7 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 		e = r.batch.legs[0].Event
 	}
 	h.mu.Unlock()
-	st := e.Status()
+	st = e.Status()
 	h.mu.Lock()
 	h.leaveLocked(r)
 	return st == ocl.Running || st == ocl.Complete
