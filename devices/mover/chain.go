@@ -43,11 +43,16 @@ type chainLeg struct {
 // chainRoute is the legs of a chunk, in order.
 type chainRoute []chainLeg
 
+// step is one leg of one chunk, to be submitted.
+type step struct{ cut, leg int }
+
 // chainWork is what a ring has of its chain.
 type chainWork struct {
 	routes [routes]chainRoute // those in use
 	cuts   []cut
-	points []mem.Point   // of the chunk that is being submitted, by leg
+	steps  []step
+	points []mem.Point   // of all legs, by cut and leg; zero where one was not submitted
+	width  int           // of them for each cut
 	users  [][]mem.Point // of each slot's staging: what uses it; slots x stages
 	stages int
 	waits  []mem.Wait // scratch
@@ -109,63 +114,85 @@ func (x *ring) planChain() {
 // launchChain submits all legs. It fails where the first is refused.
 func (x *ring) launchChain() error {
 	x.planChain()
+	x.planSteps()
 	x.m.last.begin()
 	w := &x.chain
-	slots := x.slots()
-	for n := slots * w.stages; len(w.users) < n; {
+	for n := x.slots() * w.stages; len(w.users) < n; {
 		w.users = append(w.users, nil)
 	}
-	for k := range w.cuts {
-		if x.lost() {
-			break
-		}
-		err := x.launchChunk(w.cuts[k].turn%slots, &w.cuts[k])
-		if err != nil && k == 0 {
+	for i, s := range w.steps {
+		c := &w.cuts[s.cut]
+		legs := w.routes[c.route]
+		points := w.points[s.cut*w.width:][:len(legs)]
+		err := x.launchLeg(c, legs, s.leg, points)
+		switch {
+		case err == nil:
+		case i == 0:
 			return err
-		}
-		if err != nil {
+		case s.leg == 0:
 			x.fail(err)
+		default:
+			x.failBeyond(legs, s.leg, err)
+		}
+		if s.leg == len(legs)-1 {
+			x.watchChunk(legs, points)
+			if x.way != mem.Ring {
+				x.m.last.note(c.route, legs[s.leg].queue, points[s.leg])
+			}
 		}
 	}
 	return nil
 }
 
-// launchChunk submits the legs of one chunk. It fails where the first is refused.
-func (x *ring) launchChunk(slot int, c *cut) error {
+// planSteps lists the legs of all chunks in the order in which they are submitted, which takes as long as a small
+// copy each: chunk by chunk, but that what is behind a push comes after the pull beside it, so that both devices soon
+// have something to do.
+func (x *ring) planSteps() {
 	w := &x.chain
-	legs := w.routes[c.route]
-	points := slices.Grow(w.points[:0], len(legs))[:len(legs)]
-	clear(points)
-	w.points = points
-	for j := range legs {
-		l := &legs[j]
-		w.waits = w.waits[:0]
-		if l.data >= 0 {
-			if points[l.data].IsZero() { // what it would carry on was not submitted
-				continue
-			}
-			w.waits = append(w.waits, mem.Wait{Point: points[l.data], Kind: mem.Data})
+	w.steps, w.width = w.steps[:0], 0
+	for _, legs := range w.routes {
+		w.width = max(w.width, len(legs))
+	}
+	add := func(k, from, to int) {
+		for j := from; j < to; j++ {
+			w.steps = append(w.steps, step{k, j})
 		}
-		if x.idle(legs, j) {
+	}
+	for k := 0; k < len(w.cuts); k++ {
+		n := len(w.routes[w.cuts[k].route])
+		if w.cuts[k].route == pushed && k+1 < len(w.cuts) && w.cuts[k+1].route == pulled {
+			add(k, 0, 1)
+			add(k+1, 0, len(w.routes[pulled]))
+			add(k, 1, n)
+			k++
 			continue
 		}
-		x.vacate(slot, l)
-		p, err := x.m.submitLeg(l.queue, x.at(&l.to, slot, c.off), x.at(&l.from, slot, c.off), c.size, w.waits)
-		if err != nil {
-			err = fmt.Errorf("%s of %d bytes: %w", l.name, c.size, err)
-			if j == 0 {
-				return err
-			}
-			x.failBeyond(legs, j, err)
-			continue
+		add(k, 0, n)
+	}
+	w.points = slices.Grow(w.points[:0], len(w.cuts)*w.width)[:len(w.cuts)*w.width]
+	clear(w.points)
+}
+
+// launchLeg submits leg j of a chunk, whose legs have so far the points that are not zero, where anybody needs it.
+func (x *ring) launchLeg(c *cut, legs chainRoute, j int, points []mem.Point) error {
+	w, l, slot := &x.chain, &legs[j], c.turn%x.slots()
+	w.waits = w.waits[:0]
+	if l.data >= 0 {
+		if points[l.data].IsZero() { // what it would carry on was not submitted
+			return nil
 		}
-		points[j] = p
-		x.occupy(slot, l, points)
+		w.waits = append(w.waits, mem.Wait{Point: points[l.data], Kind: mem.Data})
 	}
-	x.watchChunk(legs, points)
-	if x.way != mem.Ring {
-		x.m.last.note(c.route, legs[len(legs)-1].queue, points[len(legs)-1])
+	if x.idle(legs, j) {
+		return nil
 	}
+	x.vacate(slot, l)
+	p, err := x.m.submitLeg(l.queue, x.at(&l.to, slot, c.off), x.at(&l.from, slot, c.off), c.size, w.waits)
+	if err != nil {
+		return fmt.Errorf("%s of %d bytes: %w", l.name, c.size, err)
+	}
+	points[j] = p
+	x.occupy(slot, l, p, points)
 	return nil
 }
 
@@ -187,10 +214,9 @@ func (x *ring) vacate(slot int, l *chainLeg) {
 	}
 }
 
-// occupy notes that leg l, which has been submitted, uses the slots of its places. points are those of
-// its chunk's legs up to it, which is the last that is not zero.
-func (x *ring) occupy(slot int, l *chainLeg, points []mem.Point) {
-	p := lastOf(points)
+// occupy notes that leg l, which has been submitted and got p, uses the slots of its places. points are those of
+// its chunk's legs.
+func (x *ring) occupy(slot int, l *chainLeg, p mem.Point, points []mem.Point) {
 	if l.to.end == nil { // it waits for whoever was there
 		u := x.usersOf(slot, l.to.stage)
 		*u = append((*u)[:0], p)
@@ -202,15 +228,6 @@ func (x *ring) occupy(slot int, l *chainLeg, points []mem.Point) {
 		}
 		*u = append(*u, p)
 	}
-}
-
-func lastOf(points []mem.Point) mem.Point {
-	for i := len(points) - 1; i >= 0; i-- {
-		if !points[i].IsZero() {
-			return points[i]
-		}
-	}
-	return mem.Point{}
 }
 
 // idle reports whether nobody who can still succeed needs leg j.

@@ -39,10 +39,14 @@ var monotonicAt = func() (at int64) {
 // keepHandoversLocked keeps the times of a hop that has ended well: what OpenCL calls submitted is
 // what it waits for seen ended.
 func (q *Queue) keepHandoversLocked(r *record) {
+	ended := hostNow()
+	if !r.told { // there was nothing to copy
+		q.keepLocked(r.point.Seq, devices.Times{Queued: r.times.Queued, Submitted: ended, Started: ended, Ended: ended}, true)
+		return
+	}
 	at := r.tag.Stamps()
 	host := func(stamp int64) uint64 { return uint64(stamp - monotonicAt) }
 	day := func(t uint64) time.Time { return epoch.Add(time.Duration(t)) }
-	ended := hostNow()
 	q.hands, q.handsOf = Handovers{
 		Queued: day(r.times.Queued), Accepted: day(host(at[0])), Ready: day(host(at[1])), Given: day(host(at[2])), Called: day(host(at[3])),
 		Seen: day(host(at[4])), Told: day(r.hop.told), Ended: day(ended),
