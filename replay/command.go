@@ -18,6 +18,7 @@ import (
 type buffer struct {
 	root  *runtime.Buffer
 	size  uint64
+	whole bool // no part of it is stored alone
 	parts map[mem.Range]*runtime.Buffer
 }
 
@@ -41,7 +42,7 @@ func (r *runner) create(c *trace.CommandBuffer) error {
 	if err != nil {
 		return err
 	}
-	r.buffers[c.ID] = &buffer{b, c.Size, make(map[mem.Range]*runtime.Buffer)}
+	r.buffers[c.ID] = &buffer{b, c.Size, c.Whole, make(map[mem.Range]*runtime.Buffer)}
 	r.ids[b.ID()] = c.ID
 	return nil
 }
@@ -67,24 +68,25 @@ func (r *runner) room(size uint64) ([]byte, error) {
 }
 
 // part is what of a buffer a use had stored, as a buffer, and where the use begins in it. Where
-// that can be no sub-buffer, since it begins at an odd place, it is the whole buffer.
-func (r *runner) part(u *trace.CommandUse) (*runtime.Buffer, uint64, error) {
+// that can be no sub-buffer, since it begins at an odd place, it is the whole buffer, of which
+// exact says that all was stored.
+func (r *runner) part(u *trace.CommandUse) (part *runtime.Buffer, off uint64, exact bool, err error) {
 	b, reach := r.buffers[u.Buffer], u.Reach()
-	if reach.Start == 0 && reach.End == b.size {
-		return b.root, u.Range[0], nil
+	if b.whole || reach.Start == 0 && reach.End == b.size {
+		return b.root, u.Range[0], true, nil
 	}
 	if p := b.parts[reach]; p != nil {
-		return p, u.Range[0] - reach.Start, nil
+		return p, u.Range[0] - reach.Start, true, nil
 	}
 	p, err := b.root.Sub(reach.Start, reach.Size(), 0)
 	switch {
 	case errors.Is(err, mem.ErrMisaligned):
-		return b.root, u.Range[0], nil
+		return b.root, u.Range[0], false, nil
 	case err != nil:
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	b.parts[reach] = p
-	return p, u.Range[0] - reach.Start, nil
+	return p, u.Range[0] - reach.Start, true, nil
 }
 
 // command enqueues a command with the accesses of the recorded one.
@@ -92,8 +94,10 @@ func (r *runner) command(ctx context.Context, c *trace.CommandUses) error {
 	var events []runtime.Event
 	var err error
 	switch {
-	case several(c):
+	case several(c) && c.Op == "migrate":
 		events, err = r.migrate(ctx, c)
+	case several(c):
+		return r.apart(ctx, c)
 	case c.Uses[0].Memory == mem.Host:
 		events, err = r.onHost(ctx, c)
 	case c.Op != "launch" && len(c.Uses) == 1 && c.Uses[0].Mode != "both":
@@ -110,9 +114,30 @@ func (r *runner) command(ctx context.Context, c *trace.CommandUses) error {
 	return err
 }
 
-// several reports whether a command's accesses are on several memories: only migrations are.
+// several reports whether a command's accesses are on several memories: migrations are, and
+// launches of which some is shared virtual memory in place, on the host.
 func several(c *trace.CommandUses) bool {
 	return slices.ContainsFunc(c.Uses, func(u trace.CommandUse) bool { return u.Memory != c.Uses[0].Memory })
+}
+
+// apart is a command for each of the memories that c uses, in c's order.
+func (r *runner) apart(ctx context.Context, c *trace.CommandUses) error {
+	for rest := c.Uses; len(rest) > 0; {
+		there, elsewhere := *c, []trace.CommandUse(nil)
+		there.Uses = nil
+		for _, u := range rest {
+			if u.Memory == rest[0].Memory {
+				there.Uses = append(there.Uses, u)
+			} else {
+				elsewhere = append(elsewhere, u)
+			}
+		}
+		if err := r.command(ctx, &there); err != nil {
+			return err
+		}
+		rest = elsewhere
+	}
+	return nil
 }
 
 // migrate brings parts of buffers to all of several memories.
@@ -124,7 +149,7 @@ func (r *runner) migrate(ctx context.Context, c *trace.CommandUses) ([]runtime.E
 		if u.Mode != "read" {
 			return nil, fmt.Errorf("it writes, and is on several memories: %w", mem.ErrInvalidOperation)
 		}
-		p, _, err := r.part(u)
+		p, _, _, err := r.part(u)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +165,7 @@ func (r *runner) migrate(ctx context.Context, c *trace.CommandUses) ([]runtime.E
 
 // transfer reads or writes one range on a queue's memory.
 func (r *runner) transfer(ctx context.Context, q *runtime.Queue, u *trace.CommandUse) ([]runtime.Event, error) {
-	p, off, err := r.part(u)
+	p, off, _, err := r.part(u)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +212,7 @@ func (r *runner) onHost(ctx context.Context, c *trace.CommandUses) (events []run
 			}
 			var p *runtime.Buffer
 			var off uint64
-			if p, off, err = r.part(u); err == nil {
+			if p, off, _, err = r.part(u); err == nil {
 				var m runtime.Event
 				if mapping, m, err = q.EnqueueMap(ctx, p, off, key.at.Size(), flags); err == nil {
 					r.maps[key], e = mapping, []runtime.Event{m}
@@ -224,12 +249,16 @@ func (r *runner) launch(ctx context.Context, c *trace.CommandUses) ([]runtime.Ev
 	l := runtime.Launch{Kernel: k, Global: []uint64{1}}
 	for i := range c.Uses {
 		u := &c.Uses[i]
-		p, off, err := r.part(u)
+		p, off, exact, err := r.part(u)
 		if err != nil {
 			return nil, err
 		}
 		as := map[string]func(*runtime.Buffer) runtime.Arg{"read": runtime.In, "write": runtime.Out, "both": runtime.InOut}[u.Mode]
-		l.Args = append(l.Args, as(p).Range(off, u.Range[1]-u.Range[0]))
+		arg := as(p).Range(off, u.Range[1]-u.Range[0])
+		if exact {
+			arg = arg.Whole()
+		}
+		l.Args = append(l.Args, arg)
 	}
 	return one(r.queues[c.Uses[0].Memory].EnqueueLaunch(ctx, l))
 }

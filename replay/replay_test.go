@@ -224,3 +224,35 @@ func TestContentOfATraceTakesNoMemory(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1<<40, res.BytesMoved)
 }
+
+// What of a buffer was stored for a command is stored again, and no more: else the bound would be another's.
+func TestAReplayStoresWhatTheTraceSays(t *testing.T) {
+	const head = `{"godwit":"commands","version":1}
+{"context":"1","memories":[{"name":"host"},{"name":"x"}]}
+{"context":"1","create":{"id":1,"size":1048576,"content":true}}
+{"context":"1","create":{"id":2,"size":1048576}}
+{"context":"1","create":{"id":3,"size":1048576,"content":true,"whole":true}}
+`
+	for name, x := range map[string]struct {
+		command string
+		stored  uint64 // on the device
+	}{
+		"the buffers of a copy": {`{"op":"copy","queue":1,"uses":[{"buffer":1,"memory":1,"range":[128,256],"mode":"read","stored":[0,1048576]},
+			{"buffer":2,"memory":1,"range":[0,128],"mode":"write","stored":[0,524288]}]}`, 1<<20 + 1<<19},
+		"what a kernel reaches":      {`{"op":"launch","queue":1,"uses":[{"buffer":1,"memory":1,"range":[512,1024],"mode":"both","stored":[256,1024]}]}`, 768},
+		"a buffer in no parts":       {`{"op":"launch","queue":1,"uses":[{"buffer":3,"memory":1,"range":[512,1024],"mode":"both"}]}`, 1 << 20},
+		"a read of such":             {`{"op":"read","queue":1,"uses":[{"buffer":3,"memory":1,"range":[512,1024],"mode":"read"}]}`, 1 << 20},
+		"beside bytes that stay put": {`{"op":"launch","queue":1,"uses":[{"buffer":2,"memory":1,"range":[0,1048576],"mode":"write"},{"buffer":1,"memory":0,"range":[0,64],"mode":"both"}]}`, 1 << 20},
+		"beside bytes read there":    {`{"op":"launch","queue":1,"uses":[{"buffer":1,"memory":0,"range":[0,64],"mode":"read"},{"buffer":3,"memory":1,"range":[0,64],"mode":"read"}]}`, 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := `{"context":"1","command":` + strings.ReplaceAll(x.command, "\n", "") + "}\n"
+			traces, err := trace.ReadCommands(t.Context(), strings.NewReader(head+line), "file")
+			require.NoError(t, err)
+			res, err := replay.Run(t.Context(), traces[0], replay.Options{Policy: "lru"})
+			require.NoError(t, err)
+			require.Equal(t, x.stored, res.Devices[1].Peak)
+			require.Equal(t, res.Compulsory, res.BytesMoved)
+		})
+	}
+}

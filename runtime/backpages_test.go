@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"bytes"
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/devicetest"
+	"godwit/mem"
+	"godwit/resource"
 	"godwit/runtime"
 )
 
@@ -66,4 +69,35 @@ func TestPagesForWriteBacksAreNotLockedUnderThePlannersLock(t *testing.T) {
 			require.NoError(t, b.Release())
 		}
 	}
+}
+
+// A program that is asked for room may close the context, though the enqueue has locked
+// pages before it found that there is none.
+func TestAContextIsClosedByWhoIsAskedForRoom(t *testing.T) {
+	const size = 1 << 20
+	d, err := cpu.New(cpu.Options{Memory: 4 * size})
+	require.NoError(t, err)
+	var pin atomic.Pointer[runtime.Buffer]
+	var bus devices.Device
+	family := &devicetest.Family{OnLock: func() {
+		if b := pin.Swap(nil); b != nil {
+			require.NoError(t, b.Pin(bus))
+		}
+	}}
+	bus = devicetest.NewBus(d, family)
+	var h *house
+	h = build(t, runtime.Options{
+		Devices: []devices.Device{bus}, WholeBelow: 4 * size,
+		OnShortage: func(ctx context.Context, _ *resource.OutOfMemory) bool {
+			h.closed = true
+			require.ErrorIs(t, h.c.Close(ctx), runtime.ErrLeak)
+			return true
+		},
+	}, outOfOrder)
+	dirty, large := h.buffer(3*size, nil), h.buffer(3*size, nil)
+	h.ended(h.ok(h.q[0].EnqueueFill(soon(t), dirty, []byte{1}, 0, 3*size)))
+	pin.Store(dirty)
+	_, err = h.q[0].EnqueueFill(soon(t), large, []byte{2}, 0, 3*size)
+	require.Equal(t, mem.InvalidContext, mem.StatusOf(err))
+	require.True(t, h.closed)
 }

@@ -97,7 +97,7 @@ func (c *Context) blockAlign() uint64 {
 // held.
 func (c *Context) reached(req *request, u use, m mem.MemoryID) mem.Range {
 	view := u.buf.view.Range
-	if req.op == opLaunch {
+	if req.op == opLaunch && !u.whole {
 		return mem.Range{Start: view.Start, End: u.r.End}
 	}
 	if view.Size() > c.mems[m].maxBuffer() {

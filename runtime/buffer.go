@@ -176,7 +176,7 @@ func (c *Context) register(r *root, content bool) error {
 	}
 	c.roots[r.id] = r
 	if c.opts.Trace != nil {
-		created := trace.BufferRecord{Buffer: r.id, Name: r.name, Size: r.size}
+		created := trace.BufferRecord{Buffer: r.id, Name: r.name, Size: r.size, Whole: !r.byRange && c.byRange(r.size, 0)}
 		if content {
 			created.Version = c.planner.Version()
 		}

@@ -97,8 +97,9 @@ type borrowed struct {
 
 // use is a range of a buffer that a request touches; buf is nil in an unused one.
 type use struct {
-	buf *Buffer
-	r   mem.Range // of the root
+	buf   *Buffer
+	r     mem.Range // of the root
+	whole bool      // of a launch: all of buf is to be in one block
 }
 
 // resolve checks that b is a buffer of q's context and finds the range.
@@ -116,7 +117,7 @@ func (q *Queue) resolve(what string, b *Buffer, off, size uint64) (use, error) {
 	if err != nil {
 		return use{}, fmt.Errorf("%s: buffer %s: %w", what, b.label(), err)
 	}
-	return use{b, r}, nil
+	return use{buf: b, r: r}, nil
 }
 
 // EnqueueWrite copies data to off of b on the queue's device. data must stay as
@@ -261,7 +262,9 @@ type Launch struct {
 	Local  []uint64 // work-group size; nil leaves it to the driver
 	Offset []uint64 // of the global ids; nil is zero
 	Args   []Arg
-	SVM    []Arg // shared virtual memory that the kernel reaches by pointers in memory
+	// SVM is shared virtual memory that the kernel may reach by pointers in memory, as given to OpenCL's
+	// clSetKernelExecInfo: what has been freed since it was named is left out.
+	SVM []Arg
 	// NoEvent says that nobody will ask for the command's event: EnqueueLaunch returns
 	// the zero Event. Where the context has one device and one queue, the device then
 	// need not tell of the end of each launch, which is cheaper.

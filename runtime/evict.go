@@ -58,6 +58,7 @@ type evicting struct {
 	pages    *backPages // of this enqueue, for more of it; nil is none
 	points   []mem.Point
 	lates    []*lateCopy
+	stored   []trace.BlockRecord    // for write-backs, and in no record yet; where anybody wants to know
 	records  []trace.EvictionRecord // of this enqueue, where anybody wants to know
 	regrows  []trace.StepRecord     // likewise
 }
@@ -227,8 +228,9 @@ func (c *Context) carryOut() error {
 	}
 	err := c.submitBeside(&e.ev.Backs)
 	if err != nil {
+		err = errors.Join(fmt.Errorf("write-back: %w", err), c.giveBackStorage())
 		c.recordStayed()
-		return errors.Join(fmt.Errorf("write-back: %w", err), c.giveBackStorage())
+		return err
 	}
 	for i := range e.ev.Victims {
 		if e.ev.Victims[i].Back > 0 {
@@ -244,11 +246,13 @@ func (c *Context) carryOut() error {
 // backStorage takes the storage that write-backs need, all or none. c.mu is held.
 func (c *Context) backStorage() error {
 	wants := c.evicting.ev.Backs.Storage
+	c.evicting.stored = c.evicting.stored[:0]
 	if sizes := c.missingPages(wants); sizes != nil {
 		return &errRoom{error: errPages, lock: sizes, evicted: c.evicting.did}
 	}
 	for i, w := range wants {
 		if c.lockedStorage(w) {
+			c.recordStored(w)
 			continue
 		}
 		e := &c.evicting
@@ -268,6 +272,7 @@ func (c *Context) backStorage() error {
 		}
 		r := c.roots[w.Buffer]
 		r.setBlock(w.Memory, r.in(w.Range), e.given[0])
+		c.recordStored(w)
 	}
 	if len(wants) > 0 {
 		c.planner.Reroute(&c.evicting.ev.Backs)
@@ -334,8 +339,35 @@ func (c *Context) recordEviction(v *migration.Victim) {
 		Buffer: v.Buffer, Memory: v.Memory, Range: v.Range, Fresh: v.Fresh, Dropped: v.Dropped(), To: v.To,
 		Used: v.Used, Policy: c.policyName(v), Score: v.Score,
 	}
-	r.Backs = c.recordBacks(v)
+	r.Backs, r.Blocks = c.recordBacks(v), c.recordBlocks(v)
 	e.records = append(e.records, r)
+}
+
+// recordStored notes storage for write-backs for the trace. c.mu is held.
+func (c *Context) recordStored(w migration.Want) {
+	if c.opts.Trace == nil {
+		return
+	}
+	r := c.roots[w.Buffer]
+	in := r.in(w.Range)
+	b, _ := r.blockAt(w.Memory, in.Start)
+	c.evicting.stored = append(c.evicting.stored, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: b.Size, Range: in})
+}
+
+// recordBlocks lists the storage for a victim's write-backs that is in no record yet, and is
+// still there. c.mu is held.
+func (c *Context) recordBlocks(v *migration.Victim) (blocks []trace.BlockRecord) {
+	e := &c.evicting
+	e.stored = slices.DeleteFunc(e.stored, func(b trace.BlockRecord) bool {
+		if b.Buffer != v.Buffer {
+			return false
+		}
+		if at, _ := c.roots[b.Buffer].blockAt(b.Memory, b.Range.Start); !at.IsZero() {
+			blocks = append(blocks, b)
+		}
+		return true
+	})
+	return blocks
 }
 
 // recordBacks lists a victim's write-backs that were accepted for the trace. c.mu is held.
@@ -363,7 +395,7 @@ func (c *Context) recordStayed() {
 		if backs := c.recordBacks(v); backs != nil {
 			e.records = append(e.records, trace.EvictionRecord{
 				Buffer: v.Buffer, Memory: v.Memory, Range: mem.Range{Start: v.Range.Start, End: v.Range.Start}, To: v.To,
-				Used: v.Used, Policy: c.policyName(v), Score: v.Score, Backs: backs,
+				Used: v.Used, Policy: c.policyName(v), Score: v.Score, Backs: backs, Blocks: c.recordBlocks(v),
 			})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"godwit/mem"
 	"godwit/resource"
 	"godwit/runtime"
+	"godwit/trace"
 )
 
 // A block whose only way is to the host's block of its buffer stays while what uses that one
@@ -144,6 +145,7 @@ func TestWriteBacksOfBlocksThatStayAreTraced(t *testing.T) {
 		require.Equal(t, all[i].ID(), v.Buffer)
 		require.Len(t, v.Backs, 1)
 		require.EqualValues(t, room, v.Backs[0].Range.Size())
+		require.Equal(t, []trace.BlockRecord{{Buffer: v.Buffer, Bytes: room, Range: mem.Range{End: room}}}, v.Blocks)
 	}
 	require.Zero(t, h.c.Stats().Evictions)
 	for i, b := range all {

@@ -131,6 +131,14 @@ func TestAnEnqueueThatEvictedWaitsForAllOfItsRoom(t *testing.T) {
 	h.ended(h.ok(q.EnqueueFill(soon(t), more, []byte{5}, 0, 2*room)))
 	require.Zero(t, s.deaf)
 	require.Len(t, h.evictions(), 2)
+	waited := 0
+	for _, k := range h.rec.Commands() {
+		require.Equal(t, k.Err != nil, k.Again, "%v: nothing was refused", k.Err)
+		if k.Again {
+			waited++
+		}
+	}
+	require.Equal(t, 1, waited)
 	require.NoError(t, all[2].Unpin(d))
 	for i, b := range all {
 		h.holds(q, b, byte(i))

@@ -218,6 +218,7 @@ type Arg struct {
 	n       uint8
 	mode    argMode
 	ranged  bool
+	whole   bool
 	small   [16]byte // values up to 16 bytes, so that making one allocates nothing
 	large   []byte
 	buf     *Buffer
@@ -309,6 +310,13 @@ func Out(b *Buffer) Arg { return Arg{kind: devices.ArgBuffer, set: true, buf: b,
 // an argument counts only together with a Range.
 func (a Arg) Range(off, size uint64) Arg {
 	a.ranged, a.off, a.size = true, off, size
+	return a
+}
+
+// Whole has a device store all of the buffer or sub-buffer in one block, as for commands that are
+// no launches, also where a Range ends before it does.
+func (a Arg) Whole() Arg {
+	a.whole = true
 	return a
 }
 

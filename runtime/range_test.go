@@ -14,6 +14,7 @@ import (
 	"godwit/devices/null"
 	"godwit/devices/tce"
 	"godwit/eviction"
+	"godwit/kernels"
 	"godwit/mem"
 	"godwit/resource"
 	"godwit/runtime"
@@ -91,6 +92,33 @@ func TestABufferThatIsStoredWholeNeedsRoomForAllOfIt(t *testing.T) {
 	h := build(t, runtime.Options{Devices: []devices.Device{d}, WholeBelow: math.MaxUint64}, runtime.QueueOptions{})
 	_, err = h.c.CreateBuffer(2<<20, 0, nil)
 	require.ErrorIs(t, err, mem.ErrInvalidSize)
+}
+
+// A trace says which buffers are stored in no parts, and a launch may want all of a buffer.
+func TestWhatIsStoredWholeIsSaid(t *testing.T) {
+	h := ranged(t, runtime.Options{WholeBelow: 1024}, 1, 1<<16)
+	b, err := h.c.CreateBuffer(4096, runtime.UseHostPtr, make([]byte, 4096))
+	require.NoError(t, err)
+	parts, small := h.buffer(4096, nil), h.buffer(512, nil)
+	var whole []bool
+	for _, r := range h.rec.Buffers() {
+		whole = append(whole, r.Whole)
+	}
+	require.Equal(t, []bool{true, false, false}, whole)
+
+	p, err := h.c.Build(soon(t), kernels.Program())
+	require.NoError(t, err)
+	k, err := p.Kernel("fill")
+	require.NoError(t, err)
+	for _, arg := range []runtime.Arg{runtime.Out(parts).Range(0, 512), runtime.Out(parts).Range(0, 512).Whole()} {
+		h.ended(h.ok(h.q[0].EnqueueLaunch(soon(t), runtime.Launch{Kernel: k, Global: []uint64{1}, Args: []runtime.Arg{arg, runtime.Float32(1), runtime.Uint64(128)}})))
+	}
+	all := h.rec.Commands()
+	require.EqualValues(t, 512, all[len(all)-2].Blocks[0].Bytes)
+	require.EqualValues(t, 4096, all[len(all)-1].Blocks[0].Bytes)
+	for _, b := range []*runtime.Buffer{b, parts, small} {
+		require.NoError(t, b.Release())
+	}
 }
 
 func TestABlockThatGrowsKeepsItsBytes(t *testing.T) {

@@ -116,21 +116,31 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 		return nil // without it
 	}
 	var room *errRoom
-	switch {
-	case errors.As(err, &room) && room.lock != nil:
+	switch errors.As(err, &room); {
+	case !c.waits(err):
+		req.pages.free() // the program may close the context, which waits for them
+		if !c.shortage(ctx, err, &so.asked) {
+			return err
+		}
+	case room.lock != nil:
 		if req.pages == nil {
 			req.pages = new(backPages)
 		}
 		req.pages.lock(c, room.lock)
-	case room != nil && (c.opts.WaitForMemory || room.evicted):
+	default:
 		if err := c.waitForFree(ctx, room, &so.waits); err != nil {
 			return err
 		}
-	case !c.shortage(ctx, err, &so.asked):
-		return err
 	}
 	req.evicted = room != nil && room.evicted || req.evicted
 	return nil
+}
+
+// waits reports whether an enqueue that failed with err waits without the lock, and is tried
+// again.
+func (c *Context) waits(err error) bool {
+	var room *errRoom
+	return errors.As(err, &room) && (room.lock != nil || c.opts.WaitForMemory || room.evicted)
 }
 
 // enqueue is the path under the planner lock. c.mu is held.
@@ -332,7 +342,7 @@ func (c *Context) collectMigrate(req *request, in *borrowed) error {
 	}
 	for _, b := range in.migrate {
 		for _, m := range to {
-			if err := c.access(req, use{b, b.view.Range}, mode, m); err != nil {
+			if err := c.access(req, use{buf: b, r: b.view.Range}, mode, m); err != nil {
 				return err
 			}
 		}
@@ -358,7 +368,7 @@ func (c *Context) collectArgs(req *request, l *Launch) error {
 		if a.kind != devices.ArgBuffer || a.buf == nil {
 			continue
 		}
-		u := use{a.buf, a.buf.view.Range}
+		u := use{buf: a.buf, r: a.buf.view.Range, whole: a.whole}
 		if a.ranged {
 			u.r = mem.Range{Start: a.off, End: a.off + a.size}.Shift(a.buf.view.Range.Start)
 		}

@@ -59,12 +59,15 @@ func (c *Context) collectSVMArg(req *request, a *Arg, info *devices.ArgInfo, isA
 		return nil
 	}
 	r, off, err := c.svmAt(a.pointer)
+	if err != nil && !isArg && c.arena != nil && c.arena.Holds(a.pointer) {
+		return nil // freed since it was named: nothing that the kernel may reach
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, mem.ErrArgValue)
 	}
 	b := *a
 	b.buf = r.svm.buf
-	u, bound := use{b.buf, mem.Range{End: r.size}}, boundSVM{r, off, r.size - off}
+	u, bound := use{buf: b.buf, r: mem.Range{End: r.size}}, boundSVM{r, off, r.size - off}
 	if a.ranged {
 		if u.r, err = mem.SpanIn(a.off, a.size, r.size-off); err != nil {
 			return fmt.Errorf("%d bytes at %d of %v, byte %d of %s: %w", a.size, a.off, a.pointer, off, r.label(), err)

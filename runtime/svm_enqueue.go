@@ -44,7 +44,7 @@ func (c *Context) svmRange(p Pointer, size uint64) (use, error) {
 	if err != nil {
 		return use{}, err
 	}
-	u := use{r.svm.buf, mem.Range{End: r.size}}
+	u := use{buf: r.svm.buf, r: mem.Range{End: r.size}}
 	if size != 0 {
 		if u.r, err = mem.SpanIn(off, size, r.size); err != nil {
 			return use{}, fmt.Errorf("%d bytes at %v, byte %d of %s: %w", size, p, off, r.label(), err)

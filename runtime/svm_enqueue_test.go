@@ -149,6 +149,7 @@ func TestWhatOpenCLRefusesOfSVM(t *testing.T) {
 		"argument that is mapped":   {launch(runtime.SVM(p)), svm.ErrMapped, mem.InvalidOperation},
 		"pointers that are buffers": {launch(runtime.SVM(ro), runtime.Int32(1)), mem.ErrInvalidValue, mem.InvalidValue},
 		"pointers that are mapped":  {launch(runtime.SVM(ro), runtime.SVM(p)), svm.ErrMapped, mem.InvalidOperation},
+		"pointers that are no svm":  {launch(runtime.SVM(ro), runtime.SVM(12)), svm.ErrNotSVM, mem.InvalidValue},
 		"nil queue":                 {noQueue, mem.ErrInvalidQueue, mem.InvalidCommandQueue},
 	} {
 		require.ErrorIs(t, c.got, c.want, name)
@@ -163,6 +164,27 @@ func TestWhatOpenCLRefusesOfSVM(t *testing.T) {
 	require.ErrorContains(t, err, "no fine-grained")
 	_, err = plain.c.SVMBytes(p, 1)
 	require.ErrorIs(t, err, svm.ErrNotSVM)
+}
+
+// OpenCL lets a kernel keep the pointers that clSetKernelExecInfo was given: they may be freed before a launch that does
+// not reach them.
+func TestALaunchLeavesOutFreedPointersThatItNames(t *testing.T) {
+	h := svmBuild(t)
+	ctx, q := soon(t), h.q[own]
+	p, gone, going := h.alloc(4096, 0), h.alloc(64, 0), h.alloc(64, 0)
+	h.ends(q.EnqueueSVMFill(ctx, p, []byte{0}, 4096))
+	require.NoError(t, h.c.SVMFree(gone))
+	gate, err := h.c.NewUserEvent()
+	require.NoError(t, err)
+	free := h.ok(q.EnqueueSVMFree(ctx, []runtime.Pointer{going}, gate))
+	l := svmmodel.Increment(h.kernel["increment"], runtime.SVM(p), 64)
+	l.SVM = []runtime.Arg{runtime.SVM(gone), runtime.SVM(gone + 8), runtime.SVM(going)}
+	run := h.ok(h.q[shares].EnqueueLaunch(ctx, l))
+	require.NoError(t, run.Wait(ctx), "it does not wait for the free")
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.NoError(t, free.Wait(ctx))
+	h.ends(q.EnqueueLaunch(ctx, l))
+	require.NoError(t, h.c.Check())
 }
 
 func TestTheHostTouchesAMapUntilItsUnmapRuns(t *testing.T) {

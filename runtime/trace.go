@@ -24,7 +24,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		ID: c.commandSeq, Queue: req.q.name, Memory: req.q.mem, Op: req.op.String(),
 		Accesses: s.accs, Stored: r.Stored[:0], Blocks: r.Blocks[:0], Steps: r.Steps[:0], Waits: s.waits,
 		Point: p, Version: v, Enqueued: called, Done: c.since(), Err: err,
-		Clock: c.planner.Clock(), Evictions: c.evicting.records, Regrows: c.evicting.regrows,
+		Clock: c.planner.Clock(), Evictions: c.evicting.records, Regrows: c.evicting.regrows, Again: err != nil && c.waits(err),
 	}
 	if req.op == opLaunch {
 		r.Kernel = l.Kernel.name
@@ -80,8 +80,8 @@ func (c *Context) stepRecord(st *migration.Step) trace.StepRecord {
 	return step
 }
 
-// traceRefused tells the sink of a command that was refused after blocks were evicted, or
-// exchanged, for it. c.mu is held.
+// traceRefused tells the sink of a command that was refused, or waits for room, after blocks were
+// evicted, or exchanged, for it. c.mu is held.
 func (c *Context) traceRefused(req *request, in *borrowed, called int64, err error) {
 	if c.opts.Trace == nil || len(c.evicting.records)+len(c.evicting.regrows) == 0 {
 		return

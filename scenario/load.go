@@ -238,6 +238,11 @@ func (l *loader) take(space, name string, n ast.Node) {
 
 // number computes the expression at n: a whole number.
 func (l *loader) number(n ast.Node, what string, sc *scope) int64 {
+	switch v := l.plain(n).(type) {
+	case *ast.MappingNode, *ast.SequenceNode:
+		l.misshapen(n, "%s: want a number, not %s", what, fields.Kind(v))
+		return 0
+	}
 	text := l.numberText(n, what)
 	if text == "" {
 		return 0
@@ -329,13 +334,16 @@ func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) u
 	if n == nil {
 		return def
 	}
-	before := l.faults
-	v := l.number(n, m.What+": "+key, sc)
+	before, what := l.faults, m.What+": "+key
+	if m.What == key {
+		what = key
+	}
+	v := l.number(n, what, sc)
 	if l.faults > before {
 		return def
 	}
 	if v < 0 || uint64(v) < least {
-		l.errorf(n, "%s: %s is %d: want at least %d", m.What, key, v, least)
+		l.errorf(n, "%s is %d: want at least %d", what, v, least)
 		return def
 	}
 	return uint64(v)

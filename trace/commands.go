@@ -48,6 +48,7 @@ type CommandBuffer struct {
 	Name    string       `json:"name,omitempty"`
 	Size    uint64       `json:"size"`              // bytes
 	Content bool         `json:"content,omitempty"` // it has content from the start, on the host
+	Whole   bool         `json:"whole,omitempty"`   // devices store all of it, though it has WholeBelow bytes or more
 }
 
 // CommandUses is a command that was accepted, and what it accessed.
@@ -177,7 +178,7 @@ func (s *commandSink) Buffer(b *BufferRecord) {
 		s.write(CommandStep{Release: b.Buffer})
 		return
 	}
-	s.write(CommandStep{Create: &CommandBuffer{b.Buffer, b.Name, b.Size, b.Version != 0}})
+	s.write(CommandStep{Create: &CommandBuffer{b.Buffer, b.Name, b.Size, b.Version != 0, b.Whole}})
 }
 
 // Command implements CommandSink. A command that was refused has accessed nothing, and so have

@@ -20,6 +20,7 @@ const (
 	maxTraceContexts = 1000
 	maxTraceMemories = 1025 // of a context: 1,024 devices
 	maxTraceBuffer   = 1 << 48
+	maxFirstLine     = 512
 )
 
 // plainReader reads r, which may be compressed, from its first byte that is no byte order mark.
@@ -38,11 +39,20 @@ func plainReader(ctx context.Context, r io.Reader, file string) (*bufio.Reader, 
 	return br, nil
 }
 
-// isCommands reports whether a file is a command trace.
+// isCommands reports whether a file is a command trace, by its first line. It looks no further,
+// since an error that it comes upon is not met again.
 func isCommands(br *bufio.Reader) bool {
-	start := []byte(`{"godwit":"` + commandFormat + `"`)
-	found, _ := br.Peek(len(start))
-	return bytes.Equal(found, start)
+	for n := 1; n <= maxFirstLine; n++ {
+		first, err := br.Peek(n)
+		if n == 1 && string(first) != "{" {
+			return false
+		}
+		if err != nil || first[n-1] == '\n' {
+			var l commandLine
+			return json.Unmarshal(first, &l) == nil && l.Godwit == commandFormat
+		}
+	}
+	return false
 }
 
 // ReadCommands is OpenCommands for content that is at hand; file is for errors.

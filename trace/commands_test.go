@@ -40,7 +40,7 @@ func TestCommandTracesAreReadAsTheyWereWritten(t *testing.T) {
 	read, err := readCommandText(t, out.String())
 	require.NoError(t, err)
 	require.Equal(t, []*CommandTrace{{Name: "12.1", Memories: memories, Steps: []CommandStep{
-		{Create: &CommandBuffer{1, "a", 1 << 20, true}},
+		{Create: &CommandBuffer{1, "a", 1 << 20, true, false}},
 		{Command: &CommandUses{"launch", "k", 1, []CommandUse{{1, 1, [2]uint64{64, 128}, "write", &[2]uint64{0, 256}}}}},
 		{Release: 1},
 	}}}, read, "a context that has enqueued nothing is left out, and so is what was refused")

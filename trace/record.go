@@ -29,6 +29,7 @@ type BufferRecord struct {
 	Name     string      // the user's, may be empty
 	Size     uint64      // bytes
 	Version  mem.Version // of the content it was created with, fresh on the host; 0 where there is none
+	Whole    bool        // devices store all of it, though others of its size are stored in parts
 	Released bool
 }
 
@@ -53,6 +54,7 @@ type CommandRecord struct {
 	Enqueued  int64       // when the call came
 	Done      int64       // when it was submitted
 	Err       error       // why it was refused
+	Again     bool        // beside Err: it is not refused yet, but waits for the room of what was evicted for it, and is told again
 }
 
 // Clone is a copy of c that may be kept: a sink's caller uses the slices again.
@@ -66,6 +68,7 @@ func (c *CommandRecord) Clone() CommandRecord {
 	k.Regrows = cloneSteps(c.Regrows)
 	k.Evictions = slices.Clone(c.Evictions)
 	for i := range k.Evictions {
+		k.Evictions[i].Blocks = slices.Clone(k.Evictions[i].Blocks)
 		k.Evictions[i].Backs = cloneSteps(k.Evictions[i].Backs)
 	}
 	return k
@@ -106,6 +109,7 @@ type EvictionRecord struct {
 	Used    uint64       // the CommandRecord.Clock of the last command that used it; 0 is none
 	Policy  string       // or "drop", where the program asked for it; or ByRegrow
 	Score   float64
+	Blocks  []BlockRecord // storage that there was none of for Backs
 	// Backs are the copies that wrote it back. The CompletionRecord of back k, counted
 	// through all evictions of the command, has the Step -2-k.
 	Backs []StepRecord

@@ -76,25 +76,26 @@ func (m *Mover) oneLeg(way mem.Way, src, dst *End, size uint64, late devices.Lat
 	if way == mem.Linked {
 		r = reachBlocks
 	}
-	m.submit.Lock()
-	defer m.submit.Unlock()
 	var err error
-	switch leg := &m.leg; r {
+	var in, out devices.Loc
+	switch r {
 	case reachBlocks:
-		leg.Src, leg.Dst = m.loc(src, 0), m.loc(dst, 0)
+		in, out = m.loc(src, 0), m.loc(dst, 0)
 	case reachFrom:
-		leg.Dst = m.loc(dst, 0)
-		leg.Src, err = from.bytes(src, size)
+		out = m.loc(dst, 0)
+		in, err = from.bytes(src, size)
 	case reachTo:
-		q, leg.Src = from.out, m.loc(src, 0)
-		leg.Dst, err = to.bytes(dst, size)
+		q, in = from.out, m.loc(src, 0)
+		out, err = to.bytes(dst, size)
 	default:
 		err = fmt.Errorf("no queue reaches both: %w", mem.ErrInvalidOperation)
 	}
 	if err != nil {
-		m.leg.Src, m.leg.Dst = devices.Loc{}, devices.Loc{}
 		return mem.Point{}, nil, err
 	}
+	m.submit.Lock()
+	defer m.submit.Unlock()
+	m.leg.Src, m.leg.Dst = in, out
 	p, err := m.submitHeld(q, size, late, waits)
 	return p, q, err
 }

@@ -141,7 +141,7 @@ func (s *store) Trim(keep uint64) uint64 {
 func (s *store) trim(keep uint64) (freed uint64) {
 	kept := s.slabs[:0]
 	for _, sl := range s.slabs {
-		if sl.live > 0 || sl.shared() || s.reserved-s.given <= keep {
+		if sl.live > 0 || sl == s.imports || sl.shared() || s.reserved-s.given <= keep {
 			kept = append(kept, sl)
 			continue
 		}

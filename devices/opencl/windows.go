@@ -249,19 +249,26 @@ func (d *Device) Share(b mem.Block, other devices.Device) error {
 	if _, _, _, err := d.link(other); err != nil {
 		return err
 	}
-	o := other.(*Device) // link says so
+	s, o := d.store, other.(*Device) // link says so
 	o.openLinkCopy()
-	s := d.store
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	sl, _ := s.slabOf(b.Addr)
 	if sl == nil || sl.window == nil {
+		s.mu.Unlock()
 		return fmt.Errorf("device %s: a block of %d bytes lies in no window: %w", d.name, b.Size, mem.ErrInvalidOperation)
 	}
 	if sl.viewBy(o) != 0 {
+		s.mu.Unlock()
 		return nil
 	}
+	s.imports = sl // the import takes as long as a few allocations, which need not wait for it
+	s.mu.Unlock()
 	m, err := importWindow(sl.window, o)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.imports = nil
 	if err == nil {
 		sl.views = append(sl.views, view{o, m})
 	}

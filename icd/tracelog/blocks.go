@@ -3,6 +3,7 @@ package tracelog
 import (
 	"godwit/mem"
 	"godwit/mem/rangemap"
+	"godwit/trace"
 )
 
 // blocks are a buffer's on one memory.
@@ -10,6 +11,23 @@ type blocks struct {
 	at rangemap.Map[uint32] // which block has a byte; 0 is none
 	n  int
 	id uint32 // the last given out
+}
+
+// blocks notes new storage. c.log.mu is held.
+func (c *sink) blocks(stored []trace.BlockRecord) {
+	for _, b := range stored {
+		a := c.buffers[b.Buffer]
+		if a == nil {
+			continue
+		}
+		if b.Range.Empty() {
+			b.Range.End = a.size
+		}
+		c.stored(a, b.Memory, b.Range)
+		if b.Bytes < a.size {
+			c.account.Parts(b.Buffer)
+		}
+	}
 }
 
 // stored notes that a buffer has a new block, for a moment beside those whose place it

@@ -54,6 +54,7 @@ func (c *sink) evictions(r *trace.CommandRecord) {
 		l.sum.BytesEvicted += v.Range.Size()
 		l.sum.BytesDropped += v.Dropped
 		l.sum.BytesWrittenBack += v.Fresh - v.Dropped
+		c.blocks(v.Blocks)
 		for j := range v.Backs {
 			c.step(&v.Backs[j], true)
 		}

@@ -28,12 +28,18 @@ func (c *sink) describe(r *trace.CommandRecord, what string) {
 		}
 		l.line = append(append(l.line, sep...), c.place(u.Buffer, u.Range)...)
 	}
-	if r.Err != nil {
+	switch {
+	case r.Again:
+		l.line = append(l.line, ": waits for the room of what leaves for it, and is tried again"...)
+	case r.Err != nil:
 		l.line = fmt.Appendf(l.line, ": refused: %v", r.Err)
 	}
 	c.describeEvictions(r)
 	for i := range r.Steps {
 		s := &r.Steps[i]
+		if r.Err != nil && s.Point.IsZero() {
+			continue // planned, but not submitted
+		}
 		l.line = fmt.Appendf(l.line, "\n    copy %s, %s → %s%s: %s", c.place(s.Buffer, s.Range), c.names[s.From], c.names[s.To], way(s), c.why(s))
 	}
 }

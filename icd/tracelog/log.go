@@ -167,16 +167,8 @@ func (c *sink) Command(r *trace.CommandRecord) {
 		c.describe(r, what)
 	}
 	c.evictions(r)
-	for _, b := range r.Blocks {
-		if a := c.buffers[b.Buffer]; a != nil && (r.Err == nil || len(r.Regrows) > 0) {
-			if b.Range.Empty() {
-				b.Range.End = a.size
-			}
-			c.stored(a, b.Memory, b.Range)
-			if b.Bytes < a.size {
-				c.account.Parts(b.Buffer)
-			}
-		}
+	if r.Err == nil || len(r.Regrows) > 0 {
+		c.blocks(r.Blocks)
 	}
 	for i := range r.Regrows {
 		l.sum.BytesRegrown += r.Regrows[i].Range.Size()

@@ -200,6 +200,30 @@ func TestARefusedCommandAndAFailureAreCountedAndChangeNothing(t *testing.T) {
 	require.Contains(t, out.String(), "#2 ended in an error: broken")
 }
 
+// A command that waits for the room of what left for it is told twice, and was never refused.
+func TestACommandThatIsTriedAgainIsNotRefused(t *testing.T) {
+	var out bytes.Buffer
+	log := tracelog.New(&out)
+	c := log.Context([]string{"host", "A"}, nil)
+	c.Buffer(&trace.BufferRecord{Buffer: 9, Size: 100, Version: 1})
+	k := trace.CommandRecord{
+		ID: 1, Memory: 1, Op: "launch", Kernel: "k",
+		Accesses: []mem.Access{{Buffer: 9, Range: mem.Range{End: 100}, Mode: mem.ReadWrite, Memory: 1}},
+		Steps:    []trace.StepRecord{{Buffer: 9, Range: mem.Range{End: 100}, To: 1, Way: mem.Direct, Fresh: mem.SetOf(0)}},
+		Err:      errors.New("no room"), Again: true,
+	}
+	c.Command(&k)
+	require.NotContains(t, out.String(), "copy", "it was only planned")
+	k.ID, k.Err, k.Again = 2, nil, false
+	c.Command(&k)
+	s := log.Summary()
+	require.Zero(t, s.Refused)
+	require.EqualValues(t, 1, s.Commands)
+	require.Contains(t, out.String(), "#1 A: k launch reads and writes buffer 1 (100 B): waits for the room of what leaves for it")
+	require.NotContains(t, out.String(), "refused")
+	require.Contains(t, out.String(), "copy buffer 1 (100 B), host → A")
+}
+
 // full is a writer without room.
 type full struct{}
 
@@ -294,6 +318,7 @@ func TestEvictionsAreToldAndBounded(t *testing.T) {
 			v := trace.EvictionRecord{Buffer: victim, Memory: 1, Range: all, Fresh: 1024, Policy: "lru"}
 			if back {
 				v.Backs = []trace.StepRecord{step(victim, 1, 0)}
+				v.Blocks = []trace.BlockRecord{{Buffer: victim, Bytes: 1024, Range: all}}
 			} else {
 				v.Dropped = 1024
 			}
@@ -318,6 +343,7 @@ func TestEvictionsAreToldAndBounded(t *testing.T) {
 	require.EqualValues(t, 1024, s.BytesDropped)
 	require.EqualValues(t, 2048, s.BytesWrittenBack)
 	require.EqualValues(t, 2048, s.Devices[1].Peak)
+	require.EqualValues(t, 2048, s.Devices[0].Peak, "of write-backs alone")
 	require.Contains(t, out.String(), `#3 A: fill buffer 3 (1 KiB)
     evict buffer 1 (1 KiB) from A: room is needed; of 1 KiB no other copy is known to be whole yet, and they are written back to host (lru)
     copy buffer 1 (1 KiB), A → host: written back

@@ -18,7 +18,7 @@ type Summary struct {
 	Devices    []DeviceUse `json:"devices"`
 	Commands   uint64      `json:"commands"` // accepted
 	Launches   uint64      `json:"launches"` // of those
-	Refused    uint64      `json:"refused"`  // commands
+	Refused    uint64      `json:"refused"`  // commands that were refused after copies were made or blocks left for them; of others nothing is told
 	Failed     uint64      `json:"failed"`   // commands and copies that ended in an error
 	Copies     uint64      `json:"copies"`
 	BytesMoved uint64      `json:"bytes_moved"`
@@ -108,7 +108,10 @@ func (t *tally) stored(name string, delta, whole int64) {
 }
 
 func (t *tally) command(r *trace.CommandRecord) {
-	if r.Err != nil {
+	switch {
+	case r.Again:
+		return
+	case r.Err != nil:
 		t.Refused++
 		return
 	}

@@ -115,13 +115,16 @@ usage or input.`,
 			return atLeastOne("a trace", math.MaxInt)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			args, remove, err := withStdin(cmd.Context(), args, trace.MaxBytes)
+			args, end, err := withStdin(cmd.Context(), args, trace.MaxBytes)
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, remove()) }()
-			if files, err := f.commandTraces(cmd, args); files != nil || err != nil {
-				return errors.Join(err, replayCommands(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), files, f))
+			defer func() { err = end(err) }()
+			switch files, err := f.commandTraces(cmd, args); {
+			case err != nil:
+				return err
+			case files != nil:
+				return replayCommands(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), files, f)
 			}
 			return runReplay(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f)
 		},

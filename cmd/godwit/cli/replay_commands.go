@@ -68,7 +68,7 @@ type commandFile struct {
 // commandTraces reads the arguments, if they are command traces; nil where they are allocation
 // traces. Flags of the other kind are refused.
 func (f *replayFlags) commandTraces(cmd *cobra.Command, args []string) (files []commandFile, err error) {
-	for _, path := range args {
+	for i, path := range args {
 		contexts, err := trace.OpenCommands(cmd.Context(), path)
 		switch {
 		case errors.Is(err, trace.ErrNotCommands) && len(files) > 0:
@@ -81,6 +81,9 @@ func (f *replayFlags) commandTraces(cmd *cobra.Command, args []string) (files []
 			return nil, err
 		case len(contexts) == 0:
 			return nil, fmt.Errorf("%s: no command accessed anything", path)
+		}
+		if cmd.Flags().Arg(i) == "-" {
+			path = stdinName
 		}
 		files = append(files, commandFile{path, contexts})
 	}
@@ -108,6 +111,12 @@ const (
 
 // replayCommands replays command traces under every policy with every memory.
 func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandFile, f replayFlags) error {
+	if len(f.memory) == 0 {
+		f.memory = []string{""}
+	}
+	if len(f.policies) == 0 {
+		f.policies = []string{""}
+	}
 	for _, m := range f.memory {
 		if _, err := capacityOf(m, 0, 0); err != nil {
 			return err

@@ -80,10 +80,13 @@ func TestReplayTellsTheKindsOfTracesApart(t *testing.T) {
 		{[]string{file, "--policy", "mru"}, `--policy "mru": want one of belady, cost, lru, none`},
 		{[]string{file, "--memory", "0%"}, `--memory "0%": want 1% to`},
 		{[]string{file, "--memory", "much"}, `--memory "much": want a size`},
+		{[]string{file, "--memory", ""}, `--memory "": want a size`},
+		{[]string{file, "--policy", ""}, `--policy "": want one of`},
 		{[]string{file, "--machine", "h200"}, "h200"},
 	} {
-		_, _, err := godwit(t, append([]string{"replay"}, c.args...)...)
+		out, _, err := godwit(t, append([]string{"replay"}, c.args...)...)
 		require.ErrorContains(t, err, c.want)
+		require.Empty(t, out, "nothing is replayed")
 		require.False(t, isFailed(err), "exit status 2")
 	}
 	cut := filepath.Join(t.TempDir(), "cut")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"godwit/input"
 	"godwit/process"
@@ -33,11 +34,11 @@ func copyStdin(ctx context.Context, w io.Writer, limit uint64) error {
 }
 
 // withStdin has a - among files be a temporary file with standard input, for verbs that read
-// a file more than once. remove deletes it.
-func withStdin(ctx context.Context, files []string, limit uint64) (out []string, remove func() error, err error) {
+// a file more than once. end is to be given their error: it deletes that file.
+func withStdin(ctx context.Context, files []string, limit uint64) (out []string, end func(error) error, err error) {
 	at := slices.Index(files, "-")
 	if at < 0 {
-		return files, func() error { return nil }, nil
+		return files, func(err error) error { return err }, nil
 	}
 	if slices.Contains(files[at+1:], "-") {
 		return nil, nil, errors.New("-: standard input is there twice, and can be read once")
@@ -56,5 +57,22 @@ func withStdin(ctx context.Context, files []string, limit uint64) (out []string,
 	}
 	out = slices.Clone(files)
 	out[at] = path
-	return out, remove, nil
+	return out, func(err error) error { return errors.Join(errStdin{path, err}.orNil(), remove()) }, nil
 }
+
+// errStdin is an error about standard input, which was in a file that nobody knows.
+type errStdin struct {
+	path string
+	error
+}
+
+func (e errStdin) orNil() error {
+	if e.error == nil {
+		return nil
+	}
+	return e
+}
+
+func (e errStdin) Error() string { return strings.ReplaceAll(e.error.Error(), e.path, stdinName) }
+
+func (e errStdin) Unwrap() error { return e.error }

@@ -39,5 +39,19 @@ func TestReplayReadsStandardInput(t *testing.T) {
 	require.ErrorContains(t, err, "standard input is there twice")
 	stdinIs(t, []byte("no trace\n"))
 	_, _, err = godwit(t, "replay", "-")
-	require.ErrorContains(t, err, "stdin")
+	require.ErrorContains(t, err, "stdin:1: ")
+	require.NotContains(t, err.Error(), "godwit-stdin", "the file that it was in")
+}
+
+// A command trace from standard input, written by another program's encoder.
+func TestReplayReadsACommandTraceFromStandardInput(t *testing.T) {
+	stdinIs(t, []byte(`{"version": 1, "godwit": "commands"}
+{"context": "1", "memories": [{"name": "host"}, {"name": "x"}]}
+{"context": "1", "create": {"id": 1, "size": 64, "content": true}}
+{"context": "1", "command": {"op": "read", "queue": 1, "uses": [{"buffer": 1, "memory": 1, "range": [0, 64], "mode": "read"}]}}
+`))
+	out, _, err := godwit(t, "replay", "-", "--policy", "lru", "--json")
+	require.NoError(t, err)
+	require.Contains(t, out, `"trace": "stdin"`)
+	require.Contains(t, out, `"bytes_moved": 64`)
 }
