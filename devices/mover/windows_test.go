@@ -32,7 +32,7 @@ func newLinkedFabric(t *testing.T, n int, o mover.Options) *linkedFabric {
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
 	o.Memories = []mover.Memory{{Device: host, Name: "host"}}
 	for i := range n {
-		d, err := tce.New(tce.Options{Name: fmt.Sprint("tce", i), Windows: 1, Memory: 8 << 20}) // so that rings have a few slots only
+		d, err := tce.New(tce.Options{Name: fmt.Sprint("tce", i), Windows: 1, Memory: 16 << 20}) // so that rings have a few slots only
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		q, err := d.NewQueue(devices.QueueOptions{Name: "test"})
@@ -115,7 +115,7 @@ func TestChunksGoFromDeviceToDeviceByWindow(t *testing.T) {
 // device in the chain can have its bytes.
 func TestALegByWindowThatIsRefusedFailsWhoNeedsIt(t *testing.T) {
 	for _, devs := range []int{2, 4} { // to one destination chunks are pushed and pulled
-		f := newLinkedFabric(t, devs, mover.Options{Chunk: 16 << 10})
+		f := newLinkedFabric(t, devs, mover.Options{Chunk: 32 << 10})
 		partly := 0
 		for n := 1; ; n++ {
 			want := pattern(byte(n))
