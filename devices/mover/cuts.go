@@ -28,10 +28,6 @@ type cut struct {
 	turn      int // it is the so manieth of its route
 }
 
-// A ring of so many bytes at most is mixed. In a larger one hops are as fast, and leave the processors of the
-// devices alone.
-const mostMixed = 256 << 20
-
 // leastMixed is the least ring, in bytes, that is more than one pull.
 const leastMixed = 4 << 20
 

@@ -368,7 +368,7 @@ func (m *Mover) linkCost(from, to mem.MemoryID, way mem.Way) *cost {
 
 // mixes reports whether a ring by window goes by pushes and pulls (cuts.go).
 func (x *ring) mixes() bool {
-	return x.way == mem.Windows && x.n == 1 && x.size <= mostMixed && x.m.links.mixes(int(x.src.Memory), int(x.dsts[0].dst.Memory), len(x.m.mems))
+	return x.way == mem.Windows && x.n == 1 && x.m.links.mixes(int(x.src.Memory), int(x.dsts[0].dst.Memory), len(x.m.mems))
 }
 
 // mixes reports whether each of two memories' queues, of n memories, reaches the other's arena.

@@ -37,14 +37,8 @@ __kernel void godwit_link(__global const uint4 *from, ulong at, __global uint4 *
 const (
 	linkWord   = 16  // bytes of a copy's alignment
 	linkGroup  = 512 // work-items of a group
-	linkGroups = 32  // of a copy
-
-	linkRate  = 450_000   // bytes a microsecond that no link exceeds
-	localRate = 2_400_000 // bytes a microsecond that no copy within a device exceeds
+	linkGroups = 64  // of a copy
 )
-
-// XG is an experiment.
-var XG = uint64(linkGroups)
 
 // openLinkCopy has copies over links done by the kernel, where it can be built. It may take some hundred milliseconds.
 func (d *Device) openLinkCopy() {
@@ -79,7 +73,7 @@ func (d *Device) closeLinkCopy() {
 // byLinkCopy has the kernel do r, a copy whose cl_mems are known, where it can.
 func (r *record) byLinkCopy(cmd *devices.Command) {
 	k, c := r.q.dev.linkCopy.Load(), &r.cmd
-	if XG == 0 || k == nil || cmd.Late != nil || (c.SrcOff|c.DstOff|c.Size)%linkWord != 0 || k.use() != nil {
+	if k == nil || cmd.Late != nil || (c.SrcOff|c.DstOff|c.Size)%linkWord != 0 || k.use() != nil {
 		return
 	}
 	number := func(v uint64) {
@@ -93,6 +87,5 @@ func (r *record) byLinkCopy(cmd *devices.Command) {
 	number(c.Size / linkWord)
 	groups, _ := mem.AlignUp(c.Size/linkWord, linkGroup)
 	c.Op, c.Kernel, c.Dims, c.Args, c.HasLocal = ocl.Launch, k.cl, 1, 5, 1
-	c.Lasts = uint32(c.Size / linkRate)
-	c.Global, c.Local = [3]uint64{min(groups, XG*linkGroup), 1, 1}, [3]uint64{linkGroup, 1, 1}
+	c.Global, c.Local = [3]uint64{min(groups, linkGroups*linkGroup), 1, 1}, [3]uint64{linkGroup, 1, 1}
 }

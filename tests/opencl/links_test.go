@@ -148,5 +148,7 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 	t.Logf("over links: first seed %d: %d histories, %d commands, %d failed, %d blocks evicted, %d bytes moved, %d bytes read and compared",
 		first, runs, total.Commands, total.Failed, total.Evictions, total.BytesMoved, total.BytesRead)
 	require.Positive(t, total.BytesMoved)
-	require.Positive(t, total.Evictions)
+	if runs > 3 { // one of them had a cap
+		require.Positive(t, total.Evictions)
+	}
 }

@@ -46,7 +46,7 @@ cl_int gw_batch(gw_leg *legs, int n, const int32_t *after, const gw_handle *wait
 		if (err != CL_SUCCESS)
 			break;
 		if (l->tag)
-			l->no_callback = gw_listen((cl_event)l->event, (gw_tag *)l->tag, 0);
+			l->no_callback = gw_listen((cl_event)l->event, (gw_tag *)l->tag);
 		if (flush)
 			clFlush((cl_command_queue)l->queue); // what fails here shows in the leg's end
 	}

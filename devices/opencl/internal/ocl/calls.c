@@ -50,7 +50,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 	if (err != CL_SUCCESS)
 		return err;
 	c->event = (gw_handle)e;
-	c->no_callback = tag && e ? gw_listen(e, tag, c->lasts) : CL_SUCCESS;
+	c->no_callback = tag && e ? gw_listen(e, tag) : CL_SUCCESS;
 	return CL_SUCCESS;
 }
 

@@ -40,14 +40,12 @@ typedef struct gw_tag {
 	uint64_t id;
 	cl_event watched;            // while in the list; protected by the sink's mu
 	struct gw_tag *next;
-	int64_t from;                // the watcher does not look before, by gw_monotonic; 0: at once
 	int64_t stamps[5]; // of a copy between windows that has ended: when it went from hand to hand
 } gw_tag;
 GW_HIDDEN gw_tag *gw_tag_new(gw_sink *s, uint64_t id);
 GW_HIDDEN void gw_tag_free(gw_tag *t);
-// gw_listen makes the end of the command of event e, which takes so many microseconds at least, arrive in
-// t's sink. A sink that watches does not look before: a look holds up those who enqueue.
-GW_HIDDEN cl_int gw_listen(cl_event e, gw_tag *t, uint32_t lasts);
+// gw_listen makes the end of the command of event e arrive in t's sink.
+GW_HIDDEN cl_int gw_listen(cl_event e, gw_tag *t);
 
 enum { GW_MARKER, GW_COPY, GW_READ, GW_WRITE, GW_FILL, GW_LAUNCH, GW_COPY_RECT, GW_READ_RECT, GW_WRITE_RECT, GW_SVM_COPY, GW_SVM_FILL };
 
@@ -64,7 +62,6 @@ typedef struct gw_cmd {
 	int32_t failed_arg;              // out: index, where setting an argument failed, else -1
 	int32_t no_callback;             // out: the status of clSetEventCallback
 	uint32_t quiet;                  // GW_LAUNCH: without an event
-	uint32_t lasts;                  // microseconds, at least; 0 is not known
 } gw_cmd;
 
 // Kinds of kernel arguments in the encoding below.

@@ -51,7 +51,7 @@ type Command struct {
 	FailedArg            int32  // out: the argument that could not be set, or -1
 	NoCallback           int32  // out: where not 0, no callback will come
 	Quiet                uint32 // of a Launch: without an event
-	Lasts                uint32 // microseconds, at least; 0 is not known. A sink that watches does not look before
+	_                    uint32
 }
 
 // The two are laid out alike.
@@ -63,7 +63,6 @@ var (
 	_ [0]struct{} = [unsafe.Offsetof(Command{}.Op) - unsafe.Offsetof(C.gw_cmd{}.op)]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(Command{}.waits) - unsafe.Offsetof(C.gw_cmd{}.nwaits)]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(Command{}.Quiet) - unsafe.Offsetof(C.gw_cmd{}.quiet)]struct{}{}
-	_ [0]struct{} = [unsafe.Offsetof(Command{}.Lasts) - unsafe.Offsetof(C.gw_cmd{}.lasts)]struct{}{}
 )
 
 // Submit enqueues c behind the events in waits; t, where it is not none, is told of its

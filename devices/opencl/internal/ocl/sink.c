@@ -109,9 +109,8 @@ static int look(gw_sink *s)
 	if (!s->head)
 		s->tail = NULL;
 	pthread_mutex_unlock(&s->mu);
-	int64_t now = gw_monotonic();
 	for (int i = 0; i < n; i++)
-		status[i] = some[i]->from > now ? CL_QUEUED : gw_status((gw_handle)some[i]->watched);
+		status[i] = gw_status((gw_handle)some[i]->watched);
 	pthread_mutex_lock(&s->mu);
 	for (int i = 0; i < n; i++) {
 		if (status[i] <= CL_COMPLETE) {
@@ -308,7 +307,7 @@ static void CL_CALLBACK ended(cl_event e, cl_int status, void *tag)
 	pthread_mutex_unlock(&t->sink->mu);
 }
 
-cl_int gw_listen(cl_event e, gw_tag *t, uint32_t lasts)
+cl_int gw_listen(cl_event e, gw_tag *t)
 {
 	gw_sink *s = t->sink;
 	gw_command(1);
@@ -323,7 +322,6 @@ cl_int gw_listen(cl_event e, gw_tag *t, uint32_t lasts)
 			gw_sink_hurry(s);
 		return err;
 	}
-	t->from = lasts ? gw_monotonic() + INT64_C(1000) * lasts : 0;
 	pthread_mutex_lock(&s->mu);
 	s->nap_ns = NAP_NS;
 	t->watched = e; // the record keeps it until the sink has told
