@@ -215,8 +215,8 @@ func (v *verdict) judge() error {
 	return nil
 }
 
-// writtenBack tells the model of the write-backs, and of the copies into new blocks, that
-// failed up to a command.
+// writtenBack tells the model of the write-backs, of what took their place, and of the copies
+// into new blocks, that failed up to a command.
 func (v *verdict) writtenBack(command uint64) {
 	commands := v.rec.Commands()
 	for ; v.told < len(commands) && commands[v.told].ID <= command; v.told++ {
@@ -231,6 +231,37 @@ func (v *verdict) writtenBack(command uint64) {
 					v.m.doubtful(s.Buffer, s.Range, v.sizeIDs())
 				}
 			}
+			v.restedOn(commands[:v.told], &e, commands[v.told].Enqueued)
+		}
+	}
+}
+
+// restedOn tells the model of copies of a block that left which failed after that had begun:
+// they may have been taken for its write-back.
+func (v *verdict) restedOn(before []trace.CommandRecord, e *trace.EvictionRecord, since int64) {
+	if e.Dropped == 0 {
+		return
+	}
+	ended := func(p mem.Point) int64 {
+		for _, c := range v.rec.Completions() {
+			if c.Point == p {
+				return c.Ended
+			}
+		}
+		return math.MaxInt64
+	}
+	look := func(steps []trace.StepRecord) {
+		for _, s := range steps {
+			r := s.Range.Intersect(e.Range)
+			if s.Buffer == e.Buffer && s.From == e.Memory && !r.Empty() && s.Point.Err() != nil && ended(s.Point) >= since {
+				v.m.doubtful(s.Buffer, r, v.sizeIDs())
+			}
+		}
+	}
+	for i := range before {
+		look(before[i].Steps)
+		for k := range before[i].Evictions {
+			look(before[i].Evictions[k].Backs)
 		}
 	}
 }

@@ -31,7 +31,7 @@ type config struct {
 	record  string
 	// leadExit: other libraries' calls to __cxa_atexit are led through ours (internal/exit).
 	leadExit bool
-	// inline: short launches run in the thread that enqueues them. For that the library underneath may make one
+	// inline: short launches run in the thread that waits for them. For that the library underneath may make one
 	// device more, which a program would see that uses it beside this one: so only where the loader was
 	// told to open this library and no other.
 	inline bool

@@ -58,7 +58,7 @@ func newPlatform() (*platform, error) {
 		return nil, err
 	}
 	if c.inline {
-		opencl.UseInline()
+		opencl.UseInline(exit.Answer)
 	}
 	found, err := opencl.Select(opencl.Selection{})
 	if err != nil {

@@ -27,7 +27,7 @@ type Timeline struct {
 
 	issued  atomic.Uint64
 	mark    atomic.Uint64 // every point up to it has ended
-	top     atomic.Uint64 // no point after it has ended
+	top     atomic.Uint64 // no point after both it and the mark has ended
 	failing atomic.Bool   // some point has failed
 	waiters atomic.Int32  // registered and not told
 	onWait  func()        // immutable once points are issued; may be nil
@@ -102,9 +102,9 @@ func (t *Timeline) Next() Point { return Point{t, t.issued.Add(1)} }
 // it is accepted: nobody can be waiting for it.
 func (t *Timeline) Ended() Point {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	seq := t.issued.Add(1) // the mark passes it only where nothing is open, and nobody waits
 	t.setLocked(seq)
+	t.mu.Unlock()
 	return Point{t, seq}
 }
 
@@ -189,13 +189,13 @@ func (t *Timeline) endedLocked(seq uint64) bool {
 
 // setLocked records that seq has ended and moves the mark. mu is held.
 func (t *Timeline) setLocked(seq uint64) {
-	if seq > t.top.Load() {
-		t.top.Store(seq)
-	}
 	mark := t.mark.Load()
-	if seq == mark+1 && len(t.above) == 0 { // in order, the common case
+	if seq == mark+1 && len(t.above) == 0 { // in order, the common case: one atomic store
 		t.mark.Store(seq)
 		return
+	}
+	if seq > t.top.Load() {
+		t.top.Store(seq)
 	}
 	if len(t.above) == 0 {
 		t.base = (mark + 1) &^ 63

@@ -223,12 +223,34 @@ func (p *Planner) vacate(b *buffer, m mem.MemoryID, r mem.Range) {
 	}
 	s := &b.stores[i]
 	p.removeBlocks(b, s, r)
+	b.orphan(m, r)
 	if s.n == 0 {
 		b.stores = slices.Delete(b.stores, i, i+1)
 		return
 	}
 	s.hazards.Set(r, hazard{})
 	s.hold(r, nil)
+}
+
+// orphan notes that what a memory holds of a range is no more what steps to others read.
+func (b *buffer) orphan(m mem.MemoryID, r mem.Range) {
+	from := originOf(m)
+	for i := range b.stores {
+		s := &b.stores[i]
+		found := false
+		s.hazards.Overlap(r, func(_ mem.Range, h hazard) bool {
+			found = h.from == from
+			return !found
+		})
+		if found {
+			s.hazards.Update(r, func(_ mem.Range, h hazard) hazard {
+				if h.from == from {
+					h.from = 0
+				}
+				return h
+			})
+		}
+	}
 }
 
 // vacant fails where some block of a store has bytes of r.

@@ -39,7 +39,10 @@ func (p *Planner) CommitStep(plan *Plan, i int, at mem.Point) {
 		c.valid = c.valid.With(to)
 	}
 	s := b.ensure(to)
-	s.wrote(st.Range, at, true, from == mem.Host)
+	if st.Reason.Choice == WriteBack {
+		b.orphan(to, st.Range) // which may be valid there already
+	}
+	s.wrote(st.Range, at, true, originOf(from))
 	if st.Late != nil || s.held != nil {
 		p.commitLate(st, b, s, at)
 	}
@@ -81,7 +84,7 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 			p.version++
 			version = p.version
 		}
-		s.wrote(a.Range, at, false, false)
+		s.wrote(a.Range, at, false, 0)
 		if c := b.content.Whole(a.Range); c != nil {
 			c.version, c.valid, c.poison = version, mem.MemorySet{}.With(a.Memory), nil
 		} else {
@@ -199,7 +202,7 @@ func (b *buffer) fail(s *store, lost Poison, poison *Poison) *Poison {
 	}
 	s.hazards.Update(mem.Range{End: s.hazards.Size()}, func(_ mem.Range, h hazard) hazard {
 		if h.writer == lost.Point {
-			h.writer, h.step, h.home = mem.Point{}, false, false
+			h.writer, h.step, h.from = mem.Point{}, false, 0
 		}
 		return h
 	})

@@ -22,12 +22,15 @@ import (
 // Stopping before 3 is no error and needs no undoing: a write-back that was accepted
 // makes a good copy.
 //
-// C10. What leaves is dropped where another memory holds it by a point that has
-// succeeded, and wholly; or where it is a copy of what another memory holds still: the copy
-// is not better than what it was made of, and is lost with that. Of two memories that is
-// known: of the host, since no block leaves it, so that nothing there can have come from the
-// copy; and of the one on which a command wrote this content, however that ends, since all
-// others have it from there. All else is written back first, also where another memory holds
+// C10. What leaves is dropped where another memory holds it wholly, and
+//
+//   - by a point that has succeeded; or
+//   - the copy was made of what that memory holds still, and so is not better, and is lost with
+//     it. A memory on which a command wrote this content is one, however that ends, since all
+//     others have it from there; or
+//   - that memory's copy is being made of the one that leaves: it is the write-back.
+//
+// All else is written back first, also where another memory holds
 // it by a mere promise: that promise may be broken, and the bytes were good. A write-back
 // is a step: who reads its copy waits for it, and where it fails the bytes that are valid
 // nowhere else any more are poisoned with its cause (Fail). A victim's space is given
@@ -326,8 +329,9 @@ func (b *buffer) certain(r *mem.Range, valid mem.MemorySet, m mem.MemoryID) bool
 		}
 		c := s.hazards.Seek(whole.Start)
 		end, ok := min(whole.End, c.Range().End), !c.Ref().step || c.Ref().writer.Succeeded()
-		if s.memory == mem.Host {
-			end, ok = min(end, own.Range().End), ok || own.Ref().home
+		if !ok {
+			end = min(end, own.Range().End)
+			ok = own.Ref().from == originOf(s.memory) || c.Ref().from == originOf(m) && !c.Ref().writer.Reached()
 		}
 		if s.held != nil {
 			h := s.held.Seek(whole.Start)

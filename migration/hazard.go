@@ -1,6 +1,8 @@
 package migration
 
 import (
+	"math"
+
 	"godwit/mem"
 	"godwit/mem/rangemap"
 )
@@ -26,8 +28,21 @@ type hazard struct {
 	readers [2]mem.Point // filled from the front, newest first
 	more    int32        // a list in the store's spill, 0 where there is none
 	step    bool         // the writer was a step, not a command
-	home    bool         // the writer was a step from the host
+	from    origin       // where the writer, a step, has the bytes from
 	busy    bool         // among the readers are those who had the bytes before, for others (Stored)
+}
+
+// origin is the memory that a step brings bytes from, as long as its block there is what the
+// step reads; 0 where it is not known, else one more than the memory. It is as small as it is
+// for the sake of hazard's size.
+type origin uint16
+
+// originOf is the origin that a memory is.
+func originOf(m mem.MemoryID) origin {
+	if m >= math.MaxUint16 {
+		return 0
+	}
+	return origin(m + 1)
 }
 
 // sweep is how many segments of a cut-up store are looked at, beside those that are
@@ -74,16 +89,16 @@ func (s *store) readers(waits []mem.Wait, base int, h *hazard, ix *waitIndex) []
 
 // wrote makes at the last writer of r, which forgets the readers: whoever waits
 // for at has waited for them.
-func (s *store) wrote(r mem.Range, at mem.Point, step, home bool) {
+func (s *store) wrote(r mem.Range, at mem.Point, step bool, from origin) {
 	if at.Succeeded() { // nobody has to wait for it
-		at, step, home = mem.Point{}, false, false
+		at, step, from = mem.Point{}, false, 0
 	}
 	if h := s.hazards.Whole(r); h != nil {
-		h.writer, h.step, h.home = at, step, home
+		h.writer, h.step, h.from = at, step, from
 		h.readers, h.more, h.busy = [2]mem.Point{}, 0, false
 		return
 	}
-	s.hazards.Set(r, hazard{writer: at, step: step, home: home})
+	s.hazards.Set(r, hazard{writer: at, step: step, from: from})
 	s.sweep()
 }
 
@@ -135,7 +150,7 @@ func (s *store) reader(h *hazard, at mem.Point) {
 // that failed stays until Fail has seen it.
 func (s *store) retire(h *hazard) {
 	if !h.writer.IsZero() && h.writer.Succeeded() {
-		h.writer, h.step, h.home = mem.Point{}, false, false
+		h.writer, h.step, h.from = mem.Point{}, false, 0
 	}
 	if h.readers[0] == (mem.Point{}) && h.more == 0 {
 		return

@@ -223,9 +223,8 @@ func (h *history) certain(v *migration.Victim, back []mem.Range) {
 		// What is still on its way from the host, which holds it, is not there to be lost.
 		there := valid.Has(mem.Host) && b.blocks[v.Memory].bytes[off] != version
 		for m := range valid.All() {
-			there = there || m != v.Memory && (b.blocks[m].bytes[off] == version || h.written(b, m, off))
+			there = there || m != v.Memory && (b.blocks[m].bytes[off] == version || h.written(b, m, off) || h.copied(b, m, v.Memory, off) || h.copied(b, v.Memory, m, off))
 		}
-		there = there || valid.Has(mem.Host) && h.fromHost(b, v.Memory, off)
 		if !there {
 			h.fail("byte %d of %d leaves memory %d, and %v only promise version %d of it", off, b.id, v.Memory, valid, version)
 		}
@@ -244,13 +243,13 @@ func (h *history) written(b *buffer, m mem.MemoryID, off uint64) bool {
 	return false
 }
 
-// fromHost reports whether the copy of a byte on a memory is still to come from the host's
-// block: it is no better than that.
-func (h *history) fromHost(b *buffer, m mem.MemoryID, off uint64) bool {
+// copied reports whether the copy of a byte on one memory is still to come from another's
+// block: it is no better than that, and once it is made that may go.
+func (h *history) copied(b *buffer, from, m mem.MemoryID, off uint64) bool {
 	at := mem.Range{Start: off, End: off + 1}
 	for _, t := range slices.Backward(slices.Concat(h.faulty, h.tasks)) { // or has failed, and nobody was told
 		if clash(t.writes, []span{{b.blocks[m], at, nil}}) {
-			return t.step && t.reads[0].b == b.blocks[mem.Host]
+			return t.step && t.reads[0].b == b.blocks[from]
 		}
 	}
 	return false

@@ -315,22 +315,8 @@ func (p *Planner) UnstoredIn(w Want) error {
 	})
 	p.vacate(b, m, in)
 	b.unstoredUndo(m, in)
-	if m == mem.Host {
-		b.homeless()
-	}
 	p.edits++
 	return nil
-}
-
-// homeless notes that copies made from the host can no longer be had from there.
-func (b *buffer) homeless() {
-	for i := range b.stores {
-		s := &b.stores[i]
-		s.hazards.Update(mem.Range{End: s.hazards.Size()}, func(_ mem.Range, h hazard) hazard {
-			h.home = false
-			return h
-		})
-	}
 }
 
 // Points appends the points, not yet reached, that use the buffer's storage on

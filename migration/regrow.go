@@ -74,6 +74,20 @@ func (p *Planner) Keep(w *Want) {
 	}
 }
 
+// Widen makes a want that takes the place of other blocks hold the whole buffer, where what it
+// is made for is half of the buffer or more, and reports whether it is wider now. A window that
+// large cannot slide far: the whole is less than another exchange would need, with the old and
+// the new block, and no exchange follows it.
+func (p *Planner) Widen(w *Want) bool {
+	b := p.buffers[uint32(w.Buffer)]
+	size := b.content.Size()
+	if w.Range.Empty() || w.Range.Size() == size || w.Span.Size() < size-size/2 || size > p.opts.largest(w.Memory) || !p.Exchanges(w) {
+		return false
+	}
+	w.Range = mem.Range{End: size}
+	return true
+}
+
 // Exchanges reports whether there are blocks that overlap a wanted one.
 func (p *Planner) Exchanges(w *Want) bool {
 	b := p.buffers[uint32(w.Buffer)]
@@ -230,11 +244,12 @@ func (p *Planner) Regrown(w *Want, class mem.Class, copies *Plan, points []mem.P
 	s.hazards.Set(gone, hazard{})
 	s.holdOnly(gone, copies.Steps)
 	s.seed(in, until)
+	b.orphan(w.Memory, gone)
 	p.edits++
 	p.stats.Regrows++
 	for i := range copies.Steps {
 		st := &copies.Steps[i]
-		s.wrote(st.Range, points[i], true, false)
+		s.wrote(st.Range, points[i], true, 0)
 		p.stats.BytesRegrown += st.Range.Size()
 		if st.kept {
 			s.hold(st.Range, nil)

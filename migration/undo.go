@@ -204,7 +204,7 @@ func (s *store) rebind(by *rangemap.Map[promise], r mem.Range, start uint64) {
 		s.hazards.Update(part.Shift(start), func(_ mem.Range, h hazard) hazard {
 			if h.writer != p.writer {
 				since := h.writer
-				h.writer, h.step, h.home = p.writer, p.step, false
+				h.writer, h.step, h.from = p.writer, p.step, 0
 				s.reader(&h, since)
 			}
 			return h

@@ -76,7 +76,7 @@ func TestReadersEqualASet(t *testing.T) {
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0:
 				at := lines[3].Next()
-				s.wrote(r, at, false, false)
+				s.wrote(r, at, false, 0)
 				for i := r.Start; i < r.End; i++ {
 					readers[i], writer[i] = nil, at
 				}
@@ -125,7 +125,7 @@ func TestAFailedWriterStaysUntilItsFailureIsTold(t *testing.T) {
 	s := store{hazards: rangemap.Make(8, hazard{})}
 	l := mem.NewTimeline("q", true, nil)
 	at := l.Next()
-	s.wrote(mem.Range{End: 8}, at, false, false)
+	s.wrote(mem.Range{End: 8}, at, false, 0)
 	failure := errors.New("no")
 	l.End(at, failure)
 	s.hazards.Update(mem.Range{End: 8}, s.retired)

@@ -79,7 +79,6 @@ func (t *eventTable) at(i uint32) *eventRecord { return &t.pages[i/eventPage][i%
 // add makes a record with one reference.
 func (t *eventTable) add(c *Context, q *Queue, op opcode, command uint64, p mem.Point) Event {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	i := t.free
 	if i != 0 {
 		i--
@@ -94,7 +93,9 @@ func (t *eventTable) add(c *Context, q *Queue, op opcode, command uint64, p mem.
 	r := t.at(i)
 	r.seq, r.queue, r.command, r.op, r.refs, r.next = p.Seq, q, command, op, 1, 0
 	t.live++
-	return Event{c: c, idx: i, gen: r.gen}
+	e := Event{c: c, idx: i, gen: r.gen}
+	t.mu.Unlock()
+	return e
 }
 
 // get copies a live record out.

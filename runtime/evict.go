@@ -41,6 +41,7 @@ const evictRounds = 8
 type evicting struct {
 	policy   eviction.Policy
 	observer eviction.Observer // policy, once a memory was half full
+	unseen   []uint64          // by memory: bytes to be got before it is worth a look whether it is
 	plan     *migration.Plan   // what needs room; nil is no command
 	ev       migration.Eviction
 	why      migration.Eviction // of certificates
@@ -142,29 +143,36 @@ func (r evictRoom) Stays(id mem.BufferID, m mem.MemoryID) eviction.Why {
 func (r evictRoom) Hangs(p mem.Point) eviction.Why {
 	g := &r.c.gates
 	closed := gateSet(g.closed.Load())
-	switch on := r.c.gatesOf(p) & closed; {
-	case closed == 0 || on == 0:
+	if closed == 0 {
 		return eviction.Goes
-	case on&^gateSet(g.calls.Load()) != 0:
-		return eviction.Hangs
 	}
-	return eviction.OnCall
+	return g.kind(r.c.gatesOf(p) & closed)
 }
 
 // observe has a policy that learns do so once a memory is half full: what is done while
 // it fills is what a program does again when it is full. Until then a command costs
-// nothing for it. c.mu is held.
-func (c *Context) observe(m mem.MemoryID) {
-	o, ok := c.evicting.policy.(eviction.Observer)
+// nothing for it. A block of size bytes has come; how full the memory is is asked once half of
+// what is missing has come since the last time. c.mu is held.
+func (c *Context) observe(m mem.MemoryID, size uint64) {
+	e := &c.evicting
+	o, ok := e.policy.(eviction.Observer)
 	if !ok || m == mem.Host {
+		return
+	}
+	if size < e.unseen[m] {
+		e.unseen[m] -= size
 		return
 	}
 	st := c.mems[m].res.Stats()
 	if st.Capacity == 0 {
 		st.Capacity = c.mems[m].info.GlobalMemory
 	}
-	if st.Capacity != 0 && st.Live >= st.Capacity/2 {
-		c.evicting.observer = o
+	switch half := st.Capacity / 2; {
+	case st.Capacity == 0:
+	case st.Live >= half:
+		e.observer = o
+	default:
+		e.unseen[m] = (half - st.Live) / 2
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
@@ -167,6 +169,33 @@ func TestWhatHangsOnAUserEventIsNotEvicted(t *testing.T) {
 	h.holds(q, late, 9)
 	for i, b := range append(all, late) {
 		h.holds(q, b, []byte{0, 1, 2, 3, 9}[i])
+		require.NoError(t, b.Release())
+	}
+}
+
+// A queue that is being closed ends what it has, and that may hang as before.
+func TestWhatHangsOnAClosingQueueIsNotEvicted(t *testing.T) {
+	h := crowded(t, runtime.Options{}, 1)
+	closing, err := h.c.NewQueue(h.devs[0], runtime.QueueOptions{})
+	require.NoError(t, err)
+	gate := h.gate()
+	var all []*runtime.Buffer
+	for i := range 4 {
+		all = append(all, h.buffer(room, nil))
+		h.paint(closing, all[i], byte(i), gate)
+	}
+	var closer sync.WaitGroup
+	closer.Go(func() { assert.NoError(t, closing.Close()) })
+	require.Eventually(t, func() bool { return errors.Is(closing.Flush(), mem.ErrInvalidQueue) }, time.Minute, time.Millisecond)
+
+	late := h.buffer(room, nil)
+	_, err = h.q[0].EnqueueFill(soon(t), late, []byte{9}, 0, room)
+	assert.ErrorContains(t, err, "waits for a user event")
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	closer.Wait()
+	h.paint(h.q[0], late, 9)
+	for i, b := range append(all, late) {
+		h.holds(h.q[0], b, []byte{0, 1, 2, 3, 9}[i])
 		require.NoError(t, b.Release())
 	}
 }

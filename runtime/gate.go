@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"godwit/eviction"
 	"godwit/mem"
 )
 
@@ -34,7 +35,7 @@ const others gateSet = 1 << 63
 // Context.mu; a host call ends without it.
 type gates struct {
 	closed atomic.Uint64               // a gateSet; safe without the lock
-	calls  atomic.Uint64               // of closed: those of host calls; safe without the lock
+	calls  gateSet                     // the closed ones in it are of host calls; of open ones it says nothing
 	last   sync.Mutex                  // held while the bit of others changes; nothing is locked under it
 	beyond int                         // protected by last: closed gates that others stands for
 	stale  gateSet                     // bits that may still be kept of gates that are open again
@@ -72,9 +73,9 @@ func (g *gates) shut(call bool) gateSet {
 		g.beyond++
 	}
 	if g.closed.Or(uint64(gate)); !call {
-		g.calls.And(^uint64(gate))
+		g.calls &^= gate
 	} else if first { // else there may be a user event among the others
-		g.calls.Or(uint64(gate))
+		g.calls |= gate
 	}
 	return gate
 }
@@ -88,8 +89,20 @@ func (g *gates) open(gate gateSet) {
 			return
 		}
 	}
-	g.calls.And(^uint64(gate))
 	g.closed.And(^uint64(gate))
+}
+
+// kind says what some gates are that were seen closed: Hangs where one is a user event's,
+// OnCall where all are of host calls, and Goes where there are none. They may have opened
+// since; what they are does not change by that. c.mu is held.
+func (g *gates) kind(seen gateSet) eviction.Why {
+	switch {
+	case seen == 0:
+		return eviction.Goes
+	case seen&^g.calls != 0:
+		return eviction.Hangs
+	}
+	return eviction.OnCall
 }
 
 // wash clears the bits of open gates wherever they are kept. c.mu is held.
@@ -169,8 +182,9 @@ func (g *gates) drop(closed gateSet) {
 	}
 }
 
-// forget drops what is kept of a user's queue, which is closed.
+// forget drops a user's queue, which is closed and has ended all it had, and what is kept of it.
 func (g *gates) forget(line *mem.Timeline) {
+	delete(g.lines, line)
 	g.kept -= len(g.runs[line])
 	delete(g.runs, line)
 }

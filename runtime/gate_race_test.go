@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"godwit/eviction"
 )
 
 // TestTheLastBitStandsForAsLongAsAGateIsClosed: gates beyond the first 63 are opened by one
@@ -46,7 +48,33 @@ func TestTheLastBitStandsForAsLongAsAGateIsClosed(t *testing.T) {
 		require.True(t, closed(), "round %d: a gate is closed", i)
 		g.open(others)
 		require.False(t, closed(), "round %d: none is closed", i)
-		require.Zero(t, gateSet(g.calls.Load())&others)
 	}
 	opener.Wait()
+}
+
+// TestAHostCallThatHasJustEndedIsNoUserEvent: what hangs on a call waits for it, and where it
+// hangs on a user event the enqueue fails. The call may end while that is being found out.
+func TestAHostCallThatHasJustEndedIsNoUserEvent(t *testing.T) {
+	var g gates
+	for range 63 {
+		call := g.shut(true)
+		seen := gateSet(g.closed.Load())
+		require.Equal(t, eviction.OnCall, g.kind(seen))
+		g.open(call)
+		require.Equal(t, eviction.OnCall, g.kind(seen), "the call has ended since")
+	}
+	require.Equal(t, eviction.Goes, g.kind(gateSet(g.closed.Load())))
+	for range 63 { // their bits serve user events now
+		g.shut(false)
+	}
+	require.Equal(t, eviction.Hangs, g.kind(gateSet(g.closed.Load())))
+
+	first := g.shut(true) // the last bit stands for both
+	require.Equal(t, eviction.OnCall, g.kind(first))
+	second := g.shut(false)
+	require.Equal(t, eviction.Hangs, g.kind(first|second))
+	g.open(first)
+	g.open(second)
+	require.Equal(t, others, g.shut(true))
+	require.Equal(t, eviction.OnCall, g.kind(others), "a call alone again")
 }

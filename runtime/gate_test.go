@@ -12,6 +12,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/devicetest"
+	"godwit/eviction"
 	"godwit/mem"
 )
 
@@ -293,7 +294,7 @@ func TestAUserEventAmongManyGatesIsNoHostCall(t *testing.T) {
 	for range 63 {
 		g.shut(false)
 	}
-	call := func() bool { return g.calls.Load()&uint64(others) != 0 }
+	call := func() bool { return g.kind(others) == eviction.OnCall }
 	require.Equal(t, others, g.shut(true))
 	g.shut(true)
 	require.True(t, call())

@@ -133,6 +133,7 @@ func (c *Context) addMemory(d devices.Device) {
 		m.info.MaxAlloc = least(m.info.MaxAlloc, c.opts.Caps[id])
 	}
 	c.mems = append(c.mems, m)
+	c.evicting.unseen = append(c.evicting.unseen, 0)
 }
 
 // least is the smaller of two limits, 0 being none.

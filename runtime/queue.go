@@ -287,7 +287,6 @@ func (q *Queue) Close() error {
 	if err == nil {
 		q.closed = true
 		q.c.queues = slices.DeleteFunc(q.c.queues, func(x *Queue) bool { return x == q })
-		delete(q.c.gates.lines, q.line)
 		q.c.listQueues()
 	}
 	q.c.unlock()
@@ -302,9 +301,8 @@ func (q *Queue) Close() error {
 	if errors.Is(err, devices.ErrStuck) { // in virtual time nothing ends what it runs; the program may
 		q.closed = false
 		q.c.queues = append(q.c.queues, q)
-		q.c.gates.lines[q.line] = q
 		q.c.listQueues()
-	} else {
+	} else { // until here its commands hung as before
 		q.c.gates.forget(q.line)
 	}
 	return err

@@ -285,6 +285,34 @@ func TestWindowsUsedInTurnStay(t *testing.T) {
 	require.EqualValues(t, 96<<10, h.c.Footprint(1).Now)
 }
 
+// Halves that overlap, used in turn, are the whole buffer after one exchange: nothing is
+// written back, and nothing exchanged again.
+func TestLargeWindowsUsedInTurnAreExchangedOnce(t *testing.T) {
+	const size = 16 << 20
+	h := build(t, runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}}, runtime.QueueOptions{})
+	b := h.buffer(size, nil)
+	for i := range uint64(6) {
+		_, err := h.q[0].EnqueueFill(soon(t), h.part(b, i%3*size/4, size/2), []byte{1}, 0, size/2)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 1, h.c.Stats().Regrows)
+	require.Zero(t, h.c.Stats().BytesWrittenBack)
+	require.EqualValues(t, size, h.c.Footprint(1).Now)
+}
+
+// Nothing leaves so that a large window may be the whole buffer.
+func TestALargeWindowIsNoMoreThanThereIsRoomFor(t *testing.T) {
+	h := ranged(t, runtime.Options{}, 1, 96<<10)
+	b, other := h.buffer(64<<10, nil), h.buffer(8<<10, nil)
+	h.flood(h.q[0], other, 9)
+	for i := range uint64(2) {
+		h.flood(h.q[0], h.part(b, i*8<<10, 32<<10), byte(i+1))
+	}
+	require.EqualValues(t, 48<<10, h.c.Footprint(1).Now, "8 of the other buffer, 40 of 64 of this")
+	require.Zero(t, h.c.Stats().Evictions)
+	require.NoError(t, h.c.Check())
+}
+
 // 64 devices share a buffer of 1 GiB: each stores its own part.
 func TestDevicesThatShareALargeBufferStoreTheirParts(t *testing.T) {
 	const size, n = 1 << 30, 64

@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/mem"
 	"godwit/migration"
@@ -24,11 +25,34 @@ import (
 // A copy that is refused leaves all as it was: those before it have read the old blocks, and
 // the new one is freed after them.
 
-// shape makes a want hold all that the blocks hold whose place it takes, where what it is
-// to leave out must stay. c.mu is held.
-func (c *Context) shape(w *migration.Want) {
-	if !w.Range.Empty() && c.planner.Exchanges(w) && !c.planner.Leaves(&c.evicting.ev, w, evictRoom{c}) {
-		c.planner.Keep(w)
+// shape makes wants from number first on hold all that the blocks hold whose place they take,
+// where what they are to leave out must stay. c.mu is held.
+func (c *Context) shape(first int) {
+	for i := range c.scratch.wants[first:] {
+		w := &c.scratch.wants[first+i].Want
+		if !w.Range.Empty() && c.planner.Exchanges(w) && !c.planner.Leaves(&c.evicting.ev, w, evictRoom{c}) {
+			c.planner.Keep(w)
+		}
+	}
+}
+
+// widen makes wants from number first on hold their buffers whole, where they are large parts of
+// them, no other part of the buffer is wanted there, and nothing has to leave for that. c.mu is
+// held.
+func (c *Context) widen(first int) {
+	wants := c.scratch.wants[first:]
+	for i := range wants {
+		w := &wants[i]
+		was := w.Range
+		if !c.planner.Widen(&w.Want) {
+			continue
+		}
+		apart := slices.ContainsFunc(wants, func(o want) bool {
+			return o.Buffer == w.Buffer && o.Memory == w.Memory && o.Span != w.Span
+		})
+		if apart || !c.mems[w.Memory].res.Fits(c.wanted(w.Memory), nil, nil) {
+			w.Range = was
+		}
 	}
 }
 

@@ -41,8 +41,11 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 	first, parts := len(s.wants), false
 	for _, w := range plan.Storage {
 		parts = parts || !w.Range.Empty()
-		c.shape(&w)
 		s.wants = append(s.wants, want{Want: w})
+	}
+	if parts {
+		c.widen(first)
+		c.shape(first)
 	}
 	for {
 		outcome, err := c.obtainAll()
@@ -70,7 +73,7 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 			return false, errors.Join(err, c.freeWants(i))
 		}
 		if c.evicting.observer == nil {
-			c.observe(w.Memory)
+			c.observe(w.Memory, w.block.Size)
 		}
 	}
 	if again || parts || len(s.reuse.Busy) > 0 || c.evicting.did {

@@ -82,6 +82,9 @@ func (r *runner) createBuffer(i int) error {
 		if init, err = r.content(b.Data, b.Size); err != nil {
 			return r.s.blame(b.Line, "buffer "+b.Name, err)
 		}
+		if !r.stamps() {
+			r.kept += b.Size
+		}
 		if b.Flags&runtime.UseHostPtr != 0 {
 			r.given = append(r.given, init)
 		} else if b.Size >= largeContent {

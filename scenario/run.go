@@ -70,6 +70,7 @@ type runner struct {
 	given     [][]byte        // memory that buffers use in place
 	x         *explainer      // of what has run
 	model     *modelled       // nil where the times are this computer's
+	kept      uint64          // bytes of content that stays until the end: of buffers, and what commands read
 	blanks    [][]byte        // over devices that keep no bytes: what commands read and write, the largest last
 	recording recording       // of the commands
 	stackErr  error           // why a memory has not the stack of resources it should have

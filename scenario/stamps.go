@@ -257,16 +257,24 @@ func (v *verifier) saw(what string, buffer int, r mem.Range, arg int32, at uint6
 
 // content is what a command writes, and room what one reads into: over devices that keep no
 // bytes the same addresses, which nobody touches, are enough for all. They fail with
-// mem.ErrNoMemory where this computer has not so many.
+// mem.ErrNoMemory where this computer has not so many, and with mem.ErrNoHostMemory where it
+// has less memory than content.
 func (r *runner) content(d *Data, size uint64) ([]byte, error) {
 	if r.stamps() && size > mostCount {
 		return r.room(size)
+	}
+	if err := r.affords(size); err != nil {
+		return nil, err
 	}
 	return d.Bytes(size, r.at), nil
 }
 
 func (r *runner) room(size uint64) ([]byte, error) {
 	if !r.stamps() {
+		if err := r.affords(size); err != nil {
+			return nil, err
+		}
+		r.kept += size
 		return make([]byte, size), nil
 	}
 	if n := len(r.blanks); n == 0 || uint64(len(r.blanks[n-1])) < size {
@@ -277,4 +285,14 @@ func (r *runner) room(size uint64) ([]byte, error) {
 		r.blanks = append(r.blanks, blank)
 	}
 	return r.blanks[len(r.blanks)-1][:size], nil
+}
+
+// affords fails where so many bytes more are more than this computer's memory: the Go runtime would end the process.
+func (r *runner) affords(size uint64) error {
+	has := storage.PhysicalMemory()
+	if r.stamps() || has == 0 || size <= has-min(has, r.kept) {
+		return nil
+	}
+	return fmt.Errorf("%s of content, beside %s of others: this computer has %s of memory, and --stamps on a --machine takes none for it: %w",
+		mem.FormatBytes(size), mem.FormatBytes(r.kept), mem.FormatBytes(has), mem.ErrNoHostMemory)
 }

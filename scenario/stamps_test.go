@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices/model/machine"
+	"godwit/mem"
 	"godwit/scenario"
 )
 
@@ -48,6 +49,29 @@ commands:
 	require.NoError(t, err)
 	require.True(t, res.OK(), "%v", res.Mismatches)
 	require.Greater(t, res.BytesCompared, uint64(1e12))
+}
+
+func TestContentThatThisComputerCannotHoldIsAnError(t *testing.T) {
+	for name, command := range map[string]string{
+		"buffer \"b\"": "{migrate: b, queue: left}",
+		"write":        "{write: a, fill: 4, queue: left}",
+		"read":         "{read: a, queue: left}",
+	} {
+		buffers := "{name: a, size: 1 PiB}"
+		if strings.HasPrefix(name, "buffer") {
+			buffers = "{name: b, size: 1 PiB, fill: 3}"
+		}
+		s, err := scenario.Parse(t.Context(), "s.yaml", []byte(`
+devices: [{name: left, driver: cpu}]
+buffers: [`+buffers+`]
+commands: [`+command+`]
+`), scenario.Options{Memory: 1 << 52})
+		require.NoError(t, err)
+		_, err = scenario.Run(t.Context(), s, scenario.RunOptions{})
+		require.ErrorIs(t, err, mem.ErrNoHostMemory, name)
+		require.ErrorContains(t, err, "1 PiB of content")
+		require.ErrorContains(t, err, "--stamps")
+	}
 }
 
 // TestExamplesByStamps runs the examples with bytes and without: the same times, and every

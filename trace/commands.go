@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"godwit/input"
@@ -27,6 +28,16 @@ type CommandTrace struct {
 	WholeBelow uint64 // bytes; see runtime.Options. 0 is the default
 	Cut        bool   // the file ends within a line: its program was killed, or the file was cut
 	Steps      []CommandStep
+}
+
+// Counted is the number of commands for which a content size said how much was copied.
+func (t *CommandTrace) Counted() (n int) {
+	for i := range t.Steps {
+		if c := t.Steps[i].Command; c != nil && c.Counted {
+			n++
+		}
+	}
+	return n
 }
 
 // CommandMemory is a memory of a context; the host's comes first.
@@ -57,6 +68,8 @@ type CommandUses struct {
 	Kernel string       `json:"kernel,omitempty"`
 	Queue  mem.MemoryID `json:"queue"` // the memory of the queue's device
 	Uses   []CommandUse `json:"uses"`
+	// Counted says that a content size said how many bytes were copied for it, which the trace does not have.
+	Counted bool `json:"counted,omitempty"`
 }
 
 // CommandUse is an access. Where the command had more of the buffer stored than it accessed,
@@ -188,6 +201,7 @@ func (s *commandSink) Command(r *CommandRecord) {
 		return
 	}
 	c := &CommandUses{Op: r.Op, Kernel: r.Kernel, Queue: r.Memory}
+	c.Counted = slices.ContainsFunc(r.Steps, func(s StepRecord) bool { return s.Late })
 	for _, a := range r.Accesses {
 		u := CommandUse{Buffer: a.Buffer, Memory: a.Memory, Range: [2]uint64{a.Range.Start, a.Range.End}, Mode: modeText(a.Mode)}
 		for _, k := range r.Stored {

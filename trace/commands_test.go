@@ -31,7 +31,8 @@ func TestCommandTracesAreReadAsTheyWereWritten(t *testing.T) {
 	second.Buffer(&BufferRecord{Buffer: 1, Size: 64})
 	access := mem.Access{Buffer: 1, Range: mem.Range{Start: 64, End: 128}, Mode: mem.Write, Memory: 1}
 	first.Command(&CommandRecord{Op: "launch", Kernel: "k", Memory: 1, Accesses: []mem.Access{access},
-		Stored: []StoredRecord{{Buffer: 1, Memory: 1, Range: mem.Range{End: 256}}}})
+		Stored: []StoredRecord{{Buffer: 1, Memory: 1, Range: mem.Range{End: 256}}},
+		Steps:  []StepRecord{{Buffer: 1, To: 1, Range: mem.Range{Start: 64, End: 128}, Late: true, Count: 2}}})
 	first.Command(&CommandRecord{Op: "write", Memory: 1, Accesses: []mem.Access{access}, Err: mem.ErrNoMemory})
 	first.Command(&CommandRecord{Op: "marker", Memory: 1})
 	first.Buffer(&BufferRecord{Buffer: 1, Released: true})
@@ -41,9 +42,10 @@ func TestCommandTracesAreReadAsTheyWereWritten(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []*CommandTrace{{Name: "12.1", Memories: memories, Steps: []CommandStep{
 		{Create: &CommandBuffer{1, "a", 1 << 20, true, false}},
-		{Command: &CommandUses{"launch", "k", 1, []CommandUse{{1, 1, [2]uint64{64, 128}, "write", &[2]uint64{0, 256}}}}},
+		{Command: &CommandUses{"launch", "k", 1, []CommandUse{{1, 1, [2]uint64{64, 128}, "write", &[2]uint64{0, 256}}}, true}},
 		{Release: 1},
 	}}}, read, "a context that has enqueued nothing is left out, and so is what was refused")
+	require.Equal(t, 1, read[0].Counted())
 	use := &read[0].Steps[1].Command.Uses[0]
 	require.Equal(t, access, use.Access())
 	require.Equal(t, mem.Range{End: 256}, use.Reach())

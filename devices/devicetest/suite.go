@@ -60,6 +60,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Move/Batches", testBatches},
 		{"Move/Late", testLate},
 		{"Move/Windows", testWindows},
+		{"Move/OverLinks", testOverLinks},
 		{"Order/InOrder", testInOrder},
 		{"Order/OutOfOrder", testOutOfOrder},
 		{"Order/WaitKinds", testWaitKinds},

@@ -221,7 +221,11 @@ func buffersComeAndGo(t *testing.T) {
 	everyQueue(t, func(t *testing.T, x *transfers) {
 		other := openQueue(t, x.d, devices.QueueOptions{OutOfOrder: true})
 		gate := gateOn(t, other)
-		p, ended := x.write(mem.Wait{Point: gate.Point, Kind: mem.Data}), make(chan error, 1)
+		x.blocks(x.write())
+		got := make([]byte, transferSize) // a read: writes may be held back (takesBytesAtEnqueue)
+		cmd := read(x.d, x.b, 0, got)
+		cmd.Awaited = true
+		p, ended := run(t, x.q, cmd, mem.Wait{Point: gate.Point, Kind: mem.Data}), make(chan error, 1)
 		go func() { ended <- x.q.Wait(context.Background(), p, devices.BlockThread) }()
 		for waits := false; !waits; runtime.Gosched() {
 			x.d.host.mu.Lock()
@@ -245,7 +249,7 @@ func buffersComeAndGo(t *testing.T) {
 		}
 		gate.end(t, 0)
 		require.NoError(t, <-ended)
-		x.reads()
+		require.Equal(t, pattern(transferSize, x.last), got)
 	})
 }
 

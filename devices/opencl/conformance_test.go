@@ -24,6 +24,7 @@ func TestConformance(t *testing.T) {
 	} {
 		c.params["count"] = "1"
 		t.Run(c.name, func(t *testing.T) {
+			keep(t, c.params)
 			devicetest.Run(t, func(t testing.TB) devices.Device { return openSmall(t, c.params) })
 		})
 	}

@@ -23,7 +23,7 @@
 // and takes one call at a time, so that a goroutine here sees to both (worker.go),
 // quiet (on, off) whether launches that nobody asks after go without
 // an event (quiet.go), inline (on, off) whether launches that are known to be short run in the
-// thread that submits them, where UseInline was called (inline.go);
+// thread that waits for them, where UseInline was called (inline.go);
 // what a platform's first open device says counts for all, and what it does not say
 // is as the platform needs it (quirks.go). bus (on, off) says
 // whether the device's memory is across a bus: then what is large is staged through

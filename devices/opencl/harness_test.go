@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		_ = os.Setenv("POCL_DEVICES", "pthread pthread pthread")
 	}
 	if os.Getenv("GODWIT_CUDA_LIBRARY") == "" { // else a shim takes PoCL's devices for GPUs, each of them
-		UseInline()
+		UseInline(func(_, variable, value string) { _ = os.Setenv(variable, value) })
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -42,6 +42,16 @@ func openSmall(t testing.TB, params map[string]string) *Device {
 	devs, err := devices.Open(context.Background(), "opencl", devices.Config{Memory: 64 << 20, Params: onPlatform(params)})
 	require.NoError(t, err)
 	return devs[0].(*Device)
+}
+
+// keep has a chosen platform's cl_context stay until the end of a test that opens devices with params again and
+// again: with GPUs each one takes a second.
+func keep(t *testing.T, params map[string]string) {
+	if os.Getenv("GODWIT_TEST_PLATFORM") == "" {
+		return
+	}
+	d := openSmall(t, params)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
 }
 
 // onPlatform adds the platform to test on (a part of its name), where one is

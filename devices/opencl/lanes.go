@@ -29,8 +29,8 @@ const (
 	later   // it is accepted, and the ready list goes on with it: Submit ends no points
 	toSpan  // to OpenCL, without an event and a record: a point of the queue's quiet span (quiet.go)
 	copyNow // before Submit returns
-	runNow  // before Submit returns: a launch (inline.go)
 	leave   // to who waits for it, which he does at once: held to elsewhere (blocking.go)
+	leaveIt // to who waits for it, if nothing else comes first: a launch (inline.go)
 )
 
 // lane is how r, which was held, goes on.
@@ -66,7 +66,7 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 	case r.runner != nil:
 		return toRunner
 	case r.op == devices.OpLaunch && r.mayBeInline():
-		return r.inlineLane()
+		return leaveIt
 	case r.here(directAtOnce):
 		return copyNow
 	case r.mayBeLeft(cmd):
@@ -78,22 +78,17 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 // submitLocked is the rest of Submit for r, of which waits may hold it.
 func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) {
 	l := later
+	r.follow = r.memory != 0 && r.mayBeLeft(cmd)
 	open := h.resolveLocked(r)
 	if open {
 		l = r.laneInSubmit(cmd)
 	}
+	r.follow = false
 	switch l {
 	case toSpan:
 		return h.submitQuietLocked(r)
 	case copyNow:
 		return h.copyNowLocked(r), nil
-	case runNow:
-		if p, ok := h.runNowLocked(r); ok {
-			return p, nil
-		}
-		l = toOpenCL
-	}
-	switch l {
 	case toOpenCL: // which may refuse it
 		h.mu.Unlock()
 		_, err := r.enqueue()
@@ -101,6 +96,9 @@ func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) 
 		if err != nil {
 			h.refuseLocked(r)
 			return mem.Point{}, err
+		}
+		if r.op == devices.OpLaunch {
+			r.kernel.inline.taken(r)
 		}
 	}
 	h.acceptLocked(r)
@@ -115,6 +113,8 @@ func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) 
 	case l == leave:
 		h.dropEdgesLocked(r) // who waits looks at the points
 		r.elsewhere(waiter{})
+	case l == leaveIt:
+		r.elsewhere(here{})
 	case open && l != starve:
 		h.readyLocked(r)
 	}

@@ -231,7 +231,7 @@ func (m *module) Kernel(name string) (devices.Kernel, error) {
 	if st != 0 {
 		return nil, statusError(st, "kernel %s of program %s", name, m.name)
 	}
-	k := &kernel{name: name, dev: m.dev, cl: ck, inline: inlineKernel{twin: m.prog.twin}}
+	k := &kernel{name: name, dev: m.dev, cl: ck, inline: newInlineKernel(m.prog.twin)}
 	var err error
 	if k.args, err = describeArgs(ck); err != nil {
 		ck.Release()

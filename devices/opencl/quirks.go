@@ -72,11 +72,12 @@ type quirks struct {
 	// another allocates, builds or runs a kernel. So a worker makes all calls (worker.go).
 	// Seen: Oclgrind 21.10. Test: TestOclgrindConforms.
 	oneThread bool
-	// inline begins the name of a device that runs a command in the thread that enqueues it, when
-	// nothing holds it; other devices wake threads of their own. So what takes no longer than to wake a
-	// thread runs there (inline.go).
+	// inline is what the name of a device begins with that runs a command in the thread that enqueues it,
+	// when nothing holds it; other devices wake threads of their own. So what takes no longer than to wake a
+	// thread runs there (inline.go). PoCL 3.1 calls its devices basic-... and pthread-..., later ones
+	// cpu-minimal-... and cpu-....
 	// Seen: PoCL 3.1. Test: TestShortLaunchesRunInline.
-	inline string
+	inline []string
 	// checks: OpenCL looks for reads of bytes that nobody wrote, and does not follow what
 	// the host does. With OCLGRIND_UNINITIALIZED=1 Oclgrind keeps, for each byte of a buffer,
 	// whether it was ever written. What kernels do it follows byte by byte. What the host
@@ -108,35 +109,27 @@ func quirksOf(platform string) quirks {
 	case strings.Contains(platform, "NVIDIA"):
 		return quirks{startsAtOnce: true, takesBytesAtEnqueue: true, slowCallbacks: true, slowEvents: true, failedWaitsKeepOrder: true, crowdsBreak: true, windows: true}
 	case strings.Contains(platform, "Portable Computing Language"):
-		return quirks{subRectsCrash: true, inline: "basic-"}
+		return quirks{subRectsCrash: true, inline: []string{"basic-", "cpu-minimal-"}}
 	case strings.Contains(platform, "Oclgrind"):
 		return quirks{oneThread: true, checks: os.Getenv("OCLGRIND_UNINITIALIZED") == "1"} // as Oclgrind reads it
 	}
 	return quirks{}
 }
 
-// addInline has a platform that has not been asked for its devices make one that runs commands in the
-// thread that enqueues them (quirks.inline). It reports false where that would make others
-// different; else end is to be called when the platform was asked.
-func addInline() (end func(), ok bool) {
+// addInline has a platform that has not been asked for its devices yet make one that runs commands in the
+// thread that enqueues them (quirks.inline), and reports false where that would make others
+// different.
+func addInline(ask func(library, variable, value string)) bool {
 	const variable, one, inline = "POCL_DEVICES", "pthread", "basic"
-	list, was := os.LookupEnv(variable)
-	if was && (!strings.Contains(list, one) || strings.Contains(list, inline)) || !was && !onlyProcessors(one, inline) {
-		return nil, false
+	list, is := os.LookupEnv(variable)
+	if is && (!strings.Contains(list, one) || strings.Contains(list, inline)) || !is && !onlyProcessors(one, inline) {
+		return false
 	}
-	if !was {
+	if !is {
 		list = one // as it is without
 	}
-	if os.Setenv(variable, list+" "+inline) != nil {
-		return nil, false
-	}
-	return func() {
-		if was {
-			_ = os.Setenv(variable, list)
-		} else {
-			_ = os.Unsetenv(variable)
-		}
-	}, true
+	ask(ocl.DriverPath(), variable, list+" "+inline)
+	return true
 }
 
 // onlyProcessors reports whether PoCL has no kinds of devices but these: others might be there

@@ -101,6 +101,7 @@ and the bound that no policy's are below. belady knows the trace to its end.
 --memory says what each device has: a size, a percentage of what the trace uses at most
 with memory without limit, "recorded" (the default), or "all", which is without limit.
 With --machine copies and links cost what they do there, and its time is printed.
+A trace has no waits, pins, user events and content sizes: docs/eviction.md says what follows.
 
 Exit status: 0; 1 where --region or --memory is given and something did not fit; 2 for bad
 usage or input.`,

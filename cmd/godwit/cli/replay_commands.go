@@ -49,6 +49,7 @@ type commandReplay struct {
 	Each     []deviceMemory `json:"capacities"`
 	Makespan uint64         `json:"makespan_ns,omitempty"` // on --machine
 	Cut      bool           `json:"cut,omitempty"`         // the file ends within a line: the rest of the run is missing
+	Counted  int            `json:"counted,omitempty"`     // commands for which a content size said how much was copied: more moves here
 	Error    string         `json:"error,omitempty"`       // why it could not go on: what found no room
 	tracelog.Summary
 }
@@ -133,6 +134,9 @@ func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandF
 			_, _ = fmt.Fprintf(errOut, "godwit: %s: ends within a line: the figures are of what comes before, the rest of the run is missing\n", file.path)
 		}
 		for _, t := range file.contexts {
+			if n := t.Counted(); n > 0 {
+				_, _ = fmt.Fprintf(errOut, "godwit: %s: context %s: for %d commands a content size said how much was copied: a replay moves whole ranges, so that moved and compulsory bytes are more than they were\n", file.path, t.Name, n)
+			}
 			list, err := replayContext(ctx, file.path, t, f)
 			if err != nil {
 				return err
@@ -188,7 +192,7 @@ func replayContext(ctx context.Context, path string, t *trace.CommandTrace, f re
 			o.Policy = policy
 			res, err := cmdreplay.Run(ctx, t, o)
 			_ = bar.Add(len(t.Steps)) // a bar that cannot be drawn is no error
-			row := commandReplay{Trace: path, Context: t.Name, Policy: policy, Memory: memory, Cut: t.Cut, Makespan: res.Makespan, Summary: res.Summary}
+			row := commandReplay{Trace: path, Context: t.Name, Policy: policy, Memory: memory, Cut: t.Cut, Counted: t.Counted(), Makespan: res.Makespan, Summary: res.Summary}
 			var full *resource.OutOfMemory
 			switch {
 			case errors.As(err, &full):

@@ -57,6 +57,17 @@ func TestReplayOfCommandsSaysWhatWouldMove(t *testing.T) {
 	}
 }
 
+func TestARecordingMayBeStandardOutput(t *testing.T) {
+	file := recorded(t, "--example", "overlap")
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	out, _, err := godwit(t, "run", "--example", "overlap", "--record", "-")
+	require.NoError(t, err)
+	require.Equal(t, string(want), out)
+	require.NoFileExists(t, "-")
+}
+
 func TestReplayTellsTheKindsOfTracesApart(t *testing.T) {
 	file, small := recorded(t, "--example", "overlap"), filepath.Join(t.TempDir(), "small.csv")
 	require.NoError(t, os.WriteFile(small, []byte("id,lower,upper,size\n0,0,9,1024\n"), 0o600))
@@ -95,6 +106,11 @@ func TestReplayTellsTheKindsOfTracesApart(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, errOut, cut+": ends within a line")
 	require.Contains(t, out, `"cut": true`)
+	require.NotContains(t, errOut, "content size")
+	out, errOut, err = godwit(t, "replay", recorded(t, "--example", "content-size"), "--policy", "lru", "--json")
+	require.NoError(t, err)
+	require.Contains(t, errOut, "commands a content size said how much was copied")
+	require.Contains(t, out, `"counted": `)
 	out, _, err = godwit(t, "replay", file, "--policy", "none", "--memory", "2%")
 	require.ErrorContains(t, err, "1 replays could not go on")
 	require.True(t, isFailed(err))

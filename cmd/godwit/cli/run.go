@@ -117,7 +117,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		run.Explain = append(run.Explain, p)
 	}
 	files := f.drawings()
-	toOut := slices.ContainsFunc(files, func(d *drawing) bool { return d.path == stdout })
+	toOut := f.record == stdout || slices.ContainsFunc(files, func(d *drawing) bool { return d.path == stdout })
 	for _, d := range files {
 		if d.path == stdout {
 			continue
@@ -127,7 +127,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		defer func() { err = errors.Join(err, d.file.Abort()) }()
 	}
-	record, err := recordTo(ctx, f.record)
+	record, err := recordTo(ctx, f.record, out)
 	if err != nil {
 		return err
 	}
@@ -158,30 +158,38 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 
 // recording is a command trace that is being written; nothing where none is wanted.
 type recording struct {
-	file   *outfile.File
+	file   *outfile.File // nil for standard output
 	buffer *bufio.Writer
 	writer *trace.CommandWriter
 }
 
-// recordTo makes the file before the run: one that cannot be is bad usage.
-func recordTo(ctx context.Context, path string) (r recording, err error) {
-	if path == "" {
+// recordTo makes the file before the run: one that cannot be is bad usage. On standard output,
+// which is out, lines come as they are written.
+func recordTo(ctx context.Context, path string, out io.Writer) (r recording, err error) {
+	switch path {
+	case "":
 		return r, nil
+	case stdout:
+		r.buffer = bufio.NewWriter(out)
+	default:
+		if r.file, err = outfile.Create(ctx, path); err != nil {
+			return r, fmt.Errorf("--record: %w", err)
+		}
+		r.buffer = bufio.NewWriter(r.file)
 	}
-	if r.file, err = outfile.Create(ctx, path); err != nil {
-		return r, fmt.Errorf("--record: %w", err)
-	}
-	r.buffer = bufio.NewWriter(r.file)
 	r.writer = trace.NewCommandWriter(r.buffer, "")
 	return r, nil
 }
 
 func (r *recording) commit() error {
-	if r.file == nil {
+	if r.buffer == nil {
 		return nil
 	}
 	if err := errors.Join(r.writer.Err(), r.buffer.Flush()); err != nil {
 		return fmt.Errorf("--record: %w", err)
+	}
+	if r.file == nil {
+		return nil
 	}
 	return r.file.Commit()
 }
@@ -239,6 +247,9 @@ func (f *runFlags) oneOnStdout() error {
 		if d.path == stdout {
 			on = append(on, d.flag+" -")
 		}
+	}
+	if f.record == stdout {
+		on = append(on, "--record -")
 	}
 	if len(on) > 0 {
 		for _, other := range []struct {

@@ -113,6 +113,7 @@ func TestRunExitCodes(t *testing.T) {
 		{"an empty machine", []string{"run", example("pingpong"), "--machine", ""}, 2, "--machine: want MACHINE, not an empty word"},
 		{"an empty file", []string{"run", example("pingpong"), "--dot="}, 2, "--dot: want FILE, not an empty word"},
 		{"two on standard output", []string{"run", example("pingpong"), "--dot", "-", "--timeline", "-"}, 2, "--timeline - and --dot -: both are to be standard output"},
+		{"a recording there, too", []string{"run", example("pingpong"), "--record", "-", "--summary"}, 2, "--record - and --summary: both are to be standard output"},
 		{"JSON there, too", []string{"run", example("pingpong"), "--dot", "-", "--json"}, 2, "--dot - and --json: both are to be standard output"},
 		{"an expectation fails", []string{"run", write("fails.yaml", head+"commands: [{fill: a, pattern: 2}]\nexpect: [{buffer: a, fill: 3}]")}, 1, "not as expected"},
 		{"no room", []string{"run", write("room.yaml", "devices: [{name: d, driver: tce, memory: 64 KiB}]\nbuffers: [{name: a, size: 60 KiB}, {name: b, size: 60 KiB}]\ncommands: [{fill: a, pattern: 1}, {copy: a, to: b}]")}, 1, "room.yaml:3: #2 copy"},

@@ -96,8 +96,9 @@ GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_h
 GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, int alone);
 
 // gw_inline_run carries out c, a GW_LAUNCH behind nothing, on a queue of such a device that nobody
-// else uses, and says how many nanoseconds it took: of this thread's processor time, or of the clock's.
-GW_HIDDEN cl_int gw_inline_run(gw_cmd *c, const void *args, gw_args *set, int processor, int64_t *took);
+// else uses, and says whether the kernel ran, and how many nanoseconds of this thread's processor time it took.
+enum { GW_RAN, GW_REFUSED, GW_NO_ROOM }; // the last: on this thread's stack
+GW_HIDDEN cl_int gw_inline_run(gw_cmd *c, const void *args, gw_args *set, int *ran, int64_t *took);
 
 // gw_rect enqueues a rectangle, row by row where OpenCL does not take it whole: then
 // the last row waits for the others, so that its event is the end of them all.

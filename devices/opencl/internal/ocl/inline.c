@@ -6,10 +6,11 @@
 #include <pthread.h>
 #include <time.h>
 
-static int64_t ns(clockid_t clock)
+// processor_ns is this thread's processor time.
+static int64_t processor_ns(void)
 {
 	struct timespec t;
-	clock_gettime(clock, &t);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
@@ -40,20 +41,23 @@ static int gw_roomy(void)
 #endif
 }
 
-cl_int gw_inline_run(gw_cmd *c, const void *args, gw_args *set, int processor, int64_t *took)
+cl_int gw_inline_run(gw_cmd *c, const void *args, gw_args *set, int *ran, int64_t *took)
 {
 	cl_command_queue q = (cl_command_queue)c->queue;
 	*took = 0;
+	*ran = GW_NO_ROOM;
 	if (!gw_roomy())
-		return CL_OUT_OF_RESOURCES;
+		return CL_SUCCESS;
+	*ran = GW_REFUSED;
 	gw_compiles(0);
 	cl_int err = gw_set_args(c, args, set);
-	clockid_t clock = processor ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC; // the former is a system call
-	int64_t began = ns(clock);
+	int64_t began = processor_ns();
 	if (err == CL_SUCCESS)
 		err = gw_run_here(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL);
-	if (err == CL_SUCCESS)
-		err = clFinish(q); // it has ended already: this makes sure
-	*took = ns(clock) - began;
+	if (err != CL_SUCCESS)
+		return err;
+	*ran = GW_RAN;
+	err = gw_finish(c->queue); // it has ended already: this makes sure
+	*took = processor_ns() - began;
 	return err;
 }

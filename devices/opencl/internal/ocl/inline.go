@@ -12,16 +12,22 @@ import (
 	"unsafe"
 )
 
+// Run is what has become of a RunInline.
+type Run int
+
+// Where it has not run, it may be submitted elsewhere.
+const (
+	Ran     Run = C.GW_RAN     // well, or as the status says
+	Refused Run = C.GW_REFUSED // it has not: as the status says
+	NoRoom  Run = C.GW_NO_ROOM // it has not: this thread has less stack than OpenCL's own
+)
+
 // RunInline sets the arguments of c, a launch, as Submit does, and runs it in this thread: c's queue
-// is of a device that does so, and nobody else's meanwhile. It returns how long the kernel took,
-// by the clock, or of this thread's processor time, which costs more to ask for. A thread with less stack
-// than OpenCL's own does not run it: CL_OUT_OF_RESOURCES.
-func (c *Command) RunInline(args []byte, set SetArgs, processor bool) (time.Duration, Status) {
-	by := C.int(0)
-	if processor {
-		by = 1
-	}
+// is of a device that does so, and nobody else's meanwhile. It returns how much of this thread's processor time
+// the kernel took.
+func (c *Command) RunInline(args []byte, set SetArgs) (time.Duration, Run, Status) {
 	var took C.int64_t
-	st := C.gw_inline_run((*C.gw_cmd)(unsafe.Pointer(c)), unsafe.Pointer(first(args)), set.c, by, &took)
-	return time.Duration(took), Status(st)
+	var ran C.int
+	st := C.gw_inline_run((*C.gw_cmd)(unsafe.Pointer(c)), unsafe.Pointer(first(args)), set.c, &ran, &took)
+	return time.Duration(took), Run(ran), Status(st)
 }

@@ -1,0 +1,112 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"godwit/devices/opencl/internal/ocl"
+)
+
+// twin is a program built for the inline device (inline.go), a second time. Programs that were linked, or made of
+// binaries, have none. close is safe with nil.
+type twin struct {
+	host    *host
+	source  []byte // immutable
+	options string // immutable
+
+	state atomic.Int32 // twinUnbuilt and so on
+
+	mu     sync.Mutex
+	closed bool        // protected by mu
+	cl     ocl.Program // protected by mu; released with the twin
+}
+
+// What has become of a twin.
+const (
+	twinUnbuilt int32 = iota
+	twinBuilding
+	twinReady
+	twinRefused
+)
+
+// newTwin is the twin of a program of OpenCL C; nothing is built yet.
+func (h *host) newTwin(source []byte, options string) *twin {
+	if h.inline == nil {
+		return nil
+	}
+	return &twin{host: h, source: source, options: options}
+}
+
+// ready reports whether there are kernels; the first who asks has a goroutine build them.
+func (t *twin) ready() bool {
+	if t.state.CompareAndSwap(twinUnbuilt, twinBuilding) {
+		t.build()
+	}
+	return t.state.Load() == twinReady
+}
+
+func (t *twin) build() {
+	t.host.builds.Go(func() {
+		cl := t.compile()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		switch {
+		case cl == 0:
+			t.state.Store(twinRefused)
+		case t.closed:
+			cl.Release()
+		default:
+			t.cl = cl
+			t.state.Store(twinReady)
+		}
+	})
+}
+
+// compile is 0 where there can be no twin: the compiler refuses, or there are variables of the
+// program's, which would be there twice.
+func (t *twin) compile() ocl.Program {
+	x := t.host.inline
+	p, st := t.host.context.NewProgram(t.source)
+	if st != 0 {
+		return 0
+	}
+	st = p.Build([]ocl.DeviceID{x.device.ID}, t.host.edge.options(t.options))
+	if st == 0 {
+		globals, st := p.BuildInfo(x.device.ID, ocl.BuildGlobals)
+		if st == 0 && len(globals) > 0 && !slices.ContainsFunc(globals, func(b byte) bool { return b != 0 }) {
+			return p
+		}
+	}
+	p.Release()
+	return 0
+}
+
+// kernel makes a kernel of the twin; 0 where it is not built, or cannot be.
+func (t *twin) kernel(name string) ocl.Kernel {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cl == 0 {
+		return 0
+	}
+	k, st := t.cl.NewKernel(name)
+	if st != 0 {
+		return 0
+	}
+	return k
+}
+
+// close gives the twin up; kernels of it keep what they need.
+func (t *twin) close() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cl != 0 {
+		t.cl.Release()
+	}
+	t.closed, t.cl = true, 0
+}
