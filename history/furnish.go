@@ -16,7 +16,7 @@ import (
 const staging = 4 << 20 // bytes
 
 func (r *replay) setUp() error {
-	o := runtime.Options{Name: r.cfg.Name, Gap: r.cfg.Gap, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec, Staging: staging, WholeBelow: 1, Policy: r.policy, NoEviction: r.policy == nil}
+	o := runtime.Options{Name: r.cfg.Name, Gap: r.cfg.Gap, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec, Staging: staging, Chunk: r.cfg.Chunk, WholeBelow: 1, Policy: r.policy, NoEviction: r.policy == nil}
 	if r.cfg.Whole {
 		o.WholeBelow = math.MaxUint64
 	}

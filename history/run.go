@@ -35,10 +35,11 @@ type Config struct {
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
 	Strike     *Strike // the one call that is struck; nil is none
 	NoPeer     bool
-	Gap        bool // copies may run on over gaps (runtime.Options.Gap); links with the host have a latency
-	Links      bool // links between devices are open from the start
-	Waits      bool // an enqueue that finds no room waits for some, under a context that soon ends
-	NoSVM      bool // no root lies over shared virtual memory
+	Gap        bool   // copies may run on over gaps (runtime.Options.Gap); links with the host have a latency
+	Chunk      uint64 // most bytes of a chunk of a copy; 0 leaves that to its size
+	Links      bool   // links between devices are open from the start
+	Waits      bool   // an enqueue that finds no room waits for some, under a context that soon ends
+	NoSVM      bool   // no root lies over shared virtual memory
 	OutOfOrder bool
 	Unchecked  bool          // leave Context.Check out of every step but the last
 	Patience   time.Duration // after which a run that does not end counts as hung; 0 is 30 s

@@ -37,6 +37,9 @@ type Options struct {
 	Links []Link
 	// Staging is how many bytes of memory copies are staged in at most; 0 is 256 MiB.
 	Staging uint64
+	// Chunk is how many bytes a copy that goes in chunks has in one at most; 0 leaves that to
+	// its size and the link.
+	Chunk uint64
 	// Figures are what other contexts over the same devices have measured of the links
 	// between them; nil has this one measure for itself, which takes some tens of
 	// milliseconds for each pair of discrete devices.

@@ -99,13 +99,13 @@ type Mover struct {
 	costs  []cost          // immutable once measured: from*len(mems)+to
 	reach  []reach         // immutable once open: as costs
 	own    *storage.Host   // immutable: ordinary host memory
-	open   []devices.Queue // hidden ones that are not closed; appended to by Open, then of who has set closed
+	open   []devices.Queue // hidden ones that are not closed; appended to by Open and who opens links, then of who has set closed
 	lanes  lanes
 	copies sync.Pool // of *userCopy
 	links  links
 
 	figures *Figures // immutable once measured
-	last    lastLeg  // has its own lock
+	last    lastLegs // has its own lock
 
 	submit sync.Mutex      // held over each Submit
 	leg    devices.Command // protected by submit: its ends and Late are clear between uses
@@ -135,6 +135,9 @@ type Mover struct {
 type memory struct {
 	Memory
 	in, out  devices.Queue
+	push     devices.Queue      // for copies into others' windows; set before links are open, nil where it has no arena in one
+	pull     devices.Queue      // for copies out of others' windows; likewise
+	all      [4]devices.Queue   // in, out, push and pull
 	view     devices.Viewer     // not nil: its blocks are bytes of this process
 	peer     devices.PeerCopier // not nil: its queues may reach other devices' blocks
 	locker   devices.PageLocker // not nil: it has page-locked memory
@@ -188,6 +191,7 @@ func Open(opts Options) (*Mover, error) {
 	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0), short: -1}
 	m.by = devices.ExecutorOr(opts.Executor)
 	m.line.SleepBy(m.by.Sleeper())
+	m.line.OnLook(m.last.poll)
 	m.landed = m.by.Cond(&m.mu)
 	m.lanes.init(m)
 	if opts.Profiling {
@@ -221,6 +225,7 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 	if x.in, err = m.openQueue(of, "in"); err == nil {
 		x.out, err = m.openQueue(of, "out")
 	}
+	x.all = [4]devices.Queue{x.in, x.out}
 	return err
 }
 
@@ -269,8 +274,9 @@ func (m *Mover) Owns(line *mem.Timeline) bool {
 // Close, and of lost devices, there is nothing to start.
 func (m *Mover) Flush() {
 	for i := range m.mems {
-		_ = m.mems[i].in.Flush()
-		_ = m.mems[i].out.Flush()
+		for _, q := range m.queuesOf(i) {
+			_ = q.Flush()
+		}
 	}
 }
 
@@ -326,10 +332,19 @@ func (m *Mover) Abort(cause error) {
 	}
 	m.mu.Unlock()
 	for i := range m.mems {
-		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {
+		for _, q := range m.queuesOf(i) {
 			devices.Abort(q, cause)
 		}
 	}
+}
+
+// queuesOf are the hidden queues of a memory.
+func (m *Mover) queuesOf(i int) []devices.Queue {
+	x := &m.mems[i]
+	if m.links.is(linksOpen) && x.pull != nil {
+		return x.all[:]
+	}
+	return x.all[:2]
 }
 
 // aborted is why no transfer begins any more.

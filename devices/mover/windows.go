@@ -29,6 +29,7 @@ const (
 	leastWindow = 64 << 10  // bytes: with smaller ones there is no way by window
 	windowPart  = 64        // of a device's memory, which staging takes at most one of
 	windowSlots = 4         // of a ring: one is read into, one left, one under way, one free
+	mixedSlots  = 2         // of a mixed ring: one is read into, or written out of, while the link has the other
 	windowTries = 64        // blocks that are made until one lies in a window
 	leastHop    = 64 << 10  // bytes of a chunk
 )
@@ -53,7 +54,7 @@ type links struct {
 	costs  []linkCost      // as there; immutable once open
 	arenas []*arena        // by memory, nil where there is none; immutable once open, until Close; regions: Mover.mu
 	share  uint64          // bytes of an extent; immutable once open
-	pulls  []atomic.Bool   // as there: a memory's queue copies out of the other's arena into any block
+	shared []atomic.Bool   // as there: the second memory's queues copy between the first one's arena and any block of theirs
 	why    error           // immutable once failed
 	done   chan struct{}   // closed when open or failed
 	ctx    context.Context // ends with the mover
@@ -73,7 +74,7 @@ var (
 
 func (l *links) init(n int) {
 	l.there, l.costs, l.arenas = make([]bool, n*n), make([]linkCost, n*n), make([]*arena, n)
-	l.pulls = make([]atomic.Bool, n*n)
+	l.shared = make([]atomic.Bool, n*n)
 	l.done = make(chan struct{})
 	l.ctx, l.stop = context.WithCancel(context.Background())
 }
@@ -164,6 +165,7 @@ func (m *Mover) openLinks() {
 		for _, i := range p {
 			if l.arenas[i] == nil {
 				l.arenas[i] = m.newWindow(i)
+				m.openLinkQueues(i)
 			}
 		}
 	}
@@ -173,12 +175,28 @@ func (m *Mover) openLinks() {
 		}
 	}
 	l.state.Store(int32(linksOpen))
-	for _, p := range m.pairs() {
-		m.measureLink(l.ctx, p[0], p[1])
-		m.measureLink(l.ctx, p[1], p[0])
+	if why := m.aborted(); why != nil {
+		m.Abort(why) // what it did not know of
 	}
+	m.measureLinks(l.ctx)
 	if l.ctx.Err() == nil && m.opts.OnWays != nil {
 		m.opts.OnWays()
+	}
+}
+
+// openLinkQueues opens a memory's queues for pushes and for pulls. In those for other copies, or in one, they would hold
+// up what comes behind them: queues out of order may yet run one command at a time.
+func (m *Mover) openLinkQueues(i int) {
+	x := &m.mems[i]
+	if m.links.arenas[i] == nil {
+		return
+	}
+	push, err := m.openQueue(x.Memory, "push")
+	if err != nil {
+		return
+	}
+	if pull, err := m.openQueue(x.Memory, "pull"); err == nil {
+		x.push, x.pull, x.all[2], x.all[3] = push, pull, push, pull
 	}
 }
 
@@ -348,28 +366,25 @@ func (m *Mover) linkCost(from, to mem.MemoryID, way mem.Way) *cost {
 	return known
 }
 
-// mostPulled is up to how many bytes a ring by window goes by pulls: out of the source's window the destination
-// copies straight into its block. All of that is OpenCL's from the start, so that nobody looks at anything
-// in between; but it reaches nine tenths of what hops do (docs/measured.md).
-const mostPulled = 128 << 20
-
-// pulls reports whether a ring goes by pulls.
-func (x *ring) pulls() bool {
-	return x.way == mem.Windows && x.n == 1 && x.size <= mostPulled &&
-		x.m.links.pulls[int(x.src.Memory)*len(x.m.mems)+int(x.dsts[0].dst.Memory)].Load()
+// mixes reports whether a ring by window goes by pushes and pulls (cuts.go).
+func (x *ring) mixes() bool {
+	return x.way == mem.Windows && x.n == 1 && x.m.links.mixes(int(x.src.Memory), int(x.dsts[0].dst.Memory), len(x.m.mems))
 }
+
+// mixes reports whether each of two memories' queues, of n memories, reaches the other's arena.
+func (l *links) mixes(i, j, n int) bool { return l.shared[i*n+j].Load() && l.shared[j*n+i].Load() }
 
 // shapeLinked chooses the chunk of a ring over links.
 func (x *ring) shapeLinked() {
 	m := x.m
-	x.pull = x.pulls()
+	x.mixed = x.mixes()
 	best := m.linkCost(x.src.Memory, x.dsts[0].dst.Memory, x.way).chunk(x.size)
 	most := pages(x.size)
-	if x.way == mem.Windows {
+	switch {
+	case x.mixed:
+		best, most = mixedChunk(x.size), min(most, m.links.share/mixedSlots)
+	case x.way == mem.Windows:
 		most = min(most, m.links.share/windowSlots)
-	}
-	if x.pull {
-		best = most // to pull goes on slower while more is read
 	}
 	if c := m.opts.Chunk; c != 0 {
 		most = min(most, c)
@@ -379,8 +394,8 @@ func (x *ring) shapeLinked() {
 
 // take gives x an extent on each memory that its chunks pass. mu is held.
 func (l *links) take(x *ring) bool {
-	chunks := (x.size + x.chunk - 1) / x.chunk
-	want := min(chunks*x.chunk, max(l.share/x.chunk, 1)*x.chunk)
+	slots, stages := x.wantsSlots()
+	want := min(slots*x.chunk, max(l.share/x.chunk, 1)*x.chunk)
 	least := uint64(0)
 	take := func(id mem.MemoryID) bool {
 		e, ok := l.arenas[id].take(want, x.chunk)
@@ -393,8 +408,8 @@ func (l *links) take(x *ring) bool {
 		return ok
 	}
 	ok := take(x.src.Memory)
-	for _, a := range x.dsts[:x.n] {
-		ok = ok && (x.pull || take(a.dst.Memory))
+	for _, a := range x.dsts[:stages-1] {
+		ok = ok && take(a.dst.Memory)
 	}
 	if !ok {
 		x.giveWindows()

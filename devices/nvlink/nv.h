@@ -17,7 +17,7 @@ typedef struct flight {
 	gw_gate *gates;
 	gw_hook hook;
 	uint64_t arg, id;
-	int64_t times[2];
+	int64_t stamps[GW_STAMPS];
 } flight;
 
 typedef struct list { flight *head, *tail; } list;

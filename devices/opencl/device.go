@@ -33,9 +33,10 @@ type Device struct {
 	node     int // of the NUMA nodes
 	pinned   *storage.PinnedNodes
 	landings landings
-	direct   bool         // immutable: blocks are in this process's memory; see direct.go
-	busy     atomic.Int32 // queues and modules not yet closed
-	lost     atomic.Bool  // the device reported that it is gone
+	linkCopy atomic.Pointer[kernel] // set once; see linkcopy.go
+	direct   bool                   // immutable: blocks are in this process's memory; see direct.go
+	busy     atomic.Int32           // queues and modules not yet closed
+	lost     atomic.Bool            // the device reported that it is gone
 	closed   atomic.Bool
 }
 
@@ -97,6 +98,7 @@ func (d *Device) shut() error {
 	err := errors.Join(d.memory.Close(), d.pinned.Close())
 	d.store.close()
 	d.closeLandings()
+	d.closeLinkCopy()
 	_ = d.service.Finish() // only errors of a lost device, which is going anyway
 	d.service.Release()
 	return err

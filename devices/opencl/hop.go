@@ -24,6 +24,7 @@ import (
 type hop struct {
 	copy  nvlink.Copy
 	gates []nvlink.Gate
+	told  uint64 // when its end was told, by hostNow, where its queue keeps times
 }
 
 // fillHop is a copy into a window of r's device out of one of another.
@@ -35,7 +36,10 @@ func (r *record) fillHop(cmd *devices.Command, from *Device) error {
 		c.Dst, c.DstOff, err = d.windowed(&cmd.Dst, cmd.Size)
 	}
 	if err == nil && c.Dst == nil && c.Src != nil && r.fillPull(cmd, from) {
-		return r.dst(d, &cmd.Dst, cmd.Size)
+		if err = r.dst(d, &cmd.Dst, cmd.Size); err == nil {
+			r.byLinkCopy(cmd)
+		}
+		return err
 	}
 	if err == nil && (c.Src == nil || c.Dst == nil) {
 		err = fmt.Errorf("both blocks have to lie in windows, or the first in one that is shared: %w", mem.ErrInvalidOperation)
@@ -65,7 +69,28 @@ func (r *record) fillPull(cmd *devices.Command, from *Device) bool {
 	return r.cmd.Src != 0
 }
 
-// hopsFrom reports whether copies from a device can be nothing but hops, or pulls.
+// fillPush has OpenCL copy into a window that the other device has shared: fillPull the other way round.
+func (r *record) fillPush(cmd *devices.Command, to *Device) error {
+	d := r.q.dev
+	addr, err := to.memory.Address(cmd.Dst.Block, cmd.Dst.Off, cmd.Size)
+	if err != nil {
+		return err
+	}
+	r.cmd.Op = ocl.Copy
+	if r.cmd.Dst, r.cmd.DstOff = to.store.viewed(addr, d); r.cmd.Dst == 0 {
+		return fmt.Errorf("device %s: copy to device %s: the block has to lie in a window that is shared: %w", d.name, to.name, mem.ErrInvalidOperation)
+	}
+	if err := d.Connected(to); err != nil {
+		return fmt.Errorf("device %s: copy to device %s: %w", d.name, to.name, err)
+	}
+	if err := r.src(d, &cmd.Src, cmd.Size); err != nil {
+		return err
+	}
+	r.byLinkCopy(cmd)
+	return nil
+}
+
+// hopsFrom reports whether copies from a device, or to it, can be nothing but hops, pulls, or pushes.
 func (d *Device) hopsFrom(o *Device) bool { return d.isDiscrete() && o.isDiscrete() }
 
 // windowed finds the window of a part of a block.
@@ -87,11 +112,8 @@ func (r *record) giveHop() error {
 	}
 	c := &x.copy
 	c.Gates, c.ID = x.gates, uint64(r.index)
-	c.Hook = nvlink.Hook{Func: ocl.HopEnded(), Arg: h.sink.HopBegins(false)}
-	if r.q.timing {
-		r.times.Submitted = hostNow()
-		r.times.Started = r.times.Submitted
-	}
+	c.Hook = nvlink.Hook{Func: ocl.HopEnded(), Arg: r.tag.Hop()}
+	h.sink.HopBegins(false)
 	if err := e.Start(c); err != nil {
 		h.sink.HopBegins(true)
 		return fmt.Errorf("copy to device %s: %w", r.q.dev.name, err)

@@ -361,7 +361,7 @@ func (r *record) Carried(err error) {
 		r.times.Ended = hostNow()
 		if t, ok := q.dev.onDevice(r.times); ok {
 			h.mu.Lock()
-			q.keepLocked(r.point.Seq, t)
+			q.keepLocked(r.point.Seq, t, false)
 			h.mu.Unlock()
 		}
 	}

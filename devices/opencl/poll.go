@@ -14,18 +14,27 @@ import (
 // back, it asks for what OpenCL has of what that waits for. It reports whether it
 // is worth asking again soon.
 func (h *host) poll(q *Queue, p mem.Point) (again bool) {
+	again, _ = h.pollStatus(q, p)
+	return again
+}
+
+// notAsked is the status of a command that OpenCL was not asked for.
+const notAsked = -1
+
+// pollStatus is poll; st is what OpenCL said of the command itself, or notAsked.
+func (h *host) pollStatus(q *Queue, p mem.Point) (again bool, st ocl.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
 	if r == nil || r.state != native && r.state != held || r.told {
-		return false
+		return false, notAsked
 	}
 	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
 	defer h.leaveLocked(r)
 	if h.hopping > 0 || len(h.followers) > 0 {
 		h.followHopsLocked()
 		if r.state != native || r.told || r.hops {
-			return r.state != ended
+			return r.state != ended, notAsked
 		}
 	}
 	if r.state == held { // by what OpenCL has, perhaps; no deeper: there may be many
@@ -33,6 +42,9 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 			w := r.waits[i].Point
 			x := h.lines[w.Line]
 			if x == nil {
+				h.mu.Unlock()
+				again = w.Look() || again
+				h.mu.Lock()
 				continue
 			}
 			if y := x.flight.get(w.Seq); y != nil && y.state == native {
@@ -41,9 +53,10 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool) {
 				h.mu.Lock()
 			}
 		}
-		return again || r.follows // somebody has seen the hop's end, and is about to go on
+		return again || r.follows, notAsked // somebody has seen the hop's end, and is about to go on
 	}
-	return h.lookLocked(r) > 0 && r.state == native && !r.told
+	st = h.lookLocked(r)
+	return st > 0 && r.state == native && !r.told, st
 }
 
 // lookLocked asks OpenCL how r is, and ends it where it has ended well. r has users raised; mu is

@@ -38,12 +38,15 @@ type Queue struct {
 	leaves  atomic.Bool // there is one, for who does not hold host.mu
 	abort   error       // protected by host.mu: why nothing is given to OpenCL any more; nil until Abort
 	times   []timed     // protected by host.mu; nil without profiling
+	hands   Handovers   // protected by host.mu: of the hop handsOf
+	handsOf uint64      // protected by host.mu: the sequence of the hop that ended last
 	quiet   quiet
 }
 
 type timed struct {
-	seq uint64
-	t   devices.Times
+	seq    uint64
+	t      devices.Times
+	byHost bool // t is by the host's clock
 }
 
 // Times are kept for so many commands at first, and for as many as there have been
@@ -216,7 +219,7 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 		return false
 	}
 	q.giveHere()
-	h.poll(q, p)
+	_, st := h.pollStatus(q, p)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
@@ -227,6 +230,8 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 		return true
 	case r.state != native || r.hops:
 		return r.begun.Load()
+	case r.batch == nil && st >= 0:
+		return st == ocl.Running || st == ocl.Complete
 	}
 	r.users++ // keeps the event
 	e := r.event
@@ -234,7 +239,7 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 		e = r.batch.legs[0].Event
 	}
 	h.mu.Unlock()
-	st := e.Status()
+	st = e.Status()
 	h.mu.Lock()
 	h.leaveLocked(r)
 	return st == ocl.Running || st == ocl.Complete
@@ -242,12 +247,16 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 
 // Times implements devices.Profiler.
 func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
-	q.dev.host.mu.Lock()
-	defer q.dev.host.mu.Unlock()
-	if p.Line != q.line || !q.timing || q.times[p.Seq%uint64(len(q.times))].seq != p.Seq {
+	if p.Line != q.line || !q.timing {
 		return devices.Times{}, false
 	}
-	return q.times[p.Seq%uint64(len(q.times))].t, true
+	q.dev.host.mu.Lock()
+	k := q.times[p.Seq%uint64(len(q.times))]
+	q.dev.host.mu.Unlock()
+	if k.byHost && k.seq == p.Seq {
+		return q.dev.onDevice(k.t) // which may wait for OpenCL
+	}
+	return k.t, k.seq == p.Seq
 }
 
 // keepTimesLocked keeps the times of a command that OpenCL has ended. One that was held was enqueued
@@ -260,15 +269,15 @@ func (q *Queue) keepTimesLocked(r *record) {
 	if r.times.Submitted != 0 {
 		t[0] -= min(t[0], r.times.Submitted-r.times.Queued)
 	}
-	q.keepLocked(r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]})
+	q.keepLocked(r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]}, false)
 }
 
 // keepLocked keeps times, in a ring that grows while it may.
-func (q *Queue) keepLocked(seq uint64, t devices.Times) {
+func (q *Queue) keepLocked(seq uint64, t devices.Times, byHost bool) {
 	for n := uint64(len(q.times)); seq >= n && n < mostTimes; n *= 2 {
 		q.times = append(q.times, make([]timed, n)...)
 	}
-	q.times[seq%uint64(len(q.times))] = timed{seq, t}
+	q.times[seq%uint64(len(q.times))] = timed{seq, t, byHost}
 }
 
 // Abort implements devices.Aborter. What OpenCL has been given it does not take back.

@@ -313,6 +313,9 @@ func (h *host) toldLocked(r *record, st ocl.Status, callback bool) {
 		return
 	}
 	r.told, r.status = true, r.q.dev.sees(st)
+	if r.hops && r.q.timing {
+		r.hop.told = hostNow()
+	}
 	if r.state == native {
 		h.settleLocked(r)
 	}
@@ -394,10 +397,7 @@ func (h *host) finishLocked(r *record, err error) {
 	case q.timing && err == nil && r.event != 0:
 		q.keepTimesLocked(r)
 	case q.timing && err == nil && r.hops:
-		r.times.Ended = hostNow()
-		if t, ok := q.dev.onDevice(r.times); ok {
-			q.keepLocked(r.point.Seq, t)
-		}
+		q.keepHandoversLocked(r)
 	}
 	if r.batch != nil {
 		h.endedLocked(r.batch)

@@ -250,6 +250,7 @@ func (d *Device) Share(b mem.Block, other devices.Device) error {
 		return err
 	}
 	s, o := d.store, other.(*Device) // link says so
+	o.openLinkCopy()
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
 	s.mu.Lock()

@@ -43,7 +43,7 @@ func (m *Copier) Execute(cmd *devices.Command) (ok bool, err error) {
 		s, _ := devices.RectSpan(r.Region, r.SrcRow, r.SrcSlice)
 		return true, m.with(cmd, d, s, func(dst, src []byte) { CopyRect(dst, src, r) })
 	case devices.OpFill:
-		dst, unpin, err := m.bytes(&cmd.Dst, nil, cmd.Size)
+		dst, unpin, err := m.bytes(&cmd.Dst, nil, false, cmd.Size)
 		if err != nil {
 			return true, fmt.Errorf("fill: %w", err)
 		}
@@ -56,12 +56,12 @@ func (m *Copier) Execute(cmd *devices.Command) (ok bool, err error) {
 
 // with reaches both ends of a copy and keeps them in place during f.
 func (m *Copier) with(cmd *devices.Command, dstSize, srcSize uint64, f func(dst, src []byte)) error {
-	dst, unpinDst, err := m.bytes(&cmd.Dst, nil, dstSize)
+	dst, unpinDst, err := m.bytes(&cmd.Dst, &cmd.Src, true, dstSize)
 	if err != nil {
 		return fmt.Errorf("%v: destination: %w", cmd.Op, err)
 	}
 	defer unpinDst.unpin(&cmd.Dst)
-	src, unpinSrc, err := m.bytes(&cmd.Src, &cmd.Dst, srcSize)
+	src, unpinSrc, err := m.bytes(&cmd.Src, &cmd.Dst, false, srcSize)
 	if err != nil {
 		return fmt.Errorf("%v: source: %w", cmd.Op, err)
 	}
@@ -84,16 +84,16 @@ func (p pinned) unpin(l *devices.Loc) {
 	}
 }
 
-// bytes reaches size bytes at l, pinned where they are a block's; to is where they are
-// copied to, nil where they are the destination.
-func (m *Copier) bytes(l, to *devices.Loc, size uint64) ([]byte, pinned, error) {
+// bytes reaches size bytes at l, pinned where they are a block's; other is the other end of
+// the copy, nil of a fill, and into says that l is where it goes.
+func (m *Copier) bytes(l, other *devices.Loc, into bool, size uint64) ([]byte, pinned, error) {
 	if l.Device == nil {
 		return l.Bytes[l.Off : l.Off+size], pinned{}, nil
 	}
 	from, shift := pinner(m.memory), m.shift
 	if l.Device != m.self {
 		var err error
-		if from, shift, err = m.peer(l, to); err != nil {
+		if from, shift, err = m.peer(l, other, into); err != nil {
 			return nil, pinned{}, err
 		}
 	}
@@ -105,12 +105,12 @@ func (m *Copier) bytes(l, to *devices.Loc, size uint64) ([]byte, pinned, error) 
 }
 
 // peer is how self gets at a block of another device.
-func (m *Copier) peer(l, to *devices.Loc) (pinner, uint64, error) {
+func (m *Copier) peer(l, other *devices.Loc, into bool) (pinner, uint64, error) {
 	if dev, ok := l.Device.(devices.HostBacked); ok {
 		return dev, 0, nil
 	}
-	if w, ok := m.self.(windowed); ok && to != nil {
-		return w.windows().reach(to, l)
+	if w, ok := m.self.(windowed); ok && other != nil {
+		return w.windows().reach(other, l, into)
 	}
 	return nil, 0, fmt.Errorf("device %s cannot reach the memory of %s: %w", m.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
 }

@@ -20,10 +20,10 @@ type WindowSet struct {
 
 	mu    sync.RWMutex
 	links map[*WindowSet]bool // protected by mu: connected with
-	given map[shared]bool     // protected by mu: blocks that others copy from into any of theirs
+	given map[shared]bool     // protected by mu: blocks that others copy from, and into, whatever block of theirs
 }
 
-// shared is a block that another device may copy from.
+// shared is a block that another device may copy from and into.
 type shared struct {
 	addr uint64
 	with *WindowSet
@@ -101,7 +101,7 @@ func (w *WindowSet) Share(b mem.Block, d devices.Device) error {
 	return nil
 }
 
-// shares reports whether o copies out of b into any of its blocks.
+// shares reports whether o copies between b and any of its blocks.
 func (w *WindowSet) shares(b mem.Block, o *WindowSet) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -109,14 +109,14 @@ func (w *WindowSet) shares(b mem.Block, o *WindowSet) bool {
 }
 
 // reach is how self gets at blocks of another device, in whose window l lies, to copy
-// them into own.
-func (w *WindowSet) reach(own, l *devices.Loc) (pinner, uint64, error) {
+// them into own, or, where out says so, to copy own into them.
+func (w *WindowSet) reach(own, l *devices.Loc, out bool) (pinner, uint64, error) {
 	o, err := w.other(l.Device)
 	if err == nil {
 		err = w.Connected(l.Device)
 	}
-	if err == nil && (!o.InWindow(l.Block) || own.Device != w.self || !w.InWindow(own.Block) && !o.shares(l.Block, w)) {
-		err = fmt.Errorf("device %s: a copy from %s: both blocks have to lie in windows, or the first in one that is shared: %w", w.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
+	if err == nil && (!o.InWindow(l.Block) || own.Device != w.self || (out || !w.InWindow(own.Block)) && !o.shares(l.Block, w)) {
+		err = fmt.Errorf("device %s: a copy from %s, or to it: both blocks have to lie in windows, or the other's in one that is shared: %w", w.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
 	}
 	if err != nil {
 		return nil, 0, err

@@ -49,10 +49,11 @@ const (
 	direct linkKind = iota // blocks lie in windows
 	pulled                 // blocks are in slabs that were there before, and go by window
 	hopped                 // and no window is shared
+	mixed                  // as pulled, in small chunks, of which half are pushed
 	linkKinds
 )
 
-func (k linkKind) String() string { return [...]string{"direct", "pulled", "hopped"}[k] }
+func (k linkKind) String() string { return [...]string{"direct", "pulled", "hopped", "mixed"}[k] }
 
 // linkedHouse is all OpenCL devices of a platform, with links between them.
 func linkedHouse(platform string, kind linkKind) func(*history.Faults) ([]devices.Device, error) {
@@ -117,8 +118,11 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 			kind = linkKind(only)
 		}
 		cfg := history.Config{
-			Name: fmt.Sprintf("links/%v/outOfOrder=%t", kind, runs&2 != 0),
-			Open: linkedHouse(platform, kind), OutOfOrder: runs&2 != 0, Links: true, Unchecked: ops > 250,
+			Name: fmt.Sprintf("links/%v/outOfOrder=%t", kind, runs/int(linkKinds)%2 != 0),
+			Open: linkedHouse(platform, kind), OutOfOrder: runs/int(linkKinds)%2 != 0, Links: true, Unchecked: ops > 250,
+		}
+		if kind == mixed {
+			cfg.Chunk = 4096
 		}
 		if runs%5 == 3 { // more data than memory
 			cfg.Policy, cfg.Cap = []string{"lru", "cost"}[runs/5%2], 8<<10
@@ -144,5 +148,7 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 	t.Logf("over links: first seed %d: %d histories, %d commands, %d failed, %d blocks evicted, %d bytes moved, %d bytes read and compared",
 		first, runs, total.Commands, total.Failed, total.Evictions, total.BytesMoved, total.BytesRead)
 	require.Positive(t, total.BytesMoved)
-	require.Positive(t, total.Evictions)
+	if runs > 3 { // one of them had a cap
+		require.Positive(t, total.Evictions)
+	}
 }

@@ -33,7 +33,8 @@ Godwit's runtime, a kernel that needs it, the driver's copy alone; beside them
 what the vendor does for the same work (one cl_mem that kernels on both devices
 use in turn), clEnqueueCopyBuffer between the devices, and how fast each device
 reads and writes pinned memory. Where GPUs have links (NVLink), CUDA's own copy of as
-many bytes is the limit, and "of it" what a migration reaches. The vendor's part runs in a process of its own.
+many bytes is the limit, and "of it" what a migration reaches; copies of up to 4 MiB are
+taken apart, from hand to hand. The vendor's part runs in a process of its own.
 Times are medians, and include the host's waiting; contents are checked.
 
 "One to all" is one buffer, wanted on all other devices at once, where there are three
@@ -165,6 +166,13 @@ func printBenchMigrate(w io.Writer, r *migratebench.Report) {
 		t = newTable(w, 2, "over the links", "way", "size", "godwit", "GB/s", "CUDA's own", "GB/s", "of it", "through the host", "GB/s")
 		for _, l := range r.Linked {
 			t.AppendRow([]any{l.What, l.Way, humanize.IBytes(l.Size), took(l.Godwit), gbs(l.Size, l.Godwit), took(l.CUDA), gbs(l.Size, l.CUDA), ofLimit(l.Godwit, l.CUDA), took(l.Pinned), gbs(l.Size, l.Pinned)})
+		}
+		t.Render()
+	}
+	if len(r.Pieces) > 0 {
+		t = newTable(w, 2, "piece by piece", "size", "median")
+		for _, p := range r.Pieces {
+			t.AppendRow([]any{p.What, humanize.IBytes(p.Size), took(p.Time)})
 		}
 		t.Render()
 	}

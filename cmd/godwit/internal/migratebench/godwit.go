@@ -232,12 +232,7 @@ func (b *bench) move(ctx context.Context, from, to int, n uint64) (m Move, err e
 		_, err := timed(ctx, func() (runtime.Event, error) { return b.touch(ctx, from, buf) })
 		return err
 	}
-	if m.Godwit, err = median(ctx, b.Reps, func() (time.Duration, error) {
-		if err := home(); err != nil {
-			return 0, err
-		}
-		return timed(ctx, func() (runtime.Event, error) { return b.queues[to].EnqueueMigrate(ctx, []*runtime.Buffer{buf}, 0) })
-	}); err != nil {
+	if m.Godwit, err = b.migration(ctx, to, buf, b.Reps, home); err != nil {
 		return m, err
 	}
 	if m.GodwitKernel, err = median(ctx, b.Reps, func() (time.Duration, error) {
@@ -257,6 +252,16 @@ func (b *bench) move(ctx context.Context, from, to int, n uint64) (m Move, err e
 		return m, err
 	}
 	return m, b.bare(ctx, &m)
+}
+
+// migration is the median time of migrating a buffer, of which home has the latest content elsewhere.
+func (b *bench) migration(ctx context.Context, to int, buf *runtime.Buffer, reps int, home func() error) (time.Duration, error) {
+	return median(ctx, reps, func() (time.Duration, error) {
+		if err := home(); err != nil {
+			return 0, err
+		}
+		return timed(ctx, func() (runtime.Event, error) { return b.queues[to].EnqueueMigrate(ctx, []*runtime.Buffer{buf}, 0) })
+	})
 }
 
 func block(d devices.Device, n uint64) (mem.Block, error) {

@@ -3,6 +3,7 @@
 package migratebench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,9 @@ import (
 // most is what a window of the bench has, in bytes: CUDA's copies of more go through it
 // again and again.
 const most = 256 << 20
+
+// plain is how large a block is, in bytes, that lies in no window.
+const plain = 512 << 20
 
 // openLinks opens links where devices have any, and windows for CUDA's own copies.
 func (b *bench) openLinks(ctx context.Context) error {
@@ -63,10 +67,10 @@ func (b *bench) cuda(ctx context.Context, hops []opencl.Hop) (time.Duration, err
 	return median(ctx, b.Reps, func() (time.Duration, error) { return opencl.TimeHops(hops) })
 }
 
-// links measures copies over links: both directions at once, parts of a large buffer,
+// links measures copies over links: small ones piece by piece, both directions at once, parts of a large buffer,
 // by window what could go directly, and all devices at once.
 func (b *bench) links(ctx context.Context) error {
-	for _, f := range []func(context.Context) error{b.bothWays, b.parts, b.byWindow, b.neighbours} {
+	for _, f := range []func(context.Context) error{b.pieces, b.bothWays, b.parts, b.byWindow, b.neighbours} {
 		if err := f(ctx); err != nil {
 			return err
 		}
@@ -94,23 +98,7 @@ func (b *bench) bothWays(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	data := content(2 * n)
-	for i := range 2 {
-		if err := c.with(ctx, i, data, true); err != nil {
-			return err
-		}
-	}
-	hops := append(b.hops(0, 1, n, -1), b.hops(1, 0, n, -1)...)
-	for i := range hops[1:] {
-		hops[i+1].From.Off, hops[i+1].To.Off = n, n
-	}
-	return b.linkedRow(ctx, Linked{What: "both directions at once", Way: c.chosen(0, 1, n).Phrase(), Size: 2 * n}, hops, func() (time.Duration, error) {
-		start := time.Now()
-		p, err := c.part(0, []int{1}, mem.Range{End: n})
-		q, err2 := c.part(1, []int{0}, mem.Range{Start: n, End: 2 * n})
-		err = errors.Join(err, err2, c.wait(ctx, append(p, q...)))
-		return time.Since(start), err
-	})
+	return b.ways(ctx, "both directions at once", c, n)
 }
 
 // parts are parts of the largest buffer, and how long they take through the host.
@@ -159,7 +147,7 @@ func (b *bench) parts(ctx context.Context) (err error) {
 	return nil
 }
 
-// byWindow has copies go by window whatever their blocks are.
+// byWindow has copies of parts of blocks that lie in no windows, which go by window, one way and both at once.
 func (b *bench) byWindow(ctx context.Context) error {
 	for _, n := range b.Sizes {
 		if n < 64<<20 {
@@ -173,7 +161,7 @@ func (b *bench) byWindow(ctx context.Context) error {
 }
 
 func (b *bench) byWindowOf(ctx context.Context, n uint64) (err error) {
-	c, err := b.newCopies(ctx, n, 0, 1)
+	c, err := b.newCopies(ctx, max(n, plain), 0, 1)
 	if err != nil {
 		return err
 	}
@@ -182,11 +170,60 @@ func (b *bench) byWindowOf(ctx context.Context, n uint64) (err error) {
 		return err
 	}
 	c.way = mem.Windows
-	if err := b.linkedRow(ctx, Linked{What: "a ring by window", Way: c.way.Phrase(), Size: n}, b.hops(0, 1, n, -1), func() (time.Duration, error) { return c.timed(ctx, 0, 1) }); err != nil {
+	if err := b.linkedRow(ctx, Linked{What: "a ring by window", Way: c.way.Phrase(), Size: n}, b.hops(0, 1, n, -1), func() (time.Duration, error) {
+		start := time.Now()
+		p, err := c.part(0, []int{1}, mem.Range{End: n})
+		err = errors.Join(err, c.wait(ctx, p))
+		return time.Since(start), err
+	}); err != nil {
 		return err
 	}
 	got := make([]byte, n)
-	return errors.Join(c.with(ctx, 1, got, false), check(got, 0))
+	if err := errors.Join(c.with(ctx, 1, got, false), check(got, 0)); err != nil || n > most/2 {
+		return err
+	}
+	return b.ways(ctx, "a ring by window each way at once", c, n)
+}
+
+// ways has two devices send n bytes of their blocks to each other at once.
+func (b *bench) ways(ctx context.Context, what string, c *copies, n uint64) error {
+	data := [2][]byte{content(2 * n), content(2 * n)}
+	for i := range data[1] {
+		data[1][i] ^= 0x5a
+	}
+	for i := range data {
+		if err := c.with(ctx, i, data[i], true); err != nil {
+			return err
+		}
+	}
+	hops := append(b.hops(0, 1, n, -1), b.hops(1, 0, n, -1)...)
+	for i := range hops[1:] {
+		hops[i+1].From.Off, hops[i+1].To.Off = n, n
+	}
+	way := c.way
+	if way == mem.Same {
+		way = c.chosen(0, 1, n)
+	}
+	if err := b.linkedRow(ctx, Linked{What: what, Way: way.Phrase(), Size: 2 * n}, hops, func() (time.Duration, error) {
+		start := time.Now()
+		p, err := c.part(0, []int{1}, mem.Range{End: n})
+		q, err2 := c.part(1, []int{0}, mem.Range{Start: n, End: 2 * n})
+		err = errors.Join(err, err2, c.wait(ctx, append(p, q...)))
+		return time.Since(start), err
+	}); err != nil {
+		return err
+	}
+	want := append(slices.Clone(data[0][:n]), data[1][n:]...) // of both
+	for i := range data {
+		got := make([]byte, 2*n)
+		if err := c.with(ctx, i, got, false); err != nil {
+			return err
+		}
+		if !bytes.Equal(got, want) {
+			return fmt.Errorf("%s, %d bytes: device %d has the wrong bytes: %w", what, n, i, mem.ErrInvalidValue)
+		}
+	}
+	return nil
 }
 
 // neighbours has each device send to the next one, all at once.
