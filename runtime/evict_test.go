@@ -421,35 +421,49 @@ func TestCachesGoBeforeContent(t *testing.T) {
 	require.NoError(t, big.Release())
 }
 
+// breaking is a device whose copies to elsewhere fail once they run, while broken is set.
+type breaking struct {
+	*tce.Device
+	broken bool
+}
+
+var errBrokenCopy = errors.New("it broke")
+
+func (d *breaking) Unwrap() devices.Device { return d.Device }
+
+func (d *breaking) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+		if d.broken && cmd.Op == devices.OpCopy && cmd.Src.Device == d.Device {
+			return q.Submit(&devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { return errBrokenCopy }}, waits)
+		}
+		return q.Submit(cmd, waits)
+	})
+}
+
 // A failed write-back poisons its bytes, and nothing else.
 func TestAFailedWriteBackPoisonsItsBytes(t *testing.T) {
-	h := crowded(t, runtime.Options{}, 1)
-	q, ctx := h.q[0], soon(t)
-	cause := errors.New("it broke")
-	gate := make(chan struct{})
+	d, err := tce.New(tce.Options{Memory: 4 * room})
+	require.NoError(t, err)
+	breaks := &breaking{Device: d}
+	h := build(t, runtime.Options{Devices: []devices.Device{breaks}, WholeBelow: 1 << 20}, outOfOrder)
+	q := h.q[0]
 	var all []*runtime.Buffer
 	for i := range 4 {
 		all = append(all, h.buffer(room, nil))
-		h.paint(q, all[i], byte(i))
+		h.ended(h.paint(q, all[i], byte(i)))
 	}
-	// all[0]'s content comes from a command that fails only once its block has gone.
-	call := h.ok(q.EnqueueHostCall(ctx, func(context.Context) error { <-gate; return cause }))
-	time.Sleep(time.Millisecond)
-	close(gate)
-	bad := h.ok(q.EnqueueFill(ctx, all[0], []byte{7}, 0, room, call))
-	for i := 1; i < 4; i++ {
-		h.paint(q, all[i], byte(i)) // used later than all[0]
-	}
-	_ = bad.Wait(ctx)
+	breaks.broken = true
 	more := h.buffer(room, nil)
-	h.paint(q, more, 9)
+	h.ended(h.paint(q, more, 9)) // waits for the copy of all[0], however that ends
+	require.EqualValues(t, room, h.c.Stats().BytesWrittenBack)
 	require.NoError(t, h.c.Check())
-	_, err := q.EnqueueRead(ctx, all[0], 0, make([]byte, room))
+	_, err = q.EnqueueRead(soon(t), all[0], 0, make([]byte, room))
 	require.ErrorIs(t, err, mem.ErrPoisoned)
+	require.ErrorIs(t, err, errBrokenCopy)
+	breaks.broken = false
 	for i, b := range append(all[1:], more) {
 		h.holds(q, b, []byte{1, 2, 3, 9}[i])
 	}
-	_ = q.Finish(ctx)
 	for _, b := range append(all, more) {
 		require.NoError(t, b.Release())
 	}

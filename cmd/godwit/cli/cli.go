@@ -181,7 +181,11 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 		}
 		return fmt.Errorf("%s: which? %s", cmd.Name(), all)
 	}
-	return fmt.Errorf("%s: unknown command %q; there are %s%s", cmd.CommandPath(), args[0], all, suggest.For(args[0], known))
+	err := fmt.Errorf("unknown command %q; there are %s%s", args[0], all, suggest.For(args[0], known))
+	if cmd.HasParent() {
+		err = fmt.Errorf("%s: %w", cmd.Name(), err)
+	}
+	return err
 }
 
 // machineFailed reports whether an error says that this machine could not do what
