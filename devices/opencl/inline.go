@@ -72,21 +72,23 @@ func listPlatforms() ([]ocl.Platform, error) {
 	return ocl.Platforms()
 }
 
-// takeInline takes the device for inline launches out of a platform's.
+// takeInline takes the device for inline launches out of a platform's, which its others are without. It
+// is nil where nobody has tried it.
 func takeInline(p *ocl.Platform) ([]ocl.Device, *ocl.Device) {
-	names := quirksOf(p.Name).inline
+	q := quirksOf(p.Name)
 	if !hasInline {
 		return p.Devices, nil
 	}
-	i := slices.IndexFunc(p.Devices, func(d ocl.Device) bool {
-		name := d.ID.Text(infoName)
-		return slices.ContainsFunc(names, func(begins string) bool { return strings.HasPrefix(name, begins) })
-	})
-	if i < 0 {
-		return p.Devices, nil
+	begins := func(prefix string) func(ocl.Device) bool {
+		return func(d ocl.Device) bool { return prefix != "" && strings.HasPrefix(d.ID.Text(infoName), prefix) }
 	}
-	d := p.Devices[i]
-	return slices.Delete(p.Devices, i, i+1), &d
+	rest := slices.DeleteFunc(slices.Clone(p.Devices), begins(q.untriedInline))
+	i := slices.IndexFunc(rest, begins(q.inline))
+	if i < 0 {
+		return rest, nil
+	}
+	d := rest[i]
+	return slices.Delete(rest, i, i+1), &d
 }
 
 // inline is what a host has of the device that runs launches inline.
