@@ -201,6 +201,12 @@ func TestWhatHangsOnAClosingQueueIsNotEvicted(t *testing.T) {
 }
 
 func TestPinnedMappedAndUsedBlocksStay(t *testing.T) {
+	for name, flags := range map[string]runtime.MapFlags{"read": runtime.MapRead, "write": runtime.MapWrite} {
+		t.Run(name, func(t *testing.T) { pinnedMappedAndUsedBlocksStay(t, flags) })
+	}
+}
+
+func pinnedMappedAndUsedBlocksStay(t *testing.T, flags runtime.MapFlags) {
 	h := crowded(t, runtime.Options{}, 1)
 	q, d, ctx := h.q[0], h.devs[0], soon(t)
 	var b [5]*runtime.Buffer
@@ -211,7 +217,7 @@ func TestPinnedMappedAndUsedBlocksStay(t *testing.T) {
 		h.paint(q, b[i], byte(i))
 	}
 	require.NoError(t, b[0].Pin(d))
-	m, err := q.Map(ctx, b[1], 0, room, runtime.MapWrite)
+	m, err := q.Map(ctx, b[1], 0, room, flags)
 	require.NoError(t, err)
 	require.NoError(t, b[2].Pin(d))
 	h.paint(q, b[4], 4) // b[3] goes
