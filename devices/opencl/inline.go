@@ -155,7 +155,7 @@ func (k *inlineKernel) free() {
 // mayBeInline reports whether r, a launch that nothing holds, is left to who waits for it. host.mu is held.
 func (r *record) mayBeInline() bool {
 	k := &r.kernel.inline
-	if k.twin == nil || !r.q.dev.direct || r.q.timing || len(r.lent) > 0 || len(r.unpin) > 0 || r.cmd.Reached > 0 || !r.isSmall() {
+	if k.twin == nil || r.q.here != nil || !r.q.dev.direct || r.q.timing || len(r.lent) > 0 || len(r.unpin) > 0 || r.cmd.Reached > 0 || !r.isSmall() {
 		return false
 	}
 	if k.wait > 0 {

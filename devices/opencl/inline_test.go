@@ -83,6 +83,26 @@ func eventsOf(f func()) int64 {
 	return after.Events - before.Events
 }
 
+// Of two Submits at once both may come to leave their launches: a queue has room for one.
+func TestAQueueHasOneLaunchThatIsLeft(t *testing.T) {
+	patient(t, 0)
+	devs, ms := inlined(t, 1, inlineSource)
+	q := openQueue(t, devs[0], devices.QueueOptions{Name: "q", OutOfOrder: true})
+	a := zeroed(t, devs[0], q)
+	settled(t, q, step(t, ms[0], a, 1))
+	first := run(t, q, step(t, ms[0], a, 1))
+	require.True(t, isLeft(q, first))
+	second := step(t, ms[0], a, 1)
+	second.Awaited = true // so that Submit takes the first for its own, and leaves it where it is
+	p := run(t, q, second)
+	require.False(t, isLeft(q, p), "the first has its place")
+	require.NoError(t, q.Flush())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	require.NoError(t, q.Wait(ctx, first, devices.Park))
+	require.NoError(t, q.Wait(ctx, p, devices.Park))
+}
+
 func TestShortLaunchesRunInline(t *testing.T) {
 	patient(t, 32)
 	devs, ms := inlined(t, 1, inlineSource)

@@ -7,6 +7,8 @@
 #include "common.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <ucontext.h>
 
 /* setenv comes before the C library's: to change the environment races with other threads that read it. */
 static int changes;
@@ -162,6 +164,23 @@ static void *wide(void *k)
 	return NULL;
 }
 
+/* own is wide on a stack that is no thread's, below this thread's own or above it. */
+static ucontext_t here, there;
+static void wide_there(void) { wide(there.uc_link ? *(void **)there.uc_stack.ss_sp : NULL); }
+static void own(cl_kernel k)
+{
+	const size_t size = 256 << 10, guard = 16 << 20;
+	char *all = mmap(NULL, guard + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *stack = all + guard;
+	CHECK(all != MAP_FAILED && mprotect(stack, size, PROT_READ | PROT_WRITE) == 0 && getcontext(&there) == 0);
+	*(void **)stack = k; /* at its far end */
+	there.uc_stack.ss_sp = stack;
+	there.uc_stack.ss_size = size;
+	there.uc_link = &here;
+	makecontext(&there, wide_there, 0);
+	CHECK(swapcontext(&here, &there) == 0);
+	CHECK(munmap(all, guard + size) == 0);
+}
+
 /* shallow: a kernel that was short is launched by a thread whose stack has no room for it. */
 static void shallow(cl_program p)
 {
@@ -177,6 +196,7 @@ static void shallow(cl_program p)
 	CHECK(pthread_attr_init(&a) == 0 && pthread_attr_setstacksize(&a, 256 << 10) == 0);
 	CHECK(pthread_create(&t, &a, wide, k) == 0 && pthread_join(t, NULL) == 0);
 	pthread_attr_destroy(&a);
+	own(k);
 	OK(clReleaseKernel(k));
 }
 

@@ -15,19 +15,19 @@ static int64_t processor_ns(void)
 }
 
 // gw_roomy reports whether about as much stack is left to this thread as OpenCL's own threads have, which are of the
-// default size. A kernel with barriers may keep the private arrays of all its work-items there.
+// default size. A kernel with barriers may keep the private arrays of all its work-items there. Of a stack that is
+// no thread's, as coroutines have, nothing is known.
 static int gw_roomy(void)
 {
 #ifdef __linux__
 	static __thread char *end; // the lowest address; it stays what it is
-	static __thread size_t ours;
+	static __thread size_t all, ours;
 	if (!end) {
 		pthread_attr_t a;
 		void *low = NULL;
-		size_t size = 0;
 		if (pthread_getattr_np(pthread_self(), &a) != 0)
 			return 0;
-		pthread_attr_getstack(&a, &low, &size);
+		pthread_attr_getstack(&a, &low, &all);
 		pthread_attr_destroy(&a);
 		if (pthread_getattr_default_np(&a) != 0)
 			return 0;
@@ -35,7 +35,8 @@ static int gw_roomy(void)
 		pthread_attr_destroy(&a);
 		end = low;
 	}
-	return end && (size_t)((char *)__builtin_frame_address(0) - end) >= ours / 4 * 3;
+	uintptr_t at = (uintptr_t)__builtin_frame_address(0), low = (uintptr_t)end;
+	return low && at >= low && at - low < all && at - low >= ours / 4 * 3;
 #else
 	return 0;
 #endif
