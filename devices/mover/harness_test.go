@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -43,7 +44,7 @@ type fabric struct {
 const blockSize = 300_000
 
 // newFabric opens memories by kind: "host", "cpu" memory that the process reaches, "tce",
-// and "bus", a tce device behind a bus, "bus2" behind another one, and "lone" behind one of its own.
+// "lazy", one whose queues begin with nothing before they are flushed, and "bus", a tce device behind a bus, "bus2" behind another one, and "lone" behind one of its own.
 func newFabric(t testing.TB, o mover.Options, kinds ...string) *fabric {
 	f := &fabric{t: t}
 	family := func() *devicetest.Family { return &devicetest.Family{Pinned: f.pinned.Add} }
@@ -67,6 +68,8 @@ func newFabric(t testing.TB, o mover.Options, kinds ...string) *fabric {
 			d = devicetest.FailNth(d, &f.submits)
 		}
 		switch kind {
+		case "lazy":
+			d = lazy{d}
 		case "bus":
 			d = devicetest.NewBus(d, f.family)
 		case "bus2":
@@ -94,6 +97,45 @@ func newFabric(t testing.TB, o mover.Options, kinds ...string) *fabric {
 	f.m = m
 	return f
 }
+
+// lazy is a device whose queues keep commands until Flush.
+type lazy struct{ devices.Device }
+
+type lazyQueue struct {
+	devices.Queue
+	mu    sync.Mutex
+	line  *mem.Timeline
+	flush mem.Point // protected by mu: what is kept waits for it
+}
+
+func (d lazy) Unwrap() devices.Device { return devicetest.Unwrap(d.Device) }
+
+func (d lazy) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.Device.NewQueue(o)
+	return &lazyQueue{Queue: q, line: mem.NewTimeline("flush", true, nil)}, err
+}
+
+func (q *lazyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.flush.IsZero() {
+		q.flush = q.line.Next()
+	}
+	return q.Queue.Submit(cmd, append(slices.Clone(waits), mem.Wait{Point: q.flush, Kind: mem.Order}))
+}
+
+func (q *lazyQueue) Flush() error {
+	q.mu.Lock()
+	p := q.flush
+	q.flush = mem.Point{}
+	q.mu.Unlock()
+	if !p.IsZero() {
+		q.line.End(p, nil)
+	}
+	return q.Queue.Flush()
+}
+
+func (q *lazyQueue) Close() error { return errors.Join(q.Flush(), q.Queue.Close()) }
 
 func alloc(t testing.TB, d devices.Device, size uint64) mem.Block {
 	out := make([]mem.Block, 1)

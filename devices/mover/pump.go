@@ -207,6 +207,16 @@ func (x *ring) goOn() {
 		return
 	}
 	if chain {
+		x.flush()
 		x.settle()
+	}
+}
+
+// flush has the legs of a chain start: whoever waits for them flushed when there were none yet.
+func (x *ring) flush() {
+	for _, route := range x.chain.routes {
+		for i := range route {
+			_ = route[i].queue.Flush() // of a lost device, which those who wait are told
+		}
 	}
 }

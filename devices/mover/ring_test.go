@@ -2,6 +2,7 @@ package mover_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -60,6 +61,26 @@ func TestOneReadServesAllDestinations(t *testing.T) {
 		} else {
 			require.EqualValues(t, legs, f.submits.Count())
 		}
+	}
+}
+
+// Who waits for a ring flushes once. What a gate holds until later, and then gives to queues, starts all the same.
+func TestLegsOfARingThatWasHeldStartWithoutAFlush(t *testing.T) {
+	f := newFabric(t, mover.Options{Chunk: 64 << 10, Budget: 1 << 20}, "lazy", "lazy", "lazy")
+	want := pattern(3)
+	f.write(0, want)
+	user := mem.NewTimeline("user", false, nil)
+	gate := user.Next()
+	out, err := f.ring(0, []int{1, 2}, blockSize, mem.Wait{Point: gate, Kind: mem.Data})
+	require.NoError(t, err)
+	f.m.Flush()
+	user.End(gate, nil)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	defer f.m.Flush() // so that Close ends where this has failed
+	for i, p := range out {
+		require.NoError(t, p.Wait(ctx))
+		require.True(t, bytes.Equal(want, f.read(i+1)))
 	}
 }
 
