@@ -9,9 +9,6 @@ import (
 	"godwit/mem"
 )
 
-// ErrMissing: there is no OpenCL here. The message says what is missing.
-var ErrMissing = mem.Sentinel("OpenCL is not available", mem.DeviceNotFound)
-
 // sentinels are the errors of package mem that OpenCL's statuses stand for.
 var sentinels = byStatus(
 	mem.ErrDeviceNotFound, mem.ErrDeviceLost, mem.ErrNoMemory, mem.ErrNoResources, mem.ErrNoHostMemory, mem.ErrOverlap,

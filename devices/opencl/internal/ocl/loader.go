@@ -48,11 +48,6 @@ func Serialize(on bool) { C.gw_serial(more(on)) }
 // KeepApart has calls that make, release and enqueue exclude each other, or ends that. It counts.
 func KeepApart(on bool) { C.gw_apart(more(on)) }
 
-// Counts are objects of each kind, by OpenCL's names.
-type Counts struct {
-	Contexts, Queues, Buffers, Programs, Kernels, Events int64
-}
-
 // Objects returns how many cl objects this process has created and released so far.
 func Objects() (created, released Counts) {
 	var c, r [C.GW_KINDS]C.int64_t
