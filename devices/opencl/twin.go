@@ -17,20 +17,12 @@ type twin struct {
 	source  []byte // immutable
 	options string // immutable
 
-	state atomic.Int32 // twinUnbuilt and so on
+	asked, there atomic.Bool // somebody has asked for kernels; there are some
 
 	mu     sync.Mutex
 	closed bool        // protected by mu
 	cl     ocl.Program // protected by mu; released with the twin
 }
-
-// What has become of a twin.
-const (
-	twinUnbuilt int32 = iota
-	twinBuilding
-	twinReady
-	twinRefused
-)
 
 // newTwin is the twin of a program of OpenCL C; nothing is built yet.
 func (h *host) newTwin(source []byte, options string) *twin {
@@ -42,10 +34,10 @@ func (h *host) newTwin(source []byte, options string) *twin {
 
 // ready reports whether there are kernels; the first who asks has a goroutine build them.
 func (t *twin) ready() bool {
-	if t.state.CompareAndSwap(twinUnbuilt, twinBuilding) {
+	if t.asked.CompareAndSwap(false, true) {
 		t.build()
 	}
-	return t.state.Load() == twinReady
+	return t.there.Load()
 }
 
 func (t *twin) build() {
@@ -53,15 +45,12 @@ func (t *twin) build() {
 		cl := t.compile()
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		switch {
-		case cl == 0:
-			t.state.Store(twinRefused)
-		case t.closed:
+		if t.closed && cl != 0 {
 			cl.Release()
-		default:
-			t.cl = cl
-			t.state.Store(twinReady)
+			return
 		}
+		t.cl = cl
+		t.there.Store(cl != 0)
 	})
 }
 
