@@ -198,7 +198,8 @@ func TestWhatGivesALaunchThatIsLeftToOpenCL(t *testing.T) {
 			look.Awaited = true
 			finishPoint(t, other, run(t, other, look, mem.Wait{Point: p, Kind: mem.Data}))
 		},
-		"a close": nil,
+		"a wait for what has ended": func(q *Queue, _ mem.Block, p mem.Point) { blocked(t, q, mem.Point{Line: p.Line, Seq: 1}) }, // as a flush
+		"a close":                   nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			made, err := d.NewQueue(devices.QueueOptions{Name: "q"})
