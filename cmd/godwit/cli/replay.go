@@ -178,6 +178,9 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 			return fmt.Errorf("--region %s: want 1 byte to 2^63", f.region)
 		}
 	}
+	if err := f.checkReport(ctx, files); err != nil {
+		return err
+	}
 	traces, streams, infos, err := readTraces(ctx, files, f.examples, f.align, errOut)
 	if err != nil {
 		return err
