@@ -43,27 +43,10 @@ func HasSVM() bool { return C.gw_has_svm() != 0 }
 
 // Serialize lets one thread of the process at a time into OpenCL, or ends that. It
 // counts.
-func Serialize(on bool) {
-	if on {
-		C.gw_serial(1)
-	} else {
-		C.gw_serial(-1)
-	}
-}
+func Serialize(on bool) { C.gw_serial(more(on)) }
 
 // KeepApart has calls that make, release and enqueue exclude each other, or ends that. It counts.
-func KeepApart(on bool) {
-	if on {
-		C.gw_apart(1)
-	} else {
-		C.gw_apart(-1)
-	}
-}
-
-// Counts are objects of each kind, by OpenCL's names.
-type Counts struct {
-	Contexts, Queues, Buffers, Programs, Kernels, Events int64
-}
+func KeepApart(on bool) { C.gw_apart(more(on)) }
 
 // Objects returns how many cl objects this process has created and released so far.
 func Objects() (created, released Counts) {
