@@ -191,7 +191,10 @@ func Open(opts Options) (*Mover, error) {
 	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0), short: -1}
 	m.by = devices.ExecutorOr(opts.Executor)
 	m.line.SleepBy(m.by.Sleeper())
-	m.line.OnLook(m.last.poll)
+	m.line.OnLook(func() bool {
+		some, _ := m.last.poll()
+		return some
+	})
 	m.landed = m.by.Cond(&m.mu)
 	m.lanes.init(m)
 	if opts.Profiling {
