@@ -5,6 +5,8 @@ package opencl
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -370,6 +372,62 @@ func TestVariablesOfAProgramAreThereOnce(t *testing.T) {
 		d.host.builds.Wait()
 	}
 	require.Equal(t, uint32(50), contentOf(t, d, q, a))
+}
+
+// A header is read when the program is built, and not once more for the twin, when it may be another one.
+func TestAProgramWithHeadersHasNoTwin(t *testing.T) {
+	patient(t, 0)
+	devs := open(t, 1, nil)
+	d := devs[0]
+	if d.host.inline == nil {
+		t.Skip("nothing runs inline here")
+	}
+	dir := t.TempDir()
+	write := func(value string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "value.h"), []byte("#define VALUE "+value), 0o600))
+	}
+	for _, directive := range []string{"#include", "#inc\\\nlude"} {
+		write("1")
+		m, err := d.Build(context.Background(), &devices.Program{Name: "value", Options: "-I" + dir,
+			Source: directive + " \"value.h\"\nkernel void value(global uint *a) { a[63] = VALUE; }"})
+		require.NoError(t, err)
+		write("2")
+		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+		a := zeroed(t, d, q)
+		cmd := &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(t, m, "value"), Dims: 1, Global: [3]uint64{1},
+			Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: a, Size: 4 * quietWords}}}
+		for range 20 {
+			p := run(t, q, cmd)
+			require.False(t, isLeft(q, p))
+			blocked(t, q, p)
+			d.host.builds.Wait()
+		}
+		require.Equal(t, uint32(1), contentOf(t, d, q, a))
+		require.NoError(t, m.Close())
+	}
+}
+
+// Which work-items are a group is left to OpenCL, and its devices do not agree. Where a kernel may see it, it is the same each time.
+func TestWorkGroupsAreTheSameEachTime(t *testing.T) {
+	patient(t, 0)
+	devs, ms := inlined(t, 1, "kernel void groups(global uint *a) { a[63] = get_num_groups(0); }")
+	d := devs[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	a := zeroed(t, d, q)
+	cmd := &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(t, ms[0], "groups"), Dims: 1, Global: [3]uint64{inlineItems},
+		Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: a, Size: 4 * quietWords}}}
+	blocked(t, q, run(t, q, cmd))
+	groups := contentOf(t, d, q, a)
+	for range 20 {
+		p := run(t, q, cmd)
+		require.False(t, isLeft(q, p))
+		blocked(t, q, p)
+		d.host.builds.Wait()
+		require.Equal(t, groups, contentOf(t, d, q, a))
+	}
+	cmd.Local = [3]uint64{inlineItems / 4}
+	settled(t, q, cmd)
+	require.Equal(t, uint32(4), contentOf(t, d, q, a))
 }
 
 // Programs come and go while their twins are built.

@@ -3,7 +3,7 @@
 package ocl
 
 // #cgo CFLAGS: -O2
-// #cgo linux LDFLAGS: -Wl,--as-needed -ldl
+// #cgo linux LDFLAGS: -Wl,--as-needed -ldl -lm
 // #include <stdlib.h>
 // #include "loader.h"
 import "C"
