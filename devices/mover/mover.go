@@ -37,6 +37,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,15 +174,9 @@ type Transfer struct {
 // Open opens a mover with its hidden queues. It fails with mem.ErrInvalidValue on
 // options that make no sense, and as devices do.
 func Open(opts Options) (*Mover, error) {
-	if opts.Name == "" {
-		opts.Name = "mover"
-	}
-	if opts.Budget == 0 {
-		opts.Budget = 256 << 20
-	}
-	if opts.Lanes == 0 {
-		opts.Lanes = defaultLanes()
-	}
+	opts.Name = cmp.Or(opts.Name, "mover")
+	opts.Budget = cmp.Or(opts.Budget, 256<<20)
+	opts.Lanes = cmp.Or(opts.Lanes, defaultLanes())
 	switch {
 	case opts.Budget < leastBudget:
 		return nil, fmt.Errorf("staging of %s: a ring takes at least %s: %w", mem.FormatBytes(opts.Budget), mem.FormatBytes(leastBudget), mem.ErrInvalidValue)
