@@ -246,28 +246,27 @@ func (m *Mover) openQueue(of Memory, direction string) (devices.Queue, error) {
 // Wait blocks until p, which Move gave, is reached, or ctx ends; where a driver gave the
 // point its queue waits, which may know sooner.
 func (m *Mover) Wait(ctx context.Context, p mem.Point) error {
-	for i := range m.mems {
-		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {
-			if q.Timeline() == p.Line {
-				return q.Wait(ctx, p, devices.Park)
-			}
-		}
+	if q := m.queueOf(p.Line); q != nil {
+		return q.Wait(ctx, p, devices.Park)
 	}
 	m.pollLinks(ctx, p)
 	return p.Wait(ctx)
 }
 
 // Owns reports whether points on a timeline are the mover's.
-func (m *Mover) Owns(line *mem.Timeline) bool {
-	if line == m.line {
-		return true
-	}
+func (m *Mover) Owns(line *mem.Timeline) bool { return line == m.line || m.queueOf(line) != nil }
+
+// queueOf is the hidden queue of which Move gives points out, by its timeline; nil where it is
+// none's.
+func (m *Mover) queueOf(line *mem.Timeline) devices.Queue {
 	for i := range m.mems {
-		if m.mems[i].in.Timeline() == line || m.mems[i].out.Timeline() == line {
-			return true
+		for _, q := range m.mems[i].all[:2] {
+			if q.Timeline() == line {
+				return q
+			}
 		}
 	}
-	return false
+	return nil
 }
 
 // Flush makes sure that all accepted copies will start without further calls. After

@@ -98,20 +98,7 @@ func (s *store) Give(_ storage.Place, size uint64) { s.used -= size }
 
 // Fits implements storage.Store.
 func (s *store) Fits(reqs []mem.Request, gone []storage.Gone) bool {
-	if s.capacity == 0 {
-		return true
-	}
-	room := s.capacity - s.used
-	for _, g := range gone {
-		room += g.Size
-	}
-	for _, r := range reqs {
-		if r.Size > room {
-			return false
-		}
-		room -= r.Size
-	}
-	return true
+	return s.capacity == 0 || storage.FitsIn(s.capacity-s.used, reqs, gone, func(size uint64) uint64 { return size })
 }
 
 // Limits implements storage.Store.

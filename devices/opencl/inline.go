@@ -38,7 +38,8 @@ import (
 // OpenCL must have taken one like it: of the same index space, with arguments of the same kinds and sizes. So
 // what only OpenCL knows to refuse is refused when it is enqueued.
 //
-// Not left: launches in queues with profiling, whose times are OpenCL's, and those that use shared virtual memory.
+// Not left: launches in queues with profiling, whose times are OpenCL's; those that use shared virtual memory; and those
+// without a local size whose program may see what that is: the two devices have not the same (twin.grouped).
 const (
 	inlineItems = 256
 	inlinePause = 64      // launches
@@ -155,7 +156,7 @@ func (k *inlineKernel) free() {
 // mayBeInline reports whether r, a launch that nothing holds, is left to who waits for it. host.mu is held.
 func (r *record) mayBeInline() bool {
 	k := &r.kernel.inline
-	if k.twin == nil || r.q.here != nil || !r.q.dev.direct || r.q.timing || len(r.lent) > 0 || len(r.unpin) > 0 || r.cmd.Reached > 0 || !r.isSmall() {
+	if k.twin == nil || k.twin.grouped && !r.hasGroups() || r.q.here != nil || !r.q.dev.direct || r.q.timing || len(r.lent) > 0 || len(r.unpin) > 0 || r.cmd.Reached > 0 || !r.isSmall() {
 		return false
 	}
 	if k.wait > 0 {
@@ -165,15 +166,21 @@ func (r *record) mayBeInline() bool {
 	return r.reached && k.twin.ready() && slices.Contains(k.likes[:], r.like())
 }
 
-func (r *record) isSmall() bool {
+// hasGroups reports whether r's work-groups are the same on all devices.
+func (r *record) hasGroups() bool { return r.cmd.HasLocal != 0 || r.items() == 1 }
+
+func (r *record) isSmall() bool { return r.items() <= inlineItems }
+
+// items is how many work-items r, a launch, has, or some number above inlineItems.
+func (r *record) items() uint64 {
 	items := uint64(1)
 	for _, n := range r.cmd.Global[:r.cmd.Dims] {
 		if n > inlineItems { // a product of three that are not is no overflow
-			return false
+			return n
 		}
 		items *= n
 	}
-	return items <= inlineItems
+	return items
 }
 
 // like is the same number for launches that OpenCL takes, or refuses, alike; never 0.
@@ -278,6 +285,7 @@ func (h *host) runLocked(r *record) {
 		k.ran(took)
 		var err error
 		if r.q.dev.sees(st) != 0 {
+			r.cmd.FailedArg = -1 // all were set, by a copy of cmd
 			err = r.refusal(st)
 		}
 		h.draining++
@@ -286,7 +294,7 @@ func (h *host) runLocked(r *record) {
 	case ocl.Refused:
 		k.backOff()
 		h.giveLocked(r)
-	case ocl.NoRoom: // in this thread
+	case ocl.Elsewhere:
 		h.giveLocked(r)
 	}
 }

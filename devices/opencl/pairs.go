@@ -14,13 +14,6 @@ import (
 	"godwit/mem"
 )
 
-// Pair says how bytes get from one device to another of its platform.
-type Pair struct {
-	From, To int    // indices in what Discover returns
-	Way      string // "over NVLink", or "over PCIe"; empty where they go by way of the host's memory
-	Missing  error  // why they do
-}
-
 // Pairs lists what joins the devices of each platform that has several GPUs. No device is opened for
 // that, but CUDA's library. It fails as Discover, and as ctx ends.
 func Pairs(ctx context.Context) ([]Pair, error) {

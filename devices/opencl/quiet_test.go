@@ -374,7 +374,11 @@ func TestEventsAreReleasedByWhoWaits(t *testing.T) {
 		require.NoError(t, q.Timeline().Last().Wait(context.Background())) // told by another goroutine
 		quietened(t, q)
 		require.Equal(t, before+n, kept())
-		blocked(t, q, run(t, q, cmd))
+		for range 1000 { // who is told may have seen the end of one before its waiter
+			if blocked(t, q, run(t, q, cmd)); kept() <= mostTrash+1 {
+				break
+			}
+		}
 		require.LessOrEqual(t, kept(), int64(mostTrash)+1)
 		for range 2 * muchTrash {
 			run(t, q, cmd)

@@ -20,13 +20,6 @@ import (
 	"godwit/mem"
 )
 
-// Trial tries whether a driver that nobody has tried can be trusted with windows. It may crash,
-// so it is for a process of its own, which says before each step what it is about to do.
-type Trial struct {
-	Most uint64       // the largest window, in bytes; 0 is 500 MiB, with what the driver adds below the limit
-	Say  func(string) // is told of each step before it is done
-}
-
 // handovers is how many times a trial hands a buffer from a device to the next.
 const handovers = 2000
 

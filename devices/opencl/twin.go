@@ -4,6 +4,7 @@ package opencl
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -11,41 +12,46 @@ import (
 )
 
 // twin is a program built for the inline device (inline.go), a second time. Programs that were linked, or made of
-// binaries, have none. close is safe with nil.
+// binaries, have none, and neither have those that are made of more than their text: a header may be another one by the time
+// that the twin is built. close is safe with nil.
 type twin struct {
 	host    *host
 	source  []byte // immutable
 	options string // immutable
+	grouped bool   // immutable: kernels may see which work-items are a group
 
-	state atomic.Int32 // twinUnbuilt and so on
+	asked, there atomic.Bool // somebody has asked for kernels; there are some
 
 	mu     sync.Mutex
 	closed bool        // protected by mu
 	cl     ocl.Program // protected by mu; released with the twin
 }
 
-// What has become of a twin.
-const (
-	twinUnbuilt int32 = iota
-	twinBuilding
-	twinReady
-	twinRefused
+// Words without which a program is its text alone, and those without which no kernel can tell one work-group from another.
+var (
+	moreThanText = []string{"include", "import", "embed", "__DATE__", "__TIME"}
+	ofGroups     = []string{"local", "group", "barrier"}
 )
 
-// newTwin is the twin of a program of OpenCL C; nothing is built yet.
+// newTwin is the twin of a program of OpenCL C; nothing is built yet. It is nil where there can be none.
 func (h *host) newTwin(source []byte, options string) *twin {
 	if h.inline == nil {
 		return nil
 	}
-	return &twin{host: h, source: source, options: options}
+	text := strings.ReplaceAll(strings.ReplaceAll(string(source), "\r\n", "\n"), "\\\n", "") + options // lines that go on in the next
+	has := func(word string) bool { return strings.Contains(text, word) }
+	if slices.ContainsFunc(moreThanText, has) {
+		return nil
+	}
+	return &twin{host: h, source: source, options: options, grouped: slices.ContainsFunc(ofGroups, has)}
 }
 
 // ready reports whether there are kernels; the first who asks has a goroutine build them.
 func (t *twin) ready() bool {
-	if t.state.CompareAndSwap(twinUnbuilt, twinBuilding) {
+	if t.asked.CompareAndSwap(false, true) {
 		t.build()
 	}
-	return t.state.Load() == twinReady
+	return t.there.Load()
 }
 
 func (t *twin) build() {
@@ -53,15 +59,12 @@ func (t *twin) build() {
 		cl := t.compile()
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		switch {
-		case cl == 0:
-			t.state.Store(twinRefused)
-		case t.closed:
+		if t.closed && cl != 0 {
 			cl.Release()
-		default:
-			t.cl = cl
-			t.state.Store(twinReady)
+			return
 		}
+		t.cl = cl
+		t.there.Store(cl != 0)
 	})
 }
 

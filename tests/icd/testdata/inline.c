@@ -1,12 +1,14 @@
 /* Launches so short that Godwit comes to run them in the calling thread, between others that it may
- * not: with events, callbacks, a second queue, times, gates, failures and errors. The environment stays as it is.
+ * not: with events, callbacks, a second queue, times, gates, failures and errors. The environment stays as it is, the floating-point one too.
  *
  *   inline [PLATFORM [DEVICES]]
  */
 #define _GNU_SOURCE
 #include "common.h"
 #include <dlfcn.h>
+#include <fenv.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -23,6 +25,7 @@ int setenv(const char *name, const char *value, int over)
 static const char *source =
 	"kernel void next(global uint *a) { a[get_global_id(0)]++; }"
 	"kernel void spin(global uint *a, uint n) { uint x = 1; for (uint i = 0; i < n; i++) x = x * 1664525 + a[1]; a[0] += x | 1; }"
+	"kernel void divide(global uint *a, uint x, float y) { volatile float f = 1 / y; volatile uint n = a[0] / x; a[0]++; }"
 	"kernel void roomy(global uint *a) { volatile uint own[4096]; own[get_local_id(0)] = 1; barrier(CLK_GLOBAL_MEM_FENCE);"
 	"	uint x = own[get_local_id(0)]; barrier(CLK_GLOBAL_MEM_FENCE); if (get_global_id(0) == 0) a[0] += x; }";
 
@@ -200,6 +203,36 @@ static void shallow(cl_program p)
 	OK(clReleaseKernel(k));
 }
 
+/* divide divides by zero, which ends no kernel, in a thread that has floating-point traps, or that blocks signals. */
+static void *divide(void *of)
+{
+	const size_t one = 1;
+	const cl_uint x = 0;
+	const float y = 0;
+	cl_kernel k = of;
+	fenv_t was;
+	sigset_t all, before;
+	sigfillset(&all);
+	CHECK(fegetenv(&was) == 0);
+	for (int i = 0; i < 1200; i++) {
+		OK(clSetKernelArg(k, 0, sizeof m, &m));
+		OK(clSetKernelArg(k, 1, sizeof x, &x));
+		OK(clSetKernelArg(k, 2, sizeof y, &y));
+		OK(clEnqueueNDRangeKernel(h->q[0], k, 1, NULL, &one, NULL, 0, NULL, NULL));
+		if (i >= 1000) {
+			CHECK(feclearexcept(FE_ALL_EXCEPT) == 0);
+			CHECK(i >= 1100 ? pthread_sigmask(SIG_BLOCK, &all, &before) == 0 : feenableexcept(FE_DIVBYZERO | FE_INVALID) != -1);
+		}
+		OK(clFinish(h->q[0]));
+		if (i >= 1100)
+			CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0 && sigismember(&before, SIGFPE) == 0);
+		else if (i >= 1000)
+			CHECK(fetestexcept(FE_DIVBYZERO) == 0 && fegetexcept() == (FE_DIVBYZERO | FE_INVALID) && fesetenv(&was) == 0);
+		CHECK(first(h->q[0], 0, NULL) == ++want);
+	}
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	char *was = getenv("POCL_DEVICES");
@@ -226,6 +259,9 @@ int main(int argc, char **argv)
 		refused(h->q[0]);
 	}
 	shallow(p);
+	cl_kernel by_zero = kernel(p, "divide");
+	divide(by_zero);
+	OK(clReleaseKernel(by_zero));
 	slower(h->q[0]);
 	steps(200);
 	OK(clReleaseCommandQueue(other));

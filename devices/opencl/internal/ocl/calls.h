@@ -97,7 +97,7 @@ GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, uint
 
 // gw_inline_run carries out c, a GW_LAUNCH behind nothing, on a queue of such a device that nobody
 // else uses, and says whether the kernel ran, and how many nanoseconds of this thread's processor time it took.
-enum { GW_RAN, GW_REFUSED, GW_NO_ROOM }; // the last: on this thread's stack
+enum { GW_RAN, GW_REFUSED, GW_ELSEWHERE }; // the last: it needs another thread
 GW_HIDDEN cl_int gw_inline_run(gw_cmd *c, const void *args, gw_args *set, int *ran, int64_t *took);
 
 // gw_rect enqueues a rectangle, row by row where OpenCL does not take it whole: then
@@ -107,6 +107,7 @@ GW_HIDDEN cl_int gw_rect(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, c
 // gw_status is an event's execution status: CL_COMPLETE, a negative error, or
 // positive while it has not ended.
 GW_HIDDEN cl_int gw_status(gw_handle event);
+// gw_wait waits for the command of event, and returns how it ended.
 GW_HIDDEN cl_int gw_wait(gw_handle event);
 // gw_end waits for the command of event, which has no tag, and returns how it ended.
 GW_HIDDEN cl_int gw_end(gw_handle event);

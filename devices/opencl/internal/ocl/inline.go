@@ -17,9 +17,9 @@ type Run int
 
 // Where it has not run, it may be submitted elsewhere.
 const (
-	Ran     Run = C.GW_RAN     // well, or as the status says
-	Refused Run = C.GW_REFUSED // it has not: as the status says
-	NoRoom  Run = C.GW_NO_ROOM // it has not: this thread has less stack than OpenCL's own
+	Ran       Run = C.GW_RAN       // well, or as the status says
+	Refused   Run = C.GW_REFUSED   // it has not: as the status says
+	Elsewhere Run = C.GW_ELSEWHERE // it has not: this thread has less stack than OpenCL's own, or blocks SIGFPE
 )
 
 // RunInline sets the arguments of c, a launch, as Submit does, and runs it in this thread: c's queue
