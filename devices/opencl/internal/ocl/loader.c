@@ -161,8 +161,8 @@ int gw_has_svm(void)
 }
 
 static int64_t made[GW_KINDS], gone[GW_KINDS]; // atomic
-static int armed[3];                           // atomic: calls left to the fault, 0 is off
-static cl_int codes[3];
+static int armed[4];                           // atomic: calls left to the fault, 0 is off
+static cl_int codes[4];
 
 void gw_counts(int64_t created[GW_KINDS], int64_t released[GW_KINDS])
 {
@@ -324,7 +324,14 @@ APART(clSetKernelArg, P(cl_kernel k, cl_uint i, size_t n, const void *v), A(k, i
 STATUS(clSetUserEventStatus, P(cl_event e, cl_int s), A(e, s))
 STATUS(clSetEventCallback, P(cl_event e, cl_int s, void(CL_CALLBACK *f)(cl_event, cl_int, void *), void *u), A(e, s, f, u))
 STATUS(clSetMemObjectDestructorCallback, P(cl_mem m, void(CL_CALLBACK *f)(cl_mem, void *), void *u), A(m, f, u))
-STATUS(clWaitForEvents, P(cl_uint n, const cl_event *e), A(n, e))
+
+GW_HIDDEN cl_int clWaitForEvents(cl_uint n, const cl_event *e)
+{
+	GW_GATE
+	cl_int fault = gw_load() ? GW_NO_PLATFORM : gw_faulty(3);
+	return fault ? fault : fn.clWaitForEvents(n, e);
+}
+
 STATUS(clFinish, P(cl_command_queue q), A(q))
 STATUS(clFlush, P(cl_command_queue q), A(q))
 

@@ -63,11 +63,12 @@ func counts(c [C.GW_KINDS]C.int64_t) Counts {
 // Fault is a place where tests make OpenCL report errors.
 type Fault int
 
-// The places: calls that enqueue, calls that create a buffer, ends of commands.
+// The places: calls that enqueue, calls that create a buffer, ends of commands, waits for events.
 const (
 	FaultEnqueue Fault = iota
 	FaultCreate
 	FaultEnd
+	FaultWait
 )
 
 // Inject makes the nth call from now report a status; nth 0 disarms. It is for tests.
