@@ -13,6 +13,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -80,21 +81,11 @@ var (
 // New opens a device. It fails with mem.ErrInvalidValue where BaseAlign is no
 // power of two, and with mem.ErrNoHostMemory where the host has no such region.
 func New(o Options) (*Device, error) {
-	if o.Name == "" {
-		o.Name = "cpu"
-	}
-	if o.LocalMemory == 0 {
-		o.LocalMemory = 256 << 10
-	}
-	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.BaseAlign == 0 {
-		o.BaseAlign = 128
-	}
-	if o.MaxWorkGroup == 0 {
-		o.MaxWorkGroup = 4096
-	}
+	o.Name = cmp.Or(o.Name, "cpu")
+	o.LocalMemory = cmp.Or(o.LocalMemory, 256<<10)
+	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	o.BaseAlign = cmp.Or(o.BaseAlign, 128)
+	o.MaxWorkGroup = cmp.Or(o.MaxWorkGroup, 4096)
 	if !mem.IsPow2(o.BaseAlign) {
 		return nil, fmt.Errorf("device %s: base alignment %d: it must be a power of two: %w", o.Name, o.BaseAlign, mem.ErrInvalidValue)
 	}

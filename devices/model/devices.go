@@ -66,19 +66,17 @@ func (w *World) open() error {
 	host := soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0}, Sparse: w.opts.Stamps})
 	w.host = &Host{w, host, bounded(host.Memory(), w.machine.Info(0).GlobalMemory)}
 	for m := 1; m < w.machine.Memories(); m++ {
+		var in inner
+		var err error
 		info := w.info(m)
 		if w.opts.Stamps {
-			in, err := newBlank(info, &pace{w, m})
-			if err != nil {
-				return fmt.Errorf("machine: device %d: %w", m, err)
-			}
-			w.devs = append(w.devs, &Device{w, m, in, bounded(in.Memory(), info.GlobalMemory)})
-			continue
+			in, err = newBlank(info, &pace{w, m})
+		} else {
+			in, err = cpu.New(cpu.Options{
+				Name: info.Name, LocalMemory: info.LocalMemory, Workers: 1,
+				BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m},
+			})
 		}
-		in, err := cpu.New(cpu.Options{
-			Name: info.Name, LocalMemory: info.LocalMemory, Workers: 1,
-			BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m},
-		})
 		if err != nil {
 			return fmt.Errorf("machine: device %d: %w", m, err)
 		}

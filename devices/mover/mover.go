@@ -37,6 +37,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,15 +174,9 @@ type Transfer struct {
 // Open opens a mover with its hidden queues. It fails with mem.ErrInvalidValue on
 // options that make no sense, and as devices do.
 func Open(opts Options) (*Mover, error) {
-	if opts.Name == "" {
-		opts.Name = "mover"
-	}
-	if opts.Budget == 0 {
-		opts.Budget = 256 << 20
-	}
-	if opts.Lanes == 0 {
-		opts.Lanes = defaultLanes()
-	}
+	opts.Name = cmp.Or(opts.Name, "mover")
+	opts.Budget = cmp.Or(opts.Budget, 256<<20)
+	opts.Lanes = cmp.Or(opts.Lanes, defaultLanes())
 	switch {
 	case opts.Budget < leastBudget:
 		return nil, fmt.Errorf("staging of %s: a ring takes at least %s: %w", mem.FormatBytes(opts.Budget), mem.FormatBytes(leastBudget), mem.ErrInvalidValue)
@@ -191,7 +186,10 @@ func Open(opts Options) (*Mover, error) {
 	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0), short: -1}
 	m.by = devices.ExecutorOr(opts.Executor)
 	m.line.SleepBy(m.by.Sleeper())
-	m.line.OnLook(m.last.poll)
+	m.line.OnLook(func() bool {
+		some, _ := m.last.poll()
+		return some
+	})
 	m.landed = m.by.Cond(&m.mu)
 	m.lanes.init(m)
 	if opts.Profiling {

@@ -9,6 +9,7 @@
 package null
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -43,12 +44,7 @@ var (
 
 // New opens a device of its own; cfg.Memory 0 is unlimited.
 func New(cfg devices.Config) *Device {
-	if cfg.Name == "" {
-		cfg.Name = "null"
-	}
-	if cfg.Local == 0 {
-		cfg.Local = 64 << 10
-	}
+	cfg.Name, cfg.Local = cmp.Or(cfg.Name, "null"), cmp.Or(cfg.Local, 64<<10)
 	info := devices.Info{
 		Driver: "null", Platform: "Godwit", Name: cfg.Name, Vendor: "Godwit", Version: "1",
 		Type: devices.Custom, ComputeUnits: 1,

@@ -4,6 +4,7 @@ package opencl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -122,10 +123,7 @@ func (t *Trial) pair(p *trialPair) (tried []string, err error) {
 		}
 		defer func() { err = errors.Join(err, p.queue[i].Close()) }()
 	}
-	most := t.Most
-	if most == 0 {
-		most = 500 << 20
-	}
+	most := cmp.Or(t.Most, 500<<20)
 	for _, size := range []uint64{4 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 500 << 20} {
 		size = min(size, most)
 		rounds := 2

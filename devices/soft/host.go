@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"cmp"
 	"godwit/devices"
 	"godwit/devices/storage"
 	"godwit/mem"
@@ -23,9 +24,6 @@ type HostOptions struct {
 
 // NewHost opens the host's memory as a device.
 func NewHost(opts HostOptions) *Host {
-	if opts.Workers == 0 {
-		opts.Workers = 2
-	}
 	memory := storage.NewHost("host", opts.Memory)
 	if opts.Sparse {
 		memory = storage.NewSparseHost("host")
@@ -34,7 +32,7 @@ func NewHost(opts HostOptions) *Host {
 	h.Init(devices.Info{
 		Driver: "host", Platform: "Godwit", Name: "host", Vendor: "Godwit", Version: "1",
 		Type: devices.Custom, GlobalMemory: opts.Memory, BaseAlign: 128, SharesHost: true, SVM: devices.SVMCaps{Coarse: true, Fine: true},
-	}, memory, h, EngineOptions{Workers: opts.Workers, NoKernels: true, Pace: opts.Pace})
+	}, memory, h, EngineOptions{Workers: cmp.Or(opts.Workers, 2), NoKernels: true, Pace: opts.Pace})
 	return h
 }
 

@@ -74,8 +74,8 @@ nothing is moved for them, and nothing is evicted. Command traces, which godwit 
 godwit run record with --record, say what commands access: see below.
 
 For allocation traces it reads Godwit's CSV (op,id,bytes,time_us: a,1,4096,0 allocates, f,1,,5 frees),
-MiniMalloc's CSV (id,lower,upper,size), RMM's log, PyTorch's memory snapshot (pickle or JSON) and VMA's statistics (JSON), plain or gzip, told apart by
-content. With --region min, the default, it finds for each strategy the smallest
+MiniMalloc's CSV (id,lower,upper,size), RMM's log, PyTorch's memory snapshot (pickle or JSON)
+and VMA's statistics (JSON), plain or gzip, told apart by content. With --region min, the default, it finds for each strategy the smallest
 region in which it never fails, to 0.1 %; overhead is that region divided by the
 peak of live bytes. "offline" among the strategies is the packer that knows all
 lifetimes beforehand: what placement could reach.
