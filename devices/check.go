@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -181,40 +182,35 @@ func checkArgs(name string, args []Arg, want []ArgInfo, info *Info) error {
 	}
 	local := uint64(0)
 	for i := range args {
-		a, w := &args[i], &want[i]
-		if a.Kind == ArgSVM && (w.Kind == ArgBuffer || w.Kind == ArgUnknown) {
-			if err := checkArgSVM(a, info); err != nil {
-				return fmt.Errorf("kernel %s, argument %d (%s): %w", name, i, w.Name, err)
-			}
-			continue
+		if err := checkArg(&args[i], &want[i], info, &local); err != nil {
+			return fmt.Errorf("kernel %s, argument %d (%s): %w", name, i, want[i].Name, err)
 		}
-		if a.Kind != w.Kind && w.Kind != ArgUnknown {
-			return fmt.Errorf("kernel %s, argument %d (%s): %v given, it is a %v: %w", name, i, w.Name, a.Kind, w.Kind, mem.ErrArgValue)
+	}
+	return nil
+}
+
+// checkArg tests an argument against what the kernel wants of it, and adds the local memory
+// that it takes.
+func checkArg(a *Arg, w *ArgInfo, info *Info, local *uint64) error {
+	if a.Kind == ArgSVM && (w.Kind == ArgBuffer || w.Kind == ArgUnknown) {
+		return checkArgSVM(a, info)
+	}
+	if a.Kind != w.Kind && w.Kind != ArgUnknown {
+		return fmt.Errorf("%v given, it is a %v: %w", a.Kind, w.Kind, mem.ErrArgValue)
+	}
+	switch a.Kind {
+	case ArgValue:
+		if w.Size != 0 && uint64(len(a.Value)) != w.Size || len(a.Value) == 0 {
+			return fmt.Errorf("%d bytes given, it has %d: %w", len(a.Value), w.Size, mem.ErrArgSize)
 		}
-		switch a.Kind {
-		case ArgValue:
-			if w.Size != 0 && uint64(len(a.Value)) != w.Size || len(a.Value) == 0 {
-				return fmt.Errorf("kernel %s, argument %d (%s): %d bytes given, it has %d: %w", name, i, w.Name, len(a.Value), w.Size, mem.ErrArgSize)
-			}
-		case ArgBuffer:
-			if a.Block.IsZero() {
-				continue // a null pointer
-			}
-			if _, ok := a.Device.(HostBacked); a.Device != nil && !ok {
-				return fmt.Errorf("kernel %s, argument %d (%s): a block of device %s, whose memory is not of this process: %w",
-					name, i, w.Name, a.Device.Info().Name, mem.ErrInvalidOperation)
-			}
-			if _, err := mem.SpanIn(a.Off, a.Size, a.Block.Size); err != nil {
-				return fmt.Errorf("kernel %s, argument %d (%s): %w", name, i, w.Name, err)
-			}
-		case ArgLocal:
-			if a.Size == 0 {
-				return fmt.Errorf("kernel %s, argument %d (%s): 0 bytes of local memory: %w", name, i, w.Name, mem.ErrArgSize)
-			}
-			if local += a.Size; local < a.Size || local > info.LocalMemory {
-				return fmt.Errorf("kernel %s, argument %d (%s): %d bytes of local memory with it: this device has %d: %w",
-					name, i, w.Name, local, info.LocalMemory, mem.ErrNoResources)
-			}
+	case ArgBuffer:
+		return checkArgBlock(a)
+	case ArgLocal:
+		if a.Size == 0 {
+			return fmt.Errorf("0 bytes of local memory: %w", mem.ErrArgSize)
+		}
+		if *local += a.Size; *local < a.Size || *local > info.LocalMemory {
+			return fmt.Errorf("%d bytes of local memory with it: this device has %d: %w", *local, info.LocalMemory, mem.ErrNoResources)
 		}
 	}
 	return nil
@@ -225,8 +221,13 @@ func checkArgSVM(a *Arg, info *Info) error {
 	if !info.SVM.Coarse {
 		return NoSVM(info)
 	}
+	return checkArgBlock(a)
+}
+
+// checkArgBlock tests the block of a buffer or pointer, which may be null.
+func checkArgBlock(a *Arg) error {
 	if a.Block.IsZero() {
-		return nil // a null pointer
+		return nil
 	}
 	if _, ok := a.Device.(HostBacked); a.Device != nil && !ok {
 		return fmt.Errorf("a block of device %s, whose memory is not of this process: %w", a.Device.Info().Name, mem.ErrInvalidOperation)
@@ -238,9 +239,5 @@ func checkArgSVM(a *Arg, info *Info) error {
 // NoSVM is the error of pointers for a device that has no shared virtual memory,
 // or cannot use its own. It is a mem.ErrInvalidOperation.
 func NoSVM(info *Info) error {
-	why := info.SVM.Why
-	if why == "" {
-		why = "none"
-	}
-	return fmt.Errorf("device %s has no shared virtual memory (%s): %w", info.Name, why, mem.ErrInvalidOperation)
+	return fmt.Errorf("device %s has no shared virtual memory (%s): %w", info.Name, cmp.Or(info.SVM.Why, "none"), mem.ErrInvalidOperation)
 }

@@ -22,21 +22,14 @@ const (
 	OpHostCall           // Call, on a host goroutine
 )
 
+var opNames = [...]string{
+	OpMarker: "marker", OpCopy: "copy", OpCopyRect: "copy-rect", OpFill: "fill", OpLaunch: "launch", OpHostCall: "host-call",
+}
+
 // String names the operation.
 func (o Op) String() string {
-	switch o {
-	case OpMarker:
-		return "marker"
-	case OpCopy:
-		return "copy"
-	case OpCopyRect:
-		return "copy-rect"
-	case OpFill:
-		return "fill"
-	case OpLaunch:
-		return "launch"
-	case OpHostCall:
-		return "host-call"
+	if int(o) < len(opNames) {
+		return opNames[o]
 	}
 	return "unknown"
 }
@@ -146,19 +139,14 @@ const (
 	ArgOpaque                 // of a kernel only: an image, sampler or pipe, which no command can give
 )
 
+var argKindNames = [...]string{
+	ArgValue: "value", ArgBuffer: "buffer", ArgLocal: "local", ArgSVM: "svm", ArgUnknown: "unknown", ArgOpaque: "image, sampler or pipe",
+}
+
 // String names the kind.
 func (k ArgKind) String() string {
-	switch k {
-	case ArgValue:
-		return "value"
-	case ArgBuffer:
-		return "buffer"
-	case ArgLocal:
-		return "local"
-	case ArgSVM:
-		return "svm"
-	case ArgOpaque:
-		return "image, sampler or pipe"
+	if int(k) < len(argKindNames) {
+		return argKindNames[k]
 	}
 	return "unknown"
 }

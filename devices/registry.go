@@ -81,5 +81,9 @@ func noDriver(name string, known []string) error {
 	if len(known) == 0 {
 		return fmt.Errorf("driver %q: the program imports none: import _ \"godwit/devices/cpu\", or another: %w", name, mem.ErrDeviceNotFound)
 	}
-	return fmt.Errorf("driver %q: there are %s%s: %w", name, strings.Join(known, ", "), suggest.For(name, known), mem.ErrDeviceNotFound)
+	near := suggest.For(name, known)
+	if near == "" {
+		near = "; others are there when the program imports them"
+	}
+	return fmt.Errorf("driver %q: there are %s%s: %w", name, strings.Join(known, ", "), near, mem.ErrDeviceNotFound)
 }

@@ -70,8 +70,7 @@ func (p *program) begin(on []*device, options string) ([]part, int32) {
 		return nil, clInvalidOperation
 	}
 	if err := p.apart(on); err != nil {
-		complain(err)
-		return nil, status(err)
+		return nil, refusal(err)
 	}
 	p.busy = make(chan struct{})
 	for i, d := range p.devices {

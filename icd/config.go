@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -107,9 +108,7 @@ var known = map[string]struct{ file, library string }{
 // findBackend is the library of a driver, given its path or short name; PoCL's
 // where it is empty.
 func findBackend(name string) string {
-	if name == "" {
-		name = "pocl"
-	}
+	name = cmp.Or(name, "pocl")
 	k, ok := known[name]
 	if !ok {
 		return name

@@ -124,16 +124,14 @@ func createContext(p *platform, properties []uintptr, chosen []*device, errcode 
 	for _, d := range chosen {
 		dev, err := d.open()
 		if err != nil {
-			complain(err)
-			return fail(errcode, status(err))
+			return fail(errcode, refusal(err))
 		}
 		o.Devices = append(o.Devices, dev)
 		o.Names = append(o.Names, d.name)
 	}
 	var err error
 	if c.run, err = runtime.NewContext(o); err != nil {
-		complain(err)
-		return fail(errcode, status(err))
+		return fail(errcode, refusal(err))
 	}
 	for _, d := range chosen {
 		retain(d.self)
@@ -216,11 +214,7 @@ func gwGetContextInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe
 	case C.CL_CONTEXT_NUM_DEVICES:
 		return answer(uint32(len(c.devices)), room, value, sizeRet)
 	case C.CL_CONTEXT_DEVICES:
-		ids := make([]uintptr, len(c.devices))
-		for i, d := range c.devices {
-			ids[i] = d.self
-		}
-		return answerList(ids, room, value, sizeRet)
+		return answerDevices(c.devices, room, value, sizeRet)
 	case C.CL_CONTEXT_PROPERTIES:
 		return answerList(c.properties, room, value, sizeRet)
 	}

@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,16 +105,8 @@ func (p *platform) describe(found []opencl.Found) (all []*device, err error) {
 		if err != nil {
 			return nil, err
 		}
-		d := &device{p: p, name: w.name, found: f, memory: w.memory, typ: w.typ}
-		if d.typ == 0 {
-			d.typ = p.config.typ
-		}
-		if d.typ == 0 {
-			d.typ = typeBits(f.Info.Type)
-		}
-		if d.name == "" {
-			d.name = typeName(d.typ) + strconv.Itoa(numbers[d.typ])
-		}
+		d := &device{p: p, name: w.name, found: f, memory: w.memory, typ: cmp.Or(w.typ, p.config.typ, typeBits(f.Info.Type))}
+		d.name = cmp.Or(d.name, typeName(d.typ)+strconv.Itoa(numbers[d.typ]))
 		numbers[d.typ]++
 		all = append(all, d)
 	}

@@ -253,7 +253,7 @@ func (d *device) languages() []byte {
 // svm is what shared virtual memory there is: coarse-grained buffers, where the
 // real device has them.
 func (d *device) svm() uint64 {
-	if hasSVM && d.found.Info.SVM.Coarse {
+	if d.found.Info.SVM.Coarse {
 		return C.CL_DEVICE_SVM_COARSE_GRAIN_BUFFER
 	}
 	return 0

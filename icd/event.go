@@ -26,11 +26,7 @@ type event struct {
 // where there is no room.
 func newEvent(c *clContext, q *queue, run runtime.Event, command uint32) uintptr {
 	e := &event{c: c, q: q, run: run, command: command}
-	if q != nil {
-		retain(q.self)
-	} else {
-		retain(c.self)
-	}
+	retain(e.keeps())
 	var qh uintptr
 	if q != nil {
 		qh = q.self
@@ -45,11 +41,15 @@ func newEvent(c *clContext, q *queue, run runtime.Event, command uint32) uintptr
 // destroy implements destroyer. The command goes on.
 func (e *event) destroy() {
 	_ = e.run.Release() // ours: it cannot fail
+	release(e.keeps())
+}
+
+// keeps is the object that the event keeps: its queue, which keeps the context, or the context.
+func (e *event) keeps() uintptr {
 	if e.q != nil {
-		release(e.q.self)
-	} else {
-		release(e.c.self)
+		return e.q.self
 	}
+	return e.c.self
 }
 
 //export gwCreateUserEvent

@@ -63,6 +63,15 @@ func answerBytes(b []byte, room uint64, value, sizeRet unsafe.Pointer) int32 {
 	return clSuccess
 }
 
+// answerDevices gives the handles of devices.
+func answerDevices(list []*device, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	ids := make([]uintptr, len(list))
+	for i, d := range list {
+		ids[i] = d.self
+	}
+	return answerList(ids, room, value, sizeRet)
+}
+
 // listIDs answers the form in which platforms and devices are listed.
 func listIDs(ids []uintptr, room uint32, list, num unsafe.Pointer) int32 {
 	if (room == 0 && list != nil) || (list == nil && num == nil) {
@@ -123,6 +132,12 @@ func made(errcode unsafe.Pointer, h uintptr) uintptr {
 
 // status is an error's status.
 func status(err error) int32 { return int32(mem.StatusOf(err)) }
+
+// refusal is an error's status, once it has been said what was wrong.
+func refusal(err error) int32 {
+	complain(err)
+	return status(err)
+}
 
 // memInfo and eventInfo are clGetMemObjectInfo and clGetEventInfo as programs call
 // them, by way of C (info.c).

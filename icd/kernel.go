@@ -55,8 +55,7 @@ var kernels = table[kernel]{kind: kindKernel}
 func (p *program) newKernel(name string) (*kernel, int32) {
 	run, err := p.run.Kernel(name)
 	if err != nil {
-		complain(err)
-		return nil, status(err)
+		return nil, refusal(err)
 	}
 	k := &kernel{p: p, name: name, run: run, info: run.Args(), on: make([]*kernelOn, len(p.c.devices))}
 	for i, m := range p.modules {

@@ -96,8 +96,7 @@ func (k *kernel) setValue(i int, size uint64, value unsafe.Pointer) int32 {
 		return clInvalidArgSize
 	case want == 0 && k.sizes[i] != size: // a struct: only the real platform knows
 		if err := k.any.CheckArg(i, size, unsafe.Slice((*byte)(value), size)); err != nil {
-			complain(err)
-			return status(err)
+			return refusal(err)
 		}
 		k.sizes[i] = size
 	}
@@ -138,8 +137,7 @@ func (k *kernel) setUnknown(i int, size uint64, value unsafe.Pointer) int32 {
 	}
 	if k.sizes[i] != size || value == nil {
 		if err := k.any.CheckArg(i, size, b); err != nil {
-			complain(err)
-			return status(err)
+			return refusal(err)
 		}
 	}
 	if value == nil {

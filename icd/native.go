@@ -119,8 +119,7 @@ func (c *nativeCall) bind(q *queue, handles []uintptr, places []uint64, wait []g
 	for _, p := range all {
 		mapped, e, err := q.run.EnqueueMap(context.Background(), p.root.run, p.start, p.end-p.start, godwit.MapRead|godwit.MapWrite, wait...)
 		if err != nil {
-			complain(err)
-			return status(err)
+			return refusal(err)
 		}
 		c.maps, c.done = append(c.maps, mapped), append(c.done, e)
 	}

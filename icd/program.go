@@ -154,8 +154,7 @@ func gwCreateProgramWithSource(ch uintptr, n uint32, strs, lengths, errcode unsa
 func (p *program) create(errcode unsafe.Pointer) uintptr {
 	native, err := p.variant(p.devices)
 	if err != nil {
-		complain(err)
-		return fail(errcode, status(err))
+		return fail(errcode, refusal(err))
 	}
 	return newProgram(p, natives{native}, slices.Repeat(natives{native}, len(p.devices)), errcode)
 }
@@ -222,8 +221,7 @@ func gwCreateProgramWithBinary(ch uintptr, n uint32, list, lengths, binaries, ea
 	p := &program{c: c, devices: on, origin: ofBinary, code: code}
 	all, by, err := p.fromBinaries(statuses)
 	if err != nil {
-		complain(err)
-		return fail(errcode, status(err))
+		return fail(errcode, refusal(err))
 	}
 	return newProgram(p, all, by, errcode)
 }

@@ -25,11 +25,7 @@ func gwGetProgramInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe
 	case C.CL_PROGRAM_NUM_DEVICES:
 		return answer(uint32(len(p.devices)), room, value, sizeRet)
 	case C.CL_PROGRAM_DEVICES:
-		ids := make([]uintptr, len(p.devices))
-		for i, d := range p.devices {
-			ids[i] = d.self
-		}
-		return answerList(ids, room, value, sizeRet)
+		return answerDevices(p.devices, room, value, sizeRet)
 	case C.CL_PROGRAM_SOURCE:
 		if p.origin != ofSource {
 			return answerText("", room, value, sizeRet)
@@ -82,8 +78,7 @@ func (p *program) binaries(content bool, room uint64, value, sizeRet unsafe.Poin
 		}
 		b, err := native.Binary(p.c.opencl(d))
 		if err != nil {
-			complain(err)
-			return status(err)
+			return refusal(err)
 		}
 		sizes[i] = uint64(len(b))
 		if !content {

@@ -72,8 +72,7 @@ func createQueue(ch, dh uintptr, flags uint64, properties []uint64, errcode unsa
 		Profiling:  flags&C.CL_QUEUE_PROFILING_ENABLE != 0,
 	})
 	if err != nil {
-		complain(err)
-		return fail(errcode, status(err))
+		return fail(errcode, refusal(err))
 	}
 	retain(c.self)
 	if !queues.add(q, &q.self) {
@@ -188,8 +187,7 @@ type waits [8]runtime.Event
 // none drops it, and where the call is blocking waits. err is the enqueue's.
 func (q *queue) accepted(run runtime.Event, err error, command uint32, blocking bool, out unsafe.Pointer) int32 {
 	if err != nil {
-		complain(err)
-		return status(err)
+		return refusal(err)
 	}
 	st := clSuccess
 	if blocking {

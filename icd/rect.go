@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"math/bits"
 	"unsafe"
@@ -20,12 +21,8 @@ func triple(p unsafe.Pointer) [3]uint64 { return *(*[3]uint64)(p) }
 // false where that is more than there are addresses. What else may be wrong with
 // the box the runtime finds.
 func extent(b runtime.Box, region [3]uint64) (n uint64, ok bool) {
-	if b.Row == 0 {
-		b.Row = region[0]
-	}
-	if b.Slice == 0 {
-		b.Slice = b.Row * region[1]
-	}
+	b.Row = cmp.Or(b.Row, region[0])
+	b.Slice = cmp.Or(b.Slice, b.Row*region[1])
 	ok = true
 	add := func(count, pitch uint64) {
 		hi, lo := bits.Mul64(count, pitch)

@@ -12,20 +12,12 @@ import (
 	"slices"
 	"unsafe"
 
-	"godwit/devices"
-	"godwit/devices/opencl"
 	"godwit/runtime"
 	"godwit/svm"
 )
 
 // Shared virtual memory, coarse-grained. Its addresses are the runtime's to give;
 // what the host may touch when is package svm's to say.
-
-// hasSVM says whether the driver can do it at all.
-var hasSVM = func() bool {
-	_, ok := any((*opencl.Device)(nil)).(devices.SVMReserver)
-	return ok
-}()
 
 //export gwSVMAlloc
 func gwSVMAlloc(ch uintptr, flags, size uint64, align uint32) unsafe.Pointer {

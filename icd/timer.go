@@ -39,13 +39,11 @@ func gwGetDeviceAndHostTimer(h uintptr, device, host unsafe.Pointer) int32 {
 	}
 	dev, err := d.open()
 	if err != nil {
-		complain(err)
-		return status(err)
+		return refusal(err)
 	}
 	now, err := dev.(*opencl.Device).Clock()
 	if err != nil {
-		complain(err)
-		return status(err)
+		return refusal(err)
 	}
 	*(*uint64)(device), *(*uint64)(host) = now, uint64(time.Since(clockStart))
 	return clSuccess

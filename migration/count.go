@@ -261,8 +261,7 @@ func (p *Planner) bringCount(dst *Plan, b *buffer, a *mem.Access) error {
 		n.version, written = max(n.version, v.version), written && v.version > 0
 	}
 	if written && lost != nil {
-		return fmt.Errorf("%s: the count is of version %d, lost when %v failed: %w: %w",
-			bufferName(size), lost.Version, lost.Point, mem.ErrPoisoned, lost.Cause)
+		return &LostError{Buffer: size, What: fmt.Sprintf("the count is of version %d", lost.Version), Poison: *lost}
 	}
 	if written {
 		p.stageCount(dst, s, size)

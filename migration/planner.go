@@ -144,6 +144,26 @@ type Poison struct {
 	Cause   error
 }
 
+// LostError is why a command cannot be planned that reads what was lost: it wraps
+// mem.ErrPoisoned and the first cause. A caller that has names for buffers may set Name.
+type LostError struct {
+	Buffer mem.BufferID
+	Name   string // "" is the buffer's number
+	What   string // of the buffer is lost
+	Poison Poison
+}
+
+func (e *LostError) Error() string {
+	name := e.Name
+	if name == "" {
+		name = e.Buffer.String()
+	}
+	return fmt.Sprintf("buffer %s: %s, lost when %v failed: %v: %v", name, e.What, e.Poison.Point, mem.ErrPoisoned, e.Poison.Cause)
+}
+
+// Unwrap implements the errors package's interface.
+func (e *LostError) Unwrap() []error { return []error{mem.ErrPoisoned, e.Poison.Cause} }
+
 // New returns a planner with no buffers over the memories of topo, which must
 // not change any more. Memories that share a store (Topology.Store) are one to
 // it: all that it hands out names the store.

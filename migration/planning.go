@@ -89,8 +89,7 @@ func (p *Planner) access(dst *Plan, a *mem.Access) error {
 func (p *Planner) piece(dst *Plan, b *buffer, s *store, a *mem.Access, v *content, r mem.Range, stale *run) error {
 	if a.Mode.Reads() {
 		if v.poison != nil && (!b.hostWrites(a.Memory) || b.anyUnmapped(r)) {
-			return fmt.Errorf("%s: bytes %v hold version %d, lost when %v failed: %w: %w",
-				bufferName(a.Buffer), r, v.version, v.poison.Point, mem.ErrPoisoned, v.poison.Cause)
+			return &LostError{Buffer: a.Buffer, What: fmt.Sprintf("bytes %v hold version %d", r, v.version), Poison: *v.poison}
 		}
 		if v.poison != nil || !v.valid.Empty() && !v.valid.Has(a.Memory) {
 			if !stale.extend(r, v) {

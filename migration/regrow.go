@@ -74,18 +74,37 @@ func (p *Planner) Keep(w *Want) {
 	}
 }
 
-// Widen makes a want that takes the place of other blocks hold the whole buffer, where what it
-// is made for is half of the buffer or more, and reports whether it is wider now. A window that
-// large cannot slide far: the whole is less than another exchange would need, with the old and
-// the new block, and no exchange follows it.
+// Widen makes a want hold the whole buffer, where what it is made for is half of the buffer or
+// more, and it takes the place of other blocks or holds all that the one block there does not. It
+// reports whether it is wider now. A window that large cannot slide far: the whole is less than
+// another exchange would need, with the old and the new block, and no exchange follows it. Two
+// blocks side by side would be exchanged by the first window that lies in both, when more of them
+// has to be copied, and would hold no less.
 func (p *Planner) Widen(w *Want) bool {
 	b := p.buffers[uint32(w.Buffer)]
 	size := b.content.Size()
-	if w.Range.Empty() || w.Range.Size() == size || w.Span.Size() < size-size/2 || size > p.opts.largest(w.Memory) || !p.Exchanges(w) {
+	if w.Range.Empty() || w.Range.Size() == size || w.Span.Size() < size-size/2 || size > p.opts.largest(w.Memory) {
+		return false
+	}
+	if !p.Exchanges(w) && !b.holdsRest(w) {
 		return false
 	}
 	w.Range = mem.Range{End: size}
 	return true
+}
+
+// holdsRest reports whether one block holds all of the buffer that a want does not.
+func (b *buffer) holdsRest(w *Want) bool {
+	s := b.at(w.Memory)
+	switch size := b.content.Size(); {
+	case s == nil || s.n != 1:
+		return false
+	case w.Range.Start == 0:
+		return s.covers(mem.Range{Start: w.Range.End, End: size})
+	case w.Range.End == size:
+		return s.covers(mem.Range{End: w.Range.Start})
+	}
+	return false
 }
 
 // Exchanges reports whether there are blocks that overlap a wanted one.

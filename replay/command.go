@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -242,7 +243,7 @@ type kernelKey struct {
 
 // launch launches a kernel that is said to access what the command accessed.
 func (r *runner) launch(ctx context.Context, c *trace.CommandUses) ([]runtime.Event, error) {
-	k, err := r.kernel(ctx, kernelKey{what(c), len(c.Uses)})
+	k, err := r.kernel(ctx, kernelKey{cmp.Or(c.Kernel, c.Op), len(c.Uses)})
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +264,7 @@ func (r *runner) launch(ctx context.Context, c *trace.CommandUses) ([]runtime.Ev
 	return one(r.queues[c.Uses[0].Memory].EnqueueLaunch(ctx, l))
 }
 
-// kernel is one that does nothing.
+// kernel is one that does nothing, of the name by which a machine knows what it takes.
 func (r *runner) kernel(ctx context.Context, key kernelKey) (*runtime.Kernel, error) {
 	if k := r.kernels[key]; k != nil {
 		return k, nil

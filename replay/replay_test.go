@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -209,6 +210,25 @@ func TestWhatFindsNoRoomSaysSo(t *testing.T) {
 	x.trace.Memories = append(x.trace.Memories, trace.CommandMemory{Name: "other"}, trace.CommandMemory{Name: "third"})
 	_, err = replay.Run(t.Context(), x.trace, replay.Options{Machine: one})
 	require.ErrorIs(t, err, mem.ErrInvalidDevice)
+}
+
+// TestAKernelTakesWhatTheMachineSaysForItsName: a replay knows it by the name that the program did.
+func TestAKernelTakesWhatTheMachineSaysForItsName(t *testing.T) {
+	m, err := machine.Parse("m.yaml", []byte(`
+name: m
+devices: [{name: gpu, kernels: [{name: slow, time: 5 ms}]}]
+links: [{between: [host, gpu], bandwidth: 1 GB/s}]
+`), machine.Options{})
+	require.NoError(t, err)
+	x := &trace.CommandTrace{Memories: []trace.CommandMemory{{Name: "host"}, {Name: "gpu"}}}
+	x.Steps = append(x.Steps, trace.CommandStep{Create: &trace.CommandBuffer{ID: 1, Size: 256}})
+	for _, kernel := range []string{"slow", "other", "slow"} {
+		use := trace.CommandUse{Buffer: 1, Memory: 1, Range: [2]uint64{0, 256}, Mode: "both"}
+		x.Steps = append(x.Steps, trace.CommandStep{Command: &trace.CommandUses{Op: "launch", Kernel: kernel, Queue: 1, Uses: []trace.CommandUse{use}}})
+	}
+	res, err := replay.Run(t.Context(), x, replay.Options{Machine: m})
+	require.NoError(t, err)
+	require.EqualValues(t, 2*5*time.Millisecond, res.Makespan)
 }
 
 // What a file says is large takes no memory: nobody touches it.

@@ -320,6 +320,7 @@ func TestEverythingAfterCloseIsRefused(t *testing.T) {
 	require.ErrorIs(t, c.Close(ctx), mem.ErrClosed)
 	_, err = c.CreateBuffer(64, 0, nil)
 	require.Equal(t, mem.InvalidContext, mem.StatusOf(err))
+	require.ErrorIs(t, err, mem.ErrInvalidContext)
 	_, err = c.NewUserEvent()
 	require.Equal(t, mem.InvalidContext, mem.StatusOf(err))
 	_, err = c.NewQueue(d, runtime.QueueOptions{})

@@ -32,13 +32,17 @@ func keepBelow(least uint64) uint64 {
 // blocks are a root's on one memory: the zero Block where there is none.
 type blocks = rangemap.Map[mem.Block]
 
-// newBlocks is no block on any memory.
-func (c *Context) newBlocks(size uint64) []blocks {
-	out := make([]blocks, len(c.mems))
-	for i := range out {
-		out[i] = rangemap.Make(size, mem.Block{})
+// noBlocks gives a new root no block on any memory. Those of the host and one device need no
+// allocation of their own.
+func (c *Context) noBlocks(r *root) {
+	r.blocks = r.few[:]
+	if len(c.mems) > len(r.few) {
+		r.blocks = make([]blocks, len(c.mems))
 	}
-	return out
+	r.blocks = r.blocks[:len(c.mems)]
+	for i := range r.blocks {
+		r.blocks[i] = rangemap.Make(r.size, mem.Block{})
+	}
 }
 
 // blockAt is the block on a memory that holds off, and where in the root it begins; good

@@ -43,6 +43,7 @@ type root struct {
 	user      bool                 // immutable: the host's block is the caller's memory (UseHostPtr)
 	byRange   bool                 // immutable: devices may store parts of it
 	blocks    []blocks             // protected by c.mu; by memory
+	few       [2]blocks            // where blocks are, of few memories
 	locked    *locked              // protected by c.mu; nil where the host's block is not page-locked
 	backed    bool                 // protected by c.mu: it was locked for what is written back
 	svm       *svmRoot             // immutable; nil where it is no shared virtual memory
@@ -139,7 +140,8 @@ func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pa
 			return b, err
 		}
 	}
-	r := &root{name: name, size: size, user: flags&UseHostPtr != 0, locked: pages, blocks: c.newBlocks(size), views: 1}
+	r := &root{name: name, size: size, user: flags&UseHostPtr != 0, locked: pages, views: 1}
+	c.noBlocks(r)
 	r.byRange = c.byRange(size, flags)
 	if err := c.initialise(r, flags, host); err != nil {
 		return nil, err

@@ -116,8 +116,8 @@ type Link struct {
 	mem.Link
 }
 
-// errContextClosed is told apart from ErrClosed by its status.
-var errContextClosed = mem.Sentinel("context closed", mem.InvalidContext)
+// errContextClosed is of whatever is asked of a closed context.
+var errContextClosed = fmt.Errorf("closed: %w", mem.ErrInvalidContext)
 
 // memory is a memory of the context with its device. All fields are immutable.
 type memory struct {

@@ -290,14 +290,17 @@ func TestAFailureThatIsKnownBeforeTheCommitIsSettledAfterIt(t *testing.T) {
 	devs, fs := failing(1)
 	h := build(t, runtime.Options{Devices: devs}, outOfOrder)
 	ctx, q := soon(t), h.q[0]
-	b := h.buffer(64, bytes.Repeat([]byte{1}, 64))
+	b, err := h.c.CreateNamedBuffer("weights", 64, 0, bytes.Repeat([]byte{1}, 64))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Release()) })
 	gate := h.gate()
 	require.NoError(t, gate.SetStatus(-7))
 	e := h.ok(q.EnqueueFill(ctx, b, []byte{2}, 0, 32, gate)) // fails perhaps inside Submit
 	require.Error(t, e.Wait(ctx))
 	require.NoError(t, h.c.Check())
-	_, err := q.EnqueueRead(ctx, b, 0, make([]byte, 8))
+	_, err = q.EnqueueRead(ctx, b, 0, make([]byte, 8))
 	require.ErrorIs(t, err, mem.ErrPoisoned)
+	require.ErrorContains(t, err, "buffer weights: bytes [0,8) hold version 2, lost when")
 	hook := everything
 	fs[0].fail.Store(&hook)
 	e = h.ok(q.EnqueueFill(ctx, b, []byte{2}, 0, 64))

@@ -114,8 +114,8 @@ func TestCloseEndsMaps(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrLeak)
 	require.ErrorContains(t, err, "mapped")
 	_, err = q.EnqueueUnmap(ctx, m)
-	require.ErrorContains(t, err, "context closed")
-	require.ErrorContains(t, m.Abandon(), "context closed")
+	require.ErrorContains(t, err, "closed: invalid context")
+	require.ErrorContains(t, m.Abandon(), "closed: invalid context")
 }
 
 func TestErrorsOfMapsNameTheBuffer(t *testing.T) {

@@ -300,6 +300,28 @@ func TestLargeWindowsUsedInTurnAreExchangedOnce(t *testing.T) {
 	require.EqualValues(t, size, h.c.Footprint(1).Now)
 }
 
+// Two halves side by side become one block when the second comes, where there is room for
+// both blocks: a window that lies in both exchanges nothing then, and no more is stored.
+func TestHalvesSideBySideAreOneBlock(t *testing.T) {
+	for room, regrows := range map[uint64]uint64{64 << 10: 0, 96 << 10: 1} {
+		h := ranged(t, runtime.Options{}, 1, room)
+		b := h.buffer(64<<10, nil)
+		for i := range uint64(2) {
+			h.flood(h.q[0], h.part(b, i*32<<10, 32<<10), byte(i+1))
+		}
+		require.EqualValues(t, regrows, h.c.Stats().Regrows, "%d bytes of room", room)
+		require.EqualValues(t, 64<<10, h.c.Footprint(1).Now)
+		require.Zero(t, h.c.Stats().Evictions)
+		require.NoError(t, h.c.Check())
+		if regrows > 0 {
+			h.flood(h.q[0], h.part(b, 16<<10, 32<<10), 3)
+			require.EqualValues(t, 1, h.c.Stats().Regrows)
+		}
+		h.has(h.q[0], h.part(b, 0, 16<<10), 1)
+		h.has(h.q[0], h.part(b, 48<<10, 16<<10), 2)
+	}
+}
+
 // Nothing leaves so that a large window may be the whole buffer.
 func TestALargeWindowIsNoMoreThanThereIsRoomFor(t *testing.T) {
 	h := ranged(t, runtime.Options{}, 1, 96<<10)

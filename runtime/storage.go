@@ -263,6 +263,9 @@ func (c *Context) freeRoot(r *root) error {
 	}
 	for i := range r.blocks {
 		m := mem.MemoryID(i)
+		if !r.stored(m) {
+			continue
+		}
 		for in, b := range r.blocks[i].All() {
 			if b.IsZero() {
 				continue

@@ -252,6 +252,9 @@ func (c *Context) plan(req *request, in *borrowed) error {
 		}
 	}
 	if err != nil {
+		if lost := (*migration.LostError)(nil); errors.As(err, &lost) {
+			lost.Name = c.roots[lost.Buffer].label()
+		}
 		return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 	}
 	return nil

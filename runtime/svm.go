@@ -147,7 +147,8 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 	if name == "" {
 		name = fmt.Sprintf("svm:%v", p)
 	}
-	r := &root{name: name, size: size, user: true, blocks: c.newBlocks(size), views: 1}
+	r := &root{name: name, size: size, user: true, views: 1}
+	c.noBlocks(r)
 	r.svm = &svmRoot{p: p, flags: flags, arena: c.arena}
 	if err := c.registerSVM(r); err != nil {
 		return 0, errors.Join(err, c.freeRoot(r))

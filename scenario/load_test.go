@@ -173,6 +173,22 @@ commands:
 	require.Equal(t, []int{5, 6}, s.Commands[7].After, "an id is the last command that had it")
 }
 
+func TestARepeatOfNoRoundsMayUseItsVariables(t *testing.T) {
+	const chain = `params: {n: {type: integer, default: 3}}
+devices: [{name: d, driver: cpu, count: n}]
+buffers: [{name: a, size: 4, count: n}]
+commands:
+- {fill: a0, pattern: 1, queue: d0}
+- {repeat: n - 1, as: i, do: [{copy: "a{i}", to: "a{i + 1}", queue: "d{i + 1}"}]}
+- {repeat: n > 1, do: [{repeat: n, as: j, do: [{read: "a{j}", queue: "d{j}", after: []}]}]}
+`
+	for n, commands := range map[string]int{"3": 1 + 2 + 3, "1": 1} {
+		s, err := Parse(t.Context(), "s.yaml", []byte(chain), Options{Set: map[string]string{"n": n}})
+		require.NoError(t, err, "n=%s", n)
+		require.Len(t, s.Commands, commands, "n=%s", n)
+	}
+}
+
 func TestContent(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), []byte("abc"), 0o600))

@@ -158,7 +158,10 @@ func (s *source) checkShape(n ast.Node, f *form, what string) {
 			s.misshapen(n, "%s: want %s, not %s", what, f, fields.Kind(v))
 			return
 		}
-		s.oneOfWords(n, at, what, s.text(n, what))
+		// An {expression} may use the repeat's variable, which has no value in no rounds.
+		if text := s.written(n, what); !strings.Contains(text, "{") {
+			s.oneOfWords(n, at, what, text)
+		}
 	}
 }
 

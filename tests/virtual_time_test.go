@@ -34,7 +34,6 @@ var besideTheWorld = map[string]string{
 	"devices/mover/measure.go: Go":       "links between devices: only with devices.Windowed",
 	"devices/mover/windows.go: Go":       "links between devices: only with devices.Windowed",
 	"devices/mover/chain.go: time.Now":   "polls links between devices: only with devices.Windowed",
-	"devices/mover/chain.go: time.Since": "polls links between devices: only with devices.Windowed",
 	"resource/track.go: time.Now":        "when a block was allocated, for people who look for a leak",
 	"trace/alloc_godwit.go: time.Now":    "the times in a file of allocations, which the program asks for",
 	"trace/alloc_godwit.go: time.Since":  "the times in a file of allocations, which the program asks for",

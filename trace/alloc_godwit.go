@@ -67,7 +67,7 @@ func (b *AllocBuilder) godwitLine(line string, n int) error {
 		b.free(id, at, n)
 		return nil
 	}
-	return fmt.Errorf("op %q is neither a nor f", clip(op))
+	return fmt.Errorf("op %q is neither a (allocate) nor f (free)", clip(op))
 }
 
 // WriteGodwit writes t in Godwit's CSV; ids are the chunk numbers.

@@ -13,6 +13,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -62,13 +63,9 @@ type Options struct {
 
 // Device is an open cpu device.
 type Device struct {
-	soft.Device
-	memory *storage.Blocks
-	store  *region.Store // nil where blocks are the system's
-	pinned *storage.PinnedNodes
-	copier *soft.Copier
-
-	promises bool // immutable: Options.Promises
+	soft.InPlace
+	store    *region.Store // nil where blocks are the system's
+	promises bool          // immutable: Options.Promises
 }
 
 var (
@@ -84,21 +81,11 @@ var (
 // New opens a device. It fails with mem.ErrInvalidValue where BaseAlign is no
 // power of two, and with mem.ErrNoHostMemory where the host has no such region.
 func New(o Options) (*Device, error) {
-	if o.Name == "" {
-		o.Name = "cpu"
-	}
-	if o.LocalMemory == 0 {
-		o.LocalMemory = 256 << 10
-	}
-	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.BaseAlign == 0 {
-		o.BaseAlign = 128
-	}
-	if o.MaxWorkGroup == 0 {
-		o.MaxWorkGroup = 4096
-	}
+	o.Name = cmp.Or(o.Name, "cpu")
+	o.LocalMemory = cmp.Or(o.LocalMemory, 256<<10)
+	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	o.BaseAlign = cmp.Or(o.BaseAlign, 128)
+	o.MaxWorkGroup = cmp.Or(o.MaxWorkGroup, 4096)
 	if !mem.IsPow2(o.BaseAlign) {
 		return nil, fmt.Errorf("device %s: base alignment %d: it must be a power of two: %w", o.Name, o.BaseAlign, mem.ErrInvalidValue)
 	}
@@ -111,65 +98,29 @@ func New(o Options) (*Device, error) {
 		SVM: devices.SVMCaps{Coarse: true, Fine: o.SharesHost, Atomics: o.SharesHost},
 	}
 	d := &Device{promises: o.Promises}
+	memory := storage.NewHostBlocks(o.Name, o.BaseAlign, 0)
 	if o.Memory > 0 {
 		var err error
 		if d.store, err = region.New(o.Name, 0, o.Memory, true, bufalloc.Options{Strategy: o.Strategy}); err != nil {
 			return nil, err
 		}
-		d.memory = storage.NewBlocks(o.Name, o.BaseAlign, d.store)
-	} else {
-		d.memory = storage.NewHostBlocks(o.Name, o.BaseAlign, 0)
+		memory = storage.NewBlocks(o.Name, o.BaseAlign, d.store)
 	}
-	d.pinned = storage.NewPinnedNodes(o.Name, storage.NewLocked)
-	d.Init(info, d.memory, d, soft.EngineOptions{Workers: o.Workers, Pace: o.Pace})
-	d.copier = d.NewCopier(d, 0)
+	d.Init(info, &storage.Host{Blocks: memory}, d, soft.EngineOptions{Workers: o.Workers, Pace: o.Pace})
 	return d, nil
 }
-
-// Pin implements devices.HostBacked.
-func (d *Device) Pin(b mem.Block, off, size uint64) (uint64, error) {
-	return d.memory.Pin(b, off, size)
-}
-
-// Unpin implements devices.HostBacked.
-func (d *Device) Unpin(b mem.Block) { d.memory.Unpin(b) }
-
-// View implements devices.Viewer.
-func (d *Device) View(b mem.Block, off, size uint64) ([]byte, error) {
-	addr, err := d.memory.Address(b, off, size)
-	if err != nil {
-		return nil, err
-	}
-	return storage.BytesAt(addr, size), nil
-}
-
-// PeerLink implements devices.PeerCopier: the host and other cpu devices.
-func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
-	_, ok := other.(devices.HostBacked)
-	return mem.DirectLink(0, 0), ok
-}
-
-// PinnedMemory implements devices.PageLocker, with mlock.
-func (d *Device) PinnedMemory(node int) (devices.PinnedMemory, error) { return d.pinned.At(node) }
-
-// NUMANode implements devices.PageLocker: the device is all processors.
-func (d *Device) NUMANode() int { return devices.NodeAny }
-
-// ReserveSVM implements devices.SVMReserver: addresses are the process's, so
-// those of an arena are nobody else's.
-func (d *Device) ReserveSVM(mem.Range) error { return nil }
 
 // Close implements devices.Device.
 func (d *Device) Close() error {
 	if d.store == nil {
-		return d.CloseAnd(d.pinned.Close)
+		return d.CloseAnd()
 	}
-	return d.CloseAnd(d.pinned.Close, d.store.Close)
+	return d.CloseAnd(d.store.Close)
 }
 
 // Execute implements soft.Executor.
 func (d *Device) Execute(cmd *devices.Command) error {
-	if moved, err := d.copier.Execute(cmd); moved {
+	if moved, err := d.Move(cmd); moved {
 		return err
 	}
 	return d.launch(cmd)

@@ -118,6 +118,22 @@ func testLaunchesOverOneBlock(e *env) {
 	e.equal(want, got, "launches over parts of one block")
 }
 
+// testLaunchesInPlace gives a kernel the same bytes in two arguments, of which it reads one
+// and writes the other: what it writes is what is there afterwards, whichever argument a
+// driver that runs kernels on copies writes back last.
+func testLaunchesInPlace(e *env) {
+	m, q := e.build(), e.inOrder()
+	const n = 300
+	b := e.alloc(4 * n)
+	e.wait(q, e.fill(q, b, 0, b.Size, floatArg(1.5).Value))
+	arg := bufferArg(b, 0, b.Size)
+	e.wait(q, e.submit(q, launchOf(e.kernel(m, "scale"), n, 0, arg, arg, floatArg(2), ulongArg(n))))
+	e.wait(q, e.submit(q, launchOf(e.kernel(m, "add"), n, 0, arg, arg, arg, ulongArg(n))))
+	got := make([]byte, b.Size)
+	e.wait(q, e.read(q, b, 0, got))
+	e.equal(bytes.Repeat(floatArg(6).Value, n), got, "launches in place")
+}
+
 func testLaunchRules(e *env) {
 	m, q := e.build(), e.inOrder()
 	_, err := m.Kernel("nonesuch")

@@ -71,6 +71,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Order/WaitModes", testWaitModes},
 		{"Launch/Arguments", testLaunchArguments},
 		{"Launch/OverOneBlock", testLaunchesOverOneBlock},
+		{"Launch/InPlace", testLaunchesInPlace},
 		{"Launch/Rules", testLaunchRules},
 		{"Launch/WritePromisesHold", testPromises},
 		{"Launch/HostCalls", testHostCalls},

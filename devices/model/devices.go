@@ -1,7 +1,6 @@
 package model
 
 import (
-	"context"
 	"fmt"
 
 	"godwit/devices"
@@ -13,10 +12,14 @@ import (
 )
 
 // inner is the simulated device that a device in virtual time is in all but its times.
-type inner interface {
-	devices.Device
-	Pin(b mem.Block, off, size uint64) (uint64, error)
-	Unpin(b mem.Block)
+type inner interface{ devices.HostBacked }
+
+// innerHost is the same of the host's memory.
+type innerHost interface {
+	devices.HostBacked
+	devices.Viewer
+	devices.SVMReserver
+	Adopt(bytes []byte, tag uint64) (mem.Block, error)
 }
 
 // Device is a device in virtual time. It is what its inner device is, without being a
@@ -24,8 +27,8 @@ type inner interface {
 type Device struct {
 	w      *World
 	memory int // its number
-	in     inner
-	res    mem.Resource // of the inner device's blocks, as many bytes as the machine has
+	inner
+	res mem.Resource // of the inner device's blocks, as many bytes as the machine has
 }
 
 var (
@@ -39,8 +42,8 @@ var (
 
 // Host is the host's memory in virtual time.
 type Host struct {
-	w   *World
-	in  *soft.Host
+	w *World
+	innerHost
 	res mem.Resource // as Device's
 }
 
@@ -63,19 +66,17 @@ func (w *World) open() error {
 	host := soft.NewHost(soft.HostOptions{Workers: 1, Pace: &pace{w, 0}, Sparse: w.opts.Stamps})
 	w.host = &Host{w, host, bounded(host.Memory(), w.machine.Info(0).GlobalMemory)}
 	for m := 1; m < w.machine.Memories(); m++ {
+		var in inner
+		var err error
 		info := w.info(m)
 		if w.opts.Stamps {
-			in, err := newBlank(info, &pace{w, m})
-			if err != nil {
-				return fmt.Errorf("machine: device %d: %w", m, err)
-			}
-			w.devs = append(w.devs, &Device{w, m, in, bounded(in.Memory(), info.GlobalMemory)})
-			continue
+			in, err = newBlank(info, &pace{w, m})
+		} else {
+			in, err = cpu.New(cpu.Options{
+				Name: info.Name, LocalMemory: info.LocalMemory, Workers: 1,
+				BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m},
+			})
 		}
-		in, err := cpu.New(cpu.Options{
-			Name: info.Name, LocalMemory: info.LocalMemory, Workers: 1,
-			BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m},
-		})
 		if err != nil {
 			return fmt.Errorf("machine: device %d: %w", m, err)
 		}
@@ -169,7 +170,7 @@ func (bytesKept) leg(w *World, l *devices.Leg) error {
 // Info implements devices.Device.
 func (d *Device) Info() devices.Info {
 	info := d.w.info(d.memory)
-	in := d.in.Info()
+	in := d.inner.Info()
 	info.Driver, info.BaseAlign, info.LocalMemory, info.MaxWorkGroup, info.MaxWorkItems, info.SVM = "model", in.BaseAlign, in.LocalMemory, in.MaxWorkGroup, in.MaxWorkItems, in.SVM
 	return info
 }
@@ -180,28 +181,14 @@ func (d *Device) World() *World { return d.w }
 // Memory implements devices.Device.
 func (d *Device) Memory() mem.Resource { return d.res }
 
-// Build implements devices.Device, from the program's Go forms.
-func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
-	return d.in.Build(ctx, p)
-}
-
 // NewQueue implements devices.Device.
 func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	q, err := d.in.NewQueue(o)
+	q, err := d.inner.NewQueue(o)
 	if err != nil {
 		return nil, err
 	}
 	return &queue{q.(*soft.Queue), d}, nil
 }
-
-// Close implements devices.Device.
-func (d *Device) Close() error { return d.in.Close() }
-
-// Pin implements devices.HostBacked.
-func (d *Device) Pin(b mem.Block, off, size uint64) (uint64, error) { return d.in.Pin(b, off, size) }
-
-// Unpin implements devices.HostBacked.
-func (d *Device) Unpin(b mem.Block) { d.in.Unpin(b) }
 
 // ReserveSVM implements devices.SVMReserver.
 func (d *Device) ReserveSVM(mem.Range) error { return nil }
@@ -255,7 +242,7 @@ func (w *World) number(d devices.Device) (int, bool) {
 
 // Info implements devices.Device.
 func (h *Host) Info() devices.Info {
-	info := h.in.Info()
+	info := h.innerHost.Info()
 	info.GlobalMemory = h.w.machine.Info(0).GlobalMemory
 	if h.w.opts.Stamps {
 		info.SVM = noBytes
@@ -266,32 +253,6 @@ func (h *Host) Info() devices.Info {
 // Memory implements devices.Device.
 func (h *Host) Memory() mem.Resource { return h.res }
 
-// Build implements devices.Device: the host runs no kernels.
-func (h *Host) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
-	return h.in.Build(ctx, p)
-}
-
-// NewQueue implements devices.Device.
-func (h *Host) NewQueue(o devices.QueueOptions) (devices.Queue, error) { return h.in.NewQueue(o) }
-
-// Close implements devices.Device.
-func (h *Host) Close() error { return h.in.Close() }
-
-// View implements devices.Viewer.
-func (h *Host) View(b mem.Block, off, size uint64) ([]byte, error) { return h.in.View(b, off, size) }
-
-// Adopt implements devices.HostDevice.
-func (h *Host) Adopt(bytes []byte, tag uint64) (mem.Block, error) { return h.in.Adopt(bytes, tag) }
-
-// Pin implements devices.HostBacked.
-func (h *Host) Pin(b mem.Block, off, size uint64) (uint64, error) { return h.in.Pin(b, off, size) }
-
-// Unpin implements devices.HostBacked.
-func (h *Host) Unpin(b mem.Block) { h.in.Unpin(b) }
-
 // PeerLink implements devices.PeerCopier: devices' queues copy to and from the host, not
 // its own.
 func (h *Host) PeerLink(devices.Device) (mem.Link, bool) { return mem.Link{}, false }
-
-// ReserveSVM implements devices.SVMReserver.
-func (h *Host) ReserveSVM(r mem.Range) error { return h.in.ReserveSVM(r) }

@@ -309,35 +309,44 @@ func (l *lastLegs) note(r route, q devices.Queue, p mem.Point) {
 	l.all[r] = lastLeg{by, p}
 }
 
-// poll looks at those that have not ended, and reports whether there were any. It is what whoever waits for a
-// point of the mover's looks by, here and in drivers.
-func (l *lastLegs) poll() (some bool) {
+// poll looks at those that have not ended, and reports whether there were any, and hops among what they wait for. It is
+// what whoever waits for a point of the mover's looks by, here and in drivers.
+func (l *lastLegs) poll() (some, hops bool) {
 	l.mu.Lock()
 	all := l.all
 	l.mu.Unlock()
 	for i := range all {
 		if k := &all[i]; k.queue != nil && !k.point.IsZero() && !k.point.Reached() {
 			k.queue.Poll(k.point)
-			some = true
+			some, hops = true, hops || route(i) == straight
 		}
 	}
-	return some
+	return some, hops
 }
 
 // linkPoll is how long a wait for a ring over links looks at queues again and again before it
-// sleeps, which costs a core, and to be woken some tens of microseconds.
-var linkPoll = func() time.Duration {
+// sleeps, which costs a core, and to be woken some tens of microseconds; and linkYield how long it does so before it lets other
+// goroutines have the thread. To yield has an idle thread woken, which as often as not takes the goroutine over: after
+// each look, it moved between processors all the time, and a ring of 64 MiB took 10 to 20 us more (docs/measured.md). The end of
+// a hop may be with a goroutine that needs the lock which a look takes: so where there are hops it does yield after each.
+var linkPoll, linkYield = func() (poll, yield time.Duration) {
 	if runtime.NumCPU() >= 8 {
-		return 50 * time.Millisecond
+		return 50 * time.Millisecond, 50 * time.Microsecond
 	}
-	return 200 * time.Microsecond
+	return 200 * time.Microsecond, 0
 }()
 
 // pollLinks looks at what is under way over links while p is not reached.
 func (m *Mover) pollLinks(ctx context.Context, p mem.Point) {
-	for start := time.Now(); !p.Reached() && time.Since(start) < linkPoll && ctx.Err() == nil; runtime.Gosched() {
-		if !m.last.poll() {
+	start := time.Now()
+	for now, yielded := start, start; !p.Reached() && now.Sub(start) < linkPoll && ctx.Err() == nil; now = time.Now() {
+		some, hops := m.last.poll()
+		if !some {
 			return
+		}
+		if hops || now.Sub(yielded) >= linkYield {
+			yielded = now
+			runtime.Gosched()
 		}
 	}
 }

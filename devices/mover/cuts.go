@@ -32,7 +32,7 @@ type cut struct {
 const leastMixed = 4 << 20
 
 // mostMixedChunk is the largest chunk, in bytes, of a mixed ring.
-const mostMixedChunk = 32 << 20
+const mostMixedChunk = 64 << 20
 
 // mixedChunk is the best size of chunks of a mixed ring: each half is one, until that is large (docs/measured.md).
 func mixedChunk(n uint64) uint64 {

@@ -12,42 +12,31 @@ import (
 // Figures are costs of rings that were measured, by pairs of devices. Movers that share
 // some measure each pair once. Safe for use from many goroutines.
 type Figures struct {
-	mu    sync.Mutex
-	by    map[[2]devices.Device]cost     // protected by mu
-	links map[[2]devices.Device]linkCost // protected by mu
+	batches figuresOf[cost]
+	links   figuresOf[linkCost]
 }
 
-// known returns what was measured of a pair; the zero cost where nothing was.
-func (f *Figures) known(from, to devices.Device) cost {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.by[[2]devices.Device{from, to}]
+// figuresOf are costs of a kind, by pairs of devices.
+type figuresOf[C any] struct {
+	mu sync.Mutex
+	by map[[2]devices.Device]C // protected by mu
 }
 
-func (f *Figures) keep(from, to devices.Device, c cost) {
+// known returns what was measured of a pair, if it was.
+func (f *figuresOf[C]) known(from, to devices.Device) (c C, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.by == nil {
-		f.by = make(map[[2]devices.Device]cost)
-	}
-	f.by[[2]devices.Device{from, to}] = c
-}
-
-// knownLink and keepLink are known and keep for links.
-func (f *Figures) knownLink(from, to devices.Device) (c linkCost, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c, ok = f.links[[2]devices.Device{from, to}]
+	c, ok = f.by[[2]devices.Device{from, to}]
 	return c, ok
 }
 
-func (f *Figures) keepLink(from, to devices.Device, c linkCost) {
+func (f *figuresOf[C]) keep(from, to devices.Device, c C) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.links == nil {
-		f.links = make(map[[2]devices.Device]linkCost)
+	if f.by == nil {
+		f.by = make(map[[2]devices.Device]C)
 	}
-	f.links[[2]devices.Device{from, to}] = c
+	f.by[[2]devices.Device{from, to}] = c
 }
 
 // probes are the copies that are timed: three shapes give three linear equations for a
@@ -78,10 +67,10 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 			if i == j || !m.joined(from, to) || l.Direct.There || l.Ring.Bandwidth != 0 {
 				continue
 			}
-			c := f.known(m.mems[i].Device, m.mems[j].Device)
+			c, _ := f.batches.known(m.mems[i].Device, m.mems[j].Device)
 			if c.bandwidth == 0 && ctx.Err() == nil && m.share() >= leastSlots*mostProbe {
 				if c = m.measure(ctx, from, to); ctx.Err() == nil && c != batchCost {
-					f.keep(m.mems[i].Device, m.mems[j].Device, c)
+					f.batches.keep(m.mems[i].Device, m.mems[j].Device, c)
 				}
 			}
 			m.costs[i*len(m.mems)+j] = c
@@ -163,7 +152,7 @@ func (m *Mover) measureLinks(ctx context.Context) {
 	known := make(map[[2]int]bool)
 	both(func(i, j int) {
 		at := &m.links.costs[i*len(m.mems)+j]
-		if *at, known[[2]int{i, j}] = m.figures.knownLink(m.mems[i].Device, m.mems[j].Device); !known[[2]int{i, j}] && ctx.Err() == nil {
+		if *at, known[[2]int{i, j}] = m.figures.links.known(m.mems[i].Device, m.mems[j].Device); !known[[2]int{i, j}] && ctx.Err() == nil {
 			m.measureLink(ctx, i, j, at, false)
 		}
 	})
@@ -180,7 +169,7 @@ func (m *Mover) measureLinks(ctx context.Context) {
 		at.windows.bandwidth, at.windows.base = min(at.windows.bandwidth, l.bandwidth), max(at.windows.base, l.base)
 		at.windows.gap, at.windows.small = max(at.windows.gap, l.gap), max(at.windows.small, l.small)
 		if ctx.Err() == nil {
-			m.figures.keepLink(m.mems[i].Device, m.mems[j].Device, *at)
+			m.figures.links.keep(m.mems[i].Device, m.mems[j].Device, *at)
 		}
 	})
 }

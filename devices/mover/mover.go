@@ -37,6 +37,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,15 +174,9 @@ type Transfer struct {
 // Open opens a mover with its hidden queues. It fails with mem.ErrInvalidValue on
 // options that make no sense, and as devices do.
 func Open(opts Options) (*Mover, error) {
-	if opts.Name == "" {
-		opts.Name = "mover"
-	}
-	if opts.Budget == 0 {
-		opts.Budget = 256 << 20
-	}
-	if opts.Lanes == 0 {
-		opts.Lanes = defaultLanes()
-	}
+	opts.Name = cmp.Or(opts.Name, "mover")
+	opts.Budget = cmp.Or(opts.Budget, 256<<20)
+	opts.Lanes = cmp.Or(opts.Lanes, defaultLanes())
 	switch {
 	case opts.Budget < leastBudget:
 		return nil, fmt.Errorf("staging of %s: a ring takes at least %s: %w", mem.FormatBytes(opts.Budget), mem.FormatBytes(leastBudget), mem.ErrInvalidValue)
@@ -191,7 +186,10 @@ func Open(opts Options) (*Mover, error) {
 	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0), short: -1}
 	m.by = devices.ExecutorOr(opts.Executor)
 	m.line.SleepBy(m.by.Sleeper())
-	m.line.OnLook(m.last.poll)
+	m.line.OnLook(func() bool {
+		some, _ := m.last.poll()
+		return some
+	})
 	m.landed = m.by.Cond(&m.mu)
 	m.lanes.init(m)
 	if opts.Profiling {
@@ -246,28 +244,27 @@ func (m *Mover) openQueue(of Memory, direction string) (devices.Queue, error) {
 // Wait blocks until p, which Move gave, is reached, or ctx ends; where a driver gave the
 // point its queue waits, which may know sooner.
 func (m *Mover) Wait(ctx context.Context, p mem.Point) error {
-	for i := range m.mems {
-		for _, q := range []devices.Queue{m.mems[i].in, m.mems[i].out} {
-			if q.Timeline() == p.Line {
-				return q.Wait(ctx, p, devices.Park)
-			}
-		}
+	if q := m.queueOf(p.Line); q != nil {
+		return q.Wait(ctx, p, devices.Park)
 	}
 	m.pollLinks(ctx, p)
 	return p.Wait(ctx)
 }
 
 // Owns reports whether points on a timeline are the mover's.
-func (m *Mover) Owns(line *mem.Timeline) bool {
-	if line == m.line {
-		return true
-	}
+func (m *Mover) Owns(line *mem.Timeline) bool { return line == m.line || m.queueOf(line) != nil }
+
+// queueOf is the hidden queue of which Move gives points out, by its timeline; nil where it is
+// none's.
+func (m *Mover) queueOf(line *mem.Timeline) devices.Queue {
 	for i := range m.mems {
-		if m.mems[i].in.Timeline() == line || m.mems[i].out.Timeline() == line {
-			return true
+		for _, q := range m.mems[i].all[:2] {
+			if q.Timeline() == line {
+				return q
+			}
 		}
 	}
-	return false
+	return nil
 }
 
 // Flush makes sure that all accepted copies will start without further calls. After

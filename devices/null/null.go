@@ -9,6 +9,7 @@
 package null
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -43,12 +44,7 @@ var (
 
 // New opens a device of its own; cfg.Memory 0 is unlimited.
 func New(cfg devices.Config) *Device {
-	if cfg.Name == "" {
-		cfg.Name = "null"
-	}
-	if cfg.Local == 0 {
-		cfg.Local = 64 << 10
-	}
+	cfg.Name, cfg.Local = cmp.Or(cfg.Name, "null"), cmp.Or(cfg.Local, 64<<10)
 	info := devices.Info{
 		Driver: "null", Platform: "Godwit", Name: cfg.Name, Vendor: "Godwit", Version: "1",
 		Type: devices.Custom, ComputeUnits: 1,
@@ -98,20 +94,7 @@ func (s *store) Give(_ storage.Place, size uint64) { s.used -= size }
 
 // Fits implements storage.Store.
 func (s *store) Fits(reqs []mem.Request, gone []storage.Gone) bool {
-	if s.capacity == 0 {
-		return true
-	}
-	room := s.capacity - s.used
-	for _, g := range gone {
-		room += g.Size
-	}
-	for _, r := range reqs {
-		if r.Size > room {
-			return false
-		}
-		room -= r.Size
-	}
-	return true
+	return s.capacity == 0 || storage.FitsIn(s.capacity-s.used, reqs, gone, func(size uint64) uint64 { return size })
 }
 
 // Limits implements storage.Store.

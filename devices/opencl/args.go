@@ -94,26 +94,19 @@ func elementType(t string) string {
 	return t
 }
 
+// typeSizes are the sizes of OpenCL C's scalar types in bytes.
+var typeSizes = map[string]uint64{
+	"char": 1, "uchar": 1, "bool": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4,
+	"long": 8, "ulong": 8, "double": 8, "size_t": 8, "ptrdiff_t": 8, "intptr_t": 8, "uintptr_t": 8,
+}
+
+// vectorRoom is for how many elements a vector type has room, by what its name ends in: one of
+// three is as large as one of four.
+var vectorRoom = map[string]uint64{"": 1, "2": 2, "3": 4, "4": 4, "8": 8, "16": 16}
+
 // sizeOfType is the size of OpenCL C's scalar and vector types in bytes; 0 for
 // any other, such as a struct.
 func sizeOfType(t string) uint64 {
 	base := strings.TrimRight(t, "0123456789")
-	sizes := map[string]uint64{
-		"char": 1, "uchar": 1, "bool": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4,
-		"long": 8, "ulong": 8, "double": 8, "size_t": 8, "ptrdiff_t": 8, "intptr_t": 8, "uintptr_t": 8,
-	}
-	n := sizes[base]
-	switch t[len(base):] {
-	case "":
-		return n
-	case "2":
-		return 2 * n
-	case "3", "4": // a 3-vector has the size of a 4-vector
-		return 4 * n
-	case "8":
-		return 8 * n
-	case "16":
-		return 16 * n
-	}
-	return 0
+	return typeSizes[base] * vectorRoom[t[len(base):]]
 }

@@ -317,3 +317,28 @@ func TestTransfersGoThroughLandings(t *testing.T) {
 		}
 	})
 }
+
+// A wait that OpenCL refuses says nothing of the command, which goes on writing to memory of the host's.
+func TestARefusedWaitEndsNoTransfer(t *testing.T) {
+	nativeModes(t, func(t *testing.T, params map[string]string) {
+		params["bus"] = "on"
+		d := open(t, 1, params)[0]
+		m, err := d.Build(context.Background(), &devices.Program{Name: "spin", Source: inlineSource})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, m.Close()) })
+		q := openQueue(t, d, devices.QueueOptions{})
+		a := zeroed(t, d, q)
+		long := step(t, m, a, 1<<26)
+		long.Kernel, long.Global = kernelNamed(t, m, "spin"), [3]uint64{1}
+		look := read(d, a, 0, make([]byte, 4))
+		look.Awaited = true
+		run(t, q, long)
+		p := run(t, q, look)
+		inject(t, ocl.FaultWait, 1, mem.OutOfHostMemory)
+		blocked(t, q, p)
+		want := make([]byte, 4)
+		finishPoint(t, q, run(t, q, read(d, a, 0, want)))
+		require.NotEqual(t, word(0), want)
+		require.Equal(t, want, look.Dst.Bytes)
+	})
+}

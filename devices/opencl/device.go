@@ -3,6 +3,7 @@
 package opencl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -51,10 +52,7 @@ var (
 )
 
 func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
-	d := &Device{driver: dr, host: h, found: f, name: opts.name, info: f.Info, id: f.device.ID}
-	if d.name == "" {
-		d.name = fmt.Sprintf("opencl%d.%d", f.Platform, f.Index)
-	}
+	d := &Device{driver: dr, host: h, found: f, name: cmp.Or(opts.name, fmt.Sprintf("opencl%d.%d", f.Platform, f.Index)), info: f.Info, id: f.device.ID}
 	var err error
 	if d.service, err = h.context.NewQueue(f.device, false, true); err != nil {
 		return nil, fmt.Errorf("device %s: no command queue: %w", d.name, errors.Join(err, mem.ErrDeviceLost))

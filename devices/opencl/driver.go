@@ -20,6 +20,10 @@ func init() {
 	devices.Register("opencl", &driver{hosts: make(map[int]*host)})
 }
 
+// Objects returns how many cl objects this process has created and released through this
+// package and go-opencl, so far.
+func Objects() (created, released Counts) { return ocl.Objects() }
+
 // driver keeps one host for each platform in use, so that devices opened one
 // by one still share a cl_context.
 type driver struct {

@@ -9,40 +9,21 @@ import (
 	"godwit/mem"
 )
 
-// ErrMissing: there is no OpenCL here. The message says what is missing.
-var ErrMissing = mem.Sentinel("OpenCL is not available", mem.DeviceNotFound)
+// sentinels are the errors of package mem that OpenCL's statuses stand for.
+var sentinels = byStatus(
+	mem.ErrDeviceNotFound, mem.ErrDeviceLost, mem.ErrNoMemory, mem.ErrNoResources, mem.ErrNoHostMemory, mem.ErrOverlap,
+	mem.ErrBuild, mem.ErrMisaligned, mem.ErrDependency, mem.ErrInvalidValue, mem.ErrInvalidDevice, mem.ErrInvalidContext,
+	mem.ErrInvalidQueue, mem.ErrInvalidHostPtr, mem.ErrInvalidBuffer, mem.ErrKernelName, mem.ErrInvalidKernel, mem.ErrArgIndex,
+	mem.ErrArgValue, mem.ErrArgSize, mem.ErrKernelArgs, mem.ErrWorkDimension, mem.ErrWorkGroupSize, mem.ErrWorkItemSize,
+	mem.ErrInvalidWaitList, mem.ErrInvalidEvent, mem.ErrInvalidOperation, mem.ErrInvalidSize, mem.ErrGlobalSize,
+)
 
-// sentinels maps OpenCL's statuses to the errors of package mem.
-var sentinels = map[mem.Status]error{
-	mem.DeviceNotFound:             mem.ErrDeviceNotFound,
-	mem.DeviceNotAvailable:         mem.ErrDeviceLost,
-	mem.MemObjectAllocationFailure: mem.ErrNoMemory,
-	mem.OutOfResources:             mem.ErrNoResources,
-	mem.OutOfHostMemory:            mem.ErrNoHostMemory,
-	mem.MemCopyOverlap:             mem.ErrOverlap,
-	mem.BuildProgramFailure:        mem.ErrBuild,
-	mem.MisalignedSubBufferOffset:  mem.ErrMisaligned,
-	mem.ExecStatusErrorInWaitList:  mem.ErrDependency,
-	mem.InvalidValue:               mem.ErrInvalidValue,
-	mem.InvalidDevice:              mem.ErrInvalidDevice,
-	mem.InvalidContext:             mem.ErrInvalidContext,
-	mem.InvalidCommandQueue:        mem.ErrInvalidQueue,
-	mem.InvalidHostPtr:             mem.ErrInvalidHostPtr,
-	mem.InvalidMemObject:           mem.ErrInvalidBuffer,
-	mem.InvalidKernelName:          mem.ErrKernelName,
-	mem.InvalidKernel:              mem.ErrInvalidKernel,
-	mem.InvalidArgIndex:            mem.ErrArgIndex,
-	mem.InvalidArgValue:            mem.ErrArgValue,
-	mem.InvalidArgSize:             mem.ErrArgSize,
-	mem.InvalidKernelArgs:          mem.ErrKernelArgs,
-	mem.InvalidWorkDimension:       mem.ErrWorkDimension,
-	mem.InvalidWorkGroupSize:       mem.ErrWorkGroupSize,
-	mem.InvalidWorkItemSize:        mem.ErrWorkItemSize,
-	mem.InvalidEventWaitList:       mem.ErrInvalidWaitList,
-	mem.InvalidEvent:               mem.ErrInvalidEvent,
-	mem.InvalidOperation:           mem.ErrInvalidOperation,
-	mem.InvalidBufferSize:          mem.ErrInvalidSize,
-	mem.InvalidGlobalWorkSize:      mem.ErrGlobalSize,
+func byStatus(errs ...error) map[mem.Status]error {
+	by := make(map[mem.Status]error, len(errs))
+	for _, err := range errs {
+		by[mem.StatusOf(err)] = err
+	}
+	return by
 }
 
 // statusNames are the codes that have no error in package mem.

@@ -43,7 +43,7 @@ func (r *record) fill(cmd *devices.Command) error {
 		r.cmd.Size, r.late = cmd.Size, cmd.Late
 		err := r.fillCopy(cmd, cmd.Size, cmd.Size, ocl.Copy, ocl.Read, ocl.Write)
 		if err == nil && cmd.Carrier != nil {
-			r.carry(cmd.Carrier)
+			r.runner = carried{cmd.Carrier}
 		}
 		return err
 	case devices.OpCopyRect:
@@ -254,11 +254,6 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 // hostCall makes r a host call.
 func (r *record) hostCall(f func(context.Context) error) {
 	r.op, r.call, r.runner = devices.OpHostCall, f, goroutine{}
-}
-
-// carry has somebody else do the copy.
-func (r *record) carry(by devices.Carrier) {
-	r.runner = carried{by}
 }
 
 // fillLaunch encodes the arguments for C.

@@ -133,10 +133,7 @@ func (h *host) close() {
 	h.moving.Wait()
 	h.builds.Wait()
 	for _, p := range h.programs {
-		p.twin.close()
-		if p.cl != 0 {
-			p.cl.Release()
-		}
+		p.release()
 	}
 	for _, r := range h.records {
 		r.tag.Free()

@@ -285,6 +285,7 @@ func (h *host) runLocked(r *record) {
 		k.ran(took)
 		var err error
 		if r.q.dev.sees(st) != 0 {
+			r.cmd.FailedArg = -1 // all were set, by a copy of cmd
 			err = r.refusal(st)
 		}
 		h.draining++

@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -85,7 +87,7 @@ func eventsOf(f func()) int64 {
 	return after.Events - before.Events
 }
 
-// Of two Submits at once both may come to leave their launches: a queue has room for one.
+// A command whose submitter waits for it at once leaves a launch where it is: a queue has room for one.
 func TestAQueueHasOneLaunchThatIsLeft(t *testing.T) {
 	patient(t, 0)
 	devs, ms := inlined(t, 1, inlineSource)
@@ -95,7 +97,7 @@ func TestAQueueHasOneLaunchThatIsLeft(t *testing.T) {
 	first := run(t, q, step(t, ms[0], a, 1))
 	require.True(t, isLeft(q, first))
 	second := step(t, ms[0], a, 1)
-	second.Awaited = true // so that Submit takes the first for its own, and leaves it where it is
+	second.Awaited = true
 	p := run(t, q, second)
 	require.False(t, isLeft(q, p), "the first has its place")
 	require.NoError(t, q.Flush())
@@ -198,7 +200,8 @@ func TestWhatGivesALaunchThatIsLeftToOpenCL(t *testing.T) {
 			look.Awaited = true
 			finishPoint(t, other, run(t, other, look, mem.Wait{Point: p, Kind: mem.Data}))
 		},
-		"a close": nil,
+		"a wait for what has ended": func(q *Queue, _ mem.Block, p mem.Point) { blocked(t, q, mem.Point{Line: p.Line, Seq: 1}) }, // as a flush
+		"a close":                   nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			made, err := d.NewQueue(devices.QueueOptions{Name: "q"})
@@ -312,7 +315,9 @@ func TestALaunchThatFailsInlineHasRunOnce(t *testing.T) {
 	p := run(t, q, cmd)
 	require.True(t, isLeft(q, p))
 	ocl.Inject(ocl.FaultEnd, 1, int32(mem.OutOfResources))
-	require.ErrorIs(t, q.Wait(context.Background(), p, devices.BlockThread), mem.ErrNoResources)
+	err := q.Wait(context.Background(), p, devices.BlockThread)
+	require.ErrorIs(t, err, mem.ErrNoResources)
+	require.NotContains(t, err.Error(), "argument", "all were set")
 	require.Equal(t, 3*before+1, contentOf(t, d, q, a))
 }
 
@@ -556,6 +561,81 @@ func endGate(gate *mem.Timeline, p mem.Point) {
 		gate.End(p, errors.New("no"))
 	} else {
 		gate.End(p, nil)
+	}
+}
+
+// Threads that leave launches, and have others' given to OpenCL, run each once, and before what waits for it.
+func TestLaunchesThatManyThreadsLeaveRunOnce(t *testing.T) {
+	patient(t, 0)
+	devs, ms := inlined(t, 1, inlineSource)
+	d := devs[0]
+	advance := kernelNamed(t, ms[0], "advance")
+	k := &advance.(*kernel).inline
+	by := func(a mem.Block, n uint32) *devices.Command {
+		cmd := step(t, ms[0], a, n)
+		cmd.Kernel = advance
+		return cmd
+	}
+	var queues [2]struct {
+		sync.Mutex // over Submit
+		*Queue
+		a        mem.Block
+		launches uint32 // protected by the Mutex
+	}
+	for i := range queues {
+		q := &queues[i]
+		q.Queue = openQueue(t, d, devices.QueueOptions{Name: "q"})
+		q.a = zeroed(t, d, q.Queue)
+		settled(t, q.Queue, by(q.a, 0)) // 3 times 0
+	}
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			draw := rand.New(rand.NewPCG(1, uint64(g)))
+			for range 200 {
+				q, other, n := &queues[draw.IntN(2)], &queues[draw.IntN(2)], draw.IntN(6)
+				d.host.mu.Lock()
+				k.wait = 0
+				d.host.mu.Unlock()
+				q.Lock()
+				p, err := q.Submit(by(q.a, 1), nil)
+				q.launches++
+				q.Unlock()
+				if !assert.NoError(t, err) {
+					return
+				}
+				ctx := context.Background()
+				switch n {
+				case 0, 1:
+					err = q.Wait(ctx, p, devices.WaitMode(n))
+				case 2:
+					err = q.Flush()
+				case 3:
+					q.Poll(p)
+				case 4:
+					err = p.Wait(ctx)
+				default:
+					look := read(d, q.a, 0, make([]byte, 4))
+					look.Awaited = true
+					other.Lock()
+					r, refused := other.Submit(look, []mem.Wait{{Point: p, Kind: mem.Data}})
+					other.Unlock()
+					if err = refused; err == nil {
+						err = other.Wait(ctx, r, devices.BlockThread)
+						assert.True(t, p.Succeeded())
+					}
+				}
+				assert.NoError(t, err)
+			}
+		})
+	}
+	all.Wait()
+	for i := range queues {
+		q, want := &queues[i], uint32(0)
+		for range q.launches {
+			want = 3*want + 1
+		}
+		require.Equal(t, want, contentOf(t, d, q.Queue, q.a))
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 // a read of 1 MiB 88 us, the vendor's 101; a write of 256 KiB 29, 53 by a blocking call. One of 1 MiB 94, 83 by a blocking call, which copies
 // while bytes move: so larger writes have none.
 //
-// A device makes its landings when they are first needed, and keeps them until it is closed. Where all are in use, or
-// none can be made, a transfer goes without.
+// A device makes its landings when they are first needed, and keeps them until it is closed: at most 8 MiB, beside the
+// staging that has a budget (package mover). Where all are in use, or none can be made, a transfer goes without.
 const (
 	landingSize  = 2 << 20   // bytes; what is larger is staged (package mover)
 	landingWrite = 256 << 10 // bytes of a write

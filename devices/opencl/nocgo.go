@@ -8,13 +8,9 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/nvlink"
-	"godwit/mem"
 )
 
 func init() { devices.Register("opencl", driver{}) }
-
-// ErrMissing: there is no OpenCL here. The message says what is missing.
-var ErrMissing = mem.Sentinel("OpenCL is not available", mem.DeviceNotFound)
 
 type driver struct{}
 
@@ -29,23 +25,10 @@ func Discover() ([]devices.Info, error) {
 	return nil, err
 }
 
-// Pair says how bytes get from one device to another of its platform.
-type Pair struct {
-	From, To int
-	Way      string
-	Missing  error
-}
-
 // Pairs lists what joins devices: there are none.
 func Pairs(context.Context) ([]Pair, error) {
 	_, err := Discover()
 	return nil, err
-}
-
-// Trial tries a driver: there is none.
-type Trial struct {
-	Most uint64
-	Say  func(string)
 }
 
 // Run always fails with ErrMissing.
@@ -58,11 +41,6 @@ func (*Trial) Run(context.Context) (d nvlink.Driver, err error) {
 func LinkDriver() (string, error) {
 	_, err := Discover()
 	return "", err
-}
-
-// Counts are objects of each kind, by OpenCL's names.
-type Counts struct {
-	Contexts, Queues, Buffers, Programs, Kernels, Events int64
 }
 
 // Objects returns how many cl objects this process has created and released: none.

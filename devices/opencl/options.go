@@ -3,6 +3,7 @@
 package opencl
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -57,10 +58,7 @@ type options struct {
 func (o *options) over(q quirks) quirks {
 	q.oneThread = o.worker.or(q.oneThread)
 	q.checks = q.checks && q.oneThread
-	nvlink := o.nvlink
-	if nvlink == "" {
-		nvlink = nvlinkByEnv()
-	}
+	nvlink := cmp.Or(o.nvlink, nvlinkByEnv())
 	q.untried = nvlink == "try"
 	q.windows = (q.untried || nvlink.or(q.windows)) && !q.oneThread
 	q.slowEvents = o.quiet.or(q.slowEvents) && !q.oneThread

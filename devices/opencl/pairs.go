@@ -14,13 +14,6 @@ import (
 	"godwit/mem"
 )
 
-// Pair says how bytes get from one device to another of its platform.
-type Pair struct {
-	From, To int    // indices in what Discover returns
-	Way      string // "over NVLink", or "over PCIe"; empty where they go by way of the host's memory
-	Missing  error  // why they do
-}
-
 // Pairs lists what joins the devices of each platform that has several GPUs. No device is opened for
 // that, but CUDA's library. It fails as Discover, and as ctx ends.
 func Pairs(ctx context.Context) ([]Pair, error) {
@@ -33,19 +26,17 @@ func Pairs(ctx context.Context) ([]Pair, error) {
 		for to = from; to < len(all) && all[to].Platform == all[from].Platform; {
 			to++
 		}
-		of, err := pairsOf(ctx, all[from:to])
+		of, err := pairsOf(ctx, from, all[from:to])
 		if err != nil {
 			return pairs, err
 		}
-		for _, l := range of {
-			pairs = append(pairs, Pair{l.From + from, l.To + from, l.Way, l.Missing})
-		}
+		pairs = append(pairs, of...)
 	}
 	return pairs, nil
 }
 
-// pairsOf are the pairs of one platform's devices, by their indices among these.
-func pairsOf(ctx context.Context, found []Found) (pairs []Pair, err error) {
+// pairsOf are the pairs of one platform's devices, of which the first has that index.
+func pairsOf(ctx context.Context, first int, found []Found) (pairs []Pair, err error) {
 	q := (&options{}).over(quirksOf(found[0].Info.Platform))
 	if len(found) < 2 || !q.windows && !slices.ContainsFunc(found, func(f Found) bool { return f.Info.Type == devices.GPU }) {
 		return nil, nil
@@ -66,7 +57,7 @@ func pairsOf(ctx context.Context, found []Found) (pairs []Pair, err error) {
 	for i := range found {
 		for k := range found {
 			if i != k {
-				p := Pair{From: i, To: k, Missing: none}
+				p := Pair{From: first + i, To: first + k, Missing: none}
 				if e != nil {
 					p.Way, p.Missing = wayBetween(e, gpus, found[i].device.ID, found[k].device.ID)
 				}

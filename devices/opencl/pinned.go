@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -205,12 +206,10 @@ func nodeOf(d ocl.DeviceID) int {
 	} else {
 		return devices.NodeAny
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", at[0], at[1], at[2], at[3]))
-	node := devices.NodeAny
-	if err == nil {
-		if _, err = fmt.Sscan(strings.TrimSpace(string(text)), &node); err != nil || node < 0 {
-			node = devices.NodeAny
-		}
+	text, _ := os.ReadFile(fmt.Sprintf("/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", at[0], at[1], at[2], at[3]))
+	node, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || node < 0 {
+		return devices.NodeAny
 	}
 	return node
 }

@@ -5,6 +5,7 @@ package opencl
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -177,9 +178,7 @@ func describe(platform string, h ocl.DeviceID) devices.Info {
 	for i, items := 0, h.Info(infoMaxItems); i < 3 && 8*i+8 <= len(items); i++ {
 		in.MaxWorkItems[i] = binary.NativeEndian.Uint64(items[8*i:])
 	}
-	for _, e := range in.Extensions {
-		in.FP16 = in.FP16 || e == "cl_khr_fp16"
-	}
+	in.FP16 = slices.Contains(in.Extensions, "cl_khr_fp16")
 	in.SVM = svmCaps(in.Type, h.Uint(infoSVM))
 	if in.Type == devices.CPU {
 		in.SharesHost = true // the query is deprecated, and unanswered by some

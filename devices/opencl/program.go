@@ -157,11 +157,16 @@ func (h *host) dropProgram(prog *program) {
 	select {
 	case <-prog.built:
 		delete(h.programs, prog.key)
-		prog.twin.close()
-		if prog.cl != 0 {
-			prog.cl.Release()
-		}
+		prog.release()
 	default:
+	}
+}
+
+// release gives up what was built.
+func (p *program) release() {
+	p.twin.close()
+	if p.cl != 0 {
+		p.cl.Release()
 	}
 }
 

@@ -182,9 +182,7 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 			h.waitNative(q, p)
 		}
 	}
-	if !p.Reached() {
-		q.giveHere()
-	}
+	q.giveHere() // where p has been reached, too: it may be another
 	q.flushOnce()
 	if !block && !p.Reached() {
 		h.carryOut(q, p, false)

@@ -274,10 +274,7 @@ func (q *Queue) coverSoon() {
 	}
 	h := q.dev.host
 	h.uncovered.Store(true)
-	select {
-	case h.wake <- struct{}{}:
-	default: // a token is there already
-	}
+	h.wakeUp()
 }
 
 // coverAllLocked does for all queues what coverSoon promises. mu is released in between.

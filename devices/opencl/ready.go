@@ -76,10 +76,15 @@ func (h *host) readyLocked(r *record) {
 // wakeLocked sees that somebody looks at the ready list.
 func (h *host) wakeLocked() {
 	if len(h.ready) > 0 && h.draining == 0 {
-		select {
-		case h.wake <- struct{}{}:
-		default: // a token is there already
-		}
+		h.wakeUp()
+	}
+}
+
+// wakeUp has dispatch look. It takes no locks.
+func (h *host) wakeUp() {
+	select {
+	case h.wake <- struct{}{}:
+	default: // a token is there already
 	}
 }
 

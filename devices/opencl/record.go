@@ -24,8 +24,8 @@ import (
 //	held      Submit, or what it waits for, or the    start: to native or elsewhere, or
 //	          ready list; OpenCL is being given it    finish, where nothing is to be done
 //	native    OpenCL, which has an event of it        told, then settle: finish, or again
-//	elsewhere a runner: a goroutine, a worker, who    finish
-//	          waits for it
+//	elsewhere a runner: a goroutine, a worker, who    finish; or, where it was left to who waits
+//	          waits for it                            for it, to held or native: he has OpenCL do it
 //	ended     nobody: its point has ended             recycle: to free
 //
 // Each transition is one function of that name:

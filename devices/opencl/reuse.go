@@ -146,8 +146,8 @@ func (s *store) Fits(reqs []mem.Request, gone []storage.Gone) bool {
 	if limit := s.dev.info.GlobalMemory; limit != 0 {
 		room = limit - min(limit, s.reserved)
 	}
-	if !s.carve {
-		return s.fitsWhole(reqs, gone, room)
+	if !s.carve { // each block is a buffer of its own
+		return storage.FitsIn(room, reqs, gone, func(n uint64) uint64 { return padded(n, !s.dev.direct && s.touches()) })
 	}
 	s.holes = s.holes[:0]
 	for _, sl := range s.slabs {
@@ -186,20 +186,4 @@ func (s *store) goneFrom(sl *slab, gone []storage.Gone) {
 			s.chunks = append(s.chunks, o.chunk)
 		}
 	}
-}
-
-// fitsWhole is Fits where each block is a buffer of its own. mu is held.
-func (s *store) fitsWhole(reqs []mem.Request, gone []storage.Gone, room uint64) bool {
-	size := func(n uint64) uint64 { return padded(n, !s.dev.direct && s.touches()) }
-	for _, g := range gone {
-		room += min(size(g.Size), ^uint64(0)-room)
-	}
-	for _, r := range reqs {
-		n := size(r.Size)
-		if n > room {
-			return false
-		}
-		room -= n
-	}
-	return true
 }

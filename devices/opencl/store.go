@@ -3,6 +3,7 @@
 package opencl
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
@@ -86,9 +87,7 @@ type store struct {
 }
 
 func newStore(d *Device, carve bool, slabSize uint64) *store {
-	if slabSize == 0 {
-		slabSize = min(256<<20, max(16<<20, d.info.GlobalMemory/64))
-	}
+	slabSize = cmp.Or(slabSize, min(256<<20, max(16<<20, d.info.GlobalMemory/64)))
 	if d.info.MaxAlloc != 0 {
 		slabSize = min(slabSize, d.info.MaxAlloc)
 	}
@@ -99,16 +98,7 @@ func newStore(d *Device, carve bool, slabSize uint64) *store {
 func (s *store) Take(reqs []mem.Request, at []storage.Place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, r := range reqs {
-		var ok bool
-		if at[i], ok = s.takeOne(r.Size, r.Align); !ok {
-			for _, p := range at[:i] {
-				s.giveOne(p.Key)
-			}
-			return false
-		}
-	}
-	return true
+	return storage.TakeEach(reqs, at, s.takeOne, func(p storage.Place, _ uint64) { s.giveOne(p.Key) })
 }
 
 // takeOne places one block. mu is held.

@@ -4,6 +4,7 @@ package opencl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -19,13 +20,6 @@ import (
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
-
-// Trial tries whether a driver that nobody has tried can be trusted with windows. It may crash,
-// so it is for a process of its own, which says before each step what it is about to do.
-type Trial struct {
-	Most uint64       // the largest window, in bytes; 0 is 500 MiB, with what the driver adds below the limit
-	Say  func(string) // is told of each step before it is done
-}
 
 // handovers is how many times a trial hands a buffer from a device to the next.
 const handovers = 2000
@@ -129,10 +123,7 @@ func (t *Trial) pair(p *trialPair) (tried []string, err error) {
 		}
 		defer func() { err = errors.Join(err, p.queue[i].Close()) }()
 	}
-	most := t.Most
-	if most == 0 {
-		most = 500 << 20
-	}
+	most := cmp.Or(t.Most, 500<<20)
 	for _, size := range []uint64{4 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 500 << 20} {
 		size = min(size, most)
 		rounds := 2

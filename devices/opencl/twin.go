@@ -20,20 +20,12 @@ type twin struct {
 	options string // immutable
 	grouped bool   // immutable: kernels may see which work-items are a group
 
-	state atomic.Int32 // twinUnbuilt and so on
+	asked, there atomic.Bool // somebody has asked for kernels; there are some
 
 	mu     sync.Mutex
 	closed bool        // protected by mu
 	cl     ocl.Program // protected by mu; released with the twin
 }
-
-// What has become of a twin.
-const (
-	twinUnbuilt int32 = iota
-	twinBuilding
-	twinReady
-	twinRefused
-)
 
 // Words without which a program is its text alone, and those without which no kernel can tell one work-group from another.
 var (
@@ -56,10 +48,10 @@ func (h *host) newTwin(source []byte, options string) *twin {
 
 // ready reports whether there are kernels; the first who asks has a goroutine build them.
 func (t *twin) ready() bool {
-	if t.state.CompareAndSwap(twinUnbuilt, twinBuilding) {
+	if t.asked.CompareAndSwap(false, true) {
 		t.build()
 	}
-	return t.state.Load() == twinReady
+	return t.there.Load()
 }
 
 func (t *twin) build() {
@@ -67,15 +59,12 @@ func (t *twin) build() {
 		cl := t.compile()
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		switch {
-		case cl == 0:
-			t.state.Store(twinRefused)
-		case t.closed:
+		if t.closed && cl != 0 {
 			cl.Release()
-		default:
-			t.cl = cl
-			t.state.Store(twinReady)
+			return
 		}
+		t.cl = cl
+		t.there.Store(cl != 0)
 	})
 }
 

@@ -14,12 +14,9 @@ func CopyRect(dst, src []byte, r *devices.Rect) {
 
 // FillBytes repeats pattern over dst, whose length must be a multiple of it.
 func FillBytes(dst, pattern []byte) {
-	if len(pattern) == 1 {
-		c := pattern[0]
-		if c == 0 {
-			clear(dst)
-			return
-		}
+	if len(pattern) == 1 && pattern[0] == 0 {
+		clear(dst)
+		return
 	}
 	// Doubling: each copy is as long as what is already filled, up to a piece
 	// that stays in the cache.

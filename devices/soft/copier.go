@@ -19,11 +19,10 @@ type Copier struct {
 	splits sync.Pool // of *splitCopy
 }
 
-// NewCopier returns a copier for self, whose blocks are in memory and whose bytes
-// are in the process at their address + shift. Large copies are split over e's
-// workers.
-func NewCopier(self devices.Device, memory *storage.Blocks, shift uint64, e *Engine) *Copier {
-	return &Copier{self: self, memory: memory, shift: shift, engine: e, splits: sync.Pool{New: newSplitCopy}}
+// NewCopier returns a copier for self, which embeds d, whose bytes are in the process at
+// their address + shift. Large copies are split over the engine's workers.
+func (d *Device) NewCopier(self devices.Device, shift uint64) *Copier {
+	return &Copier{self: self, memory: d.memory, shift: shift, engine: d.engine, splits: sync.Pool{New: newSplitCopy}}
 }
 
 // Splitting a copy pays once a part outweighs waking a worker.

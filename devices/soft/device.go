@@ -61,12 +61,6 @@ func (d *Device) Launch(cmd *devices.Command, args []work.Arg, run KernelRun) er
 	return d.engine.RunKernel(cmd, &d.info, args, run)
 }
 
-// NewCopier returns a Copier for self, which embeds d, whose bytes are in the process at
-// their address + shift.
-func (d *Device) NewCopier(self devices.Device, shift uint64) *Copier {
-	return NewCopier(self, d.memory, shift, d.engine)
-}
-
 // Close implements devices.Device. It fails, and changes nothing, while queues are open.
 func (d *Device) Close() error { return d.CloseAnd() }
 

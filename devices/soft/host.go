@@ -1,20 +1,15 @@
 package soft
 
 import (
+	"cmp"
 	"godwit/devices"
 	"godwit/devices/storage"
 	"godwit/mem"
 )
 
 // Host is the host's memory as a device: blocks outside the Go heap, queues
-// that copy, fill and call host functions. It runs no kernels. It copies
-// directly from and to every device whose memory is of this process.
-type Host struct {
-	Device
-	memory *storage.Host
-	pinned *storage.PinnedNodes
-	copier *Copier
-}
+// that copy, fill and call host functions. It runs no kernels.
+type Host struct{ InPlace }
 
 // HostOptions say how the host's memory is to be used; zero values are
 // defaults.
@@ -29,20 +24,15 @@ type HostOptions struct {
 
 // NewHost opens the host's memory as a device.
 func NewHost(opts HostOptions) *Host {
-	if opts.Workers == 0 {
-		opts.Workers = 2
-	}
-	h := &Host{pinned: storage.NewPinnedNodes("host", storage.NewLocked)}
+	memory := storage.NewHost("host", opts.Memory)
 	if opts.Sparse {
-		h.memory = storage.NewSparseHost("host")
-	} else {
-		h.memory = storage.NewHost("host", opts.Memory)
+		memory = storage.NewSparseHost("host")
 	}
+	h := new(Host)
 	h.Init(devices.Info{
 		Driver: "host", Platform: "Godwit", Name: "host", Vendor: "Godwit", Version: "1",
 		Type: devices.Custom, GlobalMemory: opts.Memory, BaseAlign: 128, SharesHost: true, SVM: devices.SVMCaps{Coarse: true, Fine: true},
-	}, h.memory.Blocks, h, EngineOptions{Workers: opts.Workers, NoKernels: true, Pace: opts.Pace})
-	h.copier = h.NewCopier(h, 0)
+	}, memory, h, EngineOptions{Workers: cmp.Or(opts.Workers, 2), NoKernels: true, Pace: opts.Pace})
 	return h
 }
 
@@ -56,42 +46,13 @@ var (
 	_ devices.PageLocker  = (*Host)(nil)
 )
 
-// Pin implements devices.HostBacked.
-func (h *Host) Pin(b mem.Block, off, size uint64) (uint64, error) { return h.memory.Pin(b, off, size) }
-
-// Unpin implements devices.HostBacked.
-func (h *Host) Unpin(b mem.Block) { h.memory.Unpin(b) }
-
-// View implements Viewer.
-func (h *Host) View(b mem.Block, off, size uint64) ([]byte, error) {
-	return h.memory.View(b, off, size)
-}
-
 // Adopt implements devices.HostDevice.
 func (h *Host) Adopt(bytes []byte, tag uint64) (mem.Block, error) {
 	return h.memory.Adopt(bytes, tag)
 }
 
-// ReserveSVM implements SVMReserver.
-func (h *Host) ReserveSVM(mem.Range) error { return nil }
-
-// PinnedMemory implements PageLocker, with mlock.
-func (h *Host) PinnedMemory(node int) (devices.PinnedMemory, error) { return h.pinned.At(node) }
-
-// NUMANode implements PageLocker.
-func (h *Host) NUMANode() int { return devices.NodeAny }
-
-// PeerLink implements PeerCopier.
-func (h *Host) PeerLink(other devices.Device) (mem.Link, bool) {
-	_, ok := other.(devices.HostBacked)
-	return mem.DirectLink(0, 0), ok
-}
-
-// Close implements Device.
-func (h *Host) Close() error { return h.CloseAnd(h.pinned.Close) }
-
 // Execute implements Executor.
 func (h *Host) Execute(cmd *devices.Command) error {
-	_, err := h.copier.Execute(cmd)
+	_, err := h.Move(cmd)
 	return err
 }

@@ -58,6 +58,22 @@ func TakeEach(reqs []mem.Request, at []Place, take func(size, align uint64) (Pla
 	return true
 }
 
+// FitsIn is Store.Fits for stores that place a request wherever they have room: room bytes
+// now, of which a request takes as many as takes says of its size.
+func FitsIn(room uint64, reqs []mem.Request, gone []Gone, takes func(size uint64) uint64) bool {
+	for _, g := range gone {
+		room += min(takes(g.Size), ^uint64(0)-room)
+	}
+	for _, r := range reqs {
+		n := takes(r.Size)
+		if n > room {
+			return false
+		}
+		room -= n
+	}
+	return true
+}
+
 // Blocks is a mem.Resource over a Store: all-or-nothing allocation, handles
 // with generations, frees that wait for points, blocks pinned while a command
 // uses them. Drivers embed it. Steady state allocates nothing on the Go heap.

@@ -25,6 +25,7 @@
 package tce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,18 +100,11 @@ var (
 // DMAWord is no power of two, or the address spaces overlap, and with mem.ErrNoHostMemory where
 // the host has no such memory.
 func New(o Options) (*Device, error) {
-	if o.Name == "" {
-		o.Name = "tce"
-	}
-	for _, def := range []struct {
-		v *uint64
-		d uint64
-	}{{&o.Memory, 256 << 20}, {&o.LocalMemory, 64 << 10}, {&o.BaseAlign, 128}, {&o.DMAWord, 1}, {&o.MaxWorkGroup, 1024},
-		{&o.GlobalBase, 0x10000000}, {&o.LocalBase, 0x1000}} {
-		if *def.v == 0 {
-			*def.v = def.d
-		}
-	}
+	o.Name = cmp.Or(o.Name, "tce")
+	o.Memory, o.LocalMemory = cmp.Or(o.Memory, 256<<20), cmp.Or(o.LocalMemory, 64<<10)
+	o.BaseAlign, o.DMAWord = cmp.Or(o.BaseAlign, 128), cmp.Or(o.DMAWord, 1)
+	o.MaxWorkGroup = cmp.Or(o.MaxWorkGroup, 1024)
+	o.GlobalBase, o.LocalBase = cmp.Or(o.GlobalBase, 0x10000000), cmp.Or(o.LocalBase, 0x1000)
 	if !mem.IsPow2(o.BaseAlign) {
 		return nil, fmt.Errorf("device %s: base alignment %d: it must be a power of two: %w", o.Name, o.BaseAlign, mem.ErrInvalidValue)
 	}

@@ -22,25 +22,15 @@ const (
 	BrokenPromise                   // not what the launch declared of the argument
 )
 
+var faultNames = [...]string{
+	OutOfBounds: "out of bounds", UseAfterFree: "use after free", Misaligned: "misaligned access", UnknownAddress: "unknown address",
+	NullPointer: "null pointer", WrongType: "wrong type of argument", Crashed: "panic", BrokenPromise: "broken promise",
+}
+
 // String names the fault.
 func (k FaultKind) String() string {
-	switch k {
-	case OutOfBounds:
-		return "out of bounds"
-	case UseAfterFree:
-		return "use after free"
-	case Misaligned:
-		return "misaligned access"
-	case UnknownAddress:
-		return "unknown address"
-	case NullPointer:
-		return "null pointer"
-	case WrongType:
-		return "wrong type of argument"
-	case Crashed:
-		return "panic"
-	case BrokenPromise:
-		return "broken promise"
+	if int(k) < len(faultNames) {
+		return faultNames[k]
 	}
 	return "unknown fault"
 }

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"godwit/outfile"
 )
 
 // given is a file that a flag or an argument names.
@@ -19,6 +22,27 @@ func apart(outputs []given, inputs ...given) error {
 			if sameFile(out.path, other.path) {
 				return fmt.Errorf("%s %s: it is the file of %s, too, which would be lost", out.as, out.path, other.as)
 			}
+		}
+	}
+	return nil
+}
+
+// makeable fails where one of the outputs cannot be made: who learns that when the work is
+// done has lost the work. A pipe or a device is left alone, since a look would open it.
+func makeable(ctx context.Context, outputs ...given) error {
+	for _, o := range outputs {
+		if o.path == "" || o.path == stdout {
+			continue
+		}
+		if info, err := os.Stat(o.path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+			continue
+		}
+		f, err := outfile.Create(ctx, o.path)
+		if err == nil {
+			err = f.Abort()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.as, err)
 		}
 	}
 	return nil

@@ -64,6 +64,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(nearestFlag)
 	root.AddCommand(verbs()...)
+	helpNamesWhatThereIs(root)
 	completeValues(root)
 	return root
 }
@@ -163,6 +164,26 @@ func noEmptyFlag(cmd *cobra.Command, _ []string) (err error) {
 		}
 	})
 	return err
+}
+
+// helpNamesWhatThereIs has "godwit help VERB" fail where there is no such verb: the library's
+// shows the root's help.
+func helpNamesWhatThereIs(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil || help == root {
+		return
+	}
+	help.Run, help.RunE = nil, func(_ *cobra.Command, args []string) error {
+		of, rest, err := root.Find(args)
+		if err != nil {
+			return err
+		}
+		if len(rest) > 0 && of.HasAvailableSubCommands() {
+			return noSuchVerb(of, rest)
+		}
+		return of.Help()
+	}
 }
 
 // noSuchVerb is for commands that only have others below them.

@@ -125,9 +125,18 @@ func (in *interrupts) take(s syscall.Signal) {
 	time.AfterFunc(in.grace, in.leave)
 }
 
-// leave ends the process at once.
+// leave ends the process at once, and says so where standard error takes it at once.
 func (in *interrupts) leave() {
 	in.guard.Undo()
+	told := make(chan struct{})
+	go func() {
+		say("%v: ended at once, without a result", interruption{in.signal()})
+		close(told)
+	}()
+	select {
+	case <-told:
+	case <-time.After(50 * time.Millisecond): // nobody reads it
+	}
 	os.Exit(in.code())
 }
 

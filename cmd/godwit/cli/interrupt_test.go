@@ -150,6 +150,7 @@ func TestTheSecondSignalUndoesWhatIsHalfMade(t *testing.T) {
 		got := send(t, cmd, true, signals...)
 		require.Contains(t, got.out, "<nil>")
 		require.Equal(t, 128+int(signals[0].signal), got.code, "%s", got.err)
+		require.Contains(t, got.err, interruption{signals[0].signal}.Error()+": ended at once")
 		nothingLeft(t, "", mark, tmp, "out")
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

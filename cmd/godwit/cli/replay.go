@@ -73,9 +73,9 @@ Allocation traces say which chunks are allocated and freed, and nothing of their
 nothing is moved for them, and nothing is evicted. Command traces, which godwit exec and
 godwit run record with --record, say what commands access: see below.
 
-For allocation traces it reads Godwit's CSV (op,id,bytes,time_us), MiniMalloc's CSV (id,lower,upper,size),
-RMM's log, PyTorch's memory snapshot (pickle or JSON) and VMA's statistics (JSON), plain or gzip, told apart by
-content. With --region min, the default, it finds for each strategy the smallest
+For allocation traces it reads Godwit's CSV (op,id,bytes,time_us: a,1,4096,0 allocates, f,1,,5 frees),
+MiniMalloc's CSV (id,lower,upper,size), RMM's log, PyTorch's memory snapshot (pickle or JSON)
+and VMA's statistics (JSON), plain or gzip, told apart by content. With --region min, the default, it finds for each strategy the smallest
 region in which it never fails, to 0.1 %; overhead is that region divided by the
 peak of live bytes. "offline" among the strategies is the packer that knows all
 lifetimes beforehand: what placement could reach.
@@ -177,6 +177,9 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 		if o.Region == 0 || o.Region > 1<<63 {
 			return fmt.Errorf("--region %s: want 1 byte to 2^63", f.region)
 		}
+	}
+	if err := f.checkReport(ctx, files); err != nil {
+		return err
 	}
 	traces, streams, infos, err := readTraces(ctx, files, f.examples, f.align, errOut)
 	if err != nil {

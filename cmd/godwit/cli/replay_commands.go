@@ -20,6 +20,7 @@ import (
 	"godwit/icd/tracelog"
 	cmdreplay "godwit/replay"
 	"godwit/resource"
+	"godwit/suggest"
 	"godwit/trace"
 )
 
@@ -125,7 +126,7 @@ func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandF
 	}
 	for _, p := range f.policies {
 		if !slices.Contains(cmdreplay.Policies(), p) {
-			return fmt.Errorf("--policy %q: want one of %s", p, strings.Join(cmdreplay.Policies(), ", "))
+			return fmt.Errorf("--policy %q: want one of %s%s", p, strings.Join(cmdreplay.Policies(), ", "), suggest.For(p, cmdreplay.Policies()))
 		}
 	}
 	var all []commandReplay

@@ -132,6 +132,11 @@ func TestRunExitCodes(t *testing.T) {
 		{"an unknown input", []string{"run", example("pingpong"), "--input", "x=" + text}, 2, "declares no such input"},
 		{"half an input", []string{"run", example("histogram"), "--input", "text"}, 2, "want NAME=FILE"},
 		{"an unknown verb", []string{"sprint"}, 2, "unknown command"},
+		{"help of no verb", []string{"help", "devcies"}, 2, `did you mean "devices"?`},
+		{"help of no trace verb", []string{"help", "trace", "inf"}, 2, `did you mean "info"?`},
+		{"a mistyped policy of a replay", []string{"replay", write("own.commands", `{"godwit":"commands","version":1}`+"\n"+`{"context":"1","memories":[{"name":"host"},{"name":"gpu0"}]}
+{"context":"1","create":{"id":1,"size":64}}
+{"context":"1","command":{"op":"fill","queue":1,"uses":[{"buffer":1,"memory":1,"range":[0,64],"mode":"write"}]}}`+"\n"), "--policy", "belday"}, 2, `did you mean "belady"?`},
 		{"a mistyped verb", []string{"devcies"}, 2, `did you mean "devices"?`},
 		{"a mistyped benchmark", []string{"bench", "aloc"}, 2, `did you mean "alloc"?`},
 		{"a mistyped flag", []string{"run", "--exmaple", "overlap"}, 2, `did you mean "--example"?`},

@@ -161,10 +161,10 @@ func journalName(out string) string { return strings.TrimSuffix(out, filepath.Ex
 func (f *sweepFlags) writes() []given {
 	out := []given{{"--plot", f.plot}}
 	for i, path := range f.out {
+		out = append(out, given{"--out", path})
 		if i == 0 {
 			out = append(out, given{"the journal", journalName(path)})
 		}
-		out = append(out, given{"--out", path})
 	}
 	return out
 }
@@ -189,6 +189,9 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 		return errors.New("--x, --y and --by are for --plot")
 	}
 	if err := apart(f.writes(), f.reads(file, f.machines)...); err != nil {
+		return err
+	}
+	if err := makeable(ctx, f.writes()...); err != nil {
 		return err
 	}
 	c, err := f.config(ctx, file, f.example, f.machines)

@@ -25,60 +25,50 @@ func NewParams(driver string, cfg devices.Config) *Params {
 	return &Params{driver: driver, m: cfg.Params}
 }
 
-func (p *Params) get(key string) (string, bool) {
-	p.known = append(p.known, key)
-	v, ok := p.m[key]
-	return v, ok
-}
-
 func (p *Params) fail(key, value, rule string) {
 	if p.err == nil {
 		p.err = fmt.Errorf("driver %s: parameter %s=%q: %s: %w", p.driver, key, value, rule, mem.ErrInvalidValue)
 	}
 }
 
+// set reads a parameter, where the key is there; rule is what its values are.
+func set[T any](p *Params, key string, to *T, rule string, parse func(string) (T, error)) {
+	p.known = append(p.known, key)
+	v, ok := p.m[key]
+	if !ok {
+		return
+	}
+	x, err := parse(v)
+	if err != nil {
+		p.fail(key, v, rule)
+	}
+	*to = x
+}
+
 // Uint sets *to from a whole number, where the key is there.
 func (p *Params) Uint(key string, to *uint64) {
-	if v, ok := p.get(key); ok {
-		n, err := strconv.ParseUint(v, 0, 63)
-		if err != nil {
-			p.fail(key, v, "it must be a whole number")
-		}
-		*to = n
-	}
+	set(p, key, to, "it must be a whole number", func(v string) (uint64, error) { return strconv.ParseUint(v, 0, 63) })
 }
 
 // Int sets *to from a positive number, where the key is there.
 func (p *Params) Int(key string, to *int) {
-	if v, ok := p.get(key); ok {
+	set(p, key, to, "it must be a positive whole number", func(v string) (int, error) {
 		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 {
-			p.fail(key, v, "it must be a positive whole number")
+		if n < 1 {
+			err = strconv.ErrRange
 		}
-		*to = n
-	}
+		return n, err
+	})
 }
 
 // Bool sets *to from true or false, where the key is there.
 func (p *Params) Bool(key string, to *bool) {
-	if v, ok := p.get(key); ok {
-		b, err := strconv.ParseBool(v)
-		if err != nil {
-			p.fail(key, v, "it must be true or false")
-		}
-		*to = b
-	}
+	set(p, key, to, "it must be true or false", strconv.ParseBool)
 }
 
 // Strategy sets *to from the name of a bufalloc strategy, where the key is there.
 func (p *Params) Strategy(key string, to *bufalloc.Strategy) {
-	if v, ok := p.get(key); ok {
-		s, err := bufalloc.ParseStrategy(v)
-		if err != nil {
-			p.fail(key, v, fmt.Sprintf("the strategies are %v", bufalloc.Strategies()))
-		}
-		*to = s
-	}
+	set(p, key, to, fmt.Sprintf("the strategies are %v", bufalloc.Strategies()), bufalloc.ParseStrategy)
 }
 
 // Err is the first error, unknown keys included.

@@ -15,33 +15,28 @@ import (
 // Store places blocks in a region, and has the bytes behind it: an arena of host memory
 // outside the Go heap. Find may be called from anywhere.
 type Store struct {
-	*storage.Region        // immutable
-	base            uint64 // immutable: address of the first byte
-	arena           arena  // immutable
+	*storage.Region               // immutable
+	base            uint64        // immutable: address of the first byte
+	arena           *storage.Host // immutable: has one block, what is behind the region
+	block           mem.Block     // immutable: that
+	bytes           []byte        // immutable: its
 	epoch           atomic.Uint64
-}
-
-// arena is the host memory behind a region.
-type arena struct {
-	memory *storage.Host
-	block  mem.Block
-	bytes  []byte
 }
 
 // New returns a store of size bytes with its own arena. Its addresses start at
 // base; where inPlace is set they are the process's instead.
 func New(name string, base, size uint64, inPlace bool, o bufalloc.Options) (*Store, error) {
-	s := &Store{arena: arena{memory: storage.NewHost(name+" arena", 0)}}
+	s := &Store{base: base, arena: storage.NewHost(name+" arena", 0)}
 	var blocks [1]mem.Block
-	out, err := s.arena.memory.AllocAll([]mem.Request{{Size: size, Align: 4096}}, blocks[:], nil)
+	out, err := s.arena.AllocAll([]mem.Request{{Size: size, Align: 4096}}, blocks[:], nil)
 	if err != nil {
 		return nil, err
 	}
 	if out != mem.Ready {
 		return nil, fmt.Errorf("device %s: %d bytes of memory: %w", name, size, mem.ErrNoHostMemory)
 	}
-	s.arena.block, s.base = blocks[0], base
-	if s.arena.bytes, err = s.arena.memory.View(blocks[0], 0, size); err != nil {
+	s.block = blocks[0]
+	if s.bytes, err = s.arena.View(blocks[0], 0, size); err != nil {
 		return nil, err
 	}
 	if inPlace {
@@ -55,14 +50,14 @@ func New(name string, base, size uint64, inPlace bool, o bufalloc.Options) (*Sto
 }
 
 // Shift is what makes an address one of the process.
-func (s *Store) Shift() uint64 { return s.arena.block.Addr - s.base }
+func (s *Store) Shift() uint64 { return s.block.Addr - s.base }
 
 // Close gives the arena back.
 func (s *Store) Close() error {
-	if err := s.arena.memory.FreeAfter(s.arena.block, nil); err != nil {
+	if err := s.arena.FreeAfter(s.block, nil); err != nil {
 		return err
 	}
-	return s.arena.memory.Close()
+	return s.arena.Close()
 }
 
 // Give implements storage.Store.
@@ -84,7 +79,7 @@ func (s *Store) Ended(storage.Place, uint64) { s.epoch.Add(1) }
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // Contains reports whether addr is one of the store's.
-func (s *Store) Contains(addr uint64) bool { return addr-s.base < uint64(len(s.arena.bytes)) }
+func (s *Store) Contains(addr uint64) bool { return addr-s.base < uint64(len(s.bytes)) }
 
 // Find implements work.Space.
 func (s *Store) Find(addr uint64) (work.Chunk, bool) {
@@ -97,5 +92,5 @@ func (s *Store) Find(addr uint64) (work.Chunk, bool) {
 
 // Chunk is the memory at addresses that are all the store's.
 func (s *Store) Chunk(r mem.Range, id uint64) work.Chunk {
-	return work.Chunk{Addr: r.Start, ID: id, Bytes: s.arena.bytes[r.Start-s.base : r.End-s.base]}
+	return work.Chunk{Addr: r.Start, ID: id, Bytes: s.bytes[r.Start-s.base : r.End-s.base]}
 }

@@ -36,9 +36,5 @@ func (l *Leg) Listen(t Tag) { l.tag = t.c }
 // Submit enqueues legs in order until one is refused, and returns with what status. flush
 // says that commands start only after a flush.
 func Submit(legs []Leg, after []int32, waits []Event, flush bool) Status {
-	f := C.int(0)
-	if flush {
-		f = 1
-	}
-	return Status(C.gw_batch((*C.gw_leg)(unsafe.Pointer(&legs[0])), C.int(len(legs)), (*C.int32_t)(first(after)), list(waits), C.uint32_t(len(waits)), f))
+	return Status(C.gw_batch((*C.gw_leg)(unsafe.Pointer(&legs[0])), C.int(len(legs)), (*C.int32_t)(first(after)), list(waits), C.uint32_t(len(waits)), truth(flush)))
 }

@@ -3,6 +3,7 @@
 // One call for a whole command, and thin ones for what go-opencl lacks. See bridge.h.
 #include "calls.h"
 #include <string.h>
+#include <time.h>
 
 cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag)
 {
@@ -89,9 +90,7 @@ cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, uintptr_t land
 cl_int gw_end(gw_handle event)
 {
 	gw_command(1);
-	cl_event e = (cl_event)event;
-	clWaitForEvents(1, &e);
-	cl_int st = gw_status(event), fault = gw_faulty(2);
+	cl_int st = gw_wait(event), fault = gw_faulty(2);
 	gw_command(-1);
 	return fault ? fault : st;
 }
@@ -106,9 +105,16 @@ cl_int gw_status(gw_handle event)
 cl_int gw_wait(gw_handle event)
 {
 	cl_event e = (cl_event)event;
+	cl_command_queue q = NULL;
+	cl_int st;
 	if (clWaitForEvents(1, &e) == CL_SUCCESS)
 		return CL_COMPLETE; // it says so where the command failed
-	return gw_status(event);
+	// Or where the wait was refused: then the command goes on, and may use the host's memory.
+	if (gw_status(event) > CL_COMPLETE && clGetEventInfo(e, CL_EVENT_COMMAND_QUEUE, sizeof q, &q, NULL) == CL_SUCCESS && q)
+		clFlush(q);
+	while ((st = gw_status(event)) > CL_COMPLETE)
+		nanosleep(&(struct timespec){0, 100000}, NULL);
+	return st;
 }
 
 void gw_release_events(const gw_handle *events, int n)

@@ -107,6 +107,7 @@ GW_HIDDEN cl_int gw_rect(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, c
 // gw_status is an event's execution status: CL_COMPLETE, a negative error, or
 // positive while it has not ended.
 GW_HIDDEN cl_int gw_status(gw_handle event);
+// gw_wait waits for the command of event, and returns how it ended.
 GW_HIDDEN cl_int gw_wait(gw_handle event);
 // gw_end waits for the command of event, which has no tag, and returns how it ended.
 GW_HIDDEN cl_int gw_end(gw_handle event);

@@ -80,11 +80,7 @@ func (c *Command) Submit(args []byte, set SetArgs, waits []Event, host []byte, t
 // and alone, with nothing to wait for in its queue or elsewhere, it is one blocking call.
 func (c *Command) Transfer(waits []Event, host []byte, landing uint64, alone bool) Status {
 	c.waits = uint32(len(waits))
-	blocking := C.int(0)
-	if alone && landing == 0 {
-		blocking = 1
-	}
-	return Status(C.gw_transfer((*C.gw_cmd)(unsafe.Pointer(c)), list(waits), unsafe.Pointer(first(host)), C.uintptr_t(landing), blocking))
+	return Status(C.gw_transfer((*C.gw_cmd)(unsafe.Pointer(c)), list(waits), unsafe.Pointer(first(host)), C.uintptr_t(landing), truth(alone && landing == 0)))
 }
 
 // SetArgs is what the arguments of a kernel were set to last, so that only those that

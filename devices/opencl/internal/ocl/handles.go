@@ -55,6 +55,17 @@ func first[T any](s []T) *T {
 	return &s[0]
 }
 
+// truth is what C gets for a bool.
+func truth(b bool) (c C.int) {
+	if b {
+		c = 1
+	}
+	return c
+}
+
+// more is what C gets to count one more, or one less.
+func more(one bool) C.int { return 2*truth(one) - 1 }
+
 // Device is a device of a platform.
 type Device struct {
 	obj *cl.Device

@@ -161,8 +161,8 @@ int gw_has_svm(void)
 }
 
 static int64_t made[GW_KINDS], gone[GW_KINDS]; // atomic
-static int armed[3];                           // atomic: calls left to the fault, 0 is off
-static cl_int codes[3];
+static int armed[4];                           // atomic: calls left to the fault, 0 is off
+static cl_int codes[4];
 
 void gw_counts(int64_t created[GW_KINDS], int64_t released[GW_KINDS])
 {
@@ -266,15 +266,17 @@ static void shaped(const int *held)
 // The same of GW_OPTIONAL: they are about kernels and their arguments.
 #define OPTIONAL(f, p, a) \
 	GW_HIDDEN cl_int f p { GW_GATE GW_APART return gw_load() ? GW_NO_PLATFORM : fn.f ? fn.f a : CL_INVALID_OPERATION; }
-// Functions that return an object of a kind, and a status in *err.
-#define CREATE(how, kind, type, f, p, a) \
+// Functions that return an object of a kind, and a status in *err; but is the status where it cannot be made.
+#define CREATE_BUT(but, how, kind, type, f, p, a) \
 	GW_HIDDEN type f p \
 	{ \
 		GW_GATE \
 		how \
-		if (gw_load()) { if (err) *err = GW_NO_PLATFORM; return NULL; } \
+		cl_int no = gw_load() ? GW_NO_PLATFORM : (but); \
+		if (no) { if (err) *err = no; return NULL; } \
 		return created(kind, fn.f a); \
 	}
+#define CREATE(...) CREATE_BUT(CL_SUCCESS, __VA_ARGS__)
 #define RELEASE(how, kind, f, type) \
 	GW_HIDDEN cl_int f(type o) { GW_GATE how return gw_load() ? GW_NO_PLATFORM : released(kind, fn.f(o)); }
 // Functions that enqueue a command and return a status.
@@ -287,6 +289,18 @@ static void shaped(const int *held)
 		if (gw_load()) return GW_NO_PLATFORM; \
 		if ((fault = gw_faulty(0))) return fault; \
 		return enqueued(fn.f a, ev); \
+	}
+// Functions that enqueue a map and return its address, and a status in *err.
+#define MAP(f, p, a) \
+	GW_HIDDEN void *f p \
+	{ \
+		GW_GATE \
+		GW_ENQUEUES \
+		cl_int e = gw_load() ? GW_NO_PLATFORM : gw_faulty(0); \
+		void *to = e ? NULL : fn.f a; \
+		enqueued(e, ev); \
+		if (err) *err = e; \
+		return to; \
 	}
 
 STATUS(clGetPlatformIDs, P(cl_uint n, cl_platform_id *ids, cl_uint *num), A(n, ids, num))
@@ -310,7 +324,14 @@ APART(clSetKernelArg, P(cl_kernel k, cl_uint i, size_t n, const void *v), A(k, i
 STATUS(clSetUserEventStatus, P(cl_event e, cl_int s), A(e, s))
 STATUS(clSetEventCallback, P(cl_event e, cl_int s, void(CL_CALLBACK *f)(cl_event, cl_int, void *), void *u), A(e, s, f, u))
 STATUS(clSetMemObjectDestructorCallback, P(cl_mem m, void(CL_CALLBACK *f)(cl_mem, void *), void *u), A(m, f, u))
-STATUS(clWaitForEvents, P(cl_uint n, const cl_event *e), A(n, e))
+
+GW_HIDDEN cl_int clWaitForEvents(cl_uint n, const cl_event *e)
+{
+	GW_GATE
+	cl_int fault = gw_load() ? GW_NO_PLATFORM : gw_faulty(3);
+	return fault ? fault : fn.clWaitForEvents(n, e);
+}
+
 STATUS(clFinish, P(cl_command_queue q), A(q))
 STATUS(clFlush, P(cl_command_queue q), A(q))
 
@@ -322,52 +343,10 @@ CREATE(GW_FREELY, GW_PROGRAM, cl_program, clLinkProgram, P(cl_context c, cl_uint
 CREATE(GW_APART, GW_KERNEL, cl_kernel, clCreateKernel, P(cl_program p, const char *n, cl_int *err), A(p, n, err))
 CREATE(GW_APART, GW_MEM, cl_mem, clCreateImage, P(cl_context c, cl_mem_flags f, const cl_image_format *i, const cl_image_desc *d, void *h, cl_int *err), A(c, f, i, d, h, err))
 CREATE(GW_APART, GW_EVENT, cl_event, clCreateUserEvent, P(cl_context c, cl_int *err), A(c, err))
-
-GW_HIDDEN cl_mem clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void *h, cl_int *err)
-{
-	GW_GATE
-	GW_APART
-	cl_int fault = gw_load() ? GW_NO_PLATFORM : gw_faulty(1);
-	if (fault) {
-		if (err) *err = fault;
-		return NULL;
-	}
-	return created(GW_MEM, fn.clCreateBuffer(c, f, n, h, err));
-}
-
-GW_HIDDEN cl_mem clCreateSubBuffer(cl_mem m, cl_mem_flags f, cl_buffer_create_type t, const void *i, cl_int *err)
-{
-	GW_GATE
-	GW_SHAPES
-	if (gw_load()) {
-		if (err) *err = GW_NO_PLATFORM;
-		return NULL;
-	}
-	return created(GW_MEM, fn.clCreateSubBuffer(m, f, t, i, err));
-}
-
-GW_HIDDEN cl_mem clCreateBufferWithProperties(cl_context c, const cl_mem_properties *p, cl_mem_flags f, size_t n, void *h, cl_int *err)
-{
-	GW_GATE
-	GW_APART
-	cl_int fault = gw_load() ? GW_NO_PLATFORM : !fn.clCreateBufferWithProperties ? CL_INVALID_OPERATION : gw_faulty(1);
-	if (fault) {
-		if (err) *err = fault;
-		return NULL;
-	}
-	return created(GW_MEM, fn.clCreateBufferWithProperties(c, p, f, n, h, err));
-}
-
-GW_HIDDEN cl_program clCreateProgramWithIL(cl_context c, const void *il, size_t n, cl_int *err)
-{
-	GW_GATE
-	GW_APART
-	if (gw_load() || !fn.clCreateProgramWithIL) {
-		if (err) *err = CL_INVALID_OPERATION;
-		return NULL;
-	}
-	return created(GW_PROGRAM, fn.clCreateProgramWithIL(c, il, n, err));
-}
+CREATE(GW_SHAPES, GW_MEM, cl_mem, clCreateSubBuffer, P(cl_mem m, cl_mem_flags f, cl_buffer_create_type t, const void *i, cl_int *err), A(m, f, t, i, err))
+CREATE_BUT(gw_faulty(1), GW_APART, GW_MEM, cl_mem, clCreateBuffer, P(cl_context c, cl_mem_flags f, size_t n, void *h, cl_int *err), A(c, f, n, h, err))
+CREATE_BUT(fn.clCreateBufferWithProperties ? gw_faulty(1) : CL_INVALID_OPERATION, GW_APART, GW_MEM, cl_mem, clCreateBufferWithProperties, P(cl_context c, const cl_mem_properties *p, cl_mem_flags f, size_t n, void *h, cl_int *err), A(c, p, f, n, h, err))
+CREATE_BUT(fn.clCreateProgramWithIL ? CL_SUCCESS : CL_INVALID_OPERATION, GW_APART, GW_PROGRAM, cl_program, clCreateProgramWithIL, P(cl_context c, const void *il, size_t n, cl_int *err), A(c, il, n, err))
 
 RELEASE(GW_FREELY, GW_CONTEXT, clReleaseContext, cl_context)
 RELEASE(GW_APART, GW_QUEUE, clReleaseCommandQueue, cl_command_queue)
@@ -418,24 +397,5 @@ GW_HIDDEN cl_int gw_run_here(cl_command_queue q, cl_kernel k, cl_uint dims, cons
 	return fault ? fault : fn.clEnqueueNDRangeKernel(q, k, dims, offset, global, local, 0, NULL, NULL);
 }
 
-GW_HIDDEN void *clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, size_t o, size_t n, WAITS, cl_int *err)
-{
-	GW_GATE
-	GW_ENQUEUES
-	cl_int e = gw_load() ? GW_NO_PLATFORM : gw_faulty(0);
-	void *p = e ? NULL : fn.clEnqueueMapBuffer(q, m, b, f, o, n, nw, w, ev, &e);
-	enqueued(e, ev);
-	if (err) *err = e;
-	return p;
-}
-
-GW_HIDDEN void *clEnqueueMapImage(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, const size_t *o, const size_t *r, size_t *rp, size_t *sp, WAITS, cl_int *err)
-{
-	GW_GATE
-	GW_ENQUEUES
-	cl_int e = gw_load() ? GW_NO_PLATFORM : gw_faulty(0);
-	void *p = e ? NULL : fn.clEnqueueMapImage(q, m, b, f, o, r, rp, sp, nw, w, ev, &e);
-	enqueued(e, ev);
-	if (err) *err = e;
-	return p;
-}
+MAP(clEnqueueMapBuffer, P(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, size_t o, size_t n, WAITS, cl_int *err), A(q, m, b, f, o, n, nw, w, ev, &e))
+MAP(clEnqueueMapImage, P(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, const size_t *o, const size_t *r, size_t *rp, size_t *sp, WAITS, cl_int *err), A(q, m, b, f, o, r, rp, sp, nw, w, ev, &e))

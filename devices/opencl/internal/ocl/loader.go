@@ -43,27 +43,10 @@ func HasSVM() bool { return C.gw_has_svm() != 0 }
 
 // Serialize lets one thread of the process at a time into OpenCL, or ends that. It
 // counts.
-func Serialize(on bool) {
-	if on {
-		C.gw_serial(1)
-	} else {
-		C.gw_serial(-1)
-	}
-}
+func Serialize(on bool) { C.gw_serial(more(on)) }
 
 // KeepApart has calls that make, release and enqueue exclude each other, or ends that. It counts.
-func KeepApart(on bool) {
-	if on {
-		C.gw_apart(1)
-	} else {
-		C.gw_apart(-1)
-	}
-}
-
-// Counts are objects of each kind, by OpenCL's names.
-type Counts struct {
-	Contexts, Queues, Buffers, Programs, Kernels, Events int64
-}
+func KeepApart(on bool) { C.gw_apart(more(on)) }
 
 // Objects returns how many cl objects this process has created and released so far.
 func Objects() (created, released Counts) {
@@ -80,11 +63,12 @@ func counts(c [C.GW_KINDS]C.int64_t) Counts {
 // Fault is a place where tests make OpenCL report errors.
 type Fault int
 
-// The places: calls that enqueue, calls that create a buffer, ends of commands.
+// The places: calls that enqueue, calls that create a buffer, ends of commands, waits for events.
 const (
 	FaultEnqueue Fault = iota
 	FaultCreate
 	FaultEnd
+	FaultWait
 )
 
 // Inject makes the nth call from now report a status; nth 0 disarms. It is for tests.

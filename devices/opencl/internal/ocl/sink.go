@@ -30,12 +30,7 @@ type Tag struct{ c *C.gw_tag }
 
 // NewSink makes a sink. A watching one looks for the ends of commands itself, in a
 // thread of its own; others are called back by OpenCL.
-func NewSink(watching bool) Sink {
-	if watching {
-		return Sink{C.gw_sink_new(1)}
-	}
-	return Sink{C.gw_sink_new(0)}
-}
+func NewSink(watching bool) Sink { return Sink{C.gw_sink_new(truth(watching))} }
 
 // Tag makes a tag with a number.
 func (s Sink) Tag(i int) Tag { return Tag{C.gw_tag_new(s.c, C.uint64_t(i))} }
@@ -50,11 +45,7 @@ func (t Tag) Free() { C.gw_tag_free(t.c) }
 // it put in out; -1 when the sink is closed and empty. Where prompt is false it may take
 // its time.
 func (s Sink) Take(out []Done, prompt bool) int {
-	p := C.int(0)
-	if prompt {
-		p = 1
-	}
-	return int(C.gw_sink_take(s.c, (*C.gw_done)(unsafe.Pointer(&out[0])), C.int(len(out)), p))
+	return int(C.gw_sink_take(s.c, (*C.gw_done)(unsafe.Pointer(&out[0])), C.int(len(out)), truth(prompt)))
 }
 
 // Some takes what there is.

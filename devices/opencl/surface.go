@@ -1,0 +1,29 @@
+package opencl
+
+import (
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+// What this package has in programs that were built without cgo too, where nothing
+// works (nocgo.go).
+
+// ErrMissing: there is no OpenCL here. The message says what is missing.
+var ErrMissing = mem.Sentinel("OpenCL is not available", mem.DeviceNotFound)
+
+// Pair says how bytes get from one device to another of its platform.
+type Pair struct {
+	From, To int    // indices in what Discover returns
+	Way      string // "over NVLink", or "over PCIe"; empty where they go by way of the host's memory
+	Missing  error  // why they do
+}
+
+// Trial tries whether a driver that nobody has tried can be trusted with windows. It may crash,
+// so it is for a process of its own, which says before each step what it is about to do.
+type Trial struct {
+	Most uint64       // the largest window, in bytes; 0 is 500 MiB, with what the driver adds below the limit
+	Say  func(string) // is told of each step before it is done
+}
+
+// Counts are objects of each kind, by OpenCL's names.
+type Counts = ocl.Counts
