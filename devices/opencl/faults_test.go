@@ -137,16 +137,20 @@ func TestACommandThatFailsOnTheDevice(t *testing.T) {
 			b := alloc(t, d, 4096)
 			gate := mem.NewTimeline("user", false, nil)
 			opening := gate.Next()
+			// The first end that is seen gets the fault, in whatever order OpenCL tells them: nothing else ends before bad.
+			later := mem.NewTimeline("later", false, nil)
+			then := later.Next()
 			bad := run(t, q, write(d, alloc(t, d, 64), 0, pattern(64, 1)), mem.Wait{Point: opening})
-			byData := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: bad, Kind: mem.Data})
+			byData := run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: bad, Kind: mem.Data}, mem.Wait{Point: then})
 			// A fill: a write may be held back (takesBytesAtEnqueue), and then OpenCL is asked how bad really ended.
 			fill := &devices.Command{Op: devices.OpFill, Size: 4096, Dst: devices.Loc{Device: d, Block: b}, Pattern: pattern(16, 2)}
-			byOrder := run(t, q, fill, mem.Wait{Point: bad, Kind: mem.Order})
+			byOrder := run(t, q, fill, mem.Wait{Point: bad, Kind: mem.Order}, mem.Wait{Point: then})
 			inject(t, ocl.FaultEnd, 1, mem.OutOfResources)
 			gate.End(opening, nil) // from here on Point.Wait: a poll would see how it really ended
 			ctx := context.Background()
 			err := bad.Wait(ctx)
 			require.ErrorIs(t, err, mem.ErrNoResources)
+			later.End(then, nil)
 			require.ErrorIs(t, byData.Wait(ctx), mem.ErrDependency)
 			require.ErrorIs(t, byData.Wait(ctx), mem.ErrNoResources)
 			require.NoError(t, byOrder.Wait(ctx))
