@@ -6,6 +6,7 @@ package eviction
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 
 	"godwit/mem"
@@ -53,8 +54,15 @@ type Ranker interface {
 // by nor with what other memories hold. Its order, once made, needs no second look.
 type Settled interface {
 	Ranker
-	// Settled does nothing.
-	Settled()
+	// Settled is the policy whose scores those are: itself. A policy that embeds this one,
+	// and may score otherwise, inherits the other's answer, and counts as not settled.
+	Settled() Policy
+}
+
+// IsSettled reports whether p is Settled itself.
+func IsSettled(p Policy) bool {
+	s, ok := p.(Settled)
+	return ok && reflect.TypeOf(s.Settled()) == reflect.TypeOf(p)
 }
 
 // Observer is a policy that learns from what is done.
@@ -98,7 +106,7 @@ func (LRU) ScoreAt(_, _ uint64, c *Candidate) float64 { return float64(c.Used) }
 func (LRU) Epoch() uint64 { return 0 }
 
 // Settled implements Settled.
-func (LRU) Settled() {}
+func (p LRU) Settled() Policy { return p }
 
 // Cost has the block go whose room costs the least: the time to write it back and
 // to fetch it again, for the bytes that it has and for how long they stay free,

@@ -75,6 +75,19 @@ func drawCommands(t *rapid.T, n int) (out [][]mem.Access) {
 	return out
 }
 
+// largest embeds a settled policy and scores otherwise.
+type largest struct{ LRU }
+
+func (largest) ScoreAt(_, now uint64, c *Candidate) float64 { return float64(now - c.Size()) }
+
+func TestWhoEmbedsASettledPolicyIsNotSettled(t *testing.T) {
+	require.True(t, IsSettled(LRU{}))
+	require.False(t, IsSettled(largest{}))
+	require.False(t, IsSettled(&LRU{}), "what its method answers with is another type")
+	require.False(t, IsSettled(NewCost()))
+	require.False(t, IsSettled(nil))
+}
+
 func TestAScriptKnowsTheFuture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		commands := drawCommands(t, rapid.IntRange(1, 40).Draw(t, "commands"))

@@ -66,7 +66,7 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 	if r.exact = !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || r.aged(p.clock+1, n) || len(r.heap) > 2*n; r.exact {
 		if !r.same(policy) {
 			r.policy, r.comparable = policy, reflect.ValueOf(policy).Comparable()
-			_, r.settled = policy.(eviction.Settled)
+			r.settled = eviction.IsSettled(policy)
 		}
 		r.epoch, r.base = epoch, p.clock+1
 		r.heap, r.came = r.heap[:0], r.came[:0]

@@ -148,10 +148,14 @@ func nearestFlag(cmd *cobra.Command, err error) error {
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			known = append(known, "--"+f.Name)
+			known = append(known, f.Name)
 		}
 	})
-	return fmt.Errorf("%w%s; see %s --help", err, suggest.For("--"+missing.GetSpecifiedName(), known), cmd.CommandPath())
+	hint := ""
+	if near := suggest.Nearest(missing.GetSpecifiedName(), known); near != "" { // without the dashes, which nobody mistyped
+		hint = fmt.Sprintf("; did you mean %q?", "--"+near)
+	}
+	return fmt.Errorf("%w%s; see %s --help", err, hint, cmd.CommandPath())
 }
 
 // noEmptyFlag refuses a flag with an empty word, as a script gives it whose variable is not

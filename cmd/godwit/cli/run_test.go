@@ -129,6 +129,7 @@ func TestRunExitCodes(t *testing.T) {
 		{"a journey past the end", []string{"run", "--explain", "a[0:5KiB]", example("overlap")}, 2, "want some of its 4 KiB"},
 		{"a graph nowhere", []string{"run", "--dot", filepath.Join(dir, "no", "where"), example("overlap")}, 2, "--dot: "},
 		{"an unknown flag", []string{"run", "--frobnicate", example("pingpong")}, 2, "unknown flag"},
+		{"a flag that resembles none", []string{"bench", "migrate", "--nope"}, 2, "unknown flag: --nope; see "},
 		{"an unknown input", []string{"run", example("pingpong"), "--input", "x=" + text}, 2, "declares no such input"},
 		{"half an input", []string{"run", example("histogram"), "--input", "text"}, 2, "want NAME=FILE"},
 		{"an unknown verb", []string{"sprint"}, 2, "unknown command"},
