@@ -231,6 +231,28 @@ links: [{between: [host, gpu], bandwidth: 1 GB/s}]
 	require.EqualValues(t, 2*5*time.Millisecond, res.Makespan)
 }
 
+// Of two buffers that no command uses again, the one that is released soon gives its room back by
+// itself: belady has the other go, once; else a second would have to.
+func TestBeladyKnowsWhatIsReleasedSoon(t *testing.T) {
+	for _, soon := range []mem.BufferID{1, 2} {
+		x := &trace.CommandTrace{Memories: []trace.CommandMemory{{Name: "host"}, {Name: "gpu"}}}
+		for b := mem.BufferID(1); b <= 4; b++ {
+			x.Steps = append(x.Steps, trace.CommandStep{Create: &trace.CommandBuffer{ID: b, Size: tinySize}})
+		}
+		for b := mem.BufferID(1); b <= 4; b++ {
+			if b == 4 {
+				x.Steps = append(x.Steps, trace.CommandStep{Release: soon})
+			}
+			use := trace.CommandUse{Buffer: b, Memory: 1, Range: [2]uint64{0, tinySize}, Mode: "write"}
+			x.Steps = append(x.Steps, trace.CommandStep{Command: &trace.CommandUses{Op: "launch", Kernel: "k", Queue: 1, Uses: []trace.CommandUse{use}}})
+		}
+		res, err := replay.Run(t.Context(), x, replay.Options{Policy: replay.Belady, Capacity: []uint64{0, 2 * tinySize}})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, res.Evictions, "buffer %d is released", soon)
+		require.EqualValues(t, tinySize, res.BytesMoved)
+	}
+}
+
 // What a file says is large takes no memory: nobody touches it.
 func TestContentOfATraceTakesNoMemory(t *testing.T) {
 	text := `{"godwit":"commands","version":1}
