@@ -2,6 +2,7 @@ package soft
 
 import (
 	"cmp"
+
 	"godwit/devices"
 	"godwit/devices/storage"
 	"godwit/mem"
