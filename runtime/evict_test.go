@@ -20,6 +20,7 @@ import (
 	"godwit/mem"
 	"godwit/resource"
 	"godwit/runtime"
+	"godwit/svm"
 	"godwit/trace"
 )
 
@@ -203,6 +204,33 @@ func TestWhatHangsOnAClosingQueueIsNotEvicted(t *testing.T) {
 func TestPinnedMappedAndUsedBlocksStay(t *testing.T) {
 	for name, flags := range map[string]runtime.MapFlags{"read": runtime.MapRead, "write": runtime.MapWrite} {
 		t.Run(name, func(t *testing.T) { pinnedMappedAndUsedBlocksStay(t, flags) })
+	}
+}
+
+// Blocks of shared virtual memory stay while the host has a part of it mapped.
+func TestMappedSharedVirtualMemoryStays(t *testing.T) {
+	for _, flags := range []svm.MapFlags{runtime.SVMMapRead, runtime.SVMMapWrite} {
+		h := crowded(t, runtime.Options{}, 1)
+		q, ctx := h.q[0], soon(t)
+		p, err := h.c.SVMAlloc(room, 0, 0)
+		require.NoError(t, err)
+		h.ended(h.ok(q.EnqueueSVMFill(ctx, p, []byte{1}, room)))
+		_, e, err := q.SVMMap(ctx, p, 16, flags)
+		require.NoError(t, err)
+		h.ended(e)
+		var b [4]*runtime.Buffer
+		for i := range b {
+			b[i] = h.buffer(room, nil)
+			h.paint(q, b[i], 2) // the last of them has the first one go
+		}
+		all := h.evictions()
+		require.Len(t, all, 1)
+		require.Equal(t, b[0].ID(), all[0].Buffer)
+		h.ended(h.ok(q.EnqueueSVMUnmap(ctx, p)))
+		got := make([]byte, room)
+		h.ended(h.ok(q.EnqueueSVMRead(ctx, p, got)))
+		require.Equal(t, bytes.Repeat([]byte{1}, room), got)
+		require.NoError(t, h.c.SVMFree(p))
 	}
 }
 
