@@ -45,7 +45,7 @@ type traceEdit struct {
 
 func (e *traceEdit) flags(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.IntVar(&e.index, "index", -1, "which of a file's traces, from 0 on (default: the only one)")
+	fl.IntVar(&e.index, "index", -1, "which of a file's traces, from 0 on; -1 is the only one")
 	fl.StringVarP(&e.out, "out", "o", "-", "file to write, - for standard output")
 	fl.StringVar(&e.to, "to", string(trace.FormatGodwit), "format to write: godwit, minimalloc, rmm or pytorch (JSON)")
 }
