@@ -80,6 +80,8 @@ func (a asked) ScoreAt(base, now uint64, c *eviction.Candidate) float64 {
 	return a.LRU.ScoreAt(base, now, c)
 }
 
+func (a asked) Settled() eviction.Policy { return a }
+
 func TestAnOrderThatOnlyUseChangesIsMadeOnce(t *testing.T) {
 	times := 0
 	h := wander(t, asked{times: &times}, func(int, mem.BufferID) {})

@@ -169,10 +169,10 @@ func TestPredictionsBesideWhatWasMeasured(t *testing.T) {
 		{"NVLink, one to one, 256 MiB", "h200x4-nvlink", 709, 5, 256 * mib, func(s *study, n uint64) uint64 { return s.pair(mem.Direct, n) }},
 		{"NVLink, one to one, 64 MiB", "h200x4-nvlink", 189.5, 5, 64 * mib, func(s *study, n uint64) uint64 { return s.pair(mem.Direct, n) }},
 		{"NVLink, one to one, 16 MiB", "h200x4-nvlink", 60.4, 5, 16 * mib, func(s *study, n uint64) uint64 { return s.pair(mem.Direct, n) }},
-		{"NVLink by window, one to one, 1 GiB", "h200x4-nvlink", 2970, 5, gib, part(gib)},
-		{"NVLink by window, one to one, 256 MiB of 1 GiB", "h200x4-nvlink", 791, 5, gib, part(256 * mib)},
-		{"NVLink by window, one to one, 64 MiB of 1 GiB", "h200x4-nvlink", 271, 5, gib, part(64 * mib)},
-		{"NVLink by window, one to one, 16 MiB of 1 GiB", "h200x4-nvlink", 141, 5, gib, part(16 * mib)},
+		{"NVLink by window, one to one, 1 GiB", "h200x4-nvlink", 2920, 5, gib, part(gib)},
+		{"NVLink by window, one to one, 256 MiB of 1 GiB", "h200x4-nvlink", 744, 5, gib, part(256 * mib)},
+		{"NVLink by window, one to one, 64 MiB of 1 GiB", "h200x4-nvlink", 203, 5, gib, part(64 * mib)},
+		{"NVLink by window, one to one, 16 MiB of 1 GiB", "h200x4-nvlink", 83, 5, gib, part(16 * mib)},
 		{"NVLink, 4 KiB of 1 GiB, by the host", "h200x4-nvlink", 26, 5, gib, part(4096)},
 	} {
 		t.Run(c.what, func(t *testing.T) {
