@@ -43,7 +43,7 @@ type root struct {
 	user      bool                 // immutable: the host's block is the caller's memory (UseHostPtr)
 	byRange   bool                 // immutable: devices may store parts of it
 	blocks    []blocks             // protected by c.mu; by memory
-	few       [2]blocks            // where blocks are, of few memories
+	few       [2]blocks            // protected by c.mu; where blocks are, of few memories
 	locked    *locked              // protected by c.mu; nil where the host's block is not page-locked
 	backed    bool                 // protected by c.mu: it was locked for what is written back
 	svm       *svmRoot             // immutable; nil where it is no shared virtual memory

@@ -41,7 +41,9 @@ func (b *ringBatch) Ended() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended++
-	b.early = b.early || len(b.points) > 0 && !slices.ContainsFunc(b.points, func(p mem.Point) bool { return !p.Reached() })
+	b.early = b.early || len(b.points) > 0 && !slices.ContainsFunc(b.points, func(p mem.Point) bool {
+		return p.IsZero() || !p.Reached() // the batch may end before submit has noted its points
+	})
 }
 
 // asked is how often Stage was called.
