@@ -82,7 +82,7 @@ func (e *Engine) Time(legs []Leg) (time.Duration, error) {
 			return 0, fmt.Errorf("leg %d: %w", i, err)
 		}
 		for _, w := range []*Window{l.Dst, l.Src} {
-			for w.mapping() {
+			for !w.released() && w.mapping() { // one that was released may be unmapped by now
 				time.Sleep(time.Millisecond)
 			}
 			if w.released() {
