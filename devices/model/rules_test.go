@@ -89,6 +89,28 @@ func TestRingsBothWaysThroughOneEngineOfEachDeviceDoNotWaitForEachOther(t *testi
 	}
 }
 
+func TestACommandThatIsToFailFailsWhateverItIsAndWithStampsAlike(t *testing.T) {
+	for _, stamps := range []bool{false, true} {
+		for i, what := range []string{"write", "map", "unmap", "marker", "barrier"} {
+			h := open(t, &bench{devices: 1, rate: gig}, model.Options{Stamps: stamps, Fail: []model.Failure{{Command: uint64(i + 1)}}})
+			q, b := h.qs[0], h.buffer(4096)
+			write, err := q.EnqueueWrite(bg, b, 0, make([]byte, 4096))
+			require.NoError(t, err)
+			m, mapped, err := q.EnqueueMap(bg, b, 0, 4096, runtime.MapWrite)
+			require.NoError(t, err)
+			unmapped, err := q.EnqueueUnmap(bg, m)
+			require.NoError(t, err)
+			marker, err := q.EnqueueMarker(bg)
+			require.NoError(t, err)
+			barrier, err := q.EnqueueBarrier(bg)
+			require.NoError(t, err)
+			e := []runtime.Event{write, mapped, unmapped, marker, barrier}[i]
+			require.ErrorIs(t, e.Wait(bg), model.ErrInjected, "%s, stamps %v", what, stamps)
+			require.ErrorIs(t, q.Finish(bg), model.ErrInjected)
+		}
+	}
+}
+
 func TestWhatIsToFailFailsWhenItWouldHaveEnded(t *testing.T) {
 	h := open(t, &bench{devices: 2, rate: gig}, model.Options{Fail: []model.Failure{{Command: 2}, {Memory: 2, At: 2_500_000}}})
 	data := make([]byte, 1e6)

@@ -36,9 +36,6 @@ func linkOf(i, j mem.MemoryID, from, to *memory, noPeer bool) mem.Link {
 	if hosted {
 		l.Ring.There = false
 	}
-	if r, ok := to.Device.(devices.Ringer); ok && !hosted {
-		l.Ring = r.RingFrom(from.Device)
-	}
 	if to.peer != nil && !(noPeer && !hosted) {
 		if stated, ok := to.peer.PeerLink(from.Device); ok {
 			l.Direct = stated.Direct
@@ -47,6 +44,9 @@ func linkOf(i, j mem.MemoryID, from, to *memory, noPeer bool) mem.Link {
 	}
 	if (from.view != nil || to.view != nil) && !(noPeer && !hosted) {
 		l.Direct.There = true
+	}
+	if r, ok := to.Device.(devices.Ringer); ok && !hosted && !l.Direct.There {
+		l.Ring = r.RingFrom(from.Device)
 	}
 	switch {
 	case from.view != nil && to.view == nil:

@@ -37,9 +37,9 @@ func (c Ready) Cause() error {
 // Point is the command's point.
 func (c Ready) Point() mem.Point { return c.r.point() }
 
-// Command is the command; nil for a marker that speaks of no bytes.
+// Command is the command; nil for what Promise issued.
 func (c Ready) Command() *devices.Command {
-	if c.r.work == nil || c.r.work.cmd.Op == devices.OpMarker && c.r.work.cmd.Size == 0 {
+	if c.r.work == nil {
 		return nil
 	}
 	return &c.r.work.cmd

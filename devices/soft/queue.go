@@ -111,7 +111,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 			return p, nil
 		}
 	}
-	r, w := q.take(cmd.Op != devices.OpMarker || q.times != nil || cmd.Size > 0 && q.engine.opts.Pace != nil)
+	r, w := q.take(cmd.Op != devices.OpMarker || q.times != nil || q.engine.opts.Pace != nil)
 	p := q.line.Next()
 	r.seq = p.Seq
 	if w != nil {

@@ -222,14 +222,18 @@ func (m *Machine) Call(c devices.Call) uint64 {
 	return m.Host.Other
 }
 
-// Link implements model.Machine: what the planner knows of the way between two memories.
-func (m *Machine) Link(from, to int) mem.Link {
+// Link implements model.Machine: what the planner knows of the ways between two memories.
+// Two devices have a ring also where they have a link: a context may leave that unused.
+func (m *Machine) Link(from, to int) (l mem.Link) {
 	if r := m.route(from, to); r.there {
-		return mem.Link{Direct: cost(m.Copy(from, to, 0).Setup+r.latency, r.bandwidth)}
+		l.Direct = cost(m.Copy(from, to, 0).Setup+r.latency, r.bandwidth)
 	}
-	out, in := m.route(from, 0), m.route(0, to)
-	setup := m.Copy(from, 0, 0).Setup + m.Copy(0, to, 0).Setup
-	return mem.Link{Ring: cost(setup+out.latency+in.latency, min(out.bandwidth, in.bandwidth))}
+	if from != 0 && to != 0 {
+		out, in := m.route(from, 0), m.route(0, to)
+		setup := m.Copy(from, 0, 0).Setup + m.Copy(0, to, 0).Setup
+		l.Ring = cost(setup+out.latency+in.latency, min(out.bandwidth, in.bandwidth))
+	}
+	return l
 }
 
 func cost(latency, bandwidth uint64) mem.Path {
