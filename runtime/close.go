@@ -131,7 +131,7 @@ func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {
 	}
 	var errs []error
 	for _, l := range queues {
-		errs = append(errs, l.q.dev.Close())
+		errs = append(errs, l.q.end())
 	}
 	errs = append(errs, c.mover.Close())
 	c.failUserEvents(fmt.Errorf("context %s: %w", c.name, errContextClosed))

@@ -42,6 +42,73 @@ func TestCloseWithinReturnsThoughACommandNeverEnds(t *testing.T) {
 	require.NoError(t, c.CloseWithin(short), "done is done")
 }
 
+// closed is a device that tells when it was closed.
+type closed struct {
+	*cpu.Device
+	at chan struct{}
+}
+
+func (d closed) Close() error {
+	close(d.at)
+	return d.Device.Close()
+}
+
+// TestAContextWaitsForQueuesThatAreClosing: Queue.Close, beside which the context is closed,
+// may still wait for a command that uses what the context would free.
+func TestAContextWaitsForQueuesThatAreClosing(t *testing.T) {
+	bg := context.Background()
+	for _, aborts := range []bool{false, true} {
+		inner, err := cpu.New(cpu.Options{})
+		require.NoError(t, err)
+		d := closed{inner, make(chan struct{})}
+		c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
+		require.NoError(t, err)
+		q, err := c.NewQueue(d, runtime.QueueOptions{})
+		require.NoError(t, err)
+		hold, began, ended := make(chan struct{}), make(chan struct{}), false
+		_, err = q.EnqueueHostCall(bg, func(context.Context) error { close(began); <-hold; ended = true; return nil })
+		require.NoError(t, err)
+		behind, err := q.EnqueueHostCall(bg, func(context.Context) error { return nil })
+		require.NoError(t, err)
+		<-began
+		queue, all := make(chan error), make(chan error)
+		go func() { queue <- q.Close() }()
+		for { // until it refuses commands
+			if _, err := q.EnqueueMarker(bg); err != nil {
+				require.ErrorIs(t, err, mem.ErrInvalidQueue)
+				break
+			}
+		}
+		ctx, cancel := context.WithCancel(bg)
+		if aborts {
+			cancel()
+		}
+		go func() { all <- c.Close(ctx) }()
+		select {
+		case err := <-all:
+			t.Errorf("the context was closed under a command: %v", err)
+		case <-d.at:
+			t.Error("the device was closed under a command")
+		case <-time.After(50 * time.Millisecond):
+		}
+		close(hold)
+		require.NoError(t, <-queue)
+		require.NoError(t, <-all)
+		require.True(t, ended)
+		select {
+		case <-d.at:
+		default:
+			t.Error("the context's own device was left open")
+		}
+		if err := behind.Wait(bg); aborts {
+			require.ErrorIs(t, err, context.Canceled)
+		} else {
+			require.NoError(t, err)
+		}
+		cancel()
+	}
+}
+
 // TestCloseFailsWhatHasNotStarted: a program that is told to stop does not wait for what it
 // has enqueued, but for what runs.
 func TestCloseFailsWhatHasNotStarted(t *testing.T) {

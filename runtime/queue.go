@@ -31,8 +31,9 @@ type Queue struct {
 	dev       devices.Queue // immutable
 	line      *mem.Timeline // immutable: dev's
 
-	closed  bool      // protected by c.mu
-	barrier mem.Point // protected by c.mu: the last barrier, where out of order
+	closed  bool          // protected by c.mu
+	closing chan struct{} // protected by c.mu: closed once dev.Close has returned; nil where nobody is in it
+	barrier mem.Point     // protected by c.mu: the last barrier, where out of order
 
 	// Protected by c.mu, of an in-order queue: the gates that commands hang on, and the
 	// first that does.
@@ -284,26 +285,58 @@ func (q *Queue) Close() error {
 		return err
 	}
 	err := q.live()
-	if err == nil {
-		q.closed = true
-		q.c.queues = slices.DeleteFunc(q.c.queues, func(x *Queue) bool { return x == q })
-		q.c.listQueues()
-	}
+	q.closed = q.closed || err == nil
 	q.c.unlock()
 	if err != nil {
 		return err
 	}
 	_ = q.dev.Flush() // a lost device: Close says so
 	q.c.flush()
-	err = q.dev.Close()
-	q.c.lock()
-	defer q.c.unlock()
+	return q.end()
+}
+
+// end closes the device's queue, once: whoever comes while another does so waits for that.
+// Until then the queue is one of the context's, whose Close has to wait for it, and its
+// commands hang as before.
+func (q *Queue) end() (err error) {
+	c := q.c
+	c.lock()
+	for q.closing != nil {
+		done := q.closing
+		c.unlock()
+		if err := c.by.Sleep(context.Background(), (*endOf)(q), done); err != nil {
+			return err
+		}
+		c.lock()
+	}
+	if !slices.Contains(c.queues, q) {
+		c.unlock()
+		return nil
+	}
+	done := make(chan struct{})
+	q.closing = done
+	c.unlock()
+	defer func() { q.ended(done, err) }()
+	return q.dev.Close()
+}
+
+// ended notes how the device's queue closed.
+func (q *Queue) ended(done chan struct{}, err error) {
+	c := q.c
+	c.lock()
+	defer c.unlock()
+	q.closing = nil
+	close(done)
 	if errors.Is(err, devices.ErrStuck) { // in virtual time nothing ends what it runs; the program may
 		q.closed = false
-		q.c.queues = append(q.c.queues, q)
-		q.c.listQueues()
-	} else { // until here its commands hung as before
-		q.c.gates.forget(q.line)
+		return
 	}
-	return err
+	c.queues = slices.DeleteFunc(c.queues, func(x *Queue) bool { return x == q })
+	c.listQueues()
+	c.gates.forget(q.line)
 }
+
+// endOf is the end of a queue, as something to wait for.
+type endOf Queue
+
+func (q *endOf) String() string { return "the end of queue " + q.name }
