@@ -2,9 +2,6 @@
 
 package icd
 
-// #include "object.h"
-import "C"
-
 import (
 	"cmp"
 	"context"
@@ -32,10 +29,6 @@ type config struct {
 	record  string
 	// leadExit: other libraries' calls to __cxa_atexit are led through ours (internal/exit).
 	leadExit bool
-	// inline: short launches run in the thread that waits for them. For that the library underneath may make one
-	// device more, which a program would see that uses it beside this one: so only where the loader was
-	// told to open this library and no other.
-	inline bool
 }
 
 // wanted is a device that a file asks for.
@@ -58,7 +51,6 @@ func readConfig(env func(string) string) (config, error) {
 			return c, fmt.Errorf("GODWIT_DEVICE_TYPE=%s: it is cpu, gpu or accelerator", t)
 		}
 	}
-	c.inline = env("GODWIT_INLINE") != "off" && isThisLibrary(env("OCL_ICD_VENDORS"))
 	text := env("GODWIT_DEVICES")
 	w, err := devicefile.ParseWish(text)
 	if err != nil {
@@ -69,16 +61,6 @@ func readConfig(env func(string) string) (config, error) {
 		return c, c.readFile(w.File)
 	}
 	return c, nil
-}
-
-// isThisLibrary reports whether a path is of the library that this code is in.
-func isThisLibrary(path string) bool {
-	a, err := os.Stat(path)
-	if err != nil {
-		return false
-	}
-	b, err := os.Stat(C.GoString(C.gw_library()))
-	return err == nil && os.SameFile(a, b)
 }
 
 // readFile takes devices and links from a file.

@@ -17,7 +17,6 @@
 //	GODWIT_DEVICE_TYPE  cpu, gpu or accelerator: what devices say they are
 //	GODWIT_TRACE        a file, or - for standard error: every command and copy
 //	GODWIT_ATEXIT       off leaves other libraries' registration of exit handlers alone
-//	GODWIT_INLINE       off has no launch run in the thread that enqueues it
 //	GODWIT_SUMMARY      a file: what moved, as JSON, when the program ends
 //	GODWIT_RECORD       a file, appended to: what each command accessed, for godwit replay
 //	GODWIT_DEBUG        anything: why calls failed, on standard error; with the word svm

@@ -63,8 +63,6 @@ static inline int gw_over(void) { return __builtin_expect(__atomic_load_n(&gw_en
 
 // gw_share_signals lets a program's handlers live beside the Go runtime's.
 GW_HIDDEN void gw_share_signals(void);
-// gw_library is the file of the library that this is in.
-GW_HIDDEN const char *gw_library(void);
 // gw_block_signals blocks most signals of this thread and of those that it starts.
 GW_HIDDEN void gw_block_signals(sigset_t *before);
 

@@ -57,9 +57,6 @@ func newPlatform() (*platform, error) {
 	if err := opencl.UseDriver(c.library, exit.Guard()); err != nil {
 		return nil, err
 	}
-	if c.inline {
-		opencl.UseInline(exit.Answer)
-	}
 	found, err := opencl.Select(opencl.Selection{})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.library, err)

@@ -75,12 +75,6 @@ static void *whose(void *function)
 	return dladdr(function, &at) ? at.dli_fbase : NULL;
 }
 
-const char *gw_library(void)
-{
-	Dl_info at;
-	return dladdr((void *)both, &at) && at.dli_fname ? at.dli_fname : "";
-}
-
 void gw_share_signals(void)
 {
 	for (int i = 0; i < SHARED; i++) {

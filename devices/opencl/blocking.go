@@ -70,9 +70,6 @@ func (q *Queue) leftLocked(p mem.Point) *record {
 	if r == nil || !r.left {
 		return nil
 	}
-	if r == q.here {
-		return q.hereLocked()
-	}
 	r.left = false
 	q.left = slices.DeleteFunc(q.left, func(x mem.Point) bool { return x == p })
 	return r
@@ -86,14 +83,6 @@ func (h *host) carryOut(q *Queue, p mem.Point, block bool) {
 	defer h.mu.Unlock()
 	r := q.leftLocked(p)
 	if r == nil {
-		return
-	}
-	if r.op == devices.OpLaunch {
-		if block {
-			h.runLocked(r)
-		} else {
-			h.giveLocked(r)
-		}
 		return
 	}
 	here := r.memory != 0
@@ -128,17 +117,14 @@ func (q *Queue) carryOutAll() {
 	}
 }
 
-// waitForLocked runs the launches that r waits for and that are left, and blocks the thread in OpenCL until the others
-// have ended, as far as OpenCL has them. mu is released in between.
+// waitForLocked blocks the thread in OpenCL until what r waits for has ended, as far as OpenCL
+// has it. mu is released in between.
 func (h *host) waitForLocked(r *record) {
 	for i := range r.waits {
 		w := r.waits[i].Point
 		x := h.lines[w.Line]
 		if x == nil || w.Reached() {
 			continue
-		}
-		if x.here != nil && x.here.point == w {
-			h.runLocked(x.hereLocked())
 		}
 		h.mu.Unlock()
 		h.waitNative(x, w)

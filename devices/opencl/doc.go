@@ -22,8 +22,7 @@
 // back, worker (on, off) whether OpenCL has no thread to run commands
 // and takes one call at a time, so that a goroutine here sees to both (worker.go),
 // quiet (on, off) whether launches that nobody asks after go without
-// an event (quiet.go), inline (on, off) whether launches that are known to be short run in the
-// thread that waits for them, where UseInline was called (inline.go);
+// an event (quiet.go);
 // what a platform's first open device says counts for all, and what it does not say
 // is as the platform needs it (quirks.go). bus (on, off) says
 // whether the device's memory is across a bus: then what is large is staged through

@@ -27,9 +27,6 @@ func TestMain(m *testing.M) {
 	if d := os.Getenv("POCL_DEVICES"); os.Getenv("GODWIT_CUDA_LIBRARY") == "" && (d == "" || d == "pthread pthread") { // batches of several destinations take three
 		_ = os.Setenv("POCL_DEVICES", "pthread pthread pthread")
 	}
-	if os.Getenv("GODWIT_CUDA_LIBRARY") == "" { // else a shim takes PoCL's devices for GPUs, each of them
-		UseInline(func(_, variable, value string) { _ = os.Setenv(variable, value) })
-	}
 	goleak.VerifyTestMain(m)
 }
 

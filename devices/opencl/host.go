@@ -34,7 +34,6 @@ type host struct {
 	quirks quirks  // immutable
 	worker *worker // immutable; runs the commands of a platform that has no threads for that, else nil
 	edge   edge    // immutable
-	inline *inline // immutable; nil where nothing runs inline
 
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
@@ -80,7 +79,7 @@ func newHost(f Found, opts options) (*host, error) {
 		h.worker = newWorker(h)
 	}
 	h.do(func() {
-		if h.context, h.inline, err = newContext(devs, f.inline, opts.inline); err != nil || !h.quirks.checks {
+		if h.context, err = ocl.NewContext(devs); err != nil || !h.quirks.checks {
 			return
 		}
 		if h.edge, err = newShadow(h.context); err != nil {
@@ -144,7 +143,6 @@ func (h *host) close() {
 	h.use.Unlock()
 	h.do(func() {
 		h.edge.free()
-		h.inline.close()
 		h.context.Release()
 	})
 	if h.worker != nil {

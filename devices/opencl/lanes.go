@@ -30,7 +30,6 @@ const (
 	toSpan  // to OpenCL, without an event and a record: a point of the queue's quiet span (quiet.go)
 	copyNow // before Submit returns
 	leave   // to who waits for it, which he does at once: held to elsewhere (blocking.go)
-	leaveIt // to who waits for it, if nothing else comes first: a launch (inline.go)
 )
 
 // lane is how r, which was held, goes on.
@@ -65,8 +64,6 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 		return toSpan
 	case r.runner != nil:
 		return toRunner
-	case r.op == devices.OpLaunch && r.mayBeInline():
-		return leaveIt
 	case r.here(directAtOnce):
 		return copyNow
 	case r.mayBeLeft(cmd):
@@ -78,12 +75,10 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 // submitLocked is the rest of Submit for r, of which waits may hold it.
 func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) {
 	l := later
-	r.follow = r.memory != 0 && r.mayBeLeft(cmd)
 	open := h.resolveLocked(r)
 	if open {
 		l = r.laneInSubmit(cmd)
 	}
-	r.follow = false
 	switch l {
 	case toSpan:
 		return h.submitQuietLocked(r)
@@ -96,9 +91,6 @@ func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) 
 		if err != nil {
 			h.refuseLocked(r)
 			return mem.Point{}, err
-		}
-		if r.op == devices.OpLaunch {
-			r.kernel.inline.taken(r)
 		}
 	}
 	h.acceptLocked(r)
@@ -113,8 +105,6 @@ func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) 
 	case l == leave:
 		h.dropEdgesLocked(r) // who waits looks at the points
 		r.elsewhere(waiter{})
-	case l == leaveIt:
-		r.elsewhere(here{})
 	case open && l != starve:
 		h.readyLocked(r)
 	}

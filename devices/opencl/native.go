@@ -26,15 +26,14 @@ import (
 // for OpenCL to keep apart. A program must be closed before the last device of
 // its platform is.
 type NativeProgram struct {
-	host   *host       // immutable
-	cl     ocl.Program // immutable
-	source []byte      // immutable: the OpenCL C that it is made of, else nil
+	host *host       // immutable
+	cl   ocl.Program // immutable
+	text bool        // immutable: it is made of OpenCL C
 
 	mu     sync.Mutex
 	users  int            // protected by mu: modules, and one until Close
 	closed bool           // protected by mu
 	last   []ocl.DeviceID // protected by mu: devices for which it was built last
-	twin   *twin          // protected by mu: of the last build; nil where there is none
 }
 
 // argInfoOption makes OpenCL remember what describeArgs asks for.
@@ -82,7 +81,7 @@ func (d *Device) NewSourceProgram(source []byte) (*NativeProgram, error) {
 	c, st := d.host.context.NewProgram(source)
 	p, err := wrap(d.host, c, st, "source")
 	if p != nil {
-		p.source = slices.Clone(source)
+		p.text = true
 	}
 	return p, err
 }
@@ -161,16 +160,13 @@ func (p *NativeProgram) Build(call BuildCall) error {
 		return fmt.Errorf("build: %w", err)
 	}
 	p.builtFor(devs)
-	st := withArgInfo(call.Options, p.source != nil, func(o string) (st ocl.Status) {
-		if p.source != nil {
+	st := withArgInfo(call.Options, p.text, func(o string) (st ocl.Status) {
+		if p.text {
 			o = p.host.edge.options(o)
 		}
 		p.host.do(func() { st = p.cl.Build(devs, o) })
 		return st
 	})
-	if st == 0 && p.source != nil {
-		p.twinOf(call.Options)
-	}
 	return statusError(st, "build with options %q", call.Options)
 }
 
@@ -178,15 +174,6 @@ func (p *NativeProgram) builtFor(devs []ocl.DeviceID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = devs
-}
-
-// twinOf has kernels of the last build run inline, and those of the builds before no more.
-func (p *NativeProgram) twinOf(options string) {
-	t := p.host.newTwin(p.source, options)
-	p.mu.Lock()
-	p.twin, t = t, p.twin
-	p.mu.Unlock()
-	t.close()
 }
 
 // Compile compiles the program for some devices, for a Link. headers are
@@ -312,7 +299,7 @@ func (p *NativeProgram) Module(d *Device, name string) (devices.Module, error) {
 		return nil, fmt.Errorf("program %s: %w", name, mem.ErrClosed)
 	}
 	p.users++
-	return d.newModule(name, built{p.cl, names, p.twin, p.drop}), nil
+	return d.newModule(name, built{p.cl, names, p.drop}), nil
 }
 
 // Close gives the program up; its modules keep it until they are closed.
@@ -334,7 +321,6 @@ func (p *NativeProgram) drop() {
 	last := p.users == 0
 	p.mu.Unlock()
 	if last {
-		p.twin.close()
 		p.cl.Release()
 	}
 }

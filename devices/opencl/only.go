@@ -26,13 +26,6 @@ func UseDriver(library string, g Guard) error {
 	return nil
 }
 
-// UseInline has launches that take a few microseconds run in the thread that waits for them, where the platform below
-// has a device that runs commands in the thread that enqueues them. That may take one device more, which Select does not
-// show, but which whoever else in this process asks that platform for devices is shown: ask is told of the library that
-// is to be asked for it, by what it finds in a variable of the environment. ask need not change the environment. UseInline has to
-// come before anything else of this package but UseDriver.
-func UseInline(ask func(library, variable, value string)) { askInline = ask }
-
 // Query is what OpenCL answers for a parameter of clGetDeviceInfo; nil where
 // it does not know it.
 func (f Found) Query(param uint32) []byte { return f.device.ID.Info(param) }

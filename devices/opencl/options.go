@@ -49,7 +49,6 @@ type options struct {
 	events string // "watch", "callback", "" for the default; of the platform's first device
 	worker toggle // of the platform's first device
 	quiet  toggle // of the platform's first device
-	inline toggle // of the platform's first device
 	bus    toggle
 	nvlink toggle // of the platform's first device
 }
@@ -82,7 +81,7 @@ func parse(cfg devices.Config) (Selection, options, error) {
 	if cfg.Local != 0 {
 		return sel, opts, fmt.Errorf("driver opencl: local memory of %d bytes: a real device's cannot be chosen: %w", cfg.Local, mem.ErrInvalidValue)
 	}
-	switches := map[string]*toggle{"carve": &opts.carve, "worker": &opts.worker, "quiet": &opts.quiet, "inline": &opts.inline, "direct": &opts.direct, "bus": &opts.bus, "nvlink": &opts.nvlink}
+	switches := map[string]*toggle{"carve": &opts.carve, "worker": &opts.worker, "quiet": &opts.quiet, "direct": &opts.direct, "bus": &opts.bus, "nvlink": &opts.nvlink}
 	for key, v := range cfg.Params {
 		ok := true
 		switch key {
@@ -99,14 +98,14 @@ func parse(cfg devices.Config) (Selection, options, error) {
 		case "events":
 			opts.events = v
 			ok = v == "watch" || v == "callback"
-		case "carve", "worker", "quiet", "inline", "direct", "bus", "nvlink":
+		case "carve", "worker", "quiet", "direct", "bus", "nvlink":
 			*switches[key] = toggle(v)
 			ok = v == "on" || v == "off" || v == "try" && key == "nvlink"
 		case "slab":
 			opts.slab, err = strconv.ParseUint(v, 10, 64)
 			ok = err == nil && opts.slab > 0
 		default:
-			return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, bus, carve, slab, direct, events, inline, nvlink, worker and quiet: %w", key, mem.ErrInvalidValue)
+			return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, bus, carve, slab, direct, events, nvlink, worker and quiet: %w", key, mem.ErrInvalidValue)
 		}
 		if !ok {
 			return sel, opts, fmt.Errorf("driver opencl: parameter %s: %q is none of its values: %w", key, v, mem.ErrInvalidValue)

@@ -63,7 +63,6 @@ type Found struct {
 
 	device ocl.Device
 	all    []ocl.Device // its platform's
-	inline *ocl.Device  // its platform's too: see inline.go; nil where there is none
 }
 
 // Select lists the OpenCL devices that s chooses, in the order of platforms and
@@ -142,15 +141,14 @@ func discover() ([]Found, error) {
 	if why := ocl.Missing(); why != "" {
 		return nil, fmt.Errorf("%s (Debian: apt install ocl-icd-libopencl1%s): %w", why, driverPackage, ErrMissing)
 	}
-	platforms, err := listPlatforms()
+	platforms, err := ocl.Platforms()
 	if err != nil || len(platforms) == 0 {
 		return nil, fmt.Errorf("the OpenCL loader knows no platform (Debian: apt install ocl-icd-libopencl1%s): %w", driverPackage, ErrMissing)
 	}
 	var all []Found
 	for p, platform := range platforms {
-		devs, inline := takeInline(&platform)
-		for i, d := range devs {
-			all = append(all, Found{describe(platform.Name, d.ID), p, i, d, devs, inline})
+		for i, d := range platform.Devices {
+			all = append(all, Found{describe(platform.Name, d.ID), p, i, d, platform.Devices})
 		}
 	}
 	if len(all) == 0 {

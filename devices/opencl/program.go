@@ -24,7 +24,6 @@ type program struct {
 	built chan struct{} // closed once what follows is there
 	cl    ocl.Program
 	names []string // sorted
-	twin  *twin
 	err   error
 }
 
@@ -32,7 +31,6 @@ type program struct {
 type built struct {
 	cl    ocl.Program
 	names []string // of kernels, sorted
-	twin  *twin    // nil where its launches do not run inline
 	drop  func()
 }
 
@@ -64,8 +62,6 @@ type kernel struct {
 
 	mu  sync.Mutex
 	set ocl.SetArgs // what it points to is protected by mu
-
-	inline inlineKernel
 }
 
 // use keeps the cl_kernel until release.
@@ -82,7 +78,6 @@ func (k *kernel) release() {
 	if k.uses.Add(-1) == 0 {
 		k.cl.Release()
 		k.set.Free()
-		k.inline.free()
 	}
 }
 
@@ -115,7 +110,7 @@ func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module,
 		d.host.dropProgram(prog)
 		return nil, fmt.Errorf("program %s: %w", p.Name, prog.err)
 	}
-	m := d.newModule(p.Name, built{prog.cl, prog.names, prog.twin, func() { d.host.dropProgram(prog) }})
+	m := d.newModule(p.Name, built{prog.cl, prog.names, func() { d.host.dropProgram(prog) }})
 	for _, k := range p.Go {
 		m.forms[k.Name] = slices.Clone(k.Args)
 	}
@@ -138,7 +133,6 @@ func (h *host) program(p *devices.Program) *program {
 		h.programs[key] = prog
 		h.builds.Go(func() {
 			prog.cl, prog.names, prog.err = h.compile(p.Source, p.Options)
-			prog.twin = h.newTwin([]byte(p.Source), p.Options)
 			close(prog.built)
 		})
 	}
@@ -164,7 +158,6 @@ func (h *host) dropProgram(prog *program) {
 
 // release gives up what was built.
 func (p *program) release() {
-	p.twin.close()
 	if p.cl != 0 {
 		p.cl.Release()
 	}
@@ -236,7 +229,7 @@ func (m *module) Kernel(name string) (devices.Kernel, error) {
 	if st != 0 {
 		return nil, statusError(st, "kernel %s of program %s", name, m.name)
 	}
-	k := &kernel{name: name, dev: m.dev, cl: ck, inline: newInlineKernel(m.prog.twin)}
+	k := &kernel{name: name, dev: m.dev, cl: ck}
 	var err error
 	if k.args, err = describeArgs(ck); err != nil {
 		ck.Release()

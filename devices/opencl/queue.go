@@ -34,8 +34,6 @@ type Queue struct {
 	closing bool        // protected by host.mu
 	shut    atomic.Bool // closing, for who does not hold host.mu
 	left    []mem.Point // protected by host.mu: transfers left to a Wait, see blocking.go
-	here    *record     // protected by host.mu: the launch that is left to a Wait, see inline.go
-	leaves  atomic.Bool // there is one, for who does not hold host.mu
 	abort   error       // protected by host.mu: why nothing is given to OpenCL any more; nil until Abort
 	times   []timed     // protected by host.mu; nil without profiling
 	hands   Handovers   // protected by host.mu: of the hop handsOf
@@ -108,9 +106,6 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		return mem.Point{}, q.errClosed()
 	}
 	q.inside++
-	if !cmd.Awaited { // else its submitter waits for both
-		h.giveHereLocked(q)
-	}
 	r := h.takeLocked(q, cmd.Op)
 	h.mu.Unlock()
 	err := r.fill(cmd)
@@ -165,7 +160,6 @@ func (q *Queue) Flush() error {
 	if q.shut.Load() {
 		return q.errClosed()
 	}
-	q.giveHere()
 	q.flushOnce()
 	return nil
 }
@@ -182,7 +176,6 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 			h.waitNative(q, p)
 		}
 	}
-	q.giveHere() // where p has been reached, too: it may be another
 	q.flushOnce()
 	if !block && !p.Reached() {
 		h.carryOut(q, p, false)
@@ -216,7 +209,6 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 	if p.Line != q.line {
 		return false
 	}
-	q.giveHere()
 	_, st := h.pollStatus(q, p)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -303,7 +295,6 @@ func (q *Queue) Close() error {
 	}
 	h.mu.Unlock()
 	h.hurry()
-	q.giveHere()
 	q.flushOnce()
 	q.carryOutAll()
 	h.mu.Lock()

@@ -266,10 +266,9 @@ func (h *host) pollBefore(q *Queue, seq uint64) {
 	}
 }
 
-// coverSoon has the queue covered, where there is anything to cover, and gives OpenCL a launch that is left. The
-// caller may hold locks.
+// coverSoon has the queue covered, where there is anything to cover. The caller may hold locks.
 func (q *Queue) coverSoon() {
-	if !q.quiet.open.Load() && !q.leaves.Load() {
+	if !q.quiet.open.Load() {
 		return
 	}
 	h := q.dev.host
@@ -281,17 +280,11 @@ func (q *Queue) coverSoon() {
 func (h *host) coverAllLocked() {
 	var open []*Queue
 	for _, q := range h.lines {
-		if q.quiet.open.Load() || q.leaves.Load() {
+		if q.quiet.open.Load() {
 			open = append(open, q)
 		}
 	}
 	for _, q := range open {
-		if q.here != nil {
-			h.giveHereLocked(q)
-			h.mu.Unlock()
-			q.flushOnce()
-			h.mu.Lock()
-		}
 		h.coverLocked(q)
 	}
 }

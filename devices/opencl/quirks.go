@@ -4,11 +4,7 @@ package opencl
 
 import (
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
-
-	"godwit/devices/opencl/internal/ocl"
 )
 
 // What is different on a platform. This file alone names platforms, and the rest of the
@@ -72,15 +68,6 @@ type quirks struct {
 	// another allocates, builds or runs a kernel. So a worker makes all calls (worker.go).
 	// Seen: Oclgrind 21.10. Test: TestOclgrindConforms.
 	oneThread bool
-	// inline begins the name of a device that runs a command in the thread that enqueues it, when
-	// nothing holds it; other devices wake threads of their own. So what takes no longer than to wake a
-	// thread runs there (inline.go).
-	// Seen: PoCL 3.1. Test: TestShortLaunchesRunInline.
-	inline string
-	// untriedInline begins that device's name in later versions, where launches of programs with variables at
-	// program scope were taken for inline ones. It is hidden, and runs nothing.
-	// Seen: PoCL 5.0. Test: TestNobodyIsShownTheInlineDevice.
-	untriedInline string
 	// checks: OpenCL looks for reads of bytes that nobody wrote, and does not follow what
 	// the host does. With OCLGRIND_UNINITIALIZED=1 Oclgrind keeps, for each byte of a buffer,
 	// whether it was ever written. What kernels do it follows byte by byte. What the host
@@ -112,44 +99,11 @@ func quirksOf(platform string) quirks {
 	case strings.Contains(platform, "NVIDIA"):
 		return quirks{startsAtOnce: true, takesBytesAtEnqueue: true, slowCallbacks: true, slowEvents: true, failedWaitsKeepOrder: true, crowdsBreak: true, windows: true}
 	case strings.Contains(platform, "Portable Computing Language"):
-		return quirks{subRectsCrash: true, inline: "basic-", untriedInline: "cpu-minimal-"}
+		return quirks{subRectsCrash: true}
 	case strings.Contains(platform, "Oclgrind"):
 		return quirks{oneThread: true, checks: os.Getenv("OCLGRIND_UNINITIALIZED") == "1"} // as Oclgrind reads it
 	}
 	return quirks{}
-}
-
-// addInline has a platform that has not been asked for its devices yet make one that runs commands in the
-// thread that enqueues them (quirks.inline), and reports false where that would make others
-// different.
-func addInline(ask func(library, variable, value string)) bool {
-	const variable, one, inline = "POCL_DEVICES", "pthread", "basic"
-	list, is := os.LookupEnv(variable)
-	if is && (!strings.Contains(list, one) || strings.Contains(list, inline)) || !is && !onlyProcessors(one, inline) {
-		return false
-	}
-	if !is {
-		list = one // as it is without
-	}
-	ask(ocl.DriverPath(), variable, list+" "+inline)
-	return true
-}
-
-// onlyProcessors reports whether PoCL has no kinds of devices but these: others might be there
-// unasked, and would not be where it is asked for some.
-func onlyProcessors(kinds ...string) bool {
-	path, err := filepath.EvalSymlinks(ocl.DriverPath())
-	if err != nil {
-		return false
-	}
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "pocl", "libpocl-devices-*.so"))
-	for _, f := range files {
-		kind := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), "libpocl-devices-"), ".so")
-		if !slices.Contains(kinds, kind) {
-			return false
-		}
-	}
-	return err == nil && len(files) == len(kinds)
 }
 
 // Statuses that are a platform's own, or mean there what OpenCL does not say.

@@ -86,7 +86,6 @@ type life struct {
 	reached  bool // resolve has found no wait that is not
 	told     bool // OpenCL has ended it
 	owed     bool // a callback is to come
-	follow   bool // who waits for it runs launches that are left (inline.go): they do not hold it
 	left     bool // to who waits for it
 	pinned   bool // bytes are page-locked
 	status   ocl.Status
@@ -204,7 +203,6 @@ func (h *host) resolveLocked(r *record) bool {
 			}
 		}
 		switch {
-		case r.follow && x != nil && x.left && x.op == devices.OpLaunch:
 		case x != nil && x.hasEvent():
 			// An in-order cl queue orders its own, but may end a command as soon as one of
 			// its waits has failed, when others have not ended.

@@ -108,7 +108,6 @@ func compile(t testing.TB, name string) string {
 		return out
 	}
 	text, err := exec.Command("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread",
-		"-Wl,--export-dynamic-symbol=setenv", // of a program that watches libraries' calls
 		filepath.Join("testdata", name+".c"), "-o", out+".new", "-lOpenCL", "-lm").CombinedOutput()
 	require.NoError(t, err, "%s", text)
 	require.NoError(t, os.Rename(out+".new", out))

@@ -111,14 +111,12 @@ func TestCommandsSayWhetherTheyRunAndWhenTheyDid(t *testing.T) {
 	}
 }
 
-func TestShortLaunchesRunInlineAmongOthers(t *testing.T) {
-	prog := compile(t, "inline")
+func TestShortLaunchesAmongOthers(t *testing.T) {
+	prog := compile(t, "launches")
 	for _, n := range []int{1, 2} {
-		for _, inline := range []string{"", "off"} {
-			r := on(n, "GODWIT_INLINE="+inline).run(t, time.Minute, "", prog, "Godwit", strconv.Itoa(n))
-			require.True(t, r.ok(), "%v", r)
-			require.Regexp(t, `(?m)^OK$`, r.out)
-		}
+		r := on(n).run(t, time.Minute, "", prog, "Godwit", strconv.Itoa(n))
+		require.True(t, r.ok(), "%v", r)
+		require.Regexp(t, `(?m)^OK$`, r.out)
 	}
 }
 

@@ -2,12 +2,11 @@
 
 // Package exit is how libgodwit.so lives in a program that does not know of it, and ends
 // with it: a gate before every call into OpenCL, which a handler of exit closes for good
-// (gate.c), that handler kept the newest (lead.c), the program's signal handlers
-// kept from OpenCL's compiler (signals.c), and its environment left alone (lead.c).
+// (gate.c), that handler kept the newest (newest.c), and the program's signal handlers
+// kept from OpenCL's compiler (signals.c).
 package exit
 
 // #include "exit.h"
-// #include <stdlib.h>
 import "C"
 
 import (
@@ -36,16 +35,6 @@ func Handle(handler unsafe.Pointer, lead bool) {
 		l = 1
 	}
 	C.gw_exit_guard((*[0]byte)(handler), l)
-}
-
-// Answer has a library, by the path that it was loaded from, find a value in a variable of the environment, which stays
-// as it is. It does so once in a process; to be called before the library looks.
-func Answer(library, variable, value string) {
-	of, name, with := C.CString(library), C.CString(variable), C.CString(value)
-	C.gw_exit_answer(of, name, with)
-	for _, s := range []*C.char{of, name, with} {
-		C.free(unsafe.Pointer(s))
-	}
 }
 
 // CloseGate keeps every goroutine and thread from calling OpenCL any more, for

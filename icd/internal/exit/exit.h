@@ -15,7 +15,7 @@ GW_HIDDEN void gw_exit_commands(int more);
 GW_HIDDEN void gw_exit_watches(void);
 
 // gw_exit_guard has handler called at exit, before OpenCL's own statics die.
-// lead has that looked to where libraries register handlers (lead.c), else handler is
+// lead has that looked to where libraries register handlers (newest.c), else handler is
 // registered again when something may have been compiled.
 GW_HIDDEN void gw_exit_guard(void (*handler)(void), int lead);
 // gw_exit_close lets nobody into OpenCL any more, for good, and waits for who is
@@ -23,13 +23,11 @@ GW_HIDDEN void gw_exit_guard(void (*handler)(void), int lead);
 GW_HIDDEN int gw_exit_close(int64_t nanoseconds);
 // gw_exit_keep_signals, before anything else, has the program's signal handlers kept.
 GW_HIDDEN void gw_exit_keep_signals(void);
-// gw_exit_answer has a library that is loaded find a value in a variable of the environment. Once.
-GW_HIDDEN void gw_exit_answer(const char *library, const char *variable, const char *value);
 
 // Within this package: the compiler has come, perhaps.
 GW_HIDDEN void gw_exit_compiled(void);
 // gw_guard_again registers the handler once more, and gw_newest has that done after
-// all that libraries register; see lead.c.
+// all that libraries register; see newest.c.
 GW_HIDDEN void gw_guard_again(void);
 GW_HIDDEN void gw_newest(void);
 // These two go around what may compile. See signals.c.

@@ -8,7 +8,7 @@
 // ruins. So there is a gate before every call into OpenCL, closed for good by a
 // handler of exit, which then waits for the commands that OpenCL has.
 //
-// It comes before whatever libraries have registered for exit: see lead.c. It does
+// It comes before whatever libraries have registered for exit: see newest.c. It does
 // its work once.
 #define _GNU_SOURCE
 #include "exit.h"

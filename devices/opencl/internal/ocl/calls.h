@@ -95,11 +95,6 @@ GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_h
 // is behind nothing that has not ended: then it is one blocking call, but a long one where calls are kept apart.
 GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, uintptr_t landing, int alone);
 
-// gw_inline_run carries out c, a GW_LAUNCH behind nothing, on a queue of such a device that nobody
-// else uses, and says whether the kernel ran, and how many nanoseconds of this thread's processor time it took.
-enum { GW_RAN, GW_REFUSED, GW_ELSEWHERE }; // the last: it needs another thread
-GW_HIDDEN cl_int gw_inline_run(gw_cmd *c, const void *args, gw_args *set, int *ran, int64_t *took);
-
 // gw_rect enqueues a rectangle, row by row where OpenCL does not take it whole: then
 // the last row waits for the others, so that its event is the end of them all.
 GW_HIDDEN cl_int gw_rect(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e);

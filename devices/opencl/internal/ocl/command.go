@@ -126,18 +126,6 @@ func AppendSVM(dst []byte, addr uint64) []byte {
 	return binary.NativeEndian.AppendUint64(appendArg(dst, C.GW_ARG_SVM, 8), addr)
 }
 
-// Heads calls f with a number for the kind and size of each argument that was encoded.
-func Heads(args []byte, f func(uint64)) {
-	for len(args) > 0 {
-		n := 8
-		if kind := binary.NativeEndian.Uint32(args); kind != C.GW_ARG_LOCAL {
-			n += int(binary.NativeEndian.Uint32(args[4:])+7) &^ 7
-		}
-		f(binary.NativeEndian.Uint64(args))
-		args = args[n:]
-	}
-}
-
 func appendArg(dst []byte, kind, size int) []byte {
 	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(dst, uint32(kind)), uint32(size))
 }

@@ -64,12 +64,6 @@ int gw_use_driver(const char *library)
 	return only_driver && strcmp(only_driver, library) == 0;
 }
 
-const char *gw_driver_path(void)
-{
-	Dl_info its;
-	return !gw_load() && only_driver && dladdr((void *)driver_platforms, &its) ? its.dli_fname : NULL;
-}
-
 void gw_use_loader(const char *library) { named = library; }
 
 // is_this reports whether a function is of the library that this code is in.
@@ -389,13 +383,6 @@ ENQUEUE(clEnqueueSVMMemFill, P(cl_command_queue q, void *d, const void *p, size_
 ENQUEUE(clEnqueueReadImage, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *o, const size_t *r, size_t rp, size_t sp, void *p, WAITS), A(q, m, b, o, r, rp, sp, p, nw, w, ev))
 ENQUEUE(clEnqueueWriteImage, P(cl_command_queue q, cl_mem m, cl_bool b, const size_t *o, const size_t *r, size_t rp, size_t sp, const void *p, WAITS), A(q, m, b, o, r, rp, sp, p, nw, w, ev))
 ENQUEUE(clEnqueueUnmapMemObject, P(cl_command_queue q, cl_mem m, void *p, WAITS), A(q, m, p, nw, w, ev))
-
-GW_HIDDEN cl_int gw_run_here(cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset, const size_t *global, const size_t *local)
-{
-	GW_GATE
-	cl_int fault = gw_load() ? GW_NO_PLATFORM : gw_faulty(0);
-	return fault ? fault : fn.clEnqueueNDRangeKernel(q, k, dims, offset, global, local, 0, NULL, NULL);
-}
 
 MAP(clEnqueueMapBuffer, P(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, size_t o, size_t n, WAITS, cl_int *err), A(q, m, b, f, o, n, nw, w, ev, &e))
 MAP(clEnqueueMapImage, P(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags f, const size_t *o, const size_t *r, size_t *rp, size_t *sp, WAITS, cl_int *err), A(q, m, b, f, o, r, rp, sp, nw, w, ev, &e))

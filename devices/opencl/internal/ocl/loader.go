@@ -31,9 +31,6 @@ func UseDriver(library string, g Guard) bool {
 	return C.gw_use_driver(name) != 0
 }
 
-// DriverPath is the file of the driver that UseDriver named; "" where there is none.
-func DriverPath() string { return C.GoString(C.gw_driver_path()) }
-
 // UseLoader has this OpenCL loader opened in place of the system's. It comes before any
 // other call.
 func UseLoader(library string) { C.gw_use_loader(C.CString(library)) }

@@ -24,8 +24,6 @@ GW_HIDDEN const char *gw_load(void);
 // gw_use_driver makes gw_load open this driver in place of the loader; 0 where
 // another was named before. To be called before anything else here.
 GW_HIDDEN int gw_use_driver(const char *library);
-// gw_driver_path is the file of the driver that was named, once it is open; NULL else.
-GW_HIDDEN const char *gw_driver_path(void);
 // gw_use_loader makes gw_load open this loader. To be called before anything else here.
 GW_HIDDEN void gw_use_loader(const char *library);
 // gw_has_svm reports whether the loader has the functions of shared virtual
@@ -35,8 +33,6 @@ GW_HIDDEN int gw_has_svm(void);
 // called with -1 as often. Whoever blocks in an enqueue keeps all others out then: gw_is_apart tells.
 GW_HIDDEN void gw_apart(int more);
 GW_HIDDEN int gw_is_apart(void);
-// gw_run_here is clEnqueueNDRangeKernel where that runs the kernel before it returns: nobody is kept out meanwhile.
-GW_HIDDEN cl_int gw_run_here(cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset, const size_t *global, const size_t *local);
 // gw_releases changes with every release of a buffer.
 GW_HIDDEN uint64_t gw_releases(void);
 // gw_counts copies objects created and released so far, by kind.

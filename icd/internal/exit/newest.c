@@ -1,27 +1,23 @@
 //go:build cgo
 
-// Calls of libraries to the C library that are led to functions of ours.
+// The newest handler of exit, always.
 //
-// The libraries' slots for such a function are found as the dynamic linker finds them, in the
-// tables of each library that is loaded. What is loaded later is not among them. The program itself
-// is left alone.
-//
-// The newest handler of exit, always: handlers of exit run newest first. A library's statics are destroyed by such
+// Handlers of exit run newest first. A library's statics are destroyed by such
 // handlers too, each registered when it is first used: by LLVM under PoCL in the
 // middle of its first compilation, in whatever thread that is, up to the moment of
 // exit and after it. A handler that must come before them all has to be registered
 // after each: so where the libraries of this process call the function that registers,
-// they call ours from here on, which does that and then registers the handler again. No library of OpenCL's
-// that is loaded later is known to destroy anything of use. Between the two registrations are some nanoseconds
-// in which exit would find the handler second.
+// they call ours from here on, which does that and then registers the handler again.
 //
-// A variable of the environment, for one library alone: to change the environment would race with a thread of the
-// program's that reads it, and be seen by all of the process.
+// Their slots for that function are found as the dynamic linker finds them, in the
+// tables of each library that is loaded. What is loaded later is not among them: no
+// library of OpenCL's that is known to destroy anything of use is. The program itself
+// is left alone. Between the two registrations are some nanoseconds in which exit
+// would find the handler second.
 #define _GNU_SOURCE
 #include "exit.h"
 #include <elf.h>
 #include <link.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -41,17 +37,6 @@ static int registers(void (*destructor)(void *), void *object, void *dso)
 	return err;
 }
 
-static char *variable, *value; // written before any call to answers
-
-static char *answers(const char *name) { return strcmp(name, variable) == 0 ? value : getenv(name); }
-
-// What is led, and where to.
-typedef struct lead {
-	const char *function;
-	uintptr_t to;
-	const char *library; // whose calls; NULL: of all
-} lead;
-
 // A library's tables, as far as they are used here.
 typedef struct tables {
 	uintptr_t base;
@@ -63,24 +48,24 @@ typedef struct tables {
 } tables;
 
 // put writes a slot, unsealing its page for that long.
-static void put(const tables *t, uintptr_t slot, const lead *l)
+static void put(const tables *t, uintptr_t slot)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = slot & ~(page - 1);
 	int sealed = slot >= t->sealed && slot < t->sealed_end;
 	if (sealed && mprotect((void *)at, page, PROT_READ | PROT_WRITE) != 0)
 		return;
-	__atomic_store_n((uintptr_t *)slot, l->to, __ATOMIC_RELEASE);
+	__atomic_store_n((uintptr_t *)slot, (uintptr_t)registers, __ATOMIC_RELEASE);
 	if (sealed)
 		mprotect((void *)at, page, PROT_READ);
 }
 
-static void scan(const tables *t, const ElfW(Rela) *r, size_t n, const lead *l)
+static void scan(const tables *t, const ElfW(Rela) *r, size_t n)
 {
 	for (; n > 0; n--, r++) {
 		size_t symbol = SYMBOL_OF(r->r_info);
 		// With an addend it would be no slot of the linker's.
-		if (symbol && r->r_addend == 0 && strcmp(t->names + t->symbols[symbol].st_name, l->function) == 0)
-			put(t, t->base + r->r_offset, l);
+		if (symbol && r->r_addend == 0 && strcmp(t->names + t->symbols[symbol].st_name, "__cxa_atexit") == 0)
+			put(t, t->base + r->r_offset);
 	}
 }
 
@@ -108,10 +93,9 @@ static void read_tables(tables *t, const ElfW(Dyn) *d)
 	t->ndata -= relative;
 }
 
-static int library(struct dl_phdr_info *l, size_t size, void *what)
+static int library(struct dl_phdr_info *l, size_t size, void *unused)
 {
-	(void)size;
-	const lead *led = what;
+	(void)size, (void)unused;
 	tables t = {.base = l->dlpi_addr};
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	int ours = 0;
@@ -128,25 +112,12 @@ static int library(struct dl_phdr_info *l, size_t size, void *what)
 	}
 	if (ours || !dynamic || !l->dlpi_name || l->dlpi_name[0] != '/')
 		return 0; // the program and the kernel's library have no path
-	if (led->library && strcmp(led->library, l->dlpi_name) != 0)
-		return 0;
 	read_tables(&t, dynamic);
 	if (t.symbols && t.names) {
-		scan(&t, t.calls, t.ncalls, led);
-		scan(&t, t.data, t.ndata, led);
+		scan(&t, t.calls, t.ncalls);
+		scan(&t, t.data, t.ndata);
 	}
 	return 0;
 }
 
-void gw_newest(void)
-{
-	lead l = {"__cxa_atexit", (uintptr_t)registers, NULL};
-	dl_iterate_phdr(library, &l);
-}
-
-void gw_exit_answer(const char *of, const char *name, const char *with)
-{
-	lead l = {"getenv", (uintptr_t)answers, of};
-	if (!variable && (value = strdup(with)) && (variable = strdup(name)))
-		dl_iterate_phdr(library, &l);
-}
+void gw_newest(void) { dl_iterate_phdr(library, NULL); }
