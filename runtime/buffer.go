@@ -53,6 +53,7 @@ type root struct {
 	views     int                  // protected by c.mu: live Buffers, mappings, and roots whose size buffer it is
 	count     *root                // protected by c.mu: its size buffer, of which it holds a view; nil where it has none
 	onRelease []func()             // protected by c.mu
+	gone      *gone                // protected by c.mu; nil until a view with callbacks is released
 	maps      uint32               // protected by c.mu: its first mapping in c.maps, index + 1
 }
 
@@ -370,13 +371,16 @@ func (b *Buffer) Retain() error {
 
 // Release gives a reference up. With the last, b must not be used any more;
 // with the last of a root buffer and its sub-buffers, its storage is freed once
-// the commands that use it have ended. It fails with mem.ErrInvalidBuffer where
-// b was released already.
+// the commands that use it have ended. Memory that the caller lent (UseHostPtr) is
+// the caller's again then: Release waits for copies of the runtime's own that touch it,
+// such as an eviction's, but for none that hangs on a user event or a host call. It
+// fails with mem.ErrInvalidBuffer where b was released already.
 func (b *Buffer) Release() error {
 	if err := b.enter(); err != nil {
 		return err
 	}
 	c := b.c
+	defer c.bufferEnded()
 	defer c.unlock()
 	b.refs--
 	if b.refs > 0 {
@@ -384,7 +388,6 @@ func (b *Buffer) Release() error {
 	}
 	if len(b.onRelease) > 0 {
 		c.viewReleased(b)
-		return nil
 	}
 	return c.unview(b.root)
 }

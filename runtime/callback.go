@@ -241,7 +241,7 @@ func (b *Buffer) OnRelease(f func()) error {
 }
 
 // viewReleased arranges for the callbacks of a sub-buffer, or of a buffer over shared
-// virtual memory, whose last reference is gone. It keeps its root until they were called, which so is told of after it.
+// virtual memory, whose last reference is gone. Those of its root are called after them.
 // c.mu is held.
 func (c *Context) viewReleased(b *Buffer) {
 	r := b.root
@@ -249,28 +249,46 @@ func (c *Context) viewReleased(b *Buffer) {
 	for m := range r.blocks {
 		points = c.planner.PointsIn(points, r.id, mem.MemoryID(m), b.view.Range)
 	}
-	c.released(append([]func(){func() {
-		c.lock()
-		defer c.unlock()
-		c.sayAtClose(c.unview(r))
-	}}, b.onRelease...), points)
+	if r.gone == nil {
+		r.gone = newGone(&c.callbacks)
+	}
+	r.gone.left.Add(1)
+	root := r.gone
+	view := newGone(&c.callbacks)
+	view.list = append([]func(){func() { root.PointReached(mem.Point{}, nil) }}, b.onRelease...)
+	view.after(points)
 }
 
-// gone is a released buffer whose last points have not all been reached.
-type gone struct {
-	k    *callbacks
-	left atomic.Int32
-	list []func()
-}
-
-// released arranges for the callbacks of a buffer that is used until the points.
-// c.mu is held.
-func (c *Context) released(list []func(), points []mem.Point) {
-	if len(list) == 0 {
+// rootReleased arranges for the callbacks of a root that is used until the points. c.mu is
+// held.
+func (c *Context) rootReleased(r *root, points []mem.Point) {
+	if len(r.onRelease) == 0 {
 		return
 	}
-	g := &gone{k: &c.callbacks, list: list}
-	g.left.Store(int32(len(points)) + 1)
+	if r.gone == nil {
+		r.gone = newGone(&c.callbacks)
+	}
+	r.gone.list = r.onRelease
+	r.gone.after(points)
+}
+
+// gone is a released buffer whose last points have not all been reached, or views of which
+// have callbacks that were not called.
+type gone struct {
+	k    *callbacks
+	left atomic.Int32 // of these, and one until after
+	list []func()     // immutable after after
+}
+
+func newGone(k *callbacks) *gone {
+	g := &gone{k: k}
+	g.left.Store(1)
+	return g
+}
+
+// after has the callbacks called after the points, too.
+func (g *gone) after(points []mem.Point) {
+	g.left.Add(int32(len(points)))
 	for _, p := range points {
 		if done, _ := p.Notify(g); done {
 			g.left.Add(-1)

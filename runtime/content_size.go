@@ -48,6 +48,7 @@ func (b *Buffer) SetContentSizeBuffer(size *Buffer) error {
 	if err := c.call(); err != nil {
 		return err
 	}
+	defer c.bufferEnded()
 	defer c.unlock()
 	if err := b.countable(); err != nil {
 		return err

@@ -170,6 +170,7 @@ type Context struct {
 	svmSeen    [64]*root              // protected by mu: some of svmRoots, by the page of a pointer into them
 	maps       mapTable               // protected by mu
 	gates      gates                  // protected by mu
+	lent       lentCopies             // protected by mu
 	evicting   evicting               // protected by mu
 	queueSeq   int                    // protected by mu: for made-up names
 	commandSeq uint64                 // protected by mu: commands that were planned and had storage

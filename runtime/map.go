@@ -168,6 +168,7 @@ func (m Mapping) Abandon() error {
 	if err := m.c.call(); err != nil {
 		return err
 	}
+	defer m.c.bufferEnded()
 	defer m.c.unlock()
 	if m.c.closed {
 		return fmt.Errorf("abandon of %d bytes: context %s: %w", m.size, m.c.name, errContextClosed)

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +155,11 @@ func (q *Queue) waitPoint(ctx context.Context, p mem.Point, mode devices.WaitMod
 		}
 		q.c.flushBut(q.dev)
 	}
-	return q.c.missing(q.dev.Wait(ctx, p, mode), p)
+	err := q.dev.Wait(ctx, p, mode)
+	if p.Reached() {
+		return cmp.Or(q.c.giveLentBack(ctx), err)
+	}
+	return q.c.missing(err, p)
 }
 
 // missing adds to an error of a wait for p, which nothing under way can end, what of the
@@ -231,6 +236,9 @@ func (q *Queue) Finish(ctx context.Context, how ...devices.WaitMode) error {
 		q.c.flushBut(q.dev)
 	}
 	if err := q.drain(ctx, pending, modeOf(how)); err != nil {
+		return err
+	}
+	if err := q.c.giveLentBack(ctx); err != nil {
 		return err
 	}
 	q.failMu.Lock()

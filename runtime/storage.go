@@ -241,8 +241,9 @@ func (c *Context) drop(r *root) error {
 			last = c.planner.Points(last, r.id, mem.MemoryID(m))
 		}
 	}
+	c.keepLentCopies(r)
 	errs := []error{c.uncount(r), c.freeRoot(r)}
-	c.released(r.onRelease, last)
+	c.rootReleased(r, last)
 	if r.locked != nil {
 		c.unlockStorage(r, last)
 	}
