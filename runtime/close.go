@@ -47,8 +47,8 @@ type closing struct {
 // CloseWithin is Close for programs that must go on, or end, though a device is stuck:
 // it returns when ctx ends, with ctx's error, and the rest goes on in the background for
 // as long as commands keep it busy. Every further call waits for the same end under its
-// own ctx, and returns what Close did. Until it has returned that, the context's devices
-// must be left alone.
+// own ctx, and returns what Close did. Until it has returned that, the context's devices,
+// and memory that was lent to it (UseHostPtr), must be left alone.
 func (c *Context) CloseWithin(ctx context.Context) error {
 	if err := c.mayClose(); err != nil {
 		return err

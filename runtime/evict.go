@@ -27,11 +27,14 @@ import (
 //  6. the resource is asked again, and gives their space with these points (mem.Reuse);
 //  7. the command is planned anew: it waits for them.
 //
+// Where several memories are short and not enough may leave all of them at once, since a
+// buffer's blocks leave one memory at a time, 2 to 6 are done for one after the other.
+//
 // What the command's other memories gave stays taken meanwhile. A failure up to 3 changes
 // nothing but caches. One in 4 leaves good copies; no block has left. Where 6 fails,
 // since somebody else took the space or the resource promised too much, it begins anew,
-// and at least one block more has to leave each time; after evictRounds the enqueue fails
-// (resource.OutOfMemory). Where space comes back only once commands have ended, of
+// and at least one block more has to leave each time; after evictRounds, and one for each
+// memory, the enqueue fails (resource.OutOfMemory). Where space comes back only once commands have ended, of
 // OpenCL's buffers that are no slabs' for one, the enqueue waits for that, without the
 // lock, until it has got what it evicted for. It waits only for points that hang on nothing
 // (gate.go), as they were listed under the lock.
@@ -182,18 +185,37 @@ func (c *Context) observe(m mem.MemoryID, size uint64) {
 // certificate. c.mu is held.
 func (c *Context) makeRoom(plan *migration.Plan, outcome mem.Outcome) (again bool, err error) {
 	e := &c.evicting
-	if e.rounds++; e.rounds > evictRounds { // whatever the resource promises
+	if e.rounds++; e.rounds > evictRounds+len(c.mems) { // whatever the resource promises
 		return false, c.outOfMemory(e.short[0], outcome)
 	}
-	if c.hooks.evict(c, plan, false) {
+	if c.evict(plan, false) {
 		return false, c.carryOut()
 	}
 	e.old = true
-	ok := c.exchanging() && c.hooks.evict(c, plan, true)
+	ok := c.exchanging() && c.evict(plan, true)
 	if e.old = false; ok {
 		return true, c.carryOut()
 	}
 	return false, c.noVictims(outcome)
+}
+
+// evict has the planner choose what leaves the memories of evicting.short. In one Eviction a
+// buffer's blocks leave one memory only: where that is not enough for all of them, and is for
+// each by itself, it chooses for the first, and the others are still short afterwards. c.mu is
+// held.
+func (c *Context) evict(plan *migration.Plan, old bool) bool {
+	e := &c.evicting
+	if c.hooks.evict(c, plan, old) {
+		return true
+	}
+	short := e.short
+	defer func() { e.short = short }()
+	for i := len(short) - 1; i >= 0 && len(short) > 1; i-- {
+		if e.short = short[i : i+1]; !c.hooks.evict(c, plan, old) {
+			return false
+		}
+	}
+	return len(short) > 1
 }
 
 // exchanging reports whether some block that is short is to take the place of others. c.mu

@@ -455,6 +455,54 @@ func TestCachesGoBeforeContent(t *testing.T) {
 	require.NoError(t, big.Release())
 }
 
+// A buffer's blocks leave one memory at a time; so where one command needs room on several,
+// and the same buffer is in the way on all of them, they are made room on one after the other.
+func TestOneCommandToSeveralMemoriesThatAreShortIsAccepted(t *testing.T) {
+	for _, n := range []int{2, 10} {
+		for name, dirty := range map[string]bool{"the host has it": false, "it is written back": true} {
+			t.Run(fmt.Sprintf("%d memories, %s", n, name), func(t *testing.T) {
+				h := crowded(t, runtime.Options{}, n)
+				var all []mem.MemoryID
+				for i := range n {
+					all = append(all, mem.MemoryID(i+1))
+				}
+				a, b := h.buffer(3*room, bytes.Repeat([]byte{1}, 3*room)), h.buffer(2*room, bytes.Repeat([]byte{2}, 2*room))
+				q := h.q[0]
+				if dirty {
+					h.ended(h.ok(q.EnqueueFill(soon(t), a, []byte{1}, 0, 3*room)))
+				}
+				h.ended(h.ok(q.EnqueueMigrateTo(soon(t), []*runtime.Buffer{a}, all)))
+				h.ended(h.ok(q.EnqueueMigrateTo(soon(t), []*runtime.Buffer{b}, all)))
+				require.Len(t, h.evictions(), n)
+				require.NoError(t, h.c.Check())
+				for _, q := range h.q {
+					h.holds(q, a, 1)
+					h.holds(q, b, 2)
+				}
+			})
+		}
+	}
+}
+
+// Where one of them cannot be made room on, nothing leaves the others for a command that is
+// refused.
+func TestNothingLeavesOneMemoryForACommandThatAnotherHasNoRoomFor(t *testing.T) {
+	h := crowded(t, runtime.Options{}, 2)
+	a, c := h.buffer(3*room, make([]byte, 3*room)), h.buffer(2*room, make([]byte, 2*room))
+	q := h.q[0]
+	h.ended(h.ok(q.EnqueueMigrateTo(soon(t), []*runtime.Buffer{a}, []mem.MemoryID{1})))
+	h.ended(h.ok(q.EnqueueMigrateTo(soon(t), []*runtime.Buffer{c}, []mem.MemoryID{2})))
+	more := h.buffer(room, make([]byte, room))
+	h.ended(h.ok(q.EnqueueMigrateTo(soon(t), []*runtime.Buffer{more}, []mem.MemoryID{2})))
+	require.NoError(t, c.Pin(h.devs[1]))
+	big := h.buffer(3*room, make([]byte, 3*room))
+	_, err := q.EnqueueMigrateTo(soon(t), []*runtime.Buffer{big}, []mem.MemoryID{1, 2})
+	require.ErrorIs(t, err, mem.ErrNoMemory)
+	require.Empty(t, h.evictions())
+	require.NoError(t, c.Unpin(h.devs[1]))
+	h.ended(h.ok(q.EnqueueMigrateTo(soon(t), []*runtime.Buffer{big}, []mem.MemoryID{1, 2})))
+}
+
 // breaking is a device whose copies to elsewhere fail once they run, while broken is set.
 type breaking struct {
 	*tce.Device
