@@ -16,7 +16,8 @@ import (
 //
 //   - the call that ends the buffer, for those that hang on nothing (gate.go). Write-backs
 //     are among these, since no block leaves that is in use by what hangs;
-//   - as what hung then may hang no more later, every Finish and every wait for a command.
+//   - as what hung then may hang no more later, every Finish, every wait for a command and the
+//     close of a queue.
 //
 // Nothing new begins in between: with the release the planner has forgotten the buffer.
 

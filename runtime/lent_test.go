@@ -206,6 +206,7 @@ func TestACopyOfLentMemoryThatHangsIsWaitedForWithItsCommands(t *testing.T) { //
 	for name, wait := range map[string]func(h *house, e runtime.Event) error{
 		"finish": func(h *house, _ runtime.Event) error { return h.q[0].Finish(soon(h.t)) },
 		"wait":   func(h *house, e runtime.Event) error { return e.Wait(soon(h.t)) },
+		"close":  func(h *house, _ runtime.Event) error { return h.q[0].Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inner, err := cpu.New(cpu.Options{Memory: 4 * room})

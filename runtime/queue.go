@@ -300,6 +300,7 @@ func (q *Queue) Close() error {
 	}
 	_ = q.dev.Flush() // a lost device: Close says so
 	q.c.flush()
+	defer q.c.bufferEnded() // perhaps before these commands
 	return q.end()
 }
 
