@@ -64,3 +64,13 @@ func TestABufferMayBeLargerThanADevice(t *testing.T) {
 	require.True(t, r.ok(), "%v", r)
 	require.Regexp(t, `(?m)^OK$`, r.out)
 }
+
+// TestLentMemoryIsTheProgramsAgain: threads take memory back at the earliest moment that OpenCL
+// allows, in eight ways, while blocks leave the devices.
+func TestLentMemoryIsTheProgramsAgain(t *testing.T) {
+	devices := filepath.Join(t.TempDir(), "devices.yaml")
+	require.NoError(t, os.WriteFile(devices, []byte("devices: [{name: small, count: 2, memory: 200000 B}]\n"), 0o600))
+	out, sum := on(2).with("GODWIT_DEVICES="+devices).summed(t, time.Minute, compile(t, "lent"), "Godwit")
+	require.Regexp(t, `(?m)^OK$`, out)
+	require.Positive(t, sum.Evictions)
+}
