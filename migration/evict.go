@@ -189,12 +189,14 @@ func (p *Planner) evictFrom(dst *Eviction, m mem.MemoryID, short []mem.MemoryID,
 			break
 		}
 		if !ok {
+			r.asking = false
 			return false
 		}
 		if ask++; n >= 16 { // seldom, where there are many
 			ask = n + n/4
 		}
 	}
+	r.asking = false
 	dst.keep(first, least, func(victims []Victim) bool { return room.Fits(m, victims) })
 	p.wantsOf(dst)
 	return true

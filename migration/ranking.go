@@ -36,6 +36,7 @@ type ranking struct {
 	heap        []ranked        // the cheapest on top; some have left since
 	came        []int32         // blocks that are not in it yet
 	exact       bool            // the heap is as of now
+	asking      bool            // the policy is being asked; where it panicked it stays so, and the order is made anew
 	aside       []ranked        // looked at in this Evict
 	top         []Victim        // of these, those that are compared
 }
@@ -63,7 +64,9 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 		epoch = ranker.Epoch()
 	}
 	r.top = r.top[:0]
-	if r.exact = !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || r.aged(p.clock+1, n) || len(r.heap) > 2*n; r.exact {
+	r.exact = r.asking || !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || r.aged(p.clock+1, n) || len(r.heap) > 2*n
+	r.asking = true
+	if r.exact {
 		if !r.same(policy) {
 			r.policy, r.comparable = policy, reflect.ValueOf(policy).Comparable()
 			r.settled = eviction.IsSettled(policy)

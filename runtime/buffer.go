@@ -183,10 +183,16 @@ func (c *Context) register(r *root, content bool) error {
 		if content {
 			created.Version = c.planner.Version()
 		}
-		c.hooks.buffer(&created)
+		if c.hooks.buffer(&created); c.hooks.panicked() {
+			delete(c.roots, r.id)
+			return errors.Join(errHookPanicked, c.planner.Release(r.id))
+		}
 	}
 	return nil
 }
+
+// errHookPanicked undoes what a hook panicked in; nobody sees it, since unlock panics.
+var errHookPanicked = errors.New("a hook panicked")
 
 // byRange reports whether devices may store parts of a buffer, as wide as commands reach.
 func (c *Context) byRange(size uint64, flags Flags) bool {

@@ -177,25 +177,46 @@ func (k *callbacks) push(call callback) {
 	}
 }
 
-// work calls what there is to call.
+// work calls what there is to call. Where a function panics, or ends its goroutine, another
+// goroutine goes on with the rest.
 func (k *callbacks) work() {
+	done := false
+	defer func() {
+		if !done {
+			k.exec.Call(k.work)
+		}
+	}()
+	for by := goroutine(); k.next(by); {
+	}
+	done = true
+}
+
+// next calls what is to be called next, or ends the calling where there is nothing. The
+// goroutine that calls is named by.
+func (k *callbacks) next(by string) bool {
+	call, ok := k.pop(by)
+	if !ok {
+		return false
+	}
+	if !call.e.IsZero() {
+		defer func() { _ = call.e.Release() }() // the reference is ours: it cannot fail
+	}
+	call.f(call.e, call.status)
+	return true
+}
+
+// pop takes the callback that is to be called next.
+func (k *callbacks) pop(by string) (call callback, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.by = goroutine()
-	for len(k.todo) > 0 {
-		list := k.todo
-		k.todo = nil
-		k.mu.Unlock()
-		for _, call := range list {
-			call.f(call.e, call.status)
-			if !call.e.IsZero() {
-				_ = call.e.Release() // the reference is ours: it cannot fail
-			}
-		}
-		k.mu.Lock()
+	if len(k.todo) == 0 {
+		k.todo, k.calling, k.by = nil, false, ""
+		k.idle.Broadcast()
+		return call, false
 	}
-	k.calling, k.by = false, ""
-	k.idle.Broadcast()
+	call, k.todo[0] = k.todo[0], callback{}
+	k.todo, k.by = k.todo[1:], by
+	return call, true
 }
 
 // inside reports whether the calling goroutine is the one that calls.

@@ -55,8 +55,18 @@ func (c *Context) lock() {
 	}
 }
 
-// unlock gives the planner lock up.
-func (c *Context) unlock() { c.mu.Unlock() }
+// unlock gives the planner lock up, and raises what a hook panicked with. Whoever calls code
+// that is not ours with the lock held defers it (C14).
+func (c *Context) unlock() {
+	failed := c.hooks.failed.Load()
+	if failed != nil {
+		c.hooks.failed.Store(nil)
+	}
+	c.mu.Unlock()
+	if failed != nil {
+		panic(failed)
+	}
+}
 
 // settle tells the planner of the listed failures. c.mu is held.
 func (c *Context) settle() {

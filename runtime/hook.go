@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 
@@ -20,48 +21,92 @@ import (
 // count, and every call from outside takes the planner lock by enter, which fails where
 // it finds one of these methods on its own stack. The stack is looked at only while some
 // hook runs: without hooks that is one load.
+//
+// A hook that panics does so in the middle of something. So the panic is kept, what called
+// the hook goes on as if it had returned, and unlock raises the panic once nothing is held
+// (C14). What is told of a command's end may be told by a driver's goroutine: its panic is
+// raised by the next call, before that has done anything.
 
 // hooks calls what the program gave to be called.
 type hooks struct {
-	running atomic.Int32 // calls that have not returned
+	running atomic.Int32              // calls that have not returned
+	failed  atomic.Pointer[HookPanic] // under the planner lock
+	late    atomic.Pointer[HookPanic] // of Completed
 	sink    trace.CommandSink
 }
 
+// HookPanic is what a call of a context panics with where the program's own
+// trace.CommandSink or eviction.Policy did. The event or buffer that the call was about to
+// return does not exist then. A command that was accepted is carried out all the same: the
+// caller's memory is in its use until the queue has finished.
+type HookPanic struct {
+	Value any    // what the hook panicked with
+	Stack []byte // of the hook, as debug.Stack has it
+}
+
+// Error makes a HookPanic one that Go prints whole.
+func (p *HookPanic) Error() string {
+	return fmt.Sprintf("panic of a trace.CommandSink or an eviction.Policy: %v\n\n%s", p.Value, p.Stack)
+}
+
+// Unwrap returns what the hook panicked with, where that is an error.
+func (p *HookPanic) Unwrap() error {
+	err, _ := p.Value.(error)
+	return err
+}
+
+// ended is deferred by each call of a hook, and keeps its panic.
+func (h *hooks) ended(keep *atomic.Pointer[HookPanic]) {
+	h.running.Add(-1)
+	if v := recover(); v != nil {
+		keep.CompareAndSwap(nil, &HookPanic{v, debug.Stack()})
+	}
+}
+
+// panicked reports whether unlock is going to panic.
+func (h *hooks) panicked() bool { return h.failed.Load() != nil }
+
 func (h *hooks) buffer(r *trace.BufferRecord) {
 	h.running.Add(1)
-	defer h.running.Add(-1)
+	defer h.ended(&h.failed)
 	h.sink.Buffer(r)
 }
 
 func (h *hooks) command(r *trace.CommandRecord) {
 	h.running.Add(1)
-	defer h.running.Add(-1)
+	defer h.ended(&h.failed)
 	h.sink.Command(r)
 }
 
 func (h *hooks) completed(r *trace.CompletionRecord) {
 	h.running.Add(1)
-	defer h.running.Add(-1)
+	defer h.ended(&h.late)
 	h.sink.Completed(r)
 }
 
 // evict has the planner choose what leaves the memories that are short, by the policy.
 func (h *hooks) evict(c *Context, plan *migration.Plan, old bool) bool {
 	h.running.Add(1)
-	defer h.running.Add(-1)
+	defer h.ended(&h.failed)
 	e := &c.evicting
 	return c.planner.Evict(&e.ev, plan, e.short, 1, old, e.policy, evictRoom{c})
 }
 
 func (h *hooks) observe(o eviction.Observer, accesses []mem.Access) {
 	h.running.Add(1)
-	defer h.running.Add(-1)
+	defer h.ended(&h.failed)
 	o.Observe(accesses)
 }
 
 // inside fails with mem.ErrInvalidOperation where the calling goroutine is in a hook.
 // That another context's hook runs on it counts, too, while one of this context runs.
+// It raises what Completed panicked with.
 func (c *Context) inside() error {
+	if c.hooks.late.Load() != nil {
+		if p := c.hooks.late.Swap(nil); p != nil {
+			panic(p)
+		}
+	}
 	if c.hooks.running.Load() == 0 || !onStack() {
 		return nil
 	}

@@ -92,18 +92,24 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	if err := c.openMover(); err != nil {
 		return nil, errors.Join(err, c.host.Close())
 	}
-	c.mu.Lock() // links that the mover opens meanwhile are adopted afterwards
-	err := c.ways(ctx)
-	if err == nil {
-		c.planner = migration.New(c.topo, migration.Options{Gap: o.Gap, Largest: c.largest(), KeepBelow: keepBelow(o.WholeBelow)})
-	}
-	c.mu.Unlock()
-	if err != nil {
+	if err := c.openPlanner(ctx); err != nil {
 		return nil, errors.Join(err, c.mover.Close(), c.host.Close())
 	}
 	c.locks.from = chooseLocker(o.Devices)
 	c.listQueues()
 	return c, nil
+}
+
+// openPlanner finds out the ways between memories, and makes the planner. Links that the
+// mover opens meanwhile are adopted afterwards.
+func (c *Context) openPlanner(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.ways(ctx); err != nil {
+		return err
+	}
+	c.planner = migration.New(c.topo, migration.Options{Gap: c.opts.Gap, Largest: c.largest(), KeepBelow: keepBelow(c.opts.WholeBelow)})
+	return nil
 }
 
 // largest is by memory the size of the largest block.

@@ -47,18 +47,8 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 		c.widen(first)
 		c.shape(first)
 	}
-	for {
-		outcome, err := c.obtainAll()
-		left := false
-		if err == nil && outcome != mem.Ready {
-			left, err = c.makeRoom(plan, outcome)
-		}
-		if err != nil || left {
-			return left, errors.Join(err, c.freeWants(first))
-		}
-		if outcome == mem.Ready {
-			break
-		}
+	if again, err = c.obtainFrom(plan, first); again || err != nil {
+		return again, err
 	}
 	for i := first; i < len(s.wants); i++ {
 		w := &s.wants[i]
@@ -81,6 +71,31 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 	}
 	c.planner.Reroute(plan)
 	return false, nil
+}
+
+// obtainFrom gets the blocks of wants from number first on, and makes room for them where
+// there is none. It reports whether to plan again; then, and where it fails, it has none.
+// c.mu is held.
+func (c *Context) obtainFrom(plan *migration.Plan, first int) (again bool, err error) {
+	got := false
+	defer func() {
+		if !got {
+			err = errors.Join(err, c.freeWants(first))
+		}
+	}()
+	for {
+		outcome, err := c.obtainAll()
+		if err == nil && outcome != mem.Ready {
+			again, err = c.makeRoom(plan, outcome)
+		}
+		if err != nil || again {
+			return again, err
+		}
+		if outcome == mem.Ready {
+			got = true
+			return false, nil
+		}
+	}
 }
 
 // obtainAll asks each memory for what is wanted there and has not been got. Where some

@@ -88,16 +88,13 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 	}
 	c.by.Enter(devices.Enqueue)
 	called, so := c.calledAt(), tries{}
+	defer func() { req.pages.free() }()
 	for {
-		c.lock()
 		e, err := c.enqueue(req, in, called)
-		c.unlock()
 		if err == nil {
-			req.pages.free()
 			return e, nil
 		}
 		if err = c.again(ctx, req, &so, err); err != nil {
-			req.pages.free()
 			return Event{}, err
 		}
 	}
@@ -143,8 +140,10 @@ func (c *Context) waits(err error) bool {
 	return errors.As(err, &room) && (room.lock != nil || c.opts.WaitForMemory || room.evicted)
 }
 
-// enqueue is the path under the planner lock. c.mu is held.
+// enqueue is the path under the planner lock.
 func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, error) {
+	c.lock()
+	defer c.unlock()
 	q, s := req.q, &c.scratch
 	if err := q.live(); err != nil {
 		return Event{}, err
@@ -188,7 +187,7 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		c.sayAtClose(c.unmapped(req, p))
 	}
 	c.sayAtClose(c.acceptedSVM(req, in, p))
-	if req.noEvent || in.launch != nil && in.launch.NoEvent {
+	if req.noEvent || in.launch != nil && in.launch.NoEvent || c.hooks.panicked() {
 		req.point = p
 		return Event{}, nil
 	}
@@ -196,30 +195,35 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 }
 
 // store gets the storage for the scratch plan, and plans again where others use it yet or
-// have left for it. c.mu is held.
-func (c *Context) store(req *request, q *Queue) error {
+// have left for it. What it got it gives back where it does not end well. c.mu is held.
+func (c *Context) store(req *request, q *Queue) (err error) {
 	s := &c.scratch
+	stored := false
+	defer func() {
+		if !stored {
+			err = errors.Join(err, c.giveBack(&s.plan))
+		}
+	}()
 	c.evicting.plan, c.evicting.rounds, c.evicting.did, c.evicting.pages = &s.plan, 0, req.evicted, req.pages
 	s.forgetStorage()
 	for {
 		again, err := c.obtain(&s.plan)
 		if err != nil {
-			err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
-			return errors.Join(err, c.giveBack(&s.plan))
+			return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 		}
 		if !again {
 			break
 		}
 		if err := c.planner.Plan(&s.plan, s.accs, s.spans...); err != nil {
-			err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
-			return errors.Join(err, c.giveBack(&s.plan))
+			return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 		}
 	}
 	if req.op == opMap {
 		if err := c.viewMap(req); err != nil {
-			return errors.Join(err, c.giveBack(&s.plan))
+			return err
 		}
 	}
+	stored = true
 	return nil
 }
 

@@ -46,10 +46,7 @@ func (x *ring) submitBatch(waits []mem.Wait, out []mem.Point) error {
 		w.points = append(w.points, mem.Point{})
 	}
 	x.left.Store(2) // the driver's Ended, and the submitter
-	m.submit.Lock()
-	err := x.batcher().SubmitBatch(x, w.to, waits, w.points)
-	m.submit.Unlock()
-	if err != nil {
+	if err := x.offer(waits); err != nil {
 		m.recycle(x)
 		return err
 	}
@@ -59,6 +56,13 @@ func (x *ring) submitBatch(waits []mem.Wait, out []mem.Point) error {
 	m.noteQueues(w.to)
 	x.done()
 	return nil
+}
+
+// offer gives the batch to its driver, one at a time.
+func (x *ring) offer(waits []mem.Wait) error {
+	x.m.submit.Lock()
+	defer x.m.submit.Unlock()
+	return x.batcher().SubmitBatch(x, x.batch.to, waits, x.batch.points)
 }
 
 // batcher is the queue that takes the batch: the source's.

@@ -120,9 +120,9 @@ func (x *memory) bytes(e *End, size uint64) (devices.Loc, error) {
 // submitLeg submits a copy to a hidden queue, and counts it.
 func (m *Mover) submitLeg(q devices.Queue, to, from devices.Loc, size uint64, waits []mem.Wait) (mem.Point, error) {
 	m.submit.Lock()
+	defer m.submit.Unlock()
 	m.leg.Dst, m.leg.Src = to, from
 	p, err := m.submitHeld(q, size, nil, waits)
-	m.submit.Unlock()
 	if err == nil {
 		m.count(func(s *Stats) { s.Legs++ })
 	}

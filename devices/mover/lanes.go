@@ -107,10 +107,9 @@ func (q *legQueue) start(dst, src devices.Loc, size uint64) (v laneMove, err err
 		return v, err
 	}
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.cmd = devices.Command{Op: devices.OpCopy, Dst: dst, Src: src, Size: size}
-	v.p, err = q.queue.Submit(&q.cmd, nil)
-	q.mu.Unlock()
-	if err == nil {
+	if v.p, err = q.queue.Submit(&q.cmd, nil); err == nil {
 		_ = q.queue.Flush() // of a lost device, which the wait is told
 	}
 	return v, err

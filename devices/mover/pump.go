@@ -37,12 +37,7 @@ func (m *Mover) starve(x *ring) {
 
 // pump does what there is to do. One runs at a time.
 func (m *Mover) pump() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for len(m.todo) > 0 {
-		batch := m.todo
-		m.todo = m.doing[:0]
-		m.mu.Unlock()
+	for batch := m.tasks(nil); batch != nil; batch = m.tasks(batch) {
 		for _, k := range batch {
 			switch {
 			case k.a != nil:
@@ -53,13 +48,27 @@ func (m *Mover) pump() {
 				m.feed()
 			}
 		}
-		clear(batch)
-		m.mu.Lock()
-		m.doing = batch
+	}
+}
+
+// tasks takes what there is to do, and leaves room for more where the last tasks were; nil
+// is the end of the pump.
+func (m *Mover) tasks(last []task) []task {
+	clear(last)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if cap(last) > 0 {
+		m.doing = last
+	}
+	if len(m.todo) > 0 {
+		batch := m.todo
+		m.todo = m.doing[:0]
+		return batch
 	}
 	if m.pumping = false; m.closed && m.stats.Flying == 0 {
 		m.landed.Broadcast()
 	}
+	return nil
 }
 
 // start begins a ring whose gate has opened.
