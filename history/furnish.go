@@ -16,7 +16,7 @@ import (
 const staging = 4 << 20 // bytes
 
 func (r *replay) setUp() error {
-	o := runtime.Options{Name: r.cfg.Name, Gap: r.cfg.Gap, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec, Staging: staging, Chunk: r.cfg.Chunk, WholeBelow: 1, Policy: r.policy, NoEviction: r.policy == nil}
+	o := runtime.Options{Name: r.cfg.Name, OwnDevices: true, NoPeer: r.cfg.NoPeer, WaitForMemory: r.cfg.Waits, SVMSize: 1 << 24, Trace: r.rec, Staging: staging, Chunk: r.cfg.Chunk, WholeBelow: 1, Policy: r.policy, NoEviction: r.policy == nil}
 	if r.cfg.Whole {
 		o.WholeBelow = math.MaxUint64
 	}
@@ -35,9 +35,9 @@ func (r *replay) setUp() error {
 	}
 	o.Caps = append([]uint64{0}, o.Caps...)
 	for i := range devs {
-		if r.cfg.Gap {
+		if r.cfg.Figures {
 			at := mem.MemoryID(i + 1)
-			slow := mem.DirectLink(time.Microsecond, 1e9) // gaps of up to 1,000 bytes
+			slow := mem.DirectLink(time.Microsecond, 1e9)
 			o.Links = append(o.Links, runtime.Link{From: mem.Host, To: at, Link: slow}, runtime.Link{From: at, To: mem.Host, Link: slow})
 		}
 	}

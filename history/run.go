@@ -35,7 +35,7 @@ type Config struct {
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
 	Strike     *Strike // the one call that is struck; nil is none
 	NoPeer     bool
-	Gap        bool   // copies may run on over gaps (runtime.Options.Gap); links with the host have a latency
+	Figures    bool   // links with the host have a latency and a bandwidth
 	Chunk      uint64 // most bytes of a chunk of a copy; 0 leaves that to its size
 	Links      bool   // links between devices are open from the start
 	Waits      bool   // an enqueue that finds no room waits for some, under a context that soon ends

@@ -40,7 +40,7 @@ func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
 		memories = memories || i > 0 && a.Memory != dst.Accesses[0].Memory
 		dst.Accesses = append(dst.Accesses, a)
 	}
-	if overlapping(dst.Accesses) || (p.opts.Gap || p.aligned) && len(accs) > 1 {
+	if overlapping(dst.Accesses) || p.aligned && len(accs) > 1 {
 		dst.lacks = p.apart(dst.Accesses)
 		dst.combine()
 	}

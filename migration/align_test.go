@@ -16,7 +16,7 @@ func TestHistoriesOverAlignedLinksAgreeWithTheOracle(t *testing.T) {
 func TestManyHistoriesOverAlignedLinks(t *testing.T) {
 	n, rode := many(40), uint64(0)
 	for seed := range uint64(n) {
-		mustLive(t, seed, 5, options{faults: seed%3 == 0, aligned: true, counted: seed%4 == 1, gap: seed%5 == 1, rode: &rode, steps: 200})
+		mustLive(t, seed, 5, options{faults: seed%3 == 0, aligned: true, counted: seed%4 == 1, rode: &rode, steps: 200})
 	}
 	require.Greater(t, rode, uint64(n), "bytes that came along")
 }
@@ -216,21 +216,19 @@ func TestNothingRidesAlongWithAStepThatMayFailWithoutIt(t *testing.T) {
 }
 
 // What the host holds it may be reading, under a map that it has.
-func TestAGapIsNotBridgedOverWhatTheHostHolds(t *testing.T) {
+func TestAnEndIsNotMovedOverWhatTheHostHolds(t *testing.T) {
 	topo := mem.NewTopology("a")
-	require.NoError(t, topo.SetLink(1, mem.Host, mem.DirectLink(1<<20, 1<<30)))
-	c := &counting{t: t, p: migration.New(topo, migration.Options{Gap: true}), work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
+	require.NoError(t, topo.SetLink(1, mem.Host, mem.Link{Direct: mem.Path{There: true}, Align: 8}))
+	c := &counting{t: t, p: migration.New(topo, migration.Options{}), work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
 	var err error
 	c.data, err = c.p.Create(64)
 	require.NoError(t, err)
 	c.run(c.data, mem.Write, 1, mem.Range{End: 64})
+	c.run(c.data, mem.Write, mem.Host, mem.Range{Start: 8, End: 12})
+	c.run(c.data, mem.Read, 1, mem.Range{Start: 8, End: 12})
 	c.ended()
-	c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 8, End: 16})
-	c.ended()
-	ends := []mem.Access{use(mem.Read, c.data, 0, 8, mem.Host), use(mem.Read, c.data, 16, 24, mem.Host)}
-	require.NoError(t, c.p.Plan(&c.plan, ends))
-	require.Len(t, c.plan.Steps, 2)
-	ends = []mem.Access{use(mem.Read, c.data, 24, 32, mem.Host), use(mem.Read, c.data, 40, 48, mem.Host)}
-	require.NoError(t, c.p.Plan(&c.plan, ends))
-	require.Len(t, c.plan.Steps, 1, "it is bridged over what the host does not hold")
+	steps := c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 12, End: 16})
+	require.Equal(t, mem.Range{Start: 12, End: 16}, steps[0].Range)
+	steps = c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 20, End: 24})
+	require.Equal(t, mem.Range{Start: 16, End: 24}, steps[0].Range, "the host does not hold the others")
 }

@@ -27,7 +27,6 @@ import (
 type story struct {
 	topo    *mem.Topology
 	p       *migration.Planner
-	opts    migration.Options
 	buffers map[string]mem.BufferID
 	queues  map[string]*mem.Timeline
 	sizes   map[mem.BufferID]uint64
@@ -56,7 +55,6 @@ func TestStories(t *testing.T) {
 func (s *story) act(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "topology":
-		s.opts.Gap = d.HasArg("gap")
 		return s.topology(t, d)
 	case "create":
 		return s.create(t, d)
@@ -151,7 +149,7 @@ func (s *story) topology(t *testing.T, d *datadriven.TestData) string {
 			return result(err)
 		}
 	}
-	s.p = migration.New(s.topo, s.opts)
+	s.p = migration.New(s.topo, migration.Options{})
 	return ""
 }
 

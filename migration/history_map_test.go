@@ -25,7 +25,7 @@ type hostMap struct {
 
 func TestManyHistoriesWithMaps(t *testing.T) {
 	for i := range uint64(many(24)) {
-		mustLive(t, i, 11, options{maps: true, faults: i%3 > 0, gap: i%6 == 0, aligned: i%4 == 0, counted: i%2 == 0, steps: 200})
+		mustLive(t, i, 11, options{maps: true, faults: i%3 > 0, aligned: i%4 == 0, counted: i%2 == 0, steps: 200})
 	}
 }
 

@@ -24,7 +24,6 @@ type history struct {
 	p       *migration.Planner
 	o       *oracle.Oracle
 	planner variant
-	gap     bool
 	aligned bool
 	quiet   bool
 	buffers []*buffer
@@ -59,7 +58,7 @@ type buffer struct {
 
 // options of a history.
 type options struct {
-	gap, faults bool
+	faults      bool
 	aligned     bool    // links have alignments
 	quiet       bool    // keep no log
 	counted     bool    // many buffers have size buffers
@@ -74,7 +73,7 @@ type options struct {
 
 // replay lives a history and returns what was wrong with it.
 func replay(c choices, o options) error {
-	h := &history{choices: c, planner: o.planner, gap: o.gap, aligned: o.aligned, quiet: o.quiet, machine: machine{faults: o.faults}}
+	h := &history{choices: c, planner: o.planner, aligned: o.aligned, quiet: o.quiet, machine: machine{faults: o.faults}}
 	if o.evict {
 		h.frames = &frames{of: map[mem.MemoryID][]*frame{}, evicted: o.evicted}
 		if o.gated {
@@ -143,17 +142,6 @@ func (h *history) setUp() {
 		}
 		_ = h.topo.SetLink(a, b, l) // a memory and itself: no link
 	}
-	if h.gap {
-		for a := range mem.MemoryID(n) {
-			for b := range mem.MemoryID(n) {
-				l := h.topo.Link(a, b)
-				for _, path := range []*mem.Path{&l.Direct, &l.Ring} {
-					path.Bandwidth, path.Latency = 1e9, 8
-				}
-				_ = h.topo.SetLink(a, b, l)
-			}
-		}
-	}
 	for a := range mem.MemoryID(n) {
 		for b := range mem.MemoryID(n) {
 			if l := h.topo.Link(a, b); h.aligned && h.n(3) > 0 {
@@ -162,7 +150,7 @@ func (h *history) setUp() {
 			}
 		}
 	}
-	h.p, h.o = migration.New(h.topo, migration.Options{Gap: h.gap}), oracle.New(h.topo)
+	h.p, h.o = migration.New(h.topo, migration.Options{}), oracle.New(h.topo)
 	for i := range 1 + h.n(3) {
 		h.queues = append(h.queues, mem.NewTimeline(fmt.Sprint("q", i), h.n(3) > 0, nil))
 	}

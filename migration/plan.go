@@ -51,8 +51,8 @@ type Step struct {
 	// the same memory the same way, which is not direct, so that one transfer serves
 	// both; -1 where there is none. From's later writers wait for both.
 	Export int
-	// RideAlong is how many bytes of Range nobody needed (Options.Gap, and the
-	// link's alignment).
+	// RideAlong is how many bytes of Range nobody needed (the link's
+	// alignment).
 	RideAlong uint64
 	Reason    Reason
 	// Late is not nil where the bytes that move are known only when the step

@@ -62,11 +62,6 @@ import (
 
 // Options tune a Planner. The zero value is the default.
 type Options struct {
-	// Gap lets one copy run on over bytes nobody asked for, where two copies
-	// over the same link would have to stop and start again and the bytes
-	// between take less than the link's latency. They are counted apart
-	// (Step.RideAlong). It needs links whose latency and bandwidth are known.
-	Gap bool
 	// Largest is by memory the size in bytes of the largest block that it takes; 0, and
 	// what is not there, is no limit.
 	Largest []uint64

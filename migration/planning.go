@@ -189,9 +189,6 @@ func (p *Planner) bringRun(dst *Plan, b *buffer, to *store, a *mem.Access, stale
 		st.to = int32(len(dst.arena))
 		off = st.Range.End
 		p.load(st, st.Range.Size())
-		if p.opts.Gap && !late && len(b.serves) == 0 {
-			p.bridge(dst, b, st)
-		}
 		dst.add(st)
 	}
 }
@@ -267,39 +264,6 @@ func (d *Plan) alike(a, b *Step) bool {
 		}
 	}
 	return true
-}
-
-// bridge lets the last step run on up to the start of st, where the bytes
-// between are good at the source, wait for nothing else, and take less than the
-// link's latency. (For a device's alignment see align.go.)
-func (p *Planner) bridge(dst *Plan, b *buffer, st *Step) {
-	n := len(dst.Steps)
-	if n == dst.groups[len(dst.groups)-1].step {
-		return
-	}
-	last := &dst.Steps[n-1]
-	gap := mem.Range{Start: last.Range.End, End: st.Range.Start}
-	if gap.Empty() || last.cut || !dst.alike(last, st) || !p.worthwhile(last, gap.Size()) {
-		return
-	}
-	probe, from, to := *st, b.at(st.From), b.at(st.To)
-	if !b.mayRide(&probe, from, gap) {
-		return
-	}
-	for off := gap.Start; off < gap.End; off = probe.Range.End {
-		probe.Range = mem.Range{Start: off, End: gap.End}
-		probe.from = int32(len(dst.arena))
-		p.gate(dst, &probe, from, to)
-		probe.to = int32(len(dst.arena))
-		same := dst.alike(last, &probe) && !probe.cut
-		dst.arena = dst.arena[:probe.from]
-		if !same {
-			return
-		}
-	}
-	last.Range.End = gap.End
-	last.RideAlong += gap.Size()
-	p.load(last, gap.Size())
 }
 
 // Reroute decides the ways of a plan again, once what storage it wanted is there and

@@ -77,7 +77,7 @@ func TestManyHistories(t *testing.T) {
 		t.Logf("%d histories of 200 steps from seed %d", n, base)
 	}
 	for i := range uint64(n) {
-		mustLive(t, base+i, 0, options{faults: i%3 > 0, gap: i%6 == 0, steps: 200})
+		mustLive(t, base+i, 0, options{faults: i%3 > 0, steps: 200})
 	}
 }
 

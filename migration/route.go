@@ -1,10 +1,6 @@
 package migration
 
-import (
-	"math/bits"
-
-	"godwit/mem"
-)
+import "godwit/mem"
 
 // source is where a run comes from.
 type source struct {
@@ -158,21 +154,6 @@ func (p *Planner) path(from, to mem.MemoryID, size uint64, class mem.Class) mem.
 		path.Latency = out.Latency + in.Latency
 	}
 	return path
-}
-
-// worthwhile reports whether gap bytes take the link of st less than starting
-// another copy does.
-func (p *Planner) worthwhile(st *Step, gap uint64) bool {
-	l := p.path(st.From, st.To, gap, p.class(p.buffers[uint32(st.Buffer)], st.From, st.To, st.Range.End))
-	if l.Latency <= 0 || l.Bandwidth == 0 {
-		return false
-	}
-	hi, lo := bits.Mul64(uint64(l.Latency), l.Bandwidth)
-	if hi >= 1e9 {
-		return true
-	}
-	limit, _ := bits.Div64(hi, lo, 1e9) // latency is in nanoseconds
-	return gap < limit
 }
 
 // carried is what has been planned over the way from one memory to another. Of

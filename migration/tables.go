@@ -15,7 +15,7 @@ type Stats struct {
 	Steps      uint64 // committed
 	BytesMoved uint64 // arriving through steps because a command needed them, each once whatever the hops
 	LateBytes  uint64 // bytes of steps whose count decides when they run how many of them move; not in BytesMoved
-	RideAlong  uint64 // bytes that came along though nobody needed them (Options.Gap, and links' alignment)
+	RideAlong  uint64 // bytes that came along though nobody needed them (links' alignment)
 
 	Evictions        uint64 // blocks that left for others' sake, a count
 	BytesEvicted     uint64 // bytes of their blocks

@@ -44,11 +44,6 @@ type Options struct {
 	// between them; nil has this one measure for itself, which takes some tens of
 	// milliseconds for each pair of discrete devices.
 	Figures *mover.Figures
-	// Gap lets one copy run on over bytes that the destination lacks and nobody asked for,
-	// where two copies over the same link would have to stop and start again, and the bytes
-	// between take less than the link's latency. They are counted apart
-	// (Stats.RideAlong). It needs links of which latency and bandwidth are known.
-	Gap bool
 	// Shared are pairs of memories that are one store. Their devices must be
 	// devices.HostBacked, so that each accepts the other's blocks; the host is.
 	Shared [][2]mem.MemoryID

@@ -113,7 +113,7 @@ func configs() []history.Config {
 						cfg := history.Config{
 							Name:  fmt.Sprintf("%s/%v/%dKiB/noPeer=%t/outOfOrder=%t/whole=%t", kinds, s, size>>10, noPeer, ooo, whole),
 							Whole: whole,
-							Open:  open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo, Gap: noPeer && kinds != "bb" && kinds != "Bct",
+							Open:  open(kinds, size, s), NoPeer: noPeer, OutOfOrder: ooo, Figures: noPeer && kinds != "bb" && kinds != "Bct",
 							Links: !noPeer && strings.ContainsAny(kinds, "lL"),
 						}
 						if all = append(all, cfg); size > 8<<10 || strings.ContainsAny(kinds, "lL") {
