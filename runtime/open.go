@@ -108,7 +108,7 @@ func (c *Context) openPlanner(ctx context.Context) error {
 	if err := c.ways(ctx); err != nil {
 		return err
 	}
-	c.planner = migration.New(c.topo, migration.Options{Gap: c.opts.Gap, Largest: c.largest(), KeepBelow: keepBelow(c.opts.WholeBelow)})
+	c.planner = migration.New(c.topo, migration.Options{Largest: c.largest(), KeepBelow: keepBelow(c.opts.WholeBelow)})
 	return nil
 }
 
