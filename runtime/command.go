@@ -65,7 +65,7 @@ func (c *Context) place(l *devices.Loc, u use, m mem.MemoryID) {
 func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 	s := &q.c.scratch
 	s.cmd.Op, s.cmd.Kernel, s.cmd.Dims = devices.OpLaunch, l.Kernel.on[q.mem], len(l.Global)
-	s.cmd.Quiet = l.NoEvent && q.alone()
+	s.cmd.Quiet = l.NoEvent && q.c.opts.Trace == nil
 	s.cmd.Takes = l.Takes
 	copy(s.cmd.Global[:], l.Global)
 	copy(s.cmd.Local[:], l.Local)
@@ -104,13 +104,6 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 		s.args = append(s.args, q.svmArg(b, m))
 	}
 	s.cmd.Args = s.args
-}
-
-// alone reports whether nobody but later commands of q will want to know when a
-// command of it has ended, so far. c.mu is held.
-func (q *Queue) alone() bool {
-	c := q.c
-	return q.inOrder && !q.profiling && c.opts.Trace == nil && len(c.queues) == 1 && len(c.mems) == 2
 }
 
 // forget drops the caller's memory from the scratch command.

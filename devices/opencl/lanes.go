@@ -75,6 +75,7 @@ func (r *record) laneInSubmit(cmd *devices.Command) lane {
 // submitLocked is the rest of Submit for r, of which waits may hold it.
 func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) {
 	l := later
+	h.coverWaitsLocked(r)
 	open := h.resolveLocked(r)
 	if open {
 		l = r.laneInSubmit(cmd)

@@ -18,8 +18,8 @@ import (
 )
 
 // launching opens n devices, and builds a program for each.
-func launching(t *testing.T, n int) ([]*Device, []devices.Module) {
-	devs := open(t, n, nil)
+func launching(t *testing.T, n int, params map[string]string) ([]*Device, []devices.Module) {
+	devs := open(t, n, params)
 	var ms []devices.Module
 	for _, d := range devs {
 		m, err := d.Build(context.Background(), &devices.Program{Name: "launches", Source: quietSource})
@@ -39,7 +39,13 @@ func blocked(t testing.TB, q *Queue, p mem.Point) {
 // Launches, transfers, gates and failures, on two devices and queues of both kinds, leave what a program would
 // that ran them one by one.
 func TestLaunchesAmongOthersComputeTheSame(t *testing.T) {
-	devs, ms := launching(t, 2)
+	for _, quiet := range []string{"off", "on"} {
+		t.Run("quiet="+quiet, func(t *testing.T) { launchesAmongOthers(t, map[string]string{"quiet": quiet}) })
+	}
+}
+
+func launchesAmongOthers(t *testing.T, params map[string]string) {
+	devs, ms := launching(t, 2, params)
 	rapid.Check(t, func(rt *rapid.T) {
 		type ended struct {
 			p  mem.Point
@@ -133,7 +139,7 @@ func endGate(gate *mem.Timeline, p mem.Point) {
 
 // Launches that many threads wait for, each in its way, run once, and before what waits for them.
 func TestLaunchesThatManyThreadsWaitForRunOnce(t *testing.T) {
-	devs, ms := launching(t, 1)
+	devs, ms := launching(t, 1, nil)
 	d := devs[0]
 	advance := kernelNamed(t, ms[0], "advance")
 	by := func(a mem.Block, n uint32) *devices.Command {

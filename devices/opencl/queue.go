@@ -121,9 +121,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	if q.inOrder && !q.tail.Reached() {
 		r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
 	}
-	if r.strict = r.needsReached(); r.strict {
-		h.coverLocked(q)
-	}
+	r.strict = r.needsReached()
 	return h.submitLocked(r, cmd)
 }
 

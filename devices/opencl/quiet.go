@@ -26,14 +26,14 @@ import (
 //   - a later record of the queue that has ended: those before it have;
 //   - a cover: a marker with an event, which is looked at as any. Who asks to be told
 //     of a point's end (mem.Point.Notify) has the queue covered, by dispatch, since he
-//     may hold locks; a command of the same queue that needs its waits reached covers
-//     it by itself.
+//     may hold locks; a command of another queue that waits for it, or of the same that needs its
+//     waits reached, covers it by itself.
 //
 // The span ends only when the records before it have: so points of the queue end in
 // their order. What is known of its end meanwhile is kept.
 //
-// A command of the same cl queue that waits for a quiet point needs no edge. Any other
-// waits until the point is reached.
+// A command of the same cl queue that waits for a quiet point needs no edge. Any other has the queue covered
+// and the cover as its edge; where OpenCL refuses that, it waits until the point is reached.
 //
 // Whether a quiet command failed shows in what clFinish, or the cover, says: then all
 // that it speaks of have failed, since nobody can tell which; and so they have where a
@@ -44,6 +44,7 @@ type quiet struct {
 	known    uint64      // protected by host.mu: those up to it have ended in OpenCL
 	status   ocl.Status  // protected by host.mu: how, where badly
 	covered  uint64      // protected by host.mu: a cover of points up to it is on its way
+	cover    *record     // protected by host.mu: the last cover, until it has ended
 	needs    []mem.Point // protected by host.mu: records before the span whose results it needs
 	uses     []use       // protected by host.mu: one for each kernel in the span
 
@@ -289,6 +290,20 @@ func (h *host) coverAllLocked() {
 	}
 }
 
+// coverWaitsLocked covers the quiet points that r waits for, but those that the cl queue orders before it. mu is
+// released in between.
+func (h *host) coverWaitsLocked(r *record) {
+	if !h.quirks.slowEvents {
+		return
+	}
+	for i := range r.waits {
+		w := r.waits[i].Point
+		if q := h.lines[w.Line]; q != nil && q.quiet.has(w.Seq) && (r.strict || q != r.line()) {
+			h.coverLocked(q)
+		}
+	}
+}
+
 // coverLocked enqueues a marker behind the quiet points of q that none is on its way
 // for. mu is released in between, and no point is ended.
 func (h *host) coverLocked(q *Queue) {
@@ -300,7 +315,8 @@ func (h *host) coverLocked(q *Queue) {
 	r.cmd.Queue, r.cmd.Op, r.covers = q.cl, ocl.Marker, x.to
 	x.covered = x.to
 	x.open.Store(false)
-	q.pending++ // Close waits for it
+	x.cover = nil // OpenCL does not have the new one yet
+	q.pending++   // Close waits for it
 	h.mu.Unlock()
 	st, err := r.enqueue()
 	q.flushOnce()
@@ -308,6 +324,7 @@ func (h *host) coverLocked(q *Queue) {
 	if err != nil {
 		r.told, r.status = true, st
 	}
+	x.cover = r
 	h.nativeLocked(r)
 	if r.told {
 		h.readyLocked(r)
@@ -318,6 +335,9 @@ func (h *host) coverLocked(q *Queue) {
 func (h *host) coveredLocked(r *record) {
 	q := r.q
 	r.users++ // keeps it from being recycled
+	if q.quiet.cover == r {
+		q.quiet.cover = nil
+	}
 	h.retireQuietLocked(q, r.covers, r.status)
 	r.state = ended
 	h.leaveLocked(r)

@@ -20,6 +20,7 @@ import (
 
 const quietSource = `
 kernel void advance(global uint *a, uint add) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + add; }
+kernel void spin(global uint *a, uint n) { uint x = a[0]; for (uint i = 0; i < n; i++) x = x * 1664525 + 1013904223; a[0] = x; }
 kernel void blend(global uint *a, global const uint *b) { a[get_global_id(0)] += b[get_global_id(0)]; }
 `
 
@@ -150,6 +151,28 @@ func TestWhatFollowsQuietLaunchesWaitsForThem(t *testing.T) {
 		finishPoint(t, q, marker)
 		require.True(t, p.Reached(), "a later point that has ended ends those before")
 	})
+}
+
+// A command of another queue, and of another device, waits for quiet launches in OpenCL.
+func TestOtherQueuesWaitForQuietLaunchesInOpenCL(t *testing.T) {
+	devs, ms := launching(t, 2, map[string]string{"quiet": "on"})
+	q := openQueue(t, devs[0], devices.QueueOptions{Name: "q"})
+	for i, d := range devs {
+		other := openQueue(t, d, devices.QueueOptions{Name: "other", OutOfOrder: true})
+		a, b := zeroed(t, devs[0], q), zeroed(t, d, other)
+		long := step(t, ms[0], a, 1<<23)
+		long.Kernel, long.Global = kernelNamed(t, ms[0], "spin"), [3]uint64{1}
+		p := run(t, q, long)
+		require.True(t, isQuiet(q, p))
+		then := run(t, other, step(t, ms[i], b, 1), mem.Wait{Point: p, Kind: mem.Data})
+		d.host.mu.Lock()
+		r := other.flight.get(then.Seq)
+		held := r != nil && r.state == held
+		d.host.mu.Unlock()
+		require.False(t, held)
+		finishPoint(t, other, then)
+		require.True(t, p.Succeeded())
+	}
 }
 
 func TestClosingAQueueEndsItsQuietLaunches(t *testing.T) {

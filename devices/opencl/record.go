@@ -198,8 +198,13 @@ func (h *host) resolveLocked(r *record) bool {
 		var x *record
 		if q := h.lines[w.Point.Line]; q != nil && !r.strict {
 			x = q.flight.get(w.Point.Seq)
-			if x == nil && q == r.line() && q.quiet.has(w.Point.Seq) {
-				continue // the cl queue orders them; settle sees how it ended
+			if x == nil && q.quiet.has(w.Point.Seq) {
+				if q == r.line() {
+					continue // the cl queue orders them; settle sees how it ended
+				}
+				if c := q.quiet.cover; c != nil && c.covers >= w.Point.Seq {
+					x = c
+				}
 			}
 		}
 		switch {

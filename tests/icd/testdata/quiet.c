@@ -1,5 +1,5 @@
 /* Launches that nobody asks after, and then somebody does, in each way there is. For
- * one in-order queue of one device; on testdata/instant.c, whose kernels run nothing.
+ * in-order queues of one device; on testdata/instant.c, whose kernels run nothing.
  *
  *   quiet PLATFORM [fails]    fails: the platform's kernels do
  */
@@ -47,6 +47,26 @@ static cl_int status(cl_event e)
 	return st;
 }
 
+/* crossing: launches of two queues wait for each other's, and both are told of. */
+static void crossing(cl_mem m)
+{
+	cl_int err;
+	cl_command_queue first = q, other = clCreateCommandQueueWithProperties(h->ctx, h->dev[0], NULL, &err);
+	OK(err);
+	for (int i = 0; i < 100; i++) {
+		q = i % 2 ? other : first;
+		launches(3, m);
+	}
+	cl_event e;
+	OK(clEnqueueMarkerWithWaitList(first, 0, NULL, &e));
+	OK(clFinish(other));
+	OK(clWaitForEvents(1, &e));
+	CHECK(status(e) == CL_COMPLETE);
+	OK(clReleaseEvent(e));
+	OK(clReleaseCommandQueue(other));
+	q = first;
+}
+
 int main(int argc, char **argv)
 {
 	cl_int err;
@@ -90,6 +110,7 @@ int main(int argc, char **argv)
 		OK(clEnqueueReadBuffer(q2, m, CL_TRUE, 4, 4, &word, 0, NULL, NULL));
 		OK(clReleaseCommandQueue(q2));
 		launches(50, m);
+		crossing(m);
 	}
 	OK(clReleaseMemObject(m));
 	OK(clReleaseKernel(k));
