@@ -3,6 +3,7 @@ package mem
 import (
 	"math/bits"
 	"strconv"
+	"strings"
 )
 
 // FormatBytes is n for people: in the largest binary unit of which it is at
@@ -16,11 +17,5 @@ func FormatBytes(n uint64) string {
 	}
 	value := float64(n) / float64(uint64(1)<<(10*unit))
 	text := strconv.FormatFloat(value, 'f', 2, 64)
-	for text[len(text)-1] == '0' {
-		text = text[:len(text)-1]
-	}
-	if text[len(text)-1] == '.' {
-		text = text[:len(text)-1]
-	}
-	return text + " " + "KMGTPE"[unit-1:unit] + "iB"
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + " " + "KMGTPE"[unit-1:unit] + "iB"
 }
