@@ -1,3 +1,7 @@
+//go:build unix
+
+// Only here can a test take memory away from a process.
+
 package runtime_test
 
 import (
