@@ -78,10 +78,10 @@ func (g *Guard) Make(create func() (undo func(), err error)) (done func(), err e
 }
 
 // undoLimit is how long Undo waits for what it runs.
-const undoLimit = 90 * time.Millisecond
+const undoLimit = time.Second
 
 // Undo runs all that is kept, the youngest first, and returns when that is done or
-// after 90 ms.
+// after a second.
 func (g *Guard) Undo() {
 	finished := make(chan struct{})
 	go func() {

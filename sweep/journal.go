@@ -63,9 +63,13 @@ const journalHead = `{"journal":"godwit sweep"}` + "\n"
 // ErrNoJournal is a file that no sweep has begun.
 var ErrNoJournal = errors.New("it is no journal of a sweep, and is left as it is")
 
+// ErrBusy is a journal that another sweep has open.
+var ErrBusy = errors.New("another sweep is at it")
+
 // Journal keeps rows as they are done, one a line, each written by one call, after a line
 // that says what it is. It is only ever added to: what a killed writer has left torn stays,
-// and a new line begins after it. Safe for concurrent use.
+// and a new line begins after it. One sweep has it at a time (on Unix, where the system keeps
+// the lock and gives it up with the process). Safe for concurrent use.
 type Journal struct {
 	mu sync.Mutex
 	f  *os.File // protected by mu
@@ -73,12 +77,13 @@ type Journal struct {
 
 // OpenJournal opens the journal at path, and makes it where there is none. It adds what is
 // known, but for what Known.Read leaves out, and returns how many lines that is. It fails
-// with ErrNoJournal where the file is another. Close must follow.
+// with ErrNoJournal where the file is another, and with ErrBusy where another sweep has it.
+// Close must follow.
 func OpenJournal(path string, known Known) (j *Journal, dropped int, err error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, 0, fmt.Errorf("%s: %w", path, ErrNoJournal)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	f, err := openLocked(path)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -87,6 +92,39 @@ func OpenJournal(path string, known Known) (j *Journal, dropped int, err error) 
 		return nil, 0, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
 	return j, dropped, nil
+}
+
+// openLocked opens the file at path and locks it. Who has the lock may remove the file before
+// it gives it up: then what is there by now is opened.
+func openLocked(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+		if err != nil {
+			return nil, err
+		}
+		ok, owner, err := lock(f)
+		switch {
+		case err != nil:
+			err = fmt.Errorf("%s: lock: %w", path, err)
+		case !ok && owner != 0:
+			err = fmt.Errorf("%s: %w: process %d", path, ErrBusy, owner)
+		case !ok:
+			err = fmt.Errorf("%s: %w", path, ErrBusy)
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		ours, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if there, err := os.Stat(path); err == nil && os.SameFile(ours, there) {
+			return f, nil
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // resume reads what there is, and has the file end with a whole line.
@@ -140,15 +178,13 @@ func (j *Journal) Empty() bool {
 	return err == nil && info.Size() <= int64(len(journalHead))
 }
 
-// Close closes the file. One without a row has nothing to go on from, and is removed.
-func (j *Journal) Close() error {
-	empty := j.Empty()
-	err := j.f.Close()
-	if !empty {
-		return err
+// Close closes the file. One without a row has nothing to go on from, and is removed, as long
+// as the lock keeps others from it.
+func (j *Journal) Close() (err error) {
+	if j.Empty() {
+		if err = os.Remove(j.f.Name()); errors.Is(err, os.ErrNotExist) { // its sweep may have ended, and removed it
+			err = nil
+		}
 	}
-	if rerr := os.Remove(j.f.Name()); !errors.Is(rerr, os.ErrNotExist) { // its sweep may have ended, and removed it
-		err = errors.Join(err, rerr)
-	}
-	return err
+	return errors.Join(err, j.f.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -19,10 +20,13 @@ import (
 //	             and returns. The exit code is 128 and the signal's number, whatever it
 //	             returns
 //	the second   or 3 s after the first: what is half made is undone (process.Guard),
-//	             and the process exits with the same code, within 100 ms
+//	             and the process exits with the same code: in some milliseconds, after a second at most
 //
 // A SIGHUP that was ignored when the process started (nohup) stays ignored. While
 // godwit exec runs its program, signals are the program's.
+//
+// SIGQUIT and SIGABRT (crashes) ask for the goroutines: what is half made is undone, and Go's
+// own handling of the signal, which prints them, ends the process.
 
 // grace is how long Main gives a verb to stop.
 const grace = 3 * time.Second
@@ -54,6 +58,7 @@ type interrupts struct {
 	guard  process.Guard
 	cancel context.CancelCauseFunc // immutable
 	ch     chan os.Signal          // immutable
+	crash  chan os.Signal          // immutable: signals that end the process with its goroutines printed
 	grace  time.Duration           // immutable: how long a verb may take to stop
 	asleep map[syscall.Signal]bool // immutable: ignored when the process started
 
@@ -65,13 +70,19 @@ type interruptsKey struct{}
 
 // watchSignals returns a context for verbs, and the interrupts that end it.
 func watchSignals(grace time.Duration) (context.Context, *interrupts) {
-	in := &interrupts{grace: grace, ch: make(chan os.Signal, 8), asleep: make(map[syscall.Signal]bool)}
-	for _, s := range passedOn {
+	in := &interrupts{grace: grace, ch: make(chan os.Signal, 8), crash: make(chan os.Signal, 1), asleep: make(map[syscall.Signal]bool)}
+	for _, s := range slices.Concat(passedOn, crashes) {
 		in.asleep[s] = signal.Ignored(s)
 	}
 	ctx, cancel := context.WithCancelCause(process.With(context.Background(), &in.guard))
 	in.cancel = cancel
 	in.resume()
+	go func() {
+		if s, ok := (<-in.crash).(syscall.Signal); ok {
+			in.guard.Undo()
+			crash(s)
+		}
+	}()
 	go func() {
 		for s := range in.ch {
 			if s, ok := s.(syscall.Signal); ok {
@@ -91,6 +102,18 @@ func (in *interrupts) resume() {
 	if !in.asleep[syscall.SIGHUP] {
 		signal.Notify(in.ch, syscall.SIGHUP)
 	}
+	in.watchCrashes(nil)
+}
+
+// watchCrashes has signals taken that end the process with its goroutines printed, but for
+// those that are somebody else's or were ignored when the process started.
+func (in *interrupts) watchCrashes(others []syscall.Signal) {
+	signal.Stop(in.crash)
+	for _, s := range crashes {
+		if !slices.Contains(others, s) && !in.asleep[s] {
+			signal.Notify(in.crash, s)
+		}
+	}
 }
 
 // standDown leaves signals to somebody else, who is to take them already, until
@@ -98,6 +121,7 @@ func (in *interrupts) resume() {
 func (in *interrupts) standDown() {
 	if in != nil {
 		signal.Stop(in.ch)
+		in.watchCrashes(passedOn)
 	}
 }
 

@@ -284,6 +284,8 @@ func (f *sweepFlags) openJournal(path string, known sweep.Known) (*sweep.Journal
 	switch {
 	case errors.Is(err, sweep.ErrNoJournal):
 		return nil, fmt.Errorf("%w: --out has its journal beside it, so name another", err)
+	case errors.Is(err, sweep.ErrBusy):
+		return nil, failed{err}
 	case err != nil:
 		return nil, err
 	}

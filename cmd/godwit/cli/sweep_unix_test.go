@@ -4,10 +4,12 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +23,46 @@ buffers: [{name: a, size: size, fill: 1}]
 commands:
 - {repeat: n, as: i, do: [{launch: scale, queue: "d{i % 2}", global: 16, args: [a, a, {float: 1}, size / 4]}]}
 `
+
+// TestTwoSweepsOfOneJournal: the second is told who has it, before it does any work, and
+// neither loses a row; one that was killed keeps nobody out.
+func TestTwoSweepsOfOneJournal(t *testing.T) {
+	bin, dir := built(t), t.TempDir()
+	file, out := filepath.Join(dir, "s.yaml"), filepath.Join(dir, "two.csv")
+	require.NoError(t, os.WriteFile(file, []byte(sweptScenario), 0o600))
+	run := func(more ...string) *exec.Cmd {
+		return exec.CommandContext(t.Context(), bin, append([]string{"sweep", file, "--set", "n=1..400", "--fast", "--out", out}, more...)...)
+	}
+	size := func() int64 {
+		info, err := os.Stat(filepath.Join(dir, "two.rows"))
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	for _, kill := range []bool{true, false} {
+		first, before := run("--resume"), size()
+		require.NoError(t, first.Start())
+		require.Eventually(t, func() bool { return size() > before }, time.Minute, time.Millisecond)
+		require.NoError(t, first.Process.Signal(syscall.SIGSTOP)) // it has the lock for as long as we like
+		said, err := run("--resume").CombinedOutput()
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
+		require.Equal(t, exitFailed, exit.ExitCode(), "%s", said)
+		require.Contains(t, string(said), fmt.Sprintf("two.rows: another sweep is at it: process %d", first.Process.Pid))
+		if kill {
+			require.NoError(t, first.Process.Kill())
+			require.Error(t, first.Wait())
+			continue
+		}
+		require.NoError(t, first.Process.Signal(syscall.SIGCONT))
+		require.NoError(t, first.Wait())
+	}
+	text, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Equal(t, 401, bytes.Count(text, []byte("\n")))
+	require.NoFileExists(t, filepath.Join(dir, "two.rows"))
+}
 
 // TestASweepThatWasKilledGoesOn: killed ten times, after some rows each, now and then with
 // the end of its journal torn off, and resumed, a sweep comes to the same bytes as one
