@@ -63,8 +63,28 @@ func Open(ctx context.Context, path string, limit uint64) (io.ReadCloser, error)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) }) // not of regular files, whose reads do not wait
-	return &file{Limited: Limited{ctx: ctx, r: f, name: path, left: limit, limit: limit}, f: f, stop: stop}, nil
+	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) }) // not of files on a disk, whose reads do not wait
+	var r io.Reader = f
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		r = regular{f}
+	}
+	return &file{Limited: Limited{ctx: ctx, r: r, name: path, left: limit, limit: limit}, f: f, stop: stop}, nil
+}
+
+// patience is how long a regular file may keep its reader waiting: some that the system makes
+// up (/proc/kmsg) wait for what comes next, for ever.
+const patience = time.Second
+
+// regular is a regular file.
+type regular struct{ f *os.File }
+
+func (r regular) Read(p []byte) (int, error) {
+	_ = r.f.SetReadDeadline(time.Now().Add(patience)) // files on a disk have none, and do not wait
+	n, err := r.f.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("%s: it calls itself a regular file and keeps its reader waiting: %w: %w", r.f.Name(), ErrKind, err)
+	}
+	return n, err
 }
 
 type file struct {

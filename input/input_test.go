@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,4 +45,23 @@ func TestWhatNeverEndsIsNotReadForEver(t *testing.T) {
 	got, err := io.ReadAll(input.Limit(ctx, strings.NewReader("123"), "x", 3))
 	require.NoError(t, err)
 	require.Equal(t, "123", string(got))
+}
+
+// A regular file whose reader would wait for ever. The kernel's log gives what it has first.
+func TestARegularFileThatKeepsItsReaderWaiting(t *testing.T) {
+	const log = "/proc/kmsg"
+	f, err := os.Open(log)
+	if err != nil {
+		t.Skipf("no such file that may be read here: %v", err)
+	}
+	require.NoError(t, f.Close())
+	for _, read := range []func(context.Context, string, uint64) ([]byte, error){input.ReadFile, input.ReadAny} {
+		_, err := read(t.Context(), log, 1<<30)
+		require.ErrorIs(t, err, input.ErrKind)
+		require.ErrorContains(t, err, log)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err = read(ctx, log, 1<<30)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+	}
 }

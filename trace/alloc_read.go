@@ -19,6 +19,7 @@ const (
 	MaxBytes  = 1 << 30 // of a file: the most that is read
 	maxLine   = 1 << 20 // bytes of a line, and of a value in JSON: longer ones are not ours
 	maxEvents = 1 << 24 // in all traces of a file
+	maxLines  = 1 << 25 // of a file, empty ones and comments with them
 )
 
 // OpenAllocs reads the traces in the file at path; see ReadAllocs. A Name is
@@ -130,9 +131,9 @@ func readCSV(l *lines, header string) (*Allocs, error) {
 type lines struct {
 	s    *bufio.Scanner
 	file string
-	n    int // 1-based number of the line last returned
-	used int // lines returned
-	over bool
+	n    int   // 1-based number of the line last returned
+	used int   // lines returned
+	over error // it has more lines than are read
 }
 
 func newLines(r io.Reader, file string) *lines {
@@ -143,11 +144,16 @@ func newLines(r io.Reader, file string) *lines {
 
 func (l *lines) next() (string, bool) {
 	for l.s.Scan() {
-		l.n++
+		if l.n++; l.n > maxLines {
+			l.over = fmt.Errorf("more than %d lines", maxLines)
+			break
+		}
 		if line := strings.TrimSpace(l.s.Text()); line != "" && line[0] != '#' {
-			l.used++
-			l.over = l.used > maxEvents
-			return line, !l.over
+			if l.used++; l.used > maxEvents {
+				l.over = fmt.Errorf("more than %d lines of events", maxEvents)
+				break
+			}
+			return line, true
 		}
 	}
 	return "", false
@@ -155,8 +161,8 @@ func (l *lines) next() (string, bool) {
 
 func (l *lines) err() error {
 	err := l.s.Err()
-	if l.over {
-		return fmt.Errorf("more than %d lines of events", maxEvents)
+	if l.over != nil {
+		return l.over
 	}
 	if err != nil {
 		l.n++ // the line that could not be read

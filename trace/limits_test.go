@@ -153,3 +153,11 @@ func TestVMAsStatisticsMayBeLong(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all[0].Events, 100_001)
 }
+
+func TestLinesWithoutAnythingAreCountedToo(t *testing.T) {
+	l := newLines(strings.NewReader("\n# c\n\na\n"), "x")
+	l.n = maxLines - 3
+	_, ok := l.next()
+	require.False(t, ok)
+	require.ErrorContains(t, l.err(), "more than 33554432 lines")
+}
