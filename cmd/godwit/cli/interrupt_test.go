@@ -266,7 +266,7 @@ func TestSignalsAtRandomMomentsInEveryVerb(t *testing.T) {
 		require.True(t, crashed && got.code == 2 || got.code == 0 || slices.ContainsFunc(signals, func(d delayed) bool { return got.code == 128+int(d.signal) }) ||
 			strings.HasPrefix(name, "bench ") && got.code == exitFailed && (strings.Contains(got.err, "no OpenCL") || strings.Contains(got.err, "device not found")), what)
 		require.NotContains(t, got.err, "panic", what)
-		require.Equal(t, crashed && got.code == 2, strings.Contains(got.err, "goroutine "), what)
+		require.True(t, crashed && got.code == 2 || !strings.Contains(got.err, "goroutine "), what)
 		nothingLeft(t, what, mark, tmp)
 		beside, err := os.ReadDir(filepath.Dir(out))
 		require.NoError(t, err)
