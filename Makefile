@@ -40,12 +40,13 @@ deps: ## install what is missing: OpenCL headers, loader and PoCL (Debian)
 
 build: deps ## bin/godwit, and beside it what loads a user's allocator
 	@[ -e bin/godwit ] || echo "building bin/godwit (the first time takes a minute or two: OpenCL's bindings are C)"
-	@if bash tools/deps --have; then go build -o bin/godwit ./cmd/godwit; \
-	else echo "building without OpenCL devices: everything else works"; CGO_ENABLED=0 go build -o bin/godwit ./cmd/godwit; fi
+	@if bash tools/deps --have; then go build -trimpath -o bin/godwit ./cmd/godwit; \
+	else echo "building without OpenCL devices: everything else works"; CGO_ENABLED=0 go build -trimpath -o bin/godwit ./cmd/godwit; fi
+	bash tools/licences bin/LICENCES
 	$${CC:-cc} -O2 -Wall -o bin/godwit-allochost bufalloc/extern/host/host.c -ldl
 
 lib: deps ## bin/libgodwit.so, the OpenCL driver
-	go build -buildmode=c-shared -o bin/libgodwit.so ./icd/libgodwit
+	go build -trimpath -buildmode=c-shared -o bin/libgodwit.so ./icd/libgodwit
 
 man: build ## bin/man: man pages, made of the commands' own help
 	go run ./cmd/godwit/internal/manpages bin/man
@@ -60,7 +61,7 @@ install: bin/godwit bin/libgodwit.so bin/man/godwit.1 ## what was built, to PREF
 	install -m 755 bin/libgodwit.so $(DESTDIR)$(LIBDIR)
 	echo $(LIBDIR)/libgodwit.so > $(DESTDIR)$(VENDORS)/godwit.icd
 	install -m 644 bin/man/*.1 $(DESTDIR)$(DATADIR)/man/man1
-	install -m 644 LICENSE README.md CHANGELOG.md $(DESTDIR)$(DATADIR)/doc/godwit
+	install -m 644 LICENSE bin/LICENCES README.md CHANGELOG.md $(DESTDIR)$(DATADIR)/doc/godwit
 	bin/godwit completion bash > $(DESTDIR)$(DATADIR)/bash-completion/completions/godwit
 	bin/godwit completion zsh > $(DESTDIR)$(DATADIR)/zsh/site-functions/_godwit
 	bin/godwit completion fish > $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/godwit.fish

@@ -45,6 +45,9 @@ var pageCSS string
 //go:embed page.js
 var pageJS string
 
+//go:embed uplot/LICENSE
+var uplotLicence string
+
 //go:embed uplot/uPlot.iife.min.js
 var uplotJS string
 
@@ -68,7 +71,7 @@ func Write(w io.Writer, p Page) error {
 		CSS      template.CSS
 		JS, Data template.JS
 		Rows     []int
-	}{p, template.CSS(uplotCSS + pageCSS), template.JS(uplotJS + "\n" + pageJS), template.JS(data), make([]int, min(len(p.Columns[0].Values), shownRows))}) //nolint:gosec // our own script and uPlot; json.Marshal escapes <, > and &
+	}{p, template.CSS(uplotCSS + pageCSS), template.JS("/* uPlot:\n" + uplotLicence + "*/\n" + uplotJS + "\n" + pageJS), template.JS(data), make([]int, min(len(p.Columns[0].Values), shownRows))}) //nolint:gosec // our own script and uPlot; json.Marshal escapes <, > and &
 }
 
 // shownRows is how many rows the page's table has, at most.

@@ -42,6 +42,7 @@ func TestWhatIsNotGivenIsChosen(t *testing.T) {
 	require.Contains(t, out.String(), `"by":["schedule"]`)
 	require.Contains(t, out.String(), "A &lt;study&gt;")
 	require.NotRegexp(t, `(?i)<link|src=|@import|fetch\(|XMLHttpRequest|import\(`, out.String(), "no network, no other file")
+	require.Contains(t, out.String(), "Copyright (c) 2022 Leon Sorokin", "uPlot's licence asks for it")
 	require.Less(t, out.Len(), 100_000)
 	require.Equal(t, 8, strings.Count(out.String(), "<td>ring</td>")+strings.Count(out.String(), "<td>all</td>"), "the table needs no script")
 }

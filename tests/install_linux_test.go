@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"debug/buildinfo"
 	"encoding/json"
 	"io/fs"
 	"os"
@@ -61,6 +62,22 @@ func TestWhatIsInstalledWorksForOthers(t *testing.T) {
 	vendor, err := os.ReadFile(filepath.Join(usr, "share/godwit/vendors/godwit.icd"))
 	require.NoError(t, err)
 	require.Equal(t, "/usr/lib/libgodwit.so\n", string(vendor), "where it will be, without DESTDIR")
+	licences, err := os.ReadFile(filepath.Join(usr, "share/doc/godwit/LICENCES"))
+	require.NoError(t, err)
+	info, err := buildinfo.ReadFile(godwit)
+	require.NoError(t, err)
+	require.NotEmpty(t, info.Deps)
+	for _, d := range info.Deps {
+		require.Contains(t, string(licences), d.Path+" "+d.Version+"\n===")
+	}
+	require.Contains(t, string(licences), "uPlot")
+	here, err := filepath.Abs("..")
+	require.NoError(t, err)
+	for _, file := range []string{godwit, filepath.Join(usr, "lib", "libgodwit.so")} {
+		binary, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NotContains(t, string(binary), here+"/", "%s names the folder where it was built", file)
+	}
 
 	mk("uninstall")
 	var left []string
