@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"godwit/mem"
 )
@@ -134,40 +135,54 @@ func checkLaunch(cmd *Command, info *Info) error {
 		return fmt.Errorf("launch without a kernel: %w", mem.ErrInvalidKernel)
 	}
 	name := cmd.Kernel.Name()
-	if cmd.Dims < 1 || cmd.Dims > 3 {
-		return fmt.Errorf("kernel %s: %d dimensions: there are 1 to 3: %w", name, cmd.Dims, mem.ErrWorkDimension)
-	}
-	items, all := uint64(1), uint64(1)
-	for d := range cmd.Dims {
-		global, local := cmd.Global[d], cmd.Local[d]
-		if global == 0 {
-			return fmt.Errorf("kernel %s: global size 0 in dimension %d: it must be at least 1: %w", name, d, mem.ErrGlobalSize)
-		}
-		if (local == 0) != (cmd.Local[0] == 0) {
-			return fmt.Errorf("kernel %s: local size %v: give all dimensions or none: %w", name, cmd.Local, mem.ErrWorkGroupSize)
-		}
-		if local != 0 && global%local != 0 {
-			return fmt.Errorf("kernel %s: local size %d does not divide the global size %d in dimension %d: %w",
-				name, local, global, d, mem.ErrWorkGroupSize)
-		}
-		if most := info.MaxWorkItems[d]; most != 0 && local > most {
-			return fmt.Errorf("kernel %s: local size %d in dimension %d: this device takes %d: %w", name, local, d, most, mem.ErrWorkItemSize)
-		}
-		if _, ok := mulAdd(global, 1, cmd.Offset[d]); !ok || global > math.MaxInt64 || cmd.Offset[d] > math.MaxInt64-global {
-			return fmt.Errorf("kernel %s: offset %d + global size %d does not fit: %w", name, cmd.Offset[d], global, mem.ErrGlobalSize)
-		}
-		var ok bool
-		if all, ok = mulAdd(all, global, 0); !ok || all > math.MaxInt64 {
-			return fmt.Errorf("kernel %s: %v work-items do not fit 63 bits: %w", name, cmd.Global[:cmd.Dims], mem.ErrGlobalSize)
-		}
-		if items, ok = mulAdd(items, max(local, 1), 0); !ok {
-			return fmt.Errorf("kernel %s: local size %v overflows: %w", name, cmd.Local, mem.ErrWorkGroupSize)
-		}
-	}
-	if most := info.MaxWorkGroup; most != 0 && items > most {
-		return fmt.Errorf("kernel %s: work-groups of %d work-items: this device takes %d: %w", name, items, most, mem.ErrWorkGroupSize)
+	if err := CheckSpace(cmd.Dims, &cmd.Offset, &cmd.Global, &cmd.Local, info); err != nil {
+		return fmt.Errorf("kernel %s: %w", name, err)
 	}
 	return checkArgs(name, cmd.Args, cmd.Kernel.Args(), info)
+}
+
+// CheckSpace tests the index space of a launch against OpenCL's rules and a device's limits.
+// Of offset, global and local the first dims elements count; a local of zeros is the driver's
+// choice. It fails with mem.ErrWorkDimension, mem.ErrGlobalSize, mem.ErrGlobalOffset,
+// mem.ErrWorkGroupSize or mem.ErrWorkItemSize.
+func CheckSpace(dims int, offset, global, local *[3]uint64, info *Info) error {
+	if dims < 1 || dims > 3 {
+		return fmt.Errorf("%d dimensions: there are 1 to 3: %w", dims, mem.ErrWorkDimension)
+	}
+	size, items, groups := uint64(1), uint64(1), uint64(1)
+	for d := range dims {
+		g, l := global[d], local[d]
+		if g == 0 {
+			return fmt.Errorf("global size 0 in dimension %d: it must be at least 1: %w", d, mem.ErrGlobalSize)
+		}
+		if offset[d] > math.MaxInt64-min(g, math.MaxInt64) {
+			return fmt.Errorf("offset %d + global size %d in dimension %d overflows 63 bits: %w", offset[d], g, d, mem.ErrGlobalOffset)
+		}
+		var ok bool
+		if items, ok = mulAdd(items, g, 0); !ok || items > math.MaxInt64 {
+			return fmt.Errorf("%v work-items do not fit 63 bits: %w", slices.Clone(global[:dims]), mem.ErrGlobalSize)
+		}
+		if (l == 0) != (local[0] == 0) {
+			return fmt.Errorf("work-group size %v: give all dimensions or none: %w", slices.Clone(local[:dims]), mem.ErrWorkGroupSize)
+		}
+		if l == 0 {
+			continue
+		}
+		if g%l != 0 {
+			return fmt.Errorf("work-group size %d in dimension %d: it must divide the global size %d: %w", l, d, g, mem.ErrWorkGroupSize)
+		}
+		if most := info.MaxWorkItems[d]; most != 0 && l > most {
+			return fmt.Errorf("work-group size %d in dimension %d: the device takes %d: %w", l, d, most, mem.ErrWorkItemSize)
+		}
+		size, groups = size*l, groups*(g/l) // at most items
+	}
+	if most := info.MaxWorkGroup; most != 0 && size > most {
+		return fmt.Errorf("work-groups of %d work-items: the device takes %d: %w", size, most, mem.ErrWorkGroupSize)
+	}
+	if most := info.MaxGroups; most != 0 && local[0] != 0 && groups > most {
+		return fmt.Errorf("%d work-groups: the device takes %d: %w", groups, most, mem.ErrGlobalSize)
+	}
+	return nil
 }
 
 func checkArgs(name string, args []Arg, want []ArgInfo, info *Info) error {

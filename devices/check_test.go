@@ -21,7 +21,7 @@ func TestALocalSizeTooWideInOneDimensionIsAnInvalidWorkItemSize(t *testing.T) {
 	require.NoError(t, launch([3]uint64{4, 16, 1}))
 	err := launch([3]uint64{1, 32, 1})
 	require.Equal(t, mem.InvalidWorkItemSize, mem.StatusOf(err), "%v", err)
-	require.ErrorContains(t, err, "local size 32 in dimension 1")
+	require.ErrorContains(t, err, "work-group size 32 in dimension 1")
 	err = launch([3]uint64{64, 16, 1})
 	require.Equal(t, mem.InvalidWorkGroupSize, mem.StatusOf(err), "%v", err)
 }

@@ -33,7 +33,7 @@
 //     Go must not take that for a pointer; other pointers are unsafe.Pointer;
 //     (but see integers in gen.go); cl_uint is uint32, cl_int int32, size_t uint64, bit fields uint64. Every
 //     parameter has a name. It is not called once the process is exiting. Or
-//   - a C function gwc_clFoo in a .c file here; or, where there is neither,
+//   - a C function gwn_clFoo in a .c file here, with GW_IN_GO before what it calls of Go; or, where there is neither,
 //   - an error: gen.go's table missing says which.
 //
 // A kind of object is a Go type with a destroy method and a table of it

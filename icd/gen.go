@@ -3,10 +3,10 @@
 // Gen writes table.c, the dispatch table of the ICD, from the declarations in
 // CL/cl_icd.h and the functions that this directory exports.
 //
-// For an entry clFoo the table holds, in this order of preference, the C
-// function gwc_clFoo of a .c file here; a generated function that calls the Go
-// function gwFoo (found by its "//export gwFoo" in a .go file here) unless the
-// process is exiting; a generated function that answers an OpenCL error.
+// For an entry clFoo the table holds a generated function gwc_clFoo. Unless the process
+// is exiting or a fork's child it calls, in this order of preference, the C function
+// gwn_clFoo of a .c file here; the Go function gwFoo (found by its "//export gwFoo" in a
+// .go file here). Where there is neither it answers an OpenCL error.
 package main
 
 import (
@@ -33,7 +33,7 @@ var (
 	field    = regexp.MustCompile(`cl_api_(\w+)\s+(\w+);`)
 	alias    = regexp.MustCompile(`typedef\s+cl_api_(\w+)\s+cl_api_(\w+)\s*;`)
 	exported = regexp.MustCompile(`(?m)^//export gw([A-Z]\w*)`)
-	inC      = regexp.MustCompile(`\bgwc_(cl\w+)\(`)
+	inC      = regexp.MustCompile(`\bgwn_(cl\w+)\(`)
 	callback = regexp.MustCompile(`\(\s*CL_CALLBACK\s*\*\s*(\w*)\s*\)`)
 )
 
@@ -94,10 +94,10 @@ func main() {
 		short := strings.TrimPrefix(e[2], "cl")
 		switch {
 		case cFuncs[e[2]]:
-			f.declare(&out)
+			f.callC(&out)
 			there = append(there, e[2])
 		case goFuncs[short] && typed:
-			f.enter(&out, short)
+			f.callGo(&out, short)
 			there = append(there, e[2])
 		default:
 			f.name = e[2]
@@ -255,7 +255,7 @@ func calledInC(text string) bool {
 	return false
 }
 
-func (f *function) signature(out *bytes.Buffer, static string) {
+func (f *function) signature(out *bytes.Buffer, before string) {
 	var decls []string
 	for _, p := range f.params {
 		decls = append(decls, p.decl)
@@ -263,12 +263,31 @@ func (f *function) signature(out *bytes.Buffer, static string) {
 	if decls == nil {
 		decls = []string{"void"}
 	}
-	fmt.Fprintf(out, "%s%s gwc_%s(%s)", static, f.result, f.name, strings.Join(decls, ", "))
+	fmt.Fprintf(out, "%s%s(%s)", before, f.name, strings.Join(decls, ", "))
 }
 
-func (f *function) declare(out *bytes.Buffer) {
-	f.signature(out, "\nGW_HIDDEN ")
+// callC is a function that calls C.
+func (f *function) callC(out *bytes.Buffer) {
+	f.signature(out, "\nGW_HIDDEN "+f.result+" gwn_")
 	fmt.Fprint(out, ";\n")
+	var args []string
+	for _, p := range f.params {
+		args = append(args, p.name)
+	}
+	f.guarded(out, fmt.Sprintf("return gwn_%s(%s);", f.name, strings.Join(args, ", ")))
+}
+
+// guarded is a function that does something unless the process has ended.
+func (f *function) guarded(out *bytes.Buffer, does string) {
+	code := "CL_OUT_OF_RESOURCES"
+	switch {
+	case strings.HasPrefix(f.name, "clRelease"):
+		code = "CL_SUCCESS" // as a destructor that runs at exit wants it
+	case f.name == "clFlush" || f.name == "clFinish":
+		code = "gw_drained()"
+	}
+	f.signature(out, "\nstatic "+f.result+" gwc_")
+	fmt.Fprintf(out, "\n{\n\tif (gw_over()) %s\n\t%s\n}\n", f.fails(code), does)
 }
 
 // fails is what a function does that answers an error.
@@ -287,9 +306,8 @@ func (f *function) fails(code string) string {
 	return "return NULL;"
 }
 
-// enter is a function that calls Go.
-func (f *function) enter(out *bytes.Buffer, short string) {
-	f.signature(out, "\nstatic ")
+// callGo is a function that calls Go.
+func (f *function) callGo(out *bytes.Buffer, short string) {
 	var args []string
 	for _, p := range f.params {
 		switch {
@@ -303,15 +321,11 @@ func (f *function) enter(out *bytes.Buffer, short string) {
 			args = append(args, p.name)
 		}
 	}
-	code := "CL_OUT_OF_RESOURCES"
-	if strings.HasPrefix(f.name, "clRelease") || f.name == "clFlush" || f.name == "clFinish" {
-		code = "CL_SUCCESS" // as a destructor that runs at exit wants it
-	}
 	cast, call := "return ("+f.result+")", fmt.Sprintf("gw%s(%s)", short, strings.Join(args, ", "))
 	if f.result == "void" {
 		cast = ""
 	}
-	fmt.Fprintf(out, "\n{\n\tif (gw_over()) %s\n\t%s%s;\n}\n", f.fails(code), cast, call)
+	f.guarded(out, "GW_IN_GO;\n\t"+cast+call+";")
 }
 
 // stub is a function that answers an error.
@@ -324,7 +338,7 @@ func (f *function) stub(out *bytes.Buffer, typed bool) {
 		fmt.Fprintf(out, "\nstatic cl_int gwc_%s(void) { return %s; }\n", f.name, code)
 		return
 	}
-	f.signature(out, "\nstatic ")
+	f.signature(out, "\nstatic "+f.result+" gwc_")
 	if len(f.params) > 0 && missing[f.name] == "" {
 		if k, ok := kinds[f.params[0].typ]; ok {
 			fmt.Fprintf(out, "\n{\n\tif (!gw_is(a0, %s)) %s\n\t%s\n}\n", k[0], f.fails(k[1]), f.fails(code))

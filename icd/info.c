@@ -21,11 +21,11 @@ static cl_int answer(const void *value, size_t size, size_t room, void *out, siz
 #define ANSWER(v) answer(&(v), sizeof(v), room, out, size_ret)
 
 // A buffer's info: size, flags, context, parent, origin.
-GW_HIDDEN cl_int gwc_clGetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room, void *out, size_t *size_ret);
-GW_HIDDEN cl_int gwc_clGetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room, void *out, size_t *size_ret)
+GW_HIDDEN cl_int gwn_clGetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room, void *out, size_t *size_ret);
+GW_HIDDEN cl_int gwn_clGetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room, void *out, size_t *size_ret)
 {
 	const gw_object *o = (const gw_object *)m;
-	if (!gw_is(m, GW_MEM) || gw_over())
+	if (!gw_is(m, GW_MEM))
 		return CL_INVALID_MEM_OBJECT;
 	cl_mem_object_type type = CL_MEM_OBJECT_BUFFER;
 	cl_uint refs = (cl_uint)__atomic_load_n(&o->refs, __ATOMIC_RELAXED);
@@ -38,15 +38,16 @@ GW_HIDDEN cl_int gwc_clGetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room,
 	case CL_MEM_OFFSET: return ANSWER(o->info[4]);
 	case CL_MEM_REFERENCE_COUNT: return ANSWER(refs);
 	}
+	GW_IN_GO;
 	return gwGetMemObjectInfo((GoUintptr)m, what, room, out, size_ret);
 }
 
 // An event's info: context, queue, command.
-GW_HIDDEN cl_int gwc_clGetEventInfo(cl_event e, cl_event_info what, size_t room, void *out, size_t *size_ret);
-GW_HIDDEN cl_int gwc_clGetEventInfo(cl_event e, cl_event_info what, size_t room, void *out, size_t *size_ret)
+GW_HIDDEN cl_int gwn_clGetEventInfo(cl_event e, cl_event_info what, size_t room, void *out, size_t *size_ret);
+GW_HIDDEN cl_int gwn_clGetEventInfo(cl_event e, cl_event_info what, size_t room, void *out, size_t *size_ret)
 {
 	const gw_object *o = (const gw_object *)e;
-	if (!gw_is(e, GW_EVENT) || gw_over())
+	if (!gw_is(e, GW_EVENT))
 		return CL_INVALID_EVENT;
 	cl_uint refs = (cl_uint)__atomic_load_n(&o->refs, __ATOMIC_RELAXED);
 	cl_command_type command = (cl_command_type)o->info[2];
@@ -56,15 +57,16 @@ GW_HIDDEN cl_int gwc_clGetEventInfo(cl_event e, cl_event_info what, size_t room,
 	case CL_EVENT_COMMAND_TYPE: return ANSWER(command);
 	case CL_EVENT_REFERENCE_COUNT: return ANSWER(refs);
 	}
+	GW_IN_GO;
 	return gwGetEventInfo((GoUintptr)e, what, room, out, size_ret);
 }
 
 cl_int gw_mem_info(uintptr_t m, uint32_t what, size_t room, void *out, size_t *size_ret)
 {
-	return gwc_clGetMemObjectInfo((cl_mem)m, what, room, out, size_ret);
+	return gwn_clGetMemObjectInfo((cl_mem)m, what, room, out, size_ret);
 }
 
 cl_int gw_event_info(uintptr_t e, uint32_t what, size_t room, void *out, size_t *size_ret)
 {
-	return gwc_clGetEventInfo((cl_event)e, what, room, out, size_ret);
+	return gwn_clGetEventInfo((cl_event)e, what, room, out, size_ret);
 }

@@ -58,8 +58,21 @@ static inline int gw_is(const void *handle, uint32_t kind)
 
 // gw_over says that the process is exiting or a fork's child: nothing may be
 // called any more, neither Go nor the backing library.
+enum { GW_RUNNING, GW_EXITING, GW_FORKED };
 GW_HIDDEN extern int gw_ended;
 static inline int gw_over(void) { return __builtin_expect(__atomic_load_n(&gw_ended, __ATOMIC_RELAXED), 0); }
+// gw_drained is what clFlush and clFinish answer then. A process that exits has waited for
+// its commands; in a fork's child nothing runs them.
+static inline cl_int gw_drained(void)
+{
+	return __atomic_load_n(&gw_ended, __ATOMIC_RELAXED) == GW_EXITING ? CL_SUCCESS : CL_OUT_OF_RESOURCES;
+}
+
+// GW_IN_GO stands before a call into Go: to the end of the block the thread has a signal
+// stack that Go can rely on. See sigstack.c.
+#define GW_IN_GO __attribute__((cleanup(gw_leave_go))) stack_t programs_stack = gw_enter_go()
+GW_HIDDEN stack_t gw_enter_go(void);
+GW_HIDDEN void gw_leave_go(const stack_t *programs);
 
 // gw_share_signals lets a program's handlers live beside the Go runtime's.
 GW_HIDDEN void gw_share_signals(void);

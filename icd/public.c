@@ -14,7 +14,7 @@ int gw_ended;
 
 // A fork's child has one thread and none of Go's: nothing works there, and an
 // exec or _exit is all that it may do.
-static void in_child(void) { __atomic_store_n(&gw_ended, 1, __ATOMIC_RELAXED); }
+static void in_child(void) { __atomic_store_n(&gw_ended, GW_FORKED, __ATOMIC_RELAXED); }
 
 static void begin(void)
 {
@@ -26,37 +26,38 @@ static void begin(void)
 // The end of the process; see devices/opencl/gate.c. It is called several times.
 void gw_at_exit(void)
 {
-	if (__atomic_exchange_n(&gw_ended, 1, __ATOMIC_ACQ_REL) == 0)
-		gwOnExit();
+	int running = GW_RUNNING;
+	if (!__atomic_compare_exchange_n(&gw_ended, &running, GW_EXITING, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return;
+	GW_IN_GO;
+	gwOnExit();
 }
 
 PUBLIC cl_int CL_API_CALL clIcdGetPlatformIDsKHR(cl_uint n, cl_platform_id *platforms, cl_uint *num)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, begin);
 	if (gw_over())
 		return CL_PLATFORM_NOT_FOUND_KHR;
-	// The first call starts the library underneath, and its threads. LLVM then gives this
-	// thread a stack for signals in place of the program's, where it finds that too small.
-	sigset_t blocked;
-	stack_t programs, now;
-	int known = sigaltstack(NULL, &programs) == 0 && !(programs.ss_flags & (SS_DISABLE | SS_ONSTACK));
+	GW_IN_GO;
+	pthread_once(&once, begin);
+	sigset_t blocked; // by the threads that the library underneath starts with this
 	gw_block_signals(&blocked);
 	cl_int err = gwGetPlatformIDs(n, platforms, num);
 	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
-	if (known && sigaltstack(NULL, &now) == 0 && now.ss_sp != programs.ss_sp)
-		sigaltstack(&programs, NULL);
 	return err;
 }
 
 // cl_pocl_content_size, whose function has no place in the dispatch table.
 static cl_int CL_API_CALL set_content_size_buffer(cl_mem buffer, cl_mem size)
 {
-	return gw_over() ? CL_OUT_OF_RESOURCES : gwSetContentSizeBuffer((GoUintptr)buffer, (GoUintptr)size);
+	if (gw_over())
+		return CL_OUT_OF_RESOURCES;
+	GW_IN_GO;
+	return gwSetContentSizeBuffer((GoUintptr)buffer, (GoUintptr)size);
 }
 
-GW_HIDDEN void *gwc_clGetExtensionFunctionAddress(const char *name);
-GW_HIDDEN void *gwc_clGetExtensionFunctionAddress(const char *name)
+GW_HIDDEN void *gwn_clGetExtensionFunctionAddress(const char *name);
+GW_HIDDEN void *gwn_clGetExtensionFunctionAddress(const char *name)
 {
 	if (!name)
 		return NULL;
@@ -72,10 +73,10 @@ GW_HIDDEN void *gwc_clGetExtensionFunctionAddress(const char *name)
 	return NULL;
 }
 
-PUBLIC void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) { return gwc_clGetExtensionFunctionAddress(name); }
+PUBLIC void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) { return gwn_clGetExtensionFunctionAddress(name); }
 
-GW_HIDDEN void *gwc_clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name);
-GW_HIDDEN void *gwc_clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name)
+GW_HIDDEN void *gwn_clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name);
+GW_HIDDEN void *gwn_clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name)
 {
-	return gw_is(p, GW_PLATFORM) ? gwc_clGetExtensionFunctionAddress(name) : NULL;
+	return gw_is(p, GW_PLATFORM) ? gwn_clGetExtensionFunctionAddress(name) : NULL;
 }

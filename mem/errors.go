@@ -119,6 +119,7 @@ var (
 	ErrWorkGroupSize = Sentinel("invalid work-group size", InvalidWorkGroupSize)
 	ErrWorkItemSize  = Sentinel("invalid work-item size", InvalidWorkItemSize)
 	ErrGlobalSize    = Sentinel("invalid global work size", InvalidGlobalWorkSize)
+	ErrGlobalOffset  = Sentinel("invalid global offset", InvalidGlobalOffset)
 	ErrWorkDimension = Sentinel("invalid work dimension", InvalidWorkDimension)
 	// ErrClosed: the object was closed or released before this call.
 	ErrClosed = Sentinel("already closed", InvalidOperation)

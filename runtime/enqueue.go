@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -295,7 +294,7 @@ func (q *Queue) EnqueueLaunch(ctx context.Context, l Launch, wait ...Event) (Eve
 // Errors of launches, beside those of package mem.
 var (
 	ErrWorkItemSize = mem.ErrWorkItemSize
-	ErrGlobalOffset = mem.Sentinel("invalid global offset", mem.InvalidGlobalOffset)
+	ErrGlobalOffset = mem.ErrGlobalOffset
 )
 
 func (q *Queue) checkLaunch(l *Launch) error {
@@ -365,33 +364,16 @@ func (l *Launch) checkSpace(info *devices.Info) error {
 	if l.Offset != nil && len(l.Offset) != n {
 		return fmt.Errorf("offset in %d dimensions, index space in %d: %w", len(l.Offset), n, ErrGlobalOffset)
 	}
-	group := uint64(1)
-	for d, g := range l.Global {
-		if g == 0 {
-			return fmt.Errorf("global size 0 in dimension %d: %w", d, mem.ErrGlobalSize)
+	var offset, global, local [3]uint64
+	copy(offset[:], l.Offset)
+	copy(global[:], l.Global)
+	copy(local[:], l.Local)
+	for d, w := range l.Local {
+		if w == 0 {
+			return fmt.Errorf("work-group size 0 in dimension %d: it must be at least 1: %w", d, mem.ErrWorkGroupSize)
 		}
-		if l.Offset != nil && l.Offset[d] > math.MaxUint64-g {
-			return fmt.Errorf("offset %d + global size %d in dimension %d overflows: %w", l.Offset[d], g, d, ErrGlobalOffset)
-		}
-		if l.Local == nil {
-			continue
-		}
-		w := l.Local[d]
-		if w == 0 || g%w != 0 {
-			return fmt.Errorf("work-group size %d in dimension %d: it must divide the global size %d: %w", w, d, g, mem.ErrWorkGroupSize)
-		}
-		if m := info.MaxWorkItems[d]; m != 0 && w > m {
-			return fmt.Errorf("work-group size %d in dimension %d: the device takes %d: %w", w, d, m, ErrWorkItemSize)
-		}
-		if w > math.MaxUint64/group {
-			return fmt.Errorf("work-group size %d in dimension %d makes the work-group overflow: %w", w, d, mem.ErrWorkGroupSize)
-		}
-		group *= w
 	}
-	if info.MaxWorkGroup != 0 && group > info.MaxWorkGroup {
-		return fmt.Errorf("work-group of %d work-items: the device takes %d: %w", group, info.MaxWorkGroup, mem.ErrWorkGroupSize)
-	}
-	return nil
+	return devices.CheckSpace(n, &offset, &global, &local, info)
 }
 
 // MigrateFlags say what EnqueueMigrate does.

@@ -30,6 +30,37 @@ func launching(t *testing.T, n int, params map[string]string) ([]*Device, []devi
 	return devs, ms
 }
 
+func TestLaunchesOfMoreGroupsThanPoCLCountsAreRefused(t *testing.T) {
+	devs, ms := launching(t, 1, nil)
+	if !devs[0].host.quirks.groups32 {
+		t.Skip("this platform counts them")
+	}
+	q, err := devs[0].NewQueue(devices.QueueOptions{Name: "q"})
+	require.NoError(t, err)
+	b := zeroed(t, devs[0], q.(*Queue))
+	defer func() { require.NoError(t, q.Close()) }()
+	for _, c := range []struct {
+		global, local [3]uint64
+		refused       bool
+	}{
+		{[3]uint64{1 << 32}, [3]uint64{1}, true},
+		{[3]uint64{1 << 17, 1 << 16}, [3]uint64{2, 1}, true},
+		{[3]uint64{64, 64}, [3]uint64{2, 1}, false},
+	} {
+		cmd := step(t, ms[0], b, 1)
+		cmd.Dims, cmd.Global, cmd.Local = 2, c.global, c.local
+		cmd.Global[1], cmd.Local[1] = max(cmd.Global[1], 1), max(cmd.Local[1], 1)
+		p, err := q.Submit(cmd, nil)
+		if c.refused {
+			require.ErrorIs(t, err, mem.ErrGlobalSize)
+			require.ErrorContains(t, err, "the device takes 4294967295")
+			continue
+		}
+		require.NoError(t, err)
+		blocked(t, q.(*Queue), p)
+	}
+}
+
 // blocked waits as who may block its thread.
 func blocked(t testing.TB, q *Queue, p mem.Point) {
 	t.Helper()

@@ -5,6 +5,7 @@ package opencl
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,6 +176,9 @@ func describe(platform string, h ocl.DeviceID) devices.Info {
 	}
 	for i, items := 0, h.Info(infoMaxItems); i < 3 && 8*i+8 <= len(items); i++ {
 		in.MaxWorkItems[i] = binary.NativeEndian.Uint64(items[8*i:])
+	}
+	if quirksOf(platform).groups32 {
+		in.MaxGroups = math.MaxUint32
 	}
 	in.FP16 = slices.Contains(in.Extensions, "cl_khr_fp16")
 	in.SVM = svmCaps(in.Type, h.Uint(infoSVM))

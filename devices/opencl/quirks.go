@@ -44,6 +44,10 @@ type quirks struct {
 	// subRectsCrash: a rectangle between two sub-buffers crashes. It is copied by rows.
 	// Seen: PoCL 3.1. Test: TestConformance.
 	subRectsCrash bool
+	// groups32: work-groups are counted in 32 bits; a launch of a multiple of 2^32 divides by
+	// zero and ends the process. More than fit are refused.
+	// Seen: PoCL 3.1. Test: TestLaunchesOfMoreGroupsThanPoCLCountsAreRefused.
+	groups32 bool
 	// crowdsBreak: with several GPUs, threads that enqueue commands while others set
 	// arguments, or release events or kernels, break a list of the library's; it crashes in the
 	// release of a sub-buffer, perhaps much later. All these calls exclude each other
@@ -99,7 +103,7 @@ func quirksOf(platform string) quirks {
 	case strings.Contains(platform, "NVIDIA"):
 		return quirks{startsAtOnce: true, takesBytesAtEnqueue: true, slowCallbacks: true, slowEvents: true, failedWaitsKeepOrder: true, crowdsBreak: true, windows: true}
 	case strings.Contains(platform, "Portable Computing Language"):
-		return quirks{subRectsCrash: true}
+		return quirks{subRectsCrash: true, groups32: true}
 	case strings.Contains(platform, "Oclgrind"):
 		return quirks{oneThread: true, checks: os.Getenv("OCLGRIND_UNINITIALIZED") == "1"} // as Oclgrind reads it
 	}

@@ -5,6 +5,7 @@ package icd_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -133,6 +134,29 @@ func TestAProgramKeepsItsSignalHandlers(t *testing.T) {
 		// An empty cache: LLVM, which has handlers too, compiles.
 		r := on(n, "POCL_CACHE_DIR="+t.TempDir()).run(t, time.Minute, "", compile(t, "signals"), "Godwit")
 		require.True(t, r.ok(), "%v", r)
+	}
+}
+
+func TestSignalsFindAStackWhateverThreadsDoToTheirs(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		for range 3 {
+			r := on(n).run(t, time.Minute, "", compile(t, "sigstack"), "Godwit")
+			require.True(t, r.ok(), "%v", r)
+			require.Regexp(t, `(?m)^OK$`, r.out)
+		}
+	}
+}
+
+// Rust gives each thread a signal stack, and takes it away before the thread's last destructors run.
+func TestRustProgramsWithThreads(t *testing.T) {
+	need(t, "rustc")
+	program := filepath.Join(t.TempDir(), "threads")
+	text, err := exec.Command("rustc", "--edition", "2021", "-O", "-o", program, filepath.Join("testdata", "threads.rs")).CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	for _, n := range []int{1, 3} {
+		r := on(n).run(t, time.Minute, "", program, "Godwit")
+		require.True(t, r.ok(), "%v", r)
+		require.Regexp(t, `(?m)^OK$`, r.out)
 	}
 }
 

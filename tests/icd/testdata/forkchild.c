@@ -27,6 +27,25 @@ static void reap(pid_t child, const char *how)
 	exit(1);
 }
 
+/* In a child nothing works and nothing waits, and says so, but that releases succeed. */
+static void refused(struct house *h, cl_mem m)
+{
+	cl_uint word;
+	cl_event e;
+	cl_int err;
+	CHECK(clFinish(h->q[0]) == CL_OUT_OF_RESOURCES);
+	CHECK(clFlush(h->q[0]) == CL_OUT_OF_RESOURCES);
+	CHECK(clEnqueueMarkerWithWaitList(h->q[0], 0, NULL, &e) == CL_OUT_OF_RESOURCES);
+	CHECK(clEnqueueReadBuffer(h->q[0], m, CL_TRUE, 0, sizeof word, &word, 0, NULL, NULL) == CL_OUT_OF_RESOURCES);
+	CHECK(clGetMemObjectInfo(m, CL_MEM_REFERENCE_COUNT, sizeof word, &word, NULL) != CL_SUCCESS);
+	CHECK(clRetainMemObject(m) != CL_SUCCESS);
+	CHECK(!clCreateBuffer(h->ctx, 0, 64, NULL, &err) && err != CL_SUCCESS);
+	CHECK(clGetDeviceIDs(NULL, CL_DEVICE_TYPE_ALL, 0, NULL, &word) != CL_SUCCESS);
+	CHECK(clReleaseMemObject(m) == CL_SUCCESS);
+	CHECK(clReleaseCommandQueue(h->q[0]) == CL_SUCCESS);
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	enum { N = 1 << 20 };
@@ -47,6 +66,11 @@ int main(int argc, char **argv)
 		if (child == 0)
 			exit(0); /* runs what was registered with atexit */
 		reap(child, "exit");
+		child = fork();
+		CHECK(child >= 0);
+		if (child == 0)
+			refused(h, m);
+		reap(child, "_exit after calls");
 		child = fork();
 		CHECK(child >= 0);
 		if (child == 0) {
