@@ -93,6 +93,7 @@ func (d *Device) shut() error {
 		return fmt.Errorf("device %s: %w", d.name, mem.ErrClosed)
 	}
 	d.host.dropRoutes(d)
+	d.host.dropViews(d)
 	err := errors.Join(d.memory.Close(), d.pinned.Close())
 	d.store.close()
 	d.closeLandings()

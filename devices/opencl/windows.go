@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"syscall"
@@ -202,8 +203,37 @@ func (d *Device) Connected(other devices.Device) error {
 // useWindows has slabs made in windows from now on.
 func (s *store) useWindows(e *nvlink.Engine, gpu int) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.engine, s.gpu = e, gpu
+	s.mu.Unlock()
+	h := s.dev.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.windowed == nil {
+		h.windowed = make(map[*store]bool)
+	}
+	h.windowed[s] = true
+}
+
+// dropViews gives up what a device that closes has of the windows of others, which it alone could use.
+func (h *host) dropViews(by *Device) {
+	h.mu.Lock()
+	delete(h.windowed, by.store)
+	stores := slices.Collect(maps.Keys(h.windowed))
+	h.mu.Unlock()
+	for _, s := range stores {
+		s.sharing.Lock()
+		s.mu.Lock()
+		for _, sl := range s.slabs {
+			sl.views = slices.DeleteFunc(sl.views, func(v view) bool {
+				if v.by == by {
+					ocl.ReleaseMems(v.mem)
+				}
+				return v.by == by
+			})
+		}
+		s.mu.Unlock()
+		s.sharing.Unlock()
+	}
 }
 
 // createWindow makes a cl_mem of at least size bytes in a window; nil where it cannot be.

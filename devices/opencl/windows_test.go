@@ -163,6 +163,43 @@ func TestBlocksAreMadeWhileAWindowIsImported(t *testing.T) {
 	require.True(t, devs[0].InWindow(c))
 }
 
+// A device that is opened again and again leaves nothing behind in those that stay open.
+func TestViewsEndWithTheDeviceThatHadThem(t *testing.T) {
+	if inWindows(t) == nil {
+		return
+	}
+	params := map[string]string{"bus": "on", "slab": "4194304"}
+	devs := open(t, 1, params)
+	s, b := devs[0].store, mem.Block{}
+	var held Counts
+	for i := range 5 {
+		again, err := devices.Open(t.Context(), "opencl", devices.Config{Params: onPlatform(params)})
+		require.NoError(t, err)
+		peer := again[1].(*Device)
+		for _, d := range append(again[2:], again[0]) {
+			require.NoError(t, d.Close())
+		}
+		require.NoError(t, devs[0].Windows(t.Context(), peer))
+		require.NoError(t, peer.Connect(t.Context(), devs[0]))
+		if i == 0 {
+			b = alloc(t, devs[0], 1<<20)
+			require.True(t, devs[0].InWindow(b))
+		}
+		require.NoError(t, devs[0].Share(b, peer))
+		sl, _ := s.slabOf(b.Addr)
+		require.Len(t, sl.views, 1)
+		require.NoError(t, peer.Close())
+		require.Empty(t, sl.views)
+		created, released := Objects()
+		created.Buffers -= released.Buffers
+		if i == 0 {
+			held = created
+		}
+		require.Equal(t, held.Buffers, created.Buffers)
+	}
+	require.NoError(t, devs[0].Memory().Check())
+}
+
 func TestAHopWaitsForWhatItWasGivenAndFailsWithIt(t *testing.T) {
 	fake := inWindows(t)
 	if fake == nil {
