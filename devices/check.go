@@ -149,7 +149,7 @@ func CheckSpace(dims int, offset, global, local *[3]uint64, info *Info) error {
 	if dims < 1 || dims > 3 {
 		return fmt.Errorf("%d dimensions: there are 1 to 3: %w", dims, mem.ErrWorkDimension)
 	}
-	size, items, groups := uint64(1), uint64(1), uint64(1)
+	size, items := uint64(1), uint64(1)
 	for d := range dims {
 		g, l := global[d], local[d]
 		if g == 0 {
@@ -174,15 +174,43 @@ func CheckSpace(dims int, offset, global, local *[3]uint64, info *Info) error {
 		if most := info.MaxWorkItems[d]; most != 0 && l > most {
 			return fmt.Errorf("work-group size %d in dimension %d: the device takes %d: %w", l, d, most, mem.ErrWorkItemSize)
 		}
-		size, groups = size*l, groups*(g/l) // at most items
+		size *= l // at most items
 	}
 	if most := info.MaxWorkGroup; most != 0 && size > most {
 		return fmt.Errorf("work-groups of %d work-items: the device takes %d: %w", size, most, mem.ErrWorkGroupSize)
 	}
-	if most := info.MaxGroups; most != 0 && local[0] != 0 && groups > most {
-		return fmt.Errorf("%d work-groups: the device takes %d: %w", groups, most, mem.ErrGlobalSize)
+	if most, l := info.MaxGroups, LocalSize(dims, global, local, info); most != 0 && l[0] != 0 {
+		groups := uint64(1)
+		for d := range dims {
+			groups *= global[d] / l[d]
+		}
+		if groups > most {
+			return fmt.Errorf("%d work-groups: the device takes %d: %w", groups, most, mem.ErrGlobalSize)
+		}
 	}
 	return nil
+}
+
+// LocalSize is the work-group size that a launch is enqueued with: local, if it has one. Otherwise
+// it is zeros, the driver's choice, unless small work-groups would be more than info.MaxGroups: then
+// it has the largest divisor of each dimension's global size in turn that the work-group has room for.
+func LocalSize(dims int, global, local *[3]uint64, info *Info) [3]uint64 {
+	items := uint64(1)
+	for d := range dims {
+		items *= global[d]
+	}
+	if local[0] != 0 || info.MaxGroups == 0 || items <= info.MaxGroups {
+		return *local
+	}
+	chosen, room := [3]uint64{}, cmp.Or(info.MaxWorkGroup, items)
+	for d := range dims {
+		n := min(global[d], room, cmp.Or(info.MaxWorkItems[d], room))
+		for global[d]%n != 0 {
+			n--
+		}
+		chosen[d], room = n, room/n
+	}
+	return chosen
 }
 
 func checkArgs(name string, args []Arg, want []ArgInfo, info *Info) error {

@@ -60,7 +60,7 @@ type Info struct {
 	BaseAlign    uint64    // bytes: the alignment of sub-buffer origins (CL_DEVICE_MEM_BASE_ADDR_ALIGN / 8)
 	MaxWorkGroup uint64    // work-items in a work-group; 0 is unlimited
 	MaxWorkItems [3]uint64 // in each dimension; 0 is unlimited
-	MaxGroups    uint64    // work-groups of a launch that says how large they are; 0 is unlimited
+	MaxGroups    uint64    // work-groups of a launch; 0 is unlimited
 	SharesHost   bool      // integrated: host memory is as near as its own
 	FP16, FP64   bool
 	SVM          SVMCaps

@@ -270,10 +270,10 @@ func (r *record) fillLaunch(cmd *devices.Command) error {
 	c := &r.cmd
 	c.Op, c.Kernel, c.Dims, c.Args = ocl.Launch, k.cl, uint32(cmd.Dims), uint32(len(k.args))
 	c.Reached = uint32(len(cmd.Args) - len(k.args))
-	if cmd.Local[0] != 0 {
+	c.Global, c.Local, c.Off = cmd.Global, devices.LocalSize(cmd.Dims, &cmd.Global, &cmd.Local, &d.info), cmd.Offset
+	if c.Local[0] != 0 {
 		c.HasLocal = 1
 	}
-	c.Global, c.Local, c.Off = cmd.Global, cmd.Local, cmd.Offset
 	for i := range cmd.Args {
 		if err := r.fillArg(&cmd.Args[i]); err != nil {
 			if i >= len(k.args) {

@@ -45,11 +45,17 @@ func TestLaunchesOfMoreGroupsThanPoCLCountsAreRefused(t *testing.T) {
 	}{
 		{[3]uint64{1 << 32}, [3]uint64{1}, true},
 		{[3]uint64{1 << 17, 1 << 16}, [3]uint64{2, 1}, true},
+		{[3]uint64{1 << 44}, [3]uint64{}, true},       // of 4,096 work-items at most
+		{[3]uint64{4_294_967_311}, [3]uint64{}, true}, // a prime number
 		{[3]uint64{64, 64}, [3]uint64{2, 1}, false},
+		{[3]uint64{64, 64}, [3]uint64{}, false},
 	} {
 		cmd := step(t, ms[0], b, 1)
 		cmd.Dims, cmd.Global, cmd.Local = 2, c.global, c.local
-		cmd.Global[1], cmd.Local[1] = max(cmd.Global[1], 1), max(cmd.Local[1], 1)
+		cmd.Global[1] = max(cmd.Global[1], 1)
+		if cmd.Local[0] != 0 {
+			cmd.Local[1] = max(cmd.Local[1], 1)
+		}
 		p, err := q.Submit(cmd, nil)
 		if c.refused {
 			require.ErrorIs(t, err, mem.ErrGlobalSize)

@@ -45,7 +45,8 @@ type quirks struct {
 	// Seen: PoCL 3.1. Test: TestConformance.
 	subRectsCrash bool
 	// groups32: work-groups are counted in 32 bits; a launch of a multiple of 2^32 divides by
-	// zero and ends the process. More than fit are refused.
+	// zero and ends the process. More than fit are refused. It does the same with work-groups
+	// of its own choice, so for more than 2^32 work-items it gets ours (devices.LocalSize).
 	// Seen: PoCL 3.1. Test: TestLaunchesOfMoreGroupsThanPoCLCountsAreRefused.
 	groups32 bool
 	// crowdsBreak: with several GPUs, threads that enqueue commands while others set
