@@ -1,7 +1,7 @@
 /* What a thread of the program's does to its signal stack between two calls, and before
  * its end, is its own affair: it takes the stack away, frees it, has another, or none;
  * signals that come while it is in a call find one all the same, and after a call it has
- * what it had.
+ * what it had. Nor does a callback harm the thread that it runs on.
  *
  *   sigstack PLATFORM
  */
@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 enum { STACK = 64 << 10, SIZE = 1 << 20 };
 
@@ -90,6 +91,47 @@ static void *thread(void *first)
 	return NULL;
 }
 
+/* A callback of an event takes the signal stack of its thread away. Signals come to that
+ * thread then, and to what runs there after. */
+static long called; /* the thread */
+
+static void CL_CALLBACK take_away(cl_event e, cl_int status, void *left)
+{
+	(void)e, (void)status;
+	use(NULL, SS_DISABLE);
+	__atomic_store_n(&called, syscall(SYS_gettid), __ATOMIC_RELAXED);
+	__atomic_sub_fetch((int *)left, 1, __ATOMIC_RELEASE);
+}
+
+static void *send_called(void *unused)
+{
+	while (!stop) {
+		syscall(SYS_tgkill, getpid(), __atomic_load_n(&called, __ATOMIC_RELAXED), SIGURG);
+		usleep(20);
+	}
+	return unused;
+}
+
+static void callbacks(void)
+{
+	enum { N = 10000 };
+	int left = N;
+	pthread_t sender;
+	stop = 0;
+	CHECK(pthread_create(&sender, NULL, send_called, NULL) == 0);
+	for (int i = 0; i < N; i++) {
+		cl_event e;
+		OK(clEnqueueMarkerWithWaitList(h->q[0], 0, NULL, &e));
+		OK(clSetEventCallback(e, CL_COMPLETE, take_away, &left));
+		OK(clReleaseEvent(e));
+	}
+	OK(clFinish(h->q[0]));
+	while (__atomic_load_n(&left, __ATOMIC_ACQUIRE) > 0)
+		usleep(50);
+	stop = 1;
+	CHECK(pthread_join(sender, NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction a = {.sa_handler = handler, .sa_flags = SA_ONSTACK | SA_RESTART};
@@ -105,6 +147,7 @@ int main(int argc, char **argv)
 	}
 	thread(h);
 	CHECK(munmap(early, STACK) == 0);
+	callbacks();
 	CHECK(came > 0);
 	printf("OK\n");
 	return 0; /* with what exit does in a thread that had a stack */

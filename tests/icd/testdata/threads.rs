@@ -1,9 +1,13 @@
 // A Rust program, each of whose threads has a signal stack of Rust's own, which is gone
 // before the thread's last destructors run: threads that come and go fill buffers and read
-// them back; one releases what it has in a destructor.
+// them back, and do so in a destructor too, while signals come, with which Go's runtime
+// interrupts threads too.
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::Mutex;
+use std::time::Duration;
 
 type Handle = *mut c_void;
 
@@ -22,16 +26,34 @@ extern "C" {
     fn clReleaseContext(c: Handle) -> i32;
 }
 
+const SIGURG: i32 = 23;
+extern "C" {
+    fn pthread_self() -> usize;
+    fn pthread_kill(thread: usize, signal: i32) -> i32;
+}
+
 fn ok(status: i32) {
     assert_eq!(status, 0);
 }
 
-// Held is a buffer that the thread's last destructors release.
-struct Held(usize);
+// ENDING are the threads whose destructors run.
+static ENDING: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+// Held is a buffer that the thread's last destructors use and release.
+struct Held {
+    queue: usize,
+    buffer: usize,
+}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        ok(unsafe { clReleaseMemObject(self.0 as Handle) });
+        let thread = unsafe { pthread_self() };
+        ENDING.lock().unwrap().push(thread);
+        for i in 0..300 {
+            fill(self.queue, self.buffer as Handle, i);
+        }
+        ok(unsafe { clReleaseMemObject(self.buffer as Handle) });
+        ENDING.lock().unwrap().retain(|t| *t != thread);
     }
 }
 
@@ -54,20 +76,30 @@ fn platform(part: &str) -> Handle {
     panic!("no platform is called {part}");
 }
 
-fn work(context: usize, queue: usize, seed: u32) {
-    const WORDS: usize = 64 << 10;
+const WORDS: usize = 64 << 10;
+
+fn create(context: usize) -> Handle {
     let mut err = 0;
+    let m = unsafe { clCreateBuffer(context as Handle, 1, WORDS * 4, null_mut(), &mut err) }; // CL_MEM_READ_WRITE
+    ok(err);
+    m
+}
+
+fn fill(queue: usize, m: Handle, pattern: u32) {
     let mut out = vec![0u32; WORDS];
-    for i in 0..200 {
-        let pattern = seed * 1000 + i;
-        unsafe {
-            let m = clCreateBuffer(context as Handle, 1, WORDS * 4, null_mut(), &mut err); // CL_MEM_READ_WRITE
-            ok(err);
-            ok(clEnqueueFillBuffer(queue as Handle, m, (&pattern as *const u32).cast(), 4, 0, WORDS * 4, 0, null(), null_mut()));
-            ok(clEnqueueReadBuffer(queue as Handle, m, 1, 0, WORDS * 4, out.as_mut_ptr().cast(), 0, null(), null_mut()));
-            assert!(out.iter().all(|w| *w == pattern), "a wrong word");
-            HELD.with(|h| *h.borrow_mut() = Some(Held(m as usize)));
-        }
+    unsafe {
+        ok(clEnqueueFillBuffer(queue as Handle, m, (&pattern as *const u32).cast(), 4, 0, WORDS * 4, 0, null(), null_mut()));
+        ok(clEnqueueReadBuffer(queue as Handle, m, 1, 0, WORDS * 4, out.as_mut_ptr().cast(), 0, null(), null_mut()));
+    }
+    assert!(out.iter().all(|w| *w == pattern), "a wrong word");
+}
+
+fn work(context: usize, queue: usize, seed: u32) {
+    HELD.with(|h| *h.borrow_mut() = Some(Held { queue, buffer: create(context) as usize }));
+    for i in 0..100 {
+        let m = create(context);
+        fill(queue, m, seed * 1000 + i);
+        ok(unsafe { clReleaseMemObject(m) });
     }
 }
 
@@ -86,6 +118,15 @@ fn main() {
             q
         }).collect();
         let c = context as usize;
+        static STOP: AtomicBool = AtomicBool::new(false);
+        let sender = std::thread::spawn(|| {
+            while !STOP.load(SeqCst) {
+                for t in ENDING.lock().unwrap().iter() {
+                    ok(pthread_kill(*t, SIGURG));
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        });
         for round in 0..4u32 {
             let threads: Vec<_> = (0..4u32).map(|t| {
                 let q = queues[t as usize % n];
@@ -95,8 +136,8 @@ fn main() {
                 t.join().unwrap();
             }
         }
-        work(c, queues[0], 99);
-        HELD.with(|h| *h.borrow_mut() = None);
+        STOP.store(true, SeqCst);
+        sender.join().unwrap();
         for q in queues {
             ok(clReleaseCommandQueue(q as Handle));
         }
