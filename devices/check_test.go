@@ -31,8 +31,8 @@ func TestWorkGroupsAreAsLargeAsTheyCanBeWhereADeviceCountsFew(t *testing.T) {
 	info := Info{MaxWorkGroup: 64, MaxWorkItems: [3]uint64{64, 64, 8}, MaxGroups: 100}
 	for _, c := range []struct{ global, local, want [3]uint64 }{
 		{[3]uint64{101, 1, 1}, [3]uint64{1, 1, 1}, [3]uint64{1, 1, 1}}, // asked for
-		{[3]uint64{100, 1, 1}, [3]uint64{}, [3]uint64{}},              // any will do
-		{[3]uint64{101, 1, 1}, [3]uint64{}, [3]uint64{1, 1, 1}},       // a prime number
+		{[3]uint64{100, 1, 1}, [3]uint64{}, [3]uint64{}},               // any will do
+		{[3]uint64{101, 1, 1}, [3]uint64{}, [3]uint64{1, 1, 1}},        // a prime number
 		{[3]uint64{128, 1, 1}, [3]uint64{}, [3]uint64{64, 1, 1}},
 		{[3]uint64{6, 30, 16}, [3]uint64{}, [3]uint64{6, 10, 1}},
 		{[3]uint64{2, 2, 32}, [3]uint64{}, [3]uint64{2, 2, 8}},
