@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"godwit/mem"
 	"godwit/migration/oracle"
@@ -15,6 +16,7 @@ import (
 // byte; the ledger, which explanations and their lower bounds rest on, from what the
 // trace says, in ranges. They must agree.
 type account struct {
+	mu     *sync.Mutex // held to create: the histories of a crowd do so at once
 	oracle *oracle.Oracle
 	ledger *ledger.Ledger[uint64] // writers are commands
 	counts map[mem.BufferID]uint64
@@ -24,11 +26,13 @@ type account struct {
 const created = math.MaxUint64
 
 func newAccount(topo *mem.Topology) account {
-	return account{oracle.New(topo), ledger.New[uint64](topo.Store), make(map[mem.BufferID]uint64)}
+	return account{new(sync.Mutex), oracle.New(topo), ledger.New[uint64](topo.Store), make(map[mem.BufferID]uint64)}
 }
 
 // create opens the account of a buffer, with content or without.
 func (a *account) create(id mem.BufferID, size uint64, content bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if content {
 		a.ledger.Create(id, size, created)
 		return a.oracle.Create(id, size, mem.SetOf(mem.Host))

@@ -43,7 +43,7 @@ func Wrap[D devices.Device](f *Faults, plain D, embed func(D) Faulty) devices.De
 // still: native says that the driver of its legs wants to have its own queues in them;
 // else legs are submitted to the queues with faults.
 func (f *Faults) Queue(q devices.Queue, o devices.QueueOptions, native bool) devices.Queue {
-	x := &faultyQueue{Queue: q, f: f, user: strings.HasPrefix(o.Name, userQueue)}
+	x := &faultyQueue{Queue: q, f: f, user: strings.HasPrefix(o.Name, UserQueue)}
 	b, batches := q.(devices.Batcher)
 	s, shuttles := q.(devices.Shuttle)
 	if !batches || !shuttles {
@@ -139,8 +139,8 @@ func (p *faultyPinned) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.
 	return p.PinnedMemory.AllocAll(reqs, out, reuse)
 }
 
-// userQueue begins the names of the queues that the history speaks of.
-const userQueue = "user."
+// UserQueue begins the names of the queues that the history speaks of.
+const UserQueue = "user."
 
 type faultyQueue struct {
 	devices.Queue

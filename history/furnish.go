@@ -64,7 +64,7 @@ func (r *replay) setUp() error {
 func (r *replay) furnish(devs []devices.Device) error {
 	r.account = newAccount(r.c.Topology())
 	for i, d := range append(devs, devs...) { // two queues each
-		q, err := r.c.NewQueue(d, runtime.QueueOptions{Name: fmt.Sprint(userQueue, i), OutOfOrder: r.cfg.OutOfOrder})
+		q, err := r.c.NewQueue(d, runtime.QueueOptions{Name: fmt.Sprint(UserQueue, i), OutOfOrder: r.cfg.OutOfOrder})
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,12 @@ func (r *replay) create(root int, kind RootKind) error {
 		case v.Sub:
 			r.views[i], err = whole.Sub(uint64(v.Origin), uint64(v.Size), 0)
 		default:
-			if whole, err = r.createRoot(root, kind); err == nil {
+			if whole, err = r.createRoot(root, kind); r.crowd && r.faults != nil { // others have calls struck meanwhile
+				for n := 0; n < 100 && err != nil; n++ {
+					whole, err = r.createRoot(root, kind)
+				}
+			}
+			if err == nil {
 				err = r.account.create(whole.ID(), uint64(v.Size), kind == Content || kind == UserMem)
 			}
 			r.views[i] = whole
@@ -124,7 +129,7 @@ func (r *replay) createRoot(root int, kind RootKind) (*runtime.Buffer, error) {
 	case kind == Content:
 		return r.c.CreateBuffer(size, 0, pattern(n, uint32(root)))
 	case kind == UserMem:
-		return r.c.CreateBuffer(size, runtime.UseHostPtr, pattern(n, uint32(root)))
+		return r.createLent(root)
 	case kind == HostMem:
 		return r.c.CreateBuffer(size, runtime.AllocHostPtr, nil)
 	case kind == SVM && r.anySVM:
@@ -135,10 +140,11 @@ func (r *replay) createRoot(root int, kind RootKind) (*runtime.Buffer, error) {
 	return r.c.CreateBuffer(size, 0, nil)
 }
 
-// renew releases a root on a queue's time and makes a new one without content.
+// renew releases a root on a queue's time and makes a new one, without content but over lent
+// memory.
 func (r *replay) renew(q *queue, root int) error {
 	kind := r.h.Roots[root].Kind
-	if kind == Content || kind == UserMem {
+	if kind == Content {
 		kind = Plain
 	}
 	err := r.release(q, root)
@@ -164,5 +170,6 @@ func (r *replay) release(q *queue, root int) error {
 			r.views[i] = nil
 		}
 	}
-	return errors.Join(append(errs, r.freeSVM(q, root, used))...)
+	r.released(root, used)
+	return errors.Join(append(errs, r.takeBack(false), r.freeSVM(q, root, used))...)
 }

@@ -106,7 +106,7 @@ func (g *generator) ops(n int) {
 }
 
 // kinds are drawn from for roots.
-var kinds = []RootKind{Plain, Plain, Content, Content, UserMem, HostMem, SVM, SVM, SVM, FineSVM}
+var kinds = []RootKind{Plain, Plain, Content, UserMem, UserMem, UserMem, UserMem, HostMem, SVM, SVM, FineSVM}
 
 // buffers draws roots and views, sub-buffers mostly overlapping.
 func (g *generator) buffers() {

@@ -97,11 +97,12 @@ type Op struct {
 type RootKind string
 
 // The kinds of roots. Where no device has such shared virtual memory, SVM and
-// FineSVM are Plain. A renewed root has no content.
+// FineSVM are Plain. A renewed root has no content,
+// but what the caller lends.
 const (
 	Plain   RootKind = "plain"
 	Content RootKind = "content"        // made with content
-	UserMem RootKind = "use-host-ptr"   // over the caller's memory, which is its content
+	UserMem RootKind = "use-host-ptr"   // over memory that the caller lends, which is its content
 	HostMem RootKind = "alloc-host-ptr" // with memory of the host from the start
 	SVM     RootKind = "svm"            // over coarse-grained shared virtual memory of its own
 	FineSVM RootKind = "svm-fine"       // over fine-grained

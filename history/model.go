@@ -219,6 +219,9 @@ func (m *model) apply(op *Op) {
 		clear(m.lost[op.Dst])
 		clear(m.doubt[op.Dst])
 		m.countBy(op.Dst, -1)
+		if r := m.h.Roots[op.Dst]; r.Kind == UserMem {
+			copy(m.memory.Set(op.Dst, mem.Range{End: uint64(r.Size)}), pattern(r.Size, uint32(op.Dst)))
+		}
 	}
 }
 

@@ -149,6 +149,10 @@ type replay struct {
 	thens    map[uint64]func()       // by command: what the account is told after it
 	events   map[int]runtime.Event   // by operation
 	open     map[int]runtime.Event   // user events not set
+	lent     []*lent                 // by root: nil where it lies over none
+	due      []due
+	taken    []*lent // to be ended with the context
+	crowd    bool    // others use the context meanwhile
 	maps     []*openMap
 	told     bool            // somebody was told that a free was struck
 	faults   *Faults         // nil where nothing is struck
@@ -238,7 +242,8 @@ func (r *replay) tornDown() error {
 func newReplay(ctx context.Context, h *History, cfg Config) *replay {
 	return &replay{
 		h: h, cfg: cfg, ctx: ctx, call: ctx, rec: &trace.Recorder{}, kernel: make(map[Kind]*runtime.Kernel), views: make([]*runtime.Buffer, len(h.Views)),
-		svmState: svmState{pointers: make(map[int]runtime.Pointer), stale: make(map[int]bool), unmaps: make(map[int][]runtime.Event)},
+		svmState: svmState{pointers: make([]runtime.Pointer, len(h.Roots)), stale: make([]bool, len(h.Roots)), unmaps: make([][]runtime.Event, len(h.Roots))},
+		lent:     make([]*lent, len(h.Roots)),
 		needs:    make(map[uint64][]mem.Access), thens: make(map[uint64]func()), events: make(map[int]runtime.Event), open: make(map[int]runtime.Event),
 		result: Result{Ops: make(map[string]int), Evicted: make(map[string]int)},
 	}
@@ -249,7 +254,7 @@ func (r *replay) step(op *Op) error {
 	if op.ID >= 0 {
 		r.faults.begin(op.ID, len(r.log), r.epoch)
 	}
-	if err := r.do(op); err != nil {
+	if err := errors.Join(r.do(op), r.takeBack(false)); err != nil {
 		return err
 	}
 	if err := r.compareMoves(); err != nil {
@@ -283,7 +288,7 @@ func (r *replay) doOn(q *queue, op *Op) error {
 		return r.set(op.Ref, op.Fail)
 	case Finish:
 		if op.Salt%2 == 0 {
-			return errors.Join(r.setAll(), r.becalm())
+			return errors.Join(r.setAll(), r.becalm(), r.takeBack(true))
 		}
 		return errors.Join(r.setAll(), r.finishQueue(q))
 	case Refuse:

@@ -61,6 +61,12 @@ func (s *stamped) compare(x *entry, seen []flat.Seen) (n int, err error) {
 // apply does what an accepted operation does.
 func (s *stamped) apply(x *entry) {
 	op := x.op
+	if op.Kind == Renew { // of a root, not of a view
+		if r := s.h.Roots[op.Dst]; r.Kind == UserMem {
+			s.roots[op.Dst].Set(mem.Range{End: uint64(r.Size)}, flat.Stamp{By: uint64(x.id), Arg: flat.Created})
+		}
+		return
+	}
 	root, r := s.place(op.Dst, op.DstOff, op.Size)
 	switch op.Kind {
 	case Write, WriteRect:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"godwit/runtime"
 )
@@ -14,7 +15,7 @@ var errStopped = errors.New("the history is told to stop")
 // Stop replays the first operations of h, in which nothing may fail, and closes the context
 // under a ctx that has ended, whatever is under way. Close must return, after which every
 // command and user event has ended: well, or with that ctx's cause. Nothing is left on the
-// devices. Of the result, Commands and Failed are set.
+// devices. Every other queue is closed beside it. Of the result, Commands and Failed are set.
 func Stop(h *History, cfg Config, operations int) (Result, error) {
 	ctx, cancel := cfg.patience()
 	defer cancel()
@@ -28,6 +29,9 @@ func Stop(h *History, cfg Config, operations int) (Result, error) {
 		}
 	}
 	if err := r.closeAtOnce(); err != nil {
+		return r.result, err
+	}
+	if err := r.endLent(); err != nil {
 		return r.result, err
 	}
 	for _, e := range r.owned {
@@ -51,8 +55,18 @@ func Stop(h *History, cfg Config, operations int) (Result, error) {
 func (r *replay) closeAtOnce() error {
 	ended, end := context.WithCancelCause(r.ctx)
 	end(errStopped)
+	var queues sync.WaitGroup
 	closed := make(chan error, 1)
-	go func() { closed <- r.c.Close(ended) }()
+	for i, q := range r.queues {
+		if i%2 == int(r.h.Seed%2) {
+			queues.Go(func() { _ = q.Close() }) // what failed on it is told below
+		}
+	}
+	go func() {
+		err := r.c.Close(ended)
+		queues.Wait()
+		closed <- err
+	}()
 	select {
 	case <-r.ctx.Done():
 		return fmt.Errorf("closing a context under a ctx that has ended hangs: %w", r.ctx.Err())

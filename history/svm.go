@@ -23,14 +23,14 @@ const (
 
 // svmState is what a replay has of shared virtual memory.
 type svmState struct {
-	anySVM, anyFine bool                    // some device has it
-	pointers        map[int]runtime.Pointer // of the roots that lie over it
-	stale           map[int]bool            // roots whose pointers are freed
-	unmaps          map[int][]runtime.Event // of the roots' maps: the host touches the bytes until then
-	freed           []runtime.Pointer       // to be freed at the end: maps are left
-	table           runtime.Pointer         // pairs of pointers for chase
-	tableBuf        *runtime.Buffer         // over the table
-	firstSlot       int                     // this replay's own
+	anySVM, anyFine bool              // some device has it
+	pointers        []runtime.Pointer // by root: 0 where it lies over none
+	stale           []bool            // by root: its pointer is freed
+	unmaps          [][]runtime.Event // by root: of its maps: the host touches the bytes until then
+	freed           []runtime.Pointer // to be freed at the end: maps are left
+	table           runtime.Pointer   // pairs of pointers for chase
+	tableBuf        *runtime.Buffer   // over the table
+	firstSlot       int               // this replay's own
 }
 
 // furnishSVM asks each device what it can by having it do it, and makes the
@@ -96,23 +96,23 @@ func (r *replay) createSVM(root int, size uint64, flags runtime.SVMFlags) (*runt
 	if err != nil {
 		return nil, err
 	}
+	b, err := r.c.CreateBuffer(size, runtime.UseHostPtr, bytes)
+	if err != nil {
+		return nil, errors.Join(err, r.c.SVMFree(p))
+	}
 	r.pointers[root] = p
-	return r.c.CreateBuffer(size, runtime.UseHostPtr, bytes)
+	return b, nil
 }
 
 // freeSVM frees a root's shared virtual memory: by a command, at once where no
 // unmap was ever enqueued, or at the end where maps are left, since a free would
 // end them.
 func (r *replay) freeSVM(q *queue, root int, used bool) error {
-	p, ok := r.pointers[root]
-	if !ok {
+	p, wait, stale := r.pointers[root], r.unmaps[root], r.stale[root]
+	r.pointers[root], r.unmaps[root], r.stale[root] = 0, nil, false
+	if p == 0 {
 		return nil
 	}
-	wait := r.unmaps[root]
-	stale := r.stale[root]
-	delete(r.pointers, root)
-	delete(r.unmaps, root)
-	delete(r.stale, root)
 	if stale {
 		return nil
 	}
@@ -132,8 +132,8 @@ func (r *replay) freeSVM(q *queue, root int, used bool) error {
 // ends the maps of the root, as unmaps would before which the host writes nothing.
 func (r *replay) freePointer(q *queue, op *Op) error {
 	root := op.Dst
-	p, ok := r.pointers[root]
-	if !ok || r.stale[root] || !q.svm {
+	p := r.pointers[root]
+	if p == 0 || r.stale[root] || !q.svm {
 		return nil
 	}
 	if err := errors.Join(r.setAll(), r.becalm()); err != nil {
@@ -187,7 +187,7 @@ func (r *replay) freePointer(q *queue, op *Op) error {
 }
 
 // isSVM and isFine report what a root really lies over here.
-func (r *replay) isSVM(root int) bool { _, ok := r.pointers[root]; return ok }
+func (r *replay) isSVM(root int) bool { return r.pointers[root] != 0 }
 func (r *replay) isFine(root int) bool {
 	return r.isSVM(root) && r.h.Roots[root].Kind == FineSVM
 }
@@ -214,8 +214,8 @@ func (r *replay) queueFor(op *Op) *queue {
 // addresses.
 func (r *replay) pointer(q *queue, op *Op, view, off int) (runtime.Pointer, bool) {
 	v := r.h.Views[view]
-	p, ok := r.pointers[v.Root]
-	return p + runtime.Pointer(v.Origin+off), ok && !r.stale[v.Root] && q.svm && op.ID%2 != 0
+	p := r.pointers[v.Root]
+	return p + runtime.Pointer(v.Origin+off), p != 0 && !r.stale[v.Root] && q.svm && op.ID%2 != 0
 }
 
 // bySVM gives an operation that goes by pointers to the context as such; ok is

@@ -115,7 +115,7 @@ func (r *replay) finish() error {
 		}
 	}
 	r.maps = nil
-	if err := errors.Join(r.compareMoves(), r.becalm()); err != nil {
+	if err := errors.Join(r.compareMoves(), r.becalm(), r.takeBack(true)); err != nil {
 		return err
 	}
 	v := newVerdict(r)
@@ -155,14 +155,14 @@ func (r *replay) hostQueue() (*queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := r.c.NewQueue(d, runtime.QueueOptions{Name: userQueue + "host"})
+	q, err := r.c.NewQueue(d, runtime.QueueOptions{Name: UserQueue + "host"})
 	return &queue{Queue: q}, err
 }
 
 // becalm waits until all that was enqueued has ended, the runtime's own copies
 // included, and is known to have: no failure is news after it.
 func (r *replay) becalm() error {
-	if err := errors.Join(r.finishAll(), r.faults.settle(r.ctx)); err != nil {
+	if err := errors.Join(r.finishAll(), r.faults.settle(r.ctx)); err != nil || r.crowd {
 		return err
 	}
 	for _, b := range r.views { // copies of refused commands, which nobody waits for
@@ -498,5 +498,8 @@ func (r *replay) tearDown() error {
 	for _, e := range r.owned {
 		errs = append(errs, e.Release())
 	}
-	return errors.Join(append(errs, r.c.Close(r.ctx))...)
+	if err := r.c.Close(r.ctx); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	return errors.Join(append(errs, r.endLent())...)
 }

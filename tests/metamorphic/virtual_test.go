@@ -33,6 +33,9 @@ func virtual(name string, n int, o model.Options, more history.Config) history.C
 	more.Context = func(devs []devices.Device, o *runtime.Options) {
 		w := devs[0].(*model.Device).World()
 		o.Host, o.Executor = w.Host(), w
+		if o.NoPeer { // as programs open it: what rings take is the machine's to say
+			o.Staging = 0
+		}
 	}
 	if o.Stamps {
 		more.Name += "/stamps"
