@@ -43,10 +43,10 @@ build: deps ## bin/godwit, and beside it what loads a user's allocator
 	@if bash tools/deps --have; then go build -trimpath -o bin/godwit ./cmd/godwit; \
 	else echo "building without OpenCL devices: everything else works"; CGO_ENABLED=0 go build -trimpath -o bin/godwit ./cmd/godwit; fi
 	bash tools/licences bin/LICENCES
-	$${CC:-cc} -O2 -Wall -o bin/godwit-allochost bufalloc/extern/host/host.c -ldl
+	$${CC:-cc} -O2 -Wall -o bin/godwit-allochost study/alloc/extern/host/host.c -ldl
 
 lib: deps ## bin/libgodwit.so, the OpenCL driver
-	go build -trimpath -buildmode=c-shared -o bin/libgodwit.so ./icd/libgodwit
+	go build -trimpath -buildmode=c-shared -o bin/libgodwit.so ./cmd/libgodwit
 
 man: build ## bin/man: man pages, made of the commands' own help
 	go run ./cmd/godwit/internal/manpages bin/man
@@ -111,7 +111,7 @@ bench: deps ## every benchmark once, but one packing of a minute
 	go test -run '^$$' $(BENCH) ./... | { grep -v 'no test files' || true; }
 
 soak: deps ## the long random tests and fuzz targets in turn, for FOR; goes on when stopped
-	go run ./tests/soak -for $(FOR) $(SOAKFLAGS)
+	go run ./tests/internal/soak -for $(FOR) $(SOAKFLAGS)
 
 nocgo: ## everything but the OpenCL driver builds without cgo
 	CGO_ENABLED=0 go vet ./...

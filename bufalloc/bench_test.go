@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/bufalloc/internal/yardstick"
+	"godwit/internal/yardstick"
 )
 
 // w1 is the workload W1: n live chunks of log-uniform sizes from 256 B to

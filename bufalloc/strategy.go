@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"godwit/internal/suggest"
 	"godwit/mem"
-	"godwit/suggest"
 )
 
 // Strategy says where a Region places chunks. The zero value is Fit. Those below

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"godwit/devices/work"
+	"godwit/internal/suggest"
 	"godwit/mem"
-	"godwit/suggest"
 )
 
 // Program is a set of kernels, as OpenCL C, as Go forms, or both. A device

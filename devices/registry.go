@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"godwit/internal/suggest"
 	"godwit/mem"
-	"godwit/suggest"
 )
 
 // Config asks a driver for devices.

@@ -9,7 +9,7 @@ import (
 
 	"godwit/eviction"
 	"godwit/mem"
-	"godwit/migration/bound"
+	"godwit/study/bound"
 )
 
 // A device and the host, in a model of their own: whole buffers, and policies.

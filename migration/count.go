@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"godwit/internal/rangemap"
 	"godwit/mem"
-	"godwit/mem/rangemap"
 )
 
 // Content size (PoCL's cl_pocl_content_size): a buffer may name a size buffer,

@@ -3,8 +3,8 @@ package migration
 import (
 	"math"
 
+	"godwit/internal/rangemap"
 	"godwit/mem"
-	"godwit/mem/rangemap"
 )
 
 // store is one buffer on one memory: which blocks it has there, and what has to be waited

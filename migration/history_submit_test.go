@@ -3,9 +3,9 @@ package migration_test
 import (
 	"slices"
 
+	"godwit/internal/oracle"
 	"godwit/mem"
 	"godwit/migration"
-	"godwit/migration/oracle"
 )
 
 // How a history's plans become tasks of its machine, and how the judges are

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"godwit/internal/oracle"
 	"godwit/mem"
 	"godwit/migration"
-	"godwit/migration/oracle"
 )
 
 // A history is a random life of a context: commands on several queues over

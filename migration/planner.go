@@ -56,8 +56,8 @@ import (
 	"slices"
 
 	"godwit/eviction"
+	"godwit/internal/rangemap"
 	"godwit/mem"
-	"godwit/mem/rangemap"
 )
 
 // Options tune a Planner. The zero value is the default.

@@ -1,8 +1,8 @@
 package migration
 
 import (
+	"godwit/internal/rangemap"
 	"godwit/mem"
-	"godwit/mem/rangemap"
 )
 
 // spill holds the readers that do not fit into the hazards of one store: lists

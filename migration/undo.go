@@ -3,8 +3,8 @@ package migration
 import (
 	"slices"
 
+	"godwit/internal/rangemap"
 	"godwit/mem"
-	"godwit/mem/rangemap"
 )
 
 // Unmaps whose map may yet fail. An unmap of a range mapped for writing is a write

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"godwit/internal/rangemap"
 	"godwit/mem"
-	"godwit/mem/rangemap"
 )
 
 // TestWaitListsHoldWhatIsNeededAndNoMore compares a list with its definition:

@@ -12,9 +12,9 @@ import (
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/runtime"
 	"godwit/svm"
-	"godwit/trace"
 )
 
 // What is given up ends given up, or is poisoned (C11).

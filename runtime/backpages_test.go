@@ -12,8 +12,8 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/devicetest"
+	"godwit/internal/resource"
 	"godwit/mem"
-	"godwit/resource"
 	"godwit/runtime"
 )
 

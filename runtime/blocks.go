@@ -4,8 +4,8 @@ import (
 	"math"
 	"math/bits"
 
+	"godwit/internal/rangemap"
 	"godwit/mem"
-	"godwit/mem/rangemap"
 )
 
 // Storage by range: which blocks a root has. The planner says what blocks there must be

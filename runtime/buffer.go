@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/migration"
 	"godwit/subbuffer"
-	"godwit/trace"
 )
 
 // Flags say how kernels and the host may use a buffer; see subbuffer.Flags.

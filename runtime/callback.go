@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
 	"godwit/mem"
 )
 
@@ -134,12 +134,12 @@ func (k *callbacks) listen(call callback) (l *listener, made, ask bool) {
 // into the driver and one out of it for each command; of other queues the start is
 // told with the end, as OpenCL allows.
 type startTeller interface {
-	NotifyStart(p mem.Point, w soft.StartWaiter) (started bool)
+	NotifyStart(p mem.Point, w engine.StartWaiter) (started bool)
 }
 
-var _ startTeller = (*soft.Queue)(nil)
+var _ startTeller = (*engine.Queue)(nil)
 
-// PointStarted implements soft.StartWaiter.
+// PointStarted implements engine.StartWaiter.
 func (l *listener) PointStarted(mem.Point) {
 	k := &l.e.c.callbacks
 	k.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"godwit/internal/oracle"
 	"godwit/mem"
-	"godwit/migration/oracle"
 	"godwit/runtime"
 )
 

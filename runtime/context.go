@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
-	"godwit/devices/mover"
 	"godwit/eviction"
+	"godwit/internal/mover"
+	"godwit/internal/resource"
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/migration"
-	"godwit/resource"
 	"godwit/svm"
-	"godwit/trace"
 )
 
 // Options describe a context.
@@ -43,7 +43,7 @@ type Options struct {
 	// Figures are what other contexts over the same devices have measured of the links
 	// between them; nil has this one measure for itself, which takes some tens of
 	// milliseconds for each pair of discrete devices.
-	Figures *mover.Figures
+	Figures *RingFigures
 	// Shared are pairs of memories that are one store. Their devices must be
 	// devices.HostBacked, so that each accepts the other's blocks; the host is.
 	Shared [][2]mem.MemoryID
@@ -92,11 +92,11 @@ type Options struct {
 	// launches in place, then change no rights.
 	SVMTrusted bool
 	// SVMWatch, where not nil, lets a signal handler explain touches of shared
-	// virtual memory from C that the host has no right to: fault.Watch of package
-	// svm/fault.
+	// virtual memory from C that the host has no right to: svmfault.Watch of package
+	// internal/svmfault.
 	SVMWatch svm.Watch
 	// Executor runs what the context does beside its callers, and tells the time; nil is
-	// devices.Goroutines. A world in virtual time (package devices/model) is one: then
+	// devices.Goroutines. A world in virtual time (package devices/virtual) is one: then
 	// Host has to be its own, and all devices of it.
 	Executor devices.Executor
 	// Host is the device of memory 0, which the context closes; nil makes one.
@@ -227,7 +227,7 @@ func (c *Context) Footprint(id mem.MemoryID) migration.Footprint {
 }
 
 // MoverStats are the figures of what moves bytes between the context's memories.
-func (c *Context) MoverStats() mover.Stats { return c.mover.Stats() }
+func (c *Context) MoverStats() MoverStats { return c.mover.Stats() }
 
 // OpenLinks gets the links between devices (NVLink) ready for use, which the first copy
 // between two of them does otherwise, beside the work, and waits until they are. It says why

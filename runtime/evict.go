@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"godwit/eviction"
+	"godwit/internal/resource"
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/migration"
-	"godwit/resource"
-	"godwit/trace"
 )
 
 // Eviction: what an enqueue does that finds no room on a memory, under the planner lock

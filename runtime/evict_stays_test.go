@@ -12,10 +12,10 @@ import (
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
 	"godwit/eviction"
+	"godwit/internal/resource"
 	"godwit/mem"
-	"godwit/resource"
+	"godwit/mem/trace"
 	"godwit/runtime"
-	"godwit/trace"
 )
 
 // A block whose only way is to the host's block of its buffer stays while what uses that one

@@ -17,11 +17,11 @@ import (
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
 	"godwit/eviction"
+	"godwit/internal/resource"
 	"godwit/mem"
-	"godwit/resource"
+	"godwit/mem/trace"
 	"godwit/runtime"
 	"godwit/svm"
-	"godwit/trace"
 )
 
 const room = 4 << 10 // of a buffer; the devices here hold four

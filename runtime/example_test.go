@@ -8,9 +8,9 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/tce"
-	"godwit/kernels"
+	"godwit/lib/kernels"
+	"godwit/mem/trace"
 	"godwit/runtime"
-	"godwit/trace"
 )
 
 // A buffer is written on one device and used on another: the runtime moves what

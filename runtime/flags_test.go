@@ -12,8 +12,8 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/null"
 	"godwit/devices/work"
+	"godwit/internal/resource"
 	"godwit/mem"
-	"godwit/resource"
 	"godwit/runtime"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/devicetest"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -20,7 +20,7 @@ import (
 // faulty is a device of real bytes whose submissions can be refused, or
 // accepted and then failed.
 type faulty struct {
-	*soft.Host
+	*engine.Host
 	refuse atomic.Pointer[func(*devices.Command) error]
 	fail   atomic.Pointer[func(*devices.Command) error]
 	slow   time.Duration // takes the time before it tells of a failure
@@ -53,7 +53,7 @@ func failing(n int) ([]devices.Device, []*faulty) {
 	var devs []devices.Device
 	var fs []*faulty
 	for range n {
-		f := &faulty{Host: soft.NewHost(soft.HostOptions{})}
+		f := &faulty{Host: engine.NewHost(engine.HostOptions{})}
 		devs, fs = append(devs, f), append(fs, f)
 	}
 	return devs, fs

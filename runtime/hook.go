@@ -11,8 +11,8 @@ import (
 	"godwit/devices"
 	"godwit/eviction"
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/migration"
-	"godwit/trace"
 )
 
 // Hooks. A trace.CommandSink and an eviction.Policy are the program's own, and are

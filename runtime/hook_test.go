@@ -12,8 +12,8 @@ import (
 
 	"godwit/eviction"
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/runtime"
-	"godwit/trace"
 )
 
 // caller is a sink and a policy that call what they must not.

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/internal/resource"
 	"godwit/mem"
-	"godwit/resource"
 	"godwit/runtime"
 )
 

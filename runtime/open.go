@@ -8,12 +8,12 @@ import (
 	"slices"
 
 	"godwit/devices"
-	"godwit/devices/mover"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
 	"godwit/eviction"
+	"godwit/internal/mover"
+	"godwit/internal/resource"
 	"godwit/mem"
 	"godwit/migration"
-	"godwit/resource"
 )
 
 // NewContext makes a context over the devices. It fails with
@@ -79,7 +79,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	c.userLine = mem.NewTimeline("user", false, c.pointFailed)
 	c.userLine.SleepBy(c.by.Sleeper())
 	if c.host = o.Host; c.host == nil {
-		c.host = soft.NewHost(soft.HostOptions{})
+		c.host = engine.NewHost(engine.HostOptions{})
 	}
 	if s, ok := c.host.(devices.Stamper); ok && s.Stamps() {
 		c.stamper = s

@@ -12,7 +12,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -129,7 +129,7 @@ func TestMigrateBringsContentAheadOrDropsIt(t *testing.T) {
 }
 
 // lazy is a device whose queues start nothing until they are flushed.
-type lazy struct{ *soft.Host }
+type lazy struct{ *engine.Host }
 
 func (l *lazy) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	q, err := l.Host.NewQueue(o)
@@ -184,7 +184,7 @@ func TestWhoeverWaitsFlushesAllThatMayBeWaitedFor(t *testing.T) {
 		"close": func(h *house, _ runtime.Event) error { return h.q[1].Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := build(t, runtime.Options{Devices: []devices.Device{&lazy{soft.NewHost(soft.HostOptions{})}, &lazy{soft.NewHost(soft.HostOptions{})}}}, runtime.QueueOptions{})
+			h := build(t, runtime.Options{Devices: []devices.Device{&lazy{engine.NewHost(engine.HostOptions{})}, &lazy{engine.NewHost(engine.HostOptions{})}}}, runtime.QueueOptions{})
 			ctx := soon(t)
 			b := h.buffer(64, nil)
 			got := make([]byte, 64)

@@ -12,10 +12,10 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/eviction"
+	"godwit/internal/resource"
 	"godwit/mem"
-	"godwit/resource"
+	"godwit/mem/trace"
 	"godwit/runtime"
-	"godwit/trace"
 )
 
 // striker is a sink, a policy and a resource of the program's, of which one call panics.

@@ -14,9 +14,9 @@ import (
 	"godwit/devices/null"
 	"godwit/devices/tce"
 	"godwit/eviction"
-	"godwit/kernels"
+	"godwit/internal/resource"
+	"godwit/lib/kernels"
 	"godwit/mem"
-	"godwit/resource"
 	"godwit/runtime"
 )
 

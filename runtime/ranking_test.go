@@ -10,8 +10,8 @@ import (
 	"godwit/devices/tce"
 	"godwit/eviction"
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/runtime"
-	"godwit/trace"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/null"
+	"godwit/internal/oracle"
 	"godwit/mem"
-	"godwit/migration/oracle"
 	"godwit/runtime"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/migration"
-	"godwit/trace"
 )
 
 // Regrow: what an enqueue does whose command reaches bytes that no one block holds, while

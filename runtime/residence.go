@@ -7,8 +7,8 @@ import (
 
 	"godwit/devices"
 	"godwit/eviction"
+	"godwit/internal/resource"
 	"godwit/mem"
-	"godwit/resource"
 )
 
 // Where blocks are, as far as a program wants a say: Pin keeps one, Drop gives one up,

@@ -10,10 +10,10 @@ import (
 	"go.uber.org/goleak"
 
 	"godwit/devices"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/runtime"
-	"godwit/trace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,7 +41,7 @@ type house struct {
 func memories(n int) []devices.Device {
 	var devs []devices.Device
 	for range n {
-		devs = append(devs, soft.NewHost(soft.HostOptions{}))
+		devs = append(devs, engine.NewHost(engine.HostOptions{}))
 	}
 	return devs
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/migration"
-	"godwit/trace"
 )
 
 // want is storage that a plan wanted and got.

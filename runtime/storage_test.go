@@ -7,16 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
+	"godwit/internal/resource"
 	"godwit/mem"
 	"godwit/migration"
-	"godwit/resource"
 )
 
 // TestStorageOnSeveralMemoriesIsAllOrNone obtains a plan's blocks on two
 // memories, the second of which has none: the first's are given back.
 func TestStorageOnSeveralMemoriesIsAllOrNone(t *testing.T) {
-	devs := []devices.Device{soft.NewHost(soft.HostOptions{}), soft.NewHost(soft.HostOptions{})}
+	devs := []devices.Device{engine.NewHost(engine.HostOptions{}), engine.NewHost(engine.HostOptions{})}
 	var layers []*resource.Fail
 	c, err := NewContext(Options{Devices: devs, OwnDevices: true, Resource: func(_ mem.MemoryID, base mem.Resource) mem.Resource {
 		layers = append(layers, resource.NewFail(base))
@@ -65,7 +65,7 @@ func (h hinted) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) 
 
 func TestABuffersHintComesWithItsRequests(t *testing.T) {
 	var seen []mem.Hint
-	devs := []devices.Device{soft.NewHost(soft.HostOptions{})}
+	devs := []devices.Device{engine.NewHost(engine.HostOptions{})}
 	c, err := NewContext(Options{Devices: devs, OwnDevices: true, Resource: func(_ mem.MemoryID, base mem.Resource) mem.Resource {
 		return hinted{base, &seen}
 	}})

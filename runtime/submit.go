@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"godwit/devices"
-	"godwit/devices/mover"
+	"godwit/internal/mover"
 	"godwit/mem"
 	"godwit/migration"
 )

@@ -9,10 +9,10 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/null"
+	"godwit/internal/svmmodel"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
-	"godwit/tests/svmmodel"
 )
 
 func TestEnqueuedFreeHappensWhenItsCommandRuns(t *testing.T) {

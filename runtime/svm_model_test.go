@@ -10,9 +10,9 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/null"
+	"godwit/internal/svmmodel"
 	"godwit/mem"
 	"godwit/runtime"
-	"godwit/tests/svmmodel"
 )
 
 // TestSVMAgainstPlainBytes runs random commands on random devices.

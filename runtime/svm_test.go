@@ -10,10 +10,10 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/tce"
+	"godwit/internal/svmmodel"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
-	"godwit/tests/svmmodel"
 )
 
 // svmDevices are one of each kind: a cpu device with memory of its own, one that

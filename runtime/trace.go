@@ -3,8 +3,8 @@ package runtime
 import (
 	"godwit/devices"
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/migration"
-	"godwit/trace"
 )
 
 // calledAt is the time at which a command came, where anybody wants to know.

@@ -2,7 +2,7 @@ package svm
 
 import "fmt"
 
-// Said is what the signal handler of svm/fault makes of a table.
+// Said is what the signal handler of internal/svmfault makes of a table.
 func (t *Table) Said(p Pointer) string {
 	var best *slot
 	for i := range t.slots[:t.head.used] {

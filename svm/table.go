@@ -23,7 +23,7 @@ import (
 // Nobody pays where nobody watches.
 
 // Watch makes a table known to a signal handler until stop is called. See package
-// svm/fault.
+// internal/svmfault.
 type Watch func(t *Table) (stop func(), err error)
 
 // The kinds of slots.
@@ -38,7 +38,7 @@ const (
 	slotText   = 472 // bytes
 )
 
-// tableHead is the start of a table. svm/fault/table.h has it in C.
+// tableHead is the start of a table. internal/svmfault/table.h has it in C.
 type tableHead struct {
 	base, size uint64 // addresses of the arena
 	changes    uint64 // atomic: odd while the table is written
@@ -47,7 +47,7 @@ type tableHead struct {
 	name       [64]byte
 }
 
-// slot is 512 bytes. svm/fault/table.h has it in C.
+// slot is 512 bytes. internal/svmfault/table.h has it in C.
 type slot struct {
 	start, end uint64 // addresses
 	origin     uint64 // N is counted from here

@@ -23,85 +23,91 @@ import (
 // Packages that do not exist yet are listed all the same. A package that is not
 // here fails the test.
 var house = map[string]string{
-	"mem":          "",
-	"mem/rangemap": "mem",
-	"mem/flat":     "mem mem/rangemap",
-	"input":        "mem",
-	"process":      "",
-	"outfile":      "process",
-	"suggest":      "",
-	"trace":        "mem input outfile",
-	"trace/ledger": "mem mem/rangemap trace",
-	"bufalloc":     "mem suggest trace",
+	"mem":               "",
+	"internal/rangemap": "mem",
+	"internal/flat":     "mem internal/rangemap",
+	"internal/input":    "mem",
+	"internal/process":  "",
+	"internal/outfile":  "internal/process",
+	"internal/suggest":  "",
+	"mem/trace":         "mem internal/input",
+	"internal/ledger":   "mem internal/rangemap mem/trace",
+	"bufalloc":          "mem internal/suggest mem/trace",
 
-	"bufalloc/internal/yardstick": "bufalloc",
-	"bufalloc/pack":               "mem trace",
-	"bufalloc/replay":             "process bufalloc trace bufalloc/pack bufalloc/internal/yardstick",
-	"bufalloc/fuzz":               "input outfile bufalloc trace bufalloc/replay bufalloc/pack bufalloc/internal/yardstick",
-	"bufalloc/bufalloctest":       "bufalloc bufalloc/replay",
-	"bufalloc/extern":             "process bufalloc bufalloc/replay trace",
+	"internal/yardstick":    "bufalloc",
+	"study/alloc/pack":      "mem mem/trace study/alloc/formats",
+	"study/alloc/replay":    "internal/process bufalloc mem/trace study/alloc/formats study/alloc/pack internal/yardstick",
+	"study/alloc/fuzz":      "internal/input internal/outfile bufalloc mem/trace study/alloc/formats study/alloc/replay study/alloc/pack internal/yardstick",
+	"bufalloc/bufalloctest": "bufalloc study/alloc/replay",
+	"study/alloc/extern":    "internal/process bufalloc study/alloc/replay mem/trace study/alloc/formats",
 
-	"devices/work":    "mem",
-	"devices":         "mem suggest devices/work",
-	"devices/storage": "devices bufalloc",
-	"devices/soft":    "devices devices/storage devices/work devices/internal/gate",
-	"devices/mover":   "devices devices/storage devices/internal/gate bufalloc",
+	"devices/work":     "mem",
+	"devices":          "mem internal/suggest devices/work",
+	"internal/storage": "devices bufalloc",
+	"devices/engine":   "devices internal/storage devices/work internal/gate",
+	"internal/mover":   "devices internal/storage internal/gate bufalloc",
 
-	"devices/model/network":       "mem",
-	"devices/model":               "devices/soft devices/cpu devices/storage devices/internal/gate devices/model/network mem/flat bufalloc resource",
-	"devices/model/profile":       "devices/model devices/model/network",
-	"devices/model/machine":       "input suggest input/yamldoc input/fields devices devices/model devices/model/network",
-	"devices/null":                "devices/soft devices/storage",
-	"devices/cpu":                 "devices/soft devices/storage devices/internal/region",
-	"devices/tce":                 "devices/soft devices/storage devices/internal/region",
-	"devices/opencl":              "devices/nvlink devices/soft devices/storage bufalloc",
-	"devices/nvlink":              "devices mem",
-	"devices/nvlink/nvlinktest":   "devices/nvlink",
+	"internal/network":            "mem",
+	"devices/virtual":             "devices/engine devices/cpu internal/storage internal/gate internal/network internal/flat bufalloc internal/resource",
+	"study/profile":               "devices/virtual internal/network",
+	"study/machine":               "internal/input internal/suggest internal/yaml/yamldoc internal/yaml/fields devices devices/virtual internal/network",
+	"devices/null":                "devices/engine internal/storage",
+	"devices/cpu":                 "devices/engine internal/storage devices/internal/region",
+	"devices/tce":                 "devices/engine internal/storage devices/internal/region",
+	"devices/opencl":              "internal/nvlink devices/engine internal/storage bufalloc",
+	"internal/nvlink":             "devices mem",
+	"internal/nvlink/nvlinktest":  "internal/nvlink",
 	"devices/opencl/internal/ocl": "",
 
-	"devices/internal/region": "devices devices/storage devices/work bufalloc",
-	"devices/internal/gate":   "devices",
+	"devices/internal/region": "devices internal/storage devices/work bufalloc",
+	"internal/gate":           "devices",
 
-	"devices/devicetest": "devices devices/soft devices/mover kernels",
+	"devices/devicetest": "devices devices/engine internal/mover lib/kernels",
 
-	"svm":              "mem bufalloc",
-	"svm/fault":        "svm",
-	"subbuffer":        "mem",
-	"resource":         "mem bufalloc trace eviction",
-	"migration":        "mem mem/rangemap eviction",
-	"migration/oracle": "mem",
-	"migration/bound":  "mem mem/rangemap",
-	"eviction":         "mem",
+	"svm":               "mem bufalloc",
+	"internal/svmfault": "svm",
+	"subbuffer":         "mem",
+	"internal/resource": "mem bufalloc mem/trace eviction",
+	"migration":         "mem internal/rangemap eviction",
+	"internal/oracle":   "mem",
+	"study/bound":       "mem internal/rangemap",
+	"eviction":          "mem",
 
-	"kernels": "devices",
-	"runtime": "migration eviction subbuffer svm devices devices/soft devices/mover resource trace",
+	"lib/kernels": "devices",
+	"runtime":     "migration eviction subbuffer svm devices devices/engine internal/mover internal/resource mem/trace",
 
-	"pool": "runtime resource",
+	"lib/pool": "runtime internal/resource",
 
-	"history": "mem/flat runtime eviction migration/oracle trace/ledger devices/cpu devices/tce",
+	"tests/internal/history": "internal/flat runtime eviction internal/oracle internal/ledger devices/cpu devices/tce",
 
-	"input/yamldoc": "",
-	"input/fields":  "suggest",
+	"internal/yaml/yamldoc": "",
+	"internal/yaml/fields":  "internal/suggest",
 
-	"scenario": "devices/storage devices/model devices/model/machine devices/model/network devices/model/profile input suggest input/yamldoc input/fields mem/flat mem/rangemap runtime kernels trace/ledger migration/bound devices/null devices/cpu devices/tce bufalloc",
-	"backend":  "pool runtime kernels devices/cpu devices/opencl",
+	"study/scenario": "internal/storage devices/virtual study/machine internal/network study/profile internal/input internal/suggest internal/yaml/yamldoc internal/yaml/fields internal/flat internal/rangemap runtime lib/kernels internal/ledger study/bound devices/null devices/cpu devices/tce bufalloc",
+	"lib/backend":    "lib/pool runtime lib/kernels devices/cpu devices/opencl",
 
-	"pool/replay": "pool runtime devices/null trace",
-	"replay":      "eviction devices/model devices/model/machine devices/storage runtime icd/tracelog trace",
-	"metrics":     "pool resource",
-	"report":      "trace bufalloc/replay bufalloc/pack",
-	"sweep":       "scenario devices/model/machine",
-	"compare":     "scenario",
-	"plot":        "mem suggest",
-	"tensor":      "backend",
+	"study/poolreplay": "lib/pool runtime devices/null mem/trace study/alloc/formats",
+	"study/replay":     "eviction devices/virtual study/machine internal/storage runtime internal/icd/tracelog mem/trace",
+	"lib/metrics":      "lib/pool internal/resource",
+	"study/report":     "mem/trace study/alloc/formats study/alloc/replay study/alloc/pack",
+	"study/sweep":      "study/scenario study/machine",
+	"study/compare":    "study/scenario",
+	"study/plot":       "mem internal/suggest",
+	"lib/tensor":       "lib/backend",
 
-	"icd/devicefile":    "input input/yamldoc",
-	"icd/tracelog":      "outfile trace/ledger migration/bound",
-	"icd":               "icd/devicefile icd/tracelog outfile runtime devices/opencl svm/fault",
-	"cmd/godwit":        everything,
-	"tests":             everything,
-	"tests/metamorphic": everything,
-	"examples":          everything,
+	"internal/icd/devicefile": "internal/input internal/yaml/yamldoc",
+	"internal/icd/tracelog":   "internal/outfile internal/ledger study/bound",
+	"internal/icd":            "internal/icd/devicefile internal/icd/tracelog internal/outfile runtime devices/opencl internal/svmfault",
+	"study/alloc/formats":     "mem internal/input internal/outfile mem/trace",
+	"cmd/libgodwit":           "internal/icd",
+	"lib/resource":            "internal/resource mem/trace",
+	"internal/mutate":         "",
+	"internal/svmmodel":       "devices devices/work mem internal/oracle runtime svm",
+	"internal/browser":        "",
+	"cmd/godwit":              everything,
+	"tests":                   everything,
+	"tests/metamorphic":       everything,
+	"examples":                everything,
 }
 
 const everything = "*"
@@ -109,7 +115,7 @@ const everything = "*"
 // families are packages whose sub-packages, where not in the table by
 // themselves, may import what the family may, and the family. The same goes for
 // every package's internal ones.
-var families = []string{"pool", "icd", "cmd/godwit", "tests", "examples"}
+var families = []string{"internal/icd", "cmd/godwit", "tests", "examples"}
 
 // purely are the packages of levels 0 to 3, which build without cgo and import
 // nothing from outside but these. devices/devicetest is for tests, and brings
@@ -117,9 +123,9 @@ var families = []string{"pool", "icd", "cmd/godwit", "tests", "examples"}
 var (
 	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
-		"mem", "mem/rangemap", "input", "process", "outfile", "suggest", "trace", "bufalloc", "bufalloc/internal/yardstick", "bufalloc/pack", "bufalloc/replay", "bufalloc/fuzz", "bufalloc/extern",
-		"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/null", "devices/cpu", "devices/tce", "devices/model",
-		"svm", "subbuffer", "resource", "migration", "migration/oracle", "migration/bound", "eviction", "kernels", "runtime", "pool",
+		"mem", "internal/rangemap", "internal/input", "internal/process", "internal/outfile", "internal/suggest", "mem/trace", "bufalloc", "internal/yardstick", "study/alloc/formats", "study/alloc/pack", "study/alloc/replay", "study/alloc/fuzz", "study/alloc/extern",
+		"devices", "devices/work", "internal/storage", "devices/engine", "internal/mover", "devices/null", "devices/cpu", "devices/tce", "devices/virtual",
+		"svm", "subbuffer", "internal/resource", "migration", "internal/oracle", "study/bound", "eviction", "lib/kernels", "runtime", "lib/pool",
 	}
 )
 
@@ -226,17 +232,60 @@ func TestEveryPackageIsInTheTableAndImportsOnlyWhatItMay(t *testing.T) {
 	}
 }
 
+// floors are the folders from the top down. What a package imports stands no higher than it
+// does; internal packages stand with whom they serve, and what only studies and the command
+// need no program brings along.
+var floors = []string{"cmd", "study", "lib", "runtime", "migration devices bufalloc eviction subbuffer svm", "mem"}
+
+// floor is a package's, 0 for the highest; no floor for internal/, tests/ and examples/.
+func floor(name string) (int, bool) {
+	top, _, _ := strings.Cut(name, "/")
+	i := slices.IndexFunc(floors, func(f string) bool { return slices.Contains(strings.Fields(f), top) })
+	return i, i >= 0 && !strings.HasSuffix(name, "test") // what tests call brings what tests need
+}
+
+func TestImportsGoDownTheFloors(t *testing.T) {
+	imports := make(map[string][]string)
+	for _, p := range list(t, "1", "./...") {
+		if name, ok := inside(p.ImportPath); ok {
+			imports[name] = p.Imports
+		}
+	}
+	require.NotEmpty(t, imports)
+	for name := range imports {
+		from, ok := floor(name)
+		if !ok {
+			continue
+		}
+		reached := map[string]bool{name: true}
+		for todo := []string{name}; len(todo) > 0; todo = todo[1:] {
+			for _, imp := range imports[todo[0]] {
+				require.False(t, from > 1 && strings.HasPrefix(imp, "github.com/nlpodyssey/"), "%s brings %s along, by %s", name, imp, todo[0])
+				dep, ok := inside(imp)
+				if !ok || reached[dep] {
+					continue
+				}
+				if to, ok := floor(dep); ok && to < from {
+					t.Errorf("%s brings %s along, by %s", name, dep, todo[0])
+				}
+				reached[dep] = true
+				todo = append(todo, dep)
+			}
+		}
+	}
+}
+
 func TestTheTableNamesNoCycle(t *testing.T) {
 	for name := range house {
 		require.False(t, mayImport(name)[name], "%s may import itself by way of its row", name)
 	}
 }
 
-// The signal handler of svm/fault cannot be Go, and CUDA's library is C.
+// The signal handler of internal/svmfault cannot be Go, and CUDA's library is C.
 func TestCgoIsOnlyWhereALibraryOrAHandlerIsC(t *testing.T) {
 	for _, p := range list(t, "1", "./...") {
 		name, ok := inside(p.ImportPath)
-		if ok && len(p.CgoFiles) > 0 && name != "devices/opencl/internal/ocl" && !strings.HasPrefix(name, "icd") && !strings.HasPrefix(name, "svm/fault") && !strings.HasPrefix(name, "devices/nvlink") {
+		if ok && len(p.CgoFiles) > 0 && name != "devices/opencl/internal/ocl" && !strings.HasPrefix(name, "internal/icd") && !strings.HasPrefix(name, "internal/svmfault") && !strings.HasPrefix(name, "internal/nvlink") {
 			t.Errorf("%s uses cgo: %v", name, p.CgoFiles)
 		}
 	}

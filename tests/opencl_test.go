@@ -20,7 +20,7 @@ var (
 func TestEveryTestThatTheOpenCLTableNamesExists(t *testing.T) {
 	text, err := os.ReadFile("../docs/opencl.md")
 	require.NoError(t, err)
-	dirs := map[string]string{"metamorphic": "metamorphic", "opencl": "opencl", "fault": "../svm/fault"}
+	dirs := map[string]string{"metamorphic": "metamorphic", "opencl": "opencl", "svmfault": "../internal/svmfault"}
 	have := make(map[string]map[string]bool)
 	rows := 0
 	for line := range strings.Lines(string(text)) {

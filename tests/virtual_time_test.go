@@ -17,26 +17,26 @@ import (
 
 // inVirtualTime are the packages that a context in virtual time runs.
 var inVirtualTime = []string{
-	"mem", "mem/rangemap", "trace", "trace/ledger", "eviction", "migration", "subbuffer", "resource", "svm", "bufalloc", "runtime",
-	"devices", "devices/work", "devices/storage", "devices/soft", "devices/mover", "devices/cpu", "devices/model", "devices/model/network", "devices/internal/gate", "devices/internal/region", "scenario",
+	"mem", "internal/rangemap", "mem/trace", "internal/ledger", "eviction", "migration", "subbuffer", "internal/resource", "svm", "bufalloc", "runtime",
+	"devices", "devices/work", "internal/storage", "devices/engine", "internal/mover", "devices/cpu", "devices/virtual", "internal/network", "internal/gate", "devices/internal/region", "study/scenario",
 }
 
 // besideTheWorld says, by file and what it uses, why that is not on the way of a context
 // in virtual time.
 var besideTheWorld = map[string]string{
-	"devices/executor.go: go":            "the executor of everything else",
-	"devices/executor.go: time.NewTimer": "the executor of everything else",
-	"devices/optional.go: time.Now":      "the clock of the executor of everything else",
-	"devices/optional.go: time.Since":    "the clock of the executor of everything else",
-	"devices/soft/engine.go: go":         "a worker, which an engine with a pace has none of",
-	"devices/model/threads.go: go":       "a host thread, of which one runs at a time",
-	"devices/mover/lanes.go: Go":         "lanes: only with devices behind a bus (devices.Discrete)",
-	"devices/mover/measure.go: Go":       "links between devices: only with devices.Windowed",
-	"devices/mover/windows.go: Go":       "links between devices: only with devices.Windowed",
-	"devices/mover/chain.go: time.Now":   "polls links between devices: only with devices.Windowed",
-	"resource/track.go: time.Now":        "when a block was allocated, for people who look for a leak",
-	"trace/alloc_godwit.go: time.Now":    "the times in a file of allocations, which the program asks for",
-	"trace/alloc_godwit.go: time.Since":  "the times in a file of allocations, which the program asks for",
+	"devices/executor.go: go":               "the executor of everything else",
+	"devices/executor.go: time.NewTimer":    "the executor of everything else",
+	"devices/optional.go: time.Now":         "the clock of the executor of everything else",
+	"devices/optional.go: time.Since":       "the clock of the executor of everything else",
+	"devices/engine/engine.go: go":          "a worker, which an engine with a pace has none of",
+	"devices/virtual/threads.go: go":        "a host thread, of which one runs at a time",
+	"internal/mover/lanes.go: Go":           "lanes: only with devices behind a bus (devices.Discrete)",
+	"internal/mover/measure.go: Go":         "links between devices: only with devices.Windowed",
+	"internal/mover/windows.go: Go":         "links between devices: only with devices.Windowed",
+	"internal/mover/chain.go: time.Now":     "polls links between devices: only with devices.Windowed",
+	"internal/resource/track.go: time.Now":  "when a block was allocated, for people who look for a leak",
+	"mem/trace/alloc_writer.go: time.Now":   "the times in a file of allocations, which the program asks for",
+	"mem/trace/alloc_writer.go: time.Since": "the times in a file of allocations, which the program asks for",
 }
 
 // clocks are what of package time starts a timer or asks a clock.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/bufalloc/replay"
+	"godwit/study/alloc/replay"
 )
 
 // Allocator replays random streams through allocators that open makes, with all

@@ -9,8 +9,8 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/bufalloc/bufalloctest"
-	"godwit/bufalloc/replay"
 	"godwit/mem"
+	"godwit/study/alloc/replay"
 )
 
 func TestEveryStrategyPassesTheSuite(t *testing.T) {

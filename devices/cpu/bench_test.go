@@ -9,7 +9,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
-	"godwit/kernels"
+	"godwit/lib/kernels"
 	"godwit/mem"
 )
 

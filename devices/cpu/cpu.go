@@ -20,10 +20,10 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/devices"
+	"godwit/devices/engine"
 	"godwit/devices/internal/region"
-	"godwit/devices/soft"
-	"godwit/devices/storage"
 	"godwit/devices/work"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 
@@ -58,12 +58,12 @@ type Options struct {
 	MaxWorkGroup uint64            // work-items; 4096
 	SharesHost   bool              // say that host memory is as near; then SVM may be fine-grained
 	Promises     bool              // compare buffers before and after kernels with what launches declare of them; slow
-	Pace         soft.Pace         // says when commands start and end, of devices in virtual time
+	Pace         engine.Pace       // says when commands start and end, of devices in virtual time
 }
 
 // Device is an open cpu device.
 type Device struct {
-	soft.InPlace
+	engine.InPlace
 	store    *region.Store // nil where blocks are the system's
 	promises bool          // immutable: Options.Promises
 }
@@ -72,7 +72,7 @@ var (
 	_ devices.HostBacked = (*Device)(nil)
 	_ devices.Viewer     = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
-	_ soft.Executor      = (*Device)(nil)
+	_ engine.Executor    = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
 	_ devices.PageLocker  = (*Device)(nil)
@@ -106,7 +106,7 @@ func New(o Options) (*Device, error) {
 		}
 		memory = storage.NewBlocks(o.Name, o.BaseAlign, d.store)
 	}
-	d.Init(info, &storage.Host{Blocks: memory}, d, soft.EngineOptions{Workers: o.Workers, Pace: o.Pace})
+	d.Init(info, &storage.Host{Blocks: memory}, d, engine.EngineOptions{Workers: o.Workers, Pace: o.Pace})
 	return d, nil
 }
 
@@ -118,7 +118,7 @@ func (d *Device) Close() error {
 	return d.CloseAnd(d.store.Close)
 }
 
-// Execute implements soft.Executor.
+// Execute implements engine.Executor.
 func (d *Device) Execute(cmd *devices.Command) error {
 	if moved, err := d.Move(cmd); moved {
 		return err
@@ -176,5 +176,5 @@ func (d *Device) launch(cmd *devices.Command) error {
 	if d.promises {
 		return d.launchShadowed(cmd, args)
 	}
-	return d.Launch(cmd, args, soft.KernelRun{})
+	return d.Launch(cmd, args, engine.KernelRun{})
 }

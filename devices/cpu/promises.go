@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"godwit/devices"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
 	"godwit/devices/work"
 	"godwit/mem"
 )
@@ -36,7 +36,7 @@ func (d *Device) launchShadowed(cmd *devices.Command, args []work.Arg) error {
 	for i := range shadows {
 		shadows[i].fill(args, inPlace)
 	}
-	if err := d.Launch(cmd, args, soft.KernelRun{}); err != nil {
+	if err := d.Launch(cmd, args, engine.KernelRun{}); err != nil {
 		return err
 	}
 	for i := range shadows {

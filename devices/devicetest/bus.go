@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"godwit/devices"
-	"godwit/devices/storage"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/devices/mover"
+	"godwit/internal/mover"
 	"godwit/mem"
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/devices/mover"
+	"godwit/internal/mover"
 	"godwit/mem"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/kernels"
+	"godwit/lib/kernels"
 	"godwit/mem"
 )
 

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/devices/mover"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
+	"godwit/internal/mover"
 	"godwit/mem"
 )
 
@@ -36,7 +36,7 @@ func testOverLinks(e *env) {
 	for i, s := range sides {
 		windows[i] = s.alloc(size)
 	}
-	host := soft.NewHost(soft.HostOptions{})
+	host := engine.NewHost(engine.HostOptions{})
 	e.t.Cleanup(func() { require.NoError(e.t, host.Close()) })
 	m, topo := e.mover(4<<20, host, e.dev, other.dev), mem.NewTopology("0", "1")
 	require.NoError(e.t, m.Measure(e.ctx, topo, new(mover.Figures)))

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"godwit/devices"
-	"godwit/devices/mover"
+	"godwit/internal/mover"
 	"godwit/mem"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
 	"godwit/devices/work"
 	"godwit/mem"
 )
@@ -167,7 +167,7 @@ func (l *lending) all() int {
 // testSVMInPlace: kernels see the host's blocks at their addresses, lent from
 // before the launch until its point, and commands move their bytes.
 func testSVMInPlace(e *env) {
-	host := soft.NewHost(soft.HostOptions{})
+	host := engine.NewHost(engine.HostOptions{})
 	defer func() { require.NoError(e.t, host.Close()) }()
 	m, err := e.dev.Build(e.context(), chase)
 	require.NoError(e.t, err)
@@ -207,7 +207,7 @@ func testSVMInPlace(e *env) {
 		result := make([]byte, 256)
 		move(bytes(result), at(a, off), 256)
 		want := make([]byte, 256)
-		soft.FillBytes(want, p)
+		engine.FillBytes(want, p)
 		e.equal(want, result, "what was filled")
 	}
 	// A buffer may be the host's block, too; and a null pointer is one.

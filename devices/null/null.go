@@ -14,8 +14,8 @@ import (
 	"fmt"
 
 	"godwit/devices"
-	"godwit/devices/soft"
-	"godwit/devices/storage"
+	"godwit/devices/engine"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 
@@ -32,11 +32,11 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 }
 
 // Device is an open null device.
-type Device struct{ soft.Device }
+type Device struct{ engine.Device }
 
 var (
 	_ devices.Device     = (*Device)(nil)
-	_ soft.Executor      = (*Device)(nil)
+	_ engine.Executor    = (*Device)(nil)
 	_ devices.PeerCopier = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
@@ -52,7 +52,7 @@ func New(cfg devices.Config) *Device {
 		FP16: true, FP64: true, SVM: devices.SVMCaps{Coarse: true},
 	}
 	d := new(Device)
-	d.Init(info, storage.NewBlocks(cfg.Name, 128, &store{capacity: cfg.Memory}), d, soft.EngineOptions{Instant: true, InstantLaunch: true})
+	d.Init(info, storage.NewBlocks(cfg.Name, 128, &store{capacity: cfg.Memory}), d, engine.EngineOptions{Instant: true, InstantLaunch: true})
 	return d
 }
 
@@ -64,7 +64,7 @@ func (d *Device) PeerLink(devices.Device) (mem.Link, bool) {
 // ReserveSVM implements devices.SVMReserver: nothing is ever reached.
 func (d *Device) ReserveSVM(mem.Range) error { return nil }
 
-// Execute implements soft.Executor: every command has already succeeded.
+// Execute implements engine.Executor: every command has already succeeded.
 func (d *Device) Execute(*devices.Command) error { return nil }
 
 // store gives out addresses that were never used before, up to a number of

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/devices/mover"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/internal/mover"
 	"godwit/mem"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
-	"godwit/devices/storage"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 

@@ -5,7 +5,7 @@ package opencl
 import (
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
-	"godwit/devices/storage"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 

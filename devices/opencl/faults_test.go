@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/engine"
 	"godwit/devices/opencl/internal/ocl"
-	"godwit/devices/soft"
 	"godwit/mem"
 )
 
@@ -59,7 +59,7 @@ func TestARectangleThatOpenCLRefusesIsCopiedByRows(t *testing.T) {
 				src, dst := alloc(t, d, fromSize), alloc(t, d, toSize)
 				data, before, got := pattern(fromSize, 1), pattern(toSize, 2), make([]byte, toSize)
 				want := slices.Clone(before)
-				soft.CopyRect(want[50:], data[19:], &rect)
+				engine.CopyRect(want[50:], data[19:], &rect)
 				for name, ends := range map[string][2]devices.Loc{
 					"within": {{Device: d, Block: dst, Off: 50}, {Device: d, Block: src, Off: 19}},
 					"in":     {{Device: d, Block: dst, Off: 50}, {Bytes: data, Off: 19}},

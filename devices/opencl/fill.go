@@ -7,9 +7,9 @@ import (
 	"fmt"
 
 	"godwit/devices"
+	"godwit/devices/engine"
 	"godwit/devices/opencl/internal/ocl"
-	"godwit/devices/soft"
-	"godwit/devices/storage"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 
@@ -238,7 +238,7 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 	r.hostCall(func(context.Context) error {
 		switch {
 		case isRect:
-			soft.CopyRect(dst, src, &rect)
+			engine.CopyRect(dst, src, &rect)
 		case late != nil:
 			if part := devices.PartOf(late, uint64(len(dst))); !part.Empty() {
 				copy(dst[part.Start:part.End], src[part.Start:part.End])

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"godwit/devices"
-	"godwit/devices/nvlink"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/internal/nvlink"
 	"godwit/mem"
 )
 

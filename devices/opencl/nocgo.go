@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"godwit/devices"
-	"godwit/devices/nvlink"
 )
 
 func init() { devices.Register("opencl", driver{}) }
@@ -32,7 +31,7 @@ func Pairs(context.Context) ([]Pair, error) {
 }
 
 // Run always fails with ErrMissing.
-func (*Trial) Run(context.Context) (d nvlink.Driver, err error) {
+func (*Trial) Run(context.Context) (d LinkTrial, err error) {
 	_, err = Discover()
 	return d, err
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"godwit/devices"
-	"godwit/devices/nvlink"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/internal/nvlink"
 	"godwit/mem"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
-	"godwit/devices/storage"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 

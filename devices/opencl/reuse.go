@@ -8,7 +8,7 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/devices/opencl/internal/ocl"
-	"godwit/devices/storage"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 

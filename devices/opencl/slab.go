@@ -4,8 +4,8 @@ package opencl
 
 import (
 	"godwit/bufalloc"
-	"godwit/devices/nvlink"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/internal/nvlink"
 )
 
 // Slabs: large cl_mems out of which a store carves blocks. See store.go.

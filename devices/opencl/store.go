@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	"godwit/bufalloc"
-	"godwit/devices/nvlink"
 	"godwit/devices/opencl/internal/ocl"
-	"godwit/devices/storage"
+	"godwit/internal/nvlink"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 

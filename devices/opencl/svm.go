@@ -9,8 +9,8 @@ import (
 	"unsafe"
 
 	"godwit/devices"
+	"godwit/devices/engine"
 	"godwit/devices/opencl/internal/ocl"
-	"godwit/devices/soft"
 	"godwit/mem"
 )
 
@@ -119,7 +119,7 @@ func (r *record) fillFill(cmd *devices.Command) error {
 	}
 	pattern := bytes.Clone(cmd.Pattern)
 	r.hostCall(func(context.Context) error {
-		soft.FillBytes(dst, pattern)
+		engine.FillBytes(dst, pattern)
 		return nil
 	})
 	return nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"godwit/devices"
-	"godwit/devices/nvlink"
+	"godwit/internal/nvlink"
 	"godwit/mem"
 )
 

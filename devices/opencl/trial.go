@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"godwit/devices"
-	"godwit/devices/nvlink"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/internal/nvlink"
 	"godwit/mem"
 )
 
@@ -26,7 +26,7 @@ const handovers = 2000
 
 // Run tries the first platform that may have windows and has two devices. The Driver says how it
 // went; an error, that nothing could be tried.
-func (t *Trial) Run(ctx context.Context) (nvlink.Driver, error) {
+func (t *Trial) Run(ctx context.Context) (LinkTrial, error) {
 	found, err := twoLinked()
 	if err != nil {
 		return nvlink.Driver{}, err

@@ -13,8 +13,8 @@ import (
 	"syscall"
 
 	"godwit/devices"
-	"godwit/devices/nvlink"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/internal/nvlink"
 	"godwit/mem"
 )
 

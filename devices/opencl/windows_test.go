@@ -16,8 +16,8 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/devicetest"
-	"godwit/devices/nvlink"
-	"godwit/devices/nvlink/nvlinktest"
+	"godwit/internal/nvlink"
+	"godwit/internal/nvlink/nvlinktest"
 	"godwit/mem"
 )
 

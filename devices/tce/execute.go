@@ -4,12 +4,12 @@ import (
 	"fmt"
 
 	"godwit/devices"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
 	"godwit/devices/work"
 	"godwit/mem"
 )
 
-// Execute implements soft.Executor.
+// Execute implements engine.Executor.
 func (d *Device) Execute(cmd *devices.Command) error {
 	if cmd.Op == devices.OpCopy && d.dma.word > 1 {
 		return d.copyWords(cmd)
@@ -79,7 +79,7 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 		}
 		args = append(args, b)
 	}
-	return d.Launch(cmd, args, soft.KernelRun{Space: space, Serial: true})
+	return d.Launch(cmd, args, engine.KernelRun{Space: space, Serial: true})
 }
 
 // space is the device's memory as one launch finds it: the blocks of its arguments are

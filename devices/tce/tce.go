@@ -33,10 +33,10 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/devices"
+	"godwit/devices/engine"
 	"godwit/devices/internal/region"
-	"godwit/devices/soft"
-	"godwit/devices/storage"
 	"godwit/devices/work"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 
@@ -77,20 +77,20 @@ type Options struct {
 
 // Device is an open tce device.
 type Device struct {
-	soft.Device
-	soft.WindowSet
+	engine.Device
+	engine.WindowSet
 	globals       *storage.Blocks
 	locals        *storage.Blocks
 	global, local *region.Store
-	copier        *soft.Copier
+	copier        *engine.Copier
 	dma           dma
 	spaces        sync.Pool // of *space, for launches
 }
 
 var (
-	_ devices.Device = (*Device)(nil)
-	_ soft.Executor  = (*Device)(nil)
-	_ work.Space     = (*Device)(nil)
+	_ devices.Device  = (*Device)(nil)
+	_ engine.Executor = (*Device)(nil)
+	_ work.Space      = (*Device)(nil)
 
 	_ devices.SVMReserver = (*Device)(nil)
 	_ devices.Windowed    = (*Device)(nil)
@@ -141,7 +141,7 @@ func New(o Options) (*Device, error) {
 	}
 	d.globals = storage.NewBlocks(o.Name, o.BaseAlign, d.global)
 	d.locals = storage.NewBlocks(o.Name+" local", localAlign, d.local)
-	d.Init(info, d.globals, d, soft.EngineOptions{Workers: 2, Serial: true})
+	d.Init(info, d.globals, d, engine.EngineOptions{Workers: 2, Serial: true})
 	d.InitWindows(d, d.globals, d.global.Shift(), o.Windows)
 	d.copier = d.NewCopier(d, d.global.Shift())
 	d.dma.word = o.DMAWord

@@ -4,7 +4,7 @@
 // is a Fault of the launch.
 //
 // Kernels use Group, Item, View and the functions beside them; whoever runs kernels, as
-// devices/soft does, uses Launch.
+// devices/engine does, uses Launch.
 package work
 
 import (

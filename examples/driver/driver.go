@@ -12,8 +12,7 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/devices"
-	"godwit/devices/soft"
-	"godwit/devices/storage"
+	"godwit/devices/engine"
 	"godwit/devices/work"
 	"godwit/mem"
 )
@@ -40,35 +39,35 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 
 // Device is an open store.
 type Device struct {
-	soft.Device
-	blocks *storage.Blocks
+	engine.Device
+	blocks *engine.Blocks
 	server *server
 }
 
 // New opens a store of size bytes.
 func New(name string, size uint64, latency time.Duration) (*Device, error) {
-	addresses, err := storage.NewRegion(0, size, bufalloc.Options{})
+	addresses, err := engine.NewRegion(0, size, bufalloc.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", name, err)
 	}
 	d := &Device{
-		blocks: storage.NewBlocks(name, 128, addresses),
+		blocks: engine.NewBlocks(name, 128, addresses),
 		server: &server{bytes: make([]byte, size), latency: latency},
 	}
 	info := devices.Info{
 		Driver: "remote", Name: name, Type: devices.Custom, GlobalMemory: size, MaxAlloc: size, BaseAlign: 128,
 		LocalMemory: 64 << 10, MaxWorkGroup: 256, MaxWorkItems: [3]uint64{256, 256, 256}, FP64: true,
 	}
-	d.Init(info, d.blocks, d, soft.EngineOptions{Workers: 4})
+	d.Init(info, d.blocks, d, engine.EngineOptions{Workers: 4})
 	return d, nil
 }
 
-// Execute implements soft.Executor: copies, rectangles, fills and launches, as requests.
+// Execute implements engine.Executor: copies, rectangles, fills and launches, as requests.
 func (d *Device) Execute(cmd *devices.Command) error {
 	switch cmd.Op {
 	case devices.OpFill:
 		bytes := make([]byte, cmd.Size)
-		soft.FillBytes(bytes, cmd.Pattern)
+		engine.FillBytes(bytes, cmd.Pattern)
 		return d.write(&cmd.Dst, 0, bytes)
 	case devices.OpLaunch:
 		return d.launch(cmd)
@@ -135,7 +134,7 @@ func (d *Device) launch(cmd *devices.Command) error {
 			args[i].Addr, args[i].Bytes = addr, d.server.bytes[addr:][:a.Size]
 		}
 	}
-	return d.server.run(func() error { return d.Launch(cmd, args, soft.KernelRun{}) })
+	return d.server.run(func() error { return d.Launch(cmd, args, engine.KernelRun{}) })
 }
 
 // server stands for what is at the other end of a wire.

@@ -13,7 +13,7 @@ import (
 	"godwit/devices"
 	_ "godwit/devices/cpu"
 	_ "godwit/devices/tce"
-	"godwit/kernels"
+	"godwit/lib/kernels"
 	"godwit/runtime"
 )
 

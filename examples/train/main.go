@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"godwit/backend"
 	_ "godwit/devices/tce"
+	"godwit/lib/backend"
 )
 
 // options of the command line.

@@ -6,9 +6,9 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"godwit/backend"
+	"godwit/lib/backend"
+	"godwit/lib/tensor"
 	"godwit/runtime"
-	"godwit/tensor"
 )
 
 // inputs of a sample: two coordinates and a constant, whose weights are the biases.

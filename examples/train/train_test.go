@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/backend"
+	"godwit/lib/backend"
+	"godwit/lib/pool"
 	"godwit/mem"
-	"godwit/pool"
 )
 
 func TestMain(m *testing.M) {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/icd/tracelog"
+	"godwit/internal/icd/tracelog"
 )
 
 // platform is an OpenCL platform that child processes are given, and the only

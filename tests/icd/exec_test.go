@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/icd/tracelog"
+	"godwit/internal/icd/tracelog"
 )
 
 // TestGodwitExecShowsWhatAProgramMoved runs the verb itself, with the library

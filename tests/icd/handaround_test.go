@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/icd/tracelog"
+	"godwit/internal/icd/tracelog"
 )
 
 // round is what testdata/handaround.c prints.

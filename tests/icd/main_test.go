@@ -60,7 +60,7 @@ func build() error {
 		return err
 	}
 	library = filepath.Join(scratch, "libgodwit.so")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", library, "./icd/libgodwit")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", library, "./cmd/libgodwit")
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -72,7 +72,7 @@ func build() error {
 // noteSources reads the directories that the library is built from, so that go
 // test knows of them and does not take a result of other sources for this one's.
 func noteSources() error {
-	cmd := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{.Dir}}{{end}}", "./icd/libgodwit")
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{.Dir}}{{end}}", "./cmd/libgodwit")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {

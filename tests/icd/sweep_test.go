@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/replay"
-	"godwit/trace"
+	"godwit/mem/trace"
+	"godwit/study/replay"
 )
 
 // TestAProgramUsesMoreThanItsDeviceHolds: an unmodified program sweeps over twice the

@@ -16,8 +16,8 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
-	"godwit/history"
 	"godwit/mem"
+	"godwit/tests/internal/history"
 )
 
 // late is a device whose copies for the runtime begin some time after they could, as those over

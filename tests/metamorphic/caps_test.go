@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/bufalloc"
-	"godwit/devices/model"
-	"godwit/history"
+	"godwit/devices/virtual"
+	"godwit/tests/internal/history"
 )
 
 // TestHistoriesAgreeUnderCaps replays histories on 1 to 8 devices of which each may hold
@@ -86,7 +86,7 @@ func capped(seed uint64) (*history.History, history.Config) {
 	n := 1 + min(dice.IntN(8), dice.IntN(8))
 	if dice.IntN(6) == 0 {
 		faults = 0 // the model of machines has none
-		cfg = virtual([]string{"h200-pcie", "h200-nvlink"}[dice.IntN(2)], n, model.Options{Seed: seed, Stamps: dice.IntN(2) == 0}, cfg)
+		cfg = inVirtualTime([]string{"h200-pcie", "h200-nvlink"}[dice.IntN(2)], n, virtual.Options{Seed: seed, Stamps: dice.IntN(2) == 0}, cfg)
 	} else {
 		kinds := make([]byte, n)
 		for i := range kinds {

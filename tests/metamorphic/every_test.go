@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/bufalloc"
-	"godwit/history"
+	"godwit/tests/internal/history"
 )
 
 // TestEveryCallOfADriverMayFail replays histories with maps, shared virtual memory,

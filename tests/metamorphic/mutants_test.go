@@ -10,11 +10,11 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/devicetest"
-	"godwit/devices/model"
-	"godwit/history"
+	"godwit/devices/virtual"
+	"godwit/internal/flat"
 	"godwit/mem"
-	"godwit/mem/flat"
 	"godwit/runtime"
+	"godwit/tests/internal/history"
 )
 
 // Mutants: devices in virtual time whose queues do one copy in some in a wrong way.
@@ -82,7 +82,7 @@ type mutants struct {
 	mutate mutation
 	every  int
 	done   int // commands that were changed
-	world  *model.World
+	world  *virtual.World
 	blocks []held
 }
 
@@ -150,7 +150,7 @@ func (r *noted) FreeAfter(b mem.Block, after []mem.Point) error {
 
 // mutant is a device of which some commands go wrong.
 type mutant struct {
-	*model.Device
+	*virtual.Device
 	m *mutants
 }
 
@@ -186,18 +186,18 @@ func (d *mutant) RingChunk(o devices.Device, n uint64) uint64 {
 }
 
 // mutated is a configuration of such devices.
-func mutated(name string, n int, o model.Options, m *mutants) history.Config {
-	cfg := virtual(name, n, o, history.Config{})
+func mutated(name string, n int, o virtual.Options, m *mutants) history.Config {
+	cfg := inVirtualTime(name, n, o, history.Config{})
 	open, context := cfg.Open, cfg.Context
 	cfg.Open = func(f *history.Faults) ([]devices.Device, error) {
 		devs, err := open(f)
 		if err != nil {
 			return nil, err
 		}
-		m.world, m.blocks = devs[0].(*model.Device).World(), nil
+		m.world, m.blocks = devs[0].(*virtual.Device).World(), nil
 		devs = slices.Clone(devs)
 		for i, d := range devs {
-			devs[i] = &mutant{d.(*model.Device), m}
+			devs[i] = &mutant{d.(*virtual.Device), m}
 		}
 		return devs, nil
 	}
@@ -220,7 +220,7 @@ func TestStampsFindMutants(t *testing.T) {
 			for seed := uint64(1); err == nil; seed++ {
 				require.Less(t, commands, 5000, "%s on %s: %d commands were changed", what, machine, m.done)
 				var res history.Result
-				res, err = history.Run(history.Generate(seed, 60), mutated(machine, 4, model.Options{Seed: seed, Stamps: true}, m))
+				res, err = history.Run(history.Generate(seed, 60), mutated(machine, 4, virtual.Options{Seed: seed, Stamps: true}, m))
 				commands += res.Commands
 			}
 			require.ErrorContains(t, err, "what it found", "%s on %s", what, machine)
@@ -234,7 +234,7 @@ func TestWhatStampsFindIsTheMutants(t *testing.T) {
 	never := func(*mutants, *devices.Command, *[]mem.Wait) bool { return false }
 	for seed := uint64(1); seed <= 10; seed++ {
 		m := &mutants{Rand: rand.New(rand.NewPCG(1, 2)), mutate: never, every: 1}
-		_, err := history.Run(history.Generate(seed, 60), mutated("h200-nvlink", 4, model.Options{Seed: seed, Stamps: true}, m))
+		_, err := history.Run(history.Generate(seed, 60), mutated("h200-nvlink", 4, virtual.Options{Seed: seed, Stamps: true}, m))
 		require.NoError(t, err)
 	}
 }

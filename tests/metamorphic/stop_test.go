@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/history"
+	"godwit/tests/internal/history"
 )
 
 // TestAContextThatIsClosedAtOnceHasNothingLeft stops histories after some operations, with

@@ -8,30 +8,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/devices/model"
-	"godwit/devices/model/machine"
-	"godwit/history"
-	"godwit/mem/flat"
+	"godwit/devices/virtual"
+	"godwit/internal/flat"
 	"godwit/runtime"
+	"godwit/study/machine"
+	"godwit/tests/internal/history"
 )
 
-// virtual is a configuration in virtual time: so many devices of a machine, with what
+// inVirtualTime is a configuration in virtual time: so many devices of a machine, with what
 // happens at one instant in an order of the seed's.
-func virtual(name string, n int, o model.Options, more history.Config) history.Config {
+func inVirtualTime(name string, n int, o virtual.Options, more history.Config) history.Config {
 	more.Name = fmt.Sprintf("%s/%d/seed=%d/exact=%t/%s", name, n, o.Seed, o.Exact, more.Name)
 	more.Open = func(*history.Faults) ([]devices.Device, error) {
 		m, err := machine.Named(name, machine.Options{Devices: n})
 		if err != nil {
 			return nil, err
 		}
-		w, err := model.New(m, o)
+		w, err := virtual.New(m, o)
 		if err != nil {
 			return nil, err
 		}
 		return w.Devices(), nil
 	}
 	more.Context = func(devs []devices.Device, o *runtime.Options) {
-		w := devs[0].(*model.Device).World()
+		w := devs[0].(*virtual.Device).World()
 		o.Host, o.Executor = w.Host(), w
 		if o.NoPeer { // as programs open it: what rings take is the machine's to say
 			o.Staging = 0
@@ -40,7 +40,7 @@ func virtual(name string, n int, o model.Options, more history.Config) history.C
 	if o.Stamps {
 		more.Name += "/stamps"
 		more.Seen = func(devs []devices.Device, command uint64) []flat.Seen {
-			return devs[0].(*model.Device).World().Seen(command)
+			return devs[0].(*virtual.Device).World().Seen(command)
 		}
 	}
 	return more
@@ -58,8 +58,8 @@ func TestHistoriesInVirtualTimeAgreeWithOneFlatMemory(t *testing.T) {
 					if os.Getenv("GODWIT_SOAK") == "" && stamps != ((seed+uint64(i))%2 == 0) {
 						continue
 					}
-					o := model.Options{Seed: seed, Exact: i%2 == 1, Stamps: stamps}
-					h, cfg := history.Generate(seed, 100), virtual(name, n, o, more)
+					o := virtual.Options{Seed: seed, Exact: i%2 == 1, Stamps: stamps}
+					h, cfg := history.Generate(seed, 100), inVirtualTime(name, n, o, more)
 					res, err := history.Run(h, cfg)
 					if err != nil {
 						fail(t, h, cfg, err)

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/devices/nvlink/nvlinktest"
-	"godwit/history"
+	"godwit/internal/nvlink/nvlinktest"
 	"godwit/mem"
+	"godwit/tests/internal/history"
 )
 
 // Windows implements devices.Windowed.

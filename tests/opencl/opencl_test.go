@@ -22,8 +22,8 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/opencl"
 	"godwit/devices/tce"
-	"godwit/history"
 	"godwit/mem"
+	"godwit/tests/internal/history"
 )
 
 func TestMain(m *testing.M) {

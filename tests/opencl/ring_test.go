@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/devices/mover"
-	"godwit/devices/nvlink/nvlinktest"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
+	"godwit/internal/mover"
+	"godwit/internal/nvlink/nvlinktest"
 	"godwit/mem"
 )
 
@@ -28,7 +28,7 @@ func TestALongRingByWindowArrives(t *testing.T) {
 	require.NoError(t, err)
 	o := mover.Options{Chunk: 64 << 10}
 	topo := mem.NewTopology("0", "1")
-	host := soft.NewHost(soft.HostOptions{})
+	host := engine.NewHost(engine.HostOptions{})
 	all := append([]devices.Device{host}, devs...)
 	for i, d := range all {
 		o.Memories = append(o.Memories, mover.Memory{Device: d, Name: string(rune('0' + i))})

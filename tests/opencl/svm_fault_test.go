@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"godwit/internal/svmfault"
+	"godwit/internal/svmmodel"
 	"godwit/runtime"
-	"godwit/svm/fault"
-	"godwit/tests/svmmodel"
 )
 
 // straying is set in the child of TestAKernelThatReachesWhatWasNotNamedIsExplained.
@@ -31,7 +31,7 @@ func stray() {
 	}
 	devs, err := house("off", false)()
 	check(err)
-	c, err := runtime.NewContext(runtime.Options{Name: "stray", Devices: devs, OwnDevices: true, SVMSize: 1 << 20, SVMWatch: fault.Watch})
+	c, err := runtime.NewContext(runtime.Options{Name: "stray", Devices: devs, OwnDevices: true, SVMSize: 1 << 20, SVMWatch: svmfault.Watch})
 	check(err)
 	p, err := c.Build(context.Background(), svmmodel.Program)
 	check(err)

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"godwit/internal/svmmodel"
 	"godwit/mem"
-	"godwit/tests/svmmodel"
 )
 
 // TestSVMOnOpenCLAgainstPlainBytes runs random commands over pointers, and over

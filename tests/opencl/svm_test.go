@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/internal/svmmodel"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
-	"godwit/tests/svmmodel"
 )
 
 // The memories of an svmHouse: two openings of OpenCL devices, a cpu, a tce.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/devices/mover"
-	"godwit/devices/nvlink/nvlinktest"
+	"godwit/internal/mover"
+	"godwit/internal/nvlink/nvlinktest"
 	"godwit/runtime"
 )
 

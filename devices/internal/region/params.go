@@ -8,8 +8,8 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/devices"
+	"godwit/internal/suggest"
 	"godwit/mem"
-	"godwit/suggest"
 )
 
 // Params reads the parameters of a devices.Config.

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"godwit/bufalloc"
-	"godwit/devices/storage"
 	"godwit/devices/work"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra/doc"
 
-	"godwit/cmd/godwit/cli"
+	"godwit/cmd/godwit/internal/cli"
 )
 
 func main() {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"godwit/devices"
-	"godwit/devices/mover"
-	"godwit/devices/soft"
+	"godwit/devices/engine"
+	"godwit/internal/mover"
 	"godwit/mem"
 )
 
@@ -18,7 +18,7 @@ import (
 // and a block on each device. Memory i+1 is that of device i.
 type copies struct {
 	devs   []devices.Device
-	host   *soft.Host
+	host   *engine.Host
 	m      *mover.Mover
 	topo   *mem.Topology
 	blocks []mem.Block // by device; the zero block where there is none
@@ -43,7 +43,7 @@ func (c *copies) chosen(from, to int, n uint64) mem.Way {
 
 // newCopies opens a mover over all devices, with blocks on some.
 func (b *bench) newCopies(ctx context.Context, size uint64, on ...int) (c *copies, err error) {
-	c = &copies{devs: b.devs, host: soft.NewHost(soft.HostOptions{}), blocks: make([]mem.Block, len(b.devs)), size: size}
+	c = &copies{devs: b.devs, host: engine.NewHost(engine.HostOptions{}), blocks: make([]mem.Block, len(b.devs)), size: size}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.close())

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"godwit/devices"
-	"godwit/devices/mover"
 	"godwit/devices/opencl"
+	"godwit/internal/mover"
 	"godwit/mem"
 	"godwit/runtime"
 )

@@ -18,7 +18,7 @@ import (
 
 	"github.com/jgillich/go-opencl/cl"
 
-	"godwit/process"
+	"godwit/internal/process"
 )
 
 // request is what the child is to measure: one pair of devices of a platform.

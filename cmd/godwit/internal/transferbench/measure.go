@@ -14,7 +14,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl"
-	"godwit/pool"
+	"godwit/lib/pool"
 	"godwit/runtime"
 )
 

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"godwit/pool"
+	"godwit/lib/pool"
 	"godwit/runtime"
 )
 

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"time"
 
-	"godwit/backend"
-	"godwit/tensor"
+	"godwit/lib/backend"
+	"godwit/lib/tensor"
 )
 
 // tensors times FromHost and ToHost beside what they are made of.

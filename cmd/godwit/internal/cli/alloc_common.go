@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"godwit/study/alloc/extern"
+	"godwit/study/alloc/formats"
+	"godwit/study/alloc/fuzz"
+	"godwit/study/alloc/replay"
+)
+
+// subjects are what --strategy named. Those in other processes end with close.
+type subjects struct {
+	list    []replay.Subject
+	offline bool // the packer that knows lifetimes beforehand is among them
+	pools   []*extern.Pool
+}
+
+func (s *subjects) close() error {
+	var err error
+	for _, p := range s.pools {
+		err = errors.Join(err, p.Close())
+	}
+	return err
+}
+
+// patienceFlag adds the flag for allocators in other processes.
+func patienceFlag(fl *pflag.FlagSet, to *time.Duration) {
+	fl.DurationVar(to, "patience", 5*time.Second, "how long an allocator given as lib: or exec: may show no progress")
+}
+
+// outside says how allocators of one's own are named, for the help texts.
+const outside = `lib:PATH is a shared library with the functions of study/alloc/extern/host/
+godwit_alloc.h. exec:COMMAND is a program that reads lines: "open SIZE CHUNKS" begins
+with an empty allocator of [0, SIZE) for that many chunks at a time, "a ID SIZE ALIGN
+HINT" asks for an address, to be answered on a line of its own, by - where there is
+no room, and "f ID" frees and has no answer. Each runs in a process of its own, and
+all its answers are checked: a crash, a hang, an overlap or nonsense is reported with
+the operation that showed it, and the stream up to there is saved.`
+
+// parseSubjects reads the values of --strategy: names, or all.
+func parseSubjects(ctx context.Context, names []string, patience time.Duration) (s subjects, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	for _, name := range names {
+		if extern.Is(name) {
+			p, err := extern.Open(ctx, name, extern.Options{Patience: patience})
+			if err != nil {
+				return s, err
+			}
+			s.pools, s.list = append(s.pools, p), append(s.list, replay.OfRemote(p))
+			continue
+		}
+		switch strings.ToLower(name) {
+		case "all":
+			s.list, s.offline = append(s.list, replay.Subjects()...), true
+			continue
+		case replay.OfflineName:
+			s.offline = true
+			continue
+		}
+		one, err := replay.ParseSubject(name)
+		if err != nil {
+			return s, fmt.Errorf("%w (or all, lib:PATH, exec:COMMAND)", err)
+		}
+		s.list = append(s.list, one)
+	}
+	seen := make(map[string]bool)
+	s.list = slices.DeleteFunc(s.list, func(one replay.Subject) bool {
+		again := seen[one.Name()]
+		seen[one.Name()] = true
+		return again
+	})
+	return s, nil
+}
+
+// parseBytes reads a number of bytes: plain, or with a unit such as KiB, MB, G.
+func parseBytes(s string) (uint64, error) {
+	if v, err := strconv.ParseUint(s, 10, 64); err == nil {
+		return v, nil
+	}
+	v, err := humanize.ParseBytes(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number of bytes (64, 16KiB, 2GB)", s)
+	}
+	return v, nil
+}
+
+// writeJSON writes v indented, and a newline.
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// newProgress is a bar on the terminal for work that takes over a second; off
+// a terminal it shows nothing.
+func newProgress(total int, what string) *progressbar.ProgressBar {
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return progressbar.NewOptions(total, progressbar.OptionSetWriter(io.Discard))
+	}
+	started := time.Now()
+	return progressbar.NewOptions(total,
+		progressbar.OptionSetWriter(&lateWriter{os.Stderr, started.Add(time.Second)}),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetWidth(barWidth()),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish())
+}
+
+// barWidth leaves room beside a bar for what is done, how much of it, and the times.
+func barWidth() int {
+	width, _, err := term.GetSize(int(os.Stderr.Fd()))
+	if err != nil {
+		width = 80
+	}
+	return min(max(width-60, 5), 40)
+}
+
+// lateWriter drops what is written before a moment.
+type lateWriter struct {
+	w    io.Writer
+	from time.Time
+}
+
+func (l *lateWriter) Write(p []byte) (int, error) {
+	if time.Now().Before(l.from) {
+		return len(p), nil
+	}
+	return l.w.Write(p)
+}
+
+// sizeOf prints bytes with four digits and a binary unit.
+func sizeOf(b uint64) string {
+	v, unit := float64(b), 0
+	for ; v >= 1024; unit++ {
+		v /= 1024
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", b)
+	}
+	return fmt.Sprintf("%.*f %ciB", 3-min(len(fmt.Sprintf("%.0f", v)), 3), v, "KMGTPE"[unit-1])
+}
+
+// onlineOnly is parseSubjects for what cannot use the offline packer, which all
+// then leaves out.
+func onlineOnly(ctx context.Context, names []string, patience time.Duration) (subjects, error) {
+	s, err := parseSubjects(ctx, names, patience)
+	if err == nil && s.offline && slices.Contains(names, replay.OfflineName) {
+		err = errors.Join(fmt.Errorf("%s knows lifetimes beforehand: it is for godwit replay", replay.OfflineName), s.close())
+	}
+	return s, err
+}
+
+// saveFault writes the stream that shows a fault to dir, to be replayed in the
+// region that its first line names, and says where.
+func saveFault(ctx context.Context, w io.Writer, dir string, f *replay.Fault) error {
+	_, _ = fmt.Fprintln(w, "godwit:", f) // stderr: nothing to do about an error
+	st := f.Reproducer()
+	if st == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	file := filepath.Join(dir, fuzz.FileName(f.Subject+"-"+st.Name)+".csv")
+	again := fmt.Sprintf("godwit replay %s -s '%s' --region %d --align %d", file, f.Subject, f.Region, st.Align)
+	if err := formats.SaveAllocs(ctx, file, st.Trace(), f.Error(), again); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(w, "godwit: to see it again:", again) // as above
+	return nil
+}
+
+// reportFaults saves the reproducers of all faults; an error says how many.
+func reportFaults(ctx context.Context, w io.Writer, dir string, faults []*replay.Fault) error {
+	n := 0
+	for _, f := range faults {
+		if f == nil {
+			continue
+		}
+		n++
+		if err := saveFault(ctx, w, dir, f); err != nil {
+			return err
+		}
+	}
+	if n > 0 {
+		return failed{fmt.Errorf("%d times an allocator broke its contract", n)}
+	}
+	return nil
+}

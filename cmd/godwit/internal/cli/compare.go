@@ -1,0 +1,300 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"godwit/study/compare"
+	"godwit/study/scenario"
+	"godwit/study/sweep"
+)
+
+// maxVariants is how many runs stand side by side, at most.
+const maxVariants = 8
+
+// compareFlags are the flags of godwit compare.
+type compareFlags struct {
+	scenarioFlags // --set, --policy and --driver may be several, as of sweep
+	machines      string
+	json, code    bool
+}
+
+func newCompare() *cobra.Command {
+	var f compareFlags
+	cmd := &cobra.Command{
+		Use:   "compare SCENARIO [SCENARIO…]",
+		Short: "Run scenarios, or one with several values, and set them side by side",
+		Long: `Run scenarios, or one with several values, and set them side by side: what each moved, by
+link and by kind of command, and the first command at which each parts from the first one.
+
+Values are given as to godwit sweep: --set n=2,4 makes two runs of every scenario. There are two
+to eight runs in all.
+
+Exit code: 0 all runs as expected; 1 some was not, or, with --exit-code, they differ in their
+commands or in what these needed; 2 bad usage or a faulty scenario; 128 and the signal's number
+where it was interrupted.`,
+		Example: `  godwit compare mine.yaml yours.yaml
+  godwit compare --example training-step --policy lru,belady
+  godwit compare mine.yaml --set schedule=rows,tiles --set n=4,8`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.example == "" && len(args) == 0 {
+				return fmt.Errorf("%s: which? want scenarios' files, or one and several values; see %s --help", cmd.Name(), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runCompare(cmd.Context(), cmd.OutOrStdout(), args, &f)
+		},
+	}
+	f.register(cmd)
+	registerMachines(cmd, &f.machines)
+	describeAxes(cmd)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&f.code, "exit-code", false, "exit with 1 where the runs differ")
+	return cmd
+}
+
+// contestant is a run to be.
+type contestant struct {
+	name     string
+	scenario *scenario.Scenario
+	how      scenario.RunOptions
+}
+
+// contestants reads the scenarios, each at all points.
+func (f *compareFlags) contestants(ctx context.Context, files []string) (out []contestant, err error) {
+	if f.example != "" {
+		files = append([]string{""}, files...)
+	}
+	for i, file := range files {
+		example := ""
+		if i == 0 {
+			example = f.example
+		}
+		c, err := f.config(ctx, file, example, f.machines)
+		if err != nil {
+			return nil, err
+		}
+		points, err := c.Points()
+		if err != nil {
+			return nil, err
+		}
+		if n := len(points) * len(files); n < 2 || n > maxVariants {
+			return nil, fmt.Errorf("compare: %s: want 2 to %d: scenarios, or values of --set, --machine, --policy and --driver", plural(n, "run"), maxVariants)
+		}
+		for _, p := range points {
+			s, err := c.Scenario(ctx, p)
+			if err != nil {
+				return nil, err
+			}
+			var name []string
+			if len(files) > 1 {
+				name = append(name, strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File)))
+			}
+			var varied []sweep.Setting
+			for _, v := range p {
+				if len(v.Axis.Values) > 1 {
+					varied = append(varied, v)
+				}
+			}
+			if len(points) > 1 {
+				name = append(name, sweep.Label(varied))
+			}
+			how, err := c.Options(ctx, s, p)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, contestant{strings.Join(name, " "), s, how})
+		}
+	}
+	return out, nil
+}
+
+func runCompare(ctx context.Context, w io.Writer, files []string, f *compareFlags) error {
+	all, err := f.contestants(ctx, files)
+	if err != nil {
+		return err
+	}
+	var variants []compare.Variant
+	for _, c := range all {
+		res, err := runShowingProgress(ctx, c.scenario, c.how)
+		var bad scenario.Errors
+		if ctx.Err() != nil || errors.As(err, &bad) {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		variants = append(variants, compare.Of(c.name, res))
+	}
+	c, err := compare.Runs(variants...)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		if err := writeJSON(w, c); err != nil {
+			return err
+		}
+	} else {
+		printComparison(w, c)
+	}
+	switch {
+	case !c.OK():
+		var which []string
+		for _, v := range c.Variants {
+			if !v.Digest.OK {
+				which = append(which, v.Name)
+			}
+		}
+		return failed{fmt.Errorf("compare: not all runs were as expected: %s", strings.Join(which, ", "))}
+	case f.code && c.Differ():
+		return failed{errors.New("compare: the runs differ")}
+	}
+	return nil
+}
+
+// figure is a line of the table of totals.
+type figure struct {
+	name string
+	of   func(*compare.Variant) uint64
+	text func(uint64) string
+}
+
+func printComparison(w io.Writer, c *compare.Comparison) {
+	number := func(n uint64) string { return humanize.Comma(int64(n)) }
+	figures := []figure{
+		{"commands", func(v *compare.Variant) uint64 { return uint64(v.Digest.Commands) }, number},
+		{"copies", func(v *compare.Variant) uint64 { return uint64(v.Digest.Copies) }, number},
+		{"moved", func(v *compare.Variant) uint64 { return v.Digest.BytesMoved }, humanize.IBytes},
+		{"lower bound", func(v *compare.Variant) uint64 { return v.Digest.BytesLowerBound }, humanize.IBytes},
+		{"since memory was short", func(v *compare.Variant) uint64 { return v.Digest.BytesCapacity }, humanize.IBytes},
+		{"written back", func(v *compare.Variant) uint64 { return v.Digest.BytesWrittenBack }, humanize.IBytes},
+		{"evictions", func(v *compare.Variant) uint64 { return uint64(v.Digest.Evictions) }, number},
+		{"peak of a device", func(v *compare.Variant) uint64 { return v.Digest.BytesPeak }, humanize.IBytes},
+		{"elapsed, on this computer", func(v *compare.Variant) uint64 { return uint64(v.ElapsedNS) }, spanText},
+		{"makespan, on the machine", func(v *compare.Variant) uint64 { return v.Digest.Makespan }, spanText},
+		{"  of it computing", func(v *compare.Variant) uint64 { return reasons(v).Compute }, spanText},
+		{"  copying", func(v *compare.Variant) uint64 { return reasons(v).Copy }, spanText},
+		{"  since memory was short", func(v *compare.Variant) uint64 { return reasons(v).Memory }, spanText},
+		{"  by the host", func(v *compare.Variant) uint64 { return reasons(v).Host }, spanText},
+	}
+	t := newTable(w, 2, comparedHeader("", c)...)
+	for _, fig := range figures {
+		var values []uint64
+		some := false
+		for i := range c.Variants {
+			values = append(values, fig.of(&c.Variants[i]))
+			some = some || values[i] > 0
+		}
+		if some {
+			t.AppendRow(comparedRow(fig.name, values, fig.text))
+		}
+	}
+	t.Render()
+	for _, v := range c.Variants {
+		if first, _, _ := strings.Cut(v.Digest.Error, "\n"); first != "" {
+			fmt.Fprintf(w, "%s was not finished: %s\n", v.Name, first)
+		}
+	}
+	comparedTable(w, "copied, by link", c, c.Links)
+	comparedTable(w, "copied, by command", c, c.Kinds)
+	for _, d := range c.Differences {
+		printDifference(w, c.Variants[0].Name, &d)
+	}
+}
+
+// spanText is a time for people: four digits of it.
+func spanText(ns uint64) string {
+	d, step := time.Duration(ns), time.Duration(1)
+	for d/step >= 10_000 {
+		step *= 10
+	}
+	return d.Round(step).String()
+}
+
+// reasons are a makespan's parts; zero where there is none.
+func reasons(v *compare.Variant) *scenario.ReasonResult {
+	if v.Digest.Reasons == nil {
+		return &scenario.ReasonResult{}
+	}
+	return v.Digest.Reasons
+}
+
+// comparedHeader is a column for each run; beside two, how many times the second has.
+func comparedHeader(first string, c *compare.Comparison) []any {
+	header := []any{first}
+	for _, v := range c.Variants {
+		header = append(header, v.Name)
+	}
+	if len(c.Variants) == 2 {
+		header = append(header, "times")
+	}
+	return header
+}
+
+func comparedRow(name string, values []uint64, text func(uint64) string) []any {
+	row := []any{name}
+	for _, v := range values {
+		row = append(row, text(v))
+	}
+	if len(values) == 2 && values[0] > 0 {
+		row = append(row, fmt.Sprintf("%.2f", float64(values[1])/float64(values[0])))
+	}
+	return row
+}
+
+// shownLinks is how many rows a table of what was copied has, at most.
+const shownLinks = 12
+
+func comparedTable(w io.Writer, what string, c *compare.Comparison, rows []compare.Row) {
+	t := newTable(w, 2, comparedHeader(what, c)...)
+	for i, r := range rows {
+		if i == shownLinks {
+			t.AppendRow([]any{fmt.Sprintf("and %d more", len(rows)-shownLinks)})
+			break
+		}
+		t.AppendRow(comparedRow(r.Name, r.Bytes, humanize.IBytes))
+	}
+	t.Render()
+}
+
+// printDifference says where a run parts from the first.
+func printDifference(w io.Writer, first string, d *compare.Difference) {
+	if d.Commands == nil && d.Effects == nil {
+		fmt.Fprintf(w, "%s and %s: the same commands, which needed the same\n", first, d.Variant)
+		return
+	}
+	show := func(what string, p *compare.Pair) {
+		if p == nil {
+			return
+		}
+		fmt.Fprintf(w, "%s and %s first differ in %s:\n", first, d.Variant, what)
+		for _, s := range []struct {
+			name string
+			side *compare.Side
+		}{{first, &p.First}, {d.Variant, &p.Other}} {
+			if s.side.Number == 0 {
+				fmt.Fprintf(w, "  %s: no more commands\n", s.name)
+				continue
+			}
+			fmt.Fprintf(w, "  %s: #%d %s: %s\n", s.name, s.side.Number, s.side.Queue, s.side.Text)
+			for i, e := range s.side.Effects {
+				if i == shownLinks {
+					fmt.Fprintf(w, "      and %d more\n", len(s.side.Effects)-shownLinks)
+					break
+				}
+				fmt.Fprintf(w, "      %s\n", e)
+			}
+			if len(s.side.Effects) == 0 {
+				fmt.Fprintf(w, "      needs no copy\n")
+			}
+		}
+	}
+	show("what a command needed", d.Effects)
+	show("their commands", d.Commands)
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"godwit/examples"
+	"godwit/internal/outfile"
+	"godwit/internal/suggest"
+	"godwit/study/alloc/formats"
+	"godwit/study/scenario"
+)
+
+// exampleInfo is what godwit examples says of one.
+type exampleInfo struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"` // scenario or trace
+	About string `json:"about"`
+	File  string `json:"file"`
+	Bytes int    `json:"bytes"`
+}
+
+// examplesOutput is the JSON form of godwit examples.
+type examplesOutput struct {
+	Examples []exampleInfo `json:"examples"`
+}
+
+func newExamples() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "examples",
+		Short: "List the built-in examples, or write them out to be changed",
+		Example: `  godwit examples
+  godwit run --example overlap
+  godwit replay --example resnet50
+  godwit examples write mine overlap    # mine/overlap.yaml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return noSuchVerb(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := listExamples(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), examplesOutput{list})
+			}
+			t := newTable(cmd.OutOrStdout(), 4, "example", "shows", "kind")
+			for _, e := range list {
+				t.AppendRow([]any{e.Name, e.About, e.Kind})
+			}
+			t.Render()
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object; sizes are in bytes")
+	cmd.AddCommand(newExamplesWrite())
+	return cmd
+}
+
+func newExamplesWrite() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "write DIR [NAME…]",
+		Short: "Write examples as files to a folder",
+		Long: `Write examples as files to a folder, which is made where it is missing: those
+named, or all. A file that is there already and differs stays, unless --force.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("examples write: which folder?")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return writeExamples(cmd.Context(), cmd.OutOrStdout(), args[0], args[1:], force)
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace files that differ")
+	return cmd
+}
+
+func listExamples(ctx context.Context) (list []exampleInfo, err error) {
+	for _, name := range examples.Names(examples.Scenario) {
+		file, content, _ := examples.Read(name, examples.Scenario)
+		s, err := scenario.Parse(ctx, file, content, scenario.Options{Files: map[string][]byte{file: content}})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, exampleInfo{name, "scenario", strings.TrimSpace(s.About), file, len(content)})
+	}
+	for _, name := range examples.Names(examples.Trace) {
+		file, all, err := exampleTrace(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		_, content, _ := examples.Read(name, examples.Trace)
+		list = append(list, exampleInfo{name, "trace", fmt.Sprintf("%d allocations and frees of a training, to replay", len(all[0].Events)), file, len(content)})
+	}
+	return list, nil
+}
+
+// findExample is an example's file and content. The error for a name that there is
+// not lists those there are.
+func findExample(name, kind string) (file string, content []byte, err error) {
+	file, content, ok := examples.Read(name, kind)
+	if !ok {
+		names := examples.Names(kind)
+		return "", nil, fmt.Errorf("--example %q: there is none of this name; there are %s%s", name, strings.Join(names, ", "), suggest.For(name, names))
+	}
+	return file, content, nil
+}
+
+// orExample ends the error about a file that is not there, and is called like an example.
+func orExample(err error, file, kind string) error {
+	name := strings.TrimSuffix(filepath.Base(file), kind)
+	if errors.Is(err, fs.ErrNotExist) && slices.Contains(examples.Names(kind), name) {
+		return fmt.Errorf("%w; did you mean --example %s?", err, name)
+	}
+	return err
+}
+
+// exampleTrace reads a built-in allocation trace.
+func exampleTrace(ctx context.Context, name string) (file string, all []*formats.Allocs, err error) {
+	file, content, err := findExample(name, examples.Trace)
+	if err != nil {
+		return "", nil, err
+	}
+	if all, err = formats.ReadAllocs(ctx, bytes.NewReader(content), file); err != nil {
+		return "", nil, err
+	}
+	for _, t := range all {
+		t.Name = strings.TrimSuffix(file, examples.Trace)
+	}
+	return file, all, nil
+}
+
+// writeExamples writes the named examples, or all, to dir, and says what it wrote.
+func writeExamples(ctx context.Context, out io.Writer, dir string, names []string, force bool) error {
+	list, err := listExamples(ctx)
+	if err != nil {
+		return err
+	}
+	var known, missing []string
+	wanted := make(map[string]bool)
+	for _, name := range names {
+		wanted[name] = true
+	}
+	var files []exampleInfo
+	for _, e := range list {
+		known = append(known, e.Name)
+		if len(names) == 0 || wanted[e.Name] || wanted[e.File] {
+			files = append(files, e)
+			delete(wanted, e.Name)
+			delete(wanted, e.File)
+		}
+	}
+	for _, name := range names {
+		if wanted[name] {
+			missing = append(missing, fmt.Sprintf("example %q: there is none of this name; there are %s%s", name, strings.Join(known, ", "), suggest.For(name, known)))
+		}
+	}
+	if len(missing) > 0 {
+		return errors.New(strings.Join(missing, "\n"))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, e := range files {
+		if err := writeExample(ctx, filepath.Join(dir, e.File), e, force); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintln(out, filepath.Join(dir, e.File)) // out keeps its first error
+	}
+	return nil
+}
+
+func writeExample(ctx context.Context, path string, e exampleInfo, force bool) error {
+	kind := examples.Scenario
+	if e.Kind == "trace" {
+		kind = examples.Trace
+	}
+	_, content, _ := examples.Read(e.Name, kind)
+	if old, err := os.ReadFile(path); err == nil && !bytes.Equal(old, content) && !force {
+		return fmt.Errorf("%s is there already and differs: --force replaces it", path)
+	}
+	return outfile.Write(ctx, path, content)
+}

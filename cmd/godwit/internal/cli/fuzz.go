@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"godwit/study/alloc/fuzz"
+	"godwit/study/alloc/replay"
+)
+
+// fuzzFlags are the flags of godwit fuzz.
+type fuzzFlags struct {
+	strategies []string
+	against    []string
+	objective  string
+	seed       uint64
+	seeds      int
+	ops, evals int
+	limit      time.Duration
+	patience   time.Duration
+	out        string
+	resume     bool
+	blind      bool
+	alone      bool
+	json       bool
+}
+
+func newFuzz() *cobra.Command {
+	var f fuzzFlags
+	cmd := &cobra.Command{
+		Use:   "fuzz",
+		Short: "Search for sequences that hurt a placement strategy",
+		Long: `Search for sequences of allocations and frees that hurt a placement strategy.
+
+A guided search keeps the worst sequences, mutates and crosses them, and starts
+afresh when nothing more comes of it. Adversaries play first, and again and again:
+they look at the addresses they are given before they decide what comes next
+(Robson's program, and one for what takes the smallest hole). The worst is shrunk
+and saved in --out: a trace for godwit replay, and under corpus/ an entry for the
+fuzz target FuzzStrategies of study/alloc/fuzz. The objectives are counted, not
+timed, so that the same --seed finds the same on every machine, unless --for or
+Ctrl-C ends the search first; then it keeps what it found (after Ctrl-C as it is,
+neither shrunk nor measured).
+
+--seeds N makes N searches for each strategy, on all cores; --for is divided
+among them so that all have the same. --resume begins with what is in --out's
+corpus, and removes from it what is of no more use. --against A,B searches for
+what hurts A and not B: the score is the ratio of theirs.
+
+` + outside + `
+
+  overhead       smallest region / what an offline packing of the sequence needs
+  fragmentation  1 - largest hole / free, in a region of twice the peak
+  failure        free / request when one fails, in a region of 5/4 of the peak
+  slow-op        holes and chunks that one operation looks at, in a region of 5/4`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runFuzz(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringSliceVarP(&f.strategies, "strategy", "s", []string{"fit"}, "strategies, or all")
+	fl.StringVar(&f.objective, "objective", string(fuzz.Overhead), "overhead, fragmentation, failure or slow-op")
+	fl.StringSliceVar(&f.against, "against", nil, "two strategies `A,B`: what hurts A and not B, in place of --strategy")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of the random numbers")
+	fl.IntVar(&f.seeds, "seeds", 1, "searches for each strategy, from --seed on")
+	patienceFlag(fl, &f.patience)
+	fl.BoolVar(&f.resume, "resume", false, "begin with the corpus in --out, and minimise it at the end")
+	fl.BoolVar(&f.blind, "blind", false, "no guidance: what a guided search is compared with")
+	fl.BoolVar(&f.alone, "no-adversaries", false, "leave out the adversaries that look at addresses")
+	fl.IntVar(&f.ops, "ops", 400, "operations of a sequence, at most")
+	fl.IntVar(&f.evals, "evals", 4000, "sequences to try for each strategy; with --for, as many as there is time for unless given")
+	fl.DurationVar(&f.limit, "for", 0, "search, make smaller and measure for this time in all (30s, 5m)")
+	fl.StringVar(&f.out, "out", "godwit-fuzz", "directory for what is found")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		if cmd.Flags().Changed("for") && !cmd.Flags().Changed("evals") {
+			f.evals = 1 << 40
+		}
+	}
+	return cmd
+}
+
+// fuzzTask is one search: its options, what became of it, and the time it has.
+type fuzzTask struct {
+	o       fuzz.Options
+	share   time.Duration // 0: as long as it takes
+	finding *fuzz.Finding
+}
+
+// fuzzTasks are the searches that the flags ask for, by strategy and seed.
+func fuzzTasks(f fuzzFlags, list []replay.Subject, objective fuzz.Objective) []*fuzzTask {
+	var against replay.Subject
+	if len(f.against) == 2 {
+		list, against = list[:1], list[1]
+	}
+	var tasks []*fuzzTask
+	for _, s := range list {
+		for k := range f.seeds {
+			tasks = append(tasks, &fuzzTask{o: fuzz.Options{Subject: s, Against: against, Objective: objective,
+				Seed: f.seed + uint64(k), Ops: f.ops, Evals: f.evals, Blind: f.blind, Alone: f.alone}})
+		}
+	}
+	// As many run at a time as there are cores: each gets its part of all cores'
+	// time, so that the last has as much as the first.
+	share := f.limit * time.Duration(min(runtime.GOMAXPROCS(0), len(tasks))) / time.Duration(len(tasks))
+	// What is found is then made smaller and measured: that has a part of the time too.
+	after := min(share/6, 3*time.Second)
+	for _, t := range tasks {
+		t.share, t.o.Shrinking = share-after, after
+	}
+	return tasks
+}
+
+func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) (err error) {
+	names := f.strategies
+	if f.against != nil {
+		if len(f.against) != 2 || f.against[0] == f.against[1] {
+			return fmt.Errorf("--against %q: want two strategies", strings.Join(f.against, ","))
+		}
+		names = f.against
+	}
+	named, err := onlineOnly(ctx, names, f.patience)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, named.close()) }()
+	objective, err := fuzz.ParseObjective(f.objective)
+	if err != nil {
+		return err
+	}
+	if f.ops < 1 || f.evals < 1 || f.seeds < 1 || f.limit < 0 {
+		return errors.New("--ops, --evals and --seeds must be at least 1, --for positive")
+	}
+	tasks := fuzzTasks(f, named.list, objective)
+	if f.resume {
+		entries, err := fuzz.ReadCorpus(ctx, f.out)
+		if err != nil {
+			return fmt.Errorf("--resume: %w", err)
+		}
+		for _, t := range tasks {
+			for _, e := range entries {
+				t.o.Corpus = append(t.o.Corpus, e.Genome)
+			}
+		}
+	}
+	if err := searchAll(ctx, f, tasks); err != nil {
+		return err
+	}
+	findings := make([]*fuzz.Finding, len(tasks))
+	for i, t := range tasks {
+		findings[i] = t.finding
+	}
+	if ctx.Err() != nil { // and not out of the time that --for gave
+		_, _ = fmt.Fprintln(errOut, "godwit: stopped early; what was found is kept") // stderr: nothing to do about an error
+	}
+	if f.resume {
+		if err := minimise(ctx, errOut, f.out, tasks); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		err = writeJSON(out, findings)
+	} else {
+		printFindings(out, findings)
+	}
+	n := 0
+	for _, x := range findings {
+		if x.Fault != nil {
+			n++
+			_, _ = fmt.Fprintln(errOut, "godwit:", x.Fault) // as above
+		}
+	}
+	if err == nil && n > 0 {
+		err = failed{fmt.Errorf("%d searches ended with an allocator that broke its contract", n)}
+	}
+	return err
+}
+
+// searchAll runs the tasks on all cores and saves what they find.
+func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
+	total := f.evals * len(tasks)
+	if f.limit > 0 && f.evals == 1<<40 {
+		total = -1 // a spinner: nobody knows how many
+	}
+	bar := newProgress(total, "searching")
+	defer func() { _ = bar.Finish() }() // a bar that cannot be drawn is no error
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	var top highest
+	for _, t := range tasks {
+		t.o.Progress = func(best float64) {
+			if top.raise(best) {
+				bar.Describe(fmt.Sprintf("searching, best %.4f", best))
+			}
+			_ = bar.Add(1) // as above
+		}
+		g.Go(func() (err error) {
+			ctx := ctx
+			if t.share > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, t.share)
+				defer cancel()
+			}
+			if t.finding, err = fuzz.Search(ctx, t.o); err != nil {
+				return fmt.Errorf("%s: %w", t.o.Subject.Name(), err)
+			}
+			return t.finding.Save(ctx, f.out)
+		})
+	}
+	return g.Wait()
+}
+
+// highest is the best score of all searches. Safe for use from many goroutines.
+type highest struct {
+	mu sync.Mutex
+	at float64 // protected by mu
+}
+
+// raise reports whether score is a new best.
+func (h *highest) raise(score float64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if score <= h.at {
+		return false
+	}
+	h.at = score
+	return true
+}
+
+// minimise does so for the corpus of each strategy searched.
+func minimise(ctx context.Context, errOut io.Writer, dir string, tasks []*fuzzTask) error {
+	done := make(map[string]bool)
+	for _, t := range tasks {
+		if name := t.o.Subject.Name(); !done[name] && t.finding.Fault == nil {
+			done[name] = true
+			left, removed, err := fuzz.Minimise(ctx, dir, t.o)
+			if err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintf(errOut, "godwit: corpus of %s: %d kept, %d removed\n", name, left, removed) // stderr: nothing to do about an error
+		}
+	}
+	return nil
+}
+
+func printFindings(w io.Writer, findings []*fuzz.Finding) {
+	t := newTable(w, 3, "strategy", "objective", "score", "sequences", "ops", "peak live", "region", "/ peak", "/ offline", "Robson / peak", "scans", "worst ns", "scan ns")
+	for _, f := range findings {
+		if f.Fault != nil {
+			t.AppendRow([]any{f.Strategy, f.Objective, string(f.Fault.Kind), f.Evals, f.Ops})
+			continue
+		}
+		if f.Stream == nil {
+			t.AppendRow([]any{f.Strategy, f.Objective, "-", f.Evals})
+			continue
+		}
+		scan := "-"
+		if f.ScanNS > 0 {
+			scan = fmt.Sprintf("%.0f", f.ScanNS)
+		}
+		region, over, price := "never fits", "-", "-"
+		if f.Offline == 0 { // interrupted before it was measured
+			region = "-"
+		}
+		if f.MinRegion > 0 {
+			region, over, price = sizeOf(f.MinRegion), fmt.Sprintf("%.4f", f.Overhead), fmt.Sprintf("%.4f", f.Price)
+		}
+		if f.AtMost {
+			region, over, price = "≤ "+region, "≤ "+over, "≤ "+price
+		}
+		t.AppendRow([]any{f.Strategy, f.Objective, fmt.Sprintf("%.4f", f.Score), f.Evals, f.Ops, sizeOf(f.PeakLive),
+			region, over, price, fmt.Sprintf("%.3f", f.Robson), f.Scans, fmt.Sprintf("%.0f", f.WorstNS), scan})
+	}
+	t.Render()
+	for _, f := range findings {
+		for _, file := range []string{f.TraceFile, f.CorpusFile} {
+			if file != "" && fileExists(file) { // minimising may have removed it
+				_, _ = fmt.Fprintln(w, file) // as the table above
+			}
+		}
+	}
+}
+
+func fileExists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}

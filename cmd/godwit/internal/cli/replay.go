@@ -1,0 +1,409 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"godwit/examples"
+	"godwit/study/alloc/formats"
+	"godwit/study/alloc/replay"
+	"godwit/study/poolreplay"
+	"godwit/study/report"
+)
+
+// replayFlags are the flags of godwit replay.
+type replayFlags struct {
+	strategies []string
+	region     string
+	align      uint64
+	repeats    int
+	offline    time.Duration
+	series     bool
+	json       bool
+	report     string
+	pools      []string
+	hints      string
+	perturbed  string
+	draws      int
+	patience   time.Duration
+	faults     string
+	examples   []string
+	commandFlags
+}
+
+// replayOutput is the JSON form of what godwit replay says.
+type replayOutput struct {
+	Traces   []traceInfo         `json:"traces"`
+	Results  []replay.Result     `json:"results"`
+	Means    []replay.Mean       `json:"means"` // geometric, by strategy
+	Pools    []poolreplay.Result `json:"pools,omitempty"`
+	Commands []commandReplay     `json:"commands,omitempty"` // of command traces, in place of all of these
+}
+
+// traceInfo says what was read.
+type traceInfo struct {
+	File         string           `json:"file"`
+	Name         string           `json:"name"`
+	Format       string           `json:"format"`
+	Events       int              `json:"events"`
+	Chunks       int              `json:"chunks"`
+	UnknownFrees int              `json:"unknown_frees"`
+	MissingFrees int              `json:"missing_frees"`
+	FailedAllocs int              `json:"failed_allocs"`
+	ZeroSized    int              `json:"zero_sized"`
+	First        []formats.Oddity `json:"first,omitempty"`
+}
+
+func newReplay() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay TRACE… | - | --example NAME",
+		Short: "Replay allocation traces through placement strategies, and command traces under eviction policies",
+		Long: `Replay allocation traces through placement strategies, and command traces under eviction policies.
+
+Allocation traces say which chunks are allocated and freed, and nothing of their content:
+nothing is moved for them, and nothing is evicted. Command traces, which godwit exec and
+godwit run record with --record, say what commands access: see below.
+
+For allocation traces it reads Godwit's CSV (op,id,bytes,time_us: a,1,4096,0 allocates, f,1,,5 frees),
+MiniMalloc's CSV (id,lower,upper,size), RMM's log, PyTorch's memory snapshot (pickle or JSON)
+and VMA's statistics (JSON), plain or gzip, told apart by content. With --region min, the default, it finds for each strategy the smallest
+region in which it never fails, to 0.1 %; overhead is that region divided by the
+peak of live bytes. "offline" among the strategies is the packer that knows all
+lifetimes beforehand: what placement could reach.
+
+` + outside + `
+
+--hints true tells the strategies how long each chunk lives, as a program may that
+knows; --hints SEED tells them wrongly, at random.
+
+--perturbed choose or report replays, in place of each trace, streams made from it:
+--draws of each kind of godwit trace perturb, from even seeds to choose rules on
+or from odd ones to report on. A rule that was tuned on a trace has to bear them.
+
+--pool also runs the traces twice through pools of buffers, which round sizes up
+and keep what is freed: power-of-two, leading-bits, and either with ":1.1" for a
+ceiling of 1.1 times the peak of live bytes. Held over peak compares with
+overhead: both are bytes taken from the device for a byte in use.
+
+A command trace is replayed by the runtime on modelled devices that keep no bytes, once for
+each --policy and each --memory. It prints the bytes moved; of these the compulsory ones,
+which had to move if no memory had a limit; those due to capacity, which are all others;
+and the bound that no policy's are below. belady knows the trace to its end.
+--memory says what each device has: a size, a percentage of what the trace uses at most
+with memory without limit, "recorded" (the default), or "all", which is without limit.
+With --machine copies and links cost what they do there, and its time is printed.
+A trace has no waits, pins, user events and content sizes: docs/eviction.md says what follows.
+
+Exit status: 0; 1 where --region or --memory is given and something did not fit; 2 for bad
+usage or input.`,
+		Example: `  godwit replay --example resnet50 --strategy all
+  godwit exec --record=program.commands -- ./program
+  godwit replay program.commands --policy lru,cost,belady --memory 50%,70%,90%
+  godwit replay program.commands --memory 8GiB --machine h200-pcie --json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(f.examples) > 0 {
+				return nil
+			}
+			return atLeastOne("a trace", math.MaxInt)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			args, end, err := withStdin(cmd.Context(), args, formats.MaxBytes)
+			if err != nil {
+				return err
+			}
+			defer func() { err = end(err) }()
+			switch files, err := f.commandTraces(cmd, args); {
+			case err != nil:
+				return err
+			case files != nil:
+				return replayCommands(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), files, f)
+			}
+			return runReplay(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringSliceVarP(&f.strategies, "strategy", "s", []string{"fit", "bestfit", "goodfit"},
+		"strategies, or all: "+knownStrategies())
+	fl.StringVar(&f.region, "region", "min", "size of the region (64MiB, 2GB), or min to search the smallest")
+	fl.Uint64Var(&f.align, "align", 0, "alignment in bytes; sizes are rounded up to it (default 256, MiniMalloc 1)")
+	fl.IntVar(&f.repeats, "repeats", 3, "repeats of the timed replays; 0 takes no times")
+	fl.DurationVar(&f.offline, "offline-limit", 10*time.Second, "time limit of the offline packer for each trace")
+	fl.StringSliceVar(&f.pools, "pool", nil, "pools of buffers to run the traces through as well, such as power-of-two,leading-bits:1.1")
+	fl.StringVar(&f.hints, "hints", "none", "what the strategies are told of lifetimes: none, true, or a seed (1, 2, …) for wrong ones")
+	fl.StringVar(&f.perturbed, "perturbed", "", "replay perturbed traces, of the half to choose on or of that to report on: `choose` or report")
+	fl.IntVar(&f.draws, "draws", 5, "with --perturbed: streams of each kind for each trace")
+	patienceFlag(fl, &f.patience)
+	fl.StringVar(&f.faults, "faults", "godwit-faults", "directory for the streams that show an allocator's faults")
+	fl.StringSliceVar(&f.examples, "example", nil, "also replay the built-in trace `NAME` (godwit examples lists them)")
+	fl.BoolVar(&f.series, "series", false, "with --json: also live bytes and holes over time")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	f.commandFlags.register(fl)
+	fl.StringVar(&f.report, "report", "", "write a self-contained HTML report to `FILE`")
+	return cmd
+}
+
+func knownStrategies() string {
+	var names []string
+	for _, s := range replay.Subjects() {
+		names = append(names, s.Name())
+	}
+	return strings.Join(append(names, replay.OfflineName), ", ")
+}
+
+func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f replayFlags) (err error) {
+	named, err := parseSubjects(ctx, f.strategies, f.patience)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, named.close()) }()
+	strategies := named.list
+	if f.repeats < 0 || f.offline < 0 {
+		return errors.New("--repeats and --offline-limit cannot be negative")
+	}
+	o := replay.Options{Repeats: f.repeats}
+	if f.region != "min" {
+		if o.Region, err = parseBytes(f.region); err != nil {
+			return fmt.Errorf("--region: %w", err)
+		}
+		if o.Region == 0 || o.Region > 1<<63 {
+			return fmt.Errorf("--region %s: want 1 byte to 2^63", f.region)
+		}
+	}
+	if err := f.checkReport(ctx, files); err != nil {
+		return err
+	}
+	traces, streams, infos, err := readTraces(ctx, files, f.examples, f.align, errOut)
+	if err != nil {
+		return err
+	}
+	if f.perturbed != "" {
+		if traces, streams, err = perturbAll(traces, streams, f); err != nil {
+			return err
+		}
+	}
+	if err := hintStreams(streams, f.hints); err != nil {
+		return err
+	}
+	pools, err := replayPools(ctx, traces, f.pools)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(len(streams)*len(strategies), "replaying")
+	o.Progress = func() { _ = bar.Add(1) } // a bar that cannot be drawn is no error
+	results, err := replay.Measure(ctx, streams, strategies, o)
+	if err != nil {
+		return err
+	}
+	_ = bar.Finish()
+	views := make([]report.View, len(streams))
+	for i, st := range streams {
+		views[i] = report.View{Trace: traces[i], Stream: st, Results: results[i*len(strategies) : (i+1)*len(strategies) : (i+1)*len(strategies)]}
+	}
+	if named.offline {
+		if err := addOffline(ctx, views, f); err != nil {
+			return err
+		}
+	}
+	results = results[:0:0]
+	for _, v := range views {
+		results = append(results, v.Results...)
+	}
+	if f.report != "" {
+		if err := writeReport(ctx, f.report, views, strategies); err != nil {
+			return err
+		}
+	}
+	if !f.series {
+		for i := range results {
+			results[i].Series = nil
+		}
+	}
+	if f.json {
+		err = writeJSON(out, replayOutput{Traces: infos, Results: results, Means: replay.Means(results), Pools: pools})
+	} else {
+		if f.perturbed == "" { // else there are hundreds of streams: --json has them
+			printReplay(out, results, o.Region != 0)
+		}
+		printMeans(out, results)
+		printPools(out, pools)
+	}
+	if err != nil {
+		return err
+	}
+	var faults []*replay.Fault
+	for _, r := range results {
+		faults = append(faults, r.Fault)
+	}
+	if err := reportFaults(ctx, errOut, f.faults, faults); err != nil {
+		return err
+	}
+	return replayVerdict(results)
+}
+
+// perturbAll makes of every trace the streams that --perturbed and --draws say.
+func perturbAll(traces []*formats.Allocs, streams []*replay.Stream, f replayFlags) ([]*formats.Allocs, []*replay.Stream, error) {
+	half, err := replay.ParseHalf(f.perturbed)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--perturbed: %w", err)
+	}
+	var made []*formats.Allocs
+	var of []*replay.Stream
+	for i, st := range streams {
+		list, err := replay.Perturbed(st, half, f.draws)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--perturbed: %w", err)
+		}
+		for _, x := range list {
+			t := x.Trace()
+			t.Format = traces[i].Format
+			made, of = append(made, t), append(of, x)
+		}
+	}
+	return made, of, nil
+}
+
+// hintStreams tells streams what --hints says.
+func hintStreams(streams []*replay.Stream, hints string) error {
+	seed := uint64(0)
+	switch hints {
+	case "none":
+		return nil
+	case "true":
+	default:
+		var err error
+		if seed, err = strconv.ParseUint(hints, 10, 64); err != nil || seed == 0 {
+			return fmt.Errorf("--hints %q: want none, true or a seed from 1 on", hints)
+		}
+	}
+	for i, st := range streams {
+		streams[i] = st.WithHints(seed)
+	}
+	return nil
+}
+
+// replayVerdict is the exit status: failures in a given region are a result
+// that was not expected.
+func replayVerdict(results []replay.Result) error {
+	n := 0
+	for _, r := range results {
+		n += r.Failures
+	}
+	if n > 0 {
+		return failed{fmt.Errorf("%d allocations did not fit their region", n)}
+	}
+	return nil
+}
+
+// readTraces reads all files, says what was odd, and makes streams of them.
+func readTraces(ctx context.Context, files, built []string, align uint64, errOut io.Writer) (traces []*formats.Allocs, streams []*replay.Stream, infos []traceInfo, err error) {
+	for i, file := range append(built, files...) {
+		var all []*formats.Allocs
+		if i < len(built) {
+			file, all, err = exampleTrace(ctx, file)
+		} else {
+			all, err = formats.OpenAllocs(ctx, file)
+			err = orExample(err, file, examples.Trace)
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		for _, t := range all {
+			a := align
+			if a == 0 {
+				a = defaultAlign(t)
+			}
+			st, err := replay.FromTrace(t, a)
+			if err != nil {
+				return nil, nil, nil, fmt.Errorf("%s: %w", file, err)
+			}
+			traces, streams = append(traces, t), append(streams, st)
+			infos = append(infos, info(file, t))
+			sayOddities(errOut, file, t)
+		}
+		if len(all) == 0 {
+			return nil, nil, nil, fmt.Errorf("%s: no device recorded anything", file)
+		}
+	}
+	return traces, streams, infos, nil
+}
+
+// defaultAlign is 256, what GPUs ask for; MiniMalloc's units are not bytes.
+func defaultAlign(t *formats.Allocs) uint64 {
+	if t.Format == formats.FormatMiniMalloc {
+		return 1
+	}
+	return 256
+}
+
+func info(file string, t *formats.Allocs) traceInfo {
+	o := t.Oddities
+	return traceInfo{file, t.Name, string(t.Format), len(t.Events), t.Chunks,
+		o.UnknownFrees, o.MissingFrees, o.FailedAllocs, o.ZeroSized, o.First}
+}
+
+func sayOddities(w io.Writer, file string, t *formats.Allocs) {
+	o := t.Oddities
+	if o.Total() == 0 {
+		return
+	}
+	_, _ = fmt.Fprintf(w, "godwit: %s: passed over %d frees of what is not live, %d missing frees, %d failed and %d empty allocations\n",
+		file, o.UnknownFrees, o.MissingFrees, o.FailedAllocs, o.ZeroSized) // stderr: nothing to do about an error
+	for _, l := range o.First[:min(len(o.First), 3)] {
+		_, _ = fmt.Fprintf(w, "godwit: %s:%d: %s\n", file, l.Line, l.Text)
+	}
+}
+
+func printReplay(w io.Writer, results []replay.Result, fixed bool) {
+	t := newTable(w, 3, "trace", "strategy", "peak live", "region", "overhead", "frag mean", "max", "failures", "ns/op", "worst ns", "worst op")
+	last := ""
+	for _, r := range results {
+		if last != "" && r.Trace != last {
+			t.AppendSeparator()
+		}
+		last = r.Trace
+		ns, worst, op := "-", "-", "-"
+		if r.Times != nil {
+			ns, worst = fmt.Sprintf("%.0f", r.NSPerOp), fmt.Sprintf("%.0f", r.Worst.NS)
+			op = fmt.Sprintf("%s #%d", r.Worst.Op, r.Worst.Index)
+		}
+		region, overhead := sizeOf(r.Region), "-"
+		if r.Fault != nil {
+			region = string(r.Fault.Kind)
+		} else if r.Region == 0 {
+			region = "never fits"
+		} else if !fixed {
+			overhead = fmt.Sprintf("%.4f", r.Overhead)
+		}
+		frag, most := fmt.Sprintf("%.3f", r.Fragmentation.Mean), fmt.Sprintf("%.3f", r.Fragmentation.Max)
+		if r.Strategy == replay.OfflineName {
+			frag, most = "-", "-"
+		}
+		t.AppendRow([]any{r.Trace, r.Strategy, sizeOf(r.PeakLive), region, overhead, frag, most, r.Failures, ns, worst, op})
+	}
+	t.Render()
+}
+
+// printMeans sums up all traces by strategy.
+func printMeans(w io.Writer, results []replay.Result) {
+	m := newTable(w, 2, "geometric mean", "traces", "overhead", "worst", "never fits", "faults", "ns/op", "failures")
+	for _, x := range replay.Means(results) {
+		row := []any{x.Strategy, x.Traces, "-", "-", x.NeverFits, x.Faults, "-", x.Failures}
+		if x.Traces > 0 {
+			row[2], row[3] = fmt.Sprintf("%.4f", x.Overhead), fmt.Sprintf("%.4f", x.OverheadMax)
+		}
+		if x.NSPerOp > 0 {
+			row[6] = fmt.Sprintf("%.0f", x.NSPerOp)
+		}
+		m.AppendRow(row)
+	}
+	m.Render()
+}

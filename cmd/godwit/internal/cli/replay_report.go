@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"godwit/internal/outfile"
+	"godwit/study/alloc/replay"
+	"godwit/study/report"
+)
+
+// addOffline packs every trace with all lifetimes known, on all cores, and adds
+// the result and the picture to its view.
+func addOffline(ctx context.Context, views []report.View, f replayFlags) error {
+	bar := newProgress(len(views), "packing offline")
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range views {
+		v := &views[i]
+		g.Go(func() error {
+			res, rec, err := replay.Offline(ctx, v.Trace, v.Stream, f.offline)
+			if err != nil {
+				return err
+			}
+			v.Results, v.Recordings = append(v.Results, res), append(v.Recordings, rec)
+			return bar.Add(1)
+		})
+	}
+	return g.Wait()
+}
+
+// checkReport refuses a --report that cannot be made, or is one of the traces.
+func (f *replayFlags) checkReport(ctx context.Context, files []string) error {
+	var reads []given
+	for _, file := range files {
+		reads = append(reads, given{"the trace", file})
+	}
+	if err := apart([]given{{"--report", f.report}}, reads...); err != nil {
+		return err
+	}
+	return makeable(ctx, given{"--report", f.report})
+}
+
+// writeReport records a picture of every strategy that works and writes the
+// page to file.
+func writeReport(ctx context.Context, file string, views []report.View, strategies []replay.Subject) (err error) {
+	var names []string
+	var all []replay.Result
+	for i := range views {
+		v := &views[i]
+		names, all = append(names, v.Stream.Name), append(all, v.Results...)
+		offline := v.Recordings
+		v.Recordings = nil
+		for k, s := range strategies {
+			if v.Results[k].Region == 0 {
+				continue
+			}
+			rec, err := replay.Record(ctx, v.Stream, s, v.Results[k].Region)
+			if err != nil {
+				return err
+			}
+			v.Recordings = append(v.Recordings, rec)
+		}
+		v.Recordings = append(v.Recordings, offline...)
+	}
+	out, err := outfile.Create(ctx, file)
+	if err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	defer func() { err = errors.Join(err, out.Abort()) }()
+	page := report.Page{Title: "Allocation traces: " + strings.Join(names, ", "), Views: views}
+	if len(views) > 1 {
+		page.Means = replay.Means(all)
+	}
+	if err := report.Write(out, page); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	return out.Commit()
+}

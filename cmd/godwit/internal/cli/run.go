@@ -1,0 +1,335 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"godwit/internal/outfile"
+	"godwit/mem/trace"
+	"godwit/study/scenario"
+)
+
+// runFlags are the flags of godwit run.
+type runFlags struct {
+	scenarioFlags
+	machineFlags
+	json     bool
+	timeline string
+	all      bool
+	stats    bool
+	profile  bool
+	summary  bool
+	explain  []string
+	dot      string
+	record   string
+}
+
+func newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run SCENARIO | - | --example NAME",
+		Short: "Run a scenario, show every copy and why, verify every byte",
+		Long: `Run a scenario, show every copy and why, verify every byte.
+
+A scenario is a YAML file that says which devices there are, which buffers, and
+which commands run on them; docs/scenarios.md describes the language. The examples
+are built in: --example NAME runs one, godwit examples lists them. - is standard input.
+SCENARIO --help lists the parameters of a scenario, and --set gives them values.
+The run shows for every command which copies were inserted and why, where every
+buffer's bytes are at the end, and the bytes moved beside the lower bound. Every byte
+read, and every buffer at the end, is compared with a plain run of the same commands
+on one flat memory.
+
+Exit code: 0 as expected, 1 an expectation failed, a byte differed or the run could
+not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number where it was interrupted.`,
+		Example: `  godwit run --example overlap
+  godwit run --example matmul-tiles --help             # its parameters
+  godwit run --example matmul-tiles --set n=3 --set percent=50
+  godwit run examples/pingpong.yaml
+  godwit run examples/histogram.yaml --input text=README.md
+  godwit run examples/overlap.yaml --driver opencl     # on real devices
+  godwit run examples/svm.yaml --stats --profile
+  godwit run examples/halo.yaml --machine h200-nvlink  # in virtual time
+  godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev
+  godwit run examples/halo.yaml --summary              # totals: by command, link and buffer
+  godwit run examples/overlap.yaml --explain 'low[0:1KiB]'   # what became of these bytes
+  godwit run examples/overlap.yaml --dot - | dot -Tsvg -o overlap.svg`,
+		Args: f.oneScenario,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file := ""
+			if len(args) > 0 {
+				file = args[0]
+			}
+			return runScenario(cmd.Context(), cmd.OutOrStdout(), file, f)
+		},
+	}
+	f.scenarioFlags.register(cmd)
+	f.machineFlags.register(cmd)
+	helpOfScenario(cmd, &f.scenarioFlags)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`; - is standard output")
+	cmd.Flags().StringVar(&f.dot, "dot", "", "write commands and copies, and which bytes go from one to the other, as a graph for GraphViz to `FILE`; - is standard output")
+	cmd.Flags().StringVar(&f.record, "record", "", "write what each command accesses to `FILE`, for godwit replay: other policies, other capacities")
+	cmd.Flags().BoolVar(&f.summary, "summary", false, "show totals by command, link and buffer, not every command; with --json these alone")
+	cmd.Flags().StringArrayVar(&f.explain, "explain", nil, "show the journey of these `BYTES`, as in a, a[0:4KiB] or 'a[0,4096)', not every command")
+	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
+	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
+	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
+	return cmd
+}
+
+func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
+	if err := apart([]given{{"--timeline", f.timeline}, {"--dot", f.dot}, {"--csv", f.csv}, {"--record", f.record}}, f.reads(file, f.machine)...); err != nil {
+		return err
+	}
+	if err := f.oneOnStdout(); err != nil {
+		return err
+	}
+	opt, err := f.options(true)
+	if err != nil {
+		return err
+	}
+	s, file, err := loadScenario(ctx, file, f.example, opt)
+	if err != nil {
+		if f.json {
+			return errors.Join(f.writeJSON(out, scenario.Failed(file, endOf(ctx, err))), err)
+		}
+		return err
+	}
+	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats}
+	if err := f.apply(ctx, s, f.driver, &run); err != nil {
+		return err
+	}
+	for _, text := range f.explain {
+		p, err := s.Place(text)
+		if err != nil {
+			return fmt.Errorf("--explain: %w", err)
+		}
+		run.Explain = append(run.Explain, p)
+	}
+	files := f.drawings()
+	toOut := f.record == stdout || slices.ContainsFunc(files, func(d *drawing) bool { return d.path == stdout })
+	for _, d := range files {
+		if d.path == stdout {
+			continue
+		}
+		if d.file, err = outfile.Create(ctx, d.path); err != nil { // before the run: a file that cannot be is bad usage
+			return fmt.Errorf("%s: %w", d.flag, err)
+		}
+		defer func() { err = errors.Join(err, d.file.Abort()) }()
+	}
+	record, err := recordTo(ctx, f.record, out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, record.abort()) }()
+	run.Record = record.writer
+	res, err := runShowingProgress(ctx, s, run)
+	if err == nil {
+		err = record.commit()
+	}
+	for _, d := range files {
+		if len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
+			err = errors.Join(err, d.commit(res, out))
+		}
+	}
+	if toOut { // which has something else
+		return runError(res, err)
+	}
+	if f.json {
+		err = errors.Join(err, f.writeJSON(out, res))
+	} else if err == nil || len(res.Commands) > 0 || res.Interrupted != nil { // else there is nothing but the error to show
+		opt := printOptions(f.all)
+		opt.Summary = f.summary
+		opt.NoReason = true // main shows it
+		res.Print(out, opt)
+	}
+	return runError(res, err)
+}
+
+// recording is a command trace that is being written; nothing where none is wanted.
+type recording struct {
+	file   *outfile.File // nil for standard output
+	buffer *bufio.Writer
+	writer *trace.CommandWriter
+}
+
+// recordTo makes the file before the run: one that cannot be is bad usage. On standard output,
+// which is out, lines come as they are written.
+func recordTo(ctx context.Context, path string, out io.Writer) (r recording, err error) {
+	switch path {
+	case "":
+		return r, nil
+	case stdout:
+		r.buffer = bufio.NewWriter(out)
+	default:
+		if r.file, err = outfile.Create(ctx, path); err != nil {
+			return r, fmt.Errorf("--record: %w", err)
+		}
+		r.buffer = bufio.NewWriter(r.file)
+	}
+	r.writer = trace.NewCommandWriter(r.buffer, "")
+	return r, nil
+}
+
+func (r *recording) commit() error {
+	if r.buffer == nil {
+		return nil
+	}
+	if err := errors.Join(r.writer.Err(), r.buffer.Flush()); err != nil {
+		return fmt.Errorf("--record: %w", err)
+	}
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Commit()
+}
+
+func (r *recording) abort() error {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Abort()
+}
+
+// writeJSON writes a result, or its totals where these are wanted.
+func (f *runFlags) writeJSON(out io.Writer, res *scenario.Result) error {
+	if f.summary {
+		return writeJSON(out, res.Digest())
+	}
+	return writeJSON(out, res)
+}
+
+// loadScenario reads a scenario's file, standard input or an example, and says what
+// its errors call it.
+func loadScenario(ctx context.Context, file, example string, opt scenario.Options) (*scenario.Scenario, string, error) {
+	t, err := readScenario(ctx, file, example)
+	if err != nil {
+		return nil, file, err
+	}
+	s, err := t.parse(ctx, opt)
+	return s, t.file, err
+}
+
+// stdout is the name of standard output as a file.
+const stdout = "-"
+
+// drawing is a file that shows a run.
+type drawing struct {
+	flag, path string
+	write      func(*scenario.Result, io.Writer) error
+	file       *outfile.File // nil where it is standard output
+}
+
+// drawings are the files that are wanted.
+func (f *runFlags) drawings() []*drawing {
+	all := []*drawing{
+		{flag: "--timeline", path: f.timeline, write: (*scenario.Result).WriteTimeline},
+		{flag: "--dot", path: f.dot, write: (*scenario.Result).WriteDOT},
+		{flag: "--csv", path: f.csv, write: (*scenario.Result).WriteCSV},
+	}
+	return slices.DeleteFunc(all, func(d *drawing) bool { return d.path == "" })
+}
+
+// oneOnStdout refuses that standard output be two things.
+func (f *runFlags) oneOnStdout() error {
+	var on []string
+	for _, d := range f.drawings() {
+		if d.path == stdout {
+			on = append(on, d.flag+" -")
+		}
+	}
+	if f.record == stdout {
+		on = append(on, "--record -")
+	}
+	if len(on) > 0 {
+		for _, other := range []struct {
+			flag  string
+			given bool
+		}{{"--json", f.json}, {"--summary", f.summary}, {"--explain", len(f.explain) > 0}} {
+			if other.given {
+				on = append(on, other.flag)
+			}
+		}
+	}
+	if len(on) > 1 {
+		return fmt.Errorf("%s and %s: both are to be standard output", on[0], on[1])
+	}
+	return nil
+}
+
+// commit writes the file, or to out.
+func (d *drawing) commit(res *scenario.Result, out io.Writer) (err error) {
+	if d.file == nil {
+		err = d.write(res, out)
+	} else if err = d.write(res, d.file); err == nil {
+		err = d.file.Commit()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.flag, err)
+	}
+	return nil
+}
+
+// runShowingProgress runs s under a bar that is redrawn while one command takes
+// long.
+func runShowingProgress(ctx context.Context, s *scenario.Scenario, opt scenario.RunOptions) (*scenario.Result, error) {
+	bar := newProgress(len(s.Commands), "starting")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = bar.RenderBlank() // a bar that cannot be drawn is no reason to stop
+			case <-stop:
+				return
+			}
+		}
+	}()
+	stage := ""
+	opt.Progress = func(now string, done, total int) {
+		if now != stage {
+			stage = now
+			bar.Describe(now)
+			bar.ChangeMax(total)
+		}
+		_ = bar.Set(min(done, total-1)) // a full bar draws itself no more
+	}
+	res, err := scenario.Run(ctx, s, opt)
+	close(stop)
+	<-stopped
+	_ = bar.Finish()
+	return res, err
+}
+
+// runError turns what came of a run into an error with the right exit code:
+// faults of the scenario are bad input, everything else is a failed run.
+func runError(res *scenario.Result, err error) error {
+	var bad scenario.Errors
+	switch {
+	case errors.As(err, &bad):
+		return err
+	case err != nil:
+		return failed{err}
+	case !res.OK():
+		return failed{fmt.Errorf("%s: not as expected", res.File)}
+	}
+	return nil
+}
+
+// printOptions fit the report to standard output.
+func printOptions(all bool) scenario.PrintOptions {
+	return scenario.PrintOptions{All: all, Width: screenWidth(), Color: os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(os.Stdout.Fd()))}
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"godwit/examples"
+	"godwit/internal/input"
+	"godwit/internal/yaml/yamldoc"
+	"godwit/study/scenario"
+)
+
+// scenarioFlags are the flags of verbs that take a scenario: which one, and what it
+// is given.
+type scenarioFlags struct {
+	inputs  []string
+	set     []string
+	driver  string
+	memory  string
+	example string
+	policy  string
+}
+
+func (f *scenarioFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.example, "example", "", "take the built-in example `NAME` (godwit examples lists them)")
+	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "`NAME=FILE`: the file for an input the scenario declares")
+	cmd.Flags().StringArrayVar(&f.set, "set", nil, "`NAME=VALUE` of a parameter the scenario declares (SCENARIO --help lists them)")
+	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
+	cmd.Flags().StringVar(&f.policy, "policy", "", "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none")
+	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
+	completeParameters(cmd, f)
+}
+
+// options are what the flags say, but for the values of parameters where set is false.
+func (f *scenarioFlags) options(set bool) (opt scenario.Options, err error) {
+	opt = scenario.Options{Inputs: make(map[string]string), Set: make(map[string]string), Driver: f.driver, Policy: f.policy}
+	if opt.Memory, err = parseBytes(f.memory); err != nil || opt.Memory == 0 {
+		return opt, fmt.Errorf("--memory %q: want a number of bytes such as 4GiB", f.memory)
+	}
+	for _, in := range f.inputs {
+		name, path, ok := strings.Cut(in, "=")
+		if !ok || name == "" || path == "" {
+			return opt, fmt.Errorf("--input %q: want NAME=FILE", in)
+		}
+		opt.Inputs[name] = path
+	}
+	for _, given := range f.set {
+		name, value, ok := strings.Cut(given, "=")
+		if !ok || name == "" {
+			return opt, fmt.Errorf("--set %q: want NAME=VALUE", given)
+		}
+		if before, twice := opt.Set[name]; twice && before != value && set {
+			return opt, fmt.Errorf("--set %s: it is set twice, to %q and to %q", name, before, value)
+		}
+		if set {
+			opt.Set[name] = value
+		}
+	}
+	return opt, nil
+}
+
+// scenarioText is a scenario's text, and what its errors call it.
+type scenarioText struct {
+	file  string
+	data  []byte
+	files map[string][]byte // of an example: what stands beside it
+}
+
+// readScenario reads the scenario that a verb's argument and flags name: a file, - for
+// standard input, or an example. It is read once, and may be parsed many times.
+func readScenario(ctx context.Context, file, example string) (scenarioText, error) {
+	switch {
+	case example != "":
+		name, content, err := findExample(example, examples.Scenario)
+		return scenarioText{name, content, examples.Files()}, err
+	case file == "-":
+		var data bytes.Buffer
+		err := copyStdin(ctx, &data, yamldoc.MaxBytes)
+		return scenarioText{stdinName, data.Bytes(), nil}, err
+	}
+	data, err := input.ReadAny(ctx, file, yamldoc.MaxBytes)
+	return scenarioText{file, data, nil}, orExample(err, file, examples.Scenario)
+}
+
+// parse is the scenario that opt makes of the text.
+func (t *scenarioText) parse(ctx context.Context, opt scenario.Options) (*scenario.Scenario, error) {
+	opt.Files = t.files
+	return scenario.Parse(ctx, t.file, t.data, opt)
+}
+
+// oneScenario wants a scenario's file, -, or --example.
+func (f *scenarioFlags) oneScenario(cmd *cobra.Command, args []string) error {
+	if f.example == "" {
+		return atLeastOne("a scenario", 1)(cmd, args)
+	}
+	if len(args) > 0 {
+		return fmt.Errorf("%s: a scenario's file, %q, or --example %s, not both", cmd.Name(), args[0], f.example)
+	}
+	return nil
+}
+
+// helpOfScenario makes --help beside a scenario list what the scenario is given.
+func helpOfScenario(cmd *cobra.Command, f *scenarioFlags) {
+	plain := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		file := cmd.Flags().Arg(0)
+		if file == "" && f.example == "" {
+			plain(cmd, args)
+			return
+		}
+		if err := describeScenario(cmd, file, f.example); err != nil {
+			failHelp(cmd, err)
+		}
+	})
+}
+
+// helpFailed is where the root command keeps why help could not be given: cobra
+// expects no error of it.
+const helpFailed = "help failed"
+
+func failHelp(cmd *cobra.Command, err error) {
+	cmd.Root().Annotations = map[string]string{helpFailed: err.Error()}
+}
+
+// helpError is what failHelp noted.
+func helpError(root *cobra.Command) error {
+	if why := root.Annotations[helpFailed]; why != "" {
+		return errors.New(why)
+	}
+	return nil
+}
+
+func describeScenario(cmd *cobra.Command, file, example string) error {
+	ctx := cmd.Context()
+	if ctx == nil { // cobra asks for help before it runs anything
+		ctx = context.Background()
+	}
+	t, err := readScenario(ctx, file, example)
+	if err != nil {
+		return err
+	}
+	d, err := scenario.Describe(ctx, t.file, t.data, scenario.Options{Files: t.files})
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprint(out, d.Name)
+	if d.About != "" {
+		fmt.Fprintf(out, ": %s", strings.TrimSpace(d.About))
+	}
+	fmt.Fprintln(out)
+	if len(d.Params) > 0 {
+		fmt.Fprintf(out, "\nParameters, --set NAME=VALUE:\n")
+		g := newTable(out, 6, "name", "type", "default", "may be", "")
+		for _, p := range d.Params {
+			def := p.Default
+			if p.Required {
+				def = "(to be set)"
+			}
+			g.AppendRow([]any{p.Name, typeText(&p), def, boundsText(&p), p.About})
+		}
+		g.Render()
+	}
+	if len(d.Inputs) > 0 {
+		fmt.Fprintf(out, "\nInputs, --input NAME=FILE:\n")
+		g := newTable(out, 4, "name", "default", "")
+		for _, in := range d.Inputs {
+			def := in.Default
+			if def == "" {
+				def = "(to be given)"
+			}
+			g.AppendRow([]any{in.Name, def, in.About})
+		}
+		g.Render()
+	}
+	if len(d.Params)+len(d.Inputs) == 0 {
+		fmt.Fprintf(out, "\nIt has no parameters and no inputs.\n")
+	}
+	fmt.Fprintf(out, "\n%s --help lists the flags.\n", cmd.CommandPath())
+	return nil
+}
+
+// typeText is a parameter's type for people.
+func typeText(p *scenario.Param) string {
+	if p.Type == scenario.List {
+		return "list of " + string(p.Of)
+	}
+	return string(p.Type)
+}
+
+// boundsText says what a parameter may be.
+func boundsText(p *scenario.Param) string {
+	switch {
+	case len(p.Values) > 0:
+		return strings.Join(p.Values, ", ")
+	case p.Min != "" && p.Max != "":
+		return p.Min + " to " + p.Max
+	case p.Min != "":
+		return "at least " + p.Min
+	case p.Max != "":
+		return "at most " + p.Max
+	}
+	return "any"
+}

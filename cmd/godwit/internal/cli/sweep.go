@@ -1,0 +1,461 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"godwit/internal/outfile"
+	"godwit/internal/suggest"
+	"godwit/study/machine"
+	"godwit/study/plot"
+	"godwit/study/scenario"
+	"godwit/study/sweep"
+)
+
+// sweepFlags are the flags of godwit sweep.
+type sweepFlags struct {
+	scenarioFlags    // --policy and --driver may be several, with commas between
+	machines         string
+	out              []string
+	resume           bool
+	fast, wide, json bool
+	jobs             int // 0: as many as there are cores
+	plot, x          string
+	y, by            []string
+}
+
+func newSweep() *cobra.Command {
+	var f sweepFlags
+	cmd := &cobra.Command{
+		Use:   "sweep SCENARIO | --example NAME",
+		Short: "Run a scenario with many values of its parameters, and plot what came of it",
+		Long: `Run a scenario with many values of its parameters, and plot what came of it.
+
+The points are the product of the values of each --set, --machine, --policy and --driver, of which the last
+changes first. Values are given with commas between, or as ranges: 2..64*2 is 2, 4, 8, 16, 32, 64;
+1..9+2 is 1, 3, 5, 7, 9; 1..4 is 1, 2, 3, 4; 64KiB..1MiB*4 and 1us..1ms*10 are in bytes and
+nanoseconds. At most 1,000 values for each and 10,000 points.
+
+With --machine all points are in virtual time, and run on all cores. Otherwise they run one at a
+time, since the times of each are measured; with --fast they run on all cores (--jobs) and no times are kept.
+
+--out FILE.csv and --out FILE.jsonl write the results when all points are done, in their order.
+Until then FILE.rows has what is done. A sweep that was interrupted or killed goes on with
+--resume: a point is known by a hash of its expanded scenario, machine, inputs and program, so what
+has changed is done again. A results file of JSON lines is taken from, too, so that a sweep can be
+made larger.
+
+Exit code: 0 all points as expected, 1 some were not or could not be finished (the results are
+written all the same), 2 bad usage or a scenario that is at fault at some point, 128 and the
+signal's number where it was interrupted.`,
+		Example: `  godwit sweep --example matmul --set n=2..64*2 --set schedule=rows,grid,turned --fast
+  godwit sweep study.yaml --set n=2..64*2 --set size=64KiB,1MiB --out study.csv --resume
+  godwit sweep study.yaml --set n=2..64*2 --plot study.html --y bytes_moved,bytes_lower_bound`,
+		Args: f.oneScenario,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file := ""
+			if len(args) > 0 {
+				file = args[0]
+			}
+			if cmd.Flags().Changed("jobs") && f.jobs < 1 {
+				return fmt.Errorf("--jobs %d: want at least 1", f.jobs)
+			}
+			return runSweep(cmd.Context(), cmd.OutOrStdout(), file, &f)
+		},
+	}
+	f.register(cmd)
+	registerMachines(cmd, &f.machines)
+	flags := cmd.Flags()
+	describeAxes(cmd)
+	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
+	flags.BoolVar(&f.resume, "resume", false, "take what an interrupted sweep with the same --out has done")
+	flags.BoolVar(&f.fast, "fast", false, "keep no times, and run points on all cores")
+	flags.IntVar(&f.jobs, "jobs", 0, "`N` points at once, with --fast or --machine (default: as many as there are cores)")
+	flags.BoolVar(&f.wide, "wide", false, "in CSV, columns for each link and each device too; JSON lines have these always")
+	flags.BoolVar(&f.json, "json", false, "print the results as JSON lines")
+	flags.StringVar(&f.plot, "plot", "", "draw the results in `FILE`, a page of HTML: any column over any other; - is standard output")
+	flags.StringVar(&f.x, "x", "", "draw over this `COLUMN` at first (default: the first parameter with several values)")
+	flags.StringSliceVar(&f.y, "y", nil, "draw these `COLUMNS` at first (default: bytes_moved)")
+	flags.StringSliceVar(&f.by, "by", nil, "a line for each value of these `COLUMNS` at first (default: all other parameters)")
+	return cmd
+}
+
+// registerMachines adds the flag of machines, of which there may be several.
+func registerMachines(cmd *cobra.Command, machines *string) {
+	cmd.Flags().StringVar(machines, "machine", "", "run in virtual time on `MACHINE`: a built-in one (godwit machines lists them) or a file; several, with commas between, make the product")
+}
+
+// describeAxes says in the flags of a scenario that several values may be given.
+func describeAxes(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Lookup("set").Usage = "`NAME=VALUES` of a parameter the scenario declares; several make the product"
+	flags.Lookup("policy").Usage += "; several, with commas between, make the product"
+	flags.Lookup("driver").Usage += "; several, with commas between, make the product"
+}
+
+// config says which scenario is run, and with which values.
+func (f *scenarioFlags) config(ctx context.Context, file, example, machines string) (*sweep.Config, error) {
+	base := *f
+	base.set, base.policy, base.driver = nil, "", ""
+	opt, err := base.options(false)
+	if err != nil {
+		return nil, err
+	}
+	c := &sweep.Config{Base: opt}
+	for _, text := range f.set {
+		a, err := sweep.ParseAxis(text)
+		if err != nil {
+			return nil, fmt.Errorf("--set %w", err)
+		}
+		c.Axes = append(c.Axes, a)
+	}
+	if f.driver != "" && machines != "" {
+		return nil, fmt.Errorf("--machine %s and --driver %s: a run is on a machine or on a driver's devices", machines, f.driver)
+	}
+	c.Machine = func(ctx context.Context, name string, devices int) (*machine.Machine, error) {
+		return loadMachine(ctx, name, machine.Options{Devices: devices})
+	}
+	for _, of := range []struct {
+		kind       sweep.Kind
+		name, list string
+	}{{sweep.Machine, "machine", machines}, {sweep.Policy, "policy", f.policy}, {sweep.Driver, "driver", f.driver}} {
+		values := names(of.list)
+		if slices.Contains(values, "") {
+			return nil, fmt.Errorf("--%s %q: want names with commas between", of.name, of.list)
+		}
+		if len(values) > 0 {
+			c.Axes = append(c.Axes, sweep.Axis{Kind: of.kind, Name: of.name, Values: values})
+		}
+	}
+	t, err := readScenario(ctx, file, example)
+	if err != nil {
+		return nil, err
+	}
+	c.File, c.Data, c.Base.Files = t.file, t.data, t.files
+	return c, nil
+}
+
+// names are those of a list with commas; none of an empty one.
+func names(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
+// journalName is the journal's place beside results.
+func journalName(out string) string { return strings.TrimSuffix(out, filepath.Ext(out)) + ".rows" }
+
+// writes are the files that a sweep makes.
+func (f *sweepFlags) writes() []given {
+	out := []given{{"--plot", f.plot}}
+	for i, path := range f.out {
+		out = append(out, given{"--out", path})
+		if i == 0 {
+			out = append(out, given{"the journal", journalName(path)})
+		}
+	}
+	return out
+}
+
+func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err error) {
+	for _, path := range f.out {
+		if ext := filepath.Ext(path); ext != ".csv" && ext != ".jsonl" {
+			return fmt.Errorf("--out %s: want a name that ends in .csv or .jsonl", path)
+		}
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // it is written at the end, and is then read, perhaps
+			return fmt.Errorf("--out %s: want a regular file, or none yet", path)
+		}
+	}
+	switch {
+	case f.resume && len(f.out) == 0:
+		return errors.New("--resume: of which sweep? say --out, as it did")
+	case f.jobs > 1 && !f.fast && f.machines == "":
+		return fmt.Errorf("--jobs %d: points whose times are measured run one at a time: want --fast, which keeps no times, or --machine, whose times are virtual", f.jobs)
+	case f.plot == stdout && f.json:
+		return errors.New("--plot - and --json: both are to be standard output")
+	case f.plot == "" && (f.x != "" || len(f.y)+len(f.by) > 0):
+		return errors.New("--x, --y and --by are for --plot")
+	}
+	if err := apart(f.writes(), f.reads(file, f.machines)...); err != nil {
+		return err
+	}
+	if err := makeable(ctx, f.writes()...); err != nil {
+		return err
+	}
+	c, err := f.config(ctx, file, f.example, f.machines)
+	if err != nil {
+		return err
+	}
+	c.Fast = f.fast
+	if c.Build, err = sweep.Executable(); err != nil {
+		return failed{err}
+	}
+	points, err := c.Points()
+	if err != nil {
+		return err
+	}
+	if err := f.checkColumns(c); err != nil {
+		return err
+	}
+	opt := sweep.RunOptions{Jobs: cmp.Or(f.jobs, runtime.GOMAXPROCS(0)), Known: make(sweep.Known)}
+	journal := ""
+	if len(f.out) > 0 {
+		journal = journalName(f.out[0])
+		if opt.Journal, err = f.openJournal(journal, opt.Known); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, opt.Journal.Close()) }()
+	}
+	bar := newProgress(len(points), "points")
+	opt.Progress = func(done, total int) { _ = bar.Set(min(done, total-1)) }
+	res, err := sweep.Run(ctx, c, opt)
+	_ = bar.Finish()
+	if err != nil {
+		if journal != "" && ctx.Err() != nil && !opt.Journal.Empty() {
+			return fmt.Errorf("%w; what is done is in %s: --resume goes on", endOf(ctx, err), journal)
+		}
+		return sweepError(err)
+	}
+	if err := f.write(ctx, w, c, res); err != nil {
+		return err
+	}
+	if journal != "" {
+		if err := os.Remove(journal); err != nil {
+			return failed{err}
+		}
+	}
+	if n := res.Failed(); n > 0 {
+		return failed{fmt.Errorf("%s: %s of %s not as expected%s", c.File, plural(n, "point"), humanize.Comma(int64(len(res.Rows))), firstReason(res))}
+	}
+	return nil
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return humanize.Comma(int64(n)) + " " + what
+}
+
+// firstReason is why the first point that failed did.
+func firstReason(res *sweep.Results) string {
+	for _, row := range res.Rows {
+		if !row.OK && row.Error != "" {
+			first, _, _ := strings.Cut(row.Error, "\n")
+			return "; the first: " + first
+		}
+	}
+	return ""
+}
+
+// sweepError gives an error of a sweep its exit code.
+func sweepError(err error) error {
+	if bad := (scenario.Errors)(nil); errors.As(err, &bad) {
+		return err
+	}
+	return failed{err}
+}
+
+// openJournal opens the journal, and takes what is known where the sweep is to go on.
+func (f *sweepFlags) openJournal(path string, known sweep.Known) (*sweep.Journal, error) {
+	if f.resume {
+		for _, from := range f.out {
+			if filepath.Ext(from) == ".csv" {
+				continue
+			}
+			if err := takeKnown(from, known); err != nil {
+				return nil, err
+			}
+		}
+	}
+	j, dropped, err := sweep.OpenJournal(path, known)
+	switch {
+	case errors.Is(err, sweep.ErrNoJournal):
+		return nil, fmt.Errorf("%w: --out has its journal beside it, so name another", err)
+	case errors.Is(err, sweep.ErrBusy):
+		return nil, failed{err}
+	case err != nil:
+		return nil, err
+	}
+	if !j.Empty() && !f.resume {
+		return nil, errors.Join(fmt.Errorf("%s is of a sweep that did not end: --resume goes on with it; to begin anew, remove it", path), j.Close())
+	}
+	sayDropped(path, dropped)
+	return j, nil
+}
+
+// sayDropped tells of lines that are not taken.
+func sayDropped(path string, n int) {
+	if n > 0 {
+		say("%s: %s torn or of points that failed: to be done again", path, plural(n, "row"))
+	}
+}
+
+// takeKnown reads what is known from a file, where there is one.
+func takeKnown(path string, known sweep.Known) (err error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	dropped, err := known.Read(file)
+	if err == nil {
+		sayDropped(path, dropped)
+	}
+	return err
+}
+
+// write shows the results, and writes them to the files that were asked for.
+func (f *sweepFlags) write(ctx context.Context, w io.Writer, c *sweep.Config, res *sweep.Results) error {
+	for _, path := range f.out {
+		err := writeWhole(ctx, path, func(file io.Writer) error {
+			if filepath.Ext(path) == ".csv" {
+				return res.WriteCSV(file, f.wide)
+			}
+			return res.WriteJSONLines(file)
+		})
+		if err != nil {
+			return failed{fmt.Errorf("--out: %w", err)}
+		}
+	}
+	switch f.plot {
+	case "":
+	case stdout:
+		return plot.Write(w, f.page(c, res))
+	default:
+		if err := writeWhole(ctx, f.plot, func(file io.Writer) error { return plot.Write(file, f.page(c, res)) }); err != nil {
+			return failed{fmt.Errorf("--plot: %w", err)}
+		}
+	}
+	switch {
+	case f.json:
+		return res.WriteJSONLines(w)
+	case len(f.out) > 0:
+		taken := ""
+		if res.Taken > 0 {
+			taken = fmt.Sprintf(", %s of them known before", humanize.Comma(int64(res.Taken)))
+		}
+		fmt.Fprintf(w, "%s%s: %s\n", plural(len(res.Rows), "point"), taken, strings.Join(f.out, ", "))
+		return nil
+	}
+	sweepTable(w, res)
+	return nil
+}
+
+// writeWhole writes a file that is whole or not there.
+func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (err error) {
+	file, err := outfile.Create(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Abort()) }()
+	if err := write(file); err != nil {
+		return err
+	}
+	return file.Commit()
+}
+
+// tableFigures are the columns that a terminal is shown: those that say something.
+var tableFigures = []string{"copies", "evictions", "bytes_moved", "bytes_lower_bound", "bytes_peak", "elapsed_ns", "error"}
+
+// sweepTable shows the rows.
+func sweepTable(w io.Writer, res *sweep.Results) {
+	var header []any
+	var columns []sweep.Column
+	for _, c := range res.Columns(false) {
+		said := slices.ContainsFunc(res.Rows, func(r *sweep.Row) bool { v := fmt.Sprint(c.Value(r)); return v != "" && v != "0" })
+		if c.Parameter || slices.Contains(tableFigures, c.Name) && said {
+			columns = append(columns, c)
+			header = append(header, strings.TrimSuffix(strings.ReplaceAll(strings.TrimPrefix(c.Name, "bytes_"), "_", " "), " ns"))
+		}
+	}
+	t := newTable(w, len(res.Axes)+1, header...)
+	for _, row := range res.Rows {
+		var cells []any
+		for _, c := range columns {
+			cells = append(cells, cellText(c, c.Value(row)))
+		}
+		t.AppendRow(cells)
+	}
+	t.Render()
+}
+
+// cellText writes a figure for people.
+func cellText(c sweep.Column, v any) string {
+	n, number := sweep.Number(v)
+	switch {
+	case v == nil:
+		return ""
+	case c.Parameter || !number:
+		first, _, _ := strings.Cut(fmt.Sprint(v), "\n")
+		return first
+	case strings.HasPrefix(c.Name, "bytes_"):
+		return humanize.IBytes(uint64(n))
+	case strings.HasSuffix(c.Name, "_ns"):
+		return fmt.Sprintf("%.1f us", n/1e3)
+	}
+	return humanize.Comma(int64(n))
+}
+
+// checkColumns refuses, before anything runs, to draw columns that there will not be.
+func (f *sweepFlags) checkColumns(c *sweep.Config) error {
+	if f.plot == "" {
+		return nil
+	}
+	empty := &sweep.Results{Axes: c.Axes}
+	var names []string
+	for _, col := range empty.Columns(false) {
+		names = append(names, col.Name)
+	}
+	names = append(names, "elapsed_ns", "times", "critical_compute_ns", "critical_copy_ns", "critical_memory_ns", "critical_host_ns")
+	for flag, given := range map[string][]string{"--x": {f.x}, "--y": f.y, "--by": f.by} {
+		for _, name := range given {
+			if name != "" && !slices.Contains(names, name) {
+				return fmt.Errorf("%s: no column is named %q%s; there are %s", flag, name, suggest.For(name, names), strings.Join(names, ", "))
+			}
+		}
+	}
+	return nil
+}
+
+// page is the results as a page with a plot.
+func (f *sweepFlags) page(c *sweep.Config, res *sweep.Results) plot.Page {
+	p := plot.Page{Title: "A sweep of " + filepath.Base(c.File), X: f.x, Y: f.y, By: f.by}
+	if len(p.Y) == 0 {
+		p.Y = []string{"bytes_moved"}
+	}
+	for _, col := range res.Columns(false) {
+		out := plot.Column{Name: col.Name, Parameter: col.Parameter}
+		numbers := true
+		for _, row := range res.Rows {
+			_, ok := sweep.Number(col.Value(row))
+			numbers = numbers && ok
+		}
+		for _, row := range res.Rows {
+			v := col.Value(row)
+			if n, ok := sweep.Number(v); ok && numbers {
+				v = n
+			} else if v != nil {
+				v = fmt.Sprint(v)
+			}
+			out.Values = append(out.Values, v)
+		}
+		p.Columns = append(p.Columns, out)
+	}
+	return p
+}

@@ -1,0 +1,373 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"godwit/internal/outfile"
+	"godwit/study/alloc/extern"
+	"godwit/study/alloc/formats"
+	"godwit/study/alloc/fuzz"
+	"godwit/study/alloc/replay"
+)
+
+// newTrace is the parent of what is done to traces.
+func newTrace() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Convert, look at, cut, merge, perturb and shrink allocation traces",
+		Long: `Convert, look at, cut, merge, perturb and shrink allocation traces.
+
+All formats of godwit replay are read: Godwit's CSV, MiniMalloc's CSV, RMM's log,
+PyTorch's memory snapshot (pickle or JSON) and VMA's statistics. A file with
+several traces, such as a snapshot of several devices, needs --index.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: noSuchVerb,
+	}
+	cmd.AddCommand(newTraceConvert(), newTraceInfo(), newTraceCut(), newTraceMerge(), newTracePerturb(), newTraceShrink())
+	return cmd
+}
+
+// traceEdit are the flags of the verbs that write a trace.
+type traceEdit struct {
+	index int
+	out   string
+	to    string
+}
+
+func (e *traceEdit) flags(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.IntVar(&e.index, "index", -1, "which of a file's traces, from 0 on; -1 is the only one")
+	fl.StringVarP(&e.out, "out", "o", "-", "file to write, - for standard output")
+	fl.StringVar(&e.to, "to", string(formats.FormatGodwit), "format to write: godwit, minimalloc, rmm or pytorch (JSON)")
+}
+
+// check refuses an --out that cannot be made, or is one of the files that are read.
+func (e *traceEdit) check(ctx context.Context, files ...string) error {
+	var reads []given
+	for _, file := range files {
+		reads = append(reads, given{"the trace", file})
+	}
+	if err := apart([]given{{"--out", e.out}}, reads...); err != nil {
+		return err
+	}
+	return makeable(ctx, given{"--out", e.out})
+}
+
+// open reads the trace of a file.
+func (e *traceEdit) open(ctx context.Context, file string) (*formats.Allocs, error) {
+	if err := e.check(ctx, file); err != nil {
+		return nil, err
+	}
+	all, err := formats.OpenAllocs(ctx, file)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) == 1 && e.index < 0:
+		return all[0], nil
+	case e.index >= 0 && e.index < len(all):
+		return all[e.index], nil
+	}
+	return nil, fmt.Errorf("%s holds %d traces; --index says which, from 0 on", file, len(all))
+}
+
+// write writes a trace to --out.
+func (e *traceEdit) write(ctx context.Context, stdout io.Writer, t *formats.Allocs) (err error) {
+	form, ok := map[string]func(io.Writer) error{
+		string(formats.FormatGodwit): t.WriteGodwit, string(formats.FormatMiniMalloc): t.WriteMiniMalloc,
+		string(formats.FormatRMM): t.WriteRMM, string(formats.FormatPyTorch): t.WritePyTorch,
+	}[e.to]
+	if !ok {
+		return fmt.Errorf("--to %q: want godwit, minimalloc, rmm or pytorch", e.to)
+	}
+	if e.out == "-" {
+		return form(stdout)
+	}
+	if e.to == string(formats.FormatGodwit) {
+		return formats.SaveAllocs(ctx, e.out, t) // compressed where the name says so
+	}
+	f, err := outfile.Create(ctx, e.out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Abort()) }()
+	if err := form(f); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+func newTraceConvert() *cobra.Command {
+	var e traceEdit
+	cmd := &cobra.Command{
+		Use:   "convert TRACE",
+		Short: "Write a trace in another format",
+		Args:  atLeastOne("a trace", 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := e.open(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			sayOddities(cmd.ErrOrStderr(), args[0], t)
+			return e.write(cmd.Context(), cmd.OutOrStdout(), t)
+		},
+	}
+	e.flags(cmd)
+	return cmd
+}
+
+// traceFigures are what godwit trace info says of a trace. Sizes in bytes.
+type traceFigures struct {
+	traceInfo
+	NeverFreed int    `json:"never_freed"` // chunks
+	Bytes      uint64 `json:"bytes"`       // of all allocations
+	Smallest   uint64 `json:"smallest"`
+	Median     uint64 `json:"median"`
+	Largest    uint64 `json:"largest"`
+	Sizes      int    `json:"sizes"`       // different ones
+	MedianLife int    `json:"median_life"` // events
+	PeakLive   uint64 `json:"peak_live"`   // sizes as they are
+	PeakAt     int    `json:"peak_at"`     // event
+}
+
+func figuresOf(file string, t *formats.Allocs) (traceFigures, error) {
+	f := traceFigures{traceInfo: info(file, t)}
+	var sizes []uint64
+	var lives []int
+	for _, l := range t.Lifetimes() {
+		sizes, lives = append(sizes, l.Size), append(lives, l.End-l.Start)
+		f.Bytes += l.Size
+		if l.End == len(t.Events) {
+			f.NeverFreed++
+		}
+	}
+	if len(sizes) > 0 {
+		slices.Sort(sizes)
+		slices.Sort(lives)
+		f.Smallest, f.Median, f.Largest = sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]
+		f.MedianLife = lives[len(lives)/2]
+		f.Sizes = len(slices.Compact(sizes))
+	}
+	var err error
+	f.PeakLive, f.PeakAt, err = t.PeakLive(1)
+	return f, err
+}
+
+func newTraceInfo() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "info TRACE…",
+		Short: "Say what is in traces",
+		Args:  atLeastOne("a trace", math.MaxInt),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var all []traceFigures
+			for _, file := range args {
+				traces, err := formats.OpenAllocs(cmd.Context(), file)
+				if err != nil {
+					return err
+				}
+				for _, t := range traces {
+					f, err := figuresOf(file, t)
+					if err != nil {
+						return fmt.Errorf("%s: %w", file, err)
+					}
+					all = append(all, f)
+				}
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), all)
+			}
+			t := newTable(cmd.OutOrStdout(), 3, "trace", "format", "events", "chunks", "never freed", "peak live", "at", "smallest", "median", "largest", "sizes", "median life", "odd")
+			for _, f := range all {
+				t.AppendRow([]any{f.Name, f.Format, f.Events, f.Chunks, f.NeverFreed, sizeOf(f.PeakLive), f.PeakAt, sizeOf(f.Smallest),
+					sizeOf(f.Median), sizeOf(f.Largest), f.Sizes, f.MedianLife, f.UnknownFrees + f.MissingFrees + f.FailedAllocs + f.ZeroSized})
+			}
+			t.Render()
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newTraceCut() *cobra.Command {
+	var e traceEdit
+	var from, to int
+	cmd := &cobra.Command{
+		Use:   "cut TRACE",
+		Short: "A part of a trace; what is live at its start is allocated first",
+		Args:  atLeastOne("a trace", 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := e.open(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if to < 0 {
+				to = len(t.Events)
+			}
+			part, err := t.Cut(t.Name+"-cut", from, to)
+			if err != nil {
+				return err
+			}
+			return e.write(cmd.Context(), cmd.OutOrStdout(), part)
+		},
+	}
+	e.flags(cmd)
+	cmd.Flags().IntVar(&from, "from", 0, "first event")
+	cmd.Flags().IntVar(&to, "until", -1, "event to stop before (default: the end)")
+	return cmd
+}
+
+func newTraceMerge() *cobra.Command {
+	var e traceEdit
+	cmd := &cobra.Command{
+		Use:   "merge TRACE…",
+		Short: "Several traces at once, evenly mixed, as programs that share a memory",
+		Args:  atLeastOne("a trace", math.MaxInt),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := e.check(cmd.Context(), args...); err != nil {
+				return err
+			}
+			var all []*formats.Allocs
+			for _, file := range args {
+				traces, err := formats.OpenAllocs(cmd.Context(), file)
+				if err != nil {
+					return err
+				}
+				all = append(all, traces...)
+			}
+			merged, err := formats.Merge("merged", all...)
+			if err != nil {
+				return err
+			}
+			return e.write(cmd.Context(), cmd.OutOrStdout(), merged)
+		},
+	}
+	e.flags(cmd)
+	return cmd
+}
+
+func newTracePerturb() *cobra.Command {
+	var e traceEdit
+	var kinds []string
+	var seed uint64
+	cmd := &cobra.Command{
+		Use:   "perturb TRACE",
+		Short: "Make a similar trace: what a rule chosen on the one has to bear",
+		Long: `Make a similar trace: what a rule chosen on the one has to bear.
+
+  backwards  time turned round
+  resized    every chunk's size by up to a tenth
+  alike      every size by up to a tenth, the same for chunks of one size
+  late       begins in the first half; what is live there is allocated first
+  early      ends in the second half
+  reordered  operations change places with near ones`,
+		Args: atLeastOne("a trace", 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := e.open(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			st, err := replay.FromTrace(t, 1)
+			for _, kind := range kinds {
+				var p replay.Perturbation
+				if err == nil {
+					p, err = replay.ParsePerturbation(kind)
+				}
+				if err == nil {
+					st, err = replay.Perturb(st, p, seed)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			return e.write(cmd.Context(), cmd.OutOrStdout(), st.Trace())
+		},
+	}
+	e.flags(cmd)
+	cmd.Flags().StringSliceVar(&kinds, "kind", []string{string(replay.Reordered)}, "one or several, in order")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of the random numbers")
+	return cmd
+}
+
+func newTraceShrink() *cobra.Command {
+	var e traceEdit
+	var keep string
+	var align uint64
+	var tries int
+	var limit, patience time.Duration
+	cmd := &cobra.Command{
+		Use:   "shrink TRACE --keep CONDITION",
+		Short: "The few operations of a trace that show an effect",
+		Long: `The few operations of a trace that show an effect.
+
+The condition bounds overheads, the smallest region of a strategy over the peak of
+live bytes: --keep "fit > 1.2", --keep "fit / bestfit > 1.1 and bestfit < 1.3".
+Chunks are left out, alone and in groups, and sizes rounded, as long as it holds.`,
+		Args: atLeastOne("a trace", 1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			t, err := e.open(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if align == 0 {
+				align = defaultAlign(t)
+			}
+			if tries < 1 || limit < 0 {
+				return errors.New("--tries must be at least 1, --for positive")
+			}
+			var pools []*extern.Pool
+			defer func() {
+				for _, p := range pools {
+					err = errors.Join(err, p.Close())
+				}
+			}()
+			c, err := fuzz.ParseCondition(keep, func(name string) (replay.Subject, error) {
+				if !extern.Is(name) {
+					return replay.ParseSubject(name)
+				}
+				p, err := extern.Open(cmd.Context(), name, extern.Options{Patience: patience})
+				if err != nil {
+					return nil, err
+				}
+				pools = append(pools, p)
+				return replay.OfRemote(p), nil
+			})
+			if err != nil {
+				return fmt.Errorf("--keep: %w", err)
+			}
+			st, err := replay.FromTrace(t, align)
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			if limit > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, limit)
+				defer cancel()
+			}
+			small, err := fuzz.Shrink(ctx, st, c, tries)
+			if err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %d operations of %d show %s\n", len(small.Ops), len(st.Ops), strings.TrimSpace(keep)) // stderr: nothing to do about an error
+			return e.write(cmd.Context(), cmd.OutOrStdout(), small.Trace())
+		},
+	}
+	e.flags(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&keep, "keep", "", "the condition")
+	fl.Uint64Var(&align, "align", 0, "alignment in bytes (default 256, MiniMalloc 1)")
+	fl.IntVar(&tries, "tries", 20000, "sequences to try, at most")
+	fl.DurationVar(&limit, "for", 0, "stop after this time (30s, 5m) and keep the smallest")
+	patienceFlag(fl, &patience)
+	return cmd
+}

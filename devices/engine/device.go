@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"godwit/devices"
+	"godwit/devices/work"
+	"godwit/internal/storage"
+	"godwit/mem"
+)
+
+// Device is what simulated devices have in common. A driver's device embeds it, calls
+// Init, and adds what its commands do (Execute) and what only it can do.
+type Device struct {
+	info   devices.Info
+	memory *storage.Blocks
+	engine *Engine
+}
+
+// Init prepares a device whose blocks are of memory, before its first use. exec, mostly
+// the device that embeds this one, executes commands; opts.Name is info's.
+func (d *Device) Init(info devices.Info, memory *storage.Blocks, exec Executor, opts EngineOptions) {
+	opts.Name = info.Name
+	d.info, d.memory, d.engine = info, memory, NewEngine(exec, opts)
+}
+
+// Info implements devices.Device.
+func (d *Device) Info() devices.Info { return d.info }
+
+// Memory implements devices.Device.
+func (d *Device) Memory() mem.Resource { return d.memory }
+
+// NewQueue implements devices.Device.
+func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) { return d.engine.NewQueue(o) }
+
+// Build implements devices.Device, from the program's Go forms.
+func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
+	if d.engine.opts.NoKernels {
+		return nil, d.noKernels()
+	}
+	return Build(d.info.Name, p)
+}
+
+// Accept implements Executor: it is devices.CheckCommand, and refuses launches where
+// there are no kernels.
+func (d *Device) Accept(cmd *devices.Command) error {
+	if cmd.Op == devices.OpLaunch && d.engine.opts.NoKernels {
+		return d.noKernels()
+	}
+	return devices.CheckCommand(cmd, &d.info)
+}
+
+func (d *Device) noKernels() error {
+	return fmt.Errorf("device %s runs no kernels: %w", d.info.Name, mem.ErrInvalidOperation)
+}
+
+// Launch is Engine.RunKernel.
+func (d *Device) Launch(cmd *devices.Command, args []work.Arg, run KernelRun) error {
+	return d.engine.RunKernel(cmd, &d.info, args, run)
+}
+
+// Close implements devices.Device. It fails, and changes nothing, while queues are open.
+func (d *Device) Close() error { return d.CloseAnd() }
+
+// CloseAnd is Close for devices that have more to close than their memory.
+func (d *Device) CloseAnd(more ...func() error) error {
+	if err := d.engine.Close(); err != nil {
+		return err
+	}
+	err := d.memory.Close()
+	for _, f := range more {
+		err = errors.Join(err, f())
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"godwit/devices"
+	"godwit/internal/storage"
+	"godwit/mem"
+)
+
+// InPlace is a Device whose blocks are bytes of this process where they are: the host's
+// memory, and cpu devices. They copy directly from and to each other.
+type InPlace struct {
+	Device
+	memory *storage.Host
+	pinned *storage.PinnedNodes
+	copier *Copier
+}
+
+// Init is Device.Init, for self, which embeds d.
+func (d *InPlace) Init(info devices.Info, memory *storage.Host, self interface {
+	devices.Device
+	Executor
+}, opts EngineOptions) {
+	d.Device.Init(info, memory.Blocks, self, opts)
+	d.memory, d.copier = memory, d.NewCopier(self, 0)
+	d.pinned = storage.NewPinnedNodes(info.Name, storage.NewLocked)
+}
+
+// Move is Copier.Execute.
+func (d *InPlace) Move(cmd *devices.Command) (moved bool, err error) { return d.copier.Execute(cmd) }
+
+// Pin implements devices.HostBacked.
+func (d *InPlace) Pin(b mem.Block, off, size uint64) (uint64, error) {
+	return d.memory.Pin(b, off, size)
+}
+
+// Unpin implements devices.HostBacked.
+func (d *InPlace) Unpin(b mem.Block) { d.memory.Unpin(b) }
+
+// View implements devices.Viewer.
+func (d *InPlace) View(b mem.Block, off, size uint64) ([]byte, error) {
+	return d.memory.View(b, off, size)
+}
+
+// PeerLink implements devices.PeerCopier: every device whose memory is of this process.
+func (d *InPlace) PeerLink(other devices.Device) (mem.Link, bool) {
+	_, ok := other.(devices.HostBacked)
+	return mem.DirectLink(0, 0), ok
+}
+
+// PinnedMemory implements devices.PageLocker, with mlock.
+func (d *InPlace) PinnedMemory(node int) (devices.PinnedMemory, error) { return d.pinned.At(node) }
+
+// NUMANode implements devices.PageLocker: the device is all processors.
+func (d *InPlace) NUMANode() int { return devices.NodeAny }
+
+// ReserveSVM implements devices.SVMReserver: addresses are the process's, so those of an
+// arena are nobody else's.
+func (d *InPlace) ReserveSVM(mem.Range) error { return nil }
+
+// Close implements devices.Device.
+func (d *InPlace) Close() error { return d.CloseAnd() }
+
+// CloseAnd is Device.CloseAnd.
+func (d *InPlace) CloseAnd(more ...func() error) error {
+	return d.Device.CloseAnd(append(more, d.pinned.Close)...)
+}

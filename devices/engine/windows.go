@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"godwit/devices"
+	"godwit/internal/storage"
+	"godwit/mem"
+)
+
+// WindowSet makes a simulated device, which embeds it, devices.Windowed: blocks from a
+// size on lie in windows, and all such devices of a process have links between them.
+type WindowSet struct {
+	self   devices.Device
+	memory *storage.Blocks
+	shift  uint64
+	least  uint64 // bytes of the smallest block in a window; 0: there are none
+
+	mu    sync.RWMutex
+	links map[*WindowSet]bool // protected by mu: connected with
+	given map[shared]bool     // protected by mu: blocks that others copy from, and into, whatever block of theirs
+}
+
+// shared is a block that another device may copy from and into.
+type shared struct {
+	addr uint64
+	with *WindowSet
+}
+
+// InitWindows prepares the windows of self, whose bytes are in the process at their
+// address + shift: blocks of at least so many bytes lie in one.
+func (w *WindowSet) InitWindows(self devices.Device, memory *storage.Blocks, shift, least uint64) {
+	w.self, w.memory, w.shift, w.least = self, memory, shift, least
+	w.links, w.given = make(map[*WindowSet]bool), make(map[shared]bool)
+}
+
+// windowed is a device that embeds a WindowSet.
+type windowed interface{ windows() *WindowSet }
+
+func (w *WindowSet) windows() *WindowSet { return w }
+
+// other is the windows of another device, if it has any and w, too.
+func (w *WindowSet) other(d devices.Device) (*WindowSet, error) {
+	if o, ok := d.(windowed); ok && w.least != 0 && o.windows().least != 0 && o.windows() != w {
+		return o.windows(), nil
+	}
+	return nil, fmt.Errorf("device %s has no windows together with %s: %w", w.self.Info().Name, d.Info().Name, mem.ErrInvalidOperation)
+}
+
+// Windows implements devices.Windowed.
+func (w *WindowSet) Windows(_ context.Context, d devices.Device) error {
+	_, err := w.other(d)
+	return err
+}
+
+// InWindow implements devices.Windowed.
+func (w *WindowSet) InWindow(b mem.Block) bool { return w.least != 0 && b.Size >= w.least }
+
+// Connect implements devices.Windowed.
+func (w *WindowSet) Connect(ctx context.Context, d devices.Device) error {
+	o, err := w.other(d)
+	if err != nil {
+		return err
+	}
+	for _, pair := range [][2]*WindowSet{{w, o}, {o, w}} {
+		pair[0].mu.Lock()
+		pair[0].links[pair[1]] = true
+		pair[0].mu.Unlock()
+	}
+	return ctx.Err()
+}
+
+// Connected implements devices.Windowed.
+func (w *WindowSet) Connected(d devices.Device) error {
+	o, err := w.other(d)
+	if err != nil {
+		return err
+	}
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if !w.links[o] {
+		return fmt.Errorf("device %s is not connected with %s: %w", w.self.Info().Name, d.Info().Name, mem.ErrInvalidOperation)
+	}
+	return nil
+}
+
+// Share implements devices.Windowed. What lies in the place of b when that is freed is shared too.
+func (w *WindowSet) Share(b mem.Block, d devices.Device) error {
+	o, err := w.other(d)
+	if err == nil && !w.InWindow(b) {
+		err = fmt.Errorf("device %s: a block of %d bytes lies in no window: %w", w.self.Info().Name, b.Size, mem.ErrInvalidOperation)
+	}
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.given[shared{b.Addr, o}] = true
+	return nil
+}
+
+// shares reports whether o copies between b and any of its blocks.
+func (w *WindowSet) shares(b mem.Block, o *WindowSet) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.given[shared{b.Addr, o}]
+}
+
+// reach is how self gets at blocks of another device, in whose window l lies, to copy
+// them into own, or, where out says so, to copy own into them.
+func (w *WindowSet) reach(own, l *devices.Loc, out bool) (pinner, uint64, error) {
+	o, err := w.other(l.Device)
+	if err == nil {
+		err = w.Connected(l.Device)
+	}
+	if err == nil && (!o.InWindow(l.Block) || own.Device != w.self || (out || !w.InWindow(own.Block)) && !o.shares(l.Block, w)) {
+		err = fmt.Errorf("device %s: a copy from %s, or to it: both blocks have to lie in windows, or the other's in one that is shared: %w", w.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return o.memory, o.shift, nil
+}

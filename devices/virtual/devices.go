@@ -1,0 +1,258 @@
+package virtual
+
+import (
+	"fmt"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/engine"
+	"godwit/internal/resource"
+	"godwit/internal/storage"
+	"godwit/mem"
+)
+
+// inner is the simulated device that a device in virtual time is in all but its times.
+type inner interface{ devices.HostBacked }
+
+// innerHost is the same of the host's memory.
+type innerHost interface {
+	devices.HostBacked
+	devices.Viewer
+	devices.SVMReserver
+	Adopt(bytes []byte, tag uint64) (mem.Block, error)
+}
+
+// Device is a device in virtual time. It is what its inner device is, without being a
+// Viewer: what reaches what, and how fast, is the machine's to say.
+type Device struct {
+	w      *World
+	memory int // its number
+	inner
+	res mem.Resource // of the inner device's blocks, as many bytes as the machine has
+}
+
+var (
+	_ devices.HostBacked = (*Device)(nil)
+	_ devices.PeerCopier = (*Device)(nil)
+	_ devices.Ringer     = (*Device)(nil)
+	_ devices.HostLinker = (*Device)(nil)
+
+	_ devices.SVMReserver = (*Device)(nil)
+)
+
+// Host is the host's memory in virtual time.
+type Host struct {
+	w *World
+	innerHost
+	res mem.Resource // as Device's
+}
+
+var (
+	_ devices.HostDevice = (*Host)(nil)
+	_ devices.HostBacked = (*Host)(nil)
+	_ devices.PeerCopier = (*Host)(nil)
+	_ devices.Stamper    = (*Host)(nil)
+)
+
+// Devices are the world's, in order of their memories from 1 on, for
+// runtime.Options.Devices.
+func (w *World) Devices() []devices.Device { return w.devs }
+
+// Host is the host's memory, for runtime.Options.Host.
+func (w *World) Host() devices.HostDevice { return w.host }
+
+// open makes the devices.
+func (w *World) open() error {
+	host := engine.NewHost(engine.HostOptions{Workers: 1, Pace: &pace{w, 0}, Sparse: w.opts.Stamps})
+	w.host = &Host{w, host, bounded(host.Memory(), w.machine.Info(0).GlobalMemory)}
+	for m := 1; m < w.machine.Memories(); m++ {
+		var in inner
+		var err error
+		info := w.info(m)
+		if w.opts.Stamps {
+			in, err = newBlank(info, &pace{w, m})
+		} else {
+			in, err = cpu.New(cpu.Options{
+				Name: info.Name, LocalMemory: info.LocalMemory, Workers: 1,
+				BaseAlign: info.BaseAlign, MaxWorkGroup: info.MaxWorkGroup, Pace: &pace{w, m},
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("machine: device %d: %w", m, err)
+		}
+		w.devs = append(w.devs, &Device{w, m, in, bounded(in.Memory(), info.GlobalMemory)})
+	}
+	return nil
+}
+
+// info is the machine's description of a device.
+func (w *World) info(memory int) devices.Info {
+	info := w.machine.Info(memory)
+	if memory <= len(w.opts.Names) {
+		info.Name = w.opts.Names[memory-1]
+	}
+	return info
+}
+
+// bounded is a memory of so many bytes; 0 is no limit. What is counted are the bytes that
+// are asked for: where this computer puts them, in what pieces, is not the machine's.
+func bounded(of mem.Resource, bytes uint64) mem.Resource {
+	if bytes == 0 {
+		return of
+	}
+	l, err := resource.NewLimit(of, bytes)
+	if err != nil {
+		panic(fmt.Sprintf("model: a memory of %d bytes: %v", bytes, err)) // not zero
+	}
+	return l
+}
+
+// pace is a world as the pace of one device.
+type pace struct {
+	*World
+	on int
+}
+
+// Ready implements engine.Pace.
+func (p *pace) Ready(c engine.Ready) { p.accept(p.on, c) }
+
+// memoryOf is the number of the memory that an end of a copy is in.
+func (w *World) memoryOf(l *devices.Loc) int {
+	if d, ok := l.Device.(*Device); ok {
+		return d.memory
+	}
+	return 0
+}
+
+// bytesKept is the content of devices that keep bytes.
+type bytesKept struct{}
+
+func (bytesKept) begin(t *task) error {
+	if t.early && t.cmd.Op != devices.OpMarker {
+		return t.c.Execute()
+	}
+	return nil
+}
+
+func (bytesKept) end(t *task) error {
+	if !t.early && t.err == nil && t.cmd.Op != devices.OpMarker {
+		return t.c.Execute()
+	}
+	return nil
+}
+
+func (bytesKept) leg(w *World, l *devices.Leg) error {
+	at := func(l *devices.Loc, size uint64) ([]byte, func(), error) {
+		if l.Device == nil {
+			return l.Bytes[l.Off : l.Off+size], func() {}, nil
+		}
+		d := l.Device.(devices.HostBacked)
+		addr, err := d.Pin(l.Block, l.Off, size)
+		if err != nil {
+			return nil, nil, err
+		}
+		return storage.BytesAt(addr, size), func() { d.Unpin(l.Block) }, nil
+	}
+	dst, unpin, err := at(&l.Dst, l.Size)
+	if err != nil {
+		return fmt.Errorf("leg of a ring: %w", err)
+	}
+	defer unpin()
+	src, unpin, err := at(&l.Src, l.Size)
+	if err != nil {
+		return fmt.Errorf("leg of a ring: %w", err)
+	}
+	defer unpin()
+	copy(dst, src)
+	return nil
+}
+
+// Info implements devices.Device.
+func (d *Device) Info() devices.Info {
+	info := d.w.info(d.memory)
+	in := d.inner.Info()
+	info.Driver, info.BaseAlign, info.LocalMemory, info.MaxWorkGroup, info.MaxWorkItems, info.SVM = "model", in.BaseAlign, in.LocalMemory, in.MaxWorkGroup, in.MaxWorkItems, in.SVM
+	return info
+}
+
+// World is the device's.
+func (d *Device) World() *World { return d.w }
+
+// Memory implements devices.Device.
+func (d *Device) Memory() mem.Resource { return d.res }
+
+// NewQueue implements devices.Device.
+func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.inner.NewQueue(o)
+	if err != nil {
+		return nil, err
+	}
+	return &queue{q.(*engine.Queue), d}, nil
+}
+
+// ReserveSVM implements devices.SVMReserver.
+func (d *Device) ReserveSVM(mem.Range) error { return nil }
+
+// PeerLink implements devices.PeerCopier: as the machine says.
+func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
+	from, ok := d.w.number(other)
+	if !ok {
+		return mem.Link{}, false
+	}
+	l := d.w.machine.Link(from, d.memory)
+	return l, l.Direct.There
+}
+
+// HostLink implements devices.HostLinker: as the machine says. Host memory is all alike.
+func (d *Device) HostLink(into bool) mem.Link {
+	from, to := d.memory, 0
+	if into {
+		from, to = to, from
+	}
+	return mem.Link{Direct: d.w.machine.Link(from, to).Direct}
+}
+
+// RingFrom implements devices.Ringer.
+func (d *Device) RingFrom(other devices.Device) mem.Path {
+	from, ok := d.w.number(other)
+	if !ok {
+		return mem.Path{There: true}
+	}
+	p := d.w.machine.Link(from, d.memory).Ring
+	p.There = true // the mover can always
+	return p
+}
+
+// RingChunk implements devices.Ringer.
+func (d *Device) RingChunk(other devices.Device, size uint64) uint64 {
+	from, _ := d.w.number(other)
+	return d.w.machine.Chunk(from, d.memory, size)
+}
+
+// number is the memory of a device of the world.
+func (w *World) number(d devices.Device) (int, bool) {
+	switch d := d.(type) {
+	case *Device:
+		return d.memory, d.w == w
+	case *Host:
+		return 0, d == w.host
+	}
+	return 0, false
+}
+
+// Info implements devices.Device.
+func (h *Host) Info() devices.Info {
+	info := h.innerHost.Info()
+	info.GlobalMemory = h.w.machine.Info(0).GlobalMemory
+	if h.w.opts.Stamps {
+		info.SVM = noBytes
+	}
+	return info
+}
+
+// Memory implements devices.Device.
+func (h *Host) Memory() mem.Resource { return h.res }
+
+// PeerLink implements devices.PeerCopier: devices' queues copy to and from the host, not
+// its own.
+func (h *Host) PeerLink(devices.Device) (mem.Link, bool) { return mem.Link{}, false }

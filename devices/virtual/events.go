@@ -1,0 +1,128 @@
+package virtual
+
+import (
+	"math"
+	"math/bits"
+)
+
+// What is to happen, in order of time: a binary heap.
+
+// forever is the end of time, some 292 years: what would be later is then, in the order of its
+// causes, and the clock does not begin again. Sizes stop there, too.
+const forever = math.MaxInt64
+
+// plus is a + b, at most forever.
+func plus(a, b uint64) uint64 {
+	if a >= forever || b >= forever-a {
+		return forever
+	}
+	return a + b
+}
+
+// times is a * b, at most forever.
+func times(a, b uint64) uint64 {
+	if hi, lo := bits.Mul64(a, b); hi == 0 {
+		return min(lo, forever)
+	}
+	return forever
+}
+
+// kind is what an event does.
+type kind uint8
+
+const (
+	callFunc   kind = iota // call f
+	taskReady              // the task's waits are reached
+	taskSet                // its setup is over
+	taskPart               // its least time has passed, or its bytes have gone
+	taskEnd                // its point is reached
+	ringReady              // the waits of ring n are reached, or there is staging
+	failDevice             // Options.Fail[n] happens to a device
+)
+
+// event is something that is to happen. Its task's number is n.
+type event struct {
+	at   uint64
+	key  uint64 // the order at one instant
+	f    func()
+	n    uint32
+	kind kind
+}
+
+// events is a heap by time, and at one instant by key.
+type events struct {
+	heap []event
+	seed uint64
+	seq  uint64
+}
+
+func (a *event) before(b *event) bool {
+	return a.at < b.at || a.at == b.at && a.key < b.key
+}
+
+// push adds an event at a time.
+func (q *events) push(at uint64, e event) {
+	q.seq++
+	e.at, e.key = min(at, forever), q.seq
+	if q.seed != 0 {
+		e.key = mix(q.seed + q.seq)
+	}
+	h := append(q.heap, e)
+	i := len(h) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !e.before(&h[up]) {
+			break
+		}
+		h[i] = h[up]
+		i = up
+	}
+	h[i] = e
+	q.heap = h
+}
+
+// mix is splitmix64's finalizer (Steele, Lea, Flood 2014): it has no two numbers that
+// give the same, so that no two events have one key.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// next is when the next event is.
+func (q *events) next() (at uint64, ok bool) {
+	if len(q.heap) == 0 {
+		return 0, false
+	}
+	return q.heap[0].at, true
+}
+
+// pop removes the next event.
+func (q *events) pop() event {
+	h := q.heap
+	first, n := h[0], len(h)-1
+	e := h[n]
+	h[n] = event{}
+	h = h[:n]
+	q.heap = h
+	i := 0
+	for {
+		down := 2*i + 1
+		if down >= n {
+			break
+		}
+		if down+1 < n && h[down+1].before(&h[down]) {
+			down++
+		}
+		if !h[down].before(&e) {
+			break
+		}
+		h[i] = h[down]
+		i = down
+	}
+	if n > 0 {
+		h[i] = e
+	}
+	return first
+}

@@ -1,0 +1,387 @@
+package virtual
+
+import (
+	"fmt"
+
+	"godwit/devices"
+	"godwit/devices/engine"
+	"godwit/internal/network"
+	"godwit/mem"
+)
+
+// task is a command, or a part of a ring, on its way. Pooled.
+type task struct {
+	num  uint32
+	c    engine.Ready // of a command
+	ring *ring        // or the ring that it is a part of
+	part part         // which
+	cmd  *devices.Command
+	dev  content // does what the command does
+
+	work     Work
+	on       int // memory of the queue's device
+	from, to int
+	left     int8 // of its bytes and its least time
+	active   bool // begun and not ended
+	early    bool // its bytes move when it starts, else when it ends
+	ready    uint64
+	started  uint64
+	behind   mem.Point
+	err      error
+	next     *task // waits for the same engine
+}
+
+// engine carries out some commands at a time.
+type copyEngine struct {
+	free       int
+	head, tail *task // wait for it
+}
+
+// content is what devices hold, as far as a world keeps it.
+type content interface {
+	// begin and end are called for each command but host calls, when its bytes begin to
+	// move and when they have moved; of markers, end for those that speak of bytes.
+	begin(t *task) error
+	end(t *task) error
+	// leg does what a leg of a ring does.
+	leg(w *World, l *devices.Leg) error
+}
+
+func (w *World) takeTask() *task {
+	if n := len(w.spare); n > 0 {
+		t := w.spare[n-1]
+		w.spare = w.spare[:n-1]
+		return t
+	}
+	t := &task{num: uint32(len(w.tasks))}
+	w.tasks = append(w.tasks, t)
+	return t
+}
+
+func (w *World) giveTask(t *task) {
+	*t = task{num: t.num}
+	w.spare = append(w.spare, t)
+}
+
+// accept takes a command of a device whose waits have been reached.
+func (w *World) accept(on int, c engine.Ready) {
+	t := w.takeTask()
+	t.c, t.cmd, t.on, t.dev = c, c.Command(), on, w.keeps
+	t.ready, t.started, t.early = w.now, w.now, w.early()
+	w.push(w.now, taskReady, t)
+}
+
+// early draws whether a command's bytes move when it starts, or when it ends, which is the
+// freedom that a real device has. Without a seed it is always when it ends.
+func (w *World) early() bool {
+	if w.opts.Seed == 0 {
+		return false
+	}
+	w.draws++
+	return mix(w.opts.Seed^w.draws)&1 == 0
+}
+
+func (w *World) push(at uint64, k kind, t *task) { w.events.push(at, event{kind: k, n: t.num}) }
+
+// nextEvent is when something happens next. Rates are worked out only once nothing else
+// happens at this instant.
+func (w *World) nextEvent() (uint64, bool) {
+	at, ok := w.events.next()
+	if ok && at <= w.now {
+		return w.now, true
+	}
+	if end, flows := w.net.Next(); flows && end != network.Never && (!ok || min(end, forever) <= at) {
+		return min(max(end, w.now), forever), true
+	}
+	return at, ok
+}
+
+// step has something happen at a time, which nextEvent gave.
+func (w *World) step(at uint64) {
+	w.now = at
+	if next, ok := w.events.next(); !ok || next > at {
+		w.advance()
+		return
+	}
+	w.counts.Events++
+	e := w.events.pop()
+	switch e.kind {
+	case callFunc:
+		e.f()
+	case failDevice:
+		w.failDevice(int(e.n))
+	case ringReady:
+		w.rings[e.n].begin()
+	default:
+		w.stepTask(e.kind, w.tasks[e.n])
+	}
+}
+
+// advance brings the network to the present; after forever to its next end.
+func (w *World) advance() {
+	to := w.now
+	if end, flows := w.net.Next(); to == forever && flows && end != network.Never {
+		to = max(to, end)
+	}
+	for _, e := range w.net.Advance(to) {
+		w.push(w.now, taskPart, w.tasks[e.Tag])
+	}
+}
+
+func (w *World) stepTask(k kind, t *task) {
+	switch k {
+	case taskReady:
+		w.begin(t)
+	case taskSet:
+		w.flow(t)
+	case taskPart:
+		if t.left--; t.left == 0 {
+			w.leave(t)
+		}
+	case taskEnd:
+		if t.ring != nil {
+			t.ring.partEnded(t)
+			return
+		}
+		w.finish(t)
+	}
+}
+
+// begin starts a command, unless something that it depends on failed, or has it wait
+// for its engine.
+func (w *World) begin(t *task) {
+	if err := t.c.Cause(); err != nil {
+		t.err = err
+		w.report(t)
+		t.c.Finish(err)
+		w.giveTask(t)
+		return
+	}
+	switch {
+	case t.cmd == nil || !t.c.Cut():
+		t.err = t.c.Begin()
+		t.dev = nothing{}
+		w.finish(t)
+	case t.cmd.Op == devices.OpMarker:
+		t.early = false
+		t.err = t.c.Begin()
+		w.finish(t)
+	case t.cmd.Op == devices.OpHostCall:
+		w.hostCall(t)
+	default:
+		w.cost(t)
+		w.engage(t)
+	}
+}
+
+// hostCall runs the program's code on a host thread.
+func (w *World) hostCall(t *task) {
+	if t.err = t.c.Begin(); t.err != nil {
+		t.dev = nothing{}
+		w.finish(t)
+		return
+	}
+	t.active = true
+	w.spawn(func() {
+		err := t.c.Execute()
+		w.running.clock = plus(w.now, w.machine.HostCall())
+		w.running.state = ready
+		w.turn(w.running)
+		if t.err == nil {
+			t.err = err
+		}
+		t.dev = nothing{}
+		w.finish(t)
+	})
+}
+
+// cost finds out what a command costs.
+func (w *World) cost(t *task) {
+	c := t.cmd
+	switch c.Op {
+	case devices.OpCopy, devices.OpCopyRect:
+		t.from, t.to = w.memoryOf(&c.Src), w.memoryOf(&c.Dst)
+		var ok bool
+		if t.work, ok = w.machine.ByWindow(t.from, t.to, max(c.Src.Block.Size, c.Dst.Block.Size), moved(c)); !ok {
+			t.work = w.machine.Copy(t.from, t.to, moved(c))
+		}
+	case devices.OpFill:
+		t.work = w.machine.Fill(t.on, c.Size)
+	case devices.OpLaunch:
+		k := kernelOf(c)
+		t.work = w.machine.Launch(t.on, &k)
+	}
+}
+
+// moved is how many bytes a copy moves.
+func moved(c *devices.Command) uint64 {
+	if c.Op == devices.OpCopyRect {
+		return c.Rect.Region[0] * c.Rect.Region[1] * c.Rect.Region[2]
+	}
+	return c.Size
+}
+
+// kernelOf is a launch as the machine looks at it.
+func kernelOf(c *devices.Command) Kernel {
+	k := Kernel{Name: c.Kernel.Name(), Items: 1, Takes: uint64(max(c.Takes, 0))}
+	for d := range c.Dims {
+		k.Items = times(k.Items, c.Global[d])
+	}
+	for i := range c.Args {
+		a := &c.Args[i]
+		if a.Block.IsZero() || a.Kind != devices.ArgBuffer && a.Kind != devices.ArgSVM {
+			continue
+		}
+		n := a.Size
+		if a.Promise.Made {
+			n = a.Promise.Range.Size()
+		}
+		k.Bytes, k.Largest = plus(k.Bytes, n), max(k.Largest, n)
+	}
+	return k
+}
+
+// engage gets a task its engine.
+func (w *World) engage(t *task) {
+	if t.work.Engine < 0 {
+		w.start(t)
+		return
+	}
+	e := &w.engines[t.work.Engine]
+	if e.free > 0 {
+		e.free--
+		w.start(t)
+		return
+	}
+	t.next = nil
+	if e.head == nil {
+		e.head = t
+	} else {
+		e.tail.next = t
+	}
+	e.tail = t
+}
+
+// start begins with a task that has its engine.
+func (w *World) start(t *task) {
+	t.active, t.started = true, w.now
+	switch {
+	case t.ring == nil:
+		if t.err = t.c.Begin(); t.err == nil {
+			t.err = t.dev.begin(t)
+		}
+	case t.part == hold:
+		t.ring.granted(t)
+		return
+	}
+	if t.work.Setup > 0 {
+		w.push(plus(w.now, t.work.Setup), taskSet, t)
+		return
+	}
+	w.flow(t)
+}
+
+// flow has a task's bytes under way.
+func (w *World) flow(t *task) {
+	t.left = 1
+	if t.work.Bytes > 0 {
+		t.left++
+		w.counts.Flows++
+		if w.net.Now() < w.now {
+			w.advance()
+		}
+		if _, err := w.net.Start(network.Flow{Path: t.work.Path, Bytes: t.work.Bytes, Limit: t.work.Limit, Tag: uint64(t.num)}); err != nil {
+			t.left--
+			t.err = fmt.Errorf("machine: %w", err)
+		}
+	}
+	w.push(plus(w.now, t.work.Least), taskPart, t)
+}
+
+// leave gives a task's engine to the next.
+func (w *World) leave(t *task) {
+	switch {
+	case t.ring == nil:
+		w.vacate(t.work.Engine, t.c.Point())
+	case t.part == drain:
+		a := &t.ring.dsts[t.to]
+		t.ring.leave(a.work.Engine, a.c.Point())
+	case t.part == leg:
+		t.ring.legSent(t.to)
+	}
+	if t.work.Latency > 0 {
+		w.push(plus(w.now, t.work.Latency), taskEnd, t)
+		return
+	}
+	w.stepTask(taskEnd, t)
+}
+
+// vacate gives a place on an engine, which the command of p leaves, to the next.
+func (w *World) vacate(engine int32, p mem.Point) {
+	if engine < 0 {
+		return
+	}
+	e := &w.engines[engine]
+	next := e.head
+	if next == nil {
+		e.free++
+		return
+	}
+	if e.head = next.next; e.head == nil {
+		e.tail = nil
+	}
+	next.behind = p
+	w.start(next)
+}
+
+// finish ends a command.
+func (w *World) finish(t *task) {
+	if err := t.dev.end(t); err != nil && t.err == nil {
+		t.err = err
+	}
+	if t.cmd != nil && t.err == nil && w.fails[t.cmd.Tag] && t.cmd.Tag != 0 {
+		t.err = fmt.Errorf("command %d: %w", t.cmd.Tag, ErrInjected)
+	}
+	w.report(t)
+	c, err := t.c, t.err
+	w.giveTask(t)
+	w.counts.Commands++
+	c.Finish(err)
+}
+
+// report tells the observer of a command that ends.
+func (w *World) report(t *task) {
+	if w.opts.Observer == nil {
+		return
+	}
+	s := &w.span
+	*s = Span{Engines: s.Engines[:0]}
+	s.Point, s.On, s.From, s.To, s.Bytes, s.Path = t.c.Point(), t.on, t.from, t.to, t.work.Bytes, t.work.Path
+	if t.cmd != nil {
+		s.Op, s.Tag = t.cmd.Op, t.cmd.Tag
+	}
+	if t.work.Engine >= 0 {
+		s.Engines = append(s.Engines, t.work.Engine)
+	}
+	s.Ready, s.Started, s.Ended = int64(t.ready), int64(t.started), int64(w.now)
+	s.Queued = s.Ready
+	if q := t.c.Queued(); q > 0 {
+		s.Queued = int64(q - 1)
+	}
+	s.Cause, s.Behind, s.Err = t.c.By(), t.behind, t.err
+	w.opts.Observer.Span(s)
+}
+
+// uses reports whether a command is work for the device of a memory: its queue's, or an
+// end of its copy.
+func (t *task) uses(memory int) bool {
+	copies := t.cmd != nil && (t.cmd.Op == devices.OpCopy || t.cmd.Op == devices.OpCopyRect)
+	return t.on == memory || copies && (t.from == memory || t.to == memory)
+}
+
+// nothing is the content of what moves no bytes.
+type nothing struct{}
+
+func (nothing) begin(*task) error              { return nil }
+func (nothing) end(*task) error                { return nil }
+func (nothing) leg(*World, *devices.Leg) error { return nil }

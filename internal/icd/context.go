@@ -1,0 +1,255 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+// #include "callback.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"godwit/devices"
+	"godwit/internal/svmfault"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// clContext is a cl_context: a runtime context over the chosen devices.
+type clContext struct {
+	self       uintptr          // immutable
+	p          *platform        // immutable
+	devices    []*device        // immutable
+	properties []uintptr        // immutable: as given, with the final zero
+	run        *runtime.Context // immutable
+	users      sync.WaitGroup   // what is being closed and needs run
+
+	mu        sync.Mutex
+	destroyed []callback // protected by mu: clSetContextDestructorCallback
+}
+
+// properties of a context are pairs up to a zero.
+func contextProperties(list unsafe.Pointer) (all []uintptr, p *platform, st int32) {
+	p = start()
+	if p == nil {
+		return nil, nil, clInvalidPlatform
+	}
+	if list == nil {
+		return nil, p, clSuccess
+	}
+	for at := (*uintptr)(list); ; at = (*uintptr)(unsafe.Add(unsafe.Pointer(at), 16)) {
+		name := *at
+		if name == 0 {
+			return append(all, 0), p, clSuccess
+		}
+		value := *(*uintptr)(unsafe.Add(unsafe.Pointer(at), 8))
+		for i := 0; i < len(all); i += 2 {
+			if all[i] == name {
+				return nil, nil, clInvalidProperty // given twice
+			}
+		}
+		switch name {
+		case C.CL_CONTEXT_PLATFORM:
+			if platforms.get(value) == nil {
+				return nil, nil, clInvalidPlatform
+			}
+		case C.CL_CONTEXT_INTEROP_USER_SYNC:
+			if value > 1 {
+				return nil, nil, clInvalidProperty
+			}
+		default:
+			return nil, nil, clInvalidProperty
+		}
+		all = append(all, name, value)
+	}
+}
+
+//export gwCreateContext
+func gwCreateContext(properties unsafe.Pointer, n uint32, list, notify, user, errcode unsafe.Pointer) uintptr {
+	all, p, st := contextProperties(properties)
+	if st != clSuccess {
+		return fail(errcode, st)
+	}
+	if n == 0 || list == nil || notify == nil && user != nil {
+		return fail(errcode, clInvalidValue)
+	}
+	var chosen []*device
+	for _, h := range unsafe.Slice((*uintptr)(list), n) {
+		d := devs.get(h)
+		if d == nil {
+			return fail(errcode, clInvalidDevice)
+		}
+		if !slices.Contains(chosen, d) {
+			chosen = append(chosen, d)
+		}
+	}
+	return createContext(p, all, chosen, errcode)
+}
+
+//export gwCreateContextFromType
+func gwCreateContextFromType(properties unsafe.Pointer, typ uint64, notify, user, errcode unsafe.Pointer) uintptr {
+	all, p, st := contextProperties(properties)
+	if st != clSuccess {
+		return fail(errcode, st)
+	}
+	const known = typeDefault | typeCPU | typeGPU | typeAccelerator | typeCustom
+	switch {
+	case notify == nil && user != nil:
+		return fail(errcode, clInvalidValue)
+	case typ == 0 || typ != typeAll && typ&^known != 0:
+		return fail(errcode, clInvalidDeviceType)
+	}
+	var chosen []*device
+	for _, h := range p.ofType(typ) {
+		chosen = append(chosen, devs.get(h))
+	}
+	if len(chosen) == 0 {
+		return fail(errcode, clDeviceNotFound)
+	}
+	return createContext(p, all, chosen, errcode)
+}
+
+func createContext(p *platform, properties []uintptr, chosen []*device, errcode unsafe.Pointer) uintptr {
+	guardExit()
+	c := &clContext{p: p, devices: chosen, properties: properties}
+	o := runtime.Options{Name: p.contextName(), Links: p.links(chosen), Trace: p.sink(chosen), Figures: &p.figures}
+	// All devices use the host's memory in place, or have no shared virtual memory:
+	// so trust is safe, and being strict only finds mistakes.
+	o.SVMWatch = svmfault.FromEnvironment()
+	o.SVMTrusted = o.SVMWatch == nil
+	for _, d := range chosen {
+		dev, err := d.open()
+		if err != nil {
+			return fail(errcode, refusal(err))
+		}
+		o.Devices = append(o.Devices, dev)
+		o.Names = append(o.Names, d.name)
+	}
+	var err error
+	if c.run, err = runtime.NewContext(o); err != nil {
+		return fail(errcode, refusal(err))
+	}
+	for _, d := range chosen {
+		retain(d.self)
+	}
+	if !contexts.add(c, &c.self) {
+		c.destroy()
+		return fail(errcode, clOutOfHostMemory)
+	}
+	return made(errcode, c.self)
+}
+
+// contextName numbers contexts, for traces.
+func (p *platform) contextName() string {
+	return fmt.Sprintf("context%d", p.contexts.Add(1))
+}
+
+// links are the ways between devices that were asked for, of those in a context.
+func (p *platform) links(chosen []*device) (links []runtime.Link) {
+	at := func(name string) int {
+		if name == "host" {
+			return 0
+		}
+		return 1 + slices.IndexFunc(chosen, func(d *device) bool { return d.name == name })
+	}
+	for _, l := range p.config.links {
+		from, to := at(l.From), at(l.To)
+		if (from > 0 || l.From == "host") && (to > 0 || l.To == "host") {
+			links = append(links, runtime.Link{From: mem.MemoryID(from), To: mem.MemoryID(to), Link: l.Link})
+		}
+	}
+	return links
+}
+
+// destroy implements destroyer. Nothing uses the context any more, but what it
+// drains may take its time; a release does not wait for that.
+func (c *clContext) destroy() {
+	go func() {
+		c.users.Wait()
+		_ = c.run.Close(context.Background()) // what it could name as left over is what OpenCL lets programs leave
+		c.mu.Lock()
+		list := c.destroyed
+		c.mu.Unlock()
+		for _, f := range slices.Backward(list) {
+			f.object(c.self)
+		}
+		for _, d := range c.devices {
+			release(d.self)
+		}
+	}()
+}
+
+// device finds one of the context's devices; nil where it is none.
+func (c *clContext) device(h uintptr) *device {
+	for _, d := range c.devices {
+		if d.self == h {
+			return d
+		}
+	}
+	return nil
+}
+
+// real is the device as the runtime has it.
+func (c *clContext) real(d *device) devices.Device {
+	dev, err := c.run.Device(mem.MemoryID(slices.Index(c.devices, d) + 1))
+	if err != nil {
+		return nil
+	}
+	return dev
+}
+
+//export gwGetContextInfo
+func gwGetContextInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	c := contexts.get(h)
+	if c == nil {
+		return clInvalidContext
+	}
+	switch what {
+	case C.CL_CONTEXT_REFERENCE_COUNT:
+		return answer(refs(h), room, value, sizeRet)
+	case C.CL_CONTEXT_NUM_DEVICES:
+		return answer(uint32(len(c.devices)), room, value, sizeRet)
+	case C.CL_CONTEXT_DEVICES:
+		return answerDevices(c.devices, room, value, sizeRet)
+	case C.CL_CONTEXT_PROPERTIES:
+		return answerList(c.properties, room, value, sizeRet)
+	}
+	return clInvalidValue
+}
+
+//export gwSetContextDestructorCallback
+func gwSetContextDestructorCallback(h uintptr, f, user unsafe.Pointer) int32 {
+	c := contexts.get(h)
+	if c == nil {
+		return clInvalidContext
+	}
+	if f == nil {
+		return clInvalidValue
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.destroyed = append(c.destroyed, callback{f, user})
+	return clSuccess
+}
+
+// gwGetSupportedImageFormats: there are no images, and so none of any format.
+//
+//export gwGetSupportedImageFormats
+func gwGetSupportedImageFormats(h uintptr, flags uint64, typ, room uint32, list, num unsafe.Pointer) int32 {
+	access := flags & (accessFlags | C.CL_MEM_KERNEL_READ_AND_WRITE)
+	switch {
+	case contexts.get(h) == nil:
+		return clInvalidContext
+	case flags&^(allocateFlags|C.CL_MEM_KERNEL_READ_AND_WRITE) != 0, access&(access-1) != 0, list != nil && room == 0,
+		typ < C.CL_MEM_OBJECT_IMAGE2D || typ > C.CL_MEM_OBJECT_IMAGE1D_BUFFER:
+		return clInvalidValue
+	}
+	if num != nil {
+		*(*uint32)(num) = 0
+	}
+	return clSuccess
+}

@@ -1,0 +1,152 @@
+//go:build cgo
+
+package icd
+
+// #include "object.h"
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"godwit/devices/opencl"
+	"godwit/internal/icd/internal/exit"
+	"godwit/internal/icd/tracelog"
+	"godwit/internal/mover"
+)
+
+// platform is the one platform there is, made when the loader first asks for it.
+type platform struct {
+	self     uintptr         // immutable
+	config   config          // immutable
+	devices  []*device       // immutable
+	opening  sync.Mutex      // of devices
+	trace    *tracelog.Files // immutable; nil where there is none
+	contexts atomic.Int64    // made so far
+	figures  mover.Figures   // of links, for all contexts
+}
+
+// start makes the platform, once; nil where there can be none.
+var start = sync.OnceValue(func() *platform {
+	p, err := newPlatform()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "godwit: no OpenCL platform: %v\n", err)
+		return nil
+	}
+	return p
+})
+
+// heapGrowth is how many percent Go's heap may grow by between two collections, where GOGC does not
+// say: it holds little but the records of commands, of which a program enqueues thousands at once, and
+// at Go's 100 it is collected at 4, 8, 16, 32 MiB while they are.
+const heapGrowth = 400
+
+func newPlatform() (*platform, error) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapGrowth)
+	}
+	c, err := readConfig(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if err := opencl.UseDriver(c.library, exit.Guard()); err != nil {
+		return nil, err
+	}
+	found, err := opencl.Select(opencl.Selection{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.library, err)
+	}
+	if !openArena() {
+		return nil, fmt.Errorf("no address space for objects")
+	}
+	p := &platform{config: c}
+	if p.trace, err = tracelog.Open(c.trace, c.summary, c.record); err != nil {
+		return nil, err
+	}
+	if !platforms.add(p, &p.self) {
+		return nil, fmt.Errorf("no room for objects")
+	}
+	return p, p.addDevices(found)
+}
+
+// gwGetPlatformIDs is also what the loader starts with.
+//
+//export gwGetPlatformIDs
+func gwGetPlatformIDs(n uint32, list, num unsafe.Pointer) int32 {
+	if (n == 0 && list != nil) || (list == nil && num == nil) {
+		return clInvalidValue
+	}
+	p := start()
+	if p == nil {
+		if num != nil {
+			*(*uint32)(num) = 0
+		}
+		return clPlatformNotFound
+	}
+	return listIDs([]uintptr{p.self}, n, list, num)
+}
+
+// Version is Godwit's, as platform and devices give it.
+const Version = "0.1"
+
+const (
+	platformVersion    = "OpenCL 3.0 godwit " + Version
+	contentSize        = "cl_pocl_content_size"
+	platformExtensions = "cl_khr_icd " + contentSize
+)
+
+// versionNumber is a cl_version.
+func versionNumber(major, minor uint32) uint32 { return major<<22 | minor<<12 }
+
+//export gwGetPlatformInfo
+func gwGetPlatformInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	p := platforms.get(h)
+	if h == 0 {
+		p = start() // OpenCL leaves it open; loaders and programs pass NULL
+	}
+	if p == nil {
+		return clInvalidPlatform
+	}
+	switch what {
+	case C.CL_PLATFORM_PROFILE:
+		return answerText("FULL_PROFILE", room, value, sizeRet)
+	case C.CL_PLATFORM_VERSION:
+		return answerText(platformVersion, room, value, sizeRet)
+	case C.CL_PLATFORM_NAME:
+		return answerText("Godwit", room, value, sizeRet)
+	case C.CL_PLATFORM_VENDOR:
+		return answerText("Godwit", room, value, sizeRet)
+	case C.CL_PLATFORM_EXTENSIONS:
+		return answerText(platformExtensions, room, value, sizeRet)
+	case C.CL_PLATFORM_ICD_SUFFIX_KHR:
+		return answerText("GODWIT", room, value, sizeRet)
+	case C.CL_PLATFORM_HOST_TIMER_RESOLUTION:
+		return answer(uint64(1), room, value, sizeRet)
+	case C.CL_PLATFORM_NUMERIC_VERSION:
+		return answer(versionNumber(3, 0), room, value, sizeRet)
+	case C.CL_PLATFORM_EXTENSIONS_WITH_VERSION:
+		return answerBytes(nameVersions(strings.Fields(platformExtensions)), room, value, sizeRet)
+	}
+	return clInvalidValue
+}
+
+// nameVersions are extensions as cl_name_version.
+func nameVersions(names []string) (list []byte) {
+	for _, n := range names {
+		list = append(list, nameVersion(n, versionNumber(1, 0))...)
+	}
+	return list
+}
+
+// nameVersion is a cl_name_version.
+func nameVersion(name string, version uint32) []byte {
+	b := make([]byte, C.sizeof_cl_name_version)
+	*(*uint32)(unsafe.Pointer(&b[0])) = version
+	copy(b[4:len(b)-1], name)
+	return b
+}

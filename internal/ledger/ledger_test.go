@@ -1,0 +1,189 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/internal/ledger"
+	"godwit/internal/oracle"
+	"godwit/mem"
+	"godwit/mem/trace"
+)
+
+const (
+	size    = 24
+	initial = -1
+)
+
+func span(start, end uint64) mem.Range { return mem.Range{Start: start, End: end} }
+
+// TestNeededIsWhatTheOracleCounts gives random commands to a ledger and to the
+// oracle, which shares no code with it. Histories do the same with real plans.
+func TestNeededIsWhatTheOracleCounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		topo := mem.NewTopology("a", "b", "c")
+		require.NoError(t, topo.Share(2, 3))
+		l, o := ledger.New[int](topo.Store), oracle.New(topo)
+		for id := mem.BufferID(1); id <= 2; id++ {
+			if rapid.Bool().Draw(t, "content") {
+				l.Create(id, size, initial)
+				require.NoError(t, o.Create(id, size, mem.SetOf(mem.Host)))
+			} else {
+				l.Create(id, size, 0)
+				require.NoError(t, o.Create(id, size, mem.MemorySet{}))
+			}
+		}
+		type mapping struct {
+			id mem.BufferID
+			r  mem.Range
+		}
+		var maps []mapping
+		for command := 1; command <= 30; command++ {
+			c := &trace.CommandRecord{}
+			for range rapid.IntRange(1, 3).Draw(t, "accesses") {
+				start := rapid.Uint64Range(0, size-1).Draw(t, "start")
+				c.Accesses = append(c.Accesses, mem.Access{
+					Buffer: mem.BufferID(rapid.IntRange(1, 2).Draw(t, "buffer")), Memory: mem.MemoryID(rapid.IntRange(0, 3).Draw(t, "memory")),
+					Range: span(start, rapid.Uint64Range(start+1, size).Draw(t, "end")), Mode: mem.Mode(rapid.IntRange(0, int(mem.Write)).Draw(t, "mode")),
+				})
+			}
+			res, err := o.Enqueue(c.Accesses)
+			if err != nil {
+				continue // one byte written on two memories
+			}
+			require.Equal(t, res.Bytes, l.Needed(c, nil))
+			for _, u := range c.Accesses {
+				if u.Mode.Reads() && !slices.ContainsFunc(maps, func(m mapping) bool { return m.id == u.Buffer && m.r.Overlaps(u.Range) }) {
+					l.Brought(&trace.StepRecord{Buffer: u.Buffer, Range: u.Range, To: u.Memory}, 0, false)
+				} else if u.Mode.Reads() {
+					for at := u.Range.Start; at < u.Range.End; at++ { // round what is mapped
+						mapped := slices.ContainsFunc(maps, func(m mapping) bool { return m.id == u.Buffer && m.r.Contains(span(at, at+1)) })
+						if u.Memory != mem.Host || !mapped {
+							l.Brought(&trace.StepRecord{Buffer: u.Buffer, Range: span(at, at+1), To: u.Memory}, 0, false)
+						}
+					}
+				}
+			}
+			l.Wrote(command, c.Accesses, false)
+			switch u := c.Accesses[0]; rapid.IntRange(0, 5).Draw(t, "then") {
+			case 0:
+				maps = append(maps, mapping{u.Buffer, u.Range})
+				l.Mapped(u.Buffer, u.Range)
+				o.Mapped(u.Buffer, u.Range)
+			case 1:
+				if len(maps) > 0 {
+					l.Unmapped(maps[0].id, maps[0].r)
+					o.Unmapped(maps[0].id, maps[0].r)
+					maps = maps[1:]
+				}
+			}
+			for id := mem.BufferID(1); id <= 2; id++ {
+				agree(t, l, o, id)
+			}
+		}
+	})
+}
+
+// agree compares who holds what.
+func agree(t *rapid.T, l *ledger.Ledger[int], o *oracle.Oracle, id mem.BufferID) {
+	next := uint64(0)
+	for r, c := range l.Segments(id, span(0, size)) {
+		require.Equal(t, next, r.Start)
+		next = r.End
+		for at := r.Start; at < r.End && c.Writer != 0; at++ {
+			_, valid, _ := o.Byte(id, at)
+			require.Equal(t, valid.Len(), c.Valid.Len(), "buffer %d, byte %d", id, at)
+		}
+	}
+	require.EqualValues(t, size, next)
+}
+
+// collect is what Held yields.
+func collect(l *ledger.Ledger[int], m mem.MemoryID) (out []int) {
+	for r, w := range l.Held(1, m, span(0, size)) {
+		out = append(out, int(r.Start), w)
+	}
+	return out
+}
+
+func TestWhatACountLeavesOutIsNeededWhenThereIsALargerOne(t *testing.T) {
+	l := ledger.New[int](nil)
+	l.Create(1, size, initial)
+	l.Create(2, 8, initial)
+	l.CountBy(1, 2)
+	reads := []mem.Access{{Buffer: 1, Range: span(0, size), Memory: 1}}
+	late := trace.StepRecord{Buffer: 1, Range: span(0, size), To: 1, Late: true, Count: 2}
+	for command, x := range []struct{ count, needed uint64 }{{10, 10}, {10, 0}, {16, 6}, {4, 0}, {size, size - 16}} {
+		l.Wrote(command+1, []mem.Access{{Buffer: 2, Range: span(0, 8), Mode: mem.Write}}, false)
+		counted := func(*trace.StepRecord) (uint64, bool) { return x.count, true }
+		c := &trace.CommandRecord{Accesses: reads, Steps: []trace.StepRecord{late}}
+		require.Equal(t, x.needed, l.Needed(c, counted), "count %d", x.count)
+		if x.needed > 0 {
+			l.Brought(&trace.StepRecord{Buffer: 1, Range: span(size-(size-x.count)-x.needed, size), To: 1, Late: true, Count: 2}, x.count, true)
+		}
+	}
+	l.CountBy(1, 0)
+	require.Zero(t, l.Needed(&trace.CommandRecord{Accesses: reads}, nil), "all of it was carried in the end")
+}
+
+// TestASmallerCountTakesNothingAway: a step under a count carries nothing of what lies
+// beyond it, and what a larger count has carried there before is there still.
+func TestASmallerCountTakesNothingAway(t *testing.T) {
+	l := ledger.New[int](nil)
+	l.Create(1, size, initial)
+	l.Create(2, 8, initial)
+	l.CountBy(1, 2)
+	c := &trace.CommandRecord{
+		Accesses: []mem.Access{{Buffer: 1, Range: span(0, size), Memory: 1}},
+		Steps:    []trace.StepRecord{{Buffer: 1, Range: span(0, size), To: 1, Late: true, Count: 2}},
+	}
+	for command, x := range []struct{ count, needed uint64 }{{16, 16}, {4, 0}, {20, 4}, {0, 0}, {size, size - 20}} {
+		l.Wrote(command+1, []mem.Access{{Buffer: 2, Range: span(0, 8), Mode: mem.Write}}, false)
+		require.Equal(t, x.needed, l.Needed(c, func(*trace.StepRecord) (uint64, bool) { return x.count, true }), "count %d", x.count)
+		l.Brought(&c.Steps[0], x.count, true)
+	}
+	l.Wrote(9, []mem.Access{{Buffer: 1, Range: span(0, 8), Mode: mem.Write}}, false)
+	l.Wrote(10, []mem.Access{{Buffer: 2, Range: span(0, 8), Mode: mem.Write}}, false)
+	l.Brought(&c.Steps[0], 2, true)
+	l.CountBy(1, 0)
+	require.EqualValues(t, 6, l.Needed(&trace.CommandRecord{Accesses: c.Accesses}, nil), "what is new was carried as far as the last count")
+}
+
+func TestHeldIsWhatAMemoryHadBefore(t *testing.T) {
+	l := ledger.New[int](nil)
+	l.Create(1, size, initial)
+	l.Brought(&trace.StepRecord{Buffer: 1, Range: span(0, 16), To: 2}, 0, false)
+	l.Wrote(1, []mem.Access{{Buffer: 1, Range: span(4, 8), Mode: mem.Write, Memory: 1}}, false)
+	l.Wrote(2, []mem.Access{{Buffer: 1, Range: span(6, 8), Mode: mem.Write, Memory: 1}}, true)
+	require.Equal(t, []int{0, initial, 16, 0}, collect(l, 2), "it has not heard of the writes")
+	require.Equal(t, []int{0, 0, 4, 1, 8, 0}, collect(l, 1), "what failed was never there")
+	require.Equal(t, []int{0, 0}, collect(l, 3))
+	var valid []int
+	for r, c := range l.Segments(1, span(0, size)) {
+		valid = append(valid, int(r.Start), c.Writer, c.Valid.Len())
+	}
+	require.Equal(t, []int{0, initial, 2, 4, 1, 1, 6, 2, 0, 8, initial, 2, 16, initial, 1}, valid)
+	got, ok := l.Size(1)
+	require.True(t, ok)
+	require.EqualValues(t, size, got)
+	l.Release(1)
+	_, ok = l.Size(1)
+	require.False(t, ok)
+}
+
+func TestWhatWasEvictedIsNeededAgain(t *testing.T) {
+	l := ledger.New[int](nil)
+	l.Create(1, size, initial)
+	reads := &trace.CommandRecord{Accesses: []mem.Access{{Buffer: 1, Range: span(0, size), Memory: 1}}}
+	l.Brought(&trace.StepRecord{Buffer: 1, Range: span(0, size), To: 1}, 0, false)
+	require.Zero(t, l.Needed(reads, nil))
+	require.Zero(t, l.Evicted(1, 1, span(0, 16)), "the host has it")
+	require.EqualValues(t, 16, l.Needed(reads, nil))
+	require.Equal(t, []int{0, initial}, collect(l, 1), "what it held is remembered")
+	l.Wrote(1, []mem.Access{{Buffer: 1, Range: span(0, 4), Mode: mem.Write, Memory: 2}}, false)
+	require.EqualValues(t, 4, l.Evicted(1, 2, span(0, size)), "nobody else has it")
+	require.Zero(t, l.Evicted(9, 1, span(0, 1)))
+}

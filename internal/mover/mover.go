@@ -1,0 +1,420 @@
+// Package mover moves ranges of bytes between memories, by the way that the
+// planner chose. Everything that is neither a decision (package migration) nor one
+// copy (a driver) is here: which queues, staging memory, chunks, the order of legs,
+// several destinations, figures of the links.
+//
+// Assumptions: a range is up to gigabytes, links work in both directions at once,
+// staging memory is dear (page-locked), many transfers are gated and few run at a
+// time, and who asks holds the planner's lock meanwhile. So Move never blocks,
+// allocates nothing in the steady state, and ends no point with an error.
+//
+// A transfer goes in one of three forms:
+//
+//   - direct: one leg on one hidden queue, which does the waiting too (direct.go);
+//   - a chain: legs through staging, on the host or in windows on devices, tied by points
+//     (chain.go) or, where one driver has all ends, given to it as one batch (batch.go).
+//     Only queues take part;
+//   - in lanes: where one end is bytes of this process and the other device is
+//     reached over a bus, goroutines copy between the bytes and staging while queues
+//     move what is staged (lanes.go).
+//
+// The last two are rings (ring.go). Life of a ring: free -> gated (its waits are not
+// reached; it holds no staging and no place in a queue) -> starving (no staging is
+// free; first come, first served) -> flying -> landed, for each destination, when its
+// point ends -> free, when nothing touches its staging. What is ready goes from free to
+// flying inside Move. A batch is gated by its driver, and asks for staging when it can
+// begin (batch.go): staging is held by what ends without further help, so that it
+// always comes back.
+//
+// What may not be done inside Move (end a point with an error, allocate staging) or
+// inside a waiter's call (submit) is done by the pump, which the executor runs when there
+// is such work, and which ends when there is no more (pump.go).
+//
+// Links between devices are opened beside the work (windows.go).
+//
+// Lock order: submit, then drivers'; mu is a leaf. Staging is allocated by the pump and
+// by who opens links, without locks.
+package mover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"godwit/devices"
+	"godwit/internal/storage"
+	"godwit/mem"
+)
+
+// Memory is one of the memories that a mover serves. A mem.MemoryID is its index.
+type Memory struct {
+	Device devices.Device
+	Name   string // in errors and timelines
+}
+
+// Options say how a mover is to work; zero values are defaults.
+type Options struct {
+	Name     string // of its timeline; "mover"
+	Memories []Memory
+	Budget   uint64 // most bytes of staging; 256 MiB
+	Chunk    uint64 // most bytes of a chunk; 0 leaves it to the size of what is moved
+	Lanes    int    // goroutines that copy to and from staging; half of the processors, at most 8
+	// NoWindows leaves the links between devices (devices.Windowed) alone.
+	NoWindows bool
+	// OnWays is called, by a goroutine without locks, when links are open, so that
+	// Adopt knows of their ways.
+	OnWays func()
+	// Profiling keeps times: see Times.
+	Profiling bool
+	// Executor runs the pump; nil is devices.Goroutines.
+	Executor devices.Executor
+	// OnFail is told of every failed point, as in devices.QueueOptions; never from
+	// within Move.
+	OnFail func(p mem.Point, cause error)
+}
+
+// Stats are a mover's figures; counts since it was opened.
+type Stats struct {
+	Direct  uint64 // copies of one leg
+	Linked  uint64 // transfers over links between devices, those of one leg too
+	Rings   uint64 // transfers through staging
+	Batches uint64 // of Rings, those that a driver took whole
+	Legs    uint64 // copies submitted, those in batches too
+
+	Flying   int    // rings accepted and not landed, now
+	Staging  uint64 // bytes of staging held, now
+	InFlight uint64 // bytes of staging in use, now
+	Unlocked uint64 // arenas of ordinary memory, because locking failed
+	Why      string // why it failed last, for people
+}
+
+// Mover moves ranges between memories. All methods are safe for use from many
+// goroutines.
+type Mover struct {
+	opts   Options         // immutable
+	line   *mem.Timeline   // immutable
+	mems   []memory        // immutable once open
+	costs  []cost          // immutable once measured: from*len(mems)+to
+	reach  []reach         // immutable once open: as costs
+	own    *storage.Host   // immutable: ordinary host memory
+	open   []devices.Queue // hidden ones that are not closed; appended to by Open and who opens links, then of who has set closed
+	lanes  lanes
+	copies sync.Pool // of *userCopy
+	links  links
+
+	figures *Figures // immutable once measured
+	last    lastLegs // has its own lock
+
+	submit sync.Mutex      // held over each Submit
+	leg    devices.Command // protected by submit: its ends and Late are clear between uses
+
+	by     devices.Executor // immutable
+	beside sync.WaitGroup   // who opens links
+	landed devices.Cond     // closed, Flying is zero and the pump at rest; its lock is mu
+
+	mu      sync.Mutex
+	stats   Stats     // protected by mu
+	staging staging   // protected by mu
+	starved []*ring   // protected by mu: wait for staging, in order
+	short   int       // protected by mu: the home of which a gated batch found no staging; -1 is none
+	spare   []*ring   // protected by mu
+	todo    []task    // protected by mu: for the pump
+	doing   []task    // protected by mu: storage, while the pump is at rest
+	times   []timed   // protected by mu: of rings on the mover's own line; nil unless profiling
+	queues  profilers // protected by mu: of the other points given out; nil unless profiling
+	pumping bool      // protected by mu: the pump runs, or will
+	closed  bool      // protected by mu
+	abort   error     // protected by mu: why no transfer begins any more; nil until Abort
+}
+
+// memory is a memory as the mover uses it. Its queues are out of order and hidden
+// from users, one for each direction, so that a copy waits for nothing but its own
+// waits and copies out of a memory overlap those into it. Immutable.
+type memory struct {
+	Memory
+	in, out  devices.Queue
+	push     devices.Queue      // for copies into others' windows; set before links are open, nil where it has no arena in one
+	pull     devices.Queue      // for copies out of others' windows; likewise
+	all      [4]devices.Queue   // in, out, push and pull
+	view     devices.Viewer     // not nil: its blocks are bytes of this process
+	peer     devices.PeerCopier // not nil: its queues may reach other devices' blocks
+	locker   devices.PageLocker // not nil: it has page-locked memory
+	bus      devices.Discrete   // not nil: as devices say
+	window   devices.Windowed   // not nil: it may have links
+	ringer   devices.Ringer     // not nil: what rings into it cost is known
+	discrete bool               // it is reached over a bus, so that staging pays
+	family   int                // of memories between which rings go in batches; -1 where it has none
+	gated    uint64             // protected by Mover.mu: of the pool that it names, bytes of staging of gated batches
+	home     int                // the memory whose staging its rings use; see staging.go
+	legs     [2]*legQueue       // of lanes: out of it, into it
+}
+
+// End is one end of a transfer.
+type End struct {
+	Memory mem.MemoryID
+	Block  mem.Block
+	Off    uint64 // bytes into the block
+	Bytes  []byte // instead of a block: bytes of this process
+}
+
+// Transfer is a copy of Size bytes from one end to others.
+type Transfer struct {
+	Way    mem.Way // not Same
+	From   End
+	To     []End
+	Size   uint64       // bytes, not zero
+	Late   devices.Late // what part of Size is to move, for one destination; nil is all
+	Waits  []mem.Wait
+	Points []mem.Point // set by Move: when each destination has its bytes
+}
+
+// Open opens a mover with its hidden queues. It fails with mem.ErrInvalidValue on
+// options that make no sense, and as devices do.
+func Open(opts Options) (*Mover, error) {
+	opts.Name = cmp.Or(opts.Name, "mover")
+	opts.Budget = cmp.Or(opts.Budget, 256<<20)
+	opts.Lanes = cmp.Or(opts.Lanes, defaultLanes())
+	switch {
+	case opts.Budget < leastBudget:
+		return nil, fmt.Errorf("staging of %s: a ring takes at least %s: %w", mem.FormatBytes(opts.Budget), mem.FormatBytes(leastBudget), mem.ErrInvalidValue)
+	case opts.Lanes < 0 || opts.Lanes > mostLanes:
+		return nil, fmt.Errorf("%d lanes: at least one and at most %d: %w", opts.Lanes, mostLanes, mem.ErrInvalidValue)
+	}
+	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0), short: -1}
+	m.by = devices.ExecutorOr(opts.Executor)
+	m.line.SleepBy(m.by.Sleeper())
+	m.line.OnLook(func() bool {
+		some, _ := m.last.poll()
+		return some
+	})
+	m.landed = m.by.Cond(&m.mu)
+	m.lanes.init(m)
+	if opts.Profiling {
+		m.times, m.queues = make([]timed, keptTimes), make(profilers)
+	}
+	m.mems = make([]memory, len(opts.Memories))
+	m.links.init(len(m.mems))
+	for i := range m.mems {
+		if err := m.openMemory(&m.mems[i], opts.Memories[i]); err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+	}
+	m.findReaches()
+	m.findFamilies()
+	m.costs = make([]cost, len(m.mems)*len(m.mems))
+	return m, nil
+}
+
+func (m *Mover) openMemory(x *memory, of Memory) (err error) {
+	x.Memory = of
+	x.view, _ = of.Device.(devices.Viewer)
+	x.peer, _ = of.Device.(devices.PeerCopier)
+	x.locker, _ = of.Device.(devices.PageLocker)
+	x.window, _ = of.Device.(devices.Windowed)
+	x.ringer, _ = of.Device.(devices.Ringer)
+	if d, ok := of.Device.(devices.Discrete); ok {
+		l := d.HostLink(true)
+		x.bus, x.discrete = d, l.Ring.There
+	}
+	x.family, x.legs = -1, [2]*legQueue{{}, {}}
+	if x.in, err = m.openQueue(of, "in"); err == nil {
+		x.out, err = m.openQueue(of, "out")
+	}
+	x.all = [4]devices.Queue{x.in, x.out}
+	return err
+}
+
+func (m *Mover) openQueue(of Memory, direction string) (devices.Queue, error) {
+	q, err := of.Device.NewQueue(devices.QueueOptions{
+		Name:       of.Name + "." + direction,
+		OutOfOrder: true,
+		Profiling:  m.opts.Profiling,
+		OnFail:     m.opts.OnFail,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("hidden queue %s of %s: %w", direction, of.Name, err)
+	}
+	m.open = append(m.open, q)
+	return q, nil
+}
+
+// Wait blocks until p, which Move gave, is reached, or ctx ends; where a driver gave the
+// point its queue waits, which may know sooner.
+func (m *Mover) Wait(ctx context.Context, p mem.Point) error {
+	if q := m.queueOf(p.Line); q != nil {
+		return q.Wait(ctx, p, devices.Park)
+	}
+	m.pollLinks(ctx, p)
+	return p.Wait(ctx)
+}
+
+// Owns reports whether points on a timeline are the mover's.
+func (m *Mover) Owns(line *mem.Timeline) bool { return line == m.line || m.queueOf(line) != nil }
+
+// queueOf is the hidden queue of which Move gives points out, by its timeline; nil where it is
+// none's.
+func (m *Mover) queueOf(line *mem.Timeline) devices.Queue {
+	for i := range m.mems {
+		for _, q := range m.mems[i].all[:2] {
+			if q.Timeline() == line {
+				return q
+			}
+		}
+	}
+	return nil
+}
+
+// Flush makes sure that all accepted copies will start without further calls. After
+// Close, and of lost devices, there is nothing to start.
+func (m *Mover) Flush() {
+	for i := range m.mems {
+		for _, q := range m.queuesOf(i) {
+			_ = q.Flush()
+		}
+	}
+}
+
+// Move accepts a transfer, to start once its waits are reached, and sets its points.
+// A Data wait that fails fails all of them, a leg that fails those that depend on it.
+// Where Move itself fails, the points of destinations that were not accepted are
+// zero, and the others go on. It fails with mem.ErrInvalidOperation where the way is
+// none between the two memories, with mem.ErrInvalidValue on a transfer that makes no
+// sense, with ErrLinkLost where it goes over a link that is there no more, with
+// mem.ErrClosed, and as Submit does.
+func (m *Mover) Move(t *Transfer) error {
+	clear(t.Points)
+	for i := range t.To {
+		if slices.ContainsFunc(t.To[:i], func(e End) bool { return e.Memory == t.To[i].Memory && t.To[i].Bytes == nil }) {
+			return fmt.Errorf("transfer to %s twice: each destination is named once: %w", m.mems[t.To[i].Memory].Name, mem.ErrInvalidValue)
+		}
+	}
+	if t.Size == 0 || len(t.To) == 0 || len(t.Points) != len(t.To) || t.Late != nil && len(t.To) != 1 {
+		return fmt.Errorf("transfer of %d bytes to %d destinations with room for %d points: %w", t.Size, len(t.To), len(t.Points), mem.ErrInvalidValue)
+	}
+	switch t.Way {
+	case mem.Direct:
+		return m.direct(t)
+	case mem.Ring:
+		m.wantLinks(t)
+		return m.ring(t)
+	case mem.Linked, mem.Windows:
+		return m.linked(t)
+	}
+	return fmt.Errorf("transfer by way %v: there is nothing to move: %w", t.Way, mem.ErrInvalidOperation)
+}
+
+func (m *Mover) count(f func(*Stats)) {
+	m.mu.Lock()
+	f(&m.stats)
+	m.mu.Unlock()
+}
+
+// Stats returns a consistent copy of the figures.
+func (m *Mover) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stats
+}
+
+// Abort has all transfers that have not begun fail with cause, once their waits are
+// reached, and those under way as soon as a leg of theirs that had not begun was to. Of
+// several causes the first counts. It does not block.
+func (m *Mover) Abort(cause error) {
+	m.mu.Lock()
+	if m.abort == nil {
+		m.abort = cause
+	}
+	m.mu.Unlock()
+	for i := range m.mems {
+		for _, q := range m.queuesOf(i) {
+			devices.Abort(q, cause)
+		}
+	}
+}
+
+// queuesOf are the hidden queues of a memory.
+func (m *Mover) queuesOf(i int) []devices.Queue {
+	x := &m.mems[i]
+	if m.links.is(linksOpen) && x.pull != nil {
+		return x.all[:]
+	}
+	return x.all[:2]
+}
+
+// aborted is why no transfer begins any more.
+func (m *Mover) aborted() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.abort
+}
+
+// Close refuses further transfers, waits for those under way, closes the hidden queues and
+// gives staging back. Gated transfers end when the points they wait for do. In virtual time
+// it fails with devices.ErrStuck where nothing under way ends those; it may then be called
+// again.
+func (m *Mover) Close() error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return fmt.Errorf("mover %s: %w", m.opts.Name, mem.ErrClosed)
+	}
+	m.closed = true
+	m.links.stop()
+	for m.stats.Flying > 0 || m.pumping {
+		if err := m.landed.Wait(); err != nil {
+			m.closed = false
+			m.mu.Unlock()
+			return fmt.Errorf("mover %s: %w", m.opts.Name, err)
+		}
+	}
+	m.mu.Unlock()
+	m.beside.Wait()
+	err := m.closeQueues()
+	if errors.Is(err, devices.ErrStuck) {
+		m.mu.Lock()
+		m.closed = false
+		m.mu.Unlock()
+		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
+	}
+	return errors.Join(err, m.lanes.close(), m.closeStaging(), m.closeLinks())
+}
+
+// closeQueues closes the hidden queues. Those that are stuck stay open.
+func (m *Mover) closeQueues() error {
+	var errs []error
+	var stuck []devices.Queue
+	for _, q := range m.open {
+		err := q.Close()
+		if errors.Is(err, devices.ErrStuck) {
+			stuck = append(stuck, q)
+		}
+		errs = append(errs, err)
+	}
+	m.open = stuck
+	return errors.Join(errs...)
+}
+
+// Check tests the mover's invariants: staging is what the figures say and within
+// the budget, and nothing starves while nothing is under way.
+func (m *Mover) Check() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.staging.check(); err != nil {
+		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
+	}
+	if err := m.checkLinks(m.stats.Flying == 0); err != nil {
+		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
+	}
+	switch s := m.stats; {
+	case s.Staging > m.opts.Budget:
+		return fmt.Errorf("mover %s: %d bytes of staging, the budget is %d", m.opts.Name, s.Staging, m.opts.Budget)
+	case s.Staging != m.staging.held || s.InFlight != m.staging.used:
+		return fmt.Errorf("mover %s: counts %d bytes of staging, %d in use, but has %d and %d", m.opts.Name, s.Staging, s.InFlight, m.staging.held, m.staging.used)
+	case s.Flying == 0 && (s.InFlight != 0 || len(m.starved) != 0):
+		return fmt.Errorf("mover %s: nothing under way, but %d bytes in use and %d transfers starve", m.opts.Name, s.InFlight, len(m.starved))
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package mover_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/devicetest"
+	"godwit/devices/tce"
+	"godwit/internal/mover"
+	"godwit/mem"
+)
+
+// linkedFabric is n devices with links, which are open, and a block each of which half
+// lies in windows: that is enough for tests, which say the way.
+type linkedFabric struct {
+	m       *mover.Mover
+	devs    []devices.Device
+	ends    []mover.End
+	queues  []devices.Queue
+	submits devicetest.Submits
+	topo    *mem.Topology
+}
+
+func newLinkedFabric(t *testing.T, n int, o mover.Options) *linkedFabric {
+	f := &linkedFabric{topo: mem.NewTopology("1", "2", "3", "4")}
+	host, err := tce.New(tce.Options{Name: "host"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, host.Close()) })
+	o.Memories = []mover.Memory{{Device: host, Name: "host"}}
+	for i := range n {
+		d, err := tce.New(tce.Options{Name: fmt.Sprint("tce", i), Windows: 1, Memory: 16 << 20}) // so that rings have a few slots only
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		q, err := d.NewQueue(devices.QueueOptions{Name: "test"})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, q.Close()) })
+		f.queues, f.devs = append(f.queues, q), append(f.devs, d)
+		f.ends = append(f.ends, mover.End{Memory: mem.MemoryID(i + 1), Block: alloc(t, d, blockSize)})
+		o.Memories = append(o.Memories, mover.Memory{Device: devicetest.FailNth(d, &f.submits), Name: fmt.Sprint(i)})
+	}
+	f.m, err = mover.Open(o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, f.m.Check())
+		require.NoError(t, f.m.Close())
+	})
+	require.NoError(t, f.m.Measure(ctx, f.topo, new(mover.Figures)))
+	require.NoError(t, f.m.OpenLinks(ctx))
+	require.True(t, f.m.Adopt(f.topo, func(_, _ mem.MemoryID) bool { return false }))
+	return f
+}
+
+func (f *linkedFabric) copy(t *testing.T, i int, b []byte, into bool) {
+	at, by := devices.Loc{Device: f.devs[i], Block: f.ends[i].Block}, devices.Loc{Bytes: b}
+	cmd := devices.Command{Op: devices.OpCopy, Size: uint64(len(b)), Dst: by, Src: at}
+	if into {
+		cmd.Dst, cmd.Src = at, by
+	}
+	p, err := f.queues[i].Submit(&cmd, nil)
+	require.NoError(t, err)
+	require.NoError(t, p.Wait(ctx))
+}
+
+func (f *linkedFabric) read(t *testing.T, i int) []byte {
+	b := make([]byte, blockSize)
+	f.copy(t, i, b, false)
+	return b
+}
+
+// move is a transfer from the first memory to the others, once waits are reached.
+func (f *linkedFabric) move(way mem.Way, size uint64, waits ...mem.Wait) ([]mem.Point, error) {
+	t := mover.Transfer{Way: way, From: f.ends[0], To: f.ends[1:], Size: size, Waits: waits, Points: make([]mem.Point, len(f.ends)-1)}
+	err := f.m.Move(&t)
+	return t.Points, err
+}
+
+func TestChunksGoFromDeviceToDeviceByWindow(t *testing.T) {
+	for _, way := range []mem.Way{mem.Windows, mem.Linked} {
+		for n := 2; n <= 4; n++ {
+			f := newLinkedFabric(t, n, mover.Options{Chunk: 8 << 10})
+			for k, size := range []uint64{1, 4096, 8192, 8193, 100_001, blockSize} {
+				want := pattern(byte(k))
+				f.copy(t, 0, want, true)
+				line := mem.NewTimeline("gate", false, nil)
+				gate := line.Next()
+				points, err := f.move(way, size, mem.Wait{Point: gate, Kind: mem.Data})
+				require.NoError(t, err)
+				for _, p := range points {
+					require.False(t, p.Reached())
+				}
+				line.End(gate, nil)
+				for i, p := range points {
+					require.NoError(t, f.m.Wait(ctx, p))
+					require.True(t, bytes.Equal(want[:size], f.read(t, i+1)[:size]), "%v, %d bytes to device %d of %d", way, size, i+1, n)
+				}
+				require.NoError(t, f.m.Check())
+			}
+			gate := mem.NewTimeline("gate", false, nil)
+			p := gate.Next()
+			points, err := f.move(way, blockSize, mem.Wait{Point: p, Kind: mem.Data})
+			require.NoError(t, err)
+			gate.End(p, errTest)
+			for _, p := range points {
+				require.ErrorIs(t, f.m.Wait(ctx, p), errTest)
+			}
+		}
+	}
+}
+
+// TestALegByWindowThatIsRefusedFailsWhoNeedsIt for every leg in turn: what lies before a
+// device in the chain can have its bytes.
+func TestALegByWindowThatIsRefusedFailsWhoNeedsIt(t *testing.T) {
+	for _, devs := range []int{2, 4} { // to one destination chunks are pushed and pulled
+		f := newLinkedFabric(t, devs, mover.Options{Chunk: 32 << 10})
+		partly := 0
+		for n := 1; ; n++ {
+			want := pattern(byte(n))
+			f.copy(t, 0, want, true)
+			f.submits.Fail(n)
+			points, err := f.move(mem.Windows, blockSize)
+			good := 0
+			if err == nil {
+				for i, p := range points {
+					if f.m.Wait(ctx, p) == nil {
+						require.True(t, bytes.Equal(want, f.read(t, i+1)), "leg %d, device %d", n, i+1)
+						good++
+					}
+				}
+			}
+			done := f.submits.Count() < n
+			f.submits.Fail(0)
+			require.NoError(t, f.m.Check())
+			if done {
+				require.Equal(t, devs-1, good)
+				break
+			}
+			require.Less(t, good, devs-1, "leg %d", n)
+			if good > 0 {
+				partly++
+			}
+		}
+		require.Equal(t, devs > 2, partly > 0)
+	}
+}
+
+// TestRingsByWindowUseTheirSlotsInTurn has rings with many more chunks than slots, both ways at once, hold their bytes.
+func TestRingsByWindowUseTheirSlotsInTurn(t *testing.T) {
+	f := newLinkedFabric(t, 2, mover.Options{Chunk: 8 << 10})
+	const half = blockSize / 2
+	for round := range byte(20) {
+		first, second := pattern(round), pattern(round+100)
+		f.copy(t, 0, first, true)
+		f.copy(t, 1, second, true)
+		there := mover.Transfer{Way: mem.Windows, From: f.ends[0], To: f.ends[1:], Size: half, Points: make([]mem.Point, 1)}
+		back := mover.Transfer{Way: mem.Windows, From: f.ends[1], To: []mover.End{f.ends[0]}, Size: half, Points: make([]mem.Point, 1)}
+		back.From.Off, back.To[0].Off = half, half
+		before := f.m.Stats()
+		require.NoError(t, f.m.Move(&there))
+		require.NoError(t, f.m.Move(&back))
+		require.NoError(t, f.m.Wait(ctx, there.Points[0]))
+		require.NoError(t, f.m.Wait(ctx, back.Points[0]))
+		want := append(first[:half:half], second[half:]...)
+		require.True(t, bytes.Equal(want, f.read(t, 0)))
+		require.True(t, bytes.Equal(want, f.read(t, 1)))
+		require.EqualValues(t, 2*2*19, f.m.Stats().Legs-before.Legs, "two legs for each of 19 chunks, each way")
+		require.NoError(t, f.m.Check())
+	}
+}
+
+func TestAWayOverLinksThatAreNotThereIsRefused(t *testing.T) {
+	f := newLinkedFabric(t, 2, mover.Options{})
+	tr := mover.Transfer{Way: mem.Linked, From: mover.End{Memory: 0}, To: f.ends[1:], Size: 1, Points: make([]mem.Point, 1)}
+	require.ErrorIs(t, f.m.Move(&tr), mem.ErrInvalidOperation)
+	require.False(t, f.m.Adopt(f.topo, func(_, _ mem.MemoryID) bool { return false }), "nothing has changed")
+	l := f.topo.Link(1, 2)
+	require.True(t, l.Linked.There && l.Windows.There)
+	require.LessOrEqual(t, l.Linked.Latency, l.Windows.Latency)
+}

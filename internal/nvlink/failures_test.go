@@ -1,0 +1,231 @@
+//go:build cgo
+
+package nvlink_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/internal/nvlink"
+	"godwit/internal/nvlink/nvlinktest"
+	"godwit/mem"
+)
+
+// TestAForkedChildIsRefused: the library's threads are not in it.
+func TestAForkedChildIsRefused(t *testing.T) {
+	t.Setenv("GODWIT_FAKE_GPUS", "2")
+	e, err := nvlink.Open(context.Background(), options(2))
+	require.NoError(t, err)
+	require.Empty(t, nvlinktest.InChild())
+	require.NoError(t, e.Err(), "the parent goes on")
+	require.NoError(t, e.Close())
+	require.Empty(t, fake.Violations())
+}
+
+func TestEveryCallFailsInTurn(t *testing.T) {
+	t.Setenv("GODWIT_FAKE_GPUS", "2")
+	for _, times := range []int{1, 2, 1000} {
+		reached, step := 0, 5 // in CI some of the calls, in a soak every one
+		if os.Getenv("GODWIT_SOAK") != "" {
+			step = 1
+		}
+		for nth := times % 5; ; nth += step {
+			fake.Fail(nth, times, nvlinktest.Failed)
+			fake.Slow(2 * time.Millisecond)
+			aLife(t)
+			calls := fake.Calls()
+			fake.Fail(0, 0, 0)
+			fake.Slow(0)
+			fake.Revive(0)
+			fake.Revive(1)
+			require.Empty(t, fake.Violations(), "call %d and %d more", nth, times-1)
+			if reached = max(reached, calls); calls < nth {
+				break
+			}
+		}
+		require.Greater(t, reached, 100)
+	}
+}
+
+// aLife opens an engine, copies, and gives all back, as far as it gets.
+func aLife(t *testing.T) {
+	ctx := context.Background()
+	e, err := nvlink.Open(ctx, options(2))
+	if err != nil {
+		return
+	}
+	sink := nvlinktest.NewSink()
+	defer sink.Free()
+	defer func() { _ = e.Close() }()
+	var windows [2]*nvlink.Window
+	var seen [2][]byte
+	for i := range windows {
+		w, err := e.NewWindow(i, large)
+		if err != nil {
+			return
+		}
+		defer w.Release()
+		windows[i] = w
+		fd, err := w.Export()
+		if err != nil {
+			return
+		}
+		seen[i], err = nvlinktest.Map(fd, large)
+		require.NoError(t, err)
+	}
+	if e.Connect(ctx, 0, 1) != nil {
+		return
+	}
+	for i := range 3 {
+		random(seen[0], uint64(i))
+		clear(seen[1])
+		c := nvlink.Copy{Dst: windows[1], Src: windows[0], Size: large / 2, Hook: sink.Hook()}
+		if e.Start(&c) != nil {
+			return
+		}
+		end, ok := sink.Take()
+		require.True(t, ok, "a copy never ended")
+		if end.Status == 0 {
+			require.True(t, bytes.Equal(seen[0][:large/2], seen[1][:large/2]), "said to be there, and is not")
+			continue
+		}
+		require.Error(t, e.Error(end.Status))
+		random(seen[1], 77) // what has failed touches nothing any more
+		want := bytes.Clone(seen[1])
+		time.Sleep(3 * time.Millisecond)
+		require.True(t, bytes.Equal(want, seen[1]), "a copy that had failed went on")
+	}
+}
+
+func TestALostContextRetiresTheEngine(t *testing.T) {
+	r := newRig(t, 2)
+	r.connect()
+	fake.Slow(20 * time.Millisecond)
+	gate := nvlinktest.NewGate()
+	for range 3 {
+		r.start(r.copy(0, 1, large))
+	}
+	r.start(r.copy(0, 1, large, gate.Gate()))
+	r.start(r.copy(1, 0, large))
+	fake.Lose(0)
+	failed := 0
+	for range 5 {
+		if e := r.end(); e.Status != 0 {
+			failed++
+			require.ErrorIs(t, r.Error(e.Status), nvlink.ErrFailed)
+		}
+	}
+	require.GreaterOrEqual(t, failed, 4)
+	require.ErrorIs(t, r.Err(), nvlink.ErrLost)
+	require.Equal(t, mem.DeviceNotAvailable, mem.StatusOf(r.Err()))
+	require.False(t, r.Connected(0, 1))
+	c := r.copy(0, 1, large)
+	require.ErrorIs(t, r.Start(&c), nvlink.ErrLost)
+	_, err := r.NewWindow(0, large)
+	require.ErrorIs(t, err, nvlink.ErrLost)
+	require.ErrorIs(t, r.Connect(context.Background(), 0, 1), nvlink.ErrLost)
+	random(r.bytes[1], 9) // the memory is still there
+}
+
+func TestWhoIsToldOfAFailureCanAskWhetherAllIsLost(t *testing.T) {
+	r := newRig(t, 2)
+	r.connect()
+	fake.Lose(0)
+	fake.Lose(1)
+	r.start(r.copy(0, 1, large))
+	require.NotZero(t, r.end().Status)
+	require.ErrorIs(t, r.Err(), nvlink.ErrLost)
+}
+
+func TestOutOfMemoryIsNoLoss(t *testing.T) {
+	r := newRig(t, 2)
+	fake.Capacity(3 * large)
+	defer fake.Capacity(1 << 40)
+	_, err := r.NewWindow(0, 2*large)
+	require.ErrorIs(t, err, mem.ErrNoMemory)
+	fake.Fail(1, 1000, nvlinktest.OutOfMemory)
+	require.ErrorIs(t, r.Connect(context.Background(), 0, 1), mem.ErrNoMemory)
+	fake.Fail(0, 0, 0)
+	r.connect()
+	r.start(r.copy(0, 1, large))
+	require.Zero(t, r.end().Status)
+}
+
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	ctx := context.Background()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("GODWIT_FAKE_GPUS", "2")
+	open := func(change func(*nvlink.Options)) error {
+		o := options(2)
+		change(&o)
+		e, err := nvlink.Open(ctx, o)
+		if err == nil {
+			_, err = e.Peer(0, 1)
+			_, none := e.NewWindow(1, 1)
+			if errors.Is(err, nvlink.ErrNoGPU) {
+				require.ErrorIs(t, none, nvlink.ErrNoGPU)
+				require.ErrorIs(t, e.Connect(ctx, 0, 1), nvlink.ErrNoGPU)
+				require.NoError(t, e.Close())
+			} else {
+				require.ErrorContains(t, e.Close(), "1 windows")
+			}
+		}
+		return err
+	}
+	require.ErrorIs(t, open(func(o *nvlink.Options) { o.Library = filepath.Join(t.TempDir(), "none.so") }), nvlink.ErrNoLibrary)
+	err := open(func(o *nvlink.Options) { o.Library = "libm.so.6" })
+	require.ErrorIs(t, err, nvlink.ErrOldLibrary)
+	require.ErrorContains(t, err, "cuInit")
+	err = open(func(o *nvlink.Options) { o.GPUs[1] = nvlinktest.UUID(5) })
+	require.ErrorIs(t, err, nvlink.ErrNoGPU)
+	require.ErrorContains(t, err, "GPU-06060606-0606-0606-0606-060606060606")
+	err = open(func(o *nvlink.Options) { o.Driver = "1.2.3" })
+	require.ErrorIs(t, err, nvlink.ErrDriver)
+	require.ErrorContains(t, err, "godwit devices --try")
+	require.ErrorIs(t, open(func(o *nvlink.Options) { o.GPUs = nil }), mem.ErrInvalidValue)
+	require.ErrorIs(t, open(func(o *nvlink.Options) { o.GPUs[1] = o.GPUs[0] }), mem.ErrInvalidDevice)
+	t.Setenv("GODWIT_FAKE_NO_PEER", "1")
+	require.ErrorIs(t, open(func(*nvlink.Options) {}), nvlink.ErrNoPeer)
+	t.Setenv("GODWIT_FAKE_NO_EXPORT", "1")
+	require.ErrorIs(t, open(func(*nvlink.Options) {}), nvlink.ErrNoExport)
+	t.Setenv("GODWIT_FAKE_GPUS", "0")
+	require.ErrorIs(t, open(func(*nvlink.Options) {}), nvlink.ErrFailed)
+}
+
+func TestADriverIsJudgedByTheListAndByNotes(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	d, err := nvlink.Judge(tried)
+	require.NoError(t, err)
+	require.Contains(t, d.Tried, "512 MiB")
+	_, err = nvlink.Judge("9.9")
+	require.ErrorIs(t, err, nvlink.ErrDriver)
+	require.NoError(t, nvlink.Note(nvlink.Driver{Version: "9.9", Tried: "it crashed"}))
+	require.NoError(t, nvlink.Note(nvlink.Driver{Version: "9.8", Good: true, Tried: "all of it"}))
+	_, err = nvlink.Judge("9.9")
+	require.ErrorContains(t, err, "it crashed")
+	_, err = nvlink.Judge("9.8")
+	require.NoError(t, err)
+	require.NoError(t, nvlink.Note(nvlink.Driver{Version: "9.9", Good: true, Tried: "again"}))
+	_, err = nvlink.Judge("9.9")
+	require.NoError(t, err)
+	require.NoError(t, nvlink.Note(nvlink.Driver{Version: tried, Tried: "not on this machine"}))
+	_, err = nvlink.Judge(tried)
+	require.ErrorContains(t, err, "not on this machine")
+	path, err := nvlink.NotesPath()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+	_, err = nvlink.Judge("9.9")
+	require.ErrorIs(t, err, nvlink.ErrDriver)
+	require.ErrorContains(t, err, path)
+	require.Error(t, nvlink.Note(nvlink.Driver{Version: "9.9"}), "a file that is not ours is not overwritten")
+	_, err = nvlink.Judge(tried)
+	require.NoError(t, err, "what we know needs no notes")
+}

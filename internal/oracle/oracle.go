@@ -1,0 +1,312 @@
+// Package oracle is the reference for package migration: for every byte of
+// every buffer, which version each memory holds. It is as plain as it can be
+// made, shares no code with the planner, and is given the same accesses and
+// failures. Per command it counts the bytes that have to move: those that the
+// command reads and its memory does not hold. No planner that decides at
+// enqueue can move fewer, and a right one moves as many.
+//
+// It costs one pass over the bytes of every access, and 8 bytes of memory for
+// each byte of a buffer on each memory where it was used: it is for tests. What
+// scenarios and programs are told comes from package internal/ledger, which random
+// histories hold against this one.
+package oracle
+
+import (
+	"fmt"
+	"slices"
+
+	"godwit/mem"
+)
+
+// Oracle is the reference state of one context's buffers. Not safe for
+// concurrent use.
+type Oracle struct {
+	topo     *mem.Topology
+	buffers  map[mem.BufferID]*buffer
+	version  mem.Version
+	commands []mem.Version // by command, what it wrote; 0 for nothing
+	counts   uint32        // numbers given to counts
+	kept     []*kept       // by unmaps; see undo.go
+}
+
+// buffer holds one entry for each byte in every slice.
+type buffer struct {
+	latest []uint32 // the version of the content, 0 for never written
+	lost   []bool   // no memory holds it any more
+	stores []*store // by memory; nil where it was never used
+
+	size  mem.BufferID // its size buffer, 0 where it has none; see count.go
+	under uint32       // the number of the count in force
+	count uint64       // of a size buffer: what it says
+
+	mapped []mem.Range // by the host for writing; see mapped.go
+}
+
+type store struct {
+	holds []uint32 // the version held, 0 for none that counts
+	by    []uint32 // 2*command for what it wrote, 2*command+1 for what was copied for it
+
+	part   []uint32 // the number of the count under which it was brought; nil where nothing was
+	partOf []uint32 // the version that was brought so; 0 for none
+}
+
+// Result is what the oracle says about one command.
+type Result struct {
+	Command int         // a handle for Fail and FailCopy
+	Version mem.Version // of what the command writes, 0 for nothing
+	Bytes   uint64      // that had to move before it
+}
+
+// New returns an oracle without buffers.
+func New(topo *mem.Topology) *Oracle {
+	return &Oracle{topo: topo, buffers: map[mem.BufferID]*buffer{}}
+}
+
+// Create adds a buffer of size bytes under an ID of the caller's, whose content
+// exists in the memories of valid; with an empty set it was never written.
+func (o *Oracle) Create(id mem.BufferID, size uint64, valid mem.MemorySet) error {
+	if size == 0 {
+		return fmt.Errorf("oracle: buffer of %d bytes: %w", size, mem.ErrInvalidSize)
+	}
+	if o.buffers[id] != nil {
+		return fmt.Errorf("oracle: buffer %d exists: %w", id, mem.ErrInvalidBuffer)
+	}
+	b := &buffer{latest: make([]uint32, size), lost: make([]bool, size), stores: make([]*store, o.topo.Len())}
+	o.buffers[id] = b
+	if valid.Empty() {
+		return nil
+	}
+	o.version++
+	o.commands = append(o.commands, 0) // nobody's: cannot fail
+	for i := range b.latest {
+		b.latest[i] = uint32(o.version)
+	}
+	for m := range valid.All() {
+		copy(b.at(o.topo.Store(m)).holds, b.latest)
+	}
+	return nil
+}
+
+// Release forgets a buffer.
+func (o *Oracle) Release(id mem.BufferID) {
+	delete(o.buffers, id)
+	o.kept = slices.DeleteFunc(o.kept, func(k *kept) bool { return k.id == id })
+}
+
+// Enqueue replays a command: what it reads arrives where it reads it, then what
+// it writes is written. It fails, changing nothing, like migration's Plan.
+func (o *Oracle) Enqueue(accs []mem.Access) (Result, error) { return o.replay(accs, true) }
+
+// Prefetch replays the copies of a command that was then refused: what it would
+// read arrives, nothing is written.
+func (o *Oracle) Prefetch(accs []mem.Access) (Result, error) { return o.replay(accs, false) }
+
+func (o *Oracle) replay(accs []mem.Access, writes bool) (Result, error) {
+	for i, a := range accs {
+		if err := o.accept(a); err != nil {
+			return Result{}, fmt.Errorf("oracle: access %d: %w", i, err)
+		}
+	}
+	if err := o.oneWriter(accs); err != nil {
+		return Result{}, err
+	}
+	counts := o.countsOf(accs)
+	if err := o.intact(accs); err != nil {
+		return Result{}, err
+	}
+	if err := o.intact(counts); err != nil {
+		return Result{}, err
+	}
+	res := Result{Command: len(o.commands)}
+	o.commands = append(o.commands, 0)
+	by := uint32(2*res.Command + 1)
+	for _, a := range counts {
+		res.Bytes += o.arrive(a, by)
+	}
+	for _, a := range accs {
+		if n := o.counting(a); n != nil {
+			res.Bytes += o.arriveCounted(a, n.count, by)
+		} else if a.Mode.Reads() {
+			res.Bytes += o.arrive(a, by)
+		}
+	}
+	for _, a := range accs {
+		if writes && a.Mode.Writes() {
+			if res.Version == 0 {
+				o.version++
+				res.Version = o.version
+				o.commands[res.Command] = o.version
+			}
+			o.write(a, uint32(2*res.Command))
+		}
+	}
+	return res, nil
+}
+
+// accept checks one access.
+func (o *Oracle) accept(a mem.Access) error {
+	b := o.buffers[a.Buffer]
+	switch {
+	case b == nil:
+		return fmt.Errorf("no buffer %d: %w", a.Buffer, mem.ErrInvalidBuffer)
+	case int(a.Memory) >= o.topo.Len(), a.Mode > mem.Write, a.Range.Empty(), a.Range.End > uint64(len(b.latest)):
+		return fmt.Errorf("%v of %v on memory %d: %w", a.Mode, a.Range, a.Memory, mem.ErrInvalidValue)
+	}
+	return nil
+}
+
+// intact checks that nothing that is read was lost.
+func (o *Oracle) intact(accs []mem.Access) error {
+	for _, a := range accs {
+		for i := a.Range.Start; a.Mode.Reads() && i < a.Range.End; i++ {
+			if b := o.buffers[a.Buffer]; b.lost[i] && !o.hostWrites(b, a.Memory, i) {
+				return fmt.Errorf("oracle: byte %d of buffer %d: %w", i, a.Buffer, mem.ErrPoisoned)
+			}
+		}
+	}
+	return nil
+}
+
+// oneWriter refuses commands that write a byte on two memories.
+func (o *Oracle) oneWriter(accs []mem.Access) error {
+	for i, a := range accs {
+		for _, b := range accs[:i] {
+			if a.Mode.Writes() && b.Mode.Writes() && a.Buffer == b.Buffer && a.Range.Overlaps(b.Range) &&
+				o.topo.Store(a.Memory) != o.topo.Store(b.Memory) {
+				return fmt.Errorf("oracle: %v written on two memories: %w", a.Range.Intersect(b.Range), mem.ErrInvalidOperation)
+			}
+		}
+	}
+	return nil
+}
+
+// arrive makes a's memory hold what it reads, and counts what it did not.
+func (o *Oracle) arrive(a mem.Access, by uint32) (moved uint64) {
+	b := o.buffers[a.Buffer]
+	s := b.at(o.topo.Store(a.Memory))
+	for i := a.Range.Start; i < a.Range.End; i++ {
+		if s.has(b, i) || o.hostWrites(b, a.Memory, i) {
+			continue
+		}
+		if s.partOf != nil && s.partOf[i] != 0 {
+			s.partOf[i], s.by[i] = 0, by // brought without a count: as a whole
+		}
+		if s.holds[i] != b.latest[i] {
+			s.holds[i], s.by[i] = b.latest[i], by
+			moved++
+		}
+	}
+	return moved
+}
+
+// write makes a's memory the only one that holds its range.
+func (o *Oracle) write(a mem.Access, by uint32) {
+	b := o.buffers[a.Buffer]
+	s := b.at(o.topo.Store(a.Memory))
+	for i := a.Range.Start; i < a.Range.End; i++ {
+		b.latest[i], b.lost[i] = uint32(o.version), false
+		s.holds[i], s.by[i] = uint32(o.version), by
+	}
+	o.written(a.Buffer, a.Range)
+}
+
+// Fail replays the failure of a command: what it wrote and is still the latest
+// is lost, wherever it has got to.
+func (o *Oracle) Fail(command int) {
+	version := uint32(o.commands[command])
+	if version == 0 {
+		return
+	}
+	for id := range o.buffers {
+		for _, b := range o.states(id) {
+			b.fail(uint32(2*command), version)
+		}
+	}
+}
+
+func (b *buffer) fail(wrote, version uint32) {
+	for _, s := range b.stores {
+		for i := 0; s != nil && i < len(s.by); i++ {
+			if s.by[i] == wrote && s.holds[i] == version && b.latest[i] == version {
+				b.lose(i)
+			}
+		}
+	}
+}
+
+// FailCopy replays the failure of a copy that was made for a command: its
+// destination does not hold the bytes, if they are still what was copied. What
+// nobody holds any more is lost.
+func (o *Oracle) FailCopy(command int, id mem.BufferID, r mem.Range, to mem.MemoryID) {
+	for _, b := range o.states(id) {
+		s := b.at(o.topo.Store(to))
+		for i := r.Start; i < r.End; i++ {
+			if s.by[i] != uint32(2*command+1) {
+				continue
+			}
+			held := s.has(b, i)
+			s.drop(i)
+			if held && b.holders(i).Empty() {
+				b.lose(int(i))
+			}
+		}
+	}
+}
+
+// unstored replays the loss of the storage of some bytes on a memory.
+func (o *Oracle) unstored(id mem.BufferID, m mem.MemoryID, r mem.Range) {
+	for _, b := range o.states(id) {
+		if s := b.stores[o.topo.Store(m)]; s != nil {
+			for i := r.Start; i < r.End; i++ {
+				s.drop(i)
+			}
+		}
+	}
+}
+
+// Unstored replays the loss of a buffer's storage on a memory.
+func (o *Oracle) Unstored(id mem.BufferID, m mem.MemoryID) {
+	for _, b := range o.states(id) {
+		b.stores[o.topo.Store(m)] = nil
+	}
+}
+
+// Byte says what a byte of a buffer is worth: its version, 0 for never written;
+// the memories that hold it; and whether it was lost. The buffer and the byte
+// must exist.
+func (o *Oracle) Byte(id mem.BufferID, off uint64) (v mem.Version, valid mem.MemorySet, lost bool) {
+	b := o.buffers[id]
+	return mem.Version(b.latest[off]), b.holders(off), b.lost[off]
+}
+
+func (b *buffer) holders(i uint64) (out mem.MemorySet) {
+	for m, s := range b.stores {
+		if s != nil && s.has(b, i) {
+			out = out.With(mem.MemoryID(m))
+		}
+	}
+	return out
+}
+
+func (b *buffer) lose(i int) {
+	b.lost[i] = true
+	for _, s := range b.stores {
+		if s != nil {
+			s.drop(uint64(i))
+		}
+	}
+}
+
+// drop makes a store hold nothing of byte i.
+func (s *store) drop(i uint64) {
+	if s.holds[i] = 0; s.partOf != nil {
+		s.partOf[i] = 0
+	}
+}
+
+func (b *buffer) at(m mem.MemoryID) *store {
+	if b.stores[m] == nil {
+		b.stores[m] = &store{holds: make([]uint32, len(b.latest)), by: make([]uint32, len(b.latest))}
+	}
+	return b.stores[m]
+}

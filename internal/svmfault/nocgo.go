@@ -1,0 +1,15 @@
+//go:build !cgo
+
+package svmfault
+
+import (
+	"fmt"
+
+	"godwit/mem"
+	"godwit/svm"
+)
+
+// Watch fails: the handler is C.
+func Watch(*svm.Table) (stop func(), err error) {
+	return nil, fmt.Errorf("watching shared virtual memory: this program was built without cgo: %w", mem.ErrInvalidOperation)
+}

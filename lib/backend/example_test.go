@@ -1,0 +1,68 @@
+package backend_test
+
+import (
+	"context"
+	"fmt"
+
+	"godwit/lib/backend"
+	"godwit/runtime"
+)
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// A Manager opens each device once, when it is first asked for.
+func ExampleManager() {
+	m := backend.NewManager(backend.Options{})
+	h, err := m.Default("cpu")
+	check(err)
+	again, err := m.Default("CPU")
+	check(err)
+	fmt.Println(h.Backend(), h == again)
+	fmt.Println(h.Reason())
+	check(m.Close(context.Background()))
+	check(m.Close(context.Background())) // once more does no harm
+	// Output:
+	// cpu true
+	// cpu was asked for: kernels are Go functions on the host
+}
+
+// Everything is reachable from a Handle: here the library's kernels and a queue.
+func ExampleHandle() {
+	ctx := context.Background()
+	m := backend.NewManager(backend.Options{})
+	h, err := m.Default("cpu")
+	check(err)
+	fill, err := h.Kernel(ctx, "fill_i32")
+	check(err)
+	loan, err := h.Pool().Get(h.Queue(), 16, 0)
+	check(err)
+	e, err := h.Queue().EnqueueLaunch(ctx, runtime.Launch{Kernel: fill, Global: []uint64{4},
+		Args: []runtime.Arg{runtime.Out(loan.Buffer()).Range(0, 16), runtime.Int32(7), runtime.Uint64(4)}})
+	check(err)
+	check(e.Release())
+	got := make([]byte, 16)
+	e, err = h.Queue().EnqueueRead(ctx, loan.Buffer(), 0, got)
+	check(err)
+	check(e.Wait(ctx))
+	check(e.Release())
+	fmt.Println(got)
+	check(h.Pool().PutAfter(loan, h.Queue()))
+	check(m.Close(ctx))
+	// Output: [7 0 0 0 7 0 0 0 7 0 0 0 7 0 0 0]
+}
+
+// The device of a scope is a value in its context.
+func ExampleWith() {
+	m := backend.NewManager(backend.Options{})
+	outer, err := backend.With(backend.WithManager(context.Background(), m), "cpu")
+	check(err)
+	inner, err := backend.With(outer, "tce")
+	check(err)
+	fmt.Println(backend.Active(inner).Name(), backend.Active(outer).Name())
+	check(m.Close(context.Background()))
+	// Output: tce cpu
+}

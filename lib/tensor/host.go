@@ -1,0 +1,200 @@
+package tensor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"godwit/lib/backend"
+	"godwit/runtime"
+)
+
+// Option shapes FromHost.
+type Option func(*upload)
+
+type upload struct {
+	shape  []int
+	borrow bool
+	alias  bool
+	pinned bool
+	async  bool
+}
+
+// Shape gives the tensor more, or fewer, dimensions than the slice's one.
+func Shape(dims ...int) Option {
+	return func(u *upload) { u.shape = append([]int{}, dims...) }
+}
+
+// Borrow copies straight out of the caller's slice, which must stay as it is until
+// Ready has returned nil. Without it the elements are staged: the slice is the caller's on return.
+func Borrow() Option { return func(u *upload) { u.borrow = true } }
+
+// Pinned stages the elements in page-locked memory, whatever the device and
+// GODWIT_PINNED_H2D say: without it they are where that helps. It has no effect with
+// Borrow, whose source goes to the device as it is: page-locked where it came from
+// Handle.PinnedPool.
+func Pinned() Option { return func(u *upload) { u.pinned = true } }
+
+// ZeroCopy makes the slice itself the tensor's storage where the device shares the
+// host's memory (Handle.Has(backend.Integrated), on the cpu backend): no byte is copied,
+// and kernels that write to the tensor write to the slice. Elsewhere it is Borrow. The
+// slice is the tensor's, and must stay as it is, until that is released and all that
+// uses it has ended.
+func ZeroCopy() Option { return func(u *upload) { u.alias = true } }
+
+// Async returns once the copy is enqueued, whatever GODWIT_ASYNC_H2D says.
+func Async() Option { return func(u *upload) { u.async = true } }
+
+// Sync returns once the device has the elements, whatever GODWIT_ASYNC_H2D says.
+func Sync() Option { return func(u *upload) { u.async = false } }
+
+// FromHost makes a tensor of a slice's elements: of one dimension, or Shape's. It
+// fails with ErrShape where that has not as many elements, and like Empty.
+func FromHost[T Numeric](ctx context.Context, h *backend.Handle, data []T, opts ...Option) (*Tensor, error) {
+	u := upload{shape: []int{len(data)}, async: h.Async()}
+	for _, o := range opts {
+		o(&u)
+	}
+	n, err := count(u.shape)
+	if err != nil {
+		return nil, err
+	}
+	if n != len(data) {
+		return nil, fmt.Errorf("shape %v has %d elements, the slice %d: %w", u.shape, n, len(data), ErrShape)
+	}
+	if u.alias && h.SharesStorage() {
+		return aliased(h, data, u.shape)
+	}
+	t, err := Empty(h, DTypeOf[T](), u.shape...)
+	if err != nil {
+		return nil, err
+	}
+	put := h.UploadStaged
+	switch {
+	case u.borrow || u.alias:
+		put = h.Upload
+	case u.pinned:
+		put = h.UploadPinned
+	case !u.async: // a wait follows: nothing to stage for
+		put = h.Upload
+	}
+	if t.s.upload, err = put(ctx, t.s.buf, 0, bytesOf(data)); err == nil && !u.async {
+		err = t.Ready(ctx)
+	}
+	if err != nil {
+		_ = t.Release() // the first error counts
+		return nil, err
+	}
+	return t, nil
+}
+
+// aliased makes a tensor of which the slice is the storage.
+func aliased[T Numeric](h *backend.Handle, data []T, shape []int) (*Tensor, error) {
+	if err := check(h, DTypeOf[T]()); err != nil {
+		return nil, err
+	}
+	bytes := bytesOf(data)
+	b, err := h.Context().CreateBuffer(uint64(len(bytes)), runtime.UseHostPtr, bytes)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %v %s over a slice: %w", shape, DTypeOf[T](), err)
+	}
+	o := &owner{free: b.Release}
+	o.refs.Store(1)
+	return wrap(h, whole(b), o, shape, DTypeOf[T]()), nil
+}
+
+// ToHost returns the elements, once all that writes them has ended. They are copied
+// once, and again only where T is not the tensor's type: then they are converted as
+// Go converts.
+func ToHost[T Numeric](ctx context.Context, t *Tensor) ([]T, error) {
+	if err := t.live(); err != nil {
+		return nil, err
+	}
+	if t.s.dtype == DTypeOf[T]() {
+		out := make([]T, t.Len())
+		return out, t.read(ctx, 0, bytesOf(out))
+	}
+	// uint64s, so that the bytes are aligned for every type.
+	raw := bytesOf(make([]uint64, (t.Bytes()+7)/8))[:t.Bytes()]
+	if err := t.read(ctx, 0, raw); err != nil {
+		return nil, err
+	}
+	return convert[T](t.s.dtype, raw), nil
+}
+
+// CopyTo is ToHost into a slice of the tensor's type and length. It fails with
+// ErrDType and ErrShape. Where ctx ends first, out may still be written to until the
+// device's queue has finished.
+func CopyTo[T Numeric](ctx context.Context, t *Tensor, out []T) error {
+	if err := t.live(); err != nil {
+		return err
+	}
+	if t.s.dtype != DTypeOf[T]() {
+		return fmt.Errorf("%s into a slice of %s: %w", t.s.describe(), DTypeOf[T](), ErrDType)
+	}
+	if len(out) != t.Len() {
+		return fmt.Errorf("%s into %d elements: %w", t.s.describe(), len(out), ErrShape)
+	}
+	return t.read(ctx, 0, bytesOf(out))
+}
+
+func (t *Tensor) read(ctx context.Context, off uint64, out []byte) error {
+	return wait(ctx)(t.s.h.Queue().EnqueueRead(ctx, t.s.buf, off, out))
+}
+
+// wait waits for an event that nobody else needs. Where ctx ends first the command
+// goes on; the runtime keeps the bytes it copies from or to alive.
+func wait(ctx context.Context) func(runtime.Event, error) error {
+	return func(e runtime.Event, err error) error {
+		if err != nil {
+			return err
+		}
+		defer func() { _ = e.Release() }()
+		return e.Wait(ctx)
+	}
+}
+
+// done lets a command go whose end nobody waits for.
+func done(e runtime.Event, err error) error {
+	if err != nil {
+		return err
+	}
+	return e.Release()
+}
+
+// corner is how many elements of a dimension String shows, at each end.
+const corner = 3
+
+// String shows type, shape, device and a corner of the elements, for which it waits.
+func (t *Tensor) String() string {
+	if err := t.live(); err != nil {
+		return err.Error()
+	}
+	all, err := ToHost[float64](context.Background(), t)
+	if err != nil {
+		return fmt.Sprintf("%s: %v", t.s.describe(), err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %v on %s: ", t.s.dtype, t.s.shape, t.s.h.Name())
+	show(&b, all, t.s.shape, t.s.strides)
+	return b.String()
+}
+
+func show(b *strings.Builder, all []float64, shape, strides []int) {
+	if len(shape) == 0 {
+		fmt.Fprintf(b, "%.4g", all[0])
+		return
+	}
+	b.WriteByte('[')
+	for i := 0; i < shape[0]; i++ {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if i == corner && shape[0] > 2*corner {
+			b.WriteString("... ")
+			i = shape[0] - corner
+		}
+		show(b, all[i*strides[0]:], shape[1:], strides[1:])
+	}
+	b.WriteByte(']')
+}

@@ -1,0 +1,246 @@
+package fuzz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"godwit/internal/outfile"
+	"godwit/study/alloc/formats"
+	"godwit/study/alloc/pack"
+	"godwit/study/alloc/replay"
+)
+
+// Finding is the worst sequence that a search found, shrunk. Sizes in bytes.
+type Finding struct {
+	Strategy  string    `json:"strategy"`
+	Against   string    `json:"against,omitempty"`
+	Objective Objective `json:"objective"`
+	Seed      uint64    `json:"seed"`
+	Score     float64   `json:"score"` // see the objectives
+	Found     float64   `json:"score_before_shrinking"`
+	Evals     int       `json:"evals"`
+	Stopped   bool      `json:"stopped"` // by time or a signal
+	Ops       int       `json:"ops"`
+	FoundOps  int       `json:"ops_before_shrinking"`
+
+	PeakLive  uint64  `json:"peak_live"`
+	MinRegion uint64  `json:"min_region"` // 0: never fits
+	AtMost    bool    `json:"at_most"`    // a smaller region may work: trying all takes too long
+	Overhead  float64 `json:"overhead"`   // MinRegion / PeakLive
+	Offline   uint64  `json:"offline"`    // what a packing needs that knows the sequence
+	Price     float64 `json:"price"`      // MinRegion / Offline
+	Robson    float64 `json:"robson"`     // Robson's bound / PeakLive, for this peak and largest size
+	Region    uint64  `json:"region"`     // in which the rest is counted and measured
+	Scans     uint64  `json:"scans"`
+	WorstNS   float64 `json:"worst_ns"` // the slowest operation that did not scan
+	ScanNS    float64 `json:"scan_ns"`  // the slowest that did, 0 for none
+
+	TraceFile  string         `json:"trace_file,omitempty"`
+	CorpusFile string         `json:"corpus_file,omitempty"`
+	Fault      *replay.Fault  `json:"fault,omitempty"` // the strategy broke its contract: nothing else counts
+	Stream     *replay.Stream `json:"-"`               // nil where the search was stopped before it found any
+	Genome     []byte         `json:"-"`
+}
+
+// offlineNodes bounds the final offline packing; a count, so that it ends alike
+// everywhere.
+const offlineNodes = 200_000
+
+// timeRepeats is how often the finding is replayed for its times.
+const timeRepeats = 5
+
+// finding shrinks the best and measures it.
+func (s *searcher) finding(ctx context.Context, stopped bool) (*Finding, error) {
+	f := s.blank()
+	f.Stopped, f.Found = stopped, s.best.score
+	ops := express(s.best.genome, s.o.Ops)
+	if f.FoundOps = len(ops); f.FoundOps == 0 {
+		return f, nil
+	}
+	score, err := s.best.score, error(nil)
+	if !s.interrupted {
+		if ops, score, err = s.shrink(ctx, ops, score); err != nil {
+			return nil, err
+		}
+	}
+	f.Score, f.Ops = score, len(ops)
+	if f.Genome, err = encode(ops); err != nil {
+		f.Genome = s.best.genome // too many live at once for single genes: the one before shrinking does as well
+	}
+	if f.Stream, err = stream(ops); err != nil {
+		return nil, err
+	}
+	f.Stream.Name = f.fileName()
+	if s.interrupted {
+		f.PeakLive = f.Stream.PeakLive
+		return f, nil
+	}
+	return f, f.measure(ctx, s.o.Subject)
+}
+
+func (s *searcher) blank() *Finding {
+	f := &Finding{Strategy: s.o.Subject.Name(), Objective: s.o.Objective, Seed: s.o.Seed, Evals: s.evals}
+	if s.o.Against != nil {
+		f.Against = s.o.Against.Name()
+	}
+	return f
+}
+
+// fileName says what was searched.
+func (f *Finding) fileName() string {
+	name := fmt.Sprintf("%s-%s-%d", f.Strategy, f.Objective, f.Seed)
+	if f.Against != "" {
+		name = fmt.Sprintf("%s-against-%s-%s-%d", f.Strategy, f.Against, f.Objective, f.Seed)
+	}
+	return FileName(name)
+}
+
+// FileName is name in letters that any file system takes.
+func FileName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// faultShrinkEvals bounds the tries that make a fault's sequence small; one that
+// hangs takes its time at each.
+const (
+	faultShrinkEvals = 600
+	hangShrinkEvals  = 25
+)
+
+// faulty is the finding that the subject broke its contract: the sequence that
+// showed it, shrunk while it shows a fault of the same kind.
+func (s *searcher) faulty(ctx context.Context, fault *replay.Fault) (*Finding, error) {
+	f := s.blank()
+	f.Fault, f.Region = fault, fault.Region
+	st := fault.Reproducer()
+	if st == nil || fault.Subject != f.Strategy {
+		return f, nil
+	}
+	f.FoundOps = len(st.Ops)
+	k := &shrinker{ops: numbered(st.Ops), left: faultShrinkEvals}
+	if fault.Kind == replay.Hang {
+		k.left = hangShrinkEvals
+	}
+	if s.interrupted {
+		k.left = 0
+	}
+	k.keeps = func(ctx context.Context, ops []chunkOp) (bool, error) {
+		st, err := stream(ops)
+		if err != nil {
+			return false, err
+		}
+		_, err = replay.Replay(ctx, st, s.o.Subject, f.Region)
+		var now *replay.Fault
+		if !errors.As(err, &now) {
+			return false, err
+		}
+		if now.Kind != fault.Kind {
+			return false, nil
+		}
+		f.Fault = now
+		return true, nil
+	}
+	err := k.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.Ops = len(k.ops)
+	if f.Stream, err = stream(k.ops); err != nil {
+		return nil, err
+	}
+	f.Genome, _ = encode(k.ops) // none where genes cannot express it: the trace does
+	f.Stream.Name, f.PeakLive = f.fileName()+"-"+string(fault.Kind), f.Stream.PeakLive
+	return f, nil
+}
+
+// measure puts the finding beside the yardsticks.
+func (f *Finding) measure(ctx context.Context, s replay.Subject) error {
+	st := f.Stream
+	f.PeakLive = st.PeakLive
+	m, err := replay.MinRegion(ctx, st, s)
+	if err != nil {
+		return err
+	}
+	f.MinRegion, f.AtMost = m.Region, m.Region > 0 && !m.Exhaustive
+	items, err := pack.FromTrace(st.Trace(), Unit)
+	if err != nil {
+		return err
+	}
+	packed, err := pack.Minimize(ctx, items, pack.Options{Nodes: offlineNodes})
+	if err != nil {
+		return err
+	}
+	f.Offline = packed.Height
+	f.Overhead = float64(f.MinRegion) / float64(f.PeakLive)
+	f.Price = float64(f.MinRegion) / float64(f.Offline)
+	f.Robson = robsonOf(st) / float64(f.PeakLive/Unit)
+	if f.Region = f.Objective.region(st.PeakLive); f.Region == 0 {
+		f.Region = max(f.MinRegion, st.PeakLive)
+	}
+	run, err := replay.Replay(ctx, st, s, f.Region)
+	if err != nil {
+		return err
+	}
+	f.Scans = run.Scans
+	times, err := replay.Time(ctx, st, s, f.Region, timeRepeats)
+	f.WorstNS = times.Worst.NS
+	if times.Scan != nil {
+		f.ScanNS = times.Scan.NS
+	}
+	return err
+}
+
+func robsonOf(st *replay.Stream) float64 {
+	var largest uint64
+	for _, op := range st.Ops {
+		largest = max(largest, op.Size)
+	}
+	return Robson(st.PeakLive/Unit, largest/Unit)
+}
+
+// summary is the line of a trace's file that says what it shows.
+func (f *Finding) summary() string {
+	if f.Fault != nil {
+		return f.Fault.Error()
+	}
+	if f.Offline == 0 {
+		return fmt.Sprintf("score %.4f after %d sequences; interrupted before it was shrunk and measured", f.Score, f.Evals)
+	}
+	return fmt.Sprintf("score %.4f after %d sequences; region %d bytes: %.4f x offline, %.4f x peak; Robson's bound %.4f x peak",
+		f.Score, f.Evals, f.MinRegion, f.Price, f.Overhead, f.Robson)
+}
+
+// Save writes the finding to dir, which it makes: a trace in Godwit's CSV, and
+// in dir/corpus/FuzzStrategies an entry for the fuzz target of that name. The
+// files are named after strategy, objective and seed, and complete or not there; of
+// ctx only its process.Guard counts.
+func (f *Finding) Save(ctx context.Context, dir string) error {
+	if f.Stream == nil {
+		return nil
+	}
+	corpus := corpusDir(dir)
+	if err := os.MkdirAll(corpus, 0o755); err != nil {
+		return err
+	}
+	f.TraceFile = filepath.Join(dir, f.Stream.Name+".csv")
+	if err := formats.SaveAllocs(ctx, f.TraceFile, f.Stream.Trace(),
+		fmt.Sprintf("godwit fuzz: strategy %s, objective %s, seed %d", f.Strategy, f.Objective, f.Seed),
+		f.summary()); err != nil {
+		return err
+	}
+	if len(f.Genome) == 0 {
+		return nil
+	}
+	f.CorpusFile = filepath.Join(corpus, f.Stream.Name)
+	return outfile.Write(ctx, f.CorpusFile, []byte(corpusHead+strconv.Quote(string(f.Genome))+")\n"))
+}

@@ -1,0 +1,126 @@
+package fuzz
+
+import (
+	"errors"
+	"math/bits"
+	"slices"
+
+	"godwit/study/alloc/replay"
+)
+
+// A gene is four bytes: kind, two operands and a count.
+//
+//   - kind < freeKinds: free up to 1+(count&31) chunks: those at index first,
+//     first+1+stride, ... of the list of live chunks by age. first is the first
+//     operand and count's high three bits; stride is the second operand mod 8.
+//     Nothing happens where nothing is live.
+//   - else: allocate 1+(count&31) chunks of one size, which the operands give
+//     as a small floating-point number of units: five bits of exponent (mod
+//     sizeExponents) and eleven of mantissa.
+//
+// Freeing every other chunk and allocating twice the size, the step that
+// Robson's programs are made of, is thus two genes.
+const (
+	geneBytes     = 4
+	freeKinds     = 112
+	countMask     = 31
+	indexBits     = 11
+	mantissaBits  = 11
+	sizeExponents = 17 // sizes below 2^17 units
+)
+
+// Unit is the alignment of all chunks, and what sizes are multiples of, in
+// bytes.
+const Unit = 256
+
+// chunkOp allocates (size > 0, in units) a chunk, or frees it. Chunks count
+// allocations.
+type chunkOp struct {
+	size  uint64
+	chunk int
+}
+
+// express turns a genome into at most limit operations.
+func express(genome []byte, limit int) []chunkOp {
+	var ops []chunkOp
+	var live []int
+	next := 0
+	for ; len(genome) >= geneBytes && len(ops) < limit; genome = genome[geneBytes:] {
+		count := 1 + int(genome[3]&countMask)
+		if genome[0] >= freeKinds {
+			size := decodeSize(genome[1], genome[2])
+			for ; count > 0 && len(ops) < limit; count-- {
+				ops = append(ops, chunkOp{size, next})
+				live = append(live, next)
+				next++
+			}
+			continue
+		}
+		if len(live) == 0 {
+			continue
+		}
+		at := (int(genome[1]) | int(genome[3]>>5)<<8) % len(live)
+		for ; count > 0 && at < len(live) && len(ops) < limit; count-- {
+			ops = append(ops, chunkOp{chunk: live[at]})
+			live = slices.Delete(live, at, at+1) // the next one moves up to at
+			at += int(genome[2] % 8)
+		}
+	}
+	return ops
+}
+
+// encode is a genome, of one gene an operation, that expresses ops. It fails
+// where a size or a place in the list of live chunks cannot be expressed.
+func encode(ops []chunkOp) ([]byte, error) {
+	genome := make([]byte, 0, geneBytes*len(ops))
+	var live []int
+	for _, op := range ops {
+		if op.size > 0 {
+			hi, lo := encodeSize(op.size)
+			if decodeSize(hi, lo) != op.size {
+				return nil, errors.New("fuzz: a size that genes cannot express")
+			}
+			genome = append(genome, 255, hi, lo, 0)
+			live = append(live, op.chunk)
+			continue
+		}
+		at := slices.Index(live, op.chunk)
+		if at < 0 || at >= 1<<indexBits {
+			return nil, errors.New("fuzz: a free that genes cannot express")
+		}
+		genome = append(genome, 0, byte(at), 0, byte(at>>8)<<5)
+		live = slices.Delete(live, at, at+1)
+	}
+	return genome, nil
+}
+
+// decodeSize reads a size in units: (1 + mantissa/2^11) * 2^exponent, rounded
+// down.
+func decodeSize(hi, lo byte) uint64 {
+	e := uint(hi>>3) % sizeExponents
+	m := uint64(hi&7)<<8 | uint64(lo)
+	return (1<<mantissaBits | m) << e >> mantissaBits
+}
+
+// encodeSize is decodeSize's inverse for the sizes that have one.
+func encodeSize(units uint64) (hi, lo byte) {
+	e := uint(bits.Len64(units) - 1)
+	m := (units << mantissaBits >> e) & (1<<mantissaBits - 1)
+	return byte(e<<3) | byte(m>>8), byte(m)
+}
+
+// stream makes ops a stream in bytes. Slots are the chunks themselves.
+func stream(ops []chunkOp) (*replay.Stream, error) {
+	out := make([]replay.Op, len(ops))
+	for i, op := range ops {
+		out[i] = replay.Op{Size: op.size * Unit, Slot: uint32(op.chunk)}
+	}
+	return replay.NewStream("fuzz", Unit, out)
+}
+
+// Decode expresses a genome, any bytes, as a stream of at most limit
+// operations, sizes in bytes, alignment Unit. It fails where nothing is
+// allocated.
+func Decode(genome []byte, limit int) (*replay.Stream, error) {
+	return stream(express(genome, limit))
+}

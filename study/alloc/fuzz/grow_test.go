@@ -1,0 +1,70 @@
+package fuzz
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/bufalloc"
+	"godwit/study/alloc/replay"
+)
+
+// A growth knows what its genome does: it counts as express reads it.
+func TestAGrowthCountsWhatItsGenomeExpresses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 300).Draw(t, "limit")
+		genome := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "genome")
+		g := &growth{}
+		for i := 0; i+geneBytes <= len(genome) && g.ops < limit; i += geneBytes {
+			g.add(genome[i:i+geneBytes], limit)
+		}
+		ops := express(genome, limit)
+		require.Len(t, ops, g.ops)
+		held := make(map[int]uint64)
+		var sum, peak, largest uint64
+		for _, op := range ops {
+			sum -= held[op.chunk]
+			held[op.chunk] = op.size
+			sum += op.size
+			peak, largest = max(peak, sum), max(largest, op.size)
+		}
+		require.Equal(t, []uint64{sum, peak}, []uint64{g.sum, g.peak})
+		if g.ops < limit {
+			require.Equal(t, largest, g.largest)
+		}
+	})
+}
+
+// What has grown keeps its beginning, ends within the limit, and needs no more room
+// at its peak.
+func TestGrowingKeepsThePeak(t *testing.T) {
+	s := &searcher{o: Options{Subject: replay.Of(bufalloc.Fit), Ops: 200}}
+	s.rng = newRand(s.o)
+	for range 200 {
+		parent := s.random()
+		child := s.grow(parent)
+		before, after := &growth{}, &growth{}
+		for i := 0; i < len(parent); i += geneBytes {
+			before.add(parent[i:i+geneBytes], s.o.Ops)
+		}
+		for i := 0; i < len(child); i += geneBytes {
+			after.add(child[i:i+geneBytes], s.o.Ops)
+		}
+		assert.LessOrEqual(t, after.peak, before.peak)
+		assert.LessOrEqual(t, len(express(child, s.o.Ops)), s.o.Ops)
+	}
+}
+
+// TestGuidedAgainstBlind in short: one seed, and sequences half as long.
+func TestGuidanceIsWorthMoreThanChance(t *testing.T) {
+	for _, strategy := range []bufalloc.Strategy{bufalloc.Fit, bufalloc.BestFit, bufalloc.Tight} {
+		o := Options{Subject: replay.Of(strategy), Objective: Overhead, Seed: 1, Ops: 150, Evals: 300, Alone: true}
+		guided := bestOf(t, o)
+		o.Blind = true
+		blind := bestOf(t, o)
+		t.Logf("%v: guided %.4f, blind %.4f", strategy, guided, blind)
+		assert.GreaterOrEqual(t, guided-1, 1.2*(blind-1), "%v", strategy)
+	}
+}

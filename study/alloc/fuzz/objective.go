@@ -1,0 +1,155 @@
+package fuzz
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"godwit/bufalloc"
+	"godwit/internal/suggest"
+	"godwit/mem"
+	"godwit/study/alloc/pack"
+	"godwit/study/alloc/replay"
+)
+
+// Objective is what a search makes as bad as it can.
+type Objective string
+
+// The objectives.
+const (
+	// Overhead: the smallest region in which the strategy never fails, divided
+	// by what an offline packing of the same sequence needs. A lower bound of it for
+	// sequences so long that not all smaller regions are tried.
+	Overhead Objective = "overhead"
+	// Fragmentation: the greatest external fragmentation, 1 - largest hole /
+	// free, in a region of twice the peak of live bytes.
+	Fragmentation Objective = "fragmentation"
+	// Failure: how many times the bytes of a request are free when it fails, in
+	// a region of 5/4 of the peak; where none fails, the greatest fragmentation.
+	Failure Objective = "failure"
+	// SlowOp: the most holes or chunks that one operation looks at, in a region
+	// of 5/4 of the peak: counted by Fit, a bound for the others; see cost.
+	SlowOp Objective = "slow-op"
+)
+
+// Objectives lists them all.
+func Objectives() []Objective { return []Objective{Overhead, Fragmentation, Failure, SlowOp} }
+
+// ParseObjective returns the objective of that name, else an error wrapping
+// mem.ErrInvalidValue that lists them.
+func ParseObjective(name string) (Objective, error) {
+	var names []string
+	for _, o := range Objectives() {
+		if string(o) == name {
+			return o, nil
+		}
+		names = append(names, string(o))
+	}
+	return "", fmt.Errorf("objective %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
+}
+
+// region is the region that an objective replays through, in bytes; 0 where it
+// searches one.
+func (o Objective) region(peak uint64) uint64 {
+	switch o {
+	case Fragmentation:
+		return 2 * peak
+	case Failure, SlowOp:
+		return (peak + peak/4) &^ (Unit - 1)
+	}
+	return 0
+}
+
+// judge scores one sequence for one strategy: higher is worse for it. beat is
+// the score that it has to pass to be of interest: work that cannot lead there
+// is left out, and the score is then an upper bound that is at most beat.
+func judge(ctx context.Context, o Objective, s replay.Subject, st *replay.Stream, beat float64) (float64, error) {
+	if o == Overhead {
+		return judgeOverhead(ctx, s, st, beat)
+	}
+	worst := 0.0
+	err := replay.Watch(ctx, st, s, o.region(st.PeakLive), func(x replay.Step) {
+		worst = max(worst, o.step(s, x))
+	})
+	return worst, err
+}
+
+// step scores one operation.
+func (o Objective) step(s replay.Subject, x replay.Step) float64 {
+	switch {
+	case o == SlowOp:
+		return float64(cost(s, x))
+	case o == Failure && !x.OK && x.Op.Size <= x.Before.Free:
+		return float64(x.Before.Free) / float64(x.Op.Size)
+	}
+	return x.After.Fragmentation()
+}
+
+// cost is how many holes or chunks an operation looks at: what stands for its
+// time, and is the same on every machine. Frees and the bitmap strategies look
+// at a fixed few, but for Fit's searches, which count what they look at; trees at
+// a path; lists in address order at all chunks and holes, at most. Of allocators
+// of one's own nothing is known.
+func cost(s replay.Subject, x replay.Step) int {
+	switch {
+	case x.Op.Size == 0:
+		return 1
+	case x.After.ScanSteps > x.Before.ScanSteps:
+		return 1 + int(x.After.ScanSteps-x.Before.ScanSteps)
+	}
+	switch s {
+	case replay.Of(bufalloc.BestFit):
+		return 1 + bits.Len(uint(x.Before.Holes))
+	case replay.Of(bufalloc.Tight), replay.Of(bufalloc.Wasteful), replay.Of(bufalloc.PoCLTight), replay.Of(bufalloc.PoCLWasteful):
+		return 1 + x.Before.Holes + x.Before.Chunks
+	}
+	return 1
+}
+
+// judgeNodes bounds the packing of a sequence that greedy packing leaves above
+// its peak: a count, so that scores are the same everywhere.
+const judgeNodes = 4000
+
+func judgeOverhead(ctx context.Context, s replay.Subject, st *replay.Stream, beat float64) (float64, error) {
+	size, err := replay.UpperRegion(ctx, st, s)
+	if err != nil {
+		return 0, err
+	}
+	most := float64(size) / float64(st.PeakLive) // a packing needs the peak at least
+	if most <= beat {
+		return most, nil
+	}
+	// Bisection may have passed over smaller sizes that work, and a search finds
+	// the sequences for which it does. What is known for certain counts.
+	m, err := replay.MinRegion(ctx, st, s)
+	if err != nil {
+		return 0, err
+	}
+	size = m.Least
+	items, err := pack.FromTrace(st.Trace(), Unit)
+	if err != nil {
+		return 0, err
+	}
+	packed, err := pack.Greedy(ctx, items)
+	if err == nil && packed.Height > st.PeakLive {
+		packed, err = pack.Minimize(ctx, items, pack.Options{Nodes: judgeNodes})
+	}
+	if err != nil {
+		return 0, err
+	}
+	return float64(size) / float64(packed.Height), nil
+}
+
+// Robson is the least region, in units, with which any allocator that cannot
+// move chunks serves every program of at most peak live units in chunks whose
+// sizes are powers of two up to largest: peak * (log2(largest)/2 + 1) -
+// largest + 1 (Robson, "Bounds for some functions concerning dynamic storage
+// allocation", JACM 1974). The logarithm is rounded down.
+func Robson(peak, largest uint64) float64 {
+	if peak == 0 || largest == 0 {
+		return 0
+	}
+	log := float64(bits.Len64(largest) - 1)
+	return float64(peak)*(log/2+1) - float64(largest) + 1
+}

@@ -1,0 +1,64 @@
+package pack_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"godwit/study/alloc/pack"
+)
+
+// FuzzPack reads items of four bytes each (start, length, size, alignment) and
+// holds everything the package returns against the rules: every placement
+// verifies, none is below the proven bound, Solve and Minimize agree.
+func FuzzPack(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0, 1, 1, 0})
+	f.Add([]byte{0, 2, 5, 0, 1, 2, 4, 1, 2, 2, 3, 3, 0, 9, 2, 2})
+	f.Add([]byte("offline packing of items with lifetimes"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var items []pack.Item
+		for ; len(data) >= 4 && len(items) < 24; data = data[4:] {
+			lower := uint64(data[0] % 16)
+			items = append(items, pack.Item{Lower: lower, Upper: lower + 1 + uint64(data[1]%16), Size: 1 + uint64(data[2]%32), Align: 1 << (data[3] % 5)})
+		}
+		ctx := context.Background()
+		opts := pack.Options{Nodes: 20_000}
+		best, err := pack.Minimize(ctx, items, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustHold(t, items, best)
+		for _, o := range []pack.Order{pack.BySize, pack.ByArea, pack.ByWidth, pack.ByTotal, pack.ByStart} {
+			r, err := pack.Greedy(ctx, items, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustHold(t, items, r)
+			if r.Height < best.Bound {
+				t.Fatalf("order %v reaches %d, below the proven bound %d", o, r.Height, best.Bound)
+			}
+		}
+		r, err := pack.Minimize(ctx, items, pack.Options{Nodes: 2000, Exact: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustHold(t, items, r)
+		if r.Height < best.Bound {
+			t.Fatalf("repair reaches %d, below the proven bound %d", r.Height, best.Bound)
+		}
+		if best.Height == 0 {
+			return
+		}
+		r, err = pack.Solve(ctx, items, best.Height, opts)
+		mustHold(t, items, r)
+		if errors.Is(err, pack.ErrInfeasible) {
+			t.Fatalf("capacity %d is said to be infeasible but is not: %v", best.Height, err)
+		}
+		r, err = pack.Solve(ctx, items, best.Height-1, opts)
+		mustHold(t, items, r)
+		if best.Proven && !errors.Is(err, pack.ErrInfeasible) && !errors.Is(err, pack.ErrUnsolved) {
+			t.Fatalf("capacity %d is below the proven optimum: %v", best.Height-1, err)
+		}
+	})
+}

@@ -1,0 +1,288 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"godwit/internal/yardstick"
+)
+
+// BenchOptions say what Bench measures.
+type BenchOptions struct {
+	Live     []int     // W1's numbers of live chunks
+	Pairs    int       // timed pairs of a free and an allocation in each workload
+	Rounds   int       // every contender runs once in each; medians are over them
+	Subjects []Subject // beside the yardstick
+	Overhead bool      // also search the smallest regions
+	PoCL     *PoCL     // nil: left out
+	Progress func()    // called Steps times
+}
+
+// BenchRow is one contender on one workload, in a region of twice the peak of
+// live bytes. A pair is a free and an allocation. Times are medians over the
+// rounds; Ratio is the median of the ratios to the yardstick in the same round.
+// BestNS and BestRatio are what a busy machine disturbs least; for PoCL, which
+// runs in a process of its own, they are of its best round.
+type BenchRow struct {
+	Workload   string   `json:"workload"`
+	Contender  string   `json:"contender"`
+	Live       int      `json:"live"` // live chunks at most
+	NSPerPair  float64  `json:"ns_per_pair"`
+	Ratio      float64  `json:"ratio"`            // to the yardstick
+	BestNS     float64  `json:"best_ns_per_pair"` // every batch at its least over the rounds
+	BestRatio  float64  `json:"best_ratio"`       // of the least times: what a busy machine disturbs least
+	Worst      *WorstOp `json:"worst_op,omitempty"`
+	WorstScan  *WorstOp `json:"worst_scan,omitempty"` // the worst of those that searched in full
+	Scans      int      `json:"scans"`
+	Failures   int      `json:"failures"`
+	AllocsPair float64  `json:"heap_allocs_per_pair"`           // on the Go heap
+	BytesChunk float64  `json:"bytes_per_live_chunk"`           // nodes in use at the peak, those of holes included
+	BytesAside float64  `json:"bytes_set_aside_per_live_chunk"` // for live chunks at most, with room for holes
+	Overhead   float64  `json:"overhead,omitempty"`             // smallest region / peak live
+	Note       string   `json:"note,omitempty"`
+	Fault      *Fault   `json:"fault,omitempty"`
+}
+
+// YardstickName is the yardstick's name among the contenders.
+const YardstickName = "yardstick"
+
+// benchSeed starts all workloads of Bench.
+const benchSeed = 1
+
+// BenchStreams are the workloads of Bench: W1 at each number of live chunks,
+// after as many warm-up pairs as make the state steady, and the kinds of W2.
+func BenchStreams(o BenchOptions) ([]*Stream, error) {
+	var out []*Stream
+	for _, n := range o.Live {
+		st, err := W1(n, o.Pairs, 2*n, benchSeed)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, st)
+	}
+	for _, k := range []W2Kind{W2FIFO, W2LIFO, W2Mix} {
+		st, err := W2(k, max(o.Pairs*2/11, 1), benchSeed) // a group has 5.5 buffers on average
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, st)
+	}
+	return out, nil
+}
+
+// Steps is how often Bench calls Progress over so many streams.
+func (o BenchOptions) Steps(streams int) int { return streams * (1 + len(o.Subjects)) }
+
+// Bench times the strategies, the yardstick and, where given, PoCL's allocator
+// on every stream, contenders taking turns so that what disturbs the machine
+// disturbs all. It stops early with ctx's error when ctx ends.
+func Bench(ctx context.Context, streams []*Stream, o BenchOptions) ([]BenchRow, error) {
+	var out []BenchRow
+	for _, st := range streams {
+		rows, err := benchStream(ctx, st, o)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, rows...)
+	}
+	return out, nil
+}
+
+func benchStream(ctx context.Context, st *Stream, o BenchOptions) (rows []BenchRow, err error) {
+	region, rounds := 2*st.PeakLive, max(o.Rounds, 1)
+	cs := []contender{&local{st: st, x: &bareState{st: st, a: yardstick.New(region, st.Slots), held: make([]uint32, st.Slots)}}}
+	rows = []BenchRow{{Workload: st.Name, Contender: YardstickName, Live: st.peakChunks()}}
+	defer func() {
+		for _, c := range cs {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	for _, s := range o.Subjects {
+		c, err := s.contend(ctx, st, region)
+		if err != nil {
+			return nil, err
+		}
+		cs = append(cs, c)
+		rows = append(rows, BenchRow{Workload: st.Name, Contender: s.Name(), Live: rows[0].Live})
+	}
+	t := newTimings(st, len(cs))
+	for range rounds {
+		for i, c := range cs {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if err := t.round(ctx, &rows[i], c, i); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range rows {
+		if err := t.finish(ctx, &rows[i], cs[i], i, o); err != nil {
+			return nil, err
+		}
+		if o.Progress != nil {
+			o.Progress()
+		}
+	}
+	if o.PoCL != nil {
+		return benchPoCL(ctx, rows, st, o.PoCL, rounds)
+	}
+	return rows, nil
+}
+
+// timings are the times of all contenders on one stream; the first is the
+// yardstick.
+type timings struct {
+	st             *Stream
+	ns             [][]float64 // by contender and round
+	least, batches [][]float64 // the least of each operation and batch, by contender
+}
+
+func newTimings(st *Stream, contenders int) *timings {
+	t := &timings{st: st, ns: make([][]float64, contenders)}
+	for range contenders {
+		t.least = append(t.least, infinities(len(st.Ops)))
+		t.batches = append(t.batches, infinities(len(st.Ops)/batchOps+1))
+	}
+	return t
+}
+
+// round lets contender i have its turn. A fault ends the contender and not the
+// benchmark.
+func (t *timings) round(ctx context.Context, row *BenchRow, c contender, i int) error {
+	if row.Fault != nil {
+		return nil
+	}
+	if len(t.ns[i]) == 0 {
+		used, aside, err := c.grow()
+		if err = row.keepFault(err); err != nil || row.Fault != nil {
+			return err
+		}
+		row.BytesChunk = float64(used) / float64(t.st.liveAt(t.st.PeakAt))
+		row.BytesAside = float64(aside) / float64(t.st.Slots)
+	}
+	r, err := c.round(ctx, t.batches[i], t.least[i])
+	if err = row.keepFault(err); err != nil || row.Fault != nil {
+		return err
+	}
+	pairs := float64(max(len(t.st.Ops)-t.st.Warm, 2)) / 2
+	row.Failures, row.AllocsPair = r.failures, float64(r.mallocs)/pairs
+	if !r.timed {
+		row.Note = "takes no times"
+	}
+	t.ns[i] = append(t.ns[i], r.ns/pairs)
+	return nil
+}
+
+func (t *timings) finish(ctx context.Context, row *BenchRow, c contender, i int, o BenchOptions) error {
+	if row.Fault != nil {
+		row.Note = row.Fault.Error()
+		return nil
+	}
+	if row.Note == "" {
+		row.sum(t.ns[i], t.ns[0], t.batches[i], t.batches[0], len(t.st.Ops)-t.st.Warm)
+		x := Times{TimerNS: c.clock()}
+		scanned := c.scanned()
+		x.pick(t.st, t.least[i], scanned)
+		row.Worst, row.WorstScan, row.Scans = &x.Worst, x.Scan, len(scanned)
+	}
+	if i == 0 || !o.Overhead {
+		return nil
+	}
+	m, err := MinRegion(ctx, t.st, o.Subjects[i-1])
+	if err = row.keepFault(err); err != nil || row.Fault != nil {
+		return err
+	}
+	row.Overhead = float64(m.Region) / float64(t.st.PeakLive)
+	return nil
+}
+
+func (r *BenchRow) keepFault(err error) error {
+	if f := (*Fault)(nil); errors.As(err, &f) {
+		r.Fault = f
+		return nil
+	}
+	return err
+}
+
+// sum makes the row's times of those of all rounds and batches, its own and the
+// yardstick's, over so many operations.
+func (r *BenchRow) sum(ns, base, batches, baseBatches []float64, ops int) {
+	ratios := make([]float64, len(ns))
+	for i := range ns {
+		ratios[i] = ns[i] / base[i]
+	}
+	r.NSPerPair, r.Ratio = Median(ns), Median(ratios)
+	var own, yard float64
+	for i, b := range batches {
+		if !math.IsInf(b, 1) {
+			own, yard = own+b, yard+baseBatches[i]
+		}
+	}
+	r.BestNS, r.BestRatio = own/(float64(max(ops, 2))/2), own/yard
+}
+
+// poclSeconds is how long PoCL's allocator, which is O(n), may take for a stream
+// under each of its two strategies.
+const poclSeconds = 2
+
+// poclChunkBytes is the size of PoCL's chunk_info.
+const poclChunkBytes = 64
+
+// benchPoCL adds PoCL's allocator.
+func benchPoCL(ctx context.Context, rows []BenchRow, st *Stream, p *PoCL, rounds int) ([]BenchRow, error) {
+	for _, strategy := range []string{"tight", "wasteful"} {
+		run, err := p.Run(ctx, st, strategy, 2*st.PeakLive, rounds, poclSeconds)
+		if err != nil {
+			return rows, err
+		}
+		row := BenchRow{Workload: st.Name, Contender: "pocl-c-" + strategy, Live: rows[0].Live,
+			NSPerPair: 2 * Median(run.NSPerOp), Failures: run.Failures, BytesChunk: poclChunkBytes, BytesAside: poclChunkBytes}
+		row.Ratio = row.NSPerPair / rows[0].NSPerPair
+		row.BestNS = 2 * slices.Min(run.NSPerOp)
+		row.BestRatio = row.BestNS / rows[0].BestNS
+		if run.Failures > 0 {
+			row.Note = fmt.Sprintf("%d allocations failed; its array holds 1,023 chunks", run.Failures)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func infinities(n int) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = math.Inf(1)
+	}
+	return v
+}
+
+// peakChunks is the largest number of live chunks, up to the peak of bytes.
+func (st *Stream) peakChunks() int {
+	n, most := 0, 0
+	for _, op := range st.Ops[:st.PeakAt+1] {
+		if op.Size == 0 {
+			n--
+		} else {
+			n++
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// liveAt is the number of live chunks after operation at.
+func (st *Stream) liveAt(at int) int {
+	n := 0
+	for _, op := range st.Ops[:at+1] {
+		if op.Size == 0 {
+			n--
+		} else {
+			n++
+		}
+	}
+	return n
+}

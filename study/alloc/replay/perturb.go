@@ -1,0 +1,190 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"godwit/internal/suggest"
+	"godwit/mem"
+)
+
+// Perturbation is a way to make another stream of one: what a rule that was chosen
+// on the one has to bear.
+type Perturbation string
+
+// The perturbations.
+const (
+	Backwards Perturbation = "backwards" // time turned round: frees are allocations and the reverse
+	Resized   Perturbation = "resized"   // every chunk's size by up to a tenth
+	Alike     Perturbation = "alike"     // every size by up to a tenth: chunks of one size stay so
+	LateStart Perturbation = "late"      // begins in the first half; what is live there is allocated first
+	EarlyEnd  Perturbation = "early"     // ends in the second half
+	Reordered Perturbation = "reordered" // operations change places with near ones, where that is possible
+)
+
+// Perturbations lists them all.
+func Perturbations() []Perturbation {
+	return []Perturbation{Backwards, Resized, Alike, LateStart, EarlyEnd, Reordered}
+}
+
+// ParsePerturbation returns the perturbation of that name, else an error wrapping
+// mem.ErrInvalidValue that lists them.
+func ParsePerturbation(name string) (Perturbation, error) {
+	var names []string
+	for _, p := range Perturbations() {
+		if string(p) == name {
+			return p, nil
+		}
+		names = append(names, string(p))
+	}
+	return "", fmt.Errorf("perturbation %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
+}
+
+// Perturb makes another stream of st, the same for the same seed. It fails where
+// nothing would be allocated in it.
+func Perturb(st *Stream, p Perturbation, seed uint64) (*Stream, error) {
+	rng := splitmix(seed)
+	var ops []Op
+	switch p {
+	case Backwards:
+		ops = backwards(st)
+	case Resized:
+		ops = resized(st, func(uint64) float64 { return rng.uniform() })
+	case Alike:
+		ops = resized(st, func(size uint64) float64 {
+			own := splitmix(seed ^ size*0x9E3779B97F4A7C15)
+			return own.uniform()
+		})
+	case LateStart:
+		ops = late(st, int(rng.uniform()*float64(len(st.Ops))/2))
+	case EarlyEnd:
+		ops = slices.Clone(st.Ops[:len(st.Ops)-int(rng.uniform()*float64(len(st.Ops))/2)])
+	case Reordered:
+		ops = reordered(st, &rng)
+	default:
+		return nil, fmt.Errorf("perturbation %q: %w", p, mem.ErrInvalidValue)
+	}
+	return NewStream(fmt.Sprintf("%s %s %d", st.Name, p, seed), st.Align, ops)
+}
+
+// Half says which draws of the perturbations to make. Rules are chosen on the one
+// half of them; what the rules are worth is what they reach on the other, which
+// nobody looked at while choosing.
+type Half string
+
+// The halves.
+const (
+	Choose Half = "choose" // even seeds
+	Report Half = "report" // odd seeds
+)
+
+// ParseHalf returns the half of that name, else an error wrapping
+// mem.ErrInvalidValue that lists them.
+func ParseHalf(name string) (Half, error) {
+	switch h := Half(name); h {
+	case Choose, Report:
+		return h, nil
+	}
+	return "", fmt.Errorf("half %q: want %s or %s: %w", name, Choose, Report, mem.ErrInvalidValue)
+}
+
+// Perturbed makes draws streams by each perturbation of st, from seeds of the half.
+// Time turned round is the same for every seed and would be in both halves, so
+// those streams have other sizes besides (Alike). It fails as Perturb does, and
+// where draws is not in [1, 1000].
+func Perturbed(st *Stream, half Half, draws int) ([]*Stream, error) {
+	if draws < 1 || draws > 1000 {
+		return nil, fmt.Errorf("%d draws of each perturbation: want 1 to 1000: %w", draws, mem.ErrInvalidValue)
+	}
+	kinds := Perturbations()
+	var out []*Stream
+	for k := range draws {
+		for i, kind := range kinds {
+			seed := uint64(2 * (k*len(kinds) + i + 1))
+			if half == Report {
+				seed--
+			}
+			x, err := Perturb(st, kind, seed)
+			if err == nil && kind == Backwards {
+				x, err = Perturb(x, Alike, seed)
+			}
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+func backwards(st *Stream) []Op {
+	held := make([]uint64, st.Slots)
+	freed := make([]uint64, len(st.Ops)) // by operation
+	for i, op := range st.Ops {
+		if op.Size == 0 {
+			freed[i] = held[op.Slot]
+		}
+		held[op.Slot] = op.Size
+	}
+	var ops []Op
+	for slot, size := range held { // never freed: there from the start
+		if size != 0 {
+			ops = append(ops, Op{Size: size, Slot: uint32(slot)})
+		}
+	}
+	for i, op := range slices.Backward(st.Ops) {
+		ops = append(ops, Op{Size: freed[i], Slot: op.Slot})
+	}
+	return ops
+}
+
+// resized changes sizes by draw, between 0 and 1.
+func resized(st *Stream, draw func(size uint64) float64) []Op {
+	ops := slices.Clone(st.Ops)
+	for i := range ops {
+		if size := ops[i].Size; size != 0 {
+			ops[i].Size = max(uint64(float64(size)*(0.9+0.2*draw(size))), 1)
+		}
+	}
+	return ops
+}
+
+// late leaves out the operations before from, but for what is live there.
+func late(st *Stream, from int) []Op {
+	at := make([]int, st.Slots)
+	for i, op := range st.Ops[:from] {
+		at[op.Slot] = 0
+		if op.Size != 0 {
+			at[op.Slot] = i + 1
+		}
+	}
+	slices.Sort(at)
+	var ops []Op
+	for _, i := range at {
+		if i > 0 {
+			ops = append(ops, st.Ops[i-1])
+		}
+	}
+	return append(ops, st.Ops[from:]...)
+}
+
+// reorderWindow is how far an operation may move.
+const reorderWindow = 8
+
+// reordered shuffles operations over short distances: those of one slot keep their
+// order.
+func reordered(st *Stream, rng *splitmix) []Op {
+	ops := slices.Clone(st.Ops)
+	for i := range ops {
+		j := i
+		for range rng.next() % reorderWindow {
+			if j+1 == len(ops) || ops[j].Slot == ops[j+1].Slot {
+				break
+			}
+			ops[j], ops[j+1] = ops[j+1], ops[j]
+			j++
+		}
+	}
+	return ops
+}

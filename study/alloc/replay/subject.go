@@ -1,0 +1,174 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"godwit/bufalloc"
+	"godwit/internal/suggest"
+	"godwit/mem"
+)
+
+// Subject is what streams are replayed through: a strategy of bufalloc (Of), an
+// allocator registered in this process (Register), or one in another process
+// (OfRemote). Safe for use from many goroutines.
+type Subject interface {
+	// Name is what tables, files and the command line call it.
+	Name() string
+	// Exact reports whether it never fails while a hole fits, as far as is known.
+	Exact() bool
+
+	// open makes an empty region of size bytes for st. With stop only what comes
+	// before the first refusal is asked of the machine, that one included.
+	open(ctx context.Context, st *Stream, size uint64, stop bool) (machine, error)
+	// play is open for a stream that is not known beforehand: st has the alignment
+	// and the number of slots. close ends it.
+	play(ctx context.Context, st *Stream, size uint64) (m machine, closing func() error, err error)
+	// contend makes a contender for times.
+	contend(ctx context.Context, st *Stream, size uint64) (contender, error)
+}
+
+// machine is one replay in progress. Errors are *Fault, or that no replay was
+// possible.
+type machine interface {
+	// do performs the stream's next operation. ok is false where an allocation
+	// did not fit; the free of such a one does nothing.
+	do(op Op) (ok bool, err error)
+	// addr is the address of the live chunk in the slot.
+	addr(slot uint32) (uint64, error)
+	// stats are the figures so far, as far as they are known.
+	stats() bufalloc.Stats
+	// quick reports that stats costs next to nothing.
+	quick() bool
+}
+
+// Of is a strategy of bufalloc as a Subject.
+func Of(s bufalloc.Strategy) Subject { return region(s) }
+
+// Strategies are strategies of bufalloc as Subjects.
+func Strategies(list ...bufalloc.Strategy) []Subject {
+	out := make([]Subject, len(list))
+	for i, s := range list {
+		out[i] = Of(s)
+	}
+	return out
+}
+
+// Subjects lists what can be named: all strategies, the default first, and all
+// registered allocators by name.
+func Subjects() []Subject {
+	return append(Strategies(bufalloc.Strategies()...), registered()...)
+}
+
+// ParseSubject is the strategy or the registered allocator of that name, without
+// regard to case. It fails with mem.ErrInvalidValue for any other, and lists the
+// names.
+func ParseSubject(name string) (Subject, error) {
+	var names []string
+	for _, s := range Subjects() {
+		if strings.EqualFold(s.Name(), name) {
+			return s, nil
+		}
+		names = append(names, s.Name())
+	}
+	return nil, fmt.Errorf("strategy %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
+}
+
+// region is a strategy of bufalloc as a Subject. It uses a Region directly.
+type region bufalloc.Strategy
+
+func (p region) strategy() bufalloc.Strategy { return bufalloc.Strategy(p) }
+func (p region) Name() string                { return p.strategy().String() }
+func (p region) Exact() bool                 { return p.strategy().Exact() }
+
+func (p region) open(_ context.Context, st *Stream, size uint64, _ bool) (machine, error) {
+	return newState(st, p.strategy(), size)
+}
+
+func (p region) play(_ context.Context, st *Stream, size uint64) (machine, func() error, error) {
+	s, err := newState(st, p.strategy(), size)
+	return s, noClose, err
+}
+
+func noClose() error { return nil }
+
+func (p region) contend(_ context.Context, st *Stream, size uint64) (contender, error) {
+	s, err := newState(st, p.strategy(), size)
+	if err != nil {
+		return nil, err
+	}
+	return &local{st: st, x: s}, nil
+}
+
+// state is a Region as a machine.
+type state struct {
+	st     *Stream
+	r      *bufalloc.Region
+	chunks []bufalloc.Chunk // by slot; the zero chunk where an allocation failed
+}
+
+func newState(st *Stream, s bufalloc.Strategy, size uint64) (*state, error) {
+	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Strategy: s, Granularity: st.granularity(), Chunks: st.Slots})
+	if err != nil {
+		return nil, fmt.Errorf("%s, %v: %w", st.Name, s, err)
+	}
+	return &state{st, r, make([]bufalloc.Chunk, st.Slots)}, nil
+}
+
+// maxGranularity is the greatest that a Region takes, in bytes.
+const maxGranularity = 1 << 24
+
+func (st *Stream) granularity() uint64 { return min(st.Align, maxGranularity) }
+
+// perform is do without its errors: for what is timed.
+func (s *state) perform(op Op) (ok bool) {
+	if op.Size != 0 {
+		c, err := s.r.AllocHint(op.Size, s.st.Align, op.hint())
+		s.chunks[op.Slot] = c
+		return err == nil
+	}
+	if c := s.chunks[op.Slot]; !c.IsZero() {
+		if err := s.r.Free(c); err != nil {
+			panic(fmt.Sprintf("replay: %s, slot %d: %v", s.st.Name, op.Slot, err)) // only replay holds the chunk
+		}
+	}
+	return true
+}
+
+func (s *state) do(op Op) (ok bool, err error) {
+	if op.Size == 0 {
+		return s.perform(op), nil
+	}
+	c, err := s.r.AllocHint(op.Size, s.st.Align, op.hint())
+	s.chunks[op.Slot] = c
+	return err == nil, s.fault(err)
+}
+
+// fault is an error other than that there is no room.
+func (s *state) fault(err error) error {
+	if !errors.Is(err, bufalloc.ErrPlacement) {
+		return nil
+	}
+	return &Fault{Subject: s.r.Strategy().String(), Kind: Misplaced, Detail: err.Error()}
+}
+
+func (s *state) addr(slot uint32) (uint64, error) { return s.r.Addr(s.chunks[slot]) }
+
+func (s *state) stats() bufalloc.Stats { return s.r.Stats() }
+
+func (s *state) quick() bool {
+	return s.r.Strategy() == bufalloc.Fit || s.r.Strategy() == bufalloc.GoodFit
+}
+
+func pointOf(i int, x bufalloc.Stats) Point {
+	return Point{i, x.Live + x.Slack, x.Free, x.HighWater, x.LargestFree}
+}
+
+func (s *state) reset() { s.r.Reset() }
+
+func (s *state) bookkeeping() (used, aside uint64) {
+	x := s.r.Stats()
+	return uint64(x.Chunks+x.Holes) * nodeBytes, x.Bookkeeping
+}

@@ -1,0 +1,155 @@
+// Package compare sets runs of scenarios side by side: their totals, and the first
+// command at which they part. It knows runs by their results only.
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"godwit/mem"
+	"godwit/study/scenario"
+)
+
+// Variant is a run to be compared.
+type Variant struct {
+	Name      string           `json:"name"`
+	ElapsedNS int64            `json:"elapsed_ns"` // from the first command to the end of the last, on this computer; 0 in virtual time
+	Digest    *scenario.Digest `json:"digest"`
+
+	result *scenario.Result
+}
+
+// Of is the variant that a run was.
+func Of(name string, r *scenario.Result) Variant {
+	v := Variant{Name: name, Digest: r.Digest(), result: r}
+	if r.Model == nil {
+		v.ElapsedNS = int64(r.Elapsed())
+	}
+	return v
+}
+
+// Comparison is several runs side by side.
+type Comparison struct {
+	Variants []Variant `json:"variants"`
+	// Links and Kinds have bytes moved by variant, most in any variant first.
+	Links []Row `json:"links"`
+	Kinds []Row `json:"kinds"`
+	// Differences are where each variant but the first parts from the first.
+	Differences []Difference `json:"differences"`
+}
+
+// Row is bytes moved, by variant.
+type Row struct {
+	Name  string   `json:"name"` // "FROM → TO", or the kind of command
+	Bytes []uint64 `json:"bytes"`
+}
+
+// Difference is where a variant parts from the first one. Commands are compared in
+// their order: the first that is another one, or goes to another queue; and the first
+// that is the same, needed other copies or other evictions, or ended otherwise.
+type Difference struct {
+	Variant  string `json:"variant"`
+	Commands *Pair  `json:"commands"` // null where all are the same
+	Effects  *Pair  `json:"effects"`  // null where what is the same had the same effects
+}
+
+// Pair is one command in both variants. Number is 0, and Text empty, where one has no
+// more commands.
+type Pair struct {
+	First Side `json:"first"`
+	Other Side `json:"other"`
+}
+
+// Side is a command with what it needed.
+type Side struct {
+	Number  int      `json:"number"`
+	Queue   string   `json:"queue"`
+	Text    string   `json:"text"`
+	Effects []string `json:"effects"` // copies, evictions, a failure: as reports write them
+}
+
+// Runs compares runs. It fails with mem.ErrInvalidValue where there are less than two.
+func Runs(variants ...Variant) (*Comparison, error) {
+	if len(variants) < 2 {
+		return nil, fmt.Errorf("compare %d: want at least two runs: %w", len(variants), mem.ErrInvalidValue)
+	}
+	c := &Comparison{Variants: variants, Links: []Row{}, Kinds: []Row{}, Differences: []Difference{}}
+	links, kinds := newRows(len(variants)), newRows(len(variants))
+	for i, v := range variants {
+		for _, l := range v.Digest.Links {
+			links.add(l.From+" → "+l.To, i, l.Bytes)
+		}
+		for _, k := range v.Digest.Kinds {
+			kinds.add(k.Kind, i, k.Bytes)
+		}
+		if i > 0 {
+			c.Differences = append(c.Differences, parting(&variants[0], &variants[i]))
+		}
+	}
+	c.Links, c.Kinds = links.sorted(), kinds.sorted()
+	return c, nil
+}
+
+// Differ reports whether any variant parts from the first one.
+func (c *Comparison) Differ() bool {
+	return slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Commands != nil || d.Effects != nil })
+}
+
+// OK reports whether all runs were as expected.
+func (c *Comparison) OK() bool {
+	return !slices.ContainsFunc(c.Variants, func(v Variant) bool { return !v.Digest.OK })
+}
+
+// rows adds bytes up by name.
+type rows struct {
+	of   map[string][]uint64
+	wide int
+}
+
+func newRows(wide int) rows { return rows{make(map[string][]uint64), wide} }
+
+func (r rows) add(name string, variant int, bytes uint64) {
+	if r.of[name] == nil {
+		r.of[name] = make([]uint64, r.wide)
+	}
+	r.of[name][variant] += bytes
+}
+
+func (r rows) sorted() []Row {
+	out := []Row{}
+	for name, bytes := range r.of {
+		if slices.Max(bytes) > 0 {
+			out = append(out, Row{name, bytes})
+		}
+	}
+	slices.SortFunc(out, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(slices.Max(b.Bytes), slices.Max(a.Bytes)), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// parting is where b parts from a.
+func parting(a, b *Variant) Difference {
+	d := Difference{Variant: b.Name}
+	for i := 0; i < max(len(a.result.Commands), len(b.result.Commands)); i++ {
+		x, y := a.side(i), b.side(i)
+		if x.Number == 0 || y.Number == 0 || x.Text != y.Text || x.Queue != y.Queue {
+			d.Commands = &Pair{x, y} // what comes after it is of other programs
+			return d
+		}
+		if d.Effects == nil && !slices.Equal(x.Effects, y.Effects) {
+			d.Effects = &Pair{x, y}
+		}
+	}
+	return d
+}
+
+// side is command i of a variant; its zero value where there is none.
+func (v *Variant) side(i int) Side {
+	if i >= len(v.result.Commands) {
+		return Side{}
+	}
+	c := &v.result.Commands[i]
+	return Side{Number: c.Number, Queue: c.Queue, Text: c.Text, Effects: v.result.Effects(i)}
+}

@@ -1,0 +1,196 @@
+// Package machine describes machines that are modelled: their devices, what copies and
+// kernels cost there, and the links between memories with what these share. A machine
+// is a YAML file (Load; docs/machines.md) or one of those built in (Named). It
+// implements virtual.Machine, which turns commands into work: engines that are held,
+// bytes that flow over channels (package network), and times.
+//
+// What a file says is what somebody measured or read in a data sheet; nothing here is
+// measured on the computer that the model runs on.
+//
+// Memory 0 is the host's, memory i device i-1's. A path from memory to memory leads
+// over links and switches, never through a third memory: what has to is a ring
+// through the host's, and two paths. Of several paths the one with the least latency
+// is taken, of these the shortest, of these the one whose links come first in the
+// file.
+//
+// A Machine does not change. All methods are safe for use from many goroutines.
+package machine
+
+import (
+	"sync/atomic"
+
+	"godwit/devices"
+	"godwit/internal/network"
+)
+
+// Machine is a machine as its file describes it, with all names resolved. What the file
+// says is in exported fields, all of it: two machines of which these are equal are the
+// same, and package sweep knows a machine by them.
+type Machine struct {
+	Name, About string
+	Source      string // the file
+	Host        Host
+	Devices     []Device
+	Switches    []Switch
+	Links       []Link
+	Rings       Rings
+	Stamps      bool // devices keep no bytes, but who wrote them (virtual.Options.Stamps)
+
+	// What build makes of the above.
+	channels []Channel
+	engines  []Engine
+	memory   []network.Channel // by memory; -1 where its bandwidth is no limit
+	through  []network.Channel // by switch; likewise
+	edges    [][]edge          // by node: memories, then switches
+	routes   []atomic.Pointer[route]
+}
+
+// Host is the processor that programs run on, and its memory.
+type Host struct {
+	Memory    uint64 // bytes; 0 is without limit
+	Bandwidth uint64 // bytes a second of its memory; 0 is without limit
+	Enqueue   uint64 // nanoseconds of a host thread for each command that it enqueues
+	Poll      uint64 // for each question whether something has ended, and each wait
+	Other     uint64 // for each other call
+	Call      uint64 // for each host call and callback
+}
+
+// Device is a device.
+type Device struct {
+	Name         string
+	Type         devices.Type
+	Memory       uint64 // bytes; 0 is without limit
+	Local        uint64 // bytes for a work-group
+	ComputeUnits int
+	Bandwidth    uint64 // bytes a second of its memory; 0 is without limit
+	Rate         uint64 // operations a second; 0 is without limit
+	Launch       uint64 // nanoseconds that a launch takes beside its work-items
+	Copy         uint64 // nanoseconds that an engine spends on each copy beside its bytes
+	AtOnce       int    // launches that run at the same time
+	In, Out      int    // copy engines for each direction; Out is 0 where In do both
+	Windows      Windows
+	Kernels      []Kernel
+
+	kernels, in, out int32 // engines
+}
+
+// Windows says how copies between devices go of blocks that links do not reach: by
+// windows, which they do, from block to window, over the link, from window to block, chunk by
+// chunk. Or by the host, where that takes less.
+type Windows struct {
+	From      uint64 // bytes of a block from which on it is so; 0 is never
+	Latency   uint64 // nanoseconds more than over the link alone
+	Bandwidth uint64 // bytes a second, at most
+}
+
+// Kernel is what is known of the launches of one kernel.
+type Kernel struct {
+	Name   string
+	Time   uint64 // nanoseconds of each launch; 0 is not said
+	Ops    uint64 // thousandths of an operation
+	Halves uint8  // Ops is for each work-item to the power of half of this
+	Table  []Point
+}
+
+// Point is a line of a kernel's table.
+type Point struct {
+	Bytes uint64 // of the largest buffer that the launch is given
+	Time  uint64 // nanoseconds
+}
+
+// Switch is a node of the links that is no memory.
+type Switch struct {
+	Name      string
+	Bandwidth uint64 // bytes a second through it in all; 0 is without limit
+	Peers     bool   // devices reach each other through it
+}
+
+// Link joins two nodes.
+type Link struct {
+	From, To  string
+	Latency   uint64 // nanoseconds
+	Bandwidth uint64 // bytes a second, each way
+	Both      uint64 // bytes a second, both ways together; 0 is twice Bandwidth
+	OneWay    bool   // only from From to To
+}
+
+// Rings says how copies go that lead through the host's memory.
+type Rings struct {
+	Chunk   uint64 // bytes of a chunk; 0 follows from the links
+	Staging uint64 // bytes of page-locked memory that they may use; 0 is the mover's own bound
+	Exact   bool   // every chunk on its own (virtual.Options.Exact)
+}
+
+// Channel is what copies share: a direction of a link, both of one, a switch, a memory.
+type Channel struct {
+	Name      string
+	Bandwidth uint64 // bytes a second
+}
+
+// Engine runs commands of a device, Slots at a time.
+type Engine struct {
+	Name   string // "gpu0 kernels", "gpu0 in", "gpu0 out", "gpu0 copies"
+	Memory int    // of the device
+	Slots  int
+}
+
+// edge is one direction of a link.
+type edge struct {
+	to       int
+	latency  uint64
+	channels [2]network.Channel // the direction's, and both directions' or -1
+}
+
+// Channels are what copies share. A network.Channel is an index.
+func (m *Machine) Channels() []Channel { return m.channels }
+
+// EngineList are the engines, by index.
+func (m *Machine) EngineList() []Engine { return m.engines }
+
+// build makes channels, engines and edges of what the file says.
+func (m *Machine) build() {
+	channel := func(name string, bandwidth uint64) network.Channel {
+		if bandwidth == 0 {
+			return -1
+		}
+		m.channels = append(m.channels, Channel{name, bandwidth})
+		return network.Channel(len(m.channels) - 1)
+	}
+	engine := func(name string, memory, slots int) int32 {
+		m.engines = append(m.engines, Engine{name, memory, slots})
+		return int32(len(m.engines) - 1)
+	}
+	nodes := map[string]int{"host": 0}
+	m.memory = []network.Channel{channel("host memory", m.Host.Bandwidth)}
+	for i := range m.Devices {
+		d := &m.Devices[i]
+		nodes[d.Name] = i + 1
+		m.memory = append(m.memory, channel(d.Name+" memory", d.Bandwidth))
+		d.kernels = engine(d.Name+" kernels", i+1, d.AtOnce)
+		if d.Out == 0 {
+			d.in = engine(d.Name+" copies", i+1, d.In)
+			d.out = d.in
+			continue
+		}
+		d.in = engine(d.Name+" in", i+1, d.In)
+		d.out = engine(d.Name+" out", i+1, d.Out)
+	}
+	for i := range m.Switches {
+		s := &m.Switches[i]
+		nodes[s.Name] = len(m.memory) + i
+		m.through = append(m.through, channel(s.Name, s.Bandwidth))
+	}
+	m.edges = make([][]edge, len(m.memory)+len(m.Switches))
+	for _, l := range m.Links {
+		a, b := nodes[l.From], nodes[l.To]
+		forth := channel(l.From+" → "+l.To, l.Bandwidth)
+		if l.OneWay {
+			m.edges[a] = append(m.edges[a], edge{b, l.Latency, [2]network.Channel{forth, -1}})
+			continue
+		}
+		back, both := channel(l.To+" → "+l.From, l.Bandwidth), channel(l.From+" ↔ "+l.To, l.Both)
+		m.edges[a] = append(m.edges[a], edge{b, l.Latency, [2]network.Channel{forth, both}})
+		m.edges[b] = append(m.edges[b], edge{a, l.Latency, [2]network.Channel{back, both}})
+	}
+	m.routes = make([]atomic.Pointer[route], len(m.memory)*len(m.memory))
+}

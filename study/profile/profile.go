@@ -1,0 +1,268 @@
+// Package profile says where the time of a run in virtual time went: the critical path,
+// what each part of it waited for, and how busy engines, devices and links were.
+//
+// A Recorder is told by a world of every command, copy and ring that ended, and of every
+// wait of the host's. The critical path is read off that backwards (Yang and Miller,
+// Critical Path Analysis for the Execution of Parallel and Distributed Programs, 1988):
+// the host was last woken by some command; that began when its engine was free, or the
+// last of its waits was reached, or the host enqueued it; and so on to the start. So the
+// parts tile the time from 0 to the end: none overlaps, none is missing.
+//
+// A Recorder is for one world, and read when that stands still.
+package profile
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"godwit/devices/virtual"
+	"godwit/internal/network"
+	"godwit/mem"
+)
+
+// Span is what ran: virtual.Span, kept.
+type Span struct {
+	virtual.Span
+	Index int // in Recorder.Spans
+}
+
+// wait is a wait of a host thread.
+type wait struct {
+	slept, woke int64
+	point       mem.Point
+}
+
+// Recorder implements virtual.Observer.
+type Recorder struct {
+	spans   []Span
+	of      map[mem.Point]int // by point: index of the span
+	waits   map[int][]wait    // by thread, in order of time
+	engines []int32           // of all spans
+	stopped bool              // nothing is kept
+}
+
+// New returns a recorder without records.
+func New() *Recorder {
+	return &Recorder{of: make(map[mem.Point]int), waits: make(map[int][]wait)}
+}
+
+// Span implements virtual.Observer.
+func (r *Recorder) Span(s *virtual.Span) {
+	if r.stopped {
+		return
+	}
+	k := Span{*s, len(r.spans)}
+	at := len(r.engines)
+	r.engines = append(r.engines, s.Engines...)
+	k.Engines = r.engines[at:len(r.engines):len(r.engines)]
+	r.of[s.Point] = k.Index
+	r.spans = append(r.spans, k)
+}
+
+// Woke implements virtual.Observer.
+func (r *Recorder) Woke(thread int, slept, woke int64, p mem.Point) {
+	if !r.stopped {
+		r.waits[thread] = append(r.waits[thread], wait{slept, woke, p})
+	}
+}
+
+// Stop forgets all records, and keeps none from now on: those of a world that only ends.
+func (r *Recorder) Stop() { *r = Recorder{stopped: true} }
+
+// Spans are all records, in the order of their ends.
+func (r *Recorder) Spans() []Span { return r.spans }
+
+// Of is the span of a point, or nil.
+func (r *Recorder) Of(p mem.Point) *Span {
+	if i, ok := r.of[p]; ok && !p.IsZero() {
+		return &r.spans[i]
+	}
+	return nil
+}
+
+// Why is what a part of the critical path comes after.
+type Why uint8
+
+// Start is the beginning; Enqueued, the host had enqueued it only then; Waited, the span
+// before it on the path is the last of what it waited for; Engine, that had its engine;
+// Woken, the host waited for it.
+const (
+	Start Why = iota
+	Enqueued
+	Waited
+	Engine
+	Woken
+)
+
+// String is a phrase: "after the start", "behind it on its engine".
+func (w Why) String() string {
+	return [...]string{"the start", "the host", "what it waited for", "its engine", "the end it waited for"}[w]
+}
+
+// Part is a stretch of the critical path.
+type Part struct {
+	From, To int64 // nanoseconds
+	Span     *Span // what ran; nil is the host
+	After    Why   // what the part before it is to this one
+}
+
+// Path is the critical path up to a time, at which host thread 0 was awake. The parts
+// are in order of time and tile [0, end).
+func (r *Recorder) Path(end int64) (path []Part) {
+	host := slices.Clone(r.waits[0])
+	onHost := func(t int64) { // what thread 0 did up to t, and what it waited for before
+		for t > 0 {
+			for len(host) > 0 && host[len(host)-1].woke > t {
+				host = host[:len(host)-1]
+			}
+			if len(host) == 0 {
+				path = append(path, Part{From: 0, To: t})
+				return
+			}
+			w := host[len(host)-1]
+			s := r.Of(w.point)
+			if s == nil || s.Ended > w.woke || s.Ended < w.slept { // what it waited for is the host's own
+				from := w.slept
+				if s == nil && w.slept == w.woke || from >= t {
+					host = host[:len(host)-1]
+					continue
+				}
+				path = append(path, Part{From: from, To: t})
+				t = from
+				continue
+			}
+			host = host[:len(host)-1]
+			if s.Ended < t {
+				path = append(path, Part{From: s.Ended, To: t, After: Woken})
+			}
+			r.back(&path, s, s.Ended, &t)
+		}
+	}
+	onHost(end)
+	slices.Reverse(path)
+	return path
+}
+
+// back adds what led to a span's being at time t, until the host has to do with it:
+// then t is that time.
+func (r *Recorder) back(path *[]Part, s *Span, at int64, t *int64) {
+	for {
+		part := Part{From: s.Started, To: at, Span: s}
+		add := func(why Why) {
+			if part.To > part.From {
+				part.After = why
+				*path = append(*path, part)
+			}
+		}
+		if b := r.Of(s.Behind); b != nil && b.Started < s.Started && s.Started > s.Ready {
+			add(Engine)
+			s, at = b, s.Started
+			continue
+		}
+		part.From = min(s.Ready, at)
+		c := r.Of(s.Cause)
+		switch {
+		case c != nil && c.Ended == s.Ready && c.Started < s.Ready:
+			add(Waited)
+			s, at = c, s.Ready
+			continue
+		case c != nil && c.Ended == s.Ready && c.Index < s.Index: // it took no time
+			add(Waited)
+			s, at = c, s.Ready
+			continue
+		}
+		add(Enqueued)
+		*t = part.From
+		return
+	}
+}
+
+// Busy is how much of the time something was in use.
+type Busy struct {
+	Spans int
+	Busy  int64 // nanoseconds in which at least one span was on
+}
+
+// EngineUse is how busy each of n engines was. A span has its engine until it ended, its
+// latency included.
+func (r *Recorder) EngineUse(n int) []Busy {
+	return r.busy(n, func(s *Span, on func(int)) {
+		for i, e := range s.Engines {
+			if e >= 0 && !slices.Contains(s.Engines[:i], e) {
+				on(int(e))
+			}
+		}
+	})
+}
+
+// MemoryUse is how busy the device of each of n memories was.
+func (r *Recorder) MemoryUse(n int) []Busy {
+	return r.busy(n, func(s *Span, on func(int)) {
+		on(s.On)
+		if s.Ring && s.From != s.On {
+			on(s.From)
+		}
+	})
+}
+
+// busy unites the times of spans that have to do with each of n things.
+func (r *Recorder) busy(n int, each func(s *Span, on func(int))) []Busy {
+	out := make([]Busy, n)
+	times := make([][][2]int64, n)
+	for i := range r.spans {
+		s := &r.spans[i]
+		each(s, func(k int) {
+			if k >= n {
+				return
+			}
+			out[k].Spans++
+			if s.Ended > s.Started {
+				times[k] = append(times[k], [2]int64{s.Started, s.Ended})
+			}
+		})
+	}
+	for k, list := range times {
+		slices.SortFunc(list, func(a, b [2]int64) int {
+			switch {
+			case a[0] < b[0]:
+				return -1
+			case a[0] > b[0]:
+				return 1
+			}
+			return 0
+		})
+		until := int64(0)
+		for _, x := range list {
+			out[k].Busy += max(x[1]-max(x[0], until), 0)
+			until = max(until, x[1])
+		}
+	}
+	return out
+}
+
+// Alone is how long a span would have taken with its channels to itself, as far as its
+// bytes are concerned: what it took beyond that it gave to others. Bandwidths are the
+// machine's.
+func Alone(s *Span, bandwidths []uint64) (nanoseconds int64, known bool) {
+	least := uint64(0)
+	uses := make(map[network.Channel]uint64, len(s.Path))
+	for _, c := range s.Path {
+		uses[c]++
+	}
+	for c, n := range uses {
+		if b := bandwidths[c] / n; least == 0 || b < least {
+			least = b
+		}
+	}
+	if least == 0 {
+		return 0, false
+	}
+	hi, lo := bits.Mul64(s.Bytes, 1e9)
+	lo, carry := bits.Add64(lo, least-1, 0)
+	if hi += carry; hi >= least {
+		return math.MaxInt64, true
+	}
+	q, _ := bits.Div64(hi, lo, least)
+	return int64(min(q, math.MaxInt64)), true
+}

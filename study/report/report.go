@@ -1,0 +1,211 @@
+// Package report writes what replays of allocation traces have shown as one
+// HTML file that needs nothing else: no network, no other file. It holds, for
+// each trace and strategy, a map of addresses over time with every chunk, the
+// curves of live, reserved and largest free bytes, and the figures in tables.
+//
+// Scripts, style and data are inside the file; the chunks as compressed arrays,
+// so that a hundred thousand events take about a megabyte and are drawn at once.
+// The tables are plain HTML and need no script.
+package report
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed" // the page's parts
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+
+	"godwit/mem"
+	"godwit/study/alloc/formats"
+	"godwit/study/alloc/replay"
+)
+
+// View is one trace, replayed.
+type View struct {
+	Trace      *formats.Allocs
+	Stream     *replay.Stream // made of Trace
+	Results    []replay.Result
+	Recordings []*replay.Recording // maps are drawn of these, the first one first
+}
+
+// Page is a whole report.
+type Page struct {
+	Title string
+	Views []View
+	Means []replay.Mean // over all traces, by strategy; may be empty
+}
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.css
+var pageCSS string
+
+//go:embed page.js
+var pageJS string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"bytes": formatSize, "number": func(v float64, digits int) string { return fmt.Sprintf("%.*f", digits, v) },
+}).Parse(pageHTML))
+
+// Write writes p as HTML. It fails with mem.ErrInvalidValue where there is
+// nothing to show, or with w's error.
+func Write(w io.Writer, p Page) error {
+	var data pageData
+	for _, v := range p.Views {
+		d, err := viewData(v)
+		if err != nil {
+			return err
+		}
+		data.Traces = append(data.Traces, d)
+	}
+	if len(data.Traces) == 0 {
+		return fmt.Errorf("report %q without a trace: %w", p.Title, mem.ErrInvalidValue)
+	}
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	return page.Execute(w, struct {
+		Page
+		CSS  template.CSS
+		JS   template.JS
+		Data template.JS
+	}{p, template.CSS(pageCSS), template.JS(pageJS), template.JS(text)}) //nolint:gosec // our own script; json.Marshal escapes <, > and &
+}
+
+// pageData is what the script reads. Arrays are little-endian, gzip, base64.
+type pageData struct {
+	Traces []traceData `json:"traces"`
+}
+
+type traceData struct {
+	Name       string          `json:"name"`
+	IsBytes    bool            `json:"bytes"` // sizes are bytes, not MiniMalloc's units
+	Ops        int             `json:"ops"`
+	Chunks     int             `json:"chunks"`
+	PeakLive   uint64          `json:"peak"`
+	PeakAt     int             `json:"peakAt"`
+	Unit       uint64          `json:"unit"`  // bytes: sizes and addresses count these
+	Sizes      string          `json:"sizes"` // float64, by chunk, like starts and ends
+	Starts     string          `json:"starts"`
+	Ends       string          `json:"ends"`
+	Times      string          `json:"times,omitempty"` // float64, by operation, microseconds; "" where time stands still
+	Recordings []recordingData `json:"recordings"`
+}
+
+type recordingData struct {
+	Strategy string      `json:"strategy"`
+	Region   uint64      `json:"region"`
+	Overhead float64     `json:"overhead"`
+	Holes    bool        `json:"holes"` // the largest hole is known
+	Addrs    string      `json:"addrs"` // float64, by chunk; -1 for a refused one
+	Series   [][4]uint64 `json:"series"`
+	Worst    [4]uint64   `json:"worst"` // as Series: operation, live, reserved, largest hole
+}
+
+func viewData(v View) (traceData, error) {
+	if len(v.Recordings) == 0 {
+		return traceData{}, fmt.Errorf("report: trace %s without a recording: %w", v.Stream.Name, mem.ErrInvalidValue)
+	}
+	first := v.Recordings[0].Chunks
+	d := traceData{Name: v.Stream.Name, IsBytes: v.Trace.Format != formats.FormatMiniMalloc, Ops: len(v.Stream.Ops),
+		Chunks: len(first), PeakLive: v.Stream.PeakLive, PeakAt: v.Stream.PeakAt, Unit: v.Stream.Align}
+	var err error
+	column := func(n int, at func(i int) float64) string {
+		s, perr := packFloats(n, at)
+		if perr != nil {
+			err = perr
+		}
+		return s
+	}
+	unit := float64(d.Unit)
+	d.Sizes = column(len(first), func(i int) float64 { return float64(first[i].Size) / unit })
+	d.Starts = column(len(first), func(i int) float64 { return float64(first[i].Start) })
+	d.Ends = column(len(first), func(i int) float64 { return float64(first[i].End) })
+	events := v.Trace.Events
+	if n := len(events); d.IsBytes && n == d.Ops && events[n-1].Time > events[0].Time && monotone(events) {
+		d.Times = column(n, func(i int) float64 { return float64(events[i].Time - events[0].Time) })
+	}
+	overhead := make(map[string]float64)
+	for _, r := range v.Results {
+		overhead[r.Strategy] = r.Overhead
+	}
+	for _, rec := range v.Recordings {
+		if len(rec.Chunks) != len(first) {
+			return d, fmt.Errorf("report: %s has %d chunks under %s, %d under %s: %w", d.Name,
+				len(first), v.Recordings[0].Strategy, len(rec.Chunks), rec.Strategy, mem.ErrInvalidValue)
+		}
+		r := recordingData{Strategy: rec.Strategy, Region: rec.Region, Overhead: overhead[rec.Strategy],
+			Holes: rec.Strategy != replay.OfflineName, Worst: quad(rec.Worst)}
+		r.Addrs = column(len(first), func(i int) float64 {
+			if rec.Chunks[i].Addr == replay.NoPlace {
+				return -1
+			}
+			return float64(rec.Chunks[i].Addr) / unit
+		})
+		for _, p := range rec.Series {
+			r.Series = append(r.Series, quad(p))
+		}
+		d.Recordings = append(d.Recordings, r)
+	}
+	return d, err
+}
+
+func monotone(events []formats.AllocEvent) bool {
+	for i := 1; i < len(events); i++ {
+		if events[i].Time < events[i-1].Time {
+			return false
+		}
+	}
+	return true
+}
+
+func quad(p replay.Point) [4]uint64 {
+	return [4]uint64{uint64(p.Op), p.Live, p.HighWater, p.LargestFree}
+}
+
+// packFloats packs n numbers in columns of bytes (all first bytes, all second
+// ones, ...), which compress several times better than the numbers in a row.
+func packFloats(n int, at func(i int) float64) (string, error) {
+	planes := make([]byte, 8*n)
+	for i := range n {
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], math.Float64bits(at(i)))
+		for k, c := range b {
+			planes[k*n+i] = c
+		}
+	}
+	var out bytes.Buffer
+	zw, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	if _, err := zw.Write(planes); err != nil {
+		return "", err
+	}
+	if err := zw.Close(); err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
+}
+
+// formatSize prints bytes with a binary unit.
+func formatSize(b uint64) string {
+	v, unit := float64(b), ""
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if v < 1024 {
+			break
+		}
+		v, unit = v/1024, u
+	}
+	if unit == "" {
+		return fmt.Sprintf("%d B", b)
+	}
+	return fmt.Sprintf("%.4g %s", v, unit)
+}

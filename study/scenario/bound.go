@@ -1,0 +1,70 @@
+package scenario
+
+import (
+	"context"
+
+	"godwit/internal/ledger"
+	"godwit/mem/trace"
+)
+
+// lowerBound is how many bytes had to move for the scenario's commands, as the
+// runtime recorded what they access. It is what holds at enqueue: a ledger of its own
+// hears of no failure.
+func (r *runner) lowerBound(ctx context.Context) (total uint64, err error) {
+	l := r.newLedger()
+	counted := func(s *trace.StepRecord) (uint64, bool) { return r.rec.ended(s.Point).Count, true }
+	for i := range r.events {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		rec := r.recorded(i)
+		if rec == nil {
+			continue
+		}
+		total += l.Needed(rec, counted)
+		for j := range rec.Steps {
+			s := &rec.Steps[j]
+			n, known := counted(s)
+			l.Brought(s, n, known)
+		}
+		l.Wrote(i+1, rec.Accesses, false)
+		r.mapped(l, i)
+		r.progress("lower bound", i+1, len(r.events))
+	}
+	return total, nil
+}
+
+// newLedger is a ledger with the run's buffers as they were created.
+func (r *runner) newLedger() *ledger.Ledger[int] {
+	l := ledger.New[int](r.ctx.Topology().Store)
+	for i, b := range r.s.Buffers {
+		if r.ids[i] == 0 {
+			continue // never allocated
+		}
+		by := 0
+		if b.Data != nil {
+			by = initial
+		}
+		l.Create(r.ids[i], b.Size, by)
+	}
+	for i, b := range r.s.Buffers {
+		if b.SizeBuffer > 0 {
+			l.CountBy(r.ids[i], r.ids[b.SizeBuffer-1])
+		}
+	}
+	return l
+}
+
+// mapped tells a ledger what command i maps for writing, or unmaps.
+func (r *runner) mapped(l *ledger.Ledger[int], i int) {
+	c := &r.s.Commands[i]
+	if c.Kind != Map && c.Kind != Unmap || !r.s.Mappings[c.Mapping].writes {
+		return
+	}
+	p := r.s.Mappings[c.Mapping].Place
+	if c.Kind == Map {
+		l.Mapped(r.ids[p.Buffer], p.Range)
+	} else {
+		l.Unmapped(r.ids[p.Buffer], p.Range)
+	}
+}

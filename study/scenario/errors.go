@@ -1,0 +1,27 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"godwit/internal/yaml/fields"
+)
+
+// Error is one broken rule of the scenario language.
+type Error = fields.Error
+
+// Errors are all broken rules that were found, in the order of the file.
+type Errors []*Error
+
+// Error lists the errors, one a line.
+func (es Errors) Error() string {
+	const shown = 20
+	var lines []string
+	for _, e := range es[:min(len(es), shown)] {
+		lines = append(lines, e.Error())
+	}
+	if len(es) > shown {
+		lines = append(lines, fmt.Sprintf("and %d more", len(es)-shown))
+	}
+	return strings.Join(lines, "\n")
+}

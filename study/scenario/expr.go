@@ -1,0 +1,427 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"godwit/internal/suggest"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Expressions: numbers (64, 0x40, 2.5), with units of bytes (64 KiB) or of time (5 us);
+// texts in quotes; lists; names; + - * / % and comparisons, which are 1 or 0;
+// parentheses, LIST[INDEX] and the functions of call. Overflow is an error, and so is
+// a negative result where a size is wanted.
+
+// scope answers names and sizes.
+type scope struct {
+	vars  map[string]value
+	bad   map[string]bool                   // vars whose value could not be computed
+	size  func(name string) (uint64, bool)  // bytes of a buffer or sub-buffer
+	start func(name string) (uint64, bool)  // where it begins in its root buffer
+	input func(name string) (uint64, error) // bytes of an input's file
+	spend func(steps int)                   // counts what computing costs; nil counts nothing
+}
+
+// maxWord is how long a word may be that has {expressions} in it, in bytes.
+const maxWord = 64 << 10
+
+// number computes a whole number.
+func (sc *scope) number(text string) (int64, error) {
+	v, err := sc.eval(text)
+	if err != nil {
+		return 0, err
+	}
+	return v.whole()
+}
+
+// duration computes a time. It may be written as Go writes one, too: 1m30s.
+func (sc *scope) duration(text string) (time.Duration, error) {
+	if d, err := time.ParseDuration(strings.ReplaceAll(text, " ", "")); err == nil {
+		return d, nil
+	}
+	v, err := sc.eval(text)
+	if err == nil && v.kind != durationValue {
+		err = fmt.Errorf("want a time such as 5us, not %v", v.kind)
+	}
+	return time.Duration(v.i), err
+}
+
+// eval computes text.
+func (sc *scope) eval(text string) (value, error) {
+	sc.cost(len(text) / 8)
+	p := &exprParser{scope: sc, rest: text}
+	v := p.comparison()
+	p.space()
+	if p.err == nil && p.rest != "" {
+		p.fail("unexpected %q", p.rest)
+	}
+	return v, p.err
+}
+
+// cost counts steps.
+func (sc *scope) cost(steps int) {
+	if sc.spend != nil {
+		sc.spend(steps)
+	}
+}
+
+// exprParser is a recursive-descent parser that computes as it goes. What if() does
+// not choose is parsed, and not computed.
+type exprParser struct {
+	scope  *scope
+	rest   string
+	depth  int
+	skip   int // nested parts that are not wanted
+	length int // elements of lists made so far
+	err    error
+}
+
+// The bounds of an expression: how deep it nests, and how many elements its lists
+// have in all.
+const (
+	maxNesting  = 100
+	maxElements = 10_000
+)
+
+// errReported is a number that is not known because of a fault that was
+// reported where it is.
+var errReported = errors.New("not known because of an error above")
+
+// fail notes a fault of the text, and ends the parsing.
+func (p *exprParser) fail(format string, args ...any) value {
+	if p.err == nil {
+		p.err = fmt.Errorf(format, args...)
+	}
+	p.rest = ""
+	return value{}
+}
+
+// result is what an operation came to; its fault counts where it is wanted.
+func (p *exprParser) result(v value, err error) value {
+	switch {
+	case p.err != nil || p.skip > 0:
+		return value{}
+	case err != nil:
+		return p.fail("%w", err)
+	}
+	return v
+}
+
+func (p *exprParser) space() { p.rest = strings.TrimLeft(p.rest, " \t\n") }
+
+// accept consumes one of the operators, if it is next.
+func (p *exprParser) accept(ops string) byte {
+	p.space()
+	if p.rest != "" && strings.IndexByte(ops, p.rest[0]) >= 0 {
+		op := p.rest[0]
+		p.rest = p.rest[1:]
+		return op
+	}
+	return 0
+}
+
+func (p *exprParser) comparison() value {
+	a := p.sum()
+	p.space()
+	for _, op := range []string{"==", "!=", "<=", ">=", "<", ">"} {
+		rest, found := strings.CutPrefix(p.rest, op)
+		if !found || p.err != nil {
+			continue
+		}
+		p.rest = rest
+		b := p.sum()
+		c, err := compare(a, b)
+		is := map[string]bool{"==": c == 0, "!=": c != 0, "<=": c <= 0, ">=": c >= 0, "<": c < 0, ">": c > 0}
+		return p.result(truth(is[op]), err)
+	}
+	return a
+}
+
+func (p *exprParser) sum() value {
+	v := p.product()
+	for p.err == nil {
+		sign := int64(1)
+		switch p.accept("+-") {
+		case '+':
+		case '-':
+			sign = -1
+		default:
+			return v
+		}
+		w := p.product()
+		out, err := add(v, w, sign)
+		if v = p.result(out, err); v.kind == listValue {
+			p.made(len(v.list))
+		}
+	}
+	return value{}
+}
+
+func (p *exprParser) product() value {
+	v := p.factor()
+	for p.err == nil {
+		var f func(a, b value) (value, error)
+		switch p.accept("*/%") {
+		case '*':
+			f = multiply
+		case '/':
+			f = divide
+		case '%':
+			f = remainder
+		default:
+			return v
+		}
+		w := p.factor()
+		out, err := f(v, w)
+		v = p.result(out, err)
+	}
+	return value{}
+}
+
+func (p *exprParser) factor() value {
+	if p.depth++; p.depth > maxNesting {
+		return p.fail("nested too deep")
+	}
+	defer func() { p.depth-- }()
+	if p.accept("-") != 0 {
+		v, err := negate(p.factor())
+		return p.result(v, err)
+	}
+	v := p.operand()
+	for p.err == nil && p.accept("[") != 0 {
+		at := p.comparison()
+		p.expect(']')
+		out, err := element(v, at)
+		v = p.result(out, err)
+	}
+	return v
+}
+
+// element computes list[at].
+func element(list, at value) (value, error) {
+	i, err := at.whole()
+	switch {
+	case list.kind != listValue:
+		return value{}, fmt.Errorf("%v is %v, and has no elements", list, list.kind)
+	case err != nil:
+		return value{}, err
+	case i < 0 || i >= int64(len(list.list)):
+		return value{}, fmt.Errorf("element %d of %d: they count from 0", i, len(list.list))
+	}
+	return list.list[i], nil
+}
+
+func (p *exprParser) operand() value {
+	switch open := p.accept("([\"'"); open {
+	case '(':
+		v := p.comparison()
+		p.expect(')')
+		return v
+	case '[':
+		return value{kind: listValue, list: p.elements(']')}
+	case '"', '\'':
+		end := strings.IndexByte(p.rest, open)
+		if end < 0 {
+			return p.fail("%q is missing", open)
+		}
+		v := textOf(p.rest[:end])
+		p.rest = p.rest[end+1:]
+		return v
+	}
+	switch {
+	case p.rest == "":
+		return p.fail("ends where a number is wanted")
+	case p.rest[0] >= '0' && p.rest[0] <= '9':
+		return p.literal()
+	}
+	name := p.word()
+	if name == "" {
+		return p.fail("unexpected %q", p.rest)
+	}
+	if p.accept("(") != 0 {
+		return p.call(name)
+	}
+	return p.named(name)
+}
+
+// named is what a name stands for.
+func (p *exprParser) named(name string) value {
+	v, ok := p.scope.vars[name]
+	switch {
+	case p.skip > 0:
+		return value{}
+	case p.scope.bad[name]:
+		return p.fail("%q: %w", name, errReported)
+	case !ok:
+		return p.fail("no number is named %q%s", name, suggest.For(name, slices.Sorted(maps.Keys(p.scope.vars))))
+	}
+	return v
+}
+
+// elements reads values with commas between, up to what closes them.
+func (p *exprParser) elements(end byte) (out []value) {
+	if p.accept(string(end)) != 0 {
+		return nil
+	}
+	for p.err == nil {
+		v := p.comparison()
+		if v.kind == listValue && end == ']' {
+			p.fail("a list in a list")
+		}
+		out = append(out, v)
+		p.made(1)
+		if p.accept(",") == 0 {
+			break
+		}
+	}
+	p.expect(end)
+	return out
+}
+
+// made counts elements of lists.
+func (p *exprParser) made(n int) {
+	p.scope.cost(n)
+	if p.length += n; p.length > maxElements {
+		p.fail("lists of more than %d elements", maxElements)
+	}
+}
+
+func (p *exprParser) expect(c byte) {
+	if p.err == nil && p.accept(string(c)) == 0 {
+		p.fail("%q is missing", c)
+	}
+}
+
+// isWord reports whether a name may have a character.
+func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// word consumes a name.
+func (p *exprParser) word() string {
+	p.space()
+	return p.while(isWord)
+}
+
+// while consumes the characters of a kind.
+func (p *exprParser) while(is func(rune) bool) string {
+	n := strings.IndexFunc(p.rest, func(r rune) bool { return !is(r) })
+	if n < 0 {
+		n = len(p.rest)
+	}
+	w := p.rest[:n]
+	p.rest = p.rest[n:]
+	return w
+}
+
+// literal reads a number, with a unit where it has one: 64, 0x40, 1e9, 2.5, 64 KiB,
+// 1.5 MB, 5 us.
+func (p *exprParser) literal() value {
+	start := p.rest
+	digits := p.while(func(r rune) bool { return r == '.' || isWord(r) })
+	if n := len(digits); n > 1 && n < len(start)-1 && (digits[n-1] == 'e' || digits[n-1] == 'E') && strings.IndexByte("+-", start[n]) >= 0 && isDigit(start[n+1]) && isReal(digits[:n-1]) {
+		p.rest = start[n+1:] // 1e-3
+		digits = start[:n+1] + p.while(func(r rune) bool { return r < utf8.RuneSelf && isDigit(byte(r)) })
+	}
+	if isReal(digits) {
+		digits += p.unit()
+	}
+	plain := strings.ReplaceAll(digits, "_", "")
+	if v, err := strconv.ParseInt(digits, 0, 64); err == nil {
+		return integerOf(v)
+	} else if v, err := strconv.ParseFloat(plain, 64); err == nil && isReal(digits) {
+		if strings.ContainsAny(plain, ".eE") {
+			return realOf(v)
+		}
+		return p.fail("%s %w", plain, errOverflow)
+	}
+	if v, err := humanize.ParseBytes(plain); err == nil && v <= math.MaxInt64 {
+		return integerOf(int64(v))
+	}
+	if d, err := time.ParseDuration(plain); err == nil {
+		return durationOf(d)
+	}
+	return p.fail("%q is not a number of bytes", digits)
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// isReal reports whether digits are a number without a unit.
+func isReal(digits string) bool {
+	_, err := strconv.ParseFloat(strings.ReplaceAll(digits, "_", ""), 64)
+	return (err == nil || errors.Is(err, strconv.ErrRange)) && !strings.ContainsAny(digits, "xXpPiInN")
+}
+
+// unit consumes the word after a number, if there is one.
+func (p *exprParser) unit() string {
+	p.space()
+	if r, _ := utf8.DecodeRuneInString(p.rest); !unicode.IsLetter(r) {
+		return ""
+	}
+	return p.word()
+}
+
+// sizeOf computes size(NAME), start(NAME) or input(NAME).
+func (p *exprParser) sizeOf(function string) value {
+	of := p.word()
+	p.expect(')')
+	if p.err != nil || p.skip > 0 {
+		return value{}
+	}
+	if function == "input" {
+		size, err := p.scope.input(of)
+		if err != nil {
+			return p.fail("input(%s): %w", of, err)
+		}
+		return integerOf(int64(size))
+	}
+	lookup := p.scope.size
+	if function == "start" {
+		lookup = p.scope.start
+	}
+	v, ok := lookup(of)
+	if ok && v == 0 && function == "size" {
+		return p.fail("%s(%s): %w", function, of, errReported)
+	}
+	if !ok {
+		return p.fail("%s(%s): no buffer or sub-buffer above has this name", function, of)
+	}
+	return integerOf(int64(v))
+}
+
+// expand replaces each {expression} in a name by its value.
+func (sc *scope) expand(text string) (string, error) {
+	var b strings.Builder
+	for {
+		open := strings.IndexByte(text, '{')
+		if open < 0 {
+			b.WriteString(text)
+			return b.String(), nil
+		}
+		end := strings.IndexByte(text[open:], '}')
+		if end < 0 {
+			return "", fmt.Errorf("%q: } is missing", text)
+		}
+		v, err := sc.eval(text[open+1 : open+end])
+		if err == nil && v.kind == listValue {
+			err = fmt.Errorf("%v: a list is no part of a name", v)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%q: %w", text, err)
+		}
+		b.WriteString(text[:open])
+		b.WriteString(v.String())
+		if b.Len() > maxWord {
+			return "", fmt.Errorf("%.40q…: longer than %d bytes", b.String(), maxWord)
+		}
+		text = text[open+end+1:]
+	}
+}

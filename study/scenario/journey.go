@@ -1,0 +1,141 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"godwit/mem"
+	"godwit/mem/trace"
+)
+
+// Journey is what became of some bytes of a buffer in a run: every command that
+// touched them, every copy of them, and every block with them that was given up, in
+// the order in which they were planned, each with who held the latest content then.
+type Journey struct {
+	Place  string        `json:"place"` // as asked for
+	Buffer string        `json:"buffer"`
+	Offset uint64        `json:"offset"`
+	Bytes  uint64        `json:"bytes"`
+	Before []Segment     `json:"before"` // who held them before the first command
+	Events []JourneyStep `json:"events"`
+}
+
+// JourneyStep is one event of a Journey.
+type JourneyStep struct {
+	Command int       `json:"command"` // number of the command, or of the one that it was done for
+	What    string    `json:"what"`    // "read", "write", "read-write", "copy", "write-back" or "evict"
+	Text    string    `json:"text"`
+	On      string    `json:"on"` // the memory; of copies the destination
+	Offset  uint64    `json:"offset"`
+	Bytes   uint64    `json:"bytes"` // of the journey's bytes that it touched
+	Why     string    `json:"why,omitempty"`
+	Failed  bool      `json:"failed,omitempty"`
+	After   []Segment `json:"after"` // who holds the journey's bytes afterwards
+}
+
+// watched is a journey that is being recorded.
+type watched struct {
+	id mem.BufferID
+	r  mem.Range
+	to *Journey
+}
+
+// watch begins the journeys that the run was asked for.
+func (r *runner) watch(res *Result) {
+	for _, p := range r.opt.Explain {
+		j := &Journey{Place: r.s.placeText(p, p.Range), Buffer: r.s.Buffers[p.Buffer].Name, Offset: p.Range.Start, Bytes: p.Range.Size(), Events: []JourneyStep{}}
+		res.Journeys = append(res.Journeys, j)
+		w := watched{id: r.ids[p.Buffer], r: p.Range, to: j}
+		j.Before = r.x.segmentsOf(w.id, w.r)
+		r.x.watched = append(r.x.watched, w)
+	}
+}
+
+// note adds an event to the journeys of the bytes of r.
+func (x *explainer) note(id mem.BufferID, r mem.Range, e JourneyStep) {
+	for _, w := range x.watched {
+		if part := w.r.Intersect(r); w.id == id && !part.Empty() {
+			e.Offset, e.Bytes, e.After = part.Start, part.Size(), x.segmentsOf(id, w.r)
+			w.to.Events = append(w.to.Events, e)
+		}
+	}
+}
+
+// noteCommand adds what a command did with the bytes that are watched.
+func (x *explainer) noteCommand(c *CommandResult, accesses []mem.Access) {
+	if len(x.watched) == 0 {
+		return
+	}
+	for _, a := range accesses {
+		x.note(a.Buffer, a.Range, JourneyStep{Command: c.Number, What: a.Mode.String(), Text: c.Text, On: x.memories[a.Memory], Failed: c.Failed != ""})
+	}
+}
+
+// noteCopy adds a copy.
+func (x *explainer) noteCopy(s *trace.StepRecord, c *CopyResult, failed bool) {
+	if len(x.watched) == 0 || c.Bytes == 0 {
+		return
+	}
+	what := "copy"
+	if x.backing {
+		what = "write-back"
+	}
+	x.note(s.Buffer, s.Range, JourneyStep{Command: c.Command, What: what, Text: c.From + " → " + c.To + ", " + wayText(c), On: c.To, Why: whyText(c), Failed: failed})
+}
+
+// journeys shows the journeys that were asked for.
+func (p *printer) journeys() {
+	for _, j := range p.r.Journeys {
+		r := mem.Range{Start: j.Offset, End: j.Offset + j.Bytes}
+		of := j.Place
+		if root := j.Buffer + rangeText(r); of != root && of != j.Buffer {
+			of += ", which is " + root
+		}
+		fmt.Fprintf(p.w, "%s: %s\n\n", p.paint("the journey of "+of, text.Bold), sizeText(j.Bytes))
+		t := p.table("#", "on", "what", "bytes", "latest content then on", "why")
+		last := p.holders(j, j.Before)
+		t.AppendRow(table.Row{"", "", "before the first command", rangeText(r), last, ""})
+		for i := range j.Events {
+			e := &j.Events[i]
+			what := e.What + ": " + e.Text
+			if e.Failed {
+				what += " " + p.paint("(failed)", text.FgRed)
+			}
+			now := p.holders(j, e.After)
+			shown := now
+			if now == last {
+				shown = "" // as before
+			}
+			last = now
+			t.AppendRow(table.Row{e.Command, e.On, what, rangeText(mem.Range{Start: e.Offset, End: e.Offset + e.Bytes}), shown, p.paint(e.Why, text.Faint)})
+		}
+		t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}})
+		p.render(t)
+	}
+}
+
+// holders says who holds what of a journey's bytes, and who wrote it.
+func (p *printer) holders(j *Journey, segments []Segment) string {
+	var parts []string
+	for i := range segments {
+		s := &segments[i]
+		where := "nobody"
+		switch {
+		case len(s.Memories) > 0:
+			where = strings.Join(s.Memories, ", ")
+		case s.Writer != 0:
+			where = "lost"
+		}
+		if s.Writer > 0 {
+			where += fmt.Sprintf(" (#%d)", s.Writer)
+		}
+		if s.Offset != j.Offset || s.Bytes != j.Bytes {
+			where = rangeText(mem.Range{Start: s.Offset, End: s.Offset + s.Bytes}) + " " + where
+		}
+		parts = append(parts, where)
+	}
+	return strings.Join(parts, "; ")
+}

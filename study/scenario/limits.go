@@ -1,0 +1,97 @@
+package scenario
+
+import (
+	"context"
+	"math/bits"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// The bounds of a scenario (docs/limits.md), which is somebody else's file. The
+// length and the depth of its text are internal/yaml/yamldoc's. Here is what the text may
+// ask for: repeats and aliases make much of little.
+const (
+	maxCommands = 100_000 // that repeats unroll to
+	maxDevices  = 1024    // in all
+	maxObjects  = 10_000  // buffers and blocks, sub-buffers, queues, events, links, of each
+	maxErrors   = 100     // that are listed
+	maxParams   = 1000    // and elements of their lists, maxElements
+	maxIncludes = 16
+	maxRepeats  = 8         // within each other
+	maxItems    = 1 << 30   // work-items of all launches
+	maxWork     = 5_000_000 // steps; see work
+
+	// DefaultMemory is how many bytes a scenario may name if Options.Memory is 0.
+	DefaultMemory = 4 << 30
+)
+
+// work is how much reading a scenario has cost, in steps: a node looked at, a
+// round of a repeat, a comparison with what was read before. So the time of
+// reading is bounded whatever the text is, and the same text is refused on every
+// machine.
+type work struct {
+	ctx  context.Context
+	most int
+	done int
+}
+
+// bailout ends the reading of a scenario from any depth, as in go/parser. Parse
+// recovers it. What is wrong is in source.errs, or in source.end.
+type bailout struct{}
+
+// spend counts n steps, and ends the reading where they are too many or the
+// context has ended.
+func (s *source) spend(n int) {
+	before := s.work.done
+	s.work.done += n
+	if s.work.done>>12 == before>>12 {
+		return
+	}
+	if s.end = s.work.ctx.Err(); s.end != nil {
+		panic(bailout{})
+	}
+	if s.work.done > s.work.most {
+		s.errs = append(s.errs, &Error{File: s.file, Rule: "scenario: too much to read: repeats, aliases and lists make it more than 5 million steps"})
+		panic(bailout{})
+	}
+}
+
+// stop ends the reading after a fault that makes more of it pointless.
+func (s *source) stop(n ast.Node, format string, args ...any) {
+	s.errorf(n, format, args...)
+	panic(bailout{})
+}
+
+// hold counts bytes that the scenario has the host hold: content, what is read,
+// and every buffer, since the reference run has them all. It ends the reading
+// where they are more than the scenario may have.
+func (l *loader) hold(n ast.Node, what string, bytes uint64) {
+	if bytes > l.given.Memory-l.held {
+		l.stop(n, "%s: %s; with all before it that is more than the %s that a scenario may name (--memory)",
+			what, sizeText(bytes), sizeText(l.given.Memory))
+	}
+	l.held += bytes
+}
+
+// launchItems counts the work-items of a launch, and ends the reading where those
+// of all launches are too many.
+func (l *loader) launchItems(n ast.Node, what string, global []uint64) {
+	total := uint64(1)
+	for _, g := range global {
+		hi, lo := bits.Mul64(total, max(g, 1))
+		if total = lo; hi != 0 || total > maxItems {
+			total = maxItems + 1
+			break
+		}
+	}
+	if l.items += total; l.items > maxItems {
+		l.stop(n, "%s: global is %v: with all launches before it that is more than %d work-items", what, global, maxItems)
+	}
+}
+
+// bounded ends the reading where there are more than most of something.
+func (l *loader) bounded(n ast.Node, what string, have, most int) {
+	if have > most {
+		l.stop(n, "%s: more than %d", what, most)
+	}
+}

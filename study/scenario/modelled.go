@@ -1,0 +1,318 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"godwit/devices"
+	"godwit/devices/virtual"
+	"godwit/internal/network"
+	"godwit/mem"
+	"godwit/mem/trace"
+	"godwit/runtime"
+	"godwit/study/machine"
+	"godwit/study/profile"
+)
+
+// Runs on a machine, in virtual time: what the scenario calls its k-th device is the
+// machine's, whatever driver it names, and the machine's links take the place of the
+// scenario's.
+
+// ModelResult is what a run on a machine took, and where the time went. The times are
+// the machine's.
+type ModelResult struct {
+	Machine  string `json:"machine"`
+	File     string `json:"file"`
+	Makespan uint64 `json:"makespan_ns"` // until the host has seen every command end; what is read to verify comes after
+
+	Reasons  ReasonResult `json:"critical_path_by_reason"`
+	Path     []PathPart   `json:"critical_path"` // tiles the time from 0 to the makespan
+	Devices  []UseResult  `json:"device_use"`
+	Engines  []UseResult  `json:"engine_use"`
+	Links    []LinkUse    `json:"link_use"`          // of links, switches and memories that have carried anything
+	Commands uint64       `json:"modelled_commands"` // that ended, copies and their legs among them
+	Solver   SolverResult `json:"solver"`
+
+	spans    []profile.Span
+	parts    []profile.Part
+	memories []string // names
+	engines  []string
+	known    map[mem.Point]meaning
+}
+
+// ReasonResult is the critical path's time by reason.
+type ReasonResult struct {
+	Compute uint64 `json:"compute_ns"` // kernels and fills
+	Copy    uint64 `json:"copy_ns"`    // copies: the program's, and those of content that was not where it was needed
+	Memory  uint64 `json:"memory_ns"`  // copies because a memory was short: write-backs, and bytes that come again
+	Host    uint64 `json:"host_ns"`    // the host: its calls, callbacks, and until it goes on after a wait
+}
+
+// The reasons for time.
+const (
+	reasonCompute = "compute"
+	reasonCopy    = "copy"
+	reasonMemory  = "memory"
+	reasonHost    = "host"
+)
+
+// PathPart is a stretch of the critical path.
+type PathPart struct {
+	From    uint64 `json:"from_ns"`
+	To      uint64 `json:"to_ns"`
+	Reason  string `json:"reason"`            // compute, copy, memory or host
+	What    string `json:"what"`              // that ran
+	Command int    `json:"command,omitempty"` // number of the command, or of that which the copy was for; 0 is the host
+	After   string `json:"after"`             // what held it up until then
+	Shared  uint64 `json:"shared_ns"`         // of it, what others on its links took
+}
+
+// UseResult is how busy a device or an engine was.
+type UseResult struct {
+	Name  string  `json:"name"`
+	Spans int     `json:"commands"` // that it has carried out, copies among them
+	Busy  uint64  `json:"busy_ns"`  // with at least one
+	Share float64 `json:"busy_share"`
+}
+
+// LinkUse is how busy a link, a switch or a memory was.
+type LinkUse struct {
+	Name  string  `json:"name"`
+	Bytes uint64  `json:"bytes"`
+	Busy  uint64  `json:"busy_ns"`
+	Full  uint64  `json:"full_ns"` // with all that it carries given out
+	Share float64 `json:"busy_share"`
+}
+
+// SolverResult is what the sharing of links has cost to work out.
+type SolverResult struct {
+	Solves   uint64 `json:"solves"`
+	Flows    uint64 `json:"flows"` // looked at, in all solves
+	Channels uint64 `json:"channels"`
+}
+
+// modelled is the state of a run on a machine.
+type modelled struct {
+	machine *machine.Machine
+	world   *virtual.World
+	rec     *profile.Recorder
+}
+
+// openMachine opens the context on a machine.
+func (r *runner) openMachine(ctx context.Context, m *machine.Machine) error {
+	s := r.s
+	if n := m.Memories() - 1; n < len(s.Devices) {
+		d := &s.Devices[n]
+		return at(d.File, d.Line, "device %s: machine %s has %d devices, the scenario wants %d", d.Name, m.Name, n, len(s.Devices))
+	}
+	var names []string
+	for i := range s.Devices {
+		names = append(names, s.Devices[i].Name)
+	}
+	rec := profile.New()
+	w, err := virtual.New(m, virtual.Options{Exact: m.Exact(), Observer: rec, Seed: r.opt.Seed, Stamps: r.stamps(), Fail: r.s.failing(), Names: names})
+	if err != nil {
+		return err
+	}
+	r.model = &modelled{m, w, rec}
+	devs := w.Devices()[:len(s.Devices)]
+	caps := []uint64{0}
+	for i, name := range names {
+		r.names = append(r.names, name)
+		r.devs[name] = devs[i]
+		caps = append(caps, s.Devices[i].Memory)
+	}
+	capacity := slices.Clone(caps)
+	for i := range capacity {
+		if has := m.Info(i).GlobalMemory; capacity[i] == 0 || has > 0 && has < capacity[i] {
+			capacity[i] = has
+		}
+	}
+	policy, err := r.policy()
+	if err != nil {
+		return err
+	}
+	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
+		Name: s.Name, Devices: devs, Names: r.names[1:], OwnDevices: true, Host: w.Host(), Executor: w, Staging: m.Staging(),
+		Trace: r.sink(capacity), Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: caps, WholeBelow: s.WholeBelow,
+	})
+	if err != nil {
+		return fmt.Errorf("context on machine %s: %w", m.Name, err)
+	}
+	if r.stackErr != nil {
+		return r.stackErr
+	}
+	r.devs["host"] = w.Host()
+	return nil
+}
+
+// clock says whose the times of a run are.
+func (r *runner) clock() string {
+	if r.model == nil {
+		return "this computer"
+	}
+	return "machine " + r.model.machine.Name
+}
+
+// stop takes the time of a modelled run, before anything more is asked of it.
+func (r *runner) stop(res *Result) {
+	if r.model == nil {
+		return
+	}
+	r.struck(res)
+	m := r.model.machine
+	res.Model = &ModelResult{Machine: m.Name, File: m.Source, Makespan: r.model.world.Time(), Path: []PathPart{}, Devices: []UseResult{}, Engines: []UseResult{}, Links: []LinkUse{}}
+	out := res.Model
+	out.spans = slices.Clone(r.model.rec.Spans())
+	out.memories = r.names
+	out.Commands = r.model.world.Counts().Commands
+	n := r.model.world.Network()
+	work := n.Work()
+	out.Solver = SolverResult{work.Solves, work.Flows, work.Channels}
+	share := func(busy uint64) float64 {
+		if out.Makespan == 0 {
+			return 0
+		}
+		return float64(busy) / float64(out.Makespan)
+	}
+	for i, b := range r.model.rec.MemoryUse(len(r.names)) {
+		out.Devices = append(out.Devices, UseResult{r.names[i], b.Spans, uint64(b.Busy), share(uint64(b.Busy))})
+	}
+	for i, b := range r.model.rec.EngineUse(len(m.EngineList())) {
+		e := &m.EngineList()[i]
+		out.engines = append(out.engines, e.Name)
+		if e.Memory < len(r.names) {
+			out.engines[i] = r.names[e.Memory] + strings.TrimPrefix(e.Name, m.Info(e.Memory).Name)
+			out.Engines = append(out.Engines, UseResult{out.engines[i], b.Spans, uint64(b.Busy), share(uint64(b.Busy))})
+		}
+	}
+	for i, c := range m.Channels() {
+		if u := n.Usage(network.Channel(i)); u.Bytes > 0 {
+			out.Links = append(out.Links, LinkUse{r.renamed(c.Name), u.Bytes, u.Busy, u.Full, share(u.Busy)})
+		}
+	}
+}
+
+// renamed is the name of a link, with the scenario's names of devices.
+func (r *runner) renamed(name string) string {
+	words := strings.Fields(name)
+	for i := range words {
+		for k := 1; k < len(r.names); k++ {
+			if words[i] == r.model.machine.Devices[k-1].Name {
+				words[i] = r.names[k]
+				break
+			}
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// meaning is what a point stands for.
+type meaning struct {
+	command int // number
+	what    string
+	reason  string
+}
+
+// meanings are those of all points of the run's commands and copies.
+func (r *runner) meanings(res *Result) map[mem.Point]meaning {
+	out := make(map[mem.Point]meaning)
+	copied := func(s *trace.StepRecord, cp *CopyResult, back bool) {
+		m := meaning{cp.Command, fmt.Sprintf("copy %s, %s → %s, for #%d", copyText(cp), cp.From, cp.To, cp.Command), reasonCopy}
+		if back || cp.Again {
+			m.reason = reasonMemory
+		}
+		out[s.Point] = m
+	}
+	for i, rec := range res.records {
+		if rec == nil {
+			continue
+		}
+		c := &res.Commands[i]
+		for j, n := range c.Evictions {
+			for k := range rec.Evictions[j].Backs {
+				copied(&rec.Evictions[j].Backs[k], &res.Copies[res.Evictions[n].Copies[k]], true)
+			}
+		}
+		at := 0
+		for j := range rec.Steps {
+			if at < len(c.Copies) && res.Copies[c.Copies[at]].step.Point == rec.Steps[j].Point {
+				copied(&rec.Steps[j], &res.Copies[c.Copies[at]], false)
+				at++
+			}
+		}
+		reason := reasonCopy
+		switch r.s.Commands[i].Kind {
+		case Launch, Fill:
+			reason = reasonCompute
+		case Marker, Barrier, Map, Unmap, Migrate, Free, HostRead, HostWrite:
+			reason = reasonHost
+		}
+		out[rec.Point] = meaning{c.Number, fmt.Sprintf("#%d %s", c.Number, c.Text), reason}
+	}
+	return out
+}
+
+// criticalPath reads the critical path off the records, with names.
+func (r *runner) criticalPath(res *Result) {
+	if r.model == nil {
+		return
+	}
+	out, bandwidths := res.Model, r.model.machine.Bandwidths()
+	out.known = r.meanings(res)
+	out.parts = r.model.rec.Path(int64(out.Makespan))
+	before := ""
+	for _, p := range out.parts {
+		part := PathPart{From: uint64(p.From), To: uint64(p.To), Reason: reasonHost, What: "the host", After: p.After.String()}
+		if s := p.Span; s != nil {
+			m := out.meaning(s)
+			part.What, part.Reason, part.Command = m.what, m.reason, m.command
+			if alone, ok := profile.Alone(s, bandwidths); ok && len(s.Path) > 0 {
+				part.Shared = uint64(max(p.To-p.From-alone-r.beside(s), 0))
+			}
+		}
+		if p.After != profile.Enqueued && p.After != profile.Start && before != "" {
+			part.After = before
+			if p.After == profile.Engine {
+				part.After = "its engine, which had " + before
+			}
+		}
+		before = part.What
+		length := part.To - part.From
+		switch part.Reason {
+		case reasonCompute:
+			out.Reasons.Compute += length
+		case reasonCopy:
+			out.Reasons.Copy += length
+		case reasonMemory:
+			out.Reasons.Memory += length
+		default:
+			out.Reasons.Host += length
+		}
+		out.Path = append(out.Path, part)
+	}
+}
+
+// beside is what a copy takes beside its bytes, in nanoseconds.
+func (r *runner) beside(s *profile.Span) int64 {
+	if s.Op == devices.OpLaunch || s.Op == devices.OpFill {
+		return s.Ended - s.Started // a launch may take longer than its bytes by itself
+	}
+	m := r.model.machine
+	if !s.Ring {
+		w := m.Copy(s.From, s.To, 0)
+		return int64(w.Setup + w.Latency)
+	}
+	out, in := m.Copy(s.From, 0, 0), m.Copy(0, s.To, 0)
+	return int64(out.Setup + out.Latency + in.Setup + in.Latency)
+}
+
+// driver names the driver of device i.
+func (r *runner) driver(i int) string {
+	if r.model != nil {
+		return "model"
+	}
+	return r.s.Devices[i].Driver
+}

@@ -1,0 +1,102 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"godwit/internal/suggest"
+	"godwit/mem"
+)
+
+// Place finds the bytes that text names: a buffer or a sub-buffer, by itself or with a
+// range of its bytes. a[0,4096) and a[0, 4 KiB), as reports write ranges, a[0:4 KiB],
+// a[512:] and a[512], a single byte, are understood. Ends may be expressions of numbers,
+// units and size(BUFFER). It fails where there is no such buffer or no such range.
+func (s *Scenario) Place(text string) (Place, error) {
+	name, inner, ranged := strings.Cut(strings.TrimSpace(text), "[")
+	p, err := s.whole(strings.TrimSpace(name))
+	if err != nil || !ranged {
+		return p, err
+	}
+	r, err := s.rangeOf(inner, p.Range.Size())
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", text, err)
+	}
+	p.Range = mem.Range{Start: p.Range.Start + r.Start, End: p.Range.Start + r.End}
+	return p, nil
+}
+
+// whole is all of a buffer or sub-buffer.
+func (s *Scenario) whole(name string) (Place, error) {
+	var names []string
+	for i, v := range s.Views {
+		if v.Name == name {
+			return Place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, nil
+		}
+		names = append(names, v.Name)
+	}
+	for i := range slices.Backward(s.Buffers) { // the last of those that have had the name
+		if s.Buffers[i].Name == name {
+			return Place{Buffer: i, View: -1, Range: mem.Range{End: s.Buffers[i].Size}, Name: name}, nil
+		}
+		names = append(names, s.Buffers[i].Name)
+	}
+	return Place{View: -1}, fmt.Errorf("no buffer or sub-buffer is named %q%s", name, suggest.For(name, names))
+}
+
+// rangeOf reads what is between a range's brackets, of something of size bytes.
+func (s *Scenario) rangeOf(inner string, size uint64) (r mem.Range, err error) {
+	body := strings.TrimSpace(inner)
+	if !strings.HasSuffix(body, ")") && !strings.HasSuffix(body, "]") {
+		return r, errors.New("want a range such as [0,4096) or [0:4 KiB]")
+	}
+	body = body[:len(body)-1]
+	sc := &scope{size: func(name string) (uint64, bool) {
+		p, err := s.whole(name)
+		return p.Range.Size(), err == nil
+	}}
+	end := func(text string, missing uint64) uint64 {
+		if text = strings.TrimSpace(text); text == "" || err != nil {
+			return missing
+		}
+		v, eerr := sc.number(text)
+		if eerr != nil {
+			err = eerr
+		} else if v < 0 {
+			err = fmt.Errorf("%d: want at least 0", v)
+		}
+		return uint64(max(v, 0))
+	}
+	from, to, both := strings.Cut(body, ":")
+	if !both {
+		from, to, both = cutLast(body)
+	}
+	r.Start = end(from, 0)
+	if r.End = r.Start + 1; both {
+		r.End = end(to, size)
+	}
+	if err == nil && (r.Start >= r.End || r.End > size) {
+		err = fmt.Errorf("%v: want some of its %s", r, sizeText(size))
+	}
+	return r, err
+}
+
+// cutLast cuts at the last comma that stands in no parentheses: min(a, b) has one, too.
+func cutLast(text string) (before, after string, found bool) {
+	depth := 0
+	for i := len(text) - 1; i >= 0; i-- {
+		switch text[i] {
+		case ')':
+			depth++
+		case '(':
+			depth--
+		case ',':
+			if depth == 0 {
+				return text[:i], text[i+1:], true
+			}
+		}
+	}
+	return text, "", false
+}

@@ -1,0 +1,173 @@
+package scenario
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"godwit/mem"
+	"godwit/mem/trace"
+)
+
+// recorder keeps what the runtime tells: a trace.CommandSink.
+type recorder struct {
+	mu       sync.Mutex
+	buffers  []trace.BufferRecord            // protected by mu
+	told     sync.Cond                       // a completion has come; its L is mu
+	commands map[uint64]*trace.CommandRecord // protected by mu
+	// What was evicted for a command that had to wait for the room, and was then tried again.
+	tried       trace.CommandRecord                  // protected by mu
+	completions map[mem.Point]trace.CompletionRecord // protected by mu
+	stopped     bool                                 // protected by mu: nothing is kept any more
+}
+
+func newRecorder() *recorder {
+	r := &recorder{
+		commands:    make(map[uint64]*trace.CommandRecord),
+		completions: make(map[mem.Point]trace.CompletionRecord),
+	}
+	r.told.L = &r.mu
+	return r
+}
+
+// Buffer implements trace.CommandSink.
+func (r *recorder) Buffer(b *trace.BufferRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !b.Released {
+		r.buffers = append(r.buffers, *b)
+	}
+}
+
+// Command implements trace.CommandSink. The record's slices are its caller's.
+func (r *recorder) Command(c *trace.CommandRecord) {
+	k := c.Clone()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k.Err != nil {
+		r.tried.Evictions = append(r.tried.Evictions, k.Evictions...)
+		r.tried.Regrows = append(r.tried.Regrows, k.Regrows...)
+	} else {
+		k.Evictions = append(r.tried.Evictions, k.Evictions...)
+		k.Regrows = append(r.tried.Regrows, k.Regrows...)
+		r.tried = trace.CommandRecord{}
+	}
+	if !r.stopped {
+		r.commands[c.ID] = &k
+	}
+}
+
+// Completed implements trace.CommandSink.
+func (r *recorder) Completed(c *trace.CompletionRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopped {
+		r.completions[c.Point] = *c
+		r.told.Broadcast()
+	}
+}
+
+// stop has nothing more be kept, and returns what has ended without an error: how many
+// commands, how many copies, and the bytes these moved, apart from those that nobody
+// needed.
+func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	count := func(steps []trace.StepRecord) {
+		for i := range steps {
+			if end, ok := r.completions[steps[i].Point]; ok && end.Err == nil {
+				copies++
+				moved += end.Moved.Size() - steps[i].RideAlong
+				rode += steps[i].RideAlong
+			}
+		}
+	}
+	for _, c := range r.commands {
+		if end, ok := r.completions[c.Point]; ok && end.Err == nil {
+			commands++
+		}
+		count(c.Steps)
+		for i := range c.Evictions {
+			count(c.Evictions[i].Backs)
+		}
+	}
+	r.commands, r.completions = nil, nil
+	return commands, copies, moved, rode
+}
+
+// failed reports whether a point was reached by a failure.
+func (r *recorder) failed(p mem.Point) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.completions[p].Err != nil
+}
+
+// last is the buffer that was made last.
+func (r *recorder) last() mem.BufferID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.buffers[len(r.buffers)-1].Buffer
+}
+
+// command returns the record of a command, or nil.
+func (r *recorder) command(id uint64) *trace.CommandRecord {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.commands[id]
+}
+
+// ended returns how a point ended that has: the record may come a moment after
+// those that wait for the point have gone on.
+func (r *recorder) ended(p mem.Point) trace.CompletionRecord {
+	if !p.Reached() {
+		return trace.CompletionRecord{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if c, ok := r.completions[p]; ok {
+			return c
+		}
+		r.told.Wait()
+	}
+}
+
+// recording passes on what the runtime tells, until the scenario's commands have been
+// enqueued: a trace.CommandSink.
+type recording struct {
+	to   trace.CommandSink // nil where none is wanted
+	over atomic.Bool
+}
+
+// sink is whom the runtime tells. Memories, the host's first, have these capacities in bytes.
+func (r *runner) sink(capacity []uint64) trace.CommandSink {
+	if r.opt.Record == nil {
+		return r.rec
+	}
+	var memories []trace.CommandMemory
+	for m, name := range r.names {
+		memories = append(memories, trace.CommandMemory{Name: name, Capacity: capacity[m]})
+	}
+	r.recording.to = r.opt.Record.Context(memories, r.s.WholeBelow)
+	return trace.Tee(r.rec, &r.recording)
+}
+
+// end leaves out what comes from now on.
+func (r *recording) end() { r.over.Store(true) }
+
+// Buffer implements trace.CommandSink.
+func (r *recording) Buffer(b *trace.BufferRecord) {
+	if !r.over.Load() {
+		r.to.Buffer(b)
+	}
+}
+
+// Command implements trace.CommandSink.
+func (r *recording) Command(c *trace.CommandRecord) {
+	if !r.over.Load() {
+		r.to.Command(c)
+	}
+}
+
+// Completed implements trace.CommandSink.
+func (r *recording) Completed(*trace.CompletionRecord) {}

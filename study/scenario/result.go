@@ -1,0 +1,232 @@
+package scenario
+
+import (
+	"godwit/mem"
+	"godwit/mem/trace"
+)
+
+// Result is what a run showed. Its JSON form is one object.
+type Result struct {
+	Scenario  string           `json:"scenario"`
+	File      string           `json:"file"`
+	About     string           `json:"about,omitempty"`
+	Params    []ParamResult    `json:"params,omitempty"`
+	Devices   []DeviceResult   `json:"devices"`
+	Commands  []CommandResult  `json:"commands"`
+	Copies    []CopyResult     `json:"copies"`
+	Evictions []EvictionResult `json:"evictions"`
+	Segments  []Segment        `json:"segments"` // of every buffer, after the last command
+	Expect    []ExpectedResult `json:"expectations"`
+	Failures  []FailureResult  `json:"failures,omitempty"` // of devices at a time
+	Memories  []MemoryResult   `json:"memories,omitempty"` // where statistics are kept
+
+	// Journeys are of the bytes that RunOptions.Explain names.
+	Journeys []*Journey `json:"journeys,omitempty"`
+
+	BytesMoved      uint64 `json:"bytes_moved"`       // arriving at destinations, each once
+	BytesRegrown    uint64 `json:"bytes_regrown"`     // copied within devices, into blocks that took others' place; not in BytesMoved
+	BytesLowerBound uint64 `json:"bytes_lower_bound"` // BytesCompulsory and BytesCapacityBound
+	BytesCompulsory uint64 `json:"bytes_compulsory"`  // had to move, as if no memory had a limit
+	BytesCapacity   uint64 `json:"bytes_capacity"`    // moved besides, since memories are short; write-backs among them
+	// BytesCapacityBound is the least that BytesCapacity could have been, or less.
+	BytesCapacityBound uint64 `json:"bytes_capacity_bound"`
+
+	BytesRideAlong uint64 `json:"bytes_ride_along"` // copied though nobody needed them, not in BytesMoved
+	BytesRead      uint64 `json:"bytes_read"`       // by read commands
+	BytesCompared  uint64 `json:"bytes_compared"`   // read, and of buffers at the end, with the reference run
+	BytesUndefined uint64 `json:"bytes_undefined"`  // of those, never written by anybody, and so not compared
+
+	Verified    bool     `json:"verified"`         // every byte compared equals the reference run's
+	Stamps      bool     `json:"stamps,omitempty"` // who wrote each byte was compared in place of it: the devices keep no bytes
+	Mismatches  []string `json:"mismatches,omitempty"`
+	NotCompared string   `json:"not_compared,omitempty"` // why no content could be compared
+	Error       string   `json:"error"`                  // why the run was not finished, "" where it was
+
+	Interrupted *Interrupted `json:"interrupted,omitempty"` // where the run was: nothing but bytes_moved is told of it then
+
+	Clock string       `json:"clock"`           // whose the times are: "this computer", or "machine" and its name
+	Model *ModelResult `json:"model,omitempty"` // of a run on a machine
+
+	s       *Scenario
+	rec     *recorder
+	records []*trace.CommandRecord // of Commands; nil where there is none
+	ids     []mem.BufferID         // of the scenario's buffers; 0 where it was never made
+	store   func(mem.MemoryID) mem.MemoryID
+}
+
+// ParamResult is a parameter of the scenario and what it was.
+type ParamResult struct {
+	Name  string    `json:"name"`
+	Type  ParamType `json:"type"`
+	Value string    `json:"value"` // as an expression: sizes are in bytes
+}
+
+// DeviceResult is a device of the run.
+type DeviceResult struct {
+	Name    string `json:"name"`
+	Driver  string `json:"driver"`
+	Memory  int    `json:"memory"` // the number of its memory; the host's is 0
+	Type    string `json:"type"`
+	Bytes   uint64 `json:"bytes"`    // of memory; 0 is unlimited
+	PeakUse uint64 `json:"peak_use"` // bytes in live blocks, at most
+	// PeakWhole is what PeakUse would be at least, were every buffer stored whole.
+	PeakWhole uint64 `json:"peak_whole"`
+}
+
+// CommandResult is a command of the run.
+type CommandResult struct {
+	Number     int    `json:"number"` // from 1
+	ID         string `json:"id,omitempty"`
+	Line       int    `json:"line"`
+	Queue      string `json:"queue"`
+	Device     string `json:"device"`
+	Kind       string `json:"kind"`
+	Text       string `json:"text"`
+	BytesMoved uint64 `json:"bytes_moved"`         // by the copies it needed, and by write-backs to make room for it
+	Copies     []int  `json:"copies"`              // indexes into Result.Copies
+	Evictions  []int  `json:"evictions,omitempty"` // indexes into Result.Evictions
+
+	Failed    string   `json:"failed,omitempty"`    // why it failed
+	Callbacks []string `json:"callbacks,omitempty"` // in the order in which they came
+	Times     *Times   `json:"times,omitempty"`     // where asked for, and kept
+}
+
+// CopyResult is a copy that the planner inserted.
+type CopyResult struct {
+	Buffer  string `json:"buffer"`
+	Offset  uint64 `json:"offset"`
+	Bytes   uint64 `json:"bytes"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Way     string `json:"way"`    // direct or ring
+	Reason  string `json:"reason"` // which content was stale, who made it so, where it was fresh
+	Choice  string `json:"choice"` // why from there
+	Writers []int  `json:"written_by"`
+	Command int    `json:"command"` // number of the command it was made for
+
+	Again     bool   `json:"again,omitempty"`      // the destination held it until that block had to go
+	RideAlong uint64 `json:"ride_along,omitempty"` // of the bytes, how many nobody needed
+	Planned   uint64 `json:"planned,omitempty"`    // bytes, where how many of them move was known only when it ran
+
+	step *trace.StepRecord
+}
+
+// ExpectedResult is an expectation and what became of it.
+type ExpectedResult struct {
+	Line int    `json:"line"`
+	Text string `json:"text"`
+	Met  bool   `json:"met"`
+	Got  string `json:"got,omitempty"` // where it was not met
+}
+
+// OK reports whether the run was finished, verified, and as expected.
+func (r *Result) OK() bool {
+	ok := r.Error == "" && (r.Verified || (r.NotCompared != "" && len(r.Mismatches) == 0))
+	for _, e := range r.Expect {
+		ok = ok && e.Met
+	}
+	return ok
+}
+
+func newResult(s *Scenario) *Result {
+	return &Result{
+		Scenario: s.Name, File: s.File, About: s.About, Params: s.paramResults(), s: s,
+		Devices: []DeviceResult{}, Commands: []CommandResult{}, Copies: []CopyResult{}, Evictions: []EvictionResult{}, Segments: []Segment{}, Expect: []ExpectedResult{},
+	}
+}
+
+// Failed is the result of a run that could not begin.
+func Failed(file string, err error) *Result {
+	res := newResult(&Scenario{File: file})
+	res.Error = err.Error()
+	return res
+}
+
+func (s *Scenario) paramResults() (out []ParamResult) {
+	for _, p := range s.Params {
+		out = append(out, ParamResult{p.Name, p.Type, p.Value})
+	}
+	return out
+}
+
+// explain turns the recorded commands into the result's tables.
+func (r *runner) explain(res *Result) {
+	s := r.s
+	res.rec, res.ids, res.store = r.rec, r.ids, r.ctx.Topology().Store
+	r.x = &explainer{
+		memories: r.names, commands: func(i int) string { return s.Commands[i-1].verb() }, names: make(map[mem.BufferID]string),
+		uses: make(map[block]int), gone: make(map[block]int),
+		ledger: r.newLedger(), store: r.ctx.Topology().Store, ended: r.rec.ended,
+	}
+	for i := range s.Buffers {
+		r.x.names[r.ids[i]] = s.Buffers[i].Name
+	}
+	r.watch(res)
+	for i := range r.events {
+		r.explainCommand(res, i)
+	}
+	for i, id := range r.ids {
+		if id != 0 && len(r.reachable(i)) > 0 {
+			res.Segments = append(res.Segments, r.x.segments(id)...)
+		}
+	}
+	res.Mismatches = append(res.Mismatches, r.x.problems...)
+	r.describeDevices(res)
+	r.countMemories(res)
+}
+
+// explainCommand adds command i, and the copies that it needed.
+func (r *runner) explainCommand(res *Result, i int) {
+	s := r.s
+	c := &s.Commands[i]
+	out := CommandResult{Number: i + 1, ID: c.ID, Line: c.Line, Kind: string(c.Kind), Text: s.text(c), Copies: []int{}}
+	if c.queued() {
+		out.Queue, out.Device = s.Queues[c.Queue].Name, s.Queues[c.Queue].Device
+	}
+	rec := r.recorded(i)
+	res.records = append(res.records, rec)
+	if r.failed[i] != nil {
+		out.Failed = r.failed[i].Error()
+	}
+	if rec != nil {
+		r.evictions(res, &out, rec)
+		for j := range rec.Steps {
+			cp := r.x.copy(&rec.Steps[j], i+1, r.rec.failed(rec.Steps[j].Point))
+			if rec.Steps[j].Late && cp.Bytes == 0 {
+				continue // whether it was planned at all is a matter of when an earlier one ended
+			}
+			out.Copies = append(out.Copies, len(res.Copies))
+			out.BytesMoved += cp.Bytes - cp.RideAlong
+			res.BytesRideAlong += cp.RideAlong
+			res.Copies = append(res.Copies, cp)
+		}
+		r.x.ledger.Wrote(i+1, rec.Accesses, r.failed[i] != nil)
+		r.x.used(i+1, rec.Accesses)
+		r.mapped(r.x.ledger, i)
+		r.x.noteCommand(&out, rec.Accesses)
+		if c.Kind == HostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
+			access := []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}
+			r.x.ledger.Wrote(i+1, access, false)
+			r.x.noteCommand(&out, access)
+		}
+	}
+	res.BytesMoved += out.BytesMoved
+	res.Commands = append(res.Commands, out)
+}
+
+func (r *runner) describeDevices(res *Result) {
+	res.BytesRegrown = r.ctx.Stats().BytesRegrown
+	for i, name := range r.names[1:] {
+		d := r.devs[name]
+		memory := d.Info().GlobalMemory
+		if limit := r.s.Devices[i].Memory; limit > 0 && (memory == 0 || limit < memory) { // real and modelled devices have more
+			memory = limit
+		}
+		stats := r.ctx.Resource(mem.MemoryID(i + 1)).Stats()
+		res.Devices = append(res.Devices, DeviceResult{
+			Name: name, Driver: r.driver(i), Memory: i + 1,
+			Type: string(d.Info().Type), Bytes: memory, PeakUse: stats.PeakLive,
+			PeakWhole: r.ctx.Footprint(mem.MemoryID(i + 1)).WholePeak,
+		})
+	}
+}

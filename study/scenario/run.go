@@ -1,0 +1,322 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"godwit/devices"
+	"godwit/internal/storage"
+	"godwit/mem"
+	"godwit/mem/trace"
+	"godwit/runtime"
+	"godwit/study/machine"
+)
+
+// RunOptions say how to run a scenario.
+type RunOptions struct {
+	// Profile asks for the times of every command.
+	Profile bool
+	// Stats asks for the statistics of every memory's resources.
+	Stats bool
+	// Explain names bytes whose journeys are told: see Result.Journeys.
+	Explain []Place
+	// Progress, where not nil, is told now and then how far the run is.
+	Progress func(stage string, done, total int)
+	// Read, where not nil, is given what each read command yielded, once all
+	// have ended. Commands count from 0. Over devices that keep no bytes it is not called.
+	Read func(command int, data []byte)
+	// Record, where not nil, is given the command trace of the run, but not of what verifies
+	// it.
+	Record *trace.CommandWriter
+	// Machine, where not nil, is what the scenario runs on, in virtual time, in place of
+	// the drivers that it names.
+	Machine *machine.Machine
+	// Seed draws the order of what happens at one instant on a machine; 0 leaves it as
+	// it comes.
+	Seed uint64
+	// Stamps has the devices of a machine keep no bytes, but who wrote them, as machines do
+	// whose files say so.
+	Stamps bool
+}
+
+// runner is the state of one run.
+type runner struct {
+	s   *Scenario
+	opt RunOptions
+	rec *recorder
+
+	ctx     *runtime.Context
+	names   []string // of memories, by MemoryID
+	devs    map[string]devices.Device
+	kernels map[string]*runtime.Kernel
+
+	// By index into the scenario's tables.
+	lives    []mem.Hint        // how long it lives
+	buffers  []*runtime.Buffer // nil for shared virtual memory
+	at       []uint64          // addresses of shared virtual memory; 0 for buffers, and what is not allocated yet
+	ids      []mem.BufferID
+	views    []*runtime.Buffer
+	queues   []*runtime.Queue
+	user     []runtime.Event
+	mappings []mapped
+
+	events    []runtime.Event // by command; zero where it has none
+	reads     [][]byte        // by command; nil where it is no read
+	failed    []error         // by command; why it failed, where it was to
+	fired     []firing        // by command; what its callbacks said
+	calls     calls           // callbacks to come
+	given     [][]byte        // memory that buffers use in place
+	x         *explainer      // of what has run
+	model     *modelled       // nil where the times are this computer's
+	kept      uint64          // bytes of content that stays until the end: of buffers, and what commands read
+	blanks    [][]byte        // over devices that keep no bytes: what commands read and write, the largest last
+	recording recording       // of the commands
+	stackErr  error           // why a memory has not the stack of resources it should have
+}
+
+// Run executes a scenario on its devices and verifies it. The Result is never
+// nil; where the run could not be finished its Error says why, and Run returns
+// the same error: Errors where the scenario is at fault.
+func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
+	r := &runner{s: s, opt: opt, rec: newRecorder()}
+	res := newResult(s)
+	err := r.run(ctx, res)
+	if err != nil && errors.Is(err, ctx.Err()) {
+		err = context.Cause(ctx)
+	}
+	res.Clock = r.clock()
+	if cerr := r.close(ctx); cerr != nil && err == nil {
+		err = fmt.Errorf("close: %w", cerr)
+	}
+	if err != nil {
+		res.Error = err.Error()
+		res.Verified = false
+	}
+	return res, err
+}
+
+func (r *runner) run(ctx context.Context, res *Result) error {
+	if err := errors.Join(r.checkStamps(), r.checkFailures()); err != nil {
+		return err
+	}
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	if err := r.create(ctx); err != nil {
+		return err
+	}
+	err := r.enqueueAll(ctx)
+	if err != nil && ctx.Err() == nil {
+		r.abandon()
+	}
+	// Where a command was refused because an earlier one had failed by then, the
+	// failure is what there is to say; which of them it is depends on the timing.
+	if werr := r.wait(ctx); err == nil || (werr != nil && errors.Is(err, mem.ErrPoisoned)) {
+		err = werr
+	}
+	r.recording.end()
+	if ctx.Err() != nil {
+		return r.interrupted(ctx, res)
+	}
+	r.stop(res)
+	if cerr := r.ctx.Check(); cerr != nil && err == nil {
+		err = fmt.Errorf("the runtime's state is not consistent: %w", cerr)
+	}
+	r.explain(res)
+	r.criticalPath(res)
+	if err != nil {
+		return err
+	}
+	if err := r.toldAll(ctx, res); err != nil {
+		return err
+	}
+	if r.opt.Read != nil && !r.stamps() {
+		for i, data := range r.reads {
+			if data != nil {
+				r.opt.Read(i, data)
+			}
+		}
+	}
+	return r.verify(ctx, res)
+}
+
+// close gives everything back. What is still running is waited for; where ctx has ended,
+// what has not started fails, user events that are not set among it.
+func (r *runner) close(ctx context.Context) error {
+	if r.ctx == nil {
+		return nil
+	}
+	if ctx.Err() == nil {
+		r.abandon()
+	}
+	var errs []error
+	for _, e := range append(r.events, r.user...) {
+		if !e.IsZero() {
+			errs = append(errs, e.Release())
+		}
+	}
+	for _, b := range append(r.views, r.buffers...) {
+		if b != nil {
+			errs = append(errs, b.Release())
+		}
+	}
+	for i, p := range r.at {
+		if freed := r.s.Buffers[i].SVM; p != 0 && (freed.Freed < 0 || freed.Freed >= len(r.events)) {
+			errs = append(errs, r.ctx.SVMFree(runtime.Pointer(p)))
+		}
+	}
+	errs = append(errs, r.ctx.Close(ctx))
+	for _, b := range r.blanks {
+		errs = append(errs, storage.Unmap(b))
+	}
+	return errors.Join(errs...)
+}
+
+// abandon fails the user events that no command will set any more, so that what
+// waits for them ends.
+func (r *runner) abandon() {
+	for _, e := range r.user {
+		_ = e.SetStatus(runtime.ExecStatus(mem.ExecStatusErrorInWaitList)) // those that were set stay as they are
+	}
+}
+
+// at marks an error as the fault of a line of the scenario.
+func at(file string, line int, format string, args ...any) error {
+	return Errors{{File: file, Line: line, Rule: fmt.Sprintf(format, args...)}}
+}
+
+// blame turns an error of the runtime about a line into the scenario's, where
+// the scenario broke a rule; running out of something is not its fault.
+func (s *Scenario) blame(line int, what string, err error) error {
+	return blame(s.File, line, what, err)
+}
+
+// blame is Scenario.blame for a device, which may be declared in an included file.
+func (d *Device) blame(what string, err error) error {
+	return blame(d.File, d.Line, "device "+d.Name+what, err)
+}
+
+func blame(file string, line int, what string, err error) error {
+	st := mem.StatusOf(err)
+	if st <= mem.InvalidValue || st == mem.MisalignedSubBufferOffset || st == mem.MemCopyOverlap {
+		return at(file, line, "%s: %v", what, err)
+	}
+	return fmt.Errorf("%s:%d: %s: %w", file, line, what, err)
+}
+
+// build builds the kernels that the scenario launches, for the devices that it launches
+// them on: others may be of a kind that runs none.
+func (r *runner) build(ctx context.Context) error {
+	r.kernels = make(map[string]*runtime.Kernel)
+	on, err := r.launching()
+	if err != nil || len(on) == 0 {
+		return err
+	}
+	p, err := r.ctx.Build(ctx, library(), on...)
+	if err != nil {
+		return fmt.Errorf("kernels: %w", err)
+	}
+	for i := range r.s.Commands {
+		c := &r.s.Commands[i]
+		if c.Kind != Launch || r.kernels[c.Kernel] != nil {
+			continue
+		}
+		k, err := p.Kernel(c.Kernel)
+		if err != nil {
+			return r.s.blame(c.Line, "launch "+c.Kernel, err)
+		}
+		r.kernels[c.Kernel] = k
+	}
+	return nil
+}
+
+// launching lists the devices that commands launch kernels on, each once.
+func (r *runner) launching() (on []devices.Device, err error) {
+	for i := range r.s.Commands {
+		c := &r.s.Commands[i]
+		if c.Kind != Launch {
+			continue
+		}
+		q := &r.s.Queues[c.Queue]
+		if q.Device == "host" {
+			return nil, at(r.s.File, c.Line, "launch %s: queue %s is of the host, which runs no kernels", c.Kernel, q.Name)
+		}
+		if d := r.devs[q.Device]; !slices.Contains(on, d) {
+			on = append(on, d)
+		}
+	}
+	return on, nil
+}
+
+// enqueueAll enqueues every command, in order.
+func (r *runner) enqueueAll(ctx context.Context) error {
+	s := r.s
+	r.reads, r.fired, r.failed = make([][]byte, len(s.Commands)), make([]firing, len(s.Commands)), make([]error, len(s.Commands))
+	for i := range s.Commands {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e, err := r.enqueue(ctx, i)
+		if err == nil && !e.IsZero() {
+			err = r.listen(i, e)
+		}
+		if err != nil && r.model != nil && errors.Is(err, mem.ErrPoisoned) && s.expectedToFail(i) {
+			r.failed[i], err = err, nil // see failures.go
+		}
+		if r.events = append(r.events, e); err == nil {
+			err = r.fail(i)
+		}
+		if err != nil {
+			c := &s.Commands[i]
+			return s.blame(c.Line, fmt.Sprintf("#%d %s", i+1, s.text(c)), err)
+		}
+		r.progress("enqueued", i+1, len(s.Commands))
+	}
+	return nil
+}
+
+func (r *runner) progress(stage string, done, total int) {
+	if r.opt.Progress != nil {
+		r.opt.Progress(stage, done, total)
+	}
+}
+
+// wait waits for every command, and returns the first failure in the order of
+// the scenario.
+func (r *runner) wait(ctx context.Context) error {
+	for i, e := range r.events {
+		if e.IsZero() {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := e.Wait(ctx); err != nil {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if r.s.expectedToFail(i) {
+				r.failed[i] = err
+				continue
+			}
+			c := &r.s.Commands[i]
+			return fmt.Errorf("%s:%d: #%d %s: %w", r.s.File, c.Line, i+1, r.s.text(c), err)
+		}
+		r.progress("finished", i+1, len(r.events))
+	}
+	return nil
+}
+
+// recorded is the runtime's record of the scenario's command i, or nil.
+func (r *runner) recorded(i int) *trace.CommandRecord {
+	if r.events[i].IsZero() {
+		return nil
+	}
+	id, err := r.events[i].Command()
+	if err != nil {
+		return nil
+	}
+	return r.rec.command(id)
+}

@@ -1,0 +1,298 @@
+package scenario
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"godwit/internal/flat"
+	"godwit/internal/storage"
+	"godwit/mem"
+	"godwit/migration"
+	"godwit/runtime"
+)
+
+// Runs over devices that keep no bytes, but who wrote them (virtual.Options.Stamps). The
+// reference run is then the commands in their order, by stamps: what each read and launch
+// found must be what its buffers held by then, and so must what the buffers hold at the end.
+// No content is made, and none can be expected. Counts of content sizes are what the
+// scenario writes there.
+
+// stamps reports whether the run's devices keep no bytes.
+func (r *runner) stamps() bool {
+	return r.opt.Machine != nil && (r.opt.Stamps || r.opt.Machine.Stamps)
+}
+
+// checkStamps refuses what takes bytes.
+func (r *runner) checkStamps() error {
+	if !r.stamps() {
+		return nil
+	}
+	s, without := r.s, "the devices of machine "+r.opt.Machine.Name+" keep no bytes"
+	for i := range s.Expect {
+		if e := &s.Expect[i]; e.Place != nil {
+			return at(s.File, e.Line, "expect: content of %s: %s", e.Place.Name, without)
+		}
+	}
+	for i := range s.Buffers {
+		if b := &s.Buffers[i]; b.SVM != nil {
+			return at(s.File, b.Line, "svm %s: %s, and a pointer is bytes", b.Name, without)
+		}
+	}
+	for i := range s.Commands {
+		c := &s.Commands[i]
+		for _, u := range s.uses(c) {
+			if u.writes && s.isCount(u.buffer, u.r) && !c.saysCount() {
+				return at(s.File, c.Line, "#%d %s: it writes a count, and %s: want it from a write of up to %d bytes, from the first on", i+1, s.text(c), without, mostCount)
+			}
+		}
+	}
+	return nil
+}
+
+// mostCount is how many bytes a command may write with a count among them: of so few the
+// world keeps the bytes.
+const mostCount = 64
+
+// isCount reports whether a range of a buffer holds bytes of a count.
+func (s *Scenario) isCount(buffer int, r mem.Range) bool {
+	for i := range s.Buffers {
+		if s.Buffers[i].SizeBuffer == buffer+1 {
+			return r.Overlaps(mem.Range{End: migration.CountSize})
+		}
+	}
+	return false
+}
+
+// saysCount reports whether a command says what count it writes, or lets the host do so.
+func (c *Command) saysCount() bool {
+	switch c.Kind {
+	case Map, Unmap:
+		return true
+	case Write, HostWrite, Fill:
+		return c.Rect == nil && c.Place.Range.Contains(mem.Range{End: migration.CountSize}) && c.Place.Range.Size() <= mostCount
+	}
+	return false
+}
+
+// stamped is a reference run by stamps.
+type stamped struct {
+	s      *Scenario
+	roots  []flat.Stamps
+	counts map[int]uint64 // by size buffer, where one was written
+}
+
+func (r *runner) newStamped() *stamped {
+	x := &stamped{r.s, make([]flat.Stamps, len(r.s.Buffers)), make(map[int]uint64)}
+	for i := range r.s.Buffers {
+		if b := &r.s.Buffers[i]; b.Data != nil {
+			all := mem.Range{End: b.Size}
+			x.roots[i].Set(all, flat.Stamp{By: uint64(r.ids[i]), Arg: flat.Created})
+			if r.s.isCount(i, all) {
+				x.counts[i] = binary.NativeEndian.Uint64(b.Data.Bytes(b.Size, nil))
+			}
+		}
+	}
+	return x
+}
+
+// limit is how many bytes of a buffer those who read it may rely on.
+func (x *stamped) limit(buffer int) uint64 {
+	b := &x.s.Buffers[buffer]
+	if n, ok := x.counts[b.SizeBuffer-1]; ok && b.SizeBuffer > 0 {
+		return min(n, b.Size)
+	}
+	return b.Size
+}
+
+// undefine makes bytes some of which nothing is known.
+func (x *stamped) undefine(buffer int, r mem.Range) { x.roots[buffer].Set(r, flat.Stamp{}) }
+
+// apply does what a command does, whose number in the context is by.
+func (x *stamped) apply(c *Command, by uint64) {
+	switch c.Kind {
+	case Write:
+		for w := range c.rows(c.Place.Range.Start, 0) {
+			x.roots[c.Place.Buffer].Set(mem.Range{Start: w.Dst, End: w.Dst + w.Size}, flat.Stamp{By: by, Off: w.Src})
+		}
+	case Copy:
+		for w := range c.rows(c.To.Range.Start, c.Place.Range.Start) {
+			from := mem.Range{Start: w.Src, End: w.Src + w.Size}
+			x.roots[c.To.Buffer].CopyFrom(&x.roots[c.Place.Buffer], from, w.Dst)
+			if limit := max(x.limit(c.Place.Buffer), w.Src); limit < from.End {
+				x.undefine(c.To.Buffer, mem.Range{Start: limit, End: from.End}.Shift(w.Dst-w.Src))
+			}
+		}
+	case Fill:
+		x.roots[c.Place.Buffer].Set(c.Place.Range, flat.Stamp{By: by})
+	case Map:
+		if x.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0 {
+			x.undefine(c.Place.Buffer, c.Place.Range)
+		}
+	case Unmap:
+		if m := &x.s.Mappings[c.Mapping]; m.writes {
+			x.roots[m.Place.Buffer].Set(m.Place.Range, flat.Stamp{By: by})
+		}
+	case Migrate:
+		for _, p := range c.Places {
+			if c.Undefined {
+				x.undefine(p.Buffer, p.Range)
+			}
+		}
+	case Launch:
+		for i := range c.Args {
+			if a := &c.Args[i]; a.Buffer && a.Place.Name != "" && a.Access.Writes() {
+				x.roots[a.Place.Buffer].Set(a.Used, flat.Stamp{By: by, Arg: int32(i), Off: a.Used.Start - a.Place.Range.Start})
+			}
+		}
+	}
+	x.count(c)
+}
+
+// count keeps the count that a command says.
+func (x *stamped) count(c *Command) {
+	if !c.saysCount() || !x.s.isCount(c.Place.Buffer, c.Place.Range) {
+		return
+	}
+	bytes := make([]byte, c.Place.Range.Size())
+	switch c.Kind {
+	case Write, HostWrite:
+		c.Data.put(bytes, nil)
+	case Fill:
+		repeat(bytes, c.Pattern)
+	default:
+		return
+	}
+	x.counts[c.Place.Buffer] = binary.NativeEndian.Uint64(bytes)
+}
+
+// lose does what a command that failed does to the bytes that it was to write.
+func (x *stamped) lose(c *Command) {
+	for _, u := range x.s.uses(c) {
+		if u.writes {
+			x.undefine(u.buffer, u.r)
+		}
+	}
+}
+
+// compareStamps is compareAll by stamps.
+func (v *verifier) compareStamps(ctx context.Context) error {
+	s := v.s
+	v.by = v.newStamped()
+	for i := range s.Commands {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c := &s.Commands[i]
+		if v.failed[i] != nil {
+			v.by.lose(c)
+			continue
+		}
+		by := uint64(0)
+		if e := v.events[i]; !e.IsZero() {
+			var err error
+			if by, err = e.Command(); err != nil {
+				return err
+			}
+		}
+		v.look(i, c, v.model.world.Seen(by))
+		v.by.apply(c, by)
+		v.progress("reference", i+1, len(s.Commands))
+	}
+	for i := range s.Buffers {
+		for _, p := range v.reachable(i) {
+			if err := v.content(ctx, p, func(off uint64, got []byte) {
+				r := mem.Range{Start: p.Range.Start + off, End: p.Range.Start + off + uint64(len(got))}
+				v.saw("buffer "+p.Name+" at the end", i, r, 0, 0, v.found)
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stampedPiece is how much is read at once at the end, in bytes, into memory that nobody
+// touches.
+const stampedPiece = 64 << 20
+
+// look compares what command i found.
+func (v *verifier) look(i int, c *Command, seen []flat.Seen) {
+	what := fmt.Sprintf("#%d %s", i+1, v.s.text(c))
+	switch c.Kind {
+	case Read:
+		for w := range c.rows(c.Place.Range.Start, 0) {
+			v.saw(what, c.Place.Buffer, mem.Range{Start: w.Dst, End: w.Dst + w.Size}, 0, w.Src, seen)
+		}
+		v.res.BytesRead += c.readSize()
+	case Map:
+		if v.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate == 0 {
+			v.saw(what, c.Place.Buffer, c.Place.Range, 0, 0, seen)
+		}
+	case Launch:
+		for k := range c.Args {
+			if a := &c.Args[k]; a.Buffer && a.Place.Name != "" && a.Access.Reads() {
+				v.saw(what, a.Place.Buffer, a.Used, int32(k), a.Used.Start-a.Place.Range.Start, seen)
+			}
+		}
+	}
+}
+
+// saw compares a range of a buffer with what was found there, as bytes of an argument from
+// at on.
+func (v *verifier) saw(what string, buffer int, r mem.Range, arg int32, at uint64, seen []flat.Seen) {
+	known := r.Intersect(mem.Range{End: v.by.limit(buffer)})
+	undefined := r.Size()
+	for run, first := range v.by.roots[buffer].Runs(known) {
+		if (first != flat.Stamp{}) {
+			undefined -= run.Size()
+		}
+	}
+	v.res.BytesCompared += r.Size() - undefined
+	v.res.BytesUndefined += undefined
+	if err := v.by.roots[buffer].Compare(known, arg, at, seen); err != nil {
+		v.res.Mismatches = append(v.res.Mismatches, fmt.Sprintf("%s: %v", what, err))
+	}
+}
+
+// content is what a command writes, and room what one reads into: over devices that keep no
+// bytes the same addresses, which nobody touches, are enough for all. They fail with
+// mem.ErrNoMemory where this computer has not so many, and with mem.ErrNoHostMemory where it
+// has less memory than content.
+func (r *runner) content(d *Data, size uint64) ([]byte, error) {
+	if r.stamps() && size > mostCount {
+		return r.room(size)
+	}
+	if err := r.affords(size); err != nil {
+		return nil, err
+	}
+	return d.Bytes(size, r.at), nil
+}
+
+func (r *runner) room(size uint64) ([]byte, error) {
+	if !r.stamps() {
+		if err := r.affords(size); err != nil {
+			return nil, err
+		}
+		r.kept += size
+		return make([]byte, size), nil
+	}
+	if n := len(r.blanks); n == 0 || uint64(len(r.blanks[n-1])) < size {
+		blank, err := storage.Addresses(size)
+		if err != nil {
+			return nil, err
+		}
+		r.blanks = append(r.blanks, blank)
+	}
+	return r.blanks[len(r.blanks)-1][:size], nil
+}
+
+// affords fails where so many bytes more are more than this computer's memory: the Go runtime would end the process.
+func (r *runner) affords(size uint64) error {
+	has := storage.PhysicalMemory()
+	if r.stamps() || has == 0 || size <= has-min(has, r.kept) {
+		return nil
+	}
+	return fmt.Errorf("%s of content, beside %s of others: this computer has %s of memory, and --stamps on a --machine takes none for it: %w",
+		mem.FormatBytes(size), mem.FormatBytes(r.kept), mem.FormatBytes(has), mem.ErrNoHostMemory)
+}

@@ -1,0 +1,253 @@
+package sweep
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"godwit/study/scenario"
+)
+
+// Column is a column of a table of rows. Its values are int64, uint64, float64, bool,
+// or string; nil where a row has none.
+type Column struct {
+	Name      string // with its unit, where it is not bytes or a number
+	Parameter bool   // of an axis
+	Value     func(*Row) any
+}
+
+// Columns are the columns of the results: a parameter for each axis, then figures. wide
+// adds some for each link and device.
+func (r *Results) Columns(wide bool) []Column {
+	figures := figures
+	times := make(map[string]bool)
+	for _, row := range r.Rows {
+		times[row.Times] = true
+	}
+	if times["measured"] || times["modelled"] {
+		figures = append(figures[:len(figures):len(figures)], timed...)
+	}
+	if times["modelled"] {
+		figures = append(figures, modelled...)
+	}
+	var out []Column
+	for _, a := range r.Axes {
+		name := a.Name
+		if slices.ContainsFunc(append(figures, tail...), func(c Column) bool { return c.Name == name }) {
+			name = "set_" + name // a figure has the name
+		}
+		out = append(out, Column{name, true, func(row *Row) any { return plain(row.Parameters[a.Name]) }})
+	}
+	out = append(out, figures...)
+	if wide {
+		out = append(out, r.wide()...)
+	}
+	return append(out, tail...)
+}
+
+// plain is a parameter's value as a column has it. A word such as inf or nan is no number.
+func plain(v any) any {
+	text := fmt.Sprint(v)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
+		return f
+	}
+	return text
+}
+
+// Number is a column's value as a number: of times their nanoseconds.
+func Number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case uint64:
+		return float64(v), true
+	case int:
+		return float64(v), true
+	case float64:
+		return v, true
+	case string:
+		if d, err := time.ParseDuration(v); err == nil {
+			return float64(d), true
+		}
+	}
+	return 0, false
+}
+
+func hostToDevices(r *Row) any {
+	var n uint64
+	for _, l := range r.Links {
+		if l.From == "host" {
+			n += l.Bytes
+		}
+	}
+	return n
+}
+
+func devicesToHost(r *Row) any {
+	var n uint64
+	for _, l := range r.Links {
+		if l.To == "host" {
+			n += l.Bytes
+		}
+	}
+	return n
+}
+
+// figures are what each row has.
+var figures = []Column{
+	{"ok", false, func(r *Row) any { return r.OK }},
+	{"commands", false, func(r *Row) any { return r.Commands }},
+	{"copies", false, func(r *Row) any { return r.Copies }},
+	{"evictions", false, func(r *Row) any { return r.Evictions }},
+	{"bytes_moved", false, func(r *Row) any { return r.BytesMoved }},
+	{"bytes_lower_bound", false, func(r *Row) any { return r.BytesLowerBound }},
+	{"bytes_compulsory", false, func(r *Row) any { return r.BytesCompulsory }},
+	{"bytes_capacity", false, func(r *Row) any { return r.BytesCapacity }},
+	{"bytes_capacity_bound", false, func(r *Row) any { return r.BytesCapacityBound }},
+	{"bytes_written_back", false, func(r *Row) any { return r.BytesWrittenBack }},
+	{"bytes_ride_along", false, func(r *Row) any { return r.BytesRideAlong }},
+	{"bytes_from_host", false, hostToDevices},
+	{"bytes_to_host", false, devicesToHost},
+	{"bytes_between_devices", false, func(r *Row) any {
+		var n uint64
+		for _, l := range r.Links {
+			if l.From != "host" && l.To != "host" {
+				n += l.Bytes
+			}
+		}
+		return n
+	}},
+	{"links", false, func(r *Row) any { return len(r.Links) }},
+	{"bytes_busiest_link", false, func(r *Row) any {
+		if len(r.Links) == 0 {
+			return uint64(0)
+		}
+		return r.Links[0].Bytes // most bytes first
+	}},
+	{"bytes_peak", false, func(r *Row) any { return r.BytesPeak }},
+}
+
+// timed are the figures of rows with times.
+var timed = []Column{
+	{"elapsed_ns", false, func(r *Row) any { return r.ElapsedNS }},
+	{"times", false, func(r *Row) any { return r.Times }},
+}
+
+// modelled are the figures of rows in virtual time: the makespan's parts.
+var modelled = []Column{
+	reason("compute", func(r *scenario.ReasonResult) uint64 { return r.Compute }),
+	reason("copy", func(r *scenario.ReasonResult) uint64 { return r.Copy }),
+	reason("memory", func(r *scenario.ReasonResult) uint64 { return r.Memory }),
+	reason("host", func(r *scenario.ReasonResult) uint64 { return r.Host }),
+}
+
+func reason(name string, of func(*scenario.ReasonResult) uint64) Column {
+	return Column{"critical_" + name + "_ns", false, func(r *Row) any {
+		if r.Reasons == nil {
+			return nil
+		}
+		return of(r.Reasons)
+	}}
+}
+
+// tail are the last columns.
+var tail = []Column{
+	{"error", false, func(r *Row) any { return r.Error }},
+	{"point", false, func(r *Row) any { return r.Point }},
+}
+
+// wide are columns for each link and each device of any row.
+func (r *Results) wide() (out []Column) {
+	type link struct{ from, to string }
+	var links []link
+	var devices []string
+	for _, row := range r.Rows {
+		for _, l := range row.Links {
+			links = append(links, link{l.From, l.To})
+		}
+		for _, p := range row.Peaks {
+			if !slices.Contains(devices, p.Device) {
+				devices = append(devices, p.Device)
+			}
+		}
+	}
+	slices.SortFunc(links, func(a, b link) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	for _, l := range slices.Compact(links) {
+		total := func(row *Row) (copies int, bytes uint64) {
+			for _, t := range row.Links {
+				if t.From == l.from && t.To == l.to {
+					copies, bytes = copies+t.Copies, bytes+t.Bytes
+				}
+			}
+			return copies, bytes
+		}
+		out = append(out,
+			Column{fmt.Sprintf("copies %s>%s", l.from, l.to), false, func(row *Row) any { n, _ := total(row); return n }},
+			Column{fmt.Sprintf("bytes %s>%s", l.from, l.to), false, func(row *Row) any { _, n := total(row); return n }})
+	}
+	for _, d := range devices {
+		out = append(out, Column{"bytes_peak " + d, false, func(row *Row) any {
+			for _, p := range row.Peaks {
+				if p.Device == d {
+					return p.Bytes
+				}
+			}
+			return nil
+		}})
+	}
+	return out
+}
+
+// WriteCSV writes the rows as CSV, with a header.
+func (r *Results) WriteCSV(w io.Writer, wide bool) error {
+	columns := r.Columns(wide)
+	out := csv.NewWriter(w)
+	record := make([]string, len(columns))
+	for i, c := range columns {
+		record[i] = c.Name
+	}
+	if err := out.Write(record); err != nil {
+		return err
+	}
+	for _, row := range r.Rows {
+		for i, c := range columns {
+			record[i] = ""
+			if v := c.Value(row); v != nil {
+				record[i] = fmt.Sprint(v)
+			}
+		}
+		if err := out.Write(record); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// WriteJSONLines writes the rows as JSON, one a line.
+func (r *Results) WriteJSONLines(w io.Writer) error {
+	for _, line := range r.lines {
+		if _, err := w.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Failed counts the rows that were not as expected.
+func (r *Results) Failed() (n int) {
+	for _, row := range r.Rows {
+		if !row.OK {
+			n++
+		}
+	}
+	return n
+}

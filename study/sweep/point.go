@@ -1,0 +1,150 @@
+package sweep
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"godwit/mem"
+	"godwit/study/machine"
+	"godwit/study/scenario"
+)
+
+// Config is what is swept.
+type Config struct {
+	File string // the scenario's, for errors and for the files beside it
+	Data []byte // its text
+	Base scenario.Options
+	Axes []Axis
+	// Build says which program runs the points: see Executable.
+	Build string
+	// Machine makes the machine that an axis of that kind names, for so many devices.
+	Machine func(ctx context.Context, name string, devices int) (*machine.Machine, error)
+	// Fast leaves times out where they are of this computer, and so may run several
+	// points at once.
+	Fast bool
+}
+
+// Setting is an axis's value at a point.
+type Setting struct {
+	Axis  *Axis
+	Value string
+}
+
+// Points are the product of the axes. The last axis changes first. It fails where an
+// axis is there twice, or the points are too many.
+func (c *Config) Points() (points [][]Setting, err error) {
+	points = [][]Setting{nil}
+	for i := range c.Axes {
+		a := &c.Axes[i]
+		if slices.ContainsFunc(c.Axes[:i], func(b Axis) bool { return a.Kind == b.Kind && a.Name == b.Name }) {
+			return nil, fmt.Errorf("%s is swept twice: %w", a.Name, mem.ErrInvalidValue)
+		}
+		if err := a.check(); err != nil {
+			return nil, err
+		}
+		if n := len(points) * len(a.Values); n > MaxPoints {
+			return nil, fmt.Errorf("%d points with the values of %s: want at most %d: %w", n, a.Name, MaxPoints, mem.ErrInvalidValue)
+		}
+		var next [][]Setting
+		for _, p := range points {
+			for _, v := range a.Values {
+				next = append(next, append(slices.Clip(p), Setting{a, v}))
+			}
+		}
+		points = next
+	}
+	return points, nil
+}
+
+// Label names a point for people.
+func Label(settings []Setting) string {
+	var parts []string
+	for _, s := range settings {
+		parts = append(parts, s.Axis.Name+"="+s.Value)
+	}
+	return strings.Join(parts, " ")
+}
+
+// Scenario reads the scenario at a point.
+func (c *Config) Scenario(ctx context.Context, settings []Setting) (*scenario.Scenario, error) {
+	opt := c.Base
+	opt.Set = maps.Clone(opt.Set)
+	if opt.Set == nil {
+		opt.Set = make(map[string]string)
+	}
+	for _, s := range settings {
+		switch s.Axis.Kind {
+		case Parameter:
+			opt.Set[s.Axis.Name] = s.Value
+		case Policy:
+			opt.Policy = s.Value
+		case Driver:
+			opt.Driver = s.Value
+		}
+	}
+	s, err := scenario.Parse(ctx, c.File, c.Data, opt)
+	if err != nil && len(settings) > 0 && ctx.Err() == nil {
+		return nil, fmt.Errorf("%s: %w", Label(settings), err)
+	}
+	return s, err
+}
+
+// Options say how the scenario at a point is run: on which machine, if on one.
+func (c *Config) Options(ctx context.Context, s *scenario.Scenario, settings []Setting) (opt scenario.RunOptions, err error) {
+	for _, p := range settings {
+		if p.Axis.Kind != Machine {
+			continue
+		}
+		if opt.Machine, err = c.Machine(ctx, p.Value, len(s.Devices)); err != nil {
+			return opt, fmt.Errorf("%s: %w", Label(settings), err)
+		}
+	}
+	return opt, nil
+}
+
+// modelled reports whether all points are: their times are the machines'.
+func (c *Config) modelled() bool {
+	return slices.ContainsFunc(c.Axes, func(a Axis) bool { return a.Kind == Machine })
+}
+
+// key is the hash by which a point is known.
+func (c *Config) key(s *scenario.Scenario, opt scenario.RunOptions, settings []Setting) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "godwit sweep 1\nbuild %s\nfast %v\n", c.Build, c.Fast)
+	if err := s.WriteExpanded(h); err != nil {
+		return "", fmt.Errorf("%s: %w", Label(settings), err)
+	}
+	if opt.Machine != nil {
+		if err := json.NewEncoder(h).Encode(opt.Machine); err != nil {
+			return "", fmt.Errorf("%s: %w", Label(settings), err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
+// Executable identifies the program that runs: a hash of its file.
+func Executable() (_ string, err error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

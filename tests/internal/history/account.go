@@ -1,0 +1,113 @@
+package history
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"godwit/internal/ledger"
+	"godwit/internal/oracle"
+	"godwit/mem"
+	"godwit/mem/trace"
+)
+
+// account says how many bytes each command needed that were not where it needed
+// them, twice: the oracle from what the history says that a command uses, byte by
+// byte; the ledger, which explanations and their lower bounds rest on, from what the
+// trace says, in ranges. They must agree.
+type account struct {
+	mu     *sync.Mutex // held to create: the histories of a crowd do so at once
+	oracle *oracle.Oracle
+	ledger *ledger.Ledger[uint64] // writers are commands
+	counts map[mem.BufferID]uint64
+}
+
+// created stands for the command that gave a buffer its first content.
+const created = math.MaxUint64
+
+func newAccount(topo *mem.Topology) account {
+	return account{new(sync.Mutex), oracle.New(topo), ledger.New[uint64](topo.Store), make(map[mem.BufferID]uint64)}
+}
+
+// create opens the account of a buffer, with content or without.
+func (a *account) create(id mem.BufferID, size uint64, content bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if content {
+		a.ledger.Create(id, size, created)
+		return a.oracle.Create(id, size, mem.SetOf(mem.Host))
+	}
+	a.ledger.Create(id, size, 0)
+	return a.oracle.Create(id, size, mem.MemorySet{})
+}
+
+// countBy makes size the size buffer of a buffer, or takes it away where size is 0.
+func (a *account) countBy(id, size mem.BufferID) error {
+	a.ledger.CountBy(id, size)
+	return a.oracle.SetContentSize(id, size)
+}
+
+func (a *account) setCount(size mem.BufferID, n uint64) {
+	a.counts[size] = n
+	a.oracle.SetCount(size, n)
+}
+
+func (a *account) mapped(u mem.Access) {
+	a.ledger.Mapped(u.Buffer, u.Range)
+	a.oracle.Mapped(u.Buffer, u.Range)
+}
+
+func (a *account) unmapped(u mem.Access) {
+	a.ledger.Unmapped(u.Buffer, u.Range)
+	a.oracle.Unmapped(u.Buffer, u.Range)
+}
+
+// evicted replays what left memories for a command, and returns how many bytes were
+// written back first.
+func (a *account) evicted(c *trace.CommandRecord) (back uint64, err error) {
+	for i := range c.Evictions {
+		for k := range c.Evictions[i].Backs {
+			s := &c.Evictions[i].Backs[k]
+			if s.Point.IsZero() {
+				continue // refused
+			}
+			a.oracle.WrittenBack(s.Buffer, s.Range, s.From, s.To)
+			back += s.Range.Size()
+			a.ledger.Brought(s, 0, false)
+		}
+	}
+	for i := range c.Evictions {
+		v := &c.Evictions[i]
+		booked, lost := a.ledger.Evicted(v.Buffer, v.Memory, v.Range), a.oracle.Evicted(v.Buffer, v.Memory, v.Range)
+		if booked+lost > 0 {
+			return back, fmt.Errorf("%d leaves memory %d with %d bytes (of the ledger %d) that are nowhere else", v.Buffer, v.Memory, lost, booked)
+		}
+	}
+	return back, nil
+}
+
+// command replays a command that uses accs, and returns how many bytes had to move for
+// it, and how many came along.
+func (a *account) command(c *trace.CommandRecord, accs []mem.Access) (bytes, along uint64, err error) {
+	counted := func(s *trace.StepRecord) (uint64, bool) { n, known := a.counts[s.Count]; return n, known }
+	booked := a.ledger.Needed(c, counted)
+	copies, err := a.oracle.Prefetch(accs)
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		n, known := counted(s)
+		a.ledger.Brought(s, n, known)
+		if s.RideAlong > 0 {
+			a.oracle.Along(copies.Command, s.Buffer, s.Range, s.From, s.To)
+			along += s.RideAlong
+		}
+	}
+	a.ledger.Wrote(c.ID, c.Accesses, false)
+	rest, err := a.oracle.Enqueue(accs)
+	if bytes = copies.Bytes + rest.Bytes; err == nil && booked != bytes {
+		err = fmt.Errorf("the ledger says that %d bytes had to move, the oracle %d", booked, bytes)
+	}
+	return bytes, along, err
+}

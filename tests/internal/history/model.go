@@ -1,0 +1,296 @@
+package history
+
+import (
+	"iter"
+	"slices"
+
+	"godwit/internal/flat"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// model is one flat memory, and what the verdict has to know of its bytes besides:
+// which were last written by a command that failed, and when.
+type model struct {
+	h      *History
+	memory flat.Memory // the roots, and after them the size buffers
+	lost   [][]bool
+	doubt  [][]bool       // may be lost: a write-back of them failed, and who else had them nobody asks
+	wrote  [][]int        // the entry of the log that wrote last
+	undone [][]int        // 1 + the epoch of an unmap that failed with its map since
+	ids    []mem.BufferID // of the roots, now
+	now    int            // the entry that is looked at
+	counts
+}
+
+func newModel(h *History, ids []mem.BufferID) *model {
+	m := &model{h: h, ids: ids, counts: newCounts(h)}
+	for i, r := range h.Roots {
+		bytes := make([]byte, r.Size)
+		if r.content() {
+			copy(bytes, pattern(r.Size, uint32(i)))
+		}
+		m.memory.Add(bytes, r.content())
+		m.lost = append(m.lost, make([]bool, r.Size))
+		m.doubt = append(m.doubt, make([]bool, r.Size))
+		m.wrote = append(m.wrote, make([]int, r.Size))
+		m.undone = append(m.undone, make([]int, r.Size))
+		for k := range m.wrote[i] {
+			m.wrote[i][k] = -1
+		}
+	}
+	for range sizeBuffers {
+		m.memory.Add(make([]byte, 8), false)
+	}
+	return m
+}
+
+// pattern is content that tells offsets and salts apart.
+func pattern(size int, salt uint32) []byte {
+	b := make([]byte, size)
+	for i := range b {
+		salt = salt*1664525 + 1013904223
+		b[i] = byte(salt >> 24)
+	}
+	return b
+}
+
+// place is the root and the bytes of a part of a view.
+func (m *model) place(view, off, size int) (root int, r mem.Range) {
+	v := m.h.Views[view]
+	start := uint64(v.Origin + off)
+	return v.Root, mem.Range{Start: start, End: start + uint64(size)}
+}
+
+// setLost notes whether bytes are lost.
+func (m *model) setLost(view, off, size int, lost bool) {
+	root, r := m.place(view, off, size)
+	for i := r.Start; i < r.End; i++ {
+		m.lost[root][i], m.doubt[root][i] = lost, false
+	}
+}
+
+// rows are the runs that an operation works on, in the roots.
+func (m *model) rows(op *Op) iter.Seq[flat.Row] {
+	dst, src := m.h.Views[op.Dst].Origin, 0
+	if op.paired() {
+		src = m.h.Views[op.Src].Origin
+	}
+	return func(yield func(flat.Row) bool) {
+		for _, w := range m.h.rows(op) {
+			if !yield(flat.Row{Dst: uint64(dst + w.dst), Src: uint64(src + w.src), Size: uint64(w.size)}) {
+				return
+			}
+		}
+	}
+}
+
+// readsLost reports whether an operation reads bytes that are lost.
+func (m *model) readsLost(op *Op) bool {
+	return m.reads(op, func(root, at int) bool { return m.lost[root][at] })
+}
+
+// readsDoubt reports whether an operation reads bytes that may be lost.
+func (m *model) readsDoubt(op *Op) bool {
+	return m.reads(op, func(root, at int) bool { return m.doubt[root][at] })
+}
+
+// doubtful notes that a buffer's bytes may be lost. sizes are the size buffers.
+func (m *model) doubtful(id mem.BufferID, r mem.Range, sizes []mem.BufferID) {
+	if i := slices.Index(sizes, id); i >= 0 {
+		m.lostCounts[i] = true // what counts by it may fail, or not
+	}
+	root := slices.Index(m.ids, id)
+	if root < 0 {
+		return
+	}
+	for i := r.Start; i < r.End; i++ {
+		m.doubt[root][i] = !m.lost[root][i]
+	}
+}
+
+// lose does what an operation that failed does to the bytes it was to write.
+func (m *model) lose(op *Op) {
+	m.applyCount(op, true)
+	if !op.writes() {
+		return
+	}
+	for _, w := range m.h.rows(op) {
+		m.memory.Undefine(m.place(op.Dst, w.dst, w.size))
+		m.setLost(op.Dst, w.dst, w.size, true)
+		m.date(op, w)
+	}
+}
+
+// date notes when bytes of a destination were written.
+func (m *model) date(op *Op, w row) {
+	v := m.h.Views[op.Dst]
+	for i := range w.size {
+		m.wrote[v.Root][v.Origin+w.dst+i], m.undone[v.Root][v.Origin+w.dst+i] = m.now, 0
+	}
+}
+
+// undo notes that what an unmap was to write is what it was before, since its map
+// failed: who came between, and read the bytes, may have failed with it.
+func (m *model) undo(op *Op, epoch int) {
+	v := m.h.Views[op.Dst]
+	for i := range op.Size {
+		m.undone[v.Root][v.Origin+op.DstOff+i] = epoch + 1
+	}
+}
+
+// restsOnUndone reports whether an operation of that epoch reads such bytes.
+func (m *model) restsOnUndone(op *Op, epoch int) bool {
+	return m.reads(op, func(root, at int) bool { return m.undone[root][at] == epoch+1 })
+}
+
+// reads reports whether an operation reads a byte of which is is true.
+func (m *model) reads(op *Op, is func(root, at int) bool) bool {
+	some := func(view, off, size int) bool {
+		v := m.h.Views[view]
+		for i := range size {
+			if is(v.Root, v.Origin+off+i) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, w := range m.h.rows(op) {
+		if op.old() && some(op.Dst, w.dst, w.size) || op.paired() && some(op.Src, w.src, w.size) {
+			return true
+		}
+	}
+	return false
+}
+
+// renew makes a root new.
+func (m *model) renew(root int, id mem.BufferID) {
+	m.ids[root] = id
+	clear(m.doubt[root])
+	for i := range m.wrote[root] {
+		m.wrote[root][i], m.undone[root][i] = m.now, 0
+	}
+}
+
+// rests reports whether an operation reads bytes that a struck copy was to carry, or
+// bytes that count by one of them.
+func (m *model) rests(op *Op, h hit) bool {
+	count := !slices.Contains(m.ids, h.buffer)
+	return m.reads(op, func(root, at int) bool {
+		if count {
+			return m.by[root] >= 0
+		}
+		return m.ids[root] == h.buffer && h.bytes.Contains(mem.Range{Start: uint64(at), End: uint64(at) + 1}) && m.wrote[root][at] < h.at
+	})
+}
+
+// apply does what an accepted operation does.
+func (m *model) apply(op *Op) {
+	m.applyCount(op, false)
+	if op.writes() {
+		for _, w := range m.h.rows(op) {
+			m.setLost(op.Dst, w.dst, w.size, false)
+			m.date(op, w)
+		}
+	}
+	root, r := m.place(op.Dst, op.DstOff, op.Size)
+	switch op.Kind {
+	case Write, WriteRect:
+		m.memory.Write(root, m.rows(op), pattern(op.bytes(), op.Salt))
+	case Unmap:
+		if op.mapWrites() {
+			m.memory.Keep(root, r)
+			from, to := op.hostWrites()
+			_, part := m.place(op.Dst, op.DstOff+from, to-from)
+			copy(m.memory.Set(root, part), pattern(op.Size, op.Salt)[from:to])
+		}
+	case Copy, CopyRect:
+		m.memory.Copy(root, m.h.Views[op.Src].Root, m.rows(op))
+	case Fill:
+		m.memory.Fill(root, r, []byte{byte(op.Salt)})
+	case Produce, Mix, Reverse:
+		m.launch(op)
+	case Migrate:
+		if op.Undefined {
+			m.memory.Undefine(m.place(op.Dst, 0, m.h.Views[op.Dst].Size))
+		}
+	case Renew: // of a root, not of a view
+		m.memory.Undefine(op.Dst, mem.Range{End: uint64(m.h.Roots[op.Dst].Size)})
+		clear(m.lost[op.Dst])
+		clear(m.doubt[op.Dst])
+		m.countBy(op.Dst, -1)
+		if r := m.h.Roots[op.Dst]; r.Kind == UserMem {
+			copy(m.memory.Set(op.Dst, mem.Range{End: uint64(r.Size)}), pattern(r.Size, uint32(op.Dst)))
+		}
+	}
+}
+
+// launch does what a kernel does.
+func (m *model) launch(op *Op) {
+	root, r := m.place(op.Dst, op.DstOff, op.Size)
+	uses := []flat.Use{{Root: root, Given: r, Used: r, Reads: op.Kind == Mix, Writes: true}}
+	dst := m.memory.Bytes(root, r)
+	var src []byte
+	if op.paired() {
+		from, part := m.place(op.Src, op.SrcOff, op.Size)
+		uses = append(uses, flat.Use{Root: from, Given: part, Used: part, Reads: true})
+		src = m.memory.Bytes(from, part)
+	}
+	_ = m.memory.Launch(uses, func() error { // never fails
+		for i := range dst {
+			switch op.Kind {
+			case Produce:
+				dst[i] = produced(i, op.Salt)
+			case Reverse:
+				dst[i] = src[op.Size-1-i]
+			default:
+				dst[i] = mixed(dst[i], src[i], op.Salt)
+			}
+		}
+		return nil
+	})
+}
+
+// untouched is what memory for a read holds before it.
+const untouched = 0xEE
+
+// free ends a map with its pointer: the host has written nothing, and what a map that
+// invalidates left is undefined. Where the free's command failed, it is lost.
+func (m *model) free(x *entry, failed bool) {
+	switch {
+	case x.mapped.Err() != nil || !x.op.mapWrites():
+		return
+	case failed:
+		m.lose(x.op)
+		return
+	}
+	w := m.h.rows(x.op)[0]
+	m.setLost(x.op.Dst, w.dst, w.size, false)
+	m.date(x.op, w)
+	if x.op.Flags&runtime.MapInvalidate != 0 {
+		m.memory.Undefine(m.place(x.op.Dst, w.dst, w.size))
+	}
+}
+
+// read is what an operation gives to the host, and which bytes of it are known:
+// those between rows, and where they are not the buffer's, stay as they were.
+func (m *model) read(op *Op) (bytes []byte, known []bool) {
+	bytes, known = make([]byte, op.bytes()), make([]bool, op.bytes())
+	for i := range bytes {
+		bytes[i], known[i] = untouched, true
+	}
+	for _, w := range m.h.rows(op) {
+		root, r := m.place(op.Dst, w.dst, w.size)
+		copy(bytes[w.src:], m.memory.Bytes(root, r))
+		for at, is := range m.memory.Known(root, r, m.memory.Limit(root)) {
+			for i := at.Start - r.Start; i < at.End-r.Start; i++ {
+				known[w.src+int(i)] = is
+			}
+		}
+	}
+	return bytes, known
+}
+
+func produced(i int, salt uint32) byte { return byte(7*uint32(i) + salt) }
+
+func mixed(dst, src byte, salt uint32) byte { return byte(31*uint32(dst) + uint32(src) + salt) }

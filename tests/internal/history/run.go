@@ -1,0 +1,428 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"godwit/devices"
+	"godwit/eviction"
+	"godwit/internal/flat"
+	"godwit/mem"
+	"godwit/mem/trace"
+	"godwit/runtime"
+)
+
+// Config is what a history is replayed on.
+type Config struct {
+	Name string
+	// Open is called for each run; the devices are closed by it. Where f is not nil,
+	// they are wrapped by it.
+	Open func(f *Faults) ([]devices.Device, error)
+	// Context, where not nil, has the last word on the options of the context over devs.
+	Context func(devs []devices.Device, o *runtime.Options)
+	// Seen, where not nil, gives what a command over devs found, which keep no bytes: it is
+	// compared in place of bytes, whose values are then anything.
+	Seen       func(devs []devices.Device, command uint64) []flat.Seen
+	Policy     string  // of evictions (eviction.ByName), or "belady", for which a run without Cap and faults says what is to come; "" has none
+	Cap        uint64  // bytes of each device; 0 is its own memory
+	Whole      bool    // no buffer is stored by range
+	Every      int     // about one call in so many is struck (see Faults); 0 is none
+	Strike     *Strike // the one call that is struck; nil is none
+	NoPeer     bool
+	Figures    bool   // links with the host have a latency and a bandwidth
+	Chunk      uint64 // most bytes of a chunk of a copy; 0 leaves that to its size
+	Links      bool   // links between devices are open from the start
+	Waits      bool   // an enqueue that finds no room waits for some, under a context that soon ends
+	NoSVM      bool   // no root lies over shared virtual memory
+	OutOfOrder bool
+	Unchecked  bool          // leave Context.Check out of every step but the last
+	Patience   time.Duration // after which a run that does not end counts as hung; 0 is 30 s
+}
+
+// Result is what a run did.
+type Result struct {
+	Commands   int            // accepted
+	Ops        map[string]int // of Commands, by what was called
+	Refused    int            // for want of memory, or struck
+	BytesMoved uint64         // equal to the oracle's lower bound, where nothing may fail
+	Evictions  int            // blocks that left a memory for others' sake
+	Evicted    map[string]int // of Evictions, by the policy (trace.EvictionRecord.Policy)
+	// WrittenBack is how many bytes of these had to be written back first; not in
+	// BytesMoved.
+	WrittenBack uint64
+	Regrown     uint64         // bytes that went into new blocks from those whose place these took; not in BytesMoved
+	RideAlong   uint64         // bytes that came along to the end of a device's word, not in BytesMoved
+	Failed      int            // commands that failed after they were accepted
+	Struck      int            // of Failed: struck themselves
+	Excused     int            // of Failed: rested on a copy that was struck, or on a count
+	Lost        int            // commands refused because they read what a failed one was to write
+	BytesRead   int            // compared with the flat memory
+	Asked       int            // bytes that were read at the end, one by one where some were lost
+	Readable    int            // of Asked: had to be there, and were
+	Strikes     map[string]int // faults, by what was struck
+	Calls       map[Call]int   // calls that could be struck, where there are faults
+	Unopened    int            // runs whose context could not be opened, since a call of it was struck
+	Digest      uint64         // of the defined bytes read: equal wherever nothing was refused
+}
+
+// Add adds what another run did.
+func (r *Result) Add(o Result) {
+	r.Commands += o.Commands
+	r.Refused += o.Refused
+	r.BytesMoved += o.BytesMoved
+	r.Evictions += o.Evictions
+	addTo(&r.Evicted, o.Evicted)
+	r.WrittenBack += o.WrittenBack
+	r.Regrown += o.Regrown
+	r.RideAlong += o.RideAlong
+	r.Failed += o.Failed
+	r.Struck += o.Struck
+	r.Excused += o.Excused
+	r.Asked += o.Asked
+	r.Readable += o.Readable
+	r.Lost += o.Lost
+	r.BytesRead += o.BytesRead
+	addTo(&r.Ops, o.Ops)
+	r.Unopened += o.Unopened
+	addTo(&r.Calls, o.Calls)
+	addTo(&r.Strikes, o.Strikes)
+}
+
+// addTo adds counts to others.
+func addTo[K comparable](to *map[K]int, from map[K]int) {
+	if *to == nil {
+		*to = make(map[K]int)
+	}
+	for k, n := range from {
+		(*to)[k] += n
+	}
+}
+
+// Failures is what a run with faults did, after what it was.
+func (r *Result) Failures(what string) string {
+	struck := 0
+	for _, n := range r.Strikes {
+		struck += n
+	}
+	return fmt.Sprintf("%s: %d commands accepted, %d refused (%d of them for lost bytes), %d failed (%d struck themselves, %d excused by a copy that was), %d calls struck; at the end %d bytes asked for, %d readable and right (%.0f %%)\n%s%s",
+		what, r.Commands, r.Refused+r.Lost, r.Lost, r.Failed, r.Struck, r.Excused, struck, r.Asked, r.Readable, 100*float64(r.Readable)/float64(max(r.Asked, 1)), lines(r.Strikes), r.Counts())
+}
+
+// Counts is a line for each thing that was called, with how often.
+func (r *Result) Counts() string { return lines(r.Ops) }
+
+func lines(counts map[string]int) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&b, "%8d %s\n", counts[k], k)
+	}
+	return b.String()
+}
+
+// replay is one run.
+type replay struct {
+	h      *History
+	cfg    Config
+	policy eviction.Policy // nil is none
+	ctx    context.Context
+	call   context.Context // of the enqueues of an operation
+	by     devices.Executor
+	c      *runtime.Context
+	devs   []devices.Device
+	queues []*queue
+	views  []*runtime.Buffer
+	prog   *runtime.Program
+	kernel map[Kind]*runtime.Kernel
+	svmState
+	countState
+	account  account
+	rec      *trace.Recorder
+	last     uint64                  // the last of these commands
+	seen     int                     // command records compared with the account
+	needs    map[uint64][]mem.Access // by command: what the history says that it uses
+	thens    map[uint64]func()       // by command: what the account is told after it
+	events   map[int]runtime.Event   // by operation
+	open     map[int]runtime.Event   // user events not set
+	lent     []*lent                 // by root: nil where it lies over none
+	due      []due
+	taken    []*lent // to be ended with the context
+	crowd    bool    // others use the context meanwhile
+	maps     []*openMap
+	told     bool            // somebody was told that a free was struck
+	faults   *Faults         // nil where nothing is struck
+	audits   int             // reads at the end
+	epoch    int             // how often all was calm: everything had ended and was known to have
+	firstIDs []mem.BufferID  // of the roots, when the history begins
+	owned    []runtime.Event // to be released
+	log      []entry
+	result   Result
+}
+
+// queue is a queue and what its device can do.
+type queue struct {
+	*runtime.Queue
+	svm, fine bool // commands may use such shared virtual memory
+}
+
+// entry is an operation that was accepted: a command, or the renewal of a root.
+type entry struct {
+	op      *Op
+	command uint64 // its place in the context's order; 0 for renewals
+	event   runtime.Event
+	got     []byte // by a read, once it has ended
+	waits   []runtime.Event
+	mapped  runtime.Event // of an unmap: the map's
+	used    runtime.Event // of an unmap: of the host's use before it, if any
+	void    bool          // an unmap that writes nothing, since the map is known to have failed
+	epoch   int           // how often all was calm before it
+	id      mem.BufferID  // of a renewal: the new root's
+	freed   bool          // of an unmap: by the free of the pointer
+	refused bool          // because bytes it reads were known to be lost
+	after   uint64        // of a refused one: the last command before it
+	around  bool          // reads nothing of what the host has mapped
+}
+
+// patience is a context that ends when a run counts as hung.
+func (cfg *Config) patience() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), cmp.Or(cfg.Patience, 30*time.Second))
+}
+
+// Run replays h. An error is a failure of what is tested, or of the devices.
+func Run(h *History, cfg Config) (res Result, err error) {
+	ctx, cancel := cfg.patience()
+	defer cancel()
+	r := newReplay(ctx, h, cfg)
+	if r.policy, err = policyOf(ctx, h, cfg); err != nil {
+		return Result{}, err
+	}
+	if err := r.setUp(); err != nil {
+		if r.faults != nil && errors.Is(err, errFault) {
+			return Result{Unopened: 1, Strikes: r.faults.strikes, Calls: r.faults.calls}, nil
+		}
+		return Result{}, err
+	}
+	err = r.run()
+	if r.faults != nil {
+		r.result.Strikes, r.result.Calls = r.faults.strikes, r.faults.calls
+	}
+	return r.result, errors.Join(err, r.tornDown())
+}
+
+// run replays all operations, and judges what came of them.
+func (r *replay) run() error {
+	r.faults.enter(quiet)
+	for i := range r.h.Ops {
+		if err := r.step(&r.h.Ops[i]); err != nil {
+			r.faults.enter(quiet)
+			return fmt.Errorf("operation %d (%s): %w", r.h.Ops[i].ID, r.h.Ops[i].Kind, err)
+		}
+	}
+	r.faults.enter(quiet)
+	return r.finish()
+}
+
+// tornDown is tearDown, of which a call may be struck: then it says so.
+func (r *replay) tornDown() error {
+	err := r.tearDown()
+	if !r.faults.was(CallFree, CallCloseModule, CallCloseQueue, CallCloseDevice) {
+		return err
+	}
+	if err == nil && !r.told {
+		return fmt.Errorf("a %s that failed was told to nobody", r.faults.only.Call)
+	}
+	return nil
+}
+
+func newReplay(ctx context.Context, h *History, cfg Config) *replay {
+	return &replay{
+		h: h, cfg: cfg, ctx: ctx, call: ctx, rec: &trace.Recorder{}, kernel: make(map[Kind]*runtime.Kernel), views: make([]*runtime.Buffer, len(h.Views)),
+		svmState: svmState{pointers: make([]runtime.Pointer, len(h.Roots)), stale: make([]bool, len(h.Roots)), unmaps: make([][]runtime.Event, len(h.Roots))},
+		lent:     make([]*lent, len(h.Roots)),
+		needs:    make(map[uint64][]mem.Access), thens: make(map[uint64]func()), events: make(map[int]runtime.Event), open: make(map[int]runtime.Event),
+		result: Result{Ops: make(map[string]int), Evicted: make(map[string]int)},
+	}
+}
+
+// step replays one operation on the context and the account.
+func (r *replay) step(op *Op) error {
+	if op.ID >= 0 {
+		r.faults.begin(op.ID, len(r.log), r.epoch)
+	}
+	if err := errors.Join(r.do(op), r.takeBack(false)); err != nil {
+		return err
+	}
+	if err := r.compareMoves(); err != nil {
+		return err
+	}
+	if r.cfg.Unchecked {
+		return nil
+	}
+	return errors.Join(r.c.Check(), r.checkMaps())
+}
+
+// do gives the operation to the context and logs it where it was accepted.
+func (r *replay) do(op *Op) error { return r.doOn(r.queueFor(op), op) }
+
+func (r *replay) doOn(q *queue, op *Op) error {
+	r.call = r.ctx
+	if r.cfg.Waits {
+		call, done := context.WithTimeout(r.ctx, 200*time.Microsecond)
+		defer done()
+		r.call = call
+	}
+	switch op.Kind {
+	case User:
+		e, err := r.c.NewUserEvent()
+		if err == nil {
+			r.open[op.ID], r.events[op.ID] = e, e
+			r.owned = append(r.owned, e)
+		}
+		return err
+	case Set:
+		return r.set(op.Ref, op.Fail)
+	case Finish:
+		if op.Salt%2 == 0 {
+			return errors.Join(r.setAll(), r.becalm(), r.takeBack(true))
+		}
+		return errors.Join(r.setAll(), r.finishQueue(q))
+	case Refuse:
+		return r.refuse(q, op)
+	case Renew:
+		if err := r.renew(q, op.Dst); err != nil {
+			return err
+		}
+		r.log = append(r.log, entry{op: op, id: r.whole(r.viewOf(op.Dst)).ID()})
+		return nil
+	case Unmap:
+		return r.unmap(q, op)
+	case MapBriefly:
+		return r.mapBriefly(q, op)
+	case FreePointer:
+		return r.freePointer(r.queueFor(&Op{Queue: op.Queue, Dst: r.viewOf(op.Dst)}), op)
+	case Count, CountBy:
+		return r.counting(q, op)
+	}
+	if done, err := r.clash(q, op); done || err != nil {
+		return err
+	}
+	got := []byte(nil)
+	if op.reads() {
+		got = make([]byte, op.bytes())
+		for i := range got {
+			got[i] = untouched
+		}
+	}
+	wait := r.waits(op)
+	e, err := r.enqueue(q, op, got, wait)
+	if done, err := r.turnedDown(op, err); done || err != nil {
+		return err
+	}
+	return r.accepted(entry{op: op, event: e, got: got, waits: wait, around: r.around(op)})
+}
+
+// turnedDown settles an enqueue that failed for a reason that is allowed.
+func (r *replay) turnedDown(op *Op, err error) (done bool, _ error) {
+	r.hear(err)
+	switch {
+	case err == nil:
+		return false, nil
+	case errors.Is(err, mem.ErrPoisoned) && r.mayFail():
+		x := entry{op: op, refused: true, epoch: r.epoch, after: r.last}
+		if all := r.rec.CommandsFrom(r.seen); len(all) > 0 {
+			x.after = all[len(all)-1].ID
+		}
+		r.log = append(r.log, x)
+		r.result.Lost++
+	case r.faults != nil && errors.Is(err, errFault), r.noRoom(err):
+		r.result.Refused++
+	default:
+		return false, err
+	}
+	return true, nil
+}
+
+// hear notes that an error tells of a free that was struck: of a victim's block, or of one
+// that a refused command needs no more.
+func (r *replay) hear(err error) {
+	if errors.Is(err, errFault) && r.faults.was(CallFree) {
+		r.told = true
+	}
+}
+
+// noRoom reports whether an enqueue failed for want of memory, which devices may
+// be short of.
+func (r *replay) noRoom(err error) bool {
+	return errors.Is(err, mem.ErrNoMemory) || errors.Is(err, mem.ErrNoHostMemory)
+}
+
+// accepted logs a command.
+func (r *replay) accepted(x entry) (err error) {
+	r.events[x.op.ID], x.epoch = x.event, r.epoch
+	if x.command, err = x.event.Command(); err != nil {
+		return err
+	}
+	r.log = append(r.log, x)
+	return nil
+}
+
+// took notes a command that was accepted, under the name of what was called, and
+// what it uses.
+func (r *replay) took(name string, e runtime.Event, err error, accs ...mem.Access) (runtime.Event, error) {
+	if err != nil {
+		return e, err
+	}
+	r.owned = append(r.owned, e)
+	r.result.Commands++
+	r.result.Ops[name]++
+	n, err := e.Command()
+	r.needs[n] = accs
+	return e, err
+}
+
+// mayFail reports whether commands of this run may fail once they are accepted.
+func (r *replay) mayFail() bool { return r.h.Failing || r.faults != nil }
+
+// waits is an operation's wait list.
+func (r *replay) waits(op *Op) (wait []runtime.Event) {
+	for _, id := range op.Wait {
+		if e, ok := r.events[id]; ok {
+			wait = append(wait, e)
+		}
+	}
+	return wait
+}
+
+// finishQueue finishes a queue; what failed on it is no error where commands may.
+func (r *replay) finishQueue(q *queue) error {
+	err := q.Finish(r.ctx)
+	if r.mayFail() && r.ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+func (r *replay) set(id int, fail bool) error {
+	e, ok := r.open[id]
+	if !ok {
+		return nil
+	}
+	delete(r.open, id)
+	if fail {
+		return e.SetStatus(-999)
+	}
+	return e.SetStatus(runtime.Complete)
+}
+
+func (r *replay) setAll() error {
+	var errs []error
+	for id := range r.open {
+		errs = append(errs, r.set(id, false))
+	}
+	return errors.Join(errs...)
+}
