@@ -2,31 +2,31 @@ package rangemap
 
 import "godwit/mem"
 
-// Cursor stands on a segment of a map and moves up. It is a plain value; an
+// cursor stands on a segment of a map and moves up. It is a plain value; an
 // edit of the map makes it meaningless. The zero Cursor stands nowhere.
-type Cursor[V comparable] struct {
+type cursor[V comparable] struct {
 	m *Map[V] // nil: stands nowhere
 	i int32
 }
 
 // Seek returns a cursor on the segment that holds off, or one that stands
 // nowhere where off is not in [0, size).
-func (m *Map[V]) Seek(off uint64) Cursor[V] {
+func (m *Map[V]) Seek(off uint64) cursor[V] {
 	switch {
 	case off >= m.size:
-		return Cursor[V]{}
+		return cursor[V]{}
 	case !m.cut:
-		return Cursor[V]{m, none}
+		return cursor[V]{m, none}
 	}
-	return Cursor[V]{m, m.p.floor(off)}
+	return cursor[V]{m, m.p.floor(off)}
 }
 
 // OK reports whether the cursor stands on a segment; the other methods may be
 // called only then.
-func (c Cursor[V]) OK() bool { return c.m != nil }
+func (c cursor[V]) OK() bool { return c.m != nil }
 
 // Range is the whole segment.
-func (c Cursor[V]) Range() mem.Range {
+func (c cursor[V]) Range() mem.Range {
 	if c.i == none {
 		return mem.Range{End: c.m.size}
 	}
@@ -34,7 +34,7 @@ func (c Cursor[V]) Range() mem.Range {
 }
 
 // Value is the segment's value.
-func (c Cursor[V]) Value() V {
+func (c cursor[V]) Value() V {
 	if c.i == none {
 		return c.m.one
 	}
@@ -43,7 +43,7 @@ func (c Cursor[V]) Value() V {
 
 // Ref is Value without the copy: good until the map is edited, and not to be
 // written through.
-func (c Cursor[V]) Ref() *V {
+func (c cursor[V]) Ref() *V {
 	if c.i == none {
 		return &c.m.one
 	}
@@ -51,11 +51,11 @@ func (c Cursor[V]) Ref() *V {
 }
 
 // Next moves to the segment above, or nowhere after the last.
-func (c *Cursor[V]) Next() {
+func (c *cursor[V]) Next() {
 	if c.i != none {
 		if c.i = c.m.p.at[c.i].next; c.i != none {
 			return
 		}
 	}
-	*c = Cursor[V]{}
+	*c = cursor[V]{}
 }

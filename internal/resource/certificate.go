@@ -162,7 +162,7 @@ func releaseSet(r mem.Resource, holders []Holding, size uint64, outcome mem.Outc
 	if outcome == mem.OverBudget {
 		return underBudget(r, holders, size)
 	}
-	m, ok := Find[Mapper](r)
+	m, ok := Find[mapper](r)
 	if !ok {
 		return nil
 	}

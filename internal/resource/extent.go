@@ -20,8 +20,8 @@ type Use struct {
 	Pending bool // given back, but waiting for a point
 }
 
-// Mapper is a layer that knows where its blocks lie.
-type Mapper interface {
+// mapper is a layer that knows where its blocks lie.
+type mapper interface {
 	Layer
 	// Extents lists what the layer carves, in order of growth.
 	Extents() []Extent

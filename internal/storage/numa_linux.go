@@ -21,9 +21,9 @@ const (
 	policyPreferred = 1 // MPOL_PREFERRED
 )
 
-// NUMANodes lists the NUMA nodes that have memory, ascending; none where the system
+// numaNodes lists the NUMA nodes that have memory, ascending; none where the system
 // does not say.
-var NUMANodes = sync.OnceValue(func() []int {
+var numaNodes = sync.OnceValue(func() []int {
 	text, err := os.ReadFile("/sys/devices/system/node/has_memory")
 	if err != nil {
 		return nil
@@ -61,7 +61,7 @@ func nodeMask(node int) (mask [nodeBits / 64]uint64) {
 
 // placeOn asks for a mapping's pages on a node; they are not there yet.
 func placeOn(bytes []byte, node int) error {
-	if node == devices.NodeAny || len(NUMANodes()) < 2 {
+	if node == devices.NodeAny || len(numaNodes()) < 2 {
 		return nil
 	}
 	mask := nodeMask(node)
@@ -76,7 +76,7 @@ func placeOn(bytes []byte, node int) error {
 // OnNode runs f such that memory that the system takes for it is on a node, where
 // it can. f must not start goroutines that are to be placed too.
 func OnNode(node int, f func()) {
-	if node == devices.NodeAny || len(NUMANodes()) < 2 {
+	if node == devices.NodeAny || len(numaNodes()) < 2 {
 		f()
 		return
 	}

@@ -2,8 +2,8 @@
 
 package storage
 
-// NUMANodes lists the NUMA nodes that have memory: none, since only Linux is asked.
-func NUMANodes() []int { return nil }
+// numaNodes lists the NUMA nodes that have memory: none, since only Linux is asked.
+func numaNodes() []int { return nil }
 
 // placeOn does nothing: PinnedNodes knows no node but NodeAny.
 func placeOn([]byte, int) error { return nil }

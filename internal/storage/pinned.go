@@ -108,7 +108,7 @@ func NewPinnedNodes(device string, open func(name string, node int) *Pinned) *Pi
 // At is the memory of a node. It fails with mem.ErrInvalidValue where there is no
 // such node, and with mem.ErrClosed.
 func (n *PinnedNodes) At(node int) (devices.PinnedMemory, error) {
-	if nodes := NUMANodes(); node != devices.NodeAny && !slices.Contains(nodes, node) {
+	if nodes := numaNodes(); node != devices.NodeAny && !slices.Contains(nodes, node) {
 		return nil, fmt.Errorf("pinned memory of device %s: NUMA node %d: there are %v: %w", n.device, node, nodes, mem.ErrInvalidValue)
 	}
 	n.mu.Lock()

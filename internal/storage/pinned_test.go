@@ -23,7 +23,7 @@ func TestNodesArePartsOfTheSystem(t *testing.T) {
 	_, err := n.At(1025)
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	require.ErrorContains(t, err, "NUMA node 1025")
-	for _, node := range append(NUMANodes(), devices.NodeAny) {
+	for _, node := range append(numaNodes(), devices.NodeAny) {
 		m, err := n.At(node)
 		require.NoError(t, err)
 		again, err := n.At(node)

@@ -37,10 +37,10 @@ type Bound struct {
 	Windows, Skipped int
 }
 
-// DefaultWindow is how many commands of one memory are looked at together, and
+// defaultWindow is how many commands of one memory are looked at together, and
 // maxWindows how many windows in which a memory was short are kept: some MiB each.
 const (
-	DefaultWindow = 1 << 14
+	defaultWindow = 1 << 14
 	maxWindows    = 16
 )
 
@@ -74,10 +74,10 @@ type mark struct{ epoch, point int32 }
 // New returns an empty account of memories with these capacities in bytes, by
 // MemoryID; 0, or none given, is no limit. Stores that several memories share
 // have the capacity of the one that the topology names. After window commands
-// of a memory a new window begins; 0 is DefaultWindow.
+// of a memory a new window begins; 0 is defaultWindow.
 func New(topo *mem.Topology, capacity []uint64, window int) *Account {
 	if window <= 0 {
-		window = DefaultWindow
+		window = defaultWindow
 	}
 	a := &Account{topo: topo, mems: make([]*memory, topo.Len()), buffers: make(map[mem.BufferID]*buffer), window: window, epoch: 1}
 	a.sum.ByMemory = make([]uint64, topo.Len())

@@ -140,7 +140,7 @@ func (m *Machine) Launch(memory int, k *virtual.Kernel) virtual.Work {
 }
 
 // kernel is what is known of one, or nil.
-func (d *Device) kernel(name string) *Kernel {
+func (d *Device) kernel(name string) *kernel {
 	for i := range d.Kernels {
 		if d.Kernels[i].Name == name {
 			return &d.Kernels[i]
@@ -151,7 +151,7 @@ func (d *Device) kernel(name string) *Kernel {
 
 // operations is how long the operations of so many work-items take, in nanoseconds: one
 // for each where nothing else is known.
-func operations(k *Kernel, items, rate uint64) uint64 {
+func operations(k *kernel, items, rate uint64) uint64 {
 	if rate == 0 {
 		return 0
 	}
@@ -183,7 +183,7 @@ func product(a, b uint64) uint64 {
 
 // lookup is the time for so many bytes: between two lines of the table in proportion,
 // below the first the first's, beyond the last in proportion to it.
-func (k *Kernel) lookup(size uint64) uint64 {
+func (k *kernel) lookup(size uint64) uint64 {
 	t := k.Table
 	i := sort.Search(len(t), func(i int) bool { return t[i].Bytes >= size })
 	switch {

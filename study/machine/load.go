@@ -262,7 +262,7 @@ func (l *loader) copies(n ast.Node, what string, d *Device) {
 	}
 }
 
-func (l *loader) windows(n ast.Node, what string, w *Windows) {
+func (l *loader) windows(n ast.Node, what string, w *windows) {
 	m := l.mapping(n, what+": windows", "from", "latency", "bandwidth")
 	if m == nil {
 		return
@@ -282,7 +282,7 @@ func (l *loader) kernel(n ast.Node, what string, d *Device) {
 	if m == nil {
 		return
 	}
-	k := Kernel{Name: m.text("name"), Time: m.number("time", times, 1, maxTime, 0), Halves: 2}
+	k := kernel{Name: m.text("name"), Time: m.number("time", times, 1, maxTime, 0), Halves: 2}
 	switch {
 	case k.Name == "":
 		l.wrong(m.line, "%s: name is missing", m.What)

@@ -33,12 +33,12 @@ type Machine struct {
 	Devices     []Device
 	Switches    []Switch
 	Links       []Link
-	Rings       Rings
+	Rings       rings
 	Stamps      bool // devices keep no bytes, but who wrote them (virtual.Options.Stamps)
 
 	// What build makes of the above.
-	channels []Channel
-	engines  []Engine
+	channels []channel
+	engines  []engine
 	memory   []network.Channel // by memory; -1 where its bandwidth is no limit
 	through  []network.Channel // by switch; likewise
 	edges    [][]edge          // by node: memories, then switches
@@ -68,23 +68,23 @@ type Device struct {
 	Copy         uint64 // nanoseconds that an engine spends on each copy beside its bytes
 	AtOnce       int    // launches that run at the same time
 	In, Out      int    // copy engines for each direction; Out is 0 where In do both
-	Windows      Windows
-	Kernels      []Kernel
+	Windows      windows
+	Kernels      []kernel
 
 	kernels, in, out int32 // engines
 }
 
-// Windows says how copies between devices go of blocks that links do not reach: by
+// windows says how copies between devices go of blocks that links do not reach: by
 // windows, which they do, from block to window, over the link, from window to block, chunk by
 // chunk. Or by the host, where that takes less.
-type Windows struct {
+type windows struct {
 	From      uint64 // bytes of a block from which on it is so; 0 is never
 	Latency   uint64 // nanoseconds more than over the link alone
 	Bandwidth uint64 // bytes a second, at most
 }
 
-// Kernel is what is known of the launches of one kernel.
-type Kernel struct {
+// kernel is what is known of the launches of one kernel.
+type kernel struct {
 	Name   string
 	Time   uint64 // nanoseconds of each launch; 0 is not said
 	Ops    uint64 // thousandths of an operation
@@ -114,21 +114,21 @@ type Link struct {
 	OneWay    bool   // only from From to To
 }
 
-// Rings says how copies go that lead through the host's memory.
-type Rings struct {
+// rings says how copies go that lead through the host's memory.
+type rings struct {
 	Chunk   uint64 // bytes of a chunk; 0 follows from the links
 	Staging uint64 // bytes of page-locked memory that they may use; 0 is the mover's own bound
 	Exact   bool   // every chunk on its own (virtual.Options.Exact)
 }
 
-// Channel is what copies share: a direction of a link, both of one, a switch, a memory.
-type Channel struct {
+// channel is what copies share: a direction of a link, both of one, a switch, a memory.
+type channel struct {
 	Name      string
 	Bandwidth uint64 // bytes a second
 }
 
-// Engine runs commands of a device, Slots at a time.
-type Engine struct {
+// engine runs commands of a device, Slots at a time.
+type engine struct {
 	Name   string // "gpu0 kernels", "gpu0 in", "gpu0 out", "gpu0 copies"
 	Memory int    // of the device
 	Slots  int
@@ -142,10 +142,10 @@ type edge struct {
 }
 
 // Channels are what copies share. A network.Channel is an index.
-func (m *Machine) Channels() []Channel { return m.channels }
+func (m *Machine) Channels() []channel { return m.channels }
 
 // EngineList are the engines, by index.
-func (m *Machine) EngineList() []Engine { return m.engines }
+func (m *Machine) EngineList() []engine { return m.engines }
 
 // build makes channels, engines and edges of what the file says.
 func (m *Machine) build() {
@@ -153,11 +153,11 @@ func (m *Machine) build() {
 		if bandwidth == 0 {
 			return -1
 		}
-		m.channels = append(m.channels, Channel{name, bandwidth})
+		m.channels = append(m.channels, channel{name, bandwidth})
 		return network.Channel(len(m.channels) - 1)
 	}
 	engine := func(name string, memory, slots int) int32 {
-		m.engines = append(m.engines, Engine{name, memory, slots})
+		m.engines = append(m.engines, engine{name, memory, slots})
 		return int32(len(m.engines) - 1)
 	}
 	nodes := map[string]int{"host": 0}

@@ -245,9 +245,9 @@ func (r *runner) meanings(res *Result) map[mem.Point]meaning {
 		}
 		reason := reasonCopy
 		switch r.s.Commands[i].Kind {
-		case Launch, Fill:
+		case launch, Fill:
 			reason = reasonCompute
-		case Marker, Barrier, Map, Unmap, Migrate, Free, HostRead, HostWrite:
+		case marker, barrier, Map, unmap, migrate, free, hostRead, hostWrite:
 			reason = reasonHost
 		}
 		out[rec.Point] = meaning{c.Number, fmt.Sprintf("#%d %s", c.Number, c.Text), reason}

@@ -388,9 +388,9 @@ func (p *printer) foldRow(i, n int) table.Row {
 }
 
 // loop is the round of a repeat that a command of the run belongs to.
-func (r *Result) loop(i int) Loop {
+func (r *Result) loop(i int) loop {
 	if i >= len(r.Commands) {
-		return Loop{}
+		return loop{}
 	}
 	return r.s.Commands[i].Loop
 }

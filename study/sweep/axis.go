@@ -14,7 +14,7 @@ import (
 // The most that a sweep may have.
 const (
 	MaxValues = 1000   // of an axis
-	MaxPoints = 10_000 // of all
+	maxPoints = 10_000 // of all
 )
 
 // Kind is what an axis changes.

@@ -51,8 +51,8 @@ func (c *Config) Points() (points [][]Setting, err error) {
 		if err := a.check(); err != nil {
 			return nil, err
 		}
-		if n := len(points) * len(a.Values); n > MaxPoints {
-			return nil, fmt.Errorf("%d points with the values of %s: want at most %d: %w", n, a.Name, MaxPoints, mem.ErrInvalidValue)
+		if n := len(points) * len(a.Values); n > maxPoints {
+			return nil, fmt.Errorf("%d points with the values of %s: want at most %d: %w", n, a.Name, maxPoints, mem.ErrInvalidValue)
 		}
 		var next [][]Setting
 		for _, p := range points {

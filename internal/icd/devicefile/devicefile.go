@@ -234,8 +234,8 @@ func short(s string) string {
 	return s
 }
 
-// CheckCount holds a number of devices against the bound.
-func CheckCount(n int) error {
+// checkCount holds a number of devices against the bound.
+func checkCount(n int) error {
 	if n < 1 || n > MaxDevices {
 		return fmt.Errorf("%d devices: there can be 1 to %d", n, MaxDevices)
 	}

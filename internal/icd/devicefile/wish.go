@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// Wish is which devices are asked for, by GODWIT_DEVICES or exec's --devices. One of the three is
+// wish is which devices are asked for, by GODWIT_DEVICES or exec's --devices. One of the three is
 // there; none where nothing is asked for.
 //
 //	4                how many
 //	gpu1,gpu0  2,0   which, in this order: by number or name, as a mask of the devices there would be
 //	1,               a number with a comma is which; without it is how many
 //	./devices.yaml   a file: what has a / or a . in it
-type Wish struct {
+type wish struct {
 	Count int
 	List  []string
 	File  string
 }
 
 // ParseWish reads a wish. It does not read the file.
-func ParseWish(text string) (w Wish, err error) {
+func ParseWish(text string) (w wish, err error) {
 	if text == "" {
 		return w, nil
 	}
 	if n, err := strconv.Atoi(text); err == nil {
 		w.Count = n
-		return w, CheckCount(n)
+		return w, checkCount(n)
 	}
 	if strings.ContainsAny(text, "/.") {
 		w.File = text

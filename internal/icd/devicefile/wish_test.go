@@ -8,7 +8,7 @@ import (
 )
 
 func TestAWishIsANumberAListOrAFile(t *testing.T) {
-	for text, want := range map[string]Wish{
+	for text, want := range map[string]wish{
 		"":              {},
 		"4":             {Count: 4},
 		"4,":            {List: []string{"4"}},

@@ -51,8 +51,8 @@ func Line(n ast.Node) int {
 	return n.GetToken().Position.Line
 }
 
-// Source is a document that is being read.
-type Source interface {
+// source is a document that is being read.
+type source interface {
 	// Plain is what a node stands for: itself, or where the language has aliases what it
 	// leads to.
 	Plain(n ast.Node) ast.Node
@@ -87,7 +87,7 @@ func Kind(n ast.Node) string {
 func Unprintable(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
 // Word is a scalar as it is written; what says what it is, for errors.
-func Word(s Source, n ast.Node, what string) (out string) {
+func Word(s source, n ast.Node, what string) (out string) {
 	switch v := s.Plain(n).(type) {
 	case *ast.StringNode:
 		out = v.Value
@@ -107,7 +107,7 @@ func Word(s Source, n ast.Node, what string) (out string) {
 }
 
 // List is the elements of a sequence; a lone element counts as one, and nothing as none.
-func List(s Source, n ast.Node) []ast.Node {
+func List(s source, n ast.Node) []ast.Node {
 	switch v := s.Plain(n).(type) {
 	case nil, *ast.NullNode:
 		return nil
@@ -131,7 +131,7 @@ type Mapping struct {
 }
 
 // MappingOf reads n, which must be a mapping; else it is one without keys.
-func MappingOf(s Source, n ast.Node, what string) Mapping {
+func MappingOf(s source, n ast.Node, what string) Mapping {
 	m := Mapping{What: what, Node: n}
 	switch v := s.Plain(n).(type) {
 	case *ast.MappingNode:
@@ -169,7 +169,7 @@ func (m *Mapping) Get(key string) ast.Node {
 func (m *Mapping) Has(key string) bool { return m.Get(key) != nil }
 
 // OnlyKnown notes the keys that are none of those known.
-func (m *Mapping) OnlyKnown(s Source, known []string) {
+func (m *Mapping) OnlyKnown(s source, known []string) {
 	for _, kv := range m.Keys {
 		if k := Name(kv); !slices.Contains(known, k) && !kv.Key.IsMergeKey() {
 			s.Wrong(kv.Key, true, "%s: unknown key %q; known here: %s%s", m.What, k, strings.Join(known, ", "), suggest.For(k, known))

@@ -35,9 +35,9 @@ type Oddity struct {
 	Text string `json:"text"` // what was odd, with the id or pointer it was about
 }
 
-// Oddities counts what a reader passed over: real logs begin and end in the
+// oddities counts what a reader passed over: real logs begin and end in the
 // middle of a run. None of it is in Events.
-type Oddities struct {
+type oddities struct {
 	UnknownFrees int // frees of something that is not live
 	MissingFrees int // allocations of a pointer that is still live; the old chunk is freed there
 	FailedAllocs int // allocations that the recorded program did not get
@@ -50,11 +50,11 @@ type Oddities struct {
 const maxOddities = 16
 
 // Total is the number of lines passed over or mended.
-func (o *Oddities) Total() int {
+func (o *oddities) Total() int {
 	return o.UnknownFrees + o.MissingFrees + o.FailedAllocs + o.ZeroSized
 }
 
-func (o *Oddities) note(counter *int, line int, format string, args ...any) {
+func (o *oddities) note(counter *int, line int, format string, args ...any) {
 	*counter++
 	if len(o.First) < maxOddities {
 		o.First = append(o.First, Oddity{line, fmt.Sprintf(format, args...)})
@@ -70,23 +70,23 @@ type Allocs struct {
 	Format   AllocFormat
 	Events   []AllocEvent
 	Chunks   int // allocations in Events
-	Oddities Oddities
+	Oddities oddities
 }
 
-// Lifetime is a chunk's place in its trace: it is live in the half-open
+// lifetime is a chunk's place in its trace: it is live in the half-open
 // interval [Start, End) of event indices. End is len(Events) where it is
 // never freed.
-type Lifetime struct {
+type lifetime struct {
 	Size       uint64 // bytes as requested
 	Start, End int    // event indices
 }
 
 // Lifetimes lists every chunk's size and lifetime, indexed by chunk.
-func (t *Allocs) Lifetimes() []Lifetime {
-	out := make([]Lifetime, t.Chunks)
+func (t *Allocs) Lifetimes() []lifetime {
+	out := make([]lifetime, t.Chunks)
 	for i, e := range t.Events {
 		if e.Op == trace.OpAlloc {
-			out[e.Chunk] = Lifetime{e.Size, i, len(t.Events)}
+			out[e.Chunk] = lifetime{e.Size, i, len(t.Events)}
 		} else {
 			out[e.Chunk].End = i
 		}

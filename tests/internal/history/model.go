@@ -195,26 +195,26 @@ func (m *model) apply(op *Op) {
 	}
 	root, r := m.place(op.Dst, op.DstOff, op.Size)
 	switch op.Kind {
-	case Write, WriteRect:
+	case Write, writeRect:
 		m.memory.Write(root, m.rows(op), pattern(op.bytes(), op.Salt))
-	case Unmap:
+	case unmap:
 		if op.mapWrites() {
 			m.memory.Keep(root, r)
 			from, to := op.hostWrites()
 			_, part := m.place(op.Dst, op.DstOff+from, to-from)
 			copy(m.memory.Set(root, part), pattern(op.Size, op.Salt)[from:to])
 		}
-	case Copy, CopyRect:
+	case Copy, copyRect:
 		m.memory.Copy(root, m.h.Views[op.Src].Root, m.rows(op))
-	case Fill:
+	case fill:
 		m.memory.Fill(root, r, []byte{byte(op.Salt)})
-	case Produce, Mix, Reverse:
+	case produce, mix, reverse:
 		m.launch(op)
-	case Migrate:
+	case migrate:
 		if op.Undefined {
 			m.memory.Undefine(m.place(op.Dst, 0, m.h.Views[op.Dst].Size))
 		}
-	case Renew: // of a root, not of a view
+	case renew: // of a root, not of a view
 		m.memory.Undefine(op.Dst, mem.Range{End: uint64(m.h.Roots[op.Dst].Size)})
 		clear(m.lost[op.Dst])
 		clear(m.doubt[op.Dst])
@@ -228,7 +228,7 @@ func (m *model) apply(op *Op) {
 // launch does what a kernel does.
 func (m *model) launch(op *Op) {
 	root, r := m.place(op.Dst, op.DstOff, op.Size)
-	uses := []flat.Use{{Root: root, Given: r, Used: r, Reads: op.Kind == Mix, Writes: true}}
+	uses := []flat.Use{{Root: root, Given: r, Used: r, Reads: op.Kind == mix, Writes: true}}
 	dst := m.memory.Bytes(root, r)
 	var src []byte
 	if op.paired() {
@@ -239,9 +239,9 @@ func (m *model) launch(op *Op) {
 	_ = m.memory.Launch(uses, func() error { // never fails
 		for i := range dst {
 			switch op.Kind {
-			case Produce:
+			case produce:
 				dst[i] = produced(i, op.Salt)
-			case Reverse:
+			case reverse:
 				dst[i] = src[op.Size-1-i]
 			default:
 				dst[i] = mixed(dst[i], src[i], op.Salt)

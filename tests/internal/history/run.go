@@ -230,7 +230,7 @@ func (r *replay) run() error {
 // tornDown is tearDown, of which a call may be struck: then it says so.
 func (r *replay) tornDown() error {
 	err := r.tearDown()
-	if !r.faults.was(CallFree, CallCloseModule, CallCloseQueue, CallCloseDevice) {
+	if !r.faults.was(CallFree, callCloseModule, callCloseQueue, callCloseDevice) {
 		return err
 	}
 	if err == nil && !r.told {
@@ -277,35 +277,35 @@ func (r *replay) doOn(q *queue, op *Op) error {
 		r.call = call
 	}
 	switch op.Kind {
-	case User:
+	case user:
 		e, err := r.c.NewUserEvent()
 		if err == nil {
 			r.open[op.ID], r.events[op.ID] = e, e
 			r.owned = append(r.owned, e)
 		}
 		return err
-	case Set:
+	case set:
 		return r.set(op.Ref, op.Fail)
-	case Finish:
+	case finish:
 		if op.Salt%2 == 0 {
 			return errors.Join(r.setAll(), r.becalm(), r.takeBack(true))
 		}
 		return errors.Join(r.setAll(), r.finishQueue(q))
-	case Refuse:
+	case refuse:
 		return r.refuse(q, op)
-	case Renew:
+	case renew:
 		if err := r.renew(q, op.Dst); err != nil {
 			return err
 		}
 		r.log = append(r.log, entry{op: op, id: r.whole(r.viewOf(op.Dst)).ID()})
 		return nil
-	case Unmap:
+	case unmap:
 		return r.unmap(q, op)
-	case MapBriefly:
+	case mapBriefly:
 		return r.mapBriefly(q, op)
-	case FreePointer:
+	case freePointer:
 		return r.freePointer(r.queueFor(&Op{Queue: op.Queue, Dst: r.viewOf(op.Dst)}), op)
-	case Count, CountBy:
+	case count, countBy:
 		return r.counting(q, op)
 	}
 	if done, err := r.clash(q, op); done || err != nil {

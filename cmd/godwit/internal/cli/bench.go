@@ -157,7 +157,7 @@ func printBenchAlloc(w io.Writer, b benchAllocOutput) {
 	last := ""
 	for _, r := range b.Rows {
 		if last != "" && r.Workload != last {
-			t.AppendSeparator()
+			t.appendSeparator()
 		}
 		last = r.Workload
 		worst, scan, overhead, allocs := "-", "-", "-", "-"
@@ -178,18 +178,18 @@ func printBenchAlloc(w io.Writer, b benchAllocOutput) {
 		if r.BytesChunk > 0 {
 			chunk = fmt.Sprintf("%.0f", r.BytesChunk)
 		}
-		t.AppendRow([]any{r.Workload, r.Contender, ns, ratio, best, bestRatio, worst, r.Scans, scan, allocs, chunk, overhead, r.Failures})
+		t.appendRow([]any{r.Workload, r.Contender, ns, ratio, best, bestRatio, worst, r.Scans, scan, allocs, chunk, overhead, r.Failures})
 	}
-	t.Render()
+	t.render()
 	g, grown := newTable(w, 2, "W1 growth", "time"), len(b.GrowthTo) > 0
 	for _, r := range b.Rows {
 		if x, ok := b.GrowthTo[r.Contender]; ok {
-			g.AppendRow([]any{r.Contender, x})
+			g.appendRow([]any{r.Contender, x})
 			delete(b.GrowthTo, r.Contender)
 		}
 	}
 	if grown {
-		g.Render()
+		g.render()
 	}
 	_, _ = fmt.Fprintf(w, "%d CPUs, %s, %d pairs, medians of %d rounds; PoCL's bufalloc.c: %s\n", b.CPUs, b.Go, b.Pairs, b.Rounds, b.PoCL) // as the tables above
 }

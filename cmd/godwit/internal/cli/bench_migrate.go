@@ -149,32 +149,32 @@ func printBenchMigrate(w io.Writer, r *migratebench.Report) {
 	}
 	t := newTable(w, 2, "from, to", "size", "migrate", "GB/s", "with a kernel", "GB/s", "copy alone", "GB/s", "way", "CUDA's own", "GB/s", "of it", "vendor's kernel", "GB/s", "godwit is", "vendor's copy", "GB/s", "godwit is")
 	for _, m := range r.Moves {
-		t.AppendRow([]any{fmt.Sprintf("%d, %d", m.From, m.To), humanize.IBytes(m.Size), took(m.Godwit), gbs(m.Size, m.Godwit),
+		t.appendRow([]any{fmt.Sprintf("%d, %d", m.From, m.To), humanize.IBytes(m.Size), took(m.Godwit), gbs(m.Size, m.Godwit),
 			took(m.GodwitKernel), gbs(m.Size, m.GodwitKernel), took(m.Copy), gbs(m.Size, m.Copy), m.Way, took(m.CUDA), gbs(m.Size, m.CUDA), ofLimit(m.Godwit, m.CUDA),
 			took(m.VendorKernel), gbs(m.Size, m.VendorKernel), times(m.GodwitKernel, m.VendorKernel),
 			took(m.VendorCopy), gbs(m.Size, m.VendorCopy), times(m.Copy, m.VendorCopy)})
 	}
-	t.Render()
+	t.render()
 	if len(r.Limits) > 0 {
 		t = newTable(w, 2, "device", "size", "to pinned memory", "GB/s", "from it", "GB/s")
 		for _, l := range r.Limits {
-			t.AppendRow([]any{l.Device, humanize.IBytes(l.Size), took(l.Down), gbs(l.Size, l.Down), took(l.Up), gbs(l.Size, l.Up)})
+			t.appendRow([]any{l.Device, humanize.IBytes(l.Size), took(l.Down), gbs(l.Size, l.Down), took(l.Up), gbs(l.Size, l.Up)})
 		}
-		t.Render()
+		t.render()
 	}
 	if len(r.Linked) > 0 {
 		t = newTable(w, 2, "over the links", "way", "size", "godwit", "GB/s", "CUDA's own", "GB/s", "of it", "through the host", "GB/s")
 		for _, l := range r.Linked {
-			t.AppendRow([]any{l.What, l.Way, humanize.IBytes(l.Size), took(l.Godwit), gbs(l.Size, l.Godwit), took(l.CUDA), gbs(l.Size, l.CUDA), ofLimit(l.Godwit, l.CUDA), took(l.Pinned), gbs(l.Size, l.Pinned)})
+			t.appendRow([]any{l.What, l.Way, humanize.IBytes(l.Size), took(l.Godwit), gbs(l.Size, l.Godwit), took(l.CUDA), gbs(l.Size, l.CUDA), ofLimit(l.Godwit, l.CUDA), took(l.Pinned), gbs(l.Size, l.Pinned)})
 		}
-		t.Render()
+		t.render()
 	}
 	if len(r.Pieces) > 0 {
 		t = newTable(w, 2, "piece by piece", "size", "median")
 		for _, p := range r.Pieces {
-			t.AppendRow([]any{p.What, humanize.IBytes(p.Size), took(p.Time)})
+			t.appendRow([]any{p.What, humanize.IBytes(p.Size), took(p.Time)})
 		}
-		t.Render()
+		t.render()
 	}
 	t = newTable(w, 1, "command", "godwit", "raw OpenCL", "bytes moved")
 	for _, s := range r.Small {
@@ -182,15 +182,15 @@ func printBenchMigrate(w io.Writer, r *migratebench.Report) {
 		if s.Moved > 0 {
 			moved = humanize.IBytes(s.Moved)
 		}
-		t.AppendRow([]any{s.What, took(s.Godwit), took(s.Vendor), moved})
+		t.appendRow([]any{s.What, took(s.Godwit), took(s.Vendor), moved})
 	}
-	t.Render()
+	t.render()
 	if len(r.Spread) > 0 {
 		t = newTable(w, 1, "one to all", "size", "time", "GB/s in all", "legs")
 		for _, s := range r.Spread {
-			t.AppendRow([]any{s.How, humanize.IBytes(s.Size), took(s.Time), fmt.Sprintf("%.1f", s.Rate/1e9), s.Legs})
+			t.appendRow([]any{s.How, humanize.IBytes(s.Size), took(s.Time), fmt.Sprintf("%.1f", s.Rate/1e9), s.Legs})
 		}
-		t.Render()
+		t.render()
 	}
 	for _, d := range r.Devices {
 		if d.Shared {

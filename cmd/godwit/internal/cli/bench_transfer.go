@@ -109,27 +109,27 @@ func printBenchTransfer(w io.Writer, r *transferbench.Report) {
 			if x.Name == transferbench.RawPageable {
 				base = x.Time
 			}
-			t.AppendRow([]any{humanize.IBytes(m.Size) + " " + direction, x.Name, took(x.Time), gbs(m.Size, x.Time),
+			t.appendRow([]any{humanize.IBytes(m.Size) + " " + direction, x.Name, took(x.Time), gbs(m.Size, x.Time),
 				ratio(base, x.Time) + " x", share(x.Returned, x.Time)})
 		}
-		t.AppendSeparator()
+		t.appendSeparator()
 	}
-	t.Render()
+	t.render()
 	for _, x := range r.Tensors {
 		fmt.Fprintf(w, "tensors of %s:\n", humanize.IBytes(x.Size))
 		t := newTable(w, 2, "what", "time", "GB/s", "beside")
-		t.AppendRow([]any{"memcpy, one goroutine", took(x.Memcpy), gbs(x.Size, x.Memcpy), ""})
-		t.AppendRow([]any{"FromHost(Async()) returns", took(x.StagedReturned), gbs(x.Size, x.StagedReturned), ratio(x.StagedReturned, x.Memcpy) + " x the memcpy"})
-		t.AppendRow([]any{"   and the device has it", took(x.Staged), gbs(x.Size, x.Staged), ""})
-		t.AppendRow([]any{"FromHost(Async(), Borrow()) returns", took(x.BorrowedReturned), "", share(x.BorrowedReturned, x.Borrowed) + " of the transfer"})
-		t.AppendRow([]any{"   and the device has it", took(x.Borrowed), gbs(x.Size, x.Borrowed), ""})
+		t.appendRow([]any{"memcpy, one goroutine", took(x.Memcpy), gbs(x.Size, x.Memcpy), ""})
+		t.appendRow([]any{"FromHost(Async()) returns", took(x.StagedReturned), gbs(x.Size, x.StagedReturned), ratio(x.StagedReturned, x.Memcpy) + " x the memcpy"})
+		t.appendRow([]any{"   and the device has it", took(x.Staged), gbs(x.Size, x.Staged), ""})
+		t.appendRow([]any{"FromHost(Async(), Borrow()) returns", took(x.BorrowedReturned), "", share(x.BorrowedReturned, x.Borrowed) + " of the transfer"})
+		t.appendRow([]any{"   and the device has it", took(x.Borrowed), gbs(x.Size, x.Borrowed), ""})
 		both := 2 * x.Size
-		t.AppendRow([]any{"FromHost + CopyTo, pageable", took(x.Pageable), gbs(both, x.Pageable), ratio(x.Pageable, x.RawPageable) + " x raw, " + ratio(x.Pageable, x.DriverPageable) + " x the runtime alone"})
-		t.AppendRow([]any{"FromHost + CopyTo, pinned", took(x.Pinned), gbs(both, x.Pinned), ratio(x.Pinned, x.RawPinned) + " x raw"})
-		t.AppendRow([]any{"raw, pageable", took(x.RawPageable), gbs(both, x.RawPageable), ""})
-		t.AppendRow([]any{"raw, pinned", took(x.RawPinned), gbs(both, x.RawPinned), ""})
-		t.AppendRow([]any{"runtime alone, pageable", took(x.DriverPageable), gbs(both, x.DriverPageable), ""})
-		t.Render()
+		t.appendRow([]any{"FromHost + CopyTo, pageable", took(x.Pageable), gbs(both, x.Pageable), ratio(x.Pageable, x.RawPageable) + " x raw, " + ratio(x.Pageable, x.DriverPageable) + " x the runtime alone"})
+		t.appendRow([]any{"FromHost + CopyTo, pinned", took(x.Pinned), gbs(both, x.Pinned), ratio(x.Pinned, x.RawPinned) + " x raw"})
+		t.appendRow([]any{"raw, pageable", took(x.RawPageable), gbs(both, x.RawPageable), ""})
+		t.appendRow([]any{"raw, pinned", took(x.RawPinned), gbs(both, x.RawPinned), ""})
+		t.appendRow([]any{"runtime alone, pageable", took(x.DriverPageable), gbs(both, x.DriverPageable), ""})
+		t.render()
 	}
 	if r.Shared {
 		r.Notes = append(r.Notes, "this device shares the host's memory: staging, which is off there by default, only costs")
@@ -191,9 +191,9 @@ func printBenchPool(w io.Writer, r *transferbench.Pool) {
 	fmt.Fprintf(w, "%s (%s)\n", r.Device, r.Platform)
 	t := newTable(w, 2, "size", "raw: create, use, release", "godwit: the same", "a hit", "raw is", "godwit is", "a pinned hit")
 	for _, x := range r.Rows {
-		t.AppendRow([]any{humanize.IBytes(x.Size), took(x.Raw), took(x.Godwit), fmt.Sprintf("%d ns", x.Hit.Nanoseconds()),
+		t.appendRow([]any{humanize.IBytes(x.Size), took(x.Raw), took(x.Godwit), fmt.Sprintf("%d ns", x.Hit.Nanoseconds()),
 			ratio(x.Raw, x.Hit) + " x a hit", ratio(x.Godwit, x.Hit) + " x a hit", fmt.Sprintf("%d ns", x.Pinned.Nanoseconds())})
 	}
-	t.Render()
+	t.render()
 	fmt.Fprintf(w, "medians of %d\n", r.Reps)
 }

@@ -192,10 +192,10 @@ func printComparison(w io.Writer, c *compare.Comparison) {
 			some = some || values[i] > 0
 		}
 		if some {
-			t.AppendRow(comparedRow(fig.name, values, fig.text))
+			t.appendRow(comparedRow(fig.name, values, fig.text))
 		}
 	}
-	t.Render()
+	t.render()
 	for _, v := range c.Variants {
 		if first, _, _ := strings.Cut(v.Digest.Error, "\n"); first != "" {
 			fmt.Fprintf(w, "%s was not finished: %s\n", v.Name, first)
@@ -255,12 +255,12 @@ func comparedTable(w io.Writer, what string, c *compare.Comparison, rows []compa
 	t := newTable(w, 2, comparedHeader(what, c)...)
 	for i, r := range rows {
 		if i == shownLinks {
-			t.AppendRow([]any{fmt.Sprintf("and %d more", len(rows)-shownLinks)})
+			t.appendRow([]any{fmt.Sprintf("and %d more", len(rows)-shownLinks)})
 			break
 		}
-		t.AppendRow(comparedRow(r.Name, r.Bytes, humanize.IBytes))
+		t.appendRow(comparedRow(r.Name, r.Bytes, humanize.IBytes))
 	}
-	t.Render()
+	t.render()
 }
 
 // printDifference says where a run parts from the first.

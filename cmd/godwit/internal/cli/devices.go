@@ -188,13 +188,13 @@ func printDevices(w io.Writer, lists []driverList, all bool) {
 			if d.Integrated {
 				own = "the host's"
 			}
-			t.AppendRow([]any{
+			t.appendRow([]any{
 				l.Driver, d.Index, d.Name, d.Type, d.ComputeUnits, bytesOr(d.GlobalMemory, "unlimited"), bytesOr(d.LocalMemory, "none"),
 				bytesOr(d.MaxAlloc, "unlimited"), fmt.Sprintf("%d B", d.BaseAlign), own, orNone(strings.Join(d.SVM, ", ")), yes(d.FP16), yes(d.FP64),
 			})
 		}
 	}
-	t.Render()
+	t.render()
 	fmt.Fprintln(w)
 	for _, l := range lists {
 		fmt.Fprintf(w, "%s: %s\n", l.Driver, l.What)

@@ -60,9 +60,9 @@ func newExamples() *cobra.Command {
 			}
 			t := newTable(cmd.OutOrStdout(), 4, "example", "shows", "kind")
 			for _, e := range list {
-				t.AppendRow([]any{e.Name, e.About, e.Kind})
+				t.appendRow([]any{e.Name, e.About, e.Kind})
 			}
-			t.Render()
+			t.render()
 			return nil
 		},
 	}

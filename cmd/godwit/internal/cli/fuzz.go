@@ -258,11 +258,11 @@ func printFindings(w io.Writer, findings []*fuzz.Finding) {
 	t := newTable(w, 3, "strategy", "objective", "score", "sequences", "ops", "peak live", "region", "/ peak", "/ offline", "Robson / peak", "scans", "worst ns", "scan ns")
 	for _, f := range findings {
 		if f.Fault != nil {
-			t.AppendRow([]any{f.Strategy, f.Objective, string(f.Fault.Kind), f.Evals, f.Ops})
+			t.appendRow([]any{f.Strategy, f.Objective, string(f.Fault.Kind), f.Evals, f.Ops})
 			continue
 		}
 		if f.Stream == nil {
-			t.AppendRow([]any{f.Strategy, f.Objective, "-", f.Evals})
+			t.appendRow([]any{f.Strategy, f.Objective, "-", f.Evals})
 			continue
 		}
 		scan := "-"
@@ -279,10 +279,10 @@ func printFindings(w io.Writer, findings []*fuzz.Finding) {
 		if f.AtMost {
 			region, over, price = "≤ "+region, "≤ "+over, "≤ "+price
 		}
-		t.AppendRow([]any{f.Strategy, f.Objective, fmt.Sprintf("%.4f", f.Score), f.Evals, f.Ops, sizeOf(f.PeakLive),
+		t.appendRow([]any{f.Strategy, f.Objective, fmt.Sprintf("%.4f", f.Score), f.Evals, f.Ops, sizeOf(f.PeakLive),
 			region, over, price, fmt.Sprintf("%.3f", f.Robson), f.Scans, fmt.Sprintf("%.0f", f.WorstNS), scan})
 	}
-	t.Render()
+	t.render()
 	for _, f := range findings {
 		for _, file := range []string{f.TraceFile, f.CorpusFile} {
 			if file != "" && fileExists(file) { // minimising may have removed it

@@ -42,17 +42,17 @@ func words(cells []any) []string {
 	return out
 }
 
-// AppendRow adds a row; cells that are missing at its end are empty.
-func (g *grid) AppendRow(cells []any) {
+// appendRow adds a row; cells that are missing at its end are empty.
+func (g *grid) appendRow(cells []any) {
 	row := words(cells)
 	g.rows = append(g.rows, append(row, make([]string, len(g.header)-len(row))...))
 }
 
-// AppendSeparator draws a line between the row before and the next one.
-func (g *grid) AppendSeparator() { g.breaks[len(g.rows)] = true }
+// appendSeparator draws a line between the row before and the next one.
+func (g *grid) appendSeparator() { g.breaks[len(g.rows)] = true }
 
-// Render prints the table.
-func (g *grid) Render() {
+// render prints the table.
+func (g *grid) render() {
 	if len(g.rows) == 0 {
 		return
 	}

@@ -168,9 +168,9 @@ func listMachines(out io.Writer, asJSON bool) error {
 	}
 	t := newTable(out, 4, "machine", "what it is", "links")
 	for _, m := range list {
-		t.AppendRow([]any{m.Name, m.About, len(m.Links)})
+		t.appendRow([]any{m.Name, m.About, len(m.Links)})
 	}
-	t.Render()
+	t.render()
 	return nil
 }
 
@@ -215,10 +215,10 @@ func (m *machineInfo) print(out io.Writer) {
 		if d.Out == 0 {
 			ways = "with in"
 		}
-		t.AppendRow([]any{d.Name, d.Type, unlimited(d.Memory, humanize.IBytes), unlimited(d.Bandwidth, perSecond), unlimited(d.Rate, func(n uint64) string { return humanize.SI(float64(n), "") }),
+		t.appendRow([]any{d.Name, d.Type, unlimited(d.Memory, humanize.IBytes), unlimited(d.Bandwidth, perSecond), unlimited(d.Rate, func(n uint64) string { return humanize.SI(float64(n), "") }),
 			nanoseconds(d.Launch), nanoseconds(d.Copy), d.AtOnce, d.In, ways})
 	}
-	t.Render()
+	t.render()
 	t = newTable(out, 3, "from", "to", "latency", "one way", "both ways")
 	for _, l := range m.Links {
 		both := unlimited(l.Both, perSecond)
@@ -228,14 +228,14 @@ func (m *machineInfo) print(out io.Writer) {
 		case l.Both == 0:
 			both = perSecond(2 * l.Bandwidth)
 		}
-		t.AppendRow([]any{l.From, l.To, nanoseconds(l.Latency), perSecond(l.Bandwidth), both})
+		t.appendRow([]any{l.From, l.To, nanoseconds(l.Latency), perSecond(l.Bandwidth), both})
 	}
-	t.Render()
+	t.render()
 	t = newTable(out, 4, "from", "to", "way", "latency", "bandwidth")
 	for _, w := range m.Ways {
-		t.AppendRow([]any{w.From, w.To, w.Way, nanoseconds(w.Latency), unlimited(w.Bandwidth, perSecond)})
+		t.appendRow([]any{w.From, w.To, w.Way, nanoseconds(w.Latency), unlimited(w.Bandwidth, perSecond)})
 	}
-	t.Render()
+	t.render()
 }
 
 func unlimited(n uint64, show func(uint64) string) string {

@@ -367,7 +367,7 @@ func printReplay(w io.Writer, results []replay.Result, fixed bool) {
 	last := ""
 	for _, r := range results {
 		if last != "" && r.Trace != last {
-			t.AppendSeparator()
+			t.appendSeparator()
 		}
 		last = r.Trace
 		ns, worst, op := "-", "-", "-"
@@ -387,9 +387,9 @@ func printReplay(w io.Writer, results []replay.Result, fixed bool) {
 		if r.Strategy == replay.OfflineName {
 			frag, most = "-", "-"
 		}
-		t.AppendRow([]any{r.Trace, r.Strategy, sizeOf(r.PeakLive), region, overhead, frag, most, r.Failures, ns, worst, op})
+		t.appendRow([]any{r.Trace, r.Strategy, sizeOf(r.PeakLive), region, overhead, frag, most, r.Failures, ns, worst, op})
 	}
-	t.Render()
+	t.render()
 }
 
 // printMeans sums up all traces by strategy.
@@ -403,7 +403,7 @@ func printMeans(w io.Writer, results []replay.Result) {
 		if x.NSPerOp > 0 {
 			row[6] = fmt.Sprintf("%.0f", x.NSPerOp)
 		}
-		m.AppendRow(row)
+		m.appendRow(row)
 	}
-	m.Render()
+	m.render()
 }

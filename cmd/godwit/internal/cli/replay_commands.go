@@ -256,7 +256,7 @@ func printCommandReplays(w io.Writer, all []commandReplay, timed bool) {
 	for i := range all {
 		r := &all[i]
 		if i > 0 && (r.Memory != all[i-1].Memory || r.name() != all[i-1].name()) {
-			t.AppendSeparator()
+			t.appendSeparator()
 		}
 		over := "-"
 		switch {
@@ -272,9 +272,9 @@ func printCommandReplays(w io.Writer, all []commandReplay, timed bool) {
 		if several {
 			row = append([]any{r.name()}, row...)
 		}
-		t.AppendRow(row)
+		t.appendRow(row)
 	}
-	t.Render()
+	t.render()
 }
 
 // name is the file, and the context's name in it.

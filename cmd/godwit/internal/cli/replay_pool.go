@@ -54,13 +54,13 @@ func printPools(w io.Writer, results []poolreplay.Result) {
 	last := ""
 	for _, r := range results {
 		if last != "" && r.Trace != last {
-			t.AppendSeparator()
+			t.appendSeparator()
 		}
 		last = r.Trace
 		a, b := r.Passes[0], r.Passes[len(r.Passes)-1]
 		held, over := max(a.Held, b.Held), max(a.Overhead, b.Overhead)
-		t.AppendRow([]any{r.Trace, r.Pool, sizeOf(r.PeakLive), sizeOf(held), fmt.Sprintf("%.3f", over),
+		t.appendRow([]any{r.Trace, r.Pool, sizeOf(r.PeakLive), sizeOf(held), fmt.Sprintf("%.3f", over),
 			fmt.Sprintf("%.4f", a.HitRate), fmt.Sprintf("%.4f", b.HitRate), a.Failures + b.Failures, fmt.Sprintf("%.0f", b.NsPerOp)})
 	}
-	t.Render()
+	t.render()
 }

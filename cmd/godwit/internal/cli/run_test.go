@@ -370,8 +370,8 @@ func TestReportsThatGoToNoTerminalAreNotTooWide(t *testing.T) {
 		}
 		var b strings.Builder
 		wide := newTable(&b, 2, slices.Repeat([]any{"a column"}, 40)...)
-		wide.AppendRow([]any{"a row", 1})
-		wide.Render()
+		wide.appendRow([]any{"a row", 1})
+		wide.render()
 		for _, line := range strings.Split(b.String(), "\n") {
 			require.LessOrEqual(t, utf8.RuneCountInString(line), c.most, line)
 		}

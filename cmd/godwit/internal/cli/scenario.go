@@ -162,9 +162,9 @@ func describeScenario(cmd *cobra.Command, file, example string) error {
 			if p.Required {
 				def = "(to be set)"
 			}
-			g.AppendRow([]any{p.Name, typeText(&p), def, boundsText(&p), p.About})
+			g.appendRow([]any{p.Name, typeText(&p), def, boundsText(&p), p.About})
 		}
-		g.Render()
+		g.render()
 	}
 	if len(d.Inputs) > 0 {
 		fmt.Fprintf(out, "\nInputs, --input NAME=FILE:\n")
@@ -174,9 +174,9 @@ func describeScenario(cmd *cobra.Command, file, example string) error {
 			if def == "" {
 				def = "(to be given)"
 			}
-			g.AppendRow([]any{in.Name, def, in.About})
+			g.appendRow([]any{in.Name, def, in.About})
 		}
-		g.Render()
+		g.render()
 	}
 	if len(d.Params)+len(d.Inputs) == 0 {
 		fmt.Fprintf(out, "\nIt has no parameters and no inputs.\n")

@@ -390,9 +390,9 @@ func sweepTable(w io.Writer, res *sweep.Results) {
 		for _, c := range columns {
 			cells = append(cells, cellText(c, c.Value(row)))
 		}
-		t.AppendRow(cells)
+		t.appendRow(cells)
 	}
-	t.Render()
+	t.render()
 }
 
 // cellText writes a figure for people.

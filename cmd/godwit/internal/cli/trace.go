@@ -187,10 +187,10 @@ func newTraceInfo() *cobra.Command {
 			}
 			t := newTable(cmd.OutOrStdout(), 3, "trace", "format", "events", "chunks", "never freed", "peak live", "at", "smallest", "median", "largest", "sizes", "median life", "odd")
 			for _, f := range all {
-				t.AppendRow([]any{f.Name, f.Format, f.Events, f.Chunks, f.NeverFreed, sizeOf(f.PeakLive), f.PeakAt, sizeOf(f.Smallest),
+				t.appendRow([]any{f.Name, f.Format, f.Events, f.Chunks, f.NeverFreed, sizeOf(f.PeakLive), f.PeakAt, sizeOf(f.Smallest),
 					sizeOf(f.Median), sizeOf(f.Largest), f.Sizes, f.MedianLife, f.UnknownFrees + f.MissingFrees + f.FailedAllocs + f.ZeroSized})
 			}
-			t.Render()
+			t.render()
 			return nil
 		},
 	}

@@ -46,9 +46,9 @@ type Way struct {
 const (
 	RawPageable    = "raw, pageable"
 	RawPinned      = "raw, pinned"
-	GodwitUnstaged = "unstaged"
-	GodwitPageable = "pageable"
-	GodwitPinned   = "pinned"
+	godwitUnstaged = "unstaged"
+	godwitPageable = "pageable"
+	godwitPinned   = "pinned"
 )
 
 // Tensors is what package tensor does with Size bytes.

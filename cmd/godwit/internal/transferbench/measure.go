@@ -191,13 +191,13 @@ func (b *bench) moves(ctx context.Context, n uint64) error {
 	ways := []contender{
 		{RawPageable, pageable, func(d []byte, up bool) (time.Duration, time.Duration, error) { return b.raw.move(mem, d, up) }},
 		{RawPinned, rawPinned, func(d []byte, up bool) (time.Duration, time.Duration, error) { return b.raw.move(mem, d, up) }},
-		{GodwitUnstaged, pageable, func(d []byte, up bool) (time.Duration, time.Duration, error) {
+		{godwitUnstaged, pageable, func(d []byte, up bool) (time.Duration, time.Duration, error) {
 			return b.unstaged.move(ctx, buf[b.unstaged], d, up)
 		}},
-		{GodwitPageable, pageable, func(d []byte, up bool) (time.Duration, time.Duration, error) {
+		{godwitPageable, pageable, func(d []byte, up bool) (time.Duration, time.Duration, error) {
 			return b.staged.move(ctx, buf[b.staged], d, up)
 		}},
-		{GodwitPinned, loan.Bytes(), func(d []byte, up bool) (time.Duration, time.Duration, error) {
+		{godwitPinned, loan.Bytes(), func(d []byte, up bool) (time.Duration, time.Duration, error) {
 			return b.staged.move(ctx, buf[b.staged], d, up)
 		}},
 	}

@@ -22,7 +22,7 @@ import "C"
 
 import "unsafe"
 
-// Load reads the byte at p.
+// load reads the byte at p.
 func Load(p unsafe.Pointer) byte { return byte(C.load(p)) }
 
 // Store writes the byte at p.
