@@ -81,22 +81,22 @@ func (r *Recorder) Of(p mem.Point) *Span {
 	return nil
 }
 
-// why is what a part of the critical path comes after.
-type why uint8
+// Why is what a part of the critical path comes after.
+type Why uint8
 
 // Start is the beginning; Enqueued, the host had enqueued it only then; Waited, the span
 // before it on the path is the last of what it waited for; Engine, that had its engine;
 // Woken, the host waited for it.
 const (
-	Start why = iota
+	Start Why = iota
 	Enqueued
-	waited
+	Waited
 	Engine
 	Woken
 )
 
 // String is a phrase: "after the start", "behind it on its engine".
-func (w why) String() string {
+func (w Why) String() string {
 	return [...]string{"the start", "the host", "what it waited for", "its engine", "the end it waited for"}[w]
 }
 
@@ -104,7 +104,7 @@ func (w why) String() string {
 type Part struct {
 	From, To int64 // nanoseconds
 	Span     *Span // what ran; nil is the host
-	After    why   // what the part before it is to this one
+	After    Why   // what the part before it is to this one
 }
 
 // Path is the critical path up to a time, at which host thread 0 was awake. The parts
@@ -149,7 +149,7 @@ func (r *Recorder) Path(end int64) (path []Part) {
 func (r *Recorder) back(path *[]Part, s *Span, at int64, t *int64) {
 	for {
 		part := Part{From: s.Started, To: at, Span: s}
-		add := func(why why) {
+		add := func(why Why) {
 			if part.To > part.From {
 				part.After = why
 				*path = append(*path, part)
@@ -164,11 +164,11 @@ func (r *Recorder) back(path *[]Part, s *Span, at int64, t *int64) {
 		c := r.Of(s.Cause)
 		switch {
 		case c != nil && c.Ended == s.Ready && c.Started < s.Ready:
-			add(waited)
+			add(Waited)
 			s, at = c, s.Ready
 			continue
 		case c != nil && c.Ended == s.Ready && c.Index < s.Index: // it took no time
-			add(waited)
+			add(Waited)
 			s, at = c, s.Ready
 			continue
 		}
@@ -178,15 +178,15 @@ func (r *Recorder) back(path *[]Part, s *Span, at int64, t *int64) {
 	}
 }
 
-// busy is how much of the time something was in use.
-type busy struct {
+// Busy is how much of the time something was in use.
+type Busy struct {
 	Spans int
 	Busy  int64 // nanoseconds in which at least one span was on
 }
 
 // EngineUse is how busy each of n engines was. A span has its engine until it ended, its
 // latency included.
-func (r *Recorder) EngineUse(n int) []busy {
+func (r *Recorder) EngineUse(n int) []Busy {
 	return r.busy(n, func(s *Span, on func(int)) {
 		for i, e := range s.Engines {
 			if e >= 0 && !slices.Contains(s.Engines[:i], e) {
@@ -197,7 +197,7 @@ func (r *Recorder) EngineUse(n int) []busy {
 }
 
 // MemoryUse is how busy the device of each of n memories was.
-func (r *Recorder) MemoryUse(n int) []busy {
+func (r *Recorder) MemoryUse(n int) []Busy {
 	return r.busy(n, func(s *Span, on func(int)) {
 		on(s.On)
 		if s.Ring && s.From != s.On {
@@ -207,8 +207,8 @@ func (r *Recorder) MemoryUse(n int) []busy {
 }
 
 // busy unites the times of spans that have to do with each of n things.
-func (r *Recorder) busy(n int, each func(s *Span, on func(int))) []busy {
-	out := make([]busy, n)
+func (r *Recorder) busy(n int, each func(s *Span, on func(int))) []Busy {
+	out := make([]Busy, n)
 	times := make([][][2]int64, n)
 	for i := range r.spans {
 		s := &r.spans[i]

@@ -58,7 +58,7 @@ func (r *runner) newLedger() *ledger.Ledger[int] {
 // mapped tells a ledger what command i maps for writing, or unmaps.
 func (r *runner) mapped(l *ledger.Ledger[int], i int) {
 	c := &r.s.Commands[i]
-	if c.Kind != Map && c.Kind != unmap || !r.s.Mappings[c.Mapping].writes {
+	if c.Kind != Map && c.Kind != Unmap || !r.s.Mappings[c.Mapping].writes {
 		return
 	}
 	p := r.s.Mappings[c.Mapping].Place

@@ -46,9 +46,9 @@ type pointer struct {
 // String says what it is.
 func (d *Data) String() string { return d.what }
 
-// bytes returns size bytes; a file that is shorter is followed by zeros. at are
+// Bytes returns size bytes; a file that is shorter is followed by zeros. at are
 // the addresses of shared virtual memory, by index into Buffers.
-func (d *Data) bytes(size uint64, at []uint64) []byte {
+func (d *Data) Bytes(size uint64, at []uint64) []byte {
 	out := make([]byte, size)
 	d.put(out, at)
 	return out
@@ -200,7 +200,7 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 	if fields.Kind(v) == "nothing" {
 		return pointer{buffer: -1}, "null", true
 	}
-	place, at := place{}, uint64(0)
+	place, at := Place{}, uint64(0)
 	before := l.faults
 	if _, isMap := v.(*ast.MappingNode); !isMap {
 		place = l.placeNamed(n, what)
@@ -225,7 +225,7 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 
 // pointerPlace reads the block named under key, and at: how far the pointer
 // points into it.
-func (l *loader) pointerPlace(m *mapping, key string) (of place, at uint64) {
+func (l *loader) pointerPlace(m *mapping, key string) (of Place, at uint64) {
 	m.require(key)
 	of = l.placeNamed(m.get(key), m.What)
 	if at = l.natural(m, "at", l.scope, 0, 0); of.Name != "" && at >= of.Range.Size() && of.Range.Size() > 0 {

@@ -57,7 +57,7 @@ func (r *runner) create(ctx context.Context) error {
 }
 
 // what names the kind of a view.
-func (v *view) what() string {
+func (v *View) what() string {
 	if v.Over {
 		return "buffer"
 	}
@@ -110,7 +110,7 @@ func (r *runner) alloc(i, line int) error {
 	return r.ctx.SetSVMHint(p, r.lives[i])
 }
 
-func (r *runner) createView(v *view) (*runtime.Buffer, error) {
+func (r *runner) createView(v *View) (*runtime.Buffer, error) {
 	if v.Over {
 		bytes, err := r.ctx.SVMBytes(runtime.Pointer(r.at[v.Buffer]+v.Range.Start), v.Range.Size())
 		if err != nil {
@@ -125,7 +125,7 @@ func (r *runner) createView(v *view) (*runtime.Buffer, error) {
 }
 
 // object returns the runtime's buffer for a place and the place's offset in it.
-func (r *runner) object(p place) (*runtime.Buffer, uint64) {
+func (r *runner) object(p Place) (*runtime.Buffer, uint64) {
 	if p.View >= 0 {
 		return r.views[p.View], p.Range.Start - r.s.Views[p.View].Range.Start
 	}
@@ -133,7 +133,7 @@ func (r *runner) object(p place) (*runtime.Buffer, uint64) {
 }
 
 // pointer is the address of a place in shared virtual memory.
-func (r *runner) pointer(p place) runtime.Pointer {
+func (r *runner) pointer(p Place) runtime.Pointer {
 	return runtime.Pointer(r.at[p.Buffer] + p.Range.Start)
 }
 
@@ -155,9 +155,9 @@ func (r *runner) waits(c *Command) (out []runtime.Event) {
 func (r *runner) enqueue(ctx context.Context, i int) (e runtime.Event, err error) {
 	c := &r.s.Commands[i]
 	switch {
-	case c.Kind == alloc:
+	case c.Kind == Alloc:
 		return e, r.alloc(c.Alloc, c.Line)
-	case c.Kind == set:
+	case c.Kind == Set:
 		return e, r.user[c.Event].SetStatus(c.Status)
 	case c.Now:
 		for _, o := range c.Order { // the host has done with it
@@ -174,23 +174,23 @@ func (r *runner) enqueue(ctx context.Context, i int) (e runtime.Event, err error
 	}
 	q, wait := r.queues[c.Queue], r.waits(c)
 	switch c.Kind {
-	case Map, unmap:
+	case Map, Unmap:
 		e, err = r.enqueueMap(ctx, q, c, wait)
-	case hostWrite, hostRead:
+	case HostWrite, HostRead:
 		e, err = r.enqueueHostUse(ctx, q, i, wait)
-	case migrate:
+	case Migrate:
 		e, err = r.enqueueMigrate(ctx, q, c, wait)
-	case free:
+	case Free:
 		var pointers []runtime.Pointer
 		for _, p := range c.Places {
 			pointers = append(pointers, r.pointer(p))
 		}
 		e, err = q.EnqueueSVMFree(ctx, pointers, wait...)
-	case barrier:
+	case Barrier:
 		e, err = q.EnqueueBarrier(ctx, wait...)
-	case marker:
+	case Marker:
 		e, err = q.EnqueueMarker(ctx, wait...)
-	case launch:
+	case Launch:
 		e, err = q.EnqueueLaunch(ctx, r.launch(c), wait...)
 	default:
 		e, err = r.enqueueTransfer(ctx, q, i, wait)
@@ -235,7 +235,7 @@ func (r *runner) enqueueSVM(ctx context.Context, q *runtime.Queue, i int, wait [
 	p, size := r.pointer(c.Place), c.Place.Range.Size()
 	switch c.Kind {
 	case Write:
-		return q.EnqueueSVMWrite(ctx, p, c.Data.bytes(size, r.at), wait...)
+		return q.EnqueueSVMWrite(ctx, p, c.Data.Bytes(size, r.at), wait...)
 	case Read:
 		r.reads[i] = make([]byte, size)
 		return q.EnqueueSVMRead(ctx, p, r.reads[i], wait...)
@@ -316,9 +316,9 @@ func (r *runner) enqueueMap(ctx context.Context, q *runtime.Queue, c *Command, w
 	mp := &s.Mappings[c.Mapping]
 	pointer := s.isSVM(mp.Place)
 	switch {
-	case c.Kind == unmap && pointer:
+	case c.Kind == Unmap && pointer:
 		return q.EnqueueSVMUnmap(ctx, m.pointer, wait...)
-	case c.Kind == unmap:
+	case c.Kind == Unmap:
 		return q.EnqueueUnmap(ctx, m.mapping, wait...)
 	case pointer:
 		m.pointer = r.pointer(mp.Place)
@@ -365,10 +365,10 @@ func (r *runner) enqueueHostUse(ctx context.Context, q *runtime.Queue, i int, wa
 		}
 	}
 	to, from := bytes, []byte(nil)
-	if r.stamps() && (c.Kind == hostRead || size > mostCount) {
+	if r.stamps() && (c.Kind == HostRead || size > mostCount) {
 		to = nil
-	} else if c.Kind == hostWrite {
-		from = c.Data.bytes(size, r.at)
+	} else if c.Kind == HostWrite {
+		from = c.Data.Bytes(size, r.at)
 	} else {
 		r.reads[i] = make([]byte, size)
 		to, from = r.reads[i], bytes

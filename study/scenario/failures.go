@@ -22,7 +22,7 @@ func (l *loader) readFailures(m *mapping) {
 	}
 	for _, n := range nodes {
 		s := l.mapping(n, "failure", "failure")
-		f := failure{Line: s.Node.GetToken().Position.Line, Command: -1}
+		f := Failure{Line: s.Node.GetToken().Position.Line, Command: -1}
 		if id := s.text("command"); id != "" {
 			f.Command = l.failer(s.get("command"), "failure: command", id)
 		} else {
@@ -53,7 +53,7 @@ func (l *loader) failer(n ast.Node, what, id string) int {
 // the content of a map that fails is lost is not for the reference run to say.
 func (l *loader) mayFail(command int) bool {
 	switch c := &l.out.Commands[command]; c.Kind {
-	case Map, unmap, hostRead, hostWrite, free:
+	case Map, Unmap, HostRead, HostWrite, Free:
 		return false
 	default:
 		return c.queued()
@@ -116,7 +116,7 @@ func (p *printer) missed() {
 
 // fail has command i, just enqueued, fail where it is to.
 func (r *runner) fail(i int) error {
-	if !slices.ContainsFunc(r.s.Failures, func(f failure) bool { return f.Command == i }) {
+	if !slices.ContainsFunc(r.s.Failures, func(f Failure) bool { return f.Command == i }) {
 		return nil
 	}
 	n, err := r.events[i].Command()

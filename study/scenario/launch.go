@@ -22,7 +22,7 @@ func (r *runner) launch(c *Command) runtime.Launch {
 	return l
 }
 
-func (r *runner) arg(a *arg) runtime.Arg {
+func (r *runner) arg(a *Arg) runtime.Arg {
 	switch {
 	case a.Local > 0:
 		return runtime.Local(a.Local)
@@ -31,7 +31,7 @@ func (r *runner) arg(a *arg) runtime.Arg {
 	case r.s.isSVM(a.Place):
 		return r.svmArg(a)
 	}
-	b, off := r.object(place{Buffer: a.Place.Buffer, View: a.Place.View, Range: a.Used})
+	b, off := r.object(Place{Buffer: a.Place.Buffer, View: a.Place.View, Range: a.Used})
 	out := stated(a, b, runtime.Buf, runtime.In, runtime.Out, runtime.InOut)
 	if a.Used != a.Place.Range {
 		out = out.Range(off, a.Used.Size())
@@ -40,7 +40,7 @@ func (r *runner) arg(a *arg) runtime.Arg {
 }
 
 // stated is v as an argument, with the access that the scenario states for it.
-func stated[T any](a *arg, v T, unstated, in, out, inOut func(T) runtime.Arg) runtime.Arg {
+func stated[T any](a *Arg, v T, unstated, in, out, inOut func(T) runtime.Arg) runtime.Arg {
 	switch {
 	case !a.Stated:
 		return unstated(v)
@@ -53,7 +53,7 @@ func stated[T any](a *arg, v T, unstated, in, out, inOut func(T) runtime.Arg) ru
 }
 
 // svmArg is a pointer as an argument.
-func (r *runner) svmArg(a *arg) runtime.Arg {
+func (r *runner) svmArg(a *Arg) runtime.Arg {
 	p := runtime.Pointer(r.at[a.Place.Buffer] + a.At)
 	out := stated(a, p, runtime.SVM, runtime.SVMIn, runtime.SVMOut, runtime.SVMInOut)
 	if a.Ranged {

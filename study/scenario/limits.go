@@ -21,8 +21,8 @@ const (
 	maxItems    = 1 << 30   // work-items of all launches
 	maxWork     = 5_000_000 // steps; see work
 
-	// defaultMemory is how many bytes a scenario may name if Options.Memory is 0.
-	defaultMemory = 4 << 30
+	// DefaultMemory is how many bytes a scenario may name if Options.Memory is 0.
+	DefaultMemory = 4 << 30
 )
 
 // work is how much reading a scenario has cost, in steps: a node looked at, a

@@ -36,7 +36,7 @@ type Options struct {
 	// as they are.
 	Set map[string]string
 	// Memory is how many bytes the scenario may name in all: buffers, content and
-	// what its commands read. 0 is defaultMemory.
+	// what its commands read. 0 is DefaultMemory.
 	Memory uint64
 	// Files are contents by path, which are taken instead of files: for scenarios
 	// that are no files themselves.
@@ -76,7 +76,7 @@ func Parse(ctx context.Context, file string, data []byte, opt Options) (*Scenari
 
 func newLoader(ctx context.Context, file string, opt Options) *loader {
 	if opt.Memory == 0 {
-		opt.Memory = defaultMemory
+		opt.Memory = DefaultMemory
 	}
 	if opt.limit == 0 {
 		opt.limit = maxCommands
@@ -198,7 +198,7 @@ type loader struct {
 	maps     map[string]int      // name -> index + 1 of the mapping that is there; -1 where its map was at fault
 	track    tracker
 	sized    []sized // what content_size says
-	loop     loop
+	loop     Loop
 	// describing is set where only the head is read: what is not given is no fault.
 	describing bool
 	files      map[string]*fileContent // by path

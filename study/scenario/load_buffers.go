@@ -123,10 +123,10 @@ func (l *loader) addBuffers(s *mapping, n ast.Node, b Buffer) {
 	parts, align := l.partsOf(s)
 	one := func(b Buffer, between string) {
 		l.addBuffer(n, b)
-		of := place{Buffer: len(l.out.Buffers) - 1, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
+		of := Place{Buffer: len(l.out.Buffers) - 1, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
 		for i := range parts {
 			name := b.Name + between + strconv.FormatUint(i, 10)
-			l.addPart(s, view{Name: name, Buffer: of.Buffer, Parent: -1, Line: b.Line}, i, parts, of, align)
+			l.addPart(s, View{Name: name, Buffer: of.Buffer, Parent: -1, Line: b.Line}, i, parts, of, align)
 		}
 	}
 	if !s.Has("count") {
@@ -157,7 +157,7 @@ func (l *loader) newName(s *mapping, space, name string) bool {
 
 // readOver reads a buffer over shared virtual memory.
 func (l *loader) readOver(s *mapping, b Buffer, n ast.Node) {
-	v := view{Name: b.Name, Over: true, Parent: -1, Line: b.Line}
+	v := View{Name: b.Name, Over: true, Parent: -1, Line: b.Line}
 	of := s.need("over")
 	v.Buffer = l.buffer(of)
 	if of != "" && (v.Buffer < 0 || l.out.Buffers[v.Buffer].SVM == nil) {
@@ -176,7 +176,7 @@ func (l *loader) readOver(s *mapping, b Buffer, n ast.Node) {
 		return
 	}
 	if root := &l.out.Buffers[v.Buffer]; root.Size > 0 {
-		v.Range = l.within(s, place{Buffer: v.Buffer, View: -1, Range: mem.Range{End: root.Size}, Name: of}, offset, size)
+		v.Range = l.within(s, Place{Buffer: v.Buffer, View: -1, Range: mem.Range{End: root.Size}, Name: of}, offset, size)
 	}
 	l.bounded(n, "buffers", len(l.out.Views)+1, maxObjects)
 	l.take("buffer", v.Name, n)
@@ -219,7 +219,7 @@ func (l *loader) readQueues(m *mapping) {
 // readEvents reads the user events.
 func (l *loader) readEvents(m *mapping) {
 	for _, n := range l.list(m.get("events")) {
-		e := userEvent{Name: l.text(n, "event"), Line: n.GetToken().Position.Line, Set: -1}
+		e := UserEvent{Name: l.text(n, "event"), Line: n.GetToken().Position.Line, Set: -1}
 		switch before, dup := l.ids[e.Name]; {
 		case e.Name == "":
 			continue

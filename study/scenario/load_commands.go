@@ -74,8 +74,8 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 	l.bounded(n, "commands", len(l.out.Commands)+1, l.given.limit)
 	before := l.faults
 	c := Command{Kind: Kind(kind), Line: m.Node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1}
-	c.Now = c.Kind == free && l.flag(m, "now")
-	if c.Kind != alloc && c.Kind != set && !c.Now {
+	c.Now = c.Kind == Free && l.flag(m, "now")
+	if c.Kind != Alloc && c.Kind != Set && !c.Now {
 		l.readCommon(m, &c)
 	}
 	l.readKind(m, &c)
@@ -98,7 +98,7 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 // content that it writes, and where a read goes.
 func (c *Command) hostBytes() uint64 {
 	switch {
-	case c.Kind != Read && c.Kind != hostRead && c.Kind != Write && c.Kind != hostWrite:
+	case c.Kind != Read && c.Kind != HostRead && c.Kind != Write && c.Kind != HostWrite:
 		return 0
 	case c.Rect != nil:
 		return c.Rect.HostSize
@@ -118,23 +118,23 @@ func (l *loader) readKind(m *mapping, c *Command) {
 		if c.Pattern, c.Text = l.needPattern(m); c.Pattern != nil && c.Place.Range.Size()%uint64(len(c.Pattern)) != 0 {
 			l.errorf(m.Node, "fill: %d bytes are not a multiple of the pattern's %d", c.Place.Range.Size(), len(c.Pattern))
 		}
-	case launch:
+	case Launch:
 		l.readLaunch(m, c)
-	case migrate:
+	case Migrate:
 		l.readMigrate(m, c)
 	case Map:
 		l.readMap(m, c)
-	case unmap:
+	case Unmap:
 		l.readUnmap(m, c)
-	case hostWrite, hostRead:
+	case HostWrite, HostRead:
 		l.readHostUse(m, c)
-	case alloc:
+	case Alloc:
 		l.readAlloc(m, c)
-	case free:
+	case Free:
 		l.readFree(m, c)
-	case set:
+	case Set:
 		l.readSet(m, c)
-	case barrier, marker:
+	case Barrier, Marker:
 		m.get(string(c.Kind)) // a queue's name, read by readCommon, or nothing
 	}
 }
@@ -178,9 +178,9 @@ func (l *loader) queueOf(m *mapping, c *Command) int {
 	n := m.get("queue")
 	switch q := m.get(m.What); {
 	case n != nil:
-	case (c.Kind == barrier || c.Kind == marker) && l.plain(q) != nil && fields.Kind(l.plain(q)) != "nothing":
+	case (c.Kind == Barrier || c.Kind == Marker) && l.plain(q) != nil && fields.Kind(l.plain(q)) != "nothing":
 		n = q
-	case c.Kind == hostRead || c.Kind == hostWrite || c.Kind == unmap: // as the map
+	case c.Kind == HostRead || c.Kind == HostWrite || c.Kind == Unmap: // as the map
 		switch i := l.maps[l.expanded(q, m.What)]; {
 		case i > 0:
 			return l.out.Commands[l.out.Mappings[i-1].Map].Queue
@@ -267,7 +267,7 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 	}
 	outermost := depth == 0
 	if outermost {
-		l.loop = loop{Line: m.Node.GetToken().Position.Line, Start: len(l.out.Commands), Rounds: int(count)}
+		l.loop = Loop{Line: m.Node.GetToken().Position.Line, Start: len(l.out.Commands), Rounds: int(count)}
 	}
 	for i := range int(count) {
 		l.spend(1)
@@ -288,7 +288,7 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 		delete(l.scope.vars, name)
 	}
 	if outermost {
-		l.loop = loop{}
+		l.loop = Loop{}
 	}
 }
 
@@ -333,13 +333,13 @@ func (l *loader) readMigrate(m *mapping, c *Command) {
 
 // isSVM reports whether a place is named as shared virtual memory, and not as a
 // buffer.
-func (l *loader) isSVM(p place) bool { return l.out.isSVM(p) }
+func (l *loader) isSVM(p Place) bool { return l.out.isSVM(p) }
 
-func (s *Scenario) isSVM(p place) bool { return p.View < 0 && s.Buffers[p.Buffer].SVM != nil }
+func (s *Scenario) isSVM(p Place) bool { return p.View < 0 && s.Buffers[p.Buffer].SVM != nil }
 
 // place reads the buffer named under key, with the offset under offsetKey and
 // size.
-func (l *loader) place(m *mapping, key, offsetKey string) place {
+func (l *loader) place(m *mapping, key, offsetKey string) Place {
 	p := l.placeNamed(m.get(key), m.What)
 	offset := l.natural(m, offsetKey, l.scope, 0, 0)
 	size := l.natural(m, "size", l.scope, 1, 0)
@@ -350,7 +350,7 @@ func (l *loader) place(m *mapping, key, offsetKey string) place {
 }
 
 // placeNamed is the whole of the buffer or sub-buffer named at n.
-func (l *loader) placeNamed(n ast.Node, what string) place {
+func (l *loader) placeNamed(n ast.Node, what string) Place {
 	name := l.expanded(n, what)
 	p, ok := l.lookup(name)
 	if !ok && name != "" {

@@ -106,7 +106,7 @@ func (l *loader) expectContent(s *mapping, e *Expectation) {
 }
 
 // somewhere reads a buffer's name, or {buffer, offset, size}.
-func (l *loader) somewhere(n ast.Node, what string) place {
+func (l *loader) somewhere(n ast.Node, what string) Place {
 	if _, ok := l.plain(n).(*ast.MappingNode); !ok {
 		return l.placeNamed(n, what)
 	}

@@ -65,13 +65,13 @@ func (l *loader) readLaunch(m *mapping, c *Command) {
 
 // readIndirect reads what a kernel reaches by pointers in memory: a block's name,
 // or {svm: NAME, at, offset, size, access}.
-func (l *loader) readIndirect(n ast.Node, what string) arg {
+func (l *loader) readIndirect(n ast.Node, what string) Arg {
 	info := devices.ArgInfo{Name: what, Kind: devices.ArgBuffer, Access: mem.ReadWrite}
 	if _, isMap := l.plain(n).(*ast.MappingNode); isMap {
 		m := l.mapping(n, what, "reached")
 		if !m.Has("svm") {
 			l.errorf(m.Node, "%s: svm is missing: the block that the kernel reaches", what)
-			return arg{}
+			return Arg{}
 		}
 		return l.readBufferArg(m, &info)
 	}
@@ -79,12 +79,12 @@ func (l *loader) readIndirect(n ast.Node, what string) arg {
 	if p.Name != "" && !l.isSVM(p) {
 		l.errorf(n, "%s: %s is a buffer: no pointer leads there; there is %s", what, p.Name, l.svmNames())
 	}
-	return arg{Buffer: true, Place: p, Used: p.Range, Access: info.Access}
+	return Arg{Buffer: true, Place: p, Used: p.Range, Access: info.Access}
 }
 
 // checkArg holds what a kernel does to an argument against the flags of what it
 // is given.
-func (l *loader) checkArg(n ast.Node, what string, a *arg) {
+func (l *loader) checkArg(n ast.Node, what string, a *Arg) {
 	if a.Place.Name == "" {
 		return
 	}
@@ -98,7 +98,7 @@ func (l *loader) checkArg(n ast.Node, what string, a *arg) {
 
 // readArg reads a kernel argument: a buffer's name or {buffer: ..., access,
 // offset, size}; {local: bytes}; a number or {TYPE: number}.
-func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) arg {
+func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
 	_, isMap := l.plain(n).(*ast.MappingNode)
 	if !isMap {
 		switch info.Kind {
@@ -106,10 +106,10 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) arg {
 			return l.plainValue(n, what, info)
 		case devices.ArgLocal:
 			l.errorf(n, "%s: want {local: BYTES}", what)
-			return arg{}
+			return Arg{}
 		}
 		p := l.placeNamed(n, what)
-		a := arg{Buffer: true, Place: p, Used: p.Range, Access: info.Access}
+		a := Arg{Buffer: true, Place: p, Used: p.Range, Access: info.Access}
 		l.checkArg(n, what, &a)
 		return a
 	}
@@ -124,10 +124,10 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) arg {
 	switch {
 	case kind != info.Kind:
 		l.errorf(n, "%s: the kernel wants a %v, not a %v", what, info.Kind, kind)
-		return arg{}
+		return Arg{}
 	case kind == devices.ArgLocal:
 		defer m.done()
-		return arg{Local: l.natural(m, "local", l.scope, 1, 1)}
+		return Arg{Local: l.natural(m, "local", l.scope, 1, 1)}
 	case kind == devices.ArgBuffer:
 		return l.readBufferArg(m, info)
 	}
@@ -135,11 +135,11 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) arg {
 	if value != nil && info.Size != 0 && uint64(len(value)) != info.Size {
 		l.errorf(n, "%s: the kernel wants a %s of %d bytes, not %d", what, info.Type, info.Size, len(value))
 	}
-	return arg{Value: value, Text: text}
+	return Arg{Value: value, Text: text}
 }
 
 // plainValue reads a number of the type that the kernel declares.
-func (l *loader) plainValue(n ast.Node, what string, info *devices.ArgInfo) arg {
+func (l *loader) plainValue(n ast.Node, what string, info *devices.ArgInfo) Arg {
 	text := l.text(n, what)
 	if info.Type != "float" && info.Type != "double" {
 		text = strconv.FormatInt(l.number(n, what, l.scope), 10)
@@ -150,13 +150,13 @@ func (l *loader) plainValue(n ast.Node, what string, info *devices.ArgInfo) arg 
 	if err != nil {
 		l.errorf(n, "%s: %v", what, err)
 	}
-	return arg{Value: value, Text: text}
+	return Arg{Value: value, Text: text}
 }
 
 // readBufferArg reads a buffer, or a pointer of shared virtual memory, with what
 // the launch really uses of it.
-func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) arg {
-	a := arg{Buffer: true, Access: info.Access, Stated: m.Has("access")}
+func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) Arg {
+	a := Arg{Buffer: true, Access: info.Access, Stated: m.Has("access")}
 	key := "buffer"
 	if m.Has("svm") {
 		key = "svm"

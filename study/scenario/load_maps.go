@@ -65,7 +65,7 @@ func (l *loader) mappingNamed(m *mapping, c *Command) *Mapping {
 		return &l.out.Mappings[i-1]
 	case i < 0: // its map was at fault
 		l.faults++
-		if c.Kind == unmap {
+		if c.Kind == Unmap {
 			delete(l.maps, name)
 		}
 		return nil
@@ -108,7 +108,7 @@ func (l *loader) readUnmap(m *mapping, c *Command) {
 }
 
 // onSVM reports whether a place is in shared virtual memory, by whatever name.
-func (l *loader) onSVM(p place) bool { return l.out.Buffers[p.Buffer].SVM != nil }
+func (l *loader) onSVM(p Place) bool { return l.out.Buffers[p.Buffer].SVM != nil }
 
 // readHostUse reads a use of memory by the host: of what it has mapped, or of
 // fine-grained shared virtual memory.
@@ -120,7 +120,7 @@ func (l *loader) readHostUse(m *mapping, c *Command) {
 	if ok && l.isSVM(of) && l.out.Buffers[of.Buffer].fine() {
 		c.Place = l.place(m, key, "offset")
 	} else if mp := l.mappingNamed(m, c); mp != nil {
-		if c.Kind == hostWrite && !mp.writes {
+		if c.Kind == HostWrite && !mp.writes {
 			l.errorf(m.get(key), "host-write: %s is mapped for reading only, in line %d", name, mp.Line)
 		}
 		offset, size := l.natural(m, "offset", l.scope, 0, 0), l.natural(m, "size", l.scope, 1, 0)
@@ -132,7 +132,7 @@ func (l *loader) readHostUse(m *mapping, c *Command) {
 		}
 		mp.Uses = append(mp.Uses, len(l.out.Commands))
 	}
-	if c.Kind == hostRead || l.faults > before {
+	if c.Kind == HostRead || l.faults > before {
 		return
 	}
 	if c.Data = l.data(m, l.scope); c.Data == nil && l.faults == before {
@@ -168,7 +168,7 @@ func (l *loader) readAlloc(m *mapping, c *Command) {
 	again.Born, again.Freed = len(l.out.Commands), -1
 	b.SVM = &again
 	c.Alloc = len(l.out.Buffers)
-	c.Place = place{Buffer: c.Alloc, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
+	c.Place = Place{Buffer: c.Alloc, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
 	l.addRoot(m.Node, b)
 }
 
@@ -184,7 +184,7 @@ func (l *loader) readFree(m *mapping, c *Command) {
 			continue
 		}
 		b.SVM.Freed = len(l.out.Commands)
-		c.Places = append(c.Places, place{Buffer: i, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name})
+		c.Places = append(c.Places, Place{Buffer: i, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name})
 		for j := range l.out.Mappings {
 			if mp := &l.out.Mappings[j]; mp.Unmap < 0 && mp.Place.Buffer == i {
 				l.errorf(n, "free: %s is mapped as %s, in line %d: unmap it first", b.Name, mp.Name, mp.Line)

@@ -49,7 +49,7 @@ func (l *loader) readCopy(m *mapping, c *Command) {
 }
 
 // flatCopy reads a copy of adjacent bytes.
-func (l *loader) flatCopy(m *mapping) (from, to place) {
+func (l *loader) flatCopy(m *mapping) (from, to Place) {
 	before := l.faults
 	from = l.place(m, "copy", "offset")
 	to = l.placeNamed(m.get("to"), "copy: to")
@@ -77,7 +77,7 @@ const (
 
 // rect reads a rectangle at the place under key, and its other end, whose keys
 // begin with other: "to-" is a place, "host-" is memory of the host.
-func (l *loader) rect(m *mapping, key, other string) (r *Rect, at, to place) {
+func (l *loader) rect(m *mapping, key, other string) (r *Rect, at, to Place) {
 	before := l.faults
 	at = l.placeNamed(m.get(key), key)
 	if other == "to-" {
@@ -108,7 +108,7 @@ func (l *loader) rect(m *mapping, key, other string) (r *Rect, at, to place) {
 	} else {
 		r.HostOffset, r.HostSize = offset2, offset2+r.span(r.Row2, r.Slice2)
 	}
-	for _, p := range []place{at, to} {
+	for _, p := range []Place{at, to} {
 		if p.Name != "" && l.isSVM(p) {
 			l.errorf(m.Node, "%s: rows of %s, shared virtual memory: OpenCL has rectangles of buffers only; make a buffer over it", key, p.Name)
 		}

@@ -28,12 +28,12 @@ type Scenario struct {
 	Devices  []Device
 	Links    []Link
 	Buffers  []Buffer
-	Views    []view
+	Views    []View
 	Queues   []Queue
-	Events   []userEvent
+	Events   []UserEvent
 	Mappings []Mapping
 	Commands []Command
-	Failures []failure
+	Failures []Failure
 	Expect   []Expectation
 }
 
@@ -46,14 +46,14 @@ type Device struct {
 	Params map[string]string
 	Count  int // devices in the declaration that this one came from
 	// Resources are the layers over its memory, from the caller down.
-	Resources []layer
+	Resources []Layer
 	Reuse     bool   // a device may be opened several times, where there are too few
 	File      string `json:"-"` // that declares it
 	Line      int    `json:"-"`
 }
 
-// layer is a layer of package resource over a device's memory.
-type layer struct {
+// Layer is a layer of package resource over a device's memory.
+type Layer struct {
 	Kind  string   // "statistics", "retry", "limit", "bins", "pool" or "track"
 	Size  uint64   // limit: the ceiling; pool: bytes of a slab, 0 is the default
 	Sizes []uint64 // bins: bytes of the slots, ascending
@@ -90,8 +90,8 @@ type SVM struct {
 // fine reports whether b is fine-grained shared virtual memory.
 func (b *Buffer) fine() bool { return b.SVM != nil && b.SVM.Flags&runtime.SVMFineGrain != 0 }
 
-// view is a sub-buffer, or a buffer over shared virtual memory.
-type view struct {
+// View is a sub-buffer, or a buffer over shared virtual memory.
+type View struct {
 	Name   string
 	Buffer int       // index into Buffers: the root
 	Parent int       // index into Views of the buffer over shared virtual memory that it is a part of; -1 for a part of the root
@@ -101,8 +101,8 @@ type view struct {
 	Line   int `json:"-"`
 }
 
-// userEvent is an event that a set command ends.
-type userEvent struct {
+// UserEvent is an event that a set command ends.
+type UserEvent struct {
 	Name string
 	Line int `json:"-"`
 	Set  int // index of the command that sets it; -1 until that is read
@@ -111,7 +111,7 @@ type userEvent struct {
 // Mapping is a range that the host has mapped, from one command to another.
 type Mapping struct {
 	Name   string
-	Place  place
+	Place  Place
 	Flags  runtime.MapFlags
 	Map    int   // index of the map
 	Unmap  int   // index of the unmap; -1 until that is read
@@ -128,8 +128,8 @@ type Queue struct {
 	Line       int `json:"-"`
 }
 
-// place is a range of a buffer, as a command names it.
-type place struct {
+// Place is a range of a buffer, as a command names it.
+type Place struct {
 	Buffer int       // index into Buffers
 	View   int       // index into Views, -1 for the root itself
 	Range  mem.Range // bytes of the root
@@ -145,21 +145,21 @@ const (
 	Read      Kind = "read"
 	Copy      Kind = "copy"
 	Fill      Kind = "fill"
-	launch    Kind = "launch"
-	migrate   Kind = "migrate"
+	Launch    Kind = "launch"
+	Migrate   Kind = "migrate"
 	Map       Kind = "map"
-	unmap     Kind = "unmap"
-	hostWrite Kind = "host-write" // the host writes what it has mapped, or fine-grained memory
-	hostRead  Kind = "host-read"
-	alloc     Kind = "alloc" // of shared virtual memory; no command of a queue
-	free      Kind = "free"
-	set       Kind = "set" // a user event; no command of a queue
-	barrier   Kind = "barrier"
-	marker    Kind = "marker"
+	Unmap     Kind = "unmap"
+	HostWrite Kind = "host-write" // the host writes what it has mapped, or fine-grained memory
+	HostRead  Kind = "host-read"
+	Alloc     Kind = "alloc" // of shared virtual memory; no command of a queue
+	Free      Kind = "free"
+	Set       Kind = "set" // a user event; no command of a queue
+	Barrier   Kind = "barrier"
+	Marker    Kind = "marker"
 )
 
 // reads reports whether a command yields bytes to be compared.
-func (k Kind) reads() bool { return k == Read || k == hostRead }
+func (k Kind) reads() bool { return k == Read || k == HostRead }
 
 // Command is one command of the run.
 type Command struct {
@@ -173,13 +173,13 @@ type Command struct {
 	// memory are no commands of OpenCL, and nothing else would order them.
 	Order []int
 
-	Place   place   // write, fill, map: where to; read, copy: where from
-	To      place   // copy
+	Place   Place   // write, fill, map: where to; read, copy: where from
+	To      Place   // copy
 	Rect    *Rect   // read, write and copy of rows; nil where it is none
 	Data    *Data   // write, host-write
 	Pattern []byte  // fill
 	Text    string  // fill: the pattern as written
-	Places  []place // migrate, free
+	Places  []Place // migrate, free
 
 	Host      bool               // migrate: to the host and not to the queue's device
 	Onto      []string           // migrate: to these devices (or "host") and not only to the queue's
@@ -192,8 +192,8 @@ type Command struct {
 	Alloc     int                // alloc: index into Buffers of the block it makes
 
 	Kernel                string // launch
-	Args                  []arg
-	Indirect              []arg         // shared virtual memory that it reaches by pointers in memory
+	Args                  []Arg
+	Indirect              []Arg         // shared virtual memory that it reaches by pointers in memory
 	Takes                 time.Duration // launch: on a machine; 0 leaves it to that
 	Dims                  int
 	Global, Local, Offset [3]uint64 // work-items
@@ -201,7 +201,7 @@ type Command struct {
 	Callbacks []runtime.ExecStatus // that the run is told of
 	Profile   bool                 // its times are shown
 
-	Loop loop
+	Loop Loop
 }
 
 // expectedToFail reports whether command i must fail.
@@ -238,24 +238,24 @@ func (r *Rect) rows(f func(at, other uint64)) {
 // launches counts the kernel launches.
 func (s *Scenario) launches() (n int) {
 	for i := range s.Commands {
-		if s.Commands[i].Kind == launch {
+		if s.Commands[i].Kind == Launch {
 			n++
 		}
 	}
 	return n
 }
 
-// loop says in which round of which outermost repeat a command is.
-type loop struct {
+// Loop says in which round of which outermost repeat a command is.
+type Loop struct {
 	Line          int `json:"-"` // of the repeat; 0 outside of any
 	Start         int // index of the first command of the repeat
 	Round, Rounds int // from 0
 }
 
-// arg is a kernel argument.
-type arg struct {
+// Arg is a kernel argument.
+type Arg struct {
 	Buffer bool      // or a pointer of shared virtual memory
-	Place  place     // of a buffer argument: what the kernel is given
+	Place  Place     // of a buffer argument: what the kernel is given
 	At     uint64    // of a pointer: bytes into Place
 	Access mem.Mode  // of a buffer argument
 	Ranged bool      // a part was written in the scenario
@@ -266,8 +266,8 @@ type arg struct {
 	Local  uint64    // bytes of local memory
 }
 
-// failure is what is to fail on a machine: a command, or what is under way on a device.
-type failure struct {
+// Failure is what is to fail on a machine: a command, or what is under way on a device.
+type Failure struct {
 	Line    int           `json:"-"`
 	Command int           // index into Commands; -1 is none
 	Device  string        // or "host", where it is no command
@@ -279,7 +279,7 @@ type Expectation struct {
 	Line int    `json:"-"`
 	Text string // what is expected, for people
 
-	Place     *place // content: of this place
+	Place     *Place // content: of this place
 	Reference bool   // content: as in the reference run
 	Data      *Data  // content: as this
 	SHA256    string // content: with this hash, in hex
@@ -289,5 +289,5 @@ type Expectation struct {
 	Percent *uint64 // bytes due to capacity, at most, in percent of their bound
 	Copies  *uint64 // number of copies
 	Fails   []int   // indexes of commands that must fail
-	Only    []place // every copy lies in one of these
+	Only    []Place // every copy lies in one of these
 }

@@ -245,9 +245,9 @@ func (r *runner) meanings(res *Result) map[mem.Point]meaning {
 		}
 		reason := reasonCopy
 		switch r.s.Commands[i].Kind {
-		case launch, Fill:
+		case Launch, Fill:
 			reason = reasonCompute
-		case marker, barrier, Map, unmap, migrate, free, hostRead, hostWrite:
+		case Marker, Barrier, Map, Unmap, Migrate, Free, HostRead, HostWrite:
 			reason = reasonHost
 		}
 		out[rec.Point] = meaning{c.Number, fmt.Sprintf("#%d %s", c.Number, c.Text), reason}

@@ -60,20 +60,20 @@ func (u use) cost() int {
 // uses lists what a command does to which bytes.
 func (s *Scenario) uses(c *Command) (out []use) {
 	switch c.Kind {
-	case Write, Fill, hostWrite:
+	case Write, Fill, HostWrite:
 		return []use{{c.Place.Buffer, c.Place.Range, true, c.Rect, false}}
-	case Read, hostRead:
+	case Read, HostRead:
 		return []use{{c.Place.Buffer, c.Place.Range, false, c.Rect, false}}
 	case Copy:
 		return []use{{c.Place.Buffer, c.Place.Range, false, c.Rect, false}, {c.To.Buffer, c.To.Range, true, c.Rect, true}}
-	case Map, unmap:
+	case Map, Unmap:
 		return []use{{buffer: c.Place.Buffer, r: c.Place.Range, writes: s.Mappings[c.Mapping].writes}}
-	case migrate:
+	case Migrate:
 		for _, p := range c.Places {
 			out = append(out, use{buffer: p.Buffer, r: p.Range, writes: c.Undefined})
 		}
-	case launch:
-		for _, args := range [][]arg{c.Args, c.Indirect} {
+	case Launch:
+		for _, args := range [][]Arg{c.Args, c.Indirect} {
 			for i := range args {
 				if a := &args[i]; a.Buffer && a.Place.Name != "" {
 					out = append(out, use{buffer: a.Place.Buffer, r: a.Used, writes: a.Access.Writes()})
@@ -119,7 +119,7 @@ func (l *loader) follow(m *mapping, c *Command) {
 
 // checkFreed reports uses of shared virtual memory that is gone.
 func (l *loader) checkFreed(m *mapping, c *Command) bool {
-	bad := func(p place) bool {
+	bad := func(p Place) bool {
 		if p.Name == "" || !l.isSVM(p) {
 			return false
 		}
@@ -130,8 +130,8 @@ func (l *loader) checkFreed(m *mapping, c *Command) bool {
 		l.errorf(m.Node, "%s: %s: %s", m.What, b.Name, l.freedText(b))
 		return true
 	}
-	places := append([]place{c.Place, c.To}, c.Places...)
-	for _, args := range [][]arg{c.Args, c.Indirect} {
+	places := append([]Place{c.Place, c.To}, c.Places...)
+	for _, args := range [][]Arg{c.Args, c.Indirect} {
 		for i := range args {
 			places = append(places, args[i].Place)
 		}
@@ -142,7 +142,7 @@ func (l *loader) checkFreed(m *mapping, c *Command) bool {
 // checkMaps reports uses of what the host has mapped: nothing may write it, and
 // where the host may write it nothing may read it.
 func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
-	if c.Kind == unmap {
+	if c.Kind == Unmap {
 		return true
 	}
 	l.spend(len(l.maps))
@@ -209,7 +209,7 @@ func (l *loader) placeName(c *Command) string {
 // them, keep the order of the file.
 func (l *loader) orderFine(c *Command, uses []use) {
 	t := &l.track
-	host := c.Kind == hostRead || c.Kind == hostWrite
+	host := c.Kind == HostRead || c.Kind == HostWrite
 	for _, u := range uses {
 		if !l.out.Buffers[u.buffer].fine() {
 			continue
@@ -228,7 +228,7 @@ func (l *loader) orderFine(c *Command, uses []use) {
 // orderFree makes a free wait for what the host does with the block, which the
 // runtime knows nothing of.
 func (l *loader) orderFree(c *Command) {
-	if c.Kind != free {
+	if c.Kind != Free {
 		return
 	}
 	for _, p := range c.Places {
@@ -257,7 +257,7 @@ func (l *loader) gate(m *mapping, c *Command, uses []use) {
 		t.gates, t.pending = make(map[int][]int), make(map[int][]use)
 		t.queue, t.barrier = make(map[int][]int), make(map[int][]int)
 	}
-	if c.Kind == set {
+	if c.Kind == Set {
 		for _, g := range t.gates {
 			l.spend(len(g))
 		}
@@ -282,7 +282,7 @@ func (l *loader) gate(m *mapping, c *Command, uses []use) {
 	i := len(l.out.Commands)
 	t.gates[i], t.pending[i] = gates, uses
 	t.queue[c.Queue] = union(t.queue[c.Queue], gates)
-	if c.Kind == barrier {
+	if c.Kind == Barrier {
 		t.barrier[c.Queue] = union(t.barrier[c.Queue], gates)
 	}
 }
@@ -302,13 +302,13 @@ func (l *loader) gatesOf(c *Command, uses []use) []int {
 			gates = union(gates, t.gates[a])
 		}
 	}
-	if c.Kind == unmap {
+	if c.Kind == Unmap {
 		gates = union(gates, t.gates[l.out.Mappings[c.Mapping].Map])
 	}
 	if c.Now {
 		return gates
 	}
-	all := (c.Kind == barrier || c.Kind == marker) && len(c.After)+len(c.Events) == 0
+	all := (c.Kind == Barrier || c.Kind == Marker) && len(c.After)+len(c.Events) == 0
 	if all || !l.out.Queues[c.Queue].OutOfOrder {
 		gates = union(gates, t.queue[c.Queue])
 	}

@@ -18,27 +18,27 @@ import (
 // nothing else sets it. Names under let are computed from parameters, and are not
 // set from outside.
 
-// paramType says what a parameter may be.
-type paramType string
+// ParamType says what a parameter may be.
+type ParamType string
 
 // The types of parameters.
 const (
-	integer  paramType = "integer"
-	Real     paramType = "real"
-	duration paramType = "duration"
-	Size     paramType = "size" // bytes; in expressions an integer
-	String   paramType = "string"
-	List     paramType = "list"
+	Integer  ParamType = "integer"
+	Real     ParamType = "real"
+	Duration ParamType = "duration"
+	Size     ParamType = "size" // bytes; in expressions an integer
+	String   ParamType = "string"
+	List     ParamType = "list"
 )
 
 // elementTypes are those of elements of a list.
-var elementTypes = []string{string(integer), string(Real), string(duration), string(Size), string(String)}
+var elementTypes = []string{string(Integer), string(Real), string(Duration), string(Size), string(String)}
 
 // Param is a parameter that a scenario declares.
 type Param struct {
 	Name  string
-	Type  paramType
-	Of    paramType // of a List: its elements'
+	Type  ParamType
+	Of    ParamType // of a List: its elements'
 	About string
 	// Default is what it is where it is not set, as written; Required are those
 	// that have none.
@@ -61,8 +61,8 @@ type Input struct {
 	Default     string // relative to the scenario's file; "" is none
 }
 
-// description is what a scenario says of itself and of what it is given.
-type description struct {
+// Description is what a scenario says of itself and of what it is given.
+type Description struct {
 	Name, About string
 	Inputs      []Input
 	Params      []Param
@@ -70,7 +70,7 @@ type description struct {
 
 // Describe reads what a scenario is given from outside, and leaves the rest of it
 // alone. Parameters and inputs that are not given are no error.
-func Describe(ctx context.Context, file string, data []byte, opt Options) (*description, error) {
+func Describe(ctx context.Context, file string, data []byte, opt Options) (*Description, error) {
 	l := newLoader(ctx, file, opt)
 	l.describing = true
 	func() {
@@ -83,7 +83,7 @@ func Describe(ctx context.Context, file string, data []byte, opt Options) (*desc
 	if err := l.err(); err != nil {
 		return nil, err
 	}
-	return &description{Name: l.out.Name, About: l.out.About, Inputs: l.out.Inputs, Params: l.out.Params}, nil
+	return &Description{Name: l.out.Name, About: l.out.About, Inputs: l.out.Inputs, Params: l.out.Params}, nil
 }
 
 // readParameters reads the section params.
@@ -156,11 +156,11 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 		return
 	}
 	s.need("type")
-	p.Type = paramType(s.oneOf("type", string(integer)))
-	of := s.oneOf("of", string(integer))
+	p.Type = ParamType(s.oneOf("type", string(Integer)))
+	of := s.oneOf("of", string(Integer))
 	switch {
 	case p.Type == List:
-		p.Of = paramType(of)
+		p.Of = ParamType(of)
 	case s.Has("of"):
 		l.errorf(s.get("of"), "%s: of: it is for lists, not for type %s", s.What, p.Type)
 	}
@@ -218,7 +218,7 @@ func (l *loader) setValue(n ast.Node, what string, p *Param, text string) value 
 }
 
 // typedValue computes the value of a type at n.
-func (l *loader) typedValue(n ast.Node, what string, t, of paramType) value {
+func (l *loader) typedValue(n ast.Node, what string, t, of ParamType) value {
 	list, isList := l.plain(n).(*ast.SequenceNode)
 	if t == List && isList {
 		out := value{kind: listValue}
@@ -251,11 +251,11 @@ func (l *loader) shown(n ast.Node) string {
 }
 
 // parseAs computes text as a value of a type.
-func (sc *scope) parseAs(text string, t, of paramType) (value, error) {
+func (sc *scope) parseAs(text string, t, of ParamType) (value, error) {
 	switch t {
 	case String:
 		return textOf(text), nil
-	case duration:
+	case Duration:
 		d, err := sc.duration(text)
 		return durationOf(d), err
 	}
@@ -279,9 +279,9 @@ func (sc *scope) parseAs(text string, t, of paramType) (value, error) {
 }
 
 // as is v as a value of a type that is no list.
-func (v value) as(t paramType) (value, error) {
+func (v value) as(t ParamType) (value, error) {
 	switch t {
-	case integer, Size:
+	case Integer, Size:
 		i, err := v.whole()
 		if err == nil && t == Size && i < 0 {
 			err = fmt.Errorf("%d: a size is at least 0", i)
@@ -291,7 +291,7 @@ func (v value) as(t paramType) (value, error) {
 		if f, ok := v.number(); ok {
 			return realOf(f), nil
 		}
-	case duration:
+	case Duration:
 		if v.kind == durationValue {
 			return v, nil
 		}

@@ -26,8 +26,8 @@ commands:
 func TestAScenarioIsDescribedWithoutItsValues(t *testing.T) {
 	d, err := Describe(t.Context(), "s.yaml", []byte(parametric), Options{})
 	require.NoError(t, err)
-	require.Equal(t, &description{Name: "p", About: "with {braces}", Params: []Param{
-		{Name: "n", Type: integer, About: "devices", Default: "2", Min: "1", Max: "4", Value: "2", File: "s.yaml", Line: 4},
+	require.Equal(t, &Description{Name: "p", About: "with {braces}", Params: []Param{
+		{Name: "n", Type: Integer, About: "devices", Default: "2", Min: "1", Max: "4", Value: "2", File: "s.yaml", Line: 4},
 		{Name: "size", Type: Size, About: "of a buffer", Required: true, File: "s.yaml", Line: 5},
 		{Name: "sizes", Type: List, Of: Size, Default: "[1 KiB, 64]", Value: "[1024, 64]", File: "s.yaml", Line: 6},
 		{Name: "how", Type: String, Default: "ring", Values: []string{"ring", "tree"}, Value: "ring", File: "s.yaml", Line: 7},

@@ -72,8 +72,8 @@ func (s *Scenario) accesses(c *Command) (out []mem.Access) {
 	}
 	device := func() mem.MemoryID { return s.memory(s.Queues[c.Queue].Device) }
 	switch c.Kind {
-	case launch:
-		for _, args := range [][]arg{c.Args, c.Indirect} {
+	case Launch:
+		for _, args := range [][]Arg{c.Args, c.Indirect} {
 			for i := range args {
 				if a := &args[i]; a.Buffer && a.Place.Name != "" {
 					mode := a.Access
@@ -84,7 +84,7 @@ func (s *Scenario) accesses(c *Command) (out []mem.Access) {
 				}
 			}
 		}
-	case migrate:
+	case Migrate:
 		to := []mem.MemoryID{device()}
 		switch {
 		case c.Host:
@@ -104,7 +104,7 @@ func (s *Scenario) accesses(c *Command) (out []mem.Access) {
 				add(m, p.Buffer, p.Range, mode)
 			}
 		}
-	case Map, unmap:
+	case Map, Unmap:
 		for _, u := range s.uses(c) {
 			mode := mem.Read
 			if u.writes {

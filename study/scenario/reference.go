@@ -134,7 +134,7 @@ func (ref *reference) step(ctx context.Context, s *Scenario, i int, failed bool)
 func (ref *reference) run(ctx context.Context, c *Command) error {
 	m := &ref.memory
 	switch c.Kind {
-	case Write, hostWrite:
+	case Write, HostWrite:
 		ref.write(c)
 	case Copy:
 		m.Copy(c.To.Buffer, c.Place.Buffer, c.rows(c.To.Range.Start, c.Place.Range.Start))
@@ -148,13 +148,13 @@ func (ref *reference) run(ctx context.Context, c *Command) error {
 		case flags&runtime.MapWrite != 0: // what the unmap will write
 			m.Keep(c.Place.Buffer, c.Place.Range)
 		}
-	case migrate:
+	case Migrate:
 		for _, p := range c.Places {
 			if c.Undefined {
 				m.Undefine(p.Buffer, p.Range)
 			}
 		}
-	case launch:
+	case Launch:
 		return ref.launch(ctx, c)
 	}
 	return nil // reads are compared by the caller; the rest has no effect on bytes
@@ -184,7 +184,7 @@ func (ref *reference) write(c *Command) {
 		c.Data.put(dst, ref.at)
 		return
 	}
-	ref.memory.Write(c.Place.Buffer, c.rows(c.Place.Range.Start, 0), c.Data.bytes(c.Rect.HostSize, ref.at))
+	ref.memory.Write(c.Place.Buffer, c.rows(c.Place.Range.Start, 0), c.Data.Bytes(c.Rect.HostSize, ref.at))
 }
 
 // lose takes the content from what a command writes.
@@ -204,7 +204,7 @@ func (ref *reference) lose(c *Command) {
 
 // limit is how many bytes of a buffer a command that reads may rely on.
 func (ref *reference) limit(c *Command) uint64 {
-	if c.Kind == hostRead && c.Mapping >= 0 {
+	if c.Kind == HostRead && c.Mapping >= 0 {
 		return ref.mapLimit[c.Mapping]
 	}
 	return ref.memory.Limit(c.Place.Buffer)
@@ -218,7 +218,7 @@ func (ref *reference) launch(ctx context.Context, c *Command) error {
 	cmd := devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: c.Dims, Global: c.Global, Local: c.Local, Offset: c.Offset}
 	var more []devices.Arg // what is reached by pointers in memory
 	var uses []flat.Use
-	use := func(a *arg, given mem.Range) {
+	use := func(a *Arg, given mem.Range) {
 		if a.Place.Name == "" {
 			return // a null pointer
 		}

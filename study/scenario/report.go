@@ -388,9 +388,9 @@ func (p *printer) foldRow(i, n int) table.Row {
 }
 
 // loop is the round of a repeat that a command of the run belongs to.
-func (r *Result) loop(i int) loop {
+func (r *Result) loop(i int) Loop {
 	if i >= len(r.Commands) {
-		return loop{}
+		return Loop{}
 	}
 	return r.s.Commands[i].Loop
 }

@@ -57,7 +57,7 @@ type Result struct {
 // ParamResult is a parameter of the scenario and what it was.
 type ParamResult struct {
 	Name  string    `json:"name"`
-	Type  paramType `json:"type"`
+	Type  ParamType `json:"type"`
 	Value string    `json:"value"` // as an expression: sizes are in bytes
 }
 
@@ -204,7 +204,7 @@ func (r *runner) explainCommand(res *Result, i int) {
 		r.x.used(i+1, rec.Accesses)
 		r.mapped(r.x.ledger, i)
 		r.x.noteCommand(&out, rec.Accesses)
-		if c.Kind == hostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
+		if c.Kind == HostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
 			access := []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}
 			r.x.ledger.Wrote(i+1, access, false)
 			r.x.noteCommand(&out, access)

@@ -67,9 +67,9 @@ func (s *Scenario) isCount(buffer int, r mem.Range) bool {
 // saysCount reports whether a command says what count it writes, or lets the host do so.
 func (c *Command) saysCount() bool {
 	switch c.Kind {
-	case Map, unmap:
+	case Map, Unmap:
 		return true
-	case Write, hostWrite, Fill:
+	case Write, HostWrite, Fill:
 		return c.Rect == nil && c.Place.Range.Contains(mem.Range{End: migration.CountSize}) && c.Place.Range.Size() <= mostCount
 	}
 	return false
@@ -89,7 +89,7 @@ func (r *runner) newStamped() *stamped {
 			all := mem.Range{End: b.Size}
 			x.roots[i].Set(all, flat.Stamp{By: uint64(r.ids[i]), Arg: flat.Created})
 			if r.s.isCount(i, all) {
-				x.counts[i] = binary.NativeEndian.Uint64(b.Data.bytes(b.Size, nil))
+				x.counts[i] = binary.NativeEndian.Uint64(b.Data.Bytes(b.Size, nil))
 			}
 		}
 	}
@@ -129,17 +129,17 @@ func (x *stamped) apply(c *Command, by uint64) {
 		if x.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0 {
 			x.undefine(c.Place.Buffer, c.Place.Range)
 		}
-	case unmap:
+	case Unmap:
 		if m := &x.s.Mappings[c.Mapping]; m.writes {
 			x.roots[m.Place.Buffer].Set(m.Place.Range, flat.Stamp{By: by})
 		}
-	case migrate:
+	case Migrate:
 		for _, p := range c.Places {
 			if c.Undefined {
 				x.undefine(p.Buffer, p.Range)
 			}
 		}
-	case launch:
+	case Launch:
 		for i := range c.Args {
 			if a := &c.Args[i]; a.Buffer && a.Place.Name != "" && a.Access.Writes() {
 				x.roots[a.Place.Buffer].Set(a.Used, flat.Stamp{By: by, Arg: int32(i), Off: a.Used.Start - a.Place.Range.Start})
@@ -156,7 +156,7 @@ func (x *stamped) count(c *Command) {
 	}
 	bytes := make([]byte, c.Place.Range.Size())
 	switch c.Kind {
-	case Write, hostWrite:
+	case Write, HostWrite:
 		c.Data.put(bytes, nil)
 	case Fill:
 		repeat(bytes, c.Pattern)
@@ -229,7 +229,7 @@ func (v *verifier) look(i int, c *Command, seen []flat.Seen) {
 		if v.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate == 0 {
 			v.saw(what, c.Place.Buffer, c.Place.Range, 0, 0, seen)
 		}
-	case launch:
+	case Launch:
 		for k := range c.Args {
 			if a := &c.Args[k]; a.Buffer && a.Place.Name != "" && a.Access.Reads() {
 				v.saw(what, a.Place.Buffer, a.Used, int32(k), a.Used.Start-a.Place.Range.Start, seen)
@@ -266,7 +266,7 @@ func (r *runner) content(d *Data, size uint64) ([]byte, error) {
 	if err := r.affords(size); err != nil {
 		return nil, err
 	}
-	return d.bytes(size, r.at), nil
+	return d.Bytes(size, r.at), nil
 }
 
 func (r *runner) room(size uint64) ([]byte, error) {

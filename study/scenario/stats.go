@@ -22,7 +22,7 @@ var layerKinds = []string{"statistics", "track", "retry", "limit", "bins", "pool
 
 // readLayers reads a device's layers, from the caller down: names, {limit:
 // BYTES}, {bins: [BYTES, ...]} or {pool: BYTES}.
-func (l *loader) readLayers(d *mapping) (out []layer) {
+func (l *loader) readLayers(d *mapping) (out []Layer) {
 	what := d.What + ": resources"
 	for _, n := range l.list(d.get("resources")) {
 		if _, isMap := l.plain(n).(*ast.MappingNode); isMap {
@@ -38,11 +38,11 @@ func (l *loader) readLayers(d *mapping) (out []layer) {
 		case !slices.Contains(layerKinds, kind):
 			l.errorf(n, "%s %q: want some of %s", what, kind, strings.Join(layerKinds, ", "))
 		default:
-			out = append(out, layer{Kind: kind})
+			out = append(out, Layer{Kind: kind})
 		}
 	}
 	for i, a := range out {
-		if slices.ContainsFunc(out[:i], func(b layer) bool { return a.Kind == b.Kind }) {
+		if slices.ContainsFunc(out[:i], func(b Layer) bool { return a.Kind == b.Kind }) {
 			l.errorf(d.get("resources"), "%s: %s is there twice", what, a.Kind)
 		}
 	}
@@ -50,7 +50,7 @@ func (l *loader) readLayers(d *mapping) (out []layer) {
 }
 
 // sizedLayer reads a layer with sizes.
-func (l *loader) sizedLayer(n ast.Node, what string) (out layer, ok bool) {
+func (l *loader) sizedLayer(n ast.Node, what string) (out Layer, ok bool) {
 	m := l.mapping(n, what, "layer")
 	before := l.faults
 	m.done()
@@ -84,7 +84,7 @@ func (l *loader) sizedLayer(n ast.Node, what string) (out layer, ok bool) {
 }
 
 // over returns the layer over a memory.
-func (y layer) over(up mem.Resource) (mem.Resource, error) {
+func (y Layer) over(up mem.Resource) (mem.Resource, error) {
 	switch y.Kind {
 	case "statistics":
 		return resource.NewStatistics(up), nil
@@ -103,7 +103,7 @@ func (y layer) over(up mem.Resource) (mem.Resource, error) {
 // stack builds the layers of a memory. Where statistics are asked for, and none
 // of the layers keeps them, they are on top.
 func (r *runner) stack(id mem.MemoryID, base mem.Resource) mem.Resource {
-	var layers []layer
+	var layers []Layer
 	var d *Device // of the layers
 	if id != mem.Host {
 		d = &r.s.Devices[id-1]

@@ -46,7 +46,7 @@ func rangeText(r mem.Range) string {
 
 // placeText names a place; with its range where that is not the whole of what
 // the name stands for.
-func (s *Scenario) placeText(p place, r mem.Range) string {
+func (s *Scenario) placeText(p Place, r mem.Range) string {
 	whole, name := mem.Range{End: s.Buffers[p.Buffer].Size}, s.Buffers[p.Buffer].Name
 	if p.View >= 0 {
 		whole, name = s.Views[p.View].Range, s.Views[p.View].Name
@@ -59,7 +59,7 @@ func (s *Scenario) placeText(p place, r mem.Range) string {
 
 // verb is a command in a word or two, as used in reasons.
 func (c *Command) verb() string {
-	if c.Kind == launch {
+	if c.Kind == Launch {
 		return c.Kernel
 	}
 	return string(c.Kind)
@@ -76,23 +76,23 @@ func (s *Scenario) text(c *Command) string {
 		return fmt.Sprintf("copy %s%s → %s", c.rowsText(" of "), s.placeText(c.Place, c.Place.Range), s.placeText(c.To, c.To.Range))
 	case Fill:
 		return fmt.Sprintf("fill %s with %s", s.placeText(c.Place, c.Place.Range), c.Text)
-	case migrate:
+	case Migrate:
 		return s.migrateText(c)
-	case Map, unmap, hostWrite, hostRead:
+	case Map, Unmap, HostWrite, HostRead:
 		return s.mapText(c)
-	case alloc:
+	case Alloc:
 		return "alloc " + c.Place.Name
-	case free:
+	case Free:
 		if c.Now {
 			return fmt.Sprintf("free %s at once", s.names(c.Places))
 		}
 		return "free " + s.names(c.Places)
-	case set:
+	case Set:
 		if c.Status < 0 {
 			return fmt.Sprintf("set %s to status %d", s.Events[c.Event].Name, c.Status)
 		}
 		return "set " + s.Events[c.Event].Name
-	case launch:
+	case Launch:
 		return s.launchText(c)
 	}
 	return string(c.Kind)
@@ -129,7 +129,7 @@ func (s *Scenario) migrateText(c *Command) string {
 func (s *Scenario) mapText(c *Command) string {
 	if c.Mapping < 0 {
 		where := s.placeText(c.Place, c.Place.Range)
-		if c.Kind == hostWrite {
+		if c.Kind == HostWrite {
 			return fmt.Sprintf("host writes %s: %s", where, c.Data)
 		}
 		return "host reads " + where
@@ -142,16 +142,16 @@ func (s *Scenario) mapText(c *Command) string {
 			blocking = ", blocking"
 		}
 		return fmt.Sprintf("map %s for %s as %s%s", of, flagText(uint64(m.Flags), mapFlags), m.Name, blocking)
-	case unmap:
+	case Unmap:
 		return fmt.Sprintf("unmap %s", m.Name)
-	case hostWrite:
+	case HostWrite:
 		return fmt.Sprintf("host writes %s: %s", s.partText(c.Place, m), c.Data)
 	}
 	return "host reads " + s.partText(c.Place, m)
 }
 
 // partText names a part of what is mapped.
-func (s *Scenario) partText(p place, m *Mapping) string {
+func (s *Scenario) partText(p Place, m *Mapping) string {
 	if p.Range == m.Place.Range {
 		return m.Name
 	}
@@ -175,7 +175,7 @@ func (s *Scenario) launchText(c *Command) string {
 }
 
 // names lists places.
-func (s *Scenario) names(places []place) string {
+func (s *Scenario) names(places []Place) string {
 	var out []string
 	for _, p := range places {
 		out = append(out, s.placeText(p, p.Range))
@@ -183,7 +183,7 @@ func (s *Scenario) names(places []place) string {
 	return strings.Join(out, ", ")
 }
 
-func (s *Scenario) argText(a *arg) string {
+func (s *Scenario) argText(a *Arg) string {
 	switch {
 	case a.Buffer && a.At > 0 && !a.Ranged:
 		return fmt.Sprintf("%s+%d", a.Place.Name, a.At)

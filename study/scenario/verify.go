@@ -164,14 +164,14 @@ func (c *Command) readSize() uint64 {
 
 // reachable lists the places that hold what is left of a root at the end: all of
 // it, or of shared virtual memory that was freed, what buffers over it show.
-func (r *runner) reachable(i int) (out []place) {
+func (r *runner) reachable(i int) (out []Place) {
 	b := &r.s.Buffers[i]
 	if b.SVM == nil || b.SVM.Freed < 0 {
-		return []place{{Buffer: i, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}}
+		return []Place{{Buffer: i, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}}
 	}
 	for j, v := range r.s.Views {
 		if v.Over && v.Buffer == i {
-			out = append(out, place{Buffer: i, View: j, Range: v.Range, Name: v.Name})
+			out = append(out, Place{Buffer: i, View: j, Range: v.Range, Name: v.Name})
 		}
 	}
 	return out
@@ -180,7 +180,7 @@ func (r *runner) reachable(i int) (out []place) {
 // content gives f the latest content of a place, in pieces, each read from a
 // memory that holds it, so that nothing moves for it. What nobody has written is
 // left out, or where the reference run says otherwise reported.
-func (v *verifier) content(ctx context.Context, p place, f func(off uint64, got []byte)) error {
+func (v *verifier) content(ctx context.Context, p Place, f func(off uint64, got []byte)) error {
 	size := uint64(pieceSize)
 	if v.by != nil {
 		size = stampedPiece
@@ -221,7 +221,7 @@ func (v *verifier) unwritten(buffer int, r mem.Range, got []byte) {
 }
 
 // readPiece reads a range of a place's root from memory m.
-func (v *verifier) readPiece(ctx context.Context, p place, r mem.Range, m mem.MemoryID, got []byte) (err error) {
+func (v *verifier) readPiece(ctx context.Context, p Place, r mem.Range, m mem.MemoryID, got []byte) (err error) {
 	var e runtime.Event
 	piece := p
 	piece.Range = r
@@ -257,7 +257,7 @@ func (v *verifier) readPiece(ctx context.Context, p place, r mem.Range, m mem.Me
 }
 
 // readHidden reads what the host may not read by way of a copy.
-func (v *verifier) readHidden(ctx context.Context, q *runtime.Queue, p place, got []byte) (runtime.Event, error) {
+func (v *verifier) readHidden(ctx context.Context, q *runtime.Queue, p Place, got []byte) (runtime.Event, error) {
 	if v.spare == nil || v.spare.Size() < p.Range.Size() {
 		b, err := v.ctx.CreateNamedBuffer("verify", min(uint64(len(v.piece)), v.s.Buffers[p.Buffer].Size), 0, nil)
 		if err != nil {
@@ -326,7 +326,7 @@ func (v *verifier) checkContent(ctx context.Context, e *Expectation) (string, er
 	case e.SHA256 != "":
 		sum = sha256.New()
 	case e.Data != nil:
-		want = e.Data.bytes(p.Range.Size(), v.at)
+		want = e.Data.Bytes(p.Range.Size(), v.at)
 	}
 	err := v.content(ctx, p, func(off uint64, got []byte) {
 		switch {

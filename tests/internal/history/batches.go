@@ -45,7 +45,7 @@ func (q *faultyBatcher) SubmitBatch(b devices.Batch, to []devices.Queue, waits [
 	f.mu.Unlock()
 	var err error
 	switch x {
-	case undone:
+	case Undone:
 		err = q.undone(w, plain, waits, points)
 	default:
 		err = q.batcher.SubmitBatch(w, plain, waits, points)
@@ -55,7 +55,7 @@ func (q *faultyBatcher) SubmitBatch(b devices.Batch, to []devices.Queue, waits [
 		return err
 	}
 	for i := range to {
-		if x == done {
+		if x == Done {
 			if points[i], err = plain[i].Submit(f.failing(), []mem.Wait{{Point: points[i], Kind: mem.Order}}); err != nil {
 				return err
 			}
@@ -153,14 +153,14 @@ type ticket struct {
 // Start implements devices.Shuttle.
 func (q *faultyBatcher) Start(dst, src devices.Loc, size uint64) (devices.Ticket, error) {
 	f := q.f
-	t := ticket{copy: devices.Command{Dst: dst, Src: src, Size: size}, x: f.draw(callLane, string(callLane))}
+	t := ticket{copy: devices.Command{Dst: dst, Src: src, Size: size}, x: f.draw(CallLane, string(CallLane))}
 	if t.x != none {
 		f.hit(&t.copy)
 	}
 	if t.x == Refused {
 		return 0, errFault
 	}
-	if t.x != undone {
+	if t.x != Undone {
 		var err error
 		dst.Device, src.Device = Faultless(dst.Device), Faultless(src.Device)
 		if t.of, err = q.shuttle.Start(dst, src, size); err != nil {
@@ -181,7 +181,7 @@ func (q *faultyBatcher) Finish(n devices.Ticket) error {
 	delete(q.tickets, n)
 	q.f.mu.Unlock()
 	var err error
-	if t.x != undone {
+	if t.x != Undone {
 		err = q.shuttle.Finish(t.of)
 	}
 	if t.x != none {

@@ -15,12 +15,12 @@ import (
 // Content size. Two size buffers that nothing else uses say how many bytes of the
 // roots that name them matter.
 
-// Count writes size buffer Ref; countBy makes it the one of Dst's root, or takes
+// Count writes size buffer Ref; CountBy makes it the one of Dst's root, or takes
 // that away where Ref is none of them. Neither happens while anything is mapped:
 // a copy to the host that a larger count asks for would wait for the unmap.
 const (
-	count   Kind = "count"
-	countBy Kind = "count-by"
+	Count   Kind = "count"
+	CountBy Kind = "count-by"
 )
 
 const sizeBuffers = 2
@@ -31,7 +31,7 @@ func (op *Op) counted() uint64 { return uint64(op.Salt % 4500) }
 // countOp draws the rest of such an operation.
 func (g *generator) countOp(op *Op) {
 	op.Ref = g.IntN(sizeBuffers)
-	if op.Kind == countBy {
+	if op.Kind == CountBy {
 		op.Ref = g.IntN(sizeBuffers + 1)
 		op.Dst = g.IntN(len(g.h.Views))
 	}
@@ -58,7 +58,7 @@ func (r *replay) sizeBuffer(i int) (*runtime.Buffer, error) {
 
 // viewOf is the view of all of a root.
 func (r *replay) viewOf(root int) int {
-	return slices.IndexFunc(r.h.Views, func(v view) bool { return v.Root == root && !v.Sub })
+	return slices.IndexFunc(r.h.Views, func(v View) bool { return v.Root == root && !v.Sub })
 }
 
 // whole is the buffer of all of a view's root.
@@ -71,7 +71,7 @@ func (r *replay) whole(view int) *runtime.Buffer {
 	return nil
 }
 
-// counting replays a Count or a countBy.
+// counting replays a Count or a CountBy.
 func (r *replay) counting(q *queue, op *Op) error {
 	if len(r.maps) > 0 {
 		return nil
@@ -84,7 +84,7 @@ func (r *replay) counting(q *queue, op *Op) error {
 			return err
 		}
 	}
-	if op.Kind == count {
+	if op.Kind == Count {
 		return r.writeCount(q, op, size)
 	}
 	if r.isSVM(r.h.Views[op.Dst].Root) {
@@ -133,17 +133,17 @@ type counts struct {
 
 func newCounts(h *History) counts { return counts{by: slices.Repeat([]int{-1}, len(h.Roots))} }
 
-// applyCount does what a Count or a countBy does, or one that failed. Who succeeds
+// applyCount does what a Count or a CountBy does, or one that failed. Who succeeds
 // though the count is lost needed no copy: to them all bytes count.
 func (m *model) applyCount(op *Op, failed bool) {
 	switch op.Kind {
-	case count:
+	case Count:
 		size := len(m.h.Roots) + op.Ref
 		binary.NativeEndian.PutUint64(m.memory.Set(size, mem.Range{End: 8}), op.counted())
 		if m.lostCounts[op.Ref] = failed; failed {
 			m.memory.Uncount(size)
 		}
-	case countBy:
+	case CountBy:
 		m.countBy(m.h.Views[op.Dst].Root, op.Ref)
 	}
 }

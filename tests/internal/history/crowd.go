@@ -143,13 +143,13 @@ func drawn(seed uint64, ops int, failing bool) *History {
 // to change nothing.
 func unshared(ops []Op) []Op {
 	return slices.DeleteFunc(ops, func(op Op) bool {
-		return op.Kind == renew || op.Kind == Map || op.Kind == unmap || single(op)
+		return op.Kind == Renew || op.Kind == Map || op.Kind == Unmap || single(op)
 	})
 }
 
 // single reports whether an operation needs the context for itself.
 func single(op Op) bool {
-	return op.Kind == mapBriefly || op.Kind == freePointer || op.Kind == refuse || op.Kind == count || op.Kind == countBy
+	return op.Kind == MapBriefly || op.Kind == FreePointer || op.Kind == Refuse || op.Kind == Count || op.Kind == CountBy
 }
 
 // comeAndGo has roots used on a device and released as soon as that has ended, now and then.
@@ -160,10 +160,10 @@ func comeAndGo(h *History, dice *rand.Rand, ops []Op) (out []Op) {
 		if dice.IntN(6) > 0 {
 			continue
 		}
-		view, queue := dice.IntN(len(h.Views)), dice.IntN(logicalQueues)
+		view, queue := dice.IntN(len(h.Views)), dice.IntN(LogicalQueues)
 		v := h.Views[view]
-		out = append(out, Op{ID: id, Kind: produce, Queue: queue, Dst: view, Size: v.Size, Salt: dice.Uint32()},
-			Op{ID: id + 1, Kind: finish, Queue: queue, Salt: 1}, Op{ID: id + 2, Kind: renew, Queue: queue, Dst: v.Root})
+		out = append(out, Op{ID: id, Kind: Produce, Queue: queue, Dst: view, Size: v.Size, Salt: dice.Uint32()},
+			Op{ID: id + 1, Kind: Finish, Queue: queue, Salt: 1}, Op{ID: id + 2, Kind: Renew, Queue: queue, Dst: v.Root})
 		id += 4
 	}
 	return out
@@ -186,7 +186,7 @@ func Apart(seed uint64, n, ops int, failing bool) []*History {
 		g.Ops = comeAndGo(g, rand.New(rand.NewPCG(seed, uint64(i))), slices.DeleteFunc(g.Ops, single))
 		for k := range g.Ops {
 			op := &g.Ops[k]
-			if op.Src += views; op.Kind == renew {
+			if op.Src += views; op.Kind == Renew {
 				op.Dst += roots
 			} else {
 				op.Dst += views

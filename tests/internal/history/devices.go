@@ -54,7 +54,7 @@ func (f *Faults) Queue(q devices.Queue, o devices.QueueOptions, native bool) dev
 
 // NewQueue is Device.NewQueue with faults.
 func (f *Faults) NewQueue(d devices.Device, o devices.QueueOptions, native bool) (devices.Queue, error) {
-	if err := f.fails(callNewQueue); err != nil {
+	if err := f.fails(CallNewQueue); err != nil {
 		if strings.Contains(o.Name, ".lanes.") { // for any command
 			f.hitAny()
 		}
@@ -69,7 +69,7 @@ func (f *Faults) NewQueue(d devices.Device, o devices.QueueOptions, native bool)
 
 // Build is Device.Build with faults.
 func (f *Faults) Build(ctx context.Context, d devices.Device, p *devices.Program) (devices.Module, error) {
-	if err := f.fails(callBuild); err != nil {
+	if err := f.fails(CallBuild); err != nil {
 		return nil, err
 	}
 	m, err := d.Build(ctx, p)
@@ -86,17 +86,17 @@ type faultyModule struct {
 
 // Close implements devices.Module.
 func (m *faultyModule) Close() error {
-	return errors.Join(m.Module.Close(), m.f.fails(callCloseModule))
+	return errors.Join(m.Module.Close(), m.f.fails(CallCloseModule))
 }
 
 // Close is Device.Close with faults: it closes the device, and says that it failed.
 func (f *Faults) Close(d devices.Device) error {
-	return errors.Join(d.Close(), f.fails(callCloseDevice))
+	return errors.Join(d.Close(), f.fails(CallCloseDevice))
 }
 
 // View is Viewer.View with faults.
 func (f *Faults) View(d devices.Viewer, b mem.Block, off, size uint64) ([]byte, error) {
-	if err := f.fails(callView); err != nil {
+	if err := f.fails(CallView); err != nil {
 		f.hitAny()
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (f *Faults) View(d devices.Viewer, b mem.Block, off, size uint64) ([]byte, 
 
 // Reserve is SVMReserver.ReserveSVM with faults.
 func (f *Faults) Reserve(d devices.SVMReserver, r mem.Range) error {
-	if err := f.fails(callReserve); err != nil {
+	if err := f.fails(CallReserve); err != nil {
 		return err
 	}
 	return d.ReserveSVM(r)
@@ -113,7 +113,7 @@ func (f *Faults) Reserve(d devices.SVMReserver, r mem.Range) error {
 
 // Pinned is PageLocker.PinnedMemory with faults.
 func (f *Faults) Pinned(d devices.PageLocker, node int) (devices.PinnedMemory, error) {
-	if err := f.fails(callPin); err != nil {
+	if err := f.fails(CallPin); err != nil {
 		return nil, err
 	}
 	p, err := d.PinnedMemory(node)
@@ -133,7 +133,7 @@ func (p *faultyPinned) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.
 	switch p.f.draw(CallStaging, string(CallStaging)) {
 	case Refused:
 		return mem.Exhausted, errFault
-	case undone, done:
+	case Undone, Done:
 		return mem.Exhausted, nil
 	}
 	return p.PinnedMemory.AllocAll(reqs, out, reuse)
@@ -164,10 +164,10 @@ func plainQueue(q devices.Queue) devices.Queue {
 }
 
 // Close implements devices.Queue. It closes the queue, and says that it failed.
-func (q *faultyQueue) Close() error { return errors.Join(q.Queue.Close(), q.f.fails(callCloseQueue)) }
+func (q *faultyQueue) Close() error { return errors.Join(q.Queue.Close(), q.f.fails(CallCloseQueue)) }
 
 // Flush implements devices.Queue. It does so, and says that it failed.
-func (q *faultyQueue) Flush() error { return errors.Join(q.Queue.Flush(), q.f.fails(callFlush)) }
+func (q *faultyQueue) Flush() error { return errors.Join(q.Queue.Flush(), q.f.fails(CallFlush)) }
 
 // Submit implements devices.Queue.
 func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
@@ -184,13 +184,13 @@ func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point,
 		}
 		return mem.Point{}, errFault
 	}
-	if x == done && cmd.Late != nil {
-		x = undone // it would say that it has moved
+	if x == Done && cmd.Late != nil {
+		x = Undone // it would say that it has moved
 	}
 	var p mem.Point
 	var err error
 	var more *part
-	if x != undone {
+	if x != Undone {
 		if cmd.Carrier != nil {
 			more = f.carries(cmd)
 		}
@@ -203,7 +203,7 @@ func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point,
 		}
 	}
 	if x != none {
-		if x == done {
+		if x == Done {
 			waits = []mem.Wait{{Point: p, Kind: mem.Data}}
 		}
 		if p, err = q.Queue.Submit(f.failing(), waits); err != nil {
@@ -280,9 +280,9 @@ func (q *faultyQueue) Times(p mem.Point) (devices.Times, bool) {
 	return devices.Times{}, false
 }
 
-// resource is runtime.Options.Resource: it knows whose blocks are whose, and may
+// Resource is runtime.Options.Resource: it knows whose blocks are whose, and may
 // refuse them.
-func (f *Faults) resource(id mem.MemoryID, base mem.Resource) mem.Resource {
+func (f *Faults) Resource(id mem.MemoryID, base mem.Resource) mem.Resource {
 	return &faultyResource{base, f, int(id)}
 }
 
@@ -297,7 +297,7 @@ func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block, reuse *me
 	switch r.f.draw(CallAlloc, string(CallAlloc)) {
 	case Refused:
 		return mem.Exhausted, errFault
-	case undone, done:
+	case Undone, Done:
 		return mem.Exhausted, nil
 	}
 	o, err := r.Resource.AllocAll(reqs, out, reuse)

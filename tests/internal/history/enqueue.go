@@ -29,19 +29,19 @@ func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (ru
 		e, err = q.EnqueueWrite(r.call, dst, dstOff, pattern(op.Size, op.Salt), wait...)
 	case Read:
 		e, err = q.EnqueueRead(r.call, dst, dstOff, got, wait...)
-	case writeRect:
+	case WriteRect:
 		e, err = q.EnqueueWriteRect(r.call, dst, op.dstBox(), pattern(op.bytes(), op.Salt), op.srcBox(), op.region(), wait...)
-	case readRect:
+	case ReadRect:
 		e, err = q.EnqueueReadRect(r.call, dst, op.dstBox(), got, op.srcBox(), op.region(), wait...)
-	case copyRect:
+	case CopyRect:
 		e, err = q.EnqueueCopyRect(r.call, r.views[op.Src], dst, op.srcBox(), op.dstBox(), op.region(), wait...)
 	case Copy:
 		e, err = q.EnqueueCopy(r.call, r.views[op.Src], dst, srcOff, dstOff, size, wait...)
-	case fill:
+	case Fill:
 		e, err = q.EnqueueFill(r.call, dst, []byte{byte(op.Salt)}, dstOff, size, wait...)
-	case mix, produce, reverse:
+	case Mix, Produce, Reverse:
 		e, err = q.EnqueueLaunch(r.call, r.launch(q, op), wait...)
-	case migrate:
+	case Migrate:
 		e, err = q.EnqueueMigrate(r.call, []*runtime.Buffer{dst}, op.migrateFlags(), wait...)
 		name = op.migrateName()
 		if r.around(op) {
@@ -49,11 +49,11 @@ func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (ru
 		}
 	case Map:
 		return r.mapOpen(q, op, false, wait)
-	case marker:
+	case Marker:
 		e, err = q.EnqueueMarker(r.call, wait...)
-	case barrier:
+	case Barrier:
 		e, err = q.EnqueueBarrier(r.call, wait...)
-	case fail:
+	case Fail:
 		e, err = q.EnqueueHostCall(r.call, func(context.Context) error { return errCall }, wait...)
 	default:
 		return e, fmt.Errorf("unknown kind %q", op.Kind)
@@ -118,7 +118,7 @@ func (r *replay) launch(q *queue, op *Op) runtime.Launch {
 		return buf(r.views[view]).Range(uint64(off), size)
 	}
 	l := runtime.Launch{Kernel: r.kernel[op.Kind], Global: []uint64{size}, Local: localSize(size)}
-	if op.Kind == mix {
+	if op.Kind == Mix {
 		l.Args = append(l.Args, arg(runtime.InOut, runtime.SVMInOut, op.Dst, op.DstOff))
 	} else {
 		l.Args = append(l.Args, arg(runtime.Out, runtime.SVMOut, op.Dst, op.DstOff))
@@ -127,7 +127,7 @@ func (r *replay) launch(q *queue, op *Op) runtime.Launch {
 	if op.paired() { // const in the kernel
 		l.Args = append(l.Args, arg(runtime.Buf, runtime.SVM, op.Src, op.SrcOff), runtime.Uint32(uint32(op.SrcOff)))
 	}
-	if op.Kind != reverse {
+	if op.Kind != Reverse {
 		l.Args = append(l.Args, runtime.Uint32(op.Salt))
 	}
 	return l
@@ -137,7 +137,7 @@ func (r *replay) launch(q *queue, op *Op) runtime.Launch {
 // runtime's own.
 func (r *replay) uses(q *queue, op *Op) (accs []mem.Access) {
 	m := q.Memory()
-	if op.Kind == Map || op.Kind == mapBriefly || op.Kind == unmap || op.Kind == migrate && op.Host {
+	if op.Kind == Map || op.Kind == MapBriefly || op.Kind == Unmap || op.Kind == Migrate && op.Host {
 		m = mem.Host
 	}
 	for _, w := range r.h.rows(op) {

@@ -17,7 +17,7 @@ func Every(h *History, cfg Config, most int) (total Result, runs int, failed Con
 	for _, call := range Calls() {
 		n := plain.Calls[call]
 		for k := 1; k <= n; k += max(1, n/most) {
-			for f := Refused; f <= done; f++ {
+			for f := Refused; f <= Done; f++ {
 				one := cfg
 				one.Strike = &Strike{call, k, f}
 				one.Name = fmt.Sprintf("%s, %s %d of %d %v", cfg.Name, call, k, n, f)
@@ -40,8 +40,8 @@ func GenerateRich(seed uint64, n int) *History {
 		has := func(kinds ...Kind) bool {
 			return slices.ContainsFunc(h.Ops, func(op Op) bool { return slices.Contains(kinds, op.Kind) })
 		}
-		svm := slices.ContainsFunc(h.Roots, func(r Root) bool { return r.Kind == SVM || r.Kind == fineSVM })
-		if svm && has(Map) && has(writeRect, readRect) && has(copyRect) && has(count) && has(countBy) && has(renew, freePointer) {
+		svm := slices.ContainsFunc(h.Roots, func(r Root) bool { return r.Kind == SVM || r.Kind == FineSVM })
+		if svm && has(Map) && has(WriteRect, ReadRect) && has(CopyRect) && has(Count) && has(CountBy) && has(Renew, FreePointer) {
 			return h
 		}
 	}

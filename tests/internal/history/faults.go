@@ -35,8 +35,8 @@ type Fault uint8
 const (
 	none    Fault = iota
 	Refused       // nothing is accepted
-	undone        // accepted, and fails when its waits have ended
-	done          // accepted, done, and failed then
+	Undone        // accepted, and fails when its waits have ended
+	Done          // accepted, done, and failed then
 )
 
 // String says what became of the call.
@@ -52,28 +52,28 @@ const (
 	CallCommand Call = "user's command" // Queue.Submit
 	CallCopy    Call = "runtime's copy" // Queue.Submit, of legs too
 	CallBatch   Call = "batch"          // Batcher.SubmitBatch
-	callLane    Call = "lane's copy"    // Shuttle.Start, Shuttle.Finish
+	CallLane    Call = "lane's copy"    // Shuttle.Start, Shuttle.Finish
 	CallAlloc   Call = "allocation"     // Resource.AllocAll
 	CallStaging Call = "staging"        // Resource.AllocAll of page-locked memory
-	callView    Call = "view"           // Viewer.View
+	CallView    Call = "view"           // Viewer.View
 	CallLend    Call = "lend"           // SVMSpace.Lend, which the driver calls
 
 	CallFree        Call = "free"          // Resource.FreeAfter
-	callFlush       Call = "flush"         // Queue.Flush
-	callNewQueue    Call = "new queue"     // Device.NewQueue
-	callBuild       Call = "build"         // Device.Build
-	callPin         Call = "pinned memory" // PageLocker.PinnedMemory
-	callReserve     Call = "reserve svm"   // SVMReserver.ReserveSVM
-	callCloseModule Call = "close module"  // Module.Close
-	callCloseQueue  Call = "close queue"   // Queue.Close
-	callCloseDevice Call = "close device"  // Device.Close
+	CallFlush       Call = "flush"         // Queue.Flush
+	CallNewQueue    Call = "new queue"     // Device.NewQueue
+	CallBuild       Call = "build"         // Device.Build
+	CallPin         Call = "pinned memory" // PageLocker.PinnedMemory
+	CallReserve     Call = "reserve svm"   // SVMReserver.ReserveSVM
+	CallCloseModule Call = "close module"  // Module.Close
+	CallCloseQueue  Call = "close queue"   // Queue.Close
+	CallCloseDevice Call = "close device"  // Device.Close
 )
 
 // calls are all kinds, and whether they are struck at random, too.
 var calls = map[Call]bool{
-	CallCommand: true, CallCopy: true, CallBatch: true, callLane: true, CallAlloc: true, CallStaging: true, callView: true, CallLend: true,
-	CallFree: false, callFlush: false, callNewQueue: false, callBuild: false, callPin: false, callReserve: false,
-	callCloseModule: false, callCloseQueue: false, callCloseDevice: false,
+	CallCommand: true, CallCopy: true, CallBatch: true, CallLane: true, CallAlloc: true, CallStaging: true, CallView: true, CallLend: true,
+	CallFree: false, CallFlush: false, CallNewQueue: false, CallBuild: false, CallPin: false, CallReserve: false,
+	CallCloseModule: false, CallCloseQueue: false, CallCloseDevice: false,
 }
 
 // Calls are the kinds of calls that may be struck, sorted.
@@ -101,9 +101,9 @@ const (
 func (p phase) strikes(c Call) bool {
 	switch p {
 	case opening:
-		return c == callNewQueue || c == callBuild || c == callPin || c == callReserve
+		return c == CallNewQueue || c == CallBuild || c == CallPin || c == CallReserve
 	case closing:
-		return c == CallFree || c == callCloseModule || c == callCloseQueue || c == callCloseDevice
+		return c == CallFree || c == CallCloseModule || c == CallCloseQueue || c == CallCloseDevice
 	}
 	return p == running
 }

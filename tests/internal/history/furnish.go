@@ -23,7 +23,7 @@ func (r *replay) setUp() error {
 	if r.cfg.Every > 0 || r.cfg.Strike != nil {
 		r.faults = newFaults(r.h.Seed, r.cfg.Every, r.cfg.Strike)
 		r.faults.enter(opening)
-		o.Resource = r.faults.resource
+		o.Resource = r.faults.Resource
 	}
 	devs, err := r.cfg.Open(r.faults)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *replay) furnish(devs []devices.Device) error {
 	if r.prog, err = r.c.Build(r.ctx, Program); err != nil {
 		return err
 	}
-	for _, k := range []Kind{mix, produce, reverse, chase} {
+	for _, k := range []Kind{Mix, Produce, Reverse, chase} {
 		if r.kernel[k], err = r.prog.Kernel("meta_" + string(k)); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (r *replay) furnish(devs []devices.Device) error {
 }
 
 // create makes a root and its views.
-func (r *replay) create(root int, kind rootKind) error {
+func (r *replay) create(root int, kind RootKind) error {
 	var whole *runtime.Buffer
 	for i, v := range r.h.Views {
 		var err error
@@ -111,7 +111,7 @@ func (r *replay) create(root int, kind rootKind) error {
 				}
 			}
 			if err == nil {
-				err = r.account.create(whole.ID(), uint64(v.Size), kind == content || kind == UserMem)
+				err = r.account.create(whole.ID(), uint64(v.Size), kind == Content || kind == UserMem)
 			}
 			r.views[i] = whole
 		}
@@ -122,19 +122,19 @@ func (r *replay) create(root int, kind rootKind) error {
 	return nil
 }
 
-func (r *replay) createRoot(root int, kind rootKind) (*runtime.Buffer, error) {
+func (r *replay) createRoot(root int, kind RootKind) (*runtime.Buffer, error) {
 	n := r.h.Roots[root].Size
 	size := uint64(n)
 	switch {
-	case kind == content:
+	case kind == Content:
 		return r.c.CreateBuffer(size, 0, pattern(n, uint32(root)))
 	case kind == UserMem:
 		return r.createLent(root)
-	case kind == hostMem:
+	case kind == HostMem:
 		return r.c.CreateBuffer(size, runtime.AllocHostPtr, nil)
 	case kind == SVM && r.anySVM:
 		return r.createSVM(root, size, 0)
-	case kind == fineSVM && r.anyFine:
+	case kind == FineSVM && r.anyFine:
 		return r.createSVM(root, size, runtime.SVMFineGrain)
 	}
 	return r.c.CreateBuffer(size, 0, nil)
@@ -144,8 +144,8 @@ func (r *replay) createRoot(root int, kind rootKind) (*runtime.Buffer, error) {
 // memory.
 func (r *replay) renew(q *queue, root int) error {
 	kind := r.h.Roots[root].Kind
-	if kind == content {
-		kind = plain
+	if kind == Content {
+		kind = Plain
 	}
 	err := r.release(q, root)
 	if errors.Is(err, errFault) { // what is released is gone all the same

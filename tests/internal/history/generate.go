@@ -46,10 +46,10 @@ func GenerateAligned(seed uint64, n, align int) *History {
 func GenerateFailing(seed uint64, n int) *History {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), h: &History{Seed: seed, Failing: true}, align: Align}
 	g.character()
-	g.weigh(user, 2)
-	g.weigh(set, 4)
-	g.weigh(fail, 1)
-	g.weigh(mapBriefly, 1+g.IntN(3))
+	g.weigh(User, 2)
+	g.weigh(Set, 4)
+	g.weigh(Fail, 1)
+	g.weigh(MapBriefly, 1+g.IntN(3))
 	g.buffers()
 	g.ops(n)
 	return g.h
@@ -67,26 +67,26 @@ func drawOver(h *History, seed uint64, n int) *History {
 
 // character draws how often each kind comes.
 func (g *generator) character() {
-	for _, k := range []Kind{Write, Read, Copy, fill, mix, produce, reverse} {
+	for _, k := range []Kind{Write, Read, Copy, Fill, Mix, Produce, Reverse} {
 		g.weigh(k, 1+g.IntN(10))
 	}
-	for _, k := range []Kind{writeRect, readRect, copyRect} {
+	for _, k := range []Kind{WriteRect, ReadRect, CopyRect} {
 		g.weigh(k, g.IntN(6))
 	}
 	maps := g.IntN(8)
 	g.weigh(Map, maps)
-	g.weigh(unmap, maps*2)
-	for _, k := range []Kind{migrate, marker, barrier, user, set} {
+	g.weigh(Unmap, maps*2)
+	for _, k := range []Kind{Migrate, Marker, Barrier, User, Set} {
 		g.weigh(k, g.IntN(4))
 	}
-	for _, k := range []Kind{finish, renew, refuse, mapBriefly, freePointer} {
+	for _, k := range []Kind{Finish, Renew, Refuse, MapBriefly, FreePointer} {
 		g.weigh(k, g.IntN(2))
 	}
 	g.scenes = g.Float64() * 0.1
 	g.waits, g.held = g.Float64()*0.6, 0.1+g.Float64()*0.6
 	if g.IntN(2) == 0 {
-		g.weigh(count, 1+g.IntN(6))
-		g.weigh(countBy, 1+g.IntN(3))
+		g.weigh(Count, 1+g.IntN(6))
+		g.weigh(CountBy, 1+g.IntN(3))
 	}
 }
 
@@ -106,7 +106,7 @@ func (g *generator) ops(n int) {
 }
 
 // kinds are drawn from for roots.
-var kinds = []rootKind{plain, plain, content, UserMem, UserMem, UserMem, UserMem, hostMem, SVM, SVM, fineSVM}
+var kinds = []RootKind{Plain, Plain, Content, UserMem, UserMem, UserMem, UserMem, HostMem, SVM, SVM, FineSVM}
 
 // buffers draws roots and views, sub-buffers mostly overlapping.
 func (g *generator) buffers() {
@@ -120,9 +120,9 @@ func (g *generator) buffers() {
 			size = min(3*size, 8<<10)
 		}
 		g.h.Roots = append(g.h.Roots, Root{size, kind})
-		g.h.Views = append(g.h.Views, view{Root: root, Size: size})
+		g.h.Views = append(g.h.Views, View{Root: root, Size: size})
 		for range g.IntN(4) {
-			v := view{Root: root, Origin: g.align * g.IntN((size+g.align-1)/g.align), Sub: true}
+			v := View{Root: root, Origin: g.align * g.IntN((size+g.align-1)/g.align), Sub: true}
 			v.Size = 1 + g.IntN(size-v.Origin)
 			if last := g.h.Views[len(g.h.Views)-1]; last.Sub && g.IntN(2) == 0 { // beside the last
 				if at := (last.Origin + last.Size) &^ (g.align - 1); at > last.Origin && at < size {
@@ -149,7 +149,7 @@ func (g *generator) kind() Kind {
 var mapFlags = []runtime.MapFlags{runtime.MapRead, runtime.MapRead, runtime.MapWrite, runtime.MapRead | runtime.MapWrite, runtime.MapInvalidate}
 
 func (g *generator) op(id int) Op {
-	op := Op{ID: id, Kind: g.kind(), Queue: g.IntN(logicalQueues), Salt: g.Uint32()}
+	op := Op{ID: id, Kind: g.kind(), Queue: g.IntN(LogicalQueues), Salt: g.Uint32()}
 	for g.Float64() < g.waits && id > 0 && len(op.Wait) < 4 {
 		w := g.IntN(id)
 		if len(g.users) > 0 && g.Float64() < g.held {
@@ -157,46 +157,46 @@ func (g *generator) op(id int) Op {
 		}
 		op.Wait = append(op.Wait, w)
 	}
-	if op.Kind == unmap && len(g.maps) == 0 {
+	if op.Kind == Unmap && len(g.maps) == 0 {
 		op.Kind = Map
 	}
 	switch op.Kind {
-	case writeRect, readRect:
+	case WriteRect, ReadRect:
 		g.hostRect(&op)
-	case copyRect:
+	case CopyRect:
 		if !g.rectPair(&op) {
-			op.Kind = marker
+			op.Kind = Marker
 		}
-	case Write, Read, fill, produce, Map, mapBriefly, refuse:
+	case Write, Read, Fill, Produce, Map, MapBriefly, Refuse:
 		op.Dst = g.IntN(len(g.h.Views))
 		op.DstOff, op.Size = g.span(g.h.Views[op.Dst].Size)
 		g.nextTo(&op)
-	case Copy, mix, reverse:
+	case Copy, Mix, Reverse:
 		if !g.pair(&op) {
-			op.Kind = marker
+			op.Kind = Marker
 			break
 		}
 		g.sourceNextTo(&op)
-	case migrate:
+	case Migrate:
 		op.Dst, op.Host, op.Undefined = g.IntN(len(g.h.Views)), g.IntN(3) == 0, g.IntN(6) == 0
 		if len(g.maps) > 0 && g.IntN(2) == 0 { // round what the host has mapped
 			op.Dst, op.Host, op.Undefined = g.h.Ops[g.maps[g.IntN(len(g.maps))]].Dst, true, false
 		}
-	case user:
+	case User:
 		g.users = append(g.users, id)
-	case set:
+	case Set:
 		if len(g.users) == 0 {
-			op.Kind = marker
+			op.Kind = Marker
 			break
 		}
 		op.Ref, op.Fail = g.take(&g.users), g.h.Failing && g.IntN(2) == 0
-	case unmap:
+	case Unmap:
 		op.Ref = g.take(&g.maps)
-	case finish:
+	case Finish:
 		g.users = nil
-	case renew, freePointer:
+	case Renew, FreePointer:
 		op.Dst = g.IntN(len(g.h.Roots))
-	case count, countBy:
+	case Count, CountBy:
 		g.countOp(&op)
 	}
 	switch op.Kind {
@@ -205,7 +205,7 @@ func (g *generator) op(id int) Op {
 			op.Flags = mapFlags[g.IntN(len(mapFlags))]
 		}
 		g.maps = append(g.maps, id)
-	case mapBriefly:
+	case MapBriefly:
 		op.Flags = mapFlags[g.IntN(len(mapFlags))]
 		g.users = append(g.users, id)
 	}

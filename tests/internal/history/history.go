@@ -27,9 +27,9 @@ import (
 // must accept it.
 const Align = 128
 
-// logicalQueues is how many queues a history speaks of. A configuration maps
+// LogicalQueues is how many queues a history speaks of. A configuration maps
 // them to those it has.
-const logicalQueues = 8
+const LogicalQueues = 8
 
 // Kind is what an operation does.
 type Kind string
@@ -39,36 +39,36 @@ const (
 	Write   Kind = "write"
 	Read    Kind = "read"
 	Copy    Kind = "copy"
-	fill    Kind = "fill"
-	mix     Kind = "mix"     // launch: dst[i] = 31*dst[i] + src[i] + salt
-	produce Kind = "produce" // launch that promises to write all of dst: dst[i] = 7*i + salt
-	reverse Kind = "reverse" // launch that promises to write all of dst: dst[i] = src[n-1-i]
-	migrate Kind = "migrate"
+	Fill    Kind = "fill"
+	Mix     Kind = "mix"     // launch: dst[i] = 31*dst[i] + src[i] + salt
+	Produce Kind = "produce" // launch that promises to write all of dst: dst[i] = 7*i + salt
+	Reverse Kind = "reverse" // launch that promises to write all of dst: dst[i] = src[n-1-i]
+	Migrate Kind = "migrate"
 
-	writeRect Kind = "write-rect"
-	readRect  Kind = "read-rect"
-	copyRect  Kind = "copy-rect"
+	WriteRect Kind = "write-rect"
+	ReadRect  Kind = "read-rect"
+	CopyRect  Kind = "copy-rect"
 
 	// Map stays until its Unmap, before which the host uses the bytes. Operations
 	// in between that OpenCL leaves undefined are left out, and those that must be
 	// refused must be.
 	Map   Kind = "map"
-	unmap Kind = "unmap"
-	// mapBriefly is a blocking map whose context ends while it is held back: nothing
+	Unmap Kind = "unmap"
+	// MapBriefly is a blocking map whose context ends while it is held back: nothing
 	// stays mapped. It is a user event, too: what held it back.
-	mapBriefly Kind = "map-briefly"
-	// freePointer frees the pointer of a root over shared virtual memory, at once or
+	MapBriefly Kind = "map-briefly"
+	// FreePointer frees the pointer of a root over shared virtual memory, at once or
 	// by a command; its maps end, and its buffers stay.
-	freePointer Kind = "free-pointer"
+	FreePointer Kind = "free-pointer"
 
-	marker  Kind = "marker"
-	barrier Kind = "barrier"
-	user    Kind = "user" // an event that holds back those that wait for it, until Set or Finish
-	set     Kind = "set"
-	finish  Kind = "finish"
-	renew   Kind = "renew"  // releases a root and its sub-buffers, perhaps in use, and makes new ones without content
-	fail    Kind = "fail"   // a host call that fails
-	refuse  Kind = "refuse" // a call that must be refused and change nothing
+	Marker  Kind = "marker"
+	Barrier Kind = "barrier"
+	User    Kind = "user" // an event that holds back those that wait for it, until Set or Finish
+	Set     Kind = "set"
+	Finish  Kind = "finish"
+	Renew   Kind = "renew"  // releases a root and its sub-buffers, perhaps in use, and makes new ones without content
+	Fail    Kind = "fail"   // a host call that fails
+	Refuse  Kind = "refuse" // a call that must be refused and change nothing
 )
 
 // Op is one operation. ID is its name in wait lists; names of operations that
@@ -93,32 +93,32 @@ type Op struct {
 	Fail           bool             `json:",omitempty"` // Set: to a failure
 }
 
-// rootKind is what a root buffer is made of.
-type rootKind string
+// RootKind is what a root buffer is made of.
+type RootKind string
 
 // The kinds of roots. Where no device has such shared virtual memory, SVM and
-// fineSVM are Plain. A renewed root has no content,
+// FineSVM are Plain. A renewed root has no content,
 // but what the caller lends.
 const (
-	plain   rootKind = "plain"
-	content rootKind = "content"        // made with content
-	UserMem rootKind = "use-host-ptr"   // over memory that the caller lends, which is its content
-	hostMem rootKind = "alloc-host-ptr" // with memory of the host from the start
-	SVM     rootKind = "svm"            // over coarse-grained shared virtual memory of its own
-	fineSVM rootKind = "svm-fine"       // over fine-grained
+	Plain   RootKind = "plain"
+	Content RootKind = "content"        // made with content
+	UserMem RootKind = "use-host-ptr"   // over memory that the caller lends, which is its content
+	HostMem RootKind = "alloc-host-ptr" // with memory of the host from the start
+	SVM     RootKind = "svm"            // over coarse-grained shared virtual memory of its own
+	FineSVM RootKind = "svm-fine"       // over fine-grained
 )
 
 // Root is a root buffer of Size bytes.
 type Root struct {
 	Size int
-	Kind rootKind
+	Kind RootKind
 }
 
 // content reports whether the root is made with content.
-func (r Root) content() bool { return r.Kind == content || r.Kind == UserMem }
+func (r Root) content() bool { return r.Kind == Content || r.Kind == UserMem }
 
-// view is a buffer or, where Sub is set, a sub-buffer of the root.
-type view struct {
+// View is a buffer or, where Sub is set, a sub-buffer of the root.
+type View struct {
 	Root         int
 	Origin, Size int // bytes
 	Sub          bool
@@ -128,7 +128,7 @@ type view struct {
 type History struct {
 	Seed  uint64
 	Roots []Root
-	Views []view
+	Views []View
 	Ops   []Op
 
 	// Failing says that some commands and user events fail, and with them what
@@ -174,7 +174,7 @@ func extent(op *Op, row, slice int) int { return (op.Slices-1)*slice + (op.Rows-
 
 // reads reports whether an operation gives bytes to the host.
 func (op *Op) reads() bool {
-	return op.Kind == Read || op.Kind == readRect || op.Kind == unmap && op.Flags&runtime.MapRead != 0
+	return op.Kind == Read || op.Kind == ReadRect || op.Kind == Unmap && op.Flags&runtime.MapRead != 0
 }
 
 // mapWrites reports whether a map or unmap is one for writing.
@@ -183,11 +183,11 @@ func (op *Op) mapWrites() bool { return op.Flags&(runtime.MapWrite|runtime.MapIn
 // writes reports whether an operation writes its destination.
 func (op *Op) writes() bool {
 	switch op.Kind {
-	case Write, fill, produce, Copy, mix, reverse, writeRect, copyRect:
+	case Write, Fill, Produce, Copy, Mix, Reverse, WriteRect, CopyRect:
 		return true
-	case unmap:
+	case Unmap:
 		return op.mapWrites()
-	case migrate:
+	case Migrate:
 		return op.Undefined
 	}
 	return false
@@ -196,11 +196,11 @@ func (op *Op) writes() bool {
 // old reports whether an operation needs what its destination holds.
 func (op *Op) old() bool {
 	switch op.Kind {
-	case Read, readRect, mix:
+	case Read, ReadRect, Mix:
 		return true
-	case Map, mapBriefly:
+	case Map, MapBriefly:
 		return op.Flags&runtime.MapInvalidate == 0
-	case migrate:
+	case Migrate:
 		return !op.Undefined
 	}
 	return false
@@ -208,7 +208,7 @@ func (op *Op) old() bool {
 
 // paired reports whether an operation has a source view, which it reads.
 func (op *Op) paired() bool {
-	return op.Kind == Copy || op.Kind == copyRect || op.Kind == mix || op.Kind == reverse
+	return op.Kind == Copy || op.Kind == CopyRect || op.Kind == Mix || op.Kind == Reverse
 }
 
 // hostWrites is the part of a mapped range that the host writes before the unmap:
@@ -226,7 +226,7 @@ type row struct{ dst, src, size int }
 
 // rows are the runs that an operation works on: one but for rectangles.
 func (h *History) rows(op *Op) []row {
-	if op.Kind == migrate {
+	if op.Kind == Migrate {
 		return []row{{0, 0, h.Views[op.Dst].Size}}
 	}
 	if op.Rows == 0 {

@@ -45,13 +45,13 @@ func (r *replay) released(root int, used bool) {
 	d := due{lent: l, root: root, finish: used}
 	for i := range r.log {
 		x := &r.log[i]
-		uses := r.h.Views[x.op.Dst].Root == root && x.op.Kind != renew || x.op.paired() && r.h.Views[x.op.Src].Root == root
-		d.finish = d.finish || uses && x.op.Kind == unmap
+		uses := r.h.Views[x.op.Dst].Root == root && x.op.Kind != Renew || x.op.paired() && r.h.Views[x.op.Src].Root == root
+		d.finish = d.finish || uses && x.op.Kind == Unmap
 		if uses && !x.event.IsZero() {
 			d.commands = append(d.commands, x.event)
 		}
 	}
-	d.finish = d.finish || slices.ContainsFunc(r.h.Ops, func(op Op) bool { return op.Kind == mapBriefly && r.h.Views[op.Dst].Root == root })
+	d.finish = d.finish || slices.ContainsFunc(r.h.Ops, func(op Op) bool { return op.Kind == MapBriefly && r.h.Views[op.Dst].Root == root })
 	r.due = append(r.due, d)
 }
 

@@ -143,7 +143,7 @@ func (r *replay) unmapOf(q *queue, ref *Op, m *openMap) error {
 		q = m.q
 	}
 	op := *m.op
-	op.ID, op.Kind, op.Salt, op.Ref = ref.ID, unmap, ref.Salt, ref.Ref
+	op.ID, op.Kind, op.Salt, op.Ref = ref.ID, Unmap, ref.Salt, ref.Ref
 	x := entry{op: &op, mapped: m.event, waits: r.waits(ref)}
 	if op.reads() {
 		x.got = make([]byte, op.Size)
@@ -260,7 +260,7 @@ func (r *replay) meets(m *openMap, op *Op) bool {
 		return v.Root == o.Root && a < b+m.op.Size && b < a+size && (writes || m.op.mapWrites())
 	}
 	for _, w := range r.h.rows(op) {
-		maps := op.Kind == Map || op.Kind == mapBriefly
+		maps := op.Kind == Map || op.Kind == MapBriefly
 		if (op.old() || op.writes() || maps) && hit(op.Dst, w.dst, w.size, op.writes() || maps && op.mapWrites()) {
 			return true
 		}
@@ -274,7 +274,7 @@ func (r *replay) meets(m *openMap, op *Op) bool {
 // leavesAlone reports whether an operation brings a buffer to the host, but for
 // what the host has mapped for writing.
 func (r *replay) leavesAlone(op *Op) bool {
-	return op.Kind == migrate && op.Host && !op.Undefined && !r.isSVM(r.h.Views[op.Dst].Root)
+	return op.Kind == Migrate && op.Host && !op.Undefined && !r.isSVM(r.h.Views[op.Dst].Root)
 }
 
 // around reports whether it has to: some of the buffer is mapped for writing.

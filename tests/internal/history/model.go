@@ -195,26 +195,26 @@ func (m *model) apply(op *Op) {
 	}
 	root, r := m.place(op.Dst, op.DstOff, op.Size)
 	switch op.Kind {
-	case Write, writeRect:
+	case Write, WriteRect:
 		m.memory.Write(root, m.rows(op), pattern(op.bytes(), op.Salt))
-	case unmap:
+	case Unmap:
 		if op.mapWrites() {
 			m.memory.Keep(root, r)
 			from, to := op.hostWrites()
 			_, part := m.place(op.Dst, op.DstOff+from, to-from)
 			copy(m.memory.Set(root, part), pattern(op.Size, op.Salt)[from:to])
 		}
-	case Copy, copyRect:
+	case Copy, CopyRect:
 		m.memory.Copy(root, m.h.Views[op.Src].Root, m.rows(op))
-	case fill:
+	case Fill:
 		m.memory.Fill(root, r, []byte{byte(op.Salt)})
-	case produce, mix, reverse:
+	case Produce, Mix, Reverse:
 		m.launch(op)
-	case migrate:
+	case Migrate:
 		if op.Undefined {
 			m.memory.Undefine(m.place(op.Dst, 0, m.h.Views[op.Dst].Size))
 		}
-	case renew: // of a root, not of a view
+	case Renew: // of a root, not of a view
 		m.memory.Undefine(op.Dst, mem.Range{End: uint64(m.h.Roots[op.Dst].Size)})
 		clear(m.lost[op.Dst])
 		clear(m.doubt[op.Dst])
@@ -228,7 +228,7 @@ func (m *model) apply(op *Op) {
 // launch does what a kernel does.
 func (m *model) launch(op *Op) {
 	root, r := m.place(op.Dst, op.DstOff, op.Size)
-	uses := []flat.Use{{Root: root, Given: r, Used: r, Reads: op.Kind == mix, Writes: true}}
+	uses := []flat.Use{{Root: root, Given: r, Used: r, Reads: op.Kind == Mix, Writes: true}}
 	dst := m.memory.Bytes(root, r)
 	var src []byte
 	if op.paired() {
@@ -239,9 +239,9 @@ func (m *model) launch(op *Op) {
 	_ = m.memory.Launch(uses, func() error { // never fails
 		for i := range dst {
 			switch op.Kind {
-			case produce:
+			case Produce:
 				dst[i] = produced(i, op.Salt)
-			case reverse:
+			case Reverse:
 				dst[i] = src[op.Size-1-i]
 			default:
 				dst[i] = mixed(dst[i], src[i], op.Salt)

@@ -41,7 +41,7 @@ func (r *replay) refusals() []refusal {
 			return err
 		}},
 		{"launch without its arguments", mem.ErrKernelArgs, func(q *queue, _ *Op, b *runtime.Buffer) error {
-			_, err := q.EnqueueLaunch(r.call, runtime.Launch{Kernel: r.kernel[mix], Global: []uint64{1}, Args: []runtime.Arg{runtime.Buf(b)}})
+			_, err := q.EnqueueLaunch(r.call, runtime.Launch{Kernel: r.kernel[Mix], Global: []uint64{1}, Args: []runtime.Arg{runtime.Buf(b)}})
 			return err
 		}},
 		{"map with no flags", mem.ErrInvalidValue, func(q *queue, op *Op, b *runtime.Buffer) error {

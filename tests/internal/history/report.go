@@ -14,7 +14,7 @@ import (
 // GODWIT_FAILURES, or the system's for temporary files.
 func Report(h *History, cfg Config, err error) string {
 	cfg.Patience = 5 * time.Second
-	small := shrink(h, cfg)
+	small := Shrink(h, cfg)
 	dir := os.Getenv("GODWIT_FAILURES")
 	if dir == "" {
 		dir = os.TempDir()
@@ -28,10 +28,10 @@ func Report(h *History, cfg Config, err error) string {
 	return fmt.Sprintf("%v\non %s: %v\nshrunk to %d operations, %s\n%s", h, cfg.Name, err, len(small.Ops), saved, small.describe())
 }
 
-// shrink returns a history with fewer operations that still fails, trying for as
+// Shrink returns a history with fewer operations that still fails, trying for as
 // long as leaving out more may help: halves, quarters, down to single
 // operations. As failures may depend on timing, each candidate gets three runs.
-func shrink(h *History, cfg Config) *History {
+func Shrink(h *History, cfg Config) *History {
 	fails := func(ops []Op) bool {
 		try := *h
 		try.Ops = ops

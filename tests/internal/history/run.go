@@ -230,7 +230,7 @@ func (r *replay) run() error {
 // tornDown is tearDown, of which a call may be struck: then it says so.
 func (r *replay) tornDown() error {
 	err := r.tearDown()
-	if !r.faults.was(CallFree, callCloseModule, callCloseQueue, callCloseDevice) {
+	if !r.faults.was(CallFree, CallCloseModule, CallCloseQueue, CallCloseDevice) {
 		return err
 	}
 	if err == nil && !r.told {
@@ -267,7 +267,13 @@ func (r *replay) step(op *Op) error {
 }
 
 // do gives the operation to the context and logs it where it was accepted.
-func (r *replay) do(op *Op) error { return r.doOn(r.queueFor(op), op) }
+func (r *replay) do(op *Op) error {
+	at := op
+	if op.Kind == Renew || op.Kind == FreePointer { // of a root, not of a view
+		at = &Op{Queue: op.Queue, Dst: r.viewOf(op.Dst)}
+	}
+	return r.doOn(r.queueFor(at), op)
+}
 
 func (r *replay) doOn(q *queue, op *Op) error {
 	r.call = r.ctx
@@ -277,35 +283,35 @@ func (r *replay) doOn(q *queue, op *Op) error {
 		r.call = call
 	}
 	switch op.Kind {
-	case user:
+	case User:
 		e, err := r.c.NewUserEvent()
 		if err == nil {
 			r.open[op.ID], r.events[op.ID] = e, e
 			r.owned = append(r.owned, e)
 		}
 		return err
-	case set:
+	case Set:
 		return r.set(op.Ref, op.Fail)
-	case finish:
+	case Finish:
 		if op.Salt%2 == 0 {
 			return errors.Join(r.setAll(), r.becalm(), r.takeBack(true))
 		}
 		return errors.Join(r.setAll(), r.finishQueue(q))
-	case refuse:
+	case Refuse:
 		return r.refuse(q, op)
-	case renew:
+	case Renew:
 		if err := r.renew(q, op.Dst); err != nil {
 			return err
 		}
 		r.log = append(r.log, entry{op: op, id: r.whole(r.viewOf(op.Dst)).ID()})
 		return nil
-	case unmap:
+	case Unmap:
 		return r.unmap(q, op)
-	case mapBriefly:
+	case MapBriefly:
 		return r.mapBriefly(q, op)
-	case freePointer:
-		return r.freePointer(r.queueFor(&Op{Queue: op.Queue, Dst: r.viewOf(op.Dst)}), op)
-	case count, countBy:
+	case FreePointer:
+		return r.freePointer(q, op)
+	case Count, CountBy:
 		return r.counting(q, op)
 	}
 	if done, err := r.clash(q, op); done || err != nil {

@@ -38,7 +38,7 @@ func (s *stamped) compare(x *entry, seen []flat.Seen) (n int, err error) {
 		}
 	}
 	switch op := x.op; op.Kind {
-	case Read, readRect:
+	case Read, ReadRect:
 		for _, w := range s.h.rows(op) {
 			look(op.Dst, w.dst, w.size, 0, w.src)
 		}
@@ -46,10 +46,10 @@ func (s *stamped) compare(x *entry, seen []flat.Seen) (n int, err error) {
 		if op.old() {
 			look(op.Dst, op.DstOff, op.Size, 0, 0)
 		}
-	case mix:
+	case Mix:
 		look(op.Dst, op.DstOff, op.Size, 0, op.DstOff)
 		look(op.Src, op.SrcOff, op.Size, 2, op.SrcOff)
-	case reverse:
+	case Reverse:
 		look(op.Src, op.SrcOff, op.Size, 2, op.SrcOff)
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *stamped) compare(x *entry, seen []flat.Seen) (n int, err error) {
 // apply does what an accepted operation does.
 func (s *stamped) apply(x *entry) {
 	op := x.op
-	if op.Kind == renew { // of a root, not of a view
+	if op.Kind == Renew { // of a root, not of a view
 		if r := s.h.Roots[op.Dst]; r.Kind == UserMem {
 			s.roots[op.Dst].Set(mem.Range{End: uint64(r.Size)}, flat.Stamp{By: uint64(x.id), Arg: flat.Created})
 		}
@@ -69,22 +69,22 @@ func (s *stamped) apply(x *entry) {
 	}
 	root, r := s.place(op.Dst, op.DstOff, op.Size)
 	switch op.Kind {
-	case Write, writeRect:
+	case Write, WriteRect:
 		for w := range s.rows(op) {
 			s.roots[root].Set(mem.Range{Start: w.Dst, End: w.Dst + w.Size}, flat.Stamp{By: x.command, Off: w.Src})
 		}
-	case Copy, copyRect:
+	case Copy, CopyRect:
 		src := &s.roots[s.h.Views[op.Src].Root]
 		for w := range s.rows(op) {
 			s.roots[root].CopyFrom(src, mem.Range{Start: w.Src, End: w.Src + w.Size}, w.Dst)
 		}
-	case fill:
+	case Fill:
 		s.roots[root].Set(r, flat.Stamp{By: x.command})
-	case unmap:
+	case Unmap:
 		if op.mapWrites() {
 			s.roots[root].Set(r, flat.Stamp{By: x.command})
 		}
-	case produce, mix, reverse:
+	case Produce, Mix, Reverse:
 		s.roots[root].Set(r, flat.Stamp{By: x.command, Off: uint64(op.DstOff)})
 	}
 }

@@ -178,7 +178,7 @@ func (r *replay) freePointer(q *queue, op *Op) error {
 	r.maps, r.stale[root] = left, true
 	for _, m := range ended {
 		free := *m.op
-		free.ID, free.Kind = op.ID, unmap
+		free.ID, free.Kind = op.ID, Unmap
 		x := x
 		x.op, x.mapped, x.epoch = &free, m.event, r.epoch
 		r.log = append(r.log, x)
@@ -189,7 +189,7 @@ func (r *replay) freePointer(q *queue, op *Op) error {
 // isSVM and isFine report what a root really lies over here.
 func (r *replay) isSVM(root int) bool { return r.pointers[root] != 0 }
 func (r *replay) isFine(root int) bool {
-	return r.isSVM(root) && r.h.Roots[root].Kind == fineSVM
+	return r.isSVM(root) && r.h.Roots[root].Kind == FineSVM
 }
 
 func (r *replay) inPlace(m mem.MemoryID) bool {
@@ -231,9 +231,9 @@ func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e ru
 		e, err = q.EnqueueSVMWrite(r.call, dst, pattern(op.Size, op.Salt), wait...)
 	case Read:
 		e, err = q.EnqueueSVMRead(r.call, dst, got, wait...)
-	case fill:
+	case Fill:
 		e, err = q.EnqueueSVMFill(r.call, dst, []byte{byte(op.Salt)}, uint64(op.Size), wait...)
-	case migrate:
+	case Migrate:
 		dst, _ = r.pointer(q, op, op.Dst, 0)
 		ranges := []runtime.SVMRange{{Pointer: dst, Size: uint64(r.h.Views[op.Dst].Size)}}
 		e, err = q.EnqueueSVMMigrate(r.call, ranges, op.migrateFlags(), wait...)
@@ -241,7 +241,7 @@ func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e ru
 	case Map:
 		e, err = r.mapOpen(q, op, true, wait)
 		return e, true, err
-	case Copy, mix:
+	case Copy, Mix:
 		src, has := r.pointer(q, op, op.Src, op.SrcOff)
 		switch {
 		case !has:

@@ -278,7 +278,7 @@ func (v *verdict) entry(x *entry) error {
 	case x.freed:
 		v.m.free(x, failed)
 		return nil
-	case x.op.Kind == unmap && x.mapped.Err() != nil: // nor here
+	case x.op.Kind == Unmap && x.mapped.Err() != nil: // nor here
 		if failed {
 			v.m.undo(x.op, x.epoch)
 			v.result.Failed++
@@ -350,13 +350,13 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 		return false, nil
 	}
 	if x.command == 0 { // a renewal, or a free at once
-		if x.op.Kind == renew {
+		if x.op.Kind == Renew {
 			v.m.renew(x.op.Dst, x.id)
 		}
 		return false, nil
 	}
 	err = x.event.Err()
-	if x.op.Kind == unmap && !x.freed && x.mapped.Err() != nil { // known when the unmap was enqueued, or the unmap's failure too
+	if x.op.Kind == Unmap && !x.freed && x.mapped.Err() != nil { // known when the unmap was enqueued, or the unmap's failure too
 		if err == nil && x.op.mapWrites() && !x.void {
 			return false, fmt.Errorf("succeeded, though its map failed later: %w", x.mapped.Err())
 		}
@@ -364,7 +364,7 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 	}
 	p, _ := x.event.Point()
 	struck := v.faults.struck(p)
-	must := lost && !x.around || x.op.Kind == fail || struck || !x.used.IsZero() && x.used.Err() != nil
+	must := lost && !x.around || x.op.Kind == Fail || struck || !x.used.IsZero() && x.used.Err() != nil
 	for _, w := range x.waits {
 		must = must || w.Err() != nil
 	}

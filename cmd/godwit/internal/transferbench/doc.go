@@ -46,9 +46,9 @@ type Way struct {
 const (
 	RawPageable    = "raw, pageable"
 	RawPinned      = "raw, pinned"
-	godwitUnstaged = "unstaged"
-	godwitPageable = "pageable"
-	godwitPinned   = "pinned"
+	GodwitUnstaged = "unstaged"
+	GodwitPageable = "pageable"
+	GodwitPinned   = "pinned"
 )
 
 // Tensors is what package tensor does with Size bytes.

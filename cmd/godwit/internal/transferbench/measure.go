@@ -191,13 +191,13 @@ func (b *bench) moves(ctx context.Context, n uint64) error {
 	ways := []contender{
 		{RawPageable, pageable, func(d []byte, up bool) (time.Duration, time.Duration, error) { return b.raw.move(mem, d, up) }},
 		{RawPinned, rawPinned, func(d []byte, up bool) (time.Duration, time.Duration, error) { return b.raw.move(mem, d, up) }},
-		{godwitUnstaged, pageable, func(d []byte, up bool) (time.Duration, time.Duration, error) {
+		{GodwitUnstaged, pageable, func(d []byte, up bool) (time.Duration, time.Duration, error) {
 			return b.unstaged.move(ctx, buf[b.unstaged], d, up)
 		}},
-		{godwitPageable, pageable, func(d []byte, up bool) (time.Duration, time.Duration, error) {
+		{GodwitPageable, pageable, func(d []byte, up bool) (time.Duration, time.Duration, error) {
 			return b.staged.move(ctx, buf[b.staged], d, up)
 		}},
-		{godwitPinned, loan.Bytes(), func(d []byte, up bool) (time.Duration, time.Duration, error) {
+		{GodwitPinned, loan.Bytes(), func(d []byte, up bool) (time.Duration, time.Duration, error) {
 			return b.staged.move(ctx, buf[b.staged], d, up)
 		}},
 	}
