@@ -34,10 +34,6 @@ type Windowed interface {
 	// device's queues accept copies (OpCopy) out of windows of other into its own. It
 	// may take some hundred milliseconds, beside the work, and ends early with ctx.
 	Connect(ctx context.Context, other Device) error
-	// Share has queues of other accept copies (OpCopy) between b, a block of this device that lies
-	// in a window, and any block of other's, whether that lies in a window or not, both ways, until b is
-	// freed. It may take some milliseconds. It fails where there is no link, or only copies between windows.
-	Share(b mem.Block, other Device) error
 	// Connected is nil from a Connect on until the link is lost, and then says why.
 	Connected(other Device) error
 }

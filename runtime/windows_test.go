@@ -65,7 +65,7 @@ func TestCopiesBetweenWindowsGoOverTheLinkAndOthersByWindow(t *testing.T) {
 			if size >= windowsFrom {
 				require.EqualValues(t, 1, after.Legs-before.Legs, "both blocks are windows")
 			} else {
-				require.EqualValues(t, 2, after.Legs-before.Legs, "into a window, and pulled out of it")
+				require.EqualValues(t, 3, after.Legs-before.Legs, "into a window, over the link, and out of that there")
 			}
 		}
 		require.NoError(t, b.Release())

@@ -132,9 +132,6 @@ func (w window) Connect(ctx context.Context, other devices.Device) error {
 	return w.w.Connect(ctx, Unwrap(other))
 }
 
-// Share implements devices.Windowed.
-func (w window) Share(b mem.Block, other devices.Device) error { return w.w.Share(b, Unwrap(other)) }
-
 // Connected implements devices.Windowed.
 func (w window) Connected(other devices.Device) error { return w.w.Connected(Unwrap(other)) }
 

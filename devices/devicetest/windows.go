@@ -1,7 +1,6 @@
 package devicetest
 
 import (
-	"bytes"
 	"context"
 	"slices"
 
@@ -49,7 +48,6 @@ func testWindows(e *env) {
 	w.parts()
 	w.waits()
 	w.rules()
-	w.shared()
 }
 
 // windows is a block in a window of each of two devices, and a queue.
@@ -145,66 +143,6 @@ func (w *windows) waits() {
 	last := s.submit(inOrder, marker())
 	s.wait(inOrder, last)
 	require.True(s.t, first.Reached())
-}
-
-// shared: once a window is shared, queues of the other side copy between it and any block of theirs, both ways.
-func (w *windows) shared() {
-	p, err := w.queues[1].Submit(w.push(w.plain(), 1, 0, 4096), nil)
-	if err == nil {
-		err = w.sides[1].failed(p)
-	}
-	require.ErrorIs(w.sides[1].t, err, mem.ErrInvalidOperation, "it is not shared")
-	for i, s := range w.sides {
-		if err := s.dev.(devices.Windowed).Share(w.blocks[i], w.sides[1-i].dev); err != nil {
-			s.t.Log("windows are not shared: ", err)
-			return
-		}
-	}
-	for _, c := range []struct{ at, size uint64 }{{5, 3*4096 + 1}, {4096, 3*4096 + 16}, {512, 16}, {0, plainSize}} {
-		w.sharedAt(c.at, c.size)
-	}
-}
-
-// plainSize is that of the blocks that need not lie in windows.
-const plainSize = 1 << 18
-
-func (w *windows) plain() (b [2]mem.Block) {
-	for i, s := range w.sides {
-		b[i] = s.alloc(plainSize)
-	}
-	return b
-}
-
-// push is a copy from a plain block of a side into the other's window.
-func (w *windows) push(plain [2]mem.Block, from int, at, size uint64) *devices.Command {
-	return &devices.Command{Op: devices.OpCopy, Size: size, Dst: w.sides[1-from].at(w.blocks[1-from], at), Src: w.sides[from].at(plain[from], 0)}
-}
-
-// sharedAt pushes and pulls size bytes at at of each window.
-func (w *windows) sharedAt(at, size uint64) {
-	plain := w.plain()
-	for i, s := range w.sides {
-		want, got := noise(uint64(i+4), int(size)), make([]byte, size)
-		o, other := w.sides[1-i], w.queues[1-i]
-		first := s.write(w.queues[i], plain[i], 0, want)
-		pushed := s.submit(w.queues[i], w.push(plain, i, at, size), data(first))
-		there := o.read(other, w.blocks[1-i], at, got, data(pushed))
-		o.wait(other, there)
-		s.equal(want, got, "what was pushed")
-		changed := o.fill(other, w.blocks[1-i], at, 16, []byte{7}, data(there))
-		pull := w.push(plain, i, at, size)
-		pull.Dst, pull.Src = pull.Src, pull.Dst
-		back := s.submit(w.queues[i], pull, data(changed))
-		s.wait(w.queues[i], s.read(w.queues[i], plain[i], 0, got, data(back)))
-		s.equal(append(bytes.Repeat([]byte{7}, 16), want[16:]...), got, "what was pulled")
-
-		gate := users().Next()
-		held := s.submit(w.queues[i], w.push(plain, i, at, size), data(gate))
-		gate.Line.End(gate, errTest)
-		require.ErrorIs(s.t, s.failed(held), errTest)
-		_, err := w.queues[i].Submit(w.push(plain, i, windowSize-size+1, size), nil)
-		require.Error(s.t, err, "it goes beyond the window's end")
-	}
 }
 
 // rules: what is not in the blocks is refused.

@@ -108,8 +108,8 @@ func (m *Copier) peer(l, other *devices.Loc, into bool) (pinner, uint64, error) 
 	if dev, ok := l.Device.(devices.HostBacked); ok {
 		return dev, 0, nil
 	}
-	if w, ok := m.self.(windowed); ok && other != nil {
-		return w.windows().reach(other, l, into)
+	if w, ok := m.self.(windowed); ok && other != nil && !into {
+		return w.windows().reach(other, l)
 	}
 	return nil, 0, fmt.Errorf("device %s cannot reach the memory of %s: %w", m.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
 }

@@ -20,20 +20,13 @@ type WindowSet struct {
 
 	mu    sync.RWMutex
 	links map[*WindowSet]bool // protected by mu: connected with
-	given map[shared]bool     // protected by mu: blocks that others copy from, and into, whatever block of theirs
-}
-
-// shared is a block that another device may copy from and into.
-type shared struct {
-	addr uint64
-	with *WindowSet
 }
 
 // InitWindows prepares the windows of self, whose bytes are in the process at their
 // address + shift: blocks of at least so many bytes lie in one.
 func (w *WindowSet) InitWindows(self devices.Device, memory *storage.Blocks, shift, least uint64) {
 	w.self, w.memory, w.shift, w.least = self, memory, shift, least
-	w.links, w.given = make(map[*WindowSet]bool), make(map[shared]bool)
+	w.links = make(map[*WindowSet]bool)
 }
 
 // windowed is a device that embeds a WindowSet.
@@ -86,37 +79,15 @@ func (w *WindowSet) Connected(d devices.Device) error {
 	return nil
 }
 
-// Share implements devices.Windowed. What lies in the place of b when that is freed is shared too.
-func (w *WindowSet) Share(b mem.Block, d devices.Device) error {
-	o, err := w.other(d)
-	if err == nil && !w.InWindow(b) {
-		err = fmt.Errorf("device %s: a block of %d bytes lies in no window: %w", w.self.Info().Name, b.Size, mem.ErrInvalidOperation)
-	}
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.given[shared{b.Addr, o}] = true
-	return nil
-}
-
-// shares reports whether o copies between b and any of its blocks.
-func (w *WindowSet) shares(b mem.Block, o *WindowSet) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.given[shared{b.Addr, o}]
-}
-
 // reach is how self gets at blocks of another device, in whose window l lies, to copy
-// them into own, or, where out says so, to copy own into them.
-func (w *WindowSet) reach(own, l *devices.Loc, out bool) (pinner, uint64, error) {
+// them into own, which lies in one of its own.
+func (w *WindowSet) reach(own, l *devices.Loc) (pinner, uint64, error) {
 	o, err := w.other(l.Device)
 	if err == nil {
 		err = w.Connected(l.Device)
 	}
-	if err == nil && (!o.InWindow(l.Block) || own.Device != w.self || (out || !w.InWindow(own.Block)) && !o.shares(l.Block, w)) {
-		err = fmt.Errorf("device %s: a copy from %s, or to it: both blocks have to lie in windows, or the other's in one that is shared: %w", w.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
+	if err == nil && (own.Device != w.self || !o.InWindow(l.Block) || !w.InWindow(own.Block)) {
+		err = fmt.Errorf("device %s: a copy from %s: both blocks have to lie in windows: %w", w.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
 	}
 	if err != nil {
 		return nil, 0, err

@@ -34,10 +34,9 @@ type Device struct {
 	node     int // of the NUMA nodes
 	pinned   *storage.PinnedNodes
 	landings landings
-	linkCopy atomic.Pointer[kernel] // set once; see linkcopy.go
-	direct   bool                   // immutable: blocks are in this process's memory; see direct.go
-	busy     atomic.Int32           // queues and modules not yet closed
-	lost     atomic.Bool            // the device reported that it is gone
+	direct   bool         // immutable: blocks are in this process's memory; see direct.go
+	busy     atomic.Int32 // queues and modules not yet closed
+	lost     atomic.Bool  // the device reported that it is gone
 	closed   atomic.Bool
 }
 
@@ -93,11 +92,9 @@ func (d *Device) shut() error {
 		return fmt.Errorf("device %s: %w", d.name, mem.ErrClosed)
 	}
 	d.host.dropRoutes(d)
-	d.host.dropViews(d)
 	err := errors.Join(d.memory.Close(), d.pinned.Close())
 	d.store.close()
 	d.closeLandings()
-	d.closeLinkCopy()
 	_ = d.service.Finish() // only errors of a lost device, which is going anyway
 	d.service.Release()
 	return err

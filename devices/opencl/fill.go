@@ -118,8 +118,6 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		return fmt.Errorf("device %s: copy from or to an OpenCL device of another platform: %w", d.name, mem.ErrInvalidDevice)
 	case fromCL && toCL && to == d && from != d && d.hopsFrom(from) && cmd.Op == devices.OpCopy:
 		return r.fillHop(cmd, from)
-	case fromCL && toCL && from == d && to != d && d.hopsFrom(to) && cmd.Op == devices.OpCopy:
-		return r.fillPush(cmd, to)
 	case fromCL && toCL && (from == d || to == d):
 		return r.fillPeer(cmd, from, to, srcLen, dstLen, within)
 	case fromCL && from == d:

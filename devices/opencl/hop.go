@@ -35,14 +35,8 @@ func (r *record) fillHop(cmd *devices.Command, from *Device) error {
 	if c.Src, c.SrcOff, err = from.windowed(&cmd.Src, cmd.Size); err == nil {
 		c.Dst, c.DstOff, err = d.windowed(&cmd.Dst, cmd.Size)
 	}
-	if err == nil && c.Dst == nil && c.Src != nil && r.fillPull(cmd, from) {
-		if err = r.dst(d, &cmd.Dst, cmd.Size); err == nil {
-			r.byLinkCopy(cmd)
-		}
-		return err
-	}
 	if err == nil && (c.Src == nil || c.Dst == nil) {
-		err = fmt.Errorf("both blocks have to lie in windows, or the first in one that is shared: %w", mem.ErrInvalidOperation)
+		err = fmt.Errorf("both blocks have to lie in windows: %w", mem.ErrInvalidOperation)
 	}
 	if err == nil {
 		err = d.Connected(from)
@@ -57,40 +51,7 @@ func (r *record) fillHop(cmd *devices.Command, from *Device) error {
 	return nil
 }
 
-// fillPull has OpenCL copy out of a window that the other device has shared, where it has: over the link, as a hop
-// goes, but a command like any other. The other end lies in no window.
-func (r *record) fillPull(cmd *devices.Command, from *Device) bool {
-	addr, err := from.memory.Address(cmd.Src.Block, cmd.Src.Off, cmd.Size)
-	if err != nil {
-		return false
-	}
-	r.cmd.Op = ocl.Copy
-	r.cmd.Src, r.cmd.SrcOff = from.store.viewed(addr, r.q.dev)
-	return r.cmd.Src != 0
-}
-
-// fillPush has OpenCL copy into a window that the other device has shared: fillPull the other way round.
-func (r *record) fillPush(cmd *devices.Command, to *Device) error {
-	d := r.q.dev
-	addr, err := to.memory.Address(cmd.Dst.Block, cmd.Dst.Off, cmd.Size)
-	if err != nil {
-		return err
-	}
-	r.cmd.Op = ocl.Copy
-	if r.cmd.Dst, r.cmd.DstOff = to.store.viewed(addr, d); r.cmd.Dst == 0 {
-		return fmt.Errorf("device %s: copy to device %s: the block has to lie in a window that is shared: %w", d.name, to.name, mem.ErrInvalidOperation)
-	}
-	if err := d.Connected(to); err != nil {
-		return fmt.Errorf("device %s: copy to device %s: %w", d.name, to.name, err)
-	}
-	if err := r.src(d, &cmd.Src, cmd.Size); err != nil {
-		return err
-	}
-	r.byLinkCopy(cmd)
-	return nil
-}
-
-// hopsFrom reports whether copies from a device, or to it, can be nothing but hops, pulls, or pushes.
+// hopsFrom reports whether copies from a device can be nothing but hops.
 func (d *Device) hopsFrom(o *Device) bool { return d.isDiscrete() && o.isDiscrete() }
 
 // windowed finds the window of a part of a block.

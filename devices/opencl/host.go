@@ -62,7 +62,6 @@ type host struct {
 	gates     map[mem.Point]*gate      // protected by mu
 	spare     []*gate                  // protected by mu
 	routes    map[routeKey]*route      // protected by mu; nil while one is being made
-	windowed  map[*store]bool          // protected by mu: of open devices, whose slabs others may have views of
 	starving  []*batch                 // protected by mu: in order
 	batches   []*batch                 // protected by mu: free ones
 	trash     []ocl.Event              // protected by mu: events to be released

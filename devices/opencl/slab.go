@@ -16,16 +16,9 @@ type slab struct {
 	region *bufalloc.Region
 	size   uint64         // bytes of the cl_mem
 	window *nvlink.Window // of which the cl_mem is an import; else nil
-	views  []view         // of window, for other devices
 	live   int            // blocks, those that were yielded included
 	yields int            // blocks that were yielded and are still used
 	subs   []sub          // all, in the order made, where blocks may share bytes; see reuse.go
-}
-
-// view is a window of one device as a cl_mem of another, which reaches it over the link.
-type view struct {
-	by  *Device
-	mem ocl.Mem
 }
 
 // leastInWindow is the size of blocks, in bytes, from which on they get windows although a slab that is none, made before
@@ -107,9 +100,6 @@ func (s *store) addSlab(sl *slab, size uint64) bool {
 
 // release gives a slab's memory back. mu is held.
 func (s *store) release(sl *slab) {
-	for _, v := range sl.views {
-		ocl.ReleaseMems(v.mem)
-	}
 	ocl.ReleaseMems(sl.mem)
 	if sl.window != nil {
 		sl.window.Release()
@@ -141,7 +131,7 @@ func (s *store) Trim(keep uint64) uint64 {
 func (s *store) trim(keep uint64) (freed uint64) {
 	kept := s.slabs[:0]
 	for _, sl := range s.slabs {
-		if sl.live > 0 || sl == s.imports || sl.shared() || s.reserved-s.given <= keep {
+		if sl.live > 0 || sl.shared() || s.reserved-s.given <= keep {
 			kept = append(kept, sl)
 			continue
 		}

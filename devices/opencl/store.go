@@ -62,13 +62,11 @@ type object struct {
 	parts   []part
 }
 
-// store implements storage.Store for a device. Lock order: sharing, Blocks' lock, mu.
+// store implements storage.Store for a device. Lock order: Blocks' lock, mu.
 type store struct {
 	dev      *Device
 	carve    bool
 	slabSize uint64
-
-	sharing sync.Mutex // one Share at a time, without mu while the library imports
 
 	mu       sync.Mutex
 	engine   *nvlink.Engine // protected by mu: makes the windows that slabs are; nil where they are none
@@ -76,7 +74,6 @@ type store struct {
 	objects  []object       // protected by mu
 	free     []uint32       // protected by mu
 	slabs    []*slab        // protected by mu
-	imports  *slab          // protected by mu: that Share is at, which stays meanwhile
 	reserved uint64         // protected by mu: bytes of all cl_mems
 	given    uint64         // protected by mu: bytes of blocks
 	made     uint64         // protected by mu: sub-buffers, ever
@@ -285,11 +282,7 @@ func (s *store) Cached() uint64 {
 }
 
 // close releases what is left, once all blocks are given back.
-func (s *store) close() {
-	s.sharing.Lock() // a Share that is under way keeps its slab
-	defer s.sharing.Unlock()
-	s.Trim(0)
-}
+func (s *store) close() { s.Trim(0) }
 
 // Check implements storage.Store: figures agree with objects and slabs, and
 // slabs are sound.

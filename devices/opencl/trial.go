@@ -3,7 +3,6 @@
 package opencl
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -139,53 +138,7 @@ func (t *Trial) pair(p *trialPair) (tried []string, err error) {
 			break
 		}
 	}
-	for x := range 2 {
-		done, err := p.pull(x)
-		if done {
-			tried = append(tried, "a copy out of a shared window")
-		}
-		if err != nil {
-			return tried, fmt.Errorf("a copy out of a shared window: %w", err)
-		}
-	}
 	return slices.Compact(tried), nil
-}
-
-// pull has device 1-x copy out of a window of x's, which is shared, into a block that lies in none. It reports
-// false where there is no room for such a block.
-func (p *trialPair) pull(x int) (done bool, err error) {
-	const size = 1 << 20
-	from, to := p.dev[x], p.dev[1-x]
-	var b [2]mem.Block
-	for i, r := range []struct {
-		d    *Device
-		size uint64
-	}{{from, size}, {to, nvlink.Limit}} {
-		if out, err := r.d.Memory().AllocAll([]mem.Request{{Size: r.size, Align: r.d.info.BaseAlign}}, b[i:i+1], nil); err != nil || out != mem.Ready {
-			return false, nil //nolint:nilerr // no room
-		}
-		defer func() { err = errors.Join(err, r.d.Memory().FreeAfter(b[i], nil)) }() // what uses it has ended
-	}
-	if to.InWindow(b[1]) {
-		return false, nil
-	}
-	want, got := make([]byte, size), make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{byte(x)}).Read(want)
-	src, dst := devices.Loc{Device: from, Block: b[0]}, devices.Loc{Device: to, Block: b[1]}
-	if err := from.Share(b[0], to); err != nil {
-		return false, err
-	}
-	last, err := p.submit(x, &devices.Command{Op: devices.OpCopy, Size: size, Src: devices.Loc{Bytes: want}, Dst: src}, mem.Point{})
-	if err == nil {
-		last, err = p.submit(1-x, &devices.Command{Op: devices.OpCopy, Size: size, Src: src, Dst: dst}, last)
-	}
-	if err == nil {
-		last, err = p.submit(1-x, &devices.Command{Op: devices.OpCopy, Size: size, Src: dst, Dst: devices.Loc{Bytes: got}}, last)
-	}
-	if err = errors.Join(err, last.Wait(context.WithoutCancel(p.ctx))); err == nil && !bytes.Equal(want, got) {
-		err = fmt.Errorf("wrong bytes: %w", mem.ErrInvalidValue)
-	}
-	return true, err
 }
 
 // handover has a buffer written by the host, and then handed to and fro, each device adding one to

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"syscall"
@@ -203,37 +202,8 @@ func (d *Device) Connected(other devices.Device) error {
 // useWindows has slabs made in windows from now on.
 func (s *store) useWindows(e *nvlink.Engine, gpu int) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.engine, s.gpu = e, gpu
-	s.mu.Unlock()
-	h := s.dev.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.windowed == nil {
-		h.windowed = make(map[*store]bool)
-	}
-	h.windowed[s] = true
-}
-
-// dropViews gives up what a device that closes has of the windows of others, which it alone could use.
-func (h *host) dropViews(by *Device) {
-	h.mu.Lock()
-	delete(h.windowed, by.store)
-	stores := slices.Collect(maps.Keys(h.windowed))
-	h.mu.Unlock()
-	for _, s := range stores {
-		s.sharing.Lock()
-		s.mu.Lock()
-		for _, sl := range s.slabs {
-			sl.views = slices.DeleteFunc(sl.views, func(v view) bool {
-				if v.by == by {
-					ocl.ReleaseMems(v.mem)
-				}
-				return v.by == by
-			})
-		}
-		s.mu.Unlock()
-		s.sharing.Unlock()
-	}
 }
 
 // createWindow makes a cl_mem of at least size bytes in a window; nil where it cannot be.
@@ -256,7 +226,7 @@ func (s *store) createWindow(size uint64) (ocl.Mem, *nvlink.Window) {
 	return m, w
 }
 
-// importWindow makes a cl_mem of a window for a device: its own, or one that reaches it over the link.
+// importWindow makes a cl_mem of a window for the device in whose memory it lies.
 func importWindow(w *nvlink.Window, by *Device) (ocl.Mem, error) {
 	fd, err := w.Export()
 	if err != nil {
@@ -272,67 +242,6 @@ func importWindow(w *nvlink.Window, by *Device) (ocl.Mem, error) {
 		return 0, statusError(st, "device %s: import of a window of %d bytes", by.name, w.Size())
 	}
 	return m, nil
-}
-
-// Share implements devices.Windowed.
-func (d *Device) Share(b mem.Block, other devices.Device) error {
-	if _, _, _, err := d.link(other); err != nil {
-		return err
-	}
-	s, o := d.store, other.(*Device) // link says so
-	o.openLinkCopy()
-	s.sharing.Lock()
-	defer s.sharing.Unlock()
-	s.mu.Lock()
-	sl, _ := s.slabOf(b.Addr)
-	if sl == nil || sl.window == nil {
-		s.mu.Unlock()
-		return fmt.Errorf("device %s: a block of %d bytes lies in no window: %w", d.name, b.Size, mem.ErrInvalidOperation)
-	}
-	if sl.viewBy(o) != 0 {
-		s.mu.Unlock()
-		return nil
-	}
-	s.imports = sl // the import takes as long as a few allocations, which need not wait for it
-	s.mu.Unlock()
-	m, err := importWindow(sl.window, o)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.imports = nil
-	if err == nil {
-		sl.views = append(sl.views, view{o, m})
-	}
-	return err
-}
-
-// viewBy is the window as another device has it, or 0. The store's mu is held.
-func (sl *slab) viewBy(o *Device) ocl.Mem {
-	for _, v := range sl.views {
-		if v.by == o {
-			return v.mem
-		}
-	}
-	return 0
-}
-
-// slabOf is the slab in which a block at addr lies, nil where it lies in none, and where. mu is held.
-func (s *store) slabOf(addr uint64) (*slab, uint64) {
-	i, at := addr>>objectShift-1, addr&(1<<objectShift-1)
-	if i >= uint64(len(s.objects)) || !s.objects[i].live || s.objects[i].slab == nil {
-		return nil, 0
-	}
-	return s.objects[i].slab, s.objects[i].off + at
-}
-
-// viewed is the cl_mem by which another device reaches what lies at addr, and where in it; 0 where it has none.
-func (s *store) viewed(addr uint64, by *Device) (ocl.Mem, uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sl, at := s.slabOf(addr)
-	if sl == nil {
-		return 0, 0
-	}
-	return sl.viewBy(by), at
 }
 
 // window is the window in which a block at addr lies, nil where it lies in none, and

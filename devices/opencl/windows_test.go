@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -128,76 +127,6 @@ func TestACopyOverALinkSaysWhenItChangedHands(t *testing.T) {
 	require.Less(t, times.Started, times.Ended)
 	_, ok = q.Handovers(mem.Point{Line: p.Line, Seq: p.Seq + 1})
 	require.False(t, ok)
-}
-
-// An import takes as long as a few allocations: those do not wait for it, and its slab stays though nothing lies in it.
-func TestBlocksAreMadeWhileAWindowIsImported(t *testing.T) {
-	if inWindows(t) == nil {
-		return
-	}
-	devs := open(t, 2, map[string]string{"bus": "on", "slab": "4194304"})
-	require.NoError(t, devs[0].Windows(t.Context(), devs[1]))
-	require.NoError(t, devs[1].Connect(t.Context(), devs[0]))
-	s, b := devs[0].store, alloc(t, devs[0], 1<<20)
-	shared := make(chan error, 1)
-	syscall.ForkLock.Lock() // no window is exported
-	go func() { shared <- devs[0].Share(b, devs[1]) }()
-	defer func() {
-		syscall.ForkLock.Unlock()
-		require.NoError(t, <-shared)
-		require.NoError(t, devs[0].Share(b, devs[1]), "once more is no error")
-		s.mu.Lock()
-		require.Len(t, s.slabs[0].views, 1)
-		s.mu.Unlock()
-		require.NoError(t, devs[0].Memory().Check())
-	}()
-	require.Eventually(t, func() bool {
-		ok := s.mu.TryLock()
-		if ok {
-			ok = s.imports != nil
-			s.mu.Unlock()
-		}
-		return ok
-	}, 10*time.Second, time.Millisecond, "the import keeps allocations out")
-	c := alloc(t, devs[0], 1<<20)
-	require.True(t, devs[0].InWindow(c))
-}
-
-// A device that is opened again and again leaves nothing behind in those that stay open.
-func TestViewsEndWithTheDeviceThatHadThem(t *testing.T) {
-	if inWindows(t) == nil {
-		return
-	}
-	params := map[string]string{"bus": "on", "slab": "4194304"}
-	devs := open(t, 1, params)
-	s, b := devs[0].store, mem.Block{}
-	var held Counts
-	for i := range 5 {
-		again, err := devices.Open(t.Context(), "opencl", devices.Config{Params: onPlatform(params)})
-		require.NoError(t, err)
-		peer := again[1].(*Device)
-		for _, d := range append(again[2:], again[0]) {
-			require.NoError(t, d.Close())
-		}
-		require.NoError(t, devs[0].Windows(t.Context(), peer))
-		require.NoError(t, peer.Connect(t.Context(), devs[0]))
-		if i == 0 {
-			b = alloc(t, devs[0], 1<<20)
-			require.True(t, devs[0].InWindow(b))
-		}
-		require.NoError(t, devs[0].Share(b, peer))
-		sl, _ := s.slabOf(b.Addr)
-		require.Len(t, sl.views, 1)
-		require.NoError(t, peer.Close())
-		require.Empty(t, sl.views)
-		created, released := Objects()
-		created.Buffers -= released.Buffers
-		if i == 0 {
-			held = created
-		}
-		require.Equal(t, held.Buffers, created.Buffers)
-	}
-	require.NoError(t, devs[0].Memory().Check())
 }
 
 func TestAHopWaitsForWhatItWasGivenAndFailsWithIt(t *testing.T) {

@@ -14,15 +14,14 @@ import (
 
 // A chain: chunks take legs from place to place, each once the leg whose bytes it carries on has
 // ended. All legs are submitted at once, tied together by points. A place is a slot of staging or a
-// part of an end. The k-th chunk of a route uses slot k mod slots of each staging that it passes, when nobody uses
-// that any more; so legs of some chunks overlap others of others. Which legs are a chunk's is its route:
+// part of an end. The k-th chunk uses slot k mod slots of each staging that it passes, when nobody uses
+// that any more; so legs of some chunks overlap others of others. The legs are:
 //
 //   - By staging on the host: into a slot, and from there to each destination; one read
 //     serves all.
 //   - By windows: into a slot on the source, from there over the link into one on the
 //     first destination, and on into one on the next; and out of each into its block. So the
-//     source's links carry each chunk once. To a single destination chunks may be pushed, and pulled,
-//     too (cuts.go).
+//     source's links carry each chunk once.
 //   - Linked, where blocks themselves are windows: from block to block, without slots.
 
 // place is where a chunk can be.
@@ -31,7 +30,7 @@ type place struct {
 	stage int  // or, where that is nil, a slot of this staging
 }
 
-// chainLeg is a copy that every chunk of a route takes.
+// chainLeg is a copy that every chunk takes.
 type chainLeg struct {
 	name     string // for errors
 	queue    devices.Queue
@@ -40,56 +39,39 @@ type chainLeg struct {
 	dest     int // the destination whose bytes have come with it; -1 is none
 }
 
-// chainRoute is the legs of a chunk, in order.
-type chainRoute []chainLeg
-
-// step is one leg of one chunk, to be submitted.
-type step struct{ cut, leg int }
+// chainLegs are the legs of a chunk, in order.
+type chainLegs []chainLeg
 
 // chainWork is what a ring has of its chain.
 type chainWork struct {
-	routes [routes]chainRoute // those in use
-	cuts   []cut
-	steps  []step
-	points []mem.Point   // of all legs, by cut and leg; zero where one was not submitted
-	width  int           // of them for each cut
+	legs   chainLegs
+	points []mem.Point   // of a chunk's legs; zero where one was not submitted
 	users  [][]mem.Point // of each slot's staging: what uses it; slots x stages
 	stages int
 	waits  []mem.Wait // scratch
 }
 
 func (w *chainWork) clear() {
-	for i := range w.routes {
-		clear(w.routes[i])
-		w.routes[i] = w.routes[i][:0]
-	}
+	clear(w.legs)
+	w.legs = w.legs[:0]
 	for i := range w.users {
 		w.users[i] = w.users[i][:0]
 	}
-	w.cuts = w.cuts[:0]
 }
 
-// planChain lists the legs of the routes in use.
+// planChain lists the legs of a chunk.
 func (x *ring) planChain() {
 	m, w := x.m, &x.chain
-	src := place{end: &x.src}
 	w.stages = 1
-	if x.mixed {
-		from, to, a := &m.mems[x.src.Memory], &m.mems[x.dsts[0].dst.Memory], x.dsts[0]
-		dst, own, its := place{end: &a.dst}, place{stage: 0}, place{stage: 1}
-		w.stages = 2
-		w.routes[pushed] = append(w.routes[pushed], chainLeg{"copy over the link into staging", from.push, src, its, -1, -1}, chainLeg{"write out of staging", to.in, its, dst, 0, 0})
-		w.routes[pulled] = append(w.routes[pulled], chainLeg{"read into staging", from.out, src, own, -1, -1}, chainLeg{"copy over the link out of staging", to.pull, own, dst, 0, 0})
-	}
-	legs := w.routes[straight]
 	add := func(l chainLeg) int {
-		legs = append(legs, l)
-		return len(legs) - 1
+		w.legs = append(w.legs, l)
+		return len(w.legs) - 1
 	}
-	at, last := src, -1 // where the bytes are, and the leg that brings them there
+	at, last := place{end: &x.src}, -1 // where the bytes are, and the leg that brings them there
 	if x.way != mem.Linked {
-		at = place{stage: 0}
-		last = add(chainLeg{"read into staging", m.mems[x.src.Memory].out, src, at, -1, -1})
+		slot := place{stage: 0}
+		last = add(chainLeg{"read into staging", m.mems[x.src.Memory].out, at, slot, -1, -1})
+		at = slot
 	}
 	for i, a := range x.dsts[:x.n] {
 		in := m.mems[a.dst.Memory].in
@@ -108,91 +90,79 @@ func (x *ring) planChain() {
 			add(chainLeg{"write out of staging", in, at, to, last, i})
 		}
 	}
-	w.routes[straight] = legs
 }
 
-// launchChain submits all legs. It fails where the first is refused.
+// launchChain submits all legs, chunk by chunk. It fails where the first is refused.
 func (x *ring) launchChain() error {
 	x.planChain()
-	x.planSteps()
 	x.m.last.begin()
 	w := &x.chain
 	for n := x.slots() * w.stages; len(w.users) < n; {
 		w.users = append(w.users, nil)
 	}
-	for i, s := range w.steps {
-		c := &w.cuts[s.cut]
-		legs := w.routes[c.route]
-		points := w.points[s.cut*w.width:][:len(legs)]
-		err := x.launchLeg(c, legs, s.leg, points)
-		switch {
-		case err == nil:
-		case i == 0:
-			return err
-		case s.leg == 0:
-			x.fail(err)
-		default:
-			x.failBeyond(legs, s.leg, err)
-		}
-		if s.leg == len(legs)-1 {
-			x.watchChunk(legs, points)
-			if x.way != mem.Ring {
-				x.m.last.note(c.route, legs[s.leg].queue, points[s.leg])
+	w.points = slices.Grow(w.points[:0], len(w.legs))[:len(w.legs)]
+	for off, k := uint64(0), 0; off < x.size; k++ {
+		n := x.chunkAt(off)
+		clear(w.points)
+		for j := range w.legs {
+			err := x.launchLeg(off, n, k%x.slots(), j)
+			switch {
+			case err == nil:
+			case k == 0 && j == 0:
+				return err
+			case j == 0:
+				x.fail(err)
+			default:
+				x.failBeyond(j, err)
 			}
 		}
+		x.watchChunk()
+		if last := len(w.legs) - 1; x.way != mem.Ring {
+			x.m.last.note(w.legs[last].queue, w.points[last])
+		}
+		off += n
 	}
 	return nil
 }
 
-// planSteps lists the legs of all chunks in the order in which they are submitted, which takes as long as a small
-// copy each: chunk by chunk, but that what is behind a push comes after the pull beside it, so that both devices soon
-// have something to do.
-func (x *ring) planSteps() {
-	w := &x.chain
-	w.steps, w.width = w.steps[:0], 0
-	for _, legs := range w.routes {
-		w.width = max(w.width, len(legs))
+// chunkAt is how long the chunk at off is. By windows the first and the last are short: no copy over
+// the link is under way during their first and last legs, which take a quarter of its time and less for as
+// many bytes.
+func (x *ring) chunkAt(off uint64) uint64 {
+	left := x.size - off
+	if x.way != mem.Windows || x.size <= x.chunk {
+		return min(x.chunk, left)
 	}
-	add := func(k, from, to int) {
-		for j := from; j < to; j++ {
-			w.steps = append(w.steps, step{k, j})
-		}
+	end := max(x.chunk/4&^(pageSize-1), pageSize)
+	switch {
+	case off == 0, left <= end:
+		return min(end, left)
 	}
-	for k := 0; k < len(w.cuts); k++ {
-		n := len(w.routes[w.cuts[k].route])
-		if w.cuts[k].route == pushed && k+1 < len(w.cuts) && w.cuts[k+1].route == pulled {
-			add(k, 0, 1)
-			add(k+1, 0, len(w.routes[pulled]))
-			add(k, 1, n)
-			k++
-			continue
-		}
-		add(k, 0, n)
-	}
-	w.points = slices.Grow(w.points[:0], len(w.cuts)*w.width)[:len(w.cuts)*w.width]
-	clear(w.points)
+	return min(x.chunk, left-end)
 }
 
-// launchLeg submits leg j of a chunk, whose legs have so far the points that are not zero, where anybody needs it.
-func (x *ring) launchLeg(c *cut, legs chainRoute, j int, points []mem.Point) error {
-	w, l, slot := &x.chain, &legs[j], c.turn%x.slots()
+// launchLeg submits leg j of the chunk of size bytes at off, whose legs have so far the points
+// that are not zero, where anybody needs it.
+func (x *ring) launchLeg(off, size uint64, slot, j int) error {
+	w := &x.chain
+	l := &w.legs[j]
 	w.waits = w.waits[:0]
 	if l.data >= 0 {
-		if points[l.data].IsZero() { // what it would carry on was not submitted
+		if w.points[l.data].IsZero() { // what it would carry on was not submitted
 			return nil
 		}
-		w.waits = append(w.waits, mem.Wait{Point: points[l.data], Kind: mem.Data})
+		w.waits = append(w.waits, mem.Wait{Point: w.points[l.data], Kind: mem.Data})
 	}
-	if x.idle(legs, j) {
+	if x.idle(j) {
 		return nil
 	}
 	x.vacate(slot, l)
-	p, err := x.m.submitLeg(l.queue, x.at(&l.to, slot, c.off), x.at(&l.from, slot, c.off), c.size, w.waits)
+	p, err := x.m.submitLeg(l.queue, x.at(&l.to, slot, off), x.at(&l.from, slot, off), size, w.waits)
 	if err != nil {
-		return fmt.Errorf("%s of %d bytes: %w", l.name, c.size, err)
+		return fmt.Errorf("%s of %d bytes: %w", l.name, size, err)
 	}
-	points[j] = p
-	x.occupy(slot, l, p, points)
+	w.points[j] = p
+	x.occupy(slot, l, p)
 	return nil
 }
 
@@ -214,16 +184,15 @@ func (x *ring) vacate(slot int, l *chainLeg) {
 	}
 }
 
-// occupy notes that leg l, which has been submitted and got p, uses the slots of its places. points are those of
-// its chunk's legs.
-func (x *ring) occupy(slot int, l *chainLeg, p mem.Point, points []mem.Point) {
+// occupy notes that leg l, which has been submitted and got p, uses the slots of its places.
+func (x *ring) occupy(slot int, l *chainLeg, p mem.Point) {
 	if l.to.end == nil { // it waits for whoever was there
 		u := x.usersOf(slot, l.to.stage)
 		*u = append((*u)[:0], p)
 	}
 	if l.from.end == nil {
 		u := x.usersOf(slot, l.from.stage)
-		if n := len(*u); n == 1 && (*u)[0] == points[l.data] { // it waits for that
+		if n := len(*u); n == 1 && (*u)[0] == x.chain.points[l.data] { // it waits for that
 			*u = (*u)[:0]
 		}
 		*u = append(*u, p)
@@ -231,9 +200,9 @@ func (x *ring) occupy(slot int, l *chainLeg, p mem.Point, points []mem.Point) {
 }
 
 // idle reports whether nobody who can still succeed needs leg j.
-func (x *ring) idle(legs chainRoute, j int) bool {
+func (x *ring) idle(j int) bool {
 	for i, a := range x.dsts[:x.n] {
-		if a.err.Load() == nil && legs.needs(i, j) {
+		if a.err.Load() == nil && x.chain.legs.needs(i, j) {
 			return false
 		}
 	}
@@ -241,7 +210,7 @@ func (x *ring) idle(legs chainRoute, j int) bool {
 }
 
 // needs reports whether destination i gets its bytes by way of leg j.
-func (legs chainRoute) needs(i, j int) bool {
+func (legs chainLegs) needs(i, j int) bool {
 	for k := legs.last(i); k >= j; k = legs[k].data {
 		if k == j {
 			return true
@@ -251,14 +220,14 @@ func (legs chainRoute) needs(i, j int) bool {
 }
 
 // last is the leg that ends at destination i.
-func (legs chainRoute) last(i int) int {
+func (legs chainLegs) last(i int) int {
 	return slices.IndexFunc(legs, func(l chainLeg) bool { return l.dest == i })
 }
 
 // failBeyond fails the destinations that need leg j.
-func (x *ring) failBeyond(legs chainRoute, j int, err error) {
+func (x *ring) failBeyond(j int, err error) {
 	for i, a := range x.dsts[:x.n] {
-		if legs.needs(i, j) {
+		if x.chain.legs.needs(i, j) {
 			a.fail(err)
 		}
 	}
@@ -266,7 +235,8 @@ func (x *ring) failBeyond(legs chainRoute, j int, err error) {
 
 // watchChunk holds every destination until the last leg towards it that was submitted
 // has ended, and with it those before.
-func (x *ring) watchChunk(legs chainRoute, points []mem.Point) {
+func (x *ring) watchChunk() {
+	legs, points := x.chain.legs, x.chain.points
 	for i, a := range x.dsts[:x.n] {
 		j := legs.last(i)
 		for j >= 0 && points[j].IsZero() {
@@ -283,70 +253,51 @@ func (x *ring) watchChunk(legs chainRoute, points []mem.Point) {
 	}
 }
 
-// lastLegs are the legs over links, or behind one, that the latest ring has submitted last: one of
-// each route.
-type lastLegs struct {
-	mu  sync.Mutex
-	all [routes]lastLeg // protected by mu
-}
-
+// lastLeg is the leg over a link, or behind one, that the latest ring has submitted last.
 type lastLeg struct {
-	queue devices.Poller // nil where there is none
-	point mem.Point
+	mu    sync.Mutex
+	queue devices.Poller // protected by mu; nil where there is none
+	point mem.Point      // protected by mu
 }
 
-// begin forgets those of the ring before.
-func (l *lastLegs) begin() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = [routes]lastLeg{}
-}
+// begin forgets that of the ring before.
+func (l *lastLeg) begin() { l.note(nil, mem.Point{}) }
 
-func (l *lastLegs) note(r route, q devices.Queue, p mem.Point) {
+func (l *lastLeg) note(q devices.Queue, p mem.Point) {
 	by, _ := q.(devices.Poller)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all[r] = lastLeg{by, p}
+	l.queue, l.point = by, p
 }
 
-// poll looks at those that have not ended, and reports whether there were any, and hops among what they wait for. It is
-// what whoever waits for a point of the mover's looks by, here and in drivers.
-func (l *lastLegs) poll() (some, hops bool) {
+// poll looks at it where it has not ended, and reports whether it had. It is what whoever waits for
+// a point of the mover's looks by, here and in drivers.
+func (l *lastLeg) poll() bool {
 	l.mu.Lock()
-	all := l.all
+	q, p := l.queue, l.point
 	l.mu.Unlock()
-	for i := range all {
-		if k := &all[i]; k.queue != nil && !k.point.IsZero() && !k.point.Reached() {
-			k.queue.Poll(k.point)
-			some, hops = true, hops || route(i) == straight
-		}
+	if q == nil || p.IsZero() || p.Reached() {
+		return false
 	}
-	return some, hops
+	q.Poll(p)
+	return true
 }
 
-// linkPoll is how long a wait for a ring over links looks at queues again and again before it
-// sleeps, which costs a core, and to be woken some tens of microseconds; and linkYield how long it does so before it lets other
-// goroutines have the thread. To yield has an idle thread woken, which as often as not takes the goroutine over: after
-// each look, it moved between processors all the time, and a ring of 64 MiB took 10 to 20 us more (docs/measured.md). The end of
-// a hop may be with a goroutine that needs the lock which a look takes: so where there are hops it does yield after each.
-var linkPoll, linkYield = func() (poll, yield time.Duration) {
+// linkPoll is how long a wait for a ring over links looks at its last leg again and again before it
+// sleeps, which costs a core, and to be woken some tens of microseconds. After each look other
+// goroutines get the thread: the end of a copy may be with one that needs the lock which a look takes.
+var linkPoll = func() time.Duration {
 	if runtime.NumCPU() >= 8 {
-		return 50 * time.Millisecond, 50 * time.Microsecond
+		return 50 * time.Millisecond
 	}
-	return 200 * time.Microsecond, 0
+	return 200 * time.Microsecond
 }()
 
 // pollLinks looks at what is under way over links while p is not reached.
 func (m *Mover) pollLinks(ctx context.Context, p mem.Point) {
-	start := time.Now()
-	for now, yielded := start, start; !p.Reached() && now.Sub(start) < linkPoll && ctx.Err() == nil; now = time.Now() {
-		some, hops := m.last.poll()
-		if !some {
+	for end := time.Now().Add(linkPoll); !p.Reached() && time.Now().Before(end) && ctx.Err() == nil; runtime.Gosched() {
+		if !m.last.poll() {
 			return
-		}
-		if hops || now.Sub(yielded) >= linkYield {
-			yielded = now
-			runtime.Gosched()
 		}
 	}
 }

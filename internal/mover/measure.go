@@ -140,44 +140,33 @@ func (m *Mover) probe(ctx context.Context, t *Transfer, at *cost, probes [3]prob
 	return c, c.small != 0
 }
 
-// measureLinks finds the costs of all links, of both directions, and then has arenas shared.
+// measureLinks finds the costs of all links, of both directions.
 func (m *Mover) measureLinks(ctx context.Context) {
-	pairs := m.pairs()
-	both := func(f func(i, j int)) {
-		for _, p := range pairs {
-			f(p[0], p[1])
-			f(p[1], p[0])
+	for _, p := range m.pairs() {
+		for _, way := range [][2]int{p, {p[1], p[0]}} {
+			i, j := way[0], way[1]
+			at := &m.links.costs[i*len(m.mems)+j]
+			var known bool
+			if *at, known = m.figures.links.known(m.mems[i].Device, m.mems[j].Device); known || ctx.Err() != nil {
+				continue
+			}
+			if m.measureLink(ctx, i, j, at); *at == (linkCost{}) {
+				continue
+			}
+			l := m.linkCost(mem.MemoryID(i), mem.MemoryID(j), mem.Linked) // more legs are not faster
+			at.windows.bandwidth, at.windows.base = min(at.windows.bandwidth, l.bandwidth), max(at.windows.base, l.base)
+			at.windows.gap, at.windows.small = max(at.windows.gap, l.gap), max(at.windows.small, l.small)
+			if ctx.Err() == nil {
+				m.figures.links.keep(m.mems[i].Device, m.mems[j].Device, *at)
+			}
 		}
 	}
-	known := make(map[[2]int]bool)
-	both(func(i, j int) {
-		at := &m.links.costs[i*len(m.mems)+j]
-		if *at, known[[2]int{i, j}] = m.figures.links.known(m.mems[i].Device, m.mems[j].Device); !known[[2]int{i, j}] && ctx.Err() == nil {
-			m.measureLink(ctx, i, j, at, false)
-		}
-	})
-	both(m.shareArena)
-	both(func(i, j int) {
-		at := &m.links.costs[i*len(m.mems)+j]
-		if known[[2]int{i, j}] || ctx.Err() != nil || *at == (linkCost{}) {
-			return
-		}
-		if m.links.mixes(i, j, len(m.mems)) {
-			m.measureLink(ctx, i, j, at, true)
-		}
-		l := m.linkCost(mem.MemoryID(i), mem.MemoryID(j), mem.Linked) // more legs are not faster
-		at.windows.bandwidth, at.windows.base = min(at.windows.bandwidth, l.bandwidth), max(at.windows.base, l.base)
-		at.windows.gap, at.windows.small = max(at.windows.gap, l.gap), max(at.windows.small, l.small)
-		if ctx.Err() == nil {
-			m.figures.links.keep(m.mems[i].Device, m.mems[j].Device, *at)
-		}
-	})
 }
 
 // measureLink finds the costs of the ways over a link, by timing copies between the
-// windows on both sides; of mixed rings, where it is asked for those, what a small one takes. Without windows, and
+// windows on both sides. Without windows, and
 // where the times make no sense, those of two H200s are assumed.
-func (m *Mover) measureLink(ctx context.Context, i, j int, at *linkCost, mixed bool) {
+func (m *Mover) measureLink(ctx context.Context, i, j int, at *linkCost) {
 	from, to, size := m.links.arenas[i], m.links.arenas[j], uint64(0)
 	if from != nil && to != nil {
 		size = min(from.block.Size, to.block.Size) / 4
@@ -189,13 +178,6 @@ func (m *Mover) measureLink(ctx context.Context, i, j int, at *linkCost, mixed b
 		return
 	}
 	t := Transfer{Way: mem.Linked, From: src.end(), To: []End{dst.end()}, Points: make([]mem.Point, 1)}
-	if mixed {
-		t.Way, t.Size = mem.Windows, smallCopy
-		if small := m.timed(ctx, &t); small != 0 {
-			at.windows.small = small
-		}
-		return
-	}
 	if c, ok := m.probeLinked(ctx, &t, size); ok {
 		at.linked = c
 	}
@@ -208,12 +190,6 @@ func (m *Mover) measureLink(ctx context.Context, i, j int, at *linkCost, mixed b
 	if at.windows = c; !ok {
 		at.windows = windowsCost
 	}
-}
-
-// shareArena has memory j's queues copy between memory i's arena and any block of theirs, where they can.
-func (m *Mover) shareArena(i, j int) {
-	a := m.links.arenas[i]
-	m.links.shared[i*len(m.mems)+j].Store(a != nil && m.mems[j].pull != nil && m.mems[i].window.Share(a.block, m.mems[j].Device) == nil)
 }
 
 // probeLinked finds the cost of single copies over a link, by a small and a large one.

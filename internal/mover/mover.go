@@ -106,7 +106,7 @@ type Mover struct {
 	links  links
 
 	figures *Figures // immutable once measured
-	last    lastLegs // has its own lock
+	last    lastLeg  // has its own lock
 
 	submit sync.Mutex      // held over each Submit
 	leg    devices.Command // protected by submit: its ends and Late are clear between uses
@@ -136,9 +136,7 @@ type Mover struct {
 type memory struct {
 	Memory
 	in, out  devices.Queue
-	push     devices.Queue      // for copies into others' windows; set before links are open, nil where it has no arena in one
-	pull     devices.Queue      // for copies out of others' windows; likewise
-	all      [4]devices.Queue   // in, out, push and pull
+	all      [2]devices.Queue   // in and out
 	view     devices.Viewer     // not nil: its blocks are bytes of this process
 	peer     devices.PeerCopier // not nil: its queues may reach other devices' blocks
 	locker   devices.PageLocker // not nil: it has page-locked memory
@@ -186,10 +184,7 @@ func Open(opts Options) (*Mover, error) {
 	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0), short: -1}
 	m.by = devices.ExecutorOr(opts.Executor)
 	m.line.SleepBy(m.by.Sleeper())
-	m.line.OnLook(func() bool {
-		some, _ := m.last.poll()
-		return some
-	})
+	m.line.OnLook(m.last.poll)
 	m.landed = m.by.Cond(&m.mu)
 	m.lanes.init(m)
 	if opts.Profiling {
@@ -223,7 +218,7 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 	if x.in, err = m.openQueue(of, "in"); err == nil {
 		x.out, err = m.openQueue(of, "out")
 	}
-	x.all = [4]devices.Queue{x.in, x.out}
+	x.all = [2]devices.Queue{x.in, x.out}
 	return err
 }
 
@@ -258,7 +253,7 @@ func (m *Mover) Owns(line *mem.Timeline) bool { return line == m.line || m.queue
 // none's.
 func (m *Mover) queueOf(line *mem.Timeline) devices.Queue {
 	for i := range m.mems {
-		for _, q := range m.mems[i].all[:2] {
+		for _, q := range m.mems[i].all {
 			if q.Timeline() == line {
 				return q
 			}
@@ -271,7 +266,7 @@ func (m *Mover) queueOf(line *mem.Timeline) devices.Queue {
 // Close, and of lost devices, there is nothing to start.
 func (m *Mover) Flush() {
 	for i := range m.mems {
-		for _, q := range m.queuesOf(i) {
+		for _, q := range m.mems[i].all {
 			_ = q.Flush()
 		}
 	}
@@ -329,19 +324,10 @@ func (m *Mover) Abort(cause error) {
 	}
 	m.mu.Unlock()
 	for i := range m.mems {
-		for _, q := range m.queuesOf(i) {
+		for _, q := range m.mems[i].all {
 			devices.Abort(q, cause)
 		}
 	}
-}
-
-// queuesOf are the hidden queues of a memory.
-func (m *Mover) queuesOf(i int) []devices.Queue {
-	x := &m.mems[i]
-	if m.links.is(linksOpen) && x.pull != nil {
-		return x.all[:]
-	}
-	return x.all[:2]
 }
 
 // aborted is why no transfer begins any more.

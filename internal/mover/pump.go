@@ -223,9 +223,7 @@ func (x *ring) goOn() {
 
 // flush has the legs of a chain start: whoever waits for them flushed when there were none yet.
 func (x *ring) flush() {
-	for _, route := range x.chain.routes {
-		for i := range route {
-			_ = route[i].queue.Flush() // of a lost device, which those who wait are told
-		}
+	for i := range x.chain.legs {
+		_ = x.chain.legs[i].queue.Flush() // of a lost device, which those who wait are told
 	}
 }

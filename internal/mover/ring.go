@@ -35,7 +35,6 @@ type ring struct {
 	dsts        []*arrival   // pooled with the ring
 	n           int          // of dsts in use
 	chunk       uint64
-	mixed       bool     // by window, chunks are pushed and pulled
 	ext         extent   // its staging on the host; protected by Mover.mu while it starves
 	windows     []extent // its staging on devices, the source's first; likewise
 	windowSlots int      // chunks that each of them holds
@@ -349,7 +348,7 @@ func (m *Mover) recycle(x *ring) {
 	for _, a := range x.dsts[:x.n] {
 		a.dst = End{}
 	}
-	x.n, x.src, x.late, x.mixed = 0, End{}, nil, false
+	x.n, x.src, x.late = 0, End{}, nil
 	x.batch.clear()
 	x.chain.clear()
 	x.Forget()

@@ -83,9 +83,6 @@ func (x *ring) shape() {
 		x.chunk = min(pages((x.size+count-1)/count), laneChunk, most)
 	}
 	x.chunk = max(x.chunk&^(pageSize-1), pageSize)
-	if x.form == inChain {
-		x.planCuts()
-	}
 }
 
 // even makes chunks of about best bytes, and at most so many, equal.

@@ -29,7 +29,6 @@ const (
 	leastWindow = 64 << 10  // bytes: with smaller ones there is no way by window
 	windowPart  = 64        // of a device's memory, which staging takes at most one of
 	windowSlots = 4         // of a ring: one is read into, one left, one under way, one free
-	mixedSlots  = 2         // of a mixed ring: one is read into, or written out of, while the link has the other
 	windowTries = 64        // blocks that are made until one lies in a window
 	leastHop    = 64 << 10  // bytes of a chunk
 )
@@ -54,7 +53,6 @@ type links struct {
 	costs  []linkCost      // as there; immutable once open
 	arenas []*arena        // by memory, nil where there is none; immutable once open, until Close; regions: Mover.mu
 	share  uint64          // bytes of an extent; immutable once open
-	shared []atomic.Bool   // as there: the second memory's queues copy between the first one's arena and any block of theirs
 	why    error           // immutable once failed
 	done   chan struct{}   // closed when open or failed
 	ctx    context.Context // ends with the mover
@@ -74,7 +72,6 @@ var (
 
 func (l *links) init(n int) {
 	l.there, l.costs, l.arenas = make([]bool, n*n), make([]linkCost, n*n), make([]*arena, n)
-	l.shared = make([]atomic.Bool, n*n)
 	l.done = make(chan struct{})
 	l.ctx, l.stop = context.WithCancel(context.Background())
 }
@@ -165,7 +162,6 @@ func (m *Mover) openLinks() {
 		for _, i := range p {
 			if l.arenas[i] == nil {
 				l.arenas[i] = m.newWindow(i)
-				m.openLinkQueues(i)
 			}
 		}
 	}
@@ -175,28 +171,9 @@ func (m *Mover) openLinks() {
 		}
 	}
 	l.state.Store(int32(linksOpen))
-	if why := m.aborted(); why != nil {
-		m.Abort(why) // what it did not know of
-	}
 	m.measureLinks(l.ctx)
 	if l.ctx.Err() == nil && m.opts.OnWays != nil {
 		m.opts.OnWays()
-	}
-}
-
-// openLinkQueues opens a memory's queues for pushes and for pulls. In those for other copies, or in one, they would hold
-// up what comes behind them: queues out of order may yet run one command at a time.
-func (m *Mover) openLinkQueues(i int) {
-	x := &m.mems[i]
-	if m.links.arenas[i] == nil {
-		return
-	}
-	push, err := m.openQueue(x.Memory, "push")
-	if err != nil {
-		return
-	}
-	if pull, err := m.openQueue(x.Memory, "pull"); err == nil {
-		x.push, x.pull, x.all[2], x.all[3] = push, pull, push, pull
 	}
 }
 
@@ -366,24 +343,12 @@ func (m *Mover) linkCost(from, to mem.MemoryID, way mem.Way) *cost {
 	return known
 }
 
-// mixes reports whether a ring by window goes by pushes and pulls (cuts.go).
-func (x *ring) mixes() bool {
-	return x.way == mem.Windows && x.n == 1 && x.m.links.mixes(int(x.src.Memory), int(x.dsts[0].dst.Memory), len(x.m.mems))
-}
-
-// mixes reports whether each of two memories' queues, of n memories, reaches the other's arena.
-func (l *links) mixes(i, j, n int) bool { return l.shared[i*n+j].Load() && l.shared[j*n+i].Load() }
-
 // shapeLinked chooses the chunk of a ring over links.
 func (x *ring) shapeLinked() {
 	m := x.m
-	x.mixed = x.mixes()
 	best := m.linkCost(x.src.Memory, x.dsts[0].dst.Memory, x.way).chunk(x.size)
 	most := pages(x.size)
-	switch {
-	case x.mixed:
-		best, most = mixedChunk(x.size), min(most, m.links.share/mixedSlots)
-	case x.way == mem.Windows:
+	if x.way == mem.Windows {
 		most = min(most, m.links.share/windowSlots)
 	}
 	if c := m.opts.Chunk; c != 0 {
@@ -394,7 +359,7 @@ func (x *ring) shapeLinked() {
 
 // take gives x an extent on each memory that its chunks pass. mu is held.
 func (l *links) take(x *ring) bool {
-	slots, stages := x.wantsSlots()
+	slots := (x.size + x.chunk - 1) / x.chunk
 	want := min(slots*x.chunk, max(l.share/x.chunk, 1)*x.chunk)
 	least := uint64(0)
 	take := func(id mem.MemoryID) bool {
@@ -408,7 +373,7 @@ func (l *links) take(x *ring) bool {
 		return ok
 	}
 	ok := take(x.src.Memory)
-	for _, a := range x.dsts[:stages-1] {
+	for _, a := range x.dsts[:x.n] {
 		ok = ok && take(a.dst.Memory)
 	}
 	if !ok {

@@ -166,7 +166,7 @@ func TestRingsByWindowUseTheirSlotsInTurn(t *testing.T) {
 		want := append(first[:half:half], second[half:]...)
 		require.True(t, bytes.Equal(want, f.read(t, 0)))
 		require.True(t, bytes.Equal(want, f.read(t, 1)))
-		require.EqualValues(t, 2*2*19, f.m.Stats().Legs-before.Legs, "two legs for each of 19 chunks, each way")
+		require.EqualValues(t, 2*3*20, f.m.Stats().Legs-before.Legs, "three legs for each of 20 chunks, each way")
 		require.NoError(t, f.m.Check())
 	}
 }

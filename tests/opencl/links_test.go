@@ -29,14 +29,6 @@ func (d *faultyOpenCL) Connect(ctx context.Context, other devices.Device) error 
 	return d.Device.Connect(ctx, history.Faultless(other))
 }
 
-// Share implements devices.Windowed.
-func (d *faultyOpenCL) Share(b mem.Block, other devices.Device) error {
-	if d.noShare {
-		return mem.ErrInvalidOperation
-	}
-	return d.Device.Share(b, history.Faultless(other))
-}
-
 // Connected implements devices.Windowed.
 func (d *faultyOpenCL) Connected(other devices.Device) error {
 	return d.Device.Connected(history.Faultless(other))
@@ -47,13 +39,12 @@ type linkKind int
 
 const (
 	direct linkKind = iota // blocks lie in windows
-	pulled                 // blocks are in slabs that were there before, and go by window
-	hopped                 // and no window is shared
-	mixed                  // as pulled, in small chunks, of which half are pushed
+	byRing                 // blocks are in slabs that were there before, and go by window
+	chunks                 // as byRing, in small chunks
 	linkKinds
 )
 
-func (k linkKind) String() string { return [...]string{"direct", "pulled", "hopped", "mixed"}[k] }
+func (k linkKind) String() string { return [...]string{"direct", "ring", "chunks"}[k] }
 
 // linkedHouse is all OpenCL devices of a platform, with links between them.
 func linkedHouse(platform string, kind linkKind) func(*history.Faults) ([]devices.Device, error) {
@@ -74,11 +65,7 @@ func linkedHouse(platform string, kind linkKind) func(*history.Faults) ([]device
 			if kind == direct {
 				d.Memory().Trim(0)
 			}
-			x := faulty(f, d)
-			if fd, ok := x.(*faultyOpenCL); ok {
-				fd.noShare = kind == hopped
-			}
-			devs = append(devs, x)
+			devs = append(devs, faulty(f, d))
 		}
 		return devs, err
 	}
@@ -121,7 +108,7 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 			Name: fmt.Sprintf("links/%v/outOfOrder=%t", kind, runs/int(linkKinds)%2 != 0),
 			Open: linkedHouse(platform, kind), OutOfOrder: runs/int(linkKinds)%2 != 0, Links: true, Unchecked: ops > 250,
 		}
-		if kind == mixed {
+		if kind == chunks {
 			cfg.Chunk = 4096
 		}
 		if runs%5 == 3 { // more data than memory

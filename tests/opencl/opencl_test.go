@@ -110,8 +110,7 @@ func houseOf(k kind) func(*history.Faults) ([]devices.Device, error) {
 // faultyOpenCL is an OpenCL device with faults.
 type faultyOpenCL struct {
 	*opencl.Device
-	f       *history.Faults
-	noShare bool // its windows are for hops alone
+	f *history.Faults
 }
 
 func faulty(f *history.Faults, d devices.Device) devices.Device {

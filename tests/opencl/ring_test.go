@@ -24,7 +24,7 @@ func TestALongRingByWindowArrives(t *testing.T) {
 	if nvlinktest.Again(t) == nil {
 		return
 	}
-	devs, err := linkedHouse("", pulled)(nil)
+	devs, err := linkedHouse("", byRing)(nil)
 	require.NoError(t, err)
 	o := mover.Options{Chunk: 64 << 10}
 	topo := mem.NewTopology("0", "1")

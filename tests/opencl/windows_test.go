@@ -30,7 +30,7 @@ func TestNoCallOfCUDAsThatFailsLosesAByte(t *testing.T) {
 	for _, c := range []struct {
 		kind  linkKind
 		times int // 1000 is for ever
-	}{{direct, 1}, {direct, 1000}, {pulled, 1}, {pulled, 1000}} {
+	}{{direct, 1}, {direct, 1000}, {byRing, 1}, {byRing, 1000}} {
 		step := 2 // some 130 calls open it all, and each copy makes three and more
 		if os.Getenv("GODWIT_SOAK") != "" {
 			step = 300

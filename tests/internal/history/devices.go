@@ -393,11 +393,6 @@ func (d *faultyTCE) Connect(ctx context.Context, other devices.Device) error {
 	return d.Device.Connect(ctx, Faultless(other))
 }
 
-// Share implements devices.Windowed.
-func (d *faultyTCE) Share(b mem.Block, other devices.Device) error {
-	return d.Device.Share(b, Faultless(other))
-}
-
 // Connected implements devices.Windowed.
 func (d *faultyTCE) Connected(other devices.Device) error {
 	return d.Device.Connected(Faultless(other))
