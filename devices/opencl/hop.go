@@ -24,7 +24,8 @@ import (
 type hop struct {
 	copy  nvlink.Copy
 	gates []nvlink.Gate
-	told  uint64 // when its end was told, by hostNow, where its queue keeps times
+	given uint64 // when the engine had it, by hostNow, where its queue keeps times
+	told  uint64 // when its end was told, likewise
 }
 
 // fillHop is a copy into a window of r's device out of one of another.
@@ -74,12 +75,25 @@ func (r *record) giveHop() error {
 	c := &x.copy
 	c.Gates, c.ID = x.gates, uint64(r.index)
 	c.Hook = nvlink.Hook{Func: ocl.HopEnded(), Arg: r.tag.Hop()}
+	if r.q.timing {
+		x.given = hostNow()
+	}
 	h.sink.HopBegins(false)
 	if err := e.Start(c); err != nil {
 		h.sink.HopBegins(true)
 		return fmt.Errorf("copy to device %s: %w", r.q.dev.name, err)
 	}
 	return nil
+}
+
+// keepHopTimesLocked keeps the times of a hop that has ended well, by the host's clock.
+func (q *Queue) keepHopTimesLocked(r *record) {
+	t := devices.Times{Queued: r.times.Queued, Submitted: r.hop.given, Started: r.hop.given, Ended: r.hop.told}
+	if !r.told { // there was nothing to copy
+		now := hostNow()
+		t.Submitted, t.Started, t.Ended = now, now, now
+	}
+	q.keepLocked(r.point.Seq, t, true)
 }
 
 // hopError is why a hop failed.

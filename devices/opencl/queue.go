@@ -36,8 +36,6 @@ type Queue struct {
 	left    []mem.Point // protected by host.mu: transfers left to a Wait, see blocking.go
 	abort   error       // protected by host.mu: why nothing is given to OpenCL any more; nil until Abort
 	times   []timed     // protected by host.mu; nil without profiling
-	hands   Handovers   // protected by host.mu: of the hop handsOf
-	handsOf uint64      // protected by host.mu: the sequence of the hop that ended last
 	quiet   quiet
 }
 

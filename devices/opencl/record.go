@@ -400,7 +400,7 @@ func (h *host) finishLocked(r *record, err error) {
 	case q.timing && err == nil && r.event != 0:
 		q.keepTimesLocked(r)
 	case q.timing && err == nil && r.hops:
-		q.keepHandoversLocked(r)
+		q.keepHopTimesLocked(r)
 	}
 	if r.batch != nil {
 		h.endedLocked(r.batch)

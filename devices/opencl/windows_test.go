@@ -101,8 +101,8 @@ func TestLargeBlocksGetWindowsThoughAnOldSlabHasRoom(t *testing.T) {
 	require.NoError(t, devs[0].Memory().Check())
 }
 
-// TestACopyOverALinkSaysWhenItChangedHands holds the stamps of a hop, and its times, in their order.
-func TestACopyOverALinkSaysWhenItChangedHands(t *testing.T) {
+// TestACopyOverALinkHasTimes holds the times of a hop in their order.
+func TestACopyOverALinkHasTimes(t *testing.T) {
 	if inWindows(t) == nil {
 		return
 	}
@@ -110,23 +110,15 @@ func TestACopyOverALinkSaysWhenItChangedHands(t *testing.T) {
 	q := openQueue(t, devs[1], devices.QueueOptions{Name: "timed", Profiling: true})
 	const size = 1 << 20
 	a, b := alloc(t, devs[0], size), alloc(t, devs[1], size)
-	before := time.Now()
 	p, err := q.Submit(hopOf(devs[0], devs[1], a, b, size), nil)
 	require.NoError(t, err)
 	require.NoError(t, q.Wait(t.Context(), p, devices.Park))
-	at, ok := q.Handovers(p)
-	require.True(t, ok)
-	hands := []time.Time{before, at.Queued, at.Accepted, at.Ready, at.Given, at.Called, at.Seen, at.Told, at.Ended, time.Now()}
-	for i := range hands[1:] {
-		require.Less(t, hands[i].Sub(hands[i+1]), time.Microsecond, "hand %d of %v", i+1, hands)
-	}
 	times, ok := q.Times(p)
 	require.True(t, ok)
+	require.Positive(t, times.Queued)
 	require.LessOrEqual(t, times.Queued, times.Submitted)
 	require.LessOrEqual(t, times.Submitted, times.Started)
 	require.Less(t, times.Started, times.Ended)
-	_, ok = q.Handovers(mem.Point{Line: p.Line, Seq: p.Seq + 1})
-	require.False(t, ok)
 }
 
 func TestAHopWaitsForWhatItWasGivenAndFailsWithIt(t *testing.T) {

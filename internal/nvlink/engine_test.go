@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -161,8 +160,6 @@ func TestCopiesBringTheBytes(t *testing.T) {
 		e := r.end()
 		require.Zero(t, e.Status)
 		require.Equal(t, uint64(i), e.ID)
-		require.NotZero(t, e.Stamps[0])
-		require.True(t, slices.IsSorted(e.Stamps[:]), "from hand to hand at %v", e.Stamps)
 		require.True(t, bytes.Equal(want, r.bytes[to]), "copy %d of %d bytes from %d to %d", i, c.Size, c.SrcOff, c.DstOff)
 	}
 }
@@ -229,7 +226,6 @@ func TestAFailedGateLeavesTheBytesAlone(t *testing.T) {
 	b.Set(-14)
 	e := r.end()
 	require.Equal(t, int32(-14), e.Status)
-	require.Zero(t, e.Stamps[2], "CUDA was never given it")
 	require.Equal(t, before, r.bytes[1])
 }
 

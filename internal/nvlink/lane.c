@@ -23,9 +23,6 @@
 static void give(gw_nv *e, lane *l, flight *f)
 {
 	size_t n = f->size - f->given < e->piece ? f->size - f->given : e->piece;
-	int first = !f->stamps[GW_GIVEN];
-	if (first)
-		f->stamps[GW_GIVEN] = gw_nv_now();
 	int r = FLY(e->cuda, copy, f->dst->address + f->dst_off + f->given, f->src->address + f->src_off + f->given, n, l->stream);
 	if (r != CU_OK) {
 		f->cause = r;
@@ -40,8 +37,6 @@ static void give(gw_nv *e, lane *l, flight *f)
 		f->cause = r;
 		l->blind++;
 	}
-	if (first)
-		f->stamps[GW_CALLED] = gw_nv_now();
 	f->pieces++;
 	f->given += n;
 	l->bytes += n;

@@ -17,7 +17,6 @@ typedef struct flight {
 	gw_gate *gates;
 	gw_hook hook;
 	uint64_t arg, id;
-	int64_t stamps[GW_STAMPS];
 } flight;
 
 typedef struct list { flight *head, *tail; } list;

@@ -53,11 +53,9 @@ type Stats struct {
 type Gate struct{ Poll, Arg uintptr }
 
 // Hook is who is told of the end of a copy: Func is a C function, void (*)(uint64_t arg,
-// uint64_t id, int32_t status, const int64_t stamps[5]), called on the pilot. The status is
-// 0, CUDA's error (positive: see Engine.Error), or the negative one of the gate that failed. The
-// stamps are when the copy went from hand to hand, in nanoseconds of CLOCK_MONOTONIC, 0 where it
-// never did: Start had it, the pilot saw its gates open, CUDA was called, CUDA's call returned, and
-// the copy was seen to have ended. It may start copies; it must not wait for any.
+// uint64_t id, int32_t status), called on the pilot. The status is
+// 0, CUDA's error (positive: see Engine.Error), or the negative one of the gate that failed. It may
+// start copies; it must not wait for any.
 type Hook struct{ Func, Arg uintptr }
 
 // Copy is a copy between windows of two GPUs.

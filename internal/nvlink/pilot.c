@@ -48,17 +48,14 @@ void gw_nv_end(gw_nv *e, flight *f)
 {
 	gw_hook hook = f->hook;
 	uint64_t arg = f->arg, id = f->id;
-	int cause = f->cause;
-	int64_t stamps[GW_STAMPS];
-	memcpy(stamps, f->stamps, sizeof stamps); // f is another copy's from the unlock on
-	stamps[GW_SEEN] = gw_nv_now();
+	int cause = f->cause; // f is another copy's from the unlock on
 	__atomic_sub_fetch(&f->dst->copies, 1, __ATOMIC_RELEASE);
 	__atomic_sub_fetch(&f->src->copies, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&e->mu);
 	f->next = e->spare;
 	e->spare = f;
 	pthread_mutex_unlock(&e->mu);
-	hook(arg, id, cause, stamps);
+	hook(arg, id, cause);
 	__atomic_sub_fetch(&e->flying, 1, __ATOMIC_RELEASE);
 }
 
@@ -101,7 +98,6 @@ static int admit(gw_nv *e)
 			continue;
 		}
 		moved = 1;
-		f->stamps[GW_READY] = gw_nv_now();
 		if (f->cause)
 			gw_nv_end(e, f);
 		else
@@ -221,7 +217,7 @@ int gw_nv_start(gw_nv *e, int from, int to, gw_window *dst, gw_window *src, size
 			ngates = -1;
 	}
 	*f = (flight){.dst = dst, .src = src, .dst_off = dst_off, .src_off = src_off, .size = size, .lane = &e->lanes[from * e->n + to],
-		.ngates = ngates, .room = room, .gates = list ? list : f->gates, .hook = hook, .arg = arg, .id = id, .stamps = {gw_nv_now()}};
+		.ngates = ngates, .room = room, .gates = list ? list : f->gates, .hook = hook, .arg = arg, .id = id};
 	if (ngates > 0)
 		memcpy(f->gates, gates, ngates * sizeof *gates);
 	pthread_mutex_lock(&e->mu);

@@ -11,18 +11,8 @@ typedef struct gw_gate {
 	uint64_t arg;
 } gw_gate;
 
-// When a copy went from hand to hand, in nanoseconds of CLOCK_MONOTONIC; 0 where it never did.
-enum {
-	GW_ACCEPTED, // by gw_nv_start
-	GW_READY,    // the pilot has seen its gates open and its windows mapped
-	GW_GIVEN,    // the pilot calls CUDA for its first piece
-	GW_CALLED,   // that call, and the one for the event behind it, have returned
-	GW_SEEN,     // CUDA has said that the last piece has ended
-	GW_STAMPS
-};
-
 // gw_hook is told of the end of copies.
-typedef void (*gw_hook)(uint64_t arg, uint64_t id, int32_t status, const int64_t stamps[GW_STAMPS]);
+typedef void (*gw_hook)(uint64_t arg, uint64_t id, int32_t status);
 
 // gw_window is memory of one GPU as CUDA has it.
 typedef struct gw_window {

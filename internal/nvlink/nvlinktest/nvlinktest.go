@@ -177,7 +177,6 @@ type Ended struct {
 	ID     uint64
 	Status int32
 	_      int32
-	Stamps [5]int64 // as a Hook is told
 }
 
 // Take waits for the oldest end that nobody has taken; ok is false where none comes within a minute.

@@ -169,13 +169,6 @@ func printBenchMigrate(w io.Writer, r *migratebench.Report) {
 		}
 		t.render()
 	}
-	if len(r.Pieces) > 0 {
-		t = newTable(w, 2, "piece by piece", "size", "median")
-		for _, p := range r.Pieces {
-			t.appendRow([]any{p.What, humanize.IBytes(p.Size), took(p.Time)})
-		}
-		t.render()
-	}
 	t = newTable(w, 1, "command", "godwit", "raw OpenCL", "bytes moved")
 	for _, s := range r.Small {
 		moved := "-"

@@ -30,7 +30,6 @@ type Report struct {
 	Small   []Small  `json:"small"`
 	Spread  []Spread `json:"spread,omitempty"`
 	Linked  []Linked `json:"linked,omitempty"`
-	Pieces  []Piece  `json:"pieces,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
 }
 
@@ -93,13 +92,6 @@ type Linked struct {
 	Godwit time.Duration `json:"godwit_ns"`
 	CUDA   time.Duration `json:"cuda_ns"`
 	Pinned time.Duration `json:"pinned_ns"` // Godwit's through the host's memory; 0 is not measured
-}
-
-// Piece is a part of the time of a copy over a link from the first device to the second, a median.
-type Piece struct {
-	What string        `json:"what"`
-	Size uint64        `json:"bytes"` // bytes
-	Time time.Duration `json:"time_ns"`
 }
 
 // rate is bytes a second.

@@ -70,7 +70,7 @@ func (b *bench) cuda(ctx context.Context, hops []opencl.Hop) (time.Duration, err
 // links measures copies over links: small ones piece by piece, both directions at once, parts of a large buffer,
 // by window what could go directly, and all devices at once.
 func (b *bench) links(ctx context.Context) error {
-	for _, f := range []func(context.Context) error{b.pieces, b.bothWays, b.parts, b.byWindow, b.neighbours} {
+	for _, f := range []func(context.Context) error{b.bothWays, b.parts, b.byWindow, b.neighbours} {
 		if err := f(ctx); err != nil {
 			return err
 		}

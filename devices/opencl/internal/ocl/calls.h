@@ -40,7 +40,6 @@ typedef struct gw_tag {
 	uint64_t id;
 	cl_event watched;            // while in the list; protected by the sink's mu
 	struct gw_tag *next;
-	int64_t stamps[5]; // of a copy between windows that has ended: when it went from hand to hand
 } gw_tag;
 GW_HIDDEN gw_tag *gw_tag_new(gw_sink *s, uint64_t id);
 GW_HIDDEN void gw_tag_free(gw_tag *t);
@@ -142,8 +141,7 @@ GW_HIDDEN int gw_poll_event(uint64_t event);
 // gw_hop_begins says that hops are to come (or, with -1, that one will not), and
 // gw_hop_ended puts the end of one, whose tag it is given, into the tag's sink.
 GW_HIDDEN void gw_hop_begins(gw_sink *s, int more);
-GW_HIDDEN int64_t gw_monotonic(void);
-GW_HIDDEN void gw_hop_ended(uint64_t tag, uint64_t id, int32_t status, const int64_t stamps[5]);
+GW_HIDDEN void gw_hop_ended(uint64_t tag, uint64_t id, int32_t status);
 // gw_sink_tell adds a command that has ended.
 GW_HIDDEN void gw_sink_tell(gw_sink *s, uint64_t id, int32_t status);
 

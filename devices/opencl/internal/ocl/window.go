@@ -4,8 +4,6 @@ package ocl
 
 // #cgo noescape gw_hop_begins
 // #cgo nocallback gw_hop_begins
-// #cgo noescape gw_monotonic
-// #cgo nocallback gw_monotonic
 // #include "calls.h"
 // GW_HIDDEN void *gw_hooks[3] = {(void *)gw_poll_event, (void *)gw_hop_ended, (void *)gw_watches};
 import "C"
@@ -33,7 +31,7 @@ func (c Context) Import(d DeviceID, fd int, size uint64) (Mem, Status) {
 // PollEvent is int (*)(uint64_t event): it asks whether an event has ended.
 func PollEvent() uintptr { return uintptr(C.gw_hooks[0]) }
 
-// HopEnded is void (*)(uint64_t tag, uint64_t id, int32_t status, const int64_t stamps[5]):
+// HopEnded is void (*)(uint64_t tag, uint64_t id, int32_t status):
 // it puts the end of a copy, whose Tag.Hop it is given, into the tag's sink.
 func HopEnded() uintptr { return uintptr(C.gw_hooks[1]) }
 
@@ -52,18 +50,6 @@ func (s Sink) HopBegins(ends bool) {
 
 // Hop is the tag's name for HopEnded.
 func (t Tag) Hop() uintptr { return uintptr(unsafe.Pointer(t.c)) }
-
-// Stamps are when the tag's copy between windows, which has ended, went from hand to hand: in
-// nanoseconds of CLOCK_MONOTONIC, 0 where it never did (nvlink.Hook).
-func (t Tag) Stamps() (s [5]int64) {
-	for i := range s {
-		s[i] = int64(t.c.stamps[i])
-	}
-	return s
-}
-
-// Monotonic is CLOCK_MONOTONIC now, in nanoseconds.
-func Monotonic() int64 { return int64(C.gw_monotonic()) }
 
 // HopError is what a copy between windows failed with, where the status is that of one.
 func HopError(st Status) (cause int32, ok bool) {
