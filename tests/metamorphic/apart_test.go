@@ -3,8 +3,6 @@ package metamorphic_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
+	"godwit/devices/virtual"
 	"godwit/mem"
 	"godwit/tests/internal/history"
 )
@@ -74,46 +73,41 @@ func lateConfigs() []history.Config {
 	return all
 }
 
+// virtualConfigs are devices in virtual time whose host threads take turns, with rings and
+// without, short of memory or not.
+func virtualConfigs() []history.Config {
+	var all []history.Config
+	for i, name := range []string{"h200-pcie", "h200-nvlink"} {
+		for k, n := range []int{1, 2, 3, 8} {
+			for _, noPeer := range []bool{false, true} {
+				for _, limit := range []uint64{0, 8 << 10} {
+					more := history.Config{Name: fmt.Sprintf("noPeer=%t/cap=%d", noPeer, limit), NoPeer: noPeer, OutOfOrder: (i+k)%2 == 0, Cap: limit}
+					if limit > 0 {
+						more.Policy = []string{"lru", "cost"}[k%2]
+					}
+					all = append(all, inVirtualTime(name, n, virtual.Options{Seed: uint64(len(all)), Exact: k%2 == 1}, more))
+				}
+			}
+		}
+	}
+	return all
+}
+
 // TestGoroutinesThatComeAndGoBesideOthers has at least four goroutines with buffers of their
 // own, many over memory that they lend, make, use, map and release them under pressure, with
 // user events and calls that fail, and copies that are late. What was lent is taken back as
-// soon as it may be (C13): a touch after that ends the process. With GODWIT_SOAK=1 seeds are
-// new, until 100,000 commands (or GODWIT_SOAK_COMMANDS) were accepted; GODWIT_SEED=N begins
-// with N.
+// soon as it may be (C13): a touch after that ends the process. How long it goes on and from
+// which seed, history.Long says.
 func TestGoroutinesThatComeAndGoBesideOthers(t *testing.T) {
-	all := [][]history.Config{configs(), faultyConfigs(), lateConfigs()}
-	goal, seed := 5000, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		goal, seed = 100_000, rand.Uint64()
-		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
-			goal = n
-		}
-	}
-	if n, err := strconv.ParseUint(os.Getenv("GODWIT_SEED"), 10, 64); err == nil {
-		seed = n
-	}
-	start := rand.New(rand.NewPCG(seed, 1))
-	var total history.Result
-	runs, lent, roots := 0, 0, 0
-	for ; total.Commands < goal && !t.Failed(); runs++ {
-		some := all[runs%len(all)]
-		cfg := some[start.IntN(len(some))]
-		crowd := history.Apart(seed+uint64(runs), 4+start.IntN(5), 30+start.IntN(80), runs/3%3 == 0)
-		for _, r := range crowd[0].Roots {
-			if roots++; r.Kind == history.UserMem {
-				lent++
-			}
-		}
-		res, err := history.RunCrowd(crowd, cfg)
-		require.NoError(t, err, "seed %d on %s", seed+uint64(runs), cfg.Name)
-		total.Add(res)
-	}
-	said := total.Failures(fmt.Sprintf("goroutines apart: first seed %d, %d histories, %d blocks evicted, %d of %d buffers over lent memory", seed, runs, total.Evictions, lent, roots))
-	t.Log(said)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		fmt.Println(said)
-	}
-	require.GreaterOrEqual(t, 10*lent, 3*roots)
+	all := [][]history.Config{configs(), faultyConfigs(), lateConfigs(), virtualConfigs()}
+	commands, seed := history.Long(t, 6000)
+	total, err := history.RunCrowds(commands, seed, func(dice *rand.Rand) history.Config {
+		some := all[dice.IntN(len(all))]
+		return some[dice.IntN(len(some))]
+	})
+	t.Log(total.String())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, 10*total.Lent, 3*total.Roots)
 	require.Positive(t, total.Evictions)
 	require.Positive(t, total.Struck)
 }

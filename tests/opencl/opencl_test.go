@@ -219,38 +219,6 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	require.Positive(t, created.Buffers)
 }
 
-// TestGoroutinesThatComeAndGoBesideOthersOnRealDevices is the test of that name of simulated
-// devices with two of PoCL's that are short of memory, some behind a bus.
-func TestGoroutinesThatComeAndGoBesideOthersOnRealDevices(t *testing.T) {
-	need(t)
-	goal, first := 2000, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		goal, first = 100_000, rand.Uint64()
-		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
-			goal = n
-		}
-	}
-	give := keep(t)
-	var total history.Result
-	runs := 0
-	for ; total.Commands < goal && !t.Failed(); runs++ {
-		cfg := history.Config{
-			Name: fmt.Sprintf("apart/%d", runs%16), OutOfOrder: runs%2 > 0, Cap: 16 << 10, Policy: []string{"lru", "cost"}[runs/2%2], Every: []int{0, 40}[runs/8%2],
-			Open: houseOf(kind{carve: []string{"off", "on"}[runs/16%2], bus: []string{"off", "on"}[runs/2%2], mixed: runs/4%2 > 0}),
-		}
-		res, err := history.RunCrowd(history.Apart(first+uint64(runs), 4+runs%5, 80, runs%3 == 0), cfg)
-		require.NoError(t, err, "seed %d on %s", first+uint64(runs), cfg.Name)
-		total.Add(res)
-	}
-	give()
-	said := total.Failures(fmt.Sprintf("goroutines apart on OpenCL, first seed %d, %d histories, %d blocks evicted", first, runs, total.Evictions))
-	t.Log(said)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		fmt.Println(said)
-	}
-	require.Positive(t, total.Evictions)
-}
-
 // TestAContextThatIsClosedAtOnceHasNothingLeftOnRealDevices is the test of that name of
 // simulated devices with two of PoCL's.
 func TestAContextThatIsClosedAtOnceHasNothingLeftOnRealDevices(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"godwit/devices"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -36,25 +37,38 @@ func RunCrowd(crowd []*History, cfg Config) (res Result, err error) {
 	for _, h := range crowd[1:] {
 		all = append(all, first.beside(h, len(all)))
 	}
-	var wg sync.WaitGroup
 	errs := make([]error, len(all))
+	runs := make([]func(), len(all))
 	for i, r := range all {
-		wg.Go(func() {
+		runs[i] = func() {
 			if err := r.runBeside(i); err != nil {
 				errs[i] = fmt.Errorf("goroutine %d, %w", i, err)
 			}
-		})
+		}
 	}
-	wg.Wait()
+	err = atOnce(first.by, runs)
 	first.faults.enter(quiet)
 	first.join(all)
-	if err = errors.Join(errs...); err == nil {
+	if err = errors.Join(append(errs, err)...); err == nil {
 		err = errors.Join(first.compareMoves(), first.finish())
 	}
 	if first.faults != nil {
 		first.result.Strikes, first.result.Calls = first.faults.strikes, first.faults.calls
 	}
 	return first.result, errors.Join(err, first.tearDown())
+}
+
+// atOnce runs fs at once and waits for all: on host threads where time is virtual.
+func atOnce(by devices.Executor, fs []func()) error {
+	if w, ok := by.(interface{ Threads(fs ...func()) error }); ok {
+		return w.Threads(fs...)
+	}
+	var wg sync.WaitGroup
+	for _, f := range fs {
+		wg.Go(f)
+	}
+	wg.Wait()
+	return nil
 }
 
 // beside is a replay of h as the i-th of a crowd. What is by root or view they share: two of
