@@ -21,7 +21,7 @@ VENDORS := $(DATADIR)/godwit/vendors
 # FUZZTIME is for each fuzz target; TESTFLAGS may hold -run or -v.
 FUZZTIME ?= 2s
 BENCH := -bench . -skip '^BenchmarkPack$$/resnet50' -benchtime 1x
-# FOR is how long a soak runs in all; SOAKFLAGS may hold -race or -only NAME.
+# FOR is how long a soak runs in all; SOAKFLAGS may hold -race, -only NAME, -commands N (each suite once, whatever FOR), -seed N.
 FOR ?= 1h
 SOAKFLAGS ?=
 TESTFLAGS ?=

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,19 +18,12 @@ import (
 // less than all buffers together, down to the largest working set of one command, with
 // every policy. User events are set late, maps stay open and are undone, and in two of
 // three histories calls fail: some at random, or one, of write-backs and frees too. No byte
-// is wrong, nothing hangs, and Check is clean after every step. In CI the seeds are fixed;
-// with GODWIT_SOAK=1 they are new, until 100,000 commands (or GODWIT_SOAK_COMMANDS) were
-// accepted; GODWIT_SEED=N runs that one alone.
+// is wrong, nothing hangs, and Check is clean after every step. How many there
+// are history.Long says; out of a soak GODWIT_SEED=N runs that one alone.
 func TestHistoriesAgreeUnderCaps(t *testing.T) {
-	goal, seed := 3000, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		goal, seed = 100_000, rand.Uint64()
-		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
-			goal = n
-		}
-	}
-	if n, err := strconv.ParseUint(os.Getenv("GODWIT_SEED"), 10, 64); err == nil {
-		goal, seed = 1, n
+	goal, seed := history.Long(t, 3000)
+	if os.Getenv("GODWIT_SEED") != "" && os.Getenv("GODWIT_SOAK") == "" {
+		goal = 1
 	}
 	var total history.Result
 	runs := 0

@@ -139,10 +139,9 @@ func fail(t *testing.T, h *history.History, cfg history.Config, err error) {
 	t.Error(history.Report(h, cfg, err))
 }
 
-// TestHistoriesAgreeWithOneFlatMemory draws histories and configurations. In CI
-// the seeds are fixed; with GODWIT_SOAK=1 they are new and run until 100,000
-// commands (or GODWIT_SOAK_COMMANDS) were accepted; GODWIT_SEED=N runs one
-// history on every configuration; GODWIT_HISTORY=FILE a saved one.
+// TestHistoriesAgreeWithOneFlatMemory draws histories and configurations, as many as
+// history.Long says. Out of a soak GODWIT_SEED=N runs one history on every configuration;
+// GODWIT_HISTORY=FILE a saved one.
 func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 	all := configs()
 	switch {
@@ -151,19 +150,13 @@ func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 		require.NoError(t, err)
 		everywhere(t, h, all)
 		return
-	case os.Getenv("GODWIT_SEED") != "":
+	case os.Getenv("GODWIT_SEED") != "" && os.Getenv("GODWIT_SOAK") == "":
 		seed, err := strconv.ParseUint(os.Getenv("GODWIT_SEED"), 10, 64)
 		require.NoError(t, err)
 		everywhere(t, history.Generate(seed, 120), all)
 		return
 	}
-	goal, seed := 4000, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		goal, seed = 100_000, rand.Uint64()
-		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
-			goal = n
-		}
-	}
+	goal, seed := history.Long(t, 4000)
 	start := rand.New(rand.NewPCG(seed, 1))
 	order := start.Perm(len(all))
 	var total history.Result
@@ -273,19 +266,13 @@ func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
 		require.NoError(t, err)
 		everywhere(t, h, faulty)
 		return
-	case os.Getenv("GODWIT_SEED") != "":
+	case os.Getenv("GODWIT_SEED") != "" && os.Getenv("GODWIT_SOAK") == "":
 		seed, err := strconv.ParseUint(os.Getenv("GODWIT_SEED"), 10, 64)
 		require.NoError(t, err)
 		everywhere(t, history.GenerateFailing(seed, 120), faulty)
 		return
 	}
-	goal, seed := 6000, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		goal, seed = 100_000, rand.Uint64()
-		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
-			goal = n
-		}
-	}
+	goal, seed := history.Long(t, 6000)
 	start := rand.New(rand.NewPCG(seed, 1))
 	var total history.Result
 	i := 0

@@ -5,7 +5,6 @@ package opencl_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -90,12 +89,10 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 	if platform == "" && nvlinktest.Again(t) == nil {
 		return
 	}
-	goal, first, ops := 3000, uint64(1), 250
+	goal, first := history.Long(t, 3000)
+	ops := 250
 	if os.Getenv("GODWIT_SOAK") != "" {
-		goal, first, ops = 100_000, rand.Uint64(), 4000 // to open links takes longer than many commands
-		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
-			goal = n
-		}
+		ops = 4000 // to open links takes longer than many commands
 	}
 	var total history.Result
 	runs := 0

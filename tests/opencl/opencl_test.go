@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -167,17 +166,11 @@ func draw(cfg *history.Config, evicts bool, seed uint64, n int, generate func(ui
 	return h
 }
 
-// TestHistoriesAgreeWithOneFlatMemoryOnRealDevices has fixed seeds in CI; with
-// GODWIT_SOAK=1 they are new, until 100,000 commands (or GODWIT_SOAK_COMMANDS) were accepted.
+// TestHistoriesAgreeWithOneFlatMemoryOnRealDevices is the test of that name of simulated
+// devices with two of PoCL's.
 func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	need(t)
-	goal, first := 10_000, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		goal, first = 100_000, rand.Uint64()
-		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
-			goal = n
-		}
-	}
+	goal, first := history.Long(t, 10_000)
 	var all []history.Config
 	for _, carve := range []string{"off", "on"} {
 		for _, ooo := range []bool{false, true} {
@@ -223,13 +216,11 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 // simulated devices with two of PoCL's.
 func TestAContextThatIsClosedAtOnceHasNothingLeftOnRealDevices(t *testing.T) {
 	need(t)
-	runs, first := 8, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		runs, first = 3000, rand.Uint64()
-	}
+	goal, first := history.Long(t, 250)
 	give := keep(t)
 	var total history.Result
-	for i := range runs {
+	i := 0
+	for ; total.Commands < goal; i++ {
 		cfg := history.Config{
 			Name: fmt.Sprintf("stopped/%d", i%8), OutOfOrder: i%2 > 0,
 			Open: houseOf(kind{carve: "off", bus: []string{"off", "on"}[i/2%2], mixed: i/4%2 > 0, tce: tce.Options{DMAWord: 8}}),
@@ -240,7 +231,7 @@ func TestAContextThatIsClosedAtOnceHasNothingLeftOnRealDevices(t *testing.T) {
 		total.Add(res)
 	}
 	give()
-	t.Logf("first seed %d: %d histories, %d commands accepted, %d failed since they were stopped", first, runs, total.Commands, total.Failed)
+	t.Logf("first seed %d: %d histories, %d commands accepted, %d failed since they were stopped", first, i, total.Commands, total.Failed)
 	require.Positive(t, total.Failed)
 	created, released := opencl.Objects()
 	require.Equal(t, created, released, "every cl object made is released")
@@ -250,13 +241,7 @@ func TestAContextThatIsClosedAtOnceHasNothingLeftOnRealDevices(t *testing.T) {
 // simulated devices with two of PoCL's (C9, C11).
 func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 	need(t)
-	goal, first := 2000, uint64(1)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		goal, first = 100_000, rand.Uint64()
-		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
-			goal = n
-		}
-	}
+	goal, first := history.Long(t, 2000)
 	give := keep(t)
 	var total history.Result
 	runs := 0
@@ -288,12 +273,10 @@ func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 // devices with two of PoCL's, behind a bus and not; with GODWIT_SOAK=1 no n is left out.
 func TestEveryCallOfADriverMayFailOnRealDevices(t *testing.T) {
 	need(t)
-	goal, seed, most := 0, uint64(1), 2
+	goal, seed := history.Long(t, 0)
+	most := 2
 	if os.Getenv("GODWIT_SOAK") != "" {
-		goal, seed, most = 100_000, rand.Uint64(), 1<<30
-		if n, err := strconv.Atoi(os.Getenv("GODWIT_SOAK_COMMANDS")); err == nil {
-			goal = n
-		}
+		most = 1 << 30
 	}
 	give := keep(t)
 	var total history.Result

@@ -1,7 +1,8 @@
 // Command soak runs the random suites of the module in turn, with new seeds, until
-// they have run for so long in all:
+// they have run for so long in all, or each once, histories until so many commands:
 //
 //	go run ./tests/internal/soak -for 8h
+//	go run ./tests/internal/soak -only /apart -commands 3000000 -seed 7
 //
 // A suite is a file of tests with a long form (GODWIT_SOAK) or drawn histories
 // (rapid), or a fuzz target; they are found in the sources. The suite that has run
@@ -25,6 +26,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,6 +37,8 @@ import (
 
 type options struct {
 	length   time.Duration
+	commands int    // of a suite, which then has one turn; 0 is what it has of itself
+	seed     uint64 // of a suite's first history; 0 has it drawn
 	dir      string
 	only     string
 	race     bool
@@ -45,6 +49,8 @@ type options struct {
 func main() {
 	var o options
 	flag.DurationVar(&o.length, "for", time.Hour, "how long in all")
+	flag.IntVar(&o.commands, "commands", 0, "each suite but the fuzz targets once, those of histories until so many commands were accepted, in place of -for")
+	flag.Uint64Var(&o.seed, "seed", 0, "the seed of the first history, to repeat a turn (0: a new one)")
 	flag.StringVar(&o.dir, "dir", "soak", "where the state, the binaries and the failures are")
 	flag.StringVar(&o.only, "only", "", "suites whose name holds this")
 	flag.BoolVar(&o.race, "race", false, "with the race detector")
@@ -85,12 +91,17 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 		return false, err
 	}
 	defer func() { s.print(os.Stdout) }()
-	for s.took() < s.For && ctx.Err() == nil {
-		next := least(suites, s, o.only)
-		if next == nil {
-			return false, fmt.Errorf("no suite's name holds %q", o.only)
+	suites = slices.DeleteFunc(suites, func(x suite) bool { return !strings.Contains(x.name, o.only) || o.commands > 0 && x.fuzz != "" })
+	if len(suites) == 0 {
+		return false, fmt.Errorf("no suite's name holds %q", o.only)
+	}
+	for len(suites) > 0 && (o.commands > 0 || s.took() < s.For) && ctx.Err() == nil {
+		i := least(suites, s)
+		next := suites[i]
+		if o.commands > 0 {
+			suites = slices.Delete(suites, i, i+1)
 		}
-		if err := turn(ctx, o, s, next); err != nil {
+		if err := turn(ctx, o, s, &next); err != nil {
 			return false, err
 		}
 		text, err := json.MarshalIndent(s, "", "  ")
@@ -107,20 +118,16 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	return failed, nil
 }
 
-// least is the suite that has run least.
-func least(suites []suite, s *state, only string) (next *suite) {
+// least is which suite has run least.
+func least(suites []suite, s *state) (next int) {
 	var best time.Duration
-	for i := range suites {
-		x := &suites[i]
-		if !strings.Contains(x.name, only) {
-			continue
-		}
+	for i, x := range suites {
 		took := time.Duration(0)
 		if t := s.Suites[x.name]; t != nil {
 			took = t.Took
 		}
-		if next == nil || took < best {
-			next, best = x, took
+		if i == 0 || took < best {
+			next, best = i, took
 		}
 	}
 	return next
@@ -135,7 +142,7 @@ func turn(ctx context.Context, o options, s *state, x *suite) error {
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, bin, x.args(o)...)
 	cmd.Dir = x.dir
-	cmd.Env = append(os.Environ(), "GODWIT_SOAK=1")
+	cmd.Env = append(os.Environ(), o.env()...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = process.Run(ctx, cmd)
@@ -164,6 +171,18 @@ func turn(ctx context.Context, o options, s *state, x *suite) error {
 	return keep(ctx, o, x, t, out.Bytes())
 }
 
+// env is what tells a turn how long it is.
+func (o options) env() []string {
+	env := []string{"GODWIT_SOAK=1"}
+	if o.commands > 0 {
+		env = append(env, fmt.Sprint("GODWIT_SOAK_COMMANDS=", o.commands))
+	}
+	if o.seed > 0 {
+		env = append(env, fmt.Sprint("GODWIT_SEED=", o.seed))
+	}
+	return env
+}
+
 // build builds the test binary of a suite's package; Go's cache makes it quick when
 // nothing has changed.
 func build(ctx context.Context, o options, x *suite) (string, error) {
@@ -190,7 +209,7 @@ func keep(ctx context.Context, o options, x *suite, t *tally, output []byte) err
 	name := fmt.Sprintf("%s.%d.log", strings.ReplaceAll(x.name, "/", "_"), t.Turns)
 	file := filepath.Join(o.dir, "failures", name)
 	fmt.Printf("%s FAILED: %s\n", x.name, file)
-	head := fmt.Sprintf("# %s, turn %d: cd %s && GODWIT_SOAK=1 go test %s\n", x.name, t.Turns, x.dir, strings.ReplaceAll(strings.Join(x.args(o), " "), "-test.", "-"))
+	head := fmt.Sprintf("# %s, turn %d: cd %s && %s go test %s\n", x.name, t.Turns, x.dir, strings.Join(o.env(), " "), strings.ReplaceAll(strings.Join(x.args(o), " "), "-test.", "-"))
 	return outfile.Write(ctx, file, append([]byte(head), output...))
 }
 

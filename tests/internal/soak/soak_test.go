@@ -22,6 +22,7 @@ func TestSuitesAreFoundInTheSources(t *testing.T) {
 	require.Contains(t, byName["migration/replay"].tests, "TestManyHistories")
 	require.True(t, byName["migration/replay"].rapid)
 	require.Equal(t, "FuzzParse", byName["study/scenario/FuzzParse"].fuzz)
+	require.Contains(t, byName["tests/opencl/apart"].tests, "TestGoroutinesThatComeAndGoBesideOthersOnRealDevices")
 	require.NotContains(t, byName, "tests/layering", "nothing in it is random")
 	args := byName["migration/replay"].args(options{checks: 7})
 	require.Contains(t, args, "-rapid.checks=7")
@@ -52,6 +53,7 @@ func TestASoakTakesTurnsAndGoesOn(t *testing.T) {
 	write("go.mod", "module example.com/m\n\ngo 1.25\n")
 	head := "import (\"os\"; \"testing\")\n"
 	write("a/a_test.go", "package a\n"+head+"func TestGood(t *testing.T) { t.Log(os.Getenv(\"GODWIT_SOAK\") + \"0 commands, seed 3\") }\n")
+	write("c/c_test.go", "package c\n"+head+`func TestLong(t *testing.T) { if os.Getenv("GODWIT_SOAK") != "" { t.Log(os.Getenv("GODWIT_SOAK_COMMANDS")+" commands, first seed "+os.Getenv("GODWIT_SEED")) } }`)
 	write("b/b_test.go", "package b\n"+head+"func TestBad(t *testing.T) { if os.Getenv(\"GODWIT_SOAK\") != \"\" { t.Fatal(\"broken by seed 4\") } }\n")
 	t.Chdir(root)
 	o := options{length: time.Nanosecond, dir: "soak", checks: 1, fuzzTime: time.Second}
@@ -78,7 +80,19 @@ func TestASoakTakesTurnsAndGoesOn(t *testing.T) {
 	var out bytes.Buffer
 	s.print(&out)
 	require.Contains(t, out.String(), "2 suites")
-	o.only = "none"
+
+	o.commands, o.seed, o.only = 12, 34, "c/"
+	for n := range 2 { // whatever ran before
+		_, err = run(t.Context(), o)
+		require.NoError(t, err)
+		s, err = load("soak/state.json", o.length)
+		require.NoError(t, err)
+		require.Equal(t, n+1, s.Suites["c/c"].Turns)
+	}
+	require.EqualValues(t, 24, s.Suites["c/c"].Commands)
+	require.Equal(t, []string{"34", "34"}, s.Suites["c/c"].Seeds)
+
+	o.commands, o.seed, o.only = 0, 0, "none"
 	o.length = time.Hour
 	_, err = run(t.Context(), o)
 	require.ErrorContains(t, err, "no suite")
