@@ -439,6 +439,7 @@ func (h *host) recycleLocked(r *record) {
 	}
 	h.trash = append(h.trash, r.spent...)
 	r.life = life{}
+	clear(r.waits) // their lines lead to queues and devices, which may be closed
 	r.waits, r.args, r.edges, r.handles, r.after = r.waits[:0], r.args[:0], r.edges[:0], r.handles[:0], r.after[:0]
 	r.unpin, r.lent = r.unpin[:0], r.lent[:0]
 	h.free = append(h.free, r)

@@ -5,11 +5,13 @@ package opencl
 import (
 	"context"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,6 +121,70 @@ func TestACopyOverALinkHasTimes(t *testing.T) {
 	require.LessOrEqual(t, times.Queued, times.Submitted)
 	require.LessOrEqual(t, times.Submitted, times.Started)
 	require.Less(t, times.Started, times.Ended)
+}
+
+// A device that is opened again and again beside one that stays open leaves nothing behind there: no windows, no cl
+// objects, and nothing that keeps it.
+func TestADeviceOpenedAgainLeavesNothingBehind(t *testing.T) {
+	fake := inWindows(t)
+	if fake == nil {
+		return
+	}
+	stays := open(t, 1, windowParams(0))[0]
+	q := openQueue(t, stays, devices.QueueOptions{Name: "stays", OutOfOrder: true})
+	first := openSmall(t, windowParams(1))
+	require.NoError(t, stays.Windows(t.Context(), first))
+	require.NoError(t, first.Close())
+	b := alloc(t, stays, 1<<20)
+	require.True(t, stays.InWindow(b))
+	var held Counts
+	var live nvlinktest.Live
+	for i := range 6 {
+		gone := useAgain(t, stays, q, b)
+		e, _ := stays.host.fabric.of(stays)
+		require.Eventually(t, func() bool { return e.Stats().Windows == 1 && fake.Live().Memories == 1 }, 20*time.Second, time.Millisecond, "that of stays")
+		created, released := Objects()
+		now := less(created, released)
+		now.Events = 0 // some are released later
+		if i == 0 {
+			held, live = now, fake.Live()
+		}
+		require.Equal(t, held, now)
+		require.Equal(t, live, fake.Live())
+		require.Eventually(t, func() bool {
+			runtime.GC()
+			return gone.Value() == nil
+		}, 5*time.Second, 10*time.Millisecond, "opening %d", i)
+	}
+	require.NoError(t, stays.Memory().Check())
+	require.Empty(t, fake.Violations())
+}
+
+// useAgain opens the second device, has copies go to and fro between it and a block of another's, closes it, and
+// returns what is left of it.
+func useAgain(t *testing.T, stays *Device, q *Queue, b mem.Block) weak.Pointer[Device] {
+	t.Helper()
+	const size = 1 << 20
+	peer := openSmall(t, windowParams(1))
+	require.NoError(t, stays.Windows(t.Context(), peer))
+	require.NoError(t, stays.Connect(t.Context(), peer))
+	pq, err := peer.NewQueue(devices.QueueOptions{Name: "peer", OutOfOrder: true})
+	require.NoError(t, err)
+	var c [1]mem.Block
+	out, err := peer.Memory().AllocAll([]mem.Request{{Size: size}}, c[:], nil)
+	require.NoError(t, err)
+	require.Equal(t, mem.Ready, out)
+	want, got := pattern(size, 5), make([]byte, size)
+	p := run(t, pq.(*Queue), write(peer, c[0], 0, want))
+	p = run(t, q, hopOf(peer, stays, c[0], b, size), mem.Wait{Point: p, Kind: mem.Data})
+	p = run(t, pq.(*Queue), hopOf(stays, peer, b, c[0], size), mem.Wait{Point: p, Kind: mem.Data})
+	p = run(t, q, read(stays, b, 0, got), mem.Wait{Point: p, Kind: mem.Data})
+	finishPoint(t, q, p)
+	require.Equal(t, want, got)
+	require.NoError(t, pq.Close())
+	require.NoError(t, peer.Memory().FreeAfter(c[0], nil))
+	require.NoError(t, peer.Close())
+	return weak.Make(peer)
 }
 
 func TestAHopWaitsForWhatItWasGivenAndFailsWithIt(t *testing.T) {
