@@ -79,6 +79,20 @@ func (w *WindowSet) Connected(d devices.Device) error {
 	return nil
 }
 
+// CloseWindows ends the links of a device that closes: the others do not keep it.
+func (w *WindowSet) CloseWindows() error {
+	w.mu.Lock()
+	links := w.links
+	w.links = make(map[*WindowSet]bool)
+	w.mu.Unlock()
+	for o := range links {
+		o.mu.Lock()
+		delete(o.links, w)
+		o.mu.Unlock()
+	}
+	return nil
+}
+
 // reach is how self gets at blocks of another device, in whose window l lies, to copy
 // them into own, which lies in one of its own.
 func (w *WindowSet) reach(own, l *devices.Loc) (pinner, uint64, error) {

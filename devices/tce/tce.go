@@ -168,7 +168,7 @@ func (d *Device) ReserveSVM(r mem.Range) error {
 
 // Close implements devices.Device.
 func (d *Device) Close() error {
-	return d.CloseAnd(d.locals.Close, d.global.Close, d.local.Close)
+	return d.CloseAnd(d.CloseWindows, d.locals.Close, d.global.Close, d.local.Close)
 }
 
 // Epoch implements work.Space.
