@@ -212,7 +212,7 @@ func (c *Context) closeDevices() error {
 	errs := []error{c.host.Close(), c.closeArena()}
 	if c.opts.OwnDevices {
 		for i := range c.mems[1:] {
-			errs = append(errs, c.mems[i+1].dev.Close())
+			errs = append(errs, c.opts.closeDevice(c.mems[i+1].dev))
 		}
 	}
 	return errors.Join(errs...)

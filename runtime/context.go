@@ -42,7 +42,8 @@ type Options struct {
 	Chunk uint64
 	// Figures are what other contexts over the same devices have measured of the links
 	// between them; nil has this one measure for itself, which takes some tens of
-	// milliseconds for each pair of discrete devices.
+	// milliseconds for each pair of discrete devices. They keep the devices until Forget, which a
+	// context calls that closes its own.
 	Figures *RingFigures
 	// Shared are pairs of memories that are one store. Their devices must be
 	// devices.HostBacked, so that each accepts the other's blocks; the host is.

@@ -29,11 +29,19 @@ func OpenContext(ctx context.Context, o Options) (*Context, error) {
 	if err != nil && o.OwnDevices {
 		for _, d := range o.Devices {
 			if d != nil {
-				err = errors.Join(err, d.Close())
+				err = errors.Join(err, o.closeDevice(d))
 			}
 		}
 	}
 	return c, err
+}
+
+// closeDevice closes a device of the context's own, which figures that others share are not to keep.
+func (o *Options) closeDevice(d devices.Device) error {
+	if o.Figures != nil {
+		o.Figures.Forget(d)
+	}
+	return d.Close()
 }
 
 func newContext(ctx context.Context, o Options) (*Context, error) {

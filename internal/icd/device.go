@@ -57,6 +57,7 @@ func (d *device) destroy() {
 	d.dev = nil
 	d.p.opening.Unlock()
 	if dev != nil {
+		d.p.figures.Forget(dev)
 		complain(dev.Close())
 	}
 	release(d.parent.self)

@@ -105,4 +105,8 @@ func TestRingsInBatchesAreMeasuredOnce(t *testing.T) {
 	again, _, err := measure(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, topo.Link(1, 2), again.Link(1, 2))
+	figures.Forget(devs[1])
+	_, n, err = measure(context.Background())
+	require.NoError(t, err)
+	require.NotZero(t, n, "of both directions")
 }

@@ -2,6 +2,7 @@ package mover
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -37,6 +38,18 @@ func (f *figuresOf[C]) keep(from, to devices.Device, c C) {
 		f.by = make(map[[2]devices.Device]C)
 	}
 	f.by[[2]devices.Device{from, to}] = c
+}
+
+// Forget drops what was measured of a device, which is to be closed: an opening of it that comes later is another device.
+func (f *Figures) Forget(d devices.Device) {
+	f.batches.forget(d)
+	f.links.forget(d)
+}
+
+func (f *figuresOf[C]) forget(d devices.Device) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.by, func(pair [2]devices.Device, _ C) bool { return pair[0] == d || pair[1] == d })
 }
 
 // probes are the copies that are timed: three shapes give three linear equations for a
