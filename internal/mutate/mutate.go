@@ -20,7 +20,7 @@ var numbers = []string{
 // pieces are put into the middle of things.
 var pieces = []string{
 	"[", "{", "- ", "&x [*x, *x]", "*x", "*y", "&x ", "? ", "!!binary ", "<<: *x", "\x1b[2J", `"\e]0;x\a"`, "\x00", "\xff\xfe", "\ufeff", "'", "\"", "|\n",
-	"...", "---\n", "# ", ": ", ", ", "\t", "\r", "\n", "null", "~", "{}", "[]", "(((((", "size(a)", "input(x)", "{i}", "../../tests", "/dev/zero", "/proc/self/mem",
+	"...", "---\n", "# ", ": ", ", ", "\t", "\r", "\n", "null", "~", "{}", "[]", "(((((", "size(a)", "input(x)", "{i}", "..", "/dev/zero", "/proc/self/mem",
 	"repeat: 100000", "count: 100000000",
 }
 

@@ -36,7 +36,7 @@ func findLibrary(asked string) (string, error) {
 		return "", fmt.Errorf("where this program is installed: %w", err)
 	}
 	dir := filepath.Dir(self)
-	tried := []string{filepath.Join(dir, libraryName), filepath.Join(dir, "../..", "lib", libraryName)}
+	tried := []string{filepath.Join(dir, libraryName), filepath.Join(dir, "..", "lib", libraryName)}
 	for _, path := range tried {
 		if path, err := asLibrary(path); !errors.Is(err, fs.ErrNotExist) {
 			return path, err
