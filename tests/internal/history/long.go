@@ -71,5 +71,5 @@ func RunCrowds(commands int, seed uint64, draw func(dice *rand.Rand) Config) (al
 
 // String is for logs.
 func (c *Crowds) String() string {
-	return c.Failures(fmt.Sprintf("goroutines apart: first seed %d, %d histories, %d blocks evicted, %d of %d buffers over lent memory", c.Seed, c.Histories, c.Evictions, c.Lent, c.Roots))
+	return c.Failures(fmt.Sprintf("goroutines apart: first seed %d, %d histories, %d blocks evicted, %d of %d buffers over lent memory, %d bytes read and compared", c.Seed, c.Histories, c.Evictions, c.Lent, c.Roots, c.BytesRead))
 }
