@@ -96,7 +96,7 @@ func virtualConfigs() []history.Config {
 // TestGoroutinesThatComeAndGoBesideOthers has at least four goroutines with buffers of their
 // own, many over memory that they lend, make, use, map and release them under pressure, with
 // user events and calls that fail, and copies that are late. What was lent is taken back as
-// soon as it may be (C13): a touch after that ends the process. How long it goes on and from
+// soon as it may be (C13): a touch after that ends the process, or a command of the run. How long it goes on and from
 // which seed, history.Long says.
 func TestGoroutinesThatComeAndGoBesideOthers(t *testing.T) {
 	all := [][]history.Config{configs(), faultyConfigs(), lateConfigs(), virtualConfigs()}

@@ -2,8 +2,10 @@ package history
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
+	"godwit/mem"
 	"godwit/runtime"
 )
 
@@ -83,6 +85,19 @@ func (r *replay) ended(commands []runtime.Event) bool {
 		_ = e.Wait(r.ctx) // how it ended is for the verdict
 	}
 	return true
+}
+
+// noTouch tests that nothing touched what was taken back. A copy of the library's that runs
+// in a thread of C's or in a goroutine of the runtime's ends the process; one that runs in a
+// worker of a driver's fails, since workers recover from it, and where it is a write-back
+// nobody waits for it.
+func (r *replay) noTouch() error {
+	for _, c := range r.rec.Completions() {
+		if errors.Is(c.Err, mem.ErrFault) {
+			return fmt.Errorf("command %d, step %d: memory was touched that may not be: %w", c.Command, c.Step, c.Err)
+		}
+	}
+	return nil
 }
 
 // endLent takes all back when the context is closed.

@@ -9,7 +9,7 @@ import (
 )
 
 // lent is memory that a history lends to a buffer (C13): a mapping of its own, so that a
-// touch after it was taken back ends the process, at the place that touches it.
+// touch after it was taken back ends the process, at the place that touches it, or fails (noTouch).
 type lent struct {
 	pages []byte
 	bytes []byte // the first of pages

@@ -501,5 +501,5 @@ func (r *replay) tearDown() error {
 	if err := r.c.Close(r.ctx); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	return errors.Join(append(errs, r.endLent())...)
+	return errors.Join(append(errs, r.noTouch(), r.endLent())...)
 }
