@@ -89,7 +89,7 @@ type Device interface {
 type QueueOptions struct {
 	Name       string // for timelines and traces
 	OutOfOrder bool   // commands start when their waits are reached, in any order
-	Profiling  bool   // keep times, see Profiler
+	Profiling  bool   // keep times, see Queue.Times
 	// OnFail, where not nil, is told of every point that fails, before the
 	// point counts as reached for anybody: whoever sees a failure can rely on
 	// OnFail having returned. It must not block.
@@ -142,9 +142,24 @@ type Queue interface {
 	// Flush makes sure that all accepted commands will start without further
 	// calls, but for those whose submitter is about to Wait (Command.Awaited).
 	Flush() error
+	// Poll looks at the command of p, a point of the queue. If that has ended, p may
+	// end by this; if not, started says whether it is known to have started.
+	Poll(p mem.Point) (started bool)
+	// Times returns the times of a reached point, while they are kept
+	// (QueueOptions.Profiling).
+	Times(p mem.Point) (Times, bool)
+	// Abort has all commands of the queue fail with cause, accepted now or later, that
+	// have not started: each once its waits are reached. Those that have started end as
+	// ever. Of several causes the first counts. It does not block.
+	Abort(cause error)
 	// Close refuses further commands and returns when all accepted ones have
 	// ended; those whose waits can never be reached must be failed by ending
 	// the points they wait for. A Submit or Flush that it overtakes fails with
 	// mem.ErrClosed.
 	Close() error
+}
+
+// Times are when a command changed state, in nanoseconds on the device's clock.
+type Times struct {
+	Queued, Submitted, Started, Ended uint64
 }

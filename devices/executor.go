@@ -126,3 +126,10 @@ func ExecutorOr(e Executor) Executor {
 	}
 	return e
 }
+
+// epoch is the zero of Now.
+var epoch = time.Now()
+
+// Now is the host's clock in nanoseconds, never 0: that of all devices that have none
+// of their own, so that their times compare.
+func Now() uint64 { return uint64(time.Since(epoch)) + 1 }

@@ -2,7 +2,6 @@ package devices
 
 import (
 	"context"
-	"time"
 
 	"godwit/mem"
 )
@@ -82,47 +81,6 @@ type Stamper interface {
 	// Created says what buffer id was made with: the content of b, a block of its own or
 	// one of the caller's memory.
 	Created(b mem.Block, id mem.BufferID, content []byte)
-}
-
-// Times are when a command changed state, in nanoseconds on the device's clock.
-type Times struct {
-	Queued, Submitted, Started, Ended uint64
-}
-
-// epoch is the zero of Now.
-var epoch = time.Now()
-
-// Now is the host's clock in nanoseconds, never 0: that of all devices that have none
-// of their own, so that their times compare.
-func Now() uint64 { return uint64(time.Since(epoch)) + 1 }
-
-// Poller is a Queue that can say how far a command is.
-type Poller interface {
-	// Poll looks at the command of p, a point of the queue. If that has ended, p may
-	// end by this; if not, started says whether it is known to have started.
-	Poll(p mem.Point) (started bool)
-}
-
-// Aborter is a Queue that can fail what it has not begun with.
-type Aborter interface {
-	// Abort has all commands of the queue fail with cause, accepted now or later, that
-	// have not started: each once its waits are reached. Those that have started end as
-	// ever. Of several causes the first counts. It does not block, and may be called from
-	// anywhere.
-	Abort(cause error)
-}
-
-// Abort aborts q where it can be.
-func Abort(q Queue, cause error) {
-	if a, ok := q.(Aborter); ok {
-		a.Abort(cause)
-	}
-}
-
-// Profiler is a Queue that keeps times (QueueOptions.Profiling).
-type Profiler interface {
-	// Times returns the times of a reached point, while they are kept.
-	Times(p mem.Point) (Times, bool)
 }
 
 // HostBacked is a Device whose blocks are bytes of this process. Such devices copy

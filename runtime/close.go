@@ -151,7 +151,7 @@ func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {
 // abort fails commands and copies that have not started, and user events that are not set.
 func (c *Context) abort(queues []leftOn, cause error) {
 	for _, l := range queues {
-		devices.Abort(l.q.dev, cause)
+		l.q.dev.Abort(cause)
 	}
 	c.mover.Abort(cause)
 	c.failUserEvents(cause)

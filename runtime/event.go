@@ -15,7 +15,7 @@ type ExecStatus int32
 
 // The execution states. Commands are submitted to their device when they are
 // enqueued, so Queued is seen only inside an enqueue. Running is known only
-// where the driver knows it (devices.Poller).
+// where the driver knows it (devices.Queue.Poll).
 const (
 	Complete  ExecStatus = 0
 	Running   ExecStatus = 1
@@ -226,10 +226,8 @@ func (e Event) Status() (ExecStatus, error) {
 		return 0, err
 	}
 	now := Submitted
-	if !r.point.Reached() && r.queue != nil {
-		if poller, ok := r.queue.dev.(devices.Poller); ok && poller.Poll(r.point) {
-			now = Running
-		}
+	if !r.point.Reached() && r.queue != nil && r.queue.dev.Poll(r.point) {
+		now = Running
 	}
 	if !r.point.Reached() {
 		return now, nil
@@ -291,11 +289,7 @@ func times(r eventState) (devices.Times, bool) {
 	if r.queue == nil || !r.queue.profiling {
 		return devices.Times{}, false
 	}
-	p, ok := r.queue.dev.(devices.Profiler)
-	if !ok {
-		return devices.Times{}, false
-	}
-	return p.Times(r.point)
+	return r.queue.dev.Times(r.point)
 }
 
 // userFailure is a negative status that the user gave a user event.

@@ -62,8 +62,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		}
 	}
 	if err == nil {
-		times, _ := req.q.dev.(devices.Profiler)
-		c.watch(watcher{times: times, step: -1}, p)
+		c.watch(watcher{times: req.q.dev, step: -1}, p)
 	}
 }
 
@@ -93,8 +92,10 @@ func (c *Context) traceRefused(req *request, in *borrowed, called int64, err err
 
 // watcher tells the sink of the end of one point.
 type watcher struct {
-	c       *Context
-	times   devices.Profiler // nil where nobody keeps any
+	c     *Context
+	times interface { // of the queue, or the mover, that gave the point; nil where nobody keeps any
+		Times(p mem.Point) (devices.Times, bool)
+	}
 	command uint64
 	step    int
 	moved   mem.Range // by the step

@@ -26,8 +26,8 @@ var inVirtualTime = []string{
 var besideTheWorld = map[string]string{
 	"devices/executor.go: go":               "the executor of everything else",
 	"devices/executor.go: time.NewTimer":    "the executor of everything else",
-	"devices/optional.go: time.Now":         "the clock of the executor of everything else",
-	"devices/optional.go: time.Since":       "the clock of the executor of everything else",
+	"devices/executor.go: time.Now":         "the clock of the executor of everything else",
+	"devices/executor.go: time.Since":       "the clock of the executor of everything else",
 	"devices/engine/engine.go: go":          "a worker, which an engine with a pace has none of",
 	"devices/virtual/threads.go: go":        "a host thread, of which one runs at a time",
 	"internal/mover/lanes.go: Go":           "lanes: only with devices behind a bus (devices.Discrete)",

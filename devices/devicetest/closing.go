@@ -43,10 +43,6 @@ func testClose(e *env) {
 func testAborted(e *env) {
 	for _, open := range []func() devices.Queue{e.inOrder, e.outOfOrder} {
 		t, line, q := e.t, users(), open()
-		a, ok := q.(devices.Aborter)
-		if !ok {
-			t.Skip("queues are no Aborter")
-		}
 		side, b := e.outOfOrder(), e.alloc(4)
 		e.wait(side, e.fill(side, b, 0, 4, []byte{1}))
 		started, release := make(chan struct{}), make(chan struct{})
@@ -62,8 +58,8 @@ func testAborted(e *env) {
 			e.submit(q, &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { ran = true; return nil }}, order(gate)),
 			e.submit(q, marker(), order(running)),
 		}
-		a.Abort(errTest)
-		a.Abort(errors.New("another cause"))
+		q.Abort(errTest)
+		q.Abort(errors.New("another cause"))
 		points = append(points, e.fill(q, b, 0, 4, []byte{3}), e.submit(q, marker(), data(gate)))
 		close(release)
 		e.wait(q, running)

@@ -163,14 +163,6 @@ func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point,
 	return q.Queue.Submit(&q.cmd, waits)
 }
 
-// Times implements devices.Profiler where the queue does.
-func (q *faultyQueue) Times(p mem.Point) (devices.Times, bool) {
-	if pr, ok := q.Queue.(devices.Profiler); ok {
-		return pr.Times(p)
-	}
-	return devices.Times{}, false
-}
-
 // testEverySubmitFails runs a transfer between two devices with commands on
 // both sides, with each of its Submits failing in turn.
 func testEverySubmitFails(e *env) {

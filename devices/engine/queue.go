@@ -51,13 +51,7 @@ type timed struct {
 	devices.Times
 }
 
-var (
-	_ devices.Queue    = (*Queue)(nil)
-	_ devices.Profiler = (*Queue)(nil)
-
-	_ devices.Poller  = (*Queue)(nil)
-	_ devices.Aborter = (*Queue)(nil)
-)
+var _ devices.Queue = (*Queue)(nil)
 
 // NewQueue opens a queue. It fails with mem.ErrClosed after Close.
 func (e *Engine) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
@@ -203,7 +197,7 @@ func (q *Queue) begin(r *record) error {
 	return nil
 }
 
-// Abort implements devices.Aborter.
+// Abort implements devices.Queue.
 func (q *Queue) Abort(cause error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -235,7 +229,7 @@ func (q *Queue) NotifyStart(p mem.Point, w StartWaiter) (started bool) {
 	return false
 }
 
-// Poll implements devices.Poller.
+// Poll implements devices.Queue.
 func (q *Queue) Poll(p mem.Point) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -310,7 +304,7 @@ func (q *Queue) keepTimes(seq uint64, t devices.Times) {
 	}
 }
 
-// Times implements Profiler; the times of the last 4096 commands are kept.
+// Times implements devices.Queue; the times of the last 4096 commands are kept.
 func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 	if p.Line != q.line || q.times == nil || !p.Reached() {
 		return devices.Times{}, false

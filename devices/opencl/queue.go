@@ -52,12 +52,7 @@ const (
 	mostTimes = 1 << 18
 )
 
-var (
-	_ devices.Queue    = (*Queue)(nil)
-	_ devices.Profiler = (*Queue)(nil)
-	_ devices.Poller   = (*Queue)(nil)
-	_ devices.Aborter  = (*Queue)(nil)
-)
+var _ devices.Queue = (*Queue)(nil)
 
 // NewQueue implements devices.Device.
 func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
@@ -199,7 +194,7 @@ var pollFor = func() time.Duration {
 	return 200 * time.Microsecond
 }()
 
-// Poll implements devices.Poller.
+// Poll implements devices.Queue.
 func (q *Queue) Poll(p mem.Point) (started bool) {
 	h := q.dev.host
 	if p.Line != q.line {
@@ -231,7 +226,7 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 	return st == ocl.Running || st == ocl.Complete
 }
 
-// Times implements devices.Profiler.
+// Times implements devices.Queue.
 func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
 	if p.Line != q.line || !q.timing {
 		return devices.Times{}, false
@@ -266,7 +261,7 @@ func (q *Queue) keepLocked(seq uint64, t devices.Times, byHost bool) {
 	q.times[seq%uint64(len(q.times))] = timed{seq, t, byHost}
 }
 
-// Abort implements devices.Aborter. What OpenCL has been given it does not take back.
+// Abort implements devices.Queue. What OpenCL has been given it does not take back.
 func (q *Queue) Abort(cause error) {
 	h := q.dev.host
 	h.mu.Lock()

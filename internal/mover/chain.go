@@ -256,18 +256,17 @@ func (x *ring) watchChunk() {
 // lastLeg is the leg over a link, or behind one, that the latest ring has submitted last.
 type lastLeg struct {
 	mu    sync.Mutex
-	queue devices.Poller // protected by mu; nil where there is none
-	point mem.Point      // protected by mu
+	queue devices.Queue // protected by mu; nil where there is none
+	point mem.Point     // protected by mu
 }
 
 // begin forgets that of the ring before.
 func (l *lastLeg) begin() { l.note(nil, mem.Point{}) }
 
 func (l *lastLeg) note(q devices.Queue, p mem.Point) {
-	by, _ := q.(devices.Poller)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue, l.point = by, p
+	l.queue, l.point = q, p
 }
 
 // poll looks at it where it has not ended, and reports whether it had. It is what whoever waits for

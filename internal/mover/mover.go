@@ -116,18 +116,18 @@ type Mover struct {
 	landed devices.Cond     // closed, Flying is zero and the pump at rest; its lock is mu
 
 	mu      sync.Mutex
-	stats   Stats     // protected by mu
-	staging staging   // protected by mu
-	starved []*ring   // protected by mu: wait for staging, in order
-	short   int       // protected by mu: the home of which a gated batch found no staging; -1 is none
-	spare   []*ring   // protected by mu
-	todo    []task    // protected by mu: for the pump
-	doing   []task    // protected by mu: storage, while the pump is at rest
-	times   []timed   // protected by mu: of rings on the mover's own line; nil unless profiling
-	queues  profilers // protected by mu: of the other points given out; nil unless profiling
-	pumping bool      // protected by mu: the pump runs, or will
-	closed  bool      // protected by mu
-	abort   error     // protected by mu: why no transfer begins any more; nil until Abort
+	stats   Stats   // protected by mu
+	staging staging // protected by mu
+	starved []*ring // protected by mu: wait for staging, in order
+	short   int     // protected by mu: the home of which a gated batch found no staging; -1 is none
+	spare   []*ring // protected by mu
+	todo    []task  // protected by mu: for the pump
+	doing   []task  // protected by mu: storage, while the pump is at rest
+	times   []timed // protected by mu: of rings on the mover's own line; nil unless profiling
+	queues  timers  // protected by mu: of the other points given out; nil unless profiling
+	pumping bool    // protected by mu: the pump runs, or will
+	closed  bool    // protected by mu
+	abort   error   // protected by mu: why no transfer begins any more; nil until Abort
 }
 
 // memory is a memory as the mover uses it. Its queues are out of order and hidden
@@ -188,7 +188,7 @@ func Open(opts Options) (*Mover, error) {
 	m.landed = m.by.Cond(&m.mu)
 	m.lanes.init(m)
 	if opts.Profiling {
-		m.times, m.queues = make([]timed, keptTimes), make(profilers)
+		m.times, m.queues = make([]timed, keptTimes), make(timers)
 	}
 	m.mems = make([]memory, len(opts.Memories))
 	m.links.init(len(m.mems))
@@ -325,7 +325,7 @@ func (m *Mover) Abort(cause error) {
 	m.mu.Unlock()
 	for i := range m.mems {
 		for _, q := range m.mems[i].all {
-			devices.Abort(q, cause)
+			q.Abort(cause)
 		}
 	}
 }

@@ -14,16 +14,13 @@ type timed struct {
 	devices.Times
 }
 
-// profilers are the queues whose points Move gave out.
-type profilers map[*mem.Timeline]devices.Profiler
+// timers are the queues whose points Move gave out.
+type timers map[*mem.Timeline]devices.Queue
 
 // note remembers a queue. mu is held.
-func (p profilers) note(q devices.Queue) {
-	if p == nil {
-		return
-	}
-	if of, ok := q.(devices.Profiler); ok {
-		p[q.Timeline()] = of
+func (t timers) note(q devices.Queue) {
+	if t != nil {
+		t[q.Timeline()] = q
 	}
 }
 

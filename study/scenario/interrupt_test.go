@@ -54,7 +54,7 @@ func (q *busyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, e
 
 func (q *busyQueue) Abort(cause error) {
 	q.cause = cause
-	devices.Abort(q.Queue, cause)
+	q.Queue.Abort(cause)
 	close(q.aborted)
 }
 

@@ -272,14 +272,6 @@ func (s *faultySpace) Lend(addr, size uint64) error {
 	return s.SVMSpace.Lend(addr, size)
 }
 
-// Times implements devices.Profiler where the queue does.
-func (q *faultyQueue) Times(p mem.Point) (devices.Times, bool) {
-	if pr, ok := q.Queue.(devices.Profiler); ok {
-		return pr.Times(p)
-	}
-	return devices.Times{}, false
-}
-
 // Resource is runtime.Options.Resource: it knows whose blocks are whose, and may
 // refuse them.
 func (f *Faults) Resource(id mem.MemoryID, base mem.Resource) mem.Resource {
