@@ -49,6 +49,9 @@ type Batcher interface {
 	// batch that is accepted and then enqueued in part only fails once what was
 	// enqueued has ended. A leg that fails may fail all destinations of its batch.
 	SubmitBatch(b Batch, to []Queue, waits []mem.Wait, points []mem.Point) error
+	// Chunk is how many bytes a leg of a ring of size bytes to the device of q has at
+	// best; 0 leaves that to the mover.
+	Chunk(q Queue, size uint64) uint64
 	// Resume says that a batch for which Stage had nothing can ask again.
 	Resume(b Batch)
 }

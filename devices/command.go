@@ -35,7 +35,7 @@ func (o Op) String() string {
 }
 
 // Loc is one end of a copy: (device, block, offset), or host bytes where
-// Device is nil. The device is the queue's, one whose blocks its PeerLink accepts, or one
+// Device is nil. The device is the queue's, one that its Link with says so (Direct), or one
 // that it is connected with (Windowed) where both ends lie in windows.
 type Loc struct {
 	Device Device
@@ -109,7 +109,7 @@ type Command struct {
 	Call func(ctx context.Context) error // OpHostCall
 
 	// Carrier, of an OpCopy, does the copy in place of the queue, which checks the
-	// command as any and says when. Only a Discrete device is given one.
+	// command as any and says when. Only a device behind a bus (PageLocker.HostLink) is given one.
 	Carrier Carrier
 }
 

@@ -80,6 +80,16 @@ type Device interface {
 	Build(ctx context.Context, p *Program) (Module, error)
 	// NewQueue opens a command queue.
 	NewQueue(QueueOptions) (Queue, error)
+	// Link is what the driver states of copies from one device to another, of which this
+	// is one. Direct: this device's queues accept a copy from a block of from into one of
+	// to; with its cost, where that is known. Ring: what a ring through staging costs,
+	// which is measured otherwise. The zero Link states nothing.
+	Link(from, to Device) mem.Link
+	// ReserveSVM says that the addresses of r are for shared virtual memory: pointers of
+	// ArgSVM arguments, which kernels see as they are, lie there. It fails with
+	// mem.ErrInvalidOperation where the device has memory of its own there, or no such
+	// memory (Info).
+	ReserveSVM(r mem.Range) error
 	// Close frees everything the device holds. Queues and modules must have
 	// been closed; blocks still live are freed and named in the error.
 	Close() error

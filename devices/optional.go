@@ -9,14 +9,6 @@ import (
 // What only some devices and queues can do. Each is found by presence; what a driver
 // lacks the packages above it do in another way.
 
-// PeerCopier is a Device whose queues accept copies whose source or
-// destination is a block of some other device.
-type PeerCopier interface {
-	// PeerLink says whether this device's queues accept a copy from a block of
-	// other into a block of this device, and how good that way is.
-	PeerLink(other Device) (mem.Link, bool)
-}
-
 // Windowed is a Device that can have windows: blocks that queues of other devices
 // reach over a link between the two, faster than any staging. All methods are safe for
 // use from many goroutines.
@@ -35,24 +27,6 @@ type Windowed interface {
 	Connect(ctx context.Context, other Device) error
 	// Connected is nil from a Connect on until the link is lost, and then says why.
 	Connected(other Device) error
-}
-
-// Ringer is a Device that knows what rings into its memory cost, so that they are not
-// measured.
-type Ringer interface {
-	// RingFrom is the way through staging from other's memory to this device's.
-	RingFrom(other Device) mem.Path
-	// RingChunk is how large the chunks of a ring of size bytes are, in bytes.
-	RingChunk(other Device, size uint64) uint64
-}
-
-// SVMReserver is a Device whose kernels see ArgSVM arguments at the addresses
-// that those name, so that pointers in memory mean the same everywhere.
-type SVMReserver interface {
-	// ReserveSVM says that the addresses of r are for shared virtual memory. It
-	// fails with mem.ErrInvalidOperation where the device has memory of its own
-	// there.
-	ReserveSVM(r mem.Range) error
 }
 
 // SVMSpace gives kernels of devices that use shared virtual memory in place the
@@ -105,25 +79,14 @@ type PageLocker interface {
 	// NUMANode is the node that the device is attached to, NodeAny where that is
 	// not known or there is only one.
 	NUMANode() int
-}
-
-// HostLinker is a Device that states what copies between the host's memory and its own
-// cost. Without one these count as free, and a planner that weighs times is misled.
-type HostLinker interface {
 	// HostLink is what copies between the host's memory and the device's are known to
 	// cost, into the device or out of it: Direct of pageable host memory, Locked of
 	// page-locked, and Ring through page-locked staging. Without a Ring staging does
-	// not pay, and the device counts as one that shares the host's memory.
+	// not pay, and the device counts as one that shares the host's memory; with one it
+	// is behind a bus.
 	HostLink(into bool) mem.Link
-}
-
-// Discrete is a PageLocker whose memory is reached over a bus, where page-locked and
-// other host memory are not the same.
-type Discrete interface {
-	PageLocker
-	HostLinker
 	// Locked reports whether size bytes of this process at addr are page-locked for
-	// the device. It takes no lock.
+	// the device, and copies of them faster for it. It takes no lock.
 	Locked(addr, size uint64) bool
 }
 

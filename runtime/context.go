@@ -119,11 +119,10 @@ var errContextClosed = fmt.Errorf("closed: %w", mem.ErrInvalidContext)
 type memory struct {
 	dev              devices.Device
 	info             devices.Info
-	res              mem.Resource     // the top of the stack
-	svm              bool             // dev is a devices.SVMReserver
-	bus              devices.Discrete // not nil: user memory may go by way of staging
-	window           devices.Windowed // not nil: blocks may lie in windows
-	fromHost, toHost mem.Link         // of a bus
+	res              mem.Resource       // the top of the stack
+	bus              devices.PageLocker // not nil: user memory may go by way of staging
+	window           devices.Windowed   // not nil: blocks may lie in windows
+	fromHost, toHost mem.Link           // of a bus
 }
 
 // Context holds devices, the buffers that migrate between them, and the queues

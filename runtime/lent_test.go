@@ -246,19 +246,13 @@ func TestACopyOfLentMemoryThatHangsIsWaitedForWithItsCommands(t *testing.T) { //
 	}
 }
 
-// reserving is a device that can be held and has shared virtual memory.
-type reserving struct {
-	*devicetest.Hold
-	devices.SVMReserver
-}
-
 // Shared virtual memory is lent by the context, and its addresses serve nobody else while a
 // write-back goes there.
 func TestFreedSharedMemoryIsNotGivenAgainWhileItIsWrittenBack(t *testing.T) { // C13
 	d, err := cpu.New(cpu.Options{Memory: 4 * room})
 	require.NoError(t, err)
 	hold := devicetest.NewHold(d)
-	h := build(t, runtime.Options{Devices: []devices.Device{reserving{hold, d}}, Policy: eviction.LRU{}, SVMSize: 1 << 24}, outOfOrder)
+	h := build(t, runtime.Options{Devices: []devices.Device{hold}, Policy: eviction.LRU{}, SVMSize: 1 << 24}, outOfOrder)
 	t.Cleanup(func() { hold.Release() })
 	q := h.q[0]
 	p, err := h.c.SVMAlloc(room, 0, 0)

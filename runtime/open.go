@@ -132,7 +132,6 @@ func (c *Context) largest() []uint64 {
 // addMemory adds the next memory.
 func (c *Context) addMemory(d devices.Device) {
 	m := memory{dev: d, info: d.Info(), res: d.Memory()}
-	_, m.svm = d.(devices.SVMReserver)
 	m.window, _ = d.(devices.Windowed)
 	if c.opts.Resource != nil {
 		m.res = c.opts.Resource(mem.MemoryID(len(c.mems)), m.res)
@@ -228,7 +227,7 @@ func (c *Context) ways(ctx context.Context) error {
 	}
 	for i := range c.mems {
 		m := &c.mems[i]
-		d, ok := m.dev.(devices.Discrete)
+		d, ok := m.dev.(devices.PageLocker)
 		if !ok {
 			continue
 		}

@@ -80,8 +80,8 @@ func (c *Context) openArena() error {
 		return err
 	}
 	for i := range c.mems {
-		if r, ok := c.mems[i].dev.(devices.SVMReserver); ok && c.mems[i].info.SVM.Coarse {
-			err = errors.Join(err, r.ReserveSVM(a.Bounds()))
+		if c.mems[i].info.SVM.Coarse {
+			err = errors.Join(err, c.mems[i].dev.ReserveSVM(a.Bounds()))
 		}
 	}
 	if err != nil {
@@ -97,8 +97,6 @@ func (m *memory) svmDevice(fine bool) error {
 	switch {
 	case !m.info.SVM.Coarse:
 		return devices.NoSVM(&m.info)
-	case !m.svm:
-		return fmt.Errorf("device %s: driver %s does not use its shared virtual memory: %w", m.info.Name, m.info.Driver, mem.ErrInvalidOperation)
 	case fine && !m.info.SVM.Fine:
 		return fmt.Errorf("device %s has no fine-grained shared virtual memory: %w", m.info.Name, mem.ErrInvalidOperation)
 	}

@@ -103,13 +103,24 @@ func TestABufferOverACoarseGrainedPointerIsTheSameContent(t *testing.T) {
 	require.NoError(t, b.Release())
 }
 
+// noSVM is a device without shared virtual memory.
+type noSVM struct{ devices.Device }
+
+func (d noSVM) Unwrap() devices.Device { return devicetest.Unwrap(d.Device) }
+
+func (d noSVM) Info() devices.Info {
+	info := d.Device.Info()
+	info.SVM = devices.SVMCaps{Why: "a test"}
+	return info
+}
+
 // A device whose kernels cannot have pointers still uses the buffer, on any command.
 func TestABufferOverAPointerIsMappedOnDevicesWithoutSharedVirtualMemory(t *testing.T) {
 	c, err := cpu.New(cpu.Options{})
 	require.NoError(t, err)
 	d, err := tce.New(tce.Options{})
 	require.NoError(t, err)
-	without := devicetest.FailNth(d, new(devicetest.Submits))
+	without := noSVM{devicetest.FailNth(d, new(devicetest.Submits))}
 	h := build(t, runtime.Options{Devices: []devices.Device{c, without}, SVMSize: 1 << 20}, runtime.QueueOptions{})
 	ctx := soon(t)
 	p, err := h.c.SVMAlloc(4096, 0, 0)

@@ -71,11 +71,8 @@ type Device struct {
 var (
 	_ devices.HostBacked = (*Device)(nil)
 	_ devices.Viewer     = (*Device)(nil)
-	_ devices.PeerCopier = (*Device)(nil)
+	_ devices.PageLocker = (*Device)(nil)
 	_ engine.Executor    = (*Device)(nil)
-
-	_ devices.SVMReserver = (*Device)(nil)
-	_ devices.PageLocker  = (*Device)(nil)
 )
 
 // New opens a device. It fails with mem.ErrInvalidValue where BaseAlign is no

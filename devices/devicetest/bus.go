@@ -113,25 +113,20 @@ func (b *Bus) PinnedMemory(int) (devices.PinnedMemory, error) { return b.pinned,
 // NUMANode implements devices.PageLocker.
 func (b *Bus) NUMANode() int { return devices.NodeAny }
 
-// Locked implements devices.Discrete.
+// Locked implements devices.PageLocker.
 func (b *Bus) Locked(addr, size uint64) bool {
 	return !b.family.NoLocks.Load() && b.pinned.holds(mem.Range{Start: addr, End: addr + size})
 }
 
-// HostLink implements devices.Discrete.
+// HostLink implements devices.PageLocker.
 func (b *Bus) HostLink(bool) mem.Link {
 	l := mem.DirectLink(0, 10e9)
 	l.Ring = mem.Path{There: true, Bandwidth: 40e9}
 	return l
 }
 
-// ReserveSVM implements devices.SVMReserver where the device in b does.
-func (b *Bus) ReserveSVM(r mem.Range) error {
-	if d, ok := b.Device.(devices.SVMReserver); ok {
-		return d.ReserveSVM(r)
-	}
-	return nil
-}
+// Link implements devices.Device: what the device itself reaches is behind the bus.
+func (b *Bus) Link(_, _ devices.Device) mem.Link { return mem.Link{} }
 
 // NewQueue implements devices.Device.
 func (b *Bus) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
@@ -152,10 +147,9 @@ type busQueue struct {
 }
 
 var (
-	_ devices.Discrete    = (*Bus)(nil)
-	_ devices.SVMReserver = (*Bus)(nil)
-	_ devices.Batcher     = (*busQueue)(nil)
-	_ devices.Shuttle     = (*busQueue)(nil)
+	_ devices.PageLocker = (*Bus)(nil)
+	_ devices.Batcher    = (*busQueue)(nil)
+	_ devices.Shuttle    = (*busQueue)(nil)
 )
 
 // Submit unwraps the devices that a command names.
@@ -297,6 +291,9 @@ func (f *Family) stage(b devices.Batch) []devices.Leg {
 		runtime.Gosched()
 	}
 }
+
+// Chunk implements devices.Batcher.
+func (q *busQueue) Chunk(devices.Queue, uint64) uint64 { return 0 }
 
 // Resume implements devices.Batcher.
 func (q *busQueue) Resume(b devices.Batch) {

@@ -32,33 +32,22 @@ func (s *Submits) Fail(n int) {
 func (s *Submits) Count() int { return int(s.count.Load()) }
 
 // FailNth returns d with queues that refuse a Submit when s says so. It is a
-// Viewer, a PeerCopier and host-backed where d is, and Windowed where d is that alone. Commands may name it, or d,
+// Viewer and host-backed where d is, and Windowed where d is that alone. Commands may name it, or d,
 // as a device.
 func FailNth(d devices.Device, s *Submits) devices.Device {
 	f := faulty{d, s}
-	if h, ok := d.(hostBacked); ok {
-		return &faultyHost{f, h}
-	}
 	v, views := d.(devices.Viewer)
-	p, peers := d.(devices.PeerCopier)
+	h, backed := d.(devices.HostBacked)
 	w, windows := d.(devices.Windowed)
 	switch {
-	case windows && !views && !peers:
-		return &faultyWindowed{f, window{w}}
-	case views && peers:
-		return &faultyBoth{f, v, peer{p}}
+	case backed && views:
+		return &faultyHost{f, v, backing{h}}
 	case views:
 		return &faultyViewer{f, v}
-	case peers:
-		return &faultyPeer{f, peer{p}}
+	case windows:
+		return &faultyWindowed{f, window{w}}
 	}
 	return &f
-}
-
-type hostBacked interface {
-	devices.HostBacked
-	devices.Viewer
-	devices.PeerCopier
 }
 
 type faulty struct {
@@ -66,19 +55,15 @@ type faulty struct {
 	submits *Submits
 }
 
+// Link implements devices.Device.
+func (f *faulty) Link(from, to devices.Device) mem.Link {
+	return f.Device.Link(Unwrap(from), Unwrap(to))
+}
+
 type (
 	faultyViewer struct {
 		faulty
 		devices.Viewer
-	}
-	faultyPeer struct {
-		faulty
-		peer
-	}
-	faultyBoth struct {
-		faulty
-		devices.Viewer
-		peer
 	}
 	faultyWindowed struct {
 		faulty
@@ -86,35 +71,19 @@ type (
 	}
 	faultyHost struct {
 		faulty
-		inner hostBacked
+		devices.Viewer
+		backing
 	}
 )
 
+// backing is what is HostBacked's alone.
+type backing struct{ h devices.HostBacked }
+
 // Pin implements devices.HostBacked.
-func (f *faultyHost) Pin(b mem.Block, off, size uint64) (uint64, error) {
-	return f.inner.Pin(b, off, size)
-}
+func (b backing) Pin(of mem.Block, off, size uint64) (uint64, error) { return b.h.Pin(of, off, size) }
 
 // Unpin implements devices.HostBacked.
-func (f *faultyHost) Unpin(b mem.Block) { f.inner.Unpin(b) }
-
-// View implements devices.Viewer.
-func (f *faultyHost) View(b mem.Block, off, size uint64) ([]byte, error) {
-	return f.inner.View(b, off, size)
-}
-
-// PeerLink implements devices.PeerCopier.
-func (f *faultyHost) PeerLink(other devices.Device) (mem.Link, bool) {
-	return f.inner.PeerLink(Unwrap(other))
-}
-
-// peer is a PeerCopier that knows wrapped devices.
-type peer struct{ devices.PeerCopier }
-
-// PeerLink implements devices.PeerCopier.
-func (p peer) PeerLink(other devices.Device) (mem.Link, bool) {
-	return p.PeerCopier.PeerLink(Unwrap(other))
-}
+func (b backing) Unpin(of mem.Block) { b.h.Unpin(of) }
 
 // window is a Windowed that knows wrapped devices.
 type window struct{ w devices.Windowed }

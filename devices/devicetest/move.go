@@ -214,11 +214,7 @@ func testOwnership(e *env) {
 
 func testPeers(e *env) {
 	other := e.on(e.openDevice())
-	peer, ok := e.dev.(devices.PeerCopier)
-	if !ok {
-		e.t.Skip("no peer copies")
-	}
-	if _, ok = peer.PeerLink(other.dev); !ok {
+	if l := e.dev.Link(other.dev, e.dev); !l.Direct.There {
 		e.t.Skip("no peer copies from another device of its kind")
 	}
 	const size = 100_000

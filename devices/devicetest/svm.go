@@ -60,8 +60,7 @@ func words(v ...uint64) []byte {
 // it, wherever the blocks are, as arguments and by pointers in memory; what no
 // argument names they do not reach.
 func testSVM(e *env) {
-	r, ok := e.dev.(devices.SVMReserver)
-	if !ok || !e.kernels || !e.dev.Info().SVM.Coarse {
+	if !e.kernels || !e.dev.Info().SVM.Coarse {
 		e.noSVM()
 		e.t.Skip("the device binds no shared virtual memory")
 	}
@@ -69,9 +68,9 @@ func testSVM(e *env) {
 		testSVMInPlace(e)
 		return
 	}
-	require.NoError(e.t, r.ReserveSVM(mem.Range{Start: svmBase, End: svmBase + 1<<32}))
+	require.NoError(e.t, e.dev.ReserveSVM(mem.Range{Start: svmBase, End: svmBase + 1<<32}))
 	for _, s := range e.dev.Info().Spaces {
-		require.ErrorIs(e.t, r.ReserveSVM(mem.Range{Start: s.Base + 1, End: s.Base + 2}), mem.ErrInvalidOperation, s.Name)
+		require.ErrorIs(e.t, e.dev.ReserveSVM(mem.Range{Start: s.Base + 1, End: s.Base + 2}), mem.ErrInvalidOperation, s.Name)
 	}
 	m, err := e.dev.Build(e.context(), chase)
 	require.NoError(e.t, err)

@@ -35,6 +35,12 @@ func (d *Device) Memory() mem.Resource { return d.memory }
 // NewQueue implements devices.Device.
 func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) { return d.engine.NewQueue(o) }
 
+// Link implements devices.Device: it states nothing.
+func (d *Device) Link(_, _ devices.Device) mem.Link { return mem.Link{} }
+
+// ReserveSVM implements devices.Device: there is none.
+func (d *Device) ReserveSVM(mem.Range) error { return devices.NoSVM(&d.info) }
+
 // Build implements devices.Device, from the program's Go forms.
 func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
 	if d.engine.opts.NoKernels {

@@ -41,10 +41,7 @@ var (
 	_ devices.HostDevice = (*Host)(nil)
 	_ devices.Viewer     = (*Host)(nil)
 	_ devices.HostBacked = (*Host)(nil)
-	_ devices.PeerCopier = (*Host)(nil)
-
-	_ devices.SVMReserver = (*Host)(nil)
-	_ devices.PageLocker  = (*Host)(nil)
+	_ devices.PageLocker = (*Host)(nil)
 )
 
 // Adopt implements devices.HostDevice.

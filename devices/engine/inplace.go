@@ -41,10 +41,13 @@ func (d *InPlace) View(b mem.Block, off, size uint64) ([]byte, error) {
 	return d.memory.View(b, off, size)
 }
 
-// PeerLink implements devices.PeerCopier: every device whose memory is of this process.
-func (d *InPlace) PeerLink(other devices.Device) (mem.Link, bool) {
-	_, ok := other.(devices.HostBacked)
-	return mem.DirectLink(0, 0), ok
+// Link implements devices.Device: every device whose memory is of this process is reached.
+func (d *InPlace) Link(from, to devices.Device) mem.Link {
+	_, reads := from.(devices.HostBacked)
+	if _, writes := to.(devices.HostBacked); reads && writes {
+		return mem.DirectLink(0, 0)
+	}
+	return mem.Link{}
 }
 
 // PinnedMemory implements devices.PageLocker, with mlock.
@@ -53,7 +56,13 @@ func (d *InPlace) PinnedMemory(node int) (devices.PinnedMemory, error) { return 
 // NUMANode implements devices.PageLocker: the device is all processors.
 func (d *InPlace) NUMANode() int { return devices.NodeAny }
 
-// ReserveSVM implements devices.SVMReserver: addresses are the process's, so those of an
+// HostLink implements devices.PageLocker: it shares the host's memory.
+func (d *InPlace) HostLink(bool) mem.Link { return mem.Link{} }
+
+// Locked implements devices.PageLocker: to processors all memory is alike.
+func (d *InPlace) Locked(uint64, uint64) bool { return false }
+
+// ReserveSVM implements devices.Device: addresses are the process's, so those of an
 // arena are nobody else's.
 func (d *InPlace) ReserveSVM(mem.Range) error { return nil }
 

@@ -35,11 +35,8 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 type Device struct{ engine.Device }
 
 var (
-	_ devices.Device     = (*Device)(nil)
-	_ engine.Executor    = (*Device)(nil)
-	_ devices.PeerCopier = (*Device)(nil)
-
-	_ devices.SVMReserver = (*Device)(nil)
+	_ devices.Device  = (*Device)(nil)
+	_ engine.Executor = (*Device)(nil)
 )
 
 // New opens a device of its own; cfg.Memory 0 is unlimited.
@@ -56,12 +53,10 @@ func New(cfg devices.Config) *Device {
 	return d
 }
 
-// PeerLink implements devices.PeerCopier: nothing is moved from anywhere.
-func (d *Device) PeerLink(devices.Device) (mem.Link, bool) {
-	return mem.DirectLink(0, 0), true
-}
+// Link implements devices.Device: nothing is moved from anywhere.
+func (d *Device) Link(_, _ devices.Device) mem.Link { return mem.DirectLink(0, 0) }
 
-// ReserveSVM implements devices.SVMReserver: nothing is ever reached.
+// ReserveSVM implements devices.Device: nothing is ever reached.
 func (d *Device) ReserveSVM(mem.Range) error { return nil }
 
 // Execute implements engine.Executor: every command has already succeeded.

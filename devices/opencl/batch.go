@@ -115,6 +115,9 @@ func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 
 var noCommand devices.Command // a batch's
 
+// Chunk implements devices.Batcher: the mover measures.
+func (q *Queue) Chunk(devices.Queue, uint64) uint64 { return 0 }
+
 // Resume implements devices.Batcher.
 func (q *Queue) Resume(b devices.Batch) {
 	h := q.dev.host

@@ -42,12 +42,9 @@ type Device struct {
 
 var (
 	_ devices.Device     = (*Device)(nil)
-	_ devices.PeerCopier = (*Device)(nil)
-	_ devices.Discrete   = (*Device)(nil)
-	_ devices.HostLinker = (*Device)(nil)
+	_ devices.PageLocker = (*Device)(nil)
 
-	_ devices.SVMReserver = (*Device)(nil)
-	_ devices.Windowed    = (*Device)(nil)
+	_ devices.Windowed = (*Device)(nil)
 )
 
 func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {

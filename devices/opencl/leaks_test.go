@@ -46,7 +46,7 @@ func TestNothingLeaks(t *testing.T) {
 		made := leakless(t, func(t *testing.T) {
 			devs := open(t, 2, params)
 			a, b := devs[0], devs[1]
-			if _, ok := b.PeerLink(a); !ok {
+			if l := b.Link(a, b); !l.Direct.There {
 				a = b // such copies are the mover's
 			}
 			q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true, Profiling: true})

@@ -16,17 +16,21 @@ import (
 // memory pay, and page-locked and other host memory are not the same.
 func (d *Device) isDiscrete() bool { return !d.info.SharesHost && d.host.worker == nil }
 
-// PeerLink implements devices.PeerCopier. A platform's devices that share the host's memory
-// copy from each other directly; others take batches.
-func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
+// Link implements devices.Device. A platform's devices that share the host's memory copy from
+// each other directly; others take batches.
+func (d *Device) Link(from, to devices.Device) mem.Link {
+	other := from
+	if from == devices.Device(d) {
+		other = to
+	}
 	if _, ok := other.(devices.HostBacked); ok {
-		return mem.DirectLink(0, 0), true
+		return mem.DirectLink(0, 0)
 	}
 	o, ok := other.(*Device)
 	if !ok || o.host != d.host || o == d || d.usable() != nil || o.usable() != nil || d.isDiscrete() || o.isDiscrete() {
-		return mem.Link{}, false
+		return mem.Link{}
 	}
-	return mem.DirectLink(0, 0), true
+	return mem.DirectLink(0, 0)
 }
 
 // Figures of an H200 over PCIe 5 (docs/measured.md): a queue copies pageable memory by way of
@@ -43,7 +47,7 @@ const (
 	mostLanes               = 8
 )
 
-// HostLink implements devices.Discrete.
+// HostLink implements devices.PageLocker.
 func (d *Device) HostLink(into bool) mem.Link {
 	if !d.isDiscrete() {
 		return mem.Link{}
@@ -59,5 +63,5 @@ func (d *Device) HostLink(into bool) mem.Link {
 	return l
 }
 
-// Locked implements devices.Discrete.
+// Locked implements devices.PageLocker.
 func (d *Device) Locked(addr, size uint64) bool { return d.host.pinned.holds(addr, size) }

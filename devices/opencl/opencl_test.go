@@ -80,7 +80,7 @@ func TestBytesMoveBetweenDevices(t *testing.T) {
 	modes(t, func(t *testing.T, params map[string]string) {
 		devs := open(t, 2, params)
 		a, b := devs[0], devs[1]
-		if _, ok := b.PeerLink(a); !ok {
+		if l := b.Link(a, b); !l.Direct.There {
 			t.Skip("the devices copy nothing from each other: the mover does")
 		}
 		q := openQueue(t, b, devices.QueueOptions{Name: "b", OutOfOrder: true})

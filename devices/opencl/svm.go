@@ -55,7 +55,7 @@ func svmCaps(t devices.Type, bits uint64) devices.SVMCaps {
 	return devices.SVMCaps{Why: "the platform has none for it"}
 }
 
-// ReserveSVM implements devices.SVMReserver: where there is shared virtual memory
+// ReserveSVM implements devices.Device: where there is shared virtual memory
 // its addresses are the process's.
 func (d *Device) ReserveSVM(mem.Range) error {
 	if !d.info.SVM.InPlace {

@@ -92,8 +92,7 @@ var (
 	_ engine.Executor = (*Device)(nil)
 	_ work.Space      = (*Device)(nil)
 
-	_ devices.SVMReserver = (*Device)(nil)
-	_ devices.Windowed    = (*Device)(nil)
+	_ devices.Windowed = (*Device)(nil)
 )
 
 // New opens a device. It fails with mem.ErrInvalidValue where BaseAlign or
@@ -155,7 +154,7 @@ const localAlign = 8
 // LocalMemory is where launches take local memory from.
 func (d *Device) LocalMemory() mem.Resource { return d.locals }
 
-// ReserveSVM implements devices.SVMReserver.
+// ReserveSVM implements devices.Device.
 func (d *Device) ReserveSVM(r mem.Range) error {
 	info := d.Info()
 	for _, s := range info.Spaces {

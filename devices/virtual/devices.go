@@ -18,7 +18,6 @@ type inner interface{ devices.HostBacked }
 type innerHost interface {
 	devices.HostBacked
 	devices.Viewer
-	devices.SVMReserver
 	Adopt(bytes []byte, tag uint64) (mem.Block, error)
 }
 
@@ -33,11 +32,6 @@ type Device struct {
 
 var (
 	_ devices.HostBacked = (*Device)(nil)
-	_ devices.PeerCopier = (*Device)(nil)
-	_ devices.Ringer     = (*Device)(nil)
-	_ devices.HostLinker = (*Device)(nil)
-
-	_ devices.SVMReserver = (*Device)(nil)
 )
 
 // Host is the host's memory in virtual time.
@@ -50,7 +44,6 @@ type Host struct {
 var (
 	_ devices.HostDevice = (*Host)(nil)
 	_ devices.HostBacked = (*Host)(nil)
-	_ devices.PeerCopier = (*Host)(nil)
 	_ devices.Stamper    = (*Host)(nil)
 )
 
@@ -190,43 +183,22 @@ func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	return &queue{q.(*engine.Queue), d}, nil
 }
 
-// ReserveSVM implements devices.SVMReserver.
+// ReserveSVM implements devices.Device.
 func (d *Device) ReserveSVM(mem.Range) error { return nil }
 
-// PeerLink implements devices.PeerCopier: as the machine says.
-func (d *Device) PeerLink(other devices.Device) (mem.Link, bool) {
-	from, ok := d.w.number(other)
-	if !ok {
-		return mem.Link{}, false
+// Link implements devices.Device: as the machine says. Host memory is all alike.
+func (d *Device) Link(from, to devices.Device) mem.Link {
+	i, known := d.w.number(from)
+	k, both := d.w.number(to)
+	if !known || !both {
+		return mem.Link{Ring: mem.Path{There: true}}
 	}
-	l := d.w.machine.Link(from, d.memory)
-	return l, l.Direct.There
-}
-
-// HostLink implements devices.HostLinker: as the machine says. Host memory is all alike.
-func (d *Device) HostLink(into bool) mem.Link {
-	from, to := d.memory, 0
-	if into {
-		from, to = to, from
+	l := d.w.machine.Link(i, k)
+	if i == 0 || k == 0 {
+		return mem.Link{Direct: l.Direct}
 	}
-	return mem.Link{Direct: d.w.machine.Link(from, to).Direct}
-}
-
-// RingFrom implements devices.Ringer.
-func (d *Device) RingFrom(other devices.Device) mem.Path {
-	from, ok := d.w.number(other)
-	if !ok {
-		return mem.Path{There: true}
-	}
-	p := d.w.machine.Link(from, d.memory).Ring
-	p.There = true // the mover can always
-	return p
-}
-
-// RingChunk implements devices.Ringer.
-func (d *Device) RingChunk(other devices.Device, size uint64) uint64 {
-	from, _ := d.w.number(other)
-	return d.w.machine.Chunk(from, d.memory, size)
+	l.Ring.There = true // the mover can always
+	return l
 }
 
 // number is the memory of a device of the world.
@@ -253,6 +225,5 @@ func (h *Host) Info() devices.Info {
 // Memory implements devices.Device.
 func (h *Host) Memory() mem.Resource { return h.res }
 
-// PeerLink implements devices.PeerCopier: devices' queues copy to and from the host, not
-// its own.
-func (h *Host) PeerLink(devices.Device) (mem.Link, bool) { return mem.Link{}, false }
+// Link implements devices.Device: devices' queues copy to and from the host, not its own.
+func (h *Host) Link(_, _ devices.Device) mem.Link { return mem.Link{} }

@@ -154,6 +154,14 @@ func (x *ring) goAhead() {
 // pair is the source and a destination.
 func (x *ring) pair(i int) [2]int { return [2]int{x.from, x.dsts[i].memory} }
 
+// Chunk implements devices.Batcher: as the machine says.
+func (q *queue) Chunk(to devices.Queue, size uint64) uint64 {
+	if x, ok := to.(*queue); ok && x.d.w == q.d.w {
+		return q.d.w.machine.Chunk(q.d.memory, x.d.memory, size)
+	}
+	return 0
+}
+
 // Resume implements devices.Batcher.
 func (q *queue) Resume(b devices.Batch) {
 	w := q.d.w

@@ -39,10 +39,8 @@ func reachOf(from, to *memory) reach {
 	if from.Device == to.Device {
 		return reachBlocks
 	}
-	if to.peer != nil {
-		if _, ok := to.peer.PeerLink(from.Device); ok {
-			return reachBlocks
-		}
+	if l := to.Device.Link(from.Device, to.Device); l.Direct.There {
+		return reachBlocks
 	}
 	switch {
 	case from.view != nil:

@@ -66,9 +66,9 @@ type laneWork struct {
 // shared with copies that wait for something.
 type legQueue struct {
 	making sync.Mutex
-	queue  devices.Queue    // protected by making; immutable once made
-	shut   devices.Shuttle  // as queue; nil where it is none
-	bus    devices.Discrete // as queue
+	queue  devices.Queue      // protected by making; immutable once made
+	shut   devices.Shuttle    // as queue; nil where it is none
+	locker devices.PageLocker // as queue: its device
 
 	mu  sync.Mutex      // held over each Submit
 	cmd devices.Command // protected by mu
@@ -93,7 +93,7 @@ func (m *Mover) legQueue(id mem.MemoryID, into bool) (*legQueue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.queue, q.bus = queue, x.bus
+	q.queue, q.locker = queue, x.locker
 	q.shut, _ = queue.(devices.Shuttle)
 	return q, nil
 }
@@ -121,7 +121,7 @@ func (q *legQueue) locked(dst, src []byte) bool {
 	if dst != nil {
 		b = dst
 	}
-	return q.bus.Locked(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), uint64(len(b)))
+	return q.locker.Locked(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), uint64(len(b)))
 }
 
 // wait waits for what start began.

@@ -13,7 +13,7 @@ func Links(t *mem.Topology, devs []devices.Device, noPeer bool) error {
 	for i, d := range devs {
 		mems[i].Device = d
 		mems[i].view, _ = d.(devices.Viewer)
-		mems[i].peer, _ = d.(devices.PeerCopier)
+		mems[i].locker, _ = d.(devices.PageLocker)
 	}
 	for i := range mems {
 		for j := range mems {
@@ -31,40 +31,35 @@ func Links(t *mem.Topology, devs []devices.Device, noPeer bool) error {
 
 // linkOf is what is known of the ways from one memory to another.
 func linkOf(i, j mem.MemoryID, from, to *memory, noPeer bool) mem.Link {
-	l := mem.RingLink(0, 0)
 	hosted := i == mem.Host || j == mem.Host
-	if hosted {
-		l.Ring.There = false
+	direct := hosted || !noPeer
+	stated := to.Device.Link(from.Device, to.Device)
+	l := mem.RingLink(0, 0)
+	l.Ring.There = !hosted
+	if direct && stated.Direct.There {
+		l.Direct = stated.Direct
 	}
-	if to.peer != nil && !(noPeer && !hosted) {
-		if stated, ok := to.peer.PeerLink(from.Device); ok {
-			l.Direct = stated.Direct
-			l.Direct.There = true
-		}
-	}
-	if (from.view != nil || to.view != nil) && !(noPeer && !hosted) {
+	if direct && (from.view != nil || to.view != nil) {
 		l.Direct.There = true
 	}
-	if r, ok := to.Device.(devices.Ringer); ok && !hosted && !l.Direct.There {
-		l.Ring = r.RingFrom(from.Device)
+	if stated.Ring.There && !hosted && !l.Direct.There {
+		l.Ring = stated.Ring
 	}
 	switch {
 	case from.view != nil && to.view == nil:
-		l = withHost(l, to.Device, true)
+		l = withHost(l, stated, to.locker, true)
 	case to.view != nil && from.view == nil:
-		l = withHost(l, from.Device, false)
+		l = withHost(l, from.Device.Link(from.Device, to.Device), from.locker, false)
 	}
 	return l
 }
 
 // withHost adds what a device states of copies between its memory and bytes of this
 // process.
-func withHost(l mem.Link, d devices.Device, into bool) mem.Link {
-	x, ok := d.(devices.HostLinker)
-	if !ok {
-		return l
+func withHost(l, stated mem.Link, d devices.PageLocker, into bool) mem.Link {
+	if d != nil {
+		stated = d.HostLink(into)
 	}
-	stated := x.HostLink(into)
 	if l.Direct.There && stated.Direct.There {
 		l.Direct, l.Locked = stated.Direct, stated.Locked
 	}

@@ -77,7 +77,8 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 		for j := range m.mems {
 			from, to := mem.MemoryID(i), mem.MemoryID(j)
 			l := t.Link(from, to)
-			if i == j || !m.joined(from, to) || l.Direct.There || l.Ring.Bandwidth != 0 || m.mems[j].ringer != nil {
+			stated := m.mems[j].Device.Link(m.mems[i].Device, m.mems[j].Device)
+			if i == j || !m.joined(from, to) || l.Direct.There || l.Ring.Bandwidth != 0 || stated.Ring.There {
 				continue
 			}
 			c, _ := f.batches.known(m.mems[i].Device, m.mems[j].Device)

@@ -138,11 +138,8 @@ type memory struct {
 	in, out  devices.Queue
 	all      [2]devices.Queue   // in and out
 	view     devices.Viewer     // not nil: its blocks are bytes of this process
-	peer     devices.PeerCopier // not nil: its queues may reach other devices' blocks
 	locker   devices.PageLocker // not nil: it has page-locked memory
-	bus      devices.Discrete   // not nil: as devices say
 	window   devices.Windowed   // not nil: it may have links
-	ringer   devices.Ringer     // not nil: what rings into it cost is known
 	discrete bool               // it is reached over a bus, so that staging pays
 	family   int                // of memories between which rings go in batches; -1 where it has none
 	gated    uint64             // protected by Mover.mu: of the pool that it names, bytes of staging of gated batches
@@ -206,13 +203,11 @@ func Open(opts Options) (*Mover, error) {
 func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 	x.Memory = of
 	x.view, _ = of.Device.(devices.Viewer)
-	x.peer, _ = of.Device.(devices.PeerCopier)
 	x.locker, _ = of.Device.(devices.PageLocker)
 	x.window, _ = of.Device.(devices.Windowed)
-	x.ringer, _ = of.Device.(devices.Ringer)
-	if d, ok := of.Device.(devices.Discrete); ok {
-		l := d.HostLink(true)
-		x.bus, x.discrete = d, l.Ring.There
+	if x.locker != nil {
+		l := x.locker.HostLink(true)
+		x.discrete = l.Ring.There
 	}
 	x.family, x.legs = -1, [2]*legQueue{{}, {}}
 	if x.in, err = m.openQueue(of, "in"); err == nil {

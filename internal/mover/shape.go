@@ -2,6 +2,7 @@ package mover
 
 import (
 	"fmt"
+	"godwit/devices"
 	"math"
 	"time"
 
@@ -64,11 +65,13 @@ func (x *ring) shape() {
 	if c := x.m.opts.Chunk; c != 0 {
 		most = min(most, c)
 	}
-	into := x.m.mems[x.dsts[0].dst.Memory].ringer
+	stated := uint64(0)
+	if b, ok := x.m.mems[x.src.Memory].out.(devices.Batcher); ok && x.way == mem.Ring && x.form != inLanes {
+		stated = b.Chunk(x.m.mems[x.dsts[0].dst.Memory].in, x.size)
+	}
 	switch {
-	case into != nil && x.way == mem.Ring && x.form != inLanes:
-		best := into.RingChunk(x.m.mems[x.src.Memory].Device, x.size)
-		x.chunk = even(x.size, max(best, pageSize), most)
+	case stated != 0:
+		x.chunk = even(x.size, max(stated, pageSize), most)
 	case x.form == inBatch:
 		best := max(x.m.cost(x.src.Memory, x.dsts[0].dst.Memory).chunk(x.size), leastChunk)
 		x.chunk = even(x.size, best, most)

@@ -314,8 +314,8 @@ func TestOnlyNamesWhatThereIs(t *testing.T) {
 
 func TestPointersAreFollowed(t *testing.T) {
 	everywhere(t, func(b *bench) {
-		if r, ok := b.dev.(devices.SVMReserver); ok {
-			require.NoError(b.t, r.ReserveSVM(mem.Range{Start: 1 << 40, End: 1<<40 + 1<<20}))
+		if b.dev.Info().SVM.Coarse {
+			require.NoError(b.t, b.dev.ReserveSVM(mem.Range{Start: 1 << 40, End: 1<<40 + 1<<20}))
 		}
 		const n, at = 100, uint64(1)<<40 + 4096
 		ctx, t := context.Background(), b.t

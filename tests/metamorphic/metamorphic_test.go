@@ -91,7 +91,7 @@ func (d *faultyBus) PinnedMemory(node int) (devices.PinnedMemory, error) {
 	return d.f.Pinned(d.Bus, node)
 }
 
-// ReserveSVM implements devices.SVMReserver.
+// ReserveSVM implements devices.Device.
 func (d *faultyBus) ReserveSVM(r mem.Range) error { return d.f.Reserve(d.Bus, r) }
 
 // Close implements devices.Device.

@@ -172,17 +172,9 @@ func (d *mutant) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	})
 }
 
-// PeerLink implements devices.PeerCopier.
-func (d *mutant) PeerLink(o devices.Device) (mem.Link, bool) {
-	return d.Device.PeerLink(devicetest.Unwrap(o))
-}
-
-// RingFrom implements devices.Ringer.
-func (d *mutant) RingFrom(o devices.Device) mem.Path { return d.Device.RingFrom(devicetest.Unwrap(o)) }
-
-// RingChunk implements devices.Ringer.
-func (d *mutant) RingChunk(o devices.Device, n uint64) uint64 {
-	return d.Device.RingChunk(devicetest.Unwrap(o), n)
+// Link implements devices.Device.
+func (d *mutant) Link(from, to devices.Device) mem.Link {
+	return d.Device.Link(devicetest.Unwrap(from), devicetest.Unwrap(to))
 }
 
 // mutated is a configuration of such devices.

@@ -121,9 +121,9 @@ func faulty(f *history.Faults, d devices.Device) devices.Device {
 
 func (d *faultyOpenCL) Faultless() devices.Device { return d.Device }
 
-// PeerLink implements devices.PeerCopier.
-func (d *faultyOpenCL) PeerLink(other devices.Device) (mem.Link, bool) {
-	return d.Device.PeerLink(history.Faultless(other))
+// Link implements devices.Device.
+func (d *faultyOpenCL) Link(from, to devices.Device) mem.Link {
+	return d.Device.Link(history.Faultless(from), history.Faultless(to))
 }
 
 // NewQueue implements devices.Device.

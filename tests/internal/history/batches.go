@@ -93,6 +93,9 @@ func (q *faultyBatcher) undone(w *faultyBatch, to []devices.Queue, waits []mem.W
 	return nil
 }
 
+// Chunk implements devices.Batcher.
+func (q *faultyBatcher) Chunk(to devices.Queue, size uint64) uint64 { return q.batcher.Chunk(to, size) }
+
 // Resume implements devices.Batcher.
 func (q *faultyBatcher) Resume(b devices.Batch) {
 	q.f.mu.Lock()

@@ -103,8 +103,8 @@ func (f *Faults) View(d devices.Viewer, b mem.Block, off, size uint64) ([]byte, 
 	return d.View(b, off, size)
 }
 
-// Reserve is SVMReserver.ReserveSVM with faults.
-func (f *Faults) Reserve(d devices.SVMReserver, r mem.Range) error {
+// Reserve is Device.ReserveSVM with faults.
+func (f *Faults) Reserve(d devices.Device, r mem.Range) error {
 	if err := f.fails(CallReserve); err != nil {
 		return err
 	}
@@ -342,9 +342,9 @@ type faultyCPU struct {
 
 func (d *faultyCPU) Faultless() devices.Device { return d.Device }
 
-// PeerLink implements devices.PeerCopier.
-func (d *faultyCPU) PeerLink(other devices.Device) (mem.Link, bool) {
-	return d.Device.PeerLink(Faultless(other))
+// Link implements devices.Device.
+func (d *faultyCPU) Link(from, to devices.Device) mem.Link {
+	return d.Device.Link(Faultless(from), Faultless(to))
 }
 
 // NewQueue implements devices.Device.
@@ -362,7 +362,7 @@ func (d *faultyCPU) View(b mem.Block, off, size uint64) ([]byte, error) {
 	return d.f.View(d.Device, b, off, size)
 }
 
-// ReserveSVM implements devices.SVMReserver.
+// ReserveSVM implements devices.Device.
 func (d *faultyCPU) ReserveSVM(r mem.Range) error { return d.f.Reserve(d.Device, r) }
 
 // Close implements devices.Device.
@@ -400,7 +400,7 @@ func (d *faultyTCE) Build(ctx context.Context, p *devices.Program) (devices.Modu
 	return d.f.Build(ctx, d.Device, p)
 }
 
-// ReserveSVM implements devices.SVMReserver.
+// ReserveSVM implements devices.Device.
 func (d *faultyTCE) ReserveSVM(r mem.Range) error { return d.f.Reserve(d.Device, r) }
 
 // Close implements devices.Device.

@@ -63,7 +63,7 @@ const (
 	CallNewQueue    Call = "new queue"     // Device.NewQueue
 	CallBuild       Call = "build"         // Device.Build
 	CallPin         Call = "pinned memory" // PageLocker.PinnedMemory
-	CallReserve     Call = "reserve svm"   // SVMReserver.ReserveSVM
+	CallReserve     Call = "reserve svm"   // Device.ReserveSVM
 	CallCloseModule Call = "close module"  // Module.Close
 	CallCloseQueue  Call = "close queue"   // Queue.Close
 	CallCloseDevice Call = "close device"  // Device.Close
