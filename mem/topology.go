@@ -115,38 +115,35 @@ func RingLink(latency time.Duration, bandwidth uint64) Link {
 	return Link{Ring: Path{true, latency, bandwidth}}
 }
 
-// Choose is the way of a copy of size bytes between storage of a class (ClassOf):
+// Choose is the way of a copy of size bytes between storage of a class (ClassOf). Between
+// windows it is Linked: the GPUs' copy engines, beside whatever else they do. Else it is
 // the fastest one of those whose costs are known. Where that of a direct copy is not,
 // it is that; where a ring's is not, any other whose is. A link without ways is Same.
 func (l *Link) Choose(size uint64, class Class) (Way, *Path) {
+	if class == Window && l.Linked.There {
+		return Linked, &l.Linked
+	}
 	direct := &l.Direct
 	if class == Locked && l.Locked.There {
 		direct = &l.Locked
 	}
-	linked := &l.Linked
-	if class != Window {
-		linked = &noPath
-	}
 	way, best := Same, direct
 	var least float64
 	timed := false
-	for i, p := range [...]*Path{direct, &l.Ring, linked, &l.Windows} {
-		if !p.There {
+	for i, p := range [...]*Path{Direct: direct, Ring: &l.Ring, Windows: &l.Windows} {
+		if p == nil || !p.There {
 			continue
 		}
 		t, ok := p.Time(size)
 		if way == Same || ok && (timed && t < least || !timed && way == Ring) {
-			way, best, least, timed = Way(i+1), p, t, ok
+			way, best, least, timed = Way(i), p, t, ok
 		}
 	}
 	return way, best
 }
 
-// noPath is a path that is not there, noLink a link without any.
-var (
-	noPath Path
-	noLink link
-)
+// noLink is a link without any way.
+var noLink link
 
 // link is a Link with what is asked of it most.
 type link struct {
@@ -158,7 +155,7 @@ func newLink(l Link) *link {
 	out := &link{Link: l}
 	others := l.Linked.There || l.Windows.There
 	switch {
-	case l.Direct.There && (l.Direct.Bandwidth == 0 && !l.Locked.There || !others && !l.Ring.There):
+	case l.Direct.There && (l.Direct.Bandwidth == 0 && !l.Locked.There && !l.Linked.There || !others && !l.Ring.There):
 		out.only = Direct // what is known of others does not count against an unknown cost
 	case l.Ring.There && !others && !l.Direct.There && !l.Locked.There:
 		out.only = Ring

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,7 +77,10 @@ func TestCopiesBetweenWindowsGoOverTheLinkAndOthersByWindow(t *testing.T) {
 // What is evicted goes to the host until links are open, and has them opened: else a program
 // that uses one device of two would never get to the other's memory.
 func TestEvictionOpensTheLink(t *testing.T) {
-	h := build(t, runtime.Options{Devices: windowedDevices(t, 2), Caps: []uint64{0, 4 * windowsFrom}}, runtime.QueueOptions{})
+	host := mem.DirectLink(time.Millisecond, 1<<30)
+	h := build(t, runtime.Options{
+		Devices: windowedDevices(t, 2), Caps: []uint64{0, 4 * windowsFrom}, Links: []runtime.Link{{From: 0, To: 1, Link: host}, {From: 1, To: 0, Link: host}},
+	}, runtime.QueueOptions{})
 	var all []*runtime.Buffer
 	for range 12 {
 		all = append(all, h.buffer(windowsFrom, nil))

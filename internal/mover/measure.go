@@ -13,43 +13,31 @@ import (
 // Figures are costs of rings that were measured, by pairs of devices. Movers that share
 // some measure each pair once. Safe for use from many goroutines.
 type Figures struct {
-	batches figuresOf[cost]
-	links   figuresOf[linkCost]
-}
-
-// figuresOf are costs of a kind, by pairs of devices.
-type figuresOf[C any] struct {
 	mu sync.Mutex
-	by map[[2]devices.Device]C // protected by mu
+	by map[[2]devices.Device]cost // protected by mu
 }
 
-// known returns what was measured of a pair, if it was.
-func (f *figuresOf[C]) known(from, to devices.Device) (c C, ok bool) {
+// known returns what was measured of a pair; the zero cost where nothing was.
+func (f *Figures) known(from, to devices.Device) cost {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c, ok = f.by[[2]devices.Device{from, to}]
-	return c, ok
+	return f.by[[2]devices.Device{from, to}]
 }
 
-func (f *figuresOf[C]) keep(from, to devices.Device, c C) {
+func (f *Figures) keep(from, to devices.Device, c cost) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.by == nil {
-		f.by = make(map[[2]devices.Device]C)
+		f.by = make(map[[2]devices.Device]cost)
 	}
 	f.by[[2]devices.Device{from, to}] = c
 }
 
 // Forget drops what was measured of a device, which is to be closed: an opening of it that comes later is another device.
 func (f *Figures) Forget(d devices.Device) {
-	f.batches.forget(d)
-	f.links.forget(d)
-}
-
-func (f *figuresOf[C]) forget(d devices.Device) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.by, func(pair [2]devices.Device, _ C) bool { return pair[0] == d || pair[1] == d })
+	maps.DeleteFunc(f.by, func(pair [2]devices.Device, _ cost) bool { return pair[0] == d || pair[1] == d })
 }
 
 // probes are the copies that are timed: three shapes give three linear equations for a
@@ -67,7 +55,6 @@ const mostProbe = 8 << 20
 // or topology. It ends early when ctx does, with ctx's error. Then, and where there is no
 // room for the copies or their times make no sense, the cost of two H200s is assumed.
 func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error {
-	m.figures = f
 	if slices.ContainsFunc(m.mems, func(x memory) bool { return x.window != nil }) {
 		m.beside.Go(func() { m.findLinks(ctx, t) }) // blocks that are made from then on lie in windows
 	}
@@ -81,10 +68,10 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 			if i == j || !m.joined(from, to) || l.Direct.There || l.Ring.Bandwidth != 0 || stated.Ring.There {
 				continue
 			}
-			c, _ := f.batches.known(m.mems[i].Device, m.mems[j].Device)
+			c := f.known(m.mems[i].Device, m.mems[j].Device)
 			if c.bandwidth == 0 && ctx.Err() == nil && m.share() >= leastSlots*mostProbe {
 				if c = m.measure(ctx, from, to); ctx.Err() == nil && c != batchCost {
-					f.batches.keep(m.mems[i].Device, m.mems[j].Device, c)
+					f.keep(m.mems[i].Device, m.mems[j].Device, c)
 				}
 			}
 			m.costs[i*len(m.mems)+j] = c
@@ -128,7 +115,7 @@ func (m *Mover) measure(ctx context.Context, from, to mem.MemoryID) cost {
 	}
 	at := &m.costs[int(from)*len(m.mems)+int(to)]
 	defer func() { *at = cost{} }()
-	if c, ok := m.probe(ctx, &t, at, probes); ok {
+	if c, ok := m.probe(ctx, &t, at); ok {
 		return c
 	}
 	return batchCost
@@ -136,7 +123,7 @@ func (m *Mover) measure(ctx context.Context, from, to mem.MemoryID) cost {
 
 // probe finds the cost of transfers like t by timing some of other sizes and chunks; at
 // is where the mover looks for that cost, and has others meanwhile.
-func (m *Mover) probe(ctx context.Context, t *Transfer, at *cost, probes [3]probe) (cost, bool) {
+func (m *Mover) probe(ctx context.Context, t *Transfer, at *cost) (cost, bool) {
 	var times [len(probes)]float64
 	for i, p := range probes {
 		t.Size = p.size
@@ -145,106 +132,13 @@ func (m *Mover) probe(ctx context.Context, t *Transfer, at *cost, probes [3]prob
 			return cost{}, false
 		}
 	}
-	c, ok := solve(probes, times)
+	c, ok := solve(times)
 	if !ok {
 		return c, false
 	}
 	t.Size, *at = smallCopy, c
 	c.small = m.timed(ctx, t) // the line through large ones is far off for small ones
 	return c, c.small != 0
-}
-
-// measureLinks finds the costs of all links, of both directions.
-func (m *Mover) measureLinks(ctx context.Context) {
-	for _, p := range m.pairs() {
-		for _, way := range [][2]int{p, {p[1], p[0]}} {
-			i, j := way[0], way[1]
-			at := &m.links.costs[i*len(m.mems)+j]
-			var known bool
-			if *at, known = m.figures.links.known(m.mems[i].Device, m.mems[j].Device); known || ctx.Err() != nil {
-				continue
-			}
-			if m.measureLink(ctx, i, j, at); *at == (linkCost{}) {
-				continue
-			}
-			l := m.linkCost(mem.MemoryID(i), mem.MemoryID(j), mem.Linked) // more legs are not faster
-			at.windows.bandwidth, at.windows.base = min(at.windows.bandwidth, l.bandwidth), max(at.windows.base, l.base)
-			at.windows.gap, at.windows.small = max(at.windows.gap, l.gap), max(at.windows.small, l.small)
-			if ctx.Err() == nil {
-				m.figures.links.keep(m.mems[i].Device, m.mems[j].Device, *at)
-			}
-		}
-	}
-}
-
-// measureLink finds the costs of the ways over a link, by timing copies between the
-// windows on both sides. Without windows, and
-// where the times make no sense, those of two H200s are assumed.
-func (m *Mover) measureLink(ctx context.Context, i, j int, at *linkCost) {
-	from, to, size := m.links.arenas[i], m.links.arenas[j], uint64(0)
-	if from != nil && to != nil {
-		size = min(from.block.Size, to.block.Size) / 4
-	}
-	src, ok := m.borrow(from, size)
-	dst, also := m.borrow(to, size)
-	defer m.giveBack(src, dst)
-	if !ok || !also {
-		return
-	}
-	t := Transfer{Way: mem.Linked, From: src.end(), To: []End{dst.end()}, Points: make([]mem.Point, 1)}
-	if c, ok := m.probeLinked(ctx, &t, size); ok {
-		at.linked = c
-	}
-	t.Way = mem.Windows
-	scaled := probes
-	for k := range scaled {
-		scaled[k].size, scaled[k].chunk = scaled[k].size*size/probes[0].size, scaled[k].chunk*size/probes[0].size
-	}
-	c, ok := m.probe(ctx, &t, &at.windows, scaled)
-	if at.windows = c; !ok {
-		at.windows = windowsCost
-	}
-}
-
-// probeLinked finds the cost of single copies over a link, by a small and a large one.
-func (m *Mover) probeLinked(ctx context.Context, t *Transfer, size uint64) (cost, bool) {
-	small := uint64(smallCopy)
-	t.Size = small
-	least := m.timed(ctx, t)
-	t.Size = size
-	most := m.timed(ctx, t)
-	if least == 0 || most <= least {
-		return cost{}, false
-	}
-	c := linkedCost
-	c.bandwidth = float64(size-small) / (most - least)
-	c.base, c.small = max(least-float64(small)/c.bandwidth-2*c.gap, 0), least
-	return c, c.bandwidth < 1e13
-}
-
-// borrow takes a part of an arena.
-func (m *Mover) borrow(a *arena, size uint64) (extent, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if a == nil {
-		return extent{}, false
-	}
-	return a.take(size, size)
-}
-
-func (m *Mover) giveBack(es ...extent) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range es {
-		if es[i].arena != nil {
-			es[i].give()
-		}
-	}
-}
-
-// end is an extent on a device as one end of a transfer.
-func (e *extent) end() End {
-	return End{Memory: mem.MemoryID(e.arena.home), Block: e.arena.block, Off: e.off}
 }
 
 func (m *Mover) scratch(id mem.MemoryID, b []mem.Block) bool {
@@ -270,7 +164,7 @@ func (m *Mover) timed(ctx context.Context, t *Transfer) float64 {
 
 // solve finds the cost from the times of the probes. ok is false where noise gave
 // something that no link can be.
-func solve(probes [3]probe, t [len(probes)]float64) (c cost, ok bool) {
+func solve(t [len(probes)]float64) (c cost, ok bool) {
 	// t = (size + chunk) * x + size/chunk * g + k, for x = 1/b. Differences to the
 	// first equation leave two unknowns.
 	bytes := func(i int) float64 { return float64(probes[i].size + probes[i].chunk) }

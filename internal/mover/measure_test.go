@@ -15,7 +15,7 @@ func TestACostIsSolvedFromTheProbes(t *testing.T) {
 	for i, p := range probes {
 		times[i] = float64(p.size+p.chunk)/want.bandwidth + float64(p.size/p.chunk)*want.gap + want.base
 	}
-	got, ok := solve(probes, times)
+	got, ok := solve(times)
 	require.True(t, ok)
 	require.InEpsilon(t, want.bandwidth, got.bandwidth, 1e-6)
 	require.InEpsilon(t, want.gap, got.gap, 1e-6)
@@ -23,7 +23,7 @@ func TestACostIsSolvedFromTheProbes(t *testing.T) {
 	path := got.path()
 	require.True(t, path.There)
 	require.InDelta(t, 38*time.Microsecond, path.Latency, float64(time.Microsecond))
-	_, ok = solve(probes, [len(probes)]float64{1, 1, 1})
+	_, ok = solve([len(probes)]float64{1, 1, 1})
 	require.False(t, ok, "noise is no link")
 }
 

@@ -105,8 +105,7 @@ type Mover struct {
 	copies sync.Pool // of *userCopy
 	links  links
 
-	figures *Figures // immutable once measured
-	last    lastLeg  // has its own lock
+	last lastLeg // has its own lock
 
 	submit sync.Mutex      // held over each Submit
 	leg    devices.Command // protected by submit: its ends and Late are clear between uses

@@ -14,23 +14,26 @@ import (
 // Links between devices (devices.Windowed), and the windows that are staging for them.
 //
 // Measure, which is a step of opening a context, asks which memories have links, so that
-// blocks are made in windows from then on. What is dear comes with the first ring between
-// two such memories: then a goroutine, beside the work, has the devices connected, takes an arena
-// of each device's own memory that lies in a window, and measures both ways over each
-// link. When it is done, Options.OnWays is called, and whoever plans calls Adopt between two plans.
+// blocks are made in windows from then on. What is dear comes with the first ring through the host
+// that lacks it: the links, with the first one between two such memories; and, with the first one of
+// blocks that lie in no windows, an arena of each device's own memory that does. A goroutine opens it,
+// beside the work, then Options.OnWays is called, and whoever plans calls Adopt between two plans.
 //
 // A link that is lost is noticed by the next Move over it, which fails with
 // ErrLinkLost: then Adopt takes its ways back. Windows stay until Close: what lies in them is
 // memory as any.
 //
-// States: none -> idle (there are links) -> opening -> open, or failed.
+// States: none -> idle (there are links) -> opening -> open, or failed; and from open on -> opening
+// arenas -> arenas are there, of those devices that had room.
 const (
-	mostWindow  = 256 << 20 // bytes of staging on each device, at most
-	leastWindow = 64 << 10  // bytes: with smaller ones there is no way by window
-	windowPart  = 64        // of a device's memory, which staging takes at most one of
-	windowSlots = 4         // of a ring: one is read into, one left, one under way, one free
-	windowTries = 64        // blocks that are made until one lies in a window
-	leastHop    = 64 << 10  // bytes of a chunk
+	mostWindow     = 256 << 20 // bytes of staging on each device, at most
+	leastWindow    = 64 << 10  // bytes: with smaller ones there is no way by window
+	windowPart     = 64        // of a device's memory, which staging takes at most one of
+	windowSlots    = 4         // of a ring: one is read into, one left, one under way, one free
+	windowTries    = 64        // blocks that are made until one lies in a window
+	leastHop       = 64 << 10  // bytes of a chunk
+	leastForArenas = 4 << 20   // bytes of a transfer that opens them: smaller ones gain nothing by window
+	leastRelay     = 32 << 20  // bytes: what is smaller goes to each destination by itself
 )
 
 // ErrLinkLost is why a transfer was refused that goes over a link which is there no more.
@@ -40,43 +43,46 @@ type linkState int32
 
 const (
 	noLinks linkState = iota
+	linksFailed
 	linksIdle
 	linksOpening
 	linksOpen
-	linksFailed
+	arenasOpening
+	arenasOpen
 )
 
 // links are a mover's.
 type links struct {
 	state  atomic.Int32    // a linkState
 	there  []bool          // immutable once measured: from*len(mems)+to
-	costs  []linkCost      // as there; immutable once open
-	arenas []*arena        // by memory, nil where there is none; immutable once open, until Close; regions: Mover.mu
-	share  uint64          // bytes of an extent; immutable once open
+	arenas []*arena        // by memory, nil where there is none; immutable once arenasOpen, until Close; regions: Mover.mu
+	share  uint64          // bytes of an extent; immutable once arenasOpen
 	why    error           // immutable once failed
-	done   chan struct{}   // closed when open or failed
+	opened chan struct{}   // closed when links are open or failed
+	made   chan struct{}   // closed when arenas are there
 	ctx    context.Context // ends with the mover
 	stop   context.CancelFunc
 }
 
-// linkCost is what is known of the ways over a link.
-type linkCost struct {
-	linked, windows cost
-}
-
-// Costs between two H200s (docs/measured.md), where a link could not be measured.
+// The costs of both ways are those of two H200s (docs/measured.md), whatever the link: between windows
+// there is nothing to choose, and by window only from some MiB on.
 var (
-	linkedCost  = cost{bandwidth: 395e9, gap: 4e-6, base: 10e-6}
-	windowsCost = cost{bandwidth: 390e9, gap: 10e-6, base: 60e-6}
+	linkedCost  = cost{bandwidth: 395e9, gap: 2e-6, base: 10e-6}
+	windowsCost = cost{bandwidth: 365e9, gap: 10e-6, base: 60e-6}
 )
 
 func (l *links) init(n int) {
-	l.there, l.costs, l.arenas = make([]bool, n*n), make([]linkCost, n*n), make([]*arena, n)
-	l.done = make(chan struct{})
+	l.there, l.arenas = make([]bool, n*n), make([]*arena, n)
+	l.opened, l.made = make(chan struct{}), make(chan struct{})
 	l.ctx, l.stop = context.WithCancel(context.Background())
 }
 
-func (l *links) is(s linkState) bool { return linkState(l.state.Load()) == s }
+func (l *links) at() linkState { return linkState(l.state.Load()) }
+
+// by reports whether rings by window can go between two memories.
+func (l *links) by(from, to mem.MemoryID) bool {
+	return l.at() == arenasOpen && l.arenas[from] != nil && l.arenas[to] != nil
+}
 
 // findLinks asks the drivers which memories have links.
 func (m *Mover) findLinks(ctx context.Context, t *mem.Topology) {
@@ -110,40 +116,52 @@ func (m *Mover) pairs() (all [][2]int) {
 	return all
 }
 
-// wantLinks has links opened with the first transfer that would have gone over one.
+// wantLinks has opened what a ring through the host lacks to go over links.
 func (m *Mover) wantLinks(t *Transfer) {
 	l := &m.links
-	if !l.is(linksIdle) {
+	at := l.at()
+	if at != linksIdle && at != linksOpen {
 		return
 	}
-	over := func(e End) bool { return l.there[int(t.From.Memory)*len(m.mems)+int(e.Memory)] }
-	if slices.ContainsFunc(t.To, over) {
-		m.startLinks()
+	for i := range t.To {
+		switch to := &t.To[i]; {
+		case !l.there[int(t.From.Memory)*len(m.mems)+int(to.Memory)]:
+		case at == linksIdle:
+			m.startLinks()
+		case t.Size >= leastForArenas && !(m.inWindow(&t.From) && m.inWindow(to)):
+			m.startArenas()
+		}
 	}
 }
+
+// inWindow reports whether an end of a transfer between devices with links is a window.
+func (m *Mover) inWindow(e *End) bool { return m.mems[e.Memory].window.InWindow(e.Block) }
 
 // Leaves says that blocks leave a memory: to where it has a link, once that is open. So it has
 // links opened, as a transfer does that would have gone over one.
 func (m *Mover) Leaves(from mem.MemoryID) {
 	n := len(m.mems)
-	if l := &m.links; l.is(linksIdle) && slices.Contains(l.there[int(from)*n:int(from)*n+n], true) {
+	if l := &m.links; l.at() == linksIdle && slices.Contains(l.there[int(from)*n:int(from)*n+n], true) {
 		m.startLinks()
 	}
 }
 
-// startLinks has links opened, once.
-func (m *Mover) startLinks() {
+func (m *Mover) startLinks()  { m.openBeside(linksIdle, linksOpening, m.openLinks) }
+func (m *Mover) startArenas() { m.openBeside(linksOpen, arenasOpening, m.openArenas) }
+
+// openBeside has a goroutine open something, once.
+func (m *Mover) openBeside(from, opening linkState, open func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.closed && m.links.state.CompareAndSwap(int32(linksIdle), int32(linksOpening)) {
-		m.beside.Go(m.openLinks)
+	if !m.closed && m.links.state.CompareAndSwap(int32(from), int32(opening)) {
+		m.beside.Go(open)
 	}
 }
 
 // openLinks is a goroutine's.
 func (m *Mover) openLinks() {
 	l := &m.links
-	defer close(l.done)
+	defer close(l.opened)
 	var errs error
 	open := false
 	for _, p := range m.pairs() {
@@ -158,6 +176,13 @@ func (m *Mover) openLinks() {
 		l.state.Store(int32(linksFailed))
 		return
 	}
+	m.haveOpened(linksOpen)
+}
+
+// openArenas is a goroutine's.
+func (m *Mover) openArenas() {
+	l := &m.links
+	defer close(l.made)
 	for _, p := range m.pairs() {
 		for _, i := range p {
 			if l.arenas[i] == nil {
@@ -170,9 +195,12 @@ func (m *Mover) openLinks() {
 			l.share = a.block.Size / 2 // one ring in each direction
 		}
 	}
-	l.state.Store(int32(linksOpen))
-	m.measureLinks(l.ctx)
-	if l.ctx.Err() == nil && m.opts.OnWays != nil {
+	m.haveOpened(arenasOpen)
+}
+
+func (m *Mover) haveOpened(s linkState) {
+	m.links.state.Store(int32(s))
+	if m.links.ctx.Err() == nil && m.opts.OnWays != nil {
 		m.opts.OnWays()
 	}
 }
@@ -221,22 +249,27 @@ func (x *memory) newWindow(size uint64) (mem.Block, bool) {
 	return mem.Block{}, false
 }
 
-// OpenLinks opens the links between memories, which the first copy that would go over one
-// does otherwise, and waits until that is done. It says why there are none where that is so:
+// OpenLinks opens the links between memories and their arenas, which the first copies that want
+// them do otherwise, and waits until that is done. It says why there are none where that is so:
 // of mem.ErrInvalidOperation where no two devices have one.
 func (m *Mover) OpenLinks(ctx context.Context) error {
 	l := &m.links
-	if l.is(noLinks) {
+	if l.at() == noLinks {
 		return errors.Join(fmt.Errorf("mover %s: no two devices have a link: %w", m.opts.Name, mem.ErrInvalidOperation), l.why)
 	}
 	m.startLinks()
+	if err := m.awaitLinks(ctx, l.opened); err != nil || l.at() == linksFailed {
+		return errors.Join(err, l.why)
+	}
+	m.startArenas()
+	return m.awaitLinks(ctx, l.made)
+}
+
+func (m *Mover) awaitLinks(ctx context.Context, done chan struct{}) error {
 	select {
-	case <-l.done:
-		if l.is(linksOpen) {
-			return nil
-		}
-		return l.why
-	case <-l.ctx.Done():
+	case <-done:
+		return nil
+	case <-m.links.ctx.Done():
 		return fmt.Errorf("mover %s: %w", m.opts.Name, mem.ErrClosed)
 	case <-ctx.Done():
 		return ctx.Err()
@@ -246,7 +279,7 @@ func (m *Mover) OpenLinks(ctx context.Context) error {
 // Adopt tells a topology which ways there are over links, and which are no more; but of
 // the pairs that keep says are the user's. It reports whether anything changed.
 func (m *Mover) Adopt(t *mem.Topology, keep func(from, to mem.MemoryID) bool) (changed bool) {
-	if !m.links.is(linksOpen) {
+	if m.links.at() < linksOpen {
 		return false
 	}
 	n := len(m.mems)
@@ -273,9 +306,9 @@ func (m *Mover) linkPaths(from, to mem.MemoryID) (linked, windows mem.Path) {
 	if m.linkLost(from, to) != nil {
 		return linked, windows
 	}
-	linked = m.linkCost(from, to, mem.Linked).path()
-	if m.links.arenas[from] != nil && m.links.arenas[to] != nil {
-		windows = m.linkCost(from, to, mem.Windows).path()
+	linked = linkedCost.path()
+	if m.links.by(from, to) {
+		windows = windowsCost.path()
 	}
 	return linked, windows
 }
@@ -293,14 +326,14 @@ func (m *Mover) linkLost(from, to mem.MemoryID) error {
 
 // linked accepts a transfer over links.
 func (m *Mover) linked(t *Transfer) error {
-	if !m.links.is(linksOpen) {
+	if m.links.at() < linksOpen {
 		return fmt.Errorf("transfer by way %v, without links: %w", t.Way, mem.ErrInvalidOperation)
 	}
 	for i := range t.To {
 		if err := m.linkLost(t.From.Memory, t.To[i].Memory); err != nil {
 			return err
 		}
-		if t.Way == mem.Windows && (m.links.arenas[t.From.Memory] == nil || m.links.arenas[t.To[i].Memory] == nil) {
+		if t.Way == mem.Windows && !m.links.by(t.From.Memory, t.To[i].Memory) {
 			return fmt.Errorf("transfer by way %v from %s to %s, of which one has none: %w", t.Way, m.mems[t.From.Memory].Name, m.mems[t.To[i].Memory].Name, mem.ErrInvalidOperation)
 		}
 	}
@@ -313,8 +346,7 @@ func (m *Mover) linked(t *Transfer) error {
 // relays reports whether what several destinations want goes from one to the next, in
 // pieces: copies out of one device share what its links carry together.
 func (m *Mover) relays(t *Transfer) bool {
-	n := uint64(len(t.To))
-	if n == 1 || t.Late != nil {
+	if len(t.To) == 1 || t.Late != nil || t.Size < leastRelay {
 		return false
 	}
 	for i := 1; i < len(t.To); i++ {
@@ -322,39 +354,20 @@ func (m *Mover) relays(t *Transfer) bool {
 			return false
 		}
 	}
-	c := m.linkCost(t.From.Memory, t.To[0].Memory, t.Way)
-	piece := min(max(c.chunk(t.Size), leastHop), t.Size)
-	apart := c.base + float64(n*t.Size)/c.bandwidth
-	chunks := float64(t.Size / piece)
-	chain := c.base + float64(n-1)*(c.base+float64(piece)/c.bandwidth) + float64(t.Size)/c.bandwidth + chunks*c.gap
-	return chain < apart
-}
-
-// linkCost is what to expect of a way over a link.
-func (m *Mover) linkCost(from, to mem.MemoryID, way mem.Way) *cost {
-	c := &m.links.costs[int(from)*len(m.mems)+int(to)]
-	known, standard := &c.linked, &linkedCost
-	if way == mem.Windows {
-		known, standard = &c.windows, &windowsCost
-	}
-	if known.bandwidth == 0 {
-		return standard
-	}
-	return known
+	return true
 }
 
 // shapeLinked chooses the chunk of a ring over links.
 func (x *ring) shapeLinked() {
-	m := x.m
-	best := m.linkCost(x.src.Memory, x.dsts[0].dst.Memory, x.way).chunk(x.size)
+	m, c := x.m, &linkedCost
 	most := pages(x.size)
 	if x.way == mem.Windows {
-		most = min(most, m.links.share/windowSlots)
+		c, most = &windowsCost, min(most, m.links.share/windowSlots)
 	}
 	if c := m.opts.Chunk; c != 0 {
 		most = min(most, c)
 	}
-	x.chunk = even(x.size, max(best, leastHop), max(most, pageSize))
+	x.chunk = even(x.size, max(c.chunk(x.size), leastHop), max(most, pageSize))
 }
 
 // take gives x an extent on each memory that its chunks pass. mu is held.
@@ -404,7 +417,7 @@ func (m *Mover) lost(x *ring) error {
 // checkLinks tests what is known of windows. Nothing that uses them is under way where
 // idle is set. mu is held.
 func (m *Mover) checkLinks(idle bool) error {
-	if !m.links.is(linksOpen) {
+	if m.links.at() != arenasOpen {
 		return nil
 	}
 	for _, a := range m.links.arenas {

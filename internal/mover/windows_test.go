@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,20 +27,30 @@ type linkedFabric struct {
 }
 
 func newLinkedFabric(t *testing.T, n int, o mover.Options) *linkedFabric {
+	// Little memory, so that rings have a few slots only.
+	f := fabricOf(t, n, o, tce.Options{Windows: 1, Memory: 16 << 20}, blockSize)
+	require.NoError(t, f.m.OpenLinks(ctx))
+	require.True(t, f.adopt())
+	return f
+}
+
+// fabricOf is one whose links nobody has asked for.
+func fabricOf(t *testing.T, n int, o mover.Options, kind tce.Options, size uint64) *linkedFabric {
 	f := &linkedFabric{topo: mem.NewTopology("1", "2", "3", "4")}
 	host, err := tce.New(tce.Options{Name: "host"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
 	o.Memories = []mover.Memory{{Device: host, Name: "host"}}
 	for i := range n {
-		d, err := tce.New(tce.Options{Name: fmt.Sprint("tce", i), Windows: 1, Memory: 16 << 20}) // so that rings have a few slots only
+		kind.Name = fmt.Sprint("tce", i)
+		d, err := tce.New(kind)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		q, err := d.NewQueue(devices.QueueOptions{Name: "test"})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, q.Close()) })
 		f.queues, f.devs = append(f.queues, q), append(f.devs, d)
-		f.ends = append(f.ends, mover.End{Memory: mem.MemoryID(i + 1), Block: alloc(t, d, blockSize)})
+		f.ends = append(f.ends, mover.End{Memory: mem.MemoryID(i + 1), Block: alloc(t, d, size)})
 		o.Memories = append(o.Memories, mover.Memory{Device: devicetest.FailNth(d, &f.submits), Name: fmt.Sprint(i)})
 	}
 	f.m, err = mover.Open(o)
@@ -49,9 +60,12 @@ func newLinkedFabric(t *testing.T, n int, o mover.Options) *linkedFabric {
 		require.NoError(t, f.m.Close())
 	})
 	require.NoError(t, f.m.Measure(ctx, f.topo, new(mover.Figures)))
-	require.NoError(t, f.m.OpenLinks(ctx))
-	require.True(t, f.m.Adopt(f.topo, func(_, _ mem.MemoryID) bool { return false }))
 	return f
+}
+
+// adopt tells the topology what is open, and reports whether that is news.
+func (f *linkedFabric) adopt() bool {
+	return f.m.Adopt(f.topo, func(_, _ mem.MemoryID) bool { return false })
 }
 
 func (f *linkedFabric) copy(t *testing.T, i int, b []byte, into bool) {
@@ -66,7 +80,7 @@ func (f *linkedFabric) copy(t *testing.T, i int, b []byte, into bool) {
 }
 
 func (f *linkedFabric) read(t *testing.T, i int) []byte {
-	b := make([]byte, blockSize)
+	b := make([]byte, f.ends[i].Block.Size)
 	f.copy(t, i, b, false)
 	return b
 }
@@ -175,8 +189,70 @@ func TestAWayOverLinksThatAreNotThereIsRefused(t *testing.T) {
 	f := newLinkedFabric(t, 2, mover.Options{})
 	tr := mover.Transfer{Way: mem.Linked, From: mover.End{Memory: 0}, To: f.ends[1:], Size: 1, Points: make([]mem.Point, 1)}
 	require.ErrorIs(t, f.m.Move(&tr), mem.ErrInvalidOperation)
-	require.False(t, f.m.Adopt(f.topo, func(_, _ mem.MemoryID) bool { return false }), "nothing has changed")
+	require.False(t, f.adopt(), "nothing has changed")
 	l := f.topo.Link(1, 2)
 	require.True(t, l.Linked.There && l.Windows.There)
 	require.LessOrEqual(t, l.Linked.Latency, l.Windows.Latency)
+}
+
+// TestArenasComeWithTheFirstRingOutsideWindows that is worth them: whose blocks are windows needs none.
+func TestArenasComeWithTheFirstRingOutsideWindows(t *testing.T) {
+	const size, windows, arena = 4 << 20, 6 << 20, 8 << 20
+	f := fabricOf(t, 2, mover.Options{}, tce.Options{Windows: windows, Memory: arena * 64}, size)
+	allocs := func() (n uint64) {
+		for _, d := range f.devs {
+			n += d.Memory().Stats().Allocs
+		}
+		return n
+	}
+	move := func(from, to mover.End, n uint64) {
+		tr := mover.Transfer{Way: mem.Ring, From: from, To: []mover.End{to}, Size: n, Points: make([]mem.Point, 1)}
+		require.NoError(t, f.m.Move(&tr))
+		require.NoError(t, f.m.Wait(ctx, tr.Points[0]))
+	}
+	adopted := func() {
+		require.Eventually(t, f.adopt, 20*time.Second, time.Millisecond)
+	}
+	move(f.ends[0], f.ends[1], size)
+	adopted()
+	require.True(t, f.topo.Link(1, 2).Linked.There)
+	require.False(t, f.topo.Link(1, 2).Windows.There)
+	var inside []mover.End
+	for i, d := range f.devs {
+		inside = append(inside, mover.End{Memory: mem.MemoryID(i + 1), Block: alloc(t, d, windows)})
+	}
+	before := allocs()
+	move(inside[0], inside[1], windows)
+	move(f.ends[1], f.ends[0], size-1)
+	tr := mover.Transfer{Way: mem.Windows, From: f.ends[0], To: f.ends[1:], Size: size, Points: make([]mem.Point, 1)}
+	require.ErrorIs(t, f.m.Move(&tr), mem.ErrInvalidOperation, "nothing has opened arenas")
+	require.Equal(t, before, allocs())
+	move(f.ends[1], f.ends[0], size)
+	adopted()
+	require.True(t, f.topo.Link(2, 1).Windows.There)
+	require.Equal(t, before+2, allocs())
+}
+
+// TestWhatIsLargeGoesFromOneDestinationToTheNext in pieces, and what is smaller to each from the source.
+func TestWhatIsLargeGoesFromOneDestinationToTheNext(t *testing.T) {
+	const large = 32 << 20
+	f := fabricOf(t, 3, mover.Options{}, tce.Options{Windows: 1, Memory: 2 * large}, large)
+	require.NoError(t, f.m.OpenLinks(ctx))
+	want := make([]byte, large)
+	for _, c := range []struct{ size, transfers, least uint64 }{{large - 1, 2, 2}, {large, 1, 4}} {
+		for i := range want {
+			want[i] = byte(i>>12) + byte(c.transfers)
+		}
+		f.copy(t, 0, want, true)
+		before := f.m.Stats()
+		points, err := f.move(mem.Linked, c.size)
+		require.NoError(t, err)
+		for i, p := range points {
+			require.NoError(t, f.m.Wait(ctx, p))
+			require.True(t, bytes.Equal(want[:c.size], f.read(t, i+1)[:c.size]))
+		}
+		after := f.m.Stats()
+		require.Equal(t, c.transfers, after.Linked-before.Linked)
+		require.GreaterOrEqual(t, after.Legs-before.Legs, c.least)
+	}
 }
