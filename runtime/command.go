@@ -65,7 +65,7 @@ func (c *Context) place(l *devices.Loc, u use, m mem.MemoryID) {
 func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 	s := &q.c.scratch
 	s.cmd.Op, s.cmd.Kernel, s.cmd.Dims = devices.OpLaunch, l.Kernel.on[q.mem], len(l.Global)
-	s.cmd.Quiet = l.NoEvent && q.c.opts.Trace == nil
+	s.cmd.Quiet = l.NoEvent && !q.c.tellsEnds()
 	s.cmd.Takes = l.Takes
 	copy(s.cmd.Global[:], l.Global)
 	copy(s.cmd.Local[:], l.Local)

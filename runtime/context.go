@@ -144,6 +144,7 @@ type Context struct {
 	attached  attached           // has its own lock
 	closing   closing            // has its own lock
 	hooks     hooks              // immutable but for a counter
+	ends      trace.Ends         // immutable: those that opts.Trace asks for
 	locks     locks              // has its own lock
 	mover     *mover.Mover       // has its own lock
 	align     uint64             // immutable: of the ends of blocks

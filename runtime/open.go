@@ -78,7 +78,9 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	c.callbacks.init(c.by)
 	c.locks.init(c.by)
 	c.scratch.reuse.May = c.mayWait
-	c.hooks.sink = o.Trace
+	if c.hooks.sink = o.Trace; o.Trace != nil {
+		c.ends = o.Trace.Ends()
+	}
 	if c.evicting.policy = o.Policy; o.NoEviction {
 		c.evicting.policy = nil
 	} else if o.Policy == nil {

@@ -35,6 +35,7 @@ func (s *striker) call(what string) {
 
 func (s *striker) Buffer(*trace.BufferRecord)        { s.call("Buffer") }
 func (s *striker) Command(*trace.CommandRecord)      { s.call("Command") }
+func (s *striker) Ends() trace.Ends                  { return trace.AllEnds }
 func (s *striker) Completed(*trace.CompletionRecord) { s.call("Completed") }
 func (s *striker) Observe([]mem.Access)              { s.call("Observe") }
 func (s *striker) Score(n uint64, c *eviction.Candidate) float64 {

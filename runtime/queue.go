@@ -68,7 +68,7 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 	q.dev, err = d.NewQueue(devices.QueueOptions{
 		Name:       o.Name,
 		OutOfOrder: o.OutOfOrder,
-		Profiling:  o.Profiling || c.opts.Trace != nil,
+		Profiling:  o.Profiling || c.tellsEnds(),
 		OnFail:     q.onFail,
 	})
 	if err != nil {

@@ -15,6 +15,9 @@ func (c *Context) calledAt() int64 {
 	return c.since()
 }
 
+// tellsEnds reports whether the sink is told of all ends.
+func (c *Context) tellsEnds() bool { return c.ends == trace.AllEnds }
+
 // traceCommand tells the sink of a command that was planned, and arranges for it
 // to be told of the ends. c.mu is held.
 func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Version, p mem.Point, err error) {
@@ -47,7 +50,9 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	for i := range r.Evictions {
 		for k := range r.Evictions[i].Backs {
 			b := &r.Evictions[i].Backs[k]
-			c.watch(watcher{times: c.mover, step: back, moved: b.Range}, b.Point)
+			if c.tellsEnds() {
+				c.watch(watcher{times: c.mover, step: back, moved: b.Range}, b.Point)
+			}
 			back--
 		}
 	}
@@ -57,11 +62,11 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		c.evicting.records = c.evicting.records[:0]
 	}
 	for i, sp := range s.points {
-		if !sp.IsZero() {
+		if !sp.IsZero() && (c.tellsEnds() || c.ends == trace.LateEnds && s.lates[i] != nil) {
 			c.watch(watcher{times: c.mover, step: i, moved: plan.Steps[i].Range, late: s.lates[i]}, sp)
 		}
 	}
-	if err == nil {
+	if err == nil && c.tellsEnds() {
 		c.watch(watcher{times: req.q.dev, step: -1}, p)
 	}
 }

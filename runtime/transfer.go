@@ -13,7 +13,7 @@ import (
 
 // openMover opens what moves bytes between the context's memories.
 func (c *Context) openMover() (err error) {
-	o := mover.Options{Name: c.name + ".mover", Profiling: c.opts.Trace != nil, Budget: c.opts.Staging, Chunk: c.opts.Chunk, Executor: c.by, OnFail: c.pointFailed,
+	o := mover.Options{Name: c.name + ".mover", Profiling: c.tellsEnds(), Budget: c.opts.Staging, Chunk: c.opts.Chunk, Executor: c.by, OnFail: c.pointFailed,
 		NoWindows: c.opts.NoPeer, OnWays: func() { c.adoptWays() }}
 	for i := range c.mems {
 		o.Memories = append(o.Memories, mover.Memory{Device: c.mems[i].dev, Name: c.topo.Name(mem.MemoryID(i))})

@@ -214,6 +214,9 @@ func (s *commandSink) Command(r *CommandRecord) {
 	s.write(CommandStep{Command: c})
 }
 
+// Ends implements CommandSink: none.
+func (s *commandSink) Ends() Ends { return NoEnds }
+
 // Completed implements CommandSink.
 func (s *commandSink) Completed(*CompletionRecord) {}
 
@@ -237,6 +240,13 @@ func Tee(sinks ...CommandSink) CommandSink {
 
 type tee []CommandSink
 
+func (t tee) Ends() (most Ends) {
+	for _, s := range t {
+		most = max(most, s.Ends())
+	}
+	return most
+}
+
 func (t tee) Buffer(b *BufferRecord) {
 	for _, s := range t {
 		s.Buffer(b)
@@ -251,7 +261,9 @@ func (t tee) Command(c *CommandRecord) {
 
 func (t tee) Completed(c *CompletionRecord) {
 	for _, s := range t {
-		s.Completed(c)
+		if s.Ends() > NoEnds { // a LateEnds is told all, where another asks for them
+			s.Completed(c)
+		}
 	}
 }
 

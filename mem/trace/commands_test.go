@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"compress/gzip"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,6 +109,10 @@ func TestATeePassesOn(t *testing.T) {
 	a, b := new(Recorder), new(Recorder)
 	require.Same(t, a, Tee(nil, a))
 	all := Tee(a, b)
+	require.Equal(t, AllEnds, all.Ends())
+	record := NewCommandWriter(io.Discard, "").Context(nil, 0)
+	require.Equal(t, NoEnds, record.Ends())
+	require.Equal(t, AllEnds, Tee(record, a).Ends())
 	all.Buffer(&BufferRecord{Buffer: 1})
 	all.Command(&CommandRecord{ID: 1})
 	all.Completed(&CompletionRecord{Command: 1})

@@ -14,14 +14,28 @@ import (
 // calls all the same fails with mem.ErrInvalidOperation, or returns nothing where it has
 // no error to return.
 type CommandSink interface {
+	// Ends says which ends are told. It does not change.
+	Ends() Ends
 	// Buffer tells that a root buffer was created or released.
 	Buffer(*BufferRecord)
 	// Command tells that a command was accepted, or refused after planning.
 	Command(*CommandRecord)
 	// Completed tells that a command or a step has ended, after the Command it
-	// belongs to.
+	// belongs to, where Ends asks for it.
 	Completed(*CompletionRecord)
 }
+
+// Ends says of which commands and steps a sink is told the ends. To be told of one costs a
+// launch more than to run it, on most libraries; a sink that only counts asks for few.
+type Ends uint8
+
+// LateEnds are those of steps of which only the end says how much they moved. AllEnds are
+// those of everything, with times: the context's queues keep some.
+const (
+	NoEnds Ends = iota
+	LateEnds
+	AllEnds
+)
 
 // BufferRecord is the creation or the release of a root buffer.
 type BufferRecord struct {

@@ -19,6 +19,9 @@ type Recorder struct {
 
 var _ CommandSink = (*Recorder)(nil)
 
+// Ends implements CommandSink: all.
+func (r *Recorder) Ends() Ends { return AllEnds }
+
 // Buffer implements CommandSink.
 func (r *Recorder) Buffer(b *BufferRecord) {
 	r.mu.Lock()

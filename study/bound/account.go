@@ -19,6 +19,7 @@ type Account struct {
 	window  int   // commands of one memory after which a new window begins
 	epoch   int32 // of the window under way
 	closed  []*memory
+	before  []int32 // scratch of Command: by store
 	sum     Bound
 }
 
@@ -79,7 +80,7 @@ func New(topo *mem.Topology, capacity []uint64, window int) *Account {
 	if window <= 0 {
 		window = defaultWindow
 	}
-	a := &Account{topo: topo, mems: make([]*memory, topo.Len()), buffers: make(map[mem.BufferID]*buffer), window: window, epoch: 1}
+	a := &Account{topo: topo, mems: make([]*memory, topo.Len()), buffers: make(map[mem.BufferID]*buffer), window: window, epoch: 1, before: make([]int32, topo.Len())}
 	a.sum.ByMemory = make([]uint64, topo.Len())
 	for m := range a.mems {
 		if m < len(capacity) && capacity[m] > 0 && topo.Store(mem.MemoryID(m)) == mem.MemoryID(m) {
@@ -180,7 +181,7 @@ func (a *Account) Command(accs []mem.Access) error {
 // enter notes which blocks the command needs where. It returns how many commands
 // each memory had had before.
 func (a *Account) enter(accs []mem.Access) (before []int32) {
-	before = make([]int32, len(a.mems))
+	before = a.before
 	for i, m := range a.mems {
 		if m != nil {
 			before[i] = int32(len(m.working))

@@ -29,6 +29,9 @@ func newRecorder() *recorder {
 	return r
 }
 
+// Ends implements trace.CommandSink: all.
+func (r *recorder) Ends() trace.Ends { return trace.AllEnds }
+
 // Buffer implements trace.CommandSink.
 func (r *recorder) Buffer(b *trace.BufferRecord) {
 	r.mu.Lock()
@@ -168,6 +171,9 @@ func (r *recording) Command(c *trace.CommandRecord) {
 		r.to.Command(c)
 	}
 }
+
+// Ends implements trace.CommandSink: none.
+func (r *recording) Ends() trace.Ends { return trace.NoEnds }
 
 // Completed implements trace.CommandSink.
 func (r *recording) Completed(*trace.CompletionRecord) {}

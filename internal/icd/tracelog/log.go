@@ -26,11 +26,12 @@ import (
 // use.
 type Log struct {
 	mu       sync.Mutex
-	w        io.Writer // nil writes no lines; protected by mu
+	w        io.Writer // nil writes no lines; immutable, written to with mu held
 	line     []byte    // protected by mu
 	err      error     // the writer's first; protected by mu
 	contexts int       // ever made; protected by mu
 	buffers  int       // ever made; protected by mu
+	pending  pending   // protected by mu
 	short    []*sink   // contexts in which a memory was short; protected by mu
 	sum      tally     // protected by mu
 }
@@ -119,6 +120,15 @@ type lateStep struct {
 	of      *account
 }
 
+// Ends implements trace.CommandSink: lines tell what failed when it does; a summary looks by
+// itself, now and then.
+func (c *sink) Ends() trace.Ends {
+	if c.log.w == nil {
+		return trace.LateEnds
+	}
+	return trace.AllEnds
+}
+
 // Buffer implements trace.CommandSink.
 func (c *sink) Buffer(b *trace.BufferRecord) {
 	l := c.log
@@ -181,6 +191,7 @@ func (c *sink) Command(r *trace.CommandRecord) {
 	}
 	if r.Err == nil {
 		c.ledger.Wrote(writer{r.ID, what}, r.Accesses, false)
+		l.look(r.Point)
 	}
 	l.write()
 }
@@ -198,6 +209,7 @@ func (c *sink) step(s *trace.StepRecord, accepted bool) {
 	if !accepted {
 		c.log.sum.Compulsory += planned
 	}
+	c.log.look(s.Point)
 	if s.Late {
 		c.late[s.Point] = lateStep{s.Range.Size(), planned, link, a}
 	}
@@ -215,7 +227,7 @@ func (c *sink) Completed(r *trace.CompletionRecord) {
 			l.sum.less(late, min(late.bytes-n, late.counted))
 		}
 	}
-	if r.Err == nil {
+	if r.Err == nil || l.w == nil {
 		return
 	}
 	l.sum.Failed++

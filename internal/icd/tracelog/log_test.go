@@ -200,6 +200,35 @@ func TestARefusedCommandAndAFailureAreCountedAndChangeNothing(t *testing.T) {
 	require.Contains(t, out.String(), "#2 ended in an error: broken")
 }
 
+// A summary without lines is told of no ends, and knows all the same what failed, while what hangs
+// is kept.
+func TestASummaryCountsWhatFailedByItself(t *testing.T) {
+	log := tracelog.New(nil)
+	c := log.Context([]string{"host", "A"}, nil)
+	require.Equal(t, trace.LateEnds, c.Ends())
+	line := mem.NewTimeline("line", false, nil)
+	hangs := line.Next()
+	c.Command(&trace.CommandRecord{ID: 1, Op: "launch", Point: hangs})
+	for i := range 10_000 {
+		p := line.Next()
+		var err error
+		if i%10 == 0 {
+			err = errors.New("broken")
+		}
+		end := func() { line.End(p, err) }
+		if i%2 == 0 { // some have ended when they are told, others later
+			end()
+			end = func() {}
+		}
+		c.Command(&trace.CommandRecord{ID: uint64(i) + 2, Op: "launch", Point: p})
+		end()
+	}
+	require.EqualValues(t, 1000, log.Summary().Failed)
+	line.End(hangs, errors.New("broken"))
+	require.EqualValues(t, 1001, log.Summary().Failed)
+	require.EqualValues(t, 1001, log.Summary().Failed, "each counts once")
+}
+
 // A command that waits for the room of what left for it is told twice, and was never refused.
 func TestACommandThatIsTriedAgainIsNotRefused(t *testing.T) {
 	var out bytes.Buffer

@@ -170,6 +170,7 @@ func (l *Log) Summary() Summary {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := &l.sum
+	l.lookAtAll()
 	s := t.Summary
 	for _, c := range l.short {
 		s.CapacityBound += c.account.Bound().Capacity
