@@ -31,14 +31,7 @@ type hop struct {
 // fillHop is a copy into a window of r's device out of one of another.
 func (r *record) fillHop(cmd *devices.Command, from *Device) error {
 	d := r.q.dev
-	c := nvlink.Copy{Size: cmd.Size}
-	var err error
-	if c.Src, c.SrcOff, err = from.windowed(&cmd.Src, cmd.Size); err == nil {
-		c.Dst, c.DstOff, err = d.windowed(&cmd.Dst, cmd.Size)
-	}
-	if err == nil && (c.Src == nil || c.Dst == nil) {
-		err = fmt.Errorf("both blocks have to lie in windows: %w", mem.ErrInvalidOperation)
-	}
+	c, err := from.copyTo(d, &cmd.Src, &cmd.Dst, cmd.Size)
 	if err == nil {
 		err = d.Connected(from)
 	}
@@ -52,6 +45,18 @@ func (r *record) fillHop(cmd *devices.Command, from *Device) error {
 	return nil
 }
 
+// copyTo is a copy of n bytes between windows of d and of another device.
+func (d *Device) copyTo(to *Device, src, dst *devices.Loc, n uint64) (c nvlink.Copy, err error) {
+	c.Size = n
+	if c.Src, c.SrcOff, err = d.windowed(src, n); err == nil {
+		c.Dst, c.DstOff, err = to.windowed(dst, n)
+	}
+	if err == nil && (c.Src == nil || c.Dst == nil) {
+		err = fmt.Errorf("both blocks have to lie in windows: %w", mem.ErrInvalidOperation)
+	}
+	return c, err
+}
+
 // hopsFrom reports whether copies from a device can be nothing but hops.
 func (d *Device) hopsFrom(o *Device) bool { return d.isDiscrete() && o.isDiscrete() }
 
@@ -61,7 +66,7 @@ func (d *Device) windowed(l *devices.Loc, n uint64) (*nvlink.Window, uint64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	return d.store.window(addr, 0)
+	return d.store.window(addr)
 }
 
 // giveHop gives r to the engine, behind the events of its edges.

@@ -59,7 +59,7 @@ func pairsOf(ctx context.Context, first int, found []Found) (pairs []Pair, err e
 			if i != k {
 				p := Pair{From: first + i, To: first + k, Missing: none}
 				if e != nil {
-					p.Way, p.Missing = wayBetween(e, gpus, found[i].device.ID, found[k].device.ID)
+					p.Missing = apart(e, gpus, found[i].device.ID, found[k].device.ID)
 				}
 				pairs = append(pairs, p)
 			}
@@ -68,17 +68,13 @@ func pairsOf(ctx context.Context, first int, found []Found) (pairs []Pair, err e
 	return pairs, nil
 }
 
-// wayBetween is how an engine gets from a device to another.
-func wayBetween(e *nvlink.Engine, gpus []ocl.DeviceID, from, to ocl.DeviceID) (string, error) {
+// apart is why an engine does not get from a device to another; nil where it does.
+func apart(e *nvlink.Engine, gpus []ocl.DeviceID, from, to ocl.DeviceID) error {
 	for _, d := range []ocl.DeviceID{from, to} {
 		if !slices.Contains(gpus, d) {
 			_, err := uuidOf(d)
-			return "", errors.Join(err, mem.ErrInvalidOperation)
+			return errors.Join(err, mem.ErrInvalidOperation)
 		}
 	}
-	p, err := e.Peer(slices.Index(gpus, from), slices.Index(gpus, to))
-	if err != nil {
-		return "", err
-	}
-	return p.String(), nil
+	return e.Joined(slices.Index(gpus, from), slices.Index(gpus, to))
 }

@@ -11,11 +11,10 @@ import (
 // ErrMissing: there is no OpenCL here. The message says what is missing.
 var ErrMissing = mem.Sentinel("OpenCL is not available", mem.DeviceNotFound)
 
-// Pair says how bytes get from one device to another of its platform.
+// Pair says whether bytes get from one device to another of its platform over NVLink.
 type Pair struct {
-	From, To int    // indices in what Discover returns
-	Way      string // "over NVLink", or "over PCIe"; empty where they go by way of the host's memory
-	Missing  error  // why they do
+	From, To int   // indices in what Discover returns
+	Missing  error // why they go by way of the host's memory; nil where they do not
 }
 
 // Trial tries whether a driver that nobody has tried can be trusted with windows. It may crash,

@@ -5,7 +5,6 @@ package opencl
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -75,31 +74,11 @@ func openEngine(ctx context.Context, of []ocl.Device, untried bool) (e *nvlink.E
 		gpus = append(gpus, d.ID)
 	}
 	if len(gpus) >= 2 {
-		e, err = nvlink.Open(ctx, o)
-		if !errors.Is(err, nvlink.ErrNoGPU) {
-			return e, gpus, err
-		}
-		gpus, o.GPUs = seen(ctx, gpus, o) // CUDA_VISIBLE_DEVICES hides some from CUDA alone
-		if len(gpus) >= 2 {
-			e, err = nvlink.Open(ctx, o)
-		}
+		e, err = nvlink.Open(ctx, o) // without those that CUDA_VISIBLE_DEVICES hides from CUDA alone
 	} else if err == nil {
 		err = fmt.Errorf("the platform has one GPU: %w", mem.ErrInvalidOperation)
 	}
 	return e, gpus, err
-}
-
-// seen are those of some GPUs that CUDA knows.
-func seen(ctx context.Context, gpus []ocl.DeviceID, o nvlink.Options) (known []ocl.DeviceID, uuids []nvlink.UUID) {
-	all := o.GPUs
-	for i, u := range all {
-		o.GPUs = []nvlink.UUID{u}
-		if e, err := nvlink.Open(ctx, o); err == nil {
-			_ = e.Close() // it has nothing
-			known, uuids = append(known, gpus[i]), append(uuids, u)
-		}
-	}
-	return known, uuids
 }
 
 // of is the engine, if there is one, and the index of a device.
@@ -156,7 +135,7 @@ func (d *Device) Windows(ctx context.Context, other devices.Device) error {
 	if err != nil {
 		return err
 	}
-	if _, err := e.Peer(own, its); err != nil {
+	if err := e.Joined(own, its); err != nil {
 		return fmt.Errorf("device %s: %w", d.name, err)
 	}
 	d.store.useWindows(e, own)
@@ -166,7 +145,7 @@ func (d *Device) Windows(ctx context.Context, other devices.Device) error {
 
 // InWindow implements devices.Windowed.
 func (d *Device) InWindow(b mem.Block) bool {
-	w, _, err := d.store.window(b.Addr, 0)
+	w, _, err := d.store.window(b.Addr)
 	return err == nil && w != nil
 }
 
@@ -246,7 +225,7 @@ func importWindow(w *nvlink.Window, by *Device) (ocl.Mem, error) {
 
 // window is the window in which a block at addr lies, nil where it lies in none, and
 // where.
-func (s *store) window(addr, off uint64) (*nvlink.Window, uint64, error) {
+func (s *store) window(addr uint64) (*nvlink.Window, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, at := addr>>objectShift-1, addr&(1<<objectShift-1)
@@ -254,7 +233,7 @@ func (s *store) window(addr, off uint64) (*nvlink.Window, uint64, error) {
 		return nil, 0, fmt.Errorf("device %s: no block at %#x: %w", s.dev.name, addr, mem.ErrInvalidBuffer)
 	}
 	if o := &s.objects[i]; o.slab != nil {
-		return o.slab.window, o.off + at + off, nil
+		return o.slab.window, o.off + at, nil
 	}
 	return nil, 0, nil
 }

@@ -1,7 +1,6 @@
 //go:build cgo
 
 #include "calls.h"
-#include <stdlib.h>
 #include <string.h>
 
 int gw_cu_init(gw_cuda *c) { return CU(c, init, 0); }
@@ -62,51 +61,36 @@ int gw_cu_context(gw_cuda *c, int device, void **context)
 
 void gw_cu_context_end(gw_cuda *c, void *context) { CU(c, ctx_destroy, context); }
 
-int gw_cu_window(gw_cuda *c, int device, size_t size, gw_window **w)
+int gw_cu_window(gw_cuda *c, int device, size_t size, uint64_t *handle)
 {
-	gw_window *x = calloc(1, sizeof *x);
-	if (!x)
-		return CU_OUT_OF_MEMORY;
 	cu_prop p = on(device);
-	x->size = size;
-	int r = CU(c, mem_create, &x->handle, size, &p, 0);
+	return CU(c, mem_create, handle, size, &p, 0);
+}
+
+int gw_cu_export(gw_cuda *c, uint64_t handle, int *fd) { return CU(c, mem_export, fd, handle, CU_POSIX_FD, 0); }
+
+int gw_cu_map(gw_cuda *c, uint64_t handle, size_t size, const int *devices, int n, uint64_t *address)
+{
+	cu_access access[n];
+	for (int i = 0; i < n; i++)
+		access[i] = (cu_access){{CU_ON_DEVICE, devices[i]}, CU_READ_WRITE};
+	uint64_t at = 0;
+	int r = CU(c, mem_reserve, &at, size, 0, 0, 0);
+	if (r != CU_OK)
+		return r;
+	r = CU(c, mem_map, at, size, 0, handle, 0);
+	if (r == CU_OK && (r = CU(c, mem_access, at, size, access, n)) != CU_OK && CU(c, mem_unmap, at, size) != CU_OK)
+		return r; // the address is still in use
 	if (r == CU_OK)
-		*w = x;
+		*address = at;
 	else
-		free(x);
+		CU(c, mem_free, at, size);
 	return r;
 }
 
-int gw_cu_export(gw_cuda *c, gw_window *w, int *fd) { return CU(c, mem_export, fd, w->handle, CU_POSIX_FD, 0); }
-
-void gw_cu_map(gw_cuda *c, gw_window *w, const int *devices, int n)
+void gw_cu_unmap(gw_cuda *c, uint64_t handle, size_t size, uint64_t address)
 {
-	uint64_t at = 0;
-	int r = CU(c, mem_reserve, &at, w->size, 0, 0, 0);
-	cu_access *access = calloc(n, sizeof *access);
-	if (r == CU_OK && !access) {
-		r = CU_OUT_OF_MEMORY;
-		CU(c, mem_free, at, w->size);
-	} else if (r == CU_OK && (r = CU(c, mem_map, at, w->size, 0, w->handle, 0)) != CU_OK) {
-		CU(c, mem_free, at, w->size);
-	} else if (r == CU_OK) {
-		w->address = at; // to be unmapped, even if nobody gets access
-		for (int i = 0; i < n; i++)
-			access[i] = (cu_access){{CU_ON_DEVICE, devices[i]}, CU_READ_WRITE};
-		r = CU(c, mem_access, at, w->size, access, n);
-	}
-	free(access);
-	__atomic_store_n(&w->mapped, r == CU_OK ? 1 : -r, __ATOMIC_RELEASE);
+	if (address && CU(c, mem_unmap, address, size) == CU_OK)
+		CU(c, mem_free, address, size);
+	CU(c, mem_release, handle);
 }
-
-void gw_cu_unmap(gw_cuda *c, gw_window *w)
-{
-	if (w->address && CU(c, mem_unmap, w->address, w->size) == CU_OK)
-		CU(c, mem_free, w->address, w->size);
-	CU(c, mem_release, w->handle);
-	free(w);
-}
-
-int64_t gw_window_copies(gw_window *w) { return __atomic_load_n(&w->copies, __ATOMIC_ACQUIRE); }
-
-int gw_window_mapped(gw_window *w) { return __atomic_load_n(&w->mapped, __ATOMIC_ACQUIRE); }

@@ -2,7 +2,7 @@
 #ifndef GODWIT_CUDA_CALLS_H
 #define GODWIT_CUDA_CALLS_H
 
-#include "pilot.h"
+#include "cuda.h"
 
 // All return a CUresult.
 
@@ -13,20 +13,20 @@ GW_HIDDEN int gw_cu_find(gw_cuda *c, const unsigned char *uuid, int *device);
 // gw_cu_exports finds out whether memory of a GPU can be exported, and of what its sizes
 // are multiples.
 GW_HIDDEN int gw_cu_exports(gw_cuda *c, int device, int *can, size_t *granularity);
+// gw_cu_peer finds out whether one GPU reaches another's memory, and with native atomics.
 GW_HIDDEN int gw_cu_peer(gw_cuda *c, int from, int to, int *access, int *atomics);
 // gw_cu_context makes a context and leaves it current nowhere.
 GW_HIDDEN int gw_cu_context(gw_cuda *c, int device, void **context);
 GW_HIDDEN void gw_cu_context_end(gw_cuda *c, void *context);
 
-GW_HIDDEN int gw_cu_window(gw_cuda *c, int device, size_t size, gw_window **w);
+// A window is a handle of memory of one GPU and, once it is mapped, an address.
+GW_HIDDEN int gw_cu_window(gw_cuda *c, int device, size_t size, uint64_t *handle);
 // gw_cu_export gives the window's memory another descriptor.
-GW_HIDDEN int gw_cu_export(gw_cuda *c, gw_window *w, int *fd);
-// gw_cu_map gives the window an address at which some GPUs see it, and says so.
-GW_HIDDEN void gw_cu_map(gw_cuda *c, gw_window *w, const int *devices, int n);
+GW_HIDDEN int gw_cu_export(gw_cuda *c, uint64_t handle, int *fd);
+// gw_cu_map gives the window an address at which n GPUs, one at least, see it.
+GW_HIDDEN int gw_cu_map(gw_cuda *c, uint64_t handle, size_t size, const int *devices, int n, uint64_t *address);
 // gw_cu_unmap ends the window: its memory stays with who has imported it. What fails is
 // passed over.
-GW_HIDDEN void gw_cu_unmap(gw_cuda *c, gw_window *w);
-GW_HIDDEN int64_t gw_window_copies(gw_window *w);
-GW_HIDDEN int gw_window_mapped(gw_window *w);
+GW_HIDDEN void gw_cu_unmap(gw_cuda *c, uint64_t handle, size_t size, uint64_t address);
 
 #endif

@@ -41,7 +41,6 @@ enum {
 // The functions, each by the name of the version whose form is given here.
 #define CU_FUNCTIONS(X) \
 	X(init, "cuInit", (unsigned flags)) \
-	X(driver_version, "cuDriverGetVersion", (int *version)) \
 	X(error_name, "cuGetErrorName", (int result, const char **name)) \
 	X(device_count, "cuDeviceGetCount", (int *n)) \
 	X(device_get, "cuDeviceGet", (int *device, int ordinal)) \
@@ -64,7 +63,6 @@ enum {
 	X(stream_create, "cuStreamCreate", (void **stream, unsigned flags)) \
 	X(stream_destroy, "cuStreamDestroy_v2", (void *stream)) \
 	X(stream_query, "cuStreamQuery", (void *stream)) \
-	X(stream_wait, "cuStreamWaitEvent", (void *stream, void *event, unsigned flags)) \
 	X(event_create, "cuEventCreate", (void **event, unsigned flags)) \
 	X(event_destroy, "cuEventDestroy_v2", (void *event)) \
 	X(event_record, "cuEventRecord", (void *event, void *stream)) \

@@ -5,8 +5,6 @@ package nvlink
 // #cgo LDFLAGS: -ldl -lpthread
 // #cgo noescape gw_nv_lost
 // #cgo nocallback gw_nv_lost
-// #cgo noescape gw_nv_flying
-// #cgo nocallback gw_nv_flying
 // #include <stdlib.h>
 // #include "cuda.h"
 // #include "pilot.h"
@@ -28,36 +26,34 @@ import (
 // Engine makes windows of some GPUs and copies between them. All methods are safe for use
 // from many goroutines.
 type Engine struct {
-	opts        Options    // immutable
-	cuda        *C.gw_cuda // immutable
-	nv          *C.gw_nv   // immutable until it is closed
-	gpus        []C.int    // immutable: CUDA's devices
-	missing     []error    // immutable: by GPU: why CUDA cannot use it
-	granularity uint64     // immutable
-	peers       []peer     // immutable: from*len(gpus)+to
+	opts        Options       // immutable
+	cuda        *C.gw_cuda    // immutable
+	gpus        []gpu         // immutable but for what says so
+	granularity uint64        // immutable
+	apart       []error       // immutable: from*len(gpus)+to: why two GPUs are not joined; nil where they are
+	open        []atomic.Bool // as apart: copies can start
 
-	background sync.WaitGroup // what maps and releases windows
+	connecting sync.Mutex // held over Connect and Close
 
-	connecting chan struct{}    // holds a token: who has it, connects
-	contexts   []unsafe.Pointer // protected by the token: by GPU; nil where there is none
-	open       []atomic.Bool    // from*len(gpus)+to: copies can start
+	making  sync.Mutex           // held over each call that makes, maps or ends windows
+	windows map[*Window]struct{} // protected by making
 
-	mu      sync.RWMutex
-	windows map[*Window]struct{} // protected by mu
-	made    []bool               // protected by mu: by GPU: its windows are to be mapped
-	bytes   uint64               // protected by mu
-	closed  bool                 // protected by mu
+	mu     sync.RWMutex // a leaf, but for the pilot's
+	nv     *C.gw_nv     // set by Open; gone once it is closed
+	closed bool         // protected by mu
 }
 
-type peer struct {
-	Peer
-	err error // why there is no way
+type gpu struct {
+	device  C.int          // immutable: CUDA's
+	missing error          // immutable: why CUDA cannot use it
+	context unsafe.Pointer // protected by Engine.connecting; nil where there is none
+	mapped  bool           // protected by Engine.making: windows are mapped as they are made
 }
 
 // Open opens CUDA's library and finds the GPUs. Windows can be made then; copies have to wait for
 // Connect. It fails with what is missing (errors.go), or as ctx ends, which is looked at between
 // calls of the library. A GPU that CUDA cannot use, such as one that CUDA_VISIBLE_DEVICES hides,
-// is missing by itself (Peer), where there are others.
+// is missing by itself (Joined), where there are others.
 func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if opts.Library == "" {
 		opts.Library = "libcuda.so.1"
@@ -71,15 +67,13 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if _, err := Judge(opts.Driver); err != nil && !opts.Trial {
 		return nil, err
 	}
-	e := &Engine{opts: opts, connecting: make(chan struct{}, 1), windows: make(map[*Window]struct{})}
 	n := len(opts.GPUs)
-	e.gpus, e.missing, e.peers, e.contexts, e.open, e.made = make([]C.int, n), make([]error, n), make([]peer, n*n), make([]unsafe.Pointer, n), make([]atomic.Bool, n*n), make([]bool, n)
+	e := &Engine{opts: opts, gpus: make([]gpu, n), apart: make([]error, n*n), open: make([]atomic.Bool, n*n), windows: make(map[*Window]struct{})}
 	var err error
 	ours(func() { err = e.find(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	e.connecting <- struct{}{}
 	return e, nil
 }
 
@@ -95,7 +89,7 @@ func ours(f func()) {
 	<-done
 }
 
-// find opens the library, finds the GPUs and their peers, and starts the pilot.
+// find opens the library, finds the GPUs and which are joined, and starts the pilot.
 func (e *Engine) find(ctx context.Context) error {
 	if C.gw_cuda_forked() != 0 {
 		return ErrForked
@@ -122,15 +116,15 @@ func (e *Engine) find(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e.missing[i] = e.findGPU(i, u)
-		there = there || e.missing[i] == nil
+		e.gpus[i].missing = e.findGPU(&e.gpus[i], u)
+		there = there || e.gpus[i].missing == nil
 	}
 	if !there {
-		return e.missing[0]
+		return e.gpus[0].missing
 	}
 	for i := range e.gpus {
 		for j := range e.gpus {
-			e.peers[i*len(e.gpus)+j] = e.findPeer(i, j)
+			e.apart[i*len(e.gpus)+j] = e.findLink(i, j)
 		}
 	}
 	begin := *(*unsafe.Pointer)(unsafe.Pointer(&e.opts.OnThread)) // a C function
@@ -140,15 +134,15 @@ func (e *Engine) find(ctx context.Context) error {
 	return nil
 }
 
-func (e *Engine) findGPU(i int, u UUID) error {
-	if r := C.gw_cu_find(e.cuda, (*C.uchar)(&u[0]), &e.gpus[i]); r < 0 {
+func (e *Engine) findGPU(g *gpu, u UUID) error {
+	if r := C.gw_cu_find(e.cuda, (*C.uchar)(&u[0]), &g.device); r < 0 {
 		return fmt.Errorf("%s, which CUDA does not see (CUDA_VISIBLE_DEVICES?): %w", u, ErrNoGPU)
 	} else if r > 0 {
 		return e.failed(r, "finding %s", u)
 	}
 	var granularity C.size_t
 	var can C.int
-	r := C.gw_cu_exports(e.cuda, e.gpus[i], &can, &granularity)
+	r := C.gw_cu_exports(e.cuda, g.device, &can, &granularity)
 	if r != 0 {
 		return e.failed(r, "what %s can", u)
 	}
@@ -159,20 +153,22 @@ func (e *Engine) findGPU(i int, u UUID) error {
 	return nil
 }
 
-func (e *Engine) findPeer(i, j int) (p peer) {
-	var access, atomics C.int
+// findLink is why two GPUs are not joined: they are where NVLink is between them. Over PCIe a ring through the
+// host is as fast as the bus.
+func (e *Engine) findLink(i, j int) error {
+	from, to := &e.gpus[i], &e.gpus[j]
+	var access, atomics C.int // NVLink has native atomics, PCIe has not
 	switch {
-	case e.missing[i] != nil:
-		p.err = e.missing[i]
-	case e.missing[j] != nil:
-		p.err = e.missing[j]
-	case e.gpus[i] == e.gpus[j]:
-		p.err = fmt.Errorf("%s is one GPU: %w", e.opts.GPUs[i], mem.ErrInvalidDevice)
-	case C.gw_cu_peer(e.cuda, e.gpus[i], e.gpus[j], &access, &atomics) != 0 || access == 0:
-		p.err = fmt.Errorf("%s and %s: %w", e.opts.GPUs[i], e.opts.GPUs[j], ErrNoPeer)
+	case from.missing != nil:
+		return from.missing
+	case to.missing != nil:
+		return to.missing
+	case from.device == to.device:
+		return fmt.Errorf("%s is one GPU: %w", e.opts.GPUs[i], mem.ErrInvalidDevice)
+	case C.gw_cu_peer(e.cuda, from.device, to.device, &access, &atomics) != 0 || access == 0 || atomics == 0:
+		return fmt.Errorf("%s and %s: %w", e.opts.GPUs[i], e.opts.GPUs[j], ErrNoPeer)
 	}
-	p.NVLink = atomics != 0
-	return p
+	return nil
 }
 
 // failed is the error for a CUresult.
@@ -185,12 +181,7 @@ func (e *Engine) failed(r C.int, format string, args ...any) error {
 }
 
 // Error is the error for a positive status that a Hook was told.
-func (e *Engine) Error(status int32) error {
-	if err := e.Err(); err != nil {
-		return fmt.Errorf("%w: %w", e.failed(C.int(status), "copy between GPUs"), err)
-	}
-	return e.failed(C.int(status), "copy between GPUs")
-}
+func (e *Engine) Error(status int32) error { return e.lost(C.int(status)) }
 
 func (e *Engine) lost(r C.int) error {
 	return fmt.Errorf("copies between GPUs: %s: %w", C.GoString(C.gw_cu_name(e.cuda, r)), ErrLost)
@@ -216,12 +207,9 @@ func (e *Engine) errLocked() error {
 	return nil
 }
 
-// Peer says how copies get from a GPU to another. It fails with ErrNoPeer where they cannot, and
-// with what a GPU lacks.
-func (e *Engine) Peer(from, to int) (Peer, error) {
-	p := &e.peers[from*len(e.gpus)+to]
-	return p.Peer, p.err
-}
+// Joined is nil where copies can get from a GPU to another, over NVLink. Else it is ErrNoPeer, or
+// what a GPU lacks.
+func (e *Engine) Joined(from, to int) error { return e.apart[from*len(e.gpus)+to] }
 
 // Connected reports whether copies from a GPU to another can start: Connect has opened the two,
 // and Err is nil.
@@ -230,100 +218,120 @@ func (e *Engine) Connected(from, to int) bool {
 }
 
 // Connect opens some GPUs for copies among each other: a CUDA context for each, which costs time
-// and some 525 MiB of its memory. GPUs that are open cost nothing. It fails as ctx ends, which is
+// and some 525 MiB of its memory, and all windows mapped. GPUs that are open cost nothing. It fails as ctx ends, which is
 // looked at between calls of the library; where memory has run out, with mem.ErrNoMemory, and can
 // be called again; and as Err.
-func (e *Engine) Connect(ctx context.Context, gpus ...int) error {
-	select {
-	case <-e.connecting:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { e.connecting <- struct{}{} }()
-	var err error
+func (e *Engine) Connect(ctx context.Context, gpus ...int) (err error) {
+	e.connecting.Lock()
+	defer e.connecting.Unlock()
 	ours(func() { err = e.connect(ctx, gpus) })
 	return err
 }
 
-// connect does. Its caller has the token.
+// connect does. connecting is held.
 func (e *Engine) connect(ctx context.Context, gpus []int) error {
-	if err := e.Err(); err != nil {
-		return err
-	}
 	for _, i := range gpus {
 		if err := errors.Join(ctx.Err(), e.Err()); err != nil {
 			return err
 		}
-		if e.missing[i] != nil {
-			return e.missing[i]
+		if err := e.openContext(&e.gpus[i], e.opts.GPUs[i]); err != nil {
+			return err
 		}
-		if e.contexts[i] != nil {
-			continue
-		}
-		var c unsafe.Pointer
-		r := C.gw_cu_context(e.cuda, e.gpus[i], &c)
-		C.gw_cuda_guard_again()
-		if r != 0 {
-			return e.failed(r, "context on %s", e.opts.GPUs[i])
-		}
-		e.contexts[i] = c
 	}
+	var lanes []int
 	for _, i := range gpus {
 		for _, j := range gpus {
 			at := i*len(e.gpus) + j
-			if e.peers[at].err != nil || e.open[at].Load() {
+			if e.apart[at] != nil || e.open[at].Load() {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if r := C.gw_nv_lane(e.nv, C.int(i), C.int(j), e.contexts[i]); r != 0 {
+			if r := C.gw_nv_lane(e.nv, C.int(at), e.gpus[i].context); r != 0 {
 				return e.failed(r, "stream from %s to %s", e.opts.GPUs[i], e.opts.GPUs[j])
 			}
-			e.open[at].Store(true)
+			lanes = append(lanes, at)
 		}
 	}
-	e.mapAll(gpus)
+	for _, i := range gpus {
+		if err := e.mapAll(i); err != nil {
+			return err
+		}
+	}
+	for _, at := range lanes {
+		e.open[at].Store(true)
+	}
 	return nil
 }
 
-// Stats returns the engine's figures.
-func (e *Engine) Stats() Stats {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	s := Stats{Windows: len(e.windows), Bytes: e.bytes}
-	if e.nv != nil {
-		s.Flying = int64(C.gw_nv_flying(e.nv))
+func (e *Engine) openContext(g *gpu, u UUID) error {
+	if g.missing != nil || g.context != nil {
+		return g.missing
 	}
-	for _, m := range e.made {
-		if m {
-			s.Contexts++
-		}
+	var c unsafe.Pointer
+	r := C.gw_cu_context(e.cuda, g.device, &c)
+	C.gw_cuda_guard_again()
+	if r != 0 {
+		return e.failed(r, "context on %s", u)
 	}
-	return s
+	g.context = c
+	return nil
 }
 
-// Check tests the engine's invariants: its windows are of its GPUs, smaller than Limit, and as many
-// bytes as it counts.
-func (e *Engine) Check() error {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	var bytes uint64
+// mapAll has the windows of a GPU mapped, from now on.
+func (e *Engine) mapAll(i int) error {
+	e.making.Lock()
+	e.gpus[i].mapped = true
+	var old []*Window
 	for w := range e.windows {
-		bytes += w.Size()
-		if w.e != e || w.gpu < 0 || w.gpu >= len(e.gpus) || w.Size() >= Limit || w.Size()%e.granularity != 0 {
-			return fmt.Errorf("a window of %d bytes on GPU %d of %d", w.Size(), w.gpu, len(e.gpus))
+		if w.gpu == i {
+			old = append(old, w)
 		}
 	}
-	if bytes != e.bytes {
-		return fmt.Errorf("%d bytes of windows, but counted %d", bytes, e.bytes)
+	e.making.Unlock()
+	for _, w := range old {
+		if err := e.mapOld(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mapOld maps a window that was made before its GPU was opened: whoever makes windows meanwhile waits for one at most.
+func (e *Engine) mapOld(w *Window) error {
+	e.making.Lock()
+	defer e.making.Unlock()
+	if _, ok := e.windows[w]; !ok {
+		return nil // it was released
+	}
+	if r := w.mapLocked(); r != 0 {
+		return e.failed(r, "mapping a window of %s on %s", mem.FormatBytes(w.size), e.opts.GPUs[w.gpu])
+	}
+	return nil
+}
+
+// Check tests the engine's invariants: its windows are of its GPUs, smaller than Limit, and mapped where copies
+// can start.
+func (e *Engine) Check() error {
+	e.making.Lock()
+	defer e.making.Unlock()
+	for w := range e.windows {
+		if w.e != e || w.gpu < 0 || w.gpu >= len(e.gpus) || w.size >= Limit || w.size%e.granularity != 0 {
+			return fmt.Errorf("a window of %d bytes on GPU %d of %d", w.size, w.gpu, len(e.gpus))
+		}
+		for i := range e.gpus {
+			if e.open[w.gpu*len(e.gpus)+i].Load() && w.address == 0 {
+				return fmt.Errorf("a window of %d bytes on GPU %d is not mapped, though copies to %d can start", w.size, w.gpu, i)
+			}
+		}
 	}
 	return nil
 }
 
 // Close refuses what comes, waits until all copies have ended and gives everything back, windows
 // that nobody has released too, which it names. In a forked child it does nothing.
-func (e *Engine) Close() error {
+func (e *Engine) Close() (err error) {
 	if C.gw_cuda_forked() != 0 {
 		return ErrForked
 	}
@@ -334,33 +342,30 @@ func (e *Engine) Close() error {
 	}
 	e.closed = true
 	e.mu.Unlock()
-	<-e.connecting
-	defer func() { e.connecting <- struct{}{} }()
-	C.gw_nv_join(e.nv)
-	e.background.Wait()
-	var err error
+	e.connecting.Lock()
+	defer e.connecting.Unlock()
+	e.making.Lock()
+	defer e.making.Unlock()
 	ours(func() { err = e.giveBack() })
 	return err
 }
 
+// giveBack does. connecting and making are held.
 func (e *Engine) giveBack() (err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if n := len(e.windows); n > 0 {
-		err = fmt.Errorf("%d windows of %s were never released", n, mem.FormatBytes(e.bytes))
-	}
-	C.gw_nv_free(e.nv)
-	e.nv = nil
+	C.gw_nv_close(e.nv)
+	var bytes uint64
 	for w := range e.windows {
-		w.unmap()
+		bytes += w.size
+		w.end()
 	}
-	for _, c := range e.contexts {
-		if c != nil {
+	if n := len(e.windows); n > 0 {
+		err = fmt.Errorf("%d windows of %s were never released", n, mem.FormatBytes(bytes))
+	}
+	clear(e.windows)
+	for i := range e.gpus {
+		if c := e.gpus[i].context; c != nil {
 			C.gw_cu_context_end(e.cuda, c)
 		}
 	}
-	clear(e.windows)
-	clear(e.made)
-	e.bytes = 0
 	return err
 }

@@ -249,7 +249,7 @@ func TestWindowsMadeBeforeAndAfterConnecting(t *testing.T) {
 	require.False(t, r.Connected(0, 1))
 	r.connect()
 	require.True(t, r.Connected(0, 1))
-	require.Equal(t, 2, r.Stats().Contexts)
+	require.Equal(t, int64(2), fake.Live().Contexts)
 	w, b := r.window(1, 3*large)
 	c.Dst = w
 	r.start(c)
@@ -281,19 +281,76 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, mem.ErrInvalidDevice)
 }
 
-func TestAWindowInUseIsNotUnmapped(t *testing.T) {
+func TestAWindowEndsInsideRelease(t *testing.T) {
 	r := newRig(t, 2)
 	r.connect()
-	fake.Slow(10 * time.Millisecond)
 	random(r.bytes[0], 1)
 	r.start(r.copy(0, 1, large))
-	for _, w := range r.windows {
-		w.Release()
-	}
 	require.Zero(t, r.end().Status)
+	before := fake.Live()
+	for i, w := range r.windows {
+		w.Release()
+		w.Release()
+		require.Equal(t, before.Mappings-int64(i+1), fake.Live().Mappings)
+		require.Equal(t, before.Memories-int64(i+1), fake.Live().Memories)
+	}
 	require.True(t, bytes.Equal(r.bytes[0][:large], r.bytes[1][:large]), "who imported it has it still")
 	c := r.copy(0, 1, large)
-	require.Error(t, r.Start(&c))
+	require.ErrorIs(t, r.Start(&c), mem.ErrInvalidValue)
+}
+
+// TestReleaseRacesConnect, which maps what was made before.
+func TestReleaseRacesConnect(t *testing.T) {
+	r := newRig(t, 2)
+	for range 200 {
+		e, err := nvlink.Open(context.Background(), options(2))
+		require.NoError(t, err)
+		var windows [8]*nvlink.Window
+		for i := range windows {
+			windows[i], err = e.NewWindow(i%2, piece)
+			require.NoError(t, err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := e.Connect(context.Background(), 0, 1); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, w := range windows {
+			all.Go(w.Release)
+		}
+		w, err := e.NewWindow(0, piece)
+		require.NoError(t, err)
+		all.Wait()
+		require.NoError(t, e.Check())
+		w.Release()
+		require.NoError(t, e.Close())
+	}
+	require.Empty(t, fake.Violations())
+	require.NoError(t, r.Check())
+}
+
+// TestAWindowIsMadeWhileOldOnesAreMapped: whoever makes one waits for a mapping or two, not for all.
+func TestAWindowIsMadeWhileOldOnesAreMapped(t *testing.T) {
+	r := newRig(t, 2)
+	const old = 50
+	for range old {
+		w, err := r.NewWindow(0, piece)
+		require.NoError(t, err)
+		r.windows = append(r.windows, w)
+	}
+	fake.SlowMaps(5 * time.Millisecond)
+	defer fake.SlowMaps(0)
+	before := fake.Live().Mappings
+	done := make(chan error)
+	go func() { done <- r.Connect(context.Background(), 0, 1) }()
+	require.Eventually(t, func() bool { return fake.Live().Mappings > before }, time.Minute, time.Millisecond)
+	w, err := r.NewWindow(1, piece)
+	require.NoError(t, err)
+	require.Less(t, fake.Live().Mappings-before, int64(old), "others are still to be mapped")
+	r.windows = append(r.windows, w)
+	require.NoError(t, <-done)
+	require.NoError(t, r.Check())
 }
 
 func TestCloseWaitsForCopiesAndNamesWindows(t *testing.T) {
@@ -319,7 +376,6 @@ func TestCloseWaitsForCopiesAndNamesWindows(t *testing.T) {
 	require.ErrorIs(t, e.Connect(context.Background(), 0), mem.ErrClosed)
 	_, err = e.NewWindow(0, 1)
 	require.ErrorIs(t, err, mem.ErrClosed)
-	require.Zero(t, e.Stats())
 	r.windows[0].Release()
 }
 
@@ -332,7 +388,7 @@ func TestNoThreadOfTheProgramsCallsCUDA(t *testing.T) {
 	r.connect()
 	r.start(r.copy(0, 1, large))
 	require.Zero(t, r.end().Status)
-	leg := []nvlink.Leg{{Dst: r.windows[0], Src: r.windows[1], Size: 1, After: -1}}
+	leg := []nvlink.Copy{{Dst: r.windows[0], Src: r.windows[1], Size: 1}}
 	_, err := r.Time(leg)
 	require.NoError(t, err)
 	r.windows[1].Release()
@@ -360,22 +416,22 @@ func TestConnectingCanBeCancelledAndDoneAgain(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestTimeIsThatOfTheLegs(t *testing.T) {
-	r := newRig(t, 3)
+func TestTimeIsThatOfTheCopies(t *testing.T) {
+	r := newRig(t, 2)
 	r.connect()
 	fake.Slow(10 * time.Millisecond)
 	random(r.bytes[0], 3)
-	one := []nvlink.Leg{
-		{Dst: r.windows[1], Src: r.windows[0], Size: large, After: -1},
-		{Dst: r.windows[2], Src: r.windows[1], Size: large, After: 0},
-	}
-	d, err := r.Time(one)
+	d, err := r.Time([]nvlink.Copy{r.copy(0, 1, large), r.copy(0, 1, large)})
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, d, 20*time.Millisecond)
-	require.True(t, bytes.Equal(r.bytes[0][:large], r.bytes[2][:large]))
-	one[1].After = 1
-	_, err = r.Time(one)
-	require.ErrorIs(t, err, mem.ErrInvalidValue)
+	require.GreaterOrEqual(t, d, 20*time.Millisecond, "one stream")
+	require.True(t, bytes.Equal(r.bytes[0][:large], r.bytes[1][:large]))
+	fake.Fail(2, 1, nvlinktest.Failed)
+	_, err = r.Time([]nvlink.Copy{r.copy(0, 1, large), r.copy(1, 0, large)})
+	require.ErrorIs(t, err, nvlink.ErrFailed)
+	before := bytes.Clone(r.bytes[1])
+	random(r.bytes[0], 4)
+	time.Sleep(5 * time.Millisecond)
+	require.True(t, bytes.Equal(before, r.bytes[1]), "what it gave CUDA has ended")
 }
 
 func TestStartingACopyAllocatesNothing(t *testing.T) {
@@ -402,28 +458,29 @@ func TestManyHandsAtOnce(t *testing.T) {
 			sink := nvlinktest.NewSink()
 			defer sink.Free()
 			for range 25 {
-				a, err := r.NewWindow(draw.IntN(3), piece)
+				from := draw.IntN(3)
+				to := (from + 1) % 3
+				a, err := r.NewWindow(from, piece)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				b, err := r.NewWindow((a.GPU()+1)%3, piece)
+				b, err := r.NewWindow(to, piece)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if err := r.Connect(context.Background(), a.GPU(), b.GPU()); err != nil {
+				if err := r.Connect(context.Background(), from, to); err != nil {
 					t.Error(err)
 				}
 				if err := r.Start(&nvlink.Copy{Dst: b, Src: a, Size: piece, Hook: sink.Hook()}); err != nil {
 					t.Error(err)
 				}
-				a.Release()
 				if e, ok := sink.Take(); !ok || e.Status != 0 {
 					t.Errorf("%+v", e)
 				}
+				a.Release()
 				b.Release()
-				r.Stats()
 				if err := r.Check(); err != nil {
 					t.Error(err)
 				}

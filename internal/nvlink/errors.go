@@ -9,14 +9,14 @@ var (
 	ErrOldLibrary = mem.Sentinel("CUDA's driver library is too old", mem.DeviceNotFound)
 	ErrNoGPU      = mem.Sentinel("CUDA does not know the GPU", mem.DeviceNotFound)
 	ErrNoExport   = mem.Sentinel("CUDA cannot export memory of the GPU", mem.InvalidOperation)
-	ErrNoPeer     = mem.Sentinel("the GPUs cannot reach each other's memory", mem.InvalidOperation)
+	ErrNoPeer     = mem.Sentinel("no NVLink joins the GPUs", mem.InvalidOperation)
 	// ErrDriver: nobody has tried this version of the driver, or it failed.
 	ErrDriver = mem.Sentinel("this driver is not known to be good", mem.InvalidOperation)
 	ErrForked = mem.Sentinel("this process is a child of the one that opened CUDA", mem.InvalidOperation)
 	// ErrNotConnected: Connect has not been called, or has failed.
 	ErrNotConnected = mem.Sentinel("the GPUs are not connected yet", mem.InvalidOperation)
-	// ErrLost: a CUDA context has died. The engine and its windows are used no more.
-	ErrLost = mem.Sentinel("CUDA has lost its context", mem.DeviceNotAvailable)
+	// ErrLost: a call for a copy has failed. The engine and its windows are used no more.
+	ErrLost = mem.Sentinel("CUDA has failed, and is used no more", mem.DeviceNotAvailable)
 	// ErrFailed: CUDA has refused or failed a call.
 	ErrFailed = mem.Sentinel("CUDA failed", mem.OutOfResources)
 )

@@ -119,7 +119,7 @@ func TestALostContextRetiresTheEngine(t *testing.T) {
 	for range 5 {
 		if e := r.end(); e.Status != 0 {
 			failed++
-			require.ErrorIs(t, r.Error(e.Status), nvlink.ErrFailed)
+			require.ErrorIs(t, r.Error(e.Status), nvlink.ErrLost)
 		}
 	}
 	require.GreaterOrEqual(t, failed, 4)
@@ -132,6 +132,32 @@ func TestALostContextRetiresTheEngine(t *testing.T) {
 	require.ErrorIs(t, err, nvlink.ErrLost)
 	require.ErrorIs(t, r.Connect(context.Background(), 0, 1), nvlink.ErrLost)
 	random(r.bytes[1], 9) // the memory is still there
+}
+
+// TestOneCallThatFailsRetiresTheEngine: of several copies under way or waiting none ends before nothing of it
+// can touch memory any more, and no more begin.
+func TestOneCallThatFailsRetiresTheEngine(t *testing.T) {
+	r := newRig(t, 2)
+	r.connect()
+	fake.Slow(200 * time.Millisecond) // a piece takes 25 ms
+	gate := nvlinktest.NewGate()
+	r.start(r.copy(0, 1, large)) // of which two pieces are given
+	r.start(r.copy(1, 0, large))
+	r.start(r.copy(0, 1, large, gate.Gate()))
+	time.Sleep(2 * time.Millisecond)
+	fake.Fail(1, 1, nvlinktest.Failed)
+	for range 3 {
+		require.ErrorIs(t, r.Error(r.end().Status), nvlink.ErrLost)
+	}
+	random(r.bytes[1], 5)
+	want := bytes.Clone(r.bytes[1])
+	time.Sleep(60 * time.Millisecond)
+	require.True(t, bytes.Equal(want, r.bytes[1]), "a copy that had failed went on")
+	require.ErrorIs(t, r.Err(), nvlink.ErrLost)
+	_, err := r.NewWindow(0, large)
+	require.ErrorIs(t, err, nvlink.ErrLost)
+	c := r.copy(0, 1, large)
+	require.ErrorIs(t, r.Start(&c), nvlink.ErrLost)
 }
 
 func TestWhoIsToldOfAFailureCanAskWhetherAllIsLost(t *testing.T) {
@@ -167,7 +193,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		change(&o)
 		e, err := nvlink.Open(ctx, o)
 		if err == nil {
-			_, err = e.Peer(0, 1)
+			err = e.Joined(0, 1)
 			_, none := e.NewWindow(1, 1)
 			if errors.Is(err, nvlink.ErrNoGPU) {
 				require.ErrorIs(t, none, nvlink.ErrNoGPU)
@@ -191,8 +217,10 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "godwit devices --try")
 	require.ErrorIs(t, open(func(o *nvlink.Options) { o.GPUs = nil }), mem.ErrInvalidValue)
 	require.ErrorIs(t, open(func(o *nvlink.Options) { o.GPUs[1] = o.GPUs[0] }), mem.ErrInvalidDevice)
-	t.Setenv("GODWIT_FAKE_NO_PEER", "1")
-	require.ErrorIs(t, open(func(*nvlink.Options) {}), nvlink.ErrNoPeer)
+	for _, what := range []string{"GODWIT_FAKE_NO_ATOMICS", "GODWIT_FAKE_NO_PEER"} { // over PCIe, and not at all
+		t.Setenv(what, "1")
+		require.ErrorIs(t, open(func(*nvlink.Options) {}), nvlink.ErrNoPeer)
+	}
 	t.Setenv("GODWIT_FAKE_NO_EXPORT", "1")
 	require.ErrorIs(t, open(func(*nvlink.Options) {}), nvlink.ErrNoExport)
 	t.Setenv("GODWIT_FAKE_GPUS", "0")

@@ -65,9 +65,8 @@ func onGPUs(t *testing.T, gpus []nvlink.UUID, piece uint64) {
 	}
 	start = time.Now()
 	require.NoError(t, e.Connect(ctx, all...))
-	p, err := e.Peer(0, 1)
-	require.NoError(t, err)
-	t.Logf("opened in %v, connected in %v, %v", opened, time.Since(start), p)
+	require.NoError(t, e.Joined(0, 1))
+	t.Logf("opened in %v, connected in %v", opened, time.Since(start))
 	r := &rig{Engine: e, t: t, sink: nvlinktest.NewSink(), windows: windows}
 	defer r.sink.Free()
 	for _, n := range []uint64{4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20} {
@@ -76,28 +75,23 @@ func onGPUs(t *testing.T, gpus []nvlink.UUID, piece uint64) {
 			runs = 30
 		}
 		var ours, cudas, both, bothCUDA, cold []time.Duration
-		one := nvlink.Leg{Dst: windows[1], Src: windows[0], Size: n, After: -1}
-		other := nvlink.Leg{Dst: windows[0], Src: windows[1], Size: n / 2, DstOff: n / 2, SrcOff: n / 2, After: -1}
-		half := one
-		half.Size = n / 2
+		one, half, other := r.copy(0, 1, n), r.copy(0, 1, n/2), r.copy(1, 0, n/2)
+		other.DstOff, other.SrcOff = n/2, n/2
 		for range runs {
 			at := time.Now()
 			r.start(r.copy(0, 1, n))
 			r.end()
 			ours = append(ours, time.Since(at))
 			at = time.Now()
-			c := r.copy(0, 1, n/2)
-			r.start(c)
-			c = r.copy(1, 0, n/2)
-			c.DstOff, c.SrcOff = n/2, n/2
-			r.start(c)
+			r.start(half)
+			r.start(other)
 			r.end()
 			r.end()
 			both = append(both, time.Since(at))
-			d, err := e.Time([]nvlink.Leg{one})
+			d, err := e.Time([]nvlink.Copy{one})
 			require.NoError(t, err)
 			cudas = append(cudas, d)
-			d, err = e.Time([]nvlink.Leg{half, other})
+			d, err = e.Time([]nvlink.Copy{half, other})
 			require.NoError(t, err)
 			bothCUDA = append(bothCUDA, d)
 		}

@@ -26,27 +26,6 @@ type Options struct {
 	Piece uint64
 }
 
-// Peer says how one GPU reaches another's memory.
-type Peer struct {
-	NVLink bool // over NVLink; else over PCIe
-}
-
-// String names the way, for people.
-func (p Peer) String() string {
-	if p.NVLink {
-		return "over NVLink"
-	}
-	return "over PCIe"
-}
-
-// Stats are an engine's figures now.
-type Stats struct {
-	Windows  int    // made and not released
-	Bytes    uint64 // of their memory
-	Flying   int64  // copies accepted and not ended
-	Contexts int    // CUDA contexts
-}
-
 // Gate is something that a copy waits for: Poll is a C function, int (*)(uint64_t arg). It
 // returns 1 when the gate is open, 0 while it is not, and a negative status where it will
 // never be. It is called again and again, on the pilot, until it is open.
@@ -54,7 +33,7 @@ type Gate struct{ Poll, Arg uintptr }
 
 // Hook is who is told of the end of a copy: Func is a C function, void (*)(uint64_t arg,
 // uint64_t id, int32_t status), called on the pilot. The status is
-// 0, CUDA's error (positive: see Engine.Error), or the negative one of the gate that failed. It may
+// 0, or the negative one of the gate that failed, or positive where the engine was lost (Engine.Error). It may
 // start copies; it must not wait for any.
 type Hook struct{ Func, Arg uintptr }
 
@@ -65,11 +44,4 @@ type Copy struct {
 	Gates                []Gate // all are to be open before CUDA is given it; read until Start returns
 	Hook                 Hook   // told once, when nothing of the copy touches memory any more
 	ID                   uint64 // given to Hook
-}
-
-// Leg is a copy of Engine.Time.
-type Leg struct {
-	Dst, Src             *Window
-	DstOff, SrcOff, Size uint64 // bytes
-	After                int    // the index of an earlier leg that it follows; -1 for none
 }

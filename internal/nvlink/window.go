@@ -2,17 +2,12 @@
 
 package nvlink
 
-// #cgo noescape gw_window_copies
-// #cgo nocallback gw_window_copies
-// #cgo noescape gw_window_mapped
-// #cgo nocallback gw_window_mapped
 // #include "calls.h"
 import "C"
 
 import (
 	"fmt"
 	"syscall"
-	"time"
 
 	"godwit/mem"
 )
@@ -20,16 +15,12 @@ import (
 // Window is memory of one GPU that can be imported elsewhere, and copied from and to by the
 // engine.
 type Window struct {
-	e     *Engine      // immutable
-	gpu   int          // immutable
-	size  uint64       // immutable: bytes
-	c     *C.gw_window // immutable until it is released
-	given bool         // protected by e.mu: released
-	maps  bool         // protected by e.mu: it is, or is being, mapped
+	e       *Engine    // immutable
+	gpu     int        // immutable
+	size    uint64     // immutable: bytes
+	handle  C.uint64_t // immutable
+	address C.uint64_t // protected by e.making: where CUDA has it mapped, 0 where it has not; Start reads it once the GPUs are open
 }
-
-// Granularity is what sizes of windows are rounded up to, in bytes.
-func (e *Engine) Granularity() uint64 { return e.granularity }
 
 // NewWindow makes a window of at least size bytes. It fails with mem.ErrNoMemory where the GPU has no
 // room, with mem.ErrInvalidSize for a size of 0 or from Limit on, with what the
@@ -42,70 +33,49 @@ func (e *Engine) NewWindow(gpu int, size uint64) (*Window, error) {
 	if size == 0 || !ok || up >= Limit {
 		return nil, fmt.Errorf("window of %d bytes: from 1 to %d: %w", size, Limit-e.granularity, mem.ErrInvalidSize)
 	}
+	g, w := &e.gpus[gpu], &Window{e: e, gpu: gpu, size: up}
+	e.making.Lock()
+	defer e.making.Unlock()
 	if err := e.Err(); err != nil {
 		return nil, err
 	}
-	if err := e.missing[gpu]; err != nil {
-		return nil, err
+	if g.missing != nil {
+		return nil, g.missing
 	}
-	w := &Window{e: e, gpu: gpu, size: up}
 	var r C.int
-	ours(func() { r = C.gw_cu_window(e.cuda, e.gpus[gpu], C.size_t(up), &w.c) })
+	ours(func() {
+		if r = C.gw_cu_window(e.cuda, g.device, C.size_t(up), &w.handle); r != 0 || !g.mapped {
+			return
+		}
+		if r = w.mapLocked(); r != 0 {
+			w.end()
+		}
+	})
 	if r != 0 {
 		return nil, e.failed(r, "window of %s on %s", mem.FormatBytes(up), e.opts.GPUs[gpu])
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		ours(w.unmap)
-		return nil, e.errLocked()
-	}
 	e.windows[w] = struct{}{}
-	e.bytes += up
-	if e.made[gpu] {
-		w.mapLocked()
-	}
 	return w, nil
 }
 
-// mapAll has all windows of some GPUs mapped, from now on.
-func (e *Engine) mapAll(gpus []int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return
-	}
-	for _, i := range gpus {
-		e.made[i] = true
-	}
-	for w := range e.windows {
-		if e.made[w.gpu] && !w.maps && !w.given {
-			w.mapLocked()
-		}
-	}
-}
-
-// mapLocked maps the window beside, for its own GPU and all that reach it. Copies of it wait for
-// that. e.mu is held.
-func (w *Window) mapLocked() {
+// mapLocked maps the window for its own GPU and all that are joined with that, where it is not mapped yet. It returns a
+// CUresult. e.making is held.
+func (w *Window) mapLocked() C.int {
 	e := w.e
-	w.maps = true
-	devices := []C.int{e.gpus[w.gpu]}
+	if w.address != 0 {
+		return 0
+	}
+	devices := []C.int{e.gpus[w.gpu].device}
 	for i := range e.gpus {
-		if p := &e.peers[i*len(e.gpus)+w.gpu]; p.err == nil {
-			devices = append(devices, e.gpus[i])
+		if e.apart[i*len(e.gpus)+w.gpu] == nil {
+			devices = append(devices, e.gpus[i].device)
 		}
 	}
-	e.background.Go(func() {
-		ours(func() { C.gw_cu_map(e.cuda, w.c, &devices[0], C.int(len(devices))) })
-	})
+	return C.gw_cu_map(e.cuda, w.handle, C.size_t(w.size), &devices[0], C.int(len(devices)), &w.address)
 }
 
 // Size is the window's size in bytes.
 func (w *Window) Size() uint64 { return w.size }
-
-// GPU is the index of its GPU.
-func (w *Window) GPU() int { return w.gpu }
 
 // Export makes a file descriptor of the window's memory, close-on-exec, for one import: it belongs to
 // that once it has succeeded, and else to the caller.
@@ -114,56 +84,32 @@ func (w *Window) Export() (fd int, err error) {
 	ours(func() {
 		syscall.ForkLock.RLock() // no child of ours has it
 		defer syscall.ForkLock.RUnlock()
-		if r = C.gw_cu_export(w.e.cuda, w.c, &c); r == 0 {
+		if r = C.gw_cu_export(w.e.cuda, w.handle, &c); r == 0 {
 			syscall.CloseOnExec(int(c))
 		}
 	})
 	if r != 0 {
-		return -1, w.e.failed(r, "descriptor of a window of %s on %s", mem.FormatBytes(w.Size()), w.e.opts.GPUs[w.gpu])
+		return -1, w.e.failed(r, "descriptor of a window of %s on %s", mem.FormatBytes(w.size), w.e.opts.GPUs[w.gpu])
 	}
 	return int(c), nil
 }
 
-// Release gives the window back: no new copies name it, and what was imported of it has been
-// released, or is dead. It blocks nowhere. In a forked child it does nothing.
+// Release ends the window: copies of it have ended, and what was imported of it has been
+// released, or is dead. In a forked child it does nothing.
 func (w *Window) Release() {
-	e := w.e
 	if C.gw_cuda_forked() != 0 {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if w.given || e.closed { // Close has it
-		return
+	w.e.making.Lock()
+	defer w.e.making.Unlock()
+	if _, ok := w.e.windows[w]; ok { // else it was released, or Close has ended it
+		delete(w.e.windows, w)
+		ours(w.end)
 	}
-	w.given = true
-	e.background.Go(func() {
-		for C.gw_window_copies(w.c) > 0 || w.mapping() {
-			time.Sleep(100 * time.Microsecond)
-		}
-		e.mu.Lock()
-		delete(e.windows, w)
-		e.bytes -= w.Size()
-		e.mu.Unlock()
-		ours(w.unmap)
-	})
 }
 
-// mapping reports whether the window is still to be mapped. Nobody unmaps it.
-func (w *Window) mapping() bool {
-	w.e.mu.RLock()
-	defer w.e.mu.RUnlock()
-	return w.maps && C.gw_window_mapped(w.c) == 0
-}
-
-func (w *Window) released() bool {
-	w.e.mu.RLock()
-	defer w.e.mu.RUnlock()
-	return w.given
-}
-
-// unmap ends the window, of which nothing is in use.
-func (w *Window) unmap() {
-	C.gw_cu_unmap(w.e.cuda, w.c)
-	w.c = nil
+// end ends the window, of which nothing is in use.
+func (w *Window) end() {
+	C.gw_cu_unmap(w.e.cuda, w.handle, C.size_t(w.size), w.address)
+	w.address = 0
 }

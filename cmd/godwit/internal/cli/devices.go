@@ -148,7 +148,7 @@ func listDevices(ctx context.Context) []driverList {
 func listPairs(ctx context.Context) (out []pairInfo) {
 	pairs, err := opencl.Pairs(ctx)
 	for _, p := range pairs {
-		i := pairInfo{From: p.From, To: p.To, Way: p.Way}
+		i := pairInfo{From: p.From, To: p.To, Way: "over NVLink"}
 		if p.Missing != nil {
 			i.Way, i.Missing = "by page-locked host memory", p.Missing.Error()
 		}

@@ -157,7 +157,7 @@ func (b *bench) bare(ctx context.Context, m *Move) (err error) {
 	m.Way = c.chosen(m.From, m.To, m.Size).Phrase()
 	got := make([]byte, m.Size)
 	if err = errors.Join(c.with(ctx, m.To, got, false), check(got, 0)); err == nil && b.linked {
-		m.CUDA, err = b.cuda(ctx, b.hops(m.From, m.To, m.Size, -1))
+		m.CUDA, err = b.cuda(ctx, b.hops(m.From, m.To, m.Size))
 	}
 	return err
 }

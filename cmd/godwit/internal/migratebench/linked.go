@@ -52,12 +52,11 @@ func (b *bench) closeWindows() error {
 	return errors.Join(errs...)
 }
 
-// hops are a copy of n bytes by CUDA, the first after another.
-func (b *bench) hops(from, to int, n uint64, after int) (all []opencl.Hop) {
+// hops are a copy of n bytes by CUDA.
+func (b *bench) hops(from, to int, n uint64) (all []opencl.Hop) {
 	for ; n > 0; n -= min(n, most) {
 		at := func(i int) devices.Loc { return devices.Loc{Device: b.devs[i], Block: b.windows[i]} }
-		all = append(all, opencl.Hop{From: at(from), To: at(to), Size: min(n, most), After: after})
-		after = -1 // those between two devices follow each other
+		all = append(all, opencl.Hop{From: at(from), To: at(to), Size: min(n, most)}) // in one stream
 	}
 	return all
 }
@@ -131,7 +130,7 @@ func (b *bench) parts(ctx context.Context) (err error) {
 		}
 		c.way = mem.Same
 		l := Linked{What: fmt.Sprintf("%d KiB of %d MiB", part>>10, n>>20), Way: c.chosen(0, 1, part).Phrase(), Size: part, Pinned: pinned}
-		if err := b.linkedRow(ctx, l, b.hops(0, 1, part, -1), timed); err != nil {
+		if err := b.linkedRow(ctx, l, b.hops(0, 1, part), timed); err != nil {
 			return err
 		}
 		got := make([]byte, n)
@@ -170,7 +169,7 @@ func (b *bench) byWindowOf(ctx context.Context, n uint64) (err error) {
 		return err
 	}
 	c.way = mem.Windows
-	if err := b.linkedRow(ctx, Linked{What: "a ring by window", Way: c.way.Phrase(), Size: n}, b.hops(0, 1, n, -1), func() (time.Duration, error) {
+	if err := b.linkedRow(ctx, Linked{What: "a ring by window", Way: c.way.Phrase(), Size: n}, b.hops(0, 1, n), func() (time.Duration, error) {
 		start := time.Now()
 		p, err := c.part(0, []int{1}, mem.Range{End: n})
 		err = errors.Join(err, c.wait(ctx, p))
@@ -196,7 +195,7 @@ func (b *bench) ways(ctx context.Context, what string, c *copies, n uint64) erro
 			return err
 		}
 	}
-	hops := append(b.hops(0, 1, n, -1), b.hops(1, 0, n, -1)...)
+	hops := append(b.hops(0, 1, n), b.hops(1, 0, n)...)
 	for i := range hops[1:] {
 		hops[i+1].From.Off, hops[i+1].To.Off = n, n
 	}
@@ -244,7 +243,7 @@ func (b *bench) neighbours(ctx context.Context) (err error) {
 	for count := 1; count <= len(all); count += len(all) - 1 {
 		var hops []opencl.Hop
 		for i := range count {
-			hops = append(hops, b.hops(i, (i+1)%len(all), n, -1)...)
+			hops = append(hops, b.hops(i, (i+1)%len(all), n)...)
 			hops[i].To.Off = n
 		}
 		if err := b.linkedRow(ctx, Linked{What: fmt.Sprintf("neighbours at once: %d", count), Size: uint64(count) * n}, hops, func() (time.Duration, error) {
@@ -261,38 +260,20 @@ func (b *bench) neighbours(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return b.chains(ctx)
+	return b.star(ctx)
 }
 
-// chains are CUDA's own ways from one device to all others: what "one to all" is to be held
+// star is CUDA's own way from one device to all others: what "one to all" is to be held
 // against.
-func (b *bench) chains(ctx context.Context) error {
+func (b *bench) star(ctx context.Context) error {
 	n, last := slices.Max(b.Sizes), len(b.devs)-1
-	const piece = 32 << 20
-	var star, chain []opencl.Hop
+	var hops []opencl.Hop
 	for to := 1; to <= last; to++ {
-		star = append(star, b.hops(0, to, n, -1)...)
+		hops = append(hops, b.hops(0, to, n)...)
 	}
-	for at := uint64(0); at < n; at += piece {
-		for to := 1; to <= last; to++ {
-			after := -1
-			if to > 1 {
-				after = len(chain) - 1
-			}
-			h := b.hops(to-1, to, min(piece, n-at), after)
-			h[0].From.Off, h[0].To.Off = at%most, at%most
-			chain = append(chain, h...)
-		}
+	t, err := b.cuda(ctx, hops)
+	if err == nil {
+		b.report.Linked = append(b.report.Linked, Linked{What: "CUDA's star", Size: n * uint64(last), CUDA: t})
 	}
-	for _, how := range []struct {
-		name string
-		hops []opencl.Hop
-	}{{"CUDA's star", star}, {"CUDA's chain in pieces of 32 MiB", chain}} {
-		t, err := b.cuda(ctx, how.hops)
-		if err != nil {
-			return err
-		}
-		b.report.Linked = append(b.report.Linked, Linked{What: how.name, Size: n * uint64(last), CUDA: t})
-	}
-	return nil
+	return err
 }

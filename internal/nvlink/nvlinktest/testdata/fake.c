@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_CONTEXT = 201, NOT_READY = 600, LOST = 719 };
-enum { GPUS = 16, HANDLES = 4096, GRANULE = 64 << 10 };
+enum { GPUS = 16, HANDLES = 4096, GRANULE = 64 << 10, NATIVE_ATOMICS = 3 };
 
 typedef struct { int type, id; } location;
 typedef struct { int type, handle_types; location at; } prop;
@@ -23,7 +23,7 @@ typedef struct { location at; int flags; } access_desc;
 typedef struct memory { int fd, device, live; size_t size; } memory;
 typedef struct mapping { uint64_t at; size_t size; struct mapping *next; } mapping;
 typedef struct op {
-	int kind; // 0 copy, 1 record, 2 wait
+	int kind; // 0 copy, 1 record
 	char *to, *from;
 	size_t size;
 	struct event *event;
@@ -49,7 +49,7 @@ static int initialized, gone, dead[GPUS];
 static int64_t live[5]; // memories, mappings, contexts, streams, events
 static int64_t calls, fail_at, fails;
 static int fail_code;
-static int64_t ns_per_mib, capacity = INT64_MAX, used[GPUS];
+static int64_t ns_per_mib, ns_per_map, capacity = INT64_MAX, used[GPUS];
 static char violations[4096];
 static __thread void *current[16];
 static __thread int depth, forbidden;
@@ -121,8 +121,6 @@ int cuInit(unsigned flags)
 	return end(OK);
 }
 
-int cuDriverGetVersion(int *v) { *v = 13000; return OK; }
-
 int cuGetErrorName(int r, const char **name)
 {
 	*name = r == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : r == LOST ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR_OF_THE_FAKE";
@@ -160,9 +158,8 @@ int cuDeviceGetAttribute(int *v, int attribute, int d)
 
 int cuDeviceGetP2PAttribute(int *v, int attribute, int from, int to)
 {
-	(void)attribute;
 	BEGIN("cuDeviceGetP2PAttribute")
-	*v = from != to && !getenv("GODWIT_FAKE_NO_PEER");
+	*v = from != to && !getenv("GODWIT_FAKE_NO_PEER") && !(attribute == NATIVE_ATOMICS && getenv("GODWIT_FAKE_NO_ATOMICS"));
 	return end(OK);
 }
 
@@ -253,7 +250,10 @@ int cuMemMap(uint64_t at, size_t size, size_t offset, uint64_t h, unsigned long 
 	*m = (mapping){at, size, mappings};
 	mappings = m;
 	live[1]++;
-	return end(OK);
+	struct timespec t = {ns_per_map / 1000000000, ns_per_map % 1000000000};
+	pthread_mutex_unlock(&mu);
+	nanosleep(&t, NULL);
+	return OK;
 }
 
 static int within(char *p, uint64_t at, size_t size) { return p && (uint64_t)(uintptr_t)p >= at && (uint64_t)(uintptr_t)p < at + size; }
@@ -359,8 +359,6 @@ static void *work(void *arg)
 		op *o = s->running = s->head;
 		if (!(s->head = o->next))
 			s->tail = NULL;
-		while (o->kind == 2 && o->event->reached < o->seq && !is_dead(s->of) && !s->closing)
-			pthread_cond_wait(&changed, &mu);
 		if (o->kind == 0)
 			copy_bytes(o, s->of);
 		if (o->kind == 1)
@@ -428,14 +426,6 @@ int cuStreamQuery(void *stream_)
 	stream *s = stream_;
 	BEGIN("cuStreamQuery")
 	return end(is_dead(s->of) ? LOST : s->head || s->running ? NOT_READY : OK);
-}
-
-int cuStreamWaitEvent(void *stream_, void *event_, unsigned flags)
-{
-	(void)flags;
-	BEGIN("cuStreamWaitEvent")
-	put(stream_, (op){.kind = 2, .event = event_, .seq = ((event *)event_)->recorded});
-	return end(OK);
 }
 
 int cuEventCreate(void **e, unsigned flags)
@@ -520,6 +510,13 @@ void fake_slow(int64_t ns)
 {
 	pthread_mutex_lock(&mu);
 	ns_per_mib = ns;
+	pthread_mutex_unlock(&mu);
+}
+
+void fake_slow_maps(int64_t ns)
+{
+	pthread_mutex_lock(&mu);
+	ns_per_map = ns;
 	pthread_mutex_unlock(&mu);
 }
 
