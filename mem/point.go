@@ -54,12 +54,6 @@ func (p Point) Before(q Point) bool {
 	return p == q || (p.Line != nil && p.Line == q.Line && p.Line.inOrder && p.Seq <= q.Seq)
 }
 
-// Look has the timeline's owner look at what p hangs on, where it can, so that p ends by this
-// if it may, and reports whether it is worth asking again soon. See Timeline.OnLook.
-func (p Point) Look() (again bool) {
-	return !p.Reached() && p.Line.onLook != nil && p.Line.onLook()
-}
-
 // Wait blocks until p has ended or ctx has, and returns p's error or ctx's.
 func (p Point) Wait(ctx context.Context) error {
 	if p.Reached() {

@@ -31,7 +31,6 @@ type Timeline struct {
 	failing atomic.Bool   // some point has failed
 	waiters atomic.Int32  // registered and not told
 	onWait  func()        // immutable once points are issued; may be nil
-	onLook  func() bool   // likewise
 	sleeper Sleeper       // likewise
 
 	mu     sync.Mutex
@@ -76,11 +75,6 @@ func NewTimeline(name string, inOrder bool, onFail func(p Point, err error)) *Ti
 // for ended commands only now and then looks sooner. To be called before the
 // first point is issued.
 func (t *Timeline) OnWait(f func()) { t.onWait = f }
-
-// OnLook has f called by who waits for a point and would rather look again and again than sleep,
-// without any locks: so that points end by this which nobody else looks at soon. f reports whether it
-// is worth calling again soon. To be called before the first point is issued.
-func (t *Timeline) OnLook(f func() bool) { t.onLook = f }
 
 // SleepBy has those who wait for the timeline's points put to sleep by s, where it is
 // not nil. To be called before the first point is issued.

@@ -147,25 +147,6 @@ func TestWhoHasToWaitIsHeardOf(t *testing.T) {
 	l.End(q, nil)
 }
 
-func TestALookIsTheOwners(t *testing.T) {
-	require.False(t, mem.NewTimeline("q", false, nil).Next().Look(), "nobody looks")
-	l, looked := mem.NewTimeline("q", false, nil), 0
-	var p mem.Point
-	l.OnLook(func() bool {
-		if looked++; looked == 2 {
-			l.End(p, nil)
-		}
-		return looked < 2
-	})
-	p = l.Next()
-	require.True(t, p.Look())
-	require.False(t, p.Look())
-	require.True(t, p.Reached())
-	require.False(t, p.Look())
-	require.Equal(t, 2, looked, "of a point that has ended nothing is asked")
-	require.False(t, mem.Point{}.Look())
-}
-
 func TestWaitReturnsTheFailureOrTheContextsEnd(t *testing.T) {
 	l := mem.NewTimeline("q", false, nil)
 	p, q := l.Next(), l.Next()

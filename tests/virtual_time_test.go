@@ -33,7 +33,6 @@ var besideTheWorld = map[string]string{
 	"internal/mover/lanes.go: Go":           "lanes: only with devices behind a bus (devices.Discrete)",
 	"internal/mover/measure.go: Go":         "links between devices: only with devices.Windowed",
 	"internal/mover/windows.go: Go":         "links between devices: only with devices.Windowed",
-	"internal/mover/chain.go: time.Now":     "polls links between devices: only with devices.Windowed",
 	"internal/resource/track.go: time.Now":  "when a block was allocated, for people who look for a leak",
 	"mem/trace/alloc_writer.go: time.Now":   "the times in a file of allocations, which the program asks for",
 	"mem/trace/alloc_writer.go: time.Since": "the times in a file of allocations, which the program asks for",

@@ -188,25 +188,3 @@ func TestSelectNamesWhatThereIs(t *testing.T) {
 	require.False(t, named("2", 1, "GPU 2"), "a number is an index, even where the name holds it")
 	require.True(t, named("gpu 2", 1, "GPU 2"))
 }
-
-// TestAWaitLooksAtWhatHoldsItsCommand: the point of another timeline that holds a command ends by a look of its
-// owner's, which nobody but the waiting thread asks for.
-func TestAWaitLooksAtWhatHoldsItsCommand(t *testing.T) {
-	d := open(t, 1, nil)[0]
-	q := openQueue(t, d, devices.QueueOptions{OutOfOrder: true})
-	line := mem.NewTimeline("other", false, nil)
-	defer func(d time.Duration) { pollFor = d }(pollFor)
-	pollFor = time.Hour // it never sleeps
-	looks := 0
-	line.OnLook(func() bool {
-		if looks++; looks == 3 {
-			line.End(mem.Point{Line: line, Seq: 1}, nil)
-		}
-		return true
-	})
-	gate := line.Next()
-	b := alloc(t, d, 4096)
-	p := run(t, q, write(d, b, 0, pattern(4096, 1)), mem.Wait{Point: gate, Kind: mem.Data})
-	require.NoError(t, q.Wait(t.Context(), p, devices.Park))
-	require.Equal(t, 3, looks)
-}

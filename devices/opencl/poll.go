@@ -42,9 +42,6 @@ func (h *host) pollStatus(q *Queue, p mem.Point) (again bool, st ocl.Status) {
 			w := r.waits[i].Point
 			x := h.lines[w.Line]
 			if x == nil {
-				h.mu.Unlock()
-				again = w.Look() || again
-				h.mu.Lock()
 				continue
 			}
 			if y := x.flight.get(w.Seq); y != nil && y.state == native {

@@ -1,12 +1,8 @@
 package mover
 
 import (
-	"context"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
-	"time"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -95,7 +91,6 @@ func (x *ring) planChain() {
 // launchChain submits all legs, chunk by chunk. It fails where the first is refused.
 func (x *ring) launchChain() error {
 	x.planChain()
-	x.m.last.begin()
 	w := &x.chain
 	for n := x.slots() * w.stages; len(w.users) < n; {
 		w.users = append(w.users, nil)
@@ -117,9 +112,6 @@ func (x *ring) launchChain() error {
 			}
 		}
 		x.watchChunk()
-		if last := len(w.legs) - 1; x.way != mem.Ring {
-			x.m.last.note(w.legs[last].queue, w.points[last])
-		}
 		off += n
 	}
 	return nil
@@ -249,54 +241,6 @@ func (x *ring) watchChunk() {
 			if legs[j].from.end == &a.dst && !points[j].IsZero() {
 				a.hold(points[j])
 			}
-		}
-	}
-}
-
-// lastLeg is the leg over a link, or behind one, that the latest ring has submitted last.
-type lastLeg struct {
-	mu    sync.Mutex
-	queue devices.Queue // protected by mu; nil where there is none
-	point mem.Point     // protected by mu
-}
-
-// begin forgets that of the ring before.
-func (l *lastLeg) begin() { l.note(nil, mem.Point{}) }
-
-func (l *lastLeg) note(q devices.Queue, p mem.Point) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue, l.point = q, p
-}
-
-// poll looks at it where it has not ended, and reports whether it had. It is what whoever waits for
-// a point of the mover's looks by, here and in drivers.
-func (l *lastLeg) poll() bool {
-	l.mu.Lock()
-	q, p := l.queue, l.point
-	l.mu.Unlock()
-	if q == nil || p.IsZero() || p.Reached() {
-		return false
-	}
-	q.Poll(p)
-	return true
-}
-
-// linkPoll is how long a wait for a ring over links looks at its last leg again and again before it
-// sleeps, which costs a core, and to be woken some tens of microseconds. After each look other
-// goroutines get the thread: the end of a copy may be with one that needs the lock which a look takes.
-var linkPoll = func() time.Duration {
-	if runtime.NumCPU() >= 8 {
-		return 50 * time.Millisecond
-	}
-	return 200 * time.Microsecond
-}()
-
-// pollLinks looks at what is under way over links while p is not reached.
-func (m *Mover) pollLinks(ctx context.Context, p mem.Point) {
-	for end := time.Now().Add(linkPoll); !p.Reached() && time.Now().Before(end) && ctx.Err() == nil; runtime.Gosched() {
-		if !m.last.poll() {
-			return
 		}
 	}
 }

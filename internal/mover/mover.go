@@ -105,8 +105,6 @@ type Mover struct {
 	copies sync.Pool // of *userCopy
 	links  links
 
-	last lastLeg // has its own lock
-
 	submit sync.Mutex      // held over each Submit
 	leg    devices.Command // protected by submit: its ends and Late are clear between uses
 
@@ -180,7 +178,6 @@ func Open(opts Options) (*Mover, error) {
 	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0), short: -1}
 	m.by = devices.ExecutorOr(opts.Executor)
 	m.line.SleepBy(m.by.Sleeper())
-	m.line.OnLook(m.last.poll)
 	m.landed = m.by.Cond(&m.mu)
 	m.lanes.init(m)
 	if opts.Profiling {
@@ -236,7 +233,6 @@ func (m *Mover) Wait(ctx context.Context, p mem.Point) error {
 	if q := m.queueOf(p.Line); q != nil {
 		return q.Wait(ctx, p, devices.Park)
 	}
-	m.pollLinks(ctx, p)
 	return p.Wait(ctx)
 }
 
