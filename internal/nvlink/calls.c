@@ -61,34 +61,29 @@ int gw_cu_context(gw_cuda *c, int device, void **context)
 
 void gw_cu_context_end(gw_cuda *c, void *context) { CU(c, ctx_destroy, context); }
 
-int gw_cu_window(gw_cuda *c, int device, size_t size, uint64_t *handle)
+int gw_cu_window(gw_cuda *c, const int *devices, int n, size_t size, uint64_t *handle, uint64_t *address)
 {
-	cu_prop p = on(device);
-	return CU(c, mem_create, handle, size, &p, 0);
+	cu_prop p = on(devices[0]);
+	cu_access access[n];
+	for (int i = 0; i < n; i++)
+		access[i] = (cu_access){{CU_ON_DEVICE, devices[i]}, CU_READ_WRITE};
+	int r = CU(c, mem_create, handle, size, &p, 0);
+	if (r != CU_OK)
+		return r;
+	uint64_t at = 0;
+	if ((r = CU(c, mem_reserve, &at, size, 0, 0, 0)) == CU_OK) {
+		if ((r = CU(c, mem_map, at, size, 0, *handle, 0)) != CU_OK)
+			CU(c, mem_free, at, size);
+		else if ((r = CU(c, mem_access, *address = at, size, access, n)) == CU_OK)
+			return CU_OK;
+	}
+	gw_cu_window_end(c, *handle, size, *address);
+	return r;
 }
 
 int gw_cu_export(gw_cuda *c, uint64_t handle, int *fd) { return CU(c, mem_export, fd, handle, CU_POSIX_FD, 0); }
 
-int gw_cu_map(gw_cuda *c, uint64_t handle, size_t size, const int *devices, int n, uint64_t *address)
-{
-	cu_access access[n];
-	for (int i = 0; i < n; i++)
-		access[i] = (cu_access){{CU_ON_DEVICE, devices[i]}, CU_READ_WRITE};
-	uint64_t at = 0;
-	int r = CU(c, mem_reserve, &at, size, 0, 0, 0);
-	if (r != CU_OK)
-		return r;
-	r = CU(c, mem_map, at, size, 0, handle, 0);
-	if (r == CU_OK && (r = CU(c, mem_access, at, size, access, n)) != CU_OK && CU(c, mem_unmap, at, size) != CU_OK)
-		return r; // the address is still in use
-	if (r == CU_OK)
-		*address = at;
-	else
-		CU(c, mem_free, at, size);
-	return r;
-}
-
-void gw_cu_unmap(gw_cuda *c, uint64_t handle, size_t size, uint64_t address)
+void gw_cu_window_end(gw_cuda *c, uint64_t handle, size_t size, uint64_t address)
 {
 	if (address && CU(c, mem_unmap, address, size) == CU_OK)
 		CU(c, mem_free, address, size);

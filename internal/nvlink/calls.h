@@ -19,14 +19,13 @@ GW_HIDDEN int gw_cu_peer(gw_cuda *c, int from, int to, int *access, int *atomics
 GW_HIDDEN int gw_cu_context(gw_cuda *c, int device, void **context);
 GW_HIDDEN void gw_cu_context_end(gw_cuda *c, void *context);
 
-// A window is a handle of memory of one GPU and, once it is mapped, an address.
-GW_HIDDEN int gw_cu_window(gw_cuda *c, int device, size_t size, uint64_t *handle);
+// gw_cu_window makes a window: memory of the first of n GPUs, and an address, 0 before the call, at which
+// all of them see it.
+GW_HIDDEN int gw_cu_window(gw_cuda *c, const int *devices, int n, size_t size, uint64_t *handle, uint64_t *address);
 // gw_cu_export gives the window's memory another descriptor.
 GW_HIDDEN int gw_cu_export(gw_cuda *c, uint64_t handle, int *fd);
-// gw_cu_map gives the window an address at which n GPUs, one at least, see it.
-GW_HIDDEN int gw_cu_map(gw_cuda *c, uint64_t handle, size_t size, const int *devices, int n, uint64_t *address);
-// gw_cu_unmap ends the window: its memory stays with who has imported it. What fails is
+// gw_cu_window_end ends the window: its memory stays with who has imported it. What fails is
 // passed over.
-GW_HIDDEN void gw_cu_unmap(gw_cuda *c, uint64_t handle, size_t size, uint64_t address);
+GW_HIDDEN void gw_cu_window_end(gw_cuda *c, uint64_t handle, size_t size, uint64_t address);
 
 #endif

@@ -42,7 +42,7 @@ func (e *Engine) Start(c *Copy) error {
 // A Gate is a gw_gate.
 var _ [0]struct{} = [unsafe.Sizeof(Gate{}) - C.sizeof_gw_gate]struct{}{}
 
-// leg checks a copy and says it in CUDA's terms.
+// leg checks a copy and says it in CUDA's terms. mu is held, for reading at least.
 func (e *Engine) leg(c *Copy) (leg C.gw_leg, err error) {
 	dst, src := c.Dst, c.Src
 	if dst == nil || src == nil || dst.e != e || src.e != e {
@@ -56,8 +56,11 @@ func (e *Engine) leg(c *Copy) (leg C.gw_leg, err error) {
 		return leg, fmt.Errorf("copy of %d bytes from %d in a window of %d to %d in one of %d: %w", c.Size, c.SrcOff, s, c.DstOff, d, mem.ErrInvalidValue)
 	case !e.open[at].Load():
 		return leg, fmt.Errorf("copy from %s to %s: %w", e.opts.GPUs[src.gpu], e.opts.GPUs[dst.gpu], ErrNotConnected)
-	case dst.address == 0 || src.address == 0:
-		return leg, errReleased
+	}
+	for _, w := range []*Window{dst, src} {
+		if _, there := e.windows[w]; !there {
+			return leg, errReleased
+		}
 	}
 	return C.gw_leg{dst: dst.address + C.uint64_t(c.DstOff), src: src.address + C.uint64_t(c.SrcOff), size: C.size_t(c.Size), lane: C.int(at)}, nil
 }
@@ -67,15 +70,15 @@ var errReleased = fmt.Errorf("copy of a window that was released: %w", mem.ErrIn
 // Time gives CUDA copies all at once and waits for them: what the GPUs can do, without us. It knows no gates and no
 // hooks, and nothing else is to be under way. It fails as Start, and with ErrFailed.
 func (e *Engine) Time(copies []Copy) (time.Duration, error) {
-	if err := e.Err(); err != nil {
-		return 0, err
-	}
+	e.mu.RLock()
+	err := e.errLocked()
 	legs := make([]C.gw_leg, len(copies))
-	for i := range copies {
-		var err error
-		if legs[i], err = e.leg(&copies[i]); err != nil {
-			return 0, fmt.Errorf("copy %d: %w", i, err)
-		}
+	for i := 0; i < len(copies) && err == nil; i++ {
+		legs[i], err = e.leg(&copies[i])
+	}
+	e.mu.RUnlock()
+	if err != nil {
+		return 0, err
 	}
 	var t C.int64_t
 	ours(func() { t = C.gw_nv_time(e.nv, unsafe.SliceData(legs), C.int(len(legs))) })

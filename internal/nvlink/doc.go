@@ -8,8 +8,8 @@
 // the GPUs by UUID (some 50 ms), after which windows can be made. Copies need a CUDA context
 // for each GPU, which takes 130 ms and 525 MiB of device memory: Connect makes them, and is
 // called beside the work when bytes first move between two GPUs. They are contexts of our
-// own, never the primary one, which the program may use. A window is mapped for its own GPU and those that
-// NVLink joins with it when it is made, or by the first Connect, and ends inside Release.
+// own, never the primary one, which the program may use. A window is mapped when it is made, for its own
+// GPU and those that NVLink joins with it, which takes no context, and ends inside Release.
 //
 // A call that fails while copies are under way retires the engine: it takes no more. Who copies has another way.
 //
@@ -24,6 +24,6 @@
 // command when the host has seen that the copy has. A million hand-overs of changing patterns
 // were right so (docs/measured.md).
 //
-// Lock order: the caller's locks, Engine.connecting, Engine.making, Engine.mu, the pilot's lock. Start takes the
-// last two alone, over nothing that is slow. Polls and hooks run under none of these.
+// Lock order: the caller's locks, Engine.connecting, Engine.mu, the pilot's lock. No call of CUDA's
+// that is slow is made under the last two, which are Start's. Polls and hooks run under none of these.
 package nvlink

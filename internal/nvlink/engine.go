@@ -35,19 +35,16 @@ type Engine struct {
 
 	connecting sync.Mutex // held over Connect and Close
 
-	making  sync.Mutex           // held over each call that makes, maps or ends windows
-	windows map[*Window]struct{} // protected by making
-
-	mu     sync.RWMutex // a leaf, but for the pilot's
-	nv     *C.gw_nv     // set by Open; gone once it is closed
-	closed bool         // protected by mu
+	mu      sync.RWMutex         // a leaf, but for the pilot's
+	nv      *C.gw_nv             // set by Open; gone once it is closed
+	windows map[*Window]struct{} // protected by mu
+	closed  bool                 // protected by mu
 }
 
 type gpu struct {
 	device  C.int          // immutable: CUDA's
 	missing error          // immutable: why CUDA cannot use it
 	context unsafe.Pointer // protected by Engine.connecting; nil where there is none
-	mapped  bool           // protected by Engine.making: windows are mapped as they are made
 }
 
 // Open opens CUDA's library and finds the GPUs. Windows can be made then; copies have to wait for
@@ -218,7 +215,7 @@ func (e *Engine) Connected(from, to int) bool {
 }
 
 // Connect opens some GPUs for copies among each other: a CUDA context for each, which costs time
-// and some 525 MiB of its memory, and all windows mapped. GPUs that are open cost nothing. It fails as ctx ends, which is
+// and some 525 MiB of its memory. GPUs that are open cost nothing. It fails as ctx ends, which is
 // looked at between calls of the library; where memory has run out, with mem.ErrNoMemory, and can
 // be called again; and as Err.
 func (e *Engine) Connect(ctx context.Context, gpus ...int) (err error) {
@@ -238,7 +235,6 @@ func (e *Engine) connect(ctx context.Context, gpus []int) error {
 			return err
 		}
 	}
-	var lanes []int
 	for _, i := range gpus {
 		for _, j := range gpus {
 			at := i*len(e.gpus) + j
@@ -251,16 +247,8 @@ func (e *Engine) connect(ctx context.Context, gpus []int) error {
 			if r := C.gw_nv_lane(e.nv, C.int(at), e.gpus[i].context); r != 0 {
 				return e.failed(r, "stream from %s to %s", e.opts.GPUs[i], e.opts.GPUs[j])
 			}
-			lanes = append(lanes, at)
+			e.open[at].Store(true)
 		}
-	}
-	for _, i := range gpus {
-		if err := e.mapAll(i); err != nil {
-			return err
-		}
-	}
-	for _, at := range lanes {
-		e.open[at].Store(true)
 	}
 	return nil
 }
@@ -279,51 +267,13 @@ func (e *Engine) openContext(g *gpu, u UUID) error {
 	return nil
 }
 
-// mapAll has the windows of a GPU mapped, from now on.
-func (e *Engine) mapAll(i int) error {
-	e.making.Lock()
-	e.gpus[i].mapped = true
-	var old []*Window
-	for w := range e.windows {
-		if w.gpu == i {
-			old = append(old, w)
-		}
-	}
-	e.making.Unlock()
-	for _, w := range old {
-		if err := e.mapOld(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// mapOld maps a window that was made before its GPU was opened: whoever makes windows meanwhile waits for one at most.
-func (e *Engine) mapOld(w *Window) error {
-	e.making.Lock()
-	defer e.making.Unlock()
-	if _, ok := e.windows[w]; !ok {
-		return nil // it was released
-	}
-	if r := w.mapLocked(); r != 0 {
-		return e.failed(r, "mapping a window of %s on %s", mem.FormatBytes(w.size), e.opts.GPUs[w.gpu])
-	}
-	return nil
-}
-
-// Check tests the engine's invariants: its windows are of its GPUs, smaller than Limit, and mapped where copies
-// can start.
+// Check tests the engine's invariants: its windows are of its GPUs and smaller than Limit.
 func (e *Engine) Check() error {
-	e.making.Lock()
-	defer e.making.Unlock()
+	e.mu.RLock()
+	defer e.mu.RUnlock()
 	for w := range e.windows {
-		if w.e != e || w.gpu < 0 || w.gpu >= len(e.gpus) || w.size >= Limit || w.size%e.granularity != 0 {
-			return fmt.Errorf("a window of %d bytes on GPU %d of %d", w.size, w.gpu, len(e.gpus))
-		}
-		for i := range e.gpus {
-			if e.open[w.gpu*len(e.gpus)+i].Load() && w.address == 0 {
-				return fmt.Errorf("a window of %d bytes on GPU %d is not mapped, though copies to %d can start", w.size, w.gpu, i)
-			}
+		if w.e != e || w.gpu < 0 || w.gpu >= len(e.gpus) || w.address == 0 || w.size >= Limit || w.size%e.granularity != 0 {
+			return fmt.Errorf("a window of %d bytes on GPU %d of %d, at %#x", w.size, w.gpu, len(e.gpus), w.address)
 		}
 	}
 	return nil
@@ -344,15 +294,15 @@ func (e *Engine) Close() (err error) {
 	e.mu.Unlock()
 	e.connecting.Lock()
 	defer e.connecting.Unlock()
-	e.making.Lock()
-	defer e.making.Unlock()
 	ours(func() { err = e.giveBack() })
 	return err
 }
 
-// giveBack does. connecting and making are held.
+// giveBack does. connecting is held.
 func (e *Engine) giveBack() (err error) {
 	C.gw_nv_close(e.nv)
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var bytes uint64
 	for w := range e.windows {
 		bytes += w.size

@@ -299,60 +299,6 @@ func TestAWindowEndsInsideRelease(t *testing.T) {
 	require.ErrorIs(t, r.Start(&c), mem.ErrInvalidValue)
 }
 
-// TestReleaseRacesConnect, which maps what was made before.
-func TestReleaseRacesConnect(t *testing.T) {
-	r := newRig(t, 2)
-	for range 200 {
-		e, err := nvlink.Open(context.Background(), options(2))
-		require.NoError(t, err)
-		var windows [8]*nvlink.Window
-		for i := range windows {
-			windows[i], err = e.NewWindow(i%2, piece)
-			require.NoError(t, err)
-		}
-		var all sync.WaitGroup
-		all.Go(func() {
-			if err := e.Connect(context.Background(), 0, 1); err != nil {
-				t.Error(err)
-			}
-		})
-		for _, w := range windows {
-			all.Go(w.Release)
-		}
-		w, err := e.NewWindow(0, piece)
-		require.NoError(t, err)
-		all.Wait()
-		require.NoError(t, e.Check())
-		w.Release()
-		require.NoError(t, e.Close())
-	}
-	require.Empty(t, fake.Violations())
-	require.NoError(t, r.Check())
-}
-
-// TestAWindowIsMadeWhileOldOnesAreMapped: whoever makes one waits for a mapping or two, not for all.
-func TestAWindowIsMadeWhileOldOnesAreMapped(t *testing.T) {
-	r := newRig(t, 2)
-	const old = 50
-	for range old {
-		w, err := r.NewWindow(0, piece)
-		require.NoError(t, err)
-		r.windows = append(r.windows, w)
-	}
-	fake.SlowMaps(5 * time.Millisecond)
-	defer fake.SlowMaps(0)
-	before := fake.Live().Mappings
-	done := make(chan error)
-	go func() { done <- r.Connect(context.Background(), 0, 1) }()
-	require.Eventually(t, func() bool { return fake.Live().Mappings > before }, time.Minute, time.Millisecond)
-	w, err := r.NewWindow(1, piece)
-	require.NoError(t, err)
-	require.Less(t, fake.Live().Mappings-before, int64(old), "others are still to be mapped")
-	r.windows = append(r.windows, w)
-	require.NoError(t, <-done)
-	require.NoError(t, r.Check())
-}
-
 func TestCloseWaitsForCopiesAndNamesWindows(t *testing.T) {
 	t.Setenv("GODWIT_FAKE_GPUS", "2")
 	e, err := nvlink.Open(context.Background(), options(2))

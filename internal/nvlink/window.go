@@ -6,6 +6,7 @@ package nvlink
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -19,7 +20,7 @@ type Window struct {
 	gpu     int        // immutable
 	size    uint64     // immutable: bytes
 	handle  C.uint64_t // immutable
-	address C.uint64_t // protected by e.making: where CUDA has it mapped, 0 where it has not; Start reads it once the GPUs are open
+	address C.uint64_t // immutable: where all that are joined with its GPU have it mapped
 }
 
 // NewWindow makes a window of at least size bytes. It fails with mem.ErrNoMemory where the GPU has no
@@ -33,45 +34,34 @@ func (e *Engine) NewWindow(gpu int, size uint64) (*Window, error) {
 	if size == 0 || !ok || up >= Limit {
 		return nil, fmt.Errorf("window of %d bytes: from 1 to %d: %w", size, Limit-e.granularity, mem.ErrInvalidSize)
 	}
-	g, w := &e.gpus[gpu], &Window{e: e, gpu: gpu, size: up}
-	e.making.Lock()
-	defer e.making.Unlock()
-	if err := e.Err(); err != nil {
+	e.mu.RLock()
+	err := errors.Join(e.gpus[gpu].missing, e.errLocked())
+	e.mu.RUnlock()
+	if err != nil {
 		return nil, err
 	}
-	if g.missing != nil {
-		return nil, g.missing
+	seen := []C.int{e.gpus[gpu].device}
+	for i := range e.gpus {
+		if e.apart[i*len(e.gpus)+gpu] == nil {
+			seen = append(seen, e.gpus[i].device)
+		}
 	}
+	w := &Window{e: e, gpu: gpu, size: up}
 	var r C.int
-	ours(func() {
-		if r = C.gw_cu_window(e.cuda, g.device, C.size_t(up), &w.handle); r != 0 || !g.mapped {
-			return
-		}
-		if r = w.mapLocked(); r != 0 {
-			w.end()
-		}
-	})
+	ours(func() { r = C.gw_cu_window(e.cuda, &seen[0], C.int(len(seen)), C.size_t(up), &w.handle, &w.address) })
 	if r != 0 {
 		return nil, e.failed(r, "window of %s on %s", mem.FormatBytes(up), e.opts.GPUs[gpu])
 	}
-	e.windows[w] = struct{}{}
+	e.mu.Lock()
+	if err = e.errLocked(); err == nil {
+		e.windows[w] = struct{}{}
+	}
+	e.mu.Unlock()
+	if err != nil {
+		ours(w.end)
+		return nil, err
+	}
 	return w, nil
-}
-
-// mapLocked maps the window for its own GPU and all that are joined with that, where it is not mapped yet. It returns a
-// CUresult. e.making is held.
-func (w *Window) mapLocked() C.int {
-	e := w.e
-	if w.address != 0 {
-		return 0
-	}
-	devices := []C.int{e.gpus[w.gpu].device}
-	for i := range e.gpus {
-		if e.apart[i*len(e.gpus)+w.gpu] == nil {
-			devices = append(devices, e.gpus[i].device)
-		}
-	}
-	return C.gw_cu_map(e.cuda, w.handle, C.size_t(w.size), &devices[0], C.int(len(devices)), &w.address)
 }
 
 // Size is the window's size in bytes.
@@ -100,16 +90,13 @@ func (w *Window) Release() {
 	if C.gw_cuda_forked() != 0 {
 		return
 	}
-	w.e.making.Lock()
-	defer w.e.making.Unlock()
-	if _, ok := w.e.windows[w]; ok { // else it was released, or Close has ended it
-		delete(w.e.windows, w)
+	w.e.mu.Lock()
+	_, there := w.e.windows[w] // else it was released, or Close has ended it
+	delete(w.e.windows, w)
+	w.e.mu.Unlock()
+	if there {
 		ours(w.end)
 	}
 }
 
-// end ends the window, of which nothing is in use.
-func (w *Window) end() {
-	C.gw_cu_unmap(w.e.cuda, w.handle, C.size_t(w.size), w.address)
-	w.address = 0
-}
+func (w *Window) end() { C.gw_cu_window_end(w.e.cuda, w.handle, C.size_t(w.size), w.address) }

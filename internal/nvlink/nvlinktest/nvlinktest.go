@@ -101,9 +101,6 @@ func (f *Fake) Calls() int { return int(f.call("fake_calls")) }
 // Slow has each MiB of a copy take so long.
 func (f *Fake) Slow(d time.Duration) { f.call("fake_slow", int64(d)) }
 
-// SlowMaps has each mapping of memory take so long.
-func (f *Fake) SlowMaps(d time.Duration) { f.call("fake_slow_maps", int64(d)) }
-
 // Capacity is how much memory each GPU has, in bytes.
 func (f *Fake) Capacity(bytes int64) { f.call("fake_capacity", bytes) }
 
