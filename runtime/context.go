@@ -230,8 +230,8 @@ func (c *Context) Footprint(id mem.MemoryID) migration.Footprint {
 // MoverStats are the figures of what moves bytes between the context's memories.
 func (c *Context) MoverStats() MoverStats { return c.mover.Stats() }
 
-// OpenLinks gets the links between devices (NVLink) ready for use, which the first copy
-// between two of them does otherwise, beside the work, and waits until they are. It says why
+// OpenLinks gets the links between devices (NVLink) ready for use, and the staging in windows, which the
+// first copies that want them do otherwise, beside the work, and waits until they are. It says why
 // there are none where that is so: of mem.ErrInvalidOperation where no two devices have one.
 func (c *Context) OpenLinks(ctx context.Context) error { return c.mover.OpenLinks(ctx) }
 

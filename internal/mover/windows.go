@@ -30,7 +30,6 @@ const (
 	leastWindow    = 64 << 10  // bytes: with smaller ones there is no way by window
 	windowPart     = 64        // of a device's memory, which staging takes at most one of
 	windowSlots    = 4         // of a ring: one is read into, one left, one under way, one free
-	windowTries    = 64        // blocks that are made until one lies in a window
 	leastHop       = 64 << 10  // bytes of a chunk
 	leastForArenas = 4 << 20   // bytes of a transfer that opens them: smaller ones gain nothing by window
 	leastRelay     = 32 << 20  // bytes: what is smaller goes to each destination by itself
@@ -54,7 +53,7 @@ const (
 // links are a mover's.
 type links struct {
 	state  atomic.Int32    // a linkState
-	there  []bool          // immutable once measured: from*len(mems)+to
+	there  [][]bool        // immutable once measured: by both memories
 	arenas []*arena        // by memory, nil where there is none; immutable once arenasOpen, until Close; regions: Mover.mu
 	share  uint64          // bytes of an extent; immutable once arenasOpen
 	why    error           // immutable once failed
@@ -72,7 +71,10 @@ var (
 )
 
 func (l *links) init(n int) {
-	l.there, l.arenas = make([]bool, n*n), make([]*arena, n)
+	l.there, l.arenas = make([][]bool, n), make([]*arena, n)
+	for i := range l.there {
+		l.there[i] = make([]bool, n)
+	}
 	l.opened, l.made = make(chan struct{}), make(chan struct{})
 	l.ctx, l.stop = context.WithCancel(context.Background())
 }
@@ -86,7 +88,6 @@ func (l *links) by(from, to mem.MemoryID) bool {
 
 // findLinks asks the drivers which memories have links.
 func (m *Mover) findLinks(ctx context.Context, t *mem.Topology) {
-	n := len(m.mems)
 	for i := range m.mems {
 		for j := range i {
 			x, y := &m.mems[i], &m.mems[j]
@@ -98,22 +99,10 @@ func (m *Mover) findLinks(ctx context.Context, t *mem.Topology) {
 				m.links.why = err
 				continue
 			}
-			m.links.there[i*n+j], m.links.there[j*n+i] = true, true
+			m.links.there[i][j], m.links.there[j][i] = true, true
 			m.links.state.Store(int32(linksIdle))
 		}
 	}
-}
-
-// pairs are the links, each once.
-func (m *Mover) pairs() (all [][2]int) {
-	for i := range m.mems {
-		for j := range i {
-			if m.links.there[i*len(m.mems)+j] {
-				all = append(all, [2]int{j, i})
-			}
-		}
-	}
-	return all
 }
 
 // wantLinks has opened what a ring through the host lacks to go over links.
@@ -125,7 +114,7 @@ func (m *Mover) wantLinks(t *Transfer) {
 	}
 	for i := range t.To {
 		switch to := &t.To[i]; {
-		case !l.there[int(t.From.Memory)*len(m.mems)+int(to.Memory)]:
+		case !l.there[t.From.Memory][to.Memory]:
 		case at == linksIdle:
 			m.startLinks()
 		case t.Size >= leastForArenas && !(m.inWindow(&t.From) && m.inWindow(to)):
@@ -140,8 +129,7 @@ func (m *Mover) inWindow(e *End) bool { return m.mems[e.Memory].window.InWindow(
 // Leaves says that blocks leave a memory: to where it has a link, once that is open. So it has
 // links opened, as a transfer does that would have gone over one.
 func (m *Mover) Leaves(from mem.MemoryID) {
-	n := len(m.mems)
-	if l := &m.links; l.at() == linksIdle && slices.Contains(l.there[int(from)*n:int(from)*n+n], true) {
+	if l := &m.links; l.at() == linksIdle && slices.Contains(l.there[from], true) {
 		m.startLinks()
 	}
 }
@@ -164,11 +152,13 @@ func (m *Mover) openLinks() {
 	defer close(l.opened)
 	var errs error
 	open := false
-	for _, p := range m.pairs() {
-		if err := m.mems[p[0]].window.Connect(l.ctx, m.mems[p[1]].Device); err != nil {
-			errs = errors.Join(errs, err)
-		} else {
-			open = true
+	for i := range m.mems {
+		for j := range i {
+			if !l.there[i][j] {
+				continue
+			}
+			err := m.mems[i].window.Connect(l.ctx, m.mems[j].Device)
+			errs, open = errors.Join(errs, err), open || err == nil
 		}
 	}
 	if !open {
@@ -183,17 +173,15 @@ func (m *Mover) openLinks() {
 func (m *Mover) openArenas() {
 	l := &m.links
 	defer close(l.made)
-	for _, p := range m.pairs() {
-		for _, i := range p {
-			if l.arenas[i] == nil {
-				l.arenas[i] = m.newWindow(i)
-			}
+	for i, there := range l.there {
+		if !slices.Contains(there, true) {
+			continue
 		}
-	}
-	for _, a := range l.arenas {
+		a := m.newWindow(i)
 		if a != nil && (l.share == 0 || a.block.Size/2 < l.share) {
 			l.share = a.block.Size / 2 // one ring in each direction
 		}
+		l.arenas[i] = a
 	}
 	m.haveOpened(arenasOpen)
 }
@@ -219,34 +207,16 @@ func (m *Mover) newWindow(i int) *arena {
 	if err != nil {
 		return nil
 	}
-	b, ok := x.newWindow(size)
-	if !ok {
+	res := x.Device.Memory()
+	var b [1]mem.Block
+	if out, err := res.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, b[:], nil); err != nil || out != mem.Ready {
 		return nil
 	}
-	return &arena{home: i, from: x.Device.Memory(), block: b, device: x.Device, region: r}
-}
-
-// newWindow makes a block that lies in a window. What is made may lie in memory from before the links,
-// where that has room: such blocks are kept until there is one that does not.
-func (x *memory) newWindow(size uint64) (mem.Block, bool) {
-	res := x.Device.Memory()
-	var tried []mem.Block
-	defer func() {
-		for _, b := range tried {
-			_ = res.FreeAfter(b, nil) // live by construction
-		}
-	}()
-	for range windowTries {
-		var b [1]mem.Block
-		if out, err := res.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, b[:], nil); err != nil || out != mem.Ready {
-			break
-		}
-		if x.window.InWindow(b[0]) {
-			return b[0], true
-		}
-		tried = append(tried, b[0])
+	if !x.window.InWindow(b[0]) {
+		_ = res.FreeAfter(b[0], nil) // live by construction
+		return nil
 	}
-	return mem.Block{}, false
+	return &arena{home: i, from: res, block: b[0], device: x.Device, region: r}
 }
 
 // OpenLinks opens the links between memories and their arenas, which the first copies that want
@@ -282,20 +252,21 @@ func (m *Mover) Adopt(t *mem.Topology, keep func(from, to mem.MemoryID) bool) (c
 	if m.links.at() < linksOpen {
 		return false
 	}
-	n := len(m.mems)
-	for k, there := range m.links.there {
-		from, to := mem.MemoryID(k/n), mem.MemoryID(k%n)
-		if !there || keep(from, to) {
-			continue
-		}
-		l := t.Link(from, to)
-		linked, windows := m.linkPaths(from, to)
-		if l.Linked == linked && l.Windows == windows {
-			continue
-		}
-		l.Linked, l.Windows = linked, windows
-		if err := t.SetLink(from, to, l); err == nil { // a ring is there
-			changed = true
+	for i, row := range m.links.there {
+		for j, there := range row {
+			from, to := mem.MemoryID(i), mem.MemoryID(j)
+			if !there || keep(from, to) {
+				continue
+			}
+			l := t.Link(from, to)
+			linked, windows := m.linkPaths(from, to)
+			if l.Linked == linked && l.Windows == windows {
+				continue
+			}
+			l.Linked, l.Windows = linked, windows
+			if err := t.SetLink(from, to, l); err == nil { // a ring is there
+				changed = true
+			}
 		}
 	}
 	return changed
@@ -315,7 +286,7 @@ func (m *Mover) linkPaths(from, to mem.MemoryID) (linked, windows mem.Path) {
 
 // linkLost is why nothing goes over a link.
 func (m *Mover) linkLost(from, to mem.MemoryID) error {
-	if !m.links.there[int(from)*len(m.mems)+int(to)] {
+	if !m.links.there[from][to] {
 		return fmt.Errorf("there is no link from %s to %s: %w", m.mems[from].Name, m.mems[to].Name, mem.ErrInvalidOperation)
 	}
 	if err := m.mems[to].window.Connected(m.mems[from].Device); err != nil {
@@ -350,7 +321,7 @@ func (m *Mover) relays(t *Transfer) bool {
 		return false
 	}
 	for i := 1; i < len(t.To); i++ {
-		if !m.links.there[int(t.To[i-1].Memory)*len(m.mems)+int(t.To[i].Memory)] {
+		if !m.links.there[t.To[i-1].Memory][t.To[i].Memory] {
 			return false
 		}
 	}
