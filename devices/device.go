@@ -7,9 +7,8 @@
 //
 // The contract is small on purpose. What only some drivers can do is a small
 // optional interface found by presence (optional.go). Most of a driver exists
-// already: package soft has queues and an engine for commands, package storage
-// has memories. How bytes travel from memory to memory is package mover's, and
-// none of a driver's concern.
+// already in package devices/engine: queues, workers, memories. How bytes travel
+// from memory to memory is package internal/mover's, and none of a driver's concern.
 package devices
 
 import (

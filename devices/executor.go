@@ -11,7 +11,7 @@ import (
 
 // Executor is who runs what a context does beside its callers, puts to sleep those who
 // wait, and tells the time: Go's scheduler and this computer's clock (Goroutines), or a
-// world in virtual time (package model), in which nothing runs at the same time as
+// world in virtual time (package devices/virtual), in which nothing runs at the same time as
 // anything else. Runtime, mover and simulated queues start no goroutine and ask no clock
 // but by it.
 type Executor interface {

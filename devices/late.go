@@ -5,7 +5,7 @@ import "godwit/mem"
 // Late says which part of a copy there is to do, once the copy's waits have
 // succeeded: nobody may know it before, since it can be the result of a command
 // that the copy waits for. Whoever runs the copy (the engine's queues, the
-// transport, OpenCL's queues) asks Part once, moves that part, and tells Moved.
+// mover, OpenCL's queues) asks Part once, moves that part, and tells Moved.
 // Both are called from any goroutine, perhaps under locks of a driver's: they
 // must be quick, must not block and must not call a driver.
 type Late interface {

@@ -26,8 +26,8 @@ type Driver interface {
 	Open(ctx context.Context, cfg Config) ([]Device, error)
 }
 
-// registry is the one piece of mutable package state in the project: drivers
-// enter it from their init functions, as with database/sql.
+// registry is mutable package state: drivers enter it from their init functions, as with
+// database/sql.
 var registry = struct {
 	sync.RWMutex
 	m map[string]Driver // protected by the mutex

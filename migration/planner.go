@@ -15,7 +15,7 @@
 //   - What waits for a failed point as Data fails too.
 //   - Buffers are mostly used whole, on few memories, by few queues.
 //
-// # State, and the invariants it keeps (DESIGN.md, "Coherence")
+// # State, and the invariants it keeps (docs/design.md, "Coherence")
 //
 // A buffer has one map from its bytes to content: Version, Valid (the memories
 // that hold that version) and, where the command that wrote it failed, poison.

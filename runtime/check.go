@@ -9,7 +9,7 @@ import (
 
 // Check tests the invariants of the context, for tests and debugging:
 //
-//   - the planner's own (C1 to C7 of DESIGN.md, as far as one state shows them);
+//   - the planner's own (C1, C2, C3 and C7 of docs/design.md);
 //   - a root buffer has exactly the blocks that the planner thinks it has, of the size of
 //     their ranges, and no block serves two buffers;
 //   - every root buffer has a live view;

@@ -19,7 +19,9 @@ import (
 func documents(t *testing.T) []string {
 	docs, err := filepath.Glob("../docs/*.md")
 	require.NoError(t, err)
-	return append(docs, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../SECURITY.md")
+	pages, err := filepath.Glob("../docs/design/*.md")
+	require.NoError(t, err)
+	return append(append(docs, pages...), "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../SECURITY.md")
 }
 
 // fence is a fenced block of a document. Its mark is the comment in the line before,

@@ -15,13 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// house is the table of DESIGN.md: every package and what it may import of the
-// project. What
-// a package may import, those may in turn; the table is about direct imports
-// and is closed over them, so that "runtime" lets in "mem".
-//
-// Packages that do not exist yet are listed all the same. A package that is not
-// here fails the test.
+// house is the table of docs/design/packages.md: every package and what it may import of
+// the project. It names direct imports and is closed over them, so that "runtime" lets in
+// "mem". A package that is not here fails the test.
 var house = map[string]string{
 	"mem":               "",
 	"internal/rangemap": "mem",
@@ -117,8 +113,8 @@ const everything = "*"
 // every package's internal ones.
 var families = []string{"internal/icd", "cmd/godwit", "tests", "examples"}
 
-// purely are the packages of levels 0 to 3, which build without cgo and import
-// nothing from outside but these. devices/devicetest is for tests, and brings
+// purely are packages that build without cgo and import nothing from outside but
+// allowedOutside. devices/devicetest is for tests, and brings
 // what tests need.
 var (
 	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
@@ -323,7 +319,7 @@ func TestLowerLevelsBuildWithoutCgoAndTakeLittleFromOutside(t *testing.T) {
 		}
 		ok := slices.ContainsFunc(allowedOutside, func(a string) bool { return strings.HasPrefix(p.ImportPath, a) })
 		if !ok {
-			t.Errorf("%s is imported by a package of levels 0 to 3", p.ImportPath)
+			t.Errorf("%s is imported by a package of purely", p.ImportPath)
 		}
 	}
 	cmd := exec.Command("go", append([]string{"build"}, args[1:]...)...)

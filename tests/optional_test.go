@@ -23,12 +23,12 @@ var contract = map[string]bool{
 
 // TestAnOptionalInterfaceHasTwoImplementorsOrItsReason counts, for each optional
 // interface of package devices, the packages that assert at compile time that a type of
-// theirs has it. Fewer than two need a reason in docs/design.md, and a reason that is no
+// theirs has it. Fewer than two need a reason in docs/drivers.md, and a reason that is no
 // longer needed must go.
 func TestAnOptionalInterfaceHasTwoImplementorsOrItsReason(t *testing.T) {
-	design, err := os.ReadFile("../docs/design.md")
+	doc, err := os.ReadFile("../docs/drivers.md")
 	require.NoError(t, err)
-	_, part, ok := strings.Cut(string(design), "<!-- one implementor -->")
+	_, part, ok := strings.Cut(string(doc), "<!-- one implementor -->")
 	require.True(t, ok)
 	part, _, ok = strings.Cut(part, "<!-- end -->")
 	require.True(t, ok)
@@ -41,12 +41,12 @@ func TestAnOptionalInterfaceHasTwoImplementorsOrItsReason(t *testing.T) {
 	for _, name := range interfaces(t, "../devices") {
 		if !contract[name] {
 			optional = append(optional, name)
-			require.Equal(t, len(by[name]) < 2, reasons[name], "%s: implemented in %v; a reason in docs/design.md is for fewer than two", name, by[name])
+			require.Equal(t, len(by[name]) < 2, reasons[name], "%s: implemented in %v; a reason in docs/drivers.md is for fewer than two", name, by[name])
 			delete(reasons, name)
 		}
 	}
 	require.NotEmpty(t, optional)
-	require.Empty(t, reasons, "docs/design.md gives reasons for what is not in package devices")
+	require.Empty(t, reasons, "docs/drivers.md gives reasons for what is not in package devices")
 }
 
 // interfaces lists the exported interfaces that a package declares.

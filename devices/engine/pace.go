@@ -6,7 +6,7 @@ import (
 )
 
 // Pace says when the commands of a device start and end, in the place of workers:
-// devices in virtual time have one (package model).
+// devices in virtual time have one (package devices/virtual).
 type Pace interface {
 	devices.Executor
 	// Ready is told of each command whose waits have all been reached, and calls Finish

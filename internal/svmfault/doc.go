@@ -21,8 +21,7 @@
 // nothing is printed for it. Where C code installs a handler of its own later,
 // without calling the one before, nothing is printed either.
 //
-// This is the one package beside devices/opencl and icd that uses cgo: a signal
-// handler cannot be Go. Without cgo, Watch fails and says so.
+// It uses cgo since a signal handler cannot be Go. Without cgo, Watch fails and says so.
 package svmfault
 
 import (

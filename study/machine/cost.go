@@ -12,7 +12,7 @@ import (
 	"godwit/mem"
 )
 
-// What commands cost, as package model asks.
+// What commands cost, as package devices/virtual asks.
 
 // Bandwidths implements virtual.Machine.
 func (m *Machine) Bandwidths() []uint64 {
