@@ -9,8 +9,9 @@
 // A command says which bytes of which buffers it reads and writes. At enqueue,
 // under the context's one planner lock, package migration works out the fewest
 // bytes that must move; the runtime gets the storage, hands the copies to
-// hidden queues and the command to its own, and returns an event. Nothing
-// blocks (but see Options.WaitForMemory); execution follows, as parallel as the
+// hidden queues and the command to its own, and returns an event. An enqueue
+// waits for no command, except for room (Options.WaitForMemory, and evictions whose
+// space comes back only later); execution follows, as parallel as the
 // points allow.
 //
 // # Order
@@ -23,7 +24,7 @@
 //
 // # Failure
 //
-// An enqueue that fails has changed nothing, and its error has an OpenCL status
+// An enqueue that fails has changed no content, and its error has an OpenCL status
 // (mem.StatusOf). A command that fails once it was accepted has a negative
 // execution status; what waits for it by a wait list, or reads what it was to
 // write, fails too, with mem.ErrDependency and the first cause. The bytes it

@@ -13,12 +13,14 @@ import (
 
 // The Enqueue methods have in common:
 //
-//   - They never block, unless Options.WaitForMemory is set and there is no
-//     room: then they wait under ctx, which is used for nothing else.
+//   - They wait for no command, but for room: where Options.WaitForMemory is set,
+//     or where blocks were evicted whose space comes back only when commands have
+//     ended. They wait under ctx, which is used for nothing else. Where there is no
+//     room they may lock pages and call Options.OnShortage.
 //   - The command starts after the events of the wait list have ended, and
 //     fails where one of them failed.
 //   - Offsets and sizes are bytes of the buffer or sub-buffer given.
-//   - On error nothing has changed. mem.ErrInvalidBuffer, ErrInvalidQueue,
+//   - On error no content has changed; blocks may have left. mem.ErrInvalidBuffer, ErrInvalidQueue,
 //     ErrInvalidContext, ErrInvalidWaitList: an object is nil, released, closed
 //     or another context's. mem.ErrInvalidValue: a range is empty or leaves its
 //     buffer. mem.ErrInvalidOperation: a read or write that the buffer's flags

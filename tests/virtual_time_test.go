@@ -30,7 +30,7 @@ var besideTheWorld = map[string]string{
 	"devices/executor.go: time.Since":       "the clock of the executor of everything else",
 	"devices/engine/engine.go: go":          "a worker, which an engine with a pace has none of",
 	"devices/virtual/threads.go: go":        "a host thread, of which one runs at a time",
-	"internal/mover/lanes.go: Go":           "lanes: only with devices behind a bus (devices.Discrete)",
+	"internal/mover/lanes.go: Go":           "lanes: only with devices behind a bus (PageLocker.HostLink)",
 	"internal/mover/measure.go: Go":         "links between devices: only with devices.Windowed",
 	"internal/mover/windows.go: Go":         "links between devices: only with devices.Windowed",
 	"internal/resource/track.go: time.Now":  "when a block was allocated, for people who look for a leak",

@@ -76,7 +76,7 @@ func (t *tap) submit(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (m
 	return q.Submit(&c, waits)
 }
 
-// The two devices keep what else they are (devices.Discrete and so on).
+// The two devices keep what else they are (devices.PageLocker and so on).
 type (
 	tappedTCE struct {
 		*tce.Device
