@@ -103,9 +103,9 @@ func (q *Queue) keepHopTimesLocked(r *record) {
 
 // hopError is why a hop failed.
 func (r *record) hopError(st ocl.Status) error {
-	if cause, ok := ocl.HopError(st); ok {
+	if st == ocl.HopFailed {
 		e, _ := r.host.fabric.of(r.q.dev)
-		return fmt.Errorf("copy to device %s: %w", r.q.dev.name, e.Error(cause))
+		return fmt.Errorf("copy to device %s: %w", r.q.dev.name, e.Err())
 	}
 	return statusError(st, "copy to device %s", r.q.dev.name)
 }

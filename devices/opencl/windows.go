@@ -50,15 +50,14 @@ func uuidOf(d ocl.DeviceID) (u nvlink.UUID, err error) {
 }
 
 // open opens the engine for all devices of the platform that it can have.
-func (f *fabric) open(ctx context.Context, h *host) (*nvlink.Engine, error) {
+func (f *fabric) open(ctx context.Context, h *host) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.tried {
-		return f.engine, f.err
+	if !f.tried {
+		f.engine, f.gpus, f.err = openEngine(ctx, h.devices, h.quirks.untried)
+		f.tried = ctx.Err() == nil
 	}
-	f.engine, f.gpus, f.err = openEngine(ctx, h.devices, h.quirks.untried)
-	f.tried = ctx.Err() == nil
-	return f.engine, f.err
+	return f.err
 }
 
 // openEngine opens an engine for those of a platform's devices that it can have.
@@ -97,27 +96,35 @@ func (f *fabric) close() {
 	}
 }
 
-// link finds the engine between d and another device, and their indices.
-func (d *Device) link(other devices.Device) (e *nvlink.Engine, own, its int, err error) {
+// linked finds another device that may have a link to d.
+func (d *Device) linked(other devices.Device) (o *Device, err error) {
 	o, ok := other.(*Device)
 	switch {
 	case !ok || o.host != d.host || o.id == d.id:
-		err = fmt.Errorf("device %s has no link to %s: %w", d.name, other.Info().Name, mem.ErrInvalidOperation)
+		return nil, fmt.Errorf("device %s has no link to %s: %w", d.name, other.Info().Name, mem.ErrInvalidOperation)
 	case !d.host.quirks.windows:
-		err = fmt.Errorf("device %s: %s: %w", d.name, noWindows, mem.ErrInvalidOperation)
+		return nil, fmt.Errorf("device %s: %s: %w", d.name, noWindows, mem.ErrInvalidOperation)
 	case !d.store.carve || !o.store.carve:
-		err = fmt.Errorf("device %s: windows take blocks that are carved (carve=on): %w", d.name, mem.ErrInvalidOperation)
-	default:
-		if err = d.usable(); err == nil {
-			err = o.usable()
-		}
+		return nil, fmt.Errorf("device %s: windows take blocks that are carved (carve=on): %w", d.name, mem.ErrInvalidOperation)
 	}
+	if err = d.usable(); err == nil {
+		err = o.usable()
+	}
+	return o, err
+}
+
+// link finds the engine between d and another device, and their indices.
+func (d *Device) link(other devices.Device) (e *nvlink.Engine, own, its int, err error) {
+	o, err := d.linked(other)
 	if err != nil {
 		return nil, 0, 0, err
 	}
 	e, own = d.host.fabric.of(d)
 	_, its = d.host.fabric.of(o)
-	if e != nil && (own < 0 || its < 0) {
+	switch {
+	case e == nil:
+		err = fmt.Errorf("device %s has no windows yet: %w", d.name, mem.ErrInvalidOperation)
+	case own < 0 || its < 0:
 		err = fmt.Errorf("device %s: CUDA does not know it, or %s: %w", d.name, o.name, mem.ErrInvalidOperation)
 	}
 	return e, own, its, err
@@ -125,10 +132,11 @@ func (d *Device) link(other devices.Device) (e *nvlink.Engine, own, its int, err
 
 // Windows implements devices.Windowed.
 func (d *Device) Windows(ctx context.Context, other devices.Device) error {
-	if _, _, _, err := d.link(other); err != nil {
+	o, err := d.linked(other)
+	if err != nil {
 		return err
 	}
-	if _, err := d.host.fabric.open(ctx, d.host); err != nil {
+	if err := d.host.fabric.open(ctx, d.host); err != nil {
 		return fmt.Errorf("device %s: %w", d.name, err)
 	}
 	e, own, its, err := d.link(other)
@@ -139,7 +147,7 @@ func (d *Device) Windows(ctx context.Context, other devices.Device) error {
 		return fmt.Errorf("device %s: %w", d.name, err)
 	}
 	d.store.useWindows(e, own)
-	other.(*Device).store.useWindows(e, its)
+	o.store.useWindows(e, its)
 	return nil
 }
 
@@ -152,9 +160,6 @@ func (d *Device) InWindow(b mem.Block) bool {
 // Connect implements devices.Windowed.
 func (d *Device) Connect(ctx context.Context, other devices.Device) error {
 	e, own, its, err := d.link(other)
-	if err == nil && e == nil {
-		err = fmt.Errorf("device %s: Windows comes before Connect: %w", d.name, mem.ErrInvalidOperation)
-	}
 	if err == nil {
 		err = e.Connect(ctx, own, its)
 	}
@@ -164,18 +169,10 @@ func (d *Device) Connect(ctx context.Context, other devices.Device) error {
 // Connected implements devices.Windowed.
 func (d *Device) Connected(other devices.Device) error {
 	e, own, its, err := d.link(other)
-	switch {
-	case err != nil:
-		return err
-	case e == nil:
-		return fmt.Errorf("device %s is not connected with %s: %w", d.name, other.Info().Name, mem.ErrInvalidOperation)
-	case !e.Connected(its, own):
-		if err := e.Err(); err != nil {
-			return err
-		}
-		return fmt.Errorf("device %s is not connected with %s: %w", d.name, other.Info().Name, mem.ErrInvalidOperation)
+	if err == nil {
+		err = e.Connected(its, own)
 	}
-	return nil
+	return err
 }
 
 // useWindows has slabs made in windows from now on.

@@ -177,13 +177,6 @@ func (e *Engine) failed(r C.int, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %w", fmt.Sprintf(format, args...), C.GoString(C.gw_cu_name(e.cuda, r)), cause)
 }
 
-// Error is the error for a positive status that a Hook was told.
-func (e *Engine) Error(status int32) error { return e.lost(C.int(status)) }
-
-func (e *Engine) lost(r C.int) error {
-	return fmt.Errorf("copies between GPUs: %s: %w", C.GoString(C.gw_cu_name(e.cuda, r)), ErrLost)
-}
-
 // Err is why the engine makes no windows and starts no copies any more; nil while it does.
 func (e *Engine) Err() error {
 	e.mu.RLock()
@@ -199,7 +192,7 @@ func (e *Engine) errLocked() error {
 		return fmt.Errorf("copies between GPUs: %w", mem.ErrClosed)
 	}
 	if lost := C.gw_nv_lost(e.nv); lost != 0 {
-		return e.lost(lost)
+		return fmt.Errorf("copies between GPUs: %s: %w", C.GoString(C.gw_cu_name(e.cuda, lost)), ErrLost)
 	}
 	return nil
 }
@@ -208,10 +201,12 @@ func (e *Engine) errLocked() error {
 // what a GPU lacks.
 func (e *Engine) Joined(from, to int) error { return e.apart[from*len(e.gpus)+to] }
 
-// Connected reports whether copies from a GPU to another can start: Connect has opened the two,
-// and Err is nil.
-func (e *Engine) Connected(from, to int) bool {
-	return e.open[from*len(e.gpus)+to].Load() && e.Err() == nil
+// Connected is nil where copies from a GPU to another can start. Else it is ErrNotConnected, or as Err.
+func (e *Engine) Connected(from, to int) error {
+	if err := e.Err(); err != nil || e.open[from*len(e.gpus)+to].Load() {
+		return err
+	}
+	return fmt.Errorf("copies from %s to %s: %w: %w", e.opts.GPUs[from], e.opts.GPUs[to], ErrNotConnected, mem.ErrInvalidOperation)
 }
 
 // Connect opens some GPUs for copies among each other: a CUDA context for each, which costs time

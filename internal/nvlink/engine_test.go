@@ -246,9 +246,9 @@ func TestWindowsMadeBeforeAndAfterConnecting(t *testing.T) {
 	random(r.bytes[0], 1)
 	c := r.copy(0, 1, large)
 	require.ErrorIs(t, r.Start(&c), nvlink.ErrNotConnected)
-	require.False(t, r.Connected(0, 1))
+	require.ErrorIs(t, r.Connected(0, 1), nvlink.ErrNotConnected)
 	r.connect()
-	require.True(t, r.Connected(0, 1))
+	require.NoError(t, r.Connected(0, 1))
 	require.Equal(t, int64(2), fake.Live().Contexts)
 	w, b := r.window(1, 3*large)
 	c.Dst = w
@@ -347,7 +347,7 @@ func TestConnectingCanBeCancelledAndDoneAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, r.Connect(ctx, 0, 1), context.Canceled)
-	require.False(t, r.Connected(0, 1))
+	require.ErrorIs(t, r.Connected(0, 1), nvlink.ErrNotConnected)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {

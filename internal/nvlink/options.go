@@ -33,7 +33,7 @@ type Gate struct{ Poll, Arg uintptr }
 
 // Hook is who is told of the end of a copy: Func is a C function, void (*)(uint64_t arg,
 // uint64_t id, int32_t status), called on the pilot. The status is
-// 0, or the negative one of the gate that failed, or positive where the engine was lost (Engine.Error). It may
+// 0, or the negative one of the gate that failed, or positive where the engine was lost (Engine.Err). It may
 // start copies; it must not wait for any.
 type Hook struct{ Func, Arg uintptr }
 

@@ -136,7 +136,7 @@ GW_HIDDEN cl_int gw_batch(gw_leg *legs, int n, const int32_t *after, const gw_ha
 GW_HIDDEN gw_handle gw_import(gw_handle context, gw_handle device, int fd, size_t size, cl_int *err);
 // gw_poll_event asks whether an event has ended: 1, 0, or how it failed.
 GW_HIDDEN int gw_poll_event(uint64_t event);
-// A status below this one is a hop's, a copy between windows: minus the error's number.
+// The status of a hop, a copy between windows, that has failed by itself.
 #define GW_HOP_FAILED (-1000000)
 // gw_hop_begins says that hops are to come (or, with -1, that one will not), and
 // gw_hop_ended puts the end of one, whose tag it is given, into the tag's sink.

@@ -24,5 +24,5 @@ void gw_hop_ended(uint64_t tag, uint64_t id, int32_t status)
 {
 	gw_tag *t = (gw_tag *)(uintptr_t)tag;
 	// A gate that failed is a wait that did.
-	gw_sink_tell(t->sink, id, status < 0 ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : status > 0 ? GW_HOP_FAILED - status : CL_COMPLETE);
+	gw_sink_tell(t->sink, id, status < 0 ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : status > 0 ? GW_HOP_FAILED : CL_COMPLETE);
 }

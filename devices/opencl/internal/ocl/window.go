@@ -51,10 +51,5 @@ func (s Sink) HopBegins(ends bool) {
 // Hop is the tag's name for HopEnded.
 func (t Tag) Hop() uintptr { return uintptr(unsafe.Pointer(t.c)) }
 
-// HopError is what a copy between windows failed with, where the status is that of one.
-func HopError(st Status) (cause int32, ok bool) {
-	if st >= C.GW_HOP_FAILED {
-		return 0, false
-	}
-	return C.GW_HOP_FAILED - st, true
-}
+// HopFailed is the status of a copy between windows that failed by itself.
+const HopFailed Status = C.GW_HOP_FAILED
