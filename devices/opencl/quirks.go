@@ -148,7 +148,7 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //   - record.go, resolveLocked: a command in an in-order queue ends as soon as one of its
 //     waits has failed, when others, and commands before it, have not ended.
 //     Seen: PoCL 3.1. Test: TestWhatFollowsAFailedCommandWaitsForWhatThatWaitedFor.
-//   - internal/ocl/args.go, gw_set_args: each argument that is set costs 0.2 us. Those that
+//   - internal/ocl/args.c, gw_set_args: each argument that is set costs 0.2 us. Those that
 //     have not changed are not set again.
 //     Seen: NVIDIA 580.159.04. Test: TestArgumentsAreThoseOfEachLaunch.
 //   - internal/ocl/rect.c, gw_rect: an overlap is seen where no row meets another. Rows are

@@ -90,7 +90,7 @@ func TestResultsAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-// TestHistogramOfAFileShorterThanItsParts: short files are padded, not refused.
+// TestHistogramOfShortFiles: short files are padded, not refused.
 func TestHistogramOfShortFiles(t *testing.T) {
 	for _, size := range []int{1, 127, 128, 129, 511, 513, 100_000} {
 		file := filepath.Join(t.TempDir(), "f")
