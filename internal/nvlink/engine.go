@@ -209,54 +209,52 @@ func (e *Engine) Connected(from, to int) error {
 	return fmt.Errorf("copies from %s to %s: %w: %w", e.opts.GPUs[from], e.opts.GPUs[to], ErrNotConnected, mem.ErrInvalidOperation)
 }
 
-// Connect opens some GPUs for copies among each other: a CUDA context for each, which costs time
-// and some 525 MiB of its memory. GPUs that are open cost nothing. It fails as ctx ends, which is
+// Connect opens two GPUs for copies between them: a CUDA context for each, which costs time
+// and some 525 MiB of its memory. What is open costs nothing. It fails as Joined; as ctx ends, which is
 // looked at between calls of the library; where memory has run out, with mem.ErrNoMemory, and can
 // be called again; and as Err.
-func (e *Engine) Connect(ctx context.Context, gpus ...int) (err error) {
+func (e *Engine) Connect(ctx context.Context, one, other int) (err error) {
 	e.connecting.Lock()
 	defer e.connecting.Unlock()
-	ours(func() { err = e.connect(ctx, gpus) })
+	there, back := one*len(e.gpus)+other, other*len(e.gpus)+one
+	if err := errors.Join(e.Err(), e.apart[there]); err != nil || e.open[there].Load() {
+		return err
+	}
+	ours(func() { err = e.connect(ctx, [2]int{one, other}) })
+	e.open[there].Store(err == nil)
+	e.open[back].Store(err == nil)
 	return err
 }
 
 // connect does. connecting is held.
-func (e *Engine) connect(ctx context.Context, gpus []int) error {
-	for _, i := range gpus {
-		if err := errors.Join(ctx.Err(), e.Err()); err != nil {
+func (e *Engine) connect(ctx context.Context, pair [2]int) error {
+	for _, i := range pair {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := e.openContext(&e.gpus[i], e.opts.GPUs[i]); err != nil {
+		if err := e.openContext(i); err != nil {
 			return err
 		}
 	}
-	for _, i := range gpus {
-		for _, j := range gpus {
-			at := i*len(e.gpus) + j
-			if e.apart[at] != nil || e.open[at].Load() {
-				continue
-			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if r := C.gw_nv_lane(e.nv, C.int(at), e.gpus[i].context); r != 0 {
-				return e.failed(r, "stream from %s to %s", e.opts.GPUs[i], e.opts.GPUs[j])
-			}
-			e.open[at].Store(true)
+	for k, i := range pair {
+		if r := C.gw_nv_lane(e.nv, C.int(i*len(e.gpus)+pair[1-k]), e.gpus[i].context); r != 0 {
+			return e.failed(r, "stream from %s to %s", e.opts.GPUs[i], e.opts.GPUs[pair[1-k]])
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
-func (e *Engine) openContext(g *gpu, u UUID) error {
-	if g.missing != nil || g.context != nil {
-		return g.missing
+// openContext makes a GPU's context. connecting is held.
+func (e *Engine) openContext(gpu int) error {
+	g := &e.gpus[gpu]
+	if g.context != nil {
+		return nil
 	}
 	var c unsafe.Pointer
 	r := C.gw_cu_context(e.cuda, g.device, &c)
 	C.gw_cuda_guard_again()
 	if r != 0 {
-		return e.failed(r, "context on %s", u)
+		return e.failed(r, "context on %s", e.opts.GPUs[gpu])
 	}
 	g.context = c
 	return nil

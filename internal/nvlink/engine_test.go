@@ -120,11 +120,11 @@ func (r *rig) window(gpu int, size uint64) (*nvlink.Window, []byte) {
 }
 
 func (r *rig) connect() {
-	all := make([]int, len(r.windows))
-	for i := range all {
-		all[i] = i
+	for i := range r.windows {
+		for j := range i {
+			require.NoError(r.t, r.Connect(context.Background(), i, j))
+		}
 	}
-	require.NoError(r.t, r.Connect(context.Background(), all...))
 }
 
 func (r *rig) copy(from, to int, size uint64, gates ...nvlink.Gate) nvlink.Copy {
@@ -319,7 +319,7 @@ func TestCloseWaitsForCopiesAndNamesWindows(t *testing.T) {
 	require.ErrorIs(t, e.Close(), mem.ErrClosed)
 	c := r.copy(0, 1, large)
 	require.ErrorIs(t, e.Start(&c), mem.ErrClosed)
-	require.ErrorIs(t, e.Connect(context.Background(), 0), mem.ErrClosed)
+	require.ErrorIs(t, e.Connect(context.Background(), 0, 1), mem.ErrClosed)
 	_, err = e.NewWindow(0, 1)
 	require.ErrorIs(t, err, mem.ErrClosed)
 	r.windows[0].Release()
