@@ -157,6 +157,8 @@ type Queue interface {
 	// Times returns the times of a reached point, while they are kept
 	// (QueueOptions.Profiling).
 	Times(p mem.Point) (Times, bool)
+	// Forget says that nobody will ask for the times of p, which may not be reached.
+	Forget(p mem.Point)
 	// Abort has all commands of the queue fail with cause, accepted now or later, that
 	// have not started: each once its waits are reached. Those that have started end as
 	// ever. Of several causes the first counts. It does not block.

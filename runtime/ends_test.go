@@ -8,6 +8,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/mem"
 	"godwit/mem/trace"
 	"godwit/runtime"
 )
@@ -65,5 +66,52 @@ func TestASinkIsToldTheEndsItAsksFor(t *testing.T) {
 		}, 10*time.Second, time.Millisecond, "%v: %v", ends, sink.Completions())
 		require.NoError(t, b.Release())
 		require.NoError(t, size.Release())
+	}
+}
+
+// forgetful counts the points of which a queue is told that nobody asks for their times.
+type forgetful struct {
+	devices.Queue
+	points *[]mem.Point
+}
+
+func (f forgetful) Forget(p mem.Point) { *f.points = append(*f.points, p) }
+
+type forgetfulCPU struct {
+	*cpu.Device
+	points *[]mem.Point
+}
+
+func (d forgetfulCPU) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := d.Device.NewQueue(o)
+	return forgetful{q, d.points}, err
+}
+
+// A profiling queue is told which times nobody can ask for any more: those of commands without an
+// event, or whose last reference is gone.
+func TestAQueueIsToldWhichTimesNobodyAsksFor(t *testing.T) {
+	for _, profiling := range []bool{true, false} {
+		for _, ends := range []trace.Ends{trace.NoEnds, trace.AllEnds} {
+			var points []mem.Point
+			d, err := cpu.New(cpu.Options{})
+			require.NoError(t, err)
+			h := build(t, runtime.Options{Devices: []devices.Device{forgetfulCPU{d, &points}}, Trace: &asking{ends: ends}}, runtime.QueueOptions{Profiling: profiling})
+			ctx := soon(t)
+			b := h.buffer(100, nil)
+			e := h.ok(h.q[0].EnqueueFill(ctx, b, []byte{1}, 0, 100))
+			p, err := e.Point()
+			require.NoError(t, err)
+			require.NoError(t, e.Retain())
+			require.NoError(t, e.Release())
+			require.Empty(t, points, "there is another reference")
+			require.NoError(t, e.Release())
+			require.NoError(t, h.q[0].Read(ctx, b, 0, make([]byte, 100)))
+			if profiling && ends != trace.AllEnds {
+				require.Equal(t, []mem.Point{p, {Line: p.Line, Seq: p.Seq + 1}}, points)
+			} else {
+				require.Empty(t, points)
+			}
+			require.NoError(t, b.Release())
+		}
 	}
 }

@@ -186,20 +186,35 @@ func (e Event) count(d int32) error {
 	if e.c == nil {
 		return fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
 	}
-	t := &e.c.events
+	gone, err := e.c.events.count(e, d)
+	if gone.queue != nil {
+		e.c.forgetTimes(gone.queue, gone.pointOf(e.c))
+	}
+	return err
+}
+
+// count changes an event's references, and returns its record where none is left.
+func (t *eventTable) count(e Event, d int32) (gone eventRecord, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.lookup(e)
 	if r == nil {
-		return fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
+		return gone, fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
 	}
-	r.refs += d
-	if r.refs == 0 {
+	if r.refs += d; r.refs == 0 {
+		gone = *r
 		*r = eventRecord{gen: r.gen + 1, next: t.free}
 		t.free = e.idx + 1
 		t.live--
 	}
-	return nil
+	return gone, nil
+}
+
+// forgetTimes says that nobody can ask for the times of a command any more.
+func (c *Context) forgetTimes(q *Queue, p mem.Point) {
+	if q.profiling && !c.tellsEnds() {
+		q.dev.Forget(p)
+	}
 }
 
 // Point is the place on a timeline where the event's command ends.

@@ -98,7 +98,7 @@ func (q *Queue) keepHopTimesLocked(r *record) {
 		now := hostNow()
 		t.Submitted, t.Started, t.Ended = now, now, now
 	}
-	q.keepLocked(r.point.Seq, t, true)
+	q.keepLocked(timed{seq: r.point.Seq, t: t, byHost: true})
 }
 
 // hopError is why a hop failed.

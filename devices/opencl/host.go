@@ -23,7 +23,7 @@ import (
 //
 // Lock order: a queue's submit order (the caller's), kernel.mu, mu, then the locks of
 // batches (Stage, Ended) and of mem.Timelines. Nothing is called under mu that takes long:
-// no OpenCL call is.
+// no OpenCL call is, but those that read the times of an event that has ended (profile.go).
 type host struct {
 	name    string
 	context ocl.Context

@@ -352,7 +352,7 @@ func (r *record) Carried(err error) {
 		r.times.Ended = hostNow()
 		if t, ok := q.dev.onDevice(r.times); ok {
 			h.mu.Lock()
-			q.keepLocked(r.point.Seq, t, false)
+			q.keepLocked(timed{seq: r.point.Seq, t: t})
 			h.mu.Unlock()
 		}
 	}

@@ -90,7 +90,7 @@ func launchesAmongOthers(t *testing.T, params map[string]string) {
 		}
 		var queues []*Queue
 		for i := range 4 {
-			q, err := devs[i%2].NewQueue(devices.QueueOptions{Name: "q", OutOfOrder: i >= 2})
+			q, err := devs[i%2].NewQueue(devices.QueueOptions{Name: "q", OutOfOrder: i >= 2, Profiling: rapid.Bool().Draw(rt, "profiling")})
 			require.NoError(t, err)
 			queues = append(queues, q.(*Queue))
 		}
@@ -138,6 +138,12 @@ func launchesAmongOthers(t *testing.T, params map[string]string) {
 			p := run(t, q, cmd, waits...)
 			if waitsForIt {
 				require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
+			}
+			switch rapid.IntRange(0, 3).Draw(rt, "times") {
+			case 0:
+				q.Times(p)
+			case 1:
+				q.Forget(p)
 			}
 			if !fails {
 				content[i] = then(content[i])

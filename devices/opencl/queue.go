@@ -39,19 +39,6 @@ type Queue struct {
 	quiet   quiet
 }
 
-type timed struct {
-	seq    uint64
-	t      devices.Times
-	byHost bool // t is by the host's clock
-}
-
-// Times are kept for so many commands at first, and for as many as there have been
-// up to a bound: programs ask for them when all is done.
-const (
-	keptTimes = 4096
-	mostTimes = 1 << 18
-)
-
 var _ devices.Queue = (*Queue)(nil)
 
 // NewQueue implements devices.Device.
@@ -226,41 +213,6 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 	return st == ocl.Running || st == ocl.Complete
 }
 
-// Times implements devices.Queue.
-func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
-	if p.Line != q.line || !q.timing {
-		return devices.Times{}, false
-	}
-	q.dev.host.mu.Lock()
-	k := q.times[p.Seq%uint64(len(q.times))]
-	q.dev.host.mu.Unlock()
-	if k.byHost && k.seq == p.Seq {
-		return q.dev.onDevice(k.t) // which may wait for OpenCL
-	}
-	return k.t, k.seq == p.Seq
-}
-
-// keepTimesLocked keeps the times of a command that OpenCL has ended. One that was held was enqueued
-// before it was given to OpenCL, which takes that for its enqueue: by as long as the host's clock says.
-func (q *Queue) keepTimesLocked(r *record) {
-	t := r.event.Times()
-	if r.batch != nil {
-		t = r.batch.times(r)
-	}
-	if r.times.Submitted != 0 {
-		t[0] -= min(t[0], r.times.Submitted-r.times.Queued)
-	}
-	q.keepLocked(r.point.Seq, devices.Times{Queued: t[0], Submitted: t[1], Started: t[2], Ended: t[3]}, false)
-}
-
-// keepLocked keeps times, in a ring that grows while it may.
-func (q *Queue) keepLocked(seq uint64, t devices.Times, byHost bool) {
-	for n := uint64(len(q.times)); seq >= n && n < mostTimes; n *= 2 {
-		q.times = append(q.times, make([]timed, n)...)
-	}
-	q.times[seq%uint64(len(q.times))] = timed{seq, t, byHost}
-}
-
 // Abort implements devices.Queue. What OpenCL has been given it does not take back.
 func (q *Queue) Abort(cause error) {
 	h := q.dev.host
@@ -298,6 +250,7 @@ func (q *Queue) Close() error {
 	st := q.cl.Finish() // records have ended; OpenCL may still be at its bookkeeping, and at what is quiet
 	h.mu.Lock()
 	h.retireQuietLocked(q, q.quiet.to, st)
+	q.readAllLocked()
 	h.mu.Unlock()
 	q.use.Lock()
 	q.gone = true

@@ -78,22 +78,23 @@ type record struct {
 
 // life is what a record is from take to recycle: all zero when it is free.
 type life struct {
-	q        *Queue
-	point    mem.Point
-	state    state
-	op       devices.Op
-	strict   bool // waits must be reached, not only be in OpenCL
-	reached  bool // resolve has found no wait that is not
-	told     bool // OpenCL has ended it
-	owed     bool // a callback is to come
-	left     bool // to who waits for it
-	pinned   bool // bytes are page-locked
-	status   ocl.Status
-	blockers int // what holds it
-	users    int // edges and polls that need event
-	event    ocl.Event
-	failure  error       // the first failure among Data waits
-	spent    []ocl.Event // events of earlier tries
+	q         *Queue
+	point     mem.Point
+	state     state
+	op        devices.Op
+	strict    bool // waits must be reached, not only be in OpenCL
+	reached   bool // resolve has found no wait that is not
+	told      bool // OpenCL has ended it
+	owed      bool // a callback is to come
+	left      bool // to who waits for it
+	pinned    bool // bytes are page-locked
+	forgotten bool // nobody will ask for its times
+	status    ocl.Status
+	blockers  int // what holds it
+	users     int // edges and polls that need event
+	event     ocl.Event
+	failure   error       // the first failure among Data waits
+	spent     []ocl.Event // events of earlier tries
 
 	// What to do, from the command.
 	runner  runner        // carries it out where that is not OpenCL; its waits are reached then
@@ -397,6 +398,7 @@ func (h *host) finishLocked(r *record, err error) {
 	}
 	h.releaseLocked(r)
 	switch {
+	case r.forgotten:
 	case q.timing && err == nil && r.event != 0:
 		q.keepTimesLocked(r)
 	case q.timing && err == nil && r.hops:
@@ -434,7 +436,7 @@ func (h *host) recycleLocked(r *record) {
 	}
 	if r.batch != nil {
 		r.batch.forgetLocked(h, r)
-	} else if r.event != 0 {
+	} else if r.event != 0 && !r.q.ownedLocked(r) {
 		h.trash = append(h.trash, r.event)
 	}
 	h.trash = append(h.trash, r.spent...)

@@ -1,0 +1,143 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+// Times of commands (QueueOptions.Profiling).
+//
+// OpenCL keeps them with the event, and to read them takes four calls, which on some platforms
+// wait for whoever enqueues. So a command's event is kept beyond its end, and read when somebody
+// asks; who knows that nobody will says so (Forget). A queue keeps so many that it has not read
+// (mostUnread), and reads an older one for each that comes; and all when it closes.
+
+// timed are the times of a command that has ended well.
+type timed struct {
+	seq    uint64
+	t      devices.Times
+	byHost bool      // t is by the host's clock
+	event  ocl.Event // not zero: t is still to be read from it
+	owned  bool      // event is nobody else's: its record was recycled
+	held   uint64    // nanoseconds for which OpenCL was not given the command; of event
+}
+
+// Times are kept for so many commands at first, and for as many as there have been
+// up to a bound: programs ask for them when all is done.
+const (
+	keptTimes  = 4096
+	mostTimes  = 1 << 18
+	mostUnread = 4096
+)
+
+// slot is where the times of a command are, if they are kept. host.mu is held.
+func (q *Queue) slot(seq uint64) *timed { return &q.times[seq%uint64(len(q.times))] }
+
+// Times implements devices.Queue.
+func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
+	if p.Line != q.line || !q.timing {
+		return devices.Times{}, false
+	}
+	h := q.dev.host
+	h.mu.Lock()
+	k := q.slot(p.Seq)
+	if k.seq == p.Seq {
+		h.readLocked(k)
+	}
+	t, byHost, kept := k.t, k.byHost, k.seq == p.Seq
+	h.mu.Unlock()
+	if byHost && kept {
+		return q.dev.onDevice(t) // which may wait for OpenCL
+	}
+	return t, kept
+}
+
+// Forget implements devices.Queue.
+func (q *Queue) Forget(p mem.Point) {
+	if p.Line != q.line || !q.timing {
+		return
+	}
+	h := q.dev.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := q.flight.get(p.Seq); r != nil {
+		r.forgotten = true
+		return
+	}
+	if k := q.slot(p.Seq); k.seq == p.Seq {
+		h.dropLocked(k)
+		*k = timed{}
+	}
+}
+
+// readLocked reads times from their event.
+func (h *host) readLocked(k *timed) {
+	if k.event == 0 {
+		return
+	}
+	t := k.event.Times()
+	k.t = devices.Times{Queued: t[0] - min(t[0], k.held), Submitted: t[1], Started: t[2], Ended: t[3]}
+	h.dropLocked(k)
+}
+
+// readAllLocked reads all times of a queue that closes. mu is released in between.
+func (q *Queue) readAllLocked() {
+	h := q.dev.host
+	for i := range q.times {
+		h.readLocked(&q.times[i])
+		if i%256 == 255 {
+			h.mu.Unlock()
+			h.mu.Lock()
+		}
+	}
+}
+
+// dropLocked gives up a slot's event.
+func (h *host) dropLocked(k *timed) {
+	if k.event != 0 && k.owned {
+		h.trash = append(h.trash, k.event)
+	}
+	k.event, k.owned = 0, false
+}
+
+// keepTimesLocked keeps the times of r, which has ended well.
+func (q *Queue) keepTimesLocked(r *record) {
+	k := timed{seq: r.point.Seq, event: r.event}
+	if r.times.Submitted != 0 { // it was held: OpenCL takes the end of that for its enqueue
+		k.held = r.times.Submitted - r.times.Queued
+	}
+	if r.batch != nil {
+		t := r.batch.times(r)
+		k.event, k.t = 0, devices.Times{Queued: t[0] - min(t[0], k.held), Submitted: t[1], Started: t[2], Ended: t[3]}
+	}
+	q.keepLocked(k)
+	if old := k.seq - mostUnread; k.seq > mostUnread && q.slot(old).seq == old {
+		q.dev.host.readLocked(q.slot(old))
+	}
+}
+
+// keepLocked keeps times, in a ring that grows while it may.
+func (q *Queue) keepLocked(k timed) {
+	for n := uint64(len(q.times)); k.seq >= n && n < mostTimes; n *= 2 {
+		q.times = append(q.times, make([]timed, n)...)
+	}
+	at := q.slot(k.seq)
+	q.dev.host.dropLocked(at)
+	*at = k
+}
+
+// ownedLocked reports whether the event of r, which is recycled, is kept for its times.
+func (q *Queue) ownedLocked(r *record) bool {
+	if !q.timing || r.point.IsZero() {
+		return false
+	}
+	k := q.slot(r.point.Seq)
+	if k.seq != r.point.Seq || k.event != r.event {
+		return false
+	}
+	k.owned = true
+	return true
+}
