@@ -40,11 +40,11 @@ var house = map[string]string{
 	"devices/work":     "mem",
 	"devices":          "mem internal/suggest devices/work",
 	"internal/storage": "devices bufalloc",
-	"devices/engine":   "devices internal/storage devices/work internal/gate",
-	"internal/mover":   "devices internal/storage internal/gate bufalloc",
+	"devices/engine":   "devices internal/storage devices/work devices/gate",
+	"internal/mover":   "devices internal/storage devices/gate bufalloc",
 
 	"internal/network":            "mem",
-	"devices/virtual":             "devices/engine devices/cpu internal/storage internal/gate internal/network internal/flat bufalloc internal/resource",
+	"devices/virtual":             "devices/engine devices/cpu internal/storage devices/gate internal/network internal/flat bufalloc internal/resource",
 	"study/profile":               "devices/virtual internal/network",
 	"study/machine":               "internal/input internal/suggest internal/yaml/yamldoc internal/yaml/fields devices devices/virtual internal/network",
 	"devices/null":                "devices/engine internal/storage",
@@ -56,7 +56,7 @@ var house = map[string]string{
 	"devices/opencl/internal/ocl": "",
 
 	"devices/internal/region": "devices internal/storage devices/work bufalloc",
-	"internal/gate":           "devices",
+	"devices/gate":            "devices",
 
 	"devices/devicetest": "devices devices/engine internal/mover lib/kernels",
 

@@ -18,7 +18,7 @@ import (
 // inVirtualTime are the packages that a context in virtual time runs.
 var inVirtualTime = []string{
 	"mem", "internal/rangemap", "mem/trace", "internal/ledger", "eviction", "migration", "subbuffer", "internal/resource", "svm", "bufalloc", "runtime",
-	"devices", "devices/work", "internal/storage", "devices/engine", "internal/mover", "devices/cpu", "devices/virtual", "internal/network", "internal/gate", "devices/internal/region", "study/scenario",
+	"devices", "devices/work", "internal/storage", "devices/engine", "internal/mover", "devices/cpu", "devices/virtual", "internal/network", "devices/gate", "devices/internal/region", "study/scenario",
 }
 
 // besideTheWorld says, by file and what it uses, why that is not on the way of a context

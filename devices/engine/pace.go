@@ -5,9 +5,11 @@ import (
 	"godwit/mem"
 )
 
-// Pace says when the commands of a device start and end, in the place of workers:
-// devices in virtual time have one (package devices/virtual).
+// Pace says when the commands of a device start and end, in the place of workers: for devices
+// whose library is asynchronous (examples/asyncdriver), and for those in virtual time (package
+// devices/virtual).
 type Pace interface {
+	// Executor is devices.Goroutines but in virtual time.
 	devices.Executor
 	// Ready is told of each command whose waits have all been reached, and calls Finish
 	// of it later, never from within: perhaps this is inside Submit, or the call of a
@@ -37,7 +39,7 @@ func (c Ready) Cause() error {
 // Point is the command's point.
 func (c Ready) Point() mem.Point { return c.r.point() }
 
-// Command is the command; nil for what Promise issued.
+// Command is the command; nil for a marker, perhaps, and for what Promise issued.
 func (c Ready) Command() *devices.Command {
 	if c.r.work == nil {
 		return nil

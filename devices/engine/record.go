@@ -5,7 +5,7 @@ import (
 	"unsafe"
 
 	"godwit/devices"
-	"godwit/internal/gate"
+	"godwit/devices/gate"
 	"godwit/mem"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/engine"
-	"godwit/internal/gate"
+	"godwit/devices/gate"
 	"godwit/internal/network"
 	"godwit/mem"
 )

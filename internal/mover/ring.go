@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
-	"godwit/internal/gate"
+	"godwit/devices/gate"
 	"godwit/mem"
 )
 

@@ -1,0 +1,20 @@
+package asyncdriver_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/devicetest"
+	"godwit/examples/asyncdriver"
+)
+
+func TestConformance(t *testing.T) {
+	devicetest.Run(t, func(t testing.TB) devices.Device {
+		d, err := asyncdriver.New("store", 8<<20, time.Microsecond)
+		require.NoError(t, err)
+		return d
+	}, devicetest.WithoutKernels())
+}
