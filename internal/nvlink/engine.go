@@ -30,7 +30,7 @@ type Engine struct {
 	cuda        *C.gw_cuda    // immutable
 	gpus        []gpu         // immutable but for what says so
 	granularity uint64        // immutable
-	apart       []error       // immutable: from*len(gpus)+to: why two GPUs are not joined; nil where they are
+	apart       []error       // immutable: from*len(gpus)+to: why two GPUs are not joined, both ways; nil where they are
 	open        []atomic.Bool // as apart: copies can start
 
 	connecting sync.Mutex // held over Connect and Close
@@ -120,8 +120,12 @@ func (e *Engine) find(ctx context.Context) error {
 		return e.gpus[0].missing
 	}
 	for i := range e.gpus {
-		for j := range e.gpus {
-			e.apart[i*len(e.gpus)+j] = e.findLink(i, j)
+		for j := range i + 1 {
+			err := e.findLink(i, j)
+			if err == nil {
+				err = e.findLink(j, i)
+			}
+			e.apart[i*len(e.gpus)+j], e.apart[j*len(e.gpus)+i] = err, err
 		}
 	}
 	begin := *(*unsafe.Pointer)(unsafe.Pointer(&e.opts.OnThread)) // a C function
@@ -150,7 +154,7 @@ func (e *Engine) findGPU(g *gpu, u UUID) error {
 	return nil
 }
 
-// findLink is why two GPUs are not joined: they are where NVLink is between them. Over PCIe a ring through the
+// findLink is why one GPU does not reach another over NVLink. Over PCIe a ring through the
 // host is as fast as the bus.
 func (e *Engine) findLink(i, j int) error {
 	from, to := &e.gpus[i], &e.gpus[j]
@@ -197,7 +201,7 @@ func (e *Engine) errLocked() error {
 	return nil
 }
 
-// Joined is nil where copies can get from a GPU to another, over NVLink. Else it is ErrNoPeer, or
+// Joined is nil where copies can get between two GPUs, both ways, over NVLink. Else it is ErrNoPeer, or
 // what a GPU lacks.
 func (e *Engine) Joined(from, to int) error { return e.apart[from*len(e.gpus)+to] }
 

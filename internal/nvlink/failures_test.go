@@ -54,6 +54,29 @@ func TestEveryCallFailsInTurn(t *testing.T) {
 	}
 }
 
+// TestGPUsAreJoinedBothWaysOrNot, whatever CUDA answers.
+func TestGPUsAreJoinedBothWaysOrNot(t *testing.T) {
+	t.Setenv("GODWIT_FAKE_GPUS", "2")
+	defer fake.Fail(0, 0, 0)
+	joined := 0
+	for nth, more := 1, true; more; nth++ {
+		fake.Fail(nth, 1, nvlinktest.Failed)
+		e, err := nvlink.Open(context.Background(), options(2))
+		if more = fake.Calls() >= nth; err != nil {
+			continue
+		}
+		there, back := e.Joined(0, 1), e.Joined(1, 0)
+		require.Equal(t, there == nil, back == nil, "call %d: %v, %v", nth, there, back)
+		if there == nil {
+			joined++
+			fake.Fail(0, 0, 0)
+			require.NoError(t, e.Connect(context.Background(), 0, 1))
+		}
+		require.NoError(t, e.Close())
+	}
+	require.Positive(t, joined)
+}
+
 // aLife opens an engine, copies, and gives all back, as far as it gets.
 func aLife(t *testing.T) {
 	ctx := context.Background()

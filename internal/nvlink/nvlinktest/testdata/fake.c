@@ -255,10 +255,14 @@ int cuMemMap(uint64_t at, size_t size, size_t offset, uint64_t h, unsigned long 
 
 static int within(char *p, uint64_t at, size_t size) { return p && (uint64_t)(uintptr_t)p >= at && (uint64_t)(uintptr_t)p < at + size; }
 
+static int is_dead(context *c) { return dead[c->device]; }
+
 int cuMemUnmap(uint64_t at, size_t size)
 {
 	BEGIN("cuMemUnmap")
 	for (stream *s = streams; s; s = s->next) {
+		if (is_dead(s->of))
+			continue; // what it has is never run
 		if (s->running && (within(s->running->to, at, size) || within(s->running->from, at, size)))
 			violate("memory unmapped under a copy");
 		for (op *o = s->head; o; o = o->next)
@@ -324,8 +328,6 @@ int cuCtxPopCurrent_v2(void **c)
 	*c = depth > 0 ? current[--depth % 16] : NULL;
 	return end(OK);
 }
-
-static int is_dead(context *c) { return dead[c->device]; }
 
 static void copy_bytes(op *o, context *c)
 {
