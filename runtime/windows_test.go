@@ -138,10 +138,10 @@ func TestSeveralDestinationsGetTheirBytesFromEachOther(t *testing.T) {
 	}
 }
 
-// cutOff is a device whose links can be lost.
+// cutOff is a device whose links can be lost, by the next copy over one too.
 type cutOff struct {
 	*tce.Device
-	lost *atomic.Bool
+	lost, next *atomic.Bool
 }
 
 var errCut = errors.New("somebody has pulled the cable")
@@ -166,7 +166,8 @@ func (c *cutOff) Connected(d devices.Device) error {
 // NewQueue is of queues that refuse what would go over a link that is lost.
 func (c *cutOff) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	return devicetest.Tap(c.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-		if d := cmd.Src.Device; d != nil && d != devices.Device(c.Device) && c.lost.Load() {
+		if d := cmd.Src.Device; d != nil && d != devices.Device(c.Device) && (c.lost.Load() || c.next.Swap(false)) {
+			c.lost.Store(true)
 			return mem.Point{}, errCut
 		}
 		return q.Submit(cmd, waits)
@@ -174,17 +175,28 @@ func (c *cutOff) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 }
 
 func TestAfterALinkIsLostCopiesGoThroughTheHost(t *testing.T) {
-	lost := new(atomic.Bool)
-	var devs []devices.Device
-	for _, d := range windowedDevices(t, 2) {
-		devs = append(devs, &cutOff{d.(*tce.Device), lost})
+	for _, how := range []string{"before a copy", "while it is accepted"} {
+		t.Run(how, func(t *testing.T) {
+			lost, next := new(atomic.Bool), new(atomic.Bool)
+			var devs []devices.Device
+			for _, d := range windowedDevices(t, 2) {
+				devs = append(devs, &cutOff{d.(*tce.Device), lost, next})
+			}
+			cut := lost
+			if how != "before a copy" {
+				cut = next
+			}
+			afterALinkIsLost(t, linkedHouse(t, devs), cut)
+		})
 	}
-	h := linkedHouse(t, devs)
+}
+
+func afterALinkIsLost(t *testing.T, h *house, cut *atomic.Bool) {
 	b := h.buffer(1<<20, nil)
 	h.filled(0, b, 1)
 	require.Equal(t, bytes.Repeat([]byte{1}, 1<<20), h.migrated(b, 1))
 	before := h.c.MoverStats()
-	lost.Store(true)
+	cut.Store(true)
 	h.filled(0, b, 2)
 	require.Equal(t, bytes.Repeat([]byte{2}, 1<<20), h.migrated(b, 1), "the copy is planned again")
 	after := h.c.MoverStats()

@@ -300,18 +300,33 @@ func (m *Mover) linked(t *Transfer) error {
 	if m.links.at() < linksOpen {
 		return fmt.Errorf("transfer by way %v, without links: %w", t.Way, mem.ErrInvalidOperation)
 	}
+	if err := m.linksLost(t); err != nil {
+		return err
+	}
 	for i := range t.To {
-		if err := m.linkLost(t.From.Memory, t.To[i].Memory); err != nil {
-			return err
-		}
 		if t.Way == mem.Windows && !m.links.by(t.From.Memory, t.To[i].Memory) {
 			return fmt.Errorf("transfer by way %v from %s to %s, of which one has none: %w", t.Way, m.mems[t.From.Memory].Name, m.mems[t.To[i].Memory].Name, mem.ErrInvalidOperation)
 		}
 	}
+	accept := m.ring
 	if t.Way == mem.Linked && !m.relays(t) {
-		return m.direct(t)
+		accept = m.direct
 	}
-	return m.ring(t)
+	err := accept(t)
+	if err != nil { // perhaps a link was lost since
+		err = errors.Join(m.linksLost(t), err)
+	}
+	return err
+}
+
+// linksLost is why nothing goes over one of the links of a transfer.
+func (m *Mover) linksLost(t *Transfer) error {
+	for i := range t.To {
+		if err := m.linkLost(t.From.Memory, t.To[i].Memory); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // relays reports whether what several destinations want goes from one to the next, in
