@@ -1,0 +1,155 @@
+// Command path counts what a maintainer steps through while a launch gets 1 MiB that another
+// device wrote: the functions of the project that run, in how many packages, and how often they
+// take a lock of Go's. It runs tests/internal/path, built for coverage.
+//
+// usage: go run -C tools ./path [DIR]
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	root := ".."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	if err := count(root); err != nil {
+		fmt.Fprintln(os.Stderr, "path:", err)
+		os.Exit(1)
+	}
+}
+
+func count(root string) error {
+	dir, err := os.MkdirTemp("", "path")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	bin := filepath.Join(dir, "path")
+	if err := run(root, dir, "go", "build", "-cover", "-covermode=atomic", "-coverpkg=./...", "-o", bin, "./tests/internal/path"); err != nil {
+		return err
+	}
+	fmt.Println("kind    window  functions  packages  locks")
+	for _, kind := range []string{"cpu", "opencl", "bus"} {
+		if err := run(root, dir, bin, kind, filepath.Join(dir, kind)); err != nil {
+			fmt.Printf("%-7s %v\n", kind, err)
+			continue
+		}
+		for _, window := range []string{"first", "again"} {
+			profile := filepath.Join(dir, "profile")
+			if err := run(root, dir, "go", "tool", "covdata", "textfmt", "-i", filepath.Join(dir, kind, window), "-o", profile); err != nil {
+				return err
+			}
+			s, err := read(root, profile)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%-7s %-7s %9d %9d %6d\n", kind, window, s.functions, len(s.packages), s.locks)
+		}
+	}
+	return nil
+}
+
+// run runs a program in the project's root; end is a folder for the coverage of its end.
+func run(root, end, name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = root
+	// What the program writes at its end counts nothing here. PoCL makes two devices of the processor.
+	cmd.Env = append(os.Environ(), "GOCOVERDIR="+end, "POCL_DEVICES=pthread pthread")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
+	}
+	return nil
+}
+
+// block is a run of statements and how often it ran.
+type block struct {
+	from, to, count int // line and column of its ends, as place has them
+}
+
+// place is a line and a column as one number.
+func place(line, column int) int { return line<<12 | column }
+
+type steps struct {
+	functions, locks int
+	packages         map[string]bool
+}
+
+// read counts what a profile in text says.
+func read(root, profile string) (steps, error) {
+	s := steps{packages: make(map[string]bool)}
+	f, err := os.Open(profile)
+	if err != nil {
+		return s, err
+	}
+	defer f.Close()
+	ran := make(map[string][]block)
+	for in := bufio.NewScanner(f); in.Scan(); {
+		file, rest, ok := strings.Cut(in.Text(), ":")
+		var l0, c0, l1, c1, statements, n int
+		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &l0, &c0, &l1, &c1, &statements, &n); !ok || err != nil || n == 0 {
+			continue // the mode, or what did not run
+		}
+		ran[file] = append(ran[file], block{place(l0, c0), place(l1, c1), n})
+	}
+	for file, blocks := range ran {
+		_, inside, _ := strings.Cut(file, "/")
+		if err := s.add(filepath.Join(root, inside), blocks); err != nil {
+			return s, err
+		}
+		s.packages[path.Dir(file)] = true
+	}
+	return s, nil
+}
+
+// add counts the functions of a file that ran, and their calls of Lock and RLock.
+func (s *steps) add(file string, blocks []block) error {
+	if strings.Contains(filepath.ToSlash(file), "tests/internal/path/") {
+		return nil
+	}
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	at := func(p token.Pos) int { x := set.Position(p); return place(x.Line, x.Column) }
+	times := func(p int) int {
+		for _, b := range blocks {
+			if b.from <= p && p < b.to {
+				return b.count
+			}
+		}
+		return 0
+	}
+	for _, d := range parsed.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Body == nil {
+			continue
+		}
+		for _, b := range blocks {
+			if b.from >= at(fn.Body.Pos()) && b.to <= at(fn.Body.End()) {
+				s.functions++
+				break
+			}
+		}
+		ast.Inspect(fn.Body, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if sel, ok := call.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Lock" || sel.Sel.Name == "RLock") && len(call.Args) == 0 {
+					s.locks += times(at(call.Pos()))
+				}
+			}
+			return true
+		})
+	}
+	return nil
+}
