@@ -41,13 +41,14 @@ func (c *Context) Close(ctx context.Context) error {
 type closing struct {
 	start sync.Once
 	done  chan struct{}
-	err   error // set before done ends
+	err   error // set before done ends, as is panic
+	panic any   // what Close would have panicked with; nil is nothing
 }
 
 // CloseWithin is Close for programs that must go on, or end, though a device is stuck:
 // it returns when ctx ends, with ctx's error, and the rest goes on in the background for
 // as long as commands keep it busy. Every further call waits for the same end under its
-// own ctx, and returns what Close did. Until it has returned that, the context's devices,
+// own ctx, and returns what Close did, or panics as it did (HookPanic). Until it has returned that, the context's devices,
 // and memory that was lent to it (UseHostPtr), must be left alone.
 func (c *Context) CloseWithin(ctx context.Context) error {
 	if err := c.mayClose(); err != nil {
@@ -64,11 +65,15 @@ func (c *Context) CloseWithin(ctx context.Context) error {
 		}
 		c.by.Call(func() {
 			defer close(k.done)
+			defer func() { k.panic = recover() }()
 			k.err = c.endClose(ctx, queues)
 		})
 	})
 	if err := c.by.Sleep(ctx, (*closingOf)(c), k.done); err != nil {
 		return fmt.Errorf("context %s: closing: %w", c.name, err)
+	}
+	if k.panic != nil {
+		panic(k.panic)
 	}
 	return k.err
 }
@@ -93,11 +98,11 @@ type leftOn struct {
 }
 
 // beginClose makes the context closed, and returns what its queues still run. All that
-// closing does, it does in one order: each wait takes time in virtual time (C12).
+// closing does, it does in one order: each wait takes time in virtual time (C12). mayClose
+// came before: nothing panics here.
 func (c *Context) beginClose() ([]leftOn, error) {
-	if err := c.call(); err != nil {
-		return nil, err
-	}
+	c.by.Enter(devices.Other)
+	c.lock()
 	defer c.unlock()
 	if c.closed {
 		return nil, fmt.Errorf("context %s: %w", c.name, mem.ErrClosed)
@@ -111,9 +116,9 @@ func (c *Context) beginClose() ([]leftOn, error) {
 }
 
 // endClose is the rest of Close.
-func (c *Context) endClose(ctx context.Context, queues []leftOn) error {
-	err := c.drainAndFree(ctx, queues)
-	return errors.Join(err, c.callbacks.drain()) // of buffers that were not released
+func (c *Context) endClose(ctx context.Context, queues []leftOn) (err error) {
+	defer func() { err = errors.Join(err, c.callbacks.drain()) }() // of buffers that were not released
+	return c.drainAndFree(ctx, queues)
 }
 
 func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {

@@ -166,6 +166,28 @@ func survives(t *testing.T, what string, n int32) bool {
 	return struck
 }
 
+// TestASinksPanicInACloseThatGoesOnByItselfIsItsCallers: no goroutine of the runtime's has it,
+// where nobody could recover from it.
+func TestASinksPanicInACloseThatGoesOnByItselfIsItsCallers(t *testing.T) {
+	s := &striker{what: "Buffer"}
+	h := build(t, runtime.Options{Devices: memories(1), Trace: s}, runtime.QueueOptions{})
+	released := false
+	require.NoError(t, h.buffer(room, nil).OnRelease(func() { released = true }))
+	s.left.Store(1)
+	for range 2 {
+		require.PanicsWithError(t, errStruck.Error(), func() {
+			defer func() {
+				if p, ok := recover().(*runtime.HookPanic); ok {
+					panic(p.Value)
+				}
+			}()
+			_ = h.c.CloseWithin(soon(t))
+		})
+		require.True(t, released, "the rest of closing was done")
+	}
+	h.closed = true
+}
+
 // TestACallbackThatEndsItsGoroutineDoesNotHoldUpOthers: as a test's FailNow does.
 func TestACallbackThatEndsItsGoroutineDoesNotHoldUpOthers(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
