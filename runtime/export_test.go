@@ -6,3 +6,6 @@ func (c *Context) LiveEvents() int {
 	defer c.events.mu.Unlock()
 	return c.events.live
 }
+
+// HookPanicIsDue reports whether the next call panics with what a sink's Completed did.
+func (c *Context) HookPanicIsDue() bool { return c.hooks.late.Load() != nil }

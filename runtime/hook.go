@@ -98,6 +98,10 @@ func (h *hooks) observe(o eviction.Observer, accesses []mem.Access) {
 	o.Observe(accesses)
 }
 
+// inHook reports whether the calling goroutine is in a hook. It raises nothing: for calls that
+// have done something.
+func (c *Context) inHook() bool { return c.hooks.running.Load() != 0 && onStack() }
+
 // inside fails with mem.ErrInvalidOperation where the calling goroutine is in a hook.
 // That another context's hook runs on it counts, too, while one of this context runs.
 // It raises what Completed panicked with.
@@ -107,7 +111,7 @@ func (c *Context) inside() error {
 			panic(p)
 		}
 	}
-	if c.hooks.running.Load() == 0 || !onStack() {
+	if !c.inHook() {
 		return nil
 	}
 	return fmt.Errorf("context %s: a trace.CommandSink or an eviction.Policy must not call a context: %w", c.name, mem.ErrInvalidOperation)

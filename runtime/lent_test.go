@@ -5,7 +5,9 @@
 package runtime_test
 
 import (
+	"context"
 	"errors"
+	goruntime "runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"godwit/devices/tce"
 	"godwit/eviction"
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/runtime"
 )
 
@@ -244,6 +247,64 @@ func TestACopyOfLentMemoryThatHangsIsWaitedForWithItsCommands(t *testing.T) { //
 			require.NoError(t, hung.Release())
 		})
 	}
+}
+
+// lateStriker panics as it is told of a command's end, which is while a buffer is released.
+type lateStriker struct {
+	c        *runtime.Context
+	releases atomic.Bool
+	release  chan struct{}
+}
+
+func (s *lateStriker) Command(*trace.CommandRecord) {}
+func (s *lateStriker) Ends() trace.Ends             { return trace.AllEnds }
+
+func (s *lateStriker) Buffer(r *trace.BufferRecord) {
+	if r.Released && s.releases.Load() {
+		close(s.release)
+		for !s.c.HookPanicIsDue() {
+			goruntime.Gosched()
+		}
+		s.releases.Store(false)
+	}
+}
+
+func (s *lateStriker) Completed(*trace.CompletionRecord) {
+	if s.releases.Load() {
+		panic(errStruck)
+	}
+}
+
+// A call that has done something does not panic with what a sink's Completed panicked with: the
+// next does.
+func TestAReleaseThatWaitsForACopyDoesNotPanicForASink(t *testing.T) { // C13, C14
+	d, err := cpu.New(cpu.Options{Memory: 4 * room})
+	require.NoError(t, err)
+	s := &lateStriker{release: make(chan struct{})}
+	hold := devicetest.NewHold(d)
+	h := build(t, runtime.Options{Devices: []devices.Device{hold}, Policy: eviction.LRU{}, Trace: s}, outOfOrder)
+	t.Cleanup(func() { hold.Release() })
+	lent, back := lend(t, room)
+	b, err := h.c.CreateBuffer(room, runtime.UseHostPtr, lent)
+	require.NoError(t, err)
+	h.ended(h.paint(h.q[0], b, 1))
+	for range 3 {
+		h.ended(h.paint(h.q[0], h.buffer(room, nil), 2))
+	}
+	on, err := h.c.Device(mem.Host)
+	require.NoError(t, err)
+	host, err := h.c.NewQueue(on, runtime.QueueOptions{})
+	require.NoError(t, err)
+	_, err = host.EnqueueHostCall(soon(t), func(context.Context) error { <-s.release; return nil })
+	require.NoError(t, err)
+	hold.Hold()
+	h.paint(h.q[0], h.buffer(room, nil), 3)
+	s.c = h.c
+	s.releases.Store(true)
+	untilLetGo(t, hold, b.Release)
+	back()
+	require.Panics(t, func() { _ = host.Finish(soon(t)) })
+	require.NoError(t, host.Close())
 }
 
 // Shared virtual memory is lent by the context, and its addresses serve nobody else while a
