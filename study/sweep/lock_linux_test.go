@@ -1,0 +1,28 @@
+package sweep_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"godwit/study/sweep"
+)
+
+// On NFS flock takes a lock of the kind that fcntl takes, for another owner: as this one does.
+func TestAJournalOpensWhereTwoKindsOfLocksKeepEachOtherOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.rows")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	require.NoError(t, err)
+	require.NoError(t, unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}))
+	j, _, err := sweep.OpenJournal(path, make(sweep.Known))
+	require.NoError(t, err)
+	_, _, err = sweep.OpenJournal(path, make(sweep.Known))
+	require.ErrorIs(t, err, sweep.ErrBusy)
+	require.ErrorContains(t, err, "another sweep is at it")
+	require.NotContains(t, err.Error(), "process")
+	require.NoError(t, j.Close())
+	require.NoError(t, f.Close())
+}
