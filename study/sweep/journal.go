@@ -83,20 +83,18 @@ func OpenJournal(path string, known Known) (j *Journal, dropped int, err error) 
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, 0, fmt.Errorf("%s: %w", path, ErrNoJournal)
 	}
-	f, err := openLocked(path)
-	if err != nil {
+	if j, err = openLocked(path); err != nil {
 		return nil, 0, err
 	}
-	j = &Journal{f: f}
 	if dropped, err = j.resume(known); err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+		return nil, 0, errors.Join(fmt.Errorf("%s: %w", path, err), j.f.Close())
 	}
 	return j, dropped, nil
 }
 
 // openLocked opens the file at path and locks it. Who has the lock may remove the file before
 // it gives it up: then what is there by now is opened.
-func openLocked(path string) (*os.File, error) {
+func openLocked(path string) (*Journal, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 		if err != nil {
@@ -114,14 +112,12 @@ func openLocked(path string) (*os.File, error) {
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		ours, err := f.Stat()
-		if err != nil {
-			return nil, errors.Join(err, f.Close())
+		j := &Journal{f: f}
+		ours, err := j.there()
+		if ours {
+			return j, nil
 		}
-		if there, err := os.Stat(path); err == nil && os.SameFile(ours, there) {
-			return f, nil
-		}
-		if err := f.Close(); err != nil {
+		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
 	}
@@ -178,13 +174,32 @@ func (j *Journal) Empty() bool {
 	return err == nil && info.Size() <= int64(len(journalHead))
 }
 
-// Close closes the file. One without a row has nothing to go on from, and is removed, as long
-// as the lock keeps others from it.
+// Remove removes the file, whose sweep is done, as long as the lock keeps others from it.
+// Another's that stands in its place by now stays.
+func (j *Journal) Remove() error {
+	if ours, err := j.there(); !ours {
+		return err
+	}
+	return os.Remove(j.f.Name())
+}
+
+// there reports whether the file is still where it was opened.
+func (j *Journal) there() (bool, error) {
+	ours, err := j.f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(j.f.Name())
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(ours, there), err
+}
+
+// Close closes the file. One without a row has nothing to go on from, and is removed.
 func (j *Journal) Close() (err error) {
 	if j.Empty() {
-		if err = os.Remove(j.f.Name()); errors.Is(err, os.ErrNotExist) { // its sweep may have ended, and removed it
-			err = nil
-		}
+		err = j.Remove()
 	}
 	return errors.Join(err, j.f.Close())
 }

@@ -26,3 +26,19 @@ func TestAJournalOpensWhereTwoKindsOfLocksKeepEachOtherOut(t *testing.T) {
 	require.NoError(t, j.Close())
 	require.NoError(t, f.Close())
 }
+
+// Who removes a journal by hand and begins anew has another, which is not the first sweep's to
+// remove.
+func TestAJournalRemovesNoOther(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.rows")
+	first, _, err := sweep.OpenJournal(path, make(sweep.Known))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, first.Remove(), "it is gone")
+	second, _, err := sweep.OpenJournal(path, make(sweep.Known))
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	require.FileExists(t, path)
+	require.NoError(t, second.Close())
+	require.NoFileExists(t, path)
+}

@@ -232,7 +232,7 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 		return err
 	}
 	if journal != "" {
-		if err := os.Remove(journal); err != nil {
+		if err := opt.Journal.Remove(); err != nil {
 			return failed{err}
 		}
 	}
