@@ -66,11 +66,29 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 			c.observe(w.Memory, w.block.Size)
 		}
 	}
-	if again || parts || len(s.reuse.Busy) > 0 || c.evicting.did {
+	if again || parts && !c.asPlanned(plan, first) || len(s.reuse.Busy) > 0 || c.evicting.did {
 		return true, nil
 	}
 	c.planner.Reroute(plan)
 	return false, nil
+}
+
+// asPlanned reports whether the plan's copies suit the blocks that it got from number first on:
+// each lies within one of them, or in none. A copy that goes on into another block is cut by
+// planning again, and so is the plan where a block is not what was wanted. c.mu is held.
+func (c *Context) asPlanned(plan *migration.Plan, first int) bool {
+	for i, w := range c.scratch.wants[first:] {
+		if w.Range != plan.Storage[i].Range {
+			return false
+		}
+		for k := range plan.Steps {
+			st := &plan.Steps[k]
+			if st.Buffer == w.Buffer && st.To == w.Memory && st.Range.Overlaps(w.Range) && !w.Range.Contains(st.Range) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // obtainFrom gets the blocks of wants from number first on, and makes room for them where
