@@ -77,6 +77,9 @@ func (x *ring) planChain() {
 			last = add(chainLeg{"copy over the link", in, at, to, last, i})
 			at = to
 		case mem.Windows:
+			if i > 0 && !m.links.there[x.dsts[i-1].dst.Memory][a.dst.Memory] {
+				at, last = place{stage: 0}, 0 // from the source's staging
+			}
 			slot := place{stage: i + 1}
 			last = add(chainLeg{"copy over the link", in, at, slot, last, -1})
 			at = slot

@@ -2,7 +2,9 @@ package mover_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,6 +26,23 @@ type linkedFabric struct {
 	queues  []devices.Queue
 	submits devicetest.Submits
 	topo    *mem.Topology
+	apart   []int
+}
+
+// partner is a device with windows, but for those that are apart.
+type partner struct {
+	devices.Windowed
+	i     int
+	apart []int
+}
+
+func (p *partner) Unwrap() devices.Device { return devicetest.Unwrap(p.Windowed) }
+
+func (p *partner) Windows(ctx context.Context, other devices.Device) error {
+	if o, ok := other.(*partner); ok && slices.Contains(p.apart, p.i) && slices.Contains(p.apart, o.i) {
+		return fmt.Errorf("%d and %d are apart: %w", p.i, o.i, mem.ErrInvalidOperation)
+	}
+	return p.Windowed.Windows(ctx, other)
 }
 
 func newLinkedFabric(t *testing.T, n int, o mover.Options) *linkedFabric {
@@ -36,7 +55,12 @@ func newLinkedFabric(t *testing.T, n int, o mover.Options) *linkedFabric {
 
 // fabricOf is one whose links nobody has asked for.
 func fabricOf(t *testing.T, n int, o mover.Options, kind tce.Options, size uint64) *linkedFabric {
-	f := &linkedFabric{topo: mem.NewTopology("1", "2", "3", "4")}
+	return fabricApart(t, n, o, kind, size, nil)
+}
+
+// fabricApart is one of which two devices, by their numbers, have no link.
+func fabricApart(t *testing.T, n int, o mover.Options, kind tce.Options, size uint64, two []int) *linkedFabric {
+	f := &linkedFabric{topo: mem.NewTopology("1", "2", "3", "4"), apart: two}
 	host, err := tce.New(tce.Options{Name: "host"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
@@ -51,7 +75,7 @@ func fabricOf(t *testing.T, n int, o mover.Options, kind tce.Options, size uint6
 		t.Cleanup(func() { require.NoError(t, q.Close()) })
 		f.queues, f.devs = append(f.queues, q), append(f.devs, d)
 		f.ends = append(f.ends, mover.End{Memory: mem.MemoryID(i + 1), Block: alloc(t, d, size)})
-		o.Memories = append(o.Memories, mover.Memory{Device: devicetest.FailNth(d, &f.submits), Name: fmt.Sprint(i)})
+		o.Memories = append(o.Memories, mover.Memory{Device: &partner{devicetest.FailNth(d, &f.submits).(devices.Windowed), i, f.apart}, Name: fmt.Sprint(i)})
 	}
 	f.m, err = mover.Open(o)
 	require.NoError(t, err)
@@ -122,6 +146,21 @@ func TestChunksGoFromDeviceToDeviceByWindow(t *testing.T) {
 				require.ErrorIs(t, f.m.Wait(ctx, p), errTest)
 			}
 		}
+	}
+}
+
+// Bytes go from one destination to the next only where these have a link, else from the source.
+func TestByWindowTheNextDestinationHasALinkOrIsTheSources(t *testing.T) {
+	f := fabricApart(t, 4, mover.Options{Chunk: 8 << 10}, tce.Options{Windows: 1, Memory: 16 << 20}, blockSize, []int{1, 2})
+	require.NoError(t, f.m.OpenLinks(ctx))
+	require.True(t, f.adopt())
+	want := pattern(3)
+	f.copy(t, 0, want, true)
+	points, err := f.move(mem.Windows, blockSize)
+	require.NoError(t, err)
+	for i, p := range points {
+		require.NoError(t, f.m.Wait(ctx, p), "device %d", i+1)
+		require.True(t, bytes.Equal(want, f.read(t, i+1)), "device %d", i+1)
 	}
 }
 
