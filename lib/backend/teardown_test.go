@@ -46,12 +46,22 @@ func run(t *testing.T, what, device string, signals ...delayed) ending {
 		line, err := stdout.ReadString('\n')
 		require.NoError(t, err)
 		require.Equal(t, "ready\n", line)
-		for _, s := range signals {
-			time.Sleep(s.after)
-			_ = cmd.Process.Signal(s.signal) // the first may have ended it
-		}
 	}
+	gone, sent := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(sent)
+		for _, s := range signals {
+			select {
+			case <-time.After(s.after):
+				_ = cmd.Process.Signal(s.signal)
+			case <-gone: // an earlier one has ended it
+				return
+			}
+		}
+	}()
 	_, err = io.Copy(&out, stdout)
+	close(gone)
+	<-sent
 	require.NoError(t, err)
 	err = cmd.Wait()
 	var exit *exec.ExitError
