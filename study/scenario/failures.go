@@ -52,12 +52,8 @@ func (l *loader) failer(n ast.Node, what, id string) int {
 // mayFail reports whether a command is one that a scenario may expect to fail: whether
 // the content of a map that fails is lost is not for the reference run to say.
 func (l *loader) mayFail(command int) bool {
-	switch c := &l.out.Commands[command]; c.Kind {
-	case Map, Unmap, HostRead, HostWrite, Free:
-		return false
-	default:
-		return c.queued()
-	}
+	c := &l.out.Commands[command]
+	return c.queued() && !c.kind().traits().infallible
 }
 
 // checkFailures refuses failures where nothing could have them happen.

@@ -4,68 +4,15 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Writes, reads and copies, of bytes or of the rows and slices of a rectangle.
+// Where writes, reads and copies are: bytes, or the rows and slices of a rectangle.
 
-// readTransfer reads a write or a read.
-func (l *loader) readTransfer(m *mapping, c *Command) {
-	key := string(c.Kind)
-	before := l.faults
-	if m.Has("rows") || m.Has("slices") {
-		c.Rect, c.Place, c.To = l.rect(m, key, "host-")
+// readPlace reads where a write or a read of a buffer is.
+func (l *loader) readPlace(m *mapping, c *Command) {
+	if m.hasRows() {
+		c.Rect, c.Place, c.To = l.rect(m, string(c.Kind), "host-")
 	} else {
-		c.Place = l.place(m, key, "offset")
+		c.Place = l.place(m, string(c.Kind), "offset")
 	}
-	if c.Kind == Read {
-		return
-	}
-	size := c.Place.Range.Size()
-	if c.Rect != nil {
-		size = c.Rect.HostSize
-	}
-	if c.Data = l.data(m, l.scope); c.Data == nil && l.faults == before {
-		l.errorf(m.Node, "%s: content is missing: want one of %s", key, contentKeys)
-	} else if c.Data != nil && l.faults == before && c.Data.size > size {
-		l.errorf(m.Node, "%s: the content, %s, has %d bytes, the place only %d", key, c.Data, c.Data.size, size)
-	}
-}
-
-func (l *loader) readCopy(m *mapping, c *Command) {
-	if m.get("to") == nil {
-		l.errorf(m.Node, "copy: to is missing: the destination")
-		return
-	}
-	before := l.faults
-	if m.Has("rows") || m.Has("slices") {
-		c.Rect, c.Place, c.To = l.rect(m, "copy", "to-")
-	} else {
-		c.Place, c.To = l.flatCopy(m)
-	}
-	if l.faults > before {
-		return
-	}
-	if l.isSVM(c.Place) != l.isSVM(c.To) {
-		l.errorf(m.Node, "copy: of %s and %s one is shared virtual memory, the other a buffer: OpenCL copies between two of a kind; make a buffer over it", c.Place.Name, c.To.Name)
-	}
-}
-
-// flatCopy reads a copy of adjacent bytes.
-func (l *loader) flatCopy(m *mapping) (from, to Place) {
-	before := l.faults
-	from = l.place(m, "copy", "offset")
-	to = l.placeNamed(m.get("to"), "copy: to")
-	offset := l.natural(m, "to-offset", l.scope, 0, 0)
-	if l.faults > before {
-		return from, to
-	}
-	if size := from.Range.Size(); !m.Has("size") && to.Range.Size() < size {
-		l.errorf(m.Node, "copy: %s has %d bytes, %s only %d; give a size", from.Name, size, to.Name, to.Range.Size())
-		return from, to
-	}
-	to.Range = l.within(m, to, offset, from.Range.Size())
-	if l.faults == before && to.Buffer == from.Buffer && to.Range.Overlaps(from.Range) {
-		l.errorf(m.Node, "copy: source %v and destination %v of %s overlap", from.Range, to.Range, l.out.Buffers[to.Buffer].Name)
-	}
-	return from, to
 }
 
 // maxRows bounds the rows and the slices of a rectangle, and maxPitch the bytes

@@ -158,9 +158,6 @@ const (
 	Marker    Kind = "marker"
 )
 
-// reads reports whether a command yields bytes to be compared.
-func (k Kind) reads() bool { return k == Read || k == HostRead }
-
 // Command is one command of the run.
 type Command struct {
 	ID     string // as written, "" where it has none
@@ -212,6 +209,18 @@ func (s *Scenario) expectedToFail(i int) bool {
 // queued reports whether c is a command of a queue, with an event.
 func (c *Command) queued() bool { return c.Queue >= 0 }
 
+// hostBytes is how many bytes a command takes of the host beside the buffers: the
+// content that it writes, and where a read goes.
+func (c *Command) hostBytes() uint64 {
+	switch {
+	case !c.kind().traits().hostBytes:
+		return 0
+	case c.Rect != nil:
+		return c.Rect.HostSize
+	}
+	return c.Place.Range.Size()
+}
+
 // Rect says where the rows of a rectangular command lie. Pitches are in bytes.
 type Rect struct {
 	Region       [3]uint64 // bytes, rows, slices
@@ -219,6 +228,15 @@ type Rect struct {
 	Row2, Slice2 uint64    // pitches at the other end: Command.To, or host memory
 	HostOffset   uint64    // read, write: where in host memory the first byte is
 	HostSize     uint64    // read, write: bytes of host memory
+}
+
+// box is the rectangle at Command.Place, which is at off of its object; otherBox is the other end's.
+func (r *Rect) box(off uint64) runtime.Box {
+	return runtime.Box{Origin: [3]uint64{off}, Row: r.Row, Slice: r.Slice}
+}
+
+func (r *Rect) otherBox(off uint64) runtime.Box {
+	return runtime.Box{Origin: [3]uint64{off}, Row: r.Row2, Slice: r.Slice2}
 }
 
 // span is how far a rectangle reaches from its first byte.

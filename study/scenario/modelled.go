@@ -243,14 +243,7 @@ func (r *runner) meanings(res *Result) map[mem.Point]meaning {
 				at++
 			}
 		}
-		reason := reasonCopy
-		switch r.s.Commands[i].Kind {
-		case Launch, Fill:
-			reason = reasonCompute
-		case Marker, Barrier, Map, Unmap, Migrate, Free, HostRead, HostWrite:
-			reason = reasonHost
-		}
-		out[rec.Point] = meaning{c.Number, fmt.Sprintf("#%d %s", c.Number, c.Text), reason}
+		out[rec.Point] = meaning{c.Number, fmt.Sprintf("#%d %s", c.Number, c.Text), r.s.Commands[i].kind().traits().reason}
 	}
 	return out
 }

@@ -18,7 +18,7 @@ import (
 type use struct {
 	buffer int
 	r      mem.Range
-	writes bool
+	mode   mem.Mode
 	rect   *Rect // where only rows of r are meant; nil is all of it
 	second bool  // the rows are those of the rectangle's other end
 }
@@ -30,7 +30,7 @@ const maxExactRows = 4096
 // meets returns the bytes, or some of them, that two uses share where one of them
 // writes. Of o all of its range counts.
 func (u use) meets(o use) mem.Range {
-	if u.buffer != o.buffer || !(u.writes || o.writes) || !u.r.Overlaps(o.r) {
+	if u.buffer != o.buffer || !(u.mode.Writes() || o.mode.Writes()) || !u.r.Overlaps(o.r) {
 		return mem.Range{}
 	}
 	if u.rect == nil || u.rect.Region[1]*u.rect.Region[2] > maxExactRows {
@@ -58,30 +58,11 @@ func (u use) cost() int {
 }
 
 // uses lists what a command does to which bytes.
-func (s *Scenario) uses(c *Command) (out []use) {
-	switch c.Kind {
-	case Write, Fill, HostWrite:
-		return []use{{c.Place.Buffer, c.Place.Range, true, c.Rect, false}}
-	case Read, HostRead:
-		return []use{{c.Place.Buffer, c.Place.Range, false, c.Rect, false}}
-	case Copy:
-		return []use{{c.Place.Buffer, c.Place.Range, false, c.Rect, false}, {c.To.Buffer, c.To.Range, true, c.Rect, true}}
-	case Map, Unmap:
-		return []use{{buffer: c.Place.Buffer, r: c.Place.Range, writes: s.Mappings[c.Mapping].writes}}
-	case Migrate:
-		for _, p := range c.Places {
-			out = append(out, use{buffer: p.Buffer, r: p.Range, writes: c.Undefined})
-		}
-	case Launch:
-		for _, args := range [][]Arg{c.Args, c.Indirect} {
-			for i := range args {
-				if a := &args[i]; a.Buffer && a.Place.Name != "" {
-					out = append(out, use{buffer: a.Place.Buffer, r: a.Used, writes: a.Access.Writes()})
-				}
-			}
-		}
-	}
-	return out
+func (s *Scenario) uses(c *Command) []use { return c.kind().uses(s, c) }
+
+// useOfPlace is the use of a command's place, or of its rows there.
+func (c *Command) useOfPlace(mode mem.Mode) []use {
+	return []use{{c.Place.Buffer, c.Place.Range, mode, c.Rect, false}}
 }
 
 // tracker is what is known of the commands read so far.
@@ -131,10 +112,8 @@ func (l *loader) checkFreed(m *mapping, c *Command) bool {
 		return true
 	}
 	places := append([]Place{c.Place, c.To}, c.Places...)
-	for _, args := range [][]Arg{c.Args, c.Indirect} {
-		for i := range args {
-			places = append(places, args[i].Place)
-		}
+	for a := range c.buffers {
+		places = append(places, a.Place)
 	}
 	return !slices.ContainsFunc(places, bad)
 }
@@ -152,7 +131,7 @@ func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
 			continue
 		}
 		mp := &l.out.Mappings[i]
-		mapped := use{buffer: mp.Place.Buffer, r: mp.Place.Range, writes: mp.writes}
+		mapped := use{buffer: mp.Place.Buffer, r: mp.Place.Range, mode: mp.mode()}
 		for _, u := range uses {
 			l.spend(u.cost())
 			shared := u.meets(mapped)
@@ -163,7 +142,7 @@ func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
 			if mp.writes {
 				how = "writing"
 			}
-			if c.Kind == Map && !l.onSVM(mp.Place) && !(u.writes && mp.writes) {
+			if c.Kind == Map && !l.onSVM(mp.Place) && !(u.mode.Writes() && mp.writes) {
 				continue // OpenCL allows a map for reading beside one for writing
 			}
 			l.errorf(m.Node, "%s: %s of %s is mapped for %s, as %s in line %d: unmap it first", m.What, shared, l.out.Buffers[u.buffer].Name, how, mp.Name, mp.Line)
@@ -219,7 +198,7 @@ func (l *loader) orderFine(c *Command, uses []use) {
 			if (host || f.host) && !u.meets(f.use).Empty() {
 				c.Order = append(c.Order, f.command)
 			}
-			return u.writes && host && u.buffer == f.buffer && u.r.Contains(f.r) // ordered by way of this
+			return u.mode.Writes() && host && u.buffer == f.buffer && u.r.Contains(f.r) // ordered by way of this
 		})
 		t.fine = append(t.fine, fineUse{u, len(l.out.Commands), host})
 	}
@@ -318,7 +297,7 @@ func (l *loader) gatesOf(c *Command, uses []use) []int {
 			for _, u := range uses {
 				l.spend(u.cost())
 			}
-			p.writes = true // a read, too, may have to wait for one: for storage, or a copy
+			p.mode = mem.Write // a read, too, may have to wait for one: for storage, or a copy
 			if slices.ContainsFunc(uses, func(u use) bool { return !u.meets(p).Empty() }) {
 				gates = union(gates, t.gates[i])
 				break

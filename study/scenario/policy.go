@@ -67,58 +67,9 @@ func (f *future) Ahead(b mem.BufferID, m mem.MemoryID, _ uint64) eviction.Ahead 
 
 // accesses are a command's, with buffers by index + 1.
 func (s *Scenario) accesses(c *Command) (out []mem.Access) {
-	add := func(m mem.MemoryID, buffer int, r mem.Range, mode mem.Mode) {
-		out = append(out, mem.Access{Buffer: mem.BufferID(buffer + 1), Range: r, Mode: mode, Memory: m})
-	}
-	device := func() mem.MemoryID { return s.memory(s.Queues[c.Queue].Device) }
-	switch c.Kind {
-	case Launch:
-		for _, args := range [][]Arg{c.Args, c.Indirect} {
-			for i := range args {
-				if a := &args[i]; a.Buffer && a.Place.Name != "" {
-					mode := a.Access
-					if mode == mem.Write && !a.Stated { // a kernel that only writes need not write all of it
-						mode = mem.ReadWrite
-					}
-					add(device(), a.Place.Buffer, a.Used, mode)
-				}
-			}
-		}
-	case Migrate:
-		to := []mem.MemoryID{device()}
-		switch {
-		case c.Host:
-			to[0] = mem.Host
-		case len(c.Onto) > 0:
-			to = to[:0]
-			for _, name := range c.Onto {
-				to = append(to, s.memory(name))
-			}
-		}
-		mode := mem.Read
-		if c.Undefined {
-			mode = mem.Write
-		}
-		for _, p := range c.Places {
-			for _, m := range to {
-				add(m, p.Buffer, p.Range, mode)
-			}
-		}
-	case Map, Unmap:
-		for _, u := range s.uses(c) {
-			mode := mem.Read
-			if u.writes {
-				mode = mem.ReadWrite
-			}
-			add(mem.Host, u.buffer, u.r, mode)
-		}
-	case Write, Fill, Read, Copy:
-		for _, u := range s.uses(c) {
-			mode := mem.Read
-			if u.writes {
-				mode = mem.Write
-			}
-			add(device(), u.buffer, u.r, mode)
+	for _, u := range s.uses(c) {
+		for _, m := range c.kind().memories(s, c) {
+			out = append(out, mem.Access{Buffer: mem.BufferID(u.buffer + 1), Range: u.r, Mode: u.mode, Memory: m})
 		}
 	}
 	return out

@@ -9,7 +9,6 @@ import (
 	"godwit/devices"
 	"godwit/internal/flat"
 	"godwit/mem"
-	"godwit/runtime"
 )
 
 // The reference run: the same commands, one after the other in the order of the
@@ -124,40 +123,10 @@ func (ref *reference) step(ctx context.Context, s *Scenario, i int, failed bool)
 		ref.lose(c)
 		return nil
 	}
-	if err := ref.run(ctx, c); err != nil {
+	if err := c.kind().refer(ctx, ref, c); err != nil {
 		return fmt.Errorf("reference run: %s:%d: #%d %s: %w", s.File, c.Line, i+1, s.text(c), err)
 	}
 	return nil
-}
-
-// run executes one command to its end.
-func (ref *reference) run(ctx context.Context, c *Command) error {
-	m := &ref.memory
-	switch c.Kind {
-	case Write, HostWrite:
-		ref.write(c)
-	case Copy:
-		m.Copy(c.To.Buffer, c.Place.Buffer, c.rows(c.To.Range.Start, c.Place.Range.Start))
-	case Fill:
-		m.Fill(c.Place.Buffer, c.Place.Range, c.Pattern)
-	case Map:
-		ref.mapLimit[c.Mapping] = m.Limit(c.Place.Buffer)
-		switch flags := ref.s.Mappings[c.Mapping].Flags; {
-		case flags&runtime.MapInvalidate != 0:
-			m.Undefine(c.Place.Buffer, c.Place.Range)
-		case flags&runtime.MapWrite != 0: // what the unmap will write
-			m.Keep(c.Place.Buffer, c.Place.Range)
-		}
-	case Migrate:
-		for _, p := range c.Places {
-			if c.Undefined {
-				m.Undefine(p.Buffer, p.Range)
-			}
-		}
-	case Launch:
-		return ref.launch(ctx, c)
-	}
-	return nil // reads are compared by the caller; the rest has no effect on bytes
 }
 
 // rows are what a command copies, given where a destination and a source begin: of a
@@ -191,7 +160,7 @@ func (ref *reference) write(c *Command) {
 func (ref *reference) lose(c *Command) {
 	for _, u := range ref.s.uses(c) {
 		switch {
-		case !u.writes:
+		case !u.mode.Writes():
 		case u.rect == nil:
 			ref.memory.Undefine(u.buffer, u.r)
 		default:
@@ -208,52 +177,6 @@ func (ref *reference) limit(c *Command) uint64 {
 		return ref.mapLimit[c.Mapping]
 	}
 	return ref.memory.Limit(c.Place.Buffer)
-}
-
-func (ref *reference) launch(ctx context.Context, c *Command) error {
-	k, err := ref.module.Kernel(c.Kernel)
-	if err != nil {
-		return err
-	}
-	cmd := devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: c.Dims, Global: c.Global, Local: c.Local, Offset: c.Offset}
-	var more []devices.Arg // what is reached by pointers in memory
-	var uses []flat.Use
-	use := func(a *Arg, given mem.Range) {
-		if a.Place.Name == "" {
-			return // a null pointer
-		}
-		uses = append(uses, flat.Use{Root: a.Place.Buffer, Given: given, Used: a.Used, Reads: a.Access.Reads(), Writes: a.Access.Writes()})
-	}
-	for i := range c.Args {
-		a := &c.Args[i]
-		switch {
-		case a.Buffer && ref.s.isSVM(a.Place):
-			cmd.Args = append(cmd.Args, ref.pointer(a.Place.Buffer, a.At))
-			more = append(more, ref.pointer(a.Place.Buffer, 0))
-			use(a, mem.Range{End: ref.s.Buffers[a.Place.Buffer].Size})
-		case a.Buffer:
-			r := a.Place.Range
-			cmd.Args = append(cmd.Args, devices.Arg{Kind: devices.ArgBuffer, Block: ref.blocks[a.Place.Buffer], Off: r.Start, Size: r.Size()})
-			use(a, r)
-		case a.Local > 0:
-			cmd.Args = append(cmd.Args, devices.Arg{Kind: devices.ArgLocal, Size: a.Local})
-		default:
-			cmd.Args = append(cmd.Args, devices.Arg{Kind: devices.ArgValue, Value: a.Value})
-		}
-	}
-	for i := range c.Indirect {
-		a := &c.Indirect[i]
-		more = append(more, ref.pointer(a.Place.Buffer, 0))
-		use(a, mem.Range{End: ref.s.Buffers[a.Place.Buffer].Size})
-	}
-	cmd.Args = append(cmd.Args, more...)
-	return ref.memory.Launch(uses, func() error {
-		p, err := ref.queue.Submit(&cmd, nil)
-		if err != nil {
-			return err
-		}
-		return ref.queue.Wait(ctx, p, devices.Park)
-	})
 }
 
 // pointer is a pointer into a block of shared virtual memory, which kernels see

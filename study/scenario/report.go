@@ -261,7 +261,7 @@ func (p *printer) narrowCommands(rows []table.Row) {
 		}
 		t.AppendRow(table.Row{"", "", "  " + strings.ReplaceAll(text.WrapSoft(line, room-2), "\n", "\n  ")})
 	}
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}})
+	t.SetColumnConfigs(right(1))
 	fmt.Fprintln(p.w, t.Render())
 	fmt.Fprintln(p.w)
 }
@@ -413,7 +413,7 @@ func (p *printer) segments() {
 		}
 		t.AppendRow(table.Row{name, fmt.Sprintf("[%d,%d)", s.Offset, s.Offset+s.Bytes), sizeText(s.Bytes), where, p.writer(s.Writer)})
 	}
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, Align: text.AlignRight, AlignHeader: text.AlignRight}})
+	t.SetColumnConfigs(right(3))
 	p.render(t)
 }
 
@@ -428,11 +428,7 @@ func (p *printer) times() {
 			t.AppendRow(table.Row{c.Number, c.Text, "0", micro(c.Times.Submitted), micro(c.Times.Started), micro(c.Times.Ended)})
 		}
 	}
-	right := []table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}}
-	for n := 3; n <= 6; n++ {
-		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(right)
+	t.SetColumnConfigs(right(1, 3, 4, 5, 6))
 	if rows > 0 {
 		fmt.Fprintf(p.w, "times of %s, since each command was queued:\n", p.r.Clock)
 		p.render(t)

@@ -46,7 +46,8 @@ var (
 		{"latency", aWord, false, "such as 5 us"},
 		{"bandwidth", aWord, false, "bytes a second, such as 32 GB/s"},
 	}
-	keysOfRows = []key{
+	keysOfPlace = []key{keyOffset, keySize}
+	keysOfRows  = []key{
 		{"size", aNumber, true, "bytes of a row"},
 		{"rows", aNumber, false, "how many"},
 		{"slices", aNumber, false, "how many"},
@@ -84,9 +85,7 @@ func of(kind string, f form, what string) []key { return []key{{kind, f, true, w
 
 // declaredShapes are all shapes of the language.
 func declaredShapes() []*shape {
-	place := []key{keyOffset, keySize}
-	hostBox, toBox := box("host-", "in the host's memory"), box("to-", "in the destination")
-	out := []*shape{
+	return append(commandShapes(), []*shape{
 		{name: "scenario", what: "scenario", keys: []key{
 			{"name", aWord, false, "default: the file's name"},
 			{"about", aWord, false, "what it shows"},
@@ -176,51 +175,16 @@ func declaredShapes() []*shape {
 		{name: "argument", what: "argument", variants: []string{"buffer argument", "reached", "local argument", "typed number"}, pick: pickArgument},
 		{name: "buffer argument", what: "argument", keys: []key{{"buffer", aWord, true, "a buffer or a sub-buffer"}, keyOffset, keySize, keyAccess}},
 		{name: "local argument", what: "argument", keys: []key{{"local", aNumber, true, "bytes of local memory"}}},
-		{name: "command", what: "command", pick: pickCommand, variants: []string{
-			"write", "write of rows", "read", "read of rows", "copy", "copy of rows", "fill", "launch", "migrate", "map", "unmap", "host-write", "host-read",
-			"alloc", "free", "free at once", "set", "barrier", "marker", "repeat",
-		}},
-		command("write", "write", of("write", aWord, "a buffer"), place, keysOfData),
-		rows(command("write of rows", "write", of("write", aWord, "a buffer"), keysOfRows, box("", "in the buffer"), hostBox, keysOfData)),
-		command("read", "read", of("read", aWord, "a buffer"), place),
-		rows(command("read of rows", "read", of("read", aWord, "a buffer"), keysOfRows, box("", "in the buffer"), hostBox)),
-		command("copy", "copy", of("copy", aWord, "a buffer"), []key{{"to", aWord, true, "the destination"}, {"to-offset", aNumber, false, "bytes"}}, place),
-		rows(command("copy of rows", "copy", of("copy", aWord, "a buffer"), []key{{"to", aWord, true, "the destination"}}, keysOfRows, box("", "in the source"), toBox)),
-		command("fill", "fill", of("fill", aWord, "a buffer"), []key{{"pattern", aNumber.or(object("pattern")), true, "a byte, {TYPE: NUMBER} or {hex: DIGITS}"}}, place),
-		command("launch", "launch", of("launch", aWord, "a kernel"), []key{
-			{"global", listOf(aNumber), true, "work-items: one to three numbers"}, {"local", listOf(aNumber), false, "of a work-group"}, {"offset", listOf(aNumber), false, "work-items"},
-			{"args", listOf(aWord.or(object("argument"))), false, "in the order of the kernel's"},
-			{"svm", listOf(aWord.or(object("reached"))), false, "what it reaches through pointers in memory"},
-			{"time", aWord, false, "how long it takes on a machine (--machine), such as 20 us"},
-		}),
-		command("migrate", "migrate", of("migrate", listOf(aWord.or(object("place"))), "buffers"), []key{
-			{"to", words("device", "host").or(listOf(aWord)), false, "host, or several devices; default the queue's device"},
-			{"content", words("kept", "undefined"), false, "undefined brings none"},
-		}),
-		command("map", "map", of("map", aWord, "a buffer"), []key{{"as", aWord, true, "a name for what is mapped"}, flagsKey(mapFlags, true), {"blocking", aFlag, false, "the host waits"}}, place),
-		command("unmap", "unmap", of("unmap", aWord, "a map's name")),
-		command("host-write", "host-write", of("host-write", aWord, "a map's name"), place, keysOfData),
-		command("host-read", "host-read", of("host-read", aWord, "a map's name"), place),
-		{name: "alloc", what: "alloc", keys: of("alloc", aWord, "shared virtual memory that was freed")},
-		command("free", "free", of("free", someWords, "shared virtual memory"), []key{{"now", words("false"), false, "by the host at once"}}),
-		{name: "free at once", what: "free", keys: append(of("free", someWords, "shared virtual memory"), key{"now", words("true"), true, "by the host at once"})},
-		{name: "set", what: "set", keys: append(of("set", aWord, "a user event"), key{"status", aNumber, false, "negative: it fails"})},
-		command("barrier", "barrier", of("barrier", aWord.or(nothing), "a queue")),
-		command("marker", "marker", of("marker", aWord.or(nothing), "a queue")),
-		{name: "repeat", what: "repeat", keys: []key{
-			{"repeat", aNumber, true, "how often"}, {"as", aWord, false, "a name: 0, 1, 2, …"}, {"do", listOf(object("command")), true, "commands"},
-		}},
 		{name: "expect", what: "expect", pick: pickExpectation, variants: []string{"expect content", "expect moved", "expect capacity-percent", "expect copies", "expect only", "expect fails"}},
 		{name: "expect content", what: "expect", keys: slices.Concat([]key{
 			{"buffer", aWord, true, "what is compared"}, {"equals", words("reference"), false, "as after the run on one flat memory"}, {"sha256", aWord, false, "hex digits"},
-		}, place, keysOfData)},
+		}, keysOfPlace, keysOfData)},
 		{name: "expect moved", what: "expect", keys: []key{{"moved", aNumber, true, "bytes moved, or lower-bound"}}},
 		{name: "expect capacity-percent", what: "expect", keys: []key{{"capacity-percent", aNumber, true, "of what had to move since memory was short, at most"}}},
 		{name: "expect copies", what: "expect", keys: []key{{"copies", aNumber, true, "copies inserted"}}},
 		{name: "expect only", what: "expect", keys: []key{{"only", listOf(aWord.or(object("place"))), true, "no copy lies outside these"}}},
 		{name: "expect fails", what: "expect", keys: []key{{"fails", someWords, true, "ids of commands"}}},
-	}
-	return out
+	}...)
 }
 
 func formOf(f form) *form { return &f }
@@ -242,26 +206,6 @@ func pickArgument(m *mapping) string {
 		return "buffer argument"
 	}
 	return "typed number"
-}
-
-func pickCommand(m *mapping) string {
-	kind := ""
-	for _, k := range commandKinds {
-		if !m.Has(k) || k == "fill" && (m.Has("write") || m.Has("host-write")) {
-			continue
-		}
-		if kind != "" {
-			return ""
-		}
-		kind = k
-	}
-	switch {
-	case (kind == "write" || kind == "read" || kind == "copy") && (m.Has("rows") || m.Has("slices")):
-		return kind + " of rows"
-	case kind == "free" && m.isTrue("now"):
-		return "free at once"
-	}
-	return kind
 }
 
 func pickFailure(m *mapping) string {

@@ -9,7 +9,6 @@ import (
 	"godwit/internal/storage"
 	"godwit/mem"
 	"godwit/migration"
-	"godwit/runtime"
 )
 
 // Runs over devices that keep no bytes, but who wrote them (virtual.Options.Stamps). The
@@ -42,7 +41,7 @@ func (r *runner) checkStamps() error {
 	for i := range s.Commands {
 		c := &s.Commands[i]
 		for _, u := range s.uses(c) {
-			if u.writes && s.isCount(u.buffer, u.r) && !c.saysCount() {
+			if u.mode.Writes() && s.isCount(u.buffer, u.r) && !c.saysCount() {
 				return at(s.File, c.Line, "#%d %s: it writes a count, and %s: want it from a write of up to %d bytes, from the first on", i+1, s.text(c), without, mostCount)
 			}
 		}
@@ -66,13 +65,10 @@ func (s *Scenario) isCount(buffer int, r mem.Range) bool {
 
 // saysCount reports whether a command says what count it writes, or lets the host do so.
 func (c *Command) saysCount() bool {
-	switch c.Kind {
-	case Map, Unmap:
-		return true
-	case Write, HostWrite, Fill:
-		return c.Rect == nil && c.Place.Range.Contains(mem.Range{End: migration.CountSize}) && c.Place.Range.Size() <= mostCount
+	if c.Data == nil && c.Pattern == nil {
+		return c.Mapping >= 0
 	}
-	return false
+	return c.Rect == nil && c.Place.Range.Contains(mem.Range{End: migration.CountSize}) && c.Place.Range.Size() <= mostCount
 }
 
 // stamped is a reference run by stamps.
@@ -110,42 +106,7 @@ func (x *stamped) undefine(buffer int, r mem.Range) { x.roots[buffer].Set(r, fla
 
 // apply does what a command does, whose number in the context is by.
 func (x *stamped) apply(c *Command, by uint64) {
-	switch c.Kind {
-	case Write:
-		for w := range c.rows(c.Place.Range.Start, 0) {
-			x.roots[c.Place.Buffer].Set(mem.Range{Start: w.Dst, End: w.Dst + w.Size}, flat.Stamp{By: by, Off: w.Src})
-		}
-	case Copy:
-		for w := range c.rows(c.To.Range.Start, c.Place.Range.Start) {
-			from := mem.Range{Start: w.Src, End: w.Src + w.Size}
-			x.roots[c.To.Buffer].CopyFrom(&x.roots[c.Place.Buffer], from, w.Dst)
-			if limit := max(x.limit(c.Place.Buffer), w.Src); limit < from.End {
-				x.undefine(c.To.Buffer, mem.Range{Start: limit, End: from.End}.Shift(w.Dst-w.Src))
-			}
-		}
-	case Fill:
-		x.roots[c.Place.Buffer].Set(c.Place.Range, flat.Stamp{By: by})
-	case Map:
-		if x.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0 {
-			x.undefine(c.Place.Buffer, c.Place.Range)
-		}
-	case Unmap:
-		if m := &x.s.Mappings[c.Mapping]; m.writes {
-			x.roots[m.Place.Buffer].Set(m.Place.Range, flat.Stamp{By: by})
-		}
-	case Migrate:
-		for _, p := range c.Places {
-			if c.Undefined {
-				x.undefine(p.Buffer, p.Range)
-			}
-		}
-	case Launch:
-		for i := range c.Args {
-			if a := &c.Args[i]; a.Buffer && a.Place.Name != "" && a.Access.Writes() {
-				x.roots[a.Place.Buffer].Set(a.Used, flat.Stamp{By: by, Arg: int32(i), Off: a.Used.Start - a.Place.Range.Start})
-			}
-		}
-	}
+	c.kind().stamp(x, c, by)
 	x.count(c)
 }
 
@@ -155,12 +116,12 @@ func (x *stamped) count(c *Command) {
 		return
 	}
 	bytes := make([]byte, c.Place.Range.Size())
-	switch c.Kind {
-	case Write, HostWrite:
+	switch {
+	case c.Data != nil:
 		c.Data.put(bytes, nil)
-	case Fill:
+	case c.Pattern != nil:
 		repeat(bytes, c.Pattern)
-	default:
+	default: // the host says it in what it has mapped
 		return
 	}
 	x.counts[c.Place.Buffer] = binary.NativeEndian.Uint64(bytes)
@@ -169,7 +130,7 @@ func (x *stamped) count(c *Command) {
 // lose does what a command that failed does to the bytes that it was to write.
 func (x *stamped) lose(c *Command) {
 	for _, u := range x.s.uses(c) {
-		if u.writes {
+		if u.mode.Writes() {
 			x.undefine(u.buffer, u.r)
 		}
 	}
@@ -195,7 +156,7 @@ func (v *verifier) compareStamps(ctx context.Context) error {
 				return err
 			}
 		}
-		v.look(i, c, v.model.world.Seen(by))
+		c.kind().look(v, fmt.Sprintf("#%d %s", i+1, s.text(c)), c, v.model.world.Seen(by))
 		v.by.apply(c, by)
 		v.progress("reference", i+1, len(s.Commands))
 	}
@@ -215,28 +176,6 @@ func (v *verifier) compareStamps(ctx context.Context) error {
 // stampedPiece is how much is read at once at the end, in bytes, into memory that nobody
 // touches.
 const stampedPiece = 64 << 20
-
-// look compares what command i found.
-func (v *verifier) look(i int, c *Command, seen []flat.Seen) {
-	what := fmt.Sprintf("#%d %s", i+1, v.s.text(c))
-	switch c.Kind {
-	case Read:
-		for w := range c.rows(c.Place.Range.Start, 0) {
-			v.saw(what, c.Place.Buffer, mem.Range{Start: w.Dst, End: w.Dst + w.Size}, 0, w.Src, seen)
-		}
-		v.res.BytesRead += c.readSize()
-	case Map:
-		if v.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate == 0 {
-			v.saw(what, c.Place.Buffer, c.Place.Range, 0, 0, seen)
-		}
-	case Launch:
-		for k := range c.Args {
-			if a := &c.Args[k]; a.Buffer && a.Place.Name != "" && a.Access.Reads() {
-				v.saw(what, a.Place.Buffer, a.Used, int32(k), a.Used.Start-a.Place.Range.Start, seen)
-			}
-		}
-	}
-}
 
 // saw compares a range of a buffer with what was found there, as bytes of an argument from
 // at on.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"godwit/internal/resource"
 	"godwit/mem"
@@ -185,11 +184,7 @@ func (p *printer) memories() {
 		row("allocations", m.Allocations, func(n uint64) string { return fmt.Sprint(n) })
 		t.AppendRow(table.Row{"", fmt.Sprintf("%s, %d out of memory", count(int(m.Retries), "retry", "retries"), m.OutOfMemory)})
 	}
-	var right []table.ColumnConfig
-	for n := 3; n <= 6; n++ {
-		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(right)
+	t.SetColumnConfigs(right(3, 4, 5, 6))
 	p.render(t)
 	for i := range p.r.Memories {
 		fmt.Fprintf(p.w, "resources of %s: %s\n", p.r.Memories[i].Name, p.r.Memories[i].Resources)

@@ -66,37 +66,7 @@ func (c *Command) verb() string {
 }
 
 // text is a command in a line.
-func (s *Scenario) text(c *Command) string {
-	switch c.Kind {
-	case Write:
-		return fmt.Sprintf("write %s%s: %s", c.rowsText(" to "), s.placeText(c.Place, c.Place.Range), c.Data)
-	case Read:
-		return "read " + c.rowsText(" of ") + s.placeText(c.Place, c.Place.Range)
-	case Copy:
-		return fmt.Sprintf("copy %s%s → %s", c.rowsText(" of "), s.placeText(c.Place, c.Place.Range), s.placeText(c.To, c.To.Range))
-	case Fill:
-		return fmt.Sprintf("fill %s with %s", s.placeText(c.Place, c.Place.Range), c.Text)
-	case Migrate:
-		return s.migrateText(c)
-	case Map, Unmap, HostWrite, HostRead:
-		return s.mapText(c)
-	case Alloc:
-		return "alloc " + c.Place.Name
-	case Free:
-		if c.Now {
-			return fmt.Sprintf("free %s at once", s.names(c.Places))
-		}
-		return "free " + s.names(c.Places)
-	case Set:
-		if c.Status < 0 {
-			return fmt.Sprintf("set %s to status %d", s.Events[c.Event].Name, c.Status)
-		}
-		return "set " + s.Events[c.Event].Name
-	case Launch:
-		return s.launchText(c)
-	}
-	return string(c.Kind)
-}
+func (s *Scenario) text(c *Command) string { return c.kind().text(s, c) }
 
 // rowsText says which rows a command is about, followed by a word; nothing where
 // it is about none.
@@ -109,69 +79,6 @@ func (c *Command) rowsText(then string) string {
 		slices = fmt.Sprintf("%d x ", n)
 	}
 	return fmt.Sprintf("%s%d rows of %s%s", slices, c.Rect.Region[1], sizeText(c.Rect.Region[0]), map[string]string{" of ": ", ", " to ": " to "}[then])
-}
-
-func (s *Scenario) migrateText(c *Command) string {
-	to, content := s.Queues[c.Queue].Device, ""
-	if c.Host {
-		to = "host"
-	}
-	if len(c.Onto) > 0 {
-		to = strings.Join(c.Onto, ", ")
-	}
-	if c.Undefined {
-		content = ", content undefined"
-	}
-	return fmt.Sprintf("migrate %s to %s%s", s.names(c.Places), to, content)
-}
-
-// mapText is what concerns the host's own use of memory.
-func (s *Scenario) mapText(c *Command) string {
-	if c.Mapping < 0 {
-		where := s.placeText(c.Place, c.Place.Range)
-		if c.Kind == HostWrite {
-			return fmt.Sprintf("host writes %s: %s", where, c.Data)
-		}
-		return "host reads " + where
-	}
-	m := &s.Mappings[c.Mapping]
-	switch of := s.placeText(c.Place, c.Place.Range); c.Kind {
-	case Map:
-		blocking := ""
-		if c.Blocking {
-			blocking = ", blocking"
-		}
-		return fmt.Sprintf("map %s for %s as %s%s", of, flagText(uint64(m.Flags), mapFlags), m.Name, blocking)
-	case Unmap:
-		return fmt.Sprintf("unmap %s", m.Name)
-	case HostWrite:
-		return fmt.Sprintf("host writes %s: %s", s.partText(c.Place, m), c.Data)
-	}
-	return "host reads " + s.partText(c.Place, m)
-}
-
-// partText names a part of what is mapped.
-func (s *Scenario) partText(p Place, m *Mapping) string {
-	if p.Range == m.Place.Range {
-		return m.Name
-	}
-	start := m.Place.Range.Start
-	return m.Name + rangeText(mem.Range{Start: p.Range.Start - start, End: p.Range.End - start})
-}
-
-func (s *Scenario) launchText(c *Command) string {
-	var args, more []string
-	for i := range c.Args {
-		args = append(args, s.argText(&c.Args[i]))
-	}
-	for i := range c.Indirect {
-		more = append(more, s.argText(&c.Indirect[i]))
-	}
-	text := fmt.Sprintf("%s(%s)", c.Kernel, strings.Join(args, ", "))
-	if len(more) > 0 {
-		text += " reaching " + strings.Join(more, ", ")
-	}
-	return text
 }
 
 // names lists places.

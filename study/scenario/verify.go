@@ -94,7 +94,7 @@ func (v *verifier) compareAll(ctx context.Context) error {
 			return err
 		}
 		c := &s.Commands[i]
-		if c.Kind.reads() && v.failed[i] == nil {
+		if v.reads[i] != nil && v.failed[i] == nil {
 			v.compareRead(i, c)
 			v.reads[i] = nil
 		}

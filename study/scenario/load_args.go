@@ -1,15 +1,11 @@
 package scenario
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/devices"
-	"godwit/internal/suggest"
-	"godwit/lib/kernels"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -30,37 +26,6 @@ func (l *loader) dims(m *mapping, key string, least int64) (out [3]uint64, dims 
 		out[i] = uint64(v)
 	}
 	return out, len(list)
-}
-
-func (l *loader) readLaunch(m *mapping, c *Command) {
-	c.Kernel = m.text("launch")
-	m.What = "launch " + c.Kernel
-	var local, offset int
-	c.Global, c.Dims = l.dims(m, "global", 1)
-	c.Local, local = l.dims(m, "local", 1)
-	c.Offset, offset = l.dims(m, "offset", 0)
-	if m.get("global") == nil {
-		l.errorf(m.Node, "%s: global is missing: the number of work-items", m.What)
-	} else if c.Dims > 0 && ((local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims)) {
-		l.errorf(m.Node, "%s: global, local and offset want the same number of dimensions", m.What)
-	}
-	l.launchItems(m.Node, m.What, c.Global[:c.Dims])
-	c.Takes = l.duration(m, "time")
-	kernel, args := kernelNamed(c.Kernel), l.list(m.get("args"))
-	if kernel == nil {
-		l.errorf(m.get("launch"), "launch %q: no such kernel; there are %s%s", c.Kernel, strings.Join(kernels.Names(), ", "), suggest.For(c.Kernel, kernels.Names()))
-		return
-	}
-	if len(args) != len(kernel.Args) {
-		l.errorf(m.Node, "%s: %s given, it takes %d: %s", m.What, count(len(args), "argument", "arguments"), len(kernel.Args), signature(kernel))
-		return
-	}
-	for i, n := range args {
-		c.Args = append(c.Args, l.readArg(n, fmt.Sprintf("%s: argument %d (%s)", m.What, i, kernel.Args[i].Name), &kernel.Args[i]))
-	}
-	for _, n := range l.list(m.get("svm")) {
-		c.Indirect = append(c.Indirect, l.readIndirect(n, m.What+": svm"))
-	}
 }
 
 // readIndirect reads what a kernel reaches by pointers in memory: a block's name,

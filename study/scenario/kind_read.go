@@ -1,0 +1,55 @@
+package scenario
+
+import (
+	"context"
+
+	"godwit/internal/flat"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// readKind is a read of a buffer, of adjacent bytes or of rows.
+type readKind struct{ base }
+
+func (readKind) shapes() []*shape {
+	buffer := of("read", aWord, "a buffer")
+	return []*shape{
+		command("read", "read", buffer, keysOfPlace),
+		rows(command("read of rows", "read", buffer, keysOfRows, box("", "in the buffer"), box("host-", "in the host's memory"))),
+	}
+}
+
+func (readKind) parse(l *loader, m *mapping, c *Command) { l.readPlace(m, c) }
+
+func (readKind) text(s *Scenario, c *Command) string {
+	return "read " + c.rowsText(" of ") + s.placeText(c.Place, c.Place.Range)
+}
+
+// gapByte is what the host's memory of a rectangular read holds before it: what
+// lies between the rows must stay.
+const gapByte = 0xcd
+
+func (readKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue, wait []runtime.Event) (_ runtime.Event, err error) {
+	c := &r.s.Commands[i]
+	if r.reads[i], err = r.room(c.hostBytes()); err != nil {
+		return runtime.Event{}, err
+	}
+	if r.s.isSVM(c.Place) {
+		return q.EnqueueSVMRead(ctx, r.pointer(c.Place), r.reads[i], wait...)
+	}
+	b, off := r.object(c.Place)
+	if c.Rect == nil {
+		return q.EnqueueRead(ctx, b, off, r.reads[i], wait...)
+	}
+	if !r.stamps() {
+		repeat(r.reads[i], []byte{gapByte})
+	}
+	return q.EnqueueReadRect(ctx, b, c.Rect.box(off), r.reads[i], c.Rect.otherBox(c.Rect.HostOffset), c.Rect.Region, wait...)
+}
+
+func (readKind) look(v *verifier, what string, c *Command, seen []flat.Seen) {
+	for w := range c.rows(c.Place.Range.Start, 0) {
+		v.saw(what, c.Place.Buffer, mem.Range{Start: w.Dst, End: w.Dst + w.Size}, 0, w.Src, seen)
+	}
+	v.res.BytesRead += c.readSize()
+}

@@ -1,0 +1,66 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+
+	"godwit/internal/flat"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// writeKind is a write of content into a buffer, of adjacent bytes or of rows.
+type writeKind struct{ base }
+
+func (writeKind) shapes() []*shape {
+	buffer := of("write", aWord, "a buffer")
+	return []*shape{
+		command("write", "write", buffer, keysOfPlace, keysOfData),
+		rows(command("write of rows", "write", buffer, keysOfRows, box("", "in the buffer"), box("host-", "in the host's memory"), keysOfData)),
+	}
+}
+
+func (writeKind) parse(l *loader, m *mapping, c *Command) {
+	before := l.faults
+	l.readPlace(m, c)
+	l.readContent(m, c, before)
+}
+
+// readContent reads what a command writes, which must fit where the command's place was no
+// fault since before.
+func (l *loader) readContent(m *mapping, c *Command, before int) {
+	c.Data = l.data(m, l.scope)
+	switch size := c.hostBytes(); {
+	case l.faults > before:
+	case c.Data == nil:
+		l.errorf(m.Node, "%s: content is missing: want one of %s", c.Kind, contentKeys)
+	case c.Data.size > size:
+		l.errorf(m.Node, "%s: the content, %s, has %d bytes, the place only %d", c.Kind, c.Data, c.Data.size, size)
+	}
+}
+
+func (writeKind) text(s *Scenario, c *Command) string {
+	return fmt.Sprintf("write %s%s: %s", c.rowsText(" to "), s.placeText(c.Place, c.Place.Range), c.Data)
+}
+
+func (writeKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue, wait []runtime.Event) (runtime.Event, error) {
+	c := &r.s.Commands[i]
+	data, err := r.content(c.Data, c.hostBytes())
+	switch {
+	case err != nil:
+		return runtime.Event{}, err
+	case r.s.isSVM(c.Place):
+		return q.EnqueueSVMWrite(ctx, r.pointer(c.Place), data, wait...)
+	}
+	b, off := r.object(c.Place)
+	if c.Rect != nil {
+		return q.EnqueueWriteRect(ctx, b, c.Rect.box(off), data, c.Rect.otherBox(c.Rect.HostOffset), c.Rect.Region, wait...)
+	}
+	return q.EnqueueWrite(ctx, b, off, data, wait...)
+}
+
+func (writeKind) stamp(x *stamped, c *Command, by uint64) {
+	for w := range c.rows(c.Place.Range.Start, 0) {
+		x.roots[c.Place.Buffer].Set(mem.Range{Start: w.Dst, End: w.Dst + w.Size}, flat.Stamp{By: by, Off: w.Src})
+	}
+}

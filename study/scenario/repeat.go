@@ -1,0 +1,60 @@
+package scenario
+
+// A repeat is no command: it is unrolled when it is read.
+var repeatShape = &shape{name: "repeat", what: "repeat", keys: []key{
+	{"repeat", aNumber, true, "how often"}, {"as", aWord, false, "a name: 0, 1, 2, …"}, {"do", listOf(object("command")), true, "commands"},
+}}
+
+func (l *loader) readRepeat(m *mapping, depth int) {
+	before := l.faults
+	count := l.natural(m, "repeat", l.scope, 0, 0)
+	name := m.text("as")
+	body := l.list(m.get("do"))
+	m.done()
+	if count == 0 && l.faults == before { // what is not run is held against its form
+		l.checkShape(m.get("do"), &m.shape.find("do").form, "repeat: do")
+	}
+	_, shadows := l.scope.vars[name]
+	switch {
+	case depth >= maxRepeats:
+		l.errorf(m.Node, "repeat: nested more than %d deep", maxRepeats)
+		return
+	case len(body) == 0:
+		l.errorf(m.Node, "repeat: do is missing: the commands to repeat")
+		return
+	case name != "" && !nameRule.MatchString(name):
+		l.errorf(m.get("as"), "repeat: as %q: a name is letters, digits and _, and begins with no digit", name)
+		return
+	case shadows:
+		l.errorf(m.get("as"), "repeat: as %q: the name is taken", name)
+		return
+	case count > uint64(l.given.limit):
+		l.errorf(m.Node, "repeat: %d times: more than %d commands", count, l.given.limit)
+		return
+	}
+	outermost := depth == 0
+	if outermost {
+		l.loop = Loop{Line: m.Node.GetToken().Position.Line, Start: len(l.out.Commands), Rounds: int(count)}
+	}
+	for i := range int(count) {
+		l.spend(1)
+		if outermost {
+			l.loop.Round = i
+		}
+		if name != "" {
+			l.scope.vars[name] = integerOf(int64(i))
+		}
+		for _, n := range body {
+			l.readCommand(n, depth+1)
+		}
+		if len(l.errs) > 0 {
+			break
+		}
+	}
+	if name != "" {
+		delete(l.scope.vars, name)
+	}
+	if outermost {
+		l.loop = Loop{}
+	}
+}
