@@ -2,10 +2,10 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // shownTotals is how many rows a table of totals has, at most.
@@ -15,60 +15,39 @@ const shownTotals = 12
 // are.
 func (p *printer) digest() {
 	d := p.r.Digest()
-	t := p.totals(1, "command", "number", "copies", "bytes moved")
-	for i, k := range d.Kinds {
-		if i == shownTotals {
-			p.more(t, len(d.Kinds))
-			break
-		}
-		t.AppendRow(table.Row{k.Kind, humanize.Comma(int64(k.Commands)), copiesText(k.Copies), movedCell(k.Total)})
-	}
-	p.render(t)
+	totals(p, 1, d.Kinds, func(k KindTotal) table.Row {
+		return table.Row{k.Kind, humanize.Comma(int64(k.Commands)), copiesText(k.Copies), movedCell(k.Total)}
+	}, "command", "number", "copies", "bytes moved")
 	if len(d.Links) == 0 {
 		return
 	}
-	t = p.totals(3, "from", "to", "way", "copies", "bytes moved", "share")
-	for i, l := range d.Links {
-		if i == shownTotals {
-			p.more(t, len(d.Links))
-			break
-		}
-		t.AppendRow(table.Row{l.From, l.To, wayText(&CopyResult{Way: l.Way}), copiesText(l.Copies), movedCell(l.Total), share(l.Bytes, d.BytesMoved)})
-	}
-	p.render(t)
-	t = p.totals(1, "buffer", "copies", "bytes moved", "share")
-	for i, b := range d.Buffers {
-		if i == shownTotals {
-			p.more(t, len(d.Buffers))
-			break
-		}
-		t.AppendRow(table.Row{b.Buffer, copiesText(b.Copies), movedCell(b.Total), share(b.Bytes, d.BytesMoved)})
-	}
-	p.render(t)
+	totals(p, 3, d.Links, func(l LinkTotal) table.Row {
+		return table.Row{l.From, l.To, wayText(&CopyResult{Way: l.Way}), copiesText(l.Copies), movedCell(l.Total), share(l.Bytes, d.BytesMoved)}
+	}, "from", "to", "way", "copies", "bytes moved", "share")
+	totals(p, 1, d.Buffers, func(b BufferTotal) table.Row {
+		return table.Row{b.Buffer, copiesText(b.Copies), movedCell(b.Total), share(b.Bytes, d.BytesMoved)}
+	}, "buffer", "copies", "bytes moved", "share")
 	if d.Evictions > 0 {
 		fmt.Fprintf(p.w, "%s made room; %s were written back\n\n", count(d.Evictions, "eviction", "evictions"), roughText(d.BytesWrittenBack))
 	}
 }
 
-// totals is a table whose first columns are names, and the others numbers.
-func (p *printer) totals(names int, header ...any) *fitted {
+// totals shows the first of all as rows, whose first columns are names, and the others numbers.
+func totals[T any](p *printer, names int, all []T, row func(T) table.Row, header ...any) {
 	t := p.table(header...)
-	var right []table.ColumnConfig
+	for _, x := range all[:min(shownTotals, len(all))] {
+		t.AppendRow(row(x))
+	}
+	if n := len(all) - shownTotals; n > 0 {
+		more := slices.Repeat(table.Row{""}, len(header))
+		more[0] = fmt.Sprintf("and %s more", humanize.Comma(int64(n)))
+		t.AppendRow(more)
+	}
 	for n := names + 1; n <= len(header); n++ {
-		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		t.columns = append(t.columns, right(n)...)
 	}
-	t.SetColumnConfigs(right)
-	return t
-}
-
-// more ends a table that shows not all of its rows.
-func (p *printer) more(t *fitted, all int) {
-	row := make(table.Row, len(t.rows[0]))
-	for i := range row {
-		row[i] = ""
-	}
-	row[0] = fmt.Sprintf("and %s more", humanize.Comma(int64(all-shownTotals)))
-	t.AppendRow(row)
+	t.SetColumnConfigs(t.columns)
+	p.render(t)
 }
 
 func copiesText(n int) string {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"godwit/study/scenario"
@@ -81,88 +83,69 @@ func Number(v any) (float64, bool) {
 	return 0, false
 }
 
-func hostToDevices(r *Row) any {
-	var n uint64
-	for _, l := range r.Links {
-		if l.From == "host" {
-			n += l.Bytes
-		}
+// named are the columns of what rows have under these names in JSON.
+func named(names ...string) (out []Column) {
+	for _, name := range names {
+		out = append(out, Column{name, false, func(r *Row) any { return fieldOf(r, name) }})
 	}
-	return n
+	return out
 }
 
-func devicesToHost(r *Row) any {
-	var n uint64
-	for _, l := range r.Links {
-		if l.To == "host" {
-			n += l.Bytes
+// fieldOf is what a struct has under a name in JSON; nil where there is no struct.
+func fieldOf(p any, name string) any {
+	s := reflect.ValueOf(p).Elem()
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(p).Elem()) {
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name && s.IsValid() {
+			return s.FieldByIndex(f.Index).Interface()
 		}
 	}
-	return n
+	return nil
 }
 
-// figures are what each row has.
-var figures = []Column{
-	{"ok", false, func(r *Row) any { return r.OK }},
-	{"commands", false, func(r *Row) any { return r.Commands }},
-	{"copies", false, func(r *Row) any { return r.Copies }},
-	{"evictions", false, func(r *Row) any { return r.Evictions }},
-	{"bytes_moved", false, func(r *Row) any { return r.BytesMoved }},
-	{"bytes_lower_bound", false, func(r *Row) any { return r.BytesLowerBound }},
-	{"bytes_compulsory", false, func(r *Row) any { return r.BytesCompulsory }},
-	{"bytes_capacity", false, func(r *Row) any { return r.BytesCapacity }},
-	{"bytes_capacity_bound", false, func(r *Row) any { return r.BytesCapacityBound }},
-	{"bytes_written_back", false, func(r *Row) any { return r.BytesWrittenBack }},
-	{"bytes_ride_along", false, func(r *Row) any { return r.BytesRideAlong }},
-	{"bytes_from_host", false, hostToDevices},
-	{"bytes_to_host", false, devicesToHost},
-	{"bytes_between_devices", false, func(r *Row) any {
+// carried is the column of the bytes over some links.
+func carried(name string, counts func(l *scenario.LinkTotal) bool) Column {
+	return Column{name, false, func(r *Row) any {
 		var n uint64
-		for _, l := range r.Links {
-			if l.From != "host" && l.To != "host" {
-				n += l.Bytes
+		for i := range r.Links {
+			if counts(&r.Links[i]) {
+				n += r.Links[i].Bytes
 			}
 		}
 		return n
-	}},
-	{"links", false, func(r *Row) any { return len(r.Links) }},
-	{"bytes_busiest_link", false, func(r *Row) any {
-		if len(r.Links) == 0 {
-			return uint64(0)
-		}
-		return r.Links[0].Bytes // most bytes first
-	}},
-	{"bytes_peak", false, func(r *Row) any { return r.BytesPeak }},
-}
-
-// timed are the figures of rows with times.
-var timed = []Column{
-	{"elapsed_ns", false, func(r *Row) any { return r.ElapsedNS }},
-	{"times", false, func(r *Row) any { return r.Times }},
-}
-
-// modelled are the figures of rows in virtual time: the makespan's parts.
-var modelled = []Column{
-	reason("compute", func(r *scenario.ReasonResult) uint64 { return r.Compute }),
-	reason("copy", func(r *scenario.ReasonResult) uint64 { return r.Copy }),
-	reason("memory", func(r *scenario.ReasonResult) uint64 { return r.Memory }),
-	reason("host", func(r *scenario.ReasonResult) uint64 { return r.Host }),
-}
-
-func reason(name string, of func(*scenario.ReasonResult) uint64) Column {
-	return Column{"critical_" + name + "_ns", false, func(r *Row) any {
-		if r.Reasons == nil {
-			return nil
-		}
-		return of(r.Reasons)
 	}}
 }
 
+// figures are what each row has.
+var figures = slices.Concat(
+	named("ok", "commands", "copies", "evictions", "bytes_moved", "bytes_lower_bound", "bytes_compulsory", "bytes_capacity",
+		"bytes_capacity_bound", "bytes_written_back", "bytes_ride_along"),
+	[]Column{
+		carried("bytes_from_host", func(l *scenario.LinkTotal) bool { return l.From == "host" }),
+		carried("bytes_to_host", func(l *scenario.LinkTotal) bool { return l.To == "host" }),
+		carried("bytes_between_devices", func(l *scenario.LinkTotal) bool { return l.From != "host" && l.To != "host" }),
+		{"links", false, func(r *Row) any { return len(r.Links) }},
+		{"bytes_busiest_link", false, func(r *Row) any {
+			if len(r.Links) == 0 {
+				return uint64(0)
+			}
+			return r.Links[0].Bytes // most bytes first
+		}},
+	},
+	named("bytes_peak"))
+
+// timed are the figures of rows with times.
+var timed = named("elapsed_ns", "times")
+
+// modelled are the figures of rows in virtual time: the makespan's parts.
+var modelled = func() (out []Column) {
+	for _, name := range []string{"compute_ns", "copy_ns", "memory_ns", "host_ns"} {
+		out = append(out, Column{"critical_" + name, false, func(r *Row) any { return fieldOf(r.Reasons, name) }})
+	}
+	return out
+}()
+
 // tail are the last columns.
-var tail = []Column{
-	{"error", false, func(r *Row) any { return r.Error }},
-	{"point", false, func(r *Row) any { return r.Point }},
-}
+var tail = named("error", "point")
 
 // wide are columns for each link and each device of any row.
 func (r *Results) wide() (out []Column) {
