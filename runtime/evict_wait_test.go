@@ -146,3 +146,28 @@ func TestAnEnqueueThatEvictedWaitsForAllOfItsRoom(t *testing.T) {
 	}
 	require.NoError(t, more.Release())
 }
+
+// A command that was behind one user event leaves with it, though one that came after it in its
+// queue hangs on another.
+func TestACommandHangsOnNothingThatItsQueueCameToLater(t *testing.T) {
+	d, err := cpu.New(cpu.Options{Memory: 4 * room})
+	require.NoError(t, err)
+	hold := devicetest.NewHold(d)
+	h := build(t, runtime.Options{Devices: []devices.Device{hold}, Policy: eviction.LRU{}}, runtime.QueueOptions{})
+	t.Cleanup(func() { hold.Release() })
+	other, err := h.c.NewQueue(hold, runtime.QueueOptions{})
+	require.NoError(t, err)
+	first, second := h.gate(), h.gate()
+	b := h.buffer(room, nil)
+	h.paint(h.q[0], b, 1, first)
+	for range 3 {
+		h.paint(h.q[0], h.buffer(room, nil), 2, second)
+	}
+	hold.Hold() // so that the first runs for as long as we like
+	require.NoError(t, first.SetStatus(runtime.Complete))
+	e := h.paint(other, h.buffer(room, nil), 3)
+	require.Equal(t, b.ID(), h.evictions()[0].Buffer)
+	hold.Release()
+	h.ended(e)
+	require.NoError(t, second.SetStatus(runtime.Complete))
+}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 	"sort"
@@ -21,7 +22,7 @@ import (
 // A closed gate is a bit; the last bit stands for all gates beyond the first 63, and is
 // closed while one of these is. A point has the bits of those that it hung on when it
 // was submitted. Of an in-order queue all that comes after a command that hangs hangs
-// too: so the queue keeps the bits, and where they begin. Of other timelines runs of
+// too: so the queue keeps the bits, and where each begins. Of other timelines runs of
 // neighbouring points that hang on the same gates are kept: a million commands that wait for
 // one user event are one run. A bit serves another gate only after it has been cleared
 // wherever it is kept. While no gate is closed nothing is kept and nothing is looked up.
@@ -30,6 +31,17 @@ import (
 type gateSet uint64
 
 const others gateSet = 1 << 63
+
+// all are the numbers of the gates in s.
+func (s gateSet) all() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for ; s != 0; s &= s - 1 {
+			if !yield(bits.TrailingZeros64(uint64(s))) {
+				return
+			}
+		}
+	}
+}
 
 // gates are the closed ones, and who hangs on them. Unless said, fields are protected by
 // Context.mu; a host call ends without it.
@@ -128,8 +140,9 @@ func (c *Context) gated(p mem.Point, waits []mem.Wait, q *Queue, itself gateSet)
 		on |= c.gatesOf(waits[i].Point)
 	}
 	if on &= closed; q != nil && q.inOrder {
-		if q.gates&closed == 0 {
-			q.gates, q.gatesFrom = 0, p.Seq
+		q.gates &= closed
+		for gate := range (on &^ q.gates).all() {
+			q.gatesFrom[gate] = p.Seq
 		}
 		q.gates |= on
 	} else if on != 0 {
@@ -199,10 +212,13 @@ func (c *Context) gatesOf(p mem.Point) gateSet {
 		return c.openUser[p.Seq]
 	}
 	if q := c.gates.lines[p.Line]; q != nil && q.inOrder {
-		if p.Seq < q.gatesFrom {
-			return 0
+		var on gateSet
+		for gate := range q.gates.all() {
+			if q.gatesFrom[gate] <= p.Seq {
+				on |= 1 << gate
+			}
 		}
-		return q.gates
+		return on
 	}
 	runs := c.gates.runs[p.Line]
 	if i := after(runs, p.Seq) - 1; i >= 0 && p.Seq <= runs[i].to {

@@ -36,10 +36,10 @@ type Queue struct {
 	closing chan struct{} // protected by c.mu: closed once dev.Close has returned; nil where nobody is in it
 	barrier mem.Point     // protected by c.mu: the last barrier, where out of order
 
-	// Protected by c.mu, of an in-order queue: the gates that commands hang on, and the
-	// first that does.
+	// Protected by c.mu, of an in-order queue: the gates that commands hang on, and of each
+	// the first that does.
 	gates     gateSet
-	gatesFrom uint64
+	gatesFrom [64]uint64
 
 	failMu sync.Mutex // a leaf
 	failed error      // protected by failMu: the first failure since the last Finish
