@@ -286,7 +286,7 @@ func (l *loader) pattern(n ast.Node, what string, sc *scope) (value []byte, text
 	if len(m.Keys) == 1 {
 		kind = " (" + fields.Name(m.Keys[0]) + ")"
 	}
-	value, text = l.typed(m, sc)
+	value, text = l.typed(m)
 	return value, text + kind
 }
 
@@ -297,7 +297,7 @@ var types = map[string]int{
 }
 
 // typed reads {TYPE: NUMBER}.
-func (l *loader) typed(m *mapping, sc *scope) (value []byte, text string) {
+func (l *loader) typed(m *mapping) (value []byte, text string) {
 	for kind := range types {
 		if !m.Has(kind) {
 			continue
@@ -307,20 +307,24 @@ func (l *loader) typed(m *mapping, sc *scope) (value []byte, text string) {
 		if !m.single() {
 			return nil, ""
 		}
-		text = m.text(kind)
-		if kind != "float" && kind != "double" {
-			text = strconv.FormatInt(l.number(n, m.What, sc), 10)
-		} else if _, err := strconv.ParseFloat(text, 64); err != nil { // else it is shown as it is written
-			text = strconv.FormatFloat(l.real(n, m.What), 'g', -1, 64)
-		}
-		value, err := encode(kind, text)
-		if err != nil {
-			l.errorf(n, "%s: %v", m.What, err)
-		}
-		return value, text
+		return l.numberOf(kind, n, m.What, m.text(kind))
 	}
 	l.misshapen(m.Node, "%s: want a typed number such as {int: 3} or {float: 0.5}", m.What)
 	return nil, ""
+}
+
+// numberOf reads text, which stands at n, as a number of an OpenCL C type.
+func (l *loader) numberOf(kind string, n ast.Node, what, text string) ([]byte, string) {
+	if kind != "float" && kind != "double" {
+		text = strconv.FormatInt(l.number(n, what, l.scope), 10)
+	} else if _, err := strconv.ParseFloat(text, 64); err != nil { // else it is shown as it is written
+		text = strconv.FormatFloat(l.real(n, what), 'g', -1, 64)
+	}
+	value, err := encode(kind, text)
+	if err != nil {
+		l.errorf(n, "%s: %v", what, err)
+	}
+	return value, text
 }
 
 // encode gives the little-endian bytes of a number of an OpenCL C type.

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -127,13 +128,10 @@ func commandShapes() (out []*shape) {
 }
 
 // kindsIn are the keys of m that say what a command is.
-func kindsIn(m *mapping) (out []string) {
-	for _, k := range commandKinds {
-		if m.Has(k) && !(k == "fill" && (m.Has("write") || m.Has("host-write"))) { // a write may be given a fill
-			out = append(out, k)
-		}
-	}
-	return out
+func kindsIn(m *mapping) []string {
+	return slices.DeleteFunc(m.among(commandKinds), func(k string) bool {
+		return k == "fill" && (m.Has("write") || m.Has("host-write")) // a write may be given a fill
+	})
 }
 
 // pickCommand is the name of a command's shape, or "".

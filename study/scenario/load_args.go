@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"strconv"
-
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/devices"
@@ -96,7 +94,7 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
 	case kind == devices.ArgBuffer:
 		return l.readBufferArg(m, info)
 	}
-	value, text := l.typed(m, l.scope)
+	value, text := l.typed(m)
 	if value != nil && info.Size != 0 && uint64(len(value)) != info.Size {
 		l.errorf(n, "%s: the kernel wants a %s of %d bytes, not %d", what, info.Type, info.Size, len(value))
 	}
@@ -105,16 +103,7 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
 
 // plainValue reads a number of the type that the kernel declares.
 func (l *loader) plainValue(n ast.Node, what string, info *devices.ArgInfo) Arg {
-	text := l.text(n, what)
-	if info.Type != "float" && info.Type != "double" {
-		text = strconv.FormatInt(l.number(n, what, l.scope), 10)
-	} else if _, err := strconv.ParseFloat(text, 64); err != nil {
-		text = strconv.FormatFloat(l.real(n, what), 'g', -1, 64)
-	}
-	value, err := encode(info.Type, text)
-	if err != nil {
-		l.errorf(n, "%s: %v", what, err)
-	}
+	value, text := l.numberOf(info.Type, n, what, l.text(n, what))
 	return Arg{Value: value, Text: text}
 }
 

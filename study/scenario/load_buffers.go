@@ -49,20 +49,12 @@ func (l *loader) readSVM(m *mapping) {
 		if b.SVM.Flags&runtime.SVMAtomics != 0 && b.SVM.Flags&runtime.SVMFineGrain == 0 {
 			l.errorf(s.get("flags"), "%s: flags: atomics without fine-grain: only fine-grained memory has them", s.What)
 		}
-		count := l.natural(s, "count", l.scope, 1, 1)
+		l.counted(s, b.Name, func(name string) {
+			one, svm := b, *b.SVM // each has its own life
+			one.Name, one.SVM = name, &svm
+			l.addBuffer(n, one)
+		})
 		s.done()
-		if !s.Has("count") {
-			l.addBuffer(n, b)
-			continue
-		}
-		name, svm := b.Name, *b.SVM
-		for i := range count {
-			one := svm // each has its own life
-			b.Name, b.SVM = name+strconv.FormatUint(i, 10), &one
-			if l.newName(s, "buffer", b.Name) {
-				l.addBuffer(n, b)
-			}
-		}
 	}
 }
 
@@ -121,26 +113,33 @@ func (l *loader) readBuffers(m *mapping) {
 // or with a count Name0_0, Name0_1, ...
 func (l *loader) addBuffers(s *mapping, n ast.Node, b Buffer) {
 	parts, align := l.partsOf(s)
-	one := func(b Buffer, between string) {
+	if s.Has("content_size") && s.Has("count") {
+		l.errorf(s.Node, "%s: content_size beside count: want one buffer for each count", s.What)
+	}
+	between := ""
+	if s.Has("count") {
+		between = "_"
+	}
+	l.counted(s, b.Name, func(name string) {
+		b.Name = name
 		l.addBuffer(n, b)
 		of := Place{Buffer: len(l.out.Buffers) - 1, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
 		for i := range parts {
 			name := b.Name + between + strconv.FormatUint(i, 10)
 			l.addPart(s, View{Name: name, Buffer: of.Buffer, Parent: -1, Line: b.Line}, i, parts, of, align)
 		}
-	}
+	})
+}
+
+// counted calls add with a buffer's name, or where there is a count with name0, name1, ...
+func (l *loader) counted(s *mapping, name string, add func(name string)) {
 	if !s.Has("count") {
-		one(b, "")
+		add(name)
 		return
 	}
-	if s.Has("content_size") {
-		l.errorf(s.Node, "%s: content_size beside count: want one buffer for each count", s.What)
-	}
-	name := b.Name
 	for i := range l.natural(s, "count", l.scope, 1, 1) {
-		b.Name = name + strconv.FormatUint(i, 10)
-		if l.newName(s, "buffer", b.Name) {
-			one(b, "_")
+		if one := name + strconv.FormatUint(i, 10); l.newName(s, "buffer", one) {
+			add(one)
 		}
 	}
 }

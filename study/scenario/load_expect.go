@@ -16,21 +16,14 @@ func (l *loader) readExpect(m *mapping) {
 	for _, n := range nodes {
 		s := l.mapping(n, "expect", "expect")
 		e := Expectation{Line: s.Node.GetToken().Position.Line}
-		kind, several := "", false
-		for _, k := range expectations {
-			if !s.Has(k) {
-				continue
-			}
-			if kind != "" {
-				l.misshapen(s.Node, "expect: %s beside %s: one expectation says one thing", k, kind)
-				several = true
-			}
-			kind = k
+		found := s.among(expectations)
+		for i := 1; i < len(found); i++ {
+			l.misshapen(s.Node, "expect: %s beside %s: one expectation says one thing", found[i], found[i-1])
 		}
-		if several {
+		if len(found) > 1 {
 			continue
 		}
-		switch kind {
+		switch kind := strings.Join(found, ""); kind { // of one, or none
 		case "buffer":
 			l.expectContent(s, &e)
 		case "moved":

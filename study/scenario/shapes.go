@@ -219,16 +219,12 @@ func pickFailure(m *mapping) string {
 var expectations = []string{"buffer", "moved", "capacity-percent", "copies", "only", "fails"}
 
 func pickExpectation(m *mapping) string {
-	found := ""
-	for _, k := range expectations {
-		if m.Has(k) && found != "" {
-			return ""
-		} else if m.Has(k) {
-			found = k
-		}
-	}
-	if found == "buffer" {
+	switch found := m.among(expectations); {
+	case len(found) != 1:
+		return ""
+	case found[0] == "buffer":
 		return "expect content"
+	default:
+		return "expect " + found[0]
 	}
-	return "expect " + found
 }

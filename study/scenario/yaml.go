@@ -177,6 +177,16 @@ func (m *mapping) text(key string) string {
 	return m.src.text(n, m.What+": "+key)
 }
 
+// among are those of some keys that are there, in their order.
+func (m *mapping) among(keys []string) (out []string) {
+	for _, k := range keys {
+		if m.Has(k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
 // isTrue reports whether a key is there and true.
 func (m *mapping) isTrue(key string) bool {
 	n := m.Get(key)
