@@ -236,6 +236,7 @@ func TestASmallCopyGetsBetweenThePiecesOfALargeOne(t *testing.T) {
 	big, little := r.copy(0, 1, 2*large), r.copy(0, 1, 4096)
 	big.ID, little.ID = 1, 2
 	r.start(big)
+	time.Sleep(5 * time.Millisecond) // it has what the lane has room for
 	r.start(little)
 	require.Equal(t, uint64(2), r.end().ID)
 	require.Equal(t, uint64(1), r.end().ID)

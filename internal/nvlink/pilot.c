@@ -1,14 +1,14 @@
 //go:build cgo
 
-// A copy waits until its gates are open. Then it is ready, and the lane of its two GPUs gives it to CUDA in pieces,
-// those that are ready in turn, so that small copies get between the pieces of large ones: a copy engine takes
-// up nothing else before it is through with what it has (4 KiB behind 1 GiB take 2.7 ms, in a stream of their own
+// A copy waits until its gates are open. Then CUDA is given it in pieces, in the stream of its lane, as far as that has
+// room: a copy that was given one goes behind all others, so that small copies get between the pieces of large ones. A copy engine
+// takes up nothing else before it is through with what it has (4 KiB behind 1 GiB take 2.7 ms, in a stream of their own
 // too). Behind each piece is an event. A copy has ended when its last piece has; its hook is told when
 // nothing of it touches memory any more.
 //
-// The first call of CUDA's that fails retires the engine (lost): nothing is given to CUDA from then on, and what
-// waits fails. Each lane that has copies asks its stream until that is idle, or has failed several times in a row: then
-// its context is dead, in which nothing runs any more. Either way its copies end, with that error.
+// The first call of CUDA's that fails retires the engine (lost): nothing is given to CUDA from then on, and all copies
+// end with that error. Those of which pieces are under way do once the stream is idle, or has failed several
+// times in a row: then its context is dead, in which nothing runs any more.
 //
 // The pilot spins while something is under way or waits, as long as something has just
 // happened, since to be woken takes 7 to 40 us and a copy of 1 MiB takes 10; then it naps,
@@ -54,10 +54,9 @@ typedef struct piece {
 // lane is from one GPU to another.
 typedef struct lane {
 	void *stream;
-	list ready;        // with bytes that CUDA was not given
-	piece ring[DEPTH]; // n of them from first on, oldest first
+	piece ring[DEPTH]; // under way: n of them from first on, oldest first
 	int first, n;
-	size_t bytes; // under way
+	size_t bytes; // of them
 	int deaf;     // times in a row that the stream could not be asked
 } lane;
 
@@ -70,7 +69,7 @@ struct gw_nv {
 	pthread_t thread;
 	lane *lanes;  // from*n+to
 	int lost;     // atomic
-	list waiting; // for gates
+	list flights; // all that have left the inbox
 
 	pthread_mutex_t mu;
 	pthread_cond_t work;
@@ -120,31 +119,6 @@ static int opened(flight *f)
 	return r;
 }
 
-// admit moves copies that may begin to their lanes, in the order in which they came.
-static int admit(gw_nv *e)
-{
-	list still = {0};
-	int moved = 0;
-	if (__atomic_load_n(&e->inbox.head, __ATOMIC_ACQUIRE)) {
-		pthread_mutex_lock(&e->mu);
-		list in = e->inbox;
-		e->inbox = (list){0};
-		pthread_mutex_unlock(&e->mu);
-		for (flight *f; (f = first(&in)); moved = 1)
-			append(&e->waiting, f);
-	}
-	for (flight *f; (f = first(&e->waiting));) {
-		int lost = gw_nv_lost(e), r = lost ? 0 : opened(f);
-		moved |= lost || r;
-		if (lost || r < 0)
-			end(f, lost ? lost : r);
-		else
-			append(r ? &e->lanes[f->leg.lane].ready : &still, f);
-	}
-	e->waiting = still;
-	return moved;
-}
-
 // FLY is CU in the pilot. What fails retires the engine.
 #define FLY(e, f, ...) __extension__({ \
 	gw_cuda_stay(); \
@@ -155,74 +129,84 @@ static int admit(gw_nv *e)
 	result_; \
 })
 
-// give gives CUDA a piece of the copy whose turn it is, as far as the lane has room: two pieces under way
-// keep the copy engine busy, and more of small ones. It returns whether it did.
-static int give(gw_nv *e, lane *l)
+// give gives CUDA the next piece of a copy, as far as the lane has room: two large pieces under way keep the copy
+// engine busy. It returns whether it did.
+static int give(gw_nv *e, flight *f)
 {
-	flight *f = l->ready.head;
-	if (gw_nv_lost(e) || !f || l->n == DEPTH || (l->n > 0 && l->bytes >= 2 * e->piece))
-		return 0;
+	lane *l = &e->lanes[f->leg.lane];
 	size_t left = f->leg.size - f->given, n = left < e->piece ? left : e->piece;
+	if (n == 0 || l->n == DEPTH || (l->n > 0 && l->bytes >= 2 * e->piece))
+		return 0;
 	if (FLY(e, copy, f->leg.dst + f->given, f->leg.src + f->given, n, l->stream) != CU_OK)
 		return 0;
 	piece *p = &l->ring[(l->first + l->n++) % DEPTH];
 	p->of = f;
 	p->size = n;
-	f->pieces++;
 	l->bytes += n;
-	if (FLY(e, event_record, p->event, l->stream) != CU_OK)
-		return 0; // it stays among those that are ready
-	first(&l->ready);
-	if ((f->given += n) < f->leg.size)
-		append(&l->ready, f);
+	f->pieces++;
+	f->given += n;
+	FLY(e, event_record, p->event, l->stream);
 	return 1;
 }
 
-// take takes the oldest piece off the lane, and returns its copy where that has no other and was given wholly.
-static flight *take(lane *l)
-{
-	piece *p = &l->ring[l->first];
-	l->first = (l->first + 1) % DEPTH;
-	l->n--;
-	l->bytes -= p->size;
-	return --p->of->pieces == 0 && p->of->given == p->of->leg.size ? p->of : NULL;
-}
-
-// look sees whether the oldest piece has ended.
-static int look(gw_nv *e, lane *l)
-{
-	if (gw_nv_lost(e) || l->n == 0 || FLY(e, event_query, l->ring[l->first].event) != CU_OK)
-		return 0;
-	flight *f = take(l);
-	if (f)
-		end(f, CU_OK);
-	return 1;
-}
-
-// retire ends all copies of a lane, once nothing of them is under way. The engine is lost.
-static int retire(gw_nv *e, lane *l)
+// idle reports whether nothing in a lane's stream can touch memory any more.
+static int idle(gw_nv *e, lane *l)
 {
 	int r = FLY(e, stream_query, l->stream);
 	l->deaf = r == CU_OK || r == CU_NOT_READY ? 0 : l->deaf + 1;
-	if (r != CU_OK && l->deaf < DEAF)
+	return r == CU_OK || l->deaf >= DEAF;
+}
+
+// land takes the oldest piece off a lane, if it has ended, and returns whether it did.
+static int land(gw_nv *e, lane *l)
+{
+	piece *p = &l->ring[l->first];
+	if (l->n == 0 || !(gw_nv_lost(e) ? idle(e, l) : FLY(e, event_query, p->event) == CU_OK))
 		return 0;
-	for (flight *f; l->n > 0;)
-		if ((f = take(l)))
-			end(f, gw_nv_lost(e));
-	for (flight *f; (f = first(&l->ready));)
-		end(f, gw_nv_lost(e));
+	l->first = (l->first + 1) % DEPTH;
+	l->n--;
+	l->bytes -= p->size;
+	p->of->pieces--;
 	return 1;
 }
 
-// fly does what there is to do in a lane, and returns whether that was anything.
-static int fly(gw_nv *e, lane *l)
+// fly goes on with all copies, and returns whether there was anything to do.
+static int fly(gw_nv *e)
 {
+	list still = {0}, given = {0};
 	int moved = 0;
-	while (give(e, l))
-		moved = 1;
-	while (look(e, l))
-		moved = 1;
-	return moved | (gw_nv_lost(e) && retire(e, l));
+	for (lane *l = e->lanes; l < e->lanes + e->n * e->n; l++)
+		while (land(e, l))
+			moved = 1;
+	for (flight *f; (f = first(&e->flights));) {
+		int lost = gw_nv_lost(e), r = lost ? 0 : opened(f);
+		if (r == 1 && give(e, f)) {
+			append(&given, f);
+			moved = 1;
+		} else if (f->pieces > 0 || (!lost && r >= 0 && f->given < f->leg.size)) {
+			append(&still, f);
+		} else {
+			end(f, lost ? lost : r < 0 ? r : CU_OK);
+			moved = 1;
+		}
+	}
+	for (flight *f; (f = first(&given));)
+		append(&still, f);
+	e->flights = still;
+	return moved;
+}
+
+// admit takes what others have started.
+static void admit(gw_nv *e)
+{
+	if (!__atomic_load_n(&e->inbox.head, __ATOMIC_ACQUIRE))
+		return;
+	pthread_mutex_lock(&e->mu);
+	list in = e->inbox;
+	e->inbox = (list){0};
+	pthread_mutex_unlock(&e->mu);
+	for (flight *f; (f = first(&in));)
+		append(&e->flights, f);
 }
 
 // rest is between two looks at which nothing had happened for so long.
@@ -263,12 +247,8 @@ static void *pilot(void *engine)
 	prctl(PR_SET_TIMERSLACK, 1000); // naps as short as asked for
 	int64_t last = 0;
 	for (;;) {
-		int moved = admit(e), busy = e->waiting.head != NULL;
-		for (lane *l = e->lanes; l < e->lanes + e->n * e->n; l++) {
-			if (l->ready.head || l->n > 0)
-				moved |= fly(e, l);
-			busy |= l->ready.head || l->n > 0;
-		}
+		admit(e);
+		int moved = fly(e), busy = e->flights.head != NULL;
 		int64_t t = now();
 		if (moved || !last)
 			last = t;
