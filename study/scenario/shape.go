@@ -11,7 +11,8 @@ import (
 )
 
 // Shapes say which keys a mapping of the language may have, and what may stand under
-// each. They are declared once, in shapes.go. The loader asks for keys by them: what is
+// each. They are declared once, in shapes.go; those of commands are in the files of their
+// kinds (kind.go). The loader asks for keys by them: what is
 // in no shape it does not find, and reports as unknown. JSON Schemas are made of them
 // (schema.go), so that the two do not differ. What a shape cannot say, such as which
 // keys exclude each other or which numbers are too large, is the loader's alone.
