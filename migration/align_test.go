@@ -9,64 +9,6 @@ import (
 	"godwit/migration"
 )
 
-func TestHistoriesOverAlignedLinksAgreeWithTheOracle(t *testing.T) {
-	agreesWithTheOracle(t, options{faults: true, aligned: true, steps: 60})
-}
-
-func TestManyHistoriesOverAlignedLinks(t *testing.T) {
-	n, rode := many(40), uint64(0)
-	for seed := range uint64(n) {
-		mustLive(t, seed, 5, options{faults: seed%3 == 0, aligned: true, counted: seed%4 == 1, rode: &rode, steps: 200})
-	}
-	require.Greater(t, rode, uint64(n), "bytes that came along")
-}
-
-// widening is a mutant that moves ends out to the next word where ok.
-func widening(ok func(h *history, st *migration.Step, extra mem.Range) bool) variant {
-	return variant{plan: func(h *history, dst *migration.Plan, accs []mem.Access) error {
-		err := h.p.Plan(dst, accs)
-		for i := range dst.Steps {
-			st := &dst.Steps[i]
-			size, align := h.byID(st.Buffer).size, max(h.topo.Link(st.From, st.To).Align, 1)
-			wide := mem.Range{Start: st.Range.Start &^ (align - 1), End: min((st.Range.End+align-1)&^(align-1), size)}
-			if wide == st.Range || st.After >= 0 || !ok(h, st, wide) {
-				continue
-			}
-			st.RideAlong += wide.Size() - st.Range.Size()
-			st.Range = wide
-		}
-		return err
-	}}
-}
-
-// everywhereAtSource reports whether the source of a step holds all of r.
-func everywhereAtSource(h *history, st *migration.Step, r mem.Range) bool {
-	segs, err := h.p.Segments(st.Buffer)
-	if err != nil {
-		return false
-	}
-	for _, s := range segs {
-		if s.Range.Overlaps(r) && !s.Valid.Has(st.From) {
-			return false
-		}
-	}
-	return true
-}
-
-func caughtWidening(t *testing.T, v variant) error {
-	return caughtIn(t, 6, options{faults: true, aligned: true, planner: v})
-}
-
-func TestAMutantThatOverwritesNewerBytesOfTheDestinationIsCaught(t *testing.T) {
-	err := caughtWidening(t, widening(func(*history, *migration.Step, mem.Range) bool { return true }))
-	require.Regexp(t, "reads version|one writes what the other uses|planner has version", err.Error())
-}
-
-func TestAMutantThatWidensWithoutWaitingIsCaught(t *testing.T) {
-	err := caughtWidening(t, widening(everywhereAtSource))
-	require.Regexp(t, "reads version|one writes what the other uses|a block may be freed|planner has version", err.Error())
-}
-
 // words is a buffer of 64 bytes on two memories whose link copies words of 8,
 // with storage on both.
 func words(t *testing.T) *counting {

@@ -144,6 +144,8 @@ func TestANewBlockHasHazardsOfItsOwn(t *testing.T) {
 		{Range: mem.Range{Start: 8 * kib, End: 64 * kib}},
 	}, rows)
 	require.NoError(t, p.Check())
+	require.NoError(t, p.Plan(&plan, []mem.Access{access(at(id, 1, 4*kib, 8*kib), mem.Read)}))
+	require.Equal(t, []mem.Wait{{Point: before}}, plan.Waits, "a reader of what is not there, too")
 	// A copy that fails takes with it what only this memory has.
 	p.Fail(other, nil)
 	require.ErrorIs(t, p.Plan(&plan, []mem.Access{access(at(id, 1, 0, 8), mem.Read)}), mem.ErrPoisoned)

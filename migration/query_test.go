@@ -178,7 +178,7 @@ func TestBytesAboutToBeOverwrittenDoNotMove(t *testing.T) {
 }
 
 func TestOverlappingAccessesOfOneCommandAreCombined(t *testing.T) {
-	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	g := begin(t, mem.NewTopology("a", "b", "c"), migration.Options{})
 	b := g.buffer(100)
 	g.on("q", use(mem.Write, b, 0, 100, 1))
 	c := g.on("r", use(mem.Read, b, 0, 50, 2), use(mem.Write, b, 30, 80, 2), use(mem.Read, b, 20, 40, 2))
@@ -188,6 +188,11 @@ func TestOverlappingAccessesOfOneCommandAreCombined(t *testing.T) {
 	require.Len(t, segs, 3)
 	require.Equal(t, mem.Range{Start: 30, End: 80}, segs[1].Range)
 	require.Equal(t, c.version, segs[1].Version)
+
+	other := g.buffer(100)
+	g.on("q", use(mem.Write, other, 0, 100, 1))
+	d := g.on("r", use(mem.Read, b, 0, 20, 3), use(mem.Read, b, 10, 20, 3), use(mem.Read, other, 20, 90, 3))
+	require.Equal(t, []string{"[0,20) 2->3 ring", "[20,90) 1->3 ring"}, d.moved(), "neighbours, but of two buffers")
 }
 
 func TestOneExportServesManyImports(t *testing.T) {

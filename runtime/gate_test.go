@@ -2,32 +2,27 @@ package runtime
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"godwit/devices"
 	"godwit/devices/cpu"
-	"godwit/devices/devicetest"
 	"godwit/eviction"
 	"godwit/mem"
 )
 
-// gateHouse is a context over a device of 1024 bytes, that can be held, with its queues.
-func gateHouse(t *testing.T) (d *devicetest.Hold, c *Context, inOrder, outOfOrder *Queue) {
-	small, err := cpu.New(cpu.Options{Name: "small", Memory: 1024})
+// gateHouse is a context over a device of 1024 bytes, with its queues.
+func gateHouse(t *testing.T) (c *Context, inOrder, outOfOrder *Queue) {
+	d, err := cpu.New(cpu.Options{Name: "small", Memory: 1024})
 	require.NoError(t, err)
-	d = devicetest.NewHold(small)
 	c, err = NewContext(Options{Devices: []devices.Device{d}, OwnDevices: true})
 	require.NoError(t, err)
 	inOrder, err = c.NewQueue(d, QueueOptions{})
 	require.NoError(t, err)
 	outOfOrder, err = c.NewQueue(d, QueueOptions{OutOfOrder: true})
 	require.NoError(t, err)
-	return d, c, inOrder, outOfOrder
+	return c, inOrder, outOfOrder
 }
 
 func (c *Context) hangsOn(t *testing.T, e Event) bool {
@@ -41,7 +36,7 @@ func (c *Context) hangsOn(t *testing.T, e Event) bool {
 
 func TestWhatWaitsForAUserEventHangsOnIt(t *testing.T) {
 	ctx := context.Background()
-	_, c, in, out := gateHouse(t)
+	c, in, out := gateHouse(t)
 	marker := func(q *Queue, wait ...Event) Event {
 		e, err := q.EnqueueMarker(ctx, wait...)
 		require.NoError(t, err)
@@ -78,7 +73,7 @@ func TestWhatWaitsForAUserEventHangsOnIt(t *testing.T) {
 // are dropped when there are many, and all of a queue with it.
 func TestCommandsThatHangTogetherAreOneRun(t *testing.T) {
 	ctx := context.Background()
-	_, c, _, out := gateHouse(t)
+	c, _, out := gateHouse(t)
 	mark := func(wait ...Event) {
 		_, err := out.EnqueueMarker(ctx, wait...)
 		require.NoError(t, err)
@@ -107,7 +102,7 @@ func TestCommandsThatHangTogetherAreOneRun(t *testing.T) {
 
 func TestWhatWaitsForAHostCallHangsOnIt(t *testing.T) {
 	ctx := context.Background()
-	_, c, in, out := gateHouse(t)
+	c, in, out := gateHouse(t)
 	goOn := make(chan struct{})
 	call, err := out.EnqueueHostCall(ctx, func(context.Context) error { <-goOn; return nil })
 	require.NoError(t, err)
@@ -133,7 +128,7 @@ func fill(t *testing.T, c *Context, q *Queue, pattern byte, wait ...Event) (*Buf
 // commands, whatever queue it is on.
 func TestAReleasedBuffersBytesAreGivenAgainInStreamOrder(t *testing.T) {
 	ctx := context.Background()
-	_, c, in, out := gateHouse(t)
+	c, in, out := gateHouse(t)
 	u, err := c.NewUserEvent()
 	require.NoError(t, err)
 	started := make(chan struct{})
@@ -173,7 +168,7 @@ func TestAReleasedBuffersBytesAreGivenAgainInStreamOrder(t *testing.T) {
 // A refused command gives its blocks back together with what they are in use until.
 func TestARefusedCommandsBlockIsStillInUse(t *testing.T) {
 	ctx := context.Background()
-	_, c, in, _ := gateHouse(t)
+	c, in, _ := gateHouse(t)
 	line := mem.NewTimeline("other", true, nil)
 	c.lock()
 	c.gates.lines[line] = &Queue{} // as if of a queue of ours
@@ -212,80 +207,6 @@ func TestARefusedCommandsBlockIsStillInUse(t *testing.T) {
 	require.NoError(t, e.Wait(ctx))
 	require.NoError(t, c.Check())
 	require.ErrorIs(t, c.Close(ctx), ErrLeak)
-}
-
-// However many gates there are, no command that hangs is taken for free; and where they
-// are 63 or fewer, none that is free for one that hangs.
-// Every other time the device ends nothing meanwhile: what is known of a point is kept
-// until it is reached, so that else the test would see other gates under load.
-func TestGatesComeAndGo(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		ctx := context.Background()
-		hold, c, in, out := gateHouse(t)
-		if rapid.Bool().Draw(rt, "held") {
-			hold.Hold()
-		}
-		most := rapid.SampledFrom([]int{3, 63, 100}).Draw(rt, "most")
-		var open []Event
-		on := make(map[Event]map[Event]bool) // what each command hangs on
-		var all []Event
-		behind := make(map[Event]bool) // what the last of the in-order queue hangs on
-		rough := make(map[Event]bool)  // waits for one of an in-order queue, of which no more is known than since when
-		for range rapid.IntRange(1, 300).Draw(rt, "steps") {
-			switch k := rapid.IntRange(0, 3).Draw(rt, "what"); {
-			case k == 0 && len(open) < most:
-				u, err := c.NewUserEvent()
-				require.NoError(rt, err)
-				open = append(open, u)
-				on[u] = map[Event]bool{u: true}
-				all = append(all, u)
-			case k == 1 && len(open) > 0:
-				i := rapid.IntRange(0, len(open)-1).Draw(rt, "set")
-				require.NoError(rt, open[i].SetStatus(Complete))
-				for _, x := range all {
-					delete(on[x], open[i])
-				}
-				delete(behind, open[i])
-				open = slices.Delete(open, i, i+1)
-			default:
-				q, hung := out, make(map[Event]bool)
-				if k == 2 {
-					q = in
-					maps.Copy(hung, behind)
-				}
-				var wait []Event
-				if len(all) > 0 {
-					wait = append(wait, all[rapid.IntRange(0, len(all)-1).Draw(rt, "wait")])
-					maps.Copy(hung, on[wait[0]])
-				} else if q == out {
-					continue // it would wait for all there are
-				}
-				e, err := q.EnqueueMarker(ctx, wait...)
-				require.NoError(rt, err)
-				on[e] = hung
-				rough[e] = q == in || len(wait) > 0 && rough[wait[0]]
-				all = append(all, e)
-				if q == in {
-					behind = maps.Clone(hung)
-				}
-			}
-		}
-		for _, x := range all {
-			p, err := x.Point()
-			require.NoError(rt, err)
-			c.lock()
-			hangs := c.hangs(p)
-			c.unlock()
-			require.True(rt, hangs || len(on[x]) == 0, "%v hangs on %d events", p, len(on[x]))
-			require.False(rt, hangs && most < 64 && !rough[x] && len(on[x]) == 0, "%v hangs on nothing", p)
-		}
-		for _, u := range open {
-			require.NoError(rt, u.SetStatus(Complete))
-		}
-		require.Zero(rt, c.gates.closed.Load())
-		hold.Release()
-		require.NoError(rt, c.Close(ctx))
-	})
 }
 
 // A bit that stands for many gates is a host call's only while all of them are.

@@ -7,11 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"godwit/devices"
 	"godwit/devices/null"
-	"godwit/internal/oracle"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -88,46 +86,6 @@ func TestRectanglesThatOpenCLRefuses(t *testing.T) {
 	require.NoError(t, secret.Release())
 }
 
-// plane is a drawn region in something of size bytes.
-func plane(t *rapid.T, name string, size uint64, region [3]uint64) (box, bool) {
-	u := func(what string, lo, hi uint64) uint64 { return rapid.Uint64Range(lo, hi).Draw(t, name+what) }
-	b := box{Row: region[0] + u(" row gap", 0, 5)}
-	b.Slice = b.Row * (region[1] + u(" slice gap", 0, 2))
-	span := b.Slice*(region[2]-1) + b.Row*(region[1]-1) + region[0]
-	if span > size {
-		return box{}, false
-	}
-	room := size - span
-	b.Origin[2] = u(" slices", 0, room/b.Slice)
-	room -= b.Origin[2] * b.Slice
-	b.Origin[1] = u(" rows", 0, room/b.Row)
-	b.Origin[0] = u(" bytes", 0, room-b.Origin[1]*b.Row)
-	return b, true
-}
-
-// each calls f with the offset of every row.
-func (b boxOf) each(f func(off uint64)) {
-	for z := range b.region[2] {
-		for y := range b.region[1] {
-			f((b.Origin[2]+z)*b.Slice + (b.Origin[1]+y)*b.Row + b.Origin[0])
-		}
-	}
-}
-
-type boxOf struct {
-	box
-	region [3]uint64
-}
-
-// accesses is what a region is to the oracle.
-func (b boxOf) accesses(buf *runtime.Buffer, mode mem.Mode, m mem.MemoryID) (out []mem.Access) {
-	b.each(func(off uint64) {
-		r := mem.Range{Start: off, End: off + b.region[0]}.Shift(buf.View().Range.Start)
-		out = append(out, mem.Access{Buffer: buf.ID(), Range: r, Mode: mode, Memory: m})
-	})
-	return out
-}
-
 func TestRectanglesAllocateNothingInSteadyState(t *testing.T) {
 	d := null.New(devices.Config{})
 	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
@@ -149,117 +107,6 @@ func TestRectanglesAllocateNothingInSteadyState(t *testing.T) {
 	}))
 	require.NoError(t, b.Release())
 	require.NoError(t, c.Close(ctx))
-}
-
-// TestRectanglesMoveExactlyTheirRows draws rectangular commands on three devices,
-// over buffers and a sub-buffer, beside flat bytes and the oracle, which is told
-// of the rows: as many bytes move as have to.
-func TestRectanglesMoveExactlyTheirRows(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		const size, from = 600, 128
-		h := build(t, runtime.Options{Devices: memories(3), NoPeer: rapid.Bool().Draw(rt, "through the host")}, runtime.QueueOptions{})
-		ctx := soon(t)
-		o := oracle.New(h.c.Topology())
-		flat := [2][]byte{bytes.Repeat([]byte{1}, size), bytes.Repeat([]byte{2}, size)}
-		var bufs [3]*runtime.Buffer // 2 is a view of 1
-		for i := range flat {
-			bufs[i] = h.buffer(size, flat[i])
-			require.NoError(rt, o.Create(bufs[i].ID(), size, mem.SetOf(mem.Host)))
-		}
-		var err error
-		bufs[2], err = bufs[1].Sub(from, size-from, 0)
-		require.NoError(rt, err)
-		bytesOf := func(i int) []byte { return [][]byte{flat[0], flat[1], flat[1][from:]}[i] }
-		var bound uint64
-		for range 12 {
-			region := [3]uint64{rapid.Uint64Range(1, 20).Draw(rt, "x"), rapid.Uint64Range(1, 5).Draw(rt, "y"), rapid.Uint64Range(1, 3).Draw(rt, "z")}
-			i, d := rapid.IntRange(0, 2).Draw(rt, "buffer"), rapid.IntRange(0, 2).Draw(rt, "device")
-			at, ok := plane(rt, "at", bufs[i].Size(), region)
-			host := make([]byte, 700)
-			hb, ok2 := plane(rt, "host", 700, region)
-			if !ok || !ok2 {
-				continue
-			}
-			m, dev, mine := mem.MemoryID(d+1), boxOf{at, region}, boxOf{hb, region}
-			switch rapid.IntRange(0, 2).Draw(rt, "command") {
-			case 0:
-				h.done(h.ok(h.q[d].EnqueueReadRect(ctx, bufs[i], at, host, hb, region)))
-				want := make([]byte, 700)
-				var offs []uint64
-				dev.each(func(off uint64) { offs = append(offs, off) })
-				mine.each(func(off uint64) {
-					copy(want[off:off+region[0]], bytesOf(i)[offs[0]:])
-					offs = offs[1:]
-				})
-				require.Equal(rt, want, host)
-				res, err := o.Enqueue(dev.accesses(bufs[i], mem.Read, m))
-				require.NoError(rt, err)
-				bound += res.Bytes
-			case 1:
-				for j := range host {
-					host[j] = byte(3*j + d)
-				}
-				h.ok(h.q[d].EnqueueWriteRect(ctx, bufs[i], at, host, hb, region))
-				var offs []uint64
-				mine.each(func(off uint64) { offs = append(offs, off) })
-				dev.each(func(off uint64) {
-					copy(bytesOf(i)[off:off+region[0]], host[offs[0]:])
-					offs = offs[1:]
-				})
-				res, err := o.Enqueue(dev.accesses(bufs[i], mem.Write, m))
-				require.NoError(rt, err)
-				bound += res.Bytes
-			case 2:
-				j := rapid.IntRange(0, 2).Draw(rt, "to buffer")
-				to, ok := plane(rt, "to", bufs[j].Size(), region)
-				if !ok {
-					continue
-				}
-				if i == j {
-					to.Row, to.Slice = at.Row, at.Slice
-				}
-				target := boxOf{to, region}
-				_, err := h.q[d].EnqueueCopyRect(ctx, bufs[i], bufs[j], at, to, region)
-				if shared := meet(dev.accesses(bufs[i], mem.Read, m), target.accesses(bufs[j], mem.Write, m)); err != nil {
-					require.True(rt, shared || mem.StatusOf(err) == mem.InvalidValue, "%v", err)
-					continue
-				} else {
-					require.False(rt, shared, "an overlap was let through")
-				}
-				var rows [][]byte
-				dev.each(func(off uint64) { rows = append(rows, bytes.Clone(bytesOf(i)[off:off+region[0]])) })
-				target.each(func(off uint64) {
-					copy(bytesOf(j)[off:], rows[0])
-					rows = rows[1:]
-				})
-				res, err := o.Enqueue(append(dev.accesses(bufs[i], mem.Read, m), target.accesses(bufs[j], mem.Write, m)...))
-				require.NoError(rt, err)
-				bound += res.Bytes
-			}
-			require.NoError(rt, h.c.Check())
-			require.Equal(rt, bound, h.c.Stats().BytesMoved, "bytes moved, and the lower bound")
-		}
-		for i := range flat {
-			got := make([]byte, size)
-			h.done(h.ok(h.q[i].EnqueueRead(ctx, bufs[i], 0, got)))
-			require.Equal(rt, flat[i], got)
-		}
-		require.NoError(rt, bufs[2].Release())
-		for i := range flat {
-			require.NoError(rt, bufs[i].Release())
-		}
-	})
-}
-
-func meet(a, b []mem.Access) bool {
-	for _, x := range a {
-		for _, y := range b {
-			if x.Buffer == y.Buffer && x.Range.Overlaps(y.Range) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // Beyond the limit rows are taken together: content stays right, and between

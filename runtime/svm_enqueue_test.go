@@ -9,7 +9,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/null"
-	"godwit/internal/svmmodel"
+	"godwit/internal/history"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
@@ -95,7 +95,7 @@ func TestWhatOpenCLRefusesOfSVM(t *testing.T) {
 		return err
 	}
 	launch := func(a runtime.Arg, more ...runtime.Arg) error {
-		l := svmmodel.Increment(h.kernel["increment"], a, 64)
+		l := history.Increment(h.kernel["increment"], a, 64)
 		l.SVM = more
 		_, err := q.EnqueueLaunch(ctx, l)
 		return err
@@ -177,7 +177,7 @@ func TestALaunchLeavesOutFreedPointersThatItNames(t *testing.T) {
 	gate, err := h.c.NewUserEvent()
 	require.NoError(t, err)
 	free := h.ok(q.EnqueueSVMFree(ctx, []runtime.Pointer{going}, gate))
-	l := svmmodel.Increment(h.kernel["increment"], runtime.SVM(p), 64)
+	l := history.Increment(h.kernel["increment"], runtime.SVM(p), 64)
 	l.SVM = []runtime.Arg{runtime.SVM(gone), runtime.SVM(gone + 8), runtime.SVM(going)}
 	run := h.ok(h.q[shares].EnqueueLaunch(ctx, l))
 	require.NoError(t, run.Wait(ctx), "it does not wait for the free")

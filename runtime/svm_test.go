@@ -10,7 +10,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/tce"
-	"godwit/internal/svmmodel"
+	"godwit/internal/history"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
@@ -30,7 +30,7 @@ func svmDevices(t testing.TB) []devices.Device {
 
 const own, shares, sim = 0, 1, 2
 
-// svmHouse is a context over svmDevices with the kernels of svmmodel.Program.
+// svmHouse is a context over svmDevices with the kernels of history.Pointers.
 type svmHouse struct {
 	*house
 	kernel map[string]*runtime.Kernel
@@ -38,7 +38,7 @@ type svmHouse struct {
 
 func svmBuild(t testing.TB) *svmHouse {
 	h := &svmHouse{house: build(t, runtime.Options{Devices: svmDevices(t), SVMSize: 1 << 24}, runtime.QueueOptions{}), kernel: map[string]*runtime.Kernel{}}
-	p, err := h.c.Build(soon(t), svmmodel.Program)
+	p, err := h.c.Build(soon(t), history.Pointers)
 	require.NoError(t, err)
 	for _, name := range p.Kernels() {
 		h.kernel[name], err = p.Kernel(name)
@@ -82,7 +82,7 @@ func TestAPointerGoesAroundDevicesAndTheHost(t *testing.T) {
 	ctx := soon(t)
 	p := h.alloc(4096, 0)
 	h.ends(h.q[own].EnqueueSVMFill(ctx, p, []byte{1}, 4096))
-	h.ends(h.q[sim].EnqueueLaunch(ctx, svmmodel.Increment(h.kernel["increment"], runtime.SVM(p+1024).Range(0, 1024), 1024)))
+	h.ends(h.q[sim].EnqueueLaunch(ctx, history.Increment(h.kernel["increment"], runtime.SVM(p+1024).Range(0, 1024), 1024)))
 	want := append(append(bytes.Repeat([]byte{1}, 1024), bytes.Repeat([]byte{2}, 1024)...), bytes.Repeat([]byte{1}, 2048)...)
 	// Only what a command reads moves: 1 KiB to the sim, half of the block here.
 	b := h.mapped(shares, p+512, 2048, runtime.SVMMapRead|runtime.SVMMapWrite)
@@ -170,7 +170,7 @@ func TestFineGrainIsTheHostsMemoryInPlace(t *testing.T) {
 	b, err := h.c.SVMBytes(p, 256)
 	require.NoError(t, err)
 	copy(b, noise(256))
-	h.ends(h.q[shares].EnqueueLaunch(ctx, svmmodel.Increment(h.kernel["increment"], runtime.SVM(p), 256)))
+	h.ends(h.q[shares].EnqueueLaunch(ctx, history.Increment(h.kernel["increment"], runtime.SVM(p), 256)))
 	want := noise(256)
 	for i := range want {
 		want[i]++
@@ -181,7 +181,7 @@ func TestFineGrainIsTheHostsMemoryInPlace(t *testing.T) {
 	buf, err := h.c.CreateBuffer(128, runtime.UseHostPtr, b[:128])
 	require.NoError(t, err)
 	h.ends(h.q[shares].EnqueueFill(ctx, buf, []byte{9}, 0, 128))
-	h.ends(h.q[shares].EnqueueLaunch(ctx, svmmodel.Increment(h.kernel["increment"], runtime.Buf(buf), 128)))
+	h.ends(h.q[shares].EnqueueLaunch(ctx, history.Increment(h.kernel["increment"], runtime.Buf(buf), 128)))
 	require.Equal(t, bytes.Repeat([]byte{10}, 128), b[:128])
 	require.Zero(t, h.c.Stats().BytesMoved)
 	for _, q := range []int{own, sim} {

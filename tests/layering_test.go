@@ -58,7 +58,7 @@ var house = map[string]string{
 	"devices/internal/region": "devices internal/storage devices/work bufalloc",
 	"devices/gate":            "devices",
 
-	"devices/devicetest": "devices devices/engine internal/mover lib/kernels",
+	"devices/devicetest": "devices devices/engine internal/mover internal/history lib/kernels",
 
 	"svm":               "mem bufalloc",
 	"internal/svmfault": "svm",
@@ -74,7 +74,7 @@ var house = map[string]string{
 
 	"lib/pool": "runtime internal/resource",
 
-	"tests/internal/history": "internal/flat runtime eviction internal/oracle internal/ledger devices/cpu devices/tce",
+	"internal/history": "internal/flat runtime eviction internal/oracle internal/ledger devices/cpu devices/tce devices/virtual",
 
 	"internal/yaml/yamldoc": "",
 	"internal/yaml/fields":  "internal/suggest",
@@ -98,7 +98,6 @@ var house = map[string]string{
 	"cmd/libgodwit":           "internal/icd",
 	"lib/resource":            "internal/resource mem/trace",
 	"internal/mutate":         "",
-	"internal/svmmodel":       "devices devices/work mem internal/oracle runtime svm",
 	"internal/browser":        "",
 	"cmd/godwit":              everything,
 	"tests":                   everything,

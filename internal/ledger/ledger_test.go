@@ -1,14 +1,11 @@
 package ledger_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"godwit/internal/ledger"
-	"godwit/internal/oracle"
 	"godwit/mem"
 	"godwit/mem/trace"
 )
@@ -19,87 +16,6 @@ const (
 )
 
 func span(start, end uint64) mem.Range { return mem.Range{Start: start, End: end} }
-
-// TestNeededIsWhatTheOracleCounts gives random commands to a ledger and to the
-// oracle, which shares no code with it. Histories do the same with real plans.
-func TestNeededIsWhatTheOracleCounts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		topo := mem.NewTopology("a", "b", "c")
-		require.NoError(t, topo.Share(2, 3))
-		l, o := ledger.New[int](topo.Store), oracle.New(topo)
-		for id := mem.BufferID(1); id <= 2; id++ {
-			if rapid.Bool().Draw(t, "content") {
-				l.Create(id, size, initial)
-				require.NoError(t, o.Create(id, size, mem.SetOf(mem.Host)))
-			} else {
-				l.Create(id, size, 0)
-				require.NoError(t, o.Create(id, size, mem.MemorySet{}))
-			}
-		}
-		type mapping struct {
-			id mem.BufferID
-			r  mem.Range
-		}
-		var maps []mapping
-		for command := 1; command <= 30; command++ {
-			c := &trace.CommandRecord{}
-			for range rapid.IntRange(1, 3).Draw(t, "accesses") {
-				start := rapid.Uint64Range(0, size-1).Draw(t, "start")
-				c.Accesses = append(c.Accesses, mem.Access{
-					Buffer: mem.BufferID(rapid.IntRange(1, 2).Draw(t, "buffer")), Memory: mem.MemoryID(rapid.IntRange(0, 3).Draw(t, "memory")),
-					Range: span(start, rapid.Uint64Range(start+1, size).Draw(t, "end")), Mode: mem.Mode(rapid.IntRange(0, int(mem.Write)).Draw(t, "mode")),
-				})
-			}
-			res, err := o.Enqueue(c.Accesses)
-			if err != nil {
-				continue // one byte written on two memories
-			}
-			require.Equal(t, res.Bytes, l.Needed(c, nil))
-			for _, u := range c.Accesses {
-				if u.Mode.Reads() && !slices.ContainsFunc(maps, func(m mapping) bool { return m.id == u.Buffer && m.r.Overlaps(u.Range) }) {
-					l.Brought(&trace.StepRecord{Buffer: u.Buffer, Range: u.Range, To: u.Memory}, 0, false)
-				} else if u.Mode.Reads() {
-					for at := u.Range.Start; at < u.Range.End; at++ { // round what is mapped
-						mapped := slices.ContainsFunc(maps, func(m mapping) bool { return m.id == u.Buffer && m.r.Contains(span(at, at+1)) })
-						if u.Memory != mem.Host || !mapped {
-							l.Brought(&trace.StepRecord{Buffer: u.Buffer, Range: span(at, at+1), To: u.Memory}, 0, false)
-						}
-					}
-				}
-			}
-			l.Wrote(command, c.Accesses, false)
-			switch u := c.Accesses[0]; rapid.IntRange(0, 5).Draw(t, "then") {
-			case 0:
-				maps = append(maps, mapping{u.Buffer, u.Range})
-				l.Mapped(u.Buffer, u.Range)
-				o.Mapped(u.Buffer, u.Range)
-			case 1:
-				if len(maps) > 0 {
-					l.Unmapped(maps[0].id, maps[0].r)
-					o.Unmapped(maps[0].id, maps[0].r)
-					maps = maps[1:]
-				}
-			}
-			for id := mem.BufferID(1); id <= 2; id++ {
-				agree(t, l, o, id)
-			}
-		}
-	})
-}
-
-// agree compares who holds what.
-func agree(t *rapid.T, l *ledger.Ledger[int], o *oracle.Oracle, id mem.BufferID) {
-	next := uint64(0)
-	for r, c := range l.Segments(id, span(0, size)) {
-		require.Equal(t, next, r.Start)
-		next = r.End
-		for at := r.Start; at < r.End && c.Writer != 0; at++ {
-			_, valid, _ := o.Byte(id, at)
-			require.Equal(t, valid.Len(), c.Valid.Len(), "buffer %d, byte %d", id, at)
-		}
-	}
-	require.EqualValues(t, size, next)
-}
 
 // collect is what Held yields.
 func collect(l *ledger.Ledger[int], m mem.MemoryID) (out []int) {

@@ -101,7 +101,7 @@ func (o *Oracle) countsOf(accs []mem.Access) (out []mem.Access) {
 }
 
 // arriveCounted is arrive for what counting found a count for.
-func (o *Oracle) arriveCounted(a mem.Access, count uint64, by uint32) (moved uint64) {
+func (o *Oracle) arriveCounted(a mem.Access, count uint64) (moved uint64) {
 	b := o.buffers[a.Buffer]
 	s := b.at(o.topo.Store(a.Memory))
 	if s.partOf == nil {
@@ -115,7 +115,7 @@ func (o *Oracle) arriveCounted(a mem.Access, count uint64, by uint32) (moved uin
 			s.holds[i] = b.latest[i]
 			moved++
 		}
-		s.part[i], s.partOf[i], s.by[i] = b.under, b.latest[i], by
+		s.part[i], s.partOf[i] = b.under, b.latest[i]
 	}
 	return moved
 }

@@ -10,7 +10,7 @@ import (
 // byte of it has to come to the host, nor is what the host holds of it the content
 // because of a command that reads it there. Where the range has a byte of a count,
 // all bytes count until then, and what an earlier count left out is not there any
-// more. A map that fails is to be unmapped where the planner is told of that.
+// more.
 func (o *Oracle) Mapped(id mem.BufferID, r mem.Range) {
 	b := o.buffers[id]
 	b.mapped = append(b.mapped, r)

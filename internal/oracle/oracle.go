@@ -1,6 +1,6 @@
 // Package oracle is the reference for package migration: for every byte of
 // every buffer, which version each memory holds. It is as plain as it can be
-// made, shares no code with the planner, and is given the same accesses and
+// made, shares no code with the planner, and is given the same accesses. It knows no
 // failures. Per command it counts the bytes that have to move: those that the
 // command reads and its memory does not hold. No planner that decides at
 // enqueue can move fewer, and a right one moves as many.
@@ -13,7 +13,6 @@ package oracle
 
 import (
 	"fmt"
-	"slices"
 
 	"godwit/mem"
 )
@@ -21,12 +20,10 @@ import (
 // Oracle is the reference state of one context's buffers. Not safe for
 // concurrent use.
 type Oracle struct {
-	topo     *mem.Topology
-	buffers  map[mem.BufferID]*buffer
-	version  mem.Version
-	commands []mem.Version // by command, what it wrote; 0 for nothing
-	counts   uint32        // numbers given to counts
-	kept     []*kept       // by unmaps; see undo.go
+	topo    *mem.Topology
+	buffers map[mem.BufferID]*buffer
+	version uint32
+	counts  uint32 // numbers given to counts
 }
 
 // buffer holds one entry for each byte in every slice.
@@ -44,17 +41,9 @@ type buffer struct {
 
 type store struct {
 	holds []uint32 // the version held, 0 for none that counts
-	by    []uint32 // 2*command for what it wrote, 2*command+1 for what was copied for it
 
 	part   []uint32 // the number of the count under which it was brought; nil where nothing was
 	partOf []uint32 // the version that was brought so; 0 for none
-}
-
-// Result is what the oracle says about one command.
-type Result struct {
-	Command int         // a handle for Fail and FailCopy
-	Version mem.Version // of what the command writes, 0 for nothing
-	Bytes   uint64      // that had to move before it
 }
 
 // New returns an oracle without buffers.
@@ -77,9 +66,8 @@ func (o *Oracle) Create(id mem.BufferID, size uint64, valid mem.MemorySet) error
 		return nil
 	}
 	o.version++
-	o.commands = append(o.commands, 0) // nobody's: cannot fail
 	for i := range b.latest {
-		b.latest[i] = uint32(o.version)
+		b.latest[i] = o.version
 	}
 	for m := range valid.All() {
 		copy(b.at(o.topo.Store(m)).holds, b.latest)
@@ -87,60 +75,48 @@ func (o *Oracle) Create(id mem.BufferID, size uint64, valid mem.MemorySet) error
 	return nil
 }
 
-// Release forgets a buffer.
-func (o *Oracle) Release(id mem.BufferID) {
-	delete(o.buffers, id)
-	o.kept = slices.DeleteFunc(o.kept, func(k *kept) bool { return k.id == id })
-}
-
 // Enqueue replays a command: what it reads arrives where it reads it, then what
 // it writes is written. It fails, changing nothing, like migration's Plan.
-func (o *Oracle) Enqueue(accs []mem.Access) (Result, error) { return o.replay(accs, true) }
+// It returns how many bytes had to move.
+func (o *Oracle) Enqueue(accs []mem.Access) (moved uint64, _ error) { return o.replay(accs, true) }
 
 // Prefetch replays the copies of a command that was then refused: what it would
 // read arrives, nothing is written.
-func (o *Oracle) Prefetch(accs []mem.Access) (Result, error) { return o.replay(accs, false) }
+func (o *Oracle) Prefetch(accs []mem.Access) (moved uint64, _ error) { return o.replay(accs, false) }
 
-func (o *Oracle) replay(accs []mem.Access, writes bool) (Result, error) {
+func (o *Oracle) replay(accs []mem.Access, writes bool) (moved uint64, _ error) {
 	for i, a := range accs {
 		if err := o.accept(a); err != nil {
-			return Result{}, fmt.Errorf("oracle: access %d: %w", i, err)
+			return 0, fmt.Errorf("oracle: access %d: %w", i, err)
 		}
 	}
 	if err := o.oneWriter(accs); err != nil {
-		return Result{}, err
+		return 0, err
 	}
 	counts := o.countsOf(accs)
 	if err := o.intact(accs); err != nil {
-		return Result{}, err
+		return 0, err
 	}
 	if err := o.intact(counts); err != nil {
-		return Result{}, err
+		return 0, err
 	}
-	res := Result{Command: len(o.commands)}
-	o.commands = append(o.commands, 0)
-	by := uint32(2*res.Command + 1)
 	for _, a := range counts {
-		res.Bytes += o.arrive(a, by)
+		moved += o.arrive(a)
 	}
 	for _, a := range accs {
 		if n := o.counting(a); n != nil {
-			res.Bytes += o.arriveCounted(a, n.count, by)
+			moved += o.arriveCounted(a, n.count)
 		} else if a.Mode.Reads() {
-			res.Bytes += o.arrive(a, by)
+			moved += o.arrive(a)
 		}
 	}
+	o.version++
 	for _, a := range accs {
 		if writes && a.Mode.Writes() {
-			if res.Version == 0 {
-				o.version++
-				res.Version = o.version
-				o.commands[res.Command] = o.version
-			}
-			o.write(a, uint32(2*res.Command))
+			o.write(a)
 		}
 	}
-	return res, nil
+	return moved, nil
 }
 
 // accept checks one access.
@@ -181,7 +157,7 @@ func (o *Oracle) oneWriter(accs []mem.Access) error {
 }
 
 // arrive makes a's memory hold what it reads, and counts what it did not.
-func (o *Oracle) arrive(a mem.Access, by uint32) (moved uint64) {
+func (o *Oracle) arrive(a mem.Access) (moved uint64) {
 	b := o.buffers[a.Buffer]
 	s := b.at(o.topo.Store(a.Memory))
 	for i := a.Range.Start; i < a.Range.End; i++ {
@@ -189,10 +165,10 @@ func (o *Oracle) arrive(a mem.Access, by uint32) (moved uint64) {
 			continue
 		}
 		if s.partOf != nil && s.partOf[i] != 0 {
-			s.partOf[i], s.by[i] = 0, by // brought without a count: as a whole
+			s.partOf[i] = 0 // brought without a count: as a whole
 		}
 		if s.holds[i] != b.latest[i] {
-			s.holds[i], s.by[i] = b.latest[i], by
+			s.holds[i] = b.latest[i]
 			moved++
 		}
 	}
@@ -200,83 +176,14 @@ func (o *Oracle) arrive(a mem.Access, by uint32) (moved uint64) {
 }
 
 // write makes a's memory the only one that holds its range.
-func (o *Oracle) write(a mem.Access, by uint32) {
+func (o *Oracle) write(a mem.Access) {
 	b := o.buffers[a.Buffer]
 	s := b.at(o.topo.Store(a.Memory))
 	for i := a.Range.Start; i < a.Range.End; i++ {
-		b.latest[i], b.lost[i] = uint32(o.version), false
-		s.holds[i], s.by[i] = uint32(o.version), by
+		b.latest[i], b.lost[i] = o.version, false
+		s.holds[i] = o.version
 	}
 	o.written(a.Buffer, a.Range)
-}
-
-// Fail replays the failure of a command: what it wrote and is still the latest
-// is lost, wherever it has got to.
-func (o *Oracle) Fail(command int) {
-	version := uint32(o.commands[command])
-	if version == 0 {
-		return
-	}
-	for id := range o.buffers {
-		for _, b := range o.states(id) {
-			b.fail(uint32(2*command), version)
-		}
-	}
-}
-
-func (b *buffer) fail(wrote, version uint32) {
-	for _, s := range b.stores {
-		for i := 0; s != nil && i < len(s.by); i++ {
-			if s.by[i] == wrote && s.holds[i] == version && b.latest[i] == version {
-				b.lose(i)
-			}
-		}
-	}
-}
-
-// FailCopy replays the failure of a copy that was made for a command: its
-// destination does not hold the bytes, if they are still what was copied. What
-// nobody holds any more is lost.
-func (o *Oracle) FailCopy(command int, id mem.BufferID, r mem.Range, to mem.MemoryID) {
-	for _, b := range o.states(id) {
-		s := b.at(o.topo.Store(to))
-		for i := r.Start; i < r.End; i++ {
-			if s.by[i] != uint32(2*command+1) {
-				continue
-			}
-			held := s.has(b, i)
-			s.drop(i)
-			if held && b.holders(i).Empty() {
-				b.lose(int(i))
-			}
-		}
-	}
-}
-
-// unstored replays the loss of the storage of some bytes on a memory.
-func (o *Oracle) unstored(id mem.BufferID, m mem.MemoryID, r mem.Range) {
-	for _, b := range o.states(id) {
-		if s := b.stores[o.topo.Store(m)]; s != nil {
-			for i := r.Start; i < r.End; i++ {
-				s.drop(i)
-			}
-		}
-	}
-}
-
-// Unstored replays the loss of a buffer's storage on a memory.
-func (o *Oracle) Unstored(id mem.BufferID, m mem.MemoryID) {
-	for _, b := range o.states(id) {
-		b.stores[o.topo.Store(m)] = nil
-	}
-}
-
-// Byte says what a byte of a buffer is worth: its version, 0 for never written;
-// the memories that hold it; and whether it was lost. The buffer and the byte
-// must exist.
-func (o *Oracle) Byte(id mem.BufferID, off uint64) (v mem.Version, valid mem.MemorySet, lost bool) {
-	b := o.buffers[id]
-	return mem.Version(b.latest[off]), b.holders(off), b.lost[off]
 }
 
 func (b *buffer) holders(i uint64) (out mem.MemorySet) {
@@ -306,7 +213,7 @@ func (s *store) drop(i uint64) {
 
 func (b *buffer) at(m mem.MemoryID) *store {
 	if b.stores[m] == nil {
-		b.stores[m] = &store{holds: make([]uint32, len(b.latest)), by: make([]uint32, len(b.latest))}
+		b.stores[m] = &store{holds: make([]uint32, len(b.latest))}
 	}
 	return b.stores[m]
 }

@@ -15,8 +15,8 @@ import (
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
 	"godwit/devices/virtual"
+	"godwit/internal/history"
 	"godwit/mem"
-	"godwit/tests/internal/history"
 )
 
 // late is a device whose copies for the runtime begin some time after they could, as those over

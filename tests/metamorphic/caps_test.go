@@ -11,7 +11,7 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/devices/virtual"
-	"godwit/tests/internal/history"
+	"godwit/internal/history"
 )
 
 // TestHistoriesAgreeUnderCaps replays histories on 1 to 8 devices of which each may hold

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/bufalloc"
-	"godwit/tests/internal/history"
+	"godwit/internal/history"
 )
 
 // TestEveryCallOfADriverMayFail replays histories with maps, shared virtual memory,

@@ -19,8 +19,8 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
+	"godwit/internal/history"
 	"godwit/mem"
-	"godwit/tests/internal/history"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

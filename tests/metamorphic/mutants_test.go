@@ -12,9 +12,9 @@ import (
 	"godwit/devices/devicetest"
 	"godwit/devices/virtual"
 	"godwit/internal/flat"
+	"godwit/internal/history"
 	"godwit/mem"
 	"godwit/runtime"
-	"godwit/tests/internal/history"
 )
 
 // Mutants: devices in virtual time whose queues do one copy in some in a wrong way.

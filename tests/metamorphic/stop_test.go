@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/tests/internal/history"
+	"godwit/internal/history"
 )
 
 // TestAContextThatIsClosedAtOnceHasNothingLeft stops histories after some operations, with

@@ -7,43 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/devices"
 	"godwit/devices/virtual"
-	"godwit/internal/flat"
-	"godwit/runtime"
+	"godwit/internal/history"
 	"godwit/study/machine"
-	"godwit/tests/internal/history"
 )
 
 // inVirtualTime is a configuration in virtual time: so many devices of a machine, with what
 // happens at one instant in an order of the seed's.
 func inVirtualTime(name string, n int, o virtual.Options, more history.Config) history.Config {
 	more.Name = fmt.Sprintf("%s/%d/seed=%d/exact=%t/%s", name, n, o.Seed, o.Exact, more.Name)
-	more.Open = func(*history.Faults) ([]devices.Device, error) {
-		m, err := machine.Named(name, machine.Options{Devices: n})
-		if err != nil {
-			return nil, err
-		}
-		w, err := virtual.New(m, o)
-		if err != nil {
-			return nil, err
-		}
-		return w.Devices(), nil
-	}
-	more.Context = func(devs []devices.Device, o *runtime.Options) {
-		w := devs[0].(*virtual.Device).World()
-		o.Host, o.Executor = w.Host(), w
-		if o.NoPeer { // as programs open it: what rings take is the machine's to say
-			o.Staging = 0
-		}
-	}
-	if o.Stamps {
-		more.Name += "/stamps"
-		more.Seen = func(devs []devices.Device, command uint64) []flat.Seen {
-			return devs[0].(*virtual.Device).World().Seen(command)
-		}
-	}
-	return more
+	return history.InVirtualTime(func() (virtual.Machine, error) { return machine.Named(name, machine.Options{Devices: n}) }, o, more)
 }
 
 // TestHistoriesInVirtualTimeAgreeWithOneFlatMemory replays histories on devices in virtual

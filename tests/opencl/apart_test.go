@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/tests/internal/history"
+	"godwit/internal/history"
 )
 
 // TestGoroutinesThatComeAndGoBesideOthersOnRealDevices is the test of that name of simulated

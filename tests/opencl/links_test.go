@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/internal/history"
 	"godwit/internal/nvlink/nvlinktest"
 	"godwit/mem"
-	"godwit/tests/internal/history"
 )
 
 // Windows implements devices.Windowed.

@@ -21,8 +21,8 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/opencl"
 	"godwit/devices/tce"
+	"godwit/internal/history"
 	"godwit/mem"
-	"godwit/tests/internal/history"
 )
 
 func TestMain(m *testing.M) {

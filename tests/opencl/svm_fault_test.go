@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"godwit/internal/history"
 	"godwit/internal/svmfault"
-	"godwit/internal/svmmodel"
 	"godwit/runtime"
 )
 
@@ -33,7 +33,7 @@ func stray() {
 	check(err)
 	c, err := runtime.NewContext(runtime.Options{Name: "stray", Devices: devs, OwnDevices: true, SVMSize: 1 << 20, SVMWatch: svmfault.Watch})
 	check(err)
-	p, err := c.Build(context.Background(), svmmodel.Program)
+	p, err := c.Build(context.Background(), history.Pointers)
 	check(err)
 	follow, err := p.Kernel("follow")
 	check(err)

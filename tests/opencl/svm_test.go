@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
-	"godwit/internal/svmmodel"
+	"godwit/internal/history"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
@@ -40,7 +40,7 @@ func openSVM(t testing.TB, open func() ([]devices.Device, error)) *svmHouse {
 	require.NoError(t, err)
 	h.c, err = runtime.NewContext(runtime.Options{Name: "house", Devices: devs, OwnDevices: true, SVMSize: 1 << 24})
 	require.NoError(t, err)
-	p, err := h.c.Build(ctx, svmmodel.Program)
+	p, err := h.c.Build(ctx, history.Pointers)
 	require.NoError(t, err)
 	h.follow, err = p.Kernel("follow")
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func (h *svmHouse) unmap(q int, p runtime.Pointer) {
 
 // increment is a launch over n bytes at p.
 func (h *svmHouse) increment(q int, p runtime.Pointer, n uint64, wait ...runtime.Event) (runtime.Event, error) {
-	return h.q[q].EnqueueLaunch(h.ctx, svmmodel.Increment(h.inc, runtime.SVM(p).Range(0, n), n), wait...)
+	return h.q[q].EnqueueLaunch(h.ctx, history.Increment(h.inc, runtime.SVM(p).Range(0, n), n), wait...)
 }
 
 func put(b []byte, v ...uint64) {

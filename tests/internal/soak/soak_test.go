@@ -19,12 +19,12 @@ func TestSuitesAreFoundInTheSources(t *testing.T) {
 	}
 	m := byName["tests/metamorphic/metamorphic"]
 	require.Contains(t, m.tests, "TestHistoriesAgreeWithOneFlatMemory")
-	require.Contains(t, byName["migration/replay"].tests, "TestManyHistories")
-	require.True(t, byName["migration/replay"].rapid)
+	require.Contains(t, byName["migration/history"].tests, "TestManyHistories")
+	require.True(t, byName["migration/waits"].rapid)
 	require.Equal(t, "FuzzParse", byName["study/scenario/FuzzParse"].fuzz)
 	require.Contains(t, byName["tests/opencl/apart"].tests, "TestGoroutinesThatComeAndGoBesideOthersOnRealDevices")
 	require.NotContains(t, byName, "tests/layering", "nothing in it is random")
-	args := byName["migration/replay"].args(options{checks: 7})
+	args := byName["migration/waits"].args(options{checks: 7})
 	require.Contains(t, args, "-rapid.checks=7")
 	require.Contains(t, byName["study/scenario/FuzzParse"].args(options{fuzzTime: time.Minute}), "1m0s")
 }

@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	"godwit/runtime"
 )
@@ -88,6 +89,7 @@ type Op struct {
 	Flags          runtime.MapFlags `json:",omitempty"` // of a map
 	Host           bool             `json:",omitempty"` // Migrate: to the host
 	Undefined      bool             `json:",omitempty"` // Migrate: without content
+	More           []int            `json:",omitempty"` // Migrate: other views; -1-i is size buffer i
 	Wait           []int            `json:",omitempty"`
 	Ref            int              `json:",omitempty"` // Set: the user event; Unmap: the map
 	Fail           bool             `json:",omitempty"` // Set: to a failure
@@ -134,6 +136,23 @@ type History struct {
 	// Failing says that some commands and user events fail, and with them what
 	// waits for them, and what reads what that was to write.
 	Failing bool
+}
+
+// WithoutLaunches has copies and fills in place of launches, for devices that run no kernels.
+func (h *History) WithoutLaunches() {
+	for i := range h.Ops {
+		switch op := &h.Ops[i]; op.Kind {
+		case Mix, Reverse:
+			op.Kind = Copy
+		case Produce:
+			op.Kind = Fill
+		}
+	}
+}
+
+// launches reports whether there are any.
+func (h *History) launches() bool {
+	return slices.ContainsFunc(h.Ops, func(op Op) bool { return op.Kind == Mix || op.Kind == Reverse || op.Kind == Produce })
 }
 
 // String is one line that finds the history again.

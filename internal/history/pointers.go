@@ -1,4 +1,4 @@
-package svmmodel
+package history
 
 import (
 	"godwit/devices"
@@ -7,10 +7,10 @@ import (
 	"godwit/runtime"
 )
 
-// Program is kernels for every device. follow adds up a
+// Pointers is kernels for every device. follow adds up a
 // list {next, value} whose links are addresses, and sets the values to 1000; out
 // gets the sum and the address of the list's head. increment adds one to n bytes.
-var Program = &devices.Program{
+var Pointers = &devices.Program{
 	Name: "pointers",
 	Source: `
 kernel void follow(global ulong *list, global ulong *out)
@@ -53,7 +53,7 @@ kernel void increment(global uchar *data, ulong n)
 	}},
 }
 
-// Increment is a launch of Program's increment, k, over the n bytes of a.
+// Increment is a launch of Pointers' increment, k, over the n bytes of a.
 func Increment(k *runtime.Kernel, a runtime.Arg, n uint64) runtime.Launch {
 	return runtime.Launch{Kernel: k, Global: []uint64{1}, Args: []runtime.Arg{a, runtime.Uint64(n)}}
 }

@@ -70,14 +70,8 @@ func (r *replay) furnish(devs []devices.Device) error {
 		}
 		r.queues = append(r.queues, &queue{Queue: q})
 	}
-	var err error
-	if r.prog, err = r.c.Build(r.ctx, Program); err != nil {
+	if err := r.build(); err != nil {
 		return err
-	}
-	for _, k := range []Kind{Mix, Produce, Reverse, chase} {
-		if r.kernel[k], err = r.prog.Kernel("meta_" + string(k)); err != nil {
-			return err
-		}
 	}
 	if err := r.furnishSVM(); err != nil {
 		return err
@@ -94,6 +88,22 @@ func (r *replay) furnish(devs []devices.Device) error {
 	return nil
 }
 
+// build makes kernels, where there are launches.
+func (r *replay) build() (err error) {
+	if !r.h.launches() {
+		return nil
+	}
+	if r.prog, err = r.c.Build(r.ctx, Program); err != nil {
+		return err
+	}
+	for _, k := range []Kind{Mix, Produce, Reverse, chase} {
+		if r.kernel[k], err = r.prog.Kernel("meta_" + string(k)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // create makes a root and its views.
 func (r *replay) create(root int, kind RootKind) error {
 	var whole *runtime.Buffer
@@ -102,6 +112,8 @@ func (r *replay) create(root int, kind RootKind) error {
 		switch {
 		case v.Root != root:
 			continue
+		case v.Sub && r.isSVM(root) && i%2 == 0:
+			r.views[i], err = r.alias(v)
 		case v.Sub:
 			r.views[i], err = whole.Sub(uint64(v.Origin), uint64(v.Size), 0)
 		default:

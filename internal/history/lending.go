@@ -47,7 +47,8 @@ func (r *replay) released(root int, used bool) {
 	d := due{lent: l, root: root, finish: used}
 	for i := range r.log {
 		x := &r.log[i]
-		uses := r.h.Views[x.op.Dst].Root == root && x.op.Kind != Renew || x.op.paired() && r.h.Views[x.op.Src].Root == root
+		uses := r.h.Views[x.op.Dst].Root == root && x.op.Kind != Renew || x.op.paired() && r.h.Views[x.op.Src].Root == root ||
+			slices.ContainsFunc(x.op.More, func(i int) bool { return i >= 0 && r.h.Views[i].Root == root })
 		d.finish = d.finish || uses && x.op.Kind == Unmap
 		if uses && !x.event.IsZero() {
 			d.commands = append(d.commands, x.event)

@@ -34,7 +34,14 @@ func Generate(seed uint64, n int) *History { return GenerateAligned(seed, n, Ali
 // GenerateAligned is Generate for devices whose sub-buffers begin at multiples of align
 // bytes, a power of two.
 func GenerateAligned(seed uint64, n, align int) *History {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &History{Seed: seed}, align: align}
+	return draw(rand.NewPCG(seed, 0), &History{Seed: seed}, n, align)
+}
+
+// GenerateFrom is Generate with draws from any source.
+func GenerateFrom(src rand.Source, n int) *History { return draw(src, &History{}, n, Align) }
+
+func draw(src rand.Source, h *History, n, align int) *History {
+	g := &generator{Rand: rand.New(src), h: h, align: align}
 	g.character()
 	g.buffers()
 	g.ops(n)
@@ -170,7 +177,9 @@ func (g *generator) op(id int) Op {
 	case Write, Read, Fill, Produce, Map, MapBriefly, Refuse:
 		op.Dst = g.IntN(len(g.h.Views))
 		op.DstOff, op.Size = g.span(g.h.Views[op.Dst].Size)
-		g.nextTo(&op)
+		if g.nextTo(&op); op.Kind == Fill && g.IntN(2) == 0 { // by patterns of more than a byte
+			op.DstOff, op.Size = op.DstOff&^7, max(op.Size&^7, 1)
+		}
 	case Copy, Mix, Reverse:
 		if !g.pair(&op) {
 			op.Kind = Marker
@@ -181,6 +190,9 @@ func (g *generator) op(id int) Op {
 		op.Dst, op.Host, op.Undefined = g.IntN(len(g.h.Views)), g.IntN(3) == 0, g.IntN(6) == 0
 		if len(g.maps) > 0 && g.IntN(2) == 0 { // round what the host has mapped
 			op.Dst, op.Host, op.Undefined = g.h.Ops[g.maps[g.IntN(len(g.maps))]].Dst, true, false
+		}
+		if !op.Undefined && g.IntN(2) == 0 {
+			g.more(&op)
 		}
 	case User:
 		g.users = append(g.users, id)
@@ -210,6 +222,16 @@ func (g *generator) op(id int) Op {
 		g.users = append(g.users, id)
 	}
 	return op
+}
+
+// more draws the other buffers of a Migrate, some of them more than once.
+func (g *generator) more(op *Op) {
+	for range 1 + g.IntN(3)*g.IntN(6) {
+		i := g.IntN(len(g.h.Views)+sizeBuffers) - sizeBuffers
+		if i < 0 || g.h.Roots[g.h.Views[i].Root].Kind != FineSVM { // the device may have none
+			op.More = append(op.More, i)
+		}
+	}
 }
 
 // nextTo moves an operation now and then right beside, or to the start of, what an
@@ -304,7 +326,7 @@ func (g *generator) hostRect(op *Op) {
 }
 
 // rectPair draws a rectangle, and where it is in a source and a destination that
-// share no byte; false where luck fails it.
+// share no byte, or is to be refused; false where luck fails it.
 func (g *generator) rectPair(op *Op) bool {
 	for range 20 {
 		op.Dst, op.Src = g.IntN(len(g.h.Views)), g.IntN(len(g.h.Views))
@@ -316,6 +338,10 @@ func (g *generator) rectPair(op *Op) bool {
 		op.DstOff = g.IntN(dst.Size - extent(op, op.DstRow, op.DstSlice) + 1)
 		op.SrcOff = g.IntN(src.Size - extent(op, op.SrcRow, op.SrcSlice) + 1)
 		if dst.Root != src.Root || !g.rowsMeet(op, dst.Origin, src.Origin) {
+			return true
+		}
+		if g.IntN(8) == 0 {
+			op.Kind = Refuse
 			return true
 		}
 	}

@@ -25,6 +25,9 @@ const (
 
 const sizeBuffers = 2
 
+// sizeOf is the size of size buffer i: the count is its first 8 bytes.
+func sizeOf(i int) uint64 { return uint64(8 + 56*i) }
+
 // counted is how many bytes a Count says.
 func (op *Op) counted() uint64 { return uint64(op.Salt % 4500) }
 
@@ -44,12 +47,12 @@ type countState struct {
 
 func (r *replay) sizeBuffer(i int) (*runtime.Buffer, error) {
 	if r.sizes[i] == nil {
-		b, err := r.c.CreateBuffer(8, 0, nil)
+		b, err := r.c.CreateBuffer(sizeOf(i), 0, nil)
 		if err != nil {
 			return nil, err
 		}
 		r.sizes[i] = b
-		if err := r.account.create(b.ID(), 8, false); err != nil {
+		if err := r.account.create(b.ID(), sizeOf(i), false); err != nil {
 			return nil, err
 		}
 	}
@@ -162,10 +165,13 @@ func (m *model) countBy(root, size int) {
 // countLost reports whether what an operation reads has a lost count.
 func (m *model) countLost(op *Op) bool {
 	lost := func(view int) bool {
+		if view < 0 {
+			return false
+		}
 		by := m.by[m.h.Views[view].Root]
 		return by >= 0 && m.lostCounts[by]
 	}
-	return op.old() && lost(op.Dst) || op.paired() && lost(op.Src)
+	return op.old() && lost(op.Dst) || op.paired() && lost(op.Src) || slices.ContainsFunc(op.More, lost)
 }
 
 // lateMoved is how many bytes were moved by steps that found out then how many.

@@ -16,10 +16,15 @@ type refusal struct {
 	call func(q *queue, op *Op, b *runtime.Buffer) error
 }
 
-// refusals are the calls that a Refuse draws from; op has a range of b.
+// refusals are the calls that a Refuse draws from; op has a range of b. The first is for one
+// that has a rectangle.
 func (r *replay) refusals() []refusal {
 	pattern := []byte{1, 2, 3}
 	return []refusal{
+		{"rectangle onto itself", mem.ErrOverlap, func(q *queue, op *Op, b *runtime.Buffer) error {
+			_, err := q.EnqueueCopyRect(r.call, r.views[op.Src], b, op.srcBox(), op.dstBox(), op.region())
+			return err
+		}},
 		{"write past the end", mem.ErrInvalidValue, func(q *queue, op *Op, b *runtime.Buffer) error {
 			_, err := q.EnqueueWrite(r.call, b, uint64(op.DstOff), make([]byte, b.Size()-uint64(op.DstOff)+1))
 			return err
@@ -41,6 +46,9 @@ func (r *replay) refusals() []refusal {
 			return err
 		}},
 		{"launch without its arguments", mem.ErrKernelArgs, func(q *queue, _ *Op, b *runtime.Buffer) error {
+			if !r.h.launches() {
+				return mem.ErrKernelArgs // there are no kernels
+			}
 			_, err := q.EnqueueLaunch(r.call, runtime.Launch{Kernel: r.kernel[Mix], Global: []uint64{1}, Args: []runtime.Arg{runtime.Buf(b)}})
 			return err
 		}},
@@ -70,7 +78,10 @@ func (r *replay) refusals() []refusal {
 // refuse has one of them refused: it must change nothing.
 func (r *replay) refuse(q *queue, op *Op) error {
 	all := r.refusals()
-	x := all[int(op.Salt)%len(all)]
+	x := all[1+int(op.Salt)%(len(all)-1)]
+	if op.Rows > 0 {
+		x = all[0]
+	}
 	before, commands := r.planned(), len(r.rec.CommandsFrom(r.seen))
 	err := x.call(q, op, r.views[op.Dst])
 	switch {

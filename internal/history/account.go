@@ -71,7 +71,7 @@ func (a *account) evicted(c *trace.CommandRecord) (back uint64, err error) {
 			if s.Point.IsZero() {
 				continue // refused
 			}
-			a.oracle.WrittenBack(s.Buffer, s.Range, s.From, s.To)
+			a.oracle.Along(s.Buffer, s.Range, s.From, s.To)
 			back += s.Range.Size()
 			a.ledger.Brought(s, 0, false)
 		}
@@ -91,7 +91,7 @@ func (a *account) evicted(c *trace.CommandRecord) (back uint64, err error) {
 func (a *account) command(c *trace.CommandRecord, accs []mem.Access) (bytes, along uint64, err error) {
 	counted := func(s *trace.StepRecord) (uint64, bool) { n, known := a.counts[s.Count]; return n, known }
 	booked := a.ledger.Needed(c, counted)
-	copies, err := a.oracle.Prefetch(accs)
+	bytes, err = a.oracle.Prefetch(accs)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -100,13 +100,13 @@ func (a *account) command(c *trace.CommandRecord, accs []mem.Access) (bytes, alo
 		n, known := counted(s)
 		a.ledger.Brought(s, n, known)
 		if s.RideAlong > 0 {
-			a.oracle.Along(copies.Command, s.Buffer, s.Range, s.From, s.To)
+			a.oracle.Along(s.Buffer, s.Range, s.From, s.To)
 			along += s.RideAlong
 		}
 	}
 	a.ledger.Wrote(c.ID, c.Accesses, false)
 	rest, err := a.oracle.Enqueue(accs)
-	if bytes = copies.Bytes + rest.Bytes; err == nil && booked != bytes {
+	if bytes += rest; err == nil && booked != bytes {
 		err = fmt.Errorf("the ledger says that %d bytes had to move, the oracle %d", booked, bytes)
 	}
 	return bytes, along, err

@@ -3,9 +3,12 @@ package history
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"slices"
 
 	"godwit/mem"
 	"godwit/runtime"
+	"godwit/svm"
 )
 
 // Roots over shared virtual memory, and commands by pointers. A command goes by
@@ -104,6 +107,15 @@ func (r *replay) createSVM(root int, size uint64, flags runtime.SVMFlags) (*runt
 	return b, nil
 }
 
+// alias makes a buffer over a part of a root's shared virtual memory.
+func (r *replay) alias(v View) (*runtime.Buffer, error) {
+	bytes, err := r.c.SVMBytes(r.pointers[v.Root]+runtime.Pointer(v.Origin), uint64(v.Size))
+	if err != nil {
+		return nil, err
+	}
+	return r.c.CreateBuffer(uint64(v.Size), runtime.UseHostPtr, bytes)
+}
+
 // freeSVM frees a root's shared virtual memory: by a command, at once where no
 // unmap was ever enqueued, or at the end where maps are left, since a free would
 // end them.
@@ -186,6 +198,25 @@ func (r *replay) freePointer(q *queue, op *Op) error {
 	return nil
 }
 
+// guarded tests that the host has no rights to coarse-grained memory of which nothing is mapped.
+func (r *replay) guarded() error {
+	for root, p := range r.pointers {
+		mapped := slices.ContainsFunc(r.maps, func(m *openMap) bool { return r.h.Views[m.op.Dst].Root == root })
+		if p == 0 || mapped || r.stale[root] || r.isFine(root) {
+			continue
+		}
+		bytes, err := r.c.SVMBytes(p, 1)
+		if err != nil {
+			return err
+		}
+		var got byte
+		if err = r.c.SVMGuard(func() { got = bytes[0] }); !errors.Is(err, svm.ErrFault) {
+			return fmt.Errorf("buffer %d: the host has read %d where nothing is mapped: %w", root, got, err)
+		}
+	}
+	return nil
+}
+
 // isSVM and isFine report what a root really lies over here.
 func (r *replay) isSVM(root int) bool { return r.pointers[root] != 0 }
 func (r *replay) isFine(root int) bool {
@@ -232,8 +263,11 @@ func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e ru
 	case Read:
 		e, err = q.EnqueueSVMRead(r.call, dst, got, wait...)
 	case Fill:
-		e, err = q.EnqueueSVMFill(r.call, dst, []byte{byte(op.Salt)}, uint64(op.Size), wait...)
+		e, err = q.EnqueueSVMFill(r.call, dst, op.fill(), uint64(op.Size), wait...)
 	case Migrate:
+		if len(op.More) > 0 {
+			return e, false, nil
+		}
 		dst, _ = r.pointer(q, op, op.Dst, 0)
 		ranges := []runtime.SVMRange{{Pointer: dst, Size: uint64(r.h.Views[op.Dst].Size)}}
 		e, err = q.EnqueueSVMMigrate(r.call, ranges, op.migrateFlags(), wait...)

@@ -29,6 +29,7 @@ type Config struct {
 	// Seen, where not nil, gives what a command over devs found, which keep no bytes: it is
 	// compared in place of bytes, whose values are then anything.
 	Seen       func(devs []devices.Device, command uint64) []flat.Seen
+	Blind      bool    // devices keep no bytes at all: what is read is not compared
 	Policy     string  // of evictions (eviction.ByName), or "belady", for which a run without Cap and faults says what is to come; "" has none
 	Cap        uint64  // bytes of each device; 0 is its own memory
 	Whole      bool    // no buffer is stored by range

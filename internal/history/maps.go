@@ -268,13 +268,14 @@ func (r *replay) meets(m *openMap, op *Op) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(op.More, func(i int) bool { return i >= 0 && hit(i, 0, r.h.Views[i].Size, false) })
 }
 
 // leavesAlone reports whether an operation brings a buffer to the host, but for
 // what the host has mapped for writing.
 func (r *replay) leavesAlone(op *Op) bool {
-	return op.Kind == Migrate && op.Host && !op.Undefined && !r.isSVM(r.h.Views[op.Dst].Root)
+	svm := func(view int) bool { return view >= 0 && r.isSVM(r.h.Views[view].Root) }
+	return op.Kind == Migrate && op.Host && !op.Undefined && !svm(op.Dst) && !slices.ContainsFunc(op.More, svm)
 }
 
 // around reports whether it has to: some of the buffer is mapped for writing.

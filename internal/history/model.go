@@ -55,6 +55,15 @@ func pattern(size int, salt uint32) []byte {
 	return b
 }
 
+// fill is the pattern of a fill: as long as its offset and its size allow, or shorter.
+func (op *Op) fill() []byte {
+	n := 1 << (op.Salt >> 8 % 8)
+	for (op.DstOff|op.Size)%n > 0 {
+		n /= 2
+	}
+	return pattern(n, op.Salt)
+}
+
 // place is the root and the bytes of a part of a view.
 func (m *model) place(view, off, size int) (root int, r mem.Range) {
 	v := m.h.Views[view]
@@ -160,7 +169,7 @@ func (m *model) reads(op *Op, is func(root, at int) bool) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(op.More, func(i int) bool { return i >= 0 && some(i, 0, m.h.Views[i].Size) })
 }
 
 // renew makes a root new.
@@ -207,7 +216,7 @@ func (m *model) apply(op *Op) {
 	case Copy, CopyRect:
 		m.memory.Copy(root, m.h.Views[op.Src].Root, m.rows(op))
 	case Fill:
-		m.memory.Fill(root, r, []byte{byte(op.Salt)})
+		m.memory.Fill(root, r, op.fill())
 	case Produce, Mix, Reverse:
 		m.launch(op)
 	case Migrate:

@@ -1,37 +1,15 @@
 package runtime_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"godwit/devices"
 	"godwit/devices/null"
-	"godwit/internal/svmmodel"
-	"godwit/mem"
 	"godwit/runtime"
 )
-
-// TestSVMAgainstPlainBytes runs random commands on random devices.
-func TestSVMAgainstPlainBytes(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		h, ctx := svmBuild(t), soon(t)
-		defer func() {
-			err := errors.Join(h.c.Check(), h.c.Close(ctx))
-			h.closed = true
-			if !rt.Failed() {
-				require.NoError(rt, err)
-			}
-		}()
-		svmmodel.Run(rt, svmmodel.Rig{
-			Ctx: ctx, Context: h.c, Queues: h.q, Increment: h.kernel["increment"], First: own, Last: []int{sim},
-			Memory: func(q int) mem.MemoryID { return mem.MemoryID(q + 1) },
-		})
-	})
-}
 
 // TestSVMArgumentsAllocateNothing counts the Go heap allocations of commands over
 // shared virtual memory that were given before.

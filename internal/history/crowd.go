@@ -200,6 +200,7 @@ func Apart(seed uint64, n, ops int, failing bool) []*History {
 		g.Ops = comeAndGo(g, rand.New(rand.NewPCG(seed, uint64(i))), slices.DeleteFunc(g.Ops, single))
 		for k := range g.Ops {
 			op := &g.Ops[k]
+			op.More = nil
 			if op.Src += views; op.Kind == Renew {
 				op.Dst += roots
 			} else {

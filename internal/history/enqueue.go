@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/mem"
 	"godwit/runtime"
@@ -38,11 +39,11 @@ func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (ru
 	case Copy:
 		e, err = q.EnqueueCopy(r.call, r.views[op.Src], dst, srcOff, dstOff, size, wait...)
 	case Fill:
-		e, err = q.EnqueueFill(r.call, dst, []byte{byte(op.Salt)}, dstOff, size, wait...)
+		e, err = q.EnqueueFill(r.call, dst, op.fill(), dstOff, size, wait...)
 	case Mix, Produce, Reverse:
 		e, err = q.EnqueueLaunch(r.call, r.launch(q, op), wait...)
 	case Migrate:
-		e, err = q.EnqueueMigrate(r.call, []*runtime.Buffer{dst}, op.migrateFlags(), wait...)
+		e, err = q.EnqueueMigrate(r.call, append(r.more(op), dst), op.migrateFlags(), wait...)
 		name = op.migrateName()
 		if r.around(op) {
 			name += ", some of it mapped"
@@ -155,7 +156,27 @@ func (r *replay) uses(q *queue, op *Op) (accs []mem.Access) {
 			accs = append(accs, r.access(op.Src, w.src, w.size, mem.Read, m))
 		}
 	}
+	for _, b := range r.more(op) {
+		if view := slices.Index(r.views, b); view >= 0 {
+			accs = append(accs, r.access(view, 0, r.h.Views[view].Size, mem.Read, m))
+		} else {
+			accs = append(accs, mem.Access{Buffer: b.ID(), Range: mem.Range{End: b.Size()}, Mode: mem.Read, Memory: m})
+		}
+	}
 	return accs
+}
+
+// more are the other buffers of a Migrate: size buffers only where there are any, and none of
+// them may be lost.
+func (r *replay) more(op *Op) (out []*runtime.Buffer) {
+	for _, i := range op.More {
+		if i >= 0 {
+			out = append(out, r.views[i])
+		} else if b := r.sizes[-1-i]; b != nil && !r.mayFail() {
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // access is one use of a view's bytes. Fine-grained memory is the host's, and so
