@@ -37,9 +37,9 @@ type block struct {
 	serial   uint64    // of its place in the memory's ranking; 0 where it has none
 }
 
-// wager reports whether what the block holds beside what it was made for was kept in vain
+// unused reports whether what the block holds beside what it was made for was kept in vain
 // so far.
-func (k *block) wager() bool { return !k.paid && k.want != k.r }
+func (k *block) unused() bool { return !k.paid && k.want != k.r }
 
 // use notes that the command of that number uses r of the block.
 func (k *block) use(clock uint64, r mem.Range) {
@@ -173,7 +173,7 @@ func (p *Planner) addBlock(b *buffer, index uint32, m mem.MemoryID, r mem.Range,
 	if s.n++; s.n == 1 {
 		whole = size
 	}
-	p.feet[m].tread(r.Size(), whole)
+	p.footprints[m].add(r.Size(), whole)
 	return &p.blocks[i]
 }
 
@@ -188,10 +188,10 @@ func (p *Planner) removeBlock(b *buffer, i int32) {
 	p.residents[k.memory] = all[:len(all)-1]
 	s.blocks.Set(k.r, 0)
 	s.whole = 0
-	f := &p.feet[k.memory]
+	f := &p.footprints[k.memory]
 	f.now -= k.r.Size()
 	if s.n--; s.n == 0 {
-		f.leave(b.content.Size())
+		f.remove(b.content.Size())
 	}
 	*k = block{}
 	p.spare = append(p.spare, i)
@@ -412,7 +412,7 @@ func (p *Planner) extent(b *buffer, w *Want, all bool) mem.Range {
 			return true
 		}
 		k := &p.blocks[i-1]
-		if over = hull(over, k.r); all || !k.wager() {
+		if over = hull(over, k.r); all || !k.unused() {
 			r = hull(r, k.r)
 		}
 		return true
@@ -456,35 +456,35 @@ type Footprint struct {
 	Whole, WholePeak uint64
 }
 
-// foot counts a Footprint: buffers have up to 2^63 bytes each.
-type foot struct {
+// footprint counts a Footprint: buffers have up to 2^63 bytes each.
+type footprint struct {
 	now, peak         uint64
 	high, low, widest uint64 // Whole is high<<64 + low
 }
 
 // Footprint returns the figures of a memory; those of one that there is not are zero.
 func (p *Planner) Footprint(m mem.MemoryID) Footprint {
-	if int(m) >= len(p.feet) {
+	if int(m) >= len(p.footprints) {
 		return Footprint{}
 	}
-	f := &p.feet[p.topo.Store(m)]
+	f := &p.footprints[p.topo.Store(m)]
 	return Footprint{f.now, f.peak, f.whole(), f.widest}
 }
 
-// tread adds a block of a buffer to the footprint.
-func (f *foot) tread(size, whole uint64) {
+// add adds a block of a buffer to the footprint.
+func (f *footprint) add(size, whole uint64) {
 	low, carry := bits.Add64(f.low, whole, 0)
 	f.now, f.high, f.low = f.now+size, f.high+carry, low
 	f.peak, f.widest = max(f.peak, f.now), max(f.widest, f.whole())
 }
 
-// leave takes a buffer out that has no block there any more.
-func (f *foot) leave(whole uint64) {
+// remove takes a buffer out that has no block there any more.
+func (f *footprint) remove(whole uint64) {
 	low, borrow := bits.Sub64(f.low, whole, 0)
 	f.high, f.low = f.high-borrow, low
 }
 
-func (f *foot) whole() uint64 {
+func (f *footprint) whole() uint64 {
 	if f.high > 0 {
 		return math.MaxUint64
 	}
@@ -550,8 +550,8 @@ func (p *Planner) checkTable() error {
 			size += p.blocks[i].r.Size()
 		}
 		live += len(all)
-		if p.feet[m].now != size {
-			return fmt.Errorf("migration: blocks of %d bytes on %s, counted %d", size, p.topo.Name(mem.MemoryID(m)), p.feet[m].now)
+		if p.footprints[m].now != size {
+			return fmt.Errorf("migration: blocks of %d bytes on %s, counted %d", size, p.topo.Name(mem.MemoryID(m)), p.footprints[m].now)
 		}
 	}
 	if live+len(p.spare) != len(p.blocks) {

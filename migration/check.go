@@ -162,9 +162,9 @@ func (s *store) check() error {
 			return fmt.Errorf("bytes %v: readers not filled from the front", r)
 		}
 		n := int32(0)
-		for i := h.more; i != 0; i = s.spill.cells[i].next {
-			if want := s.spill.cells[h.more].n - n; s.spill.cells[i].n != want || want <= 0 || s.spill.cells[i].point.IsZero() {
-				return fmt.Errorf("bytes %v: reader %d of a list says that %d are left, not %d", r, n, s.spill.cells[i].n, want)
+		for i := h.more; i != 0; i = s.overflow.cells[i].next {
+			if want := s.overflow.cells[h.more].n - n; s.overflow.cells[i].n != want || want <= 0 || s.overflow.cells[i].point.IsZero() {
+				return fmt.Errorf("bytes %v: reader %d of a list says that %d are left, not %d", r, n, s.overflow.cells[i].n, want)
 			}
 			n++
 		}

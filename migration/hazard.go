@@ -10,23 +10,23 @@ import (
 // store is one buffer on one memory: which blocks it has there, and what has to be waited
 // for before its bytes are used.
 type store struct {
-	memory  mem.MemoryID
-	whole   int32               // the block that holds all of the buffer, as in blocks; 0 where none does
-	n       int                 // its blocks
-	blocks  rangemap.Map[int32] // place in Planner.blocks + 1, 0 where there is no block
-	hazards rangemap.Map[hazard]
-	spill   spill
-	cursor  uint64                  // where the next sweep goes on
-	due     int                     // commits since the last one
-	held    *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
+	memory   mem.MemoryID
+	whole    int32               // the block that holds all of the buffer, as in blocks; 0 where none does
+	n        int                 // its blocks
+	blocks   rangemap.Map[int32] // place in Planner.blocks + 1, 0 where there is no block
+	hazards  rangemap.Map[hazard]
+	overflow overflow
+	cursor   uint64                  // where the next sweep goes on
+	due      int                     // commits since the last one
+	held     *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
 }
 
 // hazard is who used a byte of a store last. Readers on one in-order queue
-// collapse to the latest; two points fit, older ones spill.
+// collapse to the latest; two points fit, older ones go to the overflow.
 type hazard struct {
 	writer  mem.Point
 	readers [2]mem.Point // filled from the front, newest first
-	more    int32        // a list in the store's spill, 0 where there is none
+	more    int32        // a list in the store's overflow, 0 where there is none
 	step    bool         // the writer was a step, not a command
 	from    origin       // where the writer, a step, has the bytes from
 	busy    bool         // among the readers are those who had the bytes before, for others (Stored)
@@ -79,8 +79,8 @@ func (s *store) readers(waits []mem.Wait, base int, h *hazard, ix *waitIndex) []
 			waits = ix.add(waits, base, mem.Wait{Point: r})
 		}
 	}
-	for i := h.more; i != 0; i = s.spill.cells[i].next {
-		if r := s.spill.cells[i].point; !r.Reached() {
+	for i := h.more; i != 0; i = s.overflow.cells[i].next {
+		if r := s.overflow.cells[i].point; !r.Reached() {
 			waits = ix.add(waits, base, mem.Wait{Point: r})
 		}
 	}
@@ -108,7 +108,7 @@ func (s *store) read(r mem.Range, at mem.Point) {
 		s.sweep()
 		return
 	}
-	s.spill.collect(&s.hazards)
+	s.overflow.collect(&s.hazards)
 	if h := s.hazards.Whole(r); h != nil {
 		s.retire(h)
 		s.reader(h, at)
@@ -142,7 +142,7 @@ func (s *store) reader(h *hazard, at mem.Point) {
 		h.readers = [2]mem.Point{at, a}
 	default:
 		h.readers = [2]mem.Point{at, a}
-		h.more = s.spill.add(h.more, b)
+		h.more = s.overflow.add(h.more, b)
 	}
 }
 
@@ -161,8 +161,8 @@ func (s *store) retire(h *hazard) {
 	if h.readers[0].Reached() {
 		h.readers = [2]mem.Point{h.readers[1], {}}
 	}
-	if h.more != 0 && s.spill.cells[h.more].point.Reached() {
-		h.more = s.spill.prune(h.more)
+	if h.more != 0 && s.overflow.cells[h.more].point.Reached() {
+		h.more = s.overflow.prune(h.more)
 	}
 	h.busy = h.busy && (h.more != 0 || h.readers[0] != mem.Point{})
 }
@@ -178,7 +178,7 @@ func (s *store) retirable(h *hazard) bool {
 	return !h.writer.IsZero() && h.writer.Succeeded() ||
 		!h.readers[0].IsZero() && h.readers[0].Reached() ||
 		!h.readers[1].IsZero() && h.readers[1].Reached() ||
-		h.more != 0 && s.spill.cells[h.more].point.Reached()
+		h.more != 0 && s.overflow.cells[h.more].point.Reached()
 }
 
 // sweep retires a few segments now and then, going round the store.

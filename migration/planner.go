@@ -93,13 +93,13 @@ type Planner struct {
 	clock   uint64        // commands that were committed and access something
 	stats   Stats
 
-	blocks    []block   // all blocks; an unused one is zero, see blocks.go
-	spare     []int32   // unused places in blocks
-	residents [][]int32 // by memory: its blocks, in no order
-	feet      []foot
-	rankings  []ranking // by memory: in which order they would leave
-	serial    uint64    // of the last block that was ranked
-	evictions uint64    // how often Evict was asked
+	blocks     []block   // all blocks; an unused one is zero, see blocks.go
+	spare      []int32   // unused places in blocks
+	residents  [][]int32 // by memory: its blocks, in no order
+	footprints []footprint
+	rankings   []ranking // by memory: in which order they would leave
+	serial     uint64    // of the last block that was ranked
+	evictions  uint64    // how often Evict was asked
 
 	stepWaits, commandWaits waitIndex  // scratch of Plan
 	keeping                 []*undo    // scratch of CommitUnmap
@@ -164,7 +164,7 @@ func (e *LostError) Unwrap() []error { return []error{mem.ErrPoisoned, e.Poison.
 // it: all that it hands out names the store.
 func New(topo *mem.Topology, opts Options) *Planner {
 	n := topo.Len()
-	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n), residents: make([][]int32, n), feet: make([]foot, n), rankings: make([]ranking, n)}
+	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n), residents: make([][]int32, n), footprints: make([]footprint, n), rankings: make([]ranking, n)}
 	for from := range mem.MemoryID(n) {
 		for to := range mem.MemoryID(n) {
 			p.aligned = p.aligned || topo.Link(from, to).Align > 1

@@ -300,8 +300,8 @@ func (s *store) holdOnly(r mem.Range, steps []Step) {
 
 // exchange puts a block in the place of those that it overlaps. For a moment there are both.
 func (p *Planner) exchange(b *buffer, index uint32, m mem.MemoryID, r mem.Range, class mem.Class) *block {
-	f := &p.feet[m]
-	f.tread(r.Size(), 0)
+	f := &p.footprints[m]
+	f.add(r.Size(), 0)
 	f.now -= r.Size()
 	s := b.at(m)
 	s.n++ // it never has none

@@ -103,8 +103,8 @@ func (p *Planner) Hazards(id mem.BufferID, m mem.MemoryID) ([]Hazard, error) {
 				row.Readers = append(row.Readers, p)
 			}
 		}
-		for i := h.more; i != 0; i = s.spill.cells[i].next {
-			row.Readers = append(row.Readers, s.spill.cells[i].point)
+		for i := h.more; i != 0; i = s.overflow.cells[i].next {
+			row.Readers = append(row.Readers, s.overflow.cells[i].point)
 		}
 		out = append(out, row)
 	}

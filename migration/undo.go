@@ -199,7 +199,7 @@ func (b *buffer) restore(u *undo) {
 // rebind makes the promises of r those that were kept. Who has written since is
 // one that later writers wait for, and nobody else.
 func (s *store) rebind(by *rangemap.Map[promise], r mem.Range, start uint64) {
-	s.spill.collect(&s.hazards)
+	s.overflow.collect(&s.hazards)
 	by.Overlap(r.Shift(-start), func(part mem.Range, p promise) bool {
 		s.hazards.Update(part.Shift(start), func(_ mem.Range, h hazard) hazard {
 			if h.writer != p.writer {

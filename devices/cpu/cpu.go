@@ -171,7 +171,7 @@ func (d *Device) launch(cmd *devices.Command) error {
 		args = append(args, b)
 	}
 	if d.promises {
-		return d.launchShadowed(cmd, args)
+		return d.launchGuarded(cmd, args)
 	}
 	return d.Launch(cmd, args, engine.KernelRun{})
 }

@@ -12,46 +12,46 @@ import (
 )
 
 // Checking what launches declare of their arguments (Options.Promises). Kernels reach
-// bytes in place, without a check, so they are given shadows instead: of what is
+// bytes in place, without a check, so they are given copies instead: of what is
 // declared to be read a copy, of all else a pattern. Afterwards only what was declared
 // to be written may differ, and that alone is copied back. Nothing outside the declared
 // ranges is touched, which other commands may be using meanwhile.
 
-// pattern fills the parts of a shadow that a kernel has no business with.
+// pattern fills the parts of a guarded copy that a kernel has no business with.
 const pattern = 0xa5
 
-// shadow stands for the bytes of one or more arguments that share some.
-type shadow struct {
+// guarded is a copy of the bytes of one or more arguments that share some.
+type guarded struct {
 	real   mem.Range // addresses
 	args   []int
 	bytes  []byte
 	before []byte
 }
 
-// launchShadowed runs a launch over shadows of the arguments that all promise
+// launchGuarded runs a launch over copies of the arguments that all promise
 // something; the others are used in place.
-func (d *Device) launchShadowed(cmd *devices.Command, args []work.Arg) error {
-	shadows := shadowsOf(args)
+func (d *Device) launchGuarded(cmd *devices.Command, args []work.Arg) error {
+	copies := guardedCopies(args)
 	inPlace := slices.Clone(args)
-	for i := range shadows {
-		shadows[i].fill(args, inPlace)
+	for i := range copies {
+		copies[i].fill(args, inPlace)
 	}
 	if err := d.Launch(cmd, args, engine.KernelRun{}); err != nil {
 		return err
 	}
-	for i := range shadows {
-		if err := shadows[i].verify(cmd, inPlace); err != nil {
+	for i := range copies {
+		if err := copies[i].verify(cmd, inPlace); err != nil {
 			return err
 		}
 	}
-	for i := range shadows {
-		shadows[i].copyBack(inPlace)
+	for i := range copies {
+		copies[i].copyBack(inPlace)
 	}
 	return nil
 }
 
-// shadowsOf groups the buffers among args by the bytes that they share.
-func shadowsOf(args []work.Arg) (out []shadow) {
+// guardedCopies groups the buffers among args by the bytes that they share.
+func guardedCopies(args []work.Arg) (out []guarded) {
 	var order []int
 	for i := range args {
 		if args[i].Kind == work.BufferArg && !args[i].Null && len(args[i].Bytes) > 0 {
@@ -65,16 +65,16 @@ func shadowsOf(args []work.Arg) (out []shadow) {
 			out[n-1].real.End = max(out[n-1].real.End, r.End)
 			out[n-1].args = append(out[n-1].args, i)
 		} else {
-			out = append(out, shadow{real: r, args: []int{i}})
+			out = append(out, guarded{real: r, args: []int{i}})
 		}
 	}
-	return slices.DeleteFunc(out, func(s shadow) bool {
+	return slices.DeleteFunc(out, func(s guarded) bool {
 		return slices.ContainsFunc(s.args, func(i int) bool { return !args[i].Promise.Made })
 	})
 }
 
-// fill makes the shadow's bytes and points the arguments at them.
-func (s *shadow) fill(args, inPlace []work.Arg) {
+// fill makes the copy's bytes and points the arguments at them.
+func (s *guarded) fill(args, inPlace []work.Arg) {
 	s.bytes = aligned(s.real.Size(), s.real.Start)
 	for i := range s.bytes {
 		s.bytes[i] = pattern
@@ -92,7 +92,7 @@ func (s *shadow) fill(args, inPlace []work.Arg) {
 }
 
 // verify finds the first byte that changed and that no argument was declared to write.
-func (s *shadow) verify(cmd *devices.Command, inPlace []work.Arg) error {
+func (s *guarded) verify(cmd *devices.Command, inPlace []work.Arg) error {
 	for at := range s.bytes {
 		if s.bytes[at] == s.before[at] {
 			continue
@@ -109,7 +109,7 @@ func (s *shadow) verify(cmd *devices.Command, inPlace []work.Arg) error {
 
 // blame is the argument that was declared not to change the byte at addr, or -1 where
 // one was declared to write it. Of several, one that is written elsewhere is likelier.
-func (s *shadow) blame(addr uint64, inPlace []work.Arg) int {
+func (s *guarded) blame(addr uint64, inPlace []work.Arg) int {
 	blame := -1
 	for _, i := range s.args {
 		a := &inPlace[i]
@@ -128,7 +128,7 @@ func (s *shadow) blame(addr uint64, inPlace []work.Arg) int {
 }
 
 // copyBack writes what was declared to be written.
-func (s *shadow) copyBack(inPlace []work.Arg) {
+func (s *guarded) copyBack(inPlace []work.Arg) {
 	for _, i := range s.args {
 		a := &inPlace[i]
 		if p := a.Promise; p.Access.Writes() {

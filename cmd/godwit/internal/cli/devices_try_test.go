@@ -61,7 +61,7 @@ func TestDevicesSaysWhatALinkLacks(t *testing.T) {
 	out, _ := runGodwit(t, env, "devices")
 	require.Contains(t, out, "over NVLink\n")
 	out, _ = runGodwit(t, append(env, "GODWIT_FAKE_NO_PEER=1"), "devices")
-	require.Contains(t, out, "no link: GPU-01010101-0101-0101-0101-010101010101 and GPU-02020202-0202-0202-0202-020202020202: the GPUs cannot reach each other's memory")
+	require.Contains(t, out, "no link: GPU-02020202-0202-0202-0202-020202020202 and GPU-01010101-0101-0101-0101-010101010101: no NVLink joins the GPUs")
 	out, _ = runGodwit(t, append(env, "GODWIT_CUDA_LIBRARY=/none.so"), "devices")
 	require.Contains(t, out, "no link: /none.so: cannot open shared object file: No such file or directory: CUDA's driver library cannot be opened")
 	out, code := runGodwit(t, append(env, "GODWIT_NVLINK=off"), "devices", "--try")

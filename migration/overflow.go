@@ -5,14 +5,14 @@ import (
 	"godwit/mem"
 )
 
-// spill holds the readers that do not fit into the hazards of one store: lists
+// overflow holds the readers that do not fit into the hazards of one store: lists
 // of points, newest first. A list never changes, so that segments that were cut
 // apart share it and equal segments stay equal; a longer one shares its tail.
 //
 // Lists that no segment uses any more are found by marking, when the cells run
 // out and as many were handed out as there are segments and cells; so a reader
 // costs a constant, and steady state allocates nothing on the Go heap.
-type spill struct {
+type overflow struct {
 	cells  []cell                      // [0] is nobody's, so that 0 ends a list
 	free   int32                       // unused cells, linked by next
 	given  int                         // cells handed out since the last marking
@@ -29,7 +29,7 @@ type cell struct {
 
 // add returns the list with p in front. A list that has grown to twice what was
 // left of it is pruned first.
-func (l *spill) add(list int32, p mem.Point) int32 {
+func (l *overflow) add(list int32, p mem.Point) int32 {
 	if c := l.at(list); c.n >= 2*c.base+8 {
 		list = l.prune(list)
 	}
@@ -40,7 +40,7 @@ func (l *spill) add(list int32, p mem.Point) int32 {
 }
 
 // at is the first cell of a list; the empty list has a zero one.
-func (l *spill) at(list int32) cell {
+func (l *overflow) at(list int32) cell {
 	if list == 0 {
 		return cell{}
 	}
@@ -48,7 +48,7 @@ func (l *spill) at(list int32) cell {
 }
 
 // cell takes an unused cell.
-func (l *spill) cell() int32 {
+func (l *overflow) cell() int32 {
 	l.given++
 	if i := l.free; i != 0 {
 		l.free = l.cells[i].next
@@ -63,7 +63,7 @@ func (l *spill) cell() int32 {
 
 // prune returns the list less the points that were reached or, on an in-order
 // queue, come before another.
-func (l *spill) prune(list int32) int32 {
+func (l *overflow) prune(list int32) int32 {
 	if l.latest == nil {
 		l.latest = make(map[*mem.Timeline]mem.Point)
 	}
@@ -99,7 +99,7 @@ func (l *spill) prune(list int32) int32 {
 
 // collect makes the cells unused that no list of the hazards reaches, where it
 // is time. It must not run while a list is being made.
-func (l *spill) collect(hazards *rangemap.Map[hazard]) {
+func (l *overflow) collect(hazards *rangemap.Map[hazard]) {
 	if l.free != 0 || l.given == 0 || l.given < 32+max(len(l.cells)/2, hazards.Len()) {
 		return
 	}
