@@ -138,32 +138,6 @@ func defragment(t *testing.T, a *arena, rng *rand.Rand, aborts bool) {
 	}
 }
 
-func TestReservedChunksStay(t *testing.T) {
-	r := newRegion(t, 0, 4096, Options{})
-	pin, err := r.Reserve(2000, 100)
-	require.NoError(t, err)
-	var c [8]Chunk
-	for i := range c {
-		c[i], err = r.Alloc(100, 1)
-		require.NoError(t, err)
-	}
-	for i := 0; i < 8; i += 2 {
-		require.NoError(t, r.Free(c[i]))
-	}
-	d, err := r.Defrag(1)
-	require.NoError(t, err)
-	for moves := d.Next(nil, 1<<20); len(moves) > 0; moves = d.Next(nil, 1<<20) {
-		for _, m := range moves {
-			require.NotEqual(t, pin, m.Chunk)
-			require.NoError(t, d.Commit(m))
-		}
-		require.NoError(t, r.Check())
-	}
-	x, err := r.Range(pin)
-	require.NoError(t, err)
-	require.Equal(t, mem.Range{Start: 2000, End: 2100}, x)
-}
-
 // TestAnOverlappingSelfMove: the only way to join two holes around a chunk
 // larger than either is to slide it over itself.
 func TestAnOverlappingSelfMove(t *testing.T) {

@@ -129,34 +129,3 @@ func TestPoCLFaultDoubleStaleAndForeignFrees(t *testing.T) {
 		require.NoError(t, r.Check())
 	})
 }
-
-// OffsetAllocator: cannot allocate 1000 units from an empty region of 1000.
-func TestOffsetAllocatorFaultAWholeRegion(t *testing.T) {
-	for _, s := range []Strategy{Fit, BestFit, Tight, Wasteful} {
-		for _, size := range []uint64{1, 31, 33, 1000, 1<<40 + 12345, 1 << 63} {
-			r := newRegion(t, 0, size, Options{Strategy: s})
-			c := alloc(t, r, size, 1)
-			require.NoError(t, r.Check())
-			require.Zero(t, r.Stats().Free)
-			require.NoError(t, r.Free(c))
-			require.Equal(t, size, r.Stats().LargestFree)
-		}
-	}
-}
-
-// OffsetAllocator: misses an exact hole.
-func TestOffsetAllocatorFaultAnExactHole(t *testing.T) {
-	for _, s := range []Strategy{Fit, BestFit, Tight, Wasteful} {
-		for _, size := range []uint64{33, 1000, 70_001} {
-			r := newRegion(t, 7, 3*size, Options{Strategy: s})
-			var c [3]Chunk
-			for i := range c {
-				c[i] = alloc(t, r, size, 1)
-			}
-			require.NoError(t, r.Free(c[1]))
-			x, err := r.Range(alloc(t, r, size, 1))
-			require.NoError(t, err)
-			require.Equal(t, mem.Range{Start: 7 + size, End: 7 + 2*size}, x)
-		}
-	}
-}

@@ -172,43 +172,6 @@ func (r *run) script() *eviction.Script {
 	return s
 }
 
-// matmul is c = a b in n x n tiles.
-func matmul(n, passes int) *run {
-	r := newRun()
-	tiles := func(given bool) (out [][]mem.BufferID) {
-		for range n {
-			var row []mem.BufferID
-			for range n {
-				row = append(row, r.buffer(4096, given))
-			}
-			out = append(out, row)
-		}
-		return out
-	}
-	a, b, c := tiles(true), tiles(true), tiles(false)
-	part := r.buffer(4096, false)
-	for pass := range passes {
-		for i := range n {
-			for j := range n {
-				for k := range n {
-					if pass == 0 && k == 0 {
-						r.do([]mem.BufferID{c[i][j]}, nil, a[i][0], b[0][j])
-						continue
-					}
-					r.do([]mem.BufferID{part}, nil, a[i][k], b[k][j])
-					r.do(nil, []mem.BufferID{c[i][j]}, part)
-				}
-			}
-		}
-	}
-	for i := range n {
-		for j := range n {
-			r.host(c[i][j])
-		}
-	}
-	return r
-}
-
 // training is steps of gradient descent through layers of one width.
 func training(layers, steps int) *run {
 	r := newRun()
@@ -263,23 +226,6 @@ func sweep(blocks, times int, writes bool) *run {
 	return r
 }
 
-// filled is blocks that are written in turn, updated in several sweeps, and read.
-func filled(blocks, times int) *run {
-	r := newRun()
-	for range blocks {
-		r.do([]mem.BufferID{r.buffer(4096, false)}, nil)
-	}
-	for range times {
-		for i := range blocks {
-			r.do(nil, []mem.BufferID{mem.BufferID(i + 1)})
-		}
-	}
-	for i := range blocks {
-		r.do(nil, nil, mem.BufferID(i+1))
-	}
-	return r
-}
-
 // atRandom is n commands on blocks drawn by draw, of which a third write.
 func atRandom(blocks, n int, draw func(*rand.Rand, int) int) *run {
 	r, rnd := newRun(), rand.New(rand.NewPCG(1, 2))
@@ -307,10 +253,7 @@ func TestPoliciesBesideTheBound(t *testing.T) {
 		run          *run
 		belady, cost float64 // at most
 	}{
-		{"matmul once", matmul(8, 1), 1, 1}, // what memory there is suffices
-		{"matmul 10 times", matmul(6, 10), 1.15, 1.5},
 		{"training", training(12, 12), 1.15, 1.5},
-		{"filled, swept, read", filled(40, 5), 1.05, 1.5},
 		{"reads in turn", sweep(40, 8, false), 1, 1.25},
 		{"writes in turn", sweep(40, 8, true), 1, 1.25},
 		{"skewed", atRandom(60, 1500, zipf), 1.15, 4},

@@ -83,50 +83,6 @@ func TestOneTransferTakesItsLatencyAndItsBytesByTheBandwidth(t *testing.T) {
 	require.EqualValues(t, 1700+104858, h.runs(func() { h.write(0, b, make([]byte, 1<<20)) })) // 104857.6
 }
 
-func TestTwoTransfersOverOneLinkTakeTwiceAsLong(t *testing.T) {
-	h := open(t, &bench{devices: 2, rate: 40 * gig, shared: 10 * gig}, virtual.Options{})
-	x, y := h.buffer(1e6), h.buffer(1e6)
-	data := make([]byte, 1e6)
-	require.EqualValues(t, 200_000, h.runs(func() {
-		h.write(0, x, data)
-		h.write(1, y, data)
-	}))
-}
-
-func TestThreeUnequalPathsEachTakeWhatTheirBottleneckLeaves(t *testing.T) {
-	// 2, 3 and 40 GB/s links over 10: the first two have what they can carry, the third
-	// the rest, 5; when one ends, more.
-	h := open(t, &bench{devices: 3, rates: []uint64{2 * gig, 3 * gig, 40 * gig}, shared: 10 * gig}, virtual.Options{})
-	data := make([]byte, 6e6)
-	var bs []*runtime.Buffer
-	for range 3 {
-		bs = append(bs, h.buffer(6e6))
-	}
-	start := h.w.Time()
-	var ends []uint64
-	for i := range bs {
-		h.write(i, bs[i], data)
-	}
-	for _, i := range []int{2, 1, 0} {
-		require.NoError(t, h.qs[i].Finish(bg))
-		ends = append(ends, h.w.Time()-start)
-	}
-	require.Equal(t, []uint64{1_200_000, 2_000_000, 3_000_000}, ends)
-}
-
-func TestBothWaysAtOnceDoNotDisturbEachOther(t *testing.T) {
-	h := open(t, &bench{devices: 1, rate: 10 * gig}, virtual.Options{})
-	x, y := h.buffer(1e6), h.buffer(1e6)
-	in, err := h.c.NewQueue(h.devs[0], runtime.QueueOptions{})
-	require.NoError(t, err)
-	data := make([]byte, 1e6)
-	h.runs(func() { h.write(0, x, data) })
-	require.EqualValues(t, 100_000, h.runs(func() {
-		h.ok(h.qs[0].EnqueueRead(bg, x, 0, data))
-		h.ok(in.EnqueueWrite(bg, y, 0, make([]byte, 1e6)))
-	}))
-}
-
 func TestALaunchOverlapsACopyThatItDoesNotNeed(t *testing.T) {
 	h := open(t, &bench{devices: 1, rate: 10 * gig, kernel: 100 * gig}, virtual.Options{})
 	p, err := h.c.Build(bg, kernels.Program())

@@ -69,7 +69,6 @@ type Result struct {
 	Strikes     map[string]int // faults, by what was struck
 	Calls       map[Call]int   // calls that could be struck, where there are faults
 	Unopened    int            // runs whose context could not be opened, since a call of it was struck
-	Digest      uint64         // of the defined bytes read: equal wherever nothing was refused
 }
 
 // Add adds what another run did.

@@ -3,8 +3,6 @@ package history
 import (
 	"errors"
 	"fmt"
-	"hash"
-	"hash/fnv"
 	"math"
 	"slices"
 	"strings"
@@ -135,7 +133,6 @@ func (r *replay) finish() error {
 			return err
 		}
 	}
-	r.result.Digest = v.digest.Sum64()
 	late, err := r.lateMoved()
 	if err != nil {
 		return err
@@ -194,16 +191,15 @@ func (r *replay) becalm() error {
 // ended, and what was struck; nothing of the planner's.
 type verdict struct {
 	*replay
-	m      *model
-	s      *stamped
-	next   int // entry
-	told   int // commands of the trace whose write-backs were looked at
-	digest hash.Hash64
+	m    *model
+	s    *stamped
+	next int // entry
+	told int // commands of the trace whose write-backs were looked at
 }
 
 func newVerdict(r *replay) *verdict {
 	m := newModel(r.h, slices.Clone(r.firstIDs))
-	return &verdict{replay: r, m: m, s: newStamped(m), digest: fnv.New64a()}
+	return &verdict{replay: r, m: m, s: newStamped(m)}
 }
 
 // judge goes on to the end of the log.
@@ -319,7 +315,6 @@ func (v *verdict) read(x *entry) error {
 	if x.op.ID < 0 {
 		v.result.Readable += known
 	}
-	_, _ = v.digest.Write(x.got) // never fails
 	return nil
 }
 

@@ -25,26 +25,6 @@ func collect(l *ledger.Ledger[int], m mem.MemoryID) (out []int) {
 	return out
 }
 
-func TestWhatACountLeavesOutIsNeededWhenThereIsALargerOne(t *testing.T) {
-	l := ledger.New[int](nil)
-	l.Create(1, size, initial)
-	l.Create(2, 8, initial)
-	l.CountBy(1, 2)
-	reads := []mem.Access{{Buffer: 1, Range: span(0, size), Memory: 1}}
-	late := trace.StepRecord{Buffer: 1, Range: span(0, size), To: 1, Late: true, Count: 2}
-	for command, x := range []struct{ count, needed uint64 }{{10, 10}, {10, 0}, {16, 6}, {4, 0}, {size, size - 16}} {
-		l.Wrote(command+1, []mem.Access{{Buffer: 2, Range: span(0, 8), Mode: mem.Write}}, false)
-		counted := func(*trace.StepRecord) (uint64, bool) { return x.count, true }
-		c := &trace.CommandRecord{Accesses: reads, Steps: []trace.StepRecord{late}}
-		require.Equal(t, x.needed, l.Needed(c, counted), "count %d", x.count)
-		if x.needed > 0 {
-			l.Brought(&trace.StepRecord{Buffer: 1, Range: span(size-(size-x.count)-x.needed, size), To: 1, Late: true, Count: 2}, x.count, true)
-		}
-	}
-	l.CountBy(1, 0)
-	require.Zero(t, l.Needed(&trace.CommandRecord{Accesses: reads}, nil), "all of it was carried in the end")
-}
-
 // TestASmallerCountTakesNothingAway: a step under a count carries nothing of what lies
 // beyond it, and what a larger count has carried there before is there still.
 func TestASmallerCountTakesNothingAway(t *testing.T) {

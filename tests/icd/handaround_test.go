@@ -62,15 +62,6 @@ func leastHanded(size uint64, devices, rounds, warm int, parts bool) (bytes uint
 	return bytes
 }
 
-func TestTheLeastThatIsHandedAround(t *testing.T) {
-	require.EqualValues(t, 400, leastHanded(400, 1, 5, 2, false), "to the device, once")
-	// Devices 0 1 0 1, then 0 1 0, and home it is.
-	require.EqualValues(t, 7*400, leastHanded(400, 2, 3, 4, false))
-	// Device 0: quarters 0 and 1, both from the host; 1: 1 and 2; 0: 2 and 3; 1: 0, and has 1;
-	// 0: 1, and has 2; staying: it has 2 and 3; then 0, and has 1. The read has all.
-	require.EqualValues(t, 2*100+2*100+2*100+100+100+0+100, leastHanded(400, 2, 1, 4, true))
-}
-
 func TestABufferHandedAroundMovesNoMoreThanItMust(t *testing.T) {
 	prog := compile(t, "handaround")
 	const size, rounds = 1 << 20, 12

@@ -189,29 +189,6 @@ func everywhere(t *testing.T, h *history.History, all []history.Config) {
 	}
 }
 
-// TestOneHistoryOnManyConfigurationsReadsTheSame is the metamorphic property in
-// itself: with memory enough, the same bytes are read whatever the house.
-func TestOneHistoryOnManyConfigurationsReadsTheSame(t *testing.T) {
-	h := history.Generate(7, 80)
-	var first *history.Result
-	for i, cfg := range configs() {
-		if strings.Contains(cfg.Name, "/8KiB/") || (i%7 != 0 && os.Getenv("GODWIT_SOAK") == "") {
-			continue
-		}
-		res, err := history.Run(h, cfg)
-		if err != nil {
-			fail(t, h, cfg, err)
-			return
-		}
-		require.Zero(t, res.Refused, cfg.Name)
-		if first == nil {
-			first = &res
-		}
-		require.Equal(t, first.BytesRead, res.BytesRead, cfg.Name)
-		require.Equal(t, first.Digest, res.Digest, cfg.Name)
-	}
-}
-
 // TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands has several
 // goroutines enqueue over the same buffers and queues.
 func TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands(t *testing.T) {
@@ -300,62 +277,6 @@ func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
 	require.Positive(t, total.Lost)
 	require.Less(t, total.Excused, total.Failed/2)
 	require.Greater(t, 2*total.Readable, total.Asked, "of the bytes asked for at the end")
-}
-
-// deaf is a device whose queues do not hear some of the waits.
-type deaf struct {
-	*cpu.Device
-	hears func(mem.Wait) bool
-}
-
-func (d *deaf) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-		var heard []mem.Wait
-		for _, w := range waits {
-			if d.hears(w) {
-				heard = append(heard, w)
-			}
-		}
-		return q.Submit(cmd, heard)
-	})
-}
-
-// TestTheTestSeesWaitsThatAreNotKept proves that the histories are sharp enough:
-// on devices that do not hear Order waits, or Data waits, some history must
-// fail, and it must still fail when shrunk.
-func TestTheTestSeesWaitsThatAreNotKept(t *testing.T) {
-	for kind := range map[mem.WaitKind]bool{mem.Order: true, mem.Data: true} {
-		cfg := history.Config{Name: "deaf to " + kind.String(), OutOfOrder: true, Unchecked: true, NoSVM: true, Open: func(*history.Faults) ([]devices.Device, error) {
-			var devs []devices.Device
-			for range 2 {
-				c, err := cpu.New(cpu.Options{Workers: 2})
-				if err != nil {
-					return nil, err
-				}
-				devs = append(devs, &deaf{c, func(w mem.Wait) bool { return w.Kind != kind }})
-			}
-			return devs, nil
-		}}
-		found := false
-		for seed := uint64(1); seed < 300 && !found; seed++ {
-			h := history.Generate(seed, 60)
-			if _, err := history.Run(h, cfg); err != nil {
-				found = true
-				require.ErrorContains(t, err, "one flat memory has")
-				t.Setenv("GODWIT_FAILURES", t.TempDir())
-				report := history.Report(h, cfg, err)
-				require.Contains(t, report, "shrunk to")
-				require.Contains(t, report, fmt.Sprintf("seed %d", seed))
-				saved, err := filepath.Glob(filepath.Join(os.Getenv("GODWIT_FAILURES"), "*.json"))
-				require.NoError(t, err)
-				require.Len(t, saved, 1)
-				small, err := history.Load(saved[0])
-				require.NoError(t, err)
-				require.LessOrEqual(t, len(small.Ops), len(h.Ops)) // fewer, where the failure does not hang on timing
-			}
-		}
-		require.True(t, found, "no history noticed that %v waits are ignored", kind)
-	}
 }
 
 func TestAHistoryIsReadBackAsItWasSaved(t *testing.T) {

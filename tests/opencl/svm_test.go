@@ -12,15 +12,12 @@ import (
 
 	"godwit/devices"
 	"godwit/internal/history"
-	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
 )
 
-// The memories of an svmHouse: two openings of OpenCL devices, a cpu, a tce.
-const (
-	first, second, simCPU, simTCE = 0, 1, 2, 3
-)
+// The OpenCL devices of an svmHouse.
+const first, second = 0, 1
 
 // svmHouse is a context with a queue and the kernels on each of its devices.
 type svmHouse struct {
@@ -98,51 +95,6 @@ func put(b []byte, v ...uint64) {
 	}
 }
 
-// TestAListOfPointersIsFollowedOnEveryDevice builds a list over two blocks on the
-// host and follows it on OpenCL devices and simulated ones in turn: arguments
-// inside a block, links that no argument names, changes seen by the next.
-func TestAListOfPointersIsFollowedOnEveryDevice(t *testing.T) {
-	need(t)
-	h := openSVM(t, house("off", true))
-	a, b, out := h.alloc(4096, 0), h.alloc(8192, 0), h.alloc(64, 0)
-	head, middle, last := a+512, b+8000, a+64
-	for round, q := range []int{first, second, simTCE, second, simCPU, first, first, simTCE} {
-		if round == 0 {
-			bytes := h.mapped(q, a, 4096, runtime.SVMMapWriteInvalidate)
-			put(bytes[512:], uint64(middle), 1)
-			put(bytes[64:], 0, 4)
-			h.unmap(q, a)
-			node := make([]byte, 16)
-			put(node, uint64(last), 2)
-			h.ends(h.q[q].EnqueueSVMWrite(h.ctx, middle, node))
-		}
-		h.ends(h.q[q].EnqueueLaunch(h.ctx, runtime.Launch{
-			Kernel: h.follow, Global: []uint64{1},
-			Args: []runtime.Arg{runtime.SVM(head), runtime.SVM(out+8).Range(0, 16)},
-			SVM:  []runtime.Arg{runtime.SVM(middle).Range(0, 16)},
-		}))
-		sum := uint64(7)
-		if round > 0 {
-			sum = 3000
-		}
-		got := h.mapped(q, out, 64, runtime.SVMMapRead)
-		require.Equal(t, sum, binary.LittleEndian.Uint64(got[8:]), "on queue %d", q)
-		require.Equal(t, uint64(head), binary.LittleEndian.Uint64(got[16:]))
-		h.unmap(q, out)
-		if round == 0 || round == 6 { // what comes and goes so far is between the host and OpenCL: nothing
-			before := h.c.Stats().BytesMoved
-			h.ends(h.increment(first, b, 8))
-			h.ends(h.increment(second, b, 8))
-			require.Equal(t, before, h.c.Stats().BytesMoved, "two that follow the host's pointers share its memory")
-		}
-	}
-	require.Positive(t, h.c.Stats().BytesMoved, "the simulated devices have memories of their own")
-	for _, p := range []runtime.Pointer{a, b, out} {
-		require.NoError(t, h.c.SVMFree(p))
-	}
-	h.close()
-}
-
 // twice opens one OpenCL device two times.
 func twice() (devs []devices.Device, err error) {
 	for range 2 {
@@ -207,25 +159,5 @@ func TestAFreeLeavesTheKernelsThatAreUnderWay(t *testing.T) {
 	require.ErrorIs(t, err, svm.ErrFault)
 	require.ErrorContains(t, err, "freed by SVMFree")
 	require.NoError(t, gate.Release())
-	h.close()
-}
-
-// TestFineGrainIsTheHostsOnOpenCLDevicesToo: no map is needed, and nothing moves.
-func TestFineGrainIsTheHostsOnOpenCLDevicesToo(t *testing.T) {
-	need(t)
-	h := openSVM(t, house("off", true))
-	p := h.alloc(4096, runtime.SVMFineGrain|runtime.SVMAtomics)
-	view, err := h.c.SVMBytes(p, 4096)
-	require.NoError(t, err)
-	for i := range view {
-		view[i] = byte(i)
-	}
-	h.ends(h.increment(first, p+1, 10))
-	h.ends(h.increment(second, p+1, 10))
-	require.Equal(t, []byte{0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 11}, view[:12])
-	require.Zero(t, h.c.Stats().BytesMoved)
-	_, err = h.increment(simTCE, p, 10)
-	require.ErrorIs(t, err, mem.ErrInvalidOperation)
-	require.NoError(t, h.c.SVMFree(p))
 	h.close()
 }
