@@ -40,7 +40,6 @@ type Config struct {
 	Chunk      uint64 // most bytes of a chunk of a copy; 0 leaves that to its size
 	Links      bool   // links between devices are open from the start
 	Waits      bool   // an enqueue that finds no room waits for some, under a context that soon ends
-	NoSVM      bool   // no root lies over shared virtual memory
 	OutOfOrder bool
 	Unchecked  bool          // leave Context.Check out of every step but the last
 	Patience   time.Duration // after which a run that does not end counts as hung; 0 is 30 s

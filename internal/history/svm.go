@@ -39,9 +39,6 @@ type svmState struct {
 // furnishSVM asks each device what it can by having it do it, and makes the
 // table.
 func (r *replay) furnishSVM() (err error) {
-	if r.cfg.NoSVM {
-		return nil
-	}
 	n := len(r.queues) / 2 // two queues for each device
 	for i, q := range r.queues[:n] {
 		if q.svm, err = r.can(q, 0); err != nil {
