@@ -73,26 +73,6 @@ func TestEndsAreWidenedWhereThatDoesNoHarm(t *testing.T) {
 	}
 }
 
-// The host may have mapped what it holds, and changed it.
-func TestWhatTheHostHoldsIsNotCopiedOver(t *testing.T) {
-	topo := mem.NewTopology("a")
-	require.NoError(t, topo.SetLink(1, mem.Host, mem.Link{Direct: mem.Path{There: true}, Align: 8}))
-	c := &counting{t: t, p: migration.New(topo, migration.Options{}), work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
-	var err error
-	c.data, err = c.p.Create(64)
-	require.NoError(t, err)
-	c.run(c.data, mem.Write, 1, all)
-	c.ended()
-	c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 11, End: 16})
-	require.Equal(t, mem.Range{Start: 8, End: 16}, c.plan.Steps[0].Range)
-	c.ended()
-	c.run(c.data, mem.Write, 1, mem.Range{Start: 16, End: 20})
-	c.run(c.data, mem.Write, 1, mem.Range{Start: 9, End: 12})
-	c.ended()
-	require.Equal(t, mem.Range{Start: 9, End: 12}, c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 9, End: 12})[0].Range)
-	require.Equal(t, mem.Range{Start: 16, End: 24}, c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 16, End: 20})[0].Range)
-}
-
 func TestEndsAreNotWidenedOverWhatOthersUse(t *testing.T) {
 	c := words(t)
 	c.run(c.data, mem.Write, 1, mem.Range{End: 61})
@@ -130,47 +110,4 @@ func TestNothingRidesAlongIntoAHostThatIsWriting(t *testing.T) {
 	require.Equal(t, mem.Range{Start: 24, End: 32}, g.on("q", use(mem.Read, b, 25, 28, mem.Host)).steps[0].Range)
 	require.ErrorIs(t, g.p.Mapped(b+1, mem.Range{End: 1}, mem.Point{}), mem.ErrInvalidBuffer)
 	require.ErrorIs(t, g.p.Unmapped(b+1, mem.Range{End: 1}, mem.Point{}), mem.ErrInvalidBuffer)
-}
-
-// One step must not lose bytes for a failure that is not theirs (C9).
-func TestNothingRidesAlongWithAStepThatMayFailWithoutIt(t *testing.T) {
-	r := func(start, end uint64) mem.Range { return mem.Range{Start: start, End: end} }
-	c := words(t)
-	c.run(c.data, mem.Write, 1, r(0, 61))
-	c.ended()
-	c.run(c.data, mem.Write, 1, r(0, 12))
-	steps := c.run(c.data, mem.Read, 2, r(0, 12))
-	require.Equal(t, r(0, 12), steps[0].Range, "only these bytes wait for their writer")
-	c.ended()
-
-	c = words(t)
-	c.run(c.data, mem.Write, 1, r(0, 16))
-	steps = c.run(c.data, mem.Read, 2, r(3, 12))
-	require.Equal(t, r(0, 16), steps[0].Range, "all are that writer's")
-	c.ended()
-
-	c = words(t)
-	c.run(c.data, mem.Write, 1, r(0, 14))
-	c.run(c.data, mem.Write, 1, r(14, 16))
-	steps = c.run(c.data, mem.Read, 2, r(0, 12))
-	require.Equal(t, r(0, 12), steps[0].Range, "not half of a word, and not what has another writer")
-	c.ended()
-}
-
-// What the host holds it may be reading, under a map that it has.
-func TestAnEndIsNotMovedOverWhatTheHostHolds(t *testing.T) {
-	topo := mem.NewTopology("a")
-	require.NoError(t, topo.SetLink(1, mem.Host, mem.Link{Direct: mem.Path{There: true}, Align: 8}))
-	c := &counting{t: t, p: migration.New(topo, migration.Options{}), work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
-	var err error
-	c.data, err = c.p.Create(64)
-	require.NoError(t, err)
-	c.run(c.data, mem.Write, 1, mem.Range{End: 64})
-	c.run(c.data, mem.Write, mem.Host, mem.Range{Start: 8, End: 12})
-	c.run(c.data, mem.Read, 1, mem.Range{Start: 8, End: 12})
-	c.ended()
-	steps := c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 12, End: 16})
-	require.Equal(t, mem.Range{Start: 12, End: 16}, steps[0].Range)
-	steps = c.run(c.data, mem.Read, mem.Host, mem.Range{Start: 20, End: 24})
-	require.Equal(t, mem.Range{Start: 16, End: 24}, steps[0].Range, "the host does not hold the others")
 }

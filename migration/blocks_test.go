@@ -152,21 +152,6 @@ func TestANewBlockHasHazardsOfItsOwn(t *testing.T) {
 	require.NoError(t, p.Check())
 }
 
-// Steps end where a block does, at either end.
-func TestStepsStopAtTheEndsOfBlocks(t *testing.T) {
-	p, id := parts(t, 64*kib)
-	line := mem.NewTimeline("q", true, nil)
-	write(t, p, at(id, 1, 0, 4*kib), line)
-	write(t, p, at(id, 1, 4*kib, 8*kib), line)
-	var plan migration.Plan
-	s := at(id, 2, 0, 8*kib)
-	require.NoError(t, p.Plan(&plan, []mem.Access{access(s, mem.Read)}, s))
-	require.NoError(t, p.StoredIn(plan.Storage[0], mem.Plain))
-	require.NoError(t, p.Plan(&plan, []mem.Access{access(s, mem.Read)}, s))
-	require.Len(t, plan.Steps, 2)
-	require.Equal(t, mem.Range{End: 4 * kib}, plan.Steps[0].Range)
-}
-
 // BenchmarkPlanOfOneOfManyBlocks plans, and plans and commits, a command that touches one block of a
 // buffer of 100,000.
 func BenchmarkPlanOfOneOfManyBlocks(b *testing.B) {

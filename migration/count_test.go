@@ -1,7 +1,6 @@
 package migration_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,8 +8,6 @@ import (
 	"godwit/mem"
 	"godwit/migration"
 )
-
-var errInjected = errors.New("injected failure")
 
 // counting is a buffer of 64 bytes, written on memory 1, and a size buffer that
 // says how many of them matter.
@@ -92,18 +89,6 @@ func TestAStepOfACountedBufferWaitsForItsCountOnTheHost(t *testing.T) {
 	require.Len(t, c.plan.Steps, 3, "the count, though other bytes come before it")
 }
 
-func TestTheWholeRangeIsValidWhileTheCountStays(t *testing.T) {
-	c := newCounting(t)
-	c.run(c.data, mem.Write, 1, all)
-	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
-	c.run(c.data, mem.Read, 2, all)
-	require.Equal(t, mem.Range{End: 16}, c.land(16))
-	require.Empty(t, c.run(c.data, mem.Read, 2, all))
-	segs, err := c.p.Segments(c.data)
-	require.NoError(t, err)
-	require.Equal(t, mem.SetOf(1, 2), segs[0].Valid)
-}
-
 func TestWhenTheCountChangesOnlyWhatWasNotCarriedIsBrought(t *testing.T) {
 	c := newCounting(t)
 	c.run(c.data, mem.Write, 1, all)
@@ -131,42 +116,6 @@ func TestWhenTheCountChangesOnlyWhatWasNotCarriedIsBrought(t *testing.T) {
 	require.Equal(t, mem.Range{Start: 64, End: 64}, c.land(0))
 	require.Equal(t, mem.BufferID(0), c.p.ContentSize(c.data))
 	require.NoError(t, c.p.Release(c.size))
-}
-
-func TestWhatAFailedCopyCarriedDoesNotCount(t *testing.T) {
-	c := newCounting(t)
-	c.run(c.data, mem.Write, 1, all)
-	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
-	c.run(c.data, mem.Read, 2, all)
-	failed := mem.Point{Line: c.moves, Seq: 2}
-	c.plan.Steps[1].Late.Resolve(16) // and it fails before it has landed
-	c.p.Fail(failed, errInjected)
-	require.NoError(t, c.p.Check())
-	c.run(c.data, mem.Read, 2, all)
-	require.Equal(t, mem.Range{End: 16}, c.land(16))
-}
-
-func TestWithoutACountEverythingCounts(t *testing.T) {
-	c := newCounting(t)
-	c.run(c.data, mem.Write, 1, all)
-	steps := c.run(c.data, mem.Read, 2, all)
-	require.Len(t, steps, 1, "a size buffer that was never written says nothing")
-	require.Nil(t, steps[0].Late)
-	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
-	require.Empty(t, c.run(c.data, mem.Read, 2, all), "all of it is there already")
-}
-
-func TestALostCountFailsThePlanOfWhatItCounts(t *testing.T) {
-	c := newCounting(t)
-	c.run(c.data, mem.Write, 1, all)
-	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
-	c.p.Fail(mem.Point{Line: c.work, Seq: 2}, errInjected)
-	err := c.p.Plan(&c.plan, []mem.Access{{Buffer: c.data, Range: all, Memory: 2}})
-	require.ErrorIs(t, err, mem.ErrPoisoned)
-	require.ErrorIs(t, err, errInjected)
-	require.Empty(t, c.run(c.data, mem.Read, 1, all), "nothing has to come, so nothing is counted")
-	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
-	require.Len(t, c.run(c.data, mem.Read, 2, all), 2)
 }
 
 func TestSizeBuffersThatCannotBe(t *testing.T) {

@@ -62,21 +62,6 @@ func TestBuffersOfNoSizeOrOnNoMemoryAreRefused(t *testing.T) {
 	require.True(t, p.Stores(1<<32).Empty())
 }
 
-func TestAReleasedBuffersIDIsNeverValidAgain(t *testing.T) {
-	p := migration.New(mem.NewTopology("a"), migration.Options{})
-	seen := map[mem.BufferID]bool{}
-	var last mem.BufferID
-	for range 100 {
-		id, err := p.Create(10)
-		require.NoError(t, err)
-		require.False(t, seen[id])
-		require.ErrorIs(t, p.Stored(last, 1, mem.Plain), mem.ErrInvalidBuffer)
-		seen[id], last = true, id
-		require.NoError(t, p.Release(id))
-		require.NoError(t, p.Check())
-	}
-}
-
 func TestTheOnlyCopyCannotBeGivenUp(t *testing.T) {
 	p := migration.New(mem.NewTopology("a", "b"), migration.Options{})
 	id, err := p.CreateWith(10, mem.SetOf(1))
@@ -153,28 +138,6 @@ func TestPlanAndCommitInSteadyStateAllocateNothing(t *testing.T) {
 	}
 	require.NoError(t, p.Check())
 	require.Less(t, testing.AllocsPerRun(20, round), 1.0)
-}
-
-func TestReadersThatNobodyEndsAreKeptWithoutTheirPredecessors(t *testing.T) {
-	p := migration.New(mem.NewTopology("a"), migration.Options{})
-	id, err := p.CreateWith(100, mem.SetOf(1))
-	require.NoError(t, err)
-	q := make([]*mem.Timeline, 5)
-	for i := range q {
-		q[i] = mem.NewTimeline("q", true, nil)
-	}
-	var plan migration.Plan
-	for i := range 10_000 {
-		require.NoError(t, p.Plan(&plan, []mem.Access{use(mem.Read, id, 0, 100, 1)}))
-		p.Commit(&plan, q[i%5].Next())
-	}
-	rows, err := p.Hazards(id, 1)
-	require.NoError(t, err)
-	require.Len(t, rows, 1)
-	require.Less(t, len(rows[0].Readers), 40, "five queues, each with a latest reader")
-	require.NoError(t, p.Plan(&plan, []mem.Access{use(mem.Write, id, 0, 100, 1)}))
-	require.Len(t, plan.Waits, 5)
-	require.Len(t, p.Points(nil, id, 1), 5)
 }
 
 func TestAWriterWaitsOnceForEachOfVeryManyReaders(t *testing.T) {

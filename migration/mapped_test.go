@@ -38,31 +38,6 @@ func TestNoStepGoesOverWhatTheHostHasMapped(t *testing.T) {
 	require.Equal(t, []string{"[0,64) 1->0 direct"}, g.on("q", use(mem.Read, c, 0, 64, mem.Host)).moved(), "nothing of it is mapped")
 }
 
-// TestAnUnmapEndsItsOwnMap: of a map that has failed, and that nobody has unmapped yet,
-// and one of the same range that came after it, the unmap of one leaves the other.
-func TestAnUnmapEndsItsOwnMap(t *testing.T) {
-	r := mem.Range{Start: 60, End: 64}
-	for _, failedFirst := range []bool{true, false} {
-		g := begin(t, mem.NewTopology("a"), migration.Options{})
-		b := g.buffer(64)
-		line := mem.NewTimeline("maps", true, nil)
-		failing, next := line.Next(), line.Next()
-		require.NoError(t, g.p.Mapped(b, r, failing))
-		g.failPoint(failing, errors.New("no map"))
-		require.NoError(t, g.p.Mapped(b, r, next))
-		want := []string(nil) // the host is writing these bytes
-		if failedFirst {
-			require.NoError(t, g.p.Unmapped(b, r, failing))
-		} else {
-			require.NoError(t, g.p.Unmapped(b, r, next))
-			want = []string{"[60,64) 1->0 direct"}
-		}
-		g.on("q", use(mem.Write, b, 60, 64, 1))
-		require.Equal(t, want, g.on("q", use(mem.Read, b, 60, 64, mem.Host)).moved())
-		require.Equal(t, 1, g.p.Maps(b))
-	}
-}
-
 func TestWhatTheHostHasMappedStillGoesElsewhere(t *testing.T) {
 	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
 	b := g.buffer(64)
@@ -71,37 +46,6 @@ func TestWhatTheHostHasMappedStillGoesElsewhere(t *testing.T) {
 	require.Equal(t, []string{"[0,16) 1->0 direct", "[32,64) 1->0 direct", "[0,64) 1->2 ring"},
 		g.on("q", use(mem.Read, b, 0, 64, mem.Host), use(mem.Read, b, 0, 64, 2)).moved())
 	require.NoError(t, g.p.Unmapped(b, mem.Range{Start: 16, End: 32}, mem.Point{}))
-}
-
-func TestACountThatTheHostHasMappedIsNone(t *testing.T) {
-	g := begin(t, mem.NewTopology("a", "b", "c", "d"), migration.Options{})
-	b, size := g.buffer(64), g.buffer(16)
-	require.NoError(t, g.p.SetContentSize(b, size))
-	g.on("q", use(mem.Write, b, 0, 64, 1))
-	g.on("q", use(mem.Write, size, 0, 16, 1))
-	late := g.on("q", use(mem.Read, b, 0, 64, 2)).steps
-	require.Len(t, late, 2)
-	require.NotNil(t, late[1].Late)
-	late[1].Late.Landed(10) // so that 2 holds 10 bytes
-
-	beside := mem.Range{Start: 8, End: 16}
-	require.NoError(t, g.p.Mapped(size, beside, mem.Point{}))
-	g.on("q", use(mem.Write, size, 0, 8, 1))
-	late = g.on("q", use(mem.Read, b, 0, 64, 3)).steps
-	require.Len(t, late, 2)
-	require.Equal(t, size, late[0].Buffer, "its 8 bytes are not mapped")
-	late[1].Late.Landed(10)
-	require.NoError(t, g.p.Unmapped(size, beside, mem.Point{}))
-
-	g.on("q", use(mem.Write, size, 0, 8, 1)) // so that it is not on the host
-	mapped := mem.Range{Start: 4, End: 5}
-	require.NoError(t, g.p.Mapped(size, mapped, mem.Point{}))
-	c := g.on("q", use(mem.Read, b, 0, 64, 4))
-	require.Equal(t, []string{"[0,64) 1->4 ring"}, c.moved(), "from who has all of it; no count comes over the host's bytes")
-	require.Nil(t, c.steps[0].Late, "all bytes count")
-	require.NoError(t, g.p.Unmapped(size, mapped, mem.Point{}))
-	require.Equal(t, []string{"[0,8) 1->0 direct", "[0,64) 4->2 ring"}, g.on("q", use(mem.Read, b, 0, 64, 2)).moved())
-	require.NoError(t, g.p.Check())
 }
 
 // hostMaps plans a map for writing, without content, and its unmap, neither of
@@ -167,35 +111,4 @@ func TestAnUnmapThatFailsByItselfLosesWhatTheHostWrote(t *testing.T) {
 	g.failPoint(on, errLost)
 	g.failPoint(at, errLost)
 	require.ErrorIs(t, g.p.Plan(&migration.Plan{}, []mem.Access{use(mem.Read, b, 0, 64, 1)}), mem.ErrPoisoned)
-}
-
-// What the host has written under a map that ended without an unmap is the latest
-// content there, and who uses these bytes goes on being waited for.
-func TestWhatWasWrittenWithoutACommandCounts(t *testing.T) { // C11
-	topo := mem.NewTopology("a", "b")
-	p := migration.New(topo, migration.Options{})
-	id, err := p.CreateWith(64, mem.SetOf(mem.Host))
-	require.NoError(t, err)
-	moves := mem.NewTimeline("moves", false, nil)
-	var plan migration.Plan
-	plans := func(a mem.Access) {
-		require.NoError(t, p.Plan(&plan, []mem.Access{a}))
-		for _, w := range plan.Storage {
-			require.NoError(t, p.Stored(w.Buffer, w.Memory, mem.Plain))
-		}
-	}
-	plans(use(mem.Read, id, 0, 64, 1))
-	out := moves.Next()
-	p.CommitStep(&plan, 0, out) // reads the host's bytes
-	p.Commit(&plan, moves.Next())
-	require.NoError(t, p.Written(id, mem.Host, mem.Range{Start: 16, End: 32}))
-	plans(use(mem.Write, id, 0, 64, mem.Host))
-	require.Contains(t, plan.Waits, mem.Wait{Point: out})
-	plans(use(mem.Read, id, 0, 64, 1))
-	require.Len(t, plan.Steps, 1)
-	require.Equal(t, mem.Range{Start: 16, End: 32}, plan.Steps[0].Range)
-	require.NoError(t, p.Check())
-	require.ErrorIs(t, p.Written(id+1, mem.Host, mem.Range{End: 1}), mem.ErrInvalidBuffer)
-	require.ErrorIs(t, p.Written(id, 9, mem.Range{End: 1}), mem.ErrInvalidValue)
-	require.ErrorIs(t, p.Written(id, mem.Host, mem.Range{Start: 60, End: 65}), mem.ErrInvalidValue)
 }

@@ -95,15 +95,6 @@ func (c command) moved() (out []string) {
 
 var errLost = errors.New("the device fell off the bus")
 
-func TestReadersOfTheSameBytesRunAtOnce(t *testing.T) {
-	g := begin(t, mem.NewTopology("a"), migration.Options{})
-	b := g.buffer(100)
-	w := g.on("q", use(mem.Write, b, 0, 100, 1))
-	for _, q := range []string{"q", "r", "ooo", "ooo"} {
-		require.Equal(t, []mem.Wait{data(w.at)}, g.on(q, use(mem.Read, b, 0, 100, 1)).waits)
-	}
-}
-
 func TestReadersOfBytesNeverWrittenRunAtOnceAndAWriterWaitsForThem(t *testing.T) {
 	g := begin(t, mem.NewTopology("a"), migration.Options{})
 	b := g.buffer(100)
@@ -115,43 +106,12 @@ func TestReadersOfBytesNeverWrittenRunAtOnceAndAWriterWaitsForThem(t *testing.T)
 	require.ElementsMatch(t, []mem.Wait{order(first.at), order(second.at)}, change.waits)
 }
 
-func TestAWriterWaitsForEveryReaderAndNotForItsContent(t *testing.T) {
-	g := begin(t, mem.NewTopology("a"), migration.Options{})
-	b := g.buffer(100)
-	w := g.on("q", use(mem.Write, b, 0, 100, 1))
-	r1 := g.on("r", use(mem.Read, b, 0, 100, 1))
-	o1, o2 := g.on("ooo", use(mem.Read, b, 0, 100, 1)), g.on("ooo", use(mem.Read, b, 0, 100, 1))
-	r2 := g.on("r", use(mem.Read, b, 0, 100, 1))
-	require.NotEqual(t, r1.at, r2.at)
-	over := g.on("s", use(mem.Write, b, 0, 100, 1))
-	require.ElementsMatch(t, []mem.Wait{order(w.at), order(o1.at), order(o2.at), order(r2.at)}, over.waits, "r1 is before r2 in one queue")
-}
-
-func TestAReadWriteNeedsTheWriterAndOnlyFollowsReaders(t *testing.T) {
-	g := begin(t, mem.NewTopology("a"), migration.Options{})
-	b := g.buffer(100)
-	w := g.on("q", use(mem.Write, b, 0, 100, 1))
-	r := g.on("r", use(mem.Read, b, 0, 100, 1))
-	require.ElementsMatch(t, []mem.Wait{data(w.at), order(r.at)}, g.on("s", use(mem.ReadWrite, b, 0, 100, 1)).waits)
-}
-
 func TestHazardsArePerMemory(t *testing.T) {
 	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
 	b := g.buffer(100)
 	g.on("q", use(mem.Write, b, 0, 100, 1))
 	g.on("q", use(mem.Read, b, 0, 100, 1))
 	require.Empty(t, g.on("r", use(mem.Write, b, 0, 100, 2)).waits, "a write on b waits for nobody on a")
-}
-
-func TestUnrelatedRangesOfOneBufferAreConcurrent(t *testing.T) {
-	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
-	b := g.buffer(100)
-	w1, w2 := g.on("q", use(mem.Write, b, 0, 50, 1)), g.on("r", use(mem.Write, b, 50, 100, 1))
-	require.Empty(t, w2.waits)
-	r := g.on("s", use(mem.Read, b, 0, 100, 2))
-	require.Equal(t, []string{"[0,50) 1->2 ring", "[50,100) 1->2 ring"}, r.moved(), "each half goes when its writer is done")
-	require.Equal(t, []mem.Wait{data(w1.at)}, r.steps[0].waits)
-	require.Equal(t, []mem.Wait{data(w2.at)}, r.steps[1].waits)
 }
 
 func TestAdjacentStepsWithTheSameWaitsAreOne(t *testing.T) {
@@ -167,32 +127,6 @@ func TestAdjacentStepsWithTheSameWaitsAreOne(t *testing.T) {
 	r := g.on("r", use(mem.Read, b, 5, 95, 2))
 	require.Equal(t, []string{"[5,95) 1->2 ring"}, r.moved())
 	require.Equal(t, migration.Reason{Oldest: 1, Newest: 10, Fresh: mem.SetOf(1)}, r.steps[0].Reason)
-}
-
-func TestBytesAboutToBeOverwrittenDoNotMove(t *testing.T) {
-	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
-	b := g.buffer(100)
-	g.on("q", use(mem.Write, b, 0, 100, 1))
-	c := g.on("r", use(mem.Read, b, 0, 40, 2), use(mem.Write, b, 40, 100, 2))
-	require.Equal(t, []string{"[0,40) 1->2 ring"}, c.moved())
-}
-
-func TestOverlappingAccessesOfOneCommandAreCombined(t *testing.T) {
-	g := begin(t, mem.NewTopology("a", "b", "c"), migration.Options{})
-	b := g.buffer(100)
-	g.on("q", use(mem.Write, b, 0, 100, 1))
-	c := g.on("r", use(mem.Read, b, 0, 50, 2), use(mem.Write, b, 30, 80, 2), use(mem.Read, b, 20, 40, 2))
-	require.Equal(t, []string{"[0,50) 1->2 ring"}, c.moved(), "[30,50) is read before it is written")
-	segs, err := g.p.Segments(b)
-	require.NoError(t, err)
-	require.Len(t, segs, 3)
-	require.Equal(t, mem.Range{Start: 30, End: 80}, segs[1].Range)
-	require.Equal(t, c.version, segs[1].Version)
-
-	other := g.buffer(100)
-	g.on("q", use(mem.Write, other, 0, 100, 1))
-	d := g.on("r", use(mem.Read, b, 0, 20, 3), use(mem.Read, b, 10, 20, 3), use(mem.Read, other, 20, 90, 3))
-	require.Equal(t, []string{"[0,20) 2->3 ring", "[20,90) 1->3 ring"}, d.moved(), "neighbours, but of two buffers")
 }
 
 func TestOneExportServesManyImports(t *testing.T) {
@@ -217,14 +151,6 @@ func TestAPeerOfADestinationGetsItFromThere(t *testing.T) {
 	require.Equal(t, migration.ByRelay, c.steps[1].Reason.Choice)
 }
 
-func TestMigratingToTheHostAndADeviceReadsTheDeviceOnce(t *testing.T) {
-	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
-	b := g.buffer(100)
-	g.on("q", use(mem.Write, b, 0, 100, 1))
-	c := g.on("r", use(mem.Read, b, 0, 100, 2), use(mem.Read, b, 0, 100, mem.Host))
-	require.Equal(t, []string{"[0,100) 1->0 direct", "[0,100) 0->2 direct"}, c.moved())
-}
-
 func TestDevicesThatShareAStoreNeverCopyBetweenEachOther(t *testing.T) {
 	topo := mem.NewTopology("a", "b", "c")
 	require.NoError(t, topo.Share(2, 3))
@@ -235,37 +161,6 @@ func TestDevicesThatShareAStoreNeverCopyBetweenEachOther(t *testing.T) {
 	r := g.on("r", use(mem.Read, b, 0, 100, 2))
 	require.Empty(t, r.steps)
 	require.Equal(t, []mem.Wait{data(w.at)}, r.waits)
-}
-
-func TestReadingWhatWasNeverWrittenCopiesNothingAndWantsStorage(t *testing.T) {
-	g := begin(t, mem.NewTopology("a"), migration.Options{})
-	b := g.buffer(100)
-	c := g.on("q", use(mem.Read, b, 0, 100, 1))
-	require.Empty(t, c.steps)
-	require.Empty(t, c.waits)
-	require.Equal(t, []migration.Want{{Buffer: b, Memory: 1}}, c.wants)
-	require.Zero(t, c.version)
-}
-
-func TestAFailedCopyWithdrawsItsPromiseAndNothingElse(t *testing.T) {
-	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
-	b := g.buffer(100)
-	g.on("q", use(mem.Write, b, 0, 100, 1))
-	c := g.on("r", use(mem.Read, b, 0, 100, 2))
-	g.failPoint(c.steps[0].at, errLost)
-	require.Empty(t, g.on("q", use(mem.Read, b, 0, 100, 1)).steps, "the good copy is still readable")
-	require.Equal(t, []string{"[0,100) 1->2 ring"}, g.on("s", use(mem.Read, b, 0, 100, 2)).moved(), "and copied again")
-}
-
-func TestAFailedCopyOfOldBytesLeavesNewOnesAlone(t *testing.T) {
-	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
-	b := g.buffer(100)
-	g.on("q", use(mem.Write, b, 0, 100, 1))
-	c := g.on("r", use(mem.Read, b, 0, 100, 2))
-	w := g.on("r", use(mem.Write, b, 0, 60, 2))
-	g.failPoint(c.steps[0].at, errLost)
-	require.Equal(t, []string{"[60,100) 1->2 ring"}, g.on("s", use(mem.Read, b, 0, 100, 2)).moved())
-	require.NotZero(t, w.version)
 }
 
 func TestAFailedWritePoisonsItsBytesAndNoNewerOnes(t *testing.T) {
@@ -284,36 +179,6 @@ func TestAFailedWritePoisonsItsBytesAndNoNewerOnes(t *testing.T) {
 	require.Empty(t, plan.Steps)
 	g.on("q", use(mem.Write, b, 40, 100, 2))
 	require.Empty(t, g.on("q", use(mem.Read, b, 0, 100, 2)).steps, "a write clears the poison")
-}
-
-func TestAFailureReachesTheCopiesOfWhatWasLost(t *testing.T) {
-	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
-	b := g.buffer(100)
-	w := g.on("q", use(mem.Write, b, 0, 100, 1))
-	g.on("r", use(mem.Read, b, 0, 100, 2))
-	g.failPoint(w.at, errLost)
-	var plan migration.Plan
-	require.ErrorIs(t, g.p.Plan(&plan, []mem.Access{use(mem.Read, b, 0, 1, 2)}), errLost)
-}
-
-func TestAFullOverwriteBehindAFailedReaderOnlyFollowsIt(t *testing.T) {
-	g := begin(t, mem.NewTopology("a"), migration.Options{})
-	b := g.buffer(100)
-	g.on("q", use(mem.Write, b, 0, 100, 1))
-	r := g.on("r", use(mem.Read, b, 0, 100, 1))
-	require.Contains(t, g.on("s", use(mem.Write, b, 0, 100, 1)).waits, order(r.at))
-	g.failPoint(r.at, errLost)
-	require.Empty(t, g.on("s", use(mem.Read, b, 0, 100, 1)).steps)
-}
-
-func TestAnOldFailureOnAMemoryIsNothingToWhoGetsNewBytesThere(t *testing.T) {
-	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
-	b := g.buffer(100)
-	old := g.on("q", use(mem.Write, b, 0, 100, 1))
-	g.on("r", use(mem.Write, b, 0, 100, 2))
-	c := g.on("q", use(mem.Read, b, 0, 100, 1))
-	require.Contains(t, c.steps[0].waits, order(old.at))
-	require.NotContains(t, c.waits, data(old.at))
 }
 
 func TestThePlannerSpreadsEqualRoutesOverLinks(t *testing.T) {
@@ -361,39 +226,4 @@ func TestSourcesAreChosenByTimeWhereItIsKnownElseByWay(t *testing.T) {
 			require.Equal(t, c.choice, plan.Steps[0].Reason.Choice)
 		})
 	}
-}
-
-func TestTheHostIsOneLegAndSoNearerThanAnotherDevice(t *testing.T) {
-	p := migration.New(mem.NewTopology("a", "b"), migration.Options{})
-	id, err := p.CreateWith(100, mem.SetOf(mem.Host, 1))
-	require.NoError(t, err)
-	var plan migration.Plan
-	require.NoError(t, p.Plan(&plan, []mem.Access{use(mem.Read, id, 0, 100, 2)}))
-	require.Equal(t, mem.Host, plan.Steps[0].From)
-}
-
-func TestAHundredMemories(t *testing.T) {
-	var devices []string
-	for i := range 100 {
-		devices = append(devices, fmt.Sprint("d", i))
-	}
-	g := begin(t, mem.NewTopology(devices...), migration.Options{})
-	b := g.buffer(100)
-	g.on("q", use(mem.Write, b, 0, 100, 77))
-	var everywhere []mem.Access
-	for m := range mem.MemoryID(101) {
-		everywhere = append(everywhere, use(mem.Read, b, 10, 90, m))
-	}
-	c := g.on("r", everywhere...)
-	require.Len(t, c.steps, 100, "all but where it was written")
-	for _, s := range c.steps[1:] {
-		require.Equal(t, mem.Host, s.From, "once to the host, and on from there")
-		require.Zero(t, s.After)
-	}
-	segs, err := g.p.Segments(b)
-	require.NoError(t, err)
-	require.Equal(t, 101, segs[1].Valid.Len())
-	require.Equal(t, mem.SetOf(77), segs[0].Valid)
-	w := g.on("q", use(mem.Write, b, 0, 100, 99))
-	require.Equal(t, []mem.Wait{order(c.steps[98].at), order(c.at)}, w.waits)
 }

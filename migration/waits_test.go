@@ -3,7 +3,6 @@ package migration
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,67 +57,6 @@ func TestWaitListsHoldWhatIsNeededAndNoMore(t *testing.T) {
 		}
 		require.Equal(t, want, got)
 	})
-}
-
-// TestReadersEqualASet adds readers to random ranges, ends some, and compares
-// what a writer of each byte would wait for with a set of points.
-func TestReadersEqualASet(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const size = 16
-		s := store{hazards: rangemap.Make(size, hazard{})}
-		lines := []*mem.Timeline{mem.NewTimeline("a", true, nil), mem.NewTimeline("b", true, nil), mem.NewTimeline("c", true, nil), mem.NewTimeline("d", false, nil)}
-		var readers [size][]mem.Point
-		var writer [size]mem.Point
-		var open []mem.Point
-		for range rapid.IntRange(1, 150).Draw(t, "n") {
-			r := mem.Range{Start: rapid.Uint64Range(0, size-1).Draw(t, "start")}
-			r.End = rapid.Uint64Range(r.Start+1, size).Draw(t, "end")
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
-			case 0:
-				at := lines[3].Next()
-				s.wrote(r, at, false, 0)
-				for i := r.Start; i < r.End; i++ {
-					readers[i], writer[i] = nil, at
-				}
-				open = append(open, at)
-			case 1, 2, 3:
-				if len(open) > 0 { // the oldest of a line, as an in-order queue would
-					at := open[rapid.IntRange(0, len(open)-1).Draw(t, "which")]
-					i := slices.IndexFunc(open, func(p mem.Point) bool { return p.Line == at.Line })
-					open[i].Line.End(open[i], nil)
-					open = slices.Delete(open, i, i+1)
-				}
-			default:
-				at := lines[rapid.IntRange(0, 3).Draw(t, "line")].Next()
-				s.read(r, at)
-				for i := r.Start; i < r.End; i++ {
-					readers[i] = append(readers[i], at)
-				}
-				open = append(open, at)
-			}
-			require.NoError(t, s.check())
-			for i := range uint64(size) {
-				require.ElementsMatch(t, waitsFor(writer[i], readers[i]), waitsOf(&s, i), "byte %d", i)
-			}
-		}
-	})
-}
-
-func waitsOf(s *store, off uint64) []mem.Wait {
-	var ix waitIndex
-	return s.order(nil, 0, s.hazards.Seek(off).Ref(), &ix)
-}
-
-// waitsFor is the definition of what waitsOf should find.
-func waitsFor(writer mem.Point, readers []mem.Point) (out []mem.Wait) {
-	all := append([]mem.Point{writer}, readers...)
-	for _, p := range all {
-		later := slices.ContainsFunc(all, func(q mem.Point) bool { return q != p && !q.Reached() && p.Before(q) })
-		if !p.Reached() && !later {
-			out = append(out, mem.Wait{Point: p})
-		}
-	}
-	return out
 }
 
 func TestAFailedWriterStaysUntilItsFailureIsTold(t *testing.T) {

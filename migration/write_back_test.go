@@ -58,34 +58,6 @@ func (l *leaver) back() uint64 {
 	return ev.Victims[0].Back
 }
 
-// C10: what is on its way from a block to the host needs no write-back. A copy that has failed
-// is on its way no more, also where the planner is yet to be told (Fail).
-func TestAFailedCopyIsNoWriteBack(t *testing.T) {
-	l := newLeaver(t)
-	l.run(l.id, leaverSize, mem.Write, leaverHome)
-	l.run(l.id, leaverSize, mem.Read, mem.Host)
-	require.Zero(t, l.back(), "it is being written back")
-	l.copies.End(l.copied, errors.New("lost"))
-	require.EqualValues(t, leaverSize, l.back(), "nobody else holds it")
-}
-
-// C10: a copy up to a count does not hold what a later count may ask for.
-func TestACopyUpToACountIsNoWriteBack(t *testing.T) {
-	l := newLeaver(t)
-	count := l.create(migration.CountSize)
-	l.run(count, migration.CountSize, mem.Write, mem.Host)
-	require.NoError(t, l.p.SetContentSize(l.id, count))
-	l.run(l.id, leaverSize, mem.Write, leaverHome)
-	l.run(l.id, leaverSize, mem.Read, mem.Host)
-	l.copies.End(l.copied, nil)
-	require.EqualValues(t, leaverSize, l.back())
-
-	require.NoError(t, l.p.SetContentSize(l.id, 0)) // the host is a holder no more
-	l.run(l.id, leaverSize, mem.Read, mem.Host)
-	l.copies.End(l.copied, nil)
-	require.Zero(t, l.back(), "all of it is there now")
-}
-
 // What an unmap has replaced stays where it is until the map is known to have succeeded,
 // though it is not the latest content: where the map fails, it is that again.
 func TestWhatAnUnmapMayGiveBackStays(t *testing.T) {
