@@ -157,54 +157,6 @@ func TestAMappingThatIsAbandonedIsMappedNoMore(t *testing.T) { // C11
 	require.ErrorIs(t, runtime.Mapping{}.Abandon(), mem.ErrInvalidValue)
 }
 
-// A buffer outlives the pointer it was made of, and so do its bytes: those that the
-// host had mapped are the buffer's again.
-func TestMapsOfAPointerEndWhenItIsFreed(t *testing.T) { // C11
-	for name, free := range map[string]func(h *house, p runtime.Pointer) error{
-		"at once": func(h *house, p runtime.Pointer) error { return h.c.SVMFree(p) },
-		"by a command": func(h *house, p runtime.Pointer) error {
-			e, err := h.q[0].EnqueueSVMFree(soon(h.t), []runtime.Pointer{p})
-			require.NoError(h.t, err)
-			return e.Wait(soon(h.t))
-		},
-	} {
-		for _, flags := range []runtime.MapFlags{runtime.MapRead, runtime.MapWrite, runtime.MapInvalidate} {
-			t.Run(name, func(t *testing.T) {
-				h, _, b, p := stubbornHouse(t, true)
-				ctx := soon(t)
-				m, err := h.q[0].Map(ctx, b, 0, 5000, flags)
-				require.NoError(t, err)
-				_, e, err := h.q[0].EnqueueSVMMap(ctx, p+5000, 100, svm.MapFlags(flags))
-				require.NoError(t, err)
-				h.done(e)
-				want := bytes.Repeat([]byte{7}, 8192)
-				if flags != runtime.MapRead {
-					copy(m.Bytes(), bytes.Repeat([]byte{5}, 5000))
-					copy(want, m.Bytes())
-					over, err := h.c.SVMBytes(p+5000, 100)
-					require.NoError(t, err)
-					copy(over, bytes.Repeat([]byte{6}, 100))
-					copy(want[5000:], over)
-				}
-				require.NoError(t, free(h, p))
-				require.NoError(t, h.c.Check())
-				require.Equal(t, want, h.seen(0, b), "what the host has written counts")
-				h.done(h.fill(0, b, 9))
-				host, err := h.c.Device(mem.Host)
-				require.NoError(t, err)
-				q, err := h.c.NewQueue(host, runtime.QueueOptions{})
-				require.NoError(t, err)
-				got := make([]byte, 8192)
-				h.done(h.ok(q.EnqueueRead(ctx, b, 0, got)))
-				require.Equal(t, bytes.Repeat([]byte{9}, 8192), got)
-				_, err = h.q[0].EnqueueUnmap(ctx, m)
-				require.Error(t, err)
-				require.Error(t, m.Abandon())
-			})
-		}
-	}
-}
-
 // Of a free whose map fails nobody knows what the host has written.
 func TestAFreeWhoseMapFailsPoisonsWhatWasMapped(t *testing.T) { // C11
 	h, _, b, p := stubbornHouse(t, true)

@@ -152,6 +152,9 @@ func TestBadInputIsRefusedWithItsStatusAndChangesNothing(t *testing.T) {
 	migrate := func(f runtime.MigrateFlags, b ...*runtime.Buffer) call {
 		return func() (runtime.Event, error) { return q.EnqueueMigrate(ctx, b, f) }
 	}
+	migrateTo := func(to ...mem.MemoryID) call {
+		return func() (runtime.Event, error) { return q.EnqueueMigrateTo(ctx, []*runtime.Buffer{buf}, to) }
+	}
 
 	for _, tc := range []struct {
 		name   string
@@ -213,6 +216,9 @@ func TestBadInputIsRefusedWithItsStatusAndChangesNothing(t *testing.T) {
 		{"migrate of nothing", migrate(0), mem.ErrInvalidValue, mem.InvalidValue, "no buffers"},
 		{"migrate with unknown flags", migrate(1<<6, buf), mem.ErrInvalidValue, mem.InvalidValue, "0x40"},
 		{"migrate of a nil buffer", migrate(0, buf, nil), mem.ErrInvalidBuffer, mem.InvalidMemObject, "nil buffer"},
+		{"migrate to nowhere", migrateTo(), mem.ErrInvalidValue, mem.InvalidValue, ""},
+		{"migrate to a memory that is not there", migrateTo(5), mem.ErrInvalidValue, mem.InvalidValue, "5"},
+		{"migrate to a memory twice", migrateTo(1, 1), mem.ErrInvalidValue, mem.InvalidValue, ""},
 		{"a host call of no function", func() (runtime.Event, error) { return q.EnqueueHostCall(ctx, nil) }, mem.ErrInvalidValue, mem.InvalidValue, "no function"},
 
 		{"a launch of no kernel", launch(runtime.Launch{Global: []uint64{1}}), mem.ErrInvalidKernel, mem.InvalidKernel, "nil kernel"},

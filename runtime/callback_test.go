@@ -188,25 +188,6 @@ func TestCallbacksThatAreRefused(t *testing.T) {
 	require.ErrorIs(t, e.OnStatus(runtime.Complete, f), mem.ErrInvalidEvent)
 }
 
-func TestTimesComeInOrder(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{Profiling: true})
-	ctx := soon(t)
-	b := h.buffer(1<<20, nil)
-	var last uint64
-	for range 3 {
-		e := h.ok(h.q[0].EnqueueFill(ctx, b, []byte{1}, 0, 1<<20))
-		h.done(e)
-		tm, err := e.Times()
-		require.NoError(t, err)
-		require.Positive(t, tm.Queued)
-		require.LessOrEqual(t, tm.Queued, tm.Submitted)
-		require.LessOrEqual(t, tm.Submitted, tm.Started)
-		require.LessOrEqual(t, tm.Started, tm.Ended)
-		require.LessOrEqual(t, last, tm.Started, "an in-order queue")
-		last = tm.Ended
-	}
-}
-
 func TestReleaseCallbacksComeLastFirstOnceNothingUsesTheBuffer(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
 	ctx := soon(t)

@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
-	"godwit/devices/null"
 	"godwit/devices/tce"
 	"godwit/mem"
 	"godwit/runtime"
@@ -119,64 +117,6 @@ func TestEnqueueingDoesNotWaitForTheCount(t *testing.T) {
 	require.Equal(t, uint64(8+64+16), h.c.Stats().BytesMoved)
 }
 
-func TestWhatChangesTheCountOnTheHostWaitsForTheCopyThatReadsIt(t *testing.T) {
-	h, b, size := mixedHouse(t)
-	h.setCount(0, size, 32)
-	gate := h.gate()
-	h.fill(0, b, 5, gate)
-	got := make([]byte, 4096)
-	read := h.ok(h.q[1].EnqueueRead(soon(t), b, 0, got))
-	m, mapped, err := h.q[2].EnqueueMap(soon(t), size, 0, 8, runtime.MapWrite)
-	require.NoError(t, err)
-	h.held(mapped)
-	require.NoError(t, gate.SetStatus(runtime.Complete))
-	require.NoError(t, mapped.Wait(soon(t)))
-	require.NoError(t, read.Wait(soon(t)))
-	require.Equal(t, count(32), m.Bytes())
-	copy(m.Bytes(), count(48))
-	h.ok(h.q[2].EnqueueUnmap(soon(t), m))
-	require.Equal(t, bytes.Repeat([]byte{5}, 48), h.seen(1, b)[:48])
-}
-
-func TestACopyFailsWithTheCommandThatWritesItsCount(t *testing.T) {
-	h, b, size := mixedHouse(t)
-	h.fill(0, b, 9)
-	gate := h.gate()
-	h.setCount(0, size, 32, gate)
-	got := make([]byte, 4096)
-	read := h.ok(h.q[1].EnqueueRead(soon(t), b, 0, got))
-	require.NoError(t, gate.SetStatus(-17))
-	require.ErrorIs(t, read.Wait(soon(t)), mem.ErrDependency)
-	_, err := h.q[1].EnqueueRead(soon(t), b, 0, got)
-	require.ErrorIs(t, err, mem.ErrPoisoned, "the count is lost")
-	require.Equal(t, bytes.Repeat([]byte{9}, 4096), h.seen(0, b), "nothing has to come here")
-	h.setCount(1, size, 16)
-	require.Equal(t, bytes.Repeat([]byte{9}, 16), h.seen(1, b)[:16])
-}
-
-func TestAFailedCopyOfWhatCountsIsMadeAgain(t *testing.T) {
-	devs, fs := failing(2)
-	h := build(t, runtime.Options{Devices: devs}, runtime.QueueOptions{OutOfOrder: true})
-	b, size := h.counted()
-	h.fill(0, b, 9)
-	h.setCount(0, size, 32)
-	require.Equal(t, bytes.Repeat([]byte{9}, 32), h.seen(1, b)[:32])
-	h.setCount(0, size, 64)
-	late := func(cmd *devices.Command) error {
-		if cmd.Late != nil {
-			return errInjected
-		}
-		return nil
-	}
-	fs[1].fail.Store(&late)
-	got := make([]byte, 4096)
-	require.ErrorIs(t, h.ok(h.q[1].EnqueueRead(soon(t), b, 0, got)).Wait(soon(t)), mem.ErrDependency)
-	fs[1].fail.Store(nil)
-	before := h.c.Stats().BytesMoved
-	require.Equal(t, bytes.Repeat([]byte{9}, 64), h.seen(1, b)[:64])
-	require.Equal(t, before+64, h.c.Stats().BytesMoved, "what a failed copy was to bring, and what was there before it")
-}
-
 func TestSizeBuffersMayBeReleasedFirst(t *testing.T) {
 	h := build(t, runtime.Options{Devices: mixed(t)}, runtime.QueueOptions{})
 	b, size := h.counted()
@@ -261,24 +201,39 @@ func TestSizeBuffersThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestContentSizeOverTheNullDriver(t *testing.T) {
-	devs := []devices.Device{null.New(devices.Config{}), null.New(devices.Config{})}
-	h := build(t, runtime.Options{Devices: devs}, runtime.QueueOptions{})
-	b, size := h.counted()
-	h.fill(0, b, 1)
-	h.setCount(0, size, 100) // goes nowhere: the host's bytes stay zero
-	h.seen(1, b)
-	require.Equal(t, uint64(8), h.c.Stats().BytesMoved)
-	require.Equal(t, uint64(4096), h.c.Stats().LateBytes)
-}
+// While the host writes the count, nobody knows it: all bytes come, and no step
+// brings the old count over the new one.
+func TestACountDoesNotComeOverWhatTheHostHasMapped(t *testing.T) {
+	for _, flags := range []runtime.MapFlags{runtime.MapInvalidate, runtime.MapWrite} {
+		h := build(t, runtime.Options{Devices: mixed(t)}, runtime.QueueOptions{})
+		ctx := soon(t)
+		b, size := h.counted()
+		h.fill(1, b, 4)
+		h.done(h.setCount(1, size, 9))
+		require.Equal(t, bytes.Repeat([]byte{4}, 9), h.seen(2, b)[:9])
+		var last uint64
+		h.moved(&last)
+		m, err := h.q[1].Map(ctx, size, 0, 8, flags)
+		require.NoError(t, err)
+		copy(m.Bytes(), count(21))
+		require.Zero(t, h.moved(&last), "the count was on the host")
+		h.done(h.ok(h.q[1].EnqueueFill(ctx, size, []byte{0}, 16, 8))) // of no concern
+		require.Equal(t, bytes.Repeat([]byte{4}, 4096), h.seen(3, b))
+		require.Equal(t, uint64(4096), h.moved(&last), "all of it, from who has all of it")
+		require.Equal(t, count(21), m.Bytes(), "the host's bytes are as it wrote them")
+		require.NoError(t, h.c.Check())
+		h.ok(h.q[1].EnqueueUnmap(ctx, m))
+		require.Equal(t, bytes.Repeat([]byte{4}, 21), h.seen(2, b)[:21])
+		require.Equal(t, uint64(12), h.moved(&last), "9 bytes are there")
 
-func TestAHostCallMaySayHowMuchCounts(t *testing.T) {
-	h, b, size := mixedHouse(t)
-	h.fill(1, b, 4)
-	m, ready, err := h.q[0].EnqueueMap(soon(t), size, 0, 8, runtime.MapInvalidate)
-	require.NoError(t, err)
-	said := h.ok(h.q[0].EnqueueHostCall(soon(t), func(context.Context) error { copy(m.Bytes(), count(21)); return nil }, ready))
-	h.ok(h.q[0].EnqueueUnmap(soon(t), m, said))
-	require.Equal(t, bytes.Repeat([]byte{4}, 21), h.seen(2, b)[:21])
-	require.Equal(t, uint64(21), h.c.Stats().BytesMoved, "the count is on the host already")
+		h.done(h.setCount(1, size, 30)) // so that the host's is old
+		m, err = h.q[1].Map(ctx, size, 0, 8, runtime.MapInvalidate)
+		require.NoError(t, err)
+		copy(m.Bytes(), count(4096))
+		h.done(h.ok(h.q[2].EnqueueMigrate(ctx, []*runtime.Buffer{b}, 0)))
+		require.Equal(t, uint64(4096-21), h.moved(&last))
+		require.Equal(t, count(4096), m.Bytes(), "the host's bytes are as it wrote them")
+		h.done(h.ok(h.q[1].EnqueueUnmap(ctx, m)))
+		require.NoError(t, h.c.Check())
+	}
 }

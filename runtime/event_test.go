@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"godwit/devices"
 	"godwit/devices/cpu"
@@ -95,55 +94,6 @@ func TestTimesAreKeptWhereAskedFor(t *testing.T) {
 		require.GreaterOrEqual(t, times.Ended-times.Started, uint64(time.Millisecond))
 	}
 	require.NoError(t, c.Close(ctx))
-}
-
-// TestEventReferencesAgreeWithCounting runs random retains and releases beside
-// plain counters.
-func TestEventReferencesAgreeWithCounting(t *testing.T) {
-	h := build(t, runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}}, outOfOrder)
-	q := h.q[0]
-	rapid.Check(t, func(rt *rapid.T) {
-		refs := map[runtime.Event]int{}
-		var events []runtime.Event
-		rt.Repeat(map[string]func(*rapid.T){
-			"enqueue": func(rt *rapid.T) {
-				e, err := q.EnqueueMarker(context.Background())
-				require.NoError(rt, err)
-				require.NotContains(rt, refs, e, "an event that was another before")
-				refs[e] = 1
-				events = append(events, e)
-			},
-			"count": func(rt *rapid.T) {
-				if len(events) == 0 {
-					rt.Skip("no events yet")
-				}
-				e := rapid.SampledFrom(events).Draw(rt, "event")
-				f, d := e.Release, -1
-				if rapid.Bool().Draw(rt, "retain") {
-					f, d = e.Retain, 1
-				}
-				err := f()
-				if refs[e] == 0 {
-					require.ErrorIs(rt, err, mem.ErrInvalidEvent)
-					return
-				}
-				require.NoError(rt, err)
-				refs[e] += d
-			},
-			"": func(rt *rapid.T) {
-				for e, n := range refs {
-					_, err := e.Status()
-					require.Equal(rt, n > 0, err == nil)
-				}
-				require.NoError(rt, h.c.Check())
-			},
-		})
-		for e, n := range refs {
-			for range n {
-				require.NoError(rt, e.Release())
-			}
-		}
-	})
 }
 
 // TestAGatedEventIsSmall: see BenchmarkLiveEvents.

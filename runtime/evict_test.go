@@ -21,7 +21,6 @@ import (
 	"godwit/mem"
 	"godwit/mem/trace"
 	"godwit/runtime"
-	"godwit/svm"
 )
 
 const room = 4 << 10 // of a buffer; the devices here hold four
@@ -59,35 +58,6 @@ func (h *house) evictions() (out []trace.EvictionRecord) {
 		out = append(out, c.Evictions...)
 	}
 	return out
-}
-
-func TestMoreDataThanMemory(t *testing.T) {
-	for _, policy := range []eviction.Policy{nil, eviction.LRU{}} {
-		h := crowded(t, runtime.Options{Policy: policy}, 2)
-		var all []*runtime.Buffer
-		for i := range 12 {
-			b := h.buffer(room, nil)
-			all = append(all, b)
-			h.paint(h.q[i%2], b, byte(i))
-		}
-		for round := range 3 {
-			for i, b := range all {
-				h.holds(h.q[(i+round)%2], b, byte(i))
-				require.NoError(t, h.c.Check())
-			}
-		}
-		st := h.c.Stats()
-		require.Greater(t, st.BytesWrittenBack, uint64(0))
-		require.Greater(t, st.BytesDropped, uint64(0))
-		require.Equal(t, st.BytesEvicted, st.Evictions*room)
-		require.Len(t, h.evictions(), int(st.Evictions))
-		for m := range 2 {
-			require.LessOrEqual(t, h.c.Resource(mem.MemoryID(m+1)).Stats().PeakLive, uint64(4*room))
-		}
-		for _, b := range all {
-			require.NoError(t, b.Release())
-		}
-	}
 }
 
 // TestAnEnqueueThatEvictsDoesNotWaitForTheDevice has a device that ends nothing until it is
@@ -204,33 +174,6 @@ func TestWhatHangsOnAClosingQueueIsNotEvicted(t *testing.T) {
 func TestPinnedMappedAndUsedBlocksStay(t *testing.T) {
 	for name, flags := range map[string]runtime.MapFlags{"read": runtime.MapRead, "write": runtime.MapWrite} {
 		t.Run(name, func(t *testing.T) { pinnedMappedAndUsedBlocksStay(t, flags) })
-	}
-}
-
-// Blocks of shared virtual memory stay while the host has a part of it mapped.
-func TestMappedSharedVirtualMemoryStays(t *testing.T) {
-	for _, flags := range []svm.MapFlags{runtime.SVMMapRead, runtime.SVMMapWrite} {
-		h := crowded(t, runtime.Options{}, 1)
-		q, ctx := h.q[0], soon(t)
-		p, err := h.c.SVMAlloc(room, 0, 0)
-		require.NoError(t, err)
-		h.ended(h.ok(q.EnqueueSVMFill(ctx, p, []byte{1}, room)))
-		_, e, err := q.SVMMap(ctx, p, 16, flags)
-		require.NoError(t, err)
-		h.ended(e)
-		var b [4]*runtime.Buffer
-		for i := range b {
-			b[i] = h.buffer(room, nil)
-			h.paint(q, b[i], 2) // the last of them has the first one go
-		}
-		all := h.evictions()
-		require.Len(t, all, 1)
-		require.Equal(t, b[0].ID(), all[0].Buffer)
-		h.ended(h.ok(q.EnqueueSVMUnmap(ctx, p)))
-		got := make([]byte, room)
-		h.ended(h.ok(q.EnqueueSVMRead(ctx, p, got)))
-		require.Equal(t, bytes.Repeat([]byte{1}, room), got)
-		require.NoError(t, h.c.SVMFree(p))
 	}
 }
 
@@ -501,54 +444,6 @@ func TestNothingLeavesOneMemoryForACommandThatAnotherHasNoRoomFor(t *testing.T) 
 	require.Empty(t, h.evictions())
 	require.NoError(t, c.Unpin(h.devs[1]))
 	h.ended(h.ok(q.EnqueueMigrateTo(soon(t), []*runtime.Buffer{big}, []mem.MemoryID{1, 2})))
-}
-
-// breaking is a device whose copies to elsewhere fail once they run, while broken is set.
-type breaking struct {
-	*tce.Device
-	broken bool
-}
-
-var errBrokenCopy = errors.New("it broke")
-
-func (d *breaking) Unwrap() devices.Device { return d.Device }
-
-func (d *breaking) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-		if d.broken && cmd.Op == devices.OpCopy && cmd.Src.Device == d.Device {
-			return q.Submit(&devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { return errBrokenCopy }}, waits)
-		}
-		return q.Submit(cmd, waits)
-	})
-}
-
-// A failed write-back poisons its bytes, and nothing else.
-func TestAFailedWriteBackPoisonsItsBytes(t *testing.T) {
-	d, err := tce.New(tce.Options{Memory: 4 * room})
-	require.NoError(t, err)
-	breaks := &breaking{Device: d}
-	h := build(t, runtime.Options{Devices: []devices.Device{breaks}, WholeBelow: 1 << 20}, outOfOrder)
-	q := h.q[0]
-	var all []*runtime.Buffer
-	for i := range 4 {
-		all = append(all, h.buffer(room, nil))
-		h.ended(h.paint(q, all[i], byte(i)))
-	}
-	breaks.broken = true
-	more := h.buffer(room, nil)
-	h.ended(h.paint(q, more, 9)) // waits for the copy of all[0], however that ends
-	require.EqualValues(t, room, h.c.Stats().BytesWrittenBack)
-	require.NoError(t, h.c.Check())
-	_, err = q.EnqueueRead(soon(t), all[0], 0, make([]byte, room))
-	require.ErrorIs(t, err, mem.ErrPoisoned)
-	require.ErrorIs(t, err, errBrokenCopy)
-	breaks.broken = false
-	for i, b := range append(all[1:], more) {
-		h.holds(q, b, []byte{1, 2, 3, 9}[i])
-	}
-	for _, b := range append(all, more) {
-		require.NoError(t, b.Release())
-	}
 }
 
 // BenchmarkEvict is an enqueue that evicts a block and writes it back, or drops it, on tce

@@ -112,69 +112,6 @@ func (h *house) done(e runtime.Event) {
 
 var outOfOrder = runtime.QueueOptions{OutOfOrder: true}
 
-func TestReadersOfTheSameBytesRunAtOnceAndAWriterWaitsForThem(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
-	ctx, q := soon(t), h.q[0]
-	b := h.buffer(64, bytes.Repeat([]byte{1}, 64))
-	gate := h.gate()
-	r1, r2 := make([]byte, 64), make([]byte, 64)
-	first := h.ok(q.EnqueueRead(ctx, b, 0, r1, gate))
-	second := h.ok(q.EnqueueRead(ctx, b, 0, r2))
-	h.done(second)
-	h.held(first)
-	writer := h.ok(q.EnqueueFill(ctx, b, []byte{2}, 0, 64))
-	later := h.ok(q.EnqueueRead(ctx, b, 32, r2[:32]))
-	h.held(writer)
-	h.held(later)
-	require.NoError(t, gate.SetStatus(runtime.Complete))
-	h.done(later)
-	h.done(writer)
-	require.Equal(t, bytes.Repeat([]byte{1}, 64), r1, "the reader saw a later writer")
-	require.Equal(t, bytes.Repeat([]byte{2}, 32), r2[:32])
-}
-
-func TestAReaderOfBytesNeverWrittenHoldsBackNoOther(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(2)}, runtime.QueueOptions{})
-	ctx := soon(t)
-	a, b := h.buffer(64, bytes.Repeat([]byte{1}, 64)), h.buffer(64, nil)
-	gate := h.gate()
-	first := h.ok(h.q[0].EnqueueRead(ctx, a, 0, make([]byte, 64), gate))
-	second := h.ok(h.q[0].EnqueueMigrate(ctx, []*runtime.Buffer{b}, runtime.MigrateToHost)) // behind it
-	m, err := h.q[1].Map(ctx, b, 0, 64, runtime.MapRead)
-	require.NoError(t, err, "the map waits for a reader")
-	h.ok(h.q[1].EnqueueUnmap(ctx, m))
-	writer := h.ok(h.q[1].EnqueueMigrate(ctx, []*runtime.Buffer{b}, runtime.MigrateToHost|runtime.ContentUndefined))
-	h.held(first)
-	h.held(second)
-	h.held(writer)
-}
-
-func TestReadersOnSeveralDevicesDoNotWaitForEachOther(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(2)}, outOfOrder)
-	ctx := soon(t)
-	b := h.buffer(64, bytes.Repeat([]byte{1}, 64))
-	gate := h.gate()
-	got := make([]byte, 64)
-	first := h.ok(h.q[0].EnqueueRead(ctx, b, 0, make([]byte, 64), gate))
-	h.done(h.ok(h.q[1].EnqueueRead(ctx, b, 0, got)))
-	h.done(h.ok(h.q[1].EnqueueFill(ctx, b, []byte{2}, 0, 64))) // on another memory than the reader's: no need to wait
-	h.held(first)
-	require.Equal(t, bytes.Repeat([]byte{1}, 64), got)
-}
-
-func TestAMigrationRunsWhileUnrelatedCommandsDo(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(2)}, runtime.QueueOptions{}) // in order
-	ctx := soon(t)
-	a, b := h.buffer(64, nil), h.buffer(64, nil)
-	h.done(h.ok(h.q[0].EnqueueFill(ctx, a, []byte{3}, 0, 64)))
-	gate := h.gate()
-	busy := h.ok(h.q[0].EnqueueFill(ctx, b, []byte{4}, 0, 64, gate)) // holds the whole of device 1's queue
-	got := make([]byte, 64)
-	h.done(h.ok(h.q[1].EnqueueRead(ctx, a, 0, got))) // needs a copy from device 1
-	require.Equal(t, bytes.Repeat([]byte{3}, 64), got)
-	h.held(busy)
-}
-
 func TestAMigrationStartsBeforeItsCommandMay(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(2)}, runtime.QueueOptions{})
 	ctx := soon(t)
@@ -204,86 +141,6 @@ func TestAGatedStepDoesNotHoldUpAnUnrelatedOne(t *testing.T) {
 		h.done(behind)
 		require.Equal(t, bytes.Repeat([]byte{1}, 64), gotA)
 	}
-}
-
-func TestAFailedCopyWithdrawsItsPromiseAndNothingElse(t *testing.T) {
-	devs, fs := failing(2)
-	h := build(t, runtime.Options{Devices: devs}, outOfOrder)
-	ctx := soon(t)
-	b := h.buffer(64, nil)
-	h.done(h.ok(h.q[0].EnqueueFill(ctx, b, []byte{5}, 0, 64)))
-	hook := stepCopies
-	fs[0].fail.Store(&hook)
-	fs[1].fail.Store(&hook)
-	got := make([]byte, 64)
-	e := h.ok(h.q[1].EnqueueRead(ctx, b, 0, got))
-	err := e.Wait(ctx)
-	require.ErrorIs(t, err, mem.ErrDependency)
-	require.ErrorIs(t, err, errInjected, "the first cause")
-	s, err := e.Status()
-	require.NoError(t, err)
-	require.Equal(t, runtime.ExecStatus(mem.ExecStatusErrorInWaitList), s)
-	require.NoError(t, h.c.Check())
-	seg, err := b.Segments()
-	require.NoError(t, err)
-	require.Len(t, seg, 1)
-	require.Equal(t, mem.SetOf(1), seg[0].Valid, "only the source is fresh")
-	require.Nil(t, seg[0].Poison)
-
-	h.done(h.ok(h.q[0].EnqueueRead(ctx, b, 0, got)))
-	require.Equal(t, bytes.Repeat([]byte{5}, 64), got)
-	fs[0].fail.Store(nil)
-	fs[1].fail.Store(nil)
-	clear(got)
-	h.done(h.ok(h.q[1].EnqueueRead(ctx, b, 0, got))) // copies again
-	require.Equal(t, bytes.Repeat([]byte{5}, 64), got)
-}
-
-func TestAFailedWritePoisonsItsBytesAndNoNewerOnes(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(2)}, outOfOrder)
-	ctx := soon(t)
-	b := h.buffer(100, bytes.Repeat([]byte{9}, 100))
-	gate := h.gate()
-	lost := h.ok(h.q[0].EnqueueFill(ctx, b, []byte{1}, 0, 80, gate))
-	newer := h.ok(h.q[1].EnqueueFill(ctx, b, []byte{2}, 50, 10))
-	read := h.ok(h.q[1].EnqueueRead(ctx, b, 0, make([]byte, 50)))
-	require.NoError(t, gate.SetStatus(-42))
-	err := lost.Wait(ctx)
-	require.ErrorIs(t, err, mem.ErrDependency)
-	require.ErrorContains(t, err, "-42")
-	h.done(newer)
-	require.ErrorIs(t, read.Wait(ctx), mem.ErrDependency, "a reader of what was never written")
-	require.NoError(t, h.c.Check())
-
-	got := make([]byte, 20)
-	h.done(h.ok(h.q[0].EnqueueRead(ctx, b, 80, got)))
-	require.Equal(t, bytes.Repeat([]byte{9}, 20), got, "bytes that the failed command did not write")
-	h.done(h.ok(h.q[0].EnqueueRead(ctx, b, 50, got[:10])))
-	require.Equal(t, bytes.Repeat([]byte{2}, 10), got[:10], "newer bytes")
-	for _, r := range []mem.Range{{Start: 0, End: 50}, {Start: 60, End: 80}, {Start: 79, End: 81}} {
-		_, err = h.q[1].EnqueueRead(ctx, b, r.Start, make([]byte, r.Size()))
-		require.ErrorIs(t, err, mem.ErrPoisoned, r)
-		require.Equal(t, mem.ExecStatusErrorInWaitList, mem.StatusOf(err))
-	}
-	h.done(h.ok(h.q[1].EnqueueFill(ctx, b, []byte{3}, 0, 80))) // a complete write clears it
-	h.done(h.ok(h.q[0].EnqueueRead(ctx, b, 60, got)))
-	require.Equal(t, bytes.Repeat([]byte{3}, 20), got)
-}
-
-func TestAFullOverwriteBehindAFailedReaderSucceeds(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
-	ctx, q := soon(t), h.q[0]
-	b := h.buffer(64, bytes.Repeat([]byte{1}, 64))
-	gate := h.gate()
-	reader := h.ok(q.EnqueueRead(ctx, b, 0, make([]byte, 64), gate))
-	over := h.ok(q.EnqueueFill(ctx, b, []byte{2}, 0, 64))
-	h.held(over)
-	require.NoError(t, gate.SetStatus(-1))
-	require.Error(t, reader.Wait(ctx))
-	h.done(over)
-	got := make([]byte, 64)
-	h.done(h.ok(q.EnqueueRead(ctx, b, 0, got)))
-	require.Equal(t, bytes.Repeat([]byte{2}, 64), got)
 }
 
 func TestAFailureThatIsKnownBeforeTheCommitIsSettledAfterIt(t *testing.T) {
@@ -333,4 +190,36 @@ func TestABufferReleasedInUseIsFreedAfterItsLastPoint(t *testing.T) {
 	for m := range mem.MemoryID(3) {
 		require.Eventually(t, func() bool { s := h.c.Resource(m).Stats(); return s.Pending == 0 && s.Blocks == 0 }, 10*time.Second, time.Millisecond, m)
 	}
+}
+
+func TestARefusedCommandGivesItsNewBlocksBack(t *testing.T) {
+	devs, fs := failing(2)
+	h := build(t, runtime.Options{Devices: devs}, outOfOrder)
+	ctx := soon(t)
+	blocks := func() [2]int { return [2]int{h.c.Resource(1).Stats().Blocks, h.c.Resource(2).Stats().Blocks} }
+	a, b := h.buffer(64, nil), h.buffer(64, nil)
+	h.done(h.ok(h.q[0].EnqueueFill(ctx, a, []byte{4}, 0, 64)))
+	require.Equal(t, [2]int{1, 0}, blocks())
+	refuse := func(cmd *devices.Command) error {
+		if stepCopies(cmd) != nil {
+			return nil
+		}
+		return errInjected
+	}
+	fs[1].refuse.Store(&refuse)
+	_, err := h.q[1].EnqueueCopy(ctx, a, b, 0, 0, 64) // the copy of a is accepted, the command is not
+	require.ErrorIs(t, err, errInjected)
+	require.NoError(t, h.c.Check())
+	require.Equal(t, [2]int{1, 1}, blocks(), "a is copied, nobody needs b there")
+	seg, err := a.Segments()
+	require.NoError(t, err)
+	require.Equal(t, mem.SetOf(1, 2), seg[0].Valid, "a good copy")
+	_, err = h.q[1].EnqueueFill(ctx, b, []byte{1}, 0, 64)
+	require.ErrorIs(t, err, errInjected)
+	require.Equal(t, [2]int{1, 1}, blocks())
+	fs[1].refuse.Store(nil)
+	got := make([]byte, 64)
+	h.done(h.ok(h.q[1].EnqueueRead(ctx, a, 0, got)))
+	require.Equal(t, bytes.Repeat([]byte{4}, 64), got)
+	require.Equal(t, uint64(64), h.c.Stats().BytesMoved)
 }

@@ -71,32 +71,6 @@ func TestAFailureDoesNotPassThroughAnInOrderQueueOrABarrier(t *testing.T) {
 	}
 }
 
-func TestAnInOrderQueueKeepsItsOrder(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
-	ctx, q := soon(t), h.q[0]
-	gate := h.gate()
-	var mu sync.Mutex
-	var order []int
-	for i := range 20 {
-		var wait []runtime.Event
-		if i == 3 {
-			wait = append(wait, gate)
-		}
-		h.ok(q.EnqueueHostCall(ctx, func(context.Context) error {
-			mu.Lock()
-			defer mu.Unlock()
-			order = append(order, i)
-			return nil
-		}, wait...))
-	}
-	require.NoError(t, gate.SetStatus(runtime.Complete))
-	require.NoError(t, q.Finish(ctx))
-	for i, got := range order {
-		require.Equal(t, i, got)
-	}
-	require.Len(t, order, 20)
-}
-
 func TestFinishGivesUpWithItsContext(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
 	gate := h.gate()
@@ -274,19 +248,6 @@ func TestCloseNamesLeaksAndFreesThem(t *testing.T) {
 	require.NoError(t, devs[0].Close())
 }
 
-func TestCloseDrains(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(2)}, runtime.QueueOptions{})
-	ran := false
-	h.ok(h.q[1].EnqueueHostCall(soon(t), func(context.Context) error {
-		time.Sleep(5 * time.Millisecond)
-		ran = true
-		return nil
-	}))
-	require.NoError(t, h.c.Close(soon(t)))
-	require.True(t, ran)
-	h.closed = true
-}
-
 func TestCloseCancelsWhatNobodyWillEverStart(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(2)}, outOfOrder)
 	b := h.buffer(64, nil)
@@ -303,36 +264,4 @@ func TestCloseCancelsWhatNobodyWillEverStart(t *testing.T) {
 	require.ErrorIs(t, point.Err(), context.DeadlineExceeded)
 	require.ErrorIs(t, gate.SetStatus(runtime.Complete), mem.ErrInvalidOperation)
 	h.closed = true
-}
-
-func TestManyGoroutinesShareBuffersQueuesAndEvents(t *testing.T) {
-	h := build(t, runtime.Options{Devices: memories(3)}, outOfOrder)
-	ctx := soon(t)
-	shared := h.buffer(4096, bytes.Repeat([]byte{1}, 4096))
-	var wg sync.WaitGroup
-	for g := range 6 {
-		wg.Go(func() {
-			own := make([]byte, 512)
-			for i := range 60 {
-				q := h.q[(g+i)%3]
-				sub, err := shared.Sub(uint64(g)*512, 512, 0)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				e, err := q.EnqueueFill(ctx, sub, []byte{byte(i)}, 0, 512)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				r, err := h.q[i%3].EnqueueRead(ctx, shared, uint64(g)*512, own, e)
-				err = errors.Join(err, r.Wait(ctx), e.Release(), r.Release(), sub.Release())
-				if err != nil || !bytes.Equal(own, bytes.Repeat([]byte{byte(i)}, 512)) {
-					t.Errorf("goroutine %d round %d: %v, read %d", g, i, err, own[0])
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
 }

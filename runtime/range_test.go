@@ -10,10 +10,8 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/cpu"
-	"godwit/devices/devicetest"
 	"godwit/devices/null"
 	"godwit/devices/tce"
-	"godwit/eviction"
 	"godwit/internal/resource"
 	"godwit/lib/kernels"
 	"godwit/mem"
@@ -121,99 +119,7 @@ func TestWhatIsStoredWholeIsSaid(t *testing.T) {
 	}
 }
 
-func TestABlockThatGrowsKeepsItsBytes(t *testing.T) {
-	h := ranged(t, runtime.Options{}, 2, 1<<20)
-	for i, q := range h.q {
-		b := h.buffer(64<<10, nil)
-		left, right, both := h.part(b, 0, 16<<10), h.part(b, 16<<10, 8<<10), h.part(b, 0, 24<<10)
-		h.flood(q, left, 1)
-		h.flood(q, right, 2)
-		before := h.c.Stats()
-		got := make([]byte, both.Size())
-		h.ended(h.ok(q.EnqueueRead(soon(t), both, 0, got)))
-		require.Equal(t, append(bytes.Repeat([]byte{1}, 16<<10), bytes.Repeat([]byte{2}, 8<<10)...), got)
-		st := h.c.Stats()
-		require.EqualValues(t, 24<<10, st.BytesRegrown-before.BytesRegrown)
-		require.EqualValues(t, 1, st.Regrows-before.Regrows)
-		require.Equal(t, before.BytesMoved, st.BytesMoved, "within the device")
-		require.NoError(t, h.c.Check())
-		f := h.c.Footprint(mem.MemoryID(i + 1))
-		require.EqualValues(t, 48<<10, f.Peak)
-		require.EqualValues(t, 24<<10, f.Now)
-	}
-}
-
-// A refused copy of a regrow, the n-th, leaves all as it was.
-func TestACopyIntoANewBlockThatIsRefusedChangesNothing(t *testing.T) {
-	for n := 1; n <= 3; n++ {
-		var fail *refusing
-		d, err := cpu.New(cpu.Options{Memory: 1 << 20})
-		require.NoError(t, err)
-		fail = &refusing{Device: d}
-		h := build(t, runtime.Options{Devices: []devices.Device{fail}, WholeBelow: 1}, runtime.QueueOptions{})
-		b := h.buffer(64<<10, nil)
-		for i := range 3 {
-			h.flood(h.q[0], h.part(b, uint64(i)*8<<10, 8<<10), byte(i+1))
-		}
-		live := h.c.Resource(1).Stats().Live
-		all := h.part(b, 0, 24<<10)
-		fail.after = n
-		_, err = h.q[0].EnqueueFill(soon(t), all, []byte{9}, 0, 8)
-		require.ErrorIs(t, err, errRefusedCopy)
-		fail.after = 0
-		require.NoError(t, h.q[0].Finish(soon(t)))
-		require.Equal(t, live, h.c.Resource(1).Stats().Live, "the new block is free")
-		require.NoError(t, h.c.Check())
-		for i := range 3 {
-			h.has(h.q[0], h.part(b, uint64(i)*8<<10, 8<<10), byte(i+1))
-		}
-		h.ended(h.ok(h.q[0].EnqueueFill(soon(t), all, []byte{9}, 0, 8)))
-		h.has(h.q[0], h.part(b, 16<<10, 8<<10), 3)
-	}
-}
-
-// What leaves beside a new block may be written back into storage that the command wants,
-// too: that stays where the command is refused.
-func TestWhatLeftForANewBlockStaysWhereTheCommandIsRefused(t *testing.T) {
-	d, err := cpu.New(cpu.Options{Memory: 1 << 20})
-	require.NoError(t, err)
-	fail := &refusing{Device: d}
-	h := build(t, runtime.Options{Devices: []devices.Device{fail}, WholeBelow: 1}, runtime.QueueOptions{})
-	b := h.buffer(64<<10, nil)
-	const part = 8 << 10
-	h.flood(h.q[0], h.part(b, 0, 2*part), 1)
-	h.flood(h.q[0], h.part(b, part, 2*part), 2) // keeps the first part beside it, in vain
-	last := h.part(b, 2*part, 2*part)
-	fail.after = 1
-	_, err = h.q[0].EnqueueMigrateTo(soon(t), []*runtime.Buffer{last}, []mem.MemoryID{mem.Host, 1})
-	require.ErrorIs(t, err, errRefusedCopy)
-	require.NotZero(t, h.c.Stats().BytesWrittenBack)
-	fail.after = 0
-	require.NoError(t, h.c.Check())
-	h.has(h.q[0], h.part(b, 0, part), 1)
-	h.has(h.q[0], h.part(b, part, 2*part), 2)
-}
-
 var errRefusedCopy = errors.New("refused copy")
-
-// refusing refuses the n-th copy within it.
-type refusing struct {
-	*cpu.Device
-	after int
-}
-
-func (d *refusing) Unwrap() devices.Device { return d.Device }
-
-func (d *refusing) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	return devicetest.Tap(d.Device, o, func(q devices.Queue, cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-		if cmd.Op == devices.OpCopy && cmd.Src.Device != nil && cmd.Src.Device == cmd.Dst.Device && d.after > 0 {
-			if d.after--; d.after == 0 {
-				return mem.Point{}, errRefusedCopy
-			}
-		}
-		return q.Submit(cmd, waits)
-	})
-}
 
 // A working set of which old and new do not fit at once: what the old blocks hold is
 // written back first.
@@ -230,24 +136,6 @@ func TestAWindowThatDoesNotFitBesideTheOldOne(t *testing.T) {
 	}
 	require.LessOrEqual(t, h.c.Resource(1).Stats().PeakLive, uint64(40<<10))
 	require.Greater(t, h.c.Stats().BytesWrittenBack, uint64(0))
-}
-
-// Parts of one buffer leave for each other.
-func TestAPartLeavesForAnotherOfTheSameBuffer(t *testing.T) {
-	for _, policy := range []eviction.Policy{nil, eviction.LRU{}} {
-		h := ranged(t, runtime.Options{Policy: policy}, 2, 32<<10)
-		b := h.buffer(256<<10, nil)
-		for i := range 16 {
-			h.flood(h.q[i%2], h.part(b, uint64(i)*16<<10, 16<<10), byte(i+1))
-			require.NoError(t, h.c.Check())
-		}
-		for i := range 16 {
-			h.has(h.q[0], h.part(b, uint64(i)*16<<10, 16<<10), byte(i+1))
-		}
-		for m := range 2 {
-			require.LessOrEqual(t, h.c.Resource(mem.MemoryID(m+1)).Stats().PeakLive, uint64(32<<10))
-		}
-	}
 }
 
 // A window that slides over 1 GiB in steps of its half, with several commands in each
@@ -269,20 +157,6 @@ func TestASlidingWindowDoesNotGrowToTheWhole(t *testing.T) {
 	require.LessOrEqual(t, f.Peak, uint64(w*5/2))
 	require.EqualValues(t, size, f.WholePeak)
 	require.NoError(t, h.c.Check())
-}
-
-// Two windows that overlap, used in turn, are one block after the first turn.
-func TestWindowsUsedInTurnStay(t *testing.T) {
-	h := ranged(t, runtime.Options{}, 1, 1<<20)
-	b := h.buffer(256<<10, nil)
-	left, right := h.part(b, 0, 64<<10), h.part(b, 32<<10, 64<<10)
-	for i := range 10 {
-		h.flood(h.q[0], left, byte(i))
-		h.flood(h.q[0], right, byte(i+100))
-	}
-	require.EqualValues(t, 1, h.c.Stats().Regrows)
-	require.Zero(t, h.c.Stats().BytesWrittenBack)
-	require.EqualValues(t, 96<<10, h.c.Footprint(1).Now)
 }
 
 // Halves that overlap, used in turn, are the whole buffer after one exchange: nothing is
@@ -332,101 +206,5 @@ func TestALargeWindowIsNoMoreThanThereIsRoomFor(t *testing.T) {
 	}
 	require.EqualValues(t, 48<<10, h.c.Footprint(1).Now, "8 of the other buffer, 40 of 64 of this")
 	require.Zero(t, h.c.Stats().Evictions)
-	require.NoError(t, h.c.Check())
-}
-
-// 64 devices share a buffer of 1 GiB: each stores its own part.
-func TestDevicesThatShareALargeBufferStoreTheirParts(t *testing.T) {
-	const size, n = 1 << 30, 64
-	o := runtime.Options{}
-	for range n {
-		o.Devices = append(o.Devices, null.New(devices.Config{Memory: size / n}))
-	}
-	h := build(t, o, runtime.QueueOptions{})
-	b := h.buffer(size, nil)
-	for round := range 2 {
-		for i, q := range h.q {
-			s, err := b.Sub(uint64(i)*size/n, size/n, 0)
-			require.NoError(t, err)
-			_, err = q.EnqueueFill(soon(t), s, []byte{byte(round)}, 0, size/n)
-			require.NoError(t, err)
-			require.NoError(t, s.Release())
-			require.EqualValues(t, size/n, h.c.Footprint(mem.MemoryID(i+1)).Peak)
-		}
-	}
-}
-
-// Ranges of one root that lie far apart are two blocks of one command.
-func TestACommandMayReachFarApartParts(t *testing.T) {
-	h := ranged(t, runtime.Options{}, 1, 64<<10)
-	b := h.buffer(1<<20, nil)
-	near, far := h.part(b, 0, 16<<10), h.part(b, 1<<20-16<<10, 16<<10)
-	h.flood(h.q[0], near, 7)
-	h.ended(h.ok(h.q[0].EnqueueCopy(soon(t), near, far, 0, 0, 16<<10)))
-	h.has(h.q[0], far, 7)
-	require.EqualValues(t, 32<<10, h.c.Footprint(1).Peak)
-}
-
-// A buffer released while its bytes go to a new block.
-func TestReleaseWhileABlockIsExchanged(t *testing.T) {
-	h := ranged(t, runtime.Options{}, 1, 1<<20)
-	gate, err := h.c.NewUserEvent()
-	require.NoError(t, err)
-	b, err := h.c.CreateBuffer(64<<10, 0, nil)
-	require.NoError(t, err)
-	left, err := b.Sub(0, 8<<10, 0)
-	require.NoError(t, err)
-	both, err := b.Sub(0, 16<<10, 0)
-	require.NoError(t, err)
-	first := h.ok(h.q[0].EnqueueFill(soon(t), left, []byte{1}, 0, 8<<10, gate))
-	second := h.ok(h.q[0].EnqueueFill(soon(t), both, []byte{2}, 8<<10, 8<<10))
-	require.NoError(t, errors.Join(left.Release(), both.Release(), b.Release()))
-	require.NoError(t, h.c.Check())
-	require.NoError(t, gate.SetStatus(runtime.Complete))
-	h.ended(first)
-	h.ended(second)
-	require.NoError(t, gate.Release())
-	require.NoError(t, h.q[0].Finish(soon(t)))
-	require.Zero(t, h.c.Resource(1).Stats().Live)
-}
-
-// A part that came up to a count goes into a larger block as it is: with the next count, the
-// rest of it comes.
-func TestWhatABlockHoldsUpToACountGoesWithIt(t *testing.T) {
-	h := ranged(t, runtime.Options{}, 2, 1<<20)
-	b, size := h.buffer(16<<10, nil), h.buffer(64, nil)
-	part := h.part(b, 0, 8<<10)
-	h.flood(h.q[0], part, 1)
-	h.flood(h.q[1], b, 2)
-	h.ended(h.setCount(1, size, 1<<10))
-	require.NoError(t, b.SetContentSizeBuffer(size))
-	h.ended(h.ok(h.q[0].EnqueueMigrate(soon(t), []*runtime.Buffer{part}, 0)))
-	before := h.c.Stats()
-	h.ended(h.ok(h.q[0].EnqueueMigrate(soon(t), []*runtime.Buffer{b}, 0)))
-	require.EqualValues(t, 1, h.c.Stats().Regrows-before.Regrows)
-	h.ended(h.setCount(1, size, 4<<10))
-	got := make([]byte, 4<<10)
-	h.ended(h.ok(h.q[0].EnqueueRead(soon(t), b, 0, got)))
-	require.Equal(t, bytes.Repeat([]byte{2}, 4<<10), got)
-}
-
-// The rows of a rectangle are accesses of their own, and need one block for all of them, also
-// where it begins and ends with its buffer.
-func TestARectangleHasOneBlockForAllItsRows(t *testing.T) {
-	const row, pitch = 64, 192
-	h := ranged(t, runtime.Options{}, 2, 64<<10)
-	for _, rows := range []uint64{5, 6} { // of 6 the last ends with the buffer
-		b := h.buffer((rows-1)*pitch+row+(6-rows)*row, nil)
-		host := bytes.Repeat([]byte{7}, int(rows*row))
-		h.flood(h.q[0], b, 1)
-		h.ended(h.ok(h.q[1].EnqueueWriteRect(soon(t), b, runtime.Box{Row: pitch}, host, runtime.Box{}, [3]uint64{row, rows, 1})))
-		want := bytes.Repeat([]byte{1}, int(b.Size()))
-		for i := range rows {
-			copy(want[i*pitch:], host[:row])
-		}
-		got := make([]byte, b.Size())
-		h.ended(h.ok(h.q[1].EnqueueRead(soon(t), b, 0, got)))
-		require.Equal(t, want, got)
-	}
 	require.NoError(t, h.c.Check())
 }

@@ -1,10 +1,7 @@
 package runtime_test
 
 import (
-	"bytes"
-	"context"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -17,91 +14,6 @@ import (
 	"godwit/runtime"
 	"godwit/svm"
 )
-
-func TestABlockingMapOverAPointerThatIsGivenUpLeavesTheContent(t *testing.T) {
-	h := svmBuild(t)
-	p := h.alloc(4096, 0)
-	over, err := h.c.SVMBytes(p, 4096)
-	require.NoError(t, err)
-	b, err := h.c.CreateBuffer(4096, runtime.UseHostPtr, over)
-	require.NoError(t, err)
-	h.ends(h.q[sim].EnqueueFill(soon(t), b, []byte{7}, 0, 4096))
-	gate, err := h.c.NewUserEvent()
-	require.NoError(t, err)
-	short, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
-	defer cancel()
-	_, err = h.q[sim].Map(short, b, 0, 1024, runtime.MapInvalidate, gate)
-	require.ErrorIs(t, err, runtime.ErrMap)
-	require.NoError(t, gate.SetStatus(runtime.Complete))
-	require.Equal(t, bytes.Repeat([]byte{7}, 4096), h.mapped(own, p, 4096, runtime.SVMMapRead))
-	h.unmap(own, p)
-	require.NoError(t, b.Release())
-}
-
-func TestABufferOverACoarseGrainedPointerIsTheSameContent(t *testing.T) {
-	h := svmBuild(t)
-	ctx := soon(t)
-	p := h.alloc(4096, 0)
-	bytes, err := h.c.SVMBytes(p+1024, 2048)
-	require.NoError(t, err)
-	b, err := h.c.CreateBuffer(2048, runtime.UseHostPtr, bytes)
-	require.NoError(t, err)
-	sub, err := b.Sub(1024, 512, 0)
-	require.NoError(t, err)
-	require.Equal(t, mem.Range{Start: 2048, End: 2560}, sub.View().Range)
-	h.ends(h.q[own].EnqueueSVMFill(ctx, p, []byte{1}, 4096))
-	h.ends(h.q[sim].EnqueueFill(ctx, b, []byte{2}, 0, 2048))
-	h.ends(h.q[own].EnqueueFill(ctx, sub, []byte{3}, 0, 512))
-	got := make([]byte, 4096)
-	h.ends(h.q[sim].EnqueueSVMRead(ctx, p, got))
-	want := make([]byte, 4096)
-	for i := range want {
-		want[i] = 1
-		if i >= 1024 && i < 3072 {
-			want[i] = 2
-		}
-		if i >= 2048 && i < 2560 {
-			want[i] = 3
-		}
-	}
-	require.Equal(t, want, got)
-	require.ErrorIs(t, h.c.SVMGuard(func() { sink = bytes[0] }), svm.ErrFault)
-	require.Equal(t, want[1024:3072], h.mapped(own, p+1024, 2048, runtime.SVMMapRead))
-	_, err = h.q[sim].EnqueueFill(ctx, sub, []byte{4}, 0, 512)
-	require.ErrorIs(t, err, svm.ErrMapped)
-	h.unmap(own, p+1024)
-
-	// A map of the buffer is a map of the pointer.
-	for _, view := range []*runtime.Buffer{b, sub} {
-		m, err := h.q[own].Map(ctx, view, 256, 128, runtime.MapRead|runtime.MapWrite)
-		require.NoError(t, err)
-		at := view.View().Range.Start + 256
-		inPlace, err := h.c.SVMBytes(p+runtime.Pointer(at), 128)
-		require.NoError(t, err)
-		require.Same(t, &inPlace[0], &m.Bytes()[0])
-		require.Equal(t, want[at:at+128], m.Bytes())
-		m.Bytes()[5], want[at+5] = 77, 77
-		_, err = h.q[sim].EnqueueSVMFill(ctx, p+runtime.Pointer(at), []byte{4}, 8)
-		require.ErrorIs(t, err, svm.ErrMapped)
-		h.ends(h.q[sim].EnqueueUnmap(ctx, m))
-		require.ErrorIs(t, h.c.SVMGuard(func() { m.Bytes()[5] = 1 }), svm.ErrFault)
-		_, err = h.q[sim].EnqueueUnmap(ctx, m)
-		require.Equal(t, mem.InvalidValue, mem.StatusOf(err))
-	}
-	h.ends(h.q[sim].EnqueueSVMRead(ctx, p, got))
-	require.Equal(t, want, got)
-
-	// The pointer is freed, the buffer is not.
-	require.NoError(t, h.c.SVMFree(p))
-	h.ends(h.q[own].EnqueueRead(ctx, b, 0, got[:2048]))
-	require.Equal(t, want[1024:3072], got[:2048])
-	_, err = h.q[own].EnqueueSVMFill(ctx, p, []byte{1}, 1)
-	require.ErrorIs(t, err, svm.ErrFreed)
-	_, err = h.c.CreateBuffer(2048, runtime.UseHostPtr, bytes)
-	require.ErrorIs(t, err, mem.ErrInvalidHostPtr)
-	require.NoError(t, sub.Release())
-	require.NoError(t, b.Release())
-}
 
 // noSVM is a device without shared virtual memory.
 type noSVM struct{ devices.Device }

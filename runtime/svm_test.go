@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -126,41 +125,6 @@ func noise(n int) []byte {
 		b[i] = byte(i*i>>3 + i)
 	}
 	return b
-}
-
-func TestPointersInMemoryAreTheSameEverywhere(t *testing.T) {
-	h := svmBuild(t)
-	ctx := soon(t)
-	a, b := h.alloc(4096, 0), h.alloc(8192, 0)
-	out := h.buffer(16, nil)
-	head, second, third := a+512, b+8000, a+64
-	for _, q := range []int{own, sim, shares, own} {
-		bytes := h.mapped(q, a, 4096, runtime.SVMMapWrite)
-		put := func(at, next runtime.Pointer, v uint64) {
-			binary.LittleEndian.PutUint64(bytes[at-a:], uint64(next))
-			binary.LittleEndian.PutUint64(bytes[at-a+8:], v)
-		}
-		put(head, second, 1)
-		put(third, 0, 4)
-		h.unmap(q, a)
-		h.ends(h.q[q].EnqueueSVMWrite(ctx, second, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(third)), 2)))
-		l := runtime.Launch{Kernel: h.kernel["follow"], Global: []uint64{1}, Args: []runtime.Arg{runtime.SVM(head), runtime.Out(out)}}
-		e := h.ok(h.q[q].EnqueueLaunch(ctx, l))
-		require.ErrorIs(t, e.Wait(ctx), mem.ErrFault, "b was not named")
-		require.NoError(t, e.Release())
-		_ = h.q[q].Finish(ctx) // says so, too
-		h.ends(h.q[q].EnqueueSVMFill(ctx, a, []byte{0}, 4096))
-		h.ends(h.q[q].EnqueueSVMWrite(ctx, third, binary.LittleEndian.AppendUint64(make([]byte, 8), 4)))
-		h.ends(h.q[q].EnqueueSVMWrite(ctx, head, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(second)), 1)))
-		l.SVM = []runtime.Arg{runtime.SVM(second).Range(0, 16)}
-		h.ends(h.q[q].EnqueueLaunch(ctx, l))
-		got := make([]byte, 16)
-		h.ends(h.q[q].EnqueueRead(ctx, out, 0, got))
-		require.Equal(t, uint64(7), binary.LittleEndian.Uint64(got))
-		require.Equal(t, uint64(head), binary.LittleEndian.Uint64(got[8:]))
-		h.ends(h.q[sim].EnqueueSVMRead(ctx, second+8, got[:8]))
-		require.Equal(t, uint64(1000), binary.LittleEndian.Uint64(got))
-	}
 }
 
 func TestFineGrainIsTheHostsMemoryInPlace(t *testing.T) {
