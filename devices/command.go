@@ -82,12 +82,11 @@ func (c *Command) Pieces() iter.Seq[Piece] {
 type Command struct {
 	Op      Op
 	Awaited bool // OpCopy: who submits it calls Wait at once, and waits for nothing before; the queue may leave the copy to that call, or to any other's Wait for its point
-	// Quiet, of an OpLaunch, says that nobody cares when exactly it ends, but for what
-	// waits for its point: that may be reached only when somebody waits for it, asks to
-	// be told of it, or for a later one of the queue. A queue that makes nothing of it
-	// is right too.
-	Quiet bool
-	Tag   uint64 // the caller's; copied into traces and errors
+	// Unobserved says that no event stands for the command: nobody asks for its times, so the
+	// queue keeps none, or when exactly it ends. Its point may be reached only when somebody waits
+	// for that or a later one of the queue, or asks to be told of it.
+	Unobserved bool
+	Tag        uint64 // the caller's; copied into traces and errors
 
 	// Dst and Src of an OpMarker say, where Size is not 0, what the host does itself: it
 	// has written Size bytes at Dst, or reads those at Src from the end of the marker on.
@@ -109,7 +108,8 @@ type Command struct {
 	Call func(ctx context.Context) error // OpHostCall
 
 	// Carrier, of an OpCopy, does the copy in place of the queue, which checks the
-	// command as any and says when. Only a device behind a bus (PageLocker.HostLink) is given one.
+	// command as any, says when, and ends its point when it is told to. A queue may
+	// do the copy itself, as those with a pace do.
 	Carrier Carrier
 }
 

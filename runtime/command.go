@@ -15,6 +15,7 @@ import (
 func (c *Context) command(req *request, l *Launch) {
 	s, m := &c.scratch, c.topo.Store(req.q.mem)
 	s.cmd.Tag, s.cmd.Size = c.commandSeq+1, req.size
+	s.cmd.Unobserved = (req.noEvent || l != nil && l.NoEvent) && !c.tellsEnds()
 	switch req.op {
 	case opWrite:
 		s.cmd.Op, s.cmd.Src.Bytes, s.cmd.Awaited = devices.OpCopy, req.data, req.awaited
@@ -65,7 +66,6 @@ func (c *Context) place(l *devices.Loc, u use, m mem.MemoryID) {
 func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 	s := &q.c.scratch
 	s.cmd.Op, s.cmd.Kernel, s.cmd.Dims = devices.OpLaunch, l.Kernel.on[q.mem], len(l.Global)
-	s.cmd.Quiet = l.NoEvent && !q.c.tellsEnds()
 	s.cmd.Takes = l.Takes
 	copy(s.cmd.Global[:], l.Global)
 	copy(s.cmd.Local[:], l.Local)

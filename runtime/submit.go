@@ -189,7 +189,6 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	c.sayAtClose(c.acceptedSVM(req, in, p))
 	if req.noEvent || in.launch != nil && in.launch.NoEvent || c.hooks.panicked() {
 		req.point = p
-		c.forgetTimes(q, p)
 		return Event{}, nil
 	}
 	return c.events.add(c, q, req.op, c.commandSeq, p), nil

@@ -162,9 +162,6 @@ func (q *busQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, er
 			c.Args[i].Device = inside(c.Args[i].Device)
 		}
 	}
-	if c.Carrier != nil {
-		return q.carried(c.Carrier, waits)
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.Queue.Submit(&c, waits)
@@ -176,23 +173,6 @@ func inside(d devices.Device) devices.Device {
 		return b.Device
 	}
 	return d
-}
-
-// carried is the end of what a carrier does, as a call of the host waits for it.
-type carried chan error
-
-// Carried implements devices.Carried.
-func (c carried) Carried(err error) { c <- err }
-
-// carried has a carrier do its copy when the waits have succeeded.
-func (q *busQueue) carried(c devices.Carrier, waits []mem.Wait) (mem.Point, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.Queue.Submit(&devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error {
-		done := make(carried, 1)
-		c.Carry(done)
-		return <-done
-	}}, waits)
 }
 
 // Start implements devices.Shuttle. It refuses bytes that are not page-locked, as

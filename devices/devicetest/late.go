@@ -106,3 +106,41 @@ func (e *env) content0(q devices.Queue, b mem.Block, size uint64) []byte {
 	e.wait(q, e.read(q, b, 0, got))
 	return got
 }
+
+// carrier is a devices.Carrier that does nothing and ends with err.
+type carrier struct {
+	err   error
+	begun atomic.Int32 // how often
+}
+
+// Carry implements devices.Carrier.
+func (c *carrier) Carry(done devices.Carried) {
+	c.begun.Add(1)
+	go done.Carried(c.err)
+}
+
+// testCarriers: a copy that a Carrier does begins once its waits have succeeded, and ends as the
+// carrier says.
+func testCarriers(e *env) {
+	b, line := e.alloc(64), users()
+	for _, ooo := range []bool{false, true} {
+		q := e.queue(devices.QueueOptions{OutOfOrder: ooo, Profiling: true})
+		copied := func(c *carrier, waits ...mem.Wait) mem.Point {
+			return e.submit(q, &devices.Command{Op: devices.OpCopy, Size: 64, Carrier: c, Unobserved: ooo, Src: e.at(b, 0), Dst: devices.Loc{Bytes: make([]byte, 64)}}, waits...)
+		}
+		for _, end := range []error{nil, errTest} {
+			c, gate := &carrier{err: end}, line.Next()
+			p := copied(c, data(gate))
+			behind := e.submit(q, marker(), order(p))
+			require.Zero(e.t, c.begun.Load(), "before its waits have ended")
+			line.End(gate, nil)
+			e.wait(q, behind)
+			require.ErrorIs(e.t, p.Err(), map[bool]error{true: end}[c.begun.Load() == 1])
+		}
+		c, gate := &carrier{}, line.Next()
+		p := copied(c, data(gate))
+		line.End(gate, errTest)
+		require.ErrorIs(e.t, e.failed(p), errTest)
+		require.Zero(e.t, c.begun.Load())
+	}
+}

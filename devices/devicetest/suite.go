@@ -58,6 +58,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Move/Rings", testRings},
 		{"Move/Batches", testBatches},
 		{"Move/Late", testLate},
+		{"Move/Carriers", testCarriers},
 		{"Move/Windows", testWindows},
 		{"Move/OverLinks", testOverLinks},
 		{"Order/InOrder", testInOrder},

@@ -80,7 +80,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	if err := q.engine.exec.Accept(cmd); err != nil {
 		return mem.Point{}, err
 	}
-	clearWay := q.engine.instant(cmd.Op) && cmd.Late == nil
+	clearWay := q.engine.instant(cmd.Op) && cmd.Late == nil && cmd.Carrier == nil
 	for i := 0; clearWay && i < len(waits); i++ {
 		clearWay = waits[i].Point.Reached() && (waits[i].Kind == mem.Order || waits[i].Point.Succeeded())
 	}
@@ -90,7 +90,8 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		return mem.Point{}, q.refused(cmd.Op.String())
 	}
 	var queued uint64
-	if q.times != nil {
+	keeps := q.times != nil && !cmd.Unobserved
+	if keeps {
 		queued = q.engine.by.Now()
 	}
 	var failed error
@@ -100,12 +101,14 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		}
 		if failed == nil {
 			p := q.line.Ended()
-			q.keepTimes(p.Seq, devices.Times{Queued: queued, Submitted: queued, Started: queued, Ended: queued})
+			if keeps {
+				q.keepTimes(p.Seq, devices.Times{Queued: queued, Submitted: queued, Started: queued, Ended: queued})
+			}
 			q.mu.Unlock()
 			return p, nil
 		}
 	}
-	r, w := q.take(cmd.Op != devices.OpMarker || q.times != nil || q.engine.opts.Pace != nil)
+	r, w := q.take(cmd.Op != devices.OpMarker || keeps || q.engine.opts.Pace != nil)
 	p := q.line.Next()
 	r.seq = p.Seq
 	if w != nil {
@@ -125,7 +128,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		w.fill(cmd)
 	}
 	r.Watch(waits, (*dataRecord)(r), (*orderRecord)(r))
-	if q.times != nil {
+	if keeps {
 		w.times.Submitted = q.engine.by.Now()
 	}
 	r.release(mem.Point{})
@@ -176,7 +179,7 @@ type StartWaiter interface {
 // starts, and begin says why.
 func (q *Queue) begin(r *record) error {
 	var now uint64
-	if q.times != nil {
+	if r.timed() {
 		now = q.engine.by.Now()
 	}
 	q.mu.Lock()
@@ -184,7 +187,7 @@ func (q *Queue) begin(r *record) error {
 		q.mu.Unlock()
 		return err
 	}
-	if q.times != nil {
+	if now != 0 {
 		r.work.times.Started = now
 	}
 	r.ready, q.active = q.active, r
@@ -251,7 +254,7 @@ func (q *Queue) activeLocked(seq uint64) bool {
 
 // finish ends a record's point and lets its successor go.
 func (q *Queue) finish(r *record, err error) {
-	if q.times != nil {
+	if r.timed() {
 		r.work.times.Ended = q.engine.by.Now()
 		q.mu.Lock()
 		q.keepTimes(r.seq, r.work.times) // before anybody is told of the end
@@ -301,11 +304,7 @@ func (q *Queue) giveBack(r *record) (next *record) {
 }
 
 // keepTimes records the times of an ended command. mu is held.
-func (q *Queue) keepTimes(seq uint64, t devices.Times) {
-	if q.times != nil {
-		q.times[seq%keptTimes] = timed{seq, t}
-	}
-}
+func (q *Queue) keepTimes(seq uint64, t devices.Times) { q.times[seq%keptTimes] = timed{seq, t} }
 
 // Times implements devices.Queue; the times of the last 4096 commands are kept.
 func (q *Queue) Times(p mem.Point) (devices.Times, bool) {

@@ -69,6 +69,9 @@ func (r *record) op() devices.Op {
 	return r.work.cmd.Op
 }
 
+// timed reports whether the record's times are kept.
+func (r *record) timed() bool { return r.q.times != nil && r.work != nil && !r.work.cmd.Unobserved }
+
 // fill copies cmd into the work, so that nothing of it is the caller's but the
 // bytes to be copied.
 func (w *todo) fill(cmd *devices.Command) {
@@ -115,6 +118,9 @@ func (r *record) run() {
 	case w == nil:
 	case w.failed != nil:
 		err = w.failed
+	case w.cmd.Carrier != nil:
+		w.cmd.Carrier.Carry(r)
+		return
 	case w.cmd.Late != nil:
 		err = w.runLate(r.q.engine)
 	default:
@@ -122,6 +128,9 @@ func (r *record) run() {
 	}
 	r.q.finish(r, err)
 }
+
+// Carried implements devices.Carried.
+func (r *record) Carried(err error) { r.q.finish(r, err) }
 
 // runLate runs a copy as far as its Late says.
 func (w *todo) runLate(e *Engine) error {

@@ -97,6 +97,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		h.refuseLocked(r)
 		return mem.Point{}, err
 	}
+	r.forgotten = cmd.Unobserved
 	r.waits = append(r.waits, waits...)
 	if q.inOrder && !q.tail.Reached() {
 		r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})

@@ -81,7 +81,7 @@ func (q *quiet) keep(k *kernel, seq uint64) bool {
 // without an event. host.mu is held.
 func (r *record) mayBeQuiet(cmd *devices.Command) bool {
 	q := r.q
-	return cmd.Quiet && r.host.quirks.slowEvents && r.op == devices.OpLaunch && q.inOrder && r.failure == nil &&
+	return cmd.Unobserved && r.host.quirks.slowEvents && r.op == devices.OpLaunch && q.inOrder && r.failure == nil &&
 		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner == nil && q.quiet.room(r.kernel) && r.followsLocked()
 }
 

@@ -51,7 +51,7 @@ func word(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }
 
 // step is a[i] = 3a[i] + add, of a whole block.
 func step(t testing.TB, m devices.Module, a mem.Block, add uint32) *devices.Command {
-	return &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(t, m, "advance"), Dims: 1, Quiet: true,
+	return &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(t, m, "advance"), Dims: 1, Unobserved: true,
 		Global: [3]uint64{quietWords}, Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: a, Size: 4 * quietWords}, {Value: word(add)}}}
 }
 
@@ -312,10 +312,10 @@ func TestQuietQueuesEqualAModel(t *testing.T) {
 				default:
 					add := rapid.Uint32Range(0, 3).Draw(t, "add")
 					cmd = step(tb, m, blocks[i], add)
-					cmd.Quiet = rapid.IntRange(0, 4).Draw(t, "loud") > 0
+					cmd.Unobserved = rapid.IntRange(0, 4).Draw(t, "loud") > 0
 					model[i] = 3*model[i] + add
 				case 0:
-					cmd = &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(tb, m, "blend"), Dims: 1, Quiet: true, Global: [3]uint64{quietWords},
+					cmd = &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(tb, m, "blend"), Dims: 1, Unobserved: true, Global: [3]uint64{quietWords},
 						Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: blocks[i], Size: 4 * quietWords}, {Kind: devices.ArgBuffer, Block: blocks[j], Size: 4 * quietWords}}}
 					waits = append(waits, mem.Wait{Point: last[j], Kind: mem.Data})
 					model[i] += model[j]
@@ -387,7 +387,7 @@ func TestEventsAreReleasedByWhoWaits(t *testing.T) {
 		}
 		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
 		cmd := step(t, m, zeroed(t, d, q), 1)
-		cmd.Quiet = false
+		cmd.Unobserved = false
 		quietened(t, q)
 		before := kept()
 		const n = 2 * mostTrash
