@@ -109,6 +109,11 @@ type tries struct {
 // again does what can be done about an enqueue's error before it is tried again; what cannot
 // be helped it returns.
 func (c *Context) again(ctx context.Context, req *request, so *tries, err error) error {
+	if errors.Is(err, errLinks) {
+		err = c.mover.AwaitLinks(ctx)
+		c.adoptWays()
+		return err
+	}
 	if errors.Is(err, mover.ErrLinkLost) && c.adoptWays() {
 		return nil // without it
 	}
@@ -217,6 +222,9 @@ func (c *Context) store(req *request, q *Queue) (err error) {
 		if err := c.planner.Plan(&s.plan, s.accs, s.spans...); err != nil {
 			return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 		}
+	}
+	if c.wantsLinks(&s.plan) {
+		return errLinks
 	}
 	if req.op == opMap {
 		if err := c.viewMap(req); err != nil {

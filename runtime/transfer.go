@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -36,6 +37,26 @@ func (c *Context) adoptWays() bool {
 	return c.mover.Adopt(c.topo, func(from, to mem.MemoryID) bool {
 		return slices.ContainsFunc(c.opts.Links, func(l Link) bool { return l.From == from && l.To == to })
 	})
+}
+
+// errLinks is why a command is planned again once links are open, or have not been for too long.
+var errLinks = errors.New("links between devices are being opened")
+
+// wantsLinks has the mover open what the plan's steps lack to go over links, and reports whether the
+// command is to wait for that. c.mu is held.
+func (c *Context) wantsLinks(plan *migration.Plan) (wait bool) {
+	for i := range plan.Steps {
+		st := &plan.Steps[i]
+		if st.Way != mem.Ring {
+			continue
+		}
+		var from, to mover.End
+		r := c.roots[st.Buffer]
+		r.end(&from, st.From, st.Range.Start)
+		r.end(&to, st.To, st.Range.Start)
+		wait = c.mover.Wants(&from, &to, st.Range.Size()) || wait
+	}
+	return wait
 }
 
 // submitSteps hands a plan's steps to the mover and commits each that is accepted; those

@@ -207,6 +207,75 @@ func afterALinkIsLost(t *testing.T, h *house, cut *atomic.Bool) {
 	require.NoError(t, h.c.Check())
 }
 
+// slowLink is a device whose links take their time.
+type slowLink struct {
+	*cutOff
+	connect func(ctx context.Context) error // called first
+}
+
+func (d *slowLink) Connect(ctx context.Context, o devices.Device) error {
+	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	return d.cutOff.Connect(ctx, o)
+}
+
+// worthIt is the size of a copy that waits for its link.
+const worthIt = 64 << 20
+
+// slowlyLinked is a context over two devices whose links take their time, and a buffer on the first that is worth to wait.
+func slowlyLinked(t *testing.T, connect func(context.Context) error) (*house, *runtime.Buffer) {
+	var devs []devices.Device
+	for _, d := range windowedDevices(t, 2) {
+		devs = append(devs, &slowLink{&cutOff{d.(*tce.Device), new(atomic.Bool), new(atomic.Bool)}, connect})
+	}
+	h := build(t, runtime.Options{Devices: devs}, runtime.QueueOptions{})
+	b := h.buffer(worthIt, nil)
+	h.filled(0, b, 1)
+	return h, b
+}
+
+func never(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
+func TestTheFirstLargeCopyWaitsForItsLinkAndHoldsNoLock(t *testing.T) {
+	var h *house
+	h, b := slowlyLinked(t, func(context.Context) error {
+		h.filled(0, h.buffer(64, nil), 1) // while somebody waits
+		return nil
+	})
+	require.True(t, bytes.Equal(bytes.Repeat([]byte{1}, worthIt), h.migrated(b, 1)))
+	require.Zero(t, h.c.MoverStats().Rings)
+	require.EqualValues(t, 1, h.c.MoverStats().Linked)
+	require.NoError(t, h.c.Check())
+}
+
+func TestCopiesWaitForLinksOnceAndNotForLong(t *testing.T) {
+	h, b := slowlyLinked(t, never)
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := h.q[1].EnqueueMigrate(over, []*runtime.Buffer{b}, 0)
+	require.ErrorIs(t, err, context.Canceled, "it would wait")
+	require.True(t, bytes.Equal(bytes.Repeat([]byte{1}, worthIt), h.migrated(b, 1)))
+	require.EqualValues(t, 1, h.c.MoverStats().Rings)
+	h.filled(1, b, 2)
+	h.ok(h.q[0].EnqueueMigrate(over, []*runtime.Buffer{b}, 0)) // nobody waits any more
+	require.EqualValues(t, 2, h.c.MoverStats().Rings)
+	require.NoError(t, h.c.Check())
+}
+
+func TestCloseEndsTheWaitForALink(t *testing.T) {
+	var h *house
+	closed := make(chan error)
+	h, b := slowlyLinked(t, func(ctx context.Context) error {
+		go func() { closed <- h.c.Close(context.Background()) }()
+		return never(ctx)
+	})
+	_, err := h.q[1].EnqueueMigrate(soon(t), []*runtime.Buffer{b}, 0)
+	require.ErrorIs(t, err, mem.ErrInvalidContext)
+	require.ErrorIs(t, <-closed, runtime.ErrLeak, "the buffer")
+	h.closed = true
+}
+
 func TestAContextClosesWhileItsLinksAreBeingOpened(t *testing.T) {
 	for range 20 {
 		h := build(t, runtime.Options{Devices: windowedDevices(t, 2)}, runtime.QueueOptions{})

@@ -283,7 +283,6 @@ func (m *Mover) Move(t *Transfer) error {
 	case mem.Direct:
 		return m.direct(t)
 	case mem.Ring:
-		m.wantLinks(t)
 		return m.ring(t)
 	case mem.Linked, mem.Windows:
 		return m.linked(t)

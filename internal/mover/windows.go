@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"godwit/bufalloc"
 	"godwit/mem"
@@ -15,9 +17,10 @@ import (
 //
 // Measure, which is a step of opening a context, asks which memories have links, so that
 // blocks are made in windows from then on. What is dear comes with the first ring through the host
-// that lacks it: the links, with the first one between two such memories; and, with the first one of
+// that lacks it (Wants): the links, with the first one between two such memories; and, with the first one of
 // blocks that lie in no windows, an arena of each device's own memory that does. A goroutine opens it,
-// beside the work, then Options.OnWays is called, and whoever plans calls Adopt between two plans.
+// beside the work, then Options.OnWays is called, and whoever plans calls Adopt between two plans. A
+// large ring is worth waiting for that (AwaitLinks), mostWait in all: so a program of a second goes by them.
 //
 // A link that is lost is noticed by the next Move over it, which fails with
 // ErrLinkLost: then Adopt takes its ways back. Windows stay until Close: what lies in them is
@@ -33,6 +36,11 @@ const (
 	leastHop       = 64 << 10  // bytes of a chunk
 	leastForArenas = 4 << 20   // bytes of a transfer that opens them: smaller ones gain nothing by window
 	leastRelay     = 32 << 20  // bytes: what is smaller goes to each destination by itself
+
+	// Two H200s take 1.4 ms for 64 MiB through the host and 0.19 over their link; to open it takes them
+	// 0.13 to 0.3 s (docs/measured.md).
+	leastToWait = 64 << 20 // bytes of a transfer that waits for links
+	mostWait    = 200 * time.Millisecond
 )
 
 // ErrLinkLost is why a transfer was refused that goes over a link which is there no more.
@@ -61,6 +69,7 @@ type links struct {
 	made   chan struct{}   // closed when arenas are there
 	ctx    context.Context // ends with the mover
 	stop   context.CancelFunc
+	until  uint64 // protected by Mover.mu: when nobody waits any more, by the executor's clock; 0 before anybody has
 }
 
 // The costs of both ways are those of two H200s (docs/measured.md), whatever the link: between windows
@@ -105,22 +114,47 @@ func (m *Mover) findLinks(ctx context.Context, t *mem.Topology) {
 	}
 }
 
-// wantLinks has opened what a ring through the host lacks to go over links.
-func (m *Mover) wantLinks(t *Transfer) {
+// Wants has opened what a ring of size bytes lacks to go over a link, if anything, and reports whether
+// it is to wait for that (AwaitLinks) and to be planned again. It does not block.
+func (m *Mover) Wants(from, to *End, size uint64) bool {
 	l := &m.links
-	at := l.at()
-	if at != linksIdle && at != linksOpen {
-		return
+	if !l.there[from.Memory][to.Memory] {
+		return false
 	}
-	for i := range t.To {
-		switch to := &t.To[i]; {
-		case !l.there[t.From.Memory][to.Memory]:
-		case at == linksIdle:
-			m.startLinks()
-		case t.Size >= leastForArenas && !(m.inWindow(&t.From) && m.inWindow(to)):
-			m.startArenas()
-		}
+	switch at := l.at(); {
+	case at == linksIdle || at == linksOpening:
+		m.startLinks()
+	case (at == linksOpen || at == arenasOpening) && size >= leastForArenas && !(m.inWindow(from) && m.inWindow(to)):
+		m.startArenas()
+	default:
+		return false
 	}
+	return size >= leastToWait && m.patience() > 0
+}
+
+// patience is for how long transfers wait for links yet.
+func (m *Mover) patience() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.by.Now()
+	if m.links.until == 0 {
+		m.links.until = now + uint64(mostWait)
+	}
+	return time.Duration(m.links.until - now)
+}
+
+// AwaitLinks waits until what is being opened is open, or has failed, while transfers are to wait, and
+// the mover is open. It fails as ctx ends.
+func (m *Mover) AwaitLinks(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, m.patience())
+	defer cancel()
+	switch m.links.at() {
+	case linksOpening:
+		_ = m.awaitLinks(within, m.links.opened) // who is planned again finds out what there is
+	case arenasOpening:
+		_ = m.awaitLinks(within, m.links.made)
+	}
+	return ctx.Err()
 }
 
 // inWindow reports whether an end of a transfer between devices with links is a window.
@@ -150,6 +184,8 @@ func (m *Mover) openBeside(from, opening linkState, open func()) {
 func (m *Mover) openLinks() {
 	l := &m.links
 	defer close(l.opened)
+	var pairs sync.WaitGroup
+	var mu sync.Mutex
 	var errs error
 	open := false
 	for i := range m.mems {
@@ -157,10 +193,15 @@ func (m *Mover) openLinks() {
 			if !l.there[i][j] {
 				continue
 			}
-			err := m.mems[i].window.Connect(l.ctx, m.mems[j].Device)
-			errs, open = errors.Join(errs, err), open || err == nil
+			pairs.Go(func() {
+				err := m.mems[i].window.Connect(l.ctx, m.mems[j].Device)
+				mu.Lock()
+				defer mu.Unlock()
+				errs, open = errors.Join(errs, err), open || err == nil
+			})
 		}
 	}
+	pairs.Wait()
 	if !open {
 		l.why = errs
 		l.state.Store(int32(linksFailed))

@@ -246,6 +246,7 @@ func TestArenasComeWithTheFirstRingOutsideWindows(t *testing.T) {
 	}
 	move := func(from, to mover.End, n uint64) {
 		tr := mover.Transfer{Way: mem.Ring, From: from, To: []mover.End{to}, Size: n, Points: make([]mem.Point, 1)}
+		require.False(t, f.m.Wants(&from, &to, n), "it is too small to wait")
 		require.NoError(t, f.m.Move(&tr))
 		require.NoError(t, f.m.Wait(ctx, tr.Points[0]))
 	}

@@ -24,6 +24,6 @@
 // command when the host has seen that the copy has. A million hand-overs of changing patterns
 // were right so (docs/measured.md).
 //
-// Lock order: the caller's locks, Engine.connecting, Engine.mu, the pilot's lock. No call of CUDA's
+// Lock order: the caller's locks, Engine.connecting, a GPU's or that of lanes, Engine.mu, the pilot's lock. No call of CUDA's
 // that is slow is made under the last two, which are Start's. Polls and hooks run under none of these.
 package nvlink

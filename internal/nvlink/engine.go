@@ -33,7 +33,8 @@ type Engine struct {
 	apart       []error       // immutable: from*len(gpus)+to: why two GPUs are not joined, both ways; nil where they are
 	open        []atomic.Bool // as apart: copies can start
 
-	connecting sync.Mutex // held over Connect and Close
+	connecting sync.RWMutex // held over Close, and for reading over Connect
+	lanes      sync.Mutex   // held while lanes are made
 
 	mu      sync.RWMutex         // a leaf, but for the pilot's
 	nv      *C.gw_nv             // set by Open; gone once it is closed
@@ -42,9 +43,11 @@ type Engine struct {
 }
 
 type gpu struct {
-	device  C.int          // immutable: CUDA's
-	missing error          // immutable: why CUDA cannot use it
-	context unsafe.Pointer // protected by Engine.connecting; nil where there is none
+	device  C.int // immutable: CUDA's
+	missing error // immutable: why CUDA cannot use it
+
+	mu      sync.Mutex
+	context unsafe.Pointer // protected by mu; nil where there is none
 }
 
 // Open opens CUDA's library and finds the GPUs. Windows can be made then; copies have to wait for
@@ -213,46 +216,37 @@ func (e *Engine) Connected(from, to int) error {
 	return fmt.Errorf("copies from %s to %s: %w: %w", e.opts.GPUs[from], e.opts.GPUs[to], ErrNotConnected, mem.ErrInvalidOperation)
 }
 
-// Connect opens two GPUs for copies between them: a CUDA context for each, which costs time
+// Connect opens two GPUs for copies between them: a CUDA context for each, side by side, which costs time
 // and some 525 MiB of its memory. What is open costs nothing. It fails as Joined; as ctx ends, which is
 // looked at between calls of the library; where memory has run out, with mem.ErrNoMemory, and can
 // be called again; and as Err.
 func (e *Engine) Connect(ctx context.Context, one, other int) (err error) {
-	e.connecting.Lock()
-	defer e.connecting.Unlock()
+	e.connecting.RLock()
+	defer e.connecting.RUnlock()
 	there, back := one*len(e.gpus)+other, other*len(e.gpus)+one
-	if err := errors.Join(e.Err(), e.apart[there]); err != nil || e.open[there].Load() {
+	if err := errors.Join(e.Err(), e.apart[there]); err != nil || e.open[there].Load() && e.open[back].Load() {
 		return err
 	}
-	ours(func() { err = e.connect(ctx, [2]int{one, other}) })
-	e.open[there].Store(err == nil)
-	e.open[back].Store(err == nil)
+	var beside sync.WaitGroup
+	var errs [2]error
+	for k, i := range [2]int{one, other} {
+		beside.Go(func() { ours(func() { errs[k] = e.openContext(ctx, i) }) })
+	}
+	beside.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	ours(func() { err = e.openLanes(one, other) })
 	return err
 }
 
-// connect does. connecting is held.
-func (e *Engine) connect(ctx context.Context, pair [2]int) error {
-	for _, i := range pair {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := e.openContext(i); err != nil {
-			return err
-		}
-	}
-	for k, i := range pair {
-		if r := C.gw_nv_lane(e.nv, C.int(i*len(e.gpus)+pair[1-k]), e.gpus[i].context); r != 0 {
-			return e.failed(r, "stream from %s to %s", e.opts.GPUs[i], e.opts.GPUs[pair[1-k]])
-		}
-	}
-	return ctx.Err()
-}
-
 // openContext makes a GPU's context. connecting is held.
-func (e *Engine) openContext(gpu int) error {
+func (e *Engine) openContext(ctx context.Context, gpu int) error {
 	g := &e.gpus[gpu]
-	if g.context != nil {
-		return nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := ctx.Err(); err != nil || g.context != nil {
+		return err
 	}
 	var c unsafe.Pointer
 	r := C.gw_cu_context(e.cuda, g.device, &c)
@@ -261,6 +255,23 @@ func (e *Engine) openContext(gpu int) error {
 		return e.failed(r, "context on %s", e.opts.GPUs[gpu])
 	}
 	g.context = c
+	return nil
+}
+
+// openLanes makes a lane each way between two GPUs that have contexts. connecting is held.
+func (e *Engine) openLanes(one, other int) error {
+	e.lanes.Lock()
+	defer e.lanes.Unlock()
+	for _, pair := range [2][2]int{{one, other}, {other, one}} {
+		lane := pair[0]*len(e.gpus) + pair[1]
+		if e.open[lane].Load() {
+			continue
+		}
+		if r := C.gw_nv_lane(e.nv, C.int(lane), e.gpus[pair[0]].context); r != 0 {
+			return e.failed(r, "stream from %s to %s", e.opts.GPUs[pair[0]], e.opts.GPUs[pair[1]])
+		}
+		e.open[lane].Store(true)
+	}
 	return nil
 }
 

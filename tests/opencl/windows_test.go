@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"godwit/devices"
 	"godwit/internal/nvlink/nvlinktest"
 	"godwit/runtime"
 )
@@ -103,4 +104,46 @@ func handAroundFailing(t *testing.T, fake *nvlinktest.Fake, nth, times int, kind
 	require.NoError(t, c.Check())
 	require.NoError(t, c.Close(ctx))
 	return calls >= nth
+}
+
+// TestTheFirstLargeCopyOpensTheLinkAndGoesOverIt holds that a context opens none of CUDA's before.
+func TestTheFirstLargeCopyOpensTheLinkAndGoesOverIt(t *testing.T) {
+	need(t)
+	fake := nvlinktest.Again(t)
+	if fake == nil {
+		return
+	}
+	bg := context.Background()
+	devs, err := devices.Open(bg, "opencl", devices.Config{
+		Memory: 512 << 20, Params: map[string]string{"bus": "on", "carve": "on", "nvlink": "on"}, // enough for rings to be measured
+	})
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true})
+	require.NoError(t, err)
+	require.Zero(t, fake.Live().Contexts)
+	const size = 64 << 20
+	b, err := c.CreateBuffer(size, 0, nil)
+	require.NoError(t, err)
+	got := make([]byte, size)
+	for i, d := range devs[:2] {
+		q, err := c.NewQueue(d, runtime.QueueOptions{})
+		require.NoError(t, err)
+		before := c.MoverStats()
+		if i == 0 {
+			_, err = q.EnqueueFill(bg, b, []byte{5}, 0, size)
+		} else {
+			_, err = q.EnqueueMigrate(bg, []*runtime.Buffer{b}, 0)
+			require.EqualValues(t, 1, c.MoverStats().Linked)
+			require.Equal(t, before.Rings, c.MoverStats().Rings)
+		}
+		require.NoError(t, err)
+		e, err := q.EnqueueRead(bg, b, 0, got)
+		require.NoError(t, err)
+		require.NoError(t, e.Wait(bg))
+		require.True(t, bytes.Equal(bytes.Repeat([]byte{5}, size), got))
+	}
+	require.NoError(t, b.Release())
+	require.NoError(t, c.Check())
+	require.NoError(t, c.Close(bg))
+	require.Empty(t, fake.Violations())
 }
