@@ -7,7 +7,7 @@ from pyopencl.tools import ImmediateAllocator, MemoryPool
 ctx, queues = house()
 q = queues[0]
 pool = MemoryPool(ImmediateAllocator(q))
-for round in range(20):
+for round in range(4):
     arrays = []
     for i in range(1, 12):
         a = cla.empty(q, i * 1000, np.int32, allocator=pool)
