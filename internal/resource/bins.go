@@ -12,16 +12,30 @@ import (
 // Bins serves small requests from slabs cut into slots of fixed sizes, each
 // request from the smallest size that holds it, and passes the rest on. A
 // request for more alignment than its size's slots have is passed on as well.
+// The slots of one size are a Pool's, all of whose blocks are that large.
 type Bins struct {
 	base
 	name string // immutable
 
-	mu        sync.Mutex
-	bins      []*slabs               // slots and lists protected by mu; ascending sizes
-	past      map[mem.Block]struct{} // protected by mu: live blocks that were passed on
-	pastBytes uint64                 // protected by mu: their sum
-	stats     mem.ResourceStats      // protected by mu: counts and the peak only
+	mu    sync.Mutex
+	bins  []bin                // immutable; ascending sizes
+	live  map[mem.Block]binned // protected by mu
+	stats mem.ResourceStats    // protected by mu: counts, bytes that are live and their peak
 }
+
+// bin is the slots of one size.
+type bin struct {
+	*Pool
+	size uint64 // bytes of a slot
+}
+
+// binned is which bin a live block came from, passedOn for upstream, and what it is there.
+type binned struct {
+	bin   int
+	block mem.Block
+}
+
+const passedOn = -1
 
 // NewBins returns a layer with slots of the given sizes in bytes, cut from
 // slabs of slab bytes each. It fails with mem.ErrInvalidValue for no or zero
@@ -37,9 +51,14 @@ func NewBins(up mem.Resource, slab uint64, sizes ...uint64) (*Bins, error) {
 	if top := sizes[len(sizes)-1]; slab < top {
 		return nil, fmt.Errorf("slabs of %d bytes cannot hold a slot of %d: %w", slab, top, mem.ErrInvalidValue)
 	}
-	b := &Bins{base: base{up}, name: "bins", past: make(map[mem.Block]struct{})}
+	b := &Bins{base: base{up}, name: "bins", live: make(map[mem.Block]binned)}
 	for _, s := range sizes {
-		b.bins = append(b.bins, newSlabs(s, slab))
+		align := min(s&-s, 4096) // every slot of a slab has it
+		p, err := NewPool(up, PoolOptions{Slab: slab / s * s, Align: align})
+		if err != nil {
+			return nil, err
+		}
+		b.bins = append(b.bins, bin{p, s})
 	}
 	return b, nil
 }
@@ -66,20 +85,22 @@ func (b *Bins) String() string {
 	return b.name + " " + strings.Join(sizes, ",")
 }
 
-// bin finds the smallest fitting size, or nil.
-func (b *Bins) bin(r mem.Request) *slabs {
-	i, _ := slices.BinarySearchFunc(b.bins, r.Size, func(s *slabs, size uint64) int {
-		if s.size < size {
-			return -1
-		}
-		return 1
-	})
-	for ; i < len(b.bins); i++ {
-		if r.Align <= b.bins[i].align {
-			return b.bins[i]
+// bin is the index of the smallest size that serves a request, or passedOn.
+func (b *Bins) bin(r mem.Request) int {
+	for i := range b.bins {
+		if s := &b.bins[i]; r.Size <= s.size && r.Align <= s.opts.Align {
+			return i
 		}
 	}
-	return nil
+	return passedOn
+}
+
+// source is where a bin takes its blocks.
+func (b *Bins) source(bin int) mem.Resource {
+	if bin == passedOn {
+		return b.up
+	}
+	return b.bins[bin].Pool
 }
 
 // AllocAll gives every request its slot, or none.
@@ -106,7 +127,7 @@ func (b *Bins) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (
 		return o, err
 	}
 	b.stats.Allocs += uint64(len(reqs))
-	b.stats.PeakLive = max(b.stats.PeakLive, b.liveLocked())
+	b.stats.PeakLive = max(b.stats.PeakLive, b.stats.Live)
 	return mem.Ready, nil
 }
 
@@ -123,63 +144,55 @@ func busyOf(reuse *mem.Reuse, first, i int) (points []mem.Point) {
 	return points
 }
 
-func (b *Bins) allocLocked(r mem.Request, out *mem.Block, reuse *mem.Reuse, i int) (o mem.Outcome, err error) {
-	if s := b.bin(r); s != nil {
-		*out, o, err = s.alloc(b.up, r.Size, r.Tag, reuse, i)
-		return o, err
+func (b *Bins) allocLocked(r mem.Request, out *mem.Block, reuse *mem.Reuse, i int) (mem.Outcome, error) {
+	k, one := b.bin(r), [1]mem.Request{r}
+	if k != passedOn {
+		one[0].Size = b.bins[k].size
 	}
-	one := [1]mem.Request{r}
 	var got [1]mem.Block
 	n := reuse.Len()
 	defer func() { reuse.Shift(n, i) }()
-	if o, err = b.up.AllocAll(one[:], got[:], reuse); err == nil && o == mem.Ready {
-		*out = got[0]
-		b.past[got[0]] = struct{}{}
-		b.pastBytes += got[0].Size
+	o, err := b.source(k).AllocAll(one[:], got[:], reuse)
+	if err == nil && o == mem.Ready {
+		*out = got[0].Piece(0, r.Size)
+		b.live[*out] = binned{k, got[0]}
+		b.stats.Live += one[0].Size
 	}
 	return o, err
 }
 
-// Fits counts slots; what is not served from one, and new slabs, must fit upstream.
+// Fits asks each size for the slab that it lacks: these, and what is not served from a
+// slot, must fit upstream.
 func (b *Bins) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bool {
-	var past []mem.Request
-	var left []mem.Block
-	b.mu.Lock()
-	slots := make(map[*slabs]int)
-	for _, blk := range gone {
-		if s := b.slotOf(blk); s != nil {
-			slots[s]++
-		} else {
-			left = append(left, blk)
-		}
-	}
-	for _, s := range b.bins {
-		slots[s] += s.room(reuse)
-	}
+	wants, leaving := make(map[int][]mem.Request), make(map[int][]mem.Block)
 	for _, r := range reqs {
-		s := b.bin(r)
-		if s == nil {
-			past = append(past, r)
-			continue
+		k := b.bin(r)
+		if k != passedOn {
+			r.Size = b.bins[k].size
 		}
-		if slots[s] == 0 {
-			past = append(past, mem.Request{Size: s.size * s.slots, Align: s.align})
-			slots[s] = int(s.slots)
+		wants[k] = append(wants[k], r)
+	}
+	b.mu.Lock()
+	for _, blk := range gone {
+		if l, ok := b.live[blk]; ok {
+			leaving[l.bin] = append(leaving[l.bin], l.block)
 		}
-		slots[s]--
 	}
 	b.mu.Unlock()
-	return len(past) == 0 || b.up.Fits(past, left, reuse)
-}
-
-// slotOf finds whose slot a live block is, or nil. mu is held.
-func (b *Bins) slotOf(blk mem.Block) *slabs {
-	for _, s := range b.bins {
-		if s.where[blk] != nil {
-			return s
+	past := wants[passedOn]
+	for k := range b.bins {
+		if len(wants[k]) == 0 {
+			continue
+		}
+		slab, _, ok := b.bins[k].missing(wants[k], leaving[k], reuse)
+		if !ok {
+			return false
+		}
+		if slab.Size > 0 {
+			past = append(past, slab)
 		}
 	}
-	return nil
+	return len(past) == 0 || b.up.Fits(past, leaving[passedOn], reuse)
 }
 
 // FreeAfter gives b's slot back.
@@ -194,53 +207,34 @@ func (b *Bins) FreeAfter(blk mem.Block, after []mem.Point) error {
 }
 
 func (b *Bins) freeLocked(blk mem.Block, after []mem.Point) error {
-	for _, s := range b.bins {
-		if s.release(blk, after) {
-			return nil
-		}
-	}
-	if _, ok := b.past[blk]; !ok {
+	l, ok := b.live[blk]
+	if !ok {
 		return notLive(b.name, blk)
 	}
-	if err := b.up.FreeAfter(blk, after); err != nil {
+	if err := b.source(l.bin).FreeAfter(l.block, after); err != nil {
 		return err
 	}
-	delete(b.past, blk)
-	b.pastBytes -= blk.Size
+	delete(b.live, blk)
+	b.stats.Live -= l.block.Size
 	return nil
 }
 
 // Pending appends what slots and upstream wait for.
 func (b *Bins) Pending(dst []mem.Point) []mem.Point {
-	b.mu.Lock()
 	for _, s := range b.bins {
-		dst = s.waits.points(dst)
+		dst = s.pending(dst)
 	}
-	b.mu.Unlock()
 	return b.up.Pending(dst)
 }
 
 // Trim gives wholly free slabs back, then trims upstream.
-func (b *Bins) Trim(keep uint64) uint64 {
-	b.mu.Lock()
-	var freed uint64
+func (b *Bins) Trim(keep uint64) (freed uint64) {
 	for _, s := range b.bins {
-		n, err := s.trim(b.up, keep)
+		n, cached := s.trimSlabs(keep)
 		freed += n
-		keep -= min(keep, s.cached())
-		if err != nil {
-			break // upstream refused its own block: Check will say so
-		}
+		keep -= min(keep, cached)
 	}
-	b.mu.Unlock()
 	return freed + b.up.Trim(keep)
-}
-
-func (b *Bins) liveLocked() (n uint64) {
-	for _, s := range b.bins {
-		n += s.live * s.size
-	}
-	return n + b.pastBytes
 }
 
 // Stats counts slots at their full size as live; what upstream holds in free
@@ -251,26 +245,31 @@ func (b *Bins) Stats() mem.ResourceStats {
 	defer b.mu.Unlock()
 	st := b.stats
 	st.Capacity, st.LargestFree = up.Capacity, up.LargestFree
-	st.Live, st.Blocks = b.liveLocked(), len(b.past)
+	st.Blocks = len(b.live)
 	st.Pending, st.Reserved, st.Cached = up.Pending, up.Reserved, up.Cached
 	for _, s := range b.bins {
-		s.reap()
-		st.Blocks += int(s.live)
-		st.Pending += uint64(len(s.waits.entries)) * s.size
-		st.Cached += s.cached()
+		own := s.slabStats()
+		st.Pending += own.Pending
+		st.Cached += own.Cached
 	}
 	return st
 }
 
-// Check tests every slab, then upstream.
+// Check tests every slab and the bytes that are live, then upstream.
 func (b *Bins) Check() error {
 	b.mu.Lock()
-	for _, s := range b.bins {
-		if err := s.check(); err != nil {
-			b.mu.Unlock()
-			return fmt.Errorf("%s: %w", b.name, err)
-		}
+	live := b.stats.Live
+	for _, l := range b.live {
+		live -= l.block.Size
 	}
 	b.mu.Unlock()
+	if live != 0 {
+		return fmt.Errorf("%s: %d bytes more are counted as live than blocks hold", b.name, int64(live))
+	}
+	for _, s := range b.bins {
+		if err := s.checkSlabs(); err != nil {
+			return fmt.Errorf("%s: slots of %d bytes: %w", b.name, s.size, err)
+		}
+	}
 	return b.up.Check()
 }

@@ -272,18 +272,27 @@ func (p *Pool) recycleLocked(b mem.Block) {
 }
 
 // Pending appends what freed blocks and upstream wait for.
-func (p *Pool) Pending(dst []mem.Point) []mem.Point {
+func (p *Pool) Pending(dst []mem.Point) []mem.Point { return p.up.Pending(p.pending(dst)) }
+
+func (p *Pool) pending(dst []mem.Point) []mem.Point {
 	p.mu.Lock()
-	dst = p.waits.points(dst)
-	p.mu.Unlock()
-	return p.up.Pending(dst)
+	defer p.mu.Unlock()
+	return p.waits.points(dst)
 }
 
 // Trim gives empty slabs back, the newest first, then trims upstream.
 func (p *Pool) Trim(keep uint64) uint64 {
+	freed, cached := p.trimSlabs(keep)
+	return freed + p.up.Trim(keep-min(keep, cached))
+}
+
+// trimSlabs gives empty slabs back until at most keep bytes of them are left, and returns
+// how many are.
+func (p *Pool) trimSlabs(keep uint64) (freed, cached uint64) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.waits.reap(p.recycleLocked)
-	cached, freed := p.cachedLocked(), uint64(0)
+	cached = p.cachedLocked()
 	for i := len(p.slabs) - 1; i >= 0 && cached > keep; i-- {
 		s := p.slabs[i]
 		if s.cuts > 0 || p.up.FreeAfter(s.block, p.busyInLocked(s)) != nil {
@@ -293,8 +302,7 @@ func (p *Pool) Trim(keep uint64) uint64 {
 		cached -= s.block.Size
 		freed += s.block.Size
 	}
-	p.mu.Unlock()
-	return freed + p.up.Trim(keep-min(keep, cached))
+	return freed, cached
 }
 
 func (p *Pool) cachedLocked() (n uint64) {
@@ -308,23 +316,36 @@ func (p *Pool) cachedLocked() (n uint64) {
 
 // Stats counts bytes asked for as live; reserved is what the slabs hold.
 func (p *Pool) Stats() mem.ResourceStats {
-	up := p.up.Stats()
+	up, st := p.up.Stats(), p.slabStats()
+	st.Capacity, st.LargestFree = up.Capacity, max(st.LargestFree, up.LargestFree)
+	st.Cached += up.Cached
+	return st
+}
+
+// slabStats are the figures but for upstream's part.
+func (p *Pool) slabStats() mem.ResourceStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waits.reap(p.recycleLocked)
 	st := p.stats
-	st.Capacity, st.Pending, st.LargestFree = up.Capacity, p.waits.bytes, up.LargestFree
+	st.Pending, st.Cached = p.waits.bytes, p.cachedLocked()
 	for _, s := range p.slabs {
 		st.Reserved += s.block.Size
 		st.LargestFree = max(st.LargestFree, s.region.Stats().LargestFree)
 	}
-	st.Cached = p.cachedLocked() + up.Cached
 	return st
 }
 
 // Check tests every slab's region, that each carved block is one of its
 // chunks, and the counts; then upstream.
 func (p *Pool) Check() error {
+	if err := p.checkSlabs(); err != nil {
+		return err
+	}
+	return p.up.Check()
+}
+
+func (p *Pool) checkSlabs() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	cuts, bytes, pend := 0, uint64(0), 0
@@ -355,5 +376,5 @@ func (p *Pool) Check() error {
 		return fmt.Errorf("pool: %d blocks, %d carved; %d bytes live, %d counted; %d pending, %d waiting",
 			len(p.live), cuts, bytes, p.stats.Live, pend, len(p.waits.entries))
 	}
-	return p.up.Check()
+	return nil
 }

@@ -73,26 +73,33 @@ func (p *Pool) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bool
 	if _, err := total(reqs); err != nil {
 		return false
 	}
+	slab, empty, ok := p.missing(reqs, gone, reuse)
+	return ok && (slab.Size == 0 || p.up.Fits([]mem.Request{slab}, empty, reuse))
+}
+
+// missing is the slab that the requests want of upstream, of 0 bytes where they find room,
+// and which slabs are empty; not ok where there can be none.
+func (p *Pool) missing(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) (slab mem.Request, empty []mem.Block, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var empty []mem.Block
 	p.holes = p.holes[:0]
 	for _, s := range p.slabs {
-		p.goneFromLocked(s, gone, reuse)
+		p.collectFreeable(s, gone, reuse)
 		if len(p.chunks) == s.cuts {
 			empty = append(empty, s.block)
 		}
 		p.holes = s.region.Holes(p.holes, p.chunks)
 	}
 	if bufalloc.Pack(p.holes, reqs, p.opts.Align) {
-		return true
+		return mem.Request{}, empty, true
 	}
-	size, align, ok := p.slabFor(reqs)
-	return ok && p.up.Fits([]mem.Request{{Size: size, Align: align}}, empty, reuse)
+	slab.Size, slab.Align, ok = p.slabFor(reqs)
+	return slab, empty, ok
 }
 
-// goneFromLocked leaves in p.chunks those of a slab that gone or reuse would make free.
-func (p *Pool) goneFromLocked(s *poolSlab, gone []mem.Block, reuse *mem.Reuse) {
+// collectFreeable sets p.chunks to the chunks of s that gone or reuse would make free. mu is
+// held.
+func (p *Pool) collectFreeable(s *poolSlab, gone []mem.Block, reuse *mem.Reuse) {
 	p.chunks = p.chunks[:0]
 	for _, b := range gone {
 		if c, ok := p.live[b]; ok && c.slab == s {
