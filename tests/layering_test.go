@@ -63,7 +63,7 @@ var house = map[string]string{
 	"svm":               "mem bufalloc",
 	"internal/svmfault": "svm",
 	"subbuffer":         "mem",
-	"internal/resource": "mem bufalloc mem/trace eviction",
+	"internal/resource": "internal/storage mem/trace eviction",
 	"migration":         "mem internal/rangemap eviction",
 	"internal/oracle":   "mem",
 	"study/bound":       "mem internal/rangemap",

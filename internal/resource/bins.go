@@ -88,7 +88,7 @@ func (b *Bins) String() string {
 // bin is the index of the smallest size that serves a request, or passedOn.
 func (b *Bins) bin(r mem.Request) int {
 	for i := range b.bins {
-		if s := &b.bins[i]; r.Size <= s.size && r.Align <= s.opts.Align {
+		if s := &b.bins[i]; r.Size <= s.size && r.Align <= s.slabs.opts.Align {
 			return i
 		}
 	}
@@ -222,7 +222,7 @@ func (b *Bins) freeLocked(blk mem.Block, after []mem.Point) error {
 // Pending appends what slots and upstream wait for.
 func (b *Bins) Pending(dst []mem.Point) []mem.Point {
 	for _, s := range b.bins {
-		dst = s.pending(dst)
+		dst = s.blocks.Pending(dst)
 	}
 	return b.up.Pending(dst)
 }
@@ -230,9 +230,8 @@ func (b *Bins) Pending(dst []mem.Point) []mem.Point {
 // Trim gives wholly free slabs back, then trims upstream.
 func (b *Bins) Trim(keep uint64) (freed uint64) {
 	for _, s := range b.bins {
-		n, cached := s.trimSlabs(keep)
-		freed += n
-		keep -= min(keep, cached)
+		freed += s.blocks.Trim(keep)
+		keep -= min(keep, s.slabs.empty())
 	}
 	return freed + b.up.Trim(keep)
 }
@@ -248,9 +247,8 @@ func (b *Bins) Stats() mem.ResourceStats {
 	st.Blocks = len(b.live)
 	st.Pending, st.Reserved, st.Cached = up.Pending, up.Reserved, up.Cached
 	for _, s := range b.bins {
-		own := s.slabStats()
-		st.Pending += own.Pending
-		st.Cached += own.Cached
+		st.Pending += s.blocks.Stats().Pending
+		st.Cached += s.slabs.empty()
 	}
 	return st
 }
@@ -267,7 +265,7 @@ func (b *Bins) Check() error {
 		return fmt.Errorf("%s: %d bytes more are counted as live than blocks hold", b.name, int64(live))
 	}
 	for _, s := range b.bins {
-		if err := s.checkSlabs(); err != nil {
+		if err := s.blocks.Check(); err != nil {
 			return fmt.Errorf("%s: slots of %d bytes: %w", b.name, s.size, err)
 		}
 	}

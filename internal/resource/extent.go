@@ -1,11 +1,6 @@
 package resource
 
-import (
-	"cmp"
-	"slices"
-
-	"godwit/mem"
-)
+import "godwit/mem"
 
 // Extent is a stretch of addresses that a layer carves, with what is in use
 // there. Bytes between the blocks are free.
@@ -25,26 +20,6 @@ type mapper interface {
 	Layer
 	// Extents lists what the layer carves, in order of growth.
 	Extents() []Extent
-}
-
-// Extents implements Mapper.
-func (p *Pool) Extents() []Extent {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	index := make(map[*poolSlab]int, len(p.slabs))
-	out := make([]Extent, len(p.slabs))
-	for i, s := range p.slabs {
-		index[s] = i
-		out[i].Range = s.region.Bounds()
-	}
-	for b, c := range p.live {
-		e := &out[index[c.slab]]
-		e.Used = append(e.Used, Use{b, c.pending})
-	}
-	for i := range out {
-		slices.SortFunc(out[i].Used, func(a, b Use) int { return cmp.Compare(a.Block.Addr, b.Block.Addr) })
-	}
-	return out
 }
 
 // SmallestRelease returns the fewest live blocks of one extent, the least bytes

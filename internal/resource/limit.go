@@ -42,7 +42,7 @@ func (l *Limit) Held() uint64 {
 // Max is the ceiling in bytes.
 func (l *Limit) Max() uint64 { return l.max }
 
-func (l *Limit) reapLocked() { l.held -= l.waits.reap(func(mem.Block) {}) }
+func (l *Limit) reapLocked() { l.held -= l.waits.reap() }
 
 // AllocAll answers OverBudget where the ceiling would be passed, NeedsWait
 // where it would not once all pending frees have happened. Where reuse takes these,
@@ -126,10 +126,8 @@ func (l *Limit) FreeAfter(b mem.Block, after []mem.Point) error {
 		return err
 	}
 	delete(l.live, b)
-	if reached(after) {
+	if !l.waits.add(b.Size, after) {
 		l.held -= b.Size
-	} else {
-		l.waits.add(b, after)
 	}
 	return nil
 }

@@ -1,13 +1,9 @@
 package resource
 
-import (
-	"slices"
+import "godwit/mem"
 
-	"godwit/mem"
-)
-
-// pending holds blocks that were given back but whose points have not all been
-// reached. Owners guard it with their own mutex. Order is that of the frees.
+// pending is the bytes of blocks that were given back but whose points have not all been
+// reached, in the order of the frees: a Limit's, under its mutex.
 type pending struct {
 	entries []pendingEntry
 	bytes   uint64
@@ -15,23 +11,13 @@ type pending struct {
 }
 
 type pendingEntry struct {
-	block mem.Block
-	bytes uint64      // of it that were not spent
-	after []mem.Point // not yet known to be reached
+	bytes uint64      // that were not spent
+	after []mem.Point // not known to be reached when the block was freed
 }
 
-// reached reports whether all points have ended.
-func reached(points []mem.Point) bool {
-	for _, p := range points {
-		if !p.Reached() {
-			return false
-		}
-	}
-	return true
-}
-
-// add keeps b until the points are reached; it copies the points.
-func (p *pending) add(b mem.Block, after []mem.Point) {
+// add counts bytes until the points, which it copies, are reached, and reports whether one
+// is not.
+func (p *pending) add(bytes uint64, after []mem.Point) bool {
 	var keep []mem.Point
 	if n := len(p.spare); n > 0 {
 		keep, p.spare = p.spare[n-1], p.spare[:n-1]
@@ -41,23 +27,28 @@ func (p *pending) add(b mem.Block, after []mem.Point) {
 			keep = append(keep, pt)
 		}
 	}
-	p.entries = append(p.entries, pendingEntry{b, b.Size, keep})
-	p.bytes += b.Size
+	if len(keep) == 0 {
+		p.spare = append(p.spare, keep)
+		return false
+	}
+	p.entries = append(p.entries, pendingEntry{bytes, keep})
+	p.bytes += bytes
+	return true
 }
 
-// reap calls free for every block whose points have all been reached, oldest
-// first, and forgets it. It returns how many of their bytes were not spent.
-func (p *pending) reap(free func(mem.Block)) (bytes uint64) {
+// reap forgets what has all its points reached, and returns how many of its bytes were not
+// spent.
+func (p *pending) reap() (bytes uint64) {
+	var none *mem.Reuse
 	kept := p.entries[:0]
 	for _, e := range p.entries {
-		if !reached(e.after) {
+		if !none.Takes(e.after) {
 			kept = append(kept, e)
 			continue
 		}
 		bytes += e.bytes
 		clear(e.after)
 		p.spare = append(p.spare, e.after[:0])
-		free(e.block)
 	}
 	clear(p.entries[len(kept):])
 	p.entries = kept
@@ -75,7 +66,7 @@ func (p *pending) takes(reuse *mem.Reuse) (bytes uint64) {
 	return bytes
 }
 
-// spend gives n bytes of the frees that reuse takes to n blocks, the oldest first.
+// spend gives n bytes of the frees that reuse takes to so many blocks, the oldest first.
 func (p *pending) spend(n uint64, reuse *mem.Reuse, blocks int) {
 	p.bytes -= n
 	for k := 0; n > 0 && k < len(p.entries); k++ {
@@ -90,35 +81,4 @@ func (p *pending) spend(n uint64, reuse *mem.Reuse, blocks int) {
 			reuse.Add(i, e.after)
 		}
 	}
-}
-
-// find returns the first free that reuse takes of those for which ok holds, or -1.
-func (p *pending) find(reuse *mem.Reuse, ok func(mem.Block) bool) int {
-	if reuse == nil {
-		return -1
-	}
-	return slices.IndexFunc(p.entries, func(e pendingEntry) bool { return ok(e.block) && reuse.Takes(e.after) })
-}
-
-// remove takes entry k out, and lists its points for block i of reuse.
-func (p *pending) remove(k int, reuse *mem.Reuse, i int) mem.Block {
-	e := p.entries[k]
-	reuse.Add(i, e.after)
-	p.bytes -= e.bytes
-	clear(e.after)
-	p.spare = append(p.spare, e.after[:0])
-	p.entries = slices.Delete(p.entries, k, k+1)
-	return e.block
-}
-
-// points appends what is waited for.
-func (p *pending) points(dst []mem.Point) []mem.Point {
-	for _, e := range p.entries {
-		for _, pt := range e.after {
-			if !pt.Reached() {
-				dst = append(dst, pt)
-			}
-		}
-	}
-	return dst
 }

@@ -58,7 +58,6 @@ type Statistics struct {
 	mu    sync.Mutex
 	f     Figures                // protected by mu
 	live  map[mem.Block]struct{} // protected by mu
-	waits pending                // protected by mu
 	tried uint64                 // protected by mu: retries below at the last reset
 }
 
@@ -104,18 +103,14 @@ func (s *Statistics) FreeAfter(b mem.Block, after []mem.Point) error {
 	delete(s.live, b)
 	s.f.Allocations.sub(1)
 	s.f.Allocated.sub(b.Size)
-	if !reached(after) {
-		s.waits.add(b, after)
-	}
 	s.refreshLocked()
 	return nil
 }
 
 // refreshLocked derives the figures that depend on upstream. mu is held.
 func (s *Statistics) refreshLocked() {
-	s.waits.reap(func(mem.Block) {})
-	s.f.Active.set(s.f.Allocated.Current + s.waits.bytes)
 	up := s.up.Stats()
+	s.f.Active.set(s.f.Allocated.Current + up.Pending)
 	s.f.Reserved.set(up.Reserved)
 	used := up.Live + up.Pending + up.Cached
 	if up.Reserved > used {

@@ -40,8 +40,10 @@ type Gone struct {
 	Size uint64
 }
 
-// Place is where a Store put a block. Key is the store's own.
-type Place struct{ Addr, Key uint64 }
+// Place is where a Store put a block. Key is the store's own. Ref, where it is not 0, is the
+// handle of the block of another resource that the place is a piece of: users find the bytes
+// by it, so it is the new block's handle too.
+type Place struct{ Addr, Key, Ref uint64 }
 
 // TakeEach is Store.Take for stores that place requests one by one.
 func TakeEach(reqs []mem.Request, at []Place, take func(size, align uint64) (Place, bool), give func(p Place, size uint64)) bool {
@@ -90,15 +92,16 @@ type Blocks struct {
 	align uint64 // immutable; of blocks, at least
 
 	mu      sync.Mutex
-	store   Store             // protected by mu
-	entries []entry           // protected by mu; index is part of the handle
-	free    []uint32          // protected by mu: free entries
-	waiting []*deferredFree   // protected by mu: pending frees
-	spare   []*deferredFree   // protected by mu
-	stats   mem.ResourceStats // protected by mu: Live, Pending, PeakLive, counts
-	lost    error             // protected by mu: why there are no more blocks
-	busy    mem.BusyRanges    // protected by mu: what was yielded, see reuse.go
-	taking  taking            // protected by mu: scratch
+	store   Store                // protected by mu
+	entries []entry              // protected by mu; index is part of the handle
+	free    []uint32             // protected by mu: free entries
+	pieces  map[mem.Block]uint32 // protected by mu: live blocks whose handle is another resource's
+	waiting []*deferredFree      // protected by mu: pending frees
+	spare   []*deferredFree      // protected by mu
+	stats   mem.ResourceStats    // protected by mu: Live, Pending, PeakLive, counts
+	lost    error                // protected by mu: why there are no more blocks
+	busy    mem.BusyRanges       // protected by mu: what was yielded, see reuse.go
+	taking  taking               // protected by mu: scratch
 }
 
 type entryState uint8
@@ -148,7 +151,7 @@ func (m *Blocks) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse)
 	}
 	m.taking.begin(reqs, m.align)
 	if !m.take(reuse) {
-		return m.shortOf(reqs), nil
+		return m.shortOf(reqs)
 	}
 	for i, r := range reqs {
 		out[i] = m.enter(m.taking.places[i], r)
@@ -161,20 +164,25 @@ func (m *Blocks) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse)
 }
 
 // shortOf is the outcome where reqs did not fit. mu is held.
-func (m *Blocks) shortOf(reqs []mem.Request) mem.Outcome {
+func (m *Blocks) shortOf(reqs []mem.Request) (mem.Outcome, error) {
 	m.stats.Failures++
+	if g, ok := m.store.(Grower); ok {
+		if o, err := g.Refused(); err != nil || o == mem.OverBudget || o == mem.NeedsWait {
+			return o, err
+		}
+	}
 	capacity, _ := m.store.Limits()
 	room := capacity
 	for _, r := range reqs {
 		if capacity != 0 && r.Size > room {
-			return mem.Exhausted // more than all of it
+			return mem.Exhausted, nil // more than all of it
 		}
 		room -= r.Size
 	}
 	if len(m.waiting) > 0 {
-		return mem.NeedsWait
+		return mem.NeedsWait, nil
 	}
-	return mem.Exhausted
+	return mem.Exhausted, nil
 }
 
 // enter makes a live entry. mu is held.
@@ -187,7 +195,23 @@ func (m *Blocks) enter(p Place, r mem.Request) mem.Block {
 	m.free = m.free[:len(m.free)-1]
 	e := &m.entries[i]
 	*e = entry{Place: p, size: r.Size, tag: r.Tag, gen: e.gen, state: entryLive}
-	return mem.Block{Addr: p.Addr, Size: r.Size, Ref: uint64(e.gen)<<32 | uint64(i+1)}
+	b := e.block(i)
+	if p.Ref != 0 {
+		if m.pieces == nil {
+			m.pieces = make(map[mem.Block]uint32)
+		}
+		m.pieces[b] = i
+	}
+	return b
+}
+
+// block is what entry i was given out as.
+func (e *entry) block(i uint32) mem.Block {
+	b := mem.Block{Addr: e.Addr, Size: e.size, Ref: e.Ref}
+	if b.Ref == 0 {
+		b.Ref = uint64(e.gen)<<32 | uint64(i+1)
+	}
+	return b
 }
 
 // vacate makes an entry free. mu is held.
@@ -200,7 +224,13 @@ func (m *Blocks) vacate(i uint32) {
 // find returns the entry of b, which may be a piece of it. mu is held.
 func (m *Blocks) find(b mem.Block) (uint32, error) {
 	i := uint32(b.Ref) - 1
-	if b.Ref == 0 || uint64(i) >= uint64(len(m.entries)) {
+	if m.pieces != nil {
+		var ok bool
+		if i, ok = m.pieces[b]; ok {
+			return i, nil
+		}
+	}
+	if b.Ref == 0 || m.pieces != nil || uint64(i) >= uint64(len(m.entries)) {
 		return 0, fmt.Errorf("memory %s: block %#x of %d bytes is not of this memory: %w", m.name, b.Addr, b.Size, mem.ErrInvalidBuffer)
 	}
 	e := &m.entries[i]
@@ -295,6 +325,9 @@ func (m *Blocks) FreeAfter(b mem.Block, after []mem.Point) error {
 		waits = !after[k].Reached()
 	}
 	e := &m.entries[i]
+	if e.Ref != 0 {
+		delete(m.pieces, b)
+	}
 	m.stats.Live -= e.size
 	m.stats.Blocks--
 	if !waits {
@@ -334,6 +367,18 @@ func (m *Blocks) give(i uint32) {
 		m.store.Give(e.Place, e.size)
 	}
 	m.vacate(i)
+}
+
+// Each calls f for every block whose bytes are its own: those that are live, and those whose
+// free is pending.
+func (m *Blocks) Each(f func(b mem.Block, pending bool)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.entries {
+		if e := &m.entries[i]; e.state == entryLive || e.state == entryPending && e.again == no {
+			f(e.block(uint32(i)), e.state == entryPending)
+		}
+	}
 }
 
 // Trim implements mem.Resource.

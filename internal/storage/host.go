@@ -131,7 +131,7 @@ func (s *hostStore) take(size, align uint64) (Place, bool) {
 		return Place{}, false
 	}
 	s.given += length
-	return Place{addr, keyLarge}, true
+	return Place{Addr: addr, Key: keyLarge}, true
 }
 
 // mmapAligned maps length bytes at a multiple of align.
@@ -174,7 +174,7 @@ func (s *hostStore) takeSmall(class int) (Place, bool) {
 	s.free[class] = s.free[class][:n]
 	s.slabs[addr&^(slabSize-1)].live++
 	s.given += 1 << class
-	return Place{addr, uint64(class)}, true
+	return Place{Addr: addr, Key: uint64(class)}, true
 }
 
 // addSlab maps a slab at a multiple of its size and lists its pieces.

@@ -35,6 +35,17 @@ type Yielder interface {
 	Span(p Place, size uint64) (space uint64, r mem.Range)
 }
 
+// Grower is a Yielder that takes more of another resource where its places do not do, to carve
+// them from that.
+type Grower interface {
+	Yielder
+	// Grow gets room for the requests, of which busy is to list what is in use still, and
+	// reports whether there is some more. With a reuse that may be in use.
+	Grow(reqs []mem.Request, reuse *mem.Reuse, busy *mem.BusyRanges) bool
+	// Refused is why the last Grow got nothing.
+	Refused() (mem.Outcome, error)
+}
+
 // again says whose a pending entry's bytes are.
 type again uint8
 
@@ -70,10 +81,21 @@ func (t *taking) begin(reqs []mem.Request, align uint64) {
 
 // take finds a place for every request, or for none. mu is held.
 func (m *Blocks) take(reuse *mem.Reuse) bool {
-	if m.takeRest(reuse) {
+	if m.takeRest(reuse) || m.grow(nil) && m.takeRest(reuse) {
 		return true
 	}
-	if reuse == nil || len(m.waiting) == 0 {
+	return reuse != nil && (m.takeUsed(reuse) || m.grow(reuse) && m.takeRest(reuse))
+}
+
+// grow has a Grower take more for the requests. mu is held.
+func (m *Blocks) grow(reuse *mem.Reuse) bool {
+	g, ok := m.store.(Grower)
+	return ok && g.Grow(m.taking.reqs, reuse, &m.busy)
+}
+
+// takeUsed finds places for the requests among those of pending frees. mu is held.
+func (m *Blocks) takeUsed(reuse *mem.Reuse) bool {
+	if len(m.waiting) == 0 {
 		return false
 	}
 	if m.pick(reuse) && m.takeRest(reuse) {
@@ -226,17 +248,29 @@ func (m *Blocks) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bo
 	}
 	t := &m.taking
 	t.begin(reqs, m.align)
-	t.gone = t.gone[:0]
+	t.gone = m.freeable(t.gone[:0], gone, reuse)
+	return m.store.Fits(t.reqs, t.gone)
+}
+
+// Freeable appends the places that would be free if gone were freed and reuse took every
+// free that is pending.
+func (m *Blocks) Freeable(dst []Gone, gone []mem.Block, reuse *mem.Reuse) []Gone {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.freeable(dst, gone, reuse)
+}
+
+func (m *Blocks) freeable(dst []Gone, gone []mem.Block, reuse *mem.Reuse) []Gone {
 	for _, b := range gone {
 		if i, err := m.find(b); err == nil {
 			e := &m.entries[i]
-			t.gone = append(t.gone, Gone{e.Place, e.size})
+			dst = append(dst, Gone{e.Place, e.size})
 		}
 	}
 	for _, d := range m.waiting {
 		if e := &m.entries[d.entry]; e.gen == d.gen && e.again == no && e.user == nil && reuse.Takes(d.points) {
-			t.gone = append(t.gone, Gone{e.Place, e.size})
+			dst = append(dst, Gone{e.Place, e.size})
 		}
 	}
-	return m.store.Fits(t.reqs, t.gone)
+	return dst
 }
