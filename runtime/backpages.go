@@ -75,7 +75,7 @@ func (b *backPages) find(n int, size uint64) int {
 	if b == nil {
 		return -1
 	}
-	i := slices.IndexFunc(b.ready[n:], func(l *locked) bool { return uint64(len(l.bytes)) == size })
+	i := slices.IndexFunc(b.ready[n:], func(l *locked) bool { return uint64(len(l.Bytes)) == size })
 	if i >= 0 {
 		i += n
 	}
@@ -129,7 +129,7 @@ func (c *Context) lockedStorage(w migration.Want) bool {
 		return false
 	}
 	pages := e.pages.ready[i]
-	b, err := c.host.Adopt(pages.bytes, uint64(r.id))
+	b, err := c.host.Adopt(pages.Bytes, uint64(r.id))
 	if err != nil {
 		return false
 	}

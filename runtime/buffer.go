@@ -116,7 +116,7 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 	if flags&AllocHostPtr != 0 && c.locks.enter() {
 		defer c.locks.leave()
 		if pages = c.locks.take(size, c.mems[mem.Host].info.BaseAlign); pages != nil {
-			copy(pages.bytes, host)
+			copy(pages.Bytes, host)
 		}
 	}
 	b, err := c.createBuffer(name, view, host, pages)

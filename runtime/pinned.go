@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 
@@ -45,11 +46,9 @@ func chooseLocker(devs []devices.Device) devices.PageLocker {
 
 // locked is page-locked memory of a root. Immutable until given back.
 type locked struct {
-	locks  *locks
-	memory devices.PinnedMemory
-	block  mem.Block
-	bytes  []byte
-	left   atomic.Int32 // points that it is in use until
+	storage.Allocation
+	locks *locks
+	left  atomic.Int32 // points that it is in use until
 }
 
 // enter reports whether a call may take memory, until it calls leave: there is a device to
@@ -79,20 +78,11 @@ func (k *locks) leave() {
 // of it, and ordinary memory will do. It is called between enter and leave, without the
 // planner lock.
 func (k *locks) take(size, align uint64) *locked {
-	m, err := k.from.PinnedMemory(k.from.NUMANode())
+	b, err := storage.AllocateLocked(k.from, size, align)
 	if err != nil {
 		return nil
 	}
-	var given [1]mem.Block
-	if outcome, err := m.AllocAll([]mem.Request{{Size: size, Align: align}}, given[:], nil); err != nil || outcome != mem.Ready {
-		return nil
-	}
-	l := &locked{locks: k, memory: m, block: given[0]}
-	if l.bytes, err = m.View(l.block, 0, size); err != nil {
-		l.free()
-		return nil
-	}
-	return l
+	return &locked{Allocation: b, locks: k}
 }
 
 // freeAfter gives the memory back once the points have been reached, and does not
@@ -124,10 +114,10 @@ func (l *locked) givenBack() {
 }
 
 func (l *locked) free() {
-	if err := l.memory.FreeAfter(l.block, nil); err != nil {
+	if err := l.Free(); err != nil {
 		l.locks.mu.Lock()
 		defer l.locks.mu.Unlock()
-		l.locks.errs = append(l.locks.errs, fmt.Errorf("page-locked memory of %d bytes: %w", l.block.Size, err))
+		l.locks.errs = append(l.locks.errs, fmt.Errorf("page-locked memory of %d bytes: %w", l.Size, err))
 	}
 }
 

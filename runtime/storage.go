@@ -317,7 +317,7 @@ func (c *Context) freeRoot(r *root) error {
 func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	host := c.mems[mem.Host]
 	if r.locked != nil {
-		content = r.locked.bytes
+		content = r.locked.Bytes
 	}
 	if r.lent() {
 		b, err := c.host.Adopt(content, 0)

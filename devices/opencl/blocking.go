@@ -7,6 +7,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 
@@ -21,7 +22,7 @@ import (
 //     read OpenCL is given the launch only.
 //   - Elsewhere Wait has OpenCL carry it out, behind the events of what the transfer follows, in
 //     one call of C's: an enqueue and a wait for its event, across a bus by way of page-locked memory
-//     (landing.go). To be told of its end takes a callback and a wake-up
+//     (staging.go). To be told of its end takes a callback and a wake-up
 //     more. A blocking call of OpenCL's would hold up for as long as it waits who makes or releases a
 //     buffer, and behind him all who enqueue (internal/ocl/loader.c, shape): it is made only where there is no
 //     such memory and nothing to be waited for.
@@ -38,7 +39,7 @@ import (
 
 // takenAtOnce is up to how many bytes a write is not left to its Wait where OpenCL takes the bytes
 // when it is enqueued: that library copies so much on the caller's thread. On an H200 16 KiB took 9.4 us so, 9.9 by
-// a landing, and 64 KiB 17.1 and 13.9.
+// staging, and 64 KiB 17.1 and 13.9.
 const takenAtOnce = 16 << 10
 
 // mayBeLeft reports whether r, which nothing holds, may be left to who waits for it.
@@ -162,16 +163,16 @@ func (h *host) blockLocked(r *record) {
 	h.mu.Unlock()
 	r.behindEdges()
 	r.submits()
-	var l landing
+	var through storage.Allocation
 	if !r.pinned {
-		l = r.q.dev.land(r.cmd.Op, len(r.bytes))
+		through = r.q.dev.takeStaging(r.cmd.Op, len(r.bytes))
 	}
-	if l.addr == 0 {
+	if through.Addr == 0 {
 		r.pinBytes()
 	}
 	r.q.dirty.Store(false) // the call flushes what was enqueued before
-	st := r.cmd.Transfer(r.handles, r.bytes, l.addr, alone)
-	r.q.dev.leave(l)
+	st := r.cmd.Transfer(r.handles, r.bytes, through.Addr, alone)
+	r.q.dev.giveStaging(through)
 	h.mu.Lock()
 	if r.event = r.cmd.Event; r.event == 0 {
 		r.q.dirty.Store(true) // it was refused, and has flushed nothing

@@ -284,18 +284,18 @@ func TestAnAbortedQueueDoesNotCarryOutWhatIsLeftToAWait(t *testing.T) {
 	t.Run("direct", func(t *testing.T) { aborted(t, newTransfers(t, openDirect(t), devices.QueueOptions{})) })
 }
 
-// Transfers from many threads go through landings, as many as there are, and without.
-func TestTransfersGoThroughLandings(t *testing.T) {
+// Transfers from many threads go through staging, as far as there is some, and without.
+func TestAwaitedTransfersGoThroughStaging(t *testing.T) {
 	nativeModes(t, func(t *testing.T, params map[string]string) {
 		params["bus"] = "on"
 		for _, none := range []bool{false, true} {
 			d := open(t, 1, params)[0]
 			if none {
 				inject(t, ocl.FaultCreate, 1, mem.OutOfResources)
-				require.Zero(t, d.land(ocl.Read, 1))
+				require.Zero(t, d.takeStaging(ocl.Read, 1))
 			}
 			var all sync.WaitGroup
-			for i := range byte(2 * mostLandings) {
+			for i := range byte(2 * mostStaging) {
 				x := newTransfers(t, d, devices.QueueOptions{})
 				x.last = i
 				all.Go(func() {
@@ -306,13 +306,13 @@ func TestTransfersGoThroughLandings(t *testing.T) {
 				})
 			}
 			all.Wait()
-			require.Zero(t, d.land(ocl.Read, landingSize+1))
-			require.Zero(t, d.land(ocl.Write, landingWrite+1))
+			require.Zero(t, d.takeStaging(ocl.Read, stagingSize+1))
+			require.Zero(t, d.takeStaging(ocl.Write, stagingWrite+1))
 			if none {
-				require.Empty(t, d.landings.free)
+				require.Empty(t, d.staging.free)
 			} else {
-				require.NotEmpty(t, d.landings.free)
-				require.LessOrEqual(t, len(d.landings.free), mostLandings)
+				require.NotEmpty(t, d.staging.free)
+				require.LessOrEqual(t, len(d.staging.free), mostStaging)
 			}
 		}
 	})

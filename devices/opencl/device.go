@@ -29,15 +29,15 @@ type Device struct {
 	memory *storage.Blocks
 	store  *store
 
-	service  ocl.Queue // touches fresh memory, maps pinned memory, tells the device's clock
-	clock    clock
-	node     int // of the NUMA nodes
-	pinned   *storage.PinnedNodes
-	landings landings
-	direct   bool         // immutable: blocks are in this process's memory; see direct.go
-	busy     atomic.Int32 // queues and modules not yet closed
-	lost     atomic.Bool  // the device reported that it is gone
-	closed   atomic.Bool
+	service ocl.Queue // touches fresh memory, maps pinned memory, tells the device's clock
+	clock   clock
+	node    int // of the NUMA nodes
+	pinned  *storage.PinnedNodes
+	staging staging
+	direct  bool         // immutable: blocks are in this process's memory; see direct.go
+	busy    atomic.Int32 // queues and modules not yet closed
+	lost    atomic.Bool  // the device reported that it is gone
+	closed  atomic.Bool
 }
 
 var (
@@ -89,9 +89,8 @@ func (d *Device) shut() error {
 		return fmt.Errorf("device %s: %w", d.name, mem.ErrClosed)
 	}
 	d.host.dropRoutes(d)
-	err := errors.Join(d.memory.Close(), d.pinned.Close())
+	err := errors.Join(d.memory.Close(), d.staging.close(), d.pinned.Close())
 	d.store.close()
-	d.closeLandings()
 	_ = d.service.Finish() // only errors of a lost device, which is going anyway
 	d.service.Release()
 	return err

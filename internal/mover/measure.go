@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"godwit/devices"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 
@@ -101,17 +102,18 @@ func (m *Mover) prepare(ctx context.Context) {
 
 // measure is the cost of rings from one memory to another, by timing some.
 func (m *Mover) measure(ctx context.Context, from, to mem.MemoryID) cost {
-	var src, dst [1]mem.Block
-	if !m.scratch(from, src[:]) {
+	src, err := storage.Allocate(m.mems[from].Device.Memory(), nil, probes[0].size, 0)
+	if err != nil {
 		return batchCost
 	}
-	defer func() { _ = m.mems[from].Device.Memory().FreeAfter(src[0], nil) }() // live by construction
-	if !m.scratch(to, dst[:]) {
+	defer func() { _ = src.Free() }() // live by construction
+	dst, err := storage.Allocate(m.mems[to].Device.Memory(), nil, probes[0].size, 0)
+	if err != nil {
 		return batchCost
 	}
-	defer func() { _ = m.mems[to].Device.Memory().FreeAfter(dst[0], nil) }()
+	defer func() { _ = dst.Free() }()
 	t := Transfer{
-		Way: mem.Ring, From: End{Memory: from, Block: src[0]}, To: []End{{Memory: to, Block: dst[0]}}, Points: make([]mem.Point, 1),
+		Way: mem.Ring, From: End{Memory: from, Block: src.Block}, To: []End{{Memory: to, Block: dst.Block}}, Points: make([]mem.Point, 1),
 	}
 	at := &m.costs[int(from)*len(m.mems)+int(to)]
 	defer func() { *at = cost{} }()
@@ -139,11 +141,6 @@ func (m *Mover) probe(ctx context.Context, t *Transfer, at *cost) (cost, bool) {
 	t.Size, *at = smallCopy, c
 	c.small = m.timed(ctx, t) // the line through large ones is far off for small ones
 	return c, c.small != 0
-}
-
-func (m *Mover) scratch(id mem.MemoryID, b []mem.Block) bool {
-	out, err := m.mems[id].Device.Memory().AllocAll([]mem.Request{{Size: probes[0].size}}, b, nil)
-	return err == nil && out == mem.Ready
 }
 
 // timed is the median time of a transfer in seconds, or 0 where it failed or ctx

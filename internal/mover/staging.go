@@ -9,6 +9,7 @@ import (
 
 	"godwit/bufalloc"
 	"godwit/devices"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 
@@ -43,14 +44,12 @@ type staging struct {
 // arena is a block of staging memory.
 type arena struct {
 	home   int
-	from   mem.Resource     // immutable: where the block goes back to
-	block  mem.Block        // immutable
-	bytes  []byte           // immutable; nil on a device
-	device devices.Device   // immutable: whose block it is; nil on the host
-	locked bool             // immutable
-	stays  bool             // immutable once open: it stays until the end
-	region *bufalloc.Region // protected by Mover.mu
-	used   uint64           // protected by Mover.mu: bytes of extents
+	memory storage.Allocation // immutable; without Bytes on a device
+	device devices.Device     // immutable: whose block it is; nil on the host
+	locked bool               // immutable
+	stays  bool               // immutable once open: it stays until the end
+	region *bufalloc.Region   // protected by Mover.mu
+	used   uint64             // protected by Mover.mu: bytes of extents
 }
 
 // extent is a ring's part of an arena; the zero extent is none.
@@ -67,7 +66,7 @@ func (e *extent) loc(off, size uint64) devices.Loc {
 	if e.bytes != nil {
 		return devices.Loc{Bytes: e.bytes[off : off+size]}
 	}
-	return devices.Loc{Device: e.arena.device, Block: e.arena.block, Off: e.off + off}
+	return devices.Loc{Device: e.arena.device, Block: e.arena.memory.Block, Off: e.off + off}
 }
 
 // findFamilies finds which memories one driver takes batches between, and whose staging
@@ -164,7 +163,7 @@ func (x *ring) pool() int {
 func (m *Mover) poolHeld(pool int) (held uint64) {
 	for _, a := range m.staging.arenas {
 		if m.pool(a.home) == pool {
-			held += a.block.Size
+			held += a.memory.Size
 		}
 	}
 	return held
@@ -251,8 +250,8 @@ func (a *arena) take(want, least uint64) (extent, bool) {
 	}
 	a.used += size
 	e := extent{arena: a, chunk: c, off: at, size: size}
-	if a.bytes != nil {
-		e.bytes = a.bytes[at : at+size]
+	if a.memory.Bytes != nil {
+		e.bytes = a.memory.Bytes[at : at+size]
 	}
 	return e, true
 }
@@ -278,7 +277,7 @@ func (a *arena) check() error {
 func (s *staging) check() error {
 	var held, used uint64
 	for _, a := range s.arenas {
-		held, used = held+a.block.Size, used+a.used
+		held, used = held+a.memory.Size, used+a.used
 		if err := a.check(); err != nil {
 			return err
 		}
@@ -390,14 +389,14 @@ func (m *Mover) shrink(needed func(*arena) bool) error {
 			continue
 		}
 		gone = append(gone, a)
-		m.staging.held -= a.block.Size
+		m.staging.held -= a.memory.Size
 		m.staging.arenas = slices.Delete(m.staging.arenas, i, i+1)
 	}
 	m.stats.Staging = m.staging.held
 	m.mu.Unlock()
 	var errs []error
 	for _, a := range gone {
-		errs = append(errs, a.from.FreeAfter(a.block, nil))
+		errs = append(errs, a.memory.Free())
 	}
 	return errors.Join(errs...)
 }
@@ -406,18 +405,19 @@ func (m *Mover) shrink(needed func(*arena) bool) error {
 // must, from ordinary memory.
 func (m *Mover) newArena(home int, size uint64, locked bool) (*arena, error) {
 	if x := &m.mems[home]; x.discrete {
-		pinned, err := x.locker.PinnedMemory(x.locker.NUMANode())
+		memory, err := storage.AllocateLocked(x.locker, size, pageSize)
 		if err == nil {
-			var a *arena
-			if a, err = arenaOf(home, size, pinned, pinned, true); err == nil {
-				return a, nil
-			}
+			return arenaOf(home, memory, true)
 		}
 		if m.unlocked(x, err); locked {
 			return nil, err
 		}
 	}
-	return arenaOf(home, size, m.own, m.own, false)
+	memory, err := storage.Allocate(m.own, m.own, size, pageSize)
+	if err != nil {
+		return nil, err
+	}
+	return arenaOf(home, memory, false)
 }
 
 // unlocked notes, and says under GODWIT_DEBUG=staging, that an arena is not locked.
@@ -428,23 +428,12 @@ func (m *Mover) unlocked(x *memory, why error) {
 	}
 }
 
-func arenaOf(home int, size uint64, from mem.Resource, view devices.Viewer, locked bool) (*arena, error) {
-	var got [1]mem.Block
-	out, err := from.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, got[:], nil)
-	if err == nil && out != mem.Ready {
-		err = fmt.Errorf("%v: %w", out, mem.ErrNoHostMemory)
-	}
+func arenaOf(home int, memory storage.Allocation, locked bool) (*arena, error) {
+	r, err := bufalloc.NewRegion(0, memory.Size, bufalloc.Options{Granularity: pageSize})
 	if err != nil {
-		return nil, fmt.Errorf("staging of %s: %w", mem.FormatBytes(size), err)
+		return nil, errors.Join(err, memory.Free())
 	}
-	bytes, err := view.View(got[0], 0, size)
-	if err == nil {
-		var r *bufalloc.Region
-		if r, err = bufalloc.NewRegion(0, size, bufalloc.Options{Granularity: pageSize}); err == nil {
-			return &arena{home: home, from: from, block: got[0], bytes: bytes, locked: locked, region: r}, nil
-		}
-	}
-	return nil, errors.Join(err, from.FreeAfter(got[0], nil))
+	return &arena{home: home, memory: memory, locked: locked, region: r}, nil
 }
 
 // closeStaging gives all arenas back. Nothing is under way.

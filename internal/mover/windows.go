@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"godwit/bufalloc"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 
@@ -219,8 +220,8 @@ func (m *Mover) openArenas() {
 			continue
 		}
 		a := m.newWindow(i)
-		if a != nil && (l.share == 0 || a.block.Size/2 < l.share) {
-			l.share = a.block.Size / 2 // one ring in each direction
+		if a != nil && (l.share == 0 || a.memory.Size/2 < l.share) {
+			l.share = a.memory.Size / 2 // one ring in each direction
 		}
 		l.arenas[i] = a
 	}
@@ -248,16 +249,15 @@ func (m *Mover) newWindow(i int) *arena {
 	if err != nil {
 		return nil
 	}
-	res := x.Device.Memory()
-	var b [1]mem.Block
-	if out, err := res.AllocAll([]mem.Request{{Size: size, Align: pageSize}}, b[:], nil); err != nil || out != mem.Ready {
+	memory, err := storage.Allocate(x.Device.Memory(), nil, size, pageSize)
+	if err != nil {
 		return nil
 	}
-	if !x.window.InWindow(b[0]) {
-		_ = res.FreeAfter(b[0], nil) // live by construction
+	if !x.window.InWindow(memory.Block) {
+		_ = memory.Free() // live by construction
 		return nil
 	}
-	return &arena{home: i, from: res, block: b[0], device: x.Device, region: r}
+	return &arena{home: i, memory: memory, device: x.Device, region: r}
 }
 
 // OpenLinks opens the links between memories and their arenas, which the first copies that want
@@ -466,7 +466,7 @@ func (m *Mover) closeLinks() error {
 	var errs []error
 	for _, a := range m.links.arenas {
 		if a != nil {
-			errs = append(errs, a.from.FreeAfter(a.block, nil))
+			errs = append(errs, a.memory.Free())
 		}
 	}
 	return errors.Join(errs...)

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"godwit/internal/storage"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -41,14 +42,14 @@ func newBucket(size uint64) *bucket {
 
 // entry is one buffer of a bucket.
 type entry struct {
-	buf    *runtime.Buffer // immutable; nil in a PinnedPool
-	pin    *pinned         // immutable; nil but in a PinnedPool
-	bucket *bucket         // immutable
-	gen    atomic.Uint64   // raised when given back, under the bucket's mu: ends a loan
-	out    bool            // protected by bucket.mu
-	stamp  uint64          // protected by bucket.mu: epoch of the last return
-	asked  uint64          // protected by bucket.mu
-	after  mem.Point       // protected by bucket.mu: in waiting, what must have passed
+	buf    *runtime.Buffer     // immutable; nil in a PinnedPool
+	pin    *storage.Allocation // immutable; nil but in a PinnedPool
+	bucket *bucket             // immutable
+	gen    atomic.Uint64       // raised when given back, under the bucket's mu: ends a loan
+	out    bool                // protected by bucket.mu
+	stamp  uint64              // protected by bucket.mu: epoch of the last return
+	asked  uint64              // protected by bucket.mu
+	after  mem.Point           // protected by bucket.mu: in waiting, what must have passed
 
 	_ [cacheLine - 72]byte
 }
@@ -56,7 +57,7 @@ type entry struct {
 // size is the bytes of what e keeps.
 func (e *entry) size() uint64 {
 	if e.pin != nil {
-		return uint64(len(e.pin.bytes))
+		return e.pin.Size
 	}
 	return e.buf.Size()
 }
@@ -64,7 +65,7 @@ func (e *entry) size() uint64 {
 // release gives up what e keeps.
 func (e *entry) release() error {
 	if e.pin != nil {
-		return e.pin.free()
+		return e.pin.Free()
 	}
 	return e.buf.Release()
 }

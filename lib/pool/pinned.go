@@ -67,15 +67,6 @@ type pinnedSource struct {
 	memory devices.PinnedMemory // nil where nothing is locked
 }
 
-// pinned is the memory of an entry. Immutable.
-type pinned struct {
-	bytes []byte
-	block mem.Block
-	from  *pinnedSource
-}
-
-func (p *pinned) free() error { return p.from.res.FreeAfter(p.block, nil) }
-
 type pinnedKey struct{}
 
 // Pinned returns the pool of the queue's context, made with default options at the
@@ -181,20 +172,12 @@ func (p *PinnedPool) pin(e *entry, size uint64, flags runtime.Flags) error {
 	if err != nil {
 		return err
 	}
-	var b [1]mem.Block
-	out, err := s.res.AllocAll([]mem.Request{{Size: size}}, b[:], nil)
-	if err == nil && out != mem.Ready {
-		err = fmt.Errorf("%s of pinned memory: %v: %s: %w", mem.FormatBytes(size), out, p.Locking().Why, mem.ErrNoHostMemory)
+	b, err := storage.Allocate(s.res, s.view, size, 0)
+	if errors.Is(err, mem.ErrNoHostMemory) {
+		return fmt.Errorf("pinned memory: %s: %w", p.Locking().Why, err)
 	}
-	if err != nil {
-		return err
-	}
-	bytes, err := s.view.View(b[0], 0, size)
-	if err != nil {
-		return errors.Join(err, s.res.FreeAfter(b[0], nil))
-	}
-	e.pin = &pinned{bytes, b[0], s}
-	return nil
+	e.pin = &b
+	return err
 }
 
 // Get lends page-locked memory of at least size bytes for transfers on q, near the
@@ -217,7 +200,7 @@ func (h Handle) Bytes() []byte {
 	if h.e == nil || h.e.pin == nil || h.e.gen.Load() != h.gen {
 		return nil
 	}
-	return h.e.pin.bytes[:h.size:h.size]
+	return h.e.pin.Bytes[:h.size:h.size]
 }
 
 // Locking says how much of the memory is page-locked, and if not all is, why.

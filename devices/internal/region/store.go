@@ -15,11 +15,10 @@ import (
 // Store places blocks in a region, and has the bytes behind it: an arena of host memory
 // outside the Go heap. Find may be called from anywhere.
 type Store struct {
-	*storage.Region               // immutable
-	base            uint64        // immutable: address of the first byte
-	arena           *storage.Host // immutable: has one block, what is behind the region
-	block           mem.Block     // immutable: that
-	bytes           []byte        // immutable: its
+	*storage.Region                    // immutable
+	base            uint64             // immutable: address of the first byte
+	arena           *storage.Host      // immutable: has one block, what is behind the region
+	behind          storage.Allocation // immutable: that
 	epoch           atomic.Uint64
 }
 
@@ -27,20 +26,12 @@ type Store struct {
 // base; where inPlace is set they are the process's instead.
 func New(name string, base, size uint64, inPlace bool, o bufalloc.Options) (*Store, error) {
 	s := &Store{base: base, arena: storage.NewHost(name+" arena", 0)}
-	var blocks [1]mem.Block
-	out, err := s.arena.AllocAll([]mem.Request{{Size: size, Align: 4096}}, blocks[:], nil)
-	if err != nil {
-		return nil, err
-	}
-	if out != mem.Ready {
-		return nil, fmt.Errorf("device %s: %d bytes of memory: %w", name, size, mem.ErrNoHostMemory)
-	}
-	s.block = blocks[0]
-	if s.bytes, err = s.arena.View(blocks[0], 0, size); err != nil {
-		return nil, err
+	var err error
+	if s.behind, err = storage.Allocate(s.arena, s.arena, size, 4096); err != nil {
+		return nil, fmt.Errorf("device %s: %w", name, err)
 	}
 	if inPlace {
-		s.base = blocks[0].Addr
+		s.base = s.behind.Addr
 	}
 	if s.Region, err = storage.NewRegion(s.base, size, o); err != nil {
 		_ = s.Close() // the first error counts
@@ -50,11 +41,11 @@ func New(name string, base, size uint64, inPlace bool, o bufalloc.Options) (*Sto
 }
 
 // Shift is what makes an address one of the process.
-func (s *Store) Shift() uint64 { return s.block.Addr - s.base }
+func (s *Store) Shift() uint64 { return s.behind.Addr - s.base }
 
 // Close gives the arena back.
 func (s *Store) Close() error {
-	if err := s.arena.FreeAfter(s.block, nil); err != nil {
+	if err := s.behind.Free(); err != nil {
 		return err
 	}
 	return s.arena.Close()
@@ -79,7 +70,7 @@ func (s *Store) Ended(storage.Place, uint64) { s.epoch.Add(1) }
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // Contains reports whether addr is one of the store's.
-func (s *Store) Contains(addr uint64) bool { return addr-s.base < uint64(len(s.bytes)) }
+func (s *Store) Contains(addr uint64) bool { return addr-s.base < s.behind.Size }
 
 // Find implements work.Space.
 func (s *Store) Find(addr uint64) (work.Chunk, bool) {
@@ -92,5 +83,5 @@ func (s *Store) Find(addr uint64) (work.Chunk, bool) {
 
 // Chunk is the memory at addresses that are all the store's.
 func (s *Store) Chunk(r mem.Range, id uint64) work.Chunk {
-	return work.Chunk{Addr: r.Start, ID: id, Bytes: s.bytes[r.Start-s.base : r.End-s.base]}
+	return work.Chunk{Addr: r.Start, ID: id, Bytes: s.behind.Bytes[r.Start-s.base : r.End-s.base]}
 }
