@@ -21,6 +21,8 @@ type Bins struct {
 	bins  []bin                // immutable; ascending sizes
 	live  map[mem.Block]binned // protected by mu
 	stats mem.ResourceStats    // protected by mu: counts, bytes that are live and their peak
+	one   [1]mem.Request       // protected by mu: scratch
+	got   [1]mem.Block         // protected by mu: scratch
 }
 
 // bin is the slots of one size.
@@ -145,18 +147,16 @@ func busyOf(reuse *mem.Reuse, first, i int) (points []mem.Point) {
 }
 
 func (b *Bins) allocLocked(r mem.Request, out *mem.Block, reuse *mem.Reuse, i int) (mem.Outcome, error) {
-	k, one := b.bin(r), [1]mem.Request{r}
-	if k != passedOn {
-		one[0].Size = b.bins[k].size
+	k, n := b.bin(r), reuse.Len()
+	if b.one[0] = r; k != passedOn {
+		b.one[0].Size = b.bins[k].size
 	}
-	var got [1]mem.Block
-	n := reuse.Len()
-	defer func() { reuse.Shift(n, i) }()
-	o, err := b.source(k).AllocAll(one[:], got[:], reuse)
+	o, err := b.source(k).AllocAll(b.one[:], b.got[:], reuse)
+	reuse.Shift(n, i)
 	if err == nil && o == mem.Ready {
-		*out = got[0].Piece(0, r.Size)
-		b.live[*out] = binned{k, got[0]}
-		b.stats.Live += one[0].Size
+		*out = b.got[0].Piece(0, r.Size)
+		b.live[*out] = binned{k, b.got[0]}
+		b.stats.Live += b.got[0].Size
 	}
 	return o, err
 }
@@ -231,7 +231,7 @@ func (b *Bins) Pending(dst []mem.Point) []mem.Point {
 func (b *Bins) Trim(keep uint64) (freed uint64) {
 	for _, s := range b.bins {
 		freed += s.blocks.Trim(keep)
-		keep -= min(keep, s.slabs.empty())
+		keep -= min(keep, s.empty())
 	}
 	return freed + b.up.Trim(keep)
 }
@@ -248,7 +248,7 @@ func (b *Bins) Stats() mem.ResourceStats {
 	st.Pending, st.Reserved, st.Cached = up.Pending, up.Reserved, up.Cached
 	for _, s := range b.bins {
 		st.Pending += s.blocks.Stats().Pending
-		st.Cached += s.slabs.empty()
+		st.Cached += s.empty()
 	}
 	return st
 }

@@ -75,7 +75,9 @@ func (p *Pool) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bool
 // missing is the slab that the requests want of upstream, of 0 bytes where they find room,
 // and which slabs are empty; not ok where there can be none.
 func (p *Pool) missing(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) (slab mem.Request, empty []mem.Block, ok bool) {
-	return p.slabs.missing(reqs, p.blocks.Freeable(nil, gone, reuse))
+	leaving := p.blocks.Freeable(nil, gone, reuse)
+	p.blocks.Locked(func() { slab, empty, ok = p.slabs.missing(reqs, leaving) })
+	return slab, empty, ok
 }
 
 // FreeAfter keeps b for later requests.
@@ -87,13 +89,19 @@ func (p *Pool) Pending(dst []mem.Point) []mem.Point { return p.up.Pending(p.bloc
 // Trim gives empty slabs back, the newest first, then trims upstream.
 func (p *Pool) Trim(keep uint64) uint64 {
 	freed := p.blocks.Trim(keep)
-	return freed + p.up.Trim(keep-min(keep, p.slabs.empty()))
+	return freed + p.up.Trim(keep-min(keep, p.empty()))
+}
+
+// empty is the bytes of slabs with nothing in them.
+func (p *Pool) empty() (n uint64) {
+	p.blocks.Locked(func() { n = p.slabs.empty() })
+	return n
 }
 
 // Stats counts bytes asked for as live; reserved is what the slabs hold.
 func (p *Pool) Stats() mem.ResourceStats {
 	st := p.blocks.Stats()
-	st.Cached = p.slabs.empty() + p.up.Stats().Cached
+	st.Cached = p.empty() + p.up.Stats().Cached
 	return st
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"godwit/bufalloc"
 	"godwit/internal/storage"
@@ -13,19 +12,18 @@ import (
 )
 
 // poolSlabs is the store of a Pool: blocks are chunks of slabs, which are blocks of upstream.
-// Lock order: Blocks', mu, upstream's.
+// All is called under the lock of the Blocks, which comes before upstream's.
 type poolSlabs struct {
 	up   mem.Resource // immutable
 	opts PoolOptions  // immutable
 
-	mu      sync.Mutex
-	slabs   []*poolSlab      // protected by mu, in order of growth
-	fresh   *poolSlab        // protected by mu: what the last Grow got, for the next Take
-	busy    *mem.BusyRanges  // of the Blocks, under whose lock it is used; nil before there is a slab
-	outcome mem.Outcome      // protected by mu: of the last Grow
-	err     error            // protected by mu: likewise
-	chunks  []bufalloc.Chunk // protected by mu: scratch
-	holes   []mem.Range      // protected by mu: scratch
+	slabs   []*poolSlab      // in order of growth
+	fresh   *poolSlab        // what the last Grow got, for the next Take
+	busy    *mem.BusyRanges  // of the Blocks; nil before there is a slab
+	outcome mem.Outcome      // of the last Grow
+	err     error            // likewise
+	chunks  []bufalloc.Chunk // scratch
+	holes   []mem.Range      // scratch
 }
 
 var _ storage.Grower = (*poolSlabs)(nil)
@@ -36,7 +34,7 @@ type poolSlab struct {
 	asked  uint64 // bytes of its blocks
 }
 
-// at is the slab that an address lies in; nil where there is none any more. mu is held.
+// at is the slab that an address lies in; nil where there is none any more.
 func (s *poolSlabs) at(addr uint64) *poolSlab {
 	for _, sl := range s.slabs {
 		if addr-sl.block.Addr < sl.block.Size {
@@ -50,8 +48,6 @@ func (s *poolSlabs) at(addr uint64) *poolSlab {
 // room. A slab that was just got for the requests comes before all others: what these have
 // room for may be in use.
 func (s *poolSlabs) Take(reqs []mem.Request, at []storage.Place) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	fresh := s.fresh
 	s.fresh = nil
 	if fresh != nil && s.takeIn(fresh, reqs, at) {
@@ -62,7 +58,7 @@ func (s *poolSlabs) Take(reqs []mem.Request, at []storage.Place) bool {
 			return true
 		}
 	}
-	return len(reqs) > 1 && storage.TakeEach(reqs, at, s.takeOne, s.giveLocked)
+	return len(reqs) > 1 && storage.TakeEach(reqs, at, s.takeOne, s.Give)
 }
 
 func (s *poolSlabs) takeOne(size, align uint64) (storage.Place, bool) {
@@ -71,7 +67,7 @@ func (s *poolSlabs) takeOne(size, align uint64) (storage.Place, bool) {
 	return at[0], ok
 }
 
-// takeIn carves all requests from one slab, or none. mu is held.
+// takeIn carves all requests from one slab, or none.
 func (s *poolSlabs) takeIn(sl *poolSlab, reqs []mem.Request, at []storage.Place) bool {
 	s.chunks = slices.Grow(s.chunks[:0], len(reqs))[:len(reqs)]
 	if !sl.region.TryAll(reqs, s.chunks) {
@@ -90,12 +86,6 @@ func (s *poolSlabs) takeIn(sl *poolSlab, reqs []mem.Request, at []storage.Place)
 
 // Give implements storage.Store.
 func (s *poolSlabs) Give(p storage.Place, size uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.giveLocked(p, size)
-}
-
-func (s *poolSlabs) giveLocked(p storage.Place, size uint64) {
 	sl := s.at(p.Addr)
 	sl.asked -= size
 	if err := sl.region.Free(bufalloc.ChunkFromRef(p.Key)); err != nil {
@@ -120,14 +110,12 @@ func (s *poolSlabs) Span(p storage.Place, size uint64) (uint64, mem.Range) {
 // Grow implements storage.Grower: it takes a slab that is sure to hold the requests side by
 // side.
 func (s *poolSlabs) Grow(reqs []mem.Request, reuse *mem.Reuse, busy *mem.BusyRanges) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.busy = busy
-	s.outcome, s.err = s.growLocked(reqs, reuse)
+	s.outcome, s.err = s.grow(reqs, reuse)
 	return s.err == nil && s.outcome == mem.Ready
 }
 
-func (s *poolSlabs) growLocked(reqs []mem.Request, reuse *mem.Reuse) (mem.Outcome, error) {
+func (s *poolSlabs) grow(reqs []mem.Request, reuse *mem.Reuse) (mem.Outcome, error) {
 	size, align, ok := s.slabFor(reqs)
 	if !ok {
 		return mem.Exhausted, fmt.Errorf("pool: %d requests with their alignment overflow 64 bits: %w", len(reqs), mem.ErrInvalidSize)
@@ -174,17 +162,11 @@ func (s *poolSlabs) slabFor(reqs []mem.Request) (size, align uint64, ok bool) {
 }
 
 // Refused implements storage.Grower.
-func (s *poolSlabs) Refused() (mem.Outcome, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.outcome, s.err
-}
+func (s *poolSlabs) Refused() (mem.Outcome, error) { return s.outcome, s.err }
 
 // Limits implements storage.Store.
 func (s *poolSlabs) Limits() (capacity, largest uint64) {
 	up := s.up.Stats()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, sl := range s.slabs {
 		up.LargestFree = max(up.LargestFree, sl.region.Stats().LargestFree)
 	}
@@ -193,9 +175,7 @@ func (s *poolSlabs) Limits() (capacity, largest uint64) {
 
 // Trim implements storage.Store: empty slabs go back, the newest first.
 func (s *poolSlabs) Trim(keep uint64) (freed uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	cached := s.emptyLocked()
+	cached := s.empty()
 	for i := len(s.slabs) - 1; i >= 0 && cached > keep; i-- {
 		b := s.slabs[i].block
 		if s.slabs[i].asked > 0 || s.up.FreeAfter(b, s.busy.Points(nil, 0, mem.Range{Start: b.Addr, End: b.Addr + b.Size})) != nil {
@@ -209,13 +189,7 @@ func (s *poolSlabs) Trim(keep uint64) (freed uint64) {
 }
 
 // empty is the bytes of slabs with nothing in them.
-func (s *poolSlabs) empty() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.emptyLocked()
-}
-
-func (s *poolSlabs) emptyLocked() (n uint64) {
+func (s *poolSlabs) empty() (n uint64) {
 	for _, sl := range s.slabs {
 		if sl.asked == 0 {
 			n += sl.block.Size
@@ -226,8 +200,6 @@ func (s *poolSlabs) emptyLocked() (n uint64) {
 
 // Cached implements storage.Store: what slabs hold beside the bytes of blocks.
 func (s *poolSlabs) Cached() (n uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, sl := range s.slabs {
 		n += sl.block.Size - sl.asked
 	}
@@ -242,8 +214,6 @@ func (s *poolSlabs) Fits(reqs []mem.Request, gone []storage.Gone) bool {
 
 // missing is Pool.missing.
 func (s *poolSlabs) missing(reqs []mem.Request, gone []storage.Gone) (slab mem.Request, empty []mem.Block, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.holes = s.holes[:0]
 	for _, sl := range s.slabs {
 		s.chunks = s.chunks[:0]
@@ -268,8 +238,6 @@ func (s *poolSlabs) missing(reqs []mem.Request, gone []storage.Gone) (slab mem.R
 
 // Check implements storage.Store.
 func (s *poolSlabs) Check() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for i, sl := range s.slabs {
 		if err := sl.region.Check(); err != nil {
 			return fmt.Errorf("pool slab %d: %w", i, err)
@@ -283,12 +251,12 @@ func (s *poolSlabs) Check() error {
 
 // Extents implements mapper.
 func (p *Pool) Extents() []Extent {
-	p.slabs.mu.Lock()
-	out := make([]Extent, len(p.slabs.slabs))
-	for i, sl := range p.slabs.slabs {
-		out[i].Range = sl.region.Bounds()
-	}
-	p.slabs.mu.Unlock()
+	var out []Extent
+	p.blocks.Locked(func() {
+		for _, sl := range p.slabs.slabs {
+			out = append(out, Extent{Range: sl.region.Bounds()})
+		}
+	})
 	p.blocks.Each(func(b mem.Block, pending bool) {
 		i := slices.IndexFunc(out, func(e Extent) bool { return b.Addr-e.Range.Start < e.Range.Size() })
 		if i >= 0 {

@@ -369,6 +369,13 @@ func (m *Blocks) give(i uint32) {
 	m.vacate(i)
 }
 
+// Locked calls f under the lock under which the store is called.
+func (m *Blocks) Locked(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+}
+
 // Each calls f for every block whose bytes are its own: those that are live, and those whose
 // free is pending.
 func (m *Blocks) Each(f func(b mem.Block, pending bool)) {
