@@ -21,7 +21,7 @@ import (
 // one fails (quirks): where it has ended well, so have they, and the reads that they waited for.
 //
 // Where it has not, or not all legs were enqueued, no end that failed is finished before every
-// end has been told and a goroutine has waited for every leg: staging is in use until then. What
+// end has been completed and a goroutine has waited for every leg: staging is in use until then. What
 // went wrong is what a leg says that did not end for what it waited for (look). Where all ended
 // for that, and no Data wait failed, an Order wait has: the batch is enqueued once more, behind
 // nothing.
@@ -36,18 +36,17 @@ import (
 //
 // Everything in a track ends without help from outside, so nothing can stand still.
 type batch struct {
-	of       devices.Batch
-	from     *Queue    // of the source
-	ends     []*record // by destination; nil once recycled
-	open     int       // ends that have not finished
-	kept     int       // ends that have not been recycled
-	tracks   []track   // by destination
-	side     bool      // they are for this batch alone
-	starving bool      // of staging or tracks, and of nothing else
-	again    bool      // it was enqueued once more
-	looking  bool      // a goroutine waits for its legs
-	looked   bool      // and has
-	refused  error     // why not all legs were enqueued
+	of      devices.Batch
+	from    *Queue    // of the source
+	ends    []*record // by destination; nil once recycled
+	open    int       // ends that have not finished
+	kept    int       // ends that have not been recycled
+	tracks  []track   // by destination
+	side    bool      // they are for this batch alone
+	again   bool      // it was enqueued once more
+	looking bool      // a goroutine waits for its legs
+	looked  bool      // and has
+	refused error     // why not all legs were enqueued
 
 	todo  []devices.Leg // of's, until they are enqueued
 	legs  []ocl.Leg
@@ -103,12 +102,12 @@ func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 		}
 	}
 	x := h.takeBatchLocked(b, q, to, waits)
-	_, err := h.submitLocked(x.ends[0], &noCommand)
+	_, err := h.submitUnlocks(x.ends[0], &noCommand)
 	for i, o := range to {
 		if err == nil {
 			points[i] = x.ends[i].point
 		}
-		o.(*Queue).leaveLocked()
+		o.(*Queue).submittedLocked()
 	}
 	return err
 }
@@ -126,14 +125,13 @@ func (q *Queue) Resume(b devices.Batch) {
 	h.resumeLocked(func(x *batch) bool { return x.of == b })
 }
 
-// resumeLocked has starving batches ask again.
+// resumeLocked has batches that need staging ask again.
 func (h *host) resumeLocked(which func(*batch) bool) {
-	h.starving = slices.DeleteFunc(h.starving, func(x *batch) bool {
+	h.unstaged = slices.DeleteFunc(h.unstaged, func(x *batch) bool {
 		if !which(x) {
 			return false
 		}
-		x.starving = false
-		h.readyLocked(x.ends[0])
+		h.unblockLocked(x.ends[0])
 		return true
 	})
 }
@@ -169,24 +167,25 @@ func (r *record) others() []*record {
 	return r.batch.ends[1:]
 }
 
-// batchLane decides how a batch goes on, which its waits hold no more: gated is whether
-// some are OpenCL's to see to.
-func (h *host) batchLane(x *batch, gated bool) lane {
+// stagedLocked reports whether the batch that r stands for has its tracks and legs, and nothing holds
+// it. One that is gated, and would hold them for long, goes on where its waits are reached; another
+// when it is resumed.
+func (h *host) stagedLocked(r *record) bool {
+	x, gated := r.batch, len(r.edges) > 0
 	if h.takeTracksLocked(x, gated) {
 		if legs, ok := x.of.Stage(gated); ok {
 			x.todo = legs
-			return toOpenCL
+			return true
 		}
 		h.giveTracksLocked(x)
 	}
 	if gated {
-		return wait
+		r.strict = true
+		return h.resolveLocked(r)
 	}
-	if !x.starving {
-		x.starving = true
-		h.starving = append(h.starving, x)
-	}
-	return starve
+	r.blockers++
+	h.unstaged = append(h.unstaged, x)
+	return false
 }
 
 // takeTracksLocked finds the batch tracks; false where there are none now.
@@ -311,7 +310,7 @@ func (x *batch) enqueue(h *host, behind []ocl.Event) error {
 		last := &x.legs[x.last(i)]
 		r.event, r.cmd.NoCallback = last.Event, last.NoCallback
 		if r.event == 0 { // no callback comes: the refusal is its end
-			r.owed, r.told, r.status = false, true, st
+			r.callbackDue, r.completed, r.status = false, true, st
 		}
 	}
 	return nil
@@ -377,7 +376,7 @@ func (h *host) locate(c *ocl.Leg, l *devices.Loc, n uint64) (m ocl.Mem, off uint
 }
 
 // settlesLocked reports whether r, an end that OpenCL has ended, may be finished, or
-// enqueued again, as it says. With the last end that is told, it has a goroutine look where
+// enqueued again, as it says. With the last end that is completed, it has a goroutine look where
 // one failed.
 func (h *host) settlesLocked(r *record) bool {
 	x := r.batch
@@ -387,7 +386,7 @@ func (h *host) settlesLocked(r *record) bool {
 	failed, all := false, true
 	for _, e := range x.ends {
 		if e != nil && e.state == native {
-			failed, all = failed || e.told && e.status < 0, all && e.told
+			failed, all = failed || e.completed && e.status < 0, all && e.completed
 		}
 	}
 	if failed && all && !x.looking {
@@ -413,22 +412,22 @@ func (h *host) look(x *batch) {
 	x.looked = true
 	ends := slices.Clone(x.ends)
 	for _, e := range ends {
-		if e != nil && e.state == native && e.told && e.status < 0 && own != 0 {
+		if e != nil && e.state == native && e.completed && e.status < 0 && own != 0 {
 			e.status = own
 		}
 	}
 	for _, e := range ends {
-		if x.looked && e != nil && e.batch == x && e.state == native && e.told && e.status < 0 {
-			h.settleLocked(e)
+		if e != nil && e.state == native && e.completed && e.status < 0 {
+			h.readyLocked(e)
 		}
 	}
-	h.drainLocked()
+	h.drainUnlocks(mostTrash)
 }
 
 // mayAgain reports whether all of a batch may be enqueued once more.
 func (x *batch) mayAgain() bool {
 	return !x.again && x.refused == nil && x.open == len(x.ends) &&
-		!slices.ContainsFunc(x.ends, func(e *record) bool { return e.state != native || e.owed || !endedByWaits(e.status) })
+		!slices.ContainsFunc(x.ends, func(e *record) bool { return e.state != native || e.callbackDue || !endedByWaits(e.status) })
 }
 
 // againBatchLocked is againLocked for all ends.
@@ -437,12 +436,13 @@ func (h *host) againBatchLocked(x *batch) {
 	for i := range x.legs {
 		if e := x.legs[i].Event; e != 0 {
 			end := x.ends[max(x.todo[i].To, 0)]
-			end.spent = append(end.spent, e) // somebody may be looking at it
+			end.earlier = append(end.earlier, e) // somebody may be looking at it
 		}
 	}
 	for _, e := range x.ends {
 		h.dropEdgesLocked(e)
-		e.event, e.told, e.status, e.state = 0, false, 0, held
+		e.event = 0 // a leg's
+		e.heldAgain()
 	}
 	x.legs = x.legs[:0]
 	h.readyLocked(x.ends[0])
@@ -457,7 +457,7 @@ func (h *host) endedLocked(x *batch) {
 	side := x.side
 	h.giveTracksLocked(x)
 	x.of.Ended()
-	if side && len(h.starving) > 0 {
+	if side && len(h.unstaged) > 0 {
 		h.resumeLocked(func(*batch) bool { return true })
 	}
 }
@@ -473,7 +473,7 @@ func (x *batch) forgetLocked(h *host, r *record) {
 			h.trash = append(h.trash, e)
 		}
 	}
-	if h.giveTracksLocked(x); len(h.starving) > 0 { // of one that was refused
+	if h.giveTracksLocked(x); len(h.unstaged) > 0 { // of one that was refused
 		h.resumeLocked(func(*batch) bool { return true })
 	}
 	clear(x.ends)

@@ -15,14 +15,14 @@ import (
 //
 // Who submits a read or write with devices.Command.Awaited calls Wait at once, and is the
 // only one who may have that carried out in his own thread. So, where nothing but OpenCL
-// holds the command back, Submit gives it a point and leaves the rest to that Wait:
+// holds the command back, Submit gives it a point and defers the rest to that Wait:
 //
 //   - Where the memory is this process's (direct.go), Wait blocks in OpenCL until what the
 //     copy follows has ended, such as a launch, and copies. So of a launch and a blocking
 //     read OpenCL is given the launch only.
 //   - Elsewhere Wait has OpenCL carry it out, behind the events of what the transfer follows, in
 //     one call of C's: an enqueue and a wait for its event, across a bus by way of page-locked memory
-//     (staging.go). To be told of its end takes a callback and a wake-up
+//     (staging.go). Notice of its end by another thread takes a callback and a wake-up
 //     more. A blocking call of OpenCL's would hold up for as long as it waits who makes or releases a
 //     buffer, and behind him all who enqueue (internal/ocl/loader.c, shape): it is made only where there is no
 //     such memory and nothing to be waited for.
@@ -37,14 +37,14 @@ import (
 // Wait flushes its own queue only where it does not get there. Events of other queues are
 // flushed by who waits for them (record.enqueue, runtime.Context.flush).
 
-// takenAtOnce is up to how many bytes a write is not left to its Wait where OpenCL takes the bytes
+// takenAtOnce is up to how many bytes a write is not deferred to its Wait where OpenCL takes the bytes
 // when it is enqueued: that library copies so much on the caller's thread. On an H200 16 KiB took 9.4 us so, 9.9 by
 // staging, and 64 KiB 17.1 and 13.9.
 const takenAtOnce = 16 << 10
 
-// mayBeLeft reports whether r, which nothing holds, may be left to who waits for it.
-func (r *record) mayBeLeft(cmd *devices.Command) bool {
-	if !cmd.Awaited || r.source != nil {
+// mayBeDeferred reports whether r, which nothing holds, may be deferred to its waiter.
+func (r *record) mayBeDeferred(cmd *devices.Command) bool {
+	if !cmd.Awaited || r.source != nil || r.runner != nil {
 		return false
 	}
 	switch {
@@ -56,71 +56,57 @@ func (r *record) mayBeLeft(cmd *devices.Command) bool {
 	return false
 }
 
-// waiter has transfers left to who waits for them.
+// waiter has transfers deferred to who waits for them.
 type waiter struct{}
 
-func (waiter) run(r *record) {
-	r.left = true
-	r.q.left = append(r.q.left, r.point)
-}
+func (waiter) run(r *record) { r.q.defers = append(r.q.defers, r.point) }
 
-// leftLocked takes the command of p from those that are left to a Wait: nil where it is
-// none of them.
-func (q *Queue) leftLocked(p mem.Point) *record {
-	r := q.flight.get(p.Seq)
-	if r == nil || !r.left {
-		return nil
-	}
-	r.left = false
-	q.left = slices.DeleteFunc(q.left, func(x mem.Point) bool { return x == p })
-	return r
-}
+// deferred reports whether r is deferred to its waiter.
+func (r *record) deferred() bool { return r.runner == runner(waiter{}) }
 
-// carryOut does the command of p where it is left to who waits for it: who may block within
-// OpenCL, by himself. For who may not, it goes on as any command does, unless it can be copied
+// carryOut does the command of p where it is deferred to its waiter: one who may block within
+// OpenCL does it by himself. For one who may not, it goes on as any command does, unless it can be copied
 // here at once.
 func (h *host) carryOut(q *Queue, p mem.Point, block bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := q.leftLocked(p)
-	if r == nil {
+	r := q.flight.get(p.Seq)
+	if r == nil || !r.deferred() {
 		return
 	}
+	r.runner = nil
+	q.defers = slices.DeleteFunc(q.defers, func(x mem.Point) bool { return x == p })
 	here := r.memory != 0
 	if here && block {
-		h.waitForLocked(r)
+		h.waitForUnlocks(r)
 	}
 	h.draining++
+	r.to(held)
 	switch {
 	case here && r.mayGo():
-		h.copyLocked(r)
+		h.copyUnlocks(r)
 	case here || !block:
-		r.state = held
 		h.readyLocked(r)
 	default:
-		h.blockLocked(r)
+		h.transferUnlocks(r)
 	}
-	h.drainLocked()
+	h.drainUnlocks(mostTrash)
 }
 
-// carryOutAll has what is left to who waits for it go on without him, in its order.
+// carryOutAll has what is deferred go on without its waiters, in its order. The queue takes no more.
 func (q *Queue) carryOutAll() {
 	h := q.dev.host
-	for {
-		h.mu.Lock()
-		if len(q.left) == 0 {
-			h.mu.Unlock()
-			return
-		}
-		p := q.left[0]
-		h.mu.Unlock()
+	h.mu.Lock()
+	deferred := slices.Clone(q.defers)
+	h.mu.Unlock()
+	for _, p := range deferred {
 		h.carryOut(q, p, false)
 	}
 }
 
-// waitForLocked blocks the thread in OpenCL until what r waits for has ended, as far as OpenCL
-// has it. mu is released in between.
-func (h *host) waitForLocked(r *record) {
+// waitForUnlocks blocks the thread in OpenCL until what r waits for has ended, as far as OpenCL
+// has it.
+func (h *host) waitForUnlocks(r *record) {
 	for i := range r.waits {
 		w := r.waits[i].Point
 		x := h.lines[w.Line]
@@ -147,18 +133,16 @@ func (r *record) mayGo() bool {
 	return true
 }
 
-// blockLocked has OpenCL carry out r, a read or write, where nothing else holds it, and waits:
-// elsewhere to native, and settles it. mu is released in between.
-func (h *host) blockLocked(r *record) {
-	r.state = held
+// transferUnlocks has OpenCL carry out r, a read or write, where nothing else holds it, and waits.
+func (h *host) transferUnlocks(r *record) {
 	if !h.resolveLocked(r) {
 		return // who holds it lets it go on
 	}
-	if r.lane() != toOpenCL {
+	if r.lane(0) != toOpenCL {
 		h.readyLocked(r)
 		return
 	}
-	r.state = elsewhere // nobody can wait for it in OpenCL
+	r.to(elsewhere) // nobody can wait for it in OpenCL
 	alone := r.reached && r.q.pending == 1
 	h.mu.Unlock()
 	r.behindEdges()
@@ -178,8 +162,10 @@ func (h *host) blockLocked(r *record) {
 		r.q.dirty.Store(true) // it was refused, and has flushed nothing
 	}
 	if st == ocl.Complete {
-		h.lookBeforeLocked(r, func() bool { return true })
+		h.lookBeforeUnlocks(r, func() bool { return true })
 	}
-	r.state, r.told, r.status = native, true, r.q.dev.sees(st)
-	h.settleLocked(r)
+	r.to(native)
+	if h.completedLocked(r, st) {
+		h.settleUnlocks(r)
+	}
 }

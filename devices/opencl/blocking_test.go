@@ -196,10 +196,10 @@ func TestASmallWriteIsNotLeftToItsWaitWhereOpenCLTakesItsBytes(t *testing.T) {
 				w, r := write(d, b, 0, want), read(d, b, 0, got)
 				w.Awaited, r.Awaited = true, true
 				p := run(t, q, w)
-				require.Equal(t, takes && n <= takenAtOnce, len(q.left) == 0)
+				require.Equal(t, takes && n <= takenAtOnce, len(q.defers) == 0)
 				require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
 				p = run(t, q, r)
-				require.Len(t, q.left, 1)
+				require.Len(t, q.defers, 1)
 				require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
 				require.Equal(t, want, got)
 			}
@@ -231,7 +231,7 @@ func buffersComeAndGo(t *testing.T) {
 		for waits := false; !waits; runtime.Gosched() {
 			x.d.host.mu.Lock()
 			r := x.q.flight.get(p.Seq)
-			waits = r != nil && r.state == elsewhere && !r.left
+			waits = r != nil && r.state == elsewhere && !r.deferred()
 			x.d.host.mu.Unlock()
 		}
 		time.Sleep(20 * time.Millisecond) // it is in the call by now, else this shows nothing
@@ -323,7 +323,7 @@ func TestARefusedWaitEndsNoTransfer(t *testing.T) {
 	nativeModes(t, func(t *testing.T, params map[string]string) {
 		params["bus"] = "on"
 		d := open(t, 1, params)[0]
-		m, err := d.Build(context.Background(), &devices.Program{Name: "spin", Source: quietSource})
+		m, err := d.Build(context.Background(), &devices.Program{Name: "spin", Source: advanceSource})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, m.Close()) })
 		q := openQueue(t, d, devices.QueueOptions{})

@@ -21,7 +21,7 @@ import (
 //
 //   - up to directAtOnce, within Submit: copying costs less than enqueueing;
 //   - up to directHeld, of commands that were held back, by who moves them on;
-//   - reads and writes of any size that are left to their Wait (blocking.go).
+//   - reads and writes of any size that are deferred to their Wait (blocking.go).
 //
 // All others go to OpenCL, those with times too, which are its clock's.
 const (
@@ -82,8 +82,11 @@ func (r *record) bypassPeer(cmd *devices.Command, from, to *Device) {
 	}
 }
 
-// copyHere does r.
+// copyHere copies what r, which is done in place, has to copy.
 func (r *record) copyHere() {
+	if r.memory == 0 {
+		return
+	}
 	if r.source != nil {
 		copy(storage.BytesAt(r.memory, uint64(len(r.source))), r.source)
 		return
@@ -100,18 +103,11 @@ func (r *record) copyHere() {
 	}
 }
 
-// here reports whether r may be done by copyHere, being of at most so many bytes: its
-// waits must be reached, and not just OpenCL's to see to.
-func (r *record) here(most int) bool {
-	return r.memory != 0 && r.reached && r.length() <= most
-}
-
 // length is how many bytes copyHere would copy.
 func (r *record) length() int { return len(r.bytes) + len(r.source) }
 
-// copyNowLocked does r within Submit: held to free. mu is released in between, which
-// nobody uses: nobody knows of r.
-func (h *host) copyNowLocked(r *record) mem.Point {
+// copyNowUnlocks does r within Submit: held to free, and its point has ended. Nobody knows of r.
+func (h *host) copyNowUnlocks(r *record) mem.Point {
 	q := r.q
 	if r.length() > directLocked {
 		h.mu.Unlock()
@@ -124,15 +120,18 @@ func (h *host) copyNowLocked(r *record) mem.Point {
 	if q.inOrder {
 		q.tail = p
 	}
+	if r.point = p; q.timing && !r.forgotten {
+		q.keepHostTimesLocked(r)
+	}
 	h.refuseLocked(r)
 	return p
 }
 
-// copyLocked does and finishes r, which was accepted. mu is released in between.
-func (h *host) copyLocked(r *record) {
-	r.state = elsewhere
+// copyUnlocks does and finishes r, which was accepted.
+func (h *host) copyUnlocks(r *record) {
+	r.to(elsewhere)
 	h.mu.Unlock()
 	r.copyHere()
 	h.mu.Lock()
-	h.finishLocked(r, nil)
+	h.finishUnlocks(r, nil)
 }

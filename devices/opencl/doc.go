@@ -21,8 +21,8 @@
 // whether a thread of ours looks for commands that have ended or OpenCL calls
 // back, worker (on, off) whether OpenCL has no thread to run commands
 // and takes one call at a time, so that a goroutine here sees to both (worker.go),
-// quiet (on, off) whether launches that nobody asks after go without
-// an event (quiet.go);
+// quiet (on, off) whether unobserved launches go without
+// an event (unobserved.go);
 // what a platform's first open device says counts for all, and what it does not say
 // is as the platform needs it (quirks.go). bus (on, off) says
 // whether the device's memory is across a bus: then what is large is staged through

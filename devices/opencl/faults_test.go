@@ -165,8 +165,9 @@ func TestACommandThatFailsOnTheDevice(t *testing.T) {
 func TestALostDeviceSaysSoAndCanBeClosed(t *testing.T) {
 	d := open(t, 1, nil)[0]
 	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	fill := &devices.Command{Op: devices.OpFill, Size: 4, Pattern: []byte{1}, Dst: devices.Loc{Device: d, Block: alloc(t, d, 4)}}
 	inject(t, ocl.FaultEnqueue, 1, mem.DeviceNotAvailable)
-	_, err := q.Submit(&devices.Command{Op: devices.OpMarker}, nil)
+	_, err := q.Submit(fill, nil)
 	require.ErrorIs(t, err, mem.ErrDeviceLost)
 	_, err = q.Submit(&devices.Command{Op: devices.OpMarker}, nil)
 	require.ErrorIs(t, err, mem.ErrDeviceLost)

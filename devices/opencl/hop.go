@@ -25,7 +25,7 @@ type hop struct {
 	copy  nvlink.Copy
 	gates []nvlink.Gate
 	given uint64 // when the engine had it, by hostNow, where its queue keeps times
-	told  uint64 // when its end was told, likewise
+	ended uint64 // when its end was seen, likewise
 }
 
 // fillHop is a copy into a window of r's device out of one of another.
@@ -91,12 +91,12 @@ func (r *record) giveHop() error {
 	return nil
 }
 
-// keepHopTimesLocked keeps the times of a hop that has ended well, by the host's clock.
-func (q *Queue) keepHopTimesLocked(r *record) {
-	t := devices.Times{Queued: r.times.Queued, Submitted: r.hop.given, Started: r.hop.given, Ended: r.hop.told}
-	if !r.told { // there was nothing to copy
-		now := hostNow()
-		t.Submitted, t.Started, t.Ended = now, now, now
+// keepHostTimesLocked keeps the times of a hop, or of what there was nothing to do for, by the host's clock.
+func (q *Queue) keepHostTimesLocked(r *record) {
+	now := hostNow()
+	t := devices.Times{Queued: r.times.Queued, Submitted: now, Started: now, Ended: now}
+	if r.completed {
+		t.Submitted, t.Started, t.Ended = r.hop.given, r.hop.given, r.hop.ended
 	}
 	q.keepLocked(timed{seq: r.point.Seq, t: t, byHost: true})
 }
@@ -110,15 +110,15 @@ func (r *record) hopError(st ocl.Status) error {
 	return statusError(st, "copy to device %s", r.q.dev.name)
 }
 
-// drainSinkLocked goes on with what has ended. mu is released in between.
-func (h *host) drainSinkLocked() {
+// drainSinkUnlocks goes on with what has ended.
+func (h *host) drainSinkUnlocks() {
 	h.draining++
 	var out [64]ocl.Done
 	for n := len(out); n == len(out); {
 		n = h.sink.Some(out[:])
 		h.takenLocked(out[:n])
 	}
-	h.drainLocked()
+	h.drainUnlocks(mostTrash)
 }
 
 // mostFollowers is how many commands behind hops are looked at besides, and mostLooks how many at
@@ -128,18 +128,18 @@ const (
 	mostLooks     = 4
 )
 
-// followHopsLocked goes on with hops that have ended, and with what waited for hops and has
+// followHopsUnlocks goes on with hops that have ended, and with what waited for hops and has
 // ended since, for a thread that waits for something behind them: the goroutine that does it otherwise
-// takes 8 to 50 us to wake. mu is released in between.
-func (h *host) followHopsLocked() {
-	h.drainSinkLocked()
+// takes 8 to 50 us to wake.
+func (h *host) followHopsUnlocks() {
+	h.drainSinkUnlocks()
 	for i := 0; i < min(len(h.followers), mostLooks); i++ {
 		r := h.followers[i]
-		if r.told {
+		if r.completed {
 			continue
 		}
 		r.users++ // keeps the event
-		h.lookLocked(r)
-		h.leaveLocked(r)
+		h.lookUnlocks(r)
+		h.doneWithLocked(r)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // host is what the open devices of one platform share: the cl_context, the
 // records of accepted commands, and two goroutines that move them on.
 //
-// The life of a record is told in record.go, the ready list in ready.go.
+// The life of a record is in record.go, the ready list in ready.go.
 //
 // OpenCL's callbacks put (record, status) into the sink, a list in C, and never
 // enter Go. A record is free again only when its callback has come.
@@ -31,9 +31,10 @@ type host struct {
 	open    int          // protected by driver.mu: devices
 	apart   bool         // protected by driver.mu: OpenCL's calls are kept apart (quirks.crowdsBreak)
 
-	quirks quirks  // immutable
-	worker *worker // immutable; runs the commands of a platform that has no threads for that, else nil
-	edge   edge    // immutable
+	quirks     quirks  // immutable
+	spareTrash int     // immutable: how many events those with time to release them leave
+	worker     *worker // immutable; runs the commands of a platform that has no threads for that, else nil
+	edge       edge    // immutable
 
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
@@ -43,14 +44,14 @@ type host struct {
 
 	fabric fabric // copies between its devices
 
-	sink      ocl.Sink
-	use       sync.RWMutex  // held, shared, to hurry the sink; and to free it
-	gone      bool          // protected by use: the sink is freed
-	lazy      atomic.Bool   // take was called, or is about to be, and nobody may have waited
-	wake      chan struct{} // capacity 1: something is ready
-	uncovered atomic.Bool   // some queue is to be covered
-	stop      chan struct{}
-	moving    sync.WaitGroup // the goroutines
+	sink     ocl.Sink
+	use      sync.RWMutex  // held, shared, to hurry the sink; and to free it
+	gone     bool          // protected by use: the sink is freed
+	lazy     atomic.Bool   // take was called, or is about to be, and nobody may have waited
+	wake     chan struct{} // capacity 1: something is ready
+	unfenced atomic.Bool   // some queue is to be fenced
+	stop     chan struct{}
+	moving   sync.WaitGroup // the goroutines
 
 	mu        sync.Mutex
 	ended     sync.Cond                // L is mu: a command has ended
@@ -62,7 +63,7 @@ type host struct {
 	gates     map[mem.Point]*gate      // protected by mu
 	spare     []*gate                  // protected by mu
 	routes    map[routeKey]*route      // protected by mu; nil while one is being made
-	starving  []*batch                 // protected by mu: in order
+	unstaged  []*batch                 // protected by mu: that need staging, in order
 	batches   []*batch                 // protected by mu: free ones
 	trash     []ocl.Event              // protected by mu: events to be released
 	emptied   []ocl.Event              // protected by mu: room for trash
@@ -76,7 +77,7 @@ func newHost(f Found, opts options) (*host, error) {
 	h, devs := &host{name: f.Info.Platform, devices: f.all, quirks: opts.over(quirksOf(f.Info.Platform)), edge: plain{}}, f.all
 	var err error
 	if h.quirks.oneThread {
-		h.worker = newWorker(h)
+		h.worker = newWorker()
 	}
 	h.do(func() {
 		if h.context, err = ocl.NewContext(devs); err != nil || !h.quirks.checks {
@@ -96,6 +97,9 @@ func newHost(f Found, opts options) (*host, error) {
 	h.routes = make(map[routeKey]*route)
 	h.gates = make(map[mem.Point]*gate)
 	h.sink = ocl.NewSink(h.quirks.slowCallbacks)
+	if h.quirks.slowEvents {
+		h.spareTrash = muchTrash
+	}
 	h.wake, h.stop = make(chan struct{}, 1), make(chan struct{})
 	h.ended.L = &h.mu
 	h.moving.Go(h.receive)
@@ -168,13 +172,13 @@ func (h *host) receive() {
 		h.mu.Lock()
 		h.draining++
 		h.takenLocked(out[:n])
-		h.tidyLocked()
+		h.drainUnlocks(h.spareTrash)
 		h.mu.Unlock()
 	}
 }
 
-// awaited reports whether anybody waits to be told of a command's end: then it is
-// told at once. Else a millisecond more does no harm, and who looks at a single
+// awaited reports whether anybody waits for notice of a command's end: then it is
+// given at once. Else a millisecond more does no harm, and who looks at a single
 // command looks by itself (poll).
 func (h *host) awaited() bool {
 	h.mu.Lock()
@@ -190,7 +194,7 @@ func (h *host) awaited() bool {
 	return false
 }
 
-// hurry sees that who waits from now on is told at once.
+// hurry sees that waiters are notified at once from now on.
 func (h *host) hurry() {
 	if !h.lazy.Load() {
 		return
@@ -212,9 +216,9 @@ func (h *host) dispatch() {
 		}
 		h.mu.Lock()
 		h.draining++
-		h.tidyLocked()
-		if h.uncovered.Swap(false) {
-			h.coverAllLocked()
+		h.drainUnlocks(h.spareTrash)
+		if h.unfenced.Swap(false) {
+			h.fenceAllUnlocks()
 		}
 		h.mu.Unlock()
 	}

@@ -12,193 +12,108 @@ import (
 	"godwit/mem"
 )
 
-// lane is how a command goes on that nothing holds: lane and laneInSubmit decide it,
-// startLocked and Submit do it.
+// lane is how a command goes on that nothing holds.
 type lane uint8
 
 const (
-	toOpenCL lane = iota // with an event: held to native
+	toOpenCL lane = iota // held to native, or an unobserved launch
 	toRunner             // held to elsewhere
-	copyHere             // by this goroutine; of what was held
-	pass                 // nothing is left of it: it ends well
-	fail                 // with the failure of what it waited for, once all that has ended
-	wait                 // strictly: it cannot go on before all that it waits for has ended
-	starve               // a batch has no staging or no tracks: it is told when to ask again
-
-	// In Submit only.
-	later   // it is accepted, and the ready list goes on with it: Submit ends no points
-	toSpan  // to OpenCL, without an event and a record: a point of the queue's quiet span (quiet.go)
-	copyNow // before Submit returns
-	leave   // to who waits for it, which he does at once: held to elsewhere (blocking.go)
+	inPlace              // to its end: this goroutine copies what there is to copy
+	fail                 // to its end, with the failure of what it waited for
 )
 
-// lane is how r, which was held, goes on.
-func (r *record) lane() lane {
+// lane is how r goes on, which nothing holds. most is up to how many bytes are copied in place.
+func (r *record) lane(most int) lane {
 	switch {
-	case r.failure != nil && r.strict:
-		return fail
-	case r.instant() || r.idle():
-		return pass
 	case r.failure != nil:
-		return wait
-	case r.batch != nil:
-		return r.host.batchLane(r.batch, len(r.edges) > 0)
-	case r.late != nil && r.call == nil && !r.cut():
-		return pass
+		return fail
+	case r.isVoid(), r.late != nil && r.call == nil && !r.cut(), r.memory != 0 && r.reached && r.length() <= most:
+		return inPlace
 	case r.runner != nil:
 		return toRunner
-	case r.here(directHeld):
-		return copyHere
 	}
 	return toOpenCL
 }
 
-// laneInSubmit is how r goes on within Submit.
-func (r *record) laneInSubmit(cmd *devices.Command) lane {
-	switch {
-	case r.failure != nil || r.late != nil || r.instant():
-		return later
-	case r.batch != nil:
-		return r.host.batchLane(r.batch, len(r.edges) > 0)
-	case r.mayBeQuiet(cmd):
-		return toSpan
-	case r.runner != nil:
-		return toRunner
-	case r.here(directAtOnce):
-		return copyNow
-	case r.mayBeLeft(cmd):
-		return leave
-	}
-	return toOpenCL
-}
+// isVoid reports whether there is nothing left of r: it is a marker of which all waits have
+// ended. In a queue out of order OpenCL would have it wait for all commands there: by its rules
+// where it is given no waits, on some platforms also where it is given some that have ended. In
+// order it would take 14 us to say so.
+func (r *record) isVoid() bool { return r.op == devices.OpMarker && r.reached && r.runner == nil }
 
-// submitLocked is the rest of Submit for r, of which waits may hold it.
-func (h *host) submitLocked(r *record, cmd *devices.Command) (mem.Point, error) {
-	l := later
-	h.coverWaitsLocked(r)
-	open := h.resolveLocked(r)
-	if open {
-		l = r.laneInSubmit(cmd)
+// submitUnlocks is the rest of Submit for r, of which waits may hold it. It ends no point that
+// anybody waits for.
+func (h *host) submitUnlocks(r *record, cmd *devices.Command) (mem.Point, error) {
+	h.fenceWaitsUnlocks(r)
+	if !h.resolveLocked(r) {
+		h.acceptLocked(r)
+		return r.point, nil
 	}
-	switch l {
-	case toSpan:
-		return h.submitQuietLocked(r)
-	case copyNow:
-		return h.copyNowLocked(r), nil
-	case toOpenCL: // which may refuse it
-		h.mu.Unlock()
-		_, err := r.enqueue()
-		h.mu.Lock()
-		if err != nil {
-			h.refuseLocked(r)
-			return mem.Point{}, err
-		}
+	if r.late != nil || r.failure != nil { // which asks for the part, or ends it: the ready list does
+		h.acceptLocked(r)
+		h.readyLocked(r)
+		return r.point, nil
+	}
+	if r.mayBeDeferred(cmd) {
+		r.runner = waiter{}
+	}
+	switch r.lane(directAtOnce) {
+	case inPlace:
+		return h.copyNowUnlocks(r), nil
+	case toRunner:
+		h.acceptLocked(r)
+		h.dropEdgesLocked(r) // a waiter looks at the points
+		r.elsewhere()
+		return r.point, nil
+	}
+	if r.mayBeUnobserved(cmd) {
+		return h.launchUnobservedUnlocks(r)
+	}
+	if err := h.enqueueUnlocks(r); err != nil {
+		h.refuseLocked(r)
+		return mem.Point{}, err
 	}
 	h.acceptLocked(r)
-	switch {
-	case l == toOpenCL:
-		h.nativeLocked(r)
-		if r.told {
-			h.readyLocked(r)
-		}
-	case l == toRunner:
-		r.elsewhere(r.runner)
-	case l == leave:
-		h.dropEdgesLocked(r) // who waits looks at the points
-		r.elsewhere(waiter{})
-	case open && l != starve:
-		h.readyLocked(r)
-	}
+	h.nativeLocked(r)
 	return r.point, nil
 }
 
-// advanceLocked goes on with a record that nothing holds any more. mu is released in
-// between. Where OpenCL was given the record, it returns the queue, to be flushed soon:
-// OpenCL need not start the command without, and a Flush may have been asked for while it
-// was held.
-func (h *host) advanceLocked(r *record) *Queue {
-	if r.state == native {
-		h.settleLocked(r)
+// advanceUnlocks goes on with a record of the ready list. Where OpenCL was given it, it returns
+// the queue, to be flushed soon: OpenCL need not start the command without, and a Flush may have
+// been asked for while it was held.
+func (h *host) advanceUnlocks(r *record) *Queue {
+	switch {
+	case r.completed:
+		h.settleUnlocks(r)
+		return nil
+	case r.end > 0 || !h.resolveLocked(r): // of a batch, the first end stands for all
 		return nil
 	}
-	if r.end > 0 {
-		return nil // held again meanwhile: the first end stands for the batch
-	}
-	for h.resolveLocked(r) {
-		l := r.lane()
-		if l == wait {
-			r.strict = true
-			continue // look again
-		}
-		return h.startLocked(r, l)
-	}
-	return nil
-}
-
-// startLocked has r carried out. mu is released in between.
-func (h *host) startLocked(r *record, l lane) *Queue {
-	switch l {
+	switch r.lane(directHeld) {
 	case fail:
-		h.finishAllLocked(r, r.failure)
-	case pass:
-		h.passLocked(r)
+		h.finishAllUnlocks(r, r.failure)
+	case inPlace:
+		h.copyUnlocks(r)
 	case toRunner:
-		r.elsewhere(r.runner)
-	case copyHere:
-		h.copyLocked(r)
+		r.elsewhere()
 	case toOpenCL:
-		h.mu.Unlock()
-		_, err := r.enqueue()
-		h.mu.Lock()
-		h.enqueuedLocked(r, err)
+		if err := h.enqueueUnlocks(r); err != nil {
+			h.dropEdgesLocked(r)
+			h.finishAllUnlocks(r, err)
+		} else {
+			h.nativeLocked(r)
+		}
 		return r.q
 	}
 	return nil
 }
 
-// finishAllLocked finishes r and the other ends of its batch, which OpenCL was not given.
-func (h *host) finishAllLocked(r *record, err error) {
+// finishAllUnlocks finishes r and the other ends of its batch, which OpenCL was not given.
+func (h *host) finishAllUnlocks(r *record, err error) {
 	for _, x := range slices.Clone(r.others()) {
-		h.finishLocked(x, err)
+		h.finishUnlocks(x, err)
 	}
-	h.finishLocked(r, err)
-}
-
-// enqueuedLocked notes what came of giving r, which was accepted, to OpenCL.
-func (h *host) enqueuedLocked(r *record, err error) {
-	if err != nil {
-		h.dropEdgesLocked(r)
-		h.finishAllLocked(r, err)
-		return
-	}
-	h.nativeLocked(r)
-	if r.told {
-		h.settleLocked(r)
-	}
-}
-
-// instant reports whether there is nothing left of r, which nothing holds: it is a
-// marker behind nothing. In a queue out of order, OpenCL would have it wait for all
-// commands there: by its rules where it is given no waits, on some platforms also where it is
-// given some that have ended.
-func (r *record) instant() bool {
-	return r.op == devices.OpMarker && r.failure == nil && len(r.edges) == 0 && !r.q.inOrder
-}
-
-// idle reports whether r, which was held, is a marker in an in-order queue of which all that
-// came before has ended: OpenCL would take 14 us to say so.
-func (r *record) idle() bool {
-	return r.op == devices.OpMarker && r.failure == nil && r.q.inOrder && r.reached && r.host.worker == nil
-}
-
-// passLocked ends r well. The times of a marker are a host call's.
-func (h *host) passLocked(r *record) {
-	if r.op != devices.OpMarker || !r.q.timing {
-		h.finishLocked(r, nil)
-		return
-	}
-	r.call = func(context.Context) error { return nil }
-	r.elsewhere(goroutine{}) // which may ask OpenCL for its clock
+	h.finishUnlocks(r, err)
 }
 
 // cut leaves of a copy what its Late asks for, and reports whether that is
@@ -223,14 +138,16 @@ func (r *record) cut() bool {
 	return true
 }
 
-// enqueue gives r to OpenCL, behind the events of its edges. It is called without locks.
-func (r *record) enqueue() (ocl.Status, error) {
+// enqueueUnlocks gives r to OpenCL, behind the events of its edges.
+func (h *host) enqueueUnlocks(r *record) error {
+	h.mu.Unlock()
+	defer h.mu.Lock()
 	r.behindEdges()
 	r.awaitEnd()
 	for _, x := range r.others() {
 		x.awaitEnd()
 	}
-	st, err := r.give(r.tag)
+	err := r.give(r.tag)
 	if !r.point.IsZero() { // it was held: OpenCL knows of it only now
 		r.submits()
 		for _, x := range r.others() {
@@ -238,12 +155,12 @@ func (r *record) enqueue() (ocl.Status, error) {
 		}
 	}
 	if err != nil {
-		r.owed = false
+		r.callbackDue = false
 		for _, x := range r.others() {
-			x.owed = false
+			x.callbackDue = false
 		}
 	}
-	return st, err
+	return err
 }
 
 // behindEdges lists the events of r's edges, and flushes their queues.
@@ -263,7 +180,7 @@ func (r *record) awaitEnd() {
 	if r.tag.IsZero() {
 		r.tag = r.host.sink.Tag(r.index)
 	}
-	r.owed = true
+	r.callbackDue = true
 }
 
 // submits notes when r has been given to OpenCL, or is to a runner.
@@ -273,14 +190,14 @@ func (r *record) submits() {
 	}
 }
 
-// give gives r to OpenCL; t is told of its end.
-func (r *record) give(t ocl.Tag) (ocl.Status, error) {
+// give gives r to OpenCL; t's sink gets its end.
+func (r *record) give(t ocl.Tag) error {
 	var st ocl.Status
 	switch {
 	case r.batch != nil:
-		return 0, r.batch.enqueue(r.host, r.handles)
+		return r.batch.enqueue(r.host, r.handles)
 	case r.hops:
-		return 0, r.giveHop()
+		return r.giveHop()
 	case r.kernel != nil:
 		r.kernel.mu.Lock()
 		st = r.cmd.Submit(r.args, r.kernel.set, r.handles, nil, t)
@@ -290,13 +207,13 @@ func (r *record) give(t ocl.Tag) (ocl.Status, error) {
 		st = r.cmd.Submit(r.args, ocl.SetArgs{}, r.handles, r.bytes, t)
 	}
 	if r.q.dev.sees(st) != 0 {
-		return st, r.refusal(st)
+		return r.refusal(st)
 	}
 	r.event = r.cmd.Event
-	if r.cmd.Quiet == 0 || !r.host.quirks.startsAtOnce {
+	if r.cmd.NoEvent == 0 || !r.host.quirks.startsAtOnce {
 		r.q.dirty.Store(true)
 	}
-	return 0, nil
+	return nil
 }
 
 // refusal is the error of a command that OpenCL did not take, or not carry out.
@@ -310,17 +227,18 @@ func (r *record) refusal(st ocl.Status) error {
 	return statusError(st, "%v on device %s", r.op, r.q.dev.name)
 }
 
-// runner carries out and finishes commands whose waits are reached. OpenCL has no event of
-// them that others could wait for.
+// runner carries out commands whose waits are reached, and then calls finishedBy. OpenCL has no
+// event of them that others could wait for. Of those that a waiter has it is otherwise, see
+// blocking.go.
 type runner interface {
-	// run is told to carry out r. mu is held; it does not block.
+	// run begins to carry out r. mu is held; it does not block.
 	run(r *record)
 }
 
 // elsewhere: held to elsewhere. mu is held.
-func (r *record) elsewhere(by runner) {
-	r.state = elsewhere
-	by.run(r)
+func (r *record) elsewhere() {
+	r.to(elsewhere)
+	r.runner.run(r)
 }
 
 // goroutine runs host calls, each in a goroutine of its own.
@@ -328,13 +246,10 @@ type goroutine struct{}
 
 func (goroutine) run(r *record) {
 	r.submits()
-	r.q.calls.Go(r.runCall)
-}
-
-// runCall is the life of a host call's goroutine.
-func (r *record) runCall() {
-	r.begins()
-	r.Carried(protect(r.call))
+	r.q.calls.Go(func() {
+		r.begins()
+		r.Carried(protect(r.call))
+	})
 }
 
 // begins notes that a runner begins with r.

@@ -22,7 +22,7 @@ func launching(t *testing.T, n int, params map[string]string) ([]*Device, []devi
 	devs := open(t, n, params)
 	var ms []devices.Module
 	for _, d := range devs {
-		m, err := d.Build(context.Background(), &devices.Program{Name: "launches", Source: quietSource})
+		m, err := d.Build(context.Background(), &devices.Program{Name: "launches", Source: advanceSource})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, m.Close()) })
 		ms = append(ms, m)
@@ -123,9 +123,9 @@ func launchesAmongOthers(t *testing.T, params map[string]string) {
 				cmd, then = step(t, ms[i], blocks[i], n), func(c uint32) uint32 { return 3*c + n }
 			case n == 5:
 				v := rapid.Uint32().Draw(rt, "value")
-				cmd, then = write(devs[i], blocks[i], 4*(quietWords-1), word(v)), func(uint32) uint32 { return v }
+				cmd, then = write(devs[i], blocks[i], 4*(words64-1), word(v)), func(uint32) uint32 { return v }
 			default:
-				cmd = &devices.Command{Op: devices.OpCopy, Size: 4 * quietWords, Dst: devices.Loc{Device: devs[i], Block: blocks[i]},
+				cmd = &devices.Command{Op: devices.OpCopy, Size: 4 * words64, Dst: devices.Loc{Device: devs[i], Block: blocks[i]},
 					Src: devices.Loc{Device: devs[1-i], Block: blocks[1-i]}}
 				if other := last[1-i].p; !other.IsZero() {
 					waits = append(waits, mem.Wait{Point: other, Kind: mem.Order})

@@ -34,7 +34,7 @@ func gateOn(t *testing.T, q *Queue) *nativeGate {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.takeLocked(q, devices.OpMarker)
-	r.event, r.owed = *(*ocl.Event)(unsafe.Pointer(ev)), true
+	r.event, r.callbackDue = *(*ocl.Event)(unsafe.Pointer(ev)), true
 	h.acceptLocked(r)
 	h.nativeLocked(r)
 	return &nativeGate{r, ev, r.point}
@@ -50,8 +50,8 @@ func (g *nativeGate) end(t *testing.T, status mem.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.draining++
-	h.toldLocked(g.r, int32(status), true)
-	h.drainLocked()
+	h.completedByCallbackLocked(g.r, int32(status))
+	h.drainUnlocks(mostTrash)
 }
 
 // x waits for one command that fails, so that OpenCL ends it at once, and for one

@@ -7,33 +7,27 @@ import (
 	"godwit/mem"
 )
 
-// Who cannot wait to be told asks OpenCL.
-
-// poll asks OpenCL whether p's command has ended well, and if so ends it
-// without waiting for the callback, which takes its time; of a command that is held
-// back, it asks for what OpenCL has of what that waits for. It reports whether it
-// is worth asking again soon.
-func (h *host) poll(q *Queue, p mem.Point) (again bool) {
-	again, _ = h.pollStatus(q, p)
-	return again
-}
+// Waiters ask OpenCL, which is quicker than its notice.
 
 // notAsked is the status of a command that OpenCL was not asked for.
 const notAsked = -1
 
-// pollStatus is poll; st is what OpenCL said of the command itself, or notAsked.
-func (h *host) pollStatus(q *Queue, p mem.Point) (again bool, st ocl.Status) {
+// poll asks OpenCL whether p's command has ended well, and if so ends it
+// without waiting for the callback, which takes its time; of a command that is held
+// back, it asks for what OpenCL has of what that waits for. It reports whether it
+// is worth asking again soon, and what OpenCL said of the command itself, or notAsked.
+func (h *host) poll(q *Queue, p mem.Point) (again bool, st ocl.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
-	if r == nil || r.state != native && r.state != held || r.told {
+	if r == nil || r.state != native && r.state != held || r.completed {
 		return false, notAsked
 	}
 	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
-	defer h.leaveLocked(r)
+	defer h.doneWithLocked(r)
 	if h.hopping > 0 || len(h.followers) > 0 {
-		h.followHopsLocked()
-		if r.state != native || r.told || r.hops {
+		h.followHopsUnlocks()
+		if r.state != native || r.completed || r.hops {
 			return r.state != ended, notAsked
 		}
 	}
@@ -46,48 +40,48 @@ func (h *host) pollStatus(q *Queue, p mem.Point) (again bool, st ocl.Status) {
 			}
 			if y := x.flight.get(w.Seq); y != nil && y.state == native {
 				h.mu.Unlock()
-				again = h.poll(x, w) || again
+				more, _ := h.poll(x, w)
+				again = again || more
 				h.mu.Lock()
 			}
 		}
 		return again || r.follows, notAsked // somebody has seen the hop's end, and is about to go on
 	}
-	st = h.lookLocked(r)
-	return st > 0 && r.state == native && !r.told, st
+	st = h.lookUnlocks(r)
+	return st > 0 && r.state == native && !r.completed, st
 }
 
-// lookLocked asks OpenCL how r is, and ends it where it has ended well. r has users raised; mu is
-// released in between.
-func (h *host) lookLocked(r *record) ocl.Status {
+// lookUnlocks asks OpenCL how r is, and ends it where it has ended well. r has users raised.
+func (h *host) lookUnlocks(r *record) ocl.Status {
 	e := r.event
 	h.mu.Unlock()
 	st := e.Status()
 	h.mu.Lock()
 	if st == ocl.Complete {
-		h.endedWellLocked(r)
+		h.endedWellUnlocks(r)
 	}
 	return st
 }
 
-// endedWellLocked ends r, of which OpenCL says that it has ended well, where that has
-// not been seen. r has users raised; mu is released in between.
-func (h *host) endedWellLocked(r *record) {
-	open := func() bool { return r.state == native && !r.told }
+// endedWellUnlocks ends r, of which OpenCL says that it has ended well, where that has
+// not been seen. r has users raised.
+func (h *host) endedWellUnlocks(r *record) {
+	open := func() bool { return r.state == native && !r.completed }
 	if !open() {
 		return
 	}
-	h.lookBeforeLocked(r, open)
-	if open() {
+	h.lookBeforeUnlocks(r, open)
+	if open() && h.completedLocked(r, ocl.Complete) {
 		h.draining++
-		h.toldLocked(r, ocl.Complete, false)
-		h.drainLocked()
+		h.settleUnlocks(r)
+		h.drainUnlocks(mostTrash)
 	}
 }
 
-// lookBeforeLocked asks OpenCL about what has ended since r has, which came after it, while more
-// says so. mu is released in between.
-func (h *host) lookBeforeLocked(r *record, more func() bool) {
-	if q := r.line(); q != nil && q.quiet.has(q.quiet.from) && q.quiet.from < r.point.Seq {
+// lookBeforeUnlocks asks OpenCL about what has ended since r has, which came after it, while more
+// says so.
+func (h *host) lookBeforeUnlocks(r *record, more func() bool) {
+	if q := r.line(); q != nil && q.span.before(r.point.Seq) {
 		h.mu.Unlock()
 		h.pollBefore(q, r.point.Seq)
 		h.mu.Lock()
@@ -111,13 +105,13 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
-	if r == nil || r.state != native || r.told || r.hops {
+	if r == nil || r.state != native || r.completed || r.hops {
 		return
 	}
 	r.users++ // keeps the event
 	e := r.event
 	if len(h.records)-len(h.free) > mostInUse { // while the command runs
-		h.drainSinkLocked()
+		h.drainSinkUnlocks()
 	}
 	if r.batch == nil {
 		q.dirty.Store(false) // the wait flushes the queue of its event
@@ -126,20 +120,20 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	st := e.Wait()
 	h.mu.Lock()
 	if st == ocl.Complete {
-		h.endedWellLocked(r)
+		h.endedWellUnlocks(r)
 	}
 	if !p.Reached() { // it failed, or what ended before it is not known yet
-		h.drainSinkLocked()
+		h.drainSinkUnlocks()
 		if st == ocl.Complete {
-			h.endedWellLocked(r)
+			h.endedWellUnlocks(r)
 		}
 	}
-	h.leaveLocked(r) // only now: it keeps the host, and the sink with it, from being closed
+	h.doneWithLocked(r) // only now: it keeps the host, and the sink with it, from being closed
 }
 
 // takenLocked goes on with what the sink had.
 func (h *host) takenLocked(done []ocl.Done) {
 	for _, d := range done {
-		h.toldLocked(h.records[d.ID], d.Status, true)
+		h.completedByCallbackLocked(h.records[d.ID], d.Status)
 	}
 }

@@ -83,15 +83,13 @@ func (h *host) readLocked(k *timed) {
 	h.dropLocked(k)
 }
 
-// readAllLocked reads all times of a queue that closes. mu is released in between.
-func (q *Queue) readAllLocked() {
+// readAll reads all times of a queue that closes.
+func (q *Queue) readAll() {
 	h := q.dev.host
 	for i := range q.times {
+		h.mu.Lock()
 		h.readLocked(&q.times[i])
-		if i%256 == 255 {
-			h.mu.Unlock()
-			h.mu.Lock()
-		}
+		h.mu.Unlock()
 	}
 }
 

@@ -29,14 +29,14 @@ type Queue struct {
 
 	flight  flights     // protected by host.mu: accepted and not ended
 	tail    mem.Point   // protected by host.mu: accepted last, where in order
-	pending int         // protected by host.mu: accepted and not told of as ended
+	pending int         // protected by host.mu: accepted, and nobody has been notified of its end
 	inside  int         // protected by host.mu: calls of Submit that Close waits for
 	closing bool        // protected by host.mu
 	shut    atomic.Bool // closing, for who does not hold host.mu
-	left    []mem.Point // protected by host.mu: transfers left to a Wait, see blocking.go
+	defers  []mem.Point // protected by host.mu: transfers deferred to a Wait, see blocking.go
 	abort   error       // protected by host.mu: why nothing is given to OpenCL any more; nil until Abort
 	times   []timed     // protected by host.mu; nil without profiling
-	quiet   quiet
+	span    span
 }
 
 var _ devices.Queue = (*Queue)(nil)
@@ -56,7 +56,7 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	}
 	q.line.OnWait(func() {
 		d.host.hurry()
-		q.coverSoon()
+		q.fenceSoon()
 	})
 	if opts.Profiling {
 		q.timing, q.times = true, make([]timed, keptTimes)
@@ -92,7 +92,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	defer q.leaveLocked()
+	defer q.submittedLocked()
 	if err != nil {
 		h.refuseLocked(r)
 		return mem.Point{}, err
@@ -103,11 +103,11 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
 	}
 	r.strict = r.needsReached()
-	return h.submitLocked(r, cmd)
+	return h.submitUnlocks(r, cmd)
 }
 
-// leaveLocked ends a Submit.
-func (q *Queue) leaveLocked() {
+// submittedLocked ends a Submit.
+func (q *Queue) submittedLocked() {
 	if q.inside--; q.closing {
 		q.dev.host.ended.Broadcast()
 	}
@@ -151,7 +151,7 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 	block, h := mode == devices.BlockThread, q.dev.host
 	if block && !p.Reached() { // which flushes
 		h.carryOut(q, p, true)
-		if !p.Reached() && !q.finishQuiet(p) {
+		if !p.Reached() && !q.finishSpan(p) {
 			h.waitNative(q, p)
 		}
 	}
@@ -160,7 +160,7 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 		h.carryOut(q, p, false)
 	}
 	for start := time.Now(); !p.Reached() && time.Since(start) < pollFor && ctx.Err() == nil; {
-		if !h.poll(q, p) {
+		if again, _ := h.poll(q, p); !again {
 			break
 		}
 		runtime.Gosched()
@@ -172,7 +172,7 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 }
 
 // pollFor is how long a Wait asks OpenCL again and again before it sleeps until
-// it is told: being told takes 30 to 200 us, which shows in commands shorter
+// it is notified: notice takes 30 to 200 us, which shows in commands shorter
 // than some milliseconds, but asking takes a core, which only a machine with
 // many can spare.
 var pollFor = func() time.Duration {
@@ -188,14 +188,14 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 	if p.Line != q.line {
 		return false
 	}
-	_, st := h.pollStatus(q, p)
+	_, st := h.poll(q, p)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
 	switch {
 	case r == nil:
 		return false
-	case r.told:
+	case r.completed:
 		return true
 	case r.state != native || r.hops:
 		return r.begun.Load()
@@ -210,7 +210,7 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 	h.mu.Unlock()
 	st = e.Status()
 	h.mu.Lock()
-	h.leaveLocked(r)
+	h.doneWithLocked(r)
 	return st == ocl.Running || st == ocl.Complete
 }
 
@@ -248,11 +248,11 @@ func (q *Queue) Close() error {
 	delete(h.lines, q.line)
 	h.mu.Unlock()
 	q.calls.Wait()
-	st := q.cl.Finish() // records have ended; OpenCL may still be at its bookkeeping, and at what is quiet
+	st := q.cl.Finish() // records have ended; OpenCL may still be at its bookkeeping, and at unobserved launches
 	h.mu.Lock()
-	h.retireQuietLocked(q, q.quiet.to, st)
-	q.readAllLocked()
+	h.retireSpanUnlocks(q, q.span.to, st)
 	h.mu.Unlock()
+	q.readAll()
 	q.use.Lock()
 	q.gone = true
 	q.cl.Release()

@@ -32,9 +32,9 @@ type quirks struct {
 	slowCallbacks bool
 	// slowEvents: an event makes a launch of 5 us 1.2 us dearer, and to look at events
 	// while others are enqueued 0.5 to 1.5 us. A kernel that fails takes the context with
-	// it, so that all later ones fail too. So launches that nobody asks after have no
-	// event, and fail together (quiet.go).
-	// Seen: NVIDIA 580.159.04. Test: TestQuietLaunchesEndWithAWaitOfAThreadsOwn.
+	// it, so that all later ones fail too. So unobserved launches have no
+	// event, and fail together (unobserved.go).
+	// Seen: NVIDIA 580.159.04. Test: TestUnobservedLaunchesEndWithAWaitOfAThreadsOwn.
 	slowEvents bool
 	// failedWaitsKeepOrder: a command in an in-order queue whose wait fails ends only after
 	// the commands before it, and after its other waits. PoCL 3.1 ends it as soon as one of
@@ -142,10 +142,10 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //     microseconds and more, and memory is allocated in the command that first uses it,
 //     where running out is an ugly failure.
 //     Seen: NVIDIA 580.159.04. Test: TestAFullDeviceWorksAgainAfterARelease.
-//   - lanes.go, instant: a marker waits for all commands before it in an out-of-order
+//   - lanes.go, isVoid: a marker waits for all commands before it in an out-of-order
 //     queue, also where it is given some to wait for that have ended.
 //     Seen: PoCL 3.1, NVIDIA 580.159.04. Test: TestAMarkerWithoutWaitsWaitsForNothing.
-//   - record.go, resolveLocked: a command in an in-order queue ends as soon as one of its
+//   - record.go, followLocked: a command in an in-order queue ends as soon as one of its
 //     waits has failed, when others, and commands before it, have not ended.
 //     Seen: PoCL 3.1. Test: TestWhatFollowsAFailedCommandWaitsForWhatThatWaitedFor.
 //   - internal/ocl/args.c, gw_set_args: each argument that is set costs 0.2 us. Those that

@@ -67,9 +67,12 @@ func (h *host) unblockLocked(r *record) {
 	}
 }
 
-// readyLocked puts r on the ready list.
+// readyLocked puts r on the ready list, once.
 func (h *host) readyLocked(r *record) {
-	h.ready = append(h.ready, r)
+	if !r.listed {
+		r.listed = true
+		h.ready = append(h.ready, r)
+	}
 	h.wakeLocked()
 }
 
@@ -97,19 +100,19 @@ type feed struct {
 // mostFed is how many commands a queue is given before it is flushed.
 const mostFed = 32
 
-// addLocked counts a command of q's. A queue may be closed before its flush.
-func (f *feed) addLocked(h *host, q *Queue, trash int) {
+// addUnlocks counts a command of q's. A queue may be closed before its flush.
+func (f *feed) addUnlocks(h *host, q *Queue, trash int) {
 	if f.q != q {
-		f.flushLocked(h, trash)
+		f.flushUnlocks(h, trash)
 		f.q = q
 	}
 	if f.n++; f.n == mostFed {
-		f.flushLocked(h, trash)
+		f.flushUnlocks(h, trash)
 	}
 }
 
-// flushLocked flushes the queue, and releases events where there are more than so many. mu is released in between.
-func (f *feed) flushLocked(h *host, most int) {
+// flushUnlocks flushes the queue, and releases events where there are more than so many.
+func (f *feed) flushUnlocks(h *host, most int) {
 	q, trash := f.q, []ocl.Event(nil)
 	if len(h.trash) > most {
 		trash = h.trash
@@ -127,45 +130,34 @@ func (f *feed) flushLocked(h *host, most int) {
 	}
 }
 
-// mostTrash is how many events are left to be released by who has the time, which is not who has
-// waited for a command and may have the next. Where events are slow (quirks.slowEvents) it is: while another thread enqueues, a release took
-// 7.3 us on an H200, and held that up; of a thread that does both, 0.3. So there others release only what is muchTrash.
+// A goroutine that has waited for a command, and may have the next, leaves up to mostTrash events for
+// the dispatcher to release. Where events are slow (quirks.slowEvents) that leaves up to muchTrash
+// itself: while another thread enqueues, a release took 7.3 us on an H200, and held that up; in a
+// thread that does both, 0.3.
 const (
 	mostTrash = 64
 	muchTrash = 1024
 )
 
-// drainLocked advances ready records until there is none. It is called with mu
-// held and draining raised by one; mu is released in between.
-func (h *host) drainLocked() { h.drainButLocked(mostTrash) }
-
-// drainButLocked is drainLocked, but that so many events may be left.
-func (h *host) drainButLocked(trash int) {
+// drainUnlocks advances ready records until there is none, and leaves up to so many events. It is
+// called with draining raised by one.
+func (h *host) drainUnlocks(trash int) {
 	for f := (feed{}); len(h.ready) > 0 || f.q != nil || len(h.trash) > trash; {
 		if len(h.ready) == 0 {
-			f.flushLocked(h, trash)
+			f.flushUnlocks(h, trash)
 			continue
 		}
-		if q := h.advanceLocked(h.nextLocked()); q != nil {
-			f.addLocked(h, q, trash)
+		if q := h.advanceUnlocks(h.nextLocked()); q != nil {
+			f.addUnlocks(h, q, trash)
 		}
 	}
 	h.draining--
 }
 
-// tidyLocked is drainLocked for who has the time.
-func (h *host) tidyLocked() {
-	if h.quirks.slowEvents {
-		h.drainButLocked(muchTrash)
-		return
-	}
-	h.drainButLocked(0)
-}
-
 // nextLocked takes the record that has been ready for longest.
 func (h *host) nextLocked() *record {
 	r := h.ready[h.next]
-	h.ready[h.next] = nil
+	h.ready[h.next], r.listed = nil, false
 	if h.next++; h.next == len(h.ready) || h.next >= 1024 && h.next >= len(h.ready)/2 { // amortised: half of it goes
 		n := copy(h.ready, h.ready[h.next:])
 		clear(h.ready[n:])

@@ -4,6 +4,7 @@ package opencl
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -15,45 +16,49 @@ import (
 
 // A command, from Submit to its end.
 //
-// Each accepted command has a record, but for quiet launches (quiet.go) and copies that
-// Submit makes itself (direct.go), which are never more than a point. A record's state
+// Each accepted command has a record, but for unobserved launches (unobserved.go) and what
+// Submit does in place (direct.go), which are never more than a point. A record's state
 // says who has it:
 //
-//	state     who has it                              goes on by
-//	free      nobody                                  take: to held
-//	held      Submit, or what it waits for, or the    start: to native or elsewhere, or
-//	          ready list; OpenCL is being given it    finish, where nothing is to be done
-//	native    OpenCL, which has an event of it        told, then settle: finish, or again
-//	elsewhere a runner: a goroutine, a worker, who    finish; or, where it was left to who waits
-//	          waits for it                            for it, to held or native: he has OpenCL do it
-//	ended     nobody: its point has ended             recycle: to free
+//	state     who has it
+//	free      nobody
+//	held      Submit, or what it waits for, or the ready list; OpenCL is being given it
+//	native    OpenCL, which has an event of it, until it has been completed and settled
+//	elsewhere a runner: a goroutine, the thread of the platform, a Carrier, a waiter; or who copies it
+//	ended     nobody: its point has ended, or is being ended
 //
-// Each transition is one function of that name:
+// transitions is the table of what may follow what. What brings them about:
 //
-//   - accept gives a record its point. Where OpenCL or the checks refuse it before, refuse
-//     takes it back, and nothing has happened.
-//   - resolve looks at what a held record waits for. What is in OpenCL becomes an edge: a
+//   - take: free to held. accept then gives the record its point. Where OpenCL or the checks
+//     refuse it before, refuse takes it back, and nothing has happened.
+//   - resolve looks at what holds a record. What is in OpenCL becomes an edge: a
 //     cl_event to wait for. What is held itself, or nothing of OpenCL's, is a blocker, and so
-//     is all that is not reached where the record is strict. Who takes the last blocker away
-//     puts the record on the ready list (ready.go), from where advance has it resolved again:
-//     the blockers may be edges by then.
-//   - start is one of a few lanes (lanes.go).
+//     are all waits that are not reached where the record is strict, and staging that a batch lacks.
+//     Who takes the last blocker away puts the record on the ready list (ready.go), from where
+//     advance has it resolved again: the blockers may be edges by then.
+//   - advance and Submit have it go on in one of four lanes (lanes.go): held to native, elsewhere or
+//     ended.
 //   - Of a batch, which has a record for each destination, the first stands for all until
-//     OpenCL has them; how they settle where a leg failed is told in batch.go.
-//   - told notes that OpenCL has ended the command: by a callback, or because somebody asked.
+//     OpenCL has them; batch.go says how they settle where a leg failed.
+//   - completed notes that OpenCL has ended the command: by a callback, or because somebody asked.
 //     That may come before native is noted, and the callback after the end.
-//   - settle ends a record that OpenCL has ended, once all that it waited for has ended:
+//   - settle: native to ended, once all that the command waited for has ended:
 //     callbacks come in any order, and a failure must be known before what depends on it ends.
 //     The record is native meanwhile, and blockers hold it. Where OpenCL did not run the command
 //     because something failed that was only to come before it, again makes it held, without
 //     edges.
+//   - A transfer that is deferred to a waiter goes from elsewhere to held or native (blocking.go).
 //   - finish ends the point.
 //   - recycle makes an ended record free, when its callback has come and nobody looks at its
 //     event any more (users).
 //
+// A record that others know of is held by blockers, or once on the ready list, or one goroutine
+// goes on with it.
+//
 // The record's fields are the submitting goroutine's until others can know of it, and
 // protected by host.mu from then on, but for what is copied from the command, which does not
-// change. mu is not held while OpenCL is called, bytes are copied or a point is ended. No point
+// change. mu is not held while OpenCL is called, bytes are copied or a point is ended: functions that
+// are called with mu and give it up in between have names that end in Unlocks. No point
 // is ended within Submit or within a waiter's call, but by the ready list: so chains do not
 // recurse, and nothing is ended under a caller's lock.
 type record struct {
@@ -84,17 +89,19 @@ type life struct {
 	op        devices.Op
 	strict    bool // waits must be reached, not only be in OpenCL
 	reached   bool // resolve has found no wait that is not
-	told      bool // OpenCL has ended it
-	owed      bool // a callback is to come
-	left      bool // to who waits for it
+	listed    bool // on the ready list
+	completed bool // OpenCL has ended it, or its runner
 	pinned    bool // bytes are page-locked
 	forgotten bool // nobody will ask for its times
-	status    ocl.Status
-	blockers  int // what holds it
-	users     int // edges and polls that need event
-	event     ocl.Event
-	failure   error       // the first failure among Data waits
-	spent     []ocl.Event // events of earlier tries
+
+	callbackDue bool
+
+	status   ocl.Status
+	blockers int // what holds it
+	users    int // edges and polls that need event
+	event    ocl.Event
+	failure  error       // the first failure among Data waits; a runner's
+	earlier  []ocl.Event // events of earlier tries
 
 	// What to do, from the command.
 	runner  runner        // carries it out where that is not OpenCL; its waits are reached then
@@ -110,7 +117,7 @@ type life struct {
 	late    devices.Late // which part of the copy there is to do; nil is all
 	call    func(context.Context) error
 	begun   atomic.Bool // a runner has begun with it
-	covers  uint64      // it is no command, but the marker of a cover: of the points up to this
+	fences  uint64      // it is no command, but the marker of a fence: of the points up to this
 	cmd     ocl.Command
 }
 
@@ -123,6 +130,23 @@ const (
 	elsewhere
 	ended
 )
+
+// transitions are the states that may follow each.
+var transitions = [...][]state{
+	free:      {held},
+	held:      {native, elsewhere, ended},
+	native:    {held, ended},
+	elsewhere: {held, native, ended},
+	ended:     {free},
+}
+
+// to changes r's state. mu is held.
+func (r *record) to(s state) {
+	if !slices.Contains(transitions[r.state], s) {
+		panic(fmt.Sprintf("opencl: %v from state %d to %d", r.op, r.state, s))
+	}
+	r.state = s
+}
 
 type pinnedBlock struct {
 	pinner devices.HostBacked
@@ -149,7 +173,8 @@ func (h *host) takeLocked(q *Queue, op devices.Op) *record {
 	n := len(h.free) - 1
 	r := h.free[n]
 	h.free = h.free[:n]
-	r.q, r.op, r.state = q, op, held
+	r.q, r.op = q, op
+	r.to(held)
 	return r
 }
 
@@ -177,55 +202,69 @@ func (h *host) refuseLocked(r *record) {
 	}
 	r.letGo()
 	h.dropEdgesLocked(r)
-	r.state, r.event = ended, 0
+	r.event = 0
+	r.to(ended)
 	h.recycleLocked(r)
 }
 
 // resolveLocked looks at r's waits, and returns whether nothing holds it. Failures of Data
-// waits go to r.failure, or why its queue was aborted.
+// waits go to r.failure, or why its queue was aborted; then all waits have ended.
 func (h *host) resolveLocked(r *record) bool {
 	h.dropEdgesLocked(r)
 	if r.failure == nil {
 		r.failure = r.q.abort
 	}
-	r.blockers, r.reached = 1, true // one for this pass
+	r.blockers, r.reached = 0, true
 	for i := range r.waits {
-		w := &r.waits[i]
-		if w.Point.Reached() {
+		if w := &r.waits[i]; w.Point.Reached() {
 			r.note(w)
-			continue
-		}
-		r.reached = false
-		var x *record
-		if q := h.lines[w.Point.Line]; q != nil && !r.strict {
-			x = q.flight.get(w.Point.Seq)
-			if x == nil && q.quiet.has(w.Point.Seq) {
-				if q == r.line() {
-					continue // the cl queue orders them; settle sees how it ended
-				}
-				if c := q.quiet.cover; c != nil && c.covers >= w.Point.Seq {
-					x = c
-				}
-			}
-		}
-		switch {
-		case x != nil && x.hasEvent():
-			// An in-order cl queue orders its own, but may end a command as soon as one of
-			// its waits has failed, when others have not ended.
-			if x.line() == nil || x.line() != r.line() || len(x.edges) > 0 {
-				x.users++
-				r.edges = append(r.edges, x)
-			}
-		case x != nil && x.state == held:
-			x.after = append(x.after, r)
-			r.blockers++
-		default:
-			r.follows = r.follows || x != nil && x.hops
-			h.gateLocked(r, w)
+		} else {
+			h.followLocked(r, w)
 		}
 	}
-	r.blockers--
-	return r.blockers == 0
+	switch {
+	case r.blockers > 0:
+		return false
+	case !r.strict && r.failure != nil:
+		r.strict = true
+		return h.resolveLocked(r)
+	case r.batch != nil && r.failure == nil:
+		return h.stagedLocked(r)
+	}
+	return true
+}
+
+// followLocked has r come after w, whose point is not reached: behind an edge, or held.
+func (h *host) followLocked(r *record, w *mem.Wait) {
+	var x *record
+	if q := h.lines[w.Point.Line]; q != nil && !r.strict {
+		x = q.flight.get(w.Point.Seq)
+		if x == nil && q.span.has(w.Point.Seq) {
+			if q == r.line() {
+				r.reached = false
+				return // the cl queue orders them; settle sees how it ended
+			}
+			if c := q.span.fence; c != nil && c.fences >= w.Point.Seq {
+				x = c
+			}
+		}
+	}
+	switch {
+	case x != nil && x.hasEvent():
+		r.reached = false
+		// An in-order cl queue orders its own, but may end a command as soon as one of
+		// its waits has failed, when others have not ended.
+		if x.line() == nil || x.line() != r.line() || len(x.edges) > 0 {
+			x.users++
+			r.edges = append(r.edges, x)
+		}
+	case x != nil && x.state == held:
+		x.after = append(x.after, r)
+		r.blockers++
+	default:
+		r.follows = r.follows || x != nil && x.hops
+		h.gateLocked(r, w)
+	}
 }
 
 // gateLocked has r wait for the end of a point, or notes how that ended.
@@ -239,7 +278,7 @@ func (h *host) gateLocked(r *record, w *mem.Wait) {
 
 // hasEvent reports whether others can wait for r in OpenCL.
 func (r *record) hasEvent() bool {
-	return r.state == native && (!r.told || r.status == 0) && !r.hops
+	return r.state == native && (!r.completed || r.status == 0) && !r.hops
 }
 
 // line is the in-order cl queue in which r's event is, nil where there is none.
@@ -259,37 +298,37 @@ func (r *record) note(w *mem.Wait) {
 
 func (h *host) dropEdgesLocked(r *record) {
 	for _, x := range r.edges {
-		h.leaveLocked(x)
+		h.doneWithLocked(x)
 	}
 	clear(r.edges)
 	r.edges = r.edges[:0]
 }
 
-// leaveLocked ends a use of r's event.
-func (h *host) leaveLocked(r *record) {
+// doneWithLocked ends a use of r's event.
+func (h *host) doneWithLocked(r *record) {
 	r.users--
 	h.recycleLocked(r)
 }
 
 // nativeLocked: held to native. OpenCL has r, and what was held by it can go on.
 func (h *host) nativeLocked(r *record) {
-	r.state, r.blockers = native, 0
+	r.to(native)
+	r.blockers = 0
 	if r.follows && len(h.followers) < mostFollowers {
 		h.followers = append(h.followers, r)
 	}
 	h.releaseLocked(r)
 	for _, x := range r.others() {
-		if h.nativeLocked(x); x.told {
-			h.readyLocked(x)
-		}
+		h.nativeLocked(x)
 	}
-	if r.owed && r.cmd.NoCallback != 0 {
+	if r.completed {
+		h.readyLocked(r)
+	}
+	if r.callbackDue && r.cmd.NoCallback != 0 {
 		h.moving.Go(func() { // no callback will come: somebody has to wait
 			st := r.event.Wait()
 			h.mu.Lock()
-			h.draining++
-			h.toldLocked(r, st, true)
-			h.drainLocked()
+			h.completedByCallbackLocked(r, st)
 			h.mu.Unlock()
 		})
 	}
@@ -304,40 +343,45 @@ func (h *host) releaseLocked(r *record) {
 	r.after = r.after[:0]
 }
 
-// toldLocked: OpenCL has ended r. mu is released in between.
-func (h *host) toldLocked(r *record, st ocl.Status, callback bool) {
-	if callback {
-		r.owed = false
-	}
-	switch {
-	case r.state == ended: // a poll saw it first
+// completedByCallbackLocked: OpenCL has ended r, and this is its last word of it.
+func (h *host) completedByCallbackLocked(r *record, st ocl.Status) {
+	r.callbackDue = false
+	if r.state == ended { // a poll saw it first
 		h.recycleLocked(r)
-		return
-	case r.told:
-		return
-	}
-	r.told, r.status = true, r.q.dev.sees(st)
-	if r.hops && r.q.timing {
-		r.hop.told = hostNow()
-	}
-	if r.state == native {
-		h.settleLocked(r)
+	} else if h.completedLocked(r, st) {
+		h.readyLocked(r)
 	}
 }
 
-// settleLocked: native to ended, or to held, once r's waits have been seen to end.
-func (h *host) settleLocked(r *record) {
-	if r.covers != 0 {
-		h.coveredLocked(r)
+// completedLocked: OpenCL has ended r. It reports whether the caller is to go on with r.
+func (h *host) completedLocked(r *record, st ocl.Status) bool {
+	if r.completed {
+		return false
+	}
+	r.completed, r.status = true, r.q.dev.sees(st)
+	if r.hops && r.q.timing {
+		r.hop.ended = hostNow()
+	}
+	return r.state == native
+}
+
+// settleUnlocks ends a record that is completed, once its waits have been seen to end; or has it go on
+// again.
+func (h *host) settleUnlocks(r *record) {
+	switch {
+	case r.state == elsewhere:
+		h.finishUnlocks(r, r.failure)
+		return
+	case r.fences != 0:
+		h.fencedUnlocks(r)
+		return
+	case r.batch != nil && !h.settlesLocked(r):
 		return
 	}
-	if r.batch != nil && !h.settlesLocked(r) {
-		return
+	if q := r.line(); q != nil && q.span.before(r.point.Seq) {
+		h.endSpanBeforeUnlocks(r)
 	}
-	if q := r.line(); q != nil && q.quiet.has(q.quiet.from) && q.quiet.from < r.point.Seq {
-		h.quietBeforeLocked(r)
-	}
-	r.blockers = 1
+	r.blockers = 0
 	for i := range r.waits {
 		if w := &r.waits[i]; w.Point.Reached() {
 			r.note(w)
@@ -345,23 +389,23 @@ func (h *host) settleLocked(r *record) {
 			h.gateLocked(r, w)
 		}
 	}
-	if r.blockers--; r.blockers > 0 {
+	if r.blockers > 0 {
 		return
 	}
 	h.dropEdgesLocked(r)
 	switch {
 	case r.failure != nil:
-		h.finishLocked(r, r.failure)
+		h.finishUnlocks(r, r.failure)
 	case r.batch != nil && r.status < 0 && r.batch.mayAgain():
 		h.againBatchLocked(r.batch)
-	case r.batch == nil && !r.owed && endedByWaits(r.status):
+	case r.batch == nil && !r.callbackDue && endedByWaits(r.status):
 		h.againLocked(r)
 	case r.status < 0 && r.hops:
-		h.finishLocked(r, r.hopError(r.status))
+		h.finishUnlocks(r, r.hopError(r.status))
 	case r.status < 0:
-		h.finishLocked(r, r.refusal(r.status))
+		h.finishUnlocks(r, r.refusal(r.status))
 	default:
-		h.finishLocked(r, nil)
+		h.finishUnlocks(r, nil)
 	}
 }
 
@@ -369,11 +413,17 @@ func (h *host) settleLocked(r *record) {
 // wait through, or of one that was run again for such a reason. The command did not run:
 // it does now, behind nothing.
 func (h *host) againLocked(r *record) {
-	if r.event != 0 {
-		r.spent = append(r.spent, r.event) // somebody may be looking at it
-	}
-	r.event, r.told, r.status, r.state = 0, false, 0, held
+	r.heldAgain()
 	h.readyLocked(r)
+}
+
+// heldAgain makes r, of which OpenCL did nothing, held.
+func (r *record) heldAgain() {
+	if r.event != 0 {
+		r.earlier = append(r.earlier, r.event) // somebody may be looking at it
+	}
+	r.event, r.completed, r.status = 0, false, 0
+	r.to(held)
 }
 
 // endedByWaits reports whether a command has this status because something it
@@ -382,10 +432,10 @@ func endedByWaits(st ocl.Status) bool {
 	return st == int32(mem.ExecStatusErrorInWaitList) || st == waitFailed
 }
 
-// finishLocked ends r's point. mu is released while waiters are told.
-func (h *host) finishLocked(r *record, err error) {
+// finishUnlocks ends r's point.
+func (h *host) finishUnlocks(r *record, err error) {
 	q := r.q
-	r.state = ended
+	r.to(ended)
 	if r.late != nil && err == nil {
 		r.late.Moved()
 	}
@@ -401,8 +451,8 @@ func (h *host) finishLocked(r *record, err error) {
 	case r.forgotten:
 	case q.timing && err == nil && r.event != 0:
 		q.keepTimesLocked(r)
-	case q.timing && err == nil && r.hops:
-		q.keepHopTimesLocked(r)
+	case q.timing && err == nil && (r.hops || r.op == devices.OpMarker):
+		q.keepHostTimesLocked(r)
 	}
 	if r.batch != nil {
 		h.endedLocked(r.batch)
@@ -413,25 +463,26 @@ func (h *host) finishLocked(r *record, err error) {
 	q.line.End(r.point, err)
 	h.mu.Lock()
 	q.pending--
-	h.leaveLocked(r)
-	h.drainQuietLocked(q)
+	h.doneWithLocked(r)
+	h.drainSpanUnlocks(q)
 	if q.closing {
 		h.ended.Broadcast()
 	}
 }
 
-// finishedBy ends r, which a runner had, and goes on with what waited for it.
+// finishedBy ends r, which a runner has done, and goes on with what waited for it.
 func (h *host) finishedBy(r *record, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	r.completed, r.failure = true, err
 	h.draining++
-	h.finishLocked(r, err)
-	h.drainLocked()
+	h.readyLocked(r)
+	h.drainUnlocks(mostTrash)
 }
 
 // recycleLocked: ended to free, where nothing needs r any more.
 func (h *host) recycleLocked(r *record) {
-	if r.state != ended || r.owed || r.users > 0 {
+	if r.state != ended || r.callbackDue || r.users > 0 {
 		return
 	}
 	if r.batch != nil {
@@ -439,7 +490,8 @@ func (h *host) recycleLocked(r *record) {
 	} else if r.event != 0 && !r.q.ownedLocked(r) {
 		h.trash = append(h.trash, r.event)
 	}
-	h.trash = append(h.trash, r.spent...)
+	h.trash = append(h.trash, r.earlier...)
+	r.to(free)
 	r.life = life{}
 	clear(r.waits) // their lines lead to queues and devices, which may be closed
 	r.waits, r.args, r.edges, r.handles, r.after = r.waits[:0], r.args[:0], r.edges[:0], r.handles[:0], r.after[:0]

@@ -51,7 +51,7 @@ func TestSubBuffersComeAndGoWhileCommandsAreEnqueued(t *testing.T) {
 
 func subBuffersComeAndGo(t *testing.T) {
 	d := open(t, 1, map[string]string{"carve": "on"})[0]
-	m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: quietSource})
+	m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: advanceSource})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	align := max(d.info.BaseAlign, 4)

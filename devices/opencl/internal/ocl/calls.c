@@ -35,7 +35,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 		gw_compiles(0);
 		err = gw_set_args(c, args, set);
 		if (err == CL_SUCCESS)
-			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, c->quiet ? NULL : &e);
+			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, c->no_event ? NULL : &e);
 		break;
 	case GW_SVM_COPY:
 		err = clEnqueueSVMMemcpy(q, CL_FALSE, (char *)c->dst + c->dst_off, (char *)c->src + c->src_off, c->size, nw, w, &e);

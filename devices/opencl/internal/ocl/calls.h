@@ -60,7 +60,7 @@ typedef struct gw_cmd {
 	uint32_t by_rows;                // GW_COPY_RECT: as a copy for each row
 	int32_t failed_arg;              // out: index, where setting an argument failed, else -1
 	int32_t no_callback;             // out: the status of clSetEventCallback
-	uint32_t quiet;                  // GW_LAUNCH: without an event
+	uint32_t no_event;               // GW_LAUNCH
 } gw_cmd;
 
 // Kinds of kernel arguments in the encoding below.

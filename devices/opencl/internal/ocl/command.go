@@ -50,7 +50,7 @@ type Command struct {
 	ByRows               uint32 // of a CopyRect: as a copy for each row
 	FailedArg            int32  // out: the argument that could not be set, or -1
 	NoCallback           int32  // out: where not 0, no callback will come
-	Quiet                uint32 // of a Launch: without an event
+	NoEvent              uint32 // of a Launch
 	_                    uint32
 }
 
@@ -62,7 +62,7 @@ var (
 	_ [0]struct{} = [unsafe.Offsetof(Command{}.Off) - unsafe.Offsetof(C.gw_cmd{}.offset)]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(Command{}.Op) - unsafe.Offsetof(C.gw_cmd{}.op)]struct{}{}
 	_ [0]struct{} = [unsafe.Offsetof(Command{}.waits) - unsafe.Offsetof(C.gw_cmd{}.nwaits)]struct{}{}
-	_ [0]struct{} = [unsafe.Offsetof(Command{}.Quiet) - unsafe.Offsetof(C.gw_cmd{}.quiet)]struct{}{}
+	_ [0]struct{} = [unsafe.Offsetof(Command{}.NoEvent) - unsafe.Offsetof(C.gw_cmd{}.no_event)]struct{}{}
 )
 
 // Submit enqueues c behind the events in waits; t, where it is not none, is told of its

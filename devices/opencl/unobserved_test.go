@@ -18,21 +18,21 @@ import (
 	"godwit/mem"
 )
 
-const quietSource = `
+const advanceSource = `
 kernel void advance(global uint *a, uint add) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + add; }
 kernel void spin(global uint *a, uint n) { uint x = a[0]; for (uint i = 0; i < n; i++) x = x * 1664525 + 1013904223; a[0] = x; }
 kernel void blend(global uint *a, global const uint *b) { a[get_global_id(0)] += b[get_global_id(0)]; }
 `
 
-const quietWords = 64
+const words64 = 64
 
-// quietly runs a test on a device whose launches may be quiet, with events called
+// unobserved runs a test on a device whose launches may go without events, with events called
 // back of and watched.
-func quietly(t *testing.T, test func(t *testing.T, d *Device, m devices.Module)) {
+func unobserved(t *testing.T, test func(t *testing.T, d *Device, m devices.Module)) {
 	for _, events := range []string{"callback", "watch"} {
 		t.Run(events, func(t *testing.T) {
 			d := open(t, 1, map[string]string{"quiet": "on", "events": events})[0]
-			m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: quietSource})
+			m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: advanceSource})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, m.Close()) })
 			test(t, d, m)
@@ -52,34 +52,34 @@ func word(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }
 // step is a[i] = 3a[i] + add, of a whole block.
 func step(t testing.TB, m devices.Module, a mem.Block, add uint32) *devices.Command {
 	return &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(t, m, "advance"), Dims: 1, Unobserved: true,
-		Global: [3]uint64{quietWords}, Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: a, Size: 4 * quietWords}, {Value: word(add)}}}
+		Global: [3]uint64{words64}, Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: a, Size: 4 * words64}, {Value: word(add)}}}
 }
 
 // zeroed is a block of zeros.
 func zeroed(t testing.TB, d *Device, q *Queue) mem.Block {
 	t.Helper()
-	b := alloc(t, d, 4*quietWords)
-	finishPoint(t, q, run(t, q, &devices.Command{Op: devices.OpFill, Size: 4 * quietWords, Pattern: []byte{0},
+	b := alloc(t, d, 4*words64)
+	finishPoint(t, q, run(t, q, &devices.Command{Op: devices.OpFill, Size: 4 * words64, Pattern: []byte{0},
 		Dst: devices.Loc{Device: d, Block: b}}))
 	return b
 }
 
 func contentOf(t testing.TB, d *Device, q *Queue, b mem.Block, waits ...mem.Wait) uint32 {
 	t.Helper()
-	got := make([]byte, 4*quietWords)
+	got := make([]byte, 4*words64)
 	finishPoint(t, q, run(t, q, read(d, b, 0, got), waits...))
-	return binary.NativeEndian.Uint32(got[4*(quietWords-1):])
+	return binary.NativeEndian.Uint32(got[4*(words64-1):])
 }
 
-func isQuiet(q *Queue, p mem.Point) bool {
+func inSpan(q *Queue, p mem.Point) bool {
 	q.dev.host.mu.Lock()
 	defer q.dev.host.mu.Unlock()
-	return q.quiet.has(p.Seq)
+	return q.span.has(p.Seq)
 }
 
-// quietened waits until OpenCL has said of all records that they have ended, so that
+// settled waits until OpenCL has said of all records that they have ended, so that
 // an injected fault is of what comes after.
-func quietened(t testing.TB, q *Queue) {
+func settled(t testing.TB, q *Queue) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		q.dev.host.mu.Lock()
@@ -88,8 +88,8 @@ func quietened(t testing.TB, q *Queue) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-func TestQuietLaunchesEndWithAWaitOfAThreadsOwn(t *testing.T) {
-	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+func TestUnobservedLaunchesEndWithAWaitOfAThreadsOwn(t *testing.T) {
+	unobserved(t, func(t *testing.T, d *Device, m devices.Module) {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
 		a := zeroed(t, d, q)
 		var p mem.Point
@@ -98,16 +98,16 @@ func TestQuietLaunchesEndWithAWaitOfAThreadsOwn(t *testing.T) {
 			p = run(t, q, step(t, m, a, i))
 			want = 3*want + i
 		}
-		require.True(t, isQuiet(q, p))
+		require.True(t, inSpan(q, p))
 		require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
 		require.True(t, p.Passed())
-		require.False(t, isQuiet(q, p))
+		require.False(t, inSpan(q, p))
 		require.Equal(t, want, contentOf(t, d, q, a))
 	})
 }
 
-func TestWhoAsksToBeToldOfAQuietPointIsTold(t *testing.T) {
-	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+func TestWhoAsksToBeToldOfAnUnobservedPointIsTold(t *testing.T) {
+	unobserved(t, func(t *testing.T, d *Device, m devices.Module) {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
 		a := zeroed(t, d, q)
 		for i := range 50 {
@@ -122,8 +122,8 @@ func TestWhoAsksToBeToldOfAQuietPointIsTold(t *testing.T) {
 	})
 }
 
-func TestWhatFollowsQuietLaunchesWaitsForThem(t *testing.T) {
-	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+func TestWhatFollowsUnobservedLaunchesWaitsForThem(t *testing.T) {
+	unobserved(t, func(t *testing.T, d *Device, m devices.Module) {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
 		other := openQueue(t, d, devices.QueueOptions{Name: "other", OutOfOrder: true})
 		a := zeroed(t, d, q)
@@ -154,7 +154,7 @@ func TestWhatFollowsQuietLaunchesWaitsForThem(t *testing.T) {
 }
 
 // A command of another queue, and of another device, waits for quiet launches in OpenCL.
-func TestOtherQueuesWaitForQuietLaunchesInOpenCL(t *testing.T) {
+func TestOtherQueuesWaitForUnobservedLaunchesInOpenCL(t *testing.T) {
 	devs, ms := launching(t, 2, map[string]string{"quiet": "on"})
 	q := openQueue(t, devs[0], devices.QueueOptions{Name: "q"})
 	for i, d := range devs {
@@ -163,7 +163,7 @@ func TestOtherQueuesWaitForQuietLaunchesInOpenCL(t *testing.T) {
 		long := step(t, ms[0], a, 1<<23)
 		long.Kernel, long.Global = kernelNamed(t, ms[0], "spin"), [3]uint64{1}
 		p := run(t, q, long)
-		require.True(t, isQuiet(q, p))
+		require.True(t, inSpan(q, p))
 		then := run(t, other, step(t, ms[i], b, 1), mem.Wait{Point: p, Kind: mem.Data})
 		d.host.mu.Lock()
 		r := other.flight.get(then.Seq)
@@ -175,8 +175,8 @@ func TestOtherQueuesWaitForQuietLaunchesInOpenCL(t *testing.T) {
 	}
 }
 
-func TestClosingAQueueEndsItsQuietLaunches(t *testing.T) {
-	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+func TestClosingAQueueEndsItsUnobservedLaunches(t *testing.T) {
+	unobserved(t, func(t *testing.T, d *Device, m devices.Module) {
 		for range 10 {
 			dq, err := d.NewQueue(devices.QueueOptions{Name: "q"})
 			require.NoError(t, err)
@@ -192,12 +192,12 @@ func TestClosingAQueueEndsItsQuietLaunches(t *testing.T) {
 	})
 }
 
-func TestAFailureOfQuietLaunchesIsThatOfAll(t *testing.T) {
-	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+func TestAFailureOfUnobservedLaunchesIsThatOfAll(t *testing.T) {
+	unobserved(t, func(t *testing.T, d *Device, m devices.Module) {
 		var failed []mem.Point
 		q := openQueue(t, d, devices.QueueOptions{Name: "q", OnFail: func(p mem.Point, _ error) { failed = append(failed, p) }})
 		a := zeroed(t, d, q)
-		quietened(t, q)
+		settled(t, q)
 		p := run(t, q, step(t, m, a, 1))
 		r := run(t, q, step(t, m, a, 1))
 		inject(t, ocl.FaultEnd, 1, mem.OutOfResources)
@@ -207,7 +207,7 @@ func TestAFailureOfQuietLaunchesIsThatOfAll(t *testing.T) {
 
 		p = run(t, q, step(t, m, a, 1))
 		inject(t, ocl.FaultEnd, 1, mem.OutOfResources)
-		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(context.Background(), p, devices.Park)), "of the cover")
+		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(context.Background(), p, devices.Park)), "of the fence")
 
 		inject(t, ocl.FaultEnqueue, 1, mem.OutOfResources)
 		_, err := q.Submit(step(t, m, a, 1), nil)
@@ -217,14 +217,14 @@ func TestAFailureOfQuietLaunchesIsThatOfAll(t *testing.T) {
 	})
 }
 
-func TestQuietLaunchesThatNeedAFailedCommandFail(t *testing.T) {
-	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+func TestUnobservedLaunchesThatNeedAFailedCommandFail(t *testing.T) {
+	unobserved(t, func(t *testing.T, d *Device, m devices.Module) {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
 		a := zeroed(t, d, q)
 		for range 20 {
-			quietened(t, q)
+			settled(t, q)
 			inject(t, ocl.FaultEnd, 1, mem.OutOfResources)
-			w := run(t, q, write(d, a, 0, pattern(4*quietWords, 1)))
+			w := run(t, q, write(d, a, 0, pattern(4*words64, 1)))
 			p := run(t, q, step(t, m, a, 1), mem.Wait{Point: w, Kind: mem.Data})
 			_ = p.Wait(context.Background())
 			if w.Err() == nil { // a poll saw it end before it could fail
@@ -237,14 +237,14 @@ func TestQuietLaunchesThatNeedAFailedCommandFail(t *testing.T) {
 	})
 }
 
-func TestAKernelMayGoWhileItsQuietLaunchesRun(t *testing.T) {
-	quietly(t, func(t *testing.T, d *Device, _ devices.Module) {
+func TestAKernelMayGoWhileItsUnobservedLaunchesRun(t *testing.T) {
+	unobserved(t, func(t *testing.T, d *Device, _ devices.Module) {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
 		a := zeroed(t, d, q)
 		_, released := Objects()
 		var p mem.Point
 		for i := range 2 * mostUses { // more than a span keeps
-			m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: quietSource})
+			m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: advanceSource})
 			require.NoError(t, err)
 			p = run(t, q, step(t, m, a, uint32(i)))
 			require.NoError(t, m.Close())
@@ -257,7 +257,7 @@ func TestAKernelMayGoWhileItsQuietLaunchesRun(t *testing.T) {
 }
 
 func TestArgumentsAreThoseOfEachLaunch(t *testing.T) {
-	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+	unobserved(t, func(t *testing.T, d *Device, m devices.Module) {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
 		a, b := zeroed(t, d, q), zeroed(t, d, q)
 		var wantA, wantB uint32
@@ -276,10 +276,10 @@ func TestArgumentsAreThoseOfEachLaunch(t *testing.T) {
 		require.Equal(t, wantB, contentOf(t, d, q, b))
 		for i := range uint32(20) { // blocks that may have each other's handles
 			var c [1]mem.Block
-			out, err := d.Memory().AllocAll([]mem.Request{{Size: 4 * quietWords}}, c[:], nil)
+			out, err := d.Memory().AllocAll([]mem.Request{{Size: 4 * words64}}, c[:], nil)
 			require.NoError(t, err)
 			require.Equal(t, mem.Ready, out)
-			run(t, q, &devices.Command{Op: devices.OpFill, Size: 4 * quietWords, Pattern: word(i), Dst: devices.Loc{Device: d, Block: c[0]}})
+			run(t, q, &devices.Command{Op: devices.OpFill, Size: 4 * words64, Pattern: word(i), Dst: devices.Loc{Device: d, Block: c[0]}})
 			p := run(t, q, step(t, m, c[0], 1))
 			require.Equal(t, 3*i+1, contentOf(t, d, q, c[0], mem.Wait{Point: p, Kind: mem.Data}))
 			require.NoError(t, d.Memory().FreeAfter(c[0], []mem.Point{p}))
@@ -287,10 +287,10 @@ func TestArgumentsAreThoseOfEachLaunch(t *testing.T) {
 	})
 }
 
-// TestQuietQueuesEqualAModel runs commands drawn at random on two in-order queues,
+// TestUnobservedLaunchesInQueuesEqualAModel runs commands drawn at random on two in-order queues,
 // quiet or not, with waits for the last use of each block, and compares every read.
-func TestQuietQueuesEqualAModel(t *testing.T) {
-	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+func TestUnobservedLaunchesInQueuesEqualAModel(t *testing.T) {
+	unobserved(t, func(t *testing.T, d *Device, m devices.Module) {
 		qs := []*Queue{openQueue(t, d, devices.QueueOptions{Name: "q0"}), openQueue(t, d, devices.QueueOptions{Name: "q1"})}
 		blocks := []mem.Block{zeroed(t, d, qs[0]), zeroed(t, d, qs[0]), zeroed(t, d, qs[1])}
 		model, last := make([]uint32, len(blocks)), make([]mem.Point, len(blocks))
@@ -315,17 +315,17 @@ func TestQuietQueuesEqualAModel(t *testing.T) {
 					cmd.Unobserved = rapid.IntRange(0, 4).Draw(t, "loud") > 0
 					model[i] = 3*model[i] + add
 				case 0:
-					cmd = &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(tb, m, "blend"), Dims: 1, Unobserved: true, Global: [3]uint64{quietWords},
-						Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: blocks[i], Size: 4 * quietWords}, {Kind: devices.ArgBuffer, Block: blocks[j], Size: 4 * quietWords}}}
+					cmd = &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(tb, m, "blend"), Dims: 1, Unobserved: true, Global: [3]uint64{words64},
+						Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: blocks[i], Size: 4 * words64}, {Kind: devices.ArgBuffer, Block: blocks[j], Size: 4 * words64}}}
 					waits = append(waits, mem.Wait{Point: last[j], Kind: mem.Data})
 					model[i] += model[j]
 				case 1:
-					got := make([]byte, 4*quietWords)
+					got := make([]byte, 4*words64)
 					cmd = read(d, blocks[i], 0, got)
 					checks = append(checks, check{got: got, want: model[i]})
 				case 2:
 					v := rapid.Uint32().Draw(t, "fill")
-					cmd = &devices.Command{Op: devices.OpFill, Size: 4 * quietWords, Pattern: word(v), Dst: devices.Loc{Device: d, Block: blocks[i]}}
+					cmd = &devices.Command{Op: devices.OpFill, Size: 4 * words64, Pattern: word(v), Dst: devices.Loc{Device: d, Block: blocks[i]}}
 					model[i] = v
 				case 3:
 					p := last[i]
@@ -380,7 +380,7 @@ func TestQuietQueuesEqualAModel(t *testing.T) {
 
 // Where a release is slow beside an enqueue, events are released by who waits, who enqueues nothing meanwhile.
 func TestEventsAreReleasedByWhoWaits(t *testing.T) {
-	quietly(t, func(t *testing.T, d *Device, m devices.Module) {
+	unobserved(t, func(t *testing.T, d *Device, m devices.Module) {
 		kept := func() int64 {
 			created, released := ocl.Objects()
 			return created.Events - released.Events
@@ -388,14 +388,14 @@ func TestEventsAreReleasedByWhoWaits(t *testing.T) {
 		q := openQueue(t, d, devices.QueueOptions{Name: "q"})
 		cmd := step(t, m, zeroed(t, d, q), 1)
 		cmd.Unobserved = false
-		quietened(t, q)
+		settled(t, q)
 		before := kept()
 		const n = 2 * mostTrash
 		for range n {
 			run(t, q, cmd)
 		}
 		require.NoError(t, q.Timeline().Last().Wait(context.Background())) // told by another goroutine
-		quietened(t, q)
+		settled(t, q)
 		require.Equal(t, before+n, kept())
 		for range 1000 { // who is told may have seen the end of one before its waiter
 			if blocked(t, q, run(t, q, cmd)); kept() <= mostTrash+1 {
@@ -407,7 +407,7 @@ func TestEventsAreReleasedByWhoWaits(t *testing.T) {
 			run(t, q, cmd)
 		}
 		require.NoError(t, q.Timeline().Last().Wait(context.Background()))
-		quietened(t, q)
+		settled(t, q)
 		require.Eventually(t, func() bool { return kept() <= muchTrash+1 }, 20*time.Second, time.Millisecond, "many by others too")
 	})
 }

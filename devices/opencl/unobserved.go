@@ -11,44 +11,44 @@ import (
 	"godwit/mem"
 )
 
-// Quiet launches.
+// Unobserved launches.
 //
-// Events are not free (quirks.slowEvents). So a launch of which nobody asks
-// when it ends (devices.Command.Quiet), on an in-order queue, is enqueued without one,
-// and has no record: it is a point in the queue's span of quiet points. There is one
+// Events are not free (quirks.slowEvents). So a launch that no event of the program's stands
+// for (devices.Command.Unobserved), on an in-order queue, is enqueued without one,
+// and has no record: it is a point in the queue's span of unobserved points. There is one
 // span; records that OpenCL has may come before it, and any after it. While there are
-// such after it no launch is quiet.
+// such after it, launches are observed.
 //
-// What ends quiet points:
+// What ends such points:
 //
 //   - a wait of a thread that may block in OpenCL (devices.BlockThread): clFinish, then
 //     all of the span that was there before;
 //   - a later record of the queue that has ended: those before it have;
-//   - a cover: a marker with an event, which is looked at as any. Who asks to be told
-//     of a point's end (mem.Point.Notify) has the queue covered, by dispatch, since he
+//   - a fence: a marker with an event, which is looked at as any. For whoever asks to be notified
+//     of a point's end (mem.Point.Notify) the dispatcher fences the queue, since the asker
 //     may hold locks; a command of another queue that waits for it, or of the same that needs its
-//     waits reached, covers it by itself.
+//     waits reached, fences it by itself.
 //
 // The span ends only when the records before it have: so points of the queue end in
 // their order. What is known of its end meanwhile is kept.
 //
-// A command of the same cl queue that waits for a quiet point needs no edge. Any other has the queue covered
-// and the cover as its edge; where OpenCL refuses that, it waits until the point is reached.
+// A command of the same cl queue that waits for such a point needs no edge. Any other has the fence
+// as its edge; where OpenCL refuses that, it waits until the point is reached.
 //
-// Whether a quiet command failed shows in what clFinish, or the cover, says: then all
+// Whether an unobserved launch failed shows in what clFinish, or the fence, says: then all
 // that it speaks of have failed, since nobody can tell which; and so they have where a
 // record failed whose result one of them needed. On platforms where this
 // is on, a kernel that fails takes the context with it, and all later ones fail too.
-type quiet struct {
-	from, to uint64      // protected by host.mu: the points of the span; from > to where there are none
+type span struct {
+	from, to uint64      // protected by host.mu: its points; from > to where there are none
 	known    uint64      // protected by host.mu: those up to it have ended in OpenCL
 	status   ocl.Status  // protected by host.mu: how, where badly
-	covered  uint64      // protected by host.mu: a cover of points up to it is on its way
-	cover    *record     // protected by host.mu: the last cover, until it has ended
+	fenced   uint64      // protected by host.mu: a fence of points up to it is on its way
+	fence    *record     // protected by host.mu: the last fence, until it has ended
 	needs    []mem.Point // protected by host.mu: records before the span whose results it needs
 	uses     []use       // protected by host.mu: one for each kernel in the span
 
-	open atomic.Bool // there are points that no cover is on its way for
+	open atomic.Bool // there are points that no fence is on its way for
 }
 
 // use is a use of a kernel up to a point of the span.
@@ -65,10 +65,13 @@ const (
 )
 
 // has reports whether a point is in the span.
-func (q *quiet) has(seq uint64) bool { return q.from <= seq && seq <= q.to && seq != 0 }
+func (q *span) has(seq uint64) bool { return q.from <= seq && seq <= q.to && seq != 0 }
+
+// before reports whether there are points, and a later one comes after them.
+func (q *span) before(later uint64) bool { return q.has(q.from) && q.from < later }
 
 // keep notes that point seq uses k, and reports whether the span had no use of it.
-func (q *quiet) keep(k *kernel, seq uint64) bool {
+func (q *span) keep(k *kernel, seq uint64) bool {
 	if i := q.use(k); i >= 0 {
 		q.uses[i].last = seq
 		return false
@@ -77,18 +80,18 @@ func (q *quiet) keep(k *kernel, seq uint64) bool {
 	return true
 }
 
-// mayBeQuiet reports whether r, whose waits hold it up no more, can be enqueued
+// mayBeUnobserved reports whether r, whose waits hold it up no more, can be enqueued
 // without an event. host.mu is held.
-func (r *record) mayBeQuiet(cmd *devices.Command) bool {
+func (r *record) mayBeUnobserved(cmd *devices.Command) bool {
 	q := r.q
 	return cmd.Unobserved && r.host.quirks.slowEvents && r.op == devices.OpLaunch && q.inOrder && r.failure == nil &&
-		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner == nil && q.quiet.room(r.kernel) && r.followsLocked()
+		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner == nil && q.span.room(r.kernel) && r.followsLocked()
 }
 
 // followsLocked reports whether the cl queue alone orders r behind all that it waits
 // for, and adds to the span's needs.
 func (r *record) followsLocked() bool {
-	q, x := r.q, &r.q.quiet
+	q, x := r.q, &r.q.span
 	if !x.has(x.to) {
 		x.needs = x.needs[:0]
 	}
@@ -119,25 +122,25 @@ func (r *record) followsLocked() bool {
 
 // behind reports whether r, without an event, is ordered behind x by the cl queue.
 func (r *record) behind(x *record) bool {
-	return x != nil && x.state == native && !x.told && x.line() == r.q && (len(x.edges) == 0 || r.host.quirks.failedWaitsKeepOrder)
+	return x != nil && x.state == native && !x.completed && x.line() == r.q && (len(x.edges) == 0 || r.host.quirks.failedWaitsKeepOrder)
 }
 
 // room reports whether the span has a use of k, or room for one.
-func (q *quiet) room(k *kernel) bool { return len(q.uses) < mostUses || q.use(k) >= 0 }
+func (q *span) room(k *kernel) bool { return len(q.uses) < mostUses || q.use(k) >= 0 }
 
 // use is the index of k's use; -1 where the span has none.
-func (q *quiet) use(k *kernel) int {
+func (q *span) use(k *kernel) int {
 	return slices.IndexFunc(q.uses, func(u use) bool { return u.kernel == k })
 }
 
-// submitQuietLocked is the rest of Submit for a quiet launch.
-func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
+// launchUnobservedUnlocks is the rest of Submit for an unobserved launch.
+func (h *host) launchUnobservedUnlocks(r *record) (mem.Point, error) {
 	q := r.q
 	h.dropEdgesLocked(r)
-	r.cmd.Quiet = 1
+	r.cmd.NoEvent = 1
 	r.handles = r.handles[:0]
 	h.mu.Unlock()
-	_, err := r.give(ocl.Tag{})
+	err := r.give(ocl.Tag{})
 	h.mu.Lock()
 	if err != nil {
 		h.refuseLocked(r)
@@ -145,7 +148,7 @@ func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 	}
 	p := q.line.Next()
 	q.tail = p
-	x := &q.quiet
+	x := &q.span
 	if !x.has(x.to) {
 		x.from = p.Seq
 	}
@@ -158,10 +161,9 @@ func (h *host) submitQuietLocked(r *record) (mem.Point, error) {
 	return p, nil
 }
 
-// retireQuietLocked ends the points of q's span up to seq, of which OpenCL says st.
-// mu is released while waiters are told.
-func (h *host) retireQuietLocked(q *Queue, seq uint64, st ocl.Status) {
-	x := &q.quiet
+// retireSpanUnlocks ends the points of q's span up to seq, of which OpenCL says st.
+func (h *host) retireSpanUnlocks(q *Queue, seq uint64, st ocl.Status) {
+	x := &q.span
 	if seq = min(seq, x.to); !x.has(seq) || seq <= x.known {
 		return
 	}
@@ -169,21 +171,21 @@ func (h *host) retireQuietLocked(q *Queue, seq uint64, st ocl.Status) {
 	if x.known == x.to {
 		x.open.Store(false)
 	}
-	h.drainQuietLocked(q)
+	h.drainSpanUnlocks(q)
 }
 
-// drainQuietLocked ends the points of q's span that are known to have ended, once the
-// records before them have. mu is released while waiters are told.
-func (h *host) drainQuietLocked(q *Queue) {
-	x := &q.quiet
+// drainSpanUnlocks ends the points of q's span that are known to have ended, once the
+// records before them have.
+func (h *host) drainSpanUnlocks(q *Queue) {
+	x := &q.span
 	for x.has(x.from) && x.from <= x.known && (mem.Point{Line: q.line, Seq: x.from - 1}).Reached() {
-		h.endQuietLocked(q, x.from, x.known)
+		h.endSpanUnlocks(q, x.from, x.known)
 	}
 }
 
-// endQuietLocked ends the first points of q's span. mu is released meanwhile.
-func (h *host) endQuietLocked(q *Queue, from, to uint64) {
-	x := &q.quiet
+// endSpanUnlocks ends the first points of q's span.
+func (h *host) endSpanUnlocks(q *Queue, from, to uint64) {
+	x := &q.span
 	x.from = to + 1
 	var err error
 	if x.status < 0 {
@@ -195,19 +197,16 @@ func (h *host) endQuietLocked(q *Queue, from, to uint64) {
 		}
 	}
 	x.status = 0
-	kept := x.uses[:0]
 	var done [mostUses]*kernel
 	n := 0
-	for _, u := range x.uses {
+	x.uses = slices.DeleteFunc(x.uses, func(u use) bool {
 		if u.last > to {
-			kept = append(kept, u)
-			continue
+			return false
 		}
 		done[n] = u.kernel
 		n++
-	}
-	clear(x.uses[len(kept):])
-	x.uses = kept
+		return true
+	})
 	h.mu.Unlock()
 	for _, k := range done[:n] {
 		k.release()
@@ -218,26 +217,26 @@ func (h *host) endQuietLocked(q *Queue, from, to uint64) {
 	h.mu.Lock()
 }
 
-// quietBeforeLocked ends the quiet points before r, which has ended.
-func (h *host) quietBeforeLocked(r *record) {
+// endSpanBeforeUnlocks ends the unobserved points before r, which has ended.
+func (h *host) endSpanBeforeUnlocks(r *record) {
 	st := ocl.Complete
 	if r.status < 0 { // because of them, perhaps
 		h.mu.Unlock()
 		st = r.q.cl.Finish()
 		h.mu.Lock()
 	}
-	h.retireQuietLocked(r.q, r.point.Seq-1, st)
+	h.retireSpanUnlocks(r.q, r.point.Seq-1, st)
 }
 
-// finishQuiet waits in OpenCL for the quiet point p, and reports whether it was one.
-func (q *Queue) finishQuiet(p mem.Point) bool {
+// finishSpan waits in OpenCL for the unobserved point p, and reports whether it was one.
+func (q *Queue) finishSpan(p mem.Point) bool {
 	h := q.dev.host
 	h.mu.Lock()
-	if !q.quiet.has(p.Seq) {
+	if !q.span.has(p.Seq) {
 		h.mu.Unlock()
 		return false
 	}
-	to := q.quiet.to
+	to := q.span.to
 	h.mu.Unlock()
 	q.use.RLock()
 	if q.gone {
@@ -249,7 +248,7 @@ func (q *Queue) finishQuiet(p mem.Point) bool {
 	q.use.RUnlock()
 	h.pollBefore(q, to)
 	h.mu.Lock()
-	h.retireQuietLocked(q, to, st)
+	h.retireSpanUnlocks(q, to, st)
 	h.mu.Unlock()
 	return true
 }
@@ -259,88 +258,84 @@ func (q *Queue) finishQuiet(p mem.Point) bool {
 func (h *host) pollBefore(q *Queue, seq uint64) {
 	for p := q.line.Oldest(); !p.IsZero() && p.Seq < seq; p.Seq++ {
 		h.mu.Lock()
-		if q.quiet.has(p.Seq) {
-			p.Seq = q.quiet.to
+		if q.span.has(p.Seq) {
+			p.Seq = q.span.to
 		}
 		h.mu.Unlock()
 		h.poll(q, p)
 	}
 }
 
-// coverSoon has the queue covered, where there is anything to cover. The caller may hold locks.
-func (q *Queue) coverSoon() {
-	if !q.quiet.open.Load() {
+// fenceSoon has the queue fenced, where there is anything to fence. The caller may hold locks.
+func (q *Queue) fenceSoon() {
+	if !q.span.open.Load() {
 		return
 	}
 	h := q.dev.host
-	h.uncovered.Store(true)
+	h.unfenced.Store(true)
 	h.wakeUp()
 }
 
-// coverAllLocked does for all queues what coverSoon promises. mu is released in between.
-func (h *host) coverAllLocked() {
+// fenceAllUnlocks does for all queues what fenceSoon promises.
+func (h *host) fenceAllUnlocks() {
 	var open []*Queue
 	for _, q := range h.lines {
-		if q.quiet.open.Load() {
+		if q.span.open.Load() {
 			open = append(open, q)
 		}
 	}
 	for _, q := range open {
-		h.coverLocked(q)
+		h.fenceUnlocks(q)
 	}
 }
 
-// coverWaitsLocked covers the quiet points that r waits for, but those that the cl queue orders before it. mu is
-// released in between.
-func (h *host) coverWaitsLocked(r *record) {
+// fenceWaitsUnlocks fences the unobserved points that r waits for, but those that the cl queue orders before it.
+func (h *host) fenceWaitsUnlocks(r *record) {
 	if !h.quirks.slowEvents {
 		return
 	}
 	for i := range r.waits {
 		w := r.waits[i].Point
-		if q := h.lines[w.Line]; q != nil && q.quiet.has(w.Seq) && (r.strict || q != r.line()) {
-			h.coverLocked(q)
+		if q := h.lines[w.Line]; q != nil && q.span.has(w.Seq) && (r.strict || q != r.line()) {
+			h.fenceUnlocks(q)
 		}
 	}
 }
 
-// coverLocked enqueues a marker behind the quiet points of q that none is on its way
-// for. mu is released in between, and no point is ended.
-func (h *host) coverLocked(q *Queue) {
-	x := &q.quiet
-	if !x.has(x.to) || x.covered >= x.to || h.lines[q.line] != q {
+// fenceUnlocks enqueues a marker behind the unobserved points of q that none is on its way
+// for. No point is ended.
+func (h *host) fenceUnlocks(q *Queue) {
+	x := &q.span
+	if !x.has(x.to) || x.fenced >= x.to || h.lines[q.line] != q {
 		return
 	}
 	r := h.takeLocked(q, devices.OpMarker)
-	r.cmd.Queue, r.cmd.Op, r.covers = q.cl, ocl.Marker, x.to
-	x.covered = x.to
+	r.cmd.Queue, r.cmd.Op, r.fences = q.cl, ocl.Marker, x.to
+	x.fenced = x.to
 	x.open.Store(false)
-	x.cover = nil // OpenCL does not have the new one yet
+	x.fence = nil // OpenCL does not have the new one yet
 	q.pending++   // Close waits for it
+	err := h.enqueueUnlocks(r)
 	h.mu.Unlock()
-	st, err := r.enqueue()
 	q.flushOnce()
 	h.mu.Lock()
 	if err != nil {
-		r.told, r.status = true, st
+		r.completed, r.status = true, ocl.Status(mem.StatusOf(err))
 	}
-	x.cover = r
+	x.fence = r
 	h.nativeLocked(r)
-	if r.told {
-		h.readyLocked(r)
-	}
 }
 
-// coveredLocked: the marker of a cover has ended, or was refused.
-func (h *host) coveredLocked(r *record) {
+// fencedUnlocks: the marker of a fence has ended, or was refused.
+func (h *host) fencedUnlocks(r *record) {
 	q := r.q
 	r.users++ // keeps it from being recycled
-	if q.quiet.cover == r {
-		q.quiet.cover = nil
+	if q.span.fence == r {
+		q.span.fence = nil
 	}
-	h.retireQuietLocked(q, r.covers, r.status)
-	r.state = ended
-	h.leaveLocked(r)
+	h.retireSpanUnlocks(q, r.fences, r.status)
+	r.to(ended)
+	h.doneWithLocked(r)
 	q.pending--
 	if q.closing {
 		h.ended.Broadcast()
