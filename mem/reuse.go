@@ -1,7 +1,5 @@
 package mem
 
-import "slices"
-
 // Reuse lets Resource.AllocAll give bytes again that were freed after points which
 // have not been reached: in stream order, so that whoever frees and asks again at
 // once need not wait for a device. It is the caller's, to be used again and again;
@@ -73,79 +71,4 @@ func (r *Reuse) Shift(n, by int) {
 	for i := n; i < len(r.Busy); i++ {
 		r.Busy[i].Index += by
 	}
-}
-
-// BusyRanges are addresses that were freed and may have been given again while
-// points that use them have not been reached. The zero value is empty. It is not
-// safe for concurrent use. Steady state allocates nothing on the Go heap.
-type BusyRanges struct {
-	list  []busyRange
-	spare [][]Point
-}
-
-type busyRange struct {
-	space uint64
-	r     Range
-	after []Point
-}
-
-// Add lists the addresses r of a space until the points, which it copies, have been
-// reached.
-func (b *BusyRanges) Add(space uint64, r Range, after []Point) {
-	var keep []Point
-	if n := len(b.spare); n > 0 {
-		keep, b.spare = b.spare[n-1], b.spare[:n-1]
-	}
-	b.list = append(b.list, busyRange{space, r, append(keep, after...)})
-}
-
-// Reap forgets what nobody has to wait for any more.
-func (b *BusyRanges) Reap() {
-	kept := b.list[:0]
-	for _, e := range b.list {
-		if slices.ContainsFunc(e.after, func(p Point) bool { return !p.Reached() }) {
-			kept = append(kept, e)
-			continue
-		}
-		clear(e.after)
-		b.spare = append(b.spare, e.after[:0])
-	}
-	clear(b.list[len(kept):])
-	b.list = kept
-}
-
-// Empty reports whether nothing is listed.
-func (b *BusyRanges) Empty() bool { return len(b.list) == 0 }
-
-// Takes reports whether reuse takes what is busy of a range.
-func (b *BusyRanges) Takes(reuse *Reuse, space uint64, r Range) bool {
-	for i := range b.list {
-		if e := &b.list[i]; e.space == space && e.r.Overlaps(r) && !reuse.Takes(e.after) {
-			return false
-		}
-	}
-	return true
-}
-
-// Tell adds to reuse what block i, at a range, must wait for.
-func (b *BusyRanges) Tell(reuse *Reuse, i int, space uint64, r Range) {
-	for k := range b.list {
-		if e := &b.list[k]; e.space == space && e.r.Overlaps(r) {
-			reuse.Add(i, e.after)
-		}
-	}
-}
-
-// Points appends what is waited for in a range.
-func (b *BusyRanges) Points(dst []Point, space uint64, r Range) []Point {
-	for i := range b.list {
-		if e := &b.list[i]; e.space == space && e.r.Overlaps(r) {
-			for _, p := range e.after {
-				if !p.Reached() {
-					dst = append(dst, p)
-				}
-			}
-		}
-	}
-	return dst
 }

@@ -17,13 +17,13 @@ type poolSlabs struct {
 	up   mem.Resource // immutable
 	opts PoolOptions  // immutable
 
-	slabs   []*poolSlab      // in order of growth
-	fresh   *poolSlab        // what the last Grow got, for the next Take
-	busy    *mem.BusyRanges  // of the Blocks; nil before there is a slab
-	outcome mem.Outcome      // of the last Grow
-	err     error            // likewise
-	chunks  []bufalloc.Chunk // scratch
-	holes   []mem.Range      // scratch
+	slabs   []*poolSlab         // in order of growth
+	fresh   *poolSlab           // what the last Grow got, for the next Take
+	busy    *storage.BusyRanges // of the Blocks; nil before there is a slab
+	outcome mem.Outcome         // of the last Grow
+	err     error               // likewise
+	chunks  []bufalloc.Chunk    // scratch
+	holes   []mem.Range         // scratch
 }
 
 var _ storage.Grower = (*poolSlabs)(nil)
@@ -109,7 +109,7 @@ func (s *poolSlabs) Span(p storage.Place, size uint64) (uint64, mem.Range) {
 
 // Grow implements storage.Grower: it takes a slab that is sure to hold the requests side by
 // side.
-func (s *poolSlabs) Grow(reqs []mem.Request, reuse *mem.Reuse, busy *mem.BusyRanges) bool {
+func (s *poolSlabs) Grow(reqs []mem.Request, reuse *mem.Reuse, busy *storage.BusyRanges) bool {
 	s.busy = busy
 	s.outcome, s.err = s.grow(reqs, reuse)
 	return s.err == nil && s.outcome == mem.Ready

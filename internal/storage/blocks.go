@@ -100,7 +100,7 @@ type Blocks struct {
 	spare   []*deferredFree      // protected by mu
 	stats   mem.ResourceStats    // protected by mu: Live, Pending, PeakLive, counts
 	lost    error                // protected by mu: why there are no more blocks
-	busy    mem.BusyRanges       // protected by mu: what was yielded, see reuse.go
+	busy    BusyRanges           // protected by mu: what was yielded, see reuse.go
 	taking  taking               // protected by mu: scratch
 }
 

@@ -41,7 +41,7 @@ type Grower interface {
 	Yielder
 	// Grow gets room for the requests, of which busy is to list what is in use still, and
 	// reports whether there is some more. With a reuse that may be in use.
-	Grow(reqs []mem.Request, reuse *mem.Reuse, busy *mem.BusyRanges) bool
+	Grow(reqs []mem.Request, reuse *mem.Reuse, busy *BusyRanges) bool
 	// Refused is why the last Grow got nothing.
 	Refused() (mem.Outcome, error)
 }
