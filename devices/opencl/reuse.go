@@ -142,10 +142,7 @@ func (s *store) Fits(reqs []mem.Request, gone []storage.Gone) bool {
 			return false
 		}
 	}
-	room := ^uint64(0)
-	if limit := s.dev.info.GlobalMemory; limit != 0 {
-		room = limit - min(limit, s.reserved)
-	}
+	room := s.room()
 	if !s.carve { // each block is a buffer of its own
 		return storage.FitsIn(room, reqs, gone, func(n uint64) uint64 { return padded(n, !s.dev.direct && s.touches()) })
 	}
@@ -166,7 +163,7 @@ func (s *store) Fits(reqs []mem.Request, gone []storage.Gone) bool {
 		s.holes = sl.region.Holes(s.holes, s.chunks)
 	}
 	for i := range reqs {
-		n := padded(reqs[i].Size, true)
+		n := s.inSlab(reqs[i].Size)
 		if bufalloc.Pack(s.holes, reqs[i:i+1], 1) {
 			continue
 		}

@@ -3,6 +3,9 @@
 package opencl
 
 import (
+	"math"
+	"time"
+
 	"godwit/bufalloc"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/internal/nvlink"
@@ -21,28 +24,22 @@ type slab struct {
 	subs   []sub          // all, in the order made, where blocks may share bytes; see reuse.go
 }
 
-// leastInWindow is the size of blocks, in bytes, from which on they get windows although a slab that is none, made before
-// there were any, has room: what is copied between two windows needs no copy within a device. Smaller ones fill
-// such slabs up.
+// leastInWindow is the size of blocks, in bytes, from which on they lie in windows, where there are any: what is copied
+// between two windows needs no copy within a device. Smaller ones take the room of slabs that are none, too.
 const leastInWindow = 64 << 10
 
-// carveOut places a block in a slab, a new one where the others have no room.
+// mostInWindow is the size of windows, in bytes, at most: any granularity of CUDA's below nvlink.Limit.
+const mostInWindow = nvlink.Limit - 2<<20
+
+// carveOut places a block in a slab, a new one where the others have no room. A block that is to lie in a window lies in
+// one, or there is no room for it: a window that cannot be had is want of memory, which evictions end.
 // mu is held.
 func (s *store) carveOut(o *object, size, align uint64) bool {
 	want := s.slabSize - touchPad
 	if size > want/2 {
 		want = size // a slab of its own
 	}
-	if s.engine != nil && size >= leastInWindow {
-		if s.placeIn(o, size, align, true) {
-			return true
-		}
-		sl := new(slab)
-		if sl.mem, sl.window = s.createWindow(want); s.addSlab(sl, want) {
-			return s.place(sl, o, size, align)
-		}
-	}
-	if s.placeIn(o, size, align, false) {
+	if s.placeIn(o, size, align, size >= leastInWindow && s.windowed(size)) {
 		return true
 	}
 	for _, n := range []uint64{want, size} {
@@ -68,34 +65,60 @@ func (s *store) placeIn(o *object, size, align uint64, windows bool) bool {
 	return false
 }
 
-// newSlab makes a slab of at least size bytes, in a window where it can be; nil where there is no room.
+// newSlab makes a slab of at least size bytes, in a window where slabs of that size are; nil where there is no room.
 func (s *store) newSlab(size uint64) *slab {
-	sl := new(slab)
-	if sl.mem, sl.window = s.createWindow(size); sl.window == nil {
-		sl.mem = s.create(size, true)
+	sl := &slab{size: s.inSlab(size)}
+	if s.windowed(size) {
+		sl.mem, sl.window = s.createWindow(size)
+	} else {
+		sl.size, sl.mem = padded(size, true), s.create(size, true) // the engine may have been lost since
 	}
-	if !s.addSlab(sl, size) {
+	if s.learn(sl); sl.mem == 0 {
 		return nil
-	}
-	return sl
-}
-
-// addSlab takes a new slab of at least size bytes in, where its memory could be made.
-func (s *store) addSlab(sl *slab, size uint64) bool {
-	if sl.mem == 0 {
-		return false
-	}
-	sl.size = padded(size, true)
-	if sl.window != nil {
-		sl.size = sl.window.Size()
 	}
 	var err error
 	if sl.region, err = bufalloc.NewRegion(0, sl.size-touchPad, bufalloc.Options{}); err != nil {
 		s.release(sl)
-		return false
+		return nil
 	}
 	s.slabs = append(s.slabs, sl)
-	return true
+	return sl
+}
+
+// comesLate is for how long the bytes of a window that has ended may not have come back: its import ends when OpenCL
+// likes.
+const comesLate = 50 * time.Millisecond
+
+// learn finds out from whether a slab could be made how much memory there is: others use the device, too.
+func (s *store) learn(sl *slab) {
+	fits := s.room() >= sl.size
+	s.late = false
+	switch {
+	case sl.mem != 0:
+		if s.reserved > s.most {
+			s.most = math.MaxUint64
+		}
+	case fits && time.Since(s.ended) < comesLate:
+		s.late = true
+	case fits:
+		s.most = s.reserved + sl.size - 1
+	}
+}
+
+// room is how many bytes of new slabs there should be room for. mu is held.
+func (s *store) room() uint64 {
+	most := s.most
+	if limit := s.dev.info.GlobalMemory; limit != 0 {
+		most = min(most, limit)
+	}
+	return most - min(most, s.reserved)
+}
+
+// Late implements storage.Late.
+func (s *store) Late() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late
 }
 
 // release gives a slab's memory back. mu is held.
@@ -103,6 +126,7 @@ func (s *store) release(sl *slab) {
 	ocl.ReleaseMems(sl.mem)
 	if sl.window != nil {
 		sl.window.Release()
+		s.ended = time.Now()
 	}
 	s.reserved -= sl.size
 }

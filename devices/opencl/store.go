@@ -5,7 +5,9 @@ package opencl
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"sync"
+	"time"
 
 	"godwit/bufalloc"
 	"godwit/devices/opencl/internal/ocl"
@@ -76,6 +78,9 @@ type store struct {
 	slabs    []*slab        // protected by mu
 	reserved uint64         // protected by mu: bytes of all cl_mems
 	given    uint64         // protected by mu: bytes of blocks
+	most     uint64         // protected by mu: what reserved can be at most, as far as is known
+	ended    time.Time      // protected by mu: when a window last did
+	late     bool           // protected by mu: the last slab could not be made, perhaps because that one's bytes are yet to come
 	made     uint64         // protected by mu: sub-buffers, ever
 	scratch  []ocl.Mem      // protected by mu
 
@@ -88,13 +93,14 @@ func newStore(d *Device, carve bool, slabSize uint64) *store {
 	if d.info.MaxAlloc != 0 {
 		slabSize = min(slabSize, d.info.MaxAlloc)
 	}
-	return &store{dev: d, carve: carve, slabSize: slabSize}
+	return &store{dev: d, carve: carve, slabSize: slabSize, most: math.MaxUint64}
 }
 
 // Take implements storage.Store.
 func (s *store) Take(reqs []mem.Request, at []storage.Place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.late = false
 	return storage.TakeEach(reqs, at, s.takeOne, func(p storage.Place, _ uint64) { s.giveOne(p.Key) })
 }
 
@@ -263,8 +269,7 @@ func (s *store) partOf(o *object, off, size uint64) (ocl.Mem, uint64, error) {
 func (s *store) Limits() (capacity, largest uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	capacity = s.dev.info.GlobalMemory
-	largest = capacity - min(capacity, s.reserved)
+	capacity, largest = s.dev.info.GlobalMemory, s.room()
 	for _, sl := range s.slabs {
 		largest = max(largest, sl.region.Stats().LargestFree)
 	}

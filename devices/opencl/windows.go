@@ -5,10 +5,12 @@ package opencl
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
@@ -179,23 +181,41 @@ func (d *Device) Connected(other devices.Device) error {
 func (s *store) useWindows(e *nvlink.Engine, gpu int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.engine, s.gpu = e, gpu
+	s.engine, s.gpu, s.slabSize = e, gpu, min(s.slabSize, mostInWindow)
 }
 
-// createWindow makes a cl_mem of at least size bytes in a window; nil where it cannot be.
-// mu is held.
-func (s *store) createWindow(size uint64) (ocl.Mem, *nvlink.Window) {
+// windowed reports whether a slab for size bytes is a window. mu is held.
+func (s *store) windowed(size uint64) bool {
+	return s.engine != nil && padded(size, true) <= mostInWindow && s.engine.Err() == nil
+}
+
+// inSlab is the size of a slab for size bytes. mu is held.
+func (s *store) inSlab(size uint64) uint64 {
 	n := padded(size, true)
-	if limit := s.dev.info.GlobalMemory; s.engine == nil || n >= nvlink.Limit || limit != 0 && (n > limit || s.reserved > limit-n) {
+	if s.windowed(size) {
+		n, _ = mem.AlignUp(n, s.engine.Granularity()) // far from the end of the numbers
+	}
+	return n
+}
+
+// createWindow makes a cl_mem of at least size bytes in a window; nil where there is no room. What fails for
+// another reason ends the engine. mu is held.
+func (s *store) createWindow(size uint64) (m ocl.Mem, w *nvlink.Window) {
+	n := s.inSlab(size)
+	if limit := s.dev.info.GlobalMemory; limit != 0 && (n > limit || s.reserved > limit-n) {
 		return 0, nil
 	}
 	w, err := s.engine.NewWindow(s.gpu, n)
-	if err != nil {
-		return 0, nil
+	if err == nil {
+		if m, err = importWindow(w, s.dev); err != nil {
+			w.Release()
+			s.ended = time.Now()
+		}
 	}
-	m, err := importWindow(w, s.dev)
 	if err != nil {
-		w.Release()
+		if !slices.ContainsFunc([]error{mem.ErrNoMemory, mem.ErrNoHostMemory, mem.ErrNoResources}, func(e error) bool { return errors.Is(err, e) }) {
+			s.engine.Lose(err)
+		}
 		return 0, nil
 	}
 	s.reserved += w.Size()

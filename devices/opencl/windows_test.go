@@ -98,8 +98,14 @@ func TestLargeBlocksGetWindowsThoughAnOldSlabHasRoom(t *testing.T) {
 	require.True(t, devs[0].InWindow(alloc(t, devs[0], 1<<20)), "in the same slab")
 	require.Equal(t, reserved, devs[0].Memory().Stats().Reserved)
 	require.True(t, devs[0].InWindow(alloc(t, devs[0], 10<<20)))
+	fake.Fail(1, 1000, nvlinktest.OutOfMemory)
+	var b [1]mem.Block
+	out, err := devs[0].Memory().AllocAll([]mem.Request{{Size: 10 << 20}}, b[:], nil)
+	require.NoError(t, err)
+	require.Equal(t, mem.Exhausted, out, "no room for a window is no room")
 	fake.Fail(1, 1, nvlinktest.Failed)
-	require.False(t, devs[0].InWindow(alloc(t, devs[0], 10<<20)), "there is no window for it")
+	require.False(t, devs[0].InWindow(alloc(t, devs[0], 10<<20)), "what fails for another reason is the end of windows")
+	require.ErrorIs(t, devs[0].Connected(devs[1]), nvlink.ErrLost)
 	require.NoError(t, devs[0].Memory().Check())
 }
 

@@ -119,12 +119,12 @@ var kinds = []RootKind{Plain, Plain, Content, UserMem, UserMem, UserMem, UserMem
 func (g *generator) buffers() {
 	g.beside = g.Float64() * 0.6
 	for root := range 1 + g.IntN(4) {
-		size, kind := Align*(1+g.IntN(32)), kinds[g.IntN(len(kinds))]
+		size, kind := g.align*(1+g.IntN(32)), kinds[g.IntN(len(kinds))]
 		if g.IntN(3) == 0 {
-			size += g.IntN(Align)
+			size += g.IntN(g.align)
 		}
 		if kind == SVM && g.IntN(2) == 0 { // rights come in pages
-			size = min(3*size, 8<<10)
+			size = min(3*size, 64*g.align)
 		}
 		g.h.Roots = append(g.h.Roots, Root{size, kind})
 		g.h.Views = append(g.h.Views, View{Root: root, Size: size})

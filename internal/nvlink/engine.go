@@ -40,6 +40,7 @@ type Engine struct {
 	nv      *C.gw_nv             // set by Open; gone once it is closed
 	windows map[*Window]struct{} // protected by mu
 	closed  bool                 // protected by mu
+	lost    error                // protected by mu: what Lose was told first
 }
 
 type gpu struct {
@@ -198,10 +199,22 @@ func (e *Engine) errLocked() error {
 	case e.closed:
 		return fmt.Errorf("copies between GPUs: %w", mem.ErrClosed)
 	}
+	if e.lost != nil {
+		return fmt.Errorf("copies between GPUs: %w: %w", ErrLost, e.lost)
+	}
 	if lost := C.gw_nv_lost(e.nv); lost != 0 {
 		return fmt.Errorf("copies between GPUs: %s: %w", C.GoString(C.gw_cu_name(e.cuda, lost)), ErrLost)
 	}
 	return nil
+}
+
+// Lose retires the engine because windows of it cannot be used. Copies that were started go on.
+func (e *Engine) Lose(why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lost == nil {
+		e.lost = why
+	}
 }
 
 // Joined is nil where copies can get between two GPUs, both ways, over NVLink. Else it is ErrNoPeer, or

@@ -64,6 +64,9 @@ func (e *Engine) NewWindow(gpu int, size uint64) (*Window, error) {
 	return w, nil
 }
 
+// Granularity is what the sizes of windows are multiples of, in bytes.
+func (e *Engine) Granularity() uint64 { return e.granularity }
+
 // Size is the window's size in bytes.
 func (w *Window) Size() uint64 { return w.size }
 

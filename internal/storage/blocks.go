@@ -33,6 +33,12 @@ type Store interface {
 	Check() error
 }
 
+// Late is a Store whose memory may come back to it some time after it was given back.
+type Late interface {
+	// Late reports whether the last Take failed though there should be room, and may succeed soon.
+	Late() bool
+}
+
 // Gone is a place that Fits is to take for given back, with the size that was asked
 // for.
 type Gone struct {
@@ -179,7 +185,7 @@ func (m *Blocks) shortOf(reqs []mem.Request) (mem.Outcome, error) {
 		}
 		room -= r.Size
 	}
-	if len(m.waiting) > 0 {
+	if l, ok := m.store.(Late); len(m.waiting) > 0 || ok && l.Late() {
 		return mem.NeedsWait, nil
 	}
 	return mem.Exhausted, nil

@@ -3,12 +3,15 @@
 package opencl_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +19,7 @@ import (
 	"godwit/internal/history"
 	"godwit/internal/nvlink/nvlinktest"
 	"godwit/mem"
+	"godwit/runtime"
 )
 
 // Windows implements devices.Windowed.
@@ -93,6 +97,10 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 		}
 		defer func() { require.Empty(t, fake.Violations(), "windows end after their copies") }()
 	}
+	align := history.Align
+	if platform != "" {
+		align = 512 // as GPUs want it
+	}
 	goal, first := history.Long(t, 3000)
 	ops := 250
 	if os.Getenv("GODWIT_SOAK") != "" {
@@ -113,12 +121,8 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 			cfg.Chunk = 4096
 		}
 		if runs%5 == 3 { // more data than memory
-			cfg.Policy, cfg.Cap = []string{"lru", "cost"}[runs/5%2], 8<<10
-			cfg.Name += "/8KiB/" + cfg.Policy
-		}
-		align := history.Align
-		if platform != "" {
-			align = 512 // as GPUs want it
+			cfg.Policy, cfg.Cap = []string{"lru", "cost"}[runs/5%2], 64*uint64(align)
+			cfg.Name += "/capped/" + cfg.Policy
 		}
 		h := history.GenerateAligned(first+uint64(runs), ops, align)
 		for next := uint64(1); cfg.Cap != 0 && bytesOf(h) < cfg.Cap*5/4; next++ {
@@ -139,4 +143,173 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 	if runs > 3 { // one of them had a cap
 		require.Positive(t, total.Evictions)
 	}
+}
+
+// counted is a device's memory that counts large blocks outside windows.
+type counted struct {
+	mem.Resource
+	of      devices.Windowed
+	outside *int
+}
+
+// AllocAll implements mem.Resource.
+func (c *counted) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	outcome, err := c.Resource.AllocAll(reqs, out, reuse)
+	for _, b := range out {
+		if outcome == mem.Ready && b.Size >= 64<<10 && !c.of.InWindow(b) {
+			*c.outside++
+		}
+	}
+	return outcome, err
+}
+
+// shortHouse opens devices whose slabs are small, and counts their large blocks outside windows.
+func shortHouse(outside *int) (open func(*history.Faults) ([]devices.Device, error), options func([]devices.Device, *runtime.Options)) {
+	open = func(*history.Faults) ([]devices.Device, error) {
+		return devices.Open(context.Background(), "opencl", devices.Config{
+			Memory: 16 << 20, Params: map[string]string{"bus": "on", "carve": "on", "nvlink": "on", "slab": fmt.Sprint(64 << 10)},
+		})
+	}
+	return open, func(devs []devices.Device, o *runtime.Options) {
+		o.Resource = func(id mem.MemoryID, up mem.Resource) mem.Resource {
+			if id == mem.Host {
+				return up
+			}
+			return &counted{up, devs[id-1].(devices.Windowed), outside}
+		}
+	}
+}
+
+// TestLargeBlocksLieInWindowsThoughMemoryIsShort replays histories whose windows have 70 and 90 % of the memory that they
+// take, which the GPU says only by refusing some.
+func TestLargeBlocksLieInWindowsThoughMemoryIsShort(t *testing.T) {
+	need(t)
+	fake := nvlinktest.Again(t)
+	if fake == nil {
+		return
+	}
+	outside := 0
+	cfg := history.Config{Name: "short", Links: true, Unchecked: true}
+	cfg.Open, cfg.Context = shortHouse(&outside)
+	goal, first := history.Long(t, 1000)
+	var total history.Result
+	for i := uint64(0); total.Commands < goal && !t.Failed(); i++ {
+		h := history.GenerateAligned(first+i, 250, 16<<10)
+		cfg.Policy = []string{"lru", "cost"}[i%2]
+		peak := int64(1) << 40
+		for _, percent := range []int64{100, 90, 70} {
+			fake.Capacity(peak * percent / 100)
+			res, err := history.Run(h, cfg)
+			if err != nil {
+				t.Error(history.Report(h, cfg, err))
+			}
+			peak = min(peak, fake.Peak())
+			total.Add(res)
+		}
+	}
+	t.Logf("short: first seed %d: %d commands, %d refused, %d blocks evicted", first, total.Commands, total.Refused, total.Evictions)
+	require.Zero(t, outside)
+	require.Zero(t, total.Failed)
+	require.Positive(t, total.Evictions)
+	require.Empty(t, fake.Violations())
+}
+
+// TestWindowsThatGPUsRefuseAreMadeRoomFor has commands on two GPUs that have 90 and 70 % of the memory that all
+// buffers take, and take what windows had back some time after these have ended.
+func TestWindowsThatGPUsRefuseAreMadeRoomFor(t *testing.T) {
+	need(t)
+	fake := nvlinktest.Again(t)
+	if fake == nil {
+		return
+	}
+	defer fake.Late(0)
+	const size, n = 256 << 10, 12
+	goal, first := history.Long(t, 400)
+	for _, percent := range []int64{90, 70} {
+		outside := 0
+		open, options := shortHouse(&outside)
+		devs, err := open(nil)
+		require.NoError(t, err)
+		o := runtime.Options{Devices: devs, OwnDevices: true}
+		options(devs, &o)
+		c, err := runtime.NewContext(o)
+		require.NoError(t, err)
+		fake.Capacity(n * (size + 64<<10) * percent / 100)
+		fake.Late(2 * time.Millisecond)
+		var qs []*runtime.Queue
+		for _, d := range devs[:2] {
+			q, err := c.NewQueue(d, runtime.QueueOptions{})
+			require.NoError(t, err)
+			qs = append(qs, q)
+		}
+		r := rand.New(rand.NewPCG(first, uint64(percent)))
+		var all []*runtime.Buffer
+		var want [n][]byte
+		for i := range want {
+			want[i] = make([]byte, size+i*1024) // so that no block is as long as the one before it
+			b, err := c.CreateBuffer(uint64(len(want[i])), 0, want[i])
+			require.NoError(t, err)
+			all = append(all, b)
+		}
+		for command := range goal {
+			q, i, k := qs[r.IntN(2)], r.IntN(n), r.IntN(n)
+			switch r.IntN(3) {
+			case 0:
+				_, err = q.EnqueueFill(t.Context(), all[i], []byte{byte(command)}, 0, size/2)
+				copy(want[i], bytes.Repeat([]byte{byte(command)}, size/2))
+			case 1:
+				if i != k {
+					_, err = q.EnqueueCopy(t.Context(), all[i], all[k], size/4, 0, size/2)
+					copy(want[k][:size/2], want[i][size/4:])
+				}
+			default:
+				got := make([]byte, len(want[i]))
+				e, err := q.EnqueueRead(t.Context(), all[i], 0, got)
+				require.NoError(t, err, "command %d at %d %%", command, percent)
+				require.NoError(t, e.Wait(t.Context()))
+				require.True(t, bytes.Equal(want[i], got), "command %d", command)
+			}
+			require.NoError(t, err, "command %d at %d %%", command, percent)
+		}
+		require.NoError(t, qs[0].Finish(t.Context()))
+		require.NoError(t, qs[1].Finish(t.Context()))
+		for _, b := range all {
+			require.NoError(t, b.Release())
+		}
+		require.NoError(t, c.Check())
+		require.Positive(t, c.Stats().Evictions)
+		require.Zero(t, outside)
+		require.NoError(t, c.Close(t.Context()))
+	}
+	require.Empty(t, fake.Violations())
+}
+
+// TestBytesOfWindowsThatComeBackLateAreWaitedFor where nothing could leave in their place.
+func TestBytesOfWindowsThatComeBackLateAreWaitedFor(t *testing.T) {
+	need(t)
+	fake := nvlinktest.Again(t)
+	if fake == nil {
+		return
+	}
+	outside := 0
+	open, _ := shortHouse(&outside)
+	devs, err := open(nil)
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true})
+	require.NoError(t, err)
+	q, err := c.NewQueue(devs[0], runtime.QueueOptions{})
+	require.NoError(t, err)
+	fake.Capacity(1 << 20)
+	fake.Late(10 * time.Millisecond)
+	for i := range uint64(8) {
+		b, err := c.CreateBuffer((600+100*(i%3))<<10, 0, nil)
+		require.NoError(t, err)
+		_, err = q.EnqueueFill(t.Context(), b, []byte{1}, 0, b.Size())
+		require.NoError(t, err)
+		require.NoError(t, q.Finish(t.Context()))
+		require.NoError(t, b.Release())
+	}
+	require.NoError(t, c.Check())
+	require.NoError(t, c.Close(t.Context()))
+	require.Empty(t, fake.Violations())
 }

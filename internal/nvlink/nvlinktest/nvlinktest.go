@@ -104,6 +104,12 @@ func (f *Fake) Slow(d time.Duration) { f.call("fake_slow", int64(d)) }
 // Capacity is how much memory each GPU has, in bytes.
 func (f *Fake) Capacity(bytes int64) { f.call("fake_capacity", bytes) }
 
+// Late has memory come back so long after it was released.
+func (f *Fake) Late(d time.Duration) { f.call("fake_late", int64(d)) }
+
+// Peak is the most memory that a GPU had in use since Capacity, in bytes.
+func (f *Fake) Peak() int64 { return f.call("fake_peak") }
+
 // InChild forks, and says what the child found: "" where package nvlink refused it.
 func InChild() string {
 	switch status := C.gw_test_in_child(); status {

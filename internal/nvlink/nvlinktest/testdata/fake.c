@@ -20,7 +20,7 @@ typedef struct { int type, id; } location;
 typedef struct { int type, handle_types; location at; } prop;
 typedef struct { location at; int flags; } access_desc;
 
-typedef struct memory { int fd, device, live; size_t size; } memory;
+typedef struct memory { int fd, device, live; size_t size; int64_t until; } memory; // ended: its bytes come back at until
 typedef struct mapping { uint64_t at; size_t size; struct mapping *next; } mapping;
 typedef struct op {
 	int kind; // 0 copy, 1 record
@@ -49,7 +49,7 @@ static int initialized, gone, dead[GPUS];
 static int64_t live[5]; // memories, mappings, contexts, streams, events
 static int64_t calls, fail_at, fails;
 static int fail_code;
-static int64_t ns_per_mib, capacity = INT64_MAX, used[GPUS];
+static int64_t ns_per_mib, capacity = INT64_MAX, late, used[GPUS], peak;
 static char violations[4096];
 static __thread void *current[16];
 static __thread int depth, forbidden;
@@ -171,6 +171,13 @@ int cuMemGetAllocationGranularity(size_t *n, const prop *p, int option)
 	return end(OK);
 }
 
+static int64_t now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
 int cuMemCreate(uint64_t *h, size_t size, const prop *p, unsigned long long flags)
 {
 	(void)flags;
@@ -179,18 +186,24 @@ int cuMemCreate(uint64_t *h, size_t size, const prop *p, unsigned long long flag
 		return end(INVALID);
 	if (dead[p->at.id])
 		return end(LOST);
+	for (int i = 1; i < HANDLES; i++)
+		if (memories[i].until && memories[i].until <= now()) {
+			used[memories[i].device] -= memories[i].size;
+			memories[i].until = 0;
+		}
 	if (used[p->at.id] + (int64_t)size > capacity)
 		return end(NO_MEMORY);
 	for (int i = 1; i < HANDLES; i++)
-		if (!memories[i].live) {
+		if (!memories[i].live && !memories[i].until) {
 			int fd = memfd_create("window", MFD_CLOEXEC);
 			if (fd < 0 || ftruncate(fd, size)) {
 				if (fd >= 0)
 					close(fd);
 				return end(NO_MEMORY);
 			}
-			memories[i] = (memory){fd, p->at.id, 1, size};
-			used[p->at.id] += size;
+			memories[i] = (memory){fd, p->at.id, 1, size, 0};
+			if ((used[p->at.id] += size) > peak)
+				peak = used[p->at.id];
 			live[0]++;
 			*h = i;
 			return end(OK);
@@ -215,7 +228,7 @@ int cuMemRelease(uint64_t h)
 		return end(INVALID);
 	close(memories[h].fd);
 	memories[h].live = 0;
-	used[memories[h].device] -= memories[h].size;
+	memories[h].until = now() + late;
 	live[0]--;
 	return end(OK);
 }
@@ -516,7 +529,23 @@ void fake_capacity(int64_t bytes)
 {
 	pthread_mutex_lock(&mu);
 	capacity = bytes;
+	peak = 0;
 	pthread_mutex_unlock(&mu);
+}
+
+void fake_late(int64_t ns)
+{
+	pthread_mutex_lock(&mu);
+	late = ns;
+	pthread_mutex_unlock(&mu);
+}
+
+int64_t fake_peak(void)
+{
+	pthread_mutex_lock(&mu);
+	int64_t n = peak;
+	pthread_mutex_unlock(&mu);
+	return n;
 }
 
 void fake_lose(int gpu, int lost)
