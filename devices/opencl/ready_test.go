@@ -100,3 +100,20 @@ func TestWaitingForAWebOfHeldCommandsLooksAtFewOfThem(t *testing.T) {
 	gate.End(opening, nil)
 	finishPoint(t, q, last[1])
 }
+
+// However often a record is said to be ready, it is on the list once.
+func TestARecordIsOnTheReadyListOnce(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	h := d.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.draining++ // nobody looks meanwhile
+	r := h.takeLocked(q, devices.OpMarker)
+	h.readyLocked(r)
+	h.readyLocked(r)
+	require.Len(t, h.ready[h.next:], 1)
+	require.Same(t, r, h.nextLocked())
+	h.draining--
+	h.refuseLocked(r)
+}
