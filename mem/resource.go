@@ -35,12 +35,14 @@ type Outcome uint8
 // Ready: all blocks are given. NeedsWait: none is, but frees that wait for
 // points (see Resource.Pending) may make room. Exhausted: none is, and waiting
 // does not help. OverBudget: none is, because a limit set by the user would be
-// passed.
+// passed. Late: none is, but nobody holds what is missing any more, and it comes back
+// by itself in a moment.
 const (
 	Ready Outcome = iota
 	NeedsWait
 	Exhausted
 	OverBudget
+	Late
 )
 
 // String names the outcome.
@@ -54,6 +56,8 @@ func (o Outcome) String() string {
 		return "exhausted"
 	case OverBudget:
 		return "over budget"
+	case Late:
+		return "late"
 	}
 	return "unknown outcome"
 }

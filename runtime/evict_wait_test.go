@@ -171,3 +171,55 @@ func TestACommandHangsOnNothingThatItsQueueCameToLater(t *testing.T) {
 	h.ended(e)
 	require.NoError(t, second.SetStatus(runtime.Complete))
 }
+
+// answers is a resource that says why there is no room in place of Exhausted, for left
+// requests.
+type answers struct {
+	mem.Resource
+	why  mem.Outcome
+	left int
+	said int // how often
+}
+
+func (a *answers) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	if a.left > 0 {
+		if a.left--; !a.Fits(reqs, nil, reuse) {
+			a.said++
+			return a.why, nil
+		}
+	}
+	return a.Resource.AllocAll(reqs, out, reuse)
+}
+
+// Where frees have ended between a refusal and the look at them, waiting would help nobody:
+// blocks leave at once. Only where the resource says that room comes back by itself does the
+// enqueue ask again first.
+func TestOnlyRoomThatComesBackByItselfIsWaitedForBeforeBlocksLeave(t *testing.T) {
+	for why, said := range map[mem.Outcome]int{mem.NeedsWait: 1, mem.Late: 3} {
+		t.Run(why.String(), func(t *testing.T) {
+			d, err := cpu.New(cpu.Options{Memory: 4 * room})
+			require.NoError(t, err)
+			a := &answers{why: why, left: 3}
+			h := build(t, runtime.Options{Devices: []devices.Device{d}, Policy: eviction.LRU{}, Resource: func(m mem.MemoryID, base mem.Resource) mem.Resource {
+				if m == mem.Host {
+					return base
+				}
+				a.Resource, a.left = base, 0
+				return a
+			}}, outOfOrder)
+			var all []*runtime.Buffer
+			for i := range 5 {
+				if i == 4 {
+					a.left = 3
+				}
+				all = append(all, h.buffer(room, nil))
+				h.ended(h.paint(h.q[0], all[i], byte(i)))
+			}
+			require.Equal(t, said, a.said)
+			for i, b := range all {
+				h.holds(h.q[0], b, byte(i))
+				require.NoError(t, b.Release())
+			}
+		})
+	}
+}

@@ -119,7 +119,7 @@ func (c *Context) obtainFrom(plan *migration.Plan, first int) (again bool, err e
 // obtainAll asks each memory for what is wanted there and has not been got. Where some
 // have no room, it lists these in evicting.short, and returns what the first said. It
 // fails, with an *errRoom, where waiting is to be preferred to evicting: room comes back by itself
-// (storage.Late), or the enqueue has evicted blocks, or the context waits. c.mu is held.
+// (mem.Late), or the enqueue has evicted blocks, or the context waits. c.mu is held.
 func (c *Context) obtainAll() (mem.Outcome, error) {
 	s, e := &c.scratch, &c.evicting
 	e.short = e.short[:0]
@@ -140,11 +140,12 @@ func (c *Context) obtainAll() (mem.Outcome, error) {
 			continue
 		}
 		e.short = append(e.short, m)
-		waits := e.did || c.opts.WaitForMemory
-		if outcome == mem.NeedsWait && (waits || c.mems[m].res.Stats().Pending == 0) {
-			points, ok := c.frees(m)
-			if soon := ok && len(points) == 0; soon || ok && waits {
-				return outcome, &errRoom{error: c.outOfMemory(m, outcome), points: points, evicted: e.did, soon: soon}
+		if outcome == mem.Late {
+			return outcome, &errRoom{error: c.outOfMemory(m, outcome), late: true}
+		}
+		if outcome == mem.NeedsWait && (e.did || c.opts.WaitForMemory) {
+			if points, ok := c.frees(m); ok {
+				return outcome, &errRoom{error: c.outOfMemory(m, outcome), points: points, evicted: e.did}
 			}
 		}
 		if result == mem.Ready {

@@ -75,7 +75,7 @@ type errRoom struct {
 	lock    []uint64    // sizes of page-locked memory that is needed (backpages.go); where there are any, nothing is waited for
 	points  []mem.Point // for one of these; where there are none, for a moment
 	evicted bool        // blocks were evicted for it, and come back only after their users
-	soon    bool        // nobody holds what is missing any more
+	late    bool        // it was mem.Late: nobody holds what is missing any more
 }
 
 func (e *errRoom) Unwrap() error { return e.error }
@@ -143,7 +143,7 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 // again.
 func (c *Context) waits(err error) bool {
 	var room *errRoom
-	return errors.As(err, &room) && (room.lock != nil || c.opts.WaitForMemory || room.evicted || room.soon)
+	return errors.As(err, &room) && (room.lock != nil || c.opts.WaitForMemory || room.evicted || room.late)
 }
 
 // enqueue is the path under the planner lock.

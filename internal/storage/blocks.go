@@ -173,7 +173,7 @@ func (m *Blocks) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse)
 func (m *Blocks) shortOf(reqs []mem.Request) (mem.Outcome, error) {
 	m.stats.Failures++
 	if g, ok := m.store.(Grower); ok {
-		if o, err := g.Refused(); err != nil || o == mem.OverBudget || o == mem.NeedsWait {
+		if o, err := g.Refused(); err != nil || o == mem.OverBudget || o == mem.NeedsWait || o == mem.Late {
 			return o, err
 		}
 	}
@@ -185,8 +185,11 @@ func (m *Blocks) shortOf(reqs []mem.Request) (mem.Outcome, error) {
 		}
 		room -= r.Size
 	}
-	if l, ok := m.store.(Late); len(m.waiting) > 0 || ok && l.Late() {
+	if len(m.waiting) > 0 {
 		return mem.NeedsWait, nil
+	}
+	if l, ok := m.store.(Late); ok && l.Late() {
+		return mem.Late, nil
 	}
 	return mem.Exhausted, nil
 }
