@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"godwit/cmd/godwit/internal/migratebench"
-	"godwit/cmd/godwit/internal/transferbench"
+	"godwit/cmd/godwit/internal/devicebench"
 	"godwit/internal/icd/tracelog"
 	"godwit/internal/suggest"
 	"godwit/study/alloc/fuzz"
@@ -39,9 +38,9 @@ var jsonOutputs = []struct {
 	{"trace info", []traceFigures{}},
 	{"fuzz", []*fuzz.Finding{}},
 	{"bench alloc", benchAllocOutput{}},
-	{"bench migrate", migratebench.Report{}},
-	{"bench transfer", transferbench.Report{}},
-	{"bench pool", transferbench.Pool{}},
+	{"bench migrate", devicebench.Report{}},
+	{"bench transfer", devicebench.Report{}},
+	{"bench pool", devicebench.Report{}},
 }
 
 //go:embed schemas/*.json

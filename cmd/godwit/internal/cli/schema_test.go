@@ -212,7 +212,7 @@ var units = []struct {
 	{"bytes, of allocations blocks", regexp.MustCompile(`^scenario\.Figure\.`)},
 	{"count", regexp.MustCompile(`^alloc\.replay\.BenchRow\.live$|DeviceResult\.memory$|DeviceUse\.memory$`)},
 	{"none", regexp.MustCompile(`\.(seed|score|score_before_shrinking)$`)},
-	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|overhead|overhead_max|price|robson|hit_rate|busy_share)$`)},
+	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|speed|overhead|overhead_max|price|robson|hit_rate|busy_share)$`)},
 	{"operations/s", regexp.MustCompile(`operations_per_s$`)},
 	{"bytes/s", regexp.MustCompile(`bytes_per_s$`)},
 	{"ns", regexp.MustCompile(`_ns$|\.ns$|\.ns_per|_ns_per`)},
@@ -267,6 +267,9 @@ func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 		if s.Type == "array" {
 			fmt.Fprintf(&page, "A list of %s.\n\n", shortName(s.Items.Ref))
 			s.Ref = s.Items.Ref
+		}
+		if told[s.Ref] {
+			fmt.Fprintf(&page, "%s, as above.\n\n", shortName(s.Ref))
 		}
 		tell(&page, s, s.Ref, told)
 	}
