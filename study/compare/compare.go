@@ -14,8 +14,8 @@ import (
 // Variant is a run to be compared.
 type Variant struct {
 	Name      string           `json:"name"`
-	ElapsedNS int64            `json:"elapsed_ns"` // from the first command to the end of the last, on this computer; 0 in virtual time
-	Digest    *scenario.Digest `json:"digest"`
+	ElapsedNS int64            `json:"elapsed_ns" show:"elapsed, on this computer|span"` // from the first command to the end of the last, on this computer; 0 in virtual time
+	Digest    *scenario.Digest `json:"digest" show:""`
 
 	result *scenario.Result
 }

@@ -64,18 +64,18 @@ func ParseKind(s string) (Kind, error) {
 // Pass is one run of a trace through a pool that keeps its buffers between
 // passes.
 type Pass struct {
-	HitRate  float64 `json:"hit_rate"`
-	Held     uint64  `json:"held"`     // the most bytes in buffers at any time
-	Overhead float64 `json:"overhead"` // Held over the trace's peak of live bytes
-	Failures int     `json:"failures"` // requests refused at the ceiling, a count
-	NsPerOp  float64 `json:"ns_per_op"`
+	HitRate  float64 `json:"hit_rate" show:"hit rate|%.4f"`
+	Held     uint64  `json:"held" show:"held|size"`          // the most bytes in buffers at any time
+	Overhead float64 `json:"overhead" show:"held/peak|%.3f"` // Held over the trace's peak of live bytes
+	Failures int     `json:"failures" show:"refused"`        // requests refused at the ceiling, a count
+	NsPerOp  float64 `json:"ns_per_op" show:"ns/op|%.0f"`
 }
 
 // Result is a trace's passes through one pool. Bytes unless said.
 type Result struct {
-	Trace    string `json:"trace"`
-	Pool     string `json:"pool"`
-	PeakLive uint64 `json:"peak_live"`
+	Trace    string `json:"trace" show:"trace"`
+	Pool     string `json:"pool" show:"pool"`
+	PeakLive uint64 `json:"peak_live" show:"peak live|size"`
 	Ceiling  uint64 `json:"ceiling,omitempty"`
 	Passes   []Pass `json:"passes"`
 }

@@ -20,6 +20,7 @@ import (
 	"io"
 	"math"
 
+	"godwit/internal/figures"
 	"godwit/mem"
 	"godwit/study/alloc/formats"
 	"godwit/study/alloc/replay"
@@ -50,7 +51,7 @@ var pageCSS string
 var pageJS string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"bytes": formatSize, "number": func(v float64, digits int) string { return fmt.Sprintf("%.*f", digits, v) },
+	"bytes": figures.Size, "number": func(v float64, digits int) string { return fmt.Sprintf("%.*f", digits, v) },
 }).Parse(pageHTML))
 
 // Write writes p as HTML. It fails with mem.ErrInvalidValue where there is
@@ -193,19 +194,4 @@ func packFloats(n int, at func(i int) float64) (string, error) {
 		return "", err
 	}
 	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
-}
-
-// formatSize prints bytes with a binary unit.
-func formatSize(b uint64) string {
-	v, unit := float64(b), ""
-	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
-		if v < 1024 {
-			break
-		}
-		v, unit = v/1024, u
-	}
-	if unit == "" {
-		return fmt.Sprintf("%d B", b)
-	}
-	return fmt.Sprintf("%.4g %s", v, unit)
 }

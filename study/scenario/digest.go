@@ -14,23 +14,23 @@ type Digest struct {
 
 	Interrupted *Interrupted `json:"interrupted,omitempty"` // where the run was
 
-	Commands  int `json:"commands"`
-	Copies    int `json:"copies"` // write-backs among them
-	Evictions int `json:"evictions"`
+	Commands  int `json:"commands" show:"commands|count"`
+	Copies    int `json:"copies" show:"copies|count"` // write-backs among them
+	Evictions int `json:"evictions" show:"evictions|count"`
 
-	BytesMoved         uint64 `json:"bytes_moved"`
-	BytesLowerBound    uint64 `json:"bytes_lower_bound"`
+	BytesMoved         uint64 `json:"bytes_moved" show:"moved|bytes"`
+	BytesLowerBound    uint64 `json:"bytes_lower_bound" show:"lower bound|bytes"`
 	BytesCompulsory    uint64 `json:"bytes_compulsory"`
-	BytesCapacity      uint64 `json:"bytes_capacity"`
+	BytesCapacity      uint64 `json:"bytes_capacity" show:"since memory was short|bytes"`
 	BytesCapacityBound uint64 `json:"bytes_capacity_bound"`
-	BytesWrittenBack   uint64 `json:"bytes_written_back"` // to make room
+	BytesWrittenBack   uint64 `json:"bytes_written_back" show:"written back|bytes"` // to make room
 	BytesRideAlong     uint64 `json:"bytes_ride_along"`
-	BytesPeak          uint64 `json:"bytes_peak"` // on the device that held most at once
+	BytesPeak          uint64 `json:"bytes_peak" show:"peak of a device|bytes"` // on the device that held most at once
 
 	// Of a run in virtual time.
 	Machine  string          `json:"machine,omitempty"`
-	Makespan uint64          `json:"makespan_ns,omitempty"`
-	Reasons  *ReasonResult   `json:"critical_path_by_reason,omitempty"`
+	Makespan uint64          `json:"makespan_ns,omitempty" show:"makespan, on the machine|span"`
+	Reasons  *ReasonResult   `json:"critical_path_by_reason,omitempty" show:"  "`
 	Failures []FailureResult `json:"failures,omitempty"` // of devices at a time
 
 	Kinds   []KindTotal   `json:"kinds"`

@@ -44,10 +44,10 @@ type ModelResult struct {
 
 // ReasonResult is the critical path's time by reason.
 type ReasonResult struct {
-	Compute uint64 `json:"compute_ns"` // kernels and fills
-	Copy    uint64 `json:"copy_ns"`    // copies: the program's, and those of content that was not where it was needed
-	Memory  uint64 `json:"memory_ns"`  // copies because a memory was short: write-backs, and bytes that come again
-	Host    uint64 `json:"host_ns"`    // the host: its calls, callbacks, and until it goes on after a wait
+	Compute uint64 `json:"compute_ns" show:"of it computing|span"`       // kernels and fills
+	Copy    uint64 `json:"copy_ns" show:"copying|span"`                  // copies: the program's, and those of content that was not where it was needed
+	Memory  uint64 `json:"memory_ns" show:"since memory was short|span"` // copies because a memory was short: write-backs, and bytes that come again
+	Host    uint64 `json:"host_ns" show:"by the host|span"`              // the host: its calls, callbacks, and until it goes on after a wait
 }
 
 // The reasons for time.

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"godwit/internal/figures"
 	"godwit/study/scenario"
 )
 
@@ -19,6 +18,8 @@ import (
 // or string; nil where a row has none.
 type Column struct {
 	Name      string // with its unit, where it is not bytes or a number
+	Header    string // for people; "" where it is Name
+	Format    string // for people, as package figures has them
 	Parameter bool   // of an axis
 	Value     func(*Row) any
 }
@@ -26,26 +27,26 @@ type Column struct {
 // Columns are the columns of the results: a parameter for each axis, then figures. wide
 // adds some for each link and device.
 func (r *Results) Columns(wide bool) []Column {
-	figures := figures
+	shown := every
 	times := make(map[string]bool)
 	for _, row := range r.Rows {
 		times[row.Times] = true
 	}
 	if times["measured"] || times["modelled"] {
-		figures = append(figures[:len(figures):len(figures)], timed...)
+		shown = append(shown[:len(shown):len(shown)], timed...)
 	}
 	if times["modelled"] {
-		figures = append(figures, modelled...)
+		shown = append(shown, modelled...)
 	}
 	var out []Column
 	for _, a := range r.Axes {
 		name := a.Name
-		if slices.ContainsFunc(append(figures, tail...), func(c Column) bool { return c.Name == name }) {
+		if slices.ContainsFunc(append(shown, tail...), func(c Column) bool { return c.Name == name }) {
 			name = "set_" + name // a figure has the name
 		}
-		out = append(out, Column{name, true, func(row *Row) any { return plain(row.Parameters[a.Name]) }})
+		out = append(out, Column{name, "", "", true, func(row *Row) any { return plain(row.Parameters[a.Name]) }})
 	}
-	out = append(out, figures...)
+	out = append(out, shown...)
 	if wide {
 		out = append(out, r.wide()...)
 	}
@@ -83,28 +84,19 @@ func Number(v any) (float64, bool) {
 	return 0, false
 }
 
-// named are the columns of what rows have under these names in JSON.
-func named(names ...string) (out []Column) {
+// named are the columns of what rows have under these names in JSON, with a word before.
+func named(before string, names ...string) (out []Column) {
+	all := figures.Of[Row]()
 	for _, name := range names {
-		out = append(out, Column{name, false, func(r *Row) any { return fieldOf(r, name) }})
+		f := all[slices.IndexFunc(all, func(c figures.Column) bool { return c.Name == name })]
+		out = append(out, Column{before + name, f.Header, f.Format, false, func(r *Row) any { return f.Value(r) }})
 	}
 	return out
 }
 
-// fieldOf is what a struct has under a name in JSON; nil where there is no struct.
-func fieldOf(p any, name string) any {
-	s := reflect.ValueOf(p).Elem()
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(p).Elem()) {
-		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name && s.IsValid() {
-			return s.FieldByIndex(f.Index).Interface()
-		}
-	}
-	return nil
-}
-
 // carried is the column of the bytes over some links.
 func carried(name string, counts func(l *scenario.LinkTotal) bool) Column {
-	return Column{name, false, func(r *Row) any {
+	return Column{name, "", "bytes", false, func(r *Row) any {
 		var n uint64
 		for i := range r.Links {
 			if counts(&r.Links[i]) {
@@ -115,37 +107,32 @@ func carried(name string, counts func(l *scenario.LinkTotal) bool) Column {
 	}}
 }
 
-// figures are what each row has.
-var figures = slices.Concat(
-	named("ok", "commands", "copies", "evictions", "bytes_moved", "bytes_lower_bound", "bytes_compulsory", "bytes_capacity",
+// every are the figures that each row has.
+var every = slices.Concat(
+	named("", "ok", "commands", "copies", "evictions", "bytes_moved", "bytes_lower_bound", "bytes_compulsory", "bytes_capacity",
 		"bytes_capacity_bound", "bytes_written_back", "bytes_ride_along"),
 	[]Column{
 		carried("bytes_from_host", func(l *scenario.LinkTotal) bool { return l.From == "host" }),
 		carried("bytes_to_host", func(l *scenario.LinkTotal) bool { return l.To == "host" }),
 		carried("bytes_between_devices", func(l *scenario.LinkTotal) bool { return l.From != "host" && l.To != "host" }),
-		{"links", false, func(r *Row) any { return len(r.Links) }},
-		{"bytes_busiest_link", false, func(r *Row) any {
+		{"links", "", "count", false, func(r *Row) any { return len(r.Links) }},
+		{"bytes_busiest_link", "", "bytes", false, func(r *Row) any {
 			if len(r.Links) == 0 {
 				return uint64(0)
 			}
 			return r.Links[0].Bytes // most bytes first
 		}},
 	},
-	named("bytes_peak"))
+	named("", "bytes_peak"))
 
 // timed are the figures of rows with times.
-var timed = named("elapsed_ns", "times")
+var timed = named("", "elapsed_ns", "times")
 
 // modelled are the figures of rows in virtual time: the makespan's parts.
-var modelled = func() (out []Column) {
-	for _, name := range []string{"compute_ns", "copy_ns", "memory_ns", "host_ns"} {
-		out = append(out, Column{"critical_" + name, false, func(r *Row) any { return fieldOf(r.Reasons, name) }})
-	}
-	return out
-}()
+var modelled = named("critical_", "compute_ns", "copy_ns", "memory_ns", "host_ns")
 
 // tail are the last columns.
-var tail = named("error", "point")
+var tail = named("", "error", "point")
 
 // wide are columns for each link and each device of any row.
 func (r *Results) wide() (out []Column) {
@@ -173,11 +160,11 @@ func (r *Results) wide() (out []Column) {
 			return copies, bytes
 		}
 		out = append(out,
-			Column{fmt.Sprintf("copies %s>%s", l.from, l.to), false, func(row *Row) any { n, _ := total(row); return n }},
-			Column{fmt.Sprintf("bytes %s>%s", l.from, l.to), false, func(row *Row) any { _, n := total(row); return n }})
+			Column{fmt.Sprintf("copies %s>%s", l.from, l.to), "", "count", false, func(row *Row) any { n, _ := total(row); return n }},
+			Column{fmt.Sprintf("bytes %s>%s", l.from, l.to), "", "bytes", false, func(row *Row) any { _, n := total(row); return n }})
 	}
 	for _, d := range devices {
-		out = append(out, Column{"bytes_peak " + d, false, func(row *Row) any {
+		out = append(out, Column{"bytes_peak " + d, "", "bytes", false, func(row *Row) any {
 			for _, p := range row.Peaks {
 				if p.Device == d {
 					return p.Bytes

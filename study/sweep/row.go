@@ -11,10 +11,10 @@ import (
 
 // Row is what a point has shown.
 type Row struct {
-	Point      string         `json:"point"`      // the hash that it is known by
-	Parameters map[string]any `json:"parameters"` // of the axes, by name: numbers where they are
-	Times      string         `json:"times"`      // whose clock times are of: "modelled", "measured" on this computer, or "" where there are none
-	ElapsedNS  int64          `json:"elapsed_ns"` // from the first command to the end of the last
+	Point      string         `json:"point"`                          // the hash that it is known by
+	Parameters map[string]any `json:"parameters"`                     // of the axes, by name: numbers where they are
+	Times      string         `json:"times"`                          // whose clock times are of: "modelled", "measured" on this computer, or "" where there are none
+	ElapsedNS  int64          `json:"elapsed_ns" show:"elapsed|span"` // from the first command to the end of the last
 	*scenario.Digest
 }
 

@@ -16,19 +16,19 @@ type Summary struct {
 	Complete   bool        `json:"complete"` // false: the process left none, and all the rest is 0
 	Contexts   int         `json:"contexts"`
 	Devices    []DeviceUse `json:"devices"`
-	Commands   uint64      `json:"commands"` // accepted
-	Launches   uint64      `json:"launches"` // of those
-	Refused    uint64      `json:"refused"`  // commands that were refused after copies were made or blocks left for them; of others nothing is told
-	Failed     uint64      `json:"failed"`   // commands and copies that ended in an error
+	Commands   uint64      `json:"commands" show:"commands"` // accepted
+	Launches   uint64      `json:"launches"`                 // of those
+	Refused    uint64      `json:"refused"`                  // commands that were refused after copies were made or blocks left for them; of others nothing is told
+	Failed     uint64      `json:"failed"`                   // commands and copies that ended in an error
 	Copies     uint64      `json:"copies"`
-	BytesMoved uint64      `json:"bytes_moved"`
-	LowerBound uint64      `json:"bytes_lower_bound"` // Compulsory and CapacityBound
-	Compulsory uint64      `json:"bytes_compulsory"`  // had to move, as if no memory had a limit
-	Capacity   uint64      `json:"bytes_capacity"`    // moved besides
+	BytesMoved uint64      `json:"bytes_moved" show:"moved|size"`
+	LowerBound uint64      `json:"bytes_lower_bound"`                       // Compulsory and CapacityBound
+	Compulsory uint64      `json:"bytes_compulsory" show:"compulsory|size"` // had to move, as if no memory had a limit
+	Capacity   uint64      `json:"bytes_capacity" show:"capacity|size"`     // moved besides
 	// CapacityBound is the least that Capacity could have been, or less, since
 	// memories were short.
-	CapacityBound    uint64         `json:"bytes_capacity_bound"`
-	Evictions        uint64         `json:"evictions"`
+	CapacityBound    uint64         `json:"bytes_capacity_bound" show:"bound|size"`
+	Evictions        uint64         `json:"evictions" show:"evicted"`
 	BytesEvicted     uint64         `json:"bytes_evicted"`      // of blocks that went
 	BytesDropped     uint64         `json:"bytes_dropped"`      // valid in them, and elsewhere
 	BytesWrittenBack uint64         `json:"bytes_written_back"` // valid in them alone

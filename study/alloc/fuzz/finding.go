@@ -17,28 +17,28 @@ import (
 
 // Finding is the worst sequence that a search found, shrunk. Sizes in bytes.
 type Finding struct {
-	Strategy  string    `json:"strategy"`
+	Strategy  string    `json:"strategy" show:"strategy"`
 	Against   string    `json:"against,omitempty"`
-	Objective Objective `json:"objective"`
+	Objective Objective `json:"objective" show:"objective"`
 	Seed      uint64    `json:"seed"`
-	Score     float64   `json:"score"` // see the objectives
+	Score     float64   `json:"score" show:"score|%.4f|-"` // see the objectives
 	Found     float64   `json:"score_before_shrinking"`
-	Evals     int       `json:"evals"`
+	Evals     int       `json:"evals" show:"sequences"`
 	Stopped   bool      `json:"stopped"` // by time or a signal
-	Ops       int       `json:"ops"`
+	Ops       int       `json:"ops" show:"ops"`
 	FoundOps  int       `json:"ops_before_shrinking"`
 
-	PeakLive  uint64  `json:"peak_live"`
-	MinRegion uint64  `json:"min_region"` // 0: never fits
-	AtMost    bool    `json:"at_most"`    // a smaller region may work: trying all takes too long
-	Overhead  float64 `json:"overhead"`   // MinRegion / PeakLive
-	Offline   uint64  `json:"offline"`    // what a packing needs that knows the sequence
-	Price     float64 `json:"price"`      // MinRegion / Offline
-	Robson    float64 `json:"robson"`     // Robson's bound / PeakLive, for this peak and largest size
-	Region    uint64  `json:"region"`     // in which the rest is counted and measured
-	Scans     uint64  `json:"scans"`
-	WorstNS   float64 `json:"worst_ns"` // the slowest operation that did not scan
-	ScanNS    float64 `json:"scan_ns"`  // the slowest that did, 0 for none
+	PeakLive  uint64  `json:"peak_live" show:"peak live|size|-"`
+	MinRegion uint64  `json:"min_region" show:"region|size|-"`    // 0: never fits
+	AtMost    bool    `json:"at_most"`                            // a smaller region may work: trying all takes too long
+	Overhead  float64 `json:"overhead" show:"/ peak|%.4f|-"`      // MinRegion / PeakLive
+	Offline   uint64  `json:"offline"`                            // what a packing needs that knows the sequence
+	Price     float64 `json:"price" show:"/ offline|%.4f|-"`      // MinRegion / Offline
+	Robson    float64 `json:"robson" show:"Robson / peak|%.3f|-"` // Robson's bound / PeakLive, for this peak and largest size
+	Region    uint64  `json:"region"`                             // in which the rest is counted and measured
+	Scans     uint64  `json:"scans" show:"scans"`
+	WorstNS   float64 `json:"worst_ns" show:"worst ns|%.0f|-"` // the slowest operation that did not scan
+	ScanNS    float64 `json:"scan_ns" show:"scan ns|%.0f|-"`   // the slowest that did, 0 for none
 
 	TraceFile  string         `json:"trace_file,omitempty"`
 	CorpusFile string         `json:"corpus_file,omitempty"`

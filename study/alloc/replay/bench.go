@@ -16,7 +16,6 @@ type BenchOptions struct {
 	Pairs    int       // timed pairs of a free and an allocation in each workload
 	Rounds   int       // every contender runs once in each; medians are over them
 	Subjects []Subject // beside the yardstick
-	Overhead bool      // also search the smallest regions
 	PoCL     *PoCL     // nil: left out
 	Progress func()    // called Steps times
 }
@@ -27,21 +26,20 @@ type BenchOptions struct {
 // BestNS and BestRatio are what a busy machine disturbs least; for PoCL, which
 // runs in a process of its own, they are of its best round.
 type BenchRow struct {
-	Workload   string   `json:"workload"`
-	Contender  string   `json:"contender"`
+	Workload   string   `json:"workload" show:"workload"`
+	Contender  string   `json:"contender" show:"contender"`
 	Live       int      `json:"live"` // live chunks at most
-	NSPerPair  float64  `json:"ns_per_pair"`
-	Ratio      float64  `json:"ratio"`            // to the yardstick
-	BestNS     float64  `json:"best_ns_per_pair"` // every batch at its least over the rounds
-	BestRatio  float64  `json:"best_ratio"`       // of the least times: what a busy machine disturbs least
-	Worst      *WorstOp `json:"worst_op,omitempty"`
-	WorstScan  *WorstOp `json:"worst_scan,omitempty"` // the worst of those that searched in full
-	Scans      int      `json:"scans"`
-	Failures   int      `json:"failures"`
-	AllocsPair float64  `json:"heap_allocs_per_pair"`           // on the Go heap
-	BytesChunk float64  `json:"bytes_per_live_chunk"`           // nodes in use at the peak, those of holes included
-	BytesAside float64  `json:"bytes_set_aside_per_live_chunk"` // for live chunks at most, with room for holes
-	Overhead   float64  `json:"overhead,omitempty"`             // smallest region / peak live
+	NSPerPair  float64  `json:"ns_per_pair" show:"ns/pair|%.1f|-"`
+	Ratio      float64  `json:"ratio" show:"ratio|%.2f|-"`              // to the yardstick
+	BestNS     float64  `json:"best_ns_per_pair" show:"best ns|%.1f|-"` // every batch at its least over the rounds
+	BestRatio  float64  `json:"best_ratio" show:"best ratio|%.2f|-"`    // of the least times: what a busy machine disturbs least
+	Worst      *WorstOp `json:"worst_op,omitempty" show:"worst "`
+	WorstScan  *WorstOp `json:"worst_scan,omitempty" show:"worst scan "` // the worst of those that searched in full
+	Scans      int      `json:"scans" show:"scans"`
+	Failures   int      `json:"failures" show:"failures"`
+	AllocsPair float64  `json:"heap_allocs_per_pair" show:"heap allocs|%.3g"` // on the Go heap
+	BytesChunk float64  `json:"bytes_per_live_chunk" show:"B/chunk|%.0f|-"`   // nodes in use at the peak, those of holes included
+	BytesAside float64  `json:"bytes_set_aside_per_live_chunk"`               // for live chunks at most, with room for holes
 	Note       string   `json:"note,omitempty"`
 	Fault      *Fault   `json:"fault,omitempty"`
 }
@@ -120,9 +118,7 @@ func benchStream(ctx context.Context, st *Stream, o BenchOptions) (rows []BenchR
 		}
 	}
 	for i := range rows {
-		if err := t.finish(ctx, &rows[i], cs[i], i, o); err != nil {
-			return nil, err
-		}
+		t.finish(&rows[i], cs[i], i)
 		if o.Progress != nil {
 			o.Progress()
 		}
@@ -177,10 +173,10 @@ func (t *timings) round(ctx context.Context, row *BenchRow, c contender, i int) 
 	return nil
 }
 
-func (t *timings) finish(ctx context.Context, row *BenchRow, c contender, i int, o BenchOptions) error {
+func (t *timings) finish(row *BenchRow, c contender, i int) {
 	if row.Fault != nil {
 		row.Note = row.Fault.Error()
-		return nil
+		return
 	}
 	if row.Note == "" {
 		row.sum(t.ns[i], t.ns[0], t.batches[i], t.batches[0], len(t.st.Ops)-t.st.Warm)
@@ -189,15 +185,6 @@ func (t *timings) finish(ctx context.Context, row *BenchRow, c contender, i int,
 		x.pick(t.st, t.least[i], scanned)
 		row.Worst, row.WorstScan, row.Scans = &x.Worst, x.Scan, len(scanned)
 	}
-	if i == 0 || !o.Overhead {
-		return nil
-	}
-	m, err := MinRegion(ctx, t.st, o.Subjects[i-1])
-	if err = row.keepFault(err); err != nil || row.Fault != nil {
-		return err
-	}
-	row.Overhead = float64(m.Region) / float64(t.st.PeakLive)
-	return nil
 }
 
 func (r *BenchRow) keepFault(err error) error {

@@ -21,14 +21,14 @@ type Options struct {
 
 // Result is what one strategy makes of one stream. Sizes in bytes.
 type Result struct {
-	Trace        string  `json:"trace"`
-	Strategy     string  `json:"strategy"`
+	Trace        string  `json:"trace" show:"trace"`
+	Strategy     string  `json:"strategy" show:"strategy"`
 	Align        uint64  `json:"align"`
 	Ops          int     `json:"ops"`
-	PeakLive     uint64  `json:"peak_live"`  // sizes rounded up to Align
-	Region       uint64  `json:"region"`     // the region replayed through; 0 where none works
-	MinRegion    uint64  `json:"min_region"` // 0 where none works, or none was searched
-	Overhead     float64 `json:"overhead"`   // MinRegion / PeakLive, else 0
+	PeakLive     uint64  `json:"peak_live" show:"peak live|size"`      // sizes rounded up to Align
+	Region       uint64  `json:"region" show:"region|size|never fits"` // the region replayed through; 0 where none works
+	MinRegion    uint64  `json:"min_region"`                           // 0 where none works, or none was searched
+	Overhead     float64 `json:"overhead" show:"overhead|%.4f|-"`      // MinRegion / PeakLive, else 0
 	Probes       int     `json:"probes,omitempty"`
 	Exhaustive   bool    `json:"exhaustive"`              // every smaller size of the grid fails
 	FailingAbove uint64  `json:"failing_above,omitempty"` // a larger region that fails nevertheless
@@ -121,14 +121,14 @@ func measureOne(ctx context.Context, st *Stream, s Subject, o Options) (Result, 
 
 // Mean sums up one strategy over several streams.
 type Mean struct {
-	Strategy    string  `json:"strategy"`
-	Traces      int     `json:"traces"`       // streams with an overhead
-	NeverFits   int     `json:"never_fits"`   // streams without one
-	Faults      int     `json:"faults"`       // streams on which it broke its contract
-	Overhead    float64 `json:"overhead"`     // geometric mean; 0 for none
-	OverheadMax float64 `json:"overhead_max"` // the worst
-	NSPerOp     float64 `json:"ns_per_op"`    // geometric mean; 0 where no times were taken
-	Failures    int     `json:"failures"`     // sum
+	Strategy    string  `json:"strategy" show:"geometric mean"`
+	Traces      int     `json:"traces" show:"traces"`             // streams with an overhead
+	NeverFits   int     `json:"never_fits" show:"never fits"`     // streams without one
+	Faults      int     `json:"faults" show:"faults"`             // streams on which it broke its contract
+	Overhead    float64 `json:"overhead" show:"overhead|%.4f|-"`  // geometric mean; 0 for none
+	OverheadMax float64 `json:"overhead_max" show:"worst|%.4f|-"` // the worst
+	NSPerOp     float64 `json:"ns_per_op" show:"ns/op|%.0f|-"`    // geometric mean; 0 where no times were taken
+	Failures    int     `json:"failures" show:"failures"`         // sum
 }
 
 // Means sums results up by strategy, in order of first appearance.

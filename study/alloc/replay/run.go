@@ -25,26 +25,26 @@ func (p Point) Fragmentation() float64 {
 // WorstOp is the slowest operation of a replay.
 type WorstOp struct {
 	Index int     `json:"index"`
-	Op    string  `json:"op"`    // alloc or free
-	Size  uint64  `json:"bytes"` // of an alloc
-	NS    float64 `json:"ns"`    // the smallest over the repeats
+	Op    string  `json:"op"`                  // alloc or free
+	Size  uint64  `json:"bytes"`               // of an alloc
+	NS    float64 `json:"ns" show:"ns|%.0f|-"` // the smallest over the repeats
 }
 
 // Fragmentation sums up a replay's external fragmentation, sampled.
 type Fragmentation struct {
-	Mean   float64 `json:"mean"`
-	Max    float64 `json:"max"`
+	Mean   float64 `json:"mean" show:"mean|%.3f|-"`
+	Max    float64 `json:"max" show:"max|%.3f|-"`
 	MaxAt  int     `json:"max_at"`  // operation
 	AtPeak float64 `json:"at_peak"` // where live bytes peak
 }
 
 // Run is one replay through one region.
 type Run struct {
-	HighWater     uint64        `json:"high_water"` // bytes
-	Failures      int           `json:"failures"`   // allocations that did not fit; their frees are left out
+	HighWater     uint64        `json:"high_water"`               // bytes
+	Failures      int           `json:"failures" show:"failures"` // allocations that did not fit; their frees are left out
 	FirstFailure  int           `json:"first_failure"`
 	Scans         uint64        `json:"scans"` // searches in full, as a last resort
-	Fragmentation Fragmentation `json:"fragmentation"`
+	Fragmentation Fragmentation `json:"fragmentation" show:"frag "`
 	Series        []Point       `json:"series,omitempty"`
 }
 

@@ -9,8 +9,8 @@ import (
 
 // Times are what a machine took; they differ from run to run.
 type Times struct {
-	NSPerOp float64  `json:"ns_per_op"` // median over repeats of all operations past Stream.Warm
-	Worst   WorstOp  `json:"worst_op"`  // among the operations that did not scan
+	NSPerOp float64  `json:"ns_per_op" show:"ns/op|%.0f|-"` // median over repeats of all operations past Stream.Warm
+	Worst   WorstOp  `json:"worst_op" show:"worst "`        // among the operations that did not scan
 	Scan    *WorstOp `json:"worst_scan,omitempty"`
 	TimerNS float64  `json:"timer_ns"` // what reading the clock costs; taken off Worst and Scan
 }

@@ -149,18 +149,6 @@ func (l *lateWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// sizeOf prints bytes with four digits and a binary unit.
-func sizeOf(b uint64) string {
-	v, unit := float64(b), 0
-	for ; v >= 1024; unit++ {
-		v /= 1024
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", b)
-	}
-	return fmt.Sprintf("%.*f %ciB", 3-min(len(fmt.Sprintf("%.0f", v)), 3), v, "KMGTPE"[unit-1])
-}
-
 // onlineOnly is parseSubjects for what cannot use the offline packer, which all
 // then leaves out.
 func onlineOnly(ctx context.Context, names []string, patience time.Duration) (subjects, error) {

@@ -32,7 +32,6 @@ type benchAllocFlags struct {
 	live       []int
 	pairs      int
 	rounds     int
-	overhead   bool
 	pocl       string
 	patience   time.Duration
 	faults     string
@@ -41,13 +40,12 @@ type benchAllocFlags struct {
 
 // benchAllocOutput is the JSON form of what godwit bench alloc says.
 type benchAllocOutput struct {
-	CPUs     int               `json:"cpus"`
-	Go       string            `json:"go"`
-	Pairs    int               `json:"pairs"`
-	Rounds   int               `json:"rounds"`
-	PoCL     string            `json:"pocl"` // "built", or why it is missing
-	Rows     []replay.BenchRow `json:"rows"`
-	GrowthTo map[string]string `json:"growth,omitempty"` // by contender: W1 at most live / at 1,000
+	CPUs   int               `json:"cpus"`
+	Go     string            `json:"go"`
+	Pairs  int               `json:"pairs"`
+	Rounds int               `json:"rounds"`
+	PoCL   string            `json:"pocl"` // "built", or why it is missing
+	Rows   []replay.BenchRow `json:"rows"`
 }
 
 func newBenchAlloc() *cobra.Command {
@@ -77,7 +75,6 @@ What is asked by lines takes no times.`,
 	fl.IntSliceVar(&f.live, "live", []int{1000, 10000, 100000}, "live chunks of W1")
 	fl.IntVar(&f.pairs, "pairs", 200000, "timed pairs of free and allocation")
 	fl.IntVar(&f.rounds, "rounds", 5, "rounds that the medians are over")
-	fl.BoolVar(&f.overhead, "overhead", true, "also search the smallest region of each strategy")
 	patienceFlag(fl, &f.patience)
 	fl.StringVar(&f.faults, "faults", "godwit-faults", "directory for the streams that show an allocator's faults")
 	fl.StringVar(&f.pocl, "pocl", "", "PoCL's source: an archive or a tree (default /usr/src/pocl.tar.xz; - leaves it out)")
@@ -86,7 +83,7 @@ What is asked by lines takes no times.`,
 }
 
 func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags) (err error) {
-	o := replay.BenchOptions{Live: f.live, Pairs: f.pairs, Rounds: f.rounds, Overhead: f.overhead}
+	o := replay.BenchOptions{Live: f.live, Pairs: f.pairs, Rounds: f.rounds}
 	named, err := onlineOnly(ctx, f.strategies, f.patience)
 	if err != nil {
 		return err
@@ -122,7 +119,6 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 		return err
 	}
 	_ = bar.Finish()
-	report.GrowthTo = growth(report.Rows)
 	if f.json {
 		err = writeJSON(out, report)
 	} else {
@@ -135,61 +131,7 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 	return errors.Join(err, reportFaults(ctx, errOut, f.faults, faults))
 }
 
-// growth is each contender's time at the last W1 over that at the first.
-func growth(rows []replay.BenchRow) map[string]string {
-	first, out := make(map[string]replay.BenchRow), make(map[string]string)
-	for _, r := range rows {
-		if r.Workload != fmt.Sprintf("W1-%d", r.Live) || r.NSPerPair == 0 {
-			continue
-		}
-		if f, ok := first[r.Contender]; ok {
-			out[r.Contender] = fmt.Sprintf("%.2f x from %d to %d live (best %.2f x)",
-				r.NSPerPair/f.NSPerPair, f.Live, r.Live, r.BestNS/f.BestNS)
-		} else {
-			first[r.Contender] = r
-		}
-	}
-	return out
-}
-
 func printBenchAlloc(w io.Writer, b benchAllocOutput) {
-	t := newTable(w, 3, "workload", "contender", "ns/pair", "ratio", "best ns", "best ratio", "worst ns", "scans", "worst scan", "heap allocs", "B/chunk", "overhead", "failures")
-	last := ""
-	for _, r := range b.Rows {
-		if last != "" && r.Workload != last {
-			t.appendSeparator()
-		}
-		last = r.Workload
-		worst, scan, overhead, allocs := "-", "-", "-", "-"
-		if r.Worst != nil {
-			worst, allocs = fmt.Sprintf("%.0f", r.Worst.NS), fmt.Sprintf("%.3g", r.AllocsPair)
-		}
-		if r.WorstScan != nil {
-			scan = fmt.Sprintf("%.0f", r.WorstScan.NS)
-		}
-		if r.Overhead > 0 {
-			overhead = fmt.Sprintf("%.4f", r.Overhead)
-		}
-		ns, ratio, best, bestRatio, chunk := "-", "-", "-", "-", "-"
-		if r.NSPerPair > 0 {
-			ns, ratio = fmt.Sprintf("%.1f", r.NSPerPair), fmt.Sprintf("%.2f", r.Ratio)
-			best, bestRatio = fmt.Sprintf("%.1f", r.BestNS), fmt.Sprintf("%.2f", r.BestRatio)
-		}
-		if r.BytesChunk > 0 {
-			chunk = fmt.Sprintf("%.0f", r.BytesChunk)
-		}
-		t.appendRow([]any{r.Workload, r.Contender, ns, ratio, best, bestRatio, worst, r.Scans, scan, allocs, chunk, overhead, r.Failures})
-	}
-	t.render()
-	g, grown := newTable(w, 2, "W1 growth", "time"), len(b.GrowthTo) > 0
-	for _, r := range b.Rows {
-		if x, ok := b.GrowthTo[r.Contender]; ok {
-			g.appendRow([]any{r.Contender, x})
-			delete(b.GrowthTo, r.Contender)
-		}
-	}
-	if grown {
-		g.render()
-	}
-	_, _ = fmt.Fprintf(w, "%d CPUs, %s, %d pairs, medians of %d rounds; PoCL's bufalloc.c: %s\n", b.CPUs, b.Go, b.Pairs, b.Rounds, b.PoCL) // as the tables above
+	show(w, 2, 1, b.Rows)
+	_, _ = fmt.Fprintf(w, "%d CPUs, %s, %d pairs, medians of %d rounds; PoCL's bufalloc.c: %s\n", b.CPUs, b.Go, b.Pairs, b.Rounds, b.PoCL) // w keeps its first error
 }

@@ -8,9 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"godwit/cmd/godwit/internal/devicebench"
@@ -156,32 +154,9 @@ func printDeviceBench(w io.Writer, r *devicebench.Report) {
 	for i, d := range r.Devices {
 		_, _ = fmt.Fprintf(w, "%d: %s (%s, %s)\n", i, d.Name, d.Platform, d.Version) // w keeps its first error
 	}
-	t := newTable(w, 4, "what", "size", "way", "time", "GB/s", "speed", "returned")
-	last := devicebench.Row{}
-	for _, x := range r.Rows {
-		if last.Way != "" && (x.What != last.What || x.Size != last.Size) {
-			t.appendSeparator()
-		}
-		last = x
-		rate := "-"
-		if x.Rate > 0 {
-			rate = fmt.Sprintf("%.1f", x.Rate/1e9)
-		}
-		t.appendRow([]any{x.What, humanize.IBytes(x.Size), x.Way, took(x.Time), rate, fmt.Sprintf("%.2f x", x.Speed), took(x.Returned)})
-	}
-	t.render()
+	show(w, 3, 2, r.Rows)
 	for _, n := range r.Notes {
 		_, _ = fmt.Fprintln(w, "note:", n)
 	}
 	_, _ = fmt.Fprintf(w, "medians of %d\n", r.Reps)
-}
-
-func took(d time.Duration) string {
-	switch {
-	case d < time.Microsecond:
-		return fmt.Sprintf("%d ns", d.Nanoseconds())
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.1f us", d.Seconds()*1e6)
-	}
-	return fmt.Sprintf("%.2f ms", d.Seconds()*1e3)
 }

@@ -31,7 +31,6 @@ func TestBenchAllocMeasuresEveryContenderOnEveryWorkload(t *testing.T) {
 			assert.LessOrEqual(t, r.BestNS, r.NSPerPair)
 		}
 		if r.Contender == "fit" {
-			assert.GreaterOrEqual(t, r.Overhead, 1.0)
 			assert.Zero(t, r.AllocsPair)
 		}
 	}
@@ -39,12 +38,11 @@ func TestBenchAllocMeasuresEveryContenderOnEveryWorkload(t *testing.T) {
 	for w, n := range seen {
 		assert.GreaterOrEqual(t, n, 3, w)
 	}
-	assert.Contains(t, got.GrowthTo["fit"], "from 50 to 200 live")
 }
 
 func TestBenchAllocWithoutPoCLSaysSo(t *testing.T) {
 	out, errOut, err := godwit(t, "bench", "alloc", "--live", "20", "--pairs", "50", "--rounds", "1", "-s", "fit",
-		"--overhead=false", "--pocl", t.TempDir()+"/none")
+		"--pocl", t.TempDir()+"/none")
 	require.NoError(t, err)
 	assert.Contains(t, errOut, "without PoCL: PoCL's bufalloc.c is not available")
 	assert.Contains(t, out, "yardstick")

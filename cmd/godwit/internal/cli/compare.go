@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"godwit/internal/figures"
 	"godwit/study/compare"
 	"godwit/study/scenario"
 	"godwit/study/sweep"
@@ -158,41 +158,18 @@ func runCompare(ctx context.Context, w io.Writer, files []string, f *compareFlag
 	return nil
 }
 
-// figure is a line of the table of totals.
-type figure struct {
-	name string
-	of   func(*compare.Variant) uint64
-	text func(uint64) string
-}
-
 func printComparison(w io.Writer, c *compare.Comparison) {
-	number := func(n uint64) string { return humanize.Comma(int64(n)) }
-	figures := []figure{
-		{"commands", func(v *compare.Variant) uint64 { return uint64(v.Digest.Commands) }, number},
-		{"copies", func(v *compare.Variant) uint64 { return uint64(v.Digest.Copies) }, number},
-		{"moved", func(v *compare.Variant) uint64 { return v.Digest.BytesMoved }, humanize.IBytes},
-		{"lower bound", func(v *compare.Variant) uint64 { return v.Digest.BytesLowerBound }, humanize.IBytes},
-		{"since memory was short", func(v *compare.Variant) uint64 { return v.Digest.BytesCapacity }, humanize.IBytes},
-		{"written back", func(v *compare.Variant) uint64 { return v.Digest.BytesWrittenBack }, humanize.IBytes},
-		{"evictions", func(v *compare.Variant) uint64 { return uint64(v.Digest.Evictions) }, number},
-		{"peak of a device", func(v *compare.Variant) uint64 { return v.Digest.BytesPeak }, humanize.IBytes},
-		{"elapsed, on this computer", func(v *compare.Variant) uint64 { return uint64(v.ElapsedNS) }, spanText},
-		{"makespan, on the machine", func(v *compare.Variant) uint64 { return v.Digest.Makespan }, spanText},
-		{"  of it computing", func(v *compare.Variant) uint64 { return reasons(v).Compute }, spanText},
-		{"  copying", func(v *compare.Variant) uint64 { return reasons(v).Copy }, spanText},
-		{"  since memory was short", func(v *compare.Variant) uint64 { return reasons(v).Memory }, spanText},
-		{"  by the host", func(v *compare.Variant) uint64 { return reasons(v).Host }, spanText},
-	}
 	t := newTable(w, 2, comparedHeader("", c)...)
-	for _, fig := range figures {
-		var values []uint64
-		some := false
-		for i := range c.Variants {
-			values = append(values, fig.of(&c.Variants[i]))
-			some = some || values[i] > 0
+	for _, fig := range figures.Of[compare.Variant]() {
+		if fig.Header == "" {
+			continue
 		}
-		if some {
-			t.appendRow(comparedRow(fig.name, values, fig.text))
+		var values []any
+		for i := range c.Variants {
+			values = append(values, fig.Value(&c.Variants[i]))
+		}
+		if slices.ContainsFunc(values, func(v any) bool { n, _ := sweep.Number(v); return n > 0 }) {
+			t.appendRow(comparedRow(fig.Header, fig.Format, values...))
 		}
 	}
 	t.render()
@@ -208,23 +185,6 @@ func printComparison(w io.Writer, c *compare.Comparison) {
 	}
 }
 
-// spanText is a time for people: four digits of it.
-func spanText(ns uint64) string {
-	d, step := time.Duration(ns), time.Duration(1)
-	for d/step >= 10_000 {
-		step *= 10
-	}
-	return d.Round(step).String()
-}
-
-// reasons are a makespan's parts; zero where there is none.
-func reasons(v *compare.Variant) *scenario.ReasonResult {
-	if v.Digest.Reasons == nil {
-		return &scenario.ReasonResult{}
-	}
-	return v.Digest.Reasons
-}
-
 // comparedHeader is a column for each run; beside two, how many times the second has.
 func comparedHeader(first string, c *compare.Comparison) []any {
 	header := []any{first}
@@ -237,13 +197,16 @@ func comparedHeader(first string, c *compare.Comparison) []any {
 	return header
 }
 
-func comparedRow(name string, values []uint64, text func(uint64) string) []any {
+func comparedRow(name, format string, values ...any) []any {
 	row := []any{name}
 	for _, v := range values {
-		row = append(row, text(v))
+		row = append(row, figures.Text(format, v))
 	}
-	if len(values) == 2 && values[0] > 0 {
-		row = append(row, fmt.Sprintf("%.2f", float64(values[1])/float64(values[0])))
+	if len(values) == 2 {
+		first, _ := sweep.Number(values[0])
+		if second, _ := sweep.Number(values[1]); first > 0 {
+			row = append(row, fmt.Sprintf("%.2f", second/first))
+		}
 	}
 	return row
 }
@@ -258,7 +221,11 @@ func comparedTable(w io.Writer, what string, c *compare.Comparison, rows []compa
 			t.appendRow([]any{fmt.Sprintf("and %d more", len(rows)-shownLinks)})
 			break
 		}
-		t.appendRow(comparedRow(r.Name, r.Bytes, humanize.IBytes))
+		var bytes []any
+		for _, n := range r.Bytes {
+			bytes = append(bytes, n)
+		}
+		t.appendRow(comparedRow(r.Name, "bytes", bytes...))
 	}
 	t.render()
 }

@@ -1,13 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"runtime"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"godwit/devices"
@@ -33,24 +33,30 @@ type pairInfo struct {
 
 // deviceInfo is a device, in the form of the JSON output. Sizes are in bytes.
 type deviceInfo struct {
-	Index        int      `json:"index"` // among its driver's; as a scenario's device selects it
-	Name         string   `json:"name"`
+	Index        int      `json:"index" show:"#"` // among its driver's; as a scenario's device selects it
+	Name         string   `json:"name" show:"device"`
 	Platform     string   `json:"platform,omitempty"`
 	Vendor       string   `json:"vendor,omitempty"`
 	Version      string   `json:"version,omitempty"`
-	Type         string   `json:"type"`
-	ComputeUnits int      `json:"compute_units"`
-	GlobalMemory uint64   `json:"global_memory"` // 0 is unlimited
-	LocalMemory  uint64   `json:"local_memory"`
-	MaxAlloc     uint64   `json:"max_alloc"` // 0 is unlimited
-	BaseAlign    uint64   `json:"base_align"`
-	MaxWorkGroup uint64   `json:"max_work_group"` // 0 is unlimited
-	Integrated   bool     `json:"integrated"`     // shares the host's memory
-	FP16         bool     `json:"fp16"`
-	FP64         bool     `json:"fp64"`
-	SVM          []string `json:"svm"`
+	Type         string   `json:"type" show:"type"`
+	ComputeUnits int      `json:"compute_units" show:"units"`
+	GlobalMemory uint64   `json:"global_memory" show:"memory|bytes|unlimited"` // 0 is unlimited
+	LocalMemory  uint64   `json:"local_memory" show:"local|bytes|none"`
+	MaxAlloc     uint64   `json:"max_alloc" show:"largest|bytes|unlimited"` // 0 is unlimited
+	BaseAlign    uint64   `json:"base_align" show:"align|%d B"`
+	MaxWorkGroup uint64   `json:"max_work_group"`                          // 0 is unlimited
+	Integrated   bool     `json:"integrated" show:"the host's memory|yes"` // shares the host's memory
+	FP16         bool     `json:"fp16" show:"fp16|yes"`
+	FP64         bool     `json:"fp64" show:"fp64|yes"`
+	SVM          []string `json:"svm" show:"svm"`
 	WhyNoSVM     string   `json:"why_no_svm,omitempty"`
 	Extensions   []string `json:"extensions"`
+}
+
+// deviceRow is a device in the table of all.
+type deviceRow struct {
+	Driver string `show:"driver"`
+	deviceInfo
 }
 
 // devicesOutput is the JSON form of godwit devices.
@@ -181,20 +187,13 @@ func describe(info devices.Info) deviceInfo {
 }
 
 func printDevices(w io.Writer, lists []driverList, all bool) {
-	t := newTable(w, 4, "driver", "#", "device", "type", "units", "memory", "local", "largest", "align", "memory is", "svm", "fp16", "fp64")
+	var rows []deviceRow
 	for _, l := range lists {
 		for _, d := range l.Devices {
-			own := "its own"
-			if d.Integrated {
-				own = "the host's"
-			}
-			t.appendRow([]any{
-				l.Driver, d.Index, d.Name, d.Type, d.ComputeUnits, bytesOr(d.GlobalMemory, "unlimited"), bytesOr(d.LocalMemory, "none"),
-				bytesOr(d.MaxAlloc, "unlimited"), fmt.Sprintf("%d B", d.BaseAlign), own, orNone(strings.Join(d.SVM, ", ")), yes(d.FP16), yes(d.FP64),
-			})
+			rows = append(rows, deviceRow{l.Driver, d})
 		}
 	}
-	t.render()
+	show(w, 3, 0, rows, special[deviceRow]{"svm", func(d *deviceRow) string { return cmp.Or(strings.Join(d.SVM, ", "), "none") }})
 	fmt.Fprintln(w)
 	for _, l := range lists {
 		fmt.Fprintf(w, "%s: %s\n", l.Driver, l.What)
@@ -245,25 +244,4 @@ func printDetails(w io.Writer, d deviceInfo, all bool) {
 	default:
 		fmt.Fprintf(w, "    %d extensions (--extensions lists them)\n", len(d.Extensions))
 	}
-}
-
-func bytesOr(n uint64, zero string) string {
-	if n == 0 {
-		return zero
-	}
-	return humanize.IBytes(n)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
-
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }

@@ -23,9 +23,9 @@ import (
 
 // exampleInfo is what godwit examples says of one.
 type exampleInfo struct {
-	Name  string `json:"name"`
-	Kind  string `json:"kind"` // scenario or trace
-	About string `json:"about"`
+	Name  string `json:"name" show:"example"`
+	Kind  string `json:"kind" show:"kind"` // scenario or trace
+	About string `json:"about" show:"shows"`
 	File  string `json:"file"`
 	Bytes int    `json:"bytes"`
 }
@@ -58,11 +58,7 @@ func newExamples() *cobra.Command {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), examplesOutput{list})
 			}
-			t := newTable(cmd.OutOrStdout(), 4, "example", "shows", "kind")
-			for _, e := range list {
-				t.appendRow([]any{e.Name, e.About, e.Kind})
-			}
-			t.render()
+			show(cmd.OutOrStdout(), 3, 0, list)
 			return nil
 		},
 	}

@@ -57,7 +57,7 @@ func TestAProgramGoesThroughReplayAndBench(t *testing.T) {
 	assert.Equal(t, re.Results[0].Overhead, re.Results[1].Overhead, "it is first fit")
 	assert.Nil(t, re.Results[1].Times)
 
-	out, _, err = godwit(t, "bench", "alloc", "-s", prog, "--live", "20,40", "--pairs", "50", "--rounds", "1", "--pocl", "-", "--overhead=false")
+	out, _, err = godwit(t, "bench", "alloc", "-s", prog, "--live", "20,40", "--pairs", "50", "--rounds", "1", "--pocl", "-")
 	require.NoError(t, err)
 	assert.NotContains(t, out, "0.00")
 	assert.NotContains(t, out, "NaN")

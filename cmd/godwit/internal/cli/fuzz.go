@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"godwit/internal/figures"
 	"godwit/study/alloc/fuzz"
 	"godwit/study/alloc/replay"
 )
@@ -255,34 +257,26 @@ func minimise(ctx context.Context, errOut io.Writer, dir string, tasks []*fuzzTa
 }
 
 func printFindings(w io.Writer, findings []*fuzz.Finding) {
-	t := newTable(w, 3, "strategy", "objective", "score", "sequences", "ops", "peak live", "region", "/ peak", "/ offline", "Robson / peak", "scans", "worst ns", "scan ns")
-	for _, f := range findings {
-		if f.Fault != nil {
-			t.appendRow([]any{f.Strategy, f.Objective, string(f.Fault.Kind), f.Evals, f.Ops})
-			continue
-		}
-		if f.Stream == nil {
-			t.appendRow([]any{f.Strategy, f.Objective, "-", f.Evals})
-			continue
-		}
-		scan := "-"
-		if f.ScanNS > 0 {
-			scan = fmt.Sprintf("%.0f", f.ScanNS)
-		}
-		region, over, price := "never fits", "-", "-"
-		if f.Offline == 0 { // interrupted before it was measured
-			region = "-"
-		}
-		if f.MinRegion > 0 {
-			region, over, price = sizeOf(f.MinRegion), fmt.Sprintf("%.4f", f.Overhead), fmt.Sprintf("%.4f", f.Price)
-		}
-		if f.AtMost {
-			region, over, price = "≤ "+region, "≤ "+over, "≤ "+price
-		}
-		t.appendRow([]any{f.Strategy, f.Objective, fmt.Sprintf("%.4f", f.Score), f.Evals, f.Ops, sizeOf(f.PeakLive),
-			region, over, price, fmt.Sprintf("%.3f", f.Robson), f.Scans, fmt.Sprintf("%.0f", f.WorstNS), scan})
+	rows := make([]fuzz.Finding, len(findings))
+	for i, f := range findings {
+		rows[i] = *f
 	}
-	t.render()
+	cell := func(header string) special[fuzz.Finding] {
+		columns := figures.Of[fuzz.Finding]()
+		c := columns[slices.IndexFunc(columns, func(c figures.Column) bool { return c.Header == header })]
+		return special[fuzz.Finding]{header, func(f *fuzz.Finding) string {
+			switch {
+			case f.Fault != nil && header == "score":
+				return string(f.Fault.Kind)
+			case f.Offline > 0 && f.MinRegion == 0 && header == "region": // else it was interrupted before it was measured
+				return "never fits"
+			case f.AtMost && f.MinRegion > 0 && header != "score":
+				return "≤ " + c.Text(f)
+			}
+			return c.Text(f)
+		}}
+	}
+	show(w, 2, 0, rows, cell("score"), cell("region"), cell("/ peak"), cell("/ offline"))
 	for _, f := range findings {
 		for _, file := range []string{f.TraceFile, f.CorpusFile} {
 			if file != "" && fileExists(file) { // minimising may have removed it

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
+
+	"godwit/internal/figures"
 )
 
 // grid is a table that follows the terminal. Where its columns do not fit beside each
@@ -32,6 +35,61 @@ func newTable(w io.Writer, firstNumber int, header ...any) *grid {
 		g.keys = 1
 	}
 	return g
+}
+
+// special is a column whose text is not its field's alone: in place of the one with its
+// header, or behind all others.
+type special[T any] struct {
+	header string
+	text   func(*T) string
+}
+
+// show prints rows as a table of their figures: the fields with a tag show, but those of
+// which no row says anything. The first columns, so many as names, say what a row is about;
+// a line is drawn where the first group of them changes.
+func show[T any](w io.Writer, names, group int, rows []T, specials ...special[T]) {
+	var all []special[T]
+	for _, c := range figures.Of[T]() {
+		if c.Header != "" {
+			all = append(all, special[T]{c.Header, func(row *T) string { return c.Text(row) }})
+		}
+	}
+	for _, s := range specials {
+		if i := slices.IndexFunc(all, func(x special[T]) bool { return x.header == s.header }); i >= 0 {
+			all[i] = s
+		} else {
+			all = append(all, s)
+		}
+	}
+	texts := make([][]any, len(rows))
+	var header []any
+	left := names
+	for i, c := range all {
+		said := false
+		for k := range rows {
+			text := c.text(&rows[k])
+			texts[k] = append(texts[k], text)
+			said = said || text != ""
+		}
+		if said {
+			header = append(header, c.header)
+			continue
+		}
+		for k := range rows {
+			texts[k] = texts[k][:len(texts[k])-1]
+		}
+		if i < names {
+			left--
+		}
+	}
+	t := newTable(w, left+1, header...)
+	for k, row := range texts {
+		if k > 0 && !slices.Equal(row[:group-names+left], texts[k-1][:group-names+left]) {
+			t.appendSeparator()
+		}
+		t.appendRow(row)
+	}
+	t.render()
 }
 
 func words(cells []any) []string {

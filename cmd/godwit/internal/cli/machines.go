@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +12,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"godwit/internal/figures"
 	"godwit/internal/outfile"
 	"godwit/mem"
 	"godwit/study/machine"
@@ -27,8 +28,8 @@ type machinesOutput struct {
 
 // machineInfo is what godwit machines says of one.
 type machineInfo struct {
-	Name    string       `json:"name"`
-	About   string       `json:"about"`
+	Name    string       `json:"name" show:"machine"`
+	About   string       `json:"about" show:"what it is"`
 	Host    hostInfo     `json:"host"`
 	Devices []deviceCost `json:"devices"`
 	Links   []linkInfo   `json:"links"`
@@ -47,35 +48,35 @@ type hostInfo struct {
 
 // deviceCost is a device of a machine. 0 is without limit.
 type deviceCost struct {
-	Name      string `json:"name"`
-	Type      string `json:"type"`
-	Memory    uint64 `json:"memory_bytes"`
-	Bandwidth uint64 `json:"bandwidth_bytes_per_s"` // of its memory
-	Rate      uint64 `json:"operations_per_s"`
-	Launch    uint64 `json:"launch_ns"`  // beside the work-items
-	Copy      uint64 `json:"copy_ns"`    // of an engine, for each copy beside its bytes
-	AtOnce    int    `json:"kernels"`    // at once
-	In        int    `json:"copies_in"`  // at once
-	Out       int    `json:"copies_out"` // at once; 0 where those in do both
+	Name      string `json:"name" show:"device"`
+	Type      string `json:"type" show:"type"`
+	Memory    uint64 `json:"memory_bytes" show:"memory|bytes|no limit"`
+	Bandwidth uint64 `json:"bandwidth_bytes_per_s" show:"bandwidth|rate|no limit"` // of its memory
+	Rate      uint64 `json:"operations_per_s" show:"op/s|SI|no limit"`
+	Launch    uint64 `json:"launch_ns" show:"launch|span"`    // beside the work-items
+	Copy      uint64 `json:"copy_ns" show:"copy|span"`        // of an engine, for each copy beside its bytes
+	AtOnce    int    `json:"kernels" show:"at once: kernels"` // at once
+	In        int    `json:"copies_in" show:"in"`             // at once
+	Out       int    `json:"copies_out" show:"out||with in"`  // at once; 0 where those in do both
 }
 
 // linkInfo is a link of a machine.
 type linkInfo struct {
-	From      string `json:"from"`
-	To        string `json:"to"`
-	Latency   uint64 `json:"latency_ns"`
-	Bandwidth uint64 `json:"bandwidth_bytes_per_s"`
-	Both      uint64 `json:"both_bytes_per_s"` // both ways together; 0 is twice as much as one way
+	From      string `json:"from" show:"from"`
+	To        string `json:"to" show:"to"`
+	Latency   uint64 `json:"latency_ns" show:"latency|span"`
+	Bandwidth uint64 `json:"bandwidth_bytes_per_s" show:"one way|rate"`
+	Both      uint64 `json:"both_bytes_per_s" show:"both ways|rate"` // both ways together; 0 is twice as much as one way
 	OneWay    bool   `json:"one_way"`
 }
 
 // wayInfo is how bytes get from one memory to another.
 type wayInfo struct {
-	From      string `json:"from"`
-	To        string `json:"to"`
-	Way       string `json:"way"` // direct or ring
-	Latency   uint64 `json:"latency_ns"`
-	Bandwidth uint64 `json:"bandwidth_bytes_per_s"` // of a copy that has all to itself; 0 is without limit
+	From      string `json:"from" show:"from"`
+	To        string `json:"to" show:"to"`
+	Way       string `json:"way" show:"way"` // direct or ring
+	Latency   uint64 `json:"latency_ns" show:"latency|span"`
+	Bandwidth uint64 `json:"bandwidth_bytes_per_s" show:"bandwidth|rate|no limit"` // of a copy that has all to itself; 0 is without limit
 }
 
 func newMachines() *cobra.Command {
@@ -166,11 +167,7 @@ func listMachines(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return writeJSON(out, machinesOutput{list})
 	}
-	t := newTable(out, 4, "machine", "what it is", "links")
-	for _, m := range list {
-		t.appendRow([]any{m.Name, m.About, len(m.Links)})
-	}
-	t.render()
+	show(out, 2, 0, list, special[machineInfo]{"links", func(m *machineInfo) string { return fmt.Sprint(len(m.Links)) }})
 	return nil
 }
 
@@ -208,50 +205,22 @@ func waysOf(m *machine.Machine) (out []wayInfo) {
 func (m *machineInfo) print(out io.Writer) {
 	_, _ = fmt.Fprintf(out, "%s: %s\n", m.Name, m.About) // out keeps its first error
 	_, _ = fmt.Fprintf(out, "host: %s of memory at %s; an enqueue takes %s, a look or a wait %s, another call %s\n",
-		unlimited(m.Host.Memory, humanize.IBytes), unlimited(m.Host.Bandwidth, perSecond), nanoseconds(m.Host.Enqueue), nanoseconds(m.Host.Poll), nanoseconds(m.Host.Other))
-	t := newTable(out, 3, "device", "type", "memory", "bandwidth", "op/s", "launch", "copy", "at once: kernels", "in", "out")
-	for _, d := range m.Devices {
-		ways := fmt.Sprint(d.Out)
-		if d.Out == 0 {
-			ways = "with in"
+		unlimited(m.Host.Memory, "bytes"), unlimited(m.Host.Bandwidth, "rate"), figures.Text("span", m.Host.Enqueue), figures.Text("span", m.Host.Poll), figures.Text("span", m.Host.Other))
+	show(out, 2, 0, m.Devices)
+	show(out, 2, 0, m.Links, special[linkInfo]{"both ways", func(l *linkInfo) string {
+		if l.OneWay {
+			return "-"
 		}
-		t.appendRow([]any{d.Name, d.Type, unlimited(d.Memory, humanize.IBytes), unlimited(d.Bandwidth, perSecond), unlimited(d.Rate, func(n uint64) string { return humanize.SI(float64(n), "") }),
-			nanoseconds(d.Launch), nanoseconds(d.Copy), d.AtOnce, d.In, ways})
-	}
-	t.render()
-	t = newTable(out, 3, "from", "to", "latency", "one way", "both ways")
-	for _, l := range m.Links {
-		both := unlimited(l.Both, perSecond)
-		switch {
-		case l.OneWay:
-			both = "-"
-		case l.Both == 0:
-			both = perSecond(2 * l.Bandwidth)
-		}
-		t.appendRow([]any{l.From, l.To, nanoseconds(l.Latency), perSecond(l.Bandwidth), both})
-	}
-	t.render()
-	t = newTable(out, 4, "from", "to", "way", "latency", "bandwidth")
-	for _, w := range m.Ways {
-		t.appendRow([]any{w.From, w.To, w.Way, nanoseconds(w.Latency), unlimited(w.Bandwidth, perSecond)})
-	}
-	t.render()
+		return figures.Text("rate", cmp.Or(l.Both, 2*l.Bandwidth))
+	}})
+	show(out, 3, 0, m.Ways)
 }
 
-func unlimited(n uint64, show func(uint64) string) string {
+func unlimited(n uint64, format string) string {
 	if n == 0 {
 		return "no limit"
 	}
-	return show(n)
-}
-
-func perSecond(n uint64) string { return humanize.SIWithDigits(float64(n), 1, "B/s") }
-
-func nanoseconds(n uint64) string {
-	if n >= 1000 {
-		return fmt.Sprintf("%g us", float64(n)/1000)
-	}
-	return fmt.Sprintf("%d ns", n)
+	return figures.Text(format, n)
 }
 
 // writeMachines writes the named machines, or all, to dir, and says what it wrote.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"godwit/examples"
+	"godwit/internal/figures"
 	"godwit/study/alloc/formats"
 	"godwit/study/alloc/replay"
 	"godwit/study/poolreplay"
@@ -51,10 +52,10 @@ type replayOutput struct {
 // traceInfo says what was read.
 type traceInfo struct {
 	File         string           `json:"file"`
-	Name         string           `json:"name"`
-	Format       string           `json:"format"`
-	Events       int              `json:"events"`
-	Chunks       int              `json:"chunks"`
+	Name         string           `json:"name" show:"trace"`
+	Format       string           `json:"format" show:"format"`
+	Events       int              `json:"events" show:"events"`
+	Chunks       int              `json:"chunks" show:"chunks"`
 	UnknownFrees int              `json:"unknown_frees"`
 	MissingFrees int              `json:"missing_frees"`
 	FailedAllocs int              `json:"failed_allocs"`
@@ -231,9 +232,9 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 		err = writeJSON(out, replayOutput{Traces: infos, Results: results, Means: replay.Means(results), Pools: pools})
 	} else {
 		if f.perturbed == "" { // else there are hundreds of streams: --json has them
-			printReplay(out, results, o.Region != 0)
+			printReplay(out, results)
 		}
-		printMeans(out, results)
+		show(out, 1, 0, replay.Means(results))
 		printPools(out, pools)
 	}
 	if err != nil {
@@ -362,48 +363,21 @@ func sayOddities(w io.Writer, file string, t *formats.Allocs) {
 	}
 }
 
-func printReplay(w io.Writer, results []replay.Result, fixed bool) {
-	t := newTable(w, 3, "trace", "strategy", "peak live", "region", "overhead", "frag mean", "max", "failures", "ns/op", "worst ns", "worst op")
-	last := ""
-	for _, r := range results {
-		if last != "" && r.Trace != last {
-			t.appendSeparator()
+func printReplay(w io.Writer, results []replay.Result) {
+	region := func(r *replay.Result) string {
+		switch {
+		case r.Fault != nil:
+			return string(r.Fault.Kind)
+		case r.Region == 0:
+			return "never fits"
 		}
-		last = r.Trace
-		ns, worst, op := "-", "-", "-"
-		if r.Times != nil {
-			ns, worst = fmt.Sprintf("%.0f", r.NSPerOp), fmt.Sprintf("%.0f", r.Worst.NS)
-			op = fmt.Sprintf("%s #%d", r.Worst.Op, r.Worst.Index)
-		}
-		region, overhead := sizeOf(r.Region), "-"
-		if r.Fault != nil {
-			region = string(r.Fault.Kind)
-		} else if r.Region == 0 {
-			region = "never fits"
-		} else if !fixed {
-			overhead = fmt.Sprintf("%.4f", r.Overhead)
-		}
-		frag, most := fmt.Sprintf("%.3f", r.Fragmentation.Mean), fmt.Sprintf("%.3f", r.Fragmentation.Max)
-		if r.Strategy == replay.OfflineName {
-			frag, most = "-", "-"
-		}
-		t.appendRow([]any{r.Trace, r.Strategy, sizeOf(r.PeakLive), region, overhead, frag, most, r.Failures, ns, worst, op})
+		return figures.Size(r.Region)
 	}
-	t.render()
-}
-
-// printMeans sums up all traces by strategy.
-func printMeans(w io.Writer, results []replay.Result) {
-	m := newTable(w, 2, "geometric mean", "traces", "overhead", "worst", "never fits", "faults", "ns/op", "failures")
-	for _, x := range replay.Means(results) {
-		row := []any{x.Strategy, x.Traces, "-", "-", x.NeverFits, x.Faults, "-", x.Failures}
-		if x.Traces > 0 {
-			row[2], row[3] = fmt.Sprintf("%.4f", x.Overhead), fmt.Sprintf("%.4f", x.OverheadMax)
+	worst := func(r *replay.Result) string {
+		if r.Times == nil {
+			return "-"
 		}
-		if x.NSPerOp > 0 {
-			row[6] = fmt.Sprintf("%.0f", x.NSPerOp)
-		}
-		m.appendRow(row)
+		return fmt.Sprintf("%.0f, %s #%d", r.Worst.NS, r.Worst.Op, r.Worst.Index)
 	}
-	m.render()
+	show(w, 2, 1, results, special[replay.Result]{"region", region}, special[replay.Result]{"worst ns", worst})
 }

@@ -43,15 +43,15 @@ func (f *commandFlags) register(fl *pflag.FlagSet) {
 
 // commandReplay is a replay of one context of a command trace.
 type commandReplay struct {
-	Trace    string         `json:"trace"`   // the file
-	Context  string         `json:"context"` // of the file's
-	Policy   string         `json:"policy"`
-	Memory   string         `json:"memory"` // as it was asked for
+	Trace    string         `json:"trace" show:"trace"` // the file
+	Context  string         `json:"context"`            // of the file's
+	Memory   string         `json:"memory" show:"memory"` // as it was asked for
+	Policy   string         `json:"policy" show:"policy"`
 	Each     []deviceMemory `json:"capacities"`
-	Makespan uint64         `json:"makespan_ns,omitempty"` // on --machine
-	Cut      bool           `json:"cut,omitempty"`         // the file ends within a line: the rest of the run is missing
-	Counted  int            `json:"counted,omitempty"`     // commands for which a content size said how much was copied: more moves here
-	Error    string         `json:"error,omitempty"`       // why it could not go on: what found no room
+	Makespan uint64         `json:"makespan_ns,omitempty" show:"time|span|"` // on --machine
+	Cut      bool           `json:"cut,omitempty"`                           // the file ends within a line: the rest of the run is missing
+	Counted  int            `json:"counted,omitempty"`                       // commands for which a content size said how much was copied: more moves here
+	Error    string         `json:"error,omitempty"`                         // why it could not go on: what found no room
 	tracelog.Summary
 }
 
@@ -150,7 +150,7 @@ func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandF
 			return err
 		}
 	} else {
-		printCommandReplays(out, all, f.machine != "")
+		printCommandReplays(out, all)
 	}
 	stuck := slices.DeleteFunc(all, func(r commandReplay) bool { return r.Error == "" })
 	if len(stuck) > 0 {
@@ -242,39 +242,22 @@ func capacityOf(text string, recorded, peak uint64) (uint64, error) {
 }
 
 // printCommandReplays prints a row for each replay, and where there are several traces, whose.
-func printCommandReplays(w io.Writer, all []commandReplay, timed bool) {
-	header := []any{"memory", "policy", "commands", "evicted", "moved", "compulsory", "capacity", "bound", "over bound"}
-	if timed {
-		header = append(header, "time")
-	}
+func printCommandReplays(w io.Writer, all []commandReplay) {
 	several := slices.ContainsFunc(all, func(r commandReplay) bool { return r.name() != all[0].name() })
-	numbers := 3
-	if several {
-		header, numbers = append([]any{"trace"}, header...), numbers+1
-	}
-	t := newTable(w, numbers, header...)
-	for i := range all {
-		r := &all[i]
-		if i > 0 && (r.Memory != all[i-1].Memory || r.name() != all[i-1].name()) {
-			t.appendSeparator()
+	show(w, 3, 2, all, special[commandReplay]{"trace", func(r *commandReplay) string {
+		if several {
+			return r.name()
 		}
-		over := "-"
+		return ""
+	}}, special[commandReplay]{"over bound", func(r *commandReplay) string {
 		switch {
 		case r.Error != "":
-			over = "no room"
-		case r.CapacityBound > 0:
-			over = fmt.Sprintf("%.2f", float64(r.Summary.Capacity)/float64(r.CapacityBound))
+			return "no room"
+		case r.CapacityBound == 0:
+			return "-"
 		}
-		row := []any{r.Memory, r.Policy, r.Commands, r.Evictions, sizeOf(r.BytesMoved), sizeOf(r.Compulsory), sizeOf(r.Summary.Capacity), sizeOf(r.CapacityBound), over}
-		if timed {
-			row = append(row, fmt.Sprintf("%.3f ms", float64(r.Makespan)/1e6))
-		}
-		if several {
-			row = append([]any{r.name()}, row...)
-		}
-		t.appendRow(row)
-	}
-	t.render()
+		return fmt.Sprintf("%.2f", float64(r.Summary.Capacity)/float64(r.CapacityBound))
+	}})
 }
 
 // name is the file, and the context's name in it.

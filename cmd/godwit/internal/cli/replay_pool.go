@@ -46,21 +46,19 @@ func replayPools(ctx context.Context, traces []*formats.Allocs, names []string) 
 	return results, nil
 }
 
+// poolPass is a row of the table of pools.
+type poolPass struct {
+	poolreplay.Result
+	Number int `show:"pass"`
+	poolreplay.Pass
+}
+
 func printPools(w io.Writer, results []poolreplay.Result) {
-	if len(results) == 0 {
-		return
-	}
-	t := newTable(w, 3, "trace", "pool", "peak live", "held", "held/peak", "hit rate", "2nd pass", "refused", "ns/op")
-	last := ""
+	var rows []poolPass
 	for _, r := range results {
-		if last != "" && r.Trace != last {
-			t.appendSeparator()
+		for i, p := range r.Passes {
+			rows = append(rows, poolPass{r, i + 1, p})
 		}
-		last = r.Trace
-		a, b := r.Passes[0], r.Passes[len(r.Passes)-1]
-		held, over := max(a.Held, b.Held), max(a.Overhead, b.Overhead)
-		t.appendRow([]any{r.Trace, r.Pool, sizeOf(r.PeakLive), sizeOf(held), fmt.Sprintf("%.3f", over),
-			fmt.Sprintf("%.4f", a.HitRate), fmt.Sprintf("%.4f", b.HitRate), a.Failures + b.Failures, fmt.Sprintf("%.0f", b.NsPerOp)})
 	}
-	t.render()
+	show(w, 2, 1, rows)
 }

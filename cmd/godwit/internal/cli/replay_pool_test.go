@@ -22,7 +22,7 @@ func TestReplayRunsTracesThroughPools(t *testing.T) {
 	out, _, err = godwit(t, "replay", traceFile("gpt2-train.csv.gz"), "-s", "fit", "--repeats", "0", "--pool", "leading-bits")
 	require.NoError(t, err)
 	require.Contains(t, out, "leading-bits")
-	require.Contains(t, out, "2nd pass")
+	require.Contains(t, out, "held/peak")
 
 	_, _, err = godwit(t, "replay", traceFile("gpt2-train.csv.gz"), "--pool", "best")
 	require.ErrorContains(t, err, `pool "best"`)

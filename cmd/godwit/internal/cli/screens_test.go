@@ -157,15 +157,15 @@ var (
 	// jsonTimes are those of JSON, whose keys name their unit.
 	jsonTimes = regexp.MustCompile(`("[a-z_]+_(?:ns|us|ms|s)": )[0-9.e+-]+`)
 
-	figures  = regexp.MustCompile(`[-#]?[0-9][0-9.,]*(e[-+][0-9]+)?`)
-	machines = regexp.MustCompile(`pthread[^│\n]*|platform .*|godwit # .*|build #.*|\bx?(B|KiB|MiB|GiB|us|ms|ns|x|alloc|free)\b`)
+	numbers  = regexp.MustCompile(`[-#]?[0-9][0-9.,]*(e[-+][0-9]+)?`)
+	machines = regexp.MustCompile(`pthread[^│\n]*|platform .*|godwit # .*|build #.*|\bx?(B|KiB|MiB|GiB|us|ms|ns|s|x|alloc|free)\b|µs|[kMGT]B/s`)
 	lines    = regexp.MustCompile(`[─│┌┬┐├┼┤└┴┘]+`)
 )
 
 // masked leaves of a screen with figures its words, sorted: how columns are shared out
 // depends on the figures, and that they fit is tested before.
 func masked(s string) string {
-	s = machines.ReplaceAllString(figures.ReplaceAllString(lines.ReplaceAllString(s, " "), "#"), "")
+	s = machines.ReplaceAllString(numbers.ReplaceAllString(lines.ReplaceAllString(s, " "), "#"), "")
 	words := strings.Fields(s)
 	slices.Sort(words)
 	return strings.Join(slices.Compact(words), "\n") + "\n"

@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"godwit/internal/figures"
 	"godwit/internal/outfile"
 	"godwit/internal/suggest"
 	"godwit/study/machine"
@@ -381,35 +382,19 @@ func sweepTable(w io.Writer, res *sweep.Results) {
 		said := slices.ContainsFunc(res.Rows, func(r *sweep.Row) bool { v := fmt.Sprint(c.Value(r)); return v != "" && v != "0" })
 		if c.Parameter || slices.Contains(tableFigures, c.Name) && said {
 			columns = append(columns, c)
-			header = append(header, strings.TrimSuffix(strings.ReplaceAll(strings.TrimPrefix(c.Name, "bytes_"), "_", " "), " ns"))
+			header = append(header, cmp.Or(c.Header, c.Name))
 		}
 	}
 	t := newTable(w, len(res.Axes)+1, header...)
 	for _, row := range res.Rows {
 		var cells []any
 		for _, c := range columns {
-			cells = append(cells, cellText(c, c.Value(row)))
+			first, _, _ := strings.Cut(figures.Text(c.Format, c.Value(row)), "\n")
+			cells = append(cells, first)
 		}
 		t.appendRow(cells)
 	}
 	t.render()
-}
-
-// cellText writes a figure for people.
-func cellText(c sweep.Column, v any) string {
-	n, number := sweep.Number(v)
-	switch {
-	case v == nil:
-		return ""
-	case c.Parameter || !number:
-		first, _, _ := strings.Cut(fmt.Sprint(v), "\n")
-		return first
-	case strings.HasPrefix(c.Name, "bytes_"):
-		return humanize.IBytes(uint64(n))
-	case strings.HasSuffix(c.Name, "_ns"):
-		return fmt.Sprintf("%.1f us", n/1e3)
-	}
-	return humanize.Comma(int64(n))
 }
 
 // checkColumns refuses, before anything runs, to draw columns that there will not be.

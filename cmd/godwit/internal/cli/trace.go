@@ -127,15 +127,15 @@ func newTraceConvert() *cobra.Command {
 // traceFigures are what godwit trace info says of a trace. Sizes in bytes.
 type traceFigures struct {
 	traceInfo
-	NeverFreed int    `json:"never_freed"` // chunks
-	Bytes      uint64 `json:"bytes"`       // of all allocations
-	Smallest   uint64 `json:"smallest"`
-	Median     uint64 `json:"median"`
-	Largest    uint64 `json:"largest"`
-	Sizes      int    `json:"sizes"`       // different ones
-	MedianLife int    `json:"median_life"` // events
-	PeakLive   uint64 `json:"peak_live"`   // sizes as they are
-	PeakAt     int    `json:"peak_at"`     // event
+	NeverFreed int    `json:"never_freed" show:"never freed"` // chunks
+	Bytes      uint64 `json:"bytes"`                          // of all allocations
+	Smallest   uint64 `json:"smallest" show:"smallest|size"`
+	Median     uint64 `json:"median" show:"median|size"`
+	Largest    uint64 `json:"largest" show:"largest|size"`
+	Sizes      int    `json:"sizes" show:"sizes"`              // different ones
+	MedianLife int    `json:"median_life" show:"median life"`  // events
+	PeakLive   uint64 `json:"peak_live" show:"peak live|size"` // sizes as they are
+	PeakAt     int    `json:"peak_at" show:"at"`               // event
 }
 
 func figuresOf(file string, t *formats.Allocs) (traceFigures, error) {
@@ -185,12 +185,9 @@ func newTraceInfo() *cobra.Command {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), all)
 			}
-			t := newTable(cmd.OutOrStdout(), 3, "trace", "format", "events", "chunks", "never freed", "peak live", "at", "smallest", "median", "largest", "sizes", "median life", "odd")
-			for _, f := range all {
-				t.appendRow([]any{f.Name, f.Format, f.Events, f.Chunks, f.NeverFreed, sizeOf(f.PeakLive), f.PeakAt, sizeOf(f.Smallest),
-					sizeOf(f.Median), sizeOf(f.Largest), f.Sizes, f.MedianLife, f.UnknownFrees + f.MissingFrees + f.FailedAllocs + f.ZeroSized})
-			}
-			t.render()
+			show(cmd.OutOrStdout(), 2, 0, all, special[traceFigures]{"odd", func(f *traceFigures) string {
+				return fmt.Sprint(f.UnknownFrees + f.MissingFrees + f.FailedAllocs + f.ZeroSized)
+			}})
 			return nil
 		},
 	}

@@ -37,13 +37,13 @@ type Device struct {
 
 // Row is one way to do something; rows of the same What and Size compare.
 type Row struct {
-	What     string        `json:"what"`  // "0 to 1" between devices, "up" into a device, "down" out of it, "buffer"
-	Size     uint64        `json:"bytes"` // bytes of a buffer, in both directions together where both are at once
-	Way      string        `json:"way"`
-	Time     time.Duration `json:"time_ns"`
-	Returned time.Duration `json:"returned_ns"`                // until the enqueue returned
-	Rate     float64       `json:"rate_bytes_per_s,omitempty"` // where bytes are moved
-	Speed    float64       `json:"speed"`                      // ratio to the first row of the same What and Size: how many times as fast
+	What     string        `json:"what" show:"what"`        // "0 to 1" between devices, "up" into a device, "down" out of it, "buffer"
+	Size     uint64        `json:"bytes" show:"size|bytes"` // bytes of a buffer, in both directions together where both are at once
+	Way      string        `json:"way" show:"way"`
+	Time     time.Duration `json:"time_ns" show:"time|span"`
+	Returned time.Duration `json:"returned_ns" show:"returned|span"`              // until the enqueue returned
+	Rate     float64       `json:"rate_bytes_per_s,omitempty" show:"rate|rate|-"` // where bytes are moved
+	Speed    float64       `json:"speed" show:"speed|%.2f x"`                     // ratio to the first row of the same What and Size: how many times as fast
 }
 
 // finish works out what rows have by comparison.
