@@ -25,7 +25,7 @@ type Digest struct {
 	BytesCapacityBound uint64 `json:"bytes_capacity_bound"`
 	BytesWrittenBack   uint64 `json:"bytes_written_back" show:"written back|bytes"` // to make room
 	BytesRideAlong     uint64 `json:"bytes_ride_along"`
-	BytesPeak          uint64 `json:"bytes_peak" show:"peak of a device|bytes"` // on the device that held most at once
+	BytesPeak          uint64 `json:"bytes_peak" show:"peak|bytes"` // on the device that held most at once
 
 	// Of a run in virtual time.
 	Machine  string          `json:"machine,omitempty"`

@@ -43,8 +43,8 @@ func (f *commandFlags) register(fl *pflag.FlagSet) {
 
 // commandReplay is a replay of one context of a command trace.
 type commandReplay struct {
-	Trace    string         `json:"trace" show:"trace"` // the file
-	Context  string         `json:"context"`            // of the file's
+	Trace    string         `json:"trace" show:"trace"`   // the file
+	Context  string         `json:"context"`              // of the file's
 	Memory   string         `json:"memory" show:"memory"` // as it was asked for
 	Policy   string         `json:"policy" show:"policy"`
 	Each     []deviceMemory `json:"capacities"`
