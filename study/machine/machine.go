@@ -47,29 +47,30 @@ type Machine struct {
 
 // Host is the processor that programs run on, and its memory.
 type Host struct {
-	Memory    uint64 // bytes; 0 is without limit
-	Bandwidth uint64 // bytes a second of its memory; 0 is without limit
-	Enqueue   uint64 // nanoseconds of a host thread for each command that it enqueues
-	Poll      uint64 // for each question whether something has ended, and each wait
-	Other     uint64 // for each other call
-	Call      uint64 // for each host call and callback
+	Memory    uint64 `json:"memory_bytes"`          // 0 is without limit
+	Bandwidth uint64 `json:"bandwidth_bytes_per_s"` // of its memory; 0 is without limit
+	Enqueue   uint64 `json:"enqueue_ns"`            // of a host thread for each command that it enqueues
+	Poll      uint64 `json:"poll_ns"`               // for each question whether something has ended, and each wait
+	Other     uint64 `json:"other_ns"`              // for each other call
+	Call      uint64 `json:"host_call_ns"`          // for each host call and callback
 }
 
 // Device is a device.
 type Device struct {
-	Name         string
-	Type         devices.Type
-	Memory       uint64 // bytes; 0 is without limit
-	Local        uint64 // bytes for a work-group
-	ComputeUnits int
-	Bandwidth    uint64 // bytes a second of its memory; 0 is without limit
-	Rate         uint64 // operations a second; 0 is without limit
-	Launch       uint64 // nanoseconds that a launch takes beside its work-items
-	Copy         uint64 // nanoseconds that an engine spends on each copy beside its bytes
-	AtOnce       int    // launches that run at the same time
-	In, Out      int    // copy engines for each direction; Out is 0 where In do both
-	Windows      windows
-	Kernels      []kernel
+	Name         string       `json:"name" show:"device"`
+	Type         devices.Type `json:"type" show:"type"`
+	Memory       uint64       `json:"memory_bytes" show:"memory|bytes|no limit"` // 0 is without limit
+	Local        uint64       `json:"-"`                                         // bytes for a work-group
+	ComputeUnits int          `json:"-"`
+	Bandwidth    uint64       `json:"bandwidth_bytes_per_s" show:"bandwidth|rate|no limit"` // of its memory; 0 is without limit
+	Rate         uint64       `json:"operations_per_s" show:"op/s|SI|no limit"`             // 0 is without limit
+	Launch       uint64       `json:"launch_ns" show:"launch|span"`                         // of a launch, beside its work-items
+	Copy         uint64       `json:"copy_ns" show:"copy|span"`                             // of an engine for each copy, beside its bytes
+	AtOnce       int          `json:"kernels" show:"at once: kernels"`                      // launches that run at the same time
+	In           int          `json:"copies_in" show:"in"`                                  // copies into it at once
+	Out          int          `json:"copies_out" show:"out||with in"`                       // copies out of it at once; 0 where those in do both
+	Windows      windows      `json:"-"`
+	Kernels      []kernel     `json:"-"`
 
 	kernels, in, out int32 // engines
 }
@@ -107,11 +108,12 @@ type Switch struct {
 
 // Link joins two nodes.
 type Link struct {
-	From, To  string
-	Latency   uint64 // nanoseconds
-	Bandwidth uint64 // bytes a second, each way
-	Both      uint64 // bytes a second, both ways together; 0 is twice Bandwidth
-	OneWay    bool   // only from From to To
+	From      string `json:"from" show:"from"`
+	To        string `json:"to" show:"to"`
+	Latency   uint64 `json:"latency_ns" show:"latency|span"`
+	Bandwidth uint64 `json:"bandwidth_bytes_per_s" show:"one way|rate"` // each way
+	Both      uint64 `json:"both_bytes_per_s" show:"both ways|rate"`    // both ways together; 0 is twice as much as one way
+	OneWay    bool   `json:"one_way"`                                   // only from From to To
 }
 
 // rings says how copies go that lead through the host's memory.

@@ -84,16 +84,6 @@ func completeValues(cmd *cobra.Command) {
 			cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 				return machine.Names(), cobra.ShellCompDirectiveDefault
 			}
-		case "write":
-			cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-				if len(args) == 0 {
-					return nil, cobra.ShellCompDirectiveFilterDirs
-				}
-				if cmd.Parent().Name() == "machines" {
-					return machine.Names(), cobra.ShellCompDirectiveNoFileComp
-				}
-				return append(examples.Names(examples.Scenario), examples.Names(examples.Trace)...), cobra.ShellCompDirectiveNoFileComp
-			}
 		case "devices", "version", "examples":
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}

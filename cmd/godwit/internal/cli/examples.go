@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"godwit/examples"
-	"godwit/internal/outfile"
 	"godwit/internal/suggest"
 	"godwit/study/alloc/formats"
 	"godwit/study/scenario"
@@ -63,28 +60,14 @@ func newExamples() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object; sizes are in bytes")
-	cmd.AddCommand(newExamplesWrite())
-	return cmd
-}
-
-func newExamplesWrite() *cobra.Command {
-	var force bool
-	cmd := &cobra.Command{
-		Use:   "write DIR [NAME…]",
-		Short: "Write examples as files to a folder",
-		Long: `Write examples as files to a folder, which is made where it is missing: those
-named, or all. A file that is there already and differs stays, unless --force.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("examples write: which folder?")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return writeExamples(cmd.Context(), cmd.OutOrStdout(), args[0], args[1:], force)
-		},
+	var all []builtIn
+	for _, kind := range []string{examples.Scenario, examples.Trace} {
+		for _, name := range examples.Names(kind) {
+			file, content, _ := examples.Read(name, kind)
+			all = append(all, builtIn{name, file, content})
+		}
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "replace files that differ")
+	cmd.AddCommand(newWrite("examples", all))
 	return cmd
 }
 
@@ -141,56 +124,4 @@ func exampleTrace(ctx context.Context, name string) (file string, all []*formats
 		t.Name = strings.TrimSuffix(file, examples.Trace)
 	}
 	return file, all, nil
-}
-
-// writeExamples writes the named examples, or all, to dir, and says what it wrote.
-func writeExamples(ctx context.Context, out io.Writer, dir string, names []string, force bool) error {
-	list, err := listExamples(ctx)
-	if err != nil {
-		return err
-	}
-	var known, missing []string
-	wanted := make(map[string]bool)
-	for _, name := range names {
-		wanted[name] = true
-	}
-	var files []exampleInfo
-	for _, e := range list {
-		known = append(known, e.Name)
-		if len(names) == 0 || wanted[e.Name] || wanted[e.File] {
-			files = append(files, e)
-			delete(wanted, e.Name)
-			delete(wanted, e.File)
-		}
-	}
-	for _, name := range names {
-		if wanted[name] {
-			missing = append(missing, fmt.Sprintf("example %q: there is none of this name; there are %s%s", name, strings.Join(known, ", "), suggest.For(name, known)))
-		}
-	}
-	if len(missing) > 0 {
-		return errors.New(strings.Join(missing, "\n"))
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, e := range files {
-		if err := writeExample(ctx, filepath.Join(dir, e.File), e, force); err != nil {
-			return err
-		}
-		_, _ = fmt.Fprintln(out, filepath.Join(dir, e.File)) // out keeps its first error
-	}
-	return nil
-}
-
-func writeExample(ctx context.Context, path string, e exampleInfo, force bool) error {
-	kind := examples.Scenario
-	if e.Kind == "trace" {
-		kind = examples.Trace
-	}
-	_, content, _ := examples.Read(e.Name, kind)
-	if old, err := os.ReadFile(path); err == nil && !bytes.Equal(old, content) && !force {
-		return fmt.Errorf("%s is there already and differs: --force replaces it", path)
-	}
-	return outfile.Write(ctx, path, content)
 }

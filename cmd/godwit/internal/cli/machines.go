@@ -1,21 +1,15 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"godwit/internal/figures"
-	"godwit/internal/outfile"
 	"godwit/mem"
 	"godwit/study/machine"
 )
@@ -28,46 +22,12 @@ type machinesOutput struct {
 
 // machineInfo is what godwit machines says of one.
 type machineInfo struct {
-	Name    string       `json:"name" show:"machine"`
-	About   string       `json:"about" show:"what it is"`
-	Host    hostInfo     `json:"host"`
-	Devices []deviceCost `json:"devices"`
-	Links   []linkInfo   `json:"links"`
-	Ways    []wayInfo    `json:"ways,omitempty"` // from memory to memory, where one machine is shown
-}
-
-// hostInfo is the host of a machine.
-type hostInfo struct {
-	Memory    uint64 `json:"memory_bytes"` // 0 is without limit
-	Bandwidth uint64 `json:"bandwidth_bytes_per_s"`
-	Enqueue   uint64 `json:"enqueue_ns"` // of a host thread, for each command
-	Poll      uint64 `json:"poll_ns"`    // for each look and each wait
-	Other     uint64 `json:"other_ns"`   // for each other call
-	HostCall  uint64 `json:"host_call_ns"`
-}
-
-// deviceCost is a device of a machine. 0 is without limit.
-type deviceCost struct {
-	Name      string `json:"name" show:"device"`
-	Type      string `json:"type" show:"type"`
-	Memory    uint64 `json:"memory_bytes" show:"memory|bytes|no limit"`
-	Bandwidth uint64 `json:"bandwidth_bytes_per_s" show:"bandwidth|rate|no limit"` // of its memory
-	Rate      uint64 `json:"operations_per_s" show:"op/s|SI|no limit"`
-	Launch    uint64 `json:"launch_ns" show:"launch|span"`    // beside the work-items
-	Copy      uint64 `json:"copy_ns" show:"copy|span"`        // of an engine, for each copy beside its bytes
-	AtOnce    int    `json:"kernels" show:"at once: kernels"` // at once
-	In        int    `json:"copies_in" show:"in"`             // at once
-	Out       int    `json:"copies_out" show:"out||with in"`  // at once; 0 where those in do both
-}
-
-// linkInfo is a link of a machine.
-type linkInfo struct {
-	From      string `json:"from" show:"from"`
-	To        string `json:"to" show:"to"`
-	Latency   uint64 `json:"latency_ns" show:"latency|span"`
-	Bandwidth uint64 `json:"bandwidth_bytes_per_s" show:"one way|rate"`
-	Both      uint64 `json:"both_bytes_per_s" show:"both ways|rate"` // both ways together; 0 is twice as much as one way
-	OneWay    bool   `json:"one_way"`
+	Name    string           `json:"name" show:"machine"`
+	About   string           `json:"about" show:"what it is"`
+	Host    machine.Host     `json:"host"`
+	Devices []machine.Device `json:"devices"`
+	Links   []machine.Link   `json:"links"`
+	Ways    []wayInfo        `json:"ways,omitempty"` // from memory to memory, where one machine is shown
 }
 
 // wayInfo is how bytes get from one memory to another.
@@ -121,28 +81,12 @@ what counts: nothing is measured here.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().IntVar(&most, "devices", 0, "how many devices there are in all, `N`, where the machine leaves that open (count: any)")
-	cmd.AddCommand(newMachinesWrite())
-	return cmd
-}
-
-func newMachinesWrite() *cobra.Command {
-	var force bool
-	cmd := &cobra.Command{
-		Use:   "write DIR [NAME…]",
-		Short: "Write built-in machines as files to a folder",
-		Long: `Write built-in machines as files to a folder, which is made where it is missing:
-those named, or all. A file that is there already and differs stays, unless --force.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("machines write: which folder?")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return writeMachines(cmd.Context(), cmd.OutOrStdout(), args[0], args[1:], force)
-		},
+	var all []builtIn
+	for _, name := range machine.Names() {
+		content, _ := machine.File(name)
+		all = append(all, builtIn{name, name + ".yaml", content})
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "replace files that differ")
+	cmd.AddCommand(newWrite("built-in machines", all))
 	return cmd
 }
 
@@ -172,16 +116,7 @@ func listMachines(out io.Writer, asJSON bool) error {
 }
 
 func describeMachine(m *machine.Machine) machineInfo {
-	h := &m.Host
-	out := machineInfo{Name: m.Name, About: m.About, Devices: []deviceCost{}, Links: []linkInfo{}, Host: hostInfo{h.Memory, h.Bandwidth, h.Enqueue, h.Poll, h.Other, h.Call}}
-	for i := range m.Devices {
-		d := &m.Devices[i]
-		out.Devices = append(out.Devices, deviceCost{d.Name, string(d.Type), d.Memory, d.Bandwidth, d.Rate, d.Launch, d.Copy, d.AtOnce, d.In, d.Out})
-	}
-	for _, l := range m.Links {
-		out.Links = append(out.Links, linkInfo{l.From, l.To, l.Latency, l.Bandwidth, l.Both, l.OneWay})
-	}
-	return out
+	return machineInfo{m.Name, m.About, m.Host, m.Devices, append([]machine.Link{}, m.Links...), nil}
 }
 
 // waysOf are the ways between all memories; of machines with many devices between the
@@ -207,7 +142,7 @@ func (m *machineInfo) print(out io.Writer) {
 	_, _ = fmt.Fprintf(out, "host: %s of memory at %s; an enqueue takes %s, a look or a wait %s, another call %s\n",
 		unlimited(m.Host.Memory, "bytes"), unlimited(m.Host.Bandwidth, "rate"), figures.Text("span", m.Host.Enqueue), figures.Text("span", m.Host.Poll), figures.Text("span", m.Host.Other))
 	show(out, 2, 0, m.Devices)
-	show(out, 2, 0, m.Links, special[linkInfo]{"both ways", func(l *linkInfo) string {
+	show(out, 2, 0, m.Links, special[machine.Link]{"both ways", func(l *machine.Link) string {
 		if l.OneWay {
 			return "-"
 		}
@@ -221,32 +156,4 @@ func unlimited(n uint64, format string) string {
 		return "no limit"
 	}
 	return figures.Text(format, n)
-}
-
-// writeMachines writes the named machines, or all, to dir, and says what it wrote.
-func writeMachines(ctx context.Context, out io.Writer, dir string, names []string, force bool) error {
-	if len(names) == 0 {
-		names = machine.Names()
-	}
-	for _, name := range names {
-		if !slices.Contains(machine.Names(), name) {
-			_, err := machine.Named(name, machine.Options{})
-			return err
-		}
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, name := range names {
-		content, _ := machine.File(name)
-		path := filepath.Join(dir, name+".yaml")
-		if old, err := os.ReadFile(path); err == nil && !bytes.Equal(old, content) && !force {
-			return fmt.Errorf("%s is there already and differs: --force replaces it", path)
-		}
-		if err := outfile.Write(ctx, path, content); err != nil {
-			return err
-		}
-		_, _ = fmt.Fprintln(out, path) // out keeps its first error
-	}
-	return nil
 }
