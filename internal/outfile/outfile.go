@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -90,13 +91,21 @@ func (f *File) Abort() error {
 }
 
 // Write writes data to the file at path; see Create.
-func Write(ctx context.Context, path string, data []byte) (err error) {
+func Write(ctx context.Context, path string, data []byte) error {
+	return Fill(ctx, path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// Fill writes what write does to the file at path; see Create.
+func Fill(ctx context.Context, path string, write func(io.Writer) error) (err error) {
 	f, err := Create(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Abort()) }()
-	if _, err := f.Write(data); err != nil {
+	if err := write(f); err != nil {
 		return err
 	}
 	return f.Commit()

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -79,30 +78,23 @@ func (t *Allocs) WriteGodwit(w io.Writer) error {
 // SaveAllocs writes t to a new file at path in Godwit's CSV, compressed where
 // path ends in .gz. comment lines, if any, come first as # lines. The file is
 // complete or not there; see outfile, also for ctx.
-func SaveAllocs(ctx context.Context, path string, t *Allocs, comment ...string) (err error) {
-	f, err := outfile.Create(ctx, path)
-	if err != nil {
-		return err
+func SaveAllocs(ctx context.Context, path string, t *Allocs, comment ...string) error {
+	write := func(w io.Writer) error {
+		for _, c := range comment {
+			if _, err := fmt.Fprintln(w, "#", strings.ReplaceAll(c, "\n", " ")); err != nil {
+				return err
+			}
+		}
+		return t.WriteGodwit(w)
 	}
-	defer func() { err = errors.Join(err, f.Abort()) }()
-	var w io.Writer = f
-	var zw *gzip.Writer
-	if filepath.Ext(path) == ".gz" {
-		zw = gzip.NewWriter(f)
-		w = zw
+	if filepath.Ext(path) != ".gz" {
+		return outfile.Fill(ctx, path, write)
 	}
-	for _, c := range comment {
-		if _, err := fmt.Fprintln(w, "#", strings.ReplaceAll(c, "\n", " ")); err != nil {
+	return outfile.Fill(ctx, path, func(w io.Writer) error {
+		zw := gzip.NewWriter(w)
+		if err := write(zw); err != nil {
 			return err
 		}
-	}
-	if err := t.WriteGodwit(w); err != nil {
-		return err
-	}
-	if zw != nil {
-		if err := zw.Close(); err != nil {
-			return err
-		}
-	}
-	return f.Commit()
+		return zw.Close()
+	})
 }

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 
@@ -48,7 +48,7 @@ func (f *replayFlags) checkReport(ctx context.Context, files []string) error {
 
 // writeReport records a picture of every strategy that works and writes the
 // page to file.
-func writeReport(ctx context.Context, file string, views []report.View, strategies []replay.Subject) (err error) {
+func writeReport(ctx context.Context, file string, views []report.View, strategies []replay.Subject) error {
 	var names []string
 	var all []replay.Result
 	for i := range views {
@@ -68,17 +68,12 @@ func writeReport(ctx context.Context, file string, views []report.View, strategi
 		}
 		v.Recordings = append(v.Recordings, offline...)
 	}
-	out, err := outfile.Create(ctx, file)
-	if err != nil {
-		return fmt.Errorf("--report: %w", err)
-	}
-	defer func() { err = errors.Join(err, out.Abort()) }()
 	page := report.Page{Title: "Allocation traces: " + strings.Join(names, ", "), Views: views}
 	if len(views) > 1 {
 		page.Means = replay.Means(all)
 	}
-	if err := report.Write(out, page); err != nil {
+	if err := outfile.Fill(ctx, file, func(w io.Writer) error { return report.Write(w, page) }); err != nil {
 		return fmt.Errorf("--report: %w", err)
 	}
-	return out.Commit()
+	return nil
 }

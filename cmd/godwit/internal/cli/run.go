@@ -88,7 +88,11 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 }
 
 func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
-	if err := apart([]given{{"--timeline", f.timeline}, {"--dot", f.dot}, {"--csv", f.csv}, {"--record", f.record}}, f.reads(file, f.machine)...); err != nil {
+	var writes []given
+	for _, o := range f.targets() {
+		writes = append(writes, o.given)
+	}
+	if err := apart(writes, f.reads(file, f.machine)...); err != nil {
 		return err
 	}
 	if err := f.oneOnStdout(); err != nil {
@@ -116,30 +120,23 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		run.Explain = append(run.Explain, p)
 	}
-	files := f.drawings()
-	toOut := f.record == stdout || slices.ContainsFunc(files, func(d *drawing) bool { return d.path == stdout })
-	for _, d := range files {
-		if d.path == stdout {
-			continue
+	targets := f.targets()
+	toOut := false
+	for _, o := range targets {
+		toOut = toOut || o.path == stdout
+		if err := o.open(ctx, out); err != nil { // before the run: a file that cannot be is bad usage
+			return err
 		}
-		if d.file, err = outfile.Create(ctx, d.path); err != nil { // before the run: a file that cannot be is bad usage
-			return fmt.Errorf("%s: %w", d.flag, err)
+		defer func() { err = errors.Join(err, o.abort()) }()
+		if o.write == nil {
+			run.Record = o.record()
 		}
-		defer func() { err = errors.Join(err, d.file.Abort()) }()
 	}
-	record, err := recordTo(ctx, f.record, out)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, record.abort()) }()
-	run.Record = record.writer
 	res, err := runShowingProgress(ctx, s, run)
-	if err == nil {
-		err = record.commit()
-	}
-	for _, d := range files {
-		if len(res.Commands) > 0 && ctx.Err() == nil { // else the file stays as it was
-			err = errors.Join(err, d.commit(res, out))
+	finished := err == nil
+	for _, o := range targets {
+		if ctx.Err() == nil && (o.whole && finished || !o.whole && len(res.Commands) > 0) { // else the file stays as it was
+			err = errors.Join(err, o.commit(res))
 		}
 	}
 	if toOut { // which has something else
@@ -154,51 +151,6 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		res.Print(out, opt)
 	}
 	return runError(res, err)
-}
-
-// recording is a command trace that is being written; nothing where none is wanted.
-type recording struct {
-	file   *outfile.File // nil for standard output
-	buffer *bufio.Writer
-	writer *trace.CommandWriter
-}
-
-// recordTo makes the file before the run: one that cannot be is bad usage. On standard output,
-// which is out, lines come as they are written.
-func recordTo(ctx context.Context, path string, out io.Writer) (r recording, err error) {
-	switch path {
-	case "":
-		return r, nil
-	case stdout:
-		r.buffer = bufio.NewWriter(out)
-	default:
-		if r.file, err = outfile.Create(ctx, path); err != nil {
-			return r, fmt.Errorf("--record: %w", err)
-		}
-		r.buffer = bufio.NewWriter(r.file)
-	}
-	r.writer = trace.NewCommandWriter(r.buffer, "")
-	return r, nil
-}
-
-func (r *recording) commit() error {
-	if r.buffer == nil {
-		return nil
-	}
-	if err := errors.Join(r.writer.Err(), r.buffer.Flush()); err != nil {
-		return fmt.Errorf("--record: %w", err)
-	}
-	if r.file == nil {
-		return nil
-	}
-	return r.file.Commit()
-}
-
-func (r *recording) abort() error {
-	if r.file == nil {
-		return nil
-	}
-	return r.file.Abort()
 }
 
 // writeJSON writes a result, or its totals where these are wanted.
@@ -223,33 +175,73 @@ func loadScenario(ctx context.Context, file, example string, opt scenario.Option
 // stdout is the name of standard output as a file.
 const stdout = "-"
 
-// drawing is a file that shows a run.
-type drawing struct {
-	flag, path string
-	write      func(*scenario.Result, io.Writer) error
-	file       *outfile.File // nil where it is standard output
+// target is a file that shows a run, or a record of it as it goes.
+type target struct {
+	given
+	whole bool                                    // written only of a run that was finished
+	write func(*scenario.Result, io.Writer) error // at the end
+
+	w    io.Writer
+	file *outfile.File // nil where it is standard output
 }
 
-// drawings are the files that are wanted.
-func (f *runFlags) drawings() []*drawing {
-	all := []*drawing{
-		{flag: "--timeline", path: f.timeline, write: (*scenario.Result).WriteTimeline},
-		{flag: "--dot", path: f.dot, write: (*scenario.Result).WriteDOT},
-		{flag: "--csv", path: f.csv, write: (*scenario.Result).WriteCSV},
+// targets are the files that are wanted.
+func (f *runFlags) targets() []*target {
+	all := []*target{
+		{given: given{"--timeline", f.timeline}, write: (*scenario.Result).WriteTimeline},
+		{given: given{"--dot", f.dot}, write: (*scenario.Result).WriteDOT},
+		{given: given{"--csv", f.csv}, write: (*scenario.Result).WriteCSV},
+		{given: given{"--record", f.record}, whole: true},
 	}
-	return slices.DeleteFunc(all, func(d *drawing) bool { return d.path == "" })
+	return slices.DeleteFunc(all, func(o *target) bool { return o.path == "" })
+}
+
+// open makes the file, or takes standard output, which is out.
+func (o *target) open(ctx context.Context, out io.Writer) (err error) {
+	if o.w = out; o.path == stdout {
+		return nil
+	}
+	if o.file, err = outfile.Create(ctx, o.path); err != nil {
+		return fmt.Errorf("%s: %w", o.as, err)
+	}
+	o.w = o.file
+	return nil
+}
+
+// record has the file be a trace of commands, which are written as they come.
+func (o *target) record() *trace.CommandWriter {
+	buffer := bufio.NewWriter(o.w)
+	writer := trace.NewCommandWriter(buffer, "")
+	o.write = func(*scenario.Result, io.Writer) error { return errors.Join(writer.Err(), buffer.Flush()) }
+	return writer
+}
+
+// commit writes what is written at the end.
+func (o *target) commit(res *scenario.Result) error {
+	err := o.write(res, o.w)
+	if err == nil && o.file != nil {
+		err = o.file.Commit()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.as, err)
+	}
+	return nil
+}
+
+func (o *target) abort() error {
+	if o.file == nil {
+		return nil
+	}
+	return o.file.Abort()
 }
 
 // oneOnStdout refuses that standard output be two things.
 func (f *runFlags) oneOnStdout() error {
 	var on []string
-	for _, d := range f.drawings() {
-		if d.path == stdout {
-			on = append(on, d.flag+" -")
+	for _, o := range f.targets() {
+		if o.path == stdout {
+			on = append(on, o.as+" -")
 		}
-	}
-	if f.record == stdout {
-		on = append(on, "--record -")
 	}
 	if len(on) > 0 {
 		for _, other := range []struct {
@@ -263,19 +255,6 @@ func (f *runFlags) oneOnStdout() error {
 	}
 	if len(on) > 1 {
 		return fmt.Errorf("%s and %s: both are to be standard output", on[0], on[1])
-	}
-	return nil
-}
-
-// commit writes the file, or to out.
-func (d *drawing) commit(res *scenario.Result, out io.Writer) (err error) {
-	if d.file == nil {
-		err = d.write(res, out)
-	} else if err = d.write(res, d.file); err == nil {
-		err = d.file.Commit()
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", d.flag, err)
 	}
 	return nil
 }

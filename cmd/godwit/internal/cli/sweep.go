@@ -324,7 +324,7 @@ func takeKnown(path string, known sweep.Known) (err error) {
 // write shows the results, and writes them to the files that were asked for.
 func (f *sweepFlags) write(ctx context.Context, w io.Writer, c *sweep.Config, res *sweep.Results) error {
 	for _, path := range f.out {
-		err := writeWhole(ctx, path, func(file io.Writer) error {
+		err := outfile.Fill(ctx, path, func(file io.Writer) error {
 			if filepath.Ext(path) == ".csv" {
 				return res.WriteCSV(file, f.wide)
 			}
@@ -339,7 +339,7 @@ func (f *sweepFlags) write(ctx context.Context, w io.Writer, c *sweep.Config, re
 	case stdout:
 		return plot.Write(w, f.page(c, res))
 	default:
-		if err := writeWhole(ctx, f.plot, func(file io.Writer) error { return plot.Write(file, f.page(c, res)) }); err != nil {
+		if err := outfile.Fill(ctx, f.plot, func(file io.Writer) error { return plot.Write(file, f.page(c, res)) }); err != nil {
 			return failed{fmt.Errorf("--plot: %w", err)}
 		}
 	}
@@ -356,19 +356,6 @@ func (f *sweepFlags) write(ctx context.Context, w io.Writer, c *sweep.Config, re
 	}
 	sweepTable(w, res)
 	return nil
-}
-
-// writeWhole writes a file that is whole or not there.
-func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (err error) {
-	file, err := outfile.Create(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Abort()) }()
-	if err := write(file); err != nil {
-		return err
-	}
-	return file.Commit()
 }
 
 // tableFigures are the columns that a terminal is shown: those that say something.

@@ -80,7 +80,7 @@ func (e *traceEdit) open(ctx context.Context, file string) (*formats.Allocs, err
 }
 
 // write writes a trace to --out.
-func (e *traceEdit) write(ctx context.Context, stdout io.Writer, t *formats.Allocs) (err error) {
+func (e *traceEdit) write(ctx context.Context, stdout io.Writer, t *formats.Allocs) error {
 	form, ok := map[string]func(io.Writer) error{
 		string(formats.FormatGodwit): t.WriteGodwit, string(formats.FormatMiniMalloc): t.WriteMiniMalloc,
 		string(formats.FormatRMM): t.WriteRMM, string(formats.FormatPyTorch): t.WritePyTorch,
@@ -94,15 +94,7 @@ func (e *traceEdit) write(ctx context.Context, stdout io.Writer, t *formats.Allo
 	if e.to == string(formats.FormatGodwit) {
 		return formats.SaveAllocs(ctx, e.out, t) // compressed where the name says so
 	}
-	f, err := outfile.Create(ctx, e.out)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Abort()) }()
-	if err := form(f); err != nil {
-		return err
-	}
-	return f.Commit()
+	return outfile.Fill(ctx, e.out, form)
 }
 
 func newTraceConvert() *cobra.Command {
