@@ -143,7 +143,7 @@ func (n *network) step(ctx context.Context, batch []share) error {
 		}
 	}
 	for _, move := range [][2]*tensor.Tensor{{n.w1, g1}, {n.w2, g2}} {
-		if err := tensor.ScaleInto(ctx, move[1], move[1], -n.rate); err != nil {
+		if err := tensor.ScaleInto(ctx, move[1], move[1], float32(-n.rate)); err != nil {
 			return err
 		}
 		if err := tensor.AddInto(ctx, move[0], move[0], move[1]); err != nil {
@@ -162,11 +162,11 @@ func (n *network) step(ctx context.Context, batch []share) error {
 
 // loss is that of the last step.
 func (n *network) loss(ctx context.Context) (float64, error) {
-	v, err := tensor.ToHost[float64](ctx, n.last)
+	v, err := tensor.ToHost[float32](ctx, n.last)
 	if err != nil {
 		return 0, err
 	}
-	return v[0], nil
+	return float64(v[0]), nil
 }
 
 // gradients runs the share forward and back on its device.

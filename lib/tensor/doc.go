@@ -15,11 +15,11 @@
 // # Element types
 //
 // Every Go numeric type has its DType, and can be uploaded, moved, cut, filled and
-// read back. Arithmetic is for float32, float64, int32 and, where the device has
-// half precision (backend.FP16), Half, which computes in float32 and rounds once
-// to nearest even. Elsewhere it fails with ErrDType or ErrFeature. Results are
-// those of kernels in package kernels, the same on all devices for add, mul and
-// scale; the order of additions in Sum depends on the device's group size.
+// read back; Half where the device has half precision (backend.FP16), float64 where it
+// has doubles. Elsewhere it fails with ErrFeature. Arithmetic is for float32: what an
+// MLP and attention need besides kernels of their own, for which In, Out and InOut are.
+// Results are those of kernels in package kernels, the same on all devices for add, mul
+// and scale; the order of additions in Sum depends on the device's group size.
 //
 // # Lifetime
 //

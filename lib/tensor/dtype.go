@@ -3,6 +3,8 @@ package tensor
 import (
 	"fmt"
 	"math"
+	"reflect"
+	"strconv"
 	"unsafe"
 
 	"godwit/mem"
@@ -68,39 +70,20 @@ func (d DType) Size() int {
 // DTypeOf is the element type of a Go type. int and uint are the 64- or 32-bit ones
 // of the machine.
 func DTypeOf[T Numeric]() DType {
-	switch any(*new(T)).(type) {
-	case int8:
-		return Int8
-	case uint8:
-		return Uint8
-	case int16:
-		return Int16
-	case uint16:
-		return Uint16
-	case int32:
-		return Int32
-	case uint32:
-		return Uint32
-	case int64:
-		return Int64
-	case uint64:
-		return Uint64
-	case Half:
+	t := reflect.TypeFor[T]()
+	name := t.Kind().String()
+	switch {
+	case t == reflect.TypeFor[Half]():
 		return Float16
-	case float32:
-		return Float32
-	case float64:
-		return Float64
-	case int:
-		if unsafe.Sizeof(int(0)) == 4 {
-			return Int32
+	case name == "int" || name == "uint":
+		name += strconv.Itoa(strconv.IntSize)
+	}
+	for d := range dtypes {
+		if dtypes[d].name == name {
+			return DType(d)
 		}
-		return Int64
 	}
-	if unsafe.Sizeof(uint(0)) == 4 {
-		return Uint32
-	}
-	return Uint64
+	return Invalid
 }
 
 // ToHalf rounds to the nearest Half, ties to even.
@@ -137,59 +120,4 @@ func (h Half) Float32() float32 {
 // bytesOf are the bytes of a slice, in place.
 func bytesOf[T Numeric](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(*new(T))))
-}
-
-// elements are bytes as a slice, in place; b is aligned for T.
-func elements[T Numeric](b []byte) []T {
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
-}
-
-// convert is the elements of b, of type d, as T: in place where that is d.
-func convert[T Numeric](d DType, b []byte) []T {
-	if d == DTypeOf[T]() {
-		return elements[T](b)
-	}
-	switch d {
-	case Int8:
-		return cast[T](elements[int8](b))
-	case Uint8:
-		return cast[T](elements[uint8](b))
-	case Int16:
-		return cast[T](elements[int16](b))
-	case Uint16:
-		return cast[T](elements[uint16](b))
-	case Int32:
-		return cast[T](elements[int32](b))
-	case Uint32:
-		return cast[T](elements[uint32](b))
-	case Int64:
-		return cast[T](elements[int64](b))
-	case Uint64:
-		return cast[T](elements[uint64](b))
-	case Float32:
-		return cast[T](elements[float32](b))
-	case Float64:
-		return cast[T](elements[float64](b))
-	}
-	halves := elements[Half](b)
-	wide := make([]float32, len(halves))
-	for i, h := range halves {
-		wide[i] = h.Float32()
-	}
-	return cast[T](wide)
-}
-
-// cast converts as Go does; to Half by way of float32.
-func cast[T Numeric, S Numeric](src []S) []T {
-	dst := make([]T, len(src))
-	if halves, ok := any(dst).([]Half); ok {
-		for i, v := range src {
-			halves[i] = ToHalf(float32(v))
-		}
-		return dst
-	}
-	for i, v := range src {
-		dst[i] = T(v)
-	}
-	return dst
 }

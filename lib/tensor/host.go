@@ -3,7 +3,6 @@ package tensor
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"godwit/lib/backend"
 	"godwit/runtime"
@@ -90,7 +89,7 @@ func FromHost[T Numeric](ctx context.Context, h *backend.Handle, data []T, opts 
 
 // aliased makes a tensor of which the slice is the storage.
 func aliased[T Numeric](h *backend.Handle, data []T, shape []int) (*Tensor, error) {
-	if err := check(h, DTypeOf[T]()); err != nil {
+	if _, err := bytesFor(h, DTypeOf[T](), shape); err != nil {
 		return nil, err
 	}
 	bytes := bytesOf(data)
@@ -98,48 +97,53 @@ func aliased[T Numeric](h *backend.Handle, data []T, shape []int) (*Tensor, erro
 	if err != nil {
 		return nil, fmt.Errorf("tensor %v %s over a slice: %w", shape, DTypeOf[T](), err)
 	}
-	o := &owner{free: b.Release}
-	o.refs.Store(1)
-	return wrap(h, whole(b), o, shape, DTypeOf[T]()), nil
+	return own(h, b, b.Release, shape, DTypeOf[T]()), nil
 }
 
-// ToHost returns the elements, once all that writes them has ended. They are copied
-// once, and again only where T is not the tensor's type: then they are converted as
-// Go converts.
+// ToHost returns the elements, once all that writes them has ended. It fails with
+// ErrDType where they are of another type.
 func ToHost[T Numeric](ctx context.Context, t *Tensor) ([]T, error) {
 	if err := t.live(); err != nil {
 		return nil, err
 	}
-	if t.s.dtype == DTypeOf[T]() {
-		out := make([]T, t.Len())
-		return out, t.read(ctx, 0, bytesOf(out))
-	}
-	// uint64s, so that the bytes are aligned for every type.
-	raw := bytesOf(make([]uint64, (t.Bytes()+7)/8))[:t.Bytes()]
-	if err := t.read(ctx, 0, raw); err != nil {
-		return nil, err
-	}
-	return convert[T](t.s.dtype, raw), nil
+	out := make([]T, t.Len())
+	return out, CopyTo(ctx, t, out)
 }
 
 // CopyTo is ToHost into a slice of the tensor's type and length. It fails with
 // ErrDType and ErrShape. Where ctx ends first, out may still be written to until the
 // device's queue has finished.
 func CopyTo[T Numeric](ctx context.Context, t *Tensor, out []T) error {
+	if err := holds[T](t); err != nil {
+		return err
+	}
+	if len(out) != t.Len() {
+		return fmt.Errorf("%s into %d elements: %w", t, len(out), ErrShape)
+	}
+	return t.read(ctx, bytesOf(out))
+}
+
+// Fill sets every element to v. It fails with ErrDType where they are of another type.
+func Fill[T Numeric](ctx context.Context, t *Tensor, v T) error {
+	if err := holds[T](t); err != nil {
+		return err
+	}
+	return done(t.s.h.Queue().EnqueueFill(ctx, t.s.buf, bytesOf([]T{v}), 0, t.Bytes()))
+}
+
+// holds fails where t was released, or its elements are of another type than T.
+func holds[T Numeric](t *Tensor) error {
 	if err := t.live(); err != nil {
 		return err
 	}
-	if t.s.dtype != DTypeOf[T]() {
-		return fmt.Errorf("%s into a slice of %s: %w", t.s.describe(), DTypeOf[T](), ErrDType)
+	if d := DTypeOf[T](); d != t.s.dtype {
+		return fmt.Errorf("%s and elements of %s: %w", t, d, ErrDType)
 	}
-	if len(out) != t.Len() {
-		return fmt.Errorf("%s into %d elements: %w", t.s.describe(), len(out), ErrShape)
-	}
-	return t.read(ctx, 0, bytesOf(out))
+	return nil
 }
 
-func (t *Tensor) read(ctx context.Context, off uint64, out []byte) error {
-	return wait(ctx)(t.s.h.Queue().EnqueueRead(ctx, t.s.buf, off, out))
+func (t *Tensor) read(ctx context.Context, out []byte) error {
+	return wait(ctx)(t.s.h.Queue().EnqueueRead(ctx, t.s.buf, 0, out))
 }
 
 // wait waits for an event that nobody else needs. Where ctx ends first the command
@@ -160,41 +164,4 @@ func done(e runtime.Event, err error) error {
 		return err
 	}
 	return e.Release()
-}
-
-// corner is how many elements of a dimension String shows, at each end.
-const corner = 3
-
-// String shows type, shape, device and a corner of the elements, for which it waits.
-func (t *Tensor) String() string {
-	if err := t.live(); err != nil {
-		return err.Error()
-	}
-	all, err := ToHost[float64](context.Background(), t)
-	if err != nil {
-		return fmt.Sprintf("%s: %v", t.s.describe(), err)
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %v on %s: ", t.s.dtype, t.s.shape, t.s.h.Name())
-	show(&b, all, t.s.shape, t.s.strides)
-	return b.String()
-}
-
-func show(b *strings.Builder, all []float64, shape, strides []int) {
-	if len(shape) == 0 {
-		fmt.Fprintf(b, "%.4g", all[0])
-		return
-	}
-	b.WriteByte('[')
-	for i := 0; i < shape[0]; i++ {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		if i == corner && shape[0] > 2*corner {
-			b.WriteString("... ")
-			i = shape[0] - corner
-		}
-		show(b, all[i*strides[0]:], shape[1:], strides[1:])
-	}
-	b.WriteByte(']')
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"godwit/lib/backend"
-	"godwit/lib/pool"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -40,8 +39,6 @@ type storage struct {
 	root, buf *runtime.Buffer // the same, or buf is a sub-buffer of this tensor's own
 	off       uint64          // bytes of the root before buf
 }
-
-func whole(b *runtime.Buffer) storage { return storage{root: b, buf: b} }
 
 // owner gives the root buffer back with the last tensor that views it.
 type owner struct {
@@ -86,7 +83,7 @@ func wrap(h *backend.Handle, at storage, o *owner, shape []int, d DType) *Tensor
 	t := &Tensor{s: s}
 	t.cleanup = stdruntime.AddCleanup(t, func(s *state) {
 		if !s.released.Load() {
-			s.h.Report(s.describe() + ": found by the garbage collector")
+			s.h.Report(s.String() + ": found by the garbage collector")
 			_ = s.release() // nobody is left to tell
 		}
 	}, s)
@@ -97,62 +94,60 @@ func wrap(h *backend.Handle, at storage, o *owner, shape []int, d DType) *Tensor
 // It fails with ErrShape, with ErrDType, with ErrFeature where the device has no such
 // numbers, and like pool.BufferPool.Get.
 func Empty(h *backend.Handle, d DType, shape ...int) (*Tensor, error) {
-	n, err := count(shape)
+	size, err := bytesFor(h, d, shape)
 	if err != nil {
 		return nil, err
 	}
-	if err := check(h, d); err != nil {
-		return nil, err
-	}
-	loan, err := h.Pool().Get(h.Queue(), uint64(n*d.Size()), 0)
+	loan, err := h.Pool().Get(h.Queue(), size, 0)
 	if err != nil {
 		return nil, fmt.Errorf("tensor %v %s on %s: %w", shape, d, h, err)
 	}
-	return wrap(h, whole(loan.Buffer()), borrowed(h, loan), shape, d), nil
+	free := func() error { return h.Pool().PutAfter(loan, h.Queue()) }
+	return own(h, loan.Buffer(), free, shape, d), nil
 }
 
-func borrowed(h *backend.Handle, loan pool.Handle) *owner {
-	o := &owner{free: func() error { return h.Pool().PutAfter(loan, h.Queue()) }}
+// own makes a tensor of a whole buffer, which free gives back with the last view of it.
+func own(h *backend.Handle, b *runtime.Buffer, free func() error, shape []int, d DType) *Tensor {
+	o := &owner{free: free}
 	o.refs.Store(1)
-	return o
+	return wrap(h, storage{root: b, buf: b}, o, shape, d)
 }
 
-// check fails where a device cannot hold elements of a type.
-func check(h *backend.Handle, d DType) error {
+// bytesFor is the size of a tensor. It fails where there is no such shape, or where the
+// device cannot hold elements of the type.
+func bytesFor(h *backend.Handle, d DType, shape []int) (uint64, error) {
+	n, err := count(shape)
 	switch {
+	case err != nil:
+		return 0, err
 	case d.Size() == 0:
-		return fmt.Errorf("element type %s: %w", d, ErrDType)
+		return 0, fmt.Errorf("element type %s: %w", d, ErrDType)
 	case d == Float16 && !h.Has(backend.FP16):
-		return fmt.Errorf("float16 on %s: %s: %w", h, backend.FP16, ErrFeature)
+		return 0, fmt.Errorf("float16 on %s: %s: %w", h, backend.FP16, ErrFeature)
 	case d == Float64 && !h.Has(backend.FP64):
-		return fmt.Errorf("float64 on %s: %s: %w", h, backend.FP64, ErrFeature)
+		return 0, fmt.Errorf("float64 on %s: %s: %w", h, backend.FP64, ErrFeature)
 	}
-	return nil
+	return uint64(n * d.Size()), nil
 }
 
 // FromBuffer wraps a buffer of one's own, of the context of h. The tensor holds a
 // reference until it is released. It fails with ErrShape where the shape needs more
 // bytes than b has, and with mem.ErrInvalidBuffer where b was released.
 func FromBuffer(h *backend.Handle, b *runtime.Buffer, d DType, shape ...int) (*Tensor, error) {
-	n, err := count(shape)
+	need, err := bytesFor(h, d, shape)
 	if err != nil {
-		return nil, err
-	}
-	if err := check(h, d); err != nil {
 		return nil, err
 	}
 	if b == nil {
 		return nil, fmt.Errorf("tensor over no buffer: %w", mem.ErrInvalidBuffer)
 	}
-	if need := uint64(n * d.Size()); need > b.Size() {
+	if need > b.Size() {
 		return nil, fmt.Errorf("tensor %v %s needs %d bytes, the buffer has %d: %w", shape, d, need, b.Size(), ErrShape)
 	}
 	if err := b.Retain(); err != nil {
 		return nil, err
 	}
-	o := &owner{free: b.Release}
-	o.refs.Store(1)
-	return wrap(h, whole(b), o, shape, d), nil
+	return own(h, b, b.Release, shape, d), nil
 }
 
 // Release gives the tensor up; what is enqueued still uses it. A second call fails
@@ -164,7 +159,7 @@ func (t *Tensor) Release() error {
 
 func (s *state) release() error {
 	if s.released.Swap(true) {
-		return fmt.Errorf("%s: %w", s.describe(), ErrReleased)
+		return fmt.Errorf("%s: %w", s, ErrReleased)
 	}
 	s.mu.Lock()
 	if !s.upload.IsZero() {
@@ -186,12 +181,15 @@ func (t *Tensor) live() error {
 		return fmt.Errorf("no tensor: %w", mem.ErrInvalidValue)
 	}
 	if t.s.released.Load() {
-		return fmt.Errorf("%s: %w", t.s.describe(), ErrReleased)
+		return fmt.Errorf("%s: %w", t.s, ErrReleased)
 	}
 	return nil
 }
 
-func (s *state) describe() string { return fmt.Sprintf("tensor %v %s on %s", s.shape, s.dtype, s.h) }
+func (s *state) String() string { return fmt.Sprintf("tensor %v %s on %s", s.shape, s.dtype, s.h) }
+
+// String is the tensor's shape, type and device.
+func (t *Tensor) String() string { return t.s.String() }
 
 // Ready waits until the upload that made the tensor has ended, or ctx has: from then
 // on a borrowed source is the caller's again. It returns the upload's error.

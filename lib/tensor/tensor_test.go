@@ -114,7 +114,7 @@ func TestArithmeticAgreesWithFloat64(t *testing.T) {
 			sum, prod := got(b)(tensor.Add(b.ctx, x, y)), got(b)(tensor.Mul(b.ctx, x, y))
 			scaled := got(b)(tensor.Scale(b.ctx, x, -0.3))
 			total := got(b)(tensor.Sum(b.ctx, x))
-			gs, gp, gc := down[float64](b, sum), down[float64](b, prod), down[float64](b, scaled)
+			gs, gp, gc := down[float32](b, sum), down[float32](b, prod), down[float32](b, scaled)
 			want, magnitude := 0.0, 0.0
 			for i := range n {
 				p, q := float64(xs[i]), float64(ys[i])
@@ -125,7 +125,7 @@ func TestArithmeticAgreesWithFloat64(t *testing.T) {
 				magnitude += math.Abs(p)
 			}
 			require.Empty(b, total.Shape())
-			require.InDelta(b, want, down[float64](b, total)[0], 1e-5*magnitude)
+			require.InDelta(b, want, down[float32](b, total)[0], 1e-5*magnitude)
 			free(b, x, y, sum, prod, scaled, total)
 		}
 	})
@@ -140,7 +140,7 @@ func TestMatMulAgreesWithFloat64(t *testing.T) {
 			z := got(b)(tensor.MatMul(b.ctx, x, y))
 			require.Equal(b, []int{m, n}, z.Shape())
 			require.Equal(b, []int{n, 1}, z.Strides())
-			all := down[float64](b, z)
+			all := down[float32](b, z)
 			for r := range m {
 				for c := range n {
 					want := 0.0
@@ -194,7 +194,7 @@ func TestViewsShareContentAndTheBufferGoesBackWithTheLast(t *testing.T) {
 		require.Equal(b, 1, int(b.h.Pool().Stats().Buffers))
 		require.NotZero(b, b.h.Pool().Stats().Out)
 		require.Equal(b, data[384*4:512*4], down[float32](b, r))
-		require.NoError(b, tensor.Fill(b.ctx, r, 3))
+		require.NoError(b, tensor.Fill(b.ctx, r, float32(3)))
 		require.Equal(b, float32(3), down[float32](b, w)[0])
 		free(b, w)
 		require.Equal(b, float32(3), down[float32](b, r)[511])
@@ -217,7 +217,7 @@ func TestOperationsInPlaceAndAcrossDevices(t *testing.T) {
 		sum := got(b)(tensor.Add(b.ctx, there, x)) // on the other device: 4x + 2x
 		require.Same(b, b.both[1], sum.Handle())
 		require.NoError(b, tensor.MulInto(b.ctx, x, x, sum)) // and back: 12x²
-		all := down[float64](b, x)
+		all := down[float32](b, x)
 		for i, v := range xs {
 			require.InDelta(b, 12*float64(v)*float64(v), all[i], 1e-5)
 		}
@@ -229,10 +229,10 @@ func TestToAnotherContextGoesThroughTheHost(t *testing.T) {
 	everywhere(t, func(b *bench) {
 		other, err := b.h.Manager().Group("tce", 1)
 		require.NoError(b, err)
-		x := up(b, []int32{1, 2, 3})
+		x := up(b, []float32{1, 2, 3})
 		y := got(b)(x.To(b.ctx, other[0]))
 		require.Equal(b, "tce", y.Backend())
-		require.Equal(b, []int32{1, 2, 3}, down[int32](b, y))
+		require.Equal(b, []float32{1, 2, 3}, down[float32](b, y))
 		_, err = tensor.Add(b.ctx, x, y)
 		require.ErrorIs(b, err, mem.ErrInvalidContext)
 		free(b, x, y)
@@ -246,7 +246,7 @@ func TestFromBufferWrapsOnesOwn(t *testing.T) {
 		x, err := tensor.FromBuffer(b.h, buf, tensor.Int32, 2, 2)
 		require.NoError(b, err)
 		require.NoError(b, buf.Release(), "the tensor has a reference of its own")
-		require.NoError(b, tensor.Fill(b.ctx, x, 9))
+		require.NoError(b, tensor.Fill(b.ctx, x, int32(9)))
 		require.Equal(b, []int32{9, 9, 9, 9}, down[int32](b, x))
 		_, err = tensor.FromBuffer(b.h, buf, tensor.Float64, 3)
 		require.ErrorIs(b, err, tensor.ErrShape)
@@ -278,24 +278,14 @@ func TestMistakesAreErrorsAndTakeNothing(t *testing.T) {
 		fails(tensor.ErrShape)(tensor.Add(b.ctx, x, y))
 		fails(tensor.ErrDType)(tensor.Add(b.ctx, x, i))
 		fails(tensor.ErrDType)(tensor.Add(b.ctx, bytes, bytes))
-		fails(tensor.ErrDType)(tensor.Scale(b.ctx, i, 0.5))
+		fails(tensor.ErrDType)(tensor.Scale(b.ctx, i, 2))
+		fails(tensor.ErrDType)(tensor.Sum(b.ctx, i))
 		fails(tensor.ErrShape)(tensor.MatMul(b.ctx, x, y))
 		fails(tensor.ErrReleased)(tensor.Sum(b.ctx, gone))
 		fails(mem.ErrInvalidValue)(tensor.Sum(b.ctx, nil))
 		fails(tensor.ErrShape)(x.Slice(1, 3))
 		fails(tensor.ErrShape)(x.Reshape(3))
-		for d, bounds := range map[tensor.DType][2]float64{
-			tensor.Int8: {-128, 127}, tensor.Uint8: {0, 255}, tensor.Int16: {-1 << 15, 1<<15 - 1}, tensor.Uint16: {0, 1<<16 - 1},
-			tensor.Int32: {-1 << 31, 1<<31 - 1}, tensor.Uint32: {0, 1<<32 - 1},
-		} {
-			of, err := tensor.Empty(b.h, d, 2)
-			require.NoError(b, err)
-			require.NoError(b, tensor.Fill(b.ctx, of, bounds[0]), d)
-			require.NoError(b, tensor.Fill(b.ctx, of, bounds[1]), d)
-			require.ErrorIs(b, tensor.Fill(b.ctx, of, bounds[0]-1), tensor.ErrDType, d)
-			require.ErrorIs(b, tensor.Fill(b.ctx, of, bounds[1]+1), tensor.ErrDType, d)
-			require.NoError(b, of.Release())
-		}
+		require.ErrorIs(b, tensor.Fill(b.ctx, x, 1.0), tensor.ErrDType)
 		require.ErrorIs(b, gone.Release(), tensor.ErrReleased)
 		require.ErrorIs(b, tensor.CopyTo(b.ctx, x, make([]float32, 3)), tensor.ErrShape)
 		require.ErrorIs(b, tensor.CopyTo(b.ctx, x, make([]int32, 4)), tensor.ErrDType)
@@ -304,13 +294,13 @@ func TestMistakesAreErrorsAndTakeNothing(t *testing.T) {
 	})
 }
 
-func TestStringShowsACorner(t *testing.T) {
+func TestStringIsShapeTypeAndDevice(t *testing.T) {
 	everywhere(t, func(b *bench) {
-		x := up(b, make([]int32, 100), tensor.Shape(10, 10))
-		require.NoError(b, tensor.Fill(b.ctx, x, 2))
-		require.Equal(b, "int32 [10 10] on "+b.h.Name()+": [[2 2 2 ... 2 2 2] [2 2 2 ... 2 2 2] [2 2 2 ... 2 2 2] ... "+
-			"[2 2 2 ... 2 2 2] [2 2 2 ... 2 2 2] [2 2 2 ... 2 2 2]]", x.String())
+		x := up(b, make([]int32, 6), tensor.Shape(2, 3))
+		require.Equal(b, "tensor [2 3] int32 on "+b.h.String(), x.String())
 		free(b, x)
-		require.Contains(b, x.String(), "released")
+		_, err := tensor.ToHost[int32](b.ctx, x)
+		require.ErrorIs(b, err, tensor.ErrReleased)
+		require.ErrorContains(b, err, x.String())
 	})
 }

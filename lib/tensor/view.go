@@ -18,14 +18,14 @@ func (t *Tensor) Slice(lo, hi int) (*Tensor, error) {
 	}
 	s := t.s
 	if len(s.shape) == 0 || lo < 0 || lo >= hi || hi > s.shape[0] {
-		return nil, fmt.Errorf("%s: rows [%d, %d): %w", s.describe(), lo, hi, ErrShape)
+		return nil, fmt.Errorf("%s: rows [%d, %d): %w", s, lo, hi, ErrShape)
 	}
 	shape := append([]int{hi - lo}, s.shape[1:]...)
 	row := uint64(s.strides[0] * s.dtype.Size())
 	off := s.off + uint64(lo)*row
 	sub, err := s.root.Sub(off, uint64(hi-lo)*row, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%s: rows [%d, %d): %w", s.describe(), lo, hi, err)
+		return nil, fmt.Errorf("%s: rows [%d, %d): %w", s, lo, hi, err)
 	}
 	s.owner.refs.Add(1)
 	return wrap(s.h, storage{s.root, sub, off}, s.owner, shape, s.dtype), nil
@@ -44,7 +44,7 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	}
 	s := t.s
 	if n != t.Len() {
-		return nil, fmt.Errorf("%s as %v: %d elements as %d: %w", s.describe(), shape, t.Len(), n, ErrShape)
+		return nil, fmt.Errorf("%s as %v: %d elements as %d: %w", s, shape, t.Len(), n, ErrShape)
 	}
 	if s.buf != s.root {
 		if err := s.buf.Retain(); err != nil {
@@ -73,7 +73,7 @@ func (t *Tensor) To(ctx context.Context, h *backend.Handle) (*Tensor, error) {
 		err = done(h.Queue().EnqueueCopy(ctx, t.s.buf, dst.s.buf, 0, 0, t.Bytes()))
 	} else {
 		host := make([]byte, t.Bytes())
-		if err = t.read(ctx, 0, host); err == nil {
+		if err = t.read(ctx, host); err == nil {
 			err = wait(ctx)(h.Upload(ctx, dst.s.buf, 0, host))
 		}
 	}
