@@ -48,23 +48,28 @@ type AddressSpace struct {
 
 // Info describes a device. It does not change while the device is open.
 type Info struct {
-	Driver, Platform, Name, Vendor, Version string
+	Driver   string `json:"-"`
+	Name     string `json:"name" show:"device"`
+	Platform string `json:"platform,omitempty"`
+	Vendor   string `json:"vendor,omitempty"`
+	Version  string `json:"version,omitempty"`
 
-	Type         Type
-	ComputeUnits int
-	GlobalMemory uint64    // bytes; 0 is unlimited
-	LocalMemory  uint64    // bytes for each work-group
-	MaxAlloc     uint64    // bytes in one block; 0 is unlimited
-	CopyAlign    uint64    // bytes, a power of two: copies in and out of its memory are done in such words, and slowly beside them; 0 is any
-	BaseAlign    uint64    // bytes: the alignment of sub-buffer origins (CL_DEVICE_MEM_BASE_ADDR_ALIGN / 8)
-	MaxWorkGroup uint64    // work-items in a work-group; 0 is unlimited
-	MaxWorkItems [3]uint64 // in each dimension; 0 is unlimited
-	MaxGroups    uint64    // work-groups of a launch; 0 is unlimited
-	SharesHost   bool      // integrated: host memory is as near as its own
-	FP16, FP64   bool
-	SVM          SVMCaps
-	Extensions   []string
-	Spaces       []AddressSpace // only for devices with integer addresses
+	Type         Type           `json:"type" show:"type"`
+	ComputeUnits int            `json:"compute_units" show:"units"`
+	GlobalMemory uint64         `json:"global_memory" show:"memory|bytes|unlimited"` // bytes; 0 is unlimited
+	LocalMemory  uint64         `json:"local_memory" show:"local|bytes|none"`        // bytes for each work-group
+	MaxAlloc     uint64         `json:"max_alloc" show:"largest|bytes|unlimited"`    // bytes in one block; 0 is unlimited
+	CopyAlign    uint64         `json:"-"`                                           // bytes, a power of two: copies in and out of its memory are done in such words, and slowly beside them; 0 is any
+	BaseAlign    uint64         `json:"base_align" show:"align|%d B"`                // bytes: the alignment of sub-buffer origins (CL_DEVICE_MEM_BASE_ADDR_ALIGN / 8)
+	MaxWorkGroup uint64         `json:"max_work_group"`                              // work-items in a work-group; 0 is unlimited
+	MaxWorkItems [3]uint64      `json:"-"`                                           // in each dimension; 0 is unlimited
+	MaxGroups    uint64         `json:"-"`                                           // work-groups of a launch; 0 is unlimited
+	SharesHost   bool           `json:"integrated" show:"the host's memory|yes"`     // integrated: host memory is as near as its own
+	FP16         bool           `json:"fp16" show:"fp16|yes"`
+	FP64         bool           `json:"fp64" show:"fp64|yes"`
+	SVM          SVMCaps        `json:"-"`
+	Extensions   []string       `json:"extensions"`
+	Spaces       []AddressSpace `json:"-"` // only for devices with integer addresses
 }
 
 // Device is an open device with a memory of its own. All methods are safe for

@@ -53,6 +53,19 @@ no room, and "f ID" frees and has no answer. Each runs in a process of its own, 
 all its answers are checked: a crash, a hang, an overlap or nonsense is reported with
 the operation that showed it, and the stream up to there is saved.`
 
+// open is the subject of one name, which may be in another process.
+func (s *subjects) open(ctx context.Context, name string, patience time.Duration) (replay.Subject, error) {
+	if !extern.Is(name) {
+		return replay.ParseSubject(name)
+	}
+	p, err := extern.Open(ctx, name, extern.Options{Patience: patience})
+	if err != nil {
+		return nil, err
+	}
+	s.pools = append(s.pools, p)
+	return replay.OfRemote(p), nil
+}
+
 // parseSubjects reads the values of --strategy: names, or all.
 func parseSubjects(ctx context.Context, names []string, patience time.Duration) (s subjects, err error) {
 	defer func() {
@@ -61,14 +74,6 @@ func parseSubjects(ctx context.Context, names []string, patience time.Duration) 
 		}
 	}()
 	for _, name := range names {
-		if extern.Is(name) {
-			p, err := extern.Open(ctx, name, extern.Options{Patience: patience})
-			if err != nil {
-				return s, err
-			}
-			s.pools, s.list = append(s.pools, p), append(s.list, replay.OfRemote(p))
-			continue
-		}
 		switch strings.ToLower(name) {
 		case "all":
 			s.list, s.offline = append(s.list, replay.Subjects()...), true
@@ -77,9 +82,12 @@ func parseSubjects(ctx context.Context, names []string, patience time.Duration) 
 			s.offline = true
 			continue
 		}
-		one, err := replay.ParseSubject(name)
+		one, err := s.open(ctx, name, patience)
+		if err != nil && !extern.Is(name) {
+			err = fmt.Errorf("%w (or all, lib:PATH, exec:COMMAND)", err)
+		}
 		if err != nil {
-			return s, fmt.Errorf("%w (or all, lib:PATH, exec:COMMAND)", err)
+			return s, err
 		}
 		s.list = append(s.list, one)
 	}

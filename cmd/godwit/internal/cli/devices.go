@@ -31,26 +31,12 @@ type pairInfo struct {
 	Missing string `json:"missing,omitempty"` // why they go no faster way
 }
 
-// deviceInfo is a device, in the form of the JSON output. Sizes are in bytes.
+// deviceInfo is a device, in the form of the JSON output.
 type deviceInfo struct {
-	Index        int      `json:"index" show:"#"` // among its driver's; as a scenario's device selects it
-	Name         string   `json:"name" show:"device"`
-	Platform     string   `json:"platform,omitempty"`
-	Vendor       string   `json:"vendor,omitempty"`
-	Version      string   `json:"version,omitempty"`
-	Type         string   `json:"type" show:"type"`
-	ComputeUnits int      `json:"compute_units" show:"units"`
-	GlobalMemory uint64   `json:"global_memory" show:"memory|bytes|unlimited"` // 0 is unlimited
-	LocalMemory  uint64   `json:"local_memory" show:"local|bytes|none"`
-	MaxAlloc     uint64   `json:"max_alloc" show:"largest|bytes|unlimited"` // 0 is unlimited
-	BaseAlign    uint64   `json:"base_align" show:"align|%d B"`
-	MaxWorkGroup uint64   `json:"max_work_group"`                          // 0 is unlimited
-	Integrated   bool     `json:"integrated" show:"the host's memory|yes"` // shares the host's memory
-	FP16         bool     `json:"fp16" show:"fp16|yes"`
-	FP64         bool     `json:"fp64" show:"fp64|yes"`
-	SVM          []string `json:"svm" show:"svm"`
-	WhyNoSVM     string   `json:"why_no_svm,omitempty"`
-	Extensions   []string `json:"extensions"`
+	Index int `json:"index" show:"#"` // among its driver's; as a scenario's device selects it
+	devices.Info
+	SVM      []string `json:"svm" show:"svm"`
+	WhyNoSVM string   `json:"why_no_svm,omitempty"`
 }
 
 // deviceRow is a device in the table of all.
@@ -167,13 +153,8 @@ func listPairs(ctx context.Context) (out []pairInfo) {
 }
 
 func describe(info devices.Info) deviceInfo {
-	d := deviceInfo{
-		Name: info.Name, Platform: info.Platform, Vendor: info.Vendor, Version: info.Version,
-		Type: string(info.Type), ComputeUnits: info.ComputeUnits, GlobalMemory: info.GlobalMemory,
-		LocalMemory: info.LocalMemory, MaxAlloc: info.MaxAlloc, BaseAlign: info.BaseAlign,
-		MaxWorkGroup: info.MaxWorkGroup, Integrated: info.SharesHost, FP16: info.FP16, FP64: info.FP64,
-		SVM: []string{}, WhyNoSVM: info.SVM.Why, Extensions: []string{},
-	}
+	d := deviceInfo{Info: info, SVM: []string{}, WhyNoSVM: info.SVM.Why}
+	d.Extensions = append([]string{}, info.Extensions...) // a list, though there are none
 	for _, s := range []struct {
 		has  bool
 		name string
@@ -182,7 +163,6 @@ func describe(info devices.Info) deviceInfo {
 			d.SVM = append(d.SVM, s.name)
 		}
 	}
-	d.Extensions = append(d.Extensions, info.Extensions...)
 	return d
 }
 

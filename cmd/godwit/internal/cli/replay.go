@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -318,11 +319,7 @@ func readTraces(ctx context.Context, files, built []string, align uint64, errOut
 			return nil, nil, nil, err
 		}
 		for _, t := range all {
-			a := align
-			if a == 0 {
-				a = defaultAlign(t)
-			}
-			st, err := replay.FromTrace(t, a)
+			st, err := replay.FromTrace(t, cmp.Or(align, defaultAlign(t)))
 			if err != nil {
 				return nil, nil, nil, fmt.Errorf("%s: %w", file, err)
 			}

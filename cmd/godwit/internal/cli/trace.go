@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"godwit/internal/outfile"
-	"godwit/study/alloc/extern"
 	"godwit/study/alloc/formats"
 	"godwit/study/alloc/fuzz"
 	"godwit/study/alloc/replay"
@@ -97,23 +97,32 @@ func (e *traceEdit) write(ctx context.Context, stdout io.Writer, t *formats.Allo
 	return outfile.Fill(ctx, e.out, form)
 }
 
-func newTraceConvert() *cobra.Command {
+// editing is a verb that writes what edit makes of a trace, which is file's.
+func editing(use, short, long string, edit func(cmd *cobra.Command, file string, t *formats.Allocs) (*formats.Allocs, error)) *cobra.Command {
 	var e traceEdit
 	cmd := &cobra.Command{
-		Use:   "convert TRACE",
-		Short: "Write a trace in another format",
-		Args:  atLeastOne("a trace", 1),
+		Use: use, Short: short, Long: long,
+		Args: atLeastOne("a trace", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := e.open(cmd.Context(), args[0])
+			if err == nil {
+				t, err = edit(cmd, args[0], t)
+			}
 			if err != nil {
 				return err
 			}
-			sayOddities(cmd.ErrOrStderr(), args[0], t)
 			return e.write(cmd.Context(), cmd.OutOrStdout(), t)
 		},
 	}
 	e.flags(cmd)
 	return cmd
+}
+
+func newTraceConvert() *cobra.Command {
+	return editing("convert TRACE", "Write a trace in another format", "", func(cmd *cobra.Command, file string, t *formats.Allocs) (*formats.Allocs, error) {
+		sayOddities(cmd.ErrOrStderr(), file, t)
+		return t, nil
+	})
 }
 
 // traceFigures are what godwit trace info says of a trace. Sizes in bytes.
@@ -188,28 +197,13 @@ func newTraceInfo() *cobra.Command {
 }
 
 func newTraceCut() *cobra.Command {
-	var e traceEdit
 	var from, to int
-	cmd := &cobra.Command{
-		Use:   "cut TRACE",
-		Short: "A part of a trace; what is live at its start is allocated first",
-		Args:  atLeastOne("a trace", 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := e.open(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if to < 0 {
-				to = len(t.Events)
-			}
-			part, err := t.Cut(t.Name+"-cut", from, to)
-			if err != nil {
-				return err
-			}
-			return e.write(cmd.Context(), cmd.OutOrStdout(), part)
-		},
-	}
-	e.flags(cmd)
+	cmd := editing("cut TRACE", "A part of a trace; what is live at its start is allocated first", "", func(_ *cobra.Command, _ string, t *formats.Allocs) (*formats.Allocs, error) {
+		if to < 0 {
+			to = len(t.Events)
+		}
+		return t.Cut(t.Name+"-cut", from, to)
+	})
 	cmd.Flags().IntVar(&from, "from", 0, "first event")
 	cmd.Flags().IntVar(&to, "until", -1, "event to stop before (default: the end)")
 	return cmd
@@ -245,118 +239,84 @@ func newTraceMerge() *cobra.Command {
 }
 
 func newTracePerturb() *cobra.Command {
-	var e traceEdit
 	var kinds []string
 	var seed uint64
-	cmd := &cobra.Command{
-		Use:   "perturb TRACE",
-		Short: "Make a similar trace: what a rule chosen on the one has to bear",
-		Long: `Make a similar trace: what a rule chosen on the one has to bear.
+	cmd := editing("perturb TRACE", "Make a similar trace: what a rule chosen on the one has to bear", `Make a similar trace: what a rule chosen on the one has to bear.
 
   backwards  time turned round
   resized    every chunk's size by up to a tenth
   alike      every size by up to a tenth, the same for chunks of one size
   late       begins in the first half; what is live there is allocated first
   early      ends in the second half
-  reordered  operations change places with near ones`,
-		Args: atLeastOne("a trace", 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := e.open(cmd.Context(), args[0])
-			if err != nil {
-				return err
+  reordered  operations change places with near ones`, func(_ *cobra.Command, _ string, t *formats.Allocs) (*formats.Allocs, error) {
+		st, err := replay.FromTrace(t, 1)
+		for _, kind := range kinds {
+			var p replay.Perturbation
+			if err == nil {
+				p, err = replay.ParsePerturbation(kind)
 			}
-			st, err := replay.FromTrace(t, 1)
-			for _, kind := range kinds {
-				var p replay.Perturbation
-				if err == nil {
-					p, err = replay.ParsePerturbation(kind)
-				}
-				if err == nil {
-					st, err = replay.Perturb(st, p, seed)
-				}
+			if err == nil {
+				st, err = replay.Perturb(st, p, seed)
 			}
-			if err != nil {
-				return err
-			}
-			return e.write(cmd.Context(), cmd.OutOrStdout(), st.Trace())
-		},
-	}
-	e.flags(cmd)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return st.Trace(), nil
+	})
 	cmd.Flags().StringSliceVar(&kinds, "kind", []string{string(replay.Reordered)}, "one or several, in order")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of the random numbers")
 	return cmd
 }
 
 func newTraceShrink() *cobra.Command {
-	var e traceEdit
-	var keep string
-	var align uint64
-	var tries int
-	var limit, patience time.Duration
-	cmd := &cobra.Command{
-		Use:   "shrink TRACE --keep CONDITION",
-		Short: "The few operations of a trace that show an effect",
-		Long: `The few operations of a trace that show an effect.
+	var s shrinking
+	cmd := editing("shrink TRACE --keep CONDITION", "The few operations of a trace that show an effect", `The few operations of a trace that show an effect.
 
 The condition bounds overheads, the smallest region of a strategy over the peak of
 live bytes: --keep "fit > 1.2", --keep "fit / bestfit > 1.1 and bestfit < 1.3".
-Chunks are left out, alone and in groups, and sizes rounded, as long as it holds.`,
-		Args: atLeastOne("a trace", 1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			t, err := e.open(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if align == 0 {
-				align = defaultAlign(t)
-			}
-			if tries < 1 || limit < 0 {
-				return errors.New("--tries must be at least 1, --for positive")
-			}
-			var pools []*extern.Pool
-			defer func() {
-				for _, p := range pools {
-					err = errors.Join(err, p.Close())
-				}
-			}()
-			c, err := fuzz.ParseCondition(keep, func(name string) (replay.Subject, error) {
-				if !extern.Is(name) {
-					return replay.ParseSubject(name)
-				}
-				p, err := extern.Open(cmd.Context(), name, extern.Options{Patience: patience})
-				if err != nil {
-					return nil, err
-				}
-				pools = append(pools, p)
-				return replay.OfRemote(p), nil
-			})
-			if err != nil {
-				return fmt.Errorf("--keep: %w", err)
-			}
-			st, err := replay.FromTrace(t, align)
-			if err != nil {
-				return err
-			}
-			ctx := cmd.Context()
-			if limit > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, limit)
-				defer cancel()
-			}
-			small, err := fuzz.Shrink(ctx, st, c, tries)
-			if err != nil {
-				return err
-			}
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %d operations of %d show %s\n", len(small.Ops), len(st.Ops), strings.TrimSpace(keep)) // stderr: nothing to do about an error
-			return e.write(cmd.Context(), cmd.OutOrStdout(), small.Trace())
-		},
-	}
-	e.flags(cmd)
+Chunks are left out, alone and in groups, and sizes rounded, as long as it holds.`, s.run)
 	fl := cmd.Flags()
-	fl.StringVar(&keep, "keep", "", "the condition")
-	fl.Uint64Var(&align, "align", 0, "alignment in bytes (default 256, MiniMalloc 1)")
-	fl.IntVar(&tries, "tries", 20000, "sequences to try, at most")
-	fl.DurationVar(&limit, "for", 0, "stop after this time (30s, 5m) and keep the smallest")
-	patienceFlag(fl, &patience)
+	fl.StringVar(&s.keep, "keep", "", "the condition")
+	fl.Uint64Var(&s.align, "align", 0, "alignment in bytes (default 256, MiniMalloc 1)")
+	fl.IntVar(&s.tries, "tries", 20000, "sequences to try, at most")
+	fl.DurationVar(&s.limit, "for", 0, "stop after this time (30s, 5m) and keep the smallest")
+	patienceFlag(fl, &s.patience)
 	return cmd
+}
+
+// shrinking are the flags of godwit trace shrink.
+type shrinking struct {
+	keep            string
+	align           uint64
+	tries           int
+	limit, patience time.Duration
+}
+
+func (s *shrinking) run(cmd *cobra.Command, _ string, t *formats.Allocs) (_ *formats.Allocs, err error) {
+	ctx := cmd.Context()
+	if s.tries < 1 || s.limit < 0 {
+		return nil, errors.New("--tries must be at least 1, --for positive")
+	}
+	var named subjects
+	defer func() { err = errors.Join(err, named.close()) }()
+	c, err := fuzz.ParseCondition(s.keep, func(name string) (replay.Subject, error) { return named.open(ctx, name, s.patience) })
+	if err != nil {
+		return nil, fmt.Errorf("--keep: %w", err)
+	}
+	st, err := replay.FromTrace(t, cmp.Or(s.align, defaultAlign(t)))
+	if err != nil {
+		return nil, err
+	}
+	if s.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.limit)
+		defer cancel()
+	}
+	small, err := fuzz.Shrink(ctx, st, c, s.tries)
+	if err != nil {
+		return nil, err
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %d operations of %d show %s\n", len(small.Ops), len(st.Ops), strings.TrimSpace(s.keep)) // stderr: nothing to do about an error
+	return small.Trace(), nil
 }
