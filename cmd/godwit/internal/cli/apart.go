@@ -73,9 +73,9 @@ func whole(path string) string {
 }
 
 // reads are the files that a scenario is read from, and where it runs.
-func (f *scenarioFlags) reads(file, machines string) []given {
+func (f *scenarioFlags) reads(file string) []given {
 	in := []given{{"the scenario", file}}
-	for _, m := range names(machines) {
+	for _, m := range names(f.machine) {
 		in = append(in, given{"--machine", m})
 	}
 	for _, text := range f.inputs {

@@ -23,7 +23,6 @@ const maxVariants = 8
 // compareFlags are the flags of godwit compare.
 type compareFlags struct {
 	scenarioFlags // --set, --policy and --driver may be several, as of sweep
-	machines      string
 	json, code    bool
 }
 
@@ -55,7 +54,6 @@ where it was interrupted.`,
 		},
 	}
 	f.register(cmd)
-	registerMachines(cmd, &f.machines)
 	describeAxes(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&f.code, "exit-code", false, "exit with 1 where the runs differ")
@@ -79,7 +77,7 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 		if i == 0 {
 			example = f.example
 		}
-		c, err := f.config(ctx, file, example, f.machines)
+		c, err := f.config(ctx, file, example)
 		if err != nil {
 			return nil, err
 		}

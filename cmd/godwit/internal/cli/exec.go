@@ -120,52 +120,51 @@ func (f *execFlags) environment(ctx context.Context, summary string) (env []stri
 	}
 	// ocl-icd takes a library's path in the first, Khronos's loader in the second.
 	env = []string{"OCL_ICD_VENDORS=" + lib, "OCL_ICD_FILENAMES=" + lib, "GODWIT_SUMMARY=" + summary}
-	if f.devices != "" {
-		devices := f.devices
-		w, err := devicefile.ParseWish(devices)
+	for _, x := range []struct {
+		flag, value, variable string
+		check                 func(context.Context, string) (string, error)
+	}{
+		{"--devices", f.devices, "GODWIT_DEVICES", describedDevices},
+		{"--backend", f.backend, "GODWIT_BACKEND", backendPath},
+		{"--trace", f.trace, "GODWIT_TRACE", emptiedOrError},
+		{"--record", f.record, "GODWIT_RECORD", emptied},
+	} {
+		if x.value == "" {
+			continue
+		}
+		value, err := x.check(ctx, x.value)
 		if err != nil {
-			return nil, fmt.Errorf("--devices: %w", err)
+			return nil, fmt.Errorf("%s: %w", x.flag, err)
 		}
-		if w.File != "" {
-			if devices, err = existing(w.File); err != nil {
-				return nil, fmt.Errorf("--devices %s: it is a number, a list of devices or a file: %w", f.devices, err)
-			}
-			if _, err := devicefile.Read(ctx, devices); err != nil { // the program would see no platform
-				return nil, fmt.Errorf("--devices: %w", err)
-			}
-		}
-		env = append(env, "GODWIT_DEVICES="+devices)
-	}
-	if f.backend != "" {
-		backend := f.backend
-		if strings.ContainsRune(backend, filepath.Separator) {
-			if backend, err = existing(backend); err != nil {
-				return nil, fmt.Errorf("--backend: %w", err)
-			}
-		}
-		env = append(env, "GODWIT_BACKEND="+backend)
-	}
-	if f.trace != "" {
-		trace := f.trace
-		if trace != "-" {
-			if trace, err = emptied(trace); err != nil {
-				return nil, fmt.Errorf("--trace: %w", err)
-			}
-		}
-		env = append(env, "GODWIT_TRACE="+trace)
-	}
-	if f.record != "" {
-		record, err := emptied(f.record)
-		if err != nil {
-			return nil, fmt.Errorf("--record: %w", err)
-		}
-		env = append(env, "GODWIT_RECORD="+record)
+		env = append(env, x.variable+"="+value)
 	}
 	return env, nil
 }
 
+// describedDevices checks what --devices says: the program would see no platform.
+func describedDevices(ctx context.Context, text string) (string, error) {
+	w, err := devicefile.ParseWish(text)
+	if err != nil || w.File == "" {
+		return text, err
+	}
+	path, err := existing(w.File)
+	if err != nil {
+		return "", fmt.Errorf("%s is a number, a list of devices or a file: %w", text, err)
+	}
+	_, err = devicefile.Read(ctx, path)
+	return path, err
+}
+
+// backendPath is a library's absolute path, or its name.
+func backendPath(_ context.Context, name string) (string, error) {
+	if !strings.ContainsRune(name, filepath.Separator) {
+		return name, nil
+	}
+	return existing(name)
+}
+
 // emptied makes a file, so that one that cannot be is bad usage, and gives its absolute path.
-func emptied(path string) (string, error) {
+func emptied(_ context.Context, path string) (string, error) {
 	w, err := os.Create(path)
 	if err != nil {
 		return "", err
@@ -174,6 +173,14 @@ func emptied(path string) (string, error) {
 		return "", err
 	}
 	return filepath.Abs(path)
+}
+
+// emptiedOrError is emptied, but for standard error.
+func emptiedOrError(ctx context.Context, path string) (string, error) {
+	if path == "-" {
+		return path, nil
+	}
+	return emptied(ctx, path)
 }
 
 // existing is a file's absolute path.

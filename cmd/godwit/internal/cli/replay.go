@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -38,6 +39,7 @@ type replayFlags struct {
 	patience   time.Duration
 	faults     string
 	examples   []string
+	stdin      []byte // what was read there
 	commandFlags
 }
 
@@ -118,11 +120,9 @@ usage or input.`,
 			return atLeastOne("a trace", math.MaxInt)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			args, end, err := withStdin(cmd.Context(), args, formats.MaxBytes)
-			if err != nil {
+			if f.stdin, err = readStdin(cmd.Context(), args, formats.MaxBytes); err != nil {
 				return err
 			}
-			defer func() { err = end(err) }()
 			switch files, err := f.commandTraces(cmd, args); {
 			case err != nil:
 				return err
@@ -183,7 +183,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	if err := f.checkReport(ctx, files); err != nil {
 		return err
 	}
-	traces, streams, infos, err := readTraces(ctx, files, f.examples, f.align, errOut)
+	traces, streams, infos, err := f.readTraces(ctx, files, errOut)
 	if err != nil {
 		return err
 	}
@@ -306,12 +306,16 @@ func replayVerdict(results []replay.Result) error {
 }
 
 // readTraces reads all files, says what was odd, and makes streams of them.
-func readTraces(ctx context.Context, files, built []string, align uint64, errOut io.Writer) (traces []*formats.Allocs, streams []*replay.Stream, infos []traceInfo, err error) {
-	for i, file := range append(built, files...) {
+func (f *replayFlags) readTraces(ctx context.Context, files []string, errOut io.Writer) (traces []*formats.Allocs, streams []*replay.Stream, infos []traceInfo, err error) {
+	for i, file := range append(f.examples[:len(f.examples):len(f.examples)], files...) {
 		var all []*formats.Allocs
-		if i < len(built) {
+		switch {
+		case i < len(f.examples):
 			file, all, err = exampleTrace(ctx, file)
-		} else {
+		case file == "-":
+			file = stdinName
+			all, err = formats.ReadAllocs(ctx, bytes.NewReader(f.stdin), file)
+		default:
 			all, err = formats.OpenAllocs(ctx, file)
 			err = orExample(err, file, examples.Trace)
 		}
@@ -319,7 +323,7 @@ func readTraces(ctx context.Context, files, built []string, align uint64, errOut
 			return nil, nil, nil, err
 		}
 		for _, t := range all {
-			st, err := replay.FromTrace(t, cmp.Or(align, defaultAlign(t)))
+			st, err := replay.FromTrace(t, cmp.Or(f.align, defaultAlign(t)))
 			if err != nil {
 				return nil, nil, nil, fmt.Errorf("%s: %w", file, err)
 			}

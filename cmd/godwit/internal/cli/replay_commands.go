@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,8 +71,14 @@ type commandFile struct {
 // commandTraces reads the arguments, if they are command traces; nil where they are allocation
 // traces. Flags of the other kind are refused.
 func (f *replayFlags) commandTraces(cmd *cobra.Command, args []string) (files []commandFile, err error) {
-	for i, path := range args {
-		contexts, err := trace.OpenCommands(cmd.Context(), path)
+	for _, path := range args {
+		var contexts []*trace.CommandTrace
+		if path == "-" {
+			path = stdinName
+			contexts, err = trace.ReadCommands(cmd.Context(), bytes.NewReader(f.stdin), path)
+		} else {
+			contexts, err = trace.OpenCommands(cmd.Context(), path)
+		}
 		switch {
 		case errors.Is(err, trace.ErrNotCommands) && len(files) > 0:
 			return nil, fmt.Errorf("%s: an allocation trace, and %s is a command trace: want them apart", path, files[0].path)
@@ -83,9 +90,6 @@ func (f *replayFlags) commandTraces(cmd *cobra.Command, args []string) (files []
 			return nil, err
 		case len(contexts) == 0:
 			return nil, fmt.Errorf("%s: no command accessed anything", path)
-		}
-		if cmd.Flags().Arg(i) == "-" {
-			path = stdinName
 		}
 		files = append(files, commandFile{path, contexts})
 	}

@@ -92,7 +92,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 	for _, o := range f.targets() {
 		writes = append(writes, o.given)
 	}
-	if err := apart(writes, f.reads(file, f.machine)...); err != nil {
+	if err := apart(writes, f.reads(file)...); err != nil {
 		return err
 	}
 	if err := f.oneOnStdout(); err != nil {
@@ -110,7 +110,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		return err
 	}
 	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats}
-	if err := f.apply(ctx, s, f.driver, &run); err != nil {
+	if err := f.apply(ctx, s, &run); err != nil {
 		return err
 	}
 	for _, text := range f.explain {

@@ -24,6 +24,7 @@ type scenarioFlags struct {
 	memory  string
 	example string
 	policy  string
+	machine string
 }
 
 func (f *scenarioFlags) register(cmd *cobra.Command) {
@@ -33,6 +34,7 @@ func (f *scenarioFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none")
 	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
+	cmd.Flags().StringVar(&f.machine, "machine", "", "run in virtual time on `MACHINE`: a built-in one (godwit machines lists them) or a file")
 	completeParameters(cmd, f)
 }
 

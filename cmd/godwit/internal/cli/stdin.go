@@ -1,17 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"godwit/internal/input"
-	"godwit/internal/process"
 )
 
 // stdinName is what errors call standard input.
@@ -33,46 +31,18 @@ func copyStdin(ctx context.Context, w io.Writer, limit uint64) error {
 	}
 }
 
-// withStdin has a - among files be a temporary file with standard input, for verbs that read
-// a file more than once. end is to be given their error: it deletes that file.
-func withStdin(ctx context.Context, files []string, limit uint64) (out []string, end func(error) error, err error) {
+// readStdin is standard input, if a - is among files: what may be read more than once.
+func readStdin(ctx context.Context, files []string, limit uint64) ([]byte, error) {
 	at := slices.Index(files, "-")
 	if at < 0 {
-		return files, func(err error) error { return err }, nil
+		return nil, nil
 	}
 	if slices.Contains(files[at+1:], "-") {
-		return nil, nil, errors.New("-: standard input is there twice, and can be read once")
+		return nil, errors.New("-: standard input is there twice, and can be read once")
 	}
-	dir, remove, err := process.TempDir(ctx, "", "godwit-stdin")
-	if err != nil {
-		return nil, nil, err
+	var data bytes.Buffer
+	if err := copyStdin(ctx, &data, limit); err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
 	}
-	path := filepath.Join(dir, stdinName)
-	file, err := os.Create(path)
-	if err == nil {
-		err = errors.Join(copyStdin(ctx, file, limit), file.Close())
-	}
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("standard input: %w", err), remove())
-	}
-	out = slices.Clone(files)
-	out[at] = path
-	return out, func(err error) error { return errors.Join(errStdin{path, err}.orNil(), remove()) }, nil
+	return data.Bytes(), nil
 }
-
-// errStdin is an error about standard input, which was in a file that nobody knows.
-type errStdin struct {
-	path string
-	error
-}
-
-func (e errStdin) orNil() error {
-	if e.error == nil {
-		return nil
-	}
-	return e
-}
-
-func (e errStdin) Error() string { return strings.ReplaceAll(e.error.Error(), e.path, stdinName) }
-
-func (e errStdin) Unwrap() error { return e.error }

@@ -27,7 +27,6 @@ import (
 // sweepFlags are the flags of godwit sweep.
 type sweepFlags struct {
 	scenarioFlags    // --policy and --driver may be several, with commas between
-	machines         string
 	out              []string
 	resume           bool
 	fast, wide, json bool
@@ -76,7 +75,6 @@ signal's number where it was interrupted.`,
 		},
 	}
 	f.register(cmd)
-	registerMachines(cmd, &f.machines)
 	flags := cmd.Flags()
 	describeAxes(cmd)
 	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
@@ -92,21 +90,17 @@ signal's number where it was interrupted.`,
 	return cmd
 }
 
-// registerMachines adds the flag of machines, of which there may be several.
-func registerMachines(cmd *cobra.Command, machines *string) {
-	cmd.Flags().StringVar(machines, "machine", "", "run in virtual time on `MACHINE`: a built-in one (godwit machines lists them) or a file; several, with commas between, make the product")
-}
-
 // describeAxes says in the flags of a scenario that several values may be given.
 func describeAxes(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Lookup("set").Usage = "`NAME=VALUES` of a parameter the scenario declares; several make the product"
-	flags.Lookup("policy").Usage += "; several, with commas between, make the product"
-	flags.Lookup("driver").Usage += "; several, with commas between, make the product"
+	for _, name := range []string{"machine", "policy", "driver"} {
+		flags.Lookup(name).Usage += "; several, with commas between, make the product"
+	}
 }
 
 // config says which scenario is run, and with which values.
-func (f *scenarioFlags) config(ctx context.Context, file, example, machines string) (*sweep.Config, error) {
+func (f *scenarioFlags) config(ctx context.Context, file, example string) (*sweep.Config, error) {
 	base := *f
 	base.set, base.policy, base.driver = nil, "", ""
 	opt, err := base.options(false)
@@ -121,8 +115,8 @@ func (f *scenarioFlags) config(ctx context.Context, file, example, machines stri
 		}
 		c.Axes = append(c.Axes, a)
 	}
-	if f.driver != "" && machines != "" {
-		return nil, fmt.Errorf("--machine %s and --driver %s: a run is on a machine or on a driver's devices", machines, f.driver)
+	if f.driver != "" && f.machine != "" {
+		return nil, fmt.Errorf("--machine %s and --driver %s: a run is on a machine or on a driver's devices", f.machine, f.driver)
 	}
 	c.Machine = func(ctx context.Context, name string, devices int) (*machine.Machine, error) {
 		return loadMachine(ctx, name, machine.Options{Devices: devices})
@@ -130,7 +124,7 @@ func (f *scenarioFlags) config(ctx context.Context, file, example, machines stri
 	for _, of := range []struct {
 		kind       sweep.Kind
 		name, list string
-	}{{sweep.Machine, "machine", machines}, {sweep.Policy, "policy", f.policy}, {sweep.Driver, "driver", f.driver}} {
+	}{{sweep.Machine, "machine", f.machine}, {sweep.Policy, "policy", f.policy}, {sweep.Driver, "driver", f.driver}} {
 		values := names(of.list)
 		if slices.Contains(values, "") {
 			return nil, fmt.Errorf("--%s %q: want names with commas between", of.name, of.list)
@@ -182,20 +176,20 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 	switch {
 	case f.resume && len(f.out) == 0:
 		return errors.New("--resume: of which sweep? say --out, as it did")
-	case f.jobs > 1 && !f.fast && f.machines == "":
+	case f.jobs > 1 && !f.fast && f.machine == "":
 		return fmt.Errorf("--jobs %d: points whose times are measured run one at a time: want --fast, which keeps no times, or --machine, whose times are virtual", f.jobs)
 	case f.plot == stdout && f.json:
 		return errors.New("--plot - and --json: both are to be standard output")
 	case f.plot == "" && (f.x != "" || len(f.y)+len(f.by) > 0):
 		return errors.New("--x, --y and --by are for --plot")
 	}
-	if err := apart(f.writes(), f.reads(file, f.machines)...); err != nil {
+	if err := apart(f.writes(), f.reads(file)...); err != nil {
 		return err
 	}
 	if err := makeable(ctx, f.writes()...); err != nil {
 		return err
 	}
-	c, err := f.config(ctx, file, f.example, f.machines)
+	c, err := f.config(ctx, file, f.example)
 	if err != nil {
 		return err
 	}
