@@ -99,7 +99,6 @@ var house = map[string]string{
 	"cmd/libgodwit":           "internal/icd",
 	"lib/resource":            "internal/resource mem/trace",
 	"internal/mutate":         "",
-	"internal/browser":        "",
 	"cmd/godwit":              everything,
 	"tests":                   everything,
 	"tests/metamorphic":       everything,

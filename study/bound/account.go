@@ -32,10 +32,6 @@ type Bound struct {
 	Capacity uint64
 	// ByMemory is Capacity by the memory that was short, by MemoryID.
 	ByMemory []uint64
-	// Windows is how many pieces the run was cut in for Capacity, Skipped how many of
-	// them were left out, since there were too many. With more than one window the
-	// bound is lower than it could be.
-	Windows, Skipped int
 }
 
 // defaultWindow is how many commands of one memory are looked at together, and
@@ -298,9 +294,7 @@ func (a *Account) flush() {
 	for i, m := range a.mems {
 		switch {
 		case m == nil || m.roomForAll():
-		case len(a.closed) == maxWindows:
-			a.sum.Skipped++
-		default:
+		case len(a.closed) < maxWindows: // of those left out nothing is counted
 			a.closed = append(a.closed, m)
 		}
 		if m != nil {
@@ -308,7 +302,6 @@ func (a *Account) flush() {
 		}
 	}
 	a.epoch++
-	a.sum.Windows++
 }
 
 // Bound ends the run, whose content has to be there still, and returns what it had

@@ -15,7 +15,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"godwit/internal/browser"
 	"godwit/mem"
 	"godwit/study/plot"
 )
@@ -90,7 +89,7 @@ func browse(t *testing.T, p plot.Page, hash string, actions ...chromedp.Action) 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(browser.Profile(t)), chromedp.WindowSize(1300, 1000),
+		chromedp.ExecPath(path), chromedp.WindowSize(1300, 1000),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(time.Minute))...)
 	defer stop()
 	ctx, quit := chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // events newer than the library

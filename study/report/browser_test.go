@@ -10,8 +10,6 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
-
-	tests "godwit/internal/browser"
 )
 
 // browser finds Chromium or skips.
@@ -35,7 +33,7 @@ func load(t *testing.T, file, hash string) (attr map[string]string, console stri
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(browser(t)), chromedp.UserDataDir(tests.Profile(t)), chromedp.WindowSize(1300, 1200),
+		chromedp.ExecPath(browser(t)), chromedp.WindowSize(1300, 1200),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(time.Minute))...)
 	defer stop()

@@ -48,6 +48,18 @@ func makeable(ctx context.Context, outputs ...given) error {
 	return nil
 }
 
+// besideTraces refuses an output that cannot be made, or is one of the traces.
+func besideTraces(ctx context.Context, out given, traces ...string) error {
+	var reads []given
+	for _, file := range traces {
+		reads = append(reads, given{"the trace", file})
+	}
+	if err := apart([]given{out}, reads...); err != nil {
+		return err
+	}
+	return makeable(ctx, out)
+}
+
 func sameFile(a, b string) bool {
 	if a == "" || b == "" || a == "-" || b == "-" {
 		return false

@@ -105,12 +105,7 @@ func completeParameters(cmd *cobra.Command, f *scenarioFlags) {
 		if file == "-" || file == "" && f.example == "" {
 			return nil, none
 		}
-		ctx := context.Background()
-		t, err := readScenario(ctx, file, f.example)
-		if err != nil {
-			return nil, none
-		}
-		d, err := scenario.Describe(ctx, t.file, t.data, scenario.Options{Files: t.files})
+		d, err := f.describe(context.Background(), file)
 		if err != nil {
 			return nil, none
 		}

@@ -199,10 +199,14 @@ func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
 	defer func() { _ = bar.Finish() }() // a bar that cannot be drawn is no error
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	var top highest
+	var mu sync.Mutex
+	top := 0.0 // of all searches; protected by mu
 	for _, t := range tasks {
 		t.o.Progress = func(best float64) {
-			if top.raise(best) {
+			mu.Lock()
+			defer mu.Unlock()
+			if best > top {
+				top = best
 				bar.Describe(fmt.Sprintf("searching, best %.4f", best))
 			}
 			_ = bar.Add(1) // as above
@@ -221,23 +225,6 @@ func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
 		})
 	}
 	return g.Wait()
-}
-
-// highest is the best score of all searches. Safe for use from many goroutines.
-type highest struct {
-	mu sync.Mutex
-	at float64 // protected by mu
-}
-
-// raise reports whether score is a new best.
-func (h *highest) raise(score float64) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if score <= h.at {
-		return false
-	}
-	h.at = score
-	return true
 }
 
 // minimise does so for the corpus of each strategy searched.

@@ -180,7 +180,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 			return fmt.Errorf("--region %s: want 1 byte to 2^63", f.region)
 		}
 	}
-	if err := f.checkReport(ctx, files); err != nil {
+	if err := besideTraces(ctx, given{"--report", f.report}, files...); err != nil {
 		return err
 	}
 	traces, streams, infos, err := f.readTraces(ctx, files, errOut)

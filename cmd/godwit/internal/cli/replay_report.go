@@ -34,18 +34,6 @@ func addOffline(ctx context.Context, views []report.View, f replayFlags) error {
 	return g.Wait()
 }
 
-// checkReport refuses a --report that cannot be made, or is one of the traces.
-func (f *replayFlags) checkReport(ctx context.Context, files []string) error {
-	var reads []given
-	for _, file := range files {
-		reads = append(reads, given{"the trace", file})
-	}
-	if err := apart([]given{{"--report", f.report}}, reads...); err != nil {
-		return err
-	}
-	return makeable(ctx, given{"--report", f.report})
-}
-
 // writeReport records a picture of every strategy that works and writes the
 // page to file.
 func writeReport(ctx context.Context, file string, views []report.View, strategies []replay.Subject) error {

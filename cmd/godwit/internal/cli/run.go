@@ -15,13 +15,13 @@ import (
 
 	"godwit/internal/outfile"
 	"godwit/mem/trace"
+	"godwit/study/machine"
 	"godwit/study/scenario"
 )
 
 // runFlags are the flags of godwit run.
 type runFlags struct {
 	scenarioFlags
-	machineFlags
 	json     bool
 	timeline string
 	all      bool
@@ -31,6 +31,9 @@ type runFlags struct {
 	explain  []string
 	dot      string
 	record   string
+	seed     uint64 // this and what follows is of runs in virtual time
+	csv      string
+	stamps   bool
 }
 
 func newRun() *cobra.Command {
@@ -73,7 +76,9 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 		},
 	}
 	f.scenarioFlags.register(cmd)
-	f.machineFlags.register(cmd)
+	cmd.Flags().StringVar(&f.csv, "csv", "", "with --machine: write what ran, a line for each command and copy, to `FILE`; - is standard output")
+	cmd.Flags().BoolVar(&f.stamps, "stamps", false, "with --machine: its devices keep no bytes, but who wrote them, and that is what is verified")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "with --machine: draw the order of what happens at one instant by `N`; 0 leaves it as it comes")
 	helpOfScenario(cmd, &f.scenarioFlags)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`; - is standard output")
@@ -170,6 +175,25 @@ func loadScenario(ctx context.Context, file, example string, opt scenario.Option
 	}
 	s, err := t.parse(ctx, opt)
 	return s, t.file, err
+}
+
+// apply has a run be on the machine that the flags name, if any.
+func (f *runFlags) apply(ctx context.Context, s *scenario.Scenario, opt *scenario.RunOptions) (err error) {
+	switch {
+	case f.machine == "" && f.csv != "":
+		return errors.New("--csv: it lists what ran in virtual time: want --machine, too")
+	case f.machine == "" && f.seed != 0:
+		return errors.New("--seed: it draws the order of what happens at one instant of virtual time: want --machine, too")
+	case f.machine == "" && f.stamps:
+		return errors.New("--stamps: modelled devices keep who wrote bytes in their place: want --machine, too")
+	case f.machine == "":
+		return nil
+	case f.driver != "":
+		return fmt.Errorf("--machine %s and --driver %s: a run is on a machine or on a driver's devices", f.machine, f.driver)
+	}
+	opt.Seed, opt.Stamps = f.seed, f.stamps
+	opt.Machine, err = loadMachine(ctx, f.machine, machine.Options{Devices: len(s.Devices)})
+	return err
 }
 
 // stdout is the name of standard output as a file.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,9 +116,12 @@ func helpOfScenario(cmd *cobra.Command, f *scenarioFlags) {
 			plain(cmd, args)
 			return
 		}
-		if err := describeScenario(cmd, file, f.example); err != nil {
+		d, err := f.describe(cmp.Or(cmd.Context(), context.Background()), file) // cobra asks for help before it runs anything
+		if err != nil {
 			failHelp(cmd, err)
+			return
 		}
+		describeScenario(cmd, d)
 	})
 }
 
@@ -137,19 +141,16 @@ func helpError(root *cobra.Command) error {
 	return nil
 }
 
-func describeScenario(cmd *cobra.Command, file, example string) error {
-	ctx := cmd.Context()
-	if ctx == nil { // cobra asks for help before it runs anything
-		ctx = context.Background()
-	}
-	t, err := readScenario(ctx, file, example)
+// describe says what the scenario is given that a verb's argument and flags name.
+func (f *scenarioFlags) describe(ctx context.Context, file string) (*scenario.Description, error) {
+	t, err := readScenario(ctx, file, f.example)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d, err := scenario.Describe(ctx, t.file, t.data, scenario.Options{Files: t.files})
-	if err != nil {
-		return err
-	}
+	return scenario.Describe(ctx, t.file, t.data, scenario.Options{Files: t.files})
+}
+
+func describeScenario(cmd *cobra.Command, d *scenario.Description) {
 	out := cmd.OutOrStdout()
 	fmt.Fprint(out, d.Name)
 	if d.About != "" {
@@ -184,7 +185,6 @@ func describeScenario(cmd *cobra.Command, file, example string) error {
 		fmt.Fprintf(out, "\nIt has no parameters and no inputs.\n")
 	}
 	fmt.Fprintf(out, "\n%s --help lists the flags.\n", cmd.CommandPath())
-	return nil
 }
 
 // typeText is a parameter's type for people.

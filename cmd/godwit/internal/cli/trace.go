@@ -50,21 +50,9 @@ func (e *traceEdit) flags(cmd *cobra.Command) {
 	fl.StringVar(&e.to, "to", string(formats.FormatGodwit), "format to write: godwit, minimalloc, rmm or pytorch (JSON)")
 }
 
-// check refuses an --out that cannot be made, or is one of the files that are read.
-func (e *traceEdit) check(ctx context.Context, files ...string) error {
-	var reads []given
-	for _, file := range files {
-		reads = append(reads, given{"the trace", file})
-	}
-	if err := apart([]given{{"--out", e.out}}, reads...); err != nil {
-		return err
-	}
-	return makeable(ctx, given{"--out", e.out})
-}
-
 // open reads the trace of a file.
 func (e *traceEdit) open(ctx context.Context, file string) (*formats.Allocs, error) {
-	if err := e.check(ctx, file); err != nil {
+	if err := besideTraces(ctx, given{"--out", e.out}, file); err != nil {
 		return nil, err
 	}
 	all, err := formats.OpenAllocs(ctx, file)
@@ -216,7 +204,7 @@ func newTraceMerge() *cobra.Command {
 		Short: "Several traces at once, evenly mixed, as programs that share a memory",
 		Args:  atLeastOne("a trace", math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := e.check(cmd.Context(), args...); err != nil {
+			if err := besideTraces(cmd.Context(), given{"--out", e.out}, args...); err != nil {
 				return err
 			}
 			var all []*formats.Allocs
