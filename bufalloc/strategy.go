@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"godwit/internal/suggest"
-	"godwit/mem"
 )
 
 // Strategy says where a Region places chunks. The zero value is Fit. Those below
@@ -134,15 +133,7 @@ func Strategies() []Strategy {
 // ParseStrategy returns the strategy of that name. It fails with
 // mem.ErrInvalidValue for any other, and lists the names.
 func ParseStrategy(name string) (Strategy, error) {
-	var names []string
-	for _, s := range Strategies() {
-		n := s.String()
-		if strings.EqualFold(n, name) {
-			return s, nil
-		}
-		names = append(names, n)
-	}
-	return 0, fmt.Errorf("strategy %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
+	return suggest.Pick("strategy", name, Strategies(), Strategy.String)
 }
 
 // Exact reports whether the strategy never fails while a hole exists that the

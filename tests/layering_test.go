@@ -25,7 +25,7 @@ var house = map[string]string{
 	"internal/input":    "mem",
 	"internal/process":  "",
 	"internal/outfile":  "internal/process",
-	"internal/suggest":  "",
+	"internal/suggest": "mem",
 	"internal/figures":  "",
 	"mem/trace":         "mem internal/input",
 	"internal/ledger":   "mem internal/rangemap mem/trace",

@@ -5,6 +5,8 @@ package suggest
 import (
 	"fmt"
 	"strings"
+
+	"godwit/mem"
 )
 
 // For is `; did you mean "word"?` with the known word nearest to name, or nothing
@@ -16,6 +18,19 @@ func For(name string, known []string) string {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return ""
+}
+
+// Pick is the one of all that has the name, without regard to case. Else it fails with
+// mem.ErrInvalidValue, and says which names there are.
+func Pick[T any](what, name string, all []T, nameOf func(T) string) (none T, err error) {
+	var names []string
+	for _, x := range all {
+		if strings.EqualFold(nameOf(x), name) {
+			return x, nil
+		}
+		names = append(names, nameOf(x))
+	}
+	return none, fmt.Errorf("%s %q: want one of %s%s: %w", what, name, strings.Join(names, ", "), For(name, names), mem.ErrInvalidValue)
 }
 
 const (

@@ -2,13 +2,10 @@ package fuzz
 
 import (
 	"context"
-	"fmt"
 	"math/bits"
-	"strings"
 
 	"godwit/bufalloc"
 	"godwit/internal/suggest"
-	"godwit/mem"
 	"godwit/study/alloc/pack"
 	"godwit/study/alloc/replay"
 )
@@ -39,14 +36,7 @@ func Objectives() []Objective { return []Objective{Overhead, Fragmentation, Fail
 // ParseObjective returns the objective of that name, else an error wrapping
 // mem.ErrInvalidValue that lists them.
 func ParseObjective(name string) (Objective, error) {
-	var names []string
-	for _, o := range Objectives() {
-		if string(o) == name {
-			return o, nil
-		}
-		names = append(names, string(o))
-	}
-	return "", fmt.Errorf("objective %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
+	return suggest.Pick("objective", name, Objectives(), func(o Objective) string { return string(o) })
 }
 
 // region is the region that an objective replays through, in bytes; 0 where it

@@ -78,34 +78,31 @@ type own struct {
 func (o *own) Name() string { return o.name }
 func (o *own) Exact() bool  { return false }
 
-func (o *own) open(_ context.Context, st *Stream, size uint64, _ bool) (machine, error) {
-	m := &ownState{o: o, st: st, size: size, held: make([]uint64, st.Slots)}
-	return m, m.start()
-}
-
-func (o *own) play(ctx context.Context, st *Stream, size uint64) (machine, func() error, error) {
-	m, err := o.open(ctx, st, size, false)
-	return m, noClose, err
+func (o *own) open(_ context.Context, st *Stream, size uint64, _ asking) (machine, error) {
+	return o.start(st, size)
 }
 
 func (o *own) contend(_ context.Context, st *Stream, size uint64) (contender, error) {
-	m := &ownState{o: o, st: st, size: size, held: make([]uint64, st.Slots)}
-	return &local{st: st, x: m}, m.start()
+	s, err := o.start(st, size)
+	return &local{st: st, x: s}, err
+}
+
+func (o *own) start(st *Stream, size uint64) (*ownState, error) {
+	s := &ownState{checked: checked{name: o.name, st: st, size: size, held: make([]uint64, st.Slots)}, o: o}
+	s.ask = s.answer
+	return s, s.start()
 }
 
 // ownState is an Allocator as a machine.
 type ownState struct {
-	o    *own
-	st   *Stream
-	size uint64
-	a    Allocator
-	held []uint64 // by slot; NoPlace where an allocation failed
-	l    *ledger
+	checked
+	o *own
+	a Allocator
 }
 
 func (s *ownState) start() (err error) {
 	defer s.caught(&err)
-	s.l = newLedger(s.size)
+	s.ledger = newLedger(s.size)
 	if s.a, err = s.o.opening(s.size, s.st.Slots); err != nil {
 		return fmt.Errorf("%s, %s: %w", s.st.Name, s.o.name, err)
 	}
@@ -141,27 +138,12 @@ func (s *ownState) perform(op Op) bool {
 	return ok
 }
 
-func (s *ownState) do(op Op) (ok bool, err error) {
+// answer performs an operation for the ledger.
+func (s *ownState) answer(op Op) (addr uint64, err error) {
 	defer s.caught(&err)
-	if op.Size == 0 {
-		if addr := s.held[op.Slot]; addr != NoPlace {
-			s.l.drop(addr)
-		}
-		return s.perform(op), nil
-	}
-	if ok = s.perform(op); !ok {
-		return false, nil
-	}
-	if f := s.l.add(s.held[op.Slot], roundTo(op.Size, s.st.Align), s.st.Align); f != nil {
-		f.Subject = s.o.name
-		return false, f
-	}
-	return true, nil
+	s.perform(op)
+	return s.held[op.Slot], nil
 }
-
-func (s *ownState) addr(slot uint32) (uint64, error) { return s.held[slot], nil }
-func (s *ownState) stats() bufalloc.Stats            { return s.l.stats() }
-func (s *ownState) quick() bool                      { return false }
 
 // reset starts over; an allocator that opened once opens again.
 func (s *ownState) reset() {

@@ -91,11 +91,11 @@ func Bench(ctx context.Context, streams []*Stream, o BenchOptions) ([]BenchRow, 
 
 func benchStream(ctx context.Context, st *Stream, o BenchOptions) (rows []BenchRow, err error) {
 	region, rounds := 2*st.PeakLive, max(o.Rounds, 1)
-	cs := []contender{&local{st: st, x: &bareState{st: st, a: yardstick.New(region, st.Slots), held: make([]uint32, st.Slots)}}}
-	rows = []BenchRow{{Workload: st.Name, Contender: YardstickName, Live: st.peakChunks()}}
+	ts := []*timing{newTiming(st, &local{st: st, x: &bareState{st: st, a: yardstick.New(region, st.Slots), held: make([]uint32, st.Slots)}})}
+	rows = []BenchRow{{Workload: st.Name, Contender: YardstickName}}
 	defer func() {
-		for _, c := range cs {
-			err = errors.Join(err, c.close())
+		for _, t := range ts {
+			err = errors.Join(err, t.close())
 		}
 	}()
 	for _, s := range o.Subjects {
@@ -103,22 +103,17 @@ func benchStream(ctx context.Context, st *Stream, o BenchOptions) (rows []BenchR
 		if err != nil {
 			return nil, err
 		}
-		cs = append(cs, c)
-		rows = append(rows, BenchRow{Workload: st.Name, Contender: s.Name(), Live: rows[0].Live})
+		ts, rows = append(ts, newTiming(st, c)), append(rows, BenchRow{Workload: st.Name, Contender: s.Name()})
 	}
-	t := newTimings(st, len(cs))
 	for range rounds {
-		for i, c := range cs {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			if err := t.round(ctx, &rows[i], c, i); err != nil {
+		for i, t := range ts {
+			if err := rows[i].round(ctx, t); err != nil {
 				return nil, err
 			}
 		}
 	}
-	for i := range rows {
-		t.finish(&rows[i], cs[i], i)
+	for i, t := range ts {
+		rows[i].finish(t, ts[0])
 		if o.Progress != nil {
 			o.Progress()
 		}
@@ -129,87 +124,62 @@ func benchStream(ctx context.Context, st *Stream, o BenchOptions) (rows []BenchR
 	return rows, nil
 }
 
-// timings are the times of all contenders on one stream; the first is the
-// yardstick.
-type timings struct {
-	st             *Stream
-	ns             [][]float64 // by contender and round
-	least, batches [][]float64 // the least of each operation and batch, by contender
-}
-
-func newTimings(st *Stream, contenders int) *timings {
-	t := &timings{st: st, ns: make([][]float64, contenders)}
-	for range contenders {
-		t.least = append(t.least, infinities(len(st.Ops)))
-		t.batches = append(t.batches, infinities(len(st.Ops)/batchOps+1))
-	}
-	return t
-}
-
-// round lets contender i have its turn. A fault ends the contender and not the
+// round lets a contender have its turn. A fault ends the contender and not the
 // benchmark.
-func (t *timings) round(ctx context.Context, row *BenchRow, c contender, i int) error {
-	if row.Fault != nil {
+func (r *BenchRow) round(ctx context.Context, t *timing) error {
+	if r.Fault != nil {
 		return nil
 	}
-	if len(t.ns[i]) == 0 {
-		used, aside, err := c.grow()
-		if err = row.keepFault(err); err != nil || row.Fault != nil {
+	if len(t.ns) == 0 {
+		var atPeak int
+		r.Live, atPeak = t.st.chunks()
+		used, aside, err := t.grow()
+		if err = keepFault(&r.Fault, err); err != nil || r.Fault != nil {
 			return err
 		}
-		row.BytesChunk = float64(used) / float64(t.st.liveAt(t.st.PeakAt))
-		row.BytesAside = float64(aside) / float64(t.st.Slots)
+		r.BytesChunk, r.BytesAside = float64(used)/float64(atPeak), float64(aside)/float64(t.st.Slots)
 	}
-	r, err := c.round(ctx, t.batches[i], t.least[i])
-	if err = row.keepFault(err); err != nil || row.Fault != nil {
+	l, err := t.round(ctx)
+	if err = keepFault(&r.Fault, err); err != nil || r.Fault != nil {
 		return err
 	}
-	pairs := float64(max(len(t.st.Ops)-t.st.Warm, 2)) / 2
-	row.Failures, row.AllocsPair = r.failures, float64(r.mallocs)/pairs
-	if !r.timed {
-		row.Note = "takes no times"
+	r.Failures, r.AllocsPair = l.failures, float64(l.mallocs)/t.st.pairs()
+	if !l.timed {
+		r.Note = "takes no times"
 	}
-	t.ns[i] = append(t.ns[i], r.ns/pairs)
 	return nil
 }
 
-func (t *timings) finish(row *BenchRow, c contender, i int) {
-	if row.Fault != nil {
-		row.Note = row.Fault.Error()
+// pairs is the timed pairs of operations.
+func (st *Stream) pairs() float64 { return float64(max(len(st.Ops)-st.Warm, 2)) / 2 }
+
+func (r *BenchRow) finish(t, base *timing) {
+	if r.Fault != nil {
+		r.Note = r.Fault.Error()
 		return
 	}
-	if row.Note == "" {
-		row.sum(t.ns[i], t.ns[0], t.batches[i], t.batches[0], len(t.st.Ops)-t.st.Warm)
-		x := Times{TimerNS: c.clock()}
-		scanned := c.scanned()
-		x.pick(t.st, t.least[i], scanned)
-		row.Worst, row.WorstScan, row.Scans = &x.Worst, x.Scan, len(scanned)
+	if r.Note == "" {
+		r.sum(t, base)
+		x, scans := t.worst()
+		r.Worst, r.WorstScan, r.Scans = &x.Worst, x.Scan, scans
 	}
-}
-
-func (r *BenchRow) keepFault(err error) error {
-	if f := (*Fault)(nil); errors.As(err, &f) {
-		r.Fault = f
-		return nil
-	}
-	return err
 }
 
 // sum makes the row's times of those of all rounds and batches, its own and the
-// yardstick's, over so many operations.
-func (r *BenchRow) sum(ns, base, batches, baseBatches []float64, ops int) {
-	ratios := make([]float64, len(ns))
-	for i := range ns {
-		ratios[i] = ns[i] / base[i]
+// yardstick's.
+func (r *BenchRow) sum(t, base *timing) {
+	ratios := make([]float64, len(t.ns))
+	for i := range ratios {
+		ratios[i] = t.ns[i] / base.ns[i]
 	}
-	r.NSPerPair, r.Ratio = Median(ns), Median(ratios)
+	r.NSPerPair, r.Ratio = Median(t.ns)/t.st.pairs(), Median(ratios)
 	var own, yard float64
-	for i, b := range batches {
+	for i, b := range t.batches {
 		if !math.IsInf(b, 1) {
-			own, yard = own+b, yard+baseBatches[i]
+			own, yard = own+b, yard+base.batches[i]
 		}
 	}
-	r.BestNS, r.BestRatio = own/(float64(max(ops, 2))/2), own/yard
+	r.BestNS, r.BestRatio = own/t.st.pairs(), own/yard
 }
 
 // poclSeconds is how long PoCL's allocator, which is O(n), may take for a stream
@@ -239,37 +209,15 @@ func benchPoCL(ctx context.Context, rows []BenchRow, st *Stream, p *PoCL, rounds
 	return rows, nil
 }
 
-func infinities(n int) []float64 {
-	v := make([]float64, n)
-	for i := range v {
-		v[i] = math.Inf(1)
-	}
-	return v
-}
-
-// peakChunks is the largest number of live chunks, up to the peak of bytes.
-func (st *Stream) peakChunks() int {
-	n, most := 0, 0
+// chunks is the largest number of live chunks up to the peak of bytes, and that there.
+func (st *Stream) chunks() (most, atPeak int) {
 	for _, op := range st.Ops[:st.PeakAt+1] {
 		if op.Size == 0 {
-			n--
+			atPeak--
 		} else {
-			n++
+			atPeak++
 		}
-		most = max(most, n)
+		most = max(most, atPeak)
 	}
-	return most
-}
-
-// liveAt is the number of live chunks after operation at.
-func (st *Stream) liveAt(at int) int {
-	n := 0
-	for _, op := range st.Ops[:at+1] {
-		if op.Size == 0 {
-			n--
-		} else {
-			n++
-		}
-	}
-	return n
+	return most, atPeak
 }

@@ -16,7 +16,7 @@ type contender interface {
 	grow() (used, aside uint64, err error)
 	// round starts over, times the operations past Warm, lowers batches[k] to the
 	// ns of each batch of batchOps, and lowers least[i] to those of each operation
-	// in another pass. batches may be nil.
+	// in another pass.
 	round(ctx context.Context, batches, least []float64) (lap, error)
 	// scanned says which operations search in full as a last resort; nil for none.
 	scanned() map[int]bool
@@ -115,9 +115,7 @@ func (c *local) round(ctx context.Context, batches, least []float64) (l lap, err
 		start := time.Now()
 		l.failures += c.run(timed[:n])
 		took := float64(time.Since(start).Nanoseconds())
-		if batches != nil {
-			batches[k] = min(batches[k], took)
-		}
+		batches[k] = min(batches[k], took)
 		l.ns += took
 		timed = timed[n:]
 	}
@@ -228,9 +226,7 @@ func (c *away) round(ctx context.Context, batches, least []float64) (l lap, err 
 	}
 	for k, ns := range c.mine {
 		l.ns += ns
-		if batches != nil {
-			batches[k] = min(batches[k], ns)
-		}
+		batches[k] = min(batches[k], ns)
 	}
 	for i, ns := range c.ops {
 		least[i] = min(least[i], ns)

@@ -18,31 +18,22 @@ type Step struct {
 // the figures before and after it. It fails with a *Fault where the subject
 // breaks its contract. For short streams: figures cost a walk over what is live.
 func Watch(ctx context.Context, st *Stream, subject Subject, size uint64, see func(Step)) error {
-	m, err := subject.open(ctx, st, size, false)
-	if err != nil {
-		return err
-	}
-	before := m.stats()
-	for i, op := range st.Ops {
-		ok, err := m.do(op)
-		if err != nil {
-			return blame(err, st, i, size)
-		}
+	before := bufalloc.Stats{Capacity: size, Free: size, LargestFree: size, Holes: 1}
+	return through(ctx, st, subject, size, all, func(m machine, i int, ok bool) error {
 		after := m.stats()
-		see(Step{i, op, ok, before, after})
+		see(Step{i, st.Ops[i], ok, before, after})
 		before = after
-	}
-	return nil
+		return nil
+	})
 }
 
 // Game is a play against an allocator by somebody who looks at the addresses it
 // gives before deciding what comes next. It belongs to one goroutine.
 type Game struct {
-	m       machine
-	closing func() error
-	st      *Stream // what was played so far
-	size    uint64
-	spare   []uint32
+	m     machine
+	st    *Stream // what was played so far
+	size  uint64
+	spare []uint32
 }
 
 // NewGame begins a play in an empty region of size bytes, with at most so many
@@ -53,7 +44,7 @@ func NewGame(ctx context.Context, s Subject, align uint64, slots int, size uint6
 		g.spare = append(g.spare, uint32(slot))
 	}
 	var err error
-	g.m, g.closing, err = s.play(ctx, g.st, size)
+	g.m, err = s.open(ctx, g.st, size, unknown)
 	return g, err
 }
 
@@ -94,4 +85,4 @@ func (g *Game) Free(slot uint32) error {
 func (g *Game) Ops() []Op { return g.st.Ops }
 
 // Close ends the play.
-func (g *Game) Close() error { return g.closing() }
+func (g *Game) Close() error { return g.m.close() }

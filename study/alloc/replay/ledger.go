@@ -9,13 +9,48 @@ import (
 	"godwit/mem"
 )
 
+// checked is a machine made of answers, none of which it believes.
+type checked struct {
+	name string
+	st   *Stream
+	size uint64   // of the region, in bytes
+	held []uint64 // by slot; NoPlace where an allocation failed
+	// ask performs an operation. The answer is an address, or NoPlace for a refusal;
+	// to a free it is anything.
+	ask func(op Op) (answer uint64, err error)
+	*ledger
+}
+
+func (c *checked) do(op Op) (bool, error) {
+	if held := c.held[op.Slot]; op.Size == 0 && held != NoPlace {
+		c.drop(held)
+	}
+	answer, err := c.ask(op)
+	if err != nil || op.Size == 0 {
+		return err == nil, err
+	}
+	c.held[op.Slot] = answer
+	if answer == NoPlace {
+		return false, nil
+	}
+	if f := c.add(answer, roundTo(op.Size, c.st.Align), c.st.Align); f != nil {
+		f.Subject = c.name
+		return false, f
+	}
+	return true, nil
+}
+
+func (c *checked) addr(slot uint32) (uint64, error) { return c.held[slot], nil }
+func (c *checked) quick() bool                      { return false }
+func (c *checked) close() error                     { return nil }
+
 // ledger is what is known of an allocator from its answers alone: which bytes
 // are live. It accepts a chunk only where the contract allows it.
 type ledger struct {
-	size uint64 // of the region, in bytes
-	tree *btree.BTreeG[mem.Range]
-	live uint64 // bytes, slack of alignment left out
-	high uint64 // greatest end seen
+	region uint64 // bytes
+	tree   *btree.BTreeG[mem.Range]
+	live   uint64 // bytes, slack of alignment left out
+	high   uint64 // greatest end seen
 
 	// Of the look in progress, as the visiting functions are made once.
 	key         mem.Range
@@ -24,7 +59,7 @@ type ledger struct {
 }
 
 func newLedger(size uint64) *ledger {
-	l := &ledger{size: size, tree: btree.NewG(32, func(a, b mem.Range) bool { return a.Start < b.Start })}
+	l := &ledger{region: size, tree: btree.NewG(32, func(a, b mem.Range) bool { return a.Start < b.Start })}
 	look := func(r mem.Range) bool {
 		if r.Start < l.key.End && l.key.Start < r.End {
 			l.clash = r
@@ -38,8 +73,8 @@ func newLedger(size uint64) *ledger {
 // add takes in a chunk of size bytes at addr, or says what is wrong with it.
 func (l *ledger) add(addr, size, align uint64) *Fault {
 	switch {
-	case addr > l.size || size > l.size-addr:
-		return &Fault{Kind: Outside, Detail: fmt.Sprintf("%d bytes at %#x do not lie in [0, %#x)", size, addr, l.size)}
+	case addr > l.region || size > l.region-addr:
+		return &Fault{Kind: Outside, Detail: fmt.Sprintf("%d bytes at %#x do not lie in [0, %#x)", size, addr, l.region)}
 	case addr&(align-1) != 0:
 		return &Fault{Kind: Misaligned, Detail: fmt.Sprintf("%d bytes at %#x, which is no multiple of %d", size, addr, align)}
 	}
@@ -66,7 +101,7 @@ func (l *ledger) drop(addr uint64) {
 
 // stats are the figures that follow from the live bytes. O(live chunks).
 func (l *ledger) stats() bufalloc.Stats {
-	s := bufalloc.Stats{Capacity: l.size, Live: l.live, Free: l.size - l.live, HighWater: l.high, Chunks: l.tree.Len()}
+	s := bufalloc.Stats{Capacity: l.region, Live: l.live, Free: l.region - l.live, HighWater: l.high, Chunks: l.tree.Len()}
 	at := uint64(0)
 	hole := func(end uint64) {
 		if end > at {
@@ -79,6 +114,6 @@ func (l *ledger) stats() bufalloc.Stats {
 		at = r.End
 		return true
 	})
-	hole(l.size)
+	hole(l.region)
 	return s
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ type Result struct {
 func Measure(ctx context.Context, streams []*Stream, subjects []Subject, o Options) ([]Result, error) {
 	results := make([]Result, len(streams)*len(subjects))
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers(o.Workers))
+	g.SetLimit(cmp.Or(max(o.Workers, 0), runtime.GOMAXPROCS(0)))
 	for i := range results {
 		st, s := streams[i/len(subjects)], subjects[i%len(subjects)]
 		g.Go(func() (err error) {
@@ -78,21 +79,20 @@ func Measure(ctx context.Context, streams []*Stream, subjects []Subject, o Optio
 	return results, nil
 }
 
-// keepFault makes a fault part of the result; it returns any other error.
-func (r *Result) keepFault(err error) error {
-	if f := (*Fault)(nil); errors.As(err, &f) {
-		r.Fault = f
-		r.Region, r.MinRegion, r.Overhead = 0, 0, 0
+// keepFault keeps a fault as a result; it returns any other error.
+func keepFault(at **Fault, err error) error {
+	if errors.As(err, at) {
 		return nil
 	}
 	return err
 }
 
-func workers(n int) int {
-	if n > 0 {
-		return n
+// keepFault is of a result in which nothing else counts then.
+func (r *Result) keepFault(err error) error {
+	if err = keepFault(&r.Fault, err); r.Fault != nil {
+		r.Region, r.MinRegion, r.Overhead = 0, 0, 0
 	}
-	return runtime.GOMAXPROCS(0)
+	return err
 }
 
 func measureOne(ctx context.Context, st *Stream, s Subject, o Options) (Result, error) {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 
@@ -71,32 +72,24 @@ func (p *prober) try(ctx context.Context, size uint64) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	done, err := p.replay(ctx, size)
+	done := 0
+	err := through(ctx, p.st, p.subject, size, toRefusal, func(_ machine, i int, ok bool) error {
+		if !ok {
+			return errRefused
+		}
+		done = i + 1
+		return nil
+	})
 	p.ops += done
-	if err != nil {
+	if err != nil && !errors.Is(err, errRefused) {
 		return false, err
 	}
-	p.works[size] = done == len(p.st.Ops)
-	return p.works[size], nil
+	p.works[size] = err == nil
+	return err == nil, nil
 }
 
-// replay runs until the first failure and returns how many operations worked.
-func (p *prober) replay(ctx context.Context, size uint64) (int, error) {
-	m, err := p.subject.open(ctx, p.st, size, true)
-	if err != nil {
-		return 0, err
-	}
-	for i, op := range p.st.Ops {
-		ok, err := m.do(op)
-		if err != nil {
-			return i, blame(err, p.st, i, size)
-		}
-		if !ok {
-			return i, nil
-		}
-	}
-	return len(p.st.Ops), nil
-}
+// errRefused ends a replay at the first allocation that was refused.
+var errRefused = errors.New("refused")
 
 // MinRegion finds the smallest region in which the strategy never fails on st,
 // to 0.1 %. It returns early with ctx's error when ctx ends. Sound for

@@ -3,7 +3,6 @@ package replay
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"godwit/internal/suggest"
 	"godwit/mem"
@@ -31,14 +30,7 @@ func Perturbations() []Perturbation {
 // ParsePerturbation returns the perturbation of that name, else an error wrapping
 // mem.ErrInvalidValue that lists them.
 func ParsePerturbation(name string) (Perturbation, error) {
-	var names []string
-	for _, p := range Perturbations() {
-		if string(p) == name {
-			return p, nil
-		}
-		names = append(names, string(p))
-	}
-	return "", fmt.Errorf("perturbation %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
+	return suggest.Pick("perturbation", name, Perturbations(), func(p Perturbation) string { return string(p) })
 }
 
 // Perturb makes another stream of st, the same for the same seed. It fails where

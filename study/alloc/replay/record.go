@@ -36,37 +36,27 @@ const recordPoints = 3000
 // Record replays st through a region of size bytes and keeps where each chunk
 // was.
 func Record(ctx context.Context, st *Stream, subject Subject, size uint64) (*Recording, error) {
-	s, err := subject.open(ctx, st, size, false)
-	if err != nil {
-		return nil, err
-	}
 	rec := &Recording{Strategy: subject.Name(), Region: size}
 	held := make([]int, st.Slots) // chunk in the slot
-	look := lookEvery(s, len(st.Ops))
-	for i, op := range st.Ops {
-		ok, err := s.do(op)
-		if err != nil {
-			return nil, blame(err, st, i, size)
-		}
-		if op.Size == 0 {
+	err := through(ctx, st, subject, size, all, func(m machine, i int, ok bool) (err error) {
+		if op := st.Ops[i]; op.Size == 0 {
 			rec.Chunks[held[op.Slot]].End = i
 		} else {
 			held[op.Slot] = len(rec.Chunks)
 			p := Placed{NoPlace, roundTo(op.Size, st.Align), i, len(st.Ops)}
 			if ok {
-				if p.Addr, err = s.addr(op.Slot); err != nil {
-					return nil, err
-				}
+				p.Addr, err = m.addr(op.Slot)
 			}
 			rec.Chunks = append(rec.Chunks, p)
 		}
-		if i%look != 0 && !rec.sample(i, st) {
-			continue
+		if err == nil && (i%lookEvery(m, len(st.Ops)) == 0 || rec.sample(i, st)) {
+			rec.add(pointOf(i, m.stats()), st)
+			err = ctx.Err()
 		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		rec.add(pointOf(i, s.stats()), st)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	rec.insertWorst()
 	return rec, nil

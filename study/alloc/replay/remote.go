@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"godwit/bufalloc"
+	"slices"
 )
 
 // Remote is an allocator in another process. It is given whole streams, so that
@@ -54,94 +53,61 @@ func (r *remote) Name() string { return r.r.Name() }
 func (r *remote) Exact() bool  { return false }
 
 // open plays the stream over there at once; the machine then goes over the
-// answers and believes none of them.
-func (r *remote) open(ctx context.Context, st *Stream, size uint64, stop bool) (m machine, err error) {
+// answers. Where the stream is not known it asks operation by operation.
+func (r *remote) open(ctx context.Context, st *Stream, size uint64, ask asking) (m machine, err error) {
 	s, err := r.r.Session(ctx, st)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	p := &playback{name: r.Name(), st: st, l: newLedger(size), held: make([]uint64, st.Slots)}
-	answers, err := s.Play(ctx, size, stop)
-	if f := (*Fault)(nil); errors.As(err, &f) {
-		p.end, err = f, nil // reported in its place, after what came before
+	p := &playback{checked: checked{name: r.Name(), st: st, size: size, held: make([]uint64, st.Slots), ledger: newLedger(size)}, s: s}
+	if ask == unknown {
+		step, err := s.Step(ctx, size)
+		if err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+		p.ask = func(op Op) (uint64, error) {
+			if op.Size == 0 && p.held[op.Slot] == NoPlace {
+				return NoPlace, nil
+			}
+			return step.Do(ctx, op)
+		}
+		return p, nil
 	}
-	p.answers = append(p.answers, answers...)
-	return p, err
+	answers, err := s.Play(ctx, size, ask == toRefusal)
+	p.ask = p.next
+	if errors.As(err, &p.end) {
+		err = nil // reported in its place, after what came before
+	}
+	p.answers = slices.Clone(answers)
+	return p, errors.Join(err, p.close())
 }
 
-// playback is a machine made of answers.
+// playback is a machine whose answers come from another process.
 type playback struct {
-	name    string
-	st      *Stream
-	l       *ledger
+	checked
+	s       Session // nil once closed
 	answers []uint64
 	end     *Fault // what comes after the answers; nil for nothing
-	held    []uint64
-	next    int
 }
 
-func (p *playback) do(op Op) (bool, error) {
-	if p.next >= len(p.answers) {
-		if p.end != nil {
-			return false, p.end
-		}
-		return false, &Fault{Subject: p.name, Kind: Nonsense, Detail: fmt.Sprintf("%d answers to %d operations", len(p.answers), len(p.st.Ops))}
+// next is the answer that was given to the next operation.
+func (p *playback) next(Op) (answer uint64, err error) {
+	switch {
+	case len(p.answers) > 0:
+		answer, p.answers = p.answers[0], p.answers[1:]
+		return answer, nil
+	case p.end != nil:
+		return 0, p.end
 	}
-	answer := p.answers[p.next]
-	p.next++
-	if op.Size == 0 {
-		if addr := p.held[op.Slot]; addr != NoPlace {
-			p.l.drop(addr)
-		}
-		return true, nil
-	}
-	p.held[op.Slot] = answer
-	if answer == NoPlace {
-		return false, nil
-	}
-	if f := p.l.add(answer, roundTo(op.Size, p.st.Align), p.st.Align); f != nil {
-		f.Subject = p.name
-		return false, f
-	}
-	return true, nil
+	return 0, &Fault{Subject: p.name, Kind: Nonsense, Detail: fmt.Sprintf("fewer answers than the %d operations", len(p.st.Ops))}
 }
 
-func (p *playback) addr(slot uint32) (uint64, error) { return p.held[slot], nil }
-func (p *playback) stats() bufalloc.Stats            { return p.l.stats() }
-func (p *playback) quick() bool                      { return false }
-
-// play asks over there, operation by operation.
-func (r *remote) play(ctx context.Context, st *Stream, size uint64) (machine, func() error, error) {
-	s, err := r.r.Session(ctx, st)
-	if err != nil {
-		return nil, nil, err
+func (p *playback) close() error {
+	s := p.s
+	if p.s = nil; s == nil {
+		return nil
 	}
-	step, err := s.Step(ctx, size)
-	if err != nil {
-		return nil, nil, errors.Join(err, s.Close())
-	}
-	p := playback{name: r.Name(), st: st, l: newLedger(size), held: make([]uint64, st.Slots)}
-	return &stepping{p, ctx, step}, s.Close, nil
-}
-
-// stepping is a playback whose answers are asked for one at a time.
-type stepping struct {
-	playback
-	ctx  context.Context //nolint:containedctx // of the one play that it is
-	step Stepper
-}
-
-func (s *stepping) do(op Op) (bool, error) {
-	if op.Size == 0 && s.held[op.Slot] == NoPlace {
-		return true, nil
-	}
-	answer, err := s.step.Do(s.ctx, op)
-	if err != nil {
-		return false, err
-	}
-	s.answers, s.next = append(s.answers[:0], answer), 0
-	return s.playback.do(op)
+	return s.Close()
 }
 
 func (r *remote) contend(ctx context.Context, st *Stream, size uint64) (contender, error) {

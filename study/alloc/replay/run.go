@@ -54,31 +54,24 @@ const samples = 1000
 // Replay runs st once through a region of size bytes. Its result is the same
 // on every machine. It fails with a *Fault where the subject breaks its contract.
 func Replay(ctx context.Context, st *Stream, subject Subject, size uint64) (Run, error) {
-	s, err := subject.open(ctx, st, size, false)
-	if err != nil {
-		return Run{}, err
-	}
 	run := Run{FirstFailure: -1}
 	every := max(len(st.Ops)/samples, 1)
 	sum := 0.0
-	for i, op := range st.Ops {
-		ok, err := s.do(op)
-		if err != nil {
-			return run, blame(err, st, i, size)
-		}
+	err := through(ctx, st, subject, size, all, func(m machine, i int, ok bool) error {
 		if !ok {
 			if run.Failures == 0 {
 				run.FirstFailure = i
 			}
 			run.Failures++
 		}
+		if i == len(st.Ops)-1 {
+			x := m.stats()
+			run.HighWater, run.Scans = x.HighWater, x.Scans
+		}
 		if i%every != 0 && i != st.PeakAt {
-			continue
+			return nil
 		}
-		if err := ctx.Err(); err != nil {
-			return run, err
-		}
-		p := pointOf(i, s.stats())
+		p := pointOf(i, m.stats())
 		f := p.Fragmentation()
 		if i == st.PeakAt {
 			run.Fragmentation.AtPeak = f
@@ -88,11 +81,33 @@ func Replay(ctx context.Context, st *Stream, subject Subject, size uint64) (Run,
 		}
 		sum += f
 		run.Series = append(run.Series, p)
+		return ctx.Err()
+	})
+	if err == nil {
+		run.Fragmentation.Mean = sum / float64(len(run.Series))
 	}
-	run.Fragmentation.Mean = sum / float64(len(run.Series))
-	x := s.stats()
-	run.HighWater, run.Scans = x.HighWater, x.Scans
-	return run, nil
+	return run, err
+}
+
+// through performs a stream's operations in a region of size bytes and shows each
+// after it was done. It ends with see's error, and with a *Fault that says where in the
+// stream it happened.
+func through(ctx context.Context, st *Stream, subject Subject, size uint64, ask asking, see func(m machine, i int, ok bool) error) (err error) {
+	m, err := subject.open(ctx, st, size, ask)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.close()) }()
+	for i, op := range st.Ops {
+		ok, err := m.do(op)
+		if err != nil {
+			return blame(err, st, i, size)
+		}
+		if err := see(m, i, ok); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // blame says of a fault where in the stream it happened.

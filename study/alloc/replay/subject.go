@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"godwit/bufalloc"
 	"godwit/internal/suggest"
-	"godwit/mem"
 )
 
 // Subject is what streams are replayed through: a strategy of bufalloc (Of), an
@@ -20,15 +18,20 @@ type Subject interface {
 	// Exact reports whether it never fails while a hole fits, as far as is known.
 	Exact() bool
 
-	// open makes an empty region of size bytes for st. With stop only what comes
-	// before the first refusal is asked of the machine, that one included.
-	open(ctx context.Context, st *Stream, size uint64, stop bool) (machine, error)
-	// play is open for a stream that is not known beforehand: st has the alignment
-	// and the number of slots. close ends it.
-	play(ctx context.Context, st *Stream, size uint64) (m machine, closing func() error, err error)
+	// open makes an empty region of size bytes for st, to be closed.
+	open(ctx context.Context, st *Stream, size uint64, ask asking) (machine, error)
 	// contend makes a contender for times.
 	contend(ctx context.Context, st *Stream, size uint64) (contender, error)
 }
+
+// asking says what of a stream a machine will be asked to do.
+type asking uint8
+
+const (
+	all       asking = iota // every operation, in order
+	toRefusal               // what comes before the first refusal, that one included
+	unknown                 // nobody knows: st has the alignment and the number of slots alone
+)
 
 // machine is one replay in progress. Errors are *Fault, or that no replay was
 // possible.
@@ -42,6 +45,7 @@ type machine interface {
 	stats() bufalloc.Stats
 	// quick reports that stats costs next to nothing.
 	quick() bool
+	close() error
 }
 
 // Of is a strategy of bufalloc as a Subject.
@@ -66,14 +70,7 @@ func Subjects() []Subject {
 // regard to case. It fails with mem.ErrInvalidValue for any other, and lists the
 // names.
 func ParseSubject(name string) (Subject, error) {
-	var names []string
-	for _, s := range Subjects() {
-		if strings.EqualFold(s.Name(), name) {
-			return s, nil
-		}
-		names = append(names, s.Name())
-	}
-	return nil, fmt.Errorf("strategy %q: want one of %s%s: %w", name, strings.Join(names, ", "), suggest.For(name, names), mem.ErrInvalidValue)
+	return suggest.Pick("strategy", name, Subjects(), Subject.Name)
 }
 
 // region is a strategy of bufalloc as a Subject. It uses a Region directly.
@@ -83,16 +80,9 @@ func (p region) strategy() bufalloc.Strategy { return bufalloc.Strategy(p) }
 func (p region) Name() string                { return p.strategy().String() }
 func (p region) Exact() bool                 { return p.strategy().Exact() }
 
-func (p region) open(_ context.Context, st *Stream, size uint64, _ bool) (machine, error) {
+func (p region) open(_ context.Context, st *Stream, size uint64, _ asking) (machine, error) {
 	return newState(st, p.strategy(), size)
 }
-
-func (p region) play(_ context.Context, st *Stream, size uint64) (machine, func() error, error) {
-	s, err := newState(st, p.strategy(), size)
-	return s, noClose, err
-}
-
-func noClose() error { return nil }
 
 func (p region) contend(_ context.Context, st *Stream, size uint64) (contender, error) {
 	s, err := newState(st, p.strategy(), size)
@@ -161,6 +151,8 @@ func (s *state) stats() bufalloc.Stats { return s.r.Stats() }
 func (s *state) quick() bool {
 	return s.r.Strategy() == bufalloc.Fit || s.r.Strategy() == bufalloc.GoodFit
 }
+
+func (s *state) close() error { return nil }
 
 func pointOf(i int, x bufalloc.Stats) Point {
 	return Point{i, x.Live + x.Slack, x.Free, x.HighWater, x.LargestFree}

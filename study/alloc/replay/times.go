@@ -27,42 +27,57 @@ func Time(ctx context.Context, st *Stream, subject Subject, size uint64, repeats
 		return Times{}, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	scanned := c.scanned()
-	means := make([]float64, 0, repeats)
-	least := make([]float64, len(st.Ops))
-	for i := range least {
-		least[i] = math.Inf(1)
-	}
+	x := newTiming(st, c)
 	for range max(repeats, 1) {
-		if err := ctx.Err(); err != nil {
-			return Times{}, err
-		}
-		r, err := c.round(ctx, nil, least)
+		r, err := x.round(ctx)
 		if err != nil || !r.timed {
 			return Times{}, err
 		}
-		means = append(means, r.ns/float64(max(len(st.Ops)-st.Warm, 1)))
 	}
-	t = Times{NSPerOp: Median(means), TimerNS: c.clock()}
-	t.pick(st, least, scanned)
+	t, _ = x.worst()
+	t.NSPerOp = Median(x.ns) / float64(max(len(st.Ops)-st.Warm, 1))
 	return t, nil
 }
 
-func (t *Times) pick(st *Stream, least []float64, scanned map[int]bool) {
-	for i := st.Warm; i < len(least); i++ {
-		w := WorstOp{Index: i, Op: "alloc", Size: st.Ops[i].Size, NS: max(least[i]-t.TimerNS, 0)}
+// timing is what the rounds of one contender on one stream took, in ns.
+type timing struct {
+	contender
+	st             *Stream
+	ns             []float64 // by round: all operations past Warm
+	least, batches []float64 // the least of each operation and batch over the rounds
+}
+
+func newTiming(st *Stream, c contender) *timing {
+	return &timing{c, st, nil, infinities(len(st.Ops)), infinities(len(st.Ops)/batchOps + 1)}
+}
+
+func infinities(n int) []float64 { return slices.Repeat([]float64{math.Inf(1)}, n) }
+
+func (t *timing) round(ctx context.Context) (lap, error) {
+	r, err := t.contender.round(ctx, t.batches, t.least)
+	t.ns = append(t.ns, r.ns)
+	return r, err
+}
+
+// worst are the slowest operations, and how many scanned.
+func (t *timing) worst() (x Times, scans int) {
+	x.TimerNS = t.clock()
+	scanned := t.scanned()
+	for i := t.st.Warm; i < len(t.least); i++ {
+		w := WorstOp{Index: i, Op: "alloc", Size: t.st.Ops[i].Size, NS: max(t.least[i]-x.TimerNS, 0)}
 		if w.Size == 0 {
 			w.Op = "free"
 		}
 		switch {
 		case !scanned[i]:
-			if w.NS > t.Worst.NS {
-				t.Worst = w
+			if w.NS > x.Worst.NS {
+				x.Worst = w
 			}
-		case t.Scan == nil || w.NS > t.Scan.NS:
-			t.Scan = &w
+		case x.Scan == nil || w.NS > x.Scan.NS:
+			x.Scan = &w
 		}
 	}
+	return x, len(scanned)
 }
 
 // Median is the middle value, the mean of both middle ones for an even number;

@@ -1,9 +1,7 @@
 package replay
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -50,7 +48,6 @@ func (s *splitmix) logUniform(lo, hi float64) uint64 {
 const (
 	workloadAlign = 256
 	w1Lo, w1Hi    = 256, 16 << 20
-	w1Batch       = 64
 	w2Lo, w2Hi    = 4096, 64 << 20
 	w2Kernels     = 64
 	w2Depth       = 8  // commands in flight, W2FIFO and W2Mix
@@ -75,35 +72,6 @@ func W1(n, pairs, warm int, seed uint64) (*Stream, error) {
 	for range warm + pairs {
 		k := uint32(s.next() % uint64(n))
 		st.Ops = append(st.Ops, Op{Slot: k}, Op{Size: s.logUniform(w1Lo, w1Hi), Slot: k})
-	}
-	return st, st.seal()
-}
-
-// W1Batch is W1 with frees and allocations in batches of 64 different slots:
-// after the first n, warm+batches times 64 frees and then 64 allocations. It
-// fails as W1 does, and where n is under 64.
-func W1Batch(n, batches, warm int, seed uint64) (*Stream, error) {
-	if n < w1Batch || batches < 0 || warm < 0 || n > 1<<30 || batches > 1<<23 || warm > 1<<23 {
-		return nil, fmt.Errorf("W1 of %d live chunks, %d batches after %d: %w", n, batches, warm, mem.ErrInvalidValue)
-	}
-	s := splitmix(seed)
-	st := &Stream{Name: "W1-batch-" + strconv.Itoa(n), Align: workloadAlign, Slots: n, Warm: n + 2*w1Batch*warm}
-	slots := make([]uint32, n)
-	for i := range slots {
-		slots[i] = uint32(i)
-		st.Ops = append(st.Ops, Op{Size: s.logUniform(w1Lo, w1Hi), Slot: uint32(i)})
-	}
-	for range warm + batches {
-		for j := range w1Batch {
-			k := j + int(s.next()%uint64(n-j))
-			slots[j], slots[k] = slots[k], slots[j]
-		}
-		for _, slot := range slots[:w1Batch] {
-			st.Ops = append(st.Ops, Op{Slot: slot})
-		}
-		for _, slot := range slots[:w1Batch] {
-			st.Ops = append(st.Ops, Op{Size: s.logUniform(w1Lo, w1Hi), Slot: slot})
-		}
 	}
 	return st, st.seal()
 }
@@ -251,25 +219,4 @@ func (g *w2) mix(groups int) {
 	for _, group := range long {
 		g.finish(group, false)
 	}
-}
-
-// WriteText writes the stream as the reference generator prints it: a comment
-// with the alignment, then "a slot size" and "f slot".
-func (st *Stream) WriteText(w io.Writer) error {
-	bw := bufio.NewWriterSize(w, 1<<16)
-	_, _ = fmt.Fprintf(bw, "# align=%d warm_events=%d\n", st.Align, st.Warm) // kept for Flush
-	var line []byte
-	for _, op := range st.Ops {
-		if op.Size == 0 {
-			line = append(line[:0], 'f', ' ')
-			line = strconv.AppendUint(line, uint64(op.Slot), 10)
-		} else {
-			line = append(line[:0], 'a', ' ')
-			line = strconv.AppendUint(line, uint64(op.Slot), 10)
-			line = append(line, ' ')
-			line = strconv.AppendUint(line, op.Size, 10)
-		}
-		_, _ = bw.Write(append(line, '\n'))
-	}
-	return bw.Flush()
 }
