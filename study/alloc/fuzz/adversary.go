@@ -214,7 +214,7 @@ func (b *board) creep(gap, step uint64) error {
 
 // play lets an adversary play against the subject in a region of room
 // units, and returns what it played, with the request that was refused at its end.
-func play(ctx context.Context, s replay.Subject, a adversary, limit int, room uint64, r *rand.Rand) (ops []chunkOp, err error) {
+func play(ctx context.Context, s replay.Subject, a adversary, limit int, room uint64, r *rand.Rand) (ops []replay.Op, err error) {
 	g, err := replay.NewGame(ctx, s, Unit, limit+1, room*Unit)
 	if err != nil {
 		return nil, err
@@ -224,33 +224,9 @@ func play(ctx context.Context, s replay.Subject, a adversary, limit int, room ui
 	if err := a(b, limit, r); err != nil && !errors.Is(err, errEnough) {
 		return nil, err
 	}
-	ops = numbered(g.Ops())
+	ops = renumber(g.Ops())
 	if b.refused != 0 {
-		ops = append(ops, chunkOp{b.refused, len(ops)})
+		ops = append(ops, replay.Op{Size: b.refused * Unit, Slot: uint32(len(ops))})
 	}
 	return renumber(ops), nil
-}
-
-// numbered is chunked with sizes in units.
-func numbered(ops []replay.Op) []chunkOp {
-	out := chunked(ops)
-	for i := range out {
-		out[i].size /= Unit
-	}
-	return out
-}
-
-// chunked gives every chunk of operations on slots a number of its own.
-func chunked(ops []replay.Op) []chunkOp {
-	out := make([]chunkOp, len(ops))
-	held := make(map[uint32]int)
-	next := 0
-	for i, op := range ops {
-		if op.Size != 0 {
-			held[op.Slot] = next
-			next++
-		}
-		out[i] = chunkOp{op.Size, held[op.Slot]}
-	}
-	return out
 }

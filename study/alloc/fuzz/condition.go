@@ -100,14 +100,10 @@ func Shrink(ctx context.Context, st *replay.Stream, c *Condition, tries int) (*r
 		}
 		return nil, err
 	}
-	k := &shrinker{left: tries, ops: renumber(chunked(st.Ops))}
+	k := &shrinker{left: tries, ops: renumber(st.Ops)}
 	best := st
-	k.keeps = func(_ context.Context, ops []chunkOp) (bool, error) {
-		out := make([]replay.Op, len(ops))
-		for i, op := range ops {
-			out[i] = replay.Op{Size: op.size, Slot: uint32(op.chunk)}
-		}
-		small, err := replay.NewStream(st.Name+"-shrunk", st.Align, out)
+	k.keeps = func(_ context.Context, ops []replay.Op) (bool, error) {
+		small, err := replay.NewStream(st.Name+"-shrunk", st.Align, ops)
 		if err != nil {
 			return false, nil //nolint:nilerr // nothing is allocated in it any more
 		}

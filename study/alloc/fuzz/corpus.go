@@ -14,6 +14,7 @@ import (
 
 	"godwit/internal/input"
 	"godwit/mem"
+	"godwit/study/alloc/replay"
 )
 
 // The bounds of a corpus (docs/limits.md).
@@ -91,7 +92,7 @@ func Minimise(ctx context.Context, dir string, o Options) (left, removed int, er
 	prefix := strings.TrimSuffix(f.fileName(), strconv.FormatUint(o.Seed, 10))
 	type judged struct {
 		Entry
-		ops   []chunkOp
+		ops   []replay.Op
 		score float64
 	}
 	var own []judged

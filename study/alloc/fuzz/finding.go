@@ -127,14 +127,14 @@ func (s *searcher) faulty(ctx context.Context, fault *replay.Fault) (*Finding, e
 		return f, nil
 	}
 	f.FoundOps = len(st.Ops)
-	k := &shrinker{ops: numbered(st.Ops), left: faultShrinkEvals}
+	k := &shrinker{ops: renumber(st.Ops), left: faultShrinkEvals}
 	if fault.Kind == replay.Hang {
 		k.left = hangShrinkEvals
 	}
 	if s.interrupted {
 		k.left = 0
 	}
-	k.keeps = func(ctx context.Context, ops []chunkOp) (bool, error) {
+	k.keeps = func(ctx context.Context, ops []replay.Op) (bool, error) {
 		st, err := stream(ops)
 		if err != nil {
 			return false, err

@@ -33,58 +33,32 @@ const (
 // bytes.
 const Unit = 256
 
-// chunkOp allocates (size > 0, in units) a chunk, or frees it. Chunks count
-// allocations.
-type chunkOp struct {
-	size  uint64
-	chunk int
-}
-
-// express turns a genome into at most limit operations.
-func express(genome []byte, limit int) []chunkOp {
-	var ops []chunkOp
-	var live []int
-	next := 0
-	for ; len(genome) >= geneBytes && len(ops) < limit; genome = genome[geneBytes:] {
-		count := 1 + int(genome[3]&countMask)
-		if genome[0] >= freeKinds {
-			size := decodeSize(genome[1], genome[2])
-			for ; count > 0 && len(ops) < limit; count-- {
-				ops = append(ops, chunkOp{size, next})
-				live = append(live, next)
-				next++
-			}
-			continue
-		}
-		if len(live) == 0 {
-			continue
-		}
-		at := (int(genome[1]) | int(genome[3]>>5)<<8) % len(live)
-		for ; count > 0 && at < len(live) && len(ops) < limit; count-- {
-			ops = append(ops, chunkOp{chunk: live[at]})
-			live = slices.Delete(live, at, at+1) // the next one moves up to at
-			at += int(genome[2] % 8)
-		}
+// express turns a genome into at most limit operations, each chunk in a slot of its
+// own.
+func express(genome []byte, limit int) []replay.Op {
+	var g growth
+	for ; len(genome) >= geneBytes && len(g.ops) < limit; genome = genome[geneBytes:] {
+		g.add(genome[:geneBytes], limit)
 	}
-	return ops
+	return g.ops
 }
 
 // encode is a genome, of one gene an operation, that expresses ops. It fails
 // where a size or a place in the list of live chunks cannot be expressed.
-func encode(ops []chunkOp) ([]byte, error) {
+func encode(ops []replay.Op) ([]byte, error) {
 	genome := make([]byte, 0, geneBytes*len(ops))
-	var live []int
+	var live []uint32
 	for _, op := range ops {
-		if op.size > 0 {
-			hi, lo := encodeSize(op.size)
-			if decodeSize(hi, lo) != op.size {
+		if op.Size > 0 {
+			hi, lo := encodeSize(op.Size / Unit)
+			if decodeSize(hi, lo)*Unit != op.Size {
 				return nil, errors.New("fuzz: a size that genes cannot express")
 			}
 			genome = append(genome, 255, hi, lo, 0)
-			live = append(live, op.chunk)
+			live = append(live, op.Slot)
 			continue
 		}
-		at := slices.Index(live, op.chunk)
+		at := slices.Index(live, op.Slot)
 		if at < 0 || at >= 1<<indexBits {
 			return nil, errors.New("fuzz: a free that genes cannot express")
 		}
@@ -109,14 +83,8 @@ func encodeSize(units uint64) (hi, lo byte) {
 	return byte(e<<3) | byte(m>>8), byte(m)
 }
 
-// stream makes ops a stream in bytes. Slots are the chunks themselves.
-func stream(ops []chunkOp) (*replay.Stream, error) {
-	out := make([]replay.Op, len(ops))
-	for i, op := range ops {
-		out[i] = replay.Op{Size: op.size * Unit, Slot: uint32(op.chunk)}
-	}
-	return replay.NewStream("fuzz", Unit, out)
-}
+// stream makes ops a stream.
+func stream(ops []replay.Op) (*replay.Stream, error) { return replay.NewStream("fuzz", Unit, ops) }
 
 // Decode expresses a genome, any bytes, as a stream of at most limit
 // operations, sizes in bytes, alignment Unit. It fails where nothing is

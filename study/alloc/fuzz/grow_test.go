@@ -11,27 +11,27 @@ import (
 	"godwit/study/alloc/replay"
 )
 
-// A growth knows what its genome does: it counts as express reads it.
+// A growth knows what its genome does.
 func TestAGrowthCountsWhatItsGenomeExpresses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 300).Draw(t, "limit")
 		genome := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "genome")
 		g := &growth{}
-		for i := 0; i+geneBytes <= len(genome) && g.ops < limit; i += geneBytes {
+		for i := 0; i+geneBytes <= len(genome) && len(g.ops) < limit; i += geneBytes {
 			g.add(genome[i:i+geneBytes], limit)
 		}
 		ops := express(genome, limit)
-		require.Len(t, ops, g.ops)
-		held := make(map[int]uint64)
+		require.Equal(t, ops, g.ops)
+		held := make(map[uint32]uint64)
 		var sum, peak, largest uint64
 		for _, op := range ops {
-			sum -= held[op.chunk]
-			held[op.chunk] = op.size
-			sum += op.size
-			peak, largest = max(peak, sum), max(largest, op.size)
+			sum -= held[op.Slot]
+			held[op.Slot] = op.Size / Unit
+			sum += op.Size / Unit
+			peak, largest = max(peak, sum), max(largest, op.Size/Unit)
 		}
 		require.Equal(t, []uint64{sum, peak}, []uint64{g.sum, g.peak})
-		if g.ops < limit {
+		if len(g.ops) < limit {
 			require.Equal(t, largest, g.largest)
 		}
 	})

@@ -202,7 +202,7 @@ func (s *searcher) consider(ctx context.Context, genome []byte) error {
 }
 
 // score judges operations; a sequence that allocates nothing scores 0.
-func (s *searcher) score(ctx context.Context, ops []chunkOp, beat float64) (float64, error) {
+func (s *searcher) score(ctx context.Context, ops []replay.Op, beat float64) (float64, error) {
 	if len(ops) == 0 {
 		return 0, nil // the first operation of a sequence is an allocation
 	}

@@ -1,21 +1,25 @@
 package fuzz
 
-import "context"
+import (
+	"context"
+
+	"godwit/study/alloc/replay"
+)
 
 // shrinkEvals bounds the work of making a finding small.
 const shrinkEvals = 500
 
 // shrinker makes a sequence smaller while it keeps what it shows.
 type shrinker struct {
-	ops   []chunkOp
-	keeps func(ctx context.Context, ops []chunkOp) (bool, error)
+	ops   []replay.Op
+	keeps func(ctx context.Context, ops []replay.Op) (bool, error)
 	left  int // tries
 }
 
 // shrink makes a sequence smaller that scores no less.
-func (s *searcher) shrink(ctx context.Context, ops []chunkOp, score float64) ([]chunkOp, float64, error) {
+func (s *searcher) shrink(ctx context.Context, ops []replay.Op, score float64) ([]replay.Op, float64, error) {
 	k := &shrinker{ops: ops, left: shrinkEvals}
-	k.keeps = func(_ context.Context, ops []chunkOp) (bool, error) { // a try that was begun is ended
+	k.keeps = func(_ context.Context, ops []replay.Op) (bool, error) { // a try that was begun is ended
 		x, err := s.score(ctx, ops, score*(1-1e-9)) // what is milder is soon known
 		if err != nil || x < score {
 			return false, err
@@ -47,7 +51,7 @@ func (k *shrinker) run(ctx context.Context) error {
 }
 
 // try adopts ops where they keep what is to be shown.
-func (k *shrinker) try(ctx context.Context, ops []chunkOp) (bool, error) {
+func (k *shrinker) try(ctx context.Context, ops []replay.Op) (bool, error) {
 	if k.left == 0 || len(ops) == 0 || ctx.Err() != nil {
 		return false, nil
 	}
@@ -62,7 +66,7 @@ func (k *shrinker) try(ctx context.Context, ops []chunkOp) (bool, error) {
 
 // drop tries to do without groups of things, of which there are count() in the
 // sequence; without(lo, hi) is the sequence less those in [lo, hi).
-func (k *shrinker) drop(ctx context.Context, count func() int, without func(lo, hi int) []chunkOp) error {
+func (k *shrinker) drop(ctx context.Context, count func() int, without func(lo, hi int) []replay.Op) error {
 	for size := count() / 2; size >= 1; size /= 2 {
 		for lo := 0; lo < count() && k.left > 0 && ctx.Err() == nil; {
 			ok, err := k.try(ctx, without(lo, lo+size))
@@ -78,8 +82,8 @@ func (k *shrinker) drop(ctx context.Context, count func() int, without func(lo, 
 }
 
 // keep is the sequence of the operations that ok says.
-func (k *shrinker) keep(ok func(op chunkOp) bool) []chunkOp {
-	var out []chunkOp
+func (k *shrinker) keep(ok func(op replay.Op) bool) []replay.Op {
+	var out []replay.Op
 	for _, op := range k.ops {
 		if ok(op) {
 			out = append(out, op)
@@ -89,21 +93,21 @@ func (k *shrinker) keep(ok func(op chunkOp) bool) []chunkOp {
 }
 
 func (k *shrinker) dropChunks(ctx context.Context) error {
-	count := func() int { return len(k.keep(func(op chunkOp) bool { return op.size > 0 })) }
-	return k.drop(ctx, count, func(lo, hi int) []chunkOp {
-		return k.keep(func(op chunkOp) bool { return op.chunk < lo || op.chunk >= hi })
+	count := func() int { return len(k.keep(func(op replay.Op) bool { return op.Size > 0 })) }
+	return k.drop(ctx, count, func(lo, hi int) []replay.Op {
+		return k.keep(func(op replay.Op) bool { return int(op.Slot) < lo || int(op.Slot) >= hi })
 	})
 }
 
 func (k *shrinker) dropFrees(ctx context.Context) error {
-	count := func() int { return len(k.keep(func(op chunkOp) bool { return op.size == 0 })) }
-	return k.drop(ctx, count, func(lo, hi int) []chunkOp {
+	count := func() int { return len(k.keep(func(op replay.Op) bool { return op.Size == 0 })) }
+	return k.drop(ctx, count, func(lo, hi int) []replay.Op {
 		n := -1
-		return k.keep(func(op chunkOp) bool {
-			if op.size == 0 {
+		return k.keep(func(op replay.Op) bool {
+			if op.Size == 0 {
 				n++
 			}
-			return op.size > 0 || n < lo || n >= hi
+			return op.Size > 0 || n < lo || n >= hi
 		})
 	})
 }
@@ -112,7 +116,7 @@ func (k *shrinker) dropFrees(ctx context.Context) error {
 func (k *shrinker) roundSizes(ctx context.Context) error {
 	done := make(map[uint64]bool)
 	for i := 0; i < len(k.ops) && k.left > 0 && ctx.Err() == nil; i++ {
-		size := k.ops[i].size
+		size := k.ops[i].Size
 		if size&(size-1) == 0 || done[size] {
 			continue
 		}
@@ -132,26 +136,27 @@ func (k *shrinker) roundSizes(ctx context.Context) error {
 	return nil
 }
 
-func resize(ops []chunkOp, from, to uint64) []chunkOp {
-	out := make([]chunkOp, len(ops))
+func resize(ops []replay.Op, from, to uint64) []replay.Op {
+	out := make([]replay.Op, len(ops))
 	for i, op := range ops {
-		if op.size == from {
-			op.size = to
+		if op.Size == from {
+			op.Size = to
 		}
 		out[i] = op
 	}
 	return out
 }
 
-// renumber counts chunks anew in the order of allocation.
-func renumber(ops []chunkOp) []chunkOp {
-	number := make(map[int]int)
-	out := make([]chunkOp, len(ops))
+// renumber gives every chunk a slot of its own, in the order of allocation.
+func renumber(ops []replay.Op) []replay.Op {
+	number, next := make(map[uint32]uint32), uint32(0)
+	out := make([]replay.Op, len(ops))
 	for i, op := range ops {
-		if op.size > 0 {
-			number[op.chunk] = len(number)
+		if op.Size > 0 {
+			number[op.Slot] = next
+			next++
 		}
-		out[i] = chunkOp{op.size, number[op.chunk]}
+		out[i] = replay.Op{Size: op.Size, Slot: number[op.Slot]}
 	}
 	return out
 }
