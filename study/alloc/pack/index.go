@@ -28,10 +28,7 @@ func newIndex(boxes []box) *index {
 		x.box[i] = int32(i)
 	}
 	slices.SortFunc(x.box, func(a, b int32) int {
-		if c := cmp.Compare(boxes[a].lo, boxes[b].lo); c != 0 {
-			return c
-		}
-		return cmp.Compare(a, b)
+		return cmp.Or(cmp.Compare(boxes[a].lo, boxes[b].lo), cmp.Compare(a, b))
 	})
 	for p, i := range x.box {
 		x.rank[i] = int32(p)

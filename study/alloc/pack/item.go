@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -66,19 +67,13 @@ func edges(items []Item) []edge {
 		es = append(es, edge{it.Lower, int32(i), true}, edge{it.Upper, int32(i), false})
 	}
 	slices.SortFunc(es, func(a, b edge) int {
-		switch {
-		case a.time != b.time:
-			if a.time < b.time {
-				return -1
-			}
-			return 1
-		case a.start != b.start:
+		if a.time == b.time && a.start != b.start {
 			if b.start {
 				return -1
 			}
 			return 1
 		}
-		return int(a.item) - int(b.item)
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.item, b.item))
 	})
 	return es
 }

@@ -1,6 +1,9 @@
 package pack
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // box is an item in the units of the search: sections instead of times.
 type box struct {
@@ -47,10 +50,7 @@ func components(boxes []box) [][]box {
 	}
 	sorted := slices.Clone(boxes)
 	slices.SortFunc(sorted, func(a, b box) int {
-		if a.lo != b.lo {
-			return int(a.lo - b.lo)
-		}
-		return int(a.id - b.id)
+		return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.id, b.id))
 	})
 	var groups [][]box
 	first, end := 0, sorted[0].hi

@@ -1,6 +1,9 @@
 package pack
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // wheel improves a greedy order by its failures: boxes that stick out above the
 // limit move forward in the order, and the pass is made again. This is squeaky
@@ -61,13 +64,7 @@ func (w *wheel) turn() {
 		}
 	} else {
 		slices.SortFunc(w.perm, func(a, b int32) int {
-			if w.place[a] != w.place[b] {
-				if w.place[a] < w.place[b] {
-					return -1
-				}
-				return 1
-			}
-			return int(a - b)
+			return cmp.Or(cmp.Compare(w.place[a], w.place[b]), cmp.Compare(a, b))
 		})
 	}
 	w.turns++
