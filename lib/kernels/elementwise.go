@@ -23,12 +23,7 @@ func copyBytes() kernel {
 	return kernel{
 		name: "copy",
 		args: []devices.ArgInfo{in("src", "uchar"), out("dst", "uchar"), value("n", "ulong")},
-		source: `
-__kernel void copy(__global const uchar *src, __global uchar *dst, ulong n) {
-  ` + loop + `
-    dst[i] = src[i];
-}
-`,
+		body: each("dst[i] = src[i];"),
 		run: func(g *work.Group) {
 			src, dst := work.Global[uint8](g, 0), work.Global[uint8](g, 1)
 			strided(g, 0, size(g, 2), func(i int) { dst.Store(i, src.Load(i)) })
@@ -37,68 +32,42 @@ __kernel void copy(__global const uchar *src, __global uchar *dst, ulong n) {
 }
 
 func typedElementwise[T number](t, suffix, axpy string) []kernel {
-	fp64 := t == "double"
 	return []kernel{{
-		name: "fill" + suffix, fp64: fp64,
+		name: "fill" + suffix,
 		args: []devices.ArgInfo{out("dst", t), value("value", t), value("n", "ulong")},
-		source: typed(`
-__kernel void fill$S(__global $T *dst, $T value, ulong n) {
-  `+loop+`
-    dst[i] = value;
-}
-`, t, suffix),
+		body: each("dst[i] = value;"),
 		run: func(g *work.Group) {
 			dst, v := work.Global[T](g, 0), work.Value[T](g, 1)
 			strided(g, 0, size(g, 2), func(i int) { dst.Store(i, v) })
 		},
 	}, {
-		name: "add" + suffix, fp64: fp64,
+		name: "add" + suffix,
 		args: []devices.ArgInfo{in("a", t), in("b", t), out("c", t), value("n", "ulong")},
-		source: typed(`
-__kernel void add$S(__global const $T *a, __global const $T *b, __global $T *c, ulong n) {
-  `+loop+`
-    c[i] = a[i] + b[i];
-}
-`, t, suffix),
+		body: each("c[i] = a[i] + b[i];"),
 		run: func(g *work.Group) {
 			a, b, c := work.Global[T](g, 0), work.Global[T](g, 1), work.Global[T](g, 2)
 			strided(g, 0, size(g, 3), func(i int) { c.Store(i, a.Load(i)+b.Load(i)) })
 		},
 	}, {
-		name: "mul" + suffix, fp64: fp64,
+		name: "mul" + suffix,
 		args: []devices.ArgInfo{in("a", t), in("b", t), out("c", t), value("n", "ulong")},
-		source: typed(`
-__kernel void mul$S(__global const $T *a, __global const $T *b, __global $T *c, ulong n) {
-  `+loop+`
-    c[i] = a[i] * b[i];
-}
-`, t, suffix),
+		body: each("c[i] = a[i] * b[i];"),
 		run: func(g *work.Group) {
 			a, b, c := work.Global[T](g, 0), work.Global[T](g, 1), work.Global[T](g, 2)
 			strided(g, 0, size(g, 3), func(i int) { c.Store(i, a.Load(i)*b.Load(i)) })
 		},
 	}, {
-		name: "scale" + suffix, fp64: fp64,
+		name: "scale" + suffix,
 		args: []devices.ArgInfo{in("x", t), out("y", t), value("alpha", t), value("n", "ulong")},
-		source: typed(`
-__kernel void scale$S(__global const $T *x, __global $T *y, $T alpha, ulong n) {
-  `+loop+`
-    y[i] = alpha * x[i];
-}
-`, t, suffix),
+		body: each("y[i] = alpha * x[i];"),
 		run: func(g *work.Group) {
 			x, y, alpha := work.Global[T](g, 0), work.Global[T](g, 1), work.Value[T](g, 2)
 			strided(g, 0, size(g, 3), func(i int) { y.Store(i, alpha*x.Load(i)) })
 		},
 	}, {
-		name: axpy, fp64: fp64,
+		name: axpy,
 		args: []devices.ArgInfo{in("x", t), inout("y", t), value("alpha", t), value("n", "ulong")},
-		source: typed(`
-__kernel void `+axpy+`(__global const $T *x, __global $T *y, $T alpha, ulong n) {
-  `+loop+`
-    y[i] = alpha * x[i] + y[i];
-}
-`, t, suffix),
+		body: each("y[i] = alpha * x[i] + y[i];"),
 		run: func(g *work.Group) {
 			x, y, alpha := work.Global[T](g, 0), work.Global[T](g, 1), work.Value[T](g, 2)
 			// The conversion keeps Go from contracting, too.

@@ -22,11 +22,31 @@ import (
 
 // kernel is both forms of one kernel.
 type kernel struct {
-	name   string
-	args   []devices.ArgInfo
-	source string // OpenCL C
-	fp64   bool   // the source needs doubles
-	run    func(g *work.Group)
+	name string
+	args []devices.ArgInfo
+	body string // of the form in OpenCL C, whose head args make
+	run  func(g *work.Group)
+}
+
+// source is the kernel in OpenCL C.
+func (k *kernel) source() string {
+	params, doubles := make([]string, len(k.args)), false
+	for i, a := range k.args {
+		space := map[devices.ArgKind]string{devices.ArgBuffer: "__global ", devices.ArgLocal: "__local "}[a.Kind]
+		if a.Access == mem.Read && a.Kind == devices.ArgBuffer {
+			space += "const "
+		}
+		params[i] = space + a.Type + " " + a.Name
+		if space != "" {
+			params[i] = space + a.Type + " *" + a.Name
+		}
+		doubles = doubles || a.Type == "double"
+	}
+	text := fmt.Sprintf("\n__kernel void %s(%s) {\n%s\n}\n", k.name, strings.Join(params, ", "), k.body)
+	if doubles {
+		return "#if defined(cl_khr_fp64) || defined(__opencl_c_fp64)" + text + "#endif\n"
+	}
+	return text
 }
 
 // library lists all kernels, in the order of their files.
@@ -69,13 +89,7 @@ func program(name string, ks []kernel) *devices.Program {
 	var src strings.Builder
 	src.WriteString("#pragma OPENCL FP_CONTRACT OFF\n")
 	for _, k := range ks {
-		if k.fp64 {
-			src.WriteString("#if defined(cl_khr_fp64) || defined(__opencl_c_fp64)\n")
-		}
-		src.WriteString(k.source)
-		if k.fp64 {
-			src.WriteString("#endif\n")
-		}
+		src.WriteString(k.source())
 		p.Go = append(p.Go, devices.GoKernel{Name: k.name, Args: k.args, Func: k.run})
 	}
 	p.Source = src.String()
@@ -85,11 +99,8 @@ func program(name string, ks []kernel) *devices.Program {
 // number is an element type that has kernels of its own.
 type number interface{ float32 | float64 | int32 }
 
-// typed fills an OpenCL C template in: T is the element type, _S the suffix of
-// the kernel's name.
-func typed(template, t, suffix string) string {
-	return strings.NewReplacer("$T", t, "$S", suffix).Replace(template)
-}
+// typed fills the element type in for $T.
+func typed(body, t string) string { return strings.ReplaceAll(body, "$T", t) }
 
 func in(name, t string) devices.ArgInfo {
 	return devices.ArgInfo{Name: name, Kind: devices.ArgBuffer, Access: mem.Read, Type: t}
@@ -129,5 +140,7 @@ func strided(g *work.Group, lo, hi int, f func(i int)) {
 	})
 }
 
-// loop is the head of the same loop in OpenCL C.
+// each is the same loop in OpenCL C.
+func each(statement string) string { return "  " + loop + "\n    " + statement }
+
 const loop = `for (ulong i = get_global_id(0) - get_global_offset(0); i < n; i += get_global_size(0))`

@@ -18,15 +18,11 @@ func matrices() []kernel {
 
 func transpose[T number](t, suffix string) kernel {
 	return kernel{
-		name: "transpose" + suffix, fp64: t == "double",
+		name: "transpose" + suffix,
 		args: []devices.ArgInfo{in("in", t), out("out", t), value("rows", "ulong"), value("columns", "ulong")},
-		source: typed(`
-__kernel void transpose$S(__global const $T *in, __global $T *out, ulong rows, ulong columns) {
-  const ulong n = rows * columns;
+		body: typed(`  const ulong n = rows * columns;
   `+loop+`
-    out[i % columns * rows + i / columns] = in[i];
-}
-`, t, suffix),
+    out[i % columns * rows + i / columns] = in[i];`, t),
 		run: func(g *work.Group) {
 			in, out := work.Global[T](g, 0), work.Global[T](g, 1)
 			rows, columns := size(g, 2), size(g, 3)
@@ -37,21 +33,17 @@ __kernel void transpose$S(__global const $T *in, __global $T *out, ulong rows, u
 
 func matmul[T number](t, suffix string) kernel {
 	return kernel{
-		name: "matmul" + suffix, fp64: t == "double",
+		name: "matmul" + suffix,
 		args: []devices.ArgInfo{
 			in("a", t), in("b", t), out("c", t), value("m", "ulong"), value("n", "ulong"), value("k", "ulong"),
 		},
-		source: typed(`
-__kernel void matmul$S(__global const $T *a, __global const $T *b, __global $T *c, ulong m, ulong n, ulong k) {
-  for (ulong row = get_global_id(1) - get_global_offset(1); row < m; row += get_global_size(1))
+		body: typed(`  for (ulong row = get_global_id(1) - get_global_offset(1); row < m; row += get_global_size(1))
     for (ulong col = get_global_id(0) - get_global_offset(0); col < n; col += get_global_size(0)) {
       $T s = 0;
       for (ulong i = 0; i < k; i++)
         s += a[row * k + i] * b[i * n + col];
       c[row * n + col] = s;
-    }
-}
-`, t, suffix),
+    }`, t),
 		run: func(g *work.Group) {
 			a, b, c := work.Global[T](g, 0), work.Global[T](g, 1), work.Global[T](g, 2)
 			m, n, k := size(g, 3), size(g, 4), size(g, 5)

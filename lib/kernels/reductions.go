@@ -22,11 +22,9 @@ func reductions() []kernel {
 // added as a tree in local memory.
 func sum[T number](t, suffix string) []kernel {
 	return []kernel{{
-		name: "sum" + suffix, fp64: t == "double",
+		name: "sum" + suffix,
 		args: []devices.ArgInfo{in("x", t), out("partial", t), value("n", "ulong"), local("scratch", t)},
-		source: typed(`
-__kernel void sum$S(__global const $T *x, __global $T *partial, ulong n, __local $T *scratch) {
-  size_t l = get_local_id(0), size = get_local_size(0);
+		body: typed(`  size_t l = get_local_id(0), size = get_local_size(0);
   $T s = 0;
   `+loop+`
     s += x[i];
@@ -40,9 +38,7 @@ __kernel void sum$S(__global const $T *x, __global $T *partial, ulong n, __local
     m = upper;
   }
   if (l == 0)
-    partial[get_group_id(0)] = scratch[0];
-}
-`, t, suffix),
+    partial[get_group_id(0)] = scratch[0];`, t),
 		run: func(g *work.Group) {
 			x, partial, scratch := work.Global[T](g, 0), work.Global[T](g, 1), work.Local[T](g, 3)
 			n, stride, off := size(g, 2), g.GlobalSize(0), g.Offset(0)
@@ -73,9 +69,7 @@ func histogram() kernel {
 	return kernel{
 		name: "histogram",
 		args: []devices.ArgInfo{in("data", "uchar"), inout("counts", "uint"), value("n", "ulong"), local("scratch", "uint")},
-		source: `
-__kernel void histogram(__global const uchar *data, __global uint *counts, ulong n, __local uint *scratch) {
-  size_t l = get_local_id(0), size = get_local_size(0);
+		body: `  size_t l = get_local_id(0), size = get_local_size(0);
   for (size_t v = l; v < 256; v += size)
     scratch[v] = 0;
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -84,9 +78,7 @@ __kernel void histogram(__global const uchar *data, __global uint *counts, ulong
   barrier(CLK_LOCAL_MEM_FENCE);
   for (size_t v = l; v < 256; v += size)
     if (scratch[v])
-      atomic_add(&counts[v], scratch[v]);
-}
-`,
+      atomic_add(&counts[v], scratch[v]);`,
 		run: func(g *work.Group) {
 			data, counts, scratch := work.Global[uint8](g, 0), work.Global[uint32](g, 1), work.Local[uint32](g, 3)
 			n, width := size(g, 2), g.Size(0)

@@ -15,16 +15,12 @@ func stencils() []kernel {
 		// the n cells stay as they are.
 		name: "stencil1d",
 		args: []devices.ArgInfo{in("in", "float"), out("out", "float"), value("lo", "ulong"), value("hi", "ulong"), value("n", "ulong")},
-		source: `
-__kernel void stencil1d(__global const float *in, __global float *out, ulong lo, ulong hi, ulong n) {
-  for (ulong i = lo + get_global_id(0) - get_global_offset(0); i < hi; i += get_global_size(0)) {
+		body: `  for (ulong i = lo + get_global_id(0) - get_global_offset(0); i < hi; i += get_global_size(0)) {
     if (i == 0 || i + 1 == n)
       out[i] = in[i];
     else
       out[i] = 0.25f * in[i - 1] + 0.5f * in[i] + 0.25f * in[i + 1];
-  }
-}
-`,
+  }`,
 		run: func(g *work.Group) {
 			in, out := work.Global[float32](g, 0), work.Global[float32](g, 1)
 			n := size(g, 4)
@@ -43,17 +39,13 @@ __kernel void stencil1d(__global const float *in, __global float *out, ulong lo,
 		args: []devices.ArgInfo{
 			in("in", "float"), out("out", "float"), value("lo", "ulong"), value("hi", "ulong"), value("width", "ulong"), value("height", "ulong"),
 		},
-		source: `
-__kernel void stencil2d(__global const float *in, __global float *out, ulong lo, ulong hi, ulong width, ulong height) {
-  for (ulong i = lo * width + get_global_id(0) - get_global_offset(0); i < hi * width; i += get_global_size(0)) {
+		body: `  for (ulong i = lo * width + get_global_id(0) - get_global_offset(0); i < hi * width; i += get_global_size(0)) {
     ulong x = i % width, y = i / width;
     if (x == 0 || x + 1 == width || y == 0 || y + 1 == height)
       out[i] = in[i];
     else
       out[i] = 0.5f * in[i] + 0.125f * (in[i - 1] + in[i + 1] + in[i - width] + in[i + width]);
-  }
-}
-`,
+  }`,
 		run: func(g *work.Group) {
 			in, out := work.Global[float32](g, 0), work.Global[float32](g, 1)
 			width, height := size(g, 4), size(g, 5)
