@@ -12,6 +12,7 @@
 package profile
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -223,15 +224,7 @@ func (r *Recorder) busy(n int, each func(s *Span, on func(int))) []Busy {
 		})
 	}
 	for k, list := range times {
-		slices.SortFunc(list, func(a, b [2]int64) int {
-			switch {
-			case a[0] < b[0]:
-				return -1
-			case a[0] > b[0]:
-				return 1
-			}
-			return 0
-		})
+		slices.SortFunc(list, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
 		until := int64(0)
 		for _, x := range list {
 			out[k].Busy += max(x[1]-max(x[0], until), 0)

@@ -10,6 +10,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	_ "embed" // the page's parts
 	"encoding/base64"
@@ -19,6 +20,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 
 	"godwit/internal/figures"
 	"godwit/mem"
@@ -130,7 +132,7 @@ func viewData(v View) (traceData, error) {
 	d.Starts = column(len(first), func(i int) float64 { return float64(first[i].Start) })
 	d.Ends = column(len(first), func(i int) float64 { return float64(first[i].End) })
 	events := v.Trace.Events
-	if n := len(events); d.IsBytes && n == d.Ops && events[n-1].Time > events[0].Time && monotone(events) {
+	if n := len(events); d.IsBytes && n == d.Ops && events[n-1].Time > events[0].Time && slices.IsSortedFunc(events, byTime) {
 		d.Times = column(n, func(i int) float64 { return float64(events[i].Time - events[0].Time) })
 	}
 	overhead := make(map[string]float64)
@@ -158,14 +160,7 @@ func viewData(v View) (traceData, error) {
 	return d, err
 }
 
-func monotone(events []formats.AllocEvent) bool {
-	for i := 1; i < len(events); i++ {
-		if events[i].Time < events[i-1].Time {
-			return false
-		}
-	}
-	return true
-}
+func byTime(a, b formats.AllocEvent) int { return cmp.Compare(a.Time, b.Time) }
 
 func quad(p replay.Point) [4]uint64 {
 	return [4]uint64{uint64(p.Op), p.Live, p.HighWater, p.LargestFree}

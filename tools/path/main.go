@@ -6,7 +6,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -16,6 +15,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/tools/cover"
 )
 
 func main() {
@@ -88,19 +89,17 @@ type steps struct {
 // read counts what a profile in text says.
 func read(root, profile string) (steps, error) {
 	s := steps{packages: make(map[string]bool)}
-	f, err := os.Open(profile)
+	profiles, err := cover.ParseProfiles(profile)
 	if err != nil {
 		return s, err
 	}
-	defer f.Close()
 	ran := make(map[string][]block)
-	for in := bufio.NewScanner(f); in.Scan(); {
-		file, rest, ok := strings.Cut(in.Text(), ":")
-		var l0, c0, l1, c1, statements, n int
-		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &l0, &c0, &l1, &c1, &statements, &n); !ok || err != nil || n == 0 {
-			continue // the mode, or what did not run
+	for _, p := range profiles {
+		for _, b := range p.Blocks {
+			if b.Count > 0 {
+				ran[p.FileName] = append(ran[p.FileName], block{place(b.StartLine, b.StartCol), place(b.EndLine, b.EndCol), b.Count})
+			}
 		}
-		ran[file] = append(ran[file], block{place(l0, c0), place(l1, c1), n})
 	}
 	for file, blocks := range ran {
 		_, inside, _ := strings.Cut(file, "/")

@@ -91,13 +91,14 @@ func atLeastOne(what string, most int) cobra.PositionalArgs {
 // returns: signals stay watched.
 func Main() int {
 	ctx, in := watchSignals(grace)
-	root, out := newRoot(), newOutput(os.Stdout)
+	root, out, errOut := newRoot(), newOutput(os.Stdout), newOutput(os.Stderr)
 	root.SetOut(out)
-	root.SetErr(newOutput(os.Stderr))
+	root.SetErr(errOut)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		err = helpError(root)
 	}
+	_ = errOut.close() // nobody could be told
 	if oerr := out.close(); oerr != nil {
 		if errors.Is(err, oerr) {
 			err = failed{err}
