@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/stretchr/testify/require"
-
 	"godwit/devices"
-	"godwit/internal/mover"
 	"godwit/mem"
 )
 
@@ -130,74 +127,4 @@ func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point,
 	q.cmd = *cmd
 	q.cmd.Dst.Device, q.cmd.Src.Device = Unwrap(cmd.Dst.Device), Unwrap(cmd.Src.Device)
 	return q.Queue.Submit(&q.cmd, waits)
-}
-
-// testEverySubmitFails runs a transfer between two devices with commands on
-// both sides, with each of its Submits failing in turn.
-func testEverySubmitFails(e *env) {
-	var s Submits
-	src, dst := e.on(FailNth(e.dev, &s)), e.on(FailNth(e.openDevice(), &s))
-	const size = 100_000
-	from, to := src.alloc(size), dst.alloc(size)
-	for n := 0; ; n++ {
-		s.Fail(n)
-		failed := transferOnce(e, src, dst, from, to, size)
-		if n > 0 && s.Count() < n {
-			require.False(e.t, failed)
-			break
-		}
-		require.Equal(e.t, n > 0, failed, "submit %d", n)
-		require.NoError(e.t, e.dev.Memory().Check())
-	}
-	require.Greater(e.t, s.Count(), 2)
-}
-
-// transferOnce reports whether anything failed; then by injection only.
-func transferOnce(e, src, dst *env, from, to mem.Block, size uint64) bool {
-	m, err := mover.Open(mover.Options{Budget: 128 << 10, Memories: []mover.Memory{{Device: src.dev, Name: "from"}, {Device: dst.dev, Name: "to"}}})
-	require.NoError(e.t, err)
-	open := func(x *env) devices.Queue {
-		q, err := x.dev.NewQueue(devices.QueueOptions{Name: "hidden", OutOfOrder: true})
-		require.NoError(e.t, err)
-		return q
-	}
-	before, after := open(src), open(dst)
-	defer func() {
-		require.NoError(e.t, m.Check())
-		require.NoError(e.t, m.Close())
-		for _, q := range []devices.Queue{before, after} {
-			require.NoError(e.t, q.Close())
-		}
-	}()
-	want, got := noise(5, int(size)), make([]byte, size)
-	p, err := before.Submit(&devices.Command{Op: devices.OpCopy, Size: size, Dst: src.at(from, 0), Src: devices.Loc{Bytes: want}}, nil)
-	if err != nil {
-		require.ErrorIs(e.t, err, ErrInjected)
-		return true
-	}
-	points := []mem.Point{p}
-	err = m.Move(&mover.Transfer{
-		Way: mem.Ring, From: mover.End{Memory: 0, Block: from}, To: []mover.End{{Memory: 1, Block: to}},
-		Size: size, Waits: []mem.Wait{data(p)}, Points: points[:1:1],
-	})
-	if err != nil {
-		require.ErrorIs(e.t, err, ErrInjected)
-		require.True(e.t, points[0].IsZero(), "not accepted, so no point")
-		require.NoError(e.t, p.Wait(e.context()))
-		return true
-	}
-	landed := points[0]
-	end, err := after.Submit(&devices.Command{Op: devices.OpCopy, Size: size, Src: dst.at(to, 0), Dst: devices.Loc{Bytes: got}}, []mem.Wait{data(landed)})
-	if err != nil {
-		require.ErrorIs(e.t, err, ErrInjected)
-		_ = landed.Wait(context.Background()) // its own failure is looked at elsewhere
-		return true
-	}
-	if err := end.Wait(e.context()); err != nil {
-		require.ErrorIs(e.t, err, ErrInjected)
-		require.ErrorIs(e.t, landed.Err(), ErrInjected)
-		return true
-	}
-	e.equal(want, got, "what went through")
-	return false
 }

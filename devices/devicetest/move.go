@@ -70,22 +70,6 @@ func testOwnership(e *env) {
 	}
 }
 
-func testPeers(e *env) {
-	other := e.on(e.openDevice())
-	if l := e.dev.Link(other.dev, e.dev); !l.Direct.There {
-		e.t.Skip("no peer copies from another device of its kind")
-	}
-	const size = 100_000
-	q, oq := e.inOrder(), other.inOrder()
-	src, dst, want := other.alloc(size), e.alloc(size), noise(1, size)
-	wrote := other.write(oq, src, 0, want)
-	p := e.submit(q, &devices.Command{Op: devices.OpCopy, Size: size - 7, Dst: e.at(dst, 7), Src: other.at(src, 3)}, mem.Wait{Point: wrote, Kind: mem.Data})
-	e.wait(q, p)
-	got := make([]byte, size-7)
-	e.wait(q, e.read(q, dst, 7, got))
-	e.equal(want[3:size-4], got, "copy from a peer")
-}
-
 // mover opens a mover over devices, which are its memories 0, 1, ...
 func (e *env) mover(budget uint64, devs ...devices.Device) *mover.Mover {
 	o := mover.Options{Budget: budget}
@@ -99,45 +83,4 @@ func (e *env) mover(budget uint64, devs ...devices.Device) *mover.Mover {
 		require.NoError(e.t, m.Close())
 	})
 	return m
-}
-
-// testRings moves a range from one device to two, both at once.
-func testRings(e *env) {
-	const size = 1<<20 + 12345
-	if n := e.dev.Info().GlobalMemory; n != 0 && n < 2*size {
-		e.t.Skip("memory too small")
-	}
-	ends := make([]mover.End, 3)
-	envs := []*env{e, e.on(e.openDevice()), e.on(e.openDevice())}
-	m := e.mover(1<<20, envs[0].dev, envs[1].dev, envs[2].dev)
-	queues := make([]devices.Queue, 3)
-	for i, x := range envs {
-		ends[i] = mover.End{Memory: mem.MemoryID(i), Block: x.alloc(size), Off: uint64(i * 100)}
-		queues[i] = x.inOrder()
-	}
-	want := noise(9, size-200)
-	wrote := e.write(queues[0], ends[0].Block, 0, want)
-	e.wait(queues[0], wrote)
-	line := users()
-	for _, gated := range []bool{false, true} {
-		waits := []mem.Wait{{Point: wrote, Kind: mem.Data}}
-		var gate mem.Point
-		if gated {
-			gate = line.Next()
-			waits = append(waits, mem.Wait{Point: gate, Kind: mem.Order})
-		}
-		out := make([]mem.Point, 2)
-		require.NoError(e.t, m.Move(&mover.Transfer{Way: mem.Ring, From: ends[0], To: ends[1:], Size: size - 200, Waits: waits, Points: out}))
-		if gated {
-			require.False(e.t, out[0].Reached() || out[1].Reached())
-			line.End(gate, errTest) // an Order wait only delays
-		}
-		for i, p := range out {
-			require.NoError(e.t, p.Wait(e.context()))
-			got := make([]byte, size-200)
-			envs[i+1].wait(queues[i+1], envs[i+1].read(queues[i+1], ends[i+1].Block, ends[i+1].Off, got))
-			e.equal(want, got, fmt.Sprintf("destination %d", i))
-			envs[i+1].wait(queues[i+1], envs[i+1].fill(queues[i+1], ends[i+1].Block, 0, size, []byte{0}))
-		}
-	}
 }

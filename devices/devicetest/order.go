@@ -128,31 +128,6 @@ func testWaitKinds(e *env) {
 	e.wait(q, e.submit(q, marker(), order(bad)))
 }
 
-// testAcrossTimelines passes a baton between two devices and user events.
-func testAcrossTimelines(e *env) {
-	a, b := e, e.on(e.openDevice())
-	qa, qb, line := a.inOrder(), b.outOfOrder(), users()
-	ba, bb := a.alloc(8), b.alloc(8)
-	staging := make([]byte, 8)
-	start := line.Next()
-	last := a.write(qa, ba, 0, noise(3, 8), data(start))
-	for range 20 {
-		last = a.read(qa, ba, 0, staging, data(last))
-		last = b.write(qb, bb, 0, staging, data(last))
-		last = b.fill(qb, bb, 0, 1, []byte{7}, data(last))
-		last = b.read(qb, bb, 0, staging, data(last))
-		last = a.write(qa, ba, 0, staging, data(last))
-	}
-	require.False(e.t, last.Reached())
-	line.End(start, nil)
-	require.NoError(e.t, last.Wait(e.context()))
-	want := noise(3, 8)
-	want[0] = 7
-	got := make([]byte, 8)
-	a.wait(qa, a.read(qa, ba, 0, got))
-	e.equal(want, got, "after 20 rounds")
-}
-
 // testSubmitNeverBlocks hangs where it does.
 func testSubmitNeverBlocks(e *env) {
 	for _, ooo := range []bool{false, true} {

@@ -8,41 +8,12 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/engine"
-	"godwit/devices/work"
+	"godwit/internal/history"
 	"godwit/mem"
 )
 
 // svmBase is where the suite puts shared virtual memory.
 const svmBase = 0x7000_0000_0000
-
-// chase follows a list whose links are addresses: pairs {next, value} of words.
-// It adds the values up and puts 1000 in their place.
-var chase = &devices.Program{Name: "chase", Source: `
-kernel void chase(global ulong *list, global ulong *out)
-{
-	ulong sum = 0;
-	for (global ulong *at = list; at; at = (global ulong *)at[0]) {
-		sum += at[1];
-		at[1] = 1000;
-	}
-	out[0] = sum;
-	out[1] = (ulong)list;
-	out[2] = list ? list[1] : 0;
-}`, Go: []devices.GoKernel{{
-	Name: "chase",
-	Args: []devices.ArgInfo{{Name: "list", Kind: devices.ArgBuffer}, {Name: "out", Kind: devices.ArgBuffer}},
-	Func: func(g *work.Group) {
-		sum := uint64(0)
-		for at := g.Addr(0); at != 0; at = work.LoadAt[uint64](g, at) {
-			sum += work.LoadAt[uint64](g, at+8)
-			work.StoreAt(g, at+8, uint64(1000))
-		}
-		out := work.Global[uint64](g, 1)
-		out.Store(0, sum)
-		out.Store(1, g.Addr(0))
-		out.Store(2, work.Global[uint64](g, 0).Load(1))
-	},
-}}}
 
 func svmArg(b mem.Block, off, size, pointer uint64) devices.Arg {
 	return devices.Arg{Kind: devices.ArgSVM, Block: b, Off: off, Size: size, Pointer: pointer}
@@ -72,21 +43,21 @@ func testSVM(e *env) {
 	for _, s := range e.dev.Info().Spaces {
 		require.ErrorIs(e.t, e.dev.ReserveSVM(mem.Range{Start: s.Base + 1, End: s.Base + 2}), mem.ErrInvalidOperation, s.Name)
 	}
-	m, err := e.dev.Build(e.context(), chase)
+	m, err := e.dev.Build(e.context(), history.Pointers)
 	require.NoError(e.t, err)
 	defer func() { require.NoError(e.t, m.Close()) }()
-	k, q := e.kernel(m, "chase"), e.inOrder()
+	k, q := e.kernel(m, "follow"), e.inOrder()
 	align := e.dev.Info().BaseAlign
-	a, b, out := e.alloc(align+64), e.alloc(64), e.alloc(24)
+	a, b, out := e.alloc(align+64), e.alloc(64), e.alloc(16)
 	// a lies at svmBase, b far from it: a[align+16] -> b[32] -> a[align+48].
 	inA, inB := uint64(svmBase)+align, uint64(svmBase+0x100_0000)
 	list := words(0, 0, inB+32, 1, 0, 0, 0, 4)
 	e.wait(q, e.write(q, a, align, list), e.write(q, b, 32, words(inA+48, 2)))
-	head, rest, result := svmArg(a, align+16, 16, inA+16), svmArg(a, align, 64, inA), bufferArg(out, 0, 24)
+	head, rest, result := svmArg(a, align+16, 16, inA+16), svmArg(a, align, 64, inA), bufferArg(out, 0, 16)
 	e.wait(q, e.submit(q, launchOf(k, 1, 1, head, result, svmArg(b, 0, 64, inB), rest)))
-	got := make([]byte, 24)
+	got := make([]byte, 16)
 	e.wait(q, e.read(q, out, 0, got))
-	e.equal(words(7, inA+16, 1000), got, "what was found")
+	e.equal(words(7, inA+16), got, "what was found")
 	got = make([]byte, 64)
 	e.wait(q, e.read(q, a, align, got))
 	e.equal(words(0, 0, inB+32, 1000, 0, 0, 0, 1000), got, "the list")
@@ -104,7 +75,7 @@ func testSVM(e *env) {
 	for what, cmd := range map[string]*devices.Command{
 		"b is not named":         launchOf(k, 1, 1, head, result, rest),
 		"the end is not named":   launchOf(k, 1, 1, head, result, svmArg(b, 0, 64, inB), svmArg(a, align, 48, inA)),
-		"a null pointer is used": launchOf(k, 1, 1, svmArg(mem.Block{}, 0, 0, 0), result),
+		"a null pointer is used": launchOf(e.kernel(m, "increment"), 1, 1, svmArg(mem.Block{}, 0, 0, 0), ulongArg(1)),
 	} {
 		p := e.submit(q, cmd)
 		require.ErrorIs(e.t, e.failed(p), mem.ErrFault, what)
@@ -116,11 +87,11 @@ func (e *env) noSVM() {
 	if e.dev.Info().SVM.Coarse || !e.kernels {
 		return
 	}
-	m, err := e.dev.Build(e.context(), chase)
+	m, err := e.dev.Build(e.context(), history.Pointers)
 	require.NoError(e.t, err)
 	defer func() { require.NoError(e.t, m.Close()) }()
 	null := devices.Arg{Kind: devices.ArgSVM}
-	_, err = e.inOrder().Submit(launchOf(e.kernel(m, "chase"), 1, 1, null, null), nil)
+	_, err = e.inOrder().Submit(launchOf(e.kernel(m, "follow"), 1, 1, null, null), nil)
 	require.ErrorIs(e.t, err, mem.ErrInvalidOperation)
 	require.ErrorContains(e.t, err, e.dev.Info().SVM.Why)
 }
@@ -168,15 +139,15 @@ func (l *lending) all() int {
 func testSVMInPlace(e *env) {
 	host := engine.NewHost(engine.HostOptions{})
 	defer func() { require.NoError(e.t, host.Close()) }()
-	m, err := e.dev.Build(e.context(), chase)
+	m, err := e.dev.Build(e.context(), history.Pointers)
 	require.NoError(e.t, err)
 	defer func() { require.NoError(e.t, m.Close()) }()
-	k, q, space := e.kernel(m, "chase"), e.inOrder(), &lending{t: e.t, lent: make(map[mem.Range]int)}
+	k, q, space := e.kernel(m, "follow"), e.inOrder(), &lending{t: e.t, lent: make(map[mem.Range]int)}
 	blocks := make([]mem.Block, 2)
 	got, err := host.Memory().AllocAll([]mem.Request{{Size: 4096}, {Size: 4096}}, blocks, nil)
 	require.NoError(e.t, err)
 	require.Equal(e.t, mem.Ready, got)
-	a, b, out := blocks[0], blocks[1], e.alloc(24)
+	a, b, out := blocks[0], blocks[1], e.alloc(16)
 	at := func(b mem.Block, off uint64) devices.Loc { return devices.Loc{Device: host, Block: b, Off: off} }
 	bytes := func(b []byte) devices.Loc { return devices.Loc{Bytes: b} }
 	move := func(dst, src devices.Loc, n int) {
@@ -190,11 +161,11 @@ func testSVMInPlace(e *env) {
 	for round := range 3 {
 		move(at(a, 0), bytes(list), len(list))
 		move(at(b, 32), bytes(words(a.Addr+48, 2)), 16)
-		e.wait(q, e.submit(q, launchOf(k, 1, 1, arg(a, 16, 16), bufferArg(out, 0, 24), arg(b, 32, 16), arg(a, 0, 64))))
+		e.wait(q, e.submit(q, launchOf(k, 1, 1, arg(a, 16, 16), bufferArg(out, 0, 16), arg(b, 32, 16), arg(a, 0, 64))))
 		require.Equal(e.t, 3*(round+1), space.all())
-		result := make([]byte, 24)
+		result := make([]byte, 16)
 		e.wait(q, e.read(q, out, 0, result))
-		e.equal(words(7, a.Addr+16, 1000), result, "what was found")
+		e.equal(words(7, a.Addr+16), result, "what was found")
 		result = make([]byte, 64)
 		move(at(b, 64), at(a, 0), 64) // within the host's memory
 		move(bytes(result), at(b, 64), 64)
@@ -212,22 +183,22 @@ func testSVMInPlace(e *env) {
 	// A buffer may be the host's block, too; and a null pointer is one.
 	move(at(a, 0), bytes(words(0, 5)), 16)
 	inPlace := devices.Arg{Kind: devices.ArgBuffer, Device: host, Block: a, Size: 16}
-	e.wait(q, e.submit(q, launchOf(k, 1, 1, inPlace, arg(b, 8, 24))))
-	result := make([]byte, 24)
-	move(bytes(result), at(b, 8), 24)
-	e.equal(words(5, a.Addr, 1000), result, "of a buffer in place")
-	e.wait(q, e.submit(q, launchOf(k, 1, 1, devices.Arg{Kind: devices.ArgSVM}, arg(b, 8, 24))))
-	move(bytes(result), at(b, 8), 24)
-	e.equal(words(0, 0, 0), result, "of a null pointer")
+	e.wait(q, e.submit(q, launchOf(k, 1, 1, inPlace, arg(b, 8, 16))))
+	result := make([]byte, 16)
+	move(bytes(result), at(b, 8), 16)
+	e.equal(words(5, a.Addr), result, "of a buffer in place")
+	e.wait(q, e.submit(q, launchOf(k, 1, 1, devices.Arg{Kind: devices.ArgSVM}, arg(b, 8, 16))))
+	move(bytes(result), at(b, 8), 16)
+	e.equal(words(0, 0), result, "of a null pointer")
 
 	lends := space.all()
 	space.refuse = errTest
-	_, err = q.Submit(launchOf(k, 1, 1, arg(a, 0, 16), arg(b, 8, 24)), nil)
+	_, err = q.Submit(launchOf(k, 1, 1, arg(a, 0, 16), arg(b, 8, 16)), nil)
 	require.ErrorIs(e.t, err, errTest)
 	space.refuse = nil
-	_, err = q.Submit(launchOf(k, 1, 1, arg(a, 16, 16), bufferArg(out, 0, 24), arg(a, 4090, 16)), nil)
+	_, err = q.Submit(launchOf(k, 1, 1, arg(a, 16, 16), bufferArg(out, 0, 16), arg(a, 4090, 16)), nil)
 	require.ErrorIs(e.t, err, mem.ErrInvalidValue, "past the block's end")
-	_, err = q.Submit(launchOf(k, 1, 1, devices.Arg{Kind: devices.ArgSVM, Block: out, Size: 24, Pointer: a.Addr}, arg(b, 8, 24)), nil)
+	_, err = q.Submit(launchOf(k, 1, 1, devices.Arg{Kind: devices.ArgSVM, Block: out, Size: 16, Pointer: a.Addr}, arg(b, 8, 16)), nil)
 	require.ErrorIs(e.t, err, mem.ErrInvalidOperation, "a block of its own")
 	require.Equal(e.t, lends+1, space.all(), "a refused launch keeps nothing")
 	for _, b := range blocks {
