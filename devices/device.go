@@ -159,9 +159,10 @@ type Queue interface {
 	// Poll looks at the command of p, a point of the queue. If that has ended, p may
 	// end by this; if not, started says whether it is known to have started.
 	Poll(p mem.Point) (started bool)
-	// Times returns the times of a reached point, while they are kept
-	// (QueueOptions.Profiling).
-	Times(p mem.Point) (Times, bool)
+	// Times returns the times of a reached point by a clock, while they are kept
+	// (QueueOptions.Profiling). It may wait for the device, to read its clock, but for
+	// AnyClock.
+	Times(p mem.Point, by Clock) (Times, bool)
 	// Forget says that nobody will ask for the times of p, which may not be reached.
 	Forget(p mem.Point)
 	// Abort has all commands of the queue fail with cause, accepted now or later, that
@@ -175,7 +176,18 @@ type Queue interface {
 	Close() error
 }
 
-// Times are when a command changed state, in nanoseconds on the device's clock.
+// Clock says whose clock times are of.
+type Clock uint8
+
+// The clocks. Simulated devices have none of their own: both are their Executor's.
+const (
+	HostClock   Clock = iota // Executor.Now: times of different devices, and the host's, compare
+	DeviceClock              // the device's own, whose zero and rate are its own
+	AnyClock                 // either, whichever is at hand: for how long a command took
+)
+
+// Times are when a command changed state, in nanoseconds.
 type Times struct {
 	Queued, Submitted, Started, Ended uint64
+	Error                             uint64 // nanoseconds by which each may be wrong, since it is of another clock
 }

@@ -281,11 +281,28 @@ func (e Event) Wait(ctx context.Context, how ...devices.WaitMode) error {
 // ErrProfiling says that the event's queue keeps no times, or the command has not ended.
 var ErrProfiling = mem.Sentinel("profiling information not available", mem.ProfilingInfoNotAvailable)
 
-// Times returns when the command changed state, in nanoseconds of its device's
-// clock. It fails with ErrProfiling where the queue was made without
-// QueueOptions.Profiling, the driver keeps no times, or the command has not
-// ended.
+// Times returns when the command changed state, in nanoseconds since the context was
+// made by the host's clock, as Context.Now, traces and timelines have it: commands of
+// different devices compare, within Times.Error. It may wait for the device, to read its
+// clock. In virtual time the clock is the world's and there is no error. It fails with
+// ErrProfiling where the queue was made without QueueOptions.Profiling, the driver
+// keeps no times, or the command has not ended.
 func (e Event) Times() (devices.Times, error) {
+	t, err := e.times(devices.HostClock)
+	if err != nil {
+		return t, err
+	}
+	for _, at := range []*uint64{&t.Queued, &t.Submitted, &t.Started, &t.Ended} {
+		*at = uint64(max(int64(*at-e.c.start), 0)) // below by no more than the error
+	}
+	return t, nil
+}
+
+// DeviceTimes is Times by the device's own clock, as its driver tells them: commands of
+// one device compare, to the nanosecond.
+func (e Event) DeviceTimes() (devices.Times, error) { return e.times(devices.DeviceClock) }
+
+func (e Event) times(by devices.Clock) (devices.Times, error) {
 	r, err := e.get()
 	if err != nil {
 		return devices.Times{}, err
@@ -293,18 +310,12 @@ func (e Event) Times() (devices.Times, error) {
 	if !r.point.Reached() {
 		return devices.Times{}, fmt.Errorf("command %d has not ended: %w", r.command, ErrProfiling)
 	}
-	t, ok := times(r)
-	if !ok {
-		return devices.Times{}, fmt.Errorf("command %d: its queue keeps no times: %w", r.command, ErrProfiling)
+	if r.queue != nil && r.queue.profiling {
+		if t, ok := r.queue.dev.Times(r.point, by); ok {
+			return t, nil
+		}
 	}
-	return t, nil
-}
-
-func times(r eventState) (devices.Times, bool) {
-	if r.queue == nil || !r.queue.profiling {
-		return devices.Times{}, false
-	}
-	return r.queue.dev.Times(r.point)
+	return devices.Times{}, fmt.Errorf("command %d: its queue keeps no times: %w", r.command, ErrProfiling)
 }
 
 // userFailure is a negative status that the user gave a user event.
@@ -374,5 +385,5 @@ func WaitAll(ctx context.Context, events ...Event) error {
 	return first
 }
 
-// since is the context's clock: nanoseconds since it was made.
-func (c *Context) since() int64 { return int64(c.by.Now() - c.start) }
+// Now is the context's clock, that of Event.Times: nanoseconds since it was made.
+func (c *Context) Now() int64 { return int64(c.by.Now() - c.start) }

@@ -12,7 +12,7 @@ func (c *Context) calledAt() int64 {
 	if c.opts.Trace == nil {
 		return 0
 	}
-	return c.since()
+	return c.Now()
 }
 
 // tellsEnds reports whether the sink is told of all ends.
@@ -26,7 +26,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	*r = trace.CommandRecord{
 		ID: c.commandSeq, Queue: req.q.name, Memory: req.q.mem, Op: req.op.String(),
 		Accesses: s.accs, Stored: r.Stored[:0], Blocks: r.Blocks[:0], Steps: r.Steps[:0], Waits: s.waits,
-		Point: p, Version: v, Enqueued: called, Done: c.since(), Err: err,
+		Point: p, Version: v, Enqueued: called, Done: c.Now(), Err: err,
 		Clock: c.planner.Clock(), Evictions: c.evicting.records, Regrows: c.evicting.regrows, Again: err != nil && c.waits(err),
 	}
 	if req.op == opLaunch {
@@ -99,7 +99,7 @@ func (c *Context) traceRefused(req *request, in *borrowed, called int64, err err
 type watcher struct {
 	c     *Context
 	times interface { // of the queue, or the mover, that gave the point; nil where nobody keeps any
-		Times(p mem.Point) (devices.Times, bool)
+		Times(p mem.Point, by devices.Clock) (devices.Times, bool)
 	}
 	command uint64
 	step    int
@@ -117,7 +117,7 @@ func (c *Context) watch(of watcher, p mem.Point) {
 
 // PointReached implements mem.Waiter.
 func (w *watcher) PointReached(p mem.Point, err error) {
-	r := trace.CompletionRecord{Command: w.command, Step: w.step, Point: p, Err: err, Ended: w.c.since()}
+	r := trace.CompletionRecord{Command: w.command, Step: w.step, Point: p, Err: err, Ended: w.c.Now()}
 	switch {
 	case err != nil:
 	case w.late != nil:
@@ -126,8 +126,8 @@ func (w *watcher) PointReached(p mem.Point, err error) {
 		r.Moved = w.moved
 	}
 	if w.times != nil {
-		if t, ok := w.times.Times(p); ok && t.Started != 0 {
-			r.Started = max(0, r.Ended-int64(t.Ended-t.Started)) // the device's clock may have another zero
+		if t, ok := w.times.Times(p, devices.AnyClock); ok && t.Started != 0 {
+			r.Started = max(0, r.Ended-int64(t.Ended-t.Started))
 		}
 	}
 	w.c.hooks.completed(&r)

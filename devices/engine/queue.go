@@ -307,7 +307,7 @@ func (q *Queue) giveBack(r *record) (next *record) {
 func (q *Queue) keepTimes(seq uint64, t devices.Times) { q.times[seq%keptTimes] = timed{seq, t} }
 
 // Times implements devices.Queue; the times of the last 4096 commands are kept.
-func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
+func (q *Queue) Times(p mem.Point, _ devices.Clock) (devices.Times, bool) {
 	if p.Line != q.line || q.times == nil || !p.Reached() {
 		return devices.Times{}, false
 	}

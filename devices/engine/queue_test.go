@@ -175,7 +175,7 @@ func TestTimesAreOrderedAndKeptOnlyWhereAsked(t *testing.T) {
 	p, err := q.Submit(hostCall(func(context.Context) error { return nil }), nil)
 	require.NoError(t, err)
 	require.NoError(t, q.Wait(context.Background(), p, devices.Park))
-	times, ok := q.Times(p)
+	times, ok := q.Times(p, devices.DeviceClock)
 	require.True(t, ok)
 	require.LessOrEqual(t, times.Queued, times.Submitted)
 	require.LessOrEqual(t, times.Submitted, times.Started)
@@ -184,7 +184,7 @@ func TestTimesAreOrderedAndKeptOnlyWhereAsked(t *testing.T) {
 	p, err = plain.Submit(hostCall(func(context.Context) error { return nil }), nil)
 	require.NoError(t, err)
 	require.NoError(t, plain.Wait(context.Background(), p, devices.Park))
-	_, ok = plain.Times(p)
+	_, ok = plain.Times(p, devices.DeviceClock)
 	require.False(t, ok)
 }
 

@@ -74,7 +74,7 @@ func TestAnAwaitedTransferIsOneBlockingCall(t *testing.T) {
 		require.True(t, p.Succeeded(), "when the call returns")
 		x.reads()
 		if x.q.timing {
-			times, ok := x.q.Times(p)
+			times, ok := x.q.Times(p, devices.DeviceClock)
 			require.True(t, ok)
 			require.LessOrEqual(t, times.Queued, times.Started)
 			require.LessOrEqual(t, times.Started, times.Ended)

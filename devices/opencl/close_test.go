@@ -69,7 +69,7 @@ func closeWhileUsed(t *testing.T, d *Device, q *Queue, b mem.Block, after time.D
 				if err := q.Wait(ctx, *p, devices.Park); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("wait: %v", err)
 				}
-				q.Times(*p)
+				q.Times(*p, devices.DeviceClock)
 				cancel()
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
+	"godwit/devices/engine"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/internal/storage"
 	"godwit/mem"
@@ -30,7 +31,7 @@ type Device struct {
 	store  *store
 
 	service ocl.Queue // touches fresh memory, maps pinned memory, tells the device's clock
-	clock   clock
+	clock   *engine.Clock
 	node    int // of the NUMA nodes
 	pinned  *storage.PinnedNodes
 	staging staging
@@ -53,6 +54,7 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 	if d.service, err = h.context.NewQueue(f.device, false, true); err != nil {
 		return nil, fmt.Errorf("device %s: no command queue: %w", d.name, errors.Join(err, mem.ErrDeviceLost))
 	}
+	d.clock = engine.NewClock(d.readClock)
 	if opts.memory != 0 {
 		d.info.GlobalMemory = min(opts.memory, d.info.GlobalMemory)
 		d.info.MaxAlloc = min(d.info.MaxAlloc, d.info.GlobalMemory)

@@ -18,7 +18,7 @@ func (r *record) fill(cmd *devices.Command) error {
 	d := r.q.dev
 	r.cmd.Queue = r.q.cl
 	if r.q.timing {
-		r.times.Queued = hostNow()
+		r.times.Queued = devices.Now()
 	}
 	if r.host.worker != nil {
 		r.runner = r.host.worker

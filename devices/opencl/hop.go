@@ -81,7 +81,7 @@ func (r *record) giveHop() error {
 	c.Gates, c.ID = x.gates, uint64(r.index)
 	c.Hook = nvlink.Hook{Func: ocl.HopEnded(), Arg: r.tag.Hop()}
 	if r.q.timing {
-		x.given = hostNow()
+		x.given = devices.Now()
 	}
 	h.sink.HopBegins(false)
 	if err := e.Start(c); err != nil {
@@ -93,12 +93,12 @@ func (r *record) giveHop() error {
 
 // keepHostTimesLocked keeps the times of a hop, or of what there was nothing to do for, by the host's clock.
 func (q *Queue) keepHostTimesLocked(r *record) {
-	now := hostNow()
+	now := devices.Now()
 	t := devices.Times{Queued: r.times.Queued, Submitted: now, Started: now, Ended: now}
 	if r.completed {
 		t.Submitted, t.Started, t.Ended = r.hop.given, r.hop.given, r.hop.ended
 	}
-	q.keepLocked(timed{seq: r.point.Seq, t: t, byHost: true})
+	q.keepLocked(timed{seq: r.point.Seq, t: t})
 }
 
 // hopError is why a hop failed.

@@ -186,7 +186,7 @@ func (r *record) awaitEnd() {
 // submits notes when r has been given to OpenCL, or is to a runner.
 func (r *record) submits() {
 	if r.q.timing {
-		r.times.Submitted = hostNow()
+		r.times.Submitted = devices.Now()
 	}
 }
 
@@ -256,7 +256,7 @@ func (goroutine) run(r *record) {
 func (r *record) begins() {
 	r.begun.Store(true)
 	if r.q.timing {
-		r.times.Started = hostNow()
+		r.times.Started = devices.Now()
 	}
 }
 
@@ -264,12 +264,10 @@ func (r *record) begins() {
 func (r *record) Carried(err error) {
 	q, h := r.q, r.host
 	if q.timing && err == nil {
-		r.times.Ended = hostNow()
-		if t, ok := q.dev.onDevice(r.times); ok {
-			h.mu.Lock()
-			q.keepLocked(timed{seq: r.point.Seq, t: t})
-			h.mu.Unlock()
-		}
+		r.times.Ended = devices.Now()
+		h.mu.Lock()
+		q.keepLocked(timed{seq: r.point.Seq, t: r.times})
+		h.mu.Unlock()
 	}
 	h.finishedBy(r, err)
 }

@@ -141,7 +141,7 @@ func launchesAmongOthers(t *testing.T, params map[string]string) {
 			}
 			switch rapid.IntRange(0, 3).Draw(rt, "times") {
 			case 0:
-				q.Times(p)
+				q.Times(p, devices.DeviceClock)
 			case 1:
 				q.Forget(p)
 			}

@@ -62,7 +62,7 @@ func TestNothingLeaks(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, m.Close())
 			finishPoint(t, q, p)
-			times, ok := q.Times(p)
+			times, ok := q.Times(p, devices.DeviceClock)
 			require.True(t, ok)
 			require.LessOrEqual(t, times.Started, times.Ended)
 		})

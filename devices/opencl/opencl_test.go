@@ -129,7 +129,7 @@ func TestAMarkerWithoutWaitsWaitsForNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		p := run(t, q, &devices.Command{Op: devices.OpMarker})
 		errWait := q.Wait(ctx, p, devices.Park)
-		times, timed := q.Times(p)
+		times, timed := q.Times(p, devices.DeviceClock)
 		cancel()
 		require.NoError(t, gate.SetUserEventStatus(0)) // else the queue could not be closed
 		require.Zero(t, behind.Event.End())

@@ -17,12 +17,13 @@ import (
 
 // timed are the times of a command that has ended well.
 type timed struct {
-	seq    uint64
-	t      devices.Times
-	byHost bool      // t is by the host's clock
-	event  ocl.Event // not zero: t is still to be read from it
-	owned  bool      // event is nobody else's: its record was recycled
-	held   uint64    // nanoseconds for which OpenCL was not given the command; of event
+	seq   uint64
+	t     devices.Times
+	began *Device   // whose clock t is by but for its end, nil is the host's
+	ended *Device   // and whose that is by
+	event ocl.Event // not zero: t is still to be read from it
+	owned bool      // event is nobody else's: its record was recycled
+	held  uint64    // nanoseconds for which OpenCL was not given the command; of event
 }
 
 // Times are kept for so many commands at first, and for as many as there have been
@@ -37,22 +38,42 @@ const (
 func (q *Queue) slot(seq uint64) *timed { return &q.times[seq%uint64(len(q.times))] }
 
 // Times implements devices.Queue.
-func (q *Queue) Times(p mem.Point) (devices.Times, bool) {
+func (q *Queue) Times(p mem.Point, by devices.Clock) (devices.Times, bool) {
 	if p.Line != q.line || !q.timing {
 		return devices.Times{}, false
 	}
 	h := q.dev.host
 	h.mu.Lock()
-	k := q.slot(p.Seq)
-	if k.seq == p.Seq {
-		h.readLocked(k)
+	at := q.slot(p.Seq)
+	if at.seq == p.Seq {
+		h.readLocked(at)
 	}
-	t, byHost, kept := k.t, k.byHost, k.seq == p.Seq
+	k := *at
 	h.mu.Unlock()
-	if byHost && kept {
-		return q.dev.onDevice(t) // which may wait for OpenCL
+	if k.seq != p.Seq {
+		return devices.Times{}, false
 	}
-	return t, kept
+	return k.by(by, q.dev)
+}
+
+// by are the times by a clock, the host's or that of their queue's device.
+func (k *timed) by(clock devices.Clock, d *Device) (t devices.Times, ok bool) {
+	if k.began == k.ended && (clock == devices.AnyClock || (k.ended == d) == (clock == devices.DeviceClock)) {
+		return k.t, true
+	}
+	t, ok = k.t, true
+	if k.ended != nil {
+		t, ok = k.ended.clock.On(k.t, devices.DeviceClock, clock != devices.AnyClock)
+	}
+	if k.began != k.ended && ok { // of a ring, which began on the source
+		end := t
+		t, ok = k.began.clock.On(k.t, devices.DeviceClock, clock != devices.AnyClock)
+		t.Ended, t.Error = end.Ended, max(t.Error, end.Error)
+	}
+	if clock == devices.DeviceClock && ok {
+		return d.clock.On(t, devices.HostClock, true)
+	}
+	return t, ok
 }
 
 // Forget implements devices.Queue.
@@ -103,12 +124,13 @@ func (h *host) dropLocked(k *timed) {
 
 // keepTimesLocked keeps the times of r, which has ended well.
 func (q *Queue) keepTimesLocked(r *record) {
-	k := timed{seq: r.point.Seq, event: r.event}
+	k := timed{seq: r.point.Seq, event: r.event, began: q.dev, ended: q.dev}
 	if r.times.Submitted != 0 { // it was held: OpenCL takes the end of that for its enqueue
 		k.held = r.times.Submitted - r.times.Queued
 	}
 	if r.batch != nil {
 		t := r.batch.times(r)
+		k.began = r.batch.from.dev
 		k.event, k.t = 0, devices.Times{Queued: t[0] - min(t[0], k.held), Submitted: t[1], Started: t[2], Ended: t[3]}
 	}
 	q.keepLocked(k)

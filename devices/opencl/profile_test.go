@@ -37,7 +37,7 @@ func TestTimesAreReadWhenSomebodyAsks(t *testing.T) {
 		}
 		asked := func() {
 			for i, p := range points {
-				times, ok := q.Times(p)
+				times, ok := q.Times(p, devices.DeviceClock)
 				require.Equal(t, i%5 > 1, ok, i)
 				if ok {
 					require.Positive(t, times.Queued, i)
@@ -52,7 +52,7 @@ func TestTimesAreReadWhenSomebodyAsks(t *testing.T) {
 		asked()
 		require.NoError(t, q.Close())
 		asked()
-		times, ok := q.Times(points[n-2])
+		times, ok := q.Times(points[n-2], devices.DeviceClock)
 		require.True(t, ok, "not asked before the queue was closed")
 		require.LessOrEqual(t, times.Started, times.Ended)
 	})

@@ -360,7 +360,7 @@ func (h *host) completedLocked(r *record, st ocl.Status) bool {
 	}
 	r.completed, r.status = true, r.q.dev.sees(st)
 	if r.hops && r.q.timing {
-		r.hop.ended = hostNow()
+		r.hop.ended = devices.Now()
 	}
 	return r.state == native
 }

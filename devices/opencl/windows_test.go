@@ -121,7 +121,7 @@ func TestACopyOverALinkHasTimes(t *testing.T) {
 	p, err := q.Submit(hopOf(devs[0], devs[1], a, b, size), nil)
 	require.NoError(t, err)
 	require.NoError(t, q.Wait(t.Context(), p, devices.Park))
-	times, ok := q.Times(p)
+	times, ok := q.Times(p, devices.DeviceClock)
 	require.True(t, ok)
 	require.Positive(t, times.Queued)
 	require.LessOrEqual(t, times.Queued, times.Submitted)

@@ -136,7 +136,7 @@ func gwGetEventProfilingInfo(h uintptr, what uint32, room uint64, value, sizeRet
 	if e.q == nil || e.q.flags&C.CL_QUEUE_PROFILING_ENABLE == 0 {
 		return clProfilingInfoNotAvailable
 	}
-	t, err := e.run.Times()
+	t, err := e.run.DeviceTimes() // as the vendor tells them, and as clGetDeviceAndHostTimer has it
 	if err != nil {
 		return status(err)
 	}

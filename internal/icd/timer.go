@@ -6,15 +6,13 @@ package icd
 import "C"
 
 import (
-	"time"
 	"unsafe"
 
+	"godwit/devices"
 	"godwit/devices/opencl"
 )
 
-// The host's timer starts with the library. A device's is its own, that of profiling.
-
-var clockStart = time.Now()
+// The host's timer starts with the process. A device's is its own, that of profiling.
 
 //export gwGetHostTimer
 func gwGetHostTimer(h uintptr, host unsafe.Pointer) int32 {
@@ -24,7 +22,7 @@ func gwGetHostTimer(h uintptr, host unsafe.Pointer) int32 {
 	if host == nil {
 		return clInvalidValue
 	}
-	*(*uint64)(host) = uint64(time.Since(clockStart))
+	*(*uint64)(host) = devices.Now()
 	return clSuccess
 }
 
@@ -41,10 +39,10 @@ func gwGetDeviceAndHostTimer(h uintptr, device, host unsafe.Pointer) int32 {
 	if err != nil {
 		return refusal(err)
 	}
-	now, err := dev.(*opencl.Device).Clock()
+	onDevice, onHost, err := dev.(*opencl.Device).Clock()
 	if err != nil {
 		return refusal(err)
 	}
-	*(*uint64)(device), *(*uint64)(host) = now, uint64(time.Since(clockStart))
+	*(*uint64)(device), *(*uint64)(host) = onDevice, onHost
 	return clSuccess
 }

@@ -50,9 +50,8 @@ func (m *Mover) noteQueues(qs []devices.Queue) {
 
 // Times returns the times of a reached point that Move gave, where the mover
 // profiles and the times are still kept. A ring is queued by Move, submitted and
-// started with its first leg, and ended with its last. The clock is that of simulated
-// devices, or for a copy of one leg and a batch the device's.
-func (m *Mover) Times(p mem.Point) (devices.Times, bool) {
+// started with its first leg, and ended with its last, by the host's clock whatever by is.
+func (m *Mover) Times(p mem.Point, by devices.Clock) (devices.Times, bool) {
 	m.mu.Lock()
 	if p.Line != m.line {
 		q := m.queues[p.Line]
@@ -60,7 +59,7 @@ func (m *Mover) Times(p mem.Point) (devices.Times, bool) {
 		if q == nil {
 			return devices.Times{}, false
 		}
-		return q.Times(p)
+		return q.Times(p, by)
 	}
 	defer m.mu.Unlock()
 	if !m.opts.Profiling {

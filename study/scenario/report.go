@@ -421,16 +421,20 @@ func (p *printer) segments() {
 func (p *printer) times() {
 	t := p.table("#", "command", "queued", "submitted", "started", "ended")
 	micro := func(ns uint64) string { return fmt.Sprintf("%.1f us", float64(ns)/1e3) }
-	rows := 0
+	rows, wrong := 0, uint64(0)
 	for i := range p.r.Commands {
 		if c := &p.r.Commands[i]; c.Times != nil {
 			rows++
-			t.AppendRow(table.Row{c.Number, c.Text, "0", micro(c.Times.Submitted), micro(c.Times.Started), micro(c.Times.Ended)})
+			wrong = max(wrong, c.Times.Error)
+			t.AppendRow(table.Row{c.Number, c.Text, micro(c.Times.Queued), micro(c.Times.Submitted), micro(c.Times.Started), micro(c.Times.Ended)})
 		}
 	}
 	t.SetColumnConfigs(right(1, 3, 4, 5, 6))
 	if rows > 0 {
-		fmt.Fprintf(p.w, "times of %s, since each command was queued:\n", p.r.Clock)
+		if fmt.Fprintf(p.w, "times of %s, since the run began", p.r.Clock); wrong > 0 {
+			fmt.Fprintf(p.w, ", wrong by at most %s", micro(wrong))
+		}
+		fmt.Fprintln(p.w, ":")
 		p.render(t)
 	}
 }

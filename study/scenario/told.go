@@ -124,15 +124,21 @@ func stateName(s runtime.ExecStatus) string {
 	return fmt.Sprintf("failed with status %d", s)
 }
 
-// Times are when a command changed state, in nanoseconds since it was queued, of
-// its device's clock.
+// Times are when a command changed state, in nanoseconds since the run's context was
+// made, by one clock for all commands of the run (Result.Clock), as timelines have it.
 type Times struct {
-	Submitted uint64 `json:"submitted_ns"`
-	Started   uint64 `json:"started_ns"`
-	Ended     uint64 `json:"ended_ns"`
+	Queued    uint64 `json:"queued_at_ns"`
+	Submitted uint64 `json:"submitted_at_ns"`
+	Started   uint64 `json:"started_at_ns"`
+	Ended     uint64 `json:"ended_at_ns"`
+	Error     uint64 `json:"error_ns"` // by which each of these may be wrong, where the device has a clock of its own
+
+	SubmittedAfter uint64 `json:"submitted_ns"` // since it was queued
+	StartedAfter   uint64 `json:"started_ns"`   // since it was queued
+	EndedAfter     uint64 `json:"ended_ns"`     // since it was queued
 }
 
-// times reads a command's clock.
+// times asks for a command's times.
 func (r *runner) times(i int, out *CommandResult, res *Result) error {
 	t, err := r.events[i].Times()
 	if errors.Is(err, runtime.ErrProfiling) {
@@ -145,6 +151,6 @@ func (r *runner) times(i int, out *CommandResult, res *Result) error {
 		res.Mismatches = append(res.Mismatches, fmt.Sprintf("#%d %s: queued at %d ns, submitted at %d, started at %d, ended at %d: they must not go back", i+1, out.Text, t.Queued, t.Submitted, t.Started, t.Ended))
 		return nil
 	}
-	out.Times = &Times{t.Submitted - t.Queued, t.Started - t.Queued, t.Ended - t.Queued}
+	out.Times = &Times{t.Queued, t.Submitted, t.Started, t.Ended, t.Error, t.Submitted - t.Queued, t.Started - t.Queued, t.Ended - t.Queued}
 	return nil
 }
