@@ -18,16 +18,8 @@ type Item struct {
 	Align        uint64 // the offset is a multiple of it: a power of two; 0 means 1
 }
 
-// Errors of this package; callers get them wrapped with the offending value.
-var (
-	// ErrInfeasible: the search proved that no placement fits the capacity.
-	ErrInfeasible = mem.Sentinel("no placement fits the capacity", mem.MemObjectAllocationFailure)
-	// ErrUnsolved: the search ended, by its context or node budget, before it
-	// found a placement or proved that there is none.
-	ErrUnsolved = mem.Sentinel("no placement found within the budget", mem.OutOfResources)
-	// ErrOverlap: two items alive at the same time share a byte.
-	ErrOverlap = mem.Sentinel("items overlap", mem.MemCopyOverlap)
-)
+// ErrOverlap: two items alive at the same time share a byte.
+var ErrOverlap = mem.Sentinel("items overlap", mem.MemCopyOverlap)
 
 // maxBytes bounds the sum of all sizes and alignments, so that no sum of
 // offsets in this package can overflow an int64.
@@ -76,31 +68,4 @@ func edges(items []Item) []edge {
 		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.item, b.item))
 	})
 	return es
-}
-
-// Peak returns the largest sum of sizes alive at one time, in bytes: no
-// placement is lower. Invalid items are an error.
-func Peak(items []Item) (uint64, error) {
-	if err := validate(items); err != nil {
-		return 0, err
-	}
-	var live, peak uint64
-	for _, e := range edges(items) {
-		if e.start {
-			live += items[e.item].Size
-			peak = max(peak, live)
-		} else {
-			live -= items[e.item].Size
-		}
-	}
-	return peak, nil
-}
-
-// Height returns the end of the highest item placed, in bytes.
-func Height(items []Item, offsets []uint64) uint64 {
-	var h uint64
-	for i := range min(len(items), len(offsets)) {
-		h = max(h, offsets[i]+items[i].Size)
-	}
-	return h
 }

@@ -10,7 +10,8 @@ import "context"
 //
 // A component that determines the height is searched at capacities between its
 // proven bound and its best placement, the bound itself first, in rounds of
-// growing effort.
+// growing effort, so that one hard component does not keep others from failing fast.
+// With Options.Capacity it is searched at that alone.
 func Minimize(ctx context.Context, items []Item, opts Options) (Result, error) {
 	p, err := newPacking(ctx, items, opts)
 	if err != nil {
@@ -19,7 +20,7 @@ func Minimize(ctx context.Context, items []Item, opts Options) (Result, error) {
 	for _, c := range p.comps {
 		c.greedy(p.bud, p.bound, allOrders, true)
 	}
-	for moves := uint64(firstRound); !p.bud.over; moves *= 2 {
+	for moves := uint64(firstRound); !p.bud.over && !p.hopeless(); moves *= 2 {
 		settled := true
 		for _, c := range p.comps {
 			if c.height > p.bound {
@@ -35,6 +36,11 @@ func Minimize(ctx context.Context, items []Item, opts Options) (Result, error) {
 	return p.result(), nil
 }
 
+// hopeless reports whether no placement fits the capacity.
+func (p *packing) hopeless() bool {
+	return p.opts.Capacity != 0 && p.bound > int64(min(p.opts.Capacity, maxBytes))
+}
+
 // improve makes one round of attempts at capacities chosen by bisection.
 func (c *component) improve(p *packing, moves uint64) {
 	floor := max(c.lower, p.bound) // no use in going lower
@@ -47,7 +53,7 @@ func (c *component) improve(p *packing, moves uint64) {
 		case stopped:
 			low = limit + 1
 		}
-		if c.height-low <= floor>>12 { // a 4096th is not worth a round at this effort
+		if p.opts.Capacity != 0 || c.height-low <= floor>>12 { // a 4096th is not worth a round at this effort
 			return
 		}
 		limit = low + (c.height-1-low)/2

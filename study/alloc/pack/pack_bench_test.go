@@ -19,7 +19,7 @@ func BenchmarkPack(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			items := miniMalloc(b, name)
 			measure(b, items, func(ctx context.Context) (pack.Result, error) {
-				return pack.Solve(ctx, items, miniCapacity, pack.Options{})
+				return pack.Minimize(ctx, items, pack.Options{Capacity: miniCapacity})
 			})
 		})
 	}
@@ -34,8 +34,6 @@ func BenchmarkPack(b *testing.B) {
 }
 
 func measure(b *testing.B, items []pack.Item, run func(context.Context) (pack.Result, error)) {
-	peak, err := pack.Peak(items)
-	require.NoError(b, err)
 	b.ReportAllocs()
 	var nodes, height uint64
 	for b.Loop() {
@@ -48,5 +46,5 @@ func measure(b *testing.B, items []pack.Item, run func(context.Context) (pack.Re
 	}
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/solve")
 	b.ReportMetric(float64(nodes), "nodes")
-	b.ReportMetric(float64(height)/float64(peak), "height/peak")
+	b.ReportMetric(float64(height)/float64(peak(items)), "height/peak")
 }

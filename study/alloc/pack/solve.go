@@ -17,6 +17,9 @@ type Options struct {
 	// that are searched exhaustively; larger groups are packed by greedy orders
 	// and local repair alone. 0 means 2048.
 	Exact int
+	// Capacity is what a placement may need to be low enough, in bytes. 0 wants the
+	// lowest. Result.Bound beyond it says that no placement fits.
+	Capacity uint64
 }
 
 // Result is a placement of all items, valid even where it is not good enough.
@@ -28,19 +31,11 @@ type Result struct {
 	Nodes   uint64   // placements tried
 }
 
-// Ratio returns Height / Bound, 1 for no items.
-func (r Result) Ratio() float64 {
-	if r.Bound == 0 {
-		return 1
-	}
-	return float64(r.Height) / float64(r.Bound)
-}
-
 // packing is the state of one call.
 type packing struct {
 	n     int
 	comps []*component
-	bound int64 // the highest lower bound of all components
+	bound int64 // what is low enough: the highest lower bound of all components, or the capacity
 	bud   *budget
 	opts  Options
 }
@@ -58,6 +53,7 @@ func newPacking(ctx context.Context, items []Item, opts Options) (*packing, erro
 		opts.Exact = 2048
 	}
 	p := &packing{n: len(items), bud: newBudget(ctx, opts.Nodes), opts: opts}
+	p.bound = int64(min(opts.Capacity, maxBytes))
 	boxes, _ := sections(items)
 	first := timeline(items, boxes)
 	for _, group := range components(boxes) {
@@ -84,60 +80,6 @@ func (p *packing) result() Result {
 	}
 	r.Proven = r.Height == r.Bound
 	return r
-}
-
-// Solve looks for a placement of all items within capacity bytes. It tries the
-// greedy orders first and then searches, exhaustively where the items are few
-// enough. It returns an error that wraps ErrInfeasible when it has proved that
-// there is none, and one that wraps ErrUnsolved when ctx or the node budget
-// ended first (and the context's error, if that was it). Beside either error
-// Result holds the lowest placement found, which needs more than capacity.
-//
-// Solve starts no goroutine and is safe for concurrent use on shared items as
-// long as nobody changes them.
-func Solve(ctx context.Context, items []Item, capacity uint64, opts Options) (Result, error) {
-	p, err := newPacking(ctx, items, opts)
-	if err != nil {
-		return Result{}, err
-	}
-	limit := int64(min(capacity, maxBytes))
-	if p.bound > limit {
-		r := p.result()
-		return r, fmt.Errorf("pack: %d bytes are alive at once but the capacity is %d: %w", r.Bound, capacity, ErrInfeasible)
-	}
-	var open []*component
-	for _, c := range p.comps {
-		if c.greedy(p.bud, limit, allOrders, true); c.height > limit {
-			open = append(open, c)
-		}
-	}
-	// Rounds of growing effort, so that one hard component does not keep the
-	// others from failing fast.
-	for moves := uint64(firstRound); len(open) > 0 && !p.bud.over; moves *= 2 {
-		left := open[:0]
-		for _, c := range open {
-			switch c.attempt(p, limit, moves) {
-			case failed:
-				c.lower = max(c.lower, limit+1)
-				return p.result(), fmt.Errorf("pack: searched all placements of %d items in %d bytes: %w", len(c.boxes), capacity, ErrInfeasible)
-			case stopped:
-				left = append(left, c)
-			}
-		}
-		open = left
-	}
-	r := p.result()
-	if r.Height > capacity {
-		return r, unsolved(ctx, r, capacity)
-	}
-	return r, nil
-}
-
-func unsolved(ctx context.Context, r Result, capacity uint64) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("pack: %d placements tried, best height %d of %d: %w (%w)", r.Nodes, r.Height, capacity, ErrUnsolved, err)
-	}
-	return fmt.Errorf("pack: %d placements tried, best height %d of %d: %w", r.Nodes, r.Height, capacity, ErrUnsolved)
 }
 
 // firstRound is the number of placements each method may try in the first

@@ -46,7 +46,7 @@ func TestVerifyNamesTheRule(t *testing.T) {
 func TestVerifyCatchesCorruption(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	items := cut(rng, 0, 1000, 1000, 40)
-	r, err := pack.Solve(t.Context(), items, 1000, pack.Options{Nodes: 5_000_000})
+	r, err := pack.Minimize(t.Context(), items, pack.Options{Nodes: 5_000_000})
 	require.NoError(t, err)
 	for i, it := range items {
 		bad := append([]uint64(nil), r.Offsets...)
@@ -71,11 +71,9 @@ func TestFromTrace(t *testing.T) {
 		{Lower: 1, Upper: 4, Size: 256, Align: 256},
 		{Lower: 3, Upper: 4, Size: 256, Align: 256},
 	}, items)
-	peak, err := pack.Peak(items)
-	require.NoError(t, err)
 	want, _, err := tr.PeakLive(256)
 	require.NoError(t, err)
-	require.Equal(t, want, peak)
+	require.Equal(t, want, peak(items))
 	_, err = pack.FromTrace(tr, 3)
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	items, err = pack.FromTrace(tr, 0)
