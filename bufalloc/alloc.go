@@ -140,24 +140,8 @@ func (r *Region) allocSearched(size, align uint64) (Chunk, error) {
 	ns[m.prev].next, ns[m.next].prev = c, c
 	n.size = rest
 	b.rebin(ns, i, bin)
-	return r.given(c, size, need, mask), nil
-}
-
-// given makes node c, which has need bytes and is in no bin, a chunk of size bytes.
-func (r *Region) given(c uint32, size, need, mask uint64) Chunk {
-	n := &r.nodes[c]
-	r.gen = (r.gen + 1) & genMask
-	n.a, n.b = liveBit|r.gen, uint32(bits.Len64(mask))<<alignBit|uint32(need-size)
-	s := &r.s
-	s.Allocs++
-	s.Live += size
-	s.Slack += need - size
-	s.PeakLive = max(s.PeakLive, s.Live)
-	s.HighWater = max(s.HighWater, n.addr+need-r.base)
-	if r.index != nil {
-		r.index.add(n.addr, c)
-	}
-	return Chunk{c, n.a}
+	r.enlive(c, size, mask+1)
+	return Chunk{c, r.nodes[c].a}, nil
 }
 
 // AllocHint is Alloc with what the caller knows of the chunk's life, the zero

@@ -201,11 +201,14 @@ func (d *Defrag) evacuate(dst []Move, w mem.Range, budget uint64) []Move {
 		if n.size > budget {
 			continue
 		}
-		h, addr := d.destination(n.size, d.align(i))
-		if h == 0 {
+		align := d.align(i)
+		k := d.smallest(n.size, func(h uint32) bool { return holds(&r.nodes[h], n.size, align) })
+		if k < 0 {
 			continue
 		}
 		budget -= n.size
+		h := d.takeHole(k)
+		addr := r.nodes[h].addr + -r.nodes[h].addr&(align-1)
 		held := d.hold(h, addr, n.size)
 		dst = append(dst, d.propose(i, held, addr))
 	}
@@ -220,19 +223,26 @@ func (d *Defrag) bySize(a, b uint32) int {
 // align is the alignment that chunk i was asked for with.
 func (d *Defrag) align(i uint32) uint64 { return 1 << (d.r.nodes[i].b >> alignBit & 63) }
 
-// destination takes the smallest hole that holds the chunk off the list.
-func (d *Defrag) destination(size, align uint64) (hole uint32, addr uint64) {
+// smallest is the place in d.holes of the smallest hole that holds size bytes and is ok,
+// or -1.
+func (d *Defrag) smallest(size uint64, ok func(h uint32) bool) int {
 	ns := d.r.nodes
 	k, _ := slices.BinarySearchFunc(d.holes, size, func(h uint32, size uint64) int {
 		return cmp.Or(cmp.Compare(ns[h].size, size), 1)
 	})
 	for ; k < len(d.holes); k++ {
-		if h := d.holes[k]; holds(&ns[h], size, align) {
-			d.holes = slices.Delete(d.holes, k, k+1)
-			return h, ns[h].addr + -ns[h].addr&(align-1)
+		if ok(d.holes[k]) {
+			return k
 		}
 	}
-	return 0, 0
+	return -1
+}
+
+// takeHole takes a hole off the list.
+func (d *Defrag) takeHole(k int) (hole uint32) {
+	hole = d.holes[k]
+	d.holes = slices.Delete(d.holes, k, k+1)
+	return hole
 }
 
 // hold takes [addr, addr+size) of hole h for a move. What is left behind goes

@@ -51,9 +51,8 @@ func (d *Defrag) gather(dst []Move, budget uint64) []Move {
 			if k < 0 || spent[d.holes[k]] {
 				continue
 			}
-			h = d.holes[k]
+			h = d.takeHole(k)
 			addr = r.nodes[h].addr
-			d.holes = slices.Delete(d.holes, k, k+1)
 			h = r.carve(h, addr, n.size)
 			r.take(h)
 		}
@@ -71,15 +70,9 @@ func (d *Defrag) tightest(i uint32) int {
 	ns := d.r.nodes
 	n := &ns[i]
 	align := d.align(i)
-	k, _ := slices.BinarySearchFunc(d.holes, n.size, func(h uint32, size uint64) int {
-		return cmp.Or(cmp.Compare(ns[h].size, size), 1)
+	return d.smallest(n.size, func(h uint32) bool {
+		return h != n.prev && h != n.next && !ns[h].live() && ns[h].addr&(align-1) == 0
 	})
-	for ; k < len(d.holes); k++ {
-		if h := d.holes[k]; h != n.prev && h != n.next && !ns[h].live() && ns[h].addr&(align-1) == 0 {
-			return k
-		}
-	}
-	return -1
 }
 
 // gainOf is the better of chunk i's two moves; ok is false where neither helps.

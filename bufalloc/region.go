@@ -55,12 +55,13 @@ type Region struct {
 // fails with mem.ErrInvalidSize where size is 0 or more than 2^63, and with
 // mem.ErrInvalidValue where base+size overflows or an option breaks its rule.
 func NewRegion(base, size uint64, o Options) (*Region, error) {
+	strategy, known := o.Strategy.info()
 	switch {
 	case size == 0 || size > 1<<63:
 		return nil, fmt.Errorf("region of %d bytes: want 1 to 2^63: %w", size, mem.ErrInvalidSize)
 	case size > math.MaxUint64-base:
 		return nil, fmt.Errorf("region of %d bytes at %#x: its end overflows 64 bits: %w", size, base, mem.ErrInvalidValue)
-	case !o.Strategy.known():
+	case !known:
 		return nil, fmt.Errorf("region with %v: no such strategy: %w", o.Strategy, mem.ErrInvalidValue)
 	case o.Granularity != 0 && (!mem.IsPow2(o.Granularity) || o.Granularity > slackMax+1):
 		return nil, fmt.Errorf("granularity %d: want a power of two up to %d: %w", o.Granularity, slackMax+1, mem.ErrInvalidValue)
@@ -75,7 +76,7 @@ func NewRegion(base, size uint64, o Options) (*Region, error) {
 	// Holes are about a third of the chunks, rarely half (Knuth's fifty-percent
 	// rule): 47 bytes a chunk.
 	r.nodes = make([]node, 2, min(o.Chunks+o.Chunks*15/32+4, maxNodes))
-	r.setStrategy()
+	r.setStrategy(strategy)
 	r.Reset()
 	return r, nil
 }
@@ -87,8 +88,8 @@ func defaultMaxChunks(s Strategy) int {
 	return maxNodes/2 - 128
 }
 
-func (r *Region) setStrategy() {
-	r.grid = !r.strategy.splits()
+func (r *Region) setStrategy(s strategy) {
+	r.grid = s.grid
 	switch r.strategy {
 	case Fit, GoodFit:
 		r.bins = &bins{fit: r.strategy == Fit}
@@ -101,8 +102,7 @@ func (r *Region) setStrategy() {
 	case PoCLTight, PoCLWasteful:
 		r.placer, r.wastes = &pocl{firstFit{tailFirst: r.strategy == PoCLWasteful}}, true
 	default:
-		x, _ := r.strategy.info()
-		r.placer = &placed{p: x.open()}
+		r.placer = &placed{p: s.open()}
 	}
 }
 

@@ -25,7 +25,7 @@ func TestAFullRegionGrows(t *testing.T) {
 func TestReserveGrowShrink(t *testing.T) {
 	each(t, func(t *testing.T, s Strategy) {
 		r := newRegion(t, 1000, 4096, Options{Strategy: s})
-		if !s.splits() {
+		if x, _ := s.info(); x.grid {
 			_, err := r.Reserve(1000, 1)
 			require.ErrorIs(t, err, mem.ErrInvalidOperation)
 			require.ErrorIs(t, r.Grow(1), mem.ErrInvalidOperation)

@@ -101,11 +101,6 @@ func (s Strategy) info() (x strategy, ok bool) {
 	return strategies.list[s], true
 }
 
-func (s Strategy) known() bool {
-	_, ok := s.info()
-	return ok
-}
-
 // String is the strategy's name on the command line.
 func (s Strategy) String() string {
 	x, ok := s.info()
@@ -141,13 +136,6 @@ func ParseStrategy(name string) (Strategy, error) {
 func (s Strategy) Exact() bool {
 	x, _ := s.info()
 	return x.exact
-}
-
-// splits reports whether a chunk may take any part of a hole, so that several
-// requests can be cut out of one.
-func (s Strategy) splits() bool {
-	x, _ := s.info()
-	return !x.grid
 }
 
 // placer is a strategy at work: it keeps the holes of one region in an order

@@ -59,7 +59,9 @@ func (s *session) close(ctx context.Context) error {
 	}
 	for _, h := range s.handles {
 		_, err := h.pool.Clear()
-		errs = append(errs, err, h.staging.close(), h.extras.close())
+		errs = append(errs, err, h.staged.close((*pool.PinnedPool).Close), h.pinned.close((*pool.PinnedPool).Close),
+			h.bounded.close(func(p *pool.BoundedPool) error { _, err := p.Clear(); return err }),
+			h.allocator.close((*pool.DeviceAllocator).Close))
 	}
 	return errors.Join(append(errs, s.context.Close(ctx))...)
 }
@@ -68,7 +70,7 @@ func (s *session) close(ctx context.Context) error {
 // everything else is reachable from it. All methods are safe for use from many
 // goroutines. A Handle lives until its Manager is closed.
 type Handle struct {
-	session *session // immutable, as all fields but staging and extras
+	session *session // immutable, as all fields but the lazy ones
 	device  devices.Device
 	info    devices.Info
 	backend string
@@ -78,8 +80,10 @@ type Handle struct {
 	pool    *pool.BufferPool
 	async   bool
 	pinning pool.Pinning // of uploads
-	staging staging
-	extras  extras
+
+	staged, pinned lazy[pool.PinnedPool] // what uploads are staged in: as pinning says, and page-locked in any case
+	bounded        lazy[pool.BoundedPool]
+	allocator      lazy[pool.DeviceAllocator]
 }
 
 func newHandle(s *session, c choice, cand Candidate, d devices.Device) (*Handle, error) {
@@ -131,62 +135,52 @@ func (h *Handle) Queue() *runtime.Queue { return h.queue }
 // Pool is where tensors take buffers from.
 func (h *Handle) Pool() *pool.BufferPool { return h.pool }
 
-// extras are what few programs use, made on first use.
-type extras struct {
-	mu        sync.Mutex
-	bounded   *pool.BoundedPool     // protected by mu
-	allocator *pool.DeviceAllocator // protected by mu
+// lazy is something that few programs use, made at its first use.
+type lazy[T any] struct {
+	mu sync.Mutex
+	v  *T // protected by mu; nil where it was not made
 }
 
-// close gives up what is there.
-func (x *extras) close() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var errs []error
-	if x.bounded != nil {
-		_, err := x.bounded.Clear()
-		errs = append(errs, err)
+func (l *lazy[T]) get(make func() (*T, error)) (v *T, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.v == nil {
+		if v, err = make(); err != nil {
+			return nil, err
+		}
+		l.v = v
 	}
-	if x.allocator != nil {
-		errs = append(errs, x.allocator.Close())
+	return l.v, nil
+}
+
+// close gives up what is there. Nobody uses it any more.
+func (l *lazy[T]) close(f func(*T) error) (err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.v != nil {
+		err = f(l.v)
 	}
-	x.bounded, x.allocator = nil, nil
-	return errors.Join(errs...)
+	l.v = nil
+	return err
 }
 
 // BoundedPool is a pool of the context's buffers with a ceiling, seven eighths of the
 // device's memory (half of the host's where the device has no limit); made at the
 // first call. Others, with other ceilings, come from pool.NewBoundedPool.
 func (h *Handle) BoundedPool() (*pool.BoundedPool, error) {
-	x := &h.extras
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.bounded == nil {
+	return h.bounded.get(func() (*pool.BoundedPool, error) {
 		ceiling := h.info.GlobalMemory / 8 * 7
 		if ceiling == 0 {
 			ceiling = max(storage.PhysicalMemory()/2, 64<<20)
 		}
-		var err error
-		if x.bounded, err = pool.NewBoundedPool(h.Context(), pool.BoundedOptions{Ceiling: ceiling}); err != nil {
-			return nil, err
-		}
-	}
-	return x.bounded, nil
+		return pool.NewBoundedPool(h.Context(), pool.BoundedOptions{Ceiling: ceiling})
+	})
 }
 
 // Allocator is the device's memory as a framework's allocator gives it, with its
 // statistics; made at the first call.
 func (h *Handle) Allocator() (*pool.DeviceAllocator, error) {
-	x := &h.extras
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.allocator == nil {
-		var err error
-		if x.allocator, err = pool.NewDeviceAllocator(h.Context(), h.device); err != nil {
-			return nil, err
-		}
-	}
-	return x.allocator, nil
+	return h.allocator.get(func() (*pool.DeviceAllocator, error) { return pool.NewDeviceAllocator(h.Context(), h.device) })
 }
 
 // PinnedPool is page-locked host memory for transfers, one for all devices of the

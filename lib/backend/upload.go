@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"godwit/lib/pool"
 	"godwit/mem"
@@ -18,46 +17,6 @@ const (
 	piece      = 4 << 20   // bytes
 )
 
-// staging are the pools that a handle stages uploads in, made on first use: as the
-// environment was when the handle was made, and page-locked in any case.
-type staging struct {
-	mu     sync.Mutex
-	auto   *pool.PinnedPool // protected by mu
-	always *pool.PinnedPool // protected by mu
-}
-
-// stagingPool returns the pool to stage in.
-func (h *Handle) stagingPool(always bool) (*pool.PinnedPool, error) {
-	s := &h.staging
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, how := &s.auto, h.pinning
-	if always {
-		at, how = &s.always, pool.PinAlways
-	}
-	if *at == nil {
-		var err error
-		if *at, err = pool.NewPinnedPool(h.Context(), pool.PinnedOptions{Pinning: how, Ceiling: maxStaging}); err != nil {
-			return nil, err
-		}
-	}
-	return *at, nil
-}
-
-// close gives staging memory back. No upload is under way.
-func (s *staging) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var errs []error
-	for _, p := range []*pool.PinnedPool{s.auto, s.always} {
-		if p != nil {
-			errs = append(errs, p.Close())
-		}
-	}
-	s.auto, s.always = nil, nil
-	return errors.Join(errs...)
-}
-
 // UploadStaged copies data to off of b: first, before it returns, to memory of the
 // handle's own, so that data may be changed at once; from there on the handle's
 // queue, asynchronously. The memory is page-locked where that helps (see
@@ -66,20 +25,22 @@ func (s *staging) close() error {
 // the upload does. It fails like runtime.Queue.EnqueueWrite; b then holds some of data
 // or none of it.
 func (h *Handle) UploadStaged(ctx context.Context, b *runtime.Buffer, off uint64, data []byte) (runtime.Event, error) {
-	return h.upload(ctx, b, off, data, false)
+	return h.upload(ctx, &h.staged, h.pinning, b, off, data)
 }
 
 // UploadPinned is UploadStaged by way of page-locked memory, whatever the device and
 // the environment, as far as the system lets a process lock memory.
 func (h *Handle) UploadPinned(ctx context.Context, b *runtime.Buffer, off uint64, data []byte) (runtime.Event, error) {
-	return h.upload(ctx, b, off, data, true)
+	return h.upload(ctx, &h.pinned, pool.PinAlways, b, off, data)
 }
 
-func (h *Handle) upload(ctx context.Context, b *runtime.Buffer, off uint64, data []byte, always bool) (e runtime.Event, err error) {
+func (h *Handle) upload(ctx context.Context, in *lazy[pool.PinnedPool], how pool.Pinning, b *runtime.Buffer, off uint64, data []byte) (e runtime.Event, err error) {
 	if err := h.fits(b, off, data); err != nil {
 		return runtime.Event{}, err
 	}
-	p, err := h.stagingPool(always)
+	p, err := in.get(func() (*pool.PinnedPool, error) {
+		return pool.NewPinnedPool(h.Context(), pool.PinnedOptions{Pinning: how, Ceiling: maxStaging})
+	})
 	if err != nil {
 		return runtime.Event{}, err
 	}
@@ -129,12 +90,12 @@ func (h *Handle) fits(b *runtime.Buffer, off uint64, data []byte) error {
 
 // StagingHeld is the number of bytes of staging memory that the handle holds.
 func (h *Handle) StagingHeld() (held uint64) {
-	h.staging.mu.Lock()
-	defer h.staging.mu.Unlock()
-	for _, p := range []*pool.PinnedPool{h.staging.auto, h.staging.always} {
-		if p != nil {
-			held += p.Held()
+	for _, l := range []*lazy[pool.PinnedPool]{&h.staged, &h.pinned} {
+		l.mu.Lock()
+		if l.v != nil {
+			held += l.v.Held()
 		}
+		l.mu.Unlock()
 	}
 	return held
 }

@@ -85,53 +85,46 @@ func (c *Collector) Remove(name string) {
 	delete(c.contexts, name)
 }
 
-func poolDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("godwit_pool_"+name, help, append([]string{"pool"}, labels...), nil)
-}
+// all are the descriptions, as desc made them; immutable from then on.
+var all []*prometheus.Desc
 
-func memDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("godwit_memory_"+name, help, append([]string{"memory"}, labels...), nil)
-}
-
-func contextDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("godwit_context_"+name, help, append([]string{"context"}, labels...), nil)
+func desc(kind, name, help string, labels ...string) *prometheus.Desc {
+	d := prometheus.NewDesc("godwit_"+kind+"_"+name, help, append([]string{kind}, labels...), nil)
+	all = append(all, d)
+	return d
 }
 
 // The descriptions; immutable.
 var (
-	ctxCommands  = contextDesc("commands_total", "Commands accepted.")
-	ctxCopies    = contextDesc("copies_total", "Copies between memories, write-backs among them.")
-	ctxMoved     = contextDesc("moved_bytes_total", "Bytes that arrived at memories by copies, each once whatever the hops.")
-	ctxEvictions = contextDesc("evictions_total", "Blocks that left a memory for others' sake.")
-	ctxEvicted   = contextDesc("evicted_bytes_total", "Bytes of evicted blocks, by what became of them: dropped, since they were elsewhere, too; written_back; empty of content.", "content")
-	ctxLink      = contextDesc("link_bytes_total", "Bytes that went from one memory to another, through staging by way of the host.", "from", "to")
-	ctxMemory    = contextDesc("memory_bytes", "Bytes in blocks, by memory and state: live, peak, and whole, what peak would be were every buffer stored whole.", "memory", "state")
-	ctxRegrown   = contextDesc("regrown_bytes_total", "Bytes copied within a memory into blocks that took others' place; not among the moved.")
-	ctxQueue     = contextDesc("queue_depth", "Commands accepted and not ended, by queue; queues of one name and device together.", "queue", "device")
-	ctxFlying    = contextDesc("transfers_in_flight", "Transfers through staging that are under way or wait.")
+	ctxCommands  = desc("context", "commands_total", "Commands accepted.")
+	ctxCopies    = desc("context", "copies_total", "Copies between memories, write-backs among them.")
+	ctxMoved     = desc("context", "moved_bytes_total", "Bytes that arrived at memories by copies, each once whatever the hops.")
+	ctxEvictions = desc("context", "evictions_total", "Blocks that left a memory for others' sake.")
+	ctxEvicted   = desc("context", "evicted_bytes_total", "Bytes of evicted blocks, by what became of them: dropped, since they were elsewhere, too; written_back; empty of content.", "content")
+	ctxLink      = desc("context", "link_bytes_total", "Bytes that went from one memory to another, through staging by way of the host.", "from", "to")
+	ctxMemory    = desc("context", "memory_bytes", "Bytes in blocks, by memory and state: live, peak, and whole, what peak would be were every buffer stored whole.", "memory", "state")
+	ctxRegrown   = desc("context", "regrown_bytes_total", "Bytes copied within a memory into blocks that took others' place; not among the moved.")
+	ctxQueue     = desc("context", "queue_depth", "Commands accepted and not ended, by queue; queues of one name and device together.", "queue", "device")
+	ctxFlying    = desc("context", "transfers_in_flight", "Transfers through staging that are under way or wait.")
 
-	poolRequests = poolDesc("requests_total", "Buffers asked for, by whether the pool had one.", "result")
-	poolBytes    = poolDesc("bytes", "Bytes in buffers of the pool, by state: out, ready, waiting.", "state")
-	poolAsked    = poolDesc("asked_bytes", "Bytes asked for by those who have buffers out; the rest of out is rounding.")
-	poolBuffers  = poolDesc("buffers", "Buffers that exist.")
+	poolRequests = desc("pool", "requests_total", "Buffers asked for, by whether the pool had one.", "result")
+	poolBytes    = desc("pool", "bytes", "Bytes in buffers of the pool, by state: out, ready, waiting.", "state")
+	poolAsked    = desc("pool", "asked_bytes", "Bytes asked for by those who have buffers out; the rest of out is rounding.")
+	poolBuffers  = desc("pool", "buffers", "Buffers that exist.")
 
-	memCapacity = memDesc("capacity_bytes", "What the memory can hold; 0 is unknown.")
-	memBytes    = memDesc("bytes", "Bytes by state: live, pending, reserved, cached.", "state")
-	memLargest  = memDesc("largest_free_bytes", "The largest block that could be given now; 0 is unknown.")
-	memBlocks   = memDesc("blocks", "Live blocks.")
-	memOps      = memDesc("operations_total", "Blocks given and freed, and refused requests.", "operation")
-	memPeak     = memDesc("peak_bytes", "The highest figure since the last reset, by state: allocated, active, reserved.", "state")
-	memOOM      = memDesc("out_of_memory_total", "Requests refused for want of room or budget since the last reset.")
-	memRetries  = memDesc("retries_total", "Requests tried again since the last reset.")
+	memCapacity = desc("memory", "capacity_bytes", "What the memory can hold; 0 is unknown.")
+	memBytes    = desc("memory", "bytes", "Bytes by state: live, pending, reserved, cached.", "state")
+	memLargest  = desc("memory", "largest_free_bytes", "The largest block that could be given now; 0 is unknown.")
+	memBlocks   = desc("memory", "blocks", "Live blocks.")
+	memOps      = desc("memory", "operations_total", "Blocks given and freed, and refused requests.", "operation")
+	memPeak     = desc("memory", "peak_bytes", "The highest figure since the last reset, by state: allocated, active, reserved.", "state")
+	memOOM      = desc("memory", "out_of_memory_total", "Requests refused for want of room or budget since the last reset.")
+	memRetries  = desc("memory", "retries_total", "Requests tried again since the last reset.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		poolRequests, poolBytes, poolAsked, poolBuffers,
-		ctxCommands, ctxCopies, ctxMoved, ctxRegrown, ctxEvictions, ctxEvicted, ctxLink, ctxMemory, ctxQueue, ctxFlying,
-		memCapacity, memBytes, memLargest, memBlocks, memOps, memPeak, memOOM, memRetries,
-	} {
+	for _, d := range all {
 		ch <- d
 	}
 }
