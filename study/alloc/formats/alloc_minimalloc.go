@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"godwit/internal/input"
@@ -125,16 +124,8 @@ func mmBuild(l *input.Lines, rows []mmRow) (*Allocs, error) {
 func (t *Allocs) WriteMiniMalloc(w io.Writer) error {
 	bw := bufio.NewWriterSize(w, 1<<16)
 	_, _ = bw.WriteString("id,lower,upper,size\n") // a bufio.Writer keeps its first error for Flush
-	var line []byte
 	for i, l := range t.Lifetimes() {
-		line = strconv.AppendInt(line[:0], int64(i), 10)
-		line = append(line, ',')
-		line = strconv.AppendInt(line, int64(l.Start), 10)
-		line = append(line, ',')
-		line = strconv.AppendInt(line, int64(l.End), 10)
-		line = append(line, ',')
-		line = strconv.AppendUint(line, l.Size, 10)
-		_, _ = bw.Write(append(line, '\n'))
+		_, _ = fmt.Fprintf(bw, "%d,%d,%d,%d\n", i, l.Start, l.End, l.Size)
 	}
 	return bw.Flush()
 }

@@ -172,70 +172,37 @@ func readPickle(ctx context.Context, r io.Reader, file string) ([]*Allocs, error
 	if len(*traces) > maxDevices {
 		return fail(fmt.Errorf("more than %d devices", maxDevices))
 	}
-	pr := pickleReader{ctx: ctx}
-	var out []*Allocs
+	devices, fields := pyDevices{file: file}, 0
 	for device, v := range *traces {
 		entries, ok := v.(*types.List)
 		if !ok {
 			return fail(fmt.Errorf("device %d: its trace is not a list", device))
 		}
-		t, err := pr.device(*entries)
+		err := devices.read(ctx, func(n int) (e pyEntry, line int, more bool, err error) {
+			if n == len(*entries) {
+				return e, 0, false, nil
+			}
+			d, ok := (*entries)[n].(*types.Dict)
+			if !ok {
+				return e, 0, true, errors.New("not a dict")
+			}
+			if fields += len(*d); fields > maxFields {
+				return e, 0, true, fmt.Errorf("more than %d fields", maxFields)
+			}
+			e, err = pickledEntry(*d)
+			return e, n + 1, true, err // entries are told as lines
+		})
 		if err != nil {
-			return fail(fmt.Errorf("device %d, %w", device, err))
-		}
-		if len(*entries) > 0 {
-			out = append(out, t.Build(fmt.Sprintf("%s#%d", file, device), FormatPyTorch))
+			return fail(err)
 		}
 	}
-	if len(out) == 1 {
-		out[0].Name = file
-	}
-	return out, nil
-}
-
-// pickleReader counts what is looked at: a value may stand in many places of a
-// pickle, so that a short one can hold more than anybody can go through.
-type pickleReader struct {
-	ctx    context.Context //nolint:containedctx // of the one file that is read
-	events int
-	fields int
+	return devices.traces(), nil
 }
 
 // maxFields is how many fields of entries are looked at in a file: more than a pickle
-// within its bounds holds, if it names each once.
+// within its bounds holds, if it names each once. A value may stand in many places of a
+// pickle, so that a short one can hold more than anybody can go through.
 const maxFields = 4 * input.MaxEvents
-
-// device reads one device's entries. Their numbers stand for lines.
-func (pr *pickleReader) device(entries []any) (*AllocBuilder, error) {
-	var b AllocBuilder
-	var t0 int64
-	for n, v := range entries {
-		if n%4096 == 0 && pr.ctx.Err() != nil {
-			return nil, pr.ctx.Err()
-		}
-		d, ok := v.(*types.Dict)
-		if !ok {
-			return nil, fmt.Errorf("entry %d is not a dict", n)
-		}
-		if pr.events++; pr.events > input.MaxEvents {
-			return nil, fmt.Errorf("entry %d: more than %d entries", n, input.MaxEvents)
-		}
-		if pr.fields += len(*d); pr.fields > maxFields {
-			return nil, fmt.Errorf("entry %d: more than %d fields", n, maxFields)
-		}
-		e, err := pickledEntry(*d)
-		if err != nil {
-			return nil, fmt.Errorf("entry %d: %w", n, err)
-		}
-		if n == 0 {
-			t0 = e.TimeUS
-		}
-		if err := b.pyEntry(e, t0, n+1); err != nil {
-			return nil, fmt.Errorf("entry %d: %w", n, err)
-		}
-	}
-	return &b, nil
-}
 
 func pickledEntry(d types.Dict) (e pyEntry, err error) {
 	for _, f := range d {

@@ -2,6 +2,7 @@ package formats
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ type pyEntry struct {
 
 // readJSON reads a JSON object: a PyTorch snapshot or VMA's statistics, told apart
 // by their keys.
-func readJSON(r io.Reader, file string) ([]*Allocs, error) {
+func readJSON(ctx context.Context, r io.Reader, file string) ([]*Allocs, error) {
 	lr := &lineReader{r: r}
 	dec := json.NewDecoder(lr)
 	fail := func(err error) error {
@@ -54,7 +55,7 @@ func readJSON(r io.Reader, file string) ([]*Allocs, error) {
 		switch key {
 		case "device_traces":
 			found = true
-			more, err = readDevices(dec, lr, file)
+			more, err = readDevices(ctx, dec, lr, file)
 		case "DefaultPools", "CustomPools", "Details":
 			found = true
 			more, err = vma.read(dec, file, key.(string))
@@ -111,51 +112,76 @@ func openArray(dec *json.Decoder, what string) error {
 // maxDevices is how many devices a snapshot may have.
 const maxDevices = 1 << 16
 
-// readDevices reads the list of lists; devices that recorded nothing are left
-// out.
-func readDevices(dec *json.Decoder, lr *lineReader, file string) ([]*Allocs, error) {
-	if err := openArray(dec, "device_traces"); err != nil {
-		return nil, err
-	}
-	var out []*Allocs
-	events := 0
-	for device := 0; dec.More(); device++ {
+// readDevices reads the list of lists.
+func readDevices(ctx context.Context, dec *json.Decoder, lr *lineReader, file string) ([]*Allocs, error) {
+	devices := pyDevices{file: file}
+	err := eachElement(dec, "device_traces", func(device int) error {
 		if device > maxDevices {
-			return nil, fmt.Errorf("more than %d devices", maxDevices)
+			return fmt.Errorf("more than %d devices", maxDevices)
 		}
 		if err := openArray(dec, "a device's trace"); err != nil {
-			return nil, err
+			return err
 		}
-		var b AllocBuilder
-		var t0 *int64
-		n := 0
-		for ; dec.More(); n++ {
-			var e pyEntry
-			if err := dec.Decode(&e); err != nil {
-				return nil, err
+		err := devices.read(ctx, func(int) (e pyEntry, line int, more bool, err error) {
+			if more = dec.More(); more {
+				err = dec.Decode(&e)
 			}
-			if events++; events > input.MaxEvents {
-				return nil, fmt.Errorf("more than %d entries", input.MaxEvents)
-			}
-			if t0 == nil {
-				t0 = &e.TimeUS
-			}
-			if err := b.pyEntry(e, *t0, lr.line(dec.InputOffset())); err != nil {
-				return nil, fmt.Errorf("device %d, entry %d: %w", device, n, err)
-			}
+			return e, lr.line(dec.InputOffset()), more, err
+		})
+		if err == nil {
+			_, err = dec.Token()
 		}
-		if _, err := dec.Token(); err != nil {
-			return nil, err
+		return err
+	})
+	return devices.traces(), err
+}
+
+// pyDevices makes a trace of each device's entries.
+type pyDevices struct {
+	file    string
+	devices int // read so far
+	events  int // of all devices
+	out     []*Allocs
+}
+
+// read takes the entries of the next device from next, which is called with their
+// numbers. A device that recorded nothing is left out.
+func (p *pyDevices) read(ctx context.Context, next func(n int) (e pyEntry, line int, more bool, err error)) error {
+	var b AllocBuilder
+	var t0 int64
+	for n := 0; ; n++ {
+		if n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
-		if n > 0 {
-			out = append(out, b.Build(fmt.Sprintf("%s#%d", file, device), FormatPyTorch))
+		e, line, more, err := next(n)
+		if !more && err == nil {
+			if n > 0 {
+				p.out = append(p.out, b.Build(fmt.Sprintf("%s#%d", p.file, p.devices), FormatPyTorch))
+			}
+			p.devices++
+			return nil
+		}
+		if n == 0 {
+			t0 = e.TimeUS
+		}
+		if p.events++; err == nil && p.events > input.MaxEvents {
+			err = fmt.Errorf("more than %d entries", input.MaxEvents)
+		}
+		if err == nil {
+			err = b.pyEntry(e, t0, line)
+		}
+		if err != nil {
+			return fmt.Errorf("device %d, entry %d: %w", p.devices, n, err)
 		}
 	}
-	_, err := dec.Token()
-	if len(out) == 1 {
-		out[0].Name = file
+}
+
+// traces are the traces read; the only one has the file's name.
+func (p *pyDevices) traces() []*Allocs {
+	if len(p.out) == 1 {
+		p.out[0].Name = p.file
 	}
-	return out, err
+	return p.out
 }
 
 // pyEntry adds an entry of a trace that begins at t0.

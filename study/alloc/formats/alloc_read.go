@@ -2,11 +2,13 @@ package formats
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,7 +73,7 @@ func readAllocs(ctx context.Context, r io.Reader, file string) ([]*Allocs, error
 		return nil, fmt.Errorf("%s: a command trace, which says what commands access and nothing of chunks: godwit replay takes it, and allocation traces apart from it: %w", file, input.ErrMalformed)
 	}
 	if isJSON(br) {
-		return readJSON(br, file)
+		return readJSON(ctx, br, file)
 	}
 	if isPickle(br) {
 		return readPickle(ctx, br, file)
@@ -79,12 +81,12 @@ func readAllocs(ctx context.Context, r io.Reader, file string) ([]*Allocs, error
 	l := input.NewLines(br, file)
 	header, ok := l.Next()
 	if !ok {
-		return nil, l.Fail(cmpErr(l.Err(), errors.New("no line: not an allocation trace")))
+		return nil, l.Fail(cmp.Or(l.Err(), errors.New("no line: not an allocation trace")))
 	}
 	t, err := readCSV(l, header)
 	if err != nil {
 		// A broken stream ends in half a line: its error is the cause.
-		return nil, l.Fail(cmpErr(l.Scanned(), err))
+		return nil, l.Fail(cmp.Or(l.Scanned(), err))
 	}
 	return []*Allocs{t}, nil
 }
@@ -122,22 +124,8 @@ func readCSV(l *input.Lines, header string) (*Allocs, error) {
 		input.Clip(header), trace.AllocHeader, rmmHeader)
 }
 
-func cmpErr(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
 func index(cols []string, names ...string) int {
-	for i, c := range cols {
-		for _, n := range names {
-			if c == n {
-				return i
-			}
-		}
-	}
-	return -1
+	return slices.IndexFunc(cols, func(c string) bool { return slices.Contains(names, c) })
 }
 
 func parseUint(field, what string) (uint64, error) {

@@ -125,7 +125,7 @@ func TestReadingAPickleEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, err := ReadAllocs(ctx, strings.NewReader("\x80\x02}."), "x")
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = (&pickleReader{ctx: ctx}).device(make([]any, 1))
+	err = new(pyDevices).read(ctx, func(int) (e pyEntry, line int, more bool, err error) { return pyEntry{Action: "oom"}, 0, true, nil })
 	require.ErrorIs(t, err, context.Canceled)
 }
 
