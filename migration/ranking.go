@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"godwit/eviction"
+	"godwit/internal/heap"
 	"godwit/mem"
 )
 
@@ -29,16 +30,16 @@ const (
 
 // ranking is the order of a memory's blocks.
 type ranking struct {
-	policy      eviction.Policy // that they were scored by; nil where there is no order
-	comparable  bool            // that policy: asking it anew each time would allocate
-	settled     bool            // that policy's scores change by use alone
-	base, epoch uint64          // the command as of which they were, and the policy's epoch
-	heap        []ranked        // the cheapest on top; some have left since
-	came        []int32         // blocks that are not in it yet
-	exact       bool            // the heap is as of now
-	asking      bool            // the policy is being asked; where it panicked it stays so, and the order is made anew
-	aside       []ranked        // looked at in this Evict
-	top         []Victim        // of these, those that are compared
+	policy      eviction.Policy   // that they were scored by; nil where there is no order
+	comparable  bool              // that policy: asking it anew each time would allocate
+	settled     bool              // that policy's scores change by use alone
+	base, epoch uint64            // the command as of which they were, and the policy's epoch
+	heap        heap.Heap[ranked] // the cheapest on top; some have left since
+	came        []int32           // blocks that are not in it yet
+	exact       bool              // the heap is as of now
+	asking      bool              // the policy is being asked; where it panicked it stays so, and the order is made anew
+	aside       []ranked          // looked at in this Evict
+	top         []Victim          // of these, those that are compared
 }
 
 // ranked is a block's place.
@@ -51,7 +52,7 @@ type ranked struct {
 	serial uint64 // of the block that was ranked
 }
 
-func (a *ranked) before(b *ranked) bool {
+func (a ranked) before(b ranked) bool {
 	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.used, b.used), cmp.Compare(a.id, b.id), cmp.Compare(a.start, b.start)) < 0
 }
 
@@ -64,7 +65,7 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 		epoch = ranker.Epoch()
 	}
 	r.top = r.top[:0]
-	r.exact = r.asking || !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || r.aged(p.clock+1, n) || len(r.heap) > 2*n
+	r.exact = r.asking || !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || r.aged(p.clock+1, n) || len(r.heap.Items) > 2*n
 	r.asking = true
 	if r.exact {
 		if !r.same(policy) {
@@ -72,18 +73,16 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 			r.settled = eviction.IsSettled(policy)
 		}
 		r.epoch, r.base = epoch, p.clock+1
-		r.heap, r.came = r.heap[:0], r.came[:0]
+		r.heap.Before, r.heap.Items, r.came = ranked.before, r.heap.Items[:0], r.came[:0]
 		for _, i := range p.residents[m] {
-			r.heap = append(r.heap, p.ranked(r, i))
+			r.heap.Items = append(r.heap.Items, p.ranked(r, i))
 		}
-		for i := len(r.heap)/2 - 1; i >= 0; i-- {
-			r.sink(i)
-		}
+		r.heap.Init()
 		return r
 	}
 	for _, i := range r.came {
 		if k := &p.blocks[i]; !k.r.Empty() && k.memory == m && k.serial == 0 {
-			r.push(p.ranked(r, i))
+			r.heap.Push(p.ranked(r, i))
 		}
 	}
 	r.came = r.came[:0]
@@ -158,8 +157,8 @@ func (v *Victim) cheaper(than *Victim) bool {
 
 // cheapest takes the block on top that is not in use.
 func (p *Planner) cheapest(r *ranking) (v Victim, ok bool) {
-	for len(r.heap) > 0 {
-		x := r.pop()
+	for len(r.heap.Items) > 0 {
+		x := r.heap.Pop()
 		k := &p.blocks[x.block]
 		if k.serial != x.serial {
 			continue
@@ -170,8 +169,8 @@ func (p *Planner) cheapest(r *ranking) (v Victim, ok bool) {
 		}
 		c := p.candidate(k)
 		x.score, x.used = p.score(r, c), k.used
-		if len(r.heap) > 0 && r.heap[0].before(&x) {
-			r.push(x)
+		if len(r.heap.Items) > 0 && r.heap.Items[0].before(x) {
+			r.heap.Push(x)
 			continue
 		}
 		r.aside = append(r.aside, x)
@@ -183,7 +182,7 @@ func (p *Planner) cheapest(r *ranking) (v Victim, ok bool) {
 // restore puts back what was looked at. What leaves after all is known by its serial.
 func (r *ranking) restore() {
 	for _, x := range r.aside {
-		r.push(x)
+		r.heap.Push(x)
 	}
 	r.aside = r.aside[:0]
 }
@@ -196,42 +195,5 @@ func (r *ranking) arrived(i int32, residents int) {
 		r.policy, r.comparable, r.came = nil, false, r.came[:0]
 	default:
 		r.came = append(r.came, i)
-	}
-}
-
-func (r *ranking) push(x ranked) {
-	r.heap = append(r.heap, x)
-	for i := len(r.heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !r.heap[i].before(&r.heap[up]) {
-			return
-		}
-		r.heap[i], r.heap[up] = r.heap[up], r.heap[i]
-		i = up
-	}
-}
-
-func (r *ranking) pop() ranked {
-	top, n := r.heap[0], len(r.heap)
-	r.heap[0] = r.heap[n-1]
-	r.heap = r.heap[:n-1]
-	r.sink(0)
-	return top
-}
-
-func (r *ranking) sink(i int) {
-	for {
-		c := 2*i + 1
-		if c >= len(r.heap) {
-			return
-		}
-		if c+1 < len(r.heap) && r.heap[c+1].before(&r.heap[c]) {
-			c++
-		}
-		if !r.heap[c].before(&r.heap[i]) {
-			return
-		}
-		r.heap[i], r.heap[c] = r.heap[c], r.heap[i]
-		i = c
 	}
 }

@@ -21,6 +21,7 @@ import (
 var house = map[string]string{
 	"mem":               "",
 	"internal/rangemap": "mem",
+	"internal/heap":     "",
 	"internal/flat":     "mem internal/rangemap",
 	"internal/input":    "mem",
 	"internal/process":  "",
@@ -32,7 +33,7 @@ var house = map[string]string{
 	"bufalloc":          "mem internal/suggest mem/trace",
 
 	"internal/yardstick":    "bufalloc",
-	"study/alloc/pack":      "mem mem/trace bufalloc study/alloc/formats",
+	"study/alloc/pack":      "internal/heap mem mem/trace bufalloc study/alloc/formats",
 	"study/alloc/replay":    "internal/process bufalloc mem/trace study/alloc/formats study/alloc/pack internal/yardstick",
 	"study/alloc/fuzz":      "internal/input internal/outfile bufalloc mem/trace study/alloc/formats study/alloc/replay study/alloc/pack internal/yardstick",
 	"bufalloc/bufalloctest": "bufalloc study/alloc/replay",
@@ -44,8 +45,8 @@ var house = map[string]string{
 	"devices/engine":   "devices internal/storage devices/work devices/gate",
 	"internal/mover":   "devices internal/storage devices/gate bufalloc",
 
-	"internal/network":            "mem",
-	"devices/virtual":             "devices/engine devices/cpu internal/storage devices/gate internal/network internal/flat bufalloc internal/resource",
+	"internal/network":            "mem internal/heap",
+	"devices/virtual":             "devices/engine devices/cpu internal/storage devices/gate internal/heap internal/network internal/flat bufalloc internal/resource",
 	"study/profile":               "devices/virtual internal/network",
 	"study/machine":               "internal/input internal/suggest internal/yaml/yamldoc internal/yaml/fields devices devices/virtual internal/network",
 	"devices/null":                "devices/engine internal/storage",
@@ -65,7 +66,7 @@ var house = map[string]string{
 	"internal/svmfault": "svm",
 	"subbuffer":         "mem",
 	"internal/resource": "internal/storage mem/trace eviction",
-	"migration":         "mem internal/rangemap eviction",
+	"migration":         "mem internal/heap internal/rangemap eviction",
 	"internal/oracle":   "mem",
 	"study/bound":       "mem internal/rangemap",
 	"eviction":          "mem",
@@ -118,7 +119,7 @@ var families = []string{"internal/icd", "cmd/godwit", "tests", "examples"}
 var (
 	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
-		"mem", "internal/rangemap", "internal/input", "internal/process", "internal/outfile", "internal/suggest", "mem/trace", "bufalloc", "internal/yardstick", "study/alloc/formats", "study/alloc/pack", "study/alloc/replay", "study/alloc/fuzz", "study/alloc/extern",
+		"mem", "internal/heap", "internal/rangemap", "internal/input", "internal/process", "internal/outfile", "internal/suggest", "mem/trace", "bufalloc", "internal/yardstick", "study/alloc/formats", "study/alloc/pack", "study/alloc/replay", "study/alloc/fuzz", "study/alloc/extern",
 		"devices", "devices/work", "internal/storage", "devices/engine", "internal/mover", "devices/null", "devices/cpu", "devices/tce", "devices/virtual",
 		"svm", "subbuffer", "internal/resource", "migration", "internal/oracle", "study/bound", "eviction", "lib/kernels", "runtime", "lib/pool",
 	}

@@ -3,9 +3,11 @@ package virtual
 import (
 	"math"
 	"math/bits"
+
+	"godwit/internal/heap"
 )
 
-// What is to happen, in order of time: a binary heap.
+// What is to happen, in order of time.
 
 // forever is the end of time, some 292 years: what would be later is then, in the order of its
 // causes, and the clock does not begin again. Sizes stop there, too.
@@ -51,12 +53,12 @@ type event struct {
 
 // events is a heap by time, and at one instant by key.
 type events struct {
-	heap []event
+	heap heap.Heap[event]
 	seed uint64
 	seq  uint64
 }
 
-func (a *event) before(b *event) bool {
+func (a event) before(b event) bool {
 	return a.at < b.at || a.at == b.at && a.key < b.key
 }
 
@@ -67,18 +69,7 @@ func (q *events) push(at uint64, e event) {
 	if q.seed != 0 {
 		e.key = mix(q.seed + q.seq)
 	}
-	h := append(q.heap, e)
-	i := len(h) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !e.before(&h[up]) {
-			break
-		}
-		h[i] = h[up]
-		i = up
-	}
-	h[i] = e
-	q.heap = h
+	q.heap.Push(e)
 }
 
 // mix is splitmix64's finalizer (Steele, Lea, Flood 2014): it has no two numbers that
@@ -92,37 +83,8 @@ func mix(x uint64) uint64 {
 
 // next is when the next event is.
 func (q *events) next() (at uint64, ok bool) {
-	if len(q.heap) == 0 {
+	if len(q.heap.Items) == 0 {
 		return 0, false
 	}
-	return q.heap[0].at, true
-}
-
-// pop removes the next event.
-func (q *events) pop() event {
-	h := q.heap
-	first, n := h[0], len(h)-1
-	e := h[n]
-	h[n] = event{}
-	h = h[:n]
-	q.heap = h
-	i := 0
-	for {
-		down := 2*i + 1
-		if down >= n {
-			break
-		}
-		if down+1 < n && h[down+1].before(&h[down]) {
-			down++
-		}
-		if !h[down].before(&e) {
-			break
-		}
-		h[i] = h[down]
-		i = down
-	}
-	if n > 0 {
-		h[i] = e
-	}
-	return first
+	return q.heap.Items[0].at, true
 }

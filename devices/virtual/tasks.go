@@ -104,7 +104,7 @@ func (w *World) step(at uint64) {
 		return
 	}
 	w.counts.Events++
-	e := w.events.pop()
+	e := w.events.heap.Pop()
 	switch e.kind {
 	case callFunc:
 		e.f()

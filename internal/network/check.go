@@ -8,11 +8,11 @@ import "fmt"
 // each flow is held by a full channel or its limit.
 func (n *Network) Check() error {
 	n.solve()
-	if len(n.queue) != n.live || len(n.flows) != n.live+len(n.free) {
-		return fmt.Errorf("network: %d flows under way, %d in the queue, of %d records %d free", n.live, len(n.queue), len(n.flows), len(n.free))
+	if len(n.queue.Items) != n.live || len(n.flows) != n.live+len(n.free) {
+		return fmt.Errorf("network: %d flows under way, %d in the queue, of %d records %d free", n.live, len(n.queue.Items), len(n.flows), len(n.free))
 	}
-	for slot, id := range n.queue {
-		if n.flows[id].slot != slot || slot > 0 && n.before(id, n.queue[(slot-1)/2]) {
+	for slot, id := range n.queue.Items {
+		if n.flows[id].slot != slot || slot > 0 && n.before(id, n.queue.Items[(slot-1)/2]) {
 			return fmt.Errorf("network: flow %d is at the wrong place %d of the queue", id, slot)
 		}
 	}

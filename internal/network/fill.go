@@ -3,6 +3,8 @@ package network
 import (
 	"cmp"
 	"slices"
+
+	"godwit/internal/heap"
 )
 
 // Progressive filling: all flows without a rate get the same, which rises until a
@@ -17,8 +19,8 @@ type filling struct {
 	channels []Channel // looked at
 	flows    []ID      // likewise
 	open     int       // flows without a rate
-	heap     []level   // by (share, channel)
-	limited  []ID      // flows with a limit, by (limit, order)
+	heap     heap.Heap[level]
+	limited  []ID // flows with a limit, by (limit, order)
 }
 
 // level is a channel in the heap, with its share as it was when that was last worked
@@ -91,26 +93,24 @@ func (n *Network) share() {
 		x, y := &n.flows[a], &n.flows[b]
 		return cmp.Or(cmp.Compare(x.Limit, y.Limit), cmp.Compare(x.order, y.order))
 	})
-	f.heap = f.heap[:0]
+	f.heap.Items = f.heap.Items[:0]
 	for _, c := range f.channels {
 		if ch := &n.channels[c]; ch.open > 0 {
-			f.heap = append(f.heap, level{ch.share(), c})
+			f.heap.Items = append(f.heap.Items, level{ch.share(), c})
 		}
 	}
-	for i := len(f.heap)/2 - 1; i >= 0; i-- {
-		f.sink(i)
-	}
+	f.heap.Init()
 	limited := 0
 	for f.open = len(f.flows); f.open > 0; {
-		ch := &n.channels[f.heap[0].channel]
+		ch := &n.channels[f.heap.Items[0].channel]
 		if ch.open == 0 {
-			f.drop()
+			f.heap.Pop()
 			continue
 		}
 		share := ch.share()
-		if share > f.heap[0].share {
-			f.heap[0].share = share
-			f.sink(0)
+		if first := &f.heap.Items[0]; share > first.share {
+			first.share = share
+			f.heap.Fix(0)
 			continue
 		}
 		for ; limited < len(f.limited) && n.flows[f.limited[limited]].fixed; limited++ {
@@ -143,35 +143,7 @@ func (n *Network) grant(x *flow, rate uint64) {
 	}
 }
 
-// drop takes the first channel off the heap.
-func (f *filling) drop() {
-	last := len(f.heap) - 1
-	f.heap[0] = f.heap[last]
-	f.heap = f.heap[:last]
-	if last > 0 {
-		f.sink(0)
-	}
-}
-
-func (f *filling) sink(at int) {
-	x := f.heap[at]
-	for {
-		down := 2*at + 1
-		if down >= len(f.heap) {
-			break
-		}
-		if down+1 < len(f.heap) && f.heap[down+1].before(f.heap[down]) {
-			down++
-		}
-		if !f.heap[down].before(x) {
-			break
-		}
-		f.heap[at] = f.heap[down]
-		at = down
-	}
-	f.heap[at] = x
-}
-
+// before is the order of the heap: by share, then by channel.
 func (l level) before(m level) bool {
 	return l.share < m.share || l.share == m.share && l.channel < m.channel
 }

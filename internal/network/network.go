@@ -35,6 +35,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"godwit/internal/heap"
 	"godwit/mem"
 )
 
@@ -96,8 +97,8 @@ type Network struct {
 	flows    []flow
 	free     []ID
 	live     int
-	started  uint64 // flows, for the order among equal times
-	queue    []ID   // a heap by (at, order)
+	started  uint64        // flows, for the order among equal times
+	queue    heap.Heap[ID] // by when something happens to a flow
 	dirty    []Channel
 	ended    []Ended
 	fill     filling
@@ -149,6 +150,9 @@ type flow struct {
 // fails with mem.ErrInvalidValue on none and on more than MaxBandwidth.
 func New(bandwidths []uint64) (*Network, error) {
 	n := &Network{channels: make([]channel, len(bandwidths))}
+	n.queue.Before = n.before
+	n.queue.Moved = func(id ID, slot int) { n.flows[id].slot = slot }
+	n.fill.heap.Before = level.before
 	for i, b := range bandwidths {
 		if b == 0 || b > MaxBandwidth {
 			return nil, fmt.Errorf("channel %d: bandwidth of %d bytes a second: want 1 to %d: %w", i, b, uint64(MaxBandwidth), mem.ErrInvalidValue)
@@ -156,6 +160,12 @@ func New(bandwidths []uint64) (*Network, error) {
 		n.channels[i].bandwidth = b << fraction
 	}
 	return n, nil
+}
+
+// before is the order of the queue: by time, and at equal times by starts.
+func (n *Network) before(a, b ID) bool {
+	x, y := &n.flows[a], &n.flows[b]
+	return x.at < y.at || x.at == y.at && x.order < y.order
 }
 
 // Now is the time up to which the network has been advanced, in nanoseconds.
@@ -187,7 +197,7 @@ func (n *Network) Start(f Flow) (ID, error) {
 	x.left.set(f.Bytes, perByte)
 	n.started++
 	n.live++
-	n.push(id)
+	n.queue.Push(id)
 	if f.Latency == 0 && f.Bytes > 0 {
 		n.join(id)
 	}
@@ -209,10 +219,10 @@ func (n *Network) slot() ID {
 // begins to flow, or ends. ok is false where none is under way.
 func (n *Network) Next() (at uint64, ok bool) {
 	n.solve()
-	if len(n.queue) == 0 {
+	if len(n.queue.Items) == 0 {
 		return 0, false
 	}
-	return n.flows[n.queue[0]].at, true
+	return n.flows[n.queue.Items[0]].at, true
 }
 
 // Advance moves the time, which never goes back, and returns the flows that have
@@ -228,8 +238,8 @@ func (n *Network) Advance(now uint64) []Ended {
 			break
 		}
 		n.now = at
-		for len(n.queue) > 0 && n.flows[n.queue[0]].at == at {
-			n.step(n.queue[0])
+		for len(n.queue.Items) > 0 && n.flows[n.queue.Items[0]].at == at {
+			n.step(n.queue.Items[0])
 		}
 		if at == now {
 			break
@@ -255,7 +265,7 @@ func (n *Network) step(id ID) {
 
 // remove forgets a flow, which is on no channel.
 func (n *Network) remove(id ID) {
-	n.drop(n.flows[id].slot)
+	n.queue.Remove(n.flows[id].slot)
 	n.flows[id].flowing, n.flows[id].live = false, false
 	n.free = append(n.free, id)
 	n.live--
@@ -265,7 +275,7 @@ func (n *Network) remove(id ID) {
 func (n *Network) join(id ID) {
 	x := &n.flows[id]
 	x.flowing, x.since, x.rate, x.at = true, n.now, 0, Never
-	n.sink(x.slot)
+	n.queue.Fix(x.slot)
 	for hop, c := range x.Path {
 		ch := &n.channels[c]
 		n.count(ch)
@@ -324,7 +334,7 @@ func (n *Network) pace(x *flow, rate uint64) {
 		left.sub(missing)
 		x.at = later(n.now, left.over(rate))
 	}
-	n.fix(x.slot)
+	n.queue.Fix(x.slot)
 }
 
 // count books a channel's time up to now.

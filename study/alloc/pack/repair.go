@@ -3,6 +3,8 @@ package pack
 import (
 	"cmp"
 	"slices"
+
+	"godwit/internal/heap"
 )
 
 // conflict is a placed neighbour and what it would cost to push it out.
@@ -19,10 +21,10 @@ type conflict struct {
 // those of the breakout method (Morris, AAAI 1993).
 type repairer struct {
 	*layout
-	unit   int64   // bytes that cost one
-	span   int64   // sections that cost one
-	weight []int64 // by box
-	queue  []int32 // heap of boxes without a place, the dearest first
+	unit   int64            // bytes that cost one
+	span   int64            // sections that cost one
+	weight []int64          // by box
+	queue  heap.Heap[int32] // boxes without a place, the dearest first
 	byOff  []conflict
 	byTop  []conflict
 }
@@ -30,6 +32,7 @@ type repairer struct {
 func newRepairer(l *layout) *repairer {
 	// Both parts of a cost stay below 2^13, so that no sum of costs overflows.
 	r := &repairer{layout: l, unit: 1, span: 1, weight: make([]int64, len(l.boxes))}
+	r.queue.Before = r.before
 	for i := range l.boxes {
 		r.unit = max(r.unit, l.boxes[i].size>>12)
 		r.span = max(r.span, int64(l.boxes[i].hi)>>12)
@@ -48,7 +51,7 @@ func (r *repairer) cost(i int32) int64 {
 // run tries to bring every box below limit in at most budget moves. It starts
 // from the present layout, of which it leaves only parts when it fails.
 func (r *repairer) run(limit int64, bud *budget, moves uint64) bool {
-	r.queue = r.queue[:0]
+	r.queue.Items = r.queue.Items[:0]
 	for i := range r.boxes {
 		r.weight[i] = 1
 	}
@@ -57,14 +60,14 @@ func (r *repairer) run(limit int64, bud *budget, moves uint64) bool {
 			if off >= 0 {
 				r.take(int32(i))
 			}
-			r.push(int32(i))
+			r.queue.Push(int32(i))
 		}
 	}
-	for ; len(r.queue) > 0 && moves > 0; moves-- {
+	for ; len(r.queue.Items) > 0 && moves > 0; moves-- {
 		if !bud.spend() {
 			return false
 		}
-		i := r.pop()
+		i := r.queue.Pop()
 		off := r.cheapest(i, limit)
 		if off < 0 {
 			return false // larger than the limit
@@ -74,12 +77,12 @@ func (r *repairer) run(limit int64, bud *budget, moves uint64) bool {
 			if o := r.offset[j]; o < off+b.size && off < o+r.boxes[j].size {
 				r.take(j)
 				r.weight[j]++
-				r.push(j)
+				r.queue.Push(j)
 			}
 		}
 		r.put(i, off)
 	}
-	return len(r.queue) == 0
+	return len(r.queue.Items) == 0
 }
 
 // cheapest returns the offset below limit where box i displaces the least, the
@@ -141,43 +144,9 @@ func (s *sweep) try(p int64, best, at *int64) {
 	}
 }
 
-// before orders the queue: the box that is dearest to displace is placed first.
+// before orders the queue: the box that is dearest to displace is placed first. Costs change only while a box is
+// placed, so the queue stays in order.
 func (r *repairer) before(a, b int32) bool {
 	x, y := r.cost(a), r.cost(b)
 	return x > y || x == y && a < b
-}
-
-// push adds box i to the queue, a binary heap. Costs change only while a box
-// is placed, so the heap stays in order.
-func (r *repairer) push(i int32) {
-	q := append(r.queue, i)
-	k := len(q) - 1
-	for k > 0 && r.before(q[k], q[(k-1)/2]) {
-		q[k], q[(k-1)/2] = q[(k-1)/2], q[k]
-		k = (k - 1) / 2
-	}
-	r.queue = q
-}
-
-func (r *repairer) pop() int32 {
-	q := r.queue
-	top := q[0]
-	q[0] = q[len(q)-1]
-	q = q[:len(q)-1]
-	for k := 0; ; {
-		c := 2*k + 1
-		if c >= len(q) {
-			break
-		}
-		if c+1 < len(q) && r.before(q[c+1], q[c]) {
-			c++
-		}
-		if !r.before(q[c], q[k]) {
-			break
-		}
-		q[k], q[c] = q[c], q[k]
-		k = c
-	}
-	r.queue = q
-	return top
 }
