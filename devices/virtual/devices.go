@@ -16,9 +16,8 @@ type inner interface{ devices.HostBacked }
 
 // innerHost is the same of the host's memory.
 type innerHost interface {
-	devices.HostBacked
-	devices.Viewer
-	Adopt(bytes []byte, tag uint64) (mem.Block, error)
+	inner
+	devices.HostDevice
 }
 
 // Device is a device in virtual time. It is what its inner device is, without being a
@@ -30,9 +29,7 @@ type Device struct {
 	res mem.Resource // of the inner device's blocks, as many bytes as the machine has
 }
 
-var (
-	_ devices.HostBacked = (*Device)(nil)
-)
+var _ devices.HostBacked = (*Device)(nil)
 
 // Host is the host's memory in virtual time.
 type Host struct {
@@ -118,45 +115,27 @@ func (w *World) memoryOf(l *devices.Loc) int {
 }
 
 // bytesKept is the content of devices that keep bytes.
-type bytesKept struct{}
+type bytesKept struct{ *World }
 
-func (bytesKept) begin(t *task) error {
-	if t.early && t.cmd.Op != devices.OpMarker {
+func (bytesKept) run(t *task, starts bool) error {
+	if t.early == starts && t.cmd.Op != devices.OpMarker {
 		return t.c.Execute()
 	}
 	return nil
 }
 
-func (bytesKept) end(t *task) error {
-	if !t.early && t.err == nil && t.cmd.Op != devices.OpMarker {
-		return t.c.Execute()
-	}
-	return nil
-}
-
-func (bytesKept) leg(w *World, l *devices.Leg) error {
-	at := func(l *devices.Loc, size uint64) ([]byte, func(), error) {
-		if l.Device == nil {
-			return l.Bytes[l.Off : l.Off+size], func() {}, nil
-		}
-		d := l.Device.(devices.HostBacked)
-		addr, err := d.Pin(l.Block, l.Off, size)
-		if err != nil {
-			return nil, nil, err
-		}
-		return storage.BytesAt(addr, size), func() { d.Unpin(l.Block) }, nil
-	}
-	dst, unpin, err := at(&l.Dst, l.Size)
+func (b bytesKept) leg(l *devices.Leg) error {
+	dst, err := b.place(&l.Dst, l.Size, false)
 	if err != nil {
 		return fmt.Errorf("leg of a ring: %w", err)
 	}
-	defer unpin()
-	src, unpin, err := at(&l.Src, l.Size)
+	defer dst.leave()
+	src, err := b.place(&l.Src, l.Size, false)
 	if err != nil {
 		return fmt.Errorf("leg of a ring: %w", err)
 	}
-	defer unpin()
-	copy(dst, src)
+	defer src.leave()
+	copy(storage.BytesAt(dst.at, l.Size), storage.BytesAt(src.at, l.Size))
 	return nil
 }
 

@@ -405,7 +405,7 @@ func (x *ring) move() {
 	x.moved = true
 	for i := range x.legs {
 		if x.err == nil {
-			x.err = x.w.keeps.leg(x.w, &x.legs[i])
+			x.err = x.w.keeps.leg(&x.legs[i])
 		}
 	}
 }

@@ -47,11 +47,11 @@ type place struct {
 
 // place finds an end of a command of the program's, or else of a copy of the mover's, whose
 // bytes in this process are staging. It fails where a block has been freed.
-func (s *stamps) place(l *devices.Loc, size uint64, program bool) (place, error) {
+func (w *World) place(l *devices.Loc, size uint64, program bool) (place, error) {
 	switch {
 	case l.Device != nil:
 		at, err := l.Device.(devices.HostBacked).Pin(l.Block, l.Off, size)
-		return place{memory: s.w.memoryOf(l), at: at, pinned: l}, err
+		return place{memory: w.memoryOf(l), at: at, pinned: l}, err
 	case program:
 		return place{at: l.Off, program: l.Bytes}, nil
 	}
@@ -64,40 +64,24 @@ func (p *place) leave() {
 	}
 }
 
-// begin implements content.
-func (s *stamps) begin(t *task) error {
+// run implements content. A launch looks again, at its end, at what it does not write: that
+// must not change while it runs.
+func (s *stamps) run(t *task, starts bool) error {
+	moves := t.early == starts
 	if t.cmd.Op == devices.OpLaunch {
-		if err := s.reads(t, true); err != nil || !t.early {
+		if err := s.reads(t, starts); err != nil || !moves {
 			return err
 		}
 		return s.writes(t)
 	}
-	if t.early {
+	if moves {
 		return s.execute(t.cmd)
 	}
 	return nil
 }
 
-// end implements content. A launch looks again at what it does not write: that must not
-// change while it runs.
-func (s *stamps) end(t *task) error {
-	if t.err != nil {
-		return nil
-	}
-	if t.cmd.Op == devices.OpLaunch {
-		if err := s.reads(t, false); err != nil || t.early {
-			return err
-		}
-		return s.writes(t)
-	}
-	if t.early {
-		return nil
-	}
-	return s.execute(t.cmd)
-}
-
 // leg implements content.
-func (s *stamps) leg(_ *World, l *devices.Leg) error {
+func (s *stamps) leg(l *devices.Leg) error {
 	return s.copy(&devices.Command{Op: devices.OpCopy, Dst: l.Dst, Src: l.Src, Size: l.Size})
 }
 
@@ -107,7 +91,7 @@ func (s *stamps) execute(c *devices.Command) error {
 	case devices.OpMarker:
 		return s.host(c)
 	case devices.OpFill:
-		to, err := s.place(&c.Dst, c.Size, false)
+		to, err := s.w.place(&c.Dst, c.Size, false)
 		if err != nil {
 			return fmt.Errorf("fill: destination: %w", err)
 		}
@@ -133,12 +117,12 @@ func (s *stamps) copy(c *devices.Command) error {
 		to, _ = devices.RectSpan(c.Rect.Region, c.Rect.DstRow, c.Rect.DstSlice)
 		from, _ = devices.RectSpan(c.Rect.Region, c.Rect.SrcRow, c.Rect.SrcSlice)
 	}
-	dst, err := s.place(&c.Dst, to, c.Tag != 0)
+	dst, err := s.w.place(&c.Dst, to, c.Tag != 0)
 	if err != nil {
 		return fmt.Errorf("%v: destination: %w", c.Op, err)
 	}
 	defer dst.leave()
-	src, err := s.place(&c.Src, from, c.Tag != 0)
+	src, err := s.w.place(&c.Src, from, c.Tag != 0)
 	if err != nil {
 		return fmt.Errorf("%v: source: %w", c.Op, err)
 	}
@@ -176,7 +160,7 @@ func (s *stamps) count(at mem.Range) {
 // marker has as destination, and reads what that has as source.
 func (s *stamps) host(c *devices.Command) error {
 	if c.Src.Device != nil {
-		p, err := s.place(&c.Src, c.Size, false)
+		p, err := s.w.place(&c.Src, c.Size, false)
 		if err != nil {
 			return fmt.Errorf("map: %w", err)
 		}
@@ -184,7 +168,7 @@ func (s *stamps) host(c *devices.Command) error {
 		p.leave()
 	}
 	if c.Dst.Device != nil {
-		p, err := s.place(&c.Dst, c.Size, false)
+		p, err := s.w.place(&c.Dst, c.Size, false)
 		if err != nil {
 			return fmt.Errorf("unmap: %w", err)
 		}
@@ -229,7 +213,7 @@ func (s *stamps) args(t *task, f func(arg int32, used mem.Range, mode mem.Mode, 
 			used, mode = a.Promise.Range, a.Promise.Access
 		}
 		l.Off += used.Start
-		p, err := s.place(&l, used.Size(), false)
+		p, err := s.w.place(&l, used.Size(), false)
 		if err != nil {
 			return fmt.Errorf("kernel %s, argument %d: %w", t.cmd.Kernel.Name(), i, err)
 		}

@@ -16,7 +16,6 @@ type task struct {
 	ring *ring        // or the ring that it is a part of
 	part part         // which
 	cmd  *devices.Command
-	dev  content // does what the command does
 
 	work     Work
 	on       int // memory of the queue's device
@@ -39,12 +38,12 @@ type copyEngine struct {
 
 // content is what devices hold, as far as a world keeps it.
 type content interface {
-	// begin and end are called for each command but host calls, when its bytes begin to
-	// move and when they have moved; of markers, end for those that speak of bytes.
-	begin(t *task) error
-	end(t *task) error
+	// run is called for each command but host calls, when its bytes begin to move (starts)
+	// and when they have moved without a failure; of markers, only then, for those that
+	// speak of bytes.
+	run(t *task, starts bool) error
 	// leg does what a leg of a ring does.
-	leg(w *World, l *devices.Leg) error
+	leg(l *devices.Leg) error
 }
 
 func (w *World) takeTask() *task {
@@ -66,7 +65,7 @@ func (w *World) giveTask(t *task) {
 // accept takes a command of a device whose waits have been reached.
 func (w *World) accept(on int, c engine.Ready) {
 	t := w.takeTask()
-	t.c, t.cmd, t.on, t.dev = c, c.Command(), on, w.keeps
+	t.c, t.cmd, t.on = c, c.Command(), on
 	t.ready, t.started, t.early = w.now, w.now, w.early()
 	w.push(w.now, taskReady, t)
 }
@@ -160,8 +159,7 @@ func (w *World) begin(t *task) {
 	switch {
 	case t.cmd == nil || !t.c.Cut():
 		t.err = t.c.Begin()
-		t.dev = nothing{}
-		w.finish(t)
+		w.ends(t)
 	case t.cmd.Op == devices.OpMarker:
 		t.early = false
 		t.err = t.c.Begin()
@@ -177,21 +175,17 @@ func (w *World) begin(t *task) {
 // hostCall runs the program's code on a host thread.
 func (w *World) hostCall(t *task) {
 	if t.err = t.c.Begin(); t.err != nil {
-		t.dev = nothing{}
-		w.finish(t)
+		w.ends(t)
 		return
 	}
 	t.active = true
 	w.spawn(func() {
 		err := t.c.Execute()
-		w.running.clock = plus(w.now, w.machine.HostCall())
-		w.running.state = ready
-		w.turn(w.running)
+		w.yield(w.machine.HostCall())
 		if t.err == nil {
 			t.err = err
 		}
-		t.dev = nothing{}
-		w.finish(t)
+		w.ends(t)
 	})
 }
 
@@ -268,7 +262,7 @@ func (w *World) start(t *task) {
 	switch {
 	case t.ring == nil:
 		if t.err = t.c.Begin(); t.err == nil {
-			t.err = t.dev.begin(t)
+			t.err = w.keeps.run(t, true)
 		}
 	case t.part == hold:
 		t.ring.granted(t)
@@ -334,11 +328,16 @@ func (w *World) vacate(engine int32, p mem.Point) {
 	w.start(next)
 }
 
-// finish ends a command.
+// finish does what a command does at its end, and ends it.
 func (w *World) finish(t *task) {
-	if err := t.dev.end(t); err != nil && t.err == nil {
-		t.err = err
+	if t.err == nil {
+		t.err = w.keeps.run(t, false)
 	}
+	w.ends(t)
+}
+
+// ends ends a command.
+func (w *World) ends(t *task) {
 	if t.cmd != nil && t.err == nil && w.fails[t.cmd.Tag] && t.cmd.Tag != 0 {
 		t.err = fmt.Errorf("command %d: %w", t.cmd.Tag, ErrInjected)
 	}
@@ -378,10 +377,3 @@ func (t *task) uses(memory int) bool {
 	copies := t.cmd != nil && (t.cmd.Op == devices.OpCopy || t.cmd.Op == devices.OpCopyRect)
 	return t.on == memory || copies && (t.from == memory || t.to == memory)
 }
-
-// nothing is the content of what moves no bytes.
-type nothing struct{}
-
-func (nothing) begin(*task) error              { return nil }
-func (nothing) end(*task) error                { return nil }
-func (nothing) leg(*World, *devices.Leg) error { return nil }

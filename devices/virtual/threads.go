@@ -118,6 +118,13 @@ func (w *World) sleep(ctx context.Context, what fmt.Stringer, p mem.Point, done 
 	return t.err
 }
 
+// yield has the running thread go on after so many nanoseconds.
+func (w *World) yield(after uint64) {
+	t := w.running
+	t.clock, t.state = plus(w.now, after), ready
+	w.turn(t)
+}
+
 // looks is how many events pass between two looks at the contexts of those who wait.
 const looks = 4096
 

@@ -127,8 +127,8 @@ func New(m Machine, o Options) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("machine: %w", err)
 	}
-	w := &World{machine: m, opts: o, net: net, keeps: bytesKept{}, fails: make(map[uint64]bool), ahead: make(map[[2]int]int)}
-	if o.Stamps {
+	w := &World{machine: m, opts: o, net: net, fails: make(map[uint64]bool), ahead: make(map[[2]int]int)}
+	if w.keeps = (bytesKept{w}); o.Stamps {
 		w.keeps = newStamps(w)
 	}
 	w.events.seed, w.events.heap.Before = o.Seed, event.before
@@ -225,10 +225,7 @@ func (w *World) Call(f func()) { w.spawn(f) }
 
 // Enter implements devices.Executor.
 func (w *World) Enter(c devices.Call) {
-	t := w.running
-	t.clock = plus(w.now, w.machine.Call(c))
-	t.state = ready
-	w.turn(t)
+	w.yield(w.machine.Call(c))
 }
 
 // Pause implements devices.Executor.
@@ -236,10 +233,7 @@ func (w *World) Pause(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t := w.running
-	t.clock = plus(w.now, uint64(max(d, 0)))
-	t.state = ready
-	w.turn(t)
+	w.yield(uint64(max(d, 0)))
 	return nil
 }
 

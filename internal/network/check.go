@@ -8,8 +8,8 @@ import "fmt"
 // each flow is held by a full channel or its limit.
 func (n *Network) Check() error {
 	n.solve()
-	if len(n.queue.Items) != n.live || len(n.flows) != n.live+len(n.free) {
-		return fmt.Errorf("network: %d flows under way, %d in the queue, of %d records %d free", n.live, len(n.queue.Items), len(n.flows), len(n.free))
+	if len(n.flows) != len(n.queue.Items)+len(n.free) {
+		return fmt.Errorf("network: %d flows in the queue, of %d records %d free", len(n.queue.Items), len(n.flows), len(n.free))
 	}
 	for slot, id := range n.queue.Items {
 		if n.flows[id].slot != slot || slot > 0 && n.before(id, n.queue.Items[(slot-1)/2]) {
@@ -42,7 +42,7 @@ func (n *Network) Check() error {
 		for _, c := range x.Path {
 			held = held || n.channels[c].full
 		}
-		if !x.live || x.rate == 0 || !held || x.Limit > 0 && x.rate > x.Limit {
+		if x.rate == 0 || !held || x.Limit > 0 && x.rate > x.Limit {
 			return fmt.Errorf("network: flow %d at %d units, limit %d, is held by nothing", i, x.rate, x.Limit)
 		}
 	}

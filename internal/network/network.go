@@ -96,7 +96,6 @@ type Network struct {
 	channels []channel
 	flows    []flow
 	free     []ID
-	live     int
 	started  uint64        // flows, for the order among equal times
 	queue    heap.Heap[ID] // by when something happens to a flow
 	dirty    []Channel
@@ -135,7 +134,6 @@ type flow struct {
 	slot  int   // in the queue
 	seats []int // by hop: its index in the channel's uses
 
-	live    bool   // it is under way
 	flowing bool   // its latency is over
 	left    wide   // units, at since
 	since   uint64 // when rate began
@@ -192,11 +190,10 @@ func (n *Network) Start(f Flow) (ID, error) {
 	id := n.slot()
 	x := &n.flows[id]
 	path, seats := append(x.Path[:0], f.Path...), x.seats[:0]
-	*x = flow{Flow: f, live: true, order: n.started, seats: seats, at: later(n.now, f.Latency)}
+	*x = flow{Flow: f, order: n.started, seats: seats, at: later(n.now, f.Latency)}
 	x.Path, x.Limit = path, min(f.Limit, MaxBandwidth)<<fraction
-	x.left.set(f.Bytes, perByte)
+	x.left = product(f.Bytes, perByte)
 	n.started++
-	n.live++
 	n.queue.Push(id)
 	if f.Latency == 0 && f.Bytes > 0 {
 		n.join(id)
@@ -259,16 +256,10 @@ func (n *Network) step(id ID) {
 		n.settle(x)
 		n.leave(id)
 	}
-	n.remove(id)
-	n.ended = append(n.ended, Ended{x.Tag, x.at})
-}
-
-// remove forgets a flow, which is on no channel.
-func (n *Network) remove(id ID) {
-	n.queue.Remove(n.flows[id].slot)
-	n.flows[id].flowing, n.flows[id].live = false, false
+	n.queue.Remove(x.slot)
+	x.flowing = false
 	n.free = append(n.free, id)
-	n.live--
+	n.ended = append(n.ended, Ended{x.Tag, x.at})
 }
 
 // join puts a flow on its channels. It has no rate yet.

@@ -11,8 +11,6 @@ func product(a, b uint64) (w wide) {
 	return w
 }
 
-func (w *wide) set(a, b uint64) { *w = product(a, b) }
-
 func (w wide) zero() bool { return w.hi|w.lo == 0 }
 
 func (w wide) more(than wide) bool { return w.hi > than.hi || w.hi == than.hi && w.lo > than.lo }
