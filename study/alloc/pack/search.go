@@ -29,9 +29,6 @@ import (
 // capacity in all sections (MiniMalloc's section inference takes the lowest
 // bound for all).
 //
-// Decomposition. Where no unplaced box lives across a border between sections,
-// both sides are solved by themselves.
-//
 // Memory. What can follow depends only on the unplaced boxes, their raw
 // offsets and which of them are skipped. States that failed are remembered.
 
@@ -73,7 +70,6 @@ type search struct {
 	moved  []entry   // scratch of place
 	top    []int64   // by section, scratch of fits
 	rem    []int64   // by section, bytes of unplaced boxes
-	cross  []int32   // by section, unplaced boxes alive in it and in the one before
 	frames [][]entry // by depth
 	last   int32     // the section that failed last: it is checked first
 	memo   *memo
@@ -87,7 +83,7 @@ func newSearch(boxes []box, m int, mm *memo) *search {
 		boxes: boxes, memo: mm,
 		in: make([][]int32, m), twin: make([]int32, n),
 		offset: make([]int64, n), placed: make([]bool, n), eff: make([]int64, n),
-		top: make([]int64, m), rem: loads(boxes, m), cross: make([]int32, m+1),
+		top: make([]int64, m), rem: loads(boxes, m),
 	}
 	type kind struct {
 		lo, hi      int32
@@ -98,9 +94,6 @@ func newSearch(boxes []box, m int, mm *memo) *search {
 		b := &boxes[i]
 		for x := b.lo; x < b.hi; x++ {
 			s.in[x] = append(s.in[x], int32(i))
-			if x > b.lo {
-				s.cross[x]++
-			}
 		}
 		k := kind{b.lo, b.hi, b.size, b.align}
 		s.twin[i] = -1
@@ -247,25 +240,12 @@ func (s *search) place(depth int, list []entry, c *entry) outcome {
 		return failed
 	}
 	s.placed[c.idx] = true
-	split := false
 	for x := b.lo; x < b.hi; x++ {
 		s.rem[x] -= b.size
-		if x > b.lo {
-			s.cross[x]--
-			split = split || s.cross[x] == 0 && x > in.lo && x < in.hi
-		}
 	}
-	var r outcome
-	if split {
-		r = s.parts(depth+1, child, in)
-	} else {
-		r = s.descend(depth, child, in)
-	}
+	r := s.descend(depth, child, in)
 	for x := b.lo; x < b.hi; x++ {
 		s.rem[x] += b.size
-		if x > b.lo {
-			s.cross[x]++
-		}
 	}
 	s.placed[c.idx] = false
 	return r
@@ -344,44 +324,4 @@ func (s *search) fits(list []entry, in span) bool {
 		}
 	}
 	return true
-}
-
-// parts solves each of the independent pieces of list by itself, small ones
-// first.
-func (s *search) parts(depth int, list []entry, in span) outcome {
-	type part struct {
-		span
-		n int
-	}
-	var parts []part
-	for lo := in.lo; lo < in.hi; {
-		hi := lo + 1
-		for hi < in.hi && s.cross[hi] != 0 {
-			hi++
-		}
-		p := part{span: span{lo, hi}}
-		for i := range list {
-			if b := &s.boxes[list[i].idx]; lo <= b.lo && b.hi <= hi {
-				p.n++
-			}
-		}
-		if p.n > 0 {
-			parts = append(parts, p)
-		}
-		lo = hi
-	}
-	slices.SortStableFunc(parts, func(a, b part) int { return a.n - b.n })
-	for _, p := range parts {
-		piece := s.frame(depth)
-		for i := range list {
-			if b := &s.boxes[list[i].idx]; p.lo <= b.lo && b.hi <= p.hi {
-				piece = append(piece, list[i])
-			}
-		}
-		s.frames[depth] = piece
-		if r := s.descend(depth, piece, p.span); r != found {
-			return r
-		}
-	}
-	return found
 }
