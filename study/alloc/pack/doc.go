@@ -28,10 +28,10 @@
 // The exact search is built on the ideas of M. D. Moffitt, "MiniMalloc: A
 // Lightweight Memory Allocator for Hardware-Accelerated Machine Learning"
 // (ASPLOS 2023): canonical placements made bottom up, a monotonic floor,
-// inference on sections, dominance and several static orders; of M. Maas et al., "TelaMalloc: Efficient On-Chip Memory Allocation
-// for Production Machine Learning Accelerators" (ASPLOS 2022): heuristics that
-// guide a search instead of a solver alone; and of the strip packing
-// literature. To these it adds a table of failed states, the rule that an item
+// inference on sections, dominance and several static orders; of M. Maas et al.,
+// "TelaMalloc: Efficient On-Chip Memory Allocation for Production Machine
+// Learning Accelerators" (ASPLOS 2022): heuristics that guide a search instead of
+// a solver alone; and of the strip packing literature. To these it adds a table of failed states, the rule that an item
 // passed over must be supported by a later one, and a scheduling bound for
 // every section; see search.go.
 //
