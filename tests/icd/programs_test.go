@@ -221,6 +221,17 @@ func TestSubBuffersThatOverlapAgreeOnAllDevices(t *testing.T) {
 	}
 }
 
+// The program that crashes in NVIDIA's library (docs/measured.md) runs on Godwit.
+func TestOverlappingSubBuffersAreReleasedInAnyOrderBesideCommands(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		for _, order := range []string{"f", "l", "r"} {
+			r := on(n).run(t, time.Minute, "", compile(t, "vendorrace"), "-t", "4", "-n", "800", "-o", order)
+			require.True(t, r.ok(), "%d devices, order %s: %v", n, order, r)
+			require.Contains(t, r.out, "every word right")
+		}
+	}
+}
+
 func TestFunctionsOfTheProgramRunBetweenKernels(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		r := on(n).run(t, time.Minute, "", compile(t, "native"), "Godwit")
