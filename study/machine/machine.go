@@ -60,8 +60,8 @@ type Device struct {
 	Name         string       `json:"name" show:"device"`
 	Type         devices.Type `json:"type" show:"type"`
 	Memory       uint64       `json:"memory_bytes" show:"memory|bytes|no limit"` // 0 is without limit
-	Local        uint64       `json:"-"`                                         // bytes for a work-group
-	ComputeUnits int          `json:"-"`
+	Local        uint64       `json:"local_bytes"`                               // for a work-group
+	ComputeUnits int          `json:"compute_units"`
 	Bandwidth    uint64       `json:"bandwidth_bytes_per_s" show:"bandwidth|rate|no limit"` // of its memory; 0 is without limit
 	Rate         uint64       `json:"operations_per_s" show:"op/s|SI|no limit"`             // 0 is without limit
 	Launch       uint64       `json:"launch_ns" show:"launch|span"`                         // of a launch, beside its work-items
@@ -69,8 +69,8 @@ type Device struct {
 	AtOnce       int          `json:"kernels" show:"at once: kernels"`                      // launches that run at the same time
 	In           int          `json:"copies_in" show:"in"`                                  // copies into it at once
 	Out          int          `json:"copies_out" show:"out||with in"`                       // copies out of it at once; 0 where those in do both
-	Windows      windows      `json:"-"`
-	Kernels      []kernel     `json:"-"`
+	Windows      windows      `json:"windows"`
+	Kernels      []kernel     `json:"known_kernels,omitempty"`
 
 	kernels, in, out int32 // engines
 }
@@ -79,24 +79,24 @@ type Device struct {
 // windows, which they do, from block to window, over the link, from window to block, chunk by
 // chunk. Or by the host, where that takes less.
 type windows struct {
-	From      uint64 // bytes of a block from which on it is so; 0 is never
-	Latency   uint64 // nanoseconds more than over the link alone
-	Bandwidth uint64 // bytes a second, at most
+	From      uint64 `json:"from_bytes"`            // of a block from which on it is so; 0 is never
+	Latency   uint64 `json:"latency_ns"`            // more than over the link alone
+	Bandwidth uint64 `json:"bandwidth_bytes_per_s"` // at most
 }
 
 // kernel is what is known of the launches of one kernel.
 type kernel struct {
-	Name   string
-	Time   uint64 // nanoseconds of each launch; 0 is not said
-	Ops    uint64 // thousandths of an operation
-	Halves uint8  // Ops is for each work-item to the power of half of this
-	Table  []Point
+	Name   string  `json:"name"`
+	Time   uint64  `json:"time_ns"`                   // of each launch; 0 is not said
+	Ops    uint64  `json:"thousandths_of_operations"` // for each work-item to the power of half of Halves
+	Halves uint8   `json:"half_powers"`               // of work-items, see Ops
+	Table  []Point `json:"table,omitempty"`
 }
 
 // Point is a line of a kernel's table.
 type Point struct {
-	Bytes uint64 // of the largest buffer that the launch is given
-	Time  uint64 // nanoseconds
+	Bytes uint64 `json:"bytes"` // of the largest buffer that the launch is given
+	Time  uint64 `json:"time_ns"`
 }
 
 // Switch is a node of the links that is no memory.
