@@ -47,8 +47,11 @@ func (d *Device) launch(cmd *devices.Command) (err error) {
 			}
 		}
 	}()
-	space := d.takeSpace()
-	defer d.giveSpace(space)
+	space := d.spaces.Get().(*space)
+	defer func() {
+		space.blocks = space.blocks[:0]
+		d.spaces.Put(space)
+	}()
 	next := 0
 	for i := range cmd.Args {
 		a := &cmd.Args[i]
@@ -98,21 +101,6 @@ func (s *space) Find(addr uint64) (work.Chunk, bool) {
 		}
 	}
 	return s.Device.Find(addr)
-}
-
-// takeSpace returns the memory for a launch without arguments yet.
-func (d *Device) takeSpace() *space {
-	s, ok := d.spaces.Get().(*space)
-	if !ok {
-		s = &space{Device: d}
-	}
-	return s
-}
-
-// giveSpace takes it back.
-func (d *Device) giveSpace(s *space) {
-	s.blocks = s.blocks[:0]
-	d.spaces.Put(s)
 }
 
 // takeLocal fills locals with blocks of local memory, all or none.

@@ -132,6 +132,7 @@ func New(o Options) (*Device, error) {
 		},
 	}
 	d := new(Device)
+	d.spaces.New = func() any { return &space{Device: d} }
 	if d.global, err = region.New(o.Name, o.GlobalBase, o.Memory, false, bufalloc.Options{Strategy: o.Strategy}); err != nil {
 		return nil, err
 	}

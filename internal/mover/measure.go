@@ -2,7 +2,6 @@ package mover
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 
@@ -14,31 +13,24 @@ import (
 // Figures are costs of rings that were measured, by pairs of devices. Movers that share
 // some measure each pair once. Safe for use from many goroutines.
 type Figures struct {
-	mu sync.Mutex
-	by map[[2]devices.Device]cost // protected by mu
+	by sync.Map // of cost, by [2]devices.Device
 }
 
 // known returns what was measured of a pair; the zero cost where nothing was.
 func (f *Figures) known(from, to devices.Device) cost {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.by[[2]devices.Device{from, to}]
-}
-
-func (f *Figures) keep(from, to devices.Device, c cost) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.by == nil {
-		f.by = make(map[[2]devices.Device]cost)
-	}
-	f.by[[2]devices.Device{from, to}] = c
+	v, _ := f.by.Load([2]devices.Device{from, to})
+	c, _ := v.(cost)
+	return c
 }
 
 // Forget drops what was measured of a device, which is to be closed: an opening of it that comes later is another device.
 func (f *Figures) Forget(d devices.Device) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	maps.DeleteFunc(f.by, func(pair [2]devices.Device, _ cost) bool { return pair[0] == d || pair[1] == d })
+	f.by.Range(func(pair, _ any) bool {
+		if p := pair.([2]devices.Device); p[0] == d || p[1] == d {
+			f.by.Delete(pair)
+		}
+		return true
+	})
 }
 
 // probes are the copies that are timed: three shapes give three linear equations for a
@@ -72,7 +64,7 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 			c := f.known(m.mems[i].Device, m.mems[j].Device)
 			if c.bandwidth == 0 && ctx.Err() == nil && m.share() >= leastSlots*mostProbe {
 				if c = m.measure(ctx, from, to); ctx.Err() == nil && c != batchCost {
-					f.keep(m.mems[i].Device, m.mems[j].Device, c)
+					f.by.Store([2]devices.Device{m.mems[i].Device, m.mems[j].Device}, c)
 				}
 			}
 			m.costs[i*len(m.mems)+j] = c
