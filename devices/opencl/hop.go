@@ -139,7 +139,7 @@ func (h *host) followHopsUnlocks() {
 			continue
 		}
 		r.users++ // keeps the event
-		h.lookUnlocks(r)
+		h.lookUnlocks(r, 0)
 		h.doneWithLocked(r)
 	}
 }

@@ -3,6 +3,9 @@
 package opencl
 
 import (
+	"runtime"
+	"time"
+
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
@@ -16,7 +19,8 @@ const notAsked = -1
 // without waiting for the callback, which takes its time; of a command that is held
 // back, it asks for what OpenCL has of what that waits for. It reports whether it
 // is worth asking again soon, and what OpenCL said of the command itself, or notAsked.
-func (h *host) poll(q *Queue, p mem.Point) (again bool, st ocl.Status) {
+// It asks again and again for as long as patience, without host.mu.
+func (h *host) poll(q *Queue, p mem.Point, patience time.Duration) (again bool, st ocl.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
@@ -26,6 +30,7 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool, st ocl.Status) {
 	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
 	defer h.doneWithLocked(r)
 	if h.hopping > 0 || len(h.followers) > 0 {
+		patience = 0 // there are hops to look at between two questions
 		h.followHopsUnlocks()
 		if r.state != native || r.completed || r.hops {
 			return r.state != ended, notAsked
@@ -40,22 +45,30 @@ func (h *host) poll(q *Queue, p mem.Point) (again bool, st ocl.Status) {
 			}
 			if y := x.flight.get(w.Seq); y != nil && y.state == native {
 				h.mu.Unlock()
-				more, _ := h.poll(x, w)
-				again = again || more
+				more, _ := h.poll(x, w, patience)
+				if again = again || more; more {
+					patience = 0
+				}
 				h.mu.Lock()
 			}
 		}
 		return again || r.follows, notAsked // somebody has seen the hop's end, and is about to go on
 	}
-	st = h.lookUnlocks(r)
+	st = h.lookUnlocks(r, patience)
 	return st > 0 && r.state == native && !r.completed, st
 }
 
-// lookUnlocks asks OpenCL how r is, and ends it where it has ended well. r has users raised.
-func (h *host) lookUnlocks(r *record) ocl.Status {
+// lookUnlocks asks OpenCL how r is, for as long as patience while it has not ended, and ends it
+// where it has ended well. r has users raised.
+func (h *host) lookUnlocks(r *record, patience time.Duration) ocl.Status {
 	e := r.event
 	h.mu.Unlock()
 	st := e.Status()
+	if st > 0 && patience > 0 {
+		for start := time.Now(); st > 0 && time.Since(start) < patience; st = e.Status() {
+			runtime.Gosched()
+		}
+	}
 	h.mu.Lock()
 	if st == ocl.Complete {
 		h.endedWellUnlocks(r)
@@ -90,7 +103,7 @@ func (h *host) lookBeforeUnlocks(r *record, more func() bool) {
 		w := r.waits[i].Point
 		if x := h.lines[w.Line]; !w.Reached() && x != nil {
 			h.mu.Unlock()
-			h.poll(x, w)
+			h.poll(x, w, 0)
 			h.mu.Lock()
 		}
 	}

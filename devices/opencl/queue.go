@@ -160,7 +160,7 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 		h.carryOut(q, p, false)
 	}
 	for start := time.Now(); !p.Reached() && time.Since(start) < pollFor && ctx.Err() == nil; {
-		if again, _ := h.poll(q, p); !again {
+		if again, _ := h.poll(q, p, askFor); !again {
 			break
 		}
 		runtime.Gosched()
@@ -182,13 +182,16 @@ var pollFor = func() time.Duration {
 	return 200 * time.Microsecond
 }()
 
+// askFor is how long a Wait asks without host.mu, and without a look at its context.
+const askFor = 50 * time.Microsecond
+
 // Poll implements devices.Queue.
 func (q *Queue) Poll(p mem.Point) (started bool) {
 	h := q.dev.host
 	if p.Line != q.line {
 		return false
 	}
-	_, st := h.poll(q, p)
+	_, st := h.poll(q, p, 0)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)

@@ -262,7 +262,7 @@ func (h *host) pollBefore(q *Queue, seq uint64) {
 			p.Seq = q.span.to
 		}
 		h.mu.Unlock()
-		h.poll(q, p)
+		h.poll(q, p, 0)
 	}
 }
 
