@@ -136,6 +136,35 @@ const head = `//go:build cgo
 #pragma GCC diagnostic ignored "-Wpedantic"
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #pragma GCC diagnostic ignored "-Wdiscarded-qualifiers"
+
+// ENTRY is an entry that does something, and "over" once the process is exiting, or in a fork's child.
+#define ENTRY(result, name, params, over, ...) \
+	static result gwc_##name params \
+	{ \
+		if (gw_over()) over; \
+		__VA_ARGS__; \
+	}
+
+// IN_C is an entry that the C function gwn_ serves.
+#define IN_C(result, name, params, over, args) \
+	GW_HIDDEN result gwn_##name params; \
+	ENTRY(result, name, params, over, return gwn_##name args)
+
+// ABSENT_ALWAYS is an entry that is not there, and answers an error.
+#define ABSENT_ALWAYS(result, name, params, fails) \
+	static result gwc_##name params \
+	{ \
+		fails; \
+	}
+
+// ABSENT is one that tells a handle of a wrong kind from others all the same.
+#define ABSENT(result, name, params, kind, wrong, fails) \
+	static result gwc_##name params \
+	{ \
+		if (!gw_is(a0, kind)) wrong; \
+		fails; \
+	}
+
 `
 
 // parse finds the declarations of the API's functions.
@@ -255,7 +284,8 @@ func calledInC(text string) bool {
 	return false
 }
 
-func (f *function) signature(out *bytes.Buffer, before string) {
+// entry begins the line of a macro: the function's result, name and parameters.
+func (f *function) entry(out *bytes.Buffer, macro string) {
 	var decls []string
 	for _, p := range f.params {
 		decls = append(decls, p.decl)
@@ -263,47 +293,44 @@ func (f *function) signature(out *bytes.Buffer, before string) {
 	if decls == nil {
 		decls = []string{"void"}
 	}
-	fmt.Fprintf(out, "%s%s(%s)", before, f.name, strings.Join(decls, ", "))
+	fmt.Fprintf(out, "%s(%s, %s, (%s), ", macro, f.result, f.name, strings.Join(decls, ", "))
 }
 
 // callC is a function that calls C.
 func (f *function) callC(out *bytes.Buffer) {
-	f.signature(out, "\nGW_HIDDEN "+f.result+" gwn_")
-	fmt.Fprint(out, ";\n")
 	var args []string
 	for _, p := range f.params {
 		args = append(args, p.name)
 	}
-	f.guarded(out, fmt.Sprintf("return gwn_%s(%s);", f.name, strings.Join(args, ", ")))
+	f.entry(out, "IN_C")
+	fmt.Fprintf(out, "%s, (%s))\n", f.over(), strings.Join(args, ", "))
 }
 
-// guarded is a function that does something unless the process has ended.
-func (f *function) guarded(out *bytes.Buffer, does string) {
-	code := "CL_OUT_OF_RESOURCES"
+// over is what a function that is there does when the process has ended.
+func (f *function) over() string {
 	switch {
 	case strings.HasPrefix(f.name, "clRelease"):
-		code = "CL_SUCCESS" // as a destructor that runs at exit wants it
+		return f.fails("CL_SUCCESS") // as a destructor that runs at exit wants it
 	case f.name == "clFlush" || f.name == "clFinish":
-		code = "gw_drained()"
+		return f.fails("gw_drained()")
 	}
-	f.signature(out, "\nstatic "+f.result+" gwc_")
-	fmt.Fprintf(out, "\n{\n\tif (gw_over()) %s\n\t%s\n}\n", f.fails(code), does)
+	return f.fails("CL_OUT_OF_RESOURCES")
 }
 
 // fails is what a function does that answers an error.
 func (f *function) fails(code string) string {
 	switch {
 	case f.result == "cl_int":
-		return "return " + code + ";"
+		return "return " + code
 	case f.result == "void":
-		return "return;"
+		return "return"
 	}
 	for _, p := range f.params {
 		if p.name == errcode {
 			return "{ if (" + errcode + ") *" + errcode + " = " + code + "; return NULL; }"
 		}
 	}
-	return "return NULL;"
+	return "return NULL"
 }
 
 // callGo is a function that calls Go.
@@ -321,11 +348,12 @@ func (f *function) callGo(out *bytes.Buffer, short string) {
 			args = append(args, p.name)
 		}
 	}
-	cast, call := "return ("+f.result+")", fmt.Sprintf("gw%s(%s)", short, strings.Join(args, ", "))
+	f.entry(out, "ENTRY")
+	cast := "return (" + f.result + ")"
 	if f.result == "void" {
 		cast = ""
 	}
-	f.guarded(out, "GW_IN_GO;\n\t"+cast+call+";")
+	fmt.Fprintf(out, "%s,\n\tGW_IN_GO; %sgw%s(%s))\n", f.over(), cast, short, strings.Join(args, ", "))
 }
 
 // stub is a function that answers an error.
@@ -335,15 +363,16 @@ func (f *function) stub(out *bytes.Buffer, typed bool) {
 		code = "CL_INVALID_OPERATION"
 	}
 	if !typed { // not on this system, and so never called
-		fmt.Fprintf(out, "\nstatic cl_int gwc_%s(void) { return %s; }\n", f.name, code)
+		fmt.Fprintf(out, "static cl_int gwc_%s(void) { return %s; }\n", f.name, code)
 		return
 	}
-	f.signature(out, "\nstatic "+f.result+" gwc_")
 	if len(f.params) > 0 && missing[f.name] == "" {
 		if k, ok := kinds[f.params[0].typ]; ok {
-			fmt.Fprintf(out, "\n{\n\tif (!gw_is(a0, %s)) %s\n\t%s\n}\n", k[0], f.fails(k[1]), f.fails(code))
+			f.entry(out, "ABSENT")
+			fmt.Fprintf(out, "%s, %s, %s)\n", k[0], f.fails(k[1]), f.fails(code))
 			return
 		}
 	}
-	fmt.Fprintf(out, " { %s }\n", f.fails(code))
+	f.entry(out, "ABSENT_ALWAYS")
+	fmt.Fprintf(out, "%s)\n", f.fails(code))
 }

@@ -9,920 +9,260 @@
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #pragma GCC diagnostic ignored "-Wdiscarded-qualifiers"
 
-static cl_int gwc_clGetPlatformIDs(cl_uint a0, cl_platform_id * a1, cl_uint * a2)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetPlatformIDs(a0, (void *)a1, (void *)a2);
-}
-
-static cl_int gwc_clGetPlatformInfo(cl_platform_id a0, cl_platform_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetPlatformInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
-}
-
-static cl_int gwc_clGetDeviceIDs(cl_platform_id a0, cl_device_type a1, cl_uint a2, cl_device_id * a3, cl_uint * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetDeviceIDs((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
-}
-
-static cl_int gwc_clGetDeviceInfo(cl_device_id a0, cl_device_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetDeviceInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
-}
-
-static cl_context gwc_clCreateContext(const cl_context_properties * a0, cl_uint a1, const cl_device_id * a2, void(CL_CALLBACK *a3)(const char *, const void *, size_t, void *), void * a4, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_context)gwCreateContext((void *)a0, a1, (void *)a2, (void *)a3, (void *)a4, (void *)errcode_ret);
-}
-
-static cl_context gwc_clCreateContextFromType(const cl_context_properties * a0, cl_device_type a1, void(CL_CALLBACK *a2)(const char *, const void *, size_t, void *), void * a3, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_context)gwCreateContextFromType((void *)a0, a1, (void *)a2, (void *)a3, (void *)errcode_ret);
-}
-
-GW_HIDDEN cl_int gwn_clRetainContext(cl_context a0);
-
-static cl_int gwc_clRetainContext(cl_context a0)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return gwn_clRetainContext(a0);
-}
-
-GW_HIDDEN cl_int gwn_clReleaseContext(cl_context a0);
-
-static cl_int gwc_clReleaseContext(cl_context a0)
-{
-	if (gw_over()) return CL_SUCCESS;
-	return gwn_clReleaseContext(a0);
-}
-
-static cl_int gwc_clGetContextInfo(cl_context a0, cl_context_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetContextInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
-}
-
-static cl_command_queue gwc_clCreateCommandQueue(cl_context a0, cl_device_id a1, cl_command_queue_properties a2, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_command_queue)gwCreateCommandQueue((GoUintptr)a0, (GoUintptr)a1, a2, (void *)errcode_ret);
-}
-
-GW_HIDDEN cl_int gwn_clRetainCommandQueue(cl_command_queue a0);
-
-static cl_int gwc_clRetainCommandQueue(cl_command_queue a0)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return gwn_clRetainCommandQueue(a0);
-}
-
-GW_HIDDEN cl_int gwn_clReleaseCommandQueue(cl_command_queue a0);
-
-static cl_int gwc_clReleaseCommandQueue(cl_command_queue a0)
-{
-	if (gw_over()) return CL_SUCCESS;
-	return gwn_clReleaseCommandQueue(a0);
-}
-
-static cl_int gwc_clGetCommandQueueInfo(cl_command_queue a0, cl_command_queue_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetCommandQueueInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
-}
-
-static cl_int gwc_clSetCommandQueueProperty(cl_command_queue a0, cl_command_queue_properties a1, cl_bool a2, cl_command_queue_properties * a3)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetCommandQueueProperty((GoUintptr)a0, a1, a2, (void *)a3);
-}
-
-static cl_mem gwc_clCreateBuffer(cl_context a0, cl_mem_flags a1, size_t a2, void * a3, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_mem)gwCreateBuffer((GoUintptr)a0, a1, a2, (void *)a3, (void *)errcode_ret);
-}
-
-static cl_mem gwc_clCreateImage2D(cl_context a0, cl_mem_flags a1, const cl_image_format * a2, size_t a3, size_t a4, size_t a5, void * a6, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_mem gwc_clCreateImage3D(cl_context a0, cl_mem_flags a1, const cl_image_format * a2, size_t a3, size_t a4, size_t a5, size_t a6, size_t a7, void * a8, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-GW_HIDDEN cl_int gwn_clRetainMemObject(cl_mem a0);
-
-static cl_int gwc_clRetainMemObject(cl_mem a0)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return gwn_clRetainMemObject(a0);
-}
-
-GW_HIDDEN cl_int gwn_clReleaseMemObject(cl_mem a0);
-
-static cl_int gwc_clReleaseMemObject(cl_mem a0)
-{
-	if (gw_over()) return CL_SUCCESS;
-	return gwn_clReleaseMemObject(a0);
-}
-
-static cl_int gwc_clGetSupportedImageFormats(cl_context a0, cl_mem_flags a1, cl_mem_object_type a2, cl_uint a3, cl_image_format * a4, cl_uint * a5)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetSupportedImageFormats((GoUintptr)a0, a1, a2, a3, (void *)a4, (void *)a5);
-}
-
-GW_HIDDEN cl_int gwn_clGetMemObjectInfo(cl_mem a0, cl_mem_info a1, size_t a2, void * a3, size_t * a4);
-
-static cl_int gwc_clGetMemObjectInfo(cl_mem a0, cl_mem_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return gwn_clGetMemObjectInfo(a0, a1, a2, a3, a4);
-}
-
-static cl_int gwc_clGetImageInfo(cl_mem a0, cl_image_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_MEM_OBJECT; }
-
-static cl_sampler gwc_clCreateSampler(cl_context a0, cl_bool a1, cl_addressing_mode a2, cl_filter_mode a3, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_int gwc_clRetainSampler(cl_sampler a0) { return CL_INVALID_SAMPLER; }
-
-static cl_int gwc_clReleaseSampler(cl_sampler a0) { return CL_INVALID_SAMPLER; }
-
-static cl_int gwc_clGetSamplerInfo(cl_sampler a0, cl_sampler_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_SAMPLER; }
-
-static cl_program gwc_clCreateProgramWithSource(cl_context a0, cl_uint a1, const char ** a2, const size_t * a3, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_program)gwCreateProgramWithSource((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)errcode_ret);
-}
-
-static cl_program gwc_clCreateProgramWithBinary(cl_context a0, cl_uint a1, const cl_device_id * a2, const size_t * a3, const unsigned char ** a4, cl_int * a5, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_program)gwCreateProgramWithBinary((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)a4, (void *)a5, (void *)errcode_ret);
-}
-
-GW_HIDDEN cl_int gwn_clRetainProgram(cl_program a0);
-
-static cl_int gwc_clRetainProgram(cl_program a0)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return gwn_clRetainProgram(a0);
-}
-
-GW_HIDDEN cl_int gwn_clReleaseProgram(cl_program a0);
-
-static cl_int gwc_clReleaseProgram(cl_program a0)
-{
-	if (gw_over()) return CL_SUCCESS;
-	return gwn_clReleaseProgram(a0);
-}
-
-static cl_int gwc_clBuildProgram(cl_program a0, cl_uint a1, const cl_device_id * a2, const char * a3, void(CL_CALLBACK *a4)(cl_program program, void *user_data), void * a5)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwBuildProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)a4, (void *)a5);
-}
-
-static cl_int gwc_clUnloadCompiler(void)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwUnloadCompiler();
-}
-
-static cl_int gwc_clGetProgramInfo(cl_program a0, cl_program_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetProgramInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
-}
-
-static cl_int gwc_clGetProgramBuildInfo(cl_program a0, cl_device_id a1, cl_program_build_info a2, size_t a3, void * a4, size_t * a5)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetProgramBuildInfo((GoUintptr)a0, (GoUintptr)a1, a2, a3, (void *)a4, (void *)a5);
-}
-
-static cl_kernel gwc_clCreateKernel(cl_program a0, const char * a1, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_kernel)gwCreateKernel((GoUintptr)a0, (void *)a1, (void *)errcode_ret);
-}
-
-static cl_int gwc_clCreateKernelsInProgram(cl_program a0, cl_uint a1, cl_kernel * a2, cl_uint * a3)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwCreateKernelsInProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3);
-}
-
-GW_HIDDEN cl_int gwn_clRetainKernel(cl_kernel a0);
-
-static cl_int gwc_clRetainKernel(cl_kernel a0)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return gwn_clRetainKernel(a0);
-}
-
-GW_HIDDEN cl_int gwn_clReleaseKernel(cl_kernel a0);
-
-static cl_int gwc_clReleaseKernel(cl_kernel a0)
-{
-	if (gw_over()) return CL_SUCCESS;
-	return gwn_clReleaseKernel(a0);
-}
-
-static cl_int gwc_clSetKernelArg(cl_kernel a0, cl_uint a1, size_t a2, const void * a3)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetKernelArg((GoUintptr)a0, a1, a2, (void *)a3);
-}
-
-static cl_int gwc_clGetKernelInfo(cl_kernel a0, cl_kernel_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetKernelInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
-}
-
-static cl_int gwc_clGetKernelWorkGroupInfo(cl_kernel a0, cl_device_id a1, cl_kernel_work_group_info a2, size_t a3, void * a4, size_t * a5)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetKernelWorkGroupInfo((GoUintptr)a0, (GoUintptr)a1, a2, a3, (void *)a4, (void *)a5);
-}
-
-static cl_int gwc_clWaitForEvents(cl_uint a0, const cl_event * a1)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwWaitForEvents(a0, (void *)a1);
-}
-
-GW_HIDDEN cl_int gwn_clGetEventInfo(cl_event a0, cl_event_info a1, size_t a2, void * a3, size_t * a4);
-
-static cl_int gwc_clGetEventInfo(cl_event a0, cl_event_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return gwn_clGetEventInfo(a0, a1, a2, a3, a4);
-}
-
-GW_HIDDEN cl_int gwn_clRetainEvent(cl_event a0);
-
-static cl_int gwc_clRetainEvent(cl_event a0)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return gwn_clRetainEvent(a0);
-}
-
-GW_HIDDEN cl_int gwn_clReleaseEvent(cl_event a0);
-
-static cl_int gwc_clReleaseEvent(cl_event a0)
-{
-	if (gw_over()) return CL_SUCCESS;
-	return gwn_clReleaseEvent(a0);
-}
-
-static cl_int gwc_clGetEventProfilingInfo(cl_event a0, cl_profiling_info a1, size_t a2, void * a3, size_t * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetEventProfilingInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4);
-}
-
-static cl_int gwc_clFlush(cl_command_queue a0)
-{
-	if (gw_over()) return gw_drained();
-	GW_IN_GO;
-	return (cl_int)gwFlush((GoUintptr)a0);
-}
-
-static cl_int gwc_clFinish(cl_command_queue a0)
-{
-	if (gw_over()) return gw_drained();
-	GW_IN_GO;
-	return (cl_int)gwFinish((GoUintptr)a0);
-}
-
-static cl_int gwc_clEnqueueReadBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2, size_t a3, size_t a4, void * a5, cl_uint a6, const cl_event * a7, cl_event * a8)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueReadBuffer((GoUintptr)a0, (GoUintptr)a1, a2, a3, a4, (void *)a5, a6, (void *)a7, (void *)a8);
-}
-
-static cl_int gwc_clEnqueueWriteBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2, size_t a3, size_t a4, const void * a5, cl_uint a6, const cl_event * a7, cl_event * a8)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueWriteBuffer((GoUintptr)a0, (GoUintptr)a1, a2, a3, a4, (void *)a5, a6, (void *)a7, (void *)a8);
-}
-
-static cl_int gwc_clEnqueueCopyBuffer(cl_command_queue a0, cl_mem a1, cl_mem a2, size_t a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueCopyBuffer((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, a3, a4, a5, a6, (void *)a7, (void *)a8);
-}
-
-static cl_int gwc_clEnqueueReadImage(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, size_t a5, size_t a6, void * a7, cl_uint a8, const cl_event * a9, cl_event * a10)
-{
-	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
-	return CL_INVALID_OPERATION;
-}
-
-static cl_int gwc_clEnqueueWriteImage(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, size_t a5, size_t a6, const void * a7, cl_uint a8, const cl_event * a9, cl_event * a10)
-{
-	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
-	return CL_INVALID_OPERATION;
-}
-
-static cl_int gwc_clEnqueueCopyImage(cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8)
-{
-	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
-	return CL_INVALID_OPERATION;
-}
-
-static cl_int gwc_clEnqueueCopyImageToBuffer(cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8)
-{
-	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
-	return CL_INVALID_OPERATION;
-}
-
-static cl_int gwc_clEnqueueCopyBufferToImage(cl_command_queue a0, cl_mem a1, cl_mem a2, size_t a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8)
-{
-	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
-	return CL_INVALID_OPERATION;
-}
-
-static void * gwc_clEnqueueMapBuffer(cl_command_queue a0, cl_mem a1, cl_bool a2, cl_map_flags a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (void *)gwEnqueueMapBuffer((GoUintptr)a0, (GoUintptr)a1, a2, a3, a4, a5, a6, (void *)a7, (void *)a8, (void *)errcode_ret);
-}
-
-static void * gwc_clEnqueueMapImage(cl_command_queue a0, cl_mem a1, cl_bool a2, cl_map_flags a3, const size_t * a4, const size_t * a5, size_t * a6, size_t * a7, cl_uint a8, const cl_event * a9, cl_event * a10, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_QUEUE)) { if (errcode_ret) *errcode_ret = CL_INVALID_COMMAND_QUEUE; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_int gwc_clEnqueueUnmapMemObject(cl_command_queue a0, cl_mem a1, void * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueUnmapMemObject((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, a3, (void *)a4, (void *)a5);
-}
-
-static cl_int gwc_clEnqueueNDRangeKernel(cl_command_queue a0, cl_kernel a1, cl_uint a2, const size_t * a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueNDRangeKernel((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4, (void *)a5, a6, (void *)a7, (void *)a8);
-}
-
-static cl_int gwc_clEnqueueTask(cl_command_queue a0, cl_kernel a1, cl_uint a2, const cl_event * a3, cl_event * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueTask((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4);
-}
-
-static cl_int gwc_clEnqueueNativeKernel(cl_command_queue a0, void(CL_CALLBACK *a1)(void *), void * a2, size_t a3, cl_uint a4, const cl_mem * a5, const void ** a6, cl_uint a7, const cl_event * a8, cl_event * a9)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueNativeKernel((GoUintptr)a0, (void *)a1, (void *)a2, a3, a4, (void *)a5, (void *)a6, a7, (void *)a8, (void *)a9);
-}
-
-static cl_int gwc_clEnqueueMarker(cl_command_queue a0, cl_event * a1)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueMarker((GoUintptr)a0, (void *)a1);
-}
-
-static cl_int gwc_clEnqueueWaitForEvents(cl_command_queue a0, cl_uint a1, const cl_event * a2)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueWaitForEvents((GoUintptr)a0, a1, (void *)a2);
-}
-
-static cl_int gwc_clEnqueueBarrier(cl_command_queue a0)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueBarrier((GoUintptr)a0);
-}
-
-GW_HIDDEN void * gwn_clGetExtensionFunctionAddress(const char * a0);
-
-static void * gwc_clGetExtensionFunctionAddress(const char * a0)
-{
-	if (gw_over()) return NULL;
-	return gwn_clGetExtensionFunctionAddress(a0);
-}
-
-static cl_mem gwc_clCreateFromGLBuffer(cl_context a0, cl_mem_flags a1, cl_GLuint a2, int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_mem gwc_clCreateFromGLTexture2D(cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_mem gwc_clCreateFromGLTexture3D(cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_mem gwc_clCreateFromGLRenderbuffer(cl_context a0, cl_mem_flags a1, cl_GLuint a2, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_int gwc_clGetGLObjectInfo(cl_mem a0, cl_gl_object_type * a1, cl_GLuint * a2) { return CL_INVALID_MEM_OBJECT; }
-
-static cl_int gwc_clGetGLTextureInfo(cl_mem a0, cl_gl_texture_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_MEM_OBJECT; }
-
-static cl_int gwc_clEnqueueAcquireGLObjects(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
-{
-	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
-	return CL_INVALID_OPERATION;
-}
-
-static cl_int gwc_clEnqueueReleaseGLObjects(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
-{
-	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
-	return CL_INVALID_OPERATION;
-}
-
-static cl_int gwc_clGetGLContextInfoKHR(const cl_context_properties * a0, cl_gl_context_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_OPERATION; }
-
+// ENTRY is an entry that does something, and "over" once the process is exiting, or in a fork's child.
+#define ENTRY(result, name, params, over, ...) \
+	static result gwc_##name params \
+	{ \
+		if (gw_over()) over; \
+		__VA_ARGS__; \
+	}
+
+// IN_C is an entry that the C function gwn_ serves.
+#define IN_C(result, name, params, over, args) \
+	GW_HIDDEN result gwn_##name params; \
+	ENTRY(result, name, params, over, return gwn_##name args)
+
+// ABSENT_ALWAYS is an entry that is not there, and answers an error.
+#define ABSENT_ALWAYS(result, name, params, fails) \
+	static result gwc_##name params \
+	{ \
+		fails; \
+	}
+
+// ABSENT is one that tells a handle of a wrong kind from others all the same.
+#define ABSENT(result, name, params, kind, wrong, fails) \
+	static result gwc_##name params \
+	{ \
+		if (!gw_is(a0, kind)) wrong; \
+		fails; \
+	}
+
+ENTRY(cl_int, clGetPlatformIDs, (cl_uint a0, cl_platform_id * a1, cl_uint * a2), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetPlatformIDs(a0, (void *)a1, (void *)a2))
+ENTRY(cl_int, clGetPlatformInfo, (cl_platform_id a0, cl_platform_info a1, size_t a2, void * a3, size_t * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetPlatformInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4))
+ENTRY(cl_int, clGetDeviceIDs, (cl_platform_id a0, cl_device_type a1, cl_uint a2, cl_device_id * a3, cl_uint * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetDeviceIDs((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4))
+ENTRY(cl_int, clGetDeviceInfo, (cl_device_id a0, cl_device_info a1, size_t a2, void * a3, size_t * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetDeviceInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4))
+ENTRY(cl_context, clCreateContext, (const cl_context_properties * a0, cl_uint a1, const cl_device_id * a2, void(CL_CALLBACK *a3)(const char *, const void *, size_t, void *), void * a4, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_context)gwCreateContext((void *)a0, a1, (void *)a2, (void *)a3, (void *)a4, (void *)errcode_ret))
+ENTRY(cl_context, clCreateContextFromType, (const cl_context_properties * a0, cl_device_type a1, void(CL_CALLBACK *a2)(const char *, const void *, size_t, void *), void * a3, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_context)gwCreateContextFromType((void *)a0, a1, (void *)a2, (void *)a3, (void *)errcode_ret))
+IN_C(cl_int, clRetainContext, (cl_context a0), return CL_OUT_OF_RESOURCES, (a0))
+IN_C(cl_int, clReleaseContext, (cl_context a0), return CL_SUCCESS, (a0))
+ENTRY(cl_int, clGetContextInfo, (cl_context a0, cl_context_info a1, size_t a2, void * a3, size_t * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetContextInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4))
+ENTRY(cl_command_queue, clCreateCommandQueue, (cl_context a0, cl_device_id a1, cl_command_queue_properties a2, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_command_queue)gwCreateCommandQueue((GoUintptr)a0, (GoUintptr)a1, a2, (void *)errcode_ret))
+IN_C(cl_int, clRetainCommandQueue, (cl_command_queue a0), return CL_OUT_OF_RESOURCES, (a0))
+IN_C(cl_int, clReleaseCommandQueue, (cl_command_queue a0), return CL_SUCCESS, (a0))
+ENTRY(cl_int, clGetCommandQueueInfo, (cl_command_queue a0, cl_command_queue_info a1, size_t a2, void * a3, size_t * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetCommandQueueInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4))
+ENTRY(cl_int, clSetCommandQueueProperty, (cl_command_queue a0, cl_command_queue_properties a1, cl_bool a2, cl_command_queue_properties * a3), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetCommandQueueProperty((GoUintptr)a0, a1, a2, (void *)a3))
+ENTRY(cl_mem, clCreateBuffer, (cl_context a0, cl_mem_flags a1, size_t a2, void * a3, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_mem)gwCreateBuffer((GoUintptr)a0, a1, a2, (void *)a3, (void *)errcode_ret))
+ABSENT(cl_mem, clCreateImage2D, (cl_context a0, cl_mem_flags a1, const cl_image_format * a2, size_t a3, size_t a4, size_t a5, void * a6, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ABSENT(cl_mem, clCreateImage3D, (cl_context a0, cl_mem_flags a1, const cl_image_format * a2, size_t a3, size_t a4, size_t a5, size_t a6, size_t a7, void * a8, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+IN_C(cl_int, clRetainMemObject, (cl_mem a0), return CL_OUT_OF_RESOURCES, (a0))
+IN_C(cl_int, clReleaseMemObject, (cl_mem a0), return CL_SUCCESS, (a0))
+ENTRY(cl_int, clGetSupportedImageFormats, (cl_context a0, cl_mem_flags a1, cl_mem_object_type a2, cl_uint a3, cl_image_format * a4, cl_uint * a5), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetSupportedImageFormats((GoUintptr)a0, a1, a2, a3, (void *)a4, (void *)a5))
+IN_C(cl_int, clGetMemObjectInfo, (cl_mem a0, cl_mem_info a1, size_t a2, void * a3, size_t * a4), return CL_OUT_OF_RESOURCES, (a0, a1, a2, a3, a4))
+ABSENT_ALWAYS(cl_int, clGetImageInfo, (cl_mem a0, cl_image_info a1, size_t a2, void * a3, size_t * a4), return CL_INVALID_MEM_OBJECT)
+ABSENT(cl_sampler, clCreateSampler, (cl_context a0, cl_bool a1, cl_addressing_mode a2, cl_filter_mode a3, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ABSENT_ALWAYS(cl_int, clRetainSampler, (cl_sampler a0), return CL_INVALID_SAMPLER)
+ABSENT_ALWAYS(cl_int, clReleaseSampler, (cl_sampler a0), return CL_INVALID_SAMPLER)
+ABSENT_ALWAYS(cl_int, clGetSamplerInfo, (cl_sampler a0, cl_sampler_info a1, size_t a2, void * a3, size_t * a4), return CL_INVALID_SAMPLER)
+ENTRY(cl_program, clCreateProgramWithSource, (cl_context a0, cl_uint a1, const char ** a2, const size_t * a3, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_program)gwCreateProgramWithSource((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)errcode_ret))
+ENTRY(cl_program, clCreateProgramWithBinary, (cl_context a0, cl_uint a1, const cl_device_id * a2, const size_t * a3, const unsigned char ** a4, cl_int * a5, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_program)gwCreateProgramWithBinary((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)a4, (void *)a5, (void *)errcode_ret))
+IN_C(cl_int, clRetainProgram, (cl_program a0), return CL_OUT_OF_RESOURCES, (a0))
+IN_C(cl_int, clReleaseProgram, (cl_program a0), return CL_SUCCESS, (a0))
+ENTRY(cl_int, clBuildProgram, (cl_program a0, cl_uint a1, const cl_device_id * a2, const char * a3, void(CL_CALLBACK *a4)(cl_program program, void *user_data), void * a5), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwBuildProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)a4, (void *)a5))
+ENTRY(cl_int, clUnloadCompiler, (void), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwUnloadCompiler())
+ENTRY(cl_int, clGetProgramInfo, (cl_program a0, cl_program_info a1, size_t a2, void * a3, size_t * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetProgramInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4))
+ENTRY(cl_int, clGetProgramBuildInfo, (cl_program a0, cl_device_id a1, cl_program_build_info a2, size_t a3, void * a4, size_t * a5), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetProgramBuildInfo((GoUintptr)a0, (GoUintptr)a1, a2, a3, (void *)a4, (void *)a5))
+ENTRY(cl_kernel, clCreateKernel, (cl_program a0, const char * a1, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_kernel)gwCreateKernel((GoUintptr)a0, (void *)a1, (void *)errcode_ret))
+ENTRY(cl_int, clCreateKernelsInProgram, (cl_program a0, cl_uint a1, cl_kernel * a2, cl_uint * a3), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwCreateKernelsInProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3))
+IN_C(cl_int, clRetainKernel, (cl_kernel a0), return CL_OUT_OF_RESOURCES, (a0))
+IN_C(cl_int, clReleaseKernel, (cl_kernel a0), return CL_SUCCESS, (a0))
+ENTRY(cl_int, clSetKernelArg, (cl_kernel a0, cl_uint a1, size_t a2, const void * a3), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetKernelArg((GoUintptr)a0, a1, a2, (void *)a3))
+ENTRY(cl_int, clGetKernelInfo, (cl_kernel a0, cl_kernel_info a1, size_t a2, void * a3, size_t * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetKernelInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4))
+ENTRY(cl_int, clGetKernelWorkGroupInfo, (cl_kernel a0, cl_device_id a1, cl_kernel_work_group_info a2, size_t a3, void * a4, size_t * a5), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetKernelWorkGroupInfo((GoUintptr)a0, (GoUintptr)a1, a2, a3, (void *)a4, (void *)a5))
+ENTRY(cl_int, clWaitForEvents, (cl_uint a0, const cl_event * a1), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwWaitForEvents(a0, (void *)a1))
+IN_C(cl_int, clGetEventInfo, (cl_event a0, cl_event_info a1, size_t a2, void * a3, size_t * a4), return CL_OUT_OF_RESOURCES, (a0, a1, a2, a3, a4))
+IN_C(cl_int, clRetainEvent, (cl_event a0), return CL_OUT_OF_RESOURCES, (a0))
+IN_C(cl_int, clReleaseEvent, (cl_event a0), return CL_SUCCESS, (a0))
+ENTRY(cl_int, clGetEventProfilingInfo, (cl_event a0, cl_profiling_info a1, size_t a2, void * a3, size_t * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetEventProfilingInfo((GoUintptr)a0, a1, a2, (void *)a3, (void *)a4))
+ENTRY(cl_int, clFlush, (cl_command_queue a0), return gw_drained(),
+	GW_IN_GO; return (cl_int)gwFlush((GoUintptr)a0))
+ENTRY(cl_int, clFinish, (cl_command_queue a0), return gw_drained(),
+	GW_IN_GO; return (cl_int)gwFinish((GoUintptr)a0))
+ENTRY(cl_int, clEnqueueReadBuffer, (cl_command_queue a0, cl_mem a1, cl_bool a2, size_t a3, size_t a4, void * a5, cl_uint a6, const cl_event * a7, cl_event * a8), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueReadBuffer((GoUintptr)a0, (GoUintptr)a1, a2, a3, a4, (void *)a5, a6, (void *)a7, (void *)a8))
+ENTRY(cl_int, clEnqueueWriteBuffer, (cl_command_queue a0, cl_mem a1, cl_bool a2, size_t a3, size_t a4, const void * a5, cl_uint a6, const cl_event * a7, cl_event * a8), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueWriteBuffer((GoUintptr)a0, (GoUintptr)a1, a2, a3, a4, (void *)a5, a6, (void *)a7, (void *)a8))
+ENTRY(cl_int, clEnqueueCopyBuffer, (cl_command_queue a0, cl_mem a1, cl_mem a2, size_t a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueCopyBuffer((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, a3, a4, a5, a6, (void *)a7, (void *)a8))
+ABSENT(cl_int, clEnqueueReadImage, (cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, size_t a5, size_t a6, void * a7, cl_uint a8, const cl_event * a9, cl_event * a10), GW_QUEUE, return CL_INVALID_COMMAND_QUEUE, return CL_INVALID_OPERATION)
+ABSENT(cl_int, clEnqueueWriteImage, (cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, size_t a5, size_t a6, const void * a7, cl_uint a8, const cl_event * a9, cl_event * a10), GW_QUEUE, return CL_INVALID_COMMAND_QUEUE, return CL_INVALID_OPERATION)
+ABSENT(cl_int, clEnqueueCopyImage, (cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8), GW_QUEUE, return CL_INVALID_COMMAND_QUEUE, return CL_INVALID_OPERATION)
+ABSENT(cl_int, clEnqueueCopyImageToBuffer, (cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8), GW_QUEUE, return CL_INVALID_COMMAND_QUEUE, return CL_INVALID_OPERATION)
+ABSENT(cl_int, clEnqueueCopyBufferToImage, (cl_command_queue a0, cl_mem a1, cl_mem a2, size_t a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8), GW_QUEUE, return CL_INVALID_COMMAND_QUEUE, return CL_INVALID_OPERATION)
+ENTRY(void *, clEnqueueMapBuffer, (cl_command_queue a0, cl_mem a1, cl_bool a2, cl_map_flags a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (void *)gwEnqueueMapBuffer((GoUintptr)a0, (GoUintptr)a1, a2, a3, a4, a5, a6, (void *)a7, (void *)a8, (void *)errcode_ret))
+ABSENT(void *, clEnqueueMapImage, (cl_command_queue a0, cl_mem a1, cl_bool a2, cl_map_flags a3, const size_t * a4, const size_t * a5, size_t * a6, size_t * a7, cl_uint a8, const cl_event * a9, cl_event * a10, cl_int * errcode_ret), GW_QUEUE, { if (errcode_ret) *errcode_ret = CL_INVALID_COMMAND_QUEUE; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ENTRY(cl_int, clEnqueueUnmapMemObject, (cl_command_queue a0, cl_mem a1, void * a2, cl_uint a3, const cl_event * a4, cl_event * a5), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueUnmapMemObject((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, a3, (void *)a4, (void *)a5))
+ENTRY(cl_int, clEnqueueNDRangeKernel, (cl_command_queue a0, cl_kernel a1, cl_uint a2, const size_t * a3, const size_t * a4, const size_t * a5, cl_uint a6, const cl_event * a7, cl_event * a8), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueNDRangeKernel((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4, (void *)a5, a6, (void *)a7, (void *)a8))
+ENTRY(cl_int, clEnqueueTask, (cl_command_queue a0, cl_kernel a1, cl_uint a2, const cl_event * a3, cl_event * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueTask((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4))
+ENTRY(cl_int, clEnqueueNativeKernel, (cl_command_queue a0, void(CL_CALLBACK *a1)(void *), void * a2, size_t a3, cl_uint a4, const cl_mem * a5, const void ** a6, cl_uint a7, const cl_event * a8, cl_event * a9), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueNativeKernel((GoUintptr)a0, (void *)a1, (void *)a2, a3, a4, (void *)a5, (void *)a6, a7, (void *)a8, (void *)a9))
+ENTRY(cl_int, clEnqueueMarker, (cl_command_queue a0, cl_event * a1), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueMarker((GoUintptr)a0, (void *)a1))
+ENTRY(cl_int, clEnqueueWaitForEvents, (cl_command_queue a0, cl_uint a1, const cl_event * a2), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueWaitForEvents((GoUintptr)a0, a1, (void *)a2))
+ENTRY(cl_int, clEnqueueBarrier, (cl_command_queue a0), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueBarrier((GoUintptr)a0))
+IN_C(void *, clGetExtensionFunctionAddress, (const char * a0), return NULL, (a0))
+ABSENT(cl_mem, clCreateFromGLBuffer, (cl_context a0, cl_mem_flags a1, cl_GLuint a2, int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ABSENT(cl_mem, clCreateFromGLTexture2D, (cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ABSENT(cl_mem, clCreateFromGLTexture3D, (cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ABSENT(cl_mem, clCreateFromGLRenderbuffer, (cl_context a0, cl_mem_flags a1, cl_GLuint a2, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ABSENT_ALWAYS(cl_int, clGetGLObjectInfo, (cl_mem a0, cl_gl_object_type * a1, cl_GLuint * a2), return CL_INVALID_MEM_OBJECT)
+ABSENT_ALWAYS(cl_int, clGetGLTextureInfo, (cl_mem a0, cl_gl_texture_info a1, size_t a2, void * a3, size_t * a4), return CL_INVALID_MEM_OBJECT)
+ABSENT(cl_int, clEnqueueAcquireGLObjects, (cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5), GW_QUEUE, return CL_INVALID_COMMAND_QUEUE, return CL_INVALID_OPERATION)
+ABSENT(cl_int, clEnqueueReleaseGLObjects, (cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5), GW_QUEUE, return CL_INVALID_COMMAND_QUEUE, return CL_INVALID_OPERATION)
+ABSENT_ALWAYS(cl_int, clGetGLContextInfoKHR, (const cl_context_properties * a0, cl_gl_context_info a1, size_t a2, void * a3, size_t * a4), return CL_INVALID_OPERATION)
 static cl_int gwc_clGetDeviceIDsFromD3D10KHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clCreateFromD3D10BufferKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clCreateFromD3D10Texture2DKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clCreateFromD3D10Texture3DKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clEnqueueAcquireD3D10ObjectsKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clEnqueueReleaseD3D10ObjectsKHR(void) { return CL_INVALID_OPERATION; }
-
-static cl_int gwc_clSetEventCallback(cl_event a0, cl_int a1, void(CL_CALLBACK *a2)(cl_event, cl_int, void *), void * a3)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetEventCallback((GoUintptr)a0, a1, (void *)a2, (void *)a3);
-}
-
-static cl_mem gwc_clCreateSubBuffer(cl_mem a0, cl_mem_flags a1, cl_buffer_create_type a2, const void * a3, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_mem)gwCreateSubBuffer((GoUintptr)a0, a1, a2, (void *)a3, (void *)errcode_ret);
-}
-
-static cl_int gwc_clSetMemObjectDestructorCallback(cl_mem a0, void(CL_CALLBACK *a1)(cl_mem , void * ), void * a2)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetMemObjectDestructorCallback((GoUintptr)a0, (void *)a1, (void *)a2);
-}
-
-static cl_event gwc_clCreateUserEvent(cl_context a0, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_event)gwCreateUserEvent((GoUintptr)a0, (void *)errcode_ret);
-}
-
-static cl_int gwc_clSetUserEventStatus(cl_event a0, cl_int a1)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetUserEventStatus((GoUintptr)a0, a1);
-}
-
-static cl_int gwc_clEnqueueReadBufferRect(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, void * a10, cl_uint a11, const cl_event * a12, cl_event * a13)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueReadBufferRect((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4, (void *)a5, a6, a7, a8, a9, (void *)a10, a11, (void *)a12, (void *)a13);
-}
-
-static cl_int gwc_clEnqueueWriteBufferRect(cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, const void * a10, cl_uint a11, const cl_event * a12, cl_event * a13)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueWriteBufferRect((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4, (void *)a5, a6, a7, a8, a9, (void *)a10, a11, (void *)a12, (void *)a13);
-}
-
-static cl_int gwc_clEnqueueCopyBufferRect(cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, cl_uint a10, const cl_event * a11, cl_event * a12)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueCopyBufferRect((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, (void *)a3, (void *)a4, (void *)a5, a6, a7, a8, a9, a10, (void *)a11, (void *)a12);
-}
-
-static cl_int gwc_clCreateSubDevicesEXT(cl_device_id a0, const cl_device_partition_property_ext * a1, cl_uint a2, cl_device_id * a3, cl_uint * a4)
-{
-	if (!gw_is(a0, GW_DEVICE)) return CL_INVALID_DEVICE;
-	return CL_INVALID_OPERATION;
-}
-
-GW_HIDDEN cl_int gwn_clRetainDeviceEXT(cl_device_id a0);
-
-static cl_int gwc_clRetainDeviceEXT(cl_device_id a0)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return gwn_clRetainDeviceEXT(a0);
-}
-
-GW_HIDDEN cl_int gwn_clReleaseDeviceEXT(cl_device_id a0);
-
-static cl_int gwc_clReleaseDeviceEXT(cl_device_id a0)
-{
-	if (gw_over()) return CL_SUCCESS;
-	return gwn_clReleaseDeviceEXT(a0);
-}
-
-static cl_event gwc_clCreateEventFromGLsyncKHR(cl_context a0, cl_GLsync a1, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_int gwc_clCreateSubDevices(cl_device_id a0, const cl_device_partition_property * a1, cl_uint a2, cl_device_id * a3, cl_uint * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwCreateSubDevices((GoUintptr)a0, (void *)a1, a2, (void *)a3, (void *)a4);
-}
-
-GW_HIDDEN cl_int gwn_clRetainDevice(cl_device_id a0);
-
-static cl_int gwc_clRetainDevice(cl_device_id a0)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	return gwn_clRetainDevice(a0);
-}
-
-GW_HIDDEN cl_int gwn_clReleaseDevice(cl_device_id a0);
-
-static cl_int gwc_clReleaseDevice(cl_device_id a0)
-{
-	if (gw_over()) return CL_SUCCESS;
-	return gwn_clReleaseDevice(a0);
-}
-
-static cl_mem gwc_clCreateImage(cl_context a0, cl_mem_flags a1, const cl_image_format * a2, const cl_image_desc * a3, void * a4, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_program gwc_clCreateProgramWithBuiltInKernels(cl_context a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_program)gwCreateProgramWithBuiltInKernels((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)errcode_ret);
-}
-
-static cl_int gwc_clCompileProgram(cl_program a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_uint a4, const cl_program * a5, const char ** a6, void(CL_CALLBACK *a7)(cl_program program, void *user_data), void * a8)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwCompileProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, (void *)a5, (void *)a6, (void *)a7, (void *)a8);
-}
-
-static cl_program gwc_clLinkProgram(cl_context a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_uint a4, const cl_program * a5, void(CL_CALLBACK *a6)(cl_program program, void *user_data), void * a7, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_program)gwLinkProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, (void *)a5, (void *)a6, (void *)a7, (void *)errcode_ret);
-}
-
-static cl_int gwc_clUnloadPlatformCompiler(cl_platform_id a0)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwUnloadPlatformCompiler((GoUintptr)a0);
-}
-
-static cl_int gwc_clGetKernelArgInfo(cl_kernel a0, cl_uint a1, cl_kernel_arg_info a2, size_t a3, void * a4, size_t * a5)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetKernelArgInfo((GoUintptr)a0, a1, a2, a3, (void *)a4, (void *)a5);
-}
-
-static cl_int gwc_clEnqueueFillBuffer(cl_command_queue a0, cl_mem a1, const void * a2, size_t a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueFillBuffer((GoUintptr)a0, (GoUintptr)a1, (void *)a2, a3, a4, a5, a6, (void *)a7, (void *)a8);
-}
-
-static cl_int gwc_clEnqueueFillImage(cl_command_queue a0, cl_mem a1, const void * a2, const size_t* a3, const size_t* a4, cl_uint a5, const cl_event * a6, cl_event * a7)
-{
-	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
-	return CL_INVALID_OPERATION;
-}
-
-static cl_int gwc_clEnqueueMigrateMemObjects(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_mem_migration_flags a3, cl_uint a4, const cl_event * a5, cl_event * a6)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueMigrateMemObjects((GoUintptr)a0, a1, (void *)a2, a3, a4, (void *)a5, (void *)a6);
-}
-
-static cl_int gwc_clEnqueueMarkerWithWaitList(cl_command_queue a0, cl_uint a1, const cl_event * a2, cl_event * a3)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueMarkerWithWaitList((GoUintptr)a0, a1, (void *)a2, (void *)a3);
-}
-
-static cl_int gwc_clEnqueueBarrierWithWaitList(cl_command_queue a0, cl_uint a1, const cl_event * a2, cl_event * a3)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueBarrierWithWaitList((GoUintptr)a0, a1, (void *)a2, (void *)a3);
-}
-
-GW_HIDDEN void * gwn_clGetExtensionFunctionAddressForPlatform(cl_platform_id a0, const char * a1);
-
-static void * gwc_clGetExtensionFunctionAddressForPlatform(cl_platform_id a0, const char * a1)
-{
-	if (gw_over()) return NULL;
-	return gwn_clGetExtensionFunctionAddressForPlatform(a0, a1);
-}
-
-static cl_mem gwc_clCreateFromGLTexture(cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
+ENTRY(cl_int, clSetEventCallback, (cl_event a0, cl_int a1, void(CL_CALLBACK *a2)(cl_event, cl_int, void *), void * a3), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetEventCallback((GoUintptr)a0, a1, (void *)a2, (void *)a3))
+ENTRY(cl_mem, clCreateSubBuffer, (cl_mem a0, cl_mem_flags a1, cl_buffer_create_type a2, const void * a3, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_mem)gwCreateSubBuffer((GoUintptr)a0, a1, a2, (void *)a3, (void *)errcode_ret))
+ENTRY(cl_int, clSetMemObjectDestructorCallback, (cl_mem a0, void(CL_CALLBACK *a1)(cl_mem , void * ), void * a2), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetMemObjectDestructorCallback((GoUintptr)a0, (void *)a1, (void *)a2))
+ENTRY(cl_event, clCreateUserEvent, (cl_context a0, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_event)gwCreateUserEvent((GoUintptr)a0, (void *)errcode_ret))
+ENTRY(cl_int, clSetUserEventStatus, (cl_event a0, cl_int a1), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetUserEventStatus((GoUintptr)a0, a1))
+ENTRY(cl_int, clEnqueueReadBufferRect, (cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, void * a10, cl_uint a11, const cl_event * a12, cl_event * a13), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueReadBufferRect((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4, (void *)a5, a6, a7, a8, a9, (void *)a10, a11, (void *)a12, (void *)a13))
+ENTRY(cl_int, clEnqueueWriteBufferRect, (cl_command_queue a0, cl_mem a1, cl_bool a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, const void * a10, cl_uint a11, const cl_event * a12, cl_event * a13), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueWriteBufferRect((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4, (void *)a5, a6, a7, a8, a9, (void *)a10, a11, (void *)a12, (void *)a13))
+ENTRY(cl_int, clEnqueueCopyBufferRect, (cl_command_queue a0, cl_mem a1, cl_mem a2, const size_t * a3, const size_t * a4, const size_t * a5, size_t a6, size_t a7, size_t a8, size_t a9, cl_uint a10, const cl_event * a11, cl_event * a12), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueCopyBufferRect((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2, (void *)a3, (void *)a4, (void *)a5, a6, a7, a8, a9, a10, (void *)a11, (void *)a12))
+ABSENT(cl_int, clCreateSubDevicesEXT, (cl_device_id a0, const cl_device_partition_property_ext * a1, cl_uint a2, cl_device_id * a3, cl_uint * a4), GW_DEVICE, return CL_INVALID_DEVICE, return CL_INVALID_OPERATION)
+IN_C(cl_int, clRetainDeviceEXT, (cl_device_id a0), return CL_OUT_OF_RESOURCES, (a0))
+IN_C(cl_int, clReleaseDeviceEXT, (cl_device_id a0), return CL_SUCCESS, (a0))
+ABSENT(cl_event, clCreateEventFromGLsyncKHR, (cl_context a0, cl_GLsync a1, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ENTRY(cl_int, clCreateSubDevices, (cl_device_id a0, const cl_device_partition_property * a1, cl_uint a2, cl_device_id * a3, cl_uint * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwCreateSubDevices((GoUintptr)a0, (void *)a1, a2, (void *)a3, (void *)a4))
+IN_C(cl_int, clRetainDevice, (cl_device_id a0), return CL_OUT_OF_RESOURCES, (a0))
+IN_C(cl_int, clReleaseDevice, (cl_device_id a0), return CL_SUCCESS, (a0))
+ABSENT(cl_mem, clCreateImage, (cl_context a0, cl_mem_flags a1, const cl_image_format * a2, const cl_image_desc * a3, void * a4, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ENTRY(cl_program, clCreateProgramWithBuiltInKernels, (cl_context a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_program)gwCreateProgramWithBuiltInKernels((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)errcode_ret))
+ENTRY(cl_int, clCompileProgram, (cl_program a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_uint a4, const cl_program * a5, const char ** a6, void(CL_CALLBACK *a7)(cl_program program, void *user_data), void * a8), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwCompileProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, (void *)a5, (void *)a6, (void *)a7, (void *)a8))
+ENTRY(cl_program, clLinkProgram, (cl_context a0, cl_uint a1, const cl_device_id * a2, const char * a3, cl_uint a4, const cl_program * a5, void(CL_CALLBACK *a6)(cl_program program, void *user_data), void * a7, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_program)gwLinkProgram((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, (void *)a5, (void *)a6, (void *)a7, (void *)errcode_ret))
+ENTRY(cl_int, clUnloadPlatformCompiler, (cl_platform_id a0), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwUnloadPlatformCompiler((GoUintptr)a0))
+ENTRY(cl_int, clGetKernelArgInfo, (cl_kernel a0, cl_uint a1, cl_kernel_arg_info a2, size_t a3, void * a4, size_t * a5), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetKernelArgInfo((GoUintptr)a0, a1, a2, a3, (void *)a4, (void *)a5))
+ENTRY(cl_int, clEnqueueFillBuffer, (cl_command_queue a0, cl_mem a1, const void * a2, size_t a3, size_t a4, size_t a5, cl_uint a6, const cl_event * a7, cl_event * a8), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueFillBuffer((GoUintptr)a0, (GoUintptr)a1, (void *)a2, a3, a4, a5, a6, (void *)a7, (void *)a8))
+ABSENT(cl_int, clEnqueueFillImage, (cl_command_queue a0, cl_mem a1, const void * a2, const size_t* a3, const size_t* a4, cl_uint a5, const cl_event * a6, cl_event * a7), GW_QUEUE, return CL_INVALID_COMMAND_QUEUE, return CL_INVALID_OPERATION)
+ENTRY(cl_int, clEnqueueMigrateMemObjects, (cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_mem_migration_flags a3, cl_uint a4, const cl_event * a5, cl_event * a6), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueMigrateMemObjects((GoUintptr)a0, a1, (void *)a2, a3, a4, (void *)a5, (void *)a6))
+ENTRY(cl_int, clEnqueueMarkerWithWaitList, (cl_command_queue a0, cl_uint a1, const cl_event * a2, cl_event * a3), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueMarkerWithWaitList((GoUintptr)a0, a1, (void *)a2, (void *)a3))
+ENTRY(cl_int, clEnqueueBarrierWithWaitList, (cl_command_queue a0, cl_uint a1, const cl_event * a2, cl_event * a3), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueBarrierWithWaitList((GoUintptr)a0, a1, (void *)a2, (void *)a3))
+IN_C(void *, clGetExtensionFunctionAddressForPlatform, (cl_platform_id a0, const char * a1), return NULL, (a0, a1))
+ABSENT(cl_mem, clCreateFromGLTexture, (cl_context a0, cl_mem_flags a1, cl_GLenum a2, cl_GLint a3, cl_GLuint a4, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
 static cl_int gwc_clGetDeviceIDsFromD3D11KHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clCreateFromD3D11BufferKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clCreateFromD3D11Texture2DKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clCreateFromD3D11Texture3DKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clCreateFromDX9MediaSurfaceKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clEnqueueAcquireD3D11ObjectsKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clEnqueueReleaseD3D11ObjectsKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clGetDeviceIDsFromDX9MediaAdapterKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clEnqueueAcquireDX9MediaSurfacesKHR(void) { return CL_INVALID_OPERATION; }
-
 static cl_int gwc_clEnqueueReleaseDX9MediaSurfacesKHR(void) { return CL_INVALID_OPERATION; }
-
-static cl_mem gwc_clCreateFromEGLImageKHR(cl_context a0, CLeglDisplayKHR a1, CLeglImageKHR a2, cl_mem_flags a3, const cl_egl_image_properties_khr * a4, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_int gwc_clEnqueueAcquireEGLObjectsKHR(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
-{
-	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
-	return CL_INVALID_OPERATION;
-}
-
-static cl_int gwc_clEnqueueReleaseEGLObjectsKHR(cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5)
-{
-	if (!gw_is(a0, GW_QUEUE)) return CL_INVALID_COMMAND_QUEUE;
-	return CL_INVALID_OPERATION;
-}
-
-static cl_event gwc_clCreateEventFromEGLSyncKHR(cl_context a0, CLeglSyncKHR a1, CLeglDisplayKHR a2, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_command_queue gwc_clCreateCommandQueueWithProperties(cl_context a0, cl_device_id a1, const cl_queue_properties * a2, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_command_queue)gwCreateCommandQueueWithProperties((GoUintptr)a0, (GoUintptr)a1, (void *)a2, (void *)errcode_ret);
-}
-
-static cl_mem gwc_clCreatePipe(cl_context a0, cl_mem_flags a1, cl_uint a2, cl_uint a3, const cl_pipe_properties * a4, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_int gwc_clGetPipeInfo(cl_mem a0, cl_pipe_info a1, size_t a2, void * a3, size_t * a4) { return CL_INVALID_MEM_OBJECT; }
-
-static void * gwc_clSVMAlloc(cl_context a0, cl_svm_mem_flags a1, size_t a2, unsigned a3)
-{
-	if (gw_over()) return NULL;
-	GW_IN_GO;
-	return (void *)gwSVMAlloc((GoUintptr)a0, a1, a2, a3);
-}
-
-static void gwc_clSVMFree(cl_context a0, void * a1)
-{
-	if (gw_over()) return;
-	GW_IN_GO;
-	gwSVMFree((GoUintptr)a0, (GoUintptr)a1);
-}
-
-static cl_int gwc_clEnqueueSVMFree(cl_command_queue a0, cl_uint a1, void ** a2, void(CL_CALLBACK *a3)(cl_command_queue , cl_uint , void ** , void * ), void * a4, cl_uint a5, const cl_event * a6, cl_event * a7)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueSVMFree((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)a4, a5, (void *)a6, (void *)a7);
-}
-
-static cl_int gwc_clEnqueueSVMMemcpy(cl_command_queue a0, cl_bool a1, void * a2, const void * a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueSVMMemcpy((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, a5, (void *)a6, (void *)a7);
-}
-
-static cl_int gwc_clEnqueueSVMMemFill(cl_command_queue a0, void * a1, const void * a2, size_t a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueSVMMemFill((GoUintptr)a0, (GoUintptr)a1, (void *)a2, a3, a4, a5, (void *)a6, (void *)a7);
-}
-
-static cl_int gwc_clEnqueueSVMMap(cl_command_queue a0, cl_bool a1, cl_map_flags a2, void * a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueSVMMap((GoUintptr)a0, a1, a2, (GoUintptr)a3, a4, a5, (void *)a6, (void *)a7);
-}
-
-static cl_int gwc_clEnqueueSVMUnmap(cl_command_queue a0, void * a1, cl_uint a2, const cl_event * a3, cl_event * a4)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueSVMUnmap((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4);
-}
-
-static cl_sampler gwc_clCreateSamplerWithProperties(cl_context a0, const cl_sampler_properties * a1, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_int gwc_clSetKernelArgSVMPointer(cl_kernel a0, cl_uint a1, const void * a2)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetKernelArgSVMPointer((GoUintptr)a0, a1, (GoUintptr)a2);
-}
-
-static cl_int gwc_clSetKernelExecInfo(cl_kernel a0, cl_kernel_exec_info a1, size_t a2, const void * a3)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetKernelExecInfo((GoUintptr)a0, a1, a2, (void *)a3);
-}
-
-static cl_int gwc_clGetKernelSubGroupInfoKHR(cl_kernel a0, cl_device_id a1, cl_kernel_sub_group_info a2, size_t a3, const void * a4, size_t a5, void * a6, size_t * a7)
-{
-	if (!gw_is(a0, GW_KERNEL)) return CL_INVALID_KERNEL;
-	return CL_INVALID_OPERATION;
-}
-
-static cl_kernel gwc_clCloneKernel(cl_kernel a0, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_kernel)gwCloneKernel((GoUintptr)a0, (void *)errcode_ret);
-}
-
-static cl_program gwc_clCreateProgramWithIL(cl_context a0, const void * a1, size_t a2, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_program)gwCreateProgramWithIL((GoUintptr)a0, (void *)a1, a2, (void *)errcode_ret);
-}
-
-static cl_int gwc_clEnqueueSVMMigrateMem(cl_command_queue a0, cl_uint a1, const void ** a2, const size_t * a3, cl_mem_migration_flags a4, cl_uint a5, const cl_event * a6, cl_event * a7)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwEnqueueSVMMigrateMem((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, a5, (void *)a6, (void *)a7);
-}
-
-static cl_int gwc_clGetDeviceAndHostTimer(cl_device_id a0, cl_ulong * a1, cl_ulong * a2)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetDeviceAndHostTimer((GoUintptr)a0, (void *)a1, (void *)a2);
-}
-
-static cl_int gwc_clGetHostTimer(cl_device_id a0, cl_ulong * a1)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetHostTimer((GoUintptr)a0, (void *)a1);
-}
-
-static cl_int gwc_clGetKernelSubGroupInfo(cl_kernel a0, cl_device_id a1, cl_kernel_sub_group_info a2, size_t a3, const void * a4, size_t a5, void * a6, size_t * a7)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwGetKernelSubGroupInfo((GoUintptr)a0, (GoUintptr)a1, a2, a3, (void *)a4, a5, (void *)a6, (void *)a7);
-}
-
-static cl_int gwc_clSetDefaultDeviceCommandQueue(cl_context a0, cl_device_id a1, cl_command_queue a2)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetDefaultDeviceCommandQueue((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2);
-}
-
-static cl_int gwc_clSetProgramReleaseCallback(cl_program a0, void(CL_CALLBACK *a1)(cl_program program, void *user_data), void * a2)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetProgramReleaseCallback((GoUintptr)a0, (void *)a1, (void *)a2);
-}
-
-static cl_int gwc_clSetProgramSpecializationConstant(cl_program a0, cl_uint a1, size_t a2, const void * a3)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetProgramSpecializationConstant((GoUintptr)a0, a1, a2, (void *)a3);
-}
-
-static cl_mem gwc_clCreateBufferWithProperties(cl_context a0, const cl_mem_properties * a1, cl_mem_flags a2, size_t a3, void * a4, cl_int * errcode_ret)
-{
-	if (gw_over()) { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; }
-	GW_IN_GO;
-	return (cl_mem)gwCreateBufferWithProperties((GoUintptr)a0, (void *)a1, a2, a3, (void *)a4, (void *)errcode_ret);
-}
-
-static cl_mem gwc_clCreateImageWithProperties(cl_context a0, const cl_mem_properties * a1, cl_mem_flags a2, const cl_image_format * a3, const cl_image_desc * a4, void * a5, cl_int * errcode_ret)
-{
-	if (!gw_is(a0, GW_CONTEXT)) { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }
-	{ if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; }
-}
-
-static cl_int gwc_clSetContextDestructorCallback(cl_context a0, void(CL_CALLBACK *a1)(cl_context context, void* user_data), void* a2)
-{
-	if (gw_over()) return CL_OUT_OF_RESOURCES;
-	GW_IN_GO;
-	return (cl_int)gwSetContextDestructorCallback((GoUintptr)a0, (void *)a1, (void *)a2);
-}
+ABSENT(cl_mem, clCreateFromEGLImageKHR, (cl_context a0, CLeglDisplayKHR a1, CLeglImageKHR a2, cl_mem_flags a3, const cl_egl_image_properties_khr * a4, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ABSENT(cl_int, clEnqueueAcquireEGLObjectsKHR, (cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5), GW_QUEUE, return CL_INVALID_COMMAND_QUEUE, return CL_INVALID_OPERATION)
+ABSENT(cl_int, clEnqueueReleaseEGLObjectsKHR, (cl_command_queue a0, cl_uint a1, const cl_mem * a2, cl_uint a3, const cl_event * a4, cl_event * a5), GW_QUEUE, return CL_INVALID_COMMAND_QUEUE, return CL_INVALID_OPERATION)
+ABSENT(cl_event, clCreateEventFromEGLSyncKHR, (cl_context a0, CLeglSyncKHR a1, CLeglDisplayKHR a2, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ENTRY(cl_command_queue, clCreateCommandQueueWithProperties, (cl_context a0, cl_device_id a1, const cl_queue_properties * a2, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_command_queue)gwCreateCommandQueueWithProperties((GoUintptr)a0, (GoUintptr)a1, (void *)a2, (void *)errcode_ret))
+ABSENT(cl_mem, clCreatePipe, (cl_context a0, cl_mem_flags a1, cl_uint a2, cl_uint a3, const cl_pipe_properties * a4, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ABSENT_ALWAYS(cl_int, clGetPipeInfo, (cl_mem a0, cl_pipe_info a1, size_t a2, void * a3, size_t * a4), return CL_INVALID_MEM_OBJECT)
+ENTRY(void *, clSVMAlloc, (cl_context a0, cl_svm_mem_flags a1, size_t a2, unsigned a3), return NULL,
+	GW_IN_GO; return (void *)gwSVMAlloc((GoUintptr)a0, a1, a2, a3))
+ENTRY(void, clSVMFree, (cl_context a0, void * a1), return,
+	GW_IN_GO; gwSVMFree((GoUintptr)a0, (GoUintptr)a1))
+ENTRY(cl_int, clEnqueueSVMFree, (cl_command_queue a0, cl_uint a1, void ** a2, void(CL_CALLBACK *a3)(cl_command_queue , cl_uint , void ** , void * ), void * a4, cl_uint a5, const cl_event * a6, cl_event * a7), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueSVMFree((GoUintptr)a0, a1, (void *)a2, (void *)a3, (void *)a4, a5, (void *)a6, (void *)a7))
+ENTRY(cl_int, clEnqueueSVMMemcpy, (cl_command_queue a0, cl_bool a1, void * a2, const void * a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueSVMMemcpy((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, a5, (void *)a6, (void *)a7))
+ENTRY(cl_int, clEnqueueSVMMemFill, (cl_command_queue a0, void * a1, const void * a2, size_t a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueSVMMemFill((GoUintptr)a0, (GoUintptr)a1, (void *)a2, a3, a4, a5, (void *)a6, (void *)a7))
+ENTRY(cl_int, clEnqueueSVMMap, (cl_command_queue a0, cl_bool a1, cl_map_flags a2, void * a3, size_t a4, cl_uint a5, const cl_event * a6, cl_event * a7), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueSVMMap((GoUintptr)a0, a1, a2, (GoUintptr)a3, a4, a5, (void *)a6, (void *)a7))
+ENTRY(cl_int, clEnqueueSVMUnmap, (cl_command_queue a0, void * a1, cl_uint a2, const cl_event * a3, cl_event * a4), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueSVMUnmap((GoUintptr)a0, (GoUintptr)a1, a2, (void *)a3, (void *)a4))
+ABSENT(cl_sampler, clCreateSamplerWithProperties, (cl_context a0, const cl_sampler_properties * a1, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ENTRY(cl_int, clSetKernelArgSVMPointer, (cl_kernel a0, cl_uint a1, const void * a2), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetKernelArgSVMPointer((GoUintptr)a0, a1, (GoUintptr)a2))
+ENTRY(cl_int, clSetKernelExecInfo, (cl_kernel a0, cl_kernel_exec_info a1, size_t a2, const void * a3), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetKernelExecInfo((GoUintptr)a0, a1, a2, (void *)a3))
+ABSENT(cl_int, clGetKernelSubGroupInfoKHR, (cl_kernel a0, cl_device_id a1, cl_kernel_sub_group_info a2, size_t a3, const void * a4, size_t a5, void * a6, size_t * a7), GW_KERNEL, return CL_INVALID_KERNEL, return CL_INVALID_OPERATION)
+ENTRY(cl_kernel, clCloneKernel, (cl_kernel a0, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_kernel)gwCloneKernel((GoUintptr)a0, (void *)errcode_ret))
+ENTRY(cl_program, clCreateProgramWithIL, (cl_context a0, const void * a1, size_t a2, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_program)gwCreateProgramWithIL((GoUintptr)a0, (void *)a1, a2, (void *)errcode_ret))
+ENTRY(cl_int, clEnqueueSVMMigrateMem, (cl_command_queue a0, cl_uint a1, const void ** a2, const size_t * a3, cl_mem_migration_flags a4, cl_uint a5, const cl_event * a6, cl_event * a7), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwEnqueueSVMMigrateMem((GoUintptr)a0, a1, (void *)a2, (void *)a3, a4, a5, (void *)a6, (void *)a7))
+ENTRY(cl_int, clGetDeviceAndHostTimer, (cl_device_id a0, cl_ulong * a1, cl_ulong * a2), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetDeviceAndHostTimer((GoUintptr)a0, (void *)a1, (void *)a2))
+ENTRY(cl_int, clGetHostTimer, (cl_device_id a0, cl_ulong * a1), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetHostTimer((GoUintptr)a0, (void *)a1))
+ENTRY(cl_int, clGetKernelSubGroupInfo, (cl_kernel a0, cl_device_id a1, cl_kernel_sub_group_info a2, size_t a3, const void * a4, size_t a5, void * a6, size_t * a7), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwGetKernelSubGroupInfo((GoUintptr)a0, (GoUintptr)a1, a2, a3, (void *)a4, a5, (void *)a6, (void *)a7))
+ENTRY(cl_int, clSetDefaultDeviceCommandQueue, (cl_context a0, cl_device_id a1, cl_command_queue a2), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetDefaultDeviceCommandQueue((GoUintptr)a0, (GoUintptr)a1, (GoUintptr)a2))
+ENTRY(cl_int, clSetProgramReleaseCallback, (cl_program a0, void(CL_CALLBACK *a1)(cl_program program, void *user_data), void * a2), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetProgramReleaseCallback((GoUintptr)a0, (void *)a1, (void *)a2))
+ENTRY(cl_int, clSetProgramSpecializationConstant, (cl_program a0, cl_uint a1, size_t a2, const void * a3), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetProgramSpecializationConstant((GoUintptr)a0, a1, a2, (void *)a3))
+ENTRY(cl_mem, clCreateBufferWithProperties, (cl_context a0, const cl_mem_properties * a1, cl_mem_flags a2, size_t a3, void * a4, cl_int * errcode_ret), { if (errcode_ret) *errcode_ret = CL_OUT_OF_RESOURCES; return NULL; },
+	GW_IN_GO; return (cl_mem)gwCreateBufferWithProperties((GoUintptr)a0, (void *)a1, a2, a3, (void *)a4, (void *)errcode_ret))
+ABSENT(cl_mem, clCreateImageWithProperties, (cl_context a0, const cl_mem_properties * a1, cl_mem_flags a2, const cl_image_format * a3, const cl_image_desc * a4, void * a5, cl_int * errcode_ret), GW_CONTEXT, { if (errcode_ret) *errcode_ret = CL_INVALID_CONTEXT; return NULL; }, { if (errcode_ret) *errcode_ret = CL_INVALID_OPERATION; return NULL; })
+ENTRY(cl_int, clSetContextDestructorCallback, (cl_context a0, void(CL_CALLBACK *a1)(cl_context context, void* user_data), void* a2), return CL_OUT_OF_RESOURCES,
+	GW_IN_GO; return (cl_int)gwSetContextDestructorCallback((GoUintptr)a0, (void *)a1, (void *)a2))
 
 const cl_icd_dispatch gw_dispatch = {
 	.clGetPlatformIDs = (void *)gwc_clGetPlatformIDs,
