@@ -63,7 +63,7 @@ func (s *store) memoryOf(addr uint64) uint64 {
 // inProcess is where in this process a part of a block of the device is; 0 where r cannot be done
 // here.
 func (r *record) inProcess(d *Device, l *devices.Loc, size uint64) uint64 {
-	if !d.direct || r.q.times != nil || r.late != nil || !d.info.SharesHost {
+	if !d.direct || r.q.timing || r.late != nil || !d.info.SharesHost {
 		return 0
 	}
 	addr, err := d.memory.Address(l.Block, l.Off, size)
