@@ -52,7 +52,7 @@ type ranked struct {
 	serial uint64 // of the block that was ranked
 }
 
-func (a ranked) before(b ranked) bool {
+func (a *ranked) before(b *ranked) bool {
 	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.used, b.used), cmp.Compare(a.id, b.id), cmp.Compare(a.start, b.start)) < 0
 }
 
@@ -73,7 +73,7 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 			r.settled = eviction.IsSettled(policy)
 		}
 		r.epoch, r.base = epoch, p.clock+1
-		r.heap.Before, r.heap.Items, r.came = ranked.before, r.heap.Items[:0], r.came[:0]
+		r.heap.Before, r.heap.Items, r.came = (*ranked).before, r.heap.Items[:0], r.came[:0]
 		for _, i := range p.residents[m] {
 			r.heap.Items = append(r.heap.Items, p.ranked(r, i))
 		}
@@ -169,7 +169,7 @@ func (p *Planner) cheapest(r *ranking) (v Victim, ok bool) {
 		}
 		c := p.candidate(k)
 		x.score, x.used = p.score(r, c), k.used
-		if len(r.heap.Items) > 0 && r.heap.Items[0].before(x) {
+		if len(r.heap.Items) > 0 && r.heap.Items[0].before(&x) {
 			r.heap.Push(x)
 			continue
 		}

@@ -58,7 +58,7 @@ type events struct {
 	seq  uint64
 }
 
-func (a event) before(b event) bool {
+func (a *event) before(b *event) bool {
 	return a.at < b.at || a.at == b.at && a.key < b.key
 }
 

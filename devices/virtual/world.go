@@ -131,7 +131,7 @@ func New(m Machine, o Options) (*World, error) {
 	if w.keeps = (bytesKept{w}); o.Stamps {
 		w.keeps = newStamps(w)
 	}
-	w.events.seed, w.events.heap.Before = o.Seed, event.before
+	w.events.seed, w.events.heap.Before = o.Seed, (*event).before
 	w.struck = make([]int, len(o.Fail))
 	w.running = &thread{state: running}
 	w.threads, w.numbers = []*thread{w.running}, 1

@@ -6,7 +6,7 @@ package heap
 // decides. Who changes items or their order by hand calls Fix or Init.
 type Heap[T any] struct {
 	Items  []T
-	Before func(a, b T) bool
+	Before func(a, b *T) bool
 	Moved  func(x T, at int) // where not nil, told of each place that an item comes to
 }
 
@@ -49,38 +49,39 @@ func (h *Heap[T]) Fix(i int) {
 }
 
 func (h *Heap[T]) rise(i int) (moved bool) {
-	x := h.Items[i]
 	for i > 0 {
 		up := (i - 1) / 2
-		if !h.Before(x, h.Items[up]) {
+		if !h.Before(&h.Items[i], &h.Items[up]) {
 			break
 		}
-		h.put(i, h.Items[up])
+		h.swap(i, up)
 		i, moved = up, true
-	}
-	if moved {
-		h.put(i, x)
 	}
 	return moved
 }
 
 func (h *Heap[T]) sink(i int) {
-	x := h.Items[i]
 	for {
 		down := 2*i + 1
 		if down >= len(h.Items) {
-			break
+			return
 		}
-		if down+1 < len(h.Items) && h.Before(h.Items[down+1], h.Items[down]) {
+		if down+1 < len(h.Items) && h.Before(&h.Items[down+1], &h.Items[down]) {
 			down++
 		}
-		if !h.Before(h.Items[down], x) {
-			break
+		if !h.Before(&h.Items[down], &h.Items[i]) {
+			return
 		}
-		h.put(i, h.Items[down])
+		h.swap(i, down)
 		i = down
 	}
-	h.put(i, x)
+}
+
+// swap exchanges two items where they are: a copy that Before is given by its address would be allocated.
+func (h *Heap[T]) swap(i, j int) {
+	x, y := h.Items[i], h.Items[j]
+	h.put(i, y)
+	h.put(j, x)
 }
 
 // put has an item at a place.

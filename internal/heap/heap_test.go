@@ -15,7 +15,7 @@ func TestAHeapAgreesWithASortedList(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	type item struct{ key, at int }
 	h := heap.Heap[*item]{
-		Before: func(a, b *item) bool { return a.key < b.key },
+		Before: func(a, b **item) bool { return (*a).key < (*b).key },
 		Moved:  func(x *item, at int) { x.at = at },
 	}
 	var model []*item

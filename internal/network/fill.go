@@ -144,6 +144,6 @@ func (n *Network) grant(x *flow, rate uint64) {
 }
 
 // before is the order of the heap: by share, then by channel.
-func (l level) before(m level) bool {
+func (l *level) before(m *level) bool {
 	return l.share < m.share || l.share == m.share && l.channel < m.channel
 }

@@ -148,9 +148,9 @@ type flow struct {
 // fails with mem.ErrInvalidValue on none and on more than MaxBandwidth.
 func New(bandwidths []uint64) (*Network, error) {
 	n := &Network{channels: make([]channel, len(bandwidths))}
-	n.queue.Before = n.before
+	n.queue.Before = func(a, b *ID) bool { return n.before(*a, *b) }
 	n.queue.Moved = func(id ID, slot int) { n.flows[id].slot = slot }
-	n.fill.heap.Before = level.before
+	n.fill.heap.Before = (*level).before
 	for i, b := range bandwidths {
 		if b == 0 || b > MaxBandwidth {
 			return nil, fmt.Errorf("channel %d: bandwidth of %d bytes a second: want 1 to %d: %w", i, b, uint64(MaxBandwidth), mem.ErrInvalidValue)

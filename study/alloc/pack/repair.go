@@ -32,7 +32,7 @@ type repairer struct {
 func newRepairer(l *layout) *repairer {
 	// Both parts of a cost stay below 2^13, so that no sum of costs overflows.
 	r := &repairer{layout: l, unit: 1, span: 1, weight: make([]int64, len(l.boxes))}
-	r.queue.Before = r.before
+	r.queue.Before = func(a, b *int32) bool { return r.before(*a, *b) }
 	for i := range l.boxes {
 		r.unit = max(r.unit, l.boxes[i].size>>12)
 		r.span = max(r.span, int64(l.boxes[i].hi)>>12)
