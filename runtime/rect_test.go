@@ -71,6 +71,8 @@ func TestRectanglesThatOpenCLRefuses(t *testing.T) {
 		_, err := q.EnqueueCopyRect(ctx, tc.src, tc.dst, tc.from, tc.to, [3]uint64{8, 2, 1})
 		require.ErrorIs(t, err, tc.want, tc.name)
 	}
+	_, err = q.EnqueueReadRect(ctx, b, box{Row: 8, Slice: 8}, host, box{}, [3]uint64{8, 3, 2})
+	require.ErrorContains(t, err, "slice pitch 8: it must be a multiple of the row pitch 8, at least for the 3 rows of a slice")
 	_, err = q.EnqueueCopyRect(ctx, nil, b, box{}, box{}, [3]uint64{1, 1, 1})
 	require.ErrorIs(t, err, mem.ErrInvalidBuffer)
 	_, err = (*runtime.Queue)(nil).EnqueueReadRect(ctx, b, box{}, host, box{}, [3]uint64{1, 1, 1})
