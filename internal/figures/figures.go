@@ -106,7 +106,7 @@ func Text(format string, v any) string {
 	case "SI":
 		return humanize.SI(n, "")
 	case "span":
-		return Span(time.Duration(n))
+		return spanText(time.Duration(n))
 	case "yes":
 		if v == true {
 			return "yes"
@@ -141,8 +141,8 @@ func Size(b uint64) string {
 	return fmt.Sprintf("%.*f %ciB", 3-min(len(fmt.Sprintf("%.0f", v)), 3), v, "KMGTPE"[unit-1])
 }
 
-// Span writes a time with four digits.
-func Span(d time.Duration) string {
+// spanText writes a time with four digits.
+func spanText(d time.Duration) string {
 	step := time.Duration(1)
 	for d/step >= 10_000 {
 		step *= 10

@@ -70,7 +70,7 @@ func Open(ctx context.Context, path string, limit uint64) (io.ReadCloser, error)
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 		r = regular{f}
 	}
-	return &file{Limited: Limited{ctx: ctx, r: r, name: path, left: limit, limit: limit}, f: f, stop: stop}, nil
+	return &file{limited: limited{ctx: ctx, r: r, name: path, left: limit, limit: limit}, f: f, stop: stop}, nil
 }
 
 // patience is how long a regular file may keep its reader waiting: some that the system makes
@@ -90,7 +90,7 @@ func (r regular) Read(p []byte) (int, error) {
 }
 
 type file struct {
-	Limited
+	limited
 	f    *os.File
 	stop func() bool
 }
@@ -100,8 +100,8 @@ func (f *file) Close() error {
 	return f.f.Close()
 }
 
-// Limited is a reader with a bound and a context.
-type Limited struct {
+// limited is a reader with a bound and a context.
+type limited struct {
 	ctx   context.Context
 	r     io.Reader
 	name  string
@@ -111,12 +111,12 @@ type Limited struct {
 
 // Limit bounds what is read from r; name is for errors. Reads fail as those of
 // Open do, but for one that is waiting, which only r can end.
-func Limit(ctx context.Context, r io.Reader, name string, limit uint64) *Limited {
-	return &Limited{ctx, r, name, limit, limit}
+func Limit(ctx context.Context, r io.Reader, name string, limit uint64) *limited {
+	return &limited{ctx, r, name, limit, limit}
 }
 
 // Read implements io.Reader.
-func (l *Limited) Read(p []byte) (int, error) {
+func (l *limited) Read(p []byte) (int, error) {
 	if err := l.ctx.Err(); err != nil {
 		return 0, err
 	}

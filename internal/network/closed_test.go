@@ -17,7 +17,7 @@ func build(t testing.TB, bandwidths ...uint64) *network.Network {
 	return n
 }
 
-func start(t testing.TB, n *network.Network, f network.Flow) network.ID {
+func start(t testing.TB, n *network.Network, f network.Flow) network.FlowID {
 	id, err := n.Start(f)
 	require.NoError(t, err)
 	return id

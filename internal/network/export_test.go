@@ -1,10 +1,20 @@
 package network
 
+// What tests from outside name.
+type (
+	FlowID = flowID
+	Ended  = ended
+	Usage  = usage
+	Work   = work
+)
+
+const MaxBytes = maxBytes
+
 // Live is how many flows have not ended.
 func (n *Network) Live() int { return len(n.queue.Items) }
 
 // Rate is how many bytes a second a flow gets now, rounded down; 0 before its first.
-func (n *Network) Rate(id ID) uint64 {
+func (n *Network) Rate(id flowID) uint64 {
 	n.solve()
 	return n.flows[id].rate >> fraction
 }

@@ -119,7 +119,7 @@ func TestSharesAreMaxMinFair(t *testing.T) {
 	for round := range rounds {
 		d := draw(r)
 		n := build(t, d.bandwidths...)
-		ids := make([]network.ID, len(d.flows))
+		ids := make([]network.FlowID, len(d.flows))
 		for i, f := range d.flows {
 			f.Latency, f.Bytes = 0, giga
 			ids[i] = start(t, n, f)

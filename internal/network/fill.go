@@ -17,10 +17,10 @@ import (
 // filling is the scratch of one solve.
 type filling struct {
 	channels []Channel // looked at
-	flows    []ID      // likewise
+	flows    []flowID  // likewise
 	open     int       // flows without a rate
 	heap     heap.Heap[level]
-	limited  []ID // flows with a limit, by (limit, order)
+	limited  []flowID // flows with a limit, by (limit, order)
 }
 
 // level is a channel in the heap, with its share as it was when that was last worked
@@ -89,7 +89,7 @@ func (n *Network) reach() {
 // share gives every flow that was reached its rate.
 func (n *Network) share() {
 	f := &n.fill
-	slices.SortFunc(f.limited, func(a, b ID) int {
+	slices.SortFunc(f.limited, func(a, b flowID) int {
 		x, y := &n.flows[a], &n.flows[b]
 		return cmp.Or(cmp.Compare(x.Limit, y.Limit), cmp.Compare(x.order, y.order))
 	})

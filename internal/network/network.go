@@ -44,7 +44,7 @@ const (
 	// MaxBandwidth is how much a channel can carry at most, in bytes a second.
 	MaxBandwidth = 1 << 47
 	// MaxBytes is how long a flow can be.
-	MaxBytes = 1 << 62
+	maxBytes = 1 << 62
 	// Never is when a flow ends that would take longer than there is time.
 	Never = ^uint64(0)
 
@@ -57,8 +57,8 @@ const (
 // Channel is the index of a channel.
 type Channel int32
 
-// ID names a flow until it has ended or was stopped.
-type ID int32
+// flowID names a flow until it has ended or was stopped.
+type flowID int32
 
 // Flow is a transfer.
 type Flow struct {
@@ -69,21 +69,21 @@ type Flow struct {
 	Tag     uint64 // the caller's
 }
 
-// Ended is a flow that has ended.
-type Ended struct {
+// ended is a flow that has ended.
+type ended struct {
 	Tag uint64
 	At  uint64 // nanoseconds
 }
 
-// Usage is what a channel has carried.
-type Usage struct {
+// usage is what a channel has carried.
+type usage struct {
 	Bytes uint64 // of flows that have ended, and whole ones of those under way
 	Busy  uint64 // nanoseconds in which it had a flow
 	Full  uint64 // nanoseconds in which its flows took all that it carries
 }
 
-// Work is what the solver has done.
-type Work struct {
+// work is what the solver has done.
+type work struct {
 	Solves   uint64 // instants at which rates were worked out
 	Channels uint64 // looked at, in all of these
 	Flows    uint64 // whose rate was worked out
@@ -95,13 +95,13 @@ type Network struct {
 	now      uint64
 	channels []channel
 	flows    []flow
-	free     []ID
-	started  uint64        // flows, for the order among equal times
-	queue    heap.Heap[ID] // by when something happens to a flow
+	free     []flowID
+	started  uint64            // flows, for the order among equal times
+	queue    heap.Heap[flowID] // by when something happens to a flow
 	dirty    []Channel
-	ended    []Ended
+	ended    []ended
 	fill     filling
-	work     Work
+	work     work
 }
 
 // channel is a channel with the flows that take it.
@@ -111,7 +111,7 @@ type channel struct {
 	dirty     bool
 	since     uint64 // when busy and full were counted last
 	full      bool   // at the rates since then
-	usage     Usage
+	usage     usage
 	moved     wide // units, of flows' stretches that are over
 
 	// Of the filling under way.
@@ -122,7 +122,7 @@ type channel struct {
 
 // use is one place of a flow's path.
 type use struct {
-	flow ID
+	flow flowID
 	hop  int32
 }
 
@@ -148,8 +148,8 @@ type flow struct {
 // fails with mem.ErrInvalidValue on none and on more than MaxBandwidth.
 func New(bandwidths []uint64) (*Network, error) {
 	n := &Network{channels: make([]channel, len(bandwidths))}
-	n.queue.Before = func(a, b *ID) bool { return n.before(*a, *b) }
-	n.queue.Moved = func(id ID, slot int) { n.flows[id].slot = slot }
+	n.queue.Before = func(a, b *flowID) bool { return n.before(*a, *b) }
+	n.queue.Moved = func(id flowID, slot int) { n.flows[id].slot = slot }
 	n.fill.heap.Before = (*level).before
 	for i, b := range bandwidths {
 		if b == 0 || b > MaxBandwidth {
@@ -161,7 +161,7 @@ func New(bandwidths []uint64) (*Network, error) {
 }
 
 // before is the order of the queue: by time, and at equal times by starts.
-func (n *Network) before(a, b ID) bool {
+func (n *Network) before(a, b flowID) bool {
 	x, y := &n.flows[a], &n.flows[b]
 	return x.at < y.at || x.at == y.at && x.order < y.order
 }
@@ -170,14 +170,14 @@ func (n *Network) before(a, b ID) bool {
 func (n *Network) Now() uint64 { return n.now }
 
 // Work is what the solver has done so far.
-func (n *Network) Work() Work { return n.work }
+func (n *Network) Work() work { return n.work }
 
 // Start begins with a flow, now. It fails with mem.ErrInvalidValue on more than
 // MaxBytes, on a channel that there is not, and where neither a channel nor a limit
 // says how fast bytes go.
-func (n *Network) Start(f Flow) (ID, error) {
-	if f.Bytes > MaxBytes {
-		return 0, fmt.Errorf("flow of %d bytes: want at most %d: %w", f.Bytes, uint64(MaxBytes), mem.ErrInvalidValue)
+func (n *Network) Start(f Flow) (flowID, error) {
+	if f.Bytes > maxBytes {
+		return 0, fmt.Errorf("flow of %d bytes: want at most %d: %w", f.Bytes, uint64(maxBytes), mem.ErrInvalidValue)
 	}
 	if f.Bytes > 0 && len(f.Path) == 0 && f.Limit == 0 {
 		return 0, fmt.Errorf("flow of %d bytes with neither a channel nor a limit: %w", f.Bytes, mem.ErrInvalidValue)
@@ -202,14 +202,14 @@ func (n *Network) Start(f Flow) (ID, error) {
 }
 
 // slot is a record for a flow.
-func (n *Network) slot() ID {
+func (n *Network) slot() flowID {
 	if k := len(n.free); k > 0 {
 		id := n.free[k-1]
 		n.free = n.free[:k-1]
 		return id
 	}
 	n.flows = append(n.flows, flow{})
-	return ID(len(n.flows) - 1)
+	return flowID(len(n.flows) - 1)
 }
 
 // Next is when the network changes next, if nothing is started before: a flow
@@ -226,7 +226,7 @@ func (n *Network) Next() (at uint64, ok bool) {
 // ended by then, in the order of their ends; those of one instant in the order of
 // their starts. The slice is the network's, until the next call. The rates from now on
 // are worked out later, when all that begins now is known.
-func (n *Network) Advance(now uint64) []Ended {
+func (n *Network) Advance(now uint64) []ended {
 	n.ended = n.ended[:0]
 	for n.now <= now {
 		at, ok := n.Next()
@@ -246,7 +246,7 @@ func (n *Network) Advance(now uint64) []Ended {
 }
 
 // step lets a flow begin to flow, or end, whose time has come.
-func (n *Network) step(id ID) {
+func (n *Network) step(id flowID) {
 	x := &n.flows[id]
 	if !x.flowing && !x.left.zero() {
 		n.join(id)
@@ -259,11 +259,11 @@ func (n *Network) step(id ID) {
 	n.queue.Remove(x.slot)
 	x.flowing = false
 	n.free = append(n.free, id)
-	n.ended = append(n.ended, Ended{x.Tag, x.at})
+	n.ended = append(n.ended, ended{x.Tag, x.at})
 }
 
 // join puts a flow on its channels. It has no rate yet.
-func (n *Network) join(id ID) {
+func (n *Network) join(id flowID) {
 	x := &n.flows[id]
 	x.flowing, x.since, x.rate, x.at = true, n.now, 0, Never
 	n.queue.Fix(x.slot)
@@ -280,7 +280,7 @@ func (n *Network) join(id ID) {
 }
 
 // leave takes a flow off its channels.
-func (n *Network) leave(id ID) {
+func (n *Network) leave(id flowID) {
 	x := &n.flows[id]
 	for hop, c := range x.Path {
 		ch := &n.channels[c]
@@ -340,7 +340,7 @@ func (n *Network) count(ch *channel) {
 }
 
 // Usage is what a channel has carried so far.
-func (n *Network) Usage(c Channel) Usage {
+func (n *Network) Usage(c Channel) usage {
 	n.solve()
 	ch := &n.channels[c]
 	n.count(ch)

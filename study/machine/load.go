@@ -34,9 +34,6 @@ const (
 	maxErrors   = 20     // that are listed
 )
 
-// Error is one broken rule of a machine's file.
-type Error = fields.Error
-
 // Options are what a machine gets from outside.
 type Options struct {
 	// Devices is how many devices there should be in all, where the file leaves that
@@ -44,7 +41,7 @@ type Options struct {
 	Devices int
 }
 
-// Load reads the machine in the named file. It fails with *Error values, joined, where
+// Load reads the machine in the named file. It fails with *fields.Error values, joined, where
 // rules or bounds are broken, and with other errors where the file cannot be read or ctx
 // has ended.
 func Load(ctx context.Context, file string, opt Options) (*Machine, error) {
@@ -317,7 +314,7 @@ func (l *loader) kernel(n ast.Node, what string, d *Device) {
 }
 
 // table reads times by size: {64 KiB: 8 us, 1 MiB: 20 us}.
-func (l *loader) table(m *fieldsOf) (out []Point) {
+func (l *loader) table(m *fieldsOf) (out []tablePoint) {
 	n := m.Get("table")
 	if n == nil {
 		return nil
@@ -331,7 +328,7 @@ func (l *loader) table(m *fieldsOf) (out []Point) {
 		return nil
 	}
 	for _, kv := range t.Keys {
-		p := Point{l.scalar(kv.Key, t.What, bytes, 1, 1<<60), l.scalar(kv.Value, t.What, times, 0, maxTime)}
+		p := tablePoint{l.scalar(kv.Key, t.What, bytes, 1, 1<<60), l.scalar(kv.Value, t.What, times, 0, maxTime)}
 		if len(out) > 0 && p.Bytes <= out[len(out)-1].Bytes {
 			l.wrong(fields.Line(kv.Key), "%s: sizes have to ascend", t.What)
 		}
@@ -346,7 +343,7 @@ func (l *loader) switches(n ast.Node) {
 		return
 	}
 	names := l.name(m, maxSwitches-len(l.out.Switches), 0)
-	s := Switch{Bandwidth: m.number("bandwidth", bandwidth, 1, network.MaxBandwidth, 0), Peers: m.flag("peers", true)}
+	s := switchNode{Bandwidth: m.number("bandwidth", bandwidth, 1, network.MaxBandwidth, 0), Peers: m.flag("peers", true)}
 	for _, name := range names {
 		s.Name = name
 		l.out.Switches = append(l.out.Switches, s)

@@ -31,7 +31,7 @@ type Machine struct {
 	Source      string // the file
 	Host        Host
 	Devices     []Device
-	Switches    []Switch
+	Switches    []switchNode
 	Links       []Link
 	Rings       rings
 	Stamps      bool // devices keep no bytes, but who wrote them (virtual.Options.Stamps)
@@ -86,21 +86,21 @@ type windows struct {
 
 // kernel is what is known of the launches of one kernel.
 type kernel struct {
-	Name   string  `json:"name"`
-	Time   uint64  `json:"time_ns"`                   // of each launch; 0 is not said
-	Ops    uint64  `json:"thousandths_of_operations"` // for each work-item to the power of half of Halves
-	Halves uint8   `json:"half_powers"`               // of work-items, see Ops
-	Table  []Point `json:"table,omitempty"`
+	Name   string       `json:"name"`
+	Time   uint64       `json:"time_ns"`                   // of each launch; 0 is not said
+	Ops    uint64       `json:"thousandths_of_operations"` // for each work-item to the power of half of Halves
+	Halves uint8        `json:"half_powers"`               // of work-items, see Ops
+	Table  []tablePoint `json:"table,omitempty"`
 }
 
-// Point is a line of a kernel's table.
-type Point struct {
+// tablePoint is a line of a kernel's table.
+type tablePoint struct {
 	Bytes uint64 `json:"bytes"` // of the largest buffer that the launch is given
 	Time  uint64 `json:"time_ns"`
 }
 
-// Switch is a node of the links that is no memory.
-type Switch struct {
+// switchNode is a node of the links that is no memory.
+type switchNode struct {
 	Name      string
 	Bandwidth uint64 // bytes a second through it in all; 0 is without limit
 	Peers     bool   // devices reach each other through it

@@ -179,15 +179,15 @@ func (r *Recorder) back(path *[]Part, s *Span, at int64, t *int64) {
 	}
 }
 
-// Busy is how much of the time something was in use.
-type Busy struct {
+// busyTime is how much of the time something was in use.
+type busyTime struct {
 	Spans int
 	Busy  int64 // nanoseconds in which at least one span was on
 }
 
 // EngineUse is how busy each of n engines was. A span has its engine until it ended, its
 // latency included.
-func (r *Recorder) EngineUse(n int) []Busy {
+func (r *Recorder) EngineUse(n int) []busyTime {
 	return r.busy(n, func(s *Span, on func(int)) {
 		for i, e := range s.Engines {
 			if e >= 0 && !slices.Contains(s.Engines[:i], e) {
@@ -198,7 +198,7 @@ func (r *Recorder) EngineUse(n int) []Busy {
 }
 
 // MemoryUse is how busy the device of each of n memories was.
-func (r *Recorder) MemoryUse(n int) []Busy {
+func (r *Recorder) MemoryUse(n int) []busyTime {
 	return r.busy(n, func(s *Span, on func(int)) {
 		on(s.On)
 		if s.Ring && s.From != s.On {
@@ -208,8 +208,8 @@ func (r *Recorder) MemoryUse(n int) []Busy {
 }
 
 // busy unites the times of spans that have to do with each of n things.
-func (r *Recorder) busy(n int, each func(s *Span, on func(int))) []Busy {
-	out := make([]Busy, n)
+func (r *Recorder) busy(n int, each func(s *Span, on func(int))) []busyTime {
+	out := make([]busyTime, n)
 	times := make([][][2]int64, n)
 	for i := range r.spans {
 		s := &r.spans[i]

@@ -58,11 +58,11 @@ func (r *runner) newLedger() *ledger.Ledger[int] {
 // mapped tells a ledger what command i maps for writing, or unmaps.
 func (r *runner) mapped(l *ledger.Ledger[int], i int) {
 	c := &r.s.Commands[i]
-	if c.Kind != Map && c.Kind != Unmap || !r.s.Mappings[c.Mapping].writes {
+	if c.Kind != opMap && c.Kind != opUnmap || !r.s.Mappings[c.Mapping].writes {
 		return
 	}
 	p := r.s.Mappings[c.Mapping].Place
-	if c.Kind == Map {
+	if c.Kind == opMap {
 		l.Mapped(r.ids[p.Buffer], p.Range)
 	} else {
 		l.Unmapped(r.ids[p.Buffer], p.Range)

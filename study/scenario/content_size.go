@@ -35,7 +35,7 @@ func (l *loader) nameSizeBuffers() {
 			continue // at fault otherwise
 		}
 		b := &l.out.Buffers[z.buffer]
-		i := slices.IndexFunc(l.out.Buffers, func(o Buffer) bool { return o.Name == z.name })
+		i := slices.IndexFunc(l.out.Buffers, func(o bufferDecl) bool { return o.Name == z.name })
 		counted := func(i int) bool { return slices.ContainsFunc(l.sized, func(o sized) bool { return o.buffer == i }) }
 		switch {
 		case i < 0 && l.lost[z.name]: // its declaration is at fault
@@ -70,11 +70,11 @@ func (r *runner) setSizeBuffers() error {
 
 // counts reports whether any buffer has a size buffer.
 func (s *Scenario) counts() bool {
-	return slices.ContainsFunc(s.Buffers, func(b Buffer) bool { return b.SizeBuffer > 0 })
+	return slices.ContainsFunc(s.Buffers, func(b bufferDecl) bool { return b.SizeBuffer > 0 })
 }
 
 // late says of a late copy what became of it.
-func (x *explainer) late(s *trace.StepRecord, out *CopyResult) {
+func (x *explainer) late(s *trace.StepRecord, out *copyResult) {
 	if !s.Late {
 		return
 	}

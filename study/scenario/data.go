@@ -21,9 +21,9 @@ import (
 	"godwit/internal/yaml/fields"
 )
 
-// Data is content for a buffer or a write: a file's, a pattern, random bytes
+// content is content for a buffer or a write: a file's, a pattern, random bytes
 // or a ramp.
-type Data struct {
+type content struct {
 	what     string       // for people
 	file     *fileContent // nil for what is no file's
 	size     uint64       // of a file, or of pointers; 0 is as much as is wanted
@@ -44,18 +44,18 @@ type pointer struct {
 }
 
 // String says what it is.
-func (d *Data) String() string { return d.what }
+func (d *content) String() string { return d.what }
 
 // Bytes returns size bytes; a file that is shorter is followed by zeros. at are
 // the addresses of shared virtual memory, by index into Buffers.
-func (d *Data) Bytes(size uint64, at []uint64) []byte {
+func (d *content) Bytes(size uint64, at []uint64) []byte {
 	out := make([]byte, size)
 	d.put(out, at)
 	return out
 }
 
 // put is Bytes into dst, which holds zeros.
-func (d *Data) put(dst []byte, at []uint64) {
+func (d *content) put(dst []byte, at []uint64) {
 	if d.fill != nil {
 		d.fill(dst)
 	}
@@ -72,8 +72,8 @@ var dataKeys = []string{"file", "input", "fill", "random", "ramp", "pointers"}
 var contentKeys = strings.Join(dataKeys, ", ")
 
 // data reads the content given in m, or nil.
-func (l *loader) data(m *mapping, sc *scope) *Data {
-	var out *Data
+func (l *loader) data(m *mapping, sc *scope) *content {
+	var out *content
 	found := ""
 	for _, key := range dataKeys {
 		n := m.get(key)
@@ -90,7 +90,7 @@ func (l *loader) data(m *mapping, sc *scope) *Data {
 	return out
 }
 
-func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *Data {
+func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *content {
 	switch key {
 	case "file":
 		path := l.text(n, what)
@@ -115,10 +115,10 @@ func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *Data {
 		if p == nil {
 			return nil
 		}
-		return &Data{what: "a fill of " + text, fill: func(dst []byte) { repeat(dst, p) }}
+		return &content{what: "a fill of " + text, fill: func(dst []byte) { repeat(dst, p) }}
 	case "random":
 		seed := l.number(n, what, sc)
-		return &Data{what: fmt.Sprintf("random bytes of seed %d", seed), fill: func(dst []byte) {
+		return &content{what: fmt.Sprintf("random bytes of seed %d", seed), fill: func(dst []byte) {
 			var key [32]byte
 			copy(key[:], strconv.FormatInt(seed, 10))
 			_, _ = rand.NewChaCha8(key).Read(dst) // never fails
@@ -138,7 +138,7 @@ func repeat(dst, p []byte) {
 }
 
 // rampData is 0, 1, 2, ... in a type; past the type's end it starts again.
-func (l *loader) rampData(n ast.Node, what string) *Data {
+func (l *loader) rampData(n ast.Node, what string) *content {
 	kind := l.text(n, what)
 	if _, err := encode(kind, "0"); err != nil {
 		l.errorf(n, "%s: %v", what, err)
@@ -152,7 +152,7 @@ func (l *loader) rampData(n ast.Node, what string) *Data {
 		}
 		period = 1 << bits
 	}
-	return &Data{what: "a ramp of " + kind, fill: func(dst []byte) {
+	return &content{what: "a ramp of " + kind, fill: func(dst []byte) {
 		var word [8]byte
 		for i, at := uint64(0), 0; at < len(dst); i, at = i+1, at+size {
 			v := i % period
@@ -170,8 +170,8 @@ func (l *loader) rampData(n ast.Node, what string) *Data {
 
 // pointersData reads a list of places in shared virtual memory: a name, {svm:
 // NAME, at: BYTES} or null. Their addresses are the content.
-func (l *loader) pointersData(n ast.Node, what string) *Data {
-	d := &Data{}
+func (l *loader) pointersData(n ast.Node, what string) *content {
+	d := &content{}
 	var names []string
 	for _, n := range l.list(n) {
 		p, name, ok := l.pointerAt(n, what)
@@ -200,7 +200,7 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 	if fields.Kind(v) == "nothing" {
 		return pointer{buffer: -1}, "null", true
 	}
-	place, at := Place{}, uint64(0)
+	place, at := place{}, uint64(0)
 	before := l.faults
 	if _, isMap := v.(*ast.MappingNode); !isMap {
 		place = l.placeNamed(n, what)
@@ -225,7 +225,7 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 
 // pointerPlace reads the block named under key, and at: how far the pointer
 // points into it.
-func (l *loader) pointerPlace(m *mapping, key string) (of Place, at uint64) {
+func (l *loader) pointerPlace(m *mapping, key string) (of place, at uint64) {
 	m.require(key)
 	of = l.placeNamed(m.get(key), m.What)
 	if at = l.natural(m, "at", l.scope, 0, 0); of.Name != "" && at >= of.Range.Size() && of.Range.Size() > 0 {
@@ -235,7 +235,7 @@ func (l *loader) pointerPlace(m *mapping, key string) (of Place, at uint64) {
 }
 
 // fileData reads a file's content.
-func (l *loader) fileData(n ast.Node, what, path, name string) *Data {
+func (l *loader) fileData(n ast.Node, what, path, name string) *content {
 	f, ok := l.files[path]
 	if !ok {
 		var content []byte
@@ -255,7 +255,7 @@ func (l *loader) fileData(n ast.Node, what, path, name string) *Data {
 		l.errorf(n, "%s: %s is empty: a buffer holds at least one byte", what, path)
 		return nil
 	}
-	return &Data{what: name, file: f, size: uint64(len(f.data)), fill: func(dst []byte) { copy(dst, f.data) }}
+	return &content{what: name, file: f, size: uint64(len(f.data)), fill: func(dst []byte) { copy(dst, f.data) }}
 }
 
 // pattern reads the bytes of a fill: a byte, a typed number or hex digits.

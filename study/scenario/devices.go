@@ -78,7 +78,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 
 // openGroup opens the devices of one declaration. Real drivers are asked once,
 // so that their devices can share what they share.
-func openGroup(ctx context.Context, group []Device) ([]devices.Device, error) {
+func openGroup(ctx context.Context, group []deviceDecl) ([]devices.Device, error) {
 	d := group[0]
 	cfg := devices.Config{Name: d.Name, Memory: d.Memory, Local: d.Local, Params: d.Params}
 	if d.Driver == realDriver {
@@ -102,7 +102,7 @@ func openGroup(ctx context.Context, group []Device) ([]devices.Device, error) {
 // openReal asks for a number of real devices at once, so that they can share
 // what they share. Where there are fewer, and that is allowed, it opens those
 // again and again, each time with a memory of its own.
-func openReal(ctx context.Context, group []Device, cfg devices.Config) (out []devices.Device, err error) {
+func openReal(ctx context.Context, group []deviceDecl, cfg devices.Config) (out []devices.Device, err error) {
 	cfg.Params = maps.Clone(cfg.Params)
 	if cfg.Params == nil {
 		cfg.Params = make(map[string]string)

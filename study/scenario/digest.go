@@ -12,7 +12,7 @@ type Digest struct {
 	OK    bool   `json:"ok"`    // finished, verified, and as expected
 	Error string `json:"error"` // why the run was not finished, "" where it was
 
-	Interrupted *Interrupted `json:"interrupted,omitempty"` // where the run was
+	Interrupted *interruption `json:"interrupted,omitempty"` // where the run was
 
 	Commands  int `json:"commands" show:"commands|count"`
 	Copies    int `json:"copies" show:"copies|count"` // write-backs among them
@@ -30,20 +30,20 @@ type Digest struct {
 	// Of a run in virtual time.
 	Machine  string          `json:"machine,omitempty"`
 	Makespan uint64          `json:"makespan_ns,omitempty" show:"makespan, on the machine|span"`
-	Reasons  *ReasonResult   `json:"critical_path_by_reason,omitempty" show:"  "`
-	Failures []FailureResult `json:"failures,omitempty"` // of devices at a time
+	Reasons  *reasonResult   `json:"critical_path_by_reason,omitempty" show:"  "`
+	Failures []failureResult `json:"failures,omitempty"` // of devices at a time
 
-	Kinds   []KindTotal   `json:"kinds"`
+	Kinds   []kindTotal   `json:"kinds"`
 	Links   []LinkTotal   `json:"links"`
-	Buffers []BufferTotal `json:"buffers"` // those that moved
+	Buffers []bufferTotal `json:"buffers"` // those that moved
 	Peaks   []DevicePeak  `json:"peaks"`   // in the order of the devices
 }
 
-// KindTotal is all commands of one kind; launches by kernel.
-type KindTotal struct {
+// kindTotal is all commands of one kind; launches by kernel.
+type kindTotal struct {
 	Kind     string `json:"kind"`
 	Commands int    `json:"commands"`
-	Total
+	copyTotal
 }
 
 // LinkTotal is all copies from one memory to another in one way.
@@ -51,17 +51,17 @@ type LinkTotal struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	Way  string `json:"way"`
-	Total
+	copyTotal
 }
 
-// BufferTotal is all copies of one buffer's bytes.
-type BufferTotal struct {
+// bufferTotal is all copies of one buffer's bytes.
+type bufferTotal struct {
 	Buffer string `json:"buffer"`
-	Total
+	copyTotal
 }
 
-// Total counts copies.
-type Total struct {
+// copyTotal counts copies.
+type copyTotal struct {
 	Copies int    `json:"copies"`
 	Bytes  uint64 `json:"bytes"` // that arrived, without those that rode along
 }
@@ -72,7 +72,7 @@ type DevicePeak struct {
 	Bytes  uint64 `json:"bytes"`
 }
 
-func (t *Total) add(bytes uint64) {
+func (t *copyTotal) add(bytes uint64) {
 	t.Copies++
 	t.Bytes += bytes
 }
@@ -94,11 +94,11 @@ func (r *Result) Digest() *Digest {
 		d.Peaks = append(d.Peaks, DevicePeak{r.Devices[i].Name, r.Devices[i].PeakUse})
 		d.BytesPeak = max(d.BytesPeak, r.Devices[i].PeakUse)
 	}
-	kinds, links, buffers := make(map[string]*KindTotal), make(map[LinkTotal]*Total), make(map[string]*Total)
+	kinds, links, buffers := make(map[string]*kindTotal), make(map[LinkTotal]*copyTotal), make(map[string]*copyTotal)
 	for i := range r.Commands {
 		verb := r.s.Commands[i].verb()
 		if kinds[verb] == nil {
-			kinds[verb] = &KindTotal{Kind: verb}
+			kinds[verb] = &kindTotal{Kind: verb}
 		}
 		kinds[verb].Commands++
 	}
@@ -106,33 +106,33 @@ func (r *Result) Digest() *Digest {
 		c := &r.Copies[i]
 		moved, link := c.Bytes-c.RideAlong, LinkTotal{From: c.From, To: c.To, Way: c.Way}
 		if links[link] == nil {
-			links[link] = new(Total)
+			links[link] = new(copyTotal)
 		}
 		if buffers[c.Buffer] == nil {
-			buffers[c.Buffer] = new(Total)
+			buffers[c.Buffer] = new(copyTotal)
 		}
 		links[link].add(moved)
 		buffers[c.Buffer].add(moved)
 		kinds[r.s.Commands[c.Command-1].verb()].add(moved)
 	}
-	d.Kinds, d.Links, d.Buffers = []KindTotal{}, []LinkTotal{}, []BufferTotal{}
+	d.Kinds, d.Links, d.Buffers = []kindTotal{}, []LinkTotal{}, []bufferTotal{}
 	for _, t := range kinds {
 		d.Kinds = append(d.Kinds, *t)
 	}
 	for l, t := range links {
-		l.Total = *t
+		l.copyTotal = *t
 		d.Links = append(d.Links, l)
 	}
 	for name, t := range buffers {
-		d.Buffers = append(d.Buffers, BufferTotal{name, *t})
+		d.Buffers = append(d.Buffers, bufferTotal{name, *t})
 	}
-	slices.SortFunc(d.Kinds, func(a, b KindTotal) int {
+	slices.SortFunc(d.Kinds, func(a, b kindTotal) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Commands, a.Commands), cmp.Compare(a.Kind, b.Kind))
 	})
 	slices.SortFunc(d.Links, func(a, b LinkTotal) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Way, b.Way))
 	})
-	slices.SortFunc(d.Buffers, func(a, b BufferTotal) int {
+	slices.SortFunc(d.Buffers, func(a, b bufferTotal) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Buffer, b.Buffer))
 	})
 	return d

@@ -188,7 +188,7 @@ func (f *flow) command(i int) {
 }
 
 // copied adds a copy.
-func (f *flow) copied(c *CopyResult, fill string) {
+func (f *flow) copied(c *copyResult, fill string) {
 	s := c.step
 	bytes := make(map[maker]uint64)
 	f.from(s.Buffer, s.From, s.Range, bytes)

@@ -55,7 +55,7 @@ func (r *runner) create(ctx context.Context) error {
 }
 
 // what names the kind of a view.
-func (v *View) what() string {
+func (v *viewDecl) what() string {
 	if v.Over {
 		return "buffer"
 	}
@@ -108,7 +108,7 @@ func (r *runner) alloc(i, line int) error {
 	return r.ctx.SetSVMHint(p, r.lives[i])
 }
 
-func (r *runner) createView(v *View) (*runtime.Buffer, error) {
+func (r *runner) createView(v *viewDecl) (*runtime.Buffer, error) {
 	if v.Over {
 		bytes, err := r.ctx.SVMBytes(runtime.Pointer(r.at[v.Buffer]+v.Range.Start), v.Range.Size())
 		if err != nil {
@@ -123,7 +123,7 @@ func (r *runner) createView(v *View) (*runtime.Buffer, error) {
 }
 
 // object returns the runtime's buffer for a place and the place's offset in it.
-func (r *runner) object(p Place) (*runtime.Buffer, uint64) {
+func (r *runner) object(p place) (*runtime.Buffer, uint64) {
 	if p.View >= 0 {
 		return r.views[p.View], p.Range.Start - r.s.Views[p.View].Range.Start
 	}
@@ -131,12 +131,12 @@ func (r *runner) object(p Place) (*runtime.Buffer, uint64) {
 }
 
 // pointer is the address of a place in shared virtual memory.
-func (r *runner) pointer(p Place) runtime.Pointer {
+func (r *runner) pointer(p place) runtime.Pointer {
 	return runtime.Pointer(r.at[p.Buffer] + p.Range.Start)
 }
 
 // waits is a command's wait list.
-func (r *runner) waits(c *Command) (out []runtime.Event) {
+func (r *runner) waits(c *command) (out []runtime.Event) {
 	for _, list := range [][]int{c.After, c.Order} {
 		for _, a := range list {
 			out = append(out, r.events[a])

@@ -7,11 +7,8 @@ import (
 	"godwit/internal/yaml/fields"
 )
 
-// Error is one broken rule of the scenario language.
-type Error = fields.Error
-
-// Errors are all broken rules that were found, in the order of the file.
-type Errors []*Error
+// Errors are all broken rules of the language that were found, in the order of the file.
+type Errors []*fields.Error
 
 // Error lists the errors, one a line.
 func (es Errors) Error() string {

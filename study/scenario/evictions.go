@@ -7,8 +7,8 @@ import (
 	"godwit/mem/trace"
 )
 
-// EvictionResult is a block that went because a memory was short.
-type EvictionResult struct {
+// evictionResult is a block that went because a memory was short.
+type evictionResult struct {
 	Buffer      string  `json:"buffer"`
 	Bytes       uint64  `json:"bytes"` // of the block; 0 where it stayed, since a write-back was refused
 	From        string  `json:"from"`
@@ -24,12 +24,12 @@ type EvictionResult struct {
 
 // evictions adds the blocks that went for a command, and the copies that wrote them
 // back.
-func (r *runner) evictions(res *Result, out *CommandResult, rec *trace.CommandRecord) {
+func (r *runner) evictions(res *Result, out *commandResult, rec *trace.CommandRecord) {
 	r.x.backing = true
 	defer func() { r.x.backing = false }()
 	for i := range rec.Evictions {
 		v := &rec.Evictions[i]
-		e := EvictionResult{
+		e := evictionResult{
 			Buffer: r.x.names[v.Buffer], Bytes: v.Range.Size(), From: r.names[v.Memory],
 			Dropped: v.Dropped, WrittenBack: v.Fresh - v.Dropped, Policy: v.Policy, Score: v.Score, Copies: []int{}, Command: out.Number,
 		}
@@ -61,7 +61,7 @@ func (r *runner) evictions(res *Result, out *CommandResult, rec *trace.CommandRe
 		}
 		r.x.went(v, out.Number)
 		e := &res.Evictions[out.Evictions[i]]
-		r.x.note(v.Buffer, v.Range, JourneyStep{Command: out.Number, What: "evict", Text: evictionText(e), On: e.From, Why: e.Reason})
+		r.x.note(v.Buffer, v.Range, journeyStep{Command: out.Number, What: "evict", Text: evictionText(e), On: e.From, Why: e.Reason})
 	}
 }
 
@@ -112,7 +112,7 @@ func (x *explainer) evicted(v *trace.EvictionRecord, command int) string {
 }
 
 // evictionText is an eviction in the table of commands.
-func evictionText(e *EvictionResult) string {
+func evictionText(e *evictionResult) string {
 	what := "drop "
 	switch {
 	case e.Bytes == 0:
@@ -124,7 +124,7 @@ func evictionText(e *EvictionResult) string {
 }
 
 // evictionWay says what became of the content.
-func evictionWay(e *EvictionResult) string {
+func evictionWay(e *evictionResult) string {
 	if e.WrittenBack > 0 {
 		return fmt.Sprintf("%s → %s, %s written back", e.From, e.To, sizeText(e.WrittenBack))
 	}

@@ -28,7 +28,7 @@ func (s *Scenario) WriteExpanded(w io.Writer) error {
 }
 
 // MarshalJSON implements json.Marshaler: what the content is made of.
-func (d *Data) MarshalJSON() ([]byte, error) {
+func (d *content) MarshalJSON() ([]byte, error) {
 	var out struct {
 		What     string   `json:",omitempty"`
 		SHA256   string   `json:",omitempty"`

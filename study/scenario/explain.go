@@ -112,9 +112,9 @@ func (x *explainer) phrase(c ledger.Content[int], had int, s *trace.StepRecord) 
 	return fmt.Sprintf("%s held what #%d wrote, stale since %s", to, had, fresh)
 }
 
-// Segment is a run of bytes of a buffer that have one writer and one set of
+// segment is a run of bytes of a buffer that have one writer and one set of
 // memories holding them.
-type Segment struct {
+type segment struct {
 	Buffer   string   `json:"buffer"`
 	Offset   uint64   `json:"offset"`
 	Bytes    uint64   `json:"bytes"`
@@ -123,15 +123,15 @@ type Segment struct {
 }
 
 // segments lists all bytes of a buffer.
-func (x *explainer) segments(id mem.BufferID) []Segment {
+func (x *explainer) segments(id mem.BufferID) []segment {
 	size, _ := x.ledger.Size(id)
 	return x.segmentsOf(id, mem.Range{End: size})
 }
 
 // segmentsOf lists a range of a buffer.
-func (x *explainer) segmentsOf(id mem.BufferID, of mem.Range) (out []Segment) {
+func (x *explainer) segmentsOf(id mem.BufferID, of mem.Range) (out []segment) {
 	for r, c := range x.ledger.Segments(id, of) {
-		s := Segment{Buffer: x.names[id], Offset: r.Start, Bytes: r.Size(), Writer: c.Writer, Memories: []string{}}
+		s := segment{Buffer: x.names[id], Offset: r.Start, Bytes: r.Size(), Writer: c.Writer, Memories: []string{}}
 		for m := range c.Valid.All() {
 			s.Memories = append(s.Memories, x.memories[m])
 		}
@@ -141,10 +141,10 @@ func (x *explainer) segmentsOf(id mem.BufferID, of mem.Range) (out []Segment) {
 }
 
 // copy describes a step.
-func (x *explainer) copy(s *trace.StepRecord, command int, failed bool) CopyResult {
+func (x *explainer) copy(s *trace.StepRecord, command int, failed bool) copyResult {
 	x.again = false
 	why, writers := x.reason(s, failed)
-	out := CopyResult{
+	out := copyResult{
 		Buffer: x.names[s.Buffer], Offset: s.Range.Start, Bytes: s.Range.Size(),
 		From: x.memories[s.From], To: x.memories[s.To], Way: s.Way.String(), RideAlong: s.RideAlong,
 		Reason: why, Choice: s.Choice, Writers: writers, Command: command, Again: x.again && !x.backing,

@@ -22,7 +22,7 @@ func (l *loader) readFailures(m *mapping) {
 	}
 	for _, n := range nodes {
 		s := l.mapping(n, "failure", "failure")
-		f := Failure{Line: s.Node.GetToken().Position.Line, Command: -1}
+		f := failureDecl{Line: s.Node.GetToken().Position.Line, Command: -1}
 		if id := s.text("command"); id != "" {
 			f.Command = l.failer(s.get("command"), "failure: command", id)
 		} else {
@@ -68,15 +68,15 @@ func (r *runner) checkFailures() error {
 func (s *Scenario) failing() (out []virtual.Failure) {
 	for _, f := range s.Failures {
 		if f.Command < 0 { // the host's memory is 0
-			m := 1 + slices.IndexFunc(s.Devices, func(d Device) bool { return d.Name == f.Device })
+			m := 1 + slices.IndexFunc(s.Devices, func(d deviceDecl) bool { return d.Name == f.Device })
 			out = append(out, virtual.Failure{Memory: m, At: uint64(f.At)})
 		}
 	}
 	return out
 }
 
-// FailureResult is what became of a failure of a device.
-type FailureResult struct {
+// failureResult is what became of a failure of a device.
+type failureResult struct {
 	Line   int    `json:"line"`
 	Device string `json:"device"`
 	At     uint64 `json:"at_ns"`
@@ -90,7 +90,7 @@ func (r *runner) struck(res *Result) {
 	struck := r.model.world.Spare()
 	for _, f := range r.s.Failures {
 		if f.Command < 0 {
-			res.Failures = append(res.Failures, FailureResult{f.Line, f.Device, uint64(f.At), struck[0] >= 0, max(struck[0], 0)})
+			res.Failures = append(res.Failures, failureResult{f.Line, f.Device, uint64(f.At), struck[0] >= 0, max(struck[0], 0)})
 			struck = struck[1:]
 		}
 	}
@@ -112,7 +112,7 @@ func (p *printer) missed() {
 
 // fail has command i, just enqueued, fail where it is to.
 func (r *runner) fail(i int) error {
-	if !slices.ContainsFunc(r.s.Failures, func(f Failure) bool { return f.Command == i }) {
+	if !slices.ContainsFunc(r.s.Failures, func(f failureDecl) bool { return f.Command == i }) {
 		return nil
 	}
 	n, err := r.events[i].Command()

@@ -12,8 +12,8 @@ import (
 // most of them have not run. What had been done by then is counted, and the run's error is
 // what ended the context.
 
-// Interrupted is how far a run had come when its context ended.
-type Interrupted struct {
+// interruption is how far a run had come when its context ended.
+type interruption struct {
 	Commands int    `json:"commands"` // of the scenario
 	Enqueued int    `json:"enqueued"`
 	Ended    int    `json:"ended"`             // successfully
@@ -24,7 +24,7 @@ type Interrupted struct {
 // interrupted counts what has been done so far, and has the rest recorded no more: each
 // command that has not run is still to fail.
 func (r *runner) interrupted(ctx context.Context, res *Result) error {
-	in := &Interrupted{Commands: len(r.s.Commands), Enqueued: len(r.events)}
+	in := &interruption{Commands: len(r.s.Commands), Enqueued: len(r.events)}
 	in.Ended, in.Copies, res.BytesMoved, res.BytesRideAlong = r.rec.stop()
 	if r.model != nil {
 		in.Time = r.model.world.Time()
@@ -35,7 +35,7 @@ func (r *runner) interrupted(ctx context.Context, res *Result) error {
 }
 
 // print says it to people.
-func (in *Interrupted) print(w io.Writer, bytes uint64) {
+func (in *interruption) print(w io.Writer, bytes uint64) {
 	at := ""
 	if in.Time > 0 {
 		at = " at " + spanText(in.Time)

@@ -11,20 +11,20 @@ import (
 	"godwit/mem/trace"
 )
 
-// Journey is what became of some bytes of a buffer in a run: every command that
+// journey is what became of some bytes of a buffer in a run: every command that
 // touched them, every copy of them, and every block with them that was given up, in
 // the order in which they were planned, each with who held the latest content then.
-type Journey struct {
+type journey struct {
 	Place  string        `json:"place"` // as asked for
 	Buffer string        `json:"buffer"`
 	Offset uint64        `json:"offset"`
 	Bytes  uint64        `json:"bytes"`
-	Before []Segment     `json:"before"` // who held them before the first command
-	Events []JourneyStep `json:"events"`
+	Before []segment     `json:"before"` // who held them before the first command
+	Events []journeyStep `json:"events"`
 }
 
-// JourneyStep is one event of a Journey.
-type JourneyStep struct {
+// journeyStep is one event of a Journey.
+type journeyStep struct {
 	Command int       `json:"command"` // number of the command, or of the one that it was done for
 	What    string    `json:"what"`    // "read", "write", "read-write", "copy", "write-back" or "evict"
 	Text    string    `json:"text"`
@@ -33,20 +33,20 @@ type JourneyStep struct {
 	Bytes   uint64    `json:"bytes"` // of the journey's bytes that it touched
 	Why     string    `json:"why,omitempty"`
 	Failed  bool      `json:"failed,omitempty"`
-	After   []Segment `json:"after"` // who holds the journey's bytes afterwards
+	After   []segment `json:"after"` // who holds the journey's bytes afterwards
 }
 
 // watched is a journey that is being recorded.
 type watched struct {
 	id mem.BufferID
 	r  mem.Range
-	to *Journey
+	to *journey
 }
 
 // watch begins the journeys that the run was asked for.
 func (r *runner) watch(res *Result) {
 	for _, p := range r.opt.Explain {
-		j := &Journey{Place: r.s.placeText(p, p.Range), Buffer: r.s.Buffers[p.Buffer].Name, Offset: p.Range.Start, Bytes: p.Range.Size(), Events: []JourneyStep{}}
+		j := &journey{Place: r.s.placeText(p, p.Range), Buffer: r.s.Buffers[p.Buffer].Name, Offset: p.Range.Start, Bytes: p.Range.Size(), Events: []journeyStep{}}
 		res.Journeys = append(res.Journeys, j)
 		w := watched{id: r.ids[p.Buffer], r: p.Range, to: j}
 		j.Before = r.x.segmentsOf(w.id, w.r)
@@ -55,7 +55,7 @@ func (r *runner) watch(res *Result) {
 }
 
 // note adds an event to the journeys of the bytes of r.
-func (x *explainer) note(id mem.BufferID, r mem.Range, e JourneyStep) {
+func (x *explainer) note(id mem.BufferID, r mem.Range, e journeyStep) {
 	for _, w := range x.watched {
 		if part := w.r.Intersect(r); w.id == id && !part.Empty() {
 			e.Offset, e.Bytes, e.After = part.Start, part.Size(), x.segmentsOf(id, w.r)
@@ -65,17 +65,17 @@ func (x *explainer) note(id mem.BufferID, r mem.Range, e JourneyStep) {
 }
 
 // noteCommand adds what a command did with the bytes that are watched.
-func (x *explainer) noteCommand(c *CommandResult, accesses []mem.Access) {
+func (x *explainer) noteCommand(c *commandResult, accesses []mem.Access) {
 	if len(x.watched) == 0 {
 		return
 	}
 	for _, a := range accesses {
-		x.note(a.Buffer, a.Range, JourneyStep{Command: c.Number, What: a.Mode.String(), Text: c.Text, On: x.memories[a.Memory], Failed: c.Failed != ""})
+		x.note(a.Buffer, a.Range, journeyStep{Command: c.Number, What: a.Mode.String(), Text: c.Text, On: x.memories[a.Memory], Failed: c.Failed != ""})
 	}
 }
 
 // noteCopy adds a copy.
-func (x *explainer) noteCopy(s *trace.StepRecord, c *CopyResult, failed bool) {
+func (x *explainer) noteCopy(s *trace.StepRecord, c *copyResult, failed bool) {
 	if len(x.watched) == 0 || c.Bytes == 0 {
 		return
 	}
@@ -83,7 +83,7 @@ func (x *explainer) noteCopy(s *trace.StepRecord, c *CopyResult, failed bool) {
 	if x.backing {
 		what = "write-back"
 	}
-	x.note(s.Buffer, s.Range, JourneyStep{Command: c.Command, What: what, Text: c.From + " → " + c.To + ", " + wayText(c), On: c.To, Why: whyText(c), Failed: failed})
+	x.note(s.Buffer, s.Range, journeyStep{Command: c.Command, What: what, Text: c.From + " → " + c.To + ", " + wayText(c), On: c.To, Why: whyText(c), Failed: failed})
 }
 
 // journeys shows the journeys that were asked for.
@@ -118,7 +118,7 @@ func (p *printer) journeys() {
 }
 
 // holders says who holds what of a journey's bytes, and who wrote it.
-func (p *printer) holders(j *Journey, segments []Segment) string {
+func (p *printer) holders(j *journey, segments []segment) string {
 	var parts []string
 	for i := range segments {
 		s := &segments[i]

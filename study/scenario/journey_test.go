@@ -119,21 +119,23 @@ func TestDigestsAddUp(t *testing.T) {
 	for _, file := range examples(t) {
 		res := run(t, file, scenario.Options{})
 		d := res.Digest()
-		var kinds, links, buffers scenario.Total
+		var kinds, links, buffers scenario.CopyTotal
 		commands := 0
-		add := func(to *scenario.Total, t scenario.Total) { to.Copies, to.Bytes = to.Copies+t.Copies, to.Bytes+t.Bytes }
+		add := func(to *scenario.CopyTotal, copies int, bytes uint64) {
+			to.Copies, to.Bytes = to.Copies+copies, to.Bytes+bytes
+		}
 		for _, k := range d.Kinds {
-			add(&kinds, k.Total)
+			add(&kinds, k.Copies, k.Bytes)
 			commands += k.Commands
 		}
 		for _, l := range d.Links {
-			add(&links, l.Total)
+			add(&links, l.Copies, l.Bytes)
 		}
 		for _, b := range d.Buffers {
-			add(&buffers, b.Total)
+			add(&buffers, b.Copies, b.Bytes)
 		}
-		want := scenario.Total{Copies: len(res.Copies), Bytes: res.BytesMoved}
-		require.Equal(t, []scenario.Total{want, want, want}, []scenario.Total{kinds, links, buffers}, file)
+		want := scenario.CopyTotal{Copies: len(res.Copies), Bytes: res.BytesMoved}
+		require.Equal(t, []scenario.CopyTotal{want, want, want}, []scenario.CopyTotal{kinds, links, buffers}, file)
 		require.Equal(t, len(res.Commands), commands, file)
 		require.Len(t, d.Peaks, len(res.Devices))
 	}

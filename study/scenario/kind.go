@@ -20,26 +20,26 @@ type commandKind interface {
 	traits() base
 	shapes() []*shape
 	// parse reads what is particular to the kind into c.
-	parse(l *loader, m *mapping, c *Command)
+	parse(l *loader, m *mapping, c *command)
 	// text is a command in a line.
-	text(s *Scenario, c *Command) string
+	text(s *Scenario, c *command) string
 	// uses lists what a command does to which bytes.
-	uses(s *Scenario, c *Command) []use
+	uses(s *Scenario, c *command) []use
 	// memories are those in which a command makes its accesses.
-	memories(s *Scenario, c *Command) []mem.MemoryID
+	memories(s *Scenario, c *command) []mem.MemoryID
 	// enqueue executes command i. The queue is nil, and the event zero, where it goes to none.
 	enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue, wait []runtime.Event) (runtime.Event, error)
 	// refer does to the reference run's memory what a command does.
-	refer(ctx context.Context, ref *reference, c *Command) error
+	refer(ctx context.Context, ref *reference, c *command) error
 	// stamp does the same by stamps, for the command whose number in the context is by.
-	stamp(x *stamped, c *Command, by uint64)
+	stamp(x *stamped, c *command, by uint64)
 	// look compares what a command found, by stamps.
-	look(v *verifier, what string, c *Command, seen []flat.Seen)
+	look(v *verifier, what string, c *command, seen []flat.Seen)
 }
 
 // base is what most kinds have in common: a command of a queue that changes no bytes.
 type base struct {
-	name       Kind
+	name       op
 	mode       mem.Mode // how it uses its place, where it has one
 	reason     string   // why time passes while one runs (see criticalPath)
 	infallible bool     // a scenario cannot have one fail
@@ -48,24 +48,24 @@ type base struct {
 }
 
 func (b base) traits() base                                { return b }
-func (base) parse(*loader, *mapping, *Command)             {}
-func (b base) text(*Scenario, *Command) string             { return string(b.name) }
-func (base) stamp(*stamped, *Command, uint64)              {}
-func (base) look(*verifier, string, *Command, []flat.Seen) {}
+func (base) parse(*loader, *mapping, *command)             {}
+func (b base) text(*Scenario, *command) string             { return string(b.name) }
+func (base) stamp(*stamped, *command, uint64)              {}
+func (base) look(*verifier, string, *command, []flat.Seen) {}
 
-func (b base) uses(_ *Scenario, c *Command) []use {
+func (b base) uses(_ *Scenario, c *command) []use {
 	if b.unqueued || c.Place.Name == "" {
 		return nil
 	}
 	return c.useOfPlace(b.mode)
 }
 
-func (base) memories(s *Scenario, c *Command) []mem.MemoryID {
+func (base) memories(s *Scenario, c *command) []mem.MemoryID {
 	return []mem.MemoryID{s.memory(s.Queues[c.Queue].Device)}
 }
 
 // refer writes the content that a command has.
-func (base) refer(_ context.Context, ref *reference, c *Command) error {
+func (base) refer(_ context.Context, ref *reference, c *command) error {
 	if c.Data != nil {
 		ref.write(c)
 	}
@@ -75,25 +75,25 @@ func (base) refer(_ context.Context, ref *reference, c *Command) error {
 // onHost is a command of memory that the host uses where it is.
 type onHost struct{ base }
 
-func (onHost) memories(*Scenario, *Command) []mem.MemoryID { return []mem.MemoryID{mem.Host} }
+func (onHost) memories(*Scenario, *command) []mem.MemoryID { return []mem.MemoryID{mem.Host} }
 
 // kinds are all kinds, in the order in which people are told of them.
 var kinds = []commandKind{
-	writeKind{base{name: Write, mode: mem.Write, reason: reasonCopy, hostBytes: true}},
-	readKind{base{name: Read, mode: mem.Read, reason: reasonCopy, hostBytes: true}},
-	copyKind{base{name: Copy, reason: reasonCopy}},
-	fillKind{base{name: Fill, mode: mem.Write, reason: reasonCompute}},
-	launchKind{base{name: Launch, reason: reasonCompute}},
-	migrateKind{base{name: Migrate, reason: reasonHost}},
-	mapKind{onHost{base{name: Map, reason: reasonHost, infallible: true}}},
-	unmapKind{onHost{base{name: Unmap, reason: reasonHost, infallible: true}}},
-	hostWriteKind{hostUse{base{name: HostWrite, mode: mem.Write, reason: reasonHost, infallible: true, hostBytes: true}}},
-	hostReadKind{hostUse{base{name: HostRead, mode: mem.Read, reason: reasonHost, infallible: true, hostBytes: true}}},
-	allocKind{base{name: Alloc, unqueued: true}},
-	freeKind{base{name: Free, reason: reasonHost, infallible: true}},
-	setKind{base{name: Set, unqueued: true}},
-	barrierKind{base{name: Barrier, reason: reasonHost}},
-	markerKind{base{name: Marker, reason: reasonHost}},
+	writeKind{base{name: opWrite, mode: mem.Write, reason: reasonCopy, hostBytes: true}},
+	readKind{base{name: opRead, mode: mem.Read, reason: reasonCopy, hostBytes: true}},
+	copyKind{base{name: opCopy, reason: reasonCopy}},
+	fillKind{base{name: opFill, mode: mem.Write, reason: reasonCompute}},
+	launchKind{base{name: opLaunch, reason: reasonCompute}},
+	migrateKind{base{name: opMigrate, reason: reasonHost}},
+	mapKind{onHost{base{name: opMap, reason: reasonHost, infallible: true}}},
+	unmapKind{onHost{base{name: opUnmap, reason: reasonHost, infallible: true}}},
+	hostWriteKind{hostUse{base{name: opHostWrite, mode: mem.Write, reason: reasonHost, infallible: true, hostBytes: true}}},
+	hostReadKind{hostUse{base{name: opHostRead, mode: mem.Read, reason: reasonHost, infallible: true, hostBytes: true}}},
+	allocKind{base{name: opAlloc, unqueued: true}},
+	freeKind{base{name: opFree, reason: reasonHost, infallible: true}},
+	setKind{base{name: opSet, unqueued: true}},
+	barrierKind{base{name: opBarrier, reason: reasonHost}},
+	markerKind{base{name: opMarker, reason: reasonHost}},
 }
 
 // commandKinds are the keys that say what a command is.
@@ -104,15 +104,15 @@ var commandKinds = func() (out []string) {
 	return append(out, "repeat")
 }()
 
-var kindByName = func() map[Kind]commandKind {
-	out := make(map[Kind]commandKind)
+var kindByName = func() map[op]commandKind {
+	out := make(map[op]commandKind)
 	for _, k := range kinds {
 		out[k.traits().name] = k
 	}
 	return out
 }()
 
-func (c *Command) kind() commandKind { return kindByName[c.Kind] }
+func (c *command) kind() commandKind { return kindByName[c.Kind] }
 
 // commandShapes are those of all commands.
 func commandShapes() (out []*shape) {

@@ -14,11 +14,11 @@ type (
 )
 
 func (barrierKind) shapes() []*shape {
-	return []*shape{command("barrier", "barrier", of("barrier", aWord.or(nothing), "a queue"))}
+	return []*shape{commandShape("barrier", "barrier", of("barrier", aWord.or(nothing), "a queue"))}
 }
 
 func (markerKind) shapes() []*shape {
-	return []*shape{command("marker", "marker", of("marker", aWord.or(nothing), "a queue"))}
+	return []*shape{commandShape("marker", "marker", of("marker", aWord.or(nothing), "a queue"))}
 }
 
 func (barrierKind) enqueue(ctx context.Context, _ *runner, _ int, q *runtime.Queue, wait []runtime.Event) (runtime.Event, error) {

@@ -14,12 +14,12 @@ type copyKind struct{ base }
 func (copyKind) shapes() []*shape {
 	buffer, to := of("copy", aWord, "a buffer"), key{"to", aWord, true, "the destination"}
 	return []*shape{
-		command("copy", "copy", buffer, []key{to, {"to-offset", aNumber, false, "bytes"}}, keysOfPlace),
-		rows(command("copy of rows", "copy", buffer, []key{to}, keysOfRows, box("", "in the source"), box("to-", "in the destination"))),
+		commandShape("copy", "copy", buffer, []key{to, {"to-offset", aNumber, false, "bytes"}}, keysOfPlace),
+		rows(commandShape("copy of rows", "copy", buffer, []key{to}, keysOfRows, box("", "in the source"), box("to-", "in the destination"))),
 	}
 }
 
-func (copyKind) parse(l *loader, m *mapping, c *Command) {
+func (copyKind) parse(l *loader, m *mapping, c *command) {
 	if m.get("to") == nil {
 		l.errorf(m.Node, "copy: to is missing: the destination")
 		return
@@ -39,7 +39,7 @@ func (copyKind) parse(l *loader, m *mapping, c *Command) {
 }
 
 // flatCopy reads a copy of adjacent bytes.
-func (l *loader) flatCopy(m *mapping) (from, to Place) {
+func (l *loader) flatCopy(m *mapping) (from, to place) {
 	before := l.faults
 	from = l.place(m, "copy", "offset")
 	to = l.placeNamed(m.get("to"), "copy: to")
@@ -58,11 +58,11 @@ func (l *loader) flatCopy(m *mapping) (from, to Place) {
 	return from, to
 }
 
-func (copyKind) text(s *Scenario, c *Command) string {
+func (copyKind) text(s *Scenario, c *command) string {
 	return fmt.Sprintf("copy %s%s → %s", c.rowsText(" of "), s.placeText(c.Place, c.Place.Range), s.placeText(c.To, c.To.Range))
 }
 
-func (copyKind) uses(_ *Scenario, c *Command) []use {
+func (copyKind) uses(_ *Scenario, c *command) []use {
 	return append(c.useOfPlace(mem.Read), use{c.To.Buffer, c.To.Range, mem.Write, c.Rect, true})
 }
 
@@ -79,12 +79,12 @@ func (copyKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue,
 	return q.EnqueueCopy(ctx, b, to, off, toOff, c.Place.Range.Size(), wait...)
 }
 
-func (copyKind) refer(_ context.Context, ref *reference, c *Command) error {
+func (copyKind) refer(_ context.Context, ref *reference, c *command) error {
 	ref.memory.Copy(c.To.Buffer, c.Place.Buffer, c.rows(c.To.Range.Start, c.Place.Range.Start))
 	return nil
 }
 
-func (copyKind) stamp(x *stamped, c *Command, _ uint64) {
+func (copyKind) stamp(x *stamped, c *command, _ uint64) {
 	for w := range c.rows(c.To.Range.Start, c.Place.Range.Start) {
 		from := mem.Range{Start: w.Src, End: w.Src + w.Size}
 		x.roots[c.To.Buffer].CopyFrom(&x.roots[c.Place.Buffer], from, w.Dst)

@@ -12,12 +12,12 @@ import (
 type fillKind struct{ base }
 
 func (fillKind) shapes() []*shape {
-	return []*shape{command("fill", "fill", of("fill", aWord, "a buffer"), []key{
+	return []*shape{commandShape("fill", "fill", of("fill", aWord, "a buffer"), []key{
 		{"pattern", aNumber.or(object("pattern")), true, "a byte, {TYPE: NUMBER} or {hex: DIGITS}"},
 	}, keysOfPlace)}
 }
 
-func (fillKind) parse(l *loader, m *mapping, c *Command) {
+func (fillKind) parse(l *loader, m *mapping, c *command) {
 	c.Place = l.place(m, "fill", "offset")
 	if n := m.get("pattern"); n == nil {
 		l.errorf(m.Node, "fill: pattern is missing")
@@ -26,7 +26,7 @@ func (fillKind) parse(l *loader, m *mapping, c *Command) {
 	}
 }
 
-func (fillKind) text(s *Scenario, c *Command) string {
+func (fillKind) text(s *Scenario, c *command) string {
 	return fmt.Sprintf("fill %s with %s", s.placeText(c.Place, c.Place.Range), c.Text)
 }
 
@@ -39,11 +39,11 @@ func (fillKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue,
 	return q.EnqueueFill(ctx, b, c.Pattern, off, c.Place.Range.Size(), wait...)
 }
 
-func (fillKind) refer(_ context.Context, ref *reference, c *Command) error {
+func (fillKind) refer(_ context.Context, ref *reference, c *command) error {
 	ref.memory.Fill(c.Place.Buffer, c.Place.Range, c.Pattern)
 	return nil
 }
 
-func (fillKind) stamp(x *stamped, c *Command, by uint64) {
+func (fillKind) stamp(x *stamped, c *command, by uint64) {
 	x.roots[c.Place.Buffer].Set(c.Place.Range, flat.Stamp{By: by})
 }

@@ -17,21 +17,21 @@ type (
 )
 
 func (hostWriteKind) shapes() []*shape {
-	return []*shape{command("host-write", "host-write", of("host-write", aWord, "a map's name"), keysOfPlace, keysOfData)}
+	return []*shape{commandShape("host-write", "host-write", of("host-write", aWord, "a map's name"), keysOfPlace, keysOfData)}
 }
 
 func (hostReadKind) shapes() []*shape {
-	return []*shape{command("host-read", "host-read", of("host-read", aWord, "a map's name"), keysOfPlace)}
+	return []*shape{commandShape("host-read", "host-read", of("host-read", aWord, "a map's name"), keysOfPlace)}
 }
 
-func (hostUse) parse(l *loader, m *mapping, c *Command) {
+func (hostUse) parse(l *loader, m *mapping, c *command) {
 	key := string(c.Kind)
 	name := l.expanded(m.get(key), key)
 	of, ok := l.lookup(name)
 	if ok && l.isSVM(of) && l.out.Buffers[of.Buffer].fine() {
 		c.Place = l.place(m, key, "offset")
 	} else if mp := l.mappingNamed(m, c); mp != nil {
-		if c.Kind == HostWrite && !mp.writes {
+		if c.Kind == opHostWrite && !mp.writes {
 			l.errorf(m.get(key), "host-write: %s is mapped for reading only, in line %d", name, mp.Line)
 		}
 		offset, size := l.natural(m, "offset", l.scope, 0, 0), l.natural(m, "size", l.scope, 1, 0)
@@ -45,21 +45,21 @@ func (hostUse) parse(l *loader, m *mapping, c *Command) {
 	}
 }
 
-func (k hostWriteKind) parse(l *loader, m *mapping, c *Command) {
+func (k hostWriteKind) parse(l *loader, m *mapping, c *command) {
 	before := l.faults
 	if k.hostUse.parse(l, m, c); l.faults == before {
 		l.readContent(m, c, before)
 	}
 }
 
-func (hostWriteKind) text(s *Scenario, c *Command) string {
+func (hostWriteKind) text(s *Scenario, c *command) string {
 	return fmt.Sprintf("host writes %s: %s", s.hostPlaceText(c), c.Data)
 }
 
-func (hostReadKind) text(s *Scenario, c *Command) string { return "host reads " + s.hostPlaceText(c) }
+func (hostReadKind) text(s *Scenario, c *command) string { return "host reads " + s.hostPlaceText(c) }
 
 // hostPlaceText names what the host uses: memory, or a part of what it has mapped.
-func (s *Scenario) hostPlaceText(c *Command) string {
+func (s *Scenario) hostPlaceText(c *command) string {
 	if c.Mapping < 0 {
 		return s.placeText(c.Place, c.Place.Range)
 	}
@@ -71,7 +71,7 @@ func (s *Scenario) hostPlaceText(c *Command) string {
 	return m.Name + rangeText(mem.Range{Start: c.Place.Range.Start - start, End: c.Place.Range.End - start})
 }
 
-func (hostUse) memories(*Scenario, *Command) []mem.MemoryID { return nil }
+func (hostUse) memories(*Scenario, *command) []mem.MemoryID { return nil }
 
 // enqueue has the host use memory in the queue's order, as soon as what it waits for has ended.
 func (hostUse) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue, wait []runtime.Event) (runtime.Event, error) {
@@ -88,9 +88,9 @@ func (hostUse) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue, 
 		}
 	}
 	to, from := bytes, []byte(nil)
-	if r.stamps() && (c.Kind == HostRead || size > mostCount) {
+	if r.stamps() && (c.Kind == opHostRead || size > mostCount) {
 		to = nil
-	} else if c.Kind == HostWrite {
+	} else if c.Kind == opHostWrite {
 		from = c.Data.Bytes(size, r.at)
 	} else {
 		r.reads[i] = make([]byte, size)

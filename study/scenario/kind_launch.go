@@ -17,7 +17,7 @@ import (
 type launchKind struct{ base }
 
 func (launchKind) shapes() []*shape {
-	return []*shape{command("launch", "launch", of("launch", aWord, "a kernel"), []key{
+	return []*shape{commandShape("launch", "launch", of("launch", aWord, "a kernel"), []key{
 		{"global", listOf(aNumber), true, "work-items: one to three numbers"}, {"local", listOf(aNumber), false, "of a work-group"}, {"offset", listOf(aNumber), false, "work-items"},
 		{"args", listOf(aWord.or(object("argument"))), false, "in the order of the kernel's"},
 		{"svm", listOf(aWord.or(object("reached"))), false, "what it reaches through pointers in memory"},
@@ -25,7 +25,7 @@ func (launchKind) shapes() []*shape {
 	})}
 }
 
-func (launchKind) parse(l *loader, m *mapping, c *Command) {
+func (launchKind) parse(l *loader, m *mapping, c *command) {
 	c.Kernel = m.text("launch")
 	m.What = "launch " + c.Kernel
 	var local, offset int
@@ -56,7 +56,7 @@ func (launchKind) parse(l *loader, m *mapping, c *Command) {
 	}
 }
 
-func (launchKind) text(s *Scenario, c *Command) string {
+func (launchKind) text(s *Scenario, c *command) string {
 	var args, more []string
 	for i := range c.Args {
 		args = append(args, s.argText(&c.Args[i]))
@@ -72,8 +72,8 @@ func (launchKind) text(s *Scenario, c *Command) string {
 }
 
 // buffers yields the buffers that a launch is given or reaches.
-func (c *Command) buffers(yield func(*Arg) bool) {
-	for _, args := range [][]Arg{c.Args, c.Indirect} {
+func (c *command) buffers(yield func(*argument) bool) {
+	for _, args := range [][]argument{c.Args, c.Indirect} {
 		for i := range args {
 			if a := &args[i]; a.Buffer && a.Place.Name != "" && !yield(a) {
 				return
@@ -82,7 +82,7 @@ func (c *Command) buffers(yield func(*Arg) bool) {
 	}
 }
 
-func (launchKind) uses(_ *Scenario, c *Command) (out []use) {
+func (launchKind) uses(_ *Scenario, c *command) (out []use) {
 	for a := range c.buffers {
 		mode := a.Access
 		if mode == mem.Write && !a.Stated { // a kernel that only writes need not write all of it
@@ -97,11 +97,11 @@ func (launchKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queu
 	return q.EnqueueLaunch(ctx, r.launch(&r.s.Commands[i]), wait...)
 }
 
-func (launchKind) refer(ctx context.Context, ref *reference, c *Command) error {
+func (launchKind) refer(ctx context.Context, ref *reference, c *command) error {
 	return ref.launch(ctx, c)
 }
 
-func (launchKind) stamp(x *stamped, c *Command, by uint64) {
+func (launchKind) stamp(x *stamped, c *command, by uint64) {
 	for i := range c.Args {
 		if a := &c.Args[i]; a.Buffer && a.Place.Name != "" && a.Access.Writes() {
 			x.roots[a.Place.Buffer].Set(a.Used, flat.Stamp{By: by, Arg: int32(i), Off: a.Used.Start - a.Place.Range.Start})
@@ -109,7 +109,7 @@ func (launchKind) stamp(x *stamped, c *Command, by uint64) {
 	}
 }
 
-func (launchKind) look(v *verifier, what string, c *Command, seen []flat.Seen) {
+func (launchKind) look(v *verifier, what string, c *command, seen []flat.Seen) {
 	for k := range c.Args {
 		if a := &c.Args[k]; a.Buffer && a.Place.Name != "" && a.Access.Reads() {
 			v.saw(what, a.Place.Buffer, a.Used, int32(k), a.Used.Start-a.Place.Range.Start, seen)
@@ -118,7 +118,7 @@ func (launchKind) look(v *verifier, what string, c *Command, seen []flat.Seen) {
 }
 
 // launch is a launch as the runtime wants it.
-func (r *runner) launch(c *Command) runtime.Launch {
+func (r *runner) launch(c *command) runtime.Launch {
 	l := runtime.Launch{Kernel: r.kernels[c.Kernel], Global: c.Global[:c.Dims], Offset: c.Offset[:c.Dims], Takes: c.Takes}
 	if c.Local[0] != 0 {
 		l.Local = c.Local[:c.Dims]
@@ -134,7 +134,7 @@ func (r *runner) launch(c *Command) runtime.Launch {
 	return l
 }
 
-func (r *runner) arg(a *Arg) runtime.Arg {
+func (r *runner) arg(a *argument) runtime.Arg {
 	switch {
 	case a.Local > 0:
 		return runtime.Local(a.Local)
@@ -143,7 +143,7 @@ func (r *runner) arg(a *Arg) runtime.Arg {
 	case r.s.isSVM(a.Place):
 		return r.svmArg(a)
 	}
-	b, off := r.object(Place{Buffer: a.Place.Buffer, View: a.Place.View, Range: a.Used})
+	b, off := r.object(place{Buffer: a.Place.Buffer, View: a.Place.View, Range: a.Used})
 	out := stated(a, b, runtime.Buf, runtime.In, runtime.Out, runtime.InOut)
 	if a.Used != a.Place.Range {
 		out = out.Range(off, a.Used.Size())
@@ -152,7 +152,7 @@ func (r *runner) arg(a *Arg) runtime.Arg {
 }
 
 // stated is v as an argument, with the access that the scenario states for it.
-func stated[T any](a *Arg, v T, unstated, in, out, inOut func(T) runtime.Arg) runtime.Arg {
+func stated[T any](a *argument, v T, unstated, in, out, inOut func(T) runtime.Arg) runtime.Arg {
 	switch {
 	case !a.Stated:
 		return unstated(v)
@@ -165,7 +165,7 @@ func stated[T any](a *Arg, v T, unstated, in, out, inOut func(T) runtime.Arg) ru
 }
 
 // svmArg is a pointer as an argument.
-func (r *runner) svmArg(a *Arg) runtime.Arg {
+func (r *runner) svmArg(a *argument) runtime.Arg {
 	p := runtime.Pointer(r.at[a.Place.Buffer] + a.At)
 	out := stated(a, p, runtime.SVM, runtime.SVMIn, runtime.SVMOut, runtime.SVMInOut)
 	if a.Ranged {
@@ -175,7 +175,7 @@ func (r *runner) svmArg(a *Arg) runtime.Arg {
 }
 
 // launch runs a kernel of the reference run's own device.
-func (ref *reference) launch(ctx context.Context, c *Command) error {
+func (ref *reference) launch(ctx context.Context, c *command) error {
 	k, err := ref.module.Kernel(c.Kernel)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (ref *reference) launch(ctx context.Context, c *Command) error {
 	cmd := devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: c.Dims, Global: c.Global, Local: c.Local, Offset: c.Offset}
 	var more []devices.Arg // what is reached by pointers in memory
 	var uses []flat.Use
-	use := func(a *Arg, given mem.Range) {
+	use := func(a *argument, given mem.Range) {
 		if a.Place.Name == "" {
 			return // a null pointer
 		}

@@ -19,20 +19,20 @@ type (
 )
 
 func (mapKind) shapes() []*shape {
-	return []*shape{command("map", "map", of("map", aWord, "a buffer"), []key{
+	return []*shape{commandShape("map", "map", of("map", aWord, "a buffer"), []key{
 		{"as", aWord, true, "a name for what is mapped"}, flagsKey(mapFlags, true), {"blocking", aFlag, false, "the host waits"},
 	}, keysOfPlace)}
 }
 
 func (unmapKind) shapes() []*shape {
-	return []*shape{command("unmap", "unmap", of("unmap", aWord, "a map's name"))}
+	return []*shape{commandShape("unmap", "unmap", of("unmap", aWord, "a map's name"))}
 }
 
-func (mapKind) parse(l *loader, m *mapping, c *Command) {
+func (mapKind) parse(l *loader, m *mapping, c *command) {
 	before := l.faults
 	c.Place = l.place(m, "map", "offset")
 	name := l.expanded(m.get("as"), "map: as")
-	mp := Mapping{Name: name, Place: c.Place, Flags: runtime.MapFlags(l.flags(m, mapFlags)), Map: len(l.out.Commands), Unmap: -1, Line: c.Line}
+	mp := hostMapping{Name: name, Place: c.Place, Flags: runtime.MapFlags(l.flags(m, mapFlags)), Map: len(l.out.Commands), Unmap: -1, Line: c.Line}
 	c.Blocking = l.flag(m, "blocking")
 	const both = runtime.MapRead | runtime.MapWrite
 	_, buffer := l.lookup(name)
@@ -66,7 +66,7 @@ func (mapKind) parse(l *loader, m *mapping, c *Command) {
 }
 
 // mappingNamed finds what is mapped under the name that the command gives.
-func (l *loader) mappingNamed(m *mapping, c *Command) *Mapping {
+func (l *loader) mappingNamed(m *mapping, c *command) *hostMapping {
 	key := string(c.Kind)
 	name := l.expanded(m.get(key), key)
 	if name == "" {
@@ -79,7 +79,7 @@ func (l *loader) mappingNamed(m *mapping, c *Command) *Mapping {
 		return &l.out.Mappings[i-1]
 	case i < 0: // its map was at fault
 		l.faults++
-		if c.Kind == Unmap {
+		if c.Kind == opUnmap {
 			delete(l.maps, name)
 		}
 		return nil
@@ -101,7 +101,7 @@ func (l *loader) mapNames() string {
 	return strings.Join(out, ", ")
 }
 
-func (unmapKind) parse(l *loader, m *mapping, c *Command) {
+func (unmapKind) parse(l *loader, m *mapping, c *command) {
 	mp := l.mappingNamed(m, c)
 	if mp == nil {
 		return
@@ -122,9 +122,9 @@ func (unmapKind) parse(l *loader, m *mapping, c *Command) {
 }
 
 // onSVM reports whether a place is in shared virtual memory, by whatever name.
-func (l *loader) onSVM(p Place) bool { return l.out.Buffers[p.Buffer].SVM != nil }
+func (l *loader) onSVM(p place) bool { return l.out.Buffers[p.Buffer].SVM != nil }
 
-func (mapKind) text(s *Scenario, c *Command) string {
+func (mapKind) text(s *Scenario, c *command) string {
 	m, blocking := &s.Mappings[c.Mapping], ""
 	if c.Blocking {
 		blocking = ", blocking"
@@ -132,21 +132,21 @@ func (mapKind) text(s *Scenario, c *Command) string {
 	return fmt.Sprintf("map %s for %s as %s%s", s.placeText(c.Place, c.Place.Range), flagText(uint64(m.Flags), mapFlags), m.Name, blocking)
 }
 
-func (unmapKind) text(s *Scenario, c *Command) string { return "unmap " + s.Mappings[c.Mapping].Name }
+func (unmapKind) text(s *Scenario, c *command) string { return "unmap " + s.Mappings[c.Mapping].Name }
 
 // mode is what a map gives the host leave to do.
-func (m *Mapping) mode() mem.Mode {
+func (m *hostMapping) mode() mem.Mode {
 	if m.writes {
 		return mem.ReadWrite
 	}
 	return mem.Read
 }
 
-func (mapKind) uses(s *Scenario, c *Command) []use {
+func (mapKind) uses(s *Scenario, c *command) []use {
 	return c.useOfPlace(s.Mappings[c.Mapping].mode())
 }
 
-func (unmapKind) uses(s *Scenario, c *Command) []use {
+func (unmapKind) uses(s *Scenario, c *command) []use {
 	return c.useOfPlace(s.Mappings[c.Mapping].mode())
 }
 
@@ -191,7 +191,7 @@ func svmMapFlags(f runtime.MapFlags) (out svm.MapFlags) {
 	return out
 }
 
-func (mapKind) refer(_ context.Context, ref *reference, c *Command) error {
+func (mapKind) refer(_ context.Context, ref *reference, c *command) error {
 	m := &ref.memory
 	ref.mapLimit[c.Mapping] = m.Limit(c.Place.Buffer)
 	switch flags := ref.s.Mappings[c.Mapping].Flags; {
@@ -203,19 +203,19 @@ func (mapKind) refer(_ context.Context, ref *reference, c *Command) error {
 	return nil
 }
 
-func (mapKind) stamp(x *stamped, c *Command, _ uint64) {
+func (mapKind) stamp(x *stamped, c *command, _ uint64) {
 	if x.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate != 0 {
 		x.undefine(c.Place.Buffer, c.Place.Range)
 	}
 }
 
-func (unmapKind) stamp(x *stamped, c *Command, by uint64) {
+func (unmapKind) stamp(x *stamped, c *command, by uint64) {
 	if m := &x.s.Mappings[c.Mapping]; m.writes {
 		x.roots[m.Place.Buffer].Set(m.Place.Range, flat.Stamp{By: by})
 	}
 }
 
-func (mapKind) look(v *verifier, what string, c *Command, seen []flat.Seen) {
+func (mapKind) look(v *verifier, what string, c *command, seen []flat.Seen) {
 	if v.s.Mappings[c.Mapping].Flags&runtime.MapInvalidate == 0 {
 		v.saw(what, c.Place.Buffer, c.Place.Range, 0, 0, seen)
 	}

@@ -16,13 +16,13 @@ import (
 type migrateKind struct{ base }
 
 func (migrateKind) shapes() []*shape {
-	return []*shape{command("migrate", "migrate", of("migrate", listOf(aWord.or(object("place"))), "buffers"), []key{
+	return []*shape{commandShape("migrate", "migrate", of("migrate", listOf(aWord.or(object("place"))), "buffers"), []key{
 		{"to", words("device", "host").or(listOf(aWord)), false, "host, or several devices; default the queue's device"},
 		{"content", words("kept", "undefined"), false, "undefined brings none"},
 	})}
 }
 
-func (migrateKind) parse(l *loader, m *mapping, c *Command) {
+func (migrateKind) parse(l *loader, m *mapping, c *command) {
 	for _, n := range l.list(m.get("migrate")) {
 		p := l.somewhere(n, "migrate")
 		if p.Name == "" {
@@ -60,7 +60,7 @@ func (migrateKind) parse(l *loader, m *mapping, c *Command) {
 	}
 }
 
-func (migrateKind) text(s *Scenario, c *Command) string {
+func (migrateKind) text(s *Scenario, c *command) string {
 	to, content := s.Queues[c.Queue].Device, ""
 	if c.Host {
 		to = "host"
@@ -74,7 +74,7 @@ func (migrateKind) text(s *Scenario, c *Command) string {
 	return fmt.Sprintf("migrate %s to %s%s", s.names(c.Places), to, content)
 }
 
-func (migrateKind) uses(_ *Scenario, c *Command) (out []use) {
+func (migrateKind) uses(_ *Scenario, c *command) (out []use) {
 	mode := mem.Read
 	if c.Undefined {
 		mode = mem.Write
@@ -85,7 +85,7 @@ func (migrateKind) uses(_ *Scenario, c *Command) (out []use) {
 	return out
 }
 
-func (k migrateKind) memories(s *Scenario, c *Command) (out []mem.MemoryID) {
+func (k migrateKind) memories(s *Scenario, c *command) (out []mem.MemoryID) {
 	switch {
 	case c.Host:
 		return []mem.MemoryID{mem.Host}
@@ -126,15 +126,15 @@ func (k migrateKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Q
 	return q.EnqueueMigrate(ctx, bufs, flags, wait...)
 }
 
-func (migrateKind) refer(_ context.Context, ref *reference, c *Command) error {
+func (migrateKind) refer(_ context.Context, ref *reference, c *command) error {
 	c.undefine(ref.memory.Undefine)
 	return nil
 }
 
-func (migrateKind) stamp(x *stamped, c *Command, _ uint64) { c.undefine(x.undefine) }
+func (migrateKind) stamp(x *stamped, c *command, _ uint64) { c.undefine(x.undefine) }
 
 // undefine calls f with what a migration leaves undefined.
-func (c *Command) undefine(f func(buffer int, r mem.Range)) {
+func (c *command) undefine(f func(buffer int, r mem.Range)) {
 	for _, p := range c.Places {
 		if c.Undefined {
 			f(p.Buffer, p.Range)

@@ -14,14 +14,14 @@ type readKind struct{ base }
 func (readKind) shapes() []*shape {
 	buffer := of("read", aWord, "a buffer")
 	return []*shape{
-		command("read", "read", buffer, keysOfPlace),
-		rows(command("read of rows", "read", buffer, keysOfRows, box("", "in the buffer"), box("host-", "in the host's memory"))),
+		commandShape("read", "read", buffer, keysOfPlace),
+		rows(commandShape("read of rows", "read", buffer, keysOfRows, box("", "in the buffer"), box("host-", "in the host's memory"))),
 	}
 }
 
-func (readKind) parse(l *loader, m *mapping, c *Command) { l.readPlace(m, c) }
+func (readKind) parse(l *loader, m *mapping, c *command) { l.readPlace(m, c) }
 
-func (readKind) text(s *Scenario, c *Command) string {
+func (readKind) text(s *Scenario, c *command) string {
 	return "read " + c.rowsText(" of ") + s.placeText(c.Place, c.Place.Range)
 }
 
@@ -47,7 +47,7 @@ func (readKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue,
 	return q.EnqueueReadRect(ctx, b, c.Rect.box(off), r.reads[i], c.Rect.otherBox(c.Rect.HostOffset), c.Rect.Region, wait...)
 }
 
-func (readKind) look(v *verifier, what string, c *Command, seen []flat.Seen) {
+func (readKind) look(v *verifier, what string, c *command, seen []flat.Seen) {
 	for w := range c.rows(c.Place.Range.Start, 0) {
 		v.saw(what, c.Place.Buffer, mem.Range{Start: w.Dst, End: w.Dst + w.Size}, 0, w.Src, seen)
 	}

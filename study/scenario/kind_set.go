@@ -17,7 +17,7 @@ func (setKind) shapes() []*shape {
 	return []*shape{{name: "set", what: "set", keys: append(of("set", aWord, "a user event"), key{"status", aNumber, false, "negative: it fails"})}}
 }
 
-func (setKind) parse(l *loader, m *mapping, c *Command) {
+func (setKind) parse(l *loader, m *mapping, c *command) {
 	name := l.expanded(m.get("set"), "set")
 	w, ok := l.ids[name]
 	switch {
@@ -37,7 +37,7 @@ func (setKind) parse(l *loader, m *mapping, c *Command) {
 }
 
 // readStatus reads with which status a user event fails.
-func (l *loader) readStatus(n ast.Node, c *Command) {
+func (l *loader) readStatus(n ast.Node, c *command) {
 	before := l.faults
 	v := l.number(n, "set: status", l.scope)
 	if (v >= 0 || v < math.MinInt32) && l.faults == before {
@@ -50,7 +50,7 @@ func (l *loader) readStatus(n ast.Node, c *Command) {
 	}
 }
 
-func (setKind) text(s *Scenario, c *Command) string {
+func (setKind) text(s *Scenario, c *command) string {
 	if c.Status < 0 {
 		return fmt.Sprintf("set %s to status %d", s.Events[c.Event].Name, c.Status)
 	}

@@ -21,7 +21,7 @@ func (allocKind) shapes() []*shape {
 func (freeKind) shapes() []*shape {
 	blocks := of("free", someWords, "shared virtual memory")
 	return []*shape{
-		command("free", "free", blocks, []key{{"now", words("false"), false, "by the host at once"}}),
+		commandShape("free", "free", blocks, []key{{"now", words("false"), false, "by the host at once"}}),
 		{name: "free at once", what: "free", keys: append(blocks, key{"now", words("true"), true, "by the host at once"})},
 	}
 }
@@ -37,7 +37,7 @@ func (l *loader) svmNamed(m *mapping, key, name string) int {
 	return i
 }
 
-func (allocKind) parse(l *loader, m *mapping, c *Command) {
+func (allocKind) parse(l *loader, m *mapping, c *command) {
 	i := l.svmNamed(m, "alloc", l.expanded(m.get("alloc"), "alloc"))
 	if i < 0 {
 		return
@@ -51,11 +51,11 @@ func (allocKind) parse(l *loader, m *mapping, c *Command) {
 	again.Born, again.Freed = len(l.out.Commands), -1
 	b.SVM = &again
 	c.Alloc = len(l.out.Buffers)
-	c.Place = Place{Buffer: c.Alloc, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
+	c.Place = place{Buffer: c.Alloc, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
 	l.addRoot(m.Node, b)
 }
 
-func (freeKind) parse(l *loader, m *mapping, c *Command) {
+func (freeKind) parse(l *loader, m *mapping, c *command) {
 	for _, n := range l.list(m.get("free")) {
 		i := l.svmNamed(m, "free", l.expanded(n, "free"))
 		if i < 0 {
@@ -67,7 +67,7 @@ func (freeKind) parse(l *loader, m *mapping, c *Command) {
 			continue
 		}
 		b.SVM.Freed = len(l.out.Commands)
-		c.Places = append(c.Places, Place{Buffer: i, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name})
+		c.Places = append(c.Places, place{Buffer: i, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name})
 		for j := range l.out.Mappings {
 			if mp := &l.out.Mappings[j]; mp.Unmap < 0 && mp.Place.Buffer == i {
 				l.errorf(n, "free: %s is mapped as %s, in line %d: unmap it first", b.Name, mp.Name, mp.Line)
@@ -80,16 +80,16 @@ func (freeKind) parse(l *loader, m *mapping, c *Command) {
 }
 
 // freedText says which command freed a block.
-func (l *loader) freedText(b *Buffer) string {
+func (l *loader) freedText(b *bufferDecl) string {
 	if b.SVM.Freed < len(l.out.Commands) {
 		return "it was freed in line " + lineText(l.out.Commands[b.SVM.Freed].Line)
 	}
 	return "it is there twice"
 }
 
-func (allocKind) text(_ *Scenario, c *Command) string { return "alloc " + c.Place.Name }
+func (allocKind) text(_ *Scenario, c *command) string { return "alloc " + c.Place.Name }
 
-func (freeKind) text(s *Scenario, c *Command) string {
+func (freeKind) text(s *Scenario, c *command) string {
 	if c.Now {
 		return "free " + s.names(c.Places) + " at once"
 	}

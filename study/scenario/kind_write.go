@@ -15,12 +15,12 @@ type writeKind struct{ base }
 func (writeKind) shapes() []*shape {
 	buffer := of("write", aWord, "a buffer")
 	return []*shape{
-		command("write", "write", buffer, keysOfPlace, keysOfData),
-		rows(command("write of rows", "write", buffer, keysOfRows, box("", "in the buffer"), box("host-", "in the host's memory"), keysOfData)),
+		commandShape("write", "write", buffer, keysOfPlace, keysOfData),
+		rows(commandShape("write of rows", "write", buffer, keysOfRows, box("", "in the buffer"), box("host-", "in the host's memory"), keysOfData)),
 	}
 }
 
-func (writeKind) parse(l *loader, m *mapping, c *Command) {
+func (writeKind) parse(l *loader, m *mapping, c *command) {
 	before := l.faults
 	l.readPlace(m, c)
 	l.readContent(m, c, before)
@@ -28,7 +28,7 @@ func (writeKind) parse(l *loader, m *mapping, c *Command) {
 
 // readContent reads what a command writes, which must fit where the command's place was no
 // fault since before.
-func (l *loader) readContent(m *mapping, c *Command, before int) {
+func (l *loader) readContent(m *mapping, c *command, before int) {
 	c.Data = l.data(m, l.scope)
 	switch size := c.hostBytes(); {
 	case l.faults > before:
@@ -39,7 +39,7 @@ func (l *loader) readContent(m *mapping, c *Command, before int) {
 	}
 }
 
-func (writeKind) text(s *Scenario, c *Command) string {
+func (writeKind) text(s *Scenario, c *command) string {
 	return fmt.Sprintf("write %s%s: %s", c.rowsText(" to "), s.placeText(c.Place, c.Place.Range), c.Data)
 }
 
@@ -59,7 +59,7 @@ func (writeKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue
 	return q.EnqueueWrite(ctx, b, off, data, wait...)
 }
 
-func (writeKind) stamp(x *stamped, c *Command, by uint64) {
+func (writeKind) stamp(x *stamped, c *command, by uint64) {
 	for w := range c.rows(c.Place.Range.Start, 0) {
 		x.roots[c.Place.Buffer].Set(mem.Range{Start: w.Dst, End: w.Dst + w.Size}, flat.Stamp{By: by, Off: w.Src})
 	}

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"godwit/internal/yaml/fields"
 )
 
 // The bounds of a scenario (docs/limits.md), which is somebody else's file. The
@@ -21,8 +23,8 @@ const (
 	maxItems    = 1 << 30   // work-items of all launches
 	maxWork     = 5_000_000 // steps; see work
 
-	// DefaultMemory is how many bytes a scenario may name if Options.Memory is 0.
-	DefaultMemory = 4 << 30
+	// defaultMemory is how many bytes a scenario may name if Options.Memory is 0.
+	defaultMemory = 4 << 30
 )
 
 // work is how much reading a scenario has cost, in steps: a node looked at, a
@@ -51,7 +53,7 @@ func (s *source) spend(n int) {
 		panic(bailout{})
 	}
 	if s.work.done > s.work.most {
-		s.errs = append(s.errs, &Error{File: s.file, Rule: "scenario: too much to read: repeats, aliases and lists make it more than 5 million steps"})
+		s.errs = append(s.errs, &fields.Error{File: s.file, Rule: "scenario: too much to read: repeats, aliases and lists make it more than 5 million steps"})
 		panic(bailout{})
 	}
 }

@@ -18,7 +18,7 @@ func (s *Scenario) lives() []mem.Hint {
 	frees := false
 	for i := range s.Commands {
 		c := &s.Commands[i]
-		if c.Kind == Free {
+		if c.Kind == opFree {
 			for _, p := range c.Places {
 				if home[p.Buffer] != "" {
 					out[p.Buffer] = mem.Lives(clock[home[p.Buffer]] - born[p.Buffer][home[p.Buffer]])

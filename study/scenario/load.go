@@ -76,7 +76,7 @@ func Parse(ctx context.Context, file string, data []byte, opt Options) (*Scenari
 
 func newLoader(ctx context.Context, file string, opt Options) *loader {
 	if opt.Memory == 0 {
-		opt.Memory = DefaultMemory
+		opt.Memory = defaultMemory
 	}
 	if opt.limit == 0 {
 		opt.limit = maxCommands
@@ -198,7 +198,7 @@ type loader struct {
 	maps     map[string]int      // name -> index + 1 of the mapping that is there; -1 where its map was at fault
 	track    tracker
 	sized    []sized // what content_size says
-	loop     Loop
+	loop     loop
 	// describing is set where only the head is read: what is not given is no fault.
 	describing bool
 	files      map[string]*fileContent // by path
@@ -379,7 +379,7 @@ func (l *loader) readInputs(m *mapping) {
 		if path := spec.text("default"); path != "" {
 			l.inputs[name] = filepath.Join(filepath.Dir(l.file), path)
 		}
-		l.out.Inputs = append(l.out.Inputs, Input{Name: name, About: spec.text("about"), Default: spec.text("default")})
+		l.out.Inputs = append(l.out.Inputs, inputDecl{Name: name, About: spec.text("about"), Default: spec.text("default")})
 		spec.done()
 		if path, ok := l.given.Inputs[name]; ok {
 			l.inputs[name] = path
@@ -435,7 +435,7 @@ func (l *loader) readDevices(m *mapping) {
 	for _, n := range l.list(m.get("devices")) {
 		d := l.mapping(n, "device", "device")
 		name := l.declare(d, "device")
-		dev := Device{Driver: d.need("driver"), File: l.file, Line: n.GetToken().Position.Line}
+		dev := deviceDecl{Driver: d.need("driver"), File: l.file, Line: n.GetToken().Position.Line}
 		if all := devices.Drivers(); dev.Driver != "" && !slices.Contains(all, dev.Driver) {
 			l.errorf(d.get("driver"), "device %q: driver %q: there is none of this name; there are %s%s", name, dev.Driver, strings.Join(all, ", "), suggest.For(dev.Driver, all))
 		}
@@ -511,10 +511,10 @@ func (l *loader) readLinks(m *mapping) {
 				continue
 			}
 			a, b := l.memory(ends[0], "link: between"), l.memory(ends[1], "link: between")
-			l.out.Links = append(l.out.Links, Link{a, b, link, line}, Link{b, a, link, line})
+			l.out.Links = append(l.out.Links, linkDecl{a, b, link, line}, linkDecl{b, a, link, line})
 		} else {
 			from, to := l.memoryAt(s, "from"), l.memoryAt(s, "to")
-			l.out.Links = append(l.out.Links, Link{from, to, link, line})
+			l.out.Links = append(l.out.Links, linkDecl{from, to, link, line})
 		}
 		if last := l.out.Links[len(l.out.Links)-1]; last.From == last.To && last.From != "" {
 			l.errorf(n, "link: %s is linked to itself", last.From)

@@ -28,13 +28,13 @@ func (l *loader) dims(m *mapping, key string, least int64) (out [3]uint64, dims 
 
 // readIndirect reads what a kernel reaches by pointers in memory: a block's name,
 // or {svm: NAME, at, offset, size, access}.
-func (l *loader) readIndirect(n ast.Node, what string) Arg {
+func (l *loader) readIndirect(n ast.Node, what string) argument {
 	info := devices.ArgInfo{Name: what, Kind: devices.ArgBuffer, Access: mem.ReadWrite}
 	if _, isMap := l.plain(n).(*ast.MappingNode); isMap {
 		m := l.mapping(n, what, "reached")
 		if !m.Has("svm") {
 			l.errorf(m.Node, "%s: svm is missing: the block that the kernel reaches", what)
-			return Arg{}
+			return argument{}
 		}
 		return l.readBufferArg(m, &info)
 	}
@@ -42,12 +42,12 @@ func (l *loader) readIndirect(n ast.Node, what string) Arg {
 	if p.Name != "" && !l.isSVM(p) {
 		l.errorf(n, "%s: %s is a buffer: no pointer leads there; there is %s", what, p.Name, l.svmNames())
 	}
-	return Arg{Buffer: true, Place: p, Used: p.Range, Access: info.Access}
+	return argument{Buffer: true, Place: p, Used: p.Range, Access: info.Access}
 }
 
 // checkArg holds what a kernel does to an argument against the flags of what it
 // is given.
-func (l *loader) checkArg(n ast.Node, what string, a *Arg) {
+func (l *loader) checkArg(n ast.Node, what string, a *argument) {
 	if a.Place.Name == "" {
 		return
 	}
@@ -61,7 +61,7 @@ func (l *loader) checkArg(n ast.Node, what string, a *Arg) {
 
 // readArg reads a kernel argument: a buffer's name or {buffer: ..., access,
 // offset, size}; {local: bytes}; a number or {TYPE: number}.
-func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
+func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) argument {
 	_, isMap := l.plain(n).(*ast.MappingNode)
 	if !isMap {
 		switch info.Kind {
@@ -69,10 +69,10 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
 			return l.plainValue(n, what, info)
 		case devices.ArgLocal:
 			l.errorf(n, "%s: want {local: BYTES}", what)
-			return Arg{}
+			return argument{}
 		}
 		p := l.placeNamed(n, what)
-		a := Arg{Buffer: true, Place: p, Used: p.Range, Access: info.Access}
+		a := argument{Buffer: true, Place: p, Used: p.Range, Access: info.Access}
 		l.checkArg(n, what, &a)
 		return a
 	}
@@ -87,10 +87,10 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
 	switch {
 	case kind != info.Kind:
 		l.errorf(n, "%s: the kernel wants a %v, not a %v", what, info.Kind, kind)
-		return Arg{}
+		return argument{}
 	case kind == devices.ArgLocal:
 		defer m.done()
-		return Arg{Local: l.natural(m, "local", l.scope, 1, 1)}
+		return argument{Local: l.natural(m, "local", l.scope, 1, 1)}
 	case kind == devices.ArgBuffer:
 		return l.readBufferArg(m, info)
 	}
@@ -98,19 +98,19 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) Arg {
 	if value != nil && info.Size != 0 && uint64(len(value)) != info.Size {
 		l.errorf(n, "%s: the kernel wants a %s of %d bytes, not %d", what, info.Type, info.Size, len(value))
 	}
-	return Arg{Value: value, Text: text}
+	return argument{Value: value, Text: text}
 }
 
 // plainValue reads a number of the type that the kernel declares.
-func (l *loader) plainValue(n ast.Node, what string, info *devices.ArgInfo) Arg {
+func (l *loader) plainValue(n ast.Node, what string, info *devices.ArgInfo) argument {
 	value, text := l.numberOf(info.Type, n, what, l.text(n, what))
-	return Arg{Value: value, Text: text}
+	return argument{Value: value, Text: text}
 }
 
 // readBufferArg reads a buffer, or a pointer of shared virtual memory, with what
 // the launch really uses of it.
-func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) Arg {
-	a := Arg{Buffer: true, Access: info.Access, Stated: m.Has("access")}
+func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) argument {
+	a := argument{Buffer: true, Access: info.Access, Stated: m.Has("access")}
 	key := "buffer"
 	if m.Has("svm") {
 		key = "svm"

@@ -33,14 +33,14 @@ func (l *loader) readLet(m *mapping) {
 func (l *loader) readSVM(m *mapping) {
 	for _, n := range l.list(m.get("svm")) {
 		s := l.mapping(n, "svm", "svm")
-		b := Buffer{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
+		b := bufferDecl{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
 		s.What = fmt.Sprintf("svm %q", b.Name)
 		before := l.faults
 		b.Size = l.natural(s, "size", l.scope, 1, 0)
 		if b.Size == 0 && l.faults == before {
 			l.errorf(s.Node, "%s: size is missing", s.What)
 		}
-		b.SVM = &SVM{Align: l.natural(s, "align", l.scope, 1, 0), Born: -1, Freed: -1}
+		b.SVM = &svmDecl{Align: l.natural(s, "align", l.scope, 1, 0), Born: -1, Freed: -1}
 		if !mem.IsPow2(max(b.SVM.Align, 1)) {
 			l.errorf(s.get("align"), "%s: align is %d: want a power of two", s.What, b.SVM.Align)
 		}
@@ -59,13 +59,13 @@ func (l *loader) readSVM(m *mapping) {
 }
 
 // addBuffer adds a root.
-func (l *loader) addBuffer(n ast.Node, b Buffer) {
+func (l *loader) addBuffer(n ast.Node, b bufferDecl) {
 	l.take("buffer", b.Name, n)
 	l.addRoot(n, b)
 }
 
 // addRoot adds a root that has no name of its own yet, or again.
-func (l *loader) addRoot(n ast.Node, b Buffer) {
+func (l *loader) addRoot(n ast.Node, b bufferDecl) {
 	l.bounded(n, "buffers", len(l.out.Buffers)+1, maxObjects)
 	l.hold(n, fmt.Sprintf("buffer %q", b.Name), b.Size)
 	l.out.Buffers = append(l.out.Buffers, b)
@@ -79,7 +79,7 @@ func (l *loader) readBuffers(m *mapping) {
 	}
 	for _, n := range l.list(n) {
 		s := l.mapping(n, "buffer", "buffer")
-		b := Buffer{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
+		b := bufferDecl{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
 		if s.Has("over") {
 			l.readOver(s, b, n)
 			continue
@@ -111,7 +111,7 @@ func (l *loader) readBuffers(m *mapping) {
 // addBuffers adds a buffer, or where there is a count as many, named Name0, Name1, ...;
 // and where there are parts, the sub-buffers into which it is cut: Name0, Name1, ...,
 // or with a count Name0_0, Name0_1, ...
-func (l *loader) addBuffers(s *mapping, n ast.Node, b Buffer) {
+func (l *loader) addBuffers(s *mapping, n ast.Node, b bufferDecl) {
 	parts, align := l.partsOf(s)
 	if s.Has("content_size") && s.Has("count") {
 		l.errorf(s.Node, "%s: content_size beside count: want one buffer for each count", s.What)
@@ -123,10 +123,10 @@ func (l *loader) addBuffers(s *mapping, n ast.Node, b Buffer) {
 	l.counted(s, b.Name, func(name string) {
 		b.Name = name
 		l.addBuffer(n, b)
-		of := Place{Buffer: len(l.out.Buffers) - 1, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
+		of := place{Buffer: len(l.out.Buffers) - 1, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
 		for i := range parts {
 			name := b.Name + between + strconv.FormatUint(i, 10)
-			l.addPart(s, View{Name: name, Buffer: of.Buffer, Parent: -1, Line: b.Line}, i, parts, of, align)
+			l.addPart(s, viewDecl{Name: name, Buffer: of.Buffer, Parent: -1, Line: b.Line}, i, parts, of, align)
 		}
 	})
 }
@@ -155,8 +155,8 @@ func (l *loader) newName(s *mapping, space, name string) bool {
 }
 
 // readOver reads a buffer over shared virtual memory.
-func (l *loader) readOver(s *mapping, b Buffer, n ast.Node) {
-	v := View{Name: b.Name, Over: true, Parent: -1, Line: b.Line}
+func (l *loader) readOver(s *mapping, b bufferDecl, n ast.Node) {
+	v := viewDecl{Name: b.Name, Over: true, Parent: -1, Line: b.Line}
 	of := s.need("over")
 	v.Buffer = l.buffer(of)
 	if of != "" && (v.Buffer < 0 || l.out.Buffers[v.Buffer].SVM == nil) {
@@ -175,7 +175,7 @@ func (l *loader) readOver(s *mapping, b Buffer, n ast.Node) {
 		return
 	}
 	if root := &l.out.Buffers[v.Buffer]; root.Size > 0 {
-		v.Range = l.within(s, Place{Buffer: v.Buffer, View: -1, Range: mem.Range{End: root.Size}, Name: of}, offset, size)
+		v.Range = l.within(s, place{Buffer: v.Buffer, View: -1, Range: mem.Range{End: root.Size}, Name: of}, offset, size)
 	}
 	l.bounded(n, "buffers", len(l.out.Views)+1, maxObjects)
 	l.take("buffer", v.Name, n)
@@ -198,7 +198,7 @@ func (l *loader) svmNames() string {
 func (l *loader) readQueues(m *mapping) {
 	for _, n := range l.list(m.get("queues")) {
 		s := l.mapping(n, "queue", "queue")
-		q := Queue{Name: l.declare(s, "queue"), Line: n.GetToken().Position.Line}
+		q := queueDecl{Name: l.declare(s, "queue"), Line: n.GetToken().Position.Line}
 		q.Device = l.memoryAt(s, "device")
 		q.OutOfOrder = s.oneOf("order", "in") == "out"
 		s.done()
@@ -206,11 +206,11 @@ func (l *loader) readQueues(m *mapping) {
 		l.take("queue", q.Name, n)
 		l.out.Queues = append(l.out.Queues, q)
 	}
-	own := append([]Device{}, l.out.Devices...)
-	for _, d := range append(own, Device{Name: "host"}) { // every device has one of its own name
+	own := append([]deviceDecl{}, l.out.Devices...)
+	for _, d := range append(own, deviceDecl{Name: "host"}) { // every device has one of its own name
 		if _, dup := l.named["queue "+d.Name]; !dup {
 			l.named["queue "+d.Name] = "device's own queue"
-			l.out.Queues = append(l.out.Queues, Queue{Name: d.Name, Device: d.Name, Line: d.Line})
+			l.out.Queues = append(l.out.Queues, queueDecl{Name: d.Name, Device: d.Name, Line: d.Line})
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (l *loader) readQueues(m *mapping) {
 // readEvents reads the user events.
 func (l *loader) readEvents(m *mapping) {
 	for _, n := range l.list(m.get("events")) {
-		e := UserEvent{Name: l.text(n, "event"), Line: n.GetToken().Position.Line, Set: -1}
+		e := userEvent{Name: l.text(n, "event"), Line: n.GetToken().Position.Line, Set: -1}
 		switch before, dup := l.ids[e.Name]; {
 		case e.Name == "":
 			continue

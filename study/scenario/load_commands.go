@@ -41,8 +41,8 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 	}
 	l.bounded(n, "commands", len(l.out.Commands)+1, l.given.limit)
 	before := l.faults
-	c := Command{Kind: Kind(kind), Line: m.Node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1}
-	c.Now = c.Kind == Free && l.flag(m, "now")
+	c := command{Kind: op(kind), Line: m.Node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1}
+	c.Now = c.Kind == opFree && l.flag(m, "now")
 	if !c.kind().traits().unqueued && !c.Now {
 		l.readCommon(m, &c)
 	}
@@ -52,7 +52,7 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 		l.hold(m.Node, kind, c.hostBytes())
 		l.follow(m, &c)
 	}
-	if l.faults > before && c.Kind == Map && c.Mapping >= 0 {
+	if l.faults > before && c.Kind == opMap && c.Mapping >= 0 {
 		mp := &l.out.Mappings[c.Mapping]
 		l.maps[mp.Name], mp.Unmap = -1, mp.Map // uses of it are no further faults
 	}
@@ -64,7 +64,7 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 
 // readCommon reads what every command of a queue may have: id, queue, after,
 // callbacks and profile.
-func (l *loader) readCommon(m *mapping, c *Command) {
+func (l *loader) readCommon(m *mapping, c *command) {
 	c.ID = l.expanded(m.get("id"), "id")
 	c.Queue = l.queueOf(m, c)
 	for _, n := range l.list(m.get("after")) {
@@ -97,13 +97,13 @@ func (l *loader) readCommon(m *mapping, c *Command) {
 var callbackStates = map[string]runtime.ExecStatus{"submitted": runtime.Submitted, "running": runtime.Running, "complete": runtime.Complete}
 
 // queueOf reads the queue of a command, or returns the one it has without that.
-func (l *loader) queueOf(m *mapping, c *Command) int {
+func (l *loader) queueOf(m *mapping, c *command) int {
 	n := m.get("queue")
 	switch q := m.get(m.What); {
 	case n != nil:
-	case (c.Kind == Barrier || c.Kind == Marker) && l.plain(q) != nil && fields.Kind(l.plain(q)) != "nothing":
+	case (c.Kind == opBarrier || c.Kind == opMarker) && l.plain(q) != nil && fields.Kind(l.plain(q)) != "nothing":
 		n = q
-	case c.Kind == HostRead || c.Kind == HostWrite || c.Kind == Unmap: // as the map
+	case c.Kind == opHostRead || c.Kind == opHostWrite || c.Kind == opUnmap: // as the map
 		switch i := l.maps[l.expanded(q, m.What)]; {
 		case i > 0:
 			return l.out.Commands[l.out.Mappings[i-1].Map].Queue
@@ -120,7 +120,7 @@ func (l *loader) queueOf(m *mapping, c *Command) int {
 		return 0
 	}
 	l.spend(len(l.out.Queues) / 16)
-	q := slices.IndexFunc(l.out.Queues, func(q Queue) bool { return q.Name == name })
+	q := slices.IndexFunc(l.out.Queues, func(q queueDecl) bool { return q.Name == name })
 	if q < 0 && name != "" {
 		l.errorf(n, "%s: no queue is named %q; there are %s%s", m.What, name, l.queueNames(), suggest.For(name, strings.Split(l.queueNames(), ", ")))
 	}
@@ -129,7 +129,7 @@ func (l *loader) queueOf(m *mapping, c *Command) int {
 
 // takeID enters a command's id. The same words may give it again, as in every
 // round of a repeat; other words may not.
-func (l *loader) takeID(m *mapping, c *Command) {
+func (l *loader) takeID(m *mapping, c *command) {
 	n := m.get("id")
 	if had, ok := l.ids[c.ID]; ok && had.node != n {
 		what := "command"
@@ -163,13 +163,13 @@ func (l *loader) expanded(n ast.Node, what string) string {
 
 // isSVM reports whether a place is named as shared virtual memory, and not as a
 // buffer.
-func (l *loader) isSVM(p Place) bool { return l.out.isSVM(p) }
+func (l *loader) isSVM(p place) bool { return l.out.isSVM(p) }
 
-func (s *Scenario) isSVM(p Place) bool { return p.View < 0 && s.Buffers[p.Buffer].SVM != nil }
+func (s *Scenario) isSVM(p place) bool { return p.View < 0 && s.Buffers[p.Buffer].SVM != nil }
 
 // place reads the buffer named under key, with the offset under offsetKey and
 // size.
-func (l *loader) place(m *mapping, key, offsetKey string) Place {
+func (l *loader) place(m *mapping, key, offsetKey string) place {
 	p := l.placeNamed(m.get(key), m.What)
 	offset := l.natural(m, offsetKey, l.scope, 0, 0)
 	size := l.natural(m, "size", l.scope, 1, 0)
@@ -180,7 +180,7 @@ func (l *loader) place(m *mapping, key, offsetKey string) Place {
 }
 
 // placeNamed is the whole of the buffer or sub-buffer named at n.
-func (l *loader) placeNamed(n ast.Node, what string) Place {
+func (l *loader) placeNamed(n ast.Node, what string) place {
 	name := l.expanded(n, what)
 	p, ok := l.lookup(name)
 	if !ok && name != "" {

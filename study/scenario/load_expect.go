@@ -15,7 +15,7 @@ func (l *loader) readExpect(m *mapping) {
 	}
 	for _, n := range nodes {
 		s := l.mapping(n, "expect", "expect")
-		e := Expectation{Line: s.Node.GetToken().Position.Line}
+		e := expectation{Line: s.Node.GetToken().Position.Line}
 		found := s.among(expectations)
 		for i := 1; i < len(found); i++ {
 			l.misshapen(s.Node, "expect: %s beside %s: one expectation says one thing", found[i], found[i-1])
@@ -58,7 +58,7 @@ func (l *loader) readExpect(m *mapping) {
 }
 
 // expectFailures reads which commands must fail.
-func (l *loader) expectFailures(s *mapping, e *Expectation) {
+func (l *loader) expectFailures(s *mapping, e *expectation) {
 	for _, n := range l.list(s.get("fails")) {
 		if i := l.failer(n, "expect: fails", l.expanded(n, "expect: fails")); i >= 0 {
 			e.Fails = append(e.Fails, i)
@@ -70,7 +70,7 @@ func (l *loader) expectFailures(s *mapping, e *Expectation) {
 }
 
 // expectContent reads what a buffer must hold.
-func (l *loader) expectContent(s *mapping, e *Expectation) {
+func (l *loader) expectContent(s *mapping, e *expectation) {
 	p := l.place(s, "buffer", "offset")
 	e.Place = &p
 	s.What = fmt.Sprintf("expect: buffer %s", p.Name)
@@ -99,7 +99,7 @@ func (l *loader) expectContent(s *mapping, e *Expectation) {
 }
 
 // somewhere reads a buffer's name, or {buffer, offset, size}.
-func (l *loader) somewhere(n ast.Node, what string) Place {
+func (l *loader) somewhere(n ast.Node, what string) place {
 	if _, ok := l.plain(n).(*ast.MappingNode); !ok {
 		return l.placeNamed(n, what)
 	}

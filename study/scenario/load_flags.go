@@ -96,7 +96,7 @@ const (
 )
 
 // parentFlags are those of what a sub-buffer is a part of.
-func (s *Scenario) parentFlags(v *View) runtime.Flags {
+func (s *Scenario) parentFlags(v *viewDecl) runtime.Flags {
 	if v.Parent >= 0 {
 		return s.Views[v.Parent].Flags
 	}
@@ -105,7 +105,7 @@ func (s *Scenario) parentFlags(v *View) runtime.Flags {
 
 // checkInherited holds a sub-buffer's flags against those of its buffer, which
 // it inherits and may only narrow.
-func (l *loader) checkInherited(m *mapping, v *View) {
+func (l *loader) checkInherited(m *mapping, v *viewDecl) {
 	parent, n := l.out.parentFlags(v), m.get("flags")
 	if bad := v.Flags & hostMemoryFlags; bad != 0 {
 		l.errorf(n, "%s: flags: %s: host memory is the buffer's, and inherited", m.What, flagText(uint64(bad), bufferFlags))
@@ -122,7 +122,7 @@ func (l *loader) checkInherited(m *mapping, v *View) {
 }
 
 // access returns the flags that bind kernels and the host at a place.
-func (s *Scenario) access(p Place) runtime.Flags {
+func (s *Scenario) access(p place) runtime.Flags {
 	b := &s.Buffers[p.Buffer]
 	own, parent := b.Flags, runtime.Flags(0)
 	if b.SVM != nil {

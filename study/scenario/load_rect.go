@@ -7,7 +7,7 @@ import (
 // Where writes, reads and copies are: bytes, or the rows and slices of a rectangle.
 
 // readPlace reads where a write or a read of a buffer is.
-func (l *loader) readPlace(m *mapping, c *Command) {
+func (l *loader) readPlace(m *mapping, c *command) {
 	if m.hasRows() {
 		c.Rect, c.Place, c.To = l.rect(m, string(c.Kind), "host-")
 	} else {
@@ -24,13 +24,13 @@ const (
 
 // rect reads a rectangle at the place under key, and its other end, whose keys
 // begin with other: "to-" is a place, "host-" is memory of the host.
-func (l *loader) rect(m *mapping, key, other string) (r *Rect, at, to Place) {
+func (l *loader) rect(m *mapping, key, other string) (r *rectangle, at, to place) {
 	before := l.faults
 	at = l.placeNamed(m.get(key), key)
 	if other == "to-" {
 		to = l.placeNamed(m.get("to"), key+": to")
 	}
-	r = &Rect{}
+	r = &rectangle{}
 	r.Region = [3]uint64{l.natural(m, "size", l.scope, 1, 0), l.natural(m, "rows", l.scope, 1, 1), l.natural(m, "slices", l.scope, 1, 1)}
 	if !m.Has("size") {
 		l.errorf(m.Node, "%s: size is missing: the bytes of a row", key)
@@ -55,7 +55,7 @@ func (l *loader) rect(m *mapping, key, other string) (r *Rect, at, to Place) {
 	} else {
 		r.HostOffset, r.HostSize = offset2, offset2+r.span(r.Row2, r.Slice2)
 	}
-	for _, p := range []Place{at, to} {
+	for _, p := range []place{at, to} {
 		if p.Name != "" && l.isSVM(p) {
 			l.errorf(m.Node, "%s: rows of %s, shared virtual memory: OpenCL has rectangles of buffers only; make a buffer over it", key, p.Name)
 		}

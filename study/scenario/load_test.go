@@ -169,7 +169,7 @@ commands:
 	require.Equal(t, "[136,140)", c.Place.Range.String())
 	require.Equal(t, "d1", s.Queues[c.Queue].Device)
 	require.Equal(t, []int{0}, c.After)
-	require.Equal(t, Loop{Line: 8, Start: 1, Round: 2, Rounds: 3}, c.Loop)
+	require.Equal(t, loop{Line: 8, Start: 1, Round: 2, Rounds: 3}, c.Loop)
 	require.Equal(t, []int{5, 6}, s.Commands[7].After, "an id is the last command that had it")
 }
 
@@ -271,7 +271,7 @@ func requireInside(t *testing.T, s *Scenario, i int) {
 		require.Less(t, a, i)
 		require.True(t, s.Commands[a].queued())
 	}
-	places := append([]Place{c.Place, c.To}, c.Places...)
+	places := append([]place{c.Place, c.To}, c.Places...)
 	for _, a := range append(c.Args, c.Indirect...) {
 		places = append(places, a.Place)
 		require.LessOrEqual(t, a.At, a.Place.Range.Size())

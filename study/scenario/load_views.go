@@ -20,7 +20,7 @@ const maxParts = 4096
 func (l *loader) readViews(m *mapping) {
 	for _, n := range l.list(m.get("sub-buffers")) {
 		s := l.mapping(n, "sub-buffer", "sub-buffer")
-		v := View{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
+		v := viewDecl{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
 		s.What = "sub-" + s.What
 		of, ok := l.whole(s, &v)
 		if !ok {
@@ -84,7 +84,7 @@ func (l *loader) fraction(s *mapping) (i, count uint64, ok bool) {
 
 // addPart adds the i-th of count parts, as equal as cuts at multiples of align
 // let them be.
-func (l *loader) addPart(s *mapping, v View, i, count uint64, of Place, align uint64) {
+func (l *loader) addPart(s *mapping, v viewDecl, i, count uint64, of place, align uint64) {
 	total := of.Range.Size()
 	cut := func(i uint64) uint64 {
 		if i == count {
@@ -108,7 +108,7 @@ func (l *loader) addPart(s *mapping, v View, i, count uint64, of Place, align ui
 	l.addView(s, v)
 }
 
-func (l *loader) addView(s *mapping, v View) {
+func (l *loader) addView(s *mapping, v viewDecl) {
 	l.bounded(s.Node, "sub-buffers", len(l.out.Views)+1, maxObjects)
 	l.take("buffer", v.Name, s.Node)
 	l.out.Views = append(l.out.Views, v)
@@ -116,7 +116,7 @@ func (l *loader) addView(s *mapping, v View) {
 
 // whole finds what a sub-buffer is a part of: a buffer, or one over shared
 // virtual memory.
-func (l *loader) whole(s *mapping, v *View) (of Place, ok bool) {
+func (l *loader) whole(s *mapping, v *viewDecl) (of place, ok bool) {
 	name := s.need("of")
 	if name == "" || l.lost[name] {
 		return of, false
@@ -136,7 +136,7 @@ func (l *loader) whole(s *mapping, v *View) (of Place, ok bool) {
 
 // within returns the range at offset of size bytes (0: the rest) inside a place,
 // which is empty where it was at fault itself.
-func (l *loader) within(s *mapping, of Place, offset, size uint64) mem.Range {
+func (l *loader) within(s *mapping, of place, offset, size uint64) mem.Range {
 	total := of.Range.Size()
 	if total == 0 {
 		l.faults++
@@ -169,17 +169,17 @@ func (l *loader) buffer(name string) int {
 }
 
 // lookup returns the whole of a buffer or sub-buffer.
-func (l *loader) lookup(name string) (Place, bool) {
+func (l *loader) lookup(name string) (place, bool) {
 	l.spend((len(l.out.Buffers) + len(l.out.Views)) / 16)
 	if i := l.buffer(name); i >= 0 {
-		return Place{Buffer: i, View: -1, Range: mem.Range{End: l.out.Buffers[i].Size}, Name: name}, true
+		return place{Buffer: i, View: -1, Range: mem.Range{End: l.out.Buffers[i].Size}, Name: name}, true
 	}
 	for i, v := range l.out.Views {
 		if v.Name == name {
-			return Place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, true
+			return place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, true
 		}
 	}
-	return Place{View: -1}, false
+	return place{View: -1}, false
 }
 
 // bufferNames are what lookup finds.

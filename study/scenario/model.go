@@ -22,23 +22,23 @@ type Scenario struct {
 	// WholeBelow is runtime.Options.WholeBelow.
 	WholeBelow uint64
 
-	Inputs []Input `json:"-"`
-	Params []Param `json:"-"`
+	Inputs []inputDecl `json:"-"`
+	Params []Param     `json:"-"`
 
-	Devices  []Device
-	Links    []Link
-	Buffers  []Buffer
-	Views    []View
-	Queues   []Queue
-	Events   []UserEvent
-	Mappings []Mapping
-	Commands []Command
-	Failures []Failure
-	Expect   []Expectation
+	Devices  []deviceDecl
+	Links    []linkDecl
+	Buffers  []bufferDecl
+	Views    []viewDecl
+	Queues   []queueDecl
+	Events   []userEvent
+	Mappings []hostMapping
+	Commands []command
+	Failures []failureDecl
+	Expect   []expectation
 }
 
-// Device asks a driver for one device, or for several named Name0, Name1, ...
-type Device struct {
+// deviceDecl asks a driver for one device, or for several named Name0, Name1, ...
+type deviceDecl struct {
 	Name   string
 	Driver string
 	Memory uint64 // bytes; 0 is the driver's default
@@ -46,41 +46,41 @@ type Device struct {
 	Params map[string]string
 	Count  int // devices in the declaration that this one came from
 	// Resources are the layers over its memory, from the caller down.
-	Resources []Layer
+	Resources []layer
 	Reuse     bool   // a device may be opened several times, where there are too few
 	File      string `json:"-"` // that declares it
 	Line      int    `json:"-"`
 }
 
-// Layer is a layer of package resource over a device's memory.
-type Layer struct {
+// layer is a layer of package resource over a device's memory.
+type layer struct {
 	Kind  string   // "statistics", "retry", "limit", "bins", "pool" or "track"
 	Size  uint64   // limit: the ceiling; pool: bytes of a slab, 0 is the default
 	Sizes []uint64 // bins: bytes of the slots, ascending
 }
 
-// Link declares the way from one device to another. It may name "host".
-type Link struct {
+// linkDecl declares the way from one device to another. It may name "host".
+type linkDecl struct {
 	From, To string
 	Link     mem.Link
 	Line     int `json:"-"`
 }
 
-// Buffer is a root: a buffer, or a block of shared virtual memory.
-type Buffer struct {
+// bufferDecl is a root: a buffer, or a block of shared virtual memory.
+type bufferDecl struct {
 	Name  string
 	Size  uint64        // bytes
-	Data  *Data         // content at the start, held by the host; nil is undefined
+	Data  *content      // content at the start, held by the host; nil is undefined
 	Flags runtime.Flags // of a buffer
-	SVM   *SVM          // of a block of shared virtual memory; nil for a buffer
+	SVM   *svmDecl      // of a block of shared virtual memory; nil for a buffer
 	// SizeBuffer is the index of the buffer that says how many bytes matter, + 1;
 	// 0 where all do.
 	SizeBuffer int
 	Line       int `json:"-"`
 }
 
-// SVM is what is particular to a block of shared virtual memory.
-type SVM struct {
+// svmDecl is what is particular to a block of shared virtual memory.
+type svmDecl struct {
 	Align uint64 // bytes; 0 leaves it to the runtime
 	Flags runtime.SVMFlags
 	Born  int // index of the command that allocates it; -1 is before all commands
@@ -88,10 +88,10 @@ type SVM struct {
 }
 
 // fine reports whether b is fine-grained shared virtual memory.
-func (b *Buffer) fine() bool { return b.SVM != nil && b.SVM.Flags&runtime.SVMFineGrain != 0 }
+func (b *bufferDecl) fine() bool { return b.SVM != nil && b.SVM.Flags&runtime.SVMFineGrain != 0 }
 
-// View is a sub-buffer, or a buffer over shared virtual memory.
-type View struct {
+// viewDecl is a sub-buffer, or a buffer over shared virtual memory.
+type viewDecl struct {
 	Name   string
 	Buffer int       // index into Buffers: the root
 	Parent int       // index into Views of the buffer over shared virtual memory that it is a part of; -1 for a part of the root
@@ -101,17 +101,17 @@ type View struct {
 	Line   int `json:"-"`
 }
 
-// UserEvent is an event that a set command ends.
-type UserEvent struct {
+// userEvent is an event that a set command ends.
+type userEvent struct {
 	Name string
 	Line int `json:"-"`
 	Set  int // index of the command that sets it; -1 until that is read
 }
 
-// Mapping is a range that the host has mapped, from one command to another.
-type Mapping struct {
+// hostMapping is a range that the host has mapped, from one command to another.
+type hostMapping struct {
 	Name   string
-	Place  Place
+	Place  place
 	Flags  runtime.MapFlags
 	Map    int   // index of the map
 	Unmap  int   // index of the unmap; -1 until that is read
@@ -120,49 +120,49 @@ type Mapping struct {
 	writes bool
 }
 
-// Queue is a command queue.
-type Queue struct {
+// queueDecl is a command queue.
+type queueDecl struct {
 	Name       string
 	Device     string
 	OutOfOrder bool
 	Line       int `json:"-"`
 }
 
-// Place is a range of a buffer, as a command names it.
-type Place struct {
+// place is a range of a buffer, as a command names it.
+type place struct {
 	Buffer int       // index into Buffers
 	View   int       // index into Views, -1 for the root itself
 	Range  mem.Range // bytes of the root
 	Name   string    // as written: the root's, the view's or the mapping's
 }
 
-// Kind is what a command does.
-type Kind string
+// op is what a command does.
+type op string
 
 // The commands there are. Repeat is unrolled when read, and so is not one.
 const (
-	Write     Kind = "write"
-	Read      Kind = "read"
-	Copy      Kind = "copy"
-	Fill      Kind = "fill"
-	Launch    Kind = "launch"
-	Migrate   Kind = "migrate"
-	Map       Kind = "map"
-	Unmap     Kind = "unmap"
-	HostWrite Kind = "host-write" // the host writes what it has mapped, or fine-grained memory
-	HostRead  Kind = "host-read"
-	Alloc     Kind = "alloc" // of shared virtual memory; no command of a queue
-	Free      Kind = "free"
-	Set       Kind = "set" // a user event; no command of a queue
-	Barrier   Kind = "barrier"
-	Marker    Kind = "marker"
+	opWrite     op = "write"
+	opRead      op = "read"
+	opCopy      op = "copy"
+	opFill      op = "fill"
+	opLaunch    op = "launch"
+	opMigrate   op = "migrate"
+	opMap       op = "map"
+	opUnmap     op = "unmap"
+	opHostWrite op = "host-write" // the host writes what it has mapped, or fine-grained memory
+	opHostRead  op = "host-read"
+	opAlloc     op = "alloc" // of shared virtual memory; no command of a queue
+	opFree      op = "free"
+	opSet       op = "set" // a user event; no command of a queue
+	opBarrier   op = "barrier"
+	opMarker    op = "marker"
 )
 
-// Command is one command of the run.
-type Command struct {
+// command is one command of the run.
+type command struct {
 	ID     string // as written, "" where it has none
 	Line   int    `json:"-"`
-	Kind   Kind
+	Kind   op
 	Queue  int   // index into Queues; -1 where it goes to none
 	After  []int // indexes of commands waited for, all smaller than its own
 	Events []int // indexes into Events of user events waited for
@@ -170,13 +170,13 @@ type Command struct {
 	// memory are no commands of OpenCL, and nothing else would order them.
 	Order []int
 
-	Place   Place   // write, fill, map: where to; read, copy: where from
-	To      Place   // copy
-	Rect    *Rect   // read, write and copy of rows; nil where it is none
-	Data    *Data   // write, host-write
-	Pattern []byte  // fill
-	Text    string  // fill: the pattern as written
-	Places  []Place // migrate, free
+	Place   place      // write, fill, map: where to; read, copy: where from
+	To      place      // copy
+	Rect    *rectangle // read, write and copy of rows; nil where it is none
+	Data    *content   // write, host-write
+	Pattern []byte     // fill
+	Text    string     // fill: the pattern as written
+	Places  []place    // migrate, free
 
 	Host      bool               // migrate: to the host and not to the queue's device
 	Onto      []string           // migrate: to these devices (or "host") and not only to the queue's
@@ -189,8 +189,8 @@ type Command struct {
 	Alloc     int                // alloc: index into Buffers of the block it makes
 
 	Kernel                string // launch
-	Args                  []Arg
-	Indirect              []Arg         // shared virtual memory that it reaches by pointers in memory
+	Args                  []argument
+	Indirect              []argument    // shared virtual memory that it reaches by pointers in memory
 	Takes                 time.Duration // launch: on a machine; 0 leaves it to that
 	Dims                  int
 	Global, Local, Offset [3]uint64 // work-items
@@ -198,20 +198,20 @@ type Command struct {
 	Callbacks []runtime.ExecStatus // that the run is told of
 	Profile   bool                 // its times are shown
 
-	Loop Loop
+	Loop loop
 }
 
 // expectedToFail reports whether command i must fail.
 func (s *Scenario) expectedToFail(i int) bool {
-	return slices.ContainsFunc(s.Expect, func(e Expectation) bool { return slices.Contains(e.Fails, i) })
+	return slices.ContainsFunc(s.Expect, func(e expectation) bool { return slices.Contains(e.Fails, i) })
 }
 
 // queued reports whether c is a command of a queue, with an event.
-func (c *Command) queued() bool { return c.Queue >= 0 }
+func (c *command) queued() bool { return c.Queue >= 0 }
 
 // hostBytes is how many bytes a command takes of the host beside the buffers: the
 // content that it writes, and where a read goes.
-func (c *Command) hostBytes() uint64 {
+func (c *command) hostBytes() uint64 {
 	switch {
 	case !c.kind().traits().hostBytes:
 		return 0
@@ -221,8 +221,8 @@ func (c *Command) hostBytes() uint64 {
 	return c.Place.Range.Size()
 }
 
-// Rect says where the rows of a rectangular command lie. Pitches are in bytes.
-type Rect struct {
+// rectangle says where the rows of a rectangular command lie. Pitches are in bytes.
+type rectangle struct {
 	Region       [3]uint64 // bytes, rows, slices
 	Row, Slice   uint64    // pitches at Command.Place
 	Row2, Slice2 uint64    // pitches at the other end: Command.To, or host memory
@@ -231,21 +231,21 @@ type Rect struct {
 }
 
 // box is the rectangle at Command.Place, which is at off of its object; otherBox is the other end's.
-func (r *Rect) box(off uint64) runtime.Box {
+func (r *rectangle) box(off uint64) runtime.Box {
 	return runtime.Box{Origin: [3]uint64{off}, Row: r.Row, Slice: r.Slice}
 }
 
-func (r *Rect) otherBox(off uint64) runtime.Box {
+func (r *rectangle) otherBox(off uint64) runtime.Box {
 	return runtime.Box{Origin: [3]uint64{off}, Row: r.Row2, Slice: r.Slice2}
 }
 
 // span is how far a rectangle reaches from its first byte.
-func (r *Rect) span(row, slice uint64) uint64 {
+func (r *rectangle) span(row, slice uint64) uint64 {
 	return (r.Region[2]-1)*slice + (r.Region[1]-1)*row + r.Region[0]
 }
 
 // rows calls f with the offsets of every row at both ends.
-func (r *Rect) rows(f func(at, other uint64)) {
+func (r *rectangle) rows(f func(at, other uint64)) {
 	for z := range r.Region[2] {
 		for y := range r.Region[1] {
 			f(z*r.Slice+y*r.Row, r.HostOffset+z*r.Slice2+y*r.Row2)
@@ -256,24 +256,24 @@ func (r *Rect) rows(f func(at, other uint64)) {
 // launches counts the kernel launches.
 func (s *Scenario) launches() (n int) {
 	for i := range s.Commands {
-		if s.Commands[i].Kind == Launch {
+		if s.Commands[i].Kind == opLaunch {
 			n++
 		}
 	}
 	return n
 }
 
-// Loop says in which round of which outermost repeat a command is.
-type Loop struct {
+// loop says in which round of which outermost repeat a command is.
+type loop struct {
 	Line          int `json:"-"` // of the repeat; 0 outside of any
 	Start         int // index of the first command of the repeat
 	Round, Rounds int // from 0
 }
 
-// Arg is a kernel argument.
-type Arg struct {
+// argument is a kernel argument.
+type argument struct {
 	Buffer bool      // or a pointer of shared virtual memory
-	Place  Place     // of a buffer argument: what the kernel is given
+	Place  place     // of a buffer argument: what the kernel is given
 	At     uint64    // of a pointer: bytes into Place
 	Access mem.Mode  // of a buffer argument
 	Ranged bool      // a part was written in the scenario
@@ -284,28 +284,28 @@ type Arg struct {
 	Local  uint64    // bytes of local memory
 }
 
-// Failure is what is to fail on a machine: a command, or what is under way on a device.
-type Failure struct {
+// failureDecl is what is to fail on a machine: a command, or what is under way on a device.
+type failureDecl struct {
 	Line    int           `json:"-"`
 	Command int           // index into Commands; -1 is none
 	Device  string        // or "host", where it is no command
 	At      time.Duration // on the machine's clock, of a device's
 }
 
-// Expectation is what must hold at the end.
-type Expectation struct {
+// expectation is what must hold at the end.
+type expectation struct {
 	Line int    `json:"-"`
 	Text string // what is expected, for people
 
-	Place     *Place // content: of this place
-	Reference bool   // content: as in the reference run
-	Data      *Data  // content: as this
-	SHA256    string // content: with this hash, in hex
+	Place     *place   // content: of this place
+	Reference bool     // content: as in the reference run
+	Data      *content // content: as this
+	SHA256    string   // content: with this hash, in hex
 
 	Moved   *uint64 // bytes moved, exactly
 	Minimal bool    // bytes moved equal the lower bound
 	Percent *uint64 // bytes due to capacity, at most, in percent of their bound
 	Copies  *uint64 // number of copies
 	Fails   []int   // indexes of commands that must fail
-	Only    []Place // every copy lies in one of these
+	Only    []place // every copy lies in one of these
 }

@@ -20,20 +20,20 @@ import (
 // machine's, whatever driver it names, and the machine's links take the place of the
 // scenario's.
 
-// ModelResult is what a run on a machine took, and where the time went. The times are
+// modelResult is what a run on a machine took, and where the time went. The times are
 // the machine's.
-type ModelResult struct {
+type modelResult struct {
 	Machine  string `json:"machine"`
 	File     string `json:"file"`
 	Makespan uint64 `json:"makespan_ns"` // until the host has seen every command end; what is read to verify comes after
 
-	Reasons  ReasonResult `json:"critical_path_by_reason"`
-	Path     []PathPart   `json:"critical_path"` // tiles the time from 0 to the makespan
-	Devices  []UseResult  `json:"device_use"`
-	Engines  []UseResult  `json:"engine_use"`
-	Links    []LinkUse    `json:"link_use"`          // of links, switches and memories that have carried anything
+	Reasons  reasonResult `json:"critical_path_by_reason"`
+	Path     []pathPart   `json:"critical_path"` // tiles the time from 0 to the makespan
+	Devices  []useResult  `json:"device_use"`
+	Engines  []useResult  `json:"engine_use"`
+	Links    []linkUse    `json:"link_use"`          // of links, switches and memories that have carried anything
 	Commands uint64       `json:"modelled_commands"` // that ended, copies and their legs among them
-	Solver   SolverResult `json:"solver"`
+	Solver   solverResult `json:"solver"`
 
 	spans    []profile.Span
 	parts    []profile.Part
@@ -42,8 +42,8 @@ type ModelResult struct {
 	known    map[mem.Point]meaning
 }
 
-// ReasonResult is the critical path's time by reason.
-type ReasonResult struct {
+// reasonResult is the critical path's time by reason.
+type reasonResult struct {
 	Compute uint64 `json:"compute_ns" show:"of it computing|span"`       // kernels and fills
 	Copy    uint64 `json:"copy_ns" show:"copying|span"`                  // copies: the program's, and those of content that was not where it was needed
 	Memory  uint64 `json:"memory_ns" show:"since memory was short|span"` // copies because a memory was short: write-backs, and bytes that come again
@@ -58,8 +58,8 @@ const (
 	reasonHost    = "host"
 )
 
-// PathPart is a stretch of the critical path.
-type PathPart struct {
+// pathPart is a stretch of the critical path.
+type pathPart struct {
 	From    uint64 `json:"from_ns"`
 	To      uint64 `json:"to_ns"`
 	Reason  string `json:"reason"`            // compute, copy, memory or host
@@ -69,16 +69,16 @@ type PathPart struct {
 	Shared  uint64 `json:"shared_ns"`         // of it, what others on its links took
 }
 
-// UseResult is how busy a device or an engine was.
-type UseResult struct {
+// useResult is how busy a device or an engine was.
+type useResult struct {
 	Name  string  `json:"name"`
 	Spans int     `json:"commands"` // that it has carried out, copies among them
 	Busy  uint64  `json:"busy_ns"`  // with at least one
 	Share float64 `json:"busy_share"`
 }
 
-// LinkUse is how busy a link, a switch or a memory was.
-type LinkUse struct {
+// linkUse is how busy a link, a switch or a memory was.
+type linkUse struct {
 	Name  string  `json:"name"`
 	Bytes uint64  `json:"bytes"`
 	Busy  uint64  `json:"busy_ns"`
@@ -86,8 +86,8 @@ type LinkUse struct {
 	Share float64 `json:"busy_share"`
 }
 
-// SolverResult is what the sharing of links has cost to work out.
-type SolverResult struct {
+// solverResult is what the sharing of links has cost to work out.
+type solverResult struct {
 	Solves   uint64 `json:"solves"`
 	Flows    uint64 `json:"flows"` // looked at, in all solves
 	Channels uint64 `json:"channels"`
@@ -163,14 +163,14 @@ func (r *runner) stop(res *Result) {
 	}
 	r.struck(res)
 	m := r.model.machine
-	res.Model = &ModelResult{Machine: m.Name, File: m.Source, Makespan: r.model.world.Time(), Path: []PathPart{}, Devices: []UseResult{}, Engines: []UseResult{}, Links: []LinkUse{}}
+	res.Model = &modelResult{Machine: m.Name, File: m.Source, Makespan: r.model.world.Time(), Path: []pathPart{}, Devices: []useResult{}, Engines: []useResult{}, Links: []linkUse{}}
 	out := res.Model
 	out.spans = slices.Clone(r.model.rec.Spans())
 	out.memories = r.names
 	out.Commands = r.model.world.Counts().Commands
 	n := r.model.world.Network()
 	work := n.Work()
-	out.Solver = SolverResult{work.Solves, work.Flows, work.Channels}
+	out.Solver = solverResult{work.Solves, work.Flows, work.Channels}
 	share := func(busy uint64) float64 {
 		if out.Makespan == 0 {
 			return 0
@@ -178,19 +178,19 @@ func (r *runner) stop(res *Result) {
 		return float64(busy) / float64(out.Makespan)
 	}
 	for i, b := range r.model.rec.MemoryUse(len(r.names)) {
-		out.Devices = append(out.Devices, UseResult{r.names[i], b.Spans, uint64(b.Busy), share(uint64(b.Busy))})
+		out.Devices = append(out.Devices, useResult{r.names[i], b.Spans, uint64(b.Busy), share(uint64(b.Busy))})
 	}
 	for i, b := range r.model.rec.EngineUse(len(m.EngineList())) {
 		e := &m.EngineList()[i]
 		out.engines = append(out.engines, e.Name)
 		if e.Memory < len(r.names) {
 			out.engines[i] = r.names[e.Memory] + strings.TrimPrefix(e.Name, m.Info(e.Memory).Name)
-			out.Engines = append(out.Engines, UseResult{out.engines[i], b.Spans, uint64(b.Busy), share(uint64(b.Busy))})
+			out.Engines = append(out.Engines, useResult{out.engines[i], b.Spans, uint64(b.Busy), share(uint64(b.Busy))})
 		}
 	}
 	for i, c := range m.Channels() {
 		if u := n.Usage(network.Channel(i)); u.Bytes > 0 {
-			out.Links = append(out.Links, LinkUse{r.renamed(c.Name), u.Bytes, u.Busy, u.Full, share(u.Busy)})
+			out.Links = append(out.Links, linkUse{r.renamed(c.Name), u.Bytes, u.Busy, u.Full, share(u.Busy)})
 		}
 	}
 }
@@ -219,7 +219,7 @@ type meaning struct {
 // meanings are those of all points of the run's commands and copies.
 func (r *runner) meanings(res *Result) map[mem.Point]meaning {
 	out := make(map[mem.Point]meaning)
-	copied := func(s *trace.StepRecord, cp *CopyResult, back bool) {
+	copied := func(s *trace.StepRecord, cp *copyResult, back bool) {
 		m := meaning{cp.Command, fmt.Sprintf("copy %s, %s → %s, for #%d", copyText(cp), cp.From, cp.To, cp.Command), reasonCopy}
 		if back || cp.Again {
 			m.reason = reasonMemory
@@ -258,7 +258,7 @@ func (r *runner) criticalPath(res *Result) {
 	out.parts = r.model.rec.Path(int64(out.Makespan))
 	before := ""
 	for _, p := range out.parts {
-		part := PathPart{From: uint64(p.From), To: uint64(p.To), Reason: reasonHost, What: "the host", After: p.After.String()}
+		part := pathPart{From: uint64(p.From), To: uint64(p.To), Reason: reasonHost, What: "the host", After: p.After.String()}
 		if s := p.Span; s != nil {
 			m := out.meaning(s)
 			part.What, part.Reason, part.Command = m.what, m.reason, m.command

@@ -47,7 +47,7 @@ func (p *printer) modelled() {
 }
 
 // path shows the critical path; of a long one its beginning and its end.
-func (p *printer) path(m *ModelResult) {
+func (p *printer) path(m *modelResult) {
 	const ends = 15
 	t := p.table("at", "for", "critical path", "after", "of it shared")
 	for i := 0; i < len(m.Path); i++ {
@@ -80,7 +80,7 @@ func right(columns ...int) (out []table.ColumnConfig) {
 }
 
 // use shows how busy devices, engines and links were: those that were at all.
-func (p *printer) use(m *ModelResult) {
+func (p *printer) use(m *modelResult) {
 	t := p.table("device, engine", "commands", "busy", "share")
 	engines := m.Engines
 	for _, d := range m.Devices {
@@ -148,17 +148,17 @@ func (r *Result) WriteCSV(w io.Writer) error {
 }
 
 // memory is the name of a memory in the scenario.
-func (m *ModelResult) memory(i int) string {
+func (m *modelResult) memory(i int) string {
 	if i >= 0 && i < len(m.memories) {
 		return m.memories[i]
 	}
 	return ""
 }
 
-func (m *ModelResult) engine(i int) string { return m.engines[i] }
+func (m *modelResult) engine(i int) string { return m.engines[i] }
 
 // meaning is what a span was.
-func (m *ModelResult) meaning(s *profile.Span) meaning {
+func (m *modelResult) meaning(s *profile.Span) meaning {
 	if x, ok := m.known[s.Point]; ok {
 		return x
 	}

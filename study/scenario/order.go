@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"godwit/internal/yaml/fields"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -19,8 +20,8 @@ type use struct {
 	buffer int
 	r      mem.Range
 	mode   mem.Mode
-	rect   *Rect // where only rows of r are meant; nil is all of it
-	second bool  // the rows are those of the rectangle's other end
+	rect   *rectangle // where only rows of r are meant; nil is all of it
+	second bool       // the rows are those of the rectangle's other end
 }
 
 // maxExactRows is how many rows of a rectangle are looked at one by one; of more,
@@ -58,10 +59,10 @@ func (u use) cost() int {
 }
 
 // uses lists what a command does to which bytes.
-func (s *Scenario) uses(c *Command) []use { return c.kind().uses(s, c) }
+func (s *Scenario) uses(c *command) []use { return c.kind().uses(s, c) }
 
 // useOfPlace is the use of a command's place, or of its rows there.
-func (c *Command) useOfPlace(mode mem.Mode) []use {
+func (c *command) useOfPlace(mode mem.Mode) []use {
 	return []use{{c.Place.Buffer, c.Place.Range, mode, c.Rect, false}}
 }
 
@@ -84,7 +85,7 @@ type fineUse struct {
 }
 
 // follow checks a command against those before it.
-func (l *loader) follow(m *mapping, c *Command) {
+func (l *loader) follow(m *mapping, c *command) {
 	uses := l.out.uses(c)
 	if l.track.failed > 0 && (c.queued() || c.Now) {
 		l.errorf(m.Node, "%s: below the failing event of line %d: whether it would be refused depends on the time; set the event after all commands", m.What, l.track.failed)
@@ -99,8 +100,8 @@ func (l *loader) follow(m *mapping, c *Command) {
 }
 
 // checkFreed reports uses of shared virtual memory that is gone.
-func (l *loader) checkFreed(m *mapping, c *Command) bool {
-	bad := func(p Place) bool {
+func (l *loader) checkFreed(m *mapping, c *command) bool {
+	bad := func(p place) bool {
 		if p.Name == "" || !l.isSVM(p) {
 			return false
 		}
@@ -111,7 +112,7 @@ func (l *loader) checkFreed(m *mapping, c *Command) bool {
 		l.errorf(m.Node, "%s: %s: %s", m.What, b.Name, l.freedText(b))
 		return true
 	}
-	places := append([]Place{c.Place, c.To}, c.Places...)
+	places := append([]place{c.Place, c.To}, c.Places...)
 	for a := range c.buffers {
 		places = append(places, a.Place)
 	}
@@ -120,8 +121,8 @@ func (l *loader) checkFreed(m *mapping, c *Command) bool {
 
 // checkMaps reports uses of what the host has mapped: nothing may write it, and
 // where the host may write it nothing may read it.
-func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
-	if c.Kind == Unmap {
+func (l *loader) checkMaps(m *mapping, c *command, uses []use) bool {
+	if c.Kind == opUnmap {
 		return true
 	}
 	l.spend(len(l.maps))
@@ -142,7 +143,7 @@ func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
 			if mp.writes {
 				how = "writing"
 			}
-			if c.Kind == Map && !l.onSVM(mp.Place) && !(u.mode.Writes() && mp.writes) {
+			if c.Kind == opMap && !l.onSVM(mp.Place) && !(u.mode.Writes() && mp.writes) {
 				continue // OpenCL allows a map for reading beside one for writing
 			}
 			l.errorf(m.Node, "%s: %s of %s is mapped for %s, as %s in line %d: unmap it first", m.What, shared, l.out.Buffers[u.buffer].Name, how, mp.Name, mp.Line)
@@ -153,9 +154,9 @@ func (l *loader) checkMaps(m *mapping, c *Command, uses []use) bool {
 }
 
 // checkHost reports uses by the host that a buffer's flags deny it.
-func (l *loader) checkHost(m *mapping, c *Command) bool {
-	reads, writes := c.Kind == Read, c.Kind == Write
-	if c.Kind == Map {
+func (l *loader) checkHost(m *mapping, c *command) bool {
+	reads, writes := c.Kind == opRead, c.Kind == opWrite
+	if c.Kind == opMap {
 		mp := &l.out.Mappings[c.Mapping]
 		reads, writes = mp.Flags&runtime.MapRead != 0, mp.writes
 	}
@@ -177,7 +178,7 @@ func (l *loader) checkHost(m *mapping, c *Command) bool {
 }
 
 // placeName names a command's place; of a map, what it maps.
-func (l *loader) placeName(c *Command) string {
+func (l *loader) placeName(c *command) string {
 	if c.Place.View >= 0 {
 		return l.out.Views[c.Place.View].Name
 	}
@@ -186,9 +187,9 @@ func (l *loader) placeName(c *Command) string {
 
 // orderFine makes uses of fine-grained memory by the host, and others that meet
 // them, keep the order of the file.
-func (l *loader) orderFine(c *Command, uses []use) {
+func (l *loader) orderFine(c *command, uses []use) {
 	t := &l.track
-	host := c.Kind == HostRead || c.Kind == HostWrite
+	host := c.Kind == opHostRead || c.Kind == opHostWrite
 	for _, u := range uses {
 		if !l.out.Buffers[u.buffer].fine() {
 			continue
@@ -206,8 +207,8 @@ func (l *loader) orderFine(c *Command, uses []use) {
 
 // orderFree makes a free wait for what the host does with the block, which the
 // runtime knows nothing of.
-func (l *loader) orderFree(c *Command) {
-	if c.Kind != Free {
+func (l *loader) orderFree(c *command) {
+	if c.Kind != opFree {
 		return
 	}
 	for _, p := range c.Places {
@@ -227,7 +228,7 @@ func (l *loader) orderFree(c *Command) {
 
 // gate finds out which user events, not set yet, hold a command back, and reports
 // a wait for what comes later in the file.
-func (l *loader) gate(m *mapping, c *Command, uses []use) {
+func (l *loader) gate(m *mapping, c *command, uses []use) {
 	t := &l.track
 	if len(l.out.Events) == 0 {
 		return
@@ -236,7 +237,7 @@ func (l *loader) gate(m *mapping, c *Command, uses []use) {
 		t.gates, t.pending = make(map[int][]int), make(map[int][]use)
 		t.queue, t.barrier = make(map[int][]int), make(map[int][]int)
 	}
-	if c.Kind == Set {
+	if c.Kind == opSet {
 		for _, g := range t.gates {
 			l.spend(len(g))
 		}
@@ -261,13 +262,13 @@ func (l *loader) gate(m *mapping, c *Command, uses []use) {
 	i := len(l.out.Commands)
 	t.gates[i], t.pending[i] = gates, uses
 	t.queue[c.Queue] = union(t.queue[c.Queue], gates)
-	if c.Kind == Barrier {
+	if c.Kind == opBarrier {
 		t.barrier[c.Queue] = union(t.barrier[c.Queue], gates)
 	}
 }
 
 // gatesOf are those of all that the command waits for, and its own.
-func (l *loader) gatesOf(c *Command, uses []use) []int {
+func (l *loader) gatesOf(c *command, uses []use) []int {
 	t := &l.track
 	var gates []int
 	for _, e := range c.Events {
@@ -281,13 +282,13 @@ func (l *loader) gatesOf(c *Command, uses []use) []int {
 			gates = union(gates, t.gates[a])
 		}
 	}
-	if c.Kind == Unmap {
+	if c.Kind == opUnmap {
 		gates = union(gates, t.gates[l.out.Mappings[c.Mapping].Map])
 	}
 	if c.Now {
 		return gates
 	}
-	all := (c.Kind == Barrier || c.Kind == Marker) && len(c.After)+len(c.Events) == 0
+	all := (c.Kind == opBarrier || c.Kind == opMarker) && len(c.After)+len(c.Events) == 0
 	if all || !l.out.Queues[c.Queue].OutOfOrder {
 		gates = union(gates, t.queue[c.Queue])
 	}
@@ -339,7 +340,7 @@ func union(a, b []int) []int {
 func (l *loader) checkEnds() {
 	line := func(n int, format string, args ...any) {
 		l.faults++
-		l.errs = append(l.errs, &Error{File: l.file, Line: n, Rule: fmt.Sprintf(format, args...)})
+		l.errs = append(l.errs, &fields.Error{File: l.file, Line: n, Rule: fmt.Sprintf(format, args...)})
 	}
 	for i := range l.out.Mappings {
 		if mp := &l.out.Mappings[i]; mp.Unmap < 0 {

@@ -18,27 +18,27 @@ import (
 // nothing else sets it. Names under let are computed from parameters, and are not
 // set from outside.
 
-// ParamType says what a parameter may be.
-type ParamType string
+// paramType says what a parameter may be.
+type paramType string
 
 // The types of parameters.
 const (
-	Integer  ParamType = "integer"
-	Real     ParamType = "real"
-	Duration ParamType = "duration"
-	Size     ParamType = "size" // bytes; in expressions an integer
-	String   ParamType = "string"
-	List     ParamType = "list"
+	integerType  paramType = "integer"
+	realType     paramType = "real"
+	durationType paramType = "duration"
+	sizeType     paramType = "size" // bytes; in expressions an integer
+	stringType   paramType = "string"
+	List         paramType = "list"
 )
 
 // elementTypes are those of elements of a list.
-var elementTypes = []string{string(Integer), string(Real), string(Duration), string(Size), string(String)}
+var elementTypes = []string{string(integerType), string(realType), string(durationType), string(sizeType), string(stringType)}
 
 // Param is a parameter that a scenario declares.
 type Param struct {
 	Name  string
-	Type  ParamType
-	Of    ParamType // of a List: its elements'
+	Type  paramType
+	Of    paramType // of a List: its elements'
 	About string
 	// Default is what it is where it is not set, as written; Required are those
 	// that have none.
@@ -55,8 +55,8 @@ type Param struct {
 	Line  int
 }
 
-// Input is a file that a scenario is given.
-type Input struct {
+// inputDecl is a file that a scenario is given.
+type inputDecl struct {
 	Name, About string
 	Default     string // relative to the scenario's file; "" is none
 }
@@ -64,7 +64,7 @@ type Input struct {
 // Description is what a scenario says of itself and of what it is given.
 type Description struct {
 	Name, About string
-	Inputs      []Input
+	Inputs      []inputDecl
 	Params      []Param
 }
 
@@ -156,11 +156,11 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 		return
 	}
 	s.need("type")
-	p.Type = ParamType(s.oneOf("type", string(Integer)))
-	of := s.oneOf("of", string(Integer))
+	p.Type = paramType(s.oneOf("type", string(integerType)))
+	of := s.oneOf("of", string(integerType))
 	switch {
 	case p.Type == List:
-		p.Of = ParamType(of)
+		p.Of = paramType(of)
 	case s.Has("of"):
 		l.errorf(s.get("of"), "%s: of: it is for lists, not for type %s", s.What, p.Type)
 	}
@@ -218,7 +218,7 @@ func (l *loader) setValue(n ast.Node, what string, p *Param, text string) value 
 }
 
 // typedValue computes the value of a type at n.
-func (l *loader) typedValue(n ast.Node, what string, t, of ParamType) value {
+func (l *loader) typedValue(n ast.Node, what string, t, of paramType) value {
 	list, isList := l.plain(n).(*ast.SequenceNode)
 	if t == List && isList {
 		out := value{kind: listValue}
@@ -229,7 +229,7 @@ func (l *loader) typedValue(n ast.Node, what string, t, of ParamType) value {
 		return out
 	}
 	text := l.text(n, what)
-	if text == "" && t != String {
+	if text == "" && t != stringType {
 		l.faults++
 		return value{}
 	}
@@ -251,11 +251,11 @@ func (l *loader) shown(n ast.Node) string {
 }
 
 // parseAs computes text as a value of a type.
-func (sc *scope) parseAs(text string, t, of ParamType) (value, error) {
+func (sc *scope) parseAs(text string, t, of paramType) (value, error) {
 	switch t {
-	case String:
+	case stringType:
 		return textOf(text), nil
-	case Duration:
+	case durationType:
 		d, err := sc.duration(text)
 		return durationOf(d), err
 	}
@@ -279,23 +279,23 @@ func (sc *scope) parseAs(text string, t, of ParamType) (value, error) {
 }
 
 // as is v as a value of a type that is no list.
-func (v value) as(t ParamType) (value, error) {
+func (v value) as(t paramType) (value, error) {
 	switch t {
-	case Integer, Size:
+	case integerType, sizeType:
 		i, err := v.whole()
-		if err == nil && t == Size && i < 0 {
+		if err == nil && t == sizeType && i < 0 {
 			err = fmt.Errorf("%d: a size is at least 0", i)
 		}
 		return integerOf(i), err
-	case Real:
+	case realType:
 		if f, ok := v.number(); ok {
 			return realOf(f), nil
 		}
-	case Duration:
+	case durationType:
 		if v.kind == durationValue {
 			return v, nil
 		}
-	case String:
+	case stringType:
 		if v.kind == textValue {
 			return v, nil
 		}
@@ -318,7 +318,7 @@ func (l *loader) readLimits(s *mapping, p *Param) (out limits) {
 		if n == nil {
 			continue
 		}
-		if of == String {
+		if of == stringType {
 			l.errorf(n, "%s: %s: strings have no order; give values", s.What, bound.key)
 			return limits{}
 		}

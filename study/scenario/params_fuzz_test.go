@@ -38,7 +38,7 @@ func FuzzParameters(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, s.Params, d.Params)
 		for _, p := range s.Params {
-			if p.Type == String || p.Type == List && p.Of == String {
+			if p.Type == stringType || p.Type == List && p.Of == stringType {
 				continue
 			}
 			again := opt

@@ -27,10 +27,10 @@ func TestAScenarioIsDescribedWithoutItsValues(t *testing.T) {
 	d, err := Describe(t.Context(), "s.yaml", []byte(parametric), Options{})
 	require.NoError(t, err)
 	require.Equal(t, &Description{Name: "p", About: "with {braces}", Params: []Param{
-		{Name: "n", Type: Integer, About: "devices", Default: "2", Min: "1", Max: "4", Value: "2", File: "s.yaml", Line: 4},
-		{Name: "size", Type: Size, About: "of a buffer", Required: true, File: "s.yaml", Line: 5},
-		{Name: "sizes", Type: List, Of: Size, Default: "[1 KiB, 64]", Value: "[1024, 64]", File: "s.yaml", Line: 6},
-		{Name: "how", Type: String, Default: "ring", Values: []string{"ring", "tree"}, Value: "ring", File: "s.yaml", Line: 7},
+		{Name: "n", Type: integerType, About: "devices", Default: "2", Min: "1", Max: "4", Value: "2", File: "s.yaml", Line: 4},
+		{Name: "size", Type: sizeType, About: "of a buffer", Required: true, File: "s.yaml", Line: 5},
+		{Name: "sizes", Type: List, Of: sizeType, Default: "[1 KiB, 64]", Value: "[1024, 64]", File: "s.yaml", Line: 6},
+		{Name: "how", Type: stringType, Default: "ring", Values: []string{"ring", "tree"}, Value: "ring", File: "s.yaml", Line: 7},
 	}}, d)
 	_, err = Describe(t.Context(), "s.yaml", []byte("params: {n: {type: integer, default: x}}\ndevices: 7"), Options{})
 	require.EqualError(t, err, `s.yaml:1: param "n": default "x": no number is named "x"`)

@@ -14,7 +14,7 @@ import (
 // range of its bytes. a[0,4096) and a[0, 4 KiB), as reports write ranges, a[0:4 KiB],
 // a[512:] and a[512], a single byte, are understood. Ends may be expressions of numbers,
 // units and size(BUFFER). It fails where there is no such buffer or no such range.
-func (s *Scenario) Place(text string) (Place, error) {
+func (s *Scenario) Place(text string) (place, error) {
 	name, inner, ranged := strings.Cut(strings.TrimSpace(text), "[")
 	p, err := s.whole(strings.TrimSpace(name))
 	if err != nil || !ranged {
@@ -29,21 +29,21 @@ func (s *Scenario) Place(text string) (Place, error) {
 }
 
 // whole is all of a buffer or sub-buffer.
-func (s *Scenario) whole(name string) (Place, error) {
+func (s *Scenario) whole(name string) (place, error) {
 	var names []string
 	for i, v := range s.Views {
 		if v.Name == name {
-			return Place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, nil
+			return place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, nil
 		}
 		names = append(names, v.Name)
 	}
 	for i := range slices.Backward(s.Buffers) { // the last of those that have had the name
 		if s.Buffers[i].Name == name {
-			return Place{Buffer: i, View: -1, Range: mem.Range{End: s.Buffers[i].Size}, Name: name}, nil
+			return place{Buffer: i, View: -1, Range: mem.Range{End: s.Buffers[i].Size}, Name: name}, nil
 		}
 		names = append(names, s.Buffers[i].Name)
 	}
-	return Place{View: -1}, fmt.Errorf("no buffer or sub-buffer is named %q%s", name, suggest.For(name, names))
+	return place{View: -1}, fmt.Errorf("no buffer or sub-buffer is named %q%s", name, suggest.For(name, names))
 }
 
 // rangeOf reads what is between a range's brackets, of something of size bytes.

@@ -66,7 +66,7 @@ func (f *future) Ahead(b mem.BufferID, m mem.MemoryID, _ uint64) eviction.Ahead 
 }
 
 // accesses are a command's, with buffers by index + 1.
-func (s *Scenario) accesses(c *Command) (out []mem.Access) {
+func (s *Scenario) accesses(c *command) (out []mem.Access) {
 	for _, u := range s.uses(c) {
 		for _, m := range c.kind().memories(s, c) {
 			out = append(out, mem.Access{Buffer: mem.BufferID(u.buffer + 1), Range: u.r, Mode: u.mode, Memory: m})

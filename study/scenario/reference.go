@@ -131,14 +131,14 @@ func (ref *reference) step(ctx context.Context, s *Scenario, i int, failed bool)
 
 // rows are what a command copies, given where a destination and a source begin: of a
 // rectangular write the source is the host's memory.
-func (c *Command) rows(dst, src uint64) iter.Seq[flat.Row] {
+func (c *command) rows(dst, src uint64) iter.Seq[flat.Row] {
 	if c.Rect == nil {
 		return flat.Whole(dst, src, c.Place.Range.Size())
 	}
 	return func(yield func(flat.Row) bool) {
 		more := true
 		c.Rect.rows(func(at, other uint64) {
-			if c.Kind == Copy { // the place is the source
+			if c.Kind == opCopy { // the place is the source
 				at, other = other, at
 			}
 			more = more && yield(flat.Row{Dst: dst + at, Src: src + other, Size: c.Rect.Region[0]})
@@ -146,7 +146,7 @@ func (c *Command) rows(dst, src uint64) iter.Seq[flat.Row] {
 	}
 }
 
-func (ref *reference) write(c *Command) {
+func (ref *reference) write(c *command) {
 	if c.Rect == nil {
 		dst := ref.memory.Set(c.Place.Buffer, c.Place.Range)
 		clear(dst)
@@ -157,7 +157,7 @@ func (ref *reference) write(c *Command) {
 }
 
 // lose takes the content from what a command writes.
-func (ref *reference) lose(c *Command) {
+func (ref *reference) lose(c *command) {
 	for _, u := range ref.s.uses(c) {
 		switch {
 		case !u.mode.Writes():
@@ -172,8 +172,8 @@ func (ref *reference) lose(c *Command) {
 }
 
 // limit is how many bytes of a buffer a command that reads may rely on.
-func (ref *reference) limit(c *Command) uint64 {
-	if c.Kind == HostRead && c.Mapping >= 0 {
+func (ref *reference) limit(c *command) uint64 {
+	if c.Kind == opHostRead && c.Mapping >= 0 {
 		return ref.mapLimit[c.Mapping]
 	}
 	return ref.memory.Limit(c.Place.Buffer)

@@ -34,7 +34,7 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 	}
 	outermost := depth == 0
 	if outermost {
-		l.loop = Loop{Line: m.Node.GetToken().Position.Line, Start: len(l.out.Commands), Rounds: int(count)}
+		l.loop = loop{Line: m.Node.GetToken().Position.Line, Start: len(l.out.Commands), Rounds: int(count)}
 	}
 	for i := range int(count) {
 		l.spend(1)
@@ -55,6 +55,6 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 		delete(l.scope.vars, name)
 	}
 	if outermost {
-		l.loop = Loop{}
+		l.loop = loop{}
 	}
 }

@@ -102,7 +102,7 @@ func (p *printer) heading() {
 // have needed: where that is more.
 func (p *printer) deviceHeader(first string) (header []any, parts bool) {
 	header = []any{first, "driver", "type", "memory", "peak use"}
-	parts = slices.ContainsFunc(p.r.Devices, func(d DeviceResult) bool { return d.PeakWhole > d.PeakUse })
+	parts = slices.ContainsFunc(p.r.Devices, func(d deviceResult) bool { return d.PeakWhole > d.PeakUse })
 	if parts {
 		header = append(header, "stored whole")
 	}
@@ -266,7 +266,7 @@ func (p *printer) narrowCommands(rows []table.Row) {
 	fmt.Fprintln(p.w)
 }
 
-func (p *printer) commandRows(c *CommandResult) []table.Row {
+func (p *printer) commandRows(c *commandResult) []table.Row {
 	what := c.Text
 	if c.Failed != "" {
 		what += " " + p.paint("(failed)", text.FgRed)
@@ -291,12 +291,12 @@ func (p *printer) commandRows(c *CommandResult) []table.Row {
 }
 
 // copyText names the bytes of a copy.
-func copyText(c *CopyResult) string {
+func copyText(c *copyResult) string {
 	return fmt.Sprintf("%s of %s at %s", sizeText(c.Bytes), c.Buffer, humanize.Comma(int64(c.Offset)))
 }
 
 // wayText says how a copy got there.
-func wayText(c *CopyResult) string {
+func wayText(c *copyResult) string {
 	if c.Way == mem.Ring.String() {
 		return mem.Ring.Phrase()
 	}
@@ -305,7 +305,7 @@ func wayText(c *CopyResult) string {
 
 // whyText is the reason for a copy, with that for its source where there was a
 // choice.
-func whyText(c *CopyResult) string {
+func whyText(c *copyResult) string {
 	if c.Choice == "" || c.Choice == migration.OnlyCopy.String() {
 		return c.Reason
 	}
@@ -388,9 +388,9 @@ func (p *printer) foldRow(i, n int) table.Row {
 }
 
 // loop is the round of a repeat that a command of the run belongs to.
-func (r *Result) loop(i int) Loop {
+func (r *Result) loop(i int) loop {
 	if i >= len(r.Commands) {
-		return Loop{}
+		return loop{}
 	}
 	return r.s.Commands[i].Loop
 }

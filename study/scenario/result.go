@@ -10,18 +10,18 @@ type Result struct {
 	Scenario  string           `json:"scenario"`
 	File      string           `json:"file"`
 	About     string           `json:"about,omitempty"`
-	Params    []ParamResult    `json:"params,omitempty"`
-	Devices   []DeviceResult   `json:"devices"`
-	Commands  []CommandResult  `json:"commands"`
-	Copies    []CopyResult     `json:"copies"`
-	Evictions []EvictionResult `json:"evictions"`
-	Segments  []Segment        `json:"segments"` // of every buffer, after the last command
-	Expect    []ExpectedResult `json:"expectations"`
-	Failures  []FailureResult  `json:"failures,omitempty"` // of devices at a time
-	Memories  []MemoryResult   `json:"memories,omitempty"` // where statistics are kept
+	Params    []paramResult    `json:"params,omitempty"`
+	Devices   []deviceResult   `json:"devices"`
+	Commands  []commandResult  `json:"commands"`
+	Copies    []copyResult     `json:"copies"`
+	Evictions []evictionResult `json:"evictions"`
+	Segments  []segment        `json:"segments"` // of every buffer, after the last command
+	Expect    []expectedResult `json:"expectations"`
+	Failures  []failureResult  `json:"failures,omitempty"` // of devices at a time
+	Memories  []memoryResult   `json:"memories,omitempty"` // where statistics are kept
 
 	// Journeys are of the bytes that RunOptions.Explain names.
-	Journeys []*Journey `json:"journeys,omitempty"`
+	Journeys []*journey `json:"journeys,omitempty"`
 
 	BytesMoved      uint64 `json:"bytes_moved"`       // arriving at destinations, each once
 	BytesRegrown    uint64 `json:"bytes_regrown"`     // copied within devices, into blocks that took others' place; not in BytesMoved
@@ -42,10 +42,10 @@ type Result struct {
 	NotCompared string   `json:"not_compared,omitempty"` // why no content could be compared
 	Error       string   `json:"error"`                  // why the run was not finished, "" where it was
 
-	Interrupted *Interrupted `json:"interrupted,omitempty"` // where the run was: nothing but bytes_moved is told of it then
+	Interrupted *interruption `json:"interrupted,omitempty"` // where the run was: nothing but bytes_moved is told of it then
 
 	Clock string       `json:"clock"`           // whose the times are: "this computer", or "machine" and its name
-	Model *ModelResult `json:"model,omitempty"` // of a run on a machine
+	Model *modelResult `json:"model,omitempty"` // of a run on a machine
 
 	s       *Scenario
 	rec     *recorder
@@ -54,15 +54,15 @@ type Result struct {
 	store   func(mem.MemoryID) mem.MemoryID
 }
 
-// ParamResult is a parameter of the scenario and what it was.
-type ParamResult struct {
+// paramResult is a parameter of the scenario and what it was.
+type paramResult struct {
 	Name  string    `json:"name"`
-	Type  ParamType `json:"type"`
+	Type  paramType `json:"type"`
 	Value string    `json:"value"` // as an expression: sizes are in bytes
 }
 
-// DeviceResult is a device of the run.
-type DeviceResult struct {
+// deviceResult is a device of the run.
+type deviceResult struct {
 	Name    string `json:"name"`
 	Driver  string `json:"driver"`
 	Memory  int    `json:"memory"` // the number of its memory; the host's is 0
@@ -73,8 +73,8 @@ type DeviceResult struct {
 	PeakWhole uint64 `json:"peak_whole"`
 }
 
-// CommandResult is a command of the run.
-type CommandResult struct {
+// commandResult is a command of the run.
+type commandResult struct {
 	Number     int    `json:"number"` // from 1
 	ID         string `json:"id,omitempty"`
 	Line       int    `json:"line"`
@@ -86,13 +86,13 @@ type CommandResult struct {
 	Copies     []int  `json:"copies"`              // indexes into Result.Copies
 	Evictions  []int  `json:"evictions,omitempty"` // indexes into Result.Evictions
 
-	Failed    string   `json:"failed,omitempty"`    // why it failed
-	Callbacks []string `json:"callbacks,omitempty"` // in the order in which they came
-	Times     *Times   `json:"times,omitempty"`     // where asked for, and kept
+	Failed    string        `json:"failed,omitempty"`    // why it failed
+	Callbacks []string      `json:"callbacks,omitempty"` // in the order in which they came
+	Times     *commandTimes `json:"times,omitempty"`     // where asked for, and kept
 }
 
-// CopyResult is a copy that the planner inserted.
-type CopyResult struct {
+// copyResult is a copy that the planner inserted.
+type copyResult struct {
 	Buffer  string `json:"buffer"`
 	Offset  uint64 `json:"offset"`
 	Bytes   uint64 `json:"bytes"`
@@ -111,8 +111,8 @@ type CopyResult struct {
 	step *trace.StepRecord
 }
 
-// ExpectedResult is an expectation and what became of it.
-type ExpectedResult struct {
+// expectedResult is an expectation and what became of it.
+type expectedResult struct {
 	Line int    `json:"line"`
 	Text string `json:"text"`
 	Met  bool   `json:"met"`
@@ -131,7 +131,7 @@ func (r *Result) OK() bool {
 func newResult(s *Scenario) *Result {
 	return &Result{
 		Scenario: s.Name, File: s.File, About: s.About, Params: s.paramResults(), s: s,
-		Devices: []DeviceResult{}, Commands: []CommandResult{}, Copies: []CopyResult{}, Evictions: []EvictionResult{}, Segments: []Segment{}, Expect: []ExpectedResult{},
+		Devices: []deviceResult{}, Commands: []commandResult{}, Copies: []copyResult{}, Evictions: []evictionResult{}, Segments: []segment{}, Expect: []expectedResult{},
 	}
 }
 
@@ -142,9 +142,9 @@ func Failed(file string, err error) *Result {
 	return res
 }
 
-func (s *Scenario) paramResults() (out []ParamResult) {
+func (s *Scenario) paramResults() (out []paramResult) {
 	for _, p := range s.Params {
-		out = append(out, ParamResult{p.Name, p.Type, p.Value})
+		out = append(out, paramResult{p.Name, p.Type, p.Value})
 	}
 	return out
 }
@@ -179,7 +179,7 @@ func (r *runner) explain(res *Result) {
 func (r *runner) explainCommand(res *Result, i int) {
 	s := r.s
 	c := &s.Commands[i]
-	out := CommandResult{Number: i + 1, ID: c.ID, Line: c.Line, Kind: string(c.Kind), Text: s.text(c), Copies: []int{}}
+	out := commandResult{Number: i + 1, ID: c.ID, Line: c.Line, Kind: string(c.Kind), Text: s.text(c), Copies: []int{}}
 	if c.queued() {
 		out.Queue, out.Device = s.Queues[c.Queue].Name, s.Queues[c.Queue].Device
 	}
@@ -204,7 +204,7 @@ func (r *runner) explainCommand(res *Result, i int) {
 		r.x.used(i+1, rec.Accesses)
 		r.mapped(r.x.ledger, i)
 		r.x.noteCommand(&out, rec.Accesses)
-		if c.Kind == HostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
+		if c.Kind == opHostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
 			access := []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}
 			r.x.ledger.Wrote(i+1, access, false)
 			r.x.noteCommand(&out, access)
@@ -223,7 +223,7 @@ func (r *runner) describeDevices(res *Result) {
 			memory = limit
 		}
 		stats := r.ctx.Resource(mem.MemoryID(i + 1)).Stats()
-		res.Devices = append(res.Devices, DeviceResult{
+		res.Devices = append(res.Devices, deviceResult{
 			Name: name, Driver: r.driver(i), Memory: i + 1,
 			Type: string(d.Info().Type), Bytes: memory, PeakUse: stats.PeakLive,
 			PeakWhole: r.ctx.Footprint(mem.MemoryID(i + 1)).WholePeak,

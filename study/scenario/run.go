@@ -21,7 +21,7 @@ type RunOptions struct {
 	// Stats asks for the statistics of every memory's resources.
 	Stats bool
 	// Explain names bytes whose journeys are told: see Result.Journeys.
-	Explain []Place
+	Explain []place
 	// Progress, where not nil, is told now and then how far the run is.
 	Progress func(stage string, done, total int)
 	// Read, where not nil, is given what each read command yielded, once all
@@ -194,7 +194,7 @@ func (s *Scenario) blame(line int, what string, err error) error {
 }
 
 // blame is Scenario.blame for a device, which may be declared in an included file.
-func (d *Device) blame(what string, err error) error {
+func (d *deviceDecl) blame(what string, err error) error {
 	return blame(d.File, d.Line, "device "+d.Name+what, err)
 }
 
@@ -220,7 +220,7 @@ func (r *runner) build(ctx context.Context) error {
 	}
 	for i := range r.s.Commands {
 		c := &r.s.Commands[i]
-		if c.Kind != Launch || r.kernels[c.Kernel] != nil {
+		if c.Kind != opLaunch || r.kernels[c.Kernel] != nil {
 			continue
 		}
 		k, err := p.Kernel(c.Kernel)
@@ -236,7 +236,7 @@ func (r *runner) build(ctx context.Context) error {
 func (r *runner) launching() (on []devices.Device, err error) {
 	for i := range r.s.Commands {
 		c := &r.s.Commands[i]
-		if c.Kind != Launch {
+		if c.Kind != opLaunch {
 			continue
 		}
 		q := &r.s.Queues[c.Queue]

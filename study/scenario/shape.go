@@ -205,7 +205,7 @@ func (s *source) oneOfWords(n ast.Node, f *form, what, text string) {
 	report(n, "%s %q: %s", what, text, fields.WantOneOf(text, f.words))
 }
 
-// String says what is wanted, for errors.
+// stringType says what is wanted, for errors.
 func (f *form) String() string {
 	var out []string
 	if f.scalar == expression {

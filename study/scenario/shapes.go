@@ -70,7 +70,7 @@ func box(prefix, where string) []key {
 }
 
 // command is the shape of a command of a queue.
-func command(name, what string, keys ...[]key) *shape {
+func commandShape(name, what string, keys ...[]key) *shape {
 	return &shape{name: name, what: what, keys: slices.Concat(append(keys, keysOfQueued)...)}
 }
 

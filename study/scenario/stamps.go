@@ -64,7 +64,7 @@ func (s *Scenario) isCount(buffer int, r mem.Range) bool {
 }
 
 // saysCount reports whether a command says what count it writes, or lets the host do so.
-func (c *Command) saysCount() bool {
+func (c *command) saysCount() bool {
 	if c.Data == nil && c.Pattern == nil {
 		return c.Mapping >= 0
 	}
@@ -105,13 +105,13 @@ func (x *stamped) limit(buffer int) uint64 {
 func (x *stamped) undefine(buffer int, r mem.Range) { x.roots[buffer].Set(r, flat.Stamp{}) }
 
 // apply does what a command does, whose number in the context is by.
-func (x *stamped) apply(c *Command, by uint64) {
+func (x *stamped) apply(c *command, by uint64) {
 	c.kind().stamp(x, c, by)
 	x.count(c)
 }
 
 // count keeps the count that a command says.
-func (x *stamped) count(c *Command) {
+func (x *stamped) count(c *command) {
 	if !c.saysCount() || !x.s.isCount(c.Place.Buffer, c.Place.Range) {
 		return
 	}
@@ -128,7 +128,7 @@ func (x *stamped) count(c *Command) {
 }
 
 // lose does what a command that failed does to the bytes that it was to write.
-func (x *stamped) lose(c *Command) {
+func (x *stamped) lose(c *command) {
 	for _, u := range x.s.uses(c) {
 		if u.mode.Writes() {
 			x.undefine(u.buffer, u.r)
@@ -198,7 +198,7 @@ func (v *verifier) saw(what string, buffer int, r mem.Range, arg int32, at uint6
 // bytes the same addresses, which nobody touches, are enough for all. They fail with
 // mem.ErrNoMemory where this computer has not so many, and with mem.ErrNoHostMemory where it
 // has less memory than content.
-func (r *runner) content(d *Data, size uint64) ([]byte, error) {
+func (r *runner) content(d *content, size uint64) ([]byte, error) {
 	if r.stamps() && size > mostCount {
 		return r.room(size)
 	}

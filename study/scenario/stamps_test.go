@@ -84,7 +84,7 @@ func TestExamplesByStamps(t *testing.T) {
 		s, err := scenario.Load(t.Context(), name, scenario.Options{})
 		require.NoError(t, err)
 		s.Expect = slices.DeleteFunc(s.Expect, func(e scenario.Expectation) bool { return e.Place != nil })
-		if strings.Contains(name, "matmul") || slices.ContainsFunc(s.Buffers, func(b scenario.Buffer) bool { return b.SVM != nil }) {
+		if strings.Contains(name, "matmul") || slices.ContainsFunc(s.Buffers, func(b scenario.BufferDecl) bool { return b.SVM != nil }) {
 			continue // the products take their time with bytes
 		}
 		opt := scenario.RunOptions{}
@@ -112,7 +112,7 @@ func TestExamplesByStamps(t *testing.T) {
 func TestStampsThatAreNotThoseOfTheCommandsAreMismatches(t *testing.T) {
 	for what, change := range map[string]func(*scenario.Scenario){
 		"#3 read":             func(s *scenario.Scenario) { s.Commands[1].Place.Range.End += 100 },
-		"buffer a at the end": func(s *scenario.Scenario) { s.Commands[2].Kind = scenario.Fill },
+		"buffer a at the end": func(s *scenario.Scenario) { s.Commands[2].Kind = scenario.OpFill },
 	} {
 		s, err := scenario.Parse(t.Context(), "s.yaml", []byte(handOver), scenario.Options{})
 		require.NoError(t, err)

@@ -21,7 +21,7 @@ var layerKinds = []string{"statistics", "track", "retry", "limit", "bins", "pool
 
 // readLayers reads a device's layers, from the caller down: names, {limit:
 // BYTES}, {bins: [BYTES, ...]} or {pool: BYTES}.
-func (l *loader) readLayers(d *mapping) (out []Layer) {
+func (l *loader) readLayers(d *mapping) (out []layer) {
 	what := d.What + ": resources"
 	for _, n := range l.list(d.get("resources")) {
 		if _, isMap := l.plain(n).(*ast.MappingNode); isMap {
@@ -37,11 +37,11 @@ func (l *loader) readLayers(d *mapping) (out []Layer) {
 		case !slices.Contains(layerKinds, kind):
 			l.errorf(n, "%s %q: want some of %s", what, kind, strings.Join(layerKinds, ", "))
 		default:
-			out = append(out, Layer{Kind: kind})
+			out = append(out, layer{Kind: kind})
 		}
 	}
 	for i, a := range out {
-		if slices.ContainsFunc(out[:i], func(b Layer) bool { return a.Kind == b.Kind }) {
+		if slices.ContainsFunc(out[:i], func(b layer) bool { return a.Kind == b.Kind }) {
 			l.errorf(d.get("resources"), "%s: %s is there twice", what, a.Kind)
 		}
 	}
@@ -49,7 +49,7 @@ func (l *loader) readLayers(d *mapping) (out []Layer) {
 }
 
 // sizedLayer reads a layer with sizes.
-func (l *loader) sizedLayer(n ast.Node, what string) (out Layer, ok bool) {
+func (l *loader) sizedLayer(n ast.Node, what string) (out layer, ok bool) {
 	m := l.mapping(n, what, "layer")
 	before := l.faults
 	m.done()
@@ -83,7 +83,7 @@ func (l *loader) sizedLayer(n ast.Node, what string) (out Layer, ok bool) {
 }
 
 // over returns the layer over a memory.
-func (y Layer) over(up mem.Resource) (mem.Resource, error) {
+func (y layer) over(up mem.Resource) (mem.Resource, error) {
 	switch y.Kind {
 	case "statistics":
 		return resource.NewStatistics(up), nil
@@ -102,8 +102,8 @@ func (y Layer) over(up mem.Resource) (mem.Resource, error) {
 // stack builds the layers of a memory. Where statistics are asked for, and none
 // of the layers keeps them, they are on top.
 func (r *runner) stack(id mem.MemoryID, base mem.Resource) mem.Resource {
-	var layers []Layer
-	var d *Device // of the layers
+	var layers []layer
+	var d *deviceDecl // of the layers
 	if id != mem.Host {
 		d = &r.s.Devices[id-1]
 		layers = d.Resources
@@ -123,24 +123,24 @@ func (r *runner) stack(id mem.MemoryID, base mem.Resource) mem.Resource {
 	return out
 }
 
-// MemoryResult is what a memory's resources have given out and got back, with the
+// memoryResult is what a memory's resources have given out and got back, with the
 // meanings of PyTorch's torch.cuda.memory_stats: up to the end of the scenario's
 // commands, verification left out.
-type MemoryResult struct {
+type memoryResult struct {
 	Name      string `json:"name"`
 	Resources string `json:"resources"` // the layers, from the caller down
 
-	Allocated     Figure `json:"allocated"`      // bytes in blocks given out and not given back
-	Active        Figure `json:"active"`         // bytes allocated, or given back but waited for
-	Reserved      Figure `json:"reserved"`       // bytes taken from the device
-	InactiveSplit Figure `json:"inactive_split"` // bytes reserved and unused, in slabs in use
-	Allocations   Figure `json:"allocations"`    // blocks
+	Allocated     figure `json:"allocated"`      // bytes in blocks given out and not given back
+	Active        figure `json:"active"`         // bytes allocated, or given back but waited for
+	Reserved      figure `json:"reserved"`       // bytes taken from the device
+	InactiveSplit figure `json:"inactive_split"` // bytes reserved and unused, in slabs in use
+	Allocations   figure `json:"allocations"`    // blocks
 	Retries       uint64 `json:"retries"`
 	OutOfMemory   uint64 `json:"out_of_memory"` // requests refused
 }
 
-// Figure is a figure over time.
-type Figure struct {
+// figure is a figure over time.
+type figure struct {
 	Current     uint64 `json:"current"`
 	Peak        uint64 `json:"peak"`
 	Accumulated uint64 `json:"accumulated"` // all increases
@@ -156,10 +156,10 @@ func (r *runner) countMemories(res *Result) {
 			continue
 		}
 		f := s.Figures()
-		res.Memories = append(res.Memories, MemoryResult{
+		res.Memories = append(res.Memories, memoryResult{
 			Name: name, Resources: resource.Describe(top),
-			Allocated: Figure(f.Allocated), Active: Figure(f.Active), Reserved: Figure(f.Reserved), InactiveSplit: Figure(f.InactiveSplit),
-			Allocations: Figure(f.Allocations), Retries: f.Retries, OutOfMemory: f.OutOfMemory,
+			Allocated: figure(f.Allocated), Active: figure(f.Active), Reserved: figure(f.Reserved), InactiveSplit: figure(f.InactiveSplit),
+			Allocations: figure(f.Allocations), Retries: f.Retries, OutOfMemory: f.OutOfMemory,
 		})
 	}
 }
@@ -173,7 +173,7 @@ func (p *printer) memories() {
 	for i := range p.r.Memories {
 		m := &p.r.Memories[i]
 		name := m.Name
-		row := func(figure string, f Figure, show func(uint64) string) {
+		row := func(figure string, f figure, show func(uint64) string) {
 			t.AppendRow(table.Row{name, figure, show(f.Current), show(f.Peak), show(f.Accumulated), show(f.Released)})
 			name = ""
 		}

@@ -15,17 +15,17 @@ const shownTotals = 12
 // are.
 func (p *printer) digest() {
 	d := p.r.Digest()
-	totals(p, 1, d.Kinds, func(k KindTotal) table.Row {
-		return table.Row{k.Kind, humanize.Comma(int64(k.Commands)), copiesText(k.Copies), movedCell(k.Total)}
+	totals(p, 1, d.Kinds, func(k kindTotal) table.Row {
+		return table.Row{k.Kind, humanize.Comma(int64(k.Commands)), copiesText(k.Copies), movedCell(k.copyTotal)}
 	}, "command", "number", "copies", "bytes moved")
 	if len(d.Links) == 0 {
 		return
 	}
 	totals(p, 3, d.Links, func(l LinkTotal) table.Row {
-		return table.Row{l.From, l.To, wayText(&CopyResult{Way: l.Way}), copiesText(l.Copies), movedCell(l.Total), share(l.Bytes, d.BytesMoved)}
+		return table.Row{l.From, l.To, wayText(&copyResult{Way: l.Way}), copiesText(l.Copies), movedCell(l.copyTotal), share(l.Bytes, d.BytesMoved)}
 	}, "from", "to", "way", "copies", "bytes moved", "share")
-	totals(p, 1, d.Buffers, func(b BufferTotal) table.Row {
-		return table.Row{b.Buffer, copiesText(b.Copies), movedCell(b.Total), share(b.Bytes, d.BytesMoved)}
+	totals(p, 1, d.Buffers, func(b bufferTotal) table.Row {
+		return table.Row{b.Buffer, copiesText(b.Copies), movedCell(b.copyTotal), share(b.Bytes, d.BytesMoved)}
 	}, "buffer", "copies", "bytes moved", "share")
 	if d.Evictions > 0 {
 		fmt.Fprintf(p.w, "%s made room; %s were written back\n\n", count(d.Evictions, "eviction", "evictions"), roughText(d.BytesWrittenBack))
@@ -57,7 +57,7 @@ func copiesText(n int) string {
 	return humanize.Comma(int64(n))
 }
 
-func movedCell(t Total) string {
+func movedCell(t copyTotal) string {
 	if t.Copies == 0 {
 		return ""
 	}

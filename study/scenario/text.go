@@ -46,7 +46,7 @@ func rangeText(r mem.Range) string {
 
 // placeText names a place; with its range where that is not the whole of what
 // the name stands for.
-func (s *Scenario) placeText(p Place, r mem.Range) string {
+func (s *Scenario) placeText(p place, r mem.Range) string {
 	whole, name := mem.Range{End: s.Buffers[p.Buffer].Size}, s.Buffers[p.Buffer].Name
 	if p.View >= 0 {
 		whole, name = s.Views[p.View].Range, s.Views[p.View].Name
@@ -58,19 +58,19 @@ func (s *Scenario) placeText(p Place, r mem.Range) string {
 }
 
 // verb is a command in a word or two, as used in reasons.
-func (c *Command) verb() string {
-	if c.Kind == Launch {
+func (c *command) verb() string {
+	if c.Kind == opLaunch {
 		return c.Kernel
 	}
 	return string(c.Kind)
 }
 
 // text is a command in a line.
-func (s *Scenario) text(c *Command) string { return c.kind().text(s, c) }
+func (s *Scenario) text(c *command) string { return c.kind().text(s, c) }
 
 // rowsText says which rows a command is about, followed by a word; nothing where
 // it is about none.
-func (c *Command) rowsText(then string) string {
+func (c *command) rowsText(then string) string {
 	if c.Rect == nil {
 		return ""
 	}
@@ -82,7 +82,7 @@ func (c *Command) rowsText(then string) string {
 }
 
 // names lists places.
-func (s *Scenario) names(places []Place) string {
+func (s *Scenario) names(places []place) string {
 	var out []string
 	for _, p := range places {
 		out = append(out, s.placeText(p, p.Range))
@@ -90,7 +90,7 @@ func (s *Scenario) names(places []Place) string {
 	return strings.Join(out, ", ")
 }
 
-func (s *Scenario) argText(a *Arg) string {
+func (s *Scenario) argText(a *argument) string {
 	switch {
 	case a.Buffer && a.At > 0 && !a.Ranged:
 		return fmt.Sprintf("%s+%d", a.Place.Name, a.At)
@@ -103,7 +103,7 @@ func (s *Scenario) argText(a *Arg) string {
 }
 
 // expectText says what is expected.
-func (s *Scenario) expectText(e *Expectation) string {
+func (s *Scenario) expectText(e *expectation) string {
 	place := ""
 	if e.Place != nil {
 		place = s.placeText(*e.Place, e.Place.Range)

@@ -134,7 +134,7 @@ func (t *timeline) add(p mem.Point, enqueued int64, waits []mem.Wait, s slice) {
 
 // evicted shows a block that went for a command, when that was planned, and the
 // copies that wrote it back.
-func (t *timeline) evicted(r *Result, c *trace.CommandRecord, v *trace.EvictionRecord, e *EvictionResult) {
+func (t *timeline) evicted(r *Result, c *trace.CommandRecord, v *trace.EvictionRecord, e *evictionResult) {
 	t.events = append(t.events, traceEvent{
 		Name: evictionText(e) + " from " + e.From, Phase: "i", Scope: "p", Cat: "eviction", Time: float64(c.Enqueued) / 1e3, PID: int(v.Memory),
 		Args: map[string]any{"bytes": e.Bytes, "dropped": e.Dropped, "written back": e.WrittenBack, "for": e.Command, "why": e.Reason, "policy": e.Policy},
@@ -145,7 +145,7 @@ func (t *timeline) evicted(r *Result, c *trace.CommandRecord, v *trace.EvictionR
 }
 
 // copied shows a copy.
-func (t *timeline) copied(c *trace.CommandRecord, s *trace.StepRecord, cp *CopyResult, cat string) {
+func (t *timeline) copied(c *trace.CommandRecord, s *trace.StepRecord, cp *copyResult, cat string) {
 	t.add(s.Point, c.Enqueued, s.Waits, slice{
 		pid: int(s.To), cat: cat, name: fmt.Sprintf("%s of %s: %s → %s", sizeText(cp.Bytes), cp.Buffer, cp.From, cp.To),
 		args: map[string]any{"offset": cp.Offset, "bytes": cp.Bytes, "way": cp.Way, "for": cp.Command, "why": cp.Reason},

@@ -95,7 +95,7 @@ func (r *runner) toldAll(ctx context.Context, res *Result) error {
 // checkCallbacks holds the callbacks of a command against OpenCL's rule: each is
 // called once, and submitted comes before running and that before complete; those
 // that come after a failure are given its status.
-func (r *runner) checkCallbacks(i int, out *CommandResult, res *Result) {
+func (r *runner) checkCallbacks(i int, out *commandResult, res *Result) {
 	want := inOrder(r.s.Commands[i].Callbacks)
 	got := r.fired[i].got // nobody calls any more
 	for _, s := range got {
@@ -124,9 +124,9 @@ func stateName(s runtime.ExecStatus) string {
 	return fmt.Sprintf("failed with status %d", s)
 }
 
-// Times are when a command changed state, in nanoseconds since the run's context was
+// commandTimes are when a command changed state, in nanoseconds since the run's context was
 // made, by one clock for all commands of the run (Result.Clock), as timelines have it.
-type Times struct {
+type commandTimes struct {
 	Queued    uint64 `json:"queued_at_ns"`
 	Submitted uint64 `json:"submitted_at_ns"`
 	Started   uint64 `json:"started_at_ns"`
@@ -139,7 +139,7 @@ type Times struct {
 }
 
 // times asks for a command's times.
-func (r *runner) times(i int, out *CommandResult, res *Result) error {
+func (r *runner) times(i int, out *commandResult, res *Result) error {
 	t, err := r.events[i].Times()
 	if errors.Is(err, runtime.ErrProfiling) {
 		return nil // the driver keeps none
@@ -151,6 +151,6 @@ func (r *runner) times(i int, out *CommandResult, res *Result) error {
 		res.Mismatches = append(res.Mismatches, fmt.Sprintf("#%d %s: queued at %d ns, submitted at %d, started at %d, ended at %d: they must not go back", i+1, out.Text, t.Queued, t.Submitted, t.Started, t.Ended))
 		return nil
 	}
-	out.Times = &Times{t.Queued, t.Submitted, t.Started, t.Ended, t.Error, t.Submitted - t.Queued, t.Started - t.Queued, t.Ended - t.Queued}
+	out.Times = &commandTimes{t.Queued, t.Submitted, t.Started, t.Ended, t.Error, t.Submitted - t.Queued, t.Started - t.Queued, t.Ended - t.Queued}
 	return nil
 }

@@ -34,7 +34,7 @@ const (
 	listValue
 )
 
-// String names a kind, for errors.
+// stringType names a kind, for errors.
 func (k valueKind) String() string {
 	return [...]string{"an integer", "a real number", "a duration", "a text", "a list"}[k]
 }

@@ -55,7 +55,7 @@ func (r *runner) verify(ctx context.Context, res *Result) (err error) {
 		if err != nil {
 			return err
 		}
-		res.Expect = append(res.Expect, ExpectedResult{Line: e.Line, Text: e.Text, Met: got == "", Got: got})
+		res.Expect = append(res.Expect, expectedResult{Line: e.Line, Text: e.Text, Met: got == "", Got: got})
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (v *verifier) compareAll(ctx context.Context) error {
 }
 
 // compareRead compares what command i has read.
-func (v *verifier) compareRead(i int, c *Command) {
+func (v *verifier) compareRead(i int, c *command) {
 	d, got := &difference{}, v.reads[i]
 	v.res.BytesRead += c.readSize()
 	limit := v.ref.limit(c)
@@ -155,7 +155,7 @@ func (v *verifier) compareWith(d *difference, off uint64, got []byte, buffer int
 }
 
 // readSize is how many bytes a read command reads.
-func (c *Command) readSize() uint64 {
+func (c *command) readSize() uint64 {
 	if c.Rect != nil {
 		return c.Rect.Region[0] * c.Rect.Region[1] * c.Rect.Region[2]
 	}
@@ -164,14 +164,14 @@ func (c *Command) readSize() uint64 {
 
 // reachable lists the places that hold what is left of a root at the end: all of
 // it, or of shared virtual memory that was freed, what buffers over it show.
-func (r *runner) reachable(i int) (out []Place) {
+func (r *runner) reachable(i int) (out []place) {
 	b := &r.s.Buffers[i]
 	if b.SVM == nil || b.SVM.Freed < 0 {
-		return []Place{{Buffer: i, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}}
+		return []place{{Buffer: i, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}}
 	}
 	for j, v := range r.s.Views {
 		if v.Over && v.Buffer == i {
-			out = append(out, Place{Buffer: i, View: j, Range: v.Range, Name: v.Name})
+			out = append(out, place{Buffer: i, View: j, Range: v.Range, Name: v.Name})
 		}
 	}
 	return out
@@ -180,7 +180,7 @@ func (r *runner) reachable(i int) (out []Place) {
 // content gives f the latest content of a place, in pieces, each read from a
 // memory that holds it, so that nothing moves for it. What nobody has written is
 // left out, or where the reference run says otherwise reported.
-func (v *verifier) content(ctx context.Context, p Place, f func(off uint64, got []byte)) error {
+func (v *verifier) content(ctx context.Context, p place, f func(off uint64, got []byte)) error {
 	size := uint64(pieceSize)
 	if v.by != nil {
 		size = stampedPiece
@@ -221,7 +221,7 @@ func (v *verifier) unwritten(buffer int, r mem.Range, got []byte) {
 }
 
 // readPiece reads a range of a place's root from memory m.
-func (v *verifier) readPiece(ctx context.Context, p Place, r mem.Range, m mem.MemoryID, got []byte) (err error) {
+func (v *verifier) readPiece(ctx context.Context, p place, r mem.Range, m mem.MemoryID, got []byte) (err error) {
 	var e runtime.Event
 	piece := p
 	piece.Range = r
@@ -257,7 +257,7 @@ func (v *verifier) readPiece(ctx context.Context, p Place, r mem.Range, m mem.Me
 }
 
 // readHidden reads what the host may not read by way of a copy.
-func (v *verifier) readHidden(ctx context.Context, q *runtime.Queue, p Place, got []byte) (runtime.Event, error) {
+func (v *verifier) readHidden(ctx context.Context, q *runtime.Queue, p place, got []byte) (runtime.Event, error) {
 	if v.spare == nil || v.spare.Size() < p.Range.Size() {
 		b, err := v.ctx.CreateNamedBuffer("verify", min(uint64(len(v.piece)), v.s.Buffers[p.Buffer].Size), 0, nil)
 		if err != nil {
@@ -290,7 +290,7 @@ func (v *verifier) queue(m mem.MemoryID) (*runtime.Queue, error) {
 }
 
 // check returns what was found where an expectation is not met, else "".
-func (v *verifier) check(ctx context.Context, e *Expectation) (string, error) {
+func (v *verifier) check(ctx context.Context, e *expectation) (string, error) {
 	res := v.res
 	switch {
 	case e.Moved != nil && res.BytesMoved != *e.Moved:
@@ -317,7 +317,7 @@ func (v *verifier) check(ctx context.Context, e *Expectation) (string, error) {
 }
 
 // checkContent compares a place with what is expected there.
-func (v *verifier) checkContent(ctx context.Context, e *Expectation) (string, error) {
+func (v *verifier) checkContent(ctx context.Context, e *expectation) (string, error) {
 	p := *e.Place
 	var sum hash.Hash
 	var want []byte
@@ -352,7 +352,7 @@ func (v *verifier) checkContent(ctx context.Context, e *Expectation) (string, er
 }
 
 // checkOnly wants every copy inside one of the places.
-func (v *verifier) checkOnly(e *Expectation) string {
+func (v *verifier) checkOnly(e *expectation) string {
 	for _, c := range v.res.Copies {
 		moved := mem.Range{Start: c.Offset, End: c.Offset + c.Bytes}
 		inside := false

@@ -38,7 +38,7 @@ func (s *source) errorf(n ast.Node, format string, args ...any) {
 	}
 	s.errs = append(s.errs, e)
 	if len(s.errs) >= maxErrors {
-		s.errs = append(s.errs, &Error{File: s.file, Line: e.Line, Rule: "and perhaps more"})
+		s.errs = append(s.errs, &fields.Error{File: s.file, Line: e.Line, Rule: "and perhaps more"})
 		panic(bailout{})
 	}
 }
@@ -49,7 +49,7 @@ func (s *source) err() error {
 	if len(s.errs) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(s.errs, func(a, b *Error) int {
+	slices.SortStableFunc(s.errs, func(a, b *fields.Error) int {
 		if a.File != b.File && (a.File == s.file) != (b.File == s.file) {
 			return map[bool]int{true: -1, false: 1}[a.File == s.file]
 		}
@@ -64,7 +64,7 @@ func (s *source) parse(data []byte, what string) ast.Node {
 	var bad *yamldoc.Error
 	switch {
 	case errors.As(err, &bad):
-		s.errs = append(s.errs, &Error{File: s.file, Line: bad.Line, Rule: bad.Text})
+		s.errs = append(s.errs, &fields.Error{File: s.file, Line: bad.Line, Rule: bad.Text})
 		return nil
 	case err != nil:
 		s.errorf(nil, "empty: %s", what)

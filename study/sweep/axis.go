@@ -13,7 +13,7 @@ import (
 
 // The most that a sweep may have.
 const (
-	MaxValues = 1000   // of an axis
+	maxValues = 1000   // of an axis
 	maxPoints = 10_000 // of all
 )
 
@@ -58,8 +58,8 @@ func ParseAxis(text string) (Axis, error) {
 			return Axis{}, fmt.Errorf("%q: %w", text, err)
 		}
 		a.Values = append(a.Values, values...)
-		if len(a.Values) > MaxValues {
-			return Axis{}, fmt.Errorf("%q: more than %d values: %w", text, MaxValues, mem.ErrInvalidValue)
+		if len(a.Values) > maxValues {
+			return Axis{}, fmt.Errorf("%q: more than %d values: %w", text, maxValues, mem.ErrInvalidValue)
 		}
 	}
 	return a, a.check()
@@ -149,8 +149,8 @@ func expand(item string) ([]string, error) {
 	}
 	var out []string
 	for v := from; v.Cmp(to) <= 0; {
-		if out = append(out, textOf(v, unit)); len(out) > MaxValues {
-			return wrong("more than %d values", MaxValues)
+		if out = append(out, textOf(v, unit)); len(out) > maxValues {
+			return wrong("more than %d values", maxValues)
 		}
 		next := new(big.Rat)
 		if factor {

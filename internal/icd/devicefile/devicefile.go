@@ -28,22 +28,22 @@ import (
 	"godwit/mem"
 )
 
-// MaxDevices is how many devices there can be, and maxBytes how long a file of
+// maxDevices is how many devices there can be, and maxBytes how long a file of
 // them.
 const (
-	MaxDevices = 1024
+	maxDevices = 1024
 	maxBytes   = 256 << 10
 	maxName    = 64 // bytes
 )
 
-// File is what a file says.
-type File struct {
-	Devices []Device
+// contents are what a file says.
+type contents struct {
+	Devices []device
 	Links   []Link
 }
 
-// Device is a device that is asked for.
-type Device struct {
+// device is a device that is asked for.
+type device struct {
 	Name   string // may be empty
 	Memory uint64 // bytes; 0 is the real device's
 	Real   string // index or part of the name of the real device; empty is the next
@@ -57,20 +57,20 @@ type Link struct {
 }
 
 // Read reads the file at path.
-func Read(ctx context.Context, path string) (File, error) {
+func Read(ctx context.Context, path string) (contents, error) {
 	data, err := input.ReadFile(ctx, path, maxBytes)
 	if err != nil {
-		return File{}, err
+		return contents{}, err
 	}
 	f, err := Parse(data)
 	if err != nil {
-		return File{}, fmt.Errorf("%s: %w", path, err)
+		return contents{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
 }
 
 // Parse is Read for content that is at hand.
-func Parse(data []byte) (out File, err error) {
+func Parse(data []byte) (out contents, err error) {
 	if len(data) > maxBytes {
 		return out, fmt.Errorf("%d bytes: want at most %d", len(data), maxBytes)
 	}
@@ -89,7 +89,7 @@ func Parse(data []byte) (out File, err error) {
 		}
 	}
 	if len(out.Devices) == 0 {
-		return out, fmt.Errorf("0 devices: there can be 1 to %d", MaxDevices)
+		return out, fmt.Errorf("0 devices: there can be 1 to %d", maxDevices)
 	}
 	for i := range f.Links {
 		if err := f.Links[i].add(&out, names); err != nil {
@@ -124,7 +124,7 @@ type fileLink struct {
 }
 
 // add adds the devices that d stands for, numbered where they are counted.
-func (d *fileDevice) add(out *File, names map[string]bool) error {
+func (d *fileDevice) add(out *contents, names map[string]bool) error {
 	w, err := d.wanted()
 	if err != nil {
 		return err
@@ -133,8 +133,8 @@ func (d *fileDevice) add(out *File, names map[string]bool) error {
 	if d.Count != nil {
 		count = *d.Count
 	}
-	if count < 1 || count > MaxDevices-len(out.Devices) {
-		return fmt.Errorf("count %d: there can be 1 to %d devices in all", count, MaxDevices)
+	if count < 1 || count > maxDevices-len(out.Devices) {
+		return fmt.Errorf("count %d: there can be 1 to %d devices in all", count, maxDevices)
 	}
 	for k := range count {
 		w.Name = d.Name
@@ -151,7 +151,7 @@ func (d *fileDevice) add(out *File, names map[string]bool) error {
 }
 
 // wanted is the device without its name.
-func (d *fileDevice) wanted() (w Device, err error) {
+func (d *fileDevice) wanted() (w device, err error) {
 	w.Real = d.Device
 	if d.Driver != "" && d.Driver != "opencl" {
 		return w, fmt.Errorf("driver %q: programs run on real devices, driver opencl", short(d.Driver))
@@ -176,7 +176,7 @@ func (d *fileDevice) wanted() (w Device, err error) {
 }
 
 // add adds one direction, or both.
-func (l *fileLink) add(out *File, names map[string]bool) error {
+func (l *fileLink) add(out *contents, names map[string]bool) error {
 	link, err := l.link()
 	if err != nil {
 		return err
@@ -236,8 +236,8 @@ func short(s string) string {
 
 // checkCount holds a number of devices against the bound.
 func checkCount(n int) error {
-	if n < 1 || n > MaxDevices {
-		return fmt.Errorf("%d devices: there can be 1 to %d", n, MaxDevices)
+	if n < 1 || n > maxDevices {
+		return fmt.Errorf("%d devices: there can be 1 to %d", n, maxDevices)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package devicefile_test
+package devicefile
 
 import (
 	"os"
@@ -9,17 +9,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/internal/icd/devicefile"
 	"godwit/internal/input"
 	"godwit/mem"
 )
 
 func TestAFileOfDevices(t *testing.T) {
-	f, err := devicefile.Parse([]byte("\ufeffdevices:\n- {name: a, count: 2, memory: 64 MiB, type: cpu, device: 0}\n- {name: b}\nlinks:\n- {between: [a0, b], way: direct, latency: 5 us, bandwidth: 2 GB/s}\n- {from: host, to: b}\n"))
+	f, err := Parse([]byte("\ufeffdevices:\n- {name: a, count: 2, memory: 64 MiB, type: cpu, device: 0}\n- {name: b}\nlinks:\n- {between: [a0, b], way: direct, latency: 5 us, bandwidth: 2 GB/s}\n- {from: host, to: b}\n"))
 	require.NoError(t, err)
-	require.Equal(t, []devicefile.Device{{Name: "a0", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "a1", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "b"}}, f.Devices)
+	require.Equal(t, []device{{Name: "a0", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "a1", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "b"}}, f.Devices)
 	link := mem.Link{Direct: mem.Path{There: true, Latency: 5000, Bandwidth: 2e9}}
-	require.Equal(t, []devicefile.Link{{"a0", "b", link}, {"b", "a0", link}, {"host", "b", mem.Link{Ring: mem.Path{There: true}}}}, f.Links)
+	require.Equal(t, []Link{{"a0", "b", link}, {"b", "a0", link}, {"host", "b", mem.Link{Ring: mem.Path{There: true}}}}, f.Links)
 }
 
 func TestFaultsOfAFileOfDevices(t *testing.T) {
@@ -55,16 +54,16 @@ func TestFaultsOfAFileOfDevices(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := devicefile.Parse([]byte(text))
+		_, err := Parse([]byte(text))
 		runtime.ReadMemStats(&after)
 		require.ErrorContains(t, err, says, text[:min(len(text), 100)])
 		require.NotContains(t, err.Error(), "secret", "what else is in the file is nobody's business")
 		require.Less(t, len(err.Error()), 300)
 		require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(64), "MiB")
 	}
-	_, err := devicefile.Read(t.Context(), "/dev/zero")
+	_, err := Read(t.Context(), "/dev/zero")
 	require.ErrorIs(t, err, input.ErrKind)
-	_, err = devicefile.Read(t.Context(), filepath.Join(t.TempDir(), "none"))
+	_, err = Read(t.Context(), filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -75,7 +74,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("devices: [{count: 1000000000, memory: 1e300 EiB}]"))
 	f.Add([]byte("devices: &x [*x]\nlinks: {<<: *x}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := devicefile.Parse(data)
+		out, err := Parse(data)
 		if err != nil {
 			return
 		}
@@ -83,7 +82,7 @@ func FuzzParse(f *testing.F) {
 		for _, d := range out.Devices {
 			names[d.Name] = true
 		}
-		if n := len(out.Devices); n < 1 || n > devicefile.MaxDevices {
+		if n := len(out.Devices); n < 1 || n > maxDevices {
 			t.Fatalf("%d devices", n)
 		}
 		for _, l := range out.Links {

@@ -33,8 +33,8 @@ func ParseWish(text string) (w wish, err error) {
 		return w, nil
 	}
 	list := strings.Split(strings.TrimSuffix(text, ","), ",")
-	if len(list) > MaxDevices {
-		return w, fmt.Errorf("a list of %d devices: there can be 1 to %d", len(list), MaxDevices)
+	if len(list) > maxDevices {
+		return w, fmt.Errorf("a list of %d devices: there can be 1 to %d", len(list), maxDevices)
 	}
 	for i, item := range list {
 		if list[i] = strings.TrimSpace(item); list[i] == "" {

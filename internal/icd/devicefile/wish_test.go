@@ -31,7 +31,7 @@ func TestAWishIsANumberAListOrAFile(t *testing.T) {
 		"0,,1":                                 "item 1 of the list is empty",
 		",0":                                   "item 0 of the list is empty",
 		strings.Repeat("a", 65):                "at most 64 bytes",
-		strings.Repeat("0,", MaxDevices) + "1": "a list of 1025 devices",
+		strings.Repeat("0,", maxDevices) + "1": "a list of 1025 devices",
 	} {
 		_, err := ParseWish(text)
 		require.ErrorContains(t, err, says, text)

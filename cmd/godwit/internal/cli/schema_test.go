@@ -209,8 +209,8 @@ var units = []struct {
 	unit string
 	keys *regexp.Regexp
 }{
-	{"bytes, of allocations blocks", regexp.MustCompile(`^scenario\.Figure\.`)},
-	{"count", regexp.MustCompile(`^alloc\.replay\.BenchRow\.live$|DeviceResult\.memory$|DeviceUse\.memory$`)},
+	{"bytes, of allocations blocks", regexp.MustCompile(`^scenario\.figure\.`)},
+	{"count", regexp.MustCompile(`^alloc\.replay\.BenchRow\.live$|deviceResult\.memory$|DeviceUse\.memory$`)},
 	{"none", regexp.MustCompile(`\.(seed|score|score_before_shrinking)$`)},
 	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|speed|overhead|overhead_max|price|robson|hit_rate|busy_share)$`)},
 	{"operations/s", regexp.MustCompile(`operations_per_s$`)},
