@@ -24,20 +24,10 @@ func on(h *history.History, i uint64) history.Config {
 }
 
 func TestManyHistories(t *testing.T) {
-	goal, seed := history.Long(t, 6000)
-	var total history.Result
-	for i := seed; total.Commands < goal; i++ {
-		draw := history.Generate
-		if i%4 == 3 {
-			draw = history.GenerateFailing
-		}
-		h := draw(i, 100)
-		res, err := history.Run(h, on(h, i))
-		total.Add(res)
-		if err != nil {
-			t.Fatal(history.Report(h, on(h, i), err))
-		}
-	}
+	total := history.Test(t, 6000, func(i uint64, _ *rand.Rand) (*history.History, history.Config) {
+		h := history.Generate(history.Draw{Seed: i, Ops: 100, Failing: i%4 == 3})
+		return h, on(h, i)
+	})
 	require.Positive(t, total.WrittenBack)
 	require.Positive(t, total.Regrown)
 	require.Positive(t, total.Lost)
@@ -49,10 +39,9 @@ func FuzzHistory(f *testing.F) {
 		hash := fnv.New64a()
 		_, _ = hash.Write(b)
 		i := hash.Sum64()
-		h := history.GenerateFrom(&bytesFirst{b, rand.NewPCG(i, 0)}, min(len(b)/4, 150))
-		if _, err := history.Run(h, on(h, i)); err != nil {
-			t.Fatal(history.Report(h, on(h, i), err))
-		}
+		h := history.Generate(history.Draw{Source: &bytesFirst{b, rand.NewPCG(i, 0)}, Ops: min(len(b)/4, 150)})
+		_, err := history.Run(h, on(h, i))
+		require.NoError(t, err)
 	})
 }
 

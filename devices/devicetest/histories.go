@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"godwit/devices"
 	"godwit/internal/history"
@@ -14,7 +15,7 @@ import (
 func testHistories(e *env) {
 	w, linked := e.dev.(devices.Windowed)
 	linked = linked && w.Windows(e.ctx, e.openDevice()) == nil
-	for seed := range uint64(9) {
+	history.Test(e.t, 400, func(seed uint64, _ *rand.Rand) (*history.History, history.Config) {
 		n := 1 + int(seed/2%3)
 		cfg := history.Config{
 			Name: fmt.Sprintf("%d of %s", n, e.dev.Info().Name), OutOfOrder: seed%2 == 1, Blind: !e.content,
@@ -26,16 +27,10 @@ func testHistories(e *env) {
 				return devs, nil
 			},
 		}
-		align, length := int(max(history.Align, e.dev.Info().BaseAlign)), 80
+		d := history.Draw{Seed: seed, Ops: 80, Align: int(max(history.Align, e.dev.Info().BaseAlign)), NoLaunches: !e.kernels}
 		if seed%3 == 2 {
-			align, length, cfg.Chunk = max(align, 32<<10), 15, 100_000
+			d.Align, d.Ops, cfg.Chunk = max(d.Align, 32<<10), 15, 100_000
 		}
-		h := history.GenerateAligned(seed, length, align)
-		if !e.kernels {
-			h.WithoutLaunches()
-		}
-		if _, err := history.Run(h, cfg); err != nil {
-			e.t.Fatal(history.Report(h, cfg, err))
-		}
-	}
+		return history.Generate(d), cfg
+	})
 }

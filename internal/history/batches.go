@@ -31,21 +31,21 @@ func (q *faultyBatcher) Joins(other devices.Queue) bool { return q.batcher.Joins
 // SubmitBatch implements devices.Batcher.
 func (q *faultyBatcher) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wait, points []mem.Point) error {
 	f := q.f
-	x := f.draw(CallBatch, string(CallBatch))
-	if x == Refused {
+	x := f.draw(callBatch, string(callBatch))
+	if x == faultRefused {
 		return errFault
 	}
 	plain := make([]devices.Queue, len(to))
 	for i := range to {
 		plain[i] = plainQueue(to[i])
 	}
-	w := &faultyBatch{Batch: b, q: q, struck: x != none}
+	w := &faultyBatch{Batch: b, q: q, struck: x != faultNone}
 	f.mu.Lock()
 	q.batches[b] = w
 	f.mu.Unlock()
 	var err error
 	switch x {
-	case Undone:
+	case faultUndone:
 		err = q.undone(w, plain, waits, points)
 	default:
 		err = q.batcher.SubmitBatch(w, plain, waits, points)
@@ -55,7 +55,7 @@ func (q *faultyBatcher) SubmitBatch(b devices.Batch, to []devices.Queue, waits [
 		return err
 	}
 	for i := range to {
-		if x == Done {
+		if x == faultDone {
 			if points[i], err = plain[i].Submit(f.failing(), []mem.Wait{{Point: points[i], Kind: mem.Order}}); err != nil {
 				return err
 			}
@@ -149,21 +149,21 @@ func (w *faultyBatch) forget() {
 // ticket is a lane's copy that was begun.
 type ticket struct {
 	of   devices.Ticket // of the driver's; of meaning where the copy was begun
-	x    Fault
+	x    fault
 	copy devices.Command
 }
 
 // Start implements devices.Shuttle.
 func (q *faultyBatcher) Start(dst, src devices.Loc, size uint64) (devices.Ticket, error) {
 	f := q.f
-	t := ticket{copy: devices.Command{Dst: dst, Src: src, Size: size}, x: f.draw(CallLane, string(CallLane))}
-	if t.x != none {
+	t := ticket{copy: devices.Command{Dst: dst, Src: src, Size: size}, x: f.draw(callLane, string(callLane))}
+	if t.x != faultNone {
 		f.hit(&t.copy)
 	}
-	if t.x == Refused {
+	if t.x == faultRefused {
 		return 0, errFault
 	}
-	if t.x != Undone {
+	if t.x != faultUndone {
 		var err error
 		dst.Device, src.Device = Faultless(dst.Device), Faultless(src.Device)
 		if t.of, err = q.shuttle.Start(dst, src, size); err != nil {
@@ -184,10 +184,10 @@ func (q *faultyBatcher) Finish(n devices.Ticket) error {
 	delete(q.tickets, n)
 	q.f.mu.Unlock()
 	var err error
-	if t.x != Undone {
+	if t.x != faultUndone {
 		err = q.shuttle.Finish(t.of)
 	}
-	if t.x != none {
+	if t.x != faultNone {
 		err = errors.Join(err, errFault)
 	}
 	return err

@@ -15,12 +15,12 @@ import (
 // Content size. Two size buffers that nothing else uses say how many bytes of the
 // roots that name them matter.
 
-// Count writes size buffer Ref; CountBy makes it the one of Dst's root, or takes
+// opCount writes size buffer Ref; opCountBy makes it the one of Dst's root, or takes
 // that away where Ref is none of them. Neither happens while anything is mapped:
 // a copy to the host that a larger count asks for would wait for the unmap.
 const (
-	Count   Kind = "count"
-	CountBy Kind = "count-by"
+	opCount   kind = "count"
+	opCountBy kind = "count-by"
 )
 
 const sizeBuffers = 2
@@ -29,12 +29,12 @@ const sizeBuffers = 2
 func sizeOf(i int) uint64 { return uint64(8 + 56*i) }
 
 // counted is how many bytes a Count says.
-func (op *Op) counted() uint64 { return uint64(op.Salt % 4500) }
+func (op *operation) counted() uint64 { return uint64(op.Salt % 4500) }
 
 // countOp draws the rest of such an operation.
-func (g *generator) countOp(op *Op) {
+func (g *generator) countOp(op *operation) {
 	op.Ref = g.IntN(sizeBuffers)
-	if op.Kind == CountBy {
+	if op.Kind == opCountBy {
 		op.Ref = g.IntN(sizeBuffers + 1)
 		op.Dst = g.IntN(len(g.h.Views))
 	}
@@ -61,7 +61,7 @@ func (r *replay) sizeBuffer(i int) (*runtime.Buffer, error) {
 
 // viewOf is the view of all of a root.
 func (r *replay) viewOf(root int) int {
-	return slices.IndexFunc(r.h.Views, func(v View) bool { return v.Root == root && !v.Sub })
+	return slices.IndexFunc(r.h.Views, func(v viewSpec) bool { return v.Root == root && !v.Sub })
 }
 
 // whole is the buffer of all of a view's root.
@@ -74,8 +74,8 @@ func (r *replay) whole(view int) *runtime.Buffer {
 	return nil
 }
 
-// counting replays a Count or a CountBy.
-func (r *replay) counting(q *queue, op *Op) error {
+// counting replays an opCount or an opCountBy.
+func (r *replay) counting(q *queue, op *operation) error {
 	if len(r.maps) > 0 {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (r *replay) counting(q *queue, op *Op) error {
 			return err
 		}
 	}
-	if op.Kind == Count {
+	if op.Kind == opCount {
 		return r.writeCount(q, op, size)
 	}
 	if r.isSVM(r.h.Views[op.Dst].Root) {
@@ -105,7 +105,7 @@ func (r *replay) counting(q *queue, op *Op) error {
 	return r.account.countBy(b.ID(), id)
 }
 
-func (r *replay) writeCount(q *queue, op *Op, size *runtime.Buffer) error {
+func (r *replay) writeCount(q *queue, op *operation, size *runtime.Buffer) error {
 	wait := r.waits(op)
 	r.faults.enter(running)
 	e, err := q.EnqueueWrite(r.call, size, 0, binary.NativeEndian.AppendUint64(nil, op.counted()), wait...)
@@ -136,17 +136,17 @@ type counts struct {
 
 func newCounts(h *History) counts { return counts{by: slices.Repeat([]int{-1}, len(h.Roots))} }
 
-// applyCount does what a Count or a CountBy does, or one that failed. Who succeeds
+// applyCount does what an opCount or an opCountBy does, or one that failed. Who succeeds
 // though the count is lost needed no copy: to them all bytes count.
-func (m *model) applyCount(op *Op, failed bool) {
+func (m *model) applyCount(op *operation, failed bool) {
 	switch op.Kind {
-	case Count:
+	case opCount:
 		size := len(m.h.Roots) + op.Ref
 		binary.NativeEndian.PutUint64(m.memory.Set(size, mem.Range{End: 8}), op.counted())
 		if m.lostCounts[op.Ref] = failed; failed {
 			m.memory.Uncount(size)
 		}
-	case CountBy:
+	case opCountBy:
 		m.countBy(m.h.Views[op.Dst].Root, op.Ref)
 	}
 }
@@ -163,7 +163,7 @@ func (m *model) countBy(root, size int) {
 }
 
 // countLost reports whether what an operation reads has a lost count.
-func (m *model) countLost(op *Op) bool {
+func (m *model) countLost(op *operation) bool {
 	lost := func(view int) bool {
 		if view < 0 {
 			return false

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,53 +8,42 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"time"
 
 	"godwit/devices"
 	"godwit/mem"
 	"godwit/runtime"
 )
 
-// RunCrowd replays n histories at once, each from a goroutine of its own, on one context. The
-// order in which the context took the commands (Event.Command) is the one they must have taken
-// effect in: the verdict replays them in it. Histories must come from Crowd or Apart.
-func RunCrowd(crowd []*History, cfg Config) (res Result, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), max(cfg.Patience, 30*time.Second))
-	defer cancel()
-	first := newReplay(ctx, crowd[0], cfg)
-	if first.policy, err = policyOf(ctx, crowd[0], cfg); err != nil {
-		return Result{}, err
-	}
-	first.crowd = true
-	if err := first.setUp(); err != nil {
-		if first.faults != nil && errors.Is(err, errFault) {
-			return Result{Unopened: 1}, nil
-		}
-		return Result{}, err
-	}
-	all := []*replay{first}
-	for _, h := range crowd[1:] {
-		all = append(all, first.beside(h, len(all)))
-	}
+// runTogether replays the operations of each goroutine from one of its own. The order in which the
+// context took the commands (Event.Command) is the one they must have taken effect in: the verdict
+// replays them in it.
+func (r *replay) runTogether() error {
+	all := make([]*replay, r.h.goroutines())
 	errs := make([]error, len(all))
 	runs := make([]func(), len(all))
-	for i, r := range all {
+	for i := range all {
+		all[i] = r.beside(i)
 		runs[i] = func() {
-			if err := r.runBeside(i); err != nil {
+			if err := all[i].runBeside(i); err != nil {
 				errs[i] = fmt.Errorf("goroutine %d, %w", i, err)
 			}
 		}
 	}
-	err = atOnce(first.by, runs)
-	first.faults.enter(quiet)
-	first.join(all)
-	if err = errors.Join(append(errs, err)...); err == nil {
-		err = errors.Join(first.compareMoves(), first.finish())
+	err := atOnce(r.by, runs)
+	r.faults.enter(quiet)
+	r.join(all)
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return err
 	}
-	if first.faults != nil {
-		first.result.Strikes, first.result.Calls = first.faults.strikes, first.faults.calls
+	return errors.Join(r.compareMoves(), r.finish())
+}
+
+// goroutines is how many the history has.
+func (h *History) goroutines() (n int) {
+	for i := range h.Ops {
+		n = max(n, h.Ops[i].Goroutine+1)
 	}
-	return first.result, errors.Join(err, first.tearDown())
+	return n
 }
 
 // atOnce runs fs at once and waits for all: on host threads where time is virtual.
@@ -71,11 +59,12 @@ func atOnce(by devices.Executor, fs []func()) error {
 	return nil
 }
 
-// beside is a replay of h as the i-th of a crowd. What is by root or view they share: two of
+// beside is a replay of what the i-th goroutine does. What is by root or view they share: two of
 // them use an element only where nothing renews or maps it.
-func (r *replay) beside(h *History, i int) *replay {
-	o := *r
-	o.h, o.events, o.open = h, make(map[int]runtime.Event), make(map[int]runtime.Event)
+func (r *replay) beside(i int) *replay {
+	o, h := *r, *r.h
+	h.Ops = slices.DeleteFunc(slices.Clone(h.Ops), func(op operation) bool { return op.Goroutine != i })
+	o.h, o.events, o.open = &h, make(map[int]runtime.Event), make(map[int]runtime.Event)
 	o.needs, o.thens, o.result = make(map[uint64][]mem.Access), make(map[uint64]func()), Result{Ops: make(map[string]int), Evicted: make(map[string]int)}
 	o.log, o.owned, o.freed = nil, nil, nil
 	o.firstSlot = slots * i % (4 * slots)
@@ -99,7 +88,7 @@ func (r *replay) runBeside(i int) error {
 	return r.setAll()
 }
 
-// join takes over what the others of a crowd have done, in the order of their commands.
+// join takes over what all have done, in the order of their commands.
 func (r *replay) join(all []*replay) {
 	type placed struct {
 		entry
@@ -112,9 +101,6 @@ func (r *replay) join(all []*replay) {
 			at = max(at, x.command)
 			log = append(log, placed{x, at})
 		}
-		if o == r {
-			continue
-		}
 		r.result.Add(o.result)
 		maps.Copy(r.needs, o.needs)
 		maps.Copy(r.thens, o.thens)
@@ -124,93 +110,73 @@ func (r *replay) join(all []*replay) {
 	// Where a refusal for lost bytes lies in the order, nobody knows.
 	log = slices.DeleteFunc(log, func(x placed) bool { return x.refused })
 	slices.SortStableFunc(log, func(a, b placed) int { return int(a.at) - int(b.at) })
-	r.log = nil
 	for _, x := range log {
 		r.log = append(r.log, x.entry)
 	}
 	r.crowd = false
 }
 
-// Crowd draws n histories of the same buffers for RunCrowd; in failing ones some
-// user events fail.
-func Crowd(seed uint64, n, ops int, failing bool) []*History {
-	first := drawn(seed, ops, failing)
-	first.Ops = unshared(first.Ops)
-	out := []*History{first}
-	for i := range n - 1 {
-		g := drawOver(first, seed+uint64(i)+1<<32, ops)
-		g.Ops = unshared(g.Ops)
-		out = append(out, g)
-	}
-	return out
-}
-
-func drawn(seed uint64, ops int, failing bool) *History {
-	if failing {
-		return GenerateFailing(seed, ops)
-	}
-	return Generate(seed, ops)
-}
-
-// unshared leaves out what other goroutines must not meet: a buffer they use being
-// released, a mapped range, which OpenCL lets nobody else use, and calls that are
-// to change nothing.
-func unshared(ops []Op) []Op {
-	return slices.DeleteFunc(ops, func(op Op) bool {
-		return op.Kind == Renew || op.Kind == Map || op.Kind == Unmap || single(op)
+// shared draws operations that goroutines do over the same buffers, but for those that others must
+// not meet: of a buffer they use being released, of a mapped range, which OpenCL lets nobody else
+// use, and of calls that are to change nothing.
+func (d *Draw) shared() *History {
+	all := *d
+	all.Ops *= d.Goroutines
+	h := all.one()
+	h.Ops = slices.DeleteFunc(h.Ops, func(op operation) bool {
+		return op.Kind == opRenew || op.Kind == opMap || op.Kind == opUnmap || single(op)
 	})
+	for i := range h.Ops {
+		h.Ops[i].Goroutine = i * d.Goroutines / len(h.Ops)
+	}
+	return h
 }
 
 // single reports whether an operation needs the context for itself.
-func single(op Op) bool {
-	return op.Kind == MapBriefly || op.Kind == FreePointer || op.Kind == Refuse || op.Kind == Count || op.Kind == CountBy
+func single(op operation) bool {
+	return op.Kind == opMapBriefly || op.Kind == opFreePointer || op.Kind == opRefuse || op.Kind == opCount || op.Kind == opCountBy
 }
 
 // comeAndGo has roots used on a device and released as soon as that has ended, now and then.
-func comeAndGo(h *History, dice *rand.Rand, ops []Op) (out []Op) {
+func comeAndGo(h *History, dice *rand.Rand) (out []operation) {
 	id := 1 << 20 // past those that are drawn
-	for _, op := range ops {
+	for _, op := range h.Ops {
 		out = append(out, op)
 		if dice.IntN(6) > 0 {
 			continue
 		}
-		view, queue := dice.IntN(len(h.Views)), dice.IntN(LogicalQueues)
+		view, queue := dice.IntN(len(h.Views)), dice.IntN(logicalQueues)
 		v := h.Views[view]
-		out = append(out, Op{ID: id, Kind: Produce, Queue: queue, Dst: view, Size: v.Size, Salt: dice.Uint32()},
-			Op{ID: id + 1, Kind: Finish, Queue: queue, Salt: 1}, Op{ID: id + 2, Kind: Renew, Queue: queue, Dst: v.Root})
+		out = append(out, operation{ID: id, Kind: opProduce, Queue: queue, Dst: view, Size: v.Size, Salt: dice.Uint32()},
+			operation{ID: id + 1, Kind: opFinish, Queue: queue, Salt: 1}, operation{ID: id + 2, Kind: opRenew, Queue: queue, Dst: v.Root})
 		id += 4
 	}
 	return out
 }
 
-// Apart draws n histories for RunCrowd, each of buffers of its own, which it renews and maps
-// while the others press on the memories.
-func Apart(seed uint64, n, ops int, failing bool) []*History {
-	var out []*History
-	all := History{Seed: seed, Failing: failing}
-	for i := range n {
-		g := drawn(seed+uint64(i)<<40, ops, failing)
-		roots, views := len(all.Roots), len(all.Views)
-		for _, v := range g.Views {
-			v.Root += roots
-			all.Views = append(all.Views, v)
-		}
-		g.Roots[0].Kind = UserMem
-		all.Roots = append(all.Roots, g.Roots...)
-		g.Ops = comeAndGo(g, rand.New(rand.NewPCG(seed, uint64(i))), slices.DeleteFunc(g.Ops, single))
-		for k := range g.Ops {
-			op := &g.Ops[k]
-			op.More = nil
-			if op.Src += views; op.Kind == Renew {
+// apart draws a history of each goroutine's own.
+func (d *Draw) apart() *History {
+	all := &History{Seed: d.Seed, Failing: d.Failing}
+	for i := range d.Goroutines {
+		own := *d
+		own.Seed += uint64(i) << 40
+		h, roots, views := own.one(), len(all.Roots), len(all.Views)
+		h.Roots[0].Kind = lentRoot
+		h.Ops = slices.DeleteFunc(h.Ops, single)
+		for _, op := range comeAndGo(h, rand.New(rand.NewPCG(d.Seed, uint64(i)))) {
+			op.Goroutine, op.More = i, nil
+			if op.Src += views; op.Kind == opRenew {
 				op.Dst += roots
 			} else {
 				op.Dst += views
 			}
+			all.Ops = append(all.Ops, op)
 		}
-		out = append(out, g)
+		for _, v := range h.Views {
+			v.Root += roots
+			all.Views = append(all.Views, v)
+		}
+		all.Roots = append(all.Roots, h.Roots...)
 	}
-	for _, g := range out {
-		g.Seed, g.Roots, g.Views = seed, all.Roots, all.Views
-	}
-	return out
+	return all
 }

@@ -54,7 +54,7 @@ func (f *Faults) Queue(q devices.Queue, o devices.QueueOptions, native bool) dev
 
 // NewQueue is Device.NewQueue with faults.
 func (f *Faults) NewQueue(d devices.Device, o devices.QueueOptions, native bool) (devices.Queue, error) {
-	if err := f.fails(CallNewQueue); err != nil {
+	if err := f.fails(callNewQueue); err != nil {
 		if strings.Contains(o.Name, ".lanes.") { // for any command
 			f.hitAny()
 		}
@@ -69,7 +69,7 @@ func (f *Faults) NewQueue(d devices.Device, o devices.QueueOptions, native bool)
 
 // Build is Device.Build with faults.
 func (f *Faults) Build(ctx context.Context, d devices.Device, p *devices.Program) (devices.Module, error) {
-	if err := f.fails(CallBuild); err != nil {
+	if err := f.fails(callBuild); err != nil {
 		return nil, err
 	}
 	m, err := d.Build(ctx, p)
@@ -86,17 +86,17 @@ type faultyModule struct {
 
 // Close implements devices.Module.
 func (m *faultyModule) Close() error {
-	return errors.Join(m.Module.Close(), m.f.fails(CallCloseModule))
+	return errors.Join(m.Module.Close(), m.f.fails(callCloseModule))
 }
 
 // Close is Device.Close with faults: it closes the device, and says that it failed.
 func (f *Faults) Close(d devices.Device) error {
-	return errors.Join(d.Close(), f.fails(CallCloseDevice))
+	return errors.Join(d.Close(), f.fails(callCloseDevice))
 }
 
 // View is Viewer.View with faults.
 func (f *Faults) View(d devices.Viewer, b mem.Block, off, size uint64) ([]byte, error) {
-	if err := f.fails(CallView); err != nil {
+	if err := f.fails(callView); err != nil {
 		f.hitAny()
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (f *Faults) View(d devices.Viewer, b mem.Block, off, size uint64) ([]byte, 
 
 // Reserve is Device.ReserveSVM with faults.
 func (f *Faults) Reserve(d devices.Device, r mem.Range) error {
-	if err := f.fails(CallReserve); err != nil {
+	if err := f.fails(callReserve); err != nil {
 		return err
 	}
 	return d.ReserveSVM(r)
@@ -113,7 +113,7 @@ func (f *Faults) Reserve(d devices.Device, r mem.Range) error {
 
 // Pinned is PageLocker.PinnedMemory with faults.
 func (f *Faults) Pinned(d devices.PageLocker, node int) (devices.PinnedMemory, error) {
-	if err := f.fails(CallPin); err != nil {
+	if err := f.fails(callPin); err != nil {
 		return nil, err
 	}
 	p, err := d.PinnedMemory(node)
@@ -130,10 +130,10 @@ type faultyPinned struct {
 
 // AllocAll implements mem.Resource.
 func (p *faultyPinned) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
-	switch p.f.draw(CallStaging, string(CallStaging)) {
-	case Refused:
+	switch p.f.draw(callStaging, string(callStaging)) {
+	case faultRefused:
 		return mem.Exhausted, errFault
-	case Undone, Done:
+	case faultUndone, faultDone:
 		return mem.Exhausted, nil
 	}
 	return p.PinnedMemory.AllocAll(reqs, out, reuse)
@@ -164,33 +164,33 @@ func plainQueue(q devices.Queue) devices.Queue {
 }
 
 // Close implements devices.Queue. It closes the queue, and says that it failed.
-func (q *faultyQueue) Close() error { return errors.Join(q.Queue.Close(), q.f.fails(CallCloseQueue)) }
+func (q *faultyQueue) Close() error { return errors.Join(q.Queue.Close(), q.f.fails(callCloseQueue)) }
 
 // Flush implements devices.Queue. It does so, and says that it failed.
-func (q *faultyQueue) Flush() error { return errors.Join(q.Queue.Flush(), q.f.fails(CallFlush)) }
+func (q *faultyQueue) Flush() error { return errors.Join(q.Queue.Flush(), q.f.fails(callFlush)) }
 
 // Submit implements devices.Queue.
 func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f, c, what := q.f, CallCommand, "user's "+cmd.Op.String()
+	f, c, what := q.f, callCommand, "user's "+cmd.Op.String()
 	if !q.user {
-		c, what = CallCopy, "runtime's "+cmd.Op.String()
+		c, what = callCopy, "runtime's "+cmd.Op.String()
 	}
 	x := f.draw(c, what)
-	if x == Refused {
+	if x == faultRefused {
 		if !q.user { // a leg of a transfer that was accepted before, perhaps
 			f.hit(cmd)
 		}
 		return mem.Point{}, errFault
 	}
-	if x == Done && cmd.Late != nil {
-		x = Undone // it would say that it has moved
+	if x == faultDone && cmd.Late != nil {
+		x = faultUndone // it would say that it has moved
 	}
 	var p mem.Point
 	var err error
 	var more *part
-	if x != Undone {
+	if x != faultUndone {
 		if cmd.Carrier != nil {
 			more = f.carries(cmd)
 		}
@@ -202,8 +202,8 @@ func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point,
 			return p, err
 		}
 	}
-	if x != none {
-		if x == Done {
+	if x != faultNone {
+		if x == faultDone {
 			waits = []mem.Wait{{Point: p, Kind: mem.Data}}
 		}
 		if p, err = q.Queue.Submit(f.failing(), waits); err != nil {
@@ -213,7 +213,7 @@ func (q *faultyQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point,
 	if more != nil {
 		more.of(f, p)
 	}
-	f.took(q, cmd, p, x != none)
+	f.took(q, cmd, p, x != faultNone)
 	return p, nil
 }
 
@@ -263,7 +263,7 @@ type faultySpace struct {
 
 // Lend implements devices.SVMSpace.
 func (s *faultySpace) Lend(addr, size uint64) error {
-	if err := s.f.fails(CallLend); err != nil {
+	if err := s.f.fails(callLend); err != nil {
 		s.f.mu.Lock()
 		s.p.struck = true
 		s.f.mu.Unlock()
@@ -286,10 +286,10 @@ type faultyResource struct {
 
 // AllocAll implements mem.Resource.
 func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
-	switch r.f.draw(CallAlloc, string(CallAlloc)) {
-	case Refused:
+	switch r.f.draw(callAlloc, string(callAlloc)) {
+	case faultRefused:
 		return mem.Exhausted, errFault
-	case Undone, Done:
+	case faultUndone, faultDone:
 		return mem.Exhausted, nil
 	}
 	o, err := r.Resource.AllocAll(reqs, out, reuse)
@@ -306,12 +306,12 @@ func (r *faultyResource) AllocAll(reqs []mem.Request, out []mem.Block, reuse *me
 // FreeAfter implements mem.Resource: refused, the block stays; else it is freed, and said
 // not to be.
 func (r *faultyResource) FreeAfter(b mem.Block, after []mem.Point) error {
-	x := r.f.draw(CallFree, string(CallFree))
-	if x == Refused {
+	x := r.f.draw(callFree, string(callFree))
+	if x == faultRefused {
 		return errFault
 	}
 	err := r.Resource.FreeAfter(b, after)
-	if x != none {
+	if x != faultNone {
 		err = errors.Join(err, errFault)
 	}
 	return err

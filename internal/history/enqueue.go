@@ -16,7 +16,7 @@ var errCall = errors.New("a host call that fails")
 
 // enqueue gives an operation to the context, a read with the memory it is to
 // fill: by pointers where that can be, every other time.
-func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (runtime.Event, error) {
+func (r *replay) enqueue(q *queue, op *operation, got []byte, wait []runtime.Event) (runtime.Event, error) {
 	if e, ok, err := r.bySVM(q, op, got, wait); ok {
 		return e, err
 	}
@@ -26,35 +26,35 @@ func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (ru
 	var e runtime.Event
 	var err error
 	switch op.Kind {
-	case Write:
+	case opWrite:
 		e, err = q.EnqueueWrite(r.call, dst, dstOff, pattern(op.Size, op.Salt), wait...)
-	case Read:
+	case opRead:
 		e, err = q.EnqueueRead(r.call, dst, dstOff, got, wait...)
-	case WriteRect:
+	case opWriteRect:
 		e, err = q.EnqueueWriteRect(r.call, dst, op.dstBox(), pattern(op.bytes(), op.Salt), op.srcBox(), op.region(), wait...)
-	case ReadRect:
+	case opReadRect:
 		e, err = q.EnqueueReadRect(r.call, dst, op.dstBox(), got, op.srcBox(), op.region(), wait...)
-	case CopyRect:
+	case opCopyRect:
 		e, err = q.EnqueueCopyRect(r.call, r.views[op.Src], dst, op.srcBox(), op.dstBox(), op.region(), wait...)
-	case Copy:
+	case opCopy:
 		e, err = q.EnqueueCopy(r.call, r.views[op.Src], dst, srcOff, dstOff, size, wait...)
-	case Fill:
+	case opFill:
 		e, err = q.EnqueueFill(r.call, dst, op.fill(), dstOff, size, wait...)
-	case Mix, Produce, Reverse:
+	case opMix, opProduce, opReverse:
 		e, err = q.EnqueueLaunch(r.call, r.launch(q, op), wait...)
-	case Migrate:
+	case opMigrate:
 		e, err = q.EnqueueMigrate(r.call, append(r.more(op), dst), op.migrateFlags(), wait...)
 		name = op.migrateName()
 		if r.around(op) {
 			name += ", some of it mapped"
 		}
-	case Map:
+	case opMap:
 		return r.mapOpen(q, op, false, wait)
-	case Marker:
+	case opMarker:
 		e, err = q.EnqueueMarker(r.call, wait...)
-	case Barrier:
+	case opBarrier:
 		e, err = q.EnqueueBarrier(r.call, wait...)
-	case Fail:
+	case opFail:
 		e, err = q.EnqueueHostCall(r.call, func(context.Context) error { return errCall }, wait...)
 	default:
 		return e, fmt.Errorf("unknown kind %q", op.Kind)
@@ -62,13 +62,13 @@ func (r *replay) enqueue(q *queue, op *Op, got []byte, wait []runtime.Event) (ru
 	return r.took(name, e, err, accs...)
 }
 
-func (op *Op) region() [3]uint64 {
+func (op *operation) region() [3]uint64 {
 	return [3]uint64{uint64(op.Size), uint64(op.Rows), uint64(op.Slices)}
 }
 
 // box is where a rectangle lies: its first byte as an offset, or as bytes, rows
 // and slices.
-func (op *Op) box(off, row, slice int) runtime.Box {
+func (op *operation) box(off, row, slice int) runtime.Box {
 	b := runtime.Box{Origin: [3]uint64{uint64(off)}, Row: uint64(row), Slice: uint64(slice)}
 	if op.Salt%2 == 1 {
 		b.Origin = [3]uint64{uint64(off % slice % row), uint64(off % slice / row), uint64(off / slice)}
@@ -76,10 +76,10 @@ func (op *Op) box(off, row, slice int) runtime.Box {
 	return b
 }
 
-func (op *Op) dstBox() runtime.Box { return op.box(op.DstOff, op.DstRow, op.DstSlice) }
-func (op *Op) srcBox() runtime.Box { return op.box(op.SrcOff, op.SrcRow, op.SrcSlice) }
+func (op *operation) dstBox() runtime.Box { return op.box(op.DstOff, op.DstRow, op.DstSlice) }
+func (op *operation) srcBox() runtime.Box { return op.box(op.SrcOff, op.SrcRow, op.SrcSlice) }
 
-func (op *Op) migrateFlags() (flags runtime.MigrateFlags) {
+func (op *operation) migrateFlags() (flags runtime.MigrateFlags) {
 	if op.Host {
 		flags |= runtime.MigrateToHost
 	}
@@ -89,7 +89,7 @@ func (op *Op) migrateFlags() (flags runtime.MigrateFlags) {
 	return flags
 }
 
-func (op *Op) migrateName() string {
+func (op *operation) migrateName() string {
 	name := "migrate"
 	if op.Host {
 		name += " to host"
@@ -110,7 +110,7 @@ func localSize(global uint64) []uint64 {
 
 // launch has the arguments of a launch: those that are written in full promise
 // so.
-func (r *replay) launch(q *queue, op *Op) runtime.Launch {
+func (r *replay) launch(q *queue, op *operation) runtime.Launch {
 	size := uint64(op.Size)
 	arg := func(buf func(*runtime.Buffer) runtime.Arg, pointer func(runtime.Pointer) runtime.Arg, view, off int) runtime.Arg {
 		if p, ok := r.pointer(q, op, view, 0); ok {
@@ -119,7 +119,7 @@ func (r *replay) launch(q *queue, op *Op) runtime.Launch {
 		return buf(r.views[view]).Range(uint64(off), size)
 	}
 	l := runtime.Launch{Kernel: r.kernel[op.Kind], Global: []uint64{size}, Local: localSize(size)}
-	if op.Kind == Mix {
+	if op.Kind == opMix {
 		l.Args = append(l.Args, arg(runtime.InOut, runtime.SVMInOut, op.Dst, op.DstOff))
 	} else {
 		l.Args = append(l.Args, arg(runtime.Out, runtime.SVMOut, op.Dst, op.DstOff))
@@ -128,7 +128,7 @@ func (r *replay) launch(q *queue, op *Op) runtime.Launch {
 	if op.paired() { // const in the kernel
 		l.Args = append(l.Args, arg(runtime.Buf, runtime.SVM, op.Src, op.SrcOff), runtime.Uint32(uint32(op.SrcOff)))
 	}
-	if op.Kind != Reverse {
+	if op.Kind != opReverse {
 		l.Args = append(l.Args, runtime.Uint32(op.Salt))
 	}
 	return l
@@ -136,9 +136,9 @@ func (r *replay) launch(q *queue, op *Op) runtime.Launch {
 
 // uses is what a command on q accesses, by OpenCL's rules: nothing of the
 // runtime's own.
-func (r *replay) uses(q *queue, op *Op) (accs []mem.Access) {
+func (r *replay) uses(q *queue, op *operation) (accs []mem.Access) {
 	m := q.Memory()
-	if op.Kind == Map || op.Kind == MapBriefly || op.Kind == Unmap || op.Kind == Migrate && op.Host {
+	if op.Kind == opMap || op.Kind == opMapBriefly || op.Kind == opUnmap || op.Kind == opMigrate && op.Host {
 		m = mem.Host
 	}
 	for _, w := range r.h.rows(op) {
@@ -166,9 +166,9 @@ func (r *replay) uses(q *queue, op *Op) (accs []mem.Access) {
 	return accs
 }
 
-// more are the other buffers of a Migrate: size buffers only where there are any, and none of
+// more are the other buffers of an opMigrate: size buffers only where there are any, and none of
 // them may be lost.
-func (r *replay) more(op *Op) (out []*runtime.Buffer) {
+func (r *replay) more(op *operation) (out []*runtime.Buffer) {
 	for _, i := range op.More {
 		if i >= 0 {
 			out = append(out, r.views[i])

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -18,7 +17,7 @@ import (
 // its queues and its memory, also those that the runtime makes on its own account,
 // and any of them may be refused, or be accepted and fail: before it has done
 // anything, or when it has done all. Faults come alone and in a row, so that who
-// tries again may fail again; or one call is struck, the n-th of its kind (Strike).
+// tries again may fail again; or one call is struck, the n-th of its kind (strike).
 //
 // What was struck is kept, since the verdict must know it: which points of the
 // user's commands, and which bytes of which buffer the copies were to carry that the
@@ -28,62 +27,67 @@ import (
 // errFault is why a struck call fails.
 var errFault = errors.New("injected fault")
 
-// Fault is what becomes of a call.
-type Fault uint8
+// fault is what becomes of a call.
+type fault uint8
 
 // The faults.
 const (
-	none    Fault = iota
-	Refused       // nothing is accepted
-	Undone        // accepted, and fails when its waits have ended
-	Done          // accepted, done, and failed then
+	faultNone    fault = iota
+	faultRefused       // nothing is accepted
+	faultUndone        // accepted, and fails when its waits have ended
+	faultDone          // accepted, done, and failed then
 )
 
 // String says what became of the call.
-func (f Fault) String() string {
+func (f fault) String() string {
 	return [...]string{"", "refused", "failed undone", "failed when done"}[f]
 }
 
-// Call is a kind of call that a driver gets.
-type Call string
+// callKind is a kind of call that a driver gets.
+type callKind string
 
-// The kinds of calls that may be struck. The first of these are also struck at random.
+// The kinds of calls that may be struck.
 const (
-	CallCommand Call = "user's command" // Queue.Submit
-	CallCopy    Call = "runtime's copy" // Queue.Submit, of legs too
-	CallBatch   Call = "batch"          // Batcher.SubmitBatch
-	CallLane    Call = "lane's copy"    // Shuttle.Start, Shuttle.Finish
-	CallAlloc   Call = "allocation"     // Resource.AllocAll
-	CallStaging Call = "staging"        // Resource.AllocAll of page-locked memory
-	CallView    Call = "view"           // Viewer.View
-	CallLend    Call = "lend"           // SVMSpace.Lend, which the driver calls
-
-	CallFree        Call = "free"          // Resource.FreeAfter
-	CallFlush       Call = "flush"         // Queue.Flush
-	CallNewQueue    Call = "new queue"     // Device.NewQueue
-	CallBuild       Call = "build"         // Device.Build
-	CallPin         Call = "pinned memory" // PageLocker.PinnedMemory
-	CallReserve     Call = "reserve svm"   // Device.ReserveSVM
-	CallCloseModule Call = "close module"  // Module.Close
-	CallCloseQueue  Call = "close queue"   // Queue.Close
-	CallCloseDevice Call = "close device"  // Device.Close
+	callCommand     callKind = "user's command" // Queue.Submit
+	callCopy        callKind = "runtime's copy" // Queue.Submit, of legs too
+	callBatch       callKind = "batch"          // Batcher.SubmitBatch
+	callLane        callKind = "lane's copy"    // Shuttle.Start, Shuttle.Finish
+	callAlloc       callKind = "allocation"     // Resource.AllocAll
+	callStaging     callKind = "staging"        // Resource.AllocAll of page-locked memory
+	callView        callKind = "view"           // Viewer.View
+	callLend        callKind = "lend"           // SVMSpace.Lend, which the driver calls
+	callFree        callKind = "free"           // Resource.FreeAfter
+	callFlush       callKind = "flush"          // Queue.Flush
+	callNewQueue    callKind = "new queue"      // Device.NewQueue
+	callBuild       callKind = "build"          // Device.Build
+	callPin         callKind = "pinned memory"  // PageLocker.PinnedMemory
+	callReserve     callKind = "reserve svm"    // Device.ReserveSVM
+	callCloseModule callKind = "close module"   // Module.Close
+	callCloseQueue  callKind = "close queue"    // Queue.Close
+	callCloseDevice callKind = "close device"   // Device.Close
 )
 
-// calls are all kinds, and whether they are struck at random, too.
-var calls = map[Call]bool{
-	CallCommand: true, CallCopy: true, CallBatch: true, CallLane: true, CallAlloc: true, CallStaging: true, CallView: true, CallLend: true,
-	CallFree: false, CallFlush: false, CallNewQueue: false, CallBuild: false, CallPin: false, CallReserve: false,
-	CallCloseModule: false, CallCloseQueue: false, CallCloseDevice: false,
+// calls says of each kind when it is struck: at random while the history runs, or only as the one
+// call that is, which may also come while the context opens, or closes.
+var calls = map[callKind]phase{
+	callCommand: running, callCopy: running, callBatch: running, callLane: running,
+	callAlloc: running, callStaging: running, callView: running, callLend: running,
+	callNewQueue: opening, callBuild: opening, callPin: opening, callReserve: opening,
+	callFree: closing, callCloseModule: closing, callCloseQueue: closing, callCloseDevice: closing, callFlush: quiet,
 }
 
-// Calls are the kinds of calls that may be struck, sorted.
-func Calls() []Call { return slices.Sorted(maps.Keys(calls)) }
+// strike is the one call that is struck.
+type strike struct {
+	call  callKind
+	nth   int // of its kind, from 1
+	fault fault
+}
 
-// Strike is the one call that is struck: the Nth of a kind, from 1.
-type Strike struct {
-	Call  Call
-	N     int
-	Fault Fault
+// drawStrike draws one of a call that a history is likely to make.
+func drawStrike(seed uint64) *strike {
+	dice := rand.New(rand.NewPCG(seed, 5))
+	often := []callKind{callFree, callCopy, callBatch, callAlloc, callStaging, callCommand}
+	return &strike{often[dice.IntN(len(often))], 1 + dice.IntN(40), faultRefused + fault(dice.IntN(3))}
 }
 
 // phase is where a run is.
@@ -98,27 +102,19 @@ const (
 
 // strikes reports whether a call may be struck in a phase: while the context opens,
 // what fails it; while it closes, what leaves it nothing to do about it.
-func (p phase) strikes(c Call) bool {
-	switch p {
-	case opening:
-		return c == CallNewQueue || c == CallBuild || c == CallPin || c == CallReserve
-	case closing:
-		return c == CallFree || c == CallCloseModule || c == CallCloseQueue || c == CallCloseDevice
-	}
-	return p == running
-}
+func (p phase) strikes(c callKind) bool { return p == running || p != quiet && calls[c] == p }
 
 // Faults strike the devices that it wraps, about one call in Every, or one. It serves
 // one run.
 type Faults struct {
 	seed  uint64  // immutable
 	every int     // immutable
-	only  *Strike // immutable; nil strikes at random
+	only  *strike // immutable; nil strikes at random
 
 	mu      sync.Mutex
 	phase   phase                       // protected by mu
 	dice    *rand.Rand                  // protected by mu
-	again   Fault                       // protected by mu: what becomes of the next call, too
+	again   fault                       // protected by mu: what becomes of the next call, too
 	devs    map[devices.Device]int      // protected by mu: memories of the wrapped devices, from 1
 	blocks  map[placed]owned            // protected by mu
 	own     map[mem.Point]bool          // protected by mu: user's commands that were struck and accepted
@@ -127,7 +123,7 @@ type Faults struct {
 	at      int                         // protected by mu: the place in the log
 	epoch   int                         // protected by mu: how often all was calm
 	strikes map[string]int              // protected by mu: how often, by what was struck
-	calls   map[Call]int                // protected by mu: how many were made that could be struck
+	calls   map[callKind]int            // protected by mu: how many were made that could be struck
 	last    map[*mem.Timeline]mem.Point // protected by mu: of hidden queues
 }
 
@@ -157,11 +153,15 @@ type hit struct {
 	any    bool // nobody knows which bytes
 }
 
-func newFaults(seed uint64, every int, only *Strike) *Faults {
-	return &Faults{
-		seed: seed, every: every, only: only, calls: make(map[Call]int), dice: rand.New(rand.NewPCG(seed, 77)), devs: make(map[devices.Device]int), blocks: make(map[placed]owned),
+func newFaults(seed uint64, every int, only *strike) *Faults {
+	f := &Faults{
+		seed: seed, every: every, only: only, calls: make(map[callKind]int), dice: rand.New(rand.NewPCG(seed, 77)), devs: make(map[devices.Device]int), blocks: make(map[placed]owned),
 		own: make(map[mem.Point]bool), strikes: make(map[string]int), last: make(map[*mem.Timeline]mem.Point),
 	}
+	for c := range calls {
+		f.calls[c] = 0
+	}
+	return f
 }
 
 // begin says which operation is next, where it is in the log, and how often all was
@@ -173,7 +173,7 @@ func (f *Faults) begin(op, at, epoch int) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.phase, f.at, f.epoch, f.again = running, at, epoch, none
+	f.phase, f.at, f.epoch, f.again = running, at, epoch, faultNone
 	f.dice = rand.New(rand.NewPCG(f.seed, uint64(op)))
 }
 
@@ -188,33 +188,33 @@ func (f *Faults) enter(p phase) {
 }
 
 // draw says what becomes of a call, which what describes.
-func (f *Faults) draw(c Call, what string) (x Fault) {
+func (f *Faults) draw(c callKind, what string) (x fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.drawLocked(c, what)
 }
 
-func (f *Faults) drawLocked(c Call, what string) (x Fault) {
+func (f *Faults) drawLocked(c callKind, what string) (x fault) {
 	if !f.phase.strikes(c) {
-		return none
+		return faultNone
 	}
 	f.calls[c]++
 	switch {
 	case f.only != nil:
-		if f.only.Call != c || f.only.N != f.calls[c] {
-			return none
+		if f.only.call != c || f.only.nth != f.calls[c] {
+			return faultNone
 		}
-		x = f.only.Fault
-	case !calls[c] || f.phase != running:
-		return none
-	case f.again != none:
-		x, f.again = f.again, none
+		x = f.only.fault
+	case calls[c] != running || f.phase != running:
+		return faultNone
+	case f.again != faultNone:
+		x, f.again = f.again, faultNone
 	case f.dice.IntN(f.every) != 0:
-		return none
+		return faultNone
 	default:
-		x = Refused + Fault(f.dice.IntN(3))
+		x = faultRefused + fault(f.dice.IntN(3))
 		if f.dice.IntN(3) == 0 {
-			f.again = Refused + Fault(f.dice.IntN(3))
+			f.again = faultRefused + fault(f.dice.IntN(3))
 		}
 	}
 	f.strikes[what+" "+x.String()]++
@@ -222,8 +222,8 @@ func (f *Faults) drawLocked(c Call, what string) (x Fault) {
 }
 
 // fails is draw for calls that are refused, or not.
-func (f *Faults) fails(c Call) error {
-	if f.draw(c, string(c)) != none {
+func (f *Faults) fails(c callKind) error {
+	if f.draw(c, string(c)) != faultNone {
 		return fmt.Errorf("%s: %w", c, errFault)
 	}
 	return nil
@@ -341,13 +341,13 @@ func (f *Faults) partly(p mem.Point) bool {
 }
 
 // was reports whether a call of that kind was struck.
-func (f *Faults) was(kinds ...Call) bool {
+func (f *Faults) was(kinds ...callKind) bool {
 	if f == nil || f.only == nil {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Contains(kinds, f.only.Call) && f.calls[f.only.Call] >= f.only.N
+	return slices.Contains(kinds, f.only.call) && f.calls[f.only.call] >= f.only.nth
 }
 
 // struck reports whether a user's command was struck.

@@ -20,8 +20,8 @@ func (r *replay) setUp() error {
 	if r.cfg.Whole {
 		o.WholeBelow = math.MaxUint64
 	}
-	if r.cfg.Every > 0 || r.cfg.Strike != nil {
-		r.faults = newFaults(r.h.Seed, r.cfg.Every, r.cfg.Strike)
+	if r.cfg.Every > 0 || r.cfg.strike != nil {
+		r.faults = newFaults(r.h.Seed, r.cfg.Every, r.cfg.strike)
 		r.faults.enter(opening)
 		o.Resource = r.faults.Resource
 	}
@@ -96,7 +96,7 @@ func (r *replay) build() (err error) {
 	if r.prog, err = r.c.Build(r.ctx, Program); err != nil {
 		return err
 	}
-	for _, k := range []Kind{Mix, Produce, Reverse, chase} {
+	for _, k := range []kind{opMix, opProduce, opReverse, opChase} {
 		if r.kernel[k], err = r.prog.Kernel("meta_" + string(k)); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (r *replay) build() (err error) {
 }
 
 // create makes a root and its views.
-func (r *replay) create(root int, kind RootKind) error {
+func (r *replay) create(root int, kind rootKind) error {
 	var whole *runtime.Buffer
 	for i, v := range r.h.Views {
 		var err error
@@ -123,7 +123,7 @@ func (r *replay) create(root int, kind RootKind) error {
 				}
 			}
 			if err == nil {
-				err = r.account.create(whole.ID(), uint64(v.Size), kind == Content || kind == UserMem)
+				err = r.account.create(whole.ID(), uint64(v.Size), kind == contentRoot || kind == lentRoot)
 			}
 			r.views[i] = whole
 		}
@@ -134,19 +134,19 @@ func (r *replay) create(root int, kind RootKind) error {
 	return nil
 }
 
-func (r *replay) createRoot(root int, kind RootKind) (*runtime.Buffer, error) {
+func (r *replay) createRoot(root int, kind rootKind) (*runtime.Buffer, error) {
 	n := r.h.Roots[root].Size
 	size := uint64(n)
 	switch {
-	case kind == Content:
+	case kind == contentRoot:
 		return r.c.CreateBuffer(size, 0, pattern(n, uint32(root)))
-	case kind == UserMem:
+	case kind == lentRoot:
 		return r.createLent(root)
-	case kind == HostMem:
+	case kind == hostRoot:
 		return r.c.CreateBuffer(size, runtime.AllocHostPtr, nil)
-	case kind == SVM && r.anySVM:
+	case kind == svmRoot && r.anySVM:
 		return r.createSVM(root, size, 0)
-	case kind == FineSVM && r.anyFine:
+	case kind == fineRoot && r.anyFine:
 		return r.createSVM(root, size, runtime.SVMFineGrain)
 	}
 	return r.c.CreateBuffer(size, 0, nil)
@@ -156,8 +156,8 @@ func (r *replay) createRoot(root int, kind RootKind) (*runtime.Buffer, error) {
 // memory.
 func (r *replay) renew(q *queue, root int) error {
 	kind := r.h.Roots[root].Kind
-	if kind == Content {
-		kind = Plain
+	if kind == contentRoot {
+		kind = plainRoot
 	}
 	err := r.release(q, root)
 	if errors.Is(err, errFault) { // what is released is gone all the same

@@ -1,7 +1,9 @@
 package history
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 
 	"godwit/runtime"
 )
@@ -24,80 +26,102 @@ type generator struct {
 }
 
 type weight struct {
-	kind Kind
+	kind kind
 	n    int
 }
 
-// Generate draws a history of n operations.
-func Generate(seed uint64, n int) *History { return GenerateAligned(seed, n, Align) }
-
-// GenerateAligned is Generate for devices whose sub-buffers begin at multiples of align
-// bytes, a power of two.
-func GenerateAligned(seed uint64, n, align int) *History {
-	return draw(rand.NewPCG(seed, 0), &History{Seed: seed}, n, align)
+// Draw says what Generate draws.
+type Draw struct {
+	Seed    uint64
+	Ops     int         // of each goroutine
+	Source  rand.Source // where not nil, draws come from there
+	Align   int         // bytes: sub-buffers begin at multiples of it, a power of two; 0 is Align
+	Failing bool        // about every other user event fails, some host calls do, and some maps are given up
+	Rich    bool        // it has maps, shared virtual memory, rectangles and content sizes
+	Evicts  bool        // its largest command does not need all buffers (see History.Short)
+	// NoLaunches is for devices that run no kernels: copies and fills come in place of launches.
+	NoLaunches bool
+	// Goroutines, where not 0, is how many there are: over the same buffers (Shared), or each over
+	// buffers of its own, which it renews and maps while the others press on the memories.
+	Goroutines int
+	Shared     bool
 }
 
-// GenerateFrom is Generate with draws from any source.
-func GenerateFrom(src rand.Source, n int) *History { return draw(src, &History{}, n, Align) }
+// Generate draws a history.
+func Generate(d Draw) (h *History) {
+	switch {
+	case d.Goroutines > 0 && d.Shared:
+		h = d.shared()
+	case d.Goroutines > 0:
+		h = d.apart()
+	default:
+		for h = d.one(); d.Rich && !h.rich() || d.Evicts && h.WorkingSet() == h.Bytes(); h = d.one() {
+			d.Seed += 1 << 32
+		}
+	}
+	if d.NoLaunches {
+		h.withoutLaunches()
+	}
+	return h
+}
 
-func draw(src rand.Source, h *History, n, align int) *History {
-	g := &generator{Rand: rand.New(src), h: h, align: align}
+// one draws what one goroutine does.
+func (d *Draw) one() *History {
+	src, stream := d.Source, uint64(0)
+	if d.Failing {
+		stream = 1
+	}
+	if src == nil {
+		src = rand.NewPCG(d.Seed, stream)
+	}
+	g := &generator{Rand: rand.New(src), h: &History{Seed: d.Seed, Failing: d.Failing}, align: cmp.Or(d.Align, Align)}
 	g.character()
+	if d.Failing {
+		g.weigh(opUser, 2)
+		g.weigh(opSet, 4)
+		g.weigh(opFail, 1)
+		g.weigh(opMapBriefly, 1+g.IntN(3))
+	}
 	g.buffers()
-	g.ops(n)
+	g.ops(d.Ops)
 	return g.h
 }
 
-// GenerateFailing draws a history of n operations in which about every other
-// user event fails, some host calls do, and some maps are given up.
-func GenerateFailing(seed uint64, n int) *History {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), h: &History{Seed: seed, Failing: true}, align: Align}
-	g.character()
-	g.weigh(User, 2)
-	g.weigh(Set, 4)
-	g.weigh(Fail, 1)
-	g.weigh(MapBriefly, 1+g.IntN(3))
-	g.buffers()
-	g.ops(n)
-	return g.h
-}
-
-// drawOver draws n operations over the buffers of h.
-func drawOver(h *History, seed uint64, n int) *History {
-	other := *h
-	other.Seed, other.Ops = seed, nil
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), h: &other, align: Align}
-	g.character()
-	g.ops(n)
-	return g.h
+// rich reports whether the history has a bit of everything.
+func (h *History) rich() bool {
+	has := func(kinds ...kind) bool {
+		return slices.ContainsFunc(h.Ops, func(op operation) bool { return slices.Contains(kinds, op.Kind) })
+	}
+	svm := slices.ContainsFunc(h.Roots, func(r rootSpec) bool { return r.Kind == svmRoot || r.Kind == fineRoot })
+	return svm && has(opMap) && has(opWriteRect, opReadRect) && has(opCopyRect) && has(opCount) && has(opCountBy) && has(opRenew, opFreePointer)
 }
 
 // character draws how often each kind comes.
 func (g *generator) character() {
-	for _, k := range []Kind{Write, Read, Copy, Fill, Mix, Produce, Reverse} {
+	for _, k := range []kind{opWrite, opRead, opCopy, opFill, opMix, opProduce, opReverse} {
 		g.weigh(k, 1+g.IntN(10))
 	}
-	for _, k := range []Kind{WriteRect, ReadRect, CopyRect} {
+	for _, k := range []kind{opWriteRect, opReadRect, opCopyRect} {
 		g.weigh(k, g.IntN(6))
 	}
 	maps := g.IntN(8)
-	g.weigh(Map, maps)
-	g.weigh(Unmap, maps*2)
-	for _, k := range []Kind{Migrate, Marker, Barrier, User, Set} {
+	g.weigh(opMap, maps)
+	g.weigh(opUnmap, maps*2)
+	for _, k := range []kind{opMigrate, opMarker, opBarrier, opUser, opSet} {
 		g.weigh(k, g.IntN(4))
 	}
-	for _, k := range []Kind{Finish, Renew, Refuse, MapBriefly, FreePointer} {
+	for _, k := range []kind{opFinish, opRenew, opRefuse, opMapBriefly, opFreePointer} {
 		g.weigh(k, g.IntN(2))
 	}
 	g.scenes = g.Float64() * 0.1
 	g.waits, g.held = g.Float64()*0.6, 0.1+g.Float64()*0.6
 	if g.IntN(2) == 0 {
-		g.weigh(Count, 1+g.IntN(6))
-		g.weigh(CountBy, 1+g.IntN(3))
+		g.weigh(opCount, 1+g.IntN(6))
+		g.weigh(opCountBy, 1+g.IntN(3))
 	}
 }
 
-func (g *generator) weigh(k Kind, n int) {
+func (g *generator) weigh(k kind, n int) {
 	g.weights = append(g.weights, weight{k, n})
 	g.total += n
 }
@@ -113,7 +137,7 @@ func (g *generator) ops(n int) {
 }
 
 // kinds are drawn from for roots.
-var kinds = []RootKind{Plain, Plain, Content, UserMem, UserMem, UserMem, UserMem, HostMem, SVM, SVM, FineSVM}
+var kinds = []rootKind{plainRoot, plainRoot, contentRoot, lentRoot, lentRoot, lentRoot, lentRoot, hostRoot, svmRoot, svmRoot, fineRoot}
 
 // buffers draws roots and views, sub-buffers mostly overlapping.
 func (g *generator) buffers() {
@@ -123,13 +147,13 @@ func (g *generator) buffers() {
 		if g.IntN(3) == 0 {
 			size += g.IntN(g.align)
 		}
-		if kind == SVM && g.IntN(2) == 0 { // rights come in pages
+		if kind == svmRoot && g.IntN(2) == 0 { // rights come in pages
 			size = min(3*size, 64*g.align)
 		}
-		g.h.Roots = append(g.h.Roots, Root{size, kind})
-		g.h.Views = append(g.h.Views, View{Root: root, Size: size})
+		g.h.Roots = append(g.h.Roots, rootSpec{size, kind})
+		g.h.Views = append(g.h.Views, viewSpec{Root: root, Size: size})
 		for range g.IntN(4) {
-			v := View{Root: root, Origin: g.align * g.IntN((size+g.align-1)/g.align), Sub: true}
+			v := viewSpec{Root: root, Origin: g.align * g.IntN((size+g.align-1)/g.align), Sub: true}
 			v.Size = 1 + g.IntN(size-v.Origin)
 			if last := g.h.Views[len(g.h.Views)-1]; last.Sub && g.IntN(2) == 0 { // beside the last
 				if at := (last.Origin + last.Size) &^ (g.align - 1); at > last.Origin && at < size {
@@ -142,7 +166,7 @@ func (g *generator) buffers() {
 	}
 }
 
-func (g *generator) kind() Kind {
+func (g *generator) kind() kind {
 	n := g.IntN(g.total)
 	for _, w := range g.weights {
 		if n -= w.n; n < 0 {
@@ -155,8 +179,8 @@ func (g *generator) kind() Kind {
 // mapFlags are drawn from for maps.
 var mapFlags = []runtime.MapFlags{runtime.MapRead, runtime.MapRead, runtime.MapWrite, runtime.MapRead | runtime.MapWrite, runtime.MapInvalidate}
 
-func (g *generator) op(id int) Op {
-	op := Op{ID: id, Kind: g.kind(), Queue: g.IntN(LogicalQueues), Salt: g.Uint32()}
+func (g *generator) op(id int) operation {
+	op := operation{ID: id, Kind: g.kind(), Queue: g.IntN(logicalQueues), Salt: g.Uint32()}
 	for g.Float64() < g.waits && id > 0 && len(op.Wait) < 4 {
 		w := g.IntN(id)
 		if len(g.users) > 0 && g.Float64() < g.held {
@@ -164,29 +188,29 @@ func (g *generator) op(id int) Op {
 		}
 		op.Wait = append(op.Wait, w)
 	}
-	if op.Kind == Unmap && len(g.maps) == 0 {
-		op.Kind = Map
+	if op.Kind == opUnmap && len(g.maps) == 0 {
+		op.Kind = opMap
 	}
 	switch op.Kind {
-	case WriteRect, ReadRect:
+	case opWriteRect, opReadRect:
 		g.hostRect(&op)
-	case CopyRect:
+	case opCopyRect:
 		if !g.rectPair(&op) {
-			op.Kind = Marker
+			op.Kind = opMarker
 		}
-	case Write, Read, Fill, Produce, Map, MapBriefly, Refuse:
+	case opWrite, opRead, opFill, opProduce, opMap, opMapBriefly, opRefuse:
 		op.Dst = g.IntN(len(g.h.Views))
 		op.DstOff, op.Size = g.span(g.h.Views[op.Dst].Size)
-		if g.nextTo(&op); op.Kind == Fill && g.IntN(2) == 0 { // by patterns of more than a byte
+		if g.nextTo(&op); op.Kind == opFill && g.IntN(2) == 0 { // by patterns of more than a byte
 			op.DstOff, op.Size = op.DstOff&^7, max(op.Size&^7, 1)
 		}
-	case Copy, Mix, Reverse:
+	case opCopy, opMix, opReverse:
 		if !g.pair(&op) {
-			op.Kind = Marker
+			op.Kind = opMarker
 			break
 		}
 		g.sourceNextTo(&op)
-	case Migrate:
+	case opMigrate:
 		op.Dst, op.Host, op.Undefined = g.IntN(len(g.h.Views)), g.IntN(3) == 0, g.IntN(6) == 0
 		if len(g.maps) > 0 && g.IntN(2) == 0 { // round what the host has mapped
 			op.Dst, op.Host, op.Undefined = g.h.Ops[g.maps[g.IntN(len(g.maps))]].Dst, true, false
@@ -194,41 +218,41 @@ func (g *generator) op(id int) Op {
 		if !op.Undefined && g.IntN(2) == 0 {
 			g.more(&op)
 		}
-	case User:
+	case opUser:
 		g.users = append(g.users, id)
-	case Set:
+	case opSet:
 		if len(g.users) == 0 {
-			op.Kind = Marker
+			op.Kind = opMarker
 			break
 		}
 		op.Ref, op.Fail = g.take(&g.users), g.h.Failing && g.IntN(2) == 0
-	case Unmap:
+	case opUnmap:
 		op.Ref = g.take(&g.maps)
-	case Finish:
+	case opFinish:
 		g.users = nil
-	case Renew, FreePointer:
+	case opRenew, opFreePointer:
 		op.Dst = g.IntN(len(g.h.Roots))
-	case Count, CountBy:
+	case opCount, opCountBy:
 		g.countOp(&op)
 	}
 	switch op.Kind {
-	case Map:
+	case opMap:
 		if op.Flags == 0 {
 			op.Flags = mapFlags[g.IntN(len(mapFlags))]
 		}
 		g.maps = append(g.maps, id)
-	case MapBriefly:
+	case opMapBriefly:
 		op.Flags = mapFlags[g.IntN(len(mapFlags))]
 		g.users = append(g.users, id)
 	}
 	return op
 }
 
-// more draws the other buffers of a Migrate, some of them more than once.
-func (g *generator) more(op *Op) {
+// more draws the other buffers of an opMigrate, some of them more than once.
+func (g *generator) more(op *operation) {
 	for range 1 + g.IntN(3)*g.IntN(6) {
 		i := g.IntN(len(g.h.Views)+sizeBuffers) - sizeBuffers
-		if i < 0 || g.h.Roots[g.h.Views[i].Root].Kind != FineSVM { // the device may have none
+		if i < 0 || g.h.Roots[g.h.Views[i].Root].Kind != fineRoot { // the device may have none
 			op.More = append(op.More, i)
 		}
 	}
@@ -236,7 +260,7 @@ func (g *generator) more(op *Op) {
 
 // nextTo moves an operation now and then right beside, or to the start of, what an
 // earlier one used: within a word of it, as often as not.
-func (g *generator) nextTo(op *Op) {
+func (g *generator) nextTo(op *operation) {
 	if len(g.h.Ops) == 0 || g.Float64() > g.beside {
 		return
 	}
@@ -245,7 +269,7 @@ func (g *generator) nextTo(op *Op) {
 	if last.Size == 0 || last.Rows > 0 || last.DstOff+last.Size > size {
 		return
 	}
-	if len(g.maps) > 0 && op.Kind == Map && g.IntN(2) == 0 { // several from one start
+	if len(g.maps) > 0 && op.Kind == opMap && g.IntN(2) == 0 { // several from one start
 		last = g.h.Ops[g.maps[g.IntN(len(g.maps))]]
 		op.Dst, op.DstOff, op.Flags = last.Dst, last.DstOff, last.Flags
 		op.Size = 1 + g.IntN(g.h.Views[last.Dst].Size-last.DstOff)
@@ -266,8 +290,8 @@ func (g *generator) nextTo(op *Op) {
 
 // sourceNextTo moves the source of an operation as nextTo does the destination, where
 // the two share no byte then.
-func (g *generator) sourceNextTo(op *Op) {
-	try := Op{Kind: Read, Dst: -1}
+func (g *generator) sourceNextTo(op *operation) {
+	try := operation{Kind: opRead, Dst: -1}
 	if g.nextTo(&try); try.Dst < 0 || try.Size == 0 || try.Size > op.Size {
 		return
 	}
@@ -303,7 +327,7 @@ func (g *generator) span(size int) (off, n int) {
 }
 
 // rect draws a rectangle that fits into limit bytes, every third with slices.
-func (g *generator) rect(op *Op, limit int) {
+func (g *generator) rect(op *operation, limit int) {
 	op.Size = 1 + g.IntN(min(limit, 64))
 	op.DstRow = op.Size + g.IntN(32)
 	op.Rows = 1 + g.IntN(min((limit-op.Size)/op.DstRow+1, 16))
@@ -315,7 +339,7 @@ func (g *generator) rect(op *Op, limit int) {
 }
 
 // hostRect draws a rectangle of a view, and where it is in the host's memory.
-func (g *generator) hostRect(op *Op) {
+func (g *generator) hostRect(op *operation) {
 	op.Dst = g.IntN(len(g.h.Views))
 	size := g.h.Views[op.Dst].Size
 	g.rect(op, size)
@@ -327,7 +351,7 @@ func (g *generator) hostRect(op *Op) {
 
 // rectPair draws a rectangle, and where it is in a source and a destination that
 // share no byte, or is to be refused; false where luck fails it.
-func (g *generator) rectPair(op *Op) bool {
+func (g *generator) rectPair(op *operation) bool {
 	for range 20 {
 		op.Dst, op.Src = g.IntN(len(g.h.Views)), g.IntN(len(g.h.Views))
 		dst, src := g.h.Views[op.Dst], g.h.Views[op.Src]
@@ -341,7 +365,7 @@ func (g *generator) rectPair(op *Op) bool {
 			return true
 		}
 		if g.IntN(8) == 0 {
-			op.Kind = Refuse
+			op.Kind = opRefuse
 			return true
 		}
 	}
@@ -349,7 +373,7 @@ func (g *generator) rectPair(op *Op) bool {
 }
 
 // rowsMeet compares every row with every other.
-func (g *generator) rowsMeet(op *Op, dst, src int) bool {
+func (g *generator) rowsMeet(op *operation, dst, src int) bool {
 	rows := g.h.rows(op)
 	for _, a := range rows {
 		for _, b := range rows {
@@ -363,7 +387,7 @@ func (g *generator) rowsMeet(op *Op, dst, src int) bool {
 
 // pair draws a source and a destination of one size that share no byte; false
 // where luck fails it.
-func (g *generator) pair(op *Op) bool {
+func (g *generator) pair(op *operation) bool {
 	for range 20 {
 		op.Dst, op.Src = g.IntN(len(g.h.Views)), g.IntN(len(g.h.Views))
 		dst, src := g.h.Views[op.Dst], g.h.Views[op.Src]

@@ -28,58 +28,59 @@ import (
 // must accept it.
 const Align = 128
 
-// LogicalQueues is how many queues a history speaks of. A configuration maps
+// logicalQueues is how many queues a history speaks of. A configuration maps
 // them to those it has.
-const LogicalQueues = 8
+const logicalQueues = 8
 
-// Kind is what an operation does.
-type Kind string
+// kind is what an operation does.
+type kind string
 
 // The kinds of operations.
 const (
-	Write   Kind = "write"
-	Read    Kind = "read"
-	Copy    Kind = "copy"
-	Fill    Kind = "fill"
-	Mix     Kind = "mix"     // launch: dst[i] = 31*dst[i] + src[i] + salt
-	Produce Kind = "produce" // launch that promises to write all of dst: dst[i] = 7*i + salt
-	Reverse Kind = "reverse" // launch that promises to write all of dst: dst[i] = src[n-1-i]
-	Migrate Kind = "migrate"
+	opWrite   kind = "write"
+	opRead    kind = "read"
+	opCopy    kind = "copy"
+	opFill    kind = "fill"
+	opMix     kind = "mix"     // launch: dst[i] = 31*dst[i] + src[i] + salt
+	opProduce kind = "produce" // launch that promises to write all of dst: dst[i] = 7*i + salt
+	opReverse kind = "reverse" // launch that promises to write all of dst: dst[i] = src[n-1-i]
+	opMigrate kind = "migrate"
 
-	WriteRect Kind = "write-rect"
-	ReadRect  Kind = "read-rect"
-	CopyRect  Kind = "copy-rect"
+	opWriteRect kind = "write-rect"
+	opReadRect  kind = "read-rect"
+	opCopyRect  kind = "copy-rect"
 
-	// Map stays until its Unmap, before which the host uses the bytes. Operations
+	// opMap stays until its opUnmap, before which the host uses the bytes. Operations
 	// in between that OpenCL leaves undefined are left out, and those that must be
 	// refused must be.
-	Map   Kind = "map"
-	Unmap Kind = "unmap"
-	// MapBriefly is a blocking map whose context ends while it is held back: nothing
+	opMap   kind = "map"
+	opUnmap kind = "unmap"
+	// opMapBriefly is a blocking map whose context ends while it is held back: nothing
 	// stays mapped. It is a user event, too: what held it back.
-	MapBriefly Kind = "map-briefly"
-	// FreePointer frees the pointer of a root over shared virtual memory, at once or
+	opMapBriefly kind = "map-briefly"
+	// opFreePointer frees the pointer of a root over shared virtual memory, at once or
 	// by a command; its maps end, and its buffers stay.
-	FreePointer Kind = "free-pointer"
+	opFreePointer kind = "free-pointer"
 
-	Marker  Kind = "marker"
-	Barrier Kind = "barrier"
-	User    Kind = "user" // an event that holds back those that wait for it, until Set or Finish
-	Set     Kind = "set"
-	Finish  Kind = "finish"
-	Renew   Kind = "renew"  // releases a root and its sub-buffers, perhaps in use, and makes new ones without content
-	Fail    Kind = "fail"   // a host call that fails
-	Refuse  Kind = "refuse" // a call that must be refused and change nothing
+	opMarker  kind = "marker"
+	opBarrier kind = "barrier"
+	opUser    kind = "user" // an event that holds back those that wait for it, until Set or Finish
+	opSet     kind = "set"
+	opFinish  kind = "finish"
+	opRenew   kind = "renew"  // releases a root and its sub-buffers, perhaps in use, and makes new ones without content
+	opFail    kind = "fail"   // a host call that fails
+	opRefuse  kind = "refuse" // a call that must be refused and change nothing
 )
 
-// Op is one operation. ID is its name in wait lists; names of operations that
+// operation is one operation. ID is its name in wait lists; names of operations that
 // are not there (any more) mean nothing.
-type Op struct {
+type operation struct {
 	ID             int
-	Kind           Kind
+	Kind           kind
+	Goroutine      int              `json:",omitempty"` // that enqueues it: 0 or, beside it, another
 	Queue          int              `json:",omitempty"`
 	Dst, Src       int              `json:",omitempty"` // views
-	DstOff, SrcOff int              `json:",omitempty"` // bytes of the views; SrcOff of the host's memory for WriteRect and ReadRect
+	DstOff, SrcOff int              `json:",omitempty"` // bytes of the views; SrcOff of the host's memory for opWriteRect and opReadRect
 	Size           int              `json:",omitempty"` // bytes; of a row of a rectangle
 	Rows, Slices   int              `json:",omitempty"` // of a rectangle
 	DstRow, SrcRow int              `json:",omitempty"` // row pitches of a rectangle in bytes
@@ -87,40 +88,40 @@ type Op struct {
 	SrcSlice       int              `json:",omitempty"`
 	Salt           uint32           `json:",omitempty"`
 	Flags          runtime.MapFlags `json:",omitempty"` // of a map
-	Host           bool             `json:",omitempty"` // Migrate: to the host
-	Undefined      bool             `json:",omitempty"` // Migrate: without content
-	More           []int            `json:",omitempty"` // Migrate: other views; -1-i is size buffer i
+	Host           bool             `json:",omitempty"` // opMigrate: to the host
+	Undefined      bool             `json:",omitempty"` // opMigrate: without content
+	More           []int            `json:",omitempty"` // opMigrate: other views; -1-i is size buffer i
 	Wait           []int            `json:",omitempty"`
-	Ref            int              `json:",omitempty"` // Set: the user event; Unmap: the map
-	Fail           bool             `json:",omitempty"` // Set: to a failure
+	Ref            int              `json:",omitempty"` // opSet: the user event; opUnmap: the map
+	Fail           bool             `json:",omitempty"` // opSet: to a failure
 }
 
-// RootKind is what a root buffer is made of.
-type RootKind string
+// rootKind is what a root buffer is made of.
+type rootKind string
 
 // The kinds of roots. Where no device has such shared virtual memory, SVM and
-// FineSVM are Plain. A renewed root has no content,
+// fineRoot are plainRoot. A renewed root has no content,
 // but what the caller lends.
 const (
-	Plain   RootKind = "plain"
-	Content RootKind = "content"        // made with content
-	UserMem RootKind = "use-host-ptr"   // over memory that the caller lends, which is its content
-	HostMem RootKind = "alloc-host-ptr" // with memory of the host from the start
-	SVM     RootKind = "svm"            // over coarse-grained shared virtual memory of its own
-	FineSVM RootKind = "svm-fine"       // over fine-grained
+	plainRoot   rootKind = "plain"
+	contentRoot rootKind = "content"        // made with content
+	lentRoot    rootKind = "use-host-ptr"   // over memory that the caller lends, which is its content
+	hostRoot    rootKind = "alloc-host-ptr" // with memory of the host from the start
+	svmRoot     rootKind = "svm"            // over coarse-grained shared virtual memory of its own
+	fineRoot    rootKind = "svm-fine"       // over fine-grained
 )
 
-// Root is a root buffer of Size bytes.
-type Root struct {
+// rootSpec is a root buffer of Size bytes.
+type rootSpec struct {
 	Size int
-	Kind RootKind
+	Kind rootKind
 }
 
 // content reports whether the root is made with content.
-func (r Root) content() bool { return r.Kind == Content || r.Kind == UserMem }
+func (r rootSpec) content() bool { return r.Kind == contentRoot || r.Kind == lentRoot }
 
-// View is a buffer or, where Sub is set, a sub-buffer of the root.
-type View struct {
+// viewSpec is a buffer or, where Sub is set, a sub-buffer of the root.
+type viewSpec struct {
 	Root         int
 	Origin, Size int // bytes
 	Sub          bool
@@ -129,30 +130,31 @@ type View struct {
 // History is what is replayed.
 type History struct {
 	Seed  uint64
-	Roots []Root
-	Views []View
-	Ops   []Op
+	Drawn uint64 `json:",omitempty"` // the seed of Test of which what it runs on is drawn
+	Roots []rootSpec
+	Views []viewSpec
+	Ops   []operation
 
 	// Failing says that some commands and user events fail, and with them what
 	// waits for them, and what reads what that was to write.
 	Failing bool
 }
 
-// WithoutLaunches has copies and fills in place of launches, for devices that run no kernels.
-func (h *History) WithoutLaunches() {
+// withoutLaunches has copies and fills in place of launches, for devices that run no kernels.
+func (h *History) withoutLaunches() {
 	for i := range h.Ops {
 		switch op := &h.Ops[i]; op.Kind {
-		case Mix, Reverse:
-			op.Kind = Copy
-		case Produce:
-			op.Kind = Fill
+		case opMix, opReverse:
+			op.Kind = opCopy
+		case opProduce:
+			op.Kind = opFill
 		}
 	}
 }
 
 // launches reports whether there are any.
 func (h *History) launches() bool {
-	return slices.ContainsFunc(h.Ops, func(op Op) bool { return op.Kind == Mix || op.Kind == Reverse || op.Kind == Produce })
+	return slices.ContainsFunc(h.Ops, func(op operation) bool { return op.Kind == opMix || op.Kind == opReverse || op.Kind == opProduce })
 }
 
 // String is one line that finds the history again.
@@ -181,7 +183,7 @@ func Load(path string) (*History, error) {
 
 // bytes is how many bytes of host memory an operation reads or writes: all that a
 // rectangle spans there.
-func (op *Op) bytes() int {
+func (op *operation) bytes() int {
 	if op.Rows > 0 {
 		return op.SrcOff + extent(op, op.SrcRow, op.SrcSlice)
 	}
@@ -189,50 +191,52 @@ func (op *Op) bytes() int {
 }
 
 // extent is how far a rectangle reaches from its first byte.
-func extent(op *Op, row, slice int) int { return (op.Slices-1)*slice + (op.Rows-1)*row + op.Size }
+func extent(op *operation, row, slice int) int {
+	return (op.Slices-1)*slice + (op.Rows-1)*row + op.Size
+}
 
 // reads reports whether an operation gives bytes to the host.
-func (op *Op) reads() bool {
-	return op.Kind == Read || op.Kind == ReadRect || op.Kind == Unmap && op.Flags&runtime.MapRead != 0
+func (op *operation) reads() bool {
+	return op.Kind == opRead || op.Kind == opReadRect || op.Kind == opUnmap && op.Flags&runtime.MapRead != 0
 }
 
 // mapWrites reports whether a map or unmap is one for writing.
-func (op *Op) mapWrites() bool { return op.Flags&(runtime.MapWrite|runtime.MapInvalidate) != 0 }
+func (op *operation) mapWrites() bool { return op.Flags&(runtime.MapWrite|runtime.MapInvalidate) != 0 }
 
 // writes reports whether an operation writes its destination.
-func (op *Op) writes() bool {
+func (op *operation) writes() bool {
 	switch op.Kind {
-	case Write, Fill, Produce, Copy, Mix, Reverse, WriteRect, CopyRect:
+	case opWrite, opFill, opProduce, opCopy, opMix, opReverse, opWriteRect, opCopyRect:
 		return true
-	case Unmap:
+	case opUnmap:
 		return op.mapWrites()
-	case Migrate:
+	case opMigrate:
 		return op.Undefined
 	}
 	return false
 }
 
 // old reports whether an operation needs what its destination holds.
-func (op *Op) old() bool {
+func (op *operation) old() bool {
 	switch op.Kind {
-	case Read, ReadRect, Mix:
+	case opRead, opReadRect, opMix:
 		return true
-	case Map, MapBriefly:
+	case opMap, opMapBriefly:
 		return op.Flags&runtime.MapInvalidate == 0
-	case Migrate:
+	case opMigrate:
 		return !op.Undefined
 	}
 	return false
 }
 
 // paired reports whether an operation has a source view, which it reads.
-func (op *Op) paired() bool {
-	return op.Kind == Copy || op.Kind == CopyRect || op.Kind == Mix || op.Kind == Reverse
+func (op *operation) paired() bool {
+	return op.Kind == opCopy || op.Kind == opCopyRect || op.Kind == opMix || op.Kind == opReverse
 }
 
 // hostWrites is the part of a mapped range that the host writes before the unmap:
 // all of it where old content was not asked for.
-func (op *Op) hostWrites() (from, to int) {
+func (op *operation) hostWrites() (from, to int) {
 	if op.Flags&runtime.MapInvalidate != 0 {
 		return 0, op.Size
 	}
@@ -244,8 +248,8 @@ func (op *Op) hostWrites() (from, to int) {
 type row struct{ dst, src, size int }
 
 // rows are the runs that an operation works on: one but for rectangles.
-func (h *History) rows(op *Op) []row {
-	if op.Kind == Migrate {
+func (h *History) rows(op *operation) []row {
+	if op.Kind == opMigrate {
 		return []row{{0, 0, h.Views[op.Dst].Size}}
 	}
 	if op.Rows == 0 {

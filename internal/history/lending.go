@@ -9,7 +9,7 @@ import (
 	"godwit/runtime"
 )
 
-// Lent memory (C13): a UserMem root lies over memory that is the program's again once the
+// Lent memory (C13): a lentRoot lies over memory that is the program's again once the
 // root is released and its commands have ended. It is taken back at the first moment at which
 // a program may: with the release, where all had ended before; after a wait for the commands;
 // after a finish of all queues; when the context is closed.
@@ -22,7 +22,7 @@ type due struct {
 	finish   bool            // some of its commands are known by a finish only: those of maps
 }
 
-// createLent makes a UserMem root.
+// createLent makes a lentRoot.
 func (r *replay) createLent(root int) (*runtime.Buffer, error) {
 	l, err := lend(pattern(r.h.Roots[root].Size, uint32(root)))
 	if err != nil {
@@ -47,14 +47,14 @@ func (r *replay) released(root int, used bool) {
 	d := due{lent: l, root: root, finish: used}
 	for i := range r.log {
 		x := &r.log[i]
-		uses := r.h.Views[x.op.Dst].Root == root && x.op.Kind != Renew || x.op.paired() && r.h.Views[x.op.Src].Root == root ||
+		uses := r.h.Views[x.op.Dst].Root == root && x.op.Kind != opRenew || x.op.paired() && r.h.Views[x.op.Src].Root == root ||
 			slices.ContainsFunc(x.op.More, func(i int) bool { return i >= 0 && r.h.Views[i].Root == root })
-		d.finish = d.finish || uses && x.op.Kind == Unmap
+		d.finish = d.finish || uses && x.op.Kind == opUnmap
 		if uses && !x.event.IsZero() {
 			d.commands = append(d.commands, x.event)
 		}
 	}
-	d.finish = d.finish || slices.ContainsFunc(r.h.Ops, func(op Op) bool { return op.Kind == MapBriefly && r.h.Views[op.Dst].Root == root })
+	d.finish = d.finish || slices.ContainsFunc(r.h.Ops, func(op operation) bool { return op.Kind == opMapBriefly && r.h.Views[op.Dst].Root == root })
 	r.due = append(r.due, d)
 }
 

@@ -17,7 +17,7 @@ import (
 
 // openMap is a map that has not been unmapped.
 type openMap struct {
-	op      *Op
+	op      *operation
 	q       *queue // on which it was made
 	byPtr   bool   // by EnqueueSVMMap, to be undone by EnqueueSVMUnmap
 	mapping runtime.Mapping
@@ -28,7 +28,7 @@ type openMap struct {
 }
 
 // mapOpen enqueues a map, of a pointer or of a buffer.
-func (r *replay) mapOpen(q *queue, op *Op, byPtr bool, wait []runtime.Event) (e runtime.Event, err error) {
+func (r *replay) mapOpen(q *queue, op *operation, byPtr bool, wait []runtime.Event) (e runtime.Event, err error) {
 	m, name := &openMap{op: op, q: q, byPtr: byPtr}, fmt.Sprintf("map flags %d", op.Flags)
 	if byPtr {
 		p, _ := r.pointer(q, op, op.Dst, op.DstOff)
@@ -57,7 +57,7 @@ func (r *replay) then(e runtime.Event, tell func()) error {
 
 // unmap lets the host use a mapped range, and ends the map; nothing where there
 // is no such map (any more).
-func (r *replay) unmap(q *queue, op *Op) error {
+func (r *replay) unmap(q *queue, op *operation) error {
 	i := slices.IndexFunc(r.maps, func(m *openMap) bool { return m.op.ID == op.Ref })
 	if i < 0 {
 		return nil
@@ -77,7 +77,7 @@ func (r *replay) unmap(q *queue, op *Op) error {
 // mapBriefly makes a blocking map, of a pointer or of a buffer, whose context ends
 // while a user event holds it back. That stays, so that the command may run, or fail,
 // at any time after.
-func (r *replay) mapBriefly(q *queue, op *Op) error {
+func (r *replay) mapBriefly(q *queue, op *operation) error {
 	gate, err := r.c.NewUserEvent()
 	if err != nil {
 		return err
@@ -138,12 +138,12 @@ func (r *replay) checkMaps() error {
 	return nil
 }
 
-func (r *replay) unmapOf(q *queue, ref *Op, m *openMap) error {
+func (r *replay) unmapOf(q *queue, ref *operation, m *openMap) error {
 	if m.q.svm && !q.svm || m.q.fine && !q.fine {
 		q = m.q
 	}
 	op := *m.op
-	op.ID, op.Kind, op.Salt, op.Ref = ref.ID, Unmap, ref.Salt, ref.Ref
+	op.ID, op.Kind, op.Salt, op.Ref = ref.ID, opUnmap, ref.Salt, ref.Ref
 	x := entry{op: &op, mapped: m.event, waits: r.waits(ref)}
 	if op.reads() {
 		x.got = make([]byte, op.Size)
@@ -194,7 +194,7 @@ func (r *replay) unmapOf(q *queue, ref *Op, m *openMap) error {
 }
 
 // touch is what the host does with a mapped range.
-func (m *openMap) touch(op *Op, got []byte) {
+func (m *openMap) touch(op *operation, got []byte) {
 	if op.reads() {
 		copy(got, m.bytes)
 	}
@@ -216,8 +216,8 @@ func (r *replay) recordsUse(command uint64) bool {
 
 // clash looks for open maps that an operation must not, or must be refused to,
 // meet: done says that it was dealt with.
-func (r *replay) clash(q *queue, op *Op) (done bool, err error) {
-	if op.Kind == Map && r.stale[r.h.Views[op.Dst].Root] {
+func (r *replay) clash(q *queue, op *operation) (done bool, err error) {
+	if op.Kind == opMap && r.stale[r.h.Views[op.Dst].Root] {
 		_, _, err := q.EnqueueMap(r.call, r.views[op.Dst], uint64(op.DstOff), uint64(op.Size), op.Flags)
 		if !errors.Is(err, svm.ErrFreed) {
 			return true, fmt.Errorf("map of a buffer whose pointer is freed: got %w, want %w", err, svm.ErrFreed)
@@ -232,7 +232,7 @@ func (r *replay) clash(q *queue, op *Op) (done bool, err error) {
 		switch root := r.h.Views[m.op.Dst].Root; {
 		case r.isSVM(root) && !r.isFine(root):
 			want = svm.ErrMapped
-		case op.Kind == Map && op.mapWrites() && m.op.mapWrites() && !r.isSVM(root):
+		case op.Kind == opMap && op.mapWrites() && m.op.mapWrites() && !r.isSVM(root):
 			want = mem.ErrInvalidOperation
 		default: // OpenCL leaves it undefined
 			return true, nil
@@ -253,14 +253,14 @@ func (r *replay) clash(q *queue, op *Op) (done bool, err error) {
 
 // meets reports whether an operation uses mapped bytes in a way that the map
 // does not allow: it writes them, or they are mapped for writing.
-func (r *replay) meets(m *openMap, op *Op) bool {
+func (r *replay) meets(m *openMap, op *operation) bool {
 	hit := func(view, off, size int, writes bool) bool {
 		v, o := r.h.Views[view], r.h.Views[m.op.Dst]
 		a, b := v.Origin+off, o.Origin+m.op.DstOff
 		return v.Root == o.Root && a < b+m.op.Size && b < a+size && (writes || m.op.mapWrites())
 	}
 	for _, w := range r.h.rows(op) {
-		maps := op.Kind == Map || op.Kind == MapBriefly
+		maps := op.Kind == opMap || op.Kind == opMapBriefly
 		if (op.old() || op.writes() || maps) && hit(op.Dst, w.dst, w.size, op.writes() || maps && op.mapWrites()) {
 			return true
 		}
@@ -273,13 +273,13 @@ func (r *replay) meets(m *openMap, op *Op) bool {
 
 // leavesAlone reports whether an operation brings a buffer to the host, but for
 // what the host has mapped for writing.
-func (r *replay) leavesAlone(op *Op) bool {
+func (r *replay) leavesAlone(op *operation) bool {
 	svm := func(view int) bool { return view >= 0 && r.isSVM(r.h.Views[view].Root) }
-	return op.Kind == Migrate && op.Host && !op.Undefined && !svm(op.Dst) && !slices.ContainsFunc(op.More, svm)
+	return op.Kind == opMigrate && op.Host && !op.Undefined && !svm(op.Dst) && !slices.ContainsFunc(op.More, svm)
 }
 
 // around reports whether it has to: some of the buffer is mapped for writing.
-func (r *replay) around(op *Op) bool {
+func (r *replay) around(op *operation) bool {
 	return r.leavesAlone(op) && slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) })
 }
 

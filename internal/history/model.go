@@ -56,7 +56,7 @@ func pattern(size int, salt uint32) []byte {
 }
 
 // fill is the pattern of a fill: as long as its offset and its size allow, or shorter.
-func (op *Op) fill() []byte {
+func (op *operation) fill() []byte {
 	n := 1 << (op.Salt >> 8 % 8)
 	for (op.DstOff|op.Size)%n > 0 {
 		n /= 2
@@ -80,7 +80,7 @@ func (m *model) setLost(view, off, size int, lost bool) {
 }
 
 // rows are the runs that an operation works on, in the roots.
-func (m *model) rows(op *Op) iter.Seq[flat.Row] {
+func (m *model) rows(op *operation) iter.Seq[flat.Row] {
 	dst, src := m.h.Views[op.Dst].Origin, 0
 	if op.paired() {
 		src = m.h.Views[op.Src].Origin
@@ -95,12 +95,12 @@ func (m *model) rows(op *Op) iter.Seq[flat.Row] {
 }
 
 // readsLost reports whether an operation reads bytes that are lost.
-func (m *model) readsLost(op *Op) bool {
+func (m *model) readsLost(op *operation) bool {
 	return m.reads(op, func(root, at int) bool { return m.lost[root][at] })
 }
 
 // readsDoubt reports whether an operation reads bytes that may be lost.
-func (m *model) readsDoubt(op *Op) bool {
+func (m *model) readsDoubt(op *operation) bool {
 	return m.reads(op, func(root, at int) bool { return m.doubt[root][at] })
 }
 
@@ -119,7 +119,7 @@ func (m *model) doubtful(id mem.BufferID, r mem.Range, sizes []mem.BufferID) {
 }
 
 // lose does what an operation that failed does to the bytes it was to write.
-func (m *model) lose(op *Op) {
+func (m *model) lose(op *operation) {
 	m.applyCount(op, true)
 	if !op.writes() {
 		return
@@ -132,7 +132,7 @@ func (m *model) lose(op *Op) {
 }
 
 // date notes when bytes of a destination were written.
-func (m *model) date(op *Op, w row) {
+func (m *model) date(op *operation, w row) {
 	v := m.h.Views[op.Dst]
 	for i := range w.size {
 		m.wrote[v.Root][v.Origin+w.dst+i], m.undone[v.Root][v.Origin+w.dst+i] = m.now, 0
@@ -141,7 +141,7 @@ func (m *model) date(op *Op, w row) {
 
 // undo notes that what an unmap was to write is what it was before, since its map
 // failed: who came between, and read the bytes, may have failed with it.
-func (m *model) undo(op *Op, epoch int) {
+func (m *model) undo(op *operation, epoch int) {
 	v := m.h.Views[op.Dst]
 	for i := range op.Size {
 		m.undone[v.Root][v.Origin+op.DstOff+i] = epoch + 1
@@ -149,12 +149,12 @@ func (m *model) undo(op *Op, epoch int) {
 }
 
 // restsOnUndone reports whether an operation of that epoch reads such bytes.
-func (m *model) restsOnUndone(op *Op, epoch int) bool {
+func (m *model) restsOnUndone(op *operation, epoch int) bool {
 	return m.reads(op, func(root, at int) bool { return m.undone[root][at] == epoch+1 })
 }
 
 // reads reports whether an operation reads a byte of which is is true.
-func (m *model) reads(op *Op, is func(root, at int) bool) bool {
+func (m *model) reads(op *operation, is func(root, at int) bool) bool {
 	some := func(view, off, size int) bool {
 		v := m.h.Views[view]
 		for i := range size {
@@ -183,7 +183,7 @@ func (m *model) renew(root int, id mem.BufferID) {
 
 // rests reports whether an operation reads bytes that a struck copy was to carry, or
 // bytes that count by one of them.
-func (m *model) rests(op *Op, h hit) bool {
+func (m *model) rests(op *operation, h hit) bool {
 	count := !slices.Contains(m.ids, h.buffer)
 	return m.reads(op, func(root, at int) bool {
 		if count {
@@ -194,7 +194,7 @@ func (m *model) rests(op *Op, h hit) bool {
 }
 
 // apply does what an accepted operation does.
-func (m *model) apply(op *Op) {
+func (m *model) apply(op *operation) {
 	m.applyCount(op, false)
 	if op.writes() {
 		for _, w := range m.h.rows(op) {
@@ -204,40 +204,40 @@ func (m *model) apply(op *Op) {
 	}
 	root, r := m.place(op.Dst, op.DstOff, op.Size)
 	switch op.Kind {
-	case Write, WriteRect:
+	case opWrite, opWriteRect:
 		m.memory.Write(root, m.rows(op), pattern(op.bytes(), op.Salt))
-	case Unmap:
+	case opUnmap:
 		if op.mapWrites() {
 			m.memory.Keep(root, r)
 			from, to := op.hostWrites()
 			_, part := m.place(op.Dst, op.DstOff+from, to-from)
 			copy(m.memory.Set(root, part), pattern(op.Size, op.Salt)[from:to])
 		}
-	case Copy, CopyRect:
+	case opCopy, opCopyRect:
 		m.memory.Copy(root, m.h.Views[op.Src].Root, m.rows(op))
-	case Fill:
+	case opFill:
 		m.memory.Fill(root, r, op.fill())
-	case Produce, Mix, Reverse:
+	case opProduce, opMix, opReverse:
 		m.launch(op)
-	case Migrate:
+	case opMigrate:
 		if op.Undefined {
 			m.memory.Undefine(m.place(op.Dst, 0, m.h.Views[op.Dst].Size))
 		}
-	case Renew: // of a root, not of a view
+	case opRenew: // of a root, not of a view
 		m.memory.Undefine(op.Dst, mem.Range{End: uint64(m.h.Roots[op.Dst].Size)})
 		clear(m.lost[op.Dst])
 		clear(m.doubt[op.Dst])
 		m.countBy(op.Dst, -1)
-		if r := m.h.Roots[op.Dst]; r.Kind == UserMem {
+		if r := m.h.Roots[op.Dst]; r.Kind == lentRoot {
 			copy(m.memory.Set(op.Dst, mem.Range{End: uint64(r.Size)}), pattern(r.Size, uint32(op.Dst)))
 		}
 	}
 }
 
 // launch does what a kernel does.
-func (m *model) launch(op *Op) {
+func (m *model) launch(op *operation) {
 	root, r := m.place(op.Dst, op.DstOff, op.Size)
-	uses := []flat.Use{{Root: root, Given: r, Used: r, Reads: op.Kind == Mix, Writes: true}}
+	uses := []flat.Use{{Root: root, Given: r, Used: r, Reads: op.Kind == opMix, Writes: true}}
 	dst := m.memory.Bytes(root, r)
 	var src []byte
 	if op.paired() {
@@ -248,9 +248,9 @@ func (m *model) launch(op *Op) {
 	_ = m.memory.Launch(uses, func() error { // never fails
 		for i := range dst {
 			switch op.Kind {
-			case Produce:
+			case opProduce:
 				dst[i] = produced(i, op.Salt)
-			case Reverse:
+			case opReverse:
 				dst[i] = src[op.Size-1-i]
 			default:
 				dst[i] = mixed(dst[i], src[i], op.Salt)
@@ -283,7 +283,7 @@ func (m *model) free(x *entry, failed bool) {
 
 // read is what an operation gives to the host, and which bytes of it are known:
 // those between rows, and where they are not the buffer's, stay as they were.
-func (m *model) read(op *Op) (bytes []byte, known []bool) {
+func (m *model) read(op *operation) (bytes []byte, known []bool) {
 	bytes, known = make([]byte, op.bytes()), make([]bool, op.bytes())
 	for i := range bytes {
 		bytes[i], known[i] = untouched, true

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 
 	"godwit/eviction"
 )
@@ -22,7 +23,7 @@ func policyOf(ctx context.Context, h *History, cfg Config) (eviction.Policy, err
 // foresee is what the commands of h access on cfg, as far as its memories hold them all:
 // those that are refused there have no place in it.
 func foresee(ctx context.Context, h *History, cfg Config) (*eviction.Script, error) {
-	cfg.Every, cfg.Strike, cfg.Cap, cfg.Unchecked = 0, nil, 0, true
+	cfg.Every, cfg.strike, cfg.Cap, cfg.Unchecked = 0, nil, 0, true
 	r := newReplay(ctx, h, cfg)
 	if err := r.setUp(); err != nil {
 		return nil, err
@@ -68,4 +69,14 @@ func (h *History) Bytes() (bytes uint64) {
 		}
 	}
 	return bytes
+}
+
+// Short draws how many bytes a device of a history that evicts has: less than all buffers, and
+// enough for each command.
+func (h *History) Short(dice *rand.Rand) uint64 {
+	memory := h.WorkingSet()
+	if dice.IntN(3) > 0 {
+		memory += dice.Uint64N(h.Bytes() - memory)
+	}
+	return memory
 }

@@ -13,62 +13,62 @@ import (
 type refusal struct {
 	name string
 	want error
-	call func(q *queue, op *Op, b *runtime.Buffer) error
+	call func(q *queue, op *operation, b *runtime.Buffer) error
 }
 
-// refusals are the calls that a Refuse draws from; op has a range of b. The first is for one
+// refusals are the calls that an opRefuse draws from; op has a range of b. The first is for one
 // that has a rectangle.
 func (r *replay) refusals() []refusal {
 	pattern := []byte{1, 2, 3}
 	return []refusal{
-		{"rectangle onto itself", mem.ErrOverlap, func(q *queue, op *Op, b *runtime.Buffer) error {
+		{"rectangle onto itself", mem.ErrOverlap, func(q *queue, op *operation, b *runtime.Buffer) error {
 			_, err := q.EnqueueCopyRect(r.call, r.views[op.Src], b, op.srcBox(), op.dstBox(), op.region())
 			return err
 		}},
-		{"write past the end", mem.ErrInvalidValue, func(q *queue, op *Op, b *runtime.Buffer) error {
+		{"write past the end", mem.ErrInvalidValue, func(q *queue, op *operation, b *runtime.Buffer) error {
 			_, err := q.EnqueueWrite(r.call, b, uint64(op.DstOff), make([]byte, b.Size()-uint64(op.DstOff)+1))
 			return err
 		}},
-		{"read of nothing", mem.ErrInvalidValue, func(q *queue, op *Op, b *runtime.Buffer) error {
+		{"read of nothing", mem.ErrInvalidValue, func(q *queue, op *operation, b *runtime.Buffer) error {
 			_, err := q.EnqueueRead(r.call, b, uint64(op.DstOff), nil)
 			return err
 		}},
-		{"copy onto itself", mem.ErrOverlap, func(q *queue, op *Op, b *runtime.Buffer) error {
+		{"copy onto itself", mem.ErrOverlap, func(q *queue, op *operation, b *runtime.Buffer) error {
 			_, err := q.EnqueueCopy(r.call, b, b, uint64(op.DstOff), uint64(op.DstOff), uint64(op.Size))
 			return err
 		}},
-		{"fill with three bytes", mem.ErrInvalidValue, func(q *queue, op *Op, b *runtime.Buffer) error {
+		{"fill with three bytes", mem.ErrInvalidValue, func(q *queue, op *operation, b *runtime.Buffer) error {
 			_, err := q.EnqueueFill(r.call, b, pattern, uint64(op.DstOff), uint64(op.Size))
 			return err
 		}},
-		{"rows longer than their pitch", mem.ErrInvalidValue, func(q *queue, op *Op, b *runtime.Buffer) error {
+		{"rows longer than their pitch", mem.ErrInvalidValue, func(q *queue, op *operation, b *runtime.Buffer) error {
 			_, err := q.EnqueueWriteRect(r.call, b, runtime.Box{Row: uint64(op.Size)}, make([]byte, op.Size+1), runtime.Box{}, [3]uint64{uint64(op.Size) + 1, 1, 1})
 			return err
 		}},
-		{"launch without its arguments", mem.ErrKernelArgs, func(q *queue, _ *Op, b *runtime.Buffer) error {
+		{"launch without its arguments", mem.ErrKernelArgs, func(q *queue, _ *operation, b *runtime.Buffer) error {
 			if !r.h.launches() {
 				return mem.ErrKernelArgs // there are no kernels
 			}
-			_, err := q.EnqueueLaunch(r.call, runtime.Launch{Kernel: r.kernel[Mix], Global: []uint64{1}, Args: []runtime.Arg{runtime.Buf(b)}})
+			_, err := q.EnqueueLaunch(r.call, runtime.Launch{Kernel: r.kernel[opMix], Global: []uint64{1}, Args: []runtime.Arg{runtime.Buf(b)}})
 			return err
 		}},
-		{"map with no flags", mem.ErrInvalidValue, func(q *queue, op *Op, b *runtime.Buffer) error {
+		{"map with no flags", mem.ErrInvalidValue, func(q *queue, op *operation, b *runtime.Buffer) error {
 			_, _, err := q.EnqueueMap(r.call, b, uint64(op.DstOff), uint64(op.Size), 0)
 			return err
 		}},
-		{"unmap of nothing", mem.ErrInvalidValue, func(q *queue, _ *Op, _ *runtime.Buffer) error {
+		{"unmap of nothing", mem.ErrInvalidValue, func(q *queue, _ *operation, _ *runtime.Buffer) error {
 			_, err := q.EnqueueUnmap(r.call, runtime.Mapping{})
 			return err
 		}},
-		{"migrate of nothing", mem.ErrInvalidValue, func(q *queue, _ *Op, _ *runtime.Buffer) error {
+		{"migrate of nothing", mem.ErrInvalidValue, func(q *queue, _ *operation, _ *runtime.Buffer) error {
 			_, err := q.EnqueueMigrate(r.call, nil, 0)
 			return err
 		}},
-		{"zero event in a wait list", mem.ErrInvalidWaitList, func(q *queue, _ *Op, _ *runtime.Buffer) error {
+		{"zero event in a wait list", mem.ErrInvalidWaitList, func(q *queue, _ *operation, _ *runtime.Buffer) error {
 			_, err := q.EnqueueMarker(r.call, runtime.Event{})
 			return err
 		}},
-		{"pointer to nothing", svm.ErrNotSVM, func(q *queue, op *Op, _ *runtime.Buffer) error {
+		{"pointer to nothing", svm.ErrNotSVM, func(q *queue, op *operation, _ *runtime.Buffer) error {
 			_, err := q.EnqueueSVMFill(r.call, runtime.Pointer(op.Salt)&^0xff+8, pattern[:1], 8)
 			return err
 		}},
@@ -76,7 +76,7 @@ func (r *replay) refusals() []refusal {
 }
 
 // refuse has one of them refused: it must change nothing.
-func (r *replay) refuse(q *queue, op *Op) error {
+func (r *replay) refuse(q *queue, op *operation) error {
 	all := r.refusals()
 	x := all[1+int(op.Salt)%(len(all)-1)]
 	if op.Rows > 0 {

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Report shrinks and saves a history that failed with err on cfg, and says all
+// report shrinks and saves a history that failed with err on cfg, and says all
 // that is needed to look into it. The file goes to the directory
 // GODWIT_FAILURES, or the system's for temporary files.
-func Report(h *History, cfg Config, err error) string {
+func report(h *History, cfg Config, err error) string {
 	cfg.Patience = 5 * time.Second
-	small := Shrink(h, cfg)
+	small := shrink(h, cfg)
 	dir := os.Getenv("GODWIT_FAILURES")
 	if dir == "" {
 		dir = os.TempDir()
@@ -28,11 +28,11 @@ func Report(h *History, cfg Config, err error) string {
 	return fmt.Sprintf("%v\non %s: %v\nshrunk to %d operations, %s\n%s", h, cfg.Name, err, len(small.Ops), saved, small.describe())
 }
 
-// Shrink returns a history with fewer operations that still fails, trying for as
+// shrink returns a history with fewer operations that still fails, trying for as
 // long as leaving out more may help: halves, quarters, down to single
 // operations. As failures may depend on timing, each candidate gets three runs.
-func Shrink(h *History, cfg Config) *History {
-	fails := func(ops []Op) bool {
+func shrink(h *History, cfg Config) *History {
+	fails := func(ops []operation) bool {
 		try := *h
 		try.Ops = ops
 		for range 3 {
@@ -46,7 +46,7 @@ func Shrink(h *History, cfg Config) *History {
 	for size := len(ops) / 2; size > 0; {
 		left := false
 		for from := 0; from < len(ops); {
-			fewer := append(append([]Op(nil), ops[:from]...), ops[min(from+size, len(ops)):]...)
+			fewer := append(append([]operation(nil), ops[:from]...), ops[min(from+size, len(ops)):]...)
 			if fails(fewer) {
 				ops, left = fewer, true
 			} else {

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"godwit/devices"
@@ -34,7 +31,10 @@ type Config struct {
 	Cap        uint64  // bytes of each device; 0 is its own memory
 	Whole      bool    // no buffer is stored by range
 	Every      int     // about one call in so many is struck (see Faults); 0 is none
-	Strike     *Strike // the one call that is struck; nil is none
+	StrikeOne  bool    // one call is struck, which the history's seed draws
+	EachCall   int     // the history is replayed again for each call that a driver gets, at most so many of a kind, which is struck
+	StopAfter  int     // the context is closed after so many operations, whatever is under way; 0 is never
+	strike     *strike // the one call that is struck; nil is none
 	NoPeer     bool
 	Figures    bool   // links with the host have a latency and a bandwidth
 	Chunk      uint64 // most bytes of a chunk of a copy; 0 leaves that to its size
@@ -43,85 +43,6 @@ type Config struct {
 	OutOfOrder bool
 	Unchecked  bool          // leave Context.Check out of every step but the last
 	Patience   time.Duration // after which a run that does not end counts as hung; 0 is 30 s
-}
-
-// Result is what a run did.
-type Result struct {
-	Commands   int            // accepted
-	Ops        map[string]int // of Commands, by what was called
-	Refused    int            // for want of memory, or struck
-	BytesMoved uint64         // equal to the oracle's lower bound, where nothing may fail
-	Evictions  int            // blocks that left a memory for others' sake
-	Evicted    map[string]int // of Evictions, by the policy (trace.EvictionRecord.Policy)
-	// WrittenBack is how many bytes of these had to be written back first; not in
-	// BytesMoved.
-	WrittenBack uint64
-	Regrown     uint64         // bytes that went into new blocks from those whose place these took; not in BytesMoved
-	RideAlong   uint64         // bytes that came along to the end of a device's word, not in BytesMoved
-	Failed      int            // commands that failed after they were accepted
-	Struck      int            // of Failed: struck themselves
-	Excused     int            // of Failed: rested on a copy that was struck, or on a count
-	Lost        int            // commands refused because they read what a failed one was to write
-	BytesRead   int            // compared with the flat memory
-	Asked       int            // bytes that were read at the end, one by one where some were lost
-	Readable    int            // of Asked: had to be there, and were
-	Strikes     map[string]int // faults, by what was struck
-	Calls       map[Call]int   // calls that could be struck, where there are faults
-	Unopened    int            // runs whose context could not be opened, since a call of it was struck
-}
-
-// Add adds what another run did.
-func (r *Result) Add(o Result) {
-	r.Commands += o.Commands
-	r.Refused += o.Refused
-	r.BytesMoved += o.BytesMoved
-	r.Evictions += o.Evictions
-	addTo(&r.Evicted, o.Evicted)
-	r.WrittenBack += o.WrittenBack
-	r.Regrown += o.Regrown
-	r.RideAlong += o.RideAlong
-	r.Failed += o.Failed
-	r.Struck += o.Struck
-	r.Excused += o.Excused
-	r.Asked += o.Asked
-	r.Readable += o.Readable
-	r.Lost += o.Lost
-	r.BytesRead += o.BytesRead
-	addTo(&r.Ops, o.Ops)
-	r.Unopened += o.Unopened
-	addTo(&r.Calls, o.Calls)
-	addTo(&r.Strikes, o.Strikes)
-}
-
-// addTo adds counts to others.
-func addTo[K comparable](to *map[K]int, from map[K]int) {
-	if *to == nil {
-		*to = make(map[K]int)
-	}
-	for k, n := range from {
-		(*to)[k] += n
-	}
-}
-
-// Failures is what a run with faults did, after what it was.
-func (r *Result) Failures(what string) string {
-	struck := 0
-	for _, n := range r.Strikes {
-		struck += n
-	}
-	return fmt.Sprintf("%s: %d commands accepted, %d refused (%d of them for lost bytes), %d failed (%d struck themselves, %d excused by a copy that was), %d calls struck; at the end %d bytes asked for, %d readable and right (%.0f %%)\n%s%s",
-		what, r.Commands, r.Refused+r.Lost, r.Lost, r.Failed, r.Struck, r.Excused, struck, r.Asked, r.Readable, 100*float64(r.Readable)/float64(max(r.Asked, 1)), lines(r.Strikes), r.Counts())
-}
-
-// Counts is a line for each thing that was called, with how often.
-func (r *Result) Counts() string { return lines(r.Ops) }
-
-func lines(counts map[string]int) string {
-	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(&b, "%8d %s\n", counts[k], k)
-	}
-	return b.String()
 }
 
 // replay is one run.
@@ -137,7 +58,7 @@ type replay struct {
 	queues []*queue
 	views  []*runtime.Buffer
 	prog   *runtime.Program
-	kernel map[Kind]*runtime.Kernel
+	kernel map[kind]*runtime.Kernel
 	svmState
 	countState
 	account  account
@@ -171,7 +92,7 @@ type queue struct {
 
 // entry is an operation that was accepted: a command, or the renewal of a root.
 type entry struct {
-	op      *Op
+	op      *operation
 	command uint64 // its place in the context's order; 0 for renewals
 	event   runtime.Event
 	got     []byte // by a read, once it has ended
@@ -187,30 +108,51 @@ type entry struct {
 	around  bool          // reads nothing of what the host has mapped
 }
 
-// patience is a context that ends when a run counts as hung.
-func (cfg *Config) patience() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), cmp.Or(cfg.Patience, 30*time.Second))
+// Run replays h. An error is a failure of what is tested, or of the devices.
+func Run(h *History, cfg Config) (Result, error) {
+	res, _, err := replayed(h, cfg)
+	return res, err
 }
 
-// Run replays h. An error is a failure of what is tested, or of the devices.
-func Run(h *History, cfg Config) (res Result, err error) {
-	ctx, cancel := cfg.patience()
+// replayed replays h, perhaps several times, and returns the configuration of the last.
+func replayed(h *History, cfg Config) (Result, Config, error) {
+	if cfg.EachCall > 0 {
+		return eachCall(h, cfg)
+	}
+	res, err := once(h, cfg)
+	return res, cfg, err
+}
+
+func once(h *History, cfg Config) (res Result, err error) {
+	if cfg.StrikeOne {
+		cfg.strike = drawStrike(h.Seed)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(cfg.Patience, 30*time.Second))
 	defer cancel()
 	r := newReplay(ctx, h, cfg)
 	if r.policy, err = policyOf(ctx, h, cfg); err != nil {
 		return Result{}, err
 	}
-	if err := r.setUp(); err != nil {
-		if r.faults != nil && errors.Is(err, errFault) {
-			return Result{Unopened: 1, Strikes: r.faults.strikes, Calls: r.faults.calls}, nil
-		}
-		return Result{}, err
-	}
-	err = r.run()
+	defer func() { res = r.result }()
+	err = r.setUp()
 	if r.faults != nil {
-		r.result.Strikes, r.result.Calls = r.faults.strikes, r.faults.calls
+		defer func() { r.result.Strikes, r.result.Calls = r.faults.strikes, r.faults.calls }()
+		if errors.Is(err, errFault) {
+			r.result.Unopened++
+			return res, nil
+		}
 	}
-	return r.result, errors.Join(err, r.tornDown())
+	switch {
+	case err != nil:
+		return res, err
+	case cfg.StopAfter > 0:
+		return res, r.stop()
+	case r.crowd:
+		err = r.runTogether()
+	default:
+		err = r.run()
+	}
+	return res, errors.Join(err, r.tornDown())
 }
 
 // run replays all operations, and judges what came of them.
@@ -229,27 +171,27 @@ func (r *replay) run() error {
 // tornDown is tearDown, of which a call may be struck: then it says so.
 func (r *replay) tornDown() error {
 	err := r.tearDown()
-	if !r.faults.was(CallFree, CallCloseModule, CallCloseQueue, CallCloseDevice) {
+	if !r.faults.was(callFree, callCloseModule, callCloseQueue, callCloseDevice) {
 		return err
 	}
 	if err == nil && !r.told {
-		return fmt.Errorf("a %s that failed was told to nobody", r.faults.only.Call)
+		return fmt.Errorf("a %s that failed was told to nobody", r.faults.only.call)
 	}
 	return nil
 }
 
 func newReplay(ctx context.Context, h *History, cfg Config) *replay {
 	return &replay{
-		h: h, cfg: cfg, ctx: ctx, call: ctx, rec: &trace.Recorder{}, kernel: make(map[Kind]*runtime.Kernel), views: make([]*runtime.Buffer, len(h.Views)),
+		h: h, cfg: cfg, ctx: ctx, call: ctx, rec: &trace.Recorder{}, kernel: make(map[kind]*runtime.Kernel), views: make([]*runtime.Buffer, len(h.Views)),
 		svmState: svmState{pointers: make([]runtime.Pointer, len(h.Roots)), stale: make([]bool, len(h.Roots)), unmaps: make([][]runtime.Event, len(h.Roots))},
 		lent:     make([]*lent, len(h.Roots)),
 		needs:    make(map[uint64][]mem.Access), thens: make(map[uint64]func()), events: make(map[int]runtime.Event), open: make(map[int]runtime.Event),
-		result: Result{Ops: make(map[string]int), Evicted: make(map[string]int)},
+		result: newResult(h), crowd: h.goroutines() > 1,
 	}
 }
 
 // step replays one operation on the context and the account.
-func (r *replay) step(op *Op) error {
+func (r *replay) step(op *operation) error {
 	if op.ID >= 0 {
 		r.faults.begin(op.ID, len(r.log), r.epoch)
 	}
@@ -266,15 +208,15 @@ func (r *replay) step(op *Op) error {
 }
 
 // do gives the operation to the context and logs it where it was accepted.
-func (r *replay) do(op *Op) error {
+func (r *replay) do(op *operation) error {
 	at := op
-	if op.Kind == Renew || op.Kind == FreePointer { // of a root, not of a view
-		at = &Op{Queue: op.Queue, Dst: r.viewOf(op.Dst)}
+	if op.Kind == opRenew || op.Kind == opFreePointer { // of a root, not of a view
+		at = &operation{Queue: op.Queue, Dst: r.viewOf(op.Dst)}
 	}
 	return r.doOn(r.queueFor(at), op)
 }
 
-func (r *replay) doOn(q *queue, op *Op) error {
+func (r *replay) doOn(q *queue, op *operation) error {
 	r.call = r.ctx
 	if r.cfg.Waits {
 		call, done := context.WithTimeout(r.ctx, 200*time.Microsecond)
@@ -282,35 +224,35 @@ func (r *replay) doOn(q *queue, op *Op) error {
 		r.call = call
 	}
 	switch op.Kind {
-	case User:
+	case opUser:
 		e, err := r.c.NewUserEvent()
 		if err == nil {
 			r.open[op.ID], r.events[op.ID] = e, e
 			r.owned = append(r.owned, e)
 		}
 		return err
-	case Set:
+	case opSet:
 		return r.set(op.Ref, op.Fail)
-	case Finish:
+	case opFinish:
 		if op.Salt%2 == 0 {
 			return errors.Join(r.setAll(), r.becalm(), r.takeBack(true))
 		}
 		return errors.Join(r.setAll(), r.finishQueue(q))
-	case Refuse:
+	case opRefuse:
 		return r.refuse(q, op)
-	case Renew:
+	case opRenew:
 		if err := r.renew(q, op.Dst); err != nil {
 			return err
 		}
 		r.log = append(r.log, entry{op: op, id: r.whole(r.viewOf(op.Dst)).ID()})
 		return nil
-	case Unmap:
+	case opUnmap:
 		return r.unmap(q, op)
-	case MapBriefly:
+	case opMapBriefly:
 		return r.mapBriefly(q, op)
-	case FreePointer:
+	case opFreePointer:
 		return r.freePointer(q, op)
-	case Count, CountBy:
+	case opCount, opCountBy:
 		return r.counting(q, op)
 	}
 	if done, err := r.clash(q, op); done || err != nil {
@@ -332,7 +274,7 @@ func (r *replay) doOn(q *queue, op *Op) error {
 }
 
 // turnedDown settles an enqueue that failed for a reason that is allowed.
-func (r *replay) turnedDown(op *Op, err error) (done bool, _ error) {
+func (r *replay) turnedDown(op *operation, err error) (done bool, _ error) {
 	r.hear(err)
 	switch {
 	case err == nil:
@@ -355,7 +297,7 @@ func (r *replay) turnedDown(op *Op, err error) (done bool, _ error) {
 // hear notes that an error tells of a free that was struck: of a victim's block, or of one
 // that a refused command needs no more.
 func (r *replay) hear(err error) {
-	if errors.Is(err, errFault) && r.faults.was(CallFree) {
+	if errors.Is(err, errFault) && r.faults.was(callFree) {
 		r.told = true
 	}
 }
@@ -394,7 +336,7 @@ func (r *replay) took(name string, e runtime.Event, err error, accs ...mem.Acces
 func (r *replay) mayFail() bool { return r.h.Failing || r.faults != nil }
 
 // waits is an operation's wait list.
-func (r *replay) waits(op *Op) (wait []runtime.Event) {
+func (r *replay) waits(op *operation) (wait []runtime.Event) {
 	for _, id := range op.Wait {
 		if e, ok := r.events[id]; ok {
 			wait = append(wait, e)

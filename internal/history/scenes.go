@@ -16,9 +16,9 @@ func (g *generator) scene() {
 }
 
 // push adds an operation, and returns its name.
-func (g *generator) push(op Op) int {
+func (g *generator) push(op operation) int {
 	op.ID = len(g.h.Ops)
-	if op.Kind != Set && op.Kind != Unmap && op.Salt == 0 {
+	if op.Kind != opSet && op.Kind != opUnmap && op.Salt == 0 {
 		op.Salt = g.Uint32()
 	}
 	g.h.Ops = append(g.h.Ops, op)
@@ -34,21 +34,21 @@ func (g *generator) neighbours() {
 		return
 	}
 	at := 16 + g.IntN(size-40) // where the held write begins or ends
-	here, there := g.IntN(LogicalQueues), g.IntN(LogicalQueues)
-	g.push(Op{Kind: Fill, Queue: here, Dst: view, Size: size})
-	u := g.push(Op{Kind: User})
-	held, beside := Op{DstOff: at - 1 - g.IntN(15)}, Op{DstOff: at, Size: 1 + g.IntN(8)}
+	here, there := g.IntN(logicalQueues), g.IntN(logicalQueues)
+	g.push(operation{Kind: opFill, Queue: here, Dst: view, Size: size})
+	u := g.push(operation{Kind: opUser})
+	held, beside := operation{DstOff: at - 1 - g.IntN(15)}, operation{DstOff: at, Size: 1 + g.IntN(8)}
 	held.Size = at - held.DstOff
 	if g.IntN(2) == 0 { // the other way around
-		held, beside = Op{DstOff: at, Size: 1 + g.IntN(16)}, Op{DstOff: at - 1 - g.IntN(8)}
+		held, beside = operation{DstOff: at, Size: 1 + g.IntN(16)}, operation{DstOff: at - 1 - g.IntN(8)}
 		beside.Size = at - beside.DstOff
 	}
-	kinds := []Kind{Fill, Write, Produce}
-	g.push(Op{Kind: kinds[g.IntN(3)], Queue: here, Dst: view, DstOff: held.DstOff, Size: held.Size, Wait: []int{u}})
-	for _, r := range []Op{held, beside, beside} {
-		op := Op{Kind: Read, Queue: there, Dst: view, DstOff: r.DstOff, Size: r.Size}
+	kinds := []kind{opFill, opWrite, opProduce}
+	g.push(operation{Kind: kinds[g.IntN(3)], Queue: here, Dst: view, DstOff: held.DstOff, Size: held.Size, Wait: []int{u}})
+	for _, r := range []operation{held, beside, beside} {
+		op := operation{Kind: opRead, Queue: there, Dst: view, DstOff: r.DstOff, Size: r.Size}
 		if to := g.IntN(len(g.h.Views)); g.IntN(2) == 0 && g.h.Views[to].Root != g.h.Views[view].Root && g.h.Views[to].Size >= r.Size {
-			op = Op{Kind: []Kind{Copy, Reverse, Mix}[g.IntN(3)], Queue: there, Dst: to, Src: view, SrcOff: r.DstOff, Size: r.Size}
+			op = operation{Kind: []kind{opCopy, opReverse, opMix}[g.IntN(3)], Queue: there, Dst: to, Src: view, SrcOff: r.DstOff, Size: r.Size}
 		}
 		g.push(op)
 	}
@@ -58,7 +58,7 @@ func (g *generator) neighbours() {
 // endSoon ends a user event now or some time.
 func (g *generator) endSoon(u int) {
 	if g.IntN(2) == 0 {
-		g.push(Op{Kind: Set, Ref: u, Fail: g.h.Failing && g.IntN(4) > 0})
+		g.push(operation{Kind: opSet, Ref: u, Fail: g.h.Failing && g.IntN(4) > 0})
 		return
 	}
 	g.users = append(g.users, u)
@@ -75,21 +75,21 @@ func (g *generator) oneStart() {
 		if i == 0 || g.IntN(2) == 0 {
 			n = 1 + g.IntN(min(n, 64))
 		}
-		maps = append(maps, g.push(Op{Kind: Map, Queue: g.IntN(LogicalQueues), Dst: view, DstOff: off, Size: n, Flags: runtime.MapRead}))
+		maps = append(maps, g.push(operation{Kind: opMap, Queue: g.IntN(logicalQueues), Dst: view, DstOff: off, Size: n, Flags: runtime.MapRead}))
 	}
 	for len(maps) > 0 {
 		if g.IntN(6) == 0 {
 			g.maps = append(g.maps, maps...)
 			return
 		}
-		g.push(Op{Kind: Unmap, Queue: g.IntN(LogicalQueues), Ref: g.take(&maps)})
+		g.push(operation{Kind: opUnmap, Queue: g.IntN(logicalQueues), Ref: g.take(&maps)})
 	}
 	if g.IntN(3) == 0 { // a free ends them
-		g.push(Op{Kind: Map, Queue: g.IntN(LogicalQueues), Dst: view, DstOff: off, Size: 1 + g.IntN(size-off), Flags: mapFlags[g.IntN(len(mapFlags))]})
-		g.push(Op{Kind: FreePointer, Queue: g.IntN(LogicalQueues), Dst: g.h.Views[view].Root})
-		g.push(Op{Kind: Fill, Queue: g.IntN(LogicalQueues), Dst: view, Size: size})
+		g.push(operation{Kind: opMap, Queue: g.IntN(logicalQueues), Dst: view, DstOff: off, Size: 1 + g.IntN(size-off), Flags: mapFlags[g.IntN(len(mapFlags))]})
+		g.push(operation{Kind: opFreePointer, Queue: g.IntN(logicalQueues), Dst: g.h.Views[view].Root})
+		g.push(operation{Kind: opFill, Queue: g.IntN(logicalQueues), Dst: view, Size: size})
 		return
 	}
 	flags := []runtime.MapFlags{runtime.MapWrite, runtime.MapInvalidate}
-	g.maps = append(g.maps, g.push(Op{Kind: Map, Queue: g.IntN(LogicalQueues), Dst: view, DstOff: off, Size: 1 + g.IntN(size-off), Flags: flags[g.IntN(2)]}))
+	g.maps = append(g.maps, g.push(operation{Kind: opMap, Queue: g.IntN(logicalQueues), Dst: view, DstOff: off, Size: 1 + g.IntN(size-off), Flags: flags[g.IntN(2)]}))
 }

@@ -38,18 +38,18 @@ func (s *stamped) compare(x *entry, seen []flat.Seen) (n int, err error) {
 		}
 	}
 	switch op := x.op; op.Kind {
-	case Read, ReadRect:
+	case opRead, opReadRect:
 		for _, w := range s.h.rows(op) {
 			look(op.Dst, w.dst, w.size, 0, w.src)
 		}
-	case Map:
+	case opMap:
 		if op.old() {
 			look(op.Dst, op.DstOff, op.Size, 0, 0)
 		}
-	case Mix:
+	case opMix:
 		look(op.Dst, op.DstOff, op.Size, 0, op.DstOff)
 		look(op.Src, op.SrcOff, op.Size, 2, op.SrcOff)
-	case Reverse:
+	case opReverse:
 		look(op.Src, op.SrcOff, op.Size, 2, op.SrcOff)
 	}
 	if err != nil {
@@ -61,30 +61,30 @@ func (s *stamped) compare(x *entry, seen []flat.Seen) (n int, err error) {
 // apply does what an accepted operation does.
 func (s *stamped) apply(x *entry) {
 	op := x.op
-	if op.Kind == Renew { // of a root, not of a view
-		if r := s.h.Roots[op.Dst]; r.Kind == UserMem {
+	if op.Kind == opRenew { // of a root, not of a view
+		if r := s.h.Roots[op.Dst]; r.Kind == lentRoot {
 			s.roots[op.Dst].Set(mem.Range{End: uint64(r.Size)}, flat.Stamp{By: uint64(x.id), Arg: flat.Created})
 		}
 		return
 	}
 	root, r := s.place(op.Dst, op.DstOff, op.Size)
 	switch op.Kind {
-	case Write, WriteRect:
+	case opWrite, opWriteRect:
 		for w := range s.rows(op) {
 			s.roots[root].Set(mem.Range{Start: w.Dst, End: w.Dst + w.Size}, flat.Stamp{By: x.command, Off: w.Src})
 		}
-	case Copy, CopyRect:
+	case opCopy, opCopyRect:
 		src := &s.roots[s.h.Views[op.Src].Root]
 		for w := range s.rows(op) {
 			s.roots[root].CopyFrom(src, mem.Range{Start: w.Src, End: w.Src + w.Size}, w.Dst)
 		}
-	case Fill:
+	case opFill:
 		s.roots[root].Set(r, flat.Stamp{By: x.command})
-	case Unmap:
+	case opUnmap:
 		if op.mapWrites() {
 			s.roots[root].Set(r, flat.Stamp{By: x.command})
 		}
-	case Produce, Mix, Reverse:
+	case opProduce, opMix, opReverse:
 		s.roots[root].Set(r, flat.Stamp{By: x.command, Off: uint64(op.DstOff)})
 	}
 }

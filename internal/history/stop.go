@@ -9,46 +9,40 @@ import (
 	"godwit/runtime"
 )
 
-// errStopped is why a context of Stop is closed.
+// errStopped is why a context of Config.StopAfter is closed.
 var errStopped = errors.New("the history is told to stop")
 
-// Stop replays the first operations of h, in which nothing may fail, and closes the context
-// under a ctx that has ended, whatever is under way. Close must return, after which every
-// command and user event has ended: well, or with that ctx's cause. Nothing is left on the
-// devices. Every other queue is closed beside it. Of the result, Commands and Failed are set.
-func Stop(h *History, cfg Config, operations int) (Result, error) {
-	ctx, cancel := cfg.patience()
-	defer cancel()
-	r := newReplay(ctx, h, cfg)
-	if err := r.setUp(); err != nil {
-		return Result{}, err
-	}
-	for i := range h.Ops[:operations] {
-		if err := r.step(&h.Ops[i]); err != nil {
-			return r.result, errors.Join(fmt.Errorf("operation %d (%s): %w", h.Ops[i].ID, h.Ops[i].Kind, err), r.tearDown())
+// stop replays the first operations, in which nothing may fail, and closes the context under a ctx
+// that has ended, whatever is under way. Close must return, after which every command and user
+// event has ended: well, or with that ctx's cause. Nothing is left on the devices. Every other
+// queue is closed beside it. Of the result, Commands and Failed are set.
+func (r *replay) stop() error {
+	for i := range r.h.Ops[:min(r.cfg.StopAfter, len(r.h.Ops))] {
+		if err := r.step(&r.h.Ops[i]); err != nil {
+			return errors.Join(fmt.Errorf("operation %d (%s): %w", r.h.Ops[i].ID, r.h.Ops[i].Kind, err), r.tearDown())
 		}
 	}
 	if err := r.closeAtOnce(); err != nil {
-		return r.result, err
+		return err
 	}
 	if err := r.endLent(); err != nil {
-		return r.result, err
+		return err
 	}
 	for _, e := range r.owned {
 		switch st, err := e.Status(); {
 		case err != nil:
-			return r.result, err
+			return err
 		case st > runtime.Complete:
-			return r.result, fmt.Errorf("an event has status %d when its context is closed", st)
+			return fmt.Errorf("an event has status %d when its context is closed", st)
 		case st == runtime.Complete:
 			continue
 		}
 		r.result.Failed++
 		if !errors.Is(e.Err(), errStopped) {
-			return r.result, fmt.Errorf("a command failed for another reason than that its context was closed: %w", e.Err())
+			return fmt.Errorf("a command failed for another reason than that its context was closed: %w", e.Err())
 		}
 	}
-	return r.result, nil
+	return nil
 }
 
 // closeAtOnce closes the context; what nobody has released is its to say.

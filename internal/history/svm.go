@@ -14,8 +14,8 @@ import (
 // Roots over shared virtual memory, and commands by pointers. A command goes by
 // pointers where its queue's device can, its roots have them and its ID is odd.
 
-// chase is Mix with pointers that the kernel finds in memory.
-const chase Kind = "chase"
+// opChase is opMix with pointers that the kernel finds in memory.
+const opChase kind = "chase"
 
 // slots is how many pairs of pointers a replay has in the table; a pair has
 // slotSize bytes.
@@ -105,7 +105,7 @@ func (r *replay) createSVM(root int, size uint64, flags runtime.SVMFlags) (*runt
 }
 
 // alias makes a buffer over a part of a root's shared virtual memory.
-func (r *replay) alias(v View) (*runtime.Buffer, error) {
+func (r *replay) alias(v viewSpec) (*runtime.Buffer, error) {
 	bytes, err := r.c.SVMBytes(r.pointers[v.Root]+runtime.Pointer(v.Origin), uint64(v.Size))
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (r *replay) freeSVM(q *queue, root int, used bool) error {
 
 // freePointer frees a root's pointer when nothing is held back any more, and with it
 // ends the maps of the root, as unmaps would before which the host writes nothing.
-func (r *replay) freePointer(q *queue, op *Op) error {
+func (r *replay) freePointer(q *queue, op *operation) error {
 	root := op.Dst
 	p := r.pointers[root]
 	if p == 0 || r.stale[root] || !q.svm {
@@ -187,7 +187,7 @@ func (r *replay) freePointer(q *queue, op *Op) error {
 	r.maps, r.stale[root] = left, true
 	for _, m := range ended {
 		free := *m.op
-		free.ID, free.Kind = op.ID, Unmap
+		free.ID, free.Kind = op.ID, opUnmap
 		x := x
 		x.op, x.mapped, x.epoch = &free, m.event, r.epoch
 		r.log = append(r.log, x)
@@ -217,7 +217,7 @@ func (r *replay) guarded() error {
 // isSVM and isFine report what a root really lies over here.
 func (r *replay) isSVM(root int) bool { return r.pointers[root] != 0 }
 func (r *replay) isFine(root int) bool {
-	return r.isSVM(root) && r.h.Roots[root].Kind == FineSVM
+	return r.isSVM(root) && r.h.Roots[root].Kind == fineRoot
 }
 
 func (r *replay) inPlace(m mem.MemoryID) bool {
@@ -227,7 +227,7 @@ func (r *replay) inPlace(m mem.MemoryID) bool {
 
 // queueFor is the queue of an operation: the next whose device has fine-grained
 // memory where it needs that.
-func (r *replay) queueFor(op *Op) *queue {
+func (r *replay) queueFor(op *operation) *queue {
 	for i := range r.queues {
 		q := r.queues[(op.Queue+i)%len(r.queues)]
 		fine := r.isFine(r.h.Views[op.Dst].Root) || op.paired() && r.isFine(r.h.Views[op.Src].Root)
@@ -240,7 +240,7 @@ func (r *replay) queueFor(op *Op) *queue {
 
 // pointer is off of a view as an address, where this command on q is to go by
 // addresses.
-func (r *replay) pointer(q *queue, op *Op, view, off int) (runtime.Pointer, bool) {
+func (r *replay) pointer(q *queue, op *operation, view, off int) (runtime.Pointer, bool) {
 	v := r.h.Views[view]
 	p := r.pointers[v.Root]
 	return p + runtime.Pointer(v.Origin+off), p != 0 && !r.stale[v.Root] && q.svm && op.ID%2 != 0
@@ -248,20 +248,20 @@ func (r *replay) pointer(q *queue, op *Op, view, off int) (runtime.Pointer, bool
 
 // bySVM gives an operation that goes by pointers to the context as such; ok is
 // false for all others, launches with pointers as arguments among them.
-func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e runtime.Event, ok bool, err error) {
+func (r *replay) bySVM(q *queue, op *operation, got []byte, wait []runtime.Event) (e runtime.Event, ok bool, err error) {
 	dst, ok := r.pointer(q, op, op.Dst, op.DstOff)
 	if !ok {
 		return e, false, nil
 	}
 	name := "svm-" + string(op.Kind)
 	switch op.Kind {
-	case Write:
+	case opWrite:
 		e, err = q.EnqueueSVMWrite(r.call, dst, pattern(op.Size, op.Salt), wait...)
-	case Read:
+	case opRead:
 		e, err = q.EnqueueSVMRead(r.call, dst, got, wait...)
-	case Fill:
+	case opFill:
 		e, err = q.EnqueueSVMFill(r.call, dst, op.fill(), uint64(op.Size), wait...)
-	case Migrate:
+	case opMigrate:
 		if len(op.More) > 0 {
 			return e, false, nil
 		}
@@ -269,15 +269,15 @@ func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e ru
 		ranges := []runtime.SVMRange{{Pointer: dst, Size: uint64(r.h.Views[op.Dst].Size)}}
 		e, err = q.EnqueueSVMMigrate(r.call, ranges, op.migrateFlags(), wait...)
 		name = "svm-" + op.migrateName()
-	case Map:
+	case opMap:
 		e, err = r.mapOpen(q, op, true, wait)
 		return e, true, err
-	case Copy, Mix:
+	case opCopy, opMix:
 		src, has := r.pointer(q, op, op.Src, op.SrcOff)
 		switch {
 		case !has:
 			return e, false, nil
-		case op.Kind == Copy:
+		case op.Kind == opCopy:
 			e, err = q.EnqueueSVMMemcpy(r.call, dst, src, uint64(op.Size), wait...)
 		case op.ID%4 == 1 || r.faults != nil: // the table must hold what was written
 			return e, false, nil
@@ -292,8 +292,8 @@ func (r *replay) bySVM(q *queue, op *Op, got []byte, wait []runtime.Event) (e ru
 	return e, true, err
 }
 
-// chase is Mix by a kernel that finds its pointers in the table.
-func (r *replay) chase(q *queue, op *Op, dst, src runtime.Pointer, wait []runtime.Event) (runtime.Event, error) {
+// chase is opMix by a kernel that finds its pointers in the table.
+func (r *replay) chase(q *queue, op *operation, dst, src runtime.Pointer, wait []runtime.Event) (runtime.Event, error) {
 	slot := r.firstSlot + op.ID%slots
 	at := mem.Range{Start: uint64(slot * slotSize), End: uint64(slot*slotSize + slotSize)}
 	pair := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(dst)), uint64(src))
@@ -308,7 +308,7 @@ func (r *replay) chase(q *queue, op *Op, dst, src runtime.Pointer, wait []runtim
 	}
 	size := uint64(op.Size)
 	e, err = q.EnqueueLaunch(r.call, runtime.Launch{
-		Kernel: r.kernel[chase], Global: []uint64{size}, Local: localSize(size),
+		Kernel: r.kernel[opChase], Global: []uint64{size}, Local: localSize(size),
 		Args: []runtime.Arg{runtime.SVMIn(r.table).Range(at.Start, slotSize), runtime.Uint32(uint32(2 * slot)), runtime.Uint32(op.Salt)},
 		SVM:  []runtime.Arg{runtime.SVMInOut(dst).Range(0, size), runtime.SVMIn(src).Range(0, size)},
 	}, wait...)

@@ -108,7 +108,7 @@ func (r *replay) finish() error {
 		return err
 	}
 	for i, m := range slices.Backward(r.maps) { // of several of one pointer, the youngest first
-		if err := r.unmapOf(m.q, &Op{ID: -100 - i}, m); err != nil {
+		if err := r.unmapOf(m.q, &operation{ID: -100 - i}, m); err != nil {
 			return fmt.Errorf("last unmap of operation %d: %w", m.op.ID, err)
 		}
 	}
@@ -277,7 +277,7 @@ func (v *verdict) entry(x *entry) error {
 	case x.freed:
 		v.m.free(x, failed)
 		return nil
-	case x.op.Kind == Unmap && x.mapped.Err() != nil: // nor here
+	case x.op.Kind == opUnmap && x.mapped.Err() != nil: // nor here
 		if failed {
 			v.m.undo(x.op, x.epoch)
 			v.result.Failed++
@@ -348,13 +348,13 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 		return false, nil
 	}
 	if x.command == 0 { // a renewal, or a free at once
-		if x.op.Kind == Renew {
+		if x.op.Kind == opRenew {
 			v.m.renew(x.op.Dst, x.id)
 		}
 		return false, nil
 	}
 	err = x.event.Err()
-	if x.op.Kind == Unmap && !x.freed && x.mapped.Err() != nil { // known when the unmap was enqueued, or the unmap's failure too
+	if x.op.Kind == opUnmap && !x.freed && x.mapped.Err() != nil { // known when the unmap was enqueued, or the unmap's failure too
 		if err == nil && x.op.mapWrites() && !x.void {
 			return false, fmt.Errorf("succeeded, though its map failed later: %w", x.mapped.Err())
 		}
@@ -362,7 +362,7 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 	}
 	p, _ := x.event.Point()
 	struck := v.faults.struck(p)
-	must := lost && !x.around || x.op.Kind == Fail || struck || !x.used.IsZero() && x.used.Err() != nil
+	must := lost && !x.around || x.op.Kind == opFail || struck || !x.used.IsZero() && x.used.Err() != nil
 	for _, w := range x.waits {
 		must = must || w.Err() != nil
 	}
@@ -388,7 +388,7 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 // story is how the operations ended before an entry that use its buffers.
 func (v *verdict) story(x *entry) string {
 	var b strings.Builder
-	uses := func(op *Op, root int) bool {
+	uses := func(op *operation, root int) bool {
 		return v.h.Views[op.Dst].Root == root || op.paired() && v.h.Views[op.Src].Root == root
 	}
 	for i := range v.log[:v.next+1] {
@@ -438,7 +438,7 @@ func (r *replay) readEverything(v *verdict, q *queue) error {
 				end++
 			}
 			r.audits++
-			op := &Op{ID: -2 * r.audits, Kind: Read, Dst: i, DstOff: off, Size: end - off}
+			op := &operation{ID: -2 * r.audits, Kind: opRead, Dst: i, DstOff: off, Size: end - off}
 			on := q
 			if r.isFine(view.Root) && !q.fine {
 				on = r.queueFor(op)

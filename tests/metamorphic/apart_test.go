@@ -14,7 +14,6 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
-	"godwit/devices/virtual"
 	"godwit/internal/history"
 	"godwit/mem"
 )
@@ -73,41 +72,28 @@ func lateConfigs() []history.Config {
 	return all
 }
 
-// virtualConfigs are devices in virtual time whose host threads take turns, with rings and
-// without, short of memory or not.
-func virtualConfigs() []history.Config {
-	var all []history.Config
-	for i, name := range []string{"h200-pcie", "h200-nvlink"} {
-		for k, n := range []int{1, 2, 3, 8} {
-			for _, noPeer := range []bool{false, true} {
-				for _, limit := range []uint64{0, 8 << 10} {
-					more := history.Config{Name: fmt.Sprintf("noPeer=%t/cap=%d", noPeer, limit), NoPeer: noPeer, OutOfOrder: (i+k)%2 == 0, Cap: limit}
-					if limit > 0 {
-						more.Policy = []string{"lru", "cost"}[k%2]
-					}
-					all = append(all, inVirtualTime(name, n, virtual.Options{Seed: uint64(len(all)), Exact: k%2 == 1}, more))
-				}
-			}
-		}
-	}
-	return all
-}
-
 // TestGoroutinesThatComeAndGoBesideOthers has at least four goroutines with buffers of their
 // own, many over memory that they lend, make, use, map and release them under pressure, with
 // user events and calls that fail, and copies that are late. What was lent is taken back as
-// soon as it may be (C13): a touch after that ends the process, or a command of the run. How long it goes on and from
-// which seed, history.Long says.
+// soon as it may be (C13): a touch after that ends the process, or a command of the run.
 func TestGoroutinesThatComeAndGoBesideOthers(t *testing.T) {
 	all := [][]history.Config{configs(), faultyConfigs(), lateConfigs(), virtualConfigs()}
-	commands, seed := history.Long(t, 6000)
-	total, err := history.RunCrowds(commands, seed, func(dice *rand.Rand) history.Config {
+	total := history.Test(t, 6000, func(seed uint64, dice *rand.Rand) (*history.History, history.Config) {
 		some := all[dice.IntN(len(all))]
-		return some[dice.IntN(len(some))]
+		d := history.Draw{Seed: seed, Goroutines: 4 + dice.IntN(5), Ops: 30 + dice.IntN(80), Failing: dice.IntN(3) == 0}
+		return history.Generate(d), some[dice.IntN(len(some))]
 	})
-	t.Log(total.String())
-	require.NoError(t, err)
 	require.GreaterOrEqual(t, 10*total.Lent, 3*total.Roots)
 	require.Positive(t, total.Evictions)
 	require.Positive(t, total.Struck)
+}
+
+// TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands has several
+// goroutines enqueue over the same buffers and queues.
+func TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands(t *testing.T) {
+	all := configs()
+	history.Test(t, 2000, func(seed uint64, dice *rand.Rand) (*history.History, history.Config) {
+		d := history.Draw{Seed: seed, Goroutines: 4, Shared: true, Ops: 60, Failing: seed%3 == 0}
+		return history.Generate(d), all[dice.IntN(len(all))]
+	})
 }

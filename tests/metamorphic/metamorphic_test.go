@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -134,77 +132,16 @@ func configs() []history.Config {
 	return all
 }
 
-func fail(t *testing.T, h *history.History, cfg history.Config, err error) {
-	t.Helper()
-	t.Error(history.Report(h, cfg, err))
-}
-
-// TestHistoriesAgreeWithOneFlatMemory draws histories and configurations, as many as
-// history.Long says. Out of a soak GODWIT_SEED=N runs one history on every configuration;
-// GODWIT_HISTORY=FILE a saved one.
+// TestHistoriesAgreeWithOneFlatMemory draws histories and configurations.
 func TestHistoriesAgreeWithOneFlatMemory(t *testing.T) {
 	all := configs()
-	switch {
-	case os.Getenv("GODWIT_HISTORY") != "":
-		h, err := history.Load(os.Getenv("GODWIT_HISTORY"))
-		require.NoError(t, err)
-		everywhere(t, h, all)
-		return
-	case os.Getenv("GODWIT_SEED") != "" && os.Getenv("GODWIT_SOAK") == "":
-		seed, err := strconv.ParseUint(os.Getenv("GODWIT_SEED"), 10, 64)
-		require.NoError(t, err)
-		everywhere(t, history.Generate(seed, 120), all)
-		return
-	}
-	goal, seed := history.Long(t, 4000)
-	start := rand.New(rand.NewPCG(seed, 1))
-	order := start.Perm(len(all))
-	var total history.Result
-	runs := 0
-	for ; total.Commands < goal && !t.Failed(); runs++ {
-		h, cfg := history.Generate(seed+uint64(runs), 20+start.IntN(200)), all[order[runs%len(all)]]
-		res, err := history.Run(h, cfg)
-		if err != nil {
-			fail(t, h, cfg, err)
-		}
-		total.Add(res)
-	}
-	t.Logf("metamorphic: first seed %d: %d histories over %d of %d configurations, %d commands, %d refused for want of memory, %d blocks evicted, %d bytes written back for it, %d bytes copied into new blocks, %d bytes moved (the lower bound), %d bytes read and compared\n%s",
-		seed, runs, min(runs, len(all)), len(all), total.Commands, total.Refused, total.Evictions, total.WrittenBack, total.Regrown, total.BytesMoved, total.BytesRead, total.Counts())
-	if os.Getenv("GODWIT_SOAK") != "" {
-		fmt.Printf("metamorphic: %d commands, first seed %d, %d bytes copied into new blocks\n", total.Commands, seed, total.Regrown)
-	}
+	total := history.Test(t, 4000, func(seed uint64, dice *rand.Rand) (*history.History, history.Config) {
+		return history.Generate(history.Draw{Seed: seed, Ops: 20 + dice.IntN(200)}), all[dice.IntN(len(all))]
+	})
 	require.Positive(t, total.WrittenBack, "nothing was evicted")
 	require.Positive(t, total.Regrown, "no block was exchanged")
 	require.Positive(t, total.Refused, "no configuration was short of memory")
 	require.Positive(t, total.BytesMoved)
-}
-
-func everywhere(t *testing.T, h *history.History, all []history.Config) {
-	for _, cfg := range all {
-		if _, err := history.Run(h, cfg); err != nil {
-			fail(t, h, cfg, err)
-			return
-		}
-	}
-}
-
-// TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands has several
-// goroutines enqueue over the same buffers and queues.
-func TestGoroutinesOverSharedBuffersAgreeWithTheOrderOfTheirCommands(t *testing.T) {
-	all := configs()
-	runs := 12
-	if os.Getenv("GODWIT_SOAK") != "" {
-		runs = 300
-	}
-	commands := 0
-	for i := range runs {
-		cfg := all[(i*37)%len(all)]
-		res, err := history.RunCrowd(history.Crowd(uint64(i), 4, 60, i%3 == 0), cfg)
-		require.NoError(t, err, "seed %d on %s", i, cfg.Name)
-		commands += res.Commands
-	}
-	t.Logf("metamorphic: %d commands from 4 goroutines over %d histories", commands, runs)
 }
 
 // faultyConfigs are 1 to 8 devices, with copies in words and without, on which calls
@@ -237,42 +174,13 @@ func faultyConfigs() []history.Config {
 // in silence, what was given up is gone (C11), and Check is clean after every step.
 func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
 	all, faulty := configs(), faultyConfigs()
-	switch {
-	case os.Getenv("GODWIT_HISTORY") != "":
-		h, err := history.Load(os.Getenv("GODWIT_HISTORY"))
-		require.NoError(t, err)
-		everywhere(t, h, faulty)
-		return
-	case os.Getenv("GODWIT_SEED") != "" && os.Getenv("GODWIT_SOAK") == "":
-		seed, err := strconv.ParseUint(os.Getenv("GODWIT_SEED"), 10, 64)
-		require.NoError(t, err)
-		everywhere(t, history.GenerateFailing(seed, 120), faulty)
-		return
-	}
-	goal, seed := history.Long(t, 6000)
-	start := rand.New(rand.NewPCG(seed, 1))
-	var total history.Result
-	i := 0
-	for ; total.Commands < goal; i++ {
-		h, cfg := history.GenerateFailing(seed+uint64(i), 30+start.IntN(150)), faulty[start.IntN(len(faulty))]
-		if i%6 == 5 {
-			cfg = all[start.IntN(len(all))]
+	total := history.Test(t, 6000, func(seed uint64, dice *rand.Rand) (*history.History, history.Config) {
+		cfg := faulty[dice.IntN(len(faulty))]
+		if dice.IntN(6) == 0 {
+			cfg = all[dice.IntN(len(all))]
 		}
-		res, err := history.Run(h, cfg)
-		total.Add(res)
-		if err != nil {
-			t.Logf("found after %d commands, %d calls struck", total.Commands, total.Struck+total.Refused)
-			fail(t, h, cfg, err)
-			break
-		}
-	}
-	t.Log(total.Failures(fmt.Sprintf("first seed %d, %d histories", seed, i)))
-	if os.Getenv("GODWIT_SOAK") != "" {
-		fmt.Println(total.Failures(fmt.Sprintf("first seed %d, %d histories", seed, i)))
-	}
-	if t.Failed() {
-		return
-	}
+		return history.Generate(history.Draw{Seed: seed, Ops: 30 + dice.IntN(150), Failing: true}), cfg
+	})
 	require.Positive(t, total.Struck)
 	require.Positive(t, total.Lost)
 	require.Less(t, total.Excused, total.Failed/2)
@@ -280,13 +188,14 @@ func TestFailuresLoseExactlyWhatTheyMust(t *testing.T) {
 }
 
 func TestAHistoryIsReadBackAsItWasSaved(t *testing.T) {
-	h := history.Generate(3, 50)
+	draw := history.Draw{Seed: 3, Ops: 50}
+	h := history.Generate(draw)
 	path := filepath.Join(t.TempDir(), "h.json")
 	require.NoError(t, h.Save(path))
 	again, err := history.Load(path)
 	require.NoError(t, err)
 	require.Equal(t, h, again)
-	require.Equal(t, h, history.Generate(3, 50), "a seed is a history")
+	require.Equal(t, h, history.Generate(draw), "a seed is a history")
 }
 
 // TestHistoriesThatFoundSomething replays those that soaks have found and shrunk, on every
@@ -298,6 +207,9 @@ func TestHistoriesThatFoundSomething(t *testing.T) {
 	for _, file := range files {
 		h, err := history.Load(file)
 		require.NoError(t, err)
-		everywhere(t, h, faultyConfigs())
+		for _, cfg := range faultyConfigs() {
+			_, err := history.Run(h, cfg)
+			require.NoError(t, err, "%s on %s", file, cfg.Name)
+		}
 	}
 }

@@ -212,7 +212,7 @@ func TestStampsFindMutants(t *testing.T) {
 			for seed := uint64(1); err == nil; seed++ {
 				require.Less(t, commands, 5000, "%s on %s: %d commands were changed", what, machine, m.done)
 				var res history.Result
-				res, err = history.Run(history.Generate(seed, 60), mutated(machine, 4, virtual.Options{Seed: seed, Stamps: true}, m))
+				res, err = history.Run(history.Generate(history.Draw{Seed: seed, Ops: 60}), mutated(machine, 4, virtual.Options{Seed: seed, Stamps: true}, m))
 				commands += res.Commands
 			}
 			require.ErrorContains(t, err, "what it found", "%s on %s", what, machine)
@@ -226,7 +226,7 @@ func TestWhatStampsFindIsTheMutants(t *testing.T) {
 	never := func(*mutants, *devices.Command, *[]mem.Wait) bool { return false }
 	for seed := uint64(1); seed <= 10; seed++ {
 		m := &mutants{Rand: rand.New(rand.NewPCG(1, 2)), mutate: never, every: 1}
-		_, err := history.Run(history.Generate(seed, 60), mutated("h200-nvlink", 4, virtual.Options{Seed: seed, Stamps: true}, m))
+		_, err := history.Run(history.Generate(history.Draw{Seed: seed, Ops: 60}), mutated("h200-nvlink", 4, virtual.Options{Seed: seed, Stamps: true}, m))
 		require.NoError(t, err)
 	}
 }

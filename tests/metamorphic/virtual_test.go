@@ -2,7 +2,7 @@ package metamorphic_test
 
 import (
 	"fmt"
-	"os"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,30 +19,32 @@ func inVirtualTime(name string, n int, o virtual.Options, more history.Config) h
 	return history.InVirtualTime(func() (virtual.Machine, error) { return machine.Named(name, machine.Options{Devices: n}) }, o, more)
 }
 
-// TestHistoriesInVirtualTimeAgreeWithOneFlatMemory replays histories on devices in virtual
-// time: 1 to 64 of them, with rings and without, short of memory or not, that keep bytes or
-// who wrote them (with GODWIT_SOAK=1 both).
-func TestHistoriesInVirtualTimeAgreeWithOneFlatMemory(t *testing.T) {
-	commands, seed := 0, uint64(1)
-	for _, name := range []string{"h200-pcie", "h200-nvlink"} {
-		for i, n := range []int{1, 2, 3, 8, 64} {
-			for _, more := range []history.Config{{}, {Name: "ooo", OutOfOrder: true}, {Name: "short", Cap: 8 << 10, Policy: "cost"}, {Name: "noPeer", NoPeer: true, OutOfOrder: true}} {
-				for _, stamps := range []bool{false, true} {
-					if os.Getenv("GODWIT_SOAK") == "" && stamps != ((seed+uint64(i))%2 == 0) {
-						continue
+// virtualConfigs are devices in virtual time whose host threads take turns, 1 to 64 of them, with
+// rings and without, short of memory or not, that keep bytes or who wrote them.
+func virtualConfigs() []history.Config {
+	var all []history.Config
+	for i, name := range []string{"h200-pcie", "h200-nvlink"} {
+		for k, n := range []int{1, 2, 3, 8, 64} {
+			for _, noPeer := range []bool{false, true} {
+				for _, limit := range []uint64{0, 8 << 10} {
+					more := history.Config{Name: fmt.Sprintf("noPeer=%t/cap=%d", noPeer, limit), NoPeer: noPeer, OutOfOrder: (i+k)%2 == 0, Cap: limit}
+					if limit > 0 {
+						more.Policy = []string{"lru", "cost"}[k%2]
 					}
-					o := virtual.Options{Seed: seed, Exact: i%2 == 1, Stamps: stamps}
-					h, cfg := history.Generate(seed, 100), inVirtualTime(name, n, o, more)
-					res, err := history.Run(h, cfg)
-					if err != nil {
-						fail(t, h, cfg, err)
-					}
-					commands += res.Commands
+					seed := uint64(len(all))
+					all = append(all, inVirtualTime(name, n, virtual.Options{Seed: seed, Exact: k%2 == 1, Stamps: (seed/4+seed)%2 == 1}, more))
 				}
-				seed++
 			}
 		}
 	}
-	t.Logf("%d commands in virtual time", commands)
-	require.Greater(t, commands, 2000)
+	return all
+}
+
+// TestHistoriesInVirtualTimeAgreeWithOneFlatMemory replays histories on devices in virtual time.
+func TestHistoriesInVirtualTimeAgreeWithOneFlatMemory(t *testing.T) {
+	all := virtualConfigs()
+	total := history.Test(t, 2000, func(seed uint64, _ *rand.Rand) (*history.History, history.Config) {
+		return history.Generate(history.Draw{Seed: seed, Ops: 100}), all[seed%uint64(len(all))]
+	})
+	require.Greater(t, total.Histories, 10)
 }

@@ -101,48 +101,39 @@ func TestHistoriesAgreeOverLinks(t *testing.T) {
 	if platform != "" {
 		align = 512 // as GPUs want it
 	}
-	goal, first := history.Long(t, 3000)
 	ops := 250
 	if os.Getenv("GODWIT_SOAK") != "" {
 		ops = 4000 // to open links takes longer than many commands
 	}
-	var total history.Result
-	runs := 0
-	for ; total.Commands < goal && !t.Failed(); runs++ {
-		kind := linkKind(runs % int(linkKinds))
+	total := history.Test(t, 3000, func(seed uint64, _ *rand.Rand) (*history.History, history.Config) {
+		kind := linkKind(seed % uint64(linkKinds))
 		if only, err := strconv.Atoi(os.Getenv("GODWIT_TEST_LINKS")); err == nil {
 			kind = linkKind(only)
 		}
 		cfg := history.Config{
-			Name: fmt.Sprintf("links/%v/outOfOrder=%t", kind, runs/int(linkKinds)%2 != 0),
-			Open: linkedHouse(platform, kind), OutOfOrder: runs/int(linkKinds)%2 != 0, Links: true, Unchecked: ops > 250,
+			Name: fmt.Sprintf("links/%v/outOfOrder=%t", kind, seed/uint64(linkKinds)%2 != 0),
+			Open: linkedHouse(platform, kind), OutOfOrder: seed/uint64(linkKinds)%2 != 0, Links: true, Unchecked: ops > 250,
 		}
 		if kind == chunks {
 			cfg.Chunk = 4096
 		}
-		if runs%5 == 3 { // more data than memory
-			cfg.Policy, cfg.Cap = []string{"lru", "cost"}[runs/5%2], 64*uint64(align)
+		d := history.Draw{Seed: seed, Ops: ops, Align: align}
+		if seed%5 == 3 { // more data than memory
+			cfg.Policy, cfg.Cap = []string{"lru", "cost"}[seed/5%2], 64*uint64(align)
 			cfg.Name += "/capped/" + cfg.Policy
 		}
-		h := history.GenerateAligned(first+uint64(runs), ops, align)
-		for next := uint64(1); cfg.Cap != 0 && bytesOf(h) < cfg.Cap*5/4; next++ {
-			h = history.GenerateAligned(first+uint64(runs)+next<<32, ops, align)
+		if seed%5 == 4 && platform == "" {
+			d.Ops, d.Align, d.Failing, cfg.Every = 120, 0, true, 20
 		}
-		if runs%5 == 4 && platform == "" {
-			h, cfg.Every = history.GenerateFailing(first+uint64(runs), 120), 20
+		h := history.Generate(d)
+		for cfg.Cap != 0 && bytesOf(h) < cfg.Cap*5/4 {
+			d.Seed += 1 << 32
+			h = history.Generate(d)
 		}
-		res, err := history.Run(h, cfg)
-		if err != nil {
-			t.Error(history.Report(h, cfg, err))
-		}
-		total.Add(res)
-	}
-	t.Logf("over links: first seed %d: %d histories, %d commands, %d failed, %d blocks evicted, %d bytes moved, %d bytes read and compared",
-		first, runs, total.Commands, total.Failed, total.Evictions, total.BytesMoved, total.BytesRead)
+		return h, cfg
+	})
 	require.Positive(t, total.BytesMoved)
-	if runs > 3 { // one of them had a cap
-		require.Positive(t, total.Evictions)
-	}
+	require.Positive(t, total.Evictions)
 }
 
 // counted is a device's memory that counts large blocks outside windows.
@@ -191,23 +182,17 @@ func TestLargeBlocksLieInWindowsThoughMemoryIsShort(t *testing.T) {
 	outside := 0
 	cfg := history.Config{Name: "short", Links: true, Unchecked: true}
 	cfg.Open, cfg.Context = shortHouse(&outside)
-	goal, first := history.Long(t, 1000)
-	var total history.Result
-	for i := uint64(0); total.Commands < goal && !t.Failed(); i++ {
-		h := history.GenerateAligned(first+i, 250, 16<<10)
-		cfg.Policy = []string{"lru", "cost"}[i%2]
-		peak := int64(1) << 40
-		for _, percent := range []int64{100, 90, 70} {
-			fake.Capacity(peak * percent / 100)
-			res, err := history.Run(h, cfg)
-			if err != nil {
-				t.Error(history.Report(h, cfg, err))
-			}
-			peak = min(peak, fake.Peak())
-			total.Add(res)
+	n, peak := 0, int64(0)
+	total := history.Test(t, 1000, func(uint64, *rand.Rand) (*history.History, history.Config) {
+		percent, seed := []int64{100, 90, 70}[n%3], uint64(n/3) // three runs of each
+		if peak = min(peak, fake.Peak()); percent == 100 {
+			peak = 1 << 40
 		}
-	}
-	t.Logf("short: first seed %d: %d commands, %d refused, %d blocks evicted", first, total.Commands, total.Refused, total.Evictions)
+		n++
+		fake.Capacity(peak * percent / 100)
+		cfg.Policy = []string{"lru", "cost"}[seed%2]
+		return history.Generate(history.Draw{Seed: seed, Ops: 250, Align: 16 << 10}), cfg
+	})
 	require.Zero(t, outside)
 	require.Zero(t, total.Failed)
 	require.Positive(t, total.Evictions)
@@ -224,7 +209,11 @@ func TestWindowsThatGPUsRefuseAreMadeRoomFor(t *testing.T) {
 	}
 	defer fake.Late(0)
 	const size, n = 256 << 10, 12
-	goal, first := history.Long(t, 400)
+	goal, first := 400, uint64(1)
+	if os.Getenv("GODWIT_SOAK") != "" {
+		goal, first = 100_000, rand.Uint64()
+	}
+	t.Log("seed", first)
 	for _, percent := range []int64{90, 70} {
 		outside := 0
 		open, options := shortHouse(&outside)

@@ -144,33 +144,31 @@ func (d *faultyOpenCL) PinnedMemory(node int) (devices.PinnedMemory, error) {
 // Close implements devices.Device.
 func (d *faultyOpenCL) Close() error { return d.f.Close(d.Device) }
 
-// policies are those that cfg is drawn one of where it has any.
+// policies are those that evict is drawn one of.
 var policies = []string{"lru", "cost", "belady"}
 
-// draw draws a history. Where cfg is to evict, that has several buffers, and each device
-// holds less than all of them, down to the largest working set of one command.
-func draw(cfg *history.Config, evicts bool, seed uint64, n int, generate func(uint64, int) *history.History) *history.History {
-	h := generate(seed, n)
-	if !evicts {
-		return h
+// draw draws a history, and, where it evicts, how much less than all of its buffers each device of
+// cfg holds.
+func draw(cfg *history.Config, dice *rand.Rand, d history.Draw) *history.History {
+	h := history.Generate(d)
+	if d.Evicts {
+		cfg.Policy, cfg.Cap = policies[dice.IntN(len(policies))], h.Short(dice)
+		cfg.Name += fmt.Sprintf("/%d of %d bytes/%s", cfg.Cap, h.Bytes(), cfg.Policy)
 	}
-	for next := uint64(1); h.WorkingSet() == h.Bytes(); next++ {
-		h = generate(seed+next<<32, n)
-	}
-	dice := rand.New(rand.NewPCG(seed, 3))
-	cfg.Policy, cfg.Cap = policies[dice.IntN(len(policies))], h.WorkingSet()
-	if dice.IntN(3) > 0 {
-		cfg.Cap += dice.Uint64N(h.Bytes() - h.WorkingSet())
-	}
-	cfg.Name += fmt.Sprintf("/%d of %d bytes/%s", cfg.Cap, h.Bytes(), cfg.Policy)
 	return h
+}
+
+// released requires that every cl object that was made is released.
+func released(t *testing.T) {
+	created, released := opencl.Objects()
+	require.Equal(t, created, released, "every cl object made is released")
+	require.Positive(t, created.Buffers)
 }
 
 // TestHistoriesAgreeWithOneFlatMemoryOnRealDevices is the test of that name of simulated
 // devices with two of PoCL's.
 func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	need(t)
-	goal, first := history.Long(t, 10_000)
 	var all []history.Config
 	for _, carve := range []string{"off", "on"} {
 		for _, ooo := range []bool{false, true} {
@@ -184,87 +182,49 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 		}
 	}
 	give := keep(t)
-	var total history.Result
-	runs := 0
-	for ; total.Commands < goal && !t.Failed(); runs++ {
-		seed, cfg := first+uint64(runs), all[runs%len(all)]
-		generate := history.Generate
-		if runs%3 == 0 {
-			generate = history.GenerateFailing
-		}
-		h := draw(&cfg, runs%5 < 3, seed, 250, generate)
-		res, err := history.Run(h, cfg)
-		if err != nil {
-			t.Error(history.Report(h, cfg, err))
-		}
-		total.Add(res)
-	}
-	t.Logf("metamorphic on OpenCL: first seed %d: %d histories over %d configurations, %d commands, %d failed, %d blocks evicted (%v), %d bytes copied into new blocks, %d bytes moved, %d bytes read and compared\n%s",
-		first, runs, len(all), total.Commands, total.Failed, total.Evictions, total.Evicted, total.Regrown, total.BytesMoved, total.BytesRead, total.Counts())
+	total := history.Test(t, 10_000, func(seed uint64, dice *rand.Rand) (*history.History, history.Config) {
+		cfg := all[seed%uint64(len(all))]
+		return draw(&cfg, dice, history.Draw{Seed: seed, Ops: 250, Failing: seed%3 == 0, Evicts: seed%5 < 3}), cfg
+	})
+	give()
 	require.Positive(t, total.BytesMoved, "bytes must move between OpenCL devices, though PoCL's share RAM")
 	require.Positive(t, total.Regrown, "no block was exchanged")
 	for _, policy := range policies {
 		require.Positive(t, total.Evicted[policy], policy)
 	}
-	give()
-	created, released := opencl.Objects()
-	require.Equal(t, created, released, "every cl object made is released")
-	require.Positive(t, created.Buffers)
+	released(t)
 }
 
 // TestAContextThatIsClosedAtOnceHasNothingLeftOnRealDevices is the test of that name of
 // simulated devices with two of PoCL's.
 func TestAContextThatIsClosedAtOnceHasNothingLeftOnRealDevices(t *testing.T) {
 	need(t)
-	goal, first := history.Long(t, 250)
 	give := keep(t)
-	var total history.Result
-	i := 0
-	for ; total.Commands < goal; i++ {
-		cfg := history.Config{
-			Name: fmt.Sprintf("stopped/%d", i%8), OutOfOrder: i%2 > 0,
+	total := history.Test(t, 250, func(i uint64, _ *rand.Rand) (*history.History, history.Config) {
+		return history.Generate(history.Draw{Seed: i, Ops: 80}), history.Config{
+			Name: fmt.Sprintf("stopped/%d", i%8), OutOfOrder: i%2 > 0, StopAfter: 1 + int(i*7%80),
 			Open: houseOf(kind{carve: "off", bus: []string{"off", "on"}[i/2%2], mixed: i/4%2 > 0, tce: tce.Options{DMAWord: 8}}),
 		}
-		h := history.Generate(first+uint64(i), 80)
-		res, err := history.Stop(h, cfg, 1+int(h.Seed*7%80))
-		require.NoError(t, err, "seed %d on %s", h.Seed, cfg.Name)
-		total.Add(res)
-	}
+	})
 	give()
-	t.Logf("first seed %d: %d histories, %d commands accepted, %d failed since they were stopped", first, i, total.Commands, total.Failed)
 	require.Positive(t, total.Failed)
-	created, released := opencl.Objects()
-	require.Equal(t, created, released, "every cl object made is released")
+	released(t)
 }
 
 // TestFailuresLoseExactlyWhatTheyMustOnRealDevices is the test of that name of
 // simulated devices with two of PoCL's (C9, C11).
 func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 	need(t)
-	goal, first := history.Long(t, 2000)
 	give := keep(t)
-	var total history.Result
-	runs := 0
-	for ; total.Commands < goal && !t.Failed(); runs++ {
-		seed, mixed := first+uint64(runs), runs%3 > 0
-		bus := []string{"off", "on"}[runs/4%2]
+	total := history.Test(t, 2000, func(seed uint64, dice *rand.Rand) (*history.History, history.Config) {
+		mixed, bus := seed%3 > 0, []string{"off", "on"}[seed/4%2]
 		cfg := history.Config{
-			Name: fmt.Sprintf("faults/bus=%s/mixed=%t/outOfOrder=%t", bus, mixed, runs%2 > 0), OutOfOrder: runs%2 > 0, Every: []int{8, 20}[runs/2%2],
-			Open: houseOf(kind{carve: "off", bus: bus, mixed: mixed, tce: tce.Options{DMAWord: 8}, shares: runs%4 == 1}),
+			Name: fmt.Sprintf("faults/bus=%s/mixed=%t/outOfOrder=%t", bus, mixed, seed%2 > 0), OutOfOrder: seed%2 > 0, Every: []int{8, 20}[seed/2%2],
+			Open: houseOf(kind{carve: "off", bus: bus, mixed: mixed, tce: tce.Options{DMAWord: 8}, shares: seed%4 == 1}),
 		}
-		h := draw(&cfg, runs%5 < 3, seed, 120, history.GenerateFailing)
-		res, err := history.Run(h, cfg)
-		if err != nil {
-			t.Error(history.Report(h, cfg, err))
-		}
-		total.Add(res)
-	}
+		return draw(&cfg, dice, history.Draw{Seed: seed, Ops: 120, Failing: true, Evicts: seed%5 < 3}), cfg
+	})
 	give()
-	said := total.Failures(fmt.Sprintf("on OpenCL, first seed %d, %d histories, %d blocks evicted (%v), %d bytes written back", first, runs, total.Evictions, total.Evicted, total.WrittenBack))
-	t.Log(said)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		fmt.Println(said)
-	}
 	require.Positive(t, total.Struck)
 	require.Greater(t, 2*total.Readable, total.Asked, "of the bytes asked for at the end")
 }
@@ -273,36 +233,20 @@ func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 // devices with two of PoCL's, behind a bus and not; with GODWIT_SOAK=1 no n is left out.
 func TestEveryCallOfADriverMayFailOnRealDevices(t *testing.T) {
 	need(t)
-	goal, seed := history.Long(t, 0)
 	most := 2
 	if os.Getenv("GODWIT_SOAK") != "" {
 		most = 1 << 30
 	}
 	give := keep(t)
-	var total history.Result
-	runs := 0
-	for i := 0; i < 1 || total.Commands < goal; i++ {
-		bus := []string{"on", "off"}[i%2]
-		cfg := history.Config{
-			Name: fmt.Sprintf("every/bus=%s/outOfOrder=%t", bus, i/2%2 > 0), OutOfOrder: i/2%2 > 0,
-			Open: houseOf(kind{carve: "off", bus: bus, mixed: i%4 == 2, tce: tce.Options{DMAWord: 8}}),
+	total := history.Test(t, 1, func(i uint64, _ *rand.Rand) (*history.History, history.Config) {
+		bus := []string{"off", "on"}[i%2]
+		return history.Generate(history.Draw{Seed: 1000 * i, Ops: 60, Rich: true}), history.Config{
+			Name: fmt.Sprintf("every/bus=%s/outOfOrder=%t", bus, i/2%2 > 0), OutOfOrder: i/2%2 > 0, EachCall: most,
+			Open: houseOf(kind{carve: "off", bus: bus, mixed: i%4 == 3, tce: tce.Options{DMAWord: 8}}),
 		}
-		h := history.GenerateRich(seed+uint64(1000*i), 60)
-		res, n, cfg, err := history.Every(h, cfg, most)
-		total.Add(res)
-		if runs += n; err != nil {
-			t.Error(history.Report(h, cfg, err))
-			break
-		}
-	}
-	said := total.Failures(fmt.Sprintf("every call on OpenCL: first seed %d: %d runs, %d of contexts that did not open", seed, runs, total.Unopened))
-	t.Log(said)
-	if os.Getenv("GODWIT_SOAK") != "" {
-		fmt.Println(said)
-	}
-	require.Positive(t, total.Calls[history.CallLend])
-	require.Positive(t, total.Calls[history.CallBatch])
+	})
+	require.Positive(t, total.Calls["lend"])
+	require.Positive(t, total.Calls["batch"])
 	give()
-	created, released := opencl.Objects()
-	require.Equal(t, created, released, "every cl object made is released")
+	released(t)
 }

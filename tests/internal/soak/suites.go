@@ -22,7 +22,7 @@ type suite struct {
 }
 
 // random is what makes a test file a suite: a long form, or drawn histories.
-var random = regexp.MustCompile(`"GODWIT_SOAK"|history\.Long\(|rapid\.Check\(`)
+var random = regexp.MustCompile(`"GODWIT_SOAK"|history\.Test\(|rapid\.Check\(`)
 
 // findSuites lists the suites of the module at root, by name. A new one needs no
 // entry anywhere.
