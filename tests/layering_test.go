@@ -48,7 +48,7 @@ var house = map[string]string{
 	"internal/network":            "mem internal/heap",
 	"devices/virtual":             "devices/engine devices/cpu internal/storage devices/gate internal/heap internal/network internal/flat bufalloc internal/resource",
 	"study/profile":               "devices/virtual internal/network",
-	"study/machine":               "internal/input internal/suggest internal/yaml/yamldoc internal/yaml/fields devices devices/virtual internal/network",
+	"study/machine":               "internal/input internal/suggest internal/yaml devices devices/virtual internal/network",
 	"devices/null":                "devices/engine internal/storage",
 	"devices/cpu":                 "devices/engine internal/storage devices/internal/region",
 	"devices/tce":                 "devices/engine internal/storage devices/internal/region",
@@ -78,10 +78,9 @@ var house = map[string]string{
 
 	"internal/history": "internal/flat runtime eviction internal/oracle internal/ledger devices/cpu devices/tce devices/virtual",
 
-	"internal/yaml/yamldoc": "",
-	"internal/yaml/fields":  "internal/suggest",
+	"internal/yaml": "internal/suggest",
 
-	"study/scenario": "internal/storage devices/virtual study/machine internal/network study/profile internal/input internal/suggest internal/yaml/yamldoc internal/yaml/fields internal/flat internal/rangemap runtime lib/kernels internal/ledger study/bound devices/null devices/cpu devices/tce bufalloc",
+	"study/scenario": "internal/storage devices/virtual study/machine internal/network study/profile internal/input internal/suggest internal/yaml internal/flat internal/rangemap runtime lib/kernels internal/ledger study/bound devices/null devices/cpu devices/tce bufalloc",
 	"lib/backend":    "lib/pool runtime lib/kernels devices/cpu devices/opencl",
 
 	"study/poolreplay": "lib/pool runtime devices/null mem/trace study/alloc/formats",
@@ -93,7 +92,7 @@ var house = map[string]string{
 	"study/plot":       "mem internal/suggest",
 	"lib/tensor":       "lib/backend",
 
-	"internal/icd/devicefile": "internal/input internal/yaml/yamldoc",
+	"internal/icd/devicefile": "internal/input internal/yaml",
 	"internal/icd/tracelog":   "internal/outfile internal/ledger study/bound",
 	"internal/icd":            "internal/icd/devicefile internal/icd/tracelog internal/outfile runtime devices/opencl internal/svmfault",
 	"study/alloc/formats":     "mem internal/input internal/outfile mem/trace",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,23 +15,19 @@ import (
 
 	"godwit/devices"
 	"godwit/internal/input"
-	"godwit/internal/network"
 	"godwit/internal/suggest"
-	"godwit/internal/yaml/fields"
-	"godwit/internal/yaml/yamldoc"
+	"godwit/internal/yaml"
 )
 
 // The bounds of a machine's file (docs/limits.md), which is somebody else's. The
-// length and the depth of its text are internal/yaml/yamldoc's.
+// length and the depth of its text are internal/yaml's.
 const (
 	MaxDevices  = 1024
 	maxSwitches = 4096
 	maxLinks    = 20_000 // that groups of devices make of it
 	maxKernels  = 1000   // of a device
 	maxPoints   = 1000   // of a table
-	maxSlots    = 1024   // of an engine
 	maxName     = 64     // bytes
-	maxTime     = 1e15   // nanoseconds: 11 days
 	maxErrors   = 20     // that are listed
 )
 
@@ -41,11 +38,11 @@ type Options struct {
 	Devices int
 }
 
-// Load reads the machine in the named file. It fails with *fields.Error values, joined, where
+// Load reads the machine in the named file. It fails with *yaml.Error values, joined, where
 // rules or bounds are broken, and with other errors where the file cannot be read or ctx
 // has ended.
 func Load(ctx context.Context, file string, opt Options) (*Machine, error) {
-	data, err := input.ReadAny(ctx, file, yamldoc.MaxBytes)
+	data, err := input.ReadAny(ctx, file, yaml.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -55,26 +52,19 @@ func Load(ctx context.Context, file string, opt Options) (*Machine, error) {
 // Parse is Load for content that is at hand; file is for errors.
 func Parse(file string, data []byte, opt Options) (*Machine, error) {
 	l := &loader{
-		reader:  reader{file: file},
+		File:    yaml.File{Name: file, Most: maxErrors},
 		given:   opt,
-		out:     &Machine{Source: file, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
+		out:     &Machine{Source: file},
 		names:   map[string]string{"host": "the host"},
 		groups:  map[string][]string{"host": {"host"}},
 		joined:  make(map[[2]string]int),
 		ofGroup: make(map[string]bool),
 	}
-	body, err := yamldoc.ParseWithoutAliases(data)
-	var bad *yamldoc.Error
-	switch {
-	case errors.As(err, &bad):
-		l.wrong(bad.Line, "%s", bad.Text)
-	case err != nil:
-		l.wrong(0, "empty: a machine has devices and links")
-	default:
+	if body := l.Parse(data, "a machine has devices and links"); body != nil {
 		l.machine(body)
 	}
-	if len(l.errs) > 0 {
-		return nil, errors.Join(l.errs...)
+	if len(l.Errs) > 0 {
+		return nil, errors.Join(l.Errs...)
 	}
 	l.out.build()
 	return l.out, nil
@@ -82,7 +72,7 @@ func Parse(file string, data []byte, opt Options) (*Machine, error) {
 
 // loader is the state of reading one machine.
 type loader struct {
-	reader
+	yaml.File
 	given   Options
 	open    bool // there is a group of any count
 	out     *Machine
@@ -92,54 +82,67 @@ type loader struct {
 	joined  map[[2]string]int   // ends -> line of the link
 }
 
+// wrong notes a broken rule.
+func (l *loader) wrong(n ast.Node, format string, args ...any) { l.Wrong(n, false, format, args...) }
+
 func (l *loader) machine(body ast.Node) {
-	m := l.mapping(body, "machine", "name", "about", "host", "devices", "switches", "links", "chunk", "staging", "exact", "bytes")
+	f := struct {
+		Name     string     `yaml:"name"`
+		About    string     `yaml:"about"`
+		Host     Host       `yaml:"host"`
+		Devices  []ast.Node `yaml:"devices"`
+		Switches []ast.Node `yaml:"switches"`
+		Links    []ast.Node `yaml:"links"`
+		rings
+		Bytes bool `yaml:"bytes"`
+	}{Name: strings.TrimSuffix(filepath.Base(l.Name), filepath.Ext(l.Name)), Bytes: true}
+	m := l.Decode(body, "machine", &f)
 	if m == nil {
 		return
 	}
-	if name := m.text("name"); name != "" {
-		l.out.Name = name
+	l.out.Name, l.out.About, l.out.Host, l.out.Rings, l.out.Stamps = f.Name, strings.TrimSpace(f.About), f.Host, f.rings, !f.Bytes
+	for i, n := range f.Devices {
+		l.device(n, len(f.Devices)-1-i)
 	}
-	l.out.About = strings.TrimSpace(m.text("about"))
-	if n := m.Get("host"); n != nil {
-		l.host(n)
+	if len(l.out.Devices) == 0 && len(l.Errs) == 0 {
+		l.wrong(m.Node, "machine: devices: want at least one")
 	}
-	list := m.list("devices")
-	for i, n := range list {
-		l.device(n, len(list)-1-i)
-	}
-	if len(l.out.Devices) == 0 && len(l.errs) == 0 {
-		l.wrong(m.line, "machine: devices: want at least one")
-	}
-	for _, n := range m.list("switches") {
+	for _, n := range f.Switches {
 		l.switches(n)
 	}
-	for _, n := range m.list("links") {
+	for _, n := range f.Links {
 		l.link(n)
 	}
-	l.out.Rings.Chunk = m.number("chunk", bytes, 4096, 1<<40, 0)
-	l.out.Rings.Staging = m.number("staging", bytes, 1<<20, 1<<40, 0)
-	l.out.Rings.Exact = m.flag("exact", false)
-	l.out.Stamps = !m.flag("bytes", true)
-	l.connected(m.line)
+	l.connected(m.Node)
+}
+
+// named is what has a name, and stands for several where it has a count.
+type named struct {
+	Name  string   `yaml:"name" names:"true"`
+	Count ast.Node `yaml:"count"`
 }
 
 // count is how many devices or switches a mapping stands for, where most are left: none
 // where that is too many.
-func (l *loader) count(m *fieldsOf, most, open int) uint64 {
+func (l *loader) count(m *yaml.Mapping, n ast.Node, most, open int) uint64 {
+	isSwitch := strings.HasPrefix(m.What, "switch")
 	if most < 1 {
 		what, bound := "devices", MaxDevices
-		if strings.HasPrefix(m.What, "switch") {
+		if isSwitch {
 			what, bound = "switches", maxSwitches
 		}
-		l.wrong(m.line, "%s: more than %d %s", m.What, bound, what)
+		l.wrong(m.Node, "%s: more than %d %s", m.What, bound, what)
 		return 0
 	}
-	if n, ok := m.Get("count").(*ast.StringNode); !ok || n.Value != "any" || strings.HasPrefix(m.What, "switch") {
-		return m.number("count", plain, 1, uint64(most), 1)
+	if n == nil {
+		return 1
+	}
+	if word, ok := n.(*ast.StringNode); !ok || word.Value != "any" || isSwitch {
+		v, _ := l.Number(n, m.What+": count", reflect.StructTag(fmt.Sprintf(`from:"1" to:"%d"`, most)))
+		return max(v, 1)
 	}
 	if l.open {
-		l.wrong(m.lineOf("count"), "%s: count any: another group has that", m.What)
+		l.wrong(n, "%s: count any: another group has that", m.What)
 	}
 	l.open = true
 	if l.given.Devices == 0 {
@@ -148,53 +151,38 @@ func (l *loader) count(m *fieldsOf, most, open int) uint64 {
 	return uint64(min(max(open, 1), most))
 }
 
-func (l *loader) host(n ast.Node) {
-	m := l.mapping(n, "host", "memory", "bandwidth", "enqueue", "poll", "other", "call")
-	if m == nil {
-		return
-	}
-	h := &l.out.Host
-	h.Memory = m.number("memory", bytes, 1, 1<<60, 0)
-	h.Bandwidth = m.number("bandwidth", bandwidth, 1, network.MaxBandwidth, 0)
-	h.Enqueue = m.number("enqueue", times, 0, maxTime, 0)
-	h.Poll = m.number("poll", times, 0, maxTime, 0)
-	h.Other = m.number("other", times, 0, maxTime, 0)
-	h.Call = m.number("call", times, 0, maxTime, 0)
-}
-
 var nameRule = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// name reads the name of a mapping, and returns those that it stands for where there
-// is a count: name0, name1, ... Of count: any they are as many as open says.
-func (l *loader) name(m *fieldsOf, most, open int) (names []string) {
-	name, line := m.text("name"), m.lineOf("name")
+// name returns the names that a mapping stands for: its own, or where there is a count name0,
+// name1, ... Of count: any they are as many as open says.
+func (l *loader) name(m *yaml.Mapping, d *named, most, open int) (names []string) {
+	name, at := d.Name, m.At("name")
 	switch {
 	case name == "":
-		l.wrong(m.line, "%s: name is missing", m.What)
+		l.wrong(m.Node, "%s: name is missing", m.What)
 		return nil
 	case len(name) > maxName || !nameRule.MatchString(name):
-		l.wrong(line, "%s %q: a name is at most %d letters, digits and _, and begins with no digit", m.What, fields.Short(name), maxName)
+		l.wrong(at, "%s: a name is at most %d letters, digits and _, and begins with no digit", m.What, maxName)
 		return nil
 	}
-	m.What = fmt.Sprintf("%s %q", m.What, name)
-	count := l.count(m, most, open)
+	count := l.count(m, d.Count, most, open)
 	if count == 0 {
 		return nil
 	}
 	names = []string{name}
-	if m.Has("count") {
+	if d.Count != nil {
 		names = names[:0]
 		for i := range count {
 			names = append(names, name+strconv.FormatUint(i, 10))
 		}
 	}
 	if _, dup := l.groups[name]; dup {
-		l.wrong(line, "%s: the name is taken", m.What)
+		l.wrong(at, "%s: the name is taken", m.What)
 		return nil
 	}
 	for _, one := range names {
 		if what, dup := l.names[one]; dup {
-			l.wrong(line, "%s: the name %s is taken by %s", m.What, one, what)
+			l.wrong(at, "%s: the name %s is taken by %s", m.What, one, what)
 			return nil
 		}
 		l.names[one] = m.What
@@ -204,7 +192,7 @@ func (l *loader) name(m *fieldsOf, most, open int) (names []string) {
 		if one != name {
 			l.ofGroup[one] = true
 			if _, dup := l.groups[one]; dup {
-				l.wrong(line, "%s: the name %s is taken", m.What, one)
+				l.wrong(at, "%s: the name %s is taken", m.What, one)
 				return nil
 			}
 			l.groups[one] = []string{one}
@@ -215,92 +203,71 @@ func (l *loader) name(m *fieldsOf, most, open int) (names []string) {
 
 // device reads a device, or a group of them; more declarations follow.
 func (l *loader) device(n ast.Node, more int) {
-	m := l.mapping(n, "device", "name", "count", "type", "memory", "local", "compute_units", "bandwidth", "rate", "launch", "copy", "kernels_at_once", "copies", "windows", "kernels")
+	d := struct {
+		named
+		Device
+		Copies  ast.Node   `yaml:"copies"`
+		Kernels []ast.Node `yaml:"kernels"`
+	}{Device: Device{Type: devices.GPU, Local: 48 << 10, ComputeUnits: 1, AtOnce: 1, In: 1, Out: 1}}
+	m := l.Decode(n, "device", &d)
 	if m == nil {
 		return
 	}
-	names := l.name(m, MaxDevices-len(l.out.Devices), l.given.Devices-len(l.out.Devices)-more)
-	d := Device{
-		Type:         devices.Type(m.oneOf("type", string(devices.GPU), string(devices.CPU), string(devices.Accelerator), string(devices.Custom))),
-		Memory:       m.number("memory", bytes, 1, 1<<60, 0),
-		Local:        m.number("local", bytes, 1, 1<<40, 48<<10),
-		ComputeUnits: int(m.number("compute_units", plain, 1, 1<<20, 1)),
-		Bandwidth:    m.number("bandwidth", bandwidth, 1, network.MaxBandwidth, 0),
-		Rate:         m.number("rate", operationRate, 1, 1<<62, 0),
-		Launch:       m.number("launch", times, 0, maxTime, 0),
-		Copy:         m.number("copy", times, 0, maxTime, 0),
-		AtOnce:       int(m.number("kernels_at_once", plain, 1, maxSlots, 1)),
-		In:           1, Out: 1,
+	names := l.name(m, &d.named, MaxDevices-len(l.out.Devices), l.given.Devices-len(l.out.Devices)-more)
+	if d.Copies != nil {
+		l.copies(d.Copies, m.What+": copies", &d.Device)
 	}
-	if n := m.Get("copies"); n != nil {
-		l.copies(n, m.What, &d)
-	}
-	if n := m.Get("windows"); n != nil {
-		l.windows(n, m.What, &d.Windows)
-	}
-	for _, n := range m.list("kernels") {
-		l.kernel(n, m.What, &d)
+	for _, n := range d.Kernels {
+		l.kernel(n, m.What, &d.Device)
 	}
 	for _, name := range names {
-		d.Name = name
-		l.out.Devices = append(l.out.Devices, d)
+		d.Device.Name = name
+		l.out.Devices = append(l.out.Devices, d.Device)
 	}
 }
 
 // copies reads how many copies are done at once: a number for all, or {in: N, out: N}.
 func (l *loader) copies(n ast.Node, what string, d *Device) {
 	if _, scalar := n.(ast.ScalarNode); scalar {
-		d.In, d.Out = int(l.scalar(n, what+": copies", plain, 1, maxSlots)), 0
+		v, _ := l.Number(n, what, `from:"1" to:"1024"`)
+		d.In, d.Out = int(v), 0
 		return
 	}
-	if m := l.mapping(n, what+": copies", "in", "out"); m != nil {
-		d.In = int(m.number("in", plain, 1, maxSlots, 1))
-		d.Out = int(m.number("out", plain, 1, maxSlots, 1))
-	}
-}
-
-func (l *loader) windows(n ast.Node, what string, w *windows) {
-	m := l.mapping(n, what+": windows", "from", "latency", "bandwidth")
-	if m == nil {
-		return
-	}
-	for _, key := range []string{"from", "bandwidth"} {
-		if !m.Has(key) {
-			l.wrong(m.line, "%s: %s is missing", m.What, key)
-		}
-	}
-	w.From = m.number("from", bytes, 1, 1<<60, 1)
-	w.Latency = m.number("latency", times, 0, maxTime, 0)
-	w.Bandwidth = m.number("bandwidth", bandwidth, 1, network.MaxBandwidth, 1)
+	c := struct {
+		In  int `yaml:"in" from:"1" to:"1024"`
+		Out int `yaml:"out" from:"1" to:"1024"`
+	}{1, 1}
+	l.Decode(n, what, &c)
+	d.In, d.Out = c.In, c.Out
 }
 
 func (l *loader) kernel(n ast.Node, what string, d *Device) {
-	m := l.mapping(n, what+": kernel", "name", "time", "operations", "power", "table")
+	k := struct {
+		kernel
+		Power string   `yaml:"power" oneof:"1 0 0.5 1.5 2"`
+		Table ast.Node `yaml:"table"`
+	}{kernel: kernel{Ops: 1000, Halves: 2}}
+	m := l.Decode(n, what+": kernel", &k)
 	if m == nil {
 		return
 	}
-	k := kernel{Name: m.text("name"), Time: m.number("time", times, 1, maxTime, 0), Halves: 2}
 	switch {
 	case k.Name == "":
-		l.wrong(m.line, "%s: name is missing", m.What)
+		l.wrong(m.Node, "%s: name is missing", m.What)
 	case len(k.Name) > maxName:
-		l.wrong(m.line, "%s: name %q: want at most %d bytes", m.What, fields.Short(k.Name), maxName)
+		l.wrong(m.Node, "%s: a name has at most %d bytes", m.What, maxName)
 	case d.kernel(k.Name) != nil:
-		l.wrong(m.lineOf("name"), "%s: %s is there twice", m.What, k.Name)
+		l.wrong(m.At("name"), "%s: kernel %s is there twice", what, k.Name)
 	case len(d.Kernels) == maxKernels:
-		l.wrong(m.line, "%s: more than %d kernels", what, maxKernels)
+		l.wrong(m.Node, "%s: more than %d kernels", what, maxKernels)
 		return
 	}
-	k.Ops = m.number("operations", thousandths, 0, 1<<50, 1000)
-	switch power := m.oneOf("power", "1", "0", "0.5", "1.5", "2"); power {
-	case "0", "2":
-		k.Halves = 4 * (power[0] - '0') / 2
-	case "0.5":
-		k.Halves = 1
-	case "1.5":
-		k.Halves = 3
+	if halves, ok := map[string]uint8{"0": 0, "0.5": 1, "1.5": 3, "2": 4}[k.Power]; ok {
+		k.Halves = halves
 	}
-	k.Table = l.table(m)
+	if k.Table != nil {
+		k.kernel.Table = l.table(k.Table, m.What+": table")
+	}
 	said := 0
 	for _, key := range []string{"time", "operations", "table"} {
 		if m.Has(key) {
@@ -308,29 +275,24 @@ func (l *loader) kernel(n ast.Node, what string, d *Device) {
 		}
 	}
 	if said != 1 {
-		l.wrong(m.line, "%s %s: want one of time, operations and table, not %d of them", m.What, fields.Short(k.Name), said)
+		l.wrong(m.Node, "%s: want one of time, operations and table, not %d of them", m.What, said)
 	}
-	d.Kernels = append(d.Kernels, k)
+	d.Kernels = append(d.Kernels, k.kernel)
 }
 
 // table reads times by size: {64 KiB: 8 us, 1 MiB: 20 us}.
-func (l *loader) table(m *fieldsOf) (out []tablePoint) {
-	n := m.Get("table")
-	if n == nil {
-		return nil
-	}
-	t := l.mapping(n, m.What+": table")
-	if t == nil {
-		return nil
-	}
+func (l *loader) table(n ast.Node, what string) (out []tablePoint) {
+	t := yaml.MappingOf(l, n, what)
 	if len(t.Keys) == 0 || len(t.Keys) > maxPoints {
-		l.wrong(t.line, "%s: %d lines: want 1 to %d", t.What, len(t.Keys), maxPoints)
+		l.wrong(t.Node, "%s: %d lines: want 1 to %d", what, len(t.Keys), maxPoints)
 		return nil
 	}
 	for _, kv := range t.Keys {
-		p := tablePoint{l.scalar(kv.Key, t.What, bytes, 1, 1<<60), l.scalar(kv.Value, t.What, times, 0, maxTime)}
+		var p tablePoint
+		p.Bytes, _ = l.Number(kv.Key, what, `unit:"bytes"`)
+		p.Time, _ = l.Number(kv.Value, what, `unit:"time"`)
 		if len(out) > 0 && p.Bytes <= out[len(out)-1].Bytes {
-			l.wrong(fields.Line(kv.Key), "%s: sizes have to ascend", t.What)
+			l.wrong(kv.Key, "%s: sizes have to ascend", what)
 		}
 		out = append(out, p)
 	}
@@ -338,62 +300,63 @@ func (l *loader) table(m *fieldsOf) (out []tablePoint) {
 }
 
 func (l *loader) switches(n ast.Node) {
-	m := l.mapping(n, "switch", "name", "count", "bandwidth", "peers")
+	s := struct {
+		named
+		switchNode
+	}{switchNode: switchNode{Peers: true}}
+	m := l.Decode(n, "switch", &s)
 	if m == nil {
 		return
 	}
-	names := l.name(m, maxSwitches-len(l.out.Switches), 0)
-	s := switchNode{Bandwidth: m.number("bandwidth", bandwidth, 1, network.MaxBandwidth, 0), Peers: m.flag("peers", true)}
-	for _, name := range names {
-		s.Name = name
-		l.out.Switches = append(l.out.Switches, s)
+	for _, name := range l.name(m, &s.named, maxSwitches-len(l.out.Switches), 0) {
+		s.switchNode.Name = name
+		l.out.Switches = append(l.out.Switches, s.switchNode)
 	}
 }
 
 // link reads {between: [A, B]}, {from: A, to: B} or {ring: A}; a group stands for each
 // of its members.
 func (l *loader) link(n ast.Node) {
-	m := l.mapping(n, "link", "between", "from", "to", "ring", "latency", "bandwidth", "both")
+	x := struct {
+		Between []ast.Node `yaml:"between"`
+		From    ast.Node   `yaml:"from"`
+		To      ast.Node   `yaml:"to"`
+		Ring    ast.Node   `yaml:"ring"`
+		Link
+	}{}
+	m := l.Decode(n, "link", &x)
 	if m == nil {
 		return
 	}
-	proto := Link{
-		Latency:   m.number("latency", times, 0, maxTime, 0),
-		Bandwidth: m.number("bandwidth", bandwidth, 1, network.MaxBandwidth, 0),
-		Both:      m.number("both", bandwidth, 1, network.MaxBandwidth, 0),
-	}
-	if proto.Bandwidth == 0 && !m.Has("bandwidth") {
-		l.wrong(m.line, "link: bandwidth is missing")
-	}
+	proto := x.Link
 	switch {
 	case m.Has("ring") && !m.Has("between") && !m.Has("from") && !m.Has("to"):
-		l.ring(m, proto)
+		l.ring(x.Ring, proto)
 	case m.Has("between") && !m.Has("from") && !m.Has("to") && !m.Has("ring"):
-		ends := m.list("between")
-		if len(ends) != 2 {
-			l.wrong(m.lineOf("between"), "link: between: want two ends, not %d", len(ends))
+		if len(x.Between) != 2 {
+			l.wrong(m.At("between"), "link: between: want two ends, not %d", len(x.Between))
 			return
 		}
-		l.each(m.line, l.group(ends[0], "link: between"), l.group(ends[1], "link: between"), proto)
+		l.each(m.Node, l.group(x.Between[0], "link: between"), l.group(x.Between[1], "link: between"), proto)
 	case m.Has("from") && m.Has("to") && !m.Has("ring") && !m.Has("between"):
 		proto.OneWay = true
 		if m.Has("both") {
-			l.wrong(m.lineOf("both"), "link: both: it goes one way only")
+			l.wrong(m.At("both"), "link: both: it goes one way only")
 		}
-		l.each(m.line, l.group(m.Get("from"), "link: from"), l.group(m.Get("to"), "link: to"), proto)
+		l.each(m.Node, l.group(x.From, "link: from"), l.group(x.To, "link: to"), proto)
 	default:
-		l.wrong(m.line, "link: want between: [A, B], from: A and to: B, or ring: A")
+		l.wrong(m.Node, "link: want between: [A, B], from: A and to: B, or ring: A")
 	}
 }
 
 // ring joins each of a group to the next, and the last to the first.
-func (l *loader) ring(m *fieldsOf, proto Link) {
-	names := l.group(m.Get("ring"), "link: ring")
+func (l *loader) ring(n ast.Node, proto Link) {
+	names := l.group(n, "link: ring")
 	if len(names) == 1 && l.ofGroup[names[0]] {
 		return
 	}
 	if len(names) == 1 {
-		l.wrong(m.lineOf("ring"), "link: ring: want a group of at least two, not %s alone", names[0])
+		l.wrong(n, "link: ring: want a group of at least two, not %s alone", names[0])
 		return
 	}
 	for i, name := range names {
@@ -401,15 +364,15 @@ func (l *loader) ring(m *fieldsOf, proto Link) {
 			break
 		}
 		proto.From, proto.To = name, names[(i+1)%len(names)]
-		l.join(m.line, proto)
+		l.join(n, proto)
 	}
 }
 
 // each joins every one of a to every one of b; within one group each pair once.
-func (l *loader) each(line int, a, b []string, proto Link) {
+func (l *loader) each(n ast.Node, a, b []string, proto Link) {
 	same := slices.Equal(a, b)
 	if same && len(a) == 1 && !l.ofGroup[a[0]] { // a group of one has no pairs
-		l.wrong(line, "link: %s is linked to itself", a[0])
+		l.wrong(n, "link: %s is linked to itself", a[0])
 		return
 	}
 	for i, from := range a {
@@ -418,7 +381,7 @@ func (l *loader) each(line int, a, b []string, proto Link) {
 				continue
 			}
 			proto.From, proto.To = from, to
-			if !l.join(line, proto) {
+			if !l.join(n, proto) {
 				return
 			}
 		}
@@ -426,13 +389,13 @@ func (l *loader) each(line int, a, b []string, proto Link) {
 }
 
 // join adds a link, and says whether more can come.
-func (l *loader) join(line int, x Link) bool {
+func (l *loader) join(n ast.Node, x Link) bool {
 	if x.From == x.To {
-		l.wrong(line, "link: %s is linked to itself", x.From)
+		l.wrong(n, "link: %s is linked to itself", x.From)
 		return false
 	}
 	if len(l.out.Links) == maxLinks {
-		l.wrong(line, "link: more than %d links: let devices meet at a switch", maxLinks)
+		l.wrong(n, "link: more than %d links: let devices meet at a switch", maxLinks)
 		return false
 	}
 	ends := [][2]string{{x.From, x.To}}
@@ -441,10 +404,10 @@ func (l *loader) join(line int, x Link) bool {
 	}
 	for _, e := range ends {
 		if at, dup := l.joined[e]; dup {
-			l.wrong(line, "link: from %s to %s there is one in line %d", e[0], e[1], at)
+			l.wrong(n, "link: from %s to %s there is one in line %d", e[0], e[1], at)
 			return false
 		}
-		l.joined[e] = line
+		l.joined[e] = yaml.Line(n)
 	}
 	l.out.Links = append(l.out.Links, x)
 	return true
@@ -452,7 +415,7 @@ func (l *loader) join(line int, x Link) bool {
 
 // group is what a name in a link stands for.
 func (l *loader) group(n ast.Node, what string) []string {
-	name := fields.Word(l, n, what)
+	name := yaml.Word(l, n, what)
 	if g, ok := l.groups[name]; ok || name == "" {
 		return g
 	}
@@ -461,14 +424,14 @@ func (l *loader) group(n ast.Node, what string) []string {
 		known = append(known, name)
 	}
 	slices.Sort(known)
-	l.wrong(fields.Line(n), "%s: no device, group or switch is named %q%s", what, fields.Short(name), suggest.For(name, known))
+	l.wrong(n, "%s: no device, group or switch is named %q%s", what, yaml.Short(name), suggest.For(name, known))
 	return nil
 }
 
 // connected checks that each device and the host reach each other: what nobody reaches
 // cannot be used.
-func (l *loader) connected(line int) {
-	if len(l.errs) > 0 {
+func (l *loader) connected(n ast.Node) {
+	if len(l.Errs) > 0 {
 		return
 	}
 	forth, back := map[string][]string{}, map[string][]string{}
@@ -502,7 +465,7 @@ func (l *loader) connected(line int) {
 		}
 		for i := range l.out.Devices {
 			if name := l.out.Devices[i].Name; !seen[name] {
-				l.wrong(line, dir.rule, name)
+				l.wrong(n, dir.rule, name)
 				return
 			}
 		}

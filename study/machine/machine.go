@@ -47,29 +47,29 @@ type Machine struct {
 
 // Host is the processor that programs run on, and its memory.
 type Host struct {
-	Memory    uint64 `json:"memory_bytes"`          // 0 is without limit
-	Bandwidth uint64 `json:"bandwidth_bytes_per_s"` // of its memory; 0 is without limit
-	Enqueue   uint64 `json:"enqueue_ns"`            // of a host thread for each command that it enqueues
-	Poll      uint64 `json:"poll_ns"`               // for each question whether something has ended, and each wait
-	Other     uint64 `json:"other_ns"`              // for each other call
-	Call      uint64 `json:"host_call_ns"`          // for each host call and callback
+	Memory    uint64 `json:"memory_bytes" yaml:"memory" unit:"bytes"`                 // 0 is without limit
+	Bandwidth uint64 `json:"bandwidth_bytes_per_s" yaml:"bandwidth" unit:"bandwidth"` // of its memory; 0 is without limit
+	Enqueue   uint64 `json:"enqueue_ns" yaml:"enqueue" unit:"time"`                   // of a host thread for each command that it enqueues
+	Poll      uint64 `json:"poll_ns" yaml:"poll" unit:"time"`                         // for each question whether something has ended, and each wait
+	Other     uint64 `json:"other_ns" yaml:"other" unit:"time"`                       // for each other call
+	Call      uint64 `json:"host_call_ns" yaml:"call" unit:"time"`                    // for each host call and callback
 }
 
 // Device is a device.
 type Device struct {
 	Name         string       `json:"name" show:"device"`
-	Type         devices.Type `json:"type" show:"type"`
-	Memory       uint64       `json:"memory_bytes" show:"memory|bytes|no limit"` // 0 is without limit
-	Local        uint64       `json:"local_bytes"`                               // for a work-group
-	ComputeUnits int          `json:"compute_units"`
-	Bandwidth    uint64       `json:"bandwidth_bytes_per_s" show:"bandwidth|rate|no limit"` // of its memory; 0 is without limit
-	Rate         uint64       `json:"operations_per_s" show:"op/s|SI|no limit"`             // 0 is without limit
-	Launch       uint64       `json:"launch_ns" show:"launch|span"`                         // of a launch, beside its work-items
-	Copy         uint64       `json:"copy_ns" show:"copy|span"`                             // of an engine for each copy, beside its bytes
-	AtOnce       int          `json:"kernels" show:"at once: kernels"`                      // launches that run at the same time
-	In           int          `json:"copies_in" show:"in"`                                  // copies into it at once
-	Out          int          `json:"copies_out" show:"out||with in"`                       // copies out of it at once; 0 where those in do both
-	Windows      windows      `json:"windows"`
+	Type         devices.Type `json:"type" show:"type" yaml:"type" oneof:"gpu cpu accelerator custom"`
+	Memory       uint64       `json:"memory_bytes" show:"memory|bytes|no limit" yaml:"memory" unit:"bytes"` // 0 is without limit
+	Local        uint64       `json:"local_bytes" yaml:"local" unit:"bytes" to:"1 TiB"`                     // for a work-group
+	ComputeUnits int          `json:"compute_units" yaml:"compute_units" from:"1" to:"1048576"`
+	Bandwidth    uint64       `json:"bandwidth_bytes_per_s" show:"bandwidth|rate|no limit" yaml:"bandwidth" unit:"bandwidth"` // of its memory; 0 is without limit
+	Rate         uint64       `json:"operations_per_s" show:"op/s|SI|no limit" yaml:"rate" unit:"rate"`                       // 0 is without limit
+	Launch       uint64       `json:"launch_ns" show:"launch|span" yaml:"launch" unit:"time"`                                 // of a launch, beside its work-items
+	Copy         uint64       `json:"copy_ns" show:"copy|span" yaml:"copy" unit:"time"`                                       // of an engine for each copy, beside its bytes
+	AtOnce       int          `json:"kernels" show:"at once: kernels" yaml:"kernels_at_once" from:"1" to:"1024"`              // launches that run at the same time
+	In           int          `json:"copies_in" show:"in"`                                                                    // copies into it at once
+	Out          int          `json:"copies_out" show:"out||with in"`                                                         // copies out of it at once; 0 where those in do both
+	Windows      windows      `json:"windows" yaml:"windows"`
 	Kernels      []kernel     `json:"known_kernels,omitempty"`
 
 	kernels, in, out int32 // engines
@@ -79,17 +79,17 @@ type Device struct {
 // windows, which they do, from block to window, over the link, from window to block, chunk by
 // chunk. Or by the host, where that takes less.
 type windows struct {
-	From      uint64 `json:"from_bytes"`            // of a block from which on it is so; 0 is never
-	Latency   uint64 `json:"latency_ns"`            // more than over the link alone
-	Bandwidth uint64 `json:"bandwidth_bytes_per_s"` // at most
+	From      uint64 `json:"from_bytes" yaml:"from" unit:"bytes" need:"true"`                     // of a block from which on it is so; 0 is never
+	Latency   uint64 `json:"latency_ns" yaml:"latency" unit:"time"`                               // more than over the link alone
+	Bandwidth uint64 `json:"bandwidth_bytes_per_s" yaml:"bandwidth" unit:"bandwidth" need:"true"` // at most
 }
 
 // kernel is what is known of the launches of one kernel.
 type kernel struct {
-	Name   string       `json:"name"`
-	Time   uint64       `json:"time_ns"`                   // of each launch; 0 is not said
-	Ops    uint64       `json:"thousandths_of_operations"` // for each work-item to the power of half of Halves
-	Halves uint8        `json:"half_powers"`               // of work-items, see Ops
+	Name   string       `json:"name" yaml:"name" names:"true"`
+	Time   uint64       `json:"time_ns" yaml:"time" unit:"time" from:"1 ns"`                    // of each launch; 0 is not said
+	Ops    uint64       `json:"thousandths_of_operations" yaml:"operations" unit:"thousandths"` // for each work-item to the power of half of Halves
+	Halves uint8        `json:"half_powers"`                                                    // of work-items, see Ops
 	Table  []tablePoint `json:"table,omitempty"`
 }
 
@@ -102,25 +102,25 @@ type tablePoint struct {
 // switchNode is a node of the links that is no memory.
 type switchNode struct {
 	Name      string
-	Bandwidth uint64 // bytes a second through it in all; 0 is without limit
-	Peers     bool   // devices reach each other through it
+	Bandwidth uint64 `yaml:"bandwidth" unit:"bandwidth"` // bytes a second through it in all; 0 is without limit
+	Peers     bool   `yaml:"peers"`                      // devices reach each other through it
 }
 
 // Link joins two nodes.
 type Link struct {
 	From      string `json:"from" show:"from"`
 	To        string `json:"to" show:"to"`
-	Latency   uint64 `json:"latency_ns" show:"latency|span"`
-	Bandwidth uint64 `json:"bandwidth_bytes_per_s" show:"one way|rate"` // each way
-	Both      uint64 `json:"both_bytes_per_s" show:"both ways|rate"`    // both ways together; 0 is twice as much as one way
-	OneWay    bool   `json:"one_way"`                                   // only from From to To
+	Latency   uint64 `json:"latency_ns" show:"latency|span" yaml:"latency" unit:"time"`
+	Bandwidth uint64 `json:"bandwidth_bytes_per_s" show:"one way|rate" yaml:"bandwidth" unit:"bandwidth" need:"true"` // each way
+	Both      uint64 `json:"both_bytes_per_s" show:"both ways|rate" yaml:"both" unit:"bandwidth"`                     // both ways together; 0 is twice as much as one way
+	OneWay    bool   `json:"one_way"`                                                                                 // only from From to To
 }
 
 // rings says how copies go that lead through the host's memory.
 type rings struct {
-	Chunk   uint64 // bytes of a chunk; 0 follows from the links
-	Staging uint64 // bytes of page-locked memory that they may use; 0 is the mover's own bound
-	Exact   bool   // every chunk on its own (virtual.Options.Exact)
+	Chunk   uint64 `yaml:"chunk" unit:"bytes" from:"4 KiB" to:"1 TiB"`   // bytes of a chunk; 0 follows from the links
+	Staging uint64 `yaml:"staging" unit:"bytes" from:"1 MiB" to:"1 TiB"` // bytes of page-locked memory that they may use; 0 is the mover's own bound
+	Exact   bool   `yaml:"exact"`                                        // every chunk on its own (virtual.Options.Exact)
 }
 
 // channel is what copies share: a direction of a link, both of one, a switch, a memory.

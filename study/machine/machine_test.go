@@ -13,7 +13,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/virtual"
 	"godwit/internal/network"
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 	"godwit/mem"
 	"godwit/study/machine"
 )
@@ -276,7 +276,7 @@ func TestFaultsNameLineAndRule(t *testing.T) {
 	}
 	_, err := machine.Load(t.Context(), filepath.Join(t.TempDir(), "none"), machine.Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	var e *fields.Error
+	var e *yaml.Error
 	_, err = machine.Parse("m.yaml", []byte("devices:\n- {name: 1}\n"), machine.Options{})
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, 2, e.Line)

@@ -18,7 +18,7 @@ import (
 
 	"godwit/internal/input"
 	"godwit/internal/suggest"
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 )
 
 // content is content for a buffer or a write: a file's, a pattern, random bytes
@@ -197,7 +197,7 @@ func (l *loader) pointersData(n ast.Node, what string) *content {
 // before the run.
 func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok bool) {
 	v := l.plain(n)
-	if fields.Kind(v) == "nothing" {
+	if yaml.Kind(v) == "nothing" {
 		return pointer{buffer: -1}, "null", true
 	}
 	place, at := place{}, uint64(0)
@@ -284,7 +284,7 @@ func (l *loader) pattern(n ast.Node, what string, sc *scope) (value []byte, text
 	}
 	kind := ""
 	if len(m.Keys) == 1 {
-		kind = " (" + fields.Name(m.Keys[0]) + ")"
+		kind = " (" + yaml.Name(m.Keys[0]) + ")"
 	}
 	value, text = l.typed(m)
 	return value, text + kind

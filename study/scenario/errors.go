@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 )
 
 // Errors are all broken rules of the language that were found, in the order of the file.
-type Errors []*fields.Error
+type Errors []*yaml.Error
 
 // Error lists the errors, one a line.
 func (es Errors) Error() string {

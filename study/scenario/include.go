@@ -7,7 +7,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/internal/input"
-	"godwit/internal/yaml/yamldoc"
+	"godwit/internal/yaml"
 )
 
 // Includes: files with devices and links, and with the parameters and names that
@@ -68,13 +68,13 @@ func (l *loader) include(n ast.Node, path string) {
 	text, ok := l.given.Files[filepath.ToSlash(path)]
 	if !ok {
 		var err error
-		if text, err = input.ReadFile(l.work.ctx, path, yamldoc.MaxBytes); err != nil {
+		if text, err = input.ReadFile(l.work.ctx, path, yaml.MaxBytes); err != nil {
 			l.unread(n, "include", err)
 			return
 		}
 	}
-	if l.texts += len(text); l.texts > yamldoc.MaxBytes {
-		l.stop(n, "include: %s: with the texts before it that is more than %d bytes", path, yamldoc.MaxBytes)
+	if l.texts += len(text); l.texts > yaml.MaxBytes {
+		l.stop(n, "include: %s: with the texts before it that is more than %d bytes", path, yaml.MaxBytes)
 	}
 	d := document{file: path}
 	defer l.in(d)()

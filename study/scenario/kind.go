@@ -9,7 +9,7 @@ import (
 
 	"godwit/internal/flat"
 	"godwit/internal/suggest"
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -162,10 +162,10 @@ func (l *loader) kindOfCommand(n ast.Node, m *mapping) string {
 	case len(found) > 1:
 		l.misshapen(n, "command: %s beside %s: one command does one thing", found[1], found[0])
 	case len(m.Keys) > 0:
-		name := fields.Name(m.Keys[0]) // what a command does is written first
+		name := yaml.Name(m.Keys[0]) // what a command does is written first
 		for _, kv := range m.Keys {
-			if suggest.Nearest(fields.Name(kv), commandKinds) != "" {
-				name = fields.Name(kv)
+			if suggest.Nearest(yaml.Name(kv), commandKinds) != "" {
+				name = yaml.Name(kv)
 				break
 			}
 		}

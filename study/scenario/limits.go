@@ -6,11 +6,11 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 )
 
 // The bounds of a scenario (docs/limits.md), which is somebody else's file. The
-// length and the depth of its text are internal/yaml/yamldoc's. Here is what the text may
+// length and the depth of its text are internal/yaml's. Here is what the text may
 // ask for: repeats and aliases make much of little.
 const (
 	maxCommands = 100_000 // that repeats unroll to
@@ -53,7 +53,7 @@ func (s *source) spend(n int) {
 		panic(bailout{})
 	}
 	if s.work.done > s.work.most {
-		s.errs = append(s.errs, &fields.Error{File: s.file, Rule: "scenario: too much to read: repeats, aliases and lists make it more than 5 million steps"})
+		s.errs = append(s.errs, &yaml.Error{File: s.file, Rule: "scenario: too much to read: repeats, aliases and lists make it more than 5 million steps"})
 		panic(bailout{})
 	}
 }

@@ -18,8 +18,7 @@ import (
 	"godwit/devices"
 	"godwit/internal/input"
 	"godwit/internal/suggest"
-	"godwit/internal/yaml/fields"
-	"godwit/internal/yaml/yamldoc"
+	"godwit/internal/yaml"
 	"godwit/mem"
 )
 
@@ -50,7 +49,7 @@ type Options struct {
 // bounds of the language are broken, and with other errors where the file cannot
 // be read or ctx has ended.
 func Load(ctx context.Context, file string, opt Options) (*Scenario, error) {
-	data, err := input.ReadAny(ctx, file, yamldoc.MaxBytes)
+	data, err := input.ReadAny(ctx, file, yaml.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +239,7 @@ func (l *loader) take(space, name string, n ast.Node) {
 func (l *loader) number(n ast.Node, what string, sc *scope) int64 {
 	switch v := l.plain(n).(type) {
 	case *ast.MappingNode, *ast.SequenceNode:
-		l.misshapen(n, "%s: want a number, not %s", what, fields.Kind(v))
+		l.misshapen(n, "%s: want a number, not %s", what, yaml.Kind(v))
 		return 0
 	}
 	text := l.numberText(n, what)
@@ -373,7 +372,7 @@ func (l *loader) readInputs(m *mapping) {
 	}
 	in := l.mapping(n, "inputs", "inputs")
 	for _, kv := range in.Keys {
-		name := fields.Name(kv)
+		name := yaml.Name(kv)
 		spec := l.mapping(in.get(name), fmt.Sprintf("input %q", name), "input")
 		l.inputs[name] = ""
 		if path := spec.text("default"); path != "" {
@@ -475,7 +474,7 @@ func (l *loader) readParams(d *mapping) map[string]string {
 	if n := d.get("params"); n != nil {
 		p := l.mapping(n, d.What+": params", "driver params")
 		for _, kv := range p.Keys {
-			out[fields.Name(kv)] = p.text(fields.Name(kv))
+			out[yaml.Name(kv)] = p.text(yaml.Name(kv))
 		}
 	}
 	return out

@@ -8,7 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -21,7 +21,7 @@ func (l *loader) readLet(m *mapping) {
 	}
 	let := l.mapping(n, "let", "let")
 	for _, kv := range let.Keys {
-		name := fields.Name(kv)
+		name := yaml.Name(kv)
 		before := l.faults
 		l.declareValue(kv, "let")
 		v := l.value(let.get(name), "let "+name)

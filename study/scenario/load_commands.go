@@ -7,7 +7,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/internal/suggest"
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 	"godwit/runtime"
 )
 
@@ -101,7 +101,7 @@ func (l *loader) queueOf(m *mapping, c *command) int {
 	n := m.get("queue")
 	switch q := m.get(m.What); {
 	case n != nil:
-	case (c.Kind == opBarrier || c.Kind == opMarker) && l.plain(q) != nil && fields.Kind(l.plain(q)) != "nothing":
+	case (c.Kind == opBarrier || c.Kind == opMarker) && l.plain(q) != nil && yaml.Kind(l.plain(q)) != "nothing":
 		n = q
 	case c.Kind == opHostRead || c.Kind == opHostWrite || c.Kind == opUnmap: // as the map
 		switch i := l.maps[l.expanded(q, m.What)]; {

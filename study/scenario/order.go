@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -340,7 +340,7 @@ func union(a, b []int) []int {
 func (l *loader) checkEnds() {
 	line := func(n int, format string, args ...any) {
 		l.faults++
-		l.errs = append(l.errs, &fields.Error{File: l.file, Line: n, Rule: fmt.Sprintf(format, args...)})
+		l.errs = append(l.errs, &yaml.Error{File: l.file, Line: n, Rule: fmt.Sprintf(format, args...)})
 	}
 	for i := range l.out.Mappings {
 		if mp := &l.out.Mappings[i]; mp.Unmap < 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/internal/suggest"
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 )
 
 // Parameters are what a scenario is given from outside, beside its inputs. Each is
@@ -91,7 +91,7 @@ func (l *loader) readParameters(m *mapping) {
 	if n := m.get("params"); n != nil {
 		params := l.mapping(n, "params", "params")
 		for _, kv := range params.Keys {
-			l.readParameter(kv, params.get(fields.Name(kv)))
+			l.readParameter(kv, params.get(yaml.Name(kv)))
 		}
 	}
 }
@@ -125,7 +125,7 @@ func (l *loader) paramNames() string {
 
 // declareValue makes sure that a name of params or let is new.
 func (l *loader) declareValue(kv *ast.MappingValueNode, space string) {
-	name := fields.Name(kv)
+	name := yaml.Name(kv)
 	taken, dup := l.named["value "+name]
 	switch {
 	case !nameRule.MatchString(name):
@@ -143,7 +143,7 @@ type limits struct {
 }
 
 func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
-	name, before := fields.Name(kv), l.faults
+	name, before := yaml.Name(kv), l.faults
 	l.declareValue(kv, "param")
 	s := l.mapping(n, fmt.Sprintf("param %q", name), "param")
 	p := Param{Name: name, File: l.file, Line: kv.Key.GetToken().Position.Line}
@@ -206,7 +206,7 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 
 // setValue is what a parameter is set to.
 func (l *loader) setValue(n ast.Node, what string, p *Param, text string) value {
-	if bad := strings.IndexFunc(text, fields.Unprintable); bad >= 0 {
+	if bad := strings.IndexFunc(text, yaml.Unprintable); bad >= 0 {
 		l.errorf(n, "%s: --set %s: %.40q: it goes to terminals: want no control characters", what, p.Name, text)
 		return value{}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/internal/mutate"
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 )
 
 // compiled is the schema of scenarios.
@@ -62,7 +62,7 @@ func (s *source) jsonOf(n ast.Node) any {
 func (s *source) jsonOfKeys(keys []*ast.MappingValueNode) any {
 	out := make(map[string]any)
 	for _, kv := range keys {
-		out[fields.Name(kv)] = s.jsonOf(kv.Value)
+		out[yaml.Name(kv)] = s.jsonOf(kv.Value)
 	}
 	return out
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"godwit/internal/yaml/fields"
+	"godwit/internal/yaml"
 )
 
 // Shapes say which keys a mapping of the language may have, and what may stand under
@@ -156,7 +156,7 @@ func (s *source) checkShape(n ast.Node, f *form, what string) {
 			at = f.list
 		}
 		if at.scalar == noScalar {
-			s.misshapen(n, "%s: want %s, not %s", what, f, fields.Kind(v))
+			s.misshapen(n, "%s: want %s, not %s", what, f, yaml.Kind(v))
 			return
 		}
 		// An {expression} may use the repeat's variable, which has no value in no rounds.
@@ -176,11 +176,11 @@ func (s *source) checkMapping(n ast.Node, object, what string) {
 	m.What = m.shape.what
 	for _, kv := range m.Keys {
 		f := m.shape.rest
-		if k := m.shape.find(fields.Name(kv)); k != nil {
+		if k := m.shape.find(yaml.Name(kv)); k != nil {
 			f = &k.form
 		}
 		if f != nil {
-			s.checkShape(kv.Value, f, m.What+": "+fields.Name(kv))
+			s.checkShape(kv.Value, f, m.What+": "+yaml.Name(kv))
 		}
 	}
 	for _, k := range m.shape.keys {
@@ -202,7 +202,7 @@ func (s *source) oneOfWords(n ast.Node, f *form, what, text string) {
 	if strings.Contains(s.written(n, what), "{") { // a schema does not know what comes of it
 		report = s.errorf
 	}
-	report(n, "%s %q: %s", what, text, fields.WantOneOf(text, f.words))
+	report(n, "%s %q: %s", what, text, yaml.WantOneOf(text, f.words))
 }
 
 // stringType says what is wanted, for errors.

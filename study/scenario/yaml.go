@@ -8,11 +8,10 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"godwit/internal/yaml/fields"
-	"godwit/internal/yaml/yamldoc"
+	"godwit/internal/yaml"
 )
 
-// The reading of YAML nodes (internal/yaml/fields), with what the language adds to YAML: aliases
+// The reading of YAML nodes (internal/yaml), with what the language adds to YAML: aliases
 // within a budget, {expressions} in words, and shapes, which say what keys there are.
 
 // source is the file being read and what was found wrong with it.
@@ -30,7 +29,7 @@ type source struct {
 // errorf records a broken rule at n.
 func (s *source) errorf(n ast.Node, format string, args ...any) {
 	s.faults++
-	e := fields.NewError(s.file, n, format, args...)
+	e := yaml.NewError(s.file, n, format, args...)
 	for _, seen := range s.errs { // a command in a repeat is read many times
 		if *seen == *e {
 			return
@@ -38,7 +37,7 @@ func (s *source) errorf(n ast.Node, format string, args ...any) {
 	}
 	s.errs = append(s.errs, e)
 	if len(s.errs) >= maxErrors {
-		s.errs = append(s.errs, &fields.Error{File: s.file, Line: e.Line, Rule: "and perhaps more"})
+		s.errs = append(s.errs, &yaml.Error{File: s.file, Line: e.Line, Rule: "and perhaps more"})
 		panic(bailout{})
 	}
 }
@@ -49,7 +48,7 @@ func (s *source) err() error {
 	if len(s.errs) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(s.errs, func(a, b *fields.Error) int {
+	slices.SortStableFunc(s.errs, func(a, b *yaml.Error) int {
 		if a.File != b.File && (a.File == s.file) != (b.File == s.file) {
 			return map[bool]int{true: -1, false: 1}[a.File == s.file]
 		}
@@ -60,14 +59,10 @@ func (s *source) err() error {
 
 // parse returns the file's one document; what says what is in one that is not empty.
 func (s *source) parse(data []byte, what string) ast.Node {
-	body, err := yamldoc.Parse(data)
-	var bad *yamldoc.Error
-	switch {
-	case errors.As(err, &bad):
-		s.errs = append(s.errs, &fields.Error{File: s.file, Line: bad.Line, Rule: bad.Text})
-		return nil
-	case err != nil:
-		s.errorf(nil, "empty: %s", what)
+	body, err := yaml.Parse(s.file, data, what)
+	var bad *yaml.Error
+	if errors.As(err, &bad) {
+		s.errs = append(s.errs, bad)
 		return nil
 	}
 	s.anchors = make(map[string]ast.Node)
@@ -102,10 +97,10 @@ func (s *source) plain(n ast.Node) ast.Node {
 	return nil
 }
 
-// Plain implements fields.Source.
+// Plain implements yaml.Source.
 func (s *source) Plain(n ast.Node) ast.Node { return s.plain(n) }
 
-// Wrong implements fields.Source.
+// Wrong implements yaml.Source.
 func (s *source) Wrong(n ast.Node, form bool, format string, args ...any) {
 	if form {
 		s.shapeFaults++
@@ -115,7 +110,7 @@ func (s *source) Wrong(n ast.Node, form bool, format string, args ...any) {
 
 // list returns the elements of a sequence; a lone element counts as one.
 func (s *source) list(n ast.Node) []ast.Node {
-	out := fields.List(s, n)
+	out := yaml.List(s, n)
 	s.spend(len(out))
 	return out
 }
@@ -138,21 +133,21 @@ func (s *source) text(n ast.Node, what string) string {
 
 // written returns a scalar as it is written.
 func (s *source) written(n ast.Node, what string) string {
-	out := fields.Word(s, n, what)
+	out := yaml.Word(s, n, what)
 	s.spend(len(out) / 16) // it is looked through
 	return out
 }
 
 // mapping is a YAML mapping of a shape.
 type mapping struct {
-	fields.Mapping
+	yaml.Mapping
 	src   *source
 	shape *shape // nil where it is of no variant of what it is to be
 }
 
 // mapping reads n, which must be a mapping of the named shape. what names it in errors.
 func (s *source) mapping(n ast.Node, what, shape string) *mapping {
-	m := &mapping{Mapping: fields.MappingOf(s, n, what), src: s}
+	m := &mapping{Mapping: yaml.MappingOf(s, n, what), src: s}
 	m.shape = shapeOf(shape, m)
 	s.spend(len(m.Keys))
 	return m

@@ -13,18 +13,19 @@
 package devicefile
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/dustin/go-humanize"
-	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 
 	"godwit/internal/input"
-	"godwit/internal/yaml/yamldoc"
+	"godwit/internal/yaml"
 	"godwit/mem"
 )
 
@@ -62,176 +63,128 @@ func Read(ctx context.Context, path string) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	f, err := Parse(data)
-	if err != nil {
-		return contents{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return f, nil
+	return Parse(path, data)
 }
 
-// Parse is Read for content that is at hand.
-func Parse(data []byte) (out contents, err error) {
+// Parse is Read for content that is at hand; path is for errors.
+func Parse(path string, data []byte) (contents, error) {
+	l := &loader{File: yaml.File{Name: path, Most: 1}, names: map[string]bool{"host": true}}
 	if len(data) > maxBytes {
-		return out, fmt.Errorf("%d bytes: want at most %d", len(data), maxBytes)
+		return l.out, fmt.Errorf("%s: %d bytes: want at most %d", path, len(data), maxBytes)
 	}
-	body, err := yamldoc.ParseWithoutAliases(data)
-	if err != nil {
-		return out, err
+	if body := l.File.Parse(data, "a file of devices names some"); body != nil {
+		l.read(body)
 	}
-	var f file
-	if err := yaml.NodeToValue(body, &f, yaml.Strict()); err != nil {
-		return out, yamldoc.Plain(err)
-	}
-	names := map[string]bool{"host": true}
-	for i := range f.Devices {
-		if err := f.Devices[i].add(&out, names); err != nil {
-			return out, fmt.Errorf("device %d: %w", i, err)
-		}
-	}
-	if len(out.Devices) == 0 {
-		return out, fmt.Errorf("0 devices: there can be 1 to %d", maxDevices)
-	}
-	for i := range f.Links {
-		if err := f.Links[i].add(&out, names); err != nil {
-			return out, fmt.Errorf("link %d: %w", i, err)
-		}
-	}
-	return out, nil
+	return l.out, errors.Join(l.Errs...)
 }
 
-// file, fileDevice and fileLink are a file as it is written.
-type file struct {
-	Devices []fileDevice `yaml:"devices"`
-	Links   []fileLink   `yaml:"links"`
+// loader is the state of reading one file.
+type loader struct {
+	yaml.File
+	out   contents
+	names map[string]bool
 }
 
-type fileDevice struct {
-	Name   string `yaml:"name"`
-	Count  *int   `yaml:"count"`
-	Memory string `yaml:"memory"`
-	Type   string `yaml:"type"`
-	Device string `yaml:"device"`
-	Driver string `yaml:"driver"` // a scenario's; only opencl can be meant here
+func (l *loader) read(body ast.Node) {
+	f := struct {
+		Devices []ast.Node `yaml:"devices"`
+		Links   []ast.Node `yaml:"links"`
+	}{}
+	if _, word := body.(ast.ScalarNode); word { // which Decode would show
+		l.Wrong(body, true, "want devices and links")
+		return
+	}
+	l.Decode(body, "file", &f)
+	for _, n := range f.Devices {
+		l.device(n)
+	}
+	if len(l.out.Devices) == 0 {
+		l.Wrong(body, false, "0 devices: there can be 1 to %d", maxDevices)
+	}
+	for _, n := range f.Links {
+		l.link(n)
+	}
 }
 
-type fileLink struct {
-	From      string   `yaml:"from"`
-	To        string   `yaml:"to"`
-	Between   []string `yaml:"between"`
-	Way       string   `yaml:"way"`
-	Latency   string   `yaml:"latency"`
-	Bandwidth string   `yaml:"bandwidth"`
-}
-
-// add adds the devices that d stands for, numbered where they are counted.
-func (d *fileDevice) add(out *contents, names map[string]bool) error {
-	w, err := d.wanted()
-	if err != nil {
-		return err
+// device adds the devices that n stands for, numbered where they are counted.
+func (l *loader) device(n ast.Node) {
+	d := struct {
+		Name   string `yaml:"name"`
+		Count  uint64 `yaml:"count" from:"1"`
+		Memory string `yaml:"memory"`
+		Type   string `yaml:"type" oneof:"cpu gpu accelerator"`
+		Device string `yaml:"device"`
+		Driver string `yaml:"driver" oneof:"opencl"` // a scenario's
+	}{Count: 1}
+	m := l.Decode(n, "device", &d)
+	if m == nil {
+		return
 	}
-	count := 1
-	if d.Count != nil {
-		count = *d.Count
+	w := device{Real: d.Device, Type: d.Type}
+	if len(d.Name) > maxName || len(d.Device) > maxName {
+		l.Wrong(n, false, "device: want a name of at most %d bytes", maxName)
 	}
-	if count < 1 || count > maxDevices-len(out.Devices) {
-		return fmt.Errorf("count %d: there can be 1 to %d devices in all", count, maxDevices)
+	var err error
+	if w.Memory, err = humanize.ParseBytes(cmp.Or(d.Memory, "0")); err != nil {
+		l.Wrong(m.At("memory"), false, "device: memory %q: want bytes such as 64 MiB", yaml.Short(d.Memory))
 	}
-	for k := range count {
+	if d.Count > uint64(maxDevices-len(l.out.Devices)) {
+		l.Wrong(m.At("count"), false, "device: count %d: there can be 1 to %d devices in all", d.Count, maxDevices)
+		return
+	}
+	for k := range d.Count {
 		w.Name = d.Name
-		if d.Count != nil && d.Name != "" {
-			w.Name += strconv.Itoa(k)
+		if m.Has("count") && d.Name != "" {
+			w.Name += strconv.FormatUint(k, 10)
 		}
-		if w.Name != "" && names[w.Name] {
-			return fmt.Errorf("two devices are named %q", w.Name)
+		if w.Name != "" && l.names[w.Name] {
+			l.Wrong(n, false, "two devices are named %q", w.Name)
 		}
-		names[w.Name] = true
-		out.Devices = append(out.Devices, w)
+		l.names[w.Name] = true
+		l.out.Devices = append(l.out.Devices, w)
 	}
-	return nil
 }
 
-// wanted is the device without its name.
-func (d *fileDevice) wanted() (w device, err error) {
-	w.Real = d.Device
-	if d.Driver != "" && d.Driver != "opencl" {
-		return w, fmt.Errorf("driver %q: programs run on real devices, driver opencl", short(d.Driver))
+// link adds one direction, or both.
+func (l *loader) link(n ast.Node) {
+	x := struct {
+		From      string   `yaml:"from"`
+		To        string   `yaml:"to"`
+		Between   []string `yaml:"between"`
+		Way       string   `yaml:"way" oneof:"direct ring"`
+		Latency   string   `yaml:"latency"`
+		Bandwidth string   `yaml:"bandwidth"`
+	}{}
+	m := l.Decode(n, "link", &x)
+	if m == nil {
+		return
 	}
-	for _, name := range []string{d.Name, d.Device} {
-		if len(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
-			return w, fmt.Errorf("name %q: want at most %d bytes and no control characters", short(name), maxName)
-		}
+	path, err := mem.Path{There: true}, error(nil)
+	if path.Latency, err = time.ParseDuration(strings.ReplaceAll(cmp.Or(x.Latency, "0"), " ", "")); err != nil || path.Latency < 0 {
+		l.Wrong(m.At("latency"), false, "link: latency %q: want a time such as 5us", yaml.Short(x.Latency))
 	}
-	if d.Memory != "" {
-		if w.Memory, err = humanize.ParseBytes(d.Memory); err != nil {
-			return w, fmt.Errorf("memory %q: want bytes such as 64 MiB", short(d.Memory))
-		}
+	if path.Bandwidth, err = humanize.ParseBytes(strings.TrimSuffix(cmp.Or(x.Bandwidth, "0"), "/s")); err != nil {
+		l.Wrong(m.At("bandwidth"), false, "link: bandwidth %q: want bytes a second such as 25 GB/s", yaml.Short(x.Bandwidth))
 	}
-	switch d.Type {
-	case "", "cpu", "gpu", "accelerator":
-		w.Type = d.Type
-	default:
-		return w, fmt.Errorf("type %q: it is cpu, gpu or accelerator", short(d.Type))
+	link := mem.Link{Ring: path}
+	if x.Way == "direct" {
+		link = mem.Link{Direct: path}
 	}
-	return w, nil
-}
-
-// add adds one direction, or both.
-func (l *fileLink) add(out *contents, names map[string]bool) error {
-	link, err := l.link()
-	if err != nil {
-		return err
-	}
-	ends := [][2]string{{l.From, l.To}}
-	switch len(l.Between) {
-	case 0:
-	case 2:
-		ends = [][2]string{{l.Between[0], l.Between[1]}, {l.Between[1], l.Between[0]}}
-	default:
-		return fmt.Errorf("between: want two devices, not %d", len(l.Between))
+	ends := [][2]string{{x.From, x.To}}
+	if len(x.Between) == 2 {
+		ends = [][2]string{{x.Between[0], x.Between[1]}, {x.Between[1], x.Between[0]}}
+	} else if len(x.Between) > 0 {
+		l.Wrong(m.At("between"), false, "link: between: want two devices, not %d", len(x.Between))
 	}
 	for _, e := range ends {
-		if !names[e[0]] || !names[e[1]] {
-			return fmt.Errorf("from %q to %q: no such devices", short(e[0]), short(e[1]))
+		switch {
+		case !l.names[e[0]] || !l.names[e[1]]:
+			l.Wrong(n, false, "link: from %q to %q: no such devices", yaml.Short(e[0]), yaml.Short(e[1]))
+		case e[0] == e[1]:
+			l.Wrong(n, false, "link: %q is linked to itself", yaml.Short(e[0]))
 		}
-		if e[0] == e[1] {
-			return fmt.Errorf("%q is linked to itself", short(e[0]))
-		}
-		out.Links = append(out.Links, Link{e[0], e[1], link})
+		l.out.Links = append(l.out.Links, Link{e[0], e[1], link})
 	}
-	return nil
-}
-
-// link is what l says of its ends' connection.
-func (l *fileLink) link() (link mem.Link, err error) {
-	path := mem.Path{There: true}
-	if l.Latency != "" {
-		path.Latency, err = time.ParseDuration(strings.ReplaceAll(l.Latency, " ", ""))
-		if err != nil || path.Latency < 0 {
-			return link, fmt.Errorf("latency %q: want a time such as 5us", short(l.Latency))
-		}
-	}
-	if l.Bandwidth != "" {
-		if path.Bandwidth, err = humanize.ParseBytes(strings.TrimSuffix(l.Bandwidth, "/s")); err != nil {
-			return link, fmt.Errorf("bandwidth %q: want bytes a second such as 25 GB/s", short(l.Bandwidth))
-		}
-	}
-	switch l.Way {
-	case "", "ring":
-		link.Ring = path
-	case "direct":
-		link.Direct = path
-	default:
-		return link, fmt.Errorf("way %q: it is direct or ring", short(l.Way))
-	}
-	return link, nil
-}
-
-// short is a word of the file, as an error shows it.
-func short(s string) string {
-	if len(s) > maxName {
-		return s[:maxName] + "…"
-	}
-	return s
 }
 
 // checkCount holds a number of devices against the bound.

@@ -14,7 +14,7 @@ import (
 )
 
 func TestAFileOfDevices(t *testing.T) {
-	f, err := Parse([]byte("\ufeffdevices:\n- {name: a, count: 2, memory: 64 MiB, type: cpu, device: 0}\n- {name: b}\nlinks:\n- {between: [a0, b], way: direct, latency: 5 us, bandwidth: 2 GB/s}\n- {from: host, to: b}\n"))
+	f, err := Parse("f.yaml", []byte("\ufeffdevices:\n- {name: a, count: 2, memory: 64 MiB, type: cpu, device: 0}\n- {name: b}\nlinks:\n- {between: [a0, b], way: direct, latency: 5 us, bandwidth: 2 GB/s}\n- {from: host, to: b}\n"))
 	require.NoError(t, err)
 	require.Equal(t, []device{{Name: "a0", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "a1", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "b"}}, f.Devices)
 	link := mem.Link{Direct: mem.Path{There: true, Latency: 5000, Bandwidth: 2e9}}
@@ -27,10 +27,10 @@ func TestFaultsOfAFileOfDevices(t *testing.T) {
 		"devices: []":                                         "0 devices",
 		"devices: [{name: a, count: 100000000}]":              "count 100000000: there can be 1 to 1024 devices in all",
 		"devices: [{name: a, count: 1025}]":                   "1 to 1024",
-		"devices: [{name: a, count: -1}]":                     "count -1",
-		"devices: [{name: a, count: 0}]":                      "count 0",
+		"devices: [{name: a, count: -1}]":                     `count "-1"`,
+		"devices: [{name: a, count: 0}]":                      `count "0"`,
 		"devices: [{count: 1000}, {count: 1000}]":             "count 1000",
-		"devices: [{count: 99999999999999999999}]":            "line 1",
+		"devices: [{count: 99999999999999999999}]":            "f.yaml:1: ",
 		"devices: [{name: a}, {name: a}]":                     "two devices",
 		"devices: [{name: host}]":                             "two devices",
 		`devices: [{name: "a\e[2J"}]`:                         "no control characters",
@@ -48,13 +48,13 @@ func TestFaultsOfAFileOfDevices(t *testing.T) {
 		"devices: " + strings.Repeat("[", 100_000):            "nested more than 64 deep",
 		"devices: &x [" + many + "]\nlinks: [{between: *x}]":  "an alias",
 		strings.Repeat("#", 300_000):                          "want at most 262144",
-		"root:x:0:0:secret:/root:/bin/sh\ndaemon:x:1:secret:": "line 1",
-		"root: x: secret\n":                                   "line 1",
+		"root:x:0:0:secret:/root:/bin/sh\ndaemon:x:1:secret:": "f.yaml:1: ",
+		"root: x: secret\n":                                   "f.yaml:1: ",
 		"\xff\xfe":                                            "not UTF-8",
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := Parse([]byte(text))
+		_, err := Parse("f.yaml", []byte(text))
 		runtime.ReadMemStats(&after)
 		require.ErrorContains(t, err, says, text[:min(len(text), 100)])
 		require.NotContains(t, err.Error(), "secret", "what else is in the file is nobody's business")
@@ -74,7 +74,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("devices: [{count: 1000000000, memory: 1e300 EiB}]"))
 	f.Add([]byte("devices: &x [*x]\nlinks: {<<: *x}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := Parse(data)
+		out, err := Parse("f.yaml", data)
 		if err != nil {
 			return
 		}

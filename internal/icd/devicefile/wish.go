@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"godwit/internal/yaml"
 )
 
 // wish is which devices are asked for, by GODWIT_DEVICES or exec's --devices. One of the three is
@@ -38,10 +40,10 @@ func ParseWish(text string) (w wish, err error) {
 	}
 	for i, item := range list {
 		if list[i] = strings.TrimSpace(item); list[i] == "" {
-			return w, fmt.Errorf("%q: item %d of the list is empty: want numbers or names with commas between", short(text), i)
+			return w, fmt.Errorf("%q: item %d of the list is empty: want numbers or names with commas between", yaml.Short(text), i)
 		}
 		if len(list[i]) > maxName {
-			return w, fmt.Errorf("%q: item %d of the list: a name has at most %d bytes", short(text), i, maxName)
+			return w, fmt.Errorf("%q: item %d of the list: a name has at most %d bytes", yaml.Short(text), i, maxName)
 		}
 	}
 	w.List = list

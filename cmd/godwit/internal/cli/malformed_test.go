@@ -106,7 +106,7 @@ func fileKinds(t *testing.T) []fileKind {
 		{"file of devices", []string{
 			"devices:\n- {name: gpu, count: 2, memory: 64 MiB, type: gpu, device: 0}\n- {name: b}\nlinks:\n- {between: [gpu0, b], way: direct, latency: 5 us, bandwidth: 2 GB/s}\n- {from: host, to: b}\n",
 		}, ".yaml", func(f string) []string { return []string{"exec", "--lib", stub, "--devices", f, "--", "true"} }, func(t *testing.T, _, text string) bool {
-			_, err := devicefile.Parse([]byte(text))
+			_, err := devicefile.Parse("devices.yaml", []byte(text))
 			return err == nil
 		}},
 	}

@@ -12,7 +12,7 @@ import (
 
 	"godwit/examples"
 	"godwit/internal/input"
-	"godwit/internal/yaml/yamldoc"
+	"godwit/internal/yaml"
 	"godwit/study/scenario"
 )
 
@@ -83,10 +83,10 @@ func readScenario(ctx context.Context, file, example string) (scenarioText, erro
 		return scenarioText{name, content, examples.Files()}, err
 	case file == "-":
 		var data bytes.Buffer
-		err := copyStdin(ctx, &data, yamldoc.MaxBytes)
+		err := copyStdin(ctx, &data, yaml.MaxBytes)
 		return scenarioText{stdinName, data.Bytes(), nil}, err
 	}
-	data, err := input.ReadAny(ctx, file, yamldoc.MaxBytes)
+	data, err := input.ReadAny(ctx, file, yaml.MaxBytes)
 	return scenarioText{file, data, nil}, orExample(err, file, examples.Scenario)
 }
 

@@ -1,4 +1,4 @@
-package fields_test
+package yaml_test
 
 import (
 	"strings"
@@ -7,8 +7,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/stretchr/testify/require"
 
-	"godwit/internal/yaml/fields"
-	"godwit/internal/yaml/yamldoc"
+	"godwit/internal/yaml"
 )
 
 // document is a Source that keeps what was wrong, as text.
@@ -21,12 +20,12 @@ func (d *document) Wrong(n ast.Node, form bool, format string, args ...any) {
 	if form {
 		kind = " form: "
 	}
-	e := fields.NewError("f.yaml", n, format, args...)
+	e := yaml.NewError("f.yaml", n, format, args...)
 	d.wrong = append(d.wrong, kind+e.Error())
 }
 
 func TestNodesAreReadWithTheirLines(t *testing.T) {
-	body, err := yamldoc.ParseWithoutAliases([]byte(`
+	body, err := yaml.Parse("f.yaml", []byte(`
 name: a word
 about: |
   several
@@ -35,22 +34,22 @@ lone: 7
 nothing:
 bad: "\e[2J"
 nmae: {a: 1}
-`))
+`), "")
 	require.NoError(t, err)
 	d := new(document)
-	m := fields.MappingOf(d, body, "thing")
-	require.Equal(t, 2, fields.Line(m.Node))
-	require.Equal(t, "a word", fields.Word(d, m.Get("name"), "name"))
-	require.Equal(t, "several", fields.Word(d, m.Get("about"), "about"))
-	require.Len(t, fields.List(d, m.Get("list")), 3)
-	require.Equal(t, "7", fields.Word(d, fields.List(d, m.Get("lone"))[0], "lone"))
-	require.Empty(t, fields.List(d, m.Get("nothing")))
+	m := yaml.MappingOf(d, body, "thing")
+	require.Equal(t, 2, yaml.Line(m.Node))
+	require.Equal(t, "a word", yaml.Word(d, m.Get("name"), "name"))
+	require.Equal(t, "several", yaml.Word(d, m.Get("about"), "about"))
+	require.Len(t, yaml.List(d, m.Get("list")), 3)
+	require.Equal(t, "7", yaml.Word(d, yaml.List(d, m.Get("lone"))[0], "lone"))
+	require.Empty(t, yaml.List(d, m.Get("nothing")))
 	require.False(t, m.Has("none"))
 	require.Empty(t, d.wrong)
-	require.Empty(t, fields.Word(d, m.Get("list"), "list"))
-	require.Empty(t, fields.Word(d, m.Get("nothing"), "nothing"))
-	require.Empty(t, fields.Word(d, m.Get("bad"), "bad"))
-	require.Empty(t, fields.MappingOf(d, m.Get("lone"), "lone").Keys)
+	require.Empty(t, yaml.Word(d, m.Get("list"), "list"))
+	require.Empty(t, yaml.Word(d, m.Get("nothing"), "nothing"))
+	require.Empty(t, yaml.Word(d, m.Get("bad"), "bad"))
+	require.Empty(t, yaml.MappingOf(d, m.Get("lone"), "lone").Keys)
 	m.OnlyKnown(d, []string{"name", "about", "list", "lone", "nothing", "bad"})
 	require.Equal(t, []string{
 		" form: f.yaml:5: list: want a word, not a list",
@@ -62,17 +61,18 @@ nmae: {a: 1}
 }
 
 func TestErrorsAreShort(t *testing.T) {
-	e := fields.NewError("f.yaml", nil, "%s %s", strings.Repeat("ä", 100_000), "the rule")
+	e := yaml.NewError("f.yaml", nil, "%s %s", strings.Repeat("ä", 100_000), "the rule")
 	require.Less(t, len(e.Error()), 1100)
 	require.Contains(t, e.Error(), "the rule")
-	require.Len(t, fields.Short(strings.Repeat("x", 1000)), 64+len("…"))
-	require.Equal(t, "want one of copy, fill; did you mean \"copy\"?", fields.WantOneOf("cpy", []string{"copy", "fill"}))
+	require.Len(t, yaml.Short(strings.Repeat("x", 1000)), 64+len("…"))
+	require.Equal(t, "want one of copy, fill; did you mean \"copy\"?", yaml.WantOneOf("cpy", []string{"copy", "fill"}))
 }
 
 // What is there twice is no mapping of any language here.
 func TestKeysAreThereOnce(t *testing.T) {
-	_, err := yamldoc.Parse([]byte("a: 1\nb: 2\na: 3\n"))
-	require.ErrorContains(t, err, "line 3")
-	_, err = yamldoc.ParseWithoutAliases([]byte("a: &x 1\nb: *x\n"))
-	require.EqualError(t, err, "line 1: an anchor or an alias: write it out")
+	f := yaml.File{Name: "f.yaml", Most: 9}
+	require.Nil(t, f.Parse([]byte("a: 1\nb: 2\na: 3\n"), ""))
+	require.ErrorContains(t, f.Errs[0], "f.yaml:3: ")
+	require.Nil(t, f.Parse([]byte("a: &x 1\nb: *x\n"), ""))
+	require.EqualError(t, f.Errs[1], "f.yaml:1: an anchor or an alias: write it out")
 }

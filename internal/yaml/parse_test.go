@@ -1,4 +1,4 @@
-package yamldoc_test
+package yaml_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/internal/yaml/yamldoc"
+	"godwit/internal/yaml"
 )
 
 // Depth is found before the parser is asked, whose memory grows with its square.
@@ -33,11 +33,11 @@ func TestDepthIsBounded(t *testing.T) {
 		"anchors":        func(n int) string { return strings.Repeat("&a ", n) + "a" },
 		"both":           func(n int) string { return strings.Repeat("- ", n/2) + strings.Repeat("[", n-n/2) },
 	} {
-		_, err := yamldoc.Parse([]byte(text(yamldoc.MaxDepth + 1)))
+		_, err := yaml.Parse("f", []byte(text(64+1)), "")
 		require.ErrorContains(t, err, "nested more than 64 deep", name)
-		_, err = yamldoc.Parse([]byte(text(1000)))
+		_, err = yaml.Parse("f", []byte(text(1000)), "")
 		require.Error(t, err, name)
-		_, err = yamldoc.Parse([]byte(text(yamldoc.MaxDepth)))
+		_, err = yaml.Parse("f", []byte(text(64)), "")
 		if err != nil {
 			require.NotContains(t, err.Error(), "nested", name)
 		}
@@ -45,46 +45,46 @@ func TestDepthIsBounded(t *testing.T) {
 }
 
 func TestWhatStandsSideBySideIsNotDeep(t *testing.T) {
-	_, err := yamldoc.Parse([]byte("a:\n" + strings.Repeat("  - {b: [1, {c: 2}]}\n  - x: 1\n    yy: {}\n", 1000)))
+	_, err := yaml.Parse("f", []byte("a:\n"+strings.Repeat("  - {b: [1, {c: 2}]}\n  - x: 1\n    yy: {}\n", 1000)), "")
 	require.NoError(t, err)
-	files, err := filepath.Glob("../../../examples/*.yaml")
+	files, err := filepath.Glob("../../examples/*.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, f := range files {
 		data, err := os.ReadFile(f)
 		require.NoError(t, err)
-		_, err = yamldoc.Parse(data)
+		_, err = yaml.Parse("f", data, "")
 		require.NoError(t, err, f)
 	}
 }
 
 func TestErrorsNameTheLineAndQuoteNothing(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                        yamldoc.ErrEmpty.Error(),
-		"# nothing":               yamldoc.ErrEmpty.Error(),
-		"a: 1\n---\nb: 2\n":       "line 3: a second document: want one",
-		"a: 1\n\xff\n":            "line 2: not YAML: not UTF-8 text",
-		"a: 1\nb: \x00\n":         "line 2: not YAML: not UTF-8 text",
+		"":                        "f: empty: ",
+		"# nothing":               "f: empty: ",
+		"a: 1\n---\nb: 2\n":       "f:3: a second document: want one",
+		"a: 1\n\xff\n":            "f:2: not YAML: not UTF-8 text",
+		"a: 1\nb: \x00\n":         "f:2: not YAML: not UTF-8 text",
 		"secret:x:0\n]: secret\n": "",
 		"a: [secret\n":            "",
 		"a: 'secret\n":            "",
 	} {
-		_, err := yamldoc.Parse([]byte(text))
+		_, err := yaml.Parse("f", []byte(text), "")
 		require.Error(t, err, text)
 		require.NotContains(t, err.Error(), "secret")
 		if want != "" {
 			require.EqualError(t, err, want)
 		}
 	}
-	n, err := yamldoc.Parse([]byte("\ufeffdevices: []\n"))
+	n, err := yaml.Parse("f", []byte("\ufeffdevices: []\n"), "")
 	require.NoError(t, err, "a byte order mark")
 	require.Equal(t, "devices: []", n.String())
-	_, err = yamldoc.Parse([]byte(strings.Repeat("#", yamldoc.MaxBytes+1)))
+	_, err = yaml.Parse("f", []byte(strings.Repeat("#", yaml.MaxBytes+1)), "")
 	require.ErrorContains(t, err, "want at most")
 }
 
 func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("../../../examples/*.yaml")
+	files, err := filepath.Glob("../../examples/*.yaml")
 	require.NoError(f, err)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -94,9 +94,9 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("&a [*a, *a]\n"))
 	f.Add([]byte("? - ? - [{\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n, err := yamldoc.Parse(data)
-		var e *yamldoc.Error
-		if (n == nil) != (err != nil) || err != nil && !errors.As(err, &e) && !errors.Is(err, yamldoc.ErrEmpty) {
+		n, err := yaml.Parse("f", data, "")
+		var e *yaml.Error
+		if (n == nil) != (err != nil) || err != nil && !errors.As(err, &e) {
 			t.Fatalf("%v, %v", n, err)
 		}
 	})

@@ -1,9 +1,13 @@
-// Package fields reads the nodes of a YAML document that somebody else wrote: words, lists
-// and mappings. It works on the syntax tree and not on decoded values, so that every rule,
-// not only those of YAML itself, can be reported with its line. What is wrong is noted, and
-// a zero value returned, so that one pass finds many faults. What the words mean, and which
-// keys there are, is the language's (study/machine, scenario).
-package fields
+// Package yaml reads YAML documents that somebody else wrote: words, lists, mappings, and with
+// [File.Decode] structs whose tags say what may stand where. It works on the syntax tree and not
+// on decoded values, so that every rule, not only those of YAML itself, can be reported with its
+// line. What is wrong is noted, and a zero value returned, so that one pass finds many faults.
+// What the words mean is the language's.
+//
+// The parser costs memory that is quadratic in the depth of what it reads, and some broken input
+// makes it panic; so the depth is bounded before the parser sees anything, and a panic is an
+// error. Errors of the parser never quote the file: it may not be the reader's to show.
+package yaml
 
 import (
 	"fmt"
