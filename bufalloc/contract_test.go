@@ -64,14 +64,6 @@ func TestBadRequests(t *testing.T) {
 			}
 		}
 		require.ErrorIs(t, r.AllocAll(make([]mem.Request, 2), make([]Chunk, 1)), mem.ErrInvalidValue)
-		c := alloc(t, r, 64, 64)
-		for _, part := range [][2]uint64{{0, 0}, {0, 65}, {64, 1}, {1, math.MaxUint64}, {math.MaxUint64, 2}} {
-			_, err := r.Sub(c, part[0], part[1])
-			require.ErrorIs(t, err, mem.ErrInvalidValue, "%v", part)
-		}
-		x, err := r.Sub(c, 60, 4)
-		require.NoError(t, err)
-		require.Equal(t, uint64(4), x.Size())
 	})
 	bad := []struct {
 		base, size uint64

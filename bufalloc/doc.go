@@ -32,5 +32,5 @@
 //
 // # Concurrency
 //
-// A Region belongs to one goroutine at a time. [Regions] searches several in order.
+// A Region belongs to one goroutine at a time.
 package bufalloc

@@ -12,8 +12,6 @@ var (
 	ErrStaleChunk = mem.Sentinel("chunk already freed", mem.InvalidMemObject)
 	// ErrForeignChunk: the chunk was not given by this region.
 	ErrForeignChunk = mem.Sentinel("chunk of another region", mem.InvalidMemObject)
-	// ErrNoChunk: no chunk is at the address.
-	ErrNoChunk = mem.Sentinel("no chunk at this address", mem.InvalidMemObject)
 )
 
 // NoRoomError says that a request did not fit. It wraps mem.ErrNoMemory.

@@ -4,10 +4,6 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/stretchr/testify/require"
-
-	"godwit/mem"
 )
 
 // history is fuzz input read as a sequence of numbers; zeros after its end.
@@ -41,58 +37,6 @@ func FuzzRegion(f *testing.F) {
 				if err := p.step(byte(op), a, c); err != nil {
 					t.Fatalf("%v: %v", s, err)
 				}
-			}
-		}
-	})
-}
-
-// FuzzExactStrategiesAgree: allocating into the same live set, the exact
-// strategies agree on whether there is room at all; here the set is forced to be
-// the same by reserving, in the others, the place that the first one chose.
-func FuzzExactStrategiesAgree(f *testing.F) {
-	f.Add([]byte("allocate and free, allocate and free"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		h := history{b[:min(len(b), 2000)]}
-		exact := []Strategy{Fit, BestFit, Tight, Wasteful}
-		regions := make([]*Region, len(exact))
-		for i, s := range exact {
-			regions[i] = newRegion(t, 4096, 1<<14, Options{Strategy: s})
-		}
-		var held [][4]Chunk
-		for step := 0; len(h.b) > 0; step++ {
-			op, size, align := h.next(1), 1+h.next(2)%4096, uint64(1)<<(h.next(1)%8)
-			if op%5 < 2 && len(held) > 0 {
-				k := int(size) % len(held)
-				for i, r := range regions {
-					require.NoError(t, r.Free(held[k][i]))
-				}
-				held[k] = held[len(held)-1]
-				held = held[:len(held)-1]
-				continue
-			}
-			first := step % len(exact)
-			c, err := regions[first].Alloc(size, align)
-			var got [4]Chunk
-			for i, r := range regions {
-				if i == first {
-					got[i] = c
-					continue
-				}
-				if err != nil {
-					_, e := r.Alloc(size, align)
-					require.ErrorIs(t, e, mem.ErrNoMemory, "%v failed, %v did not", exact[first], exact[i])
-					continue
-				}
-				x, _ := regions[first].Range(c)
-				var e error
-				got[i], e = r.Reserve(x.Start, size)
-				require.NoError(t, e)
-			}
-			if err == nil {
-				held = append(held, got)
-			}
-			for _, r := range regions {
-				require.NoError(t, r.Check())
 			}
 		}
 	})

@@ -1,7 +1,6 @@
 package bufalloc
 
 import (
-	"fmt"
 	"iter"
 
 	"github.com/google/btree"
@@ -67,42 +66,15 @@ func (r *Region) Range(c Chunk) (mem.Range, error) {
 	return mem.Range{Start: n.addr, End: n.end() - r.slack(i)}, nil
 }
 
-// Sub is the addresses of size bytes at offset off of a chunk. It fails as Free
-// does, and with mem.ErrInvalidValue where the bytes are not all the chunk's.
-func (r *Region) Sub(c Chunk, off, size uint64) (mem.Range, error) {
-	whole, err := r.Range(c)
-	if err != nil {
-		return mem.Range{}, err
-	}
-	s, err := mem.SpanIn(off, size, whole.Size())
-	if err != nil {
-		return mem.Range{}, fmt.Errorf("part of %v: %w", c, err)
-	}
-	return s.Shift(whole.Start), nil
-}
-
 // Lookup is the live chunk that holds the address, slack included. The first
-// Lookup or FreeAddr makes an index of the live chunks by address, O(n log n);
-// from then on both are O(log n), and so are Alloc and Free.
+// makes an index of the live chunks by address, O(n log n); from then on it is
+// O(log n), and so are Alloc and Free.
 func (r *Region) Lookup(addr uint64) (Chunk, bool) {
 	i := r.ordered().at(addr)
 	if i == 0 || addr-r.nodes[i].addr >= r.nodes[i].size {
 		return Chunk{}, false
 	}
 	return Chunk{i, r.nodes[i].a}, true
-}
-
-// FreeAddr frees the chunk that starts at the address. It fails with ErrNoChunk
-// where none does, and as Free does. See Lookup for its cost.
-func (r *Region) FreeAddr(addr uint64) error {
-	c, ok := r.Lookup(addr)
-	if !ok {
-		return fmt.Errorf("free of address %#x: %w", addr, ErrNoChunk)
-	}
-	if start := r.nodes[c.index].addr; start != addr {
-		return fmt.Errorf("free of address %#x: it is inside %v, which starts at %#x: %w", addr, c, start, ErrNoChunk)
-	}
-	return r.Free(c)
 }
 
 // ordered is the index, made at first use.

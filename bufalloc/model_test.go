@@ -142,11 +142,7 @@ func (p *pair) free(k int) error {
 	x := p.whole(c)
 	p.held = slices.Delete(p.held, k, k+1)
 	p.gone = c
-	if k%3 == 0 {
-		if err := p.r.FreeAddr(x.Start); err != nil {
-			return err
-		}
-	} else if err := p.r.Free(c); err != nil {
+	if err := p.r.Free(c); err != nil {
 		return err
 	}
 	return p.m.drop(x)

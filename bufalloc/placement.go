@@ -18,8 +18,7 @@ import (
 // A placement belongs to one region, and is called by one goroutine at a time.
 // bufalloctest.Placement tests one.
 type Placement interface {
-	// Reset forgets all holes. The region's addresses are bounds from now on;
-	// where the region grows or shrinks later, its holes tell.
+	// Reset forgets all holes. The region's addresses are bounds.
 	Reset(bounds mem.Range)
 	// Insert takes note of a hole. No hole with its ID is known.
 	Insert(h Hole)

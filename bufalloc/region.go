@@ -28,7 +28,7 @@ type Options struct {
 // Region manages the addresses [base, base+size). It belongs to one goroutine
 // at a time.
 type Region struct {
-	base, size uint64 // size changes by Grow and Shrink
+	base, size uint64 // immutable
 	granule    uint64 // immutable
 	strategy   Strategy
 	maxChunks  int    // immutable
@@ -107,7 +107,7 @@ func (r *Region) setStrategy(s strategy) {
 }
 
 // Reset frees every chunk at once and forgets the statistics. Chunks from
-// before are stale afterwards. A grown or shrunk region keeps its size.
+// before are stale afterwards.
 func (r *Region) Reset() {
 	r.nodes, r.spare = r.nodes[:2], 0
 	r.nodes[0] = node{addr: r.base + r.size - 1}

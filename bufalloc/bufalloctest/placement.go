@@ -49,7 +49,6 @@ func (d *driver) run(rt *rapid.T) {
 		"alloc again": d.alloc,
 		"free":        d.free,
 		"reset":       d.reset,
-		"resize":      d.resize,
 		"":            func(rt *rapid.T) { require.NoError(rt, d.r.Check()) },
 	})
 }
@@ -116,17 +115,6 @@ func (d *driver) free(rt *rapid.T) {
 func (d *driver) reset(*rapid.T) {
 	d.r.Reset()
 	d.held = d.held[:0]
-}
-
-func (d *driver) resize(rt *rapid.T) {
-	by := rapid.Uint64Range(1, 1<<13).Draw(rt, "by")
-	err := d.r.Grow(by)
-	if rapid.Bool().Draw(rt, "shrink") {
-		err = d.r.Shrink(min(by, max(d.r.Tail(), 1)))
-	}
-	if err != nil && !errors.Is(err, mem.ErrInvalidOperation) && !errors.Is(err, mem.ErrInvalidSize) {
-		require.ErrorIs(rt, err, bufalloc.ErrInUse)
-	}
 }
 
 func allOrNothing(t *testing.T, s bufalloc.Strategy) {
