@@ -1,6 +1,5 @@
-// Package bufalloctest is what a placement or an allocator of one's own has to
-// pass: Placement for a bufalloc.Placement that is registered, Allocator for a
-// replay.Allocator. bufalloc's own strategies pass it too.
+// Package bufalloctest is what a placement of one's own has to pass. bufalloc's own
+// strategies pass it too.
 package bufalloctest
 
 import (

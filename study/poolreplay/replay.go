@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -80,36 +81,27 @@ type Result struct {
 	Passes   []Pass `json:"passes"`
 }
 
-// lender is what both pools have in common.
-type lender interface {
-	Put(pool.Handle) error
-	Held() uint64
-	Stats() pool.Stats
-	ResetStats()
-	Clear() (uint64, error)
-	Check() error
-}
-
 // Run replays t through a new pool, passes times. It stops when ctx ends.
 func Run(ctx context.Context, t *formats.Allocs, k Kind, passes int) (res Result, err error) {
-	peak, _, err := t.PeakLive(1)
-	if err != nil {
-		return Result{}, err
-	}
+	peak, _ := t.PeakLive()
 	res = Result{Trace: t.Name, Pool: k.String(), PeakLive: peak}
 	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}, OwnDevices: true})
 	if err != nil {
 		return res, err
 	}
 	defer func() { err = errors.Join(err, c.Close(context.Background())) }()
-	get, p, err := open(ctx, c, k, peak, &res)
+	ceiling := uint64(math.MaxUint64)
+	if k.Bound > 0 {
+		ceiling = max(uint64(k.Bound*float64(peak)), 1)
+		res.Ceiling = ceiling
+	}
+	p, err := pool.NewBoundedPool(c, pool.BoundedOptions{Options: pool.Options{Bins: k.Bins}, Ceiling: ceiling, High: ceiling, Low: ceiling})
 	if err != nil {
 		return res, err
 	}
-	closed := t.Close() // every pass starts with nothing lent
 	for range passes {
 		p.ResetStats()
-		pass, err := once(ctx, closed, get, p)
+		pass, err := once(ctx, t, p)
 		if err != nil {
 			return res, err
 		}
@@ -125,21 +117,8 @@ func Run(ctx context.Context, t *formats.Allocs, k Kind, passes int) (res Result
 	return res, err
 }
 
-type getFunc func(size uint64) (pool.Handle, error)
-
-func open(ctx context.Context, c *runtime.Context, k Kind, peak uint64, res *Result) (getFunc, lender, error) {
-	if k.Bound == 0 {
-		p, err := pool.NewBufferPool(c, pool.Options{Bins: k.Bins})
-		return func(size uint64) (pool.Handle, error) { return p.Get(nil, size, 0) }, p, err
-	}
-	res.Ceiling = max(uint64(k.Bound*float64(peak)), 1)
-	p, err := pool.NewBoundedPool(c, pool.BoundedOptions{
-		Options: pool.Options{Bins: k.Bins}, Ceiling: res.Ceiling, High: res.Ceiling, Low: res.Ceiling,
-	})
-	return func(size uint64) (pool.Handle, error) { return p.Get(ctx, nil, size, 0) }, p, err
-}
-
-func once(ctx context.Context, t *formats.Allocs, get getFunc, p lender) (Pass, error) {
+// once is one pass. It ends with nothing lent, as it begins.
+func once(ctx context.Context, t *formats.Allocs, p *pool.BoundedPool) (Pass, error) {
 	lent := make([]pool.Handle, t.Chunks)
 	var pass Pass
 	start := time.Now()
@@ -151,9 +130,10 @@ func once(ctx context.Context, t *formats.Allocs, get getFunc, p lender) (Pass, 
 			if err := p.Put(lent[e.Chunk]); err != nil {
 				return pass, fmt.Errorf("%s: event %d: %w", t.Name, i, err)
 			}
+			lent[e.Chunk] = pool.Handle{}
 			continue
 		}
-		h, err := get(e.Size)
+		h, err := p.Get(ctx, nil, e.Size, 0)
 		if errors.Is(err, mem.ErrNoMemory) {
 			pass.Failures++
 			continue
@@ -166,5 +146,10 @@ func once(ctx context.Context, t *formats.Allocs, get getFunc, p lender) (Pass, 
 	}
 	pass.NsPerOp = float64(time.Since(start).Nanoseconds()) / float64(max(len(t.Events), 1))
 	pass.HitRate = p.Stats().HitRate()
+	for _, h := range lent {
+		if err := p.Put(h); err != nil {
+			return pass, fmt.Errorf("%s: %w", t.Name, err)
+		}
+	}
 	return pass, nil
 }

@@ -1,5 +1,5 @@
-// Package cli is the command godwit for programs that add to it: a driver or an
-// allocator of their own, which registers itself where it is imported.
+// Package cli is the command godwit for programs that add to it: a driver or a
+// placement of their own, which registers itself where it is imported.
 package cli
 
 import "godwit/cmd/godwit/internal/cli"

@@ -2,10 +2,7 @@ package formats
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
-	"godwit/mem"
 	"godwit/mem/trace"
 )
 
@@ -63,8 +60,10 @@ func (o *oddities) note(counter *int, line int, format string, args ...any) {
 
 // Allocs is an allocation trace: who was allocated and freed, in order. Every
 // allocation is a chunk of its own, whatever id or pointer its file gave it,
-// so Chunk indexes a table of all of them. Sums of live sizes never overflow
-// 63 bits. It is immutable after reading; use from many goroutines is safe.
+// so Chunk indexes a table of all of them. An AllocBuilder makes it and keeps its
+// rules: chunks are numbered in the order of allocation; a chunk is freed at most
+// once, after its allocation, with its size; sizes are positive, and sums of live
+// ones never overflow 63 bits. It is immutable; use from many goroutines is safe.
 type Allocs struct {
 	Name     string // a file's base name without its extensions, or what the caller says
 	Format   AllocFormat
@@ -94,89 +93,17 @@ func (t *Allocs) Lifetimes() []lifetime {
 	return out
 }
 
-// PeakLive is the largest sum of live sizes, each rounded up to align, and the
-// index of the event that reaches it first (-1 in an empty trace). It fails
-// where align is not a power of two or the rounded sum overflows 63 bits.
-func (t *Allocs) PeakLive(align uint64) (bytes uint64, at int, err error) {
+// PeakLive is the largest sum of live sizes, and the index of the event that
+// reaches it first (-1 in an empty trace).
+func (t *Allocs) PeakLive() (bytes uint64, at int) {
 	var live uint64
 	at = -1
 	for i, e := range t.Events {
-		size, ok := mem.AlignUp(e.Size, align)
-		if !ok {
-			return 0, 0, fmt.Errorf("event %d: size %d rounded up to alignment %d: %w", i, e.Size, align, mem.ErrInvalidValue)
-		}
 		if e.Op == trace.OpFree {
-			live -= size
-			continue
-		}
-		if size > math.MaxInt64-live {
-			return 0, 0, fmt.Errorf("event %d: %d live bytes + %d overflow 63 bits: %w", i, live, size, mem.ErrInvalidSize)
-		}
-		live += size
-		if live > bytes {
+			live -= e.Size
+		} else if live += e.Size; live > bytes {
 			bytes, at = live, i
 		}
 	}
-	return bytes, at, nil
-}
-
-// Close gives back a copy in which every chunk still live at the end is freed,
-// in the order of allocation, at the last event's time. It returns t itself
-// where nothing is live.
-func (t *Allocs) Close() *Allocs {
-	var open []AllocEvent
-	for _, l := range t.openChunks() {
-		open = append(open, AllocEvent{Size: t.Events[l].Size, Chunk: t.Events[l].Chunk,
-			Op: trace.OpFree, Time: t.Events[len(t.Events)-1].Time})
-	}
-	if len(open) == 0 {
-		return t
-	}
-	c := *t
-	c.Events = append(slices.Clone(t.Events), open...)
-	return &c
-}
-
-// openChunks lists the allocating events of the chunks never freed.
-func (t *Allocs) openChunks() []int {
-	var open []int
-	for _, l := range t.Lifetimes() {
-		if l.End == len(t.Events) {
-			open = append(open, l.Start)
-		}
-	}
-	return open
-}
-
-// Check verifies the rules that every reader and the Builder keep: chunks are
-// numbered in the order of allocation; a chunk is freed at most once, after
-// its allocation, with its size; sizes are positive; live sums stay under 63
-// bits. The error names the first event that breaks one.
-func (t *Allocs) Check() error {
-	var sizes []uint64 // by chunk; 0 once freed
-	var live uint64
-	for i, e := range t.Events {
-		switch e.Op {
-		case trace.OpAlloc:
-			if int(e.Chunk) != len(sizes) || e.Size == 0 || e.Size > math.MaxInt64-live {
-				return fmt.Errorf("event %d: alloc of %d bytes as chunk %d, next is %d, %d live: %w",
-					i, e.Size, e.Chunk, len(sizes), live, mem.ErrInvalidValue)
-			}
-			sizes = append(sizes, e.Size)
-			live += e.Size
-		case trace.OpFree:
-			if int(e.Chunk) >= len(sizes) || sizes[e.Chunk] == 0 || sizes[e.Chunk] != e.Size {
-				return fmt.Errorf("event %d: free of chunk %d (%d bytes), which is not live with that size: %w",
-					i, e.Chunk, e.Size, mem.ErrInvalidValue)
-			}
-			live -= e.Size
-			sizes[e.Chunk] = 0
-		default:
-			return fmt.Errorf("event %d: %v: %w", i, e.Op, mem.ErrInvalidValue)
-		}
-	}
-	if t.Chunks != len(sizes) {
-		return fmt.Errorf("%d chunks counted, %d allocated: %w", t.Chunks, len(sizes), mem.ErrInvalidValue)
-	}
-	return nil
+	return bytes, at
 }

@@ -8,10 +8,6 @@ import (
 	"godwit/mem/trace"
 )
 
-// ErrMalformed marks a line of a trace that breaks its format's rules. Errors
-// wrap it with file and line.
-var ErrMalformed = input.ErrMalformed
-
 // AllocBuilder makes an Allocs from ids that may be used again once freed, as
 // files and programs have them. The zero value is ready. Not safe for
 // concurrent use.

@@ -39,7 +39,7 @@ func TestATraceIsReadWithinBounds(t *testing.T) {
 			r := strings.NewReader(text)
 			require.Less(t, allocated(func() {
 				_, err := ReadAllocs(t.Context(), r, "x")
-				require.ErrorIs(t, err, ErrMalformed)
+				require.ErrorIs(t, err, input.ErrMalformed)
 				require.Less(t, len(err.Error()), 500)
 			}), uint64(160), "MiB")
 		})
@@ -55,7 +55,7 @@ func TestACompressedTraceIsBoundedToo(t *testing.T) {
 	require.NoError(t, w.Close())
 	require.Less(t, allocated(func() {
 		_, err := ReadAllocs(t.Context(), &z, "x")
-		require.ErrorIs(t, err, ErrMalformed)
+		require.ErrorIs(t, err, input.ErrMalformed)
 	}), uint64(16), "MiB")
 	_, err = readAllocs(t.Context(), input.Limit(t.Context(), strings.NewReader("op,id,bytes,time_us\na,1,2,3\n"), "x", 25), "x")
 	require.ErrorIs(t, err, input.ErrTooLarge)
@@ -103,7 +103,7 @@ func TestAPickleIsReadWithinBounds(t *testing.T) {
 			r := strings.NewReader(c.text)
 			require.Less(t, allocated(func() {
 				_, err := ReadAllocs(t.Context(), r, "x")
-				require.ErrorIs(t, err, ErrMalformed)
+				require.ErrorIs(t, err, input.ErrMalformed)
 				require.ErrorContains(t, err, c.says)
 			}), uint64(160), "MiB")
 		})
@@ -116,7 +116,7 @@ func TestAPickleThatNamesOneValueManyTimes(t *testing.T) {
 	entry := "}(\x8c\x06action\x8c\x03oom" + strings.Repeat("NN", 1000) + "u"
 	text := "\x80\x02}\x8c\x0ddevice_traces](]q\x01(" + entry + "q\x02" + strings.Repeat("h\x02", 1<<12) + "e" + strings.Repeat("h\x01", 1<<12) + "es."
 	_, err := ReadAllocs(t.Context(), strings.NewReader(text), "x")
-	require.ErrorIs(t, err, ErrMalformed)
+	require.ErrorIs(t, err, input.ErrMalformed)
 	require.ErrorContains(t, err, "more than 67108864 fields")
 }
 

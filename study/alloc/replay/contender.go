@@ -20,8 +20,6 @@ type contender interface {
 	round(ctx context.Context, batches, least []float64) (lap, error)
 	// scanned says which operations search in full as a last resort; nil for none.
 	scanned() map[int]bool
-	// clock is what reading the clock costs, in ns.
-	clock() float64
 	close() error
 }
 
@@ -51,22 +49,9 @@ type local struct {
 	x  performer
 }
 
-func (c *local) close() error   { return nil }
-func (c *local) clock() float64 { return clockCost() }
-
-// caught makes a panic of an allocator of one's own a fault.
-func (c *local) caught(err *error) {
-	s, isOwn := c.x.(*ownState)
-	if !isOwn {
-		return
-	}
-	if f := s.recovered(recover()); f != nil {
-		*err = f.at(c.st, -1, s.size)
-	}
-}
+func (c *local) close() error { return nil }
 
 func (c *local) grow() (used, aside uint64, err error) {
-	defer c.caught(&err)
 	c.x.reset()
 	c.run(c.st.Ops[:c.st.PeakAt+1])
 	used, aside = c.x.bookkeeping()
@@ -89,18 +74,11 @@ func (c *local) run(ops []Op) (failures int) {
 				failures++
 			}
 		}
-	default:
-		for _, op := range ops {
-			if !x.perform(op) {
-				failures++
-			}
-		}
 	}
 	return failures
 }
 
 func (c *local) round(ctx context.Context, batches, least []float64) (l lap, err error) {
-	defer c.caught(&err)
 	if err := ctx.Err(); err != nil {
 		return lap{}, err
 	}
@@ -203,7 +181,6 @@ func (s *bareState) bookkeeping() (used, aside uint64) {
 
 // away is a contender in another process, which takes the times itself.
 type away struct {
-	name string
 	st   *Stream
 	s    Session
 	size uint64
@@ -213,7 +190,6 @@ type away struct {
 
 func (c *away) grow() (used, aside uint64, err error) { return 0, 0, nil }
 func (c *away) scanned() map[int]bool                 { return nil }
-func (c *away) clock() float64                        { return clockCost() }
 func (c *away) close() error                          { return c.s.Close() }
 
 func (c *away) round(ctx context.Context, batches, least []float64) (l lap, err error) {

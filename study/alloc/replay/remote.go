@@ -50,7 +50,6 @@ func OfRemote(r Remote) Subject { return &remote{r} }
 type remote struct{ r Remote }
 
 func (r *remote) Name() string { return r.r.Name() }
-func (r *remote) Exact() bool  { return false }
 
 // open plays the stream over there at once; the machine then goes over the
 // answers. Where the stream is not known it asks operation by operation.
@@ -115,5 +114,5 @@ func (r *remote) contend(ctx context.Context, st *Stream, size uint64) (contende
 	if err != nil {
 		return nil, err
 	}
-	return &away{name: r.Name(), st: st, s: s, size: size}, nil
+	return &away{st: st, s: s, size: size}, nil
 }

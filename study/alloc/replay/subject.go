@@ -9,14 +9,11 @@ import (
 	"godwit/internal/suggest"
 )
 
-// Subject is what streams are replayed through: a strategy of bufalloc (Of), an
-// allocator registered in this process (Register), or one in another process
-// (OfRemote). Safe for use from many goroutines.
+// Subject is what streams are replayed through: a strategy of bufalloc (Of) or an
+// allocator in another process (OfRemote). Safe for use from many goroutines.
 type Subject interface {
 	// Name is what tables, files and the command line call it.
 	Name() string
-	// Exact reports whether it never fails while a hole fits, as far as is known.
-	Exact() bool
 
 	// open makes an empty region of size bytes for st, to be closed.
 	open(ctx context.Context, st *Stream, size uint64, ask asking) (machine, error)
@@ -60,15 +57,11 @@ func Strategies(list ...bufalloc.Strategy) []Subject {
 	return out
 }
 
-// Subjects lists what can be named: all strategies, the default first, and all
-// registered allocators by name.
-func Subjects() []Subject {
-	return append(Strategies(bufalloc.Strategies()...), registered()...)
-}
+// Subjects lists what can be named: all strategies, the default first.
+func Subjects() []Subject { return Strategies(bufalloc.Strategies()...) }
 
-// ParseSubject is the strategy or the registered allocator of that name, without
-// regard to case. It fails with mem.ErrInvalidValue for any other, and lists the
-// names.
+// ParseSubject is the strategy of that name, without regard to case. It fails with
+// mem.ErrInvalidValue for any other, and lists the names.
 func ParseSubject(name string) (Subject, error) {
 	return suggest.Pick("strategy", name, Subjects(), Subject.Name)
 }
@@ -78,7 +71,6 @@ type region bufalloc.Strategy
 
 func (p region) strategy() bufalloc.Strategy { return bufalloc.Strategy(p) }
 func (p region) Name() string                { return p.strategy().String() }
-func (p region) Exact() bool                 { return p.strategy().Exact() }
 
 func (p region) open(_ context.Context, st *Stream, size uint64, _ asking) (machine, error) {
 	return newState(st, p.strategy(), size)

@@ -61,7 +61,7 @@ func (t *timing) round(ctx context.Context) (lap, error) {
 
 // worst are the slowest operations, and how many scanned.
 func (t *timing) worst() (x Times, scans int) {
-	x.TimerNS = t.clock()
+	x.TimerNS = clockCost()
 	scanned := t.scanned()
 	for i := t.st.Warm; i < len(t.least); i++ {
 		w := WorstOp{Index: i, Op: "alloc", Size: t.st.Ops[i].Size, NS: max(t.least[i]-x.TimerNS, 0)}

@@ -1,7 +1,7 @@
 // Package cli is the command godwit: its verbs, one file each, as something to
-// import. A program that imports drivers, placements (bufalloc.Register) or
-// allocators (replay.Register) of its own and calls Main is a godwit that knows
-// them by name. The logic lives in the packages below.
+// import. A program that imports drivers (devices.Register) or placements
+// (bufalloc.Register) of its own and calls Main is a godwit that knows them by
+// name. The logic lives in the packages below.
 package cli
 
 import (

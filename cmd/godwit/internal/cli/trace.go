@@ -127,7 +127,7 @@ type traceFigures struct {
 	PeakAt     int    `json:"peak_at" show:"at"`               // event
 }
 
-func figuresOf(file string, t *formats.Allocs) (traceFigures, error) {
+func figuresOf(file string, t *formats.Allocs) traceFigures {
 	f := traceFigures{traceInfo: info(file, t)}
 	var sizes []uint64
 	var lives []int
@@ -145,9 +145,8 @@ func figuresOf(file string, t *formats.Allocs) (traceFigures, error) {
 		f.MedianLife = lives[len(lives)/2]
 		f.Sizes = len(slices.Compact(sizes))
 	}
-	var err error
-	f.PeakLive, f.PeakAt, err = t.PeakLive(1)
-	return f, err
+	f.PeakLive, f.PeakAt = t.PeakLive()
+	return f
 }
 
 func newTraceInfo() *cobra.Command {
@@ -164,11 +163,7 @@ func newTraceInfo() *cobra.Command {
 					return err
 				}
 				for _, t := range traces {
-					f, err := figuresOf(file, t)
-					if err != nil {
-						return fmt.Errorf("%s: %w", file, err)
-					}
-					all = append(all, f)
+					all = append(all, figuresOf(file, t))
 				}
 			}
 			if asJSON {
