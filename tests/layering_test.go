@@ -34,7 +34,7 @@ var house = map[string]string{
 
 	"internal/yardstick":    "bufalloc",
 	"study/alloc/pack":      "internal/heap mem mem/trace bufalloc study/alloc/formats",
-	"study/alloc/replay":    "internal/process bufalloc mem/trace study/alloc/formats study/alloc/pack internal/yardstick",
+	"study/alloc/replay":    "bufalloc mem/trace study/alloc/formats study/alloc/pack internal/yardstick",
 	"study/alloc/fuzz":      "internal/input internal/outfile bufalloc mem/trace study/alloc/formats study/alloc/replay study/alloc/pack internal/yardstick",
 	"bufalloc/bufalloctest": "bufalloc",
 	"study/alloc/extern":    "internal/process bufalloc study/alloc/replay mem/trace study/alloc/formats",

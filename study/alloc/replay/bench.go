@@ -3,9 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
-	"slices"
 
 	"godwit/internal/yardstick"
 )
@@ -16,15 +14,13 @@ type BenchOptions struct {
 	Pairs    int       // timed pairs of a free and an allocation in each workload
 	Rounds   int       // every contender runs once in each; medians are over them
 	Subjects []Subject // beside the yardstick
-	PoCL     *PoCL     // nil: left out
 	Progress func()    // called Steps times
 }
 
 // BenchRow is one contender on one workload, in a region of twice the peak of
 // live bytes. A pair is a free and an allocation. Times are medians over the
 // rounds; Ratio is the median of the ratios to the yardstick in the same round.
-// BestNS and BestRatio are what a busy machine disturbs least; for PoCL, which
-// runs in a process of its own, they are of its best round.
+// BestNS and BestRatio are what a busy machine disturbs least.
 type BenchRow struct {
 	Workload   string   `json:"workload" show:"workload"`
 	Contender  string   `json:"contender" show:"contender"`
@@ -74,9 +70,8 @@ func BenchStreams(o BenchOptions) ([]*Stream, error) {
 // Steps is how often Bench calls Progress over so many streams.
 func (o BenchOptions) Steps(streams int) int { return streams * (1 + len(o.Subjects)) }
 
-// Bench times the strategies, the yardstick and, where given, PoCL's allocator
-// on every stream, contenders taking turns so that what disturbs the machine
-// disturbs all. It stops early with ctx's error when ctx ends.
+// Bench times the subjects and the yardstick on every stream, contenders taking
+// turns so that what disturbs the machine disturbs all. It stops early with ctx's error when ctx ends.
 func Bench(ctx context.Context, streams []*Stream, o BenchOptions) ([]BenchRow, error) {
 	var out []BenchRow
 	for _, st := range streams {
@@ -117,9 +112,6 @@ func benchStream(ctx context.Context, st *Stream, o BenchOptions) (rows []BenchR
 		if o.Progress != nil {
 			o.Progress()
 		}
-	}
-	if o.PoCL != nil {
-		return benchPoCL(ctx, rows, st, o.PoCL, rounds)
 	}
 	return rows, nil
 }
@@ -180,33 +172,6 @@ func (r *BenchRow) sum(t, base *timing) {
 		}
 	}
 	r.BestNS, r.BestRatio = own/t.st.pairs(), own/yard
-}
-
-// poclSeconds is how long PoCL's allocator, which is O(n), may take for a stream
-// under each of its two strategies.
-const poclSeconds = 2
-
-// poclChunkBytes is the size of PoCL's chunk_info.
-const poclChunkBytes = 64
-
-// benchPoCL adds PoCL's allocator.
-func benchPoCL(ctx context.Context, rows []BenchRow, st *Stream, p *PoCL, rounds int) ([]BenchRow, error) {
-	for _, strategy := range []string{"tight", "wasteful"} {
-		run, err := p.Run(ctx, st, strategy, 2*st.PeakLive, rounds, poclSeconds)
-		if err != nil {
-			return rows, err
-		}
-		row := BenchRow{Workload: st.Name, Contender: "pocl-c-" + strategy, Live: rows[0].Live,
-			NSPerPair: 2 * Median(run.NSPerOp), Failures: run.Failures, BytesChunk: poclChunkBytes, BytesAside: poclChunkBytes}
-		row.Ratio = row.NSPerPair / rows[0].NSPerPair
-		row.BestNS = 2 * slices.Min(run.NSPerOp)
-		row.BestRatio = row.BestNS / rows[0].BestNS
-		if run.Failures > 0 {
-			row.Note = fmt.Sprintf("%d allocations failed; its array holds 1,023 chunks", run.Failures)
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
 }
 
 // chunks is the largest number of live chunks up to the peak of bytes, and that there.

@@ -66,6 +66,11 @@ func (s *subjects) open(ctx context.Context, name string, patience time.Duration
 	return replay.OfRemote(p), nil
 }
 
+// add adds an allocator in another process, which then ends with close.
+func (s *subjects) add(p *extern.Pool) {
+	s.pools, s.list = append(s.pools, p), append(s.list, replay.OfRemote(p))
+}
+
 // parseSubjects reads the values of --strategy: names, or all.
 func parseSubjects(ctx context.Context, names []string, patience time.Duration) (s subjects, err error) {
 	defer func() {

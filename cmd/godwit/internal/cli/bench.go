@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"godwit/internal/process"
+	"godwit/study/alloc/extern"
 	"godwit/study/alloc/replay"
 )
 
@@ -89,7 +90,6 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 		return err
 	}
 	defer func() { err = errors.Join(err, named.close()) }()
-	o.Subjects = named.list
 	if f.pairs < 1 || f.rounds < 1 {
 		return errors.New("--pairs and --rounds must be at least 1")
 	}
@@ -105,14 +105,19 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 		}
 		defer func() { err = errors.Join(err, remove()) }()
 		report.PoCL = "built"
-		if o.PoCL, err = replay.BuildPoCL(ctx, dir, f.pocl, 0); err != nil {
-			if !errors.Is(err, replay.ErrNoPoCL) {
-				return err
-			}
+		pools, err := extern.OpenPoCL(ctx, dir, f.pocl, extern.Options{Patience: f.patience})
+		switch {
+		case errors.Is(err, extern.ErrNoPoCL):
 			report.PoCL = err.Error()
 			_, _ = fmt.Fprintln(errOut, "godwit: without PoCL:", err) // stderr: nothing to do about an error
+		case err != nil:
+			return err
+		}
+		for _, p := range pools {
+			named.add(p)
 		}
 	}
+	o.Subjects = named.list
 	bar := newProgress(o.Steps(len(streams)), "benchmark")
 	o.Progress = func() { _ = bar.Add(1) } // a bar that cannot be drawn is no error
 	if report.Rows, err = replay.Bench(ctx, streams, o); err != nil {
