@@ -58,7 +58,7 @@ func OpenPoCL(ctx context.Context, dir, source string, o Options) (pools []*Pool
 	}
 	for name, strategy := range map[string]string{"pocl-c-tight": "BALLOCS_TIGHT", "pocl-c-wasteful": "BALLOCS_WASTEFUL"} {
 		lib := filepath.Join(dir, name+".so")
-		gcc := exec.CommandContext(ctx, "gcc", slices.Concat(include, []string{"-shared", "-fPIC", "-O2", "-w", "-I", dir, "-DSTRATEGY="+strategy, "-o", lib, filepath.Join(dir, "adapter.c")})...)
+		gcc := exec.CommandContext(ctx, "gcc", slices.Concat(include, []string{"-shared", "-fPIC", "-O2", "-w", "-I", dir, "-DSTRATEGY=" + strategy, "-o", lib, filepath.Join(dir, "adapter.c")})...)
 		gcc.Env = append(os.Environ(), "TMPDIR="+dir) // what it leaves where it is killed goes with dir
 		if err := quiet(ctx, gcc); err != nil {
 			return nil, fmt.Errorf("%w (%w)", ErrNoPoCL, err)
