@@ -44,12 +44,12 @@ func Of(ctx context.Context) *Guard {
 	return g
 }
 
-// ErrEnding is that the process is about to exit, so that nothing more is made.
-var ErrEnding = errors.New("the process is ending")
+// errEnding is that the process is about to exit, so that nothing more is made.
+var errEnding = errors.New("the process is ending")
 
 // Make runs create, which makes something and says how to undo it, and keeps that
 // until done is called. Nothing made is missed: Undo waits for a create that is
-// running, and after Undo Make fails with ErrEnding. A nil guard keeps nothing.
+// running, and after Undo Make fails. A nil guard keeps nothing.
 func (g *Guard) Make(create func() (undo func(), err error)) (done func(), err error) {
 	if g == nil {
 		_, err := create()
@@ -58,7 +58,7 @@ func (g *Guard) Make(create func() (undo func(), err error)) (done func(), err e
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.undone {
-		return nil, ErrEnding
+		return nil, errEnding
 	}
 	undo, err := create()
 	if err != nil {

@@ -29,7 +29,7 @@ func TestAGuardUndoesWhatIsNotDone(t *testing.T) {
 	g.Undo()
 	require.Equal(t, []string{"c", "a"}, said, "the youngest first")
 	_, err = g.Make(func() (func(), error) { t.Fatal("made"); return nil, nil })
-	require.ErrorIs(t, err, process.ErrEnding)
+	require.EqualError(t, err, "the process is ending")
 	g.Undo()
 	require.Len(t, said, 2, "once")
 

@@ -62,9 +62,6 @@ type Result struct {
 	Makespan   uint64   // nanoseconds of the machine; 0 without one
 }
 
-// ErrPolicy says that there is no policy of a name.
-var ErrPolicy = errors.New("no such eviction policy")
-
 // Run replays a trace. Where a command finds no room, it fails with that command's
 // *resource.OutOfMemory, and the result is what came before. A trace is not
 // changed: several replays of it may run at once.
@@ -187,7 +184,7 @@ func (r *runner) policy() (eviction.Policy, error) {
 	}
 	p, err := eviction.ByName(r.opt.Policy)
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w: there are %s", r.opt.Policy, ErrPolicy, strings.Join(Policies(), ", "))
+		return nil, fmt.Errorf("%q: no such eviction policy: there are %s: %w", r.opt.Policy, strings.Join(Policies(), ", "), mem.ErrInvalidValue)
 	}
 	return p, nil
 }

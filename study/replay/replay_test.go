@@ -204,7 +204,7 @@ func TestWhatFindsNoRoomSaysSo(t *testing.T) {
 	require.Zero(t, res.Commands)
 
 	_, err = replay.Run(t.Context(), x.trace, replay.Options{Policy: "mru"})
-	require.ErrorIs(t, err, replay.ErrPolicy)
+	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	one, err := machine.Named("h200-pcie", machine.Options{Devices: 1})
 	require.NoError(t, err)
 	x.trace.Memories = append(x.trace.Memories, trace.CommandMemory{Name: "other"}, trace.CommandMemory{Name: "third"})

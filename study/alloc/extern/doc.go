@@ -6,8 +6,18 @@
 //     host program loads it. The stream, the answers and the times lie in memory
 //     that both processes share, and the host replays the whole stream for each
 //     command, so that nothing is paid by the operation; the host takes the times.
-//   - exec:COMMAND is a program of any language that reads lines and writes lines
-//     (see [Protocol]). It takes no times, since the pipe costs more than it does.
+//   - exec:COMMAND is a program of any language that reads lines and writes lines. It
+//     takes no times, since the pipe costs more than it does.
+//
+// # Lines
+//
+//	open SIZE CHUNKS      begin with an empty allocator of [0, SIZE); no answer
+//	a ID SIZE ALIGN HINT  allocate; the answer is an address, or - for no room
+//	f ID                  free; no answer; ignore one whose allocation got a -
+//
+// Numbers are decimal. ID is below CHUNKS and used again once freed. HINT is as in
+// godwit_alloc.h; 0 says nothing. Answers must be flushed when no line is waiting:
+// the other side sends up to 256 lines before it reads.
 //
 // # The processes
 //

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -96,8 +97,8 @@ func TestDefectsOfALibraryAreFaultsWithAReproducer(t *testing.T) {
 	}{
 		"CRASH":   {replay.Crash, "segmentation fault: about to crash"},
 		"HANG":    {replay.Hang, "no progress"},
-		"OVERLAP": {replay.Overlap, "live chunk"},
-		"WILD":    {replay.Outside, "do not lie in"},
+		"OVERLAP": {"overlap", "live chunk"},
+		"WILD":    {"outside", "do not lie in"},
 		"EXIT":    {replay.Crash, "exit status 7"},
 	} {
 		t.Run(define, func(t *testing.T) {
@@ -161,14 +162,14 @@ func TestProgramsThatMisbehave(t *testing.T) {
 		"yes -- -1":                           replay.Nonsense,
 		"yes 18446744073709551615":            replay.Nonsense,
 		"yes 99999999999999999999999999":      replay.Nonsense,
-		"yes 64":                              replay.Overlap,
+		"yes 64":                              "overlap",
 		"head -c 1000000 /dev/zero; sleep 60": replay.Nonsense,
 	} {
 		_, err := replay.Replay(t.Context(), stream(t, 40), open(t, "exec:"+command), 1<<40)
 		var f *replay.Fault
 		require.ErrorAs(t, err, &f, command)
 		if f.Kind != want && command == "yes 64" {
-			want = replay.Misaligned // 64 is no multiple of 256
+			want = "misaligned" // 64 is no multiple of 256
 		}
 		assert.Equal(t, want, f.Kind, "%s: %v", command, f)
 	}
@@ -241,7 +242,8 @@ func BenchmarkHostAgainstLoop(b *testing.B) {
 			b.ReportMetric(best, "ns/op-host")
 			b.ReportMetric(bestLoop, "ns/op-loop")
 			b.ReportMetric(best/bestLoop, "best-ratio")
-			b.ReportMetric(replay.Median(ratios), "median-ratio")
+			slices.Sort(ratios)
+			b.ReportMetric(ratios[len(ratios)/2], "median-ratio")
 		})
 	}
 }

@@ -16,23 +16,11 @@ import (
 	"godwit/study/alloc/replay"
 )
 
-// Protocol is what a program given with exec:COMMAND reads and writes, a line at
-// a time:
-//
-//	open SIZE CHUNKS      begin with an empty allocator of [0, SIZE); no answer
-//	a ID SIZE ALIGN HINT  allocate; the answer is an address, or - for no room
-//	f ID                  free; no answer; ignore one whose allocation got a -
-//
-// Numbers are decimal. ID is below CHUNKS and used again once freed. HINT is as in
-// godwit_alloc.h; 0 says nothing. Answers must be flushed when no line is waiting:
-// the other side sends up to 256 lines before it reads.
-const Protocol = "open SIZE CHUNKS; a ID SIZE ALIGN HINT; f ID"
-
 // window is the number of lines sent before answers are read: they and their
 // answers fit into the pipes, so that neither side waits for the other for ever.
 const window = 256
 
-// program is a process that speaks Protocol.
+// program is a process that reads and writes lines.
 type program struct {
 	pool    *Pool
 	p       *remote

@@ -23,7 +23,7 @@ const (
 	FormatMiniMalloc AllocFormat = "minimalloc" // id,lower,upper,size
 	FormatRMM        AllocFormat = "rmm"        // Thread,Time,Action,Pointer,Size,Stream
 	FormatPyTorch    AllocFormat = "pytorch"    // memory snapshot, a pickle or JSON
-	FormatVMA        AllocFormat = "vma"        // Vulkan Memory Allocator's statistics, JSON
+	formatVMA        AllocFormat = "vma"        // Vulkan Memory Allocator's statistics, JSON
 )
 
 // Oddity is one thing in a file that a reader passed over.

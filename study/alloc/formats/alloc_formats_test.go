@@ -97,5 +97,5 @@ func FuzzReadPickle(f *testing.F) {
 }
 
 func FuzzReadVMA(f *testing.F) {
-	fuzzReader(f, formats.FormatVMA, seed(f, "vma.json"), `{"Details":{"TotalBytes":9,"Suballocations":[{"Offset":0,"Type":"A","Size":9}]}}`)
+	fuzzReader(f, "vma", seed(f, "vma.json"), `{"Details":{"TotalBytes":9,"Suballocations":[{"Offset":0,"Type":"A","Size":9}]}}`)
 }

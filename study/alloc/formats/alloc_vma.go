@@ -204,7 +204,7 @@ func (p *vmaPool) trace(name string) (*Allocs, error) {
 	if next == 0 {
 		return nil, nil
 	}
-	return b.Build(name, FormatVMA), nil
+	return b.Build(name, formatVMA), nil
 }
 
 // eachField calls field at the value of every field of the next value, an object.

@@ -36,13 +36,13 @@ func endless(limit int) uint64 { return uint64(limit) << 24 }
 // underBound is a region in which Robson's program cannot be served.
 func underBound(limit int) uint64 {
 	peak, steps := robsonSize(limit)
-	return max(uint64(0.98*Robson(peak, 1<<steps)), 1)
+	return max(uint64(0.98*robsonBound(peak, 1<<steps)), 1)
 }
 
 // errEnough ends a play: the limit is reached, or the allocator refused.
 var errEnough = errors.New("fuzz: the play is over")
 
-// board is a game in units of Unit, with the chunks in order of age.
+// board is a game in units of unit, with the chunks in order of age.
 type board struct {
 	g     *replay.Game
 	limit int
@@ -61,7 +61,7 @@ func (b *board) alloc(size uint64) (piece, error) {
 	if len(b.g.Ops()) >= b.limit {
 		return piece{}, errEnough
 	}
-	slot, addr, ok, err := b.g.Alloc(size * Unit)
+	slot, addr, ok, err := b.g.Alloc(size * unit)
 	if err != nil {
 		return piece{}, err
 	}
@@ -69,7 +69,7 @@ func (b *board) alloc(size uint64) (piece, error) {
 		b.refused = size
 		return piece{}, errEnough
 	}
-	p := piece{slot, addr / Unit, size}
+	p := piece{slot, addr / unit, size}
 	b.live = append(b.live, p)
 	return p, nil
 }
@@ -152,7 +152,7 @@ func (b *board) wasted(f, size uint64) uint64 {
 func robsonSize(limit int) (peak uint64, steps int) {
 	peak, steps = max(uint64(limit)*32/100, 4), 1
 	for k := 2; 1<<k < peak; k++ {
-		if Robson(peak, 1<<k) > Robson(peak, 1<<steps) {
+		if robsonBound(peak, 1<<k) > robsonBound(peak, 1<<steps) {
 			steps = k
 		}
 	}
@@ -215,7 +215,7 @@ func (b *board) creep(gap, step uint64) error {
 // play lets an adversary play against the subject in a region of room
 // units, and returns what it played, with the request that was refused at its end.
 func play(ctx context.Context, s replay.Subject, a adversary, limit int, room uint64, r *rand.Rand) (ops []replay.Op, err error) {
-	g, err := replay.NewGame(ctx, s, Unit, limit+1, room*Unit)
+	g, err := replay.NewGame(ctx, s, unit, limit+1, room*unit)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func play(ctx context.Context, s replay.Subject, a adversary, limit int, room ui
 	}
 	ops = renumber(g.Ops())
 	if b.refused != 0 {
-		ops = append(ops, replay.Op{Size: b.refused * Unit, Slot: uint32(len(ops))})
+		ops = append(ops, replay.Op{Size: b.refused * unit, Slot: uint32(len(ops))})
 	}
 	return renumber(ops), nil
 }

@@ -34,7 +34,7 @@ func worst(t *testing.T, s bufalloc.Strategy, limit int, which ...int) float64 {
 
 func TestRobsonsProgramReachesHisBound(t *testing.T) {
 	peak, steps := robsonSize(400)
-	bound := Robson(peak, 1<<steps) / float64(peak)
+	bound := robsonBound(peak, 1<<steps) / float64(peak)
 	assert.InDelta(t, 3.508, bound, 0.001)
 	for _, s := range []bufalloc.Strategy{bufalloc.Fit, bufalloc.BestFit, bufalloc.Tight} {
 		assert.GreaterOrEqual(t, worst(t, s, 400, 0, 1), bound, "%v", s)
@@ -63,7 +63,7 @@ func TestFitInheritsBestFitsWorstCaseForSmallRequests(t *testing.T) {
 	t.Logf("fit: %.2f with %d operations", score, len(ops))
 	assert.Greater(t, score, 10.0)
 	region := uint64(score * float64(st.PeakLive) * 0.999) // what a step of the search's grid may pass over
-	for size := st.PeakLive; size < region; size += Unit {
+	for size := st.PeakLive; size < region; size += unit {
 		run, err := replay.Replay(t.Context(), st, fit, size)
 		require.NoError(t, err)
 		require.Positive(t, run.Failures, "a region of %d bytes works", size)
@@ -146,7 +146,7 @@ func TestShrinkingThatIsInterruptedEndsAtOnce(t *testing.T) {
 
 func TestACorpusIsReadBackAndMinimised(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Subject: replay.Of(bufalloc.Tight), Objective: Fragmentation, Ops: 60, Evals: 60}
+	o := Options{Subject: replay.Of(bufalloc.Tight), Objective: fragmentation, Ops: 60, Evals: 60}
 	for seed := range uint64(8) {
 		o.Seed = seed
 		f, err := Search(t.Context(), o)

@@ -11,9 +11,9 @@ import (
 	"godwit/study/alloc/replay"
 )
 
-// Condition is what a shrunk stream still has to show: bounds on overheads, the
+// condition is what a shrunk stream still has to show: bounds on overheads, the
 // smallest region that works over the peak of live bytes.
-type Condition struct {
+type condition struct {
 	text   string
 	bounds []bound
 }
@@ -30,8 +30,8 @@ var boundForm = regexp.MustCompile(`^\s*([^<>]+?)(?:\s+/\s+([^<>]+?))?\s*([<>])\
 // ParseCondition reads bounds that all have to hold, joined by "and": "fit > 1.2",
 // "fit / bestfit > 1.1 and bestfit < 1.3". find knows strategies by name. It
 // fails with mem.ErrInvalidValue for anything else.
-func ParseCondition(text string, find func(name string) (replay.Subject, error)) (*Condition, error) {
-	c := &Condition{text: text}
+func ParseCondition(text string, find func(name string) (replay.Subject, error)) (*condition, error) {
+	c := &condition{text: text}
 	for _, part := range strings.Split(text, " and ") {
 		m := boundForm.FindStringSubmatch(part)
 		if m == nil {
@@ -54,7 +54,7 @@ func ParseCondition(text string, find func(name string) (replay.Subject, error))
 }
 
 // Holds reports whether st shows it.
-func (c *Condition) Holds(ctx context.Context, st *replay.Stream) (bool, error) {
+func (c *condition) Holds(ctx context.Context, st *replay.Stream) (bool, error) {
 	for _, x := range c.bounds {
 		ok, err := x.holds(ctx, st)
 		if !ok || err != nil {
@@ -93,7 +93,7 @@ func overhead(ctx context.Context, s replay.Subject, st *replay.Stream) (float64
 // tries or until ctx ends, and returns the smallest it found. It fails with
 // mem.ErrInvalidValue where the condition does not hold to begin with, and with ctx's
 // error where ctx ends before that is known.
-func Shrink(ctx context.Context, st *replay.Stream, c *Condition, tries int) (*replay.Stream, error) {
+func Shrink(ctx context.Context, st *replay.Stream, c *condition, tries int) (*replay.Stream, error) {
 	if ok, err := c.Holds(ctx, st); err != nil || !ok {
 		if err == nil {
 			err = fmt.Errorf("%s does not show %q: %w", st.Name, c.text, mem.ErrInvalidValue)

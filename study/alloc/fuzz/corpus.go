@@ -29,8 +29,8 @@ const corpusHead = "go test fuzz v1\n[]byte("
 // corpusDir is where Finding.Save puts genomes.
 func corpusDir(dir string) string { return filepath.Join(dir, "corpus", "FuzzStrategies") }
 
-// Entry is a genome of a corpus.
-type Entry struct {
+// entry is a genome of a corpus.
+type entry struct {
 	Name   string // of its file
 	Genome []byte
 }
@@ -39,7 +39,7 @@ type Entry struct {
 // where there is no corpus. It fails with mem.ErrInvalidValue for a file that is
 // not one of a corpus, one of more than 64 KiB, and more than 16,384 of them
 // (docs/limits.md).
-func ReadCorpus(ctx context.Context, dir string) ([]Entry, error) {
+func ReadCorpus(ctx context.Context, dir string) ([]entry, error) {
 	files, err := os.ReadDir(corpusDir(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -50,7 +50,7 @@ func ReadCorpus(ctx context.Context, dir string) ([]Entry, error) {
 	if len(files) > maxEntries {
 		return nil, fmt.Errorf("%s: more than %d files: %w", corpusDir(dir), maxEntries, mem.ErrInvalidValue)
 	}
-	var out []Entry
+	var out []entry
 	for _, f := range files {
 		path := filepath.Join(corpusDir(dir), f.Name())
 		text, err := input.ReadFile(ctx, path, maxEntry)
@@ -61,7 +61,7 @@ func ReadCorpus(ctx context.Context, dir string) ([]Entry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		out = append(out, Entry{f.Name(), genome})
+		out = append(out, entry{f.Name(), genome})
 	}
 	return out, nil
 }
@@ -91,7 +91,7 @@ func Minimise(ctx context.Context, dir string, o Options) (left, removed int, er
 	f := (&searcher{o: o}).blank()
 	prefix := strings.TrimSuffix(f.fileName(), strconv.FormatUint(o.Seed, 10))
 	type judged struct {
-		Entry
+		entry
 		ops   []replay.Op
 		score float64
 	}

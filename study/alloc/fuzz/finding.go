@@ -172,7 +172,7 @@ func (f *Finding) measure(ctx context.Context, s replay.Subject) error {
 		return err
 	}
 	f.MinRegion, f.AtMost = m.Region, m.Region > 0 && !m.Exhaustive
-	items, err := pack.FromTrace(st.Trace(), Unit)
+	items, err := pack.FromTrace(st.Trace(), unit)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (f *Finding) measure(ctx context.Context, s replay.Subject) error {
 	f.Offline = packed.Height
 	f.Overhead = float64(f.MinRegion) / float64(f.PeakLive)
 	f.Price = float64(f.MinRegion) / float64(f.Offline)
-	f.Robson = robsonOf(st) / float64(f.PeakLive/Unit)
+	f.Robson = robsonOf(st) / float64(f.PeakLive/unit)
 	if f.Region = f.Objective.region(st.PeakLive); f.Region == 0 {
 		f.Region = max(f.MinRegion, st.PeakLive)
 	}
@@ -205,7 +205,7 @@ func robsonOf(st *replay.Stream) float64 {
 	for _, op := range st.Ops {
 		largest = max(largest, op.Size)
 	}
-	return Robson(st.PeakLive/Unit, largest/Unit)
+	return robsonBound(st.PeakLive/unit, largest/unit)
 }
 
 // summary is the line of a trace's file that says what it shows.

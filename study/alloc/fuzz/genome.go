@@ -29,9 +29,9 @@ const (
 	sizeExponents = 17 // sizes below 2^17 units
 )
 
-// Unit is the alignment of all chunks, and what sizes are multiples of, in
+// unit is the alignment of all chunks, and what sizes are multiples of, in
 // bytes.
-const Unit = 256
+const unit = 256
 
 // express turns a genome into at most limit operations, each chunk in a slot of its
 // own.
@@ -50,8 +50,8 @@ func encode(ops []replay.Op) ([]byte, error) {
 	var live []uint32
 	for _, op := range ops {
 		if op.Size > 0 {
-			hi, lo := encodeSize(op.Size / Unit)
-			if decodeSize(hi, lo)*Unit != op.Size {
+			hi, lo := encodeSize(op.Size / unit)
+			if decodeSize(hi, lo)*unit != op.Size {
 				return nil, errors.New("fuzz: a size that genes cannot express")
 			}
 			genome = append(genome, 255, hi, lo, 0)
@@ -84,11 +84,4 @@ func encodeSize(units uint64) (hi, lo byte) {
 }
 
 // stream makes ops a stream.
-func stream(ops []replay.Op) (*replay.Stream, error) { return replay.NewStream("fuzz", Unit, ops) }
-
-// Decode expresses a genome, any bytes, as a stream of at most limit
-// operations, sizes in bytes, alignment Unit. It fails where nothing is
-// allocated.
-func Decode(genome []byte, limit int) (*replay.Stream, error) {
-	return stream(express(genome, limit))
-}
+func stream(ops []replay.Op) (*replay.Stream, error) { return replay.NewStream("fuzz", unit, ops) }

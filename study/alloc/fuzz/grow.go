@@ -25,7 +25,7 @@ func (g *growth) add(gene []byte, limit int) {
 		size := decodeSize(gene[1], gene[2])
 		g.largest = max(g.largest, size)
 		for ; count > 0 && len(g.ops) < limit; count-- {
-			op := replay.Op{Size: size * Unit, Slot: g.slots}
+			op := replay.Op{Size: size * unit, Slot: g.slots}
 			g.live, g.ops = append(g.live, op), append(g.ops, op)
 			g.slots++
 			g.sum += size
@@ -38,7 +38,7 @@ func (g *growth) add(gene []byte, limit int) {
 	}
 	at := (int(gene[1]) | int(gene[3]>>5)<<8) % len(g.live)
 	for ; count > 0 && at < len(g.live) && len(g.ops) < limit; count-- {
-		g.sum -= g.live[at].Size / Unit
+		g.sum -= g.live[at].Size / unit
 		g.ops = append(g.ops, replay.Op{Slot: g.live[at].Slot})
 		g.live = slices.Delete(g.live, at, at+1) // the next one moves up to at
 		at += int(gene[2] % 8)

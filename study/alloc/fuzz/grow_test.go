@@ -26,9 +26,9 @@ func TestAGrowthCountsWhatItsGenomeExpresses(t *testing.T) {
 		var sum, peak, largest uint64
 		for _, op := range ops {
 			sum -= held[op.Slot]
-			held[op.Slot] = op.Size / Unit
-			sum += op.Size / Unit
-			peak, largest = max(peak, sum), max(largest, op.Size/Unit)
+			held[op.Slot] = op.Size / unit
+			sum += op.Size / unit
+			peak, largest = max(peak, sum), max(largest, op.Size/unit)
 		}
 		require.Equal(t, []uint64{sum, peak}, []uint64{g.sum, g.peak})
 		if len(g.ops) < limit {

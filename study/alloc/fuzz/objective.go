@@ -19,19 +19,19 @@ const (
 	// by what an offline packing of the same sequence needs. A lower bound of it for
 	// sequences so long that not all smaller regions are tried.
 	Overhead Objective = "overhead"
-	// Fragmentation: the greatest external fragmentation, 1 - largest hole /
+	// fragmentation: the greatest external fragmentation, 1 - largest hole /
 	// free, in a region of twice the peak of live bytes.
-	Fragmentation Objective = "fragmentation"
-	// Failure: how many times the bytes of a request are free when it fails, in
+	fragmentation Objective = "fragmentation"
+	// failure: how many times the bytes of a request are free when it fails, in
 	// a region of 5/4 of the peak; where none fails, the greatest fragmentation.
-	Failure Objective = "failure"
-	// SlowOp: the most holes or chunks that one operation looks at, in a region
+	failure Objective = "failure"
+	// slowOp: the most holes or chunks that one operation looks at, in a region
 	// of 5/4 of the peak: counted by Fit, a bound for the others; see cost.
-	SlowOp Objective = "slow-op"
+	slowOp Objective = "slow-op"
 )
 
 // Objectives lists them all.
-func Objectives() []Objective { return []Objective{Overhead, Fragmentation, Failure, SlowOp} }
+func Objectives() []Objective { return []Objective{Overhead, fragmentation, failure, slowOp} }
 
 // ParseObjective returns the objective of that name, else an error wrapping
 // mem.ErrInvalidValue that lists them.
@@ -43,10 +43,10 @@ func ParseObjective(name string) (Objective, error) {
 // searches one.
 func (o Objective) region(peak uint64) uint64 {
 	switch o {
-	case Fragmentation:
+	case fragmentation:
 		return 2 * peak
-	case Failure, SlowOp:
-		return (peak + peak/4) &^ (Unit - 1)
+	case failure, slowOp:
+		return (peak + peak/4) &^ (unit - 1)
 	}
 	return 0
 }
@@ -68,9 +68,9 @@ func judge(ctx context.Context, o Objective, s replay.Subject, st *replay.Stream
 // step scores one operation.
 func (o Objective) step(s replay.Subject, x replay.Step) float64 {
 	switch {
-	case o == SlowOp:
+	case o == slowOp:
 		return float64(cost(s, x))
-	case o == Failure && !x.OK && x.Op.Size <= x.Before.Free:
+	case o == failure && !x.OK && x.Op.Size <= x.Before.Free:
 		return float64(x.Before.Free) / float64(x.Op.Size)
 	}
 	return x.After.Fragmentation()
@@ -117,7 +117,7 @@ func judgeOverhead(ctx context.Context, s replay.Subject, st *replay.Stream, bea
 		return 0, err
 	}
 	size = m.Least
-	items, err := pack.FromTrace(st.Trace(), Unit)
+	items, err := pack.FromTrace(st.Trace(), unit)
 	if err != nil {
 		return 0, err
 	}
@@ -131,12 +131,12 @@ func judgeOverhead(ctx context.Context, s replay.Subject, st *replay.Stream, bea
 	return float64(size) / float64(packed.Height), nil
 }
 
-// Robson is the least region, in units, with which any allocator that cannot
+// robsonBound is the least region, in units, with which any allocator that cannot
 // move chunks serves every program of at most peak live units in chunks whose
 // sizes are powers of two up to largest: peak * (log2(largest)/2 + 1) -
 // largest + 1 (Robson, "Bounds for some functions concerning dynamic storage
 // allocation", JACM 1974). The logarithm is rounded down.
-func Robson(peak, largest uint64) float64 {
+func robsonBound(peak, largest uint64) float64 {
 	if peak == 0 || largest == 0 {
 		return 0
 	}

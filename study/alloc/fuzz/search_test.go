@@ -23,7 +23,7 @@ func TestAnyBytesExpressAValidStream(t *testing.T) {
 		limit := rapid.IntRange(1, 100).Draw(rt, "limit")
 		ops := express(genome, limit)
 		require.LessOrEqual(rt, len(ops), limit)
-		st, err := Decode(genome, limit)
+		st, err := stream(express(genome, limit))
 		if len(ops) == 0 {
 			require.ErrorIs(rt, err, mem.ErrInvalidValue)
 			return
@@ -63,7 +63,7 @@ func TestTheSearchFindsWorseThanChance(t *testing.T) {
 		chance := bestOf(t, o)
 		t.Logf("%s: %.4f, by chance %.4f; %d operations of %d; overhead %.3f, offline x %.3f, Robson %.3f",
 			objective, f.Score, chance, f.Ops, f.FoundOps, f.Overhead, f.Price, f.Robson)
-		if objective == Overhead || objective == Fragmentation {
+		if objective == Overhead || objective == fragmentation {
 			assert.Greater(t, f.Score, chance, objective)
 		} else { // in so few operations Robson's programs, which chance draws from, are bad enough
 			assert.Greater(t, f.Score, 0.8*chance, objective)
@@ -78,7 +78,7 @@ func TestTheSearchFindsWorseThanChance(t *testing.T) {
 
 func TestTheSameSeedGivesTheSameFinding(t *testing.T) {
 	find := func(seed uint64) *Finding {
-		f, err := Search(t.Context(), Options{Subject: replay.Of(bufalloc.PoCLTight), Objective: Fragmentation, Seed: seed, Ops: 100, Evals: 300, Alone: true})
+		f, err := Search(t.Context(), Options{Subject: replay.Of(bufalloc.PoCLTight), Objective: fragmentation, Seed: seed, Ops: 100, Evals: 300, Alone: true})
 		require.NoError(t, err)
 		f.WorstNS, f.ScanNS = 0, 0 // measured
 		return f
@@ -105,7 +105,7 @@ func TestTheNumbersOfAFindingCanBeHadFromItsFiles(t *testing.T) {
 	require.NoError(t, f.Save(t.Context(), dir))
 	all, err := formats.OpenAllocs(t.Context(), f.TraceFile)
 	require.NoError(t, err)
-	st, err := replay.FromTrace(all[0], Unit)
+	st, err := replay.FromTrace(all[0], unit)
 	require.NoError(t, err)
 	m, err := replay.MinRegion(t.Context(), st, replay.Of(bufalloc.BestFit))
 	require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestTheNumbersOfAFindingCanBeHadFromItsFiles(t *testing.T) {
 	entry, err := os.ReadFile(f.CorpusFile)
 	require.NoError(t, err)
 	assert.Contains(t, string(entry), "go test fuzz v1\n[]byte(\"")
-	back, err := Decode(f.Genome, 1<<20)
+	back, err := stream(express(f.Genome, 1<<20))
 	require.NoError(t, err)
 	assert.Equal(t, f.Stream.Ops, back.Ops)
 	assert.Equal(t, filepath.Join(dir, "corpus", "FuzzStrategies", "bestfit-overhead-3"), f.CorpusFile)
@@ -124,7 +124,7 @@ func TestTheNumbersOfAFindingCanBeHadFromItsFiles(t *testing.T) {
 func TestAStoppedSearchKeepsWhatItFound(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
-	f, err := Search(ctx, Options{Subject: replay.Of(bufalloc.Fit), Objective: Fragmentation, Seed: 1, Ops: 60, Evals: 1 << 30,
+	f, err := Search(ctx, Options{Subject: replay.Of(bufalloc.Fit), Objective: fragmentation, Seed: 1, Ops: 60, Evals: 1 << 30,
 		Progress: func(float64) {
 			if n++; n == 50 {
 				cancel()
@@ -137,7 +137,7 @@ func TestAStoppedSearchKeepsWhatItFound(t *testing.T) {
 	assert.Positive(t, f.Score)
 	require.NoError(t, f.Save(t.Context(), t.TempDir()))
 
-	f, err = Search(ctx, Options{Subject: replay.Of(bufalloc.Fit), Objective: Fragmentation})
+	f, err = Search(ctx, Options{Subject: replay.Of(bufalloc.Fit), Objective: fragmentation})
 	require.NoError(t, err)
 	assert.True(t, f.Stopped)
 	assert.Nil(t, f.Stream, "stopped before it began")
@@ -153,7 +153,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		_, err := Search(t.Context(), o)
 		require.ErrorIs(t, err, mem.ErrInvalidValue)
 	}
-	_, err := Search(t.Context(), Options{Subject: replay.Of(999), Objective: Failure})
+	_, err := Search(t.Context(), Options{Subject: replay.Of(999), Objective: failure})
 	require.Error(t, err)
 }
 
@@ -168,9 +168,9 @@ func TestScansAreWhatSlowOpCounts(t *testing.T) {
 }
 
 func TestRobsonsBound(t *testing.T) {
-	assert.Zero(t, Robson(0, 1))
-	assert.Equal(t, 100.0, Robson(100, 1), "chunks of one unit never fragment")
-	assert.Equal(t, 100*(10/2.0+1)-1024+1, Robson(100, 1024))
+	assert.Zero(t, robsonBound(0, 1))
+	assert.Equal(t, 100.0, robsonBound(100, 1), "chunks of one unit never fragment")
+	assert.Equal(t, 100*(10/2.0+1)-1024+1, robsonBound(100, 1024))
 }
 
 func TestParseObjective(t *testing.T) {

@@ -42,7 +42,7 @@ func (n *naive) remove(r mem.Range) bool {
 }
 
 // fits reports whether some gap holds size bytes; all addresses are multiples
-// of Unit.
+// of unit.
 func (n *naive) fits(size uint64) bool {
 	at := uint64(0)
 	for _, r := range n.live {
@@ -58,7 +58,7 @@ func (n *naive) fits(size uint64) bool {
 // after each step, and returns where the first failure was, or -1.
 func against(t *testing.T, st *replay.Stream, s bufalloc.Strategy, size uint64) (firstFailure int) {
 	t.Helper()
-	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Strategy: s, Granularity: Unit})
+	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Strategy: s, Granularity: unit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +70,10 @@ func against(t *testing.T, st *replay.Stream, s bufalloc.Strategy, size uint64) 
 			if c := held[op.Slot]; !c.IsZero() {
 				free(t, r, n, c)
 			}
-		} else if c, err := r.Alloc(op.Size, Unit); err == nil {
+		} else if c, err := r.Alloc(op.Size, unit); err == nil {
 			held[op.Slot] = c
 			at, err := r.Range(c)
-			if err != nil || at.Size() != op.Size || at.Start%Unit != 0 || !n.add(at) {
+			if err != nil || at.Size() != op.Size || at.Start%unit != 0 || !n.add(at) {
 				t.Fatalf("%v, operation %d: %d bytes at %v (%v)", s, i, op.Size, at, err)
 			}
 		} else {
@@ -136,7 +136,7 @@ func FuzzStrategies(f *testing.F) {
 	f.Add([]byte{255, 0, 0, 31, 0, 0, 1, 31, 255, 8, 0, 31})
 	f.Add([]byte{255, 200, 7, 3, 255, 100, 1, 3, 0, 1, 1, 1, 255, 60, 60, 5})
 	f.Fuzz(func(t *testing.T, genome []byte) {
-		st, err := Decode(genome, maxFuzzOps)
+		st, err := stream(express(genome, maxFuzzOps))
 		if err != nil {
 			if !errors.Is(err, mem.ErrInvalidValue) {
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func FuzzStrategies(f *testing.F) {
 			sum += op.Size
 		}
 		for _, s := range bufalloc.Strategies() {
-			against(t, st, s, Failure.region(st.PeakLive+3*Unit))
+			against(t, st, s, failure.region(st.PeakLive+3*unit))
 			// Buddies and powers of two waste up to a half, and alignment to
 			// their size as much again.
 			if at := against(t, st, s, 8*sum); at >= 0 {

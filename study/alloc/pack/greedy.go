@@ -1,39 +1,25 @@
 package pack
 
-import (
-	"context"
-	"fmt"
-
-	"godwit/mem"
-)
+import "context"
 
 // Greedy places the items without search: in order of time as an online best
-// fit would, and then once for each of the orders given (all, if none is
-// given), each item at the lowest offset where it fits among those placed. The
-// lowest placement found is returned, always a whole one: when ctx ends, orders
-// not yet tried are left out. A pass over n items that overlap in k pairs costs
-// O((n + k) log n). Invalid items are the only error.
-func Greedy(ctx context.Context, items []Item, by ...Order) (Result, error) {
-	for _, o := range by {
-		if o >= orders {
-			return Result{}, fmt.Errorf("pack: order %d does not exist: %w", o, mem.ErrInvalidValue)
-		}
-	}
+// fit would, and then once for each order, each item at the lowest offset where it
+// fits among those placed. The lowest placement found is returned, always a whole
+// one: when ctx ends, orders not yet tried are left out. A pass over n items that
+// overlap in k pairs costs O((n + k) log n). Invalid items are the only error.
+func Greedy(ctx context.Context, items []Item) (Result, error) {
 	p, err := newPacking(ctx, items, Options{})
 	if err != nil {
 		return Result{}, err
 	}
-	if len(by) == 0 {
-		by = allOrders
-	}
 	for _, c := range p.comps {
-		c.greedy(p.bud, p.bound, by, false)
+		c.greedy(p.bud, p.bound, false)
 	}
 	return p.result(), nil
 }
 
 // allOrders in the order in which they pay off most often.
-var allOrders = []Order{ByTotal, BySize, ByArea, ByStart, ByWidth}
+var allOrders = []order{byTotal, bySize, byArea, byStart, byWidth}
 
 // component is a group of items that share no time with any other, and the
 // lowest placement known of it.
@@ -77,14 +63,14 @@ func (c *component) adopt(offset []int64) bool {
 
 // greedy tries orders until one is no higher than enough, with a few moves of
 // repair after each if asked for.
-func (c *component) greedy(bud *budget, enough int64, by []Order, mend bool) {
+func (c *component) greedy(bud *budget, enough int64, mend bool) {
 	if c.height <= enough {
 		return
 	}
 	if c.layout == nil {
 		c.layout = newLayout(c.boxes)
 	}
-	for _, o := range by {
+	for _, o := range allOrders {
 		if !c.pass(bud, permutation(c.boxes, keys(c.boxes, c.load, o, 0, 0))) {
 			return
 		}

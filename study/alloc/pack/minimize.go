@@ -18,7 +18,7 @@ func Minimize(ctx context.Context, items []Item, opts Options) (Result, error) {
 		return Result{}, err
 	}
 	for _, c := range p.comps {
-		c.greedy(p.bud, p.bound, allOrders, true)
+		c.greedy(p.bud, p.bound, true)
 	}
 	for moves := uint64(firstRound); !p.bud.over && !p.hopeless(); moves *= 2 {
 		settled := true

@@ -6,37 +6,32 @@ import (
 	"slices"
 )
 
-// Order is a rule by which items are taken when they are placed one by one,
+// order is a rule by which items are taken when they are placed one by one,
 // the most awkward first. Ties go to the longer lifetime, then to the item that
 // comes first in the list.
-type Order uint8
+type order uint8
 
 const (
-	// BySize takes the largest items first.
-	BySize Order = iota
-	// ByArea takes items of the largest size x lifetime first; lifetimes are
+	// bySize takes the largest items first.
+	bySize order = iota
+	// byArea takes items of the largest size x lifetime first; lifetimes are
 	// counted in sections, the instants that differ from their neighbours.
-	ByArea
-	// ByWidth takes the longest-lived items first.
-	ByWidth
-	// ByTotal takes items first that live through the fullest section.
-	ByTotal
-	// ByStart takes items in order of time, which is what an online first fit
+	byArea
+	// byWidth takes the longest-lived items first.
+	byWidth
+	// byTotal takes items first that live through the fullest section.
+	byTotal
+	// byStart takes items in order of time, which is what an online first fit
 	// does.
-	ByStart
-	orders
+	byStart
 )
-
-func (o Order) String() string {
-	return [...]string{"size", "area", "width", "total", "start", "unknown"}[min(o, orders)]
-}
 
 // keys returns the weight of each box under an order: larger goes first. Noise
 // above 0 multiplies each weight by up to 1+noise, drawn from seed.
-func keys(boxes []box, load []int64, o Order, noise float64, seed uint64) []float64 {
+func keys(boxes []box, load []int64, o order, noise float64, seed uint64) []float64 {
 	ks := make([]float64, len(boxes))
 	peak := newMaxTable(nil)
-	if o == ByTotal {
+	if o == byTotal {
 		peak = newMaxTable(load)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
@@ -44,15 +39,15 @@ func keys(boxes []box, load []int64, o Order, noise float64, seed uint64) []floa
 		b := &boxes[i]
 		width := float64(b.hi - b.lo)
 		switch o {
-		case BySize:
+		case bySize:
 			ks[i] = float64(b.size)
-		case ByArea:
+		case byArea:
 			ks[i] = float64(b.size) * width
-		case ByWidth:
+		case byWidth:
 			ks[i] = width
-		case ByTotal:
+		case byTotal:
 			ks[i] = float64(peak.max(b.lo, b.hi))
-		case ByStart:
+		case byStart:
 			ks[i] = -float64(b.lo)
 		}
 		if noise > 0 {

@@ -25,13 +25,13 @@ type portfolio struct {
 }
 
 // fixedOrders are the preference orders run without noise.
-var fixedOrders = []Order{ByArea, ByTotal, ByWidth, BySize}
+var fixedOrders = []order{byArea, byTotal, byWidth, bySize}
 
 // noisy are the kinds of restarts, taken in turn.
 var noisy = []struct {
-	order Order
+	order order
 	noise float64
-}{{ByArea, 0.3}, {ByWidth, 1}, {ByTotal, 0.3}, {ByArea, 1}, {ByWidth, 0.1}, {BySize, 1}, {ByTotal, 1}, {ByArea, 0.1}}
+}{{byArea, 0.3}, {byWidth, 1}, {byTotal, 0.3}, {byArea, 1}, {byWidth, 0.1}, {bySize, 1}, {byTotal, 1}, {byArea, 0.1}}
 
 // restartUnit is the number of placements of the shortest restart.
 const restartUnit = 1 << 10
@@ -47,7 +47,7 @@ func newPortfolio(c *component) *portfolio {
 // memoBits sizes the table of failed states: from 4096 slots up to 2^18 (6 MiB).
 func memoBits(n int) int { return min(18, 12+bits.Len(uint(n))) }
 
-func (p *portfolio) arm(o Order, noise float64, id uint64) arm {
+func (p *portfolio) arm(o order, noise float64, id uint64) arm {
 	perm := permutation(p.c.boxes, keys(p.c.boxes, p.c.load, o, noise, id))
 	boxes := make([]box, len(perm))
 	for k, i := range perm {

@@ -29,8 +29,8 @@ type BenchRow struct {
 	Ratio      float64  `json:"ratio" show:"ratio|%.2f|-"`              // to the yardstick
 	BestNS     float64  `json:"best_ns_per_pair" show:"best ns|%.1f|-"` // every batch at its least over the rounds
 	BestRatio  float64  `json:"best_ratio" show:"best ratio|%.2f|-"`    // of the least times: what a busy machine disturbs least
-	Worst      *WorstOp `json:"worst_op,omitempty" show:"worst "`
-	WorstScan  *WorstOp `json:"worst_scan,omitempty" show:"worst scan "` // the worst of those that searched in full
+	Worst      *worstOp `json:"worst_op,omitempty" show:"worst "`
+	WorstScan  *worstOp `json:"worst_scan,omitempty" show:"worst scan "` // the worst of those that searched in full
 	Scans      int      `json:"scans" show:"scans"`
 	Failures   int      `json:"failures" show:"failures"`
 	AllocsPair float64  `json:"heap_allocs_per_pair" show:"heap allocs|%.3g"` // on the Go heap
@@ -40,8 +40,8 @@ type BenchRow struct {
 	Fault      *Fault   `json:"fault,omitempty"`
 }
 
-// YardstickName is the yardstick's name among the contenders.
-const YardstickName = "yardstick"
+// yardstickName is the yardstick's name among the contenders.
+const yardstickName = "yardstick"
 
 // benchSeed starts all workloads of Bench.
 const benchSeed = 1
@@ -57,7 +57,7 @@ func BenchStreams(o BenchOptions) ([]*Stream, error) {
 		}
 		out = append(out, st)
 	}
-	for _, k := range []W2Kind{W2FIFO, W2LIFO, W2Mix} {
+	for _, k := range []w2Kind{w2FIFO, w2LIFO, W2Mix} {
 		st, err := W2(k, max(o.Pairs*2/11, 1), benchSeed) // a group has 5.5 buffers on average
 		if err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func Bench(ctx context.Context, streams []*Stream, o BenchOptions) ([]BenchRow, 
 func benchStream(ctx context.Context, st *Stream, o BenchOptions) (rows []BenchRow, err error) {
 	region, rounds := 2*st.PeakLive, max(o.Rounds, 1)
 	ts := []*timing{newTiming(st, &local{st: st, x: &bareState{st: st, a: yardstick.New(region, st.Slots), held: make([]uint32, st.Slots)}})}
-	rows = []BenchRow{{Workload: st.Name, Contender: YardstickName}}
+	rows = []BenchRow{{Workload: st.Name, Contender: yardstickName}}
 	defer func() {
 		for _, t := range ts {
 			err = errors.Join(err, t.close())
@@ -164,7 +164,7 @@ func (r *BenchRow) sum(t, base *timing) {
 	for i := range ratios {
 		ratios[i] = t.ns[i] / base.ns[i]
 	}
-	r.NSPerPair, r.Ratio = Median(t.ns)/t.st.pairs(), Median(ratios)
+	r.NSPerPair, r.Ratio = median(t.ns)/t.st.pairs(), median(ratios)
 	var own, yard float64
 	for i, b := range t.batches {
 		if !math.IsInf(b, 1) {

@@ -7,10 +7,10 @@ type FaultKind string
 
 // The kinds of faults.
 const (
-	Overlap    FaultKind = "overlap"    // a chunk on bytes of a live one
-	Outside    FaultKind = "outside"    // a chunk not wholly in the region
-	Misaligned FaultKind = "misaligned" // a chunk not at a multiple of its alignment
-	Misplaced  FaultKind = "misplaced"  // a Placement's answer that is no place in a hole
+	overlap    FaultKind = "overlap"    // a chunk on bytes of a live one
+	outside    FaultKind = "outside"    // a chunk not wholly in the region
+	misaligned FaultKind = "misaligned" // a chunk not at a multiple of its alignment
+	misplaced  FaultKind = "misplaced"  // a Placement's answer that is no place in a hole
 	Crash      FaultKind = "crash"      // a panic, or the end of the other process
 	Hang       FaultKind = "hang"       // no answer in time
 	Nonsense   FaultKind = "nonsense"   // an answer that is none

@@ -64,7 +64,7 @@ func traceSet(t testing.TB, name string, files []string, align uint64) set {
 	}
 	for i, st := range s.chosen {
 		seed := uint64(100 + i)
-		for _, p := range Perturbations() {
+		for _, p := range perturbations() {
 			s.other = append(s.other, perturbed(t, st, p, seed))
 		}
 		s.other = append(s.other, together(t, st, s.chosen[(i+1)%len(s.chosen)]))
@@ -136,11 +136,11 @@ func TestFitOnStreamsItWasNotChosenOn(t *testing.T) {
 // The variants keep what they should.
 func TestVariantsOfStreams(t *testing.T) {
 	st := open(t, minimalloc[0], 1)
-	back := perturbed(t, st, Backwards, 1)
+	back := perturbed(t, st, reversed, 1)
 	assert.Equal(t, st.PeakLive, back.PeakLive)
-	assert.Equal(t, st.Ops, perturbed(t, back, Backwards, 1).Ops, "all is freed, so that twice backwards is forwards")
+	assert.Equal(t, st.Ops, perturbed(t, back, reversed, 1).Ops, "all is freed, so that twice backwards is forwards")
 	sizes := make(map[uint64]uint64)
-	for i, op := range perturbed(t, st, Alike, 5).Ops {
+	for i, op := range perturbed(t, st, alike, 5).Ops {
 		old := st.Ops[i].Size
 		assert.InDelta(t, old, op.Size, float64(old)/10+1)
 		if was, ok := sizes[old]; ok {
@@ -149,7 +149,7 @@ func TestVariantsOfStreams(t *testing.T) {
 		sizes[old] = op.Size
 	}
 	for seed := range uint64(5) {
-		late, early := perturbed(t, st, LateStart, seed), perturbed(t, st, EarlyEnd, seed)
+		late, early := perturbed(t, st, lateStart, seed), perturbed(t, st, earlyEnd, seed)
 		assert.Equal(t, st.Ops[len(st.Ops)-len(st.Ops)/2:], late.Ops[len(late.Ops)-len(st.Ops)/2:])
 		assert.Equal(t, early.Ops, st.Ops[:len(early.Ops)])
 		again := perturbed(t, st, Reordered, seed)

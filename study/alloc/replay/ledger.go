@@ -74,9 +74,9 @@ func newLedger(size uint64) *ledger {
 func (l *ledger) add(addr, size, align uint64) *Fault {
 	switch {
 	case addr > l.region || size > l.region-addr:
-		return &Fault{Kind: Outside, Detail: fmt.Sprintf("%d bytes at %#x do not lie in [0, %#x)", size, addr, l.region)}
+		return &Fault{Kind: outside, Detail: fmt.Sprintf("%d bytes at %#x do not lie in [0, %#x)", size, addr, l.region)}
 	case addr&(align-1) != 0:
-		return &Fault{Kind: Misaligned, Detail: fmt.Sprintf("%d bytes at %#x, which is no multiple of %d", size, addr, align)}
+		return &Fault{Kind: misaligned, Detail: fmt.Sprintf("%d bytes at %#x, which is no multiple of %d", size, addr, align)}
 	}
 	l.key, l.clash = mem.Range{Start: addr, End: addr + size}, mem.Range{}
 	l.tree.DescendLessOrEqual(l.key, l.below)
@@ -84,7 +84,7 @@ func (l *ledger) add(addr, size, align uint64) *Fault {
 		l.tree.AscendGreaterOrEqual(l.key, l.from)
 	}
 	if !l.clash.Empty() {
-		return &Fault{Kind: Overlap, Detail: fmt.Sprintf("%d bytes at %#x lie on the live chunk at %v", size, addr, l.clash)}
+		return &Fault{Kind: overlap, Detail: fmt.Sprintf("%d bytes at %#x lie on the live chunk at %v", size, addr, l.clash)}
 	}
 	l.tree.ReplaceOrInsert(l.key)
 	l.live += size

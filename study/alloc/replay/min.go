@@ -21,10 +21,10 @@ import (
 // replays. Then every grid size below it that has not been tried is tried, from
 // the smallest, and the first that works is the answer. Replays that fail do so
 // early, so this costs little; where it would take more than scanBudget
-// operations it is left out, and MinResult.Exhaustive says so.
+// operations it is left out, and minResult.Exhaustive says so.
 
-// MinResult is the outcome of MinRegion. Sizes in bytes.
-type MinResult struct {
+// minResult is the outcome of MinRegion. Sizes in bytes.
+type minResult struct {
 	Region       uint64 // the smallest size that works; 0 where none was found
 	Least        uint64 // all smaller sizes of the grid fail: Region where Exhaustive; 0 where Region is
 	FailingAbove uint64 // the largest size beyond Region seen to fail; 0 where none did
@@ -95,7 +95,7 @@ var errRefused = errors.New("refused")
 // to 0.1 %. It returns early with ctx's error when ctx ends. Sound for
 // subjects that are not monotone in the region's size; see above. It fails with
 // a *Fault where the subject breaks its contract.
-func MinRegion(ctx context.Context, st *Stream, s Subject) (MinResult, error) {
+func MinRegion(ctx context.Context, st *Stream, s Subject) (minResult, error) {
 	return minRegion(ctx, st, s, scanBudget)
 }
 
@@ -115,9 +115,9 @@ func newProber(st *Stream, s Subject) *prober {
 	return &prober{st: st, subject: s, works: make(map[uint64]bool)}
 }
 
-func minRegion(ctx context.Context, st *Stream, s Subject, budget int) (MinResult, error) {
+func minRegion(ctx context.Context, st *Stream, s Subject, budget int) (minResult, error) {
 	if st.PeakLive == 0 {
-		return MinResult{}, fmt.Errorf("%s: a stream not made by this package: %w", st.Name, mem.ErrInvalidValue)
+		return minResult{}, fmt.Errorf("%s: a stream not made by this package: %w", st.Name, mem.ErrInvalidValue)
 	}
 	p, g := newProber(st, s), newGrid(st)
 	hi, err := p.bracket(ctx, g)
@@ -125,9 +125,9 @@ func minRegion(ctx context.Context, st *Stream, s Subject, budget int) (MinResul
 		return p.powerOfTwo(ctx)
 	}
 	if err != nil {
-		return MinResult{Probes: len(p.works)}, err
+		return minResult{Probes: len(p.works)}, err
 	}
-	res := MinResult{Exhaustive: true}
+	res := minResult{Exhaustive: true}
 	best, least := hi, hi
 	for k, start := 0, p.ops; k < hi; k++ {
 		ok, err := p.try(ctx, g.at(k))
@@ -155,14 +155,14 @@ func minRegion(ctx context.Context, st *Stream, s Subject, budget int) (MinResul
 
 // powerOfTwo is what is left to try where nothing on the grid works: some
 // allocators manage powers of two alone.
-func (p *prober) powerOfTwo(ctx context.Context) (MinResult, error) {
+func (p *prober) powerOfTwo(ctx context.Context) (minResult, error) {
 	for size := uint64(1) << bits.Len64(p.st.PeakLive-1); size/maxOverhead <= p.st.PeakLive; size *= 2 {
 		ok, err := p.try(ctx, size)
 		if ok || err != nil {
-			return MinResult{Region: size, Least: p.st.PeakLive, Probes: len(p.works)}, err
+			return minResult{Region: size, Least: p.st.PeakLive, Probes: len(p.works)}, err
 		}
 	}
-	return MinResult{Probes: len(p.works)}, nil
+	return minResult{Probes: len(p.works)}, nil
 }
 
 // bracket finds, by doubling steps and bisection, a grid index that works and

@@ -14,23 +14,23 @@ type Perturbation string
 
 // The perturbations.
 const (
-	Backwards Perturbation = "backwards" // time turned round: frees are allocations and the reverse
-	Resized   Perturbation = "resized"   // every chunk's size by up to a tenth
-	Alike     Perturbation = "alike"     // every size by up to a tenth: chunks of one size stay so
-	LateStart Perturbation = "late"      // begins in the first half; what is live there is allocated first
-	EarlyEnd  Perturbation = "early"     // ends in the second half
-	Reordered Perturbation = "reordered" // operations change places with near ones, where that is possible
+	reversed    Perturbation = "backwards" // time turned round: frees are allocations and the reverse
+	resizedEach Perturbation = "resized"   // every chunk's size by up to a tenth
+	alike       Perturbation = "alike"     // every size by up to a tenth: chunks of one size stay so
+	lateStart   Perturbation = "late"      // begins in the first half; what is live there is allocated first
+	earlyEnd    Perturbation = "early"     // ends in the second half
+	Reordered   Perturbation = "reordered" // operations change places with near ones, where that is possible
 )
 
-// Perturbations lists them all.
-func Perturbations() []Perturbation {
-	return []Perturbation{Backwards, Resized, Alike, LateStart, EarlyEnd, Reordered}
+// perturbations lists them all.
+func perturbations() []Perturbation {
+	return []Perturbation{reversed, resizedEach, alike, lateStart, earlyEnd, Reordered}
 }
 
 // ParsePerturbation returns the perturbation of that name, else an error wrapping
 // mem.ErrInvalidValue that lists them.
 func ParsePerturbation(name string) (Perturbation, error) {
-	return suggest.Pick("perturbation", name, Perturbations(), func(p Perturbation) string { return string(p) })
+	return suggest.Pick("perturbation", name, perturbations(), func(p Perturbation) string { return string(p) })
 }
 
 // Perturb makes another stream of st, the same for the same seed. It fails where
@@ -39,18 +39,18 @@ func Perturb(st *Stream, p Perturbation, seed uint64) (*Stream, error) {
 	rng := splitmix(seed)
 	var ops []Op
 	switch p {
-	case Backwards:
+	case reversed:
 		ops = backwards(st)
-	case Resized:
+	case resizedEach:
 		ops = resized(st, func(uint64) float64 { return rng.uniform() })
-	case Alike:
+	case alike:
 		ops = resized(st, func(size uint64) float64 {
 			own := splitmix(seed ^ size*0x9E3779B97F4A7C15)
 			return own.uniform()
 		})
-	case LateStart:
+	case lateStart:
 		ops = late(st, int(rng.uniform()*float64(len(st.Ops))/2))
-	case EarlyEnd:
+	case earlyEnd:
 		ops = slices.Clone(st.Ops[:len(st.Ops)-int(rng.uniform()*float64(len(st.Ops))/2)])
 	case Reordered:
 		ops = reordered(st, &rng)
@@ -60,46 +60,35 @@ func Perturb(st *Stream, p Perturbation, seed uint64) (*Stream, error) {
 	return NewStream(fmt.Sprintf("%s %s %d", st.Name, p, seed), st.Align, ops)
 }
 
-// Half says which draws of the perturbations to make. Rules are chosen on the one
-// half of them; what the rules are worth is what they reach on the other, which
-// nobody looked at while choosing.
-type Half string
-
-// The halves.
+// The halves of all draws. Rules are chosen on the one half; what the rules are worth
+// is what they reach on the other, which nobody looked at while choosing.
 const (
-	Choose Half = "choose" // even seeds
-	Report Half = "report" // odd seeds
+	chooseHalf = "choose" // even seeds
+	reportHalf = "report" // odd seeds
 )
 
-// ParseHalf returns the half of that name, else an error wrapping
-// mem.ErrInvalidValue that lists them.
-func ParseHalf(name string) (Half, error) {
-	switch h := Half(name); h {
-	case Choose, Report:
-		return h, nil
+// Perturbed makes draws streams by each perturbation of st, from seeds of the half,
+// which is "choose" or "report". Time turned round is the same for every seed and would be in both halves, so
+// those streams have other sizes besides (alike). It fails as Perturb does, for
+// another half, and where draws is not in [1, 1000].
+func Perturbed(st *Stream, half string, draws int) ([]*Stream, error) {
+	if half != chooseHalf && half != reportHalf {
+		return nil, fmt.Errorf("half %q: want %s or %s: %w", half, chooseHalf, reportHalf, mem.ErrInvalidValue)
 	}
-	return "", fmt.Errorf("half %q: want %s or %s: %w", name, Choose, Report, mem.ErrInvalidValue)
-}
-
-// Perturbed makes draws streams by each perturbation of st, from seeds of the half.
-// Time turned round is the same for every seed and would be in both halves, so
-// those streams have other sizes besides (Alike). It fails as Perturb does, and
-// where draws is not in [1, 1000].
-func Perturbed(st *Stream, half Half, draws int) ([]*Stream, error) {
 	if draws < 1 || draws > 1000 {
 		return nil, fmt.Errorf("%d draws of each perturbation: want 1 to 1000: %w", draws, mem.ErrInvalidValue)
 	}
-	kinds := Perturbations()
+	kinds := perturbations()
 	var out []*Stream
 	for k := range draws {
 		for i, kind := range kinds {
 			seed := uint64(2 * (k*len(kinds) + i + 1))
-			if half == Report {
+			if half == reportHalf {
 				seed--
 			}
 			x, err := Perturb(st, kind, seed)
-			if err == nil && kind == Backwards {
-				x, err = Perturb(x, Alike, seed)
+			if err == nil && kind == reversed {
+				x, err = Perturb(x, alike, seed)
 			}
 			if err != nil {
 				return nil, err

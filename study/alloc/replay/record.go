@@ -11,8 +11,8 @@ import (
 	"godwit/study/alloc/pack"
 )
 
-// Placed is where and when a chunk was. Sizes and addresses in bytes.
-type Placed struct {
+// placed is where and when a chunk was. Sizes and addresses in bytes.
+type placed struct {
 	Addr       uint64 // NoPlace where the allocation failed
 	Size       uint64 // rounded up to the alignment
 	Start, End int    // operations: allocated by Start, freed by End, or len(Ops)
@@ -25,7 +25,7 @@ const NoPlace = math.MaxUint64
 type Recording struct {
 	Strategy string
 	Region   uint64   // bytes
-	Chunks   []Placed // in the order of allocation
+	Chunks   []placed // in the order of allocation
 	Series   []Point  // a few thousand at even distances, the peak and Worst among them
 	Worst    Point    // when the largest hole was smallest: nearest to failing
 }
@@ -43,7 +43,7 @@ func Record(ctx context.Context, st *Stream, subject Subject, size uint64) (*Rec
 			rec.Chunks[held[op.Slot]].End = i
 		} else {
 			held[op.Slot] = len(rec.Chunks)
-			p := Placed{NoPlace, roundTo(op.Size, st.Align), i, len(st.Ops)}
+			p := placed{NoPlace, roundTo(op.Size, st.Align), i, len(st.Ops)}
 			if ok {
 				p.Addr, err = m.addr(op.Slot)
 			}
@@ -133,9 +133,9 @@ func Offline(ctx context.Context, t *formats.Allocs, st *Stream, limit time.Dura
 // recordOffline makes the picture of a packing. Holes are not looked for: the
 // packer needs none, so LargestFree stays 0 and nothing is worst but the peak.
 func recordOffline(ctx context.Context, st *Stream, items []pack.Item, packed pack.Result) (*Recording, error) {
-	rec := &Recording{Strategy: OfflineName, Region: packed.Height, Chunks: make([]Placed, len(items))}
+	rec := &Recording{Strategy: OfflineName, Region: packed.Height, Chunks: make([]placed, len(items))}
 	for i, it := range items {
-		rec.Chunks[i] = Placed{packed.Offsets[i], it.Size, int(it.Lower), min(int(it.Upper), len(st.Ops))}
+		rec.Chunks[i] = placed{packed.Offsets[i], it.Size, int(it.Lower), min(int(it.Upper), len(st.Ops))}
 	}
 	var live, high uint64
 	next := 0

@@ -242,7 +242,7 @@ func TestAStreamBecomesTheTraceItCameFrom(t *testing.T) {
 }
 
 func TestMedian(t *testing.T) {
-	assert.Zero(t, Median(nil))
-	assert.Equal(t, 2.0, Median([]float64{3, 1, 2}))
-	assert.Equal(t, 2.5, Median([]float64{4, 1, 2, 3}))
+	assert.Zero(t, median(nil))
+	assert.Equal(t, 2.0, median([]float64{3, 1, 2}))
+	assert.Equal(t, 2.5, median([]float64{4, 1, 2, 3}))
 }

@@ -22,16 +22,16 @@ func (p Point) Fragmentation() float64 {
 	return 1 - float64(p.LargestFree)/float64(p.Free)
 }
 
-// WorstOp is the slowest operation of a replay.
-type WorstOp struct {
+// worstOp is the slowest operation of a replay.
+type worstOp struct {
 	Index int     `json:"index"`
 	Op    string  `json:"op"`                  // alloc or free
 	Size  uint64  `json:"bytes"`               // of an alloc
 	NS    float64 `json:"ns" show:"ns|%.0f|-"` // the smallest over the repeats
 }
 
-// Fragmentation sums up a replay's external fragmentation, sampled.
-type Fragmentation struct {
+// fragmentation sums up a replay's external fragmentation, sampled.
+type fragmentation struct {
 	Mean   float64 `json:"mean" show:"mean|%.3f|-"`
 	Max    float64 `json:"max" show:"max|%.3f|-"`
 	MaxAt  int     `json:"max_at"`  // operation
@@ -44,7 +44,7 @@ type Run struct {
 	Failures      int           `json:"failures" show:"failures"` // allocations that did not fit; their frees are left out
 	FirstFailure  int           `json:"first_failure"`
 	Scans         uint64        `json:"scans"` // searches in full, as a last resort
-	Fragmentation Fragmentation `json:"fragmentation" show:"frag "`
+	Fragmentation fragmentation `json:"fragmentation" show:"frag "`
 	Series        []Point       `json:"series,omitempty"`
 }
 

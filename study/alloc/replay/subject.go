@@ -133,7 +133,7 @@ func (s *state) fault(err error) error {
 	if !errors.Is(err, bufalloc.ErrPlacement) {
 		return nil
 	}
-	return &Fault{Subject: s.r.Strategy().String(), Kind: Misplaced, Detail: err.Error()}
+	return &Fault{Subject: s.r.Strategy().String(), Kind: misplaced, Detail: err.Error()}
 }
 
 func (s *state) addr(slot uint32) (uint64, error) { return s.r.Addr(s.chunks[slot]) }

@@ -10,8 +10,8 @@ import (
 // Times are what a machine took; they differ from run to run.
 type Times struct {
 	NSPerOp float64  `json:"ns_per_op" show:"ns/op|%.0f|-"` // median over repeats of all operations past Stream.Warm
-	Worst   WorstOp  `json:"worst_op" show:"worst "`        // among the operations that did not scan
-	Scan    *WorstOp `json:"worst_scan,omitempty"`
+	Worst   worstOp  `json:"worst_op" show:"worst "`        // among the operations that did not scan
+	Scan    *worstOp `json:"worst_scan,omitempty"`
 	TimerNS float64  `json:"timer_ns"` // what reading the clock costs; taken off Worst and Scan
 }
 
@@ -35,7 +35,7 @@ func Time(ctx context.Context, st *Stream, subject Subject, size uint64, repeats
 		}
 	}
 	t, _ = x.worst()
-	t.NSPerOp = Median(x.ns) / float64(max(len(st.Ops)-st.Warm, 1))
+	t.NSPerOp = median(x.ns) / float64(max(len(st.Ops)-st.Warm, 1))
 	return t, nil
 }
 
@@ -64,7 +64,7 @@ func (t *timing) worst() (x Times, scans int) {
 	x.TimerNS = clockCost()
 	scanned := t.scanned()
 	for i := t.st.Warm; i < len(t.least); i++ {
-		w := WorstOp{Index: i, Op: "alloc", Size: t.st.Ops[i].Size, NS: max(t.least[i]-x.TimerNS, 0)}
+		w := worstOp{Index: i, Op: "alloc", Size: t.st.Ops[i].Size, NS: max(t.least[i]-x.TimerNS, 0)}
 		if w.Size == 0 {
 			w.Op = "free"
 		}
@@ -80,9 +80,9 @@ func (t *timing) worst() (x Times, scans int) {
 	return x, len(scanned)
 }
 
-// Median is the middle value, the mean of both middle ones for an even number;
+// median is the middle value, the mean of both middle ones for an even number;
 // 0 for none.
-func Median(v []float64) float64 {
+func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
 	}

@@ -50,8 +50,8 @@ const (
 	w1Lo, w1Hi    = 256, 16 << 20
 	w2Lo, w2Hi    = 4096, 64 << 20
 	w2Kernels     = 64
-	w2Depth       = 8  // commands in flight, W2FIFO and W2Mix
-	w2MaxNest     = 32 // W2LIFO
+	w2Depth       = 8  // commands in flight, w2FIFO and W2Mix
+	w2MaxNest     = 32 // w2LIFO
 	w2LongLived   = 24 // groups, W2Mix
 )
 
@@ -76,21 +76,21 @@ func W1(n, pairs, warm int, seed uint64) (*Stream, error) {
 	return st, st.seal()
 }
 
-// W2Kind is the order in which W2's commands finish.
-type W2Kind string
+// w2Kind is the order in which W2's commands finish.
+type w2Kind string
 
 // The kinds of W2.
 const (
-	W2FIFO W2Kind = "fifo" // the oldest of 8 in flight finishes first
-	W2LIFO W2Kind = "lifo" // nested, a random walk of depth 0 to 32
-	W2Mix  W2Kind = "mix"  // three quarters fifo, a quarter long-lived
+	w2FIFO w2Kind = "fifo" // the oldest of 8 in flight finishes first
+	w2LIFO w2Kind = "lifo" // nested, a random walk of depth 0 to 32
+	W2Mix  w2Kind = "mix"  // three quarters fifo, a quarter long-lived
 )
 
 // W2 is what kernels do: 64 kernels with 3 to 8 buffers of fixed sizes between
 // 4 KiB and 64 MiB; each of the given number of groups is one launch, whose
 // buffers come together and go together. It fails with mem.ErrInvalidValue for
 // an unknown kind or a number of groups not in [0, 2^26].
-func W2(kind W2Kind, groups int, seed uint64) (*Stream, error) {
+func W2(kind w2Kind, groups int, seed uint64) (*Stream, error) {
 	if groups < 0 || groups > 1<<26 {
 		return nil, fmt.Errorf("W2 of %d groups: %w", groups, mem.ErrInvalidValue)
 	}
@@ -104,9 +104,9 @@ func W2(kind W2Kind, groups int, seed uint64) (*Stream, error) {
 		g.kernels[i] = k
 	}
 	switch kind {
-	case W2FIFO:
+	case w2FIFO:
 		g.fifo(groups)
-	case W2LIFO:
+	case w2LIFO:
 		g.lifo(groups)
 	case W2Mix:
 		g.mix(groups)

@@ -253,14 +253,10 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 
 // perturbAll makes of every trace the streams that --perturbed and --draws say.
 func perturbAll(traces []*formats.Allocs, streams []*replay.Stream, f replayFlags) ([]*formats.Allocs, []*replay.Stream, error) {
-	half, err := replay.ParseHalf(f.perturbed)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--perturbed: %w", err)
-	}
 	var made []*formats.Allocs
 	var of []*replay.Stream
 	for i, st := range streams {
-		list, err := replay.Perturbed(st, half, f.draws)
+		list, err := replay.Perturbed(st, f.perturbed, f.draws)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--perturbed: %w", err)
 		}
