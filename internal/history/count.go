@@ -1,8 +1,6 @@
 package history
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,20 +13,9 @@ import (
 // Content size. Two size buffers that nothing else uses say how many bytes of the
 // roots that name them matter.
 
-// opCount writes size buffer Ref; opCountBy makes it the one of Dst's root, or takes
-// that away where Ref is none of them. Neither happens while anything is mapped:
-// a copy to the host that a larger count asks for would wait for the unmap.
-const (
-	opCount   kind = "count"
-	opCountBy kind = "count-by"
-)
-
 const sizeBuffers = 2
 
-// sizeOf is the size of size buffer i: the count is its first 8 bytes.
-func sizeOf(i int) uint64 { return uint64(8 + 56*i) }
-
-// counted is how many bytes a Count says.
+// counted is how many bytes an opCount says.
 func (op *operation) counted() uint64 { return uint64(op.Salt % 4500) }
 
 // countOp draws the rest of such an operation.
@@ -40,24 +27,34 @@ func (g *generator) countOp(op *operation) {
 	}
 }
 
-// countState is a run's size buffers, made when they are first needed.
-type countState struct {
-	sizes [sizeBuffers]*runtime.Buffer
-}
-
-func (r *replay) sizeBuffer(i int) (*runtime.Buffer, error) {
-	if r.sizes[i] == nil {
-		b, err := r.c.CreateBuffer(sizeOf(i), 0, nil)
-		if err != nil {
-			return nil, err
+// addSizes adds the size buffers where operations use any, of 8 and of 64 bytes. Until then -1-i
+// stands for them in operation.More.
+func (h *History) addSizes() {
+	uses := func(op operation) bool {
+		return op.Kind == opCount || op.Kind == opCountBy || slices.ContainsFunc(op.More, func(i int) bool { return i < 0 })
+	}
+	if !slices.ContainsFunc(h.Ops, uses) || h.Roots[len(h.Roots)-1].Kind == sizeRoot {
+		return
+	}
+	for i := range sizeBuffers {
+		h.Views = append(h.Views, viewSpec{Root: len(h.Roots), Size: 8 + 56*i})
+		h.Roots = append(h.Roots, rootSpec{8 + 56*i, sizeRoot})
+	}
+	for k := range h.Ops {
+		op := &h.Ops[k]
+		if op.Kind == opCount {
+			op.Dst, op.Size = h.sizeView(op.Ref), 8
 		}
-		r.sizes[i] = b
-		if err := r.account.create(b.ID(), sizeOf(i), false); err != nil {
-			return nil, err
+		for j, i := range op.More {
+			if i < 0 {
+				op.More[j] = h.sizeView(-1 - i)
+			}
 		}
 	}
-	return r.sizes[i], nil
 }
+
+// sizeView is the view of all of size buffer i.
+func (h *History) sizeView(i int) int { return len(h.Views) - sizeBuffers + i }
 
 // viewOf is the view of all of a root.
 func (r *replay) viewOf(root int) int {
@@ -74,27 +71,15 @@ func (r *replay) whole(view int) *runtime.Buffer {
 	return nil
 }
 
-// counting replays an opCount or an opCountBy.
-func (r *replay) counting(q *queue, op *operation) error {
-	if len(r.maps) > 0 {
+// countBy replays an opCountBy.
+func (r *replay) countBy(op *operation) error {
+	if len(r.maps) > 0 || r.isSVM(r.h.Views[op.Dst].Root) {
 		return nil
 	}
-	var size *runtime.Buffer
-	var err error
 	r.faults.enter(quiet)
+	b, size, id := r.whole(op.Dst), (*runtime.Buffer)(nil), mem.BufferID(0)
 	if op.Ref < sizeBuffers {
-		if size, err = r.sizeBuffer(op.Ref); err != nil {
-			return err
-		}
-	}
-	if op.Kind == opCount {
-		return r.writeCount(q, op, size)
-	}
-	if r.isSVM(r.h.Views[op.Dst].Root) {
-		return nil
-	}
-	b, id := r.whole(op.Dst), mem.BufferID(0)
-	if size != nil {
+		size = r.views[r.h.sizeView(op.Ref)]
 		id = size.ID()
 	}
 	if err := b.SetContentSizeBuffer(size); err != nil {
@@ -105,73 +90,21 @@ func (r *replay) counting(q *queue, op *operation) error {
 	return r.account.countBy(b.ID(), id)
 }
 
-func (r *replay) writeCount(q *queue, op *operation, size *runtime.Buffer) error {
-	wait := r.waits(op)
-	r.faults.enter(running)
-	e, err := q.EnqueueWrite(r.call, size, 0, binary.NativeEndian.AppendUint64(nil, op.counted()), wait...)
-	accs := mem.Access{Buffer: size.ID(), Range: mem.Range{End: 8}, Mode: mem.Write, Memory: q.Memory()}
-	e, err = r.took("write of a count", e, err, accs)
-	if done, err := r.turnedDown(op, err); done || err != nil {
-		return err
-	}
-	r.account.setCount(size.ID(), op.counted())
-	return r.accepted(entry{op: op, event: e, waits: wait})
-}
-
-func (r *replay) releaseSizes() error {
-	var errs []error
-	for _, b := range r.sizes {
-		if b != nil {
-			errs = append(errs, b.Release())
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// counts is what the model knows of counts that the flat memory does not.
-type counts struct {
-	by         []int // by root: its size buffer; -1 is none
-	lostCounts [sizeBuffers]bool
-}
-
-func newCounts(h *History) counts { return counts{by: slices.Repeat([]int{-1}, len(h.Roots))} }
-
-// applyCount does what an opCount or an opCountBy does, or one that failed. Who succeeds
-// though the count is lost needed no copy: to them all bytes count.
-func (m *model) applyCount(op *operation, failed bool) {
-	switch op.Kind {
-	case opCount:
-		size := len(m.h.Roots) + op.Ref
-		binary.NativeEndian.PutUint64(m.memory.Set(size, mem.Range{End: 8}), op.counted())
-		if m.lostCounts[op.Ref] = failed; failed {
-			m.memory.Uncount(size)
-		}
-	case opCountBy:
-		m.countBy(m.h.Views[op.Dst].Root, op.Ref)
-	}
-}
-
 // countBy makes a size buffer that of a root; a number of none takes it away.
 func (m *model) countBy(root, size int) {
-	if size < 0 || size >= sizeBuffers {
-		m.by[root] = -1
-		m.memory.CountBy(root, -1)
-		return
+	m.by[root] = -1
+	if size >= 0 && size < sizeBuffers {
+		m.by[root] = m.h.Views[m.h.sizeView(size)].Root
 	}
-	m.by[root] = size
-	m.memory.CountBy(root, len(m.h.Roots)+size)
+	m.memory.CountBy(root, m.by[root])
 }
 
-// countLost reports whether what an operation reads has a lost count.
+// countLost reports whether what an operation reads has a count that is lost, or may be.
 func (m *model) countLost(op *operation) bool {
-	lost := func(view int) bool {
-		if view < 0 {
-			return false
-		}
-		by := m.by[m.h.Views[view].Root]
-		return by >= 0 && m.lostCounts[by]
-	}
-	return op.old() && lost(op.Dst) || op.paired() && lost(op.Src) || slices.ContainsFunc(op.More, lost)
+	return m.reads(op, func(root, _ int) bool {
+		by := m.by[root]
+		return by >= 0 && (m.lost[by][0] || m.doubt[by][0])
+	})
 }
 
 // lateMoved is how many bytes were moved by steps that found out then how many.
@@ -215,15 +148,4 @@ func (r *replay) planned() migration.Stats {
 	s := r.c.Stats()
 	s.BytesMoved = 0
 	return s
-}
-
-// sizeIDs are the size buffers that there are; 0 where one was never made.
-func (r *replay) sizeIDs() []mem.BufferID {
-	out := make([]mem.BufferID, sizeBuffers)
-	for i, b := range r.sizes {
-		if b != nil {
-			out[i] = b.ID()
-		}
-	}
-	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"godwit/mem"
 	"godwit/runtime"
@@ -26,12 +25,12 @@ func (r *replay) enqueue(q *queue, op *operation, got []byte, wait []runtime.Eve
 	var e runtime.Event
 	var err error
 	switch op.Kind {
-	case opWrite:
-		e, err = q.EnqueueWrite(r.call, dst, dstOff, pattern(op.Size, op.Salt), wait...)
+	case opWrite, opCount:
+		e, err = q.EnqueueWrite(r.call, dst, dstOff, op.content(), wait...)
 	case opRead:
 		e, err = q.EnqueueRead(r.call, dst, dstOff, got, wait...)
 	case opWriteRect:
-		e, err = q.EnqueueWriteRect(r.call, dst, op.dstBox(), pattern(op.bytes(), op.Salt), op.srcBox(), op.region(), wait...)
+		e, err = q.EnqueueWriteRect(r.call, dst, op.dstBox(), op.content(), op.srcBox(), op.region(), wait...)
 	case opReadRect:
 		e, err = q.EnqueueReadRect(r.call, dst, op.dstBox(), got, op.srcBox(), op.region(), wait...)
 	case opCopyRect:
@@ -141,40 +140,16 @@ func (r *replay) uses(q *queue, op *operation) (accs []mem.Access) {
 	if op.Kind == opMap || op.Kind == opMapBriefly || op.Kind == opUnmap || op.Kind == opMigrate && op.Host {
 		m = mem.Host
 	}
-	for _, w := range r.h.rows(op) {
-		mode, dst := mem.Read, op.old()
-		if op.writes() {
-			mode, dst = mem.Write, true
-			if op.old() {
-				mode = mem.ReadWrite
-			}
-		}
-		if dst {
-			accs = append(accs, r.access(op.Dst, w.dst, w.size, mode, m))
-		}
-		if op.paired() {
-			accs = append(accs, r.access(op.Src, w.src, w.size, mem.Read, m))
-		}
-	}
-	for _, b := range r.more(op) {
-		if view := slices.Index(r.views, b); view >= 0 {
-			accs = append(accs, r.access(view, 0, r.h.Views[view].Size, mem.Read, m))
-		} else {
-			accs = append(accs, mem.Access{Buffer: b.ID(), Range: mem.Range{End: b.Size()}, Mode: mem.Read, Memory: m})
-		}
+	for _, t := range r.h.touches(op) {
+		accs = append(accs, r.access(t.view, t.off, t.size, t.mode, m))
 	}
 	return accs
 }
 
-// more are the other buffers of an opMigrate: size buffers only where there are any, and none of
-// them may be lost.
+// more are the other buffers of an opMigrate.
 func (r *replay) more(op *operation) (out []*runtime.Buffer) {
 	for _, i := range op.More {
-		if i >= 0 {
-			out = append(out, r.views[i])
-		} else if b := r.sizes[-1-i]; b != nil && !r.mayFail() {
-			out = append(out, b)
-		}
+		out = append(out, r.views[i])
 	}
 	return out
 }

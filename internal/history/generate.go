@@ -62,6 +62,7 @@ func Generate(d Draw) (h *History) {
 	if d.NoLaunches {
 		h.withoutLaunches()
 	}
+	h.addSizes()
 	return h
 }
 

@@ -21,6 +21,7 @@ import (
 	"os"
 	"slices"
 
+	"godwit/mem"
 	"godwit/runtime"
 )
 
@@ -62,6 +63,12 @@ const (
 	// by a command; its maps end, and its buffers stay.
 	opFreePointer kind = "free-pointer"
 
+	// opCount writes a count to size buffer Ref; opCountBy makes that the one of Dst's root, or takes
+	// that away where Ref is none of them. Neither happens while anything is mapped:
+	// a copy to the host that a larger count asks for would wait for the unmap.
+	opCount   kind = "count"
+	opCountBy kind = "count-by"
+
 	opMarker  kind = "marker"
 	opBarrier kind = "barrier"
 	opUser    kind = "user" // an event that holds back those that wait for it, until Set or Finish
@@ -90,7 +97,7 @@ type operation struct {
 	Flags          runtime.MapFlags `json:",omitempty"` // of a map
 	Host           bool             `json:",omitempty"` // opMigrate: to the host
 	Undefined      bool             `json:",omitempty"` // opMigrate: without content
-	More           []int            `json:",omitempty"` // opMigrate: other views; -1-i is size buffer i
+	More           []int            `json:",omitempty"` // opMigrate: other views
 	Wait           []int            `json:",omitempty"`
 	Ref            int              `json:",omitempty"` // opSet: the user event; opUnmap: the map
 	Fail           bool             `json:",omitempty"` // opSet: to a failure
@@ -109,6 +116,7 @@ const (
 	hostRoot    rootKind = "alloc-host-ptr" // with memory of the host from the start
 	svmRoot     rootKind = "svm"            // over coarse-grained shared virtual memory of its own
 	fineRoot    rootKind = "svm-fine"       // over fine-grained
+	sizeRoot    rootKind = "size"           // a size buffer: its first 8 bytes say how many bytes matter of the roots that name it
 )
 
 // rootSpec is a root buffer of Size bytes.
@@ -178,7 +186,9 @@ func Load(path string) (*History, error) {
 		return nil, err
 	}
 	h := new(History)
-	return h, json.Unmarshal(b, h)
+	err = json.Unmarshal(b, h)
+	h.addSizes()
+	return h, err
 }
 
 // bytes is how many bytes of host memory an operation reads or writes: all that a
@@ -206,7 +216,7 @@ func (op *operation) mapWrites() bool { return op.Flags&(runtime.MapWrite|runtim
 // writes reports whether an operation writes its destination.
 func (op *operation) writes() bool {
 	switch op.Kind {
-	case opWrite, opFill, opProduce, opCopy, opMix, opReverse, opWriteRect, opCopyRect:
+	case opWrite, opFill, opProduce, opCopy, opMix, opReverse, opWriteRect, opCopyRect, opCount:
 		return true
 	case opUnmap:
 		return op.mapWrites()
@@ -262,4 +272,39 @@ func (h *History) rows(op *operation) []row {
 		}
 	}
 	return out
+}
+
+// touch is a part of a view that an operation reads, writes or both.
+type touch struct {
+	view, off, size int
+	mode            mem.Mode
+}
+
+// touches are the parts that an operation uses by OpenCL's rules.
+func (h *History) touches(op *operation) (all []touch) {
+	mode, uses := mem.Read, op.old()
+	if op.writes() {
+		mode, uses = mem.Write, true
+		if op.old() {
+			mode = mem.ReadWrite
+		}
+	}
+	for _, w := range h.rows(op) {
+		if uses {
+			all = append(all, touch{op.Dst, w.dst, w.size, mode})
+		}
+		if op.paired() {
+			all = append(all, touch{op.Src, w.src, w.size, mem.Read})
+		}
+	}
+	for _, i := range op.More {
+		all = append(all, touch{i, 0, h.Views[i].Size, mem.Read})
+	}
+	return all
+}
+
+// names reports whether an operation on views names one of a root.
+func (h *History) names(op *operation, root int) bool {
+	return op.Kind != opRenew && h.Views[op.Dst].Root == root || op.paired() && h.Views[op.Src].Root == root ||
+		slices.ContainsFunc(op.More, func(i int) bool { return h.Views[i].Root == root })
 }

@@ -47,8 +47,7 @@ func (r *replay) released(root int, used bool) {
 	d := due{lent: l, root: root, finish: used}
 	for i := range r.log {
 		x := &r.log[i]
-		uses := r.h.Views[x.op.Dst].Root == root && x.op.Kind != opRenew || x.op.paired() && r.h.Views[x.op.Src].Root == root ||
-			slices.ContainsFunc(x.op.More, func(i int) bool { return i >= 0 && r.h.Views[i].Root == root })
+		uses := r.h.names(x.op, root)
 		d.finish = d.finish || uses && x.op.Kind == opUnmap
 		if uses && !x.event.IsZero() {
 			d.commands = append(d.commands, x.event)

@@ -259,22 +259,17 @@ func (r *replay) meets(m *openMap, op *operation) bool {
 		a, b := v.Origin+off, o.Origin+m.op.DstOff
 		return v.Root == o.Root && a < b+m.op.Size && b < a+size && (writes || m.op.mapWrites())
 	}
-	for _, w := range r.h.rows(op) {
-		maps := op.Kind == opMap || op.Kind == opMapBriefly
-		if (op.old() || op.writes() || maps) && hit(op.Dst, w.dst, w.size, op.writes() || maps && op.mapWrites()) {
-			return true
-		}
-		if op.paired() && hit(op.Src, w.src, w.size, false) {
-			return true
-		}
+	touches := r.h.touches(op)
+	if op.Kind == opMap || op.Kind == opMapBriefly {
+		touches = []touch{{op.Dst, op.DstOff, op.Size, mem.Read}}
 	}
-	return slices.ContainsFunc(op.More, func(i int) bool { return i >= 0 && hit(i, 0, r.h.Views[i].Size, false) })
+	return slices.ContainsFunc(touches, func(t touch) bool { return hit(t.view, t.off, t.size, t.mode != mem.Read || op.mapWrites()) })
 }
 
 // leavesAlone reports whether an operation brings a buffer to the host, but for
 // what the host has mapped for writing.
 func (r *replay) leavesAlone(op *operation) bool {
-	svm := func(view int) bool { return view >= 0 && r.isSVM(r.h.Views[view].Root) }
+	svm := func(view int) bool { return r.isSVM(r.h.Views[view].Root) }
 	return op.Kind == opMigrate && op.Host && !op.Undefined && !svm(op.Dst) && !slices.ContainsFunc(op.More, svm)
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/binary"
 	"iter"
 	"slices"
 
@@ -13,18 +14,18 @@ import (
 // which were last written by a command that failed, and when.
 type model struct {
 	h      *History
-	memory flat.Memory // the roots, and after them the size buffers
+	memory flat.Memory // the roots
 	lost   [][]bool
 	doubt  [][]bool       // may be lost: a write-back of them failed, and who else had them nobody asks
 	wrote  [][]int        // the entry of the log that wrote last
 	undone [][]int        // 1 + the epoch of an unmap that failed with its map since
 	ids    []mem.BufferID // of the roots, now
+	by     []int          // by root: that of its size buffer; -1 is none
 	now    int            // the entry that is looked at
-	counts
 }
 
 func newModel(h *History, ids []mem.BufferID) *model {
-	m := &model{h: h, ids: ids, counts: newCounts(h)}
+	m := &model{h: h, ids: ids, by: slices.Repeat([]int{-1}, len(h.Roots))}
 	for i, r := range h.Roots {
 		bytes := make([]byte, r.Size)
 		if r.content() {
@@ -39,9 +40,6 @@ func newModel(h *History, ids []mem.BufferID) *model {
 			m.wrote[i][k] = -1
 		}
 	}
-	for range sizeBuffers {
-		m.memory.Add(make([]byte, 8), false)
-	}
 	return m
 }
 
@@ -53,6 +51,14 @@ func pattern(size int, salt uint32) []byte {
 		b[i] = byte(salt >> 24)
 	}
 	return b
+}
+
+// content is what an operation writes from the host's memory.
+func (op *operation) content() []byte {
+	if op.Kind == opCount {
+		return binary.NativeEndian.AppendUint64(nil, op.counted())
+	}
+	return pattern(op.bytes(), op.Salt)
 }
 
 // fill is the pattern of a fill: as long as its offset and its size allow, or shorter.
@@ -104,11 +110,8 @@ func (m *model) readsDoubt(op *operation) bool {
 	return m.reads(op, func(root, at int) bool { return m.doubt[root][at] })
 }
 
-// doubtful notes that a buffer's bytes may be lost. sizes are the size buffers.
-func (m *model) doubtful(id mem.BufferID, r mem.Range, sizes []mem.BufferID) {
-	if i := slices.Index(sizes, id); i >= 0 {
-		m.lostCounts[i] = true // what counts by it may fail, or not
-	}
+// doubtful notes that a buffer's bytes may be lost.
+func (m *model) doubtful(id mem.BufferID, r mem.Range) {
 	root := slices.Index(m.ids, id)
 	if root < 0 {
 		return
@@ -120,9 +123,11 @@ func (m *model) doubtful(id mem.BufferID, r mem.Range, sizes []mem.BufferID) {
 
 // lose does what an operation that failed does to the bytes it was to write.
 func (m *model) lose(op *operation) {
-	m.applyCount(op, true)
 	if !op.writes() {
 		return
+	}
+	if op.Kind == opCount { // who succeeds all the same needed no copy: to them all bytes count
+		m.memory.Uncount(m.h.Views[op.Dst].Root)
 	}
 	for _, w := range m.h.rows(op) {
 		m.memory.Undefine(m.place(op.Dst, w.dst, w.size))
@@ -155,21 +160,15 @@ func (m *model) restsOnUndone(op *operation, epoch int) bool {
 
 // reads reports whether an operation reads a byte of which is is true.
 func (m *model) reads(op *operation, is func(root, at int) bool) bool {
-	some := func(view, off, size int) bool {
-		v := m.h.Views[view]
-		for i := range size {
-			if is(v.Root, v.Origin+off+i) {
+	return slices.ContainsFunc(m.h.touches(op), func(t touch) bool {
+		v := m.h.Views[t.view]
+		for i := range t.size {
+			if t.mode != mem.Write && is(v.Root, v.Origin+t.off+i) {
 				return true
 			}
 		}
 		return false
-	}
-	for _, w := range m.h.rows(op) {
-		if op.old() && some(op.Dst, w.dst, w.size) || op.paired() && some(op.Src, w.src, w.size) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(op.More, func(i int) bool { return i >= 0 && some(i, 0, m.h.Views[i].Size) })
+	})
 }
 
 // renew makes a root new.
@@ -184,18 +183,14 @@ func (m *model) renew(root int, id mem.BufferID) {
 // rests reports whether an operation reads bytes that a struck copy was to carry, or
 // bytes that count by one of them.
 func (m *model) rests(op *operation, h hit) bool {
-	count := !slices.Contains(m.ids, h.buffer)
+	hit := slices.Index(m.ids, h.buffer)
 	return m.reads(op, func(root, at int) bool {
-		if count {
-			return m.by[root] >= 0
-		}
-		return m.ids[root] == h.buffer && h.bytes.Contains(mem.Range{Start: uint64(at), End: uint64(at) + 1}) && m.wrote[root][at] < h.at
+		return hit >= 0 && m.by[root] == hit || m.ids[root] == h.buffer && h.bytes.Contains(mem.Range{Start: uint64(at), End: uint64(at) + 1}) && m.wrote[root][at] < h.at
 	})
 }
 
 // apply does what an accepted operation does.
 func (m *model) apply(op *operation) {
-	m.applyCount(op, false)
 	if op.writes() {
 		for _, w := range m.h.rows(op) {
 			m.setLost(op.Dst, w.dst, w.size, false)
@@ -204,8 +199,10 @@ func (m *model) apply(op *operation) {
 	}
 	root, r := m.place(op.Dst, op.DstOff, op.Size)
 	switch op.Kind {
-	case opWrite, opWriteRect:
-		m.memory.Write(root, m.rows(op), pattern(op.bytes(), op.Salt))
+	case opWrite, opWriteRect, opCount:
+		m.memory.Write(root, m.rows(op), op.content())
+	case opCountBy:
+		m.countBy(root, op.Ref)
 	case opUnmap:
 		if op.mapWrites() {
 			m.memory.Keep(root, r)

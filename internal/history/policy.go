@@ -56,8 +56,11 @@ func (h *History) WorkingSet() (bytes uint64) {
 	return bytes
 }
 
-// wholeOf is the size of a view's root, as a multiple of Align.
+// wholeOf is the size of a view's root, as a multiple of Align; size buffers do not count.
 func (h *History) wholeOf(view int) uint64 {
+	if h.Roots[h.Views[view].Root].Kind == sizeRoot {
+		return 0
+	}
 	return (uint64(h.Roots[h.Views[view].Root].Size) + Align - 1) / Align * Align
 }
 

@@ -69,7 +69,7 @@ func (s *stamped) apply(x *entry) {
 	}
 	root, r := s.place(op.Dst, op.DstOff, op.Size)
 	switch op.Kind {
-	case opWrite, opWriteRect:
+	case opWrite, opWriteRect, opCount:
 		for w := range s.rows(op) {
 			s.roots[root].Set(mem.Range{Start: w.Dst, End: w.Dst + w.Size}, flat.Stamp{By: x.command, Off: w.Src})
 		}

@@ -256,7 +256,7 @@ func (r *replay) bySVM(q *queue, op *operation, got []byte, wait []runtime.Event
 	name := "svm-" + string(op.Kind)
 	switch op.Kind {
 	case opWrite:
-		e, err = q.EnqueueSVMWrite(r.call, dst, pattern(op.Size, op.Salt), wait...)
+		e, err = q.EnqueueSVMWrite(r.call, dst, op.content(), wait...)
 	case opRead:
 		e, err = q.EnqueueSVMRead(r.call, dst, got, wait...)
 	case opFill:

@@ -221,13 +221,13 @@ func (v *verdict) writtenBack(command uint64) {
 	for ; v.told < len(commands) && commands[v.told].ID <= command; v.told++ {
 		for _, s := range commands[v.told].Regrows {
 			if s.Point.Err() != nil {
-				v.m.doubtful(s.Buffer, s.Range, v.sizeIDs())
+				v.m.doubtful(s.Buffer, s.Range)
 			}
 		}
 		for _, e := range commands[v.told].Evictions {
 			for _, s := range e.Backs {
 				if s.Point.Err() != nil {
-					v.m.doubtful(s.Buffer, s.Range, v.sizeIDs())
+					v.m.doubtful(s.Buffer, s.Range)
 				}
 			}
 			v.restedOn(commands[:v.told], &e, commands[v.told].Enqueued)
@@ -253,7 +253,7 @@ func (v *verdict) restedOn(before []trace.CommandRecord, e *trace.EvictionRecord
 		for _, s := range steps {
 			r := s.Range.Intersect(e.Range)
 			if s.Buffer == e.Buffer && s.From == e.Memory && !r.Empty() && s.Point.Err() != nil && ended(s.Point) >= since {
-				v.m.doubtful(s.Buffer, r, v.sizeIDs())
+				v.m.doubtful(s.Buffer, r)
 			}
 		}
 	}
@@ -388,12 +388,9 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 // story is how the operations ended before an entry that use its buffers.
 func (v *verdict) story(x *entry) string {
 	var b strings.Builder
-	uses := func(op *operation, root int) bool {
-		return v.h.Views[op.Dst].Root == root || op.paired() && v.h.Views[op.Src].Root == root
-	}
 	for i := range v.log[:v.next+1] {
 		e := &v.log[i]
-		if root := v.h.Views[x.op.Dst].Root; !uses(e.op, root) && !(x.op.paired() && uses(e.op, v.h.Views[x.op.Src].Root)) {
+		if root := v.h.Views[x.op.Dst].Root; !v.h.names(e.op, root) && !(x.op.paired() && v.h.names(e.op, v.h.Views[x.op.Src].Root)) {
 			continue
 		}
 		end := "refused"
@@ -471,7 +468,7 @@ func (r *replay) finishAll() error {
 // tearDown releases everything; whatever is left is an error.
 func (r *replay) tearDown() error {
 	r.faults.enter(closing)
-	errs := []error{r.setAll(), r.releaseSizes()}
+	errs := []error{r.setAll()}
 	for root := range r.h.Roots {
 		errs = append(errs, r.release(nil, root))
 	}
