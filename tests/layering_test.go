@@ -76,7 +76,7 @@ var house = map[string]string{
 
 	"lib/pool": "runtime internal/resource",
 
-	"internal/history": "internal/flat runtime eviction internal/oracle internal/ledger devices/cpu devices/tce devices/virtual",
+	"internal/history": "internal/flat runtime eviction internal/oracle internal/ledger devices/virtual",
 
 	"internal/yaml": "internal/suggest",
 

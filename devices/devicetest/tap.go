@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"godwit/devices"
+	"godwit/internal/history"
 	"godwit/mem"
 )
 
@@ -31,9 +32,4 @@ func (q *tapped) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, erro
 }
 
 // Unwrap is the device that d wraps, which has a method Unwrap for it, or d itself.
-func Unwrap(d devices.Device) devices.Device {
-	if w, ok := d.(interface{ Unwrap() devices.Device }); ok {
-		return w.Unwrap()
-	}
-	return d
-}
+func Unwrap(d devices.Device) devices.Device { return history.Unwrap(d) }

@@ -128,7 +128,7 @@ func (w *faultyBatch) Stage(gated bool) ([]devices.Leg, bool) {
 		}
 		if w.q.native {
 			l.Queue = plainQueue(l.Queue)
-			l.Dst.Device, l.Src.Device = Faultless(l.Dst.Device), Faultless(l.Src.Device)
+			l.Dst.Device, l.Src.Device = Unwrap(l.Dst.Device), Unwrap(l.Src.Device)
 		}
 	}
 	return w.legs, true
@@ -165,7 +165,7 @@ func (q *faultyBatcher) Start(dst, src devices.Loc, size uint64) (devices.Ticket
 	}
 	if t.x != faultUndone {
 		var err error
-		dst.Device, src.Device = Faultless(dst.Device), Faultless(src.Device)
+		dst.Device, src.Device = Unwrap(dst.Device), Unwrap(src.Device)
 		if t.of, err = q.shuttle.Start(dst, src, size); err != nil {
 			return 0, err
 		}

@@ -8,75 +8,29 @@ import (
 	"time"
 
 	"godwit/devices"
-	"godwit/devices/cpu"
-	"godwit/devices/tce"
 	"godwit/mem"
 )
 
 // Devices with faults: their queues, and the layer over their memory.
 
-// Faulty is a device with faults.
-type Faulty interface {
-	devices.Device
-	// Faultless is the device without.
-	Faultless() devices.Device
-}
-
-// Faultless is a device without its faults, if it has any.
-func Faultless(d devices.Device) devices.Device {
-	if w, ok := d.(Faulty); ok {
-		return w.Faultless()
+// Wrap makes a device faulty; where f is nil, it stays as it is. Its queues that take batches do so
+// still: native says that the driver of their legs wants to have its own queues in them; else legs
+// are submitted to the queues with faults.
+func (f *Faults) Wrap(d devices.Device, native bool) devices.Device {
+	if f == nil {
+		return d
 	}
-	return d
-}
-
-// Wrap makes a device faulty by a function that embeds it in a type of its own, which
-// so has all its optional interfaces, gives queues by Queue and looks at other devices
-// by Faultless: see faultyCPU.
-func Wrap[D devices.Device](f *Faults, plain D, embed func(D) Faulty) devices.Device {
-	d := embed(plain)
-	f.add(d, plain)
-	return d
-}
-
-// Queue returns a queue of a wrapped device with faults. One that takes batches does so
-// still: native says that the driver of its legs wants to have its own queues in them;
-// else legs are submitted to the queues with faults.
-func (f *Faults) Queue(q devices.Queue, o devices.QueueOptions, native bool) devices.Queue {
-	x := &faultyQueue{Queue: q, f: f, user: strings.HasPrefix(o.Name, UserQueue)}
-	b, batches := q.(devices.Batcher)
-	s, shuttles := q.(devices.Shuttle)
-	if !batches || !shuttles {
-		return x
-	}
-	return &faultyBatcher{faultyQueue: x, batcher: b, shuttle: s, native: native, batches: make(map[devices.Batch]*faultyBatch), tickets: make(map[devices.Ticket]ticket)}
-}
-
-// NewQueue is Device.NewQueue with faults.
-func (f *Faults) NewQueue(d devices.Device, o devices.QueueOptions, native bool) (devices.Queue, error) {
-	if err := f.fails(callNewQueue); err != nil {
-		if strings.Contains(o.Name, ".lanes.") { // for any command
-			f.hitAny()
+	w := wrap(d, f, func(q devices.Queue, o devices.QueueOptions) devices.Queue {
+		x := &faultyQueue{Queue: q, f: f, user: strings.HasPrefix(o.Name, UserQueue)}
+		b, batches := q.(devices.Batcher)
+		s, shuttles := q.(devices.Shuttle)
+		if !batches || !shuttles {
+			return x
 		}
-		return nil, err
-	}
-	q, err := d.NewQueue(o)
-	if err != nil {
-		return nil, err
-	}
-	return f.Queue(q, o, native), nil
-}
-
-// Build is Device.Build with faults.
-func (f *Faults) Build(ctx context.Context, d devices.Device, p *devices.Program) (devices.Module, error) {
-	if err := f.fails(callBuild); err != nil {
-		return nil, err
-	}
-	m, err := d.Build(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return &faultyModule{m, f}, nil
+		return &faultyBatcher{faultyQueue: x, batcher: b, shuttle: s, native: native, batches: make(map[devices.Batch]*faultyBatch), tickets: make(map[devices.Ticket]ticket)}
+	})
+	f.add(w, d)
+	return w
 }
 
 type faultyModule struct {
@@ -87,40 +41,6 @@ type faultyModule struct {
 // Close implements devices.Module.
 func (m *faultyModule) Close() error {
 	return errors.Join(m.Module.Close(), m.f.fails(callCloseModule))
-}
-
-// Close is Device.Close with faults: it closes the device, and says that it failed.
-func (f *Faults) Close(d devices.Device) error {
-	return errors.Join(d.Close(), f.fails(callCloseDevice))
-}
-
-// View is Viewer.View with faults.
-func (f *Faults) View(d devices.Viewer, b mem.Block, off, size uint64) ([]byte, error) {
-	if err := f.fails(callView); err != nil {
-		f.hitAny()
-		return nil, err
-	}
-	return d.View(b, off, size)
-}
-
-// Reserve is Device.ReserveSVM with faults.
-func (f *Faults) Reserve(d devices.Device, r mem.Range) error {
-	if err := f.fails(callReserve); err != nil {
-		return err
-	}
-	return d.ReserveSVM(r)
-}
-
-// Pinned is PageLocker.PinnedMemory with faults.
-func (f *Faults) Pinned(d devices.PageLocker, node int) (devices.PinnedMemory, error) {
-	if err := f.fails(callPin); err != nil {
-		return nil, err
-	}
-	p, err := d.PinnedMemory(node)
-	if err != nil {
-		return nil, err
-	}
-	return &faultyPinned{p, f}, nil
 }
 
 type faultyPinned struct {
@@ -229,10 +149,10 @@ func (f *Faults) failing() *devices.Command {
 // plain is a command that names devices as they know themselves.
 func (q *faultyQueue) plain(cmd *devices.Command) *devices.Command {
 	q.cmd = *cmd
-	q.cmd.Dst.Device, q.cmd.Src.Device = Faultless(cmd.Dst.Device), Faultless(cmd.Src.Device)
+	q.cmd.Dst.Device, q.cmd.Src.Device = Unwrap(cmd.Dst.Device), Unwrap(cmd.Src.Device)
 	q.args = append(q.args[:0], cmd.Args...)
 	for i := range q.args {
-		q.args[i].Device = Faultless(q.args[i].Device)
+		q.args[i].Device = Unwrap(q.args[i].Device)
 	}
 	q.cmd.Args = q.args
 	return &q.cmd
@@ -316,92 +236,3 @@ func (r *faultyResource) FreeAfter(b mem.Block, after []mem.Point) error {
 	}
 	return err
 }
-
-// The simulated devices with faults. Embedding keeps all their optional interfaces.
-
-// CPU makes a cpu device faulty; where f is nil, it stays as it is.
-func (f *Faults) CPU(d *cpu.Device) devices.Device {
-	if f == nil {
-		return d
-	}
-	return Wrap(f, d, func(d *cpu.Device) Faulty { return &faultyCPU{d, f} })
-}
-
-// TCE makes a tce device faulty; where f is nil, it stays as it is.
-func (f *Faults) TCE(d *tce.Device) devices.Device {
-	if f == nil {
-		return d
-	}
-	return Wrap(f, d, func(d *tce.Device) Faulty { return &faultyTCE{d, f} })
-}
-
-type faultyCPU struct {
-	*cpu.Device
-	f *Faults
-}
-
-func (d *faultyCPU) Faultless() devices.Device { return d.Device }
-
-// Link implements devices.Device.
-func (d *faultyCPU) Link(from, to devices.Device) mem.Link {
-	return d.Device.Link(Faultless(from), Faultless(to))
-}
-
-// NewQueue implements devices.Device.
-func (d *faultyCPU) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	return d.f.NewQueue(d.Device, o, false)
-}
-
-// Build implements devices.Device.
-func (d *faultyCPU) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
-	return d.f.Build(ctx, d.Device, p)
-}
-
-// View implements devices.Viewer.
-func (d *faultyCPU) View(b mem.Block, off, size uint64) ([]byte, error) {
-	return d.f.View(d.Device, b, off, size)
-}
-
-// ReserveSVM implements devices.Device.
-func (d *faultyCPU) ReserveSVM(r mem.Range) error { return d.f.Reserve(d.Device, r) }
-
-// Close implements devices.Device.
-func (d *faultyCPU) Close() error { return d.f.Close(d.Device) }
-
-type faultyTCE struct {
-	*tce.Device
-	f *Faults
-}
-
-func (d *faultyTCE) Faultless() devices.Device { return d.Device }
-
-// Windows implements devices.Windowed.
-func (d *faultyTCE) Windows(ctx context.Context, other devices.Device) error {
-	return d.Device.Windows(ctx, Faultless(other))
-}
-
-// Connect implements devices.Windowed.
-func (d *faultyTCE) Connect(ctx context.Context, other devices.Device) error {
-	return d.Device.Connect(ctx, Faultless(other))
-}
-
-// Connected implements devices.Windowed.
-func (d *faultyTCE) Connected(other devices.Device) error {
-	return d.Device.Connected(Faultless(other))
-}
-
-// NewQueue implements devices.Device.
-func (d *faultyTCE) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	return d.f.NewQueue(d.Device, o, false)
-}
-
-// Build implements devices.Device.
-func (d *faultyTCE) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
-	return d.f.Build(ctx, d.Device, p)
-}
-
-// ReserveSVM implements devices.Device.
-func (d *faultyTCE) ReserveSVM(r mem.Range) error { return d.f.Reserve(d.Device, r) }
-
-// Close implements devices.Device.
-func (d *faultyTCE) Close() error { return d.f.Close(d.Device) }

@@ -2,7 +2,6 @@
 package metamorphic_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
 	"godwit/internal/history"
-	"godwit/mem"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,14 +39,14 @@ func open(kinds string, size uint64, s bufalloc.Strategy) func(*history.Faults) 
 				}
 				var d *tce.Device
 				if d, err = tce.New(o); err == nil && (k == 'b' || k == 'B') {
-					devs = append(devs, behindBus(f, devicetest.NewBus(d, family)))
+					devs = append(devs, f.Wrap(devicetest.NewBus(d, family), false))
 				} else if err == nil {
-					devs = append(devs, f.TCE(d))
+					devs = append(devs, f.Wrap(d, false))
 				}
 			} else {
 				var d *cpu.Device
 				if d, err = cpu.New(cpu.Options{Name: name, Memory: size, Strategy: s, Workers: 2, SharesHost: k == 's'}); err == nil {
-					devs = append(devs, f.CPU(d))
+					devs = append(devs, f.Wrap(d, false))
 				}
 			}
 			if err != nil {
@@ -58,42 +56,6 @@ func open(kinds string, size uint64, s bufalloc.Strategy) func(*history.Faults) 
 		return devs, nil
 	}
 }
-
-// faultyBus is a device behind a bus, with faults.
-type faultyBus struct {
-	*devicetest.Bus
-	f *history.Faults
-}
-
-func behindBus(f *history.Faults, d *devicetest.Bus) devices.Device {
-	if f == nil {
-		return d
-	}
-	return history.Wrap(f, d, func(d *devicetest.Bus) history.Faulty { return &faultyBus{d, f} })
-}
-
-func (d *faultyBus) Faultless() devices.Device { return d.Bus }
-
-// NewQueue implements devices.Device.
-func (d *faultyBus) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	return d.f.NewQueue(d.Bus, o, false)
-}
-
-// Build implements devices.Device.
-func (d *faultyBus) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
-	return d.f.Build(ctx, d.Bus, p)
-}
-
-// PinnedMemory implements devices.PageLocker.
-func (d *faultyBus) PinnedMemory(node int) (devices.PinnedMemory, error) {
-	return d.f.Pinned(d.Bus, node)
-}
-
-// ReserveSVM implements devices.Device.
-func (d *faultyBus) ReserveSVM(r mem.Range) error { return d.f.Reserve(d.Bus, r) }
-
-// Close implements devices.Device.
-func (d *faultyBus) Close() error { return d.f.Close(d.Bus) }
 
 // windowMemory is enough for windows as staging.
 const windowMemory = 8 << 20

@@ -22,21 +22,6 @@ import (
 	"godwit/runtime"
 )
 
-// Windows implements devices.Windowed.
-func (d *faultyOpenCL) Windows(ctx context.Context, other devices.Device) error {
-	return d.Device.Windows(ctx, history.Faultless(other))
-}
-
-// Connect implements devices.Windowed.
-func (d *faultyOpenCL) Connect(ctx context.Context, other devices.Device) error {
-	return d.Device.Connect(ctx, history.Faultless(other))
-}
-
-// Connected implements devices.Windowed.
-func (d *faultyOpenCL) Connected(other devices.Device) error {
-	return d.Device.Connected(history.Faultless(other))
-}
-
 // linkKind is how bytes get over the links of a house.
 type linkKind int
 
@@ -68,7 +53,7 @@ func linkedHouse(platform string, kind linkKind) func(*history.Faults) ([]device
 			if kind == direct {
 				d.Memory().Trim(0)
 			}
-			devs = append(devs, faulty(f, d))
+			devs = append(devs, f.Wrap(d, true))
 		}
 		return devs, err
 	}

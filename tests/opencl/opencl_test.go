@@ -22,7 +22,6 @@ import (
 	"godwit/devices/opencl"
 	"godwit/devices/tce"
 	"godwit/internal/history"
-	"godwit/mem"
 )
 
 func TestMain(m *testing.M) {
@@ -84,19 +83,19 @@ func houseOf(k kind) func(*history.Faults) ([]devices.Device, error) {
 			Params: map[string]string{"carve": k.carve, "bus": cmp.Or(k.bus, "off"), "slab": "1048576", "count": "2"},
 		})
 		for _, d := range found {
-			devs = append(devs, faulty(f, d))
+			devs = append(devs, f.Wrap(d, true))
 		}
 		if err != nil || !k.mixed {
 			return devs, err
 		}
 		c, err := cpu.New(cpu.Options{Name: "c", Memory: 1 << 20, Strategy: bufalloc.Fit, Workers: 2, SharesHost: k.shares})
 		if err == nil {
-			devs = append(devs, f.CPU(c))
+			devs = append(devs, f.Wrap(c, false))
 			o := k.tce
 			o.Name, o.Memory = "t", 1<<20
 			var s *tce.Device
 			if s, err = tce.New(o); err == nil {
-				return append(devs, f.TCE(s)), nil
+				return append(devs, f.Wrap(s, false)), nil
 			}
 		}
 		for _, d := range devs {
@@ -105,44 +104,6 @@ func houseOf(k kind) func(*history.Faults) ([]devices.Device, error) {
 		return nil, err
 	}
 }
-
-// faultyOpenCL is an OpenCL device with faults.
-type faultyOpenCL struct {
-	*opencl.Device
-	f *history.Faults
-}
-
-func faulty(f *history.Faults, d devices.Device) devices.Device {
-	if f == nil {
-		return d
-	}
-	return history.Wrap(f, d.(*opencl.Device), func(d *opencl.Device) history.Faulty { return &faultyOpenCL{Device: d, f: f} })
-}
-
-func (d *faultyOpenCL) Faultless() devices.Device { return d.Device }
-
-// Link implements devices.Device.
-func (d *faultyOpenCL) Link(from, to devices.Device) mem.Link {
-	return d.Device.Link(history.Faultless(from), history.Faultless(to))
-}
-
-// NewQueue implements devices.Device.
-func (d *faultyOpenCL) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
-	return d.f.NewQueue(d.Device, o, true)
-}
-
-// Build implements devices.Device.
-func (d *faultyOpenCL) Build(ctx context.Context, p *devices.Program) (devices.Module, error) {
-	return d.f.Build(ctx, d.Device, p)
-}
-
-// PinnedMemory implements devices.PageLocker.
-func (d *faultyOpenCL) PinnedMemory(node int) (devices.PinnedMemory, error) {
-	return d.f.Pinned(d.Device, node)
-}
-
-// Close implements devices.Device.
-func (d *faultyOpenCL) Close() error { return d.f.Close(d.Device) }
 
 // policies are those that evict is drawn one of.
 var policies = []string{"lru", "cost", "belady"}
