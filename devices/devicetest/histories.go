@@ -11,7 +11,7 @@ import (
 // testHistories runs random histories of commands over a context of one to three of the
 // devices, beside one flat memory: some in order and some not, in some of which what the
 // program does fails. Bytes go from device to device by the peers' copies, over links where
-// there are some, or through the host, and every third history has buffers of a MiB.
+// there are some, or through the host, and some histories have buffers of up to a MiB.
 func testHistories(e *env) {
 	w, linked := e.dev.(devices.Windowed)
 	linked = linked && w.Windows(e.ctx, e.openDevice()) == nil
@@ -29,7 +29,11 @@ func testHistories(e *env) {
 		}
 		d := history.Draw{Seed: seed, Ops: 80, Align: int(max(history.Align, e.dev.Info().BaseAlign)), NoLaunches: !e.kernels}
 		if seed%3 == 2 {
-			d.Align, d.Ops, cfg.Chunk = max(d.Align, 32<<10), 15, 100_000
+			d.Align, d.Ops = max(d.Align, 8<<10), 15
+			if seed%9 == 2 { // a MiB costs the model most of the time
+				d.Align = max(d.Align, 32<<10)
+			}
+			cfg.Chunk = uint64(3*d.Align + 1000)
 		}
 		return history.Generate(d), cfg
 	})

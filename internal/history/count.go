@@ -101,9 +101,9 @@ func (m *model) countBy(root, size int) {
 
 // countLost reports whether what an operation reads has a count that is lost, or may be.
 func (m *model) countLost(op *operation) bool {
-	return m.reads(op, func(root, _ int) bool {
-		by := m.by[root]
-		return by >= 0 && (m.lost[by][0] || m.doubt[by][0])
+	return slices.ContainsFunc(m.h.touches(op), func(t touch) bool {
+		by := m.by[m.h.Views[t.view].Root]
+		return t.mode.Reads() && by >= 0 && (m.lost[by][0] || m.doubt[by][0])
 	})
 }
 

@@ -80,8 +80,10 @@ func (m *model) place(view, off, size int) (root int, r mem.Range) {
 // setLost notes whether bytes are lost.
 func (m *model) setLost(view, off, size int, lost bool) {
 	root, r := m.place(view, off, size)
-	for i := r.Start; i < r.End; i++ {
-		m.lost[root][i], m.doubt[root][i] = lost, false
+	clear(m.doubt[root][r.Start:r.End])
+	is := m.lost[root][r.Start:r.End]
+	for i := range is {
+		is[i] = lost
 	}
 }
 
@@ -138,9 +140,11 @@ func (m *model) lose(op *operation) {
 
 // date notes when bytes of a destination were written.
 func (m *model) date(op *operation, w row) {
-	v := m.h.Views[op.Dst]
-	for i := range w.size {
-		m.wrote[v.Root][v.Origin+w.dst+i], m.undone[v.Root][v.Origin+w.dst+i] = m.now, 0
+	root, r := m.place(op.Dst, w.dst, w.size)
+	clear(m.undone[root][r.Start:r.End])
+	wrote := m.wrote[root][r.Start:r.End]
+	for i := range wrote {
+		wrote[i] = m.now
 	}
 }
 
@@ -163,7 +167,7 @@ func (m *model) reads(op *operation, is func(root, at int) bool) bool {
 	return slices.ContainsFunc(m.h.touches(op), func(t touch) bool {
 		v := m.h.Views[t.view]
 		for i := range t.size {
-			if t.mode != mem.Write && is(v.Root, v.Origin+t.off+i) {
+			if t.mode.Reads() && is(v.Root, v.Origin+t.off+i) {
 				return true
 			}
 		}

@@ -134,8 +134,9 @@ func (o *Oracle) accept(a mem.Access) error {
 // intact checks that nothing that is read was lost.
 func (o *Oracle) intact(accs []mem.Access) error {
 	for _, a := range accs {
+		b := o.buffers[a.Buffer]
 		for i := a.Range.Start; a.Mode.Reads() && i < a.Range.End; i++ {
-			if b := o.buffers[a.Buffer]; b.lost[i] && !o.hostWrites(b, a.Memory, i) {
+			if b.lost[i] && !o.hostWrites(b, a.Memory, i) {
 				return fmt.Errorf("oracle: byte %d of buffer %d: %w", i, a.Buffer, mem.ErrPoisoned)
 			}
 		}
