@@ -55,47 +55,43 @@ func reachOf(from, to *memory) reach {
 func (m *Mover) direct(t *Transfer) error {
 	var errs error
 	for i := range t.To {
-		p, q, err := m.oneLeg(t.Way, &t.From, &t.To[i], t.Size, t.Late, t.Waits)
-		if err != nil {
+		var err error
+		if t.Points[i], err = m.oneLeg(t, &t.To[i]); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("destination %s: %w", m.mems[t.To[i].Memory].Name, err))
-			continue
 		}
-		t.Points[i] = p
-		m.countDirect(q, t.Way)
 	}
 	return errs
 }
 
 // oneLeg submits a copy that one queue does.
-func (m *Mover) oneLeg(way mem.Way, src, dst *End, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, devices.Queue, error) {
-	from, to := &m.mems[src.Memory], &m.mems[dst.Memory]
-	q := to.in
-	r := m.reach[int(src.Memory)*len(m.mems)+int(dst.Memory)]
-	if way == mem.Linked {
-		r = reachBlocks
-	}
-	var err error
-	var in, out devices.Loc
-	switch r {
-	case reachBlocks:
-		in, out = m.loc(src, 0), m.loc(dst, 0)
-	case reachFrom:
-		out = m.loc(dst, 0)
-		in, err = from.bytes(src, size)
-	case reachTo:
-		q, in = from.out, m.loc(src, 0)
-		out, err = to.bytes(dst, size)
+func (m *Mover) oneLeg(t *Transfer, dst *End) (p mem.Point, err error) {
+	from, to := &m.mems[t.From.Memory], &m.mems[dst.Memory]
+	q, in, out := to.in, m.loc(dst, 0), m.loc(&t.From, 0)
+	r := m.reach[int(t.From.Memory)*len(m.mems)+int(dst.Memory)]
+	switch {
+	case t.Way == mem.Linked, r == reachBlocks:
+	case r == reachFrom:
+		out, err = from.bytes(&t.From, t.Size)
+	case r == reachTo:
+		q = from.out
+		in, err = to.bytes(dst, t.Size)
 	default:
 		err = fmt.Errorf("no queue reaches both: %w", mem.ErrInvalidOperation)
 	}
 	if err != nil {
-		return mem.Point{}, nil, err
+		return p, err
 	}
-	m.submit.Lock()
-	defer m.submit.Unlock()
-	m.leg.Src, m.leg.Dst = in, out
-	p, err := m.submitHeld(q, size, late, waits)
-	return p, q, err
+	p, err = m.submitLeg(q, in, out, t.Size, t.Late, t.Waits)
+	if err == nil {
+		m.count(func(s *Stats) {
+			if t.Way == mem.Linked {
+				s.Linked++
+			} else {
+				s.Direct++
+			}
+		})
+	}
+	return p, err
 }
 
 // loc is an end, from off on, as its own device knows it.
@@ -116,22 +112,15 @@ func (x *memory) bytes(e *End, size uint64) (devices.Loc, error) {
 }
 
 // submitLeg submits a copy to a hidden queue, and counts it.
-func (m *Mover) submitLeg(q devices.Queue, to, from devices.Loc, size uint64, waits []mem.Wait) (mem.Point, error) {
+func (m *Mover) submitLeg(q devices.Queue, dst, src devices.Loc, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, error) {
 	m.submit.Lock()
 	defer m.submit.Unlock()
-	m.leg.Dst, m.leg.Src = to, from
-	p, err := m.submitHeld(q, size, nil, waits)
+	leg := &m.leg
+	leg.Op, leg.Dst, leg.Src, leg.Size, leg.Late = devices.OpCopy, dst, src, size, late
+	p, err := q.Submit(leg, waits)
+	leg.Dst, leg.Src, leg.Late = devices.Loc{}, devices.Loc{}, nil
 	if err == nil {
 		m.count(func(s *Stats) { s.Legs++ })
 	}
-	return p, err
-}
-
-// submitHeld submits the leg whose ends are set. submit is held.
-func (m *Mover) submitHeld(q devices.Queue, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, error) {
-	leg := &m.leg
-	leg.Op, leg.Size, leg.Late = devices.OpCopy, size, late
-	p, err := q.Submit(leg, waits)
-	leg.Dst, leg.Src, leg.Late = devices.Loc{}, devices.Loc{}, nil
 	return p, err
 }

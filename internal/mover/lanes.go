@@ -135,7 +135,7 @@ func (v *laneMove) wait() error {
 // push has x, which has its staging, carried out.
 func (l *lanes) push(x *ring) {
 	w := &x.lanes
-	*w = laneWork{most: min(x.lanesFor(), len(x.ext.bytes)/(2*int(x.chunk)))}
+	*w = laneWork{most: min(x.lanesFor(), len(x.staging[0].bytes)/(2*int(x.chunk)))}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.jobs = append(l.jobs, x)
@@ -244,7 +244,7 @@ func (l *lanes) life() {
 	for x, n := l.join(); x != nil; x, n = l.join() {
 		for k := range slots {
 			at := uint64(2*n+k) * x.chunk
-			slots[k].bytes = x.ext.bytes[at : at+x.chunk]
+			slots[k].bytes = x.staging[0].bytes[at : at+x.chunk]
 		}
 		if x.m.mems[x.src.Memory].discrete && x.src.Bytes == nil {
 			l.get(x, &slots)

@@ -43,7 +43,7 @@ func TestChunksAreEqualAndFitTheRing(t *testing.T) {
 			require.LessOrEqual(t, least, want)
 			require.LessOrEqual(t, want, m.arenaSize(), "form %d, %d bytes", f, size)
 			for _, got := range []uint64{want, pages(least)} {
-				x.ext.bytes = make([]byte, got)
+				x.staging = []extent{{size: got}}
 				x.fit()
 				chunks := (size + x.chunk - 1) / x.chunk
 				require.GreaterOrEqual(t, uint64(x.slots()), min(chunks, 1))

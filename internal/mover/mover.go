@@ -12,7 +12,7 @@
 //
 //   - direct: one leg on one hidden queue, which does the waiting too (direct.go);
 //   - a chain: legs through staging, on the host or in windows on devices, tied by points
-//     (chain.go) or, where one driver has all ends, given to it as one batch (batch.go).
+//     (legs.go) or, where one driver has all ends, given to it as one batch (batch.go).
 //     Only queues take part;
 //   - in lanes: where one end is bytes of this process and the other device is
 //     reached over a bus, goroutines copy between the bytes and staging while queues
@@ -113,18 +113,17 @@ type Mover struct {
 	landed devices.Cond     // closed, Flying is zero and the pump at rest; its lock is mu
 
 	mu      sync.Mutex
-	stats   Stats   // protected by mu
-	staging staging // protected by mu
-	starved []*ring // protected by mu: wait for staging, in order
-	short   int     // protected by mu: the home of which a gated batch found no staging; -1 is none
-	spare   []*ring // protected by mu
-	todo    []task  // protected by mu: for the pump
-	doing   []task  // protected by mu: storage, while the pump is at rest
-	times   []timed // protected by mu: of rings on the mover's own line; nil unless profiling
-	queues  timers  // protected by mu: of the other points given out; nil unless profiling
-	pumping bool    // protected by mu: the pump runs, or will
-	closed  bool    // protected by mu
-	abort   error   // protected by mu: why no transfer begins any more; nil until Abort
+	stats   Stats    // protected by mu
+	arenas  []*arena // protected by mu: staging
+	starved []*ring  // protected by mu: wait for staging, in order
+	short   int      // protected by mu: the home of which a gated batch found no staging; -1 is none
+	spare   []*ring  // protected by mu
+	todo    []task   // protected by mu: for the pump
+	doing   []task   // protected by mu: storage, while the pump is at rest
+	times   []timed  // protected by mu: of rings on the mover's own line; nil unless profiling
+	pumping bool     // protected by mu: the pump runs, or will
+	closed  bool     // protected by mu
+	abort   error    // protected by mu: why no transfer begins any more; nil until Abort
 }
 
 // memory is a memory as the mover uses it. Its queues are out of order and hidden
@@ -181,7 +180,7 @@ func Open(opts Options) (*Mover, error) {
 	m.landed = m.by.Cond(&m.mu)
 	m.lanes.init(m)
 	if opts.Profiling {
-		m.times, m.queues = make([]timed, keptTimes), make(timers)
+		m.times = make([]timed, keptTimes)
 	}
 	m.mems = make([]memory, len(opts.Memories))
 	m.links.init(len(m.mems))
@@ -354,7 +353,7 @@ func (m *Mover) Close() error {
 		m.mu.Unlock()
 		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
 	}
-	return errors.Join(err, m.lanes.close(), m.closeStaging(), m.closeLinks())
+	return errors.Join(err, m.lanes.close(), m.closeStaging())
 }
 
 // closeQueues closes the hidden queues. Those that are stuck stay open.
@@ -377,19 +376,12 @@ func (m *Mover) closeQueues() error {
 func (m *Mover) Check() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.staging.check(); err != nil {
-		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
+	err := m.checkStaging()
+	if err == nil && m.stats.Flying == 0 && len(m.starved) != 0 {
+		err = fmt.Errorf("nothing under way, but %d transfers starve", len(m.starved))
 	}
-	if err := m.checkLinks(m.stats.Flying == 0); err != nil {
+	if err != nil {
 		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
-	}
-	switch s := m.stats; {
-	case s.Staging > m.opts.Budget:
-		return fmt.Errorf("mover %s: %d bytes of staging, the budget is %d", m.opts.Name, s.Staging, m.opts.Budget)
-	case s.Staging != m.staging.held || s.InFlight != m.staging.used:
-		return fmt.Errorf("mover %s: counts %d bytes of staging, %d in use, but has %d and %d", m.opts.Name, s.Staging, s.InFlight, m.staging.held, m.staging.used)
-	case s.Flying == 0 && (s.InFlight != 0 || len(m.starved) != 0):
-		return fmt.Errorf("mover %s: nothing under way, but %d bytes in use and %d transfers starve", m.opts.Name, s.InFlight, len(m.starved))
 	}
 	return nil
 }

@@ -150,12 +150,8 @@ func (m *Mover) feed() {
 			continue
 		}
 		m.mu.Unlock()
-		if pool == windowPool {
-			if why := m.lost(x); why != nil && m.hopeless(x) {
-				x.refuse(why)
-			} else {
-				full = append(full, pool)
-			}
+		if pool == windowPool { // they come back
+			full = append(full, pool)
 			continue
 		}
 		grown, err := m.grow(home, locked)
@@ -188,7 +184,7 @@ func (m *Mover) tidy(short int) {
 func (m *Mover) inUse(pool int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return a.used > 0 && (m.pool(a.home) == pool || !m.kept(a)) })
+	return slices.ContainsFunc(m.arenas, func(a *arena) bool { return a.used() > 0 && (m.poolOf(a) == pool || !m.kept(a)) })
 }
 
 // hopeless reports whether x, the first of those that starve in its pool, has no arena to
@@ -196,7 +192,7 @@ func (m *Mover) inUse(pool int) bool {
 func (m *Mover) hopeless(x *ring) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if x.form == inBatch || slices.ContainsFunc(m.staging.arenas, func(a *arena) bool { return m.pool(a.home) == x.pool() }) {
+	if x.form == inBatch || slices.ContainsFunc(m.arenas, func(a *arena) bool { return m.poolOf(a) == x.pool() }) {
 		return false
 	}
 	m.fed(x)
@@ -223,7 +219,7 @@ func (x *ring) goOn() {
 
 // flush has the legs of a chain start: whoever waits for them flushed when there were none yet.
 func (x *ring) flush() {
-	for i := range x.chain.legs {
-		_ = x.chain.legs[i].queue.Flush() // of a lost device, which those who wait are told
+	for i := range x.work.steps {
+		_ = x.work.steps[i].queue.Flush() // of a lost device, which those who wait are told
 	}
 }

@@ -25,25 +25,23 @@ const (
 // its staging.
 type ring struct {
 	gate.Gate
-	m           *Mover
-	form        form
-	way         mem.Way // Ring, Windows or Linked
-	src         End
-	size        uint64
-	late        devices.Late // nil where all of size is to move
-	home        int          // whose staging it uses
-	dsts        []*arrival   // pooled with the ring
-	n           int          // of dsts in use
-	chunk       uint64
-	ext         extent   // its staging on the host; protected by Mover.mu while it starves
-	windows     []extent // its staging on devices, the source's first; likewise
-	windowSlots int      // chunks that each of them holds
-	gated       bool     // ext counts as held by a gated batch; protected by Mover.mu
-	queued      uint64   // times, where the mover profiles
-	started     uint64
-	left        atomic.Int32 // destinations not landed, one for the submitter
+	m       *Mover
+	form    form
+	way     mem.Way // Ring, Windows or Linked
+	src     End
+	size    uint64
+	late    devices.Late // nil where all of size is to move
+	home    int          // whose staging it uses
+	dsts    []*arrival   // pooled with the ring
+	n       int          // of dsts in use
+	chunk   uint64
+	staging []extent // one on the host, or windows, the source's first; protected by Mover.mu while it starves
+	gated   bool     // it counts as held by a gated batch; protected by Mover.mu
+	queued  uint64   // times, where the mover profiles
+	started uint64
+	left    atomic.Int32 // destinations not landed, one for the submitter
 
-	chain chainWork
+	work  legWork // of a batch or a chain
 	batch batchWork
 	lanes laneWork
 }
@@ -350,7 +348,7 @@ func (m *Mover) recycle(x *ring) {
 	}
 	x.n, x.src, x.late = 0, End{}, nil
 	x.batch.clear()
-	x.chain.clear()
+	x.work.clear()
 	x.Forget()
 	m.spare = append(m.spare, x)
 	m.stats.Flying--

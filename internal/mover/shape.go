@@ -99,6 +99,9 @@ func pages(n uint64) uint64 { return (n + pageSize - 1) &^ (pageSize - 1) }
 // wants is how much staging x should have, and the least that will do.
 func (x *ring) wants() (want, least uint64) {
 	chunks := (x.size + x.chunk - 1) / x.chunk
+	if x.way == mem.Windows {
+		return x.chunk * min(chunks, max(x.m.links.share/x.chunk, 1)), x.chunk
+	}
 	switch x.form {
 	case inBatch:
 		want = min(chunks*x.chunk, x.m.share())
@@ -114,7 +117,7 @@ func (x *ring) wants() (want, least uint64) {
 
 // fit makes the chunks of a batch smaller where its staging is less than it wanted.
 func (x *ring) fit() {
-	got := uint64(len(x.ext.bytes))
+	got := x.staging[0].size
 	if x.form == inBatch && got < x.size && got < leastSlots*x.chunk {
 		x.chunk = max(got/leastSlots&^(pageSize-1), pageSize)
 	}

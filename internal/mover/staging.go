@@ -34,23 +34,18 @@ const (
 	pageSize    = 4096
 )
 
-// staging is protected by Mover.mu.
-type staging struct {
-	arenas []*arena
-	held   uint64 // bytes of arenas
-	used   uint64 // bytes of extents
-}
-
-// arena is a block of staging memory.
+// arena is a block of staging memory: of the host's, or in windows of a device, which count for no budget.
 type arena struct {
 	home   int
 	memory storage.Allocation // immutable; without Bytes on a device
-	device devices.Device     // immutable: whose block it is; nil on the host
+	device devices.Device     // immutable: in whose windows it is; nil on the host
 	locked bool               // immutable
 	stays  bool               // immutable once open: it stays until the end
 	region *bufalloc.Region   // protected by Mover.mu
-	used   uint64             // protected by Mover.mu: bytes of extents
 }
+
+// used is how many bytes of an arena are in extents. Mover.mu is held.
+func (a *arena) used() uint64 { return a.region.Stats().Live }
 
 // extent is a ring's part of an arena; the zero extent is none.
 type extent struct {
@@ -111,7 +106,7 @@ func (m *Mover) findFamilies() {
 	}
 	grown, err := m.growIdle(0, false)
 	if grown {
-		m.staging.arenas[len(m.staging.arenas)-1].stays = true
+		m.arenas[len(m.arenas)-1].stays = true
 		return
 	}
 	if err != nil {
@@ -159,10 +154,18 @@ func (x *ring) pool() int {
 	return x.m.pool(x.home)
 }
 
+// poolOf is the pool of an arena.
+func (m *Mover) poolOf(a *arena) int {
+	if a.device != nil {
+		return windowPool
+	}
+	return m.pool(a.home)
+}
+
 // poolHeld is how much staging a pool has. mu is held.
 func (m *Mover) poolHeld(pool int) (held uint64) {
-	for _, a := range m.staging.arenas {
-		if m.pool(a.home) == pool {
+	for _, a := range m.arenas {
+		if m.poolOf(a) == pool {
 			held += a.memory.Size
 		}
 	}
@@ -193,147 +196,121 @@ func (m *Mover) share() uint64 {
 	return min(max(share, leastShare), m.arenaSize()) &^ (pageSize - 1)
 }
 
-// fit is how well an arena serves a ring: its home's own is near, another of its family's
-// far.
-type fit uint8
-
-const (
-	no fit = iota
-	far
-	near
-)
-
-// take gives a ring an extent of want bytes, or of as many as there are together but
-// not fewer than least, out of an arena that fits. It reports false where there is none.
+// arenaFor is the arena that serves a ring on the host best, which wants so many bytes; nil where none does.
 // mu is held.
-func (s *staging) take(want, least uint64, fits func(*arena) fit) (extent, bool) {
-	var best *arena
+func (m *Mover) arenaFor(x *ring, want uint64) (best *arena) {
 	score := uint64(0)
-	for _, a := range s.arenas {
-		if f := fits(a); f != no { // enough is better than near, and near than more
-			free := a.region.Stats().LargestFree
-			if v := 2*min(free, want) + uint64(f); best == nil || v > score {
-				best, score = a, v
-			}
+	for _, a := range m.arenas {
+		if m.poolOf(a) != x.pool() || x.form == inBatch && !a.locked && m.mems[a.home].discrete {
+			continue
+		}
+		v := 2 * min(a.region.Stats().LargestFree, want) // enough is better than near, and near than more
+		if a.home == x.home {
+			v++
+		}
+		if best == nil || v > score {
+			best, score = a, v
 		}
 	}
-	if best == nil {
-		return extent{}, false
-	}
-	e, ok := best.take(want, least)
-	s.used += e.size
-	return e, ok
+	return best
 }
 
-// give takes an extent back. mu is held.
-func (s *staging) give(e extent) {
-	if e.arena != nil {
-		e.give()
-		s.used -= e.size
-	}
-}
-
-// take gives an extent of want bytes, or of as many as there are together but not fewer
+// take gives x an extent of want bytes of an arena, or of as many as there are together but not fewer
 // than least. mu is held.
-func (a *arena) take(want, least uint64) (extent, bool) {
+func (m *Mover) take(x *ring, a *arena, want, least uint64) bool {
 	size := min(want, a.region.Stats().LargestFree&^(pageSize-1))
 	if size == 0 || size < least {
-		return extent{}, false
+		return false
 	}
 	c, err := a.region.Alloc(size, pageSize)
 	if err != nil {
-		return extent{}, false
+		return false
 	}
 	at, err := a.region.Addr(c)
 	if err != nil {
 		panic(fmt.Sprintf("mover: staging that was just given: %v", err))
 	}
-	a.used += size
 	e := extent{arena: a, chunk: c, off: at, size: size}
-	if a.memory.Bytes != nil {
+	if a.device == nil {
 		e.bytes = a.memory.Bytes[at : at+size]
+		m.stats.InFlight += size
 	}
-	return e, true
+	x.staging = append(x.staging, e)
+	return true
 }
 
-func (e *extent) give() {
-	if err := e.arena.region.Free(e.chunk); err != nil {
-		panic(fmt.Sprintf("mover: staging given back: %v", err))
-	}
-	e.arena.used -= e.size
-}
-
-// check tests what is known of an arena.
-func (a *arena) check() error {
-	if err := a.region.Check(); err != nil {
-		return fmt.Errorf("staging: %w", err)
-	}
-	if live := a.region.Stats().Live; live != a.used {
-		return fmt.Errorf("staging: an arena counts %d bytes in use, %d are", a.used, live)
-	}
-	return nil
-}
-
-func (s *staging) check() error {
+// checkStaging tests what is known of arenas, whose figures the mover's are. mu is held.
+func (m *Mover) checkStaging() error {
 	var held, used uint64
-	for _, a := range s.arenas {
-		held, used = held+a.memory.Size, used+a.used
-		if err := a.check(); err != nil {
-			return err
+	for _, a := range m.arenas {
+		if err := a.region.Check(); err != nil {
+			return fmt.Errorf("staging: %w", err)
+		}
+		if a.used() != 0 && m.stats.Flying == 0 {
+			return fmt.Errorf("staging: nothing under way, but %d bytes of an arena are in use", a.used())
+		}
+		if a.device == nil {
+			held, used = held+a.memory.Size, used+a.used()
 		}
 	}
-	if held != s.held || used != s.used {
-		return fmt.Errorf("staging: %d bytes and %d in use, but counted %d and %d", held, used, s.held, s.used)
+	if held != m.stats.Staging || used != m.stats.InFlight || held > m.opts.Budget {
+		return fmt.Errorf("staging: %d bytes and %d in use, but counted %d and %d; the budget is %d", held, used, m.stats.Staging, m.stats.InFlight, m.opts.Budget)
 	}
 	return nil
 }
 
-// takeStaging gives x the extent that it wants. mu is held.
+// takeStaging gives x the staging that it wants: of windows an extent on each memory that its chunks
+// pass. mu is held.
 func (m *Mover) takeStaging(x *ring) bool {
-	switch x.way {
-	case mem.Linked:
+	if x.way == mem.Linked {
 		return true
-	case mem.Windows:
-		return m.links.take(x)
 	}
 	want, least := x.wants()
-	e, ok := m.staging.take(want, least, func(a *arena) fit {
-		switch {
-		case m.mems[a.home].discrete && x.form == inBatch && !a.locked || m.pool(a.home) != x.pool():
-			return no
-		case a.home == x.home:
-			return near
+	if x.way == mem.Windows {
+		ok := m.take(x, m.links.arenas[x.src.Memory], want, least)
+		for i := 0; i < x.n && ok; i++ {
+			ok = m.take(x, m.links.arenas[x.dsts[i].dst.Memory], want, least)
 		}
-		return far
-	})
-	if ok {
-		x.ext = e
-		x.fit()
-		m.stats.InFlight = m.staging.used
+		if !ok {
+			m.giveStaging(x)
+		}
+		return ok
 	}
-	return ok
+	a := m.arenaFor(x, want)
+	if a == nil || !m.take(x, a, want, least) {
+		return false
+	}
+	x.fit()
+	return true
 }
 
-// giveStaging takes x's extent back. mu is held.
+// giveStaging takes x's staging back. mu is held.
 func (m *Mover) giveStaging(x *ring) {
-	if x.gated {
-		m.mems[x.pool()].gated -= uint64(len(x.ext.bytes))
-		x.gated = false
+	for i := range x.staging {
+		e := &x.staging[i]
+		if x.gated {
+			m.mems[x.pool()].gated -= e.size
+			x.gated = false
+		}
+		if err := e.arena.region.Free(e.chunk); err != nil {
+			panic(fmt.Sprintf("mover: staging given back: %v", err))
+		}
+		if e.arena.device == nil {
+			m.stats.InFlight -= e.size
+		}
+		if m.makeshift(e.arena) && e.arena.used() == 0 {
+			m.postLocked(task{}) // nothing uses it any more
+		}
 	}
-	if a := x.ext.arena; a != nil && m.makeshift(a) && a.used == uint64(len(x.ext.bytes)) {
-		m.postLocked(task{}) // nothing uses it any more
-	}
-	m.staging.give(x.ext)
-	x.ext = extent{}
-	x.giveWindows()
-	m.stats.InFlight = m.staging.used
+	clear(x.staging)
+	x.staging = x.staging[:0]
 }
 
 // grow gets a home another arena. It reports false where the budget is in use, and
 // fails where there is no memory. Called by the pump, without locks.
 func (m *Mover) grow(home int, locked bool) (bool, error) {
 	size := m.arenaSize()
-	errs := m.shrink(func(a *arena) bool { return m.staging.held+size > m.opts.Budget && !m.kept(a) })
+	errs := m.shrink(func(a *arena) bool { return m.stats.Staging+size > m.opts.Budget && !m.kept(a) })
 	grown, err := m.growIdle(home, locked)
 	return grown, errors.Join(errs, err)
 }
@@ -342,9 +319,9 @@ func (m *Mover) grow(home int, locked bool) (bool, error) {
 // they leave one for memories of no family, until these have one. mu is held.
 func (m *Mover) reserved(home int) uint64 {
 	of := func(home int) bool { return m.mems[home].family >= 0 }
-	outside := func(a *arena) bool { return !of(a.home) && !a.stays }
+	outside := func(a *arena) bool { return !of(a.home) && !m.kept(a) }
 	beside := func(x memory) bool { return x.family < 0 }
-	if !of(home) || !slices.ContainsFunc(m.mems[1:], beside) || slices.ContainsFunc(m.staging.arenas, outside) {
+	if !of(home) || !slices.ContainsFunc(m.mems[1:], beside) || slices.ContainsFunc(m.arenas, outside) {
 		return 0
 	}
 	return m.arenaSize()
@@ -354,7 +331,7 @@ func (m *Mover) reserved(home int) uint64 {
 func (m *Mover) growIdle(home int, locked bool) (bool, error) {
 	size := m.arenaSize()
 	m.mu.Lock()
-	full := m.staging.held+size+m.reserved(home) > m.opts.Budget
+	full := m.stats.Staging+size+m.reserved(home) > m.opts.Budget
 	m.mu.Unlock()
 	if full {
 		return false, nil
@@ -365,34 +342,38 @@ func (m *Mover) growIdle(home int, locked bool) (bool, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.staging.arenas = append(m.staging.arenas, a)
-	m.staging.held += size
-	m.stats.Staging = m.staging.held
+	m.arenas = append(m.arenas, a)
+	m.stats.Staging += size
 	return true, nil
 }
 
 // kept reports whether an arena stays until the end: a family's locked ones do, since to
-// lock memory takes longer than many copies, and one for those that are not discrete.
-func (m *Mover) kept(a *arena) bool { return a.stays || a.locked && m.mems[a.home].family >= 0 }
+// lock memory takes longer than many copies, and one for those that are not discrete; so do windows.
+func (m *Mover) kept(a *arena) bool {
+	return a.stays || a.device != nil || a.locked && m.mems[a.home].family >= 0
+}
 
 // makeshift reports whether an arena is ordinary memory where locked was asked for.
-func (m *Mover) makeshift(a *arena) bool { return !a.locked && m.mems[a.home].discrete }
+func (m *Mover) makeshift(a *arena) bool {
+	return !a.locked && a.device == nil && m.mems[a.home].discrete
+}
 
 // shrink gives idle arenas back for as long as needed says so. mu is taken.
 func (m *Mover) shrink(needed func(*arena) bool) error {
 	var gone []*arena
 	m.mu.Lock()
-	for i := 0; i < len(m.staging.arenas); {
-		a := m.staging.arenas[i]
-		if a.used > 0 || !needed(a) {
+	for i := 0; i < len(m.arenas); {
+		a := m.arenas[i]
+		if a.used() > 0 || !needed(a) {
 			i++
 			continue
 		}
 		gone = append(gone, a)
-		m.staging.held -= a.memory.Size
-		m.staging.arenas = slices.Delete(m.staging.arenas, i, i+1)
+		if a.device == nil {
+			m.stats.Staging -= a.memory.Size
+		}
+		m.arenas = slices.Delete(m.arenas, i, i+1)
 	}
-	m.stats.Staging = m.staging.held
 	m.mu.Unlock()
 	var errs []error
 	for _, a := range gone {
@@ -407,7 +388,7 @@ func (m *Mover) newArena(home int, size uint64, locked bool) (*arena, error) {
 	if x := &m.mems[home]; x.discrete {
 		memory, err := storage.AllocateLocked(x.locker, size, pageSize)
 		if err == nil {
-			return arenaOf(home, memory, true)
+			return arenaOf(home, memory, true, nil)
 		}
 		if m.unlocked(x, err); locked {
 			return nil, err
@@ -417,7 +398,7 @@ func (m *Mover) newArena(home int, size uint64, locked bool) (*arena, error) {
 	if err != nil {
 		return nil, err
 	}
-	return arenaOf(home, memory, false)
+	return arenaOf(home, memory, false, nil)
 }
 
 // unlocked notes, and says under GODWIT_DEBUG=staging, that an arena is not locked.
@@ -428,12 +409,12 @@ func (m *Mover) unlocked(x *memory, why error) {
 	}
 }
 
-func arenaOf(home int, memory storage.Allocation, locked bool) (*arena, error) {
+func arenaOf(home int, memory storage.Allocation, locked bool, windows devices.Device) (*arena, error) {
 	r, err := bufalloc.NewRegion(0, memory.Size, bufalloc.Options{Granularity: pageSize})
 	if err != nil {
 		return nil, errors.Join(err, memory.Free())
 	}
-	return &arena{home: home, memory: memory, locked: locked, region: r}, nil
+	return &arena{home: home, memory: memory, locked: locked, device: windows, region: r}, nil
 }
 
 // closeStaging gives all arenas back. Nothing is under way.

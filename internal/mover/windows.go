@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"godwit/bufalloc"
 	"godwit/internal/storage"
 	"godwit/mem"
 )
@@ -223,7 +222,11 @@ func (m *Mover) openArenas() {
 		if a != nil && (l.share == 0 || a.memory.Size/2 < l.share) {
 			l.share = a.memory.Size / 2 // one ring in each direction
 		}
-		l.arenas[i] = a
+		if l.arenas[i] = a; a != nil {
+			m.mu.Lock()
+			m.arenas = append(m.arenas, a)
+			m.mu.Unlock()
+		}
 	}
 	m.haveOpened(arenasOpen)
 }
@@ -245,10 +248,6 @@ func (m *Mover) newWindow(i int) *arena {
 	if size = size &^ (leastWindow - 1); size < leastWindow {
 		return nil
 	}
-	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Granularity: pageSize})
-	if err != nil {
-		return nil
-	}
 	memory, err := storage.Allocate(x.Device.Memory(), nil, size, pageSize)
 	if err != nil {
 		return nil
@@ -257,7 +256,11 @@ func (m *Mover) newWindow(i int) *arena {
 		_ = memory.Free() // live by construction
 		return nil
 	}
-	return &arena{home: i, memory: memory, device: x.Device, region: r}
+	a, err := arenaOf(i, memory, false, x.Device)
+	if err != nil {
+		return nil
+	}
+	return a
 }
 
 // OpenLinks opens the links between memories and their arenas, which the first copies that want
@@ -395,79 +398,4 @@ func (x *ring) shapeLinked() {
 		most = min(most, c)
 	}
 	x.chunk = even(x.size, max(c.chunk(x.size), leastHop), max(most, pageSize))
-}
-
-// take gives x an extent on each memory that its chunks pass. mu is held.
-func (l *links) take(x *ring) bool {
-	slots := (x.size + x.chunk - 1) / x.chunk
-	want := min(slots*x.chunk, max(l.share/x.chunk, 1)*x.chunk)
-	least := uint64(0)
-	take := func(id mem.MemoryID) bool {
-		e, ok := l.arenas[id].take(want, x.chunk)
-		if ok {
-			x.windows = append(x.windows, e)
-			if e.size /= x.chunk; least == 0 || e.size < least {
-				least = e.size
-			}
-		}
-		return ok
-	}
-	ok := take(x.src.Memory)
-	for _, a := range x.dsts[:x.n] {
-		ok = ok && take(a.dst.Memory)
-	}
-	if !ok {
-		x.giveWindows()
-	}
-	x.windowSlots = int(least)
-	return ok
-}
-
-// giveWindows takes x's windows back. mu is held.
-func (x *ring) giveWindows() {
-	for i := range x.windows {
-		x.windows[i].give()
-	}
-	x.windows = x.windows[:0]
-}
-
-// lost is why x, which starves, waits for nothing: a link that it needs is lost.
-func (m *Mover) lost(x *ring) error {
-	for _, a := range x.dsts[:x.n] {
-		if err := m.linkLost(x.src.Memory, a.dst.Memory); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkLinks tests what is known of windows. Nothing that uses them is under way where
-// idle is set. mu is held.
-func (m *Mover) checkLinks(idle bool) error {
-	if m.links.at() != arenasOpen {
-		return nil
-	}
-	for _, a := range m.links.arenas {
-		if a == nil {
-			continue
-		}
-		if err := a.check(); err != nil {
-			return err
-		}
-		if idle && a.used != 0 {
-			return fmt.Errorf("nothing under way, but %d bytes of the windows on %s are in use", a.used, m.mems[a.home].Name)
-		}
-	}
-	return nil
-}
-
-// closeLinks gives windows back. Nothing is under way.
-func (m *Mover) closeLinks() error {
-	var errs []error
-	for _, a := range m.links.arenas {
-		if a != nil {
-			errs = append(errs, a.memory.Free())
-		}
-	}
-	return errors.Join(errs...)
 }
