@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"godwit/mem"
@@ -134,11 +135,26 @@ func checkLaunch(cmd *Command, info *Info) error {
 	if cmd.Kernel == nil {
 		return fmt.Errorf("launch without a kernel: %w", mem.ErrInvalidKernel)
 	}
-	name := cmd.Kernel.Name()
+	name, args, want := cmd.Kernel.Name(), cmd.Args, cmd.Kernel.Args()
 	if err := CheckSpace(cmd.Dims, &cmd.Offset, &cmd.Global, &cmd.Local, info); err != nil {
 		return fmt.Errorf("kernel %s: %w", name, err)
 	}
-	return checkArgs(name, cmd.Args, cmd.Kernel.Args(), info)
+	for len(args) > len(want) && args[len(args)-1].Kind == ArgSVM {
+		if err := checkArgSVM(&args[len(args)-1], info); err != nil {
+			return fmt.Errorf("kernel %s: shared virtual memory beyond the arguments: %w", name, err)
+		}
+		args = args[:len(args)-1]
+	}
+	if len(args) != len(want) {
+		return fmt.Errorf("kernel %s: %d arguments given, it takes %d: %w", name, len(args), len(want), mem.ErrKernelArgs)
+	}
+	local := uint64(0)
+	for i := range args {
+		if err := checkArg(&args[i], &want[i], info, &local); err != nil {
+			return fmt.Errorf("kernel %s, argument %d (%s): %w", name, i, want[i].Name, err)
+		}
+	}
+	return nil
 }
 
 // CheckSpace tests the index space of a launch against OpenCL's rules and a device's limits.
@@ -158,8 +174,8 @@ func CheckSpace(dims int, offset, global, local *[3]uint64, info *Info) error {
 		if offset[d] > math.MaxInt64-min(g, math.MaxInt64) {
 			return fmt.Errorf("offset %d + global size %d in dimension %d overflows 63 bits: %w", offset[d], g, d, mem.ErrGlobalOffset)
 		}
-		var ok bool
-		if items, ok = mulAdd(items, g, 0); !ok || items > math.MaxInt64 {
+		var over uint64
+		if over, items = bits.Mul64(items, g); over != 0 || items > math.MaxInt64 {
 			return fmt.Errorf("%v work-items do not fit 63 bits: %w", slices.Clone(global[:dims]), mem.ErrGlobalSize)
 		}
 		if (l == 0) != (local[0] == 0) {
@@ -179,14 +195,15 @@ func CheckSpace(dims int, offset, global, local *[3]uint64, info *Info) error {
 	if most := info.MaxWorkGroup; most != 0 && size > most {
 		return fmt.Errorf("work-groups of %d work-items: the device takes %d: %w", size, most, mem.ErrWorkGroupSize)
 	}
-	if most, l := info.MaxGroups, LocalSize(dims, global, local, info); most != 0 && l[0] != 0 {
-		groups := uint64(1)
-		for d := range dims {
-			groups *= global[d] / l[d]
-		}
-		if groups > most {
-			return fmt.Errorf("%d work-groups: the device takes %d: %w", groups, most, mem.ErrGlobalSize)
-		}
+	if info.MaxGroups == 0 {
+		return nil
+	}
+	groups, l := uint64(1), LocalSize(dims, global, local, info)
+	for d := range dims {
+		groups *= global[d] / max(l[d], 1)
+	}
+	if l[0] != 0 && groups > info.MaxGroups {
+		return fmt.Errorf("%d work-groups: the device takes %d: %w", groups, info.MaxGroups, mem.ErrGlobalSize)
 	}
 	return nil
 }
@@ -211,25 +228,6 @@ func LocalSize(dims int, global, local *[3]uint64, info *Info) [3]uint64 {
 		chosen[d], room = n, room/n
 	}
 	return chosen
-}
-
-func checkArgs(name string, args []Arg, want []ArgInfo, info *Info) error {
-	for len(args) > len(want) && args[len(args)-1].Kind == ArgSVM {
-		if err := checkArgSVM(&args[len(args)-1], info); err != nil {
-			return fmt.Errorf("kernel %s: shared virtual memory beyond the arguments: %w", name, err)
-		}
-		args = args[:len(args)-1]
-	}
-	if len(args) != len(want) {
-		return fmt.Errorf("kernel %s: %d arguments given, it takes %d: %w", name, len(args), len(want), mem.ErrKernelArgs)
-	}
-	local := uint64(0)
-	for i := range args {
-		if err := checkArg(&args[i], &want[i], info, &local); err != nil {
-			return fmt.Errorf("kernel %s, argument %d (%s): %w", name, i, want[i].Name, err)
-		}
-	}
-	return nil
 }
 
 // checkArg tests an argument against what the kernel wants of it, and adds the local memory

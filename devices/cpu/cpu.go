@@ -132,18 +132,13 @@ func (d *Device) pinner(of devices.Device) devices.HostBacked {
 	return d
 }
 
-// holds reports whether an argument is a block, to be kept in place.
-func holds(a *devices.Arg) bool {
-	return (a.Kind == devices.ArgBuffer || a.Kind == devices.ArgSVM) && !a.Block.IsZero()
-}
-
 // launch runs a kernel with its buffers kept in place, whoever frees them.
 func (d *Device) launch(cmd *devices.Command) error {
 	var array [16]work.Arg
 	args := array[:0]
 	defer func() {
 		for i := range args {
-			if a := &cmd.Args[i]; holds(a) {
+			if a := &cmd.Args[i]; args[i].Kind == work.BufferArg && !args[i].Null {
 				d.pinner(a.Device).Unpin(a.Block)
 			}
 		}
@@ -156,7 +151,7 @@ func (d *Device) launch(cmd *devices.Command) error {
 			b.Kind, b.Bytes, b.Size = work.ValueArg, a.Value, uint64(len(a.Value))
 		case a.Kind == devices.ArgLocal:
 			b.Kind = work.LocalArg
-		case !holds(a):
+		case a.Block.IsZero():
 			b.Null, b.Size = true, 0
 		default:
 			addr, err := d.pinner(a.Device).Pin(a.Block, a.Off, a.Size)

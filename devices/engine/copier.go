@@ -15,7 +15,7 @@ type Copier struct {
 	self   devices.Device
 	memory *storage.Blocks // of self
 	shift  uint64          // what makes an address of self's an address of the process
-	engine *Engine
+	engine *engine
 	splits sync.Pool // of *splitCopy
 }
 
@@ -31,42 +31,44 @@ const (
 	splitPart = 1 << 20
 )
 
-// Execute runs a copy, a rectangle or a fill; ok is false for other commands.
+// Execute runs a copy, a rectangle or a fill; ok is false for other commands. Both ends stay
+// in place meanwhile.
 func (m *Copier) Execute(cmd *devices.Command) (ok bool, err error) {
+	to, from := cmd.Size, cmd.Size
 	switch cmd.Op {
 	case devices.OpCopy:
-		return true, m.with(cmd, cmd.Size, cmd.Size, func(dst, src []byte) { m.copy(dst, src) })
 	case devices.OpCopyRect:
-		r := &cmd.Rect
-		d, _ := devices.RectSpan(r.Region, r.DstRow, r.DstSlice)
-		s, _ := devices.RectSpan(r.Region, r.SrcRow, r.SrcSlice)
-		return true, m.with(cmd, d, s, func(dst, src []byte) { CopyRect(dst, src, r) })
+		to, _ = devices.RectSpan(cmd.Rect.Region, cmd.Rect.DstRow, cmd.Rect.DstSlice)
+		from, _ = devices.RectSpan(cmd.Rect.Region, cmd.Rect.SrcRow, cmd.Rect.SrcSlice)
 	case devices.OpFill:
-		dst, unpin, err := m.bytes(&cmd.Dst, nil, false, cmd.Size)
-		if err != nil {
-			return true, fmt.Errorf("fill: %w", err)
-		}
-		defer unpin.unpin(&cmd.Dst)
+		from = 0
+	default:
+		return false, nil
+	}
+	dst, at, err := m.bytes(&cmd.Dst, nil, to)
+	if err != nil {
+		return true, fmt.Errorf("%v: destination: %w", cmd.Op, err)
+	}
+	if at != nil {
+		defer at.Unpin(cmd.Dst.Block)
+	}
+	if cmd.Op == devices.OpFill {
 		FillBytes(dst, cmd.Pattern)
 		return true, nil
 	}
-	return false, nil
-}
-
-// with reaches both ends of a copy and keeps them in place during f.
-func (m *Copier) with(cmd *devices.Command, dstSize, srcSize uint64, f func(dst, src []byte)) error {
-	dst, unpinDst, err := m.bytes(&cmd.Dst, &cmd.Src, true, dstSize)
+	src, at, err := m.bytes(&cmd.Src, &cmd.Dst, from)
 	if err != nil {
-		return fmt.Errorf("%v: destination: %w", cmd.Op, err)
+		return true, fmt.Errorf("%v: source: %w", cmd.Op, err)
 	}
-	defer unpinDst.unpin(&cmd.Dst)
-	src, unpinSrc, err := m.bytes(&cmd.Src, &cmd.Dst, false, srcSize)
-	if err != nil {
-		return fmt.Errorf("%v: source: %w", cmd.Op, err)
+	if at != nil {
+		defer at.Unpin(cmd.Src.Block)
 	}
-	defer unpinSrc.unpin(&cmd.Src)
-	f(dst, src)
-	return nil
+	if cmd.Op == devices.OpCopyRect {
+		CopyRect(dst, src, &cmd.Rect)
+	} else {
+		m.copy(dst, src)
+	}
+	return true, nil
 }
 
 // pinner keeps blocks in place.
@@ -75,41 +77,33 @@ type pinner interface {
 	Unpin(b mem.Block)
 }
 
-type pinned struct{ pinner }
-
-func (p pinned) unpin(l *devices.Loc) {
-	if p.pinner != nil {
-		p.Unpin(l.Block)
-	}
-}
-
-// bytes reaches size bytes at l, pinned where they are a block's; other is the other end of
-// the copy, nil of a fill, and into says that l is where it goes.
-func (m *Copier) bytes(l, other *devices.Loc, into bool, size uint64) ([]byte, pinned, error) {
+// bytes reaches size bytes at l, by whom they are pinned where they are a block's; of a
+// source, to is where they go.
+func (m *Copier) bytes(l, to *devices.Loc, size uint64) ([]byte, pinner, error) {
 	if l.Device == nil {
-		return l.Bytes[l.Off : l.Off+size], pinned{}, nil
+		return l.Bytes[l.Off : l.Off+size], nil, nil
 	}
-	from, shift := pinner(m.memory), m.shift
+	by, shift := pinner(m.memory), m.shift
 	if l.Device != m.self {
 		var err error
-		if from, shift, err = m.peer(l, other, into); err != nil {
-			return nil, pinned{}, err
+		if by, shift, err = m.peer(l, to); err != nil {
+			return nil, nil, err
 		}
 	}
-	addr, err := from.Pin(l.Block, l.Off, size)
+	addr, err := by.Pin(l.Block, l.Off, size)
 	if err != nil {
-		return nil, pinned{}, err
+		return nil, nil, err
 	}
-	return storage.BytesAt(addr+shift, size), pinned{from}, nil
+	return storage.BytesAt(addr+shift, size), by, nil
 }
 
 // peer is how self gets at a block of another device.
-func (m *Copier) peer(l, other *devices.Loc, into bool) (pinner, uint64, error) {
+func (m *Copier) peer(l, to *devices.Loc) (pinner, uint64, error) {
 	if dev, ok := l.Device.(devices.HostBacked); ok {
 		return dev, 0, nil
 	}
-	if w, ok := m.self.(windowed); ok && other != nil && !into {
-		return w.windows().reach(other, l)
+	if w, ok := m.self.(windowed); ok && to != nil {
+		return w.windows().reach(to, l)
 	}
 	return nil, 0, fmt.Errorf("device %s cannot reach the memory of %s: %w", m.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
 }
@@ -117,20 +111,20 @@ func (m *Copier) peer(l, other *devices.Loc, into bool) (pinner, uint64, error) 
 // copy is Go's copy, with help for large ones. Ends must not overlap where it
 // is split; Accept refuses that for the blocks of one device.
 func (m *Copier) copy(dst, src []byte) {
-	if len(dst) < splitFrom || m.engine.Workers() < 2 {
+	if len(dst) < splitFrom || m.engine.opts.Workers < 2 {
 		copy(dst, src)
 		return
 	}
 	s := m.splits.Get().(*splitCopy)
 	s.dst, s.src = dst, src
-	m.engine.Parallel(&s.job, (len(dst)+splitPart-1)/splitPart, s.body)
+	m.engine.parallel(&s.job, (len(dst)+splitPart-1)/splitPart, s.body)
 	s.dst, s.src = nil, nil
 	m.splits.Put(s)
 }
 
 // splitCopy is a large copy in parts; pooled.
 type splitCopy struct {
-	job      Job
+	job      job
 	dst, src []byte
 	body     func(part int)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"godwit/devices"
-	"godwit/devices/work"
 	"godwit/internal/storage"
 	"godwit/mem"
 )
@@ -16,14 +15,14 @@ import (
 type Device struct {
 	info   devices.Info
 	memory *storage.Blocks
-	engine *Engine
+	engine *engine
 }
 
 // Init prepares a device whose blocks are of memory, before its first use. exec, mostly
 // the device that embeds this one, executes commands; opts.Name is info's.
 func (d *Device) Init(info devices.Info, memory *storage.Blocks, exec Executor, opts EngineOptions) {
 	opts.Name = info.Name
-	d.info, d.memory, d.engine = info, memory, NewEngine(exec, opts)
+	d.info, d.memory, d.engine = info, memory, newEngine(exec, opts)
 }
 
 // Info implements devices.Device.
@@ -33,7 +32,7 @@ func (d *Device) Info() devices.Info { return d.info }
 func (d *Device) Memory() mem.Resource { return d.memory }
 
 // NewQueue implements devices.Device.
-func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) { return d.engine.NewQueue(o) }
+func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) { return d.engine.newQueue(o) }
 
 // Link implements devices.Device: it states nothing.
 func (d *Device) Link(_, _ devices.Device) mem.Link { return mem.Link{} }
@@ -62,17 +61,12 @@ func (d *Device) noKernels() error {
 	return fmt.Errorf("device %s runs no kernels: %w", d.info.Name, mem.ErrInvalidOperation)
 }
 
-// Launch is Engine.RunKernel.
-func (d *Device) Launch(cmd *devices.Command, args []work.Arg, run KernelRun) error {
-	return d.engine.RunKernel(cmd, &d.info, args, run)
-}
-
 // Close implements devices.Device. It fails, and changes nothing, while queues are open.
 func (d *Device) Close() error { return d.CloseAnd() }
 
 // CloseAnd is Close for devices that have more to close than their memory.
 func (d *Device) CloseAnd(more ...func() error) error {
-	if err := d.engine.Close(); err != nil {
+	if err := d.engine.close(); err != nil {
 		return err
 	}
 	err := d.memory.Close()

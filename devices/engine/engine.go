@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"sync"
 
@@ -24,7 +25,7 @@ import (
 // count to zero, so that a gated command occupies no worker. Workers are
 // goroutines started when there is work and none is idle, up to a bound shared
 // by all queues of the device; a host call, which may block, widens the bound
-// while it runs. A launch splits over idle workers through Parallel.
+// while it runs. A launch splits over idle workers through parallel.
 //
 // Life of a record: free -> filled (Submit) -> counting (waits registered, the
 // count holds one for Submit itself and one for the predecessor in an in-order
@@ -39,7 +40,7 @@ import (
 // Devices in virtual time have no workers. Their pace (pace.go) is told of each record
 // that is ready, and says when its command starts and ends.
 //
-// Lock order: Queue.mu, then mem.Timeline's; Engine.mu is a leaf.
+// Lock order: Queue.mu, then mem.Timeline's; engine.mu is a leaf.
 
 // Executor is what a driver gives the engine: the part that knows its memory.
 type Executor interface {
@@ -72,27 +73,29 @@ type EngineOptions struct {
 	Pace Pace
 }
 
-// Engine runs the queues of one simulated device. All methods are safe for use
+// engine runs the queues of one simulated device. All methods are safe for use
 // from many goroutines.
-type Engine struct {
+type engine struct {
 	exec Executor         // immutable
 	opts EngineOptions    // immutable
 	by   devices.Executor // immutable: the clock, and who puts to sleep
+	// instant says of each operation whether it may be executed inside Submit. Immutable.
+	instant [math.MaxUint8 + 1]bool
 
-	workers sync.WaitGroup
-	wake    sync.Cond // workers with nothing to do; its L is mu
+	workers  sync.WaitGroup
+	wake     sync.Cond // workers with nothing to do; its L is mu
+	launches sync.Pool // of *launch
 
 	mu        sync.Mutex
-	ready     fifo      // protected by mu
-	serial    fifo      // protected by mu: ready launches, where they are serial
-	launching bool      // protected by mu: one of them runs
-	jobs      *Job      // protected by mu: parallel work that wants helpers
-	idle      int       // protected by mu: workers in wake.Wait and not yet signalled
-	running   int       // protected by mu: worker goroutines
-	limit     int       // protected by mu: Workers, and one for each host call in progress
-	open      []string  // protected by mu: names of queues not yet closed
-	closed    bool      // protected by mu
-	launches  []*launch // protected by mu: free
+	ready     fifo     // protected by mu
+	serial    fifo     // protected by mu: ready launches, where they are serial
+	launching bool     // protected by mu: one of them runs
+	jobs      []*job   // protected by mu: parallel work, once for each helper that it wants
+	idle      int      // protected by mu: workers in wake.Wait and not yet signalled
+	running   int      // protected by mu: worker goroutines
+	limit     int      // protected by mu: Workers, and one for each host call in progress
+	open      []string // protected by mu: names of queues not yet closed
+	closed    bool     // protected by mu
 }
 
 // fifo is a list of ready records.
@@ -116,24 +119,27 @@ func (f *fifo) pop() *record {
 	return r
 }
 
-// NewEngine returns an engine without goroutines; they start with the first
+// newEngine returns an engine without goroutines; they start with the first
 // command that needs one.
-func NewEngine(exec Executor, opts EngineOptions) *Engine {
+func newEngine(exec Executor, opts EngineOptions) *engine {
 	opts.Workers = max(opts.Workers, 1)
-	e := &Engine{exec: exec, opts: opts, limit: opts.Workers, by: devices.Goroutines{}}
+	e := &engine{exec: exec, opts: opts, limit: opts.Workers, by: devices.Goroutines{}}
 	if opts.Pace != nil {
 		e.opts.Workers, e.by = 1, opts.Pace
+	} else {
+		i := opts.Instant
+		e.instant = [math.MaxUint8 + 1]bool{
+			devices.OpMarker: true, devices.OpCopy: i, devices.OpCopyRect: i, devices.OpFill: i,
+			devices.OpLaunch: opts.InstantLaunch, devices.OpHostCall: false,
+		}
 	}
-	e.wake.L = &e.mu
+	e.wake.L, e.launches.New = &e.mu, newLaunch
 	return e
 }
 
-// Workers is the bound on goroutines that execute at once.
-func (e *Engine) Workers() int { return e.opts.Workers }
-
-// Close ends the workers. It fails with mem.ErrInvalidOperation, and changes
+// close ends the workers. It fails with mem.ErrInvalidOperation, and changes
 // nothing, while queues are open, which it names.
-func (e *Engine) Close() error {
+func (e *engine) close() error {
 	e.mu.Lock()
 	if len(e.open) > 0 {
 		defer e.mu.Unlock()
@@ -149,7 +155,7 @@ func (e *Engine) Close() error {
 
 // push appends a ready record and finds it a worker; by was reached last of what it
 // waited for.
-func (e *Engine) push(r *record, by mem.Point) {
+func (e *engine) push(r *record, by mem.Point) {
 	if e.opts.Pace != nil {
 		e.opts.Pace.Ready(Ready{r, by})
 		return
@@ -165,7 +171,7 @@ func (e *Engine) push(r *record, by mem.Point) {
 }
 
 // callWorker wakes an idle worker or starts one within the limit. mu is held.
-func (e *Engine) callWorker() {
+func (e *engine) callWorker() {
 	switch {
 	case e.idle > 0:
 		e.idle--
@@ -178,7 +184,7 @@ func (e *Engine) callWorker() {
 }
 
 // work is the life of a worker.
-func (e *Engine) work() {
+func (e *engine) work() {
 	defer e.workers.Done()
 	// A Go kernel that keeps a view of a freed block must fail, not crash.
 	debug.SetPanicOnFault(true)
@@ -189,8 +195,14 @@ func (e *Engine) work() {
 		case e.running > e.limit: // a host call has ended; the others take what is ready
 			e.running--
 			return
-		case e.jobs != nil:
-			e.help(e.jobs)
+		case len(e.jobs) > 0:
+			j := e.jobs[len(e.jobs)-1]
+			e.jobs = e.jobs[:len(e.jobs)-1]
+			j.busy.Add(1) // its owner takes it off the list before it waits, so this is in time
+			e.mu.Unlock()
+			j.work()
+			j.busy.Done()
+			e.mu.Lock()
 		case e.ready.head != nil:
 			r := e.ready.pop()
 			e.mu.Unlock()
@@ -214,7 +226,7 @@ func (e *Engine) work() {
 }
 
 // hostCall runs f, which may block, without holding up other commands.
-func (e *Engine) hostCall(f func(context.Context) error) error {
+func (e *engine) hostCall(f func(context.Context) error) error {
 	e.mu.Lock()
 	e.limit++
 	if e.ready.head != nil || e.serial.head != nil {
@@ -230,7 +242,7 @@ func (e *Engine) hostCall(f func(context.Context) error) error {
 }
 
 // protect runs a command and turns a panic into its error.
-func (e *Engine) protect(cmd *devices.Command) (err error) {
+func (e *engine) protect(cmd *devices.Command) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%v on device %s panicked: %v: %w", cmd.Op, e.opts.Name, v, mem.ErrFault)
@@ -243,20 +255,4 @@ func (e *Engine) protect(cmd *devices.Command) (err error) {
 		return e.hostCall(cmd.Call)
 	}
 	return e.exec.Execute(cmd)
-}
-
-// instant reports whether cmd may be executed inside Submit.
-func (e *Engine) instant(op devices.Op) bool {
-	if e.opts.Pace != nil {
-		return false
-	}
-	switch op {
-	case devices.OpMarker:
-		return true
-	case devices.OpHostCall:
-		return false
-	case devices.OpLaunch:
-		return e.opts.InstantLaunch
-	}
-	return e.opts.Instant
 }

@@ -25,7 +25,7 @@ const recordPage = 8192 / int(unsafe.Sizeof(record{}))
 // Queue is a queue of a simulated device. Its Submit may be called from
 // many goroutines; nothing is allocated on the Go heap in steady state.
 type Queue struct {
-	engine *Engine              // immutable
+	engine *engine              // immutable
 	opts   devices.QueueOptions // immutable
 	line   *mem.Timeline        // immutable
 
@@ -53,8 +53,8 @@ type timed struct {
 
 var _ devices.Queue = (*Queue)(nil)
 
-// NewQueue opens a queue. It fails with mem.ErrClosed after Close.
-func (e *Engine) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
+// newQueue opens a queue. It fails with mem.ErrClosed after Close.
+func (e *engine) newQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	q := &Queue{engine: e, opts: opts, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail)}
 	q.line.SleepBy(e.by.Sleeper())
 	q.drained = e.by.Cond(&q.mu)
@@ -80,7 +80,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	if err := q.engine.exec.Accept(cmd); err != nil {
 		return mem.Point{}, err
 	}
-	clearWay := q.engine.instant(cmd.Op) && cmd.Late == nil && cmd.Carrier == nil
+	clearWay := q.engine.instant[cmd.Op] && cmd.Late == nil && cmd.Carrier == nil
 	for i := 0; clearWay && i < len(waits); i++ {
 		clearWay = waits[i].Point.Reached() && (waits[i].Kind == mem.Order || waits[i].Point.Succeeded())
 	}
@@ -114,9 +114,8 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	if w != nil {
 		w.failed, w.times = failed, devices.Times{Queued: queued}
 	}
-	r.Hold(1)
 	if prev := q.last; prev != nil {
-		r.Hold(2)
+		r.Hold()
 		prev.next = r
 	}
 	if !q.opts.OutOfOrder {

@@ -150,10 +150,11 @@ func (o *once) Execute(*devices.Command) error {
 
 func TestACommandThatFailsInsideSubmitIsExecutedOnce(t *testing.T) {
 	exec := new(once)
-	e := engine.NewEngine(exec, engine.EngineOptions{Name: "e", Workers: 1, Instant: true})
+	d := new(engine.Device)
+	d.Init(devices.Info{Name: "e"}, engine.NewHostBlocks("e", 1, 0), exec, engine.EngineOptions{Instant: true})
 	var told atomic.Int32
 	for _, ooo := range []bool{false, true} {
-		q, err := e.NewQueue(devices.QueueOptions{Name: "q", OutOfOrder: ooo, OnFail: func(mem.Point, error) { told.Add(1) }})
+		q, err := d.NewQueue(devices.QueueOptions{Name: "q", OutOfOrder: ooo, OnFail: func(mem.Point, error) { told.Add(1) }})
 		require.NoError(t, err)
 		exec.executed.Store(0)
 		p, err := q.Submit(&devices.Command{Op: devices.OpFill}, nil)
@@ -166,7 +167,7 @@ func TestACommandThatFailsInsideSubmitIsExecutedOnce(t *testing.T) {
 		require.NoError(t, q.Close())
 	}
 	require.EqualValues(t, 2, told.Load())
-	require.NoError(t, e.Close())
+	require.NoError(t, d.Close())
 }
 
 func TestTimesAreOrderedAndKeptOnlyWhereAsked(t *testing.T) {
@@ -186,33 +187,4 @@ func TestTimesAreOrderedAndKeptOnlyWhereAsked(t *testing.T) {
 	require.NoError(t, plain.Wait(context.Background(), p, devices.Park))
 	_, ok = plain.Times(p, devices.DeviceClock)
 	require.False(t, ok)
-}
-
-func TestParallelRunsEachPartOnceAndPassesAPanicOn(t *testing.T) {
-	e := engine.NewEngine(nil, engine.EngineOptions{Name: "e", Workers: 4})
-	defer func() { require.NoError(t, e.Close()) }()
-	var j engine.Job
-	for _, parts := range []int{1, 2, 3, 1000} {
-		ran := make([]atomic.Int32, parts)
-		e.Parallel(&j, parts, func(i int) { ran[i].Add(1) })
-		for i := range ran {
-			require.EqualValues(t, 1, ran[i].Load())
-		}
-	}
-	require.PanicsWithValue(t, "part 7", func() {
-		e.Parallel(&j, 10, func(i int) {
-			if i == 7 {
-				panic("part 7")
-			}
-		})
-	})
-	var all sync.WaitGroup
-	all.Add(4)
-	require.PanicsWithValue(t, "everywhere", func() {
-		e.Parallel(&j, 4, func(int) { // on the caller's goroutine and each worker's
-			all.Done()
-			all.Wait()
-			panic("everywhere")
-		})
-	})
 }

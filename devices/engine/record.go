@@ -45,7 +45,9 @@ type (
 // PointReached implements mem.Waiter.
 func (w *dataRecord) PointReached(p mem.Point, err error) {
 	r := (*record)(w)
-	r.Ended(p, err)
+	if err != nil {
+		r.Failed(p, err)
+	}
 	r.release(p)
 }
 
@@ -70,7 +72,7 @@ func (r *record) op() devices.Op {
 }
 
 // timed reports whether the record's times are kept.
-func (r *record) timed() bool { return r.q.times != nil && r.work != nil && !r.work.cmd.Unobserved }
+func (r *record) timed() bool { return r.work != nil && r.work.times.Queued != 0 }
 
 // fill copies cmd into the work, so that nothing of it is the caller's but the
 // bytes to be copied.
@@ -83,20 +85,17 @@ func (w *todo) fill(cmd *devices.Command) {
 		need += len(cmd.Args[i].Value) + 7
 	}
 	w.bytes = slices.Grow(w.bytes[:0], need)
-	w.cmd.Pattern = w.keep(cmd.Pattern)
+	keep := func(b *[]byte) { // at an 8-byte boundary
+		start := (len(w.bytes) + 7) &^ 7
+		w.bytes = append(w.bytes[:start], *b...)
+		*b = w.bytes[start:len(w.bytes):len(w.bytes)]
+	}
+	keep(&w.cmd.Pattern)
 	for i := range args {
-		args[i].Value = w.keep(args[i].Value)
+		if len(args[i].Value) > 0 {
+			keep(&args[i].Value)
+		}
 	}
-}
-
-// keep copies b to an 8-byte boundary of the work's storage, which has room.
-func (w *todo) keep(b []byte) []byte {
-	if len(b) == 0 {
-		return nil
-	}
-	start := (len(w.bytes) + 7) &^ 7
-	w.bytes = append(w.bytes[:start], b...)
-	return w.bytes[start:len(w.bytes):len(w.bytes)]
 }
 
 // clear drops what the work refers to and keeps its storage.
@@ -133,7 +132,7 @@ func (r *record) run() {
 func (r *record) Carried(err error) { r.q.finish(r, err) }
 
 // runLate runs a copy as far as its Late says.
-func (w *todo) runLate(e *Engine) error {
+func (w *todo) runLate(e *engine) error {
 	if w.cut() {
 		if err := e.protect(&w.cmd); err != nil {
 			return err

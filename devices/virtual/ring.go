@@ -122,7 +122,6 @@ func (q *queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 		x.dsts = append(x.dsts, arrival{memory: d.d.memory, c: c})
 		points[i] = c.Point()
 	}
-	x.Hold(1)
 	x.Watch(waits, (*dataRing)(x), (*orderRing)(x))
 	if !x.release(mem.Point{}) {
 		x.goAhead()
@@ -203,7 +202,9 @@ type (
 // PointReached implements mem.Waiter.
 func (r *dataRing) PointReached(p mem.Point, err error) {
 	x := (*ring)(r)
-	x.Gate.Ended(p, err)
+	if err != nil {
+		x.Failed(p, err)
+	}
 	x.release(p)
 }
 

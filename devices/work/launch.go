@@ -43,7 +43,8 @@ type Options struct {
 type Launch struct {
 	kernel Kernel
 	shape  Shape
-	total  int // groups
+	total  int    // groups
+	local  uint64 // bytes that each group gets for its local arguments
 	args   []Arg
 	opts   Options
 	fault  atomic.Pointer[Fault] // the first
@@ -61,7 +62,16 @@ func (l *Launch) Begin(k Kernel, shape Shape, args []Arg, opts Options) (groups 
 	l.kernel, l.shape, l.opts = k, shape, opts
 	l.args = append(l.args[:0], args...)
 	l.total = shape.Groups[0] * shape.Groups[1] * shape.Groups[2]
-	l.expect()
+	l.local, l.promised = 0, false
+	if l.opts.Space != nil {
+		l.expect()
+	}
+	for i := range l.args {
+		if b := &l.args[i]; b.Kind == LocalArg && !opts.OwnLocal {
+			up, _ := mem.AlignUp(b.Size, localAlign)
+			l.local += up
+		}
+	}
 	return l.total
 }
 
@@ -69,7 +79,7 @@ func (l *Launch) Begin(k Kernel, shape Shape, args []Arg, opts Options) (groups 
 // a kernel's panic and a broken Promise included.
 func (l *Launch) End() error {
 	f := l.fault.Swap(nil)
-	if f == nil {
+	if f == nil && l.promised {
 		f = l.kept()
 	}
 	l.kernel, l.opts = Kernel{}, Options{}
@@ -134,7 +144,7 @@ func (l *Launch) take() *Group {
 	g.args = append(g.args[:0], l.args...)
 	g.caches = slices.Grow(g.caches[:0], len(l.args)+1)[:len(l.args)+1]
 	clear(g.caches)
-	if !l.opts.OwnLocal {
+	if l.local > 0 {
 		g.bindLocal()
 	}
 	return g
@@ -146,17 +156,7 @@ const localAlign = 128
 
 // bindLocal gives local arguments storage of the group's own.
 func (g *Group) bindLocal() {
-	need := uint64(0)
-	for i := range g.args {
-		if b := &g.args[i]; b.Kind == LocalArg {
-			up, _ := mem.AlignUp(b.Size, localAlign)
-			need += up
-		}
-	}
-	if need == 0 {
-		return
-	}
-	if words := int(need+localAlign) / 8; len(g.scratch) < words {
+	if words := int(g.run.local+localAlign) / 8; len(g.scratch) < words {
 		g.scratch = make([]uint64, words)
 	}
 	base := uint64(uintptr(unsafe.Pointer(&g.scratch[0])))

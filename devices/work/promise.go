@@ -41,10 +41,6 @@ func (p Promise) Said() string {
 
 // expect prepares for holding the kernel to what is promised of its arguments.
 func (l *Launch) expect() {
-	l.promised = false
-	if l.opts.Space == nil {
-		return
-	}
 	for i := range l.args {
 		b := &l.args[i]
 		if b.Kind != BufferArg || b.Null || !b.Promise.binds(b.Size) {
@@ -97,9 +93,6 @@ func (g *Group) keep(arg int, addr, size uint64, write bool) {
 
 // kept is the fault of a launch that did not store to every byte that it promised to.
 func (l *Launch) kept() *Fault {
-	if !l.promised {
-		return nil
-	}
 	for i, set := range l.stored {
 		if set == nil {
 			continue

@@ -144,7 +144,6 @@ func (x *ring) begin(waits []mem.Wait, out []mem.Point) error {
 		return x.submitBatch(waits, out)
 	}
 	x.left.Store(int32(x.n) + 1)
-	x.Hold(1)
 	if x.late != nil || !allSatisfied(waits) { // late: the pump finds out what there is to move
 		x.issue(out)
 		x.Watch(waits, (*dataRing)(x), (*orderRing)(x))
@@ -201,7 +200,9 @@ type (
 // PointReached implements mem.Waiter.
 func (w *dataRing) PointReached(p mem.Point, err error) {
 	x := (*ring)(w)
-	x.Gate.Ended(p, err)
+	if err != nil {
+		x.Failed(p, err)
+	}
 	x.release()
 }
 

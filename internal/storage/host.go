@@ -99,14 +99,8 @@ func (m *Host) View(b mem.Block, off, size uint64) ([]byte, error) {
 // BytesAt returns the size bytes of the process at addr, which must be
 // outside the Go heap.
 func BytesAt(addr, size uint64) []byte {
-	return unsafe.Slice((*byte)(pointer(addr)), size)
-}
-
-// pointer makes a pointer of an address outside the Go heap, which no
-// collector moves or frees.
-func pointer(addr uint64) unsafe.Pointer {
-	a := uintptr(addr)
-	return *(*unsafe.Pointer)(unsafe.Pointer(&a))
+	a := uintptr(addr) // no collector moves or frees what is there
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&a)), size)
 }
 
 func classOf(size, align uint64) int {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -34,7 +35,7 @@ func unmapPages(addr, length uint64) error {
 	if length == 0 {
 		return nil
 	}
-	return unix.MunmapPtr(pointer(addr), uintptr(length))
+	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(BytesAt(addr, length))), uintptr(length))
 }
 
 // lockPages locks a mapping. The error says what the limit is.

@@ -128,8 +128,11 @@ func (m *Blocks) takeRest(reuse *mem.Reuse) bool {
 		return true
 	}
 	t.found = slices.Grow(t.found[:0], len(t.rest))[:len(t.rest)]
-	m.busy.Reap()
-	if !m.takeUnused(reuse) {
+	if m.busy.Empty() {
+		if !m.store.Take(t.rest, t.found) {
+			return false
+		}
+	} else if m.busy.Reap(); !m.takeUnused(reuse) {
 		return false
 	}
 	for k, i := range t.at {
@@ -167,9 +170,6 @@ func (m *Blocks) takeUnused(reuse *mem.Reuse) bool {
 
 // usable reports whether reuse takes what is busy of the places found. mu is held.
 func (m *Blocks) usable(reuse *mem.Reuse) bool {
-	if m.busy.Empty() {
-		return true
-	}
 	t := &m.taking
 	for k, p := range t.found {
 		if space, r := m.mayYield().Span(p, t.rest[k].Size); !m.busy.Takes(reuse, space, r) {
