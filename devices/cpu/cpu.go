@@ -34,30 +34,23 @@ type driver struct{}
 // Open opens one device.
 func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, error) {
 	o := Options{Name: cfg.Name, Memory: cfg.Memory, LocalMemory: cfg.Local}
-	p := region.NewParams("cpu", cfg)
-	p.Int("workers", &o.Workers)
-	p.Strategy("strategy", &o.Strategy)
-	p.Uint("base-align", &o.BaseAlign)
-	p.Uint("max-work-group", &o.MaxWorkGroup)
-	p.Bool("shares-host", &o.SharesHost)
-	p.Bool("promises", &o.Promises)
-	if err := p.Err(); err != nil {
+	if err := region.Params("cpu", cfg, &o); err != nil {
 		return nil, err
 	}
 	return devices.One(New(o))
 }
 
-// Options describe a device; zero values are defaults.
+// Options describe a device; zero values are defaults. Parameters of Config.Params are named by tags.
 type Options struct {
 	Name         string            // "cpu"
 	Memory       uint64            // bytes of a region of its own; 0 takes blocks from the system, without limit
-	Strategy     bufalloc.Strategy // of the region
+	Strategy     bufalloc.Strategy `param:"strategy"` // of the region
 	LocalMemory  uint64            // bytes for each work-group; 256 KiB
-	Workers      int               // goroutines that execute at once; the number of processors
-	BaseAlign    uint64            // bytes, a power of two; 128
-	MaxWorkGroup uint64            // work-items; 4096
-	SharesHost   bool              // say that host memory is as near; then SVM may be fine-grained
-	Promises     bool              // compare buffers before and after kernels with what launches declare of them; slow
+	Workers      int               `param:"workers"`        // goroutines that execute at once; the number of processors
+	BaseAlign    uint64            `param:"base-align"`     // bytes, a power of two; 128
+	MaxWorkGroup uint64            `param:"max-work-group"` // work-items; 4096
+	SharesHost   bool              `param:"shares-host"`    // say that host memory is as near; then SVM may be fine-grained
+	Promises     bool              `param:"promises"`       // compare buffers before and after kernels with what launches declare of them; slow
 	Pace         engine.Pace       // says when commands start and end, of devices in virtual time
 }
 

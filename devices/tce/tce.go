@@ -47,32 +47,24 @@ type driver struct{}
 // Open opens one device.
 func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, error) {
 	o := Options{Name: cfg.Name, Memory: cfg.Memory, LocalMemory: cfg.Local}
-	p := region.NewParams("tce", cfg)
-	p.Strategy("strategy", &o.Strategy)
-	p.Uint("base-align", &o.BaseAlign)
-	p.Uint("dma-word", &o.DMAWord)
-	p.Uint("windows", &o.Windows)
-	p.Uint("max-work-group", &o.MaxWorkGroup)
-	p.Uint("global-base", &o.GlobalBase)
-	p.Uint("local-base", &o.LocalBase)
-	if err := p.Err(); err != nil {
+	if err := region.Params("tce", cfg, &o); err != nil {
 		return nil, err
 	}
 	return devices.One(New(o))
 }
 
-// Options describe a device; zero values are defaults.
+// Options describe a device; zero values are defaults. Parameters of Config.Params are named by tags.
 type Options struct {
 	Name         string            // "tce"
 	Memory       uint64            // bytes of global memory; 256 MiB
 	LocalMemory  uint64            // bytes of local memory; 64 KiB
-	Strategy     bufalloc.Strategy // of both regions
-	BaseAlign    uint64            // bytes, a power of two; 128
-	DMAWord      uint64            // bytes, a power of two up to BaseAlign; 1
-	Windows      uint64            // bytes of the smallest block in a window; 0 has none
-	MaxWorkGroup uint64            // work-items; 1024
-	GlobalBase   uint64            // address; 0x10000000
-	LocalBase    uint64            // address; 0x1000
+	Strategy     bufalloc.Strategy `param:"strategy"`       // of both regions
+	BaseAlign    uint64            `param:"base-align"`     // bytes, a power of two; 128
+	DMAWord      uint64            `param:"dma-word"`       // bytes, a power of two up to BaseAlign; 1
+	Windows      uint64            `param:"windows"`        // bytes of the smallest block in a window; 0 has none
+	MaxWorkGroup uint64            `param:"max-work-group"` // work-items; 1024
+	GlobalBase   uint64            `param:"global-base"`    // address; 0x10000000
+	LocalBase    uint64            `param:"local-base"`     // address; 0x1000
 }
 
 // Device is an open tce device.

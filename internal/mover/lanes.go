@@ -2,7 +2,6 @@ package mover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -62,13 +61,12 @@ type laneWork struct {
 	busy   int    // at work on it
 }
 
-// legQueue is the queue of one memory and direction that lanes use: in order, and not
-// shared with copies that wait for something.
-type legQueue struct {
-	making sync.Mutex
-	queue  devices.Queue      // protected by making; immutable once made
-	shut   devices.Shuttle    // as queue; nil where it is none
-	locker devices.PageLocker // as queue: its device
+// laneQueue is the queue of one memory and direction that lanes use: in order, and not
+// shared with copies that wait for something. Its fields but the last two are immutable.
+type laneQueue struct {
+	queue  devices.Queue
+	shut   devices.Shuttle // as queue; nil where it is none
+	locker devices.PageLocker
 
 	mu  sync.Mutex      // held over each Submit
 	cmd devices.Command // protected by mu
@@ -76,30 +74,8 @@ type legQueue struct {
 
 func (l *lanes) init(m *Mover) { l.m, l.work.L = m, &l.mu }
 
-// legQueue is made by the first lane that needs it, or by the next one where the driver
-// refuses.
-func (m *Mover) legQueue(id mem.MemoryID, into bool) (*legQueue, error) {
-	x, direction := &m.mems[id], "lanes.out"
-	q := x.legs[0]
-	if into {
-		q, direction = x.legs[1], "lanes.in"
-	}
-	q.making.Lock()
-	defer q.making.Unlock()
-	if q.queue != nil {
-		return q, nil
-	}
-	queue, err := x.Device.NewQueue(devices.QueueOptions{Name: x.Name + "." + direction})
-	if err != nil {
-		return nil, err
-	}
-	q.queue, q.locker = queue, x.locker
-	q.shut, _ = queue.(devices.Shuttle)
-	return q, nil
-}
-
 // start has the queue move a slot's bytes.
-func (q *legQueue) start(dst, src devices.Loc, size uint64) (v laneMove, err error) {
+func (q *laneQueue) start(dst, src devices.Loc, size uint64) (v laneMove, err error) {
 	v.q = q
 	if q.shut != nil && q.locked(dst.Bytes, src.Bytes) {
 		v.shut = q.shut
@@ -116,7 +92,7 @@ func (q *legQueue) start(dst, src devices.Loc, size uint64) (v laneMove, err err
 }
 
 // locked reports whether the slot, which is one of both, is page-locked for the device.
-func (q *legQueue) locked(dst, src []byte) bool {
+func (q *laneQueue) locked(dst, src []byte) bool {
 	b := src
 	if dst != nil {
 		b = dst
@@ -206,21 +182,12 @@ func (l *lanes) leave(x *ring) {
 }
 
 // close ends the lanes. No ring is under way.
-func (l *lanes) close() error {
+func (l *lanes) close() {
 	l.mu.Lock()
 	l.closed = true
 	l.work.Broadcast()
 	l.mu.Unlock()
 	l.ended.Wait()
-	var errs []error
-	for i := range l.m.mems {
-		for _, q := range l.m.mems[i].legs {
-			if q != nil && q.queue != nil {
-				errs = append(errs, q.queue.Close())
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // laneSlot is half of a lane's staging on a ring, and the moves of it under way.
@@ -232,7 +199,7 @@ type laneSlot struct {
 }
 
 type laneMove struct {
-	q      *legQueue
+	q      *laneQueue
 	p      mem.Point
 	shut   devices.Shuttle // not nil: which has the ticket
 	ticket devices.Ticket
@@ -273,7 +240,7 @@ func (l *lanes) put(x *ring, slots *[2]laneSlot) {
 		copy(s.bytes[:n], src.Bytes[off:off+n])
 		for _, a := range x.dsts[:x.n] {
 			if a.err.Load() == nil {
-				s.start(l.m, a, a.dst.Memory, true, l.m.loc(&a.dst, off), devices.Loc{Bytes: s.bytes[:n]})
+				s.start(l.m.mems[a.dst.Memory].lanes[1], a, l.m.loc(&a.dst, off), devices.Loc{Bytes: s.bytes[:n]})
 			}
 		}
 	}
@@ -293,7 +260,7 @@ func (l *lanes) get(x *ring, slots *[2]laneSlot) {
 		if off, n, ok = l.take(x); ok {
 			s := &slots[k]
 			s.off, s.size = off, n
-			s.start(l.m, a, x.src.Memory, false, devices.Loc{Bytes: s.bytes[:n]}, l.m.loc(&x.src, off))
+			s.start(l.m.mems[x.src.Memory].lanes[0], a, devices.Loc{Bytes: s.bytes[:n]}, l.m.loc(&x.src, off))
 		}
 		if s := &slots[k^1]; len(s.moves) > 0 && s.finish() {
 			copy(dst.Bytes[s.off:s.off+s.size], s.bytes[:s.size])
@@ -301,19 +268,15 @@ func (l *lanes) get(x *ring, slots *[2]laneSlot) {
 	}
 }
 
-// start has a queue of a memory move the slot for a destination.
-func (s *laneSlot) start(m *Mover, a *arrival, id mem.MemoryID, into bool, dst, src devices.Loc) {
-	q, err := m.legQueue(id, into)
-	var v laneMove
-	if err == nil {
-		v, err = q.start(dst, src, s.size)
-	}
+// start has a queue move the slot for a destination.
+func (s *laneSlot) start(q *laneQueue, a *arrival, dst, src devices.Loc) {
+	v, err := q.start(dst, src, s.size)
 	if err != nil {
 		a.fail(fmt.Errorf("%d bytes at %d by way of staging: %w", s.size, s.off, err))
 		return
 	}
 	v.dest = a
-	m.count(func(st *Stats) { st.Legs++ })
+	a.x.m.count(func(st *Stats) { st.Legs++ })
 	s.moves = append(s.moves, v)
 }
 

@@ -140,7 +140,7 @@ type memory struct {
 	family   int                // of memories between which rings go in batches; -1 where it has none
 	gated    uint64             // protected by Mover.mu: of the pool that it names, bytes of staging of gated batches
 	home     int                // the memory whose staging its rings use; see staging.go
-	legs     [2]*legQueue       // of lanes: out of it, into it
+	lanes    [2]*laneQueue      // out of it, into it; nil where it is not discrete
 }
 
 // End is one end of a transfer.
@@ -204,21 +204,31 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 		l := x.locker.HostLink(true)
 		x.discrete = l.Ring.There
 	}
-	x.family, x.legs = -1, [2]*legQueue{{}, {}}
-	if x.in, err = m.openQueue(of, "in"); err == nil {
-		x.out, err = m.openQueue(of, "out")
+	x.family = -1
+	hidden := devices.QueueOptions{OutOfOrder: true, Profiling: m.opts.Profiling, OnFail: m.opts.OnFail}
+	for i, direction := range []string{"in", "out"} {
+		if x.all[i], err = m.openQueue(of, direction, hidden); err != nil {
+			return err
+		}
 	}
-	x.all = [2]devices.Queue{x.in, x.out}
-	return err
+	x.in, x.out = x.all[0], x.all[1]
+	for i, direction := range []string{"lanes.out", "lanes.in"} {
+		if !x.discrete {
+			break
+		}
+		q, err := m.openQueue(of, direction, devices.QueueOptions{})
+		if err != nil {
+			return err
+		}
+		x.lanes[i] = &laneQueue{queue: q, locker: x.locker}
+		x.lanes[i].shut, _ = q.(devices.Shuttle)
+	}
+	return nil
 }
 
-func (m *Mover) openQueue(of Memory, direction string) (devices.Queue, error) {
-	q, err := of.Device.NewQueue(devices.QueueOptions{
-		Name:       of.Name + "." + direction,
-		OutOfOrder: true,
-		Profiling:  m.opts.Profiling,
-		OnFail:     m.opts.OnFail,
-	})
+func (m *Mover) openQueue(of Memory, direction string, o devices.QueueOptions) (devices.Queue, error) {
+	o.Name = of.Name + "." + direction
+	q, err := of.Device.NewQueue(o)
 	if err != nil {
 		return nil, fmt.Errorf("hidden queue %s of %s: %w", direction, of.Name, err)
 	}
@@ -353,7 +363,8 @@ func (m *Mover) Close() error {
 		m.mu.Unlock()
 		return fmt.Errorf("mover %s: %w", m.opts.Name, err)
 	}
-	return errors.Join(err, m.lanes.close(), m.closeStaging())
+	m.lanes.close()
+	return errors.Join(err, m.closeStaging())
 }
 
 // closeQueues closes the hidden queues. Those that are stuck stay open.

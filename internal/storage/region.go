@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"godwit/bufalloc"
 	"godwit/mem"
@@ -17,6 +18,7 @@ type Region struct {
 	region *bufalloc.Region // protected by mu
 	chunks []bufalloc.Chunk // protected by mu: scratch
 	holes  []mem.Range      // protected by mu: scratch
+	epoch  atomic.Uint64
 }
 
 var _ Yielder = (*Region)(nil)
@@ -59,6 +61,7 @@ func (s *Region) Give(p Place, _ uint64) {
 	if err := s.region.Free(bufalloc.ChunkFromRef(p.Key)); err != nil {
 		panic(fmt.Sprintf("storage: a chunk that Blocks holds: %v", err))
 	}
+	s.epoch.Add(1)
 }
 
 // Yield implements Yielder: the chunk is free.
@@ -68,7 +71,10 @@ func (s *Region) Yield(p Place, size uint64) bool {
 }
 
 // Ended implements Yielder: nothing is kept beside a place's bytes.
-func (s *Region) Ended(Place, uint64) {}
+func (s *Region) Ended(Place, uint64) { s.epoch.Add(1) }
+
+// Epoch changes with every free.
+func (s *Region) Epoch() uint64 { return s.epoch.Load() }
 
 // Span implements Yielder.
 func (s *Region) Span(p Place, size uint64) (uint64, mem.Range) {

@@ -4,7 +4,6 @@ package region
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"godwit/bufalloc"
 	"godwit/devices/work"
@@ -19,7 +18,6 @@ type Store struct {
 	base            uint64             // immutable: address of the first byte
 	arena           *storage.Host      // immutable: has one block, what is behind the region
 	behind          storage.Allocation // immutable: that
-	epoch           atomic.Uint64
 }
 
 // New returns a store of size bytes with its own arena. Its addresses start at
@@ -50,24 +48,6 @@ func (s *Store) Close() error {
 	}
 	return s.arena.Close()
 }
-
-// Give implements storage.Store.
-func (s *Store) Give(p storage.Place, size uint64) {
-	s.Region.Give(p, size)
-	s.epoch.Add(1)
-}
-
-// Yield implements storage.Yielder.
-func (s *Store) Yield(p storage.Place, size uint64) bool {
-	defer s.epoch.Add(1)
-	return s.Region.Yield(p, size)
-}
-
-// Ended implements storage.Yielder.
-func (s *Store) Ended(storage.Place, uint64) { s.epoch.Add(1) }
-
-// Epoch implements work.Space: it changes with every free.
-func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // Contains reports whether addr is one of the store's.
 func (s *Store) Contains(addr uint64) bool { return addr-s.base < s.behind.Size }
