@@ -3,6 +3,7 @@ package devices
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -48,12 +49,7 @@ func Register(name string, d Driver) {
 func Drivers() []string {
 	registry.RLock()
 	defer registry.RUnlock()
-	var names []string
-	for n := range registry.m {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(registry.m))
 }
 
 // One is what a Driver's Open returns for one device: the device, or the error alone. A

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -39,14 +38,6 @@ func (d *Device) Link(_, _ devices.Device) mem.Link { return mem.Link{} }
 
 // ReserveSVM implements devices.Device: there is none.
 func (d *Device) ReserveSVM(mem.Range) error { return devices.NoSVM(&d.info) }
-
-// Build implements devices.Device, from the program's Go forms.
-func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
-	if d.engine.opts.NoKernels {
-		return nil, d.noKernels()
-	}
-	return Build(d.info.Name, p)
-}
 
 // Accept implements Executor: it is devices.CheckCommand, and refuses launches where
 // there are no kernels.

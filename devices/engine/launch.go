@@ -35,7 +35,7 @@ func newLaunch() any {
 // args in the place of cmd's; the slice is the caller's again on return. The
 // first Fault or panic of a kernel stops it and is the error.
 func (d *Device) Launch(cmd *devices.Command, args []work.Arg, run KernelRun) error {
-	k, ok := cmd.Kernel.(*Kernel)
+	k, ok := cmd.Kernel.(*kernel)
 	if !ok {
 		return fmt.Errorf("kernel %s is not a Go form: %w", cmd.Kernel.Name(), mem.ErrInvalidKernel)
 	}

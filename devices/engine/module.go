@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"godwit/devices"
@@ -9,25 +11,29 @@ import (
 	"godwit/mem"
 )
 
-// Module is a Program's Go forms, built: the Module of simulated devices.
-type Module struct {
+// module is a Program's Go forms, built: the devices.Module of simulated devices.
+type module struct {
 	name    string
-	kernels map[string]*Kernel
+	kernels map[string]*kernel
 }
 
-// Kernel is a kernel of a Module.
-type Kernel struct {
+// kernel is a kernel of a module.
+type kernel struct {
 	args []devices.ArgInfo
 	run  work.Kernel
 }
 
-// Build builds the Go forms of p for a device of that name, which errors tell. It
-// fails with mem.ErrBuild if p has none, or a form is not whole.
-func Build(device string, p *devices.Program) (devices.Module, error) {
+// Build implements devices.Device, from the program's Go forms. It fails with mem.ErrBuild if p has
+// none, or a form is not whole.
+func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
+	if d.engine.opts.NoKernels {
+		return nil, d.noKernels()
+	}
+	device := d.info.Name
 	if p == nil || len(p.Go) == 0 {
 		return nil, fmt.Errorf("device %s: no Go form of any kernel, which is all a simulated device can run: %w", device, mem.ErrBuild)
 	}
-	m := &Module{name: p.Name, kernels: make(map[string]*Kernel, len(p.Go))}
+	m := &module{name: p.Name, kernels: make(map[string]*kernel, len(p.Go))}
 	for _, k := range p.Go {
 		switch {
 		case k.Name == "" || k.Func == nil:
@@ -35,7 +41,7 @@ func Build(device string, p *devices.Program) (devices.Module, error) {
 		case m.kernels[k.Name] != nil:
 			return nil, fmt.Errorf("device %s: program %s: Go kernel %q twice: %w", device, p.Name, k.Name, mem.ErrBuild)
 		}
-		built := &Kernel{slices.Clone(k.Args), work.Kernel{Name: k.Name, Func: k.Func}}
+		built := &kernel{slices.Clone(k.Args), work.Kernel{Name: k.Name, Func: k.Func}}
 		for _, a := range k.Args {
 			built.run.Args = append(built.run.Args, a.Name)
 		}
@@ -44,8 +50,8 @@ func Build(device string, p *devices.Program) (devices.Module, error) {
 	return m, nil
 }
 
-// Kernel implements Module.
-func (m *Module) Kernel(name string) (devices.Kernel, error) {
+// Kernel implements devices.Module.
+func (m *module) Kernel(name string) (devices.Kernel, error) {
 	k, ok := m.kernels[name]
 	if !ok {
 		return nil, devices.NoKernel(name, m.name, m.Kernels())
@@ -53,21 +59,14 @@ func (m *Module) Kernel(name string) (devices.Kernel, error) {
 	return k, nil
 }
 
-// Kernels implements Module.
-func (m *Module) Kernels() []string {
-	names := make([]string, 0, len(m.kernels))
-	for n := range m.kernels {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
-}
+// Kernels implements devices.Module.
+func (m *module) Kernels() []string { return slices.Sorted(maps.Keys(m.kernels)) }
 
-// Close implements Module. There is nothing to release.
-func (m *Module) Close() error { return nil }
+// Close implements devices.Module. There is nothing to release.
+func (m *module) Close() error { return nil }
 
-// Name implements Kernel.
-func (k *Kernel) Name() string { return k.run.Name }
+// Name implements devices.Kernel.
+func (k *kernel) Name() string { return k.run.Name }
 
-// Args implements Kernel.
-func (k *Kernel) Args() []devices.ArgInfo { return k.args }
+// Args implements devices.Kernel.
+func (k *kernel) Args() []devices.ArgInfo { return k.args }

@@ -17,12 +17,8 @@ type (
 	Place = storage.Place
 	// Gone is a place that Store.Fits is to take for given back.
 	Gone = storage.Gone
-	// Yielder is a Store that may give a place again before it is free.
-	Yielder = storage.Yielder
 	// Region is a Store over a range of addresses, placed by bufalloc.
 	Region = storage.Region
-	// HostMemory is memory of this process.
-	HostMemory = storage.Host
 	// Pinned is page-locked memory.
 	Pinned = storage.Pinned
 )
@@ -37,10 +33,7 @@ func NewRegion(base, size uint64, o bufalloc.Options) (*Region, error) {
 	return storage.NewRegion(base, size, o)
 }
 
-// NewHostMemory is memory of this process, of at most limit bytes; 0 is without limit.
-func NewHostMemory(name string, limit uint64) *HostMemory { return storage.NewHost(name, limit) }
-
-// NewHostBlocks is NewHostMemory for a device whose memory is this process's.
+// NewHostBlocks is memory of this process, of at most limit bytes; 0 is without limit.
 func NewHostBlocks(name string, align, limit uint64) *Blocks {
 	return storage.NewHostBlocks(name, align, limit)
 }
