@@ -53,8 +53,8 @@ type root struct {
 	views     int                  // protected by c.mu: live Buffers, mappings, and roots whose size buffer it is
 	count     *root                // protected by c.mu: its size buffer, of which it holds a view; nil where it has none
 	onRelease []func()             // protected by c.mu
-	gone      *gone                // protected by c.mu; nil until a view with callbacks is released
-	maps      uint32               // protected by c.mu: its first mapping in c.maps, index + 1
+	gone      *countdown           // protected by c.mu: calls onRelease; nil until a view with callbacks is released
+	maps      []*mapRecord         // protected by c.mu: oldest first
 }
 
 // lent reports whether the host's block is memory that no layer of the host's

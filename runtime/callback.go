@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"godwit/devices"
 	"godwit/devices/engine"
@@ -99,9 +98,7 @@ func (e Event) OnStatus(s ExecStatus, f func(Event, ExecStatus)) error {
 	if !made {
 		return nil
 	}
-	if done, err := r.point.Notify(l); done {
-		l.PointReached(r.point, err)
-	}
+	notify(r.point, l)
 	return nil
 }
 
@@ -271,13 +268,13 @@ func (c *Context) viewReleased(b *Buffer) {
 		points = c.planner.PointsIn(points, r.id, mem.MemoryID(m), b.view.Range)
 	}
 	if r.gone == nil {
-		r.gone = newGone(&c.callbacks)
+		r.gone = newCountdown()
 	}
-	r.gone.left.Add(1)
-	root := r.gone
-	view := newGone(&c.callbacks)
-	view.list = append([]func(){func() { root.PointReached(mem.Point{}, nil) }}, b.onRelease...)
-	view.after(points)
+	root, list := r.gone, b.onRelease
+	root.left.Add(1)
+	afterAll(points, func() {
+		c.callbacks.released(append([]func(){root.part}, list...))
+	})
 }
 
 // rootReleased arranges for the callbacks of a root that is used until the points. c.mu is
@@ -287,45 +284,17 @@ func (c *Context) rootReleased(r *root, points []mem.Point) {
 		return
 	}
 	if r.gone == nil {
-		r.gone = newGone(&c.callbacks)
+		r.gone = newCountdown()
 	}
-	r.gone.list = r.onRelease
-	r.gone.after(points)
+	list := r.onRelease
+	r.gone.begin(points, func() { c.callbacks.released(list) })
 }
 
-// gone is a released buffer whose last points have not all been reached, or views of which
-// have callbacks that were not called.
-type gone struct {
-	k    *callbacks
-	left atomic.Int32 // of these, and one until after
-	list []func()     // immutable after after
-}
-
-func newGone(k *callbacks) *gone {
-	g := &gone{k: k}
-	g.left.Store(1)
-	return g
-}
-
-// after has the callbacks called after the points, too.
-func (g *gone) after(points []mem.Point) {
-	g.left.Add(int32(len(points)))
-	for _, p := range points {
-		if done, _ := p.Notify(g); done {
-			g.left.Add(-1)
-		}
-	}
-	g.PointReached(mem.Point{}, nil)
-}
-
-// PointReached implements mem.Waiter.
-func (g *gone) PointReached(mem.Point, error) {
-	if g.left.Add(-1) != 0 {
-		return
-	}
-	g.k.mu.Lock()
-	defer g.k.mu.Unlock()
-	for _, f := range slices.Backward(g.list) {
-		g.k.push(callback{f: func(Event, ExecStatus) { f() }})
+// released has the callbacks of a buffer called that nobody uses any more.
+func (k *callbacks) released(list []func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, f := range slices.Backward(list) {
+		k.push(callback{f: func(Event, ExecStatus) { f() }})
 	}
 }

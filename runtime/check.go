@@ -16,8 +16,8 @@ import (
 //   - pointers of shared virtual memory are those of the arena's live blocks, and
 //     the arena is sound;
 //   - each memory's resource is sound, and counts at least the blocks held here;
-//   - every mapping is in the list of its buffer, once, and the planner knows of as
-//     many for writing as there are (C11);
+//   - every mapping is in the list of its buffer, once, none excludes another, and the
+//     planner knows of as many for writing as there are (C11);
 //   - the event table's live records are those with references, and free list
 //     and live records make up the table.
 //
@@ -39,7 +39,7 @@ func (c *Context) Check() error {
 		if r.id != id || r.views < 1 {
 			errs = append(errs, fmt.Errorf("buffer %s: filed under %d, with %d views", r.label(), id, r.views))
 		}
-		if known, live := c.planner.Maps(id), c.writableMaps(r); known != live {
+		if known, live := c.planner.Maps(id), r.writableMaps(); known != live {
 			errs = append(errs, fmt.Errorf("buffer %s: %d maps for writing, the planner knows of %d", r.label(), live, known))
 		}
 		for i := range r.blocks {
@@ -79,18 +79,11 @@ func (c *Context) Check() error {
 	return errors.Join(errs...)
 }
 
-// writableMaps is how many maps of a root are for writing. c.mu is held.
-func (c *Context) writableMaps(r *root) (n int) {
-	for i := r.maps; i != 0; i = c.maps.records[i-1].next {
-		if c.maps.records[i-1].flags.writes() {
+// writableMaps is how many maps of a root are for writing. Context.mu is held.
+func (r *root) writableMaps() (n int) {
+	for _, m := range r.maps {
+		if m.flags.Writes() {
 			n++
-		}
-	}
-	if r.svm != nil {
-		for _, m := range r.svm.maps {
-			if m.m.Flags().Writes() {
-				n++
-			}
 		}
 	}
 	return n

@@ -164,7 +164,7 @@ type Context struct {
 	arena      *svm.Arena             // replaced once, protected by mu
 	svmRoots   map[Pointer]*root      // protected by mu: shared virtual memory, not freed
 	svmSeen    [64]*root              // protected by mu: some of svmRoots, by the page of a pointer into them
-	maps       mapTable               // protected by mu
+	maps       mapRecords             // protected by mu
 	gates      gates                  // protected by mu
 	lent       lentCopies             // protected by mu
 	evicting   evicting               // protected by mu

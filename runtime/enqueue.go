@@ -70,11 +70,11 @@ type request struct {
 	off  uint64 // of a rectangle in data
 	rect devices.Rect
 
-	mapFlags MapFlags
-	mapping  Mapping    // made by a map, ended by an unmap
-	mapped   *mapRecord // of an unmap, from when it was collected
-	svmMap   *svm.Map
-	asBuffer bool // of svmMap: by a buffer over it, which the queue's device need not reach by pointers
+	mapFlags  MapFlags
+	mapping   Mapping    // made by a map, ended by an unmap
+	mapped    *mapRecord // of an unmap, from when it was collected
+	rights    *svm.Map   // of a map of shared virtual memory
+	byPointer bool       // a map or unmap of a pointer, not of a buffer
 
 	counted bool // of a copy: bytes that do not count stay as they are; cleared where all count
 
@@ -89,11 +89,10 @@ type request struct {
 
 // borrowed is what a request looks at until it is submitted, and copies from.
 type borrowed struct {
-	wait    []Event
-	launch  *Launch
-	migrate []*Buffer
-	to      []mem.MemoryID // of migrate: where to; nil is what the request says
-	svm     []use
+	wait   []Event
+	launch *Launch
+	uses   []use          // of migrates and frees
+	to     []mem.MemoryID // of migrates: where to; nil is what the request says
 }
 
 // use is a range of a buffer that a request touches; buf is nil in an unused one.
@@ -392,20 +391,29 @@ const (
 // device, so that later commands find them there. What the host has mapped for
 // writing stays as the host has written it: to the host, the rest is brought.
 func (q *Queue) EnqueueMigrate(ctx context.Context, bufs []*Buffer, flags MigrateFlags, wait ...Event) (Event, error) {
-	if flags&^(MigrateToHost|ContentUndefined) != 0 {
-		return Event{}, fmt.Errorf("migrate flags %#x: unknown bits: %w", uint8(flags), mem.ErrInvalidValue)
-	}
-	if err := q.migratable(bufs); err != nil {
+	var few [8]use
+	uses, err := q.migratable(few[:0], bufs)
+	if err != nil {
 		return Event{}, err
 	}
-	return q.submit(ctx, &request{q: q, op: opMigrate, to: flags}, &borrowed{wait: wait, migrate: bufs})
+	return q.migrate(ctx, opMigrate, uses, flags, wait)
+}
+
+// migrate enqueues a migrate of buffers or of shared virtual memory.
+func (q *Queue) migrate(ctx context.Context, op opcode, uses []use, flags MigrateFlags, wait []Event) (Event, error) {
+	if flags&^(MigrateToHost|ContentUndefined) != 0 {
+		return Event{}, fmt.Errorf("%v flags %#x: unknown bits: %w", op, uint8(flags), mem.ErrInvalidValue)
+	}
+	return q.submit(ctx, &request{q: q, op: op, to: flags}, &borrowed{wait: wait, uses: uses})
 }
 
 // EnqueueMigrateTo is EnqueueMigrate to several memories of the context at once. What
 // has to go through staging is read there once for all of them. It fails with
 // mem.ErrInvalidValue where there is no such memory, or none is named.
 func (q *Queue) EnqueueMigrateTo(ctx context.Context, bufs []*Buffer, to []mem.MemoryID, wait ...Event) (Event, error) {
-	if err := q.migratable(bufs); err != nil {
+	var few [8]use
+	uses, err := q.migratable(few[:0], bufs)
+	if err != nil {
 		return Event{}, err
 	}
 	for i, m := range to {
@@ -416,24 +424,26 @@ func (q *Queue) EnqueueMigrateTo(ctx context.Context, bufs []*Buffer, to []mem.M
 	if len(to) == 0 {
 		return Event{}, fmt.Errorf("migrate to no memory: %w", mem.ErrInvalidValue)
 	}
-	return q.submit(ctx, &request{q: q, op: opMigrate}, &borrowed{wait: wait, migrate: bufs, to: to})
+	return q.submit(ctx, &request{q: q, op: opMigrate}, &borrowed{wait: wait, uses: uses, to: to})
 }
 
-// migratable checks what is to be migrated.
-func (q *Queue) migratable(bufs []*Buffer) error {
+// migratable appends the whole of buffers that are to be migrated.
+func (q *Queue) migratable(uses []use, bufs []*Buffer) ([]use, error) {
 	if len(bufs) == 0 {
-		return fmt.Errorf("migrate of no buffers: %w", mem.ErrInvalidValue)
+		return nil, fmt.Errorf("migrate of no buffers: %w", mem.ErrInvalidValue)
 	}
 	for _, b := range bufs {
 		var size uint64
 		if b != nil {
 			size = b.Size()
 		}
-		if _, err := q.resolve("migrate", b, 0, size); err != nil {
-			return err
+		u, err := q.resolve("migrate", b, 0, size)
+		if err != nil {
+			return nil, err
 		}
+		uses = append(uses, u)
 	}
-	return nil
+	return uses, nil
 }
 
 // EnqueueMarker does nothing, once the wait list has ended, or without one, all

@@ -136,7 +136,7 @@ func (r evictRoom) Stays(id mem.BufferID, m mem.MemoryID) eviction.Why {
 	switch {
 	case root.pins[m] > 0:
 		return eviction.Pinned
-	case root.maps != 0 || root.svm != nil && len(root.svm.maps) > 0:
+	case len(root.maps) > 0:
 		return eviction.Mapped
 	}
 	return eviction.Goes

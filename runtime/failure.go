@@ -102,13 +102,8 @@ func (c *Context) settle() {
 func (c *Context) dropCauses() {
 	f := &c.failures
 	c.events.mark(c, f.settled)
-	for i := range c.maps.records {
-		markNamed(f.settled, c.maps.records[i].point)
-	}
-	for _, r := range c.svmRoots {
-		for _, m := range r.svm.maps {
-			markNamed(f.settled, m.at)
-		}
+	for _, m := range c.maps.all {
+		markNamed(f.settled, m.point)
 	}
 	for p, named := range f.settled {
 		if named {

@@ -267,8 +267,6 @@ func (c *Context) submitCall(q *Queue) (mem.Point, error) {
 		return p, err
 	}
 	c.gated(p, s.waits, q, gate.gate)
-	if done, err := p.Notify(gate); done {
-		gate.PointReached(p, err)
-	}
+	notify(p, gate)
 	return p, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"godwit/mem"
@@ -32,44 +33,37 @@ import (
 // needs no command: it has changed nothing, and it is a reader of the host's bytes
 // at its own point already. So it ends in the planner, whatever drivers say (C11).
 //
+// A map of shared virtual memory, by a pointer or by a buffer over it, is the same with
+// three things more. The user's view has rights only while it is mapped: the map's command
+// gives them and the unmap's takes them, so both are host calls. A map for writing excludes
+// every other of the same bytes, and the commands that use them. And it ends with the
+// pointer, when that is freed (svm.go).
+//
 // Life of a mapping: made when the map is accepted, gone when its unmap is. It
-// keeps the root alive. Records are in a table and reused with a generation.
+// keeps the root alive. Records are reused with a generation.
 
 // MapFlags say what a mapped range is for; the bits are OpenCL's.
-type MapFlags uint8
+type MapFlags = svm.MapFlags
 
 // MapRead and MapWrite may be combined. MapInvalidate is for writing too, and
 // brings no content: what the range holds when mapped is undefined.
 const (
-	MapRead       MapFlags = 1 << 0 // CL_MAP_READ
-	MapWrite      MapFlags = 1 << 1 // CL_MAP_WRITE
-	MapInvalidate MapFlags = 1 << 2 // CL_MAP_WRITE_INVALIDATE_REGION
+	MapRead       = svm.MapRead            // CL_MAP_READ
+	MapWrite      = svm.MapWrite           // CL_MAP_WRITE
+	MapInvalidate = svm.MapWriteInvalidate // CL_MAP_WRITE_INVALIDATE_REGION
 )
 
-func (f MapFlags) writes() bool { return f&(MapWrite|MapInvalidate) != 0 }
-
-// mode is what a map does on the host.
-func (f MapFlags) mode() mem.Mode {
-	switch {
-	case f&MapInvalidate != 0:
-		return mem.Write
-	case f&MapWrite != 0:
-		return mem.ReadWrite
-	}
-	return mem.Read
-}
-
-// check tests flags by themselves and against a buffer's.
-func (f MapFlags) check(b Flags) error {
-	if f == 0 || f&^(MapRead|MapWrite|MapInvalidate) != 0 || (f&MapInvalidate != 0 && f != MapInvalidate) {
-		return fmt.Errorf("map flags %#x: read, write, both, or invalidate alone: %w", uint8(f), mem.ErrInvalidValue)
+// mayMap tests the flags of a map by themselves and against a buffer's.
+func mayMap(f MapFlags, b Flags) error {
+	if err := f.Check(); err != nil {
+		return err
 	}
 	if f&MapRead != 0 {
 		if err := b.HostReads(); err != nil {
 			return err
 		}
 	}
-	if f.writes() {
+	if f.Writes() {
 		return b.HostWrites()
 	}
 	return nil
@@ -81,12 +75,11 @@ var ErrMap = mem.Sentinel("map failed", mem.MapFailure)
 // Mapping is a range of a buffer in the host's memory, from the end of the map's
 // event to the unmap. It is a small value, to be copied freely.
 type Mapping struct {
-	c     *Context
-	first *byte
-	size  int
-	idx   uint32
-	gen   uint32
-	svm   *svm.Map // of a buffer over shared virtual memory, in place of idx and gen
+	c      *Context
+	first  *byte
+	size   int
+	record *mapRecord
+	gen    uint32
 }
 
 // Bytes are the mapped range. They must not be touched before the map's event
@@ -103,14 +96,37 @@ type mapRecord struct {
 	r     mem.Range
 	flags MapFlags
 	gen   uint32
-	next  uint32    // of the root's list, or of the free ones: index + 1
 	point mem.Point // of the map
+
+	// Of shared virtual memory: the host's rights, and whether the map was made by a pointer,
+	// by which it is then ended.
+	rights    *svm.Map
+	byPointer bool
 }
 
-// mapTable holds the records. Protected by Context.mu.
-type mapTable struct {
-	records []mapRecord
-	free    uint32 // first free record + 1
+// mapRecords are a context's. Protected by Context.mu.
+type mapRecords struct {
+	all, free []*mapRecord
+}
+
+// live is the record of a mapping, or nil. Context.mu is held.
+func (m Mapping) live() *mapRecord {
+	if m.record == nil || m.record.gen != m.gen {
+		return nil
+	}
+	return m.record
+}
+
+// excludes reports whether bytes of a range that are mapped are not to be mapped, or in shared
+// virtual memory used, by anybody else, who writes them or not.
+func (m *mapRecord) excludes(r mem.Range, writes bool) bool {
+	if !m.r.Overlaps(r) {
+		return false
+	}
+	if m.rights != nil {
+		return writes || m.flags.Writes()
+	}
+	return writes && m.flags.Writes()
 }
 
 // EnqueueMap maps size bytes at off of b into the host's memory. The mapping may
@@ -124,14 +140,25 @@ func (q *Queue) EnqueueMap(ctx context.Context, b *Buffer, off, size uint64, fla
 	if err != nil {
 		return Mapping{}, Event{}, err
 	}
-	if err := flags.check(b.view.Flags); err != nil {
+	if err := mayMap(flags, b.view.Flags); err != nil {
 		return Mapping{}, Event{}, fmt.Errorf("map of %v of buffer %s: %w", u.r, b.label(), err)
 	}
-	if b.root.svm != nil {
-		return q.mapAlias(ctx, u, flags, wait)
+	return q.enqueueMap(ctx, request{q: q, op: opMap, a: u, mapFlags: flags}, wait)
+}
+
+// enqueueMap submits a map, and with it that of the host's rights to shared virtual memory.
+func (q *Queue) enqueueMap(ctx context.Context, req request, wait []Event) (Mapping, Event, error) {
+	if s := req.a.buf.root.svm; s != nil {
+		m, err := s.arena.Map(s.p+Pointer(req.a.r.Start), req.a.r.Size(), req.mapFlags)
+		if err != nil {
+			return Mapping{}, Event{}, fmt.Errorf("map of %s: %w", req.a.buf.label(), err)
+		}
+		req.op, req.rights, req.call = opSVMMap, m, func(context.Context) error { return m.Grant() }
 	}
-	req := request{q: q, op: opMap, a: u, mapFlags: flags}
 	e, err := q.submit(ctx, &req, &borrowed{wait: wait})
+	if err != nil && req.rights != nil {
+		err = errors.Join(err, req.rights.Drop("a map that was refused"))
+	}
 	return req.mapping, e, err
 }
 
@@ -145,9 +172,6 @@ func (q *Queue) EnqueueUnmap(ctx context.Context, m Mapping, wait ...Event) (Eve
 	if m.c != q.c {
 		return Event{}, fmt.Errorf("unmap on queue %s: the mapping is not of context %s: %w", q.name, q.c.name, mem.ErrInvalidValue)
 	}
-	if m.svm != nil {
-		return q.unmapAlias(ctx, m, wait)
-	}
 	return q.submit(ctx, &request{q: q, op: opUnmap, mapping: m}, &borrowed{wait: wait})
 }
 
@@ -159,12 +183,6 @@ func (m Mapping) Abandon() error {
 	if m.c == nil {
 		return fmt.Errorf("no mapping to abandon: %w", mem.ErrInvalidValue)
 	}
-	if m.svm != nil {
-		if err := m.c.abandonSVM(m.svm); err != nil {
-			return fmt.Errorf("abandon: %w: %w", mem.ErrInvalidValue, err)
-		}
-		return nil
-	}
 	if err := m.c.call(); err != nil {
 		return err
 	}
@@ -173,14 +191,15 @@ func (m Mapping) Abandon() error {
 	if m.c.closed {
 		return fmt.Errorf("abandon of %d bytes: context %s: %w", m.size, m.c.name, errContextClosed)
 	}
-	r := m.c.maps.find(m)
+	r := m.live()
 	if r == nil {
 		return fmt.Errorf("abandon of %d bytes that are not mapped (any more): %w", m.size, mem.ErrInvalidValue)
 	}
-	if r.flags.writes() {
-		m.c.hostWrote(r.root, r.r, r.point)
+	var err error
+	if r.rights != nil {
+		err = r.rights.Drop("a map that was given up")
 	}
-	return m.c.endMapping(r, m.idx)
+	return errors.Join(err, m.c.endMap(r, mem.Point{}))
 }
 
 // Map is EnqueueMap and waits for its end under ctx (a blocking map). Where the
@@ -208,157 +227,163 @@ func (b *Buffer) Maps() int {
 		return 0
 	}
 	defer c.unlock()
-	n := 0
-	for i := b.root.maps; i != 0; i = c.maps.records[i-1].next {
-		n++
-	}
-	return n
-}
-
-// find returns the record of a mapping, or nil.
-func (t *mapTable) find(m Mapping) *mapRecord {
-	if uint64(m.idx) >= uint64(len(t.records)) {
-		return nil
-	}
-	if r := &t.records[m.idx]; r.gen == m.gen && r.root != nil {
-		return r
-	}
-	return nil
+	return len(b.root.maps)
 }
 
 // collectMap checks a map against those there are, and lists its access. c.mu is
 // held.
 func (c *Context) collectMap(req *request) error {
-	u := req.a
-	if req.mapFlags.writes() {
-		for i := u.buf.root.maps; i != 0; i = c.maps.records[i-1].next {
-			if m := &c.maps.records[i-1]; m.flags.writes() && m.r.Overlaps(u.r) {
-				return fmt.Errorf("map of %v of buffer %s for writing: %v is mapped for writing: %w", u.r, u.buf.label(), m.r, mem.ErrInvalidOperation)
-			}
+	u, root := req.a, req.a.buf.root
+	if s := root.svm; s != nil {
+		if _, _, err := c.svmAt(s.p); err != nil { // freed meanwhile
+			return fmt.Errorf("map of %v of buffer %s: %w", u.r, u.buf.label(), err)
 		}
 	}
-	return c.access(req, u, req.mapFlags.mode(), mem.Host)
+	for _, m := range root.maps {
+		if m.excludes(u.r, req.mapFlags.Writes()) {
+			why := mem.ErrInvalidOperation
+			if root.svm != nil {
+				why = svm.ErrMapped
+			}
+			return fmt.Errorf("map of %v of buffer %s: %v is mapped, and they exclude each other: %w", u.r, u.buf.label(), m.r, why)
+		}
+	}
+	if root.svm == nil {
+		return c.access(req, u, req.mapFlags.Mode(), mem.Host)
+	}
+	c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: root.id, Range: u.r, Mode: req.mapFlags.Mode(), Memory: mem.Host})
+	return c.mayReach(req, root)
 }
 
-// collectUnmap lists an unmap's access. c.mu is held.
+// mayReach fails where a command is about a pointer that its queue's device cannot have.
+func (c *Context) mayReach(req *request, r *root) error {
+	if !req.byPointer {
+		return nil
+	}
+	return c.mems[req.q.mem].svmDevice(r.svm.fine())
+}
+
+// collectUnmap finds the map, and lists what its end does. c.mu is held.
 func (c *Context) collectUnmap(req *request) error {
-	m := c.maps.find(req.mapping)
+	m := req.mapping.live()
+	if req.byPointer {
+		for _, o := range req.a.buf.root.maps { // the youngest
+			if o.byPointer && o.r.Start == req.a.r.Start {
+				m = o
+			}
+		}
+		if m == nil {
+			return fmt.Errorf("unmap on queue %s: no map was made of byte %d of %s: %w", req.q.name, req.a.r.Start, req.a.buf.label(), svm.ErrMapped)
+		}
+	}
 	if m == nil {
 		return fmt.Errorf("unmap on queue %s: %d bytes that are not mapped (any more): %w", req.q.name, req.mapping.size, mem.ErrInvalidValue)
 	}
 	req.mapped = m
-	if m.flags.writes() && (!m.point.Reached() || m.point.Succeeded()) {
-		c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: m.root.id, Range: m.r, Mode: mem.Write, Memory: mem.Host})
+	if rights := m.rights; rights != nil {
+		by := "EnqueueSVMUnmap on queue " + req.q.name
+		req.op, req.call = opSVMUnmap, func(context.Context) error { return rights.Drop(by) }
 	}
-	return nil
+	c.collectEnd(m, true)
+	return c.mayReach(req, m.root)
 }
 
-// mapWaits are an unmap's waits besides the planner's: the map, whose failure is
-// the unmap's, unless it is known. c.mu is held.
-func (c *Context) mapWaits(req *request) {
-	p := req.mapped.point
-	if !p.Reached() || (len(c.scratch.accs) > 0 && !p.Succeeded()) {
-		c.scratch.user = append(c.scratch.user, mem.Wait{Point: p, Kind: mem.Data})
+// collectEnd lists what the end of a map does: what was mapped for writing is written on the
+// host, unless the map is known to have failed. The command waits for the map, whose failure
+// is its own; for one for reading where it says so. c.mu is held.
+func (c *Context) collectEnd(m *mapRecord, waits bool) {
+	s, ended := &c.scratch, m.point.Reached()
+	if m.flags.Writes() && (!ended || m.point.Succeeded()) {
+		s.accs = append(s.accs, mem.Access{Buffer: m.root.id, Range: m.r, Mode: mem.Write, Memory: mem.Host})
+	}
+	if !ended && (waits || m.flags.Writes()) {
+		s.user = append(s.user, mem.Wait{Point: m.point, Kind: mem.Data})
 	}
 }
 
 // viewMap finds the bytes of a map whose storage is there. c.mu is held.
-func (c *Context) viewMap(req *request) error {
-	r := req.a.buf.root
-	bytes, err := c.host.View(r.onHost(), req.a.r.Start, req.a.r.Size())
+func (c *Context) viewMap(req *request) (err error) {
+	var bytes []byte
+	r, in := req.a.buf.root, req.a.r
+	if s := r.svm; s != nil {
+		bytes, err = s.arena.User(s.p+Pointer(in.Start), in.Size())
+	} else {
+		bytes, err = c.host.View(r.onHost(), in.Start, in.Size())
+	}
 	if err != nil {
-		return fmt.Errorf("map of %v of buffer %s: %w: %w", req.a.r, r.label(), ErrMap, err)
+		return fmt.Errorf("map of %v of buffer %s: %w: %w", in, r.label(), ErrMap, err)
 	}
 	req.mapping = Mapping{c: c, first: unsafe.SliceData(bytes), size: len(bytes)}
 	return nil
 }
 
-// mapped records an accepted map. c.mu is held.
-func (c *Context) mapped(req *request, p mem.Point) {
+// beginMap records an accepted map. c.mu is held.
+func (c *Context) beginMap(req *request, p mem.Point) {
 	t, r := &c.maps, req.a.buf.root
-	i := t.free
-	if i == 0 {
-		t.records = append(t.records, mapRecord{})
-		i = uint32(len(t.records))
-	} else {
-		t.free = t.records[i-1].next
+	if len(t.free) == 0 {
+		m := new(mapRecord)
+		t.all, t.free = append(t.all, m), append(t.free, m)
 	}
-	m := &t.records[i-1]
-	*m = mapRecord{root: r, r: req.a.r, flags: req.mapFlags, gen: m.gen, next: r.maps, point: p}
-	r.maps = i
+	m := t.free[len(t.free)-1]
+	t.free = t.free[:len(t.free)-1]
+	*m = mapRecord{root: r, r: req.a.r, flags: req.mapFlags, gen: m.gen, point: p, rights: req.rights, byPointer: req.byPointer}
+	r.maps = append(r.maps, m)
 	r.views++
-	if req.mapFlags.writes() {
-		c.hostWrites(r, m.r, p)
-	}
-	req.mapping.idx, req.mapping.gen = i-1, m.gen
-}
-
-// unmapped forgets a mapping whose unmap was accepted. c.mu is held.
-func (c *Context) unmapped(req *request, p mem.Point) error {
-	m := req.mapped
-	if m.flags.writes() {
-		c.hostWrote(m.root, m.r, m.point)
-	} else {
-		if err := c.planner.Reads(m.root.id, mem.Host, m.r, p); err != nil {
-			panic(fmt.Sprintf("runtime: a mapped range that the planner does not know: %v", err))
+	if m.flags.Writes() {
+		if err := c.planner.Mapped(r.id, m.r, p); err != nil {
+			panic(fmt.Sprintf("runtime: a map that the planner does not take: %v", err))
 		}
 	}
-	return c.endMapping(m, req.mapping.idx)
+	req.mapping.record, req.mapping.gen = m, m.gen
 }
 
-// endMapping frees record number idx of a mapping. c.mu is held.
-func (c *Context) endMapping(m *mapRecord, idx uint32) error {
-	t, r, i := &c.maps, m.root, idx+1
-	at := &r.maps
-	for *at != i {
-		at = &t.records[*at-1].next
+// endMap forgets a map, which a command ends with point p; the zero Point is no command's.
+// c.mu is held.
+func (c *Context) endMap(m *mapRecord, p mem.Point) error {
+	r, err := m.root, error(nil)
+	switch {
+	case m.flags.Writes():
+		err = c.planner.Unmapped(r.id, m.r, m.point)
+	case !p.IsZero(): // its bytes are in use until then
+		err = c.planner.Reads(r.id, mem.Host, m.r, p)
 	}
-	*at = m.next
-	*m = mapRecord{gen: m.gen + 1, next: t.free}
-	t.free = i
-	if r.views--; r.views == 0 {
-		return c.drop(r)
-	}
-	return nil
-}
-
-// hostWrites tells the planner of a map for writing that was accepted to end at
-// the point. c.mu is held.
-func (c *Context) hostWrites(r *root, bytes mem.Range, at mem.Point) {
-	if err := c.planner.Mapped(r.id, bytes, at); err != nil {
-		panic(fmt.Sprintf("runtime: a map that the planner does not take: %v", err))
-	}
-}
-
-// hostWrote tells the planner that the map for writing of that point has ended. c.mu is
-// held.
-func (c *Context) hostWrote(r *root, bytes mem.Range, at mem.Point) {
-	if err := c.planner.Unmapped(r.id, bytes, at); err != nil {
+	if err != nil {
 		panic(fmt.Sprintf("runtime: a map that the planner does not know: %v", err))
 	}
+	i := slices.Index(r.maps, m)
+	r.maps = slices.Delete(r.maps, i, i+1)
+	*m = mapRecord{gen: m.gen + 1}
+	c.maps.free = append(c.maps.free, m)
+	return c.unview(r)
 }
 
-// checkMaps tests that every mapping is in its root's list once. c.mu is held.
+// endMaps is endMap for all maps of a root. c.mu is held.
+func (c *Context) endMaps(r *root, p mem.Point) (err error) {
+	for len(r.maps) > 0 {
+		err = errors.Join(err, c.endMap(r.maps[0], p))
+	}
+	return err
+}
+
+// checkMaps tests that every mapping is one of its root's, once, and is excluded by no other.
+// c.mu is held.
 func (c *Context) checkMaps() error {
-	t, listed, live := &c.maps, 0, 0
+	live := 0
 	for _, r := range c.roots {
-		for i := r.maps; i != 0; i = t.records[i-1].next {
-			if listed++; listed > len(t.records) || t.records[i-1].root != r {
-				return fmt.Errorf("buffer %s: its list of mappings is broken at %d", r.label(), i-1)
+		for i, m := range r.maps {
+			live++
+			if m.root != r || !slices.Contains(c.maps.all, m) {
+				return fmt.Errorf("buffer %s: %v is mapped, of no record", r.label(), m.r)
+			}
+			for _, o := range r.maps[:i] {
+				if o == m || o.excludes(m.r, m.flags.Writes()) {
+					return fmt.Errorf("buffer %s: %v and %v are mapped at once", r.label(), o.r, m.r)
+				}
 			}
 		}
 	}
-	for i := range t.records {
-		if t.records[i].root != nil {
-			live++
-		}
-	}
-	free := 0
-	for i := t.free; i != 0 && free <= len(t.records); i = t.records[i-1].next {
-		free++
-	}
-	if live != listed || live+free != len(t.records) {
-		return fmt.Errorf("%d mappings: %d live, %d listed by buffers, %d free", len(t.records), live, listed, free)
+	if n := len(c.maps.free); live+n != len(c.maps.all) {
+		return fmt.Errorf("%d mappings: %d of buffers, %d free", len(c.maps.all), live, n)
 	}
 	return nil
 }

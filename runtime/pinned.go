@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"godwit/devices"
 	"godwit/internal/storage"
@@ -48,7 +47,6 @@ func chooseLocker(devs []devices.Device) devices.PageLocker {
 type locked struct {
 	storage.Allocation
 	locks *locks
-	left  atomic.Int32 // points that it is in use until
 }
 
 // enter reports whether a call may take memory, until it calls leave: there is a device to
@@ -91,26 +89,12 @@ func (l *locked) freeAfter(points []mem.Point) {
 	l.locks.mu.Lock()
 	l.locks.pending++
 	l.locks.mu.Unlock()
-	l.left.Store(int32(len(points)) + 1)
-	for _, p := range points {
-		if done, _ := p.Notify(l); done {
-			l.left.Add(-1)
-		}
-	}
-	l.PointReached(mem.Point{}, nil)
-}
-
-// PointReached implements mem.Waiter. It may be called under a driver's locks.
-func (l *locked) PointReached(mem.Point, error) {
-	if l.left.Add(-1) == 0 {
-		l.locks.by.Go(l.givenBack)
-	}
-}
-
-// givenBack frees memory that freeAfter was called for.
-func (l *locked) givenBack() {
-	l.free()
-	l.locks.leave()
+	afterAll(points, func() {
+		l.locks.by.Go(func() { // not under a driver's locks
+			l.free()
+			l.locks.leave()
+		})
+	})
 }
 
 func (l *locked) free() {

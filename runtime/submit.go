@@ -174,12 +174,6 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	c.commandSeq++
 	if err == nil {
 		version = c.commit(req, p)
-		if req.op == opBarrier && !q.inOrder {
-			q.barrier = p
-		}
-		if req.op == opMap {
-			c.mapped(req, p)
-		}
 	} else {
 		req.mapping = Mapping{}
 	}
@@ -189,10 +183,9 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if err != nil {
 		return Event{}, err
 	}
-	if req.op == opUnmap {
-		c.sayAtClose(c.unmapped(req, p))
+	if err := c.accepted(req, in, p); err != nil {
+		c.sayAtClose(err)
 	}
-	c.sayAtClose(c.acceptedSVM(req, in, p))
 	if req.noEvent || in.launch != nil && in.launch.NoEvent || c.hooks.panicked() {
 		req.point = p
 		return Event{}, nil
@@ -227,7 +220,7 @@ func (c *Context) store(req *request, q *Queue) (err error) {
 	if c.wantsLinks(&s.plan) {
 		return errLinks
 	}
-	if req.op == opMap {
+	if req.op == opMap || req.op == opSVMMap {
 		if err := c.viewMap(req); err != nil {
 			return err
 		}
@@ -240,23 +233,14 @@ func (c *Context) store(req *request, q *Queue) (err error) {
 // c.mu is held.
 func (c *Context) plan(req *request, in *borrowed) error {
 	q, s := req.q, &c.scratch
-	if err := c.collect(req, in); err != nil {
-		return err
-	}
 	var err error
 	if s.user, err = c.events.appendWaits(s.user[:0], c, in.wait); err != nil {
 		return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 	}
+	if err := c.collect(req, in); err != nil {
+		return err
+	}
 	q.addOrder(req.op, len(in.wait) == 0)
-	if req.op == opUnmap {
-		c.mapWaits(req)
-	}
-	if req.op == opSVMUnmap {
-		c.svmWaits(req)
-	}
-	if req.op == opSVMFree {
-		c.svmFreeWaits(in)
-	}
 	err = c.planner.Plan(&s.plan, s.accs, s.spans...)
 	if req.coarse && errors.Is(err, mem.ErrPoisoned) { // perhaps between the rows
 		req.exact = true
@@ -279,10 +263,8 @@ func (c *Context) commit(req *request, p mem.Point) mem.Version {
 	s := &c.scratch
 	switch req.op {
 	case opMap, opSVMMap:
-	case opUnmap:
+	case opUnmap, opSVMUnmap:
 		return c.planner.CommitUnmap(&s.plan, p, req.mapped.point)
-	case opSVMUnmap:
-		return c.planner.CommitUnmap(&s.plan, p, req.a.buf.root.svm.mapped(req.svmMap))
 	default:
 		v := c.planner.Commit(&s.plan, p)
 		if o := c.evicting.observer; o != nil && len(s.plan.Accesses) > 0 {
@@ -299,6 +281,27 @@ func (c *Context) commit(req *request, p mem.Point) mem.Version {
 		s.accs[i].Mode = mem.Read
 	}
 	return 0
+}
+
+// accepted does what follows from a command besides its effect on content. It fails where
+// storage that the command ends could not be freed. c.mu is held.
+func (c *Context) accepted(req *request, in *borrowed, p mem.Point) (err error) {
+	switch req.op {
+	case opBarrier:
+		req.q.barrier = p
+	case opMap, opSVMMap:
+		c.beginMap(req, p)
+	case opUnmap, opSVMUnmap:
+		err = c.endMap(req.mapped, p)
+	case opSVMFree:
+		for _, u := range in.uses {
+			err = errors.Join(err, c.endMaps(u.buf.root, p), c.dropSVM(u.buf.root, p))
+		}
+	}
+	if req.op == opSVMUnmap || req.op == opSVMFree { // where the command fails before it runs, its end does it
+		notify(p, atEnd(req.call))
+	}
+	return err
 }
 
 // collect checks that the objects of a request are alive and usable on its
@@ -328,16 +331,16 @@ func (c *Context) collect(req *request, in *borrowed) error {
 			return err
 		}
 		return c.rectAccess(req, req.b, req.rect.DstRow, req.rect.DstSlice, mem.Write)
-	case opMigrate:
+	case opMigrate, opSVMMigrate:
 		return c.collectMigrate(req, in)
 	case opLaunch:
 		return c.collectArgs(req, in.launch)
-	case opMap:
+	case opMap, opSVMMap:
 		return c.collectMap(req)
-	case opUnmap:
+	case opUnmap, opSVMUnmap:
 		return c.collectUnmap(req)
-	case opSVMMap, opSVMUnmap, opSVMFree, opSVMMigrate:
-		return c.collectSVM(req, in)
+	case opSVMFree:
+		return c.collectFree(in)
 	}
 	return nil
 }
@@ -356,9 +359,9 @@ func (c *Context) collectMigrate(req *request, in *borrowed) error {
 	if to == nil {
 		to = one[:]
 	}
-	for _, b := range in.migrate {
+	for _, u := range in.uses {
 		for _, m := range to {
-			if err := c.access(req, use{buf: b, r: b.view.Range}, mode, m); err != nil {
+			if err := c.access(req, u, mode, m); err != nil {
 				return err
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -54,8 +53,6 @@ type svmRoot struct {
 	flags SVMFlags   // immutable
 	arena *svm.Arena // immutable
 	buf   *Buffer    // immutable: the allocation itself as a view; released by a free
-
-	maps []svmMapping // accepted and not ended; protected by Context.mu
 
 	once  sync.Once
 	freed svm.Freed // set by once
@@ -311,12 +308,12 @@ func (c *Context) SVMFree(p Pointer) error {
 		return err
 	}
 	err = r.svm.free("SVMFree")
-	for _, m := range r.svm.maps { // from now on the host writes no more
-		if m.m.Flags().Writes() && m.at.Reached() && m.at.Succeeded() {
-			err = errors.Join(err, c.planner.Written(r.id, mem.Host, r.svm.rangeOf(m.m)))
+	for _, m := range r.maps { // from now on the host writes no more
+		if m.flags.Writes() && m.point.Reached() && m.point.Succeeded() {
+			err = errors.Join(err, c.planner.Written(r.id, mem.Host, m.r))
 		}
 	}
-	return errors.Join(err, c.endMaps(r), c.dropSVM(r, mem.Point{}))
+	return errors.Join(err, c.endMaps(r, mem.Point{}), c.dropSVM(r, mem.Point{}))
 }
 
 // svmStart finds the allocation that starts at p. c.mu is held.
@@ -335,47 +332,17 @@ func (c *Context) dropSVM(r *root, at mem.Point) error {
 	clear(c.svmSeen[:])
 	r.svm.buf.refs = 0
 	r.last = at
-	if r.views--; r.views > 0 {
-		return nil
-	}
-	return c.drop(r)
+	return c.unview(r)
 }
 
-// recycler gives a block back to the arena once its points are reached.
-type recycler struct {
-	s     *svmRoot
-	holds atomic.Int32
-}
-
-// recycle gives the addresses of r back after the points. c.mu is held.
+// recycle gives the addresses of r back to the arena once the points are reached. c.mu is held.
 func (c *Context) recycle(r *root, after []mem.Point) {
-	w := &recycler{s: r.svm}
-	w.holds.Store(1)
-	for _, p := range after {
-		w.watch(p)
-	}
-	w.watch(r.last)
-	w.PointReached(mem.Point{}, nil)
-}
-
-func (w *recycler) watch(p mem.Point) {
-	if p.IsZero() {
-		return
-	}
-	w.holds.Add(1)
-	if done, _ := p.Notify(w); done {
-		w.holds.Add(-1)
-	}
-}
-
-// PointReached implements mem.Waiter.
-func (w *recycler) PointReached(mem.Point, error) {
-	if w.holds.Add(-1) != 0 {
-		return
-	}
-	if w.s.free("the context") == nil {
-		_ = w.s.arena.Recycle(w.s.freed) // closed meanwhile: all is given back
-	}
+	s := r.svm
+	afterAll(append(after, r.last), func() {
+		if s.free("the context") == nil {
+			_ = s.arena.Recycle(s.freed) // closed meanwhile: all is given back
+		}
+	})
 }
 
 // closeArena ends the arena, whose blocks have been freed. c.mu is held.
@@ -408,8 +375,10 @@ func (c *Context) noConflict(req *request, r *root, a *mem.Access) error {
 	if r.svm == nil || r.svm.fine() {
 		return nil
 	}
-	if err := c.arena.Conflict(r.svm.p+Pointer(a.Range.Start), a.Range.Size(), a.Mode.Writes()); err != nil {
-		return fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+	for _, m := range r.maps {
+		if m.excludes(a.Range, a.Mode.Writes()) {
+			return fmt.Errorf("%v on queue %s: %v of %s: the host has mapped %v: unmap it first: %w", req.op, req.q.name, a.Range, r.label(), m.r, svm.ErrMapped)
+		}
 	}
 	return nil
 }

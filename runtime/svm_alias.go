@@ -1,14 +1,10 @@
 package runtime
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"unsafe"
 
 	"godwit/mem"
 	"godwit/subbuffer"
-	"godwit/svm"
 )
 
 // Buffers over shared virtual memory. Such a buffer, and a sub-buffer of it, is a
@@ -39,25 +35,4 @@ func (c *Context) aliasSVM(view subbuffer.View, host []byte) (b *Buffer, ok bool
 	view.Root = r.id
 	r.views++
 	return &Buffer{c: c, root: r, view: view, refs: 1}, true, nil
-}
-
-// mapAlias maps bytes of a buffer over shared virtual memory.
-func (q *Queue) mapAlias(ctx context.Context, u use, flags MapFlags, wait []Event) (Mapping, Event, error) {
-	p := u.buf.root.svm.p + Pointer(u.r.Start)
-	bytes, m, e, err := q.mapSVM(ctx, p, u.r.Size(), svm.MapFlags(flags), true, wait)
-	if err != nil {
-		return Mapping{}, Event{}, fmt.Errorf("map of buffer %s: %w", u.buf.label(), err)
-	}
-	return Mapping{c: q.c, first: unsafe.SliceData(bytes), size: len(bytes), svm: m}, e, nil
-}
-
-// unmapAlias ends such a map.
-func (q *Queue) unmapAlias(ctx context.Context, m Mapping, wait []Event) (Event, error) {
-	e, err := q.unmapSVM(ctx, Pointer(m.svm.Range().Start), true, wait, func(*svm.Arena) (*svm.Map, error) {
-		return m.svm, m.svm.Leave()
-	})
-	if errors.Is(err, svm.ErrMapped) {
-		err = fmt.Errorf("unmap: %w: %w", mem.ErrInvalidValue, err)
-	}
-	return e, err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"godwit/mem"
-	"godwit/svm"
 )
 
 // The EnqueueSVM methods have the errors of all Enqueue methods (enqueue.go), and
@@ -16,9 +15,9 @@ import (
 
 // Flags of SVM maps; they are OpenCL's.
 const (
-	SVMMapRead            = svm.MapRead
-	SVMMapWrite           = svm.MapWrite
-	SVMMapWriteInvalidate = svm.MapWriteInvalidate
+	SVMMapRead            = MapRead
+	SVMMapWrite           = MapWrite
+	SVMMapWriteInvalidate = MapInvalidate
 )
 
 // svmUse finds the bytes that a command is to use.
@@ -129,57 +128,38 @@ func (q *Queue) EnqueueSVMFill(ctx context.Context, p Pointer, pattern []byte, s
 // maps may exist at once (svm.ErrMapped). mem.ErrInvalidValue: size is 0, the
 // bytes leave their block, flags are none or contradict. A map whose command
 // fails gives no rights, and is unmapped all the same.
-func (q *Queue) EnqueueSVMMap(ctx context.Context, p Pointer, size uint64, flags svm.MapFlags, wait ...Event) ([]byte, Event, error) {
-	bytes, _, e, err := q.mapSVM(ctx, p, size, flags, false, wait)
-	return bytes, e, err
+func (q *Queue) EnqueueSVMMap(ctx context.Context, p Pointer, size uint64, flags MapFlags, wait ...Event) ([]byte, Event, error) {
+	m, e, err := q.mapPointer(ctx, p, size, flags, wait)
+	return m.Bytes(), e, err
 }
 
 // SVMMap is EnqueueSVMMap and waits for its end under ctx (a blocking map). Where
 // the command fails or ctx ends, nothing stays mapped, and the content is what it
 // was; the event is the command's all the same, and the caller's to Release, where
 // it is not zero.
-func (q *Queue) SVMMap(ctx context.Context, p Pointer, size uint64, flags svm.MapFlags, wait ...Event) ([]byte, Event, error) {
-	bytes, m, e, err := q.mapSVM(ctx, p, size, flags, false, wait)
+func (q *Queue) SVMMap(ctx context.Context, p Pointer, size uint64, flags MapFlags, wait ...Event) ([]byte, Event, error) {
+	m, e, err := q.mapPointer(ctx, p, size, flags, wait)
 	if err != nil {
 		return nil, Event{}, err
 	}
 	if err = e.Wait(ctx); err != nil {
-		return nil, e, errors.Join(fmt.Errorf("%w: %w", ErrMap, err), q.c.abandonSVM(m))
+		return nil, e, errors.Join(fmt.Errorf("%w: %w", ErrMap, err), m.Abandon())
 	}
-	return bytes, e, nil
+	return m.Bytes(), e, nil
 }
 
-// mapSVM maps a pointer, or asBuffer, for whoever keeps the *svm.Map, a buffer over it.
-func (q *Queue) mapSVM(ctx context.Context, p Pointer, size uint64, flags svm.MapFlags, asBuffer bool, wait []Event) ([]byte, *svm.Map, Event, error) {
+func (q *Queue) mapPointer(ctx context.Context, p Pointer, size uint64, flags MapFlags, wait []Event) (Mapping, Event, error) {
 	if err := flags.Check(); err != nil {
-		return nil, nil, Event{}, err
+		return Mapping{}, Event{}, err
 	}
 	if err := wantBytes("svm map", size); err != nil {
-		return nil, nil, Event{}, err
+		return Mapping{}, Event{}, err
 	}
 	u, err := q.svmUse("svm map", p, size)
 	if err != nil {
-		return nil, nil, Event{}, err
+		return Mapping{}, Event{}, err
 	}
-	a := u.buf.root.svm.arena
-	bytes, err := a.User(p, size)
-	if err != nil {
-		return nil, nil, Event{}, err
-	}
-	record := a.Map
-	if asBuffer {
-		record = a.MapHeld
-	}
-	m, err := record(p, size, flags)
-	if err != nil {
-		return nil, nil, Event{}, err
-	}
-	grant := func(context.Context) error { return m.Grant() }
-	e, err := q.submit(ctx, &request{q: q, op: opSVMMap, a: u, svmMap: m, asBuffer: asBuffer, call: grant}, &borrowed{wait: wait})
-	if err != nil {
-		return nil, nil, Event{}, errors.Join(err, m.Drop("a map that was refused"))
-	}
-	return bytes, m, e, nil
+	return q.enqueueMap(ctx, request{q: q, op: opSVMMap, a: u, mapFlags: flags, byPointer: true}, wait)
 }
 
 // EnqueueSVMUnmap ends the youngest map that EnqueueSVMMap or SVMMap made of p; those
@@ -189,48 +169,11 @@ func (q *Queue) mapSVM(ctx context.Context, p Pointer, size uint64, flags svm.Ma
 // writing is then valid on the host and nowhere else. It fails with svm.ErrMapped where there is
 // no such map.
 func (q *Queue) EnqueueSVMUnmap(ctx context.Context, p Pointer, wait ...Event) (Event, error) {
-	return q.unmapSVM(ctx, p, false, wait, func(a *svm.Arena) (*svm.Map, error) { return a.TakeUnmap(p) })
-}
-
-// unmapSVM ends the map at p that take finds.
-func (q *Queue) unmapSVM(ctx context.Context, p Pointer, asBuffer bool, wait []Event, take func(*svm.Arena) (*svm.Map, error)) (Event, error) {
 	u, err := q.svmUse("svm unmap", p, 1)
 	if err != nil {
 		return Event{}, err
 	}
-	m, err := take(u.buf.root.svm.arena)
-	if err != nil {
-		return Event{}, err
-	}
-	u.r.End = u.r.Start + m.Range().Size()
-	leave := &leaving{m, "EnqueueSVMUnmap on queue " + q.name}
-	e, err := q.submit(ctx, &request{q: q, op: opSVMUnmap, a: u, svmMap: m, asBuffer: asBuffer, call: leave.drop}, &borrowed{wait: wait})
-	if err != nil {
-		m.Keep()
-		return Event{}, err
-	}
-	end, err := e.Point()
-	if err != nil {
-		return Event{}, err
-	}
-	if done, _ := end.Notify(leave); done {
-		leave.PointReached(end, nil)
-	}
-	return e, nil
-}
-
-// leaving is a map whose unmap was accepted: it is dropped by the command, or
-// where that fails before it runs, at its end.
-type leaving struct {
-	m  *svm.Map
-	by string
-}
-
-func (l *leaving) drop(context.Context) error { return l.m.Drop(l.by) }
-
-// PointReached implements mem.Waiter.
-func (l *leaving) PointReached(mem.Point, error) {
-	_ = l.m.Drop(l.by) // nobody to tell: the command has failed
+	return q.submit(ctx, &request{q: q, op: opSVMUnmap, a: u, byPointer: true}, &borrowed{wait: wait})
 }
 
 // SVMRange is size bytes at Pointer; size 0 is all of the block.
@@ -245,9 +188,6 @@ func (q *Queue) EnqueueSVMMigrate(ctx context.Context, ranges []SVMRange, flags 
 	if len(ranges) == 0 {
 		return Event{}, fmt.Errorf("svm migrate of no ranges: %w", mem.ErrInvalidValue)
 	}
-	if flags&^(MigrateToHost|ContentUndefined) != 0 {
-		return Event{}, fmt.Errorf("svm migrate flags %#x: unknown bits: %w", uint8(flags), mem.ErrInvalidValue)
-	}
 	uses := make([]use, len(ranges))
 	for i, r := range ranges {
 		var err error
@@ -255,7 +195,7 @@ func (q *Queue) EnqueueSVMMigrate(ctx context.Context, ranges []SVMRange, flags 
 			return Event{}, err
 		}
 	}
-	return q.submit(ctx, &request{q: q, op: opSVMMigrate, to: flags}, &borrowed{wait: wait, svm: uses})
+	return q.migrate(ctx, opSVMMigrate, uses, flags, wait)
 }
 
 // EnqueueSVMFree frees blocks of shared virtual memory once the command has run.
@@ -284,134 +224,25 @@ func (q *Queue) EnqueueSVMFree(ctx context.Context, pointers []Pointer, wait ...
 		}
 		uses[i] = u
 	}
-	f := &freeing{"EnqueueSVMFree on queue " + q.name, nil}
-	for _, u := range uses {
-		f.roots = append(f.roots, u.buf.root.svm)
+	by := "EnqueueSVMFree on queue " + q.name
+	free := func(context.Context) (err error) {
+		for _, u := range uses {
+			err = errors.Join(err, u.buf.root.svm.free(by))
+		}
+		return err
 	}
-	e, err := q.submit(ctx, &request{q: q, op: opSVMFree, call: f.free}, &borrowed{wait: wait, svm: uses})
-	if err != nil {
-		return Event{}, err
-	}
-	end, err := e.Point()
-	if err != nil {
-		return Event{}, err
-	}
-	if done, _ := end.Notify(f); done {
-		f.PointReached(end, nil)
-	}
-	return e, nil
+	return q.submit(ctx, &request{q: q, op: opSVMFree, call: free}, &borrowed{wait: wait, uses: uses})
 }
 
-// freeing are pointers whose free was accepted: freed by the command, or where that
-// fails before it runs, at its end.
-type freeing struct {
-	by    string
-	roots []*svmRoot
-}
-
-func (f *freeing) free(context.Context) (err error) {
-	for _, s := range f.roots {
-		err = errors.Join(err, s.free(f.by))
-	}
-	return err
-}
-
-// PointReached implements mem.Waiter.
-func (f *freeing) PointReached(mem.Point, error) {
-	_ = f.free(context.Background()) // nobody to tell: the command has failed
-}
-
-// collectSVM lists the accesses of the commands that are only for shared virtual
-// memory. c.mu is held.
-func (c *Context) collectSVM(req *request, in *borrowed) error {
-	m := req.q.mem
-	switch req.op {
-	case opSVMMap, opSVMUnmap:
-		if err := req.a.buf.live(); err != nil {
+// collectFree lists what the free of pointers does, which ends their maps. c.mu is held.
+func (c *Context) collectFree(in *borrowed) error {
+	for _, u := range in.uses {
+		if err := u.buf.live(); err != nil {
 			return err
 		}
-		if !req.asBuffer {
-			if err := c.mems[m].svmDevice(req.a.buf.root.svm.fine()); err != nil {
-				return err
-			}
-		}
-		if mode, ok := c.svmMapMode(req); ok {
-			c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: req.a.buf.root.id, Range: req.a.r, Mode: mode, Memory: mem.Host})
-		}
-	case opSVMFree:
-		for _, u := range in.svm {
-			if err := u.buf.live(); err != nil {
-				return err
-			}
-			c.collectMapped(u.buf.root)
-		}
-	case opSVMMigrate:
-		mode := mem.Read
-		if req.to&ContentUndefined != 0 {
-			mode = mem.Write
-		}
-		if req.to&MigrateToHost != 0 {
-			m = mem.Host
-		}
-		for _, u := range in.svm {
-			if err := c.access(req, u, mode, m); err != nil {
-				return err
-			}
+		for _, m := range u.buf.root.maps {
+			c.collectEnd(m, false)
 		}
 	}
 	return nil
-}
-
-// svmMapMode is what a map or unmap does on the host: as for buffers (map.go). ok
-// is false where it does nothing. c.mu is held.
-func (c *Context) svmMapMode(req *request) (mode mem.Mode, ok bool) {
-	f := req.svmMap.Flags()
-	switch {
-	case req.op == opSVMUnmap:
-		p := req.a.buf.root.svm.mapped(req.svmMap)
-		return mem.Write, f.Writes() && (!p.Reached() || p.Succeeded())
-	case f&svm.MapWriteInvalidate != 0:
-		return mem.Write, true
-	case f.Writes():
-		return mem.ReadWrite, true
-	}
-	return mem.Read, true
-}
-
-// svmWaits are an unmap's waits besides the planner's: the map, whose failure is
-// the unmap's, unless it is known. c.mu is held.
-func (c *Context) svmWaits(req *request) {
-	p := req.a.buf.root.svm.mapped(req.svmMap)
-	if !p.Reached() || (len(c.scratch.accs) > 0 && !p.Succeeded()) {
-		c.scratch.user = append(c.scratch.user, mem.Wait{Point: p, Kind: mem.Data})
-	}
-}
-
-// acceptedSVM records what follows from an accepted command. c.mu is held.
-func (c *Context) acceptedSVM(req *request, in *borrowed, p mem.Point) error {
-	var errs []error
-	switch req.op {
-	case opSVMMap:
-		s := req.a.buf.root.svm
-		s.maps = append(s.maps, svmMapping{req.svmMap, p})
-		if req.svmMap.Flags().Writes() {
-			errs = append(errs, c.planner.Mapped(req.a.buf.root.id, req.a.r, p))
-		}
-	case opSVMUnmap:
-		errs = append(errs, c.unmappedSVM(req.a.buf.root, req.svmMap))
-		if !req.svmMap.Flags().Writes() { // its bytes are in use until then
-			errs = append(errs, c.planner.Reads(req.a.buf.root.id, mem.Host, req.a.r, p))
-		}
-	case opSVMFree:
-		for _, u := range in.svm {
-			for _, m := range u.buf.root.svm.maps {
-				_ = m.m.Leave() // the free ends it, or has: what is enqueued from now on comes after that
-				if !m.m.Flags().Writes() {
-					errs = append(errs, c.planner.Reads(u.buf.root.id, mem.Host, u.buf.root.svm.rangeOf(m.m), p))
-				}
-			}
-			errs = append(errs, c.endMaps(u.buf.root), c.dropSVM(u.buf.root, p))
-		}
-	}
-	return errors.Join(errs...)
 }

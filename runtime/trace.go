@@ -110,9 +110,7 @@ type watcher struct {
 func (c *Context) watch(of watcher, p mem.Point) {
 	w := &of
 	w.c, w.command = c, c.commandSeq
-	if done, err := p.Notify(w); done {
-		w.PointReached(p, err)
-	}
+	notify(p, w)
 }
 
 // PointReached implements mem.Waiter.

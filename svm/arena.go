@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"godwit/bufalloc"
@@ -52,7 +51,7 @@ var (
 	ErrNotSVM = mem.Sentinel("not a pointer of shared virtual memory", mem.InvalidValue)
 	// ErrFreed: the address was in a block that has been freed.
 	ErrFreed = mem.Sentinel("shared virtual memory used after it was freed", mem.InvalidValue)
-	// ErrMapped: a map is in the way, or there is none.
+	// ErrMapped: a map is in the way, or there is none. It is for whoever says which maps there may be.
 	ErrMapped = mem.Sentinel("map state of shared virtual memory", mem.InvalidOperation)
 )
 
@@ -94,8 +93,6 @@ type Arena struct {
 	driver []byte   // immutable: the drivers' view
 	table  *Table   // immutable; nil where nobody watches
 	trust  bool     // immutable
-
-	mapped atomic.Int64 // maps of all blocks; changed under mu
 
 	mu      sync.Mutex
 	closed  bool                      // protected by mu

@@ -133,30 +133,7 @@ func TestRightsOfAPageAreThoseOfAllItsMaps(t *testing.T) {
 	require.NoError(t, m.Grant())
 	require.False(t, can(0, false))
 
-	// Granted while its unmap waits for it.
-	m, err = a.Map(p, 1, svm.MapRead)
-	require.NoError(t, err)
-	early, err := a.TakeUnmap(p)
-	require.NoError(t, err)
-	require.NoError(t, m.Grant())
-	require.True(t, can(0, false))
-	require.NoError(t, early.Drop("m"))
-	require.False(t, can(0, false))
-
-	// An unmap that is taken back leaves all as it was.
-	m = grant(t, a, p, 1, svm.MapRead)
-	taken, err := a.TakeUnmap(p)
-	require.NoError(t, err)
-	require.Same(t, m, taken)
-	require.True(t, can(0, false))
-	_, err = a.TakeUnmap(p)
-	require.ErrorIs(t, err, svm.ErrMapped)
-	taken.Keep()
-	require.True(t, can(0, false))
-	taken, err = a.TakeUnmap(p)
-	require.NoError(t, err)
-	require.NoError(t, taken.Drop("m"))
-	require.False(t, can(0, false))
+	require.NoError(t, m.Drop("m"), "again")
 }
 
 func TestFreedAddressesRestAndTheirMemoryIsZeroAgain(t *testing.T) {
@@ -247,8 +224,6 @@ func TestErrors(t *testing.T) {
 		"map without flags":    {toMap(p, 1, 0), mem.ErrInvalidValue, "0x0"},
 		"map with both":        {toMap(p, 1, svm.MapRead|svm.MapWriteInvalidate), mem.ErrInvalidValue, "excludes"},
 		"map of freed":         {toMap(gone, 1, svm.MapRead), svm.ErrFreed, "somebody"},
-		"unmap of no map":      {second(a.TakeUnmap(p)), svm.ErrMapped, "no map"},
-		"unmap of no pointer":  {second(a.TakeUnmap(3)), svm.ErrNotSVM, "0x3"},
 		"recycle of no free":   {a.Recycle(svm.Freed{}), mem.ErrInvalidOperation, ""},
 		"an arena out of size": {second(svm.New(svm.Options{Size: 1 << 63})), mem.ErrInvalidSize, "too large"},
 	} {
@@ -257,17 +232,6 @@ func TestErrors(t *testing.T) {
 		require.Less(t, mem.StatusOf(c.got), mem.Success, name)
 		require.NoError(t, a.Check(), name)
 	}
-	require.Equal(t, mem.InvalidOperation, mem.StatusOf(second(a.TakeUnmap(p))))
-
-	grant(t, a, p, 50, svm.MapRead)
-	grant(t, a, p+10, 50, svm.MapRead)
-	require.ErrorIs(t, toMap(p+59, 1, svm.MapWrite), svm.ErrMapped)
-	require.NoError(t, a.Conflict(p, 100, false))
-	require.ErrorIs(t, a.Conflict(p+59, 1, true), svm.ErrMapped)
-	require.NoError(t, a.Conflict(p+60, 40, true))
-	grant(t, a, p+60, 10, svm.MapWriteInvalidate)
-	require.ErrorIs(t, a.Conflict(p+69, 9, false), svm.ErrMapped)
-	require.ErrorIs(t, toMap(p+69, 1, svm.MapRead), svm.ErrMapped)
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -280,7 +244,7 @@ func TestLookupAllocatesNothing(t *testing.T) {
 	}
 	f := func() {
 		b, err := a.Lookup(p + 777)
-		if err != nil || b.Tag != 7 || a.Conflict(p, 10, true) != nil {
+		if err != nil || b.Tag != 7 {
 			t.Fatal(b, err)
 		}
 	}

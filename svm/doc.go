@@ -28,17 +28,10 @@
 // its memory is given back) -> reusable, oldest first, when resting addresses
 // are more than a quarter of the arena or an allocation finds no room.
 //
-// A map: wanted ([Arena.Map]: it counts for the rules) -> granted ([Map.Grant],
-// by the command that brought the content) -> leaving ([Arena.TakeUnmap],
-// [Map.Leave]) -> gone ([Map.Drop]). A wanted map may be dropped: it is then never granted.
-//
-// # Rules of maps
-//
-// A range may be mapped several times for reading. A map for writing must not
-// overlap another map, and no other map one for writing: what the host would
-// write then has no order. An unmap names the pointer that was given to the map;
-// of several there the youngest goes. A map that somebody holds ([Arena.MapHeld])
-// is not among these: its holder ends it.
+// A map: wanted ([Arena.Map]) -> granted ([Map.Grant], by the command that brought the
+// content) -> gone ([Map.Drop], by that of the unmap). A wanted map may be dropped: it is
+// then never granted. Which maps may exist at once is not decided here but where commands are
+// ordered (package runtime).
 //
 // All methods are safe for use from many goroutines. Lock order: Arena.mu is a
 // leaf.

@@ -152,7 +152,7 @@ func (a *Arena) explain(p Pointer) (n uint64, kind int, text string) {
 			continue
 		}
 		switch {
-		case m.state == mapWanted || (m.state == mapLeaving && !m.had):
+		case !m.granted:
 			return n, kind, b.label() + ", which is to be mapped, but the map has not ended"
 		case m.flags.Writes():
 			return n, kind, b.label() + ", which is mapped for writing"

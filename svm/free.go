@@ -31,9 +31,8 @@ func (a *Arena) Free(p Pointer, by string) (Freed, error) {
 		b.maps, b.freed = maps, false
 		return Freed{}, errors.Join(err, a.refresh(b, b.whole()))
 	}
-	a.mapped.Add(int64(-len(maps)))
 	for _, m := range maps {
-		m.state = mapGone
+		m.gone = true
 	}
 	a.past.add(entry{kind: freedEntry, r: b.whole(), gen: b.Gen, block: b.label(), by: by})
 	a.tell(b)

@@ -48,8 +48,7 @@ func set(what string, a *svm.Arena) scene {
 	short := must(a.Alloc(100, 0, 0, "short", 0))
 	m := must(a.Map(cells+100, 200, svm.MapRead|svm.MapWrite))
 	must(0, m.Grant())
-	u := must(a.TakeUnmap(cells + 100))
-	must(0, u.Drop("EnqueueSVMUnmap on queue q"))
+	must(0, m.Drop("EnqueueSVMUnmap on queue q"))
 	freed := must(a.Free(old, "SVMFree"))
 	switch what {
 	case "unmapped":
