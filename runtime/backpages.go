@@ -135,7 +135,7 @@ func (c *Context) lockedStorage(w migration.Want) bool {
 	}
 	e.pages.ready = slices.Delete(e.pages.ready, i, i+1)
 	r.locked, r.backed = pages, true
-	r.setBlock(mem.Host, mem.Range{End: r.size}, b)
+	r.blocks[mem.Host].Set(mem.Range{End: r.size}, b)
 	e.locked += r.size
 	if err := c.planner.Stored(r.id, mem.Host, c.classOf(r)); err != nil {
 		panic("runtime: the planner wants storage that it does not know: " + err.Error())

@@ -71,9 +71,6 @@ func (r *root) stored(m mem.MemoryID) bool {
 	return !b.IsZero() || r.blocks[m].Len() > 1
 }
 
-// setBlock makes b the block of a range on a memory; a zero one is none.
-func (r *root) setBlock(m mem.MemoryID, in mem.Range, b mem.Block) { r.blocks[m].Set(in, b) }
-
 // in is the range that a wanted block is to hold.
 func (r *root) in(w mem.Range) mem.Range {
 	if w.Empty() {
@@ -104,7 +101,7 @@ func (c *Context) reached(req *request, u use, m mem.MemoryID) mem.Range {
 	if req.op == opLaunch && !u.whole {
 		return mem.Range{Start: view.Start, End: u.r.End}
 	}
-	if view.Size() > c.mems[m].maxBuffer() {
+	if view.Size() > c.mems[m].largest {
 		return u.r
 	}
 	return view

@@ -183,7 +183,7 @@ func (c *Context) register(r *root, content bool) error {
 		if content {
 			created.Version = c.planner.Version()
 		}
-		if c.hooks.buffer(&created); c.hooks.panicked() {
+		if c.hooks.buffer(&created); c.hooks.failed.Load() != nil {
 			delete(c.roots, r.id)
 			return errors.Join(errHookPanicked, c.planner.Release(r.id))
 		}
@@ -222,7 +222,7 @@ func (c *Context) CheckSize(size uint64, flags Flags) error {
 func (c *Context) LargestBuffer() uint64 {
 	var largest uint64
 	for i := range c.mems[1:] {
-		largest = max(largest, c.mems[i+1].maxBuffer())
+		largest = max(largest, c.mems[i+1].largest)
 	}
 	return largest
 }
@@ -232,21 +232,10 @@ func (c *Context) LargestBuffer() uint64 {
 func (c *Context) tooLarge(size, largest uint64) error {
 	c.lock()
 	defer c.unlock()
-	m := 1 + slices.IndexFunc(c.mems[1:], func(m memory) bool { return m.maxBuffer() == largest })
+	m := 1 + slices.IndexFunc(c.mems[1:], func(m memory) bool { return m.largest == largest })
 	why := c.certify(mem.MemoryID(m), size, mem.Exhausted, nil)
 	why.Hopeless = true
 	return why
-}
-
-// maxBuffer is the size in bytes of the largest buffer that m can hold.
-func (m *memory) maxBuffer() uint64 {
-	switch {
-	case m.info.MaxAlloc != 0:
-		return m.info.MaxAlloc
-	case m.info.GlobalMemory != 0:
-		return m.info.GlobalMemory
-	}
-	return math.MaxInt64
 }
 
 // Sub makes a sub-buffer: size bytes at origin of b, sharing b's content. Zero

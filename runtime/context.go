@@ -119,6 +119,7 @@ var errContextClosed = fmt.Errorf("closed: %w", mem.ErrInvalidContext)
 type memory struct {
 	dev              devices.Device
 	info             devices.Info
+	largest          uint64             // bytes of the largest block
 	res              mem.Resource       // the top of the stack
 	bus              devices.PageLocker // not nil: user memory may go by way of staging
 	window           devices.Windowed   // not nil: blocks may lie in windows

@@ -32,8 +32,7 @@ import (
 type opcode uint8
 
 const (
-	opUser opcode = iota
-	opWrite
+	opWrite opcode = iota
 	opRead
 	opCopy
 	opFill
@@ -53,7 +52,7 @@ const (
 	opSVMFree
 )
 
-var opNames = [...]string{"user", "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call", "read-rect", "write-rect", "copy-rect", "map", "unmap", "svm-map", "svm-unmap", "svm-migrate", "svm-free"}
+var opNames = [...]string{"write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call", "read-rect", "write-rect", "copy-rect", "map", "unmap", "svm-map", "svm-unmap", "svm-migrate", "svm-free"}
 
 func (o opcode) String() string { return opNames[o] }
 
@@ -315,8 +314,10 @@ func (q *Queue) checkLaunch(l *Launch) error {
 	if len(l.Args) != len(k.args) {
 		return fmt.Errorf("launch of %s with %d arguments: it has %d: %w", k.name, len(l.Args), len(k.args), mem.ErrKernelArgs)
 	}
-	if err := l.checkIndirect(); err != nil {
-		return fmt.Errorf("launch of %s: %w", k.name, err)
+	for i := range l.SVM {
+		if a := &l.SVM[i]; a.kind != devices.ArgSVM || a.pointer == 0 {
+			return fmt.Errorf("launch of %s: Launch.SVM[%d]: it must be a pointer of shared virtual memory, not null: %w", k.name, i, mem.ErrInvalidValue)
+		}
 	}
 	var local uint64
 	for i := range l.Args {

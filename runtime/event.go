@@ -39,27 +39,12 @@ type Event struct {
 // eventRecord is what an Event names. Records come from a table and return to
 // it; gen counts the lives. All fields are protected by eventTable.mu.
 type eventRecord struct {
-	seq     uint64 // of its point, on the queue's timeline or the context's of user events
-	queue   *Queue // nil for user events
-	command uint64 // its number in the context, from 1; 0 for user events
+	point   mem.Point // on the queue's timeline or the context's of user events
+	queue   *Queue    // nil for user events
+	command uint64    // its number in the context, from 1; 0 for user events
 	gen     uint32
 	refs    int32
 	next    uint32 // free list: index + 1
-	op      opcode
-}
-
-// eventState is a record, copied out, with its point.
-type eventState struct {
-	eventRecord
-	point mem.Point
-}
-
-// pointOf is the point of a record of c.
-func (r *eventRecord) pointOf(c *Context) mem.Point {
-	if r.queue != nil {
-		return mem.Point{Line: r.queue.line, Seq: r.seq}
-	}
-	return mem.Point{Line: c.userLine, Seq: r.seq}
 }
 
 // eventTable holds the records in pages, so that they never move and a million
@@ -77,7 +62,7 @@ const eventPage = 1024 // records
 func (t *eventTable) at(i uint32) *eventRecord { return &t.pages[i/eventPage][i%eventPage] }
 
 // add makes a record with one reference.
-func (t *eventTable) add(c *Context, q *Queue, op opcode, command uint64, p mem.Point) Event {
+func (t *eventTable) add(c *Context, q *Queue, command uint64, p mem.Point) Event {
 	t.mu.Lock()
 	i := t.free
 	if i != 0 {
@@ -91,7 +76,7 @@ func (t *eventTable) add(c *Context, q *Queue, op opcode, command uint64, p mem.
 		t.n++
 	}
 	r := t.at(i)
-	r.seq, r.queue, r.command, r.op, r.refs, r.next = p.Seq, q, command, op, 1, 0
+	r.point, r.queue, r.command, r.refs, r.next = p, q, command, 1, 0
 	t.live++
 	e := Event{c: c, idx: i, gen: r.gen}
 	t.mu.Unlock()
@@ -99,18 +84,18 @@ func (t *eventTable) add(c *Context, q *Queue, op opcode, command uint64, p mem.
 }
 
 // get copies a live record out.
-func (e Event) get() (eventState, error) {
+func (e Event) get() (eventRecord, error) {
 	if e.c == nil {
-		return eventState{}, fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
+		return eventRecord{}, fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
 	}
 	t := &e.c.events
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.lookup(e)
 	if r == nil {
-		return eventState{}, fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
+		return eventRecord{}, fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
 	}
-	return eventState{*r, r.pointOf(e.c)}, nil
+	return *r, nil
 }
 
 // lookup finds a live record, or nil. mu is held.
@@ -127,9 +112,6 @@ func (t *eventTable) lookup(e Event) *eventRecord {
 // appendWaits turns a wait list into Data waits, for context c. On error dst is
 // as it was.
 func (t *eventTable) appendWaits(dst []mem.Wait, c *Context, list []Event) ([]mem.Wait, error) {
-	if len(list) == 0 {
-		return dst, nil
-	}
 	out := dst
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,23 +126,22 @@ func (t *eventTable) appendWaits(dst []mem.Wait, c *Context, list []Event) ([]me
 		if r == nil {
 			return dst, fmt.Errorf("wait list entry %d was released: %w", i, mem.ErrInvalidWaitList)
 		}
-		p := r.pointOf(c)
-		if p.Reached() && p.Succeeded() {
+		if r.point.Reached() && r.point.Succeeded() {
 			continue
 		}
-		out = append(out, mem.Wait{Point: p, Kind: mem.Data})
+		out = append(out, mem.Wait{Point: r.point, Kind: mem.Data})
 	}
 	return out, nil
 }
 
-// mark sets to true the points that a live event of c names.
-func (t *eventTable) mark(c *Context, points map[mem.Point]bool) {
+// mark sets to true the points that a live event names.
+func (t *eventTable) mark(points map[mem.Point]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range t.n {
 		r := t.at(i)
 		if r.refs > 0 {
-			markNamed(points, r.pointOf(c))
+			markNamed(points, r.point)
 		}
 	}
 }
@@ -186,35 +167,24 @@ func (e Event) count(d int32) error {
 	if e.c == nil {
 		return fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
 	}
-	gone, err := e.c.events.count(e, d)
-	if gone.queue != nil {
-		e.c.forgetTimes(gone.queue, gone.pointOf(e.c))
-	}
-	return err
-}
-
-// count changes an event's references, and returns its record where none is left.
-func (t *eventTable) count(e Event, d int32) (gone eventRecord, err error) {
+	t := &e.c.events
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	r := t.lookup(e)
 	if r == nil {
-		return gone, fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
+		t.mu.Unlock()
+		return fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
 	}
+	was := *r
 	if r.refs += d; r.refs == 0 {
-		gone = *r
-		*r = eventRecord{gen: r.gen + 1, next: t.free}
+		*r = eventRecord{gen: was.gen + 1, next: t.free}
 		t.free = e.idx + 1
 		t.live--
 	}
-	return gone, nil
-}
-
-// forgetTimes says that nobody can ask for the times of a command any more.
-func (c *Context) forgetTimes(q *Queue, p mem.Point) {
-	if q.profiling && !c.tellsEnds() {
-		q.dev.Forget(p)
+	t.mu.Unlock()
+	if q := was.queue; was.refs+d == 0 && q != nil && q.profiling && !e.c.tellsEnds() {
+		q.dev.Forget(was.point) // nobody can ask for its times any more
 	}
+	return nil
 }
 
 // Point is the place on a timeline where the event's command ends.
@@ -335,7 +305,7 @@ func (c *Context) NewUserEvent() (Event, error) {
 	}
 	p := c.userLine.Next()
 	c.openUser[p.Seq] = c.gates.shut(false)
-	return c.events.add(c, nil, opUser, 0, p), nil
+	return c.events.add(c, nil, 0, p), nil
 }
 
 // SetStatus ends a user event: Complete, or a negative status that becomes the

@@ -301,7 +301,7 @@ func (c *Context) backStorage() error {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
 		r := c.roots[w.Buffer]
-		r.setBlock(w.Memory, r.in(w.Range), e.given[0])
+		r.blocks[w.Memory].Set(r.in(w.Range), e.given[0])
 		c.recordStored(w)
 	}
 	if len(wants) > 0 {
@@ -318,10 +318,7 @@ func (c *Context) unstore(w migration.Want) error {
 	if err := c.planner.UnstoredIn(w); err != nil {
 		panic(fmt.Sprintf("runtime: nothing was copied there: %v", err))
 	}
-	at, _ := r.blockAt(w.Memory, in.Start)
-	b := *at
-	r.setBlock(w.Memory, in, mem.Block{})
-	err := c.resource(r, w.Memory).FreeAfter(b, c.scratch.until)
+	err := c.freeBlock(r, w.Memory, in, c.scratch.until)
 	if w.Memory == mem.Host && r.backed {
 		c.unlockStorage(r, c.scratch.until)
 	}
@@ -353,10 +350,7 @@ func (c *Context) evictOne(v *migration.Victim) error {
 	if v.Part {
 		return nil // its block stays, for a moment (regrow.go)
 	}
-	at, _ := r.blockAt(v.Memory, v.Range.Start)
-	b := *at
-	r.setBlock(v.Memory, v.Range, mem.Block{})
-	if err := c.resource(r, v.Memory).FreeAfter(b, c.scratch.until); err != nil {
+	if err := c.freeBlock(r, v.Memory, v.Range, c.scratch.until); err != nil {
 		return fmt.Errorf("eviction of buffer %s from %s: %w", r.label(), c.topo.Name(v.Memory), err)
 	}
 	return nil

@@ -101,7 +101,7 @@ func (c *Context) settle() {
 // c.mu is held.
 func (c *Context) dropCauses() {
 	f := &c.failures
-	c.events.mark(c, f.settled)
+	c.events.mark(f.settled)
 	for _, m := range c.maps.all {
 		markNamed(f.settled, m.point)
 	}

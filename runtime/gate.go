@@ -128,13 +128,9 @@ func (g *gates) wash() {
 }
 
 // gated notes on which gates a command or step hangs that was accepted after waits, in
-// q's order, and which is itself one (0 is none); q is nil for no queue of a user's.
-// c.mu is held.
-func (c *Context) gated(p mem.Point, waits []mem.Wait, q *Queue, itself gateSet) {
-	closed := gateSet(c.gates.closed.Load())
-	if closed == 0 {
-		return
-	}
+// q's order, and which is itself one (0 is none), of those that are closed, of which there are
+// some; q is nil for no queue of a user's. c.mu is held.
+func (c *Context) gated(p mem.Point, waits []mem.Wait, q *Queue, itself, closed gateSet) {
 	on := itself
 	for i := range waits {
 		on |= c.gatesOf(waits[i].Point)
@@ -255,18 +251,3 @@ type callGate struct {
 
 // PointReached implements mem.Waiter.
 func (e *callGate) PointReached(mem.Point, error) { e.gates.open(e.gate) }
-
-// submitCall gives the scratch command, which runs code of the program's on the host, to
-// its queue. c.mu is held.
-func (c *Context) submitCall(q *Queue) (mem.Point, error) {
-	s := &c.scratch
-	gate := &callGate{&c.gates, c.gates.shut(true)}
-	p, err := q.dev.Submit(&s.cmd, s.waits)
-	if err != nil {
-		c.gates.open(gate.gate)
-		return p, err
-	}
-	c.gated(p, s.waits, q, gate.gate)
-	notify(p, gate)
-	return p, nil
-}

@@ -188,7 +188,7 @@ func TestARefusedCommandsBlockIsStillInUse(t *testing.T) {
 		c.lock()
 		require.NoError(t, c.planner.Plan(plan, []mem.Access{{Buffer: b.ID(), Range: mem.Range{End: 1000}, Mode: mem.Write, Memory: 1}}))
 		c.scratch.points = c.scratch.points[:0]
-		c.scratch.forgetStorage()
+		forgetStorage(&c.scratch)
 		again, err := c.obtain(plan)
 		require.NoError(t, err)
 		require.True(t, again, "the bytes are in use")

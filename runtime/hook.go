@@ -30,7 +30,7 @@ import (
 // hooks calls what the program gave to be called.
 type hooks struct {
 	running atomic.Int32              // calls that have not returned
-	failed  atomic.Pointer[HookPanic] // under the planner lock
+	failed  atomic.Pointer[HookPanic] // under the planner lock, which unlock is going to raise
 	late    atomic.Pointer[HookPanic] // of Completed
 	sink    trace.CommandSink
 }
@@ -62,9 +62,6 @@ func (h *hooks) ended(keep *atomic.Pointer[HookPanic]) {
 		keep.CompareAndSwap(nil, &HookPanic{v, debug.Stack()})
 	}
 }
-
-// panicked reports whether unlock is going to panic.
-func (h *hooks) panicked() bool { return h.failed.Load() != nil }
 
 func (h *hooks) buffer(r *trace.BufferRecord) {
 	h.running.Add(1)
@@ -98,10 +95,6 @@ func (h *hooks) observe(o eviction.Observer, accesses []mem.Access) {
 	o.Observe(accesses)
 }
 
-// inHook reports whether the calling goroutine is in a hook. It raises nothing: for calls that
-// have done something.
-func (c *Context) inHook() bool { return c.hooks.running.Load() != 0 && onStack() }
-
 // inside fails with mem.ErrInvalidOperation where the calling goroutine is in a hook.
 // That another context's hook runs on it counts, too, while one of this context runs.
 // It raises what Completed panicked with.
@@ -111,7 +104,7 @@ func (c *Context) inside() error {
 			panic(p)
 		}
 	}
-	if !c.inHook() {
+	if c.hooks.running.Load() == 0 || !onStack() {
 		return nil
 	}
 	return fmt.Errorf("context %s: a trace.CommandSink or an eviction.Policy must not call a context: %w", c.name, mem.ErrInvalidOperation)

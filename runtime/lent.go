@@ -57,7 +57,7 @@ func (c *Context) freeLentCopies() (free []mem.Point) {
 // giveLentBack waits for the copies that touch memory of ended buffers and hang on nothing, or
 // until ctx ends, whose error it then returns. c.mu is not held.
 func (c *Context) giveLentBack(ctx context.Context) error {
-	if !c.lent.some.Load() || c.inHook() {
+	if !c.lent.some.Load() || c.hooks.running.Load() != 0 && onStack() { // a hook raises nothing after the call
 		return nil
 	}
 	free := c.freeLentCopies()

@@ -1,9 +1,11 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 
@@ -126,7 +128,7 @@ func (c *Context) openPlanner(ctx context.Context) error {
 func (c *Context) largest() []uint64 {
 	out := make([]uint64, len(c.mems))
 	for i := range c.mems {
-		out[i] = c.mems[i].maxBuffer()
+		out[i] = c.mems[i].largest
 	}
 	return out
 }
@@ -146,6 +148,9 @@ func (c *Context) addMemory(d devices.Device) {
 		m.res = limit
 		m.info.GlobalMemory = least(m.info.GlobalMemory, c.opts.Caps[id])
 		m.info.MaxAlloc = least(m.info.MaxAlloc, c.opts.Caps[id])
+	}
+	if m.largest = cmp.Or(m.info.MaxAlloc, m.info.GlobalMemory); m.largest == 0 {
+		m.largest = math.MaxInt64
 	}
 	c.mems = append(c.mems, m)
 	c.evicting.unseen = append(c.evicting.unseen, 0)

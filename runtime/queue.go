@@ -156,10 +156,13 @@ func (q *Queue) waitPoint(ctx context.Context, p mem.Point, mode devices.WaitMod
 		q.c.flushBut(q.dev)
 	}
 	err := q.dev.Wait(ctx, p, mode)
-	if p.Reached() {
-		return cmp.Or(q.c.giveLentBack(ctx), err)
+	if !p.Reached() {
+		return q.c.missing(err, p)
 	}
-	return q.c.missing(err, p)
+	if q.c.lent.some.Load() {
+		err = cmp.Or(q.c.giveLentBack(ctx), err)
+	}
+	return err
 }
 
 // missing adds to an error of a wait for p, which nothing under way can end, what of the

@@ -25,21 +25,11 @@ import (
 // A copy that is refused leaves all as it was: those before it have read the old blocks, and
 // the new one is freed after them.
 
-// shape makes wants from number first on hold all that the blocks hold whose place they take,
-// where what they are to leave out must stay. c.mu is held.
-func (c *Context) shape(first int) {
-	for i := range c.scratch.wants[first:] {
-		w := &c.scratch.wants[first+i].Want
-		if !w.Range.Empty() && c.planner.Exchanges(w) && !c.planner.Leaves(&c.evicting.ev, w, evictRoom{c}) {
-			c.planner.Keep(w)
-		}
-	}
-}
-
-// widen makes wants from number first on hold their buffers whole, where they are large parts of
-// them, no other part of the buffer is wanted there, and nothing has to leave for that. c.mu is
+// fit changes what wants from number first on hold. One that is a large part of its buffer holds
+// all of it, where no other part is wanted there and nothing has to leave for that. Then one that
+// takes the place of blocks holds what they hold, where what it would leave out must stay. c.mu is
 // held.
-func (c *Context) widen(first int) {
+func (c *Context) fit(first int) {
 	wants := c.scratch.wants[first:]
 	for i := range wants {
 		w := &wants[i]
@@ -52,6 +42,12 @@ func (c *Context) widen(first int) {
 		})
 		if apart || !c.mems[w.Memory].res.Fits(c.wanted(w.Memory), nil, nil) {
 			w.Range = was
+		}
+	}
+	for i := range wants {
+		w := &wants[i].Want
+		if !w.Range.Empty() && c.planner.Exchanges(w) && !c.planner.Leaves(&c.evicting.ev, w, evictRoom{c}) {
+			c.planner.Keep(w)
 		}
 	}
 }
@@ -83,7 +79,7 @@ func (c *Context) regrow(w *want) error {
 	}
 	err = c.freeOld(r, w.Memory, in)
 	c.planner.Regrown(&w.Want, c.mems[w.Memory].classOf(w.block), &e.copies, e.points, e.until...)
-	r.setBlock(w.Memory, in, w.block)
+	r.blocks[w.Memory].Set(in, w.block)
 	w.stays = true
 	for i := range e.copies.Steps {
 		if c.opts.Trace == nil {
@@ -137,10 +133,9 @@ func (c *Context) freeOld(r *root, m mem.MemoryID, in mem.Range) error {
 			continue
 		}
 		c.scratch.until = c.planner.PointsIn(c.scratch.until[:0], r.id, m, at)
-		if err := c.resource(r, m).FreeAfter(b, c.scratch.until); err != nil {
+		if err := c.freeBlock(r, m, at, c.scratch.until); err != nil {
 			errs = append(errs, fmt.Errorf("old block of buffer %s on %s: %w", r.label(), c.topo.Name(m), err))
 		}
-		r.setBlock(m, at, mem.Block{})
 	}
 	return errors.Join(errs...)
 }

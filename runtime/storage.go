@@ -23,12 +23,6 @@ type want struct {
 	stays bool // whatever becomes of the command: it has taken the place of other blocks, or what left theirs went there
 }
 
-// forgetStorage forgets what was got for the last command.
-func (s *scratch) forgetStorage() {
-	s.reuse.Cut(0)
-	s.wants = s.wants[:0]
-}
-
 // obtain gets the blocks that a plan wants, all or none, and tells the planner; blocks whose
 // place they take are exchanged for them (regrow.go). Wants of one memory are asked for at
 // once. It reports whether to plan again: some blocks are still in use by those who had
@@ -44,8 +38,7 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 		s.wants = append(s.wants, want{Want: w})
 	}
 	if parts {
-		c.widen(first)
-		c.shape(first)
+		c.fit(first)
 	}
 	if again, err = c.obtainFrom(plan, first); again || err != nil {
 		return again, err
@@ -57,7 +50,7 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 			err = c.regrow(w)
 		} else if err = c.planner.StoredIn(w.Want, c.mems[w.Memory].classOf(w.block), c.busy(w)...); err == nil {
 			r := c.roots[w.Buffer]
-			r.setBlock(w.Memory, r.in(w.Range), w.block)
+			r.blocks[w.Memory].Set(r.in(w.Range), w.block)
 		}
 		if err != nil {
 			return false, errors.Join(err, c.freeWants(i))
@@ -201,7 +194,7 @@ func (c *Context) obtainOn(m mem.MemoryID, from int) (mem.Outcome, error) {
 	if outcome != mem.Ready {
 		return outcome, nil
 	}
-	c.sortBusy(first)
+	slices.SortStableFunc(s.reuse.Busy[first:], func(a, b mem.Busy) int { return cmp.Compare(a.Index, b.Index) })
 	k := 0
 	for i := from; i < len(s.wants); i++ {
 		w := &s.wants[i]
@@ -216,14 +209,6 @@ func (c *Context) obtainOn(m mem.MemoryID, from int) (mem.Outcome, error) {
 		k++
 	}
 	return mem.Ready, nil
-}
-
-// sortBusy orders what an AllocAll said of its blocks by block. c.mu is held.
-func (c *Context) sortBusy(first int) {
-	busy := c.scratch.reuse.Busy[first:]
-	if len(busy) > 1 {
-		slices.SortStableFunc(busy, func(a, b mem.Busy) int { return cmp.Compare(a.Index, b.Index) })
-	}
 }
 
 // freeWants gives blocks back that no command has seen, those of wants from number first
@@ -249,12 +234,7 @@ func (c *Context) giveBack(plan *migration.Plan) error {
 		if w.stays || filled(plan, c.scratch.points, w.Want) {
 			continue
 		}
-		if err := c.planner.UnstoredIn(w.Want); err != nil {
-			panic(fmt.Sprintf("runtime: nothing was copied there: %v", err))
-		}
-		r := c.roots[w.Buffer]
-		errs = append(errs, c.mems[w.Memory].res.FreeAfter(w.block, c.busy(w)))
-		r.setBlock(w.Memory, r.in(w.Range), mem.Block{})
+		errs = append(errs, c.unstore(w.Want))
 	}
 	return errors.Join(errs...)
 }
@@ -293,6 +273,14 @@ func (c *Context) drop(r *root) error {
 	return errors.Join(errs...)
 }
 
+// freeBlock takes the block of a range out and frees it after the points. c.mu is held.
+func (c *Context) freeBlock(r *root, m mem.MemoryID, in mem.Range, after []mem.Point) error {
+	at, _ := r.blockAt(m, in.Start)
+	b := *at
+	r.blocks[m].Set(in, mem.Block{})
+	return c.resource(r, m).FreeAfter(b, after)
+}
+
 // freeRoot frees a root's blocks after the points that use them. c.mu is held.
 func (c *Context) freeRoot(r *root) error {
 	var errs []error
@@ -312,7 +300,7 @@ func (c *Context) freeRoot(r *root) error {
 			c.scratch.points = c.planner.PointsIn(c.scratch.points[:0], r.id, m, in)
 			errs = append(errs, c.resource(r, m).FreeAfter(b, c.scratch.points))
 		}
-		r.setBlock(m, mem.Range{End: r.size}, mem.Block{})
+		r.blocks[m].Set(mem.Range{End: r.size}, mem.Block{})
 	}
 	return errors.Join(errs...)
 }
@@ -326,7 +314,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	}
 	if r.lent() {
 		b, err := c.host.Adopt(content, 0)
-		r.setBlock(mem.Host, mem.Range{End: r.size}, b)
+		r.blocks[mem.Host].Set(mem.Range{End: r.size}, b)
 		return err
 	}
 	if content == nil && flags&AllocHostPtr == 0 {
@@ -347,7 +335,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	if c.stamper == nil {
 		copy(view, content)
 	}
-	r.setBlock(mem.Host, mem.Range{End: r.size}, given[0])
+	r.blocks[mem.Host].Set(mem.Range{End: r.size}, given[0])
 	return nil
 }
 

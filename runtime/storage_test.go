@@ -30,14 +30,14 @@ func TestStorageOnSeveralMemoriesIsAllOrNone(t *testing.T) {
 	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1}, {Buffer: a.ID(), Memory: 2}, {Buffer: b.ID(), Memory: 1}}}
 	layers[2].At(1, mem.Exhausted, nil)
 	c.lock()
-	c.scratch.forgetStorage()
+	forgetStorage(&c.scratch)
 	_, err = c.obtain(&plan)
 	c.unlock()
 	require.ErrorIs(t, err, mem.ErrNoMemory)
 	require.Zero(t, layers[1].Stats().Blocks)
 	require.NoError(t, c.Check())
 	c.lock()
-	c.scratch.forgetStorage()
+	forgetStorage(&c.scratch)
 	_, err = c.obtain(&plan)
 	c.unlock()
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestABuffersHintComesWithItsRequests(t *testing.T) {
 	require.NoError(t, a.SetHint(mem.Together(5)))
 	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1}, {Buffer: b.ID(), Memory: 1}}}
 	c.lock()
-	c.scratch.forgetStorage()
+	forgetStorage(&c.scratch)
 	_, err = c.obtain(&plan)
 	c.unlock()
 	require.NoError(t, err)
@@ -86,4 +86,10 @@ func TestABuffersHintComesWithItsRequests(t *testing.T) {
 	require.NoError(t, b.Release())
 	require.ErrorIs(t, a.SetHint(0), mem.ErrInvalidBuffer)
 	require.NoError(t, c.Close(context.Background()))
+}
+
+// forgetStorage forgets what was got for the last command.
+func forgetStorage(s *scratch) {
+	s.reuse.Cut(0)
+	s.wants = s.wants[:0]
 }

@@ -88,8 +88,16 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 		return Event{}, err
 	}
 	c.by.Enter(devices.Enqueue)
-	called, so := c.calledAt(), tries{}
-	defer func() { req.pages.free() }()
+	var called int64 // where anybody wants to know
+	if c.opts.Trace != nil {
+		called = c.Now()
+	}
+	var so tries
+	defer func() {
+		if req.pages != nil {
+			req.pages.free()
+		}
+	}()
 	for {
 		e, err := c.enqueue(req, in, called)
 		if err == nil {
@@ -186,11 +194,11 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if err := c.accepted(req, in, p); err != nil {
 		c.sayAtClose(err)
 	}
-	if req.noEvent || in.launch != nil && in.launch.NoEvent || c.hooks.panicked() {
+	if req.noEvent || in.launch != nil && in.launch.NoEvent || c.hooks.failed.Load() != nil {
 		req.point = p
 		return Event{}, nil
 	}
-	return c.events.add(c, q, req.op, c.commandSeq, p), nil
+	return c.events.add(c, q, c.commandSeq, p), nil
 }
 
 // store gets the storage for the scratch plan, and plans again where others use it yet or
@@ -204,7 +212,8 @@ func (c *Context) store(req *request, q *Queue) (err error) {
 		}
 	}()
 	c.evicting.plan, c.evicting.rounds, c.evicting.did, c.evicting.pages = &s.plan, 0, req.evicted, req.pages
-	s.forgetStorage()
+	s.wants = s.wants[:0]
+	s.reuse.Cut(0)
 	for {
 		again, err := c.obtain(&s.plan)
 		if err != nil {
@@ -234,13 +243,17 @@ func (c *Context) store(req *request, q *Queue) (err error) {
 func (c *Context) plan(req *request, in *borrowed) error {
 	q, s := req.q, &c.scratch
 	var err error
-	if s.user, err = c.events.appendWaits(s.user[:0], c, in.wait); err != nil {
-		return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+	if s.user = s.user[:0]; len(in.wait) > 0 {
+		if s.user, err = c.events.appendWaits(s.user, c, in.wait); err != nil {
+			return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+		}
 	}
 	if err := c.collect(req, in); err != nil {
 		return err
 	}
-	q.addOrder(req.op, len(in.wait) == 0)
+	if !q.inOrder {
+		q.addOrder(req.op, len(in.wait) == 0)
+	}
 	err = c.planner.Plan(&s.plan, s.accs, s.spans...)
 	if req.coarse && errors.Is(err, mem.ErrPoisoned) { // perhaps between the rows
 		req.exact = true
@@ -444,7 +457,7 @@ func (c *Context) locate(req *request, u use, m mem.MemoryID) (mem.MemoryID, err
 		}
 		needs = reached.Size()
 	}
-	if largest := c.mems[m].maxBuffer(); needs > largest {
+	if largest := c.mems[m].largest; needs > largest {
 		why := c.certify(m, needs, mem.Exhausted, nil)
 		why.Hopeless = true
 		return 0, fmt.Errorf("%v on queue %s: %d bytes of buffer %s at once, %s takes %d in one: %w",
@@ -457,9 +470,6 @@ func (c *Context) locate(req *request, u use, m mem.MemoryID) (mem.MemoryID, err
 // last barrier, and for markers and barriers without a wait list on all earlier
 // commands. c.mu is held.
 func (q *Queue) addOrder(op opcode, waitsForAll bool) {
-	if q.inOrder {
-		return
-	}
 	s := &q.c.scratch
 	if (op == opMarker || op == opBarrier) && waitsForAll {
 		s.points = q.line.Unended(s.points[:0], 1)
@@ -495,15 +505,25 @@ func (c *Context) execute(req *request, l *Launch) (p mem.Point, err error) {
 	return p, err
 }
 
-// submitCommand gives the scratch command to its queue. c.mu is held.
+// submitCommand gives the scratch command to its queue. Where it runs code of the program's on the
+// host, it is a gate. c.mu is held.
 func (c *Context) submitCommand(req *request) (mem.Point, error) {
-	s := &c.scratch
+	s, gate := &c.scratch, gateSet(0)
 	if req.op == opHostCall || req.op == opSVMFree {
-		return c.submitCall(req.q)
+		gate = c.gates.shut(true)
 	}
 	p, err := req.q.dev.Submit(&s.cmd, s.waits)
-	if err == nil {
-		c.gated(p, s.waits, req.q, 0)
+	if err != nil {
+		if gate != 0 {
+			c.gates.open(gate)
+		}
+		return p, err
 	}
-	return p, err
+	if closed := gateSet(c.gates.closed.Load()); closed != 0 {
+		c.gated(p, s.waits, req.q, gate, closed)
+	}
+	if gate != 0 {
+		notify(p, &callGate{&c.gates, gate})
+	}
+	return p, nil
 }

@@ -179,7 +179,7 @@ func (c *Context) svmSize(size uint64, flags SVMFlags) error {
 			why = errors.Join(why, fmt.Errorf("device %s has no atomics on shared virtual memory: %w", m.info.Name, mem.ErrInvalidOperation))
 			continue
 		}
-		largest = max(largest, m.maxBuffer())
+		largest = max(largest, m.largest)
 	}
 	if largest == 0 {
 		return fmt.Errorf("svm block of %d bytes, flags %#x: no device of context %s can use it: %w", size, uint64(flags), c.name, why)
@@ -202,7 +202,7 @@ func (c *Context) registerSVM(r *root) error {
 	if err != nil {
 		return err
 	}
-	r.setBlock(mem.Host, mem.Range{End: r.size}, b)
+	r.blocks[mem.Host].Set(mem.Range{End: r.size}, b)
 	if err := c.register(r, false); err != nil {
 		return err
 	}

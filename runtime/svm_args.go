@@ -40,16 +40,6 @@ type boundSVM struct {
 // the launch does not say.
 var indirect = devices.ArgInfo{Name: "by pointers in memory", Kind: devices.ArgBuffer, Access: mem.ReadWrite}
 
-// checkIndirect tests what a launch says of pointers in memory.
-func (l *Launch) checkIndirect() error {
-	for i := range l.SVM {
-		if a := &l.SVM[i]; a.kind != devices.ArgSVM || a.pointer == 0 {
-			return fmt.Errorf("Launch.SVM[%d]: it must be a pointer of shared virtual memory, not null: %w", i, mem.ErrInvalidValue)
-		}
-	}
-	return nil
-}
-
 // collectSVMArg lists the access of a pointer, and finds it for the command: in
 // args where it is an argument, else in more. c.mu is held.
 func (c *Context) collectSVMArg(req *request, a *Arg, info *devices.ArgInfo, isArg bool) error {

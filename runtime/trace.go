@@ -7,14 +7,6 @@ import (
 	"godwit/migration"
 )
 
-// calledAt is the time at which a command came, where anybody wants to know.
-func (c *Context) calledAt() int64 {
-	if c.opts.Trace == nil {
-		return 0
-	}
-	return c.Now()
-}
-
 // tellsEnds reports whether the sink is told of all ends.
 func (c *Context) tellsEnds() bool { return c.ends == trace.AllEnds }
 

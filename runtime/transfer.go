@@ -71,11 +71,16 @@ func (c *Context) submitSteps(plan *migration.Plan) error {
 		if !s.points[i].IsZero() {
 			continue // it went with an earlier one
 		}
-		c.together(plan, i)
+		s.members = append(s.members[:0], i)
+		if i+1 < len(plan.Steps) {
+			c.together(plan, i)
+		}
 		err := c.submitTogether(plan)
 		for k, j := range s.members {
 			if p := s.landed[k]; !p.IsZero() {
-				c.gated(p, s.transfer.Waits, nil, 0)
+				if closed := gateSet(c.gates.closed.Load()); closed != 0 {
+					c.gated(p, s.transfer.Waits, nil, 0, closed)
+				}
 				c.planner.CommitStep(plan, j, p)
 				s.points[j] = p
 			}
@@ -87,11 +92,10 @@ func (c *Context) submitSteps(plan *migration.Plan) error {
 	return nil
 }
 
-// together lists step i and the later steps that one transfer can do with it: those that
-// share its export and have nothing else to wait for. c.mu is held.
+// together adds to members, which has step i, the later steps that one transfer can do with it:
+// those that share its export and have nothing else to wait for. c.mu is held.
 func (c *Context) together(plan *migration.Plan, i int) {
 	s, st := &c.scratch, &plan.Steps[i]
-	s.members = append(s.members[:0], i)
 	if st.Late != nil || st.After >= 0 || st.Way == mem.Direct {
 		return
 	}
