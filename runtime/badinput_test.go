@@ -243,9 +243,9 @@ func TestBadInputIsRefusedWithItsStatusAndChangesNothing(t *testing.T) {
 		{"a work-group of 0", launch(space([]uint64{10}, []uint64{0}, nil)), mem.ErrWorkGroupSize, mem.InvalidWorkGroupSize, "size 0"},
 		{"a work-group of other dimensions", launch(space([]uint64{8, 8}, []uint64{8}, nil)), mem.ErrWorkGroupSize, mem.InvalidWorkGroupSize, "dimensions"},
 		{"too large a work-group", launch(space([]uint64{16, 16}, []uint64{16, 16}, nil)), mem.ErrWorkGroupSize, mem.InvalidWorkGroupSize, "256"},
-		{"too wide a work-group", launch(space([]uint64{1, 64}, []uint64{1, 64}, nil)), runtime.ErrWorkItemSize, mem.InvalidWorkItemSize, "32"},
-		{"an overflowing offset", launch(space([]uint64{2}, nil, []uint64{math.MaxUint64 - 1})), runtime.ErrGlobalOffset, mem.InvalidGlobalOffset, "overflows"},
-		{"an offset of other dimensions", launch(space([]uint64{2}, nil, []uint64{1, 1})), runtime.ErrGlobalOffset, mem.InvalidGlobalOffset, "dimensions"},
+		{"too wide a work-group", launch(space([]uint64{1, 64}, []uint64{1, 64}, nil)), mem.ErrWorkItemSize, mem.InvalidWorkItemSize, "32"},
+		{"an overflowing offset", launch(space([]uint64{2}, nil, []uint64{math.MaxUint64 - 1})), mem.ErrGlobalOffset, mem.InvalidGlobalOffset, "overflows"},
+		{"an offset of other dimensions", launch(space([]uint64{2}, nil, []uint64{1, 1})), mem.ErrGlobalOffset, mem.InvalidGlobalOffset, "dimensions"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := h.state(buf)

@@ -99,7 +99,7 @@ func (c *Context) CreateBuffer(size uint64, flags Flags, host []byte) (*Buffer, 
 
 // CreateNamedBuffer is CreateBuffer with a name for errors, leaks and traces.
 func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host []byte) (*Buffer, error) {
-	view, err := subbuffer.Whole(0, size, flags)
+	view, err := subbuffer.Whole(size, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -129,13 +129,10 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 // createBuffer makes a buffer; pages is its memory on the host, if not nil.
 func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pages *locked) (*Buffer, error) {
 	size, flags := view.Range.Size(), view.Flags
-	if err := c.call(); err != nil {
+	if err := c.begin("buffer"); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
-	if c.closed {
-		return nil, fmt.Errorf("buffer of %d bytes: context %s: %w", size, c.name, errContextClosed)
-	}
 	if flags&UseHostPtr != 0 {
 		if b, ok, err := c.aliasSVM(view, host); ok {
 			return b, err
@@ -153,7 +150,6 @@ func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pa
 	if c.stamper != nil && host != nil {
 		c.stamper.Created(r.onHost(), r.id, host)
 	}
-	view.Root = r.id
 	return &Buffer{c: c, root: r, view: view, refs: 1}, nil
 }
 
@@ -207,7 +203,10 @@ func (c *Context) byRange(size uint64, flags Flags) bool {
 // buffer of that size: of one that is stored in parts, each command says how much of it is
 // needed at once.
 func (c *Context) CheckSize(size uint64, flags Flags) error {
-	largest := c.LargestBuffer()
+	var largest uint64
+	for i := range c.mems[1:] {
+		largest = max(largest, c.mems[i+1].largest)
+	}
 	if c.byRange(size, flags) {
 		largest = math.MaxInt64
 	}
@@ -215,16 +214,6 @@ func (c *Context) CheckSize(size uint64, flags Flags) error {
 		return fmt.Errorf("buffer of %d bytes: no device of context %s takes more than %d: %w: %w", size, c.name, largest, mem.ErrInvalidSize, c.tooLarge(size, largest))
 	}
 	return nil
-}
-
-// LargestBuffer is the size in bytes of the largest block that some device takes: of a
-// buffer that is stored whole, or of what a command needs at once of a larger one.
-func (c *Context) LargestBuffer() uint64 {
-	var largest uint64
-	for i := range c.mems[1:] {
-		largest = max(largest, c.mems[i+1].largest)
-	}
-	return largest
 }
 
 // tooLarge is the certificate for a buffer that not even the memory which takes the largest

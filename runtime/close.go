@@ -69,7 +69,7 @@ func (c *Context) CloseWithin(ctx context.Context) error {
 			k.err = c.endClose(ctx, queues)
 		})
 	})
-	if err := c.by.Sleep(ctx, (*closingOf)(c), k.done); err != nil {
+	if err := c.by.Sleep(ctx, named("the end of context "+c.name), k.done); err != nil {
 		return fmt.Errorf("context %s: closing: %w", c.name, err)
 	}
 	if k.panic != nil {
@@ -78,10 +78,10 @@ func (c *Context) CloseWithin(ctx context.Context) error {
 	return k.err
 }
 
-// closingOf is the end of a context, as something to wait for.
-type closingOf Context
+// named is something to wait for, in words.
+type named string
 
-func (c *closingOf) String() string { return "the end of context " + c.name }
+func (n named) String() string { return string(n) }
 
 // mayClose fails where closing would wait for its caller.
 func (c *Context) mayClose() error {

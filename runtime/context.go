@@ -178,9 +178,7 @@ type Context struct {
 
 // Memory returns the memory of a device of the context. It fails with
 // mem.ErrInvalidDevice where the device is not one of the context's.
-func (c *Context) Memory(d devices.Device) (mem.MemoryID, error) { return c.memoryOf(d) }
-
-func (c *Context) memoryOf(d devices.Device) (mem.MemoryID, error) {
+func (c *Context) Memory(d devices.Device) (mem.MemoryID, error) {
 	for i := range c.mems {
 		if d != nil && c.mems[i].dev == d {
 			return mem.MemoryID(i), nil

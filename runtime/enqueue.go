@@ -122,81 +122,64 @@ func (q *Queue) resolve(what string, b *Buffer, off, size uint64) (use, error) {
 // EnqueueWrite copies data to off of b on the queue's device. data must stay as
 // it is until the event ends.
 func (q *Queue) EnqueueWrite(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
-	req, err := q.writing(b, off, data)
-	if err != nil {
-		return Event{}, err
-	}
-	return q.submit(ctx, &req, &borrowed{wait: wait})
+	return q.enqueueHost(ctx, opWrite, b, off, data, wait)
 }
 
 // BlockingWrite is EnqueueWrite and then Wait, with devices.BlockThread: the bytes may be
 // copied on the caller's own thread. The error is the enqueue's; what the event says
 // is the command's.
 func (q *Queue) BlockingWrite(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
-	req, err := q.writing(b, off, data)
-	if err != nil {
-		return Event{}, err
-	}
-	return q.blocking(ctx, req, wait)
+	return q.blocking(ctx, opWrite, b, off, data, wait)
 }
 
 // Write is BlockingWrite without an event: the error is the enqueue's, the command's or ctx's.
 func (q *Queue) Write(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) error {
-	req, err := q.writing(b, off, data)
-	if err != nil {
-		return err
-	}
-	return q.perform(ctx, req, wait)
-}
-
-// writing is a validated write.
-func (q *Queue) writing(b *Buffer, off uint64, data []byte) (request, error) {
-	u, err := q.resolve("write", b, off, uint64(len(data)))
-	if err == nil {
-		err = b.view.Flags.HostWrites()
-	}
-	return request{q: q, op: opWrite, a: u, data: data, size: uint64(len(data))}, err
+	return q.perform(ctx, opWrite, b, off, data, wait)
 }
 
 // EnqueueRead copies the bytes at off of b to data, by way of the queue's
 // device. data is the runtime's until the event ends.
 func (q *Queue) EnqueueRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
-	req, err := q.reading(b, off, data)
+	return q.enqueueHost(ctx, opRead, b, off, data, wait)
+}
+
+// BlockingRead is EnqueueRead and then Wait, as BlockingWrite has it.
+func (q *Queue) BlockingRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
+	return q.blocking(ctx, opRead, b, off, data, wait)
+}
+
+// Read is BlockingRead without an event, as Write has it.
+func (q *Queue) Read(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) error {
+	return q.perform(ctx, opRead, b, off, data, wait)
+}
+
+// hostCopy is a validated write or read.
+func (q *Queue) hostCopy(op opcode, b *Buffer, off uint64, data []byte) (request, error) {
+	u, err := q.resolve(op.String(), b, off, uint64(len(data)))
+	switch {
+	case err != nil:
+	case op == opWrite:
+		err = b.view.Flags.HostWrites()
+	default:
+		err = b.view.Flags.HostReads()
+	}
+	return request{q: q, op: op, a: u, data: data, size: uint64(len(data))}, err
+}
+
+func (q *Queue) enqueueHost(ctx context.Context, op opcode, b *Buffer, off uint64, data []byte, wait []Event) (Event, error) {
+	req, err := q.hostCopy(op, b, off, data)
 	if err != nil {
 		return Event{}, err
 	}
 	return q.submit(ctx, &req, &borrowed{wait: wait})
 }
 
-// BlockingRead is EnqueueRead and then Wait, as BlockingWrite has it.
-func (q *Queue) BlockingRead(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) (Event, error) {
-	req, err := q.reading(b, off, data)
+// blocking submits a write or read and waits for its end.
+func (q *Queue) blocking(ctx context.Context, op opcode, b *Buffer, off uint64, data []byte, wait []Event) (Event, error) {
+	req, err := q.hostCopy(op, b, off, data)
 	if err != nil {
 		return Event{}, err
 	}
-	return q.blocking(ctx, req, wait)
-}
-
-// Read is BlockingRead without an event, as Write has it.
-func (q *Queue) Read(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) error {
-	req, err := q.reading(b, off, data)
-	if err != nil {
-		return err
-	}
-	return q.perform(ctx, req, wait)
-}
-
-// reading is a validated read.
-func (q *Queue) reading(b *Buffer, off uint64, data []byte) (request, error) {
-	u, err := q.resolve("read", b, off, uint64(len(data)))
-	if err == nil {
-		err = b.view.Flags.HostReads()
-	}
-	return request{q: q, op: opRead, a: u, data: data, size: uint64(len(data))}, err
-}
-
-// blocking submits a request and waits for its end.
-func (q *Queue) blocking(ctx context.Context, req request, wait []Event) (Event, error) {
 	req.awaited = true
 	e, err := q.submit(ctx, &req, &borrowed{wait: wait})
 	if err == nil {
@@ -207,8 +190,12 @@ func (q *Queue) blocking(ctx context.Context, req request, wait []Event) (Event,
 	return e, err
 }
 
-// perform is blocking for a command of which nobody has the event.
-func (q *Queue) perform(ctx context.Context, req request, wait []Event) error {
+// perform is blocking without an event.
+func (q *Queue) perform(ctx context.Context, op opcode, b *Buffer, off uint64, data []byte, wait []Event) error {
+	req, err := q.hostCopy(op, b, off, data)
+	if err != nil {
+		return err
+	}
 	req.awaited, req.noEvent = true, true
 	if _, err := q.submit(ctx, &req, &borrowed{wait: wait}); err != nil {
 		return err
@@ -231,27 +218,40 @@ func (q *Queue) enqueueCopy(ctx context.Context, src, dst *Buffer, srcOff, dstOf
 	if err != nil {
 		return Event{}, err
 	}
-	if src.root == dst.root && from.r.Overlaps(to.r) {
-		return Event{}, fmt.Errorf("copy from %v to %v of buffer %s: they share %v: %w", from.r, to.r, src.root.label(), from.r.Intersect(to.r), mem.ErrOverlap)
+	return q.copyUses(ctx, from, to, counted, wait)
+}
+
+// copyUses enqueues a copy of bytes of buffers or of shared virtual memory.
+func (q *Queue) copyUses(ctx context.Context, from, to use, counted bool, wait []Event) (Event, error) {
+	if root := from.buf.root; root == to.buf.root && from.r.Overlaps(to.r) {
+		return Event{}, fmt.Errorf("copy from %v to %v of buffer %s: they share %v: %w", from.r, to.r, root.label(), from.r.Intersect(to.r), mem.ErrOverlap)
 	}
-	return q.submit(ctx, &request{q: q, op: opCopy, a: from, b: to, size: size, counted: counted}, &borrowed{wait: wait})
+	return q.submit(ctx, &request{q: q, op: opCopy, a: from, b: to, size: from.r.Size(), counted: counted}, &borrowed{wait: wait})
 }
 
 // EnqueueFill fills size bytes at off of b with repetitions of pattern, whose
 // length is 1, 2, 4, ... or 128 bytes and divides off and size.
 func (q *Queue) EnqueueFill(ctx context.Context, b *Buffer, pattern []byte, off, size uint64, wait ...Event) (Event, error) {
-	n := uint64(len(pattern))
-	if n > 128 || !mem.IsPow2(n) {
-		return Event{}, fmt.Errorf("fill with a pattern of %d bytes: it must have 1, 2, 4, ... or 128: %w", n, mem.ErrInvalidValue)
+	if err := checkFill(pattern, off, size); err != nil {
+		return Event{}, err
 	}
 	u, err := q.resolve("fill", b, off, size)
 	if err != nil {
 		return Event{}, err
 	}
-	if off%n != 0 || size%n != 0 {
-		return Event{}, fmt.Errorf("fill of %d bytes at %d with a pattern of %d: both must be multiples of it: %w", size, off, n, mem.ErrInvalidValue)
-	}
 	return q.submit(ctx, &request{q: q, op: opFill, a: u, data: pattern, size: size}, &borrowed{wait: wait})
+}
+
+// checkFill tests the pattern of a fill of size bytes at an offset or address.
+func checkFill(pattern []byte, at, size uint64) error {
+	n := uint64(len(pattern))
+	if n > 128 || !mem.IsPow2(n) {
+		return fmt.Errorf("fill with a pattern of %d bytes: it must have 1, 2, 4, ... or 128: %w", n, mem.ErrInvalidValue)
+	}
+	if at%n != 0 || size%n != 0 {
+		return fmt.Errorf("fill of %d bytes at %#x with a pattern of %d: both must be multiples of it: %w", size, at, n, mem.ErrInvalidValue)
+	}
+	return nil
 }
 
 // Launch is a kernel over an index space, with its arguments.
@@ -290,12 +290,6 @@ func (q *Queue) EnqueueLaunch(ctx context.Context, l Launch, wait ...Event) (Eve
 	}
 	return q.submit(ctx, &request{q: q, op: opLaunch}, &borrowed{wait: wait, launch: &l})
 }
-
-// Errors of launches, beside those of package mem.
-var (
-	ErrWorkItemSize = mem.ErrWorkItemSize
-	ErrGlobalOffset = mem.ErrGlobalOffset
-)
 
 func (q *Queue) checkLaunch(l *Launch) error {
 	k := l.Kernel
@@ -364,7 +358,7 @@ func (l *Launch) checkSpace(info *devices.Info) error {
 		return fmt.Errorf("work-group size in %d dimensions, index space in %d: %w", len(l.Local), n, mem.ErrWorkGroupSize)
 	}
 	if l.Offset != nil && len(l.Offset) != n {
-		return fmt.Errorf("offset in %d dimensions, index space in %d: %w", len(l.Offset), n, ErrGlobalOffset)
+		return fmt.Errorf("offset in %d dimensions, index space in %d: %w", len(l.Offset), n, mem.ErrGlobalOffset)
 	}
 	var offset, global, local [3]uint64
 	copy(offset[:], l.Offset)

@@ -296,13 +296,10 @@ func (u userFailure) Status() mem.Status { return mem.Status(u) }
 
 // NewUserEvent makes an event that ends when SetStatus says so.
 func (c *Context) NewUserEvent() (Event, error) {
-	if err := c.call(); err != nil {
+	if err := c.begin("user event"); err != nil {
 		return Event{}, err
 	}
 	defer c.unlock()
-	if c.closed {
-		return Event{}, fmt.Errorf("user event: context %s: %w", c.name, errContextClosed)
-	}
 	p := c.userLine.Next()
 	c.openUser[p.Seq] = c.gates.shut(false)
 	return c.events.add(c, nil, 0, p), nil

@@ -58,10 +58,9 @@ type evicting struct {
 	copies   migration.Plan
 	into     *want // the new block, while copies are submitted
 	until    []mem.Point
-	locked   uint64     // bytes of page-locked storage for write-backs
-	pages    *backPages // of this enqueue, for more of it; nil is none
-	points   []mem.Point
-	lates    []*lateCopy
+	locked   uint64                 // bytes of page-locked storage for write-backs
+	pages    *backPages             // of this enqueue, for more of it; nil is none
+	moves                           // of the steps that are no command's
 	stored   []trace.BlockRecord    // for write-backs, and in no record yet; where anybody wants to know
 	records  []trace.EvictionRecord // of this enqueue, where anybody wants to know
 	regrows  []trace.StepRecord     // likewise

@@ -131,6 +131,18 @@ func (c *Context) call() error {
 	return nil
 }
 
+// begin is call for what a closed context refuses.
+func (c *Context) begin(what string) error {
+	if err := c.call(); err != nil {
+		return err
+	}
+	if c.closed {
+		c.unlock()
+		return fmt.Errorf("%s: context %s: %w", what, c.name, errContextClosed)
+	}
+	return nil
+}
+
 // look is for calls that look at what changes by itself.
 func (c *Context) look() {
 	if c.inside() == nil {

@@ -183,14 +183,11 @@ func (m Mapping) Abandon() error {
 	if m.c == nil {
 		return fmt.Errorf("no mapping to abandon: %w", mem.ErrInvalidValue)
 	}
-	if err := m.c.call(); err != nil {
+	if err := m.c.begin("abandon"); err != nil {
 		return err
 	}
 	defer m.c.bufferEnded()
 	defer m.c.unlock()
-	if m.c.closed {
-		return fmt.Errorf("abandon of %d bytes: context %s: %w", m.size, m.c.name, errContextClosed)
-	}
 	r := m.live()
 	if r == nil {
 		return fmt.Errorf("abandon of %d bytes that are not mapped (any more): %w", m.size, mem.ErrInvalidValue)
@@ -236,7 +233,7 @@ func (c *Context) collectMap(req *request) error {
 	u, root := req.a, req.a.buf.root
 	if s := root.svm; s != nil {
 		if _, _, err := c.svmAt(s.p); err != nil { // freed meanwhile
-			return fmt.Errorf("map of %v of buffer %s: %w", u.r, u.buf.label(), err)
+			return fmt.Errorf("%v of buffer %s: %w", u.r, u.buf.label(), err)
 		}
 	}
 	for _, m := range root.maps {
@@ -245,7 +242,7 @@ func (c *Context) collectMap(req *request) error {
 			if root.svm != nil {
 				why = svm.ErrMapped
 			}
-			return fmt.Errorf("map of %v of buffer %s: %v is mapped, and they exclude each other: %w", u.r, u.buf.label(), m.r, why)
+			return fmt.Errorf("%v of buffer %s: %v is mapped, and they exclude each other: %w", u.r, u.buf.label(), m.r, why)
 		}
 	}
 	if root.svm == nil {
@@ -273,11 +270,11 @@ func (c *Context) collectUnmap(req *request) error {
 			}
 		}
 		if m == nil {
-			return fmt.Errorf("unmap on queue %s: no map was made of byte %d of %s: %w", req.q.name, req.a.r.Start, req.a.buf.label(), svm.ErrMapped)
+			return fmt.Errorf("no map was made of byte %d of %s: %w", req.a.r.Start, req.a.buf.label(), svm.ErrMapped)
 		}
 	}
 	if m == nil {
-		return fmt.Errorf("unmap on queue %s: %d bytes that are not mapped (any more): %w", req.q.name, req.mapping.size, mem.ErrInvalidValue)
+		return fmt.Errorf("%d bytes that are not mapped (any more): %w", req.mapping.size, mem.ErrInvalidValue)
 	}
 	req.mapped = m
 	if rights := m.rights; rights != nil {

@@ -39,7 +39,7 @@ func (c *Context) Build(ctx context.Context, p *devices.Program, on ...devices.D
 		}
 	}
 	for _, d := range on {
-		id, err := c.memoryOf(d)
+		id, err := c.Memory(d)
 		if err != nil {
 			return nil, errors.Join(err, prog.release())
 		}
@@ -67,7 +67,7 @@ func (c *Context) Adopt(name string, on []devices.Device, modules []devices.Modu
 	}
 	prog := &Program{c: c, name: name, modules: make([]devices.Module, len(c.mems))}
 	for i, d := range on {
-		id, err := c.memoryOf(d)
+		id, err := c.Memory(d)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("program %q: %w", name, err)
@@ -84,13 +84,10 @@ func (c *Context) Adopt(name string, on []devices.Device, modules []devices.Modu
 
 // enlist makes a program one of the context's.
 func (c *Context) enlist(p *Program) error {
-	if err := c.call(); err != nil {
+	if err := c.begin("program"); err != nil {
 		return err
 	}
 	defer c.unlock()
-	if c.closed {
-		return fmt.Errorf("program %q: context %s: %w", p.name, c.name, errContextClosed)
-	}
 	c.programs = append(c.programs, p)
 	return nil
 }

@@ -49,17 +49,14 @@ type Queue struct {
 // Context.Device(mem.Host)). It fails with mem.ErrInvalidDevice where the device
 // is another's.
 func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
-	id, err := c.memoryOf(d)
+	id, err := c.Memory(d)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.call(); err != nil {
+	if err := c.begin("queue"); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
-	if c.closed {
-		return nil, fmt.Errorf("queue: context %s: %w", c.name, errContextClosed)
-	}
 	if o.Name == "" {
 		c.queueSeq++
 		o.Name = fmt.Sprintf("%s.q%d", c.topo.Name(id), c.queueSeq)
@@ -205,6 +202,22 @@ func (q *Queue) live() error {
 	return nil
 }
 
+// enter begins a call about q, which must be live: it takes the planner lock, and keeps it
+// where it does not fail.
+func (q *Queue) enter() error {
+	if err := q.made(); err != nil {
+		return err
+	}
+	if err := q.c.call(); err != nil {
+		return err
+	}
+	err := q.live()
+	if err != nil {
+		q.c.unlock()
+	}
+	return err
+}
+
 // running appends the points of commands that were accepted and have not ended;
 // of an in-order queue the last, which ends after the others.
 func (q *Queue) running(dst []mem.Point) []mem.Point {
@@ -221,14 +234,7 @@ func (q *Queue) running(dst []mem.Point) []mem.Point {
 // returns ctx's error, or the cause of the first failure among the queue's
 // commands since the last Finish. How it waits may be said, as in Event.Wait.
 func (q *Queue) Finish(ctx context.Context, how ...devices.WaitMode) error {
-	if err := q.made(); err != nil {
-		return err
-	}
-	if err := q.c.call(); err != nil {
-		return err
-	}
-	if err := q.live(); err != nil {
-		q.c.unlock()
+	if err := q.enter(); err != nil {
 		return err
 	}
 	pending := q.running(nil)
@@ -271,17 +277,10 @@ func (q *Queue) drain(ctx context.Context, points []mem.Point, mode devices.Wait
 // Flush makes sure that all enqueued commands, and those on other queues that
 // they wait for, will start without further calls.
 func (q *Queue) Flush() error {
-	if err := q.made(); err != nil {
+	if err := q.enter(); err != nil {
 		return err
 	}
-	if err := q.c.call(); err != nil {
-		return err
-	}
-	err := q.live()
 	q.c.unlock()
-	if err != nil {
-		return err
-	}
 	q.c.flush()
 	return nil
 }
@@ -289,18 +288,11 @@ func (q *Queue) Flush() error {
 // Close refuses further commands and returns when all enqueued ones have ended,
 // however long that takes: Finish before it waits under a context. Commands that wait for a user event keep it waiting.
 func (q *Queue) Close() error {
-	if err := q.made(); err != nil {
+	if err := q.enter(); err != nil {
 		return err
 	}
-	if err := q.c.call(); err != nil {
-		return err
-	}
-	err := q.live()
-	q.closed = q.closed || err == nil
+	q.closed = true
 	q.c.unlock()
-	if err != nil {
-		return err
-	}
 	_ = q.dev.Flush() // a lost device: Close says so
 	q.c.flush()
 	defer q.c.bufferEnded() // perhaps before these commands
@@ -316,7 +308,7 @@ func (q *Queue) end() (err error) {
 	for q.closing != nil {
 		done := q.closing
 		c.unlock()
-		if err := c.by.Sleep(context.Background(), (*endOf)(q), done); err != nil {
+		if err := c.by.Sleep(context.Background(), named("the end of queue "+q.name), done); err != nil {
 			return err
 		}
 		c.lock()
@@ -347,8 +339,3 @@ func (q *Queue) ended(done chan struct{}, err error) {
 	c.listQueues()
 	c.gates.forget(q.line)
 }
-
-// endOf is the end of a queue, as something to wait for.
-type endOf Queue
-
-func (q *endOf) String() string { return "the end of queue " + q.name }

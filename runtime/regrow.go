@@ -143,12 +143,10 @@ func (c *Context) freeOld(r *root, m mem.MemoryID, in mem.Range) error {
 // submitBeside submits the steps of a plan that is not the command's: their points are in
 // evicting.points. c.mu is held.
 func (c *Context) submitBeside(plan *migration.Plan) error {
-	e := &c.evicting
-	steps, lates := c.scratch.points, c.scratch.lates
-	c.scratch.points, c.scratch.lates = e.points[:0], e.lates[:0]
+	command := c.scratch.moves
+	c.scratch.moves = c.evicting.moves
 	err := c.submitSteps(plan)
-	e.points, e.lates = c.scratch.points, c.scratch.lates
-	c.scratch.points, c.scratch.lates = steps, lates
+	c.scratch.moves, c.evicting.moves = command, c.scratch.moves
 	c.unflushed.Store(true)
 	return err
 }

@@ -91,17 +91,14 @@ func (b *Buffer) onMemory(verb string, d devices.Device, f func(*root, mem.Memor
 	if err := b.made(); err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
-	m, err := b.c.memoryOf(d)
+	m, err := b.c.Memory(d)
 	if err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
-	if err := b.c.call(); err != nil {
-		return fmt.Errorf("%s: %w", verb, err)
+	if err := b.c.begin(verb); err != nil {
+		return err
 	}
 	defer b.c.unlock()
-	if b.c.closed {
-		return fmt.Errorf("%s: context %s: %w", verb, b.c.name, errContextClosed)
-	}
 	if err := b.live(); err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}

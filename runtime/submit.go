@@ -52,13 +52,18 @@ type scratch struct {
 	reuse    mem.Reuse   // what they are in use until
 	wants    []want      // the storage that was got for the plan
 	until    []mem.Point // of one block
-	points   []mem.Point // of the plan's steps
-	lates    []*lateCopy // of the plan's steps; nil where all of the range moves
+	moves                // of the plan's steps
 	svmArgs  []boundSVM  // arguments that are pointers
 	svmMore  []boundSVM  // what else of shared virtual memory is reached
 	members  []int       // steps that one transfer does
 	landed   []mem.Point // of these
 	transfer mover.Transfer
+}
+
+// moves are steps as they were accepted, by number.
+type moves struct {
+	points []mem.Point // zero where a step was not accepted
+	lates  []*lateCopy // nil where all of the range moves
 }
 
 // span adds what has to lie in one block; the rows of a rectangle have one.
@@ -163,10 +168,11 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		return Event{}, err
 	}
 	if err := c.plan(req, in); err != nil {
-		return Event{}, err
+		return Event{}, req.failed(err)
 	}
 	s.points = s.points[:0]
-	if err := c.store(req, q); err != nil {
+	if err := c.store(req); err != nil {
+		err = req.failed(err)
 		c.traceRefused(req, in, called, err)
 		return Event{}, err
 	}
@@ -175,8 +181,7 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 		c.unflushed.Store(true)
 	}
 	if err != nil {
-		err = fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
-		err = errors.Join(err, c.giveBack(&s.plan))
+		err = errors.Join(req.failed(err), c.giveBack(&s.plan))
 	}
 	var version mem.Version
 	c.commandSeq++
@@ -201,9 +206,14 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	return c.events.add(c, q, c.commandSeq, p), nil
 }
 
+// failed says of an error which command failed.
+func (req *request) failed(err error) error {
+	return fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+}
+
 // store gets the storage for the scratch plan, and plans again where others use it yet or
 // have left for it. What it got it gives back where it does not end well. c.mu is held.
-func (c *Context) store(req *request, q *Queue) (err error) {
+func (c *Context) store(req *request) (err error) {
 	s := &c.scratch
 	stored := false
 	defer func() {
@@ -217,13 +227,13 @@ func (c *Context) store(req *request, q *Queue) (err error) {
 	for {
 		again, err := c.obtain(&s.plan)
 		if err != nil {
-			return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+			return err
 		}
 		if !again {
 			break
 		}
 		if err := c.planner.Plan(&s.plan, s.accs, s.spans...); err != nil {
-			return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+			return err
 		}
 	}
 	if c.wantsLinks(&s.plan) {
@@ -245,7 +255,7 @@ func (c *Context) plan(req *request, in *borrowed) error {
 	var err error
 	if s.user = s.user[:0]; len(in.wait) > 0 {
 		if s.user, err = c.events.appendWaits(s.user, c, in.wait); err != nil {
-			return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
+			return err
 		}
 	}
 	if err := c.collect(req, in); err != nil {
@@ -265,9 +275,8 @@ func (c *Context) plan(req *request, in *borrowed) error {
 		if lost := (*migration.LostError)(nil); errors.As(err, &lost) {
 			lost.Name = c.roots[lost.Buffer].label()
 		}
-		return fmt.Errorf("%v on queue %s: %w", req.op, q.name, err)
 	}
-	return nil
+	return err
 }
 
 // commit tells the planner of an accepted command, and returns the version that
@@ -386,14 +395,14 @@ func (c *Context) collectMigrate(req *request, in *borrowed) error {
 func (c *Context) collectArgs(req *request, l *Launch) error {
 	k := l.Kernel
 	if k.prog.closed {
-		return fmt.Errorf("launch of %s: program %q was closed: %w", k.name, k.prog.name, mem.ErrInvalidKernel)
+		return fmt.Errorf("kernel %s: program %q was closed: %w", k.name, k.prog.name, mem.ErrInvalidKernel)
 	}
 	c.scratch.svmArgs, c.scratch.svmMore = c.scratch.svmArgs[:0], c.scratch.svmMore[:0]
 	for i := range l.Args {
 		a := &l.Args[i]
 		if a.kind == devices.ArgSVM {
 			if err := c.collectSVMArg(req, a, &k.args[i], true); err != nil {
-				return fmt.Errorf("launch of %s: argument %d: %w", k.name, i, err)
+				return fmt.Errorf("kernel %s: argument %d: %w", k.name, i, err)
 			}
 			continue
 		}
@@ -405,12 +414,12 @@ func (c *Context) collectArgs(req *request, l *Launch) error {
 			u.r = mem.Range{Start: a.off, End: a.off + a.size}.Shift(a.buf.view.Range.Start)
 		}
 		if err := c.access(req, u, a.access(&k.args[i]), req.q.mem); err != nil {
-			return fmt.Errorf("launch of %s: argument %d: %w", k.name, i, err)
+			return fmt.Errorf("kernel %s: argument %d: %w", k.name, i, err)
 		}
 	}
 	for i := range l.SVM {
 		if err := c.collectSVMArg(req, &l.SVM[i], &indirect, false); err != nil {
-			return fmt.Errorf("launch of %s: Launch.SVM[%d]: %w", k.name, i, err)
+			return fmt.Errorf("kernel %s: Launch.SVM[%d]: %w", k.name, i, err)
 		}
 	}
 	return nil
@@ -427,7 +436,7 @@ func (c *Context) access(req *request, u use, mode mem.Mode, m mem.MemoryID) err
 	if u.buf.root.svm == nil {
 		return nil
 	}
-	return c.noConflict(req, u.buf.root, &c.scratch.accs[len(c.scratch.accs)-1])
+	return c.noConflict(u.buf.root, &c.scratch.accs[len(c.scratch.accs)-1])
 }
 
 // locate is the memory on which a use of a buffer for one is, and checks that it can be
@@ -435,18 +444,18 @@ func (c *Context) access(req *request, u use, mode mem.Mode, m mem.MemoryID) err
 func (c *Context) locate(req *request, u use, m mem.MemoryID) (mem.MemoryID, error) {
 	root := u.buf.root
 	if err := u.buf.live(); err != nil {
-		return 0, fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+		return 0, err
 	}
 	if root.svm != nil {
 		var err error
 		if m, err = c.svmMemory(req, u, m); err != nil {
-			return 0, fmt.Errorf("%v on queue %s: %w", req.op, req.q.name, err)
+			return 0, err
 		}
 	}
 	m = c.topo.Store(m)
 	if u.buf.view.Sub {
 		if err := u.buf.view.CheckAlign(c.mems[req.q.mem].info.BaseAlign); err != nil {
-			return 0, fmt.Errorf("%v on queue %s: buffer %s: %w", req.op, req.q.name, u.buf.label(), err)
+			return 0, fmt.Errorf("buffer %s: %w", u.buf.label(), err)
 		}
 	}
 	needs := root.size
@@ -460,8 +469,8 @@ func (c *Context) locate(req *request, u use, m mem.MemoryID) (mem.MemoryID, err
 	if largest := c.mems[m].largest; needs > largest {
 		why := c.certify(m, needs, mem.Exhausted, nil)
 		why.Hopeless = true
-		return 0, fmt.Errorf("%v on queue %s: %d bytes of buffer %s at once, %s takes %d in one: %w",
-			req.op, req.q.name, needs, u.buf.root.label(), c.topo.Name(m), largest, why)
+		return 0, fmt.Errorf("%d bytes of buffer %s at once, %s takes %d in one: %w",
+			needs, u.buf.root.label(), c.topo.Name(m), largest, why)
 	}
 	return m, nil
 }

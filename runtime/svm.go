@@ -125,13 +125,10 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 	if align == 0 {
 		align = 128
 	}
-	if err := c.call(); err != nil {
+	if err := c.begin("svm block"); err != nil {
 		return 0, err
 	}
 	defer c.unlock()
-	if c.closed {
-		return 0, fmt.Errorf("svm block of %d bytes: context %s: %w", size, c.name, errContextClosed)
-	}
 	if err := c.openArena(); err != nil {
 		return 0, err
 	}
@@ -206,7 +203,7 @@ func (c *Context) registerSVM(r *root) error {
 	if err := c.register(r, false); err != nil {
 		return err
 	}
-	view, err := subbuffer.Whole(r.id, r.size, subbuffer.Flags(s.flags&(svm.ReadWrite|svm.WriteOnly|svm.ReadOnly)))
+	view, err := subbuffer.Whole(r.size, subbuffer.Flags(s.flags&(svm.ReadWrite|svm.WriteOnly|svm.ReadOnly)))
 	if err != nil {
 		return err
 	}
@@ -371,13 +368,13 @@ func (c *Context) svmMemory(req *request, u use, m mem.MemoryID) (mem.MemoryID, 
 
 // noConflict fails where the host has mapped bytes of an access to shared virtual
 // memory. c.mu is held.
-func (c *Context) noConflict(req *request, r *root, a *mem.Access) error {
+func (c *Context) noConflict(r *root, a *mem.Access) error {
 	if r.svm == nil || r.svm.fine() {
 		return nil
 	}
 	for _, m := range r.maps {
 		if m.excludes(a.Range, a.Mode.Writes()) {
-			return fmt.Errorf("%v on queue %s: %v of %s: the host has mapped %v: unmap it first: %w", req.op, req.q.name, a.Range, r.label(), m.r, svm.ErrMapped)
+			return fmt.Errorf("%v of %s: the host has mapped %v: unmap it first: %w", a.Range, r.label(), m.r, svm.ErrMapped)
 		}
 	}
 	return nil

@@ -32,7 +32,6 @@ func (c *Context) aliasSVM(view subbuffer.View, host []byte) (b *Buffer, ok bool
 		return nil, true, fmt.Errorf("buffer of %d bytes over shared virtual memory at %v, which ends after %d: %w", view.Size(), p, r.size-off, mem.ErrInvalidSize)
 	}
 	view.Range = mem.Range{Start: off, End: off + view.Size()}
-	view.Root = r.id
 	r.views++
 	return &Buffer{c: c, root: r, view: view, refs: 1}, true, nil
 }

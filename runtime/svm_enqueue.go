@@ -74,10 +74,7 @@ func (q *Queue) EnqueueSVMMemcpy(ctx context.Context, dst, src Pointer, size uin
 	if err != nil {
 		return Event{}, err
 	}
-	if from.buf.root == to.buf.root && from.r.Overlaps(to.r) {
-		return Event{}, fmt.Errorf("svm memcpy of %d bytes from %v to %v: they share %v of %s: %w", size, src, dst, from.r.Intersect(to.r), to.buf.root.label(), mem.ErrOverlap)
-	}
-	return q.submit(ctx, &request{q: q, op: opCopy, a: from, b: to, size: size}, &borrowed{wait: wait})
+	return q.copyUses(ctx, from, to, false, wait)
 }
 
 // EnqueueSVMWrite copies data, which must stay as it is until the event ends, to
@@ -109,12 +106,11 @@ func (q *Queue) svmHost(ctx context.Context, what string, op opcode, p Pointer, 
 // EnqueueSVMFill fills size bytes at p with repetitions of pattern, whose length
 // is 1, 2, 4, ... or 128 bytes and divides p and size.
 func (q *Queue) EnqueueSVMFill(ctx context.Context, p Pointer, pattern []byte, size uint64, wait ...Event) (Event, error) {
-	n := uint64(len(pattern))
-	if n > 128 || !mem.IsPow2(n) {
-		return Event{}, fmt.Errorf("svm fill with a pattern of %d bytes: it must have 1, 2, 4, ... or 128: %w", n, mem.ErrInvalidValue)
+	if err := wantBytes("svm fill", size); err != nil {
+		return Event{}, err
 	}
-	if size == 0 || size%n != 0 || uint64(p)%n != 0 {
-		return Event{}, fmt.Errorf("svm fill of %d bytes at %v with a pattern of %d: both must be multiples of it, and some bytes: %w", size, p, n, mem.ErrInvalidValue)
+	if err := checkFill(pattern, uint64(p), size); err != nil {
+		return Event{}, err
 	}
 	u, err := q.svmUse("svm fill", p, size)
 	if err != nil {

@@ -14,22 +14,21 @@ import (
 
 // View is a range of a root buffer: the whole of it, or a sub-buffer.
 type View struct {
-	Root  mem.BufferID
 	Range mem.Range // bytes of the root
 	Flags Flags     // with exactly one access flag
 	Sub   bool      // a sub-buffer, even where it spans the whole root
 }
 
-// Whole is the view of all size bytes of a root. It fails with ErrInvalidSize
+// Whole is the view of all size bytes of a root buffer. It fails with ErrInvalidSize
 // where size is zero and with ErrInvalidValue where flags contradict.
-func Whole(root mem.BufferID, size uint64, flags Flags) (View, error) {
+func Whole(size uint64, flags Flags) (View, error) {
 	if err := checkFlags(flags); err != nil {
 		return View{}, err
 	}
 	if size == 0 {
 		return View{}, fmt.Errorf("buffer of 0 bytes: a buffer holds at least one: %w", mem.ErrInvalidSize)
 	}
-	return View{Root: root, Range: mem.Range{End: size}, Flags: flags.withAccess(ReadWrite)}, nil
+	return View{Range: mem.Range{End: size}, Flags: flags.withAccess(ReadWrite)}, nil
 }
 
 // Of makes the sub-buffer of size bytes at origin, both in bytes of v, which
@@ -51,7 +50,7 @@ func (v View) Of(origin, size uint64, flags Flags) (View, error) {
 	if flags, err = flags.inherit(v.Flags); err != nil {
 		return View{}, err
 	}
-	return View{Root: v.Root, Range: r.Shift(v.Range.Start), Flags: flags, Sub: true}, nil
+	return View{Range: r.Shift(v.Range.Start), Flags: flags, Sub: true}, nil
 }
 
 // Size is the number of bytes in the view.
@@ -75,14 +74,4 @@ func (v View) CheckAlign(align uint64) error {
 		return fmt.Errorf("sub-buffer origin %d: the device's base address alignment is %d bytes: %w", v.Range.Start, align, mem.ErrMisaligned)
 	}
 	return nil
-}
-
-// Overlap returns the bytes of the root that both views show; ok is false where
-// there is none.
-func (v View) Overlap(w View) (shared mem.Range, ok bool) {
-	if v.Root != w.Root {
-		return mem.Range{}, false
-	}
-	shared = v.Range.Intersect(w.Range)
-	return shared, !shared.Empty()
 }
