@@ -309,6 +309,14 @@ func TestQueuesAndProgramsWantDevicesOfTheContext(t *testing.T) {
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	_, err = h.c.Build(context.Background(), args) // the host's memory runs no kernels
 	require.ErrorIs(t, err, mem.ErrInvalidOperation)
+
+	two := build(t, runtime.Options{Devices: []devices.Device{small("a"), small("b")}}, runtime.QueueOptions{})
+	p, err := two.c.Build(soon(t), three, two.devs[0])
+	require.NoError(t, err)
+	k, err := p.Kernel("three")
+	require.NoError(t, err)
+	_, err = two.q[1].EnqueueLaunch(soon(t), runtime.Launch{Kernel: k, Global: []uint64{1}})
+	require.ErrorIs(t, err, runtime.ErrNotBuilt)
 }
 
 func TestEverythingAfterCloseIsRefused(t *testing.T) {

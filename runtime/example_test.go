@@ -70,6 +70,36 @@ func Example() {
 	// launch of add_i32: b lacks version 2 of [0,64), fresh on a; from a directly: the only copy
 }
 
+// The figures of a context at one moment say what has moved, what is stored and what is under way.
+func ExampleContext_Figures() {
+	ctx := context.Background()
+	d, err := tce.New(tce.Options{Name: "accelerator", Memory: 1 << 20})
+	check(err)
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
+	check(err)
+	q, err := c.NewQueue(d, runtime.QueueOptions{Name: "work"})
+	check(err)
+	b, err := c.CreateBuffer(4096, 0, make([]byte, 4096))
+	check(err)
+	_, err = q.EnqueueMigrate(ctx, []*runtime.Buffer{b}, 0)
+	check(err)
+	check(q.Finish(ctx))
+
+	f := c.Figures()
+	for _, l := range f.Links {
+		fmt.Println(l == runtime.LinkBytes{From: "host", To: "accelerator", Bytes: 4096})
+	}
+	var m runtime.MemoryBytes = f.Memories[1]
+	fmt.Println(m.Name, m.Live, "of", m.Capacity)
+	fmt.Println(f.Queues[0] == runtime.QueueDepth{Queue: "work", Device: "accelerator"})
+	check(b.Release())
+	check(c.Close(ctx))
+	// Output:
+	// true
+	// accelerator 4096 of 1048576
+	// true
+}
+
 func check(err error) {
 	if err != nil {
 		panic(err)

@@ -9,10 +9,8 @@ import (
 
 // Buffers over shared virtual memory. Such a buffer, and a sub-buffer of it, is a
 // view of the allocation's root, so content and hazards are one by construction.
-// A map of it is a map of the pointer: the host gets its rights in the user's
-// view, at the address the buffer was made of, and the rules are package svm's.
-// The Mapping says which map it is, since several may start at one address.
-// Once the pointer is freed the buffer stays good, but cannot be mapped.
+// A map of it gives the host rights in the user's view, at the address the buffer was
+// made of. Once the pointer is freed the buffer stays good, but cannot be mapped.
 
 // aliasSVM is a buffer over shared virtual memory: a view of that root. ok is
 // false where the bytes are other memory. c.mu is held.

@@ -120,8 +120,8 @@ func (q *Queue) EnqueueSVMFill(ctx context.Context, p Pointer, pattern []byte, s
 }
 
 // EnqueueSVMMap lets the host touch size bytes at p, once the event has ended,
-// until the unmap is enqueued; the slice shows them. See package svm for which
-// maps may exist at once (svm.ErrMapped). mem.ErrInvalidValue: size is 0, the
+// until the unmap is enqueued; the slice shows them. A map for writing and another of
+// the same bytes exclude each other (svm.ErrMapped), until the unmap of one is enqueued. mem.ErrInvalidValue: size is 0, the
 // bytes leave their block, flags are none or contradict. A map whose command
 // fails gives no rights, and is unmapped all the same.
 func (q *Queue) EnqueueSVMMap(ctx context.Context, p Pointer, size uint64, flags MapFlags, wait ...Event) ([]byte, Event, error) {
