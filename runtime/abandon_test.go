@@ -56,19 +56,15 @@ func (d *stubborn) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 // stubbornHouse is a context with such a device and a buffer of content 7 there: one
 // of its own, or over shared virtual memory.
 func stubbornHouse(t *testing.T, overSVM bool) (*house, *stubborn, *runtime.Buffer, runtime.Pointer) {
-	inner, err := tce.New(tce.Options{Memory: 1 << 20})
-	require.NoError(t, err)
+	inner := must(tce.New(tce.Options{Memory: 1 << 20}))
 	d := &stubborn{Device: inner}
 	h := build(t, runtime.Options{Devices: []devices.Device{d}, SVMSize: 1 << 24, Trace: &d.sink}, outOfOrder)
 	var b *runtime.Buffer
 	var p runtime.Pointer
 	if overSVM {
-		p, err = h.c.SVMAlloc(8192, 0, 0)
-		require.NoError(t, err)
-		over, err := h.c.SVMBytes(p, 8192)
-		require.NoError(t, err)
-		b, err = h.c.CreateBuffer(8192, runtime.UseHostPtr, over)
-		require.NoError(t, err)
+		p = must(h.c.SVMAlloc(8192, 0, 0))
+		over := must(h.c.SVMBytes(p, 8192))
+		b = h.create(8192, runtime.UseHostPtr, over)
 		t.Cleanup(func() { _, _ = h.c.SVMFree(p), b.Release() })
 	} else {
 		b = h.buffer(8192, nil)
@@ -84,10 +80,8 @@ func (h *house) afterwards(b *runtime.Buffer, v byte) {
 	ctx := soon(h.t)
 	require.Zero(h.t, b.Maps())
 	require.NoError(h.t, h.c.Check())
-	host, err := h.c.Device(mem.Host)
-	require.NoError(h.t, err)
-	q, err := h.c.NewQueue(host, runtime.QueueOptions{})
-	require.NoError(h.t, err)
+	host := must(h.c.Device(mem.Host))
+	q := h.queue(host, runtime.QueueOptions{})
 	want := bytes.Repeat([]byte{v}, int(b.Size()))
 	got := make([]byte, b.Size())
 	h.done(h.ok(q.EnqueueRead(ctx, b, 0, got)))

@@ -18,8 +18,7 @@ func wordy(t testing.TB, n int) ([]devices.Device, []*tce.Device) {
 	var devs []devices.Device
 	var own []*tce.Device
 	for i := range n {
-		d, err := tce.New(tce.Options{Name: fmt.Sprint("w", i), Memory: 1 << 20, DMAWord: 8})
-		require.NoError(t, err)
+		d := must(tce.New(tce.Options{Name: fmt.Sprint("w", i), Memory: 1 << 20, DMAWord: 8}))
 		devs, own = append(devs, d), append(own, d)
 	}
 	return devs, own

@@ -25,10 +25,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			q[i], err = c.NewQueue(d, o)
 			require.NoError(t, err)
 		}
-		p, err := c.Build(ctx, three)
-		require.NoError(t, err)
-		k, err := p.Kernel("three")
-		require.NoError(t, err)
+		p := must(c.Build(ctx, three))
+		k := must(p.Kernel("three"))
 		var b [3]*runtime.Buffer
 		for i := range b {
 			b[i], err = c.CreateBuffer(4096, 0, nil)
@@ -86,8 +84,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 func TestAnEnqueueThatEvictsAllocatesNothing(t *testing.T) {
 	const blocks, size = 100, 4096
 	for _, name := range []string{"lru", "cost"} {
-		policy, err := eviction.ByName(name)
-		require.NoError(t, err)
+		policy := must(eviction.ByName(name))
 		d := null.New(devices.Config{Name: "a", Memory: blocks * size})
 		c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Policy: policy})
 		require.NoError(t, err)

@@ -22,8 +22,7 @@ import (
 func TestPagesForWriteBacksAreNotLockedUnderThePlannersLock(t *testing.T) {
 	const size = 1 << 20
 	for _, refused := range []bool{false, true} {
-		d, err := cpu.New(cpu.Options{Memory: 4 * size})
-		require.NoError(t, err)
+		d := must(cpu.New(cpu.Options{Memory: 4 * size}))
 		var built atomic.Pointer[runtime.Context]
 		var asked atomic.Int64
 		family := &devicetest.Family{OnLock: func() { // by the mover, for staging, too
@@ -75,8 +74,7 @@ func TestPagesForWriteBacksAreNotLockedUnderThePlannersLock(t *testing.T) {
 // pages before it found that there is none.
 func TestAContextIsClosedByWhoIsAskedForRoom(t *testing.T) {
 	const size = 1 << 20
-	d, err := cpu.New(cpu.Options{Memory: 4 * size})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: 4 * size}))
 	var pin atomic.Pointer[runtime.Buffer]
 	var bus devices.Device
 	family := &devicetest.Family{OnLock: func() {
@@ -97,7 +95,7 @@ func TestAContextIsClosedByWhoIsAskedForRoom(t *testing.T) {
 	dirty, large := h.buffer(3*size, nil), h.buffer(3*size, nil)
 	h.ended(h.ok(h.q[0].EnqueueFill(soon(t), dirty, []byte{1}, 0, 3*size)))
 	pin.Store(dirty)
-	_, err = h.q[0].EnqueueFill(soon(t), large, []byte{2}, 0, 3*size)
+	_, err := h.q[0].EnqueueFill(soon(t), large, []byte{2}, 0, 3*size)
 	require.Equal(t, mem.InvalidContext, mem.StatusOf(err))
 	require.True(t, h.closed)
 }

@@ -32,9 +32,7 @@ func BenchmarkLiveEvents(b *testing.B) {
 			b.Run(kind+"/"+how, func(b *testing.B) {
 				d := devices.Device(null.New(devices.Config{}))
 				if kind == "cpu" {
-					var err error
-					d, err = cpu.New(cpu.Options{})
-					require.NoError(b, err)
+					d = must(cpu.New(cpu.Options{}))
 				}
 				for b.Loop() {
 					holdEvents(b, d, how)
@@ -90,15 +88,12 @@ func holdEvents(b *testing.B, d devices.Device, how string) {
 // gatedLaunch returns what enqueues a kernel of three buffers behind the gate, and
 // what releases them.
 func gatedLaunch(b *testing.B, c *runtime.Context, q *runtime.Queue, gate runtime.Event) (enqueue func() (runtime.Event, error), release func()) {
-	p, err := c.Build(context.Background(), three)
-	require.NoError(b, err)
-	kernel, err := p.Kernel("three")
-	require.NoError(b, err)
+	p := must(c.Build(context.Background(), three))
+	kernel := must(p.Kernel("three"))
 	var args [3]runtime.Arg
 	var buffers [3]*runtime.Buffer
 	for i := range args {
-		buffers[i], err = c.CreateBuffer(64, 0, nil)
-		require.NoError(b, err)
+		buffers[i] = must(c.CreateBuffer(64, 0, nil))
 		args[i] = runtime.Buf(buffers[i])
 	}
 	enqueue = func() (runtime.Event, error) {

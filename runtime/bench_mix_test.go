@@ -64,10 +64,8 @@ func newMix(b *testing.B, n int) *mix {
 	var err error
 	m.c, err = runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, SVMSize: 16 << 20})
 	require.NoError(b, err)
-	p, err := m.c.Build(context.Background(), three)
-	require.NoError(b, err)
-	m.kernel, err = p.Kernel("three")
-	require.NoError(b, err)
+	p := must(m.c.Build(context.Background(), three))
+	m.kernel = must(p.Kernel("three"))
 	for _, d := range devs {
 		q, err := m.c.NewQueue(d, runtime.QueueOptions{})
 		require.NoError(b, err)
@@ -78,12 +76,10 @@ func newMix(b *testing.B, n int) *mix {
 	}
 	m.mixed[0] = runtime.Buf(m.sub(b, m.buffer(b, 0, nil)))
 	for i := range m.blocks {
-		m.blocks[i], err = m.c.SVMAlloc(mixSize, 0, 0)
-		require.NoError(b, err)
+		m.blocks[i] = must(m.c.SVMAlloc(mixSize, 0, 0))
 	}
 	m.mixed[1] = runtime.SVM(m.blocks[0])
-	bytes, err := m.c.SVMBytes(m.blocks[1], mixSize)
-	require.NoError(b, err)
+	bytes := must(m.c.SVMBytes(m.blocks[1], mixSize))
 	m.mixed[2] = runtime.Buf(m.sub(b, m.buffer(b, runtime.UseHostPtr, bytes)))
 	return m
 }
@@ -96,8 +92,7 @@ func (m *mix) buffer(b *testing.B, flags runtime.Flags, host []byte) *runtime.Bu
 }
 
 func (m *mix) sub(b *testing.B, of *runtime.Buffer) *runtime.Buffer {
-	s, err := of.Sub(mixSize/4, mixSize/2, 0)
-	require.NoError(b, err)
+	s := must(of.Sub(mixSize/4, mixSize/2, 0))
 	m.buffers = append(m.buffers, s)
 	return s
 }

@@ -37,10 +37,8 @@ func BenchmarkEnqueueLaunch(b *testing.B) {
 			c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true})
 			require.NoError(b, err)
 			ctx := context.Background()
-			p, err := c.Build(ctx, three)
-			require.NoError(b, err)
-			k, err := p.Kernel("three")
-			require.NoError(b, err)
+			p := must(c.Build(ctx, three))
+			k := must(p.Kernel("three"))
 			var queues []*runtime.Queue
 			for _, d := range devs {
 				q, err := c.NewQueue(d, runtime.QueueOptions{})

@@ -15,11 +15,9 @@ import (
 func TestABlockingCallWhoseContextEndsSaysSo(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
 	ctx, q := soon(t), h.q[0]
-	b, err := h.c.CreateBuffer(4, 0, []byte{1, 2, 3, 4})
-	require.NoError(t, err)
+	b := h.create(4, 0, []byte{1, 2, 3, 4})
 	for _, call := range []func(context.Context, *runtime.Buffer, uint64, []byte, ...runtime.Event) (runtime.Event, error){q.BlockingRead, q.BlockingWrite} {
-		gate, err := h.c.NewUserEvent()
-		require.NoError(t, err)
+		gate := h.gate()
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
 		e, err := call(gone, b, 0, make([]byte, 4), gate)
@@ -29,8 +27,7 @@ func TestABlockingCallWhoseContextEndsSaysSo(t *testing.T) {
 		require.NoError(t, e.Wait(ctx))
 		require.NoError(t, e.Release())
 
-		gate, err = h.c.NewUserEvent()
-		require.NoError(t, err)
+		gate = h.gate()
 		require.NoError(t, gate.SetStatus(-7))
 		e, err = call(ctx, b, 0, make([]byte, 4), gate)
 		require.NoError(t, err, "a failure is the event's to tell")

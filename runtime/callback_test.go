@@ -66,8 +66,7 @@ func TestCallbacksComeInTheOrderOfTheStates(t *testing.T) {
 	require.NoError(t, e.Release(), "the callbacks keep it")
 	require.NoError(t, gate.SetStatus(runtime.Complete))
 	require.NoError(t, h.q[0].Finish(ctx))
-	e2, err := h.c.NewUserEvent()
-	require.NoError(t, err)
+	e2 := h.gate()
 	d.on(t, e2, runtime.Submitted, "a user event")
 	require.Equal(t, []call{
 		{"submitted", runtime.Submitted}, {"running", runtime.Running}, {"complete 1", runtime.Complete}, {"complete 2", runtime.Complete},
@@ -146,8 +145,7 @@ func TestACallbackMayUseTheContext(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
 	ctx := soon(t)
 	b := h.buffer(8, nil)
-	end, err := h.c.NewUserEvent()
-	require.NoError(t, err)
+	end := h.gate()
 	e := h.ok(h.q[0].EnqueueFill(ctx, b, []byte{1}, 0, 8))
 	require.NoError(t, e.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) {
 		next, err := h.q[0].EnqueueRead(ctx, b, 0, make([]byte, 8))
@@ -192,8 +190,7 @@ func TestReleaseCallbacksComeLastFirstOnceNothingUsesTheBuffer(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
 	ctx := soon(t)
 	user := make([]byte, 8)
-	b, err := h.c.CreateBuffer(8, runtime.UseHostPtr, user)
-	require.NoError(t, err)
+	b := h.create(8, runtime.UseHostPtr, user)
 	require.ErrorIs(t, b.OnRelease(nil), mem.ErrInvalidValue)
 	all := make(chan string, 3)
 	require.NoError(t, b.OnRelease(func() { all <- "first" }))
@@ -201,8 +198,7 @@ func TestReleaseCallbacksComeLastFirstOnceNothingUsesTheBuffer(t *testing.T) {
 	gate := h.gate()
 	got := make([]byte, 8)
 	e := h.ok(h.q[0].EnqueueRead(ctx, b, 0, got, gate))
-	sub, err := b.Sub(0, 4, 0)
-	require.NoError(t, err)
+	sub := must(b.Sub(0, 4, 0))
 	require.NoError(t, b.Release())
 	require.ErrorIs(t, b.OnRelease(func() {}), mem.ErrInvalidBuffer)
 	require.NoError(t, sub.OnRelease(func() { all <- "third" }), "the root is still there")
@@ -230,8 +226,7 @@ func TestASubBufferIsGoneOnceNothingUsesItsBytes(t *testing.T) {
 	require.NoError(t, b.OnRelease(func() { called <- "whole" }))
 	var gates [2]runtime.Event
 	for i, name := range []string{"left", "right"} {
-		part, err := b.Sub(uint64(256*i), 256, 0)
-		require.NoError(t, err)
+		part := must(b.Sub(uint64(256*i), 256, 0))
 		require.NoError(t, part.OnRelease(func() { called <- name + " first" }))
 		require.NoError(t, part.OnRelease(func() { called <- name }))
 		gates[i] = h.gate()
@@ -257,8 +252,7 @@ func TestASubBufferIsGoneOnceNothingUsesItsBytes(t *testing.T) {
 
 func TestCloseCallsTheReleaseCallbacksOfLeaks(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
-	b, err := h.c.CreateBuffer(8, 0, nil)
-	require.NoError(t, err)
+	b := h.create(8, 0, nil)
 	called := false
 	require.NoError(t, b.OnRelease(func() { called = true }))
 	h.closed = true
@@ -268,8 +262,7 @@ func TestCloseCallsTheReleaseCallbacksOfLeaks(t *testing.T) {
 
 func TestAQueueTellsWhatItIs(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(2)}, runtime.QueueOptions{})
-	q, err := h.c.NewQueue(h.devs[1], runtime.QueueOptions{Name: "mine"})
-	require.NoError(t, err)
+	q := h.queue(h.devs[1], runtime.QueueOptions{Name: "mine"})
 	require.Same(t, h.c, q.Context())
 	require.Equal(t, mem.MemoryID(2), q.Memory())
 	require.Equal(t, "mine", q.Name())

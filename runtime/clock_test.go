@@ -54,8 +54,7 @@ func TestTimesOfSeveralDevicesAreOnOneAxis(t *testing.T) {
 	ctx := soon(t)
 	var devs []devices.Device
 	for i := range 3 {
-		in, err := cpu.New(cpu.Options{})
-		require.NoError(t, err)
+		in := must(cpu.New(cpu.Options{}))
 		if i == 2 { // it has none
 			devs = append(devs, in)
 			continue

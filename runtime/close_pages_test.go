@@ -44,8 +44,7 @@ func TestCloseWaitsForCallsThatLockPages(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := cpu.New(cpu.Options{Memory: 2 * size})
-			require.NoError(t, err)
+			d := must(cpu.New(cpu.Options{Memory: 2 * size}))
 			var mu sync.Mutex
 			var order []string
 			happened := func(what string) {

@@ -16,8 +16,7 @@ import (
 )
 
 func TestCloseWithinReturnsThoughACommandNeverEnds(t *testing.T) {
-	d, err := cpu.New(cpu.Options{})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{}))
 	c, err := runtime.NewContext(runtime.Options{Name: "stuck", Devices: []devices.Device{d}, OwnDevices: true})
 	require.NoError(t, err)
 	q, err := c.NewQueue(d, runtime.QueueOptions{})
@@ -58,8 +57,7 @@ func (d closed) Close() error {
 func TestAContextWaitsForQueuesThatAreClosing(t *testing.T) {
 	bg := context.Background()
 	for _, aborts := range []bool{false, true} {
-		inner, err := cpu.New(cpu.Options{})
-		require.NoError(t, err)
+		inner := must(cpu.New(cpu.Options{}))
 		d := closed{inner, make(chan struct{})}
 		c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
 		require.NoError(t, err)
@@ -113,8 +111,7 @@ func TestAContextWaitsForQueuesThatAreClosing(t *testing.T) {
 // has enqueued, but for what runs.
 func TestCloseFailsWhatHasNotStarted(t *testing.T) {
 	for _, within := range []bool{false, true} {
-		d, err := tce.New(tce.Options{})
-		require.NoError(t, err)
+		d := must(tce.New(tce.Options{}))
 		c, err := runtime.NewContext(runtime.Options{Name: "stopped", Devices: []devices.Device{d}, OwnDevices: true})
 		require.NoError(t, err)
 		q, err := c.NewQueue(d, runtime.QueueOptions{})

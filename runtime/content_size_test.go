@@ -21,12 +21,10 @@ func count(n uint64) []byte { return binary.NativeEndian.AppendUint64(nil, n) }
 
 // mixed is a cpu device, two tce devices and the host's memory as a device.
 func mixed(t testing.TB) []devices.Device {
-	c, err := cpu.New(cpu.Options{Workers: 1})
-	require.NoError(t, err)
+	c := must(cpu.New(cpu.Options{Workers: 1}))
 	devs := []devices.Device{c}
 	for i := range 2 {
-		d, err := tce.New(tce.Options{Name: fmt.Sprint("tce", i), Memory: 8 << 20})
-		require.NoError(t, err)
+		d := must(tce.New(tce.Options{Name: fmt.Sprint("tce", i), Memory: 8 << 20}))
 		devs = append(devs, d)
 	}
 	return append(devs, memories(1)...)
@@ -162,18 +160,14 @@ func TestSizeBuffersThatAreRefused(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
 	foreign := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{}).buffer(8, nil)
 	b, size := h.counted()
-	sub, err := b.Sub(0, 128, 0)
-	require.NoError(t, err)
+	sub := must(b.Sub(0, 128, 0))
 	defer func() { require.NoError(t, sub.Release()) }()
 	gone := h.buffer(8, nil)
 	require.NoError(t, gone.Release())
-	p, err := h.c.SVMAlloc(4096, 0, 0)
-	require.NoError(t, err)
+	p := must(h.c.SVMAlloc(4096, 0, 0))
 	defer func() { require.NoError(t, h.c.SVMFree(p)) }()
-	view, err := h.c.SVMBytes(p, 4096)
-	require.NoError(t, err)
-	shared, err := h.c.CreateBuffer(4096, runtime.UseHostPtr, view)
-	require.NoError(t, err)
+	view := must(h.c.SVMBytes(p, 4096))
+	shared := h.create(4096, runtime.UseHostPtr, view)
 	defer func() { require.NoError(t, shared.Release()) }()
 	plain := h.buffer(64, nil)
 	for _, bad := range []struct {

@@ -40,8 +40,7 @@ func TestASinkIsToldTheEndsItAsksFor(t *testing.T) {
 		sink, times := &asking{ends: ends}, 0
 		var devs []devices.Device
 		for range 2 {
-			d, err := cpu.New(cpu.Options{})
-			require.NoError(t, err)
+			d := must(cpu.New(cpu.Options{}))
 			devs = append(devs, noting{d, &times})
 		}
 		h := build(t, runtime.Options{Devices: devs, Trace: sink}, runtime.QueueOptions{})
@@ -101,8 +100,7 @@ func TestAQueueIsToldWhichTimesNobodyAsksFor(t *testing.T) {
 	for _, profiling := range []bool{true, false} {
 		for _, ends := range []trace.Ends{trace.NoEnds, trace.AllEnds} {
 			var points []mem.Point
-			d, err := cpu.New(cpu.Options{})
-			require.NoError(t, err)
+			d := must(cpu.New(cpu.Options{}))
 			h := build(t, runtime.Options{Devices: []devices.Device{forgetfulCPU{d, &points}}, Trace: &asking{ends: ends}}, runtime.QueueOptions{Profiling: profiling})
 			ctx := soon(t)
 			b := h.buffer(100, nil)

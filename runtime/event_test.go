@@ -18,8 +18,7 @@ import (
 func TestUserEventsEndOnceAndCarryTheirStatus(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
 	ctx, q := soon(t), h.q[0]
-	e, err := h.c.NewUserEvent()
-	require.NoError(t, err)
+	e := h.gate()
 	s, err := e.Status()
 	require.NoError(t, err)
 	require.Equal(t, runtime.Submitted, s)
@@ -66,8 +65,7 @@ func TestAReleasedEventIsAnErrorAlsoInItsRecordsNextLife(t *testing.T) {
 }
 
 func TestTimesAreKeptWhereAskedFor(t *testing.T) {
-	d, err := cpu.New(cpu.Options{})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{}))
 	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
 	require.NoError(t, err)
 	ctx := soon(t)

@@ -23,17 +23,15 @@ import (
 func TestABlockWhoseWayBackHangsSaysSo(t *testing.T) {
 	h := crowded(t, runtime.Options{}, 1)
 	q, d := h.q[0], h.devs[0]
-	host, err := h.c.Device(mem.Host)
-	require.NoError(t, err)
-	hq, err := h.c.NewQueue(host, outOfOrder)
-	require.NoError(t, err)
+	host := must(h.c.Device(mem.Host))
+	hq := h.queue(host, outOfOrder)
 	gate := h.gate()
 	b := h.buffer(room, nil)
 	h.paint(q, b, 1)
 	got := make([]byte, room)
 	read := h.ok(hq.EnqueueRead(soon(t), b, 0, got, gate))
 	h.ended(h.paint(q, b, 2))
-	err = b.Drop(d)
+	err := b.Drop(d)
 	require.ErrorIs(t, err, mem.ErrInvalidOperation)
 	require.ErrorContains(t, err, "waits for a user event")
 	var others []*runtime.Buffer
@@ -67,10 +65,8 @@ func TestABlockWhoseWayBackHangsSaysSo(t *testing.T) {
 func TestAnEnqueueWaitsForAHostCallOnTheWayBack(t *testing.T) {
 	h := crowded(t, runtime.Options{WaitForMemory: true}, 1)
 	q := h.q[0]
-	host, err := h.c.Device(mem.Host)
-	require.NoError(t, err)
-	hq, err := h.c.NewQueue(host, outOfOrder)
-	require.NoError(t, err)
+	host := must(h.c.Device(mem.Host))
+	hq := h.queue(host, outOfOrder)
 	b := h.buffer(room, nil)
 	h.paint(q, b, 1)
 	began, end := make(chan struct{}), make(chan struct{})
@@ -123,8 +119,7 @@ func (d *keeping) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 // What was written back for blocks that stay, since another write-back was refused, is in
 // the trace with the command that was refused for it.
 func TestWriteBacksOfBlocksThatStayAreTraced(t *testing.T) {
-	d, err := tce.New(tce.Options{Memory: 4 * room})
-	require.NoError(t, err)
+	d := must(tce.New(tce.Options{Memory: 4 * room}))
 	keep := &keeping{Device: d}
 	h := build(t, runtime.Options{Devices: []devices.Device{keep}, Policy: eviction.LRU{}}, outOfOrder)
 	var all []*runtime.Buffer
@@ -134,7 +129,7 @@ func TestWriteBacksOfBlocksThatStayAreTraced(t *testing.T) {
 	}
 	large := h.buffer(4*room, nil)
 	keep.n = 3
-	_, err = h.q[0].EnqueueFill(soon(t), large, []byte{9}, 0, 4*room)
+	_, err := h.q[0].EnqueueFill(soon(t), large, []byte{9}, 0, 4*room)
 	require.ErrorIs(t, err, errRefusedCopy)
 	commands := h.rec.Commands()
 	last := commands[len(commands)-1]
@@ -156,8 +151,7 @@ func TestWriteBacksOfBlocksThatStayAreTraced(t *testing.T) {
 // The certificate for a command that waits for room, before anything is evicted for it, has
 // nothing of what was evicted for an earlier one, of which a buffer may be gone.
 func TestACertificateForgetsEarlierEvictions(t *testing.T) {
-	d, err := cpu.New(cpu.Options{Memory: 4 * room})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: 4 * room}))
 	hold := devicetest.NewHold(d)
 	h := build(t, runtime.Options{Devices: []devices.Device{hold}, Policy: eviction.LRU{}, WaitForMemory: true}, outOfOrder)
 	q, gate := h.q[0], h.gate()
@@ -176,7 +170,7 @@ func TestACertificateForgetsEarlierEvictions(t *testing.T) {
 	late := h.buffer(2*room, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	_, err = q.EnqueueFill(ctx, late, []byte{9}, 0, 2*room)
+	_, err := q.EnqueueFill(ctx, late, []byte{9}, 0, 2*room)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	var why *resource.OutOfMemory
 	require.ErrorAs(t, err, &why)

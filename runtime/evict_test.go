@@ -28,8 +28,7 @@ const room = 4 << 10 // of a buffer; the devices here hold four
 // crowded is a context over n devices that hold four buffers of room bytes each.
 func crowded(t testing.TB, o runtime.Options, n int) *house {
 	for range n {
-		d, err := cpu.New(cpu.Options{Memory: 4 * room})
-		require.NoError(t, err)
+		d := must(cpu.New(cpu.Options{Memory: 4 * room}))
 		o.Devices = append(o.Devices, d)
 	}
 	return build(t, o, runtime.QueueOptions{OutOfOrder: true})
@@ -147,8 +146,7 @@ func TestWhatHangsOnAUserEventIsNotEvicted(t *testing.T) {
 // A queue that is being closed ends what it has, and that may hang as before.
 func TestWhatHangsOnAClosingQueueIsNotEvicted(t *testing.T) {
 	h := crowded(t, runtime.Options{}, 1)
-	closing, err := h.c.NewQueue(h.devs[0], runtime.QueueOptions{})
-	require.NoError(t, err)
+	closing := h.queue(h.devs[0], runtime.QueueOptions{})
 	gate := h.gate()
 	var all []*runtime.Buffer
 	for i := range 4 {
@@ -160,7 +158,7 @@ func TestWhatHangsOnAClosingQueueIsNotEvicted(t *testing.T) {
 	require.Eventually(t, func() bool { return errors.Is(closing.Flush(), mem.ErrInvalidQueue) }, time.Minute, time.Millisecond)
 
 	late := h.buffer(room, nil)
-	_, err = h.q[0].EnqueueFill(soon(t), late, []byte{9}, 0, room)
+	_, err := h.q[0].EnqueueFill(soon(t), late, []byte{9}, 0, room)
 	assert.ErrorContains(t, err, "waits for a user event")
 	require.NoError(t, gate.SetStatus(runtime.Complete))
 	closer.Wait()
@@ -376,8 +374,7 @@ func (s *switched) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reus
 }
 
 func TestCachesGoBeforeContent(t *testing.T) {
-	d, err := cpu.New(cpu.Options{Memory: 4 * room})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: 4 * room}))
 	h := build(t, runtime.Options{Devices: []devices.Device{d}, Resource: func(m mem.MemoryID, base mem.Resource) mem.Resource {
 		if m == mem.Host {
 			return base
@@ -461,10 +458,8 @@ func BenchmarkEvict(b *testing.B) {
 
 func benchEvict(b *testing.B, blocks int, policy string, dirty bool) {
 	const size = 128 // tce aligns to that
-	p, err := eviction.ByName(policy)
-	require.NoError(b, err)
-	d, err := tce.New(tce.Options{Memory: uint64(size * blocks)})
-	require.NoError(b, err)
+	p := must(eviction.ByName(policy))
+	d := must(tce.New(tce.Options{Memory: uint64(size * blocks)}))
 	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Policy: p})
 	require.NoError(b, err)
 	q, err := c.NewQueue(d, runtime.QueueOptions{})

@@ -41,8 +41,7 @@ func (s *slow) Pending(dst []mem.Point) []mem.Point {
 // slowly is a context over a device that can be held, with room for four buffers, whose space
 // comes back only when commands have ended.
 func slowly(t *testing.T) (*house, *devicetest.Hold, *slow) {
-	d, err := cpu.New(cpu.Options{Memory: 4 * room})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: 4 * room}))
 	hold, s := devicetest.NewHold(d), new(slow)
 	h := build(t, runtime.Options{Devices: []devices.Device{hold}, Policy: eviction.LRU{}, Resource: func(m mem.MemoryID, base mem.Resource) mem.Resource {
 		if m == mem.Host {
@@ -150,13 +149,11 @@ func TestAnEnqueueThatEvictedWaitsForAllOfItsRoom(t *testing.T) {
 // A command that was behind one user event leaves with it, though one that came after it in its
 // queue hangs on another.
 func TestACommandHangsOnNothingThatItsQueueCameToLater(t *testing.T) {
-	d, err := cpu.New(cpu.Options{Memory: 4 * room})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: 4 * room}))
 	hold := devicetest.NewHold(d)
 	h := build(t, runtime.Options{Devices: []devices.Device{hold}, Policy: eviction.LRU{}}, runtime.QueueOptions{})
 	t.Cleanup(func() { hold.Release() })
-	other, err := h.c.NewQueue(hold, runtime.QueueOptions{})
-	require.NoError(t, err)
+	other := h.queue(hold, runtime.QueueOptions{})
 	first, second := h.gate(), h.gate()
 	b := h.buffer(room, nil)
 	h.paint(h.q[0], b, 1, first)
@@ -197,8 +194,7 @@ func (a *answers) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse
 func TestOnlyRoomThatComesBackByItselfIsWaitedForBeforeBlocksLeave(t *testing.T) {
 	for why, said := range map[mem.Outcome]int{mem.NeedsWait: 1, mem.Late: 3} {
 		t.Run(why.String(), func(t *testing.T) {
-			d, err := cpu.New(cpu.Options{Memory: 4 * room})
-			require.NoError(t, err)
+			d := must(cpu.New(cpu.Options{Memory: 4 * room}))
 			a := &answers{why: why, left: 3}
 			h := build(t, runtime.Options{Devices: []devices.Device{d}, Policy: eviction.LRU{}, Resource: func(m mem.MemoryID, base mem.Resource) mem.Resource {
 				if m == mem.Host {

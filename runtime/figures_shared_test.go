@@ -29,8 +29,7 @@ func TestSharedFiguresForgetDevicesThatAContextCloses(t *testing.T) {
 func measured(t *testing.T, figures *runtime.RingFigures) (gone [2]weak.Pointer[devicetest.Bus]) {
 	family, devs := new(devicetest.Family), []devices.Device(nil)
 	for i := range gone {
-		d, err := tce.New(tce.Options{Memory: 64 << 20})
-		require.NoError(t, err)
+		d := must(tce.New(tce.Options{Memory: 64 << 20}))
 		b := devicetest.NewBus(d, family)
 		devs, gone[i] = append(devs, b), weak.Make(b)
 	}

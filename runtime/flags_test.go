@@ -47,12 +47,10 @@ func TestHostAccessIsEnforced(t *testing.T) {
 	}{
 		{0, true, true}, {runtime.HostReadOnly, true, false}, {runtime.HostWriteOnly, false, true}, {runtime.HostNoAccess, false, false},
 	} {
-		b, err := h.c.CreateBuffer(8, tc.flags|runtime.CopyHostPtr, make([]byte, 8))
-		require.NoError(t, err)
-		sub, err := b.Sub(0, 4, 0)
-		require.NoError(t, err)
+		b := h.create(8, tc.flags|runtime.CopyHostPtr, make([]byte, 8))
+		sub := must(b.Sub(0, 4, 0))
 		for _, v := range []*runtime.Buffer{b, sub} {
-			_, err = h.q[0].EnqueueRead(ctx, v, 0, make([]byte, 4))
+			_, err := h.q[0].EnqueueRead(ctx, v, 0, make([]byte, 4))
 			require.Equal(t, tc.reads, err == nil)
 			if err != nil {
 				require.Equal(t, mem.InvalidOperation, mem.StatusOf(err))
@@ -71,8 +69,7 @@ func TestHostAccessIsEnforced(t *testing.T) {
 
 func TestAllocHostPtrTakesTheHostsMemoryAtOnce(t *testing.T) {
 	h := build(t, runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}}, runtime.QueueOptions{})
-	b, err := h.c.CreateBuffer(4096, runtime.AllocHostPtr, nil)
-	require.NoError(t, err)
+	b := h.create(4096, runtime.AllocHostPtr, nil)
 	require.Equal(t, uint64(4096), h.c.Resource(mem.Host).Stats().Live)
 	require.NoError(t, h.c.Check())
 	segs, err := b.Segments()
@@ -86,15 +83,12 @@ func TestAllocHostPtrTakesTheHostsMemoryAtOnce(t *testing.T) {
 // maps and transfers are of that memory, and it goes back when nothing uses it.
 func TestAllocHostPtrIsPageLockedWhereThatHelps(t *testing.T) {
 	for _, shares := range []bool{false, true} {
-		d, err := cpu.New(cpu.Options{Workers: 1, SharesHost: shares})
-		require.NoError(t, err)
-		pages, err := d.PinnedMemory(d.NUMANode())
-		require.NoError(t, err)
+		d := must(cpu.New(cpu.Options{Workers: 1, SharesHost: shares}))
+		pages := must(d.PinnedMemory(d.NUMANode()))
 		h := build(t, runtime.Options{Devices: []devices.Device{d}}, runtime.QueueOptions{})
 		ctx := soon(t)
 		content := bytes.Repeat([]byte{5}, 1<<12)
-		b, err := h.c.CreateBuffer(1<<12, runtime.AllocHostPtr, content)
-		require.NoError(t, err)
+		b := h.create(1<<12, runtime.AllocHostPtr, content)
 		content[0] = 6
 		if shares {
 			require.Zero(t, pages.Stats().Live)
@@ -126,10 +120,8 @@ func TestAllocHostPtrIsPageLockedWhereThatHelps(t *testing.T) {
 
 // A buffer that was never released gives its pages back with the context.
 func TestPageLockedMemoryGoesBackWithItsContext(t *testing.T) {
-	d, err := cpu.New(cpu.Options{Workers: 1})
-	require.NoError(t, err)
-	pages, err := d.PinnedMemory(d.NUMANode())
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Workers: 1}))
+	pages := must(d.PinnedMemory(d.NUMANode()))
 	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}})
 	require.NoError(t, err)
 	_, err = c.CreateBuffer(1<<12, runtime.AllocHostPtr, nil)
@@ -154,8 +146,7 @@ func TestUseHostPtrIsTheHostsBlockAndPassesEveryLayerBy(t *testing.T) {
 	}}, runtime.QueueOptions{})
 	ctx := soon(t)
 	user := bytes.Repeat([]byte{3}, 1<<12)
-	b, err := h.c.CreateBuffer(1<<12, runtime.UseHostPtr, user)
-	require.NoError(t, err)
+	b := h.create(1<<12, runtime.UseHostPtr, user)
 	h.done(h.ok(h.q[0].EnqueueFill(ctx, b, []byte{4}, 0, 100)))
 	require.Equal(t, byte(3), user[0], "the device has its own copy")
 	h.done(h.ok(h.q[0].EnqueueMigrate(ctx, []*runtime.Buffer{b}, runtime.MigrateToHost)))
@@ -175,17 +166,13 @@ var double = &devices.Program{Name: "double", Go: []devices.GoKernel{{
 }}}
 
 func TestUseHostPtrIsUsedInPlaceWhereADeviceSharesIt(t *testing.T) {
-	d, err := cpu.New(cpu.Options{Workers: 1, SharesHost: true})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Workers: 1, SharesHost: true}))
 	h := build(t, runtime.Options{Devices: []devices.Device{d}, Shared: [][2]mem.MemoryID{{mem.Host, 1}}}, runtime.QueueOptions{})
 	ctx := soon(t)
 	user := []byte{1, 2, 3, 4}
-	b, err := h.c.CreateBuffer(4, runtime.UseHostPtr, user)
-	require.NoError(t, err)
-	p, err := h.c.Build(ctx, double)
-	require.NoError(t, err)
-	k, err := p.Kernel("double")
-	require.NoError(t, err)
+	b := h.create(4, runtime.UseHostPtr, user)
+	p := must(h.c.Build(ctx, double))
+	k := must(p.Kernel("double"))
 	h.done(h.ok(h.q[0].EnqueueLaunch(ctx, runtime.Launch{Kernel: k, Global: []uint64{4}, Args: []runtime.Arg{runtime.Buf(b)}})))
 	require.Equal(t, []byte{2, 4, 6, 8}, user, "the kernel worked on the caller's bytes")
 	require.Zero(t, h.c.Stats().BytesMoved)
@@ -198,8 +185,7 @@ func TestUseHostPtrIsLeftWhereItIsUntilTheCommandsEnd(t *testing.T) {
 	ctx := soon(t)
 	user := []byte{1, 2, 3, 4}
 	addr := unsafe.SliceData(user)
-	b, err := h.c.CreateBuffer(4, runtime.UseHostPtr, user)
-	require.NoError(t, err)
+	b := h.create(4, runtime.UseHostPtr, user)
 	gate := h.gate()
 	got := make([]byte, 4)
 	e := h.ok(h.q[0].EnqueueRead(ctx, b, 0, got, gate))

@@ -93,8 +93,7 @@ func (h *house) held(e runtime.Event) {
 	for range 3 {
 		b := h.buffer(8, nil)
 		for _, d := range h.devs {
-			q, err := h.c.NewQueue(d, runtime.QueueOptions{})
-			require.NoError(h.t, err)
+			q := h.queue(d, runtime.QueueOptions{})
 			h.ok(q.EnqueueFill(soon(h.t), b, []byte{1}, 0, 8))
 			require.NoError(h.t, q.Finish(soon(h.t)))
 			require.NoError(h.t, q.Close())
@@ -170,10 +169,8 @@ func TestAFailureThatIsKnownBeforeTheCommitIsSettledAfterIt(t *testing.T) {
 func TestABufferReleasedInUseIsFreedAfterItsLastPoint(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(2)}, outOfOrder)
 	ctx := soon(t)
-	b, err := h.c.CreateBuffer(1<<20, 0, bytes.Repeat([]byte{1}, 1<<20))
-	require.NoError(t, err)
-	sub, err := b.Sub(1<<19, 1<<19, 0)
-	require.NoError(t, err)
+	b := h.create(1<<20, 0, bytes.Repeat([]byte{1}, 1<<20))
+	sub := must(b.Sub(1<<19, 1<<19, 0))
 	gate := h.gate()
 	got := make([]byte, 1<<19)
 	e := h.ok(h.q[0].EnqueueRead(ctx, sub, 0, got, gate))

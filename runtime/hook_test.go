@@ -87,15 +87,11 @@ func TestWhatASinkOrAPolicyCallsFailsInsteadOfHanging(t *testing.T) {
 		called <- by
 	}
 	h = crowded(t, runtime.Options{Trace: k, Policy: k}, 1)
-	var err error
-	user, err = h.c.NewUserEvent()
-	require.NoError(t, err)
-	p, err = h.c.SVMAlloc(8, 0, 0)
-	require.NoError(t, err)
+	user = h.gate()
+	p = must(h.c.SVMAlloc(8, 0, 0))
 	var buffers []*runtime.Buffer
 	for range 6 {
-		b, err = h.c.CreateBuffer(room, 0, nil)
-		require.NoError(t, err)
+		b = h.create(room, 0, nil)
 		buffers = append(buffers, b)
 	}
 	armed.Store(true)

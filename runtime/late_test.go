@@ -17,8 +17,7 @@ import (
 func TestALinkThatNoDriverCanDoIsRefusedWhenTheContextOpens(t *testing.T) {
 	var devs []devices.Device
 	for range 2 {
-		d, err := tce.New(tce.Options{})
-		require.NoError(t, err)
+		d := must(tce.New(tce.Options{}))
 		defer func() { require.NoError(t, d.Close()) }()
 		devs = append(devs, d)
 	}
@@ -33,8 +32,7 @@ func TestALinkThatNoDriverCanDoIsRefusedWhenTheContextOpens(t *testing.T) {
 func TestAMapIsGivenUpWhileItsContextCloses(t *testing.T) {
 	ctx := context.Background()
 	for _, gated := range []bool{false, true} {
-		d, err := tce.New(tce.Options{})
-		require.NoError(t, err)
+		d := must(tce.New(tce.Options{}))
 		c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
 		require.NoError(t, err)
 		q, err := c.NewQueue(d, runtime.QueueOptions{})

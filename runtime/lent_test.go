@@ -156,10 +156,8 @@ func TestLentMemoryIsNotTouchedAfterTheCallThatEndsItsBuffer(t *testing.T) { // 
 func TestABufferEndsWithItsLastReleaseWhateverCallbacksThereAre(t *testing.T) { // C13
 	h := build(t, runtime.Options{Devices: memories(1)}, outOfOrder)
 	lent, _ := lend(t, room)
-	b, err := h.c.CreateBuffer(room, runtime.UseHostPtr, lent)
-	require.NoError(t, err)
-	part, err := b.Sub(0, room, 0)
-	require.NoError(t, err)
+	b := h.create(room, runtime.UseHostPtr, lent)
+	part := must(b.Sub(0, room, 0))
 	called := make(chan string, 2)
 	require.NoError(t, b.OnRelease(func() { called <- "whole" }))
 	require.NoError(t, part.OnRelease(func() { called <- "part" }))
@@ -216,15 +214,13 @@ func TestACopyOfLentMemoryThatHangsIsWaitedForWithItsCommands(t *testing.T) { //
 		"close":  func(h *house, _ runtime.Event) error { return h.q[0].Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inner, err := cpu.New(cpu.Options{Memory: 4 * room})
-			require.NoError(t, err)
+			inner := must(cpu.New(cpu.Options{Memory: 4 * room}))
 			d := &markerless{Hold: devicetest.NewHold(inner)}
 			h := build(t, runtime.Options{Devices: []devices.Device{d}}, outOfOrder)
 			t.Cleanup(func() { d.Release() })
 			q := h.q[0]
 			lent, back := lend(t, room)
-			b, err := h.c.CreateBuffer(room, runtime.UseHostPtr, lent)
-			require.NoError(t, err)
+			b := h.create(room, runtime.UseHostPtr, lent)
 			h.ended(h.paint(q, b, 1))
 			gate := h.gate()
 			hung := h.ok(q.EnqueueRead(soon(t), b, 0, make([]byte, room), gate))
@@ -278,24 +274,20 @@ func (s *lateStriker) Completed(*trace.CompletionRecord) {
 // A call that has done something does not panic with what a sink's Completed panicked with: the
 // next does.
 func TestAReleaseThatWaitsForACopyDoesNotPanicForASink(t *testing.T) { // C13, C14
-	d, err := cpu.New(cpu.Options{Memory: 4 * room})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: 4 * room}))
 	s := &lateStriker{release: make(chan struct{})}
 	hold := devicetest.NewHold(d)
 	h := build(t, runtime.Options{Devices: []devices.Device{hold}, Policy: eviction.LRU{}, Trace: s}, outOfOrder)
 	t.Cleanup(func() { hold.Release() })
 	lent, back := lend(t, room)
-	b, err := h.c.CreateBuffer(room, runtime.UseHostPtr, lent)
-	require.NoError(t, err)
+	b := h.create(room, runtime.UseHostPtr, lent)
 	h.ended(h.paint(h.q[0], b, 1))
 	for range 3 {
 		h.ended(h.paint(h.q[0], h.buffer(room, nil), 2))
 	}
-	on, err := h.c.Device(mem.Host)
-	require.NoError(t, err)
-	host, err := h.c.NewQueue(on, runtime.QueueOptions{})
-	require.NoError(t, err)
-	_, err = host.EnqueueHostCall(soon(t), func(context.Context) error { <-s.release; return nil })
+	on := must(h.c.Device(mem.Host))
+	host := h.queue(on, runtime.QueueOptions{})
+	_, err := host.EnqueueHostCall(soon(t), func(context.Context) error { <-s.release; return nil })
 	require.NoError(t, err)
 	hold.Hold()
 	h.paint(h.q[0], h.buffer(room, nil), 3)
@@ -310,18 +302,14 @@ func TestAReleaseThatWaitsForACopyDoesNotPanicForASink(t *testing.T) { // C13, C
 // Shared virtual memory is lent by the context, and its addresses serve nobody else while a
 // write-back goes there.
 func TestFreedSharedMemoryIsNotGivenAgainWhileItIsWrittenBack(t *testing.T) { // C13
-	d, err := cpu.New(cpu.Options{Memory: 4 * room})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: 4 * room}))
 	hold := devicetest.NewHold(d)
 	h := build(t, runtime.Options{Devices: []devices.Device{hold}, Policy: eviction.LRU{}, SVMSize: 1 << 24}, outOfOrder)
 	t.Cleanup(func() { hold.Release() })
 	q := h.q[0]
-	p, err := h.c.SVMAlloc(room, 0, 0)
-	require.NoError(t, err)
-	over, err := h.c.SVMBytes(p, room)
-	require.NoError(t, err)
-	b, err := h.c.CreateBuffer(room, runtime.UseHostPtr, over)
-	require.NoError(t, err)
+	p := must(h.c.SVMAlloc(room, 0, 0))
+	over := must(h.c.SVMBytes(p, room))
+	b := h.create(room, runtime.UseHostPtr, over)
 	h.ended(h.paint(q, b, 1))
 	for range 3 {
 		h.ended(h.paint(q, h.buffer(room, nil), 2))
@@ -331,8 +319,7 @@ func TestFreedSharedMemoryIsNotGivenAgainWhileItIsWrittenBack(t *testing.T) { //
 	require.Len(t, h.evictions(), 1)
 	require.NoError(t, b.Release())
 	require.NoError(t, h.c.SVMFree(p))
-	other, err := h.c.SVMAlloc(room, 0, 0)
-	require.NoError(t, err)
+	other := must(h.c.SVMAlloc(room, 0, 0))
 	require.NotEqual(t, p, other)
 	hold.Release()
 	require.NoError(t, q.Finish(soon(t)))

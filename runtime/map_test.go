@@ -20,8 +20,7 @@ func TestMapsThatOpenCLRefuses(t *testing.T) {
 	ctx, q := soon(t), h.q[0]
 	b := h.buffer(64, make([]byte, 64))
 	made := func(f runtime.Flags) *runtime.Buffer {
-		b, err := h.c.CreateBuffer(64, f, nil)
-		require.NoError(t, err)
+		b := h.create(64, f, nil)
 		t.Cleanup(func() { _ = b.Release() })
 		return b
 	}
@@ -58,8 +57,7 @@ func TestSeveralMapsAtOnceButNotTwoForWritingTheSameBytes(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
 	ctx, q := soon(t), h.q[0]
 	b := h.buffer(64, make([]byte, 64))
-	sub, err := b.Sub(0, 32, 0)
-	require.NoError(t, err)
+	sub := must(b.Sub(0, 32, 0))
 	var maps []runtime.Mapping
 	for _, tc := range []struct {
 		b         *runtime.Buffer
@@ -147,8 +145,7 @@ func TestMappingUserMemoryGivesItsOwnBytes(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
 	ctx := soon(t)
 	user := make([]byte, 64)
-	b, err := h.c.CreateBuffer(64, runtime.UseHostPtr, user)
-	require.NoError(t, err)
+	b := h.create(64, runtime.UseHostPtr, user)
 	h.ok(h.q[0].EnqueueFill(ctx, b, []byte{6}, 0, 64))
 	m, err := h.q[0].Map(ctx, b, 8, 8, runtime.MapRead)
 	require.NoError(t, err)

@@ -172,11 +172,9 @@ func TestWhoeverWaitsFlushesAllThatMayBeWaitedFor(t *testing.T) {
 
 // tight is two queues over a device that has room for one of two buffers.
 func tight(t *testing.T, wait bool) (*house, *runtime.Buffer, *runtime.Buffer) {
-	d, err := cpu.New(cpu.Options{Memory: 96 << 10})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: 96 << 10}))
 	h := build(t, runtime.Options{Devices: []devices.Device{d}, WaitForMemory: wait}, outOfOrder)
-	a, err := h.c.CreateBuffer(64<<10, 0, nil)
-	require.NoError(t, err)
+	a := h.create(64<<10, 0, nil)
 	return h, a, h.buffer(64<<10, nil)
 }
 
@@ -232,8 +230,7 @@ func TestCloseNamesLeaksAndFreesThem(t *testing.T) {
 	require.NoError(t, err)
 	weights, err := c.CreateNamedBuffer("weights", 4096, 0, nil)
 	require.NoError(t, err)
-	sub, err := weights.Sub(128, 128, 0)
-	require.NoError(t, err)
+	sub := must(weights.Sub(128, 128, 0))
 	_, err = q.EnqueueFill(ctx, weights, []byte{1}, 0, 4096)
 	require.NoError(t, err)
 	require.NoError(t, weights.Release()) // the sub-buffer still holds it
@@ -251,8 +248,7 @@ func TestCloseNamesLeaksAndFreesThem(t *testing.T) {
 func TestCloseCancelsWhatNobodyWillEverStart(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(2)}, outOfOrder)
 	b := h.buffer(64, nil)
-	gate, err := h.c.NewUserEvent()
-	require.NoError(t, err)
+	gate := h.gate()
 	never := h.ok(h.q[0].EnqueueFill(soon(t), b, []byte{1}, 0, 64, gate))
 	point, err := never.Point()
 	require.NoError(t, err)

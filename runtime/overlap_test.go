@@ -19,8 +19,7 @@ import (
 // out begins when that ends, and the next one's way in after that.
 func TestASweepOverTwiceTheMemoryOverlaps(t *testing.T) {
 	const blocks, rounds = 32, 4
-	d, err := cpu.New(cpu.Options{Memory: blocks * room})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: blocks * room}))
 	hold := devicetest.NewHold(d)
 	h := build(t, runtime.Options{Devices: []devices.Device{hold}}, runtime.QueueOptions{})
 	var all []*runtime.Buffer

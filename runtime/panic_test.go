@@ -103,8 +103,7 @@ func survives(t *testing.T, what string, n int32) bool {
 	var buffers []*runtime.Buffer
 	for range 6 {
 		again(t, func() {
-			b, err := h.c.CreateBuffer(room, 0, nil)
-			require.NoError(t, err)
+			b := h.create(room, 0, nil)
 			buffers = append(buffers, b)
 		})
 	}
@@ -129,11 +128,7 @@ func survives(t *testing.T, what string, n int32) bool {
 		})
 	}
 	var gate runtime.Event
-	again(t, func() {
-		var err error
-		gate, err = h.c.NewUserEvent()
-		require.NoError(t, err)
-	})
+	again(t, func() { gate = h.gate() })
 	for _, b := range buffers[:4] {
 		again(t, func() {
 			e, err := q.EnqueueFill(ctx, b, []byte{9}, 0, room, gate)
@@ -219,8 +214,7 @@ func (r *ranker) ScoreAt(base, now uint64, c *eviction.Candidate) float64 {
 // come to would never leave.
 func TestAnOrderOfBlocksInWhoseMakingAPolicyPanickedIsMadeAnew(t *testing.T) {
 	const blocks = 64
-	d, err := cpu.New(cpu.Options{Memory: blocks * room})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: blocks * room}))
 	policy := &ranker{}
 	h := build(t, runtime.Options{Devices: []devices.Device{d}, Policy: policy}, runtime.QueueOptions{OutOfOrder: true})
 	var all []*runtime.Buffer
@@ -230,8 +224,7 @@ func TestAnOrderOfBlocksInWhoseMakingAPolicyPanickedIsMadeAnew(t *testing.T) {
 	for i, b := range all[:blocks] {
 		h.ended(h.paint(h.q[0], b, byte(i)))
 	}
-	gate, err := h.c.NewUserEvent()
-	require.NoError(t, err)
+	gate := h.gate()
 	for _, b := range all[:2] { // they have to stay
 		require.NoError(t, h.paint(h.q[0], b, 9, gate).Release())
 	}

@@ -30,16 +30,12 @@ func TestAFalsePromiseIsNamed(t *testing.T) {
 		{Name: "dst", Kind: devices.ArgBuffer, Access: mem.ReadWrite}, {Name: "src", Kind: devices.ArgBuffer, Access: mem.Read},
 		{Name: "off", Kind: devices.ArgValue, Size: 4}, {Name: "n", Kind: devices.ArgValue, Size: 4},
 	}}}}
-	simulated, err := tce.New(tce.Options{Memory: 1 << 20})
-	require.NoError(t, err)
-	asked, err := cpu.New(cpu.Options{Promises: true})
-	require.NoError(t, err)
+	simulated := must(tce.New(tce.Options{Memory: 1 << 20}))
+	asked := must(cpu.New(cpu.Options{Promises: true}))
 	h := build(t, runtime.Options{Devices: []devices.Device{simulated, asked}}, runtime.QueueOptions{})
 	ctx := soon(t)
-	prog, err := h.c.Build(context.Background(), program)
-	require.NoError(t, err)
-	k, err := prog.Kernel("set")
-	require.NoError(t, err)
+	prog := must(h.c.Build(context.Background(), program))
+	k := must(prog.Kernel("set"))
 	for q, device := range []string{"tce", "cpu"} {
 		for _, c := range []struct {
 			name   string

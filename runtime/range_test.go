@@ -38,8 +38,7 @@ func ranged(t testing.TB, o runtime.Options, n int, size uint64) *house {
 // part is a sub-buffer, released at the end.
 func (h *house) part(b *runtime.Buffer, off, size uint64) *runtime.Buffer {
 	h.t.Helper()
-	s, err := b.Sub(off, size, 0)
-	require.NoError(h.t, err)
+	s := must(b.Sub(off, size, 0))
 	h.t.Cleanup(func() {
 		if !h.closed {
 			require.NoError(h.t, s.Release())
@@ -85,18 +84,16 @@ func TestAQuarterOfABufferNeedsRoomForAQuarter(t *testing.T) {
 
 // What is stored whole is refused as ever.
 func TestABufferThatIsStoredWholeNeedsRoomForAllOfIt(t *testing.T) {
-	d, err := cpu.New(cpu.Options{Memory: 1 << 20})
-	require.NoError(t, err)
+	d := must(cpu.New(cpu.Options{Memory: 1 << 20}))
 	h := build(t, runtime.Options{Devices: []devices.Device{d}, WholeBelow: math.MaxUint64}, runtime.QueueOptions{})
-	_, err = h.c.CreateBuffer(2<<20, 0, nil)
+	_, err := h.c.CreateBuffer(2<<20, 0, nil)
 	require.ErrorIs(t, err, mem.ErrInvalidSize)
 }
 
 // A trace says which buffers are stored in no parts, and a launch may want all of a buffer.
 func TestWhatIsStoredWholeIsSaid(t *testing.T) {
 	h := ranged(t, runtime.Options{WholeBelow: 1024}, 1, 1<<16)
-	b, err := h.c.CreateBuffer(4096, runtime.UseHostPtr, make([]byte, 4096))
-	require.NoError(t, err)
+	b := h.create(4096, runtime.UseHostPtr, make([]byte, 4096))
 	parts, small := h.buffer(4096, nil), h.buffer(512, nil)
 	var whole []bool
 	for _, r := range h.rec.Buffers() {
@@ -104,10 +101,8 @@ func TestWhatIsStoredWholeIsSaid(t *testing.T) {
 	}
 	require.Equal(t, []bool{true, false, false}, whole)
 
-	p, err := h.c.Build(soon(t), kernels.Program())
-	require.NoError(t, err)
-	k, err := p.Kernel("fill")
-	require.NoError(t, err)
+	p := must(h.c.Build(soon(t), kernels.Program()))
+	k := must(p.Kernel("fill"))
 	for _, arg := range []runtime.Arg{runtime.Out(parts).Range(0, 512), runtime.Out(parts).Range(0, 512).Whole()} {
 		h.ended(h.ok(h.q[0].EnqueueLaunch(soon(t), runtime.Launch{Kernel: k, Global: []uint64{1}, Args: []runtime.Arg{arg, runtime.Float32(1), runtime.Uint64(128)}})))
 	}
@@ -145,8 +140,7 @@ func TestASlidingWindowDoesNotGrowToTheWhole(t *testing.T) {
 	h := build(t, runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}}, runtime.QueueOptions{})
 	b := h.buffer(size, nil)
 	for off := uint64(0); off+w <= size; off += w / 2 {
-		s, err := b.Sub(off, w, 0)
-		require.NoError(t, err)
+		s := must(b.Sub(off, w, 0))
 		for range 3 {
 			_, err := h.q[0].EnqueueFill(soon(t), s, []byte{1}, 0, w)
 			require.NoError(t, err)

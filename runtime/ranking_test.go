@@ -22,8 +22,7 @@ const (
 // wander has commands use buffers, some far more often than others, on a device that holds
 // half of them, and calls each before command n with the buffer that it is going to use.
 func wander(t *testing.T, policy eviction.Policy, each func(n int, b mem.BufferID)) *house {
-	d, err := tce.New(tce.Options{Memory: manyBlocks * blockSize})
-	require.NoError(t, err)
+	d := must(tce.New(tce.Options{Memory: manyBlocks * blockSize}))
 	h := build(t, runtime.Options{Devices: []devices.Device{d}, Policy: policy}, runtime.QueueOptions{})
 	var all []*runtime.Buffer
 	for range 2 * manyBlocks {

@@ -28,14 +28,13 @@ func TestDevicesThatShareAStoreNeverCopyBetweenEachOther(t *testing.T) {
 // TestOnlyMemoriesOfThisProcessAreOneStore: others fail when the context opens, not in the
 // first launch that is given a block of another device.
 func TestOnlyMemoriesOfThisProcessAreOneStore(t *testing.T) {
-	d, err := tce.New(tce.Options{Name: "apart", Memory: 1 << 20})
-	require.NoError(t, err)
+	d := must(tce.New(tce.Options{Name: "apart", Memory: 1 << 20}))
 	all := append(memories(1), d)
 	for _, pair := range [][2]mem.MemoryID{{mem.Host, 2}, {2, 1}, {1, 7}, {1, 1}} {
-		_, err = runtime.NewContext(runtime.Options{Devices: all, Shared: [][2]mem.MemoryID{pair}})
+		_, err := runtime.NewContext(runtime.Options{Devices: all, Shared: [][2]mem.MemoryID{pair}})
 		require.ErrorIs(t, err, mem.ErrInvalidValue, "%v", pair)
 	}
-	_, err = runtime.NewContext(runtime.Options{Devices: all, Shared: [][2]mem.MemoryID{{mem.Host, 2}}})
+	_, err := runtime.NewContext(runtime.Options{Devices: all, Shared: [][2]mem.MemoryID{{mem.Host, 2}}})
 	require.ErrorContains(t, err, "blocks of device apart are not bytes of this process")
 	_, err = runtime.NewContext(runtime.Options{Devices: all, Names: []string{"a", "b", "c"}})
 	require.ErrorIs(t, err, mem.ErrInvalidValue)

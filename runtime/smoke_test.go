@@ -57,8 +57,7 @@ func build(t testing.TB, o runtime.Options, qo runtime.QueueOptions) *house {
 	h.c, err = runtime.NewContext(o)
 	require.NoError(t, err)
 	for _, d := range o.Devices {
-		q, err := h.c.NewQueue(d, qo)
-		require.NoError(t, err)
+		q := h.queue(d, qo)
 		h.q = append(h.q, q)
 	}
 	t.Cleanup(func() {
@@ -72,10 +71,30 @@ func build(t testing.TB, o runtime.Options, qo runtime.QueueOptions) *house {
 
 func (h *house) buffer(size uint64, init []byte) *runtime.Buffer {
 	h.t.Helper()
-	b, err := h.c.CreateBuffer(size, 0, init)
-	require.NoError(h.t, err)
+	b := h.create(size, 0, init)
 	h.t.Cleanup(func() { _ = b.Release() })
 	return b
+}
+
+// create is a buffer that the test releases.
+func (h *house) create(size uint64, flags runtime.Flags, host []byte) *runtime.Buffer {
+	h.t.Helper()
+	b, err := h.c.CreateBuffer(size, flags, host)
+	require.NoError(h.t, err)
+	return b
+}
+
+func (h *house) queue(d devices.Device, o runtime.QueueOptions) *runtime.Queue {
+	h.t.Helper()
+	q, err := h.c.NewQueue(d, o)
+	require.NoError(h.t, err)
+	return q
+}
+
+// must is for what a test begins with.
+func must[T any](v T, err error) T {
+	check(err)
+	return v
 }
 
 func (h *house) ok(e runtime.Event, err error) runtime.Event {

@@ -18,10 +18,8 @@ func TestSVMArgumentsAllocateNothing(t *testing.T) {
 	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, SVMSize: 1 << 20})
 	require.NoError(t, err)
 	ctx := soon(t)
-	prog, err := c.Build(ctx, three)
-	require.NoError(t, err)
-	k, err := prog.Kernel("three")
-	require.NoError(t, err)
+	prog := must(c.Build(ctx, three))
+	k := must(prog.Kernel("three"))
 	var q [2]*runtime.Queue
 	for i, d := range devs {
 		q[i], err = c.NewQueue(d, runtime.QueueOptions{})
@@ -34,8 +32,7 @@ func TestSVMArgumentsAllocateNothing(t *testing.T) {
 	}
 	buf, err := c.CreateBuffer(4096, 0, nil)
 	require.NoError(t, err)
-	sub, err := buf.Sub(128, 1024, 0)
-	require.NoError(t, err)
+	sub := must(buf.Sub(128, 1024, 0))
 	free := func(e runtime.Event, err error) {
 		if err == nil {
 			err = e.Release()

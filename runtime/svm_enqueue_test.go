@@ -21,8 +21,7 @@ func TestEnqueuedFreeHappensWhenItsCommandRuns(t *testing.T) {
 	p := h.alloc(4096, 0)
 	h.ends(h.q[own].EnqueueSVMFill(ctx, p, []byte{5}, 4096))
 	b := h.mapped(own, p, 4096, runtime.SVMMapRead)
-	gate, err := h.c.NewUserEvent()
-	require.NoError(t, err)
+	gate := h.gate()
 	e := h.ok(h.q[own].EnqueueSVMFree(ctx, []runtime.Pointer{p}, gate))
 	require.NoError(t, h.c.Check())
 	require.ErrorIs(t, h.c.SVMFree(p), svm.ErrFreed)
@@ -37,8 +36,7 @@ func TestAMapThatFailsGivesNoRights(t *testing.T) {
 	ctx := soon(t)
 	p := h.alloc(4096, 0)
 	h.ends(h.q[own].EnqueueSVMFill(ctx, p, []byte{5}, 4096))
-	gate, err := h.c.NewUserEvent()
-	require.NoError(t, err)
+	gate := h.gate()
 	b, e, err := h.q[shares].EnqueueSVMMap(ctx, p, 4096, runtime.SVMMapRead, gate)
 	require.NoError(t, err)
 	require.ErrorContains(t, h.c.SVMGuard(func() { sink = b[0] }), "the map has not ended")
@@ -55,8 +53,7 @@ func TestAMapOfAPointerThatFailsLeavesTheContentThoughItIsUnmapped(t *testing.T)
 	ctx := soon(t)
 	p := h.alloc(4096, 0)
 	h.ends(h.q[own].EnqueueSVMFill(ctx, p, []byte{5}, 4096))
-	gate, err := h.c.NewUserEvent()
-	require.NoError(t, err)
+	gate := h.gate()
 	_, e, err := h.q[own].EnqueueSVMMap(ctx, p, 1024, runtime.SVMMapWriteInvalidate, gate)
 	require.NoError(t, err)
 	u, err := h.q[own].EnqueueSVMUnmap(ctx, p)
@@ -100,8 +97,7 @@ func TestWhatOpenCLRefusesOfSVM(t *testing.T) {
 		_, err := q.EnqueueLaunch(ctx, l)
 		return err
 	}
-	inside, err := h.c.SVMBytes(p, 8)
-	require.NoError(t, err)
+	inside := must(h.c.SVMBytes(p, 8))
 	write := func(p runtime.Pointer, data []byte) error { _, err := q.EnqueueSVMWrite(ctx, p, data); return err }
 	var none *runtime.Queue
 	_, noQueue := none.EnqueueSVMFill(ctx, p, []byte{1}, 1)
@@ -159,7 +155,7 @@ func TestWhatOpenCLRefusesOfSVM(t *testing.T) {
 	h.unmap(own, p+1024)
 
 	plain := build(t, runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}}, runtime.QueueOptions{})
-	_, err = plain.c.SVMAlloc(64, 0, runtime.SVMFineGrain)
+	_, err := plain.c.SVMAlloc(64, 0, runtime.SVMFineGrain)
 	require.ErrorIs(t, err, mem.ErrInvalidOperation)
 	require.ErrorContains(t, err, "no fine-grained")
 	_, err = plain.c.SVMBytes(p, 1)
@@ -174,8 +170,7 @@ func TestALaunchLeavesOutFreedPointersThatItNames(t *testing.T) {
 	p, gone, going := h.alloc(4096, 0), h.alloc(64, 0), h.alloc(64, 0)
 	h.ends(q.EnqueueSVMFill(ctx, p, []byte{0}, 4096))
 	require.NoError(t, h.c.SVMFree(gone))
-	gate, err := h.c.NewUserEvent()
-	require.NoError(t, err)
+	gate := h.gate()
 	free := h.ok(q.EnqueueSVMFree(ctx, []runtime.Pointer{going}, gate))
 	l := history.Increment(h.kernel["increment"], runtime.SVM(p), 64)
 	l.SVM = []runtime.Arg{runtime.SVM(gone), runtime.SVM(gone + 8), runtime.SVM(going)}
@@ -192,8 +187,7 @@ func TestTheHostTouchesAMapUntilItsUnmapRuns(t *testing.T) {
 	ctx := soon(t)
 	p := h.alloc(4096, 0)
 	for _, fails := range []bool{false, true} {
-		gate, err := h.c.NewUserEvent()
-		require.NoError(t, err)
+		gate := h.gate()
 		b, ready, err := h.q[own].EnqueueSVMMap(ctx, p, 4096, runtime.SVMMapWriteInvalidate)
 		require.NoError(t, err)
 		require.NoError(t, ready.Wait(ctx))

@@ -18,12 +18,9 @@ import (
 // svmDevices are one of each kind: a cpu device with memory of its own, one that
 // shares the host's, and a tce.
 func svmDevices(t testing.TB) []devices.Device {
-	own, err := cpu.New(cpu.Options{Name: "own", Memory: 4 << 20, Workers: 1})
-	require.NoError(t, err)
-	shares, err := cpu.New(cpu.Options{Name: "shares", SharesHost: true, Workers: 1})
-	require.NoError(t, err)
-	sim, err := tce.New(tce.Options{Name: "sim", Memory: 4 << 20})
-	require.NoError(t, err)
+	own := must(cpu.New(cpu.Options{Name: "own", Memory: 4 << 20, Workers: 1}))
+	shares := must(cpu.New(cpu.Options{Name: "shares", SharesHost: true, Workers: 1}))
+	sim := must(tce.New(tce.Options{Name: "sim", Memory: 4 << 20}))
 	return []devices.Device{own, shares, sim}
 }
 
@@ -37,11 +34,9 @@ type svmHouse struct {
 
 func svmBuild(t testing.TB) *svmHouse {
 	h := &svmHouse{house: build(t, runtime.Options{Devices: svmDevices(t), SVMSize: 1 << 24}, runtime.QueueOptions{}), kernel: map[string]*runtime.Kernel{}}
-	p, err := h.c.Build(soon(t), history.Pointers)
-	require.NoError(t, err)
+	p := must(h.c.Build(soon(t), history.Pointers))
 	for _, name := range p.Kernels() {
-		h.kernel[name], err = p.Kernel(name)
-		require.NoError(t, err)
+		h.kernel[name] = must(p.Kernel(name))
 	}
 	return h
 }
@@ -131,8 +126,7 @@ func TestFineGrainIsTheHostsMemoryInPlace(t *testing.T) {
 	h := svmBuild(t)
 	ctx := soon(t)
 	p := h.alloc(256, runtime.SVMFineGrain|runtime.SVMAtomics)
-	b, err := h.c.SVMBytes(p, 256)
-	require.NoError(t, err)
+	b := must(h.c.SVMBytes(p, 256))
 	copy(b, noise(256))
 	h.ends(h.q[shares].EnqueueLaunch(ctx, history.Increment(h.kernel["increment"], runtime.SVM(p), 256)))
 	want := noise(256)
@@ -142,14 +136,13 @@ func TestFineGrainIsTheHostsMemoryInPlace(t *testing.T) {
 	require.Equal(t, want, b)
 	h.ends(h.q[shares].EnqueueSVMMemcpy(ctx, p, p+128, 128))
 	require.Equal(t, want[128:], b[:128])
-	buf, err := h.c.CreateBuffer(128, runtime.UseHostPtr, b[:128])
-	require.NoError(t, err)
+	buf := h.create(128, runtime.UseHostPtr, b[:128])
 	h.ends(h.q[shares].EnqueueFill(ctx, buf, []byte{9}, 0, 128))
 	h.ends(h.q[shares].EnqueueLaunch(ctx, history.Increment(h.kernel["increment"], runtime.Buf(buf), 128)))
 	require.Equal(t, bytes.Repeat([]byte{10}, 128), b[:128])
 	require.Zero(t, h.c.Stats().BytesMoved)
 	for _, q := range []int{own, sim} {
-		_, err = h.q[q].EnqueueSVMFill(ctx, p, []byte{1}, 256)
+		_, err := h.q[q].EnqueueSVMFill(ctx, p, []byte{1}, 256)
 		require.ErrorIs(t, err, mem.ErrInvalidOperation)
 		require.ErrorContains(t, err, "fine-grained")
 		require.False(t, h.devs[q].Info().SVM.Fine)

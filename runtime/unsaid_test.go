@@ -26,8 +26,7 @@ func TestWhatCannotBeFreedBehindACommandIsSaidAtClose(t *testing.T) {
 		h := build(t, runtime.Options{Devices: memories(1), Resource: func(_ mem.MemoryID, r mem.Resource) mem.Resource { return keeper{r} }}, runtime.QueueOptions{})
 		ctx := soon(t)
 		if shared {
-			p, err := h.c.SVMAlloc(64, 0, 0)
-			require.NoError(t, err)
+			p := must(h.c.SVMAlloc(64, 0, 0))
 			h.done(h.ok(h.q[0].EnqueueSVMFill(ctx, p, []byte{1}, 64)))
 			e, err := h.q[0].EnqueueSVMFree(ctx, []runtime.Pointer{p})
 			require.NoError(t, err)

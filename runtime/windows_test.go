@@ -32,8 +32,7 @@ func linkedHouse(t *testing.T, devs []devices.Device) *house {
 
 func windowedDevices(t *testing.T, n int) (devs []devices.Device) {
 	for range n {
-		d, err := tce.New(tce.Options{Windows: windowsFrom})
-		require.NoError(t, err)
+		d := must(tce.New(tce.Options{Windows: windowsFrom}))
 		devs = append(devs, d)
 	}
 	return devs
