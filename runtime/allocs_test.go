@@ -16,21 +16,18 @@ import (
 // that were given before, copies between devices included.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	devs := []devices.Device{null.New(devices.Config{Name: "a"}), null.New(devices.Config{Name: "b"})}
-	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true})
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true}))
 	ctx := context.Background()
 	for _, o := range []runtime.QueueOptions{{}, outOfOrder} {
 		var q [2]*runtime.Queue
 		for i, d := range devs {
-			q[i], err = c.NewQueue(d, o)
-			require.NoError(t, err)
+			q[i] = must(c.NewQueue(d, o))
 		}
 		p := must(c.Build(ctx, three))
 		k := must(p.Kernel("three"))
 		var b [3]*runtime.Buffer
 		for i := range b {
-			b[i], err = c.CreateBuffer(4096, 0, nil)
-			require.NoError(t, err)
+			b[i] = must(c.CreateBuffer(4096, 0, nil))
 		}
 		sub, err := b[1].Sub(128, 1024, 0)
 		require.NoError(t, err)
@@ -86,15 +83,12 @@ func TestAnEnqueueThatEvictsAllocatesNothing(t *testing.T) {
 	for _, name := range []string{"lru", "cost"} {
 		policy := must(eviction.ByName(name))
 		d := null.New(devices.Config{Name: "a", Memory: blocks * size})
-		c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Policy: policy})
-		require.NoError(t, err)
-		q, err := c.NewQueue(d, runtime.QueueOptions{})
-		require.NoError(t, err)
+		c := must(runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Policy: policy}))
+		q := must(c.NewQueue(d, runtime.QueueOptions{}))
 		ctx, pattern, next := context.Background(), []byte{1}, 0
 		var all []*runtime.Buffer
 		for range 2 * blocks {
-			b, err := c.CreateBuffer(size, 0, nil)
-			require.NoError(t, err)
+			b := must(c.CreateBuffer(size, 0, nil))
 			all = append(all, b)
 		}
 		use := func() {

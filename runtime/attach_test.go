@@ -20,8 +20,7 @@ type closing func() error
 func (c closing) Close() error { return c() }
 
 func TestWhatIsAttachedIsMadeOnceAndClosedWithTheContextYoungestFirst(t *testing.T) {
-	c, err := runtime.NewContext(runtime.Options{Name: "c", Devices: []devices.Device{null.New(devices.Config{Name: "null"})}, OwnDevices: true})
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Name: "c", Devices: []devices.Device{null.New(devices.Config{Name: "null"})}, OwnDevices: true}))
 	type key int
 	var closed []key
 	made := 0
@@ -49,7 +48,7 @@ func TestWhatIsAttachedIsMadeOnceAndClosedWithTheContextYoungestFirst(t *testing
 	}
 	wg.Wait()
 	require.Equal(t, 1, made)
-	_, err = attach(9)
+	_, err := attach(9)
 	require.ErrorIs(t, err, mem.ErrNoHostMemory)
 	_, err = attach(2)
 	require.NoError(t, err)

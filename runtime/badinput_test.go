@@ -61,9 +61,7 @@ func (h *house) state(b *runtime.Buffer) state {
 	h.t.Helper()
 	require.NoError(h.t, h.c.Check())
 	s := state{stats: h.c.Stats(), records: len(h.rec.Commands())}
-	var err error
-	s.segments, err = b.Segments()
-	require.NoError(h.t, err)
+	s.segments = must(b.Segments())
 	for i := range s.blocks {
 		s.blocks[i] = h.c.Resource(mem.MemoryID(i)).Stats()
 		s.blocks[i].Failures = 0 // a call that found no room is counted, rightly
@@ -101,8 +99,7 @@ func TestBadInputIsRefusedWithItsStatusAndChangesNothing(t *testing.T) {
 	gone := h.gate()
 	require.NoError(t, gone.SetStatus(runtime.Complete))
 	require.NoError(t, gone.Release())
-	alien, err := other.c.NewUserEvent()
-	require.NoError(t, err)
+	alien := must(other.c.NewUserEvent())
 	require.NoError(t, alien.SetStatus(runtime.Complete))
 	closed := h.queue(h.devs[0], runtime.QueueOptions{})
 	require.NoError(t, closed.Close())
@@ -251,7 +248,7 @@ func TestBadInputIsRefusedWithItsStatusAndChangesNothing(t *testing.T) {
 		h.ok(q.EnqueueFill(ctx, huge, []byte{1}, 0, 1<<15)) // half the device
 		second := h.create(1<<15, 0, nil)
 		before := h.state(buf)
-		_, err = q.EnqueueFill(ctx, second, []byte{1}, 0, 1<<15)
+		_, err := q.EnqueueFill(ctx, second, []byte{1}, 0, 1<<15)
 		require.ErrorIs(t, err, mem.ErrNoMemory)
 		require.Equal(t, mem.MemObjectAllocationFailure, mem.StatusOf(err))
 		require.ErrorContains(t, err, "a: out of memory: 32 KiB asked for; 28 KiB free")
@@ -259,7 +256,7 @@ func TestBadInputIsRefusedWithItsStatusAndChangesNothing(t *testing.T) {
 		require.NoError(t, second.Release())
 	})
 	require.NoError(t, prog.Close())
-	_, err = q.EnqueueLaunch(ctx, with(0, runtime.Buf(buf)))
+	_, err := q.EnqueueLaunch(ctx, with(0, runtime.Buf(buf)))
 	require.ErrorIs(t, err, mem.ErrInvalidKernel)
 	require.NoError(t, otherProg.Close())
 }
@@ -306,18 +303,15 @@ func TestQueuesAndProgramsWantDevicesOfTheContext(t *testing.T) {
 }
 
 func TestEverythingAfterCloseIsRefused(t *testing.T) {
-	c, err := runtime.NewContext(runtime.Options{Devices: memories(1), OwnDevices: true})
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: memories(1), OwnDevices: true}))
 	d := must(c.Device(1))
-	q, err := c.NewQueue(d, runtime.QueueOptions{})
-	require.NoError(t, err)
-	b, err := c.CreateBuffer(64, 0, nil)
-	require.NoError(t, err)
+	q := must(c.NewQueue(d, runtime.QueueOptions{}))
+	b := must(c.CreateBuffer(64, 0, nil))
 	require.NoError(t, b.Release())
 	ctx := soon(t)
 	require.NoError(t, c.Close(ctx))
 	require.ErrorIs(t, c.Close(ctx), mem.ErrClosed)
-	_, err = c.CreateBuffer(64, 0, nil)
+	_, err := c.CreateBuffer(64, 0, nil)
 	require.Equal(t, mem.InvalidContext, mem.StatusOf(err))
 	require.ErrorIs(t, err, mem.ErrInvalidContext)
 	_, err = c.NewUserEvent()

@@ -46,12 +46,9 @@ func BenchmarkLiveEvents(b *testing.B) {
 // holdEvents makes the events in a context of their own.
 func holdEvents(b *testing.B, d devices.Device, how string) {
 	ctx := context.Background()
-	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}})
-	require.NoError(b, err)
-	q, err := c.NewQueue(d, runtime.QueueOptions{OutOfOrder: how == "gated out of order"})
-	require.NoError(b, err)
-	gate, err := c.NewUserEvent()
-	require.NoError(b, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: []devices.Device{d}}))
+	q := must(c.NewQueue(d, runtime.QueueOptions{OutOfOrder: how == "gated out of order"}))
+	gate := must(c.NewUserEvent())
 	wait := []runtime.Event{gate}
 	if how == "ended" {
 		wait = nil
@@ -63,6 +60,7 @@ func holdEvents(b *testing.B, d devices.Device, how string) {
 		n /= 10
 		enqueue, release = gatedLaunch(b, c, q, gate)
 	}
+	var err error
 	events := make([]runtime.Event, n)
 	clear(events) // its pages are there before the measurement
 	heap, process := used(b)

@@ -61,9 +61,7 @@ func newMix(b *testing.B, n int) *mix {
 	for range n {
 		devs = append(devs, null.New(devices.Config{}))
 	}
-	var err error
-	m.c, err = runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, SVMSize: 16 << 20})
-	require.NoError(b, err)
+	m.c = must(runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, SVMSize: 16 << 20}))
 	p := must(m.c.Build(context.Background(), three))
 	m.kernel = must(p.Kernel("three"))
 	for _, d := range devs {
@@ -85,8 +83,7 @@ func newMix(b *testing.B, n int) *mix {
 }
 
 func (m *mix) buffer(b *testing.B, flags runtime.Flags, host []byte) *runtime.Buffer {
-	buf, err := m.c.CreateBuffer(mixSize, flags, host)
-	require.NoError(b, err)
+	buf := must(m.c.CreateBuffer(mixSize, flags, host))
 	m.buffers = append(m.buffers, buf)
 	return buf
 }

@@ -34,23 +34,19 @@ func BenchmarkEnqueueLaunch(b *testing.B) {
 			for range n {
 				devs = append(devs, null.New(devices.Config{}))
 			}
-			c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true})
-			require.NoError(b, err)
+			c := must(runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true}))
 			ctx := context.Background()
 			p := must(c.Build(ctx, three))
 			k := must(p.Kernel("three"))
 			var queues []*runtime.Queue
 			for _, d := range devs {
-				q, err := c.NewQueue(d, runtime.QueueOptions{})
-				require.NoError(b, err)
+				q := must(c.NewQueue(d, runtime.QueueOptions{}))
 				queues = append(queues, q)
 			}
 			var bufs [3]*runtime.Buffer
 			for i := range bufs {
-				bufs[i], err = c.CreateBuffer(1<<20, 0, nil)
-				require.NoError(b, err)
-				e, err := queues[0].EnqueueFill(ctx, bufs[i], []byte{1}, 0, 1<<20)
-				require.NoError(b, err)
+				bufs[i] = must(c.CreateBuffer(1<<20, 0, nil))
+				e := must(queues[0].EnqueueFill(ctx, bufs[i], []byte{1}, 0, 1<<20))
 				require.NoError(b, e.Wait(ctx))
 			}
 			b.ReportAllocs()

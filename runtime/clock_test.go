@@ -63,12 +63,10 @@ func TestTimesOfSeveralDevicesAreOnOneAxis(t *testing.T) {
 		d.clock = engine.NewClock(d.read)
 		devs = append(devs, d)
 	}
-	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true})
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true}))
 	var queues []*runtime.Queue
 	for _, d := range devs {
-		q, err := c.NewQueue(d, runtime.QueueOptions{Profiling: true})
-		require.NoError(t, err)
+		q := must(c.NewQueue(d, runtime.QueueOptions{Profiling: true}))
 		queues = append(queues, q)
 	}
 	for range 20 {

@@ -63,19 +63,15 @@ func TestCloseWaitsForCallsThatLockPages(t *testing.T) {
 				}
 			}}
 			bus := devicetest.NewBus(&closable{d, func() { happened("the device was closed") }}, family)
-			c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{bus}, OwnDevices: true, WholeBelow: 2 * size})
-			require.NoError(t, err)
-			q, err := c.NewQueue(bus, runtime.QueueOptions{})
-			require.NoError(t, err)
+			c := must(runtime.NewContext(runtime.Options{Devices: []devices.Device{bus}, OwnDevices: true, WholeBelow: 2 * size}))
+			q := must(c.NewQueue(bus, runtime.QueueOptions{}))
 			var bs []*runtime.Buffer
 			for range 3 {
-				b, err := c.CreateBuffer(size, 0, nil)
-				require.NoError(t, err)
+				b := must(c.CreateBuffer(size, 0, nil))
 				bs = append(bs, b)
 			}
 			for _, b := range bs[:2] {
-				_, err := q.EnqueueFill(soon(t), b, []byte{1}, 0, size)
-				require.NoError(t, err)
+				_ = must(q.EnqueueFill(soon(t), b, []byte{1}, 0, size))
 			}
 			require.NoError(t, q.Finish(soon(t)))
 			armed.Store(true)

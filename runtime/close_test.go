@@ -17,10 +17,8 @@ import (
 
 func TestCloseWithinReturnsThoughACommandNeverEnds(t *testing.T) {
 	d := must(cpu.New(cpu.Options{}))
-	c, err := runtime.NewContext(runtime.Options{Name: "stuck", Devices: []devices.Device{d}, OwnDevices: true})
-	require.NoError(t, err)
-	q, err := c.NewQueue(d, runtime.QueueOptions{})
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Name: "stuck", Devices: []devices.Device{d}, OwnDevices: true}))
+	q := must(c.NewQueue(d, runtime.QueueOptions{}))
 	release := make(chan struct{})
 	e, err := q.EnqueueHostCall(context.Background(), func(context.Context) error {
 		<-release
@@ -59,15 +57,11 @@ func TestAContextWaitsForQueuesThatAreClosing(t *testing.T) {
 	for _, aborts := range []bool{false, true} {
 		inner := must(cpu.New(cpu.Options{}))
 		d := closed{inner, make(chan struct{})}
-		c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
-		require.NoError(t, err)
-		q, err := c.NewQueue(d, runtime.QueueOptions{})
-		require.NoError(t, err)
+		c := must(runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true}))
+		q := must(c.NewQueue(d, runtime.QueueOptions{}))
 		hold, began, ended := make(chan struct{}), make(chan struct{}), false
-		_, err = q.EnqueueHostCall(bg, func(context.Context) error { close(began); <-hold; ended = true; return nil })
-		require.NoError(t, err)
-		behind, err := q.EnqueueHostCall(bg, func(context.Context) error { return nil })
-		require.NoError(t, err)
+		_ = must(q.EnqueueHostCall(bg, func(context.Context) error { close(began); <-hold; ended = true; return nil }))
+		behind := must(q.EnqueueHostCall(bg, func(context.Context) error { return nil }))
 		<-began
 		queue, all := make(chan error), make(chan error)
 		go func() { queue <- q.Close() }()
@@ -112,15 +106,11 @@ func TestAContextWaitsForQueuesThatAreClosing(t *testing.T) {
 func TestCloseFailsWhatHasNotStarted(t *testing.T) {
 	for _, within := range []bool{false, true} {
 		d := must(tce.New(tce.Options{}))
-		c, err := runtime.NewContext(runtime.Options{Name: "stopped", Devices: []devices.Device{d}, OwnDevices: true})
-		require.NoError(t, err)
-		q, err := c.NewQueue(d, runtime.QueueOptions{})
-		require.NoError(t, err)
-		other, err := c.NewQueue(d, runtime.QueueOptions{OutOfOrder: true})
-		require.NoError(t, err)
+		c := must(runtime.NewContext(runtime.Options{Name: "stopped", Devices: []devices.Device{d}, OwnDevices: true}))
+		q := must(c.NewQueue(d, runtime.QueueOptions{}))
+		other := must(c.NewQueue(d, runtime.QueueOptions{OutOfOrder: true}))
 		bg := context.Background()
-		user, err := c.NewUserEvent()
-		require.NoError(t, err)
+		user := must(c.NewUserEvent())
 		started, aborted := make(chan struct{}), make(chan struct{})
 		require.NoError(t, user.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) { close(aborted) })) // after Close has aborted the queues
 		ran := 0
@@ -132,18 +122,15 @@ func TestCloseFailsWhatHasNotStarted(t *testing.T) {
 		})
 		require.NoError(t, err)
 		<-started
-		b, err := c.CreateBuffer(1<<20, 0, nil)
-		require.NoError(t, err)
+		b := must(c.CreateBuffer(1<<20, 0, nil))
 		data := make([]byte, 1<<20)
 		var events []runtime.Event
 		for i := range 1000 {
-			e, err := q.EnqueueHostCall(bg, func(context.Context) error { ran++; return nil })
-			require.NoError(t, err)
+			e := must(q.EnqueueHostCall(bg, func(context.Context) error { ran++; return nil }))
 			events = append(events, e)
 			if i%10 == 0 { // and copies of the runtime's own
 				on := []*runtime.Queue{q, other}[i/10%2]
-				e, err = on.EnqueueWrite(bg, b, 0, data, e)
-				require.NoError(t, err)
+				e = must(on.EnqueueWrite(bg, b, 0, data, e))
 				events = append(events, e)
 				e, err = other.EnqueueRead(bg, b, 0, data, e)
 				require.NoError(t, err)

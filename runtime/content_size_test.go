@@ -143,14 +143,12 @@ func TestSizeBuffersMayBeReleasedFirst(t *testing.T) {
 
 func TestALeakOfWhatIsCountedNamesNoSizeBuffer(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
-	b, err := h.c.CreateNamedBuffer("data", 64, 0, nil)
-	require.NoError(t, err)
-	size, err := h.c.CreateNamedBuffer("size", 64, 0, nil)
-	require.NoError(t, err)
+	b := must(h.c.CreateNamedBuffer("data", 64, 0, nil))
+	size := must(h.c.CreateNamedBuffer("size", 64, 0, nil))
 	require.NoError(t, b.SetContentSizeBuffer(size))
 	require.NoError(t, size.Release())
 	h.closed = true
-	err = h.c.Close(soon(t))
+	err := h.c.Close(soon(t))
 	require.ErrorIs(t, err, runtime.ErrLeak)
 	require.ErrorContains(t, err, "data (64 bytes)")
 	require.NotContains(t, err.Error(), "size (64 bytes)")
@@ -207,8 +205,7 @@ func TestACountDoesNotComeOverWhatTheHostHasMapped(t *testing.T) {
 		require.Equal(t, bytes.Repeat([]byte{4}, 9), h.seen(2, b)[:9])
 		var last uint64
 		h.moved(&last)
-		m, err := h.q[1].Map(ctx, size, 0, 8, flags)
-		require.NoError(t, err)
+		m := must(h.q[1].Map(ctx, size, 0, 8, flags))
 		copy(m.Bytes(), count(21))
 		require.Zero(t, h.moved(&last), "the count was on the host")
 		h.done(h.ok(h.q[1].EnqueueFill(ctx, size, []byte{0}, 16, 8))) // of no concern
@@ -221,8 +218,7 @@ func TestACountDoesNotComeOverWhatTheHostHasMapped(t *testing.T) {
 		require.Equal(t, uint64(12), h.moved(&last), "9 bytes are there")
 
 		h.done(h.setCount(1, size, 30)) // so that the host's is old
-		m, err = h.q[1].Map(ctx, size, 0, 8, runtime.MapInvalidate)
-		require.NoError(t, err)
+		m = must(h.q[1].Map(ctx, size, 0, 8, runtime.MapInvalidate))
 		copy(m.Bytes(), count(4096))
 		h.done(h.ok(h.q[2].EnqueueMigrate(ctx, []*runtime.Buffer{b}, 0)))
 		require.Equal(t, uint64(4096-21), h.moved(&last))

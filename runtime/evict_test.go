@@ -186,12 +186,11 @@ func pinnedMappedAndUsedBlocksStay(t *testing.T, flags runtime.MapFlags) {
 		h.paint(q, b[i], byte(i))
 	}
 	require.NoError(t, b[0].Pin(d))
-	m, err := q.Map(ctx, b[1], 0, room, flags)
-	require.NoError(t, err)
+	m := must(q.Map(ctx, b[1], 0, room, flags))
 	require.NoError(t, b[2].Pin(d))
 	h.paint(q, b[4], 4) // b[3] goes
 	require.Equal(t, b[3].ID(), h.evictions()[0].Buffer)
-	_, err = q.EnqueueCopy(ctx, b[4], b[3], 0, 0, room)
+	_, err := q.EnqueueCopy(ctx, b[4], b[3], 0, 0, room)
 	var why *resource.OutOfMemory
 	require.ErrorAs(t, err, &why)
 	whys := map[eviction.Why]int{}
@@ -460,14 +459,11 @@ func benchEvict(b *testing.B, blocks int, policy string, dirty bool) {
 	const size = 128 // tce aligns to that
 	p := must(eviction.ByName(policy))
 	d := must(tce.New(tce.Options{Memory: uint64(size * blocks)}))
-	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Policy: p})
-	require.NoError(b, err)
-	q, err := c.NewQueue(d, runtime.QueueOptions{})
-	require.NoError(b, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Policy: p}))
+	q := must(c.NewQueue(d, runtime.QueueOptions{}))
 	var all []*runtime.Buffer
 	for range 2 * blocks {
-		x, err := c.CreateBuffer(size, 0, make([]byte, size))
-		require.NoError(b, err)
+		x := must(c.CreateBuffer(size, 0, make([]byte, size)))
 		all = append(all, x)
 	}
 	ctx := context.Background()

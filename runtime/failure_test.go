@@ -18,22 +18,16 @@ const outOfResources = runtime.ExecStatus(mem.OutOfResources)
 // released, stays as small as it was.
 func TestFailuresThatNobodyAsksForCostNoMemory(t *testing.T) {
 	devs := memories(1)
-	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true}) // which records nothing
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true})) // which records nothing
 	defer func() { require.NoError(t, c.Close(context.Background())) }()
-	q, err := c.NewQueue(devs[0], outOfOrder)
-	require.NoError(t, err)
-	b, err := c.CreateBuffer(8, 0, make([]byte, 8))
-	require.NoError(t, err)
+	q := must(c.NewQueue(devs[0], outOfOrder))
+	b := must(c.CreateBuffer(8, 0, make([]byte, 8)))
 	defer func() { require.NoError(t, b.Release()) }()
 	ctx := soon(t)
 	round := func() {
-		gate, err := c.NewUserEvent()
-		require.NoError(t, err)
-		e, err := q.EnqueueFill(ctx, b, []byte{1}, 0, 8, gate)
-		require.NoError(t, err)
-		good, err := q.EnqueueMarker(ctx)
-		require.NoError(t, err)
+		gate := must(c.NewUserEvent())
+		e := must(q.EnqueueFill(ctx, b, []byte{1}, 0, 8, gate))
+		good := must(q.EnqueueMarker(ctx))
 		require.NoError(t, gate.SetStatus(outOfResources))
 		require.Error(t, e.Wait(ctx))
 		require.NoError(t, errors.Join(e.Release(), good.Release(), gate.Release()))
@@ -65,8 +59,7 @@ func TestTheCauseStaysWhileAnEventNamesThePoint(t *testing.T) {
 	require.NoError(t, gate.SetStatus(outOfResources))
 	cause := kept.Wait(ctx)
 	require.Error(t, cause)
-	point, err := kept.Point()
-	require.NoError(t, err)
+	point := must(kept.Point())
 	fail := func(times int) {
 		for range times {
 			g := h.gate()

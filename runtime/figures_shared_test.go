@@ -35,13 +35,11 @@ func measured(t *testing.T, figures *runtime.RingFigures) (gone [2]weak.Pointer[
 	}
 	for n := int64(1); n > 0; { // where noise made no sense nothing is kept
 		before := family.Batches.Load()
-		c, err := runtime.NewContext(runtime.Options{Devices: devs, Figures: figures})
-		require.NoError(t, err)
+		c := must(runtime.NewContext(runtime.Options{Devices: devs, Figures: figures}))
 		require.NoError(t, c.Close(t.Context()))
 		n = family.Batches.Load() - before
 	}
-	c, err := runtime.NewContext(runtime.Options{Devices: devs, Figures: figures, OwnDevices: true})
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: devs, Figures: figures, OwnDevices: true}))
 	require.NoError(t, c.Close(t.Context()))
 	return gone
 }

@@ -80,8 +80,7 @@ func everything(cmd *devices.Command) error {
 // gate is a user event that the test opens.
 func (h *house) gate() runtime.Event {
 	h.t.Helper()
-	e, err := h.c.NewUserEvent()
-	require.NoError(h.t, err)
+	e := must(h.c.NewUserEvent())
 	h.t.Cleanup(func() { _ = e.SetStatus(runtime.Complete) })
 	return e
 }
@@ -99,8 +98,7 @@ func (h *house) held(e runtime.Event) {
 			require.NoError(h.t, q.Close())
 		}
 	}
-	s, err := e.Status()
-	require.NoError(h.t, err)
+	s := must(e.Status())
 	require.Greater(h.t, s, runtime.Complete, "the command ran though it had to wait")
 }
 
@@ -146,15 +144,14 @@ func TestAFailureThatIsKnownBeforeTheCommitIsSettledAfterIt(t *testing.T) {
 	devs, fs := failing(1)
 	h := build(t, runtime.Options{Devices: devs}, outOfOrder)
 	ctx, q := soon(t), h.q[0]
-	b, err := h.c.CreateNamedBuffer("weights", 64, 0, bytes.Repeat([]byte{1}, 64))
-	require.NoError(t, err)
+	b := must(h.c.CreateNamedBuffer("weights", 64, 0, bytes.Repeat([]byte{1}, 64)))
 	t.Cleanup(func() { require.NoError(t, b.Release()) })
 	gate := h.gate()
 	require.NoError(t, gate.SetStatus(-7))
 	e := h.ok(q.EnqueueFill(ctx, b, []byte{2}, 0, 32, gate)) // fails perhaps inside Submit
 	require.Error(t, e.Wait(ctx))
 	require.NoError(t, h.c.Check())
-	_, err = q.EnqueueRead(ctx, b, 0, make([]byte, 8))
+	_, err := q.EnqueueRead(ctx, b, 0, make([]byte, 8))
 	require.ErrorIs(t, err, mem.ErrPoisoned)
 	require.ErrorContains(t, err, "buffer weights: bytes [0,8) hold version 2, lost when")
 	hook := everything
@@ -208,8 +205,7 @@ func TestARefusedCommandGivesItsNewBlocksBack(t *testing.T) {
 	require.ErrorIs(t, err, errInjected)
 	require.NoError(t, h.c.Check())
 	require.Equal(t, [2]int{1, 1}, blocks(), "a is copied, nobody needs b there")
-	seg, err := a.Segments()
-	require.NoError(t, err)
+	seg := must(a.Segments())
 	require.Equal(t, mem.SetOf(1, 2), seg[0].Valid, "a good copy")
 	_, err = h.q[1].EnqueueFill(ctx, b, []byte{1}, 0, 64)
 	require.ErrorIs(t, err, errInjected)

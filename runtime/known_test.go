@@ -25,17 +25,14 @@ func TestWhoeverSeesAFailureFindsItSettled(t *testing.T) {
 		fs[0].fail.Store(&hook)
 		e := h.ok(q.EnqueueFill(ctx, b, []byte{1}, 0, 64))
 		for s := runtime.Submitted; s > runtime.Complete; {
-			var err error
-			s, err = e.Status()
-			require.NoError(t, err)
+			s = must(e.Status())
 			require.NoError(t, ctx.Err())
 		}
 		fs[0].fail.Store(nil)
-		segments, err := b.Segments()
-		require.NoError(t, err)
+		segments := must(b.Segments())
 		require.NotNil(t, segments[0].Poison, "the failure shows, the poison does not")
 		require.ErrorIs(t, q.Finish(context.Background()), errInjected)
-		_, err = q.EnqueueRead(ctx, b, 0, make([]byte, 8))
+		_, err := q.EnqueueRead(ctx, b, 0, make([]byte, 8))
 		require.ErrorIs(t, err, mem.ErrPoisoned)
 		require.NoError(t, e.Release())
 	}

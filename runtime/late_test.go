@@ -23,8 +23,7 @@ func TestALinkThatNoDriverCanDoIsRefusedWhenTheContextOpens(t *testing.T) {
 	}
 	_, err := runtime.NewContext(runtime.Options{Name: "c", Devices: devs, Links: []runtime.Link{{From: 1, To: 2, Link: mem.DirectLink(0, 0)}}})
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
-	c, err := runtime.NewContext(runtime.Options{Name: "c", Devices: devs, Links: []runtime.Link{{From: 1, To: 2, Link: mem.RingLink(0, 1e9)}}})
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Name: "c", Devices: devs, Links: []runtime.Link{{From: 1, To: 2, Link: mem.RingLink(0, 1e9)}}}))
 	require.NoError(t, c.Close(context.Background()))
 }
 
@@ -33,16 +32,12 @@ func TestAMapIsGivenUpWhileItsContextCloses(t *testing.T) {
 	ctx := context.Background()
 	for _, gated := range []bool{false, true} {
 		d := must(tce.New(tce.Options{}))
-		c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
-		require.NoError(t, err)
-		q, err := c.NewQueue(d, runtime.QueueOptions{})
-		require.NoError(t, err)
-		b, err := c.CreateBuffer(64, 0, make([]byte, 64))
-		require.NoError(t, err)
+		c := must(runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true}))
+		q := must(c.NewQueue(d, runtime.QueueOptions{}))
+		b := must(c.CreateBuffer(64, 0, make([]byte, 64)))
 		var wait []runtime.Event
 		if gated {
-			u, err := c.NewUserEvent()
-			require.NoError(t, err)
+			u := must(c.NewUserEvent())
 			wait = append(wait, u)
 		}
 		ended := make(chan error, 1)

@@ -47,9 +47,7 @@ func leave(t *testing.T, d devices.Device) *leaving {
 	l.house = build(t, runtime.Options{Devices: []devices.Device{l.hold}, Policy: eviction.LRU{}}, outOfOrder)
 	t.Cleanup(func() { l.hold.Release() })
 	lent, back := lend(t, room)
-	var err error
-	l.b, err = l.c.CreateBuffer(room, runtime.UseHostPtr, lent)
-	require.NoError(t, err)
+	l.b = must(l.c.CreateBuffer(room, runtime.UseHostPtr, lent))
 	l.back = back
 	l.ended(l.paint(l.q[0], l.b, 1))
 	for range 3 {
@@ -224,18 +222,16 @@ func TestACopyOfLentMemoryThatHangsIsWaitedForWithItsCommands(t *testing.T) { //
 			h.ended(h.paint(q, b, 1))
 			gate := h.gate()
 			hung := h.ok(q.EnqueueRead(soon(t), b, 0, make([]byte, room), gate))
-			m, err := q.Map(soon(t), b, 0, room, runtime.MapWrite)
-			require.NoError(t, err)
+			m := must(q.Map(soon(t), b, 0, room, runtime.MapWrite))
 			h.ended(h.ok(q.EnqueueUnmap(soon(t), m)))
 			d.Hold.Hold()
 			d.no.Store(true)
-			_, err = q.EnqueueMigrate(soon(t), []*runtime.Buffer{b}, 0)
+			_, err := q.EnqueueMigrate(soon(t), []*runtime.Buffer{b}, 0)
 			require.ErrorIs(t, err, errInjected)
 			d.no.Store(false)
 			require.EqualValues(t, 1, len(h.rec.Commands()[len(h.rec.Commands())-1].Steps), "its copy was accepted")
 			require.NoError(t, b.Release())
-			now, err := hung.Status()
-			require.NoError(t, err)
+			now := must(hung.Status())
 			require.Equal(t, runtime.Submitted, now)
 			require.NoError(t, gate.SetStatus(runtime.Complete))
 			untilLetGo(t, d.Hold, func() error { return wait(h, hung) })
@@ -287,8 +283,7 @@ func TestAReleaseThatWaitsForACopyDoesNotPanicForASink(t *testing.T) { // C13, C
 	}
 	on := must(h.c.Device(mem.Host))
 	host := h.queue(on, runtime.QueueOptions{})
-	_, err := host.EnqueueHostCall(soon(t), func(context.Context) error { <-s.release; return nil })
-	require.NoError(t, err)
+	_ = must(host.EnqueueHostCall(soon(t), func(context.Context) error { <-s.release; return nil }))
 	hold.Hold()
 	h.paint(h.q[0], h.buffer(room, nil), 3)
 	s.c = h.c

@@ -13,17 +13,13 @@ import (
 // not released; its bytes are gone with the context, and it can only be told so.
 func TestCloseEndsMaps(t *testing.T) {
 	ctx := soon(t)
-	c, err := runtime.NewContext(runtime.Options{Devices: memories(1), OwnDevices: true})
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: memories(1), OwnDevices: true}))
 	d := must(c.Device(1))
-	q, err := c.NewQueue(d, runtime.QueueOptions{})
-	require.NoError(t, err)
-	b, err := c.CreateNamedBuffer("mapped", 8, 0, []byte{1, 2, 3, 4, 5, 6, 7, 8})
-	require.NoError(t, err)
-	m, err := q.Map(ctx, b, 0, 4, runtime.MapWrite)
-	require.NoError(t, err)
+	q := must(c.NewQueue(d, runtime.QueueOptions{}))
+	b := must(c.CreateNamedBuffer("mapped", 8, 0, []byte{1, 2, 3, 4, 5, 6, 7, 8}))
+	m := must(q.Map(ctx, b, 0, 4, runtime.MapWrite))
 	require.NoError(t, b.Release())
-	err = c.Close(ctx)
+	err := c.Close(ctx)
 	require.ErrorIs(t, err, runtime.ErrLeak)
 	require.ErrorContains(t, err, "mapped")
 	_, err = q.EnqueueUnmap(ctx, m)
@@ -34,12 +30,10 @@ func TestCloseEndsMaps(t *testing.T) {
 func TestErrorsOfMapsNameTheBuffer(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
 	ctx, q := soon(t), h.q[0]
-	b, err := h.c.CreateNamedBuffer("weights", 8, runtime.HostNoAccess, nil)
-	require.NoError(t, err)
+	b := must(h.c.CreateNamedBuffer("weights", 8, runtime.HostNoAccess, nil))
 	gate := h.gate()
 	require.NoError(t, gate.SetStatus(-7))
-	open, err := h.c.CreateNamedBuffer("open", 8, 0, nil)
-	require.NoError(t, err)
+	open := must(h.c.CreateNamedBuffer("open", 8, 0, nil))
 	for name, f := range map[string]func() error{
 		"weights": func() error { _, err := q.Map(ctx, b, 0, 4, runtime.MapRead); return err },
 		"open":    func() error { _, err := q.Map(ctx, open, 0, 4, 0); return err },

@@ -118,8 +118,7 @@ func TestABlockingMapGivesUpWithItsContext(t *testing.T) {
 		require.NoError(t, h.q[0].Finish(soon(t)))
 		h.done(brings)
 		require.Equal(t, uint64(64), h.c.Stats().BytesMoved, "each byte once: the host may be copied to again")
-		m, err := h.q[0].Map(soon(t), b, 0, 64, runtime.MapRead)
-		require.NoError(t, err)
+		m := must(h.q[0].Map(soon(t), b, 0, 64, runtime.MapRead))
 		require.Equal(t, bytes.Repeat([]byte{7}, 64), m.Bytes())
 		h.done(h.ok(h.q[0].EnqueueUnmap(soon(t), m)))
 		require.Equal(t, bytes.Repeat([]byte{7}, 64), h.seen(0, b))
@@ -132,8 +131,7 @@ func TestAMappedBufferOutlivesItsRelease(t *testing.T) {
 	h := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{})
 	ctx := soon(t)
 	b := h.buffer(64, bytes.Repeat([]byte{3}, 64))
-	m, err := h.q[0].Map(ctx, b, 0, 64, runtime.MapRead|runtime.MapWrite)
-	require.NoError(t, err)
+	m := must(h.q[0].Map(ctx, b, 0, 64, runtime.MapRead|runtime.MapWrite))
 	require.NoError(t, b.Release())
 	require.Equal(t, byte(3), m.Bytes()[63])
 	require.NoError(t, h.c.Check())
@@ -147,8 +145,7 @@ func TestMappingUserMemoryGivesItsOwnBytes(t *testing.T) {
 	user := make([]byte, 64)
 	b := h.create(64, runtime.UseHostPtr, user)
 	h.ok(h.q[0].EnqueueFill(ctx, b, []byte{6}, 0, 64))
-	m, err := h.q[0].Map(ctx, b, 8, 8, runtime.MapRead)
-	require.NoError(t, err)
+	m := must(h.q[0].Map(ctx, b, 8, 8, runtime.MapRead))
 	require.Equal(t, unsafe.Pointer(&user[8]), unsafe.Pointer(unsafe.SliceData(m.Bytes())))
 	require.Equal(t, bytes.Repeat([]byte{6}, 8), user[8:16])
 	require.Zero(t, user[0], "only the mapped range came")
@@ -170,10 +167,8 @@ func sharing(t testing.TB) (*runtime.Context, *runtime.Queue, *runtime.Buffer) {
 	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true,
 		Shared: [][2]mem.MemoryID{{mem.Host, 1}}})
 	require.NoError(t, err)
-	q, err := c.NewQueue(d, runtime.QueueOptions{})
-	require.NoError(t, err)
-	b, err := c.CreateBuffer(1<<20, runtime.AllocHostPtr, nil)
-	require.NoError(t, err)
+	q := must(c.NewQueue(d, runtime.QueueOptions{}))
+	b := must(c.CreateBuffer(1<<20, runtime.AllocHostPtr, nil))
 	return c, q, b
 }
 

@@ -85,8 +85,7 @@ func TestMigrateBringsContentAheadOrDropsIt(t *testing.T) {
 	ctx := soon(t)
 	a, b := h.buffer(64, bytes.Repeat([]byte{6}, 64)), h.buffer(64, bytes.Repeat([]byte{7}, 64))
 	valid := func(b *runtime.Buffer) mem.MemorySet {
-		seg, err := b.Segments()
-		require.NoError(t, err)
+		seg := must(b.Segments())
 		require.Len(t, seg, 1)
 		return seg[0].Valid
 	}
@@ -223,19 +222,15 @@ func TestAnEnqueueWithoutRoomFailsOrWaitsForPendingFrees(t *testing.T) {
 
 func TestCloseNamesLeaksAndFreesThem(t *testing.T) {
 	devs := memories(1)
-	c, err := runtime.NewContext(runtime.Options{Devices: devs}) // the device outlives it
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: devs})) // the device outlives it
 	ctx := soon(t)
-	q, err := c.NewQueue(devs[0], runtime.QueueOptions{})
-	require.NoError(t, err)
-	weights, err := c.CreateNamedBuffer("weights", 4096, 0, nil)
-	require.NoError(t, err)
+	q := must(c.NewQueue(devs[0], runtime.QueueOptions{}))
+	weights := must(c.CreateNamedBuffer("weights", 4096, 0, nil))
 	sub := must(weights.Sub(128, 128, 0))
-	_, err = q.EnqueueFill(ctx, weights, []byte{1}, 0, 4096)
-	require.NoError(t, err)
+	_ = must(q.EnqueueFill(ctx, weights, []byte{1}, 0, 4096))
 	require.NoError(t, weights.Release()) // the sub-buffer still holds it
 	require.Equal(t, 1, devs[0].Memory().Stats().Blocks)
-	err = c.Close(ctx)
+	err := c.Close(ctx)
 	require.ErrorIs(t, err, runtime.ErrLeak)
 	require.ErrorContains(t, err, "weights (4096 bytes)")
 	s := devs[0].Memory().Stats()
@@ -250,8 +245,7 @@ func TestCloseCancelsWhatNobodyWillEverStart(t *testing.T) {
 	b := h.buffer(64, nil)
 	gate := h.gate()
 	never := h.ok(h.q[0].EnqueueFill(soon(t), b, []byte{1}, 0, 64, gate))
-	point, err := never.Point()
-	require.NoError(t, err)
+	point := must(never.Point())
 	h.ok(h.q[1].EnqueueRead(soon(t), b, 0, make([]byte, 64)))
 	require.NoError(t, b.Release())
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)

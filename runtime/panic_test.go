@@ -109,8 +109,7 @@ func survives(t *testing.T, what string, n int32) bool {
 	}
 	paint := func(i int, b *runtime.Buffer) {
 		again(t, func() {
-			e, err := q.EnqueueFill(ctx, b, []byte{byte(i)}, 0, room)
-			require.NoError(t, err)
+			e := must(q.EnqueueFill(ctx, b, []byte{byte(i)}, 0, room))
 			require.NoError(t, e.Release())
 		})
 		again(t, func() { require.NoError(t, q.Finish(ctx)) })
@@ -131,8 +130,7 @@ func survives(t *testing.T, what string, n int32) bool {
 	again(t, func() { gate = h.gate() })
 	for _, b := range buffers[:4] {
 		again(t, func() {
-			e, err := q.EnqueueFill(ctx, b, []byte{9}, 0, room, gate)
-			require.NoError(t, err)
+			e := must(q.EnqueueFill(ctx, b, []byte{9}, 0, room, gate))
 			require.NoError(t, e.Release())
 		})
 	}

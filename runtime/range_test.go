@@ -142,8 +142,7 @@ func TestASlidingWindowDoesNotGrowToTheWhole(t *testing.T) {
 	for off := uint64(0); off+w <= size; off += w / 2 {
 		s := must(b.Sub(off, w, 0))
 		for range 3 {
-			_, err := h.q[0].EnqueueFill(soon(t), s, []byte{1}, 0, w)
-			require.NoError(t, err)
+			_ = must(h.q[0].EnqueueFill(soon(t), s, []byte{1}, 0, w))
 		}
 		require.NoError(t, s.Release())
 	}
@@ -160,8 +159,7 @@ func TestLargeWindowsUsedInTurnAreExchangedOnce(t *testing.T) {
 	h := build(t, runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}}, runtime.QueueOptions{})
 	b := h.buffer(size, nil)
 	for i := range uint64(6) {
-		_, err := h.q[0].EnqueueFill(soon(t), h.part(b, i%3*size/4, size/2), []byte{1}, 0, size/2)
-		require.NoError(t, err)
+		_ = must(h.q[0].EnqueueFill(soon(t), h.part(b, i%3*size/4, size/2), []byte{1}, 0, size/2))
 	}
 	require.EqualValues(t, 1, h.c.Stats().Regrows)
 	require.Zero(t, h.c.Stats().BytesWrittenBack)

@@ -88,12 +88,9 @@ func TestRectanglesThatOpenCLRefuses(t *testing.T) {
 
 func TestRectanglesAllocateNothingInSteadyState(t *testing.T) {
 	d := null.New(devices.Config{})
-	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
-	require.NoError(t, err)
-	q, err := c.NewQueue(d, runtime.QueueOptions{})
-	require.NoError(t, err)
-	b, err := c.CreateBuffer(4096, 0, nil)
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true}))
+	q := must(c.NewQueue(d, runtime.QueueOptions{}))
+	b := must(c.CreateBuffer(4096, 0, nil))
 	data, region := make([]byte, 256), [3]uint64{16, 4, 2}
 	ctx, at := context.Background(), box{Row: 64}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
@@ -169,12 +166,9 @@ func BenchmarkEnqueueWriteRect(b *testing.B) {
 	for _, rows := range []uint64{1, 16, 256, 1024, 4096} {
 		b.Run(map[uint64]string{1: "1 row", 16: "16 rows", 256: "256 rows", 1024: "1024 rows", 4096: "4096 rows"}[rows], func(b *testing.B) {
 			d := null.New(devices.Config{})
-			c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
-			require.NoError(b, err)
-			q, err := c.NewQueue(d, runtime.QueueOptions{})
-			require.NoError(b, err)
-			buf, err := c.CreateBuffer(8192*rows, 0, nil)
-			require.NoError(b, err)
+			c := must(runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true}))
+			q := must(c.NewQueue(d, runtime.QueueOptions{}))
+			buf := must(c.CreateBuffer(8192*rows, 0, nil))
 			data, region := make([]byte, 4096), [3]uint64{4096 / min(rows, 4096), rows, 1}
 			ctx := context.Background()
 			b.ReportAllocs()

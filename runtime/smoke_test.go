@@ -53,9 +53,7 @@ func build(t testing.TB, o runtime.Options, qo runtime.QueueOptions) *house {
 	if o.Trace == nil {
 		o.Trace = h.rec
 	}
-	var err error
-	h.c, err = runtime.NewContext(o)
-	require.NoError(t, err)
+	h.c = must(runtime.NewContext(o))
 	for _, d := range o.Devices {
 		q := h.queue(d, qo)
 		h.q = append(h.q, q)
@@ -79,8 +77,7 @@ func (h *house) buffer(size uint64, init []byte) *runtime.Buffer {
 // create is a buffer that the test releases.
 func (h *house) create(size uint64, flags runtime.Flags, host []byte) *runtime.Buffer {
 	h.t.Helper()
-	b, err := h.c.CreateBuffer(size, flags, host)
-	require.NoError(h.t, err)
+	b := must(h.c.CreateBuffer(size, flags, host))
 	return b
 }
 

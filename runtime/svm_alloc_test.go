@@ -15,23 +15,19 @@ import (
 // shared virtual memory that were given before.
 func TestSVMArgumentsAllocateNothing(t *testing.T) {
 	devs := []devices.Device{null.New(devices.Config{Name: "a"}), null.New(devices.Config{Name: "b"})}
-	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, SVMSize: 1 << 20})
-	require.NoError(t, err)
+	c := must(runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true, SVMSize: 1 << 20}))
 	ctx := soon(t)
 	prog := must(c.Build(ctx, three))
 	k := must(prog.Kernel("three"))
 	var q [2]*runtime.Queue
 	for i, d := range devs {
-		q[i], err = c.NewQueue(d, runtime.QueueOptions{})
-		require.NoError(t, err)
+		q[i] = must(c.NewQueue(d, runtime.QueueOptions{}))
 	}
 	var p [3]runtime.Pointer
 	for i := range p {
-		p[i], err = c.SVMAlloc(4096, 0, 0)
-		require.NoError(t, err)
+		p[i] = must(c.SVMAlloc(4096, 0, 0))
 	}
-	buf, err := c.CreateBuffer(4096, 0, nil)
-	require.NoError(t, err)
+	buf := must(c.CreateBuffer(4096, 0, nil))
 	sub := must(buf.Sub(128, 1024, 0))
 	free := func(e runtime.Event, err error) {
 		if err == nil {

@@ -43,8 +43,7 @@ func svmBuild(t testing.TB) *svmHouse {
 
 func (h *svmHouse) alloc(size uint64, f runtime.SVMFlags) runtime.Pointer {
 	h.t.Helper()
-	p, err := h.c.SVMAllocNamed("cells", size, 0, f)
-	require.NoError(h.t, err)
+	p := must(h.c.SVMAllocNamed("cells", size, 0, f))
 	h.t.Cleanup(func() { _ = h.c.SVMFree(p) })
 	return p
 }

@@ -28,17 +28,14 @@ func TestWhatCannotBeFreedBehindACommandIsSaidAtClose(t *testing.T) {
 		if shared {
 			p := must(h.c.SVMAlloc(64, 0, 0))
 			h.done(h.ok(h.q[0].EnqueueSVMFill(ctx, p, []byte{1}, 64)))
-			e, err := h.q[0].EnqueueSVMFree(ctx, []runtime.Pointer{p})
-			require.NoError(t, err)
+			e := must(h.q[0].EnqueueSVMFree(ctx, []runtime.Pointer{p}))
 			h.done(e)
 		} else {
 			b := h.buffer(64, make([]byte, 64))
 			h.done(h.fill(0, b, 1))
-			m, err := h.q[0].Map(ctx, b, 0, 64, runtime.MapRead)
-			require.NoError(t, err)
+			m := must(h.q[0].Map(ctx, b, 0, 64, runtime.MapRead))
 			require.NoError(t, b.Release(), "the map holds it")
-			e, err := h.q[0].EnqueueUnmap(ctx, m)
-			require.NoError(t, err)
+			e := must(h.q[0].EnqueueUnmap(ctx, m))
 			h.done(e)
 		}
 		require.NoError(t, h.c.Check())
