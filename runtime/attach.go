@@ -15,16 +15,16 @@ import (
 // attached are things that live as long as the context: made on first use, closed
 // with it. Lock order: mu before Context.mu.
 type attached struct {
-	mu      sync.Mutex
-	by      map[any]io.Closer // protected by mu
-	opening map[any]*opening  // protected by mu
-	order   []io.Closer       // protected by mu: as they were made
-	closed  bool              // protected by mu
+	mu     sync.Mutex
+	by     map[any]*attachment // protected by mu
+	order  []io.Closer         // protected by mu: as they were made
+	closed bool                // protected by mu
 }
 
-// opening is a thing that is being made.
-type opening struct {
-	by   string        // immutable: the goroutine
+// attachment is a thing, or one that is being made.
+type attachment struct {
+	v    io.Closer     // protected by attached.mu: nil until it has been made
+	by   string        // immutable: the goroutine that makes it
 	done chan struct{} // closed when it has been made, or not
 }
 
@@ -43,42 +43,43 @@ func (c *Context) Attached(key any, open func() (io.Closer, error)) (io.Closer, 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for {
-		if v := a.by[key]; v != nil {
-			return v, nil
-		}
-		if a.closed {
+		at := a.by[key]
+		switch {
+		case at != nil && at.v != nil:
+			return at.v, nil
+		case a.closed:
 			return nil, fmt.Errorf("context %s: %w", c.name, errContextClosed)
-		}
-		o := a.opening[key]
-		if o == nil {
-			break
-		}
-		if o.by == goroutine() {
+		case at == nil:
+			return a.attach(c, key, open)
+		case at.by == goroutine():
 			return nil, fmt.Errorf("context %s: what is being attached as %T asks for itself: %w", c.name, key, mem.ErrInvalidOperation)
 		}
 		a.mu.Unlock()
-		<-o.done
+		<-at.done
 		a.mu.Lock()
 	}
-	if a.opening == nil {
-		a.by, a.opening = make(map[any]io.Closer), make(map[any]*opening)
+}
+
+// attach makes a thing. mu is held, but while it is being made.
+func (a *attached) attach(c *Context, key any, open func() (io.Closer, error)) (v io.Closer, err error) {
+	if a.by == nil {
+		a.by = make(map[any]*attachment)
 	}
-	o := &opening{by: goroutine(), done: make(chan struct{})}
-	a.opening[key] = o
-	v, err := func() (io.Closer, error) {
-		defer func() {
-			delete(a.opening, key)
-			close(o.done)
-		}()
-		return a.open(open)
+	at := &attachment{by: goroutine(), done: make(chan struct{})}
+	a.by[key] = at
+	defer func() {
+		if at.v == nil {
+			delete(a.by, key)
+		}
+		close(at.done)
 	}()
-	if err != nil {
+	if v, err = a.open(open); err != nil {
 		return nil, err
 	}
 	if a.closed { // meanwhile
 		return nil, errors.Join(fmt.Errorf("context %s: %w", c.name, errContextClosed), v.Close())
 	}
-	a.by[key] = v
+	at.v = v
 	a.order = append(a.order, v)
 	return v, nil
 }

@@ -46,13 +46,21 @@ type countedCopy struct {
 
 var _ devices.Late = (*countedCopy)(nil)
 
+// countIn is a size buffer's count, in the host's memory. c.mu is held.
+func (c *Context) countIn(size *root) ([]byte, error) {
+	b, err := c.host.View(size.onHost(), 0, migration.CountSize)
+	if err != nil {
+		return nil, fmt.Errorf("count in buffer %s: %w", size.label(), err)
+	}
+	return b, nil
+}
+
 // lateOf is the scratch command's, of a copy of what counts whose storage is there. c.mu
 // is held.
 func (c *Context) lateOf(req *request) (devices.Late, error) {
-	size := req.a.buf.root.count
-	b, err := c.host.View(size.onHost(), 0, migration.CountSize)
+	b, err := c.countIn(req.a.buf.root.count)
 	if err != nil {
-		return nil, fmt.Errorf("count of buffer %s in %s: %w", req.a.buf.label(), size.label(), err)
+		return nil, err
 	}
 	return &countedCopy{count: b, base: req.a.r.Start, size: req.size}, nil
 }

@@ -116,10 +116,9 @@ func (c *Context) late(st *migration.Step, waits []mem.Wait) (*lateCopy, []mem.W
 	if st.Late.Count == 0 {
 		return l, waits, nil
 	}
-	size := c.roots[st.Late.Count]
 	var err error
-	if l.bytes, err = c.host.View(size.onHost(), 0, migration.CountSize); err != nil {
-		return nil, nil, fmt.Errorf("count of buffer %s in %s: %w", c.roots[st.Buffer].label(), size.label(), err)
+	if l.bytes, err = c.countIn(c.roots[st.Late.Count]); err != nil {
+		return nil, nil, err
 	}
 	if len(st.Late.After) > 0 {
 		s := &c.scratch

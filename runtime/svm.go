@@ -132,7 +132,7 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 	if err := c.openArena(); err != nil {
 		return 0, err
 	}
-	p, err := c.arena.Alloc(size, align, flags, name, 0)
+	p, err := c.arena.Alloc(size, align, flags, name)
 	if err != nil {
 		return 0, err
 	}
@@ -240,32 +240,33 @@ func (c *Context) svmAt(p Pointer) (r *root, off uint64, err error) {
 // fails with svm.ErrNotSVM and svm.ErrFreed where p is no pointer (any more), and
 // mem.ErrInvalidValue where the bytes leave its block.
 func (c *Context) SVMBytes(p Pointer, size uint64) ([]byte, error) {
-	a, err := c.svmArena(p)
-	if err != nil {
-		return nil, err
-	}
-	return a.User(p, size)
-}
-
-// svmArena is the arena, for a use of p.
-func (c *Context) svmArena(p Pointer) (*svm.Arena, error) {
 	if err := c.call(); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
-	_, _, err := c.svmAt(p)
-	return c.arena, err
+	if _, _, err := c.svmAt(p); err != nil {
+		return nil, err
+	}
+	return c.arena.User(p, size)
+}
+
+// svmArena is the arena, nil where there is none yet.
+func (c *Context) svmArena() (*svm.Arena, error) {
+	if err := c.call(); err != nil {
+		return nil, err
+	}
+	defer c.unlock()
+	return c.arena, nil
 }
 
 // SVMGuard runs f, and makes a touch of shared virtual memory by f that the host
 // has no right to an error: a *svm.Fault with the address, its block, and who
 // freed or unmapped it. Go code on the calling goroutine only.
 func (c *Context) SVMGuard(f func()) error {
-	if err := c.call(); err != nil {
+	a, err := c.svmArena()
+	if err != nil {
 		return err
 	}
-	a := c.arena
-	c.unlock()
 	if a == nil {
 		f()
 		return nil
@@ -276,11 +277,10 @@ func (c *Context) SVMGuard(f func()) error {
 // SVMExplain says in a sentence what is at an address, and whether the host may
 // touch it; where not, why.
 func (c *Context) SVMExplain(p Pointer) string {
-	if err := c.call(); err != nil {
+	a, err := c.svmArena()
+	if err != nil {
 		return err.Error()
 	}
-	a := c.arena
-	c.unlock()
 	if a == nil {
 		return "the context has allocated no shared virtual memory"
 	}

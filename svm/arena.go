@@ -73,7 +73,6 @@ type Block struct {
 	Start Pointer
 	Size  uint64 // bytes
 	Flags Flags
-	Tag   uint64 // the caller's
 	Gen   uint64 // told from every other block that was ever there
 }
 
@@ -209,10 +208,10 @@ func (a *Arena) Holds(p Pointer) bool { return uint64(p)-a.base < uint64(len(a.u
 
 // Alloc gives a block of size bytes at a multiple of align, a power of two (0:
 // a page; smaller ones are fulfilled by pages too). Its bytes are zero. name is
-// for errors, tag is the caller's. It fails with mem.ErrInvalidSize where size
+// for errors. It fails with mem.ErrInvalidSize where size
 // is 0, mem.ErrInvalidValue for other alignments and bad flags, and
 // mem.ErrNoHostMemory where there is no room.
-func (a *Arena) Alloc(size, align uint64, f Flags, name string, tag uint64) (Pointer, error) {
+func (a *Arena) Alloc(size, align uint64, f Flags, name string) (Pointer, error) {
 	if err := f.Check(); err != nil {
 		return 0, err
 	}
@@ -239,7 +238,7 @@ func (a *Arena) Alloc(size, align uint64, f Flags, name string, tag uint64) (Poi
 		return 0, err
 	}
 	a.gen++
-	b := &block{Block: Block{Start: Pointer(addr), Size: size, Flags: f, Tag: tag, Gen: a.gen}, chunk: c, name: name}
+	b := &block{Block: Block{Start: Pointer(addr), Size: size, Flags: f, Gen: a.gen}, chunk: c, name: name}
 	if a.open(b) {
 		if err := a.protect(b.whole(), mayRead|mayWrite); err != nil {
 			return 0, errors.Join(err, a.region.Free(c))

@@ -25,7 +25,7 @@ func benchmarkLend(b *testing.B, trusted bool) {
 			a, err := svm.New(svm.Options{Size: 1 << 30, Trusted: trusted})
 			require.NoError(b, err)
 			defer func() { require.NoError(b, a.Close()) }()
-			p, err := a.Alloc(size, 0, 0, "", 0)
+			p, err := a.Alloc(size, 0, 0, "")
 			require.NoError(b, err)
 			require.NoError(b, a.Lend(uint64(p), size))
 			user, err := a.User(p, size)

@@ -6,37 +6,6 @@ import (
 	"slices"
 )
 
-// Stats are an arena's figures, in bytes unless said.
-type Stats struct {
-	Capacity uint64
-	Blocks   int    // live, a count
-	Live     uint64 // in live blocks
-	Freed    int    // freed and not yet recycled, a count
-	Resting  uint64 // addresses not given out for a while
-	Maps     int    // live, a count
-	Lends    int    // to kernels that use the host's view, a count
-}
-
-// Stats returns the figures.
-func (a *Arena) Stats() Stats {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s := Stats{Capacity: uint64(len(a.user)), Resting: a.rested}
-	for _, b := range a.blocks {
-		for i := range b.lends {
-			s.Lends += b.lends[i].n
-		}
-		if b.freed {
-			s.Freed++
-			continue
-		}
-		s.Blocks++
-		s.Live += b.Size
-		s.Maps += len(b.maps)
-	}
-	return s
-}
-
 // Check tests the arena's invariants:
 //
 //   - bufalloc's own, and that its chunks are the blocks and the resting ranges,

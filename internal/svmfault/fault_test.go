@@ -43,9 +43,9 @@ type scene struct {
 // set makes an arena with a history, and finds the address to touch.
 func set(what string, a *svm.Arena) scene {
 	const page = 4096
-	cells := must(a.Alloc(2*page, 0, 0, "cells", 0))
-	old := must(a.Alloc(page, 0, 0, "old", 0))
-	short := must(a.Alloc(100, 0, 0, "short", 0))
+	cells := must(a.Alloc(2*page, 0, 0, "cells"))
+	old := must(a.Alloc(page, 0, 0, "old"))
+	short := must(a.Alloc(100, 0, 0, "short"))
 	m := must(a.Map(cells+100, 200, svm.MapRead|svm.MapWrite))
 	must(0, m.Grant())
 	must(0, m.Drop("EnqueueSVMUnmap on queue q"))
@@ -79,11 +79,11 @@ func child(what string) {
 	what, how, _ := strings.Cut(what, "/")
 	a := must(svm.New(svm.Options{Name: "test", Size: 1 << 24, Watch: svmfault.Watch}))
 	for i := range 20 { // others are there, too
-		must(a.Alloc(uint64(1+i*1000), 0, 0, fmt.Sprintf("other %d", i), 0))
+		must(a.Alloc(uint64(1+i*1000), 0, 0, fmt.Sprintf("other %d", i)))
 	}
 	s := set(what, a)
 	fmt.Printf("%v\n", &svm.Fault{Addr: s.addr, Why: a.Explain(s.addr)})
-	known := must(a.Alloc(1, 0, 0, "", 0)) // from where a pointer is made
+	known := must(a.Alloc(1, 0, 0, "")) // from where a pointer is made
 	p := unsafe.Add(unsafe.Pointer(unsafe.SliceData(must(a.User(known, 1)))), int64(s.addr)-int64(known))
 	switch how {
 	case "thread":
