@@ -258,7 +258,11 @@ func (c *Context) carryOut() error {
 	err := c.submitBeside(&e.ev.Backs)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("write-back: %w", err), c.giveBackStorage())
-		c.recordStayed()
+		for i := range e.ev.Victims {
+			if c.opts.Trace != nil {
+				c.recordEviction(&e.ev.Victims[i], true)
+			}
+		}
 		return err
 	}
 	for i := range e.ev.Victims {
@@ -344,7 +348,7 @@ func (c *Context) evictOne(v *migration.Victim) error {
 	c.evicting.did = true
 	r := c.roots[v.Buffer]
 	if c.opts.Trace != nil {
-		c.recordEviction(v)
+		c.recordEviction(v, false)
 	}
 	if v.Part {
 		return nil // its block stays, for a moment (regrow.go)
@@ -355,15 +359,21 @@ func (c *Context) evictOne(v *migration.Victim) error {
 	return nil
 }
 
-// recordEviction notes an eviction for the trace. c.mu is held.
-func (c *Context) recordEviction(v *migration.Victim) {
-	e := &c.evicting
+// recordEviction notes an eviction for the trace, or, where its block stays, write-backs that were
+// accepted. c.mu is held.
+func (c *Context) recordEviction(v *migration.Victim, stays bool) {
+	backs := c.recordBacks(v)
+	if stays && backs == nil {
+		return
+	}
 	r := trace.EvictionRecord{
 		Buffer: v.Buffer, Memory: v.Memory, Range: v.Range, Fresh: v.Fresh, Dropped: v.Dropped(), To: v.To,
-		Used: v.Used, Policy: c.policyName(v), Score: v.Score,
+		Used: v.Used, Policy: c.policyName(v), Score: v.Score, Backs: backs, Blocks: c.recordBlocks(v),
 	}
-	r.Backs, r.Blocks = c.recordBacks(v), c.recordBlocks(v)
-	e.records = append(e.records, r)
+	if stays {
+		r.Range.End, r.Fresh, r.Dropped = r.Range.Start, 0, 0
+	}
+	c.evicting.records = append(c.evicting.records, r)
 }
 
 // recordStored notes storage for write-backs for the trace. c.mu is held.
@@ -405,23 +415,6 @@ func (c *Context) recordBacks(v *migration.Victim) (backs []trace.StepRecord) {
 		backs = append(backs, step)
 	}
 	return backs
-}
-
-// recordStayed notes the write-backs of victims that do not go for the trace. c.mu is held.
-func (c *Context) recordStayed() {
-	e := &c.evicting
-	for i := range e.ev.Victims {
-		v := &e.ev.Victims[i]
-		if c.opts.Trace == nil {
-			return
-		}
-		if backs := c.recordBacks(v); backs != nil {
-			e.records = append(e.records, trace.EvictionRecord{
-				Buffer: v.Buffer, Memory: v.Memory, Range: mem.Range{Start: v.Range.Start, End: v.Range.Start}, To: v.To,
-				Used: v.Used, Policy: c.policyName(v), Score: v.Score, Backs: backs, Blocks: c.recordBlocks(v),
-			})
-		}
-	}
 }
 
 // policyName is why a victim goes, as the trace has it. c.mu is held.

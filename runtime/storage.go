@@ -40,8 +40,14 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 	if parts {
 		c.fit(first)
 	}
-	if again, err = c.obtainFrom(plan, first); again || err != nil {
-		return again, err
+	outcome, err := c.obtainAll()
+	for err == nil && outcome != mem.Ready && !again {
+		if again, err = c.makeRoom(plan, outcome); err == nil && !again {
+			outcome, err = c.obtainAll()
+		}
+	}
+	if again || err != nil {
+		return again, errors.Join(err, c.freeWants(first))
 	}
 	for i := first; i < len(s.wants); i++ {
 		w := &s.wants[i]
@@ -82,31 +88,6 @@ func (c *Context) asPlanned(plan *migration.Plan, first int) bool {
 		}
 	}
 	return true
-}
-
-// obtainFrom gets the blocks of wants from number first on, and makes room for them where
-// there is none. It reports whether to plan again; then, and where it fails, it has none.
-// c.mu is held.
-func (c *Context) obtainFrom(plan *migration.Plan, first int) (again bool, err error) {
-	got := false
-	defer func() {
-		if !got {
-			err = errors.Join(err, c.freeWants(first))
-		}
-	}()
-	for {
-		outcome, err := c.obtainAll()
-		if err == nil && outcome != mem.Ready {
-			again, err = c.makeRoom(plan, outcome)
-		}
-		if err != nil || again {
-			return again, err
-		}
-		if outcome == mem.Ready {
-			got = true
-			return false, nil
-		}
-	}
 }
 
 // obtainAll asks each memory for what is wanted there and has not been got. Where some
